@@ -1,0 +1,70 @@
+// The catalogue of what can go wrong, one row a code. docs/errors.md has the same rows for people;
+// tests/unit/report/errors_doc_test.cc and tools/lint.py keep the two equal.
+#ifndef HVDRAY_BASE_ERROR_CODE_H_
+#define HVDRAY_BASE_ERROR_CODE_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace hvdray {
+
+/// Numbers are part of the interface (reports, scripts): never reuse one, only add.
+enum class ErrorCode : uint16_t {
+  kOk = 0,
+  kInternal = 1,
+  kSystem = 2,
+  kOutOfResources = 3,
+  kCancelled = 4,
+  kDeadlineExceeded = 5,
+  kUsage = 101,
+  kSpecInvalid = 102,
+  kNotEnoughSlots = 103,
+  kFileUnreadable = 104,
+  kFileUnwritable = 105,
+  kNotSupported = 106,
+  kEnvironmentTooLarge = 107,
+  kHostUnreachable = 201,
+  kHostRefused = 202,
+  kAgentStartFailed = 203,
+  kConnectTimeout = 204,
+  kAgentLost = 205,
+  kProtocolMismatch = 206,
+  kProtocolError = 207,
+  kNoCapacity = 208,
+  kUnknownHost = 209,
+  kNoUsableInterface = 210,
+  kCommandNotFound = 301,
+  kCommandNotExecutable = 302,
+  kWorkerFailed = 303,
+  kTimeout = 304,
+  kOutputLost = 305,
+  kReaderGone = 306,
+  kInterrupted = 307,
+  kWorkerStartFailed = 308,
+  kAborted = 401,
+  kKvRejected = 501,
+  kAddressInUse = 502,
+};
+
+/// One row of the catalogue.
+struct ErrorInfo {
+  ErrorCode code;
+  std::string_view name;     ///< The enumerator without its k, in snake case: stable, for JSON.
+  bool is_retriable;         ///< The same command may succeed later with nothing changed.
+  std::string_view summary;  ///< What it means, half a line.
+};
+
+/// All codes but kOk, by number.
+std::span<const ErrorInfo> ErrorCatalogue();
+
+/// The row of `code`; kOk and unknown numbers give the row of kInternal.
+const ErrorInfo& InfoOf(ErrorCode code);
+
+/// "HVD-E0204": what reports and messages carry.
+std::string ErrorLabel(ErrorCode code);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_BASE_ERROR_CODE_H_

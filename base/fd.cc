@@ -1,0 +1,177 @@
+#include "base/fd.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+
+#include "base/descriptor_name.h"
+
+namespace hvdray {
+
+void UniqueFd::Reset(int fd) {
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = fd;
+}
+
+Result<Pipe> MakePipe() {
+  int fds[2];
+  if (::pipe2(fds, O_CLOEXEC) != 0) return ErrnoStatus("pipe", errno);
+  return Pipe{UniqueFd(fds[0]), UniqueFd(fds[1])};
+}
+
+Result<std::pair<UniqueFd, UniqueFd>> MakeSocketPair() {
+  int fds[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0) {
+    return ErrnoStatus("socketpair", errno);
+  }
+  return std::pair{UniqueFd(fds[0]), UniqueFd(fds[1])};
+}
+
+Status SetNonBlocking(int fd) {
+  const int flags = ::fcntl(fd, F_GETFL);
+  if (flags < 0 || ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0) {
+    return ErrnoStatus("fcntl", errno);
+  }
+  return {};
+}
+
+namespace {
+
+Status FileStatus(ErrorCode code, const std::string& path, int error) {
+  Status cause = ErrnoStatus(path, error);
+  return cause.code() == ErrorCode::kOutOfResources ? cause : std::move(cause).WithCode(code);
+}
+
+}  // namespace
+
+int DescriptorNamedBy(const std::string& path) {
+  if (path == "/dev/stdout") return STDOUT_FILENO;
+  if (path == "/dev/stderr") return STDERR_FILENO;
+  for (const std::string_view folder : {"/dev/fd/", "/proc/self/fd/"}) {
+    if (!path.starts_with(folder)) continue;
+    int fd = -1;
+    const char* const end = path.data() + path.size();
+    const auto parsed = std::from_chars(path.data() + folder.size(), end, fd);
+    if (parsed.ec == std::errc() && parsed.ptr == end) return fd;
+  }
+  return -1;
+}
+
+Result<UniqueFd> OpenForWriting(const std::string& path) {
+  const int named = DescriptorNamedBy(path);
+  UniqueFd fd(named >= 0 ? ::fcntl(named, F_DUPFD_CLOEXEC, 3)
+                         : ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!fd.is_valid()) return FileStatus(ErrorCode::kFileUnwritable, path, errno);
+  return fd;
+}
+
+Result<std::string> ReadFile(const std::string& path, size_t limit_bytes) {
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.is_valid()) return FileStatus(ErrorCode::kFileUnreadable, path, errno);
+  std::string text;
+  char buffer[65536];
+  for (;;) {
+    const ssize_t n = ::read(fd.get(), buffer, sizeof buffer);
+    if (n == 0) return text;
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return FileStatus(ErrorCode::kFileUnreadable, path, errno);
+    text.append(buffer, static_cast<size_t>(n));
+    if (text.size() > limit_bytes) {
+      return Status(ErrorCode::kFileUnreadable,
+                    fmt::format("{}: larger than {} bytes", path, limit_bytes));
+    }
+  }
+}
+
+Status WriteAll(int fd, ByteView bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return ErrnoStatus("write", errno);
+    bytes.remove_prefix(static_cast<size_t>(n));
+  }
+  return {};
+}
+
+namespace {
+
+// A new file beside `path`. O_EXCL: in a folder that all may write to, a link could wait there.
+Result<UniqueFd> OpenTemporary(const std::string& temporary) {
+  ::unlink(temporary.c_str());
+  UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  if (!fd.is_valid()) return FileStatus(ErrorCode::kFileUnwritable, temporary, errno);
+  return fd;
+}
+
+// What a link leads to, so that the file is replaced and not the link.
+std::string TargetOf(const std::string& path) {
+  struct stat info {};
+  if (::lstat(path.c_str(), &info) != 0 || !S_ISLNK(info.st_mode)) return path;
+  char* const real = ::realpath(path.c_str(), nullptr);
+  if (real == nullptr) return path;
+  std::string target = real;
+  std::free(real);
+  return target;
+}
+
+}  // namespace
+
+Status WriteFileAtomically(const std::string& path, ByteView bytes) {
+  struct stat info {};
+  const bool is_special = ::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode);
+  if (is_special || DescriptorNamedBy(path) >= 0) {
+    HVDRAY_ASSIGN_OR_RETURN(UniqueFd fd, OpenForWriting(path));
+    return WriteAll(fd.get(), bytes).WithContext(path);
+  }
+  const std::string target = TargetOf(path);
+  const std::string temporary = fmt::format("{}.tmp{}", target, ::getpid());
+  Status status;
+  {
+    HVDRAY_ASSIGN_OR_RETURN(UniqueFd fd, OpenTemporary(temporary));
+    status = WriteAll(fd.get(), bytes);
+    if (status.ok() && ::fsync(fd.get()) != 0) status = ErrnoStatus("fsync", errno);
+  }
+  if (status.ok() && ::rename(temporary.c_str(), target.c_str()) != 0) {
+    status = ErrnoStatus("rename", errno);
+  }
+  if (!status.ok()) ::unlink(temporary.c_str());
+  return std::move(status).WithContext(path);
+}
+
+Status MakeDirs(const std::string& path) {
+  for (size_t slash = path.find('/', 1);; slash = path.find('/', slash + 1)) {
+    const std::string part = path.substr(0, slash);
+    if (!part.empty() && ::mkdir(part.c_str(), 0755) != 0 && errno != EEXIST) {
+      return FileStatus(ErrorCode::kFileUnwritable, part, errno);
+    }
+    if (slash == std::string::npos) break;
+  }
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) {
+    return FileStatus(ErrorCode::kFileUnwritable, path, errno);
+  }
+  if (!S_ISDIR(info.st_mode)) return FileStatus(ErrorCode::kFileUnwritable, path, ENOTDIR);
+  return {};
+}
+
+Result<uint64_t> RaiseOpenFileLimit(uint64_t wanted) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return ErrnoStatus("getrlimit", errno);
+  if (limit.rlim_cur >= wanted) return uint64_t{limit.rlim_cur};
+  const rlimit grown{wanted, std::max<rlim_t>(limit.rlim_max, wanted)};
+  if (::setrlimit(RLIMIT_NOFILE, &grown) == 0) return wanted;
+  limit.rlim_cur = std::min<rlim_t>(wanted, limit.rlim_max);
+  if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) return ErrnoStatus("setrlimit", errno);
+  return uint64_t{limit.rlim_cur};
+}
+
+}  // namespace hvdray

@@ -1,0 +1,245 @@
+#include "base/http_server.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "base/http_connection.h"
+#include "base/log.h"
+
+namespace hvdray {
+namespace {
+
+// How long nothing is accepted after descriptors or memory have run out.
+constexpr Duration kAcceptPause = std::chrono::milliseconds(50);
+// Accepted in a row; the listener is level-triggered, so the rest makes another event.
+constexpr int kMaxAccepts = 512;
+constexpr Duration kLingerTimeout = std::chrono::seconds(2);
+
+/// The first request is then there when the connection is accepted, so that one recv() does. A
+/// client that says nothing is given to us after this time, and to the idle timeout.
+constexpr int kDeferSeconds = 1;
+
+Result<UniqueFd> OpenListener(const HttpServerOptions& options) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(options.port);
+  if (::inet_pton(AF_INET, options.address.c_str(), &address.sin_addr) != 1) {
+    return Status(ErrorCode::kUsage, fmt::format("'{}' is not an IPv4 address", options.address));
+  }
+  UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.is_valid()) return ErrnoStatus("socket", errno);
+  const int one = 1;
+  (void)::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+  // The connections inherit these.
+  (void)::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  (void)::setsockopt(fd.get(), IPPROTO_TCP, TCP_DEFER_ACCEPT, &kDeferSeconds, sizeof(int));
+  if ((ntohl(address.sin_addr.s_addr) >> 24) != 127) {
+    // A held request of a host that is gone without a word is noticed within about two minutes.
+    const int idle_s = 60, interval_s = 15, probes = 4;
+    (void)::setsockopt(fd.get(), SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+    (void)::setsockopt(fd.get(), IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+    (void)::setsockopt(fd.get(), IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
+    (void)::setsockopt(fd.get(), IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+  }
+  const std::string where = fmt::format("listen on {}:{}", options.address, options.port);
+  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      ::listen(fd.get(), options.backlog) != 0) {
+    return ErrnoStatus(where, errno);
+  }
+  return fd;
+}
+
+class HttpServerImpl final : public HttpServer, private EdgeSink {
+ public:
+  HttpServerImpl(std::shared_ptr<HttpShared> shared, UniqueFd listener)
+      : shared_(std::move(shared)), listener_(std::move(listener)) {}
+
+  ~HttpServerImpl() override {
+    CloseListener();
+    shared_->on_closed = nullptr;
+    shared_->CloseAll();
+  }
+
+  Status Start() {
+    shared_->on_closed = [this] {
+      if (is_full_ && !is_paused_) ResumeAccepting();
+    };
+    return shared_->poller.Add(listener_.get(), EPOLLIN, this);
+  }
+
+  uint16_t port() const override { return ntohs(shared_->bound.sin_port); }
+  size_t ConnectionCount() const override { return shared_->connection_count; }
+  bool IsIdle() const override {
+    return shared_->ListOf(HttpPhase::kHeld).count == 0 &&
+           shared_->ListOf(HttpPhase::kWriting).count == 0;
+  }
+
+  void CloseListener() override {
+    if (!listener_.is_valid()) return;
+    shared_->poller.Forget(this);
+    listener_.Reset();
+    resume_watch_.Cancel();
+  }
+
+ private:
+  void OnReady(uint32_t /*events*/) override {
+    const std::shared_ptr<HttpShared> keep = shared_;
+    keep->graveyard.clear();
+    for (int accepted = 0; accepted < kMaxAccepts; ++accepted) {
+      if (keep->connection_count >= keep->options.max_connections) {
+        is_full_ = true;
+        PauseAccepting("all connections of its limit are open");
+        return;
+      }
+      sockaddr_in remote{};
+      socklen_t size = sizeof remote;
+      UniqueFd fd(::accept4(listener_.get(), reinterpret_cast<sockaddr*>(&remote), &size,
+                            SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (!fd.is_valid()) {
+        if (errno == EAGAIN || errno == EWOULDBLOCK) return;
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+          const Status why = ErrnoStatus("accept", errno);
+          PauseAccepting(why.message());
+          is_paused_ = true;
+          resume_watch_ = shared_->loop.After(kAcceptPause, [this] { ResumeAccepting(); });
+          return;
+        }
+        continue;  // of that one connection only: it was reset, its network is down
+      }
+      HttpConnection::Start(*keep, std::move(fd), remote);
+      // A handler may have closed us, or destroyed this object.
+      if (keep->on_closed == nullptr || !listener_.is_valid()) return;
+    }
+  }
+
+  void PauseAccepting(std::string_view why) {
+    if (!std::exchange(has_logged_pause_, true)) {
+      Log(LogLevel::kWarning, "http", "port {} stops accepting for now: {}", port(), why);
+    }
+    shared_->poller.Remove(listener_.get());
+  }
+
+  void ResumeAccepting() {
+    is_full_ = is_paused_ = false;
+    if (!listener_.is_valid()) return;
+    if (!shared_->poller.Add(listener_.get(), EPOLLIN, this).ok()) {
+      is_paused_ = true;
+      resume_watch_ = shared_->loop.After(kAcceptPause, [this] { ResumeAccepting(); });
+    }
+  }
+
+  std::shared_ptr<HttpShared> shared_;  // with itself, while one of its functions runs
+  UniqueFd listener_;
+  bool is_full_ = false;
+  bool is_paused_ = false;
+  bool has_logged_pause_ = false;
+  Watch resume_watch_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<HttpServer>> HttpServer::Listen(Loop& loop, HttpServerOptions options,
+                                                       Handlers handlers) {
+  HVDRAY_ASSIGN_OR_RETURN(UniqueFd listener, OpenListener(options));
+  HVDRAY_ASSIGN_OR_RETURN(EdgePoller * poller, loop.edge_poller());
+  auto shared = std::make_shared<HttpShared>(loop, *poller);
+  socklen_t size = sizeof shared->bound;
+  if (::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&shared->bound), &size) != 0) {
+    return ErrnoStatus("getsockname", errno);
+  }
+  shared->is_bound_to_one_address = shared->bound.sin_addr.s_addr != htonl(INADDR_ANY);
+  shared->options = std::move(options);
+  shared->handlers = std::move(handlers);
+  auto server = std::make_unique<HttpServerImpl>(std::move(shared), std::move(listener));
+  HVDRAY_RETURN_IF_ERROR(server->Start());
+  return std::unique_ptr<HttpServer>(std::move(server));
+}
+
+HttpExchange::HttpExchange(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+HttpExchange::HttpExchange(HttpExchange&&) noexcept = default;
+HttpExchange& HttpExchange::operator=(HttpExchange&& other) noexcept {
+  HttpExchange old(std::move(*this));
+  impl_ = std::move(other.impl_);
+  return *this;
+}
+HttpExchange::~HttpExchange() {
+  if (impl_ != nullptr && impl_->connection != nullptr) impl_->connection->Abandon();
+}
+
+const HttpRequest& HttpExchange::request() const { return impl_->request; }
+HttpRequest& HttpExchange::request() { return impl_->request; }
+
+void HttpExchange::Reply(int status, std::shared_ptr<const std::string> body) {
+  HttpConnection* connection = std::exchange(impl_->connection, nullptr);
+  impl_->on_gone = nullptr;
+  if (connection != nullptr) connection->Reply(status, std::move(body));
+}
+
+void HttpExchange::OnGone(std::function<void()> callback) { impl_->on_gone = std::move(callback); }
+
+void HttpShared::CloseAll() {
+  for (HttpPhaseList& list : lists) {
+    while (list.first != nullptr) list.first->CloseSilently();
+  }
+  timer.Cancel();
+  resume_watch.Cancel();
+}
+
+Duration HttpShared::TimeoutOf(HttpPhase phase) const {
+  switch (phase) {
+    case HttpPhase::kReading:
+      return options.read_timeout;
+    case HttpPhase::kIdle:
+    case HttpPhase::kWriting:
+      return options.idle_timeout;
+    case HttpPhase::kLingering:
+      return kLingerTimeout;
+    case HttpPhase::kHeld:
+    case HttpPhase::kClosed:
+      break;
+  }
+  return Duration::max();
+}
+
+void HttpShared::ArmTimer(TimePoint due) {
+  if (due >= timer_due) return;
+  timer_due = due;
+  timer = loop.After(due - loop.Now(), [this] { Expire(); });
+}
+
+void HttpShared::Expire() {
+  const std::shared_ptr<HttpShared> keep = shared_from_this();
+  timer_due = TimePoint::max();
+  const TimePoint now = loop.Now();
+  for (const HttpPhase phase :
+       {HttpPhase::kIdle, HttpPhase::kReading, HttpPhase::kWriting, HttpPhase::kLingering}) {
+    HttpPhaseList& list = ListOf(phase);
+    while (list.first != nullptr && list.first->entered_ + TimeoutOf(phase) <= now) {
+      list.first->OnTimeout();
+    }
+    if (list.first != nullptr) ArmTimer(list.first->entered_ + TimeoutOf(phase));
+  }
+}
+
+void HttpShared::ResumeSoon(HttpConnection* connection) {
+  resumable.push_back(connection);
+  if (resume_watch.is_active()) return;
+  resume_watch = loop.After(Duration::zero(), [this] {
+    const std::shared_ptr<HttpShared> keep = shared_from_this();
+    resume_watch.Cancel();
+    // Each may end others, which then take themselves off the list.
+    for (size_t left = resumable.size(); left > 0 && !resumable.empty(); --left) {
+      HttpConnection* next = resumable.front();
+      resumable.erase(resumable.begin());
+      next->Resume();
+    }
+  });
+}
+
+}  // namespace hvdray

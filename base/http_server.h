@@ -1,0 +1,84 @@
+// A small HTTP/1.1 server on the Loop whose requests can be held for as long as one likes, as
+// Horovod's rendezvous needs it. One listener an object.
+#ifndef HVDRAY_BASE_HTTP_SERVER_H_
+#define HVDRAY_BASE_HTTP_SERVER_H_
+
+#include <netinet/in.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/http_parser.h"
+#include "base/loop.h"
+#include "base/result.h"
+
+namespace hvdray {
+
+/// A request that has arrived whole and waits for its answer. Move-only. Destroyed unanswered, its
+/// connection is closed without one. Answering after the peer or the server is gone does nothing.
+class HttpExchange {
+ public:
+  struct Impl;
+  explicit HttpExchange(std::unique_ptr<Impl> impl);
+  HttpExchange(HttpExchange&&) noexcept;
+  HttpExchange& operator=(HttpExchange&&) noexcept;
+  ~HttpExchange();
+  const HttpRequest& request() const;
+  HttpRequest& request();
+  /// Sends the status line, `Content-Length: N` in exactly that spelling and the body, which is
+  /// shared, not copied. Call once. nullptr: empty body.
+  void Reply(int status, std::shared_ptr<const std::string> body = nullptr);
+  /// Called once if the peer goes away before Reply().
+  void OnGone(std::function<void()> callback);
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+struct HttpServerOptions {
+  std::string address = "127.0.0.1";
+  uint16_t port = 0;  ///< 0: ephemeral.
+  HttpLimits limits;
+  Duration read_timeout{std::chrono::seconds(10)};  ///< For a whole request, from its first byte.
+  Duration idle_timeout{std::chrono::seconds(60)};  ///< Kept-alive connection without a request.
+  size_t max_connections = 65536;                   ///< The next ones wait to be accepted.
+  /// Of bodies that are not complete yet, all connections together; beyond: 503.
+  size_t max_buffered_bytes = size_t{1} << 30;
+  int backlog = 8192;  ///< The kernel cuts it to net.core.somaxconn.
+};
+
+/// The two ends of a connection, as the kernel gave them.
+struct HttpPeer {
+  int fd = -1;
+  sockaddr_in remote{};
+  sockaddr_in local{};
+};
+
+/// Threads: the loop's. Destroying it closes the listener and all its connections at once; replies
+/// that are still being written are lost, so drain first (CloseListener, then wait for IsIdle).
+class HttpServer {
+ public:
+  struct Handlers {
+    /// The header of a request is complete, or the request is about to be refused. false: the
+    /// connection is closed without an answer, unread. Unset: everybody may speak.
+    std::function<bool(const HttpPeer&)> on_header;
+    std::function<void(HttpExchange)> on_request;
+  };
+  /// Errors: kAddressInUse, kSystem, kOutOfResources; kUsage for an address that is not IPv4 (the
+  /// worker's client speaks nothing else, Horovod spec 2.2).
+  static Result<std::unique_ptr<HttpServer>> Listen(Loop& loop, HttpServerOptions options,
+                                                    Handlers handlers);
+  virtual ~HttpServer() = default;
+  virtual uint16_t port() const = 0;
+  virtual void CloseListener() = 0;
+  /// No request is held and no answer is on its way.
+  virtual bool IsIdle() const = 0;
+  virtual size_t ConnectionCount() const = 0;
+};
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_BASE_HTTP_SERVER_H_

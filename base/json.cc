@@ -1,0 +1,101 @@
+#include "base/json.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace hvdray {
+namespace {
+
+constexpr int kMaxDepth = 64;
+// Ordered objects look their keys up one by one: a megabyte of keys in one object would cost the
+// loop seconds.
+constexpr size_t kMaxKeys = 4096;
+
+// Watches a document while it is parsed; once it is refused nothing more of it is kept.
+class ParseLimits {
+ public:
+  bool Allow(int depth, Json::parse_event_t event) {
+    if (fault_ != nullptr) return false;
+    if (depth > kMaxDepth) return Refuse("nested over 64 deep");
+    const auto level = static_cast<size_t>(depth);
+    if (event == Json::parse_event_t::object_start) keys_[level + 1] = 0;
+    if (event == Json::parse_event_t::key && ++keys_[level] > kMaxKeys) {
+      return Refuse("with over 4096 keys in one object");
+    }
+    return true;
+  }
+  const char* fault() const { return fault_; }
+
+ private:
+  bool Refuse(const char* fault) {
+    fault_ = fault;
+    return false;
+  }
+
+  const char* fault_ = nullptr;
+  std::array<size_t, kMaxDepth + 2> keys_{};  // of the object that is open at each depth
+};
+
+}  // namespace
+
+Result<Json> ParseJson(ByteView text, size_t limit_bytes) {
+  if (text.size() > limit_bytes) {
+    return Status(ErrorCode::kProtocolError,
+                  fmt::format("JSON of {} bytes, at most {} allowed", text.size(), limit_bytes));
+  }
+  ParseLimits limits;
+  const auto allow = [&limits](int depth, Json::parse_event_t event, Json&) {
+    return limits.Allow(depth, event);
+  };
+  try {
+    Json value = Json::parse(text.begin(), text.end(), allow);
+    if (limits.fault() == nullptr) return value;
+    return Status(ErrorCode::kProtocolError, fmt::format("JSON {}", limits.fault()));
+  } catch (const Json::parse_error& error) {
+    return Status(ErrorCode::kProtocolError, fmt::format("JSON wrong at byte {}", error.byte));
+  } catch (const std::exception& error) {
+    return Status(ErrorCode::kProtocolError, fmt::format("JSON: {}", error.what()));
+  }
+}
+
+std::string DumpJson(const Json& value, int indent) {
+  return value.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+namespace {
+
+Status WrongType(const char* key, const char* wanted) {
+  return {ErrorCode::kProtocolError, fmt::format("JSON key {} is not {}", key, wanted)};
+}
+
+}  // namespace
+
+Result<int64_t> JsonInt(const Json& object, const char* key, int64_t fallback, int64_t min,
+                        int64_t max) {
+  const auto found = object.find(key);
+  if (found == object.end()) return fallback;
+  if (!found->is_number_integer()) return WrongType(key, "an integer");
+  if (found->is_number_unsigned() && found->get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) {
+    return WrongType(key, "in range");
+  }
+  const auto value = found->get<int64_t>();
+  if (value < min || value > max) return WrongType(key, "in range");
+  return value;
+}
+
+Result<bool> JsonBool(const Json& object, const char* key, bool fallback) {
+  const auto found = object.find(key);
+  if (found == object.end()) return fallback;
+  if (!found->is_boolean()) return WrongType(key, "true or false");
+  return found->get<bool>();
+}
+
+Result<std::string> JsonString(const Json& object, const char* key, std::string fallback) {
+  const auto found = object.find(key);
+  if (found == object.end()) return fallback;
+  if (!found->is_string()) return WrongType(key, "a string");
+  return found->get<std::string>();
+}
+
+}  // namespace hvdray

@@ -1,0 +1,34 @@
+// The log of hvdray itself, on stderr: one line a message, never worker output, never secrets.
+#ifndef HVDRAY_BASE_LOG_H_
+#define HVDRAY_BASE_LOG_H_
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <string_view>
+
+namespace hvdray {
+
+enum class LogLevel : uint8_t { kError, kWarning, kInfo, kDebug };
+enum class LogFormat : uint8_t { kText, kJson };
+
+/// Messages above `level` are dropped; the default is kWarning. Threads: any.
+void SetLogLevel(LogLevel level);
+void SetLogFormat(LogFormat format);
+bool LogEnabled(LogLevel level);
+
+/// "2024-05-01T12:00:00.123Z W gang[gen=3] host=b: text" in one write(2), so lines never mix.
+/// `where`: component and what it speaks of. Threads: any. Never blocks on a lock of ours.
+void LogMessage(LogLevel level, std::string_view where, std::string_view text);
+
+template <typename... Args>
+void Log(LogLevel level, std::string_view where, fmt::format_string<Args...> format,
+         Args&&... args) {
+  if (LogEnabled(level)) {
+    LogMessage(level, where, fmt::format(format, std::forward<Args>(args)...));
+  }
+}
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_BASE_LOG_H_

@@ -1,0 +1,138 @@
+"""Parts of the benchmarks: alternating rounds, medians, a table, JSON with machine and commit."""
+
+import dataclasses
+import datetime
+import json
+import os
+import pathlib
+import platform
+import shutil
+import statistics
+import subprocess
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+
+@dataclasses.dataclass
+class Series:
+    """Values of one contender in one measure; None for a run that failed or was given up."""
+    name: str
+    values: list = dataclasses.field(default_factory=list)
+    note: str = ""
+
+    def good(self):
+        return [v for v in self.values if v is not None]
+
+    def median(self):
+        return statistics.median(self.good()) if self.good() else None
+
+
+@dataclasses.dataclass
+class Measure:
+    title: str
+    unit: str
+    series: list
+    goal: str = ""
+
+    def row(self, name):
+        return next((s for s in self.series if s.name == name), None)
+
+    def ratio(self, name, peer):
+        """Median of the ratios round by round, so that a slow phase of the machine hits both."""
+        pairs = [(a, b) for a, b in zip(self.row(name).values, self.row(peer).values)
+                 if a is not None and b]
+        return statistics.median(a / b for a, b in pairs) if pairs else None
+
+
+def alternate(contenders, rounds, warmup=1):
+    """contenders: name -> function giving a value or None. Every round runs each once, in turn. One
+    that fails or hangs in the warm-up is left out of the rounds."""
+    series = {name: Series(name) for name in contenders}
+    for number in range(warmup + rounds):
+        for name, function in contenders.items():
+            if series[name].note:
+                continue
+            value = function()
+            if number < warmup and value is None:
+                series[name].note = "failed or hung in the warm-up"
+            if number >= warmup:
+                series[name].values.append(value)
+    return list(series.values())
+
+
+def timed(command, timeout=120, expect=0, env=None, stdout=subprocess.DEVNULL):
+    """Wall seconds of a command, or None when it fails or hangs. Never leaves it running."""
+    started = time.monotonic()
+    process = subprocess.Popen([str(c) for c in command], stdin=subprocess.DEVNULL, stdout=stdout,
+                               stderr=subprocess.DEVNULL, env=env, start_new_session=True)
+    try:
+        code = process.wait(timeout)
+    except subprocess.TimeoutExpired:
+        kill_session(process.pid)
+        process.wait()
+        return None
+    took = time.monotonic() - started
+    kill_session(process.pid)  # strays of a peer would slow what comes next
+    return took if expect is None or code == expect else None
+
+
+def kill_session(session):
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            with open(f"/proc/{entry}/stat") as f:
+                fields = f.read().rsplit(")", 1)[1].split()
+            if int(fields[3]) == session and fields[0] != "Z":
+                os.kill(int(entry), 9)
+        except (OSError, IndexError):
+            continue
+
+
+def which(name):
+    found = shutil.which(name)
+    return pathlib.Path(found) if found else None
+
+
+def number(value):
+    if value is None:
+        return "–"
+    if value == 0 or abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.3g}" if abs(value) < 10 else f"{value:.1f}"
+
+
+def table(measure, ours="hvdray"):
+    lines = [f"### {measure.title} ({measure.unit})", "",
+             "| | min | median | max | runs | hvdray ÷ this |", "|---|---|---|---|---|---|"]
+    for series in measure.series:
+        good = series.good()
+        ratio = ""
+        if series.name != ours and measure.row(ours):
+            value = measure.ratio(ours, series.name)
+            ratio = f"{value:.3g}" if value is not None else "–"
+        failed = len(series.values) - len(good)
+        runs = f"{len(good)}" + (f", {failed} failed" if failed else "")
+        name = series.name + (f" ({series.note})" if series.note else "")
+        lines.append(f"| {name} | {number(min(good, default=None))} | {number(series.median())} | "
+                     f"{number(max(good, default=None))} | {runs} | {ratio} |")
+    if measure.goal:
+        lines += ["", f"To reach: {measure.goal}"]
+    return "\n".join(lines) + "\n"
+
+
+def machine():
+    with open("/proc/cpuinfo") as f:
+        model = next((l.split(":", 1)[1].strip() for l in f if l.startswith("model name")), "")
+    commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"],
+                            capture_output=True, text=True).stdout.strip()
+    return {"cpu": model, "cores": os.cpu_count(), "kernel": platform.release(), "commit": commit,
+            "date": datetime.date.today().isoformat()}
+
+
+def to_json(measures):
+    return json.dumps({"schema": "hvdray.bench/1", "machine": machine(), "measures": [
+        {"title": m.title, "unit": m.unit, "goal": m.goal,
+         "series": [{"name": s.name, "values": s.values, "note": s.note} for s in m.series]}
+        for m in measures]}, indent=1)

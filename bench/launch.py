@@ -1,0 +1,68 @@
+"""Launching and ending: how long a launcher takes for ranks that do nothing, and to notice a failure."""
+
+import os
+
+from harness import Measure, Series, alternate, timed, which
+
+
+def commands(context, np, words):
+    """Contender -> command line that runs `words` on np ranks of this machine."""
+    found = {"hvdray": [context.hvdray, "run", "-np", np, "--", *words]}
+    if which("mpirun.mpich"):
+        found["hydra"] = ["mpirun.mpich", "-np", np, *words]
+    if which("mpirun.openmpi"):
+        found["OpenMPI"] = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-np", np,
+                            *words]
+    if context.venv:
+        found["horovodrun"] = [context.venv / "bin/horovodrun", "-np", np, "-H", f"localhost:{np}",
+                               *words]
+    return found
+
+
+def environment(context):
+    env = dict(os.environ, OMPI_MCA_rmaps_base_oversubscribe="1", PMIX_MCA_gds="hash")
+    if context.venv:
+        env["PATH"] = f"{context.venv}/bin:{env['PATH']}"
+    return env
+
+
+def launch_64(context):
+    env = environment(context)
+    peers = commands(context, 64, ["/bin/true"])
+    slow = peers.pop("horovodrun", None)
+    contenders = {name: (lambda c=c: timed(c, 10, env=env)) for name, c in peers.items()}
+    contenders["posix_spawn loop"] = lambda: timed([context.spawn_loop, 64, "/bin/true"])
+    series = alternate(contenders, context.rounds(11))
+    if slow and not context.is_quick:
+        # Half a minute each: two rounds tell enough of a factor of hundreds.
+        series.append(Series("horovodrun", [timed(slow, 120, env=env) for _ in range(2)]))
+    return Measure("launch and reap 64 × /bin/true", "s", series,
+                   "≤ 1.3 × hydra; ≥ 100 × faster than horovodrun")
+
+
+def launch_1200(context):
+    env = environment(context)
+    peers = commands(context, 1200, ["/bin/true"])
+    peers.pop("horovodrun", None)  # stops at 1,000 ranks by construction
+    peers.pop("OpenMPI", None)
+    contenders = {name: (lambda c=c: timed(c, 120, env=env)) for name, c in peers.items()}
+    return Measure("1,200 trivial ranks", "s", alternate(contenders, context.rounds(3), warmup=0),
+                   "all complete, exit 0")
+
+
+def first_failure(context):
+    env = environment(context)
+    # The rank is HOROVOD_RANK, or PMI_RANK, or OMPI_COMM_WORLD_RANK: one script for all.
+    script = ("r=${HOROVOD_RANK:-${PMI_RANK:-$OMPI_COMM_WORLD_RANK}}; "
+              "[ $r = 3 ] && { sleep 0.5; exit 7; }; exec sleep 30")
+    contenders = {}
+    for name, command in commands(context, 8, ["sh", "-c", script]).items():
+        expect = {"hvdray": 7}.get(name)
+        contenders[name] = lambda c=command, e=expect: minus(timed(c, 15, env=env, expect=e), 0.5)
+    return Measure("one of 8 workers exits 7 after 0.5 s → the launcher has returned, launch included",
+                   "s beyond the 0.5", alternate(contenders, context.rounds(7)),
+                   "≤ 0.1 s, and the exit code is 7 (horovodrun returns 1)")
+
+
+def minus(value, amount):
+    return None if value is None else value - amount

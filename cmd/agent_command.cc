@@ -1,0 +1,18 @@
+#include <string>
+#include <vector>
+
+#include "cmd/commands.h"
+#include "launcher/agent/agent.h"
+
+namespace hvdray {
+
+int AgentCommand(const CommandLine& line) {
+  std::vector<std::string> words = {"hvdray-agent"};
+  words.insert(words.end(), line.args.begin(), line.args.end());
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  return AgentMain(static_cast<int>(words.size()), argv.data());
+}
+
+}  // namespace hvdray

@@ -1,0 +1,26 @@
+#include "cmd/cluster_hosts.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "cluster/cluster_spec.h"
+
+namespace hvdray {
+
+Result<ClusterHosts> LoadClusterHosts(const std::string& path) {
+  HVDRAY_ASSIGN_OR_RETURN(const ClusterSpec spec, LoadClusterSpec(path));
+  for (const std::string& warning : spec.warnings) {
+    std::fputs(fmt::format("hvdray run: warning: {}\n", warning).c_str(), stderr);
+  }
+  const int cpus = static_cast<int>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
+  HVDRAY_ASSIGN_OR_RETURN(const std::vector<ClusterHost> hosts, ClusterHostsOf(spec, cpus));
+  ClusterHosts result;
+  for (const ClusterHost& host : hosts) result.hosts.push_back({host.address, host.slots});
+  result.run = spec.run;
+  return result;
+}
+
+}  // namespace hvdray

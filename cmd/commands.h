@@ -1,0 +1,28 @@
+// The commands of hvdray, one file each. All return an exit code of docs/errors.md.
+#ifndef HVDRAY_CMD_COMMANDS_H_
+#define HVDRAY_CMD_COMMANDS_H_
+
+#include <span>
+#include <string>
+
+#include "base/types.h"
+
+namespace hvdray {
+
+/// What every command is given: its words (without its own name) and when hvdray was called.
+struct CommandLine {
+  std::span<const std::string> args;
+  TimePoint began{};
+};
+
+int RunCommand(const CommandLine& line);
+int AgentCommand(const CommandLine& line);
+
+/// "hvdray 0.1.0 (abc1234)"
+std::string BuildName();
+/// What -cb prints: which frameworks, controllers and operations this launcher serves.
+std::string BuildTable();
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_CMD_COMMANDS_H_

@@ -1,0 +1,40 @@
+#include "cmd/exit_code.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+namespace hvdray {
+
+int ExitCodeOf(const Status& status) {
+  switch (status.code()) {
+    case ErrorCode::kOk:
+      return 0;
+    case ErrorCode::kUsage:
+    case ErrorCode::kSpecInvalid:
+    case ErrorCode::kNotEnoughSlots:
+    case ErrorCode::kFileUnreadable:
+    case ErrorCode::kFileUnwritable:
+    case ErrorCode::kNotSupported:
+    case ErrorCode::kEnvironmentTooLarge:
+      return 2;
+    case ErrorCode::kCommandNotExecutable:
+      return 126;
+    case ErrorCode::kCommandNotFound:
+      return 127;
+    case ErrorCode::kTimeout:
+      return 124;
+    case ErrorCode::kReaderGone:
+      return 141;
+    default:
+      return 125;
+  }
+}
+
+int Fail(std::string_view command, const Status& status) {
+  const std::string text = fmt::format("hvdray {}: {}\n", command, status.ToString());
+  std::fputs(text.c_str(), stderr);
+  return ExitCodeOf(status);
+}
+
+}  // namespace hvdray

@@ -1,0 +1,62 @@
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "collective/communicator.h"
+
+namespace hvdray {
+namespace {
+
+Result<int> ReadInt(const Environment& environment, const std::string& name, int fallback, int min,
+                    int max) {
+  const auto text = environment.Get(name);
+  if (!text || text->empty()) return fallback;
+  int value = 0;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
+  if (error != std::errc() || end != text->data() + text->size() || value < min || value > max) {
+    return Status(ErrorCode::kSpecInvalid,
+                  fmt::format("{}={} is not a number from {} to {}", name, *text, min, max));
+  }
+  return value;
+}
+
+}  // namespace
+
+size_t SizeOf(DataType dtype) {
+  switch (dtype) {
+    case DataType::kUint8:
+      return 1;
+    case DataType::kInt32:
+    case DataType::kFloat32:
+      return 4;
+    case DataType::kInt64:
+    case DataType::kFloat64:
+      return 8;
+  }
+  return 0;
+}
+
+Result<CommunicatorOptions> CommunicatorOptionsFrom(const Environment& environment,
+                                                    const std::string& name) {
+  constexpr int kMaxRanks = 1 << 20;
+  CommunicatorOptions options;
+  const std::string host = environment.GetOr("HOROVOD_GLOO_RENDEZVOUS_ADDR", "");
+  if (host.empty()) return options;
+  options.rendezvous_host = host;
+  HVDRAY_ASSIGN_OR_RETURN(options.size, ReadInt(environment, "HOROVOD_SIZE", 1, 1, kMaxRanks));
+  HVDRAY_ASSIGN_OR_RETURN(options.rank,
+                          ReadInt(environment, "HOROVOD_RANK", 0, 0, options.size - 1));
+  HVDRAY_ASSIGN_OR_RETURN(const int port,
+                          ReadInt(environment, "HOROVOD_GLOO_RENDEZVOUS_PORT", 0, 1, 65535));
+  HVDRAY_ASSIGN_OR_RETURN(const int timeout,
+                          ReadInt(environment, "HOROVOD_GLOO_TIMEOUT_SECONDS", 30, 1, 1 << 30));
+  HVDRAY_ASSIGN_OR_RETURN(const int generation,
+                          ReadInt(environment, "HVDRAY_GENERATION", 1, 0, INT32_MAX));
+  options.rendezvous_port = static_cast<uint16_t>(port);
+  options.timeout = std::chrono::seconds(timeout);
+  options.interface = environment.GetOr("HOROVOD_GLOO_IFACE", "");
+  options.scope = fmt::format("hvdray_{}_{}", name, generation);
+  return options;
+}
+
+}  // namespace hvdray

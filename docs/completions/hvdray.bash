@@ -1,0 +1,79 @@
+# Generated from the option table by hvdray-gen-cli; do not edit.
+_hvdray_run() {
+  local word="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}" i
+  local first=1
+  [[ ${COMP_WORDS[0]##*/} == hvdray ]] && first=2
+  if (( first == 2 && COMP_CWORD == 1 )); then
+    COMPREPLY=($(compgen -W 'run rendezvous agent help version' -- "$word"))
+    return
+  fi
+  [[ $first == 2 && ${COMP_WORDS[1]} != run ]] && return
+  case "$before" in
+    -f|--file)
+      COMPREPLY=($(compgen -f -- "$word"))
+      return ;;
+    --cwd)
+      COMPREPLY=($(compgen -d -- "$word"))
+      return ;;
+    -hostfile|--hostfile)
+      COMPREPLY=($(compgen -f -- "$word"))
+      return ;;
+    --cluster)
+      COMPREPLY=($(compgen -f -- "$word"))
+      return ;;
+    --output-filename)
+      COMPREPLY=($(compgen -d -- "$word"))
+      return ;;
+    --tag-output)
+      COMPREPLY=($(compgen -W 'rank host none' -- "$word"))
+      return ;;
+    --color)
+      COMPREPLY=($(compgen -W 'auto always never' -- "$word"))
+      return ;;
+    --report)
+      COMPREPLY=($(compgen -f -- "$word"))
+      return ;;
+    --events)
+      COMPREPLY=($(compgen -f -- "$word"))
+      return ;;
+    --junit)
+      COMPREPLY=($(compgen -f -- "$word"))
+      return ;;
+    --trace)
+      COMPREPLY=($(compgen -f -- "$word"))
+      return ;;
+    --agent-path)
+      COMPREPLY=($(compgen -f -- "$word"))
+      return ;;
+    -i|--ssh-identity-file)
+      COMPREPLY=($(compgen -f -- "$word"))
+      return ;;
+    --config-file)
+      COMPREPLY=($(compgen -f -- "$word"))
+      return ;;
+    --autotune-log-file)
+      COMPREPLY=($(compgen -f -- "$word"))
+      return ;;
+    --timeline-filename)
+      COMPREPLY=($(compgen -f -- "$word"))
+      return ;;
+    --log-level)
+      COMPREPLY=($(compgen -W 'TRACE DEBUG INFO WARNING ERROR FATAL' -- "$word"))
+      return ;;
+  esac
+  # Behind the first word that is neither an option nor its value, files belong to the command.
+  local with_value=' -f --file -x --env --cwd -np --num-proc -H --hosts -hostfile --hostfile --cluster --slots-per-host --host-discovery-script --min-np --min-num-proc --max-np --max-num-proc --elastic-timeout --reset-limit --blacklist-cooldown-range --max-restarts --grace --timeout --start-timeout --heartbeat-timeout --output-filename --tag-output --stdin --color --report --events --junit --trace --network-interfaces --network-interface --master-port --kv-hold --agent-path -p --ssh-port -i --ssh-identity-file --config-file --fusion-threshold-mb --cycle-time-ms --cache-capacity --autotune-log-file --autotune-warmup-samples --autotune-steps-per-sample --autotune-bayes-opt-max-samples --autotune-gaussian-process-noise --timeline-filename --stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --num-nccl-streams --thread-affinity --gloo-timeout-seconds --log-level --mpi-args --binding-args '
+  for (( i = first; i < COMP_CWORD; i++ )); do
+    if [[ ${COMP_WORDS[i]} != -* && $with_value != *" ${COMP_WORDS[i-1]} "* ]] ||
+       [[ ${COMP_WORDS[i]} == -- ]]; then
+      COMPREPLY=($(compgen -f -- "$word"))
+      return
+    fi
+  done
+  if [[ $word == -* ]]; then
+    COMPREPLY=($(compgen -W '-h --help -v --version -cb --check-build -f --file -x --env --clean-env --cwd --no-torch-env -np --num-proc -H --hosts -hostfile --hostfile --cluster --slots-per-host --disable-cache --host-discovery-script --min-np --min-num-proc --max-np --max-num-proc --elastic-timeout --reset-limit --blacklist-cooldown-range --max-restarts --grace --timeout --start-timeout --heartbeat-timeout --output-filename -prefix-timestamp --prefix-output-with-timestamp --tag-output --stdin --color -q --quiet --verbose --log-json --dry-run --print-plan --print-config --report --events --junit --trace --network-interfaces --network-interface --master-port --no-peer-check --kv-hold --agent-path -p --ssh-port -i --ssh-identity-file --config-file --fusion-threshold-mb --cycle-time-ms --cache-capacity --hierarchical-allreduce --no-hierarchical-allreduce --hierarchical-allgather --no-hierarchical-allgather --torus-allreduce --no-torus-allreduce --tcp --autotune --autotune-log-file --autotune-warmup-samples --autotune-steps-per-sample --autotune-bayes-opt-max-samples --autotune-gaussian-process-noise --timeline-filename --timeline-mark-cycles --no-stall-check --stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --mpi-threads-disable --num-nccl-streams --thread-affinity --gloo-timeout-seconds --log-level --log-without-timestamp --gloo --mpi --jsrun --mpi-args --binding-args' -- "$word"))
+  else
+    COMPREPLY=($(compgen -c -f -- "$word"))
+  fi
+}
+complete -o filenames -F _hvdray_run hvdray horovodrun

@@ -1,0 +1,137 @@
+// Trains the perceptron on the digits, data-parallel over the ranks that hvdray started. Run alone
+// it is one rank.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <numeric>
+#include <random>
+
+#include "base/environ.h"
+#include "base/fd.h"
+#include "collective/communicator.h"
+#include "digits/dataset.h"
+#include "digits/model.h"
+
+namespace hvdray::digits {
+namespace {
+
+struct Settings {
+  std::string data = "examples/digits/digits.csv";
+  int epochs = 20;
+  int batch = 16;  // of one rank
+  int hidden = 64;
+  float rate = 0.1F;
+  float momentum = 0.9F;
+};
+
+void Print(const std::string& line) {
+  std::fputs((line + "\n").c_str(), stdout);
+  std::fflush(stdout);
+}
+
+// One pass over this rank's shard, in step with all others. Returns the mean loss over all ranks.
+Result<double> TrainEpoch(Communicator& communicator, const Settings& settings,
+                          const Dataset& shard, size_t steps, std::mt19937& random, Model& model,
+                          std::vector<float>& velocity) {
+  std::vector<size_t> order(shard.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::shuffle(order.begin(), order.end(), random);
+  const size_t count = model.parameters().size();
+  const auto batch = static_cast<size_t>(settings.batch);
+  double loss = 0;
+  double seen = 0;
+  for (size_t step = 0; step < steps; ++step) {
+    // The last two floats carry loss and count, so that one all-reduce a step does it all.
+    std::vector<float> sums(count + 2, 0.0F);
+    const size_t first = std::min(step * batch, order.size());
+    const size_t last = std::min(first + batch, order.size());
+    const std::span<const size_t> images(order.data() + first, last - first);
+    sums[count] =
+        static_cast<float>(model.AddGradient(shard, images, std::span(sums).first(count)));
+    sums[count + 1] = static_cast<float>(images.size());
+    HVDRAY_RETURN_IF_ERROR(communicator.AllReduce(sums.data(), sums.data(), sums.size(),
+                                                  DataType::kFloat32, ReduceOp::kSum));
+    const float images_of_all = std::max(sums[count + 1], 1.0F);
+    for (size_t i = 0; i < count; ++i) {
+      velocity[i] = settings.momentum * velocity[i] - settings.rate * sums[i] / images_of_all;
+      model.parameters()[i] += velocity[i];
+    }
+    loss += sums[count];
+    seen += sums[count + 1];
+  }
+  return loss / std::max(seen, 1.0);
+}
+
+Result<double> TestAccuracy(Communicator& communicator, const Dataset& test, const Model& model) {
+  const Dataset mine = ShardOf(test, communicator.rank(), communicator.size());
+  int64_t counts[2] = {0, static_cast<int64_t>(mine.size())};
+  for (size_t i = 0; i < mine.size(); ++i) {
+    if (model.Predict(mine.image(i)) == mine.labels[i]) ++counts[0];
+  }
+  HVDRAY_RETURN_IF_ERROR(
+      communicator.AllReduce(counts, counts, 2, DataType::kInt64, ReduceOp::kSum));
+  return static_cast<double>(counts[0]) / static_cast<double>(std::max<int64_t>(counts[1], 1));
+}
+
+Status Train(const Settings& settings) {
+  const auto start = std::chrono::steady_clock::now();
+  HVDRAY_ASSIGN_OR_RETURN(const std::string text, ReadFile(settings.data));
+  HVDRAY_ASSIGN_OR_RETURN(const Dataset all, ParseDigits(text, settings.data));
+  const Split split = SplitDigits(all);
+  HVDRAY_ASSIGN_OR_RETURN(const CommunicatorOptions options,
+                          CommunicatorOptionsFrom(Environment::FromProcess(), "digits"));
+  HVDRAY_ASSIGN_OR_RETURN(auto communicator, MakeGlooCommunicator(options));
+  const int rank = communicator->rank();
+  const int size = communicator->size();
+  const Dataset shard = ShardOf(split.train, rank, size);
+  Print(fmt::format("rank {} of {}: {} of {} training images", rank, size, shard.size(),
+                    split.train.size()));
+
+  // Every rank starts elsewhere on purpose: only the broadcast makes them one model.
+  Model model(static_cast<size_t>(settings.hidden), static_cast<uint32_t>(rank) + 1);
+  std::vector<float>& parameters = model.parameters();
+  HVDRAY_RETURN_IF_ERROR(
+      communicator->Broadcast(parameters.data(), parameters.size(), DataType::kFloat32, 0));
+
+  const auto per_step = static_cast<size_t>(settings.batch) * static_cast<size_t>(size);
+  const size_t steps = (split.train.size() + per_step - 1) / per_step;
+  std::mt19937 random(static_cast<uint32_t>(rank) + 1);
+  std::vector<float> velocity(parameters.size(), 0.0F);
+  for (int epoch = 1; epoch <= settings.epochs; ++epoch) {
+    HVDRAY_ASSIGN_OR_RETURN(const double loss, TrainEpoch(*communicator, settings, shard, steps,
+                                                          random, model, velocity));
+    if (rank == 0 && (epoch % 5 == 0 || epoch == 1)) {
+      Print(fmt::format("epoch {:2d}  loss {:.4f}", epoch, loss));
+    }
+  }
+  HVDRAY_ASSIGN_OR_RETURN(const double accuracy, TestAccuracy(*communicator, split.test, model));
+  if (rank == 0) {
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    Print(fmt::format("test accuracy {:.1f} % of {} images, {} workers, {:.2f} s", accuracy * 100,
+                      split.test.size(), size, took.count()));
+  }
+  return {};
+}
+
+}  // namespace
+}  // namespace hvdray::digits
+
+int main(int argc, char** argv) {
+  hvdray::digits::Settings settings;
+  CLI::App app{"Trains a small network on 8x8 images of digits, data-parallel."};
+  app.add_option("--data", settings.data, "CSV file of images")->capture_default_str();
+  app.add_option("--epochs", settings.epochs)->check(CLI::Range(1, 100000))->capture_default_str();
+  app.add_option("--batch", settings.batch, "Images a step and rank")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  app.add_option("--hidden", settings.hidden)->check(CLI::Range(1, 4096))->capture_default_str();
+  app.add_option("--rate", settings.rate, "Learning rate")->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  const hvdray::Status status = hvdray::digits::Train(settings);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "digits: %s\n", status.ToString().c_str());
+  return 1;
+}

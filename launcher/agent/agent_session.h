@@ -1,0 +1,87 @@
+// One agent's side of its link: turns messages into what the gang, the relay and the host must do,
+// and ends everything when the link is lost (style P6).
+#ifndef HVDRAY_LAUNCHER_AGENT_AGENT_SESSION_H_
+#define HVDRAY_LAUNCHER_AGENT_AGENT_SESSION_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/byte_stream.h"
+#include "base/loop.h"
+#include "launcher/agent/host_facts.h"
+#include "launcher/agent/local_gang.h"
+#include "launcher/wire/link.h"
+#include "rendezvous/relay.h"
+
+namespace hvdray {
+
+struct AgentSessionOptions {
+  std::string build;          ///< "hvdray 0.1.0"
+  std::string cgroup_folder;  ///< Exists and is ours; empty: generations get no cgroup.
+  wire::HostFacts facts;      ///< offered_port and cleanup are filled in by the session.
+};
+
+/// Threads: the loop's.
+class AgentSession : private KvUpstream {
+ public:
+  /// `on_done(exit_code)`: the link is closed and nothing that we started is left. Once, from the
+  /// loop; may destroy the session. 0: the launcher said Bye; 125: the link was lost or broken.
+  AgentSession(Loop& loop, std::unique_ptr<ByteStream> stream, AgentSessionOptions options,
+               std::function<void(int exit_code)> on_done);
+  ~AgentSession() override;
+
+  void Start();
+  /// Says Bye with `why` at once, so that the launcher knows the cause before it sees workers end;
+  /// then stops the gang with the grace of Welcome, and is done with `exit_code`. A second call
+  /// takes the grace away.
+  void Leave(const Status& why, int exit_code);
+
+  /// Requests of a generation that is over, dropped.
+  uint64_t stale_requests() const { return stale_requests_; }
+
+ private:
+  void OnMessage(wire::Message&& message);
+  void On(Generation generation, wire::Hello&& hello);
+  void On(Generation generation, wire::Welcome&& welcome);
+  void On(Generation generation, wire::StartGeneration&& start);
+  void On(Generation generation, wire::StopGeneration&& stop);
+  void On(Generation generation, wire::Credit&& credit);
+  void On(Generation generation, wire::Stdin&& input);
+  void On(Generation generation, wire::Signal&& signal);
+  void On(Generation generation, wire::KvReply&& reply);
+  void On(Generation generation, wire::KvReset&& reset);
+  /// Messages of the other direction; the link lets none of them through.
+  template <typename T>
+  void On(Generation generation, T&& other);
+
+  void Ask(KvQuestion question) override;
+  void OnLinkClosed(const Status& why);
+  void OnGangStopped(uint32_t swept);
+  void Send(Generation generation, wire::Body body);
+  void StopGang();
+  void FinishIfIdle();
+  /// The running gang if it is of this generation; else counts the request as stale.
+  LocalGang* GangOf(Generation generation);
+  void HoldPort();
+
+  Loop& loop_;
+  AgentSessionOptions options_;
+  std::function<void(int)> on_done_;
+  std::unique_ptr<wire::Link> link_;
+  std::optional<wire::Welcome> welcome_;
+  std::unique_ptr<Relay> relay_;
+  std::unique_ptr<LocalGang> gang_;
+  std::optional<HeldPort> port_;
+  Generation last_generation_ = 0;  // the newest that was started or stopped
+  uint64_t stale_requests_ = 0;
+  bool is_leaving_ = false;
+  int exit_code_ = 0;
+  Watch close_timer_;
+  Watch done_timer_;
+};
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_LAUNCHER_AGENT_AGENT_SESSION_H_

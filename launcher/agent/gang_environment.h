@@ -1,0 +1,34 @@
+// The whole environment of a worker: what the job gives, the slot variables (which always win, see
+// launcher/placement/slot_environment.h), and our own. Pure.
+#ifndef HVDRAY_LAUNCHER_AGENT_GANG_ENVIRONMENT_H_
+#define HVDRAY_LAUNCHER_AGENT_GANG_ENVIRONMENT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "launcher/wire/message.h"
+
+namespace hvdray {
+
+/// Environments of all workers of one generation on one host. Slot variables always win: whatever
+/// the job's environment says of them is dropped, those of torchrun also where they are not set.
+class GangEnvironment {
+ public:
+  GangEnvironment(const wire::StartGeneration& start, std::string job_id, Generation generation);
+
+  /// "NAME=VALUE", the same for every worker here. Of two entries with one name the first is kept;
+  /// entries without a name or '=' are dropped.
+  const std::vector<std::string>& shared() const { return shared_; }
+  /// What only this worker gets; shares no name with shared().
+  std::vector<std::string> ForWorker(const wire::WorkerSlot& slot, uint16_t relay_port) const;
+
+ private:
+  wire::StartGeneration place_;  // without command and environment
+  std::string job_id_;
+  std::vector<std::string> shared_;
+};
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_LAUNCHER_AGENT_GANG_ENVIRONMENT_H_

@@ -1,0 +1,177 @@
+#include "launcher/agent/host_facts.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace hvdray {
+namespace {
+
+constexpr size_t kMaxCpus = 65536;
+
+uint32_t CountCpus() {
+  // The mask must be at least as large as the kernel's, whose size nothing tells.
+  for (size_t count = 1024; count <= kMaxCpus; count *= 2) {
+    cpu_set_t* set = CPU_ALLOC(count);
+    const size_t size = CPU_ALLOC_SIZE(count);
+    const bool is_known = set != nullptr && ::sched_getaffinity(0, size, set) == 0;
+    const int found = is_known ? CPU_COUNT_S(size, set) : 0;
+    CPU_FREE(set);
+    if (is_known) return static_cast<uint32_t>(found);
+  }
+  return static_cast<uint32_t>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
+}
+
+bool AskEthtool(int socket, const std::string& name, void* answer) {
+  ifreq request{};
+  name.copy(request.ifr_name, IFNAMSIZ - 1);
+  request.ifr_data = static_cast<char*>(answer);
+  return ::ioctl(socket, SIOCETHTOOL, &request) == 0;
+}
+
+// Asked of the driver, not of /sys, which shows another network namespace than ours when nobody
+// has mounted it anew. A device without a bus is made of software; a bond or VLAN is as good as
+// what lies below it.
+bool IsVirtual(int socket, const std::string& name) {
+  ethtool_drvinfo info{};
+  info.cmd = ETHTOOL_GDRVINFO;
+  if (!AskEthtool(socket, name, &info)) return true;
+  const std::string_view driver(info.driver, ::strnlen(info.driver, sizeof info.driver));
+  const std::string_view bus(info.bus_info, ::strnlen(info.bus_info, sizeof info.bus_info));
+  if (driver == "bonding" || driver == "team" || driver.starts_with("802.1Q")) return false;
+  return bus.empty() || bus == "N/A" || bus == "tap" || bus == "tun";
+}
+
+int64_t SpeedMbps(int socket, const std::string& name) {
+  ethtool_cmd settings{};
+  settings.cmd = ETHTOOL_GSET;
+  if (!AskEthtool(socket, name, &settings)) return 0;
+  const uint32_t speed = ethtool_cmd_speed(&settings);
+  return speed == static_cast<uint32_t>(SPEED_UNKNOWN) || speed == 0xffff ? 0 : int64_t{speed};
+}
+
+wire::InterfaceAddress ToAddress(const ifaddrs& entry) {
+  wire::InterfaceAddress address;
+  char text[INET_ADDRSTRLEN] = "";
+  const auto* own = reinterpret_cast<const sockaddr_in*>(entry.ifa_addr);
+  ::inet_ntop(AF_INET, &own->sin_addr, text, sizeof text);
+  address.address = text;
+  if (entry.ifa_netmask != nullptr) {
+    const auto* mask = reinterpret_cast<const sockaddr_in*>(entry.ifa_netmask);
+    address.prefix_length = std::popcount(mask->sin_addr.s_addr);
+  }
+  return address;
+}
+
+// Splits at blanks.
+std::vector<std::string_view> Words(std::string_view line) {
+  std::vector<std::string_view> words;
+  constexpr std::string_view kBlank = " \t";
+  for (size_t start = line.find_first_not_of(kBlank); start != std::string_view::npos;) {
+    const size_t end = std::min(line.find_first_of(kBlank, start), line.size());
+    words.push_back(line.substr(start, end - start));
+    start = line.find_first_not_of(kBlank, end);
+  }
+  return words;
+}
+
+}  // namespace
+
+Result<HeldPort> HeldPort::Hold() {
+  UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fd.is_valid()) return ErrnoStatus("socket", errno);
+  const int on = 1;
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  socklen_t size = sizeof address;
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  if (::bind(fd.get(), generic, size) != 0) return ErrnoStatus("bind", errno);
+  if (::getsockname(fd.get(), generic, &size) != 0) return ErrnoStatus("getsockname", errno);
+  return HeldPort(std::move(fd), ntohs(address.sin_port));
+}
+
+std::set<std::string> ParseDefaultRoutes(std::string_view route) {
+  std::set<std::string> names;
+  constexpr size_t kDestination = 1;
+  constexpr size_t kFlags = 3;
+  constexpr size_t kMask = 7;
+  bool is_header = true;
+  while (!route.empty()) {
+    const size_t end = route.find('\n');
+    const auto words = Words(route.substr(0, end));
+    const bool is_route = !std::exchange(is_header, false) && words.size() > kMask;
+    if (is_route && words[kDestination] == "00000000" && words[kMask] == "00000000" &&
+        words[kFlags] != "0000") {
+      names.emplace(words[0]);
+    }
+    if (end == std::string_view::npos) break;
+    route.remove_prefix(end + 1);
+  }
+  return names;
+}
+
+std::vector<wire::InterfaceFacts> ListInterfaces() {
+  std::vector<wire::InterfaceFacts> interfaces;
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) return interfaces;
+  const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const Result<std::string> route = ReadFile("/proc/net/route", size_t{1} << 20);
+  const auto defaults = ParseDefaultRoutes(route.ok() ? *route : "");
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_name == nullptr) continue;
+    // An address with a label ("eth0:1") belongs to the interface in front of the colon.
+    std::string name = entry->ifa_name;
+    name.resize(std::min(name.find(':'), name.size()));
+    auto found = std::find_if(interfaces.begin(), interfaces.end(),
+                              [&](const auto& known) { return known.name == name; });
+    if (found == interfaces.end()) {
+      wire::InterfaceFacts facts;
+      facts.name = name;
+      facts.is_up = (entry->ifa_flags & IFF_UP) != 0 && (entry->ifa_flags & IFF_RUNNING) != 0;
+      facts.is_loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0;
+      facts.is_virtual = !facts.is_loopback && IsVirtual(socket.get(), name);
+      facts.speed_mbps = SpeedMbps(socket.get(), name);
+      facts.has_default_route = defaults.contains(name);
+      found = interfaces.insert(interfaces.end(), std::move(facts));
+    }
+    if (entry->ifa_addr != nullptr && entry->ifa_addr->sa_family == AF_INET) {
+      found->addresses.push_back(ToAddress(*entry));
+    }
+  }
+  ::freeifaddrs(list);
+  return interfaces;
+}
+
+wire::HostFacts GatherHostFacts() {
+  wire::HostFacts facts;
+  utsname names{};
+  if (::uname(&names) == 0) {
+    facts.host_name = names.nodename;
+    facts.machine = names.machine;
+    facts.system = names.sysname;
+  }
+  facts.cpu_count = CountCpus();
+  facts.agent_pid = static_cast<uint32_t>(::getpid());
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) == 0) facts.open_file_limit = files.rlim_max;
+  facts.interfaces = ListInterfaces();
+  return facts;
+}
+
+}  // namespace hvdray

@@ -1,0 +1,19 @@
+// The keeper: parent of the agent, and all it does is outlive it. Whatever ends the agent, the
+// keeper kills what the agent has started and passes its status on. docs/adr/0003.
+#ifndef HVDRAY_LAUNCHER_AGENT_KEEPER_H_
+#define HVDRAY_LAUNCHER_AGENT_KEEPER_H_
+
+#include "base/fd.h"
+
+namespace hvdray {
+
+/// Splits this process: the parent becomes the keeper and never returns from here (it exits with
+/// the agent's code, or 128+n when signal n ended it); the child returns and goes on as the agent,
+/// in a session that has no terminal. The result is a lifeline: it reads EOF once the keeper is
+/// dead. Call it before there are threads, a loop, or descriptors that the keeper must not hold.
+/// Errors: kOutOfResources, kSystem; there is no keeper then.
+Result<UniqueFd> ForkKeeper();
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_LAUNCHER_AGENT_KEEPER_H_

@@ -1,0 +1,327 @@
+#include "launcher/agent/local_gang.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <csignal>
+#include <utility>
+
+#include "base/log.h"
+
+namespace hvdray {
+namespace {
+
+using std::chrono::milliseconds;
+using wire::ExecStage;
+
+constexpr int kForksPerTurn = 16;  // the loop answers heartbeats and the rendezvous in between
+constexpr Duration kFirstPoll = milliseconds(2);
+constexpr Duration kLongestPoll = milliseconds(50);
+constexpr Duration kReapPeriod = std::chrono::seconds(1);
+// All pipes together stay under half of what Linux grants a user (fs.pipe-user-pages-soft is
+// 64 MiB; beyond it new pipes get one page).
+constexpr int kAllPipesBytes = 32 << 20;
+constexpr int kLargestPipeBytes = 1 << 20;
+constexpr int kKernelPipeBytes = 64 << 10;
+
+}  // namespace
+
+std::string_view NameOf(LocalGangState state) {
+  switch (state) {
+    case LocalGangState::kStarting:
+      return "starting";
+    case LocalGangState::kRunning:
+      return "running";
+    case LocalGangState::kLingering:
+      return "lingering";
+    case LocalGangState::kStopping:
+      return "stopping";
+    case LocalGangState::kSweeping:
+      return "sweeping";
+    case LocalGangState::kDraining:
+      return "draining";
+    case LocalGangState::kStopped:
+      return "stopped";
+  }
+  return "?";
+}
+
+LocalGang::LocalGang(Loop& loop, wire::StartGeneration start, LocalGangOptions options,
+                     Handlers handlers)
+    : loop_(loop),
+      start_(std::move(start)),
+      options_(std::move(options)),
+      handlers_(std::move(handlers)),
+      environment_(start_, options_.job_id, options_.generation),
+      plan_(PlanExec(start_.command, FindPath(environment_.shared()), start_.working_folder)),
+      workers_(loop,
+               {[this](int rank, pid_t pid) {
+                  handlers_.send(wire::WorkerStarted{rank, static_cast<uint32_t>(pid)});
+                },
+                [this](int rank, const wire::ExitStatus& status) { OnExited(rank, status); }}),
+      pump_(loop, {[this](wire::Output output) { handlers_.send(std::move(output)); },
+                   [this] { return handlers_.has_output_room(); }, [this] { Poke(); }}) {}
+
+LocalGang::~LocalGang() = default;
+
+void LocalGang::Enter(LocalGangState next) {
+  Log(LogLevel::kDebug, "agent", "gang[gen={}] {} -> {} at {:.6f}", options_.generation,
+      NameOf(state_), NameOf(next), Seconds(loop_.Now().time_since_epoch()).count());
+  state_ = next;
+}
+
+void LocalGang::Start() {
+  if (!options_.cgroup_folder.empty()) {
+    Result<Cgroup> group = Cgroup::Create(options_.cgroup_folder);
+    if (group.ok()) {
+      cgroup_ = std::move(group).value();
+    } else {
+      Log(LogLevel::kInfo, "agent", "no cgroup: {}", group.status().message());
+    }
+  }
+  oom_watch_.emplace(cgroup_ ? cgroup_->folder() : std::string());
+  reap_timer_ = loop_.Every(kReapPeriod, [this] {
+    if (!sweeper_) ReapStrays([this](pid_t pid) { return workers_.IsLive(pid); });
+  });
+  StartSome();
+}
+
+int LocalGang::PipeBytes() const {
+  const int pipes = static_cast<int>(2 * std::max<size_t>(1, start_.workers.size()));
+  const int share = static_cast<int>(std::bit_floor(static_cast<unsigned>(kAllPipesBytes / pipes)));
+  return share > kKernelPipeBytes ? std::min(share, kLargestPipeBytes) : 0;
+}
+
+void LocalGang::StartSome() {
+  for (int i = 0; i < kForksPerTurn && next_start_ < start_.workers.size(); ++i) {
+    StartOne(start_.workers[next_start_++]);
+  }
+  if (next_start_ < start_.workers.size()) {
+    start_timer_ = loop_.After(Duration::zero(), [this] { StartSome(); });
+    return;
+  }
+  Enter(LocalGangState::kRunning);
+  Poke();
+}
+
+void LocalGang::StartOne(const wire::WorkerSlot& slot) {
+  if (plan_.paths.empty()) {
+    FailToStart(slot.rank, ExecStage::kExec, plan_.error);
+    return;
+  }
+  const Result<uint16_t> port = handlers_.open_relay(slot);
+  if (!port.ok()) {
+    Log(LogLevel::kError, "agent", "rank={}: {}", slot.rank, port.status().ToString());
+    const bool is_full = port.status().code() == ErrorCode::kOutOfResources;
+    FailToStart(slot.rank, ExecStage::kDescriptors, is_full ? EMFILE : EADDRNOTAVAIL);
+    return;
+  }
+  const std::vector<std::string> own = environment_.ForWorker(slot, *port);
+  SpawnRequest request;
+  request.plan = &plan_;
+  request.shared_environment = environment_.shared();
+  request.own_environment = own;
+  request.stdin_kind = slot.rank == start_.stdin_rank ? StdinKind::kPipe : StdinKind::kNull;
+  if (cgroup_) {
+    request.cgroup_folder_fd = cgroup_->folder_fd();
+    request.cgroup_procs_fd = cgroup_->procs_fd();
+  }
+  request.pipe_bytes = PipeBytes();
+  ExecFailure failure;
+  std::optional<WorkerPipes> pipes = workers_.Start(slot.rank, request, failure);
+  if (!pipes) {
+    handlers_.close_relay(slot.rank);
+    FailToStart(slot.rank, failure.stage, failure.error);
+    return;
+  }
+  pump_.Add(slot.rank, std::move(pipes->stdout_pipe), std::move(pipes->stderr_pipe));
+  if (pipes->stdin_pipe.is_valid()) {
+    const int rank = slot.rank;
+    stdin_pumps_.try_emplace(rank, loop_, std::move(pipes->stdin_pipe), [this, rank](uint32_t n) {
+      handlers_.send(wire::Credit{rank, wire::StreamId::kStdin, n});
+    });
+  }
+}
+
+void LocalGang::FailToStart(int rank, ExecStage stage, int error) {
+  wire::ExitStatus status;
+  status.stage = stage;
+  status.error = error;
+  for (const auto stream : {wire::StreamId::kStdout, wire::StreamId::kStderr}) {
+    handlers_.send(wire::Output{rank, stream, true, {}});
+  }
+  handlers_.send(wire::WorkerExited{rank, status, kill_at_.has_value()});
+}
+
+void LocalGang::OnExited(int rank, wire::ExitStatus status) {
+  const bool was_stopping = kill_at_.has_value();
+  if (status.signal == SIGKILL && !was_stopping) status.is_oom = oom_watch_->ClaimKill();
+  if (const auto pump = stdin_pumps_.find(rank); pump != stdin_pumps_.end()) pump->second.Close();
+  handlers_.close_relay(rank);
+  handlers_.send(wire::WorkerExited{rank, status, was_stopping});
+  Poke();
+}
+
+void LocalGang::CancelStarts() {
+  start_timer_.Cancel();
+  while (next_start_ < start_.workers.size()) {
+    FailToStart(start_.workers[next_start_++].rank, ExecStage::kFork, ECANCELED);
+  }
+}
+
+void LocalGang::Stop(Duration grace) {
+  if (state_ == LocalGangState::kSweeping || state_ == LocalGangState::kDraining ||
+      state_ == LocalGangState::kStopped) {
+    return;
+  }
+  workers_.ReapDead();
+  const TimePoint kill_at = loop_.Now() + grace;
+  if (!kill_at_) {
+    kill_at_ = kill_at;
+    CancelStarts();
+    if (grace > Duration::zero()) {
+      workers_.SignalAllGroups(SIGTERM);
+      workers_.SignalAllGroups(SIGCONT);  // a stopped process would not see it
+    }
+    poll_pause_ = kFirstPoll;
+    Enter(LocalGangState::kStopping);
+  } else {
+    kill_at_ = std::min(*kill_at_, kill_at);
+  }
+  if (grace <= Duration::zero()) {
+    AdvanceStopping();
+  } else {
+    Poke();
+  }
+}
+
+void LocalGang::Signal(int rank, int signo) {
+  if (signo <= 0 || signo >= NSIG) return;
+  if (rank < 0) {
+    workers_.SignalAllGroups(signo);
+  } else {
+    workers_.SignalGroup(rank, signo);
+  }
+}
+
+Status LocalGang::WriteStdin(int rank, std::string bytes, bool is_end) {
+  const auto pump = stdin_pumps_.find(rank);
+  if (pump != stdin_pumps_.end()) return pump->second.Write(std::move(bytes), is_end);
+  if (!bytes.empty()) {
+    handlers_.send(wire::Credit{rank, wire::StreamId::kStdin, static_cast<uint32_t>(bytes.size())});
+  }
+  return {};
+}
+
+void LocalGang::Poke(Duration delay) {
+  const TimePoint at = loop_.Now() + delay;
+  if (poke_timer_.is_active() && poke_at_ <= at) return;
+  poke_at_ = at;
+  poke_timer_ = loop_.After(delay, [this] {
+    poke_timer_.Cancel();
+    Advance();
+  });
+}
+
+void LocalGang::Advance() {
+  switch (state_) {
+    case LocalGangState::kStarting:
+      return;
+    case LocalGangState::kRunning:
+      if (workers_.live_count() > 0) return;
+      Enter(LocalGangState::kLingering);
+      linger_until_ = loop_.Now() + options_.linger;
+      poll_pause_ = kFirstPoll;
+      AdvanceLingering();
+      return;
+    case LocalGangState::kLingering:
+      AdvanceLingering();
+      return;
+    case LocalGangState::kStopping:
+      AdvanceStopping();
+      return;
+    case LocalGangState::kSweeping:
+      return;
+    case LocalGangState::kDraining:
+      if (!pump_.HasEnded()) return;
+      Enter(LocalGangState::kStopped);
+      reap_timer_.Cancel();
+      // The callee may destroy us, so the function it runs in must not be ours.
+      std::exchange(handlers_.on_stopped, nullptr)(swept_);
+      return;
+    case LocalGangState::kStopped:
+      return;
+  }
+}
+
+void LocalGang::AdvanceLingering() {
+  ReapStrays([this](pid_t pid) { return workers_.IsLive(pid); });
+  const TimePoint now = loop_.Now();
+  const bool is_over = now >= linger_until_;
+  // What is on its way out needs no killing, and should not be counted as a stray.
+  const bool is_quiet = pump_.HasEnded() && !workers_.HasLivingGroup();
+  if (is_quiet || (is_over && !pump_.IsHeldBack())) {
+    Sweep();
+    return;
+  }
+  // The ends of streams wake us by themselves.
+  Duration pause = is_over ? kLongestPoll : linger_until_ - now;
+  if (pump_.HasEnded()) {
+    pause = std::min(pause, poll_pause_);
+    poll_pause_ = std::min(poll_pause_ * 2, kLongestPoll);
+  }
+  Poke(pause);
+}
+
+void LocalGang::AdvanceStopping() {
+  ReapStrays([this](pid_t pid) { return workers_.IsLive(pid); });
+  const TimePoint now = loop_.Now();
+  const bool is_due = now >= *kill_at_;
+  if (is_due && !is_killed_) {
+    is_killed_ = true;
+    workers_.SignalAllGroups(SIGKILL);
+  }
+  if (workers_.live_count() == 0 && (is_killed_ || !workers_.HasLivingGroup())) {
+    Sweep();
+    return;
+  }
+  if (is_killed_ && now >= *kill_at_ + options_.reap_limit) {
+    GiveUpOnUnreaped();
+    Sweep();
+    return;
+  }
+  // Exits wake us by themselves; only what outlives its leader has to be polled for.
+  Duration pause = is_killed_ ? *kill_at_ + options_.reap_limit - now : *kill_at_ - now;
+  if (workers_.live_count() == 0) {
+    pause = std::min(pause, poll_pause_);
+    poll_pause_ = std::min(poll_pause_ * 2, kLongestPoll);
+  }
+  Poke(pause);
+}
+
+void LocalGang::GiveUpOnUnreaped() {
+  for (const int rank : workers_.LiveRanks()) {
+    Log(LogLevel::kError, "agent", "rank={}: still there {:.0f} s after SIGKILL; left behind", rank,
+        Seconds(options_.reap_limit).count());
+    wire::ExitStatus status;
+    status.signal = SIGKILL;
+    handlers_.send(wire::WorkerExited{rank, status, true});
+  }
+}
+
+void LocalGang::Sweep() {
+  Enter(LocalGangState::kSweeping);
+  sweeper_.emplace(loop_, cgroup_ ? &*cgroup_ : nullptr,
+                   [this](pid_t pid) { return workers_.IsLive(pid); });
+  sweeper_->Run(options_.sweep_limit, [this](uint32_t swept, bool is_clean) {
+    swept_ = swept;
+    if (!is_clean) Log(LogLevel::kError, "agent", "some processes of the gang can't be killed");
+    Enter(LocalGangState::kDraining);
+    pump_.ForceEnd();
+    Poke();
+  });
+}
+
+}  // namespace hvdray

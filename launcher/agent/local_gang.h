@@ -1,0 +1,122 @@
+// All workers of one generation on this host, from the first fork until nothing of them is left:
+// start, output, stop with grace, sweep, drain. Talks to nobody but through its handlers.
+#ifndef HVDRAY_LAUNCHER_AGENT_LOCAL_GANG_H_
+#define HVDRAY_LAUNCHER_AGENT_LOCAL_GANG_H_
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "base/loop.h"
+#include "launcher/agent/cgroup.h"
+#include "launcher/agent/gang_environment.h"
+#include "launcher/agent/output_pump.h"
+#include "launcher/agent/stdin_pump.h"
+#include "launcher/agent/strays.h"
+#include "launcher/agent/worker_set.h"
+#include "launcher/wire/message.h"
+
+namespace hvdray {
+
+/// kLingering: all workers have ended by themselves and something still holds their output open.
+/// kSweeping: what outlived them is killed. kDraining: what they wrote is still on the way.
+enum class LocalGangState : uint8_t {
+  kStarting,
+  kRunning,
+  kLingering,
+  kStopping,
+  kSweeping,
+  kDraining,
+  kStopped,
+};
+std::string_view NameOf(LocalGangState state);
+
+struct LocalGangOptions {
+  std::string job_id;
+  Generation generation = 0;
+  std::string cgroup_folder;  ///< To be made for this generation; empty: there is none to be had.
+  /// How long what outlives the workers may still write when nobody has asked for a stop: enough
+  /// for a `tee` to see its end of file.
+  Duration linger{std::chrono::milliseconds(500)};
+  Duration sweep_limit{std::chrono::seconds(5)};
+  /// From SIGKILL until a worker that can't be reaped (it hangs in the kernel) is given up.
+  Duration reap_limit{std::chrono::seconds(10)};
+};
+
+/// Threads: the loop's.
+class LocalGang {
+ public:
+  struct Handlers {
+    /// WorkerStarted, WorkerExited (once for every worker that was asked for), Output, Credit.
+    std::function<void(wire::Body)> send;
+    std::function<bool()> has_output_room;
+    /// Before the worker is forked: its rendezvous port.
+    std::function<Result<uint16_t>(const wire::WorkerSlot&)> open_relay;
+    std::function<void(int rank)> close_relay;  ///< The process has been reaped.
+    /// Once, last: nothing is left and all output has been handed to `send`. May destroy the gang.
+    std::function<void(uint32_t swept)> on_stopped;
+  };
+  LocalGang(Loop& loop, wire::StartGeneration start, LocalGangOptions options, Handlers handlers);
+  ~LocalGang();
+
+  /// Forks the workers in small batches on the loop.
+  void Start();
+  /// SIGTERM to all groups, after `grace` SIGKILL. May be repeated; only a shorter grace counts.
+  void Stop(Duration grace);
+  /// To the group of one worker, or of all (-1). A signal number that does not exist is ignored.
+  void Signal(int rank, int signo);
+  void AddOutputCredit(int rank, uint32_t bytes) { pump_.AddCredit(rank, bytes); }
+  void OnOutputRoom() { pump_.OnRoom(); }
+  /// The launcher is gone: output is read and dropped from now on.
+  void DiscardOutput() { pump_.Discard(); }
+  /// Errors: kProtocolError, see StdinPump. For a rank without a stdin pipe it is swallowed.
+  Status WriteStdin(int rank, std::string bytes, bool is_end);
+
+  Generation generation() const { return options_.generation; }
+  LocalGangState state() const { return state_; }
+
+ private:
+  void Enter(LocalGangState next);
+  void StartSome();
+  void StartOne(const wire::WorkerSlot& slot);
+  void OnExited(int rank, wire::ExitStatus status);
+  void FailToStart(int rank, wire::ExecStage stage, int error);
+  void CancelStarts();
+  /// Looks again soon, from the loop: never from within a callback of a part of ours.
+  void Poke(Duration delay = Duration::zero());
+  void Advance();
+  void AdvanceLingering();
+  void AdvanceStopping();
+  void Sweep();
+  void GiveUpOnUnreaped();
+  int PipeBytes() const;
+
+  Loop& loop_;
+  const wire::StartGeneration start_;
+  const LocalGangOptions options_;
+  Handlers handlers_;
+  const GangEnvironment environment_;
+  const ExecPlan plan_;
+  std::optional<Cgroup> cgroup_;
+  std::optional<OomWatch> oom_watch_;
+  WorkerSet workers_;
+  OutputPump pump_;
+  std::map<int, StdinPump> stdin_pumps_;
+  std::optional<Sweeper> sweeper_;
+  LocalGangState state_ = LocalGangState::kStarting;
+  size_t next_start_ = 0;  // index into start_.workers
+  bool is_killed_ = false;
+  std::optional<TimePoint> kill_at_;  // set once a stop was asked for
+  TimePoint linger_until_{};
+  Duration poll_pause_{};
+  uint32_t swept_ = 0;
+  Watch start_timer_;
+  Watch poke_timer_;
+  TimePoint poke_at_{};
+  Watch reap_timer_;
+};
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_LAUNCHER_AGENT_LOCAL_GANG_H_

@@ -1,0 +1,101 @@
+#include "launcher/driver/gang_cause.h"
+
+#include <fmt/format.h>
+
+#include <csignal>
+#include <cstring>
+
+#include "launcher/driver/host_list.h"
+
+namespace hvdray {
+namespace {
+
+constexpr int kHvdrayFailed = 125;
+
+std::string Hosts(std::span<const std::string> hosts) {
+  return fmt::format("{} {}", hosts.size() == 1 ? "host" : "hosts", CompressHostList(hosts));
+}
+
+ErrorCode CodeOf(const wire::ExitStatus& status) {
+  if (status.stage == wire::ExecStage::kNone) return ErrorCode::kWorkerFailed;
+  if (status.stage != wire::ExecStage::kExec) return ErrorCode::kWorkerStartFailed;
+  return ExitCodeOf(status) == 127 ? ErrorCode::kCommandNotFound : ErrorCode::kCommandNotExecutable;
+}
+
+}  // namespace
+
+Cause SuccessCause() { return {.kind = CauseKind::kSuccess}; }
+
+Cause WorkerFailedCause(const WorkerRecord& worker, uint32_t restarts) {
+  const wire::ExitStatus& status = worker.status.value();
+  std::string text = fmt::format("{} {}", NameOf(worker), Describe(status));
+  if (restarts > 0) {
+    text += fmt::format(" (after {} {})", restarts, restarts == 1 ? "restart" : "restarts");
+  }
+  const bool has_run = status.stage == wire::ExecStage::kNone;
+  return {.kind = CauseKind::kWorkerFailed,
+          .exit_code = ExitCodeOf(status),
+          .origin = has_run ? ExitOrigin::kWorker : ExitOrigin::kHvdray,
+          .error = {CodeOf(status), std::move(text)}};
+}
+
+Cause HostLostCause(std::span<const std::string> hosts, const Status& why) {
+  Status error = why;
+  const bool is_named = hosts.size() == 1 && error.message().find(hosts[0]) != std::string::npos;
+  if (!is_named) error = std::move(error).WithContext(Hosts(hosts));
+  return {.kind = CauseKind::kHostLost, .exit_code = kHvdrayFailed, .error = std::move(error)};
+}
+
+Cause StartTimeoutCause(std::span<const std::string> hosts, const char* what, Duration limit) {
+  return {.kind = CauseKind::kStartTimeout,
+          .exit_code = kHvdrayFailed,
+          .error = {ErrorCode::kDeadlineExceeded,
+                    fmt::format("{} did not {} within {}", Hosts(hosts), what, ShowDuration(limit)),
+                    fmt::format("look at what {} doing, or raise --start-timeout (now {})",
+                                hosts.size() == 1 ? "this host is" : "these hosts are",
+                                ShowDuration(limit))}};
+}
+
+Cause TimeoutCause(Duration limit) {
+  return {.kind = CauseKind::kTimeout,
+          .exit_code = 124,
+          .error = {ErrorCode::kTimeout,
+                    fmt::format("the job did not end within {}", ShowDuration(limit)),
+                    fmt::format("raise --timeout (now {})", ShowDuration(limit))}};
+}
+
+Cause InterruptedCause(int signo) {
+  const char* name = ::sigabbrev_np(signo);
+  return {.kind = CauseKind::kInterrupted,
+          .exit_code = 128 + signo,
+          .error = {ErrorCode::kInterrupted, name != nullptr
+                                                 ? fmt::format("stopped by SIG{}", name)
+                                                 : fmt::format("stopped by signal {}", signo)}};
+}
+
+Cause ReaderGoneCause() {
+  return {.kind = CauseKind::kReaderGone,
+          .exit_code = 128 + SIGPIPE,
+          .error = {ErrorCode::kReaderGone, "the reader of stdout went away"}};
+}
+
+Cause StopTimeoutCause(std::span<const std::string> hosts, Duration waited) {
+  return {.kind = CauseKind::kStopTimeout,
+          .exit_code = kHvdrayFailed,
+          .error = {ErrorCode::kDeadlineExceeded,
+                    fmt::format("{} did not report the end of the workers within {}", Hosts(hosts),
+                                ShowDuration(waited)),
+                    "processes may be left there"}};
+}
+
+std::string NameOf(const WorkerRecord& worker) {
+  return fmt::format("rank {} on host {}", worker.rank, worker.host);
+}
+
+std::string ShowDuration(Duration duration) {
+  const double seconds = std::chrono::duration<double>(duration).count();
+  if (seconds < 1) return fmt::format("{:.3g} ms", seconds * 1000);
+  return seconds < 100 ? fmt::format("{:.3g} s", seconds) : fmt::format("{:.0f} s", seconds);
+}
+
+}  // namespace hvdray

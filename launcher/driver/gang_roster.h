@@ -1,0 +1,84 @@
+// Who is in a gang: its hosts and workers with their states, and nothing else. Keeps count so that
+// no fact costs a walk over all workers. Pure; decides nothing.
+#ifndef HVDRAY_LAUNCHER_DRIVER_GANG_ROSTER_H_
+#define HVDRAY_LAUNCHER_DRIVER_GANG_ROSTER_H_
+
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "launcher/driver/events.h"
+#include "launcher/driver/states.h"
+
+namespace hvdray {
+
+class GangRoster {
+ public:
+  struct Host {
+    std::string name;
+    bool is_ready = false;
+    bool is_lost = false;
+    bool is_stopped = true;     ///< Nothing of the current generation is there.
+    uint16_t offered_port = 0;  ///< For MASTER_PORT of the next generation.
+    Status why_lost;
+    std::vector<int> ranks;
+  };
+  struct Worker {
+    WorkerRecord record;
+    WorkerState state = WorkerState::kPending;
+    int host = 0;
+  };
+
+  /// `ranks` as AssignRanks() gives them. Hosts without workers do not exist here.
+  GangRoster(std::vector<RankInfo> ranks, StateChangeFn on_change);
+
+  /// Forgets the workers of the last generation; those of the new one are kStarting.
+  void BeginGeneration(Generation generation, TimePoint now);
+
+  // Each takes one fact and says whether it was news: false for hosts and workers that are not
+  // expected, of another generation, lost, or reported before.
+  bool MarkReady(int host, uint16_t offered_port);
+  /// Its workers that had not ended are kLost.
+  bool MarkLost(int host, const Status& why, TimePoint now);
+  bool MarkStarted(const event::WorkerStarted& fact, TimePoint now);
+  bool MarkExited(const event::WorkerExited& fact, bool is_victim, TimePoint now);
+  /// Its workers that were not reported as ended are kLost: agents report them first.
+  bool MarkStopped(const event::GenerationStopped& fact, TimePoint now);
+  /// A worker of that host has not been reported as ended. false for a host that is not known.
+  bool HasLiving(int host) const;
+
+  /// Living workers are kStopping from now on. Returns the hosts that have to be told.
+  std::vector<int> MarkStopping(TimePoint now);
+
+  Generation generation() const { return generation_; }
+  int starting() const { return starting_; }  ///< Workers in kStarting.
+  int living() const { return living_; }      ///< Workers in no terminal state.
+  const std::vector<RankInfo>& ranks() const { return ranks_; }
+  const std::vector<Worker>& workers() const { return workers_; }  ///< By rank.
+  const std::map<int, Host>& hosts() const { return hosts_; }      ///< By host_index.
+  const Host& host(int index) const { return hosts_.at(index); }
+  /// Hosts for which `is_wanted` holds, by name, in host order.
+  std::vector<std::string> Names(bool (*is_wanted)(const Host&)) const;
+  /// Those with workers in kStarting.
+  std::vector<std::string> NamesOfStarting() const;
+  int Count(bool (*is_wanted)(const Host&)) const;
+  std::vector<WorkerRecord> Records() const;
+
+ private:
+  void Enter(Worker* worker, WorkerState to, TimePoint now);
+  Worker* FindLiving(Generation generation, int rank);
+  void LoseWorkersOf(const Host& host, TimePoint now);
+
+  const std::vector<RankInfo> ranks_;
+  const StateChangeFn on_change_;
+  Generation generation_ = 0;
+  int starting_ = 0;
+  int living_ = 0;
+  std::map<int, Host> hosts_;
+  std::vector<Worker> workers_;
+};
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_LAUNCHER_DRIVER_GANG_ROSTER_H_

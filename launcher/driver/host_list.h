@@ -1,0 +1,18 @@
+// Many host names as one short text: node[003-202]. Pure.
+#ifndef HVDRAY_LAUNCHER_DRIVER_HOST_LIST_H_
+#define HVDRAY_LAUNCHER_DRIVER_HOST_LIST_H_
+
+#include <span>
+#include <string>
+
+namespace hvdray {
+
+/// "node[003-005,9],gpu1.example.org": names that differ in one number only are folded, in the
+/// order of their first appearance; duplicates count once. The number is the last one of the first
+/// label, or of the whole name if it is an IPv4 address; leading zeros are kept. At most
+/// `max_groups` groups and as many ranges in each are written, then "and N more".
+std::string CompressHostList(std::span<const std::string> hosts, size_t max_groups = 16);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_LAUNCHER_DRIVER_HOST_LIST_H_

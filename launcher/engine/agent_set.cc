@@ -1,0 +1,185 @@
+#include "launcher/engine/agent_set.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.h"
+
+namespace hvdray {
+namespace {
+
+// A link that closed says less than the way its carrier ended; that long we wait to learn it.
+constexpr Duration kExitReasonWait = std::chrono::milliseconds(300);
+
+}  // namespace
+
+struct AgentSet::Agent {
+  std::string host;
+  State state = State::kStarting;
+  std::unique_ptr<wire::Link> link;
+  std::unique_ptr<AgentProcess> process;
+  bool has_exited = false;
+  Status link_status;
+  Watch reason_timer;
+};
+
+AgentSet::AgentSet(Loop& loop, Transport& transport, std::vector<std::string> hosts,
+                   std::string build, wire::Welcome welcome, AgentSetHandlers handlers)
+    : loop_(loop),
+      transport_(transport),
+      build_(std::move(build)),
+      welcome_(std::move(welcome)),
+      handlers_(std::move(handlers)) {
+  for (std::string& host : hosts) {
+    agents_.push_back(std::make_unique<Agent>());
+    agents_.back()->host = std::move(host);
+  }
+}
+
+AgentSet::~AgentSet() = default;
+
+void AgentSet::StartAll() {
+  for (size_t i = 0; i < agents_.size(); ++i) {
+    const int host = static_cast<int>(i);
+    transport_.Start(agents_[i]->host,
+                     [this, host](Result<AgentStart> start) { OnStarted(host, std::move(start)); });
+  }
+}
+
+void AgentSet::OnStarted(int host, Result<AgentStart> start) {
+  Agent& agent = *agents_[host];
+  if (!start.ok()) {
+    agent.has_exited = true;
+    Lose(host, std::move(start).status());
+    return;
+  }
+  agent.process = std::move(start->process);
+  agent.process->OnExit([this, host](Status how) { OnCarrierExited(host, std::move(how)); });
+  if (agent.state == State::kClosing) return;  // the stream closes with `start`: its lifeline
+  agent.state = State::kGreeting;
+  agent.link = wire::MakeLink(loop_, wire::LinkRole::kLauncher, std::move(start->stream));
+  wire::LinkHandlers handlers;
+  handlers.on_message = [this, host](wire::Message&& m) { OnMessage(host, std::move(m)); };
+  handlers.on_closed = [this, host](Status why) { OnLinkClosed(host, std::move(why)); };
+  handlers.on_noise = [this, host](ByteView line) {
+    if (handlers_.on_noise) handlers_.on_noise(host, line);
+  };
+  agent.link->Start(std::move(handlers));
+  wire::Hello hello;
+  hello.build = build_;
+  agent.link->Send({0, std::move(hello)});
+}
+
+void AgentSet::OnMessage(int host, wire::Message&& message) {
+  Agent& agent = *agents_[host];
+  if (agent.state == State::kGreeting) {
+    const auto* hello = std::get_if<wire::Hello>(&message.body);
+    if (hello == nullptr) {
+      Lose(host, {ErrorCode::kProtocolError,
+                  fmt::format("agent on {} did not begin with Hello", agent.host)});
+      return;
+    }
+    agent.state = State::kReady;
+    wire::Welcome welcome = welcome_;
+    welcome.host = agent.host;
+    welcome.version = std::min(hello->max_version, wire::kMaxVersion);
+    agent.link->Send({0, std::move(welcome)});
+    agent.link->StartHeartbeat(std::chrono::milliseconds(welcome_.heartbeat_period_ms),
+                               std::chrono::milliseconds(welcome_.heartbeat_timeout_ms));
+    handlers_.on_ready(host, hello->facts);
+    return;
+  }
+  if (agent.state == State::kReady) handlers_.on_message(host, std::move(message));
+}
+
+void AgentSet::OnLinkClosed(int host, Status why) {
+  Agent& agent = *agents_[host];
+  if (agent.state == State::kClosing || agent.state == State::kLost) return;
+  if (why.ok()) why = {ErrorCode::kAgentLost, "agent closed the link"};
+  agent.link_status = std::move(why);
+  if (agent.has_exited || agent.link_status.code() != ErrorCode::kAgentLost) {
+    Lose(host, agent.link_status);
+    return;
+  }
+  agent.reason_timer =
+      loop_.After(kExitReasonWait, [this, host] { Lose(host, agents_[host]->link_status); });
+}
+
+void AgentSet::OnCarrierExited(int host, Status how) {
+  Agent& agent = *agents_[host];
+  agent.has_exited = true;
+  if (agent.reason_timer.is_active()) {
+    Lose(host, how.ok() ? agent.link_status : std::move(how));
+  } else if (agent.state == State::kStarting || agent.state == State::kGreeting) {
+    Lose(host,
+         {ErrorCode::kAgentStartFailed, how.ok() ? "agent ended before it spoke" : how.message()});
+  }
+  // A ready agent's link closes too; what it sent last may still be unread there.
+  CheckAllGone();
+}
+
+void AgentSet::Lose(int host, Status why) {
+  Agent& agent = *agents_[host];
+  if (agent.state == State::kLost || agent.state == State::kClosing) return;
+  agent.state = State::kLost;
+  agent.reason_timer.Cancel();
+  // Closing our end is the order to stop everything there, should anybody still listen.
+  loop_.Post([link = std::shared_ptr<wire::Link>(std::move(agent.link))] {});
+  handlers_.on_lost(host, std::move(why).WithContext(fmt::format("host {}", agent.host)));
+}
+
+void AgentSet::Send(int host, wire::Message message) {
+  Agent& agent = *agents_[host];
+  if (agent.state == State::kReady) agent.link->Send(std::move(message));
+}
+
+void AgentSet::SendAll(const wire::Message& message) {
+  for (size_t i = 0; i < agents_.size(); ++i) Send(static_cast<int>(i), message);
+}
+
+bool AgentSet::IsReady(int host) const { return agents_[host]->state == State::kReady; }
+
+bool AgentSet::IsFlushed() const {
+  return std::all_of(agents_.begin(), agents_.end(), [](const auto& agent) {
+    return agent->link == nullptr || agent->link->QueuedBytes() == 0;
+  });
+}
+
+void AgentSet::Close(Duration limit, std::function<void()> done) {
+  on_all_gone_ = std::move(done);
+  for (auto& agent : agents_) {
+    const State before = std::exchange(agent->state, State::kClosing);
+    agent->reason_timer.Cancel();
+    if (before == State::kReady) {
+      Agent* raw = agent.get();
+      raw->link->Close(wire::Bye{}, limit, [this, raw] {
+        // Not from within the link's own callback.
+        loop_.Post([this, raw] {
+          raw->link.reset();
+          CheckAllGone();
+        });
+      });
+    } else {
+      agent->link.reset();
+    }
+  }
+  close_timer_ = loop_.After(limit, [this] {
+    Log(LogLevel::kDebug, "launcher", "an agent did not end in time");
+    if (const auto callback = std::exchange(on_all_gone_, nullptr)) callback();
+  });
+  loop_.Post([this] { CheckAllGone(); });
+}
+
+void AgentSet::CheckAllGone() {
+  if (!on_all_gone_) return;
+  const bool all_gone = std::all_of(agents_.begin(), agents_.end(), [](const auto& agent) {
+    return agent->link == nullptr && (agent->process == nullptr || agent->has_exited);
+  });
+  if (!all_gone) return;
+  close_timer_.Cancel();
+  if (const auto callback = std::exchange(on_all_gone_, nullptr)) callback();
+}
+
+}  // namespace hvdray

@@ -1,0 +1,69 @@
+// The agents of a job as the launcher holds them: started through a transport, greeted, watched.
+// Decides nothing about workers.
+#ifndef HVDRAY_LAUNCHER_ENGINE_AGENT_SET_H_
+#define HVDRAY_LAUNCHER_ENGINE_AGENT_SET_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/loop.h"
+#include "cluster/transport.h"
+#include "launcher/wire/link.h"
+
+namespace hvdray {
+
+struct AgentSetHandlers {
+  /// Hello has come and Welcome is on its way: the agent takes a generation now.
+  std::function<void(int host, const wire::HostFacts& facts)> on_ready;
+  /// Once per host: it did not start, its link closed or fell silent. Never after Close().
+  std::function<void(int host, Status why)> on_lost;
+  std::function<void(int host, wire::Message&& message)> on_message;
+  /// A line the host printed before its agent spoke (login banner and the like).
+  std::function<void(int host, ByteView line)> on_noise;
+};
+
+/// Threads: the loop's. Hosts are named by their index in `hosts`.
+class AgentSet {
+ public:
+  /// `welcome`: sent to each agent with the host's name filled in. Loop and transport outlive it.
+  AgentSet(Loop& loop, Transport& transport, std::vector<std::string> hosts, std::string build,
+           wire::Welcome welcome, AgentSetHandlers handlers);
+  ~AgentSet();
+  AgentSet(const AgentSet&) = delete;
+  AgentSet& operator=(const AgentSet&) = delete;
+
+  void StartAll();
+  /// Dropped when the host is lost or not ready.
+  void Send(int host, wire::Message message);
+  void SendAll(const wire::Message& message);
+  bool IsReady(int host) const;
+  /// Nothing that was sent waits here any more.
+  bool IsFlushed() const;
+  /// Says Bye to all, waits until their carriers have ended, at most until `limit`; then `done`.
+  void Close(Duration limit, std::function<void()> done);
+
+ private:
+  enum class State : uint8_t { kStarting, kGreeting, kReady, kLost, kClosing, kGone };
+  struct Agent;
+  void OnStarted(int host, Result<AgentStart> start);
+  void OnMessage(int host, wire::Message&& message);
+  void OnLinkClosed(int host, Status why);
+  void OnCarrierExited(int host, Status how);
+  void Lose(int host, Status why);
+  void CheckAllGone();
+
+  Loop& loop_;
+  Transport& transport_;
+  std::string build_;
+  wire::Welcome welcome_;
+  AgentSetHandlers handlers_;
+  std::vector<std::unique_ptr<Agent>> agents_;
+  std::function<void()> on_all_gone_;
+  Watch close_timer_;
+};
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_LAUNCHER_ENGINE_AGENT_SET_H_

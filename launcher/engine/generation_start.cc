@@ -1,0 +1,58 @@
+#include "launcher/engine/generation_start.h"
+
+#include <utility>
+
+#include "launcher/placement/nic_select.h"
+#include "launcher/placement/slot_environment.h"
+
+namespace hvdray {
+namespace {
+
+Result<std::vector<NicChoice>> ChooseNics(const LaunchPlan& plan,
+                                          std::span<const wire::HostFacts> facts) {
+  std::vector<HostNics> hosts;
+  for (size_t i = 0; i < facts.size(); ++i) {
+    hosts.push_back({plan.hosts[i].host, facts[i].interfaces});
+  }
+  return SelectNics(hosts, *plan.spec.network_interfaces, HostSpread::kOneMachine);
+}
+
+}  // namespace
+
+GangPolicy GangPolicyOf(const JobSpec& spec) {
+  GangPolicy policy;
+  policy.start_timeout = *spec.start_timeout;
+  policy.grace = *spec.grace;
+  policy.timeout = *spec.timeout;
+  policy.max_restarts = static_cast<uint32_t>(*spec.max_restarts);
+  policy.master_port = *spec.master_port;
+  return policy;
+}
+
+Result<std::vector<wire::StartGeneration>> MakeStartMessages(
+    const LaunchPlan& plan, const effect::StartGeneration& start,
+    std::span<const wire::HostFacts> facts) {
+  HVDRAY_ASSIGN_OR_RETURN(const std::vector<NicChoice> nics, ChooseNics(plan, facts));
+  const int first_host = start.ranks.front().host_index;
+  const std::vector<std::string> environment =
+      WorkerEnvironment(plan.spec, plan.environment, /*is_local=*/true).ToStrings();
+  std::vector<wire::StartGeneration> messages;
+  for (size_t host = 0; host < plan.hosts.size(); ++host) {
+    wire::StartGeneration message = StartOfHost(start.ranks, static_cast<int>(host));
+    message.restart_count = start.restart_count;
+    message.max_restarts = static_cast<uint32_t>(*plan.spec.max_restarts);
+    message.gloo_interface = nics[host].gloo_interface;
+    message.nccl_interfaces = nics[host].nccl_interfaces;
+    message.master_address = nics[static_cast<size_t>(first_host)].address;
+    message.master_port = start.master_port;
+    message.is_torch_environment = plan.spec.wants_torch_env();
+    message.stdin_rank = plan.spec.stdin_rank->value_or(-1);
+    message.working_folder = *plan.spec.working_folder;
+    message.command = *plan.spec.command;
+    message.environment = environment;
+    messages.push_back(std::move(message));
+  }
+  return messages;
+}
+
+}  // namespace hvdray

@@ -1,0 +1,388 @@
+#include "launcher/engine/launcher.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <deque>
+#include <optional>
+#include <utility>
+
+#include "base/log.h"
+#include "launcher/driver/gang_cause.h"
+#include "launcher/driver/gang_driver.h"
+#include "launcher/engine/agent_set.h"
+#include "launcher/engine/generation_start.h"
+#include "launcher/engine/kv_bridge.h"
+#include "launcher/engine/signals.h"
+#include "launcher/engine/stdin_feeder.h"
+#include "launcher/output/job_output.h"
+#include "launcher/output/progress.h"
+#include "launcher/report/event_log.h"
+
+namespace hvdray {
+namespace {
+
+// Agents end at once after Bye; this is for one that does not.
+constexpr Duration kCloseLimit = std::chrono::seconds(5);
+// After a stop that somebody asked for, a reader that does not read is not waited for longer.
+constexpr Duration kDrainLimit = std::chrono::seconds(5);
+// What may be on its way before the agent has granted anything (docs/protocol.md, credit).
+constexpr uint32_t kStdinWindowBytes = 1 << 20;
+constexpr int kOutputLostExit = 125;  // docs/errors.md: output not written whole
+constexpr Duration kPausePoll = std::chrono::milliseconds(5);
+constexpr Duration kBlockedPoll = std::chrono::milliseconds(250);
+
+std::vector<std::string> NamesOf(const std::vector<HostSlots>& hosts) {
+  std::vector<std::string> names;
+  names.reserve(hosts.size());
+  for (const HostSlots& host : hosts) names.push_back(host.host);
+  return names;
+}
+
+wire::Welcome WelcomeOf(const LaunchPlan& plan) {
+  const auto ms = [](Duration d) {
+    return static_cast<uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(d).count());
+  };
+  wire::Welcome welcome;
+  welcome.job_id = plan.job_id;
+  welcome.heartbeat_timeout_ms = ms(*plan.spec.heartbeat_timeout);
+  welcome.grace_ms = ms(*plan.spec.grace);
+  welcome.kv_hold_ms = ms(*plan.spec.kv_hold);
+  welcome.is_peer_checked = *plan.spec.is_peer_checked;
+  return welcome;
+}
+
+void LogStateChange(const StateChange& change) {
+  const std::string who = change.rank < 0 ? "gang" : fmt::format("rank {}", change.rank);
+  Log(LogLevel::kInfo, fmt::format("driver[gen={}]", change.generation), "{}: {} -> {}", who,
+      change.from, change.to);
+}
+
+class RealLauncher : public Launcher {
+ public:
+  RealLauncher(Loop& loop, Transport& transport, Trace& trace, LaunchPlan plan)
+      : loop_(loop),
+        trace_(trace),
+        plan_(std::move(plan)),
+        driver_(GangPolicyOf(plan_.spec), plan_.ranks, plan_.began, &LogStateChange),
+        agents_(loop, transport, NamesOf(plan_.hosts), plan_.build, WelcomeOf(plan_),
+                MakeAgentHandlers()),
+        kv_([this](int host, wire::Message message) { agents_.Send(host, std::move(message)); }),
+        facts_(plan_.hosts.size()) {
+    progress_.host_count = static_cast<int>(plan_.hosts.size());
+    progress_.np = static_cast<int>(plan_.ranks.size());
+  }
+
+  Status OpenFiles() {
+    const JobSpec& spec = plan_.spec;
+    for (const auto& [path, flag] :
+         {std::pair(*spec.report_file, "--report"), std::pair(*spec.junit_file, "--junit"),
+          std::pair(*spec.trace_file, "--trace")}) {
+      if (!path.empty()) HVDRAY_RETURN_IF_ERROR(CheckReportPath(path, flag));
+    }
+    JobOutputOptions options;
+    options.tag = *spec.tag_output;
+    options.is_timestamped = *spec.is_timestamped;
+    options.folder = *spec.output_folder;
+    options.np = *spec.np;
+    JobOutputHandlers handlers;
+    handlers.on_consumed = [this](int rank, uint32_t bytes) { ReturnCredit(rank, bytes); };
+    handlers.on_reader_gone = [this] { Feed(event::ReaderGone{}); };
+    handlers.on_damaged = [this](Status why) { Feed(event::OutputDamaged{std::move(why)}); };
+    HVDRAY_ASSIGN_OR_RETURN(output_, JobOutput::Open(loop_, std::move(options), handlers));
+    if (spec.events_file->empty()) return {};
+    EventLogOptions events;
+    events.path = *spec.events_file;
+    events.job_id = plan_.job_id;
+    events.build = plan_.build;
+    events.command = *spec.command;
+    events.np = *spec.np;
+    events.hosts = NamesOf(plan_.hosts);
+    events.began = plan_.began;
+    events.began_wall = plan_.began_wall;
+    events.on_damaged = [this](Status why) { Feed(event::OutputDamaged{std::move(why)}); };
+    HVDRAY_ASSIGN_OR_RETURN(event_log_, EventLog::Open(loop_, std::move(events)));
+    return {};
+  }
+
+  JobReport Run() override {
+    style_ = ChooseStyle(output_->IsStderrTerminal(), *plan_.spec.color, *plan_.spec.is_quiet,
+                         plan_.environment);
+    UserSignals signals(loop_, MakeSignalHandlers());
+    trace_.Begin(kPhaseHello, loop_.Now());
+    ShowProgress();
+    agents_.StartAll();
+    blocked_timer_ = loop_.Every(kBlockedPoll, [this] { WatchReader(); });
+    ArmTimer();
+    loop_.Run();
+    return MakeReport();
+  }
+
+ private:
+  AgentSetHandlers MakeAgentHandlers() {
+    AgentSetHandlers handlers;
+    handlers.on_ready = [this](int host, const wire::HostFacts& facts) {
+      facts_[static_cast<size_t>(host)] = facts;
+      ++progress_.hosts_ready;
+      Feed(event::HostReady{host, facts});
+    };
+    handlers.on_lost = [this](int host, Status why) {
+      kv_.DropHost(host);
+      Feed(event::HostLost{host, std::move(why)});
+    };
+    handlers.on_message = [this](int host, wire::Message&& m) { OnMessage(host, std::move(m)); };
+    handlers.on_noise = [this](int host, ByteView line) {
+      output_->Say(fmt::format("{}: {}", plan_.hosts[static_cast<size_t>(host)].host, line));
+    };
+    return handlers;
+  }
+
+  SignalHandlers MakeSignalHandlers() {
+    SignalHandlers handlers;
+    handlers.on_stop = [this](int signo) {
+      if (is_finishing_) {
+        // The job is over and only its output or an agent is waited for: go.
+        loop_.Stop();
+        return;
+      }
+      was_told_to_stop_ = true;
+      Feed(event::UserSignal{signo});
+    };
+    handlers.on_pause = [this](const std::function<void()>& stop_now) {
+      agents_.SendAll({generation_, wire::Heartbeat{true}});
+      WaitFlushed(stop_now);
+    };
+    handlers.on_resume = [this] { agents_.SendAll({generation_, wire::Heartbeat{false}}); };
+    return handlers;
+  }
+
+  void WaitFlushed(const std::function<void()>& then) {
+    if (agents_.IsFlushed()) {
+      then();
+      return;
+    }
+    pause_timer_ = loop_.After(kPausePoll, [this, then] { WaitFlushed(then); });
+  }
+
+  // Feeds one fact to all observers and the driver, then does what the driver wants. A fact that
+  // comes up while effects are applied waits for its turn.
+  void Feed(Event event) {
+    pending_.push_back(std::move(event));
+    if (is_feeding_) return;
+    is_feeding_ = true;
+    while (!pending_.empty()) {
+      const Event next = std::move(pending_.front());
+      pending_.pop_front();
+      FeedOne(next);
+    }
+    is_feeding_ = false;
+    ShowProgress();
+    ArmTimer();
+  }
+
+  void FeedOne(const Event& event) {
+    if (is_finishing_) {
+      AmendVerdict(event);
+      return;
+    }
+    const TimePoint now = loop_.Now();
+    trace_.OnEvent(event, now);
+    if (event_log_) event_log_->OnEvent(event, now);
+    for (const Effect& effect : driver_.Handle(event, now)) {
+      trace_.OnEffect(effect, now);
+      if (event_log_) event_log_->OnEffect(effect, now);
+      std::visit([this](const auto& e) { Apply(e); }, effect);
+    }
+  }
+
+  // The driver is done, but the last output is still being written: what goes wrong with it makes
+  // a good job a bad one, and never hides how a bad one ended.
+  void AmendVerdict(const Event& event) {
+    if (verdict_.exit_code != 0) return;
+    Cause cause;
+    if (std::holds_alternative<event::ReaderGone>(event)) {
+      cause = ReaderGoneCause();
+    } else if (const auto* damaged = std::get_if<event::OutputDamaged>(&event)) {
+      cause.exit_code = kOutputLostExit;
+      cause.error = Status(damaged->why).WithCode(ErrorCode::kOutputLost);
+    } else {
+      return;
+    }
+    verdict_.exit_code = cause.exit_code;
+    verdict_.origin = ExitOrigin::kHvdray;
+    verdict_.error = std::move(cause.error);
+  }
+
+  // A pager that shows a page and waits is no reason to give an agent up.
+  void WatchReader() {
+    const bool is_blocked = output_->IsBlocked();
+    if (is_blocked == was_blocked_) return;
+    was_blocked_ = is_blocked;
+    Feed(event::OutputBlocked{is_blocked});
+  }
+
+  void ArmTimer() {
+    const auto deadline = is_finishing_ ? std::nullopt : driver_.NextDeadline();
+    if (deadline == armed_) return;
+    armed_ = deadline;
+    tick_timer_.Cancel();
+    if (!deadline) return;
+    tick_timer_ = loop_.After(*deadline - loop_.Now(), [this] {
+      armed_.reset();
+      Feed(event::Tick{});
+    });
+  }
+
+  void Apply(const effect::StartGeneration& start) {
+    generation_ = start.generation;
+    progress_.workers_started = 0;
+    output_->StartGeneration(start.ranks);
+    Result<std::vector<wire::StartGeneration>> messages = MakeStartMessages(plan_, start, facts_);
+    if (!messages.ok()) {
+      // Nothing was started: to the driver it is a host that can't be used.
+      Feed(event::HostLost{0, std::move(messages).status()});
+      return;
+    }
+    kv_.Reset(start.ranks, start.generation);
+    stdin_.reset();
+    for (size_t host = 0; host < messages->size(); ++host) {
+      agents_.Send(static_cast<int>(host), {start.generation, wire::KvReset{}});
+      agents_.Send(static_cast<int>(host), {start.generation, std::move((*messages)[host])});
+    }
+    StartStdin(start.ranks);
+  }
+
+  void StartStdin(const std::vector<RankInfo>& ranks) {
+    const auto& rank = *plan_.spec.stdin_rank;
+    // A second generation finds the stream half read: it gets none, as a restarted command would.
+    if (!rank || generation_ > 1) return;
+    const int host = ranks[static_cast<size_t>(*rank)].host_index;
+    stdin_ = std::make_unique<StdinFeeder>(loop_, STDIN_FILENO, *rank, [this, host](auto frame) {
+      agents_.Send(host, {generation_, std::move(frame)});
+    });
+    stdin_->AddCredit(kStdinWindowBytes);
+  }
+
+  void Apply(const effect::StopGeneration& stop) {
+    const auto grace = std::chrono::duration_cast<std::chrono::milliseconds>(stop.grace).count();
+    for (const int host : stop.hosts) {
+      agents_.Send(host, {stop.generation, wire::StopGeneration{static_cast<uint32_t>(grace)}});
+    }
+  }
+
+  void Apply(const effect::Say& say) {
+    if (!*plan_.spec.is_quiet) output_->Say(fmt::format("hvdray: {}", say.text));
+  }
+
+  void Apply(const effect::Finish& finish) {
+    verdict_ = finish.verdict;
+    is_finishing_ = true;
+    stdin_.reset();
+    trace_.Begin("drain", loop_.Now());
+    const auto limit = was_told_to_stop_ ? std::optional<Duration>(kDrainLimit) : std::nullopt;
+    output_->Drain(limit, [this](Status drained) {
+      if (!drained.ok() && verdict_.exit_code == 0) {
+        const bool is_reader_gone = drained.code() == ErrorCode::kReaderGone;
+        verdict_.exit_code = is_reader_gone ? 128 + SIGPIPE : kOutputLostExit;
+        verdict_.error = std::move(drained);
+      }
+      trace_.End("drain", loop_.Now());
+      trace_.Begin("close_agents", loop_.Now());
+      agents_.Close(kCloseLimit, [this] {
+        trace_.End("close_agents", loop_.Now());
+        loop_.Stop();
+      });
+    });
+  }
+
+  void OnMessage(int host, wire::Message&& message) {
+    const Generation generation = message.generation;
+    if (auto* kv = std::get_if<wire::KvRequest>(&message.body)) {
+      kv_.OnRequest(host, generation, std::move(*kv));
+    } else if (auto* output = std::get_if<wire::Output>(&message.body)) {
+      output_->OnOutput(output->rank, output->stream, std::move(output->bytes), output->is_end);
+    } else if (const auto* started = std::get_if<wire::WorkerStarted>(&message.body)) {
+      if (generation == generation_) ++progress_.workers_started;
+      Feed(event::WorkerStarted{generation, started->rank, started->pid});
+    } else if (const auto* exited = std::get_if<wire::WorkerExited>(&message.body)) {
+      if (stdin_ && *plan_.spec.stdin_rank == exited->rank) stdin_->Stop();
+      Feed(event::WorkerExited{generation, exited->rank, exited->status, exited->was_stopping});
+    } else if (const auto* stopped = std::get_if<wire::GenerationStopped>(&message.body)) {
+      Feed(event::GenerationStopped{generation, host, stopped->swept, stopped->offered_port});
+    } else if (const auto* credit = std::get_if<wire::Credit>(&message.body)) {
+      if (stdin_ && credit->stream == wire::StreamId::kStdin) stdin_->AddCredit(credit->bytes);
+    } else {
+      Log(LogLevel::kDebug, "launcher", "ignored {} from {}",
+          wire::NameOf(wire::TypeOf(message.body)), plan_.hosts[static_cast<size_t>(host)].host);
+    }
+  }
+
+  void ReturnCredit(int rank, uint32_t bytes) {
+    if (rank < 0 || static_cast<size_t>(rank) >= plan_.ranks.size()) return;
+    const int host = plan_.ranks[static_cast<size_t>(rank)].host_index;
+    agents_.Send(host, {generation_, wire::Credit{rank, wire::StreamId::kStdout, bytes}});
+  }
+
+  void ShowProgress() {
+    if (style_.is_progress_shown && !is_finishing_) output_->ShowProgress(ProgressText(progress_));
+  }
+
+  JobReport MakeReport() {
+    JobReport report;
+    report.job_id = plan_.job_id;
+    report.build = plan_.build;
+    report.command = *plan_.spec.command;
+    report.np = static_cast<int>(plan_.ranks.size());
+    report.generations = generation_;
+    for (size_t i = 0; i < plan_.hosts.size(); ++i) {
+      report.hosts.push_back({plan_.hosts[i].host, plan_.hosts[i].slots, facts_[i]});
+    }
+    if (verdict_.first_failure) {
+      report.last_lines = output_->LastErrorLines(verdict_.first_failure->rank);
+    }
+    report.verdict = std::move(verdict_);
+    report.damaged_files = output_->DamagedFiles();
+    report.rendezvous = kv_.stats();
+    report.is_peer_checked = *plan_.spec.is_peer_checked;
+    report.phases = trace_.phases();
+    report.began = plan_.began;
+    report.began_wall = plan_.began_wall;
+    return report;
+  }
+
+  Loop& loop_;
+  Trace& trace_;
+  LaunchPlan plan_;
+  GangDriver driver_;
+  AgentSet agents_;
+  KvBridge kv_;
+  std::vector<wire::HostFacts> facts_;
+  std::deque<Event> pending_;
+  bool is_feeding_ = false;
+  std::unique_ptr<JobOutput> output_;
+  std::unique_ptr<EventLog> event_log_;
+  std::unique_ptr<StdinFeeder> stdin_;
+  StartProgress progress_;
+  TerminalStyle style_;
+  Generation generation_ = 0;
+  Verdict verdict_;
+  bool is_finishing_ = false;
+  bool was_told_to_stop_ = false;
+  std::optional<TimePoint> armed_;
+  Watch tick_timer_;
+  Watch pause_timer_;
+  Watch blocked_timer_;
+  bool was_blocked_ = false;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Launcher>> Launcher::Open(Loop& loop, Transport& transport, Trace& trace,
+                                                 LaunchPlan plan) {
+  auto launcher = std::make_unique<RealLauncher>(loop, transport, trace, std::move(plan));
+  HVDRAY_RETURN_IF_ERROR(launcher->OpenFiles());
+  return std::unique_ptr<Launcher>(std::move(launcher));
+}
+
+}  // namespace hvdray

@@ -1,0 +1,49 @@
+// Applies what a driver decides: starts agents, sends messages, serves the store, moves output,
+// writes events, trace and reports. Decides nothing itself; owns the loop's side of a job.
+#ifndef HVDRAY_LAUNCHER_ENGINE_LAUNCHER_H_
+#define HVDRAY_LAUNCHER_ENGINE_LAUNCHER_H_
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/environ.h"
+#include "base/loop.h"
+#include "cluster/transport.h"
+#include "launcher/placement/placement.h"
+#include "launcher/report/job_report.h"
+#include "launcher/report/trace.h"
+#include "launcher/spec/job_spec.h"
+
+namespace hvdray {
+
+/// A job that is ready to start. Plain data.
+struct LaunchPlan {
+  JobSpec spec;
+  std::vector<HostSlots> hosts;  ///< Only hosts that get workers, in rank order.
+  std::vector<RankInfo> ranks;   ///< host_index points into `hosts`.
+  Environment environment;       ///< Of hvdray itself.
+  std::string job_id;
+  std::string build;
+  TimePoint began{};  ///< When hvdray was called.
+  std::chrono::system_clock::time_point began_wall{};
+};
+
+class Launcher {
+ public:
+  /// Opens all files that the job writes, so that a wrong path stops it before anything is started.
+  /// Loop, transport and trace outlive the launcher. Errors: kFileUnwritable.
+  static Result<std::unique_ptr<Launcher>> Open(Loop& loop, Transport& transport, Trace& trace,
+                                                LaunchPlan plan);
+  virtual ~Launcher() = default;
+
+  /// Runs the loop until the job has ended, its output is written and its agents are gone. Takes
+  /// SIGINT, SIGTERM, SIGHUP (those not ignored when hvdray began) and SIGTSTP over meanwhile.
+  /// Call once.
+  virtual JobReport Run() = 0;
+};
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_LAUNCHER_ENGINE_LAUNCHER_H_

@@ -1,0 +1,35 @@
+#include "launcher/engine/signals.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <utility>
+
+namespace hvdray {
+namespace {
+
+bool IsIgnored(int signo) {
+  struct sigaction action {};
+  return ::sigaction(signo, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+}  // namespace
+
+UserSignals::UserSignals(Loop& loop, SignalHandlers handlers) : handlers_(std::move(handlers)) {
+  for (const int signo : {SIGINT, SIGTERM, SIGHUP}) {
+    if (IsIgnored(signo)) continue;
+    watches_.push_back(loop.OnSignal(signo, [this, signo] { handlers_.on_stop(signo); }));
+  }
+  if (!IsIgnored(SIGTSTP)) watches_.push_back(loop.OnSignal(SIGTSTP, [this] { Pause(); }));
+}
+
+void UserSignals::Pause() {
+  handlers_.on_pause([this] {
+    // SIGSTOP rather than SIGTSTP: our own handler is in the way of that. The shell sees a stopped
+    // job either way.
+    ::kill(::getpid(), SIGSTOP);
+    handlers_.on_resume();
+  });
+}
+
+}  // namespace hvdray

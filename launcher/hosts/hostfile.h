@@ -1,0 +1,34 @@
+// Host lists as people write them: the -H option and host files of three launchers. Pure.
+#ifndef HVDRAY_LAUNCHER_HOSTS_HOSTFILE_H_
+#define HVDRAY_LAUNCHER_HOSTS_HOSTFILE_H_
+
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "launcher/placement/placement.h"
+
+namespace hvdray {
+
+/// Slots of one host at most; far above any real one, so that a typing error is caught.
+inline constexpr int kMaxSlots = 65536;
+
+/// "a:2,b:2" of -H, in the order given; white space around an item does not count. Slots may be 0.
+/// Errors: kSpecInvalid in Horovod's words for an item that is not host:slots, also for a host
+/// listed twice (DEV: Horovod takes it and gets the topology wrong).
+/// Source: Horovod spec 1.2.
+Result<std::vector<HostSlots>> ParseHostList(std::string_view list);
+
+/// A host file. A line is one host and its slots: "host slots=N" (Horovod, with white space around
+/// the '=' or not), "host slots=N max_slots=M" (Open MPI: `slots` counts, other key=value words are
+/// left alone), "host:N" (hydra). A host alone is refused: Open MPI would take it for one slot or
+/// for all cores by its version, hydra for one, Horovod refuses it, so nobody's guess is safe.
+/// Blank lines, `#` comments, CRLF and a UTF-8 byte-order mark are accepted. `file_name` is only
+/// for messages.
+/// Errors: kSpecInvalid with file:line:column; for a host listed twice both lines are named; a file
+/// without any host.
+Result<std::vector<HostSlots>> ParseHostfile(std::string_view text, std::string_view file_name);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_LAUNCHER_HOSTS_HOSTFILE_H_

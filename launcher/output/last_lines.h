@@ -1,0 +1,38 @@
+// The last lines that a worker wrote, for the verdict. Pure, and bounded whatever is written.
+#ifndef HVDRAY_LAUNCHER_OUTPUT_LAST_LINES_H_
+#define HVDRAY_LAUNCHER_OUTPUT_LAST_LINES_H_
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "base/types.h"
+
+namespace hvdray {
+
+class LastLines {
+ public:
+  static constexpr size_t kMaxLines = 20;
+  static constexpr size_t kMaxBytes = size_t{8} << 10;
+  static constexpr size_t kMaxLineBytes = size_t{2} << 10;
+
+  /// As on a terminal, text after '\r' replaces its line: a progress bar is one line, not hundreds.
+  void Feed(ByteView bytes);
+  /// Oldest first, without line ends; the unfinished line too. Empty lines are left out. What was
+  /// cut off a long line is marked by "…".
+  std::vector<std::string> Lines() const;
+  void Clear();
+
+ private:
+  void EndLine();
+
+  std::deque<std::string> lines_;
+  size_t bytes_ = 0;
+  std::string open_;
+  bool is_cut_ = false;        // Something of the open line was left out.
+  bool is_at_return_ = false;  // '\r' was last: what follows replaces the line, unless it is '\n'.
+};
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_LAUNCHER_OUTPUT_LAST_LINES_H_

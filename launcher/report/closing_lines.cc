@@ -1,0 +1,182 @@
+#include "launcher/report/closing_lines.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <csignal>
+#include <map>
+
+#include "launcher/report/compress.h"
+#include "launcher/report/job_report.h"
+
+namespace hvdray {
+namespace {
+
+constexpr std::string_view kRed = "\x1b[1;31m";
+constexpr std::string_view kBold = "\x1b[1m";
+constexpr std::string_view kPlain = "\x1b[0m";
+
+std::string Painted(std::string_view color, std::string text, const ClosingStyle& style) {
+  return style.is_colored ? fmt::format("{}{}{}", color, text, kPlain) : text;
+}
+
+std::string After(Duration time) {
+  const double seconds = std::chrono::duration_cast<Seconds>(time).count();
+  return seconds < 1 ? fmt::format("{:.0f} ms", seconds * 1e3) : fmt::format("{:.1f} s", seconds);
+}
+
+std::string Count(size_t n, std::string_view what) {
+  return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
+}
+
+// Without color codes and what else moves a cursor: a quoted line must not repaint the screen.
+std::string WithoutControls(std::string_view line) {
+  std::string text;
+  for (size_t i = 0; i < line.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(line[i]);
+    if (byte == 0x1b && i + 1 < line.size() && line[i + 1] == '[') {
+      i += 2;
+      while (i < line.size() && (line[i] < 0x40 || line[i] > 0x7e)) ++i;
+    } else if (byte >= 0x20 ? byte != 0x7f : byte == '\t') {
+      text += line[i];
+    }
+  }
+  return text;
+}
+
+// What a person can try when the verdict itself has no hint.
+std::string HintFor(const WorkerRecord& worker) {
+  if (!worker.status.has_value()) return {};
+  const wire::ExitStatus& status = *worker.status;
+  if (status.stage == wire::ExecStage::kExec && status.error == ENOENT) {
+    return fmt::format("is it installed on {}, and on the PATH there?", worker.host);
+  }
+  if (status.stage == wire::ExecStage::kExec) {
+    return "name an executable file, or its interpreter first: python train.py";
+  }
+  if (status.is_oom) return "run fewer workers on a host, or make each smaller";
+  if (status.has_core) return "/proc/sys/kernel/core_pattern says where the core file went";
+  if (status.signal == SIGKILL) {
+    return "nobody here sent that SIGKILL: look for the out-of-memory killer in dmesg";
+  }
+  return {};
+}
+
+void AddHorovodsWords(const WorkerRecord& worker, std::vector<std::string>& lines) {
+  if (!worker.status.has_value()) return;
+  const int code = ExitCodeOf(*worker.status);
+  lines.push_back(fmt::format("Process {} exit with status code {}.", worker.rank, code));
+  lines.emplace_back(
+      "Horovod detected that one or more processes exited with non-zero status, thus causing the "
+      "job to be terminated. The first process to do so was:");
+  lines.push_back(fmt::format("Process name: {}", worker.rank));
+  lines.push_back(fmt::format("Exit code: {}", code));
+  lines.emplace_back();
+}
+
+void AddFirstFailure(const Verdict& verdict, std::span<const std::string> last_lines,
+                     const ClosingStyle& style, std::vector<std::string>& lines) {
+  const WorkerRecord& worker = *verdict.first_failure;
+  std::string text = fmt::format("hvdray: rank {} on host {}", worker.rank, worker.host);
+  const bool has_run = !worker.status || worker.status->stage == wire::ExecStage::kNone;
+  text += has_run || style.command.empty() ? " " : fmt::format(": {} ", style.command);
+  text += worker.status.has_value() ? Describe(*worker.status) : "was lost with its agent";
+  if (worker.ended.has_value()) {
+    text += fmt::format(", {} after the start", After(*worker.ended - verdict.started));
+  }
+  if (verdict.workers.size() > 1) text += "; it was the first to fail";
+  if (IsWorkerToBlame(verdict)) text += fmt::format(" [{}]", ErrorLabel(verdict.error.code()));
+  lines.push_back(Painted(kRed, std::move(text), style));
+  if (last_lines.empty()) return;
+  lines.emplace_back("hvdray: its last lines on stderr:");
+  for (const std::string& line : last_lines) lines.push_back("  | " + WithoutControls(line));
+}
+
+// The others, each group in one line: victims, those that failed by themselves, those without end.
+void AddOthers(const Verdict& verdict, std::vector<std::string>& lines) {
+  std::vector<int> victims, lost, not_started;
+  std::map<std::string, std::vector<int>> failed;
+  for (const WorkerRecord& worker : verdict.workers) {
+    const bool is_first = verdict.first_failure.has_value() &&
+                          verdict.first_failure->generation == worker.generation &&
+                          verdict.first_failure->rank == worker.rank;
+    if (is_first) continue;
+    switch (OutcomeOf(worker, verdict)) {
+      case WorkerOutcome::kSucceeded:
+        break;
+      case WorkerOutcome::kFailed:
+        failed[Describe(*worker.status)].push_back(worker.rank);
+        break;
+      case WorkerOutcome::kStopped:
+        victims.push_back(worker.rank);
+        break;
+      case WorkerOutcome::kLost:
+        lost.push_back(worker.rank);
+        break;
+      case WorkerOutcome::kNotStarted:
+        not_started.push_back(worker.rank);
+        break;
+    }
+  }
+  for (const auto& [how, ranks] : failed) {
+    lines.push_back(fmt::format("hvdray: {} failed too: {}", RanksText(ranks), how));
+  }
+  if (!victims.empty()) {
+    const std::string_view why =
+        verdict.first_failure.has_value() ? "victims, stopped because of it" : "stopped";
+    lines.push_back(fmt::format("hvdray: {}: {}", why, RanksText(victims)));
+  }
+  if (!lost.empty()) lines.push_back("hvdray: lost with their agent: " + RanksText(lost));
+  if (!not_started.empty()) lines.push_back("hvdray: never started: " + RanksText(not_started));
+}
+
+void AddRestartsAndStrays(const Verdict& verdict, std::vector<std::string>& lines) {
+  if (verdict.restarts > 0) {
+    lines.push_back(fmt::format("hvdray: restarted {} before", Count(verdict.restarts, "time")));
+  }
+  if (verdict.swept > 0) {
+    const bool is_one = verdict.swept == 1;
+    lines.push_back(fmt::format("hvdray: {} that workers left behind {} killed",
+                                is_one ? "1 process" : fmt::format("{} processes", verdict.swept),
+                                is_one ? "was" : "were"));
+  }
+}
+
+std::vector<std::string> SuccessLines(const Verdict& verdict, const ClosingStyle& style) {
+  std::vector<std::string> lines;
+  if (style.is_quiet) return lines;
+  AddRestartsAndStrays(verdict, lines);
+  if (style.is_verbose) {
+    lines.push_back(fmt::format("hvdray: {} ended well, after {}",
+                                Count(verdict.workers.size(), "worker"),
+                                After(verdict.ended - verdict.started)));
+  }
+  return lines;
+}
+
+}  // namespace
+
+std::vector<std::string> ClosingLines(const Verdict& verdict,
+                                      std::span<const std::string> last_lines,
+                                      const ClosingStyle& style) {
+  if (verdict.error.ok() && verdict.exit_code == 0) return SuccessLines(verdict, style);
+  std::vector<std::string> lines;
+  const bool is_worker_to_blame = IsWorkerToBlame(verdict);
+  if (is_worker_to_blame) AddHorovodsWords(*verdict.first_failure, lines);
+  if (verdict.first_failure.has_value()) AddFirstFailure(verdict, last_lines, style, lines);
+  AddOthers(verdict, lines);
+  AddRestartsAndStrays(verdict, lines);
+  std::string hint = verdict.error.hint();
+  if (is_worker_to_blame) {
+    if (hint.empty()) hint = HintFor(*verdict.first_failure);
+  } else if (!verdict.error.ok()) {
+    lines.push_back(Painted(
+        kRed,
+        fmt::format("hvdray: {} [{}]", verdict.error.message(), ErrorLabel(verdict.error.code())),
+        style));
+  }
+  if (!hint.empty()) lines.push_back(Painted(kBold, "hvdray:   hint: " + hint, style));
+  return lines;
+}
+
+}  // namespace hvdray

@@ -1,0 +1,30 @@
+// The last lines on the terminal: who failed first, how, when, and what to do. Pure.
+#ifndef HVDRAY_LAUNCHER_REPORT_CLOSING_LINES_H_
+#define HVDRAY_LAUNCHER_REPORT_CLOSING_LINES_H_
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "launcher/report/verdict.h"
+
+namespace hvdray {
+
+struct ClosingStyle {
+  std::string command = {};  ///< argv[0]: named when it could not be executed.
+  bool is_colored = false;
+  bool is_quiet = false;    ///< -q: nothing on success.
+  bool is_verbose = false;  ///< --verbose: one line on success too.
+};
+
+/// Lines for stderr, without line ends; empty on plain success. last_lines: the first failure's
+/// stderr. Horovod's own sentences come first (scripts look for them), ours last (people read the
+/// bottom of the terminal). `Process <rank> exit with status code <c>.` goes to stderr here, where
+/// horovodrun mixes it into the data on stdout.
+std::vector<std::string> ClosingLines(const Verdict& verdict,
+                                      std::span<const std::string> last_lines,
+                                      const ClosingStyle& style);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_LAUNCHER_REPORT_CLOSING_LINES_H_

@@ -1,0 +1,221 @@
+#include "launcher/report/event_log.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+
+#include "base/fd.h"
+#include "launcher/output/output_sink.h"
+#include "launcher/report/facts_json.h"
+
+namespace hvdray {
+namespace {
+
+// What a pipe's reader may lag behind before we count the log as damaged.
+constexpr size_t kMaxPendingBytes = size_t{4} << 20;
+// How long the end of a job waits for that reader.
+constexpr int kLastWaitMs = 2000;
+
+// Opening a named pipe waits for its reader, as a shell's redirection does; nothing runs yet.
+Result<UniqueFd> OpenTarget(const std::string& path) {
+  struct stat info {};
+  const bool is_pipe = ::stat(path.c_str(), &info) == 0 && S_ISFIFO(info.st_mode);
+  if (!is_pipe) return OpenForWriting(path);
+  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!fd.is_valid()) {
+    return ErrnoStatus(path, errno).WithCode(ErrorCode::kFileUnwritable);
+  }
+  return fd;
+}
+
+Json RankJson(const RankInfo& info) {
+  Json json;
+  json["rank"] = info.rank;
+  json["host"] = info.host;
+  json["local_rank"] = info.local_rank;
+  return json;
+}
+
+}  // namespace
+
+struct EventLog::Impl {
+  Impl(Loop& loop, EventLogOptions given, UniqueFd target)
+      : options(std::move(given)), fd(std::move(target)), sink(loop, fd.get()) {}
+
+  Json Begin(std::string_view event, TimePoint now) const;
+  void Write(const Json& line);
+  void Flush();
+  void Break(int error);
+  std::string HostName(int host) const;
+  void Describe(const Event& event, TimePoint now);
+  void Describe(const Effect& effect, TimePoint now);
+
+  EventLogOptions options;
+  UniqueFd fd;
+  OutputSink sink;
+  std::string pending;      // Lines that a pipe has not taken yet.
+  bool is_waiting = false;  // For the pipe.
+  bool is_broken = false;
+  std::vector<std::string> host_of_rank;
+};
+
+Json EventLog::Impl::Begin(std::string_view event, TimePoint now) const {
+  const auto since =
+      std::chrono::duration_cast<std::chrono::system_clock::duration>(now - options.began);
+  Json json;
+  json["time"] = Offset(options.began, now);
+  json["wall"] = WallText(options.began_wall + since);
+  json["event"] = event;
+  return json;
+}
+
+std::string EventLog::Impl::HostName(int host) const {
+  const auto index = static_cast<size_t>(host);
+  return host >= 0 && index < options.hosts.size() ? options.hosts[index] : std::string();
+}
+
+void EventLog::Impl::Write(const Json& line) {
+  if (is_broken) return;
+  pending += DumpJson(line);
+  pending += '\n';
+  if (pending.size() > kMaxPendingBytes) return Break(EAGAIN);
+  if (!is_waiting) Flush();
+}
+
+void EventLog::Impl::Flush() {
+  is_waiting = false;
+  const OutputSink::Progress progress = sink.Write(pending);
+  pending.erase(0, progress.written);
+  switch (progress.outcome) {
+    case OutputSink::Outcome::kWritten:
+      break;
+    case OutputSink::Outcome::kMustWait:
+      is_waiting = true;
+      sink.OnWritable([this] { Flush(); });
+      break;
+    case OutputSink::Outcome::kReaderGone:
+    case OutputSink::Outcome::kFailed:
+      Break(progress.error);
+      break;
+  }
+}
+
+void EventLog::Impl::Break(int error) {
+  is_broken = true;
+  pending.clear();
+  Status why = error == EAGAIN ? Status(ErrorCode::kOutputLost, "its reader is too slow")
+                               : ErrnoStatus("write", error).WithCode(ErrorCode::kOutputLost);
+  why = std::move(why)
+            .WithContext(fmt::format("--events {}", options.path))
+            .WithHint("free space there, or write it elsewhere");
+  if (options.on_damaged != nullptr) options.on_damaged(std::move(why));
+}
+
+void EventLog::Impl::Describe(const Event& event, TimePoint now) {
+  if (const auto* ready = std::get_if<event::HostReady>(&event)) {
+    Json line = Begin("host_ready", now);
+    line["host"] = HostName(ready->host);
+    line["agent_pid"] = ready->facts.agent_pid;
+    line["cpus"] = ready->facts.cpu_count;
+    Write(line);
+  } else if (const auto* lost = std::get_if<event::HostLost>(&event)) {
+    Json line = Begin("host_lost", now);
+    line["host"] = HostName(lost->host);
+    line["error"] = ErrorJson(lost->why);
+    Write(line);
+  } else if (const auto* started = std::get_if<event::WorkerStarted>(&event)) {
+    Json line = Begin("worker_started", now);
+    const auto rank = static_cast<size_t>(started->rank);
+    line["generation"] = started->generation;
+    line["rank"] = started->rank;
+    line["host"] = rank < host_of_rank.size() ? host_of_rank[rank] : "";
+    line["pid"] = started->pid;
+    Write(line);
+  } else if (const auto* exited = std::get_if<event::WorkerExited>(&event)) {
+    Json line = Begin("worker_exited", now);
+    const auto rank = static_cast<size_t>(exited->rank);
+    line["generation"] = exited->generation;
+    line["rank"] = exited->rank;
+    line["host"] = rank < host_of_rank.size() ? host_of_rank[rank] : "";
+    AddEnd(line, exited->status);
+    line["stopping"] = exited->was_stopping;
+    Write(line);
+  } else if (const auto* stopped = std::get_if<event::GenerationStopped>(&event)) {
+    Json line = Begin("host_stopped", now);
+    line["generation"] = stopped->generation;
+    line["host"] = HostName(stopped->host);
+    line["swept"] = stopped->swept;
+    Write(line);
+  } else if (const auto* signal = std::get_if<event::UserSignal>(&event)) {
+    Json line = Begin("signal", now);
+    line["signal"] = SignalName(signal->signo);
+    Write(line);
+  } else if (std::holds_alternative<event::ReaderGone>(event)) {
+    Write(Begin("reader_gone", now));
+  } else if (const auto* damaged = std::get_if<event::OutputDamaged>(&event)) {
+    Json line = Begin("output_damaged", now);
+    line["error"] = ErrorJson(damaged->why);
+    Write(line);
+  }
+}
+
+void EventLog::Impl::Describe(const Effect& effect, TimePoint now) {
+  if (const auto* start = std::get_if<effect::StartGeneration>(&effect)) {
+    Json line = Begin("generation", now);
+    line["generation"] = start->generation;
+    line["restart"] = start->restart_count;
+    line["ranks"] = Json::array();
+    host_of_rank.assign(start->ranks.size(), {});
+    for (const RankInfo& info : start->ranks) {
+      const auto rank = static_cast<size_t>(info.rank);
+      if (rank < host_of_rank.size()) host_of_rank[rank] = info.host;
+      line["ranks"].push_back(RankJson(info));
+    }
+    Write(line);
+  } else if (const auto* stop = std::get_if<effect::StopGeneration>(&effect)) {
+    Json line = Begin("stop", now);
+    line["generation"] = stop->generation;
+    line["hosts"] = Json::array();
+    for (const int host : stop->hosts) line["hosts"].push_back(HostName(host));
+    line["grace_s"] = std::chrono::duration_cast<Seconds>(stop->grace).count();
+    Write(line);
+  } else if (const auto* finish = std::get_if<effect::Finish>(&effect)) {
+    Json line = Begin("end", now);
+    line["exit"] = ExitJson(finish->verdict);
+    line["restarts"] = finish->verdict.restarts;
+    line["swept"] = finish->verdict.swept;
+    Write(line);
+  }
+}
+
+EventLog::EventLog(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+EventLog::~EventLog() {
+  // The loop no longer serves the pipe; give its reader a last moment.
+  pollfd ready{impl_->fd.get(), POLLOUT, 0};
+  while (!impl_->pending.empty() && ::poll(&ready, 1, kLastWaitMs) > 0) impl_->Flush();
+}
+
+Result<std::unique_ptr<EventLog>> EventLog::Open(Loop& loop, EventLogOptions options) {
+  Result<UniqueFd> target = OpenTarget(options.path);
+  if (!target.ok()) return std::move(target).status().WithContext("--events");
+  auto impl = std::make_unique<Impl>(loop, std::move(options), std::move(target).value());
+  Json line;
+  line["schema"] = kEventsSchema;
+  line.update(impl->Begin("job", impl->options.began));
+  line["job_id"] = impl->options.job_id;
+  line["build"] = impl->options.build;
+  line["command"] = impl->options.command;
+  line["np"] = impl->options.np;
+  line["hosts"] = impl->options.hosts;
+  impl->Write(line);
+  return std::unique_ptr<EventLog>(new EventLog(std::move(impl)));
+}
+
+void EventLog::OnEvent(const Event& event, TimePoint now) { impl_->Describe(event, now); }
+void EventLog::OnEffect(const Effect& effect, TimePoint now) { impl_->Describe(effect, now); }
+
+}  // namespace hvdray

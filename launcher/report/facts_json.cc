@@ -1,0 +1,73 @@
+#include "launcher/report/facts_json.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <csignal>
+#include <cstring>
+#include <ctime>
+
+namespace hvdray {
+
+std::string SignalName(int signo) {
+  const char* name = ::sigabbrev_np(signo);
+  if (name != nullptr) return fmt::format("SIG{}", name);
+  if (signo >= SIGRTMIN && signo <= SIGRTMAX) return fmt::format("SIGRTMIN+{}", signo - SIGRTMIN);
+  return fmt::format("signal {}", signo);
+}
+
+Json ErrorJson(const Status& status) {
+  if (status.ok()) return nullptr;
+  const ErrorInfo& info = InfoOf(status.code());
+  Json json;
+  json["code"] = ErrorLabel(status.code());
+  json["name"] = info.name;
+  json["message"] = status.message();
+  json["hint"] = status.hint();
+  json["retriable"] = info.is_retriable;
+  return json;
+}
+
+Json ExitJson(const Verdict& verdict) {
+  Json json;
+  json["code"] = verdict.exit_code;
+  json["origin"] = verdict.origin == ExitOrigin::kWorker ? "worker" : "hvdray";
+  json["error"] = ErrorJson(verdict.error);
+  return json;
+}
+
+void AddEnd(Json& object, const std::optional<wire::ExitStatus>& status) {
+  object["exit_code"] = nullptr;
+  object["signal"] = nullptr;
+  object["description"] = nullptr;
+  object["oom"] = nullptr;
+  object["core"] = nullptr;
+  if (!status.has_value()) return;
+  object["exit_code"] = ExitCodeOf(*status);
+  if (status->signal != 0) object["signal"] = SignalName(status->signal);
+  object["description"] = Describe(*status);
+  object["oom"] = status->is_oom;
+  object["core"] = status->has_core;
+}
+
+double Offset(TimePoint began, TimePoint at) {
+  return std::round(std::chrono::duration_cast<Seconds>(at - began).count() * 1e6) / 1e6;
+}
+
+Json OffsetJson(TimePoint began, const std::optional<TimePoint>& at) {
+  if (!at.has_value()) return nullptr;
+  return Offset(began, *at);
+}
+
+std::string WallText(std::chrono::system_clock::time_point at) {
+  const auto since = at.time_since_epoch();
+  const auto whole = std::chrono::floor<std::chrono::seconds>(since);
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(since - whole);
+  const std::time_t seconds = whole.count();
+  std::tm utc{};
+  ::gmtime_r(&seconds, &utc);
+  return fmt::format("{:04d}-{:02d}-{:02d}T{:02d}:{:02d}:{:02d}.{:03d}Z", utc.tm_year + 1900,
+                     utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, ms.count());
+}
+
+}  // namespace hvdray

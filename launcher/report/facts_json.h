@@ -1,0 +1,34 @@
+// How the facts of a job are spelled in JSON, for report and events alike.
+#ifndef HVDRAY_LAUNCHER_REPORT_FACTS_JSON_H_
+#define HVDRAY_LAUNCHER_REPORT_FACTS_JSON_H_
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "base/json.h"
+#include "base/status.h"
+#include "base/types.h"
+#include "launcher/report/verdict.h"
+#include "launcher/wire/message.h"
+
+namespace hvdray {
+
+/// "SIGSEGV", "SIGRTMIN+3", "signal 99".
+std::string SignalName(int signo);
+/// {"code": "HVD-E0303", "name", "message", "hint", "retriable"}; null on success.
+Json ErrorJson(const Status& status);
+/// {"code", "origin", "error"}.
+Json ExitJson(const Verdict& verdict);
+/// Adds exit_code, signal, description, oom and core to `object`; all null without a status.
+void AddEnd(Json& object, const std::optional<wire::ExitStatus>& status);
+/// Seconds from `began`, to the microsecond.
+double Offset(TimePoint began, TimePoint at);
+/// The same; null for no time.
+Json OffsetJson(TimePoint began, const std::optional<TimePoint>& at);
+/// "2026-11-21T03:37:30.123Z".
+std::string WallText(std::chrono::system_clock::time_point at);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_LAUNCHER_REPORT_FACTS_JSON_H_

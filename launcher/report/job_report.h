@@ -1,0 +1,73 @@
+// --report FILE: what happened, as JSON with a versioned schema (docs/report.md). No secrets and no
+// environment: only what is in these structs.
+#ifndef HVDRAY_LAUNCHER_REPORT_JOB_REPORT_H_
+#define HVDRAY_LAUNCHER_REPORT_JOB_REPORT_H_
+
+#include <chrono>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "base/status.h"
+#include "launcher/report/trace.h"
+#include "launcher/report/verdict.h"
+#include "launcher/wire/message.h"
+#include "rendezvous/kv_store.h"
+
+namespace hvdray {
+
+inline constexpr std::string_view kReportSchema = "hvdray.report/1";
+
+/// A host that was asked for; `facts` is empty when its agent never said Hello.
+struct HostReport {
+  std::string name;
+  int slots = 0;
+  wire::HostFacts facts;
+};
+
+/// Everything that the reports show. Plain data; filled by the launcher at the end.
+struct JobReport {
+  std::string job_id;
+  std::string build;                 ///< "hvdray 0.1.0 (abc1234)"
+  std::vector<std::string> command;  ///< argv of the workers.
+  int np = 0;
+  Generation generations = 0;  ///< The last one that was started; 0: none.
+  std::vector<HostReport> hosts;
+  Verdict verdict;
+  std::vector<std::string> last_lines;  ///< Of the first failure's stderr.
+  std::vector<std::string> damaged_files;
+  std::map<std::string, KvScopeStats, std::less<>> rendezvous;  ///< By scope: KvStore::stats().
+  uint64_t stale_questions = 0;                                 ///< As KvStore counts them.
+  uint64_t refused_questions = 0;
+  bool is_peer_checked = true;
+  std::vector<Phase> phases;
+  TimePoint began{};  ///< When hvdray was called; offsets count from here.
+  std::chrono::system_clock::time_point began_wall{};
+};
+
+/// What became of a worker, in one word: "succeeded", "failed", "stopped" (because another had
+/// failed, or the whole job was ended), "lost" (with its agent), "not_started".
+enum class WorkerOutcome : uint8_t { kSucceeded, kFailed, kStopped, kLost, kNotStarted };
+WorkerOutcome OutcomeOf(const WorkerRecord& worker, const Verdict& verdict);
+std::string_view OutcomeName(WorkerOutcome outcome);
+
+/// A worker ended the job, or could not be started; else it was the user, a host, or hvdray itself.
+bool IsWorkerToBlame(const Verdict& verdict);
+
+Json ToJson(const JobReport& report);
+
+/// Replaces `path` whole or not at all. Errors: kOutputLost.
+Status WriteJobReport(const std::string& path, const JobReport& report);
+
+/// The same for any text; `flag` names the option in the message.
+Status WriteReportFile(const std::string& path, std::string_view flag, std::string_view text);
+
+/// Before anything is started: can a file be put at `path`? Changes nothing; an empty path (not
+/// asked for) is fine. `flag` names the
+/// option in the message. Errors: kFileUnwritable.
+Status CheckReportPath(const std::string& path, std::string_view flag);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_LAUNCHER_REPORT_JOB_REPORT_H_

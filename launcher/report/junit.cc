@@ -1,0 +1,135 @@
+#include "launcher/report/junit.h"
+
+#include <fmt/format.h>
+
+#include "base/xml.h"
+#include "launcher/report/facts_json.h"
+
+namespace hvdray {
+namespace {
+
+struct Counts {
+  int64_t tests = 0;
+  int64_t failures = 0;
+  int64_t errors = 0;
+  int64_t skipped = 0;
+};
+
+// A job that ended badly while no worker of it is to blame.
+bool IsOurOwnError(const Verdict& verdict) {
+  return !verdict.error.ok() && !IsWorkerToBlame(verdict);
+}
+
+Counts CountOf(const Verdict& verdict) {
+  Counts counts;
+  for (const WorkerRecord& worker : verdict.workers) {
+    ++counts.tests;
+    switch (OutcomeOf(worker, verdict)) {
+      case WorkerOutcome::kSucceeded:
+        break;
+      case WorkerOutcome::kFailed:
+      case WorkerOutcome::kLost:
+        ++counts.failures;
+        break;
+      case WorkerOutcome::kStopped:
+      case WorkerOutcome::kNotStarted:
+        ++counts.skipped;
+        break;
+    }
+  }
+  if (IsOurOwnError(verdict)) {
+    ++counts.tests;
+    ++counts.errors;
+  }
+  return counts;
+}
+
+std::string TimeText(Duration time) {
+  return fmt::format("{:.3f}", std::chrono::duration_cast<Seconds>(time).count());
+}
+
+std::string Joined(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  return text;
+}
+
+void AddWorker(XmlElement suite, const WorkerRecord& worker, const JobReport& report) {
+  const Verdict& verdict = report.verdict;
+  XmlElement test = suite.Child("testcase");
+  test.Attribute("name", fmt::format("rank {}", worker.rank));
+  test.Attribute("classname", "hvdray." + worker.host);
+  if (worker.started.has_value()) {
+    test.Attribute("time", TimeText(worker.ended.value_or(verdict.ended) - *worker.started));
+  }
+  const bool is_first = verdict.first_failure.has_value() &&
+                        verdict.first_failure->rank == worker.rank &&
+                        verdict.first_failure->generation == worker.generation;
+  const std::string how = worker.status.has_value() ? Describe(*worker.status) : "";
+  switch (OutcomeOf(worker, verdict)) {
+    case WorkerOutcome::kSucceeded:
+      break;
+    case WorkerOutcome::kFailed:
+      test.Child("failure")
+          .Attribute("message", how)
+          .Attribute("type", is_first ? "first_failure" : "failure")
+          .Text(is_first ? Joined(report.last_lines) : "");
+      break;
+    case WorkerOutcome::kLost:
+      test.Child("failure")
+          .Attribute("message", "lost with the agent of its host")
+          .Attribute("type", "lost");
+      break;
+    case WorkerOutcome::kStopped:
+      test.Child("skipped").Attribute("message",
+                                      verdict.first_failure.has_value()
+                                          ? fmt::format("stopped after the failure of rank {}: {}",
+                                                        verdict.first_failure->rank, how)
+                                          : "stopped: " + how);
+      break;
+    case WorkerOutcome::kNotStarted:
+      test.Child("skipped").Attribute("message", "never started");
+      break;
+  }
+}
+
+}  // namespace
+
+std::string ToJunitXml(const JobReport& report) {
+  const Verdict& verdict = report.verdict;
+  const Counts counts = CountOf(verdict);
+  XmlDocument document;
+  XmlElement suite = document.Root("testsuites").Child("testsuite");
+  suite.Attribute("name", "hvdray")
+      .Attribute("id", report.job_id)
+      .Attribute("tests", counts.tests)
+      .Attribute("failures", counts.failures)
+      .Attribute("errors", counts.errors)
+      .Attribute("skipped", counts.skipped)
+      .Attribute("time", TimeText(verdict.ended - report.began))
+      .Attribute("timestamp", WallText(report.began_wall));
+  XmlElement properties = suite.Child("properties");
+  const auto property = [&](std::string_view name, const std::string& value) {
+    properties.Child("property").Attribute("name", name).Attribute("value", value);
+  };
+  property("build", report.build);
+  property("np", fmt::format("{}", report.np));
+  property("exit_code", fmt::format("{}", verdict.exit_code));
+  property("restarts", fmt::format("{}", verdict.restarts));
+  for (const WorkerRecord& worker : verdict.workers) AddWorker(suite, worker, report);
+  if (IsOurOwnError(verdict)) {
+    XmlElement test = suite.Child("testcase");
+    test.Attribute("name", "hvdray").Attribute("classname", "hvdray");
+    test.Child("error")
+        .Attribute("message", verdict.error.message())
+        .Attribute("type", ErrorLabel(verdict.error.code()))
+        .Text(verdict.error.ToString() + "\n");
+  }
+  return document.ToString();
+}
+
+Status WriteJunit(const std::string& path, const JobReport& report) {
+  return WriteReportFile(path, "--junit", ToJunitXml(report));
+}
+
+}  // namespace hvdray

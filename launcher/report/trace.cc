@@ -1,0 +1,204 @@
+#include "launcher/report/trace.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/json.h"
+#include "launcher/report/facts_json.h"
+#include "launcher/report/job_report.h"
+
+namespace hvdray {
+namespace {
+
+// A job that restarts for days must not fill the memory.
+constexpr size_t kMaxSpans = 200'000;
+constexpr size_t kMaxPhases = 10'000;
+
+int64_t Microseconds(TimePoint from, TimePoint to) {
+  return std::chrono::duration_cast<std::chrono::microseconds>(to - from).count();
+}
+
+// One metadata record: what a lane is called in the viewer.
+Json NameOfLane(std::string_view kind, int pid, int tid, const std::string& name) {
+  Json json;
+  json["name"] = kind;
+  json["ph"] = "M";
+  json["pid"] = pid;
+  json["tid"] = tid;
+  json["args"]["name"] = name;
+  return json;
+}
+
+}  // namespace
+
+Trace::Trace(TimePoint began, std::vector<std::string> hosts, bool is_detailed)
+    : began_(began), hosts_(std::move(hosts)), is_detailed_(is_detailed) {}
+
+void Trace::Begin(std::string_view phase, TimePoint now) {
+  for (const Phase& known : phases_) {
+    if (known.name == phase && !known.ended.has_value()) return;
+  }
+  if (phases_.size() < kMaxPhases) phases_.push_back({std::string(phase), now, std::nullopt});
+}
+
+void Trace::End(std::string_view phase, TimePoint now) {
+  for (Phase& known : phases_) {
+    if (known.name == phase && !known.ended.has_value()) known.ended = now;
+  }
+}
+
+bool Trace::HasRoom() {
+  if (!is_detailed_) return false;
+  if (spans_.size() < kMaxSpans) return true;
+  ++dropped_;
+  return false;
+}
+
+void Trace::Enter(Lane lane, std::string name, TimePoint now) {
+  Leave(lane, now, {});
+  if (!HasRoom()) return;
+  open_[lane] = spans_.size();
+  spans_.push_back({lane.first, lane.second, std::move(name), now, std::nullopt, false, {}});
+}
+
+void Trace::Leave(Lane lane, TimePoint now, std::string detail) {
+  const auto found = open_.find(lane);
+  if (found == open_.end()) return;
+  spans_[found->second].ended = now;
+  spans_[found->second].detail = std::move(detail);
+  open_.erase(found);
+}
+
+void Trace::Mark(Lane lane, std::string name, TimePoint now) {
+  if (HasRoom()) spans_.push_back({lane.first, lane.second, std::move(name), now, now, true, {}});
+}
+
+void Trace::EnterAll(const std::vector<int>& hosts, std::string_view name, TimePoint now) {
+  for (size_t rank = 0; rank < host_of_rank_.size(); ++rank) {
+    const Lane lane{host_of_rank_[rank], static_cast<int>(rank)};
+    const bool is_asked = std::find(hosts.begin(), hosts.end(), lane.first) != hosts.end();
+    // Workers that have ended are left alone.
+    if (is_asked && open_.contains(lane)) Enter(lane, std::string(name), now);
+  }
+}
+
+void Trace::OnEvent(const Event& event, TimePoint now) {
+  const auto lane_of = [this](int rank) {
+    const auto index = static_cast<size_t>(rank);
+    return Lane{rank >= 0 && index < host_of_rank_.size() ? host_of_rank_[index] : -1, rank};
+  };
+  if (const auto* ready = std::get_if<event::HostReady>(&event)) {
+    Mark({ready->host, -1}, "ready", now);
+    if (++hosts_ready_ >= hosts_.size()) End(kPhaseHello, now);
+  } else if (const auto* lost = std::get_if<event::HostLost>(&event)) {
+    Mark({lost->host, -1}, "lost: " + lost->why.message(), now);
+    stopping_hosts_.erase(lost->host);
+    if (stopping_hosts_.empty()) End(kPhaseStop, now);
+  } else if (const auto* started = std::get_if<event::WorkerStarted>(&event)) {
+    Enter(lane_of(started->rank), fmt::format("running, pid {}", started->pid), now);
+    if (++started_ >= host_of_rank_.size()) {
+      End(kPhaseStart, now);
+      if (ended_ == 0) Begin(kPhaseRun, now);
+    }
+  } else if (const auto* exited = std::get_if<event::WorkerExited>(&event)) {
+    Leave(lane_of(exited->rank), now, Describe(exited->status));
+    if (++ended_ >= host_of_rank_.size()) End(kPhaseRun, now);
+  } else if (const auto* stopped = std::get_if<event::GenerationStopped>(&event)) {
+    Mark({stopped->host, -1}, fmt::format("stopped, swept {}", stopped->swept), now);
+    stopping_hosts_.erase(stopped->host);
+    if (stopping_hosts_.empty()) End(kPhaseStop, now);
+  } else if (const auto* signal = std::get_if<event::UserSignal>(&event)) {
+    Mark({-1, -1}, SignalName(signal->signo), now);
+  } else if (std::holds_alternative<event::ReaderGone>(event)) {
+    Mark({-1, -1}, "reader of stdout gone", now);
+  } else if (const auto* damaged = std::get_if<event::OutputDamaged>(&event)) {
+    Mark({-1, -1}, "output damaged: " + damaged->why.message(), now);
+  }
+}
+
+void Trace::OnEffect(const Effect& effect, TimePoint now) {
+  if (const auto* start = std::get_if<effect::StartGeneration>(&effect)) {
+    while (!open_.empty()) Leave(open_.begin()->first, now, {});
+    host_of_rank_.assign(start->ranks.size(), -1);
+    started_ = ended_ = 0;
+    Begin(kPhaseStart, now);
+    for (const RankInfo& info : start->ranks) {
+      const auto rank = static_cast<size_t>(info.rank);
+      if (rank >= host_of_rank_.size()) continue;
+      host_of_rank_[rank] = info.host_index;
+      Enter({info.host_index, info.rank}, "starting", now);
+    }
+  } else if (const auto* stop = std::get_if<effect::StopGeneration>(&effect)) {
+    End(kPhaseStart, now);
+    End(kPhaseRun, now);
+    Begin(kPhaseStop, now);
+    stopping_hosts_.insert(stop->hosts.begin(), stop->hosts.end());
+    EnterAll(stop->hosts, stop->grace == Duration::zero() ? "killing" : "stopping", now);
+  } else if (std::holds_alternative<effect::Finish>(effect)) {
+    for (const std::string_view phase : {kPhaseHello, kPhaseStart, kPhaseRun, kPhaseStop}) {
+      End(phase, now);
+    }
+  }
+}
+
+std::string Trace::ToJson(TimePoint now) const {
+  // Viewers sort by pid: the launcher first, then the hosts; its steps have a row each, since they
+  // may overlap.
+  Json all = Json::array();
+  all.push_back(NameOfLane("process_name", 0, 0, "hvdray"));
+  std::vector<std::string> rows;
+  const auto span = [&](int pid, int tid, const std::string& name, TimePoint from, TimePoint to) {
+    Json json;
+    json["name"] = name;
+    json["ph"] = "X";
+    json["ts"] = Microseconds(began_, from);
+    json["dur"] = Microseconds(from, to);
+    json["pid"] = pid;
+    json["tid"] = tid;
+    return json;
+  };
+  for (const Phase& phase : phases_) {
+    const auto row = std::find(rows.begin(), rows.end(), phase.name) - rows.begin();
+    if (static_cast<size_t>(row) == rows.size()) {
+      rows.push_back(phase.name);
+      all.push_back(NameOfLane("thread_name", 0, static_cast<int>(row) + 1, phase.name));
+    }
+    all.push_back(
+        span(0, static_cast<int>(row) + 1, phase.name, phase.began, phase.ended.value_or(now)));
+  }
+  for (size_t i = 0; i < hosts_.size(); ++i) {
+    all.push_back(NameOfLane("process_name", static_cast<int>(i) + 1, 0, hosts_[i]));
+    all.push_back(NameOfLane("thread_name", static_cast<int>(i) + 1, 0, "agent"));
+  }
+  std::set<Lane> named;
+  for (const Span& one : spans_) {
+    if (one.rank >= 0 && named.insert({one.host, one.rank}).second) {
+      all.push_back(
+          NameOfLane("thread_name", one.host + 1, one.rank + 1, fmt::format("rank {}", one.rank)));
+    }
+    Json json = span(one.host + 1, one.rank + 1, one.name, one.began, one.ended.value_or(now));
+    if (one.is_instant) {
+      json["ph"] = "i";
+      json["s"] = "t";
+      json.erase("dur");
+    }
+    if (!one.detail.empty()) json["args"]["end"] = one.detail;
+    all.push_back(std::move(json));
+  }
+  if (dropped_ > 0) {
+    Json json = span(0, 0, fmt::format("{} spans left out", dropped_), now, now);
+    all.push_back(std::move(json));
+  }
+  // One record a line: large traces stay readable for other tools.
+  std::string text = "[\n";
+  for (const Json& record : all) text += DumpJson(record) + ",\n";
+  text.erase(text.size() - 2);
+  return text + "\n]\n";
+}
+
+Status Trace::WriteTo(const std::string& path, TimePoint now) const {
+  return WriteReportFile(path, "--trace", ToJson(now));
+}
+
+}  // namespace hvdray

@@ -1,0 +1,57 @@
+// How a job ended and who broke first. A value; made by a driver, shown by the report.
+#ifndef HVDRAY_LAUNCHER_REPORT_VERDICT_H_
+#define HVDRAY_LAUNCHER_REPORT_VERDICT_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "launcher/wire/message.h"
+
+namespace hvdray {
+
+/// Who owns the exit code: the worker that failed first, or hvdray itself.
+enum class ExitOrigin : uint8_t { kWorker, kHvdray };
+
+/// What became of one worker process.
+struct WorkerRecord {
+  int rank = 0;
+  std::string host;
+  int local_rank = 0;
+  uint32_t pid = 0;  ///< 0: never started.
+  Generation generation = 0;
+  std::optional<TimePoint> started;
+  std::optional<TimePoint> ended;
+  std::optional<wire::ExitStatus> status;  ///< nullopt: lost with its agent, or never started.
+  bool is_victim = false;                  ///< Ended because we stopped it after another's failure.
+};
+
+/// Written once, at the end.
+struct Verdict {
+  int exit_code = 0;                        ///< What hvdray returns (style 5).
+  ExitOrigin origin = ExitOrigin::kHvdray;  ///< kHvdray also for success.
+  Status error;                             ///< ok on success; else code, message, hint.
+  std::optional<WorkerRecord> first_failure;
+  std::vector<WorkerRecord> workers;  ///< Of the last generation, by rank.
+  uint32_t restarts = 0;
+  uint32_t swept = 0;  ///< Strays that had to be killed.
+  TimePoint started{};
+  TimePoint ended{};
+};
+
+/// 128+n for a signal; 127 for a command that was not found, 126 for one that could not be
+/// executed, 125 for a worker that never came so far (fork, folder, limits); else the worker's
+/// code. Stage kExec with ELIBACC: the file is there, its interpreter is not (execve says ENOENT
+/// for both).
+int ExitCodeOf(const wire::ExitStatus& status);
+
+/// "exited with code 7", "was killed by SIGSEGV (signal 11), core dumped",
+/// "ran out of memory (killed by the kernel)", "could not be executed: No such file or directory".
+std::string Describe(const wire::ExitStatus& status);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_LAUNCHER_REPORT_VERDICT_H_

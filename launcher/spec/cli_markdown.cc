@@ -1,0 +1,150 @@
+// docs/cli.md. Sentences that no row holds stand here, once.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "launcher/spec/help.h"
+#include "launcher/spec/help_text.h"
+
+namespace hvdray {
+namespace {
+
+constexpr std::string_view kIntroduction =
+    R"(# hvdray run
+
+Generated from the option table (`launcher/spec/option_table.cc`) by `hvdray-gen-cli`; do not edit.
+
+    hvdray run [OPTION...] [--] COMMAND [ARGUMENT...]
+
+Starts COMMAND once for each slot, gives every worker its rank by Horovod's and torchrun's variables,
+shows their output, and ends when they end. Called under the name `horovodrun` the program does the same.
+
+)";
+
+constexpr std::string_view kRules = R"(
+## How words are read
+
+* Options end at the first word that is none, or at `--`; the rest is the command.
+* A value follows as the next word, after `=`, or glued to a single letter: `-np 4`, `-np=4`, `-p22`,
+  `-Hlocalhost:2`. A value that begins with `-` is written `--option=-value`; negative numbers and words
+  with a blank need no `=`.
+* Horovod's long options may be shortened as long as one of *Horovod's* options fits (`--slots 4`).
+  Options that only hvdray has are written in full, so a new one never breaks an old script.
+* A repeated option: the last one counts; `-x` and `--network-interface` add up.
+* Times are seconds or have a unit: `0.5`, `200ms`, `2m`, `1.5h`.
+* Without `-np`, a job on named hosts takes all their slots.
+
+## Where values come from
+
+The first of these that names an option decides:
+
+1. flags;
+2. `HVDRAY_<LONG_NAME>` in the environment (`HVDRAY_NUM_PROC=4`; flags as `1` or `0`; lists with commas),
+   then `HOROVOD_START_TIMEOUT` and `HOROVOD_ELASTIC_TIMEOUT`;
+3. the job file of `-f`;
+4. the section `hvdray: {run: ...}` of the file of `--cluster`;
+5. Horovod's `--config-file`, which holds tunables only;
+6. the user file, `$XDG_CONFIG_HOME/hvdray/config.yaml` or `~/.config/hvdray/config.yaml`;
+7. the default.
+
+`hvdray run --print-config` shows each value with its origin. `-x` is different: all levels add up, and
+the higher one wins for the same name. An unknown or repeated key in a file is an error with its place
+and the nearest name; an unknown `HVDRAY_*` variable is a warning.
+
+## The job file
+
+Keys are the long option names with `_`. `command` is a list of words, or one text for `/bin/sh -c`.
+
+```yaml
+command: [python, train.py, --epochs, "3"]
+num_proc: 8
+hosts: [node1:4, node2:4]
+env:
+  OMP_NUM_THREADS: 2
+  MY_TOKEN:          # no value: taken from the environment of hvdray
+timeout: 2h
+cycle_time_ms: 3.5
+```
+
+## What a worker inherits
+
+The environment of `hvdray`, less `HVDRAY_*`, `BASH_FUNC_*`, `OLDPWD`, `_HOROVOD_SECRET_KEY` and the rank
+variables of Horovod and torchrun that belong to another job. On other hosts also less
+`*CUDA_VISIBLE_DEVICES`, `SSH_*`, `XDG_*`, `DBUS_*`, `DISPLAY`, `XAUTHORITY` and `TMPDIR`. With
+`--clean-env` only `PATH`, `HOME`, `LANG`, `HOROVOD_*` and `NCCL_*` are inherited. Tunables come on top,
+then `-x`, then the variables of the worker's own place, which always win.
+
+)";
+
+constexpr std::string_view kExitCodes = R"(## Exit codes
+
+| code | meaning |
+|---|---|
+| 0 | every worker ended with 0 |
+| the worker's | the code of the worker that failed first, 128+n if signal n killed it |
+| 1 | an elastic job ended without success and no worker is to blame |
+| 2 | wrong usage or a wrong file; nothing was started |
+| 124 | `--timeout` was reached |
+| 125 | hvdray could not do its part; the report's `error.code` says which, `HVD-Ennnn` (docs/errors.md) |
+| 126, 127 | the command cannot be executed; it was not found on the worker's host |
+| 129, 130, 143 | hvdray got SIGHUP, SIGINT, SIGTERM |
+| 141 | the reader of hvdray's output went away |
+)";
+
+/// Table cells: '|' separates columns.
+std::string Cell(std::string_view text) {
+  std::string cell;
+  for (const char c : text) {
+    if (c == '|') cell += '\\';
+    cell += c;
+  }
+  return cell;
+}
+
+std::string OptionCell(const OptionRow& row) {
+  std::string cell;
+  for (const Spelling& spelling : SpellingsOf(row)) {
+    if (spelling.is_hidden) continue;
+    cell += fmt::format("{}`{}`", cell.empty() ? "" : ", ", Cell(WithValue(spelling)));
+  }
+  return cell;
+}
+
+std::string GroupTable(OptionGroup group) {
+  std::string table = fmt::format("### {}\n\n", TitleOf(group));
+  const std::vector<const OptionRow*> rows = RowsOf(group);
+  const bool is_tunable = std::any_of(
+      rows.begin(), rows.end(), [](const OptionRow* row) { return !row->worker_variable.empty(); });
+  table += is_tunable ? "| option | meaning | default | worker variable | config file |\n"
+                        "|---|---|---|---|---|\n"
+                      : "| option | meaning | default | of horovodrun |\n|---|---|---|---|\n";
+  for (const OptionRow* row : rows) {
+    table += fmt::format("| {} | {} | {} | ", OptionCell(*row), Cell(row->help),
+                         Cell(row->default_text));
+    if (is_tunable) {
+      table += row->worker_variable.empty() ? "" : fmt::format("`{}`", row->worker_variable);
+      table += " | ";
+      table += row->config_key.empty() ? "" : fmt::format("`{}`", row->config_key);
+    } else {
+      table += row->is_horovod ? "yes" : "";
+    }
+    table += " |\n";
+  }
+  return table + "\n";
+}
+
+}  // namespace
+
+std::string RunMarkdown() {
+  std::string page(kIntroduction);
+  for (const HelpExample& example : kRunExamples) {
+    page += fmt::format("    {:<66}# {}\n", example.command, example.text);
+  }
+  page += kRules;
+  page += "## Options\n\n";
+  for (const OptionGroup group : kGroupOrder) page += GroupTable(group);
+  page += kExitCodes;
+  return page;
+}
+
+}  // namespace hvdray

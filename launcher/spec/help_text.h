@@ -1,0 +1,46 @@
+// The parts that help, docs, man page and completion share. Pure.
+#ifndef HVDRAY_LAUNCHER_SPEC_HELP_TEXT_H_
+#define HVDRAY_LAUNCHER_SPEC_HELP_TEXT_H_
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/spec/option_table.h"
+
+namespace hvdray {
+
+struct HelpExample {
+  std::string_view text;
+  std::string_view command;
+};
+
+inline constexpr std::array<HelpExample, 6> kRunExamples = {{
+    {"four workers on this machine", "hvdray run -np 4 python train.py"},
+    {"two hosts with four slots each", "hvdray run -np 8 -H node1:4,node2:4 python train.py"},
+    {"the job from a file, one flag changed", "hvdray run -f job.yaml --grace 30"},
+    {"hosts and job from a cluster file", "hvdray run --cluster configs/quickstart.yaml"},
+    {"which rank would run where", "hvdray run -np 4 --dry-run --print-plan python train.py"},
+    {"where each setting comes from", "hvdray run -f job.yaml --print-config"},
+}};
+
+/// Groups in the order in which they are shown.
+inline constexpr std::array<OptionGroup, 15> kGroupOrder = {
+    OptionGroup::kJob,      OptionGroup::kHosts,      OptionGroup::kFailure,
+    OptionGroup::kOutput,   OptionGroup::kPlan,       OptionGroup::kNetwork,
+    OptionGroup::kElastic,  OptionGroup::kTunables,   OptionGroup::kAutotune,
+    OptionGroup::kTimeline, OptionGroup::kStallCheck, OptionGroup::kLibrary,
+    OptionGroup::kLogging,  OptionGroup::kController, OptionGroup::kGeneral};
+
+/// "-np N, --num-proc N": the visible spellings with their value.
+std::string SpellingLine(const OptionRow& row);
+
+/// One visible spelling with its value, as one types it.
+std::string WithValue(const Spelling& spelling);
+
+std::vector<const OptionRow*> RowsOf(OptionGroup group);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_LAUNCHER_SPEC_HELP_TEXT_H_

@@ -1,0 +1,116 @@
+// What to run, resolved once from flags, environment, files and defaults; each value knows where
+// it came from. Nothing reads the environment or a file afterwards (style P11).
+#ifndef HVDRAY_LAUNCHER_SPEC_JOB_SPEC_H_
+#define HVDRAY_LAUNCHER_SPEC_JOB_SPEC_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/environ.h"
+#include "base/types.h"
+#include "launcher/placement/placement.h"
+
+namespace hvdray {
+
+/// A value and its origin: "default", "flag --min-np", "env HVDRAY_GRACE", "job.yaml:7:3".
+template <typename T>
+class Setting {
+ public:
+  Setting() = default;
+  explicit Setting(T value) : value_(std::move(value)) {}
+  void Set(T value, std::string origin) {
+    value_ = std::move(value);
+    origin_ = std::move(origin);
+  }
+  const T& get() const { return value_; }
+  const T& operator*() const { return value_; }
+  const T* operator->() const { return &value_; }
+  const std::string& origin() const { return origin_; }
+  bool is_default() const { return origin_ == "default"; }
+
+ private:
+  T value_{};
+  std::string origin_ = "default";
+};
+
+enum class TagOutput : uint8_t { kRank, kHost, kNone };
+enum class ColorMode : uint8_t { kAuto, kAlways, kNever };
+enum class PlanFormat : uint8_t { kText, kJson };
+
+/// Durations: 0 means "none" where "no limit" makes sense.
+struct JobSpec {
+  // What runs.
+  Setting<std::vector<std::string>>
+      command;                            ///< argv; not empty unless is_dry_run or print_config.
+  Setting<std::string> working_folder;    ///< --cwd. Empty: where hvdray runs.
+  Setting<std::vector<std::string>> env;  ///< -x: "NAME=VALUE", or "NAME" (taken from ours).
+  Setting<bool> is_clean_env;             ///< --clean-env
+  Setting<bool> is_torch_env{true};       ///< Torchrun's variables too; never when elastic.
+
+  // Where and how many.
+  Setting<int> np;                        ///< -np. Range [1, 65536].
+  Setting<std::vector<HostSlots>> hosts;  ///< Resolved list, whatever named it.
+  Setting<std::optional<int>> min_np;     ///< Selects elastic.
+  Setting<std::optional<int>> max_np;
+  Setting<std::string> host_discovery_script;  ///< Selects elastic.
+  Setting<std::optional<int>> slots_per_host;
+  Setting<std::string> job_file;      ///< -f
+  Setting<std::string> config_file;   ///< --config-file: Horovod's tunables.
+  Setting<std::string> cluster_file;  ///< --cluster
+  Setting<std::vector<std::string>> network_interfaces;
+
+  // Time.
+  Setting<Duration> start_timeout{std::chrono::seconds(30)};  ///< First dial to last agent's Hello.
+  Setting<Duration> elastic_timeout{std::chrono::seconds(600)};
+  Setting<Duration> grace{std::chrono::seconds(5)};  ///< SIGTERM to SIGKILL.
+  Setting<Duration> timeout{Duration::zero()};       ///< Whole job; 0: none. Exit 124.
+  Setting<Duration> heartbeat_timeout{std::chrono::seconds(15)};
+  Setting<Duration> kv_hold{std::chrono::seconds(1)};
+
+  // Failure.
+  Setting<int> max_restarts{0};  ///< Of the whole gang. Range [0, 1000000].
+  Setting<std::optional<int>> reset_limit;
+  Setting<std::optional<std::pair<int, int>>> blacklist_cooldown_range;
+
+  // Input and output.
+  Setting<std::optional<int>> stdin_rank;  ///< nullopt: none.
+  Setting<TagOutput> tag_output{TagOutput::kRank};
+  Setting<bool> is_timestamped;        ///< --prefix-output-with-timestamp
+  Setting<std::string> output_folder;  ///< --output-filename
+  Setting<ColorMode> color{ColorMode::kAuto};
+  Setting<bool> is_quiet;
+  Setting<bool> is_verbose;
+  Setting<bool> is_log_json;
+  Setting<std::string> report_file, events_file, junit_file, trace_file;
+
+  // Network of the job.
+  Setting<uint16_t> master_port;  ///< 0: one that rank 0's agent offers.
+  Setting<bool> is_peer_checked{true};
+  Setting<std::string> agent_path;  ///< Empty: hvdray-agent beside hvdray.
+  Setting<int> ssh_port;            ///< 0: ssh's own default.
+  Setting<std::string> ssh_identity_file;
+
+  // Instead of running.
+  Setting<bool> is_dry_run;
+  Setting<std::optional<PlanFormat>> print_plan;
+  Setting<std::optional<PlanFormat>> print_config;
+
+  /// Horovod's tunables as the environment they become (spec 4.2), each with its origin.
+  std::map<std::string, Setting<std::string>> tunables;
+
+  bool is_elastic() const { return min_np->has_value() || !host_discovery_script->empty(); }
+  /// Workers get torchrun's variables: not in elastic jobs, where they would go stale.
+  bool wants_torch_env() const { return *is_torch_env && !is_elastic(); }
+};
+
+/// The environment of every worker of `spec` on a host, before slot variables (style 6): the
+/// launcher's minus what is dropped, tunables, then -x. `is_local`: this machine's login variables
+/// may stay. Pure.
+Environment WorkerEnvironment(const JobSpec& spec, const Environment& launcher, bool is_local);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_LAUNCHER_SPEC_JOB_SPEC_H_

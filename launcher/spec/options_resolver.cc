@@ -1,0 +1,217 @@
+// The order of reading: words, environment, user file, job file, cluster file, config file; then
+// one spec from all of them.
+#include "launcher/spec/options_resolver.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "base/fd.h"
+#include "launcher/spec/argv.h"
+#include "launcher/spec/horovod_options.h"
+#include "launcher/spec/option_layers.h"
+#include "launcher/spec/spec_builder.h"
+#include "launcher/spec/value_text.h"
+
+namespace hvdray {
+namespace {
+
+constexpr size_t kMaxFileBytes = size_t{16} << 20;
+
+Result<std::optional<std::string>> ReadRealFile(const std::string& path) {
+  const auto failed = [&path](const char* call, int error) {
+    return ErrnoStatus(call, error).WithCode(ErrorCode::kFileUnreadable).WithContext(path);
+  };
+  // May block on a pipe: `--hostfile <(command)` is one.
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.is_valid()) {
+    if (errno == ENOENT || errno == ENOTDIR) return std::optional<std::string>();
+    return failed("open", errno);
+  }
+  std::string text;
+  char buffer[65536];
+  for (;;) {
+    const ssize_t got = ::read(fd.get(), buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return failed("read", errno);
+    if (got == 0) return std::optional<std::string>(std::move(text));
+    text.append(buffer, static_cast<size_t>(got));
+    if (text.size() > kMaxFileBytes) return failed("read", EFBIG);
+  }
+}
+
+bool IsRealExecutable(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
+         ::access(path.c_str(), X_OK) == 0;
+}
+
+/// A file that somebody named: it has to be there.
+Result<YamlNode> LoadNamed(const ResolverFiles& files, const RawOption& raw) {
+  const std::string path = raw.values.empty() ? std::string() : raw.values.back();
+  if (path.empty()) {
+    return Status(ErrorCode::kUsage, fmt::format("{} must not be empty", raw.label));
+  }
+  Result<std::optional<std::string>> text = files.read(path);
+  if (!text.ok()) return std::move(text).status().WithContext(raw.label);
+  if (!text->has_value()) {
+    return Status(ErrorCode::kFileUnreadable,
+                  fmt::format("{}: no file {}", raw.label, Quoted(path)));
+  }
+  return ParseYaml(**text, path);
+}
+
+/// $XDG_CONFIG_HOME/hvdray/config.yaml or ~/.config/…; empty when neither is known.
+std::string UserFilePath(const Environment& environment) {
+  const std::string xdg = environment.GetOr("XDG_CONFIG_HOME", "");
+  // The XDG rules say to ignore a relative one.
+  if (xdg.starts_with('/')) return xdg + "/hvdray/config.yaml";
+  const std::string home = environment.GetOr("HOME", "");
+  return home.empty() ? std::string() : home + "/.config/hvdray/config.yaml";
+}
+
+Result<OptionLayer> LoadUserLayer(const Environment& environment, const ResolverFiles& files) {
+  const std::string path = UserFilePath(environment);
+  if (path.empty()) return OptionLayer();
+  HVDRAY_ASSIGN_OR_RETURN(const std::optional<std::string> text, files.read(path));
+  if (!text) return OptionLayer();
+  HVDRAY_ASSIGN_OR_RETURN(const YamlNode root, ParseYaml(*text, path));
+  return LayerOfFile(root, FileKind::kUser);
+}
+
+/// horovodrun: a start timeout of 0 counts as not given.
+void DropZeroStartTimeout(OptionLayer* layer) {
+  const auto found = layer->options.find(OptionId::kStartTimeout);
+  if (found == layer->options.end()) return;
+  const Result<Duration> timeout = DurationOf(found->second);
+  if (timeout.ok() && *timeout == Duration::zero()) layer->options.erase(found);
+}
+
+/// Everything that files say, in the order of precedence below flags and environment.
+struct FileLevels {
+  LayerStack above_config;  ///< Flags, environment, job file, run section.
+  LayerStack all;           ///< The same and the user file.
+  OptionLayer user;
+  std::optional<ClusterHosts> cluster;
+};
+
+void Push(OptionLayer layer, FileLevels* levels) {
+  DropZeroStartTimeout(&layer);
+  levels->above_config.PushLowest(layer);
+  levels->all.PushLowest(std::move(layer));
+}
+
+Result<ClusterHosts> LoadCluster(const ResolverFiles& files, const RawOption& raw) {
+  const std::string path = raw.values.empty() ? std::string() : raw.values.back();
+  if (path.empty() || !files.load_cluster) {
+    return Status(ErrorCode::kUsage, fmt::format("{} must name a cluster file", raw.label));
+  }
+  return files.load_cluster(path);
+}
+
+Result<FileLevels> ReadLevels(const ParsedArgv& argv, const Environment& environment,
+                              const ResolverFiles& files, std::vector<std::string>* warnings) {
+  FileLevels levels;
+  HVDRAY_ASSIGN_OR_RETURN(OptionLayer flags, LayerOfFlags(argv));
+  Push(std::move(flags), &levels);
+  HVDRAY_ASSIGN_OR_RETURN(OptionLayer variables, LayerOfEnvironment(environment, warnings));
+  Push(std::move(variables), &levels);
+  HVDRAY_ASSIGN_OR_RETURN(levels.user, LoadUserLayer(environment, files));
+  if (const RawOption* raw = levels.all.Find(OptionId::kJobFile)) {
+    HVDRAY_ASSIGN_OR_RETURN(const YamlNode root, LoadNamed(files, *raw));
+    HVDRAY_ASSIGN_OR_RETURN(OptionLayer job, LayerOfFile(root, FileKind::kJob));
+    Push(std::move(job), &levels);
+  }
+  const RawOption* cluster = levels.all.Find(OptionId::kCluster);
+  const auto from_user = levels.user.options.find(OptionId::kCluster);
+  if (cluster == nullptr && from_user != levels.user.options.end()) cluster = &from_user->second;
+  if (cluster != nullptr) {
+    HVDRAY_ASSIGN_OR_RETURN(levels.cluster, LoadCluster(files, *cluster));
+    if (levels.cluster->run) {
+      HVDRAY_ASSIGN_OR_RETURN(OptionLayer run,
+                              LayerOfFile(*levels.cluster->run, FileKind::kClusterRun));
+      Push(std::move(run), &levels);
+    }
+  }
+  DropZeroStartTimeout(&levels.user);
+  levels.all.PushLowest(levels.user);
+  return levels;
+}
+
+Result<HorovodConfig> LoadHorovodConfig(const FileLevels& levels, const ResolverFiles& files,
+                                        std::vector<std::string>* warnings) {
+  const RawOption* raw = levels.all.Find(OptionId::kConfigFile);
+  if (raw == nullptr) return HorovodConfig();
+  HVDRAY_ASSIGN_OR_RETURN(const YamlNode root, LoadNamed(files, *raw));
+  HVDRAY_ASSIGN_OR_RETURN(HorovodConfig config, ReadHorovodConfig(root, warnings));
+  if (config.controller == "mpi" && levels.all.Find(OptionId::kGloo) == nullptr) {
+    return Status(ErrorCode::kNotSupported,
+                  fmt::format("{}: controller mpi is not supported, because hvdray starts the "
+                              "workers itself and Horovod trains over Gloo and NCCL",
+                              config.controller_place),
+                  "controller: gloo, or --gloo");
+  }
+  return config;
+}
+
+Result<JobSpec> BuildSpec(const FileLevels& levels, const HorovodConfig& config,
+                          const Environment& environment, const ResolverFiles& files,
+                          std::vector<std::string>* warnings) {
+  JobSpec spec;
+  HVDRAY_RETURN_IF_ERROR(RefuseMpi(levels.all));
+  HVDRAY_RETURN_IF_ERROR(ReadSettings(levels.all, &spec));
+  HVDRAY_ASSIGN_OR_RETURN(spec.tunables,
+                          ResolveTunables(levels.above_config, config, levels.user, warnings));
+  HVDRAY_RETURN_IF_ERROR(ResolveHosts(levels.all, levels.cluster, files, &spec));
+  HVDRAY_RETURN_IF_ERROR(ResolveEnv(levels.all, environment, &spec));
+  HVDRAY_RETURN_IF_ERROR(ResolveCommand(levels.all, environment, files, &spec));
+  if (spec.stdin_rank->has_value() && **spec.stdin_rank >= *spec.np && !spec.is_elastic()) {
+    return Status(ErrorCode::kUsage,
+                  fmt::format("{}: there is no rank {} among {} workers", spec.stdin_rank.origin(),
+                              **spec.stdin_rank, *spec.np));
+  }
+  if (spec.is_elastic() && spec.heartbeat_timeout.is_default()) {
+    // A host lost too early costs an elastic job a reset, not its life (style 7).
+    spec.heartbeat_timeout = Setting<Duration>(std::chrono::seconds(5));
+  }
+  if (spec.is_elastic() && *spec.max_restarts > 0) {
+    warnings->push_back(fmt::format("{} has no effect in an elastic job: see --reset-limit",
+                                    spec.max_restarts.origin()));
+  }
+  if (spec.max_np->has_value() && !spec.is_elastic()) {
+    warnings->push_back(fmt::format("{} has no effect without --min-np or --host-discovery-script",
+                                    spec.max_np.origin()));
+  }
+  if (spec.is_elastic()) spec.is_torch_env.Set(false, "elastic job");
+  return spec;
+}
+
+}  // namespace
+
+ResolverFiles RealResolverFiles() { return {ReadRealFile, IsRealExecutable, nullptr}; }
+
+Result<RunRequest> ResolveRun(std::span<const std::string> args, const Environment& environment,
+                              const ResolverFiles& files) {
+  HVDRAY_ASSIGN_OR_RETURN(const ParsedArgv argv, ParseArgv(args));
+  RunRequest request;
+  if (!argv.options.empty() && argv.options.back().row->type == OptionType::kAction) {
+    const OptionId action = argv.options.back().row->id;
+    request.wants_help = action == OptionId::kHelp;
+    request.wants_version = action == OptionId::kVersion;
+    request.wants_check_build = action == OptionId::kCheckBuild;
+    return request;
+  }
+  HVDRAY_ASSIGN_OR_RETURN(const FileLevels levels,
+                          ReadLevels(argv, environment, files, &request.warnings));
+  HVDRAY_ASSIGN_OR_RETURN(const HorovodConfig config,
+                          LoadHorovodConfig(levels, files, &request.warnings));
+  HVDRAY_ASSIGN_OR_RETURN(request.spec,
+                          BuildSpec(levels, config, environment, files, &request.warnings));
+  return request;
+}
+
+}  // namespace hvdray

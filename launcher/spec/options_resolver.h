@@ -1,0 +1,60 @@
+// From words, environment and files to one JobSpec: precedence, validation, origins (style 6).
+// Opens nothing itself: what it wants to read goes through ResolverFiles.
+#ifndef HVDRAY_LAUNCHER_SPEC_OPTIONS_RESOLVER_H_
+#define HVDRAY_LAUNCHER_SPEC_OPTIONS_RESOLVER_H_
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/environ.h"
+#include "base/result.h"
+#include "base/yaml.h"
+#include "launcher/spec/job_spec.h"
+
+namespace hvdray {
+
+/// What a --cluster file gives to a run.
+struct ClusterHosts {
+  std::vector<HostSlots> hosts;
+  std::optional<YamlNode> run;  ///< Its `hvdray: {run: …}` section, a map of job file keys.
+};
+
+/// What the resolver may ask of the machine. Tests answer from memory. Blocking calls are fine:
+/// nothing runs yet.
+struct ResolverFiles {
+  /// The whole file; nullopt when there is none. Errors: kFileUnreadable.
+  std::function<Result<std::optional<std::string>>(const std::string& path)> read;
+  /// A regular file that this user may execute.
+  std::function<bool(const std::string& path)> is_executable;
+  /// Reads and checks a cluster file. Errors: as the cluster room has them.
+  std::function<Result<ClusterHosts>(const std::string& path)> load_cluster;
+};
+
+/// `read` and `is_executable` on the real file system (files up to 16 MiB); `load_cluster` is left
+/// to the caller.
+ResolverFiles RealResolverFiles();
+
+/// The outcome of reading a command line.
+struct RunRequest {
+  JobSpec spec;  ///< Filled unless one of the wants_* below is set.
+  /// One line each, without level or time: unknown HVDRAY_* variables, options without effect.
+  std::vector<std::string> warnings;
+  bool wants_help = false;         ///< -h
+  bool wants_version = false;      ///< -v
+  bool wants_check_build = false;  ///< -cb
+};
+
+/// Resolves `args`, the words after `hvdray run` (or after `horovodrun`). Precedence: flags, then
+/// HVDRAY_<LONG_NAME> (then HOROVOD_START_TIMEOUT and HOROVOD_ELASTIC_TIMEOUT), the -f file, the
+/// run section of --cluster, Horovod's --config-file, the user file, the default.
+/// Errors, one line each with the origin of the value: kUsage, kSpecInvalid, kNotEnoughSlots,
+/// kNotSupported (MPI, LSF, jsrun), kFileUnreadable. All of them are exit code 2.
+Result<RunRequest> ResolveRun(std::span<const std::string> args, const Environment& environment,
+                              const ResolverFiles& files);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_LAUNCHER_SPEC_OPTIONS_RESOLVER_H_

@@ -1,0 +1,36 @@
+// From untyped levels to a checked JobSpec. Pure but for the host file, which it gets as text.
+#ifndef HVDRAY_LAUNCHER_SPEC_SPEC_BUILDER_H_
+#define HVDRAY_LAUNCHER_SPEC_SPEC_BUILDER_H_
+
+#include <optional>
+
+#include "base/environ.h"
+#include "base/result.h"
+#include "launcher/spec/job_spec.h"
+#include "launcher/spec/option_layers.h"
+#include "launcher/spec/options_resolver.h"
+
+namespace hvdray {
+
+/// Types and ranges of everything but hosts, command and tunables. Errors: kUsage.
+Status ReadSettings(const LayerStack& layers, JobSpec* spec);
+
+/// kNotSupported for --mpi, --jsrun, --mpi-args and --binding-args, with the reason.
+Status RefuseMpi(const LayerStack& layers);
+
+/// Hosts, -np and the elastic limits, which depend on each other. `cluster`: the hosts of the
+/// cluster file, if there is one. Errors: kUsage, kSpecInvalid, kNotEnoughSlots, kFileUnreadable.
+Status ResolveHosts(const LayerStack& layers, const std::optional<ClusterHosts>& cluster,
+                    const ResolverFiles& files, JobSpec* spec);
+
+/// The highest level's command, and the slips that people make with it. Errors: kUsage.
+Status ResolveCommand(const LayerStack& layers, const Environment& environment,
+                      const ResolverFiles& files, JobSpec* spec);
+
+/// -x of all levels, lowest first, so that a later one wins. Errors: kUsage for an empty name and
+/// for NAME without a value that `environment` does not have.
+Status ResolveEnv(const LayerStack& layers, const Environment& environment, JobSpec* spec);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_LAUNCHER_SPEC_SPEC_BUILDER_H_

@@ -1,0 +1,131 @@
+// Who names the hosts, how many workers they get, and whether that fits.
+#include <fmt/format.h>
+
+#include <cstdint>
+
+#include "launcher/hosts/hostfile.h"
+#include "launcher/spec/spec_builder.h"
+#include "launcher/spec/value_text.h"
+
+namespace hvdray {
+namespace {
+
+/// The highest level that names hosts in any of the three ways; a level holds one at most.
+const RawOption* FindHostSource(const LayerStack& layers, OptionId* id) {
+  for (const OptionLayer& layer : layers.layers()) {
+    for (const OptionId candidate :
+         {OptionId::kHosts, OptionId::kHostfile, OptionId::kHostDiscoveryScript}) {
+      const auto found = layer.options.find(candidate);
+      if (found == layer.options.end()) continue;
+      *id = candidate;
+      return &found->second;
+    }
+  }
+  return nullptr;
+}
+
+Result<std::vector<HostSlots>> ReadHosts(OptionId id, const RawOption& raw,
+                                         const ResolverFiles& files) {
+  const std::string& value = raw.values.front();
+  if (id == OptionId::kHosts) {
+    Result<std::vector<HostSlots>> hosts = ParseHostList(value);
+    if (!hosts.ok()) return std::move(hosts).status().WithContext(raw.label);
+    return hosts;
+  }
+  HVDRAY_ASSIGN_OR_RETURN(const std::optional<std::string> text, files.read(value));
+  if (!text) {
+    return Status(ErrorCode::kFileUnreadable,
+                  fmt::format("{}: no file {}", raw.label, Quoted(value)));
+  }
+  return ParseHostfile(*text, value);
+}
+
+int64_t TotalSlots(const std::vector<HostSlots>& hosts) {
+  int64_t total = 0;
+  for (const HostSlots& host : hosts) total += host.slots;
+  return total;
+}
+
+Status ReadLimit(const LayerStack& layers, OptionId id, Setting<std::optional<int>>* out) {
+  const RawOption* raw = layers.Find(id);
+  if (raw == nullptr) return {};
+  HVDRAY_ASSIGN_OR_RETURN(const int64_t value, WholeOf(id, *raw));
+  out->Set(static_cast<int>(value), raw->origin);
+  return {};
+}
+
+Status CheckLimits(const JobSpec& spec) {
+  const std::optional<int> min = *spec.min_np;
+  const std::optional<int> max = *spec.max_np;
+  if (min && max && *min > *max) {
+    return Status(ErrorCode::kUsage,
+                  fmt::format("{}: {} is above the maximum of {} ({})", spec.min_np.origin(), *min,
+                              *max, spec.max_np.origin()));
+  }
+  return {};
+}
+
+/// -np, or what stands in for it: all slots, or the least that an elastic job needs.
+Status ResolveNp(const LayerStack& layers, JobSpec* spec) {
+  if (const RawOption* raw = layers.Find(OptionId::kNumProc)) {
+    HVDRAY_ASSIGN_OR_RETURN(const int64_t np, WholeOf(OptionId::kNumProc, *raw));
+    spec->np.Set(static_cast<int>(np), raw->origin);
+    return {};
+  }
+  if (spec->min_np->has_value()) {
+    spec->np.Set(**spec->min_np, spec->min_np.origin());
+    return {};
+  }
+  const int64_t slots = TotalSlots(*spec->hosts);
+  if (spec->hosts->empty()) {
+    return Status(ErrorCode::kUsage, "how many workers?", "-np N");
+  }
+  if (slots < 1 || slots > RowOf(OptionId::kNumProc).max) {
+    return Status(ErrorCode::kUsage,
+                  fmt::format("{}: {} slots in all, and no number of workers is given",
+                              spec->hosts.origin(), slots),
+                  fmt::format("-np N, from 1 to {}", RowOf(OptionId::kNumProc).max));
+  }
+  spec->np.Set(static_cast<int>(slots), "all slots of " + spec->hosts.origin());
+  return {};
+}
+
+Status CheckSlots(const JobSpec& spec) {
+  const int64_t slots = TotalSlots(*spec.hosts);
+  if (*spec.np <= slots) return {};
+  return Status(ErrorCode::kNotEnoughSlots,
+                fmt::format("{}: Requested more processes ({}) than there are available slots ({})",
+                            spec.np.origin(), *spec.np, slots),
+                fmt::format("the slots are those of {}: name more, or ask for fewer workers",
+                            spec.hosts.origin()));
+}
+
+}  // namespace
+
+Status ResolveHosts(const LayerStack& layers, const std::optional<ClusterHosts>& cluster,
+                    const ResolverFiles& files, JobSpec* spec) {
+  HVDRAY_RETURN_IF_ERROR(ReadLimit(layers, OptionId::kMinNp, &spec->min_np));
+  HVDRAY_RETURN_IF_ERROR(ReadLimit(layers, OptionId::kMaxNp, &spec->max_np));
+  OptionId id = OptionId::kCount;
+  const RawOption* source = FindHostSource(layers, &id);
+  if (source != nullptr && (source->values.empty() || source->values.front().empty())) {
+    return Status(ErrorCode::kUsage, fmt::format("{} must not be empty", source->label));
+  }
+  if (id == OptionId::kHostDiscoveryScript) {
+    spec->host_discovery_script.Set(source->values.front(), source->origin);
+  } else if (source != nullptr) {
+    HVDRAY_ASSIGN_OR_RETURN(std::vector<HostSlots> hosts, ReadHosts(id, *source, files));
+    spec->hosts.Set(std::move(hosts), source->origin);
+  } else if (cluster) {
+    spec->hosts.Set(cluster->hosts, *spec->cluster_file);
+  }
+  HVDRAY_RETURN_IF_ERROR(CheckLimits(*spec));
+  HVDRAY_RETURN_IF_ERROR(ResolveNp(layers, spec));
+  if (!spec->host_discovery_script->empty()) return {};
+  if (source == nullptr && !cluster) {
+    spec->hosts = Setting<std::vector<HostSlots>>({{"localhost", *spec->np}});
+  }
+  return CheckSlots(*spec);
+}
+
+}  // namespace hvdray

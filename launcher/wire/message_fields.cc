@@ -1,0 +1,360 @@
+#include "launcher/wire/message_fields.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+
+#include <limits>
+
+namespace hvdray::wire {
+namespace {
+
+constexpr size_t kMaxText = 4096;      // one name, address or interface list
+constexpr size_t kMaxByeText = 65536;  // a cause in words
+constexpr int32_t kMaxSignal = 64;
+constexpr int32_t kMaxErrno = 4095;
+
+// Reads the keys of one JSON object into the fields of a struct. The first fault is kept, later
+// reads do nothing: the caller looks once, at the end.
+class FieldReader {
+ public:
+  FieldReader(const Json& object, Status& status) : object_(object), status_(status) {
+    if (!object.is_object()) Fault("not an object");
+  }
+
+  template <typename T>
+  void Int(const char* key, T& field, int64_t min, int64_t max) {
+    if (!status_.ok()) return;
+    Result<int64_t> value = JsonInt(object_, key, static_cast<int64_t>(field), min, max);
+    if (value.ok()) {
+      field = static_cast<T>(*value);
+    } else {
+      status_ = value.status();
+    }
+  }
+  template <typename T>
+  void Unsigned(const char* key, T& field) {
+    static_assert(std::is_unsigned_v<T> && sizeof(T) <= 4);
+    Int(key, field, 0, std::numeric_limits<T>::max());
+  }
+  void Unsigned64(const char* key, uint64_t& field) {
+    if (!status_.ok()) return;
+    const auto found = object_.find(key);
+    if (found == object_.end()) return;
+    if (!found->is_number_unsigned()) return Fault(key);
+    field = found->get<uint64_t>();
+  }
+  void Rank(const char* key, int32_t& field, int32_t min = 0) { Int(key, field, min, kMaxRank); }
+  void Bool(const char* key, bool& field) {
+    if (!status_.ok()) return;
+    Result<bool> value = JsonBool(object_, key, field);
+    if (value.ok()) {
+      field = *value;
+    } else {
+      status_ = value.status();
+    }
+  }
+  void Text(const char* key, std::string& field, size_t limit = kMaxText) {
+    if (!status_.ok()) return;
+    Result<std::string> value = JsonString(object_, key, std::move(field));
+    if (!value.ok()) {
+      status_ = value.status();
+      return;
+    }
+    field = std::move(value).value();
+    if (field.size() > limit) Fault(key);
+  }
+  /// Calls `read` with each element of the array `key`, if there is one.
+  template <typename Read>
+  void Each(const char* key, const Read& read) {
+    if (!status_.ok()) return;
+    const auto found = object_.find(key);
+    if (found == object_.end()) return;
+    if (!found->is_array()) return Fault(key);
+    for (const Json& element : *found) {
+      read(element);
+      if (!status_.ok()) return;
+    }
+  }
+  void Fault(std::string_view what) {
+    if (status_.ok()) {
+      status_ = {ErrorCode::kProtocolError, fmt::format("JSON key {} is not as allowed", what)};
+    }
+  }
+
+ private:
+  const Json& object_;
+  Status& status_;
+};
+
+Json ToJson(const HostFacts& facts) {
+  Json interfaces = Json::array();
+  for (const InterfaceFacts& face : facts.interfaces) {
+    Json addresses = Json::array();
+    for (const InterfaceAddress& address : face.addresses) {
+      addresses.push_back({{"address", address.address}, {"prefix_length", address.prefix_length}});
+    }
+    interfaces.push_back({{"name", face.name},
+                          {"addresses", std::move(addresses)},
+                          {"is_up", face.is_up},
+                          {"is_loopback", face.is_loopback},
+                          {"is_virtual", face.is_virtual},
+                          {"speed_mbps", face.speed_mbps},
+                          {"has_default_route", face.has_default_route}});
+  }
+  return {{"host_name", facts.host_name},
+          {"machine", facts.machine},
+          {"system", facts.system},
+          {"cpu_count", facts.cpu_count},
+          {"agent_pid", facts.agent_pid},
+          {"offered_port", facts.offered_port},
+          {"open_file_limit", facts.open_file_limit},
+          {"cleanup", facts.cleanup},
+          {"interfaces", std::move(interfaces)}};
+}
+
+// Messages of a busy job are numbers only and are written without a document in between.
+struct JsonWriter {
+  std::string operator()(const Hello& hello) const {
+    Json json = {{"min", hello.min_version}, {"max", hello.max_version}, {"build", hello.build}};
+    if (hello.facts != HostFacts()) json["facts"] = ToJson(hello.facts);
+    return DumpJson(json);
+  }
+  std::string operator()(const Welcome& welcome) const {
+    return DumpJson({{"version", welcome.version},
+                     {"job_id", welcome.job_id},
+                     {"host", welcome.host},
+                     {"heartbeat_period_ms", welcome.heartbeat_period_ms},
+                     {"heartbeat_timeout_ms", welcome.heartbeat_timeout_ms},
+                     {"grace_ms", welcome.grace_ms},
+                     {"kv_hold_ms", welcome.kv_hold_ms},
+                     {"kv_cache_bytes", welcome.kv_cache_bytes},
+                     {"is_peer_checked", welcome.is_peer_checked}});
+  }
+  std::string operator()(const StartGeneration& start) const {
+    Json workers = Json::array();
+    for (const WorkerSlot& slot : start.workers) {
+      workers.push_back(
+          Json::array({slot.rank, slot.local_rank, slot.cross_rank, slot.cross_size}));
+    }
+    return DumpJson({{"size", start.size},
+                     {"local_size", start.local_size},
+                     {"host_index", start.host_index},
+                     {"host_count", start.host_count},
+                     {"restart_count", start.restart_count},
+                     {"max_restarts", start.max_restarts},
+                     {"host_name", start.host_name},
+                     {"gloo_interface", start.gloo_interface},
+                     {"nccl_interfaces", start.nccl_interfaces},
+                     {"master_address", start.master_address},
+                     {"master_port", start.master_port},
+                     {"is_torch_environment", start.is_torch_environment},
+                     {"stdin_rank", start.stdin_rank},
+                     {"workers", std::move(workers)},
+                     {"argument_count", start.command.size()},
+                     {"environment_count", start.environment.size()}});
+  }
+  std::string operator()(const WorkerStarted& started) const {
+    return fmt::format(R"({{"rank":{},"pid":{}}})", started.rank, started.pid);
+  }
+  std::string operator()(const WorkerExited& exited) const {
+    const ExitStatus& status = exited.status;
+    return fmt::format(
+        R"({{"rank":{},"exit_code":{},"signal":{},"has_core":{},"is_oom":{},"stage":{},)"
+        R"("error":{},"was_stopping":{}}})",
+        exited.rank, status.exit_code, status.signal, status.has_core, status.is_oom,
+        static_cast<int>(status.stage), status.error, exited.was_stopping);
+  }
+  std::string operator()(const Output& /*output*/) const { return "{}"; }
+  std::string operator()(const Credit& credit) const {
+    return fmt::format(R"({{"rank":{},"stream":{},"bytes":{}}})", credit.rank,
+                       static_cast<int>(credit.stream), credit.bytes);
+  }
+  std::string operator()(const Stdin& /*input*/) const { return "{}"; }
+  std::string operator()(const Signal& signal) const {
+    return fmt::format(R"({{"rank":{},"signo":{}}})", signal.rank, signal.signo);
+  }
+  std::string operator()(const KvRequest& request) const {
+    return fmt::format(R"({{"id":{},"operation":{},"rank":{},"scope_bytes":{},"key_bytes":{}}})",
+                       request.id, static_cast<int>(request.operation), request.rank,
+                       request.scope.size(), request.key.size());
+  }
+  std::string operator()(const KvReply& reply) const {
+    return fmt::format(R"({{"id":{},"status":{},"key_bytes":{}}})", reply.id, reply.status,
+                       reply.key.size());
+  }
+  std::string operator()(const KvReset& /*reset*/) const { return "{}"; }
+  std::string operator()(const StopGeneration& stop) const {
+    return fmt::format(R"({{"grace_ms":{}}})", stop.grace_ms);
+  }
+  std::string operator()(const GenerationStopped& stopped) const {
+    return fmt::format(R"({{"swept":{},"offered_port":{}}})", stopped.swept, stopped.offered_port);
+  }
+  std::string operator()(const Heartbeat& beat) const {
+    return fmt::format(R"({{"is_paused":{}}})", beat.is_paused);
+  }
+  std::string operator()(const Bye& bye) const {
+    return DumpJson({{"code", bye.code}, {"text", bye.text}});
+  }
+};
+
+void ReadInterface(const Json& json, Status& status, InterfaceFacts& face) {
+  FieldReader read(json, status);
+  if (!status.ok()) return;
+  read.Text("name", face.name);
+  read.Each("addresses", [&](const Json& element) {
+    InterfaceAddress& address = face.addresses.emplace_back();
+    FieldReader item(element, status);
+    if (!status.ok()) return;
+    item.Text("address", address.address);
+    item.Int("prefix_length", address.prefix_length, 0, 32);
+    in_addr parsed{};
+    if (::inet_pton(AF_INET, address.address.c_str(), &parsed) != 1) item.Fault("address");
+  });
+  read.Bool("is_up", face.is_up);
+  read.Bool("is_loopback", face.is_loopback);
+  read.Bool("is_virtual", face.is_virtual);
+  read.Int("speed_mbps", face.speed_mbps, 0, std::numeric_limits<int32_t>::max());
+  read.Bool("has_default_route", face.has_default_route);
+}
+
+void ReadFacts(const Json& json, Status& status, HostFacts& facts) {
+  FieldReader read(json, status);
+  if (!status.ok()) return;
+  read.Text("host_name", facts.host_name);
+  read.Text("machine", facts.machine);
+  read.Text("system", facts.system);
+  read.Unsigned("cpu_count", facts.cpu_count);
+  read.Unsigned("agent_pid", facts.agent_pid);
+  read.Unsigned("offered_port", facts.offered_port);
+  read.Unsigned64("open_file_limit", facts.open_file_limit);
+  read.Text("cleanup", facts.cleanup);
+  read.Each("interfaces", [&](const Json& element) {
+    ReadInterface(element, status, facts.interfaces.emplace_back());
+  });
+}
+
+// One Read per control message. `read` is at the top object.
+struct JsonReader {
+  FieldReader& read;
+  const Json& json;
+  Status& status;
+  RawSizes& sizes;
+
+  void operator()(Hello& hello) const {
+    read.Int("min", hello.min_version, 1, UINT16_MAX);
+    read.Int("max", hello.max_version, 1, UINT16_MAX);
+    if (hello.min_version > hello.max_version) read.Fault("min");
+    read.Text("build", hello.build, 256);
+    const auto facts = json.find("facts");
+    if (facts != json.end()) ReadFacts(*facts, status, hello.facts);
+  }
+  void operator()(Welcome& welcome) const {
+    read.Int("version", welcome.version, 1, UINT16_MAX);
+    read.Text("job_id", welcome.job_id);
+    read.Text("host", welcome.host);
+    read.Int("heartbeat_period_ms", welcome.heartbeat_period_ms, 1, UINT32_MAX);
+    read.Unsigned("heartbeat_timeout_ms", welcome.heartbeat_timeout_ms);
+    read.Unsigned("grace_ms", welcome.grace_ms);
+    read.Unsigned("kv_hold_ms", welcome.kv_hold_ms);
+    read.Unsigned64("kv_cache_bytes", welcome.kv_cache_bytes);
+    read.Bool("is_peer_checked", welcome.is_peer_checked);
+  }
+  void operator()(StartGeneration& start) const {
+    read.Int("size", start.size, 0, kMaxSize);
+    read.Int("local_size", start.local_size, 0, kMaxSize);
+    read.Rank("host_index", start.host_index);
+    read.Int("host_count", start.host_count, 0, kMaxSize);
+    read.Unsigned("restart_count", start.restart_count);
+    read.Unsigned("max_restarts", start.max_restarts);
+    read.Text("host_name", start.host_name);
+    read.Text("gloo_interface", start.gloo_interface);
+    read.Text("nccl_interfaces", start.nccl_interfaces);
+    read.Text("master_address", start.master_address);
+    read.Unsigned("master_port", start.master_port);
+    read.Bool("is_torch_environment", start.is_torch_environment);
+    read.Rank("stdin_rank", start.stdin_rank, -1);
+    read.Each("workers", [&](const Json& element) { ReadWorker(element, start); });
+    read.Unsigned("argument_count", sizes.strings.command);
+    read.Unsigned("environment_count", sizes.strings.environment);
+  }
+  void operator()(WorkerStarted& started) const {
+    read.Rank("rank", started.rank);
+    read.Unsigned("pid", started.pid);
+  }
+  void operator()(WorkerExited& exited) const {
+    read.Rank("rank", exited.rank);
+    read.Int("exit_code", exited.status.exit_code, 0, 255);
+    read.Int("signal", exited.status.signal, 0, kMaxSignal);
+    read.Bool("has_core", exited.status.has_core);
+    read.Bool("is_oom", exited.status.is_oom);
+    read.Int("stage", exited.status.stage, 0, static_cast<int64_t>(ExecStage::kExec));
+    read.Int("error", exited.status.error, 0, kMaxErrno);
+    read.Bool("was_stopping", exited.was_stopping);
+  }
+  void operator()(Credit& credit) const {
+    read.Rank("rank", credit.rank);
+    read.Int("stream", credit.stream, 0, static_cast<int64_t>(StreamId::kStdout));
+    read.Int("bytes", credit.bytes, 0, kMaxCreditBytes);
+  }
+  void operator()(Signal& signal) const {
+    read.Rank("rank", signal.rank, -1);
+    read.Int("signo", signal.signo, 0, kMaxSignal);
+  }
+  void operator()(KvRequest& request) const {
+    read.Unsigned64("id", request.id);
+    read.Int("operation", request.operation, static_cast<int64_t>(KvOperation::kPut),
+             static_cast<int64_t>(KvOperation::kWorkerAddresses));
+    read.Rank("rank", request.rank, -1);
+    read.Unsigned("scope_bytes", sizes.scope);
+    read.Unsigned("key_bytes", sizes.key);
+  }
+  void operator()(KvReply& reply) const {
+    read.Unsigned64("id", reply.id);
+    read.Int("status", reply.status, 100, 599);
+    read.Unsigned("key_bytes", sizes.key);
+  }
+  void operator()(KvReset& /*reset*/) const {}
+  void operator()(StopGeneration& stop) const { read.Unsigned("grace_ms", stop.grace_ms); }
+  void operator()(GenerationStopped& stopped) const {
+    read.Unsigned("swept", stopped.swept);
+    read.Unsigned("offered_port", stopped.offered_port);
+  }
+  void operator()(Heartbeat& beat) const { read.Bool("is_paused", beat.is_paused); }
+  void operator()(Bye& bye) const {
+    read.Unsigned("code", bye.code);
+    read.Text("text", bye.text, kMaxByeText);
+  }
+  void operator()(Output& /*output*/) const {}
+  void operator()(Stdin& /*input*/) const {}
+
+ private:
+  void ReadWorker(const Json& element, StartGeneration& start) const {
+    if (!element.is_array() || element.size() < 4) return read.Fault("workers");
+    int64_t numbers[4];
+    for (size_t i = 0; i < 4; ++i) {
+      const int64_t max = i == 3 ? kMaxSize : kMaxRank;
+      const Json& number = element[i];
+      if (!number.is_number_unsigned() || number.get<uint64_t>() > static_cast<uint64_t>(max)) {
+        return read.Fault("workers");
+      }
+      numbers[i] = number.get<int64_t>();
+    }
+    start.workers.push_back({static_cast<int32_t>(numbers[0]), static_cast<int32_t>(numbers[1]),
+                             static_cast<int32_t>(numbers[2]), static_cast<int32_t>(numbers[3])});
+  }
+};
+
+}  // namespace
+
+std::string FieldsToJson(const Body& body) { return std::visit(JsonWriter{}, body); }
+
+Result<Body> FieldsFromJson(MessageType type, const Json& json, RawSizes& sizes) {
+  Body body = EmptyBody(type);
+  Status status;
+  FieldReader read(json, status);
+  if (status.ok()) std::visit(JsonReader{read, json, status, sizes}, body);
+  if (!status.ok()) return std::move(status).WithContext(NameOf(type));
+  return body;
+}
+
+}  // namespace hvdray::wire

@@ -1,0 +1,36 @@
+// The JSON of control messages. Internal to the codec: users include message_codec.h.
+#ifndef HVDRAY_LAUNCHER_WIRE_MESSAGE_FIELDS_H_
+#define HVDRAY_LAUNCHER_WIRE_MESSAGE_FIELDS_H_
+
+#include <string>
+
+#include "base/json.h"
+#include "base/result.h"
+#include "launcher/wire/message.h"
+
+namespace hvdray::wire {
+
+inline constexpr int32_t kMaxSize = 65536;  ///< Workers of a job.
+inline constexpr int32_t kMaxRank = kMaxSize - 1;
+
+struct StringCounts {
+  uint32_t command = 0;
+  uint32_t environment = 0;
+};
+
+/// How the bytes behind the JSON are cut; each used by the messages that have such bytes.
+struct RawSizes {
+  StringCounts strings;
+  uint32_t scope = 0;
+  uint32_t key = 0;
+};
+
+/// Compact JSON of all that is not raw. Output and Stdin have none: "{}".
+std::string FieldsToJson(const Body& body);
+
+/// The body of a control message of `type` without its raw part. Errors: kProtocolError.
+Result<Body> FieldsFromJson(MessageType type, const Json& json, RawSizes& sizes);
+
+}  // namespace hvdray::wire
+
+#endif  // HVDRAY_LAUNCHER_WIRE_MESSAGE_FIELDS_H_

@@ -1,0 +1,19 @@
+// Strict base64 (RFC 4648, standard alphabet, padded). Pure.
+#ifndef HVDRAY_RENDEZVOUS_BASE64_H_
+#define HVDRAY_RENDEZVOUS_BASE64_H_
+
+#include <string>
+
+#include "base/result.h"
+#include "base/types.h"
+
+namespace hvdray {
+
+/// The bytes that `text` stands for, at most `limit_bytes`. Errors: kKvRejected for other
+/// characters (line ends and blanks too), missing or misplaced padding, spare bits that are not
+/// zero, or more than `limit_bytes`.
+Result<std::string> DecodeBase64(ByteView text, size_t limit_bytes);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_RENDEZVOUS_BASE64_H_

@@ -1,0 +1,27 @@
+// Counters of one relay, for reports and benchmarks.
+#ifndef HVDRAY_RENDEZVOUS_RELAY_STATS_H_
+#define HVDRAY_RENDEZVOUS_RELAY_STATS_H_
+
+#include <cstdint>
+
+namespace hvdray {
+
+/// All since the start.
+struct RelayStats {
+  uint64_t requests = 0;           ///< Well-formed ones.
+  uint64_t served_from_cache = 0;  ///< Answered 200 at once, without the store.
+  uint64_t held_too_long = 0;      ///< GETs that got their 404 after the hold.
+  uint64_t upstream_questions = 0;
+  uint64_t upstream_bytes = 0;    ///< Of values, both ways.
+  uint64_t refused_peers = 0;     ///< Connections of foreign users.
+  uint64_t refused_slots = 0;     ///< Requests in the name of another worker.
+  uint64_t refused_requests = 0;  ///< Malformed ones.
+  uint64_t stale_requests = 0;    ///< From workers that are behind the store.
+  uint64_t over_limit = 0;        ///< Answered 503: too many held by that worker.
+  uint64_t dropped_answers = 0;   ///< Nobody waited any more, or they were of an older round.
+  bool operator==(const RelayStats&) const = default;
+};
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_RENDEZVOUS_RELAY_STATS_H_

@@ -1,0 +1,40 @@
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "base/yaml.h"
+
+namespace {
+
+/// Reads every node in every way; counts the nodes of the expanded tree.
+size_t Walk(const hvdray::YamlNode& node, int depth) {
+  if (depth > 64) std::abort();
+  (void)node.AsInt("v", -5, 5).ok();
+  (void)node.AsDouble("v").ok();
+  (void)node.AsBool("v").ok();
+  (void)node.AsStrings("v").ok();
+  const hvdray::Result<std::string> text = node.AsString("v");
+  if (!text.ok() && text.status().message().find('\n') != std::string::npos) std::abort();
+  size_t count = 1;
+  for (const hvdray::YamlNode& item : node.items()) count += Walk(item, depth + 1);
+  for (const hvdray::YamlNode::Entry& entry : node.entries()) {
+    if (node.Find(entry.key) != &entry.value) std::abort();
+    count += Walk(entry.value, depth + 1);
+  }
+  return count;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  // The look-up of each key is quadratic; what takes long in larger inputs is only that.
+  if (size > 64 * 1024) return 0;
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const hvdray::Result<hvdray::YamlNode> node = hvdray::ParseYaml(text, "f.yaml");
+  if (node.ok()) {
+    if (Walk(*node, 1) > 250'000) std::abort();
+  } else if (node.status().code() != hvdray::ErrorCode::kSpecInvalid) {
+    std::abort();
+  }
+  return 0;
+}

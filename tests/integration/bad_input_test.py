@@ -1,0 +1,140 @@
+"""Each of these gets one line that names the place, the documented exit code, and leaves nothing."""
+
+import os
+import resource
+import socket
+
+import pytest
+
+
+def refused(result, code, *needles):
+    assert result.code == code, (result.code, result.errors)
+    assert result.text == ""
+    for needle in needles:
+        assert needle in result.errors, (needle, result.errors)
+    assert "terminate called" not in result.errors and "Traceback" not in result.errors
+    assert len(result.errors.splitlines()) <= 3, result.errors
+
+
+@pytest.mark.parametrize("args,needles", [
+    (["-np", "2", "--outputfilename", "x", "true"], ["--output-filename"]),
+    (["-np", "0", "true"], ["-np"]),
+    (["-np", "-1", "true"], ["-np"]),
+    (["-np", "many", "true"], ["-np", "many"]),
+    (["-np", "5", "-H", "localhost:4", "true"], ["(5)", "(4)"]),
+    (["-np", "2", "-H", "localhost:1,localhost:1", "true"], ["localhost"]),
+    (["-np", "2", "-H", "localhost", "true"], ["Invalid host input"]),
+    (["-np", "2", "-H", "a:1", "--hostfile", "x", "true"], ["hostfile"]),
+    (["-np", "2"], ["command"]),
+    (["true"], ["-np"]),
+    (["-np", "1", "--mpi", "true"], ["not supported", "--mpi"]),
+    (["-np", "1", "--jsrun", "true"], ["not supported"]),
+    (["-np", "1", "-x", "SURELY_NOT_SET_ANYWHERE", "true"], ["SURELY_NOT_SET_ANYWHERE"]),
+    (["-np", "1", "--stdin", "1", "true"], ["--stdin"]),
+    (["-np", "1", "--color", "purple", "true"], ["--color", "purple"]),
+    (["-np", "1", "--grace", "soon", "true"], ["--grace", "soon"]),
+    (["-np", "1", "--hostfile", "/nowhere/hosts", "true"], ["/nowhere/hosts"]),
+    (["-np", "1", "-f", "/nowhere/job.yaml"], ["/nowhere/job.yaml"]),
+    (["-np", "1", "--report", "/nowhere/report", "true"], ["--report", "/nowhere/"]),
+    (["-np", "2", "--min-np", "1", "true"], ["elastic"]),
+    (["-np", "2", "-H", "203.0.113.9:2", "true"], ["203.0.113.9"]),
+])
+def test_wrong_words(hvdray, args, needles):
+    refused(hvdray.go(*args), 2, *needles)
+
+
+def test_unknown_command(hvdray):
+    refused(hvdray.run("rum", "-np", "1"), 2, "rum", "run")
+
+
+def test_command_not_found(hvdray):
+    result = hvdray.go("-np", "3", "--", "surely-no-such-command")
+    assert result.code == 127
+    assert "surely-no-such-command" in result.errors
+    assert "HVD-E0301" in result.errors
+
+
+@pytest.mark.parametrize("make,why", [
+    (lambda p: (p / "x").write_text("#!/bin/sh\n"), "Permission denied"),
+    (lambda p: (p / "x").mkdir(), "ermission denied"),
+    (lambda p: ((p / "x").write_text("#!/no/such/interpreter\n"), (p / "x").chmod(0o755)),
+     "interpreter"),
+])
+def test_command_that_cannot_be_executed(hvdray, tmp_path, make, why):
+    make(tmp_path)
+    result = hvdray.go("-np", "2", "--", tmp_path / "x")
+    assert result.code == 126, result.errors
+    assert str(tmp_path / "x") in result.errors and why in result.errors
+
+
+def test_yaml_where_the_command_belongs(hvdray, tmp_path):
+    job = tmp_path / "job.yaml"
+    job.write_text("np: 1\n")
+    refused(hvdray.go("-np", "1", job), 2, "-f")
+
+
+def test_hostfile(hvdray, tmp_path):
+    good = tmp_path / "good"
+    good.write_text("# all of it\n\nlocalhost slots=2   # mine\n")
+    assert hvdray.go("-np", "2", "--hostfile", good, "true").code == 0
+    bad = tmp_path / "bad"
+    bad.write_text("localhost slots=2\nnode1 slots=many\n")
+    refused(hvdray.go("-np", "2", "--hostfile", bad, "true"), 2, "bad:2")
+
+
+@pytest.mark.parametrize("text,needles", [
+    ("np: [1\n", ["job.yaml:"]),
+    ("np: two\n", ["job.yaml:1:5", "np"]),
+    ("np: 1\nnp: 2\n", ["job.yaml:2:1", "np"]),
+    ("np: 1\ngrase: 2\n", ["job.yaml:2:1", "grace"]),
+    ("np: 1\ncommand: {a: b}\n", ["job.yaml:2:"]),
+])
+def test_job_file(hvdray, tmp_path, text, needles):
+    job = tmp_path / "job.yaml"
+    job.write_text(text)
+    refused(hvdray.go("-f", job, "true"), 2, *needles)
+
+
+@pytest.mark.parametrize("text,needles", [
+    ("cluster_name: a\nprovider: {type: local, head_ip: 203.0.113.9, worker_ips: []}\n", ["203.0.113.9"]),
+    ("cluster_name: a\nprovidr: {type: local}\n", ["cluster.yaml:2:1", "provider"]),
+    ("cluster_name: a\nprovider: {type: aws, region: us-west-2}\n", ["aws"]),
+])
+def test_cluster_file(hvdray, tmp_path, text, needles):
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text(text)
+    refused(hvdray.go("--cluster", cluster, "-np", "1", "true"), 2, *needles)
+
+
+def test_a_large_environment_works_and_a_huge_variable_is_named(hvdray):
+    env = dict(os.environ, **{f"BIG_{i}": "v" * 20_000 for i in range(20)})
+    result = hvdray.go("-np", "1", "--", "sh", "-c", "echo ${#BIG_19}", env=env)
+    assert result.text == "[0]<stdout>:20000\n", result.errors
+    job_env = dict(os.environ)
+    flag = "HUGE=" + "v" * 131_000
+    # The kernel refuses longer strings on our own command line too, so the file is the way in.
+    import tempfile
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
+        f.write(f"np: 1\nenv: ['HUGE={'v' * 140_000}']\ncommand: 'true'\n")
+        f.flush()
+        refused(hvdray.go("-f", f.name, env=job_env), 2, "HUGE", "HVD-E0107")
+
+
+def test_open_file_limit_is_raised(hvdray):
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    result = hvdray.go("-np", "60", "--", "true",
+                       preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard)))
+    assert result.code == 0, result.errors
+
+
+def test_taken_port(hvdray):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        result = hvdray.run("rendezvous", "--port", str(port))
+    assert result.code == 125 and str(port) in result.errors
+
+
+def test_rendezvous_on_the_network_needs_allow(hvdray):
+    refused(hvdray.run("rendezvous", "--host", "0.0.0.0"), 2, "--allow")

@@ -1,0 +1,175 @@
+"""Shared parts of the integration tests: real processes, bounded in time, counted from outside."""
+
+import dataclasses
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+import uuid
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MARK = "TEST_MARK"  # inherited by every process of a job, whatever it does to its group or session
+
+
+def pytest_addoption(parser):
+    parser.addoption("--bin-dir", default=str(ROOT / "build/release/bin"))
+    parser.addoption("--horovod-venv", default="")
+
+
+@dataclasses.dataclass
+class Result:
+    code: int
+    out: bytes
+    err: bytes
+    seconds: float
+
+    @property
+    def text(self):
+        return self.out.decode(errors="replace")
+
+    @property
+    def errors(self):
+        return self.err.decode(errors="replace")
+
+
+class Job:
+    """One hvdray process and whatever it starts, recognised by a mark in the environment."""
+
+    def __init__(self, binary, args, env=None, cwd=None, **popen):
+        self.mark = uuid.uuid4().hex
+        environment = dict(os.environ if env is None else env)
+        environment[MARK] = self.mark
+        environment.pop("CI", None)
+        self.started = time.monotonic()
+        popen.setdefault("stdin", subprocess.DEVNULL)
+        popen.setdefault("stdout", subprocess.PIPE)
+        popen.setdefault("stderr", subprocess.PIPE)
+        self.process = subprocess.Popen(
+            [str(binary), *map(str, args)], env=environment, cwd=cwd, **popen)
+        self.pid = self.process.pid
+
+    def wait(self, timeout=60):
+        try:
+            out, err = self.process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            out, err = self.process.communicate()
+            raise AssertionError(
+                f"not ended after {timeout} s\n--- stdout\n{(out or b'')[-4000:].decode(errors='replace')}"
+                f"\n--- stderr\n{(err or b'')[-4000:].decode(errors='replace')}")
+        return Result(self.process.returncode, out or b"", err or b"",
+                      time.monotonic() - self.started)
+
+    def processes(self):
+        """Living processes that carry the mark: {pid: command line}."""
+        found = {}
+        needle = f"{MARK}={self.mark}".encode()
+        for entry in os.listdir("/proc"):
+            if not entry.isdigit():
+                continue
+            try:
+                with open(f"/proc/{entry}/environ", "rb") as f:
+                    if needle not in f.read().split(b"\0"):
+                        continue
+                with open(f"/proc/{entry}/stat", "rb") as f:
+                    if f.read().rsplit(b")", 1)[1].split()[0] in (b"Z", b"X"):
+                        continue
+                with open(f"/proc/{entry}/cmdline", "rb") as f:
+                    found[int(entry)] = f.read().replace(b"\0", b" ").decode(errors="replace")
+            except (FileNotFoundError, ProcessLookupError, PermissionError):
+                continue
+        return found
+
+    def survivors(self, within=10.0):
+        """What is still alive after at most `within` seconds; {} as soon as nothing is."""
+        deadline = time.monotonic() + within
+        while True:
+            alive = self.processes()
+            if not alive or time.monotonic() > deadline:
+                return alive
+            time.sleep(0.02)
+
+    def wait_for(self, predicate, within=20.0, what="condition"):
+        deadline = time.monotonic() + within
+        while time.monotonic() < deadline:
+            value = predicate()
+            if value:
+                return value
+            assert self.process.poll() is None, f"ended before {what}: {self.wait()}"
+            time.sleep(0.01)
+        self.kill()
+        raise AssertionError(f"not within {within} s: {what}")
+
+    def find(self, needle):
+        return [pid for pid, line in self.processes().items() if needle in line]
+
+    def kill(self):
+        for pid in list(self.processes()) + [self.pid]:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+
+class Hvdray:
+    def __init__(self, bin_dir):
+        self.bin_dir = pathlib.Path(bin_dir).resolve()
+        self.binary = self.bin_dir / "hvdray"
+        self.agent = self.bin_dir / "hvdray-agent"
+        self.jobs = []
+
+    def start(self, *args, binary=None, **kwargs):
+        job = Job(binary or self.binary, args, **kwargs)
+        self.jobs.append(job)
+        return job
+
+    def run(self, *args, timeout=60, **kwargs):
+        return self.start(*args, **kwargs).wait(timeout)
+
+    def job(self, *args, **kwargs):
+        return self.start("run", *args, **kwargs)
+
+    def go(self, *args, timeout=60, **kwargs):
+        return self.job(*args, **kwargs).wait(timeout)
+
+
+@pytest.fixture
+def hvdray(request):
+    tool = Hvdray(request.config.getoption("--bin-dir"))
+    yield tool
+    leftovers = {}
+    for job in tool.jobs:
+        leftovers.update(job.survivors(within=10))
+        job.kill()
+    assert not leftovers, f"left running: {leftovers}"
+
+
+@pytest.fixture(scope="session")
+def horovod_python(request):
+    venv = request.config.getoption("--horovod-venv")
+    if not venv:
+        if os.environ.get("CI") == "true":
+            pytest.fail("no --horovod-venv, and CI skips nothing")
+        pytest.skip("no Horovod environment: run tools/horovod_env.sh and pass --horovod-venv")
+    return pathlib.Path(venv) / "bin" / "python"
+
+
+@pytest.fixture
+def script(tmp_path):
+    """Writes an executable script of the test and returns its path."""
+
+    def write(name, text):
+        path = tmp_path / name
+        path.write_text(text)
+        path.chmod(0o755)
+        return path
+
+    return write
+
+
+def python_script(body):
+    return f"#!{sys.executable}\n{body}"

@@ -1,0 +1,185 @@
+"""How jobs end: the right exit code, the right words, and nothing left running."""
+
+import os
+import random
+import signal
+import time
+
+import pytest
+
+from conftest import python_script
+
+# A worker that leaves a grandchild in a session of its own, and one that forked twice.
+SPREAD = python_script("""
+import os, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        time.sleep(600)
+    time.sleep(600)
+print("ready", flush=True)
+time.sleep(600)
+""")
+
+
+def workers(job, needle):
+    return [pid for pid, line in job.processes().items()
+            if needle in line and pid != job.pid and "hvdray" not in line.split()[0]]
+
+
+def agents(job):
+    """(keeper, agent) pids: the agent is the keeper's child."""
+    pids = [pid for pid, line in job.processes().items() if "hvdray-agent" in line.split()[0]]
+    parents = {}
+    for pid in pids:
+        with open(f"/proc/{pid}/stat") as f:
+            parents[pid] = int(f.read().rsplit(")", 1)[1].split()[1])
+    agent = next(pid for pid in pids if parents[pid] in pids)
+    return parents[agent], agent
+
+
+def test_the_first_failure_stops_the_gang_and_gives_its_code(hvdray):
+    result = hvdray.go("-np", "8", "--", "sh", "-c",
+                       "[ $HOROVOD_RANK = 5 ] && { echo oh no >&2; exit 7; }; exec sleep 60")
+    assert result.code == 7
+    assert result.seconds < 20
+    assert "rank 5" in result.errors and "code 7" in result.errors and "oh no" in result.errors
+
+
+def test_death_by_signal_is_named(hvdray):
+    result = hvdray.go("-np", "2", "--", "sh", "-c",
+                       "[ $HOROVOD_RANK = 1 ] && kill -SEGV $$; exec sleep 60")
+    assert result.code == 128 + signal.SIGSEGV
+    assert "SIGSEGV" in result.errors
+
+
+def test_an_early_success_ends_nothing(hvdray):
+    result = hvdray.go("-np", "2", "--", "sh", "-c",
+                       "[ $HOROVOD_RANK = 0 ] && exit 0; sleep 0.5; echo late")
+    assert result.code == 0 and "late" in result.text
+
+
+def test_workers_that_ignore_sigterm_are_killed_after_the_grace(hvdray):
+    result = hvdray.go("-np", "2", "--grace", "0.3", "--", "sh", "-c",
+                       "trap '' TERM; [ $HOROVOD_RANK = 0 ] && { sleep 0.3; exit 9; }; "
+                       "while :; do sleep 1; done")
+    assert result.code == 9
+    assert result.seconds < 15
+
+
+def test_sigterm_reaches_the_whole_group(hvdray, tmp_path):
+    result = hvdray.go("-np", "2", "--", "sh", "-c",
+                       f"[ $HOROVOD_RANK = 0 ] && {{ sleep 0.5; exit 4; }}; "
+                       f"sh -c 'trap \"echo child >> {tmp_path}/seen; exit 0\" TERM; "
+                       f"while :; do sleep 0.1; done' & wait")
+    assert result.code == 4
+    assert (tmp_path / "seen").read_text() == "child\n"
+
+
+@pytest.mark.parametrize("signo,code", [(signal.SIGINT, 130), (signal.SIGTERM, 143),
+                                        (signal.SIGHUP, 129)])
+def test_a_signal_stops_gracefully(hvdray, tmp_path, signo, code):
+    job = hvdray.job("-np", "2", "--", "sh", "-c",
+                     f"trap 'echo bye >> {tmp_path}/seen; exit 0' TERM; echo up; "
+                     "while :; do sleep 0.1; done")
+    job.wait_for(lambda: len(workers(job, "while")) >= 2, what="workers")
+    time.sleep(0.3)  # the shells must have set their traps
+    os.kill(job.pid, signo)
+    assert job.wait(20).code == code
+    assert (tmp_path / "seen").read_text() == "bye\nbye\n"
+
+
+def test_a_second_signal_is_now(hvdray):
+    job = hvdray.job("-np", "2", "--grace", "60", "--", "sh", "-c",
+                     "trap '' TERM; echo up; while :; do sleep 0.1; done")
+    job.wait_for(lambda: len(workers(job, "while")) >= 2, what="workers")
+    time.sleep(0.3)
+    os.kill(job.pid, signal.SIGINT)
+    time.sleep(0.3)
+    assert job.process.poll() is None
+    os.kill(job.pid, signal.SIGINT)
+    result = job.wait(20)
+    assert result.code == 130 and result.seconds < 20
+
+
+def test_timeout(hvdray):
+    result = hvdray.go("-np", "2", "--timeout", "0.5", "--", "sleep", "60")
+    assert result.code == 124
+    assert "timeout" in result.errors
+
+
+def test_strays_of_a_good_job_are_swept(hvdray, script):
+    spread = script("spread", SPREAD.replace('print("ready", flush=True)\ntime.sleep(600)', ""))
+    result = hvdray.go("-np", "2", "--", spread)
+    assert result.code == 0
+    # the fixture counts what is left: 0
+
+
+@pytest.mark.parametrize("victim", ["launcher", "agent", "keeper", "worker"])
+def test_sigkill_leaves_nothing_behind(hvdray, script, victim):
+    spread = script("spread", SPREAD)
+    seed = random.randrange(1 << 30)
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    for attempt in range(13):  # 52 in all over the four victims
+        job = hvdray.job("-np", "3", "--grace", "1", "--", spread)
+        # From a moment in the middle of the start to well after it.
+        if attempt % 3:
+            job.wait_for(lambda: len(workers(job, "spread")) >= 9, what="workers and grandchildren")
+        else:
+            job.wait_for(lambda: len(job.processes()) >= 3, what="agent")
+        time.sleep(rng.random() * 0.05)
+        try:
+            keeper, agent = agents(job)
+        except (StopIteration, FileNotFoundError):
+            keeper = agent = job.pid
+        found = workers(job, "spread")
+        pid = {"launcher": job.pid, "agent": agent, "keeper": keeper,
+               "worker": rng.choice(found) if found else job.pid}[victim]
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+        if pid != job.pid and victim == "worker" and pid not in found[:3]:
+            # A grandchild's death is no failure of the job.
+            job.process.terminate()
+        job.process.wait(30)
+        assert job.survivors(within=10) == {}, (victim, attempt, seed)
+        job.wait()
+
+
+def test_the_loss_of_an_agent_is_said(hvdray):
+    job = hvdray.job("-np", "2", "--", "sleep", "600")
+    job.wait_for(lambda: len(workers(job, "sleep 600")) >= 2, what="workers")
+    os.kill(agents(job)[1], signal.SIGKILL)
+    result = job.wait(20)
+    assert result.code == 125
+    assert "localhost" in result.errors and "HVD-E0205" in result.errors, result.errors
+
+
+def test_stopping_the_launcher_with_tstp_lets_the_gang_go_on(hvdray, tmp_path):
+    job = hvdray.job("-np", "1", "--heartbeat-timeout", "2", "--", "sh", "-c",
+                     f"sleep 4; echo done > {tmp_path}/done")
+    job.wait_for(lambda: workers(job, "sleep 4"), what="worker")
+    os.kill(job.pid, signal.SIGTSTP)
+
+    def state():
+        with open(f"/proc/{job.pid}/stat") as f:
+            return f.read().rsplit(")", 1)[1].split()[0]
+
+    job.wait_for(lambda: state() == "T", what="stopped launcher")
+    deadline = time.monotonic() + 20
+    while not (tmp_path / "done").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert (tmp_path / "done").exists()
+    os.kill(job.pid, signal.SIGCONT)
+    assert job.wait(20).code == 0
+
+
+def test_nohup_is_respected(hvdray):
+    job = hvdray.job("-np", "1", "--", "sh", "-c", "sleep 1; echo ok",
+                     preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    job.wait_for(lambda: workers(job, "sleep 1"), what="worker")
+    os.kill(job.pid, signal.SIGHUP)
+    result = job.wait(20)
+    assert result.code == 0 and "ok" in result.text

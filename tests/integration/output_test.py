@@ -1,0 +1,154 @@
+"""Worker output: unharmed, tagged, bounded, and honest when it can't be written."""
+
+import hashlib
+import os
+import re
+import resource
+import subprocess
+import time
+
+import pytest
+
+from conftest import python_script
+
+
+def test_bytes_pass_through_unharmed(hvdray, script, tmp_path):
+    data = bytes(range(256)).replace(b"\n", b"").replace(b"\r", b"") * 50 + b"\n"
+    (tmp_path / "data").write_bytes(data)
+    result = hvdray.go("-np", "1", "--tag-output", "none", "--", "cat", tmp_path / "data")
+    assert result.out == data
+
+
+def test_a_large_output_is_exact(hvdray, script, tmp_path):
+    line = script("lines", python_script("""
+import os, sys
+rank = int(os.environ["HOROVOD_RANK"])
+out = sys.stdout.buffer
+for i in range(50000):
+    out.write(b"%d %06d " % (rank, i) + b"x" * 90 + b"\\n")
+"""))
+    result = hvdray.go("-np", "4", "--", line)
+    assert result.code == 0
+    by_rank = {r: [] for r in range(4)}
+    for text in result.out.split(b"\n")[:-1]:
+        match = re.match(rb"\[(\d)\]<stdout>:(\d) (\d{6}) x{90}$", text)
+        assert match and match[1] == match[2], text[:200]
+        by_rank[int(match[1])].append(int(match[3]))
+    assert all(numbers == list(range(50000)) for numbers in by_rank.values())
+
+
+def test_tags_of_hosts_and_none_and_timestamps(hvdray):
+    assert re.search(r"localhost:0", hvdray.go("-np", "1", "--tag-output", "host", "echo", "a").text)
+    assert hvdray.go("-np", "1", "--tag-output", "none", "echo", "a").text == "a\n"
+    stamped = hvdray.go("-np", "1", "--prefix-output-with-timestamp", "echo", "a").text
+    assert re.fullmatch(r"\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4}\[0\]<stdout>:a\n", stamped), stamped
+
+
+def test_carriage_returns_and_a_missing_newline(hvdray):
+    result = hvdray.go("-np", "1", "--", "printf", r"first\ragain\nlast")
+    assert result.out == b"[0]<stdout>:first\r[0]<stdout>:again\n[0]<stdout>:last"
+
+
+def test_stderr_stays_on_stderr(hvdray):
+    result = hvdray.go("-np", "1", "--", "sh", "-c", "echo e >&2")
+    assert result.text == "" and "[0]<stderr>:e" in result.errors
+
+
+def test_output_folder_has_what_the_console_has(hvdray, tmp_path):
+    folder = tmp_path / "a" / "b"
+    result = hvdray.go("-np", "2", "--output-filename", folder, "--", "sh", "-c",
+                       "echo out$HOROVOD_RANK; echo err >&2")
+    assert result.code == 0, result.errors
+    for rank in range(2):
+        assert (folder / f"rank.{rank}" / "stdout").read_text() == f"[{rank}]<stdout>:out{rank}\n"
+        assert (folder / f"rank.{rank}" / "stderr").read_text() == f"[{rank}]<stderr>:err\n"
+
+
+def test_unwritable_output_folder_starts_nothing(hvdray, tmp_path):
+    (tmp_path / "file").write_text("")
+    result = hvdray.go("-np", "1", "--output-filename", tmp_path / "file" / "x", "--", "touch",
+                       tmp_path / "ran")
+    assert result.code == 2 and str(tmp_path / "file") in result.errors
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.fixture
+def tiny_disk(tmp_path):
+    """A file system of 64 KiB."""
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder], check=True)
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_a_full_disk_is_said_once_and_the_job_goes_on(hvdray, tiny_disk):
+    result = hvdray.go("-np", "2", "--output-filename", tiny_disk, "--", "sh", "-c",
+                       "seq 1 100000; echo end >&2")
+    assert result.code == 125
+    assert len([l for l in result.text.splitlines() if l.endswith(":100000")]) == 2
+    assert "No space left" in result.errors
+    assert "HVD-E0305" in result.errors
+    assert result.errors.count("No space left") <= 3, result.errors
+
+
+def test_a_worker_failure_beats_a_full_disk(hvdray, tiny_disk):
+    result = hvdray.go("-np", "1", "--output-filename", tiny_disk, "--", "sh", "-c",
+                       "seq 1 100000; exit 3")
+    assert result.code == 3
+
+
+def test_full_stdout(hvdray):
+    with open("/dev/full", "w") as full:
+        result = hvdray.go("-np", "1", "--", "echo", "x", stdout=full)
+    assert result.code == 125 and "HVD-E0305" in result.errors
+
+
+def test_reader_gone_stops_the_gang(hvdray):
+    job = hvdray.job("-np", "2", "--", "sh", "-c", "while :; do echo y; done")
+    job.process.stdout.readline()
+    job.process.stdout.close()
+    job.process.wait(20)
+    assert job.process.returncode == 141
+
+
+def test_a_slow_reader_slows_the_writers_and_not_memory(hvdray, script):
+    writer = script("writer", python_script("""
+import sys
+block = (b"z" * 99 + b"\\n") * 1000
+for i in range(400):
+    sys.stdout.buffer.write(block)
+"""))
+    job = hvdray.job("-np", "2", "--", writer)
+    time.sleep(2)  # 80 MB could have come by now
+    sizes = {}
+    for pid, line in job.processes().items():
+        if "hvdray" in line.split()[0]:
+            with open(f"/proc/{pid}/status") as f:
+                sizes[line] = int(re.search(r"VmRSS:\s+(\d+)", f.read())[1])
+    assert max(sizes.values()) < 60_000, sizes  # KiB
+    total = 0
+    while chunk := os.read(job.process.stdout.fileno(), 1 << 20):
+        total += len(chunk)
+    job.process.wait(20)
+    assert job.process.returncode == 0
+    assert total == 2 * 400 * 1000 * (100 + len("[0]<stdout>:"))
+
+
+def test_stdout_flags_are_left_as_they_were(hvdray):
+    import fcntl
+    read, write = os.pipe()
+    job = hvdray.job("-np", "1", "--", "echo", "x", stdout=write)
+    job.process.wait(20)
+    assert not fcntl.fcntl(write, fcntl.F_GETFL) & os.O_NONBLOCK
+    os.close(write)
+    os.close(read)
+
+
+def test_quiet_and_the_last_lines(hvdray):
+    result = hvdray.go("-np", "1", "-q", "--", "sh", "-c", "echo why >&2; exit 5")
+    assert result.code == 5
+    loud = hvdray.go("-np", "1", "--", "sh", "-c", "echo why >&2; exit 5")
+    for errors in (result.errors, loud.errors):
+        assert "\n  | why\n" in errors.split("[0]<stderr>:why", 1)[1]
+    assert len(result.errors.splitlines()) <= len(loud.errors.splitlines())  # the times in them differ in length

@@ -1,0 +1,225 @@
+"""The main path of `hvdray run`: who is started where, with what, and what comes back."""
+
+import json
+import os
+import re
+
+from conftest import python_script
+
+SHOW = python_script("""
+import json, os, sys
+names = sys.argv[1:]
+print(json.dumps({n: os.environ.get(n) for n in names}), flush=True)
+""")
+
+
+def lines_by_rank(text):
+    found = {}
+    for line in text.splitlines():
+        match = re.match(r"\[(\d+)\]<stdout>:(.*)", line)
+        assert match, line
+        found.setdefault(int(match[1]), []).append(match[2])
+    return found
+
+
+def environments(hvdray, script, names, *args, **kwargs):
+    show = script("show", SHOW)
+    result = hvdray.go(*args, "--", show, *names, **kwargs)
+    assert result.code == 0, result.errors
+    return {rank: json.loads(lines[0]) for rank, lines in lines_by_rank(result.text).items()}
+
+
+def test_every_rank_runs_once_and_success_is_silent(hvdray):
+    result = hvdray.go("-np", "4", "--", "sh", "-c", "echo hello")
+    assert result.code == 0
+    assert sorted(result.text.splitlines()) == [f"[{r}]<stdout>:hello" for r in range(4)]
+    assert result.errors == ""
+
+
+def test_workers_get_horovods_and_torchruns_variables(hvdray, script):
+    names = ["HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE",
+             "HOROVOD_CROSS_RANK", "HOROVOD_CROSS_SIZE", "HOROVOD_HOSTNAME",
+             "HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_GLOO_RENDEZVOUS_PORT", "HOROVOD_CONTROLLER",
+             "HOROVOD_CPU_OPERATIONS", "HOROVOD_GLOO_IFACE", "NCCL_SOCKET_IFNAME",
+             "PYTHONUNBUFFERED", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+             "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID",
+             "TORCHELASTIC_RESTART_COUNT", "HOROVOD_ELASTIC"]
+    seen = environments(hvdray, script, names, "-np", "3")
+    assert sorted(seen) == [0, 1, 2]
+    ports = set()
+    for rank, env in seen.items():
+        assert env["HOROVOD_RANK"] == env["RANK"] == str(rank)
+        assert env["HOROVOD_SIZE"] == env["WORLD_SIZE"] == "3"
+        assert env["HOROVOD_LOCAL_RANK"] == env["LOCAL_RANK"] == str(rank)
+        assert env["HOROVOD_LOCAL_SIZE"] == env["LOCAL_WORLD_SIZE"] == "3"
+        assert (env["HOROVOD_CROSS_RANK"], env["HOROVOD_CROSS_SIZE"]) == ("0", "1")
+        assert env["HOROVOD_HOSTNAME"] == "localhost"
+        assert env["HOROVOD_GLOO_RENDEZVOUS_ADDR"] == "127.0.0.1"
+        assert env["HOROVOD_CONTROLLER"] == env["HOROVOD_CPU_OPERATIONS"] == "gloo"
+        assert env["HOROVOD_GLOO_IFACE"] == env["NCCL_SOCKET_IFNAME"] == "lo"
+        assert env["MASTER_ADDR"] == "127.0.0.1"
+        assert env["PYTHONUNBUFFERED"] == "1"
+        assert env["TORCHELASTIC_RESTART_COUNT"] == "0"
+        assert env["HOROVOD_ELASTIC"] is None
+        ports.add(env["HOROVOD_GLOO_RENDEZVOUS_PORT"])
+    assert len(ports) == 3  # one listener per worker: the port names the speaker
+    assert len({env["MASTER_PORT"] for env in seen.values()}) == 1
+
+
+def test_slot_variables_beat_inherited_ones(hvdray, script):
+    env = dict(os.environ, HOROVOD_RANK="7", RANK="9", HOROVOD_SIZE="99", KEPT="yes",
+               HVDRAY_GRACE="3", CUDA_VISIBLE_DEVICES="1,0")
+    names = ["HOROVOD_RANK", "RANK", "HOROVOD_SIZE", "KEPT", "HVDRAY_GRACE", "CUDA_VISIBLE_DEVICES"]
+    seen = environments(hvdray, script, names, "-np", "2", env=env)
+    assert seen[1] == {"HOROVOD_RANK": "1", "RANK": "1", "HOROVOD_SIZE": "2", "KEPT": "yes",
+                       "HVDRAY_GRACE": None, "CUDA_VISIBLE_DEVICES": "1,0"}
+
+
+def test_clean_env_and_x(hvdray, script):
+    env = dict(os.environ, SECRET="s", WANTED="w", NCCL_DEBUG="INFO", HOROVOD_LOG_LEVEL="debug")
+    names = ["SECRET", "WANTED", "NEW", "NCCL_DEBUG", "HOROVOD_LOG_LEVEL", "HOME"]
+    seen = environments(hvdray, script, names, "-np", "1", "--clean-env", "-x", "WANTED", "-x",
+                        "NEW=a=b", env=env)
+    assert seen[0] == {"SECRET": None, "WANTED": "w", "NEW": "a=b", "NCCL_DEBUG": "INFO",
+                       "HOROVOD_LOG_LEVEL": "debug", "HOME": os.environ.get("HOME")}
+
+
+def test_tunables_become_environment(hvdray, script):
+    names = ["HOROVOD_FUSION_THRESHOLD", "HOROVOD_CYCLE_TIME", "HOROVOD_CACHE_CAPACITY"]
+    seen = environments(hvdray, script, names, "-np", "1", "--fusion-threshold-mb", "10",
+                        "--cycle-time-ms", "20", "--cache-capacity", "512")
+    assert list(seen[0].values()) == ["10485760", "20.0", "512"]
+
+
+def test_np_caps_the_slots_and_two_names_of_this_machine_are_two_hosts(hvdray, script):
+    names = ["HOROVOD_HOSTNAME", "HOROVOD_LOCAL_RANK", "HOROVOD_CROSS_RANK", "HOROVOD_CROSS_SIZE",
+             "GROUP_RANK"]
+    seen = environments(hvdray, script, names, "-np", "3", "-H", "localhost:2,127.0.0.1:4")
+    assert [list(seen[r].values()) for r in range(3)] == [
+        ["localhost", "0", "0", "2", "0"], ["localhost", "1", "0", "1", "0"],
+        ["127.0.0.1", "0", "1", "2", "1"]]
+
+
+def test_cwd_and_separator(hvdray, tmp_path):
+    result = hvdray.go("-np", "1", "--cwd", tmp_path, "--", "pwd", "-P")
+    assert result.text == f"[0]<stdout>:{tmp_path}\n"
+
+
+def test_called_as_horovodrun(hvdray, tmp_path):
+    link = tmp_path / "horovodrun"
+    link.symlink_to(hvdray.binary)
+    result = hvdray.run("-np", "2", "sh", "-c", "echo $HOROVOD_RANK", binary=link)
+    assert result.code == 0, result.errors
+    assert sorted(result.text.splitlines()) == ["[0]<stdout>:0", "[1]<stdout>:1"]
+
+
+def test_job_file_and_flags_that_win(hvdray, tmp_path):
+    job = tmp_path / "job.yaml"
+    job.write_text("np: 3\nenv: [A=1]\ncommand: 'echo $A $HOROVOD_SIZE'\n")
+    result = hvdray.go("-f", job)
+    assert sorted(lines_by_rank(result.text)) == [0, 1, 2], result.errors
+    result = hvdray.go("-f", job, "-np", "1")
+    assert result.text == "[0]<stdout>:1 1\n"
+
+
+def test_stdin_goes_to_one_rank(hvdray):
+    read, write = os.pipe()
+    job = hvdray.job("-np", "2", "--stdin", "1", "--", "sh", "-c", "wc -c", stdin=read)
+    os.close(read)
+    data = os.urandom(1 << 20)
+    with os.fdopen(write, "wb") as pipe:
+        pipe.write(data)
+    result = job.wait()
+    assert sorted(result.text.splitlines()) == ["[0]<stdout>:0", f"[1]<stdout>:{len(data)}"]
+
+
+def test_stdin_is_empty_by_default(hvdray, tmp_path):
+    data = tmp_path / "data"
+    data.write_bytes(b"x" * 1000)
+    with open(data, "rb") as f:
+        result = hvdray.go("-np", "1", "--", "wc", "-c", stdin=f)
+    assert result.text == "[0]<stdout>:0\n"
+
+
+def test_stdin_from_a_file(hvdray, tmp_path):
+    data = tmp_path / "data"
+    data.write_bytes(os.urandom(300_000))
+    with open(data, "rb") as f:
+        result = hvdray.go("-np", "1", "--stdin", "0", "--", "sha256sum", stdin=f)
+    import hashlib
+    assert hashlib.sha256(data.read_bytes()).hexdigest() in result.text
+
+
+def test_plan_is_printed_without_running(hvdray, tmp_path):
+    result = hvdray.go("-np", "3", "-H", "localhost:2,127.0.0.1:2", "--dry-run", "--print-plan=json",
+                       "--", "touch", tmp_path / "ran")
+    assert result.code == 0, result.errors
+    plan = json.loads(result.text)
+    assert not (tmp_path / "ran").exists()
+    assert "127.0.0.1" in json.dumps(plan)
+    text = hvdray.go("-np", "2", "--dry-run", "--print-plan", "--", "true").text
+    assert "localhost" in text
+
+
+def test_print_config_names_origins(hvdray, tmp_path):
+    job = tmp_path / "job.yaml"
+    job.write_text("np: 2\ngrace: 1.5\n")
+    env = dict(os.environ, HVDRAY_TIMEOUT="2m")
+    # From its folder: long paths are cut in the table.
+    result = hvdray.go("-f", "job.yaml", "--max-restarts", "1", "--print-config", "--", "true",
+                       env=env, cwd=tmp_path)
+    assert result.code == 0, result.errors
+    for needle in ("flag --max-restarts", "env HVDRAY_TIMEOUT", "job.yaml:2:8", "default"):
+        assert needle in result.text, (needle, result.text)
+
+
+def test_nothing_of_the_job_is_in_any_command_line(hvdray):
+    job = hvdray.job("-np", "2", "-x", "TOKEN=topsecret", "--", "sleep", "30")
+    job.wait_for(lambda: len(job.find("sleep 30")) >= 3, what="workers")
+    mine = [line for pid, line in job.processes().items() if pid != job.pid]
+    assert not any("topsecret" in line or "HOROVOD" in line for line in mine), mine
+    job.process.terminate()
+    assert job.wait().code == 143
+
+
+def test_files_of_a_run(hvdray, tmp_path):
+    files = {k: tmp_path / k for k in ("report", "events", "junit", "trace")}
+    flags = [x for k, path in files.items() for x in (f"--{k}", path)]
+    result = hvdray.go("-np", "2", *flags, "--", "sh", "-c",
+                       "[ $HOROVOD_RANK = 0 ] || { echo broken >&2; exit 7; }; sleep 60")
+    assert result.code == 7
+    report = json.loads(files["report"].read_text())
+    assert report["schema"] == "hvdray.report/1"
+    assert report["exit"]["code"] == 7 and report["exit"]["origin"] == "worker"
+    assert report["first_failure"]["rank"] == 1
+    events = [json.loads(line) for line in files["events"].read_text().splitlines()]
+    assert events and "hvdray.events/1" in json.dumps(events[0])
+    trace = json.loads(files["trace"].read_text())
+    assert trace
+    import xml.etree.ElementTree as tree
+    suite = tree.parse(files["junit"]).getroot()
+    assert suite.find(".//failure") is not None
+
+
+def test_max_restarts(hvdray, tmp_path):
+    body = f'if [ $TORCHELASTIC_RESTART_COUNT = 2 ]; then echo fine; else exit 3; fi'
+    result = hvdray.go("-np", "2", "--max-restarts", "2", "--", "sh", "-c", body)
+    assert result.code == 0, result.errors
+    assert sorted(result.text.splitlines()) == ["[0]<stdout>:fine", "[1]<stdout>:fine"]
+    result = hvdray.go("-np", "2", "--max-restarts", "1", "--", "sh", "-c", body)
+    assert result.code == 3
+
+
+def test_ports_are_fresh_after_a_restart(hvdray, tmp_path):
+    body = f'echo $MASTER_PORT >> {tmp_path}/ports; [ $TORCHELASTIC_RESTART_COUNT = 1 ]'
+    assert hvdray.go("-np", "1", "--max-restarts", "1", "--", "sh", "-c", body).code == 0
+    assert len(set((tmp_path / "ports").read_text().split())) == 2
+
+
+def test_help_and_version(hvdray):
+    for args in (["--help"], ["run", "--help"], ["rendezvous", "--help"]):
+        result = hvdray.run(*args)
+        assert result.code == 0 and "hvdray" in result.text, args
+    assert re.match(r"hvdray \d+\.\d+\.\d+ ", hvdray.go("-v").text)
+    assert "[X] Gloo" in hvdray.go("-cb").text
+    assert hvdray.run().code == 2

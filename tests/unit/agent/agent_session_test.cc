@@ -1,0 +1,307 @@
+// The agent's session over a real socketpair, with a launcher's link at the other end.
+#include "launcher/agent/agent_session.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "tests/unit/agent/probe.h"
+#include "tests/unit/agent/process_scan.h"
+
+namespace hvdray {
+namespace {
+
+using std::chrono::seconds;
+using wire::Body;
+using wire::Message;
+
+class AgentSessionTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto loop = Loop::Create();
+    ASSERT_TRUE(loop.ok());
+    loop_ = std::move(loop).value();
+    auto sockets = MakeSocketPair();
+    ASSERT_TRUE(sockets.ok());
+    AgentSessionOptions options;
+    options.build = "test";
+    options.facts = GatherHostFacts();
+    session_ = std::make_unique<AgentSession>(*loop_, Stream(std::move(sockets->first)),
+                                              std::move(options), [this](int code) {
+                                                exit_code_ = code;
+                                                session_.reset();
+                                              });
+    link_ = wire::MakeLink(*loop_, wire::LinkRole::kLauncher, Stream(std::move(sockets->second)));
+    link_->Start({.on_message = [this](Message&& m) { OnMessage(std::move(m)); },
+                  .on_closed = [this](const Status& why) { closed_ = why; },
+                  .on_output_room = [] {},
+                  .on_noise = {}});
+    session_->Start();
+    link_->Send({0, wire::Hello{.build = "launcher"}});
+  }
+
+  void TearDown() override {
+    session_.reset();
+    EXPECT_TRUE(WaitFor([&] { return FindMarked(mark_).empty(); }));
+  }
+
+  std::unique_ptr<ByteStream> Stream(UniqueFd fd) {
+    UniqueFd copy(::dup(fd.get()));
+    return MakeFdStream(*loop_, std::move(fd), std::move(copy));
+  }
+
+  void OnMessage(Message&& message) {
+    if (auto* output = std::get_if<wire::Output>(&message.body)) {
+      text_ += output->bytes;
+      if (!output->bytes.empty()) {
+        link_->Send(
+            {message.generation, wire::Credit{output->rank, wire::StreamId::kStdout,
+                                              static_cast<uint32_t>(output->bytes.size())}});
+      }
+    }
+    received_.push_back(std::move(message));
+  }
+
+  template <typename T>
+  std::vector<T> Received() const {
+    std::vector<T> found;
+    for (const Message& message : received_) {
+      if (const T* body = std::get_if<T>(&message.body)) found.push_back(*body);
+    }
+    return found;
+  }
+  template <typename T>
+  bool WaitForSome(size_t count = 1) {
+    return WaitFor(*loop_, [&] { return Received<T>().size() >= count; });
+  }
+
+  void Welcome(uint32_t grace_ms = 5000) {
+    wire::Welcome welcome;
+    welcome.job_id = "job";
+    welcome.host = "here";
+    welcome.grace_ms = grace_ms;
+    link_->Send({0, welcome});
+  }
+  wire::StartGeneration MakeStart(int workers, std::vector<std::string> words) {
+    wire::StartGeneration start;
+    start.size = workers;
+    start.local_size = workers;
+    start.host_name = "here";
+    for (int i = 0; i < workers; ++i) start.workers.push_back({i, i, 0, 1});
+    start.command = ProbeCommand(std::move(words));
+    start.environment = {"PATH=/usr/bin:/bin", mark_};
+    return start;
+  }
+  void StartProbes(Generation generation, int workers, std::vector<std::string> words) {
+    link_->Send({generation, wire::KvReset{}});
+    link_->Send({generation, MakeStart(workers, std::move(words))});
+  }
+  bool WaitUntilReady(size_t workers) {
+    return WaitFor(*loop_, [&] { return text_.size() >= workers * 6; });
+  }
+  bool WaitUntilDone() {
+    return WaitFor(*loop_, [&] { return exit_code_.has_value(); });
+  }
+
+  std::string mark_ = MakeMark();
+  std::unique_ptr<Loop> loop_;
+  std::unique_ptr<AgentSession> session_;
+  std::unique_ptr<wire::Link> link_;
+  std::vector<Message> received_;
+  std::string text_;
+  std::optional<Status> closed_;
+  std::optional<int> exit_code_;
+};
+
+TEST_F(AgentSessionTest, HelloCarriesTheFactsAndAPort) {
+  ASSERT_TRUE(WaitForSome<wire::Hello>());
+  const wire::Hello hello = Received<wire::Hello>()[0];
+  EXPECT_EQ(hello.build, "test");
+  EXPECT_GT(hello.facts.offered_port, 0);
+  EXPECT_EQ(hello.facts.cleanup, "subreaper");
+  EXPECT_FALSE(hello.facts.interfaces.empty());
+}
+
+TEST_F(AgentSessionTest, GenerationRunsFromStartToStopped) {
+  Welcome();
+  StartProbes(1, 3, {"exit", "5"});
+  ASSERT_TRUE(WaitForSome<wire::GenerationStopped>());
+  EXPECT_EQ(Received<wire::WorkerStarted>().size(), 3U);
+  const auto exits = Received<wire::WorkerExited>();
+  ASSERT_EQ(exits.size(), 3U);
+  EXPECT_EQ(exits[0].status.exit_code, 5);
+  const auto& last = received_.back();
+  EXPECT_TRUE(std::holds_alternative<wire::GenerationStopped>(last.body));
+  EXPECT_EQ(last.generation, 1U);
+}
+
+TEST_F(AgentSessionTest, EachGenerationIsOfferedAFreshPort) {
+  Welcome();
+  std::set<uint16_t> ports;
+  ASSERT_TRUE(WaitForSome<wire::Hello>());
+  ports.insert(Received<wire::Hello>()[0].facts.offered_port);
+  for (Generation generation = 1; generation <= 3; ++generation) {
+    StartProbes(generation, 1, {"exit", "0"});
+    ASSERT_TRUE(WaitForSome<wire::GenerationStopped>(generation));
+    const uint16_t port = Received<wire::GenerationStopped>().back().offered_port;
+    EXPECT_GT(port, 0);
+    ports.insert(port);
+  }
+  EXPECT_GE(ports.size(), 2U);
+}
+
+TEST_F(AgentSessionTest, StoppedComesBehindAllOutput) {
+  Welcome();
+  StartProbes(1, 2, {"flood", "4000000"});
+  ASSERT_TRUE(WaitForSome<wire::GenerationStopped>());
+  EXPECT_EQ(text_.size(), 8'000'000U);
+  size_t ends = 0;
+  for (const auto& output : Received<wire::Output>()) ends += output.is_end ? 1 : 0;
+  EXPECT_EQ(ends, 4U);
+}
+
+TEST_F(AgentSessionTest, StopEndsTheGangAndSaysSo) {
+  Welcome();
+  StartProbes(1, 2, {"wait"});
+  ASSERT_TRUE(WaitUntilReady(2));
+  link_->Send({1, wire::StopGeneration{60'000}});
+  ASSERT_TRUE(WaitForSome<wire::GenerationStopped>());
+  EXPECT_TRUE(Received<wire::WorkerExited>()[0].was_stopping);
+  link_->Send({1, wire::StopGeneration{0}});
+  link_->Send({1, wire::Signal{-1, SIGTERM}});
+  ASSERT_TRUE(WaitFor(*loop_, [&] { return session_->stale_requests() == 2; }));
+  EXPECT_EQ(Received<wire::GenerationStopped>().size(), 1U);
+}
+
+TEST_F(AgentSessionTest, RepeatedStartOfOneGenerationIsDroppedAndCounted) {
+  Welcome();
+  StartProbes(2, 1, {"wait"});
+  StartProbes(2, 1, {"wait"});
+  StartProbes(1, 1, {"wait"});
+  ASSERT_TRUE(WaitUntilReady(1));
+  ASSERT_TRUE(WaitFor(*loop_, [&] { return session_->stale_requests() == 2; }));
+  EXPECT_EQ(FindMarked(mark_).size(), 1U);
+}
+
+TEST_F(AgentSessionTest, GenerationStoppedBeforeItBeganNeverBegins) {
+  Welcome();
+  link_->Send({4, wire::StopGeneration{0}});
+  ASSERT_TRUE(WaitForSome<wire::GenerationStopped>());
+  StartProbes(4, 1, {"wait"});
+  ASSERT_TRUE(WaitFor(*loop_, [&] { return session_->stale_requests() == 1; }));
+  EXPECT_TRUE(FindMarked(mark_).empty());
+}
+
+TEST_F(AgentSessionTest, LauncherThatBreaksTheRulesIsToldAndLeft) {
+  wire::StartGeneration twice = MakeStart(2, {"wait"});
+  twice.workers[1].rank = 0;
+  wire::StartGeneration wordless = MakeStart(1, {"wait"});
+  wordless.command.clear();
+  Welcome();
+  link_->Send({1, twice});
+  link_->Send({1, wordless});
+  ASSERT_TRUE(WaitUntilDone());
+  EXPECT_EQ(exit_code_, 125);
+  ASSERT_TRUE(WaitFor(*loop_, [&] { return closed_.has_value(); }));
+  EXPECT_EQ(closed_->code(), ErrorCode::kProtocolError);
+}
+
+TEST_F(AgentSessionTest, StartBeforeWelcomeIsRefused) {
+  StartProbes(1, 1, {"wait"});
+  ASSERT_TRUE(WaitUntilDone());
+  EXPECT_EQ(exit_code_, 125);
+}
+
+TEST_F(AgentSessionTest, SecondGenerationWhileOneRunsIsRefusedAndNothingIsLeft) {
+  Welcome(/*grace_ms=*/10);
+  StartProbes(1, 2, {"stubborn"});
+  ASSERT_TRUE(WaitUntilReady(2));
+  StartProbes(2, 1, {"wait"});
+  ASSERT_TRUE(WaitUntilDone());
+  EXPECT_TRUE(FindMarked(mark_).empty());
+}
+
+TEST_F(AgentSessionTest, LostLinkStopsTheGangAfterItsGrace) {
+  Welcome(/*grace_ms=*/30);
+  StartProbes(1, 3, {"stubborn"});
+  ASSERT_TRUE(WaitUntilReady(3));
+  link_.reset();
+  ASSERT_TRUE(WaitUntilDone());
+  EXPECT_EQ(exit_code_, 125);
+  EXPECT_TRUE(FindMarked(mark_).empty());
+}
+
+TEST_F(AgentSessionTest, ByeEndsInOrder) {
+  Welcome();
+  StartProbes(1, 1, {"exit", "0"});
+  ASSERT_TRUE(WaitForSome<wire::GenerationStopped>());
+  bool is_closed = false;
+  link_->Close({}, seconds(5), [&] { is_closed = true; });
+  ASSERT_TRUE(WaitUntilDone());
+  EXPECT_TRUE(is_closed);
+  EXPECT_EQ(exit_code_, 0);
+}
+
+TEST_F(AgentSessionTest, LeavingTellsTheReasonBeforeTheWorkersEnd) {
+  Welcome();
+  StartProbes(1, 2, {"wait"});
+  ASSERT_TRUE(WaitUntilReady(2));
+  session_->Leave({ErrorCode::kAgentLost, "somebody said so"}, 143);
+  ASSERT_TRUE(WaitUntilDone());
+  EXPECT_EQ(exit_code_, 143);
+  ASSERT_TRUE(WaitFor(*loop_, [&] { return closed_.has_value(); }));
+  EXPECT_EQ(closed_->code(), ErrorCode::kAgentLost);
+  EXPECT_NE(closed_->message().find("somebody said so"), std::string::npos);
+  EXPECT_TRUE(Received<wire::WorkerExited>().empty());
+}
+
+TEST_F(AgentSessionTest, SecondLeaveTakesTheGraceAway) {
+  Welcome(/*grace_ms=*/3'600'000);
+  StartProbes(1, 1, {"stubborn"});
+  ASSERT_TRUE(WaitUntilReady(1));
+  session_->Leave({ErrorCode::kAgentLost, "once"}, 143);
+  session_->Leave({ErrorCode::kAgentLost, "twice"}, 130);
+  ASSERT_TRUE(WaitUntilDone());
+  EXPECT_EQ(exit_code_, 143);
+}
+
+TEST_F(AgentSessionTest, StdinBeyondItsWindowEndsTheSession) {
+  Welcome(/*grace_ms=*/0);
+  auto start = MakeStart(1, {"wait"});
+  start.stdin_rank = 0;
+  link_->Send({1, start});
+  for (int i = 0; i < 40; ++i) {
+    link_->Send({1, wire::Stdin{0, false, std::string(65536, 'x')}});
+  }
+  ASSERT_TRUE(WaitUntilDone());
+  EXPECT_EQ(exit_code_, 125);
+}
+
+TEST_F(AgentSessionTest, RequestOfAWorkerBecomesAQuestionAndTheReplyItsAnswer) {
+  Welcome();
+  auto start = MakeStart(1, {"wait"});
+  // A worker that asks as Horovod does, with what any shell has.
+  start.command = {"bash", "-c",
+                   "exec 3<>/dev/tcp/127.0.0.1/$HOROVOD_GLOO_RENDEZVOUS_PORT; "
+                   "printf 'PUT /global/7 HTTP/1.1\\r\\nContent-Length: 5\\r\\n\\r\\nhello' >&3; "
+                   "head -n 1 <&3"};
+  link_->Send({1, wire::KvReset{}});
+  link_->Send({1, start});
+  ASSERT_TRUE(WaitForSome<wire::KvRequest>());
+  const wire::KvRequest request = Received<wire::KvRequest>()[0];
+  EXPECT_EQ(request.operation, wire::KvOperation::kPut);
+  EXPECT_EQ(request.scope, "global");
+  EXPECT_EQ(request.key, "7");
+  EXPECT_EQ(request.value, "hello");
+  EXPECT_EQ(request.rank, 0);
+  link_->Send({1, wire::KvReply{request.id, 200, "7", ""}});
+  ASSERT_TRUE(WaitForSome<wire::GenerationStopped>());
+  EXPECT_TRUE(text_.starts_with("HTTP/1.1 200")) << text_;
+}
+
+}  // namespace
+}  // namespace hvdray

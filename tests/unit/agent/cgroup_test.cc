@@ -1,0 +1,177 @@
+#include "launcher/agent/cgroup.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/fd.h"
+#include "tests/unit/agent/probe.h"
+#include "tests/unit/agent/process_scan.h"
+
+namespace hvdray {
+namespace {
+
+constexpr char kHybrid[] =
+    "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755\n"
+    "35 31 0:32 / /sys/fs/cgroup/memory rw,relatime shared:5 - cgroup cgroup rw,memory\n"
+    "41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n";
+constexpr char kUnified[] = "30 24 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cg rw,nsd\n";
+
+TEST(FindCgroupFolderTest, UnifiedAndHybridMountsAreFound) {
+  EXPECT_EQ(FindCgroupFolder(kUnified, "0::/user.slice/a\n"), "/sys/fs/cgroup/user.slice/a");
+  EXPECT_EQ(FindCgroupFolder(kHybrid, "8:memory:/x\n0::/\n"), "/sys/fs/cgroup/unified");
+}
+
+TEST(FindCgroupFolderTest, PathCountsFromTheRootOfTheMount) {
+  constexpr char kContainer[] = "30 24 0:26 /docker/abc /sys/fs/cgroup ro - cgroup2 cgroup rw\n";
+  EXPECT_EQ(FindCgroupFolder(kContainer, "0::/docker/abc\n"), "/sys/fs/cgroup");
+  EXPECT_EQ(FindCgroupFolder(kContainer, "0::/docker/abc/x\n"), "/sys/fs/cgroup/x");
+  EXPECT_EQ(FindCgroupFolder(kContainer, "0::/docker/abcd\n"), std::nullopt);
+  EXPECT_EQ(FindCgroupFolder(kContainer, "0::/other\n"), std::nullopt);
+}
+
+TEST(FindCgroupFolderTest, GroupOutsideOfTheNamespaceIsNotOurs) {
+  EXPECT_EQ(FindCgroupFolder(kUnified, "0::/../other\n"), std::nullopt);
+  EXPECT_EQ(FindCgroupFolder(kUnified, "0::/a/..\n"), std::nullopt);
+}
+
+TEST(FindCgroupFolderTest, EscapedMountPointsAreRead) {
+  EXPECT_EQ(FindCgroupFolder("1 2 0:3 / /a\\040b\\134 rw - cgroup2 c rw\n", "0::/x\n"), "/a b\\/x");
+}
+
+TEST(FindCgroupFolderTest, NonsenseIsNowhere) {
+  for (const char* mounts :
+       {"", "\n\n", "1 2 3", "1 2 0:3 / /x rw - cgroup2", " - cgroup2 a b\n"}) {
+    EXPECT_EQ(FindCgroupFolder(mounts, "0::/\n"), std::nullopt) << mounts;
+  }
+  for (const char* groups : {"", "0", "0:", "1::/x\n", "0:cpu:/x\n", ":::\n"}) {
+    EXPECT_EQ(FindCgroupFolder(kUnified, groups), std::nullopt) << groups;
+  }
+}
+
+TEST(FindMemoryFolderTest, MemoryHierarchyIsFoundByItsOption) {
+  EXPECT_EQ(FindMemoryFolder(kHybrid, "8:memory:/job\n0::/\n"), "/sys/fs/cgroup/memory/job");
+  EXPECT_EQ(FindMemoryFolder(kHybrid, "8:cpu,memory:/job\n"), "/sys/fs/cgroup/memory/job");
+  EXPECT_EQ(FindMemoryFolder(kUnified, "0::/\n"), std::nullopt);
+}
+
+TEST(ParseOomKillsTest, BothFileFormatsAreRead) {
+  EXPECT_EQ(ParseOomKills("low 0\nhigh 0\nmax 3\noom 2\noom_kill 7\noom_group_kill 1\n"), 7U);
+  EXPECT_EQ(ParseOomKills("oom_kill_disable 0\nunder_oom 0\noom_kill 2\n"), 2U);
+  EXPECT_EQ(ParseOomKills("oom_kill_disable 9\n"), 0U);
+  EXPECT_EQ(ParseOomKills("oom_kill x\n"), 0U);
+  EXPECT_EQ(ParseOomKills(""), 0U);
+}
+
+TEST(AgentCgroupFolderTest, NameIsAFixedRule) {
+  EXPECT_EQ(AgentCgroupFolder("/x", 42), AgentCgroupFolder("/x", 42));
+  EXPECT_NE(AgentCgroupFolder("/x", 42), AgentCgroupFolder("/x", 43));
+  EXPECT_TRUE(AgentCgroupFolder("/x", 42).starts_with("/x/hvdray-"));
+}
+
+TEST(OomWatchTest, NothingIsClaimedWithoutAKill) {
+  OomWatch watch("");
+  EXPECT_FALSE(watch.ClaimKill());
+  EXPECT_FALSE(OomWatch("/no/such/folder").ClaimKill());
+}
+
+// Starts a probe that first enters the group with this cgroup.procs.
+pid_t StartIn(const std::string& procs, std::vector<std::string> words) {
+  const std::vector<std::string> command = ProbeCommand(std::move(words));
+  std::vector<char*> argv;
+  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  const pid_t pid = ::fork();
+  if (pid != 0) return pid;
+  const int fd = ::open(procs.c_str(), O_WRONLY);
+  if (::write(fd, "0", 1) != 1) ::_exit(96);
+  ::execv(argv[0], argv.data());
+  ::_exit(95);
+}
+
+class RealCgroupTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto own = OwnCgroupFolder();
+    if (own) folder_ = AgentCgroupFolder(*own, ::getpid());
+    if (folder_.empty() || !Cgroup::Create(folder_ + "/probe").ok()) {
+      GTEST_SKIP() << "no cgroup may be made here";
+    }
+  }
+  void TearDown() override {
+    if (!folder_.empty()) KillAndRemoveCgroup(folder_);
+  }
+  bool Exists(const std::string& path) const { return ::access(path.c_str(), F_OK) == 0; }
+  std::string folder_;
+};
+
+TEST_F(RealCgroupTest, GroupIsRemovedWithItsOwner) {
+  {
+    const Result<Cgroup> group = Cgroup::Create(folder_ + "/one");
+    ASSERT_TRUE(group.ok());
+    EXPECT_TRUE(Exists(folder_ + "/one"));
+    EXPECT_TRUE(group->Members().empty());
+  }
+  EXPECT_FALSE(Exists(folder_ + "/one"));
+}
+
+TEST_F(RealCgroupTest, EverythingBelowIsKilledAndRemoved) {
+  Result<Cgroup> group = Cgroup::Create(folder_ + "/one");
+  ASSERT_TRUE(group.ok());
+  ASSERT_EQ(::mkdir((folder_ + "/one/nested").c_str(), 0755), 0);
+  const pid_t outer = StartIn(folder_ + "/one/cgroup.procs", {"wait"});
+  const pid_t inner = StartIn(folder_ + "/one/nested/cgroup.procs", {"wait"});
+  ASSERT_TRUE(WaitFor([&] { return group->Members().size() == 2; }));
+  EXPECT_FALSE(group->KillAndRemove());  // dying takes a moment
+  EXPECT_TRUE(WaitFor([&] { return group->KillAndRemove(); }));
+  for (const pid_t pid : {outer, inner}) {
+    int status = 0;
+    EXPECT_EQ(::waitpid(pid, &status, 0), pid);
+    EXPECT_EQ(WTERMSIG(status), SIGKILL);
+  }
+  EXPECT_FALSE(Exists(folder_ + "/one"));
+}
+
+TEST_F(RealCgroupTest, GroupLeftBehindByADeadAgentIsTakenOver) {
+  ASSERT_EQ(::mkdir((folder_ + "/old").c_str(), 0755), 0);
+  const Result<Cgroup> group = Cgroup::Create(folder_ + "/old");
+  ASSERT_TRUE(group.ok());
+  EXPECT_TRUE(group->Members().empty());
+}
+
+TEST_F(RealCgroupTest, WorkersOfAKilledForMemoryAreClaimedOnce) {
+  const auto read = [](const char* path) { return ReadFile(path).value(); };
+  const auto memory = FindMemoryFolder(read("/proc/self/mountinfo"), read("/proc/self/cgroup"));
+  const std::string group = memory ? *memory + "/hvdray-test" : "";
+  const std::string limit = group + "/memory.limit_in_bytes";
+  if (!memory || ::mkdir(group.c_str(), 0755) != 0) GTEST_SKIP() << "no v1 memory group here";
+  const UniqueFd file(::open(limit.c_str(), O_WRONLY | O_CLOEXEC));
+  ASSERT_TRUE(WriteAll(file.get(), "134217728").ok());
+  // The watcher must be in the group it watches: a child that starts the eater itself.
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    const int procs = ::open((group + "/cgroup.procs").c_str(), O_WRONLY);
+    if (::write(procs, "0", 1) != 1) ::_exit(2);
+    OomWatch watch("");
+    if (watch.ClaimKill()) ::_exit(3);
+    const pid_t eater = StartIn("/dev/null", {"eat-memory"});
+    int status = 0;
+    ::waitpid(eater, &status, 0);
+    if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL) ::_exit(4);
+    if (!watch.ClaimKill()) ::_exit(5);
+    ::_exit(watch.ClaimKill() ? 6 : 0);
+  }
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_TRUE(WaitFor([&] { return ::rmdir(group.c_str()) == 0; }));
+}
+
+}  // namespace
+}  // namespace hvdray

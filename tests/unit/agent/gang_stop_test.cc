@@ -1,0 +1,198 @@
+// Endings of a gang: by grace, by force, with what its workers leave behind.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "launcher/agent/local_gang.h"
+#include "tests/unit/agent/gang_harness.h"
+
+namespace hvdray {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using wire::ExecStage;
+
+// With a cgroup where one may be made, and by the subreaper alone.
+enum class Net : uint8_t { kCgroup, kSubreaper };
+
+class GangStopTest : public GangHarness, public ::testing::WithParamInterface<Net> {
+ protected:
+  void SetUp() override {
+    GangHarness::SetUp();
+    if (GetParam() == Net::kSubreaper) return;
+    const auto own = OwnCgroupFolder();
+    folder_ = own ? AgentCgroupFolder(*own, ::getpid()) : "";
+    if (folder_.empty() || !Cgroup::Create(folder_ + "/probe").ok()) {
+      GTEST_SKIP() << "no cgroup may be made here; the subreaper cases run";
+    }
+    options_.cgroup_folder = folder_ + "/gen-1";
+  }
+  void TearDown() override {
+    GangHarness::TearDown();
+    if (folder_.empty()) return;
+    EXPECT_TRUE(KillAndRemoveCgroup(folder_));
+  }
+  std::string folder_;
+};
+
+TEST_P(GangStopTest, ObedientWorkersEndBySigtermWithinTheGrace) {
+  StartProbes(4, {"wait"});
+  ASSERT_TRUE(WaitUntilReady(4));
+  gang_->Stop(seconds(60));
+  ASSERT_TRUE(WaitUntilStopped());
+  ASSERT_EQ(exits_.size(), 4U);
+  for (const auto& [rank, exited] : exits_) {
+    EXPECT_EQ(exited.status.signal, SIGTERM);
+    EXPECT_TRUE(exited.was_stopping);
+    EXPECT_FALSE(exited.status.is_oom);
+  }
+  EXPECT_EQ(swept_, 0U);
+}
+
+TEST_P(GangStopTest, StubbornWorkersAndTheirChildrenAreKilledAfterTheGrace) {
+  StartProbes(3, {"stubborn"});
+  ASSERT_TRUE(WaitUntilReady(3));
+  EXPECT_EQ(FindMarked(mark_).size(), 6U);
+  gang_->Stop(milliseconds(30));
+  ASSERT_TRUE(WaitUntilStopped());
+  for (const auto& [rank, exited] : exits_) EXPECT_EQ(exited.status.signal, SIGKILL);
+  EXPECT_TRUE(FindMarked(mark_).empty());
+}
+
+TEST_P(GangStopTest, NoGraceKillsAtOnce) {
+  StartProbes(3, {"stubborn"});
+  ASSERT_TRUE(WaitUntilReady(3));
+  gang_->Stop(Duration::zero());
+  ASSERT_TRUE(WaitUntilStopped());
+  for (const auto& [rank, exited] : exits_) EXPECT_EQ(exited.status.signal, SIGKILL);
+}
+
+TEST_P(GangStopTest, SecondStopTakesTheGraceAway) {
+  StartProbes(2, {"stubborn"});
+  ASSERT_TRUE(WaitUntilReady(2));
+  gang_->Stop(seconds(3600));
+  gang_->Stop(seconds(7200));
+  EXPECT_EQ(gang_->state(), LocalGangState::kStopping);
+  gang_->Stop(Duration::zero());
+  ASSERT_TRUE(WaitUntilStopped());
+}
+
+TEST_P(GangStopTest, ChildThatOutlivesItsLeaderHasTheGraceToSave) {
+  StartProbes(2, {"slow-child"});
+  ASSERT_TRUE(WaitUntilReady(2));
+  gang_->Stop(seconds(60));
+  ASSERT_TRUE(WaitUntilStopped());
+  EXPECT_EQ(Stdout(0), "ready\nchild has saved\n");
+  EXPECT_EQ(Stdout(1), "ready\nchild has saved\n");
+  EXPECT_EQ(swept_, 0U);
+}
+
+TEST_P(GangStopTest, DaemonsOfAllKindsAreSwept) {
+  for (const char* kind : {"daemon", "double-fork"}) {
+    SCOPED_TRACE(kind);
+    StartProbes(2, {kind});
+    ASSERT_TRUE(WaitUntilReady(2));
+    EXPECT_EQ(FindMarked(mark_).size(), 4U);
+    gang_->Stop(seconds(60));
+    ASSERT_TRUE(WaitUntilStopped());
+    EXPECT_EQ(swept_, 2U);
+    EXPECT_TRUE(FindMarked(mark_).empty());
+    output_.clear();
+    ended_.clear();
+    started_.clear();
+    exits_.clear();
+    swept_.reset();
+  }
+}
+
+TEST_P(GangStopTest, StoppedWorkerIsContinuedSoThatItSeesSigterm) {
+  StartProbes(1, {"wait"});
+  ASSERT_TRUE(WaitUntilReady(1));
+  gang_->Signal(0, SIGSTOP);
+  gang_->Stop(seconds(60));
+  ASSERT_TRUE(WaitUntilStopped());
+  EXPECT_EQ(exits_[0].status.signal, SIGTERM);
+}
+
+TEST_P(GangStopTest, WorkerThatLeftItsGroupIsSignalledAllTheSame) {
+  StartProbes(1, {"other-group"});
+  ASSERT_TRUE(WaitUntilReady(1));
+  gang_->Stop(seconds(60));
+  ASSERT_TRUE(WaitUntilStopped());
+  EXPECT_EQ(exits_[0].status.signal, SIGTERM);
+  EXPECT_EQ(swept_, 1U);
+}
+
+TEST_P(GangStopTest, WorkerThatFailedBeforeTheStopIsNotTakenForItsVictim) {
+  Start(MakeStart(2, {"sh", "-c", "[ $HOROVOD_RANK = 1 ] && exit 7; echo ready; sleep 1000"}));
+  ASSERT_TRUE(WaitFor(*loop_, [&] { return started_.size() == 2; }));
+  if (!exits_.contains(1)) {
+    siginfo_t info{};
+    ::waitid(P_PID, started_[1], &info, WEXITED | WNOWAIT);  // dead, and the loop has not looked
+  }
+  gang_->Stop(seconds(60));
+  ASSERT_TRUE(WaitUntilStopped());
+  EXPECT_EQ(exits_[1].status.exit_code, 7);
+  EXPECT_FALSE(exits_[1].was_stopping);
+  EXPECT_TRUE(exits_[0].was_stopping);
+}
+
+TEST_P(GangStopTest, StopInTheMiddleOfTheStartReportsThoseThatNeverBegan) {
+  constexpr int kWorkers = 100;
+  StartProbes(kWorkers, {"wait"});
+  gang_->Stop(seconds(60));
+  ASSERT_TRUE(WaitUntilStopped());
+  ASSERT_EQ(exits_.size(), size_t{kWorkers});
+  EXPECT_EQ(exits_[kWorkers - 1].status.stage, ExecStage::kFork);
+  EXPECT_EQ(exits_[kWorkers - 1].status.error, ECANCELED);
+  EXPECT_TRUE(exits_[kWorkers - 1].was_stopping);
+  EXPECT_EQ(ended_.size(), 2U * kWorkers);
+}
+
+TEST_P(GangStopTest, StopWhileADaemonLingersEndsIt) {
+  options_.linger = seconds(60);
+  StartProbes(1, {"daemon", "and-exit"});
+  ASSERT_TRUE(WaitFor(*loop_, [&] { return exits_.size() == 1; }));
+  ASSERT_TRUE(WaitFor(*loop_, [&] { return gang_->state() == LocalGangState::kLingering; }));
+  gang_->Stop(milliseconds(10));
+  ASSERT_TRUE(WaitUntilStopped());
+  EXPECT_EQ(swept_, 1U);
+}
+
+TEST_P(GangStopTest, LostLauncherDoesNotBlockWritersOnTheirWayOut) {
+  has_room_ = false;
+  is_credit_returned_ = false;
+  StartProbes(2, {"flood", "50000000"});
+  ASSERT_TRUE(WaitFor(*loop_, [&] { return started_.size() == 2; }));
+  gang_->DiscardOutput();
+  ASSERT_TRUE(WaitUntilStopped());  // they finish writing though nobody takes it
+  EXPECT_TRUE(exits_[0].status.is_success());
+  EXPECT_EQ(Stdout(0), "");
+}
+
+TEST_P(GangStopTest, DestroyedGangLeavesNothing) {
+  StartProbes(3, {"daemon"});
+  ASSERT_TRUE(WaitUntilReady(3));
+  gang_.reset();
+  if (GetParam() == Net::kCgroup) {
+    EXPECT_TRUE(WaitFor([&] { return FindMarked(mark_).empty(); }));
+    return;
+  }
+  // Without a cgroup the daemons are the keeper's; here that is us.
+  EXPECT_TRUE(WaitFor([&] {
+    for (const pid_t pid : FindMarked(mark_)) ::kill(pid, SIGKILL);
+    return FindMarked(mark_).empty();
+  }));
+  ReapStrays([](pid_t) { return false; });
+}
+
+INSTANTIATE_TEST_SUITE_P(Nets, GangStopTest, ::testing::Values(Net::kCgroup, Net::kSubreaper),
+                         [](const auto& suite) {
+                           return suite.param == Net::kCgroup ? "Cgroup" : "Subreaper";
+                         });
+
+}  // namespace
+}  // namespace hvdray

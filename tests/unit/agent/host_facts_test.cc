@@ -1,0 +1,83 @@
+#include "launcher/agent/host_facts.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace hvdray {
+namespace {
+
+int Bind(int fd, uint16_t port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  return ::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address);
+}
+
+TEST(HeldPortTest, NobodyElseGetsItAndTorchsStoreDoes) {
+  const Result<HeldPort> held = HeldPort::Hold();
+  ASSERT_TRUE(held.ok());
+  ASSERT_GT(held->port(), 0);
+  const UniqueFd plain(::socket(AF_INET, SOCK_STREAM, 0));
+  EXPECT_EQ(Bind(plain.get(), held->port()), -1);
+  EXPECT_EQ(errno, EADDRINUSE);
+  const UniqueFd store(::socket(AF_INET, SOCK_STREAM, 0));
+  const int on = 1;
+  ::setsockopt(store.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  EXPECT_EQ(Bind(store.get(), held->port()), 0);
+  EXPECT_EQ(::listen(store.get(), 16), 0);
+}
+
+TEST(HeldPortTest, TwoThatAreHeldDiffer) {
+  const Result<HeldPort> one = HeldPort::Hold();
+  const Result<HeldPort> two = HeldPort::Hold();
+  ASSERT_TRUE(one.ok() && two.ok());
+  EXPECT_NE(one->port(), two->port());
+}
+
+TEST(ParseDefaultRoutesTest, OnlyRoutesToEverywhereCount) {
+  constexpr char kText[] =
+      "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n"
+      "eth0\t00000000\t0100A8C0\t0003\t0\t0\t100\t00000000\t0\t0\t0\n"
+      "eth0\t0000A8C0\t00000000\t0001\t0\t0\t100\t00FFFFFF\t0\t0\t0\n"
+      "wg0\t00000000\t00000000\t0001\t0\t0\t0\t00000080\t0\t0\t0\n"
+      "eth1\t00000000\t00000000\t0001\t0\t0\t0\t00000000\t0\t0\t0";
+  EXPECT_EQ(ParseDefaultRoutes(kText), (std::set<std::string>{"eth0", "eth1"}));
+}
+
+TEST(ParseDefaultRoutesTest, NonsenseHasNone) {
+  EXPECT_TRUE(ParseDefaultRoutes("").empty());
+  EXPECT_TRUE(ParseDefaultRoutes("Iface\n\n\neth0 00000000\n\t\t\t\n").empty());
+}
+
+TEST(HostFactsTest, FactsOfThisHostAreThere) {
+  const wire::HostFacts facts = GatherHostFacts();
+  char name[256] = "";
+  ASSERT_EQ(::gethostname(name, sizeof name), 0);
+  EXPECT_EQ(facts.host_name, name);
+  EXPECT_EQ(facts.system, "Linux");
+  EXPECT_FALSE(facts.machine.empty());
+  EXPECT_GE(facts.cpu_count, 1U);
+  EXPECT_EQ(facts.agent_pid, static_cast<uint32_t>(::getpid()));
+  EXPECT_GT(facts.open_file_limit, 0U);
+}
+
+TEST(HostFactsTest, LoopbackIsKnownForWhatItIs) {
+  const auto interfaces = ListInterfaces();
+  const auto lo = std::find_if(interfaces.begin(), interfaces.end(),
+                               [](const auto& facts) { return facts.name == "lo"; });
+  ASSERT_NE(lo, interfaces.end());
+  EXPECT_TRUE(lo->is_loopback);
+  EXPECT_FALSE(lo->is_virtual);
+  EXPECT_FALSE(lo->has_default_route);
+  ASSERT_FALSE(lo->addresses.empty());
+  EXPECT_EQ(lo->addresses[0], (wire::InterfaceAddress{"127.0.0.1", 8}));
+}
+
+}  // namespace
+}  // namespace hvdray

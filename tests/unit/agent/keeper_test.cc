@@ -1,0 +1,206 @@
+// Real agents with real keepers, killed from outside; survivors are counted from outside.
+#include "launcher/agent/keeper.h"
+
+#include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "launcher/agent/cgroup.h"
+#include "launcher/wire/link.h"
+#include "tests/unit/agent/probe.h"
+#include "tests/unit/agent/process_scan.h"
+
+namespace hvdray {
+namespace {
+
+using wire::Message;
+
+class KeeperTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto loop = Loop::Create();
+    ASSERT_TRUE(loop.ok());
+    loop_ = std::move(loop).value();
+    auto sockets = MakeSocketPair();
+    ASSERT_TRUE(sockets.ok());
+    SpawnAgent(sockets->second.get());
+    sockets->second.Reset();
+    UniqueFd copy(::dup(sockets->first.get()));
+    link_ = wire::MakeLink(*loop_, wire::LinkRole::kLauncher,
+                           MakeFdStream(*loop_, std::move(sockets->first), std::move(copy)));
+    link_->Start({.on_message = [this](Message&& m) { OnMessage(std::move(m)); },
+                  .on_closed = [this](const Status& why) { closed_ = why; },
+                  .on_output_room = [] {},
+                  .on_noise = {}});
+    link_->Send({0, wire::Hello{.build = "launcher"}});
+    ASSERT_TRUE(WaitFor(*loop_, [&] { return agent_ != 0; }));
+    wire::Welcome welcome;
+    welcome.job_id = "job";
+    welcome.host = "here";
+    welcome.grace_ms = 50;
+    link_->Send({0, welcome});
+  }
+
+  void TearDown() override {
+    link_.reset();
+    if (keeper_ > 0 && !keeper_status_) ReapKeeper();
+    EXPECT_TRUE(WaitFor([&] { return FindMarked(mark_).empty(); }));
+    const auto own = OwnCgroupFolder();
+    if (own) {
+      // The name is that of the keeper's PID namespace, which is ours.
+      const std::string folder = AgentCgroupFolder(*own, agent_);
+      EXPECT_TRUE(WaitFor([&] { return ::access(folder.c_str(), F_OK) != 0; })) << folder;
+    }
+  }
+
+  void SpawnAgent(int socket) {
+    const std::vector<std::string> command = ProbeCommand({"agent"});
+    std::vector<char*> argv;
+    for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+    argv.push_back(nullptr);
+    char* const envp[] = {mark_.data(), nullptr};
+    posix_spawn_file_actions_t actions;
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawn_file_actions_adddup2(&actions, socket, 0);
+    ::posix_spawn_file_actions_adddup2(&actions, socket, 1);
+    ASSERT_EQ(::posix_spawn(&keeper_, argv[0], &actions, nullptr, argv.data(), envp), 0);
+    ::posix_spawn_file_actions_destroy(&actions);
+  }
+
+  void OnMessage(Message&& message) {
+    if (auto* hello = std::get_if<wire::Hello>(&message.body)) {
+      agent_ = static_cast<pid_t>(hello->facts.agent_pid);
+    } else if (auto* output = std::get_if<wire::Output>(&message.body)) {
+      text_ += output->bytes;
+    } else if (auto* started = std::get_if<wire::WorkerStarted>(&message.body)) {
+      workers_.push_back(static_cast<pid_t>(started->pid));
+    } else if (std::holds_alternative<wire::GenerationStopped>(message.body)) {
+      is_stopped_ = true;
+    }
+  }
+
+  /// `workers` probes of this kind, each with a process besides itself.
+  void StartPairs(int workers, const std::string& kind) {
+    wire::StartGeneration start;
+    start.size = workers;
+    start.local_size = workers;
+    start.host_name = "here";
+    for (int i = 0; i < workers; ++i) start.workers.push_back({i, i, 0, 1});
+    start.command = ProbeCommand({kind});
+    start.environment = {mark_};
+    link_->Send({1, wire::KvReset{}});
+    link_->Send({1, start});
+    ASSERT_TRUE(WaitFor(*loop_, [&] { return text_.size() == 6 * static_cast<size_t>(workers); }));
+    EXPECT_EQ(FindMarked(mark_).size(), 2 + 2 * static_cast<size_t>(workers));
+  }
+
+  bool IsReaped() {
+    int status = 0;
+    if (!keeper_status_ && ::waitpid(keeper_, &status, WNOHANG) == keeper_) keeper_status_ = status;
+    return keeper_status_.has_value();
+  }
+  /// The exit code; 128+n for a signal.
+  int ReapKeeper() {
+    EXPECT_TRUE(WaitFor(*loop_, [&] { return IsReaped(); }));
+    const int status = keeper_status_.value_or(0);
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  }
+  bool NothingIsLeft() {
+    return WaitFor(*loop_, [&] { return FindMarked(mark_).empty(); });
+  }
+
+  std::string mark_ = MakeMark();
+  std::unique_ptr<Loop> loop_;
+  std::unique_ptr<wire::Link> link_;
+  pid_t keeper_ = 0;
+  pid_t agent_ = 0;
+  std::optional<int> keeper_status_;
+  std::vector<pid_t> workers_;
+  std::string text_;
+  std::optional<Status> closed_;
+  bool is_stopped_ = false;
+};
+
+TEST_F(KeeperTest, AgentRunsInASessionOfItsOwnBesideItsKeeper) {
+  EXPECT_NE(agent_, keeper_);
+  EXPECT_NE(::getsid(agent_), ::getsid(0));
+  EXPECT_EQ(FindMarked(mark_).size(), 2U);
+}
+
+TEST_F(KeeperTest, ByeEndsAgentAndKeeperWithSuccess) {
+  link_->Close({}, std::chrono::seconds(5), [] {});
+  EXPECT_EQ(ReapKeeper(), 0);
+}
+
+TEST_F(KeeperTest, KilledLauncherLeavesNothing) {
+  StartPairs(3, "daemon");
+  link_.reset();
+  EXPECT_EQ(ReapKeeper(), 125);
+  EXPECT_TRUE(NothingIsLeft());
+}
+
+TEST_F(KeeperTest, KilledAgentLeavesNothing) {
+  StartPairs(3, "daemon");
+  ASSERT_EQ(::kill(agent_, SIGKILL), 0);
+  EXPECT_EQ(ReapKeeper(), 128 + SIGKILL);
+  EXPECT_TRUE(NothingIsLeft());
+  EXPECT_TRUE(WaitFor(*loop_, [&] { return closed_.has_value(); }));
+}
+
+TEST_F(KeeperTest, KilledAgentLeavesNoStubbornGroup) {
+  StartPairs(3, "stubborn");
+  ASSERT_EQ(::kill(agent_, SIGKILL), 0);
+  EXPECT_EQ(ReapKeeper(), 128 + SIGKILL);
+  EXPECT_TRUE(NothingIsLeft());
+}
+
+TEST_F(KeeperTest, KilledKeeperMakesTheAgentStopEverything) {
+  StartPairs(3, "double-fork");
+  ASSERT_EQ(::kill(keeper_, SIGKILL), 0);
+  EXPECT_EQ(ReapKeeper(), 128 + SIGKILL);
+  EXPECT_TRUE(NothingIsLeft());
+  ASSERT_TRUE(WaitFor(*loop_, [&] { return closed_.has_value(); }));
+  EXPECT_EQ(closed_->code(), ErrorCode::kAgentLost);
+  EXPECT_NE(closed_->message().find("keeper"), std::string::npos);
+}
+
+TEST_F(KeeperTest, SignalToTheKeeperStopsTheGangWithGrace) {
+  StartPairs(2, "stubborn");
+  ASSERT_EQ(::kill(keeper_, SIGTERM), 0);
+  EXPECT_EQ(ReapKeeper(), 128 + SIGTERM);
+  EXPECT_TRUE(NothingIsLeft());
+}
+
+TEST_F(KeeperTest, SignalToTheAgentIsPassedOnAsItsEnd) {
+  StartPairs(2, "daemon");
+  ASSERT_EQ(::kill(agent_, SIGHUP), 0);
+  EXPECT_EQ(ReapKeeper(), 128 + SIGHUP);
+  EXPECT_TRUE(NothingIsLeft());
+}
+
+TEST_F(KeeperTest, KilledWorkerIsReportedAndItsDaemonSwept) {
+  StartPairs(1, "daemon");
+  ASSERT_EQ(::kill(workers_.at(0), SIGKILL), 0);
+  EXPECT_TRUE(WaitFor(*loop_, [&] { return is_stopped_; }));
+  EXPECT_EQ(FindMarked(mark_).size(), 2U);  // keeper and agent
+}
+
+TEST_F(KeeperTest, RandomKillsInTheMiddleOfTheStartLeaveNothing) {
+  wire::StartGeneration start;
+  start.size = start.local_size = 40;
+  for (int i = 0; i < 40; ++i) start.workers.push_back({i, i, 0, 1});
+  start.command = ProbeCommand({"daemon"});
+  start.environment = {mark_};
+  link_->Send({1, start});
+  ASSERT_TRUE(WaitFor(*loop_, [&] { return workers_.size() > 5; }));
+  ASSERT_EQ(::kill(agent_, SIGKILL), 0);
+  EXPECT_EQ(ReapKeeper(), 128 + SIGKILL);
+  EXPECT_TRUE(NothingIsLeft());
+}
+
+}  // namespace
+}  // namespace hvdray

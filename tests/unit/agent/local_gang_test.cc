@@ -1,0 +1,218 @@
+#include "launcher/agent/local_gang.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "tests/unit/agent/gang_harness.h"
+
+namespace hvdray {
+namespace {
+
+using wire::ExecStage;
+using wire::StreamId;
+
+class LocalGangTest : public GangHarness {};
+
+TEST_F(LocalGangTest, GangThatEndsByItselfReportsEveryWorkerAndStops) {
+  StartProbes(5, {"exit", "3"});
+  ASSERT_TRUE(WaitUntilStopped());
+  EXPECT_EQ(swept_, 0U);
+  ASSERT_EQ(exits_.size(), 5U);
+  EXPECT_EQ(started_.size(), 5U);
+  for (const auto& [rank, exited] : exits_) {
+    EXPECT_EQ(exited.status.exit_code, 3);
+    EXPECT_FALSE(exited.was_stopping);
+  }
+  EXPECT_EQ(ended_.size(), 10U);
+  EXPECT_TRUE(open_relays_.empty());
+}
+
+TEST_F(LocalGangTest, GangWithoutWorkersStopsAtOnce) {
+  StartProbes(0, {"exit", "0"});
+  ASSERT_TRUE(WaitUntilStopped());
+}
+
+TEST_F(LocalGangTest, CommandThatIsNowhereStartsNoProcess) {
+  Start(MakeStart(3, {"no-such-command"}));
+  ASSERT_TRUE(WaitUntilStopped());
+  ASSERT_EQ(exits_.size(), 3U);
+  EXPECT_EQ(exits_[2].status.stage, ExecStage::kExec);
+  EXPECT_EQ(exits_[2].status.error, ENOENT);
+  EXPECT_TRUE(started_.empty());
+  EXPECT_EQ(ended_.size(), 6U);
+}
+
+TEST_F(LocalGangTest, CommandIsSearchedInThePathOfTheWorker) {
+  auto start = MakeStart(1, {"sh", "-c", "exit 0"});
+  start.environment = {"PATH=/nowhere", mark_};
+  Start(std::move(start));
+  ASSERT_TRUE(WaitUntilStopped());
+  EXPECT_EQ(exits_[0].status.error, ENOENT);
+}
+
+TEST_F(LocalGangTest, WorkerWhoseRelayCannotOpenIsNotStartedAndTheOthersAre) {
+  refused_relay_ = 1;
+  StartProbes(3, {"exit", "0"});
+  ASSERT_TRUE(WaitUntilStopped());
+  EXPECT_EQ(exits_[1].status.stage, ExecStage::kDescriptors);
+  EXPECT_EQ(exits_[1].status.error, EMFILE);
+  EXPECT_TRUE(exits_[0].status.is_success());
+  EXPECT_TRUE(exits_[2].status.is_success());
+}
+
+TEST_F(LocalGangTest, EachWorkerGetsItsOwnPlaceAndPort) {
+  StartProbes(2, {"environment"});
+  ASSERT_TRUE(WaitUntilStopped());
+  for (int rank = 0; rank < 2; ++rank) {
+    const std::string n = std::to_string(rank);
+    EXPECT_NE(Stdout(rank).find("\nHOROVOD_RANK=" + n + "\n"), std::string::npos);
+    EXPECT_NE(Stdout(rank).find("HOROVOD_GLOO_RENDEZVOUS_PORT=2000" + n + "\n"), std::string::npos);
+  }
+}
+
+TEST_F(LocalGangTest, BytesPassUnharmed) {
+  StartProbes(1, {"invalid-bytes"});
+  ASSERT_TRUE(WaitUntilStopped());
+  EXPECT_EQ(Stdout(0), std::string("\xff\xfe\0\x80tail", 8));
+  EXPECT_EQ(Stderr(0), "");
+}
+
+TEST_F(LocalGangTest, TenMegabytesArriveWholeThoughCreditIsSmall) {
+  constexpr size_t kBytes = 10 << 20;
+  is_credit_returned_ = false;
+  StartProbes(1, {"flood-both", std::to_string(kBytes / 2)});
+  uint64_t granted = wire::kOutputWindowBytes;
+  const auto received = [&] { return Stdout(0).size() + Stderr(0).size(); };
+  while (granted < kBytes) {
+    ASSERT_TRUE(WaitFor(*loop_, [&] { return received() == granted; })) << granted;
+    // Not a byte more than was granted, however long one waits for it.
+    bool is_over = false;
+    const Watch pause = loop_->After(std::chrono::milliseconds(5), [&] { is_over = true; });
+    ASSERT_TRUE(WaitFor(*loop_, [&] { return is_over; }));
+    ASSERT_EQ(received(), granted);
+    constexpr uint32_t kGrant = 3'000'017;
+    granted += kGrant;
+    gang_->AddOutputCredit(0, kGrant);
+  }
+  ASSERT_TRUE(WaitUntilStopped());
+  EXPECT_EQ(Stdout(0).size(), kBytes / 2);
+  EXPECT_EQ(Stderr(0), Stdout(0));
+  EXPECT_TRUE(exits_[0].status.is_success());
+}
+
+TEST_F(LocalGangTest, FullLinkHoldsTheWriterAndRoomLetsItGoOn) {
+  has_room_ = false;
+  StartProbes(2, {"flood", "3000000"});
+  ASSERT_TRUE(WaitFor(*loop_, [&] { return started_.size() == 2; }));
+  bool is_over = false;
+  const Watch pause = loop_->After(std::chrono::milliseconds(20), [&] { is_over = true; });
+  ASSERT_TRUE(WaitFor(*loop_, [&] { return is_over; }));
+  EXPECT_EQ(Stdout(0).size() + Stdout(1).size(), 0U);
+  EXPECT_TRUE(exits_.empty());
+  has_room_ = true;
+  gang_->OnOutputRoom();
+  ASSERT_TRUE(WaitUntilStopped());
+  EXPECT_EQ(Stdout(0).size(), 3'000'000U);
+  EXPECT_EQ(Stdout(1), Stdout(0));
+}
+
+TEST_F(LocalGangTest, SlowReaderLosesNothingOfAGangThatHasEnded) {
+  options_.linger = std::chrono::milliseconds(1);
+  is_credit_returned_ = false;
+  StartProbes(1, {"flood", "1100000"});  // a little beyond the window, so the pipe holds the rest
+  ASSERT_TRUE(WaitFor(*loop_, [&] { return exits_.size() == 1; }));
+  bool is_over = false;
+  const Watch pause = loop_->After(std::chrono::milliseconds(30), [&] { is_over = true; });
+  ASSERT_TRUE(WaitFor(*loop_, [&] { return is_over; }));
+  EXPECT_FALSE(swept_.has_value());
+  gang_->AddOutputCredit(0, 1 << 20);
+  ASSERT_TRUE(WaitUntilStopped());
+  EXPECT_EQ(Stdout(0).size(), 1'100'000U);
+}
+
+TEST_F(LocalGangTest, WorkerThatClosesItsOutputIsNotTakenForEnded) {
+  StartProbes(1, {"close-output"});
+  ASSERT_TRUE(WaitFor(*loop_, [&] { return ended_.size() == 2; }));
+  EXPECT_TRUE(exits_.empty());
+  gang_->Stop(std::chrono::seconds(10));
+  ASSERT_TRUE(WaitUntilStopped());
+  EXPECT_EQ(exits_[0].status.signal, SIGTERM);
+}
+
+TEST_F(LocalGangTest, StdinReachesItsRankWholeAndOthersReadNothing) {
+  auto start = MakeStart(2, ProbeCommand({"cat"}));
+  start.stdin_rank = 1;
+  Start(std::move(start));
+  std::string sent;
+  for (int i = 0; sent.size() < 3'000'000; ++i) sent += std::to_string(i) + "\n";
+  size_t offset = 0;
+  uint64_t credit = kStdinWindowBytes;
+  while (offset < sent.size()) {
+    const size_t size = std::min<size_t>({65536, sent.size() - offset, credit});
+    ASSERT_TRUE(gang_->WriteStdin(1, sent.substr(offset, size), false).ok());
+    offset += size;
+    credit -= size;
+    ASSERT_TRUE(WaitFor(*loop_, [&] { return credit + stdin_credit_ > 0; }));
+    credit += std::exchange(stdin_credit_, 0);
+  }
+  ASSERT_TRUE(gang_->WriteStdin(1, "", true).ok());
+  ASSERT_TRUE(WaitUntilStopped());
+  EXPECT_EQ(Stdout(1), sent);
+  EXPECT_EQ(Stdout(0), "");
+  EXPECT_TRUE(exits_[0].status.is_success());
+  EXPECT_TRUE(exits_[1].status.is_success());
+}
+
+TEST_F(LocalGangTest, StdinOfAWorkerThatDoesNotWantItIsSwallowedAndConsumed) {
+  auto start = MakeStart(1, ProbeCommand({"close-stdin"}));
+  start.stdin_rank = 0;
+  Start(std::move(start));
+  ASSERT_TRUE(WaitUntilReady(1));
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(gang_->WriteStdin(0, std::string(65536, 'x'), false).ok());
+  }
+  EXPECT_EQ(stdin_credit_, 100U * 65536);
+  ASSERT_TRUE(gang_->WriteStdin(7, "for nobody", false).ok());
+  EXPECT_EQ(stdin_credit_, 100U * 65536 + 10);
+  gang_->Stop(Duration::zero());
+  ASSERT_TRUE(WaitUntilStopped());
+}
+
+TEST_F(LocalGangTest, DaemonThatHoldsTheOutputIsSweptAfterTheWorkersEnd) {
+  options_.linger = std::chrono::milliseconds(20);
+  StartProbes(2, {"daemon", "and-exit"});
+  ASSERT_TRUE(WaitUntilStopped());
+  EXPECT_EQ(swept_, 2U);
+  EXPECT_EQ(ended_.size(), 4U);
+  EXPECT_TRUE(exits_[0].status.is_success());
+  EXPECT_TRUE(FindMarked(mark_).empty());
+}
+
+TEST_F(LocalGangTest, HelperThatStillWritesIsHeardOutBeforeTheSweep) {
+  Start(MakeStart(1, {"bash", "-c", "exec > >(sleep 0.05; cat); echo late"}));
+  ASSERT_TRUE(WaitUntilStopped());
+  EXPECT_EQ(Stdout(0), "late\n");
+  EXPECT_EQ(swept_, 0U);
+}
+
+TEST_F(LocalGangTest, SignalGoesToOneRankOrToAllAndNonsenseNowhere) {
+  StartProbes(3, {"wait"});
+  ASSERT_TRUE(WaitUntilReady(3));
+  gang_->Signal(1, 0);
+  gang_->Signal(1, -9);
+  gang_->Signal(1, 1000);
+  gang_->Signal(42, SIGKILL);
+  gang_->Signal(1, SIGUSR1);
+  ASSERT_TRUE(WaitFor(*loop_, [&] { return exits_.size() == 1; }));
+  EXPECT_EQ(exits_[1].status.signal, SIGUSR1);
+  EXPECT_FALSE(exits_[1].was_stopping);
+  gang_->Signal(-1, SIGUSR2);
+  ASSERT_TRUE(WaitUntilStopped());
+  EXPECT_EQ(exits_[0].status.signal, SIGUSR2);
+}
+
+}  // namespace
+}  // namespace hvdray

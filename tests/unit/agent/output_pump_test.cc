@@ -1,0 +1,182 @@
+#include "launcher/agent/output_pump.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <vector>
+
+#include "base/fd.h"
+#include "tests/fakes/loop_runner.h"
+
+namespace hvdray {
+namespace {
+
+class OutputPumpTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto loop = Loop::Create();
+    ASSERT_TRUE(loop.ok());
+    loop_ = std::move(loop).value();
+    pump_ = std::make_unique<OutputPump>(
+        *loop_, OutputPump::Handlers{[this](wire::Output output) { sent_.push_back(output); },
+                                     [this] { return has_room_; }, [this] { ++progress_; }});
+    for (UniqueFd* writer : {&stdout_, &stderr_}) {
+      auto pipe = MakePipe();
+      ASSERT_TRUE(pipe.ok());
+      ASSERT_TRUE(SetNonBlocking(pipe->read_end.get()).ok());
+      ASSERT_TRUE(SetNonBlocking(pipe->write_end.get()).ok());
+      *writer = std::move(pipe->write_end);
+      (writer == &stdout_ ? out_ : err_) = std::move(pipe->read_end);
+    }
+  }
+  void Add() { pump_->Add(3, std::move(out_), std::move(err_)); }
+  size_t SentBytes() const {
+    size_t bytes = 0;
+    for (const wire::Output& output : sent_) bytes += output.bytes.size();
+    return bytes;
+  }
+  // Writes as long as somebody takes it.
+  size_t Fill(UniqueFd& writer, size_t bytes) {
+    const std::string block(4096, 'x');
+    size_t written = 0;
+    for (int stuck = 0; written < bytes && stuck < 3;) {
+      const ssize_t n =
+          ::write(writer.get(), block.data(), std::min(block.size(), bytes - written));
+      stuck = n > 0 ? 0 : stuck + 1;
+      if (n > 0) written += static_cast<size_t>(n);
+      if (n <= 0) Settle(*loop_);
+    }
+    Settle(*loop_);
+    return written;
+  }
+
+  std::unique_ptr<Loop> loop_;
+  std::unique_ptr<OutputPump> pump_;
+  UniqueFd out_, err_, stdout_, stderr_;
+  std::vector<wire::Output> sent_;
+  bool has_room_ = true;
+  int progress_ = 0;
+};
+
+TEST_F(OutputPumpTest, EndOfEachStreamIsToldOnceAndLast) {
+  Add();
+  ASSERT_TRUE(WriteAll(stdout_.get(), "out").ok());
+  ASSERT_TRUE(WriteAll(stderr_.get(), "err").ok());
+  stdout_.Reset();
+  Settle(*loop_);
+  EXPECT_FALSE(pump_->HasEnded());
+  stderr_.Reset();
+  Settle(*loop_);
+  EXPECT_TRUE(pump_->HasEnded());
+  EXPECT_EQ(progress_, 2);
+  ASSERT_EQ(sent_.size(), 4U);
+  EXPECT_EQ(sent_.back(), (wire::Output{3, wire::StreamId::kStderr, true, ""}));
+}
+
+TEST_F(OutputPumpTest, BothStreamsShareOneWindow) {
+  Add();
+  const size_t first = Fill(stdout_, wire::kOutputWindowBytes - 5000);
+  EXPECT_EQ(first, wire::kOutputWindowBytes - 5000);
+  Fill(stderr_, 20000);
+  EXPECT_EQ(SentBytes(), size_t{wire::kOutputWindowBytes});
+  EXPECT_TRUE(pump_->IsHeldBack());
+  pump_->AddCredit(3, 1);
+  Settle(*loop_);
+  EXPECT_EQ(SentBytes(), size_t{wire::kOutputWindowBytes} + 1);
+}
+
+TEST_F(OutputPumpTest, WriterBlocksWhenCreditIsUsedUp) {
+  Add();
+  const size_t taken = Fill(stdout_, size_t{8} << 20);
+  EXPECT_EQ(SentBytes(), size_t{wire::kOutputWindowBytes});
+  EXPECT_LE(taken, size_t{wire::kOutputWindowBytes} + (1 << 20));
+}
+
+TEST_F(OutputPumpTest, EndOfFileWaitsForCreditAndIsNotSpunOn) {
+  Add();
+  Fill(stdout_, wire::kOutputWindowBytes);
+  stdout_.Reset();
+  Settle(*loop_);
+  EXPECT_EQ(progress_, 0);
+  pump_->AddCredit(3, 100);
+  Settle(*loop_);
+  EXPECT_EQ(progress_, 1);
+}
+
+TEST_F(OutputPumpTest, NothingIsReadWithoutRoomOnTheLink) {
+  has_room_ = false;
+  Add();
+  Fill(stdout_, 100);
+  EXPECT_TRUE(sent_.empty());
+  EXPECT_TRUE(pump_->IsHeldBack());
+  has_room_ = true;
+  pump_->OnRoom();
+  Settle(*loop_);
+  EXPECT_EQ(SentBytes(), 100U);
+  EXPECT_FALSE(pump_->IsHeldBack());
+}
+
+TEST_F(OutputPumpTest, FramesAreNeverLargerThanTheLimit) {
+  Add();
+  Fill(stdout_, 900'000);
+  for (const wire::Output& output : sent_) EXPECT_LE(output.bytes.size(), kOutputFrameBytes);
+  EXPECT_EQ(SentBytes(), 900'000U);
+}
+
+TEST_F(OutputPumpTest, CreditForAnUnknownRankIsIgnoredAndTooMuchIsCutOff) {
+  Add();
+  pump_->AddCredit(99, 1000);
+  for (int i = 0; i < 1000; ++i) pump_->AddCredit(3, UINT32_MAX);
+  Fill(stdout_, 2'000'000);
+  EXPECT_EQ(SentBytes(), 2'000'000U);
+}
+
+TEST_F(OutputPumpTest, DiscardReadsOnWithoutCreditRoomOrFrames) {
+  has_room_ = false;
+  Add();
+  pump_->Discard();
+  EXPECT_EQ(Fill(stdout_, 5'000'000), 5'000'000U);
+  EXPECT_TRUE(sent_.empty());
+  EXPECT_FALSE(pump_->IsHeldBack());
+  stdout_.Reset();
+  stderr_.Reset();
+  Settle(*loop_);
+  EXPECT_TRUE(pump_->HasEnded());
+}
+
+TEST_F(OutputPumpTest, ForcedEndTakesWhatIsThereAndDoesNotWaitForEndOfFile) {
+  Add();
+  ASSERT_TRUE(WriteAll(stdout_.get(), "last words").ok());
+  pump_->ForceEnd();
+  Settle(*loop_);
+  EXPECT_TRUE(pump_->HasEnded());  // though both write ends are still open
+  EXPECT_EQ(SentBytes(), 10U);
+}
+
+TEST_F(OutputPumpTest, ForcedEndStillObeysCredit) {
+  Add();
+  Fill(stdout_, wire::kOutputWindowBytes + 3000);
+  pump_->ForceEnd();
+  Settle(*loop_);
+  EXPECT_FALSE(pump_->HasEnded());
+  pump_->AddCredit(3, 10'000);
+  Settle(*loop_);
+  EXPECT_TRUE(pump_->HasEnded());
+  EXPECT_EQ(SentBytes(), size_t{wire::kOutputWindowBytes} + 3000);
+}
+
+TEST_F(OutputPumpTest, WriterOutOfReachCannotKeepAForcedStreamOpen) {
+  Add();
+  pump_->AddCredit(3, 60 << 20);
+  pump_->ForceEnd();
+  bool is_gone = false;
+  const std::string block(65536, 'x');
+  for (int i = 0; i < 100'000 && !is_gone; ++i) {
+    is_gone = ::write(stdout_.get(), block.data(), block.size()) < 0 && errno == EPIPE;
+    Settle(*loop_);
+  }
+  EXPECT_TRUE(is_gone);
+}
+
+}  // namespace
+}  // namespace hvdray

@@ -1,0 +1,85 @@
+#include "launcher/agent/stdin_pump.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "tests/fakes/loop_runner.h"
+
+namespace hvdray {
+namespace {
+
+class StdinPumpTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto loop = Loop::Create();
+    ASSERT_TRUE(loop.ok());
+    loop_ = std::move(loop).value();
+    auto pipe = MakePipe();
+    ASSERT_TRUE(pipe.ok());
+    ASSERT_TRUE(SetNonBlocking(pipe->read_end.get()).ok());
+    ASSERT_TRUE(SetNonBlocking(pipe->write_end.get()).ok());
+    reader_ = std::move(pipe->read_end);
+    pump_ = std::make_unique<StdinPump>(*loop_, std::move(pipe->write_end),
+                                        [this](uint32_t n) { consumed_ += n; });
+  }
+  std::string Read() {
+    std::string buffer(1 << 20, '\0');
+    const ssize_t n = ::read(reader_.get(), buffer.data(), buffer.size());
+    is_end_ = n == 0;
+    buffer.resize(n > 0 ? static_cast<size_t>(n) : 0);
+    return buffer;
+  }
+  std::unique_ptr<Loop> loop_;
+  UniqueFd reader_;
+  std::unique_ptr<StdinPump> pump_;
+  uint64_t consumed_ = 0;
+  bool is_end_ = false;
+};
+
+TEST_F(StdinPumpTest, BytesPassInOrderAndEndFollowsThem) {
+  ASSERT_TRUE(pump_->Write("one ", false).ok());
+  ASSERT_TRUE(pump_->Write("two", true).ok());
+  EXPECT_EQ(Read(), "one two");
+  Read();
+  EXPECT_TRUE(is_end_);
+  EXPECT_EQ(consumed_, 7U);
+}
+
+TEST_F(StdinPumpTest, OnlyWhatHasLeftIsConsumed) {
+  const std::string sent(kStdinWindowBytes, 'x');
+  ASSERT_TRUE(pump_->Write(sent, false).ok());
+  EXPECT_LT(consumed_, sent.size());
+  EXPECT_GT(consumed_, 0U);
+  size_t received = 0;
+  EXPECT_TRUE(RunUntil(*loop_, [&] { return (received += Read().size()) == sent.size(); }));
+  EXPECT_EQ(consumed_, sent.size());
+}
+
+TEST_F(StdinPumpTest, MoreThanTheWindowIsAProtocolError) {
+  ASSERT_TRUE(pump_->Write(std::string(kStdinWindowBytes, 'x'), false).ok());
+  const Status status = pump_->Write(std::string(kStdinWindowBytes, 'x'), false);
+  EXPECT_EQ(status.code(), ErrorCode::kProtocolError);
+}
+
+TEST_F(StdinPumpTest, ReaderThatGoesAwayConsumesEverything) {
+  ASSERT_TRUE(pump_->Write(std::string(kStdinWindowBytes, 'x'), false).ok());
+  reader_.Reset();
+  EXPECT_TRUE(RunUntil(*loop_, [&] { return consumed_ == kStdinWindowBytes; }));
+  ASSERT_TRUE(pump_->Write("more", true).ok());
+  EXPECT_EQ(consumed_, kStdinWindowBytes + 4);
+}
+
+TEST_F(StdinPumpTest, CloseDropsWhatWaits) {
+  ASSERT_TRUE(pump_->Write(std::string(kStdinWindowBytes, 'x'), false).ok());
+  pump_->Close();
+  EXPECT_EQ(consumed_, kStdinWindowBytes);
+}
+
+TEST_F(StdinPumpTest, EndWithoutBytesClosesThePipe) {
+  ASSERT_TRUE(pump_->Write("", true).ok());
+  Read();
+  EXPECT_TRUE(is_end_);
+}
+
+}  // namespace
+}  // namespace hvdray

@@ -1,0 +1,287 @@
+#include "launcher/agent/worker_set.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <map>
+
+#include "tests/fakes/temp_folder.h"
+#include "tests/unit/agent/probe.h"
+#include "tests/unit/agent/process_scan.h"
+
+namespace hvdray {
+namespace {
+
+using wire::ExecStage;
+using wire::ExitStatus;
+
+class WorkerSetTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto loop = Loop::Create();
+    ASSERT_TRUE(loop.ok());
+    loop_ = std::move(loop).value();
+    workers_ = std::make_unique<WorkerSet>(
+        *loop_, WorkerSet::Handlers{[this](int rank, pid_t pid) {
+                                      EXPECT_FALSE(exits_.contains(rank));
+                                      EXPECT_TRUE(started_.emplace(rank, pid).second);
+                                    },
+                                    [this](int rank, const ExitStatus& status) {
+                                      EXPECT_TRUE(exits_.emplace(rank, status).second);
+                                    }});
+  }
+
+  ExecFailure Start(int rank, const std::vector<std::string>& command,
+                    const std::string& folder = "") {
+    const ExecPlan plan = PlanExec(command, "/usr/bin:/bin", folder);
+    SpawnRequest request;
+    request.plan = &plan;
+    request.shared_environment = environment_;
+    ExecFailure failure;
+    if (plan.paths.empty()) return {ExecStage::kExec, plan.error};
+    auto pipes = workers_->Start(rank, request, failure);
+    if (pipes) pipes_[rank] = std::move(*pipes);
+    return failure;
+  }
+
+  ExitStatus Run(const std::vector<std::string>& command, const std::string& folder = "") {
+    const int rank = next_rank_++;
+    const ExecFailure failure = Start(rank, command, folder);
+    if (failure.stage != ExecStage::kNone) {
+      ExitStatus status;
+      status.stage = failure.stage;
+      status.error = failure.error;
+      return status;
+    }
+    EXPECT_TRUE(WaitFor(*loop_, [&] { return exits_.contains(rank); }));
+    return exits_[rank];
+  }
+
+  std::string ReadAll(int rank) {
+    std::string text;
+    char buffer[4096];
+    for (;;) {
+      const ssize_t n = ::read(pipes_[rank].stdout_pipe.get(), buffer, sizeof buffer);
+      if (n <= 0) return text;
+      text.append(buffer, static_cast<size_t>(n));
+    }
+  }
+
+  void WaitUntilReady(int rank) {
+    std::string text;
+    EXPECT_TRUE(WaitFor(*loop_, [&] { return (text += ReadAll(rank)) == "ready\n"; }));
+  }
+
+  std::string mark_ = MakeMark();
+  std::vector<std::string> environment_ = {"PATH=/usr/bin:/bin", mark_};
+  std::unique_ptr<Loop> loop_;
+  std::map<int, pid_t> started_;
+  std::map<int, ExitStatus> exits_;
+  std::map<int, WorkerPipes> pipes_;
+  std::unique_ptr<WorkerSet> workers_;
+  int next_rank_ = 0;
+};
+
+TEST_F(WorkerSetTest, ExitCodeIsTheWorkersOwn) {
+  for (const int code : {0, 1, 7, 125, 126, 127, 255}) {
+    const ExitStatus status = Run(ProbeCommand({"exit", std::to_string(code)}));
+    EXPECT_EQ(status.exit_code, code);
+    EXPECT_EQ(status.signal, 0);
+    EXPECT_EQ(status.stage, ExecStage::kNone);
+  }
+  EXPECT_EQ(started_.size(), 7U);
+}
+
+TEST_F(WorkerSetTest, DeathBySignalTellsTheSignal) {
+  for (const int signo : {SIGTERM, SIGINT, SIGHUP, SIGKILL, SIGPIPE, SIGUSR1}) {
+    const ExitStatus status = Run(ProbeCommand({"raise", std::to_string(signo)}));
+    EXPECT_EQ(status.signal, signo);
+    EXPECT_EQ(status.exit_code, 0);
+    EXPECT_FALSE(status.has_core);
+  }
+}
+
+TEST(DecodeExitTest, CoreIsToldFromAPlainDeath) {
+  EXPECT_EQ(DecodeExit(CLD_DUMPED, SIGSEGV), (ExitStatus{.signal = SIGSEGV, .has_core = true}));
+  EXPECT_EQ(DecodeExit(CLD_KILLED, SIGSEGV), (ExitStatus{.signal = SIGSEGV}));
+  EXPECT_EQ(DecodeExit(CLD_EXITED, 3), (ExitStatus{.exit_code = 3}));
+}
+
+TEST_F(WorkerSetTest, WorkerStartsWithThreeDescriptorsAndDefaultSignals) {
+  const UniqueFd inheritable(::open("/dev/null", O_RDONLY));  // deliberately without O_CLOEXEC
+  EXPECT_EQ(Run(ProbeCommand({"hygiene"})).exit_code, 0);
+}
+
+TEST_F(WorkerSetTest, WorkerStartsCleanWhileTheAgentBlocksAndIgnoresSignals) {
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, &before);
+  EXPECT_EQ(Run(ProbeCommand({"hygiene"})).exit_code, 0);
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+}
+
+TEST_F(WorkerSetTest, BadProgramsFailWithTheReasonOfExecve) {
+  const TempFolder folder;
+  const auto make = [&](const std::string& name, ByteView text, mode_t mode) {
+    EXPECT_TRUE(WriteFileAtomically(folder / name, text).ok());
+    EXPECT_EQ(::chmod((folder / name).c_str(), mode), 0);
+    return folder / name;
+  };
+  struct Case {
+    std::string program;
+    int error;
+  };
+  const std::vector<Case> cases = {
+      {make("plain", "#!/bin/sh\n", 0644), EACCES},
+      {folder.path(), EACCES},
+      {make("interpreter", "#!/no/such/interpreter\n", 0755), ELIBACC},
+      {make("folder_as_interpreter", "#!/tmp\n", 0755), EACCES},
+      {folder / "missing", ENOENT},
+      {folder / "plain/below", ENOTDIR},
+      {"no-such-command", ENOENT},
+  };
+  for (const Case& c : cases) {
+    const ExitStatus status = Run({c.program});
+    EXPECT_EQ(status.stage, ExecStage::kExec) << c.program;
+    EXPECT_EQ(status.error, c.error) << c.program;
+  }
+  EXPECT_TRUE(started_.empty());
+}
+
+TEST_F(WorkerSetTest, ScriptWithoutInterpreterIsRunByTheShell) {
+  const TempFolder folder;
+  ASSERT_TRUE(WriteFileAtomically(folder / "script", "exit $1\n").ok());
+  ASSERT_EQ(::chmod((folder / "script").c_str(), 0755), 0);
+  EXPECT_EQ(Run({folder / "script", "9"}).exit_code, 9);
+}
+
+TEST_F(WorkerSetTest, UnreachableWorkingFolderIsNamedByItsStage) {
+  const ExitStatus status = Run({"true"}, "/no/such/folder");
+  EXPECT_EQ(status.stage, ExecStage::kFolder);
+  EXPECT_EQ(status.error, ENOENT);
+}
+
+TEST_F(WorkerSetTest, RelativeProgramIsFoundFromTheWorkingFolder) {
+  const TempFolder folder;
+  ASSERT_TRUE(WriteFileAtomically(folder / "tool", "#!/bin/sh\nexit 4\n").ok());
+  ASSERT_EQ(::chmod((folder / "tool").c_str(), 0755), 0);
+  EXPECT_EQ(Run({"./tool"}, folder.path()).exit_code, 4);
+}
+
+TEST_F(WorkerSetTest, ArgumentsTooLongAreARefusalOfExecve) {
+  const ExitStatus status = Run({"true", std::string(size_t{200} << 10, 'x')});
+  EXPECT_EQ(status.stage, ExecStage::kExec);
+  EXPECT_EQ(status.error, E2BIG);
+}
+
+TEST_F(WorkerSetTest, WorkerSeesExactlyTheEnvironmentItWasGiven) {
+  environment_ = {"A=1", "B=two words", "C="};
+  ASSERT_EQ(Run(ProbeCommand({"environment"})).exit_code, 0);
+  std::string text = ReadAll(0);
+  EXPECT_EQ(text, "A=1\nB=two words\nC=\n");
+}
+
+TEST_F(WorkerSetTest, SignalReachesTheWholeGroup) {
+  ASSERT_EQ(Start(0, ProbeCommand({"stubborn"})).stage, ExecStage::kNone);
+  WaitUntilReady(0);
+  EXPECT_EQ(FindMarked(mark_).size(), 2U);
+  workers_->SignalGroup(0, SIGKILL);
+  EXPECT_TRUE(WaitFor(*loop_, [&] { return exits_.contains(0); }));
+  EXPECT_EQ(exits_[0].signal, SIGKILL);
+  EXPECT_TRUE(WaitFor([&] { return FindMarked(mark_).empty(); }));
+}
+
+TEST_F(WorkerSetTest, GroupOutlivesItsLeaderAndCanStillBeSignalled) {
+  // The orphan becomes our child, so its group exists until it is reaped here.
+  ASSERT_EQ(Start(0, {"sh", "-c", "sleep 1000 & exit 3"}).stage, ExecStage::kNone);
+  ASSERT_TRUE(WaitFor(*loop_, [&] { return exits_.contains(0); }));
+  EXPECT_EQ(exits_[0].exit_code, 3);
+  EXPECT_TRUE(workers_->HasLivingGroup());
+  workers_->SignalGroup(0, SIGKILL);
+  EXPECT_TRUE(WaitFor(*loop_, [&] {
+    ::waitpid(-1, nullptr, WNOHANG);
+    return !workers_->HasLivingGroup();
+  }));
+  workers_->SignalGroup(0, SIGKILL);  // nobody is there: no effect
+}
+
+TEST_F(WorkerSetTest, UnknownRankIsNoTarget) {
+  workers_->SignalGroup(12, SIGKILL);
+  workers_->SignalAllGroups(SIGKILL);
+  EXPECT_FALSE(workers_->HasLivingGroup());
+}
+
+TEST_F(WorkerSetTest, DestructionLeavesNoProcess) {
+  for (int rank = 0; rank < 4; ++rank) {
+    ASSERT_EQ(Start(rank, ProbeCommand({"stubborn"})).stage, ExecStage::kNone);
+    WaitUntilReady(rank);
+  }
+  EXPECT_EQ(FindMarked(mark_).size(), 8U);
+  workers_.reset();
+  EXPECT_TRUE(WaitFor([&] { return FindMarked(mark_).empty(); }));
+}
+
+TEST_F(WorkerSetTest, ThousandAndMoreAtOnceAllEndWithTheirOwnCode) {
+  constexpr int kWorkers = 1025;
+  ASSERT_TRUE(RaiseOpenFileLimit(kWorkers * 5 + 100).ok());
+  for (int rank = 0; rank < kWorkers; ++rank) {
+    const std::string code = std::to_string(rank % 251);
+    ASSERT_EQ(Start(rank, {"sh", "-c", "exit " + code}).stage, ExecStage::kNone) << rank;
+  }
+  EXPECT_EQ(workers_->live_count(), size_t{kWorkers});
+  ASSERT_TRUE(WaitFor(*loop_, [&] { return exits_.size() == kWorkers; }));
+  for (const auto& [rank, status] : exits_) EXPECT_EQ(status.exit_code, rank % 251);
+  EXPECT_EQ(started_.size(), size_t{kWorkers});
+  EXPECT_EQ(workers_->live_count(), 0U);
+}
+
+TEST_F(WorkerSetTest, NoDescriptorIsLeftOfWorkersThatEnded) {
+  const auto lowest_free = [] { return UniqueFd(::open("/dev/null", O_RDONLY)).get(); };
+  Run({"true"});
+  pipes_.clear();
+  const int before = lowest_free();
+  for (int i = 0; i < 20; ++i) {
+    Run({"true"});
+    Run({"no-such-command"});
+    Run({"/tmp"});
+  }
+  pipes_.clear();
+  EXPECT_EQ(lowest_free(), before);
+}
+
+TEST_F(WorkerSetTest, ExhaustedDescriptorsFailTheStartAndNothingElse) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "the sanitizer needs descriptors for its own checks";
+#endif
+  // Fails the n-th descriptor of a start, for every n.
+  std::vector<UniqueFd> ballast;
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const int top = UniqueFd(::open("/dev/null", O_RDONLY)).get();
+  int failures = 0;
+  for (int allowed = 0; allowed < 16; ++allowed) {
+    const rlimit small{static_cast<rlim_t>(top + allowed), limit.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &small), 0);
+    const ExecFailure failure = Start(1000 + allowed, {"/bin/true"});
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+    if (failure.stage != ExecStage::kNone) {
+      ++failures;
+      EXPECT_TRUE(failure.error == EMFILE || failure.stage == ExecStage::kFork) << allowed;
+      continue;
+    }
+    EXPECT_TRUE(WaitFor(*loop_, [&] { return exits_.contains(1000 + allowed); }));
+    pipes_.clear();
+  }
+  EXPECT_GE(failures, 6);
+  EXPECT_LT(failures, 16);
+  EXPECT_TRUE(WaitFor([&] { return FindMarked(mark_).empty(); }));
+}
+
+}  // namespace
+}  // namespace hvdray

@@ -1,0 +1,241 @@
+#include "base/fd.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+
+#include "tests/fakes/temp_folder.h"
+
+namespace hvdray {
+namespace {
+
+bool IsOpen(int fd) { return ::fcntl(fd, F_GETFD) >= 0; }
+
+TEST(UniqueFdTest, ClosesOnceWhateverIsMovedWhere) {
+  Pipe pipe = MakePipe().value();
+  const int raw = pipe.read_end.get();
+  UniqueFd moved = std::move(pipe.read_end);
+  EXPECT_FALSE(pipe.read_end.is_valid());  // NOLINT(bugprone-use-after-move)
+  EXPECT_TRUE(IsOpen(raw));
+  UniqueFd& self = moved;
+  moved = std::move(self);
+  EXPECT_TRUE(IsOpen(raw));
+  moved = UniqueFd();
+  EXPECT_FALSE(IsOpen(raw));
+}
+
+TEST(UniqueFdTest, ReleaseGivesItAway) {
+  Pipe pipe = MakePipe().value();
+  const int raw = pipe.read_end.Release();
+  pipe.read_end.Reset();
+  EXPECT_TRUE(IsOpen(raw));
+  ::close(raw);
+}
+
+TEST(MakePipeTest, BothEndsCloseOnExec) {
+  const Pipe pipe = MakePipe().value();
+  EXPECT_EQ(::fcntl(pipe.read_end.get(), F_GETFD), FD_CLOEXEC);
+  EXPECT_EQ(::fcntl(pipe.write_end.get(), F_GETFD), FD_CLOEXEC);
+}
+
+TEST(MakeSocketPairTest, BothEndsCloseOnExecAndSpeak) {
+  const auto [a, b] = MakeSocketPair().value();
+  EXPECT_EQ(::fcntl(a.get(), F_GETFD), FD_CLOEXEC);
+  ASSERT_TRUE(WriteAll(a.get(), "x").ok());
+  char byte = 0;
+  EXPECT_EQ(::read(b.get(), &byte, 1), 1);
+  EXPECT_EQ(byte, 'x');
+}
+
+TEST(SetNonBlockingTest, ReadReturnsAtOnceAndBadDescriptorIsAnError) {
+  const Pipe pipe = MakePipe().value();
+  ASSERT_TRUE(SetNonBlocking(pipe.read_end.get()).ok());
+  char byte = 0;
+  EXPECT_EQ(::read(pipe.read_end.get(), &byte, 1), -1);
+  EXPECT_EQ(errno, EAGAIN);
+  EXPECT_FALSE(SetNonBlocking(-1).ok());
+}
+
+TEST(FdTest, DescriptorsUsedUpIsOutOfResources) {
+  rlimit saved{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &saved), 0);
+  const rlimit none{0, saved.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const ErrorCode pipe_code = MakePipe().status().code();
+  const ErrorCode pair_code = MakeSocketPair().status().code();
+  const ErrorCode file_code = OpenForWriting("/dev/null").status().code();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &saved), 0);
+  EXPECT_EQ(pipe_code, ErrorCode::kOutOfResources);
+  EXPECT_EQ(pair_code, ErrorCode::kOutOfResources);
+  EXPECT_EQ(file_code, ErrorCode::kOutOfResources);
+}
+
+TEST(ReadFileTest, ReadsBytesAndRefusesWhatIsTooLargeOrNoFile) {
+  const TempFolder folder;
+  const std::string path = folder / "f";
+  const std::string bytes("a\0\xff\n", 4);
+  ASSERT_TRUE(WriteFileAtomically(path, bytes).ok());
+  EXPECT_EQ(ReadFile(path).value(), bytes);
+  EXPECT_EQ(ReadFile(path, 4).value(), bytes);
+  EXPECT_EQ(ReadFile(path, 3).status().code(), ErrorCode::kFileUnreadable);
+  EXPECT_EQ(ReadFile(folder / "absent").status().code(), ErrorCode::kFileUnreadable);
+  EXPECT_EQ(ReadFile(folder.path()).status().code(), ErrorCode::kFileUnreadable);
+  EXPECT_NE(ReadFile(folder / "absent").status().message().find("absent"), std::string::npos);
+}
+
+TEST(WriteAllTest, WritesMoreThanAPipeHolds) {
+  Pipe pipe = MakePipe().value();
+  const std::string big(300'000, 'x');
+  std::string got;
+  // A child reads, so that no second thread is needed.
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(WriteAll(pipe.write_end.get(), big).ok() ? 0 : 1);
+  pipe.write_end.Reset();
+  char buffer[4096];
+  for (ssize_t n; (n = ::read(pipe.read_end.get(), buffer, sizeof buffer)) > 0;) {
+    got.append(buffer, static_cast<size_t>(n));
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(got, big);
+  EXPECT_FALSE(WriteAll(-1, "x").ok());
+}
+
+TEST(WriteFileAtomicallyTest, ReplacesWholeAndLeavesNothingBeside) {
+  const TempFolder folder;
+  const std::string path = folder / "report.json";
+  ASSERT_TRUE(WriteFileAtomically(path, "old and long").ok());
+  ASSERT_TRUE(WriteFileAtomically(path, "new").ok());
+  EXPECT_EQ(ReadFile(path).value(), "new");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
+}
+
+TEST(WriteFileAtomicallyTest, FailureKeepsTheOldFileAndLeavesNothingBeside) {
+  const TempFolder folder;
+  const std::string path = folder / "report.json";
+  ASSERT_TRUE(WriteFileAtomically(path, "old").ok());
+  rlimit saved{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &saved), 0);
+  struct sigaction old_action {};
+  struct sigaction ignore {};
+  ignore.sa_handler = SIG_IGN;
+  ::sigaction(SIGXFSZ, &ignore, &old_action);
+  const rlimit small{10, saved.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const Status status = WriteFileAtomically(path, "far more than ten bytes");
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &saved), 0);
+  ::sigaction(SIGXFSZ, &old_action, nullptr);
+  EXPECT_FALSE(status.ok());
+  EXPECT_NE(status.message().find(path), std::string::npos);
+  EXPECT_EQ(ReadFile(path).value(), "old");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
+}
+
+TEST(WriteFileAtomicallyTest, DeviceIsWrittenInPlace) {
+  EXPECT_TRUE(WriteFileAtomically("/dev/null", "x").ok());
+  struct stat info {};
+  ASSERT_EQ(::stat("/dev/null", &info), 0);
+  EXPECT_TRUE(S_ISCHR(info.st_mode));
+  EXPECT_EQ(WriteFileAtomically("/dev/full", "x").code(), ErrorCode::kOutOfResources);
+}
+
+TEST(WriteFileAtomicallyTest, ALinkStaysAndItsTargetIsReplaced) {
+  const TempFolder temp;
+  ASSERT_TRUE(WriteFileAtomically(temp / "real", "old").ok());
+  ASSERT_EQ(::symlink("real", (temp / "link").c_str()), 0);
+  ASSERT_TRUE(WriteFileAtomically(temp / "link", "new").ok());
+  EXPECT_TRUE(std::filesystem::is_symlink(temp / "link"));
+  EXPECT_EQ(ReadFile(temp / "real").value(), "new");
+}
+
+TEST(WriteFileAtomicallyTest, ALinkInThePlaceOfTheTemporaryFileIsNotFollowed) {
+  const TempFolder temp;
+  ASSERT_TRUE(WriteFileAtomically(temp / "precious", "kept").ok());
+  const std::string trap = temp / ("report.tmp" + std::to_string(::getpid()));
+  ASSERT_EQ(::symlink((temp / "precious").c_str(), trap.c_str()), 0);
+  ASSERT_TRUE(WriteFileAtomically(temp / "report", "new").ok());
+  EXPECT_EQ(ReadFile(temp / "precious").value(), "kept");
+  EXPECT_EQ(ReadFile(temp / "report").value(), "new");
+}
+
+TEST(WriteFileAtomicallyTest, ANamedDescriptorIsContinuedNotReplaced) {
+  const TempFolder temp;
+  const UniqueFd fd = OpenForWriting(temp / "out").value();
+  const std::string name = "/dev/fd/" + std::to_string(fd.get());
+  ASSERT_TRUE(WriteAll(fd.get(), "before ").ok());
+  ASSERT_TRUE(WriteFileAtomically(name, "report ").ok());
+  ASSERT_TRUE(WriteAll(OpenForWriting(name).value().get(), "events ").ok());
+  ASSERT_TRUE(WriteAll(fd.get(), "after").ok());
+  EXPECT_EQ(ReadFile(temp / "out").value(), "before report events after");
+}
+
+TEST(OpenForWritingTest, ADescriptorThatIsNotOpenIsRefused) {
+  EXPECT_EQ(OpenForWriting("/dev/fd/987").status().code(), ErrorCode::kFileUnwritable);
+  EXPECT_EQ(OpenForWriting("/dev/fd/12x").status().code(), ErrorCode::kFileUnwritable);
+  EXPECT_EQ(OpenForWriting("/dev/fd/99999999999").status().code(), ErrorCode::kFileUnwritable);
+}
+
+TEST(WriteFileAtomicallyTest, FolderThatIsNotThereIsNamed) {
+  const TempFolder folder;
+  const Status status = WriteFileAtomically(folder / "no/such/file", "x");
+  EXPECT_EQ(status.code(), ErrorCode::kFileUnwritable);
+  EXPECT_NE(status.message().find("no/such/file"), std::string::npos);
+  EXPECT_FALSE(WriteFileAtomically(folder.path(), "x").ok()) << "a folder is no file";
+}
+
+TEST(MakeDirsTest, MakesParentsAndIsContentWithWhatIsThere) {
+  const TempFolder folder;
+  EXPECT_TRUE(MakeDirs(folder / "a/b//c/").ok());
+  EXPECT_TRUE(std::filesystem::is_directory(folder / "a/b/c"));
+  EXPECT_TRUE(MakeDirs(folder / "a/b/c").ok());
+  EXPECT_TRUE(MakeDirs("/").ok());
+}
+
+TEST(MakeDirsTest, FileInTheWayIsNamed) {
+  const TempFolder folder;
+  ASSERT_TRUE(WriteFileAtomically(folder / "file", "").ok());
+  EXPECT_EQ(MakeDirs(folder / "file").code(), ErrorCode::kFileUnwritable);
+  const Status status = MakeDirs(folder / "file/below");
+  EXPECT_EQ(status.code(), ErrorCode::kFileUnwritable);
+  EXPECT_NE(status.message().find("file"), std::string::npos);
+  EXPECT_FALSE(MakeDirs("").ok());
+}
+
+class OpenFileLimitTest : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &saved_), 0); }
+  void TearDown() override { ::setrlimit(RLIMIT_NOFILE, &saved_); }
+  rlimit saved_{};
+};
+
+TEST_F(OpenFileLimitTest, SoftLimitRisesToWhatIsWanted) {
+  const rlimit low{64, saved_.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
+  EXPECT_EQ(RaiseOpenFileLimit(128).value(), 128u);
+  rlimit now{};
+  ::getrlimit(RLIMIT_NOFILE, &now);
+  EXPECT_EQ(now.rlim_cur, 128u);
+}
+
+TEST_F(OpenFileLimitTest, HigherLimitIsLeftAlone) {
+  EXPECT_EQ(RaiseOpenFileLimit(1).value(), saved_.rlim_cur);
+}
+
+TEST_F(OpenFileLimitTest, WhatTheKernelRefusesGivesWhatIsPossible) {
+  // Above fs.nr_open not even root may go.
+  const Result<uint64_t> limit = RaiseOpenFileLimit(uint64_t{1} << 40);
+  ASSERT_TRUE(limit.ok());
+  EXPECT_LE(*limit, saved_.rlim_max);
+  EXPECT_GE(*limit, saved_.rlim_cur);
+}
+
+}  // namespace
+}  // namespace hvdray

@@ -1,0 +1,150 @@
+#include "launcher/engine/agent_set.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/fakes/fake_transport.h"
+
+namespace hvdray {
+namespace {
+
+class AgentSetTest : public testing::Test {
+ protected:
+  AgentSetTest() : loop_(std::move(*Loop::Create())), transport_(*loop_) {
+    transport_.on_agent = [this](const std::string&, FakeAgent& agent) {
+      if (greets_) agent.SayHello();
+    };
+  }
+
+  AgentSet& Make(std::vector<std::string> hosts) {
+    AgentSetHandlers handlers;
+    handlers.on_ready = [this](int host, const wire::HostFacts&) {
+      ready_.push_back(host);
+      if (on_ready_) on_ready_(host);
+    };
+    handlers.on_lost = [this](int host, Status why) {
+      lost_.emplace_back(host, std::move(why));
+      loop_->Stop();
+    };
+    handlers.on_message = [this](int host, wire::Message&& message) {
+      messages_.emplace_back(host, std::move(message));
+      loop_->Stop();
+    };
+    wire::Welcome welcome;
+    welcome.job_id = "job";
+    agents_ = std::make_unique<AgentSet>(*loop_, transport_, std::move(hosts), "test",
+                                         std::move(welcome), std::move(handlers));
+    return *agents_;
+  }
+
+  std::unique_ptr<Loop> loop_;
+  FakeTransport transport_;
+  std::unique_ptr<AgentSet> agents_;
+  bool greets_ = true;
+  std::vector<int> ready_;
+  std::vector<std::pair<int, Status>> lost_;
+  std::vector<std::pair<int, wire::Message>> messages_;
+  std::function<void(int)> on_ready_;
+};
+
+TEST_F(AgentSetTest, GreetsEachAgentWithItsOwnHostName) {
+  AgentSet& agents = Make({"a", "b"});
+  on_ready_ = [this](int) {
+    if (ready_.size() == 2) {
+      transport_.agents["b"]->Send(1, wire::WorkerStarted{3, 77});
+    }
+  };
+  agents.StartAll();
+  loop_->Run();
+  EXPECT_EQ(ready_.size(), 2U);
+  ASSERT_EQ(messages_.size(), 1U);
+  EXPECT_EQ(messages_[0].first, 1);
+  for (const char* host : {"a", "b"}) {
+    const auto welcomes = transport_.agents[host]->All<wire::Welcome>();
+    ASSERT_EQ(welcomes.size(), 1U);
+    EXPECT_EQ(welcomes[0].host, host);
+    EXPECT_EQ(welcomes[0].job_id, "job");
+  }
+}
+
+TEST_F(AgentSetTest, AnAgentThatCannotBeStartedIsLostOnceWithItsHost) {
+  transport_.failures.emplace("b", Status(ErrorCode::kAgentStartFailed, "no such file"));
+  AgentSet& agents = Make({"a", "b"});
+  agents.StartAll();
+  loop_->Run();
+  ASSERT_EQ(lost_.size(), 1U);
+  EXPECT_EQ(lost_[0].first, 1);
+  EXPECT_EQ(lost_[0].second.code(), ErrorCode::kAgentStartFailed);
+  EXPECT_NE(lost_[0].second.message().find("host b"), std::string::npos);
+  EXPECT_FALSE(agents.IsReady(1));
+  agents.Send(1, {1, wire::KvReset{}});  // to nobody: dropped
+}
+
+TEST_F(AgentSetTest, ALostLinkIsExplainedByHowTheAgentEnded) {
+  AgentSet& agents = Make({"a"});
+  on_ready_ = [this](int) {
+    loop_->Post([this] {
+      transport_.agents["a"]->Vanish();
+      transport_.Exit("a", Status(ErrorCode::kAgentLost, "agent was killed by SIGKILL"));
+    });
+  };
+  agents.StartAll();
+  loop_->Run();
+  ASSERT_EQ(lost_.size(), 1U);
+  EXPECT_EQ(lost_[0].second.code(), ErrorCode::kAgentLost);
+}
+
+TEST_F(AgentSetTest, AnAgentThatEndsBeforeItSpeaksDidNotStart) {
+  greets_ = false;
+  AgentSet& agents = Make({"a"});
+  transport_.on_agent = [this](const std::string&, FakeAgent&) {
+    transport_.Exit("a", Status(ErrorCode::kAgentLost, "agent exited with code 127"));
+  };
+  agents.StartAll();
+  loop_->Run();
+  ASSERT_EQ(lost_.size(), 1U);
+  EXPECT_EQ(lost_[0].second.code(), ErrorCode::kAgentStartFailed);
+  EXPECT_NE(lost_[0].second.message().find("127"), std::string::npos);
+}
+
+TEST_F(AgentSetTest, CloseSaysByeAndWaitsForTheCarriers) {
+  AgentSet& agents = Make({"a", "b"});
+  bool is_done = false;
+  on_ready_ = [&](int) {
+    if (ready_.size() < 2) return;
+    loop_->Post([&] {
+      agents.Close(std::chrono::seconds(20), [&] {
+        is_done = true;
+        loop_->Stop();
+      });
+      EXPECT_FALSE(is_done);
+      transport_.Exit("a", Status());
+      loop_->Post([&] {
+        EXPECT_FALSE(is_done);
+        transport_.Exit("b", Status());
+      });
+    });
+  };
+  agents.StartAll();
+  loop_->Run();
+  EXPECT_TRUE(is_done);
+  EXPECT_TRUE(lost_.empty());
+}
+
+TEST_F(AgentSetTest, CloseGivesUpAtItsLimit) {
+  AgentSet& agents = Make({"a"});
+  bool is_done = false;
+  on_ready_ = [&](int) {
+    loop_->Post([&] {
+      agents.Close(std::chrono::milliseconds(20), [&] {
+        is_done = true;
+        loop_->Stop();
+      });
+    });
+  };
+  agents.StartAll();
+  loop_->Run();
+  EXPECT_TRUE(is_done);
+}
+
+}  // namespace
+}  // namespace hvdray

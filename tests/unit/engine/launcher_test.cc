@@ -1,0 +1,225 @@
+#include "launcher/engine/launcher.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/fakes/fake_transport.h"
+
+namespace hvdray {
+namespace {
+
+wire::HostFacts Facts(uint16_t port) {
+  wire::HostFacts facts;
+  facts.host_name = "machine";
+  facts.offered_port = port;
+  wire::InterfaceFacts lo;
+  lo.name = "lo";
+  lo.addresses = {{"127.0.0.1", 8}};
+  lo.is_up = true;
+  lo.is_loopback = true;
+  facts.interfaces.push_back(lo);
+  return facts;
+}
+
+// Runs a real launcher over agents that the test plays.
+class LauncherTest : public testing::Test {
+ protected:
+  LauncherTest() : loop_(std::move(*Loop::Create())), transport_(*loop_) {
+    plan_.hosts = {{"a", 2}, {"b", 1}};
+    plan_.ranks = std::move(*AssignRanks(plan_.hosts, 3, 3));
+    plan_.spec.command.Set({"train"}, "test");
+    plan_.spec.np.Set(3, "test");
+    plan_.spec.is_quiet.Set(true, "test");
+    plan_.job_id = "job";
+    plan_.began = loop_->Now();
+    transport_.on_agent = [this](const std::string& host, FakeAgent& agent) {
+      agent.SayHello(Facts(host == "a" ? 4001 : 4002));
+      agent.on_message = [this, host](const wire::Message& message) { Play(host, message); };
+    };
+  }
+
+  // A well-behaved agent: starts what it is told to start and ends with `statuses_`.
+  void Play(const std::string& host, const wire::Message& message) {
+    FakeAgent& agent = *transport_.agents[host];
+    const Generation generation = message.generation;
+    if (const auto* start = std::get_if<wire::StartGeneration>(&message.body)) {
+      for (const wire::WorkerSlot& slot : start->workers) {
+        agent.Send(generation, wire::WorkerStarted{slot.rank, 100U + slot.rank});
+      }
+      for (const wire::WorkerSlot& slot : start->workers) {
+        if (!EndsItself(slot.rank)) continue;
+        agent.Send(generation, wire::WorkerExited{slot.rank, statuses_[slot.rank], false});
+      }
+    } else if (std::holds_alternative<wire::StopGeneration>(message.body)) {
+      const auto starts = agent.All<wire::StartGeneration>();
+      const auto workers = starts.empty() ? std::vector<wire::WorkerSlot>() : starts.back().workers;
+      for (const wire::WorkerSlot& slot : workers) {
+        if (EndsItself(slot.rank)) continue;
+        wire::ExitStatus killed;
+        killed.signal = 15;
+        agent.Send(generation, wire::WorkerExited{slot.rank, killed, true});
+      }
+      agent.Send(generation, wire::GenerationStopped{0, 5000});
+    } else if (std::holds_alternative<wire::Bye>(message.body)) {
+      transport_.Exit(host, Status());
+    }
+  }
+
+  bool EndsItself(int rank) const { return statuses_.count(rank) != 0; }
+
+  JobReport Run() {
+    Trace trace(plan_.began, {"a", "b"}, true);
+    // A fake agent's carrier ends with its link.
+    const Watch exits = loop_->Every(std::chrono::milliseconds(5), [this] {
+      for (auto& [host, agent] : transport_.agents) {
+        if (!agent->closed.empty()) transport_.Exit(host, Status());
+      }
+    });
+    auto launcher = Launcher::Open(*loop_, transport_, trace, plan_);
+    EXPECT_TRUE(launcher.ok()) << launcher.status().ToString();
+    return (*launcher)->Run();
+  }
+
+  std::unique_ptr<Loop> loop_;
+  FakeTransport transport_;
+  LaunchPlan plan_;
+  std::map<int, wire::ExitStatus> statuses_;
+};
+
+TEST_F(LauncherTest, EveryHostGetsItsWorkersAndSuccessIsZero) {
+  statuses_ = {{0, {}}, {1, {}}, {2, {}}};
+  const JobReport report = Run();
+  EXPECT_EQ(report.verdict.exit_code, 0) << report.verdict.error.ToString();
+  EXPECT_EQ(report.generations, 1U);
+  const auto starts = transport_.agents["a"]->All<wire::StartGeneration>();
+  ASSERT_EQ(starts.size(), 1U);
+  EXPECT_EQ(starts[0].size, 3);
+  EXPECT_EQ(starts[0].local_size, 2);
+  EXPECT_EQ(starts[0].host_name, "a");
+  EXPECT_EQ(starts[0].gloo_interface, "lo");
+  EXPECT_EQ(starts[0].master_address, "127.0.0.1");
+  EXPECT_EQ(starts[0].master_port, 4001);
+  EXPECT_EQ(starts[0].command, std::vector<std::string>{"train"});
+  ASSERT_EQ(starts[0].workers.size(), 2U);
+  const auto other = transport_.agents["b"]->All<wire::StartGeneration>();
+  ASSERT_EQ(other.size(), 1U);
+  EXPECT_EQ(other[0].workers[0].rank, 2);
+  EXPECT_EQ(other[0].workers[0].cross_rank, 1);
+  EXPECT_EQ(other[0].master_port, 4001);
+}
+
+TEST_F(LauncherTest, TheStoreIsResetBeforeTheWorkersStart) {
+  statuses_ = {{0, {}}, {1, {}}, {2, {}}};
+  (void)Run();
+  const auto& received = transport_.agents["b"]->received;
+  size_t reset = received.size();
+  size_t start = received.size();
+  for (size_t i = 0; i < received.size(); ++i) {
+    if (std::holds_alternative<wire::KvReset>(received[i].body)) reset = i;
+    if (std::holds_alternative<wire::StartGeneration>(received[i].body)) start = i;
+  }
+  ASSERT_LT(start, received.size());
+  EXPECT_LT(reset, start);
+}
+
+TEST_F(LauncherTest, TheFirstFailureStopsAllHostsAndGivesItsCode) {
+  wire::ExitStatus seven;
+  seven.exit_code = 7;
+  statuses_ = {{2, seven}};
+  const JobReport report = Run();
+  EXPECT_EQ(report.verdict.exit_code, 7);
+  EXPECT_EQ(report.verdict.origin, ExitOrigin::kWorker);
+  ASSERT_TRUE(report.verdict.first_failure.has_value());
+  EXPECT_EQ(report.verdict.first_failure->rank, 2);
+  EXPECT_FALSE(transport_.agents["a"]->All<wire::StopGeneration>().empty());
+}
+
+TEST_F(LauncherTest, ARestartGetsAFreshPortAndCount) {
+  wire::ExitStatus one;
+  one.exit_code = 1;
+  statuses_ = {{0, one}};
+  plan_.spec.max_restarts.Set(1, "test");
+  const JobReport report = Run();
+  EXPECT_EQ(report.verdict.exit_code, 1);
+  const auto starts = transport_.agents["a"]->All<wire::StartGeneration>();
+  ASSERT_EQ(starts.size(), 2U);
+  EXPECT_EQ(starts[1].restart_count, 1U);
+  EXPECT_EQ(starts[1].master_port, 5000);
+}
+
+TEST_F(LauncherTest, KeysTravelBetweenHosts) {
+  statuses_ = {};
+  const auto play = transport_.on_agent;
+  transport_.on_agent = [&, play](const std::string& host, FakeAgent& agent) {
+    play(host, agent);
+    const auto inner = agent.on_message;
+    agent.on_message = [&, host, inner](const wire::Message& message) {
+      FakeAgent& self = *transport_.agents[host];
+      if (std::holds_alternative<wire::StartGeneration>(message.body)) {
+        wire::KvRequest request;
+        request.id = 1;
+        request.scope = "global";
+        request.operation = host == "a" ? wire::KvOperation::kPut : wire::KvOperation::kFollow;
+        request.key = host == "a" ? "0" : "";
+        request.value = host == "a" ? "address" : "";
+        self.Send(message.generation, request);
+      }
+      const auto* reply = std::get_if<wire::KvReply>(&message.body);
+      if (reply != nullptr && host == "b") {
+        wire::ExitStatus done;
+        for (int rank = 0; rank < 3; ++rank) statuses_[rank] = done;
+        transport_.agents["a"]->Send(message.generation, wire::WorkerExited{0, done, false});
+        transport_.agents["a"]->Send(message.generation, wire::WorkerExited{1, done, false});
+        self.Send(message.generation, wire::WorkerExited{2, done, false});
+      }
+      inner(message);
+    };
+  };
+  const JobReport report = Run();
+  EXPECT_EQ(report.verdict.exit_code, 0) << report.verdict.error.ToString();
+  const auto replies = transport_.agents["b"]->All<wire::KvReply>();
+  ASSERT_FALSE(replies.empty());
+  EXPECT_EQ(replies[0].key, "0");
+  EXPECT_EQ(replies[0].value, "address");
+}
+
+TEST_F(LauncherTest, AHostThatIsLostEndsTheJobWith125) {
+  statuses_ = {};
+  const auto play = transport_.on_agent;
+  transport_.on_agent = [&, play](const std::string& host, FakeAgent& agent) {
+    play(host, agent);
+    if (host != "b") return;
+    const auto inner = agent.on_message;
+    agent.on_message = [&, inner](const wire::Message& message) {
+      inner(message);
+      if (std::holds_alternative<wire::StartGeneration>(message.body)) {
+        loop_->Post([&] {
+          transport_.agents["b"]->Vanish();
+          transport_.Exit("b", Status(ErrorCode::kAgentLost, "agent was killed by SIGKILL"));
+        });
+      }
+    };
+  };
+  const JobReport report = Run();
+  EXPECT_EQ(report.verdict.exit_code, 125);
+  EXPECT_EQ(report.verdict.error.code(), ErrorCode::kAgentLost);
+  EXPECT_NE(report.verdict.error.message().find("b"), std::string::npos);
+}
+
+TEST_F(LauncherTest, AnInterfaceThatNoHostHasStartsNothing) {
+  plan_.spec.network_interfaces.Set({"eth7"}, "flag --network-interfaces");
+  const JobReport report = Run();
+  EXPECT_EQ(report.verdict.exit_code, 125);
+  EXPECT_EQ(report.verdict.error.code(), ErrorCode::kNoUsableInterface);
+  EXPECT_TRUE(transport_.agents["a"]->All<wire::StartGeneration>().empty());
+}
+
+TEST_F(LauncherTest, AReportPathThatCannotBeWrittenStartsNothing) {
+  plan_.spec.report_file.Set("/nowhere/at/all", "flag --report");
+  Trace trace(plan_.began, {"a", "b"}, false);
+  const auto launcher = Launcher::Open(*loop_, transport_, trace, plan_);
+  ASSERT_FALSE(launcher.ok());
+  EXPECT_EQ(launcher.status().code(), ErrorCode::kFileUnwritable);
+}
+
+}  // namespace
+}  // namespace hvdray

@@ -1,0 +1,293 @@
+// Peers that come, stay and go: admission, held requests, limits, and handlers that destroy things.
+#include <sys/resource.h>
+
+#include <optional>
+
+#include "base/http_server.h"
+#include "tests/unit/http/http_client_fixture.h"
+
+namespace hvdray {
+namespace {
+
+using HttpServerPeerTest = HttpServerFixture;
+
+TEST_F(HttpServerPeerTest, NoticesAClientThatLeavesWhileItsRequestIsHeld) {
+  Serve();
+  RawClient client = Connect();
+  client.Send("GET /hold HTTP/1.1\r\n\r\n");
+  RunUntil([&] { return held_.size() == 1; });
+  client.Close();
+  RunUntil([&] { return gone_ == 1; });
+  EXPECT_EQ(server_->ConnectionCount(), 0U);
+  EXPECT_TRUE(server_->IsIdle());
+  held_[0].Reply(200);  // has no effect, and no crash
+  EXPECT_EQ(gone_, 1);
+}
+
+TEST_F(HttpServerPeerTest, NoticesAResetWhileHeld) {
+  Serve();
+  RawClient client = Connect();
+  client.Send("GET /hold HTTP/1.1\r\n\r\n");
+  RunUntil([&] { return held_.size() == 1; });
+  const linger reset{1, 0};
+  ::setsockopt(client.fd(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+  client.Close();
+  RunUntil([&] { return gone_ == 1; });
+}
+
+TEST_F(HttpServerPeerTest, ForgetsABodyWhoseSenderLeavesInTheMiddle) {
+  Serve();
+  RawClient client = Connect();
+  client.Send("PUT /s/k HTTP/1.1\r\nContent-Length: 10\r\n\r\nabc");
+  RunUntil([&] { return server_->ConnectionCount() == 1; });
+  client.Close();
+  RunUntil([&] { return server_->ConnectionCount() == 0; });
+  EXPECT_EQ(requests_, 0);
+}
+
+TEST_F(HttpServerPeerTest, AnswersAClientThatHalfClosesAfterItsRequest) {
+  Serve();
+  RawClient client = Connect();
+  client.Send("GET /a/1 HTTP/1.1\r\n\r\nGET /a/2 HTTP/1.1\r\n\r\n");
+  client.HalfClose();
+  EXPECT_EQ(RunUntilClosed(client), Answer(200, "OK", "/a/1") + Answer(200, "OK", "/a/2"));
+}
+
+TEST_F(HttpServerPeerTest, KeepsPipelinedRequestsUntilTheHeldOneIsAnswered) {
+  Serve();
+  RawClient client = Connect();
+  client.Send("GET /hold HTTP/1.1\r\n\r\nGET /s/k HTTP/1.1\r\n\r\n");
+  RunUntil([&] { return held_.size() == 1; });
+  EXPECT_EQ(requests_, 1);
+  bool is_replying = true;
+  held_[0].Reply(404);
+  is_replying = false;
+  EXPECT_EQ(requests_, 1) << "no handler runs within Reply()";
+  RunUntilReceived(client, "/s/k");
+  EXPECT_FALSE(is_replying);
+  EXPECT_EQ(client.received(), Answer(404, "Not Found", "") + Answer(200, "OK", "/s/k"));
+}
+
+TEST_F(HttpServerPeerTest, MakesAClientThatPipelinesTooMuchWait) {
+  Serve();
+  RawClient client = Connect();
+  client.Send("GET /hold HTTP/1.1\r\n\r\n");
+  RunUntil([&] { return held_.size() == 1; });
+  constexpr std::string_view kNext = "GET /s/k HTTP/1.1\r\n\r\n";
+  std::string many;
+  while (many.size() < 200'000) many += kNext;
+  size_t sent = 0;
+  for (int round = 0; round < 50; ++round) {
+    sent += client.TrySend(std::string_view(many).substr(sent));
+    loop_->Post([this] { loop_->Stop(); });
+    loop_->Run();
+  }
+  EXPECT_EQ(requests_, 1);
+  held_[0].Reply(200);
+  RunUntil([&] {
+    sent += client.TrySend(std::string_view(many).substr(sent));
+    client.Poll();
+    return requests_ == 1 + static_cast<int>(many.size() / kNext.size());
+  });
+}
+
+TEST_F(HttpServerPeerTest, NoticesThatAClientOfTooManyRequestsLeaves) {
+  Serve();
+  RawClient client = Connect();
+  client.Send("GET /hold HTTP/1.1\r\n\r\n");
+  RunUntil([&] { return held_.size() == 1; });
+  (void)client.TrySend(std::string(100'000, 'x'));
+  loop_->Post([this] { loop_->Stop(); });
+  loop_->Run();
+  client.Close();
+  RunUntil([&] { return gone_ == 1; });
+}
+
+TEST_F(HttpServerPeerTest, ClosesAConnectionWhoseExchangeIsDropped) {
+  Serve();
+  RawClient client = Connect();
+  client.Send("GET /hold HTTP/1.1\r\n\r\n");
+  RunUntil([&] { return held_.size() == 1; });
+  held_.clear();
+  EXPECT_EQ(RunUntilClosed(client), "");
+  EXPECT_EQ(gone_, 0);
+}
+
+TEST_F(HttpServerPeerTest, ShowsBothEndsToTheAdmission) {
+  std::optional<HttpPeer> seen;
+  Serve({}, [&](const HttpPeer& peer) {
+    seen = peer;
+    return true;
+  });
+  RawClient client = Connect();
+  client.Send("GET /s/k HTTP/1.1\r\n\r\n");
+  RunUntilReceived(client, "/s/k");
+  ASSERT_TRUE(seen.has_value());
+  sockaddr_in own{};
+  socklen_t size = sizeof own;
+  ASSERT_EQ(::getsockname(client.fd(), reinterpret_cast<sockaddr*>(&own), &size), 0);
+  EXPECT_EQ(seen->remote.sin_port, own.sin_port);
+  EXPECT_EQ(seen->remote.sin_addr.s_addr, htonl(INADDR_LOOPBACK));
+  EXPECT_EQ(seen->local.sin_port, htons(server_->port()));
+  EXPECT_EQ(seen->local.sin_addr.s_addr, htonl(INADDR_LOOPBACK));
+}
+
+TEST_F(HttpServerPeerTest, FindsItsOwnAddressWhenBoundToAll) {
+  HttpServerOptions options;
+  options.address = "0.0.0.0";
+  std::optional<HttpPeer> seen;
+  Serve(std::move(options), [&](const HttpPeer& peer) {
+    seen = peer;
+    return true;
+  });
+  RawClient client = Connect();
+  client.Send("GET /s/k HTTP/1.1\r\n\r\n");
+  RunUntilReceived(client, "/s/k");
+  ASSERT_TRUE(seen.has_value());
+  EXPECT_EQ(seen->local.sin_addr.s_addr, htonl(INADDR_LOOPBACK));
+}
+
+TEST_F(HttpServerPeerTest, ClosesARefusedPeerWithoutEffectOrAnswer) {
+  Serve({}, [](const HttpPeer&) { return false; });
+  for (const std::string_view bytes :
+       {"PUT /s/k HTTP/1.1\r\nContent-Length: 1\r\n\r\nx", "nonsense\r\n\r\n",
+        "PUT /s/k HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n"}) {
+    RawClient client = Connect();
+    client.Send(bytes);
+    EXPECT_EQ(RunUntilClosed(client), "");
+  }
+  EXPECT_EQ(requests_, 0);
+}
+
+TEST_F(HttpServerPeerTest, AsksForAdmissionOnceARequest) {
+  int asked = 0;
+  Serve({}, [&](const HttpPeer&) { return ++asked < 3; });
+  RawClient client = Connect();
+  client.Send("GET /a/1 HTTP/1.1\r\n\r\nGET /a/2 HTTP/1.1\r\n\r\nGET /a/3 HTTP/1.1\r\n\r\n");
+  EXPECT_EQ(RunUntilClosed(client), Answer(200, "OK", "/a/1") + Answer(200, "OK", "/a/2"));
+  EXPECT_EQ(asked, 3);
+}
+
+TEST_F(HttpServerPeerTest, LetsConnectionsAboveItsLimitWait) {
+  HttpServerOptions options;
+  options.max_connections = 1;
+  Serve(std::move(options));
+  RawClient first = Connect();
+  first.Send("GET /hold HTTP/1.1\r\n\r\n");
+  RunUntil([&] { return held_.size() == 1; });
+  RawClient second = Connect();
+  second.Send("GET /s/k HTTP/1.1\r\n\r\n");
+  loop_->Post([this] { loop_->Stop(); });
+  loop_->Run();
+  EXPECT_EQ(requests_, 1);
+  first.Close();
+  RunUntilReceived(second, "/s/k");
+}
+
+TEST_F(HttpServerPeerTest, GoesOnAcceptingWhenDescriptorsAreThereAgain) {
+  Serve();
+  std::vector<RawClient> clients;
+  clients.push_back(Connect());
+  rlimit old{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &old), 0);
+  UniqueFd probe(::dup(clients[0].fd()));
+  const rlimit none{static_cast<rlim_t>(probe.get()), old.rlim_max};
+  probe.Reset();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  clients[0].Send("GET /s/k HTTP/1.1\r\n\r\n");
+  for (int round = 0; round < 20; ++round) {
+    loop_->Post([this] { loop_->Stop(); });
+    loop_->Run();
+  }
+  EXPECT_EQ(requests_, 0);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &old), 0);
+  RunUntilReceived(clients[0], "/s/k");
+}
+
+TEST_F(HttpServerPeerTest, CloseListenerLetsHeldRequestsBeAnswered) {
+  Serve();
+  RawClient client = Connect();
+  client.Send("GET /hold HTTP/1.1\r\n\r\n");
+  RunUntil([&] { return held_.size() == 1; });
+  const uint16_t port = server_->port();
+  server_->CloseListener();
+  EXPECT_FALSE(RawClient(port).is_connected());
+  held_[0].Reply(200, std::make_shared<const std::string>("late"));
+  RunUntilReceived(client, "late");
+  EXPECT_TRUE(server_->IsIdle());
+}
+
+TEST_F(HttpServerPeerTest, ClosesAllWhenDestroyedAndLaterAnswersDoNothing) {
+  Serve();
+  RawClient client = Connect();
+  client.Send("GET /hold HTTP/1.1\r\n\r\n");
+  RunUntil([&] { return held_.size() == 1; });
+  server_.reset();
+  EXPECT_EQ(RunUntilClosed(client), "");
+  EXPECT_EQ(gone_, 0) << "the peer did not leave, we did";
+  held_[0].Reply(200);
+}
+
+TEST_F(HttpServerPeerTest, MayBeDestroyedByItsOwnHandlers) {
+  for (const bool in_header : {true, false}) {
+    HttpServer::Handlers handlers;
+    handlers.on_header = [&](const HttpPeer&) {
+      if (in_header) server_.reset();
+      return true;
+    };
+    handlers.on_request = [&](HttpExchange exchange) {
+      server_.reset();
+      exchange.Reply(200);
+    };
+    server_ = HttpServer::Listen(*loop_, {}, std::move(handlers)).value();
+    RawClient first = Connect(), second = Connect();
+    first.Send("GET /a/1 HTTP/1.1\r\n\r\nGET /a/2 HTTP/1.1\r\n\r\n");
+    second.Send("GET /a/3 HTTP/1.1\r\n\r\n");
+    EXPECT_EQ(RunUntilClosed(first), "");
+    EXPECT_EQ(RunUntilClosed(second), "");
+  }
+}
+
+TEST_F(HttpServerPeerTest, MayBeDestroyedWhenAPeerGoes) {
+  HttpServer::Handlers handlers;
+  std::vector<HttpExchange> held;
+  handlers.on_request = [&](HttpExchange exchange) {
+    exchange.OnGone([&] {
+      held.clear();
+      server_.reset();
+    });
+    held.push_back(std::move(exchange));
+  };
+  server_ = HttpServer::Listen(*loop_, {}, std::move(handlers)).value();
+  RawClient first = Connect(), second = Connect();
+  first.Send("GET /a/1 HTTP/1.1\r\n\r\n");
+  second.Send("GET /a/2 HTTP/1.1\r\n\r\n");
+  RunUntil([&] { return held.size() == 2; });
+  first.Close();
+  second.Close();
+  RunUntil([&] { return server_ == nullptr; });
+  EXPECT_TRUE(held.empty());
+}
+
+TEST_F(HttpServerPeerTest, ServesTheOthersWhileOneSendsWithoutEnd) {
+  Serve();
+  RawClient greedy = Connect();
+  const std::string block =
+      "PUT /s/big HTTP/1.1\r\nContent-Length: 1000000\r\n\r\n" + std::string(1'000'000, 'x');
+  RawClient modest = Connect();
+  size_t sent = 0;
+  bool has_asked = false;
+  RunUntil([&] {
+    sent = (sent + greedy.TrySend(std::string_view(block).substr(sent))) % block.size();
+    greedy.Poll();
+    if (requests_ >= 3 && !has_asked) {
+      has_asked = true;
+      modest.Send("GET /s/small HTTP/1.1\r\n\r\n");
+    }
+    modest.Poll();
+    return modest.received().find("/s/small") != std::string::npos;
+  });
+}
+
+}  // namespace
+}  // namespace hvdray

@@ -1,0 +1,273 @@
+#include "base/http_client.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/fd.h"
+
+namespace hvdray {
+namespace {
+
+using namespace std::chrono_literals;
+
+UniqueFd Listener(uint16_t* port) {
+  UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  EXPECT_EQ(::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+  EXPECT_EQ(::listen(fd.get(), 16), 0);
+  EXPECT_EQ(::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+  *port = ntohs(address.sin_port);
+  return fd;
+}
+
+/// What to do on one connection: an answer for each request in turn, then close it, or hold it
+/// silent until the client goes away.
+struct Script {
+  std::vector<std::string> answers;
+  bool is_held = false;
+};
+
+/// Serves its scripts, one connection after another, and keeps what was asked.
+class ScriptedServer {
+ public:
+  explicit ScriptedServer(std::vector<Script> scripts)
+      : listener_(Listener(&port_)), scripts_(std::move(scripts)), thread_([this] { Run(); }) {}
+  ~ScriptedServer() { Stop(); }
+
+  uint16_t port() const { return port_; }
+  /// Ends the server; all requests that it got.
+  std::vector<std::string> Stop() {
+    ::shutdown(listener_.get(), SHUT_RDWR);
+    if (thread_.joinable()) thread_.join();
+    return requests_;
+  }
+
+ private:
+  void Run() {
+    for (const Script& script : scripts_) {
+      const UniqueFd connection(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      if (!connection.is_valid()) return;
+      Serve(connection.get(), script);
+    }
+  }
+
+  void Serve(int fd, const Script& script) {
+    for (const std::string& answer : script.answers) {
+      if (!ReadRequest(fd)) return;
+      (void)!::send(fd, answer.data(), answer.size(), MSG_NOSIGNAL);
+    }
+    char byte;
+    while (script.is_held && ::read(fd, &byte, 1) > 0) {
+    }
+  }
+
+  bool ReadRequest(int fd) {
+    std::string request;
+    char byte;
+    while (!request.ends_with("\r\n\r\n")) {
+      if (::read(fd, &byte, 1) != 1) return false;
+      request += byte;
+    }
+    const size_t at = request.find("Content-Length: ");
+    size_t left = at == std::string::npos ? 0 : std::stoul(request.substr(at + 16));
+    for (; left > 0 && ::read(fd, &byte, 1) == 1; --left) request += byte;
+    requests_.push_back(request);
+    return left == 0;
+  }
+
+  uint16_t port_ = 0;
+  UniqueFd listener_;
+  std::vector<Script> scripts_;
+  std::vector<std::string> requests_;  // The thread's until it is joined.
+  std::thread thread_;
+};
+
+std::string Answer(const std::string& status, const std::string& body) {
+  return "HTTP/1.1 " + status + "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" +
+         body;
+}
+
+TEST(HttpClientTest, KeepsOneConnectionForAllVerbs) {
+  const std::string bytes("a\0\xff\r\n\r\nb", 9);
+  ScriptedServer server({{{Answer("200 OK", ""), Answer("200 OK", bytes),
+                           Answer("404 Not Found", "no"), Answer("200 OK", "")}}});
+  HttpClient client("127.0.0.1", server.port());
+  const Result<HttpReply> put = client.Put("/scope/key?x=%20", bytes);
+  ASSERT_TRUE(put.ok()) << put.status().ToString();
+  EXPECT_EQ(put->status, 200);
+  const Result<HttpReply> get = client.Get("/scope/key");
+  ASSERT_TRUE(get.ok()) << get.status().ToString();
+  EXPECT_EQ(get->body, bytes);
+  const Result<HttpReply> missing = client.Get("/scope/none");
+  ASSERT_TRUE(missing.ok()) << missing.status().ToString();
+  EXPECT_EQ(missing->status, 404);
+  EXPECT_EQ(missing->body, "no");
+  const Result<HttpReply> gone = client.Delete("/scope/key");
+  ASSERT_TRUE(gone.ok()) << gone.status().ToString();
+  const std::vector<std::string> requests = server.Stop();
+  ASSERT_EQ(requests.size(), 4U);
+  EXPECT_TRUE(requests[0].starts_with("PUT /scope/key?x=%20 HTTP/1.1\r\n")) << requests[0];
+  EXPECT_TRUE(requests[0].ends_with(bytes));
+  EXPECT_TRUE(requests[1].starts_with("GET /scope/key HTTP/1.1\r\n")) << requests[1];
+  EXPECT_TRUE(requests[3].starts_with("DELETE /scope/key HTTP/1.1\r\n")) << requests[3];
+}
+
+TEST(HttpClientTest, ConnectsAnewWhenTheServerClosedTheKeptConnection) {
+  ScriptedServer server(
+      {{{Answer("200 OK", "1")}}, {{Answer("200 OK", "2")}}, {{Answer("200 OK", "3")}}});
+  HttpClient client("127.0.0.1", server.port());
+  for (const char* wanted : {"1", "2", "3"}) {
+    const Result<HttpReply> reply = client.Get("/k");
+    ASSERT_TRUE(reply.ok()) << reply.status().ToString();
+    EXPECT_EQ(reply->body, wanted);
+  }
+}
+
+TEST(HttpClientTest, RepeatsARequestThatAKeptConnectionSwallowed) {
+  // The empty answer: read the request, then close.
+  ScriptedServer server({{{Answer("200 OK", "1"), ""}}, {{Answer("200 OK", "2")}}});
+  HttpClient client("127.0.0.1", server.port());
+  ASSERT_TRUE(client.Get("/a").ok());
+  const Result<HttpReply> reply = client.Put("/b", "v");
+  ASSERT_TRUE(reply.ok()) << reply.status().ToString();
+  EXPECT_EQ(reply->body, "2");
+  EXPECT_EQ(server.Stop().size(), 3U);
+}
+
+TEST(HttpClientTest, ABodyWithoutALengthEndsWithTheConnection) {
+  // As Python's http.server answers, which Horovod's own rendezvous is made of.
+  ScriptedServer server({{{"HTTP/1.0 200 OK\r\nServer: x\r\n\r\nbody"}},
+                         {{"HTTP/1.0 404 Not Found\r\n\r\n"}},
+                         {{"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\nz"}}});
+  HttpClient client("127.0.0.1", server.port());
+  const Result<HttpReply> first = client.Get("/a");
+  ASSERT_TRUE(first.ok()) << first.status().ToString();
+  EXPECT_EQ(first->body, "body");
+  const Result<HttpReply> second = client.Get("/a");
+  ASSERT_TRUE(second.ok()) << second.status().ToString();
+  EXPECT_EQ(second->status, 404);
+  EXPECT_EQ(second->body, "");
+  const Result<HttpReply> third = client.Get("/a");
+  ASSERT_TRUE(third.ok()) << third.status().ToString();
+  EXPECT_EQ(third->body, "z");
+}
+
+TEST(HttpClientTest, ANewConnectionThatIsClosedWithoutAnAnswerIsAnError) {
+  ScriptedServer server({{{""}}, {{""}}});
+  HttpClient client("127.0.0.1", server.port());
+  const Result<HttpReply> reply = client.Get("/a");
+  ASSERT_FALSE(reply.ok());
+  EXPECT_EQ(reply.status().code(), ErrorCode::kProtocolError);
+  EXPECT_EQ(reply.status().message(), "GET /a: 127.0.0.1:" + std::to_string(server.port()) +
+                                          ": connection closed without a proper answer");
+}
+
+TEST(HttpClientTest, WhatIsNotHttpIsAnError) {
+  for (const std::string answer : {"garbage\r\n\r\n", "\r\n", "HTTP/1.1 \r\n\r\n",
+                                   "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort"}) {
+    ScriptedServer server({{{answer}}});
+    HttpClient client("127.0.0.1", server.port());
+    const Result<HttpReply> reply = client.Get("/a");
+    ASSERT_FALSE(reply.ok()) << answer;
+    EXPECT_EQ(reply.status().code(), ErrorCode::kProtocolError) << answer;
+  }
+}
+
+TEST(HttpClientTest, NobodyListeningIsHostUnreachable) {
+  uint16_t port = 0;
+  Listener(&port).Reset();
+  HttpClient client("127.0.0.1", port);
+  EXPECT_EQ(client.Get("/a").status().code(), ErrorCode::kHostUnreachable);
+}
+
+TEST(HttpClientTest, ASilentServerMeetsTheDeadline) {
+  ScriptedServer server({{{}, /*is_held=*/true}});
+  HttpClient client("127.0.0.1", server.port(), {.timeout = 50ms});
+  const Result<HttpReply> reply = client.Get("/a");
+  ASSERT_FALSE(reply.ok());
+  EXPECT_EQ(reply.status().code(), ErrorCode::kDeadlineExceeded);
+  EXPECT_NE(reply.status().message().find("within 0.05 s"), std::string::npos)
+      << reply.status().message();
+}
+
+TEST(HttpClientTest, ABodyThatStopsMidwayMeetsTheDeadline) {
+  ScriptedServer server({{{"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc"}, /*is_held=*/true}});
+  HttpClient client("127.0.0.1", server.port(), {.timeout = 50ms});
+  EXPECT_EQ(client.Get("/a").status().code(), ErrorCode::kDeadlineExceeded);
+}
+
+TEST(HttpClientTest, BodiesAboveTheLimitAreRefused) {
+  ScriptedServer server({{{Answer("200 OK", std::string(100, 'x'))}},
+                         {{Answer("200 OK", std::string(101, 'x'))}},
+                         {{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n65\r\n" +
+                           std::string(101, 'x') + "\r\n0\r\n\r\n"}}});
+  HttpClient client("127.0.0.1", server.port(), {.timeout = 10s, .max_body_bytes = 100});
+  EXPECT_TRUE(client.Get("/a").ok());
+  for (int i = 0; i < 2; ++i) {
+    const Result<HttpReply> reply = client.Get("/a");
+    ASSERT_FALSE(reply.ok());
+    EXPECT_EQ(reply.status().message(), "GET /a: answer of over 100 bytes");
+  }
+}
+
+TEST(HttpClientTest, PathsThatWouldSmuggleARequestAreRefused) {
+  HttpClient client("127.0.0.1", 1);
+  for (const std::string path : {"", "a", "/a b", "/a\r\nX: y", "/a\n", "/a\t", "/a\x7f"}) {
+    EXPECT_EQ(client.Get(path).status().code(), ErrorCode::kUsage) << path;
+  }
+  EXPECT_EQ(client.Put(std::string("/a\0b", 4), "").status().code(), ErrorCode::kUsage);
+}
+
+TEST(HttpClientTest, ABrokenPipeEndsTheRequestAndNotTheProcess) {
+  ASSERT_NE(::signal(SIGPIPE, SIG_DFL), SIG_ERR);
+  // The server closes without reading all, so that a large body meets a reset connection.
+  ScriptedServer server({{{Answer("200 OK", "")}}, {{}}, {{}}, {{}}, {{}}});
+  HttpClient client("127.0.0.1", server.port(), {.timeout = 10s});
+  ASSERT_TRUE(client.Get("/a").ok());
+  EXPECT_FALSE(client.Put("/a", std::string(50'000'000, 'x')).ok());
+  sigset_t pending;
+  ASSERT_EQ(::sigpending(&pending), 0);
+  EXPECT_EQ(sigismember(&pending, SIGPIPE), 0);
+}
+
+TEST(HttpClientTest, ItsSocketIsCloseOnExec) {
+  ScriptedServer server({{{Answer("200 OK", "")}, /*is_held=*/true}});
+  const auto leaky = [] {
+    std::vector<int> fds;
+    for (int fd = 3; fd < 256; ++fd) {
+      const int flags = ::fcntl(fd, F_GETFD);
+      if (flags >= 0 && (flags & FD_CLOEXEC) == 0) fds.push_back(fd);
+    }
+    return fds;
+  };
+  const std::vector<int> before = leaky();
+  HttpClient client("127.0.0.1", server.port());
+  ASSERT_TRUE(client.Get("/a").ok());
+  EXPECT_EQ(leaky(), before);
+}
+
+TEST(HttpClientTest, AMovedClientGoesOn) {
+  ScriptedServer server({{{Answer("200 OK", "1"), Answer("200 OK", "2")}}});
+  HttpClient first("localhost", server.port());
+  ASSERT_TRUE(first.Get("/a").ok());
+  HttpClient second = std::move(first);
+  second.set_timeout(5s);
+  const Result<HttpReply> reply = second.Get("/a");
+  ASSERT_TRUE(reply.ok()) << reply.status().ToString();
+  EXPECT_EQ(reply->body, "2");
+}
+
+}  // namespace
+}  // namespace hvdray

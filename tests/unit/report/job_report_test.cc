@@ -1,0 +1,113 @@
+#include "launcher/report/job_report.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "tests/fakes/golden.h"
+#include "tests/fakes/temp_folder.h"
+#include "tests/unit/report/sample_job.h"
+
+namespace hvdray {
+namespace {
+
+TEST(JobReportTest, AFailedJobIsToldWhole) {
+  ExpectGolden("tests/golden/report/report_failed.json", DumpJson(ToJson(FullReport()), 2) + "\n");
+}
+
+TEST(JobReportTest, ASuccessHasNoErrorAndNoFirstFailure) {
+  JobReport report = FullReport();
+  report.verdict = GoodVerdict();
+  const Json json = ToJson(report);
+  EXPECT_EQ(DumpJson(json["exit"]), R"({"code":0,"origin":"hvdray","error":null})");
+  EXPECT_TRUE(json["first_failure"].is_null());
+  EXPECT_EQ(json["workers"][3]["state"], "succeeded");
+  EXPECT_EQ(json["duration_s"], 12.5);
+}
+
+TEST(JobReportTest, AJobThatNeverStartedStillHasAllKeys) {
+  const Json empty = ToJson(JobReport());
+  const Json full = ToJson(FullReport());
+  for (const auto& [key, value] : full.items()) EXPECT_TRUE(empty.contains(key)) << key;
+  EXPECT_TRUE(empty["workers"].is_array());
+  EXPECT_TRUE(empty["rendezvous"]["scopes"].is_array());
+}
+
+TEST(JobReportTest, BytesThatAreNoTextStillGiveValidJson) {
+  const Result<Json> back = ParseJson(DumpJson(ToJson(FullReport()), 2));
+  ASSERT_TRUE(back.ok()) << back.status().ToString();
+  EXPECT_EQ((*back)["command"][3], "caf\xc3\xa9 \xef\xbf\xbd");
+}
+
+TEST(OutcomeTest, EachWorkerHasOneWord) {
+  Verdict verdict;
+  verdict.first_failure = SampleWorker(9, "node9", Exited(1), 1);
+  const auto word = [&verdict](const WorkerRecord& worker) {
+    return std::string(OutcomeName(OutcomeOf(worker, verdict)));
+  };
+  WorkerRecord worker;
+  EXPECT_EQ(word(worker), "not_started");
+  worker.pid = 7;
+  EXPECT_EQ(word(worker), "lost");
+  worker.status = Exited(1);
+  EXPECT_EQ(word(worker), "failed");
+  worker.is_victim = true;
+  EXPECT_EQ(word(worker), "stopped");
+  worker.status = Exited(0);
+  EXPECT_EQ(word(worker), "succeeded");
+  WorkerRecord never_ran;
+  never_ran.status = wire::ExitStatus{.stage = wire::ExecStage::kFork, .error = EAGAIN};
+  EXPECT_EQ(word(never_ran), "failed");
+}
+
+TEST(OutcomeTest, WithoutAFirstFailureWorkersWereStoppedFromOutside) {
+  const WorkerRecord worker = SampleWorker(0, "node1", Killed(SIGTERM), 1);
+  EXPECT_EQ(OutcomeOf(worker, Verdict()), WorkerOutcome::kStopped);
+}
+
+TEST(WriteJobReportTest, ReplacesAFileWhole) {
+  const TempFolder temp;
+  ASSERT_TRUE(WriteFileAtomically(temp / "r.json", std::string(100'000, 'x')).ok());
+  ASSERT_TRUE(WriteJobReport(temp / "r.json", FullReport()).ok());
+  EXPECT_EQ(ReadFile(temp / "r.json").value(), DumpJson(ToJson(FullReport()), 2) + "\n");
+}
+
+TEST(WriteJobReportTest, WhatCannotBeWrittenIsOutputLost) {
+  const Status status = WriteJobReport("/dev/full", FullReport());
+  EXPECT_EQ(status.code(), ErrorCode::kOutputLost);
+  EXPECT_EQ(status.message(), "--report: /dev/full: write: No space left on device");
+  EXPECT_EQ(WriteJobReport("/nowhere/at/all", FullReport()).code(), ErrorCode::kOutputLost);
+}
+
+TEST(CheckReportPathTest, AcceptsWhatCanBeWrittenAndChangesNothing) {
+  const TempFolder temp;
+  ASSERT_TRUE(WriteFileAtomically(temp / "old", "old").ok());
+  EXPECT_TRUE(CheckReportPath(temp / "new", "--report").ok());
+  EXPECT_TRUE(CheckReportPath(temp / "old", "--report").ok());
+  EXPECT_TRUE(CheckReportPath("/dev/null", "--report").ok());
+  EXPECT_TRUE(CheckReportPath("/dev/stdout", "--report").ok());
+  EXPECT_TRUE(CheckReportPath("", "--report").ok());
+  EXPECT_EQ(ReadFile(temp / "old").value(), "old");
+  EXPECT_FALSE(ReadFile(temp / "new").ok());
+}
+
+TEST(CheckReportPathTest, RefusesByFlagAndPlace) {
+  const TempFolder temp;
+  const auto refused = [](const std::string& path) {
+    const Status status = CheckReportPath(path, "--junit");
+    EXPECT_EQ(status.code(), ErrorCode::kFileUnwritable) << path;
+    EXPECT_TRUE(status.message().starts_with("--junit: ")) << status.message();
+    return status.message();
+  };
+  EXPECT_EQ(refused("/nowhere/report"), "--junit: /nowhere/: No such file or directory");
+  refused(temp.path());
+  refused(temp / "no/such");
+  refused(temp / "trailing/");
+  refused("/dev/fd/987");
+  ASSERT_TRUE(WriteFileAtomically(temp / "file", "").ok());
+  refused(temp / "file/below");
+}
+
+}  // namespace
+}  // namespace hvdray

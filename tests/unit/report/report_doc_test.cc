@@ -1,0 +1,81 @@
+// docs/report.md says exactly what is written.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "launcher/report/event_log.h"
+#include "launcher/report/job_report.h"
+#include "tests/fakes/temp_folder.h"
+#include "tests/unit/report/doc_tables.h"
+#include "tests/unit/report/sample_events.h"
+
+namespace hvdray {
+namespace {
+
+constexpr const char* kPage = "docs/report.md";
+
+// "hosts[].name" for each value that is not an object or a list of objects.
+void Flatten(const Json& json, const std::string& path, std::set<std::string>& keys) {
+  if (json.is_object()) {
+    for (const auto& [key, value] : json.items()) {
+      Flatten(value, path.empty() ? key : path + "." + key, keys);
+    }
+  } else if (json.is_array() && !json.empty() && path != "command") {
+    for (const Json& element : json) Flatten(element, path + "[]", keys);
+  } else {
+    keys.insert(path);
+  }
+}
+
+TEST(ReportDocTest, EveryKeyOfTheReportIsDocumentedAndNoOther) {
+  std::set<std::string> written;
+  Flatten(ToJson(FullReport()), "", written);
+  std::set<std::string> documented;
+  for (const DocRow& row : DocRows(kPage, "Report")) {
+    documented.merge(Quoted(row.at(0)));
+  }
+  // Said in words there: an object that may be null, and one that repeats the keys of workers[].
+  EXPECT_EQ(documented.erase("exit.error"), 1u);
+  EXPECT_EQ(documented.erase("first_failure"), 1u);
+  for (const std::string& key : std::set<std::string>(documented)) {
+    if (key.starts_with("workers[].")) documented.insert("first_failure." + key.substr(10));
+  }
+  EXPECT_EQ(written, documented);
+}
+
+TEST(ReportDocTest, EveryEventAndItsKeysAreDocumentedAndNoOther) {
+  const TempFolder temp;
+  const std::unique_ptr<Loop> loop = Loop::Create().value();
+  EventLogOptions options;
+  options.path = temp / "events";
+  options.hosts = {"node1", "node2"};
+  options.began = At(0);
+  auto log = EventLog::Open(*loop, options).value();
+  Feed(*log);
+  std::map<std::string, std::set<std::string>> written;
+  const std::string text = ReadFile(options.path).value();
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = text.find('\n', at);
+    const Result<Json> line = ParseJson(ByteView(text).substr(at, end - at));
+    ASSERT_TRUE(line.ok());
+    std::set<std::string> keys;
+    for (const auto& [key, value] : line->items()) keys.insert(key);
+    for (const char* common : {"time", "wall", "event"}) EXPECT_EQ(keys.erase(common), 1u);
+    written[(*line)["event"].get<std::string>()] = keys;
+    at = end + 1;
+  }
+  std::map<std::string, std::set<std::string>> documented;
+  for (const DocRow& row : DocRows(kPage, "Events")) {
+    for (const std::string& name : Quoted(row.at(0))) documented[name] = Quoted(row.at(1));
+  }
+  EXPECT_EQ(written, documented);
+}
+
+TEST(ReportDocTest, ThePageNamesTheSchemasInForce) {
+  const std::string page = ReadFile(kPage).value();
+  EXPECT_NE(page.find("`" + std::string(kReportSchema) + "`"), std::string::npos);
+  EXPECT_NE(page.find("`" + std::string(kEventsSchema) + "`"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace hvdray

@@ -1,0 +1,117 @@
+#include "launcher/report/trace.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/json.h"
+#include "tests/fakes/golden.h"
+#include "tests/unit/report/sample_events.h"
+
+namespace hvdray {
+namespace {
+
+Trace Detailed() { return Trace(At(0), {"node1", "node2"}, true); }
+
+Json Parsed(const Trace& trace, TimePoint now) {
+  Result<Json> json = ParseJson(trace.ToJson(now), size_t{64} << 20);
+  EXPECT_TRUE(json.ok()) << json.status().ToString();
+  return json.ok() ? std::move(json).value() : Json::array();
+}
+
+std::string PhasesText(const Trace& trace) {
+  std::string text;
+  for (const Phase& phase : trace.phases()) {
+    text += fmt::format("{} {:.2f}-", phase.name, Seconds(phase.began - At(0)).count());
+    text += phase.ended.has_value() ? fmt::format("{:.2f}\n", Seconds(*phase.ended - At(0)).count())
+                                    : std::string("\n");
+  }
+  return text;
+}
+
+TEST(TraceTest, AJobIsDrawnAsLanesOfHostsAndRanks) {
+  Trace trace = Detailed();
+  trace.Begin("resolve", At(0));
+  trace.End("resolve", At(0.002));
+  trace.Begin(kPhaseHello, At(0.01));
+  Feed(trace);
+  trace.Begin("report", At(2.2));
+  ExpectGolden("tests/golden/report/trace.json", trace.ToJson(At(2.3)));
+}
+
+TEST(TraceTest, PhasesFollowFromEventsAlone) {
+  Trace trace(At(0), {"node1", "node2"}, false);
+  trace.Begin(kPhaseHello, At(0.01));
+  Feed(trace);
+  EXPECT_EQ(PhasesText(trace), "hello 0.01-0.12\nstart 0.12-0.25\nrun 0.25-1.00\nstop 1.00-2.20\n");
+}
+
+TEST(TraceTest, WithoutDetailNothingButPhasesIsKept) {
+  Trace trace(At(0), {"node1", "node2"}, false);
+  Feed(trace);
+  for (const Json& record : Parsed(trace, At(3))) {
+    if (record["ph"] == "M") continue;
+    EXPECT_EQ(record["pid"], 0) << DumpJson(record);
+  }
+}
+
+TEST(TraceTest, ARestartRepeatsPhasesAndClosesOldSpans) {
+  Trace trace = Detailed();
+  Feed(trace);
+  const size_t before = trace.phases().size();
+  Feed(trace, 3);
+  EXPECT_EQ(trace.phases().size(), 2 * before);
+  for (const Json& record : Parsed(trace, At(9))) {
+    if (record["ph"] != "X") continue;
+    EXPECT_LE(record["dur"].get<int64_t>(), 2'200'000);
+  }
+}
+
+TEST(TraceTest, RunningSpansEndNow) {
+  Trace trace = Detailed();
+  trace.Begin("resolve", At(1));
+  const Json json = Parsed(trace, At(3));
+  const auto found = std::find_if(json.begin(), json.end(),
+                                  [](const Json& record) { return record["ph"] == "X"; });
+  ASSERT_NE(found, json.end());
+  EXPECT_EQ((*found)["ts"], 1'000'000);
+  EXPECT_EQ((*found)["dur"], 2'000'000);
+}
+
+TEST(TraceTest, BeginOfARunningStepAndEndOfAnUnknownOneDoNothing) {
+  Trace trace = Detailed();
+  trace.Begin("report", At(1));
+  trace.Begin("report", At(2));
+  trace.End("drain", At(3));
+  trace.End("report", At(4));
+  trace.End("report", At(5));
+  EXPECT_EQ(PhasesText(trace), "report 1.00-4.00\n");
+}
+
+TEST(TraceTest, RanksThatNobodyKnowsAreHarmless) {
+  Trace trace = Detailed();
+  trace.OnEvent(event::WorkerStarted{1, -5, 7}, At(1));
+  trace.OnEvent(event::WorkerExited{1, 1 << 30, Exited(0), false}, At(1));
+  trace.OnEvent(event::HostReady{-3, {}}, At(1));
+  trace.OnEvent(event::GenerationStopped{1, 77, 0, 0}, At(1));
+  RankInfo stray;
+  stray.rank = 1 << 20;
+  trace.OnEffect(effect::StartGeneration{1, {stray}, 0, 0}, At(1));
+  Parsed(trace, At(2));
+}
+
+TEST(TraceTest, AJobThatRestartsForDaysStaysWithinItsBound) {
+  Trace trace = Detailed();
+  for (int i = 0; i < 300'000; ++i) trace.OnEvent(event::ReaderGone{}, At(i));
+  EXPECT_EQ(trace.dropped(), 100'000u);
+}
+
+TEST(TraceTest, AFullDiskIsOutputLost) {
+  const Status status = Detailed().WriteTo("/dev/full", At(1));
+  EXPECT_EQ(status.code(), ErrorCode::kOutputLost);
+  EXPECT_EQ(status.message(), "--trace: /dev/full: write: No space left on device");
+}
+
+}  // namespace
+}  // namespace hvdray

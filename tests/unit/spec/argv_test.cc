@@ -1,0 +1,157 @@
+// argparse's habits, word by word. The accepted forms were compared with horovodrun 0.28.1.
+#include "launcher/spec/argv.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/spec/spec_test_support.h"
+
+namespace hvdray {
+namespace {
+
+/// "num-proc=4 no:stall-check | ./train --x": options by row name, then the command.
+std::string Shown(const ParsedArgv& argv) {
+  std::string text;
+  for (const ParsedOption& option : argv.options) {
+    text += fmt::format("{}{}{}{} ", option.is_negation ? "no:" : "", option.row->name,
+                        option.values.empty() ? "" : "=", fmt::join(option.values, ","));
+  }
+  return fmt::format("{}| {}", text, fmt::join(argv.command, " "));
+}
+
+std::string Parsed(const std::vector<std::string>& words) {
+  const Result<ParsedArgv> argv = ParseArgv(words);
+  return argv.ok() ? Shown(*argv) : "error: " + argv.status().message();
+}
+std::string Parsed(const std::string& line) { return Parsed(Words(line)); }
+
+std::string Hint(const std::string& line) { return ParseArgv(Words(line)).status().hint(); }
+
+TEST(ArgvTest, TakesEveryFormOfAValueThatHorovodrunTakes) {
+  EXPECT_EQ(Parsed("-np 4 ./t"), "num-proc=4 | ./t");
+  EXPECT_EQ(Parsed("-np=4 ./t"), "num-proc=4 | ./t");
+  EXPECT_EQ(Parsed("--num-proc=4 ./t"), "num-proc=4 | ./t");
+  EXPECT_EQ(Parsed("-n 4 ./t"), "num-proc=4 | ./t");
+  EXPECT_EQ(Parsed("-p22 ./t"), "ssh-port=22 | ./t");
+  EXPECT_EQ(Parsed("-p=22 ./t"), "ssh-port=22 | ./t");
+  EXPECT_EQ(Parsed("-Hlocalhost:2 ./t"), "hosts=localhost:2 | ./t");
+  EXPECT_EQ(Parsed("-H a:1,b:2 ./t"), "hosts=a:1,b:2 | ./t");
+  EXPECT_EQ(Parsed("-hostfile hosts ./t"), "hostfile=hosts | ./t");
+  EXPECT_EQ(Parsed("-prefix-timestamp ./t"), "prefix-output-with-timestamp | ./t");
+  EXPECT_EQ(Parsed("--blacklist-cooldown-range 10 100 ./t"),
+            "blacklist-cooldown-range=10,100 | ./t");
+  EXPECT_EQ(Parsed("--output-filename= ./t"), "output-filename= | ./t");
+  EXPECT_EQ(Parsed("--mpi-args=-x ./t"), "mpi-args=-x | ./t");
+  EXPECT_EQ(Parsed("--hosts=a=b ./t"), "hosts=a=b | ./t");
+}
+
+TEST(ArgvTest, CutsAtTheFirstPositionalWordOrAtTwoDashes) {
+  EXPECT_EQ(Parsed("-np 2 python train.py --verbose -np 3"),
+            "num-proc=2 | python train.py --verbose -np 3");
+  EXPECT_EQ(Parsed("-np 2 -- python -c x"), "num-proc=2 | python -c x");
+  EXPECT_EQ(Parsed("-- -odd -- x"), "| -odd -- x");
+  EXPECT_EQ(Parsed("-np 2 prog -- x"), "num-proc=2 | prog -- x");
+  EXPECT_EQ(Parsed("python --vers"), "| python --vers");
+  EXPECT_EQ(Parsed("- x"), "| - x");
+  EXPECT_EQ(Parsed(std::vector<std::string>{"", "x"}), "|  x");
+  EXPECT_EQ(Parsed(""), "| ");
+  EXPECT_EQ(Parsed("--"), "| ");
+}
+
+TEST(ArgvTest, ExpandsUnambiguousPrefixesOfHorovodsOptionsOnly) {
+  EXPECT_EQ(Parsed("--slots 4 ./t"), "slots-per-host=4 | ./t");
+  EXPECT_EQ(Parsed("--slots=4 ./t"), "slots-per-host=4 | ./t");
+  EXPECT_EQ(Parsed("--verb ./t"), "verbose | ./t");
+  EXPECT_EQ(Parsed("--fus 1 ./t"), "fusion-threshold-mb=1 | ./t");
+  EXPECT_EQ(Parsed("--no-st ./t"), "no:stall-check | ./t");
+  EXPECT_EQ(Parsed("-c"), "check-build | ");
+  EXPECT_EQ(Parsed("--min 2 ./t"), "min-np=2 | ./t") << "both spellings say the same";
+  EXPECT_EQ(Parsed("--grac 4 ./t"), "error: unknown option '--grac'");
+  EXPECT_EQ(Hint("--grac 4 ./t"), "write it in full: --grace");
+  EXPECT_EQ(Parsed("--ver ./t"),
+            "error: option '--ver' is ambiguous: it could be --version, --verbose");
+  EXPECT_EQ(Parsed("--network=eth0 ./t"), "network-interfaces=eth0 | ./t");
+}
+
+TEST(ArgvTest, GivesTheFullSpellingForAnAbbreviation) {
+  const std::vector<std::string> words = Words("--slots 4 -p22 x");
+  const Result<ParsedArgv> argv = ParseArgv(words);
+  ASSERT_TRUE(argv.ok());
+  EXPECT_EQ(argv->options[0].spelling, "--slots-per-host");
+  EXPECT_EQ(argv->options[1].spelling, "-p");
+}
+
+TEST(ArgvTest, TakesNegativeNumbersAndWordsWithABlankAsValues) {
+  EXPECT_EQ(Parsed("-np -1 ./t"), "num-proc=-1 | ./t");
+  EXPECT_EQ(Parsed("--cycle-time-ms -.5 ./t"), "cycle-time-ms=-.5 | ./t");
+  EXPECT_EQ(Parsed(std::vector<std::string>{"--mpi-args", "-x FOO", "./t"}),
+            "mpi-args=-x FOO | ./t");
+  EXPECT_EQ(Parsed("--output-filename - ./t"), "output-filename=- | ./t");
+  EXPECT_EQ(Parsed("--output-filename -5.x ./t"), "error: option --output-filename needs a value");
+  EXPECT_EQ(Parsed("-1 ./t"), "error: unknown option '-1'");
+}
+
+TEST(ArgvTest, TakesLettersTogetherInOneWord) {
+  EXPECT_EQ(Parsed("-qxA=1 ./t"), "quiet env=A=1 | ./t");
+  EXPECT_EQ(Parsed("-qx A=1 ./t"), "quiet env=A=1 | ./t");
+  EXPECT_EQ(Parsed("-qp=22 ./t"), "quiet ssh-port=22 | ./t");
+  EXPECT_EQ(Parsed("-qfjob.yaml"), "quiet file=job.yaml | ");
+  EXPECT_EQ(Parsed("-qv ./t"), "quiet version | ");
+  EXPECT_EQ(Parsed("-qz ./t"), "error: unknown option '-z' in '-qz'");
+  EXPECT_EQ(Parsed("-xA=1 -x B ./t"), "env=A=1 env=B | ./t");
+}
+
+TEST(ArgvTest, SurvivesAWordOfThirtyThousandLetters) {
+  const std::string word = "-" + std::string(30000, 'q');
+  const Result<ParsedArgv> argv = ParseArgv(std::vector<std::string>{word, "./t"});
+  ASSERT_TRUE(argv.ok());
+  EXPECT_EQ(argv->options.size(), 30000u);
+}
+
+TEST(ArgvTest, NamesWhatIsMissingOrTooMuch) {
+  EXPECT_EQ(Parsed("-np"), "error: option -np needs a value");
+  EXPECT_EQ(Hint("-np"), "-np N");
+  EXPECT_EQ(Parsed("-np -H a:1 ./t"), "error: option -np needs a value");
+  EXPECT_EQ(Hint("-np --hosts a:1 ./t"), "a value that begins with '-' is written -np=VALUE");
+  EXPECT_EQ(Parsed("-np -- ./t"), "error: option -np needs a value");
+  EXPECT_EQ(Parsed("--verbose=1 ./t"), "error: option --verbose takes no value");
+  EXPECT_EQ(Parsed("--no-stall-check=0 ./t"), "error: option --no-stall-check takes no value");
+  EXPECT_EQ(Parsed("-q=1 ./t"), "error: option -q takes no value");
+  EXPECT_EQ(Parsed("--blacklist-cooldown-range 10 ./t"), "blacklist-cooldown-range=10,./t | ");
+  EXPECT_EQ(Parsed("--blacklist-cooldown-range 10 --verbose ./t"),
+            "error: option --blacklist-cooldown-range needs 2 values");
+  EXPECT_EQ(Parsed("--blacklist-cooldown-range=10 100 ./t"),
+            "error: option --blacklist-cooldown-range takes 2 values, as separate words");
+}
+
+TEST(ArgvTest, NamesTheNearestOfAnUnknownOption) {
+  EXPECT_EQ(Parsed("--hostss a:1 ./t"), "error: unknown option '--hostss'");
+  EXPECT_EQ(Hint("--hostss a:1 ./t"), "did you mean --hosts?");
+  EXPECT_EQ(Hint("--reprot=x ./t"), "did you mean --report?");
+  EXPECT_EQ(Hint("-np4 ./t"), "did you mean -np?");
+  EXPECT_EQ(Hint("--something-else-entirely ./t"), "see hvdray run --help");
+  EXPECT_EQ(Parsed("--=x ./t"), "error: unknown option '--'");
+}
+
+TEST(ArgvTest, CallsAGluedLetterAmbiguousWhenALongerOptionBeginsSo) {
+  EXPECT_EQ(Parsed("-prefix ./t"),
+            "error: option '-prefix' is ambiguous: it could be -prefix-timestamp, -p");
+  EXPECT_EQ(Parsed("-hostfil x ./t").substr(0, 37), "error: option '-hostfil' is ambiguous");
+}
+
+TEST(ArgvTest, TakesAnOptionalChoiceOnlyAfterAnEqualsSign) {
+  EXPECT_EQ(Parsed("--print-plan ./t"), "print-plan | ./t");
+  EXPECT_EQ(Parsed("--print-plan=json ./t"), "print-plan=json | ./t");
+  EXPECT_EQ(Parsed("--print-plan json"), "print-plan | json");
+}
+
+TEST(ArgvTest, EndsAtHelpVersionAndCheckBuild) {
+  EXPECT_EQ(Parsed("--no-such -h"), "error: unknown option '--no-such'");
+  EXPECT_EQ(Parsed("-h --no-such"), "help | ");
+  EXPECT_EQ(Parsed("-np 2 -v x"), "num-proc=2 version | ");
+  EXPECT_EQ(Parsed("-cb x"), "check-build | ");
+  EXPECT_EQ(Parsed("python -h"), "| python -h");
+}
+
+}  // namespace
+}  // namespace hvdray

@@ -1,0 +1,106 @@
+// The limits of execve: computed, and checked against the kernel's own answer.
+#include "launcher/spec/exec_limits.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <vector>
+
+#include "tests/unit/spec/spec_test_support.h"
+
+namespace hvdray {
+namespace {
+
+constexpr uint64_t kUsualStack = uint64_t{8} << 20;
+
+std::string Filled(size_t bytes) { return std::string(bytes, 'x'); }
+
+TEST(CheckExecLimitsTest, NamesTheVariableThatIsTooLong) {
+  // "BIG=" and the NUL count.
+  EXPECT_TRUE(CheckExecLimits({}, Env({{"BIG", Filled(131072 - 5)}}), kUsualStack).ok());
+  const Status status = CheckExecLimits({}, Env({{"BIG", Filled(131072 - 4)}}), kUsualStack);
+  EXPECT_EQ(status.code(), ErrorCode::kEnvironmentTooLarge);
+  EXPECT_EQ(
+      status.message(),
+      "the environment variable 'BIG' has 131072 bytes; the kernel starts no program with one "
+      "of more than 131071");
+}
+
+TEST(CheckExecLimitsTest, NamesTheWordThatIsTooLong) {
+  const std::vector<std::string> command = {"./t", Filled(131072)};
+  EXPECT_TRUE(CheckExecLimits(command, {}, kUsualStack)
+                  .message()
+                  .starts_with("word 2 of the command has 131072 bytes"));
+}
+
+TEST(CheckExecLimitsTest, NamesTheLargestWhenTheSumIsTooMuch) {
+  std::map<std::string, std::string> many;
+  for (int i = 0; i < 30; ++i) many["V" + std::to_string(i)] = Filled(100000);
+  many["MOST"] = Filled(120000);
+  EXPECT_EQ(CheckExecLimits({}, Environment(many), kUsualStack).code(),
+            ErrorCode::kEnvironmentTooLarge);
+  EXPECT_TRUE(CheckExecLimits({}, Environment(many), kUsualStack)
+                  .hint()
+                  .starts_with("the largest are 'MOST' (120005 bytes), "));
+  EXPECT_TRUE(CheckExecLimits({}, Environment(many), uint64_t{16} << 20).ok());
+}
+
+TEST(CheckExecLimitsTest, TakesMoreThan128KibInAll) {
+  std::map<std::string, std::string> many;
+  for (int i = 0; i < 15; ++i) many["V" + std::to_string(i)] = Filled(100000);
+  EXPECT_TRUE(CheckExecLimits({}, Environment(many), kUsualStack).ok());
+}
+
+TEST(CheckExecLimitsTest, KnowsTheKernelsFloorAndCeiling) {
+  std::map<std::string, std::string> some;
+  for (int i = 0; i < 10; ++i) some["V" + std::to_string(i)] = Filled(10000);
+  EXPECT_TRUE(CheckExecLimits({}, Environment(some), 4096).ok()) << "at least 128 KiB";
+  for (int i = 0; i < 70; ++i) some["W" + std::to_string(i)] = Filled(100000);
+  EXPECT_FALSE(CheckExecLimits({}, Environment(some), RLIM_INFINITY).ok()) << "at most 6 MiB";
+}
+
+/// Errno of execing /bin/true in `environment`; 0 when it ran.
+int ExecErrno(const Environment& environment) {
+  const std::vector<std::string> strings = environment.ToStrings();
+  std::vector<char*> envp;
+  for (const std::string& text : strings) envp.push_back(const_cast<char*>(text.c_str()));
+  envp.push_back(nullptr);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    char name[] = "/bin/true";
+    char* argv[] = {name, nullptr};
+    ::execve(name, argv, envp.data());
+    ::_exit(errno == E2BIG ? 100 : 101);
+  }
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  if (!WIFEXITED(status)) return -1;
+  return WEXITSTATUS(status) == 0 ? 0 : (WEXITSTATUS(status) == 100 ? E2BIG : -1);
+}
+
+TEST(CheckExecLimitsTest, AgreesWithThisKernel) {
+  rlimit stack{};
+  ASSERT_EQ(::getrlimit(RLIMIT_STACK, &stack), 0);
+  for (const size_t bytes : {131072u - 5, 131072u - 4}) {
+    const Environment one = Env({{"BIG", Filled(bytes)}});
+    EXPECT_EQ(ExecErrno(one) == 0, CheckExecLimits({}, one, stack.rlim_cur).ok()) << bytes;
+  }
+  // Whatever we let pass, the kernel has to take: sums around its limit.
+  for (int count = 10; count < 64; ++count) {
+    std::map<std::string, std::string> many;
+    for (int i = 0; i < count; ++i) many["V" + std::to_string(i)] = Filled(100000);
+    const Environment environment(many);
+    if (CheckExecLimits({}, environment, stack.rlim_cur).ok()) {
+      EXPECT_EQ(ExecErrno(environment), 0) << count;
+    } else {
+      EXPECT_EQ(ExecErrno(environment), E2BIG) << count << ": refused too early";
+      break;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hvdray

@@ -1,0 +1,99 @@
+// Help, docs, man page and completion: made from the table, and the files in the tree are up to
+// date.
+#include "launcher/spec/help.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "launcher/spec/option_table.h"
+#include "tests/unit/spec/spec_test_support.h"
+
+namespace hvdray {
+namespace {
+
+/// Tests run in the source folder.
+std::string FileText(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+constexpr const char* kHowToUpdate = "update with: hvdray-gen-cli . (in the source folder)";
+
+TEST(HelpTest, FilesInTheTreeAreUpToDate) {
+  EXPECT_EQ(FileText("docs/cli.md"), RunMarkdown()) << kHowToUpdate;
+  EXPECT_EQ(FileText("docs/man/hvdray-run.1"), RunManPage()) << kHowToUpdate;
+  EXPECT_EQ(FileText("docs/completions/hvdray.bash"), BashCompletion()) << kHowToUpdate;
+  EXPECT_EQ(FileText("tests/golden/help/run.txt"), RunHelp(80)) << kHowToUpdate;
+}
+
+TEST(HelpTest, ShowsEveryVisibleSpellingEverywhereAndNoHiddenOne) {
+  const std::string help = RunHelp();
+  const std::string page = RunMarkdown();
+  const std::string completion = BashCompletion();
+  for (const Spelling& spelling : AllSpellings()) {
+    const std::string text(spelling.text);
+    const auto stands_in = [&text](const std::string& where, const std::string& after) {
+      for (const char end : after) {
+        if (where.find(text + end) != std::string::npos) return true;
+      }
+      return false;
+    };
+    EXPECT_EQ(stands_in(help, " ,[\n"), !spelling.is_hidden) << text;
+    EXPECT_EQ(stands_in(page, " `["), !spelling.is_hidden) << text;
+    EXPECT_EQ(stands_in(completion, " '|)"), !spelling.is_hidden) << text;
+  }
+}
+
+TEST(HelpTest, KeepsToTheWidthAsked) {
+  for (const size_t width : {60u, 80u, 120u}) {
+    std::istringstream lines(RunHelp(width));
+    bool is_in_examples = false;
+    for (std::string line; std::getline(lines, line);) {
+      if (line == "Examples:") is_in_examples = true;
+      if (line.empty()) is_in_examples = false;
+      const bool is_spelling = line.starts_with("  -");
+      if (is_in_examples || is_spelling) continue;
+      EXPECT_LE(line.size(), width) << line;
+    }
+  }
+}
+
+TEST(HelpTest, ShowsExamplesThatResolve) {
+  SpecWorld world;
+  world.files["job.yaml"] = "np: 2\ncommand: [true]\n";
+  world.clusters["configs/quickstart.yaml"] = {{{"localhost", 4}}, std::nullopt};
+  std::istringstream lines(RunHelp());
+  int examples = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const std::string prefix = "  hvdray run ";
+    if (!line.starts_with(prefix)) continue;
+    ++examples;
+    std::string words = line.substr(prefix.size());
+    if (words.find("--cluster") != std::string::npos) words += " ./train";
+    EXPECT_TRUE(world.Resolve(words).ok()) << line << world.StatusOf(words).ToString();
+  }
+  EXPECT_GE(examples, 5);
+}
+
+TEST(HelpTest, TheTableIsFitForMarkdownAndRoff) {
+  for (const OptionRow& row : OptionTable()) {
+    EXPECT_FALSE(row.help.empty()) << row.name;
+    EXPECT_EQ(row.help.find_first_of("`\\\n"), std::string_view::npos) << row.name;
+  }
+  std::istringstream lines(RunManPage());
+  for (std::string line; std::getline(lines, line);) {
+    const bool is_request = line.starts_with(".TH ") || line.starts_with(".SH ") ||
+                            line.starts_with(".SS ") || line.starts_with(".TP") ||
+                            line.starts_with(".B ") || line.starts_with(".I ") ||
+                            line.starts_with(".\\\"");
+    EXPECT_TRUE(is_request || !line.starts_with('.')) << line;
+    EXPECT_FALSE(line.starts_with('\'')) << line;
+  }
+}
+
+}  // namespace
+}  // namespace hvdray

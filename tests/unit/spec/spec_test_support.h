@@ -1,0 +1,60 @@
+// A file system in memory and short words for the tests of launcher/spec.
+#ifndef HVDRAY_TESTS_UNIT_SPEC_SPEC_TEST_SUPPORT_H_
+#define HVDRAY_TESTS_UNIT_SPEC_SPEC_TEST_SUPPORT_H_
+
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "launcher/spec/options_resolver.h"
+
+namespace hvdray {
+
+/// Splits at blanks: "-np 4 ./train" as the shell would.
+inline std::vector<std::string> Words(const std::string& line) {
+  std::istringstream in(line);
+  std::vector<std::string> words;
+  for (std::string word; in >> word;) words.push_back(word);
+  return words;
+}
+
+/// Environment has two constructors that take braces.
+inline Environment Env(std::map<std::string, std::string> values) {
+  return Environment(std::move(values));
+}
+
+/// The world of one ResolveRun.
+struct SpecWorld {
+  std::map<std::string, std::string> files;
+  std::set<std::string> executables;
+  std::map<std::string, ClusterHosts> clusters;
+  Environment environment;
+
+  ResolverFiles Files() const {
+    return {[this](const std::string& path) -> Result<std::optional<std::string>> {
+              const auto found = files.find(path);
+              if (found == files.end()) return std::optional<std::string>();
+              return std::optional<std::string>(found->second);
+            },
+            [this](const std::string& path) { return executables.contains(path); },
+            [this](const std::string& path) -> Result<ClusterHosts> {
+              const auto found = clusters.find(path);
+              if (found != clusters.end()) return found->second;
+              return Status(ErrorCode::kFileUnreadable, "no cluster file " + path);
+            }};
+  }
+
+  Result<RunRequest> Resolve(const std::vector<std::string>& args) const {
+    return ResolveRun(args, environment, Files());
+  }
+  Result<RunRequest> Resolve(const std::string& line) const { return Resolve(Words(line)); }
+  /// Status of a line; ok when it resolves.
+  Status StatusOf(const std::string& line) const { return Resolve(line).status(); }
+};
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_TESTS_UNIT_SPEC_SPEC_TEST_SUPPORT_H_

@@ -1,0 +1,121 @@
+// What a worker inherits, here and on another host (style 6; Horovod spec 1.5).
+#include <gtest/gtest.h>
+
+#include "tests/unit/spec/spec_test_support.h"
+
+namespace hvdray {
+namespace {
+
+JobSpec SpecOf(const std::string& line, const Environment& environment = {}) {
+  SpecWorld world;
+  world.environment = environment;
+  Result<RunRequest> request = world.Resolve(line);
+  EXPECT_TRUE(request.ok()) << request.status().ToString();
+  return request.ok() ? request->spec : JobSpec();
+}
+
+TEST(WorkerEnvironmentTest, KeepsWhatUsersRelyOn) {
+  const Environment ours = Env({{"PATH", "/bin"},
+                                {"OMP_NUM_THREADS", "2"},
+                                {"odd name!", "a\nb"},
+                                {"EMPTY", ""},
+                                {"HOROVOD_GLOO_TIMEOUT_SECONDS", "1800"},
+                                {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
+                                {"SLURM_JOB_ID", "7"}});
+  for (const bool is_local : {true, false}) {
+    const Environment worker = WorkerEnvironment(SpecOf("-np 1 ./t"), ours, is_local);
+    for (const auto& [name, value] : ours.values()) EXPECT_EQ(worker.Get(name), value) << name;
+    EXPECT_EQ(worker.Get("PYTHONUNBUFFERED"), "1");
+    EXPECT_EQ(worker.values().size(), ours.values().size() + 1);
+  }
+}
+
+TEST(WorkerEnvironmentTest, DropsThePlaceOfAnotherJobEverywhere) {
+  const std::vector<std::string> dropped = {"HOROVOD_HOSTNAME",
+                                            "HOROVOD_RANK",
+                                            "HOROVOD_SIZE",
+                                            "HOROVOD_LOCAL_RANK",
+                                            "HOROVOD_LOCAL_SIZE",
+                                            "HOROVOD_CROSS_RANK",
+                                            "HOROVOD_CROSS_SIZE",
+                                            "HOROVOD_GLOO_RENDEZVOUS_ADDR",
+                                            "HOROVOD_GLOO_RENDEZVOUS_PORT",
+                                            "HOROVOD_ELASTIC",
+                                            "RANK",
+                                            "WORLD_SIZE",
+                                            "LOCAL_RANK",
+                                            "LOCAL_WORLD_SIZE",
+                                            "GROUP_RANK",
+                                            "MASTER_ADDR",
+                                            "MASTER_PORT",
+                                            "TORCHELASTIC_RUN_ID",
+                                            "TORCHELASTIC_USE_AGENT_STORE",
+                                            "BASH_FUNC_f%%",
+                                            "OLDPWD",
+                                            "OLDPWDX",
+                                            "_HOROVOD_SECRET_KEY",
+                                            "HVDRAY_GRACE",
+                                            "HVDRAY_RANK"};
+  for (const std::string& name : dropped) {
+    for (const bool is_local : {true, false}) {
+      EXPECT_FALSE(WorkerEnvironment(JobSpec(), Env({{name, "1"}}), is_local).Get(name)) << name;
+    }
+  }
+}
+
+TEST(WorkerEnvironmentTest, KeepsDevicesAndTheLoginOnThisMachineOnly) {
+  for (const std::string name :
+       {"CUDA_VISIBLE_DEVICES", "MY_CUDA_VISIBLE_DEVICES_2", "SSH_AUTH_SOCK", "XDG_RUNTIME_DIR",
+        "DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "XAUTHORITY", "TMPDIR"}) {
+    const Environment ours = Env({{name, "1"}});
+    EXPECT_EQ(WorkerEnvironment(JobSpec(), ours, true).Get(name), "1") << name;
+    EXPECT_FALSE(WorkerEnvironment(JobSpec(), ours, false).Get(name)) << name;
+  }
+  EXPECT_EQ(WorkerEnvironment(JobSpec(), Env({{"DISPLAYS", "1"}}), false).Get("DISPLAYS"), "1");
+}
+
+TEST(WorkerEnvironmentTest, TunablesBeatWhatIsInheritedAndXBeatsBoth) {
+  const Environment ours = Env({{"HOROVOD_CACHE_CAPACITY", "1"}, {"HOROVOD_CYCLE_TIME", "1"}});
+  const Environment worker =
+      WorkerEnvironment(SpecOf("-np 1 --cache-capacity 7 --cycle-time-ms 7 -x HOROVOD_CYCLE_TIME=9 "
+                               "-x PYTHONUNBUFFERED=0 -x E= -x EQ=a=b ./t"),
+                        ours, true);
+  EXPECT_EQ(worker.Get("HOROVOD_CACHE_CAPACITY"), "7");
+  EXPECT_EQ(worker.Get("HOROVOD_CYCLE_TIME"), "9");
+  EXPECT_EQ(worker.Get("PYTHONUNBUFFERED"), "0");
+  EXPECT_EQ(worker.Get("E"), "");
+  EXPECT_EQ(worker.Get("EQ"), "a=b");
+}
+
+TEST(WorkerEnvironmentTest, XBringsBackWhatWouldBeDropped) {
+  const Environment ours = Env({{"CUDA_VISIBLE_DEVICES", "3"}, {"OLDPWD", "/x"}});
+  const Environment worker =
+      WorkerEnvironment(SpecOf("-np 1 -x CUDA_VISIBLE_DEVICES -x OLDPWD ./t", ours), ours, false);
+  EXPECT_EQ(worker.Get("CUDA_VISIBLE_DEVICES"), "3");
+  EXPECT_EQ(worker.Get("OLDPWD"), "/x");
+}
+
+TEST(WorkerEnvironmentTest, CleanMeansOnlyWhatIsNamed) {
+  const Environment ours = Env({{"PATH", "/bin"},
+                                {"HOME", "/h"},
+                                {"LANG", "C"},
+                                {"LANGUAGE", "de"},
+                                {"HOROVOD_TIMELINE", "t"},
+                                {"HOROVOD_RANK", "3"},
+                                {"NCCL_DEBUG", "INFO"},
+                                {"SECRET", "s"},
+                                {"MINE", "m"}});
+  const Environment worker =
+      WorkerEnvironment(SpecOf("-np 1 --clean-env -x MINE --tcp ./t", ours), ours, true);
+  EXPECT_EQ(worker.values(), (std::map<std::string, std::string>{{"PATH", "/bin"},
+                                                                 {"HOME", "/h"},
+                                                                 {"LANG", "C"},
+                                                                 {"HOROVOD_TIMELINE", "t"},
+                                                                 {"NCCL_DEBUG", "INFO"},
+                                                                 {"NCCL_IB_DISABLE", "1"},
+                                                                 {"PYTHONUNBUFFERED", "1"},
+                                                                 {"MINE", "m"}}));
+}
+
+}  // namespace
+}  // namespace hvdray

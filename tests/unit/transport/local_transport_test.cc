@@ -1,0 +1,64 @@
+#include "cluster/local_transport.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+namespace hvdray {
+namespace {
+
+TEST(ThisMachineTest, KnowsItsOwnNamesAndAddresses) {
+  EXPECT_TRUE(IsThisMachine("localhost"));
+  EXPECT_TRUE(IsThisMachine("127.0.0.1"));
+  EXPECT_TRUE(IsThisMachine("127.0.1.1"));
+  EXPECT_TRUE(IsThisMachine("::1"));
+  EXPECT_FALSE(IsThisMachine("203.0.113.7"));
+  EXPECT_FALSE(IsThisMachine("no-such-host.invalid"));
+}
+
+TEST(LocalTransportTest, AMissingAgentIsAnErrorThatNamesHostAndPath) {
+  auto loop = std::move(*Loop::Create());
+  const auto transport = MakeLocalTransport(*loop, "/no/such/agent");
+  Status seen;
+  transport->Start("localhost", [&](Result<AgentStart> start) {
+    seen = std::move(start).status();
+    loop->Stop();
+  });
+  EXPECT_TRUE(seen.ok()) << "the answer must not come from within Start()";
+  loop->Run();
+  EXPECT_EQ(seen.code(), ErrorCode::kAgentStartFailed);
+  EXPECT_NE(seen.message().find("localhost"), std::string::npos);
+  EXPECT_NE(seen.message().find("/no/such/agent"), std::string::npos);
+  EXPECT_FALSE(seen.hint().empty());
+}
+
+TEST(LocalTransportTest, CarriesBytesBothWaysAndTellsHowTheCarrierEnded) {
+  auto loop = std::move(*Loop::Create());
+  // Any program that copies its input will do as an agent here.
+  const auto transport = MakeLocalTransport(*loop, "/bin/cat");
+  AgentStart running;
+  std::string received;
+  Status ended(ErrorCode::kInternal, "not yet");
+  transport->Start("localhost", [&](Result<AgentStart> start) {
+    ASSERT_TRUE(start.ok()) << start.status().ToString();
+    running = std::move(start).value();
+    EXPECT_GT(running.process->pid(), 1);
+    running.process->OnExit([&](Status how) {
+      ended = std::move(how);
+      loop->Stop();
+    });
+    ByteStream::Handlers handlers;
+    handlers.on_data = [&](ByteView bytes) {
+      received += bytes;
+      if (received == "ping") loop->Post([&] { running.stream.reset(); });
+    };
+    running.stream->Start(std::move(handlers));
+    running.stream->Write("ping");
+  });
+  loop->Run();
+  EXPECT_EQ(received, "ping");
+  EXPECT_TRUE(ended.ok()) << ended.ToString();
+}
+
+}  // namespace
+}  // namespace hvdray

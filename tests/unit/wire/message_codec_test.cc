@@ -1,0 +1,402 @@
+#include "launcher/wire/message_codec.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+
+#include "tests/unit/wire/sample_messages.h"
+
+namespace hvdray::wire {
+namespace {
+
+Result<Message> DecodeWhole(ByteView bytes) {
+  if (bytes.size() < kHeaderBytes) return Status(ErrorCode::kCancelled, "incomplete");
+  HVDRAY_ASSIGN_OR_RETURN(const FrameHeader header, DecodeHeader(bytes));
+  return DecodeMessage(header, bytes.substr(kHeaderBytes));
+}
+
+/// A control frame with this JSON and these raw bytes, however wrong.
+Result<Message> DecodeControl(MessageType type, ByteView json, ByteView raw = {}) {
+  std::string body;
+  PutU32(body, static_cast<uint32_t>(json.size()));
+  body.append(json).append(raw);
+  return DecodeMessage({1, static_cast<uint16_t>(type), static_cast<uint32_t>(body.size()), 7},
+                       body);
+}
+
+template <typename T>
+T Decoded(MessageType type, ByteView json, ByteView raw = {}) {
+  Result<Message> message = DecodeControl(type, json, raw);
+  EXPECT_TRUE(message.ok()) << json << ": " << message.status().ToString();
+  return message.ok() ? std::get<T>(message->body) : T();
+}
+
+bool IsRefused(MessageType type, ByteView json, ByteView raw = {}) {
+  const Result<Message> message = DecodeControl(type, json, raw);
+  // The message is named, so that a log says which peer sent what.
+  return !message.ok() && message.status().code() == ErrorCode::kProtocolError &&
+         message.status().message().starts_with(NameOf(type));
+}
+
+TEST(MessageCodecTest, EveryMessageComesBackAsItWas) {
+  std::set<size_t> seen;
+  for (const auto& [name, message] : SampleMessages()) {
+    const Result<std::string> bytes = EncodeMessage(message);
+    ASSERT_TRUE(bytes.ok()) << name << ": " << bytes.status().ToString();
+    const Result<Message> back = DecodeWhole(*bytes);
+    ASSERT_TRUE(back.ok()) << name << ": " << back.status().ToString();
+    EXPECT_EQ(*back, message) << name;
+    seen.insert(message.body.index());
+  }
+  EXPECT_EQ(seen.size(), std::variant_size_v<Body>) << "a message type has no sample";
+}
+
+TEST(MessageCodecTest, DefaultsOfEveryMessageComeBackToo) {
+  for (const auto& [name, message] : SampleMessages()) {
+    const Message plain{5, EmptyBody(TypeOf(message.body))};
+    const Result<std::string> bytes = EncodeMessage(plain);
+    ASSERT_TRUE(bytes.ok()) << name;
+    const Result<Message> back = DecodeWhole(*bytes);
+    ASSERT_TRUE(back.ok()) << name << ": " << back.status().ToString();
+    EXPECT_EQ(*back, plain) << name;
+  }
+}
+
+TEST(MessageCodecTest, TypesHaveNamesOfTheirOwn) {
+  std::set<std::string_view> names;
+  for (size_t i = 0; i < 64; ++i) {
+    const auto type = static_cast<MessageType>(i);
+    if (!MaxBodyBytes(static_cast<uint16_t>(i))) {
+      EXPECT_EQ(NameOf(type), "unknown");
+      continue;
+    }
+    EXPECT_TRUE(names.insert(NameOf(type)).second) << i;
+    EXPECT_EQ(TypeOf(EmptyBody(type)), type);
+  }
+}
+
+TEST(MessageCodecTest, HeaderCarriesTypeGenerationAndTheVersionAskedFor) {
+  const std::string frame = EncodeMessage({9, Heartbeat{}}, 5).value();
+  EXPECT_EQ(*DecodeHeader(frame),
+            (FrameHeader{5, 19, static_cast<uint32_t>(frame.size() - kHeaderBytes), 9}));
+  EXPECT_EQ(DecodeHeader(EncodeMessage({0, Hello{}}, 5).value())->version, kHelloVersion);
+}
+
+TEST(MessageCodecTest, BodyCutAtAnyByteIsRefused) {
+  for (const auto& [name, message] : SampleMessages()) {
+    const bool is_stream =
+        std::holds_alternative<Output>(message.body) || std::holds_alternative<Stdin>(message.body);
+    // The value of a KV message is what the frame holds behind the names: any length is one.
+    const bool has_value = std::holds_alternative<KvRequest>(message.body) ||
+                           std::holds_alternative<KvReply>(message.body);
+    const std::string frame = EncodeMessage(message).value();
+    FrameHeader header = *DecodeHeader(frame);
+    const ByteView body = ByteView(frame).substr(kHeaderBytes);
+    size_t must_have = body.size();
+    if (is_stream) must_have = kOutputPrefixBytes;
+    if (const auto* put = std::get_if<KvRequest>(&message.body)) must_have -= put->value.size();
+    if (const auto* reply = std::get_if<KvReply>(&message.body)) must_have -= reply->value.size();
+    for (size_t cut = 0; cut < body.size(); ++cut) {
+      EXPECT_FALSE(DecodeMessage(header, body.substr(0, cut)).ok()) << "length and body differ";
+      header.length = static_cast<uint32_t>(cut);
+      EXPECT_EQ(DecodeMessage(header, body.substr(0, cut)).ok(),
+                (is_stream || has_value) && cut >= must_have)
+          << name << " cut at " << cut;
+      header.length = static_cast<uint32_t>(body.size());
+    }
+  }
+}
+
+TEST(MessageCodecTest, AnyBitFlippedGivesAnErrorOrAMessageThatComesBack) {
+  for (const auto& [name, message] : SampleMessages()) {
+    const std::string frame = EncodeMessage(message).value();
+    // Every bit of the header, the lengths and the first keys; then one bit a byte, all eight in
+    // turn.
+    for (size_t bit = 0; bit < frame.size() * 8; bit += bit < 400 ? 1 : 9) {
+      std::string bad = frame;
+      bad[bit / 8] = static_cast<char>(bad[bit / 8] ^ (1 << bit % 8));
+      const Result<Message> once = DecodeWhole(bad);
+      if (!once.ok()) {
+        EXPECT_EQ(once.status().code(), ErrorCode::kProtocolError) << name << " bit " << bit;
+        continue;
+      }
+      const Result<std::string> again = EncodeMessage(*once);
+      ASSERT_TRUE(again.ok()) << name << " bit " << bit;
+      EXPECT_EQ(DecodeWhole(*again).value(), *once) << name << " bit " << bit;
+    }
+  }
+}
+
+TEST(MessageCodecTest, RandomBodiesNeverPassUnchecked) {
+  std::mt19937_64 random(20240501);
+  for (int i = 0; i < 5'000; ++i) {
+    std::string body(random() % 40, '\0');
+    for (char& c : body) c = static_cast<char>(random() % 4 == 0 ? random() % 8 : random());
+    const auto type = static_cast<uint16_t>(random() % 24);
+    const Result<Message> message =
+        DecodeMessage({1, type, static_cast<uint32_t>(body.size()), 0}, body);
+    if (message.ok()) {
+      EXPECT_EQ(DecodeWhole(EncodeMessage(*message).value()).value(), *message);
+    }
+  }
+}
+
+TEST(MessageCodecTest, UnknownKeysArePassedOverAndMissingOnesTakeTheDefault) {
+  const auto welcome =
+      Decoded<Welcome>(MessageType::kWelcome,
+                       R"({"job_id":"j","of_version_9":{"deep":[1,{"x":null}]},"grace_ms":1})");
+  Welcome wanted;
+  wanted.job_id = "j";
+  wanted.grace_ms = 1;
+  EXPECT_EQ(welcome, wanted);
+  EXPECT_EQ(Decoded<Hello>(MessageType::kHello, "{}"), Hello());
+  EXPECT_EQ(Decoded<Credit>(MessageType::kCredit, "{}"), Credit());
+  EXPECT_EQ(Decoded<StartGeneration>(MessageType::kStartGeneration, "{}", ByteView("\0", 1)),
+            StartGeneration());
+}
+
+TEST(MessageCodecTest, WorkersMayGrowElementsAtTheEnd) {
+  const auto start = Decoded<StartGeneration>(
+      MessageType::kStartGeneration, R"({"workers":[[1,2,3,4,"later"]]})", ByteView("\0", 1));
+  ASSERT_EQ(start.workers.size(), 1u);
+  EXPECT_EQ(start.workers[0], (WorkerSlot{1, 2, 3, 4}));
+}
+
+TEST(MessageCodecTest, JsonThatIsNoObjectIsRefused) {
+  for (const char* json :
+       {"", "[]", "1", "null", "\"x\"", "{", "{}{}", "{} x", "\xff", "{\"a\":\"\xff\"}"}) {
+    EXPECT_TRUE(IsRefused(MessageType::kHeartbeat, json)) << json;
+  }
+  EXPECT_TRUE(IsRefused(MessageType::kBye, std::string(100'000, '[')));
+  std::string many_keys = "{";
+  for (int i = 0; i < 5000; ++i) many_keys += fmt::format("\"{}\":0,", i);
+  EXPECT_TRUE(IsRefused(MessageType::kBye, many_keys + "\"x\":0}"));
+}
+
+TEST(MessageCodecTest, JsonLengthThatLiesIsRefused) {
+  for (const uint32_t length : {3u, 4u, 1u << 20, (1u << 20) + 1, 0x7fffffffu, UINT32_MAX}) {
+    std::string body;
+    PutU32(body, length);
+    body += "{}";
+    const FrameHeader header{1, 19, static_cast<uint32_t>(body.size()), 0};
+    EXPECT_FALSE(DecodeMessage(header, body).ok()) << length;
+  }
+}
+
+TEST(MessageCodecTest, RawBytesWhereNoneBelongAreRefused) {
+  for (const auto& [name, message] : SampleMessages()) {
+    const MessageType type = TypeOf(message.body);
+    if (type == MessageType::kOutput || type == MessageType::kStdin ||
+        type == MessageType::kKvRequest || type == MessageType::kKvReply) {
+      continue;
+    }
+    EXPECT_TRUE(IsRefused(type, "{}", "x")) << name;
+  }
+}
+
+struct BadField {
+  MessageType type;
+  const char* json;
+};
+
+TEST(MessageCodecTest, EveryFieldOutOfItsRangeOrTypeIsRefused) {
+  using enum MessageType;
+  const BadField rows[] = {
+      {kHello, R"({"min":0})"},
+      {kHello, R"({"min":2,"max":1})"},
+      {kHello, R"({"max":65536})"},
+      {kHello, R"({"build":7})"},
+      {kHello, R"({"facts":[]})"},
+      {kHello, R"({"facts":null})"},
+      {kHello, R"({"facts":{"cpu_count":-1}})"},
+      {kHello, R"({"facts":{"offered_port":65536}})"},
+      {kHello, R"({"facts":{"open_file_limit":-1}})"},
+      {kHello, R"({"facts":{"open_file_limit":18446744073709551616}})"},
+      {kHello, R"({"facts":{"interfaces":{}}})"},
+      {kHello, R"({"facts":{"interfaces":[1]}})"},
+      {kHello, R"({"facts":{"interfaces":[{"name":1}]}})"},
+      {kHello, R"({"facts":{"interfaces":[{"speed_mbps":-1}]}})"},
+      {kHello, R"({"facts":{"interfaces":[{"addresses":[{}]}]}})"},
+      {kHello, R"({"facts":{"interfaces":[{"addresses":["10.0.0.1"]}]}})"},
+      {kHello, R"({"facts":{"interfaces":[{"addresses":[{"address":"10.0.0.256"}]}]}})"},
+      {kHello, R"({"facts":{"interfaces":[{"addresses":[{"address":"a; rm -rf"}]}]}})"},
+      {kHello,
+       R"({"facts":{"interfaces":[{"addresses":[{"address":"10.0.0.1","prefix_length":33}]}]}})"},
+      {kWelcome, R"({"version":0})"},
+      {kWelcome, R"({"heartbeat_period_ms":0})"},
+      {kWelcome, R"({"heartbeat_timeout_ms":4294967296})"},
+      {kWelcome, R"({"is_peer_checked":1})"},
+      {kStartGeneration, R"({"size":65537})"},
+      {kStartGeneration, R"({"size":-1})"},
+      {kStartGeneration, R"({"host_index":65536})"},
+      {kStartGeneration, R"({"master_port":-1})"},
+      {kStartGeneration, R"({"stdin_rank":-2})"},
+      {kStartGeneration, R"({"workers":7})"},
+      {kStartGeneration, R"({"workers":[[0,0,0]]})"},
+      {kStartGeneration, R"({"workers":[[0,0,0,"1"]]})"},
+      {kStartGeneration, R"({"workers":[[65536,0,0,1]]})"},
+      {kStartGeneration, R"({"workers":[[-1,0,0,1]]})"},
+      {kStartGeneration, R"({"workers":[{"rank":0}]})"},
+      {kWorkerStarted, R"({"rank":65536})"},
+      {kWorkerStarted, R"({"rank":-1})"},
+      {kWorkerStarted, R"({"pid":4294967296})"},
+      {kWorkerStarted, R"({"pid":1.5})"},
+      {kWorkerExited, R"({"exit_code":256})"},
+      {kWorkerExited, R"({"exit_code":-1})"},
+      {kWorkerExited, R"({"signal":65})"},
+      {kWorkerExited, R"({"stage":6})"},
+      {kWorkerExited, R"({"error":4096})"},
+      {kWorkerExited, R"({"has_core":"yes"})"},
+      {kCredit, R"({"stream":2})"},
+      {kCredit, R"({"bytes":1048577})"},
+      {kCredit, R"({"rank":-1})"},
+      {kSignal, R"({"rank":-2})"},
+      {kSignal, R"({"signo":65})"},
+      {kSignal, R"({"signo":-1})"},
+      {kKvRequest, R"({"id":-1})"},
+      {kKvRequest, R"({"id":18446744073709551616})"},
+      {kKvRequest, R"({"operation":0})"},
+      {kKvRequest, R"({"operation":8})"},
+      {kKvRequest, R"({"rank":-2})"},
+      {kKvRequest, R"({"scope_bytes":1})"},
+      {kKvRequest, R"({"key_bytes":4294967295})"},
+      {kKvReply, R"({"status":99})"},
+      {kKvReply, R"({"status":600})"},
+      {kKvReply, R"({"key_bytes":1})"},
+      {kStopGeneration, R"({"grace_ms":-1})"},
+      {kGenerationStopped, R"({"swept":"2"})"},
+      {kGenerationStopped, R"({"offered_port":65536})"},
+      {kHeartbeat, R"({"is_paused":0})"},
+      {kBye, R"({"code":65536})"},
+      {kBye, R"({"text":null})"},
+  };
+  for (const BadField& row : rows) {
+    const ByteView raw = row.type == kStartGeneration ? ByteView("\0", 1) : ByteView();
+    EXPECT_TRUE(IsRefused(row.type, row.json, raw)) << NameOf(row.type) << ' ' << row.json;
+  }
+}
+
+TEST(MessageCodecTest, TextThatIsTooLongIsRefused) {
+  const std::string text(4097, 'x');
+  EXPECT_TRUE(IsRefused(MessageType::kWelcome, "{\"job_id\":\"" + text + "\"}"));
+  EXPECT_TRUE(IsRefused(MessageType::kHello, "{\"build\":\"" + text.substr(0, 257) + "\"}"));
+}
+
+TEST(StartGenerationCodecTest, CountsThatDoNotFitTheStringsAreRefused) {
+  const auto refused = [](uint32_t arguments, uint32_t variables, std::string_view raw) {
+    return IsRefused(
+        MessageType::kStartGeneration,
+        fmt::format(R"({{"argument_count":{},"environment_count":{}}})", arguments, variables),
+        raw);
+  };
+  using namespace std::string_view_literals;
+  EXPECT_FALSE(refused(1, 1, "\0a\0B=1\0"sv));
+  EXPECT_TRUE(refused(1, 1, "\0a\0B=1"sv)) << "the last string has no end";
+  EXPECT_TRUE(refused(1, 1, "\0a\0"sv));
+  EXPECT_TRUE(refused(1, 1, "\0a\0B=1\0C=2\0"sv));
+  EXPECT_TRUE(refused(0, 0, ""sv)) << "no working folder";
+  EXPECT_TRUE(refused(UINT32_MAX, UINT32_MAX, "\0a\0B=1\0"sv));
+  EXPECT_TRUE(refused(UINT32_MAX, 3, "\0\0\0"sv)) << "a sum that wraps in 32 bits";
+}
+
+TEST(StartGenerationCodecTest, NulWithinAStringIsNotSent) {
+  const std::string nul("a\0b", 3);
+  for (int place = 0; place < 3; ++place) {
+    StartGeneration start;
+    start.working_folder = place == 0 ? nul : "";
+    start.command = {place == 1 ? nul : "c"};
+    start.environment = {place == 2 ? nul : "A=1"};
+    EXPECT_EQ(EncodeMessage({1, start}).status().code(), ErrorCode::kInternal) << place;
+  }
+}
+
+TEST(StartGenerationCodecTest, LargeEnvironmentAndGangTravel) {
+  StartGeneration start;
+  start.size = 4096;
+  start.local_size = 4096;
+  for (int32_t i = 0; i < 4096; ++i) start.workers.push_back({i, i, 0, 1});
+  start.command = {"true"};
+  for (int i = 0; i < 4; ++i) start.environment.push_back("V=" + std::string(1 << 20, 'x'));
+  const Message message{1, start};
+  EXPECT_EQ(DecodeWhole(EncodeMessage(message).value()).value(), message);
+  start.environment.assign(17, std::string(1 << 20, 'x'));
+  EXPECT_EQ(EncodeMessage({1, start}).status().code(), ErrorCode::kInternal);
+}
+
+TEST(OutputCodecTest, LargestFrameTravelsAndALargerOneIsNotSent) {
+  const Message largest{1, Output{0, StreamId::kStderr, false, std::string(kMaxOutput, '\0')}};
+  EXPECT_EQ(DecodeWhole(EncodeMessage(largest).value()).value(), largest);
+  const std::string more(kMaxOutput + 1, 'x');
+  EXPECT_EQ(EncodeMessage({1, Output{0, StreamId::kStdout, false, more}}).status().code(),
+            ErrorCode::kInternal);
+  EXPECT_EQ(EncodeMessage({1, Stdin{0, false, more}}).status().code(), ErrorCode::kInternal);
+}
+
+TEST(OutputCodecTest, LayoutIsAsDocumentedAndEachFieldIsChecked) {
+  const std::string frame = EncodeMessage({1, Output{258, StreamId::kStderr, true, "x"}}).value();
+  const std::string body = frame.substr(kHeaderBytes);
+  EXPECT_EQ(body, std::string("\x02\x01\x00\x00\x02\x01\x00\x00x", 9));
+  const auto is_ok = [&body](MessageType type, size_t at, char value) {
+    std::string changed = body;
+    changed[at] = value;
+    return DecodeMessage({1, static_cast<uint16_t>(type), 9, 1}, changed).ok();
+  };
+  EXPECT_TRUE(is_ok(MessageType::kOutput, 4, 1));
+  EXPECT_FALSE(is_ok(MessageType::kOutput, 4, 0)) << "stdin is no output";
+  EXPECT_FALSE(is_ok(MessageType::kOutput, 4, 3));
+  EXPECT_TRUE(is_ok(MessageType::kStdin, 4, 0));
+  EXPECT_FALSE(is_ok(MessageType::kStdin, 4, 1));
+  EXPECT_FALSE(is_ok(MessageType::kOutput, 2, 1)) << "rank 65536 and above";
+  EXPECT_FALSE(is_ok(MessageType::kOutput, 3, -128));
+  EXPECT_FALSE(is_ok(MessageType::kOutput, 5, 2)) << "a flag of a later version";
+  EXPECT_FALSE(is_ok(MessageType::kOutput, 6, 1));
+  EXPECT_FALSE(is_ok(MessageType::kOutput, 7, 1));
+}
+
+TEST(KvCodecTest, ValueOf16MiBTravelsAndALargerOneIsNeitherSentNorTaken) {
+  Message put{1, KvRequest{1, KvOperation::kPut, 0, "scope", "key", std::string(kMaxKvValue, 'v')}};
+  EXPECT_EQ(DecodeWhole(EncodeMessage(put).value()).value(), put);
+  std::get<KvRequest>(put.body).value += 'v';
+  EXPECT_EQ(EncodeMessage(put).status().code(), ErrorCode::kInternal);
+  EXPECT_TRUE(IsRefused(MessageType::kKvRequest, "{}", std::string(kMaxKvValue + 1, 'v')));
+  EXPECT_TRUE(IsRefused(MessageType::kKvReply, "{}", std::string(kMaxKvValue + 1, 'v')));
+}
+
+TEST(KvCodecTest, NamesThatAreTooLongAreNeitherSentNorTaken) {
+  const std::string name(kMaxKvNames, 'n');
+  EXPECT_TRUE(EncodeMessage({1, KvRequest{1, KvOperation::kGet, 0, name, "", ""}}).ok());
+  EXPECT_FALSE(EncodeMessage({1, KvRequest{1, KvOperation::kGet, 0, name, "k", ""}}).ok());
+  EXPECT_FALSE(EncodeMessage({1, KvReply{1, 200, name + "k", ""}}).ok());
+  EXPECT_TRUE(IsRefused(MessageType::kKvReply, R"({"key_bytes":16385})", name + "kv"));
+  EXPECT_TRUE(
+      IsRefused(MessageType::kKvRequest, R"({"scope_bytes":16384,"key_bytes":1})", name + "kv"));
+}
+
+TEST(KvCodecTest, NamesAndValueKeepEveryByte) {
+  std::string all;
+  for (int c = 0; c < 256; ++c) all += static_cast<char>(c);
+  const Message put{1, KvRequest{1, KvOperation::kPut, -1, all, all, all}};
+  EXPECT_EQ(DecodeWhole(EncodeMessage(put).value()).value(), put);
+  const Message reply{1, KvReply{1, 404, all, all}};
+  EXPECT_EQ(DecodeWhole(EncodeMessage(reply).value()).value(), reply);
+}
+
+TEST(HelloCodecTest, TextThatIsNotUtf8IsReplacedNotRefused) {
+  Hello hello;
+  hello.facts.host_name = "caf\xe9";
+  const Message back = DecodeWhole(EncodeMessage({0, hello}).value()).value();
+  EXPECT_EQ(std::get<Hello>(back.body).facts.host_name, "caf\xef\xbf\xbd");
+}
+
+TEST(HelloCodecTest, HelloAboveItsLimitIsNotSent) {
+  Hello hello;
+  for (int i = 0; i < 1000; ++i) {
+    hello.facts.interfaces.push_back({"veth" + std::to_string(i), {}, true, false, true, 0, false});
+  }
+  EXPECT_EQ(EncodeMessage({0, hello}).status().code(), ErrorCode::kInternal);
+}
+
+}  // namespace
+}  // namespace hvdray::wire

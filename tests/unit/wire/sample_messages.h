@@ -1,0 +1,84 @@
+// One message of each type with every field off its default, for codec tests and fuzzing.
+#ifndef HVDRAY_TESTS_UNIT_WIRE_SAMPLE_MESSAGES_H_
+#define HVDRAY_TESTS_UNIT_WIRE_SAMPLE_MESSAGES_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "launcher/wire/message.h"
+
+namespace hvdray::wire {
+
+inline HostFacts SampleFacts() {
+  HostFacts facts;
+  facts.host_name = "node7";
+  facts.machine = "x86_64";
+  facts.system = "Linux";
+  facts.cpu_count = 96;
+  facts.agent_pid = 4711;
+  facts.offered_port = 29512;
+  facts.open_file_limit = UINT64_MAX;
+  facts.cleanup = "cgroup";
+  facts.interfaces = {
+      {"lo", {{"127.0.0.1", 8}}, true, true, false, 0, false},
+      {"eth0", {{"10.0.0.7", 24}, {"10.1.0.7", 32}}, true, false, false, 100000, true},
+      {"docker0", {}, false, false, true, 0, false}};
+  return facts;
+}
+
+inline StartGeneration SampleStart() {
+  StartGeneration start;
+  start.size = 4;
+  start.local_size = 2;
+  start.host_index = 1;
+  start.host_count = 2;
+  start.restart_count = 3;
+  start.max_restarts = 5;
+  start.host_name = "node7";
+  start.gloo_interface = "eth0";
+  start.nccl_interfaces = "eth0,eth1";
+  start.master_address = "10.0.0.6";
+  start.master_port = 29512;
+  start.is_torch_environment = false;
+  start.stdin_rank = 2;
+  start.working_folder = "/home/caf\xe9/job";
+  start.workers = {{2, 0, 1, 2}, {3, 1, 1, 2}};
+  start.command = {"python3", "", "train.py", "--name=\xff\xfe"};
+  start.environment = {"PATH=/usr/bin", "EMPTY=", "BASH_FUNC_x%%=() {  echo \"a\n\"; }"};
+  return start;
+}
+
+/// In the order of Body's alternatives; the name is that of the golden file.
+inline std::vector<std::pair<std::string, Message>> SampleMessages() {
+  return {
+      {"hello_launcher", {0, Hello{1, 3, "hvdray 0.1.0 (abc1234)", {}}}},
+      {"hello_agent", {0, Hello{1, 1, "hvdray 0.1.0 (abc1234)", SampleFacts()}}},
+      {"welcome",
+       {0, Welcome{1, "job-20240501-1", "node7", 500, 5000, 2500, 60000, 12345678901, false}}},
+      {"start_generation", {3, SampleStart()}},
+      {"worker_started", {3, WorkerStarted{2, 4712}}},
+      {"worker_exited_code", {3, WorkerExited{2, {7, 0, false, false, ExecStage::kNone, 0}, true}}},
+      {"worker_exited_signal",
+       {3, WorkerExited{3, {0, 9, true, true, ExecStage::kNone, 0}, false}}},
+      {"worker_exited_exec",
+       {3, WorkerExited{3, {127, 0, false, false, ExecStage::kExec, 2}, false}}},
+      {"output_stdout", {3, Output{2, StreamId::kStdout, false, std::string("a\0b\xff\n", 5)}}},
+      {"output_stderr_end", {3, Output{65535, StreamId::kStderr, true, ""}}},
+      {"credit", {3, Credit{2, StreamId::kStdout, 65536}}},
+      {"stdin", {3, Stdin{2, true, "last line"}}},
+      {"signal", {3, Signal{-1, 15}}},
+      {"kv_request",
+       {3, KvRequest{UINT64_MAX, KvOperation::kPut, 2, "global", "k\xff", std::string("v\0w", 3)}}},
+      {"kv_reply", {0xffffffff, KvReply{7, 404, "12", "value"}}},
+      {"kv_reset", {4, KvReset{}}},
+      {"stop_generation", {4, StopGeneration{5000}}},
+      {"generation_stopped", {4, GenerationStopped{2, 29513}}},
+      {"heartbeat", {0, Heartbeat{true}}},
+      {"bye", {0, Bye{206, "build \"a\" and build \"b\" share no version"}}},
+  };
+}
+
+}  // namespace hvdray::wire
+
+#endif  // HVDRAY_TESTS_UNIT_WIRE_SAMPLE_MESSAGES_H_

@@ -1,0 +1,36 @@
+// hvdray-gen-cli ROOT: writes the files that come from the option table below ROOT: docs/cli.md,
+// docs/man/hvdray-run.1, docs/completions/hvdray.bash, tests/golden/help/run.txt.
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "launcher/spec/help.h"
+
+namespace {
+
+bool Write(const std::filesystem::path& path, const std::string& text) {
+  std::error_code error;
+  std::filesystem::create_directories(path.parent_path(), error);
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  out << text;
+  out.close();
+  if (out) return true;
+  std::fprintf(stderr, "hvdray-gen-cli: cannot write %s\n", path.c_str());
+  return false;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fputs("usage: hvdray-gen-cli ROOT\n", stderr);
+    return 2;
+  }
+  const std::filesystem::path root(argv[1]);
+  const bool is_written = Write(root / "docs/cli.md", hvdray::RunMarkdown()) &&
+                          Write(root / "docs/man/hvdray-run.1", hvdray::RunManPage()) &&
+                          Write(root / "docs/completions/hvdray.bash", hvdray::BashCompletion()) &&
+                          Write(root / "tests/golden/help/run.txt", hvdray::RunHelp(80));
+  return is_written ? 0 : 1;
+}

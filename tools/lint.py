@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""Facts about the tree that no compiler reports. Prints each offence as file:line: what."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+PRODUCT = ("base/", "cmd/", "launcher/", "rendezvous/", "cluster/", "collective/")
+MAX_LINES = {".cc": 600, ".h": 300, ".py": 600}
+
+
+def tracked():
+    out = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True,
+                         capture_output=True, text=True).stdout
+    return [name for name in out.splitlines() if (ROOT / name).is_file()]
+
+
+def text_offences(name, text):
+    lines = text.split("\n")
+    if text and not text.endswith("\n"):
+        yield len(lines), "no newline at the end"
+    for number, line in enumerate(lines, 1):
+        if line != line.rstrip():
+            yield number, "white space at the end of the line"
+        if "\t" in line and name.endswith((".cc", ".h", ".py", ".cmake", ".yaml")):
+            yield number, "tab"
+
+
+def code_offences(name, text):
+    suffix = pathlib.PurePath(name).suffix
+    count = text.count("\n")
+    if count > MAX_LINES.get(suffix, 10**9):
+        yield 1, f"{count} lines, at most {MAX_LINES[suffix]}"
+    if suffix == ".h":
+        guard = "HVDRAY_" + re.sub(r"[/.]", "_", name).upper() + "_"
+        if f"#ifndef {guard}\n#define {guard}\n" not in text:
+            yield 1, f"include guard is not {guard}"
+    if suffix in (".h", ".cc") and not text.startswith(("//", "#")):
+        yield 1, "does not begin with a comment or an include"
+    for number, line in enumerate(text.split("\n"), 1):
+        if re.search(r"\bgetenv\b", line) and name.startswith(PRODUCT) and "environ" not in name:
+            if not line.lstrip().startswith("//"):
+                yield number, "getenv outside base/environ"
+        if re.search(r"\b(TODO|FIXME|XXX)\b", line):
+            yield number, "left undone"
+        # A probe is a child process that a test watches: it may take its time.
+        is_unit_test = name.startswith("tests/unit/") and not name.endswith("/probe.cc")
+        if is_unit_test and re.search(r"sleep_for|usleep\(|time\.sleep", line):
+            yield number, "a unit test that sleeps"
+
+
+def catalogue_offences():
+    header = (ROOT / "base/error_code.h").read_text()
+    numbers = [int(n) for n in re.findall(r"^\s*k\w+ = (\d+),", header, re.M) if n != "0"]
+    page = (ROOT / "docs/errors.md").read_text() if (ROOT / "docs/errors.md").exists() else ""
+    for number in numbers:
+        if f"HVD-E{number:04d}" not in page:
+            yield f"docs/errors.md:1: HVD-E{number:04d} is missing"
+
+
+def main():
+    found = []
+    for name in tracked():
+        if name.startswith(("tests/fuzz/corpus/", "tests/golden/", "tests/data/")):
+            continue
+        try:
+            text = (ROOT / name).read_text()
+        except UnicodeDecodeError:
+            found.append(f"{name}:1: not UTF-8 text")
+            continue
+        offences = [] if name.endswith(".csv") else list(text_offences(name, text))
+        if name.endswith((".cc", ".h", ".py")) and name != "tools/lint.py":
+            offences += code_offences(name, text)
+        found += [f"{name}:{number}: {what}" for number, what in offences]
+    found += catalogue_offences()
+    print("\n".join(found) if found else "clean")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

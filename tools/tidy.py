@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""clang-tidy over the product's sources, as errors. A file that passed is not checked again until it,
+a header of ours that it includes, or the configuration changes (the answers are kept in the cache)."""
+
+import argparse
+import concurrent.futures
+import hashlib
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOMS = ("base", "cmd", "launcher", "rendezvous", "cluster", "collective", "examples")
+INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
+
+
+def cache_folder():
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    folder = pathlib.Path(base) / "hvdray" / "tidy"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def closure(path, seen):
+    """The file and every header of ours below it."""
+    if path in seen or not path.is_file():
+        return
+    seen.add(path)
+    for header in INCLUDE.findall(path.read_text(errors="replace")):
+        closure(ROOT / header, seen)
+        closure(path.parent / header, seen)
+
+
+def key_of(path, command, version):
+    seen = set()
+    closure(path, seen)
+    digest = hashlib.sha256((version + command).encode())
+    digest.update((ROOT / ".clang-tidy").read_bytes())
+    for name in sorted(seen):
+        digest.update(name.relative_to(ROOT).as_posix().encode() + name.read_bytes())
+    return digest.hexdigest()
+
+
+def check(path, build, key, cache):
+    if (cache / key).exists():
+        return path, None
+    done = subprocess.run(["clang-tidy", "-p", str(build), "--quiet", str(path)],
+                          capture_output=True, text=True)
+    if done.returncode == 0 and "warning:" not in done.stdout:
+        (cache / key).touch()
+        return path, None
+    return path, done.stdout + done.stderr
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", default="build/clang", help="where compile_commands.json is")
+    parser.add_argument("-j", type=int, default=os.cpu_count())
+    arguments = parser.parse_args()
+    build = ROOT / arguments.build
+    cache = cache_folder()
+    version = subprocess.run(["clang-tidy", "--version"], capture_output=True, text=True).stdout
+    work = []
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        path = pathlib.Path(entry["file"])
+        if path.relative_to(ROOT).parts[0] in ROOMS:
+            command = entry["command"].replace(str(ROOT), "")
+            work.append((path, key_of(path, command, version)))
+    with concurrent.futures.ThreadPoolExecutor(arguments.j) as pool:
+        results = list(pool.map(lambda item: check(item[0], build, item[1], cache), work))
+    bad = [(path, text) for path, text in results if text is not None]
+    for path, text in bad:
+        print(f"== {path.relative_to(ROOT)}\n{text}")
+    print(f"clang-tidy: {len(work) - len(bad)} of {len(work)} files clean")
+    return 1 if bad or not work else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
