@@ -12,6 +12,7 @@ namespace {
 
 // A link that closed says less than the way its carrier ended; that long we wait to learn it.
 constexpr Duration kExitReasonWait = std::chrono::milliseconds(300);
+constexpr Duration kByeLimit = std::chrono::milliseconds(500);
 
 }  // namespace
 
@@ -19,6 +20,7 @@ struct AgentSet::Agent {
   std::string host;
   State state = State::kStarting;
   std::unique_ptr<wire::Link> link;
+  std::unique_ptr<wire::Link> closing;  // of a rejected agent: its Bye is on the way
   std::unique_ptr<AgentProcess> process;
   bool has_exited = false;
   Status link_status;
@@ -77,8 +79,8 @@ void AgentSet::OnMessage(int host, wire::Message&& message) {
   if (agent.state == State::kGreeting) {
     const auto* hello = std::get_if<wire::Hello>(&message.body);
     if (hello == nullptr) {
-      Lose(host, {ErrorCode::kProtocolError,
-                  fmt::format("agent on {} did not begin with Hello", agent.host)});
+      Reject(host, {ErrorCode::kProtocolError,
+                    fmt::format("agent on {} did not begin with Hello", agent.host)});
       return;
     }
     agent.state = State::kReady;
@@ -130,6 +132,23 @@ void AgentSet::Lose(int host, Status why) {
   handlers_.on_lost(host, std::move(why).WithContext(fmt::format("host {}", agent.host)));
 }
 
+void AgentSet::Reject(int host, Status why) {
+  Agent& agent = *agents_[host];
+  if (agent.link == nullptr || agent.state == State::kLost || agent.state == State::kClosing) {
+    return;
+  }
+  agent.closing = std::move(agent.link);
+  agent.closing->Close({static_cast<uint16_t>(why.code()), why.message()}, kByeLimit,
+                       [this, raw = &agent] {
+                         // Not from within the link's own callback.
+                         loop_.Post([this, raw] {
+                           raw->closing.reset();
+                           CheckAllGone();
+                         });
+                       });
+  Lose(host, std::move(why));
+}
+
 void AgentSet::Send(int host, wire::Message message) {
   Agent& agent = *agents_[host];
   if (agent.state == State::kReady) agent.link->Send(std::move(message));
@@ -175,7 +194,8 @@ void AgentSet::Close(Duration limit, std::function<void()> done) {
 void AgentSet::CheckAllGone() {
   if (!on_all_gone_) return;
   const bool all_gone = std::all_of(agents_.begin(), agents_.end(), [](const auto& agent) {
-    return agent->link == nullptr && (agent->process == nullptr || agent->has_exited);
+    return agent->link == nullptr && agent->closing == nullptr &&
+           (agent->process == nullptr || agent->has_exited);
   });
   if (!all_gone) return;
   close_timer_.Cancel();

@@ -146,5 +146,23 @@ TEST_F(AgentSetTest, CloseGivesUpAtItsLimit) {
   EXPECT_TRUE(is_done);
 }
 
+TEST_F(AgentSetTest, ARejectedAgentIsToldWhyAndLost) {
+  AgentSet& agents = Make({"a"});
+  on_ready_ = [&](int host) {
+    agents.Reject(host, {ErrorCode::kProtocolError, "Output: rank 9 is not on this host"});
+    agents.Reject(host, {ErrorCode::kProtocolError, "said once"});
+  };
+  agents.StartAll();
+  loop_->Run();
+  ASSERT_EQ(lost_.size(), 1U);
+  EXPECT_EQ(lost_[0].second.code(), ErrorCode::kProtocolError);
+  const Watch limit = loop_->Every(std::chrono::milliseconds(1), [&] {
+    if (!transport_.agents["a"]->closed.empty()) loop_->Stop();
+  });
+  loop_->Run();
+  EXPECT_EQ(transport_.agents["a"]->closed[0].code(), ErrorCode::kProtocolError);
+  EXPECT_NE(transport_.agents["a"]->closed[0].message().find("rank 9"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace hvdray

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "tests/fakes/fake_transport.h"
+#include "tests/fakes/temp_folder.h"
 
 namespace hvdray {
 namespace {
@@ -203,6 +206,34 @@ TEST_F(LauncherTest, AHostThatIsLostEndsTheJobWith125) {
   EXPECT_EQ(report.verdict.exit_code, 125);
   EXPECT_EQ(report.verdict.error.code(), ErrorCode::kAgentLost);
   EXPECT_NE(report.verdict.error.message().find("b"), std::string::npos);
+}
+
+// A host that was taken over: it invents ranks, or speaks for those of another host.
+TEST_F(LauncherTest, AHostThatSpeaksForOthersIsLostAndLeavesNoFile) {
+  const TempFolder folder;
+  plan_.spec.output_folder.Set(folder.path() + "/out", "test");
+  for (const int rank : {0, 5000}) {
+    statuses_ = {};
+    const auto play = transport_.on_agent;
+    transport_.on_agent = [&, play](const std::string& host, FakeAgent& agent) {
+      play(host, agent);
+      if (host != "b") return;
+      const auto inner = agent.on_message;
+      agent.on_message = [&, inner](const wire::Message& message) {
+        inner(message);
+        if (std::holds_alternative<wire::StartGeneration>(message.body)) {
+          transport_.agents["b"]->Send(
+              message.generation, wire::Output{rank, wire::StreamId::kStdout, false, "forged\n"});
+        }
+      };
+    };
+    const JobReport report = Run();
+    EXPECT_EQ(report.verdict.exit_code, 125);
+    EXPECT_EQ(report.verdict.error.code(), ErrorCode::kProtocolError);
+    EXPECT_FALSE(std::filesystem::exists(folder.path() + "/out/rank.5000"));
+    EXPECT_EQ(std::filesystem::file_size(folder.path() + "/out/rank.0/stdout"), 0U);
+    transport_.on_agent = play;
+  }
 }
 
 TEST_F(LauncherTest, AnInterfaceThatNoHostHasStartsNothing) {

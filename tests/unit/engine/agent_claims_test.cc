@@ -1,0 +1,101 @@
+#include "launcher/engine/agent_claims.h"
+
+#include <gtest/gtest.h>
+
+namespace hvdray {
+namespace {
+
+wire::Message Bytes(Generation generation, int rank, size_t size) {
+  return {generation, wire::Output{rank, wire::StreamId::kStdout, false, std::string(size, 'x')}};
+}
+
+class AgentClaimsTest : public testing::Test {
+ protected:
+  AgentClaimsTest() {
+    // Host 0 has ranks 0 and 1, host 1 has rank 2.
+    ranks_ = *AssignRanks(std::vector<HostSlots>{{"a", 2}, {"b", 1}}, 3, 3);
+    claims_.StartGeneration(1, ranks_);
+  }
+  std::vector<RankInfo> ranks_;
+  AgentClaims claims_;
+};
+
+TEST_F(AgentClaimsTest, AHostSpeaksForItsOwnRanksOnly) {
+  const wire::Message messages[] = {
+      {1, wire::WorkerStarted{2, 10}},
+      {1, wire::WorkerExited{2, {}, false}},
+      Bytes(1, 2, 1),
+      {1, wire::Credit{2, wire::StreamId::kStdin, 1}},
+      {1, wire::KvRequest{1, wire::KvOperation::kPut, 2, "global", "2", "v"}},
+  };
+  for (const wire::Message& message : messages) {
+    EXPECT_TRUE(claims_.Check(1, message).ok());
+    const Status status = claims_.Check(0, message);
+    EXPECT_EQ(status.code(), ErrorCode::kProtocolError);
+    EXPECT_NE(status.message().find("rank 2 is not on this host"), std::string::npos)
+        << status.message();
+  }
+}
+
+TEST_F(AgentClaimsTest, RanksThatThereAreNotBelongToNobody) {
+  for (const int rank : {3, 65535}) {
+    EXPECT_EQ(claims_.Check(0, Bytes(1, rank, 1)).code(), ErrorCode::kProtocolError) << rank;
+    EXPECT_EQ(claims_.HostOf(rank), -1);
+    EXPECT_EQ(claims_.OnWritten(rank, 5), 0U);
+  }
+}
+
+TEST_F(AgentClaimsTest, TheRelayItselfMayAsk) {
+  EXPECT_TRUE(
+      claims_.Check(1, {1, wire::KvRequest{1, wire::KvOperation::kFollow, -1, "s", "", ""}}).ok());
+}
+
+TEST_F(AgentClaimsTest, BeforeTheFirstGenerationThereIsNothingToSay) {
+  AgentClaims fresh;
+  EXPECT_FALSE(fresh.Check(0, Bytes(0, 0, 1)).ok());
+  EXPECT_FALSE(fresh.Check(0, {1, wire::GenerationStopped{0, 1}}).ok());
+}
+
+TEST_F(AgentClaimsTest, AGenerationThatHasNotBegunIsAViolationAndOneThatIsOverIsStale) {
+  EXPECT_FALSE(claims_.Check(0, Bytes(2, 0, 1)).ok());
+  claims_.StartGeneration(2, ranks_);
+  const wire::Message late = Bytes(1, 2, 1);
+  EXPECT_TRUE(claims_.Check(0, late).ok()) << "who was where then is not remembered";
+  EXPECT_TRUE(claims_.IsStale(late));
+  EXPECT_FALSE(claims_.IsStale(Bytes(2, 0, 1)));
+}
+
+TEST_F(AgentClaimsTest, OutputBeyondTheCreditIsAViolation) {
+  const size_t half = wire::kOutputWindowBytes / 2;
+  EXPECT_TRUE(claims_.Check(0, Bytes(1, 0, half)).ok());
+  EXPECT_TRUE(claims_.Check(0, Bytes(1, 0, half)).ok());
+  EXPECT_TRUE(claims_.Check(0, Bytes(1, 1, half)).ok()) << "each rank has its own window";
+  EXPECT_TRUE(claims_.Check(0, Bytes(1, 0, 0)).ok()) << "an end needs no credit";
+  EXPECT_EQ(claims_.OnWritten(0, 10), 10U);
+  EXPECT_TRUE(claims_.Check(0, Bytes(1, 0, 10)).ok());
+  EXPECT_EQ(claims_.Check(0, Bytes(1, 0, 1)).code(), ErrorCode::kProtocolError);
+}
+
+// A reader that stands still over a restart: the old bytes are not granted to the new generation,
+// whose window is full already.
+TEST_F(AgentClaimsTest, WhatIsLeftOverFromAnEarlierGenerationGrantsNothing) {
+  EXPECT_TRUE(claims_.Check(0, Bytes(1, 0, 1000)).ok());
+  claims_.StartGeneration(2, ranks_);
+  EXPECT_TRUE(claims_.Check(0, Bytes(2, 0, wire::kOutputWindowBytes)).ok());
+  EXPECT_EQ(claims_.OnWritten(0, 600), 0U);
+  EXPECT_EQ(claims_.OnWritten(0, 600), 200U);
+  EXPECT_TRUE(claims_.Check(0, Bytes(2, 0, 200)).ok());
+  EXPECT_FALSE(claims_.Check(0, Bytes(2, 0, 1)).ok());
+}
+
+TEST_F(AgentClaimsTest, AGangThatShrankHasFewerRanks) {
+  const auto fewer = *AssignRanks(std::vector<HostSlots>{{"a", 1}}, 1, 1);
+  EXPECT_TRUE(claims_.Check(1, Bytes(1, 2, 7)).ok());
+  claims_.StartGeneration(2, fewer);
+  EXPECT_FALSE(claims_.Check(1, Bytes(2, 2, 1)).ok());
+  EXPECT_EQ(claims_.OnWritten(2, 7), 0U);
+  EXPECT_EQ(claims_.HostOf(0), 0);
+}
+
+}  // namespace
+}  // namespace hvdray
