@@ -126,11 +126,14 @@ bool Sweeper::KillOnce() {
     is_clean = cgroup_->KillAndRemove();
   }
   for (const pid_t pid : ListChildren()) {
-    if (pid <= 1 || is_worker_(pid) || ReapIfDead(pid)) continue;
+    if (pid <= 1 || is_worker_(pid)) continue;
+    // Whoever dies behind our listing leaves us children that are not on it: look again.
+    is_clean = false;
+    if (ReapIfDead(pid)) continue;
     // Not reaped, hence still ours: the number can't have gone to a stranger.
     ::kill(pid, SIGKILL);
     killed_.insert(pid);
-    if (!ReapIfDead(pid)) is_clean = false;
+    ReapIfDead(pid);
   }
   return is_clean;
 }

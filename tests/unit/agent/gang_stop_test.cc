@@ -33,7 +33,8 @@ class GangStopTest : public GangHarness, public ::testing::WithParamInterface<Ne
   void TearDown() override {
     GangHarness::TearDown();
     if (folder_.empty()) return;
-    EXPECT_TRUE(KillAndRemoveCgroup(folder_));
+    // The kernel takes the dead out of their group a little after they are gone for everyone else.
+    EXPECT_TRUE(WaitFor([this] { return KillAndRemoveCgroup(folder_); }));
   }
   std::string folder_;
 };
