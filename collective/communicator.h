@@ -56,7 +56,9 @@ struct CommunicatorOptions {
 Result<CommunicatorOptions> CommunicatorOptionsFrom(const Environment& environment,
                                                     const std::string& name);
 
-/// Over TCP between all ranks, meeting through the rendezvous; in one process for size 1.
+/// Over TCP between all ranks, meeting through the rendezvous; in one process for size 1. Has the
+/// process ignore SIGPIPE where that signal has its default meaning: a lost peer is an error to
+/// return.
 Result<std::unique_ptr<Communicator>> MakeGlooCommunicator(const CommunicatorOptions& options);
 
 }  // namespace hvdray

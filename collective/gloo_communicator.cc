@@ -10,6 +10,7 @@
 #include <gloo/rendezvous/store.h>
 #include <gloo/transport/tcp/device.h>
 
+#include <csignal>
 #include <cstring>
 #include <utility>
 
@@ -164,10 +165,20 @@ class SingleCommunicator : public Communicator {
   Status Barrier() override { return {}; }
 };
 
+// Gloo writes to its peers with plain write(2), also from a thread of its own: without this a peer
+// that dies may take us along before there is an error to return.
+void IgnoreSigpipe() {
+  struct sigaction now {};
+  if (::sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_DFL) {
+    ::signal(SIGPIPE, SIG_IGN);
+  }
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Communicator>> MakeGlooCommunicator(const CommunicatorOptions& options) {
   if (options.size == 1) return std::unique_ptr<Communicator>(new SingleCommunicator());
+  IgnoreSigpipe();
   try {
     gloo::transport::tcp::attr attributes;
     attributes.iface = options.interface;
