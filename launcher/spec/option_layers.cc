@@ -89,16 +89,25 @@ void AddFallbackVariable(OptionId id, const char* name, const Environment& envir
   layer->options[id] = {{text}, origin, origin};
 }
 
+// Somebody's own HVDRAY_* family of variables must not bury what matters.
+constexpr size_t kMaxUnknownNamed = 5;
+
 void WarnOfUnknown(const Environment& environment, std::vector<std::string>* warnings) {
   std::vector<std::string> names;
   for (const OptionKey& key : AllKeys()) names.push_back(VariableOfKey(key.text));
   const std::vector<std::string_view> views(names.begin(), names.end());
+  size_t count = 0;
   for (const auto& [name, value] : environment.values()) {
     if (!name.starts_with("HVDRAY_") || IsOwnVariable(name)) continue;
     if (std::find(views.begin(), views.end(), name) != views.end()) continue;
+    if (++count > kMaxUnknownNamed) continue;
     const std::string nearest = Nearest(name.substr(0, 80), views);
     warnings->push_back(fmt::format("environment variable {} is not known{}", Quoted(name),
                                     nearest.empty() ? "" : ": did you mean " + nearest + "?"));
+  }
+  if (count > kMaxUnknownNamed) {
+    warnings->push_back(fmt::format("{} more environment variables HVDRAY_* are not known",
+                                    count - kMaxUnknownNamed));
   }
 }
 

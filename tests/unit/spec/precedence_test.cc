@@ -1,4 +1,5 @@
 // Which level wins, and what each level may hold.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -169,6 +170,20 @@ TEST(EnvironmentLevelTest, WarnsOfUnknownNamesButNotOfItsOwn) {
             (std::vector<std::string>{
                 "environment variable 'HVDRAY_GRCAE' is not known: did you mean HVDRAY_GRACE?",
                 "environment variable 'HVDRAY_WHATEVER_ELSE_THIS_IS' is not known"}));
+}
+
+TEST(EnvironmentLevelTest, ManyUnknownNamesAreCounted) {
+  SpecWorld world;
+  for (const int more : {0, 3}) {
+    for (int i = 0; i < 5 + more; ++i)
+      world.environment.Set(fmt::format("HVDRAY_OTHERS_{}", i), "1");
+    const std::vector<std::string> warnings = world.Resolve("-np 1 ./t")->warnings;
+    ASSERT_EQ(warnings.size(), more == 0 ? 5U : 6U);
+    EXPECT_EQ(warnings[4], "environment variable 'HVDRAY_OTHERS_4' is not known");
+    if (more > 0) {
+      EXPECT_EQ(warnings[5], "3 more environment variables HVDRAY_* are not known");
+    }
+  }
 }
 
 TEST(JobFileTest, HoldsAWholeJob) {
