@@ -1,6 +1,13 @@
+#include <utility>
+
 #include "cmd/commands.h"
 
 namespace hvdray {
+namespace {
+
+std::string OrNone(std::string version) { return version.empty() ? "none" : std::move(version); }
+
+}  // namespace
 
 std::string BuildName() { return "hvdray " HVDRAY_VERSION " (" HVDRAY_COMMIT ")"; }
 
@@ -19,7 +26,9 @@ std::string BuildTable() {
          "    [ ] DDL\n"
          "    [ ] CCL\n"
          "    [ ] MPI\n"
-         "    [X] Gloo\n";
+         "    [X] Gloo\n\n"
+         "Found when this was built (nothing here uses them yet): CUDA " +
+         OrNone(HVDRAY_CUDA) + ", NCCL " + OrNone(HVDRAY_NCCL) + "\n";
 }
 
 }  // namespace hvdray

@@ -1,0 +1,28 @@
+#!/usr/bin/env python3
+"""Rewrites tests/golden/ with what the tests see now, and shows what changed: read that before you
+commit it. Frames of released versions (tests/golden/wire) may only be added to."""
+
+import argparse
+import os
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", default="build/release", help="a build with tests [build/release]")
+    parser.add_argument("-R", "--only", default="", help="tests whose name matches, as ctest -R")
+    arguments = parser.parse_args()
+    command = ["ctest", "--test-dir", arguments.build, "-L", "unit", "--output-on-failure"]
+    if arguments.only:
+        command += ["-R", arguments.only]
+    done = subprocess.run(command, cwd=ROOT, env=dict(os.environ, HVDRAY_UPDATE_GOLDEN="1"))
+    subprocess.run(["git", "status", "--short", "tests/golden"], cwd=ROOT, check=True)
+    return done.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
