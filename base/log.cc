@@ -7,12 +7,14 @@
 #include <atomic>
 #include <ctime>
 #include <string>
+#include <utility>
 
 namespace hvdray {
 namespace {
 
 std::atomic<LogLevel> g_level{LogLevel::kWarning};
 std::atomic<LogFormat> g_format{LogFormat::kText};
+thread_local const std::function<void(std::string_view)>* t_sink = nullptr;
 
 constexpr std::array<std::string_view, 4> kLevelNames = {"error", "warn", "info", "debug"};
 
@@ -49,6 +51,11 @@ void SetLogLevel(LogLevel level) { g_level.store(level, std::memory_order_relaxe
 void SetLogFormat(LogFormat format) { g_format.store(format, std::memory_order_relaxed); }
 bool LogEnabled(LogLevel level) { return level <= g_level.load(std::memory_order_relaxed); }
 
+LogSink::LogSink(std::function<void(std::string_view)> take) : take_(std::move(take)) {
+  t_sink = &take_;
+}
+LogSink::~LogSink() { t_sink = nullptr; }
+
 void LogMessage(LogLevel level, std::string_view where, std::string_view text) {
   const std::string_view name = kLevelNames[static_cast<size_t>(level)];
   std::string line;
@@ -58,6 +65,13 @@ void LogMessage(LogLevel level, std::string_view where, std::string_view text) {
   } else {
     line =
         fmt::format("{} {} {}: {}", Stamp(), static_cast<char>(name[0] - 'a' + 'A'), where, text);
+  }
+  if (t_sink != nullptr) {
+    // What is logged while the sink works goes to stderr: it must not go round.
+    const auto* const sink = std::exchange(t_sink, nullptr);
+    (*sink)(line);
+    t_sink = sink;
+    return;
   }
   line += '\n';
   // A log that can't be written can't be reported either.

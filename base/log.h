@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <functional>
 #include <string_view>
 
 namespace hvdray {
@@ -16,6 +17,20 @@ enum class LogFormat : uint8_t { kText, kJson };
 void SetLogLevel(LogLevel level);
 void SetLogFormat(LogFormat format);
 bool LogEnabled(LogLevel level);
+
+/// Takes the lines of this thread (without line end) instead of stderr while it lives, so that they
+/// keep their place among other output and never block on a reader. One a thread; ends on the
+/// thread that made it.
+class LogSink {
+ public:
+  explicit LogSink(std::function<void(std::string_view line)> take);
+  ~LogSink();
+  LogSink(const LogSink&) = delete;
+  LogSink& operator=(const LogSink&) = delete;
+
+ private:
+  std::function<void(std::string_view)> take_;
+};
 
 /// "2024-05-01T12:00:00.123Z W gang[gen=3] host=b: text" in one write(2), so lines never mix.
 /// `where`: component and what it speaks of. Threads: any. Never blocks on a lock of ours.

@@ -105,12 +105,16 @@ void SetUpLog(const JobSpec& spec) {
   SetLogFormat(*spec.is_log_json ? LogFormat::kJson : LogFormat::kText);
 }
 
-// A report that can't be written makes a good job a bad one, but never hides how a bad one ended.
-void WriteReports(const JobSpec& spec, Trace& trace, JobReport& report) {
-  const auto note = [&report](const Status& status) {
+// A report that can't be written makes a good job a bad one, but never hides how a bad one ended:
+// then it is one line more.
+std::vector<std::string> WriteReports(const JobSpec& spec, Trace& trace, JobReport& report) {
+  std::vector<std::string> lines;
+  const auto note = [&report, &lines](const Status& status) {
     if (status.ok()) return;
-    PrintErr(fmt::format("hvdray run: {}", status.ToString()));
-    if (report.verdict.exit_code != 0) return;
+    if (report.verdict.exit_code != 0) {
+      lines.push_back(fmt::format("hvdray run: {}", status.ToString()));
+      return;
+    }
     report.verdict.exit_code = 125;
     report.verdict.origin = ExitOrigin::kHvdray;
     report.verdict.error = status;
@@ -120,6 +124,7 @@ void WriteReports(const JobSpec& spec, Trace& trace, JobReport& report) {
   }
   if (!spec.junit_file->empty()) note(WriteJunit(*spec.junit_file, report));
   if (!spec.report_file->empty()) note(WriteJobReport(*spec.report_file, report));
+  return lines;
 }
 
 int Launch(LaunchPlan plan) {
@@ -143,10 +148,12 @@ int Launch(LaunchPlan plan) {
       ChooseStyle(::isatty(STDERR_FILENO) != 0, *spec.color, *spec.is_quiet, environment);
   const ClosingStyle closing{spec.command->front(), style.is_colored, *spec.is_quiet,
                              *spec.is_verbose};
-  for (const std::string& line : ClosingLines(report.verdict, report.last_lines, closing)) {
-    PrintErr(line);
+  // The files first: a reader of stderr that has stopped reading must not cost them.
+  std::vector<std::string> lines = WriteReports(spec, trace, report);
+  for (std::string& line : ClosingLines(report.verdict, report.last_lines, closing)) {
+    lines.push_back(std::move(line));
   }
-  WriteReports(spec, trace, report);
+  (*launcher)->Print(lines);
   return report.verdict.exit_code;
 }
 

@@ -22,6 +22,25 @@ struct RelayStats {
   bool operator==(const RelayStats&) const = default;
 };
 
+/// Their names on the wire and in the report.
+struct RelayCounter {
+  const char* name;
+  uint64_t RelayStats::*field;
+};
+inline constexpr RelayCounter kRelayCounters[] = {
+    {"requests", &RelayStats::requests},
+    {"served_from_cache", &RelayStats::served_from_cache},
+    {"held_too_long", &RelayStats::held_too_long},
+    {"upstream_questions", &RelayStats::upstream_questions},
+    {"upstream_bytes", &RelayStats::upstream_bytes},
+    {"refused_peers", &RelayStats::refused_peers},
+    {"refused_slots", &RelayStats::refused_slots},
+    {"refused_requests", &RelayStats::refused_requests},
+    {"stale_requests", &RelayStats::stale_requests},
+    {"over_limit", &RelayStats::over_limit},
+    {"dropped_answers", &RelayStats::dropped_answers},
+};
+
 }  // namespace hvdray
 
 #endif  // HVDRAY_RENDEZVOUS_RELAY_STATS_H_

@@ -168,7 +168,7 @@ void AgentSession::On(Generation generation, wire::StopGeneration&& stop) {
   if (generation > last_generation_) {
     // It never began here: say so, and let no late StartGeneration begin it.
     last_generation_ = generation;
-    Send(generation, wire::GenerationStopped{0, port_ ? port_->port() : uint16_t{0}});
+    SendStopped(generation, 0);
   } else if (LocalGang* gang = GangOf(generation)) {
     gang->Stop(milliseconds(stop.grace_ms));
   }
@@ -223,8 +223,16 @@ void AgentSession::OnGangStopped(uint32_t swept) {
   const Generation generation = gang_->generation();
   gang_.reset();
   HoldPort();
-  Send(generation, wire::GenerationStopped{swept, port_ ? port_->port() : uint16_t{0}});
+  SendStopped(generation, swept);
   FinishIfIdle();
+}
+
+void AgentSession::SendStopped(Generation generation, uint32_t swept) {
+  wire::GenerationStopped stopped;
+  stopped.swept = swept;
+  stopped.offered_port = port_ ? port_->port() : uint16_t{0};
+  if (relay_) stopped.relay = relay_->stats();
+  Send(generation, stopped);
 }
 
 void AgentSession::StopGang() {

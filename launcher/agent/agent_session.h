@@ -59,6 +59,7 @@ class AgentSession : private KvUpstream {
   void Ask(KvQuestion question) override;
   void OnLinkClosed(const Status& why);
   void OnGangStopped(uint32_t swept);
+  void SendStopped(Generation generation, uint32_t swept);
   void Send(Generation generation, wire::Body body);
   void StopGang();
   void FinishIfIdle();

@@ -3,9 +3,7 @@
 #define HVDRAY_LAUNCHER_ENGINE_KV_BRIDGE_H_
 
 #include <functional>
-#include <map>
 #include <span>
-#include <string>
 
 #include "launcher/placement/placement.h"
 #include "launcher/wire/message.h"
@@ -23,7 +21,7 @@ class KvBridge {
   void Reset(std::span<const RankInfo> ranks, Generation generation);
   void OnRequest(int host, Generation generation, wire::KvRequest request);
   void DropHost(int host) { store_.DropRelay(host); }
-  const std::map<std::string, KvScopeStats, std::less<>>& stats() const { return store_.stats(); }
+  const KvStore& store() const { return store_; }
 
  private:
   SendFn send_;

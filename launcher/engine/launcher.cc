@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <deque>
 #include <optional>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "base/log.h"
 #include "launcher/driver/gang_cause.h"
 #include "launcher/driver/gang_driver.h"
+#include "launcher/engine/agent_claims.h"
 #include "launcher/engine/agent_set.h"
 #include "launcher/engine/generation_start.h"
 #include "launcher/engine/kv_bridge.h"
@@ -25,8 +27,10 @@ namespace {
 
 // Agents end at once after Bye; this is for one that does not.
 constexpr Duration kCloseLimit = std::chrono::seconds(5);
-// After a stop that somebody asked for, a reader that does not read is not waited for longer.
+// After a stop that somebody asked for, a reader that does not read is not waited for longer; but
+// each step of the end gives it a moment.
 constexpr Duration kDrainLimit = std::chrono::seconds(5);
+constexpr Duration kLastDrain = std::chrono::milliseconds(500);
 // What may be on its way before the agent has granted anything (docs/protocol.md, credit).
 constexpr uint32_t kStdinWindowBytes = 1 << 20;
 constexpr int kOutputLostExit = 125;  // docs/errors.md: output not written whole
@@ -69,7 +73,8 @@ class RealLauncher : public Launcher {
         agents_(loop, transport, NamesOf(plan_.hosts), plan_.build, WelcomeOf(plan_),
                 MakeAgentHandlers()),
         kv_([this](int host, wire::Message message) { agents_.Send(host, std::move(message)); }),
-        facts_(plan_.hosts.size()) {
+        facts_(plan_.hosts.size()),
+        relay_stats_(plan_.hosts.size()) {
     progress_.host_count = static_cast<int>(plan_.hosts.size());
     progress_.np = static_cast<int>(plan_.ranks.size());
   }
@@ -110,6 +115,7 @@ class RealLauncher : public Launcher {
     style_ = ChooseStyle(output_->IsStderrTerminal(), *plan_.spec.color, *plan_.spec.is_quiet,
                          plan_.environment);
     UserSignals signals(loop_, MakeSignalHandlers());
+    const LogSink log([this](std::string_view line) { output_->Say(line); });
     trace_.Begin(kPhaseHello, loop_.Now());
     ShowProgress();
     agents_.StartAll();
@@ -117,6 +123,12 @@ class RealLauncher : public Launcher {
     ArmTimer();
     loop_.Run();
     return MakeReport();
+  }
+
+  void Print(std::span<const std::string> lines) override {
+    for (const std::string& line : lines) output_->Say(line);
+    output_->Drain(DrainLimit(), [this](const Status&) { loop_.Stop(); });
+    loop_.Run();
   }
 
  private:
@@ -146,7 +158,7 @@ class RealLauncher : public Launcher {
         loop_.Stop();
         return;
       }
-      was_told_to_stop_ = true;
+      if (!told_to_stop_at_) told_to_stop_at_ = loop_.Now();
       Feed(event::UserSignal{signo});
     };
     handlers.on_pause = [this](const std::function<void()>& stop_now) {
@@ -237,6 +249,7 @@ class RealLauncher : public Launcher {
   void Apply(const effect::StartGeneration& start) {
     generation_ = start.generation;
     progress_.workers_started = 0;
+    claims_.StartGeneration(start.generation, start.ranks);
     output_->StartGeneration(start.ranks);
     Result<std::vector<wire::StartGeneration>> messages = MakeStartMessages(plan_, start, facts_);
     if (!messages.ok()) {
@@ -280,8 +293,7 @@ class RealLauncher : public Launcher {
     is_finishing_ = true;
     stdin_.reset();
     trace_.Begin("drain", loop_.Now());
-    const auto limit = was_told_to_stop_ ? std::optional<Duration>(kDrainLimit) : std::nullopt;
-    output_->Drain(limit, [this](Status drained) {
+    output_->Drain(DrainLimit(), [this](Status drained) {
       if (!drained.ok() && verdict_.exit_code == 0) {
         const bool is_reader_gone = drained.code() == ErrorCode::kReaderGone;
         verdict_.exit_code = is_reader_gone ? 128 + SIGPIPE : kOutputLostExit;
@@ -296,11 +308,21 @@ class RealLauncher : public Launcher {
     });
   }
 
+  std::optional<Duration> DrainLimit() const {
+    if (!told_to_stop_at_) return std::nullopt;
+    return std::max<Duration>(*told_to_stop_at_ + kDrainLimit - loop_.Now(), kLastDrain);
+  }
+
   void OnMessage(int host, wire::Message&& message) {
+    if (Status status = claims_.Check(host, message); !status.ok()) {
+      agents_.Reject(host, std::move(status));
+      return;
+    }
     const Generation generation = message.generation;
     if (auto* kv = std::get_if<wire::KvRequest>(&message.body)) {
       kv_.OnRequest(host, generation, std::move(*kv));
     } else if (auto* output = std::get_if<wire::Output>(&message.body)) {
+      if (claims_.IsStale(message)) return;
       output_->OnOutput(output->rank, output->stream, std::move(output->bytes), output->is_end);
     } else if (const auto* started = std::get_if<wire::WorkerStarted>(&message.body)) {
       if (generation == generation_) ++progress_.workers_started;
@@ -309,6 +331,7 @@ class RealLauncher : public Launcher {
       if (stdin_ && *plan_.spec.stdin_rank == exited->rank) stdin_->Stop();
       Feed(event::WorkerExited{generation, exited->rank, exited->status, exited->was_stopping});
     } else if (const auto* stopped = std::get_if<wire::GenerationStopped>(&message.body)) {
+      relay_stats_[static_cast<size_t>(host)] = stopped->relay;
       Feed(event::GenerationStopped{generation, host, stopped->swept, stopped->offered_port});
     } else if (const auto* credit = std::get_if<wire::Credit>(&message.body)) {
       if (stdin_ && credit->stream == wire::StreamId::kStdin) stdin_->AddCredit(credit->bytes);
@@ -319,9 +342,10 @@ class RealLauncher : public Launcher {
   }
 
   void ReturnCredit(int rank, uint32_t bytes) {
-    if (rank < 0 || static_cast<size_t>(rank) >= plan_.ranks.size()) return;
-    const int host = plan_.ranks[static_cast<size_t>(rank)].host_index;
-    agents_.Send(host, {generation_, wire::Credit{rank, wire::StreamId::kStdout, bytes}});
+    const int host = claims_.HostOf(rank);
+    const uint32_t granted = claims_.OnWritten(rank, bytes);
+    if (host < 0 || granted == 0) return;
+    agents_.Send(host, {generation_, wire::Credit{rank, wire::StreamId::kStdout, granted}});
   }
 
   void ShowProgress() {
@@ -336,14 +360,17 @@ class RealLauncher : public Launcher {
     report.np = static_cast<int>(plan_.ranks.size());
     report.generations = generation_;
     for (size_t i = 0; i < plan_.hosts.size(); ++i) {
-      report.hosts.push_back({plan_.hosts[i].host, plan_.hosts[i].slots, facts_[i]});
+      const HostSlots& host = plan_.hosts[i];
+      report.hosts.push_back({host.host, host.slots, facts_[i], relay_stats_[i]});
     }
     if (verdict_.first_failure) {
       report.last_lines = output_->LastErrorLines(verdict_.first_failure->rank);
     }
     report.verdict = std::move(verdict_);
     report.damaged_files = output_->DamagedFiles();
-    report.rendezvous = kv_.stats();
+    report.rendezvous = kv_.store().stats();
+    report.stale_questions = kv_.store().stale_questions();
+    report.refused_questions = kv_.store().refused_questions();
     report.is_peer_checked = *plan_.spec.is_peer_checked;
     report.phases = trace_.phases();
     report.began = plan_.began;
@@ -356,8 +383,10 @@ class RealLauncher : public Launcher {
   LaunchPlan plan_;
   GangDriver driver_;
   AgentSet agents_;
+  AgentClaims claims_;
   KvBridge kv_;
   std::vector<wire::HostFacts> facts_;
+  std::vector<RelayStats> relay_stats_;
   std::deque<Event> pending_;
   bool is_feeding_ = false;
   std::unique_ptr<JobOutput> output_;
@@ -368,7 +397,7 @@ class RealLauncher : public Launcher {
   Generation generation_ = 0;
   Verdict verdict_;
   bool is_finishing_ = false;
-  bool was_told_to_stop_ = false;
+  std::optional<TimePoint> told_to_stop_at_;
   std::optional<TimePoint> armed_;
   Watch tick_timer_;
   Watch pause_timer_;

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,11 @@ class Launcher {
   /// SIGINT, SIGTERM, SIGHUP (those not ignored when hvdray began) and SIGTSTP over meanwhile.
   /// Call once.
   virtual JobReport Run() = 0;
+
+  /// After Run(): lines for stderr (their '\n' is added), behind all output and never in the middle
+  /// of a line of it. Waits for the reader as Run() did: after a stop that somebody asked for
+  /// some seconds, else as long as it takes; signals have their old meaning again.
+  virtual void Print(std::span<const std::string> lines) = 0;
 };
 
 }  // namespace hvdray

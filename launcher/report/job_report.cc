@@ -27,6 +27,7 @@ Json HostJson(const HostReport& host) {
   json["cpus"] = host.facts.cpu_count;
   json["agent_pid"] = host.facts.agent_pid;
   json["cleanup"] = host.facts.cleanup;
+  for (const auto& [name, field] : kRelayCounters) json["relay"][name] = host.relay.*field;
   return json;
 }
 

@@ -14,6 +14,7 @@
 #include "launcher/report/verdict.h"
 #include "launcher/wire/message.h"
 #include "rendezvous/kv_store.h"
+#include "rendezvous/relay_stats.h"
 
 namespace hvdray {
 
@@ -24,6 +25,7 @@ struct HostReport {
   std::string name;
   int slots = 0;
   wire::HostFacts facts;
+  RelayStats relay;  ///< As its agent last told.
 };
 
 /// Everything that the reports show. Plain data; filled by the launcher at the end.

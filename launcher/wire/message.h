@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/types.h"
+#include "rendezvous/relay_stats.h"
 
 namespace hvdray::wire {
 
@@ -247,6 +248,7 @@ struct StopGeneration {
 struct GenerationStopped {
   uint32_t swept = 0;         ///< Processes found outside the workers' groups and killed.
   uint16_t offered_port = 0;  ///< A fresh one, held for the next generation.
+  RelayStats relay;           ///< Of the agent's whole life.
   bool operator==(const GenerationStopped&) const = default;
 };
 

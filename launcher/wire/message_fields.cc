@@ -75,6 +75,15 @@ class FieldReader {
       if (!status_.ok()) return;
     }
   }
+  /// Calls `read` with a reader of the object `key`, if there is one.
+  template <typename Read>
+  void Object(const char* key, const Read& read) {
+    if (!status_.ok()) return;
+    const auto found = object_.find(key);
+    if (found == object_.end()) return;
+    FieldReader inner(*found, status_);
+    read(inner);
+  }
   void Fault(std::string_view what) {
     if (status_.ok()) {
       status_ = {ErrorCode::kProtocolError, fmt::format("JSON key {} is not as allowed", what)};
@@ -187,7 +196,11 @@ struct JsonWriter {
     return fmt::format(R"({{"grace_ms":{}}})", stop.grace_ms);
   }
   std::string operator()(const GenerationStopped& stopped) const {
-    return fmt::format(R"({{"swept":{},"offered_port":{}}})", stopped.swept, stopped.offered_port);
+    Json relay;
+    for (const auto& [name, field] : kRelayCounters) relay[name] = stopped.relay.*field;
+    return DumpJson({{"swept", stopped.swept},
+                     {"offered_port", stopped.offered_port},
+                     {"relay", std::move(relay)}});
   }
   std::string operator()(const Heartbeat& beat) const {
     return fmt::format(R"({{"is_paused":{}}})", beat.is_paused);
@@ -318,6 +331,9 @@ struct JsonReader {
   void operator()(GenerationStopped& stopped) const {
     read.Unsigned("swept", stopped.swept);
     read.Unsigned("offered_port", stopped.offered_port);
+    read.Object("relay", [&stopped](FieldReader& relay) {
+      for (const auto& [name, field] : kRelayCounters) relay.Unsigned64(name, stopped.relay.*field);
+    });
   }
   void operator()(Heartbeat& beat) const { read.Bool("is_paused", beat.is_paused); }
   void operator()(Bye& bye) const {

@@ -1,10 +1,15 @@
 """Worker output: unharmed, tagged, bounded, and honest when it can't be written."""
 
+import fcntl
 import hashlib
+import json
 import os
 import re
 import resource
+import signal
 import subprocess
+import sys
+import termios
 import time
 
 import pytest
@@ -136,13 +141,33 @@ for i in range(400):
 
 
 def test_stdout_flags_are_left_as_they_were(hvdray):
-    import fcntl
     read, write = os.pipe()
     job = hvdray.job("-np", "1", "--", "echo", "x", stdout=write)
     job.process.wait(20)
     assert not fcntl.fcntl(write, fcntl.F_GETFL) & os.O_NONBLOCK
     os.close(write)
     os.close(read)
+
+
+def waiting_bytes(pipe):
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
+def test_a_reader_of_stderr_that_does_not_read_costs_no_report(hvdray, tmp_path):
+    read, write = os.pipe()
+    fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
+    report = tmp_path / "report.json"
+    job = hvdray.job("-np", "1", "--verbose", "--report", report, "--", "sh", "-c",
+                     "yes why >&2 & sleep 60", stderr=write)
+    os.close(write)
+    job.wait_for(lambda: waiting_bytes(read) > 0)
+    time.sleep(0.5)  # `yes` fills a pipe in less
+    job.process.send_signal(signal.SIGTERM)
+    code = job.process.wait(30)  # nobody reads: given up after some seconds
+    os.close(read)
+    assert code == 143
+    assert json.loads(report.read_text())["exit"]["code"] == 143
+    assert job.survivors() == {}
 
 
 def test_quiet_and_the_last_lines(hvdray):

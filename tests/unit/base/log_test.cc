@@ -49,6 +49,29 @@ TEST_F(LogTest, LineHasStampLevelPlaceAndText) {
   EXPECT_EQ(line[19], '.');
 }
 
+TEST_F(LogTest, ASinkTakesTheLinesOfItsThreadOnly) {
+  std::vector<std::string> taken;
+  const std::string written = StderrOf([&taken] {
+    {
+      const LogSink sink([&taken](std::string_view line) {
+        taken.emplace_back(line);
+        Log(LogLevel::kWarning, "x", "said by the sink");
+      });
+      Log(LogLevel::kWarning, "x", "first");
+      Log(LogLevel::kInfo, "x", "above the level");
+      std::thread([] { Log(LogLevel::kWarning, "x", "of another thread"); }).join();
+      Log(LogLevel::kWarning, "x", "second");
+    }
+    Log(LogLevel::kWarning, "x", "after it");
+  });
+  ASSERT_EQ(taken.size(), 2U);
+  EXPECT_TRUE(taken[0].ends_with(" W x: first")) << taken[0];
+  EXPECT_TRUE(taken[1].ends_with(" W x: second")) << taken[1];
+  EXPECT_EQ(std::count(written.begin(), written.end(), '\n'), 4) << written;
+  EXPECT_NE(written.find("of another thread"), std::string::npos);
+  EXPECT_NE(written.find("after it"), std::string::npos);
+}
+
 TEST_F(LogTest, MessagesAboveTheLevelAreDropped) {
   const auto all = [] {
     Log(LogLevel::kError, "x", "e");

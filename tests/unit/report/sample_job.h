@@ -65,13 +65,16 @@ inline JobReport FullReport() {
   report.np = 4;
   report.generations = 3;
   for (const char* name : {"node1", "node2"}) {
-    HostReport host{name, 2, {}};
+    HostReport host{name, 2, {}, {}};
     host.facts.host_name = name;
     host.facts.system = "Linux";
     host.facts.machine = "x86_64";
     host.facts.cpu_count = 8;
     host.facts.agent_pid = 3999;
     host.facts.cleanup = "cgroup";
+    host.relay.requests = 40;
+    host.relay.served_from_cache = 25;
+    host.relay.refused_slots = 1;
     report.hosts.push_back(host);
   }
   report.verdict = BadVerdict();

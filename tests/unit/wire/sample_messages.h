@@ -73,7 +73,8 @@ inline std::vector<std::pair<std::string, Message>> SampleMessages() {
       {"kv_reply", {0xffffffff, KvReply{7, 404, "12", "value"}}},
       {"kv_reset", {4, KvReset{}}},
       {"stop_generation", {4, StopGeneration{5000}}},
-      {"generation_stopped", {4, GenerationStopped{2, 29513}}},
+      {"generation_stopped",
+       {4, GenerationStopped{2, 29513, {.requests = 40, .refused_peers = 1}}}},
       {"heartbeat", {0, Heartbeat{true}}},
       {"bye", {0, Bye{206, "build \"a\" and build \"b\" share no version"}}},
   };
