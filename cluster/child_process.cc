@@ -1,0 +1,204 @@
+#include "cluster/child_process.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "base/fd.h"
+
+namespace hvdray {
+namespace {
+
+// A grandchild may keep stderr open for ever; what it says that late explains no end of ours.
+constexpr Duration kStderrWait = std::chrono::milliseconds(200);
+constexpr size_t kMaxLine = 4096;
+
+// Reads a pipe line by line until it ends.
+class LineReader {
+ public:
+  LineReader(Loop& loop, UniqueFd fd, std::function<void(std::string)> on_line)
+      : fd_(std::move(fd)), on_line_(std::move(on_line)) {
+    watch_ = loop.OnFd(fd_.get(), FdEvent::kRead, [this] { Read(); });
+  }
+  bool has_ended() const { return has_ended_; }
+  std::function<void()> on_end;
+
+ private:
+  void Read() {
+    std::array<char, 4096> buffer;
+    const ssize_t got = ::read(fd_.get(), buffer.data(), buffer.size());
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    for (ssize_t i = 0; i < got; ++i) {
+      const char c = buffer[static_cast<size_t>(i)];
+      if (c == '\n' || line_.size() == kMaxLine) Flush();
+      if (c != '\n' && c != '\r') line_ += c;
+    }
+    if (got > 0) return;
+    if (!line_.empty()) Flush();
+    watch_.Cancel();
+    has_ended_ = true;
+    if (const auto done = std::exchange(on_end, nullptr)) done();
+  }
+  void Flush() { on_line_(std::exchange(line_, {})); }
+
+  UniqueFd fd_;
+  std::function<void(std::string)> on_line_;
+  std::string line_;
+  Watch watch_;
+  bool has_ended_ = false;
+};
+
+class ChildProcess : public AgentProcess {
+ public:
+  ChildProcess(Loop& loop, pid_t pid, UniqueFd pidfd, std::string name,
+               std::unique_ptr<LineReader> errors)
+      : loop_(loop),
+        pid_(pid),
+        pidfd_(std::move(pidfd)),
+        name_(std::move(name)),
+        errors_(std::move(errors)) {
+    watch_ = loop_.OnFd(pidfd_.get(), FdEvent::kRead, [this] { Reap(); });
+  }
+
+  ~ChildProcess() override {
+    // A zombie is left only when hvdray is about to exit itself; init takes it then.
+    watch_.Cancel();
+    if (!how_) ::waitpid(pid_, nullptr, WNOHANG);
+  }
+
+  void OnExit(std::function<void(Status)> callback) override {
+    callback_ = std::move(callback);
+    if (is_told_) loop_.Post([this, alive = std::weak_ptr<int>(alive_)] {
+      if (!alive.expired()) Tell();
+    });
+  }
+
+  int pid() const override { return pid_; }
+
+ private:
+  void Reap() {
+    int status = 0;
+    if (::waitpid(pid_, &status, WNOHANG) != pid_) return;
+    watch_.Cancel();
+    how_ = Explain(status);
+    if (errors_ == nullptr || errors_->has_ended()) return Tell();
+    errors_->on_end = [this] { Tell(); };
+    stderr_timer_ = loop_.After(kStderrWait, [this] { Tell(); });
+  }
+
+  void Tell() {
+    stderr_timer_.Cancel();
+    is_told_ = true;
+    if (errors_ != nullptr) errors_->on_end = nullptr;
+    if (const auto callback = std::exchange(callback_, nullptr)) callback(*how_);
+  }
+
+  Status Explain(int status) const {
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
+    if (WIFEXITED(status)) {
+      return {ErrorCode::kAgentLost,
+              fmt::format("{} exited with code {}", name_, WEXITSTATUS(status))};
+    }
+    return {ErrorCode::kAgentLost,
+            fmt::format("{} was killed by SIG{}", name_, ::sigabbrev_np(WTERMSIG(status)))};
+  }
+
+  Loop& loop_;
+  pid_t pid_;
+  UniqueFd pidfd_;
+  std::string name_;
+  std::unique_ptr<LineReader> errors_;
+  Watch watch_;
+  Watch stderr_timer_;
+  std::optional<Status> how_;
+  bool is_told_ = false;
+  std::function<void(Status)> callback_;
+  std::shared_ptr<int> alive_ = std::make_shared<int>();
+};
+
+class SpawnActions {
+ public:
+  SpawnActions() {
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawnattr_init(&attributes);
+  }
+  SpawnActions(const SpawnActions&) = delete;
+  SpawnActions& operator=(const SpawnActions&) = delete;
+  ~SpawnActions() {
+    ::posix_spawn_file_actions_destroy(&actions);
+    ::posix_spawnattr_destroy(&attributes);
+  }
+  posix_spawn_file_actions_t actions{};
+  posix_spawnattr_t attributes{};
+};
+
+Result<pid_t> Spawn(const std::vector<std::string>& command, int socket, int error_fd) {
+  SpawnActions spawn;
+  ::posix_spawn_file_actions_adddup2(&spawn.actions, socket, STDIN_FILENO);
+  ::posix_spawn_file_actions_adddup2(&spawn.actions, socket, STDOUT_FILENO);
+  if (error_fd >= 0) {
+    ::posix_spawn_file_actions_adddup2(&spawn.actions, error_fd, STDERR_FILENO);
+  }
+  ::posix_spawn_file_actions_addclosefrom_np(&spawn.actions, STDERR_FILENO + 1);
+  // The launcher ignores SIGPIPE and may block signals; the child starts from the defaults.
+  sigset_t defaults;
+  sigset_t none;
+  ::sigfillset(&defaults);
+  ::sigemptyset(&none);
+  ::posix_spawnattr_setsigdefault(&spawn.attributes, &defaults);
+  ::posix_spawnattr_setsigmask(&spawn.attributes, &none);
+  ::posix_spawnattr_setflags(&spawn.attributes,
+                             POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID);
+  std::vector<std::string> words = command;
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  pid_t pid = -1;
+  const int error = ::posix_spawnp(&pid, argv[0], &spawn.actions, &spawn.attributes, argv.data(),
+                                   ::environ);
+  if (error != 0) {
+    return Status(ErrorCode::kAgentStartFailed,
+                  fmt::format("{}: {}", command.front(), ::strerror(error)));
+  }
+  return pid;
+}
+
+}  // namespace
+
+Result<AgentStart> StartChild(Loop& loop, ChildOptions options) {
+  HVDRAY_ASSIGN_OR_RETURN(auto sockets, MakeSocketPair());
+  Pipe errors;
+  if (options.on_stderr) {
+    HVDRAY_ASSIGN_OR_RETURN(errors, MakePipe());
+    HVDRAY_RETURN_IF_ERROR(SetNonBlocking(errors.read_end.get()));
+  }
+  HVDRAY_ASSIGN_OR_RETURN(const pid_t pid,
+                          Spawn(options.command, sockets.second.get(), errors.write_end.get()));
+  UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!pidfd.is_valid()) return ErrnoStatus("pidfd_open", errno);
+  UniqueFd write_fd(::fcntl(sockets.first.get(), F_DUPFD_CLOEXEC, 3));
+  if (!write_fd.is_valid()) return ErrnoStatus("dup", errno);
+  std::unique_ptr<LineReader> reader;
+  if (options.on_stderr) {
+    reader = std::make_unique<LineReader>(loop, std::move(errors.read_end),
+                                          std::move(options.on_stderr));
+  }
+  AgentStart start;
+  start.stream = MakeFdStream(loop, std::move(sockets.first), std::move(write_fd));
+  start.process = std::make_unique<ChildProcess>(loop, pid, std::move(pidfd),
+                                                 std::move(options.name), std::move(reader));
+  return start;
+}
+
+}  // namespace hvdray
