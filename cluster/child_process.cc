@@ -79,9 +79,10 @@ class ChildProcess : public AgentProcess {
 
   void OnExit(std::function<void(Status)> callback) override {
     callback_ = std::move(callback);
-    if (is_told_) loop_.Post([this, alive = std::weak_ptr<int>(alive_)] {
-      if (!alive.expired()) Tell();
-    });
+    if (is_told_)
+      loop_.Post([this, alive = std::weak_ptr<int>(alive_)] {
+        if (!alive.expired()) Tell();
+      });
   }
 
   int pid() const override { return pid_; }
@@ -165,8 +166,8 @@ Result<pid_t> Spawn(const std::vector<std::string>& command, int socket, int err
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   pid_t pid = -1;
-  const int error = ::posix_spawnp(&pid, argv[0], &spawn.actions, &spawn.attributes, argv.data(),
-                                   ::environ);
+  const int error =
+      ::posix_spawnp(&pid, argv[0], &spawn.actions, &spawn.attributes, argv.data(), ::environ);
   if (error != 0) {
     return Status(ErrorCode::kAgentStartFailed,
                   fmt::format("{}: {}", command.front(), ::strerror(error)));

@@ -1,5 +1,5 @@
-// Helpers that the launcher starts itself (a local agent, ssh, a remote shell): a child with a stream
-// on its stdin and stdout. Workers are never started here, that is the agent's work.
+// Helpers that the launcher starts itself (a local agent, ssh, a remote shell): a child with a
+// stream on its stdin and stdout. Workers are never started here, that is the agent's work.
 #ifndef HVDRAY_CLUSTER_CHILD_PROCESS_H_
 #define HVDRAY_CLUSTER_CHILD_PROCESS_H_
 

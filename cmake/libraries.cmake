@@ -1,6 +1,7 @@
 # Third-party libraries, all from Debian packages. Each is linked by one adapter only (style 3).
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
+find_package(ZLIB REQUIRED)
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
 pkg_check_modules(EVENT_CORE REQUIRED IMPORTED_TARGET libevent_core)

@@ -8,7 +8,9 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <iterator>
+#include <system_error>
 
 #include "base/environ.h"
 #include "base/log.h"
@@ -17,6 +19,7 @@
 #include "cmd/cluster_hosts.h"
 #include "cmd/commands.h"
 #include "cmd/exit_code.h"
+#include "cmd/host_access.h"
 #include "launcher/engine/generation_start.h"
 #include "launcher/engine/launcher.h"
 #include "launcher/output/progress.h"
@@ -66,15 +69,7 @@ Status CheckSupported(const JobSpec& spec) {
             "supported by this version",
             "leave those options out; --max-restarts N restarts the whole gang after a failure"};
   }
-  for (const HostSlots& host : *spec.hosts) {
-    if (IsThisMachine(host.host)) continue;
-    return {ErrorCode::kNotSupported,
-            fmt::format("host {} is not this machine, and this version starts workers on this "
-                        "machine only",
-                        host.host),
-            "name localhost, or check the name: it must resolve to an address of this machine"};
-  }
-  return {};
+  return CheckHostAccess(spec);
 }
 
 // Hosts that get no worker get no agent either.
@@ -88,6 +83,11 @@ Status Place(LaunchPlan& plan) {
   };
   std::copy_if(spec.hosts->begin(), spec.hosts->end(), std::back_inserter(plan.hosts), is_used);
   HVDRAY_ASSIGN_OR_RETURN(plan.ranks, AssignRanks(plan.hosts, *spec.np, *spec.np));
+  for (const HostSlots& host : plan.hosts) {
+    const bool is_other = !IsThisMachine(host.host);
+    plan.is_remote.push_back(is_other || *spec.is_remote_forced);
+    if (is_other) plan.spread = HostSpread::kManyMachines;
+  }
   return {};
 }
 
@@ -138,9 +138,11 @@ int Launch(LaunchPlan plan) {
 
   Result<std::unique_ptr<Loop>> loop = Loop::Create();
   if (!loop.ok()) return Fail("run", loop.status());
-  const std::unique_ptr<Transport> transport = MakeLocalTransport(**loop, AgentPath(spec));
+  Result<std::unique_ptr<HostAccess>> access =
+      HostAccess::Open(**loop, spec, AgentPath(spec), plan.hosts, plan.is_remote);
+  if (!access.ok()) return Fail("run", access.status());
   Result<std::unique_ptr<Launcher>> launcher =
-      Launcher::Open(**loop, *transport, trace, std::move(plan));
+      Launcher::Open(**loop, **access, trace, std::move(plan));
   if (!launcher.ok()) return Fail("run", launcher.status());
   JobReport report = (*launcher)->Run();
 
@@ -171,6 +173,8 @@ int RunCommand(const CommandLine& line) {
   plan.environment = Environment::FromProcess();
   plan.began = line.began;
   plan.began_wall = std::chrono::system_clock::now();
+  std::error_code no_folder;  // it may have been removed under us: workers then start elsewhere
+  plan.current_folder = std::filesystem::current_path(no_folder).string();
   ResolverFiles files = RealResolverFiles();
   files.load_cluster = &LoadClusterHosts;
   Result<RunRequest> request = ResolveRun(line.args, plan.environment, files);

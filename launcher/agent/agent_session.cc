@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
+#include <system_error>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -139,6 +141,13 @@ void AgentSession::On(Generation generation, wire::StartGeneration&& start) {
         limit.ok() ? *limit : 0, files);
   }
   last_generation_ = generation;
+  if (std::error_code ignored;
+      start.is_folder_optional && !std::filesystem::is_directory(start.working_folder, ignored)) {
+    // As horovodrun has it: its `cd` fails and the job goes on.
+    Log(LogLevel::kWarning, "agent", "no folder {} here: workers start in {}", start.working_folder,
+        std::filesystem::current_path(ignored).string());
+    start.working_folder.clear();
+  }
   LocalGangOptions options;
   options.job_id = welcome_->job_id;
   options.generation = generation;

@@ -14,7 +14,7 @@ Result<std::vector<NicChoice>> ChooseNics(const LaunchPlan& plan,
   for (size_t i = 0; i < facts.size(); ++i) {
     hosts.push_back({plan.hosts[i].host, facts[i].interfaces});
   }
-  return SelectNics(hosts, *plan.spec.network_interfaces, HostSpread::kOneMachine);
+  return SelectNics(hosts, *plan.spec.network_interfaces, plan.spread);
 }
 
 }  // namespace
@@ -34,8 +34,11 @@ Result<std::vector<wire::StartGeneration>> MakeStartMessages(
     std::span<const wire::HostFacts> facts) {
   HVDRAY_ASSIGN_OR_RETURN(const std::vector<NicChoice> nics, ChooseNics(plan, facts));
   const int first_host = start.ranks.front().host_index;
-  const std::vector<std::string> environment =
-      WorkerEnvironment(plan.spec, plan.environment, /*is_local=*/true).ToStrings();
+  const auto environment_of = [&plan](bool is_local) {
+    return WorkerEnvironment(plan.spec, plan.environment, is_local).ToStrings();
+  };
+  const std::vector<std::string> local = environment_of(true);
+  const std::vector<std::string> remote = environment_of(false);
   std::vector<wire::StartGeneration> messages;
   for (size_t host = 0; host < plan.hosts.size(); ++host) {
     wire::StartGeneration message = StartOfHost(start.ranks, static_cast<int>(host));
@@ -47,9 +50,14 @@ Result<std::vector<wire::StartGeneration>> MakeStartMessages(
     message.master_port = start.master_port;
     message.is_torch_environment = plan.spec.wants_torch_env();
     message.stdin_rank = plan.spec.stdin_rank->value_or(-1);
+    const bool is_remote = plan.is_remote[host];
     message.working_folder = *plan.spec.working_folder;
+    if (is_remote && message.working_folder.empty()) {
+      message.working_folder = plan.current_folder;
+      message.is_folder_optional = true;
+    }
     message.command = *plan.spec.command;
-    message.environment = environment;
+    message.environment = is_remote ? remote : local;
     messages.push_back(std::move(message));
   }
   return messages;

@@ -12,6 +12,7 @@
 #include "base/environ.h"
 #include "base/loop.h"
 #include "cluster/transport.h"
+#include "launcher/placement/nic_select.h"
 #include "launcher/placement/placement.h"
 #include "launcher/report/job_report.h"
 #include "launcher/report/trace.h"
@@ -23,8 +24,11 @@ namespace hvdray {
 struct LaunchPlan {
   JobSpec spec;
   std::vector<HostSlots> hosts;  ///< Only hosts that get workers, in rank order.
-  std::vector<RankInfo> ranks;   ///< host_index points into `hosts`.
-  Environment environment;       ///< Of hvdray itself.
+  std::vector<bool> is_remote;   ///< As many as hosts: reached over the network.
+  HostSpread spread = HostSpread::kOneMachine;
+  std::vector<RankInfo> ranks;  ///< host_index points into `hosts`.
+  Environment environment;      ///< Of hvdray itself.
+  std::string current_folder;   ///< Of hvdray: where workers on other hosts start, if it is there.
   std::string job_id;
   std::string build;
   TimePoint began{};  ///< When hvdray was called.

@@ -38,6 +38,7 @@ class Setting {
 
 enum class TagOutput : uint8_t { kRank, kHost, kNone };
 enum class ColorMode : uint8_t { kAuto, kAlways, kNever };
+enum class HostKeyCheck : uint8_t { kAcceptNew, kYes, kNo };
 enum class PlanFormat : uint8_t { kText, kJson };
 
 /// Durations: 0 means "none" where "no limit" makes sense.
@@ -92,6 +93,12 @@ struct JobSpec {
   Setting<std::string> agent_path;  ///< Empty: hvdray-agent beside hvdray.
   Setting<int> ssh_port;            ///< 0: ssh's own default.
   Setting<std::string> ssh_identity_file;
+  Setting<std::string> ssh_config_file;
+  Setting<HostKeyCheck> host_key_check{HostKeyCheck::kAcceptNew};
+  Setting<int> ssh_connections{32};
+  Setting<std::string> launch_agent;  ///< Empty: SSH.
+  Setting<std::string> remote_folder;
+  Setting<bool> is_remote_forced;
 
   // Instead of running.
   Setting<bool> is_dry_run;

@@ -126,6 +126,12 @@ void AddRest(const JobSpec& spec, RowList* rows) {
   rows->Add(OptionId::kAgentPath, spec.agent_path);
   rows->Add(OptionId::kSshPort, spec.ssh_port);
   rows->Add(OptionId::kSshIdentityFile, spec.ssh_identity_file);
+  rows->Add(OptionId::kSshConfig, spec.ssh_config_file);
+  rows->AddChoice(OptionId::kStrictHostKeyChecking, spec.host_key_check);
+  rows->Add(OptionId::kSshConnections, spec.ssh_connections);
+  rows->Add(OptionId::kLaunchAgent, spec.launch_agent);
+  rows->Add(OptionId::kRemoteDir, spec.remote_folder);
+  rows->Add(OptionId::kForceRemote, spec.is_remote_forced);
   rows->Add(OptionId::kConfigFile, spec.config_file);
 }
 

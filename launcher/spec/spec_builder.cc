@@ -155,6 +155,12 @@ Status ReadSettings(const LayerStack& layers, JobSpec* spec) {
   reader.Text(OptionId::kAgentPath, &spec->agent_path);
   reader.Whole(OptionId::kSshPort, &spec->ssh_port);
   reader.Text(OptionId::kSshIdentityFile, &spec->ssh_identity_file);
+  reader.Text(OptionId::kSshConfig, &spec->ssh_config_file);
+  reader.Choice(OptionId::kStrictHostKeyChecking, &spec->host_key_check);
+  reader.Whole(OptionId::kSshConnections, &spec->ssh_connections);
+  reader.Text(OptionId::kLaunchAgent, &spec->launch_agent);
+  reader.Text(OptionId::kRemoteDir, &spec->remote_folder);
+  reader.Flag(OptionId::kForceRemote, &spec->is_remote_forced);
   reader.Flag(OptionId::kDryRun, &spec->is_dry_run);
   reader.Format(OptionId::kPrintPlan, &spec->print_plan);
   reader.Format(OptionId::kPrintConfig, &spec->print_config);

@@ -120,6 +120,7 @@ struct StartGeneration {
   bool is_torch_environment = true;  ///< Sets torchrun's variables too.
   int32_t stdin_rank = -1;           ///< Its stdin is a pipe; all others read /dev/null.
   std::string working_folder;        ///< Empty: the agent's own.
+  bool is_folder_optional = false;   ///< Where it is missing, the agent's own will do.
   std::vector<WorkerSlot> workers;
   std::vector<std::string> command;      ///< argv
   std::vector<std::string> environment;  ///< "NAME=VALUE"; slot variables are added by the agent.

@@ -157,6 +157,7 @@ struct JsonWriter {
                      {"master_address", start.master_address},
                      {"master_port", start.master_port},
                      {"is_torch_environment", start.is_torch_environment},
+                     {"is_folder_optional", start.is_folder_optional},
                      {"stdin_rank", start.stdin_rank},
                      {"workers", std::move(workers)},
                      {"argument_count", start.command.size()},
@@ -285,6 +286,7 @@ struct JsonReader {
     read.Text("master_address", start.master_address);
     read.Unsigned("master_port", start.master_port);
     read.Bool("is_torch_environment", start.is_torch_environment);
+    read.Bool("is_folder_optional", start.is_folder_optional);
     read.Rank("stdin_rank", start.stdin_rank, -1);
     read.Each("workers", [&](const Json& element) { ReadWorker(element, start); });
     read.Unsigned("argument_count", sizes.strings.command);

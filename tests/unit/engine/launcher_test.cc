@@ -28,6 +28,7 @@ class LauncherTest : public testing::Test {
  protected:
   LauncherTest() : loop_(std::move(*Loop::Create())), transport_(*loop_) {
     plan_.hosts = {{"a", 2}, {"b", 1}};
+    plan_.is_remote = {false, false};
     plan_.ranks = std::move(*AssignRanks(plan_.hosts, 3, 3));
     plan_.spec.command.Set({"train"}, "test");
     plan_.spec.np.Set(3, "test");

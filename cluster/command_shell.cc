@@ -1,0 +1,118 @@
+#include "cluster/command_shell.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "cluster/agent_bootstrap.h"
+#include "cluster/child_process.h"
+
+namespace hvdray {
+namespace {
+
+class CommandShell : public RemoteShell {
+ public:
+  CommandShell(Loop& loop, CommandShellOptions options)
+      : loop_(loop), options_(std::move(options)) {}
+
+  void Run(const std::string& host, const std::string& command,
+           std::function<void(Result<AgentStart>)> done) override {
+    ChildOptions child;
+    child.command = options_.argv(host, command);
+    child.name = options_.name;
+    child.on_stderr = [errors = options_.errors, host](std::string line) {
+      errors->OnLine(host, std::move(line));
+    };
+    // Post() takes copyable functions only.
+    auto start = std::make_shared<Result<AgentStart>>(StartChild(loop_, std::move(child)));
+    loop_.Post([start, done = std::move(done)] { done(std::move(*start)); });
+  }
+
+ private:
+  Loop& loop_;
+  CommandShellOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<RemoteShell> MakeCommandShell(Loop& loop, CommandShellOptions options) {
+  return std::make_unique<CommandShell>(loop, std::move(options));
+}
+
+std::vector<std::string> OpensshArgv(const OpensshOptions& options, const std::string& host,
+                                     const std::string& command) {
+  std::vector<std::string> argv = {options.program, "-T", "-a", "-x", "-e", "none"};
+  const auto set = [&argv](std::string text) {
+    argv.emplace_back("-o");
+    argv.push_back(std::move(text));
+  };
+  if (!options.config_file.empty()) argv.insert(argv.end(), {"-F", options.config_file});
+  set("BatchMode=yes");
+  set("LogLevel=ERROR");
+  set("ClearAllForwardings=yes");
+  set("RequestTTY=no");
+  set("Compression=no");
+  set("ServerAliveInterval=15");
+  set("ServerAliveCountMax=3");
+  if (options.connect_timeout_s > 0)
+    set(fmt::format("ConnectTimeout={}", options.connect_timeout_s));
+  if (!options.strict_host_key_checking.empty()) {
+    set("StrictHostKeyChecking=" + options.strict_host_key_checking);
+  }
+  if (options.port != 0) argv.insert(argv.end(), {"-p", std::to_string(options.port)});
+  if (!options.identity_file.empty()) argv.insert(argv.end(), {"-i", options.identity_file});
+  if (!options.user.empty()) argv.insert(argv.end(), {"-l", options.user});
+  argv.insert(argv.end(), {"--", host, command});
+  return argv;
+}
+
+std::vector<std::string> LaunchAgentArgv(const std::string& pattern, const std::string& host,
+                                         const std::string& command) {
+  constexpr std::string_view kPlace = "{host}";
+  std::string text = pattern;
+  const std::string quoted = ShellQuoted(host);
+  for (size_t at = text.find(kPlace); at != std::string::npos; at = text.find(kPlace, at)) {
+    text.replace(at, kPlace.size(), quoted);
+    at += quoted.size();
+  }
+  return {"/bin/sh", "-c", text + " \"$@\"", "hvdray-launch", command};
+}
+
+Status ExplainOpenssh(const Status& how, const std::vector<std::string>& lines) {
+  struct Row {
+    std::string_view sign;
+    ErrorCode code;
+    std::string_view hint;
+  };
+  static constexpr Row kRows[] = {
+      {"Could not resolve hostname", ErrorCode::kUnknownHost,
+       "check the spelling, DNS, /etc/hosts"},
+      {"HOST IDENTIFICATION HAS CHANGED", ErrorCode::kHostRefused,
+       "if the host was made anew: ssh-keygen -R HOST; else somebody is in between"},
+      {"Host key verification failed", ErrorCode::kHostRefused,
+       "if the host was made anew: ssh-keygen -R HOST; a new one: --strict-host-key-checking"},
+      {"Permission denied", ErrorCode::kHostRefused,
+       "try it by hand: ssh HOST true; name the key with -i, or load it into ssh-agent"},
+      {"Too many authentication failures", ErrorCode::kHostRefused, "name the key with -i"},
+      {"Connection refused", ErrorCode::kHostRefused,
+       "check that sshd runs there and its port (-p)"},
+      {"timed out", ErrorCode::kConnectTimeout, "check that the host is up, and for a firewall"},
+      {"No route to host", ErrorCode::kHostUnreachable, "check the address and the network"},
+      {"Network is unreachable", ErrorCode::kHostUnreachable, "check the address and the network"},
+      {"Connection closed by", ErrorCode::kHostRefused, "sshd there may be full (MaxStartups)"},
+      {"Connection reset by", ErrorCode::kHostRefused, "sshd there may be full (MaxStartups)"},
+  };
+  for (const Row& row : kRows) {
+    const auto line = std::find_if(lines.rbegin(), lines.rend(), [&row](const std::string& text) {
+      return text.find(row.sign) != std::string::npos;
+    });
+    if (line != lines.rend()) return Status(row.code, *line, std::string(row.hint));
+  }
+  const std::string last = lines.empty() ? "" : ": " + lines.back();
+  return {
+      ErrorCode::kAgentStartFailed,
+      (how.ok() ? std::string("the shell ended before the agent spoke") : how.message()) + last};
+}
+
+}  // namespace hvdray

@@ -1,0 +1,185 @@
+#include "cluster/remote_transport.h"
+
+#include <fmt/format.h>
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "base/log.h"
+#include "cluster/staged_stream.h"
+
+namespace hvdray {
+namespace {
+
+using DoneFn = std::function<void(Result<AgentStart>)>;
+
+// A stream that closed says less than the way its process ended; that long we wait to learn it.
+constexpr Duration kExitReasonWait = std::chrono::seconds(1);
+
+// One host on its way from a shell to an agent.
+struct Pending {
+  std::string host;
+  DoneFn done;
+  std::unique_ptr<StagedStream> stream;
+  std::unique_ptr<AgentProcess> process;
+  std::optional<Status> how;
+  bool is_closed = false;
+  std::string failed;  // as the host said it
+  Watch reason_timer;
+};
+
+class RemoteTransport : public Transport {
+ public:
+  RemoteTransport(Loop& loop, BlockingPool& pool, RemoteShell& shell, RemoteStderr& errors,
+                  RemoteTransportOptions options)
+      : loop_(loop),
+        pool_(pool),
+        shell_(shell),
+        errors_(errors),
+        options_(std::move(options)),
+        command_(BootstrapCommand({options_.builds.stage_id(), options_.folder,
+                                   options_.installed_path, options_.agent_arguments})) {}
+
+  void Start(const std::string& host, DoneFn done) override {
+    const int id = next_id_++;
+    pending_[id].host = host;
+    pending_[id].done = std::move(done);
+    waiting_.push_back(id);
+    StartWaiting();
+  }
+
+ private:
+  void StartWaiting() {
+    while (!waiting_.empty() && starting_count_ < options_.max_starting) {
+      const int id = waiting_.front();
+      waiting_.pop_front();
+      ++starting_count_;
+      shell_.Run(pending_[id].host, command_, [this, id](Result<AgentStart> start) {
+        if (!start.ok()) return Finish(id, std::move(start).status());
+        OnShell(id, std::move(*start));
+      });
+    }
+  }
+
+  void OnShell(int id, AgentStart start) {
+    Pending& pending = pending_[id];
+    pending.process = std::move(start.process);
+    pending.stream = std::make_unique<StagedStream>(loop_, std::move(start.stream));
+    pending.process->OnExit([this, id](Status how) {
+      Pending& host = pending_[id];
+      host.how = std::move(how);
+      if (host.is_closed) FinishClosed(id);
+    });
+    StagedStream::ScanHandlers handlers;
+    handlers.on_line = [this, id](const BootstrapLine& line) { OnLine(id, line); };
+    handlers.on_closed = [this, id](const Status& why) { OnClosed(id, why); };
+    pending.stream->Scan(std::move(handlers));
+  }
+
+  void OnLine(int id, const BootstrapLine& line) {
+    if (const auto* needs = std::get_if<bootstrap::NeedsAgent>(&line)) return Stage(id, *needs);
+    if (const auto* failed = std::get_if<bootstrap::Failed>(&line)) {
+      return Finish(id, Status(ErrorCode::kAgentStartFailed, failed->why,
+                               "give the agent another place on the hosts: --remote-dir DIR"));
+    }
+    if (!std::holds_alternative<bootstrap::AgentSpeaks>(line)) return;
+    Pending& pending = pending_[id];
+    errors_.MarkRunning(pending.host);
+    AgentStart start;
+    start.stream = std::move(pending.stream);
+    start.process = std::move(pending.process);
+    Finish(id, std::move(start));
+  }
+
+  void Stage(int id, const bootstrap::NeedsAgent& needs) {
+    auto build = options_.builds.For(needs.system, needs.machine);
+    if (!build.ok()) return Finish(id, std::move(build).status());
+    Log(LogLevel::kInfo, "host " + pending_[id].host, "copies {} into {}", (*build)->path,
+        needs.folder);
+    Packed& packed = packed_[needs.machine];
+    packed.waiting.push_back(id);
+    if (!packed.bytes.empty()) return SendPacked(needs.machine, **build);
+    if (packed.waiting.size() > 1) return;
+    pool_.Run<Result<std::string>>(
+        [build = *build] { return Gzip(build->bytes); },
+        [this, machine = needs.machine, build = *build](Result<std::string> bytes) {
+          if (bytes.ok()) {
+            packed_[machine].bytes = std::move(*bytes);
+            return SendPacked(machine, *build);
+          }
+          for (const int waiting : std::exchange(packed_[machine].waiting, {})) {
+            Finish(waiting, bytes.status());
+          }
+        });
+  }
+
+  void SendPacked(const std::string& machine, const AgentBuild& build) {
+    const std::string& bytes = packed_[machine].bytes;
+    for (const int id : std::exchange(packed_[machine].waiting, {})) {
+      const auto found = pending_.find(id);
+      if (found == pending_.end() || found->second.stream == nullptr) continue;
+      found->second.stream->Write(StageAnswer(build.sha256, bytes.size()));
+      found->second.stream->Write(bytes);
+    }
+  }
+
+  void OnClosed(int id, const Status& why) {
+    Pending& pending = pending_[id];
+    if (why.code() == ErrorCode::kProtocolError) return Finish(id, why);
+    pending.is_closed = true;
+    if (pending.how) return FinishClosed(id);
+    pending.reason_timer = loop_.After(kExitReasonWait, [this, id] { FinishClosed(id); });
+  }
+
+  void FinishClosed(int id) {
+    const Pending& pending = pending_[id];
+    Finish(id, options_.explain(pending.how.value_or(Status()), errors_.LinesOf(pending.host)));
+  }
+
+  void Finish(int id, Result<AgentStart> result) {
+    const auto found = pending_.find(id);
+    if (found == pending_.end() || found->second.done == nullptr) return;
+    const DoneFn done = std::exchange(found->second.done, nullptr);
+    found->second.reason_timer.Cancel();
+    if (!result.ok()) {
+      result = std::move(result).status().WithContext(
+          fmt::format("start agent on {}", found->second.host));
+    }
+    // Not from within a callback of the stream or process that goes.
+    loop_.Post([this, id] {
+      pending_.erase(id);
+      --starting_count_;
+      StartWaiting();
+    });
+    done(std::move(result));
+  }
+
+  struct Packed {
+    std::string bytes;
+    std::vector<int> waiting;
+  };
+
+  Loop& loop_;
+  BlockingPool& pool_;
+  RemoteShell& shell_;
+  RemoteStderr& errors_;
+  const RemoteTransportOptions options_;
+  const std::string command_;
+  std::map<int, Pending> pending_;
+  std::map<std::string, Packed> packed_;
+  std::deque<int> waiting_;
+  int starting_count_ = 0;
+  int next_id_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> MakeRemoteTransport(Loop& loop, BlockingPool& pool, RemoteShell& shell,
+                                               RemoteStderr& errors,
+                                               RemoteTransportOptions options) {
+  return std::make_unique<RemoteTransport>(loop, pool, shell, errors, std::move(options));
+}
+
+}  // namespace hvdray

@@ -1,0 +1,139 @@
+#include "cmd/host_access.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "cluster/local_transport.h"
+
+namespace hvdray {
+namespace {
+
+constexpr std::string_view kHostPlace = "{host}";
+
+Status ExplainCommand(const Status& how, const std::vector<std::string>& lines) {
+  const std::string last = lines.empty() ? "" : ": " + lines.back();
+  return {ErrorCode::kAgentStartFailed,
+          (how.ok() ? std::string("it ended before the agent spoke") : how.message()) + last,
+          "run it by hand: the --launch-agent command with the host, and 'true' as its last word"};
+}
+
+std::string_view WordOf(HostKeyCheck check) {
+  switch (check) {
+    case HostKeyCheck::kAcceptNew:
+      return "accept-new";
+    case HostKeyCheck::kYes:
+      return "yes";
+    case HostKeyCheck::kNo:
+      return "no";
+  }
+  return "yes";
+}
+
+CommandShellOptions ShellOptionsOf(const JobSpec& spec) {
+  CommandShellOptions options;
+  if (!spec.launch_agent->empty()) {
+    options.name = "--launch-agent";
+    options.argv = [pattern = *spec.launch_agent](const std::string& host,
+                                                  const std::string& command) {
+      return LaunchAgentArgv(pattern, host, command);
+    };
+    return options;
+  }
+  OpensshOptions ssh;
+  ssh.port = *spec.ssh_port;
+  ssh.identity_file = *spec.ssh_identity_file;
+  ssh.config_file = *spec.ssh_config_file;
+  // What ~/.ssh/config says of a host counts, unless the person said it here.
+  if (!spec.host_key_check.is_default() || spec.ssh_config_file->empty()) {
+    ssh.strict_host_key_checking = WordOf(*spec.host_key_check);
+  }
+  ssh.connect_timeout_s = static_cast<int>(
+      std::chrono::duration_cast<std::chrono::seconds>(*spec.start_timeout).count());
+  options.name = "ssh";
+  options.argv = [ssh](const std::string& host, const std::string& command) {
+    return OpensshArgv(ssh, host, command);
+  };
+  return options;
+}
+
+// A list names builds by machine; one of them is for the machine we are on.
+Result<std::string> AgentForThisMachine(const std::string& agent_path) {
+  if (agent_path.find_first_of("=,") == std::string::npos) return agent_path;
+  HVDRAY_ASSIGN_OR_RETURN(const AgentBuilds builds, AgentBuilds::Load(agent_path));
+  utsname names{};
+  ::uname(&names);
+  HVDRAY_ASSIGN_OR_RETURN(const auto build, builds.For(names.sysname, names.machine));
+  return build->path;
+}
+
+Status CheckIdentity(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0 || ::access(path.c_str(), R_OK) != 0) {
+    return {ErrorCode::kFileUnreadable,
+            fmt::format("--ssh-identity-file {}: {}", path, ::strerror(errno))};
+  }
+  if (info.st_uid == ::geteuid() && (info.st_mode & 077) != 0) {
+    return {ErrorCode::kFileUnreadable,
+            fmt::format("--ssh-identity-file {}: others may read it (mode {:04o}), so ssh will not "
+                        "use it",
+                        path, info.st_mode & 07777),
+            "chmod 600 " + path};
+  }
+  return {};
+}
+
+}  // namespace
+
+Status CheckHostAccess(const JobSpec& spec) {
+  if (!spec.launch_agent->empty() && spec.launch_agent->find(kHostPlace) == std::string::npos) {
+    return {ErrorCode::kSpecInvalid,
+            fmt::format("--launch-agent: no {} in '{}'", kHostPlace, *spec.launch_agent),
+            "for example --launch-agent 'rsh {host}'"};
+  }
+  if (!spec.ssh_identity_file->empty()) return CheckIdentity(*spec.ssh_identity_file);
+  return {};
+}
+
+Result<std::unique_ptr<HostAccess>> HostAccess::Open(Loop& loop, const JobSpec& spec,
+                                                     const std::string& agent_path,
+                                                     const std::vector<HostSlots>& hosts,
+                                                     const std::vector<bool>& is_remote) {
+  std::unique_ptr<HostAccess> access(new HostAccess(loop));
+  HVDRAY_ASSIGN_OR_RETURN(std::string local_path, AgentForThisMachine(agent_path));
+  access->local_ = MakeLocalTransport(loop, std::move(local_path));
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    if (is_remote[i]) access->remote_hosts_.insert(hosts[i].host);
+  }
+  if (!access->remote_hosts_.empty()) {
+    HVDRAY_RETURN_IF_ERROR(access->OpenRemote(loop, spec, agent_path));
+  }
+  return access;
+}
+
+Status HostAccess::OpenRemote(Loop& loop, const JobSpec& spec, const std::string& agent_path) {
+  CommandShellOptions shell = ShellOptionsOf(spec);
+  shell.errors = &errors_;
+  shell_ = MakeCommandShell(loop, std::move(shell));
+  HVDRAY_ASSIGN_OR_RETURN(AgentBuilds builds, AgentBuilds::Load(agent_path));
+  RemoteTransportOptions options{.builds = std::move(builds)};
+  options.folder = *spec.remote_folder;
+  // One path means the same on all hosts; a list says which file here is for whom.
+  const bool is_one_path = spec.agent_path->find_first_of("=,") == std::string::npos;
+  if (is_one_path) options.installed_path = *spec.agent_path;
+  options.max_starting = *spec.ssh_connections;
+  options.explain = spec.launch_agent->empty() ? &ExplainOpenssh : &ExplainCommand;
+  remote_ = MakeRemoteTransport(loop, pool_, *shell_, errors_, std::move(options));
+  return {};
+}
+
+void HostAccess::Start(const std::string& host, std::function<void(Result<AgentStart>)> done) {
+  (remote_hosts_.contains(host) ? remote_ : local_)->Start(host, std::move(done));
+}
+
+}  // namespace hvdray

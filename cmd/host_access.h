@@ -1,0 +1,49 @@
+// How the hosts of a job are reached: this machine by a child process, others by the system's ssh
+// or by --launch-agent. Owns all that this takes.
+#ifndef HVDRAY_CMD_HOST_ACCESS_H_
+#define HVDRAY_CMD_HOST_ACCESS_H_
+
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/blocking_pool.h"
+#include "cluster/command_shell.h"
+#include "cluster/remote_transport.h"
+#include "launcher/placement/placement.h"
+#include "launcher/spec/job_spec.h"
+
+namespace hvdray {
+
+/// The transport of a job: each host by its own way.
+class HostAccess : public Transport {
+ public:
+  /// `is_remote`: as many as `hosts`. agent_path: resolved, for this machine. Errors: those of
+  /// AgentBuilds when a host is remote.
+  static Result<std::unique_ptr<HostAccess>> Open(Loop& loop, const JobSpec& spec,
+                                                  const std::string& agent_path,
+                                                  const std::vector<HostSlots>& hosts,
+                                                  const std::vector<bool>& is_remote);
+  void Start(const std::string& host, std::function<void(Result<AgentStart>)> done) override;
+
+ private:
+  explicit HostAccess(Loop& loop) : pool_(loop) {}
+  Status OpenRemote(Loop& loop, const JobSpec& spec, const std::string& agent_path);
+
+  BlockingPool pool_;
+  RemoteStderr errors_;
+  std::unique_ptr<RemoteShell> shell_;
+  std::unique_ptr<Transport> local_;
+  std::unique_ptr<Transport> remote_;
+  std::set<std::string> remote_hosts_;
+};
+
+/// Before anything is opened: is what the options say about reaching hosts possible at all?
+/// Errors: kSpecInvalid, kFileUnreadable.
+Status CheckHostAccess(const JobSpec& spec);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_CMD_HOST_ACCESS_H_
