@@ -1,0 +1,126 @@
+#include "cluster/command_shell.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/fakes/loop_runner.h"
+
+namespace hvdray {
+namespace {
+
+using Words = std::vector<std::string>;
+
+bool Has(const Words& argv, const std::string& word) {
+  return std::find(argv.begin(), argv.end(), word) != argv.end();
+}
+
+TEST(OpensshArgvTest, AsksNothingForwardsNothingAndEndsOptionsBeforeTheHost) {
+  const Words argv = OpensshArgv({}, "-oProxyCommand=evil", "true");
+  EXPECT_EQ(argv.front(), "ssh");
+  for (const char* word : {"BatchMode=yes", "ClearAllForwardings=yes", "Compression=no", "-T"}) {
+    EXPECT_TRUE(Has(argv, word)) << word;
+  }
+  ASSERT_GE(argv.size(), 3U);
+  EXPECT_EQ(Words(argv.end() - 3, argv.end()), (Words{"--", "-oProxyCommand=evil", "true"}));
+  EXPECT_FALSE(Has(argv, "-p")) << "what is not said is ssh's own";
+}
+
+TEST(OpensshArgvTest, SaysWhatWasSaid) {
+  OpensshOptions options;
+  options.user = "ann";
+  options.port = 2222;
+  options.identity_file = "/k";
+  options.config_file = "/c";
+  options.strict_host_key_checking = "yes";
+  const Words argv = OpensshArgv(options, "h", "x");
+  for (const char* word : {"2222", "/k", "/c", "ann", "StrictHostKeyChecking=yes"}) {
+    EXPECT_TRUE(Has(argv, word)) << word;
+  }
+}
+
+TEST(LaunchAgentArgvTest, TheHostIsQuotedAndTheCommandIsTheLastWord) {
+  EXPECT_EQ(
+      LaunchAgentArgv("rsh {host} -n {host}", "a'b", "run me"),
+      (Words{"/bin/sh", "-c", "rsh 'a'\"'\"'b' -n 'a'\"'\"'b' \"$@\"", "hvdray-launch", "run me"}));
+  EXPECT_EQ(LaunchAgentArgv("rsh {host}", "{host}", "x")[2], "rsh '{host}' \"$@\"")
+      << "a host of that name is not replaced again";
+}
+
+struct Sample {
+  const char* line;
+  ErrorCode code;
+};
+
+TEST(ExplainOpensshTest, WhatSshPrintsBecomesATypedError) {
+  const Status how(ErrorCode::kAgentLost, "ssh exited with code 255");
+  const Sample samples[] = {
+      {"ssh: Could not resolve hostname nope: Name or service not known", ErrorCode::kUnknownHost},
+      {"ssh: connect to host h port 22: Connection refused", ErrorCode::kHostRefused},
+      {"ssh: connect to host h port 22: No route to host", ErrorCode::kHostUnreachable},
+      {"ssh: connect to host h port 22: Connection timed out", ErrorCode::kConnectTimeout},
+      {"root@h: Permission denied (publickey).", ErrorCode::kHostRefused},
+      {"Host key verification failed.", ErrorCode::kHostRefused},
+  };
+  for (const Sample& sample : samples) {
+    const Status status = ExplainOpenssh(how, {"some banner", sample.line});
+    EXPECT_EQ(status.code(), sample.code) << sample.line;
+    EXPECT_EQ(status.message(), sample.line);
+    EXPECT_FALSE(status.hint().empty());
+  }
+  const Status other = ExplainOpenssh(how, {"sh: 1: /bin/sh: not found"});
+  EXPECT_EQ(other.code(), ErrorCode::kAgentStartFailed);
+  EXPECT_EQ(other.message(), "ssh exited with code 255: sh: 1: /bin/sh: not found");
+}
+
+TEST(CommandShellTest, RunsTheCommandWithAStreamAndKeepsItsStderr) {
+  auto loop = std::move(*Loop::Create());
+  RemoteStderr errors;
+  CommandShellOptions options;
+  options.name = "test shell";
+  options.errors = &errors;
+  options.argv = [](const std::string& host, const std::string& command) {
+    return LaunchAgentArgv(": {host}; sh -c", host, command);
+  };
+  const auto shell = MakeCommandShell(*loop, std::move(options));
+  AgentStart running;
+  Status how;
+  std::string received;
+  bool has_ended = false;
+  shell->Run("h", "cat; echo lost >&2; exit 3", [&](Result<AgentStart> start) {
+    ASSERT_TRUE(start.ok()) << start.status().ToString();
+    running = std::move(*start);
+    running.process->OnExit([&](Status status) {
+      how = std::move(status);
+      has_ended = true;
+    });
+    ByteStream::Handlers handlers;
+    handlers.on_data = [&](ByteView bytes) {
+      received += bytes;
+      if (received == "ping") loop->Post([&] { running.stream.reset(); });
+    };
+    running.stream->Start(std::move(handlers));
+    running.stream->Write("ping");
+  });
+  ASSERT_TRUE(RunUntil(*loop, [&] { return has_ended; }));
+  EXPECT_EQ(received, "ping");
+  EXPECT_EQ(how.message(), "test shell exited with code 3");
+  EXPECT_EQ(errors.LinesOf("h"), Words{"lost"}) << "all of stderr is there before the end is told";
+}
+
+TEST(CommandShellTest, AProgramThatIsNotThereIsAnError) {
+  auto loop = std::move(*Loop::Create());
+  RemoteStderr errors;
+  CommandShellOptions options;
+  options.errors = &errors;
+  options.argv = [](const std::string&, const std::string&) { return Words{"/no/such/ssh"}; };
+  const auto shell = MakeCommandShell(*loop, std::move(options));
+  Status seen;
+  shell->Run("h", "x", [&](Result<AgentStart> start) { seen = std::move(start).status(); });
+  ASSERT_TRUE(RunUntil(*loop, [&] { return !seen.ok(); }));
+  EXPECT_EQ(seen.code(), ErrorCode::kAgentStartFailed);
+  EXPECT_NE(seen.message().find("/no/such/ssh"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace hvdray

@@ -1,0 +1,169 @@
+#include "cluster/remote_transport.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tests/fakes/fake_stream.h"
+#include "tests/fakes/loop_runner.h"
+
+namespace hvdray {
+namespace {
+
+// A shell whose hosts are played by the test.
+class FakeShell : public RemoteShell {
+ public:
+  explicit FakeShell(Loop& loop) : loop_(loop) {}
+  void Run(const std::string& host, const std::string& command,
+           std::function<void(Result<AgentStart>)> done) override {
+    command_ = command;
+    order.push_back(host);
+    auto [stream, wire] = FakeWire::Make();
+    wires[host] = wire;
+    auto start = std::make_shared<AgentStart>();
+    start->stream = std::move(stream);
+    start->process = std::make_unique<Process>(exits[host]);
+    loop_.Post([start, done = std::move(done), failure = failures[host]] {
+      failure.ok() ? done(std::move(*start)) : done(failure);
+    });
+  }
+  void End(const std::string& host, Status how) {
+    wires[host]->Close(Status());
+    if (exits[host]) std::exchange(exits[host], nullptr)(std::move(how));
+  }
+  std::string command_;
+  std::vector<std::string> order;
+  std::map<std::string, Status> failures;
+  std::map<std::string, std::shared_ptr<FakeWire>> wires;
+  std::map<std::string, std::function<void(Status)>> exits;
+
+ private:
+  class Process : public AgentProcess {
+   public:
+    explicit Process(std::function<void(Status)>& slot) : slot_(slot) {}
+    void OnExit(std::function<void(Status)> callback) override { slot_ = std::move(callback); }
+    int pid() const override { return 0; }
+
+   private:
+    std::function<void(Status)>& slot_;
+  };
+  Loop& loop_;
+};
+
+class RemoteTransportTest : public testing::Test {
+ protected:
+  RemoteTransportTest() : loop_(std::move(*Loop::Create())), pool_(*loop_), shell_(*loop_) {}
+
+  void Make(int max_starting = 32) {
+    RemoteTransportOptions options{.builds = *AgentBuilds::Load("/bin/true")};
+    options.max_starting = max_starting;
+    options.explain = [](const Status& how, const std::vector<std::string>& lines) {
+      return Status(ErrorCode::kHostRefused,
+                    how.message() + (lines.empty() ? "" : ": " + lines.back()));
+    };
+    transport_ = MakeRemoteTransport(*loop_, pool_, shell_, errors_, std::move(options));
+  }
+  void Start(const std::string& host) {
+    transport_->Start(host, [this, host](Result<AgentStart> start) {
+      if (start.ok()) {
+        started_[host] = std::move(*start);
+      } else {
+        failed_[host] = start.status();
+      }
+    });
+    Settle(*loop_);
+  }
+
+  std::unique_ptr<Loop> loop_;
+  BlockingPool pool_;
+  FakeShell shell_;
+  RemoteStderr errors_;
+  std::unique_ptr<Transport> transport_;
+  std::map<std::string, AgentStart> started_;
+  std::map<std::string, Status> failed_;
+};
+
+TEST_F(RemoteTransportTest, AnAgentThatIsThereIsStartedAtOnce) {
+  Make();
+  Start("a");
+  EXPECT_TRUE(started_.empty());
+  shell_.wires["a"]->Deliver("HVDRAY-AGENT/1 1 00\n");
+  Settle(*loop_);
+  ASSERT_TRUE(started_.contains("a"));
+  EXPECT_TRUE(shell_.wires["a"]->TakeSent().empty());
+}
+
+TEST_F(RemoteTransportTest, AHostWithoutTheAgentGetsItOnceAskedFor) {
+  Make();
+  const auto build = *AgentBuilds::Load("/bin/true");
+  const std::string machine = *MachineOfElf((*build.For("Linux", "x86_64"))->bytes);
+  for (const char* host : {"a", "b"}) {
+    Start(host);
+    shell_.wires[host]->Deliver("banner\nHVDRAY-STAGE/1 Linux " + machine + " /d\n");
+  }
+  std::string sent;
+  ASSERT_TRUE(RunUntil(*loop_, [&] {
+    sent += shell_.wires["b"]->TakeSent();
+    return sent.size() > 100;
+  }));
+  Settle(*loop_);
+  sent += shell_.wires["b"]->TakeSent();
+  EXPECT_EQ(shell_.wires["a"]->TakeSent(), sent);
+  const std::string packed = *Gzip((*build.For("Linux", machine))->bytes);
+  EXPECT_EQ(sent, StageAnswer((*build.For("Linux", machine))->sha256, packed.size()) + packed);
+  shell_.wires["a"]->Deliver("HVDRAY-AGENT/1 1 00\n");
+  Settle(*loop_);
+  EXPECT_TRUE(started_.contains("a"));
+}
+
+TEST_F(RemoteTransportTest, AnotherMachineIsAnErrorThatNamesHostAndBothSides) {
+  Make();
+  Start("a");
+  shell_.wires["a"]->Deliver("HVDRAY-STAGE/1 Linux mips /d\n");
+  Settle(*loop_);
+  ASSERT_TRUE(failed_.contains("a"));
+  EXPECT_NE(failed_["a"].message().find("start agent on a: "), std::string::npos);
+  EXPECT_NE(failed_["a"].message().find("mips"), std::string::npos);
+  EXPECT_TRUE(shell_.wires["a"]->is_destroyed()) << "the host is let go";
+}
+
+TEST_F(RemoteTransportTest, WhatTheHostSaysIsTheError) {
+  Make();
+  Start("a");
+  shell_.wires["a"]->Deliver("HVDRAY-FAILED/1 write /d: No space left on device\n");
+  Settle(*loop_);
+  EXPECT_EQ(failed_["a"].code(), ErrorCode::kAgentStartFailed);
+  EXPECT_NE(failed_["a"].message().find("No space left on device"), std::string::npos);
+}
+
+TEST_F(RemoteTransportTest, AShellThatEndsIsExplainedByItsEndAndItsLastLine) {
+  Make();
+  Start("a");
+  errors_.OnLine("a", "Permission denied");
+  shell_.End("a", {ErrorCode::kAgentLost, "ssh exited with code 255"});
+  ASSERT_TRUE(RunUntil(*loop_, [&] { return failed_.contains("a"); }));
+  EXPECT_EQ(failed_["a"].message(),
+            "start agent on a: ssh exited with code 255: Permission denied");
+}
+
+TEST_F(RemoteTransportTest, AShellThatCannotBeRunIsAnError) {
+  Make();
+  shell_.failures["a"] = Status(ErrorCode::kAgentStartFailed, "ssh: No such file or directory");
+  Start("a");
+  EXPECT_EQ(failed_["a"].message(), "start agent on a: ssh: No such file or directory");
+}
+
+TEST_F(RemoteTransportTest, OnlySoManyAreOnTheirWayAtOnce) {
+  Make(2);
+  for (const char* host : {"a", "b", "c", "d"}) Start(host);
+  EXPECT_EQ(shell_.order, (std::vector<std::string>{"a", "b"}));
+  shell_.wires["b"]->Deliver("HVDRAY-AGENT/1 1 00\n");
+  Settle(*loop_);
+  EXPECT_EQ(shell_.order, (std::vector<std::string>{"a", "b", "c"}));
+  shell_.wires["a"]->Deliver("HVDRAY-FAILED/1 no\n");
+  Settle(*loop_);
+  EXPECT_EQ(shell_.order.back(), "d");
+}
+
+}  // namespace
+}  // namespace hvdray
