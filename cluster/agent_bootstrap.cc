@@ -11,17 +11,19 @@ constexpr std::string_view kAgentMark = "HVDRAY-AGENT/1 ";
 
 // Neither ' nor \ nor ! nor a line's end may stand here: login shells differ in what they make of
 // them inside of single quotes. The umask of the workers is the agent's, so it is put back.
+// Who cannot be told any more (SIGPIPE) has cleaned up before.
 constexpr std::string_view kScript =
-    "i=$1; p=$2; d=$3; shift 3; "
+    "i=$1; p=$2; d=$3; t=; shift 3; "
     "if [ -n \"$p\" ] && [ -x \"$p\" ]; then exec \"$p\" \"$@\"; fi; "
-    "fail() { echo \"HVDRAY-FAILED/1 $*\"; exit 1; }; "
+    "clean() { [ -z \"$t\" ] || rm -f \"$t\"; }; "
+    "fail() { clean; echo \"HVDRAY-FAILED/1 $*\"; exit 1; }; "
     "if [ -z \"$d\" ]; then "
     "if [ -n \"$XDG_CACHE_HOME\" ]; then d=$XDG_CACHE_HOME/hvdray; "
     "elif [ -d \"$HOME\" ]; then d=$HOME/.cache/hvdray; "
     "else fail \"no home folder ($HOME)\"; fi; fi; "
     "f=$d/agent-$i; if [ -x \"$f\" ]; then touch -c \"$f\"; exec \"$f\" \"$@\"; fi; "
     "u=$(umask); umask 077; t=$f.$(uname -n).$$; "
-    "clean() { rm -f \"$t\"; }; trap clean 0; "
+    "trap clean 0 1 2 15; "
     "e=$(mkdir -p \"$d\" 2>&1) || fail \"mkdir $d: $e\"; "
     "e=$( { : >\"$t\"; } 2>&1 ) || fail \"write in $d: $e\"; "
     "echo \"HVDRAY-STAGE/1 $(uname -s) $(uname -m) $d\"; "
