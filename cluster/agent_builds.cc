@@ -2,7 +2,6 @@
 
 #include <elf.h>
 #include <fmt/format.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <utility>
@@ -102,27 +101,6 @@ Result<std::shared_ptr<const AgentBuild>> AgentBuilds::For(const std::string& sy
       ErrorCode::kAgentStartFailed,
       fmt::format("the host is {} {}, and the agent at hand is for {}", system, machine, have),
       "name a build for it: --agent-path MACHINE=FILE,MACHINE=FILE");
-}
-
-Result<std::string> Gzip(const std::string& bytes) {
-  z_stream stream{};
-  constexpr int kGzipWindow = 15 + 16;  // zlib's way to ask for a gzip header
-  if (::deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kGzipWindow, 8,
-                     Z_DEFAULT_STRATEGY) != Z_OK) {
-    return Status(ErrorCode::kOutOfResources, "deflate: no memory");
-  }
-  std::string out(::deflateBound(&stream, bytes.size()), '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
-  stream.avail_in = static_cast<uInt>(bytes.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  const int result = ::deflate(&stream, Z_FINISH);
-  out.resize(stream.total_out);
-  ::deflateEnd(&stream);
-  if (result != Z_STREAM_END) {
-    return Status(ErrorCode::kOutOfResources, fmt::format("deflate: zlib's code {}", result));
-  }
-  return out;
 }
 
 }  // namespace hvdray

@@ -39,9 +39,6 @@ class AgentBuilds {
 /// "x86_64" for an ELF program of that machine. Pure. Errors: kSpecInvalid.
 Result<std::string> MachineOfElf(const std::string& bytes);
 
-/// As gzip(1) does. Threads: any. Errors: kOutOfResources.
-Result<std::string> Gzip(const std::string& bytes);
-
 }  // namespace hvdray
 
 #endif  // HVDRAY_CLUSTER_AGENT_BUILDS_H_

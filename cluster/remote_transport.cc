@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/gzip.h"
 #include "base/log.h"
 #include "cluster/staged_stream.h"
 

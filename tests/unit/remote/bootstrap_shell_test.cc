@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "base/fd.h"
+#include "base/gzip.h"
 #include "cluster/agent_bootstrap.h"
 #include "cluster/agent_builds.h"
 #include "cluster/child_process.h"

@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "base/gzip.h"
 #include "tests/fakes/fake_stream.h"
 #include "tests/fakes/loop_runner.h"
 

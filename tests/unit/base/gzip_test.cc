@@ -1,0 +1,28 @@
+#include "base/gzip.h"
+
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+namespace hvdray {
+namespace {
+
+TEST(GzipTest, WhatWasPackedComesOutAgain) {
+  std::string bytes;
+  for (int i = 0; i < 100000; ++i) bytes += static_cast<char>((i * i) >> 3);
+  const Result<std::string> packed = Gzip(bytes);
+  ASSERT_TRUE(packed.ok());
+  std::string out(bytes.size() + 1, '\0');
+  z_stream stream{};
+  ASSERT_EQ(::inflateInit2(&stream, 15 + 16), Z_OK);
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed->data()));
+  stream.avail_in = static_cast<uInt>(packed->size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  EXPECT_EQ(::inflate(&stream, Z_FINISH), Z_STREAM_END);
+  out.resize(stream.total_out);
+  ::inflateEnd(&stream);
+  EXPECT_EQ(out, bytes);
+}
+
+}  // namespace
+}  // namespace hvdray
