@@ -11,6 +11,8 @@ import uuid
 
 import pytest
 
+from hosts import host_set, hosts  # noqa: F401  pylint: disable=unused-import
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MARK = "TEST_MARK"  # inherited by every process of a job, whatever it does to its group or session
 
@@ -116,14 +118,21 @@ class Job:
 
 
 class Hvdray:
-    def __init__(self, bin_dir):
+    """The commands under test; with `hosts`, started at their launcher, not on this machine."""
+
+    def __init__(self, bin_dir, hosts=None):  # noqa: F811
+        self.hosts = hosts
         self.bin_dir = pathlib.Path(bin_dir).resolve()
         self.binary = self.bin_dir / "hvdray"
         self.agent = self.bin_dir / "hvdray-agent"
         self.jobs = []
 
     def start(self, *args, binary=None, **kwargs):
-        job = Job(binary or self.binary, args, **kwargs)
+        command = [binary or self.binary, *args]
+        if self.hosts is not None:
+            command = self.hosts.command(command, cwd=kwargs.pop("cwd", None))
+            kwargs["env"] = self.hosts.environment(kwargs.get("env"))
+        job = Job(command[0], command[1:], **kwargs)
         self.jobs.append(job)
         return job
 
@@ -137,15 +146,25 @@ class Hvdray:
         return self.job(*args, **kwargs).wait(timeout)
 
 
-@pytest.fixture
-def hvdray(request):
-    tool = Hvdray(request.config.getoption("--bin-dir"))
+def checked(tool):
+    """Hands out the tool; at the end nothing that it started may live."""
     yield tool
     leftovers = {}
     for job in tool.jobs:
         leftovers.update(job.survivors(within=10))
         job.kill()
     assert not leftovers, f"left running: {leftovers}"
+
+
+@pytest.fixture
+def hvdray(request):
+    yield from checked(Hvdray(request.config.getoption("--bin-dir")))
+
+
+@pytest.fixture
+def hvdray_at_launcher(request, hosts):  # noqa: F811
+    """As `hvdray`, started on the machine from which the shared hosts are reached."""
+    yield from checked(Hvdray(request.config.getoption("--bin-dir"), hosts))
 
 
 @pytest.fixture(scope="session")

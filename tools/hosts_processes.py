@@ -1,0 +1,104 @@
+"""Processes by network namespace, for tools/make_hosts.py: found in /proc, killed by pid."""
+
+import contextlib
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+
+class HostsError(RuntimeError):
+    """The hosts can't be made or reached; the text says what was tried."""
+
+
+def call(argv, **kwargs):
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, **kwargs)
+    if done.returncode != 0:
+        raise HostsError(f"{' '.join(map(str, argv))}: exit {done.returncode}: "
+                         f"{(done.stderr or done.stdout).strip()}")
+    return done.stdout
+
+
+def finish(started):
+    """Waits for processes that ran side by side: [(what, Popen)]."""
+    failures = []
+    for what, process in started:
+        out, err = process.communicate()
+        if process.returncode != 0:
+            said = (err or out or b"").decode().strip()
+            failures.append(f"{what}: exit {process.returncode}: {said}")
+    if failures:
+        raise HostsError("\n".join(failures))
+
+
+def start_time(pid):
+    """Tells a process from a later one of the same pid; None when there is none."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as f:
+            fields = f.read().rsplit(")", 1)[1].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def process_state(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as f:
+            return f.read().rsplit(")", 1)[1].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return "X"
+
+
+def inode(path):
+    with contextlib.suppress(OSError):
+        status = os.stat(path)
+        return status.st_dev, status.st_ino
+    return None
+
+
+def pids_inside(netns_paths):
+    """Living processes whose network namespace is one of those mounted at the paths."""
+    wanted = {inode(path) for path in netns_paths} - {None}
+    return [int(entry) for entry in os.listdir("/proc")
+            if entry.isdigit() and inode(f"/proc/{entry}/ns/net") in wanted
+            and process_state(entry) not in "ZX"]
+
+
+def command_line(pid):
+    with contextlib.suppress(OSError):
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(
+            errors="replace").strip()
+    return ""
+
+
+def send(pids, signo):
+    for pid in pids:
+        if pid > 1 and pid != os.getpid():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signo)
+
+
+def wait_until(predicate, what, within=10.0):
+    deadline = time.monotonic() + within
+    while not predicate():
+        if time.monotonic() > deadline:
+            raise HostsError(f"not within {within} s: {what}")
+        time.sleep(0.005)
+
+
+def kill_all_inside(netns_paths, within=10.0):
+    """Returns when nothing lives in the namespaces any more.
+
+    Two looks in a row must find nothing: a process that forks and exits can slip through one.
+    """
+    deadline = time.monotonic() + within
+    empty_looks = 0
+    while empty_looks < 2:
+        alive = pids_inside(netns_paths)
+        send(alive, signal.SIGKILL)
+        empty_looks = 0 if alive else empty_looks + 1
+        if alive:
+            if time.monotonic() > deadline:
+                raise HostsError(f"not dead within {within} s: {alive}")
+            time.sleep(0.005)
