@@ -2,9 +2,8 @@
 
 import pathlib
 import shutil
-import subprocess
 
-from hosts_processes import finish
+from hosts_processes import finish, start
 
 
 class HostFiles:
@@ -50,9 +49,7 @@ class HostFiles:
 
     @staticmethod
     def start_keygen(path):
-        argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(path)]
-        return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE)
+        return start(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(path)])
 
     def renew_host_key(self, name):
         for suffix in ("", ".pub"):

@@ -1,6 +1,7 @@
 """Processes by network namespace, for tools/make_hosts.py: found in /proc, killed by pid."""
 
 import contextlib
+import ctypes
 import os
 import pathlib
 import signal
@@ -12,8 +13,33 @@ class HostsError(RuntimeError):
     """The hosts can't be made or reached; the text says what was tried."""
 
 
+PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None)
+
+
+def die_with(maker):
+    """A preexec_fn: the process is killed when `maker`, the pid of its parent, dies.
+
+    A sweep finds what is inside a namespace; what a killed maker had started, but was not inside
+    yet, would enter after it. Children that it forks, once inside, live on.
+    """
+    def prepare():
+        _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != maker:
+            os._exit(1)
+
+    return prepare
+
+
+def start(argv, **kwargs):
+    """A Popen for finish(), which does not outlive us."""
+    return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, preexec_fn=die_with(os.getpid()), **kwargs)
+
+
 def call(argv, **kwargs):
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, **kwargs)
+    done = subprocess.run(argv, capture_output=True, text=True, check=False,
+                          preexec_fn=die_with(os.getpid()), **kwargs)
     if done.returncode != 0:
         raise HostsError(f"{' '.join(map(str, argv))}: exit {done.returncode}: "
                          f"{(done.stderr or done.stdout).strip()}")
@@ -79,7 +105,7 @@ def send(pids, signo):
                 os.kill(pid, signo)
 
 
-def wait_until(predicate, what, within=10.0):
+def wait_until(predicate, what, within=30.0):
     deadline = time.monotonic() + within
     while not predicate():
         if time.monotonic() > deadline:
@@ -87,7 +113,7 @@ def wait_until(predicate, what, within=10.0):
         time.sleep(0.005)
 
 
-def kill_all_inside(netns_paths, within=10.0):
+def kill_all_inside(netns_paths, within=30.0):
     """Returns when nothing lives in the namespaces any more.
 
     Two looks in a row must find nothing: a process that forks and exits can slip through one.

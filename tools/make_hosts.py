@@ -43,7 +43,7 @@ import time
 from hosts_files import HostFiles
 from hosts_network import MAX_HOSTS, Host, HostNetwork, delete_netns, names_of
 from hosts_processes import (HostsError, command_line, finish, kill_all_inside, pids_inside,
-                             process_state, send, start_time, wait_until)
+                             process_state, send, start, start_time, wait_until)
 
 LINK = "/run/hvdray-hosts-"  # + prefix: a link to the state folder, for the sweep
 LAUNCHER = "launcher"
@@ -238,9 +238,7 @@ class Hosts:
                            "FORWARD": "1" if forwards else ""}
             argv = ["nsenter", f"--net={self._network.netns_path(host.name)}",
                     "unshare", "--mount", "--uts", "--ipc", "sh", "-ec", HOST_INIT]
-            started.append((f"start {host.name}", subprocess.Popen(
-                argv, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE)))
+            started.append((f"start {host.name}", start(argv, env=environment)))
         finish(started)
         for host in self._all():
             host.holder = int((self.folder(host.name) / "holder.pid").read_text())
@@ -346,10 +344,10 @@ class Hosts:
         stopped = [name for name in names if self._sshd_pid(name) is None]
         for name in stopped:
             (self.folder(name) / "sshd.pid").unlink(missing_ok=True)
-        finish([(f"start sshd on {name}", self.popen(
-            [SSHD, "-f", self.folder(name) / "sshd_config", "-E", self.folder(name) / "sshd.log"],
-            on=name, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL)) for name in stopped])
+        finish([(f"start sshd on {name}", start(self.command(
+            ["sh", "-c", 'exec "$0" "$@" >/dev/null 2>&1', SSHD, "-f",
+             self.folder(name) / "sshd_config", "-E", self.folder(name) / "sshd.log"],
+            on=name, cwd="/"), env=self.environment())) for name in stopped])
         for name in stopped:  # sshd writes its pid once it listens
             wait_until(lambda name=name: self._sshd_pid(name),
                        f"sshd on {name}; see {self.folder(name)}")

@@ -12,7 +12,7 @@ import time
 import pytest
 from hosts import BEHIND, JUMP, OTHER_INTERFACE, SLOW, SLOW_MS
 
-from make_hosts import Hosts, HostsError
+from make_hosts import Hosts, HostsError, sweep
 from hosts_processes import pids_inside
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -36,14 +36,23 @@ print(what, (globals().get("connected", time.monotonic()) - started) * 1000)
 """
 
 
-def connect(hosts, name, timeout=2.0, on="launcher"):
+def connect(hosts, name, timeout=10.0, on="launcher"):
     done = hosts.run([sys.executable, "-c", CONNECT, name, timeout], on=on, check=True)
     what, milliseconds = done.stdout.rsplit(maxsplit=1)
     return what, float(milliseconds)
 
 
+def fastest_connect(hosts, name, enough, within=20.0):
+    """Milliseconds. A busy machine can only add to them, so one good try proves the link."""
+    deadline = time.monotonic() + within
+    tries = [connect(hosts, name)[1] for _ in range(3)]
+    while min(tries) >= enough and time.monotonic() < deadline:
+        tries.append(connect(hosts, name)[1])
+    return min(tries)
+
+
 def ssh(hosts, name, command, on="launcher", **kwargs):
-    return hosts.run(["ssh", name, command], on=on, timeout=20, **kwargs)
+    return hosts.run(["ssh", name, command], on=on, timeout=60, **kwargs)
 
 
 def echo_session(hosts, name):
@@ -94,14 +103,14 @@ def traces(state, prefix):
             continue
         if str(state).encode() in line or prefix.encode() in line:
             commands[entry] = line
-    return mounts + list(commands.items()) + glob.glob(f"/run/netns/{prefix}-*") + glob.glob(
-        f"/run/hvdray-hosts-{prefix}") + [path for path in [str(state)] if os.path.exists(path)]
+    return mounts + list(commands.items()) + glob.glob(f"/run/netns/{prefix}*") + glob.glob(
+        f"/run/hvdray-hosts-{prefix}*") + [path for path in [str(state)] if os.path.exists(path)]
 
 
 def test_each_host_answers_over_ssh_under_its_own_name_and_kernel_hostname(hosts):
     started = {name: hosts.popen(["ssh", name, "uname -n"], stdout=subprocess.PIPE)
                for name in hosts.hosts}
-    answers = {name: process.communicate(timeout=20)[0].decode().strip()
+    answers = {name: process.communicate(timeout=60)[0].decode().strip()
                for name, process in started.items()}
     assert answers == {name: name for name in hosts.hosts}
     assert hosts.run(["uname", "-n"]).stdout == "launcher\n"
@@ -137,15 +146,13 @@ def test_the_host_behind_is_reached_by_its_jump_host_and_from_hosts_but_not_dire
 
 
 def test_the_slow_host_takes_its_delay_for_each_round_trip_and_the_others_do_not(hosts):
-    slow = min(connect(hosts, SLOW)[1] for _ in range(5))
-    fast = min(connect(hosts, "h1")[1] for _ in range(5))
-    assert SLOW_MS <= slow < 2 * SLOW_MS
-    assert fast < SLOW_MS / 2
+    assert SLOW_MS <= fastest_connect(hosts, SLOW, enough=2 * SLOW_MS) < 2 * SLOW_MS
+    assert fastest_connect(hosts, "h1", enough=SLOW_MS / 2) < SLOW_MS / 2
 
 
 def test_the_slow_link_loses_nothing(hosts):
     sent = os.urandom(8_000_000)
-    got = hosts.run(["ssh", SLOW, "cat"], input=sent, text=False, timeout=30).stdout
+    got = hosts.run(["ssh", SLOW, "cat"], input=sent, text=False, timeout=60).stdout
     assert got == sent
 
 
@@ -300,7 +307,7 @@ def test_down_removes_the_hosts_of_a_killed_maker(tmp_path):
     kill(maker)
     assert pids_inside(glob.glob(f"/run/netns/{prefix}-*"))
     for _ in range(2):  # the second finds nothing, which is what it was asked for
-        subprocess.run([MAKE_HOSTS, "down", "--state", state], check=True, timeout=20,
+        subprocess.run([MAKE_HOSTS, "down", "--state", state], check=True, timeout=60,
                        stdout=subprocess.DEVNULL)
         assert traces(state, prefix) == []
 
@@ -317,6 +324,22 @@ def test_the_next_up_removes_what_a_killed_maker_left_and_spares_the_living(host
     live.wait(timeout=20)
     live.stdout.close()
     assert traces(live_state, live_prefix) == []
+
+
+@pytest.mark.parametrize("after", [0.08, 0.12, 0.16, 0.2, 0.25, 0.3])
+def test_a_maker_killed_half_way_leaves_nothing_that_a_sweep_misses(tmp_path, after):
+    state = tmp_path / "state"
+    maker = subprocess.Popen([MAKE_HOSTS, "up", "--count", "3", "--state", state,
+                              "--delay-ms", "h2=2"], stdout=subprocess.DEVNULL)
+    time.sleep(after)  # at an arbitrary step, which is the point
+    maker.kill()
+    maker.wait()
+    sweep()
+    subprocess.run([MAKE_HOSTS, "down", "--state", state], check=True, stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 5
+    while traces(state, f"hvt{maker.pid}x") and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert traces(state, f"hvt{maker.pid}x") == []
 
 
 def test_hosts_made_by_command_stay_until_they_are_taken_down(tmp_path):
