@@ -1,5 +1,6 @@
 #include "base/environ.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 namespace hvdray {
@@ -29,7 +30,7 @@ std::string Environment::GetOr(const std::string& name, std::string_view fallbac
 std::vector<std::string> Environment::ToStrings() const {
   std::vector<std::string> strings;
   strings.reserve(values_.size());
-  for (const auto& [name, value] : values_) strings.push_back(name + "=" + value);
+  for (const auto& [name, value] : values_) strings.push_back(fmt::format("{}={}", name, value));
   return strings;
 }
 

@@ -8,8 +8,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 
@@ -116,11 +118,8 @@ Result<UniqueFd> OpenTemporary(const std::string& temporary) {
 std::string TargetOf(const std::string& path) {
   struct stat info {};
   if (::lstat(path.c_str(), &info) != 0 || !S_ISLNK(info.st_mode)) return path;
-  char* const real = ::realpath(path.c_str(), nullptr);
-  if (real == nullptr) return path;
-  std::string target = real;
-  std::free(real);
-  return target;
+  std::array<char, PATH_MAX> real{};
+  return ::realpath(path.c_str(), real.data()) != nullptr ? std::string(real.data()) : path;
 }
 
 }  // namespace

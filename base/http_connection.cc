@@ -19,9 +19,9 @@ namespace {
 constexpr uint32_t kInputEvents = EPOLLIN | EPOLLRDHUP | EPOLLET;
 // Bytes that one recv() may bring: one piece of memory for all connections, as each empties it
 // before the next is served.
-constexpr size_t kScratchBytes = 64 * 1024;
+constexpr size_t kScratchBytes = size_t{64} * 1024;
 // What a peer may send ahead while its request is held; behind that, TCP makes it wait.
-constexpr size_t kMaxStashBytes = 64 * 1024;
+constexpr size_t kMaxStashBytes = size_t{64} * 1024;
 // Reads in a row for one connection; then the others have their turn.
 constexpr int kMaxReads = 32;
 constexpr size_t kMaxDiscardBytes = size_t{32} << 20;

@@ -12,7 +12,7 @@ constexpr int kTooLarge = 413;
 constexpr int kNotImplemented = 501;
 constexpr int kVersionNotSupported = 505;
 // Memory follows the bytes that came, not the length that a peer claims.
-constexpr size_t kFirstBodyBytes = 64 * 1024;
+constexpr size_t kFirstBodyBytes = size_t{64} * 1024;
 
 /// RFC 9110, 5.6.2: what method and field names are made of.
 constexpr bool IsTokenByte(unsigned char c) {

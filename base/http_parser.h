@@ -19,7 +19,8 @@ struct HttpRequest {
 };
 
 struct HttpLimits {
-  size_t max_header_bytes = 8 * 1024;  ///< Request line and fields, the empty line included.
+  size_t max_header_bytes =
+      size_t{8} * 1024;  ///< Request line and fields, the empty line included.
   size_t max_body_bytes = size_t{16} << 20;
 };
 

@@ -5,6 +5,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -53,8 +54,9 @@ CommandShellOptions ShellOptionsOf(const JobSpec& spec) {
   if (!spec.host_key_check.is_default() || spec.ssh_config_file->empty()) {
     ssh.strict_host_key_checking = WordOf(*spec.host_key_check);
   }
-  ssh.connect_timeout_s = static_cast<int>(
-      std::chrono::duration_cast<std::chrono::seconds>(*spec.start_timeout).count());
+  // Shorter than ours: ssh knows why it got no connection, our own limit does not.
+  const auto limit = std::chrono::duration_cast<std::chrono::seconds>(*spec.start_timeout);
+  ssh.connect_timeout_s = std::max(1, static_cast<int>(limit.count()) - 1);
   options.name = "ssh";
   options.argv = [ssh](const std::string& host, const std::string& command) {
     return OpensshArgv(ssh, host, command);

@@ -58,6 +58,7 @@ int Dispatch(std::string_view name, const CommandLine& line) {
     return 0;
   }
   std::vector<std::string_view> names;
+  names.reserve(std::size(kCommands));
   for (const Command& command : kCommands) names.push_back(command.name);
   const std::string nearest = Nearest(name, names);
   std::fputs(

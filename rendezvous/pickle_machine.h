@@ -17,7 +17,7 @@
 namespace hvdray {
 
 /// Limits of the reader, whatever the pickle says of itself.
-inline constexpr size_t kMaxPickleBytes = 64 * 1024;
+inline constexpr size_t kMaxPickleBytes = size_t{64} * 1024;
 inline constexpr size_t kMaxPickleDepth = 8;
 inline constexpr size_t kMaxPickleMemo = 1024;
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <exception>
 #include <numeric>
 #include <random>
 
@@ -119,7 +120,7 @@ Status Train(const Settings& settings) {
 }  // namespace
 }  // namespace hvdray::digits
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   hvdray::digits::Settings settings;
   CLI::App app{"Trains a small network on 8x8 images of digits, data-parallel."};
   app.add_option("--data", settings.data, "CSV file of images")->capture_default_str();
@@ -133,5 +134,8 @@ int main(int argc, char** argv) {
   const hvdray::Status status = hvdray::digits::Train(settings);
   if (status.ok()) return 0;
   std::fprintf(stderr, "digits: %s\n", status.ToString().c_str());
+  return 1;
+} catch (const std::exception& error) {  // CLI11 and the standard library
+  std::fprintf(stderr, "digits: %s\n", error.what());
   return 1;
 }

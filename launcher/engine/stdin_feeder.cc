@@ -11,7 +11,7 @@
 namespace hvdray {
 namespace {
 
-constexpr size_t kChunkBytes = 64 * 1024;
+constexpr size_t kChunkBytes = size_t{64} * 1024;
 
 }  // namespace
 

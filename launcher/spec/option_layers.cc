@@ -172,8 +172,8 @@ Status WithLabel(const RawOption& raw, const Status& status) {
 }
 
 const std::string& OnlyValue(const RawOption& raw) {
-  static const std::string kNothing;
-  return raw.values.empty() ? kNothing : raw.values.back();
+  static const std::string nothing;
+  return raw.values.empty() ? nothing : raw.values.back();
 }
 
 }  // namespace

@@ -61,19 +61,19 @@ std::vector<Spelling> SpellingsOf(const OptionRow& row) {
 }
 
 const std::vector<Spelling>& AllSpellings() {
-  static const std::vector<Spelling> kAll = [] {
+  static const std::vector<Spelling> rows = [] {
     std::vector<Spelling> all;
     for (const OptionRow& row : OptionTable()) {
       for (const Spelling& spelling : SpellingsOf(row)) all.push_back(spelling);
     }
     return all;
   }();
-  return kAll;
+  return rows;
 }
 
 const std::vector<OptionKey>& AllKeys() {
-  static const std::vector<OptionKey> kAll = BuildKeys();
-  return kAll;
+  static const std::vector<OptionKey> keys = BuildKeys();
+  return keys;
 }
 
 std::string VariableOfKey(std::string_view key) {

@@ -243,7 +243,7 @@ Status ResolveEnv(const LayerStack& layers, const Environment& environment, JobS
       }
       variables.push_back(variable);
     }
-    origin = raw.origin + (origin.empty() ? "" : ", " + origin);
+    origin = origin.empty() ? raw.origin : fmt::format("{}, {}", raw.origin, origin);
   }
   if (!origin.empty()) spec->env.Set(std::move(variables), origin);
   return {};

@@ -1,0 +1,276 @@
+"""Jobs on other hosts through real sshd: what runs there, what goes wrong there, what is left."""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from hosts import BEHIND, OTHER_INTERFACE
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+STAGED = "/root/.cache/hvdray"  # on the hosts; their home is not ours
+
+
+@pytest.fixture
+def remote(hvdray, hosts, tmp_path):
+    """Runs hvdray at the launcher's place: remote(*words) -> subprocess.CompletedProcess."""
+
+    def run(*words, timeout=60, env=None, **kwargs):
+        kwargs.setdefault("cwd", str(tmp_path))
+        return hosts.run([hvdray.binary, "run", *words], timeout=timeout, env=env, **kwargs)
+
+    run.start = lambda *words, **kwargs: hosts.popen(
+        [hvdray.binary, "run", *words], cwd=str(tmp_path), stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, **kwargs)
+    return run
+
+
+def lines_of(result):
+    return sorted(re.sub(r"^\[\d+\]<stdout>:", "", line) for line in result.stdout.splitlines())
+
+
+def home_of(hosts, name):
+    return hosts.folder(name) / "home"
+
+
+def staged(hosts, name):
+    return list(home_of(hosts, name).glob(".cache/hvdray/*"))
+
+
+def test_workers_run_on_their_hosts_with_their_place(remote):
+    result = remote("-H", "h1:2,h2:1", "--", "sh", "-c",
+                    "echo $(hostname) $HOROVOD_HOSTNAME $HOROVOD_RANK $HOROVOD_LOCAL_RANK "
+                    "$HOROVOD_CROSS_RANK $HOROVOD_GLOO_IFACE")
+    assert result.returncode == 0, result.stderr
+    assert lines_of(result) == ["h1 h1 0 0 0 eth0", "h1 h1 1 1 0 eth0", "h2 h2 2 0 1 eth0"]
+
+
+def test_interfaces_are_chosen_host_by_host(remote):
+    other = OTHER_INTERFACE[0]
+    result = remote("-H", f"h1:1,{other}:1", "--", "sh", "-c",
+                    "echo $HOROVOD_HOSTNAME $HOROVOD_GLOO_IFACE $NCCL_SOCKET_IFNAME")
+    assert lines_of(result) == ["h1 eth0 eth0", f"{other} ens5 ens5"], result.stderr
+
+
+def test_a_host_behind_another_is_reached_through_it(remote):
+    result = remote("-H", f"{BEHIND}:1", "--", "hostname")
+    assert lines_of(result) == [BEHIND], result.stderr
+
+
+def test_the_agent_is_copied_once_and_found_again(remote, hosts):
+    for _ in range(2):
+        assert remote("-H", "h1:1", "--", "true").returncode == 0
+    files = staged(hosts, "h1")
+    assert len(files) == 1 and files[0].name.startswith("agent-")
+    assert files[0].stat().st_mode & 0o777 == 0o700
+
+
+def test_several_jobs_that_copy_at_the_same_time_do_not_meet(remote, hosts):
+    for path in staged(hosts, "h6"):
+        path.unlink()
+    jobs = [remote.start("-H", "h6:1", "--", "hostname") for _ in range(4)]
+    for job in jobs:
+        out, err = job.communicate(timeout=60)
+        assert (job.returncode, out) == (0, "[0]<stdout>:h6\n"), err
+    assert len(staged(hosts, "h6")) == 1
+
+
+def test_nothing_of_the_environment_is_on_a_command_line(remote, hosts):
+    env = dict(os.environ, MY_SECRET="swordfish-1", DISPLAY=":7")
+    job = remote.start("-H", "h1:1,h2:1", "-x", "OTHER=swordfish-2", "--", "sh", "-c",
+                       "echo up $MY_SECRET ${DISPLAY-none}; exec sleep 60", env=hosts.environment(env))
+    assert "up swordfish-1 none" in job.stdout.readline()
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            assert b"swordfish" not in path.read_bytes(), path
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    job.send_signal(signal.SIGTERM)
+    job.communicate(timeout=20)
+    assert job.returncode == 143
+
+
+def test_the_working_folder_is_ours_where_it_is_there_and_else_home(remote, tmp_path, hosts):
+    assert lines_of(remote("-H", "h1:1", "--", "pwd")) == [str(tmp_path)]
+    missing = hosts.folder("launcher") / "home"  # any folder that h1 has not
+    missing = pathlib.Path("/run/only-here")
+    hosts.run(["mkdir", "-p", missing], on="launcher", check=True)
+    result = remote("-H", "h1:1", "--cwd", "/no/such/folder", "--", "pwd")
+    assert result.returncode != 0 and "/no/such/folder" in result.stderr
+
+
+def test_the_first_failure_on_another_host_gives_its_code(remote):
+    result = remote("-H", "h1:1,h2:1,h5:1", "--", "sh", "-c",
+                    "[ $HOROVOD_RANK = 1 ] && { echo why >&2; exit 7; }; sleep 60")
+    assert result.returncode == 7
+    assert "rank 1 on host h2 exited with code 7" in result.stderr
+    assert "  | why" in result.stderr
+
+
+def test_stdin_and_stdout_pass_unharmed(remote, tmp_path):
+    data = os.urandom(8 << 20)
+    (tmp_path / "in").write_bytes(data)
+    with open(tmp_path / "in", "rb") as stdin, open(tmp_path / "out", "wb") as stdout:
+        result = remote("-H", "h2:1", "--stdin", "0", "--tag-output", "none", "--", "cat",
+                        stdin=stdin, stdout=stdout, stderr=subprocess.PIPE)
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "out").read_bytes().rstrip(b"\n") == data.rstrip(b"\n")
+
+
+def test_noisy_shell_files_do_no_harm(remote, hosts):
+    profile = home_of(hosts, "h1") / ".bashrc"
+    before = profile.read_text() if profile.exists() else None
+    profile.write_text("echo Welcome to h1; printf 'no end'; echo oops >&2\n")
+    try:
+        result = remote("-H", "h1:1", "--", "echo", "fine")
+    finally:
+        profile.unlink() if before is None else profile.write_text(before)
+    assert (result.returncode, lines_of(result)) == (0, ["fine"]), result.stderr
+
+
+def test_horovod_trains_across_hosts(remote, horovod_python):
+    result = remote("-H", "h1:2,h3:2", "--", horovod_python, ROOT / "examples/digits_horovod.py",
+                    timeout=240)
+    assert result.returncode == 0, result.stderr
+    assert re.search(r"test accuracy 9\d\.\d % of 360 images, 4 workers", result.stdout)
+
+
+# ---- what goes wrong
+
+@pytest.mark.parametrize("words, code, label, said", [
+    (["-H", "nope:1"], 125, "HVD-E0209", "nope"),
+    (["-H", "h2:1", "--ssh-port", "2"], 125, "HVD-E0202", "Connection refused"),
+    (["-H", "h1:1,h2:1", "--network-interfaces", "eth7"], 125, "HVD-E0210", "eth7"),
+    (["-H", "h1:1", "-i", "/no/such/key"], 2, "HVD-E0104", "/no/such/key"),
+    (["-H", "h1:1", "--launch-agent", "rsh"], 2, "HVD-E0102", "{host}"),
+    (["-H", "h1:1", "--agent-path", "/bin/no-agent"], 2, "HVD-E0104", "/bin/no-agent"),
+])
+def test_bad_input_is_one_line_with_the_place(remote, words, code, label, said):
+    result = remote(*words, "--", "true")
+    assert result.returncode == code, result.stderr
+    assert label in result.stderr and said in result.stderr
+    assert len(result.stderr.splitlines()) <= 4, result.stderr
+
+
+def test_a_key_that_others_can_read_is_refused(remote, tmp_path, hosts):
+    key = tmp_path / "key"
+    key.write_bytes(pathlib.Path(hosts.key).read_bytes())
+    key.chmod(0o644)
+    result = remote("-H", "h1:1", "-i", key, "--", "true")
+    assert result.returncode == 2 and "chmod 600" in result.stderr
+
+
+def test_a_changed_host_key_is_refused_and_named(remote, hosts):
+    hosts.change_host_key("h6")
+    try:
+        result = remote("-H", "h6:1", "--", "true")
+        assert result.returncode == 125
+        assert "HVD-E0202" in result.stderr and "h6" in result.stderr
+        assert "ssh-keygen -R" in result.stderr
+    finally:
+        hosts.trust_host_keys()
+    assert remote("-H", "h6:1", "--", "true").returncode == 0
+
+
+def test_a_host_that_is_down_is_named_in_time(remote, hosts):
+    hosts.cut("h2")
+    started = time.monotonic()
+    result = remote("-H", "h1:1,h2:1", "--start-timeout", "4", "--", "true")
+    assert result.returncode == 125 and "h2" in result.stderr, result.stderr
+    assert time.monotonic() - started < 20
+
+
+def test_a_full_disk_a_noexec_folder_and_a_missing_home_are_said(remote, hosts):
+    for options, said in (("size=64k", "No space left on device"), ("noexec", "noexec")):
+        with hosts.mounted("h6", "/mnt", options):
+            result = remote("-H", "h6:1", "--remote-dir", "/mnt/agents", "--", "true")
+        assert result.returncode == 125
+        assert said in result.stderr and "h6" in result.stderr, result.stderr
+        assert "--remote-dir" in result.stderr
+
+
+def test_another_architecture_names_both_sides(remote, hvdray, tmp_path):
+    program = bytearray(hvdray.agent.read_bytes())
+    program[18:20] = (183).to_bytes(2, "little")  # ELF: aarch64
+    fake = tmp_path / "agent-arm"
+    fake.write_bytes(program)
+    fake.chmod(0o600)
+    result = remote("-H", "h1:1", "--agent-path", f"aarch64={fake},{fake}2", "--", "true")
+    assert result.returncode == 2
+    result = remote("-H", "h1:1", "--agent-path", f"aarch64={fake}", "--", "true")
+    assert result.returncode != 0
+    assert "aarch64" in result.stderr and "x86_64" in result.stderr, result.stderr
+
+
+def wait_for_sleepers(hosts, names, seconds=20):
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if all(any("sleep 77" in line for line in hosts.processes(n).values()) for n in names):
+            return
+        time.sleep(0.05)
+    raise AssertionError("the workers did not start")
+
+
+@pytest.mark.parametrize("names", [("h1", "h2"), ("h5", BEHIND)])
+def test_sigkill_of_the_launcher_leaves_nothing_on_the_hosts(remote, hosts, names):
+    job = remote.start("-H", ",".join(f"{n}:2" for n in names), "--", "sh", "-c",
+                       "setsid sleep 77 & exec sleep 77")
+    wait_for_sleepers(hosts, names)
+    job.kill()
+    job.communicate()
+    assert hosts.leftovers(*names, within=5) == {}
+
+
+def test_a_link_that_is_cut_ends_the_job_on_both_sides(remote, hosts):
+    job = remote.start("-H", "h1:1,h2:1", "--heartbeat-timeout", "3", "--", "sleep", "77")
+    wait_for_sleepers(hosts, ("h1", "h2"))
+    hosts.cut("h2")
+    out, err = job.communicate(timeout=40)
+    assert job.returncode == 125, err
+    assert "h2" in err and "HVD-E0205" in err
+    # The agent there noticed by itself: nothing of ours is left once it has.
+    deadline = time.monotonic() + 20
+    while any("sleep 77" in line for line in hosts.processes("h2").values()):
+        assert time.monotonic() < deadline, hosts.processes("h2")
+        time.sleep(0.1)
+    hosts.mend()
+
+
+def test_a_frozen_host_ends_the_job_in_time(remote, hosts):
+    job = remote.start("-H", "h1:1,h2:1", "--heartbeat-timeout", "3", "--", "sleep", "77")
+    wait_for_sleepers(hosts, ("h1", "h2"))
+    hosts.freeze("h2")
+    out, err = job.communicate(timeout=40)
+    assert job.returncode == 125 and "h2" in err, err
+    assert hosts.leftovers("h1", within=5) == {}
+    hosts.thaw("h2")
+
+
+def test_sigkill_of_an_agent_is_said_with_its_host(remote, hosts):
+    job = remote.start("-H", "h1:1,h2:1", "--", "sleep", "77")
+    wait_for_sleepers(hosts, ("h1", "h2"))
+    agents = [pid for pid, line in hosts.processes("h2").items() if "/agent-" in line.split()[0]]
+    assert agents
+    os.kill(max(agents), signal.SIGKILL)
+    out, err = job.communicate(timeout=30)
+    assert job.returncode == 125 and "h2" in err, err
+    assert hosts.leftovers("h1", "h2", within=5) == {}
+
+
+# ---- many hosts, without ssh
+
+@pytest.mark.parametrize("count", [63, 64, 65, 66, 127, 128, 129, 130])
+def test_any_number_of_hosts_works(hvdray, tmp_path, count):
+    hosts = ",".join(f"sim{i}:1" for i in range(count))
+    result = hvdray.go("-H", hosts, "--launch-agent", ": {host}; sh -c", "--remote-dir", tmp_path,
+                       "--network-interfaces", "lo", "--report", tmp_path / "report.json", "--",
+                       "sh", "-c", "echo $HOROVOD_HOSTNAME", timeout=120)
+    assert result.code == 0, result.errors
+    assert len(result.text.splitlines()) == count
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert [host["ready"] for host in report["hosts"]] == [True] * count
