@@ -12,11 +12,12 @@ constexpr std::string_view kAgentMark = "HVDRAY-AGENT/1 ";
 // Neither ' nor \ nor ! nor a line's end may stand here: login shells differ in what they make of
 // them inside of single quotes. The umask of the workers is the agent's, so it is put back.
 // Who cannot be told any more (SIGPIPE) has cleaned up before.
+// What failed may be told in several lines: fail() makes one of them.
 constexpr std::string_view kScript =
     "i=$1; p=$2; d=$3; t=; shift 3; "
     "if [ -n \"$p\" ] && [ -x \"$p\" ]; then exec \"$p\" \"$@\"; fi; "
     "clean() { [ -z \"$t\" ] || rm -f \"$t\"; }; "
-    "fail() { clean; echo \"HVDRAY-FAILED/1 $*\"; exit 1; }; "
+    "fail() { clean; set -f; echo HVDRAY-FAILED/1 $*; exit 1; }; "
     "if [ -z \"$d\" ]; then "
     "if [ -n \"$XDG_CACHE_HOME\" ]; then d=$XDG_CACHE_HOME/hvdray; "
     "elif [ -d \"$HOME\" ]; then d=$HOME/.cache/hvdray; "

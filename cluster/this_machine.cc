@@ -3,15 +3,22 @@
 #include <netinet/in.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "cluster/local_transport.h"
 
 namespace hvdray {
 namespace {
+
+// A name that does not resolve may take seconds; a hundred of them must not take minutes.
+constexpr size_t kLookupThreads = 32;
 
 bool IsSameAddress(const sockaddr* a, const sockaddr* b) {
   if (a->sa_family != b->sa_family) return false;
@@ -43,14 +50,13 @@ bool IsLoopback(const sockaddr* address) {
   return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr) != 0;
 }
 
-}  // namespace
-
-bool IsThisMachine(const std::string& host) {
+bool IsThisMachineBy(const std::string& host, int lookup_flags) {
   if (host == "localhost") return true;
   std::array<char, 256> own{};
   if (::gethostname(own.data(), own.size() - 1) == 0 && host == own.data()) return true;
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = lookup_flags;
   addrinfo* found = nullptr;
   if (::getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0) return false;
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);
@@ -58,6 +64,28 @@ bool IsThisMachine(const std::string& host) {
     if (IsLoopback(entry->ai_addr) || IsOnAnInterface(entry->ai_addr)) return true;
   }
   return false;
+}
+
+}  // namespace
+
+bool IsThisMachine(const std::string& host) { return IsThisMachineBy(host, 0); }
+
+std::vector<bool> AreThisMachine(const std::vector<std::string>& hosts, NameLookup lookup) {
+  const int flags = lookup == NameLookup::kNone ? AI_NUMERICHOST : 0;
+  // Not vector<bool>: threads write neighbouring elements.
+  std::vector<char> answers(hosts.size(), 0);
+  std::atomic<size_t> next = 0;
+  const auto work = [&] {
+    for (size_t i = next++; i < hosts.size(); i = next++) {
+      answers[i] = IsThisMachineBy(hosts[i], flags) ? 1 : 0;
+    }
+  };
+  const size_t count = lookup == NameLookup::kNone ? 1 : std::min(hosts.size(), kLookupThreads);
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < count; ++i) threads.emplace_back(work);
+  work();
+  for (std::thread& thread : threads) thread.join();
+  return {answers.begin(), answers.end()};
 }
 
 }  // namespace hvdray

@@ -83,8 +83,11 @@ Status Place(LaunchPlan& plan) {
   };
   std::copy_if(spec.hosts->begin(), spec.hosts->end(), std::back_inserter(plan.hosts), is_used);
   HVDRAY_ASSIGN_OR_RETURN(plan.ranks, AssignRanks(plan.hosts, *spec.np, *spec.np));
-  for (const HostSlots& host : plan.hosts) {
-    const bool is_other = !IsThisMachine(host.host);
+  std::vector<std::string> names;
+  for (const HostSlots& host : plan.hosts) names.push_back(host.host);
+  const auto lookup = spec.launch_agent->empty() ? NameLookup::kSystem : NameLookup::kNone;
+  for (const bool is_this : AreThisMachine(names, lookup)) {
+    const bool is_other = !is_this;
     plan.is_remote.push_back(is_other || *spec.is_remote_forced);
     if (is_other) plan.spread = HostSpread::kManyMachines;
   }
@@ -148,8 +151,8 @@ int Launch(LaunchPlan plan) {
 
   const TerminalStyle style =
       ChooseStyle(::isatty(STDERR_FILENO) != 0, *spec.color, *spec.is_quiet, environment);
-  const ClosingStyle closing{spec.command->front(), style.is_colored, *spec.is_quiet,
-                             *spec.is_verbose};
+  const ClosingStyle closing{spec.command->front(), *spec.working_folder, style.is_colored,
+                             *spec.is_quiet, *spec.is_verbose};
   // The files first: a reader of stderr that has stopped reading must not cost them.
   std::vector<std::string> lines = WriteReports(spec, trace, report);
   for (std::string& line : ClosingLines(report.verdict, report.last_lines, closing)) {

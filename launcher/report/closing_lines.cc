@@ -79,7 +79,9 @@ void AddFirstFailure(const Verdict& verdict, std::span<const std::string> last_l
   const WorkerRecord& worker = *verdict.first_failure;
   std::string text = fmt::format("hvdray: rank {} on host {}", worker.rank, worker.host);
   const bool has_run = !worker.status || worker.status->stage == wire::ExecStage::kNone;
-  text += has_run || style.command.empty() ? " " : fmt::format(": {} ", style.command);
+  const bool is_folder = !has_run && worker.status->stage == wire::ExecStage::kFolder;
+  const std::string& what = is_folder ? style.folder : style.command;
+  text += has_run || what.empty() ? " " : fmt::format(": {} ", what);
   text += worker.status.has_value() ? Describe(*worker.status) : "was lost with its agent";
   if (worker.ended.has_value()) {
     text += fmt::format(", {} after the start", After(*worker.ended - verdict.started));

@@ -12,6 +12,7 @@ namespace hvdray {
 
 struct ClosingStyle {
   std::string command = {};  ///< argv[0]: named when it could not be executed.
+  std::string folder = {};   ///< --cwd: named when it could not be entered.
   bool is_colored = false;
   bool is_quiet = false;    ///< -q: nothing on success.
   bool is_verbose = false;  ///< --verbose: one line on success too.

@@ -32,7 +32,7 @@ std::string DescribeStage(const wire::ExitStatus& status) {
     case wire::ExecStage::kFork:
       return fmt::format("could not be started: fork: {}", ErrorText(status.error));
     case wire::ExecStage::kFolder:
-      return fmt::format("could not enter its working folder: {}", ErrorText(status.error));
+      return fmt::format("could not be entered as working folder: {}", ErrorText(status.error));
     case wire::ExecStage::kDescriptors:
       return fmt::format("could not be started: file descriptors: {}", ErrorText(status.error));
     case wire::ExecStage::kLimits:

@@ -82,8 +82,8 @@ def test_several_jobs_that_copy_at_the_same_time_do_not_meet(remote, hosts):
 
 def test_nothing_of_the_environment_is_on_a_command_line(remote, hosts):
     env = dict(os.environ, MY_SECRET="swordfish-1", DISPLAY=":7")
-    job = remote.start("-H", "h1:1,h2:1", "-x", "OTHER=swordfish-2", "--", "sh", "-c",
-                       "echo up $MY_SECRET ${DISPLAY-none}; exec sleep 60", env=hosts.environment(env))
+    job = remote.start("-H", "h1:1,h2:1", "--", "sh", "-c",
+                       "echo up $MY_SECRET ${DISPLAY-none}; exec sleep 60", env=env)
     assert "up swordfish-1 none" in job.stdout.readline()
     for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -97,9 +97,10 @@ def test_nothing_of_the_environment_is_on_a_command_line(remote, hosts):
 
 def test_the_working_folder_is_ours_where_it_is_there_and_else_home(remote, tmp_path, hosts):
     assert lines_of(remote("-H", "h1:1", "--", "pwd")) == [str(tmp_path)]
-    missing = hosts.folder("launcher") / "home"  # any folder that h1 has not
-    missing = pathlib.Path("/run/only-here")
-    hosts.run(["mkdir", "-p", missing], on="launcher", check=True)
+    hosts.run(["mkdir", "-p", "/run/only-here"], on="launcher", check=True)  # /run is each host's own
+    result = remote("-H", "h1:1", "--", "pwd", cwd="/run/only-here")
+    assert lines_of(result) == [str(hosts.state / "home")]
+    assert "no folder /run/only-here here" in result.stderr
     result = remote("-H", "h1:1", "--cwd", "/no/such/folder", "--", "pwd")
     assert result.returncode != 0 and "/no/such/folder" in result.stderr
 

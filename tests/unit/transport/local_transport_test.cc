@@ -16,6 +16,19 @@ TEST(ThisMachineTest, KnowsItsOwnNamesAndAddresses) {
   EXPECT_FALSE(IsThisMachine("no-such-host.invalid"));
 }
 
+TEST(ThisMachineTest, ManyAreAskedAtOnceInTheirOrder) {
+  std::vector<std::string> hosts;
+  std::vector<bool> wanted;
+  for (int i = 0; i < 100; ++i) {
+    hosts.push_back(i % 3 == 0 ? "127.0.0.1" : "203.0.113.7");
+    wanted.push_back(i % 3 == 0);
+  }
+  EXPECT_EQ(AreThisMachine(hosts, NameLookup::kSystem), wanted);
+  EXPECT_EQ(AreThisMachine({"localhost", "pod-0", "127.0.0.1"}, NameLookup::kNone),
+            (std::vector<bool>{true, false, true}));
+  EXPECT_TRUE(AreThisMachine({}, NameLookup::kSystem).empty());
+}
+
 TEST(LocalTransportTest, AMissingAgentIsAnErrorThatNamesHostAndPath) {
   auto loop = std::move(*Loop::Create());
   const auto transport = MakeLocalTransport(*loop, "/no/such/agent");

@@ -76,7 +76,7 @@ TEST(DescribeTest, SaysWhyTheCommandDidNotRun) {
   EXPECT_EQ(Describe({.stage = ExecStage::kExec, .error = ELIBACC}),
             "could not be executed: its interpreter does not exist");
   EXPECT_EQ(Describe({.stage = ExecStage::kFolder, .error = ENOENT}),
-            "could not enter its working folder: No such file or directory");
+            "could not be entered as working folder: No such file or directory");
   EXPECT_EQ(Describe({.stage = ExecStage::kFork, .error = EAGAIN}),
             "could not be started: fork: Resource temporarily unavailable");
   EXPECT_EQ(Describe({.stage = ExecStage::kDescriptors, .error = EMFILE}),
