@@ -84,9 +84,10 @@ Status Place(LaunchPlan& plan) {
   std::copy_if(spec.hosts->begin(), spec.hosts->end(), std::back_inserter(plan.hosts), is_used);
   HVDRAY_ASSIGN_OR_RETURN(plan.ranks, AssignRanks(plan.hosts, *spec.np, *spec.np));
   for (const HostSlots& host : plan.hosts) {
-    const bool is_other = !IsThisMachine(host.host);
-    plan.is_remote.push_back(is_other || *spec.is_remote_forced);
-    if (is_other) plan.spread = HostSpread::kManyMachines;
+    const bool is_other = !IsThisMachine(host.dial_name());
+    plan.is_remote.push_back(is_other || host.address.has_login() || *spec.is_remote_forced);
+    // Behind a port of this machine there may be another one, forwarded to.
+    if (is_other || host.address.port != 0) plan.spread = HostSpread::kManyMachines;
   }
   return {};
 }
