@@ -43,7 +43,7 @@ def refused(result, code, *needles):
     (["-np", "2", "-H", "n[1-3]:1,n[3-4]:1", "true"], ["n3", "items 1 and 2"]),
     (["-np", "2", "-H", "ssh://a:65536:2", "true"], ["item 1", "65536"]),
     (["-np", "2", "-H=-u@a:2", "true"], ["item 1", "-u"]),
-    (["-np", "2", "-H", "nobody@localhost:2", "true"], ["nobody@localhost:2"]),
+    (["-H", "u@a:2", "--launch-agent", "rsh {host}", "true"], ["--launch-agent", "u@a:2"]),
 ])
 def test_wrong_words(hvdray, args, needles):
     refused(hvdray.go(*args), 2, *needles)

@@ -109,6 +109,21 @@ def test_an_ipv6_address_and_a_range_give_names_without_colons(hvdray, script):
         ["0--1", "0"], ["127.0.0.1", "1"], ["127.0.0.2", "2"]]
 
 
+def test_user_and_port_reach_ssh_and_not_the_workers(hvdray, script, tmp_path):
+    words = tmp_path / "words"
+    ssh = tmp_path / "ssh"  # stands in for the client; what it would run there runs here
+    ssh.write_text(f'#!/bin/sh\necho "$@" >>{words}\nfor last; do :; done\nexec sh -c "$last"\n')
+    ssh.chmod(0o755)
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    seen = environments(hvdray, script, ["HOROVOD_HOSTNAME"], "-p", "99", "--force-remote",
+                        "--remote-dir", tmp_path / "cache", "-H",
+                        "ssh://bob@localhost:2222:1,[::1]:1", env=env)
+    assert [seen[r]["HOROVOD_HOSTNAME"] for r in range(2)] == ["localhost", "0--1"]
+    calls = words.read_text()
+    assert "-p 2222 -l bob -- localhost " in calls
+    assert "-p 99 -- ::1 " in calls
+
+
 @pytest.mark.parametrize("variables", [
     {"SLURM_JOB_NODELIST": "127.0.0.[1-2]", "SLURM_TASKS_PER_NODE": "2,1"},
     {"PBS_NODEFILE": "nodes"},
