@@ -1,5 +1,6 @@
 #include "cluster/cluster_spec.h"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -74,10 +75,13 @@ Status ReadProvider(const YamlNode& provider, ClusterSpec& spec) {
 /// Names and addresses, IPv6 among them; nothing that ssh or a shell would take for something else.
 bool IsAddress(std::string_view address) {
   if (address.empty() || address.size() > 253 || address[0] == '-') return false;
-  return std::all_of(address.begin(), address.end(), [](char c) {
+  const bool is_plain = std::all_of(address.begin(), address.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
            c == '-' || c == '_' || c == ':';
   });
+  if (!is_plain || address.find(':') == std::string_view::npos) return is_plain;
+  in6_addr binary{};
+  return ::inet_pton(AF_INET6, std::string(address).c_str(), &binary) == 1;
 }
 
 Status CheckAddress(const YamlNode& node, const std::string& name) {

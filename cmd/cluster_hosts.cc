@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "cluster/cluster_spec.h"
+#include "launcher/hosts/host_word.h"
 
 namespace hvdray {
 
@@ -18,7 +19,9 @@ Result<ClusterHosts> LoadClusterHosts(const std::string& path) {
   const int cpus = static_cast<int>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
   HVDRAY_ASSIGN_OR_RETURN(const std::vector<ClusterHost> hosts, ClusterHostsOf(spec, cpus));
   ClusterHosts result;
-  for (const ClusterHost& host : hosts) result.hosts.push_back({host.address, host.slots});
+  for (const ClusterHost& host : hosts) {
+    result.hosts.push_back(MakeHostSlots(host.address, host.slots));
+  }
   result.run = spec.run;
   return result;
 }

@@ -8,9 +8,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <utility>
 
 #include "cluster/local_transport.h"
+#include "launcher/hosts/host_word.h"
 
 namespace hvdray {
 namespace {
@@ -36,13 +38,18 @@ std::string_view WordOf(HostKeyCheck check) {
   return "yes";
 }
 
+/// How each host is reached, by its plain name.
+using Addresses = std::map<std::string, HostSlots>;
+
 CommandShellOptions ShellOptionsOf(const JobSpec& spec) {
+  Addresses hosts;
+  for (const HostSlots& host : *spec.hosts) hosts.emplace(host.host, host);
   CommandShellOptions options;
   if (!spec.launch_agent->empty()) {
     options.name = "--launch-agent";
-    options.argv = [pattern = *spec.launch_agent](const std::string& host,
-                                                  const std::string& command) {
-      return LaunchAgentArgv(pattern, host, command);
+    options.argv = [pattern = *spec.launch_agent, hosts = std::move(hosts)](
+                       const std::string& host, const std::string& command) {
+      return LaunchAgentArgv(pattern, hosts.at(host).dial_name(), command);
     };
     return options;
   }
@@ -58,8 +65,13 @@ CommandShellOptions ShellOptionsOf(const JobSpec& spec) {
   const auto limit = std::chrono::duration_cast<std::chrono::seconds>(*spec.start_timeout);
   ssh.connect_timeout_s = std::max(1, static_cast<int>(limit.count()) - 1);
   options.name = "ssh";
-  options.argv = [ssh](const std::string& host, const std::string& command) {
-    return OpensshArgv(ssh, host, command);
+  options.argv = [ssh, hosts = std::move(hosts)](const std::string& host,
+                                                 const std::string& command) {
+    const HostSlots& target = hosts.at(host);
+    OpensshOptions own = ssh;
+    if (target.address.port != 0) own.port = target.address.port;
+    if (!target.address.user.empty()) own.user = target.address.user;
+    return OpensshArgv(own, target.dial_name(), command);
   };
   return options;
 }
@@ -97,6 +109,14 @@ Status CheckHostAccess(const JobSpec& spec) {
     return {ErrorCode::kSpecInvalid,
             fmt::format("--launch-agent: no {} in '{}'", kHostPlace, *spec.launch_agent),
             "for example --launch-agent 'rsh {host}'"};
+  }
+  const auto login = std::find_if(spec.hosts->begin(), spec.hosts->end(),
+                                  [](const auto& host) { return host.address.has_login(); });
+  if (!spec.launch_agent->empty() && login != spec.hosts->end()) {
+    return {ErrorCode::kSpecInvalid,
+            fmt::format("--launch-agent: it is told the host only, not the user or port of {}",
+                        HostText(*login)),
+            "leave out user and port, or reach the hosts by SSH"};
   }
   if (!spec.ssh_identity_file->empty()) return CheckIdentity(*spec.ssh_identity_file);
   return {};

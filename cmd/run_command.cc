@@ -84,12 +84,14 @@ Status Place(LaunchPlan& plan) {
   std::copy_if(spec.hosts->begin(), spec.hosts->end(), std::back_inserter(plan.hosts), is_used);
   HVDRAY_ASSIGN_OR_RETURN(plan.ranks, AssignRanks(plan.hosts, *spec.np, *spec.np));
   std::vector<std::string> names;
-  for (const HostSlots& host : plan.hosts) names.push_back(host.host);
+  for (const HostSlots& host : plan.hosts) names.push_back(host.dial_name());
   const auto lookup = spec.launch_agent->empty() ? NameLookup::kSystem : NameLookup::kNone;
-  for (const bool is_this : AreThisMachine(names, lookup)) {
-    const bool is_other = !is_this;
-    plan.is_remote.push_back(is_other || *spec.is_remote_forced);
-    if (is_other) plan.spread = HostSpread::kManyMachines;
+  const std::vector<bool> is_this = AreThisMachine(names, lookup);
+  for (size_t i = 0; i < names.size(); ++i) {
+    const HostAddress& address = plan.hosts[i].address;
+    plan.is_remote.push_back(!is_this[i] || address.has_login() || *spec.is_remote_forced);
+    // Behind a port of this machine there may be another one, forwarded to.
+    if (!is_this[i] || address.port != 0) plan.spread = HostSpread::kManyMachines;
   }
   return {};
 }

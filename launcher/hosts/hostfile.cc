@@ -1,58 +1,25 @@
+// Host files.
 #include "launcher/hosts/hostfile.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
-#include <map>
-#include <optional>
 #include <string>
+#include <unordered_map>
 
 #include "base/shown_text.h"
+#include "launcher/hosts/host_word.h"
 
 namespace hvdray {
 namespace {
 
 constexpr std::string_view kSpaces = " \t\v\f";
-constexpr size_t kMaxHostBytes = 253;  // A DNS name's limit, RFC 1035.
-constexpr size_t kMaxHosts = 65536;
 constexpr std::string_view kLineHint = "one host a line: 'node1 slots=4' or 'node1:4'";
-
-bool IsHostByte(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-         c == '.' || c == '-';
-}
-
-/// A leading '-' would reach ssh as an option.
-bool IsHostName(std::string_view host) {
-  if (host.empty() || host.size() > kMaxHostBytes || host[0] == '-') return false;
-  for (const char c : host) {
-    if (!IsHostByte(c)) return false;
-  }
-  return true;
-}
 
 bool IsAllDigits(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
-}
-
-std::optional<int> ParseSlots(std::string_view text) {
-  int slots = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), slots);
-  if (error != std::errc() || end != text.data() + text.size() || slots > kMaxSlots) {
-    return std::nullopt;
-  }
-  return slots;
-}
-
-std::string_view Trimmed(std::string_view text, std::string_view spaces) {
-  const size_t first = text.find_first_not_of(spaces);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(spaces) - first + 1);
-}
-
-Status SlotsOutOfRange(std::string_view slots) {
-  return {ErrorCode::kSpecInvalid,
-          fmt::format("slots={} is not within 0 to {}", ShownText(slots), kMaxSlots)};
 }
 
 /// One word of a host file's line and its column from 1.
@@ -82,6 +49,24 @@ std::vector<Word> SplitWords(std::string_view line) {
   return words;
 }
 
+/// Words behind the host that mean something; Open MPI spells some in several ways.
+enum class Key : uint8_t { kSlots, kMaxSlots, kPort, kUser, kCount };
+
+constexpr std::array<std::string_view, 4> kKeyNames = {"slots", "max_slots", "port", "user"};
+
+std::optional<Key> KeyOf(std::string_view text) {
+  if (text == "max-slots") return Key::kMaxSlots;
+  if (text == "username" || text == "user_name" || text == "user-name") return Key::kUser;
+  const auto* const found = std::find(kKeyNames.begin(), kKeyNames.end(), text);
+  if (found == kKeyNames.end()) return std::nullopt;
+  return static_cast<Key>(found - kKeyNames.begin());
+}
+
+/// What a line says of each key, wherever in the line.
+using Values = std::array<std::optional<Word>, static_cast<size_t>(Key::kCount)>;
+
+std::optional<Word>& At(Values& values, Key key) { return values[static_cast<size_t>(key)]; }
+
 class HostfileParser {
  public:
   explicit HostfileParser(std::string_view file_name) : file_name_(file_name) {}
@@ -90,19 +75,17 @@ class HostfileParser {
     ++line_;
     const std::vector<Word> words = SplitWords(line);
     if (words.empty()) return {};
-    HostSlots host;
-    HVDRAY_RETURN_IF_ERROR(ParseLine(words, host));
-    const auto [first, is_new] = line_of_.emplace(host.host, line_);
-    if (!is_new) {
-      return Wrong(
-          words[0].column,
-          fmt::format("host {} is listed twice, first in line {}", host.host, first->second),
-          "put all slots of a host into one line");
+    size_t next = hosts_.size();
+    HVDRAY_RETURN_IF_ERROR(ParseLine(words));
+    for (; next < hosts_.size(); ++next) {
+      const std::string& name = hosts_[next].host;
+      const auto [first, is_new] = line_of_.emplace(name, line_);
+      if (is_new) continue;
+      const std::string place =
+          first->second == line_ ? "in this line" : fmt::format("first in line {}", first->second);
+      return Wrong(words[0].column, fmt::format("host {} is listed twice, {}", name, place),
+                   "put all slots of a host into one line");
     }
-    if (hosts_.size() == kMaxHosts) {
-      return Wrong(1, fmt::format("over {} hosts", kMaxHosts), "");
-    }
-    hosts_.push_back(std::move(host));
     return {};
   }
 
@@ -120,91 +103,118 @@ class HostfileParser {
             std::string(hint)};
   }
 
-  Status ParseLine(const std::vector<Word>& words, HostSlots& host) const {
-    std::string_view name = words[0].text;
-    std::optional<Word> slots;
-    if (const size_t colon = name.find(':'); colon != std::string_view::npos) {
-      slots = Word{name.substr(colon + 1), words[0].column + colon + 1};
-      name = name.substr(0, colon);
+  Status ParseLine(const std::vector<Word>& words) {
+    HostWord host;
+    const Word& first = words[0];
+    if (const auto fault = ParseHostWord(first.text, &host)) {
+      return Wrong(first.column + fault->offset, fault->message);
     }
-    if (!IsHostName(name)) {
-      return Wrong(words[0].column,
-                   fmt::format("'{}' is not a host name", ShownText(words[0].text)));
+    if (host.slots && host.slots->find(':') != std::string_view::npos) {
+      return Wrong(first.column, fmt::format("'{}' has too many colons", ShownText(first.text)),
+                   "an IPv6 address is written [::1]:slots, a port ssh://host:port:slots");
     }
+    // Before what follows: a line that names no host at all is best told so.
+    std::vector<HostSlots> named;
+    if (const auto fault = AppendHosts(host, 0, kMaxHosts - hosts_.size(), &named)) {
+      return Wrong(first.column + fault->offset, fault->message);
+    }
+    Values values;
+    if (host.slots) At(values, Key::kSlots) = Word{*host.slots, first.column + host.slots_offset};
     for (size_t i = 1; i < words.size(); i += 3) {
-      HVDRAY_RETURN_IF_ERROR(ParsePair(words, i, slots));
+      HVDRAY_RETURN_IF_ERROR(ParsePair(words, i, host, &values));
     }
-    if (!slots) {
-      return Wrong(words[0].column + words[0].text.size(),
-                   fmt::format("host {} has no slots", name));
+    if (!At(values, Key::kSlots)) {
+      return Wrong(first.column + first.text.size(),
+                   fmt::format("host {} has no slots", ShownText(host.names)));
     }
-    if (!IsAllDigits(slots->text)) {
-      return Wrong(slots->column,
-                   fmt::format("slots='{}' is not a number", ShownText(slots->text)));
-    }
-    const std::optional<int> count = ParseSlots(slots->text);
-    if (!count) return Wrong(slots->column, SlotsOutOfRange(slots->text).message());
-    host = {std::string(name), *count};
+    HVDRAY_RETURN_IF_ERROR(Apply(values, &named));
+    hosts_.insert(hosts_.end(), std::make_move_iterator(named.begin()),
+                  std::make_move_iterator(named.end()));
     return {};
   }
 
   /// words[i], '=', words[i + 2].
-  Status ParsePair(const std::vector<Word>& words, size_t i, std::optional<Word>& slots) const {
-    const Word& key = words[i];
+  Status ParsePair(const std::vector<Word>& words, size_t i, const HostWord& host,
+                   Values* values) const {
+    const Word& name = words[i];
     const bool has_value =
         i + 2 < words.size() && words[i + 1].text == "=" && words[i + 2].text != "=";
-    if (key.text == "=" || !has_value) {
-      return Wrong(key.column, fmt::format("'{}' is not key=value", ShownText(key.text)));
+    if (name.text == "=" || !has_value) {
+      return Wrong(name.column, fmt::format("'{}' is not key=value", ShownText(name.text)));
     }
-    if (key.text != "slots") return {};
-    if (slots) return Wrong(key.column, "slots are given twice in this line");
-    slots = words[i + 2];
+    const std::optional<Key> key = KeyOf(name.text);
+    if (!key) return {};
+    std::optional<Word>& value = At(*values, *key);
+    const bool is_in_host =
+        (*key == Key::kPort && host.port != 0) || (*key == Key::kUser && !host.user.empty());
+    if (value || is_in_host) {
+      return Wrong(name.column, fmt::format("{} {} given twice in this line",
+                                            kKeyNames[static_cast<size_t>(*key)],
+                                            *key == Key::kSlots ? "are" : "is"));
+    }
+    value = words[i + 2];
+    return {};
+  }
+
+  Status ReadCount(const Word& word, Key key, int* count) const {
+    const std::string_view name = kKeyNames[static_cast<size_t>(key)];
+    if (!IsAllDigits(word.text)) {
+      return Wrong(word.column, fmt::format("{}='{}' is not a number", name, ShownText(word.text)));
+    }
+    const std::optional<int> read = ParseSlots(word.text);
+    if (!read) {
+      return Wrong(word.column, fmt::format("{}={} is not within 0 to {}", name,
+                                            ShownText(word.text), kMaxSlots));
+    }
+    *count = *read;
+    return {};
+  }
+
+  Status Apply(Values& values, std::vector<HostSlots>* hosts) const {
+    int slots = 0;
+    HVDRAY_RETURN_IF_ERROR(ReadCount(*At(values, Key::kSlots), Key::kSlots, &slots));
+    if (const auto& most = At(values, Key::kMaxSlots)) {
+      int max_slots = 0;
+      HVDRAY_RETURN_IF_ERROR(ReadCount(*most, Key::kMaxSlots, &max_slots));
+      if (max_slots < slots) {
+        return Wrong(most->column, fmt::format("max_slots={} is below slots={}", max_slots, slots));
+      }
+    }
+    uint16_t port = 0;
+    if (const auto& word = At(values, Key::kPort)) {
+      const std::optional<uint16_t> read = ParsePort(word->text);
+      if (!read) {
+        return Wrong(word->column,
+                     fmt::format("port '{}' is not within 1 to 65535", ShownText(word->text)));
+      }
+      port = *read;
+    }
+    const auto& user = At(values, Key::kUser);
+    if (user && !IsUserName(user->text)) {
+      return Wrong(user->column, fmt::format("'{}' is not a user name", ShownText(user->text)));
+    }
+    for (HostSlots& host : *hosts) {
+      host.slots = slots;
+      if (port != 0) host.address.port = port;
+      if (user) host.address.user = user->text;
+    }
     return {};
   }
 
   std::string_view file_name_;
   size_t line_ = 0;
   std::vector<HostSlots> hosts_;
-  std::map<std::string, size_t> line_of_;
+  std::unordered_map<std::string, size_t> line_of_;
 };
 
 }  // namespace
 
-Result<std::vector<HostSlots>> ParseHostList(std::string_view list) {
-  std::vector<HostSlots> hosts;
-  std::map<std::string, size_t, std::less<>> item_of;
-  for (size_t start = 0, item = 1; start <= list.size(); ++item) {
-    const size_t end = std::min(list.find(',', start), list.size());
-    const std::string_view text = Trimmed(list.substr(start, end - start), " \t\v\f\r\n");
-    start = end + 1;
-    const size_t colon = text.find(':');
-    const std::string_view name = text.substr(0, colon);
-    const std::string_view slots =
-        colon == std::string_view::npos ? std::string_view() : text.substr(colon + 1);
-    if (!IsHostName(name) || !IsAllDigits(slots)) {
-      return Status(ErrorCode::kSpecInvalid,
-                    "Invalid host input, please make sure it has format as : "
-                    "worker-0:2,worker-1:2.",
-                    fmt::format("item {} is '{}'", item, ShownText(text)));
-    }
-    const std::optional<int> count = ParseSlots(slots);
-    if (!count) {
-      return SlotsOutOfRange(slots).WithContext(
-          fmt::format("item {} ('{}')", item, ShownText(text)));
-    }
-    const auto [first, is_new] = item_of.emplace(name, item);
-    if (!is_new) {
-      return Status(
-          ErrorCode::kSpecInvalid,
-          fmt::format("host {} is listed twice: items {} and {}", name, first->second, item),
-          fmt::format("add the slots up: {}:{}", name, hosts[first->second - 1].slots + *count));
-    }
-    if (hosts.size() == kMaxHosts) {
-      return Status(ErrorCode::kSpecInvalid, fmt::format("over {} hosts", kMaxHosts));
-    }
-    hosts.push_back({std::string(name), *count});
-  }
-  return hosts;
+std::optional<int> ParseSlots(std::string_view text) {
+  int slots = 0;
+  if (!IsAllDigits(text)) return std::nullopt;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), slots);
+  if (error != std::errc() || slots > kMaxSlots) return std::nullopt;
+  return slots;
 }
 
 Result<std::vector<HostSlots>> ParseHostfile(std::string_view text, std::string_view file_name) {

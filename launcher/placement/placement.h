@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/host_address.h"
 #include "base/result.h"
 
 namespace hvdray {
@@ -17,8 +18,10 @@ inline constexpr int kMaxRanks = 65536;
 
 /// A host as the scheduler names it and its room for workers. slots may be 0.
 struct HostSlots {
-  std::string host;
+  std::string host;  ///< Plain name, as workers see it (HOROVOD_HOSTNAME): no ':', '/', ',', blank.
   int slots = 0;
+  HostAddress address{};  ///< How a transport reaches it.
+  const std::string& dial_name() const { return address.name.empty() ? host : address.name; }
   bool operator==(const HostSlots&) const = default;
 };
 

@@ -51,6 +51,42 @@ The first of these that names an option decides:
 the higher one wins for the same name. An unknown or repeated key in a file is an error with its place
 and the nearest name; an unknown `HVDRAY_*` variable is a warning.
 
+## Naming hosts
+
+`-H` takes items with a comma between, a host file takes a host a line; both stand for the same:
+
+| `-H` | host file | meaning |
+|---|---|---|
+| `node1:4` | `node1 slots=4`, `node1:4` | four slots on node1 |
+| `alice@node1:4` | `alice@node1 slots=4`, `node1 slots=4 user=alice` | log in as alice |
+| `ssh://node1:2222:4` | `ssh://node1:2222 slots=4`, `node1 slots=4 port=2222` | SSH port 2222; else that of `-p` |
+| `[fe80::1]:4` | `[fe80::1] slots=4` | an IPv6 address; with a zone `[fe80::1%eth0]` |
+| `node[01-32]:4` | `node[01-32] slots=4` | node01, node02, ... with four slots each |
+| `r[1-2]n[1,3,5-8]:4` | `r[1-2]n[1,3,5-8] slots=4` | lists and several brackets; the last one runs fastest |
+
+* The number behind a plain host is always its slots, as for horovodrun; only behind `ssh://` the first
+  number is a port.
+* Slots may be 0, but not left out. Of Open MPI's `max_slots=M` hvdray only checks that the slots do not
+  exceed it; other `key=value` words of a host file are ignored. `#` begins a comment.
+* A padded range keeps its zeros. A list has 100,000 hosts at most. Shells want brackets quoted:
+  `-H 'node[01-32]:4'`.
+* No host may come twice, not even with another user or port, nor through two ranges.
+* Workers know their host by its plain name (`HOROVOD_HOSTNAME`), without user and port. Horovod cuts such
+  names at colons, so that of an IPv6 address is its shortest form with `-` for `:`: `fe80--1` for
+  `fe80::1`, `0--1` for `::1`, `fe80--1_eth0` for `fe80::1%eth0`.
+
+A job for which no flag, variable or file names hosts takes those of the batch system it runs under, the
+first of:
+
+| variable | slots |
+|---|---|
+| `SLURM_JOB_NODELIST` | `SLURM_TASKS_PER_NODE`, else `SLURM_NTASKS_PER_NODE`, else `SLURM_JOB_CPUS_PER_NODE`, else, for one host, `SLURM_CPUS_ON_NODE` |
+| `PBS_NODEFILE` | a line of the file for each |
+| `LSB_HOSTS` | a word for each |
+| `LSB_MCPU_HOSTS` | the number behind each host |
+
+`-H localhost:N` leaves the batch system aside. A variable that does not parse is an error.
+
 ## The job file
 
 Keys are the long option names with `_`. `command` is a list of words, or one text for `/bin/sh -c`.
@@ -58,7 +94,7 @@ Keys are the long option names with `_`. `command` is a list of words, or one te
 ```yaml
 command: [python, train.py, --epochs, "3"]
 num_proc: 8
-hosts: [node1:4, node2:4]
+hosts: [node1:4, "node[2-9]:4"]
 env:
   OMP_NUM_THREADS: 2
   MY_TOKEN:          # no value: taken from the environment of hvdray

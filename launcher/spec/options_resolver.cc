@@ -166,7 +166,7 @@ Result<JobSpec> BuildSpec(const FileLevels& levels, const HorovodConfig& config,
   HVDRAY_RETURN_IF_ERROR(ReadSettings(levels.all, &spec));
   HVDRAY_ASSIGN_OR_RETURN(spec.tunables,
                           ResolveTunables(levels.above_config, config, levels.user, warnings));
-  HVDRAY_RETURN_IF_ERROR(ResolveHosts(levels.all, levels.cluster, files, &spec));
+  HVDRAY_RETURN_IF_ERROR(ResolveHosts(levels.all, levels.cluster, environment, files, &spec));
   HVDRAY_RETURN_IF_ERROR(ResolveEnv(levels.all, environment, &spec));
   HVDRAY_RETURN_IF_ERROR(ResolveCommand(levels.all, environment, files, &spec));
   if (spec.stdin_rank->has_value() && **spec.stdin_rank >= *spec.np && !spec.is_elastic()) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "launcher/hosts/host_word.h"
 #include "launcher/spec/option_table.h"
 
 namespace hvdray {
@@ -48,7 +49,7 @@ Json ToJson(const std::optional<std::pair<int, int>>& range) {
 }
 Json ToJson(const std::vector<HostSlots>& hosts) {
   Json list = Json::array();
-  for (const HostSlots& host : hosts) list.push_back(fmt::format("{}:{}", host.host, host.slots));
+  for (const HostSlots& host : hosts) list.push_back(HostText(host));
   return list;
 }
 

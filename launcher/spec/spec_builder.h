@@ -19,9 +19,10 @@ Status ReadSettings(const LayerStack& layers, JobSpec* spec);
 Status RefuseMpi(const LayerStack& layers);
 
 /// Hosts, -np and the elastic limits, which depend on each other. `cluster`: the hosts of the
-/// cluster file, if there is one. Errors: kUsage, kSpecInvalid, kNotEnoughSlots, kFileUnreadable.
+/// cluster file, if there is one. `environment`: where a batch system names the hosts of a job for
+/// which nothing else does. Errors: kUsage, kSpecInvalid, kNotEnoughSlots, kFileUnreadable.
 Status ResolveHosts(const LayerStack& layers, const std::optional<ClusterHosts>& cluster,
-                    const ResolverFiles& files, JobSpec* spec);
+                    const Environment& environment, const ResolverFiles& files, JobSpec* spec);
 
 /// The highest level's command, and the slips that people make with it. Errors: kUsage.
 Status ResolveCommand(const LayerStack& layers, const Environment& environment,

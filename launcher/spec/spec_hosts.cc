@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "launcher/hosts/allocation.h"
 #include "launcher/hosts/hostfile.h"
 #include "launcher/spec/spec_builder.h"
 #include "launcher/spec/value_text.h"
@@ -90,22 +91,25 @@ Status ResolveNp(const LayerStack& layers, JobSpec* spec) {
   return {};
 }
 
-Status CheckSlots(const JobSpec& spec) {
+/// `is_allocated`: nobody asked for these hosts, so the way back to this machine is worth a hint.
+Status CheckSlots(const JobSpec& spec, bool is_allocated) {
   const int64_t slots = TotalSlots(*spec.hosts);
   if (*spec.np <= slots) return {};
   return Status(ErrorCode::kNotEnoughSlots,
                 fmt::format("{}: Requested more processes ({}) than there are available slots ({})",
                             spec.np.origin(), *spec.np, slots),
-                fmt::format("the slots are those of {}: name more, or ask for fewer workers",
-                            spec.hosts.origin()));
+                fmt::format("the slots are those of {}: name more{}, or ask for fewer workers",
+                            spec.hosts.origin(),
+                            is_allocated ? fmt::format(", as in -H localhost:{}", *spec.np) : ""));
 }
 
 }  // namespace
 
 Status ResolveHosts(const LayerStack& layers, const std::optional<ClusterHosts>& cluster,
-                    const ResolverFiles& files, JobSpec* spec) {
+                    const Environment& environment, const ResolverFiles& files, JobSpec* spec) {
   HVDRAY_RETURN_IF_ERROR(ReadLimit(layers, OptionId::kMinNp, &spec->min_np));
   HVDRAY_RETURN_IF_ERROR(ReadLimit(layers, OptionId::kMaxNp, &spec->max_np));
+  bool is_allocated = false;
   OptionId id = OptionId::kCount;
   const RawOption* source = FindHostSource(layers, &id);
   if (source != nullptr && (source->values.empty() || source->values.front().empty())) {
@@ -118,14 +122,19 @@ Status ResolveHosts(const LayerStack& layers, const std::optional<ClusterHosts>&
     spec->hosts.Set(std::move(hosts), source->origin);
   } else if (cluster) {
     spec->hosts.Set(cluster->hosts, *spec->cluster_file);
+  } else {
+    HVDRAY_ASSIGN_OR_RETURN(std::optional<Allocation> found,
+                            FindAllocation(environment, files.read));
+    is_allocated = found.has_value();
+    if (found) spec->hosts.Set(std::move(found->hosts), "env " + found->variable);
   }
   HVDRAY_RETURN_IF_ERROR(CheckLimits(*spec));
   HVDRAY_RETURN_IF_ERROR(ResolveNp(layers, spec));
   if (!spec->host_discovery_script->empty()) return {};
-  if (source == nullptr && !cluster) {
+  if (spec->hosts.is_default()) {
     spec->hosts = Setting<std::vector<HostSlots>>({{"localhost", *spec->np}});
   }
-  return CheckSlots(*spec);
+  return CheckSlots(*spec, is_allocated);
 }
 
 }  // namespace hvdray

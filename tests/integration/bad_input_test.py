@@ -38,6 +38,12 @@ def refused(result, code, *needles):
     (["-np", "1", "--report", "/nowhere/report", "true"], ["--report", "/nowhere/"]),
     (["-np", "2", "--min-np", "1", "true"], ["elastic"]),
     (["-np", "2", "-H", "203.0.113.9:2", "true"], ["203.0.113.9"]),
+    (["-np", "2", "-H", "a:1,n[3-1]:1", "true"], ["item 2", "reversed"]),
+    (["-np", "2", "-H", "n[1-100001]:1", "true"], ["item 1", "100000"]),
+    (["-np", "2", "-H", "n[1-3]:1,n[3-4]:1", "true"], ["n3", "items 1 and 2"]),
+    (["-np", "2", "-H", "ssh://a:65536:2", "true"], ["item 1", "65536"]),
+    (["-np", "2", "-H=-u@a:2", "true"], ["item 1", "-u"]),
+    (["-H", "u@a:2", "--launch-agent", "rsh {host}", "true"], ["--launch-agent", "u@a:2"]),
 ])
 def test_wrong_words(hvdray, args, needles):
     refused(hvdray.go(*args), 2, *needles)
@@ -80,6 +86,19 @@ def test_hostfile(hvdray, tmp_path):
     bad = tmp_path / "bad"
     bad.write_text("localhost slots=2\nnode1 slots=many\n")
     refused(hvdray.go("-np", "2", "--hostfile", bad, "true"), 2, "bad:2")
+    bad.write_text("localhost slots=2\n\n  n[3-1] slots=1\n")
+    refused(hvdray.go("-np", "2", "--hostfile", bad, "true"), 2, "bad:3:5", "reversed")
+
+
+@pytest.mark.parametrize("variables,needle", [
+    ({"SLURM_JOB_NODELIST": "a,n[1"}, "env SLURM_JOB_NODELIST:4: "),
+    ({"SLURM_JOB_NODELIST": "a,b", "SLURM_TASKS_PER_NODE": "1,x"}, "env SLURM_TASKS_PER_NODE:3: "),
+    ({"PBS_NODEFILE": "/nowhere/nodes"}, "/nowhere/nodes"),
+    ({"LSB_HOSTS": "a /"}, "env LSB_HOSTS:3: "),
+    ({"LSB_MCPU_HOSTS": "a 1 b"}, "env LSB_MCPU_HOSTS:6: "),
+])
+def test_allocation_that_does_not_parse(hvdray, variables, needle):
+    refused(hvdray.go("-np", "1", "true", env={**os.environ, **variables}), 2, needle)
 
 
 @pytest.mark.parametrize("text,needles", [

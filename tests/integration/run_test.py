@@ -4,6 +4,8 @@ import json
 import os
 import re
 
+import pytest
+
 from conftest import python_script
 
 SHOW = python_script("""
@@ -98,6 +100,44 @@ def test_np_caps_the_slots_and_two_names_of_this_machine_are_two_hosts(hvdray, s
     assert [list(seen[r].values()) for r in range(3)] == [
         ["localhost", "0", "0", "2", "0"], ["localhost", "1", "0", "1", "0"],
         ["127.0.0.1", "0", "1", "2", "1"]]
+
+
+def test_an_ipv6_address_and_a_range_give_names_without_colons(hvdray, script):
+    seen = environments(hvdray, script, ["HOROVOD_HOSTNAME", "HOROVOD_CROSS_RANK"],
+                        "-H", "[0::1]:1,127.0.0.[1-2]:1")
+    assert [list(seen[r].values()) for r in range(3)] == [
+        ["0--1", "0"], ["127.0.0.1", "1"], ["127.0.0.2", "2"]]
+
+
+def test_user_and_port_reach_ssh_and_not_the_workers(hvdray, script, tmp_path):
+    words = tmp_path / "words"
+    ssh = tmp_path / "ssh"  # stands in for the client; what it would run there runs here
+    ssh.write_text(f'#!/bin/sh\necho "$@" >>{words}\nfor last; do :; done\nexec sh -c "$last"\n')
+    ssh.chmod(0o755)
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    seen = environments(hvdray, script, ["HOROVOD_HOSTNAME"], "-p", "99", "--force-remote",
+                        "--remote-dir", tmp_path / "cache", "-H",
+                        "ssh://bob@localhost:2222:1,[::1]:1", env=env)
+    assert [seen[r]["HOROVOD_HOSTNAME"] for r in range(2)] == ["localhost", "0--1"]
+    calls = words.read_text()
+    assert "-p 2222 -l bob -- localhost " in calls
+    assert "-p 99 -- ::1 " in calls
+
+
+@pytest.mark.parametrize("variables", [
+    {"SLURM_JOB_NODELIST": "127.0.0.[1-2]", "SLURM_TASKS_PER_NODE": "2,1"},
+    {"PBS_NODEFILE": "nodes"},
+    {"LSB_HOSTS": "127.0.0.1 127.0.0.1 127.0.0.2"},
+    {"LSB_MCPU_HOSTS": "127.0.0.1 2 127.0.0.2 1"},
+])
+def test_a_batch_job_brings_its_hosts_unless_others_are_named(hvdray, script, tmp_path, variables):
+    (tmp_path / "nodes").write_text("127.0.0.1\n127.0.0.2\n127.0.0.1\n")
+    env = {**os.environ, **variables}
+    seen = environments(hvdray, script, ["HOROVOD_HOSTNAME"], env=env, cwd=tmp_path)
+    assert [seen[r]["HOROVOD_HOSTNAME"] for r in range(3)] == ["127.0.0.1"] * 2 + ["127.0.0.2"]
+    seen = environments(hvdray, script, ["HOROVOD_HOSTNAME"], "-H", "localhost:1", env=env,
+                        cwd=tmp_path)
+    assert [list(own.values()) for own in seen.values()] == [["localhost"]]
 
 
 def test_cwd_and_separator(hvdray, tmp_path):

@@ -68,7 +68,8 @@ TEST(ClusterSpecTest, AddressesAreNamesOrNumbersAndNothingElse) {
   for (const char* address : {"10.0.0.1", "node-1.example.com", "fe80::1", "node_1"}) {
     EXPECT_TRUE(Local(fmt::format("head_ip: '{}', worker_ips: []", address)).ok()) << address;
   }
-  for (const char* address : {"-oProxyCommand=x", "a b", "user@host", "a;b", "$(x)", "", "[::1]"}) {
+  for (const char* address : {"-oProxyCommand=x", "a b", "user@host", "a;b", "$(x)", "", "[::1]",
+                              "host:22", "fe80::1::2"}) {
     EXPECT_EQ(ErrorOf(Local(fmt::format("head_ip: '{}', worker_ips: []", address))),
               fmt::format("c.yaml:1:34: provider.head_ip '{}' is not an address", address));
     EXPECT_EQ(ErrorOf(Local(fmt::format("head_ip: a, worker_ips: ['{}']", address))),

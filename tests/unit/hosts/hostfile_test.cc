@@ -22,48 +22,6 @@ std::string Shown(const Result<Hosts>& result) {
   return out;
 }
 
-constexpr const char* kHorovodWords =
-    "Invalid host input, please make sure it has format as : worker-0:2,worker-1:2.";
-
-TEST(HostListTest, KeepsTheOrder) {
-  EXPECT_EQ(Shown(ParseHostList("b:2,a:1,c:0")), "b=2 a=1 c=0 ");
-  EXPECT_EQ(Shown(ParseHostList(" worker-0:2 ,\tnode_1.example.com:16\n")),
-            "worker-0=2 node_1.example.com=16 ");
-  EXPECT_EQ(Shown(ParseHostList("10.0.0.1:4")), "10.0.0.1=4 ");
-}
-
-TEST(HostListTest, RefusesInHorovodsWordsAndNamesTheItem) {
-  for (const char* list :
-       {"",         ",",     "a",        "a:",        ":2",      "a:2,",       ",a:2",
-        "a:2,,b:2", "a:-1",  "a:+1",     "a:x",       "a:2:3",   "a b:2",      "::1:2",
-        "[::1]:2",  "a:1.5", "user@a:2", "-oProxy:2", "a:2;b:2", "\xC3\xBC:2", "a: 2"}) {
-    EXPECT_EQ(Shown(ParseHostList(list)), kHorovodWords) << list;
-  }
-  EXPECT_EQ(ParseHostList("a:2,b").status().hint(), "item 2 is 'b'");
-  EXPECT_EQ(ParseHostList(std::string_view("a:2\0b", 5)).status().hint(), "item 1 is 'a:2\\x00b'");
-}
-
-TEST(HostListTest, RefusesAHostThatIsListedTwiceNamingBoth) {
-  const Result<Hosts> result = ParseHostList("a:2,b:2,a:3");
-  EXPECT_EQ(Shown(result), "host a is listed twice: items 1 and 3");
-  EXPECT_EQ(result.status().hint(), "add the slots up: a:5");
-}
-
-TEST(HostListTest, SlotsHaveALimit) {
-  EXPECT_EQ(Shown(ParseHostList("a:65536")), "a=65536 ");
-  EXPECT_EQ(Shown(ParseHostList("a:65537")),
-            "item 1 ('a:65537'): slots=65537 is not within 0 to 65536");
-  EXPECT_EQ(
-      Shown(ParseHostList("a:99999999999999999999")),
-      "item 1 ('a:99999999999999999999'): slots=99999999999999999999 is not within 0 to 65536");
-}
-
-TEST(HostListTest, NumberOfHostsHasALimit) {
-  std::string list;
-  for (int i = 0; i < 65537; ++i) list += fmt::format("{}h{}:1", i == 0 ? "" : ",", i);
-  EXPECT_EQ(Shown(ParseHostList(list)), "over 65536 hosts");
-}
-
 TEST(HostfileTest, ReadsHorovodsForm) {
   EXPECT_EQ(Shown(File("node1 slots=2\nnode2 slots=4\n")), "node1=2 node2=4 ");
   EXPECT_EQ(Shown(File("node1 slots=2")), "node1=2 ") << "no line break at the end";
@@ -80,6 +38,32 @@ TEST(HostfileTest, ToleratesBlanksCommentsAndLooseSpacing) {
 TEST(HostfileTest, ReadsOpenMpisAndHydrasForms) {
   EXPECT_EQ(Shown(File("a slots=2 max_slots=4\nb max-slots=8 slots=3 rack=7\n")), "a=2 b=3 ");
   EXPECT_EQ(Shown(File("a:2\nb:0\nc:16 binding=user\n")), "a=2 b=0 c=16 ");
+  EXPECT_EQ(Shown(File("a slots=4 max_slots=4\n")), "a=4 ");
+}
+
+TEST(HostfileTest, TakesUserAndPortInTheHostOrBehindIt) {
+  const Result<Hosts> hosts = File(
+      "alice@a slots=2\n"
+      "ssh://bob@b:2222 slots=2\n"
+      "ssh://c:2222:2\n"
+      "d slots=2 port=2222 user=dora\n"
+      "e port = 22 slots=2 username=eve-1.x+y\n"
+      "[::1]:2 port=2222\n"
+      "ssh://[fe80::1%eth0] slots=2\n");
+  ASSERT_TRUE(hosts.ok()) << hosts.status().ToString();
+  EXPECT_EQ(*hosts, (Hosts{{"a", 2, {"", "alice", 0}},
+                           {"b", 2, {"", "bob", 2222}},
+                           {"c", 2, {"", "", 2222}},
+                           {"d", 2, {"", "dora", 2222}},
+                           {"e", 2, {"", "eve-1.x+y", 22}},
+                           {"0--1", 2, {"::1", "", 2222}},
+                           {"fe80--1_eth0", 2, {"fe80::1%eth0", "", 0}}}));
+}
+
+TEST(HostfileTest, ARangeGivesEveryHostWhatItsLineSays) {
+  const Result<Hosts> hosts = File("x slots=1\nbob@n[08-10,12]-ib slots=2 port=22\ny:3\n");
+  EXPECT_EQ(Shown(hosts), "x=1 n08-ib=2 n09-ib=2 n10-ib=2 n12-ib=2 y=3 ");
+  EXPECT_EQ((*hosts)[4].address, (HostAddress{"", "bob", 22}));
 }
 
 TEST(HostfileTest, RefusesGarbageWithItsPlace) {
@@ -103,7 +87,35 @@ TEST(HostfileTest, RefusesGarbageWithItsPlace) {
       {"\n\n!!\n", "hosts:3:1: '!!' is not a host name"},
       {"  a/b slots=2\n", "hosts:1:3: 'a/b' is not a host name"},
       {"-oProxyCommand=x slots=2\n", "hosts:1:1: '-oProxyCommand' is not a host name"},
-      {"[::1] slots=2\n", "hosts:1:1: '[::1]' is not a host name"},
+      {"[::1]x slots=2\n", "hosts:1:1: '[::1]x' is not an IPv6 address in brackets"},
+      {"u@[::x]:2\n", "hosts:1:3: '[::x]:2' is not an IPv6 address in brackets"},
+      {"[::1 slots=2\n", "hosts:1:1: '[::1' is not an IPv6 address in brackets"},
+      {"::1 slots=2\n", "hosts:1:1: '::1' has too many colons"},
+      {"a:2:3\n", "hosts:1:1: 'a:2:3' has too many colons"},
+      {" ssh://a:2:3:4\n", "hosts:1:2: 'ssh://a:2:3:4' has too many colons"},
+      {" a b=1 slots=1 max_slots=x\n", "hosts:1:26: max_slots='x' is not a number"},
+      {"a slots=4 max_slots=2\n", "hosts:1:21: max_slots=2 is below slots=4"},
+      {"a slots=4 max-slots=99999\n", "hosts:1:21: max_slots=99999 is not within 0 to 65536"},
+      {"a slots=1 max_slots=2 max-slots=2\n", "hosts:1:23: max_slots is given twice in this line"},
+      {"a slots=1 port=0\n", "hosts:1:16: port '0' is not within 1 to 65535"},
+      {"a slots=1 port=65536\n", "hosts:1:16: port '65536' is not within 1 to 65535"},
+      {"a slots=1 port=-1\n", "hosts:1:16: port '-1' is not within 1 to 65535"},
+      {"a slots=1 port=22x\n", "hosts:1:16: port '22x' is not within 1 to 65535"},
+      {" ssh://a:70000 slots=1\n", "hosts:1:10: port '70000' is not within 1 to 65535"},
+      {"ssh://a: slots=1\n", "hosts:1:9: port '' is not within 1 to 65535"},
+      {"ssh://a:22 slots=1 port=22\n", "hosts:1:20: port is given twice in this line"},
+      {"ssh://a:22\n", "hosts:1:11: host a has no slots"},
+      {"u@a slots=1 user=v\n", "hosts:1:13: user is given twice in this line"},
+      {"-l@a slots=1\n", "hosts:1:1: '-l' is not a user name"},
+      {"@a slots=1\n", "hosts:1:1: '' is not a user name"},
+      {"u@v@a slots=1\n", "hosts:1:1: 'u@v' is not a user name"},
+      {"a slots=1 user=$(x)\n", "hosts:1:16: '$(x)' is not a user name"},
+      {"u@ slots=1\n", "hosts:1:3: '' is not a host name"},
+      {"\n\n  n[3-1] slots=1\n", "hosts:3:5: range 3-1 is reversed"},
+      {"u@n[1,x] slots=1\n", "hosts:1:7: 'x' is not a number or a range of numbers"},
+      {"n[1-2 slots=1\n", "hosts:1:2: this bracket is not closed"},
+      {"n1] slots=1\n", "hosts:1:3: ']' without a '[' before it"},
+      {"n[1-100001] slots=1\n", "hosts:1:1: over 100000 hosts"},
       {"slots=2\n", "hosts:1:6: '=' is not key=value"},
       {"\x7f"
        "ELF\x02\x01\n",
@@ -119,6 +131,18 @@ TEST(HostfileTest, RefusesGarbageWithItsPlace) {
 TEST(HostfileTest, RefusesAHostThatIsListedTwiceNamingBothLines) {
   EXPECT_EQ(Shown(File("a slots=2\n\nb slots=1\na:2\n")),
             "hosts:4:1: host a is listed twice, first in line 1");
+  EXPECT_EQ(Shown(File("n[1-3]:1\nn[3-4]:1\n")),
+            "hosts:2:1: host n3 is listed twice, first in line 1");
+  EXPECT_EQ(Shown(File("n[1-3,2]:1\n")), "hosts:1:1: host n2 is listed twice, in this line");
+  EXPECT_EQ(Shown(File("[::1]:1\n[0:0::1]:1\n")),
+            "hosts:2:1: host 0--1 is listed twice, first in line 1");
+  EXPECT_EQ(Shown(File("alice@a:1\nbob@a:1\n")),
+            "hosts:2:1: host a is listed twice, first in line 1");
+}
+
+TEST(HostfileTest, NumberOfHostsHasALimit) {
+  EXPECT_EQ(File("a[1-60000]:0\nb[1-40000]:0\n")->size(), 100'000U);
+  EXPECT_EQ(Shown(File("a[1-60000]:0\nb[1-40000]:0\nc:1\n")), "hosts:3:1: over 100000 hosts");
 }
 
 TEST(HostfileTest, AFileWithoutHostsIsRefused) {

@@ -1,0 +1,23 @@
+// How a machine is reached, apart from how the job calls it. A plain value that hosts' lists make
+// and transports use.
+#ifndef HVDRAY_BASE_HOST_ADDRESS_H_
+#define HVDRAY_BASE_HOST_ADDRESS_H_
+
+#include <cstdint>
+#include <string>
+
+namespace hvdray {
+
+/// What was said beside the plain name of a host; each part may be left out.
+struct HostAddress {
+  std::string name;   ///< What to dial, where it is not the plain name: IPv6, without brackets.
+  std::string user;   ///< Login name. Empty: the transport's own default.
+  uint16_t port = 0;  ///< 0: the transport's own default.
+  /// A certain user or port was asked for, so a process of this machine will not do.
+  bool has_login() const { return !user.empty() || port != 0; }
+  bool operator==(const HostAddress&) const = default;
+};
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_BASE_HOST_ADDRESS_H_

@@ -1,0 +1,152 @@
+// Hosts of a batch job: what Slurm, PBS and LSF say, and what is said of what does not parse.
+#include "launcher/hosts/allocation.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace hvdray {
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+const Variables kFiles = {
+    {"/pbs/good", "n1\nn1\nn2\nn1\n\n  n2.x  \r\n"},
+    {"/pbs/empty", "\n\n"},
+    {"/pbs/bad", "n1\n  n2/x\n"},
+    {"/pbs/words", "n1\nn1 n2\n"},
+};
+
+Result<std::optional<Allocation>> FindIn(const Variables& variables) {
+  return FindAllocation(Environment(variables),
+                        [](const std::string& path) -> Result<std::optional<std::string>> {
+                          const auto found = kFiles.find(path);
+                          if (found == kFiles.end()) return std::optional<std::string>();
+                          return std::optional<std::string>(found->second);
+                        });
+}
+
+std::string Shown(const Variables& variables) {
+  const Result<std::optional<Allocation>> result = FindIn(variables);
+  if (!result.ok()) return result.status().message();
+  if (!*result) return "none";
+  std::string out = (*result)->variable + ":";
+  for (const HostSlots& host : (*result)->hosts) {
+    out += fmt::format(" {}={}", host.host, host.slots);
+  }
+  return out;
+}
+
+TEST(AllocationTest, ThereIsNoneOutsideOfABatchJob) {
+  EXPECT_EQ(Shown({}), "none");
+  EXPECT_EQ(Shown({{"SLURM_JOB_NODELIST", ""}, {"PBS_NODEFILE", ""}, {"LSB_HOSTS", ""}}), "none");
+  EXPECT_EQ(Shown({{"SLURM_TASKS_PER_NODE", "2"}, {"SLURM_CPUS_ON_NODE", "8"}}), "none");
+}
+
+TEST(AllocationTest, SlurmsTasksGoToItsHostsInOrder) {
+  EXPECT_EQ(Shown({{"SLURM_JOB_NODELIST", "n[01-03],gpu1"}, {"SLURM_TASKS_PER_NODE", "2(x3),1"}}),
+            "SLURM_JOB_NODELIST: n01=2 n02=2 n03=2 gpu1=1");
+  EXPECT_EQ(Shown({{"SLURM_JOB_NODELIST", "a"}, {"SLURM_TASKS_PER_NODE", "16"}}),
+            "SLURM_JOB_NODELIST: a=16");
+  EXPECT_EQ(Shown({{"SLURM_JOB_NODELIST", "a,b[7,9]"}, {"SLURM_TASKS_PER_NODE", "4,2,1"}}),
+            "SLURM_JOB_NODELIST: a=4 b7=2 b9=1");
+}
+
+TEST(AllocationTest, SlurmsOtherCountsStandInForTasks) {
+  Variables job = {{"SLURM_JOB_NODELIST", "n[1-2]"}, {"SLURM_JOB_CPUS_PER_NODE", "40,8"}};
+  EXPECT_EQ(Shown(job), "SLURM_JOB_NODELIST: n1=40 n2=8");
+  job["SLURM_NTASKS_PER_NODE"] = "3";
+  EXPECT_EQ(Shown(job), "SLURM_JOB_NODELIST: n1=3 n2=3");
+  job["SLURM_TASKS_PER_NODE"] = "1(x2)";
+  EXPECT_EQ(Shown(job), "SLURM_JOB_NODELIST: n1=1 n2=1");
+  EXPECT_EQ(Shown({{"SLURM_JOB_NODELIST", "n1"}, {"SLURM_CPUS_ON_NODE", "8"}}),
+            "SLURM_JOB_NODELIST: n1=8");
+  EXPECT_EQ(Shown({{"SLURM_JOB_NODELIST", "n[1-2]"}, {"SLURM_CPUS_ON_NODE", "8"}}),
+            "env SLURM_JOB_NODELIST: nothing says how many tasks each of its 2 hosts has: "
+            "SLURM_TASKS_PER_NODE is not set");
+}
+
+TEST(AllocationTest, ASlurmVariableThatDoesNotParseIsNamedWithTheColumn) {
+  const std::tuple<const char*, const char*, const char*> table[] = {
+      {"n[1-2", "1", "env SLURM_JOB_NODELIST:2: this bracket is not closed"},
+      {"a,n[2-1]", "1", "env SLURM_JOB_NODELIST:5: range 2-1 is reversed"},
+      {"a,,b", "1", "env SLURM_JOB_NODELIST:3: '' is not a host name"},
+      {"a,-b", "1", "env SLURM_JOB_NODELIST:3: '-b' is not a host name"},
+      {"a,user@b", "1", "env SLURM_JOB_NODELIST:3: 'user@b' is not a host name"},
+      {"a,n[1-100000]", "1", "env SLURM_JOB_NODELIST:3: over 100000 hosts"},
+      {"n[1-3],a,n[3-4]", "1", "env SLURM_JOB_NODELIST:10: host n3 is listed twice"},
+      {"a,b", "2", "env SLURM_TASKS_PER_NODE:2: 1 counts for the 2 hosts of SLURM_JOB_NODELIST"},
+      {"a,b", "2(x2),1",
+       "env SLURM_TASKS_PER_NODE:7: more counts than the 2 hosts of SLURM_JOB_NODELIST"},
+      {"a,b", "2(x65536)",
+       "env SLURM_TASKS_PER_NODE:1: more counts than the 2 hosts of SLURM_JOB_NODELIST"},
+      {"a,b", "2,two",
+       "env SLURM_TASKS_PER_NODE:3: 'two' is neither a number of slots nor one with a repetition, "
+       "as 2(x3)"},
+  };
+  for (const auto& [hosts, tasks, wanted] : table) {
+    EXPECT_EQ(Shown({{"SLURM_JOB_NODELIST", hosts}, {"SLURM_TASKS_PER_NODE", tasks}}), wanted);
+  }
+  for (const char* tasks : {"2(x0)", "2(x)", "2(x2", "2(x2)1", "(x2)", "2x2", "-1", " 2", "2,",
+                            ","
+                            "65537",
+                            "99999999999999999999", "2(x-1)", "2(x"}) {
+    const Result<std::optional<Allocation>> result =
+        FindIn({{"SLURM_JOB_NODELIST", "n[1-3]"}, {"SLURM_TASKS_PER_NODE", tasks}});
+    EXPECT_EQ(result.status().code(), ErrorCode::kSpecInvalid) << tasks;
+    EXPECT_TRUE(result.status().message().starts_with("env SLURM_TASKS_PER_NODE:")) << tasks;
+  }
+  EXPECT_EQ(Shown({{"SLURM_JOB_NODELIST", "a"}, {"SLURM_NTASKS_PER_NODE", "2(x2)"}}),
+            "env SLURM_NTASKS_PER_NODE:1: '2(x2)' is not a number from 0 to 65536");
+  EXPECT_EQ(Shown({{"SLURM_JOB_NODELIST", "a"}, {"SLURM_CPUS_ON_NODE", "x"}}),
+            "env SLURM_CPUS_ON_NODE:1: 'x' is not a number from 0 to 65536");
+}
+
+TEST(AllocationTest, APbsFileHasALineForEachSlot) {
+  EXPECT_EQ(Shown({{"PBS_NODEFILE", "/pbs/good"}}), "PBS_NODEFILE: n1=3 n2=1 n2.x=1");
+}
+
+TEST(AllocationTest, APbsFileThatDoesNotParseIsNamedWithThePlace) {
+  EXPECT_EQ(Shown({{"PBS_NODEFILE", "/pbs/bad"}}),
+            "env PBS_NODEFILE: /pbs/bad:2:3: 'n2/x' is not a host name");
+  EXPECT_EQ(Shown({{"PBS_NODEFILE", "/pbs/words"}}),
+            "env PBS_NODEFILE: /pbs/words:2:4: 'n2' behind the host of this line");
+  EXPECT_EQ(Shown({{"PBS_NODEFILE", "/pbs/empty"}}),
+            "env PBS_NODEFILE: /pbs/empty: no host in this file");
+  EXPECT_EQ(Shown({{"PBS_NODEFILE", "/pbs/none"}}), "env PBS_NODEFILE: no file '/pbs/none'");
+  EXPECT_EQ(FindIn({{"PBS_NODEFILE", "/pbs/none"}}).status().code(), ErrorCode::kFileUnreadable);
+}
+
+TEST(AllocationTest, LsfNamesAHostForEachSlotOrCountsThem) {
+  EXPECT_EQ(Shown({{"LSB_HOSTS", "a a  b a "}}), "LSB_HOSTS: a=3 b=1");
+  EXPECT_EQ(Shown({{"LSB_MCPU_HOSTS", "a 2 b 1 a 3 "}}), "LSB_MCPU_HOSTS: a=5 b=1");
+  EXPECT_EQ(Shown({{"LSB_HOSTS", "a"}, {"LSB_MCPU_HOSTS", "b 2"}}), "LSB_HOSTS: a=1");
+}
+
+TEST(AllocationTest, AnLsfVariableThatDoesNotParseIsNamedWithTheColumn) {
+  EXPECT_EQ(Shown({{"LSB_HOSTS", "a b/c"}}), "env LSB_HOSTS:3: 'b/c' is not a host name");
+  EXPECT_EQ(Shown({{"LSB_HOSTS", "  "}}), "env LSB_HOSTS:1: no host in it");
+  EXPECT_EQ(Shown({{"LSB_MCPU_HOSTS", "a 2 b"}}), "env LSB_MCPU_HOSTS:6: host b has no slots");
+  EXPECT_EQ(Shown({{"LSB_MCPU_HOSTS", "a b"}}),
+            "env LSB_MCPU_HOSTS:3: 'b' is not a number from 0 to 65536");
+  EXPECT_EQ(Shown({{"LSB_MCPU_HOSTS", "a 1 b! 1"}}),
+            "env LSB_MCPU_HOSTS:5: 'b!' is not a host name");
+  EXPECT_EQ(Shown({{"LSB_MCPU_HOSTS", "a 65536 a 1"}}),
+            "env LSB_MCPU_HOSTS:9: host a has over 65536 slots");
+}
+
+TEST(AllocationTest, OneBatchSystemCountsWhereSeveralSpeak) {
+  Variables all = {{"SLURM_JOB_NODELIST", "s"},
+                   {"SLURM_TASKS_PER_NODE", "1"},
+                   {"PBS_NODEFILE", "/pbs/good"},
+                   {"LSB_HOSTS", "l"}};
+  EXPECT_EQ(Shown(all), "SLURM_JOB_NODELIST: s=1");
+  all.erase("SLURM_JOB_NODELIST");
+  EXPECT_EQ(Shown(all), "PBS_NODEFILE: n1=3 n2=1 n2.x=1");
+  all.erase("PBS_NODEFILE");
+  EXPECT_EQ(Shown(all), "LSB_HOSTS: l=1");
+}
+
+}  // namespace
+}  // namespace hvdray
