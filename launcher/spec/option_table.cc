@@ -188,7 +188,7 @@ constexpr OptionRow kRows[] = {
     {.id = Id::kAgentPath, .name = "agent-path", .spellings = "--agent-path", .type = Type::kText,
      .value_name = "FILE", .default_text = "hvdray-agent beside hvdray", .group = Group::kNetwork,
      .help = "The hvdray-agent to start. Other hosts use the file of this path where they have it, "
-             "and get a copy of ours where not. MACHINE=FILE,... names one for each `uname -m`."},
+             "and get a copy of ours where not. MACHINE=FILE,... names one for each machine (uname -m)."},
     {.id = Id::kSshPort, .name = "ssh-port", .spellings = "-p --ssh-port", .type = Type::kInt,
      .value_name = "PORT", .min = 1, .max = 65535, .default_text = "ssh's own",
      .group = Group::kNetwork, .is_horovod = true,

@@ -37,7 +37,6 @@ def refused(result, code, *needles):
     (["-np", "1", "-f", "/nowhere/job.yaml"], ["/nowhere/job.yaml"]),
     (["-np", "1", "--report", "/nowhere/report", "true"], ["--report", "/nowhere/"]),
     (["-np", "2", "--min-np", "1", "true"], ["elastic"]),
-    (["-np", "2", "-H", "203.0.113.9:2", "true"], ["203.0.113.9"]),
     (["-np", "2", "-H", "a:1,n[3-1]:1", "true"], ["item 2", "reversed"]),
     (["-np", "2", "-H", "n[1-100001]:1", "true"], ["item 1", "100000"]),
     (["-np", "2", "-H", "n[1-3]:1,n[3-4]:1", "true"], ["n3", "items 1 and 2"]),
@@ -115,7 +114,6 @@ def test_job_file(hvdray, tmp_path, text, needles):
 
 
 @pytest.mark.parametrize("text,needles", [
-    ("cluster_name: a\nprovider: {type: local, head_ip: 203.0.113.9, worker_ips: []}\n", ["203.0.113.9"]),
     ("cluster_name: a\nprovidr: {type: local}\n", ["cluster.yaml:2:1", "provider"]),
     ("cluster_name: a\nprovider: {type: aws, region: us-west-2}\n", ["aws"]),
 ])
