@@ -60,6 +60,7 @@ std::vector<std::string> OpensshArgv(const OpensshOptions& options, const std::s
   if (!options.strict_host_key_checking.empty()) {
     set("StrictHostKeyChecking=" + options.strict_host_key_checking);
   }
+  if (!options.proxy_command.empty()) set("ProxyCommand=" + options.proxy_command);
   if (options.port != 0) argv.insert(argv.end(), {"-p", std::to_string(options.port)});
   if (!options.identity_file.empty()) argv.insert(argv.end(), {"-i", options.identity_file});
   if (!options.user.empty()) argv.insert(argv.end(), {"-l", options.user});

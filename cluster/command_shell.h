@@ -30,6 +30,7 @@ struct OpensshOptions {
   std::string user;
   int port = 0;                          ///< 0: ssh's own.
   std::string identity_file;             ///< Empty: ssh's own.
+  std::string proxy_command;             ///< Empty: ssh's own.
   std::string strict_host_key_checking;  ///< yes, accept-new or no.
   std::string config_file;               ///< Empty: ssh's own.
   int connect_timeout_s = 30;

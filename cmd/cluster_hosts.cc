@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "base/environ.h"
 #include "cluster/cluster_spec.h"
 #include "launcher/hosts/host_word.h"
 
@@ -21,6 +22,14 @@ Result<ClusterHosts> LoadClusterHosts(const std::string& path) {
   ClusterHosts result;
   for (const ClusterHost& host : hosts) {
     result.hosts.push_back(MakeHostSlots(host.address, host.slots));
+  }
+  result.ssh_user = spec.auth.ssh_user;
+  result.ssh_proxy_command = spec.auth.ssh_proxy_command;
+  result.ssh_identity_file = spec.auth.ssh_private_key;
+  if (result.ssh_identity_file.starts_with("~/")) {
+    // As Ray reads it.
+    const std::string home = Environment::FromProcess().GetOr("HOME", "");
+    if (!home.empty()) result.ssh_identity_file.replace(0, 1, home);
   }
   result.run = spec.run;
   return result;

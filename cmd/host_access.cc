@@ -56,6 +56,8 @@ CommandShellOptions ShellOptionsOf(const JobSpec& spec) {
   OpensshOptions ssh;
   ssh.port = *spec.ssh_port;
   ssh.identity_file = *spec.ssh_identity_file;
+  ssh.user = *spec.ssh_user;
+  ssh.proxy_command = *spec.ssh_proxy_command;
   ssh.config_file = *spec.ssh_config_file;
   // What ~/.ssh/config says of a host counts, unless the person said it here.
   if (!spec.host_key_check.is_default() || spec.ssh_config_file->empty()) {

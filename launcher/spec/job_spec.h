@@ -93,6 +93,8 @@ struct JobSpec {
   Setting<std::string> agent_path;  ///< Empty: hvdray-agent beside hvdray.
   Setting<int> ssh_port;            ///< 0: ssh's own default.
   Setting<std::string> ssh_identity_file;
+  Setting<std::string> ssh_user;           ///< Of a cluster file; a host's own user wins.
+  Setting<std::string> ssh_proxy_command;  ///< Of a cluster file.
   Setting<std::string> ssh_config_file;
   Setting<HostKeyCheck> host_key_check{HostKeyCheck::kAcceptNew};
   Setting<int> ssh_connections{32};

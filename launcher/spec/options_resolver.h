@@ -20,6 +20,8 @@ namespace hvdray {
 struct ClusterHosts {
   std::vector<HostSlots> hosts;
   std::optional<YamlNode> run;  ///< Its `hvdray: {run: …}` section, a map of job file keys.
+  /// How to log in to those that are not this machine; empty: SSH's own way. "~/" is the caller's.
+  std::string ssh_user = {}, ssh_identity_file = {}, ssh_proxy_command = {};
 };
 
 /// What the resolver may ask of the machine. Tests answer from memory. Blocking calls are fine:

@@ -41,6 +41,18 @@ Result<std::vector<HostSlots>> ReadHosts(OptionId id, const RawOption& raw,
   return ParseHostfile(*text, value);
 }
 
+void TakeLogin(const ClusterHosts& cluster, JobSpec* spec) {
+  const std::string& origin = *spec->cluster_file;
+  if (!cluster.ssh_user.empty()) spec->ssh_user.Set(cluster.ssh_user, origin);
+  if (!cluster.ssh_proxy_command.empty()) {
+    spec->ssh_proxy_command.Set(cluster.ssh_proxy_command, origin);
+  }
+  // A flag, or what else names a key for this job, wins over the file.
+  if (!cluster.ssh_identity_file.empty() && spec->ssh_identity_file.is_default()) {
+    spec->ssh_identity_file.Set(cluster.ssh_identity_file, origin);
+  }
+}
+
 int64_t TotalSlots(const std::vector<HostSlots>& hosts) {
   int64_t total = 0;
   for (const HostSlots& host : hosts) total += host.slots;
@@ -122,6 +134,7 @@ Status ResolveHosts(const LayerStack& layers, const std::optional<ClusterHosts>&
     spec->hosts.Set(std::move(hosts), source->origin);
   } else if (cluster) {
     spec->hosts.Set(cluster->hosts, *spec->cluster_file);
+    TakeLogin(*cluster, spec);
   } else {
     HVDRAY_ASSIGN_OR_RETURN(std::optional<Allocation> found,
                             FindAllocation(environment, files.read));

@@ -141,6 +141,17 @@ def test_horovod_trains_across_hosts(remote, horovod_python):
     assert re.search(r"test accuracy 9\d\.\d % of 360 images, 4 workers", result.stdout)
 
 
+def test_a_cluster_file_names_hosts_user_and_key(remote, hosts, tmp_path):
+    (tmp_path / "cluster.yaml").write_text(f"""
+cluster_name: here
+provider: {{type: local, head_ip: h1, worker_ips: [h2]}}
+auth: {{ssh_user: root, ssh_private_key: {hosts.key}}}
+hvdray: {{slots_per_host: 2, run: {{command: [hostname]}}}}
+""")
+    result = remote("--cluster", "cluster.yaml")
+    assert lines_of(result) == ["h1", "h1", "h2", "h2"], result.stderr
+
+
 # ---- what goes wrong
 
 @pytest.mark.parametrize("words, code, label, said", [

@@ -29,12 +29,14 @@ TEST(OpensshArgvTest, AsksNothingForwardsNothingAndEndsOptionsBeforeTheHost) {
 TEST(OpensshArgvTest, SaysWhatWasSaid) {
   OpensshOptions options;
   options.user = "ann";
+  options.proxy_command = "nc %h %p";
   options.port = 2222;
   options.identity_file = "/k";
   options.config_file = "/c";
   options.strict_host_key_checking = "yes";
   const Words argv = OpensshArgv(options, "h", "x");
-  for (const char* word : {"2222", "/k", "/c", "ann", "StrictHostKeyChecking=yes"}) {
+  for (const char* word :
+       {"2222", "/k", "/c", "ann", "ProxyCommand=nc %h %p", "StrictHostKeyChecking=yes"}) {
     EXPECT_TRUE(Has(argv, word)) << word;
   }
 }
