@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/base64.h"
 #include "base/log.h"
-#include "rendezvous/base64.h"
 #include "rendezvous/pickle_machine.h"
 
 namespace hvdray {

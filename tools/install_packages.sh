@@ -6,9 +6,9 @@ set -euo pipefail
 declare -A sets=(
   [build]="g++ cmake ninja-build ccache pkg-config git ca-certificates
     libcli11-dev libyaml-cpp-dev libcpp-httplib-dev libfmt-dev libevent-dev nlohmann-json3-dev
-    libssl-dev libpugixml-dev libgloo-dev libgtest-dev"
+    libssl-dev libssh2-1-dev libpugixml-dev libgloo-dev libgtest-dev"
   [test]="python3 python3-pytest iproute2 strace procps clang clang-tidy clang-format
-    libclang-rt-14-dev binutils file"
+    libclang-rt-14-dev binutils file openssh-server openssh-client"
   [horovod]="python3-torch libtorch-dev pybind11-dev python3-venv python3-dev python3-wheel
     python3-psutil python3-cffi python3-yaml python3-cloudpickle python3-numpy python3-pytest"
   [bench]="mpich openmpi-bin"

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "rendezvous/base64.h"
+#include "base/base64.h"
 #include "rendezvous/pickle_machine.h"
 #include "rendezvous/restricted_pickle.h"
 

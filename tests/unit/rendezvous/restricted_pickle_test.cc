@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/base64.h"
+#include "base/base64.h"
 #include "rendezvous/pickle_machine.h"
 
 namespace hvdray {

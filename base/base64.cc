@@ -1,5 +1,5 @@
 // Strict base64: one text for each sequence of bytes, everything else is refused.
-#include "rendezvous/base64.h"
+#include "base/base64.h"
 
 #include <fmt/format.h>
 
@@ -51,6 +51,23 @@ Result<std::string> DecodeBase64(ByteView text, size_t limit_bytes) {
   }
   if ((bits & ((1u << bit_count) - 1)) != 0) return Refused(text.size(), "spare bits are not zero");
   return bytes;
+}
+
+std::string EncodeBase64(ByteView bytes) {
+  std::string text;
+  text.reserve((bytes.size() + 2) / 3 * 4);
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    const ByteView group = bytes.substr(i, 3);
+    uint32_t bits = 0;
+    for (size_t j = 0; j < 3; ++j) {
+      bits = (bits << 8) | (j < group.size() ? static_cast<unsigned char>(group[j]) : 0u);
+    }
+    for (size_t j = 0; j < 4; ++j) {
+      const bool is_padding = j > group.size();
+      text.push_back(is_padding ? '=' : kAlphabet[(bits >> (18 - 6 * j)) & 0x3Fu]);
+    }
+  }
+  return text;
 }
 
 }  // namespace hvdray

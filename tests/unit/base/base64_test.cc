@@ -1,4 +1,4 @@
-#include "rendezvous/base64.h"
+#include "base/base64.h"
 
 #include <gtest/gtest.h>
 
@@ -22,6 +22,13 @@ TEST(Base64Test, DecodesTheVectorsOfTheStandard) {
   EXPECT_EQ(Decoded("Zm9vYmFy"), "foobar");
   EXPECT_EQ(Decoded("+/+/"), "\xfb\xff\xbf");
   EXPECT_EQ(Decoded("AAAA"), std::string(3, '\0'));
+}
+
+TEST(Base64Test, EncodesWhatItDecodes) {
+  for (const char* text :
+       {"", "Zg==", "Zm8=", "Zm9v", "Zm9vYg==", "Zm9vYmE=", "Zm9vYmFy", "+/+/"}) {
+    EXPECT_EQ(EncodeBase64(Decoded(text)), text);
+  }
 }
 
 TEST(Base64Test, RefusesWhatPythonWouldLetPass) {

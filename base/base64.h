@@ -1,6 +1,6 @@
 // Strict base64 (RFC 4648, standard alphabet, padded). Pure.
-#ifndef HVDRAY_RENDEZVOUS_BASE64_H_
-#define HVDRAY_RENDEZVOUS_BASE64_H_
+#ifndef HVDRAY_BASE_BASE64_H_
+#define HVDRAY_BASE_BASE64_H_
 
 #include <string>
 
@@ -14,6 +14,9 @@ namespace hvdray {
 /// zero, or more than `limit_bytes`.
 Result<std::string> DecodeBase64(ByteView text, size_t limit_bytes);
 
+/// The one text that DecodeBase64() takes for `bytes`.
+std::string EncodeBase64(ByteView bytes);
+
 }  // namespace hvdray
 
-#endif  // HVDRAY_RENDEZVOUS_BASE64_H_
+#endif  // HVDRAY_BASE_BASE64_H_

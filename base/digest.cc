@@ -1,0 +1,55 @@
+#include "base/digest.h"
+
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/sha.h>
+#include <sys/random.h>
+
+#include <array>
+
+#include "base/status.h"
+
+namespace hvdray {
+namespace {
+
+const unsigned char* Data(ByteView bytes) {
+  return reinterpret_cast<const unsigned char*>(bytes.data());
+}
+
+}  // namespace
+
+std::string Sha256(ByteView bytes) {
+  std::array<unsigned char, SHA256_DIGEST_LENGTH> out{};
+  // Fails only when libcrypto cannot allocate, or has been stripped of the algorithm.
+  HVDRAY_CHECK(::SHA256(Data(bytes), bytes.size(), out.data()) != nullptr);
+  return {reinterpret_cast<const char*>(out.data()), out.size()};
+}
+
+std::string HmacSha1(ByteView key, ByteView bytes) {
+  std::array<unsigned char, SHA_DIGEST_LENGTH> out{};
+  unsigned int size = 0;
+  HVDRAY_CHECK(::HMAC(::EVP_sha1(), key.data(), static_cast<int>(key.size()), Data(bytes),
+                      bytes.size(), out.data(), &size) != nullptr);
+  return {reinterpret_cast<const char*>(out.data()), size};
+}
+
+std::string RandomBytes(size_t count) {
+  std::string bytes(count, '\0');
+  // Up to 256 bytes come whole and are not interrupted (getrandom(2)).
+  HVDRAY_CHECK(count <= 256);
+  HVDRAY_CHECK(::getrandom(bytes.data(), count, 0) == static_cast<ssize_t>(count));
+  return bytes;
+}
+
+std::string Hex(ByteView bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  text.reserve(bytes.size() * 2);
+  for (const char c : bytes) {
+    text.push_back(kDigits[static_cast<unsigned char>(c) >> 4]);
+    text.push_back(kDigits[static_cast<unsigned char>(c) & 0xF]);
+  }
+  return text;
+}
+
+}  // namespace hvdray

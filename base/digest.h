@@ -1,0 +1,26 @@
+// Digests of bytes, by libcrypto. Nothing here keeps a secret: keys and sessions are others' work.
+#ifndef HVDRAY_BASE_DIGEST_H_
+#define HVDRAY_BASE_DIGEST_H_
+
+#include <string>
+
+#include "base/types.h"
+
+namespace hvdray {
+
+/// The 32 bytes of SHA-256. Threads: any.
+std::string Sha256(ByteView bytes);
+
+/// The 20 bytes of HMAC-SHA-1, which known_hosts hides host names with: nothing new may rely on it.
+/// Threads: any.
+std::string HmacSha1(ByteView key, ByteView bytes);
+
+/// `count` bytes that nobody can guess, from the kernel. Threads: any.
+std::string RandomBytes(size_t count);
+
+/// Lower-case hex, two digits a byte.
+std::string Hex(ByteView bytes);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_BASE_DIGEST_H_
