@@ -1,5 +1,6 @@
 #include "tests/fakes/loopback_sshd.h"
 
+#include <crypt.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
@@ -119,20 +120,28 @@ UniqueFd LoopbackListener::Accept() const {
   return UniqueFd(::accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC));
 }
 
-LoopbackSshd::LoopbackSshd(const std::string& settings) {
+LoopbackSshd::LoopbackSshd(const std::string& settings, const std::string& root_password) {
   MakeSshKey(folder_ / "host_ed25519");
   MakeSshKey(folder_ / "host_ecdsa", "ecdsa");
   MakeSshKey(folder_ / "client");
   std::filesystem::copy_file(folder_ / "client.pub", folder_ / "authorized_keys");
   // sshd wants its folder when it runs as root.
   if (::getuid() == 0) ::mkdir("/run/sshd", 0755);
+  if (!root_password.empty()) {
+    const std::string hash = ::crypt(root_password.c_str(), "$6$hvdray-test$");
+    HVDRAY_CHECK(
+        WriteFileAtomically(folder_ / "shadow", "root:" + hash + ":19000:0:99999:7:::\n").ok());
+    ::chmod((folder_ / "shadow").c_str(), 0600);
+  }
   // Between finding a free port and listening there, somebody else may take it.
   bool is_up = false;
-  for (int i = 0; i < 10 && !is_up; ++i) is_up = Start(settings);
+  for (int i = 0; i < 10 && !is_up; ++i) {
+    is_up = Start(settings, !root_password.empty());
+  }
   HVDRAY_CHECK(is_up);
 }
 
-bool LoopbackSshd::Start(const std::string& settings) {
+bool LoopbackSshd::Start(const std::string& settings, bool has_shadow) {
   port_ = LoopbackListener().port();
   const std::string config = fmt::format(
       "{}\nListenAddress 127.0.0.1:{}\nHostKey {}\nHostKey {}\nAuthorizedKeysFile {}\n"
@@ -149,8 +158,13 @@ bool LoopbackSshd::Start(const std::string& settings) {
   Pipe log = MakePipe().value();
   // Nobody reads along: room for the log of some thousand connections.
   (void)::fcntl(log.write_end.get(), F_SETPIPE_SZ, 1 << 20);
-  pid_ = Spawn({"/usr/sbin/sshd", "-D", "-e", "-f", folder_ / "sshd_config"}, log.write_end.get(),
-               Environment::FromProcess().ToStrings());
+  std::vector<std::string> argv = {"/usr/sbin/sshd", "-D", "-e", "-f", folder_ / "sshd_config"};
+  if (has_shadow) {
+    const std::string script =
+        fmt::format("mount --bind {} /etc/shadow && exec \"$@\"", folder_ / "shadow");
+    argv.insert(argv.begin(), {"unshare", "-m", "sh", "-c", script, "sh"});
+  }
+  pid_ = Spawn(argv, log.write_end.get(), Environment::FromProcess().ToStrings());
   HVDRAY_CHECK(pid_ > 0);
   log.write_end.Reset();
   log_ = std::move(log.read_end);

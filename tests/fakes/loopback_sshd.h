@@ -36,7 +36,9 @@ class LoopbackListener {
 class LoopbackSshd {
  public:
   /// `settings`: lines of sshd_config that come first, and so win.
-  explicit LoopbackSshd(const std::string& settings = "");
+  /// `root_password`: if not empty, root's for this sshd alone, by a private view of /etc/shadow
+  /// (needs root).
+  explicit LoopbackSshd(const std::string& settings = "", const std::string& root_password = "");
   ~LoopbackSshd();
   LoopbackSshd(const LoopbackSshd&) = delete;
   LoopbackSshd& operator=(const LoopbackSshd&) = delete;
@@ -50,7 +52,7 @@ class LoopbackSshd {
   std::string TakeLog();
 
  private:
-  bool Start(const std::string& settings);
+  bool Start(const std::string& settings, bool has_shadow);
 
   TempFolder folder_;
   UniqueFd log_;

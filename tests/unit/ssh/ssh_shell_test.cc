@@ -256,6 +256,44 @@ TEST_F(SshShellTest, KeysMayChangeInTheMiddleOfTheBytes) {
   EXPECT_EQ(got_.find_first_not_of('x'), std::string::npos);
 }
 
+class SshPromptTest : public SshShellTest {
+ protected:
+  void SetUp() override {
+    if (::getuid() != 0) GTEST_SKIP() << "a password of one's own for an sshd needs root";
+    SshShellTest::SetUp();
+    options_.prompt = [this](const std::string& text, bool is_shown) {
+      asked_.push_back(text);
+      EXPECT_FALSE(is_shown);
+      return answer_;
+    };
+  }
+  std::optional<std::string> answer_ = "right";
+  std::vector<std::string> asked_;  // by a thread of the pool, read when that is done
+};
+
+TEST_F(SshPromptTest, APasswordIsAskedForWhenThereIsSomebodyToAsk) {
+  const LoopbackSshd sshd("PasswordAuthentication yes", "right");
+  Configure(sshd.port(), folder_ / "none");
+  EXPECT_EQ(Output("echo in"), "in\n");
+  EXPECT_EQ(asked_, std::vector<std::string>{"root@127.0.0.1's password: "});
+  answer_ = "wrong";
+  const Status status = RunToFail();
+  EXPECT_EQ(status.code(), ErrorCode::kAuthenticationFailed);
+  EXPECT_TRUE(Has(status, "tried password")) << status.message();
+  answer_ = std::nullopt;
+  EXPECT_TRUE(Has(RunToFail(), "there is no key to try"));
+}
+
+TEST_F(SshPromptTest, QuestionsOfTheHostArePassedOn) {
+  const LoopbackSshd sshd("KbdInteractiveAuthentication yes\nUsePAM yes", "right");
+  Configure(sshd.port(), folder_ / "none");
+  EXPECT_EQ(Output("echo in"), "in\n");
+  ASSERT_EQ(asked_.size(), 1u);
+  EXPECT_EQ(asked_[0].rfind("(root@127.0.0.1) ", 0), 0u) << asked_[0];
+  answer_ = "wrong";
+  EXPECT_EQ(RunToFail().code(), ErrorCode::kAuthenticationFailed);
+}
+
 class SshManyTest : public SshShellTest {
  protected:
   /// Starts `count` commands at once, "hostN" each; returns how many wrote their answer.
