@@ -31,7 +31,7 @@ THIRD_PARTY = {
     "httplib.h": {"base/http_client.cc"},
     "pugixml.hpp": {"base/xml.cc"},
     "openssl/": {"base/digest.cc", "base/tls.cc"},
-    "libssh2": {"base/ssh_session.cc"},
+    "libssh2": {"cluster/ssh/ssh_session.cc", "cluster/ssh/ssh_session_auth.cc"},
     "curl/": {"base/curl_client.cc"},
     "gloo/": {"collective/gloo_communicator.cc"},
     "nccl.h": {"collective/nccl_communicator.cc"},

@@ -1,0 +1,139 @@
+#include "cluster/ssh/ssh_agent.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "cluster/ssh/wire_text.h"
+
+namespace hvdray {
+namespace {
+
+constexpr char kRequestIdentities = 11;
+constexpr uint8_t kIdentitiesAnswer = 12;
+constexpr char kSignRequest = 13;
+constexpr uint8_t kSignResponse = 14;
+constexpr size_t kMaxAnswerBytes = 256 << 10;  // as OpenSSH's own limit
+constexpr uint32_t kMaxKeys = 2048;
+
+Status BadAnswer() {
+  return {ErrorCode::kProtocolError, "ssh-agent: an answer that makes no sense"};
+}
+
+}  // namespace
+
+Result<std::vector<SshAgentKey>> ParseAgentKeys(ByteView answer) {
+  SshFields fields(answer);
+  const auto type = fields.Byte();
+  const auto count = fields.Uint32();
+  if (type != kIdentitiesAnswer || !count || *count > kMaxKeys) return BadAnswer();
+  std::vector<SshAgentKey> keys;
+  for (uint32_t i = 0; i < *count; ++i) {
+    const auto blob = fields.String();
+    const auto comment = fields.String();
+    if (!blob || !comment) return BadAnswer();
+    keys.push_back({std::string(*blob), std::string(*comment)});
+  }
+  return keys;
+}
+
+std::string AgentSignRequest(ByteView blob, ByteView data) {
+  std::string request(1, kSignRequest);
+  AppendSshString(request, blob);
+  AppendSshString(request, data);
+  AppendSshUint32(request, 0);  // no flags: these choose among RSA's hashes only
+  return request;
+}
+
+Result<std::string> ParseAgentSignature(ByteView answer) {
+  SshFields fields(answer);
+  if (fields.Byte() != kSignResponse) {
+    return Status(ErrorCode::kAuthenticationFailed, "ssh-agent: it refused to sign");
+  }
+  const auto signature = fields.String();
+  if (!signature) return BadAnswer();
+  SshFields parts(*signature);
+  const auto algorithm = parts.String();
+  const auto bytes = parts.String();
+  if (!algorithm || !bytes) return BadAnswer();
+  return std::string(*bytes);
+}
+
+Result<SshAgent> SshAgent::Connect(const std::string& path, const SshLimit& limit) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) {
+    return Status(ErrorCode::kFileUnreadable, fmt::format("ssh-agent {}: path too long", path));
+  }
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.is_valid()) return ErrnoStatus("socket", errno);
+  while (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    if (errno == EINTR) continue;
+    // EAGAIN: its backlog is full of our own threads. There is no event to wait for.
+    if (errno == EAGAIN && limit.Remaining() > Duration::zero()) {
+      ::poll(nullptr, 0, 10);
+      continue;
+    }
+    return Status(ErrorCode::kFileUnreadable,
+                  fmt::format("ssh-agent {}: {}", path, ::strerror(errno)));
+  }
+  return SshAgent(std::move(fd));
+}
+
+Status SshAgent::Receive(std::string& bytes, size_t wanted, const SshLimit& limit) {
+  size_t size = bytes.size();
+  const size_t end = size + wanted;
+  bytes.resize(end);
+  while (size < end) {
+    const ssize_t n = ::recv(fd_.get(), bytes.data() + size, end - size, 0);
+    if (n == 0) return {ErrorCode::kProtocolError, "ssh-agent: it closed the connection"};
+    if (n > 0) {
+      size += static_cast<size_t>(n);
+    } else if (errno == EAGAIN) {
+      HVDRAY_RETURN_IF_ERROR(WaitForFd(fd_.get(), POLLIN, limit).WithContext("ssh-agent"));
+    } else if (errno != EINTR) {
+      return ErrnoStatus("ssh-agent: recv", errno);
+    }
+  }
+  return {};
+}
+
+Result<std::string> SshAgent::Ask(ByteView request, const SshLimit& limit) {
+  std::string frame;
+  AppendSshString(frame, request);
+  for (ByteView rest = frame; !rest.empty();) {
+    const ssize_t n = ::send(fd_.get(), rest.data(), rest.size(), MSG_NOSIGNAL);
+    if (n >= 0) {
+      rest.remove_prefix(static_cast<size_t>(n));
+    } else if (errno == EAGAIN) {
+      HVDRAY_RETURN_IF_ERROR(WaitForFd(fd_.get(), POLLOUT, limit).WithContext("ssh-agent"));
+    } else if (errno != EINTR) {
+      return ErrnoStatus("ssh-agent: send", errno);
+    }
+  }
+  std::string header;
+  HVDRAY_RETURN_IF_ERROR(Receive(header, 4, limit));
+  const uint32_t size = *SshFields(header).Uint32();
+  if (size == 0 || size > kMaxAnswerBytes) return BadAnswer();
+  std::string answer;
+  HVDRAY_RETURN_IF_ERROR(Receive(answer, size, limit));
+  return answer;
+}
+
+Result<std::vector<SshAgentKey>> SshAgent::Keys(const SshLimit& limit) {
+  HVDRAY_ASSIGN_OR_RETURN(const std::string answer, Ask(ByteView(&kRequestIdentities, 1), limit));
+  return ParseAgentKeys(answer);
+}
+
+Result<std::string> SshAgent::Sign(ByteView blob, ByteView data, const SshLimit& limit) {
+  HVDRAY_ASSIGN_OR_RETURN(const std::string answer, Ask(AgentSignRequest(blob, data), limit));
+  return ParseAgentSignature(answer);
+}
+
+}  // namespace hvdray

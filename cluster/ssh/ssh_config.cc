@@ -1,0 +1,285 @@
+#include "cluster/ssh/ssh_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+
+#include "cluster/ssh/pattern.h"
+
+namespace hvdray {
+namespace {
+
+std::string Lower(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return lower;
+}
+
+std::string_view Trim(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r\n\f";
+  const size_t first = text.find_first_not_of(kBlanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
+}
+
+/// Words apart by blanks; double quotes keep blanks in a word; a '#' begins a comment.
+std::vector<std::string> SplitWords(std::string_view text) {
+  std::vector<std::string> words;
+  size_t i = 0;
+  while (i < text.size()) {
+    if (text[i] == ' ' || text[i] == '\t') {
+      ++i;
+      continue;
+    }
+    if (text[i] == '#') break;
+    std::string word;
+    bool is_quoted = false;
+    for (; i < text.size() && (is_quoted || (text[i] != ' ' && text[i] != '\t')); ++i) {
+      if (text[i] == '"') {
+        is_quoted = !is_quoted;
+      } else {
+        word.push_back(text[i]);
+      }
+    }
+    words.push_back(std::move(word));
+  }
+  return words;
+}
+
+/// "Keyword value", "Keyword=value" or "Keyword = value".
+SshConfigLine SplitLine(std::string_view line) {
+  SshConfigLine split;
+  const size_t end = std::min(line.find_first_of(" \t="), line.size());
+  split.keyword = Lower(line.substr(0, end));
+  std::string_view rest = Trim(line.substr(end));
+  if (rest.starts_with('=')) rest = Trim(rest.substr(1));
+  split.rest = rest;
+  split.words = SplitWords(rest);
+  return split;
+}
+
+template <typename F>
+void ForEachLine(std::string_view text, F function) {
+  for (int number = 1; !text.empty(); ++number) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    function(number, Trim(text.substr(0, end)));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+}
+
+bool MatchesHost(const std::vector<std::string>& patterns, std::string_view host) {
+  bool is_match = false;
+  for (const std::string_view pattern : patterns) {
+    const bool is_negated = pattern.starts_with('!');
+    if (!MatchesPattern(is_negated ? pattern.substr(1) : pattern, host)) continue;
+    if (is_negated) return false;
+    is_match = true;
+  }
+  return is_match;
+}
+
+bool IsYes(std::string_view value) { return value == "yes" || value == "true"; }
+bool IsNo(std::string_view value) { return value == "no" || value == "false"; }
+
+/// First values by keyword, and the expansions of one host.
+class Lookup {
+ public:
+  Lookup(const std::vector<SshConfigLine>& lines, const SshUser& user) : lines_(lines) {
+    for (const SshConfigLine& line : lines) first_.emplace(line.keyword, &line);
+    tokens_ = {{'%', "%"}, {'d', user.home}, {'u', user.name}};
+    home_ = user.home;
+  }
+
+  std::string Word(const std::string& keyword, std::string_view fallback = {}) const {
+    const auto found = first_.find(keyword);
+    return std::string(found == first_.end() ? fallback : found->second->words[0]);
+  }
+  const SshConfigLine* Line(const std::string& keyword) const {
+    const auto found = first_.find(keyword);
+    return found == first_.end() ? nullptr : found->second;
+  }
+  /// Values of a keyword that adds up.
+  std::vector<std::string> All(const std::string& keyword) const {
+    std::vector<std::string> values;
+    for (const SshConfigLine& line : lines_) {
+      if (line.keyword == keyword && !IsNone(line.words[0])) values.push_back(line.words[0]);
+    }
+    return values;
+  }
+  void SetToken(char token, std::string value) { tokens_[token] = std::move(value); }
+
+  std::string Expand(std::string_view text) const {
+    std::string out;
+    if (text == "~" || text.starts_with("~/")) {
+      out = home_;
+      text.remove_prefix(1);
+    }
+    for (size_t i = 0; i < text.size(); ++i) {
+      const auto token =
+          text[i] == '%' && i + 1 < text.size() ? tokens_.find(text[i + 1]) : tokens_.end();
+      if (token == tokens_.end()) {
+        out.push_back(text[i]);
+      } else {
+        out += token->second;
+        ++i;
+      }
+    }
+    return out;
+  }
+  std::vector<std::string> ExpandAll(std::vector<std::string> values) const {
+    for (std::string& value : values) value = Expand(value);
+    std::erase_if(values, [](const std::string& value) { return IsNone(value); });
+    return values;
+  }
+
+  static bool IsNone(std::string_view value) { return value.empty() || Lower(value) == "none"; }
+
+ private:
+  const std::vector<SshConfigLine>& lines_;
+  std::map<std::string, const SshConfigLine*> first_;
+  std::map<char, std::string> tokens_;
+  std::string home_;
+};
+
+Status TakeNumber(const Lookup& lookup, const std::string& keyword, int max, int& value) {
+  const std::string text = lookup.Word(keyword);
+  if (Lookup::IsNone(text)) return {};
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  if (error == std::errc() && rest == end && value >= 1 && value <= max) return {};
+  return {ErrorCode::kSpecInvalid,
+          fmt::format("SSH configuration: {} '{}' is not within 1 to {}", keyword, text, max)};
+}
+
+/// What libssh2 1.10 has no means for, as far as the configuration tells.
+std::string NeedOfOpenSsh(const Lookup& lookup) {
+  for (const char* keyword : {"proxyjump", "proxycommand", "certificatefile", "pkcs11provider",
+                              "bindaddress", "bindinterface"}) {
+    const SshConfigLine* line = lookup.Line(keyword);
+    if (line == nullptr || Lookup::IsNone(line->words[0])) continue;
+    return fmt::format("the SSH configuration says {} {}", keyword, line->rest);
+  }
+  const bool has_keys = !IsNo(lookup.Word("pubkeyauthentication", "yes"));
+  if (!has_keys && IsYes(lookup.Word("gssapiauthentication"))) {
+    return "the SSH configuration allows GSSAPI and no keys";
+  }
+  const std::string preferred = lookup.Word("preferredauthentications");
+  if (preferred.starts_with("gssapi") && preferred.find("publickey") == std::string::npos) {
+    return fmt::format("the SSH configuration prefers {}", preferred);
+  }
+  return {};
+}
+
+std::vector<std::string> Defaults(std::initializer_list<const char*> values) {
+  return {values.begin(), values.end()};
+}
+
+void TakeFiles(const Lookup& lookup, const SshOverrides& overrides, const SshUser& user,
+               SshSettings& settings) {
+  std::vector<std::string> identities = lookup.All("identityfile");
+  if (!overrides.identity_file.empty()) {
+    std::erase(identities, overrides.identity_file);  // ssh -G was told of it and repeats it
+    identities.insert(identities.begin(), overrides.identity_file);
+    settings.has_explicit_identity = true;
+  }
+  if (identities.empty()) {
+    identities = Defaults({"~/.ssh/id_rsa", "~/.ssh/id_ecdsa", "~/.ssh/id_ed25519"});
+  }
+  settings.identity_files = lookup.ExpandAll(std::move(identities));
+  settings.identities_only = IsYes(lookup.Word("identitiesonly"));
+
+  const std::string agent = lookup.Expand(lookup.Word("identityagent", "SSH_AUTH_SOCK"));
+  settings.identity_agent = agent == "SSH_AUTH_SOCK" ? user.agent_socket : agent;
+  if (Lookup::IsNone(settings.identity_agent)) settings.identity_agent.clear();
+
+  const auto files = [&](const char* keyword, std::vector<std::string> fallback) {
+    const SshConfigLine* line = lookup.Line(keyword);
+    return lookup.ExpandAll(line == nullptr ? std::move(fallback) : line->words);
+  };
+  settings.user_known_hosts_files =
+      files("userknownhostsfile", Defaults({"~/.ssh/known_hosts", "~/.ssh/known_hosts2"}));
+  settings.global_known_hosts_files = files(
+      "globalknownhostsfile", Defaults({"/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2"}));
+  settings.hash_known_hosts = IsYes(lookup.Word("hashknownhosts"));
+}
+
+}  // namespace
+
+std::vector<SshConfigLine> ParseSshG(std::string_view output) {
+  std::vector<SshConfigLine> lines;
+  ForEachLine(output, [&](int, std::string_view line) {
+    SshConfigLine split = SplitLine(line);
+    if (split.rest.empty()) return;
+    // One path a line, unquoted, whatever blanks it has.
+    if (split.keyword == "identityfile" || split.keyword == "identityagent" ||
+        split.keyword == "certificatefile") {
+      split.words = {split.rest};
+    }
+    if (!split.words.empty()) lines.push_back(std::move(split));
+  });
+  return lines;
+}
+
+SshConfigRead ReadSshConfig(std::string_view text, std::string_view host) {
+  SshConfigRead read;
+  bool applies = true;
+  ForEachLine(text, [&](int number, std::string_view line) {
+    if (line.empty() || line[0] == '#') return;
+    SshConfigLine split = SplitLine(line);
+    if (split.words.empty()) return;
+    if (split.keyword == "host") {
+      applies = MatchesHost(split.words, host);
+    } else if (split.keyword == "match") {
+      applies = split.words.size() == 1 && Lower(split.words[0]) == "all";
+      if (!applies) {
+        read.warnings.push_back(fmt::format(
+            "line {}: Match needs the ssh client; what is below it is left out", number));
+      }
+    } else if (applies && split.keyword == "include") {
+      read.warnings.push_back(
+          fmt::format("line {}: Include needs the ssh client; left out", number));
+    } else if (applies) {
+      read.lines.push_back(std::move(split));
+    }
+  });
+  return read;
+}
+
+Result<SshSettings> SettingsFromLines(const std::vector<SshConfigLine>& lines,
+                                      const SshTarget& target, const SshOverrides& overrides,
+                                      const SshUser& user) {
+  Lookup lookup(lines, user);
+  SshSettings settings;
+  HVDRAY_RETURN_IF_ERROR(TakeNumber(lookup, "port", 65535, settings.port));
+  if (overrides.port != 0) settings.port = overrides.port;
+  if (target.port != 0) settings.port = target.port;
+  settings.user = target.user.empty() ? lookup.Word("user", user.name) : target.user;
+  lookup.SetToken('n', target.host);
+  lookup.SetToken('p', fmt::format("{}", settings.port));
+  lookup.SetToken('r', settings.user);
+  lookup.SetToken('h', target.host);
+  settings.host_name = lookup.Expand(lookup.Word("hostname", target.host));
+  lookup.SetToken('h', settings.host_name);
+  settings.host_key_alias = lookup.Word("hostkeyalias");
+
+  TakeFiles(lookup, overrides, user, settings);
+  int timeout_s = 0;
+  HVDRAY_RETURN_IF_ERROR(TakeNumber(lookup, "connecttimeout", 1 << 30, timeout_s));
+  settings.connect_timeout = std::chrono::seconds(timeout_s);
+  // "ask" is for people at a terminal, one host at a time: new hosts are taken as they are seen.
+  const std::string checking = lookup.Word("stricthostkeychecking", "ask");
+  if (checking != "ask") {
+    HVDRAY_ASSIGN_OR_RETURN(settings.host_key_policy, ParseHostKeyPolicy(checking));
+  }
+  if (overrides.host_key_policy) settings.host_key_policy = *overrides.host_key_policy;
+  settings.allows_password = !IsNo(lookup.Word("passwordauthentication"));
+  settings.allows_keyboard_interactive = !IsNo(lookup.Word("kbdinteractiveauthentication"));
+  settings.needs_openssh = NeedOfOpenSsh(lookup);
+  return settings;
+}
+
+}  // namespace hvdray

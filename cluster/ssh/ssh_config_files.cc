@@ -1,0 +1,219 @@
+// The part of ssh_config.h that looks at the machine: runs ssh -G, reads files, asks the agent.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <optional>
+#include <utility>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "cluster/ssh/ssh_agent.h"
+#include "cluster/ssh/ssh_config.h"
+#include "cluster/ssh/ssh_identity.h"
+
+namespace hvdray {
+namespace {
+
+constexpr size_t kMaxConfigBytes = 1 << 20;
+
+struct ProgramEnd {
+  int wait_status = 0;
+  std::string output;
+  std::string errors;
+};
+
+/// Starts `argv` with nothing on stdin. nullopt: there is no such program.
+Result<std::optional<pid_t>> Spawn(const std::vector<std::string>& argv, int out, int err) {
+  std::vector<char*> pointers;
+  for (const std::string& word : argv) pointers.push_back(const_cast<char*>(word.c_str()));
+  pointers.push_back(nullptr);
+  posix_spawn_file_actions_t actions{};
+  posix_spawnattr_t attributes{};
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawnattr_init(&attributes);
+  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  ::posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, err, STDERR_FILENO);
+  ::posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
+  // Threads of a pool block all signals; a Match exec of the user's must not inherit that.
+  sigset_t defaults;
+  sigset_t none;
+  ::sigfillset(&defaults);
+  ::sigemptyset(&none);
+  ::posix_spawnattr_setsigdefault(&attributes, &defaults);
+  ::posix_spawnattr_setsigmask(&attributes, &none);
+  // A group of its own, so that what it runs in turn can be ended with it.
+  ::posix_spawnattr_setpgroup(&attributes, 0);
+  ::posix_spawnattr_setflags(
+      &attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
+  pid_t pid = -1;
+  const int error =
+      ::posix_spawnp(&pid, pointers[0], &actions, &attributes, pointers.data(), ::environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  ::posix_spawnattr_destroy(&attributes);
+  if (error == ENOENT) return std::optional<pid_t>();
+  if (error != 0) return ErrnoStatus(argv[0], error);
+  return std::optional<pid_t>(pid);
+}
+
+/// Appends what `fd` has; closes it at its end. False when `text` has become too long.
+bool Drain(UniqueFd& fd, std::string& text) {
+  std::array<char, 16384> buffer;
+  const ssize_t n = ::read(fd.get(), buffer.data(), buffer.size());
+  if (n < 0 && errno == EINTR) return true;
+  if (n <= 0) {
+    fd.Reset();
+  } else {
+    text.append(buffer.data(), static_cast<size_t>(n));
+  }
+  return text.size() <= kMaxConfigBytes;
+}
+
+Status ReadBoth(Pipe& out, Pipe& err, ProgramEnd& end, const SshLimit& limit) {
+  while (out.read_end.is_valid() || err.read_end.is_valid()) {
+    std::array<pollfd, 3> fds = {{{out.read_end.get(), POLLIN, 0},
+                                  {err.read_end.get(), POLLIN, 0},
+                                  {limit.cancel_fd, POLLIN, 0}}};
+    const auto rest = std::chrono::ceil<std::chrono::milliseconds>(limit.Remaining());
+    const int ready =
+        ::poll(fds.data(), fds.size(), static_cast<int>(std::min<int64_t>(rest.count(), 1 << 30)));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready < 0) return ErrnoStatus("poll", errno);
+    if (fds[2].revents != 0) return {ErrorCode::kCancelled, "called off"};
+    if (ready == 0) return {ErrorCode::kConnectTimeout, "no answer in time"};
+    bool is_short = true;
+    if (fds[0].revents != 0) is_short = Drain(out.read_end, end.output);
+    if (fds[1].revents != 0) is_short = Drain(err.read_end, end.errors) && is_short;
+    if (!is_short) return {ErrorCode::kSpecInvalid, "its output has no end"};
+  }
+  return {};
+}
+
+Result<std::optional<ProgramEnd>> RunProgram(const std::vector<std::string>& argv,
+                                             const SshLimit& limit) {
+  HVDRAY_ASSIGN_OR_RETURN(Pipe out, MakePipe());
+  HVDRAY_ASSIGN_OR_RETURN(Pipe err, MakePipe());
+  HVDRAY_ASSIGN_OR_RETURN(const std::optional<pid_t> pid,
+                          Spawn(argv, out.write_end.get(), err.write_end.get()));
+  if (!pid) return std::optional<ProgramEnd>();
+  out.write_end.Reset();
+  err.write_end.Reset();
+  ProgramEnd end;
+  const Status read = ReadBoth(out, err, end, limit);
+  if (!read.ok() && *pid > 1) ::kill(-*pid, SIGKILL);
+  while (::waitpid(*pid, &end.wait_status, 0) < 0 && errno == EINTR) {
+  }
+  if (!read.ok()) return read;
+  return std::optional<ProgramEnd>(std::move(end));
+}
+
+std::vector<std::string> SshGCommand(const std::string& program, const SshTarget& target,
+                                     const SshOverrides& overrides) {
+  std::vector<std::string> argv = {program, "-G"};
+  const auto add = [&argv](const char* option, std::string value) {
+    argv.insert(argv.end(), {option, std::move(value)});
+  };
+  if (!overrides.config_file.empty()) add("-F", overrides.config_file);
+  if (!overrides.identity_file.empty()) add("-i", overrides.identity_file);
+  const int port = target.port != 0 ? target.port : overrides.port;
+  if (port != 0) add("-p", fmt::format("{}", port));
+  if (!target.user.empty()) add("-l", target.user);
+  add("--", target.host);
+  return argv;
+}
+
+std::vector<SshConfigLine> ReadConfigFiles(const SshTarget& target, const SshOverrides& overrides,
+                                           const SshUser& user) {
+  std::vector<std::string> paths = {overrides.config_file};
+  if (overrides.config_file.empty()) paths = {user.home + "/.ssh/config", "/etc/ssh/ssh_config"};
+  std::vector<SshConfigLine> lines;
+  for (const std::string& path : paths) {
+    const Result<std::string> text = ReadFile(path, kMaxConfigBytes);
+    if (!text.ok()) continue;
+    SshConfigRead read = ReadSshConfig(*text, target.host);
+    for (const std::string& warning : read.warnings) {
+      Log(LogLevel::kWarning, "ssh", "{}: {}", path, warning);
+    }
+    std::move(read.lines.begin(), read.lines.end(), std::back_inserter(lines));
+  }
+  return lines;
+}
+
+std::vector<SshAgentKey> AgentKeys(const SshSettings& settings, const SshLimit& limit) {
+  if (settings.identity_agent.empty()) return {};
+  Result<SshAgent> agent = SshAgent::Connect(settings.identity_agent, limit);
+  if (!agent.ok()) return {};
+  Result<std::vector<SshAgentKey>> keys = agent->Keys(limit);
+  return keys.ok() ? std::move(*keys) : std::vector<SshAgentKey>();
+}
+
+/// Empty when at least one key will do for libssh2, or when there is none at all: then the error of
+/// the authentication says so best.
+std::string NeedByKeys(const SshSettings& settings, const SshLimit& limit) {
+  std::string reason;
+  std::vector<std::string> listed;
+  bool is_any_usable = false;
+  for (const std::string& path : settings.identity_files) {
+    const SshIdentity identity = LoadSshIdentity(path);
+    if (!identity.exists) continue;
+    if (identity.has_certificate) return fmt::format("{} has a certificate", path);
+    listed.push_back(identity.facts.public_blob);
+    if (CanSignWithLibssh2(identity.facts.type)) {
+      // The user's own choice, even if it can't be used: its error is what the user has to see.
+      is_any_usable = true;
+    } else if (reason.empty()) {
+      reason = fmt::format("{} is an {} key", path, SshKeyTypeName(identity.facts.type));
+    }
+    if (settings.has_explicit_identity && path == settings.identity_files[0] && !is_any_usable) {
+      return reason;
+    }
+  }
+  if (is_any_usable) return {};
+  for (const SshAgentKey& key : AgentKeys(settings, limit)) {
+    const bool is_listed = std::find(listed.begin(), listed.end(), key.blob) != listed.end();
+    if (settings.identities_only && !is_listed) continue;
+    const SshKeyType type = SshKeyTypeOf(AlgorithmOfBlob(key.blob));
+    if (type != SshKeyType::kUnknown && CanSignWithLibssh2(type)) return {};
+    if (reason.empty()) {
+      reason = fmt::format("the agent's key {} is an {} key", key.comment, SshKeyTypeName(type));
+    }
+  }
+  return reason;
+}
+
+}  // namespace
+
+Result<SshSettings> ResolveSshSettings(const SshTarget& target, const SshOverrides& overrides,
+                                       const SshUser& user, const std::string& ssh_program,
+                                       const SshLimit& limit) {
+  std::vector<SshConfigLine> lines;
+  bool is_known = false;
+  if (!ssh_program.empty()) {
+    const std::vector<std::string> argv = SshGCommand(ssh_program, target, overrides);
+    Result<std::optional<ProgramEnd>> end = RunProgram(argv, limit);
+    if (!end.ok()) return std::move(end).status().WithContext("ssh -G " + target.host);
+    if (*end && (*end)->wait_status != 0) {
+      std::string said = (*end)->errors.substr(0, 400);
+      while (said.ends_with('\n') || said.ends_with('\r')) said.pop_back();
+      std::replace(said.begin(), said.end(), '\n', ' ');
+      return Status(ErrorCode::kSpecInvalid, fmt::format("ssh -G {}: {}", target.host, said),
+                    "mend the SSH configuration");
+    }
+    if (*end) lines = ParseSshG((*end)->output);
+    is_known = end->has_value();
+  }
+  if (!is_known) lines = ReadConfigFiles(target, overrides, user);
+  HVDRAY_ASSIGN_OR_RETURN(SshSettings settings, SettingsFromLines(lines, target, overrides, user));
+  if (settings.needs_openssh.empty()) settings.needs_openssh = NeedByKeys(settings, limit);
+  return settings;
+}
+
+}  // namespace hvdray

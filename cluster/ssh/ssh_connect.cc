@@ -1,0 +1,153 @@
+#include "cluster/ssh/ssh_connect.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "cluster/ssh/known_hosts.h"
+#include "cluster/ssh/ssh_auth.h"
+#include "cluster/ssh/ssh_identity.h"
+
+namespace hvdray {
+namespace {
+
+/// A call small enough for one packet: waits for nothing, lets the kernel notice a dead peer.
+void SetOptions(int fd) {
+  const int on = 1;
+  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+}
+
+Result<UniqueFd> ConnectOne(const SshAddress& to, const SshLimit& limit) {
+  const int family = to.address.ss_family;
+  UniqueFd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
+  if (!fd.is_valid()) return ErrnoStatus("socket", errno);
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to.address), to.size) != 0) {
+    if (errno != EINPROGRESS && errno != EINTR) return ErrnoStatus("connect", errno);
+    HVDRAY_RETURN_IF_ERROR(WaitForFd(fd.get(), POLLOUT, limit).WithContext("connect"));
+    int error = 0;
+    socklen_t size = sizeof error;
+    ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+    if (error != 0) return ErrnoStatus("connect", error);
+  }
+  SetOptions(fd.get());
+  return fd;
+}
+
+/// Known keys, but none of a kind that libssh2 and this host could use together.
+Status CheckKnownAlgorithms(const std::vector<std::string>& known) {
+  const auto is_usable = [](const std::string& name) {
+    const SshKeyType type = SshKeyTypeOf(name);
+    return type == SshKeyType::kEd25519 || type == SshKeyType::kEcdsa;
+  };
+  if (known.empty() || std::any_of(known.begin(), known.end(), is_usable)) return {};
+  return {ErrorCode::kNotSupported,
+          fmt::format("known_hosts has this host's {} key only, which libssh2 can't verify",
+                      fmt::join(known, " and ")),
+          "--ssh-transport openssh"};
+}
+
+Status SetUp(SshSession& session, const SshSettings& settings, const std::string& host,
+             const std::string& command, const SshPrompt& prompt, const SshLimit& greeting,
+             const SshLimit& limit) {
+  const std::string& alias = settings.host_key_alias;
+  const std::string name = KnownHostsName(alias.empty() ? settings.host_name : alias,
+                                          alias.empty() ? settings.port : 22);
+  const std::vector<std::string> known = KnownAlgorithms(ReadKnownHosts(settings), name);
+  if (settings.host_key_policy != HostKeyPolicy::kNo) {
+    HVDRAY_RETURN_IF_ERROR(CheckKnownAlgorithms(known));
+  }
+  HVDRAY_RETURN_IF_ERROR(session.Handshake(known, greeting).WithContext("SSH handshake"));
+  HVDRAY_RETURN_IF_ERROR(CheckHostKey(settings, host, session.host_key()));
+  HVDRAY_RETURN_IF_ERROR(AuthenticateSsh(session, settings, prompt, limit));
+  return session.Exec(command, limit);
+}
+
+}  // namespace
+
+std::string SshAddress::ToString() const {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (address.ss_family == AF_INET6) {
+    const auto* in6 = reinterpret_cast<const sockaddr_in6*>(&address);
+    ::inet_ntop(AF_INET6, &in6->sin6_addr, text.data(), text.size());
+    return fmt::format("[{}]:{}", text.data(), ntohs(in6->sin6_port));
+  }
+  const auto* in4 = reinterpret_cast<const sockaddr_in*>(&address);
+  ::inet_ntop(AF_INET, &in4->sin_addr, text.data(), text.size());
+  return fmt::format("{}:{}", text.data(), ntohs(in4->sin_port));
+}
+
+Result<std::vector<SshAddress>> LookUpSshHost(const std::string& host_name, int port) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  const std::string service = fmt::format("{}", port);
+  const int error = ::getaddrinfo(host_name.c_str(), service.c_str(), &hints, &found);
+  if (error != 0) {
+    return Status(ErrorCode::kUnknownHost,
+                  fmt::format("look up {}: {}", host_name, ::gai_strerror(error)));
+  }
+  std::vector<SshAddress> addresses;
+  for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
+    SshAddress address;
+    if (entry->ai_addrlen > sizeof address.address) continue;
+    std::memcpy(&address.address, entry->ai_addr, entry->ai_addrlen);
+    address.size = entry->ai_addrlen;
+    addresses.push_back(address);
+  }
+  ::freeaddrinfo(found);
+  if (addresses.empty()) {
+    return Status(ErrorCode::kUnknownHost, fmt::format("look up {}: no address", host_name));
+  }
+  return addresses;
+}
+
+Result<UniqueFd> ConnectTcp(const std::vector<SshAddress>& addresses, const SshLimit& limit) {
+  Status failure(ErrorCode::kUnknownHost, "no address to connect to");
+  std::vector<std::string> tried;
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    const auto shares = static_cast<int64_t>(addresses.size() - i);
+    Result<UniqueFd> fd = ConnectOne(addresses[i], limit.NoLaterThan(limit.Remaining() / shares));
+    if (fd.ok()) return fd;
+    failure = std::move(fd).status();
+    if (failure.code() == ErrorCode::kCancelled) return failure;
+    tried.push_back(addresses[i].ToString());
+  }
+  return std::move(failure).WithContext(fmt::format("{}", fmt::join(tried, ", ")));
+}
+
+SshConnectOutcome ConnectSsh(const SshSettings& settings, const std::string& host,
+                             const std::vector<SshAddress>& addresses, const std::string& command,
+                             const SshPrompt& prompt, const SshLimit& limit) {
+  const auto begun = std::chrono::steady_clock::now();
+  SshLimit greeting = limit;  // ConnectTimeout ends with the handshake, as with ssh
+  if (settings.connect_timeout > Duration::zero()) {
+    greeting = limit.NoLaterThan(settings.connect_timeout);
+  }
+  const auto fail = [&](Status status) -> Status {
+    if (status.code() != ErrorCode::kConnectTimeout) return status;
+    const Seconds spent = std::chrono::steady_clock::now() - begun;
+    const std::string text = fmt::format("{} (after {:.1f} s)", status.message(), spent.count());
+    return {ErrorCode::kConnectTimeout, text, status.hint()};
+  };
+  Result<UniqueFd> socket = ConnectTcp(addresses, greeting);
+  if (!socket.ok()) return {fail(std::move(socket).status())};
+  Result<std::unique_ptr<SshSession>> session = SshSession::Create(std::move(*socket));
+  if (!session.ok()) return {std::move(session)};
+  Status status = SetUp(**session, settings, host, command, prompt, greeting, limit);
+  if (status.ok()) return {std::move(session)};
+  return {fail(std::move(status)), (*session)->was_closed_early()};
+}
+
+}  // namespace hvdray

@@ -1,0 +1,294 @@
+#include "cluster/ssh/ssh_session.h"
+
+#include <fmt/format.h>
+#include <libssh2.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+#include "base/shown_text.h"
+
+namespace hvdray {
+namespace {
+
+constexpr size_t kReceiveBytes = size_t{128} << 10;
+// How much one host may send ahead: enough for 1 Gbit/s at 30 ms, little enough to hold for many.
+constexpr uint32_t kWindowBytes = 4u << 20;
+constexpr uint32_t kPacketBytes = 32768;
+constexpr size_t kMaxShownWords = 200;
+
+// What both old and new sshd have; no CBC, no SHA-1, no RSA host keys: libssh2 1.10 verifies those
+// by SHA-1 only.
+constexpr const char* kKeyExchanges =
+    "curve25519-sha256,curve25519-sha256@libssh.org,ecdh-sha2-nistp256,ecdh-sha2-nistp384,"
+    "ecdh-sha2-nistp521,diffie-hellman-group16-sha512,diffie-hellman-group-exchange-sha256,"
+    "diffie-hellman-group14-sha256";
+constexpr const char* kHostKeys[] = {"ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384",
+                                     "ecdsa-sha2-nistp521"};
+constexpr const char* kCiphers = "aes128-ctr,aes192-ctr,aes256-ctr";
+constexpr const char* kMacs = "hmac-sha2-256,hmac-sha2-512";
+
+void InitLibrary() {
+  static std::once_flag once;
+  std::call_once(once, [] { HVDRAY_CHECK(::libssh2_init(0) == 0); });
+}
+
+}  // namespace
+
+struct SshSession::Callbacks {
+  static LIBSSH2_RECV_FUNC(Receive) {
+    (void)socket;
+    (void)flags;
+    auto* self = static_cast<SshSession*>(*abstract);
+    if (self->is_ending_) return -ECONNRESET;
+    const size_t size = std::min(length, self->in_.size() - self->in_taken_);
+    if (size == 0) return -EAGAIN;
+    std::memcpy(buffer, self->in_.data() + self->in_taken_, size);
+    self->in_taken_ += size;
+    return static_cast<ssize_t>(size);
+  }
+
+  static LIBSSH2_SEND_FUNC(Send) {
+    (void)socket;
+    (void)flags;
+    auto* self = static_cast<SshSession*>(*abstract);
+    if (!self->is_write_broken_) self->out_.append(static_cast<const char*>(buffer), length);
+    return static_cast<ssize_t>(length);
+  }
+
+  static LIBSSH2_DISCONNECT_FUNC(Disconnect) {
+    (void)session;
+    (void)reason;
+    (void)language;
+    (void)language_len;
+    auto* self = static_cast<SshSession*>(*abstract);
+    const size_t size = message == nullptr ? 0 : static_cast<size_t>(std::max(message_len, 0));
+    self->last_words_ = ShownText(std::string_view(message, std::min(size, kMaxShownWords)));
+  }
+};
+
+Result<std::unique_ptr<SshSession>> SshSession::Create(UniqueFd socket) {
+  InitLibrary();
+  HVDRAY_RETURN_IF_ERROR(SetNonBlocking(socket.get()));
+  std::unique_ptr<SshSession> self(new SshSession(std::move(socket)));
+  self->session_ = ::libssh2_session_init_ex(nullptr, nullptr, nullptr, self.get());
+  if (self->session_ == nullptr) {
+    return Status(ErrorCode::kOutOfResources, "no memory for an SSH session");
+  }
+  ::libssh2_session_set_blocking(self->session_, 0);
+  const auto set = [&self](int type, auto* function) {
+    ::libssh2_session_callback_set(self->session_, type, reinterpret_cast<void*>(function));
+  };
+  set(LIBSSH2_CALLBACK_RECV, &Callbacks::Receive);
+  set(LIBSSH2_CALLBACK_SEND, &Callbacks::Send);
+  set(LIBSSH2_CALLBACK_DISCONNECT, &Callbacks::Disconnect);
+  return self;
+}
+
+SshSession::~SshSession() {
+  if (session_ == nullptr) return;
+  if (is_ready_ && !is_peer_gone_) {
+    ::libssh2_session_disconnect(session_, "done");
+    (void)Flush();
+  }
+  is_ending_ = true;
+  // With every read an error it does not wait; the bound is against the unforeseen.
+  for (int i = 0; i < 100 && ::libssh2_session_free(session_) == LIBSSH2_ERROR_EAGAIN; ++i) {
+  }
+}
+
+std::string SshSession::LastError() const {
+  char* text = nullptr;
+  int size = 0;
+  ::libssh2_session_last_error(session_, &text, &size, 0);
+  return text == nullptr ? std::string() : std::string(text, static_cast<size_t>(size));
+}
+
+Status SshSession::Gone() const {
+  if (!last_words_.empty()) {
+    return {ErrorCode::kHandshakeFailed, fmt::format("the host disconnected: {}", last_words_)};
+  }
+  if (!first_words_.empty()) {
+    return {ErrorCode::kHandshakeFailed,
+            fmt::format("the host closed the connection after '{}'", first_words_)};
+  }
+  return {ErrorCode::kHandshakeFailed, "the host closed the connection"};
+}
+
+bool SshSession::Receive() {
+  if (is_peer_gone_ || in_taken_ < in_.size()) return false;
+  in_.resize(kReceiveBytes);
+  in_taken_ = 0;
+  const ssize_t n = ::recv(socket_.get(), in_.data(), in_.size(), 0);
+  const int error = errno;
+  in_.resize(n > 0 ? static_cast<size_t>(n) : 0);
+  if (n == 0 || (n < 0 && error != EAGAIN && error != EINTR)) is_peer_gone_ = true;
+  if (n > 0 && !is_ready_ && first_words_.empty() && !in_.starts_with("SSH-")) {
+    first_words_ = ShownText(in_.substr(0, std::min(in_.find_first_of("\r\n"), kMaxShownWords)));
+  }
+  return n > 0;
+}
+
+Status SshSession::Flush() {
+  while (!is_write_broken_ && out_sent_ < out_.size()) {
+    const ssize_t n =
+        ::send(socket_.get(), out_.data() + out_sent_, out_.size() - out_sent_, MSG_NOSIGNAL);
+    if (n >= 0) {
+      out_sent_ += static_cast<size_t>(n);
+    } else if (errno == EAGAIN) {
+      return {};
+    } else if (errno != EINTR) {
+      is_write_broken_ = true;
+    }
+  }
+  out_.clear();
+  out_sent_ = 0;
+  if (is_write_broken_) return {ErrorCode::kAgentLost, "the SSH connection is lost"};
+  return {};
+}
+
+Status SshSession::FlushAll(const SshLimit& limit) {
+  // A host that takes no more may have said why: reading tells.
+  while (Flush().ok() && unsent_bytes() > 0) {
+    HVDRAY_RETURN_IF_ERROR(WaitForFd(socket_.get(), POLLOUT, limit));
+  }
+  return {};
+}
+
+Status SshSession::Drive(const std::function<int()>& step, const SshLimit& limit, int& code) {
+  for (;;) {
+    code = step();
+    HVDRAY_RETURN_IF_ERROR(FlushAll(limit));
+    if (code == 0) return {};
+    // Whatever libssh2 makes of it in the middle of a step.
+    const bool is_over = !last_words_.empty() || (is_peer_gone_ && in_taken_ == in_.size());
+    if (is_over || code == LIBSSH2_ERROR_SOCKET_DISCONNECT) return Gone();
+    if (code != LIBSSH2_ERROR_EAGAIN) return {};
+    if (in_taken_ < in_.size()) continue;
+    HVDRAY_RETURN_IF_ERROR(WaitForFd(socket_.get(), POLLIN, limit));
+    Receive();
+  }
+}
+
+Status SshSession::Handshake(const std::vector<std::string>& host_key_algorithms,
+                             const SshLimit& limit) {
+  std::string host_keys;
+  const auto add = [&host_keys](const std::string& name) {
+    if (("," + host_keys + ",").find("," + name + ",") != std::string::npos) return;
+    host_keys += (host_keys.empty() ? "" : ",") + name;
+  };
+  const auto is_ours = [](const std::string& name) {
+    return std::find(std::begin(kHostKeys), std::end(kHostKeys), name) != std::end(kHostKeys);
+  };
+  for (const std::string& name : host_key_algorithms) {
+    if (is_ours(name)) add(name);
+  }
+  for (const char* name : kHostKeys) add(name);
+  const std::pair<int, const char*> preferences[] = {
+      {LIBSSH2_METHOD_KEX, kKeyExchanges}, {LIBSSH2_METHOD_HOSTKEY, host_keys.c_str()},
+      {LIBSSH2_METHOD_CRYPT_CS, kCiphers}, {LIBSSH2_METHOD_CRYPT_SC, kCiphers},
+      {LIBSSH2_METHOD_MAC_CS, kMacs},      {LIBSSH2_METHOD_MAC_SC, kMacs},
+      {LIBSSH2_METHOD_COMP_CS, "none"},    {LIBSSH2_METHOD_COMP_SC, "none"}};
+  for (const auto& [method, names] : preferences) {
+    if (::libssh2_session_method_pref(session_, method, names) != 0) {
+      return {ErrorCode::kInternal, fmt::format("libssh2 knows none of {}", names)};
+    }
+  }
+  int code = 0;
+  const Status driven =
+      Drive([this] { return ::libssh2_session_handshake(session_, socket_.get()); }, limit, code);
+  was_closed_early_ = is_peer_gone_;
+  if (!driven.ok()) return driven;
+  if (code != 0) {
+    const std::string words = first_words_.empty() ? "" : fmt::format(" ('{}')", first_words_);
+    return {ErrorCode::kHandshakeFailed, fmt::format("{}{}", LastError(), words),
+            "libssh2 may lack what this host wants: --ssh-transport openssh"};
+  }
+  was_closed_early_ = false;
+  is_ready_ = true;
+  return {};
+}
+
+std::string SshSession::host_key() const {
+  size_t size = 0;
+  int type = 0;
+  const char* key = ::libssh2_session_hostkey(session_, &size, &type);
+  return key == nullptr ? std::string() : std::string(key, size);
+}
+
+Status SshSession::Exec(const std::string& command, const SshLimit& limit) {
+  int code = 0;
+  HVDRAY_RETURN_IF_ERROR(Drive(
+      [this] {
+        channel_ = ::libssh2_channel_open_ex(session_, "session", 7, kWindowBytes, kPacketBytes,
+                                             nullptr, 0);
+        return channel_ != nullptr ? 0 : ::libssh2_session_last_errno(session_);
+      },
+      limit, code));
+  if (code != 0) return ChannelError("open a channel", code);
+  HVDRAY_RETURN_IF_ERROR(Drive(
+      [&] {
+        return ::libssh2_channel_process_startup(channel_, "exec", 4, command.data(),
+                                                 static_cast<unsigned int>(command.size()));
+      },
+      limit, code));
+  return code == 0 ? Status() : ChannelError("run a command", code);
+}
+
+Status SshSession::ChannelError(std::string_view what, int code) const {
+  return {ErrorCode::kAgentStartFailed,
+          fmt::format("{}: {} (libssh2 {})", what, LastError(), code)};
+}
+
+Result<size_t> SshSession::Read(Output output, char* buffer, size_t size) {
+  const int stream = output == Output::kStderr ? SSH_EXTENDED_DATA_STDERR : 0;
+  const ssize_t n = ::libssh2_channel_read_ex(channel_, stream, buffer, size);
+  if (n >= 0) return static_cast<size_t>(n);
+  if (n == LIBSSH2_ERROR_EAGAIN) return size_t{0};
+  if (n == LIBSSH2_ERROR_SOCKET_DISCONNECT) {
+    return Status(ErrorCode::kAgentLost, Gone().message());
+  }
+  return Status(ErrorCode::kProtocolError, fmt::format("SSH: {}", LastError()));
+}
+
+Result<size_t> SshSession::Write(ByteView bytes) {
+  if (is_write_broken_) return Status(ErrorCode::kAgentLost, "the SSH connection is lost");
+  const ssize_t n = ::libssh2_channel_write_ex(channel_, 0, bytes.data(), bytes.size());
+  if (n >= 0) return static_cast<size_t>(n);
+  if (n == LIBSSH2_ERROR_EAGAIN) return size_t{0};
+  return Status(ErrorCode::kAgentLost, fmt::format("SSH: {}", LastError()));
+}
+
+void SshSession::SendEof() { ::libssh2_channel_send_eof(channel_); }
+
+void SshSession::SendKeepAlive() {
+  // The caller has the clock; libssh2's own interval only has to be shorter. No reply is asked for:
+  // libssh2 1.10 would keep each one for good.
+  ::libssh2_keepalive_config(session_, 0, 2);
+  int next_s = 0;
+  ::libssh2_keepalive_send(session_, &next_s);
+}
+
+bool SshSession::is_at_end() const { return ::libssh2_channel_eof(channel_) == 1; }
+
+std::optional<SshExit> SshSession::Exit() {
+  if (!is_at_end() || ::libssh2_channel_wait_closed(channel_) != 0) return std::nullopt;
+  SshExit exit;
+  char* signal = nullptr;
+  size_t size = 0;
+  // The signal first: the status of a command that was killed reads 0.
+  ::libssh2_channel_get_exit_signal(channel_, &signal, &size, nullptr, nullptr, nullptr, nullptr);
+  if (signal != nullptr) {
+    exit.signal.assign(signal, size);
+    ::libssh2_free(session_, signal);
+  }
+  exit.code = ::libssh2_channel_get_exit_status(channel_);
+  return exit;
+}
+
+}  // namespace hvdray

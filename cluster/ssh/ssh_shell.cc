@@ -1,0 +1,175 @@
+#include "cluster/ssh/ssh_shell.h"
+
+#include <fmt/format.h>
+#include <sys/eventfd.h>
+
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/fd.h"
+#include "cluster/ssh/ssh_command.h"
+#include "cluster/ssh/ssh_config.h"
+#include "cluster/ssh/ssh_connect.h"
+#include "cluster/ssh/ssh_gate.h"
+
+namespace hvdray {
+namespace {
+
+/// What jobs in the pool need; they may outlast the shell by the time it takes to notice.
+struct Shared {
+  explicit Shared(Libssh2ShellOptions given)
+      : options(std::move(given)), cancel(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+  const Libssh2ShellOptions options;
+  const UniqueFd cancel;  // readable: give up
+};
+
+struct Found {
+  SshSettings settings;
+  std::vector<SshAddress> addresses;
+};
+
+/// First job: what applies to the host, and where it is.
+Result<Found> FindHost(const Shared& shared, const std::string& host) {
+  const Libssh2ShellOptions& options = shared.options;
+  const SshLimit limit = SshLimit::In(options.connect_timeout, shared.cancel.get());
+  HVDRAY_ASSIGN_OR_RETURN(const SshTarget target, ParseSshTarget(host));
+  Found found;
+  HVDRAY_ASSIGN_OR_RETURN(
+      found.settings,
+      ResolveSshSettings(target, options.overrides, options.user, options.ssh_program, limit));
+  if (!found.settings.needs_openssh.empty()) {
+    return Status(ErrorCode::kNotSupported,
+                  fmt::format("only the system's ssh can do it: {}", found.settings.needs_openssh),
+                  "--ssh-transport openssh");
+  }
+  HVDRAY_ASSIGN_OR_RETURN(found.addresses,
+                          LookUpSshHost(found.settings.host_name, found.settings.port));
+  return found;
+}
+
+class Libssh2Shell : public RemoteShell {
+ public:
+  Libssh2Shell(Loop& loop, BlockingPool& pool, Libssh2ShellOptions options)
+      : loop_(loop),
+        pool_(pool),
+        shared_(std::make_shared<Shared>(std::move(options))),
+        gate_(shared_->options.max_connecting_per_address),
+        backoff_(shared_->options.jitter_seed) {}
+
+  ~Libssh2Shell() override {
+    const uint64_t one = 1;
+    (void)WriteAll(shared_->cancel.get(),
+                   ByteView(reinterpret_cast<const char*>(&one), sizeof one));
+  }
+
+  void Run(const std::string& host, const std::string& command,
+           std::function<void(Result<AgentStart>)> done) override {
+    auto start = std::make_shared<Start>();
+    start->host = host;
+    start->command = command;
+    start->done = std::move(done);
+    pool_.Run<Result<Found>>([shared = shared_, host] { return FindHost(*shared, host); },
+                             Alive<Result<Found>>([this, start](Result<Found> found) {
+                               OnFound(start, std::move(found));
+                             }));
+  }
+
+ private:
+  /// One Run() on its way. Shared by the callbacks that carry it from step to step.
+  struct Start {
+    std::string host;
+    std::string command;
+    std::function<void(Result<AgentStart>)> done;
+    Found found;
+    std::string door;
+    std::optional<TimePoint> deadline;  // from the first try on
+    int tries = 0;
+  };
+  using StartPtr = std::shared_ptr<Start>;
+
+  /// `function`, but nothing once the shell is gone.
+  template <typename T>
+  std::function<void(T)> Alive(std::function<void(T)> function) {
+    return [alive = std::weak_ptr<bool>(alive_), function = std::move(function)](T value) {
+      if (!alive.expired()) function(std::move(value));
+    };
+  }
+
+  void OnFound(const StartPtr& start, Result<Found> found) {
+    if (!found.ok()) return Finish(start, std::move(found).status());
+    start->found = std::move(*found);
+    start->door = start->found.addresses[0].ToString();
+    gate_.Enter(start->door, [this, start] { Connect(start); });
+  }
+
+  void Connect(const StartPtr& start) {
+    ++start->tries;
+    if (!start->deadline) start->deadline = loop_.Now() + shared_->options.connect_timeout;
+    const SshLimit limit = {*start->deadline, shared_->cancel.get()};
+    pool_.Run<std::shared_ptr<SshConnectOutcome>>(
+        [shared = shared_, start_host = start->host, command = start->command, found = start->found,
+         limit] {
+          return std::make_shared<SshConnectOutcome>(ConnectSsh(
+              found.settings, start_host, found.addresses, command, shared->options.prompt, limit));
+        },
+        Alive<std::shared_ptr<SshConnectOutcome>>(
+            [this, start](std::shared_ptr<SshConnectOutcome> outcome) {
+              OnConnected(start, *outcome);
+            }));
+  }
+
+  void OnConnected(const StartPtr& start, SshConnectOutcome& outcome) {
+    gate_.Leave(start->door);
+    if (outcome.session.ok()) return Begin(start, std::move(*outcome.session));
+    const Duration wait = backoff_.Next(start->tries);
+    const bool has_time = loop_.Now() + wait < *start->deadline;
+    if (outcome.is_worth_retrying && has_time && start->tries < shared_->options.max_tries) {
+      retries_[start.get()] = loop_.After(wait, [this, start] { Retry(start); });
+      return;
+    }
+    Status status = std::move(outcome.session).status();
+    if (outcome.is_worth_retrying && start->tries > 1) {
+      status = std::move(status).WithContext(fmt::format("{} tries, the last", start->tries));
+    }
+    Finish(start, std::move(status));
+  }
+
+  void Retry(StartPtr start) {  // by value: the watch that holds the other copy goes
+    retries_.erase(start.get());
+    gate_.Enter(start->door, [this, start] { Connect(start); });
+  }
+
+  void Begin(const StartPtr& start, std::unique_ptr<SshSession> session) {
+    SshCommandOptions options;
+    options.host = start->host;
+    options.keep_alive_period = shared_->options.keep_alive_period;
+    if (shared_->options.on_stderr) {
+      options.on_stderr = [on_stderr = shared_->options.on_stderr,
+                           host = start->host](std::string_view line) { on_stderr(host, line); };
+    }
+    start->done(StartSshCommand(loop_, std::move(session), std::move(options)));
+  }
+
+  static void Finish(const StartPtr& start, Status status) {
+    start->done(std::move(status).WithContext(start->host));
+  }
+
+  Loop& loop_;
+  BlockingPool& pool_;
+  const std::shared_ptr<Shared> shared_;  // with the jobs in the pool
+  SshGate gate_;
+  SshBackoff backoff_;
+  std::map<const Start*, Watch> retries_;
+  const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace
+
+std::unique_ptr<RemoteShell> MakeLibssh2Shell(Loop& loop, BlockingPool& pool,
+                                              Libssh2ShellOptions options) {
+  return std::make_unique<Libssh2Shell>(loop, pool, std::move(options));
+}
+
+}  // namespace hvdray

@@ -1,0 +1,89 @@
+#include "cluster/ssh/ssh_target.h"
+
+#include <fmt/format.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <vector>
+
+namespace hvdray {
+namespace {
+
+Status BadHost(std::string_view text, std::string_view why) {
+  return {ErrorCode::kSpecInvalid, fmt::format("host '{}': {}", text, why)};
+}
+
+Status TakePort(std::string_view text, std::string_view digits, SshTarget& target) {
+  const char* end = digits.data() + digits.size();
+  const auto [rest, error] = std::from_chars(digits.data(), end, target.port);
+  if (error != std::errc() || rest != end || target.port < 1 || target.port > 65535) {
+    return BadHost(text, fmt::format("port '{}' is not within 1 to 65535", digits));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<HostKeyPolicy> ParseHostKeyPolicy(std::string_view text) {
+  if (text == "yes" || text == "true") return HostKeyPolicy::kYes;
+  if (text == "accept-new") return HostKeyPolicy::kAcceptNew;
+  if (text == "no" || text == "off" || text == "false") return HostKeyPolicy::kNo;
+  return Status(ErrorCode::kUsage, fmt::format("host key checking '{}'", text),
+                "it is yes, accept-new or no");
+}
+
+Result<SshTarget> ParseSshTarget(std::string_view text) {
+  SshTarget target;
+  std::string_view rest = text;
+  if (const size_t at = rest.rfind('@'); at != std::string_view::npos) {
+    target.user = rest.substr(0, at);
+    if (target.user.empty()) return BadHost(text, "no user before '@'");
+    rest = rest.substr(at + 1);
+  }
+  if (rest.starts_with('[')) {
+    const size_t close = rest.find(']');
+    if (close == std::string_view::npos) return BadHost(text, "'[' without ']'");
+    target.host = rest.substr(1, close - 1);
+    rest = rest.substr(close + 1);
+    if (!rest.empty() && rest[0] != ':') return BadHost(text, "only a port may follow ']'");
+    if (!rest.empty()) HVDRAY_RETURN_IF_ERROR(TakePort(text, rest.substr(1), target));
+  } else if (std::count(rest.begin(), rest.end(), ':') == 1) {
+    const size_t colon = rest.find(':');
+    target.host = rest.substr(0, colon);
+    HVDRAY_RETURN_IF_ERROR(TakePort(text, rest.substr(colon + 1), target));
+  } else {
+    target.host = rest;
+  }
+  if (target.host.empty()) return BadHost(text, "no name");
+  if (target.host[0] == '-' || target.user.starts_with('-')) {
+    return BadHost(text, "a name does not begin with '-'");
+  }
+  const auto is_bad = [](char c) {
+    return static_cast<unsigned char>(c) <= ' ' || c == 0x7f ||
+           std::string_view("\"'`$\\;&<>|(){}").find(c) != std::string_view::npos;
+  };
+  if (std::any_of(text.begin(), text.end(), is_bad)) {
+    return BadHost(text, "blanks, quotes and signs of the shell are no part of a name");
+  }
+  return target;
+}
+
+SshUser CurrentSshUser(const Environment& environment) {
+  SshUser user;
+  std::vector<char> buffer(16 << 10);
+  passwd entry{};
+  passwd* found = nullptr;
+  if (::getpwuid_r(::getuid(), &entry, buffer.data(), buffer.size(), &found) == 0 &&
+      found != nullptr) {
+    user.name = found->pw_name;
+    user.home = found->pw_dir;
+  }
+  if (user.name.empty()) user.name = environment.GetOr("USER", "");
+  if (user.home.empty()) user.home = environment.GetOr("HOME", "");
+  user.agent_socket = environment.GetOr("SSH_AUTH_SOCK", "");
+  return user;
+}
+
+}  // namespace hvdray

@@ -1,0 +1,81 @@
+// A real sshd on 127.0.0.1 with keys of its own, for one test; gone with it, sessions and all.
+#ifndef HVDRAY_TESTS_FAKES_LOOPBACK_SSHD_H_
+#define HVDRAY_TESTS_FAKES_LOOPBACK_SSHD_H_
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "tests/fakes/temp_folder.h"
+
+namespace hvdray {
+
+/// Runs a program to its end; true when it exits with 0.
+bool RunToEnd(const std::vector<std::string>& argv);
+
+/// Makes `path` and `path`.pub with ssh-keygen.
+void MakeSshKey(const std::string& path, const std::string& type = "ed25519",
+                const std::string& passphrase = "");
+
+/// A listening socket on 127.0.0.1 that never accepts; for silent servers and, closed, for ports
+/// that refuse.
+class LoopbackListener {
+ public:
+  LoopbackListener();
+  int port() const { return port_; }
+  int fd() const { return fd_.get(); }
+  UniqueFd Accept() const;
+
+ private:
+  UniqueFd fd_;
+  int port_ = 0;
+};
+
+class LoopbackSshd {
+ public:
+  /// `settings`: lines of sshd_config that come first, and so win.
+  /// `root_password`: if not empty, root's for this sshd alone, by a private view of /etc/shadow
+  /// (needs root).
+  explicit LoopbackSshd(const std::string& settings = "", const std::string& root_password = "");
+  ~LoopbackSshd();
+  LoopbackSshd(const LoopbackSshd&) = delete;
+  LoopbackSshd& operator=(const LoopbackSshd&) = delete;
+
+  int port() const { return port_; }
+  /// Its folder: host_ed25519, host_ecdsa (keys), client (a key that it lets in), authorized_keys.
+  const TempFolder& folder() const { return folder_; }
+  /// Kills each session (SIGKILL) and leaves the listener.
+  void KillSessions() const;
+  /// What it logged so far.
+  std::string TakeLog();
+
+ private:
+  bool Start(const std::string& settings, bool has_shadow);
+
+  TempFolder folder_;
+  UniqueFd log_;
+  pid_t pid_ = -1;
+  int port_ = 0;
+};
+
+/// A real ssh-agent with the keys given.
+class LoopbackAgent {
+ public:
+  LoopbackAgent();
+  ~LoopbackAgent();
+  LoopbackAgent(const LoopbackAgent&) = delete;
+  LoopbackAgent& operator=(const LoopbackAgent&) = delete;
+  /// `passphrase`: of the key, if it has one.
+  void Add(const std::string& key_path, const std::string& passphrase = "") const;
+  std::string socket() const { return folder_ / "agent"; }
+
+ private:
+  TempFolder folder_;
+  pid_t pid_ = -1;
+};
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_TESTS_FAKES_LOOPBACK_SSHD_H_

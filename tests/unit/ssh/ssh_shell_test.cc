@@ -1,0 +1,373 @@
+// Ways to reach a host, and ways to fail at it, on a real sshd.
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <set>
+#include <thread>
+
+#include "cluster/ssh/known_hosts.h"
+#include "tests/unit/ssh/ssh_shell_harness.h"
+
+namespace hvdray {
+namespace {
+
+bool Has(const Status& status, const std::string& text) {
+  return status.message().find(text) != std::string::npos;
+}
+
+TEST_F(SshShellTest, ANewHostIsReachedAndRemembered) {
+  const LoopbackSshd sshd;
+  Configure(sshd);
+  EXPECT_EQ(Output("echo hello"), "hello\n");
+  const std::string known = ReadFile(folder_ / "known_hosts").value();
+  EXPECT_EQ(known.rfind(fmt::format("[127.0.0.1]:{} ssh-ed25519 ", sshd.port()), 0), 0u) << known;
+  EXPECT_EQ(Output("echo again"), "again\n");
+  EXPECT_EQ(ReadFile(folder_ / "known_hosts").value(), known);
+}
+
+TEST_F(SshShellTest, AHostKnownByItsEcdsaKeyIsAskedForThatOne) {
+  const LoopbackSshd sshd;
+  Configure(sshd, "StrictHostKeyChecking yes");
+  const std::string key = ReadFile(sshd.folder() / "host_ecdsa.pub").value();
+  ASSERT_TRUE(WriteFileAtomically(folder_ / "known_hosts",
+                                  fmt::format("[127.0.0.1]:{} {}", sshd.port(), key))
+                  .ok());
+  EXPECT_EQ(Output("echo hello"), "hello\n");
+}
+
+TEST_F(SshShellTest, AHostKnownByRsaOnlyIsLeftToTheSystemsSsh) {
+  const LoopbackSshd sshd;
+  Configure(sshd);
+  MakeSshKey(folder_ / "rsa", "rsa");
+  const std::string key = ReadFile(folder_ / "rsa.pub").value();
+  ASSERT_TRUE(WriteFileAtomically(folder_ / "known_hosts",
+                                  fmt::format("[127.0.0.1]:{} {}", sshd.port(), key))
+                  .ok());
+  EXPECT_EQ(RunToFail().code(), ErrorCode::kNotSupported);
+}
+
+TEST_F(SshShellTest, AChangedHostKeyIsRefusedByFileAndLine) {
+  const LoopbackSshd sshd;
+  Configure(sshd);
+  const std::string old = ReadFile(sshd.folder() / "client.pub").value();
+  ASSERT_TRUE(WriteFileAtomically(folder_ / "known_hosts",
+                                  fmt::format("# old\n[127.0.0.1]:{} {}", sshd.port(), old))
+                  .ok());
+  const Status status = RunToFail();
+  EXPECT_EQ(status.code(), ErrorCode::kHostKeyRejected);
+  EXPECT_TRUE(Has(status, folder_ / "known_hosts:2")) << status.message();
+  EXPECT_TRUE(Has(status, "SHA256:")) << status.message();
+}
+
+TEST_F(SshShellTest, AnUnknownHostIsRefusedUnderStrictChecking) {
+  const LoopbackSshd sshd;
+  Configure(sshd);
+  options_.overrides.host_key_policy = HostKeyPolicy::kYes;
+  EXPECT_EQ(RunToFail().code(), ErrorCode::kHostKeyRejected);
+  EXPECT_NE(::access((folder_ / "known_hosts").c_str(), F_OK), 0) << "nothing was written";
+}
+
+TEST_F(SshShellTest, AWrongKeyIsNamedInTheError) {
+  const LoopbackSshd sshd;
+  MakeSshKey(folder_ / "wrong");
+  Configure(sshd.port(), folder_ / "wrong");
+  const Status status = RunToFail();
+  EXPECT_EQ(status.code(), ErrorCode::kAuthenticationFailed);
+  EXPECT_TRUE(Has(status, "tried " + (folder_ / "wrong"))) << status.message();
+  EXPECT_TRUE(Has(status, "the host takes publickey")) << status.message();
+  EXPECT_NE(status.hint().find("ssh-copy-id"), std::string::npos);
+}
+
+TEST_F(SshShellTest, TheSecondKeyIsTriedWhenTheFirstIsRefused) {
+  const LoopbackSshd sshd;
+  MakeSshKey(folder_ / "wrong", "ecdsa");
+  Configure(sshd, "IdentityFile " + (folder_ / "wrong"));
+  EXPECT_EQ(Output("echo in"), "in\n");
+}
+
+TEST_F(SshShellTest, TheHostsLimitOfTriesIsARefusal) {
+  const LoopbackSshd sshd("MaxAuthTries 2");
+  std::string lines;
+  for (int i = 0; i < 4; ++i) {
+    MakeSshKey(folder_ / fmt::format("wrong{}", i));
+    lines += fmt::format("IdentityFile {}\n", folder_ / fmt::format("wrong{}", i));
+  }
+  Configure(sshd, lines);
+  const Status status = RunToFail();
+  EXPECT_EQ(status.code(), ErrorCode::kAuthenticationFailed);
+  EXPECT_TRUE(Has(status, "Too many authentication failures")) << status.message();
+}
+
+TEST_F(SshShellTest, AnUnknownUserFailsToAuthenticate) {
+  const LoopbackSshd sshd;
+  Configure(sshd);
+  const Status status = RunToFail("no-such-user@node7");
+  EXPECT_EQ(status.code(), ErrorCode::kAuthenticationFailed);
+  EXPECT_TRUE(Has(status, "as no-such-user")) << status.message();
+}
+
+TEST_F(SshShellTest, AnEcdsaKeyGetsInToo) {
+  const LoopbackSshd sshd;
+  MakeSshKey(folder_ / "ec", "ecdsa");
+  const std::string key = ReadFile(folder_ / "ec.pub").value();
+  ASSERT_TRUE(WriteFileAtomically(sshd.folder() / "authorized_keys", key).ok());
+  Configure(sshd.port(), folder_ / "ec");
+  EXPECT_EQ(Output("echo in"), "in\n");
+}
+
+TEST_F(SshShellTest, AnEncryptedKeyNeedsAnAgentAndWorksWithOne) {
+  const LoopbackSshd sshd;
+  MakeSshKey(folder_ / "locked", "ed25519", "secret");
+  const std::string key = ReadFile(folder_ / "locked.pub").value();
+  ASSERT_TRUE(WriteFileAtomically(sshd.folder() / "authorized_keys", key).ok());
+  Configure(sshd.port(), folder_ / "locked");
+  const Status status = RunToFail();
+  EXPECT_EQ(status.code(), ErrorCode::kAuthenticationFailed);
+  EXPECT_TRUE(Has(status, "encrypted and no agent holds it: ssh-add")) << status.message();
+
+  const LoopbackAgent agent;
+  agent.Add(folder_ / "locked", "secret");
+  for (const char* only : {"yes", "no"}) {
+    Configure(sshd.port(), folder_ / "locked",
+              fmt::format("IdentityAgent {}\nIdentitiesOnly {}", agent.socket(), only));
+    EXPECT_EQ(Output("echo in"), "in\n");
+  }
+}
+
+TEST_F(SshShellTest, OtherKeysOfTheAgentAreUsedUnlessIdentitiesOnly) {
+  const LoopbackSshd sshd;
+  const LoopbackAgent agent;
+  agent.Add(sshd.folder() / "client");
+  Configure(sshd.port(), folder_ / "none", "IdentityAgent " + agent.socket());
+  EXPECT_EQ(Output("echo in"), "in\n");
+  Configure(sshd.port(), folder_ / "none", "IdentitiesOnly yes\nIdentityAgent " + agent.socket());
+  EXPECT_TRUE(Has(RunToFail(), "there is no key to try"));
+}
+
+TEST_F(SshShellTest, AKeyThatOthersCanReadIsRefusedAsSshDoes) {
+  const LoopbackSshd sshd;
+  const std::string key = sshd.folder() / "client";
+  ::chmod(key.c_str(), 0640);
+  Configure(sshd);
+  EXPECT_TRUE(Has(RunToFail(), "mode 0640")) << "left out, and said so";
+  options_.overrides.identity_file = key;
+  shell_.reset();
+  const Status status = RunToFail();
+  EXPECT_EQ(status.code(), ErrorCode::kSpecInvalid);
+  EXPECT_TRUE(Has(status, key)) << status.message();
+}
+
+TEST_F(SshShellTest, AKeyLeftOutForLibssh2sSakePointsToTheSystemsSsh) {
+  const LoopbackSshd sshd;
+  MakeSshKey(folder_ / "rsa", "rsa");
+  MakeSshKey(folder_ / "wrong");
+  Configure(sshd.port(), folder_ / "wrong", "IdentityFile " + (folder_ / "rsa"));
+  const Status status = RunToFail();
+  EXPECT_EQ(status.code(), ErrorCode::kNotSupported);
+  EXPECT_TRUE(Has(status, "rsa (RSA key)")) << status.message();
+}
+
+TEST_F(SshShellTest, HostsBehindAJumpAreLeftToTheSystemsSshBeforeAnyConnection) {
+  const LoopbackListener nobody;
+  Configure(nobody.port(), folder_ / "none", "ProxyJump bastion");
+  const Status status = RunToFail();
+  EXPECT_EQ(status.code(), ErrorCode::kNotSupported);
+  EXPECT_TRUE(Has(status, "proxyjump bastion")) << status.message();
+}
+
+TEST_F(SshShellTest, ARefusedPortIsNamed) {
+  const int port = LoopbackListener().port();
+  Configure(port, folder_ / "none");
+  const Status status = RunToFail();
+  EXPECT_EQ(status.code(), ErrorCode::kHostRefused);
+  EXPECT_TRUE(Has(status, fmt::format("127.0.0.1:{}", port))) << status.message();
+}
+
+TEST_F(SshShellTest, AServerThatSaysNothingIsGivenUpAtTheDeadline) {
+  const LoopbackListener silent;
+  Configure(silent.port(), folder_ / "none");
+  options_.connect_timeout = std::chrono::milliseconds(300);
+  const Status status = RunToFail();
+  EXPECT_EQ(status.code(), ErrorCode::kConnectTimeout);
+  EXPECT_TRUE(Has(status, "SSH handshake")) << status.message();
+}
+
+TEST_F(SshShellTest, ConnectTimeoutOfTheConfigurationHolds) {
+  const LoopbackListener silent;
+  Configure(silent.port(), folder_ / "none", "ConnectTimeout 1");
+  EXPECT_EQ(RunToFail().code(), ErrorCode::kConnectTimeout);
+}
+
+TEST_F(SshShellTest, AServerThatHangsUpAtOnceIsTriedAgainThenGivenUp) {
+  const LoopbackListener listener;
+  std::thread server([&] {
+    for (int i = 0; i < 3; ++i) {
+      const UniqueFd peer = listener.Accept();
+      (void)WriteAll(peer.get(), "Exceeded MaxStartups\r\n");
+    }
+  });
+  Configure(listener.port(), folder_ / "none");
+  options_.max_tries = 3;
+  const Status status = RunToFail();
+  server.join();
+  EXPECT_EQ(status.code(), ErrorCode::kHandshakeFailed);
+  EXPECT_TRUE(Has(status, "3 tries")) << status.message();
+  EXPECT_TRUE(Has(status, "Exceeded MaxStartups")) << status.message();
+}
+
+TEST_F(SshShellTest, AServerOfAnotherProtocolIsNoSsh) {
+  const LoopbackListener listener;
+  std::thread server([&] {
+    const UniqueFd peer = listener.Accept();
+    (void)WriteAll(peer.get(), "SSH-2.0-x\r\n" + std::string(5000, 'A'));
+    char byte = 0;
+    while (::read(peer.get(), &byte, 1) > 0) {
+    }
+  });
+  Configure(listener.port(), folder_ / "none");
+  EXPECT_EQ(RunToFail().code(), ErrorCode::kHandshakeFailed);
+  server.join();
+}
+
+TEST_F(SshShellTest, ANameWithoutAddressIsAnUnknownHost) {
+  Configure(22, folder_ / "none", "HostName no-such-host.invalid");
+  const Status status = RunToFail();
+  EXPECT_EQ(status.code(), ErrorCode::kUnknownHost);
+  EXPECT_TRUE(Has(status, "no-such-host.invalid")) << status.message();
+}
+
+TEST_F(SshShellTest, AHostThatOpensNoChannelDidNotStartTheCommand) {
+  const LoopbackSshd sshd("MaxSessions 0");
+  Configure(sshd);
+  const Status status = RunToFail();
+  EXPECT_EQ(status.code(), ErrorCode::kAgentStartFailed);
+  EXPECT_TRUE(Has(status, "open a channel")) << status.message();
+}
+
+TEST_F(SshShellTest, KeysMayChangeInTheMiddleOfTheBytes) {
+  const LoopbackSshd sshd("RekeyLimit 1M");
+  Configure(sshd);
+  Follow(Run("cat"));
+  stream_->Write(std::string(size_t{8} << 20, 'x'));
+  ASSERT_TRUE(RunUntil(*loop_, [&] { return got_.size() == size_t{8} << 20 || closed_; }));
+  EXPECT_FALSE(closed_.has_value()) << closed_->ToString();
+  EXPECT_EQ(got_.find_first_not_of('x'), std::string::npos);
+}
+
+class SshPromptTest : public SshShellTest {
+ protected:
+  void SetUp() override {
+    if (::getuid() != 0) GTEST_SKIP() << "a password of one's own for an sshd needs root";
+    SshShellTest::SetUp();
+    options_.prompt = [this](const std::string& text, bool is_shown) {
+      asked_.push_back(text);
+      EXPECT_FALSE(is_shown);
+      return answer_;
+    };
+  }
+  std::optional<std::string> answer_ = "right";
+  std::vector<std::string> asked_;  // by a thread of the pool, read when that is done
+};
+
+TEST_F(SshPromptTest, APasswordIsAskedForWhenThereIsSomebodyToAsk) {
+  const LoopbackSshd sshd("PasswordAuthentication yes", "right");
+  Configure(sshd.port(), folder_ / "none");
+  EXPECT_EQ(Output("echo in"), "in\n");
+  EXPECT_EQ(asked_, std::vector<std::string>{"root@127.0.0.1's password: "});
+  answer_ = "wrong";
+  const Status status = RunToFail();
+  EXPECT_EQ(status.code(), ErrorCode::kAuthenticationFailed);
+  EXPECT_TRUE(Has(status, "tried password")) << status.message();
+  answer_ = std::nullopt;
+  EXPECT_TRUE(Has(RunToFail(), "there is no key to try"));
+}
+
+TEST_F(SshPromptTest, QuestionsOfTheHostArePassedOn) {
+  const LoopbackSshd sshd("KbdInteractiveAuthentication yes\nUsePAM yes", "right");
+  Configure(sshd.port(), folder_ / "none");
+  EXPECT_EQ(Output("echo in"), "in\n");
+  ASSERT_EQ(asked_.size(), 1u);
+  EXPECT_EQ(asked_[0].rfind("(root@127.0.0.1) ", 0), 0u) << asked_[0];
+  answer_ = "wrong";
+  EXPECT_EQ(RunToFail().code(), ErrorCode::kAuthenticationFailed);
+}
+
+class SshManyTest : public SshShellTest {
+ protected:
+  /// Starts `count` commands at once, "hostN" each; returns how many wrote their answer.
+  void RunMany(int count) {
+    int answered = 0;
+    std::vector<AgentStart> running(static_cast<size_t>(count));
+    std::vector<std::string> got(running.size());
+    std::vector<int> ended;
+    for (size_t i = 0; i < running.size(); ++i) {
+      shell().Run(
+          fmt::format("host{}", i), fmt::format("echo {}", i), [&, i](Result<AgentStart> start) {
+            ++answered;
+            ASSERT_TRUE(start.ok()) << start.status().ToString();
+            running[i] = std::move(*start);
+            running[i].process->OnExit([&, i](const Status& how) {
+              EXPECT_TRUE(how.ok()) << how.ToString();
+              ended.push_back(static_cast<int>(i));
+            });
+            running[i].stream->Start({.on_data = [&, i](ByteView bytes) { got[i] += bytes; },
+                                      .on_drained = nullptr,
+                                      .on_closed = nullptr});
+          });
+    }
+    ASSERT_TRUE(RunUntil(*loop_, [&] { return ended.size() == running.size(); }))
+        << answered << " answered, " << ended.size() << " ended";
+    for (size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i], fmt::format("{}\n", i));
+  }
+};
+
+TEST_F(SshManyTest, TenSessionsAtOnceAllRunAndOneLineIsRemembered) {
+  LoopbackSshd sshd("MaxStartups 10:30:100");
+  Configure(sshd);
+  RunMany(10);
+  const std::string known = ReadFile(folder_ / "known_hosts").value();
+  EXPECT_EQ(std::count(known.begin(), known.end(), '\n'), 1) << known;
+  EXPECT_EQ(sshd.TakeLog().find("MaxStartups"), std::string::npos) << "none was dropped";
+}
+
+TEST_F(SshManyTest, ThoseThatAServerDropsComeBackUntilAllAreIn) {
+  LoopbackSshd sshd("MaxStartups 2");
+  Configure(sshd);
+  options_.max_connecting_per_address = 6;
+  options_.max_tries = 30;
+  RunMany(12);
+  const std::string log = sshd.TakeLog();
+  EXPECT_NE(log.find("MaxStartups"), std::string::npos) << "some were dropped\n" << log;
+}
+
+TEST_F(SshManyTest, DestroyingTheShellCallsOffWhatIsOnItsWay) {
+  const LoopbackListener silent;
+  Configure(silent.port(), folder_ / "none");
+  options_.connect_timeout = std::chrono::minutes(10);
+  bool is_called = false;
+  for (int i = 0; i < 20; ++i) {
+    shell().Run(fmt::format("host{}", i), "true",
+                [&](const Result<AgentStart>&) { is_called = true; });
+  }
+  // One at least is in the middle of it.
+  pollfd waiting = {.fd = silent.fd(), .events = POLLIN, .revents = 0};
+  ASSERT_TRUE(RunUntil(*loop_, [&] { return ::poll(&waiting, 1, 0) == 1; }));
+  shell_.reset();
+  pool_.reset();  // joins: would take ten minutes
+  Settle(*loop_);
+  EXPECT_FALSE(is_called);
+}
+
+TEST_F(SshManyTest, StreamsOutliveTheShell) {
+  const LoopbackSshd sshd;
+  Configure(sshd);
+  Follow(Run("cat"));
+  shell_.reset();
+  stream_->Write("still here");
+  EXPECT_TRUE(RunUntil(*loop_, [&] { return got_ == "still here"; }));
+}
+
+}  // namespace
+}  // namespace hvdray
