@@ -59,6 +59,8 @@ std::optional<size_t> MaxBodyBytes(uint16_t type) {
     case MessageType::kHello:
       return kMaxAgentHello;
     case MessageType::kWelcome:
+    case MessageType::kProbe:
+    case MessageType::kProbeResult:
     case MessageType::kWorkerStarted:
     case MessageType::kWorkerExited:
     case MessageType::kCredit:

@@ -37,8 +37,10 @@ bool MayBeSentBy(LinkRole role, MessageType type) {
     case MessageType::kOutput:
     case MessageType::kKvRequest:
     case MessageType::kGenerationStopped:
+    case MessageType::kProbeResult:
       return role == LinkRole::kAgent;
     case MessageType::kWelcome:
+    case MessageType::kProbe:
     case MessageType::kStartGeneration:
     case MessageType::kStdin:
     case MessageType::kSignal:

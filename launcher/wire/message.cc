@@ -9,6 +9,7 @@ namespace {
 
 // The n-th alternative of Body has the n-th number; a static_assert below counts them.
 constexpr MessageType kTypes[] = {MessageType::kHello,           MessageType::kWelcome,
+                                  MessageType::kProbe,           MessageType::kProbeResult,
                                   MessageType::kStartGeneration, MessageType::kWorkerStarted,
                                   MessageType::kWorkerExited,    MessageType::kOutput,
                                   MessageType::kCredit,          MessageType::kStdin,
@@ -43,6 +44,10 @@ std::string_view NameOf(MessageType type) {
       return "Hello";
     case MessageType::kWelcome:
       return "Welcome";
+    case MessageType::kProbe:
+      return "Probe";
+    case MessageType::kProbeResult:
+      return "ProbeResult";
     case MessageType::kStartGeneration:
       return "StartGeneration";
     case MessageType::kWorkerStarted:

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/types.h"
+#include "launcher/wire/probe.h"
 #include "rendezvous/relay_stats.h"
 
 namespace hvdray::wire {
@@ -17,11 +18,12 @@ namespace hvdray::wire {
 inline constexpr uint16_t kMinVersion = 1;
 inline constexpr uint16_t kMaxVersion = 1;
 
-/// Values are wire format. 3, 14, 15, 16 and 17 are kept for Probe, BreakConnections, Notify,
-/// HostLeaving and File, which come with many hosts and with elastic jobs.
+/// Values are wire format. 14, 15, 16 and 17 are kept for BreakConnections, Notify, HostLeaving and
+/// File, which come with elastic jobs.
 enum class MessageType : uint16_t {
   kHello = 1,
   kWelcome = 2,
+  kProbe = 3,
   kStartGeneration = 4,
   kWorkerStarted = 5,
   kWorkerExited = 6,
@@ -36,6 +38,7 @@ enum class MessageType : uint16_t {
   kHeartbeat = 19,
   kBye = 20,
   kGenerationStopped = 21,
+  kProbeResult = 22,
 };
 
 enum class StreamId : uint8_t { kStdin = 0, kStdout = 1, kStderr = 2 };
@@ -66,6 +69,7 @@ struct HostFacts {
   uint32_t cpu_count = 0;  ///< Those this process may run on.
   uint32_t agent_pid = 0;
   uint16_t offered_port = 0;     ///< Held for MASTER_PORT of the first generation.
+  uint16_t probe_port = 0;       ///< Listens until the first generation starts; 0: does not.
   uint64_t open_file_limit = 0;  ///< Hard limit.
   std::string cleanup;           ///< "cgroup", "subreaper": how strays will be found.
   std::vector<InterfaceFacts> interfaces;
@@ -265,9 +269,9 @@ struct Bye {
   bool operator==(const Bye&) const = default;
 };
 
-using Body = std::variant<Hello, Welcome, StartGeneration, WorkerStarted, WorkerExited, Output,
-                          Credit, Stdin, Signal, KvRequest, KvReply, KvReset, StopGeneration,
-                          GenerationStopped, Heartbeat, Bye>;
+using Body = std::variant<Hello, Welcome, Probe, ProbeResult, StartGeneration, WorkerStarted,
+                          WorkerExited, Output, Credit, Stdin, Signal, KvRequest, KvReply, KvReset,
+                          StopGeneration, GenerationStopped, Heartbeat, Bye>;
 
 struct Message {
   Generation generation = 0;

@@ -4,96 +4,16 @@
 #include <fmt/format.h>
 
 #include <limits>
+#include <optional>
+
+#include "launcher/wire/field_reader.h"
 
 namespace hvdray::wire {
 namespace {
 
-constexpr size_t kMaxText = 4096;      // one name, address or interface list
 constexpr size_t kMaxByeText = 65536;  // a cause in words
 constexpr int32_t kMaxSignal = 64;
 constexpr int32_t kMaxErrno = 4095;
-
-// Reads the keys of one JSON object into the fields of a struct. The first fault is kept, later
-// reads do nothing: the caller looks once, at the end.
-class FieldReader {
- public:
-  FieldReader(const Json& object, Status& status) : object_(object), status_(status) {
-    if (!object.is_object()) Fault("not an object");
-  }
-
-  template <typename T>
-  void Int(const char* key, T& field, int64_t min, int64_t max) {
-    if (!status_.ok()) return;
-    Result<int64_t> value = JsonInt(object_, key, static_cast<int64_t>(field), min, max);
-    if (value.ok()) {
-      field = static_cast<T>(*value);
-    } else {
-      status_ = value.status();
-    }
-  }
-  template <typename T>
-  void Unsigned(const char* key, T& field) {
-    static_assert(std::is_unsigned_v<T> && sizeof(T) <= 4);
-    Int(key, field, 0, std::numeric_limits<T>::max());
-  }
-  void Unsigned64(const char* key, uint64_t& field) {
-    if (!status_.ok()) return;
-    const auto found = object_.find(key);
-    if (found == object_.end()) return;
-    if (!found->is_number_unsigned()) return Fault(key);
-    field = found->get<uint64_t>();
-  }
-  void Rank(const char* key, int32_t& field, int32_t min = 0) { Int(key, field, min, kMaxRank); }
-  void Bool(const char* key, bool& field) {
-    if (!status_.ok()) return;
-    Result<bool> value = JsonBool(object_, key, field);
-    if (value.ok()) {
-      field = *value;
-    } else {
-      status_ = value.status();
-    }
-  }
-  void Text(const char* key, std::string& field, size_t limit = kMaxText) {
-    if (!status_.ok()) return;
-    Result<std::string> value = JsonString(object_, key, std::move(field));
-    if (!value.ok()) {
-      status_ = value.status();
-      return;
-    }
-    field = std::move(value).value();
-    if (field.size() > limit) Fault(key);
-  }
-  /// Calls `read` with each element of the array `key`, if there is one.
-  template <typename Read>
-  void Each(const char* key, const Read& read) {
-    if (!status_.ok()) return;
-    const auto found = object_.find(key);
-    if (found == object_.end()) return;
-    if (!found->is_array()) return Fault(key);
-    for (const Json& element : *found) {
-      read(element);
-      if (!status_.ok()) return;
-    }
-  }
-  /// Calls `read` with a reader of the object `key`, if there is one.
-  template <typename Read>
-  void Object(const char* key, const Read& read) {
-    if (!status_.ok()) return;
-    const auto found = object_.find(key);
-    if (found == object_.end()) return;
-    FieldReader inner(*found, status_);
-    read(inner);
-  }
-  void Fault(std::string_view what) {
-    if (status_.ok()) {
-      status_ = {ErrorCode::kProtocolError, fmt::format("JSON key {} is not as allowed", what)};
-    }
-  }
-
- private:
-  const Json& object_;
-  Status& status_;
-};
 
 Json ToJson(const HostFacts& facts) {
   Json interfaces = Json::array();
@@ -110,15 +30,11 @@ Json ToJson(const HostFacts& facts) {
                           {"speed_mbps", face.speed_mbps},
                           {"has_default_route", face.has_default_route}});
   }
-  return {{"host_name", facts.host_name},
-          {"machine", facts.machine},
-          {"system", facts.system},
-          {"cpu_count", facts.cpu_count},
-          {"agent_pid", facts.agent_pid},
-          {"offered_port", facts.offered_port},
-          {"open_file_limit", facts.open_file_limit},
-          {"cleanup", facts.cleanup},
-          {"interfaces", std::move(interfaces)}};
+  return {{"host_name", facts.host_name},   {"machine", facts.machine},
+          {"system", facts.system},         {"cpu_count", facts.cpu_count},
+          {"agent_pid", facts.agent_pid},   {"offered_port", facts.offered_port},
+          {"probe_port", facts.probe_port}, {"open_file_limit", facts.open_file_limit},
+          {"cleanup", facts.cleanup},       {"interfaces", std::move(interfaces)}};
 }
 
 // Messages of a busy job are numbers only and are written without a document in between.
@@ -138,6 +54,20 @@ struct JsonWriter {
                      {"kv_hold_ms", welcome.kv_hold_ms},
                      {"kv_cache_bytes", welcome.kv_cache_bytes},
                      {"is_peer_checked", welcome.is_peer_checked}});
+  }
+  std::string operator()(const Probe& probe) const {
+    Json targets = Json::array();
+    for (const ProbeTarget& target : probe.targets) {
+      targets.push_back(Json::array({target.source, target.address, target.port}));
+    }
+    return DumpJson({{"timeout_ms", probe.timeout_ms}, {"targets", std::move(targets)}});
+  }
+  std::string operator()(const ProbeResult& result) const {
+    Json results = Json::array();
+    for (const ProbeOutcome& outcome : result.results) {
+      results.push_back(Json::array({static_cast<int>(outcome.stage), outcome.error}));
+    }
+    return DumpJson({{"results", std::move(results)}});
   }
   std::string operator()(const StartGeneration& start) const {
     Json workers = Json::array();
@@ -211,6 +141,19 @@ struct JsonWriter {
   }
 };
 
+bool IsIpv4(const std::string& text) {
+  in_addr parsed{};
+  return ::inet_pton(AF_INET, text.c_str(), &parsed) == 1;
+}
+
+/// nullopt: not a number of that range.
+std::optional<int64_t> NumberIn(const Json& json, uint64_t min, uint64_t max) {
+  if (!json.is_number_unsigned()) return std::nullopt;
+  const auto number = json.get<uint64_t>();
+  if (number < min || number > max) return std::nullopt;
+  return static_cast<int64_t>(number);
+}
+
 void ReadInterface(const Json& json, Status& status, InterfaceFacts& face) {
   FieldReader read(json, status);
   if (!status.ok()) return;
@@ -221,8 +164,7 @@ void ReadInterface(const Json& json, Status& status, InterfaceFacts& face) {
     if (!status.ok()) return;
     item.Text("address", address.address);
     item.Int("prefix_length", address.prefix_length, 0, 32);
-    in_addr parsed{};
-    if (::inet_pton(AF_INET, address.address.c_str(), &parsed) != 1) item.Fault("address");
+    if (!IsIpv4(address.address)) item.Fault("address");
   });
   read.Bool("is_up", face.is_up);
   read.Bool("is_loopback", face.is_loopback);
@@ -240,6 +182,7 @@ void ReadFacts(const Json& json, Status& status, HostFacts& facts) {
   read.Unsigned("cpu_count", facts.cpu_count);
   read.Unsigned("agent_pid", facts.agent_pid);
   read.Unsigned("offered_port", facts.offered_port);
+  read.Unsigned("probe_port", facts.probe_port);
   read.Unsigned64("open_file_limit", facts.open_file_limit);
   read.Text("cleanup", facts.cleanup);
   read.Each("interfaces", [&](const Json& element) {
@@ -272,6 +215,13 @@ struct JsonReader {
     read.Unsigned("kv_hold_ms", welcome.kv_hold_ms);
     read.Unsigned64("kv_cache_bytes", welcome.kv_cache_bytes);
     read.Bool("is_peer_checked", welcome.is_peer_checked);
+  }
+  void operator()(Probe& probe) const {
+    read.Unsigned("timeout_ms", probe.timeout_ms);
+    read.Each("targets", [&](const Json& element) { ReadTarget(element, probe); });
+  }
+  void operator()(ProbeResult& result) const {
+    read.Each("results", [&](const Json& element) { ReadOutcome(element, result); });
   }
   void operator()(StartGeneration& start) const {
     read.Int("size", start.size, 0, kMaxSize);
@@ -346,16 +296,31 @@ struct JsonReader {
   void operator()(Stdin& /*input*/) const {}
 
  private:
+  void ReadTarget(const Json& element, Probe& probe) const {
+    const bool is_whole = element.is_array() && element.size() >= 3 && element[0].is_string() &&
+                          element[1].is_string() && probe.targets.size() < kMaxProbeTargets;
+    if (!is_whole) return read.Fault("targets");
+    ProbeTarget target{element[0].get<std::string>(), element[1].get<std::string>()};
+    const auto port = NumberIn(element[2], 1, UINT16_MAX);
+    if (!port || !IsIpv4(target.source) || !IsIpv4(target.address)) return read.Fault("targets");
+    target.port = static_cast<uint16_t>(*port);
+    probe.targets.push_back(std::move(target));
+  }
+  void ReadOutcome(const Json& element, ProbeResult& result) const {
+    const bool is_whole = element.is_array() && element.size() >= 2;
+    if (!is_whole || result.results.size() >= kMaxProbeTargets) return read.Fault("results");
+    const auto stage = NumberIn(element[0], 0, static_cast<uint64_t>(ProbeStage::kOther));
+    const auto error = NumberIn(element[1], 0, kMaxErrno);
+    if (!stage || !error) return read.Fault("results");
+    result.results.push_back({static_cast<ProbeStage>(*stage), static_cast<int32_t>(*error)});
+  }
   void ReadWorker(const Json& element, StartGeneration& start) const {
     if (!element.is_array() || element.size() < 4) return read.Fault("workers");
     int64_t numbers[4];
     for (size_t i = 0; i < 4; ++i) {
-      const int64_t max = i == 3 ? kMaxSize : kMaxRank;
-      const Json& number = element[i];
-      if (!number.is_number_unsigned() || number.get<uint64_t>() > static_cast<uint64_t>(max)) {
-        return read.Fault("workers");
-      }
-      numbers[i] = number.get<int64_t>();
+      const auto number = NumberIn(element[i], 0, i == 3 ? kMaxSize : kMaxRank);
+      if (!number) return read.Fault("workers");
+      numbers[i] = *number;
     }
     start.workers.push_back({static_cast<int32_t>(numbers[0]), static_cast<int32_t>(numbers[1]),
                              static_cast<int32_t>(numbers[2]), static_cast<int32_t>(numbers[3])});

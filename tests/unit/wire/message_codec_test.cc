@@ -212,6 +212,7 @@ TEST(MessageCodecTest, EveryFieldOutOfItsRangeOrTypeIsRefused) {
       {kHello, R"({"facts":null})"},
       {kHello, R"({"facts":{"cpu_count":-1}})"},
       {kHello, R"({"facts":{"offered_port":65536}})"},
+      {kHello, R"({"facts":{"probe_port":65536}})"},
       {kHello, R"({"facts":{"open_file_limit":-1}})"},
       {kHello, R"({"facts":{"open_file_limit":18446744073709551616}})"},
       {kHello, R"({"facts":{"interfaces":{}}})"},
@@ -228,6 +229,22 @@ TEST(MessageCodecTest, EveryFieldOutOfItsRangeOrTypeIsRefused) {
       {kWelcome, R"({"heartbeat_period_ms":0})"},
       {kWelcome, R"({"heartbeat_timeout_ms":4294967296})"},
       {kWelcome, R"({"is_peer_checked":1})"},
+      {kProbe, R"({"timeout_ms":-1})"},
+      {kProbe, R"({"targets":{}})"},
+      {kProbe, R"({"targets":[["10.0.0.1","10.0.0.2"]]})"},
+      {kProbe, R"({"targets":[["10.0.0.1","10.0.0.2",0]]})"},
+      {kProbe, R"({"targets":[["10.0.0.1","10.0.0.2",65536]]})"},
+      {kProbe, R"({"targets":[["10.0.0.1","10.0.0.2","80"]]})"},
+      {kProbe, R"({"targets":[["10.0.0.1","node7",80]]})"},
+      {kProbe, R"({"targets":[["","10.0.0.2",80]]})"},
+      {kProbe, R"({"targets":[["10.0.0.1",7,80]]})"},
+      {kProbeResult, R"({"results":7})"},
+      {kProbeResult, R"({"results":[0]})"},
+      {kProbeResult, R"({"results":[[0]]})"},
+      {kProbeResult, R"({"results":[[5,0]]})"},
+      {kProbeResult, R"({"results":[[0,4096]]})"},
+      {kProbeResult, R"({"results":[[-1,0]]})"},
+      {kProbeResult, R"({"results":[["ok",0]]})"},
       {kStartGeneration, R"({"size":65537})"},
       {kStartGeneration, R"({"size":-1})"},
       {kStartGeneration, R"({"host_index":65536})"},
@@ -282,6 +299,32 @@ TEST(MessageCodecTest, TextThatIsTooLongIsRefused) {
   const std::string text(4097, 'x');
   EXPECT_TRUE(IsRefused(MessageType::kWelcome, "{\"job_id\":\"" + text + "\"}"));
   EXPECT_TRUE(IsRefused(MessageType::kHello, "{\"build\":\"" + text.substr(0, 257) + "\"}"));
+}
+
+TEST(ProbeCodecTest, SixtyFourTargetsTravelAndOneMoreIsRefused) {
+  Probe probe;
+  ProbeResult result;
+  for (size_t i = 0; i < kMaxProbeTargets; ++i) {
+    probe.targets.push_back({"255.255.255.255", "255.255.255.254", 65535});
+    result.results.push_back({ProbeStage::kTimeout, 4095});
+  }
+  EXPECT_EQ(DecodeWhole(EncodeMessage({1, probe}).value()).value(), (Message{1, probe}));
+  EXPECT_EQ(DecodeWhole(EncodeMessage({1, result}).value()).value(), (Message{1, result}));
+  probe.targets.push_back({"10.0.0.1", "10.0.0.2", 1});
+  result.results.emplace_back();
+  EXPECT_FALSE(DecodeWhole(EncodeMessage({1, probe}).value()).ok());
+  EXPECT_FALSE(DecodeWhole(EncodeMessage({1, result}).value()).ok());
+}
+
+TEST(ProbeCodecTest, ElementsOfALaterVersionArePassedOver) {
+  const auto probe =
+      Decoded<Probe>(MessageType::kProbe, R"({"targets":[["10.0.0.1","10.0.0.2",80,"later"]]})");
+  ASSERT_EQ(probe.targets.size(), 1U);
+  EXPECT_EQ(probe.targets[0], (ProbeTarget{"10.0.0.1", "10.0.0.2", 80}));
+  EXPECT_EQ(probe.timeout_ms, 5000U);
+  const auto result = Decoded<ProbeResult>(MessageType::kProbeResult, R"({"results":[[1,111,0]]})");
+  ASSERT_EQ(result.results.size(), 1U);
+  EXPECT_EQ(result.results[0], (ProbeOutcome{ProbeStage::kRefused, 111}));
 }
 
 TEST(StartGenerationCodecTest, CountsThatDoNotFitTheStringsAreRefused) {

@@ -18,6 +18,7 @@ inline HostFacts SampleFacts() {
   facts.cpu_count = 96;
   facts.agent_pid = 4711;
   facts.offered_port = 29512;
+  facts.probe_port = 40123;
   facts.open_file_limit = UINT64_MAX;
   facts.cleanup = "cgroup";
   facts.interfaces = {
@@ -56,6 +57,11 @@ inline std::vector<std::pair<std::string, Message>> SampleMessages() {
       {"hello_agent", {0, Hello{1, 1, "hvdray 0.1.0 (abc1234)", SampleFacts()}}},
       {"welcome",
        {0, Welcome{1, "job-20240501-1", "node7", 500, 5000, 2500, 60000, 12345678901, false}}},
+      {"probe", {1, Probe{2500, {{"10.0.0.7", "10.0.0.8", 40124}, {"127.0.0.1", "127.0.0.2", 1}}}}},
+      {"probe_result",
+       {1,
+        ProbeResult{
+            {{ProbeStage::kOk, 0}, {ProbeStage::kRefused, 111}, {ProbeStage::kOther, 4095}}}}},
       {"start_generation", {3, SampleStart()}},
       {"worker_started", {3, WorkerStarted{2, 4712}}},
       {"worker_exited_code", {3, WorkerExited{2, {7, 0, false, false, ExecStage::kNone, 0}, true}}},
