@@ -32,28 +32,33 @@ constexpr uint64_t kOpenFiles = 65536;
 constexpr char kBuild[] = "hvdray " HVDRAY_VERSION;
 
 constexpr std::string_view kHelp =
-    "usage: hvdray-agent [--help | --version]\n"
+    "usage: hvdray-agent [--help | --version | --probe-listener]\n"
     "\n"
     "Runs the workers of one host for hvdray. hvdray starts it, on this machine or over SSH, and\n"
     "speaks to it in binary frames on its standard input and output; there is nothing to type.\n"
-    "When that stream closes, it stops everything that it has started and exits.\n";
+    "When that stream closes, it stops everything that it has started and exits.\n"
+    "\n"
+    "--probe-listener: until workers start, other hosts may try a TCP connection to this one.\n";
 
 void Print(int fd, std::string_view text) { (void)WriteAll(fd, text).ok(); }
 
 /// nullopt: go on.
-std::optional<int> AnswerWords(int argc, char** argv) {
-  const std::string_view word = argc > 1 ? argv[1] : "";
-  if (word == "--help" || word == "-h") {
-    Print(STDOUT_FILENO, kHelp);
-    return 0;
-  }
-  if (word == "--version") {
-    Print(STDOUT_FILENO, fmt::format("{}\n", kBuild));
-    return 0;
-  }
-  if (argc > 1) {
-    Print(STDERR_FILENO, fmt::format("hvdray-agent: unknown argument '{}' (see --help)\n", word));
-    return kUsage;
+std::optional<int> AnswerWords(int argc, char** argv, AgentSessionOptions* options) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == "--help" || word == "-h") {
+      Print(STDOUT_FILENO, kHelp);
+      return 0;
+    }
+    if (word == "--version") {
+      Print(STDOUT_FILENO, fmt::format("{}\n", kBuild));
+      return 0;
+    }
+    if (word != "--probe-listener") {
+      Print(STDERR_FILENO, fmt::format("hvdray-agent: unknown argument '{}' (see --help)\n", word));
+      return kUsage;
+    }
+    options->has_probe_listener = true;
   }
   if (::isatty(STDIN_FILENO) == 1 || ::isatty(STDOUT_FILENO) == 1) {
     Print(STDERR_FILENO,
@@ -104,13 +109,12 @@ std::string MakeCgroupFolder() {
   return folder;
 }
 
-int RunAgent(UniqueFd lifeline) {
+int RunAgent(UniqueFd lifeline, AgentSessionOptions options) {
   auto link = TakeLink();
   if (!link.ok()) return Fail(link.status());
   auto loop = Loop::Create();
   if (!loop.ok()) return Fail(loop.status());
   (void)RaiseOpenFileLimit(kOpenFiles).ok();
-  AgentSessionOptions options;
   options.build = kBuild;
   options.cgroup_folder = MakeCgroupFolder();
   options.facts = GatherHostFacts();
@@ -148,11 +152,12 @@ int RunAgent(UniqueFd lifeline) {
 
 int AgentMain(int argc, char** argv) {
   FillStandardDescriptors();
-  if (const std::optional<int> code = AnswerWords(argc, argv)) return *code;
+  AgentSessionOptions options;
+  if (const std::optional<int> code = AnswerWords(argc, argv, &options)) return *code;
   ::signal(SIGPIPE, SIG_IGN);
   Result<UniqueFd> lifeline = ForkKeeper();
   if (!lifeline.ok()) return Fail(lifeline.status());
-  return RunAgent(std::move(lifeline).value());
+  return RunAgent(std::move(lifeline).value(), std::move(options));
 }
 
 }  // namespace hvdray

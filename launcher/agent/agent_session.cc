@@ -72,6 +72,15 @@ void AgentSession::Start() {
   hello.build = options_.build;
   hello.facts = options_.facts;
   hello.facts.offered_port = port_ ? port_->port() : 0;
+  if (options_.has_probe_listener) {
+    Result<std::unique_ptr<ProbeListener>> listener = ProbeListener::Open(loop_);
+    if (listener.ok()) {
+      probe_listener_ = std::move(listener).value();
+      hello.facts.probe_port = probe_listener_->port();
+    } else {
+      Log(LogLevel::kWarning, "agent", "no port to be probed at: {}", listener.status().message());
+    }
+  }
   hello.facts.cleanup = options_.cgroup_folder.empty() ? "subreaper" : "cgroup";
   link_->Start({.on_message = [this](wire::Message&& message) { OnMessage(std::move(message)); },
                 .on_closed = [this](const Status& why) { OnLinkClosed(why); },
@@ -119,6 +128,25 @@ void AgentSession::On(Generation /*generation*/, wire::Welcome&& welcome) {
   relay_ = MakeRelay(loop_, std::move(options), *this);
 }
 
+void AgentSession::On(Generation generation, wire::Probe&& probe) {
+  if (generation <= last_generation_ || prober_) {
+    ++stale_requests_;
+    return;
+  }
+  if (!welcome_) {
+    Leave({ErrorCode::kProtocolError, "Probe before Welcome"}, kLinkFailed);
+    return;
+  }
+  prober_ = std::make_unique<Prober>(loop_, probe, [this, generation](wire::ProbeResult result) {
+    Send(generation, std::move(result));
+  });
+}
+
+void AgentSession::EndProbe() {
+  prober_.reset();
+  probe_listener_.reset();
+}
+
 void AgentSession::On(Generation generation, wire::StartGeneration&& start) {
   if (generation <= last_generation_) {
     ++stale_requests_;
@@ -134,6 +162,7 @@ void AgentSession::On(Generation generation, wire::StartGeneration&& start) {
     Leave(status, kLinkFailed);
     return;
   }
+  EndProbe();
   const uint64_t files = kFilesBesides + kFilesPerWorker * start.workers.size();
   const Result<uint64_t> limit = RaiseOpenFileLimit(files);
   if (!limit.ok() || *limit < files) {
@@ -177,6 +206,7 @@ void AgentSession::On(Generation generation, wire::StopGeneration&& stop) {
   if (generation > last_generation_) {
     // It never began here: say so, and let no late StartGeneration begin it.
     last_generation_ = generation;
+    EndProbe();
     SendStopped(generation, 0);
   } else if (LocalGang* gang = GangOf(generation)) {
     gang->Stop(milliseconds(stop.grace_ms));

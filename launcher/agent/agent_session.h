@@ -12,15 +12,17 @@
 #include "base/loop.h"
 #include "launcher/agent/host_facts.h"
 #include "launcher/agent/local_gang.h"
+#include "launcher/agent/prober.h"
 #include "launcher/wire/link.h"
 #include "rendezvous/relay.h"
 
 namespace hvdray {
 
 struct AgentSessionOptions {
-  std::string build;          ///< "hvdray 0.1.0"
-  std::string cgroup_folder;  ///< Exists and is ours; empty: generations get no cgroup.
-  wire::HostFacts facts;      ///< offered_port and cleanup are filled in by the session.
+  std::string build;                ///< "hvdray 0.1.0"
+  std::string cgroup_folder;        ///< Exists and is ours; empty: generations get no cgroup.
+  wire::HostFacts facts;            ///< Ports and cleanup are filled in by the session.
+  bool has_probe_listener = false;  ///< Neighbours may probe this host until workers start.
 };
 
 /// Threads: the loop's.
@@ -45,6 +47,7 @@ class AgentSession : private KvUpstream {
   void OnMessage(wire::Message&& message);
   void On(Generation generation, wire::Hello&& hello);
   void On(Generation generation, wire::Welcome&& welcome);
+  void On(Generation generation, wire::Probe&& probe);
   void On(Generation generation, wire::StartGeneration&& start);
   void On(Generation generation, wire::StopGeneration&& stop);
   void On(Generation generation, wire::Credit&& credit);
@@ -66,6 +69,8 @@ class AgentSession : private KvUpstream {
   /// The running gang if it is of this generation; else counts the request as stale.
   LocalGang* GangOf(Generation generation);
   void HoldPort();
+  /// Nothing of the probe stays open on the network.
+  void EndProbe();
 
   Loop& loop_;
   AgentSessionOptions options_;
@@ -75,6 +80,8 @@ class AgentSession : private KvUpstream {
   std::unique_ptr<Relay> relay_;
   std::unique_ptr<LocalGang> gang_;
   std::optional<HeldPort> port_;
+  std::unique_ptr<ProbeListener> probe_listener_;
+  std::unique_ptr<Prober> prober_;  // once it has answered, a mark that this was done
   Generation last_generation_ = 0;  // the newest that was started or stopped
   uint64_t stale_requests_ = 0;
   bool is_leaving_ = false;

@@ -9,6 +9,7 @@
 
 #include <csignal>
 
+#include "tests/fakes/test_sockets.h"
 #include "tests/unit/agent/probe.h"
 #include "tests/unit/agent/process_scan.h"
 
@@ -30,6 +31,7 @@ class AgentSessionTest : public ::testing::Test {
     AgentSessionOptions options;
     options.build = "test";
     options.facts = GatherHostFacts();
+    options.has_probe_listener = has_probe_listener_;
     session_ = std::make_unique<AgentSession>(*loop_, Stream(std::move(sockets->first)),
                                               std::move(options), [this](int code) {
                                                 exit_code_ = code;
@@ -107,6 +109,7 @@ class AgentSessionTest : public ::testing::Test {
     return WaitFor(*loop_, [&] { return exit_code_.has_value(); });
   }
 
+  bool has_probe_listener_ = false;
   std::string mark_ = MakeMark();
   std::unique_ptr<Loop> loop_;
   std::unique_ptr<AgentSession> session_;
@@ -123,6 +126,7 @@ TEST_F(AgentSessionTest, HelloCarriesTheFactsAndAPort) {
   EXPECT_EQ(hello.build, "test");
   EXPECT_GT(hello.facts.offered_port, 0);
   EXPECT_EQ(hello.facts.cleanup, "subreaper");
+  EXPECT_EQ(hello.facts.probe_port, 0) << "nothing listens unless it is asked to";
   EXPECT_FALSE(hello.facts.interfaces.empty());
 }
 
@@ -267,6 +271,65 @@ TEST_F(AgentSessionTest, SecondLeaveTakesTheGraceAway) {
   session_->Leave({ErrorCode::kAgentLost, "twice"}, 130);
   ASSERT_TRUE(WaitUntilDone());
   EXPECT_EQ(exit_code_, 143);
+}
+
+// The agent of a job on many machines.
+class ProbedAgentTest : public AgentSessionTest {
+ protected:
+  ProbedAgentTest() { has_probe_listener_ = true; }
+
+  uint16_t ProbePort() {
+    EXPECT_TRUE(WaitForSome<wire::Hello>());
+    return Received<wire::Hello>()[0].facts.probe_port;
+  }
+  void Probe(Generation generation, uint16_t port) {
+    link_->Send({generation, wire::Probe{60'000, {{"127.0.0.1", "127.0.0.1", port}}}});
+  }
+};
+
+TEST_F(ProbedAgentTest, ListensUntilAGenerationStarts) {
+  const uint16_t port = ProbePort();
+  ASSERT_GT(port, 0);
+  UniqueFd client;
+  EXPECT_EQ(ConnectTo(port, &client), 0);
+  Welcome();
+  StartProbes(1, 1, {"wait"});
+  ASSERT_TRUE(WaitUntilReady(1));
+  EXPECT_EQ(ConnectTo(port, &client), ECONNREFUSED);
+}
+
+TEST_F(ProbedAgentTest, ProbeIsAnsweredOnce) {
+  Welcome();
+  Probe(1, ProbePort());
+  ASSERT_TRUE(WaitForSome<wire::ProbeResult>());
+  EXPECT_EQ(received_.back().generation, 1U);
+  EXPECT_EQ(Received<wire::ProbeResult>()[0], (wire::ProbeResult{{{wire::ProbeStage::kOk, 0}}}));
+  Probe(1, ProbePort());
+  Probe(0, ProbePort());
+  ASSERT_TRUE(WaitFor(*loop_, [&] { return session_->stale_requests() == 2; }));
+  StartProbes(1, 1, {"exit", "0"});
+  ASSERT_TRUE(WaitForSome<wire::GenerationStopped>());
+  EXPECT_EQ(Received<wire::ProbeResult>().size(), 1U);
+}
+
+TEST_F(ProbedAgentTest, StopEndsAProbeThatRunsAndItsListener) {
+  const DeafListener deaf;
+  Welcome();
+  const uint16_t port = ProbePort();
+  Probe(1, deaf.port());
+  link_->Send({1, wire::StopGeneration{0}});
+  ASSERT_TRUE(WaitForSome<wire::GenerationStopped>());
+  UniqueFd client;
+  EXPECT_EQ(ConnectTo(port, &client), ECONNREFUSED);
+  Probe(1, deaf.port());
+  ASSERT_TRUE(WaitFor(*loop_, [&] { return session_->stale_requests() == 1; }));
+  EXPECT_TRUE(Received<wire::ProbeResult>().empty());
+}
+
+TEST_F(ProbedAgentTest, ProbeBeforeWelcomeIsRefused) {
+  Probe(1, ProbePort());
+  ASSERT_TRUE(WaitUntilDone());
+  EXPECT_EQ(exit_code_, 125);
 }
 
 TEST_F(AgentSessionTest, StdinBeyondItsWindowEndsTheSession) {
