@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -12,8 +14,10 @@ namespace {
 
 class LocalTransport : public Transport {
  public:
-  LocalTransport(Loop& loop, std::string agent_path)
-      : loop_(loop), agent_path_(std::move(agent_path)) {}
+  LocalTransport(Loop& loop, std::string agent_path, std::vector<std::string> agent_arguments)
+      : loop_(loop), command_({std::move(agent_path)}) {
+    std::move(agent_arguments.begin(), agent_arguments.end(), std::back_inserter(command_));
+  }
 
   void Start(const std::string& host, std::function<void(Result<AgentStart>)> done) override {
     Result<AgentStart> start = StartNow();
@@ -30,7 +34,7 @@ class LocalTransport : public Transport {
   // person who looks at ours.
   Result<AgentStart> StartNow() {
     ChildOptions child;
-    child.command = {agent_path_};
+    child.command = command_;
     child.name = "agent";
     Result<AgentStart> start = StartChild(loop_, std::move(child));
     if (start.ok() || start.status().code() != ErrorCode::kAgentStartFailed) return start;
@@ -39,13 +43,14 @@ class LocalTransport : public Transport {
   }
 
   Loop& loop_;
-  std::string agent_path_;
+  std::vector<std::string> command_;
 };
 
 }  // namespace
 
-std::unique_ptr<Transport> MakeLocalTransport(Loop& loop, std::string agent_path) {
-  return std::make_unique<LocalTransport>(loop, std::move(agent_path));
+std::unique_ptr<Transport> MakeLocalTransport(Loop& loop, std::string agent_path,
+                                              std::vector<std::string> agent_arguments) {
+  return std::make_unique<LocalTransport>(loop, std::move(agent_path), std::move(agent_arguments));
 }
 
 }  // namespace hvdray

@@ -12,8 +12,10 @@
 
 namespace hvdray {
 
-/// `agent_path`: the executable. The loop outlives the transport.
-std::unique_ptr<Transport> MakeLocalTransport(Loop& loop, std::string agent_path);
+/// `agent_path`: the executable; agent_arguments: the words behind it. The loop outlives the
+/// transport.
+std::unique_ptr<Transport> MakeLocalTransport(Loop& loop, std::string agent_path,
+                                              std::vector<std::string> agent_arguments = {});
 
 /// True for names and addresses of this machine: "localhost", its host name, 127.0.0.0/8, ::1, an
 /// address on one of its interfaces, or a name that resolves to one. May block in name look-up.

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "cluster/local_transport.h"
+#include "launcher/engine/neighbour_probe.h"
 #include "launcher/hosts/host_word.h"
 
 namespace hvdray {
@@ -127,10 +128,13 @@ Status CheckHostAccess(const JobSpec& spec) {
 Result<std::unique_ptr<HostAccess>> HostAccess::Open(Loop& loop, const JobSpec& spec,
                                                      const std::string& agent_path,
                                                      const std::vector<HostSlots>& hosts,
-                                                     const std::vector<bool>& is_remote) {
-  std::unique_ptr<HostAccess> access(new HostAccess(loop));
+                                                     const std::vector<bool>& is_remote,
+                                                     HostSpread spread) {
+  std::vector<std::string> agent_arguments;
+  if (IsProbeWanted(spread, hosts.size())) agent_arguments.emplace_back("--probe-listener");
+  std::unique_ptr<HostAccess> access(new HostAccess(loop, std::move(agent_arguments)));
   HVDRAY_ASSIGN_OR_RETURN(std::string local_path, AgentForThisMachine(agent_path));
-  access->local_ = MakeLocalTransport(loop, std::move(local_path));
+  access->local_ = MakeLocalTransport(loop, std::move(local_path), access->agent_arguments_);
   for (size_t i = 0; i < hosts.size(); ++i) {
     if (is_remote[i]) access->remote_hosts_.insert(hosts[i].host);
   }
@@ -150,6 +154,7 @@ Status HostAccess::OpenRemote(Loop& loop, const JobSpec& spec, const std::string
   // One path means the same on all hosts; a list says which file here is for whom.
   const bool is_one_path = spec.agent_path->find_first_of("=,") == std::string::npos;
   if (is_one_path) options.installed_path = *spec.agent_path;
+  options.agent_arguments = agent_arguments_;
   options.max_starting = *spec.ssh_connections;
   options.explain = spec.launch_agent->empty() ? &ExplainOpenssh : &ExplainCommand;
   remote_ = MakeRemoteTransport(loop, pool_, *shell_, errors_, std::move(options));

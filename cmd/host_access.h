@@ -7,11 +7,13 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/blocking_pool.h"
 #include "cluster/command_shell.h"
 #include "cluster/remote_transport.h"
+#include "launcher/placement/nic_select.h"
 #include "launcher/placement/placement.h"
 #include "launcher/spec/job_spec.h"
 
@@ -20,19 +22,23 @@ namespace hvdray {
 /// The transport of a job: each host by its own way.
 class HostAccess : public Transport {
  public:
-  /// `is_remote`: as many as `hosts`. agent_path: resolved, for this machine. Errors: those of
-  /// AgentBuilds when a host is remote.
+  /// `is_remote`: as many as `hosts`. agent_path: resolved, for this machine. spread: says whether
+  /// agents listen for the probe of their neighbours. Errors: those of AgentBuilds when a host is
+  /// remote.
   static Result<std::unique_ptr<HostAccess>> Open(Loop& loop, const JobSpec& spec,
                                                   const std::string& agent_path,
                                                   const std::vector<HostSlots>& hosts,
-                                                  const std::vector<bool>& is_remote);
+                                                  const std::vector<bool>& is_remote,
+                                                  HostSpread spread);
   void Start(const std::string& host, std::function<void(Result<AgentStart>)> done) override;
 
  private:
-  explicit HostAccess(Loop& loop) : pool_(loop) {}
+  HostAccess(Loop& loop, std::vector<std::string> agent_arguments)
+      : pool_(loop), agent_arguments_(std::move(agent_arguments)) {}
   Status OpenRemote(Loop& loop, const JobSpec& spec, const std::string& agent_path);
 
   BlockingPool pool_;
+  const std::vector<std::string> agent_arguments_;
   RemoteStderr errors_;
   std::unique_ptr<RemoteShell> shell_;
   std::unique_ptr<Transport> local_;

@@ -144,7 +144,7 @@ int Launch(LaunchPlan plan) {
   Result<std::unique_ptr<Loop>> loop = Loop::Create();
   if (!loop.ok()) return Fail("run", loop.status());
   Result<std::unique_ptr<HostAccess>> access =
-      HostAccess::Open(**loop, spec, AgentPath(spec), plan.hosts, plan.is_remote);
+      HostAccess::Open(**loop, spec, AgentPath(spec), plan.hosts, plan.is_remote, plan.spread);
   if (!access.ok()) return Fail("run", access.status());
   Result<std::unique_ptr<Launcher>> launcher =
       Launcher::Open(**loop, **access, trace, std::move(plan));

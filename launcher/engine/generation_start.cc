@@ -2,23 +2,9 @@
 
 #include <utility>
 
-#include "launcher/placement/nic_select.h"
 #include "launcher/placement/slot_environment.h"
 
 namespace hvdray {
-namespace {
-
-Result<std::vector<NicChoice>> ChooseNics(const LaunchPlan& plan,
-                                          std::span<const wire::HostFacts> facts) {
-  std::vector<HostNics> hosts;
-  for (size_t i = 0; i < facts.size(); ++i) {
-    hosts.push_back({plan.hosts[i].host, facts[i].interfaces});
-  }
-  return SelectNics(hosts, *plan.spec.network_interfaces, plan.spread);
-}
-
-}  // namespace
-
 GangPolicy GangPolicyOf(const JobSpec& spec) {
   GangPolicy policy;
   policy.start_timeout = *spec.start_timeout;
@@ -29,10 +15,31 @@ GangPolicy GangPolicyOf(const JobSpec& spec) {
   return policy;
 }
 
-Result<std::vector<wire::StartGeneration>> MakeStartMessages(
-    const LaunchPlan& plan, const effect::StartGeneration& start,
-    std::span<const wire::HostFacts> facts) {
-  HVDRAY_ASSIGN_OR_RETURN(const std::vector<NicChoice> nics, ChooseNics(plan, facts));
+wire::Welcome WelcomeOf(const LaunchPlan& plan) {
+  const auto ms = [](Duration d) {
+    return static_cast<uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(d).count());
+  };
+  wire::Welcome welcome;
+  welcome.job_id = plan.job_id;
+  welcome.heartbeat_timeout_ms = ms(*plan.spec.heartbeat_timeout);
+  welcome.grace_ms = ms(*plan.spec.grace);
+  welcome.kv_hold_ms = ms(*plan.spec.kv_hold);
+  welcome.is_peer_checked = *plan.spec.is_peer_checked;
+  return welcome;
+}
+
+Result<std::vector<NicChoice>> ChooseNics(const LaunchPlan& plan,
+                                          std::span<const wire::HostFacts> facts) {
+  std::vector<HostNics> hosts;
+  for (size_t i = 0; i < facts.size(); ++i) {
+    hosts.push_back({plan.hosts[i].host, facts[i].interfaces});
+  }
+  return SelectNics(hosts, *plan.spec.network_interfaces, plan.spread);
+}
+
+std::vector<wire::StartGeneration> MakeStartMessages(const LaunchPlan& plan,
+                                                     const effect::StartGeneration& start,
+                                                     std::span<const NicChoice> nics) {
   const int first_host = start.ranks.front().host_index;
   const auto environment_of = [&plan](bool is_local) {
     return WorkerEnvironment(plan.spec, plan.environment, is_local).ToStrings();
@@ -61,6 +68,16 @@ Result<std::vector<wire::StartGeneration>> MakeStartMessages(
     messages.push_back(std::move(message));
   }
   return messages;
+}
+
+std::vector<ProbedHost> ProbedHostsOf(const LaunchPlan& plan, std::span<const NicChoice> nics,
+                                      std::span<const wire::HostFacts> facts) {
+  std::vector<ProbedHost> hosts;
+  for (size_t i = 0; i < plan.hosts.size(); ++i) {
+    hosts.push_back(
+        {plan.hosts[i].host, nics[i].gloo_interface, nics[i].address, facts[i].probe_port});
+  }
+  return hosts;
 }
 
 }  // namespace hvdray

@@ -1,4 +1,5 @@
-// Builds the message that starts a generation on each host. Pure.
+// From a plan to what its hosts are told: the welcome, the probe of their network, the message that
+// starts a generation on each. Pure.
 #ifndef HVDRAY_LAUNCHER_ENGINE_GENERATION_START_H_
 #define HVDRAY_LAUNCHER_ENGINE_GENERATION_START_H_
 
@@ -9,18 +10,30 @@
 #include "launcher/driver/events.h"
 #include "launcher/driver/gang_driver.h"
 #include "launcher/engine/launcher.h"
+#include "launcher/engine/neighbour_probe.h"
+#include "launcher/placement/nic_select.h"
 #include "launcher/wire/message.h"
 
 namespace hvdray {
 
 GangPolicy GangPolicyOf(const JobSpec& spec);
 
-/// One message for each host of the plan, by its index. Interfaces and MASTER_ADDR follow from
-/// `facts` (as many as hosts). Errors: kNoUsableInterface, kSpecInvalid for a named interface that
-/// a host lacks.
-Result<std::vector<wire::StartGeneration>> MakeStartMessages(
-    const LaunchPlan& plan, const effect::StartGeneration& start,
-    std::span<const wire::HostFacts> facts);
+wire::Welcome WelcomeOf(const LaunchPlan& plan);
+
+/// The interface of each host of the plan, by its index; facts: as many as hosts. Errors:
+/// kNoUsableInterface.
+Result<std::vector<NicChoice>> ChooseNics(const LaunchPlan& plan,
+                                          std::span<const wire::HostFacts> facts);
+
+/// One message for each host of the plan, by its index. Interfaces and MASTER_ADDR are those of
+/// `nics` (as many as hosts).
+std::vector<wire::StartGeneration> MakeStartMessages(const LaunchPlan& plan,
+                                                     const effect::StartGeneration& start,
+                                                     std::span<const NicChoice> nics);
+
+/// As many as hosts of the plan, each.
+std::vector<ProbedHost> ProbedHostsOf(const LaunchPlan& plan, std::span<const NicChoice> nics,
+                                      std::span<const wire::HostFacts> facts);
 
 }  // namespace hvdray
 

@@ -16,6 +16,7 @@
 #include "launcher/engine/agent_set.h"
 #include "launcher/engine/generation_start.h"
 #include "launcher/engine/kv_bridge.h"
+#include "launcher/engine/neighbour_probe.h"
 #include "launcher/engine/signals.h"
 #include "launcher/engine/stdin_feeder.h"
 #include "launcher/output/job_output.h"
@@ -42,19 +43,6 @@ std::vector<std::string> NamesOf(const std::vector<HostSlots>& hosts) {
   names.reserve(hosts.size());
   for (const HostSlots& host : hosts) names.push_back(host.host);
   return names;
-}
-
-wire::Welcome WelcomeOf(const LaunchPlan& plan) {
-  const auto ms = [](Duration d) {
-    return static_cast<uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(d).count());
-  };
-  wire::Welcome welcome;
-  welcome.job_id = plan.job_id;
-  welcome.heartbeat_timeout_ms = ms(*plan.spec.heartbeat_timeout);
-  welcome.grace_ms = ms(*plan.spec.grace);
-  welcome.kv_hold_ms = ms(*plan.spec.kv_hold);
-  welcome.is_peer_checked = *plan.spec.is_peer_checked;
-  return welcome;
 }
 
 void LogStateChange(const StateChange& change) {
@@ -141,6 +129,7 @@ class RealLauncher : public Launcher {
     };
     handlers.on_lost = [this](int host, Status why) {
       kv_.DropHost(host);
+      DropProbe();
       Feed(event::HostLost{host, std::move(why)});
     };
     handlers.on_message = [this](int host, wire::Message&& m) { OnMessage(host, std::move(m)); };
@@ -251,17 +240,52 @@ class RealLauncher : public Launcher {
     progress_.workers_started = 0;
     claims_.StartGeneration(start.generation, start.ranks);
     output_->StartGeneration(start.ranks);
-    Result<std::vector<wire::StartGeneration>> messages = MakeStartMessages(plan_, start, facts_);
-    if (!messages.ok()) {
-      // Nothing was started: to the driver it is a host that can't be used.
-      Feed(event::HostLost{0, std::move(messages).status()});
+    const Result<std::vector<NicChoice>> nics = ChooseNics(plan_, facts_);
+    if (!nics.ok()) {
+      // Nothing was started: to the driver these are hosts that can't be used.
+      for (size_t host = 0; host < plan_.hosts.size(); ++host) {
+        Feed(event::HostLost{static_cast<int>(host), nics.status()});
+      }
       return;
     }
+    if (start.generation == 1 && IsProbeWanted(plan_.spread, plan_.hosts.size())) {
+      ProbeThenStart(start, *nics);
+    } else {
+      SendStart(start, *nics);
+    }
+  }
+
+  void ProbeThenStart(const effect::StartGeneration& start, const std::vector<NicChoice>& nics) {
+    trace_.Begin(kPhaseProbe, loop_.Now());
+    probe_ = std::make_unique<NeighbourProbe>(
+        loop_, ProbedHostsOf(plan_, nics, facts_), ProbeLimitsWithin(*plan_.spec.start_timeout),
+        [this](int host, wire::Probe probe) {
+          agents_.Send(host, {generation_, std::move(probe)});
+        },
+        [this, start, nics](std::optional<ProbeFailure> failure) {
+          DropProbe();
+          if (failure) {
+            Feed(event::HostLost{failure->host, std::move(failure->why)});
+          } else {
+            SendStart(start, nics);
+          }
+        });
+    probe_->Start();
+  }
+
+  // What waits for its result is never started.
+  void DropProbe() {
+    if (probe_) trace_.End(kPhaseProbe, loop_.Now());
+    probe_.reset();
+  }
+
+  void SendStart(const effect::StartGeneration& start, const std::vector<NicChoice>& nics) {
     kv_.Reset(start.ranks, start.generation);
     stdin_.reset();
-    for (size_t host = 0; host < messages->size(); ++host) {
+    std::vector<wire::StartGeneration> messages = MakeStartMessages(plan_, start, nics);
+    for (size_t host = 0; host < messages.size(); ++host) {
       agents_.Send(static_cast<int>(host), {start.generation, wire::KvReset{}});
-      agents_.Send(static_cast<int>(host), {start.generation, std::move((*messages)[host])});
+      agents_.Send(static_cast<int>(host), {start.generation, std::move(messages[host])});
     }
     StartStdin(start.ranks);
   }
@@ -278,6 +302,7 @@ class RealLauncher : public Launcher {
   }
 
   void Apply(const effect::StopGeneration& stop) {
+    DropProbe();
     const auto grace = std::chrono::duration_cast<std::chrono::milliseconds>(stop.grace).count();
     for (const int host : stop.hosts) {
       agents_.Send(host, {stop.generation, wire::StopGeneration{static_cast<uint32_t>(grace)}});
@@ -291,6 +316,7 @@ class RealLauncher : public Launcher {
   void Apply(const effect::Finish& finish) {
     verdict_ = finish.verdict;
     is_finishing_ = true;
+    DropProbe();
     stdin_.reset();
     trace_.Begin("drain", loop_.Now());
     output_->Drain(DrainLimit(), [this](Status drained) {
@@ -335,6 +361,9 @@ class RealLauncher : public Launcher {
       Feed(event::GenerationStopped{generation, host, stopped->swept, stopped->offered_port});
     } else if (const auto* credit = std::get_if<wire::Credit>(&message.body)) {
       if (stdin_ && credit->stream == wire::StreamId::kStdin) stdin_->AddCredit(credit->bytes);
+    } else if (const auto* probed = std::get_if<wire::ProbeResult>(&message.body);
+               probed != nullptr && probe_) {
+      probe_->OnResult(host, *probed);
     } else {
       Log(LogLevel::kDebug, "launcher", "ignored {} from {}",
           wire::NameOf(wire::TypeOf(message.body)), plan_.hosts[static_cast<size_t>(host)].host);
@@ -392,6 +421,7 @@ class RealLauncher : public Launcher {
   std::unique_ptr<JobOutput> output_;
   std::unique_ptr<EventLog> event_log_;
   std::unique_ptr<StdinFeeder> stdin_;
+  std::unique_ptr<NeighbourProbe> probe_;  // while it runs
   StartProgress progress_;
   TerminalStyle style_;
   Generation generation_ = 0;

@@ -16,8 +16,8 @@
 
 namespace hvdray {
 
-/// A finished or running step of the launcher: "resolve", "spawn_agents", "hello", "start", "run",
-/// "stop", "drain", "report". Steps may overlap, and repeat with each generation.
+/// A finished or running step of the launcher: "resolve", "spawn_agents", "hello", "probe",
+/// "start", "run", "stop", "drain", "report". Steps may overlap, and repeat with each generation.
 struct Phase {
   std::string name;
   TimePoint began{};
@@ -27,6 +27,8 @@ struct Phase {
 /// Steps that events and effects end or begin. The launcher begins kPhaseHello itself, when it
 /// spawns the agents.
 inline constexpr std::string_view kPhaseHello = "hello";  ///< To the last agent's Hello.
+/// Within "start": do the hosts reach each other? The launcher begins and ends it.
+inline constexpr std::string_view kPhaseProbe = "probe";
 inline constexpr std::string_view kPhaseStart = "start";  ///< StartGeneration to the last worker.
 inline constexpr std::string_view kPhaseRun = "run";      ///< From there to the last end or a stop.
 inline constexpr std::string_view kPhaseStop = "stop";    ///< Stop to the last GenerationStopped.

@@ -197,6 +197,36 @@ def test_a_host_that_is_down_is_named_in_time(remote, hosts):
     assert time.monotonic() - started < 20
 
 
+@pytest.mark.parametrize("verdict, label, said", [
+    ("reject with tcp reset", "HVD-E0202", "connection refused"),
+    ("reject with icmp type host-unreachable", "HVD-E0201", "No route to host"),
+    ("drop", "HVD-E0204", "timed out after 2 s"),
+])
+def test_hosts_that_do_not_reach_each_other_start_nothing(remote, hosts, verdict, label, said):
+    wall = (f"table ip wall {{ chain in {{ type filter hook input priority 0; "
+            f"ip saddr {hosts['h1'].address} tcp flags syn / syn,ack {verdict}; }}; }}")
+    hosts.run(["nft", wall], on="h2", check=True)
+    try:
+        result = remote("-H", "h1:1,h2:1,h6:1", "--start-timeout", "8", "--", "echo", "started")
+    finally:
+        hosts.run(["nft", "delete table ip wall"], on="h2", check=True)
+    assert result.returncode == 125 and label in result.stderr, result.stderr
+    pair = rf"host h1 \(eth0 {hosts['h1'].address}\) cannot reach host h2 \({hosts['h2'].address}\)"
+    assert re.search(rf"{pair}: .*{said}", result.stderr), result.stderr
+    assert "--network-interfaces" in result.stderr and "started" not in result.stdout
+
+
+def test_the_port_of_the_probe_is_closed_once_workers_run(remote, hosts):
+    job = remote.start("-H", "h1:1,h2:1", "--", "sleep", "77")
+    wait_for_sleepers(hosts, ("h1", "h2"))
+    for name in ("h1", "h2"):
+        listeners = hosts.run(["ss", "-Hltn"], on=name, check=True).stdout.splitlines()
+        open_ports = [line for line in listeners if not line.split()[3].startswith("127.0.0.1:")]
+        assert all(line.split()[3].endswith(":22") for line in open_ports), open_ports
+    job.send_signal(signal.SIGTERM)
+    job.communicate(timeout=20)
+
+
 def test_a_full_disk_a_noexec_folder_and_a_missing_home_are_said(remote, hosts):
     for options, said in (("size=64k", "No space left on device"), ("noexec", "noexec")):
         with hosts.mounted("h6", "/mnt", options):

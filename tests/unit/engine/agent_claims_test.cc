@@ -56,6 +56,15 @@ TEST_F(AgentClaimsTest, BeforeTheFirstGenerationThereIsNothingToSay) {
   EXPECT_FALSE(fresh.Check(0, {1, wire::GenerationStopped{0, 1}}).ok());
 }
 
+TEST_F(AgentClaimsTest, ProbeResultsSpeakOfNoRank) {
+  const wire::ProbeResult result{{{wire::ProbeStage::kOk, 0}}};
+  AgentClaims fresh;
+  EXPECT_TRUE(fresh.Check(0, {0, result}).ok());
+  EXPECT_FALSE(fresh.Check(0, {1, result}).ok());
+  EXPECT_TRUE(claims_.Check(0, {1, result}).ok());
+  EXPECT_FALSE(claims_.IsStale({1, result}));
+}
+
 TEST_F(AgentClaimsTest, AGenerationThatHasNotBegunIsAViolationAndOneThatIsOverIsStale) {
   EXPECT_FALSE(claims_.Check(0, Bytes(2, 0, 1)).ok());
   claims_.StartGeneration(2, ranks_);

@@ -1,7 +1,10 @@
 #include "launcher/engine/launcher.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "tests/fakes/fake_transport.h"
@@ -45,7 +48,9 @@ class LauncherTest : public testing::Test {
   void Play(const std::string& host, const wire::Message& message) {
     FakeAgent& agent = *transport_.agents[host];
     const Generation generation = message.generation;
-    if (const auto* start = std::get_if<wire::StartGeneration>(&message.body)) {
+    if (const auto* probe = std::get_if<wire::Probe>(&message.body)) {
+      if (on_probe_) on_probe_(host, agent, *probe);
+    } else if (const auto* start = std::get_if<wire::StartGeneration>(&message.body)) {
       for (const wire::WorkerSlot& slot : start->workers) {
         agent.Send(generation, wire::WorkerStarted{slot.rank, 100U + slot.rank});
       }
@@ -54,6 +59,9 @@ class LauncherTest : public testing::Test {
         agent.Send(generation, wire::WorkerExited{slot.rank, statuses_[slot.rank], false});
       }
     } else if (std::holds_alternative<wire::StopGeneration>(message.body)) {
+      if (is_probe_answered_late_) {
+        agent.Send(generation, wire::ProbeResult{{{wire::ProbeStage::kOk, 0}}});
+      }
       const auto starts = agent.All<wire::StartGeneration>();
       const auto workers = starts.empty() ? std::vector<wire::WorkerSlot>() : starts.back().workers;
       for (const wire::WorkerSlot& slot : workers) {
@@ -65,6 +73,32 @@ class LauncherTest : public testing::Test {
       agent.Send(generation, wire::GenerationStopped{0, 5000});
     } else if (std::holds_alternative<wire::Bye>(message.body)) {
       transport_.Exit(host, Status());
+    }
+  }
+
+  // The hosts are two machines whose agents can be probed.
+  void SpreadOut() {
+    plan_.spread = HostSpread::kManyMachines;
+    plan_.is_remote = {true, true};
+    transport_.on_agent = [this](const std::string& host, FakeAgent& agent) {
+      wire::HostFacts facts = Facts(4000);
+      facts.probe_port = host == "a" ? 4101 : 4102;
+      wire::InterfaceFacts eth;
+      eth.name = "eth0";
+      eth.addresses = {{host == "a" ? "10.1.0.1" : "10.1.0.2", 24}};
+      eth.is_up = true;
+      facts.interfaces.push_back(eth);
+      agent.SayHello(facts);
+      agent.on_message = [this, host](const wire::Message& message) { Play(host, message); };
+    };
+    on_probe_ = [](const std::string&, FakeAgent& agent, const wire::Probe&) {
+      agent.Send(1, wire::ProbeResult{{{wire::ProbeStage::kOk, 0}}});
+    };
+  }
+  // No worker of a job that ended before it began.
+  void ExpectNothingStarted() {
+    for (const auto& [host, agent] : transport_.agents) {
+      EXPECT_TRUE(agent->All<wire::StartGeneration>().empty()) << host;
     }
   }
 
@@ -87,6 +121,8 @@ class LauncherTest : public testing::Test {
   FakeTransport transport_;
   LaunchPlan plan_;
   std::map<int, wire::ExitStatus> statuses_;
+  std::function<void(const std::string& host, FakeAgent& agent, const wire::Probe&)> on_probe_;
+  bool is_probe_answered_late_ = false;  // by a result that crosses the stop
 };
 
 TEST_F(LauncherTest, EveryHostGetsItsWorkersAndSuccessIsZero) {
@@ -243,6 +279,89 @@ TEST_F(LauncherTest, AnInterfaceThatNoHostHasStartsNothing) {
   EXPECT_EQ(report.verdict.exit_code, 125);
   EXPECT_EQ(report.verdict.error.code(), ErrorCode::kNoUsableInterface);
   EXPECT_TRUE(transport_.agents["a"]->All<wire::StartGeneration>().empty());
+}
+
+TEST_F(LauncherTest, OnManyMachinesNothingStartsBeforeAllHaveReachedTheirNeighbour) {
+  SpreadOut();
+  statuses_ = {{0, {}}, {1, {}}, {2, {}}};
+  std::map<std::string, wire::Probe> probes;
+  on_probe_ = [&](const std::string& host, FakeAgent&, const wire::Probe& probe) {
+    probes[host] = probe;
+    if (probes.size() < 2) return;
+    ExpectNothingStarted();
+    transport_.agents["b"]->Send(1, wire::ProbeResult{{{wire::ProbeStage::kOk, 0}}});
+    // A second answer, and one too many: neither counts.
+    transport_.agents["b"]->Send(1, wire::ProbeResult{{{wire::ProbeStage::kOk, 0}}});
+    loop_->Post([&] {
+      ExpectNothingStarted();
+      transport_.agents["a"]->Send(1, wire::ProbeResult{{{wire::ProbeStage::kOk, 0}}});
+      transport_.agents["a"]->Send(1, wire::ProbeResult{{{wire::ProbeStage::kRefused, 111}}});
+    });
+  };
+  const JobReport report = Run();
+  EXPECT_EQ(report.verdict.exit_code, 0) << report.verdict.error.ToString();
+  EXPECT_EQ(probes["a"].targets, (std::vector{wire::ProbeTarget{"10.1.0.1", "10.1.0.2", 4102}}));
+  EXPECT_EQ(probes["b"].targets, (std::vector{wire::ProbeTarget{"10.1.0.2", "10.1.0.1", 4101}}));
+  EXPECT_EQ(transport_.agents["a"]->All<wire::StartGeneration>().size(), 1U);
+  const auto is_probe = [](const Phase& phase) { return phase.name == "probe" && phase.ended; };
+  EXPECT_EQ(std::count_if(report.phases.begin(), report.phases.end(), is_probe), 1);
+}
+
+TEST_F(LauncherTest, OnlyTheFirstGenerationIsProbed) {
+  SpreadOut();
+  wire::ExitStatus one;
+  one.exit_code = 1;
+  statuses_ = {{0, one}};
+  plan_.spec.max_restarts.Set(1, "test");
+  (void)Run();
+  EXPECT_EQ(transport_.agents["a"]->All<wire::StartGeneration>().size(), 2U);
+  EXPECT_EQ(transport_.agents["a"]->All<wire::Probe>().size(), 1U);
+}
+
+TEST_F(LauncherTest, HostThatDoesNotReachItsNeighbourEndsTheJobAndStartsNothing) {
+  SpreadOut();
+  on_probe_ = [](const std::string& host, FakeAgent& agent, const wire::Probe&) {
+    const auto stage = host == "b" ? wire::ProbeStage::kTimeout : wire::ProbeStage::kOk;
+    agent.Send(1, wire::ProbeResult{{{stage, 0}}});
+  };
+  const JobReport report = Run();
+  EXPECT_EQ(report.verdict.exit_code, 125);
+  EXPECT_EQ(report.verdict.error.code(), ErrorCode::kConnectTimeout);
+  EXPECT_EQ(report.verdict.error.message(),
+            "host b (eth0 10.1.0.2) cannot reach host a (10.1.0.1): timed out after 5 s");
+  EXPECT_FALSE(report.verdict.error.hint().empty());
+  ExpectNothingStarted();
+}
+
+// The answers cross the stop on their way.
+TEST_F(LauncherTest, StopDuringTheProbeStartsNothing) {
+  SpreadOut();
+  is_probe_answered_late_ = true;
+  on_probe_ = [](const std::string& host, FakeAgent& /*agent*/, const wire::Probe&) {
+    if (host != "b") return;
+    ASSERT_EQ(::kill(::getpid(), SIGTERM), 0);
+  };
+  const JobReport report = Run();
+  EXPECT_EQ(report.verdict.exit_code, 128 + SIGTERM);
+  ExpectNothingStarted();
+}
+
+TEST_F(LauncherTest, HostThatIsLostDuringTheProbeStartsNothing) {
+  SpreadOut();
+  on_probe_ = [&](const std::string& host, FakeAgent& agent, const wire::Probe&) {
+    if (host == "a") {
+      agent.Send(1, wire::ProbeResult{{{wire::ProbeStage::kOk, 0}}});
+      return;
+    }
+    loop_->Post([&] {
+      transport_.agents["b"]->Vanish();
+      transport_.Exit("b", Status(ErrorCode::kAgentLost, "agent was killed by SIGKILL"));
+    });
+  };
+  const JobReport report = Run();
+  EXPECT_EQ(report.verdict.exit_code, 125);
+  EXPECT_EQ(report.verdict.error.code(), ErrorCode::kAgentLost);
+  ExpectNothingStarted();
 }
 
 TEST_F(LauncherTest, AReportPathThatCannotBeWrittenStartsNothing) {

@@ -73,5 +73,22 @@ TEST(LocalTransportTest, CarriesBytesBothWaysAndTellsHowTheCarrierEnded) {
   EXPECT_TRUE(ended.ok()) << ended.ToString();
 }
 
+TEST(LocalTransportTest, TheAgentGetsItsArguments) {
+  auto loop = std::move(*Loop::Create());
+  const auto transport = MakeLocalTransport(*loop, "/bin/echo", {"--one", "and two"});
+  AgentStart running;
+  std::string received;
+  transport->Start("localhost", [&](Result<AgentStart> start) {
+    ASSERT_TRUE(start.ok()) << start.status().ToString();
+    running = std::move(start).value();
+    ByteStream::Handlers handlers;
+    handlers.on_data = [&](ByteView bytes) { received += bytes; };
+    handlers.on_closed = [&](const Status&) { loop->Stop(); };
+    running.stream->Start(std::move(handlers));
+  });
+  loop->Run();
+  EXPECT_EQ(received, "--one and two\n");
+}
+
 }  // namespace
 }  // namespace hvdray

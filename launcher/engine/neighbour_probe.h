@@ -1,0 +1,82 @@
+// Before the first generation of a job on many machines: every host opens a TCP connection to the
+// next one through the interfaces that were chosen. Sends nothing itself and starts nothing.
+#ifndef HVDRAY_LAUNCHER_ENGINE_NEIGHBOUR_PROBE_H_
+#define HVDRAY_LAUNCHER_ENGINE_NEIGHBOUR_PROBE_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/loop.h"
+#include "base/status.h"
+#include "launcher/placement/nic_select.h"
+#include "launcher/wire/message.h"
+
+namespace hvdray {
+
+/// A job of these hosts begins with a probe; their agents need a listener for it.
+bool IsProbeWanted(HostSpread spread, size_t host_count);
+
+struct ProbedHost {
+  std::string name;
+  std::string nic;      ///< "eth0"
+  std::string address;  ///< Of that interface, IPv4.
+  uint16_t port = 0;    ///< Where its agent listens; 0: nowhere.
+};
+
+struct ProbeLimits {
+  std::chrono::milliseconds connect{5000};  ///< Of each connection; the agents keep to it.
+  std::chrono::milliseconds answer{10000};  ///< From Start() until every agent has answered.
+};
+
+/// The defaults, or less where the workers must have started within `start_timeout`: the probe says
+/// more about a network than that timeout does.
+ProbeLimits ProbeLimitsWithin(Duration start_timeout);
+
+struct ProbeFailure {
+  int host = 0;  ///< The one that could not reach its neighbour; an index.
+  Status why;    ///< Names the first pair that failed, its stage, and how many more there are.
+};
+
+/// Host i probes host i+1 and the last one the first, so with two hosts both ways are proved.
+/// Threads: the loop's.
+class NeighbourProbe {
+ public:
+  using SendFn = std::function<void(int host, wire::Probe probe)>;
+  using DoneFn = std::function<void(std::optional<ProbeFailure> failure)>;
+
+  /// hosts: at least two. `on_done`: once, from the loop or from OnResult(); may destroy the probe.
+  /// Errors of the failure: kHostRefused, kConnectTimeout, kHostUnreachable; kOutOfResources for a
+  /// host without a listener, kDeadlineExceeded for an agent that does not answer, kProtocolError,
+  /// kSystem.
+  NeighbourProbe(Loop& loop, std::vector<ProbedHost> hosts, ProbeLimits limits, SendFn send,
+                 DoneFn on_done);
+  /// Call once.
+  void Start();
+  /// What a host has to say; ignored when it was not asked or has answered before.
+  void OnResult(int host, const wire::ProbeResult& result);
+
+ private:
+  struct Row {
+    ProbedHost host;
+    bool is_awaited = false;
+    Status status;  // of the way to its neighbour
+  };
+  size_t NeighbourOf(size_t host) const { return (host + 1) % rows_.size(); }
+  Status Judge(size_t host, const wire::ProbeResult& result) const;
+  void FinishIfDone();
+  void Finish();
+
+  Loop& loop_;
+  std::vector<Row> rows_;
+  ProbeLimits limits_;
+  SendFn send_;
+  DoneFn on_done_;
+  Watch timer_;
+};
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_LAUNCHER_ENGINE_NEIGHBOUR_PROBE_H_
