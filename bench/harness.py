@@ -61,10 +61,11 @@ def alternate(contenders, rounds, warmup=1):
     return list(series.values())
 
 
-def timed(command, timeout=120, expect=0, env=None, stdout=subprocess.DEVNULL):
+def timed(command, timeout=120, expect=0, env=None, stdout=subprocess.DEVNULL,
+          stdin=subprocess.DEVNULL):
     """Wall seconds of a command, or None when it fails or hangs. Never leaves it running."""
     started = time.monotonic()
-    process = subprocess.Popen([str(c) for c in command], stdin=subprocess.DEVNULL, stdout=stdout,
+    process = subprocess.Popen([str(c) for c in command], stdin=stdin, stdout=stdout,
                                stderr=subprocess.DEVNULL, env=env, start_new_session=True)
     try:
         code = process.wait(timeout)
