@@ -11,7 +11,9 @@
 #include <map>
 #include <utility>
 
+#include "cluster/fallback_shell.h"
 #include "cluster/local_transport.h"
+#include "cmd/library_shell.h"
 #include "launcher/engine/neighbour_probe.h"
 #include "launcher/hosts/host_word.h"
 
@@ -42,7 +44,7 @@ std::string_view WordOf(HostKeyCheck check) {
 /// How each host is reached, by its plain name.
 using Addresses = std::map<std::string, HostSlots>;
 
-CommandShellOptions ShellOptionsOf(const JobSpec& spec) {
+CommandShellOptions CommandOptionsOf(const JobSpec& spec) {
   Addresses hosts;
   for (const HostSlots& host : *spec.hosts) hosts.emplace(host.host, host);
   CommandShellOptions options;
@@ -145,9 +147,6 @@ Result<std::unique_ptr<HostAccess>> HostAccess::Open(Loop& loop, const JobSpec& 
 }
 
 Status HostAccess::OpenRemote(Loop& loop, const JobSpec& spec, const std::string& agent_path) {
-  CommandShellOptions shell = ShellOptionsOf(spec);
-  shell.errors = &errors_;
-  shell_ = MakeCommandShell(loop, std::move(shell));
   HVDRAY_ASSIGN_OR_RETURN(AgentBuilds builds, AgentBuilds::Load(agent_path));
   RemoteTransportOptions options{.builds = std::move(builds)};
   options.folder = *spec.remote_folder;
@@ -157,8 +156,21 @@ Status HostAccess::OpenRemote(Loop& loop, const JobSpec& spec, const std::string
   options.agent_arguments = agent_arguments_;
   options.max_starting = *spec.ssh_connections;
   options.explain = spec.launch_agent->empty() ? &ExplainOpenssh : &ExplainCommand;
-  remote_ = MakeRemoteTransport(loop, pool_, *shell_, errors_, std::move(options));
+  remote_ = MakeRemoteTransport(loop, pool_, OpenShell(loop, spec), errors_, std::move(options));
   return {};
+}
+
+RemoteShell& HostAccess::OpenShell(Loop& loop, const JobSpec& spec) {
+  CommandShellOptions options = CommandOptionsOf(spec);
+  options.errors = &errors_;
+  command_shell_ = MakeCommandShell(loop, std::move(options));
+  // A proxy command of a cluster file is for ssh.
+  const bool is_command = !spec.launch_agent->empty() || !spec.ssh_proxy_command->empty();
+  if (is_command || *spec.ssh_transport == SshTransport::kOpenssh) return *command_shell_;
+  library_shell_ = MakeLibraryShell(loop, pool_, spec, errors_);
+  if (*spec.ssh_transport == SshTransport::kLibssh2) return *library_shell_;
+  shell_ = MakeFallbackShell(*library_shell_, *command_shell_);
+  return *shell_;
 }
 
 void HostAccess::Start(const std::string& host, std::function<void(Result<AgentStart>)> done) {

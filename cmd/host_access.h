@@ -1,5 +1,5 @@
-// How the hosts of a job are reached: this machine by a child process, others by the system's ssh
-// or by --launch-agent. Owns all that this takes.
+// How the hosts of a job are reached: this machine by a child process, others by SSH (a library,
+// or the system's ssh) or by --launch-agent. Owns all that this takes.
 #ifndef HVDRAY_CMD_HOST_ACCESS_H_
 #define HVDRAY_CMD_HOST_ACCESS_H_
 
@@ -36,11 +36,14 @@ class HostAccess : public Transport {
   HostAccess(Loop& loop, std::vector<std::string> agent_arguments)
       : pool_(loop), agent_arguments_(std::move(agent_arguments)) {}
   Status OpenRemote(Loop& loop, const JobSpec& spec, const std::string& agent_path);
+  RemoteShell& OpenShell(Loop& loop, const JobSpec& spec);
 
   BlockingPool pool_;
   const std::vector<std::string> agent_arguments_;
   RemoteStderr errors_;
-  std::unique_ptr<RemoteShell> shell_;
+  std::unique_ptr<RemoteShell> command_shell_;
+  std::unique_ptr<RemoteShell> library_shell_;
+  std::unique_ptr<RemoteShell> shell_;  // whichever of the two is right for a host
   std::unique_ptr<Transport> local_;
   std::unique_ptr<Transport> remote_;
   std::set<std::string> remote_hosts_;

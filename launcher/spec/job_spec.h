@@ -38,6 +38,7 @@ class Setting {
 
 enum class TagOutput : uint8_t { kRank, kHost, kNone };
 enum class ColorMode : uint8_t { kAuto, kAlways, kNever };
+enum class SshTransport : uint8_t { kAuto, kLibssh2, kOpenssh };
 enum class HostKeyCheck : uint8_t { kAcceptNew, kYes, kNo };
 enum class PlanFormat : uint8_t { kText, kJson };
 
@@ -95,6 +96,7 @@ struct JobSpec {
   Setting<std::string> ssh_identity_file;
   Setting<std::string> ssh_user;           ///< Of a cluster file; a host's own user wins.
   Setting<std::string> ssh_proxy_command;  ///< Of a cluster file.
+  Setting<SshTransport> ssh_transport{SshTransport::kAuto};
   Setting<std::string> ssh_config_file;
   Setting<HostKeyCheck> host_key_check{HostKeyCheck::kAcceptNew};
   Setting<int> ssh_connections{32};

@@ -197,6 +197,11 @@ constexpr OptionRow kRows[] = {
      .spellings = "-i --ssh-identity-file", .type = Type::kText, .value_name = "FILE",
      .default_text = "ssh's own", .group = Group::kNetwork, .is_horovod = true,
      .help = "Private key for SSH."},
+    {.id = Id::kSshTransport, .name = "ssh-transport", .spellings = "--ssh-transport",
+     .type = Type::kChoice, .value_name = "auto|libssh2|openssh", .default_text = "auto",
+     .group = Group::kNetwork,
+     .help = "What speaks SSH: a library in this process, or the system's ssh. auto: the library, but "
+             "ssh for hosts that need what it lacks (ProxyJump, certificates, RSA keys, ...)."},
     {.id = Id::kSshConfig, .name = "ssh-config", .spellings = "--ssh-config", .type = Type::kText,
      .value_name = "FILE", .default_text = "ssh's own", .group = Group::kNetwork,
      .help = "Configuration file for SSH, as ssh -F takes it."},

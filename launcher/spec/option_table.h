@@ -22,7 +22,7 @@ enum class OptionId : uint8_t {
   kOutputFilename, kPrefixTimestamp, kTagOutput, kStdin, kColor, kQuiet, kVerbose, kLogJson,
   kDryRun, kPrintPlan, kPrintConfig, kReport, kEvents, kJunit, kTrace,
   kNetworkInterfaces, kMasterPort, kPeerCheck, kKvHold, kAgentPath, kSshPort, kSshIdentityFile,
-  kSshConfig, kStrictHostKeyChecking, kSshConnections, kLaunchAgent, kRemoteDir, kForceRemote,
+  kSshTransport, kSshConfig, kStrictHostKeyChecking, kSshConnections, kLaunchAgent, kRemoteDir, kForceRemote,
   kConfigFile, kFusionThresholdMb, kCycleTimeMs, kCacheCapacity, kHierarchicalAllreduce,
   kHierarchicalAllgather, kTorusAllreduce, kTcp,
   kAutotune, kAutotuneLogFile, kAutotuneWarmupSamples, kAutotuneStepsPerSample,

@@ -127,6 +127,7 @@ void AddRest(const JobSpec& spec, RowList* rows) {
   rows->Add(OptionId::kAgentPath, spec.agent_path);
   rows->Add(OptionId::kSshPort, spec.ssh_port);
   rows->Add(OptionId::kSshIdentityFile, spec.ssh_identity_file);
+  rows->AddChoice(OptionId::kSshTransport, spec.ssh_transport);
   rows->Add(OptionId::kSshConfig, spec.ssh_config_file);
   rows->AddChoice(OptionId::kStrictHostKeyChecking, spec.host_key_check);
   rows->Add(OptionId::kSshConnections, spec.ssh_connections);

@@ -155,6 +155,7 @@ Status ReadSettings(const LayerStack& layers, JobSpec* spec) {
   reader.Text(OptionId::kAgentPath, &spec->agent_path);
   reader.Whole(OptionId::kSshPort, &spec->ssh_port);
   reader.Text(OptionId::kSshIdentityFile, &spec->ssh_identity_file);
+  reader.Choice(OptionId::kSshTransport, &spec->ssh_transport);
   reader.Text(OptionId::kSshConfig, &spec->ssh_config_file);
   reader.Choice(OptionId::kStrictHostKeyChecking, &spec->host_key_check);
   reader.Whole(OptionId::kSshConnections, &spec->ssh_connections);

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <optional>
 
 #include "base/gzip.h"
+#include "cluster/fallback_shell.h"
 #include "tests/fakes/fake_stream.h"
 #include "tests/fakes/loop_runner.h"
 
@@ -152,6 +154,24 @@ TEST_F(RemoteTransportTest, AShellThatCannotBeRunIsAnError) {
   shell_.failures["a"] = Status(ErrorCode::kAgentStartFailed, "ssh: No such file or directory");
   Start("a");
   EXPECT_EQ(failed_["a"].message(), "start agent on a: ssh: No such file or directory");
+}
+
+TEST_F(RemoteTransportTest, WhatTheFirstShellDoesNotSupportGoesToTheSecond) {
+  FakeShell second(*loop_);
+  const auto both = MakeFallbackShell(shell_, second);
+  shell_.failures["jump"] = Status(ErrorCode::kNotSupported, "ProxyJump");
+  shell_.failures["down"] = Status(ErrorCode::kHostUnreachable, "no route");
+  std::map<std::string, std::optional<Status>> answers;
+  for (const char* host : {"plain", "jump", "down"}) {
+    both->Run(host, "x", [&answers, host](const Result<AgentStart>& start) {
+      answers[host] = start.ok() ? Status() : start.status();
+    });
+  }
+  Settle(*loop_);
+  EXPECT_TRUE(answers["plain"]->ok());
+  EXPECT_TRUE(answers["jump"]->ok());
+  EXPECT_EQ(answers["down"]->code(), ErrorCode::kHostUnreachable);
+  EXPECT_EQ(second.order, std::vector<std::string>{"jump"});
 }
 
 TEST_F(RemoteTransportTest, OnlySoManyAreOnTheirWayAtOnce) {

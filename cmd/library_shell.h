@@ -1,0 +1,21 @@
+// SSH by the library, under the plain names of a job's hosts.
+#ifndef HVDRAY_CMD_LIBRARY_SHELL_H_
+#define HVDRAY_CMD_LIBRARY_SHELL_H_
+
+#include <memory>
+
+#include "base/blocking_pool.h"
+#include "cluster/remote_shell.h"
+#include "cluster/remote_stderr.h"
+#include "launcher/spec/job_spec.h"
+
+namespace hvdray {
+
+/// Hosts are those of `spec`. kNotSupported for what only the system's ssh can do. The others
+/// outlive it.
+std::unique_ptr<RemoteShell> MakeLibraryShell(Loop& loop, BlockingPool& pool, const JobSpec& spec,
+                                              RemoteStderr& errors);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_CMD_LIBRARY_SHELL_H_
