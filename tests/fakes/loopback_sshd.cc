@@ -1,6 +1,5 @@
 #include "tests/fakes/loopback_sshd.h"
 
-#include <crypt.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
@@ -25,6 +24,12 @@
 
 namespace hvdray {
 namespace {
+
+// The password is "right".
+constexpr const char* kShadowLine =
+    "root:$6$hvdraytest$"
+    "OViSQjB4nu//AJxPiE/LH0xiKSZfjOmrsRLb6Bdl6QKHRJLhBhZ8J5Kic3oCZZCRGlz5ReAhOBT5TMHyDYR0F/"
+    ":19000:0:99999:7:::\n";
 
 /// stdin is /dev/null; stdout and stderr go to `output`.
 pid_t Spawn(const std::vector<std::string>& argv, int output,
@@ -120,28 +125,26 @@ UniqueFd LoopbackListener::Accept() const {
   return UniqueFd(::accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC));
 }
 
-LoopbackSshd::LoopbackSshd(const std::string& settings, const std::string& root_password) {
+LoopbackSshd::LoopbackSshd(const std::string& settings, Shadow shadow) {
   MakeSshKey(folder_ / "host_ed25519");
   MakeSshKey(folder_ / "host_ecdsa", "ecdsa");
   MakeSshKey(folder_ / "client");
   std::filesystem::copy_file(folder_ / "client.pub", folder_ / "authorized_keys");
   // sshd wants its folder when it runs as root.
   if (::getuid() == 0) ::mkdir("/run/sshd", 0755);
-  if (!root_password.empty()) {
-    const std::string hash = ::crypt(root_password.c_str(), "$6$hvdray-test$");
-    HVDRAY_CHECK(
-        WriteFileAtomically(folder_ / "shadow", "root:" + hash + ":19000:0:99999:7:::\n").ok());
+  if (shadow == Shadow::kPrivate) {
+    HVDRAY_CHECK(WriteFileAtomically(folder_ / "shadow", kShadowLine).ok());
     ::chmod((folder_ / "shadow").c_str(), 0600);
   }
   // Between finding a free port and listening there, somebody else may take it.
   bool is_up = false;
   for (int i = 0; i < 10 && !is_up; ++i) {
-    is_up = Start(settings, !root_password.empty());
+    is_up = Start(settings, shadow);
   }
   HVDRAY_CHECK(is_up);
 }
 
-bool LoopbackSshd::Start(const std::string& settings, bool has_shadow) {
+bool LoopbackSshd::Start(const std::string& settings, Shadow shadow) {
   port_ = LoopbackListener().port();
   const std::string config = fmt::format(
       "{}\nListenAddress 127.0.0.1:{}\nHostKey {}\nHostKey {}\nAuthorizedKeysFile {}\n"
@@ -159,7 +162,7 @@ bool LoopbackSshd::Start(const std::string& settings, bool has_shadow) {
   // Nobody reads along: room for the log of some thousand connections.
   (void)::fcntl(log.write_end.get(), F_SETPIPE_SZ, 1 << 20);
   std::vector<std::string> argv = {"/usr/sbin/sshd", "-D", "-e", "-f", folder_ / "sshd_config"};
-  if (has_shadow) {
+  if (shadow == Shadow::kPrivate) {
     const std::string script =
         fmt::format("mount --bind {} /etc/shadow && exec \"$@\"", folder_ / "shadow");
     argv.insert(argv.begin(), {"unshare", "-m", "sh", "-c", script, "sh"});

@@ -36,9 +36,10 @@ class LoopbackListener {
 class LoopbackSshd {
  public:
   /// `settings`: lines of sshd_config that come first, and so win.
-  /// `root_password`: if not empty, root's for this sshd alone, by a private view of /etc/shadow
-  /// (needs root).
-  explicit LoopbackSshd(const std::string& settings = "", const std::string& root_password = "");
+  /// With kPrivate, root's password for this sshd alone is "right", by a view of /etc/shadow that
+  /// nobody else has (needs root).
+  enum class Shadow { kSystem, kPrivate };
+  explicit LoopbackSshd(const std::string& settings = "", Shadow shadow = Shadow::kSystem);
   ~LoopbackSshd();
   LoopbackSshd(const LoopbackSshd&) = delete;
   LoopbackSshd& operator=(const LoopbackSshd&) = delete;
@@ -52,7 +53,7 @@ class LoopbackSshd {
   std::string TakeLog();
 
  private:
-  bool Start(const std::string& settings, bool has_shadow);
+  bool Start(const std::string& settings, Shadow shadow);
 
   TempFolder folder_;
   UniqueFd log_;

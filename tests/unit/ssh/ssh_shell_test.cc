@@ -272,7 +272,7 @@ class SshPromptTest : public SshShellTest {
 };
 
 TEST_F(SshPromptTest, APasswordIsAskedForWhenThereIsSomebodyToAsk) {
-  const LoopbackSshd sshd("PasswordAuthentication yes", "right");
+  const LoopbackSshd sshd("PasswordAuthentication yes", LoopbackSshd::Shadow::kPrivate);
   Configure(sshd.port(), folder_ / "none");
   EXPECT_EQ(Output("echo in"), "in\n");
   EXPECT_EQ(asked_, std::vector<std::string>{"root@127.0.0.1's password: "});
@@ -285,7 +285,8 @@ TEST_F(SshPromptTest, APasswordIsAskedForWhenThereIsSomebodyToAsk) {
 }
 
 TEST_F(SshPromptTest, QuestionsOfTheHostArePassedOn) {
-  const LoopbackSshd sshd("KbdInteractiveAuthentication yes\nUsePAM yes", "right");
+  const LoopbackSshd sshd("KbdInteractiveAuthentication yes\nUsePAM yes",
+                          LoopbackSshd::Shadow::kPrivate);
   Configure(sshd.port(), folder_ / "none");
   EXPECT_EQ(Output("echo in"), "in\n");
   ASSERT_EQ(asked_.size(), 1u);
