@@ -42,6 +42,8 @@ constexpr std::array kCatalogue = {
     ErrorInfo{ErrorCode::kUnknownHost, "unknown_host", false, "a host name has no address"},
     ErrorInfo{ErrorCode::kNoUsableInterface, "no_usable_interface", false,
               "no network interface fits"},
+    ErrorInfo{ErrorCode::kHostBusy, "host_busy", true,
+              "sshd of a host is full, or does not serve yet"},
     ErrorInfo{ErrorCode::kCommandNotFound, "command_not_found", false,
               "the command does not exist on the worker's host"},
     ErrorInfo{ErrorCode::kCommandNotExecutable, "command_not_executable", false,

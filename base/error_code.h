@@ -35,6 +35,7 @@ enum class ErrorCode : uint16_t {
   kNoCapacity = 208,
   kUnknownHost = 209,
   kNoUsableInterface = 210,
+  kHostBusy = 214,
   kCommandNotFound = 301,
   kCommandNotExecutable = 302,
   kWorkerFailed = 303,

@@ -85,6 +85,8 @@ Status ExplainOpenssh(const Status& how, const std::vector<std::string>& lines) 
     ErrorCode code;
     std::string_view hint;
   };
+  static constexpr std::string_view kBusy =
+      "sshd there may be full (its MaxStartups) or still starting; --ssh-connections sends fewer";
   static constexpr Row kRows[] = {
       {"Could not resolve hostname", ErrorCode::kUnknownHost,
        "check the spelling, DNS, /etc/hosts"},
@@ -100,8 +102,12 @@ Status ExplainOpenssh(const Status& how, const std::vector<std::string>& lines) 
       {"timed out", ErrorCode::kConnectTimeout, "check that the host is up, and for a firewall"},
       {"No route to host", ErrorCode::kHostUnreachable, "check the address and the network"},
       {"Network is unreachable", ErrorCode::kHostUnreachable, "check the address and the network"},
-      {"Connection closed by", ErrorCode::kHostRefused, "sshd there may be full (MaxStartups)"},
-      {"Connection reset by", ErrorCode::kHostRefused, "sshd there may be full (MaxStartups)"},
+      {"stdio forwarding failed", ErrorCode::kHostRefused, "the jump host did not let us through"},
+      {"banner line", ErrorCode::kHostRefused, "something else than sshd listens at that port"},
+      {"client_loop: ", ErrorCode::kAgentLost, "the connection broke; look at the network"},
+      {"exchange_identification", ErrorCode::kHostBusy, kBusy},
+      {"Connection closed by", ErrorCode::kHostBusy, kBusy},
+      {"Connection reset by", ErrorCode::kHostBusy, kBusy},
   };
   for (const Row& row : kRows) {
     const auto line = std::find_if(lines.rbegin(), lines.rend(), [&row](const std::string& text) {

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
+#include <random>
 #include <utility>
 
 #include "cluster/local_transport.h"
@@ -149,6 +150,7 @@ Status HostAccess::OpenRemote(Loop& loop, const JobSpec& spec, const std::string
   const bool is_one_path = spec.agent_path->find_first_of("=,") == std::string::npos;
   if (is_one_path) options.installed_path = *spec.agent_path;
   options.max_starting = *spec.ssh_connections;
+  options.retry.seed = std::random_device{}();
   options.explain = spec.launch_agent->empty() ? &ExplainOpenssh : &ExplainCommand;
   remote_ = MakeRemoteTransport(loop, pool_, *shell_, errors_, std::move(options));
   return {};
