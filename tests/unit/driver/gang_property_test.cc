@@ -76,6 +76,7 @@ HostPlan RandomHost(Dice& dice, const std::string& name) {
   plan.ready_after = dice.Within(milliseconds(800));
   if (dice.OneIn(30)) plan.ready_after.reset();
   if (dice.OneIn(12)) plan.lost_after = dice.Within(seconds(6));
+  if (dice.OneIn(25)) plan.lost_after = dice.Within(milliseconds(500));
   plan.loss_noticed_after = dice.OneIn(2) ? Duration::zero() : dice.Within(seconds(3));
   plan.is_stuck_in_stop = dice.OneIn(30);
   plan.is_stuck_in_start = dice.OneIn(40);
