@@ -48,6 +48,8 @@ constexpr std::array kCatalogue = {
               "a host is not the one that it should be"},
     ErrorInfo{ErrorCode::kAuthenticationFailed, "authentication_failed", false,
               "a host does not let us in"},
+    ErrorInfo{ErrorCode::kHostBusy, "host_busy", true,
+              "sshd of a host is full, or does not serve yet"},
     ErrorInfo{ErrorCode::kCommandNotFound, "command_not_found", false,
               "the command does not exist on the worker's host"},
     ErrorInfo{ErrorCode::kCommandNotExecutable, "command_not_executable", false,

@@ -38,6 +38,7 @@ enum class ErrorCode : uint16_t {
   kHandshakeFailed = 211,
   kHostKeyRejected = 212,
   kAuthenticationFailed = 213,
+  kHostBusy = 214,
   kCommandNotFound = 301,
   kCommandNotExecutable = 302,
   kWorkerFailed = 303,

@@ -86,23 +86,30 @@ Status ExplainOpenssh(const Status& how, const std::vector<std::string>& lines) 
     ErrorCode code;
     std::string_view hint;
   };
+  static constexpr std::string_view kBusy =
+      "sshd there may be full (its MaxStartups) or still starting; --ssh-connections sends fewer";
   static constexpr Row kRows[] = {
       {"Could not resolve hostname", ErrorCode::kUnknownHost,
        "check the spelling, DNS, /etc/hosts"},
-      {"HOST IDENTIFICATION HAS CHANGED", ErrorCode::kHostRefused,
+      {"HOST IDENTIFICATION HAS CHANGED", ErrorCode::kHostKeyRejected,
        "if the host was made anew: ssh-keygen -R HOST; else somebody is in between"},
-      {"Host key verification failed", ErrorCode::kHostRefused,
+      {"Host key verification failed", ErrorCode::kHostKeyRejected,
        "if the host was made anew: ssh-keygen -R HOST; a new one: --strict-host-key-checking"},
-      {"Permission denied", ErrorCode::kHostRefused,
+      {"Permission denied", ErrorCode::kAuthenticationFailed,
        "try it by hand: ssh HOST true; name the key with -i, or load it into ssh-agent"},
-      {"Too many authentication failures", ErrorCode::kHostRefused, "name the key with -i"},
+      {"Too many authentication failures", ErrorCode::kAuthenticationFailed,
+       "name the key with -i"},
       {"Connection refused", ErrorCode::kHostRefused,
        "check that sshd runs there and its port (-p)"},
       {"timed out", ErrorCode::kConnectTimeout, "check that the host is up, and for a firewall"},
       {"No route to host", ErrorCode::kHostUnreachable, "check the address and the network"},
       {"Network is unreachable", ErrorCode::kHostUnreachable, "check the address and the network"},
-      {"Connection closed by", ErrorCode::kHostRefused, "sshd there may be full (MaxStartups)"},
-      {"Connection reset by", ErrorCode::kHostRefused, "sshd there may be full (MaxStartups)"},
+      {"stdio forwarding failed", ErrorCode::kHostRefused, "the jump host did not let us through"},
+      {"banner line", ErrorCode::kHostRefused, "something else than sshd listens at that port"},
+      {"client_loop: ", ErrorCode::kAgentLost, "the connection broke; look at the network"},
+      {"exchange_identification", ErrorCode::kHostBusy, kBusy},
+      {"Connection closed by", ErrorCode::kHostBusy, kBusy},
+      {"Connection reset by", ErrorCode::kHostBusy, kBusy},
   };
   for (const Row& row : kRows) {
     const auto line = std::find_if(lines.rbegin(), lines.rend(), [&row](const std::string& text) {

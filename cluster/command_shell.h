@@ -47,7 +47,7 @@ std::vector<std::string> LaunchAgentArgv(const std::string& pattern, const std::
                                          const std::string& command);
 
 /// From what ssh printed before it ended to a typed error: unknown host, refused, timeout,
-/// unreachable, host key, authentication. `how`: how it ended. Pure.
+/// unreachable, busy, host key, authentication. `how`: how it ended. Pure.
 Status ExplainOpenssh(const Status& how, const std::vector<std::string>& lines);
 
 }  // namespace hvdray

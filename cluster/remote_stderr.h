@@ -17,6 +17,8 @@ class RemoteStderr {
   void OnLine(const std::string& host, std::string line);
   /// From now on its lines are shown as they come; before, only with --verbose.
   void MarkRunning(const std::string& host) { running_.insert(host); }
+  /// The host is tried anew: what the last try wrote explains nothing any more.
+  void Forget(const std::string& host) { lines_.erase(host); }
   /// The last few lines that came before that.
   std::vector<std::string> LinesOf(const std::string& host) const;
 

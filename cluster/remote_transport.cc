@@ -27,8 +27,10 @@ struct Pending {
   std::unique_ptr<AgentProcess> process;
   std::optional<Status> how;
   bool is_closed = false;
-  std::string failed;  // as the host said it
+  bool has_answered = false;  // the shell there has run
+  int retries = 0;
   Watch reason_timer;
+  Watch retry_timer;
 };
 
 class RemoteTransport : public Transport {
@@ -40,6 +42,7 @@ class RemoteTransport : public Transport {
         shell_(shell),
         errors_(errors),
         options_(std::move(options)),
+        pauses_(options_.retry),
         command_(BootstrapCommand({options_.builds.stage_id(), options_.folder,
                                    options_.installed_path, options_.agent_arguments})) {}
 
@@ -57,11 +60,15 @@ class RemoteTransport : public Transport {
       const int id = waiting_.front();
       waiting_.pop_front();
       ++starting_count_;
-      shell_.Run(pending_[id].host, command_, [this, id](Result<AgentStart> start) {
-        if (!start.ok()) return Finish(id, std::move(start).status());
-        OnShell(id, std::move(*start));
-      });
+      RunShell(id);
     }
+  }
+
+  void RunShell(int id) {
+    shell_.Run(pending_[id].host, command_, [this, id](Result<AgentStart> start) {
+      if (!start.ok()) return RetryOrFinish(id, std::move(start).status());
+      OnShell(id, std::move(*start));
+    });
   }
 
   void OnShell(int id, AgentStart start) {
@@ -80,6 +87,7 @@ class RemoteTransport : public Transport {
   }
 
   void OnLine(int id, const BootstrapLine& line) {
+    pending_[id].has_answered = true;
     if (const auto* needs = std::get_if<bootstrap::NeedsAgent>(&line)) return Stage(id, *needs);
     if (const auto* failed = std::get_if<bootstrap::Failed>(&line)) {
       return Finish(id, Status(ErrorCode::kAgentStartFailed, failed->why,
@@ -136,7 +144,34 @@ class RemoteTransport : public Transport {
 
   void FinishClosed(int id) {
     const Pending& pending = pending_[id];
-    Finish(id, options_.explain(pending.how.value_or(Status()), errors_.LinesOf(pending.host)));
+    RetryOrFinish(id,
+                  options_.explain(pending.how.value_or(Status()), errors_.LinesOf(pending.host)));
+  }
+
+  // A host that is busy keeps its place among those that are on their way: one that is full, or a
+  // jump host before many, is not helped by yet another in its stead.
+  void RetryOrFinish(int id, Status why) {
+    Pending& pending = pending_[id];
+    if (why.code() != ErrorCode::kHostBusy || pending.has_answered) return Finish(id, why);
+    const int most = options_.retry.max_retries;
+    if (pending.retries >= most) {
+      const int tries = pending.retries + 1;
+      const std::string times = tries == 1 ? "" : fmt::format(" ({} tries)", tries);
+      return Finish(id, Status(why.code(), why.message() + times, why.hint()));
+    }
+    const Duration pause = pauses_.Next(pending.retries++);
+    Log(LogLevel::kInfo, "host " + pending.host, "busy, retry {} of {} in {:.2f} s: {}",
+        pending.retries, most, Seconds(pause).count(), why.message());
+    pending.reason_timer.Cancel();
+    pending.is_closed = false;
+    pending.retry_timer = loop_.After(pause, [this, id] {
+      Pending& host = pending_[id];
+      host.stream.reset();
+      host.process.reset();
+      host.how.reset();
+      errors_.Forget(host.host);
+      RunShell(id);
+    });
   }
 
   void Finish(int id, Result<AgentStart> result) {
@@ -167,6 +202,7 @@ class RemoteTransport : public Transport {
   RemoteShell& shell_;
   RemoteStderr& errors_;
   const RemoteTransportOptions options_;
+  RetryPauses pauses_;
   const std::string command_;
   std::map<int, Pending> pending_;
   std::map<std::string, Packed> packed_;

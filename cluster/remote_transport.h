@@ -14,6 +14,7 @@
 #include "cluster/agent_builds.h"
 #include "cluster/remote_shell.h"
 #include "cluster/remote_stderr.h"
+#include "cluster/retry_pauses.h"
 
 namespace hvdray {
 
@@ -23,7 +24,10 @@ struct RemoteTransportOptions {
   std::string installed_path;  ///< See BootstrapRequest.
   std::vector<std::string> agent_arguments;
   int max_starting = 32;  ///< Hosts between a shell and an agent at once; the others wait.
+  /// For shells that fail with kHostBusy before anything on the host has answered.
+  RetryPolicy retry;
   /// Makes an error of how the shell ended before an agent spoke, and of its last lines on stderr.
+  /// kHostBusy is tried again.
   std::function<Status(const Status& how, const std::vector<std::string>& lines)> explain;
 };
 

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
+#include <random>
 #include <utility>
 
 #include "cluster/fallback_shell.h"
@@ -155,6 +156,7 @@ Status HostAccess::OpenRemote(Loop& loop, const JobSpec& spec, const std::string
   if (is_one_path) options.installed_path = *spec.agent_path;
   options.agent_arguments = agent_arguments_;
   options.max_starting = *spec.ssh_connections;
+  options.retry.seed = std::random_device{}();
   options.explain = spec.launch_agent->empty() ? &ExplainOpenssh : &ExplainCommand;
   remote_ = MakeRemoteTransport(loop, pool_, OpenShell(loop, spec), errors_, std::move(options));
   return {};

@@ -39,10 +39,7 @@ Cause WorkerFailedCause(const WorkerRecord& worker, uint32_t restarts) {
           .error = {CodeOf(status), std::move(text)}};
 }
 
-Cause HostLostCause(std::span<const std::string> hosts, const Status& why) {
-  Status error = why;
-  const bool is_named = hosts.size() == 1 && error.message().find(hosts[0]) != std::string::npos;
-  if (!is_named) error = std::move(error).WithContext(Hosts(hosts));
+Cause HostLostCause(Status error) {
   return {.kind = CauseKind::kHostLost, .exit_code = kHvdrayFailed, .error = std::move(error)};
 }
 

@@ -32,8 +32,8 @@ struct Cause {
 Cause SuccessCause();
 /// `worker.status` is set and no success. `restarts`: how many came before.
 Cause WorkerFailedCause(const WorkerRecord& worker, uint32_t restarts);
-/// `why`, not ok, as the launcher knows it of the first host; all of them share its code.
-Cause HostLostCause(std::span<const std::string> hosts, const Status& why);
+/// `error`, not ok, as GroupLosses() words it.
+Cause HostLostCause(Status error);
 /// `what`: "become ready", "start all workers".
 Cause StartTimeoutCause(std::span<const std::string> hosts, const char* what, Duration limit);
 Cause TimeoutCause(Duration limit);

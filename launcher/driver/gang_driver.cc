@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "launcher/driver/host_losses.h"
+
 namespace hvdray {
 namespace {
 
@@ -77,11 +79,11 @@ void GangDriver::On(const event::HostLost& e) {
     ++stale_events_;
     return;
   }
-  if (first_loss_.ok()) first_loss_ = why;
+  lost_hosts_.push_back(e.host);
   if (state_ == GangState::kConnecting) {
     state_deadline_ = std::min(*state_deadline_, now_ + policy_.settle);
   }
-  EndBy(HostLostCause(std::span(&roster_.host(e.host).name, 1), why));
+  EndBy(HostLostCause(why));
 }
 
 void GangDriver::On(const event::WorkerStarted& e) {
@@ -175,7 +177,8 @@ void GangDriver::AdvanceConnecting() {
       if (is_settled) StartGeneration();
       break;
     case CauseKind::kHostLost:
-      if (is_settled) Finish();
+      // Others are waited for to be named too; who wants the end now does not want that.
+      if (is_settled || signals_ > 0 || is_timed_out_) Finish();
       break;
     case CauseKind::kSuccess:
     case CauseKind::kWorkerFailed:
@@ -293,14 +296,8 @@ void GangDriver::Restart() {
 
 void GangDriver::Finish() {
   Enter(GangState::kFinished);
-  if (cause_.kind == CauseKind::kHostLost) {
-    // All that were lost for the same reason are one message.
-    std::vector<std::string> hosts;
-    for (const auto& [index, host] : roster_.hosts()) {
-      if (host.is_lost && host.why_lost.code() == first_loss_.code()) hosts.push_back(host.name);
-    }
-    if (hosts.size() > 1) cause_ = HostLostCause(hosts, first_loss_);
-  }
+  std::vector<HostLoss> losses = Losses();
+  if (!losses.empty()) cause_.error = losses.front().error;
   if (cause_.kind == CauseKind::kSuccess && !output_damage_.ok()) {
     cause_.exit_code = 125;
     cause_.error = output_damage_;
@@ -308,6 +305,7 @@ void GangDriver::Finish() {
   Verdict verdict{.exit_code = cause_.exit_code,
                   .origin = cause_.origin,
                   .error = cause_.error,
+                  .losses = std::move(losses),
                   .workers = roster_.Records(),
                   .restarts = restarts_,
                   .swept = swept_,
@@ -315,6 +313,20 @@ void GangDriver::Finish() {
                   .ended = now_};
   if (failed_rank_ >= 0) verdict.first_failure = verdict.workers[failed_rank_];
   effects_.push_back(effect::Finish{std::move(verdict)});
+}
+
+// By reason, if they are why the job ends.
+std::vector<HostLoss> GangDriver::Losses() const {
+  if (cause_.kind != CauseKind::kHostLost) return {};
+  std::vector<LostHost> lost;
+  for (const int index : lost_hosts_) {
+    const Host& host = roster_.host(index);
+    lost.push_back({host.name, host.why_lost});
+  }
+  std::vector<HostLoss> losses = GroupLosses(lost);
+  // Once there are workers, a later loss may be the doing of the first.
+  if (roster_.generation() > 0) losses.resize(1);
+  return losses;
 }
 
 void GangDriver::ExpireDeadlines() {

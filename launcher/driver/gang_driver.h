@@ -24,8 +24,9 @@ struct GangPolicy {
   /// How long a host may take, beyond the grace, to report that nothing is left; then it is given
   /// up.
   Duration stop_margin = std::chrono::seconds(10);
-  /// After the first host whose agent did not start: how long to collect others that fail alike.
-  Duration settle = std::chrono::milliseconds(100);
+  /// After the first host whose agent did not start: how long the others have to become ready or be
+  /// lost too, so that one message can name all that is wrong.
+  Duration settle = std::chrono::seconds(2);
 };
 
 /// What others may know of a gang, by value.
@@ -91,6 +92,7 @@ class GangDriver {
   void ExpireDeadlines();
   void ExpireState();
   void GiveUpHosts();
+  std::vector<HostLoss> Losses() const;
   bool WillRestart() const;
   bool IsCauseFinal() const;
   bool IsDrainUnlimited() const;
@@ -106,8 +108,8 @@ class GangDriver {
   std::optional<TimePoint> job_deadline_;
   TimePoint stopping_since_;
   Cause cause_;
-  int failed_rank_ = -1;  ///< Who failed first in this generation, whatever ended the job.
-  Status first_loss_;     ///< Why the first lost host was lost.
+  int failed_rank_ = -1;         ///< Who failed first in this generation, whatever ended the job.
+  std::vector<int> lost_hosts_;  ///< In the order of their losses.
   Status output_damage_;
   bool is_output_blocked_ = false;
   bool is_timed_out_ = false;

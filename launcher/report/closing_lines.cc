@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <csignal>
 #include <map>
+#include <utility>
 
 #include "launcher/report/compress.h"
 #include "launcher/report/job_report.h"
@@ -94,6 +95,15 @@ void AddFirstFailure(const Verdict& verdict, std::span<const std::string> last_l
   for (const std::string& line : last_lines) lines.push_back("  | " + WithoutControls(line));
 }
 
+void AddError(const Status& error, const ClosingStyle& style, std::vector<std::string>& lines) {
+  std::string text = fmt::format("hvdray: {} [{}]", error.message(), ErrorLabel(error.code()));
+  lines.push_back(Painted(kRed, std::move(text), style));
+}
+
+void AddHint(const std::string& hint, const ClosingStyle& style, std::vector<std::string>& lines) {
+  if (!hint.empty()) lines.push_back(Painted(kBold, "hvdray:   hint: " + hint, style));
+}
+
 // The others, each group in one line: victims, those that failed by themselves, those without end.
 void AddOthers(const Verdict& verdict, std::vector<std::string>& lines) {
   std::vector<int> victims, lost, not_started;
@@ -172,12 +182,15 @@ std::vector<std::string> ClosingLines(const Verdict& verdict,
   if (is_worker_to_blame) {
     if (hint.empty()) hint = HintFor(*verdict.first_failure);
   } else if (!verdict.error.ok()) {
-    lines.push_back(Painted(
-        kRed,
-        fmt::format("hvdray: {} [{}]", verdict.error.message(), ErrorLabel(verdict.error.code())),
-        style));
+    AddError(verdict.error, style, lines);
   }
-  if (!hint.empty()) lines.push_back(Painted(kBold, "hvdray:   hint: " + hint, style));
+  AddHint(hint, style, lines);
+  // Of the first loss the above has told.
+  for (size_t i = 1; i < verdict.losses.size(); ++i) {
+    const Status& error = verdict.losses[i].error;
+    AddError(error, style, lines);
+    if (error.hint() != std::exchange(hint, error.hint())) AddHint(error.hint(), style, lines);
+  }
   return lines;
 }
 

@@ -33,6 +33,16 @@ Json ExitJson(const Verdict& verdict) {
   json["code"] = verdict.exit_code;
   json["origin"] = verdict.origin == ExitOrigin::kWorker ? "worker" : "hvdray";
   json["error"] = ErrorJson(verdict.error);
+  json["more_errors"] = Json::array();
+  if (verdict.error.ok()) return json;
+  json["error"]["hosts"] = Json::array();
+  if (verdict.losses.empty()) return json;
+  json["error"]["hosts"] = verdict.losses.front().hosts;
+  for (size_t i = 1; i < verdict.losses.size(); ++i) {
+    Json more = ErrorJson(verdict.losses[i].error);
+    more["hosts"] = verdict.losses[i].hosts;
+    json["more_errors"].push_back(std::move(more));
+  }
   return json;
 }
 

@@ -18,7 +18,7 @@ namespace hvdray {
 std::string SignalName(int signo);
 /// {"code": "HVD-E0303", "name", "message", "hint", "retriable"}; null on success.
 Json ErrorJson(const Status& status);
-/// {"code", "origin", "error"}.
+/// {"code", "origin", "error", "more_errors"}; here errors have "hosts" too.
 Json ExitJson(const Verdict& verdict);
 /// Adds exit_code, signal, description, oom and core to `object`; all null without a status.
 void AddEnd(Json& object, const std::optional<wire::ExitStatus>& status);

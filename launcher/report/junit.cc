@@ -48,6 +48,15 @@ std::string TimeText(Duration time) {
   return fmt::format("{:.3f}", std::chrono::duration_cast<Seconds>(time).count());
 }
 
+// More than one error only when hosts were lost for several reasons.
+std::string ErrorText(const Verdict& verdict) {
+  std::string text = verdict.error.ToString() + "\n";
+  for (size_t i = 1; i < verdict.losses.size(); ++i) {
+    text += verdict.losses[i].error.ToString() + "\n";
+  }
+  return text;
+}
+
 std::string Joined(const std::vector<std::string>& lines) {
   std::string text;
   for (const std::string& line : lines) text += line + "\n";
@@ -123,7 +132,7 @@ std::string ToJunitXml(const JobReport& report) {
     test.Child("error")
         .Attribute("message", verdict.error.message())
         .Attribute("type", ErrorLabel(verdict.error.code()))
-        .Text(verdict.error.ToString() + "\n");
+        .Text(ErrorText(verdict));
   }
   return document.ToString();
 }

@@ -29,11 +29,20 @@ struct WorkerRecord {
   bool is_victim = false;                  ///< Ended because we stopped it after another's failure.
 };
 
+/// Hosts that were lost for the same reason.
+struct HostLoss {
+  Status error;  ///< Says why, and names them.
+  std::vector<std::string> hosts;
+};
+
 /// Written once, at the end.
 struct Verdict {
   int exit_code = 0;                        ///< What hvdray returns (style 5).
   ExitOrigin origin = ExitOrigin::kHvdray;  ///< kHvdray also for success.
   Status error;                             ///< ok on success; else code, message, hint.
+  /// When lost hosts ended the job: the first of these is what `error` says. More than one only if
+  /// no worker was started; see GroupLosses().
+  std::vector<HostLoss> losses;
   std::optional<WorkerRecord> first_failure;
   std::vector<WorkerRecord> workers;  ///< Of the last generation, by rank.
   uint32_t restarts = 0;

@@ -169,6 +169,53 @@ def test_bad_input_is_one_line_with_the_place(remote, words, code, label, said):
     assert len(result.stderr.splitlines()) <= 4, result.stderr
 
 
+def test_hosts_that_fail_alike_are_one_line_and_other_reasons_have_theirs(remote, hosts, tmp_path):
+    report, events = tmp_path / "report.json", tmp_path / "events.jsonl"
+    hosts.stop_sshd("h2")
+    result = remote("-H", "h1:1,nope[01-04]:1,h2:1,nope07:1", "--report", report,
+                    "--events", events, "--", "true")
+    assert result.returncode == 125
+    lines = [line for line in result.stderr.splitlines() if "[HVD-E" in line]
+    assert len(lines) == 2, result.stderr
+    alike = next(line for line in lines if "HVD-E0209" in line)
+    assert alike.startswith("hvdray: hosts nope[01-04,07]: start agent on HOST: "), alike
+    other = next(line for line in lines if line is not alike)
+    assert "host h2: " in other and "Connection refused" in other
+    end = json.loads(report.read_text())["exit"]
+    told = [error["hosts"] for error in (end["error"], *end["more_errors"])]
+    assert sorted(sorted(names) for names in told) == [
+        ["h2"], ["nope01", "nope02", "nope03", "nope04", "nope07"]]
+    written = [json.loads(line) for line in events.read_text().splitlines()]
+    assert written[-1]["exit"] == end
+    assert sum(line["event"] == "host_lost" for line in written) == 6
+
+
+def test_an_sshd_that_is_full_is_tried_again(remote, hosts):
+    config = hosts.folder("h6") / "sshd_config"
+    before = config.read_text()
+    config.write_text(before + "MaxStartups 1\n")
+    try:
+        hosts.stop_sshd("h6")
+        hosts.start_sshd("h6")
+        # A stranger that never logs in takes the only place, until we were sent away once.
+        stranger = hosts.popen(
+            ["bash", "-c", "exec 3<>/dev/tcp/h6/22; read -r <&3; echo; exec sleep 60"],
+            stdout=subprocess.PIPE, text=True)
+        assert stranger.stdout.readline() == "\n"
+        job = remote.start("-H", "h6:1", "--verbose", "--", "hostname")
+        said = ""
+        while "busy, retry 1 of 3" not in said:
+            said = job.stderr.readline()
+            assert said, "it was not sent away"
+        stranger.kill()
+        stranger.communicate()
+        out, err = job.communicate(timeout=60)
+        assert (job.returncode, out) == (0, "[0]<stdout>:h6\n"), err
+    finally:
+        config.write_text(before)
+        hosts.stop_sshd("h6")
+
+
 def test_a_key_that_others_can_read_is_refused(remote, tmp_path, hosts):
     key = tmp_path / "key"
     key.write_bytes(pathlib.Path(hosts.key).read_bytes())

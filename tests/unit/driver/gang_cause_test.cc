@@ -19,7 +19,7 @@ TEST(CauseTest, HasTheDocumentedExitCodes) {
   EXPECT_EQ(TimeoutCause(seconds(1)).exit_code, 124);
   EXPECT_EQ(StartTimeoutCause(kOne, "x", seconds(1)).exit_code, 125);
   EXPECT_EQ(StopTimeoutCause(kOne, seconds(1)).exit_code, 125);
-  EXPECT_EQ(HostLostCause(kOne, {ErrorCode::kAgentLost, "x"}).exit_code, 125);
+  EXPECT_EQ(HostLostCause({ErrorCode::kAgentLost, "x"}).exit_code, 125);
   EXPECT_EQ(InterruptedCause(SIGHUP).exit_code, 129);
   EXPECT_EQ(InterruptedCause(SIGINT).exit_code, 130);
   EXPECT_EQ(InterruptedCause(SIGTERM).exit_code, 143);
@@ -39,15 +39,6 @@ TEST(CauseTest, CountsRestartsInWords) {
   EXPECT_EQ(WorkerFailedCause(worker, 0).error.message(), "rank 3 on host b exited with code 1");
   EXPECT_EQ(WorkerFailedCause(worker, 1).error.message(),
             "rank 3 on host b exited with code 1 (after 1 restart)");
-}
-
-TEST(CauseTest, NamesALostHostOnce) {
-  EXPECT_EQ(HostLostCause(kOne, {ErrorCode::kAgentLost, "gone"}).error.message(), "host b: gone");
-  EXPECT_EQ(
-      HostLostCause(kOne, {ErrorCode::kHostRefused, "start agent on b: refused", "try"}).error,
-      Status(ErrorCode::kHostRefused, "start agent on b: refused", "try"));
-  EXPECT_EQ(HostLostCause(kTwo, {ErrorCode::kAgentLost, "node1: gone"}).error.message(),
-            "hosts node[1-2]: node1: gone");
 }
 
 TEST(CauseTest, SaysWhatToDoAboutATimeout) {

@@ -206,30 +206,6 @@ TEST(GangDriverTest, FinishesAtOnceWhenTheOnlyAgentDoesNotStart) {
   EXPECT_EQ(sim.verdict().workers.size(), 4u);
 }
 
-TEST(GangDriverTest, TellsOfHostsThatFailAlikeInOneMessage) {
-  std::vector<HostSlots> hosts;
-  for (int i = 1; i <= 4; ++i) hosts.push_back({"node" + std::to_string(i), 1});
-  Sim sim({}, hosts);
-  for (int i = 0; i < 3; ++i) {
-    sim.host(i).ready_after.reset();
-    sim.host(i).lost_after = milliseconds(10 + 20 * i);
-    sim.host(i).why_lost = {ErrorCode::kHostRefused, "connect: connection refused"};
-  }
-  sim.host(3).ready_after.reset();
-  ASSERT_TRUE(sim.Run());
-  EXPECT_EQ(sim.verdict().error.message(), "hosts node[1-3]: connect: connection refused");
-  EXPECT_EQ(sim.elapsed(), milliseconds(110)) << "100 ms after the first, not 30 s";
-}
-
-TEST(GangDriverTest, StartsNothingWhenAHostWasLostAndTheRestIsReady) {
-  Sim sim({}, {{"a", 1}, {"b", 1}});
-  sim.host(0).lost_after = milliseconds(1);
-  ASSERT_TRUE(sim.Run());
-  EXPECT_TRUE(sim.starts().empty());
-  EXPECT_EQ(sim.verdict().exit_code, 125);
-  EXPECT_EQ(sim.verdict().error.code(), ErrorCode::kAgentLost);
-}
-
 TEST(GangDriverTest, StopsTheRestWhenAHostIsLost) {
   Sim sim({}, {{"a", 1}, {"b", 2}});
   for (int rank = 0; rank < 3; ++rank) sim.worker(rank).ends_after.reset();

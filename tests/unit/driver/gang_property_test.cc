@@ -56,11 +56,27 @@ WorkerPlan RandomWorker(Dice& dice) {
   return plan;
 }
 
-HostPlan RandomHost(Dice& dice) {
+// As the engine words them: with the host's own name and address, or without.
+Status RandomReason(Dice& dice, const std::string& name) {
+  switch (dice.Below(5)) {
+    case 0:
+      return {ErrorCode::kAgentLost, fmt::format("host {}: agent closed the link", name)};
+    case 1:
+      return {ErrorCode::kHostRefused, fmt::format("start agent on {}: refused", name), "look"};
+    case 2:
+      return {ErrorCode::kHostBusy, fmt::format("closed by 10.0.0.{}", 1 + dice.Below(9))};
+    default:
+      return {ErrorCode::kAgentLost, "the link closed"};
+  }
+}
+
+HostPlan RandomHost(Dice& dice, const std::string& name) {
   HostPlan plan;
+  plan.why_lost = RandomReason(dice, name);
   plan.ready_after = dice.Within(milliseconds(800));
   if (dice.OneIn(30)) plan.ready_after.reset();
   if (dice.OneIn(12)) plan.lost_after = dice.Within(seconds(6));
+  if (dice.OneIn(25)) plan.lost_after = dice.Within(milliseconds(500));
   plan.loss_noticed_after = dice.OneIn(2) ? Duration::zero() : dice.Within(seconds(3));
   plan.is_stuck_in_stop = dice.OneIn(30);
   plan.is_stuck_in_start = dice.OneIn(40);
@@ -110,7 +126,7 @@ std::unique_ptr<Sim> RandomSim(uint64_t seed) {
   sim->set_link_delay(delays[dice.Below(4)]);
   int rank = 0;
   for (int i = 0; i < host_count; ++i) {
-    if (hosts[i].slots > 0) sim->host(i) = RandomHost(dice);
+    if (hosts[i].slots > 0) sim->host(i) = RandomHost(dice, hosts[i].host);
     for (int slot = 0; slot < hosts[i].slots; ++slot) sim->worker(rank++) = RandomWorker(dice);
   }
   AddOutsideEvents(dice, *sim);
@@ -222,8 +238,12 @@ void ExpectFailureIsExplained(const Sim& sim, const GangPolicy& policy, const Fa
       EXPECT_EQ(first, nullptr);
       break;
     case ErrorCode::kAgentLost:
+    case ErrorCode::kHostRefused:
+    case ErrorCode::kHostBusy:
       EXPECT_EQ(verdict.exit_code, 125);
-      EXPECT_TRUE(facts.losses.contains(ErrorCode::kAgentLost));
+      EXPECT_TRUE(facts.losses.contains(verdict.error.code()));
+      ASSERT_FALSE(verdict.losses.empty());
+      EXPECT_EQ(verdict.losses.front().error, verdict.error);
       break;
     case ErrorCode::kDeadlineExceeded:
       EXPECT_EQ(verdict.exit_code, 125);
@@ -244,6 +264,8 @@ void ExpectFirstCauseStays(const Sim& sim, const GangPolicy& policy, const Facts
     case ErrorCode::kTimeout:
     case ErrorCode::kReaderGone:
     case ErrorCode::kAgentLost:
+    case ErrorCode::kHostRefused:
+    case ErrorCode::kHostBusy:
     case ErrorCode::kDeadlineExceeded:
       if (!verdict.first_failure) break;
       EXPECT_LT(verdict.restarts, policy.max_restarts);
@@ -251,6 +273,41 @@ void ExpectFirstCauseStays(const Sim& sim, const GangPolicy& policy, const Facts
       break;
     default:
       break;
+  }
+}
+
+/// Hosts that end a job before it has begun: all are named, each once, and nobody waits long.
+void ExpectLossesAreTold(const Sim& sim, const GangPolicy& policy) {
+  const Verdict& verdict = sim.verdict();
+  if (verdict.losses.empty()) return;
+  std::optional<Duration> first_loss, end_asked;
+  std::set<std::string> lost;
+  for (const auto& [moment, event] : sim.fed()) {
+    const auto* loss = std::get_if<event::HostLost>(&event);
+    if (loss != nullptr && loss->host < 90) {
+      lost.insert(fmt::format("h{}", loss->host));
+      if (!first_loss) first_loss = moment;
+    }
+    if (std::holds_alternative<event::UserSignal>(event) && !end_asked) end_asked = moment;
+  }
+  ASSERT_TRUE(first_loss.has_value());
+  std::vector<std::string> told;
+  for (const HostLoss& loss : verdict.losses) {
+    EXPECT_FALSE(loss.error.ok());
+    told.insert(told.end(), loss.hosts.begin(), loss.hosts.end());
+  }
+  const std::set<std::string> names(told.begin(), told.end());
+  EXPECT_EQ(names.size(), told.size()) << "a host is told of twice";
+  if (!sim.starts().empty()) {
+    EXPECT_EQ(verdict.losses.size(), 1u);
+    EXPECT_TRUE(std::includes(lost.begin(), lost.end(), names.begin(), names.end()));
+    return;
+  }
+  EXPECT_EQ(names, lost);
+  EXPECT_LE(sim.elapsed(), *first_loss + policy.settle);
+  EXPECT_LE(sim.elapsed(), std::max(*first_loss, Duration(policy.start_timeout)));
+  if (end_asked) {
+    EXPECT_LE(sim.elapsed(), std::max(*first_loss, *end_asked));
   }
 }
 
@@ -273,6 +330,7 @@ void ExpectRecordsAreOwn(const Sim& sim, const GangPolicy& policy, const Facts& 
 TEST(GangPropertyTest, TenThousandRandomJobsEndAsTheRulesSay) {
   std::map<int, int> codes;
   int restarted = 0;
+  int several_reasons = 0;
   for (uint64_t seed = 1; seed <= 10000; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     const std::unique_ptr<Sim> sim = RandomSim(seed);
@@ -286,16 +344,19 @@ TEST(GangPropertyTest, TenThousandRandomJobsEndAsTheRulesSay) {
       ExpectFailureIsExplained(*sim, policy, facts);
     }
     ExpectFirstCauseStays(*sim, policy, facts);
+    ExpectLossesAreTold(*sim, policy);
     ExpectRecordsAreOwn(*sim, policy, facts);
     if (HasFailure()) return;
     ++codes[std::min(sim->verdict().exit_code, 200)];
     restarted += sim->verdict().restarts > 0 ? 1 : 0;
+    several_reasons += sim->verdict().losses.size() > 1 ? 1 : 0;
   }
   // The generator must reach every kind of end, or the above proves little.
   for (const int code : {0, 124, 125, 126, 127, 129, 130, 141, 143}) {
     EXPECT_GT(codes[code], 20) << code;
   }
   EXPECT_GT(restarted, 200);
+  EXPECT_GT(several_reasons, 5);
 }
 
 }  // namespace

@@ -61,8 +61,16 @@ TEST(ExplainOpensshTest, WhatSshPrintsBecomesATypedError) {
       {"ssh: connect to host h port 22: Connection refused", ErrorCode::kHostRefused},
       {"ssh: connect to host h port 22: No route to host", ErrorCode::kHostUnreachable},
       {"ssh: connect to host h port 22: Connection timed out", ErrorCode::kConnectTimeout},
-      {"root@h: Permission denied (publickey).", ErrorCode::kHostRefused},
-      {"Host key verification failed.", ErrorCode::kHostRefused},
+      {"root@h: Permission denied (publickey).", ErrorCode::kAuthenticationFailed},
+      {"Host key verification failed.", ErrorCode::kHostKeyRejected},
+      {"Connection closed by 10.0.0.7 port 22", ErrorCode::kHostBusy},
+      {"Connection reset by 10.0.0.7 port 22", ErrorCode::kHostBusy},
+      {"kex_exchange_identification: Connection closed by remote host", ErrorCode::kHostBusy},
+      {"kex_exchange_identification: read: Connection reset by peer", ErrorCode::kHostBusy},
+      {"kex_exchange_identification: write: Broken pipe", ErrorCode::kHostBusy},
+      {"kex_exchange_identification: banner line contains invalid characters",
+       ErrorCode::kHostRefused},
+      {"client_loop: send disconnect: Connection reset by peer", ErrorCode::kAgentLost},
   };
   for (const Sample& sample : samples) {
     const Status status = ExplainOpenssh(how, {"some banner", sample.line});
@@ -70,6 +78,9 @@ TEST(ExplainOpensshTest, WhatSshPrintsBecomesATypedError) {
     EXPECT_EQ(status.message(), sample.line);
     EXPECT_FALSE(status.hint().empty());
   }
+  const Status jump =
+      ExplainOpenssh(how, {"stdio forwarding failed", "Connection closed by UNKNOWN port 65535"});
+  EXPECT_EQ(jump.code(), ErrorCode::kHostRefused) << "the jump host is not full";
   const Status other = ExplainOpenssh(how, {"sh: 1: /bin/sh: not found"});
   EXPECT_EQ(other.code(), ErrorCode::kAgentStartFailed);
   EXPECT_EQ(other.message(), "ssh exited with code 255: sh: 1: /bin/sh: not found");

@@ -60,8 +60,11 @@ class RemoteTransportTest : public testing::Test {
   void Make(int max_starting = 32) {
     RemoteTransportOptions options{.builds = *AgentBuilds::Load("/bin/true")};
     options.max_starting = max_starting;
+    options.retry.shortest = std::chrono::milliseconds(1);
+    options.retry.longest = std::chrono::milliseconds(4);
     options.explain = [](const Status& how, const std::vector<std::string>& lines) {
-      return Status(ErrorCode::kHostRefused,
+      const bool is_busy = !lines.empty() && lines.front() == "full";
+      return Status(is_busy ? ErrorCode::kHostBusy : ErrorCode::kHostRefused,
                     how.message() + (lines.empty() ? "" : ": " + lines.back()));
     };
     transport_ = MakeRemoteTransport(*loop_, pool_, shell_, errors_, std::move(options));
@@ -74,6 +77,15 @@ class RemoteTransportTest : public testing::Test {
         failed_[host] = start.status();
       }
     });
+    Settle(*loop_);
+  }
+
+  /// The host's sshd sends us away; returns once the host has been tried `tries` times, or failed.
+  void SendAway(const std::string& host, size_t tries) {
+    errors_.OnLine(host, "full");
+    shell_.End(host, {ErrorCode::kAgentLost, "ssh exited with code 255"});
+    ASSERT_TRUE(
+        RunUntil(*loop_, [&] { return failed_.contains(host) || shell_.order.size() == tries; }));
     Settle(*loop_);
   }
 
@@ -172,6 +184,79 @@ TEST_F(RemoteTransportTest, WhatTheFirstShellDoesNotSupportGoesToTheSecond) {
   EXPECT_TRUE(answers["jump"]->ok());
   EXPECT_EQ(answers["down"]->code(), ErrorCode::kHostUnreachable);
   EXPECT_EQ(second.order, std::vector<std::string>{"jump"});
+}
+
+TEST_F(RemoteTransportTest, AHostThatIsBusyIsTriedAgainAndTaken) {
+  Make();
+  Start("a");
+  const auto first = shell_.wires["a"];
+  SendAway("a", 2);
+  EXPECT_TRUE(first->is_destroyed());
+  EXPECT_TRUE(errors_.LinesOf("a").empty()) << "what the first try wrote explains nothing any more";
+  shell_.wires["a"]->Deliver("HVDRAY-AGENT/1 1 00\n");
+  Settle(*loop_);
+  EXPECT_TRUE(started_.contains("a"));
+  EXPECT_TRUE(failed_.empty());
+  EXPECT_EQ(shell_.order.size(), 2U);
+}
+
+TEST_F(RemoteTransportTest, AHostThatStaysBusyFailsAfterThreeRetries) {
+  Make();
+  Start("a");
+  for (size_t tries = 2; tries <= 4; ++tries) {
+    SendAway("a", tries);
+    ASSERT_EQ(shell_.order.size(), tries);
+    ASSERT_TRUE(failed_.empty());
+  }
+  SendAway("a", 5);
+  EXPECT_EQ(shell_.order.size(), 4U);
+  EXPECT_EQ(failed_["a"], Status(ErrorCode::kHostBusy,
+                                 "start agent on a: ssh exited with code 255: full (4 tries)"));
+}
+
+TEST_F(RemoteTransportTest, AnotherReasonAfterABusyTryIsFinalAndTold) {
+  Make();
+  Start("a");
+  SendAway("a", 2);
+  errors_.OnLine("a", "Permission denied");
+  shell_.End("a", {ErrorCode::kAgentLost, "ssh exited with code 255"});
+  ASSERT_TRUE(RunUntil(*loop_, [&] { return failed_.contains("a"); }));
+  EXPECT_EQ(failed_["a"].code(), ErrorCode::kHostRefused);
+  EXPECT_EQ(failed_["a"].message(),
+            "start agent on a: ssh exited with code 255: Permission denied");
+  EXPECT_EQ(shell_.order.size(), 2U);
+}
+
+TEST_F(RemoteTransportTest, AHostThatHasAnsweredIsNotBusy) {
+  Make();
+  Start("a");
+  const std::string machine =
+      *MachineOfElf((*AgentBuilds::Load("/bin/true")->For("Linux", "x86_64"))->bytes);
+  shell_.wires["a"]->Deliver("HVDRAY-STAGE/1 Linux " + machine + " /d\n");
+  Settle(*loop_);
+  SendAway("a", 2);
+  EXPECT_TRUE(failed_.contains("a")) << "the link broke, which a new one does not mend";
+  EXPECT_EQ(shell_.order.size(), 1U);
+}
+
+TEST_F(RemoteTransportTest, AConnectionThatIsSentAwayIsTriedAgainToo) {
+  Make();
+  shell_.failures["a"] = Status(ErrorCode::kHostBusy, "full");
+  Start("a");
+  ASSERT_TRUE(RunUntil(*loop_, [&] { return failed_.contains("a"); }));
+  EXPECT_EQ(shell_.order.size(), 4U);
+  EXPECT_EQ(failed_["a"].message(), "start agent on a: full (4 tries)");
+}
+
+TEST_F(RemoteTransportTest, ABusyHostKeepsItsPlaceWhileItWaits) {
+  Make(1);
+  Start("a");
+  Start("b");
+  SendAway("a", 2);
+  EXPECT_EQ(shell_.order, (std::vector<std::string>{"a", "a"}));
+  shell_.wires["a"]->Deliver("HVDRAY-AGENT/1 1 00\n");
+  Settle(*loop_);
+  EXPECT_EQ(shell_.order.back(), "b");
 }
 
 TEST_F(RemoteTransportTest, OnlySoManyAreOnTheirWayAtOnce) {

@@ -104,6 +104,26 @@ TEST(ClosingLinesTest, AHostThatWasLostHasCodeAndHint) {
   ExpectGolden("tests/golden/report/closing_host_lost.txt", Text(verdict));
 }
 
+TEST(ClosingLinesTest, EachReasonForLostHostsHasItsLineAndAHintIsSaidOnce) {
+  Verdict verdict = GoodVerdict();
+  for (WorkerRecord& worker : verdict.workers) worker = {.rank = worker.rank, .host = worker.host};
+  verdict.exit_code = 125;
+  const auto lose = [&verdict](ErrorCode code, const char* message, const char* hint) {
+    verdict.losses.push_back({Status(code, message, hint), {"node1"}});
+  };
+  lose(ErrorCode::kUnknownHost, "hosts node[1-9]: start agent on HOST: no such name", "look");
+  lose(ErrorCode::kHostRefused, "host c: refused", "look");
+  lose(ErrorCode::kHostBusy, "host d: full", "wait");
+  verdict.error = verdict.losses.front().error;
+  EXPECT_EQ(Text(verdict),
+            "hvdray: never started: ranks 0-3\n"
+            "hvdray: hosts node[1-9]: start agent on HOST: no such name [HVD-E0209]\n"
+            "hvdray:   hint: look\n"
+            "hvdray: host c: refused [HVD-E0202]\n"
+            "hvdray: host d: full [HVD-E0214]\n"
+            "hvdray:   hint: wait\n");
+}
+
 TEST(ClosingLinesTest, AnInterruptionIsNoWorkersFault) {
   Verdict verdict = BadVerdict();
   verdict.first_failure.reset();

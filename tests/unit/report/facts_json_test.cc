@@ -25,6 +25,30 @@ TEST(ErrorJsonTest, CarriesNumberNameAndWhetherToTryAgain) {
                             R"("hint":"check it","retriable":true})");
 }
 
+TEST(ExitJsonTest, SuccessHasNoErrors) {
+  EXPECT_EQ(DumpJson(ExitJson(GoodVerdict())),
+            R"({"code":0,"origin":"hvdray","error":null,"more_errors":[]})");
+}
+
+TEST(ExitJsonTest, LostHostsAreListedByReason) {
+  Verdict verdict = GoodVerdict();
+  verdict.losses = {{Status(ErrorCode::kUnknownHost, "hosts a[1-2]: no name"), {"a1", "a2"}},
+                    {Status(ErrorCode::kHostRefused, "host b: refused", "look"), {"b"}}};
+  verdict.error = verdict.losses.front().error;
+  const Json json = ExitJson(verdict);
+  EXPECT_EQ(json["error"]["name"], "unknown_host");
+  EXPECT_EQ(DumpJson(json["error"]["hosts"]), R"(["a1","a2"])");
+  EXPECT_EQ(DumpJson(json["more_errors"]),
+            R"([{"code":"HVD-E0202","name":"host_refused","message":"host b: refused",)"
+            R"("hint":"look","retriable":true,"hosts":["b"]}])");
+}
+
+TEST(ExitJsonTest, AnErrorOfAnotherKindHasNoHosts) {
+  const Json json = ExitJson(BadVerdict());
+  EXPECT_EQ(DumpJson(json["error"]["hosts"]), "[]");
+  EXPECT_EQ(DumpJson(json["more_errors"]), "[]");
+}
+
 TEST(AddEndTest, AWorkerWithoutAnEndHasNulls) {
   Json json;
   AddEnd(json, std::nullopt);

@@ -1,0 +1,162 @@
+// Hosts that are lost before the first generation: who is waited for, how long, and what is told.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "tests/fakes/sim.h"
+
+namespace hvdray {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using Names = std::vector<std::string>;
+
+std::vector<HostSlots> Nodes(int count) {
+  std::vector<HostSlots> hosts;
+  for (int i = 1; i <= count; ++i) hosts.push_back({fmt::format("node{}", i), 1});
+  return hosts;
+}
+
+void Refuse(Sim& sim, int host, Duration after) {
+  sim.host(host).ready_after.reset();
+  sim.host(host).lost_after = after;
+  sim.host(host).why_lost = {ErrorCode::kHostRefused,
+                             fmt::format("host node{0}: start agent on node{0}: refused", host + 1),
+                             "look at sshd"};
+}
+
+void ExpectLost(const Sim& sim, const std::string& message) {
+  for (const std::string& rule : sim.violations()) ADD_FAILURE() << rule;
+  EXPECT_EQ(sim.verdict().exit_code, 125);
+  EXPECT_EQ(sim.verdict().origin, ExitOrigin::kHvdray);
+  EXPECT_EQ(sim.verdict().error.message(), message);
+  ASSERT_FALSE(sim.verdict().losses.empty());
+  EXPECT_EQ(sim.verdict().losses.front().error, sim.verdict().error);
+  EXPECT_TRUE(sim.starts().empty());
+  EXPECT_TRUE(sim.stops().empty());
+}
+
+TEST(GangLossTest, AllHostsWithTheSameReasonAreOneMessageAndNobodyIsWaitedFor) {
+  Sim sim({}, Nodes(4));
+  for (int i = 0; i < 4; ++i) Refuse(sim, i, milliseconds(10 + 20 * i));
+  ASSERT_TRUE(sim.Run());
+  ExpectLost(sim, "hosts node[1-4]: start agent on HOST: refused");
+  EXPECT_EQ(sim.verdict().error.code(), ErrorCode::kHostRefused);
+  EXPECT_EQ(sim.verdict().error.hint(), "look at sshd");
+  EXPECT_EQ(sim.verdict().losses.size(), 1u);
+  EXPECT_EQ(sim.elapsed(), milliseconds(70)) << "the last is known: nothing to wait for";
+}
+
+TEST(GangLossTest, TwoReasonsAreTwoErrorsTheFirstGivesTheCode) {
+  Sim sim({}, Nodes(4));
+  Refuse(sim, 2, milliseconds(10));
+  sim.host(0).ready_after.reset();
+  sim.host(0).lost_after = milliseconds(300);
+  sim.host(0).why_lost = {ErrorCode::kUnknownHost, "host node1: no such name"};
+  Refuse(sim, 1, milliseconds(400));
+  ASSERT_TRUE(sim.Run());
+  ExpectLost(sim, "hosts node[2-3]: start agent on HOST: refused");
+  EXPECT_EQ(sim.verdict().error.code(), ErrorCode::kHostRefused);
+  ASSERT_EQ(sim.verdict().losses.size(), 2u);
+  EXPECT_EQ(sim.verdict().losses[0].hosts, (Names{"node3", "node2"}));
+  EXPECT_EQ(sim.verdict().losses[1].error.message(), "host node1: no such name");
+  EXPECT_EQ(sim.elapsed(), milliseconds(400)) << "node4 was ready long before";
+}
+
+TEST(GangLossTest, HostsThatNeverAnswerAreWaitedForTwoSecondsOnly) {
+  Sim sim({}, Nodes(3));
+  Refuse(sim, 0, milliseconds(50));
+  sim.host(1).ready_after.reset();
+  sim.host(2).ready_after.reset();
+  ASSERT_TRUE(sim.Run());
+  ExpectLost(sim, "host node1: start agent on node1: refused");
+  EXPECT_EQ(sim.elapsed(), milliseconds(2050));
+}
+
+TEST(GangLossTest, ALaterLossDoesNotMakeTheWaitLonger) {
+  Sim sim({}, Nodes(3));
+  Refuse(sim, 0, milliseconds(50));
+  Refuse(sim, 1, milliseconds(1950));
+  sim.host(2).ready_after.reset();
+  ASSERT_TRUE(sim.Run());
+  ExpectLost(sim, "hosts node[1-2]: start agent on HOST: refused");
+  EXPECT_EQ(sim.elapsed(), milliseconds(2050));
+}
+
+TEST(GangLossTest, TheStartTimeoutEndsTheWaitToo) {
+  Sim sim({.start_timeout = seconds(1)}, Nodes(2));
+  Refuse(sim, 0, milliseconds(50));
+  sim.host(1).ready_after.reset();
+  ASSERT_TRUE(sim.Run());
+  ExpectLost(sim, "host node1: start agent on node1: refused");
+  EXPECT_EQ(sim.elapsed(), seconds(1));
+}
+
+TEST(GangLossTest, AJobTimeoutEndsTheWaitToo) {
+  Sim sim({.timeout = milliseconds(700)}, Nodes(2));
+  Refuse(sim, 0, milliseconds(50));
+  sim.host(1).ready_after.reset();
+  ASSERT_TRUE(sim.Run());
+  ExpectLost(sim, "host node1: start agent on node1: refused");
+  EXPECT_EQ(sim.elapsed(), milliseconds(700));
+}
+
+TEST(GangLossTest, ASignalInBetweenEndsAtOnceAndTheLossStaysTheCause) {
+  Sim sim({}, Nodes(3));
+  Refuse(sim, 0, milliseconds(50));
+  Refuse(sim, 1, milliseconds(60));
+  sim.host(2).ready_after.reset();
+  sim.At(milliseconds(300), event::UserSignal{SIGINT});
+  ASSERT_TRUE(sim.Run());
+  ExpectLost(sim, "hosts node[1-2]: start agent on HOST: refused");
+  EXPECT_EQ(sim.elapsed(), milliseconds(300));
+  EXPECT_TRUE(sim.said().empty());
+}
+
+TEST(GangLossTest, ASignalBeforeAnyLossIsTheCause) {
+  Sim sim({}, Nodes(2));
+  Refuse(sim, 0, milliseconds(50));
+  sim.host(1).ready_after.reset();
+  sim.At(milliseconds(20), event::UserSignal{SIGINT});
+  ASSERT_TRUE(sim.Run());
+  EXPECT_EQ(sim.verdict().exit_code, 130);
+  EXPECT_TRUE(sim.verdict().losses.empty());
+}
+
+TEST(GangLossTest, NothingIsStartedWhenAHostWasLostAndTheRestIsReady) {
+  Sim sim({}, Nodes(2));
+  sim.host(0).lost_after = milliseconds(1);
+  sim.host(1).ready_after = milliseconds(900);
+  ASSERT_TRUE(sim.Run());
+  ExpectLost(sim, "host node1: the link closed");
+  EXPECT_GE(sim.elapsed(), milliseconds(900));
+  EXPECT_LE(sim.elapsed(), milliseconds(901)) << "with the delay of its link";
+}
+
+TEST(GangLossTest, AHostThatWasReadyAndIsLostAgainIsToldOfToo) {
+  Sim sim({}, Nodes(3));
+  sim.host(0).lost_after = milliseconds(100);
+  sim.host(1).lost_after = milliseconds(200);
+  sim.host(2).ready_after.reset();
+  ASSERT_TRUE(sim.Run());
+  ExpectLost(sim, "hosts node[1-2]: the link closed");
+}
+
+TEST(GangLossTest, OnceThereAreWorkersOnlyTheFirstReasonIsTold) {
+  Sim sim({}, Nodes(3));
+  for (int rank = 0; rank < 3; ++rank) {
+    sim.worker(rank).ends_after.reset();
+    sim.worker(rank).ignores_sigterm = true;
+  }
+  sim.host(0).lost_after = sim.host(1).lost_after = seconds(1);
+  sim.host(2).lost_after = seconds(2);
+  sim.host(2).why_lost = {ErrorCode::kProtocolError, "nonsense"};
+  ASSERT_TRUE(sim.Run());
+  EXPECT_EQ(sim.verdict().error.message(), "hosts node[1-2]: the link closed");
+  EXPECT_EQ(sim.verdict().losses.size(), 1u);
+}
+
+}  // namespace
+}  // namespace hvdray
