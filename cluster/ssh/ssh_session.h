@@ -115,6 +115,7 @@ class SshSession {
   bool is_write_broken_ = false;
   bool is_ready_ = false;   // keys are agreed
   bool is_ending_ = false;  // libssh2 gets errors instead of bytes: it must not wait any more
+  std::optional<std::string> methods_;  // asked once: libssh2 1.10 loses its last answer
   bool was_closed_early_ = false;
 };
 

@@ -129,6 +129,7 @@ Status SshSession::TryKeyboardInteractive(const std::string& user, const SshProm
 }
 
 std::string SshSession::AuthenticationMethods(const std::string& user, const SshLimit& limit) {
+  if (methods_) return *methods_;
   const char* methods = nullptr;
   int code = 0;
   const Status driven = Drive(
@@ -137,7 +138,8 @@ std::string SshSession::AuthenticationMethods(const std::string& user, const Ssh
         return methods != nullptr ? 0 : ::libssh2_session_last_errno(session_);
       },
       limit, code);
-  return driven.ok() && methods != nullptr ? methods : "";
+  methods_ = driven.ok() && methods != nullptr ? methods : "";
+  return *methods_;
 }
 
 }  // namespace hvdray
