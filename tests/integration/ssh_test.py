@@ -205,13 +205,13 @@ def test_an_sshd_that_is_full_is_tried_again(remote, hosts):
     config = hosts.folder("h6") / "sshd_config"
     before = config.read_text()
     config.write_text(before + "MaxStartups 1\n")
+    hosts.stop_sshd("h6")
+    hosts.start_sshd("h6")
+    # A stranger that never logs in takes the only place, until we were sent away once.
+    stranger = hosts.popen(
+        ["bash", "-c", "exec 3<>/dev/tcp/h6/22; read -r <&3; echo; exec sleep 60"],
+        stdout=subprocess.PIPE, text=True)
     try:
-        hosts.stop_sshd("h6")
-        hosts.start_sshd("h6")
-        # A stranger that never logs in takes the only place, until we were sent away once.
-        stranger = hosts.popen(
-            ["bash", "-c", "exec 3<>/dev/tcp/h6/22; read -r <&3; echo; exec sleep 60"],
-            stdout=subprocess.PIPE, text=True)
         assert stranger.stdout.readline() == "\n"
         # The library tries again by itself; here it is ssh that is sent away.
         job = remote.start("-H", "h6:1", "--ssh-transport", "openssh", "--verbose", "--", "hostname")
@@ -220,10 +220,11 @@ def test_an_sshd_that_is_full_is_tried_again(remote, hosts):
             said = job.stderr.readline()
             assert said, "it was not sent away"
         stranger.kill()
-        stranger.communicate()
         out, err = job.communicate(timeout=60)
         assert (job.returncode, out) == (0, "[0]<stdout>:h6\n"), err
     finally:
+        stranger.kill()
+        stranger.communicate()
         config.write_text(before)
         hosts.stop_sshd("h6")
 

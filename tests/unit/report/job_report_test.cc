@@ -20,7 +20,8 @@ TEST(JobReportTest, ASuccessHasNoErrorAndNoFirstFailure) {
   JobReport report = FullReport();
   report.verdict = GoodVerdict();
   const Json json = ToJson(report);
-  EXPECT_EQ(DumpJson(json["exit"]), R"({"code":0,"origin":"hvdray","error":null,"more_errors":[]})");
+  EXPECT_EQ(DumpJson(json["exit"]),
+            R"({"code":0,"origin":"hvdray","error":null,"more_errors":[]})");
   EXPECT_TRUE(json["first_failure"].is_null());
   EXPECT_EQ(json["workers"][3]["state"], "succeeded");
   EXPECT_EQ(json["duration_s"], 12.5);
