@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
 #include <map>
 #include <string>
 #include <utility>
@@ -40,7 +42,9 @@ class LibraryShell : public RemoteShell {
     if (!spec.host_key_check.is_default()) {
       options.overrides.host_key_policy = PolicyOf(*spec.host_key_check);
     }
-    options.connect_timeout = *spec.start_timeout;
+    // Shorter than ours: it knows why it got no connection, our own limit does not.
+    const Duration second = std::chrono::seconds(1);
+    options.connect_timeout = std::max<Duration>(second, *spec.start_timeout - second);
     options.on_stderr = [this, &errors](const std::string& target, std::string_view line) {
       const auto plain = plain_names_.find(target);
       errors.OnLine(plain != plain_names_.end() ? plain->second : target, std::string(line));
