@@ -3,12 +3,15 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
+#include <cstdint>
+#include <string>
+
 namespace hvdray {
 namespace {
 
 TEST(GzipTest, WhatWasPackedComesOutAgain) {
   std::string bytes;
-  for (int i = 0; i < 100000; ++i) bytes += static_cast<char>((i * i) >> 3);
+  for (uint32_t i = 0; i < 100000; ++i) bytes += static_cast<char>((i * i) >> 3);
   const Result<std::string> packed = Gzip(bytes);
   ASSERT_TRUE(packed.ok());
   std::string out(bytes.size() + 1, '\0');
