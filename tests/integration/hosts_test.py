@@ -335,7 +335,8 @@ def test_a_maker_killed_half_way_leaves_nothing_that_a_sweep_misses(tmp_path, af
     maker.kill()
     maker.wait()
     sweep()
-    subprocess.run([MAKE_HOSTS, "down", "--state", state], check=True, stdout=subprocess.DEVNULL)
+    # Killed before or while it wrote its state, there may be nothing to take down: then it says so.
+    subprocess.run([MAKE_HOSTS, "down", "--state", state], check=False, stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 5
     while traces(state, f"hvt{maker.pid}x") and time.monotonic() < deadline:
         time.sleep(0.02)
