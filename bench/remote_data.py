@@ -49,6 +49,8 @@ def download(site, data, out):
 
     cat = ["cat", REMOTE_FILE]
     contenders = {"hvdray": site.hvdray(1, cat, "--tag-output", "none"),
+                  "hvdray --ssh-transport openssh": site.hvdray(
+                      1, cat, "--tag-output", "none", "--ssh-transport", "openssh"),
                   "ssh host cat": ["ssh", "h1", *cat]}
     return Measure(f"{megabytes(data)} of {LINE_BYTES}-byte lines from a remote worker's stdout to "
                    "a file, connection included",
