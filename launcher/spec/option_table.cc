@@ -339,8 +339,9 @@ constexpr OptionRow kRows[] = {
      .help = "Core of Horovod's background thread; useful with one worker a host."},
     {.id = Id::kGlooTimeout, .name = "gloo-timeout-seconds",
      .spellings = "--gloo-timeout-seconds", .type = Type::kInt, .value_name = "SECONDS",
-     .min = 0, .max = kMaxInt, .default_text = "Horovod's: 30", .group = Group::kLibrary,
-     .is_horovod = true, .worker_variable = "HOROVOD_GLOO_TIMEOUT_SECONDS",
+     .min = 0, .max = kMaxInt, .default_text = "Horovod's: 30; above 32 workers 1 more for each, to 600",
+     .group = Group::kLibrary, .is_horovod = true,
+     .worker_variable = "HOROVOD_GLOO_TIMEOUT_SECONDS",
      .config_key = "library_options.gloo_timeout_seconds",
      .help = "How long Gloo waits for its peers."},
 

@@ -71,12 +71,27 @@ bool IsInherited(const std::string& name, bool is_clean, bool is_local) {
   return !IsIn(name, kLoginNames) && !BeginsWithOne(name, kLoginPrefixes);
 }
 
+constexpr const char* kGlooTimeout = "HOROVOD_GLOO_TIMEOUT_SECONDS";
+constexpr int kGlooTimeoutS = 30;  // Horovod's own
+constexpr int kMaxGlooTimeoutS = 600;
+constexpr int kFewRanks = 32;
+
+// The clock runs from a rank's own init, so what counts is how far apart the first and the last one
+// get there, and that grows with the gang (imports from one shared disk).
+int GlooTimeoutS(int np) {
+  return std::min(kGlooTimeoutS + std::max(np - kFewRanks, 0), kMaxGlooTimeoutS);
+}
+
 }  // namespace
 
 Environment WorkerEnvironment(const JobSpec& spec, const Environment& launcher, bool is_local) {
   Environment result;
   for (const auto& [name, value] : launcher.values()) {
     if (IsInherited(name, *spec.is_clean_env, is_local)) result.Set(name, value);
+  }
+  const int gloo_timeout_s = GlooTimeoutS(*spec.np);
+  if (gloo_timeout_s != kGlooTimeoutS && !result.Get(kGlooTimeout)) {
+    result.Set(kGlooTimeout, std::to_string(gloo_timeout_s));
   }
   for (const auto& [name, value] : spec.tunables) result.Set(name, *value);
   // Lines of a Python worker appear as they are printed; -x may say otherwise.

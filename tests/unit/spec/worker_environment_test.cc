@@ -30,6 +30,19 @@ TEST(WorkerEnvironmentTest, KeepsWhatUsersRelyOn) {
   }
 }
 
+TEST(WorkerEnvironmentTest, GlooWaitsLongerForALargeGangUnlessTheUserSaysHowLong) {
+  const auto timeout = [](const std::string& line, const Environment& ours = {}) {
+    return WorkerEnvironment(SpecOf(line, ours), ours, true).Get("HOROVOD_GLOO_TIMEOUT_SECONDS");
+  };
+  EXPECT_EQ(timeout("-np 32 ./t"), std::nullopt);
+  EXPECT_EQ(timeout("-np 33 ./t"), "31");
+  EXPECT_EQ(timeout("-np 128 ./t"), "126");
+  EXPECT_EQ(timeout("-np 1200 ./t"), "600");
+  EXPECT_EQ(timeout("-np 128 --gloo-timeout-seconds 45 ./t"), "45");
+  EXPECT_EQ(timeout("-np 128 -x HOROVOD_GLOO_TIMEOUT_SECONDS=50 ./t"), "50");
+  EXPECT_EQ(timeout("-np 128 ./t", Env({{"HOROVOD_GLOO_TIMEOUT_SECONDS", "20"}})), "20");
+}
+
 TEST(WorkerEnvironmentTest, DropsThePlaceOfAnotherJobEverywhere) {
   const std::vector<std::string> dropped = {"HOROVOD_HOSTNAME",
                                             "HOROVOD_RANK",
