@@ -6,6 +6,7 @@
 #include <charconv>
 #include <map>
 
+#include "base/shown_text.h"
 #include "cluster/ssh/pattern.h"
 
 namespace hvdray {
@@ -152,7 +153,8 @@ Status TakeNumber(const Lookup& lookup, const std::string& keyword, int max, int
   const auto [rest, error] = std::from_chars(text.data(), end, value);
   if (error == std::errc() && rest == end && value >= 1 && value <= max) return {};
   return {ErrorCode::kSpecInvalid,
-          fmt::format("SSH configuration: {} '{}' is not within 1 to {}", keyword, text, max)};
+          fmt::format("SSH configuration: {} '{}' is not within 1 to {}", keyword, ShownText(text),
+                      max)};
 }
 
 /// What libssh2 1.10 has no means for, as far as the configuration tells.
@@ -273,7 +275,14 @@ Result<SshSettings> SettingsFromLines(const std::vector<SshConfigLine>& lines,
   // "ask" is for people at a terminal, one host at a time: new hosts are taken as they are seen.
   const std::string checking = lookup.Word("stricthostkeychecking", "ask");
   if (checking != "ask") {
-    HVDRAY_ASSIGN_OR_RETURN(settings.host_key_policy, ParseHostKeyPolicy(checking));
+    const Result<HostKeyPolicy> policy = ParseHostKeyPolicy(checking);
+    if (!policy.ok()) {
+      return Status(ErrorCode::kSpecInvalid,
+                    fmt::format("SSH configuration: stricthostkeychecking '{}'",
+                                ShownText(checking)),
+                    policy.status().hint());
+    }
+    settings.host_key_policy = *policy;
   }
   if (overrides.host_key_policy) settings.host_key_policy = *overrides.host_key_policy;
   settings.allows_password = !IsNo(lookup.Word("passwordauthentication"));

@@ -12,6 +12,7 @@
 
 #include "base/base64.h"
 #include "base/fd.h"
+#include "base/shown_text.h"
 #include "cluster/ssh/wire_text.h"
 
 namespace hvdray {
@@ -141,7 +142,7 @@ Result<PrivateKeyFacts> DescribePrivateKey(std::string_view text) {
   } else if (label.empty()) {
     return NotAKey("no '-----BEGIN ... PRIVATE KEY-----' to '-----END'");
   } else if (label != "PRIVATE KEY") {
-    return NotAKey(fmt::format("it is a {}", label));
+    return NotAKey(fmt::format("it is a {}", ShownText(label)));
   }
   return facts;
 }

@@ -122,7 +122,8 @@ TEST(SshConfigTest, SaysWhenOnlyTheSystemsSshWillDo) {
 TEST(SshConfigTest, ValuesWithoutSenseAreErrors) {
   for (const char* line :
        {"port x", "port 0", "port 70000", "connecttimeout -1", "stricthostkeychecking perhaps"}) {
-    EXPECT_FALSE(SettingsFromLines(ParseSshG(line), {.host = "h"}, {}, {}).ok()) << line;
+    const auto settings = SettingsFromLines(ParseSshG(line), {.host = "h"}, {}, {});
+    EXPECT_EQ(settings.status().code(), ErrorCode::kSpecInvalid) << line;
   }
 }
 

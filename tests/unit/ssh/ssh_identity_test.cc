@@ -58,6 +58,7 @@ TEST(SshIdentityTest, PemIsKnownByItsLabel) {
   EXPECT_TRUE(facts("ENCRYPTED PRIVATE KEY").value().is_encrypted);
   EXPECT_EQ(facts("PRIVATE KEY").value().type, SshKeyType::kUnknown);
   EXPECT_FALSE(facts("CERTIFICATE").ok());
+  EXPECT_EQ(facts("TWO\nLINES").status().message(), "not a private key: it is a TWO\\x0aLINES");
 }
 
 TEST(SshIdentityTest, KeysCutAtAnyPlaceAreRefusedOrHarmless) {
