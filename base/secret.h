@@ -1,0 +1,47 @@
+// Text that must not stay in memory once it has been used: passwords, passphrases.
+#ifndef HVDRAY_BASE_SECRET_H_
+#define HVDRAY_BASE_SECRET_H_
+
+#include <string.h>
+
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace hvdray {
+
+/// Wiped when it goes. Move-only, so that each copy is asked for. Threads: as any value.
+class Secret {
+ public:
+  Secret() = default;
+  explicit Secret(std::string_view text) {
+    bytes_.reserve(text.size() + 1);  // once: a vector that grows leaves its old bytes behind
+    bytes_.assign(text.begin(), text.end());
+    bytes_.push_back('\0');
+  }
+  Secret(Secret&&) noexcept = default;
+  Secret& operator=(Secret&& other) noexcept {
+    if (this == &other) return *this;
+    Wipe();
+    bytes_ = std::move(other.bytes_);
+    return *this;
+  }
+  Secret(const Secret&) = delete;
+  Secret& operator=(const Secret&) = delete;
+  ~Secret() { Wipe(); }
+
+  Secret Copy() const { return Secret(view()); }
+  std::string_view view() const { return {c_str(), bytes_.empty() ? 0 : bytes_.size() - 1}; }
+  const char* c_str() const { return bytes_.empty() ? "" : bytes_.data(); }
+
+ private:
+  void Wipe() {
+    if (!bytes_.empty()) ::explicit_bzero(bytes_.data(), bytes_.size());
+  }
+
+  std::vector<char> bytes_;  // with a '\0' at the end, unless empty
+};
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_BASE_SECRET_H_

@@ -1,0 +1,205 @@
+#include "base/terminal.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <mutex>
+#include <optional>
+
+#include "base/fd.h"
+
+namespace hvdray {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t kMaxAnswerBytes = 1023;
+constexpr const char* kEraseLine = "\r\x1b[K";
+
+std::mutex terminal_mutex;  // guards the terminal: who holds it asks
+
+struct QuestionTimes {
+  std::mutex mutex;  // guards the rest
+  Duration spent{};
+  std::optional<TimePoint> open_since;
+};
+
+QuestionTimes& Times() {
+  static QuestionTimes times;
+  return times;
+}
+
+/// Readable once no more questions are wanted.
+int EndFd() {
+  static const UniqueFd fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  return fd.get();
+}
+
+class OpenQuestion {
+ public:
+  OpenQuestion() {
+    const std::lock_guard lock(Times().mutex);
+    Times().open_since = Clock::now();
+  }
+  ~OpenQuestion() {
+    const std::lock_guard lock(Times().mutex);
+    Times().spent += Clock::now() - *Times().open_since;
+    Times().open_since.reset();
+  }
+  OpenQuestion(const OpenQuestion&) = delete;
+  OpenQuestion& operator=(const OpenQuestion&) = delete;
+};
+
+// For the handler of a signal that ends the process in the middle of a question.
+struct Restore {
+  int fd = -1;
+  termios before{};
+};
+Restore restore;
+std::atomic<bool> is_restore_due = false;
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+void RestoreAndDie(int signo) {
+  if (is_restore_due.exchange(false)) ::tcsetattr(restore.fd, TCSANOW, &restore.before);
+  ::signal(signo, SIG_DFL);
+  ::raise(signo);
+}
+
+/// Echo as wanted for as long as it lives; under terminal_mutex.
+class TerminalMode {
+ public:
+  TerminalMode(int fd, Echo echo) : fd_(fd) {
+    if (::tcgetattr(fd, &before_) != 0) return;
+    restore = {fd, before_};
+    struct sigaction action {};
+    action.sa_handler = &RestoreAndDie;
+    for (size_t i = 0; i < kFatal.size(); ++i) ::sigaction(kFatal[i], &action, &old_[i]);
+    is_restore_due = true;
+    termios now = before_;
+    now.c_lflag |= static_cast<tcflag_t>(ICANON | ISIG | ECHO);
+    if (echo == Echo::kOff) now.c_lflag &= ~static_cast<tcflag_t>(ECHO | ECHOE | ECHOK | ECHONL);
+    // Stopped or dumped in the middle, we would leave the terminal mute.
+    now.c_cc[VSUSP] = _POSIX_VDISABLE;
+    now.c_cc[VQUIT] = _POSIX_VDISABLE;
+    is_set_ = ::tcsetattr(fd, TCSAFLUSH, &now) == 0;
+  }
+  ~TerminalMode() {
+    if (is_restore_due.exchange(false)) {
+      (void)::tcsetattr(fd_, TCSAFLUSH, &before_);
+      for (size_t i = 0; i < kFatal.size(); ++i) ::sigaction(kFatal[i], &old_[i], nullptr);
+    }
+  }
+  TerminalMode(const TerminalMode&) = delete;
+  TerminalMode& operator=(const TerminalMode&) = delete;
+  bool is_set() const { return is_set_; }
+
+ private:
+  static constexpr std::array<int, 2> kFatal = {SIGQUIT, SIGABRT};
+  const int fd_;
+  termios before_{};
+  std::array<struct sigaction, kFatal.size()> old_{};
+  bool is_set_ = false;
+};
+
+UniqueFd OpenTerminal() {
+  UniqueFd fd(::open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY));
+  // In the background a read would stop us, or fail.
+  if (fd.is_valid() && ::tcgetpgrp(fd.get()) != ::getpgrp()) fd.Reset();
+  return fd;
+}
+
+std::string Harmless(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(),
+      [](char c) { return (static_cast<unsigned char>(c) < 0x20 && c != '\n') || c == 0x7f; }, '?');
+  return text;
+}
+
+Status NoAnswer(const char* why) { return {ErrorCode::kCancelled, why}; }
+
+Status WaitForKey(int fd, const TerminalQuestion& question, TimePoint deadline) {
+  for (;;) {
+    std::array<pollfd, 3> fds = {{{.fd = fd, .events = POLLIN, .revents = 0},
+                                  {question.cancel_fd, POLLIN, 0},
+                                  {EndFd(), POLLIN, 0}}};
+    const auto rest = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+    const int rest_ms = static_cast<int>(std::clamp<int64_t>(rest.count(), 0, 1 << 30));
+    const int ready = ::poll(fds.data(), fds.size(), rest_ms);
+    if (ready < 0 && errno != EINTR) return ErrnoStatus("poll", errno);
+    if (ready == 0) return NoAnswer("nobody answered in time");
+    if (ready < 0) continue;
+    if (fds[1].revents != 0 || fds[2].revents != 0) return NoAnswer("called off");
+    return {};
+  }
+}
+
+bool IsCalledOff(const TerminalQuestion& question) {
+  std::array<pollfd, 2> fds = {{{question.cancel_fd, POLLIN, 0}, {EndFd(), POLLIN, 0}}};
+  return ::poll(fds.data(), fds.size(), 0) > 0;
+}
+
+/// A line, without its end. The terminal hands out whole lines.
+Result<Secret> ReadLine(int fd, const TerminalQuestion& question) {
+  struct Buffer {
+    std::array<char, kMaxAnswerBytes + 1> bytes{};
+    ~Buffer() { ::explicit_bzero(bytes.data(), bytes.size()); }
+  } buffer;
+  const TimePoint deadline = Clock::now() + question.limit;
+  size_t size = 0;
+  while (size < buffer.bytes.size()) {
+    HVDRAY_RETURN_IF_ERROR(WaitForKey(fd, question, deadline));
+    const ssize_t n = ::read(fd, buffer.bytes.data() + size, buffer.bytes.size() - size);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return NoAnswer("the terminal gave no answer");
+    size += static_cast<size_t>(n);
+    if (buffer.bytes[size - 1] == '\n') return Secret({buffer.bytes.data(), size - 1});
+  }
+  return NoAnswer("the answer was too long");
+}
+
+}  // namespace
+
+bool IsSomebodyAtTerminal() { return OpenTerminal().is_valid(); }
+
+Result<Secret> AskAtTerminal(const TerminalQuestion& question) {
+  const std::lock_guard lock(terminal_mutex);
+  if (IsCalledOff(question)) return NoAnswer("called off");
+  const UniqueFd terminal = OpenTerminal();
+  if (!terminal.is_valid()) return Status(ErrorCode::kNotSupported, "nobody is at the terminal");
+  const OpenQuestion open;
+  const TerminalMode mode(terminal.get(), question.echo);
+  if (!mode.is_set()) return ErrnoStatus("tcsetattr", errno);
+  const std::string shown = (question.erases_line ? kEraseLine : "") + Harmless(question.text);
+  HVDRAY_RETURN_IF_ERROR(WriteAll(terminal.get(), shown));
+  Result<Secret> answer = ReadLine(terminal.get(), question);
+  // What ended the line was not shown either.
+  if (!answer.ok() || question.echo == Echo::kOff) (void)WriteAll(terminal.get(), "\n");
+  return answer;
+}
+
+bool IsTerminalQuestionOpen() {
+  const std::lock_guard lock(Times().mutex);
+  return Times().open_since.has_value();
+}
+
+void EndTerminalQuestions() {
+  const uint64_t one = 1;
+  (void)WriteAll(EndFd(), ByteView(reinterpret_cast<const char*>(&one), sizeof one));
+  const std::lock_guard lock(terminal_mutex);
+}
+
+Duration TimeOfTerminalQuestions() {
+  const std::lock_guard lock(Times().mutex);
+  const auto& since = Times().open_since;
+  return Times().spent + (since ? Duration(Clock::now() - *since) : Duration::zero());
+}
+
+}  // namespace hvdray
