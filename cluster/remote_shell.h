@@ -19,7 +19,8 @@ class RemoteShell {
   /// stream is its stdin and stdout; what it writes to stderr goes to on_stderr of the
   /// implementation, line by line. Closing the stream closes the connection. `done` is called once,
   /// from the loop, never from within Run(), when the connection is up and the command has been
-  /// sent off; errors name the host and the stage: kAgentStartFailed and those of the way there.
+  /// sent off; errors name the stage, the caller names the host: kAgentStartFailed and those of the
+  /// way there; kHostBusy: another try may succeed.
   /// The process of AgentStart ends with the command: ok for exit code 0.
   virtual void Run(const std::string& host, const std::string& command,
                    std::function<void(Result<AgentStart>)> done) = 0;

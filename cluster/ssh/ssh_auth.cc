@@ -15,14 +15,35 @@
 namespace hvdray {
 namespace {
 
-// sshd's LoginGraceTime; a person types slower than a key signs.
-constexpr auto kPromptTime = std::chrono::seconds(120);
+constexpr int kMaxQuestions = 3;  // as ssh
+constexpr auto kTypingTime = std::chrono::minutes(2);
+// A wrong password costs some seconds there.
+constexpr auto kJudgingTime = std::chrono::seconds(30);
+
+/// Both ways to give a password share one: many hosts take either.
+std::string PasswordOf(const std::string& user) { return "password of " + user; }
+
+bool IsPasswordQuestion(const std::string& text) {
+  return text.find("assword") != std::string::npos;
+}
+
+/// "password (3 times)" for three in a row.
+std::vector<std::string> Counted(const std::vector<std::string>& words) {
+  std::vector<std::string> counted;
+  for (size_t i = 0; i < words.size();) {
+    size_t end = i;
+    while (end < words.size() && words[end] == words[i]) ++end;
+    counted.push_back(end - i == 1 ? words[i] : fmt::format("{} ({} times)", words[i], end - i));
+    i = end;
+  }
+  return counted;
+}
 
 class Authentication {
  public:
-  Authentication(SshSession& session, const SshSettings& settings, const SshPrompt& prompt,
-                 const SshLimit& limit)
-      : session_(session), settings_(settings), prompt_(prompt), limit_(limit) {}
+  Authentication(SshSession& session, const SshSettings& settings, SshQuestions& questions,
+                 SshLimit& limit)
+      : session_(session), settings_(settings), questions_(questions), limit_(limit) {}
 
   Status Run() {
     for (const std::string& path : settings_.identity_files) {
@@ -35,8 +56,11 @@ class Authentication {
     TryAgent(/*is_listed=*/true);
     if (!settings_.identities_only) TryAgent(/*is_listed=*/false);
     for (size_t i = rest; i < identities_.size(); ++i) Try(identities_[i]);
-    if (prompt_) TryPrompts();
+    if (CanAsk()) Ask();
     if (is_in_) return {};
+    if (broken_.ok() && session_.was_dropped() && refusals_ == 0) {
+      return {ErrorCode::kHandshakeFailed, "the host closed the connection"};
+    }
     return broken_.ok() ? Failure() : broken_;
   }
 
@@ -48,9 +72,13 @@ class Authentication {
     tried_.push_back(std::move(what));
     if (status.ok()) {
       is_in_ = true;
-    } else if (status.code() != ErrorCode::kAuthenticationFailed) {
+    } else if (status.code() == ErrorCode::kAuthenticationFailed) {
+      ++refusals_;
+    } else {
       // The host hangs up after its number of tries: that is a refusal, too.
-      broken_ = status.code() == ErrorCode::kHandshakeFailed ? Failure(status.message()) : status;
+      const bool is_dropped = session_.was_dropped() && refusals_ == 0;
+      const bool is_refusal = status.code() == ErrorCode::kHandshakeFailed && !is_dropped;
+      broken_ = is_refusal ? Failure(status.message()) : status;
     }
   }
 
@@ -107,11 +135,15 @@ class Authentication {
     } else if (identity.facts.is_encrypted) {
       // Tried later by the agent, if it has it.
       if (HasAgentKey(identity.facts.public_blob)) return;
-      left_out_.push_back(fmt::format("{} (it is encrypted and no agent holds it: ssh-add {})",
-                                      identity.path, identity.path));
+      locked_.push_back(&identity);
     } else {
       if (!identity.facts.public_blob.empty()) tried_blobs_.push_back(identity.facts.public_blob);
-      Note(session_.TryPrivateKey(settings_.user, identity.text, limit_), identity.path);
+      Status status = session_.TryPrivateKey(settings_.user, identity.text, Secret(), limit_);
+      if (status.code() == ErrorCode::kFileUnreadable) {
+        left_out_.push_back(fmt::format("{} (libssh2 can't read it)", identity.path));
+      } else {
+        Note(std::move(status), identity.path);
+      }
     }
   }
 
@@ -129,31 +161,126 @@ class Authentication {
     is_ssh_better_ = is_ssh_better_ || type != SshKeyType::kUnknown;
   }
 
-  void TryPrompts() {
-    if (is_over()) return;
+  /// The system's ssh may have a key for this host: then nobody has to be asked.
+  bool CanAsk() const {
+    return questions_.can_ask() && settings_.allows_questions && !is_ssh_better_ && !is_over();
+  }
+
+  void Ask() {
+    for (const SshIdentity* identity : std::exchange(locked_, {})) {
+      if (is_over() || !IsWanted(*identity)) continue;
+      TryLocked(*identity);
+    }
+    if (is_over() || is_declined_) return;
     const std::string methods = session_.AuthenticationMethods(settings_.user, limit_);
-    const std::string who = fmt::format("{}@{}", settings_.user, settings_.host_name);
-    const SshLimit patient = {std::chrono::steady_clock::now() + kPromptTime, limit_.cancel_fd};
-    if (methods.find("keyboard-interactive") != std::string::npos &&
-        settings_.allows_keyboard_interactive) {
-      const SshPrompt ask = [&](const std::string& text, bool is_shown) {
-        return prompt_(fmt::format("({}) {}", who, text), is_shown);
+    SshAsker asker = NewAsker();
+    if (settings_.allows_keyboard_interactive &&
+        methods.find("keyboard-interactive") != std::string::npos) {
+      TryKeyboardInteractive(asker);
+    }
+    if (is_over() || is_declined_ || !settings_.allows_password) return;
+    if (methods.find("password") != std::string::npos) TryPassword(asker);
+  }
+
+  SshAsker NewAsker() {
+    return {questions_, [this] { return !session_.HasPeerHungUp(); }};
+  }
+
+  /// Asks the host first: a passphrase for a key that it does not know would be for nothing.
+  bool IsWanted(const SshIdentity& identity) {
+    const std::string& blob = identity.facts.public_blob;
+    if (blob.empty()) return true;
+    bool is_wanted = false;
+    const auto do_not_sign = [&is_wanted](ByteView) {
+      is_wanted = true;
+      return Result<std::string>(Status(ErrorCode::kAuthenticationFailed, "not yet"));
+    };
+    Status status = session_.TryPublicKey(settings_.user, blob, do_not_sign, limit_);
+    if (!is_wanted) Note(std::move(status), identity.path);
+    return is_wanted;
+  }
+
+  void TryLocked(const SshIdentity& identity) {
+    SshAsker asker = NewAsker();
+    const std::string subject = "passphrase of " + identity.path;
+    const std::string text = fmt::format("{}: passphrase of {}: ", Who(), identity.path);
+    while (asker.asked() < kMaxQuestions && !is_over()) {
+      const std::optional<Secret> passphrase = Get(asker, subject, text);
+      if (!passphrase) return;
+      Status status = session_.TryPrivateKey(settings_.user, identity.text, *passphrase, limit_);
+      if (status.code() == ErrorCode::kFileUnreadable) continue;
+      asker.Keep();
+      return Note(std::move(status), identity.path);
+    }
+    left_out_.push_back(fmt::format("{} (no passphrase opens it)", identity.path));
+  }
+
+  void TryPassword(SshAsker& asker) {
+    const std::string text = fmt::format("{}'s password: ", Who());
+    while (asker.asked() < kMaxQuestions && !is_over()) {
+      const std::optional<Secret> password = Get(asker, PasswordOf(settings_.user), text);
+      if (!password) return;
+      Note(session_.TryPassword(settings_.user, *password, Patient(kJudgingTime)), "password");
+      if (is_in_) asker.Keep();
+    }
+  }
+
+  void TryKeyboardInteractive(SshAsker& asker) {
+    while (asker.asked() < kMaxQuestions && !is_over() && !is_declined_) {
+      const int asked_before = asker.asked();
+      bool has_kept = false;
+      const SshPrompt answer = [&](const std::string& text, bool is_shown) {
+        const bool is_password = !is_shown && IsPasswordQuestion(text);
+        if (is_declined_) return std::optional<Secret>();
+        std::optional<Secret> secret =
+            Get(asker, is_password ? PasswordOf(settings_.user) : std::string(),
+                fmt::format("({}) {}", Who(), text), is_shown);
+        has_kept = has_kept || asker.asked() == asked_before;
+        return secret;
       };
-      Note(session_.TryKeyboardInteractive(settings_.user, ask, patient), "keyboard-interactive");
+      // What the person takes in the middle of it is not known beforehand.
+      const SshLimit patient = Patient(kMaxQuestions * kTypingTime);
+      Note(session_.TryKeyboardInteractive(settings_.user, answer, patient),
+           "keyboard-interactive");
+      if (is_in_) asker.Keep();
+      // A host that asks nothing will not ask the next time either.
+      if (asker.asked() == asked_before && !has_kept) return;
     }
-    if (is_over() || !settings_.allows_password || methods.find("password") == std::string::npos) {
-      return;
+  }
+
+  /// nullopt: nobody answers, or nobody needs to any more.
+  std::optional<Secret> Get(SshAsker& asker, const std::string& subject, std::string text,
+                            bool is_shown = false) {
+    const Duration waited_before = asker.waited();
+    Result<Secret> answer = asker.Get(
+        subject, {.text = std::move(text), .is_shown = is_shown, .cancel_fd = limit_.cancel_fd});
+    limit_.deadline += asker.waited() - waited_before;
+    if (answer.ok()) return std::move(*answer);
+    is_declined_ = true;
+    if (answer.status().code() == ErrorCode::kHostBusy) {
+      broken_ = answer.status();
+    } else {
+      left_out_.push_back(fmt::format("passwords ({})", answer.status().message()));
     }
-    const std::optional<std::string> password = prompt_(fmt::format("{}'s password: ", who), false);
-    if (password) Note(session_.TryPassword(settings_.user, *password, patient), "password");
+    return std::nullopt;
+  }
+
+  std::string Who() const { return fmt::format("{}@{}", settings_.user, settings_.host_name); }
+  SshLimit Patient(Duration time) const {
+    return {std::max<TimePoint>(limit_.deadline, std::chrono::steady_clock::now() + time),
+            limit_.cancel_fd};
   }
 
   Status Failure(std::string_view last_words = {}) {
+    for (const SshIdentity* identity : std::exchange(locked_, {})) {
+      left_out_.push_back(fmt::format("{} (it is encrypted and no agent holds it: ssh-add {})",
+                                      identity->path, identity->path));
+    }
     std::sort(left_out_.begin(), left_out_.end());
     left_out_.erase(std::unique(left_out_.begin(), left_out_.end()), left_out_.end());
     std::string text = fmt::format("authentication as {} failed: ", settings_.user);
     text += tried_.empty() ? "there is no key to try"
-                           : fmt::format("tried {}", fmt::join(tried_, ", "));
+                           : fmt::format("tried {}", fmt::join(Counted(tried_), ", "));
     if (!left_out_.empty()) text += fmt::format("; left out {}", fmt::join(left_out_, ", "));
     if (!last_words.empty()) text += fmt::format("; {}", last_words);
     const std::string methods =
@@ -169,14 +296,17 @@ class Authentication {
 
   SshSession& session_;
   const SshSettings& settings_;
-  const SshPrompt& prompt_;
-  const SshLimit limit_;
+  SshQuestions& questions_;
+  SshLimit& limit_;
   std::vector<SshIdentity> identities_;
   std::optional<SshAgent> agent_;
   std::vector<SshAgentKey> agent_keys_;
   std::vector<std::string> tried_;
   std::vector<std::string> left_out_;
   std::vector<std::string> tried_blobs_;
+  std::vector<const SshIdentity*> locked_;  // of identities_: encrypted, no agent has them
+  int refusals_ = 0;
+  bool is_declined_ = false;  // nobody answers
   bool is_ssh_better_ = false;
   bool is_in_ = false;
   Status broken_;
@@ -184,9 +314,9 @@ class Authentication {
 
 }  // namespace
 
-Status AuthenticateSsh(SshSession& session, const SshSettings& settings, const SshPrompt& prompt,
-                       const SshLimit& limit) {
-  return Authentication(session, settings, prompt, limit).Run();
+Status AuthenticateSsh(SshSession& session, const SshSettings& settings, SshQuestions& questions,
+                       SshLimit& limit) {
+  return Authentication(session, settings, questions, limit).Run();
 }
 
 }  // namespace hvdray

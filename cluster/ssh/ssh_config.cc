@@ -152,9 +152,8 @@ Status TakeNumber(const Lookup& lookup, const std::string& keyword, int max, int
   const char* end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, value);
   if (error == std::errc() && rest == end && value >= 1 && value <= max) return {};
-  return {ErrorCode::kSpecInvalid,
-          fmt::format("SSH configuration: {} '{}' is not within 1 to {}", keyword, ShownText(text),
-                      max)};
+  return {ErrorCode::kSpecInvalid, fmt::format("SSH configuration: {} '{}' is not within 1 to {}",
+                                               keyword, ShownText(text), max)};
 }
 
 /// What libssh2 1.10 has no means for, as far as the configuration tells.
@@ -277,16 +276,17 @@ Result<SshSettings> SettingsFromLines(const std::vector<SshConfigLine>& lines,
   if (checking != "ask") {
     const Result<HostKeyPolicy> policy = ParseHostKeyPolicy(checking);
     if (!policy.ok()) {
-      return Status(ErrorCode::kSpecInvalid,
-                    fmt::format("SSH configuration: stricthostkeychecking '{}'",
-                                ShownText(checking)),
-                    policy.status().hint());
+      return Status(
+          ErrorCode::kSpecInvalid,
+          fmt::format("SSH configuration: stricthostkeychecking '{}'", ShownText(checking)),
+          policy.status().hint());
     }
     settings.host_key_policy = *policy;
   }
   if (overrides.host_key_policy) settings.host_key_policy = *overrides.host_key_policy;
   settings.allows_password = !IsNo(lookup.Word("passwordauthentication"));
   settings.allows_keyboard_interactive = !IsNo(lookup.Word("kbdinteractiveauthentication"));
+  settings.allows_questions = !IsYes(lookup.Word("batchmode"));
   settings.needs_openssh = NeedOfOpenSsh(lookup);
   return settings;
 }

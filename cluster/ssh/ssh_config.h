@@ -48,6 +48,11 @@ Result<SshSettings> ResolveSshSettings(const SshTarget& target, const SshOverrid
                                        const SshUser& user, const std::string& ssh_program,
                                        const SshLimit& limit);
 
+/// The same, but only what to do about host keys that are not known. Looks at no key.
+Result<HostKeyPolicy> ResolveHostKeyPolicy(const SshTarget& target, const SshOverrides& overrides,
+                                           const SshUser& user, const std::string& ssh_program,
+                                           const SshLimit& limit);
+
 }  // namespace hvdray
 
 #endif  // HVDRAY_CLUSTER_SSH_SSH_CONFIG_H_

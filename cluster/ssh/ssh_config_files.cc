@@ -189,31 +189,45 @@ std::string NeedByKeys(const SshSettings& settings, const SshLimit& limit) {
   return reason;
 }
 
+/// As `ssh -G` tells, or from the files where there is no such program.
+Result<std::vector<SshConfigLine>> LinesFor(const SshTarget& target, const SshOverrides& overrides,
+                                            const SshUser& user, const std::string& ssh_program,
+                                            const SshLimit& limit) {
+  if (ssh_program.empty()) return ReadConfigFiles(target, overrides, user);
+  const std::vector<std::string> argv = SshGCommand(ssh_program, target, overrides);
+  Result<std::optional<ProgramEnd>> end = RunProgram(argv, limit);
+  if (!end.ok()) return std::move(end).status().WithContext("ssh -G " + target.host);
+  if (*end && (*end)->wait_status != 0) {
+    std::string said = (*end)->errors.substr(0, 400);
+    while (said.ends_with('\n') || said.ends_with('\r')) said.pop_back();
+    std::replace(said.begin(), said.end(), '\n', ' ');
+    return Status(ErrorCode::kSpecInvalid, fmt::format("ssh -G {}: {}", target.host, said),
+                  "mend the SSH configuration");
+  }
+  if (!*end) return ReadConfigFiles(target, overrides, user);
+  return ParseSshG((*end)->output);
+}
+
 }  // namespace
 
 Result<SshSettings> ResolveSshSettings(const SshTarget& target, const SshOverrides& overrides,
                                        const SshUser& user, const std::string& ssh_program,
                                        const SshLimit& limit) {
-  std::vector<SshConfigLine> lines;
-  bool is_known = false;
-  if (!ssh_program.empty()) {
-    const std::vector<std::string> argv = SshGCommand(ssh_program, target, overrides);
-    Result<std::optional<ProgramEnd>> end = RunProgram(argv, limit);
-    if (!end.ok()) return std::move(end).status().WithContext("ssh -G " + target.host);
-    if (*end && (*end)->wait_status != 0) {
-      std::string said = (*end)->errors.substr(0, 400);
-      while (said.ends_with('\n') || said.ends_with('\r')) said.pop_back();
-      std::replace(said.begin(), said.end(), '\n', ' ');
-      return Status(ErrorCode::kSpecInvalid, fmt::format("ssh -G {}: {}", target.host, said),
-                    "mend the SSH configuration");
-    }
-    if (*end) lines = ParseSshG((*end)->output);
-    is_known = end->has_value();
-  }
-  if (!is_known) lines = ReadConfigFiles(target, overrides, user);
+  HVDRAY_ASSIGN_OR_RETURN(const std::vector<SshConfigLine> lines,
+                          LinesFor(target, overrides, user, ssh_program, limit));
   HVDRAY_ASSIGN_OR_RETURN(SshSettings settings, SettingsFromLines(lines, target, overrides, user));
   if (settings.needs_openssh.empty()) settings.needs_openssh = NeedByKeys(settings, limit);
   return settings;
+}
+
+Result<HostKeyPolicy> ResolveHostKeyPolicy(const SshTarget& target, const SshOverrides& overrides,
+                                           const SshUser& user, const std::string& ssh_program,
+                                           const SshLimit& limit) {
+  HVDRAY_ASSIGN_OR_RETURN(const std::vector<SshConfigLine> lines,
+                          LinesFor(target, overrides, user, ssh_program, limit));
+  HVDRAY_ASSIGN_OR_RETURN(const SshSettings settings,
+                          SettingsFromLines(lines, target, overrides, user));
+  return settings.host_key_policy;
 }
 
 }  // namespace hvdray

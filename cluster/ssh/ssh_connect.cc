@@ -57,9 +57,17 @@ Status CheckKnownAlgorithms(const std::vector<std::string>& known) {
           "--ssh-transport openssh"};
 }
 
+/// As the system's ssh: whoever hangs up without a word before we are in has no room for us.
+Status OrBusy(Status status, const SshSession& session) {
+  if (status.code() != ErrorCode::kHandshakeFailed || !session.was_dropped()) return status;
+  return {ErrorCode::kHostBusy, status.message(),
+          "sshd there may be full (its MaxStartups) or still starting; --ssh-connections sends "
+          "fewer"};
+}
+
 Status SetUp(SshSession& session, const SshSettings& settings, const std::string& host,
-             const std::string& command, const SshPrompt& prompt, const SshLimit& greeting,
-             const SshLimit& limit) {
+             const std::string& command, SshQuestions& questions, const SshLimit& greeting,
+             SshLimit& limit) {
   const std::string& alias = settings.host_key_alias;
   const std::string name = KnownHostsName(alias.empty() ? settings.host_name : alias,
                                           alias.empty() ? settings.port : 22);
@@ -67,9 +75,10 @@ Status SetUp(SshSession& session, const SshSettings& settings, const std::string
   if (settings.host_key_policy != HostKeyPolicy::kNo) {
     HVDRAY_RETURN_IF_ERROR(CheckKnownAlgorithms(known));
   }
-  HVDRAY_RETURN_IF_ERROR(session.Handshake(known, greeting).WithContext("SSH handshake"));
+  HVDRAY_RETURN_IF_ERROR(
+      OrBusy(session.Handshake(known, greeting).WithContext("SSH handshake"), session));
   HVDRAY_RETURN_IF_ERROR(CheckHostKey(settings, host, session.host_key()));
-  HVDRAY_RETURN_IF_ERROR(AuthenticateSsh(session, settings, prompt, limit));
+  HVDRAY_RETURN_IF_ERROR(OrBusy(AuthenticateSsh(session, settings, questions, limit), session));
   return session.Exec(command, limit);
 }
 
@@ -127,9 +136,10 @@ Result<UniqueFd> ConnectTcp(const std::vector<SshAddress>& addresses, const SshL
   return std::move(failure).WithContext(fmt::format("{}", fmt::join(tried, ", ")));
 }
 
-SshConnectOutcome ConnectSsh(const SshSettings& settings, const std::string& host,
-                             const std::vector<SshAddress>& addresses, const std::string& command,
-                             const SshPrompt& prompt, const SshLimit& limit) {
+Result<std::unique_ptr<SshSession>> ConnectSsh(const SshSettings& settings, const std::string& host,
+                                               const std::vector<SshAddress>& addresses,
+                                               const std::string& command, SshQuestions& questions,
+                                               SshLimit limit) {
   const auto begun = std::chrono::steady_clock::now();
   SshLimit greeting = limit;  // ConnectTimeout ends with the handshake, as with ssh
   if (settings.connect_timeout > Duration::zero()) {
@@ -142,12 +152,12 @@ SshConnectOutcome ConnectSsh(const SshSettings& settings, const std::string& hos
     return {ErrorCode::kConnectTimeout, text, status.hint()};
   };
   Result<UniqueFd> socket = ConnectTcp(addresses, greeting);
-  if (!socket.ok()) return {fail(std::move(socket).status())};
-  Result<std::unique_ptr<SshSession>> session = SshSession::Create(std::move(*socket));
-  if (!session.ok()) return {std::move(session)};
-  Status status = SetUp(**session, settings, host, command, prompt, greeting, limit);
-  if (status.ok()) return {std::move(session)};
-  return {fail(std::move(status)), (*session)->was_closed_early()};
+  if (!socket.ok()) return fail(std::move(socket).status());
+  HVDRAY_ASSIGN_OR_RETURN(std::unique_ptr<SshSession> session,
+                          SshSession::Create(std::move(*socket)));
+  Status status = SetUp(*session, settings, host, command, questions, greeting, limit);
+  if (!status.ok()) return fail(std::move(status));
+  return session;
 }
 
 }  // namespace hvdray

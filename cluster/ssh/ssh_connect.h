@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "cluster/ssh/ssh_limit.h"
+#include "cluster/ssh/ssh_questions.h"
 #include "cluster/ssh/ssh_session.h"
 #include "cluster/ssh/ssh_target.h"
 
@@ -32,19 +33,15 @@ Result<std::vector<SshAddress>> LookUpSshHost(const std::string& host_name, int 
 /// of the last address, naming all.
 Result<UniqueFd> ConnectTcp(const std::vector<SshAddress>& addresses, const SshLimit& limit);
 
-struct SshConnectOutcome {
-  Result<std::unique_ptr<SshSession>> session;  ///< With the command under way.
-  /// It failed because the host hung up before keys were agreed, as a busy sshd does
-  /// (MaxStartups): another try may succeed.
-  bool is_worth_retrying = false;
-};
-
-/// All steps after the look-up. `host`: as the user wrote it, for messages. Blocks. Threads: any.
-/// Errors: those of ConnectTcp(), Handshake(), CheckHostKey(), AuthenticateSsh(), Exec(), and
-/// kNotSupported when known_hosts has only keys that libssh2 can't verify.
-SshConnectOutcome ConnectSsh(const SshSettings& settings, const std::string& host,
-                             const std::vector<SshAddress>& addresses, const std::string& command,
-                             const SshPrompt& prompt, const SshLimit& limit);
+/// All steps after the look-up; the session has the command under way. `host`: as the user wrote
+/// it, for messages. What a person takes to answer is not counted. Blocks. Threads: any. Errors:
+/// those of ConnectTcp(), Handshake(), CheckHostKey(), AuthenticateSsh(), Exec(); kNotSupported
+/// when known_hosts has only keys that libssh2 can't verify; kHostBusy when the host hung up before
+/// it took or refused anybody, as a full sshd does (MaxStartups): another try may succeed.
+Result<std::unique_ptr<SshSession>> ConnectSsh(const SshSettings& settings, const std::string& host,
+                                               const std::vector<SshAddress>& addresses,
+                                               const std::string& command, SshQuestions& questions,
+                                               SshLimit limit);
 
 }  // namespace hvdray
 

@@ -1,6 +1,5 @@
 #include "cluster/ssh/ssh_gate.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace hvdray {
@@ -23,13 +22,6 @@ void SshGate::Leave(const std::string& address) {
   const std::function<void()> next = std::move(door.waiting.front());
   door.waiting.pop_front();
   next();
-}
-
-Duration SshBackoff::Next(int tries) {
-  using std::chrono::milliseconds;
-  const int64_t full_ms = std::min<int64_t>(int64_t{100} << std::clamp(tries - 1, 0, 5), 2000);
-  std::uniform_int_distribution<int64_t> spread(full_ms / 2, full_ms + full_ms / 2);
-  return milliseconds(spread(random_));
 }
 
 }  // namespace hvdray

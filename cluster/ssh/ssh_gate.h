@@ -7,10 +7,7 @@
 #include <deque>
 #include <functional>
 #include <map>
-#include <random>
 #include <string>
-
-#include "base/types.h"
 
 namespace hvdray {
 
@@ -31,18 +28,6 @@ class SshGate {
   };
   const int max_per_address_;
   std::map<std::string, Door> doors_;
-};
-
-/// How long to wait before another try: 100 ms, doubled with each try up to 2 s, and anything
-/// between half and one and a half of that, lest those that were refused together come together.
-class SshBackoff {
- public:
-  explicit SshBackoff(uint64_t seed) : random_(seed) {}
-  /// `tries`: made so far, from 1.
-  Duration Next(int tries);
-
- private:
-  std::mt19937_64 random_;
 };
 
 }  // namespace hvdray

@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 #include <libssh2.h>
+#include <malloc.h>
 #include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <utility>
@@ -61,6 +63,27 @@ struct SshSession::Callbacks {
     return static_cast<ssize_t>(length);
   }
 
+  static LIBSSH2_ALLOC_FUNC(Allocate) {
+    (void)abstract;
+    return std::malloc(count);
+  }
+
+  static LIBSSH2_FREE_FUNC(Free) {
+    const auto* self = static_cast<SshSession*>(*abstract);
+    if (self->is_wiping_ && ptr != nullptr) ::explicit_bzero(ptr, ::malloc_usable_size(ptr));
+    std::free(ptr);
+  }
+
+  static LIBSSH2_REALLOC_FUNC(Reallocate) {
+    const auto* self = static_cast<SshSession*>(*abstract);
+    if (!self->is_wiping_ || ptr == nullptr) return std::realloc(ptr, count);
+    void* moved = std::malloc(count);
+    if (moved == nullptr) return nullptr;
+    std::memcpy(moved, ptr, std::min(count, ::malloc_usable_size(ptr)));
+    Free(ptr, abstract);
+    return moved;
+  }
+
   static LIBSSH2_DISCONNECT_FUNC(Disconnect) {
     (void)session;
     (void)reason;
@@ -76,7 +99,8 @@ Result<std::unique_ptr<SshSession>> SshSession::Create(UniqueFd socket) {
   InitLibrary();
   HVDRAY_RETURN_IF_ERROR(SetNonBlocking(socket.get()));
   std::unique_ptr<SshSession> self(new SshSession(std::move(socket)));
-  self->session_ = ::libssh2_session_init_ex(nullptr, nullptr, nullptr, self.get());
+  self->session_ = ::libssh2_session_init_ex(&Callbacks::Allocate, &Callbacks::Free,
+                                             &Callbacks::Reallocate, self.get());
   if (self->session_ == nullptr) {
     return Status(ErrorCode::kOutOfResources, "no memory for an SSH session");
   }
@@ -128,7 +152,7 @@ bool SshSession::Receive() {
   const int error = errno;
   in_.resize(n > 0 ? static_cast<size_t>(n) : 0);
   if (n == 0 || (n < 0 && error != EAGAIN && error != EINTR)) is_peer_gone_ = true;
-  if (n > 0 && !is_ready_ && first_words_.empty() && !in_.starts_with("SSH-")) {
+  if (n > 0 && !std::exchange(has_received_, true) && !in_.starts_with("SSH-")) {
     first_words_ = ShownText(in_.substr(0, std::min(in_.find_first_of("\r\n"), kMaxShownWords)));
   }
   return n > 0;
@@ -167,7 +191,10 @@ Status SshSession::Drive(const std::function<int()>& step, const SshLimit& limit
     if (code == 0) return {};
     // Whatever libssh2 makes of it in the middle of a step.
     const bool is_over = !last_words_.empty() || (is_peer_gone_ && in_taken_ == in_.size());
-    if (is_over || code == LIBSSH2_ERROR_SOCKET_DISCONNECT) return Gone();
+    if (is_over || code == LIBSSH2_ERROR_SOCKET_DISCONNECT) {
+      was_dropped_ = true;
+      return Gone();
+    }
     if (code != LIBSSH2_ERROR_EAGAIN) return {};
     if (in_taken_ < in_.size()) continue;
     HVDRAY_RETURN_IF_ERROR(WaitForFd(socket_.get(), POLLIN, limit));
@@ -202,16 +229,27 @@ Status SshSession::Handshake(const std::vector<std::string>& host_key_algorithms
   int code = 0;
   const Status driven =
       Drive([this] { return ::libssh2_session_handshake(session_, socket_.get()); }, limit, code);
-  was_closed_early_ = is_peer_gone_;
   if (!driven.ok()) return driven;
   if (code != 0) {
+    was_dropped_ = is_peer_gone_;
     const std::string words = first_words_.empty() ? "" : fmt::format(" ('{}')", first_words_);
     return {ErrorCode::kHandshakeFailed, fmt::format("{}{}", LastError(), words),
             "libssh2 may lack what this host wants: --ssh-transport openssh"};
   }
-  was_closed_early_ = false;
   is_ready_ = true;
   return {};
+}
+
+bool SshSession::was_dropped() const {
+  if (!was_dropped_ || !last_words_.empty()) return false;
+  // sshd's words for MaxStartups and PerSourcePenalties. Others are no sshd's.
+  return first_words_.empty() || first_words_.find("MaxStartups") != std::string::npos ||
+         first_words_.find("Not allowed at this time") != std::string::npos;
+}
+
+bool SshSession::HasPeerHungUp() const {
+  pollfd fd = {.fd = socket_.get(), .events = POLLRDHUP, .revents = 0};
+  return is_peer_gone_ || ::poll(&fd, 1, 0) != 0;
 }
 
 std::string SshSession::host_key() const {

@@ -13,6 +13,7 @@
 
 #include "base/fd.h"
 #include "base/result.h"
+#include "base/secret.h"
 #include "base/types.h"
 #include "cluster/ssh/ssh_limit.h"
 
@@ -27,9 +28,9 @@ struct SshExit {
   std::string signal;  ///< "KILL", "SEGV"; empty: it exited. `code` means nothing then.
 };
 
-/// Asks a person: what to show, and whether the answer may be seen as it is typed. nullopt: no
-/// answer. Called from a thread of the pool; implementations take one question at a time.
-using SshPrompt = std::function<std::optional<std::string>(const std::string& text, bool is_shown)>;
+/// The host's question: what to show, and whether the answer may be seen as it is typed. nullopt:
+/// no answer.
+using SshPrompt = std::function<std::optional<Secret>(const std::string& text, bool is_shown)>;
 
 /// Threads: one at a time; the blocking part may run elsewhere than the rest.
 class SshSession {
@@ -47,18 +48,24 @@ class SshSession {
   /// Agrees on keys; compression stays off. `host_key_algorithms`: those wanted first.
   /// Errors: kHandshakeFailed also when there is no algorithm that both know.
   Status Handshake(const std::vector<std::string>& host_key_algorithms, const SshLimit& limit);
-  /// True when it failed because the host hung up before keys were agreed: it may be busy.
-  bool was_closed_early() const { return was_closed_early_; }
+  /// The host closed the connection and gave no reason, or the one that it is full.
+  bool was_dropped() const;
+  /// The host has hung up, whatever is still to be read. Does not block.
+  bool HasPeerHungUp() const;
   /// The host's public key, in SSH's binary form. After Handshake().
   std::string host_key() const;
 
-  // Each tries one way in. Errors: kAuthenticationFailed.
-  Status TryPrivateKey(const std::string& user, const std::string& key_text, const SshLimit& limit);
+  // Each tries one way in. Errors: kAuthenticationFailed. What libssh2 holds of keys and answers
+  // meanwhile is wiped.
+
+  /// Errors: also kFileUnreadable: the key is damaged, or has another passphrase.
+  Status TryPrivateKey(const std::string& user, const std::string& key_text,
+                       const Secret& passphrase, const SshLimit& limit);
   /// `sign` gets the bytes to sign and returns the bare signature.
   using Signer = std::function<Result<std::string>(ByteView)>;
   Status TryPublicKey(const std::string& user, const std::string& blob, const Signer& sign,
                       const SshLimit& limit);
-  Status TryPassword(const std::string& user, const std::string& password, const SshLimit& limit);
+  Status TryPassword(const std::string& user, const Secret& password, const SshLimit& limit);
   Status TryKeyboardInteractive(const std::string& user, const SshPrompt& prompt,
                                 const SshLimit& limit);
   /// What the host would accept, "publickey,password"; empty when it does not say.
@@ -94,6 +101,7 @@ class SshSession {
 
  private:
   struct Callbacks;
+  class Wiping;
   explicit SshSession(UniqueFd socket) : socket_(std::move(socket)) {}
   Status Drive(const std::function<int()>& step, const SshLimit& limit, int& code);
   Status FlushAll(const SshLimit& limit);
@@ -111,12 +119,14 @@ class SshSession {
   size_t out_sent_ = 0;
   std::string last_words_;   // the host's reason for disconnecting
   std::string first_words_;  // what it sent first, as far as it was no SSH
+  bool has_received_ = false;
   bool is_peer_gone_ = false;
   bool is_write_broken_ = false;
   bool is_ready_ = false;   // keys are agreed
   bool is_ending_ = false;  // libssh2 gets errors instead of bytes: it must not wait any more
   std::optional<std::string> methods_;  // asked once: libssh2 1.10 loses its last answer
-  bool was_closed_early_ = false;
+  bool was_dropped_ = false;
+  bool is_wiping_ = false;  // libssh2 frees secrets among other things
 };
 
 }  // namespace hvdray

@@ -12,7 +12,7 @@
 namespace hvdray {
 namespace {
 
-unsigned int Size(const std::string& text) { return static_cast<unsigned int>(text.size()); }
+unsigned int Size(std::string_view text) { return static_cast<unsigned int>(text.size()); }
 
 /// libssh2 frees what we give it with free().
 unsigned char* CopyForLibssh2(ByteView bytes) {
@@ -58,14 +58,30 @@ void AnswerPrompts(const char* name, int name_size, const char* instruction, int
     std::string question =
         text(reinterpret_cast<const char*>(prompts[i].text), static_cast<int>(prompts[i].length));
     if (i == 0 && !head.empty()) question.insert(0, head + "\n");
-    const std::string answer =
-        (*current_prompt)(question, prompts[i].echo != 0).value_or(std::string());
-    responses[i].text = reinterpret_cast<char*>(CopyForLibssh2(answer));
-    responses[i].length = responses[i].text == nullptr ? 0 : Size(answer);
+    const Secret answer = (*current_prompt)(question, prompts[i].echo != 0).value_or(Secret());
+    responses[i].text = reinterpret_cast<char*>(CopyForLibssh2(answer.view()));
+    responses[i].length = responses[i].text == nullptr ? 0 : Size(answer.view());
   }
 }
 
+/// libssh2's words for a key that it could not read, as against one that the host refused.
+bool IsKeyUnreadable(int code) {
+  return code != 0 && code != LIBSSH2_ERROR_AUTHENTICATION_FAILED &&
+         code != LIBSSH2_ERROR_PUBLICKEY_UNVERIFIED;
+}
+
 }  // namespace
+
+class SshSession::Wiping {
+ public:
+  explicit Wiping(SshSession& session) : session_(session) { session_.is_wiping_ = true; }
+  ~Wiping() { session_.is_wiping_ = false; }
+  Wiping(const Wiping&) = delete;
+  Wiping& operator=(const Wiping&) = delete;
+
+ private:
+  SshSession& session_;
+};
 
 Status SshSession::Tried(const Status& driven, int code, std::string_view what) {
   if (!driven.ok()) return driven;
@@ -74,14 +90,19 @@ Status SshSession::Tried(const Status& driven, int code, std::string_view what) 
 }
 
 Status SshSession::TryPrivateKey(const std::string& user, const std::string& key_text,
-                                 const SshLimit& limit) {
+                                 const Secret& passphrase, const SshLimit& limit) {
+  const Wiping wiping(*this);
   int code = 0;
   const Status driven = Drive(
       [&] {
         return ::libssh2_userauth_publickey_frommemory(session_, user.data(), user.size(), nullptr,
-                                                       0, key_text.data(), key_text.size(), "");
+                                                       0, key_text.data(), key_text.size(),
+                                                       passphrase.c_str());
       },
       limit, code);
+  if (driven.ok() && IsKeyUnreadable(code)) {
+    return {ErrorCode::kFileUnreadable, fmt::format("key file: {}", LastError())};
+  }
   return Tried(driven, code, "key file");
 }
 
@@ -103,13 +124,14 @@ Status SshSession::TryPublicKey(const std::string& user, const std::string& blob
   return Tried(driven, code, "agent's key");
 }
 
-Status SshSession::TryPassword(const std::string& user, const std::string& password,
+Status SshSession::TryPassword(const std::string& user, const Secret& password,
                                const SshLimit& limit) {
+  const Wiping wiping(*this);
   int code = 0;
   const Status driven = Drive(
       [&] {
-        return ::libssh2_userauth_password_ex(session_, user.data(), Size(user), password.data(),
-                                              Size(password), nullptr);
+        return ::libssh2_userauth_password_ex(session_, user.data(), Size(user), password.c_str(),
+                                              Size(password.view()), nullptr);
       },
       limit, code);
   return Tried(driven, code, "password");
@@ -117,6 +139,7 @@ Status SshSession::TryPassword(const std::string& user, const std::string& passw
 
 Status SshSession::TryKeyboardInteractive(const std::string& user, const SshPrompt& prompt,
                                           const SshLimit& limit) {
+  const Wiping wiping(*this);
   int code = 0;
   const Status driven = Drive(
       [&] {

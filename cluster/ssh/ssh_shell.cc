@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <sys/eventfd.h>
 
-#include <map>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -20,8 +18,11 @@ namespace {
 /// What jobs in the pool need; they may outlast the shell by the time it takes to notice.
 struct Shared {
   explicit Shared(Libssh2ShellOptions given)
-      : options(std::move(given)), cancel(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+      : options(std::move(given)),
+        questions(options.ask),
+        cancel(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
   const Libssh2ShellOptions options;
+  SshQuestions questions;
   const UniqueFd cancel;  // readable: give up
 };
 
@@ -55,13 +56,13 @@ class Libssh2Shell : public RemoteShell {
       : loop_(loop),
         pool_(pool),
         shared_(std::make_shared<Shared>(std::move(options))),
-        gate_(shared_->options.max_connecting_per_address),
-        backoff_(shared_->options.jitter_seed) {}
+        gate_(shared_->options.max_connecting_per_address) {}
 
   ~Libssh2Shell() override {
     const uint64_t one = 1;
     (void)WriteAll(shared_->cancel.get(),
                    ByteView(reinterpret_cast<const char*>(&one), sizeof one));
+    shared_->questions.Close();
   }
 
   void Run(const std::string& host, const std::string& command,
@@ -84,8 +85,6 @@ class Libssh2Shell : public RemoteShell {
     std::function<void(Result<AgentStart>)> done;
     Found found;
     std::string door;
-    std::optional<TimePoint> deadline;  // from the first try on
-    int tries = 0;
   };
   using StartPtr = std::shared_ptr<Start>;
 
@@ -98,47 +97,26 @@ class Libssh2Shell : public RemoteShell {
   }
 
   void OnFound(const StartPtr& start, Result<Found> found) {
-    if (!found.ok()) return Finish(start, std::move(found).status());
+    if (!found.ok()) return start->done(std::move(found).status());
     start->found = std::move(*found);
     start->door = start->found.addresses[0].ToString();
     gate_.Enter(start->door, [this, start] { Connect(start); });
   }
 
   void Connect(const StartPtr& start) {
-    ++start->tries;
-    if (!start->deadline) start->deadline = loop_.Now() + shared_->options.connect_timeout;
-    const SshLimit limit = {*start->deadline, shared_->cancel.get()};
-    pool_.Run<std::shared_ptr<SshConnectOutcome>>(
-        [shared = shared_, start_host = start->host, command = start->command, found = start->found,
-         limit] {
-          return std::make_shared<SshConnectOutcome>(ConnectSsh(
-              found.settings, start_host, found.addresses, command, shared->options.prompt, limit));
+    using Session = Result<std::unique_ptr<SshSession>>;
+    pool_.Run<Session>(
+        [shared = shared_, host = start->host, command = start->command, found = start->found] {
+          const SshLimit limit =
+              SshLimit::In(shared->options.connect_timeout, shared->cancel.get());
+          return ConnectSsh(found.settings, host, found.addresses, command, shared->questions,
+                            limit);
         },
-        Alive<std::shared_ptr<SshConnectOutcome>>(
-            [this, start](std::shared_ptr<SshConnectOutcome> outcome) {
-              OnConnected(start, *outcome);
-            }));
-  }
-
-  void OnConnected(const StartPtr& start, SshConnectOutcome& outcome) {
-    gate_.Leave(start->door);
-    if (outcome.session.ok()) return Begin(start, std::move(*outcome.session));
-    const Duration wait = backoff_.Next(start->tries);
-    const bool has_time = loop_.Now() + wait < *start->deadline;
-    if (outcome.is_worth_retrying && has_time && start->tries < shared_->options.max_tries) {
-      retries_[start.get()] = loop_.After(wait, [this, start] { Retry(start); });
-      return;
-    }
-    Status status = std::move(outcome.session).status();
-    if (outcome.is_worth_retrying && start->tries > 1) {
-      status = std::move(status).WithContext(fmt::format("{} tries, the last", start->tries));
-    }
-    Finish(start, std::move(status));
-  }
-
-  void Retry(StartPtr start) {  // by value: the watch that holds the other copy goes
-    retries_.erase(start.get());
-    gate_.Enter(start->door, [this, start] { Connect(start); });
+        Alive<Session>([this, start](Session session) {
+          gate_.Leave(start->door);
+          if (!session.ok()) return start->done(std::move(session).status());
+          Begin(start, std::move(*session));
+        }));
   }
 
   void Begin(const StartPtr& start, std::unique_ptr<SshSession> session) {
@@ -152,16 +130,10 @@ class Libssh2Shell : public RemoteShell {
     start->done(StartSshCommand(loop_, std::move(session), std::move(options)));
   }
 
-  static void Finish(const StartPtr& start, Status status) {
-    start->done(std::move(status).WithContext(start->host));
-  }
-
   Loop& loop_;
   BlockingPool& pool_;
   const std::shared_ptr<Shared> shared_;  // with the jobs in the pool
   SshGate gate_;
-  SshBackoff backoff_;
-  std::map<const Start*, Watch> retries_;
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

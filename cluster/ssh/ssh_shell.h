@@ -2,7 +2,6 @@
 #ifndef HVDRAY_CLUSTER_SSH_SSH_SHELL_H_
 #define HVDRAY_CLUSTER_SSH_SSH_SHELL_H_
 
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -11,7 +10,7 @@
 #include "base/blocking_pool.h"
 #include "base/loop.h"
 #include "cluster/remote_shell.h"
-#include "cluster/ssh/ssh_session.h"
+#include "cluster/ssh/ssh_questions.h"
 #include "cluster/ssh/ssh_target.h"
 
 namespace hvdray {
@@ -21,31 +20,28 @@ struct Libssh2ShellOptions {
   SshOverrides overrides;
   /// For ssh -G, looked up in PATH; empty: read the configuration files ourselves.
   std::string ssh_program = "ssh";
-  /// From the first byte to a host until the command has been sent off, retries included; what it
-  /// waits for its turn does not count.
+  /// From the first byte to a host until the command has been sent off; what it waits for its turn
+  /// or for a person does not count.
   Duration connect_timeout = std::chrono::seconds(30);
   /// Connections to one address that have not authenticated yet. sshd's default begins to drop
   /// some at 10 (MaxStartups 10:30:100), which others may need a part of.
   int max_connecting_per_address = 8;
-  /// Tries when the host hangs up before keys are agreed.
-  int max_tries = 6;
-  uint64_t jitter_seed = 0;
   Duration keep_alive_period = std::chrono::seconds(15);
   /// Lines that a command writes to stderr; may be empty.
   std::function<void(const std::string& host, std::string_view line)> on_stderr;
-  /// For passwords and keyboard-interactive; empty: neither is tried. From threads of the pool,
-  /// maybe several at once.
-  SshPrompt prompt;
+  /// For passphrases, passwords and keyboard-interactive; empty: none is tried. Called from threads
+  /// of the pool, one at a time.
+  AskPerson ask;
 };
 
-/// Run() takes "[user@]host[:port]" (ParseSshTarget). Its errors, each naming the host:
-/// kSpecInvalid (the host, or the user's SSH configuration), kNotSupported (only the system's ssh
-/// can do it, and why; before any connection, but for keys that turn out not to be enough),
-/// kUnknownHost, kHostUnreachable, kHostRefused, kConnectTimeout, kHandshakeFailed,
+/// Run() takes "[user@]host[:port]" (ParseSshTarget). Its errors: kSpecInvalid (the host, or the
+/// user's SSH configuration), kNotSupported (only the system's ssh can do it, and why; before any
+/// connection, but for keys that turn out not to be enough), kUnknownHost, kHostUnreachable,
+/// kHostRefused, kConnectTimeout, kHandshakeFailed, kHostBusy (another try may succeed),
 /// kHostKeyRejected, kAuthenticationFailed, kFileUnreadable (-i), kAgentStartFailed (channel or
 /// exec refused). The process of AgentStart: pid() is 0. Destroying the shell calls off what is on
-/// its way and calls no `done` any more; streams that are up stay. The loop and the pool outlive
-/// the shell.
+/// its way, questions too, and calls no `done` any more; streams that are up stay. The loop and the
+/// pool outlive the shell.
 std::unique_ptr<RemoteShell> MakeLibssh2Shell(Loop& loop, BlockingPool& pool,
                                               Libssh2ShellOptions options);
 

@@ -67,6 +67,7 @@ struct SshSettings {
   Duration connect_timeout{};  ///< 0: none but the launcher's own.
   bool allows_password = true;
   bool allows_keyboard_interactive = true;
+  bool allows_questions = true;  ///< No BatchMode.
   /// Why only the system's ssh can reach this host, in words; empty: libssh2 can.
   std::string needs_openssh;
 };

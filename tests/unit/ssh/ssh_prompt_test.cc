@@ -1,0 +1,209 @@
+// Ways in that need a person, on a real sshd. Who is asked when: ssh_questions_test.cc.
+#include <unistd.h>
+
+#include <mutex>
+
+#include "tests/unit/ssh/ssh_shell_harness.h"
+
+namespace hvdray {
+namespace {
+
+using Words = std::vector<std::string>;
+
+bool Has(const Status& status, const std::string& text) {
+  return status.message().find(text) != std::string::npos;
+}
+
+class SshPromptTest : public SshShellTest {
+ protected:
+  void SetUp() override {
+    SshShellTest::SetUp();
+    options_.ask = [this](const SshQuestion& question) -> Result<Secret> {
+      const std::lock_guard lock(mutex_);
+      asked_.push_back(question.text);
+      EXPECT_FALSE(question.is_shown);
+      EXPECT_GE(question.cancel_fd, 0);
+      if (answers_.empty()) return Status(ErrorCode::kCancelled, "called off");
+      Secret answer(answers_.front());
+      if (answers_.size() > 1) answers_.erase(answers_.begin());
+      return answer;
+    };
+  }
+  std::mutex mutex_;           // guards the rest: threads of the pool ask
+  Words answers_ = {"right"};  // the last one again and again; none: nobody answers
+  Words asked_;
+};
+
+/// With a password of its own for root, so for root only.
+class SshPasswordTest : public SshPromptTest {
+ protected:
+  void SetUp() override {
+    if (::getuid() != 0) GTEST_SKIP() << "a password of one's own for an sshd needs root";
+    SshPromptTest::SetUp();
+  }
+};
+
+TEST_F(SshPasswordTest, APasswordIsAskedForWhenThereIsSomebodyToAsk) {
+  const LoopbackSshd sshd("PasswordAuthentication yes", LoopbackSshd::Shadow::kPrivate);
+  Configure(sshd.port(), folder_ / "none");
+  EXPECT_EQ(Output("echo in"), "in\n");
+  EXPECT_EQ(asked_, Words{"root@127.0.0.1's password: "});
+  EXPECT_EQ(Output("echo again"), "again\n");
+  EXPECT_EQ(asked_.size(), 1u) << "it is kept for the job";
+}
+
+TEST_F(SshPasswordTest, AWrongPasswordIsAskedForThreeTimes) {
+  const LoopbackSshd sshd("PasswordAuthentication yes", LoopbackSshd::Shadow::kPrivate);
+  Configure(sshd.port(), folder_ / "none");
+  answers_ = {"wrong", "", "right"};
+  EXPECT_EQ(Output("echo in"), "in\n");
+  EXPECT_EQ(asked_.size(), 3u);
+  shell_.reset();
+  asked_.clear();
+  answers_ = {"wrong", "worse", "worst", "right"};
+  const Status status = RunToFail();
+  EXPECT_EQ(status.code(), ErrorCode::kAuthenticationFailed);
+  EXPECT_TRUE(Has(status, "tried password (3 times)")) << status.message();
+  EXPECT_EQ(asked_.size(), 3u);
+}
+
+TEST_F(SshPasswordTest, WhoDoesNotAnswerIsNotAskedAgain) {
+  const LoopbackSshd sshd(
+      "PasswordAuthentication yes\nKbdInteractiveAuthentication yes\nUsePAM yes",
+      LoopbackSshd::Shadow::kPrivate);
+  Configure(sshd.port(), folder_ / "none");
+  answers_.clear();
+  const Status status = RunToFail();
+  EXPECT_EQ(status.code(), ErrorCode::kAuthenticationFailed);
+  EXPECT_TRUE(Has(status, "called off")) << status.message();
+  EXPECT_EQ(asked_.size(), 1u);
+}
+
+TEST_F(SshPasswordTest, NobodyIsAskedInBatchModeOrWhenAKeyIsEnough) {
+  const LoopbackSshd sshd("PasswordAuthentication yes", LoopbackSshd::Shadow::kPrivate);
+  Configure(sshd.port(), folder_ / "none", "BatchMode yes");
+  const Status status = RunToFail();
+  EXPECT_EQ(status.code(), ErrorCode::kAuthenticationFailed);
+  EXPECT_TRUE(Has(status, "the host takes publickey,password")) << status.message();
+  Configure(sshd);
+  EXPECT_EQ(Output("echo in"), "in\n");
+  EXPECT_TRUE(asked_.empty());
+}
+
+TEST_F(SshPasswordTest, NobodyIsAskedWhenTheSystemsSshMayHaveAKey) {
+  const LoopbackSshd sshd("PasswordAuthentication yes", LoopbackSshd::Shadow::kPrivate);
+  MakeSshKey(folder_ / "rsa", "rsa");
+  MakeSshKey(folder_ / "wrong");
+  Configure(sshd.port(), folder_ / "wrong", "IdentityFile " + (folder_ / "rsa"));
+  EXPECT_EQ(RunToFail().code(), ErrorCode::kNotSupported);
+  EXPECT_TRUE(asked_.empty());
+}
+
+TEST_F(SshPasswordTest, QuestionsOfTheHostArePassedOn) {
+  const LoopbackSshd sshd("KbdInteractiveAuthentication yes\nUsePAM yes",
+                          LoopbackSshd::Shadow::kPrivate);
+  Configure(sshd.port(), folder_ / "none");
+  answers_ = {"wrong", "right"};
+  EXPECT_EQ(Output("echo in"), "in\n");
+  ASSERT_EQ(asked_.size(), 2u);
+  EXPECT_EQ(asked_[0].rfind("(root@127.0.0.1) ", 0), 0u) << asked_[0];
+  EXPECT_EQ(Output("echo again"), "again\n");
+  EXPECT_EQ(asked_.size(), 2u) << "what asks for a password is told the one that was right";
+}
+
+TEST_F(SshPasswordTest, OneQuestionIsEnoughForManyHosts) {
+  const LoopbackSshd sshd("PasswordAuthentication yes", LoopbackSshd::Shadow::kPrivate);
+  Configure(sshd.port(), folder_ / "none");
+  answers_ = {"wrong", "right"};
+  std::vector<Result<AgentStart>> outcomes;
+  for (int i = 0; i < 8; ++i) {
+    shell().Run(fmt::format("host{}", i), "true",
+                [&](Result<AgentStart> start) { outcomes.push_back(std::move(start)); });
+  }
+  ASSERT_TRUE(RunUntil(*loop_, [&] { return outcomes.size() == 8; }));
+  for (const Result<AgentStart>& outcome : outcomes) {
+    EXPECT_TRUE(outcome.ok()) << outcome.status().ToString();
+  }
+  EXPECT_EQ(asked_.size(), 2u);
+}
+
+TEST_F(SshPasswordTest, AHostThatDidNotWaitForTheAnswerIsBusy) {
+  LoopbackSshd sshd("PasswordAuthentication yes", LoopbackSshd::Shadow::kPrivate);
+  Configure(sshd.port(), folder_ / "none");
+  options_.ask = [&sshd](const SshQuestion&) {
+    sshd.KillSessions();  // as its LoginGraceTime does
+    return Secret("right");
+  };
+  const Status status = RunToFail();
+  EXPECT_EQ(status.code(), ErrorCode::kHostBusy) << status.ToString();
+}
+
+class SshPassphraseTest : public SshPromptTest {
+ protected:
+  /// The server takes this key only, which has the passphrase "right".
+  void MakeLocked(const LoopbackSshd& sshd, const std::string& type = "ed25519") {
+    const std::string path = folder_ / ("locked_" + type);
+    MakeSshKey(path, type, "right");
+    const std::string key = ReadFile(path + ".pub").value();
+    ASSERT_TRUE(WriteFileAtomically(sshd.folder() / "authorized_keys", key).ok());
+    Configure(sshd.port(), path);
+  }
+};
+
+TEST_F(SshPassphraseTest, APassphraseOpensAnEncryptedKeyAndIsKeptForTheJob) {
+  for (const char* type : {"ed25519", "ecdsa"}) {
+    const LoopbackSshd sshd;
+    MakeLocked(sshd, type);
+    asked_.clear();
+    answers_ = {"wrong", "right"};
+    EXPECT_EQ(Output("echo in"), "in\n");
+    const std::string text = fmt::format("{}@127.0.0.1: passphrase of {}: ", options_.user.name,
+                                         folder_ / (std::string("locked_") + type));
+    EXPECT_EQ(asked_, (Words{text, text}));
+    EXPECT_EQ(Output("echo again"), "again\n");
+    EXPECT_EQ(asked_.size(), 2u);
+  }
+}
+
+TEST_F(SshPassphraseTest, AfterThreeWrongOnesTheKeyIsLeftOut) {
+  const LoopbackSshd sshd;
+  MakeLocked(sshd);
+  answers_ = {"wrong"};
+  const Status status = RunToFail();
+  EXPECT_EQ(status.code(), ErrorCode::kAuthenticationFailed);
+  EXPECT_TRUE(Has(status, "locked_ed25519 (no passphrase opens it)")) << status.message();
+  EXPECT_EQ(asked_.size(), 3u);
+}
+
+TEST_F(SshPassphraseTest, NobodyIsAskedForAKeyThatTheHostDoesNotTake) {
+  const LoopbackSshd sshd;
+  MakeLocked(sshd);
+  MakeSshKey(folder_ / "other");
+  const std::string key = ReadFile(folder_ / "other.pub").value();
+  ASSERT_TRUE(WriteFileAtomically(sshd.folder() / "authorized_keys", key).ok());
+  const Status status = RunToFail();
+  EXPECT_EQ(status.code(), ErrorCode::kAuthenticationFailed);
+  EXPECT_TRUE(asked_.empty()) << asked_[0];
+}
+
+TEST_F(SshPassphraseTest, NobodyIsAskedWhenAnotherKeyIsEnough) {
+  const LoopbackSshd sshd;
+  MakeSshKey(folder_ / "locked", "ed25519", "right");
+  Configure(sshd, "IdentityFile " + (folder_ / "locked"));
+  EXPECT_EQ(Output("echo in"), "in\n");
+  EXPECT_TRUE(asked_.empty());
+}
+
+TEST_F(SshPassphraseTest, ADamagedKeyIsLeftOutWithoutAQuestion) {
+  const LoopbackSshd sshd;
+  std::string key = ReadFile(sshd.folder() / "client").value();
+  key.replace(key.size() - 120, 20, "AAAAAAAAAAAAAAAAAAAA");
+  ASSERT_TRUE(WriteFileAtomically(folder_ / "damaged", key).ok());
+  ASSERT_TRUE(RunToEnd({"chmod", "600", folder_ / "damaged"}));
+  Configure(sshd.port(), folder_ / "damaged");
+  EXPECT_EQ(RunToFail().code(), ErrorCode::kAuthenticationFailed);
+  EXPECT_TRUE(asked_.empty());
+}
+
+}  // namespace
+}  // namespace hvdray
