@@ -47,10 +47,17 @@ std::vector<Effect> GangDriver::Handle(const Event& event, TimePoint now) {
 std::optional<TimePoint> GangDriver::NextDeadline() const {
   if (IsTerminal(state_)) return std::nullopt;
   std::optional<TimePoint> next = job_deadline_;
-  if (state_deadline_ && !IsDrainUnlimited()) {
-    next = next ? std::min(*next, *state_deadline_) : *state_deadline_;
+  if (const auto of_state = StateDeadline(); of_state && !IsDrainUnlimited()) {
+    next = next ? std::min(*next, *of_state) : *of_state;
   }
   return next;
+}
+
+// A person who looks for a password is not a host that is slow.
+std::optional<TimePoint> GangDriver::StateDeadline() const {
+  const bool is_starting = state_ == GangState::kConnecting && cause_.kind == CauseKind::kNone;
+  if (!state_deadline_ || !is_starting || !policy_.held_up) return state_deadline_;
+  return *state_deadline_ + policy_.held_up();
 }
 
 GangSnapshot GangDriver::Snapshot() const {
@@ -81,7 +88,7 @@ void GangDriver::On(const event::HostLost& e) {
   }
   lost_hosts_.push_back(e.host);
   if (state_ == GangState::kConnecting) {
-    state_deadline_ = std::min(*state_deadline_, now_ + policy_.settle);
+    state_deadline_ = std::min(*StateDeadline(), now_ + policy_.settle);
   }
   EndBy(HostLostCause(why));
 }
@@ -325,7 +332,11 @@ std::vector<HostLoss> GangDriver::Losses() const {
   }
   std::vector<HostLoss> losses = GroupLosses(lost);
   // Once there are workers, a later loss may be the doing of the first.
-  if (roster_.generation() > 0) losses.resize(1);
+  if (roster_.generation() > 0) {
+    losses.resize(1);
+  } else if (std::vector<std::string> silent = roster_.Names(IsAwaited); !silent.empty()) {
+    losses.push_back(SilentHosts(std::move(silent)));
+  }
   return losses;
 }
 
@@ -339,7 +350,7 @@ void GangDriver::ExpireDeadlines() {
     if (cause_.kind != CauseKind::kSuccess) EndBy(TimeoutCause(policy_.timeout));
     Advance();
   }
-  if (state_deadline_ && now_ >= *state_deadline_ && !IsDrainUnlimited()) {
+  if (const auto of_state = StateDeadline(); of_state && now_ >= *of_state && !IsDrainUnlimited()) {
     state_deadline_.reset();
     ExpireState();
     Advance();

@@ -3,6 +3,7 @@
 #ifndef HVDRAY_LAUNCHER_DRIVER_GANG_DRIVER_H_
 #define HVDRAY_LAUNCHER_DRIVER_GANG_DRIVER_H_
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,6 +28,9 @@ struct GangPolicy {
   /// After the first host whose agent did not start: how long the others have to become ready or be
   /// lost too, so that one message can name all that is wrong.
   Duration settle = std::chrono::seconds(2);
+  /// How long the start has been held up by questions to a person, in all; grows while one is open.
+  /// Not counted against start_timeout until agents are ready. Empty: never.
+  std::function<Duration()> held_up = {};
 };
 
 /// What others may know of a gang, by value.
@@ -89,6 +93,7 @@ class GangDriver {
   void StopGang(Duration grace);
   void Restart();
   void Finish();
+  std::optional<TimePoint> StateDeadline() const;
   void ExpireDeadlines();
   void ExpireState();
   void GiveUpHosts();

@@ -131,4 +131,12 @@ std::vector<HostLoss> GroupLosses(std::span<const LostHost> lost, size_t max_kin
   return losses;
 }
 
+HostLoss SilentHosts(std::vector<std::string> hosts) {
+  Status error(
+      ErrorCode::kConnectTimeout,
+      fmt::format("{} more had not answered yet: {}", hosts.size(), CompressHostList(hosts)),
+      "the job ended before their time was up; they may be slow, or fail too");
+  return {std::move(error), std::move(hosts)};
+}
+
 }  // namespace hvdray

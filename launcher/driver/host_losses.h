@@ -22,6 +22,10 @@ struct LostHost {
 /// their hosts.
 std::vector<HostLoss> GroupLosses(std::span<const LostHost> lost, size_t max_kinds = 5);
 
+/// Hosts, at least one, that had neither become ready nor failed when the others' failure ended the
+/// job.
+HostLoss SilentHosts(std::vector<std::string> hosts);
+
 }  // namespace hvdray
 
 #endif  // HVDRAY_LAUNCHER_DRIVER_HOST_LOSSES_H_

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/terminal.h"
 #include "launcher/placement/slot_environment.h"
 
 namespace hvdray {
@@ -12,6 +13,7 @@ GangPolicy GangPolicyOf(const JobSpec& spec) {
   policy.timeout = *spec.timeout;
   policy.max_restarts = static_cast<uint32_t>(*spec.max_restarts);
   policy.master_port = *spec.master_port;
+  policy.held_up = &TimeOfTerminalQuestions;
   return policy;
 }
 

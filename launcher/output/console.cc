@@ -1,5 +1,7 @@
 #include "launcher/output/console.h"
 
+#include "base/terminal.h"
+
 namespace hvdray {
 namespace {
 
@@ -25,6 +27,7 @@ void Console::Push(ConsoleItem item) {
 void Console::ShowProgress(std::string_view text) {
   if (!sink_->is_terminal() || is_broken_ || !is_idle() || !is_at_line_start_) return;
   if (text.empty() && !is_progress_shown_) return;
+  if (IsTerminalQuestionOpen()) return;  // its line is the last one now
   sent_ = 0;
   text_.assign(kEraseLine);
   text_.append(text);

@@ -9,16 +9,16 @@ bool IsSet(const Environment& environment, const std::string& name) {
   return !environment.GetOr(name, "").empty();
 }
 
-bool IsContinuousIntegration(const Environment& environment) {
-  const std::string value = environment.GetOr("CI", "");
-  return !value.empty() && value != "false" && value != "0";
-}
-
 std::string Count(int n, std::string_view what) {
   return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
 }
 
 }  // namespace
+
+bool IsContinuousIntegration(const Environment& environment) {
+  const std::string value = environment.GetOr("CI", "");
+  return !value.empty() && value != "false" && value != "0";
+}
 
 TerminalStyle ChooseStyle(bool is_terminal, ColorMode mode, bool is_quiet,
                           const Environment& environment) {

@@ -15,6 +15,9 @@ struct TerminalStyle {
   bool is_colored = false;
 };
 
+/// CI is set, to anything but "false" and "0": nobody looks, and nobody is there to answer.
+bool IsContinuousIntegration(const Environment& environment);
+
 /// A progress line: on a terminal, but not with -q, TERM=dumb or CI set (to anything but "false"
 /// and "0"). Color: as `mode` says; kAuto is a terminal without NO_COLOR, TERM=dumb or CI.
 TerminalStyle ChooseStyle(bool is_terminal, ColorMode mode, bool is_quiet,

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
 
 #include "tests/fakes/sim.h"
@@ -73,6 +74,38 @@ TEST(GangLossTest, HostsThatNeverAnswerAreWaitedForTwoSecondsOnly) {
   ASSERT_TRUE(sim.Run());
   ExpectLost(sim, "host node1: start agent on node1: refused");
   EXPECT_EQ(sim.elapsed(), milliseconds(2050));
+  ASSERT_EQ(sim.verdict().losses.size(), 2u);
+  const HostLoss& silent = sim.verdict().losses[1];
+  EXPECT_EQ(silent.error.message(), "2 more had not answered yet: node[2-3]");
+  EXPECT_EQ(silent.error.code(), ErrorCode::kConnectTimeout);
+  EXPECT_EQ(silent.hosts, (Names{"node2", "node3"}));
+}
+
+TEST(GangLossTest, AQuestionToAPersonHoldsUpTheStartAndNothingElse) {
+  // From second 1 to second 61 a question is open.
+  Sim* clock = nullptr;
+  const auto asked = [&clock]() -> Duration {
+    const Duration now = clock == nullptr ? Duration::zero() : clock->elapsed();
+    return std::clamp<Duration>(now - seconds(1), Duration::zero(), seconds(60));
+  };
+  Sim patient({.held_up = asked}, Nodes(2));
+  clock = &patient;
+  patient.host(1).ready_after = seconds(89);
+  ASSERT_TRUE(patient.Run());
+  EXPECT_EQ(patient.verdict().exit_code, 0) << patient.verdict().error.message();
+  Sim late({.held_up = asked}, Nodes(2));
+  clock = &late;
+  late.host(1).ready_after = seconds(91);
+  ASSERT_TRUE(late.Run());
+  EXPECT_EQ(late.verdict().error.code(), ErrorCode::kDeadlineExceeded);
+  EXPECT_EQ(late.elapsed(), seconds(90));
+  // Who has lost a host already waits for nobody's answer.
+  Sim lost({.held_up = asked}, Nodes(2));
+  clock = &lost;
+  Refuse(lost, 0, seconds(10));
+  lost.host(1).ready_after.reset();
+  ASSERT_TRUE(lost.Run());
+  EXPECT_EQ(lost.elapsed(), seconds(12));
 }
 
 TEST(GangLossTest, ALaterLossDoesNotMakeTheWaitLonger) {
