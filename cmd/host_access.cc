@@ -15,6 +15,7 @@
 #include "cluster/fallback_shell.h"
 #include "cluster/local_transport.h"
 #include "cmd/library_shell.h"
+#include "cmd/openssh_shell.h"
 #include "launcher/engine/neighbour_probe.h"
 #include "launcher/hosts/host_word.h"
 
@@ -30,54 +31,14 @@ Status ExplainCommand(const Status& how, const std::vector<std::string>& lines) 
           "run it by hand: the --launch-agent command with the host, and 'true' as its last word"};
 }
 
-std::string_view WordOf(HostKeyCheck check) {
-  switch (check) {
-    case HostKeyCheck::kAcceptNew:
-      return "accept-new";
-    case HostKeyCheck::kYes:
-      return "yes";
-    case HostKeyCheck::kNo:
-      return "no";
-  }
-  return "yes";
-}
-
-/// How each host is reached, by its plain name.
-using Addresses = std::map<std::string, HostSlots>;
-
-CommandShellOptions CommandOptionsOf(const JobSpec& spec) {
-  Addresses hosts;
+CommandShellOptions LaunchAgentOptionsOf(const JobSpec& spec) {
+  std::map<std::string, HostSlots> hosts;  // by their plain names
   for (const HostSlots& host : *spec.hosts) hosts.emplace(host.host, host);
   CommandShellOptions options;
-  if (!spec.launch_agent->empty()) {
-    options.name = "--launch-agent";
-    options.argv = [pattern = *spec.launch_agent, hosts = std::move(hosts)](
-                       const std::string& host, const std::string& command) {
-      return LaunchAgentArgv(pattern, hosts.at(host).dial_name(), command);
-    };
-    return options;
-  }
-  OpensshOptions ssh;
-  ssh.port = *spec.ssh_port;
-  ssh.identity_file = *spec.ssh_identity_file;
-  ssh.user = *spec.ssh_user;
-  ssh.proxy_command = *spec.ssh_proxy_command;
-  ssh.config_file = *spec.ssh_config_file;
-  // What ~/.ssh/config says of a host counts, unless the person said it here.
-  if (!spec.host_key_check.is_default() || spec.ssh_config_file->empty()) {
-    ssh.strict_host_key_checking = WordOf(*spec.host_key_check);
-  }
-  // Shorter than ours: ssh knows why it got no connection, our own limit does not.
-  const auto limit = std::chrono::duration_cast<std::chrono::seconds>(*spec.start_timeout);
-  ssh.connect_timeout_s = std::max(1, static_cast<int>(limit.count()) - 1);
-  options.name = "ssh";
-  options.argv = [ssh, hosts = std::move(hosts)](const std::string& host,
-                                                 const std::string& command) {
-    const HostSlots& target = hosts.at(host);
-    OpensshOptions own = ssh;
-    if (target.address.port != 0) own.port = target.address.port;
-    if (!target.address.user.empty()) own.user = target.address.user;
-    return OpensshArgv(own, target.dial_name(), command);
+  options.name = "--launch-agent";
+  options.argv = [pattern = *spec.launch_agent, hosts = std::move(hosts)](
+                     const std::string& host, const std::string& command) {
+    return LaunchAgentArgv(pattern, hosts.at(host).dial_name(), command);
   };
   return options;
 }
@@ -163,12 +124,16 @@ Status HostAccess::OpenRemote(Loop& loop, const JobSpec& spec, const std::string
 }
 
 RemoteShell& HostAccess::OpenShell(Loop& loop, const JobSpec& spec) {
-  CommandShellOptions options = CommandOptionsOf(spec);
-  options.errors = &errors_;
-  command_shell_ = MakeCommandShell(loop, std::move(options));
+  if (!spec.launch_agent->empty()) {
+    CommandShellOptions options = LaunchAgentOptionsOf(spec);
+    options.errors = &errors_;
+    command_shell_ = MakeCommandShell(loop, std::move(options));
+    return *command_shell_;
+  }
+  command_shell_ = MakeOpensshShell(loop, pool_, spec, errors_);
   // A proxy command of a cluster file is for ssh.
-  const bool is_command = !spec.launch_agent->empty() || !spec.ssh_proxy_command->empty();
-  if (is_command || *spec.ssh_transport == SshTransport::kOpenssh) return *command_shell_;
+  const bool is_for_ssh = !spec.ssh_proxy_command->empty();
+  if (is_for_ssh || *spec.ssh_transport == SshTransport::kOpenssh) return *command_shell_;
   library_shell_ = MakeLibraryShell(loop, pool_, spec, errors_);
   if (*spec.ssh_transport == SshTransport::kLibssh2) return *library_shell_;
   shell_ = MakeFallbackShell(*library_shell_, *command_shell_);

@@ -15,6 +15,7 @@
 #include "base/environ.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include "base/terminal.h"
 #include "cluster/local_transport.h"
 #include "cmd/cluster_hosts.h"
 #include "cmd/commands.h"
@@ -150,6 +151,7 @@ int Launch(LaunchPlan plan) {
       Launcher::Open(**loop, **access, trace, std::move(plan));
   if (!launcher.ok()) return Fail("run", launcher.status());
   JobReport report = (*launcher)->Run();
+  EndTerminalQuestions();  // hosts that are on their way are not wanted any more
 
   const TerminalStyle style =
       ChooseStyle(::isatty(STDERR_FILENO) != 0, *spec.color, *spec.is_quiet, environment);

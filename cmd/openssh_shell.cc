@@ -1,0 +1,116 @@
+#include "cmd/openssh_shell.h"
+
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "base/environ.h"
+#include "base/fd.h"
+#include "cluster/command_shell.h"
+#include "cluster/ssh/ssh_config.h"
+#include "cmd/ssh_options.h"
+#include "launcher/placement/placement.h"
+
+namespace hvdray {
+namespace {
+
+std::string WordOf(HostKeyPolicy policy) {
+  switch (policy) {
+    case HostKeyPolicy::kAcceptNew:
+      return "accept-new";
+    case HostKeyPolicy::kYes:
+      return "yes";
+    case HostKeyPolicy::kNo:
+      return "no";
+  }
+  return "yes";
+}
+
+/// What jobs in the pool need; they may outlast the shell by the time it takes to notice.
+struct Lookup {
+  SshOverrides overrides;
+  SshUser user;
+  std::string program;
+  Duration timeout;
+  UniqueFd cancel;  // readable: give up
+};
+
+class OpensshShell : public RemoteShell {
+ public:
+  OpensshShell(Loop& loop, BlockingPool& pool, const JobSpec& spec, RemoteStderr& errors)
+      : pool_(pool), spec_(spec), lookup_(std::make_shared<Lookup>()) {
+    for (const HostSlots& host : *spec.hosts) hosts_.emplace(host.host, host);
+    CommandShellOptions options;
+    options.name = "ssh";
+    options.errors = &errors;
+    options.argv = [this](const std::string& host, const std::string& command) {
+      return ArgvOf(host, command);
+    };
+    shell_ = MakeCommandShell(loop, std::move(options));
+    *lookup_ = {SshOverridesOf(spec), CurrentSshUser(Environment::FromProcess()),
+                OpensshOptions().program, SshConnectTimeoutOf(spec),
+                UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))};
+  }
+
+  ~OpensshShell() override {
+    const uint64_t one = 1;
+    (void)WriteAll(lookup_->cancel.get(),
+                   ByteView(reinterpret_cast<const char*>(&one), sizeof one));
+  }
+
+  void Run(const std::string& host, const std::string& command,
+           std::function<void(Result<AgentStart>)> done) override {
+    if (lookup_->overrides.host_key_policy) policies_[host] = *lookup_->overrides.host_key_policy;
+    if (policies_.contains(host)) return shell_->Run(host, command, std::move(done));
+    pool_.Run<Result<HostKeyPolicy>>(
+        [lookup = lookup_, target = SshTargetOf(spec_, hosts_.at(host))] {
+          const SshLimit limit = SshLimit::In(lookup->timeout, lookup->cancel.get());
+          return ResolveHostKeyPolicy(target, lookup->overrides, lookup->user, lookup->program,
+                                      limit);
+        },
+        [this, alive = std::weak_ptr<bool>(alive_), host, command,
+         done = std::move(done)](Result<HostKeyPolicy> policy) {
+          if (alive.expired()) return;
+          if (!policy.ok()) return done(std::move(policy).status());
+          policies_[host] = *policy;
+          shell_->Run(host, command, done);
+        });
+  }
+
+ private:
+  std::vector<std::string> ArgvOf(const std::string& host, const std::string& command) const {
+    const HostSlots& target = hosts_.at(host);
+    const SshTarget dialled = SshTargetOf(spec_, target);
+    const auto limit = std::chrono::duration_cast<std::chrono::seconds>(SshConnectTimeoutOf(spec_));
+    OpensshOptions ssh;
+    ssh.port = dialled.port != 0 ? dialled.port : *spec_.ssh_port;
+    ssh.user = dialled.user;
+    ssh.identity_file = *spec_.ssh_identity_file;
+    ssh.proxy_command = *spec_.ssh_proxy_command;
+    ssh.config_file = *spec_.ssh_config_file;
+    ssh.strict_host_key_checking = WordOf(policies_.at(host));
+    ssh.connect_timeout_s = std::max(1, static_cast<int>(limit.count()));
+    return OpensshArgv(ssh, target.dial_name(), command);
+  }
+
+  BlockingPool& pool_;
+  const JobSpec spec_;
+  const std::shared_ptr<Lookup> lookup_;  // with the jobs in the pool
+  std::map<std::string, HostSlots> hosts_;
+  std::map<std::string, HostKeyPolicy> policies_;
+  std::unique_ptr<RemoteShell> shell_;
+  const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace
+
+std::unique_ptr<RemoteShell> MakeOpensshShell(Loop& loop, BlockingPool& pool, const JobSpec& spec,
+                                              RemoteStderr& errors) {
+  return std::make_unique<OpensshShell>(loop, pool, spec, errors);
+}
+
+}  // namespace hvdray

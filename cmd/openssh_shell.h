@@ -1,0 +1,22 @@
+// The system's ssh, under the plain names of a job's hosts.
+#ifndef HVDRAY_CMD_OPENSSH_SHELL_H_
+#define HVDRAY_CMD_OPENSSH_SHELL_H_
+
+#include <memory>
+
+#include "base/blocking_pool.h"
+#include "cluster/remote_shell.h"
+#include "cluster/remote_stderr.h"
+#include "launcher/spec/job_spec.h"
+
+namespace hvdray {
+
+/// Hosts are those of `spec`. New host keys are accepted, unless the option or what `ssh -G` tells
+/// of the host says otherwise; left alone, ssh would ask. The others outlive it. Errors, besides
+/// those of MakeCommandShell(): kSpecInvalid when ssh -G does not like the configuration.
+std::unique_ptr<RemoteShell> MakeOpensshShell(Loop& loop, BlockingPool& pool, const JobSpec& spec,
+                                              RemoteStderr& errors);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_CMD_OPENSSH_SHELL_H_

@@ -1,0 +1,22 @@
+// What a job says of SSH, in the words of cluster/ssh. Pure.
+#ifndef HVDRAY_CMD_SSH_OPTIONS_H_
+#define HVDRAY_CMD_SSH_OPTIONS_H_
+
+#include "cluster/ssh/ssh_target.h"
+#include "launcher/placement/placement.h"
+#include "launcher/spec/job_spec.h"
+
+namespace hvdray {
+
+/// The policy only where it was given: else what the user's configuration says of a host counts.
+SshOverrides SshOverridesOf(const JobSpec& spec);
+
+/// User and port: the host's own, else the job's user.
+SshTarget SshTargetOf(const JobSpec& spec, const HostSlots& host);
+
+/// To connect. Shorter than the job's own limit: SSH knows why it got no connection, that does not.
+Duration SshConnectTimeoutOf(const JobSpec& spec);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_CMD_SSH_OPTIONS_H_
