@@ -80,8 +80,9 @@ std::vector<std::string_view> SplitWords(std::string_view text) {
   return words;
 }
 
-/// "2(x3),1" to 2 2 2 1, for `host_count` hosts.
-Result<std::vector<int>> ParseCounts(const Variable& variable, size_t host_count) {
+/// "2(x3),1" to 2 2 2 1, for the `host_count` hosts of the variable `hosts`.
+Result<std::vector<int>> ParseCounts(const Variable& variable, const std::string& hosts,
+                                     size_t host_count) {
   std::vector<int> counts;
   std::string_view left = variable.value;
   while (true) {
@@ -101,16 +102,15 @@ Result<std::vector<int>> ParseCounts(const Variable& variable, size_t host_count
     }
     if (counts.size() + static_cast<size_t>(*times) > host_count) {
       return variable.WrongAt(
-          offset, fmt::format("more counts than the {} hosts of SLURM_JOB_NODELIST", host_count));
+          offset, fmt::format("more counts than the {} hosts of {}", host_count, hosts));
     }
     counts.insert(counts.end(), static_cast<size_t>(*times), *count);
     if (item.size() == left.size()) break;
     left.remove_prefix(item.size() + 1);
   }
   if (counts.size() == host_count) return counts;
-  return variable.WrongAt(
-      variable.value.size(),
-      fmt::format("{} counts for the {} hosts of SLURM_JOB_NODELIST", counts.size(), host_count));
+  return variable.WrongAt(variable.value.size(), fmt::format("{} counts for the {} hosts of {}",
+                                                             counts.size(), host_count, hosts));
 }
 
 /// One number, the same for each host.
@@ -126,13 +126,13 @@ Result<std::vector<int>> ParseCount(const Variable& variable, size_t host_count)
 Result<std::vector<int>> SlurmSlots(const Environment& environment, const Variable& hosts,
                                     size_t host_count) {
   if (const auto tasks = Find(environment, "SLURM_TASKS_PER_NODE")) {
-    return ParseCounts(*tasks, host_count);
+    return ParseCounts(*tasks, hosts.name, host_count);
   }
   if (const auto tasks = Find(environment, "SLURM_NTASKS_PER_NODE")) {
     return ParseCount(*tasks, host_count);
   }
   if (const auto cpus = Find(environment, "SLURM_JOB_CPUS_PER_NODE")) {
-    return ParseCounts(*cpus, host_count);
+    return ParseCounts(*cpus, hosts.name, host_count);
   }
   const auto cpus = Find(environment, "SLURM_CPUS_ON_NODE");
   if (cpus && host_count == 1) return ParseCount(*cpus, host_count);
@@ -142,8 +142,7 @@ Result<std::vector<int>> SlurmSlots(const Environment& environment, const Variab
                            host_count));
 }
 
-Result<std::vector<HostSlots>> SlurmHosts(const Environment& environment,
-                                          const Variable& variable) {
+Result<std::vector<std::string>> SlurmNames(const Variable& variable) {
   std::vector<std::string> names;
   std::unordered_map<std::string, size_t> item_of;
   for (const std::string_view item : SplitHostItems(variable.value)) {
@@ -157,11 +156,70 @@ Result<std::vector<HostSlots>> SlurmHosts(const Environment& environment,
       return variable.WrongAt(offset, fmt::format("host {} is listed twice", names[next]));
     }
   }
-  HVDRAY_ASSIGN_OR_RETURN(const std::vector<int> slots,
-                          SlurmSlots(environment, variable, names.size()));
+  return names;
+}
+
+std::vector<HostSlots> WithSlots(const std::vector<std::string>& names,
+                                 const std::vector<int>& slots) {
   std::vector<HostSlots> hosts;
   for (size_t i = 0; i < names.size(); ++i) hosts.push_back(MakeHostSlots(names[i], slots[i]));
   return hosts;
+}
+
+Result<std::vector<HostSlots>> SlurmJobHosts(const Environment& environment,
+                                             const Variable& variable) {
+  HVDRAY_ASSIGN_OR_RETURN(const std::vector<std::string> names, SlurmNames(variable));
+  HVDRAY_ASSIGN_OR_RETURN(const std::vector<int> slots,
+                          SlurmSlots(environment, variable, names.size()));
+  return WithSlots(names, slots);
+}
+
+/// The step that we run in, unless it is the one that stands for the whole allocation.
+std::optional<Variable> FindSlurmStep(const Environment& environment) {
+  // What srun makes for the shell of salloc (LaunchParameters=use_interactive_step), and for the
+  // script of sbatch: one task on the first host, with the others there to be used.
+  for (const char* whole : {"4294967290", "4294967291"}) {
+    if (environment.GetOr("SLURM_STEP_ID", "") == whole) return std::nullopt;
+  }
+  return Find(environment, "SLURM_STEP_NODELIST");
+}
+
+/// nullopt: these are another job's, inherited by sbatch or salloc within a step.
+Result<std::optional<std::vector<HostSlots>>> SlurmStepHosts(const Environment& environment,
+                                                             const Variable& step,
+                                                             const Variable& job) {
+  HVDRAY_ASSIGN_OR_RETURN(const std::vector<std::string> names, SlurmNames(step));
+  HVDRAY_ASSIGN_OR_RETURN(const std::vector<std::string> job_names, SlurmNames(job));
+  std::unordered_map<std::string, size_t> index;
+  for (size_t i = 0; i < job_names.size(); ++i) index.emplace(job_names[i], i);
+  for (const std::string& name : names) {
+    if (!index.contains(name)) return std::optional<std::vector<HostSlots>>();
+  }
+  if (const auto tasks = Find(environment, "SLURM_STEP_TASKS_PER_NODE")) {
+    HVDRAY_ASSIGN_OR_RETURN(const std::vector<int> slots,
+                            ParseCounts(*tasks, step.name, names.size()));
+    return std::optional(WithSlots(names, slots));
+  }
+  // Within a step SLURM_TASKS_PER_NODE speaks of the step where srun has set it anew, of the job
+  // where not. Which of the two shows in its length; equally long, they are the same hosts.
+  Result<std::vector<int>> slots = SlurmSlots(environment, step, names.size());
+  if (!slots.ok()) {
+    HVDRAY_ASSIGN_OR_RETURN(const std::vector<int> of_job,
+                            SlurmSlots(environment, job, job_names.size()));
+    slots = std::vector<int>();
+    for (const std::string& name : names) slots->push_back(of_job[index.at(name)]);
+  }
+  return std::optional(WithSlots(names, *slots));
+}
+
+Result<Allocation> SlurmHosts(const Environment& environment, const Variable& job) {
+  if (const auto step = FindSlurmStep(environment)) {
+    HVDRAY_ASSIGN_OR_RETURN(std::optional<std::vector<HostSlots>> hosts,
+                            SlurmStepHosts(environment, *step, job));
+    if (hosts) return Allocation{std::move(*hosts), step->name};
+  }
+  HVDRAY_ASSIGN_OR_RETURN(std::vector<HostSlots> hosts, SlurmJobHosts(environment, job));
+  return Allocation{std::move(hosts), job.name};
 }
 
 Result<std::vector<HostSlots>> PbsHosts(const Variable& variable, const ReadWholeFile& read) {
@@ -230,8 +288,7 @@ Result<std::optional<Allocation>> FindAllocation(const Environment& environment,
                                                  const ReadWholeFile& read) {
   Allocation found;
   if (const auto slurm = Find(environment, "SLURM_JOB_NODELIST")) {
-    HVDRAY_ASSIGN_OR_RETURN(found.hosts, SlurmHosts(environment, *slurm));
-    found.variable = slurm->name;
+    HVDRAY_ASSIGN_OR_RETURN(found, SlurmHosts(environment, *slurm));
   } else if (const auto pbs = Find(environment, "PBS_NODEFILE")) {
     HVDRAY_ASSIGN_OR_RETURN(found.hosts, PbsHosts(*pbs, read));
     found.variable = pbs->name;

@@ -27,6 +27,10 @@ using ReadWholeFile = std::function<Result<std::optional<std::string>>(const std
 ///   is set of SLURM_TASKS_PER_NODE ("2(x3),1"), SLURM_NTASKS_PER_NODE (one number for all),
 ///   SLURM_JOB_CPUS_PER_NODE (as the first) and, if there is one host only, SLURM_CPUS_ON_NODE,
 ///   which speaks of the host it is read on. Source: sbatch(1), output environment variables.
+///   Within a step (srun) SLURM_STEP_NODELIST with SLURM_STEP_TASKS_PER_NODE comes before all of
+///   these, unless the step is the shell of salloc or the script of sbatch, or it is not of this
+///   job: then it says nothing. A step without counts of its own has those of the job for its
+///   hosts. Source: srun(1), output environment variables.
 /// - PBS_NODEFILE: a file with a line per slot. Source: PBS and Torque user guides.
 /// - LSB_HOSTS: a word per slot; LSB_MCPU_HOSTS: "host slots host slots", which LSF sets for jobs
 ///   that are too large for the other. Source: LSF administration, "parallel jobs".

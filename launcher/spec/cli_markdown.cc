@@ -80,6 +80,7 @@ first of:
 
 | variable | slots |
 |---|---|
+| `SLURM_STEP_NODELIST`, within a step (`srun`) of this job that is not the shell of `salloc` | `SLURM_STEP_TASKS_PER_NODE`, else as below |
 | `SLURM_JOB_NODELIST` | `SLURM_TASKS_PER_NODE`, else `SLURM_NTASKS_PER_NODE`, else `SLURM_JOB_CPUS_PER_NODE`, else, for one host, `SLURM_CPUS_ON_NODE` |
 | `PBS_NODEFILE` | a line of the file for each |
 | `LSB_HOSTS` | a word for each |

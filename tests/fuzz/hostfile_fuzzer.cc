@@ -64,6 +64,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string counts = end < text.size() ? text.substr(end + 1) : "1";
   CheckAllocation({{"SLURM_JOB_NODELIST", text.substr(0, end)}, {"SLURM_TASKS_PER_NODE", counts}},
                   "");
+  CheckAllocation({{"SLURM_JOB_NODELIST", "n[1-9]"},
+                   {"SLURM_TASKS_PER_NODE", "1(x9)"},
+                   {"SLURM_STEP_NODELIST", text.substr(0, end)},
+                   {"SLURM_STEP_TASKS_PER_NODE", counts}},
+                  "");
   CheckAllocation({{"PBS_NODEFILE", "nodes"}}, text);
   CheckAllocation({{"LSB_HOSTS", text}}, "");
   CheckAllocation({{"LSB_MCPU_HOSTS", text}}, "");

@@ -103,6 +103,62 @@ TEST(AllocationTest, ASlurmVariableThatDoesNotParseIsNamedWithTheColumn) {
             "env SLURM_CPUS_ON_NODE:1: 'x' is not a number from 0 to 65536");
 }
 
+TEST(AllocationTest, AStepThatIsNarrowerThanItsSlurmJobCounts) {
+  Variables step = {{"SLURM_JOB_NODELIST", "n[1-4]"},  {"SLURM_JOB_CPUS_PER_NODE", "8(x4)"},
+                    {"SLURM_TASKS_PER_NODE", "2(x2)"}, {"SLURM_STEP_ID", "0"},
+                    {"SLURM_STEP_NODELIST", "n[2,4]"}, {"SLURM_STEP_TASKS_PER_NODE", "2,1"}};
+  EXPECT_EQ(Shown(step), "SLURM_STEP_NODELIST: n2=2 n4=1");
+  step["SLURM_STEP_TASKS_PER_NODE"] = "";
+  EXPECT_EQ(Shown(step), "SLURM_STEP_NODELIST: n2=2 n4=2") << "as srun sets it within a step";
+  step["SLURM_TASKS_PER_NODE"] = "1,2,3,4";
+  EXPECT_EQ(Shown(step), "SLURM_STEP_NODELIST: n2=2 n4=4") << "the job's, by host";
+  step.erase("SLURM_TASKS_PER_NODE");
+  EXPECT_EQ(Shown(step), "SLURM_STEP_NODELIST: n2=8 n4=8");
+}
+
+TEST(AllocationTest, AStepOfSlurmThatStandsForTheWholeJobOrIsOfAnotherSaysNothing) {
+  Variables job = {{"SLURM_JOB_NODELIST", "n[1-2]"},
+                   {"SLURM_TASKS_PER_NODE", "2(x2)"},
+                   {"SLURM_STEP_NODELIST", "n1"},
+                   {"SLURM_STEP_TASKS_PER_NODE", "1"}};
+  for (const char* id : {"4294967290", "4294967291"}) {
+    job["SLURM_STEP_ID"] = id;
+    EXPECT_EQ(Shown(job), "SLURM_JOB_NODELIST: n1=2 n2=2") << id;
+  }
+  job["SLURM_STEP_ID"] = "1";
+  EXPECT_EQ(Shown(job), "SLURM_STEP_NODELIST: n1=1");
+  job["SLURM_STEP_NODELIST"] = "n[2-3]";
+  EXPECT_EQ(Shown(job), "SLURM_JOB_NODELIST: n1=2 n2=2") << "n3 is no host of this job";
+  job["SLURM_STEP_NODELIST"] = "";
+  EXPECT_EQ(Shown(job), "SLURM_JOB_NODELIST: n1=2 n2=2");
+  EXPECT_EQ(Shown({{"SLURM_STEP_NODELIST", "n1"}, {"SLURM_STEP_TASKS_PER_NODE", "1"}}), "none");
+}
+
+TEST(AllocationTest, AStepOfSlurmThatDoesNotParseIsNamedWithTheColumn) {
+  const std::tuple<const char*, const char*, const char*> table[] = {
+      {"n[1-", "1", "env SLURM_STEP_NODELIST:2: this bracket is not closed"},
+      {"n[1-2]", "1",
+       "env SLURM_STEP_TASKS_PER_NODE:2: 1 counts for the 2 hosts of "
+       "SLURM_STEP_NODELIST"},
+      {"n1", "2(x2)",
+       "env SLURM_STEP_TASKS_PER_NODE:1: more counts than the 1 hosts of "
+       "SLURM_STEP_NODELIST"},
+      {"n1", "two",
+       "env SLURM_STEP_TASKS_PER_NODE:1: 'two' is neither a number of slots nor one "
+       "with a repetition, as 2(x3)"},
+  };
+  for (const auto& [hosts, tasks, wanted] : table) {
+    EXPECT_EQ(Shown({{"SLURM_JOB_NODELIST", "n[1-3]"},
+                     {"SLURM_TASKS_PER_NODE", "1(x3)"},
+                     {"SLURM_STEP_NODELIST", hosts},
+                     {"SLURM_STEP_TASKS_PER_NODE", tasks}}),
+              wanted);
+  }
+  EXPECT_EQ(Shown({{"SLURM_JOB_NODELIST", "n[1-3]"}, {"SLURM_STEP_NODELIST", "n[1-2]"}}),
+            "env SLURM_JOB_NODELIST: nothing says how many tasks each of its 3 hosts has: "
+            "SLURM_TASKS_PER_NODE is not set");
+}
+
 TEST(AllocationTest, APbsFileHasALineForEachSlot) {
   EXPECT_EQ(Shown({{"PBS_NODEFILE", "/pbs/good"}}), "PBS_NODEFILE: n1=3 n2=1 n2.x=1");
 }
