@@ -1,12 +1,16 @@
 """Jobs on other hosts through real sshd: what runs there, what goes wrong there, what is left."""
 
+import fcntl
 import json
 import os
 import pathlib
+import pty
 import re
+import select
 import signal
 import subprocess
 import sys
+import termios
 import time
 
 import pytest
@@ -71,6 +75,13 @@ def test_both_ways_of_speaking_ssh_do_the_same(remote, hosts, transport):
 def test_a_host_behind_another_is_reached_through_it(remote):
     result = remote("-H", f"{BEHIND}:1", "--", "hostname")
     assert lines_of(result) == [BEHIND], result.stderr
+
+
+def test_a_gang_spans_hosts_of_both_ways(remote, hosts):
+    """One is behind a jump host and has ssh's connection, the others the library's."""
+    result = remote("-H", hosts.host_list(), "--", "sh", "-c", "echo $(hostname) $HOROVOD_RANK")
+    assert result.returncode == 0, result.stderr
+    assert lines_of(result) == [f"{name} {rank}" for rank, name in enumerate(sorted(hosts.hosts))]
 
 
 def test_the_agent_is_copied_once_and_found_again(remote, hosts):
@@ -201,7 +212,8 @@ def test_hosts_that_fail_alike_are_one_line_and_other_reasons_have_theirs(remote
     assert sum(line["event"] == "host_lost" for line in written) == 6
 
 
-def test_an_sshd_that_is_full_is_tried_again(remote, hosts):
+@pytest.mark.parametrize("transport", ["libssh2", "openssh"])
+def test_an_sshd_that_is_full_is_tried_again(remote, hosts, transport):
     config = hosts.folder("h6") / "sshd_config"
     before = config.read_text()
     config.write_text(before + "MaxStartups 1\n")
@@ -213,8 +225,7 @@ def test_an_sshd_that_is_full_is_tried_again(remote, hosts):
         stdout=subprocess.PIPE, text=True)
     try:
         assert stranger.stdout.readline() == "\n"
-        # The library tries again by itself; here it is ssh that is sent away.
-        job = remote.start("-H", "h6:1", "--ssh-transport", "openssh", "--verbose", "--", "hostname")
+        job = remote.start("-H", "h6:1", "--ssh-transport", transport, "--verbose", "--", "hostname")
         said = ""
         while "busy, retry 1 of 3" not in said:
             said = job.stderr.readline()
@@ -248,6 +259,39 @@ def test_a_changed_host_key_is_refused_and_named(remote, hosts):
     finally:
         hosts.trust_host_keys()
     assert remote("-H", "h6:1", "--", "true").returncode == 0
+
+
+@pytest.mark.parametrize("checking, code", [("accept-new", 0), ("yes", 125), ("ask", 0)])
+def test_what_the_configuration_says_of_new_hosts_counts(remote, hosts, tmp_path, checking, code):
+    for transport in ("libssh2", "openssh"):
+        known = tmp_path / f"known-{transport}"
+        config = ssh_config(hosts, tmp_path, f"UserKnownHostsFile {known}\n"
+                            f"StrictHostKeyChecking {checking}\nBatchMode yes\n")
+        mine = home_of(hosts, "launcher") / ".ssh/config"
+        before = mine.read_text()
+        mine.write_text(config.read_text())
+        try:
+            result = remote("-H", "h6:1", "--ssh-transport", transport, "--", "true")
+        finally:
+            mine.write_text(before)
+        assert result.returncode == code, result.stderr
+        assert code == 0 or "HVD-E0212" in result.stderr, result.stderr
+        assert known.exists() == (code == 0)
+
+
+def test_an_error_of_the_library_names_its_host_once_a_stage(remote, hosts):
+    hosts.stop_sshd("h2")
+    result = remote("-H", "h2:1", "--ssh-transport", "libssh2", "--", "true")
+    assert "start agent on h2: " in result.stderr, result.stderr
+    assert "h2: h2:" not in result.stderr
+
+
+def test_hosts_that_had_not_answered_when_another_failed_are_named(remote, hosts):
+    for name in ("h2", "h6"):
+        hosts.cut(name)
+    result = remote("-H", "nope:1,h1:1,h2:1,h6:1", "--", "true")
+    assert result.returncode == 125 and "HVD-E0209" in result.stderr
+    assert "2 more had not answered yet: h[2,6]" in result.stderr, result.stderr
 
 
 def test_a_host_that_is_down_is_named_in_time(remote, hosts):
@@ -344,6 +388,40 @@ def test_a_link_that_is_cut_ends_the_job_on_both_sides(remote, hosts):
     hosts.mend()
 
 
+LONG_WORKER = """
+import horovod.torch as hvd, torch, time
+hvd.init()
+while True:
+    total = hvd.allreduce(torch.ones(1000), op=hvd.Sum)
+    if hvd.rank() == 0: print("step", int(total[0]), flush=True)
+    time.sleep(0.05)
+"""
+
+
+@pytest.mark.parametrize("drop", ["from", "to"])
+def test_a_one_way_black_hole_ends_the_job_on_both_sides(remote, hosts, horovod_python, tmp_path,
+                                                         drop):
+    script = tmp_path / "long_worker.py"
+    script.write_text(LONG_WORKER)
+    job = remote.start("-H", "h1:1,h2:1", "--heartbeat-timeout", "3", "--", horovod_python, script)
+    assert job.stdout.readline() == "[0]<stdout>:step 2\n"
+    hosts.blackhole_one_way("h2", drop)
+    started = time.monotonic()
+    _, err = job.communicate(timeout=60)
+    assert job.returncode == 125, err
+    assert "HVD-E0205" in err and "host h2" in err, err
+    # The timeout, its granularity, and the grace that h1's worker has to end.
+    assert time.monotonic() - started < 3 + 1 + 5 + 5
+    assert hosts.leftovers("h1", within=5) == {}
+    # h2's agent notices by the same timeout; only its sshd may wait for a network that is gone.
+    deadline = time.monotonic() + 3 + 5 + 10
+    while any("long_worker" in line or "/agent-" in line.split()[0]
+              for line in hosts.processes("h2").values() if line):
+        assert time.monotonic() < deadline, hosts.processes("h2")
+        time.sleep(0.1)
+    hosts.mend("h2")
+
+
 def test_a_frozen_host_ends_the_job_in_time(remote, hosts):
     job = remote.start("-H", "h1:1,h2:1", "--heartbeat-timeout", "3", "--", "sleep", "77")
     wait_for_sleepers(hosts, ("h1", "h2"))
@@ -363,6 +441,146 @@ def test_sigkill_of_an_agent_is_said_with_its_host(remote, hosts):
     out, err = job.communicate(timeout=30)
     assert job.returncode == 125 and "h2" in err, err
     assert hosts.leftovers("h1", "h2", within=5) == {}
+
+
+# ---- what only a person knows
+
+class Terminal:
+    """Starts hvdray with a controlling terminal of its own, this test at the keyboard."""
+
+    def __init__(self, hosts, argv, cwd):
+        self.master, self.slave = pty.openpty()
+        environment = {k: v for k, v in os.environ.items() if k != "CI"}
+        # pylint: disable=subprocess-popen-preexec-fn
+        self.job = hosts.popen(argv, cwd=str(cwd), env=environment, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               start_new_session=True,
+                               preexec_fn=lambda: fcntl.ioctl(self.slave, termios.TIOCSCTTY, 0))
+        self.shown = ""
+
+    def expect(self, text, within=30):
+        deadline = time.monotonic() + within
+        while text not in self.shown:
+            ready, _, _ = select.select([self.master], [], [], deadline - time.monotonic())
+            assert ready, f"no {text!r} in {self.shown!r}"
+            self.shown += os.read(self.master, 4096).decode()
+        self.shown = self.shown.split(text, 1)[1]
+
+    def type(self, text):
+        os.write(self.master, text.encode())
+
+    def is_echo_on(self):
+        return bool(termios.tcgetattr(self.slave)[3] & termios.ECHO)
+
+    def end(self):
+        out, err = self.job.communicate(timeout=60)
+        assert self.is_echo_on()
+        while select.select([self.master], [], [], 0)[0]:
+            self.shown += os.read(self.master, 4096).decode()
+        os.close(self.master)
+        os.close(self.slave)
+        return self.job.returncode, out, err
+
+
+@pytest.fixture
+def at_terminal(hvdray, hosts, tmp_path):
+    return lambda *words: Terminal(hosts, [hvdray.binary, "run", *words], tmp_path)
+
+
+def ssh_config(hosts, folder, text):
+    path = folder / "ssh_config"
+    path.write_text(f"{text}User root\nIdentityFile {hosts.key}\nIdentitiesOnly yes\n"
+                    f"UserKnownHostsFile {hosts.known_hosts}\nStrictHostKeyChecking yes\n")
+    return path
+
+
+@pytest.fixture
+def locked_key(hosts, tmp_path):
+    """A configuration whose only key has a passphrase."""
+    key = tmp_path / "locked"
+    key.write_bytes(pathlib.Path(hosts.key).read_bytes())
+    key.chmod(0o600)
+    subprocess.run(["ssh-keygen", "-q", "-p", "-P", "", "-N", "open sesame", "-f", key], check=True)
+    config = tmp_path / "config"
+    config.write_text(f"User root\nIdentityFile {key}\nIdentitiesOnly yes\n"
+                      f"UserKnownHostsFile {hosts.known_hosts}\nStrictHostKeyChecking yes\n")
+    return config
+
+
+def test_a_passphrase_is_asked_for_once_and_while_it_is_the_clock_stands_still(
+        at_terminal, locked_key):
+    terminal = at_terminal("-H", "h1:1,h2:1,h5:1", "--ssh-config", locked_key, "--start-timeout",
+                           "3", "--", "hostname")
+    terminal.expect("passphrase of ")
+    assert not terminal.is_echo_on()
+    terminal.type("wrong\n")
+    terminal.expect("passphrase of ")
+    time.sleep(4)  # longer than the start may take
+    terminal.type("open sesame\n")
+    code, out, err = terminal.end()
+    assert code == 0, err
+    assert sorted(line.split(":")[1] for line in out.splitlines()) == ["h1", "h2", "h5"]
+    assert "passphrase of" not in terminal.shown and "sesame" not in terminal.shown + out + err
+
+
+def test_control_c_at_a_question_ends_the_job_and_leaves_the_terminal_as_it_was(
+        at_terminal, locked_key):
+    terminal = at_terminal("-H", "h1:1,h2:1", "--ssh-config", locked_key, "--", "true")
+    terminal.expect("passphrase of ")
+    assert not terminal.is_echo_on()
+    terminal.type("\x03")
+    code, _, err = terminal.end()
+    assert code == 130, err
+
+
+def test_nobody_is_asked_in_ci_or_without_a_terminal(hvdray, hosts, locked_key, tmp_path):
+    words = [hvdray.binary, "run", "-H", "h1:1", "--ssh-config", locked_key, "--", "true"]
+    result = hosts.run(words, cwd=str(tmp_path), start_new_session=True, timeout=60)
+    assert result.returncode == 125 and "HVD-E0213" in result.stderr, result.stderr
+    assert "ssh-add" in result.stderr
+    terminal = Terminal(hosts, ["env", "CI=true", *words], tmp_path)
+    code, _, err = terminal.end()
+    assert code == 125 and "HVD-E0213" in err, err
+
+
+@pytest.fixture
+def password_hosts(hosts, tmp_path):
+    """h1 and h6 take root's password "right" and nothing else."""
+    names = ("h1", "h6")
+    before = {}
+    for name in names:
+        shadow, config = hosts.folder(name) / "etc/shadow", hosts.folder(name) / "sshd_config"
+        before[name] = (shadow.read_text(), config.read_text())
+        lines = shadow.read_text().splitlines()
+        shadow.write_text("".join(
+            (RIGHT if line.startswith("root:") else line) + "\n" for line in lines))
+        config.write_text("PasswordAuthentication yes\nPermitRootLogin yes\n"
+                          "PubkeyAuthentication no\n" + config.read_text())
+        hosts.stop_sshd(name)
+    hosts.start_sshd(*names)
+    yield ssh_config(hosts, tmp_path, "")
+    for name in names:
+        shadow, config = before[name]
+        (hosts.folder(name) / "etc/shadow").write_text(shadow)
+        (hosts.folder(name) / "sshd_config").write_text(config)
+        hosts.stop_sshd(name)
+    hosts.start_sshd(*names)
+
+
+RIGHT = ("root:$6$hvdraytest$OViSQjB4nu//AJxPiE/LH0xiKSZfjOmrsRLb6Bdl6QKHRJLhBhZ8J5Kic3oCZZCRGlz5"
+         "ReAhOBT5TMHyDYR0F/:19000:0:99999:7:::")
+
+
+def test_a_password_is_asked_for_once_for_all_hosts_of_a_user(at_terminal, password_hosts):
+    terminal = at_terminal("-H", "h1:1,h6:1,h2:1", "--ssh-config", password_hosts, "--", "hostname")
+    terminal.expect("'s password: ")
+    terminal.type("wrong\n")
+    terminal.expect("'s password: ")
+    terminal.type("right\n")
+    code, out, err = terminal.end()
+    assert code == 0, err
+    assert sorted(line.split(":")[1] for line in out.splitlines()) == ["h1", "h2", "h6"]
+    assert "'s password" not in terminal.shown
 
 
 # ---- many hosts, without ssh
