@@ -68,7 +68,7 @@ class Authentication {
   bool is_over() const { return is_in_ || !broken_.ok(); }
 
   /// Takes the outcome of one try. Anything but a refusal ends them all.
-  void Note(Status status, std::string what) {
+  void Note(const Status& status, std::string what) {
     tried_.push_back(std::move(what));
     if (status.ok()) {
       is_in_ = true;
@@ -138,11 +138,11 @@ class Authentication {
       locked_.push_back(&identity);
     } else {
       if (!identity.facts.public_blob.empty()) tried_blobs_.push_back(identity.facts.public_blob);
-      Status status = session_.TryPrivateKey(settings_.user, identity.text, Secret(), limit_);
+      const Status status = session_.TryPrivateKey(settings_.user, identity.text, Secret(), limit_);
       if (status.code() == ErrorCode::kFileUnreadable) {
         left_out_.push_back(fmt::format("{} (libssh2 can't read it)", identity.path));
       } else {
-        Note(std::move(status), identity.path);
+        Note(status, identity.path);
       }
     }
   }
@@ -195,8 +195,8 @@ class Authentication {
       is_wanted = true;
       return Result<std::string>(Status(ErrorCode::kAuthenticationFailed, "not yet"));
     };
-    Status status = session_.TryPublicKey(settings_.user, blob, do_not_sign, limit_);
-    if (!is_wanted) Note(std::move(status), identity.path);
+    const Status status = session_.TryPublicKey(settings_.user, blob, do_not_sign, limit_);
+    if (!is_wanted) Note(status, identity.path);
     return is_wanted;
   }
 
@@ -207,10 +207,11 @@ class Authentication {
     while (asker.asked() < kMaxQuestions && !is_over()) {
       const std::optional<Secret> passphrase = Get(asker, subject, text);
       if (!passphrase) return;
-      Status status = session_.TryPrivateKey(settings_.user, identity.text, *passphrase, limit_);
+      const Status status =
+          session_.TryPrivateKey(settings_.user, identity.text, *passphrase, limit_);
       if (status.code() == ErrorCode::kFileUnreadable) continue;
       asker.Keep();
-      return Note(std::move(status), identity.path);
+      return Note(status, identity.path);
     }
     left_out_.push_back(fmt::format("{} (no passphrase opens it)", identity.path));
   }

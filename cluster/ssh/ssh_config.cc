@@ -197,9 +197,9 @@ void TakeFiles(const Lookup& lookup, const SshOverrides& overrides, const SshUse
   settings.identity_agent = agent == "SSH_AUTH_SOCK" ? user.agent_socket : agent;
   if (Lookup::IsNone(settings.identity_agent)) settings.identity_agent.clear();
 
-  const auto files = [&](const char* keyword, std::vector<std::string> fallback) {
+  const auto files = [&](const char* keyword, const std::vector<std::string>& fallback) {
     const SshConfigLine* line = lookup.Line(keyword);
-    return lookup.ExpandAll(line == nullptr ? std::move(fallback) : line->words);
+    return lookup.ExpandAll(line == nullptr ? fallback : line->words);
   };
   settings.user_known_hosts_files =
       files("userknownhostsfile", Defaults({"~/.ssh/known_hosts", "~/.ssh/known_hosts2"}));

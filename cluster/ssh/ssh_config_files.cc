@@ -33,6 +33,7 @@ struct ProgramEnd {
 /// Starts `argv` with nothing on stdin. nullopt: there is no such program.
 Result<std::optional<pid_t>> Spawn(const std::vector<std::string>& argv, int out, int err) {
   std::vector<char*> pointers;
+  pointers.reserve(argv.size() + 1);
   for (const std::string& word : argv) pointers.push_back(const_cast<char*>(word.c_str()));
   pointers.push_back(nullptr);
   posix_spawn_file_actions_t actions{};

@@ -63,6 +63,7 @@ struct SshSession::Callbacks {
     return static_cast<ssize_t>(length);
   }
 
+  // C's allocator, with the wiping. NOLINTBEGIN(cppcoreguidelines-owning-memory)
   static LIBSSH2_ALLOC_FUNC(Allocate) {
     (void)abstract;
     return std::malloc(count);
@@ -83,6 +84,7 @@ struct SshSession::Callbacks {
     Free(ptr, abstract);
     return moved;
   }
+  // NOLINTEND(cppcoreguidelines-owning-memory)
 
   static LIBSSH2_DISCONNECT_FUNC(Disconnect) {
     (void)session;

@@ -17,8 +17,10 @@
 #include "base/types.h"
 #include "cluster/ssh/ssh_limit.h"
 
+// The library's own names. NOLINTBEGIN(bugprone-reserved-identifier)
 struct _LIBSSH2_SESSION;
 struct _LIBSSH2_CHANNEL;
+// NOLINTEND(bugprone-reserved-identifier)
 
 namespace hvdray {
 
