@@ -34,9 +34,8 @@ std::optional<std::string> TextWanted(const RunRequest& request) {
 int Print(const std::string& text, int exit_code) {
   if (PrintOut(text)) return exit_code;
   const bool is_reader_gone = errno == EPIPE;
-  return Fail("check",
-              Status(is_reader_gone ? ErrorCode::kReaderGone : ErrorCode::kOutputLost,
-                     fmt::format("write to stdout: {}", ::strerror(errno))));
+  return Fail("check", Status(is_reader_gone ? ErrorCode::kReaderGone : ErrorCode::kOutputLost,
+                              fmt::format("write to stdout: {}", ::strerror(errno))));
 }
 
 /// With too few slots the hosts are worth a look all the same: as many workers as there is room.
@@ -74,9 +73,9 @@ int CheckHosts(const CheckRequest& request, LaunchPlan plan) {
   outcome.facts.slots = request.slots;
   outcome.facts.unused_hosts = std::move(unused);
   const std::vector<Finding> findings = FindFindings(outcome.facts);
-  return Print(request.is_json ? CheckJson(outcome.facts, findings)
-                               : CheckText(outcome.facts, findings),
-               ExitCodeOf(findings));
+  return Print(
+      request.is_json ? CheckJson(outcome.facts, findings) : CheckText(outcome.facts, findings),
+      ExitCodeOf(findings));
 }
 
 }  // namespace

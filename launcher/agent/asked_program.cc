@@ -31,8 +31,7 @@ Result<pid_t> Start(const std::vector<std::string>& argv, int output_fd) {
   ::posix_spawn_file_actions_adddup2(&actions, output_fd, STDOUT_FILENO);
   ::posix_spawn_file_actions_adddup2(&actions, output_fd, STDERR_FILENO);
   pid_t pid = -1;
-  const int error =
-      ::posix_spawn(&pid, argv[0].c_str(), &actions, nullptr, words.data(), environ);
+  const int error = ::posix_spawn(&pid, argv[0].c_str(), &actions, nullptr, words.data(), environ);
   ::posix_spawn_file_actions_destroy(&actions);
   if (error != 0) return ErrnoStatus(argv[0], error);
   return pid;

@@ -160,13 +160,12 @@ std::string AgentFolder() {
 }
 
 std::vector<wire::LimitFacts> Limits() {
-  constexpr std::array<std::pair<const char*, int>, 6> kLimits = {
-      {{"nofile", RLIMIT_NOFILE},
-       {"nproc", RLIMIT_NPROC},
-       {"memlock", RLIMIT_MEMLOCK},
-       {"core", RLIMIT_CORE},
-       {"stack", RLIMIT_STACK},
-       {"as", RLIMIT_AS}}};
+  constexpr std::array<std::pair<const char*, int>, 6> kLimits = {{{"nofile", RLIMIT_NOFILE},
+                                                                   {"nproc", RLIMIT_NPROC},
+                                                                   {"memlock", RLIMIT_MEMLOCK},
+                                                                   {"core", RLIMIT_CORE},
+                                                                   {"stack", RLIMIT_STACK},
+                                                                   {"as", RLIMIT_AS}}};
   std::vector<wire::LimitFacts> limits;
   for (const auto& [name, resource] : kLimits) {
     rlimit limit{};
@@ -241,8 +240,8 @@ class Gatherer {
     facts_.gpu_driver = NvidiaDriverOf(TextOf("/proc/driver/nvidia/version"));
     for (const std::string& name : NamesIn("/dev")) {
       constexpr std::string_view kDevice = "nvidia";
-      const std::string_view number = std::string_view(name).substr(
-          name.starts_with(kDevice) ? kDevice.size() : name.size());
+      const std::string_view number =
+          std::string_view(name).substr(name.starts_with(kDevice) ? kDevice.size() : name.size());
       const bool is_device = number.find_first_not_of("0123456789") == std::string_view::npos;
       if (!number.empty() && is_device) ++facts_.gpu_device_count;
     }

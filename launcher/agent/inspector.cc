@@ -23,8 +23,7 @@ constexpr int kReportFd = 3;
 
 uint64_t WallNs() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
 }
 
 // A child that hangs in the kernel can't be killed: it must hold nothing that others wait for, such

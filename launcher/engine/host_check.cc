@@ -20,8 +20,7 @@ constexpr Generation kProbeGeneration = 1;
 
 uint64_t WallNs() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
 }
 
 std::vector<std::string> NamesOf(const LaunchPlan& plan) {
@@ -43,10 +42,9 @@ CheckFacts FactsOf(const LaunchPlan& plan) {
     host.name = plan.hosts[i].host;
     host.slots = plan.hosts[i].slots;
     host.is_remote = plan.is_remote[i];
-    host.workers = static_cast<int>(
-        std::count_if(plan.ranks.begin(), plan.ranks.end(), [i](const RankInfo& rank) {
-          return rank.host_index == static_cast<int>(i);
-        }));
+    host.workers = static_cast<int>(std::count_if(
+        plan.ranks.begin(), plan.ranks.end(),
+        [i](const RankInfo& rank) { return rank.host_index == static_cast<int>(i); }));
     facts.hosts.push_back(std::move(host));
   }
   return facts;
@@ -60,8 +58,8 @@ HostCheck::HostCheck(Loop& loop, Transport& transport, LaunchPlan plan, CheckLim
       limits_(limits),
       facts_(FactsOf(plan_)),
       rows_(plan_.hosts.size()),
-      agents_(loop, transport, NamesOf(plan_), plan_.build, WelcomeOf(plan_),
-              MakeAgentHandlers()) {}
+      agents_(loop, transport, NamesOf(plan_), plan_.build, WelcomeOf(plan_), MakeAgentHandlers()) {
+}
 
 HostCheck::Outcome HostCheck::Run() {
   const UserSignals signals(loop_, MakeSignalHandlers());
@@ -187,8 +185,8 @@ void HostCheck::ChooseNics() {
     ready.push_back(host);
     nics.push_back({plan_.hosts[host].host, facts_.hosts[host].facts.interfaces});
   }
-  CheckedNics chosen = SelectNicsOfEach(nics, plan_.hosts.size(), *plan_.spec.network_interfaces,
-                                        plan_.spread);
+  CheckedNics chosen =
+      SelectNicsOfEach(nics, plan_.hosts.size(), *plan_.spec.network_interfaces, plan_.spread);
   facts_.interfaces = std::move(chosen.all);
   for (size_t i = 0; i < ready.size(); ++i) {
     CheckedHost& host = facts_.hosts[ready[i]];

@@ -54,8 +54,8 @@ class Issues {
     group.hosts.push_back(host);
   }
   void Warn(const CheckedHost& host, std::string_view kind, std::string text, std::string hint) {
-    Add(host.name, {FindingLevel::kWarning, kind, ErrorCode::kOk, std::move(text),
-                    std::move(hint)});
+    Add(host.name,
+        {FindingLevel::kWarning, kind, ErrorCode::kOk, std::move(text), std::move(hint)});
   }
   void Fail(const CheckedHost& host, std::string_view kind, ErrorCode code, std::string text,
             std::string hint) {
@@ -175,11 +175,11 @@ void JudgeDisks(const CheckedHost& host, Issues& issues) {
                   "chmod 1777 it, or give workers another: -x TMPDIR=FOLDER");
     }
     if (is_shm && folder.total_bytes > 0 && folder.total_bytes < kLowSharedMemory) {
-      issues.Warn(host, "shared_memory",
-                  fmt::format("{} has room for {} only", folder.path,
-                              ShowBytes(folder.total_bytes)),
-                  "NCCL and data loaders need more: mount -o remount,size=50% /dev/shm; docker run "
-                  "--shm-size or --ipc=host");
+      issues.Warn(
+          host, "shared_memory",
+          fmt::format("{} has room for {} only", folder.path, ShowBytes(folder.total_bytes)),
+          "NCCL and data loaders need more: mount -o remount,size=50% /dev/shm; docker run "
+          "--shm-size or --ipc=host");
     } else if (folder.total_bytes > 0 && folder.free_bytes < kLowDisk) {
       full[{folder.total_bytes, folder.free_bytes}].push_back(folder.path);
     }
@@ -207,14 +207,14 @@ void JudgeLimits(const CheckedHost& host, Issues& issues) {
     const auto wanted = needed.find(limit.name);
     if (wanted == needed.end() || limit.soft >= wanted->second) continue;
     const bool is_bytes = limit.name == "memlock" || limit.name == "as";
-    issues.Warn(host, "limits",
-                fmt::format("limit {} is {}, {} would be safe", limit.name,
-                            is_bytes ? ShowBytes(limit.soft) : fmt::format("{}", limit.soft),
-                            wanted->second == kUnlimited ? "none"
-                                                         : fmt::format("{}", wanted->second)),
-                fmt::format("raise {} in /etc/security/limits.conf there (or in the unit of sshd), "
-                            "and log in anew",
-                            limit.name));
+    issues.Warn(
+        host, "limits",
+        fmt::format("limit {} is {}, {} would be safe", limit.name,
+                    is_bytes ? ShowBytes(limit.soft) : fmt::format("{}", limit.soft),
+                    wanted->second == kUnlimited ? "none" : fmt::format("{}", wanted->second)),
+        fmt::format("raise {} in /etc/security/limits.conf there (or in the unit of sshd), "
+                    "and log in anew",
+                    limit.name));
   }
 }
 
@@ -256,8 +256,8 @@ void JudgeHost(const CheckFacts& facts, const CheckedHost& host, Issues& issues)
                                                : host.nic_status.hint());
   }
   if (!host.inspection) {
-    issues.Fail(host, "silent", ErrorCode::kDeadlineExceeded,
-                "its agent did not answer in time", "see what that host is doing");
+    issues.Fail(host, "silent", ErrorCode::kDeadlineExceeded, "its agent did not answer in time",
+                "see what that host is doing");
     return;
   }
   const std::string ours = facts.build.substr(0, facts.build.find(" ("));
@@ -327,7 +327,9 @@ void JudgeDifferences(const CheckFacts& facts, std::vector<Finding>& findings) {
     if (!text.empty()) differences.push_back(fmt::format("{}: {}", name, text));
   }
   if (differences.empty()) return;
-  findings.push_back({FindingLevel::kWarning, "differences", ErrorCode::kOk,
+  findings.push_back({FindingLevel::kWarning,
+                      "differences",
+                      ErrorCode::kOk,
                       fmt::format("the hosts differ in {}", fmt::join(differences, "; in ")),
                       "a program built on one may fail or be slower on another: use one image",
                       {}});
@@ -351,15 +353,23 @@ ClockReading ReadClock(uint64_t asked_ns, uint64_t answered_ns,
 std::vector<Finding> FindFindings(const CheckFacts& facts) {
   std::vector<Finding> findings;
   if (!facts.slots.ok()) {
-    findings.push_back({FindingLevel::kError, "slots", facts.slots.code(), facts.slots.message(),
-                        facts.slots.hint(), {}});
+    findings.push_back({FindingLevel::kError,
+                        "slots",
+                        facts.slots.code(),
+                        facts.slots.message(),
+                        facts.slots.hint(),
+                        {}});
   }
   JudgeLosses(facts, findings);
   if (!facts.interfaces.ok()) {
-    findings.push_back({FindingLevel::kError, "interface", facts.interfaces.code(),
-                        facts.interfaces.message(), facts.interfaces.hint().empty()
+    findings.push_back({FindingLevel::kError,
+                        "interface",
+                        facts.interfaces.code(),
+                        facts.interfaces.message(),
+                        facts.interfaces.hint().empty()
                             ? "name one that the hosts have: --network-interfaces"
-                            : facts.interfaces.hint(), {}});
+                            : facts.interfaces.hint(),
+                        {}});
   }
   JudgeNetwork(facts, findings);
   Issues issues;

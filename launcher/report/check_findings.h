@@ -20,9 +20,9 @@ enum class FindingLevel : uint8_t {
 
 /// What a finding is about; stable, for programs.
 inline constexpr std::array<std::string_view, 17> kFindingKinds = {
-    "slots", "host",   "silent", "interface", "network", "working_folder", "command",    "clock",
-    "disk",  "shared_memory", "limits", "cpus", "memory",  "gpus",           "build", "unanswered",
-    "differences"};
+    "slots",   "host",  "silent", "interface",     "network",    "working_folder",
+    "command", "clock", "disk",   "shared_memory", "limits",     "cpus",
+    "memory",  "gpus",  "build",  "unanswered",    "differences"};
 
 struct Finding {
   FindingLevel level = FindingLevel::kError;

@@ -39,8 +39,7 @@ Json InspectionJson(const wire::Inspection& inspection) {
   }
   json["limits"] = Json::object();
   for (const wire::LimitFacts& limit : inspection.limits) {
-    json["limits"][limit.name] = {{"soft", LimitJson(limit.soft)},
-                                  {"hard", LimitJson(limit.hard)}};
+    json["limits"][limit.name] = {{"soft", LimitJson(limit.soft)}, {"hard", LimitJson(limit.hard)}};
   }
   json["gpus"] = Json::array();
   for (const wire::GpuFacts& gpu : inspection.gpus) {
@@ -64,11 +63,11 @@ Json InterfacesJson(const wire::HostFacts& facts) {
     for (const wire::InterfaceAddress& address : face.addresses) {
       addresses.push_back(address.address);
     }
-    interfaces.push_back({{"name", face.name},
-                          {"addresses", std::move(addresses)},
-                          {"up", face.is_up},
-                          {"speed_mbps", face.speed_mbps == 0 ? Json(nullptr)
-                                                              : Json(face.speed_mbps)}});
+    interfaces.push_back(
+        {{"name", face.name},
+         {"addresses", std::move(addresses)},
+         {"up", face.is_up},
+         {"speed_mbps", face.speed_mbps == 0 ? Json(nullptr) : Json(face.speed_mbps)}});
   }
   return interfaces;
 }

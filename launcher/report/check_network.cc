@@ -24,10 +24,9 @@ class NetworkJudge {
   NetworkJudge(const CheckFacts& facts, std::vector<Finding>& findings)
       : facts_(facts), findings_(findings) {
     for (const ClosedWay& way : facts.closed_ways) ways_.emplace(std::pair(way.from, way.to), &way);
-    const size_t probed = static_cast<size_t>(
-        std::count_if(facts.hosts.begin(), facts.hosts.end(), [](const CheckedHost& host) {
-          return host.lost.ok() && !host.address.empty();
-        }));
+    const size_t probed = static_cast<size_t>(std::count_if(
+        facts.hosts.begin(), facts.hosts.end(),
+        [](const CheckedHost& host) { return host.lost.ok() && !host.address.empty(); }));
     if (probed >= kFewest) all_ways_ = std::min(probed - 1, wire::kMaxProbeTargets);
   }
 
@@ -67,9 +66,8 @@ class NetworkJudge {
       const ClosedWay& first = *ways.front();
       Add(first, {host},
           fmt::format("{}: {}", fmt::format(fmt::runtime(text), Place(host)), first.why.message()));
-      std::erase_if(ways_, [end, lost = host](const auto& entry) {
-        return entry.second->*end == lost;
-      });
+      std::erase_if(ways_,
+                    [end, lost = host](const auto& entry) { return entry.second->*end == lost; });
     }
   }
 

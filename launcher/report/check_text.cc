@@ -44,9 +44,8 @@ std::string ShowLimits(const wire::Inspection& inspection) {
   for (const wire::LimitFacts& limit : inspection.limits) {
     const bool is_count = limit.name == "nofile" || limit.name == "nproc";
     parts.push_back(fmt::format("{} {}", limit.name,
-                                is_count && limit.soft != UINT64_MAX
-                                    ? fmt::format("{}", limit.soft)
-                                    : ShowBytes(limit.soft)));
+                                is_count && limit.soft != UINT64_MAX ? fmt::format("{}", limit.soft)
+                                                                     : ShowBytes(limit.soft)));
   }
   return Joined(parts);
 }
@@ -74,8 +73,8 @@ std::string WhatIsAlike(const CheckFacts& facts, const CheckedHost& host) {
   if (inspection.infiniband_count > 0) {
     gpus += fmt::format(", {} InfiniBand", inspection.infiniband_count);
   }
-  text += Line("machine", Joined({Plural(host.facts.cpu_count, "CPU"), ShowMemory(inspection),
-                                  gpus}));
+  text +=
+      Line("machine", Joined({Plural(host.facts.cpu_count, "CPU"), ShowMemory(inspection), gpus}));
   text += Line("limits", ShowLimits(inspection));
   text += Line("cleanup", host.facts.cleanup);
   if (!facts.command.empty() && inspection.command_error == 0) {
@@ -181,11 +180,10 @@ std::string ShowFree(const Block& block) {
 
 std::string TextOf(const CheckFacts& facts, const Block& block) {
   const CheckedHost& first = *block.hosts[0];
-  std::string text =
-      fmt::format("{}: {}{}, {}{}\n", CompressHostList(NamesOf(block)),
-                  Plural(static_cast<size_t>(first.workers), "worker"),
-                  block.hosts.size() == 1 ? "" : " each", ShowReady(block),
-                  first.is_remote ? "" : ", this machine");
+  std::string text = fmt::format("{}: {}{}, {}{}\n", CompressHostList(NamesOf(block)),
+                                 Plural(static_cast<size_t>(first.workers), "worker"),
+                                 block.hosts.size() == 1 ? "" : " each", ShowReady(block),
+                                 first.is_remote ? "" : ", this machine");
   return text + block.what + Line("free", ShowFree(block)) +
          Line("network", ShowNetwork(facts, block)) + Line("clock", ShowClock(block)) + "\n";
 }
@@ -205,9 +203,9 @@ std::string TextOf(std::span<const Finding> findings) {
 }  // namespace
 
 std::string CheckText(const CheckFacts& facts, std::span<const Finding> findings) {
-  const auto ready = static_cast<size_t>(
-      std::count_if(facts.hosts.begin(), facts.hosts.end(),
-                    [](const CheckedHost& host) { return host.lost.ok(); }));
+  const auto ready =
+      static_cast<size_t>(std::count_if(facts.hosts.begin(), facts.hosts.end(),
+                                        [](const CheckedHost& host) { return host.lost.ok(); }));
   std::string text = fmt::format("{}: {} of {} ready, for {}\n\n", facts.build, ready,
                                  Plural(facts.hosts.size(), "host"),
                                  Plural(static_cast<size_t>(facts.np), "worker"));
@@ -223,17 +221,16 @@ std::string CheckText(const CheckFacts& facts, std::span<const Finding> findings
     text += fmt::format("{}: of other kinds again, see --json\n\n", CompressHostList(others));
   }
   if (!facts.unused_hosts.empty()) {
-    text += fmt::format("{}: not asked, would get no worker\n\n",
-                        CompressHostList(facts.unused_hosts));
+    text +=
+        fmt::format("{}: not asked, would get no worker\n\n", CompressHostList(facts.unused_hosts));
   }
   text += TextOf(findings);
   const auto errors = static_cast<size_t>(
-      std::count_if(findings.begin(), findings.end(), [](const Finding& finding) {
-        return finding.level == FindingLevel::kError;
-      }));
-  return text + fmt::format("{}: {}, {}\n", errors == 0 ? "a job would start" : "no job would start",
-                            Plural(errors, "error"),
-                            Plural(findings.size() - errors, "warning"));
+      std::count_if(findings.begin(), findings.end(),
+                    [](const Finding& finding) { return finding.level == FindingLevel::kError; }));
+  return text + fmt::format("{}: {}, {}\n",
+                            errors == 0 ? "a job would start" : "no job would start",
+                            Plural(errors, "error"), Plural(findings.size() - errors, "warning"));
 }
 
 }  // namespace hvdray

@@ -97,7 +97,8 @@ Match MatchPrefix(const Vocabulary& known, std::string_view word) {
 
 Match Classify(const Vocabulary& known, std::string_view word) {
   if (word.size() < 2 || word.front() != '-') return {};
-  if (const Spelling* exact = FindExact(known, word)) return OptionMatch(*exact, std::nullopt, false);
+  if (const Spelling* exact = FindExact(known, word))
+    return OptionMatch(*exact, std::nullopt, false);
   const size_t equals = word.find('=');
   if (equals != std::string_view::npos) {
     if (const Spelling* exact = FindExact(known, word.substr(0, equals))) {
@@ -157,8 +158,7 @@ size_t ValuesOf(OptionType type) {
 /// Consumes words from the left.
 class Parser {
  public:
-  Parser(const Vocabulary& known, std::span<const std::string> args)
-      : known_(known), args_(args) {}
+  Parser(const Vocabulary& known, std::span<const std::string> args) : known_(known), args_(args) {}
 
   Result<ParsedArgv> Parse() {
     while (next_ < args_.size() && !is_done_) {

@@ -1,4 +1,5 @@
-// What people read about the options of `hvdray run` and `check`, all of it made from the option table. Pure.
+// What people read about the options of `hvdray run` and `check`, all of it made from the option
+// table. Pure.
 #ifndef HVDRAY_LAUNCHER_SPEC_HELP_H_
 #define HVDRAY_LAUNCHER_SPEC_HELP_H_
 

@@ -32,15 +32,29 @@ inline constexpr std::array<HelpExample, 3> kCheckExamples = {{
 }};
 
 /// The options of run that make a difference to a check, in the order in which they are shown.
-inline constexpr std::array<OptionId, 23> kCheckOptions = {
-    OptionId::kHosts,          OptionId::kHostfile,        OptionId::kCluster,
-    OptionId::kNumProc,        OptionId::kJobFile,         OptionId::kCwd,
-    OptionId::kEnv,            OptionId::kStartTimeout,    OptionId::kHeartbeatTimeout,
-    OptionId::kSshPort,        OptionId::kSshIdentityFile, OptionId::kSshTransport,
-    OptionId::kSshConfig,      OptionId::kStrictHostKeyChecking,
-    OptionId::kSshConnections, OptionId::kLaunchAgent,     OptionId::kRemoteDir,
-    OptionId::kAgentPath,      OptionId::kForceRemote,     OptionId::kNetworkInterfaces,
-    OptionId::kVerbose,        OptionId::kHelp,            OptionId::kVersion};
+inline constexpr std::array<OptionId, 23> kCheckOptions = {OptionId::kHosts,
+                                                           OptionId::kHostfile,
+                                                           OptionId::kCluster,
+                                                           OptionId::kNumProc,
+                                                           OptionId::kJobFile,
+                                                           OptionId::kCwd,
+                                                           OptionId::kEnv,
+                                                           OptionId::kStartTimeout,
+                                                           OptionId::kHeartbeatTimeout,
+                                                           OptionId::kSshPort,
+                                                           OptionId::kSshIdentityFile,
+                                                           OptionId::kSshTransport,
+                                                           OptionId::kSshConfig,
+                                                           OptionId::kStrictHostKeyChecking,
+                                                           OptionId::kSshConnections,
+                                                           OptionId::kLaunchAgent,
+                                                           OptionId::kRemoteDir,
+                                                           OptionId::kAgentPath,
+                                                           OptionId::kForceRemote,
+                                                           OptionId::kNetworkInterfaces,
+                                                           OptionId::kVerbose,
+                                                           OptionId::kHelp,
+                                                           OptionId::kVersion};
 
 /// Groups in the order in which they are shown.
 inline constexpr std::array<OptionGroup, 15> kGroupOrder = {

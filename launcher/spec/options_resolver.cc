@@ -238,8 +238,7 @@ Result<CheckRequest> ResolveCheck(std::span<const std::string> args, const Envir
   request.is_json = std::erase_if(argv.options, [](const ParsedOption& option) {
                       return option.row->id == OptionId::kJson;
                     }) > 0;
-  HVDRAY_ASSIGN_OR_RETURN(request.run,
-                          ResolveParsed(argv, environment, files, SpecUse::kCheck));
+  HVDRAY_ASSIGN_OR_RETURN(request.run, ResolveParsed(argv, environment, files, SpecUse::kCheck));
   const JobSpec& spec = request.run.spec;
   HVDRAY_RETURN_IF_ERROR(RefusePlan(spec));
   request.slots = CheckSlots(spec);

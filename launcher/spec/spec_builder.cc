@@ -207,7 +207,8 @@ Status ResolveCommand(const LayerStack& layers, const Environment& environment,
     break;
   }
   if (spec->command->empty()) {
-    if (use == SpecUse::kCheck || spec->is_dry_run.get() || spec->print_config->has_value()) return {};
+    if (use == SpecUse::kCheck || spec->is_dry_run.get() || spec->print_config->has_value())
+      return {};
     return Status(ErrorCode::kUsage, "no command to run",
                   "put it after the options: hvdray run -np 4 python train.py");
   }

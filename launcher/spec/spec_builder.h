@@ -13,8 +13,8 @@
 
 namespace hvdray {
 
-/// What a spec is for: a check needs neither a command nor a number of workers, and tells of too few
-/// slots among the rest.
+/// What a spec is for: a check needs neither a command nor a number of workers, and tells of too
+/// few slots among the rest.
 enum class SpecUse : uint8_t { kRun, kCheck };
 
 /// Types and ranges of everything but hosts, command and tunables. Errors: kUsage.

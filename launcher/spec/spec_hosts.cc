@@ -147,12 +147,12 @@ Status CheckSlots(const JobSpec& spec) {
   // Nobody asked for the hosts of a batch system, so the way back to this machine is worth a hint.
   const std::string& origin = spec.hosts.origin();
   const bool is_allocated = origin.starts_with("env ") && !origin.starts_with("env HVDRAY_");
-  return Status(ErrorCode::kNotEnoughSlots,
-                fmt::format("{}: Requested more processes ({}) than there are available slots ({})",
-                            spec.np.origin(), *spec.np, slots),
-                fmt::format("the slots are those of {}: name more{}, or ask for fewer workers",
-                            origin,
-                            is_allocated ? fmt::format(", as in -H localhost:{}", *spec.np) : ""));
+  return Status(
+      ErrorCode::kNotEnoughSlots,
+      fmt::format("{}: Requested more processes ({}) than there are available slots ({})",
+                  spec.np.origin(), *spec.np, slots),
+      fmt::format("the slots are those of {}: name more{}, or ask for fewer workers", origin,
+                  is_allocated ? fmt::format(", as in -H localhost:{}", *spec.np) : ""));
 }
 
 }  // namespace hvdray

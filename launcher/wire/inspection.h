@@ -1,5 +1,5 @@
-// The messages of `hvdray check`: what is a host like, beyond what its Hello says? Part of message.h,
-// which is what users include; docs/protocol.md is the normative text.
+// The messages of `hvdray check`: what is a host like, beyond what its Hello says? Part of
+// message.h, which is what users include; docs/protocol.md is the normative text.
 #ifndef HVDRAY_LAUNCHER_WIRE_INSPECTION_H_
 #define HVDRAY_LAUNCHER_WIRE_INSPECTION_H_
 
@@ -10,7 +10,7 @@
 
 namespace hvdray::wire {
 
-inline constexpr size_t kMaxInspected = 256;             ///< Elements of each array of an Inspection.
+inline constexpr size_t kMaxInspected = 256;  ///< Elements of each array of an Inspection.
 inline constexpr size_t kMaxInspectStrings = 256 << 10;  ///< Bytes of the strings of an Inspect.
 
 /// Launcher to agent: say what this host is like, as a job that starts now would find it.
@@ -24,8 +24,8 @@ struct Inspect {
 
 /// A folder that a job uses, and the file system below it.
 struct FolderFacts {
-  std::string use;   ///< "agent", "home", "working", "tmp", "shm"
-  std::string path;  ///< Empty: there is none (no HOME).
+  std::string use;    ///< "agent", "home", "working", "tmp", "shm"
+  std::string path;   ///< Empty: there is none (no HOME).
   int32_t error = 0;  ///< errno: not there, no folder, not to be entered. The rest is 0 then.
   bool is_writable = false;
   bool is_noexec = false;
@@ -60,13 +60,13 @@ struct Inspection {
   std::vector<FolderFacts> folders;
   std::vector<LimitFacts> limits;
   std::vector<GpuFacts> gpus;
-  uint32_t gpu_device_count = 0;  ///< /dev/nvidia0 and so on.
-  std::string gpu_driver;         ///< "535.104.05"
-  std::string gpu_trouble;        ///< What nvidia-smi says is wrong.
-  uint32_t infiniband_count = 0;  ///< Devices.
-  std::string command_path;       ///< The file that would be executed.
-  int32_t command_error = 0;      ///< errno; ELIBACC: its interpreter is missing.
-  std::string command_version;    ///< Of a Python: "Python 3.11.2".
+  uint32_t gpu_device_count = 0;        ///< /dev/nvidia0 and so on.
+  std::string gpu_driver;               ///< "535.104.05"
+  std::string gpu_trouble;              ///< What nvidia-smi says is wrong.
+  uint32_t infiniband_count = 0;        ///< Devices.
+  std::string command_path;             ///< The file that would be executed.
+  int32_t command_error = 0;            ///< errno; ELIBACC: its interpreter is missing.
+  std::string command_version;          ///< Of a Python: "Python 3.11.2".
   std::vector<std::string> unanswered;  ///< What did not come in time: "free disk of /data", …
   bool operator==(const Inspection&) const = default;
 };

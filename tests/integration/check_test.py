@@ -124,10 +124,8 @@ def test_a_host_that_is_down_is_named_in_time(check, hosts):
 
 def test_a_full_disk_and_a_noexec_folder_are_errors_of_their_host(check, hosts):
     for options, said in (("size=64k", "No space left on device"), ("noexec", "noexec")):
-        with hosts.mounted("h6", "/mnt", options):
-            # /mnt is a folder of every host, and on the others it takes the agent.
+        with hosts.mounted("h1", "/mnt", "size=64m"), hosts.mounted("h6", "/mnt", options):
             result = check("-H", "h1:1,h6:1", "--remote-dir", "/mnt/agents", "--json")
-        hosts.run(["rm", "-rf", "/mnt/agents"], on="h1")
         page = document(result)
         assert result.returncode == 125
         assert [f["hosts"] for f in errors(page)] == [["h6"]], result.stdout
@@ -135,15 +133,12 @@ def test_a_full_disk_and_a_noexec_folder_are_errors_of_their_host(check, hosts):
         assert host_of(page, "h1")["ready"]
 
 
-def test_small_shared_memory_and_a_full_tmp_are_warnings(check, hosts):
-    with hosts.mounted("h6", "/dev/shm", "size=64m"):
-        page = document(check("-H", "h6:1", "--json"))
+def test_small_shared_memory_and_a_full_working_folder_are_warnings(check, hosts):
+    with hosts.mounted("h6", "/dev/shm", "size=64m"), hosts.mounted("h6", "/mnt", "size=1m"):
+        page = document(check("-H", "h6:1", "--cwd", "/mnt", "--json"))
     assert page["would_start"]
     assert "/dev/shm has room for 64 MiB only" in findings(page, "shared_memory")[0]["message"]
-    with hosts.mounted("h6", "/tmp", "size=1m"):
-        page = document(check("-H", "h6:1", "--json", cwd="/"))
-    assert page["would_start"]
-    assert "in /tmp" in findings(page, "disk")[0]["message"]
+    assert "1 MiB free of 1 MiB in /mnt" in findings(page, "disk")[0]["message"]
 
 
 @pytest.mark.parametrize("verdict, code, said", [

@@ -71,8 +71,7 @@ TEST_F(InspectorTest, AStepThatHangsIsNamedAndWhatCameBeforeItCounts) {
       200);
   const wire::Inspection inspection = Answer();
   EXPECT_EQ(inspection.libc, "glibc 2.36");
-  EXPECT_EQ(inspection.unanswered,
-            (std::vector<std::string>{"free disk of /hung", "nvidia-smi"}));
+  EXPECT_EQ(inspection.unanswered, (std::vector<std::string>{"free disk of /hung", "nvidia-smi"}));
   EXPECT_TRUE(WaitFor([] { return HasNoChild(); }));
 }
 
@@ -102,9 +101,7 @@ TEST_F(InspectorTest, TheChildHoldsNothingOfOurs) {
   // Were a copy open in the child, its end would not be seen here.
   sockets->first.Reset();
   char byte = 0;
-  EXPECT_TRUE(WaitFor([&] {
-    return ::recv(sockets->second.get(), &byte, 1, MSG_DONTWAIT) == 0;
-  }));
+  EXPECT_TRUE(WaitFor([&] { return ::recv(sockets->second.get(), &byte, 1, MSG_DONTWAIT) == 0; }));
 }
 
 TEST_F(InspectorTest, DestroyedItNeverAnswersAndEndsTheChild) {

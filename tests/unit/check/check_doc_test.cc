@@ -18,7 +18,9 @@ void Flatten(const Json& json, const std::string& path, std::set<std::string>& k
     for (const auto& [key, value] : json.items()) {
       Flatten(value, path.empty() ? key : path + "." + key, keys);
     }
-  } else if (json.is_array() && !json.empty() && json[0].is_object()) {
+  } else if (json.is_array() && json.empty()) {
+    return;  // of what it might be is told by one that is not
+  } else if (json.is_array() && json[0].is_object()) {
     for (const Json& element : json) Flatten(element, path + "[]", keys);
   } else if (path != "hosts[].clock") {  // null of a host that was lost
     keys.insert(path);

@@ -106,8 +106,7 @@ TEST(ReadClockTest, IsTheMiddleOfTheExchangeBoundedByTheWay) {
   // Asked at 100 s, 0.2 s there, 5 s of work, 0.4 s back; their clock is 10 s ahead.
   inspection.received_ns = 110 * second + second / 5;
   inspection.sent_ns = 115 * second + second / 5;
-  const ClockReading reading =
-      ReadClock(100 * second, 105 * second + 3 * second / 5, inspection);
+  const ClockReading reading = ReadClock(100 * second, 105 * second + 3 * second / 5, inspection);
   EXPECT_EQ(reading.offset, milliseconds(9900));
   EXPECT_EQ(reading.bound, milliseconds(300));
 }

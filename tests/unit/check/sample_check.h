@@ -25,9 +25,12 @@ inline wire::Inspection GoodInspection() {
       {"shm", "/dev/shm", 0, true, false, 32 * kTestGiB, 32 * kTestGiB},
       {"home", "/home/ann", 0, true, false, 100 * kTestGiB, 40 * kTestGiB},
       {"working", "/data/job", 0, true, false, 900 * kTestGiB, 500 * kTestGiB}};
-  inspection.limits = {{"nofile", 65536, 1048576},        {"nproc", 256000, 256000},
-                       {"memlock", 8 * kTestMiB, UINT64_MAX}, {"core", 0, UINT64_MAX},
-                       {"stack", 8 * kTestMiB, UINT64_MAX},   {"as", UINT64_MAX, UINT64_MAX}};
+  inspection.limits = {{"nofile", 65536, 1048576},
+                       {"nproc", 256000, 256000},
+                       {"memlock", 8 * kTestMiB, UINT64_MAX},
+                       {"core", 0, UINT64_MAX},
+                       {"stack", 8 * kTestMiB, UINT64_MAX},
+                       {"as", UINT64_MAX, UINT64_MAX}};
   inspection.command_path = "/usr/bin/python3";
   inspection.command_version = "Python 3.11.2";
   return inspection;
@@ -94,8 +97,9 @@ inline CheckFacts BadFacts() {
   fifth.gpus = {{"NVIDIA H100 80GB HBM3", 80 * kTestGiB}, {"NVIDIA H100 80GB HBM3", 0}};
   fifth.gpu_driver = "535.104.05";
   fifth.gpu_device_count = 2;
-  facts.hosts[4].clock = ClockReading{std::chrono::milliseconds(-3200),
-                                      std::chrono::milliseconds(2)};
+  fifth.unanswered = {"nvidia-smi"};
+  facts.hosts[4].clock =
+      ClockReading{std::chrono::milliseconds(-3200), std::chrono::milliseconds(2)};
   facts.closed_ways = {{0, 3, Status(ErrorCode::kConnectTimeout, "timed out after 5 s", "look")}};
   return facts;
 }

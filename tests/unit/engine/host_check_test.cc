@@ -82,8 +82,8 @@ class HostCheckTest : public testing::Test {
   std::unique_ptr<Loop> loop_;
   FakeTransport transport_;
   LaunchPlan plan_;
-  std::set<std::string> mute_;    // say no Hello
-  std::set<std::string> silent_;  // do not answer an Inspect
+  std::set<std::string> mute_;                    // say no Hello
+  std::set<std::string> silent_;                  // do not answer an Inspect
   std::set<std::pair<std::string, int>> closed_;  // host, first letter of the other
   std::function<void(const std::string& host)> on_inspect_;
   std::function<void(const std::string& host)> on_probe_;

@@ -54,9 +54,8 @@ class MeshProbeTest : public testing::Test {
 TEST_F(MeshProbeTest, EveryHostTriesEveryOther) {
   Start();
   ASSERT_EQ(sent_.size(), 3U);
-  EXPECT_EQ(sent_[1], (wire::Probe{5000,
-                                   {{"10.1.0.1", "10.1.0.2", 4002},
-                                    {"10.1.0.1", "10.1.0.0", 4000}}}));
+  EXPECT_EQ(sent_[1],
+            (wire::Probe{5000, {{"10.1.0.1", "10.1.0.2", 4002}, {"10.1.0.1", "10.1.0.0", 4000}}}));
   for (size_t host = 0; host < 3; ++host) {
     EXPECT_EQ(answers_, 0);
     AnswerWell(host);

@@ -52,7 +52,7 @@ TEST(HelpTest, ShowsEveryVisibleSpellingEverywhereAndNoHiddenOne) {
 
 TEST(HelpTest, WhatIsOfCheckAloneIsShownWithCheckAlone) {
   for (const OptionRow& row : CheckOptionTable()) {
-    const std::string text = SpellingsOf(row).front().text.data();
+    const std::string text(SpellingsOf(row).front().text);
     EXPECT_NE(CheckHelp().find("  " + text), std::string::npos) << text;
     EXPECT_NE(BashCompletion().find("words+=' " + text), std::string::npos) << text;
     EXPECT_NE(RunMarkdown().find("`" + text + "`"), std::string::npos) << text;

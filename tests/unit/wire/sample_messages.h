@@ -60,10 +60,9 @@ inline Inspection SampleInspection() {
   inspection.memory_bytes = uint64_t{256} << 30;
   inspection.available_bytes = uint64_t{200} << 30;
   inspection.memory_limit_bytes = uint64_t{64} << 30;
-  inspection.folders = {
-      {"home", "/home/ann", 0, true, false, uint64_t{1} << 40, uint64_t{1} << 30},
-      {"tmp", "/tmp", 0, false, true, 4096, 0},
-      {"working", "/data/job", 2, false, false, 0, 0}};
+  inspection.folders = {{"home", "/home/ann", 0, true, false, uint64_t{1} << 40, uint64_t{1} << 30},
+                        {"tmp", "/tmp", 0, false, true, 4096, 0},
+                        {"working", "/data/job", 2, false, false, 0, 0}};
   inspection.limits = {{"nofile", 1024, 1048576}, {"memlock", UINT64_MAX, UINT64_MAX}};
   inspection.gpus = {{"NVIDIA H100 80GB HBM3", uint64_t{81559} << 20}, {"other", 0}};
   inspection.gpu_device_count = 2;
