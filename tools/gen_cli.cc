@@ -1,5 +1,5 @@
 // hvdray-gen-cli ROOT: writes the files that come from the option table below ROOT: docs/cli.md,
-// docs/man/hvdray-run.1, docs/completions/hvdray.bash, tests/golden/help/run.txt.
+// docs/man/hvdray-run.1, hvdray-check.1, docs/completions/hvdray.bash, tests/golden/help/.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -30,6 +30,8 @@ int main(int argc, char** argv) {
   const std::filesystem::path root(argv[1]);
   const bool is_written = Write(root / "docs/cli.md", hvdray::RunMarkdown()) &&
                           Write(root / "docs/man/hvdray-run.1", hvdray::RunManPage()) &&
+                          Write(root / "docs/man/hvdray-check.1", hvdray::CheckManPage()) &&
+                          Write(root / "tests/golden/help/check.txt", hvdray::CheckHelp(80)) &&
                           Write(root / "docs/completions/hvdray.bash", hvdray::BashCompletion()) &&
                           Write(root / "tests/golden/help/run.txt", hvdray::RunHelp(80));
   return is_written ? 0 : 1;

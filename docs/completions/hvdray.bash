@@ -4,10 +4,10 @@ _hvdray_run() {
   local first=1
   [[ ${COMP_WORDS[0]##*/} == hvdray ]] && first=2
   if (( first == 2 && COMP_CWORD == 1 )); then
-    COMPREPLY=($(compgen -W 'run rendezvous agent help version' -- "$word"))
+    COMPREPLY=($(compgen -W 'run check rendezvous agent help version' -- "$word"))
     return
   fi
-  [[ $first == 2 && ${COMP_WORDS[1]} != run ]] && return
+  [[ $first == 2 && ${COMP_WORDS[1]} != run && ${COMP_WORDS[1]} != check ]] && return
   case "$before" in
     -f|--file)
       COMPREPLY=($(compgen -f -- "$word"))
@@ -79,8 +79,10 @@ _hvdray_run() {
       return
     fi
   done
+  local words='-h --help -v --version -cb --check-build -f --file -x --env --clean-env --cwd --no-torch-env -np --num-proc -H --hosts -hostfile --hostfile --cluster --slots-per-host --disable-cache --host-discovery-script --min-np --min-num-proc --max-np --max-num-proc --elastic-timeout --reset-limit --blacklist-cooldown-range --max-restarts --grace --timeout --start-timeout --heartbeat-timeout --output-filename -prefix-timestamp --prefix-output-with-timestamp --tag-output --stdin --color -q --quiet --verbose --log-json --dry-run --print-plan --print-config --report --events --junit --trace --network-interfaces --network-interface --master-port --no-peer-check --kv-hold --agent-path -p --ssh-port -i --ssh-identity-file --ssh-transport --ssh-config --strict-host-key-checking --ssh-connections --launch-agent --remote-dir --force-remote --config-file --fusion-threshold-mb --cycle-time-ms --cache-capacity --hierarchical-allreduce --no-hierarchical-allreduce --hierarchical-allgather --no-hierarchical-allgather --torus-allreduce --no-torus-allreduce --tcp --autotune --autotune-log-file --autotune-warmup-samples --autotune-steps-per-sample --autotune-bayes-opt-max-samples --autotune-gaussian-process-noise --timeline-filename --timeline-mark-cycles --no-stall-check --stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --mpi-threads-disable --num-nccl-streams --thread-affinity --gloo-timeout-seconds --log-level --log-without-timestamp --gloo --mpi --jsrun --mpi-args --binding-args'
+  [[ $first == 2 && ${COMP_WORDS[1]} == check ]] && words+=' --json'
   if [[ $word == -* ]]; then
-    COMPREPLY=($(compgen -W '-h --help -v --version -cb --check-build -f --file -x --env --clean-env --cwd --no-torch-env -np --num-proc -H --hosts -hostfile --hostfile --cluster --slots-per-host --disable-cache --host-discovery-script --min-np --min-num-proc --max-np --max-num-proc --elastic-timeout --reset-limit --blacklist-cooldown-range --max-restarts --grace --timeout --start-timeout --heartbeat-timeout --output-filename -prefix-timestamp --prefix-output-with-timestamp --tag-output --stdin --color -q --quiet --verbose --log-json --dry-run --print-plan --print-config --report --events --junit --trace --network-interfaces --network-interface --master-port --no-peer-check --kv-hold --agent-path -p --ssh-port -i --ssh-identity-file --ssh-transport --ssh-config --strict-host-key-checking --ssh-connections --launch-agent --remote-dir --force-remote --config-file --fusion-threshold-mb --cycle-time-ms --cache-capacity --hierarchical-allreduce --no-hierarchical-allreduce --hierarchical-allgather --no-hierarchical-allgather --torus-allreduce --no-torus-allreduce --tcp --autotune --autotune-log-file --autotune-warmup-samples --autotune-steps-per-sample --autotune-bayes-opt-max-samples --autotune-gaussian-process-noise --timeline-filename --timeline-mark-cycles --no-stall-check --stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --mpi-threads-disable --num-nccl-streams --thread-affinity --gloo-timeout-seconds --log-level --log-without-timestamp --gloo --mpi --jsrun --mpi-args --binding-args' -- "$word"))
+    COMPREPLY=($(compgen -W "$words" -- "$word"))
   else
     COMPREPLY=($(compgen -c -f -- "$word"))
   fi

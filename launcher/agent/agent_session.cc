@@ -11,6 +11,7 @@
 #include <variant>
 
 #include "base/log.h"
+#include "launcher/agent/host_inspection.h"
 
 namespace hvdray {
 namespace {
@@ -140,6 +141,24 @@ void AgentSession::On(Generation generation, wire::Probe&& probe) {
   prober_ = std::make_unique<Prober>(loop_, probe, [this, generation](wire::ProbeResult result) {
     Send(generation, std::move(result));
   });
+}
+
+void AgentSession::On(Generation generation, wire::Inspect&& inspect) {
+  if (inspector_ || gang_) {
+    ++stale_requests_;
+    return;
+  }
+  if (!welcome_) {
+    Leave({ErrorCode::kProtocolError, "Inspect before Welcome"}, kLinkFailed);
+    return;
+  }
+  inspector_ = std::make_unique<Inspector>(
+      loop_, inspect,
+      [this, generation](wire::Inspection inspection) {
+        inspector_.reset();
+        Send(generation, std::move(inspection));
+      },
+      &GatherInspection);
 }
 
 void AgentSession::EndProbe() {

@@ -11,6 +11,7 @@
 #include "base/byte_stream.h"
 #include "base/loop.h"
 #include "launcher/agent/host_facts.h"
+#include "launcher/agent/inspector.h"
 #include "launcher/agent/local_gang.h"
 #include "launcher/agent/prober.h"
 #include "launcher/wire/link.h"
@@ -48,6 +49,7 @@ class AgentSession : private KvUpstream {
   void On(Generation generation, wire::Hello&& hello);
   void On(Generation generation, wire::Welcome&& welcome);
   void On(Generation generation, wire::Probe&& probe);
+  void On(Generation generation, wire::Inspect&& inspect);
   void On(Generation generation, wire::StartGeneration&& start);
   void On(Generation generation, wire::StopGeneration&& stop);
   void On(Generation generation, wire::Credit&& credit);
@@ -81,6 +83,7 @@ class AgentSession : private KvUpstream {
   std::unique_ptr<LocalGang> gang_;
   std::optional<HeldPort> port_;
   std::unique_ptr<ProbeListener> probe_listener_;
+  std::unique_ptr<Inspector> inspector_;
   std::unique_ptr<Prober> prober_;  // once it has answered, a mark that this was done
   Generation last_generation_ = 0;  // the newest that was started or stopped
   uint64_t stale_requests_ = 0;

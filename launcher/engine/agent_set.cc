@@ -18,6 +18,7 @@ constexpr Duration kByeLimit = std::chrono::milliseconds(500);
 
 struct AgentSet::Agent {
   std::string host;
+  std::string build;
   State state = State::kStarting;
   std::unique_ptr<wire::Link> link;
   std::unique_ptr<wire::Link> closing;  // of a rejected agent: its Bye is on the way
@@ -84,6 +85,7 @@ void AgentSet::OnMessage(int host, wire::Message&& message) {
       return;
     }
     agent.state = State::kReady;
+    agent.build = hello->build;
     wire::Welcome welcome = welcome_;
     welcome.host = agent.host;
     welcome.version = std::min(hello->max_version, wire::kMaxVersion);
@@ -159,6 +161,8 @@ void AgentSet::SendAll(const wire::Message& message) {
 }
 
 bool AgentSet::IsReady(int host) const { return agents_[host]->state == State::kReady; }
+
+const std::string& AgentSet::BuildOf(int host) const { return agents_[host]->build; }
 
 bool AgentSet::IsFlushed() const {
   return std::all_of(agents_.begin(), agents_.end(), [](const auto& agent) {

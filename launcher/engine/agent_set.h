@@ -39,6 +39,8 @@ class AgentSet {
   void Send(int host, wire::Message message);
   void SendAll(const wire::Message& message);
   bool IsReady(int host) const;
+  /// What the agent calls itself; empty before it is ready.
+  const std::string& BuildOf(int host) const;
   /// The host broke the rules: tells its agent so by a Bye, then counts it as lost.
   void Reject(int host, Status why);
   /// Nothing that was sent waits here any more.

@@ -19,7 +19,9 @@ std::string ShowSeconds(milliseconds time) {
   return fmt::format("{:.3g} s", std::chrono::duration<double>(time).count());
 }
 
-Status StatusOfStage(const wire::ProbeOutcome& outcome, milliseconds limit) {
+}  // namespace
+
+Status StatusOfProbe(const wire::ProbeOutcome& outcome, milliseconds limit) {
   switch (outcome.stage) {
     case wire::ProbeStage::kOk:
       return {};
@@ -36,8 +38,6 @@ Status StatusOfStage(const wire::ProbeOutcome& outcome, milliseconds limit) {
   }
   return {ErrorCode::kProtocolError, "an unknown stage"};
 }
-
-}  // namespace
 
 bool IsProbeWanted(HostSpread spread, size_t host_count) {
   return spread == HostSpread::kManyMachines && host_count > 1;
@@ -98,7 +98,7 @@ Status NeighbourProbe::Judge(size_t host, const wire::ProbeResult& result) const
             fmt::format("the agent on host {} answered a probe of one address with {} results",
                         from.name, result.results.size())};
   }
-  return StatusOfStage(result.results[0], limits_.connect)
+  return StatusOfProbe(result.results[0], limits_.connect)
       .WithContext(fmt::format("host {} ({} {}) cannot reach host {} ({})", from.name, from.nic,
                                from.address, to.name, to.address));
 }

@@ -35,6 +35,9 @@ struct ProbeLimits {
 /// more about a network than that timeout does.
 ProbeLimits ProbeLimitsWithin(Duration start_timeout);
 
+/// What came of one connection; ok: it was made. Errors: as those of the probe.
+Status StatusOfProbe(const wire::ProbeOutcome& outcome, std::chrono::milliseconds limit);
+
 struct ProbeFailure {
   int host = 0;  ///< The one that could not reach its neighbour; an index.
   Status why;    ///< Names the first pair that failed, its stage, and how many more there are.

@@ -23,8 +23,11 @@ struct Match {
   std::vector<std::string_view> candidates;  ///< Of kAmbiguous.
 };
 
-const Spelling* FindExact(std::string_view text) {
-  for (const Spelling& spelling : AllSpellings()) {
+/// What may be said.
+using Vocabulary = std::vector<Spelling>;
+
+const Spelling* FindExact(const Vocabulary& known, std::string_view text) {
+  for (const Spelling& spelling : known) {
     if (spelling.text == text) return &spelling;
   }
   return nullptr;
@@ -73,14 +76,14 @@ bool IsValueOfOldScripts(const Spelling& spelling, std::string_view word) {
 }
 
 /// Prefixes of Horovod's options; for one dash also a one-letter option with its value glued on.
-Match MatchPrefix(std::string_view word) {
+Match MatchPrefix(const Vocabulary& known, std::string_view word) {
   const size_t equals = word.find('=');
   const std::string_view head = word.substr(0, equals);
   std::optional<std::string> after_equals;
   if (equals != std::string_view::npos) after_equals = std::string(word.substr(equals + 1));
   const bool is_long = word.starts_with("--");
   std::vector<Match> found;
-  for (const Spelling& spelling : AllSpellings()) {
+  for (const Spelling& spelling : known) {
     if (!is_long && spelling.text == word.substr(0, 2)) {
       if (IsValueOfOldScripts(spelling, word)) continue;
       found.push_back(OptionMatch(spelling, std::string(word.substr(2)), false));
@@ -92,27 +95,28 @@ Match MatchPrefix(std::string_view word) {
   return FromCandidates(std::move(found));
 }
 
-Match Classify(std::string_view word) {
+Match Classify(const Vocabulary& known, std::string_view word) {
   if (word.size() < 2 || word.front() != '-') return {};
-  if (const Spelling* exact = FindExact(word)) return OptionMatch(*exact, std::nullopt, false);
+  if (const Spelling* exact = FindExact(known, word))
+    return OptionMatch(*exact, std::nullopt, false);
   const size_t equals = word.find('=');
   if (equals != std::string_view::npos) {
-    if (const Spelling* exact = FindExact(word.substr(0, equals))) {
+    if (const Spelling* exact = FindExact(known, word.substr(0, equals))) {
       return OptionMatch(*exact, std::string(word.substr(equals + 1)), true);
     }
   }
-  if (Match match = MatchPrefix(word); match.kind != Match::Kind::kWord) return match;
+  if (Match match = MatchPrefix(known, word); match.kind != Match::Kind::kWord) return match;
   if (IsNegativeNumber(word) || word.find(' ') != std::string_view::npos) return {};
   Match unknown;
   unknown.kind = Match::Kind::kUnknown;
   return unknown;
 }
 
-Status UnknownOption(std::string_view word) {
+Status UnknownOption(const Vocabulary& known, std::string_view word) {
   std::string_view head = word.substr(0, word.find('='));
   if (head.size() > 80) head = head.substr(0, 80);
   std::vector<std::string_view> names;
-  for (const Spelling& spelling : AllSpellings()) {
+  for (const Spelling& spelling : known) {
     if (spelling.is_hidden) continue;
     names.push_back(spelling.text);
     if (head.size() > 3 && !spelling.is_abbreviable && spelling.text.starts_with(head)) {
@@ -154,7 +158,7 @@ size_t ValuesOf(OptionType type) {
 /// Consumes words from the left.
 class Parser {
  public:
-  explicit Parser(std::span<const std::string> args) : args_(args) {}
+  Parser(const Vocabulary& known, std::span<const std::string> args) : known_(known), args_(args) {}
 
   Result<ParsedArgv> Parse() {
     while (next_ < args_.size() && !is_done_) {
@@ -163,12 +167,12 @@ class Parser {
         ++next_;
         break;
       }
-      Match match = Classify(word);
-      if (match.kind == Match::Kind::kUnknown) return UnknownOption(word);
+      Match match = Classify(known_, word);
+      if (match.kind == Match::Kind::kUnknown) return UnknownOption(known_, word);
       if (match.kind == Match::Kind::kAmbiguous) return AmbiguousOption(word, match.candidates);
       if (match.kind == Match::Kind::kWord) {
         // No program is called -1 or "-x y": a slip, and the command would not be found anyway.
-        if (word.size() > 1 && word.front() == '-') return UnknownOption(word);
+        if (word.size() > 1 && word.front() == '-') return UnknownOption(known_, word);
         break;
       }
       ++next_;
@@ -189,7 +193,7 @@ class Parser {
       HVDRAY_RETURN_IF_ERROR(ConsumeFlag(match, &rest));
       if (is_done_ || rest.empty()) return {};
       const std::string letter = "-" + rest.substr(0, 1);
-      const Spelling* exact = FindExact(letter);
+      const Spelling* exact = FindExact(known_, letter);
       if (exact == nullptr) {
         return Status(ErrorCode::kUsage,
                       fmt::format("unknown option '{}' in '{}'", letter, word.substr(0, 80)));
@@ -215,7 +219,7 @@ class Parser {
     }
     while (option.values.size() < wanted) {
       if (next_ >= args_.size() || args_[next_] == "--" ||
-          Classify(args_[next_]).kind != Match::Kind::kWord) {
+          Classify(known_, args_[next_]).kind != Match::Kind::kWord) {
         return MissingValue(option, wanted);
       }
       option.values.push_back(args_[next_++]);
@@ -259,6 +263,7 @@ class Parser {
     return Status(ErrorCode::kUsage, std::move(message), std::move(hint));
   }
 
+  const Vocabulary& known_;
   std::span<const std::string> args_;
   size_t next_ = 0;
   bool is_done_ = false;
@@ -267,6 +272,12 @@ class Parser {
 
 }  // namespace
 
-Result<ParsedArgv> ParseArgv(std::span<const std::string> args) { return Parser(args).Parse(); }
+Result<ParsedArgv> ParseArgv(std::span<const std::string> args) {
+  return Parser(AllSpellings(), args).Parse();
+}
+
+Result<ParsedArgv> ParseCheckArgv(std::span<const std::string> args) {
+  return Parser(AllCheckSpellings(), args).Parse();
+}
 
 }  // namespace hvdray

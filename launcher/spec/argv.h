@@ -33,6 +33,9 @@ struct ParsedArgv {
 /// Source: argparse of CPython 3.11 (_parse_optional, _get_option_tuples, consume_optional).
 Result<ParsedArgv> ParseArgv(std::span<const std::string> args);
 
+/// The same for the words after `hvdray check`, which has options of its own as well.
+Result<ParsedArgv> ParseCheckArgv(std::span<const std::string> args);
+
 }  // namespace hvdray
 
 #endif  // HVDRAY_LAUNCHER_SPEC_ARGV_H_

@@ -128,6 +128,24 @@ constexpr std::string_view kExitCodes = R"(## Exit codes
 | 141 | the reader of hvdray's output went away |
 )";
 
+constexpr std::string_view kCheckIntroduction = R"(# hvdray check
+
+    hvdray check [OPTION...] [[--] COMMAND [ARGUMENT...]]
+
+Says whether a job would start, and what its hosts are like: [check](check.md). Takes every option of `hvdray run`,
+with the same meaning: put `check` in the place of `run`. The command may be left out, and so may `-np`. `--dry-run`,
+`--print-plan` and `--print-config` are refused.
+
+)";
+
+constexpr std::string_view kCheckRules = R"(
+Exit codes: 0 a job would start, maybe with warnings; else what `run` would return: 2, 125, 126, 127. 129, 130, 143:
+stopped by a signal.
+
+| option of check alone | meaning |
+|---|---|
+)";
+
 /// Table cells: '|' separates columns.
 std::string Cell(std::string_view text) {
   std::string cell;
@@ -181,6 +199,18 @@ std::string RunMarkdown() {
   page += "## Options\n\n";
   for (const OptionGroup group : kGroupOrder) page += GroupTable(group);
   page += kExitCodes;
+  return page + "\n" + CheckMarkdown();
+}
+
+std::string CheckMarkdown() {
+  std::string page(kCheckIntroduction);
+  for (const HelpExample& example : kCheckExamples) {
+    page += fmt::format("    {:<58}# {}\n", example.command, example.text);
+  }
+  page += kCheckRules;
+  for (const OptionRow& row : CheckOptionTable()) {
+    page += fmt::format("| {} | {} |\n", OptionCell(row), Cell(row.help));
+  }
   return page;
 }
 

@@ -49,6 +49,17 @@ std::string Words(bool is_only_with_value) {
   return words;
 }
 
+/// What check has beside these.
+std::string CheckWords() {
+  std::string words;
+  for (const OptionRow& row : CheckOptionTable()) {
+    for (const Spelling& spelling : SpellingsOf(row)) {
+      words += (words.empty() ? "" : " ") + std::string(spelling.text);
+    }
+  }
+  return words;
+}
+
 }  // namespace
 
 std::string RunManPage() {
@@ -92,6 +103,38 @@ std::string RunManPage() {
   return page;
 }
 
+std::string CheckManPage() {
+  std::string page =
+      ".\\\" Generated from the option table by hvdray-gen-cli; do not edit.\n"
+      ".TH HVDRAY\\-CHECK 1\n"
+      ".SH NAME\n"
+      "hvdray\\-check \\- say whether a job would start, and what its hosts are like\n"
+      ".SH SYNOPSIS\n"
+      ".B hvdray check\n"
+      "[OPTION...] [[\\-\\-] COMMAND [ARGUMENT...]]\n"
+      ".SH DESCRIPTION\n"
+      "Starts agents on the hosts of a job as hvdray\\-run(1) does, but no worker, and tells of\n"
+      "versions, clocks, disks, limits, CPUs, memory, GPUs, network, working folder and command.\n"
+      "Each finding says how to mend it. Nothing is left running.\n"
+      ".SH EXAMPLES\n";
+  for (const HelpExample& example : kCheckExamples) {
+    page += fmt::format(".TP\n.B {}\n{}\n", Roff(example.command), Roff(example.text));
+  }
+  page +=
+      ".SH OPTIONS\n"
+      "All of hvdray\\-run(1); these make a difference:\n";
+  for (const OptionRow* row : RowsOfCheck()) {
+    page += fmt::format(".TP\n.B {}\n{}\n", Roff(SpellingLine(*row)), Roff(row->help));
+    if (!row->default_text.empty()) page += fmt::format("Default: {}.\n", Roff(row->default_text));
+  }
+  page +=
+      ".SH EXIT STATUS\n"
+      "0 a job would start, maybe with warnings; else what hvdray\\-run(1) would return: 2 wrong\n"
+      "usage or too few slots, 125 hosts or network, 126 command not executable, 127 not found;\n"
+      "129, 130, 143 stopped by SIGHUP, SIGINT, SIGTERM.\n";
+  return page;
+}
+
 std::string BashCompletion() {
   std::string script =
       "# Generated from the option table by hvdray-gen-cli; do not edit.\n"
@@ -100,10 +143,10 @@ std::string BashCompletion() {
       "  local first=1\n"
       "  [[ ${COMP_WORDS[0]##*/} == hvdray ]] && first=2\n"
       "  if (( first == 2 && COMP_CWORD == 1 )); then\n"
-      "    COMPREPLY=($(compgen -W 'run rendezvous agent help version' -- \"$word\"))\n"
+      "    COMPREPLY=($(compgen -W 'run check rendezvous agent help version' -- \"$word\"))\n"
       "    return\n"
       "  fi\n"
-      "  [[ $first == 2 && ${COMP_WORDS[1]} != run ]] && return\n"
+      "  [[ $first == 2 && ${COMP_WORDS[1]} != run && ${COMP_WORDS[1]} != check ]] && return\n"
       "  case \"$before\" in\n";
   for (const OptionRow& row : OptionTable()) {
     const std::string reply = CompletionOf(row);
@@ -128,14 +171,16 @@ std::string BashCompletion() {
       "      return\n"
       "    fi\n"
       "  done\n"
+      "  local words='{}'\n"
+      "  [[ $first == 2 && ${{COMP_WORDS[1]}} == check ]] && words+=' {}'\n"
       "  if [[ $word == -* ]]; then\n"
-      "    COMPREPLY=($(compgen -W '{}' -- \"$word\"))\n"
+      "    COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
       "  else\n"
       "    COMPREPLY=($(compgen -c -f -- \"$word\"))\n"
       "  fi\n"
       "}}\n"
       "complete -o filenames -F _hvdray_run hvdray horovodrun\n",
-      Words(true), Words(false));
+      Words(true), Words(false), CheckWords());
   return script;
 }
 

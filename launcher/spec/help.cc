@@ -80,6 +80,45 @@ std::vector<const OptionRow*> RowsOf(OptionGroup group) {
   return rows;
 }
 
+std::vector<const OptionRow*> RowsOfCheck() {
+  std::vector<const OptionRow*> rows;
+  for (const OptionRow& row : CheckOptionTable()) rows.push_back(&row);
+  for (const OptionId id : kCheckOptions) rows.push_back(&RowOf(id));
+  return rows;
+}
+
+std::string CheckHelp(size_t width) {
+  width = std::max<size_t>(width, 60);
+  std::string help = "usage: hvdray check [OPTION...] [[--] COMMAND [ARGUMENT...]]\n\n";
+  help += Wrap(
+      "Says whether a job would start on these hosts, and what each of them is like: reachable, "
+      "versions, clock, disk, limits, CPUs, memory, GPUs, network, working folder, command. "
+      "Starts agents as run does, but no worker, and leaves nothing running. Each finding says "
+      "how to mend it.",
+      0, width);
+  help += "\nExamples:\n";
+  for (const HelpExample& example : kCheckExamples) {
+    help += fmt::format("  # {}\n  {}\n", example.text, example.command);
+  }
+  help += "\nOptions:\n";
+  for (const OptionRow* row : RowsOfCheck()) {
+    help += fmt::format("  {}\n", SpellingLine(*row));
+    help += Wrap(HelpOf(*row), 8, width);
+  }
+  help += "\n";
+  help += Wrap(
+      "All other options of run are taken as well, so that the words of a job can be checked as "
+      "they are; they make no difference here.",
+      0, width);
+  help += "\n";
+  help += Wrap(
+      "Exit codes: 0 a job would start, maybe with warnings; else what run would return: 2 wrong "
+      "usage or too few slots, 125 hosts or network, 126 command not executable, 127 not found. "
+      "129, 130, 143: stopped by a signal.",
+      0, width);
+  return help;
+}
+
 std::string RunHelp(size_t width) {
   width = std::max<size_t>(width, 60);
   std::string help = "usage: hvdray run [OPTION...] [--] COMMAND [ARGUMENT...]\n\n";

@@ -1,4 +1,5 @@
-// What people read about the options of `hvdray run`, all of it made from the option table. Pure.
+// What people read about the options of `hvdray run` and `check`, all of it made from the option
+// table. Pure.
 #ifndef HVDRAY_LAUNCHER_SPEC_HELP_H_
 #define HVDRAY_LAUNCHER_SPEC_HELP_H_
 
@@ -11,13 +12,18 @@ namespace hvdray {
 /// least 60.
 std::string RunHelp(size_t width = 80);
 
-/// docs/cli.md.
+/// `hvdray check --help`.
+std::string CheckHelp(size_t width = 80);
+
+/// docs/cli.md, of both.
 std::string RunMarkdown();
 
 /// The manual page hvdray-run(1), in man(7) macros.
 std::string RunManPage();
+/// hvdray-check(1).
+std::string CheckManPage();
 
-/// Completion of `hvdray run` and `horovodrun` for bash.
+/// Completion of `hvdray run`, `hvdray check` and `horovodrun` for bash.
 std::string BashCompletion();
 
 }  // namespace hvdray

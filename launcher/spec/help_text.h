@@ -25,6 +25,37 @@ inline constexpr std::array<HelpExample, 6> kRunExamples = {{
     {"where each setting comes from", "hvdray run -f job.yaml --print-config"},
 }};
 
+inline constexpr std::array<HelpExample, 3> kCheckExamples = {{
+    {"would a job start there?", "hvdray check -H node1:4,node2:4"},
+    {"is the command there as well?", "hvdray check -H node1:4,node2:4 -- python train.py"},
+    {"the same for a job file, for a program to read", "hvdray check -f job.yaml --json"},
+}};
+
+/// The options of run that make a difference to a check, in the order in which they are shown.
+inline constexpr std::array<OptionId, 23> kCheckOptions = {OptionId::kHosts,
+                                                           OptionId::kHostfile,
+                                                           OptionId::kCluster,
+                                                           OptionId::kNumProc,
+                                                           OptionId::kJobFile,
+                                                           OptionId::kCwd,
+                                                           OptionId::kEnv,
+                                                           OptionId::kStartTimeout,
+                                                           OptionId::kHeartbeatTimeout,
+                                                           OptionId::kSshPort,
+                                                           OptionId::kSshIdentityFile,
+                                                           OptionId::kSshTransport,
+                                                           OptionId::kSshConfig,
+                                                           OptionId::kStrictHostKeyChecking,
+                                                           OptionId::kSshConnections,
+                                                           OptionId::kLaunchAgent,
+                                                           OptionId::kRemoteDir,
+                                                           OptionId::kAgentPath,
+                                                           OptionId::kForceRemote,
+                                                           OptionId::kNetworkInterfaces,
+                                                           OptionId::kVerbose,
+                                                           OptionId::kHelp,
+                                                           OptionId::kVersion};
+
 /// Groups in the order in which they are shown.
 inline constexpr std::array<OptionGroup, 15> kGroupOrder = {
     OptionGroup::kJob,      OptionGroup::kHosts,      OptionGroup::kFailure,
@@ -40,6 +71,12 @@ std::string SpellingLine(const OptionRow& row);
 std::string WithValue(const Spelling& spelling);
 
 std::vector<const OptionRow*> RowsOf(OptionGroup group);
+
+/// The rows that help on check shows: its own, then kCheckOptions.
+std::vector<const OptionRow*> RowsOfCheck();
+
+/// The part of docs/cli.md that is about check.
+std::string CheckMarkdown();
 
 }  // namespace hvdray
 

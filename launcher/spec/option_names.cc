@@ -71,6 +71,17 @@ const std::vector<Spelling>& AllSpellings() {
   return rows;
 }
 
+const std::vector<Spelling>& AllCheckSpellings() {
+  static const std::vector<Spelling> rows = [] {
+    std::vector<Spelling> all = AllSpellings();
+    for (const OptionRow& row : CheckOptionTable()) {
+      for (const Spelling& spelling : SpellingsOf(row)) all.push_back(spelling);
+    }
+    return all;
+  }();
+  return rows;
+}
+
 const std::vector<OptionKey>& AllKeys() {
   static const std::vector<OptionKey> keys = BuildKeys();
   return keys;

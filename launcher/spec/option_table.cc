@@ -372,6 +372,12 @@ constexpr OptionRow kRows[] = {
      .type = Type::kText, .value_name = "ARGS", .group = Group::kController, .is_horovod = true,
      .help = "Not supported: there is no mpirun or jsrun to give them to."},
 };
+
+constexpr OptionRow kCheckRows[] = {
+    {.id = Id::kJson, .name = "json", .spellings = "--json", .type = Type::kFlag,
+     .default_text = "off", .group = Group::kPlan,
+     .help = "Print one JSON object (docs/check.md) instead of text."},
+};
 // clang-format on
 
 constexpr bool IsInOrder() {
@@ -385,6 +391,8 @@ static_assert(IsInOrder(), "rows stand in the order of OptionId, one each");
 }  // namespace
 
 std::span<const OptionRow> OptionTable() { return kRows; }
+
+std::span<const OptionRow> CheckOptionTable() { return kCheckRows; }
 
 const OptionRow& RowOf(OptionId id) {
   HVDRAY_CHECK(id < OptionId::kCount);

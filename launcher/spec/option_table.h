@@ -1,5 +1,5 @@
 // Every option of `hvdray run`, once: the parser, the resolver, help, docs/cli.md and completions
-// all read this table. It decides nothing.
+// all read this table. `hvdray check` takes the same ones and some of its own. It decides nothing.
 #ifndef HVDRAY_LAUNCHER_SPEC_OPTION_TABLE_H_
 #define HVDRAY_LAUNCHER_SPEC_OPTION_TABLE_H_
 
@@ -32,7 +32,8 @@ enum class OptionId : uint8_t {
   kMpiThreadsDisable, kNumNcclStreams, kThreadAffinity, kGlooTimeout,
   kLogLevel, kLogWithTimestamp,
   kGloo, kMpi, kJsrun, kMpiArgs, kBindingArgs,
-  kCount,
+  kCount,  // Those of run end here; the others are of check alone.
+  kJson,
 };
 // clang-format on
 
@@ -90,9 +91,11 @@ struct OptionRow {
   std::string_view help;
 };
 
-/// All rows, by OptionId.
+/// All rows of run, by OptionId.
 std::span<const OptionRow> OptionTable();
 const OptionRow& RowOf(OptionId id);
+/// What `hvdray check` has beside them: no keys of files, no variables.
+std::span<const OptionRow> CheckOptionTable();
 
 /// One way to write an option.
 struct Spelling {
@@ -107,6 +110,8 @@ struct Spelling {
 /// All spellings of all rows, in the table's order. Built once.
 const std::vector<Spelling>& AllSpellings();
 std::vector<Spelling> SpellingsOf(const OptionRow& row);
+/// The same and those of CheckOptionTable().
+const std::vector<Spelling>& AllCheckSpellings();
 
 /// A name that stands for a row in files and in the environment.
 struct OptionKey {

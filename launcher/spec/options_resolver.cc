@@ -159,16 +159,16 @@ Result<HorovodConfig> LoadHorovodConfig(const FileLevels& levels, const Resolver
 }
 
 Result<JobSpec> BuildSpec(const FileLevels& levels, const HorovodConfig& config,
-                          const Environment& environment, const ResolverFiles& files,
+                          const Environment& environment, const ResolverFiles& files, SpecUse use,
                           std::vector<std::string>* warnings) {
   JobSpec spec;
   HVDRAY_RETURN_IF_ERROR(RefuseMpi(levels.all));
   HVDRAY_RETURN_IF_ERROR(ReadSettings(levels.all, &spec));
   HVDRAY_ASSIGN_OR_RETURN(spec.tunables,
                           ResolveTunables(levels.above_config, config, levels.user, warnings));
-  HVDRAY_RETURN_IF_ERROR(ResolveHosts(levels.all, levels.cluster, environment, files, &spec));
+  HVDRAY_RETURN_IF_ERROR(ResolveHosts(levels.all, levels.cluster, environment, files, use, &spec));
   HVDRAY_RETURN_IF_ERROR(ResolveEnv(levels.all, environment, &spec));
-  HVDRAY_RETURN_IF_ERROR(ResolveCommand(levels.all, environment, files, &spec));
+  HVDRAY_RETURN_IF_ERROR(ResolveCommand(levels.all, environment, files, use, &spec));
   if (spec.stdin_rank->has_value() && **spec.stdin_rank >= *spec.np && !spec.is_elastic()) {
     return Status(ErrorCode::kUsage,
                   fmt::format("{}: there is no rank {} among {} workers", spec.stdin_rank.origin(),
@@ -190,13 +190,8 @@ Result<JobSpec> BuildSpec(const FileLevels& levels, const HorovodConfig& config,
   return spec;
 }
 
-}  // namespace
-
-ResolverFiles RealResolverFiles() { return {ReadRealFile, IsRealExecutable, nullptr}; }
-
-Result<RunRequest> ResolveRun(std::span<const std::string> args, const Environment& environment,
-                              const ResolverFiles& files) {
-  HVDRAY_ASSIGN_OR_RETURN(const ParsedArgv argv, ParseArgv(args));
+Result<RunRequest> ResolveParsed(const ParsedArgv& argv, const Environment& environment,
+                                 const ResolverFiles& files, SpecUse use) {
   RunRequest request;
   if (!argv.options.empty() && argv.options.back().row->type == OptionType::kAction) {
     const OptionId action = argv.options.back().row->id;
@@ -210,7 +205,43 @@ Result<RunRequest> ResolveRun(std::span<const std::string> args, const Environme
   HVDRAY_ASSIGN_OR_RETURN(const HorovodConfig config,
                           LoadHorovodConfig(levels, files, &request.warnings));
   HVDRAY_ASSIGN_OR_RETURN(request.spec,
-                          BuildSpec(levels, config, environment, files, &request.warnings));
+                          BuildSpec(levels, config, environment, files, use, &request.warnings));
+  return request;
+}
+
+/// These ask for something else than a check.
+Status RefusePlan(const JobSpec& spec) {
+  const auto refused = [](const std::string& origin) {
+    return Status(ErrorCode::kUsage, fmt::format("{} has no meaning for hvdray check", origin),
+                  "hvdray run has it");
+  };
+  if (*spec.is_dry_run) return refused(spec.is_dry_run.origin());
+  if (spec.print_plan->has_value()) return refused(spec.print_plan.origin());
+  if (spec.print_config->has_value()) return refused(spec.print_config.origin());
+  return {};
+}
+
+}  // namespace
+
+ResolverFiles RealResolverFiles() { return {ReadRealFile, IsRealExecutable, nullptr}; }
+
+Result<RunRequest> ResolveRun(std::span<const std::string> args, const Environment& environment,
+                              const ResolverFiles& files) {
+  HVDRAY_ASSIGN_OR_RETURN(const ParsedArgv argv, ParseArgv(args));
+  return ResolveParsed(argv, environment, files, SpecUse::kRun);
+}
+
+Result<CheckRequest> ResolveCheck(std::span<const std::string> args, const Environment& environment,
+                                  const ResolverFiles& files) {
+  HVDRAY_ASSIGN_OR_RETURN(ParsedArgv argv, ParseCheckArgv(args));
+  CheckRequest request;
+  request.is_json = std::erase_if(argv.options, [](const ParsedOption& option) {
+                      return option.row->id == OptionId::kJson;
+                    }) > 0;
+  HVDRAY_ASSIGN_OR_RETURN(request.run, ResolveParsed(argv, environment, files, SpecUse::kCheck));
+  const JobSpec& spec = request.run.spec;
+  HVDRAY_RETURN_IF_ERROR(RefusePlan(spec));
+  request.slots = CheckSlots(spec);
   return request;
 }
 

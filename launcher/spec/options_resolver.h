@@ -57,6 +57,18 @@ struct RunRequest {
 Result<RunRequest> ResolveRun(std::span<const std::string> args, const Environment& environment,
                               const ResolverFiles& files);
 
+struct CheckRequest {
+  RunRequest run;  ///< Its spec may have no command.
+  bool is_json = false;
+  Status slots;  ///< kNotEnoughSlots: a job would not even be tried.
+};
+
+/// The words after `hvdray check`: every option of run with the meaning that it has there, and
+/// check's own; the command may be left out, and so may -np. Errors: as ResolveRun(), but for too
+/// few slots, which are told beside.
+Result<CheckRequest> ResolveCheck(std::span<const std::string> args, const Environment& environment,
+                                  const ResolverFiles& files);
+
 }  // namespace hvdray
 
 #endif  // HVDRAY_LAUNCHER_SPEC_OPTIONS_RESOLVER_H_

@@ -200,14 +200,15 @@ Status RefuseMpi(const LayerStack& layers) {
 }
 
 Status ResolveCommand(const LayerStack& layers, const Environment& environment,
-                      const ResolverFiles& files, JobSpec* spec) {
+                      const ResolverFiles& files, SpecUse use, JobSpec* spec) {
   for (const OptionLayer& layer : layers.layers()) {
     if (!layer.command) continue;
     spec->command = *layer.command;
     break;
   }
   if (spec->command->empty()) {
-    if (spec->is_dry_run.get() || spec->print_config->has_value()) return {};
+    if (use == SpecUse::kCheck || spec->is_dry_run.get() || spec->print_config->has_value())
+      return {};
     return Status(ErrorCode::kUsage, "no command to run",
                   "put it after the options: hvdray run -np 4 python train.py");
   }

@@ -2,6 +2,7 @@
 #ifndef HVDRAY_LAUNCHER_SPEC_SPEC_BUILDER_H_
 #define HVDRAY_LAUNCHER_SPEC_SPEC_BUILDER_H_
 
+#include <cstdint>
 #include <optional>
 
 #include "base/environ.h"
@@ -12,6 +13,10 @@
 
 namespace hvdray {
 
+/// What a spec is for: a check needs neither a command nor a number of workers, and tells of too
+/// few slots among the rest.
+enum class SpecUse : uint8_t { kRun, kCheck };
+
 /// Types and ranges of everything but hosts, command and tunables. Errors: kUsage.
 Status ReadSettings(const LayerStack& layers, JobSpec* spec);
 
@@ -20,13 +25,17 @@ Status RefuseMpi(const LayerStack& layers);
 
 /// Hosts, -np and the elastic limits, which depend on each other. `cluster`: the hosts of the
 /// cluster file, if there is one. `environment`: where a batch system names the hosts of a job for
-/// which nothing else does. Errors: kUsage, kSpecInvalid, kNotEnoughSlots, kFileUnreadable.
+/// which nothing else does. Errors: kUsage, kSpecInvalid, kNotEnoughSlots (kRun), kFileUnreadable.
 Status ResolveHosts(const LayerStack& layers, const std::optional<ClusterHosts>& cluster,
-                    const Environment& environment, const ResolverFiles& files, JobSpec* spec);
+                    const Environment& environment, const ResolverFiles& files, SpecUse use,
+                    JobSpec* spec);
+
+/// kNotEnoughSlots when the hosts have less room than -np wants.
+Status CheckSlots(const JobSpec& spec);
 
 /// The highest level's command, and the slips that people make with it. Errors: kUsage.
 Status ResolveCommand(const LayerStack& layers, const Environment& environment,
-                      const ResolverFiles& files, JobSpec* spec);
+                      const ResolverFiles& files, SpecUse use, JobSpec* spec);
 
 /// -x of all levels, lowest first, so that a later one wins. Errors: kUsage for an empty name and
 /// for NAME without a value that `environment` does not have.

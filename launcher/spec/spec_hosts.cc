@@ -79,7 +79,7 @@ Status CheckLimits(const JobSpec& spec) {
 }
 
 /// -np, or what stands in for it: all slots, or the least that an elastic job needs.
-Status ResolveNp(const LayerStack& layers, JobSpec* spec) {
+Status ResolveNp(const LayerStack& layers, SpecUse use, JobSpec* spec) {
   if (const RawOption* raw = layers.Find(OptionId::kNumProc)) {
     HVDRAY_ASSIGN_OR_RETURN(const int64_t np, WholeOf(OptionId::kNumProc, *raw));
     spec->np.Set(static_cast<int>(np), raw->origin);
@@ -91,6 +91,10 @@ Status ResolveNp(const LayerStack& layers, JobSpec* spec) {
   }
   const int64_t slots = TotalSlots(*spec->hosts);
   if (spec->hosts->empty()) {
+    if (use == SpecUse::kCheck) {
+      spec->np = Setting<int>(1);
+      return {};
+    }
     return Status(ErrorCode::kUsage, "how many workers?", "-np N");
   }
   if (slots < 1 || slots > RowOf(OptionId::kNumProc).max) {
@@ -103,25 +107,13 @@ Status ResolveNp(const LayerStack& layers, JobSpec* spec) {
   return {};
 }
 
-/// `is_allocated`: nobody asked for these hosts, so the way back to this machine is worth a hint.
-Status CheckSlots(const JobSpec& spec, bool is_allocated) {
-  const int64_t slots = TotalSlots(*spec.hosts);
-  if (*spec.np <= slots) return {};
-  return Status(ErrorCode::kNotEnoughSlots,
-                fmt::format("{}: Requested more processes ({}) than there are available slots ({})",
-                            spec.np.origin(), *spec.np, slots),
-                fmt::format("the slots are those of {}: name more{}, or ask for fewer workers",
-                            spec.hosts.origin(),
-                            is_allocated ? fmt::format(", as in -H localhost:{}", *spec.np) : ""));
-}
-
 }  // namespace
 
 Status ResolveHosts(const LayerStack& layers, const std::optional<ClusterHosts>& cluster,
-                    const Environment& environment, const ResolverFiles& files, JobSpec* spec) {
+                    const Environment& environment, const ResolverFiles& files, SpecUse use,
+                    JobSpec* spec) {
   HVDRAY_RETURN_IF_ERROR(ReadLimit(layers, OptionId::kMinNp, &spec->min_np));
   HVDRAY_RETURN_IF_ERROR(ReadLimit(layers, OptionId::kMaxNp, &spec->max_np));
-  bool is_allocated = false;
   OptionId id = OptionId::kCount;
   const RawOption* source = FindHostSource(layers, &id);
   if (source != nullptr && (source->values.empty() || source->values.front().empty())) {
@@ -138,16 +130,29 @@ Status ResolveHosts(const LayerStack& layers, const std::optional<ClusterHosts>&
   } else {
     HVDRAY_ASSIGN_OR_RETURN(std::optional<Allocation> found,
                             FindAllocation(environment, files.read));
-    is_allocated = found.has_value();
     if (found) spec->hosts.Set(std::move(found->hosts), "env " + found->variable);
   }
   HVDRAY_RETURN_IF_ERROR(CheckLimits(*spec));
-  HVDRAY_RETURN_IF_ERROR(ResolveNp(layers, spec));
+  HVDRAY_RETURN_IF_ERROR(ResolveNp(layers, use, spec));
   if (!spec->host_discovery_script->empty()) return {};
   if (spec->hosts.is_default()) {
     spec->hosts = Setting<std::vector<HostSlots>>({{"localhost", *spec->np}});
   }
-  return CheckSlots(*spec, is_allocated);
+  return use == SpecUse::kRun ? CheckSlots(*spec) : Status();
+}
+
+Status CheckSlots(const JobSpec& spec) {
+  const int64_t slots = TotalSlots(*spec.hosts);
+  if (*spec.np <= slots || !spec.host_discovery_script->empty()) return {};
+  // Nobody asked for the hosts of a batch system, so the way back to this machine is worth a hint.
+  const std::string& origin = spec.hosts.origin();
+  const bool is_allocated = origin.starts_with("env ") && !origin.starts_with("env HVDRAY_");
+  return Status(
+      ErrorCode::kNotEnoughSlots,
+      fmt::format("{}: Requested more processes ({}) than there are available slots ({})",
+                  spec.np.origin(), *spec.np, slots),
+      fmt::format("the slots are those of {}: name more{}, or ask for fewer workers", origin,
+                  is_allocated ? fmt::format(", as in -H localhost:{}", *spec.np) : ""));
 }
 
 }  // namespace hvdray

@@ -56,6 +56,8 @@ std::optional<size_t> MaxBodyBytes(uint16_t type) {
     case MessageType::kKvRequest:
     case MessageType::kKvReply:
       return 4 + kMaxControlJson + kMaxRaw;
+    case MessageType::kInspect:
+      return 4 + kMaxControlJson + kMaxInspectStrings;
     case MessageType::kHello:
       return kMaxAgentHello;
     case MessageType::kWelcome:
@@ -70,6 +72,7 @@ std::optional<size_t> MaxBodyBytes(uint16_t type) {
     case MessageType::kHeartbeat:
     case MessageType::kBye:
     case MessageType::kGenerationStopped:
+    case MessageType::kInspection:
       return 4 + kMaxControlJson;
   }
   return std::nullopt;

@@ -38,6 +38,7 @@ bool MayBeSentBy(LinkRole role, MessageType type) {
     case MessageType::kKvRequest:
     case MessageType::kGenerationStopped:
     case MessageType::kProbeResult:
+    case MessageType::kInspection:
       return role == LinkRole::kAgent;
     case MessageType::kWelcome:
     case MessageType::kProbe:
@@ -47,6 +48,7 @@ bool MayBeSentBy(LinkRole role, MessageType type) {
     case MessageType::kKvReply:
     case MessageType::kKvReset:
     case MessageType::kStopGeneration:
+    case MessageType::kInspect:
       return role == LinkRole::kLauncher;
   }
   return false;

@@ -16,7 +16,8 @@ constexpr MessageType kTypes[] = {MessageType::kHello,           MessageType::kW
                                   MessageType::kSignal,          MessageType::kKvRequest,
                                   MessageType::kKvReply,         MessageType::kKvReset,
                                   MessageType::kStopGeneration,  MessageType::kGenerationStopped,
-                                  MessageType::kHeartbeat,       MessageType::kBye};
+                                  MessageType::kHeartbeat,       MessageType::kBye,
+                                  MessageType::kInspect,         MessageType::kInspection};
 static_assert(std::size(kTypes) == std::variant_size_v<Body>);
 
 template <size_t index = 0>
@@ -48,6 +49,10 @@ std::string_view NameOf(MessageType type) {
       return "Probe";
     case MessageType::kProbeResult:
       return "ProbeResult";
+    case MessageType::kInspect:
+      return "Inspect";
+    case MessageType::kInspection:
+      return "Inspection";
     case MessageType::kStartGeneration:
       return "StartGeneration";
     case MessageType::kWorkerStarted:

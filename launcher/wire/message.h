@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/types.h"
+#include "launcher/wire/inspection.h"
 #include "launcher/wire/probe.h"
 #include "rendezvous/relay_stats.h"
 
@@ -39,6 +40,8 @@ enum class MessageType : uint16_t {
   kBye = 20,
   kGenerationStopped = 21,
   kProbeResult = 22,
+  kInspect = 23,
+  kInspection = 24,
 };
 
 enum class StreamId : uint8_t { kStdin = 0, kStdout = 1, kStderr = 2 };
@@ -271,7 +274,7 @@ struct Bye {
 
 using Body = std::variant<Hello, Welcome, Probe, ProbeResult, StartGeneration, WorkerStarted,
                           WorkerExited, Output, Credit, Stdin, Signal, KvRequest, KvReply, KvReset,
-                          StopGeneration, GenerationStopped, Heartbeat, Bye>;
+                          StopGeneration, GenerationStopped, Heartbeat, Bye, Inspect, Inspection>;
 
 struct Message {
   Generation generation = 0;

@@ -67,6 +67,30 @@ Status UnpackStrings(StringCounts counts, ByteView raw, StartGeneration& start) 
   return {};
 }
 
+// The raw part of Inspect: working folder, command, PATH, each ended by a NUL.
+Status PackStrings(const Inspect& inspect, std::string& raw) {
+  for (const std::string* text : {&inspect.working_folder, &inspect.command, &inspect.path}) {
+    if (text->find('\0') != std::string::npos) {
+      return Unsendable(MessageType::kInspect, "a NUL within a text");
+    }
+    raw += *text;
+    raw += '\0';
+  }
+  if (raw.size() <= kMaxInspectStrings) return {};
+  return Unsendable(MessageType::kInspect, fmt::format("texts of {} bytes", raw.size()));
+}
+
+Status UnpackStrings(ByteView raw, Inspect& inspect) {
+  if (std::count(raw.begin(), raw.end(), '\0') != 3 || raw.back() != '\0') {
+    return Violation(MessageType::kInspect, "not three texts");
+  }
+  for (std::string* text : {&inspect.working_folder, &inspect.command, &inspect.path}) {
+    *text = raw.substr(0, raw.find('\0'));
+    raw.remove_prefix(text->size() + 1);
+  }
+  return {};
+}
+
 // Cuts the names off the front of the raw part of a KV message; what is left is the value.
 Status TakeName(MessageType type, uint32_t size, ByteView& raw, std::string& name) {
   if (size > raw.size()) return Violation(type, "a name is longer than the frame");
@@ -87,6 +111,7 @@ struct RawWriter {
   std::string& raw;
 
   Status operator()(const StartGeneration& start) const { return PackStrings(start, raw); }
+  Status operator()(const Inspect& inspect) const { return PackStrings(inspect, raw); }
   Status operator()(const KvRequest& request) const {
     raw.reserve(request.scope.size() + request.key.size() + request.value.size());
     raw.append(request.scope).append(request.key).append(request.value);
@@ -115,6 +140,7 @@ struct RawReader {
   const RawSizes& sizes;
 
   Status operator()(StartGeneration& start) { return UnpackStrings(sizes.strings, raw, start); }
+  Status operator()(Inspect& inspect) { return UnpackStrings(raw, inspect); }
   Status operator()(KvRequest& request) {
     constexpr auto kType = MessageType::kKvRequest;
     HVDRAY_RETURN_IF_ERROR(TakeName(kType, sizes.scope, raw, request.scope));

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "launcher/wire/field_reader.h"
+#include "launcher/wire/inspection_fields.h"
 
 namespace hvdray::wire {
 namespace {
@@ -138,6 +139,12 @@ struct JsonWriter {
   }
   std::string operator()(const Bye& bye) const {
     return DumpJson({{"code", bye.code}, {"text", bye.text}});
+  }
+  std::string operator()(const Inspect& inspect) const {
+    return fmt::format(R"({{"timeout_ms":{}}})", inspect.timeout_ms);
+  }
+  std::string operator()(const Inspection& inspection) const {
+    return DumpJson(ToJson(inspection));
   }
 };
 
@@ -292,6 +299,8 @@ struct JsonReader {
     read.Unsigned("code", bye.code);
     read.Text("text", bye.text, kMaxByeText);
   }
+  void operator()(Inspect& inspect) const { read.Unsigned("timeout_ms", inspect.timeout_ms); }
+  void operator()(Inspection& inspection) const { ReadInspection(read, status, inspection); }
   void operator()(Output& /*output*/) const {}
   void operator()(Stdin& /*input*/) const {}
 

@@ -274,6 +274,30 @@ TEST_F(AgentSessionTest, SecondLeaveTakesTheGraceAway) {
 }
 
 // The agent of a job on many machines.
+TEST_F(AgentSessionTest, AnInspectIsAnsweredOnceWhileNoWorkersRun) {
+  Welcome();
+  wire::Inspect inspect;
+  inspect.timeout_ms = 60000;
+  inspect.command = "sh";
+  inspect.path = "/usr/bin:/bin";
+  link_->Send({0, inspect});
+  link_->Send({0, inspect});  // one at a time
+  ASSERT_TRUE(WaitForSome<wire::Inspection>());
+  EXPECT_TRUE(Received<wire::Inspection>()[0].unanswered.empty());
+  EXPECT_EQ(session_->stale_requests(), 1U);
+  StartProbes(1, 1, {"wait"});
+  ASSERT_TRUE(WaitUntilReady(1));
+  link_->Send({0, inspect});
+  ASSERT_TRUE(WaitFor(*loop_, [&] { return session_->stale_requests() == 2; }));
+  EXPECT_EQ(Received<wire::Inspection>().size(), 1U);
+}
+
+TEST_F(AgentSessionTest, AnInspectBeforeWelcomeIsAViolation) {
+  link_->Send({0, wire::Inspect{}});
+  ASSERT_TRUE(WaitUntilDone());
+  EXPECT_EQ(*exit_code_, 125);
+}
+
 class ProbedAgentTest : public AgentSessionTest {
  protected:
   ProbedAgentTest() { has_probe_listener_ = true; }

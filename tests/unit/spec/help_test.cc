@@ -26,6 +26,8 @@ constexpr const char* kHowToUpdate = "update with: hvdray-gen-cli . (in the sour
 TEST(HelpTest, FilesInTheTreeAreUpToDate) {
   EXPECT_EQ(FileText("docs/cli.md"), RunMarkdown()) << kHowToUpdate;
   EXPECT_EQ(FileText("docs/man/hvdray-run.1"), RunManPage()) << kHowToUpdate;
+  EXPECT_EQ(FileText("docs/man/hvdray-check.1"), CheckManPage()) << kHowToUpdate;
+  EXPECT_EQ(FileText("tests/golden/help/check.txt"), CheckHelp(80)) << kHowToUpdate;
   EXPECT_EQ(FileText("docs/completions/hvdray.bash"), BashCompletion()) << kHowToUpdate;
   EXPECT_EQ(FileText("tests/golden/help/run.txt"), RunHelp(80)) << kHowToUpdate;
 }
@@ -48,9 +50,20 @@ TEST(HelpTest, ShowsEveryVisibleSpellingEverywhereAndNoHiddenOne) {
   }
 }
 
+TEST(HelpTest, WhatIsOfCheckAloneIsShownWithCheckAlone) {
+  for (const OptionRow& row : CheckOptionTable()) {
+    const std::string text(SpellingsOf(row).front().text);
+    EXPECT_NE(CheckHelp().find("  " + text), std::string::npos) << text;
+    EXPECT_NE(BashCompletion().find("words+=' " + text), std::string::npos) << text;
+    EXPECT_NE(RunMarkdown().find("`" + text + "`"), std::string::npos) << text;
+    EXPECT_EQ(RunHelp().find(text + "\n"), std::string::npos) << text;
+    EXPECT_EQ(RunManPage().find("\\-\\-json\n"), std::string::npos) << text;
+  }
+}
+
 TEST(HelpTest, KeepsToTheWidthAsked) {
   for (const size_t width : {60u, 80u, 120u}) {
-    std::istringstream lines(RunHelp(width));
+    std::istringstream lines(RunHelp(width) + CheckHelp(width));
     bool is_in_examples = false;
     for (std::string line; std::getline(lines, line);) {
       if (line == "Examples:") is_in_examples = true;

@@ -50,6 +50,32 @@ inline StartGeneration SampleStart() {
   return start;
 }
 
+inline Inspection SampleInspection() {
+  Inspection inspection;
+  inspection.received_ns = 1795232250007000001;
+  inspection.sent_ns = 1795232250107000002;
+  inspection.kernel = "6.1.0-28-amd64";
+  inspection.distribution = "Debian GNU/Linux 12 (bookworm)";
+  inspection.libc = "glibc 2.36";
+  inspection.memory_bytes = uint64_t{256} << 30;
+  inspection.available_bytes = uint64_t{200} << 30;
+  inspection.memory_limit_bytes = uint64_t{64} << 30;
+  inspection.folders = {{"home", "/home/ann", 0, true, false, uint64_t{1} << 40, uint64_t{1} << 30},
+                        {"tmp", "/tmp", 0, false, true, 4096, 0},
+                        {"working", "/data/job", 2, false, false, 0, 0}};
+  inspection.limits = {{"nofile", 1024, 1048576}, {"memlock", UINT64_MAX, UINT64_MAX}};
+  inspection.gpus = {{"NVIDIA H100 80GB HBM3", uint64_t{81559} << 20}, {"other", 0}};
+  inspection.gpu_device_count = 2;
+  inspection.gpu_driver = "535.104.05";
+  inspection.gpu_trouble = "Unable to determine the device handle";
+  inspection.infiniband_count = 8;
+  inspection.command_path = "/usr/bin/python3";
+  inspection.command_error = 13;
+  inspection.command_version = "Python 3.11.2";
+  inspection.unanswered = {"free disk of /data", "nvidia-smi"};
+  return inspection;
+}
+
 /// In the order of Body's alternatives; the name is that of the golden file.
 inline std::vector<std::pair<std::string, Message>> SampleMessages() {
   return {
@@ -83,6 +109,8 @@ inline std::vector<std::pair<std::string, Message>> SampleMessages() {
        {4, GenerationStopped{2, 29513, {.requests = 40, .refused_peers = 1}}}},
       {"heartbeat", {0, Heartbeat{true}}},
       {"bye", {0, Bye{206, "build \"a\" and build \"b\" share no version"}}},
+      {"inspect", {0, Inspect{2500, "/home/caf\xe9/job", "python3", "/opt/bin:/usr/bin"}}},
+      {"inspection", {0, SampleInspection()}},
   };
 }
 

@@ -1,0 +1,37 @@
+// From a resolved spec to a plan that can be launched or checked: what `hvdray run` and
+// `hvdray check` have in common.
+#ifndef HVDRAY_CMD_LAUNCH_PLAN_H_
+#define HVDRAY_CMD_LAUNCH_PLAN_H_
+
+#include <string>
+
+#include "cmd/commands.h"
+#include "launcher/engine/launcher.h"
+
+namespace hvdray {
+
+/// What is known before any option is read: environment, time, current folder, job id, build.
+LaunchPlan BeginPlan(const CommandLine& line);
+
+/// Of options that are understood, and of what they say about reaching hosts. Errors:
+/// kNotSupported, kSpecInvalid, kFileUnreadable.
+Status CheckSupported(const JobSpec& spec);
+
+/// Ranks, and the hosts that get some: others get no agent either. Looks up names. Errors: those of
+/// AssignRanks().
+Status Place(LaunchPlan& plan);
+
+/// Whatever execve would refuse on every host. Errors: kEnvironmentTooLarge.
+Status CheckExec(const LaunchPlan& plan);
+
+/// --agent-path, or hvdray-agent beside hvdray, wherever that was installed or linked to.
+std::string AgentPath(const JobSpec& spec);
+
+void SetUpLog(const JobSpec& spec);
+
+/// Writes to stdout, whole; false: nobody reads it, or it is full.
+bool PrintOut(const std::string& text);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_CMD_LAUNCH_PLAN_H_

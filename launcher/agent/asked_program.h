@@ -1,0 +1,25 @@
+// Runs a program of the host for what it prints. Blocks, so it is for child processes that gather
+// facts (host_inspection.h), never for the agent's loop.
+#ifndef HVDRAY_LAUNCHER_AGENT_ASKED_PROGRAM_H_
+#define HVDRAY_LAUNCHER_AGENT_ASKED_PROGRAM_H_
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/types.h"
+
+namespace hvdray {
+
+struct ProgramAnswer {
+  int exit_code = 0;  ///< 128 + n after signal n.
+  std::string text;   ///< stdout and stderr together, at most 64 KiB.
+};
+
+/// `argv[0]` is a path. stdin is /dev/null, the environment our own. Errors: kDeadlineExceeded when
+/// it has not closed its output within `limit` (it is killed, not waited for), those of spawning.
+Result<ProgramAnswer> AskProgram(const std::vector<std::string>& argv, Duration limit);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_LAUNCHER_AGENT_ASKED_PROGRAM_H_

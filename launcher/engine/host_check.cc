@@ -1,0 +1,242 @@
+#include "launcher/engine/host_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/log.h"
+#include "launcher/engine/check_nics.h"
+#include "launcher/engine/generation_start.h"
+
+namespace hvdray {
+namespace {
+
+// Agents end at once after Bye; this is for one that does not.
+constexpr Duration kCloseLimit = std::chrono::seconds(5);
+// Agents take probes of a generation that is still to come.
+constexpr Generation kProbeGeneration = 1;
+
+uint64_t WallNs() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+}
+
+std::vector<std::string> NamesOf(const LaunchPlan& plan) {
+  std::vector<std::string> names;
+  for (const HostSlots& host : plan.hosts) names.push_back(host.host);
+  return names;
+}
+
+CheckFacts FactsOf(const LaunchPlan& plan) {
+  const JobSpec& spec = plan.spec;
+  CheckFacts facts;
+  facts.build = plan.build;
+  facts.np = *spec.np;
+  if (!spec.command->empty()) facts.command = spec.command->front();
+  facts.is_folder_optional = spec.working_folder->empty();
+  facts.working_folder = facts.is_folder_optional ? plan.current_folder : *spec.working_folder;
+  for (size_t i = 0; i < plan.hosts.size(); ++i) {
+    CheckedHost host;
+    host.name = plan.hosts[i].host;
+    host.slots = plan.hosts[i].slots;
+    host.is_remote = plan.is_remote[i];
+    host.workers = static_cast<int>(std::count_if(
+        plan.ranks.begin(), plan.ranks.end(),
+        [i](const RankInfo& rank) { return rank.host_index == static_cast<int>(i); }));
+    facts.hosts.push_back(std::move(host));
+  }
+  return facts;
+}
+
+}  // namespace
+
+HostCheck::HostCheck(Loop& loop, Transport& transport, LaunchPlan plan, CheckLimits limits)
+    : loop_(loop),
+      plan_(std::move(plan)),
+      limits_(limits),
+      facts_(FactsOf(plan_)),
+      rows_(plan_.hosts.size()),
+      agents_(loop, transport, NamesOf(plan_), plan_.build, WelcomeOf(plan_), MakeAgentHandlers()) {
+}
+
+HostCheck::Outcome HostCheck::Run() {
+  const UserSignals signals(loop_, MakeSignalHandlers());
+  began_ = loop_.Now();
+  start_timer_ = loop_.After(*plan_.spec.start_timeout, [this] { OnStartTimeout(); });
+  agents_.StartAll();
+  loop_.Run();
+  return {std::move(facts_), signo_};
+}
+
+AgentSetHandlers HostCheck::MakeAgentHandlers() {
+  AgentSetHandlers handlers;
+  handlers.on_ready = [this](int host, const wire::HostFacts& facts) {
+    OnReady(static_cast<size_t>(host), facts);
+  };
+  handlers.on_lost = [this](int host, Status why) {
+    OnLost(static_cast<size_t>(host), std::move(why));
+  };
+  handlers.on_message = [this](int host, wire::Message&& message) {
+    OnMessage(static_cast<size_t>(host), std::move(message));
+  };
+  handlers.on_noise = [this](int host, ByteView line) {
+    Log(LogLevel::kInfo, "host " + plan_.hosts[static_cast<size_t>(host)].host, "{}", line);
+  };
+  return handlers;
+}
+
+SignalHandlers HostCheck::MakeSignalHandlers() {
+  SignalHandlers handlers;
+  handlers.on_stop = [this](int signo) {
+    // The second time nobody wants to wait for agents either: they end with their links.
+    if (std::exchange(signo_, signo) != 0) return loop_.Stop();
+    Close();
+  };
+  handlers.on_pause = [this](const std::function<void()>& stop_now) {
+    agents_.SendAll({0, wire::Heartbeat{true}});
+    stop_now();
+  };
+  handlers.on_resume = [this] { agents_.SendAll({0, wire::Heartbeat{false}}); };
+  return handlers;
+}
+
+void HostCheck::OnReady(size_t host, const wire::HostFacts& facts) {
+  if (rows_[host].state != State::kStarting) return;  // given up already
+  CheckedHost& checked = facts_.hosts[host];
+  checked.ready_after = loop_.Now() - began_;
+  checked.build = agents_.BuildOf(static_cast<int>(host));
+  checked.facts = facts;
+  Ask(host);
+  Advance();
+}
+
+void HostCheck::Ask(size_t host) {
+  const bool is_remote = plan_.is_remote[host];
+  wire::Inspect inspect;
+  inspect.timeout_ms = static_cast<uint32_t>(limits_.inspect.count());
+  inspect.working_folder = *plan_.spec.working_folder;
+  if (is_remote && inspect.working_folder.empty()) inspect.working_folder = plan_.current_folder;
+  inspect.command = facts_.command;
+  inspect.path = WorkerEnvironment(plan_.spec, plan_.environment, !is_remote).GetOr("PATH", "");
+  Row& row = rows_[host];
+  row.state = State::kAsked;
+  row.timer = loop_.After(limits_.inspect + limits_.spare, [this, host] {
+    rows_[host].state = State::kSilent;
+    Advance();
+  });
+  row.asked_ns = WallNs();
+  agents_.Send(static_cast<int>(host), {0, std::move(inspect)});
+}
+
+void HostCheck::OnLost(size_t host, Status why) {
+  Row& row = rows_[host];
+  if (row.state == State::kLost || is_closing_) return;
+  row.state = State::kLost;
+  row.timer.Cancel();
+  facts_.hosts[host].lost = std::move(why);
+  if (row.is_probed && probe_) probe_->OnLost(row.place);
+  Advance();
+}
+
+void HostCheck::OnMessage(size_t host, wire::Message&& message) {
+  Row& row = rows_[host];
+  if (const auto* inspection = std::get_if<wire::Inspection>(&message.body)) {
+    if (row.state != State::kAsked) return;
+    row.state = State::kAnswered;
+    row.timer.Cancel();
+    facts_.hosts[host].clock = ReadClock(row.asked_ns, WallNs(), *inspection);
+    facts_.hosts[host].inspection = *inspection;
+    Advance();
+  } else if (const auto* probed = std::get_if<wire::ProbeResult>(&message.body)) {
+    if (row.is_probed && probe_) probe_->OnResult(row.place, *probed);
+  }
+}
+
+void HostCheck::OnStartTimeout() {
+  const double seconds = Seconds(*plan_.spec.start_timeout).count();
+  for (size_t host = 0; host < rows_.size(); ++host) {
+    if (rows_[host].state != State::kStarting) continue;
+    OnLost(host, {ErrorCode::kDeadlineExceeded,
+                  fmt::format("host {}: did not become ready within {:.3g} s",
+                              plan_.hosts[host].host, seconds),
+                  fmt::format("look at what it is doing, or raise --start-timeout (now {:.3g} s)",
+                              seconds)});
+  }
+}
+
+void HostCheck::Advance() {
+  const auto is_any = [this](State state) {
+    return std::any_of(rows_.begin(), rows_.end(),
+                       [state](const Row& row) { return row.state == state; });
+  };
+  if (is_closing_ || is_any(State::kStarting)) return;
+  start_timer_.Cancel();
+  if (!std::exchange(is_probe_begun_, true)) StartProbe();
+  if (is_probe_done_ && !is_any(State::kAsked)) Close();
+}
+
+void HostCheck::ChooseNics() {
+  std::vector<HostNics> nics;
+  std::vector<size_t> ready;
+  for (size_t host = 0; host < rows_.size(); ++host) {
+    if (rows_[host].state == State::kLost) continue;
+    ready.push_back(host);
+    nics.push_back({plan_.hosts[host].host, facts_.hosts[host].facts.interfaces});
+  }
+  CheckedNics chosen =
+      SelectNicsOfEach(nics, plan_.hosts.size(), *plan_.spec.network_interfaces, plan_.spread);
+  facts_.interfaces = std::move(chosen.all);
+  for (size_t i = 0; i < ready.size(); ++i) {
+    CheckedHost& host = facts_.hosts[ready[i]];
+    host.nic_status = std::move(chosen.why[i]);
+    if (!chosen.choices[i]) continue;
+    host.nic = chosen.choices[i]->gloo_interface;
+    host.address = chosen.choices[i]->address;
+  }
+}
+
+void HostCheck::StartProbe() {
+  ChooseNics();
+  std::vector<ProbedHost> hosts;
+  for (size_t host = 0; host < rows_.size(); ++host) {
+    const CheckedHost& facts = facts_.hosts[host];
+    if (rows_[host].state == State::kLost || facts.nic.empty()) continue;
+    rows_[host].is_probed = true;
+    rows_[host].place = probing_.size();
+    probing_.push_back(host);
+    hosts.push_back({facts.name, facts.nic, facts.address, facts.facts.probe_port});
+  }
+  if (!IsProbeWanted(plan_.spread, hosts.size())) {
+    is_probe_done_ = true;
+    return;
+  }
+  facts_.is_probed = true;
+  probe_ = std::make_unique<MeshProbe>(
+      loop_, std::move(hosts), ProbeLimitsWithin(*plan_.spec.start_timeout),
+      [this](size_t place, wire::Probe probe) {
+        agents_.Send(static_cast<int>(probing_[place]), {kProbeGeneration, std::move(probe)});
+      },
+      [this](std::vector<ClosedWay> closed) {
+        for (ClosedWay& way : closed) {
+          facts_.closed_ways.push_back({probing_[way.from], probing_[way.to], std::move(way.why)});
+        }
+        is_probe_done_ = true;
+        Advance();
+      });
+  probe_->Start();
+}
+
+void HostCheck::Close() {
+  if (std::exchange(is_closing_, true)) return;
+  start_timer_.Cancel();
+  for (Row& row : rows_) row.timer.Cancel();
+  // Not from within a callback of the agents or the probe.
+  loop_.Post([this] {
+    probe_.reset();
+    agents_.Close(kCloseLimit, [this] { loop_.Stop(); });
+  });
+}
+
+}  // namespace hvdray

@@ -1,0 +1,432 @@
+#include "launcher/report/check_findings.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "launcher/driver/host_list.h"
+#include "launcher/driver/host_losses.h"
+#include "launcher/report/check_network.h"
+
+namespace hvdray {
+namespace {
+
+using std::chrono::nanoseconds;
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr uint64_t kUnlimited = UINT64_MAX;
+constexpr nanoseconds kClockTolerance = std::chrono::seconds(1);
+constexpr uint64_t kLowDisk = 64 * kMiB;
+constexpr uint64_t kLowSharedMemory = 512 * kMiB;  // docker's default of 64 MiB is below it
+constexpr uint64_t kMemoryOfWorker = 256 * kMiB;
+// As the agent has it: pipes, pidfd, listener and connections of each worker, and what it needs.
+constexpr uint64_t kFilesOfWorker = 12;
+constexpr uint64_t kFilesBesides = 512;
+// Threads count: a Python with torch on many cores starts some dozens.
+constexpr uint64_t kProcessesOfWorker = 64;
+constexpr size_t kMaxValues = 4;
+
+/// Of one host, without its name.
+struct Issue {
+  FindingLevel level;
+  std::string_view kind;
+  ErrorCode code;
+  std::string text;
+  std::string hint;
+};
+
+/// Collects what is wrong with hosts; alike issues become one finding.
+class Issues {
+ public:
+  void Add(const std::string& host, Issue issue) {
+    const auto key = std::make_tuple(issue.level, issue.kind, Masked(issue.text));
+    const auto [it, is_new] = index_.try_emplace(key, groups_.size());
+    if (is_new) groups_.push_back({std::move(issue), {}, true});
+    Group& group = groups_[it->second];
+    group.is_same = group.is_same && (is_new || group.issue.text == issue.text);
+    group.hosts.push_back(host);
+  }
+  void Warn(const CheckedHost& host, std::string_view kind, std::string text, std::string hint) {
+    Add(host.name,
+        {FindingLevel::kWarning, kind, ErrorCode::kOk, std::move(text), std::move(hint)});
+  }
+  void Fail(const CheckedHost& host, std::string_view kind, ErrorCode code, std::string text,
+            std::string hint) {
+    Add(host.name, {FindingLevel::kError, kind, code, std::move(text), std::move(hint)});
+  }
+  void MoveTo(std::vector<Finding>& findings) {
+    for (Group& group : groups_) {
+      std::string text =
+          group.hosts.size() == 1
+              ? fmt::format("host {}: {}", group.hosts[0], group.issue.text)
+              : fmt::format("hosts {}: {}", CompressHostList(group.hosts), group.issue.text);
+      if (!group.is_same) text += fmt::format(" (the numbers of {})", group.hosts[0]);
+      findings.push_back({group.issue.level, group.issue.kind, group.issue.code, std::move(text),
+                          std::move(group.issue.hint), std::move(group.hosts)});
+    }
+  }
+
+ private:
+  struct Group {
+    Issue issue;
+    std::vector<std::string> hosts;
+    bool is_same;
+  };
+  /// Numbers and units apart, which differ from host to host.
+  static std::string Masked(const std::string& text) {
+    std::string masked;
+    for (const char c : text) {
+      const bool is_digit = c >= '0' && c <= '9';
+      if (is_digit && masked.ends_with('#')) continue;
+      masked += is_digit ? '#' : c;
+    }
+    return masked;
+  }
+  std::map<std::tuple<FindingLevel, std::string_view, std::string>, size_t> index_;
+  std::vector<Group> groups_;
+};
+
+std::string ErrnoText(int error) {
+  char buffer[128];
+  return ::strerror_r(error, buffer, sizeof buffer);
+}
+
+const wire::FolderFacts* FolderOf(const wire::Inspection& inspection, std::string_view use) {
+  for (const wire::FolderFacts& folder : inspection.folders) {
+    if (folder.use == use) return &folder;
+  }
+  return nullptr;
+}
+
+bool IsUnanswered(const wire::Inspection& inspection, std::string_view what) {
+  return std::find(inspection.unanswered.begin(), inspection.unanswered.end(), what) !=
+         inspection.unanswered.end();
+}
+
+void JudgeWorkingFolder(const CheckFacts& facts, const CheckedHost& host, Issues& issues) {
+  const wire::FolderFacts* folder = FolderOf(*host.inspection, "working");
+  if (folder == nullptr || folder->error == 0) return;
+  if (facts.is_folder_optional && host.is_remote) {
+    issues.Warn(host, "working_folder",
+                fmt::format("no folder {}: workers would start in the home folder", folder->path),
+                "share the folder, make it there, or name one that all hosts have: --cwd FOLDER");
+    return;
+  }
+  issues.Fail(host, "working_folder", ErrorCode::kWorkerStartFailed,
+              fmt::format("working folder {}: {}", folder->path, ErrnoText(folder->error)),
+              "make it there, or name one that all hosts have: --cwd FOLDER");
+}
+
+void JudgeCommand(const CheckFacts& facts, const CheckedHost& host, Issues& issues) {
+  const wire::Inspection& inspection = *host.inspection;
+  const int error = inspection.command_error;
+  if (facts.command.empty() || error == 0 || IsUnanswered(inspection, "command")) return;
+  if (error == ENOENT || error == ENOTDIR) {
+    issues.Fail(host, "command", ErrorCode::kCommandNotFound,
+                fmt::format("command not found: {}", facts.command),
+                "install it there, or give its whole path; workers look along the PATH of hvdray");
+  } else if (error == ELIBACC) {
+    issues.Fail(host, "command", ErrorCode::kCommandNotExecutable,
+                fmt::format("the interpreter of {} does not exist", inspection.command_path),
+                "mend its first line, or name the interpreter first: python train.py");
+  } else {
+    issues.Fail(host, "command", ErrorCode::kCommandNotExecutable,
+                fmt::format("{} cannot be executed: {}", inspection.command_path, ErrnoText(error)),
+                fmt::format("chmod +x {}", inspection.command_path));
+  }
+}
+
+void JudgeClock(const CheckedHost& host, Issues& issues) {
+  if (!host.clock) return;
+  const nanoseconds off = nanoseconds(std::abs(host.clock->offset.count()));
+  if (off - host.clock->bound <= kClockTolerance) return;
+  const auto seconds = [](nanoseconds time) { return std::chrono::duration<double>(time).count(); };
+  issues.Warn(host, "clock",
+              fmt::format("its clock is {:.1f} s {} ours (give or take {:.3f} s)", seconds(off),
+                          host.clock->offset.count() > 0 ? "ahead of" : "behind",
+                          seconds(host.clock->bound)),
+              "logs and checkpoints will be out of order: run an NTP client (timedatectl set-ntp "
+              "true)");
+}
+
+void JudgeDisks(const CheckedHost& host, Issues& issues) {
+  // Folders on one disk are one issue.
+  std::map<std::pair<uint64_t, uint64_t>, std::vector<std::string>> full;
+  for (const wire::FolderFacts& folder : host.inspection->folders) {
+    const bool is_shm = folder.use == "shm";
+    if (folder.use == "working" && folder.error != 0) continue;  // judged elsewhere
+    if (folder.error != 0) {
+      const std::string what = folder.path.empty() ? "its " + folder.use : folder.path;
+      issues.Warn(host, is_shm ? "shared_memory" : "disk",
+                  folder.path.empty() ? fmt::format("there is no {} folder", folder.use)
+                                      : fmt::format("{}: {}", what, ErrnoText(folder.error)),
+                  "programs expect it: make it, or mount it");
+      continue;
+    }
+    if (folder.use == "tmp" && !folder.is_writable) {
+      issues.Warn(host, "disk", fmt::format("{} cannot be written", folder.path),
+                  "chmod 1777 it, or give workers another: -x TMPDIR=FOLDER");
+    }
+    if (is_shm && folder.total_bytes > 0 && folder.total_bytes < kLowSharedMemory) {
+      issues.Warn(
+          host, "shared_memory",
+          fmt::format("{} has room for {} only", folder.path, ShowBytes(folder.total_bytes)),
+          "NCCL and data loaders need more: mount -o remount,size=50% /dev/shm; docker run "
+          "--shm-size or --ipc=host");
+    } else if (folder.total_bytes > 0 && folder.free_bytes < kLowDisk) {
+      full[{folder.total_bytes, folder.free_bytes}].push_back(folder.path);
+    }
+  }
+  for (auto& [sizes, paths] : full) {
+    std::sort(paths.begin(), paths.end());
+    paths.erase(std::unique(paths.begin(), paths.end()), paths.end());
+    issues.Warn(host, "disk",
+                fmt::format("{} free of {} in {}", ShowBytes(sizes.second), ShowBytes(sizes.first),
+                            fmt::join(paths, ", ")),
+                "make room there");
+  }
+}
+
+void JudgeLimits(const CheckedHost& host, Issues& issues) {
+  const auto workers = static_cast<uint64_t>(host.workers);
+  const std::map<std::string_view, uint64_t> needed = {
+      {"nofile", kFilesBesides + kFilesOfWorker * workers},
+      {"nproc", kFilesBesides + kProcessesOfWorker * workers},
+      // Adapters pin what they send.
+      {"memlock", host.inspection->infiniband_count > 0 ? kUnlimited : 0},
+      // CUDA reserves far more addresses than there is memory.
+      {"as", kUnlimited}};
+  for (const wire::LimitFacts& limit : host.inspection->limits) {
+    const auto wanted = needed.find(limit.name);
+    if (wanted == needed.end() || limit.soft >= wanted->second) continue;
+    const bool is_bytes = limit.name == "memlock" || limit.name == "as";
+    issues.Warn(
+        host, "limits",
+        fmt::format("limit {} is {}, {} would be safe", limit.name,
+                    is_bytes ? ShowBytes(limit.soft) : fmt::format("{}", limit.soft),
+                    wanted->second == kUnlimited ? "none" : fmt::format("{}", wanted->second)),
+        fmt::format("raise {} in /etc/security/limits.conf there (or in the unit of sshd), "
+                    "and log in anew",
+                    limit.name));
+  }
+}
+
+void JudgeResources(const CheckedHost& host, Issues& issues) {
+  const wire::Inspection& inspection = *host.inspection;
+  const auto workers = static_cast<uint64_t>(host.workers);
+  if (host.facts.cpu_count > 0 && workers > host.facts.cpu_count) {
+    issues.Warn(host, "cpus", fmt::format("{} workers on {} CPUs", workers, host.facts.cpu_count),
+                "give the host fewer slots, unless its workers mostly wait");
+  }
+  uint64_t memory = inspection.available_bytes;
+  if (inspection.memory_limit_bytes > 0) memory = std::min(memory, inspection.memory_limit_bytes);
+  if (memory > 0 && memory < kMemoryOfWorker * workers) {
+    issues.Warn(host, "memory",
+                fmt::format("{} of memory for {} workers", ShowBytes(memory), workers),
+                "see what else runs there, raise the container's limit, or give it fewer slots");
+  }
+  if (!inspection.gpus.empty() && workers > inspection.gpus.size()) {
+    issues.Warn(host, "gpus", fmt::format("{} workers on {} GPUs", workers, inspection.gpus.size()),
+                "give the host as many slots as it has GPUs");
+  }
+  if (!inspection.gpu_driver.empty() && inspection.gpu_device_count == 0) {
+    issues.Warn(host, "gpus",
+                fmt::format("NVIDIA driver {} is loaded, but there is no /dev/nvidia0",
+                            inspection.gpu_driver),
+                "run nvidia-smi there as root once; a container needs --gpus all");
+  }
+  if (!inspection.gpu_trouble.empty()) {
+    issues.Warn(host, "gpus", fmt::format("nvidia-smi: {}", inspection.gpu_trouble),
+                "workers will find no GPU either: look at dmesg there, reload the driver");
+  }
+}
+
+void JudgeHost(const CheckFacts& facts, const CheckedHost& host, Issues& issues) {
+  if (!host.lost.ok()) return;  // grouped with its like
+  if (!host.nic_status.ok()) {
+    issues.Fail(host, "interface", host.nic_status.code(), host.nic_status.message(),
+                host.nic_status.hint().empty() ? "name one that it has: --network-interfaces"
+                                               : host.nic_status.hint());
+  }
+  if (!host.inspection) {
+    issues.Fail(host, "silent", ErrorCode::kDeadlineExceeded, "its agent did not answer in time",
+                "see what that host is doing");
+    return;
+  }
+  const std::string ours = facts.build.substr(0, facts.build.find(" ("));
+  if (host.build.substr(0, host.build.find(" (")) != ours) {
+    issues.Warn(host, "build", fmt::format("its agent is {}, this is {}", host.build, ours),
+                "install the same version there, or leave --agent-path out");
+  }
+  JudgeWorkingFolder(facts, host, issues);
+  JudgeCommand(facts, host, issues);
+  JudgeClock(host, issues);
+  JudgeDisks(host, issues);
+  JudgeLimits(host, issues);
+  JudgeResources(host, issues);
+  if (host.inspection->unanswered.empty()) return;
+  issues.Warn(host, "unanswered",
+              fmt::format("no answer in time: {}", fmt::join(host.inspection->unanswered, ", ")),
+              "a file system or driver that hangs there will hang workers, too");
+}
+
+void JudgeLosses(const CheckFacts& facts, std::vector<Finding>& findings) {
+  std::vector<LostHost> lost;
+  for (const CheckedHost& host : facts.hosts) {
+    if (!host.lost.ok()) lost.push_back({host.name, host.lost});
+  }
+  for (HostLoss& loss : GroupLosses(lost, lost.size() + 1)) {
+    findings.push_back({FindingLevel::kError, "host", loss.error.code(), loss.error.message(),
+                        loss.error.hint().empty() ? "see docs/errors.md" : loss.error.hint(),
+                        std::move(loss.hosts)});
+  }
+}
+
+/// "glibc 2.36 (a,b), glibc 2.31 (c)"; empty: all have the same, or nothing is known.
+std::string Difference(const CheckFacts& facts, std::string (*value)(const CheckedHost&)) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> values;
+  for (const CheckedHost& host : facts.hosts) {
+    if (!host.lost.ok() || !host.inspection) continue;
+    const std::string text = value(host);
+    if (text.empty()) continue;
+    auto found = std::find_if(values.begin(), values.end(),
+                              [&text](const auto& entry) { return entry.first == text; });
+    if (found == values.end()) found = values.insert(values.end(), {text, {}});
+    found->second.push_back(host.name);
+  }
+  if (values.size() < 2) return {};
+  std::string text;
+  for (size_t i = 0; i < std::min(values.size(), kMaxValues); ++i) {
+    text += fmt::format("{}{} ({})", i == 0 ? "" : ", ", values[i].first,
+                        CompressHostList(values[i].second));
+  }
+  if (values.size() > kMaxValues) text += fmt::format(" and {} more", values.size() - kMaxValues);
+  return text;
+}
+
+void JudgeDifferences(const CheckFacts& facts, std::vector<Finding>& findings) {
+  using Value = std::string (*)(const CheckedHost&);
+  const std::pair<const char*, Value> properties[] = {
+      {"machine", [](const CheckedHost& host) { return host.facts.machine; }},
+      {"system", [](const CheckedHost& host) { return host.inspection->distribution; }},
+      {"kernel", [](const CheckedHost& host) { return host.inspection->kernel; }},
+      {"libc", [](const CheckedHost& host) { return host.inspection->libc; }},
+      {"Python", [](const CheckedHost& host) { return host.inspection->command_version; }},
+      {"GPU driver", [](const CheckedHost& host) { return host.inspection->gpu_driver; }},
+      {"GPUs", [](const CheckedHost& host) { return ShowGpus(*host.inspection); }}};
+  std::vector<std::string> differences;
+  for (const auto& [name, value] : properties) {
+    const std::string text = Difference(facts, value);
+    if (!text.empty()) differences.push_back(fmt::format("{}: {}", name, text));
+  }
+  if (differences.empty()) return;
+  findings.push_back({FindingLevel::kWarning,
+                      "differences",
+                      ErrorCode::kOk,
+                      fmt::format("the hosts differ in {}", fmt::join(differences, "; in ")),
+                      "a program built on one may fail or be slower on another: use one image",
+                      {}});
+}
+
+}  // namespace
+
+ClockReading ReadClock(uint64_t asked_ns, uint64_t answered_ns,
+                       const wire::Inspection& inspection) {
+  // Unsigned differences wrap to signed ones; a peer may have sent any numbers.
+  const auto difference = [](uint64_t a, uint64_t b) {
+    constexpr int64_t kMost = INT64_MAX / 4;
+    return std::clamp(static_cast<int64_t>(a - b), -kMost, kMost);
+  };
+  const int64_t there = difference(inspection.received_ns, asked_ns);
+  const int64_t back = difference(inspection.sent_ns, answered_ns);
+  // On the way is what we waited less what it took there; that is there - back.
+  return {nanoseconds((there + back) / 2), nanoseconds(std::max<int64_t>(there - back, 0) / 2)};
+}
+
+std::vector<Finding> FindFindings(const CheckFacts& facts) {
+  std::vector<Finding> findings;
+  if (!facts.slots.ok()) {
+    findings.push_back({FindingLevel::kError,
+                        "slots",
+                        facts.slots.code(),
+                        facts.slots.message(),
+                        facts.slots.hint(),
+                        {}});
+  }
+  JudgeLosses(facts, findings);
+  if (!facts.interfaces.ok()) {
+    findings.push_back({FindingLevel::kError,
+                        "interface",
+                        facts.interfaces.code(),
+                        facts.interfaces.message(),
+                        facts.interfaces.hint().empty()
+                            ? "name one that the hosts have: --network-interfaces"
+                            : facts.interfaces.hint(),
+                        {}});
+  }
+  JudgeNetwork(facts, findings);
+  Issues issues;
+  for (const CheckedHost& host : facts.hosts) JudgeHost(facts, host, issues);
+  issues.MoveTo(findings);
+  JudgeDifferences(facts, findings);
+  std::stable_sort(findings.begin(), findings.end(),
+                   [](const Finding& a, const Finding& b) { return a.level < b.level; });
+  return findings;
+}
+
+int ExitCodeOf(std::span<const Finding> findings) {
+  int code = 0;
+  for (const Finding& finding : findings) {
+    if (finding.level != FindingLevel::kError) continue;
+    switch (finding.code) {
+      case ErrorCode::kNotEnoughSlots:
+        return 2;  // nothing would even be tried
+      case ErrorCode::kCommandNotFound:
+        if (code == 0) code = 127;
+        break;
+      case ErrorCode::kCommandNotExecutable:
+        if (code == 0) code = 126;
+        break;
+      default:
+        code = 125;  // before any worker is started
+    }
+  }
+  return code;
+}
+
+std::string ShowBytes(uint64_t bytes) {
+  if (bytes == kUnlimited) return "none";
+  constexpr const char* kUnits[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  auto amount = static_cast<double>(bytes);
+  size_t unit = 0;
+  while (amount >= 1024 && unit + 1 < std::size(kUnits)) {
+    amount /= 1024;
+    ++unit;
+  }
+  return amount < 10 && unit > 0 && std::fmod(amount, 1.0) >= 0.05
+             ? fmt::format("{:.1f} {}", amount, kUnits[unit])
+             : fmt::format("{:.0f} {}", amount, kUnits[unit]);
+}
+
+std::string ShowGpus(const wire::Inspection& inspection) {
+  if (inspection.gpus.empty()) return "no GPU";
+  std::vector<std::pair<std::string, size_t>> models;
+  for (const wire::GpuFacts& gpu : inspection.gpus) {
+    if (models.empty() || models.back().first != gpu.name) models.emplace_back(gpu.name, 0);
+    ++models.back().second;
+  }
+  std::string text;
+  for (const auto& [name, count] : models) {
+    text += fmt::format("{}{} x {}", text.empty() ? "" : ", ", count, name);
+  }
+  return text;
+}
+
+}  // namespace hvdray

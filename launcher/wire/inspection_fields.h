@@ -1,0 +1,18 @@
+// The JSON of the messages of `hvdray check`. Internal to the codec: users include message_codec.h.
+#ifndef HVDRAY_LAUNCHER_WIRE_INSPECTION_FIELDS_H_
+#define HVDRAY_LAUNCHER_WIRE_INSPECTION_FIELDS_H_
+
+#include "base/json.h"
+#include "launcher/wire/field_reader.h"
+#include "launcher/wire/inspection.h"
+
+namespace hvdray::wire {
+
+Json ToJson(const Inspection& inspection);
+
+/// `read` is at the top object and `status` is its status.
+void ReadInspection(FieldReader& read, Status& status, Inspection& inspection);
+
+}  // namespace hvdray::wire
+
+#endif  // HVDRAY_LAUNCHER_WIRE_INSPECTION_FIELDS_H_

@@ -1,0 +1,295 @@
+"""`hvdray check` on hosts that are well and on hosts that are not, through real sshd."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+from hosts import BEHIND, OTHER_INTERFACE
+
+
+@pytest.fixture
+def check(hvdray, hosts, tmp_path):
+    """Runs hvdray check at the launcher's place: check(*words) -> subprocess.CompletedProcess."""
+
+    def run(*words, timeout=60, **kwargs):
+        kwargs.setdefault("cwd", str(tmp_path))
+        result = hosts.run([hvdray.binary, "check", *words], timeout=timeout, **kwargs)
+        assert hosts.leftovers(within=5) == {}
+        return result
+
+    run.start = lambda *words, **kwargs: hosts.popen(
+        [hvdray.binary, "check", *words], cwd=str(tmp_path), stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, **kwargs)
+    return run
+
+
+def document(result):
+    assert result.stdout, result.stderr
+    page = json.loads(result.stdout)
+    assert page["schema"] == "hvdray.check/1"
+    assert page["exit_code"] == result.returncode
+    assert page["would_start"] == (result.returncode == 0)
+    assert all(finding["hint"] for finding in page["findings"])
+    return page
+
+
+def host_of(page, name):
+    return next(host for host in page["hosts"] if host["name"] == name)
+
+
+def findings(page, kind):
+    return [finding for finding in page["findings"] if finding["kind"] == kind]
+
+
+def errors(page):
+    return [finding for finding in page["findings"] if finding["level"] == "error"]
+
+
+def test_hosts_that_are_well_are_told_of_on_one_screen(check):
+    result = check("-H", "h1:1,h2:1,h6:1", "--", "sh", "-c", "exit 3")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "3 of 3 hosts ready, for 3 workers" in result.stdout
+    assert "h[1-2,6]: 1 worker each, ready in " in result.stdout, result.stdout
+    assert "all hosts reach each other" in result.stdout
+    assert result.stdout.splitlines()[-1].startswith("a job would start: 0 errors")
+    assert len(result.stdout.splitlines()) <= 24, result.stdout
+
+
+def test_json_has_the_facts_of_every_host(check, hosts):
+    other = OTHER_INTERFACE[0]
+    page = document(check("-H", f"h1:2,{other}:1,{BEHIND}:1", "--json", "--", "python3", "x.py"))
+    assert [host["name"] for host in page["hosts"]] == ["h1", other, BEHIND]
+    assert page["np"] == 4 and page["command"] == "python3" and page["network_proved"]
+    for host in page["hosts"]:
+        assert host["ready"] and host["remote"] and host["error"] is None
+        assert host["host_name"] == host["name"]
+        assert host["address"] == hosts[host["name"]].address
+        assert 0 < host["ready_after_s"] < 30
+        assert abs(host["clock"]["offset_s"]) <= host["clock"]["bound_s"] + 0.001  # one clock
+        facts = host["facts"]
+        assert facts["libc"] == "glibc " + os.confstr("CS_GNU_LIBC_VERSION").split()[1]
+        assert facts["kernel"] == os.uname().release
+        assert facts["command_version"].startswith("Python 3.")
+        assert facts["unanswered"] == []
+        assert {folder["use"] for folder in facts["folders"]} == {
+            "agent", "home", "working", "tmp", "shm"}
+        home = next(folder for folder in facts["folders"] if folder["use"] == "home")
+        assert home["path"] == str(hosts.state / "home") and home["free_bytes"] > 0
+        assert facts["limits"]["nofile"]["soft"] >= 1024
+    assert host_of(page, other)["interface"] == "ens5"
+    assert host_of(page, "h1")["interface"] == "eth0"
+
+
+def test_one_bad_host_of_each_kind_does_not_hide_the_others(check, hosts):
+    hosts.stop_sshd("h2")
+    hosts.change_host_key("h6")
+    try:
+        result = check("-H", "h1:1,h2:1,nope[1-3]:1,h6:1,h5:1", "--json")
+    finally:
+        hosts.trust_host_keys()
+    page = document(result)
+    assert result.returncode == 125
+    told = {finding["code"]: finding["hosts"] for finding in findings(page, "host")}
+    assert told == {"HVD-E0202": ["h2"], "HVD-E0209": ["nope1", "nope2", "nope3"],
+                    "HVD-E0212": ["h6"]}
+    alike = next(f for f in findings(page, "host") if f["code"] == "HVD-E0209")
+    assert alike["message"].startswith("hosts nope[1-3]: ")
+    for name in ("h1", "h5"):
+        assert host_of(page, name)["ready"] and host_of(page, name)["facts"]["libc"]
+    assert page["network_proved"] and page["closed_ways"] == []
+
+
+def test_the_same_in_words_has_a_hint_for_each(check, hosts):
+    hosts.stop_sshd("h2")
+    result = check("-H", "h1:1,h2:1,nope[1-3]:1")
+    assert result.returncode == 125
+    lines = result.stdout.splitlines()
+    bad = [i for i, line in enumerate(lines) if line.startswith(("error: ", "warning: "))]
+    assert len(bad) >= 2 and all(lines[i + 1].startswith("  hint: ") for i in bad)
+    assert "1 of 5 hosts ready" in result.stdout
+    assert lines[-1].startswith("no job would start: 2 errors"), result.stdout
+
+
+def test_a_host_that_is_down_is_named_in_time(check, hosts):
+    hosts.cut("h2")
+    started = time.monotonic()
+    page = document(check("-H", "h1:1,h2:1", "--start-timeout", "4", "--json"))
+    assert time.monotonic() - started < 20
+    assert findings(page, "host")[0]["hosts"] == ["h2"]
+    assert host_of(page, "h1")["ready"]
+
+
+def test_a_full_disk_and_a_noexec_folder_are_errors_of_their_host(check, hosts):
+    for options, said in (("size=64k", "No space left on device"), ("noexec", "noexec")):
+        with hosts.mounted("h1", "/mnt", "size=64m"), hosts.mounted("h6", "/mnt", options):
+            result = check("-H", "h1:1,h6:1", "--remote-dir", "/mnt/agents", "--json")
+        page = document(result)
+        assert result.returncode == 125
+        assert [f["hosts"] for f in errors(page)] == [["h6"]], result.stdout
+        assert said in errors(page)[0]["message"]
+        assert host_of(page, "h1")["ready"]
+
+
+def test_small_shared_memory_and_a_full_working_folder_are_warnings(check, hosts):
+    with hosts.mounted("h6", "/dev/shm", "size=64m"), hosts.mounted("h6", "/mnt", "size=1m"):
+        page = document(check("-H", "h6:1", "--cwd", "/mnt", "--json"))
+    assert page["would_start"]
+    assert "/dev/shm has room for 64 MiB only" in findings(page, "shared_memory")[0]["message"]
+    assert "1 MiB free of 1 MiB in /mnt" in findings(page, "disk")[0]["message"]
+
+
+@pytest.mark.parametrize("verdict, code, said", [
+    ("reject with tcp reset", "HVD-E0202", "connection refused"),
+    ("drop", "HVD-E0204", "timed out after"),
+])
+def test_a_way_that_is_closed_one_way_is_named(check, hosts, verdict, code, said):
+    wall = (f"table ip wall {{ chain in {{ type filter hook input priority 0; "
+            f"ip saddr {hosts['h1'].address} tcp flags syn / syn,ack {verdict}; }}; }}")
+    hosts.run(["nft", wall], on="h2", check=True)
+    try:
+        result = check("-H", "h1:1,h2:1,h6:1", "--start-timeout", "8", "--json")
+    finally:
+        hosts.run(["nft", "delete table ip wall"], on="h2", check=True)
+    page = document(result)
+    assert result.returncode == 125
+    [finding] = errors(page)
+    assert finding["kind"] == "network" and finding["code"] == code
+    assert finding["hosts"] == ["h1", "h2"]
+    assert "host h1 (eth0 " in finding["message"] and "cannot reach host h2" in finding["message"]
+    assert said in finding["message"]
+    assert [(way["from"], way["to"]) for way in page["closed_ways"]] == [("h1", "h2")]
+
+
+def test_a_command_that_one_host_lacks_gives_127_and_names_it(check, hosts):
+    tool = hosts.folder("h1") / "home" / "my-train"
+    tool.write_text("#!/bin/sh\necho started >started\n")
+    tool.chmod(0o755)
+    seen = hosts.state / "home" / "my-train"  # where the hosts see their own home
+    try:
+        result = check("-H", "h1:1,h2:1", "--json", "--", seen)
+        page = document(result)
+        assert result.returncode == 127
+        assert [f["hosts"] for f in errors(page)] == [["h2"]]
+        assert errors(page)[0]["code"] == "HVD-E0301"
+        assert host_of(page, "h1")["facts"]["command_path"] == str(seen)
+        tool.chmod(0o644)
+        assert check("-H", "h1:1", "--", seen).returncode == 126
+        assert not (hosts.folder("h1") / "home" / "started").exists(), "it must not be run"
+    finally:
+        tool.unlink()
+
+
+def test_the_working_folder_is_looked_for(check, hosts):
+    hosts.run(["mkdir", "-p", "/run/only-here"], on="launcher", check=True)
+    page = document(check("-H", "h1:1", "--json", cwd="/run/only-here"))
+    assert page["would_start"]
+    [finding] = findings(page, "working_folder")
+    assert finding["level"] == "warning" and "/run/only-here" in finding["message"]
+    result = check("-H", "h1:1,h2:1", "--cwd", "/no/such/folder", "--json")
+    page = document(result)
+    assert result.returncode == 125
+    assert [f["hosts"] for f in errors(page)] == [["h1", "h2"]]
+
+
+def test_too_many_workers_are_an_error_beside_the_facts(check):
+    result = check("-np", "9", "-H", "h1:1,h2:1", "--json")
+    page = document(result)
+    assert result.returncode == 2
+    assert errors(page)[0]["kind"] == "slots" and "(9)" in errors(page)[0]["message"]
+    assert all(host["ready"] for host in page["hosts"]) and page["np"] == 9
+
+
+def test_hosts_without_a_worker_are_left_alone(check):
+    page = document(check("-np", "1", "-H", "h1:1,nope:1", "--json"))
+    assert page["would_start"] and page["unused_hosts"] == ["nope"]
+    assert [host["name"] for host in page["hosts"]] == ["h1"]
+
+
+def test_an_interface_that_one_host_lacks_is_that_hosts_error(check):
+    other = OTHER_INTERFACE[0]
+    result = check("-H", f"h1:1,{other}:1,h2:1", "--network-interfaces", "eth0", "--json")
+    page = document(result)
+    assert result.returncode == 125
+    assert [f["hosts"] for f in findings(page, "interface")] == [[other]]
+    assert host_of(page, "h1")["interface"] == "eth0" and page["network_proved"]
+
+
+def test_a_frozen_host_is_given_up_in_time(check, hosts):
+    hosts.freeze("h2")
+    started = time.monotonic()
+    page = document(check("-H", "h1:1,h2:1", "--start-timeout", "4", "--json"))
+    assert time.monotonic() - started < 20
+    assert [f["hosts"] for f in errors(page)] == [["h2"]]
+    assert host_of(page, "h1")["ready"]
+    hosts.thaw("h2")
+
+
+@pytest.mark.parametrize("signo, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_it_at_once_and_leaves_nothing(check, hosts, signo, code):
+    hosts.cut("h2")
+    job = check.start("-H", "h1:1,h2:1", "--start-timeout", "60")
+    deadline = time.monotonic() + 20
+    while not any("/agent-" in line for line in hosts.processes("h1").values()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    started = time.monotonic()
+    job.send_signal(signo)
+    out, err = job.communicate(timeout=30)
+    assert (job.returncode, out) == (code, ""), err
+    assert time.monotonic() - started < 8
+    assert hosts.leftovers("h1", within=5) == {}
+
+
+def test_this_machine_alone_needs_no_host(hvdray):
+    result = hvdray.run("check", "--json", "--", "sh")
+    assert result.code == 0, result.errors + result.text
+    page = json.loads(result.text)
+    [host] = page["hosts"]
+    assert (host["name"], host["remote"], host["interface"]) == ("localhost", False, "lo")
+    assert not page["network_proved"]
+    assert hvdray.run("check", "-np", "2", "--", "no-such-command").code == 127
+
+
+@pytest.mark.parametrize("words, said", [
+    (["-H", "a"], "Invalid host input"),
+    (["-H", "a:1,n[3-1]:1"], "reversed"),
+    (["-H", "a:1", "--no-such-option"], "--no-such-option"),
+    (["-H", "a:1", "--dry-run"], "--dry-run"),
+    (["-H", "a:1", "-i", "/no/such/key"], "/no/such/key"),
+    (["-H", "a:1", "--launch-agent", "rsh"], "{host}"),
+    (["-np", "2", "--min-np", "1"], "elastic"),
+    (["-np", "many"], "many"),
+    (["--hostfile", "/nowhere/hosts"], "/nowhere/hosts"),
+])
+def test_bad_input_is_refused_before_any_host_is_asked(hvdray, words, said):
+    result = hvdray.run("check", *words)
+    assert result.code == 2 and said in result.errors, result.errors
+    assert result.text == "" and result.errors.startswith("hvdray check: ")
+    assert len(result.errors.splitlines()) <= 3
+
+
+def test_help_and_version(hvdray):
+    assert hvdray.run("check", "--help").text.startswith("usage: hvdray check ")
+    assert hvdray.run("check", "-v").text.startswith("hvdray ")
+
+
+def test_a_reader_that_goes_away_gives_141(hvdray):
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    try:
+        assert hvdray.run("check", stdout=write_end).code == 141
+    finally:
+        os.close(write_end)
+
+
+@pytest.mark.parametrize("count", [63, 64, 65, 66, 130])
+def test_any_number_of_hosts_works(hvdray, tmp_path, count):
+    names = ",".join(f"sim{i}:1" for i in range(count))
+    result = hvdray.run("check", "-H", names, "--launch-agent", ": {host}; sh -c", "--remote-dir",
+                        tmp_path, "--network-interfaces", "lo", "--json", timeout=120)
+    page = json.loads(result.text)
+    assert result.code == 0, page["findings"]
+    assert all(host["ready"] and host["facts"] for host in page["hosts"])

@@ -1,0 +1,174 @@
+#include "launcher/agent/host_inspection.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <fstream>
+
+#include "tests/fakes/temp_folder.h"
+
+namespace hvdray {
+namespace {
+
+std::vector<wire::Inspection> Reports(const wire::Inspect& inspect) {
+  std::vector<wire::Inspection> reports;
+  GatherInspection(inspect,
+                   [&reports](const wire::Inspection& report) { reports.push_back(report); });
+  return reports;
+}
+
+void Write(const std::string& path, const std::string& text, mode_t mode) {
+  std::ofstream(path) << text;
+  ASSERT_EQ(::chmod(path.c_str(), mode), 0);
+}
+
+TEST(HostInspectionTest, TellsOfThisHost) {
+  wire::Inspect inspect;
+  inspect.command = "sh";
+  inspect.path = "/usr/bin:/bin";
+  const std::vector<wire::Inspection> reports = Reports(inspect);
+  ASSERT_GT(reports.size(), 2U);
+  const wire::Inspection& facts = reports.back();
+  EXPECT_TRUE(facts.unanswered.empty());
+  EXPECT_FALSE(facts.kernel.empty());
+  EXPECT_TRUE(facts.libc.starts_with("glibc 2.") || facts.libc.starts_with("musl ")) << facts.libc;
+  EXPECT_GT(facts.memory_bytes, facts.available_bytes);
+  EXPECT_GT(facts.available_bytes, 0U);
+  EXPECT_EQ(facts.limits.size(), 6U);
+  EXPECT_EQ(facts.limits[0].name, "nofile");
+  EXPECT_GT(facts.limits[0].soft, 0U);
+  EXPECT_EQ(facts.command_error, 0);
+  EXPECT_TRUE(facts.command_path.ends_with("/sh"));
+  EXPECT_EQ(facts.command_version, "");
+  std::vector<std::string> uses;
+  for (const wire::FolderFacts& folder : facts.folders) {
+    uses.push_back(folder.use);
+    if (folder.use != "tmp" && folder.use != "working") continue;
+    EXPECT_EQ(folder.error, 0) << folder.path;
+    EXPECT_GT(folder.total_bytes, 0U) << folder.path;
+  }
+  EXPECT_EQ(uses, (std::vector<std::string>{"agent", "tmp", "shm", "home", "working"}));
+}
+
+TEST(HostInspectionTest, EveryReportNamesWhatIsStillToCome) {
+  wire::Inspect inspect;
+  inspect.command = "sh";
+  const std::vector<wire::Inspection> reports = Reports(inspect);
+  for (size_t i = 0; i < reports.size(); ++i) {
+    ASSERT_EQ(reports[i].unanswered.size(), reports.size() - 1 - i);
+  }
+  EXPECT_EQ(reports.front().unanswered.front(), "system");
+}
+
+TEST(HostInspectionTest, AWorkingFolderThatIsNotThereIsAnErrno) {
+  const TempFolder folder;
+  wire::Inspect inspect;
+  inspect.working_folder = folder / "nowhere";
+  EXPECT_EQ(Reports(inspect).back().folders.back().error, ENOENT);
+  Write(folder / "file", "", 0644);
+  inspect.working_folder = folder / "file";
+  EXPECT_EQ(Reports(inspect).back().folders.back().error, ENOTDIR);
+}
+
+TEST(FindCommandTest, LooksAlongThePathOfTheWorkers) {
+  const TempFolder folder;
+  Write(folder / "train", "#!/bin/sh\n", 0755);
+  wire::Inspect inspect;
+  inspect.command = "train";
+  inspect.path = "/usr/bin:" + folder.path();
+  EXPECT_EQ(FindCommand(inspect).path, folder / "train");
+  EXPECT_EQ(FindCommand(inspect).error, 0);
+  inspect.path = "/usr/bin";
+  EXPECT_EQ(FindCommand(inspect).error, ENOENT);
+}
+
+TEST(FindCommandTest, ARelativeCommandIsSeenFromTheWorkingFolder) {
+  const TempFolder folder;
+  Write(folder / "train.sh", "#!/bin/sh\n", 0755);
+  wire::Inspect inspect;
+  inspect.working_folder = folder.path();
+  inspect.command = "./train.sh";
+  EXPECT_EQ(FindCommand(inspect).error, 0);
+  inspect.working_folder = folder / "nowhere";
+  EXPECT_EQ(FindCommand(inspect).error, ENOENT) << "workers start somewhere else";
+}
+
+TEST(FindCommandTest, WhatCannotBeExecutedIsToldApartFromWhatIsMissing) {
+  const TempFolder folder;
+  Write(folder / "data", "no program", 0644);
+  Write(folder / "script", "#!/no/such/interpreter -x\n", 0755);
+  Write(folder / "spaced", "#! /bin/sh -e\n", 0755);
+  wire::Inspect inspect;
+  inspect.command = folder / "data";
+  EXPECT_EQ(FindCommand(inspect).error, EACCES);
+  inspect.command = folder / "script";
+  EXPECT_EQ(FindCommand(inspect).error, ELIBACC);
+  inspect.command = folder / "spaced";
+  EXPECT_EQ(FindCommand(inspect).error, 0);
+  inspect.command = folder.path();
+  EXPECT_EQ(FindCommand(inspect).error, EACCES);
+}
+
+TEST(HostInspectionTest, APythonIsAskedForItsVersion) {
+  const TempFolder folder;
+  Write(folder / "python3.99", "#!/bin/sh\necho Python 3.99.1\n", 0755);
+  wire::Inspect inspect;
+  inspect.command = folder / "python3.99";
+  EXPECT_EQ(Reports(inspect).back().command_version, "Python 3.99.1");
+}
+
+TEST(HostTextsTest, LibcIsReadOutOfTheLibraryItself) {
+  EXPECT_EQ(LibcOfBanner("x\0GNU C Library (Debian GLIBC 2.36-9+deb12u4) stable release version "
+                         "2.36.\nCopyright"),
+            "glibc 2.36");
+  using std::string_literals::operator""s;
+  EXPECT_EQ(LibcOfBanner("\0GNU C Library wants\0\0GNU C Library (GNU libc) development release "
+                         "version 2.40.9000.\n"s),
+            "glibc 2.40.9000");
+  EXPECT_EQ(LibcOfBanner("nothing of the kind"), "");
+  EXPECT_EQ(LibcOfBanner("GNU C Library release version "), "");
+}
+
+TEST(HostTextsTest, DistributionMayBeQuoted) {
+  EXPECT_EQ(DistributionOf("ID=debian\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\n"),
+            "Debian GNU/Linux 12 (bookworm)");
+  EXPECT_EQ(DistributionOf("PRETTY_NAME=Alpine"), "Alpine");
+  EXPECT_EQ(DistributionOf("PRETTY_NAME=\"\n"), "\"");
+  EXPECT_EQ(DistributionOf(""), "");
+}
+
+TEST(HostTextsTest, MemoryRowsAreInKibibytes) {
+  const char* text = "MemTotal:       16000 kB\nMemAvailable:     12 kB\nHugePages_Total:   3\n";
+  EXPECT_EQ(MemoryRow(text, "MemTotal"), 16000U << 10);
+  EXPECT_EQ(MemoryRow(text, "MemAvailable"), 12U << 10);
+  EXPECT_EQ(MemoryRow(text, "Mem"), 0U);
+}
+
+TEST(HostTextsTest, DriverVersionOfBothKindsOfModule) {
+  EXPECT_EQ(NvidiaDriverOf("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug\n"
+                           "GCC version:  gcc 12.2.0\n"),
+            "535.104.05");
+  EXPECT_EQ(NvidiaDriverOf("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.14  "
+                           "Release Build"),
+            "550.54.14");
+  EXPECT_EQ(NvidiaDriverOf("GCC version only"), "");
+}
+
+TEST(HostTextsTest, RowsOfNvidiaSmi) {
+  std::string driver;
+  const auto gpus = GpusOfSmi(
+      "NVIDIA H100 80GB HBM3, 535.104.05, 81559 MiB\n"
+      "Odd, with a comma, 535.104.05, [N/A]\n"
+      "no row\n",
+      &driver);
+  ASSERT_EQ(gpus.size(), 2U);
+  EXPECT_EQ(gpus[0], (wire::GpuFacts{"NVIDIA H100 80GB HBM3", uint64_t{81559} << 20}));
+  EXPECT_EQ(gpus[1], (wire::GpuFacts{"Odd, with a comma", 0}));
+  EXPECT_EQ(driver, "535.104.05");
+}
+
+}  // namespace
+}  // namespace hvdray

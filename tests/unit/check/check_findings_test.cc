@@ -1,0 +1,368 @@
+#include "launcher/report/check_findings.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <functional>
+
+#include "tests/unit/check/sample_check.h"
+
+namespace hvdray {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+using std::chrono::seconds;
+
+/// What is found when `spoil` has been at the first of two hosts that are well.
+std::vector<Finding> FindingsAfter(const std::function<void(CheckFacts&, CheckedHost&)>& spoil) {
+  CheckFacts facts = GoodFacts();
+  spoil(facts, facts.hosts[0]);
+  return FindFindings(facts);
+}
+
+/// The one finding; its text is that of node1 without its name.
+Finding OnlyFinding(const std::function<void(CheckFacts&, CheckedHost&)>& spoil) {
+  std::vector<Finding> findings = FindingsAfter(spoil);
+  EXPECT_EQ(findings.size(), 1U);
+  for (const Finding& finding : findings) {
+    EXPECT_FALSE(finding.hint.empty()) << finding.text;
+    EXPECT_NE(std::find(kFindingKinds.begin(), kFindingKinds.end(), finding.kind),
+              kFindingKinds.end())
+        << finding.kind;
+    EXPECT_EQ(finding.level == FindingLevel::kError, finding.code != ErrorCode::kOk);
+  }
+  return findings.empty() ? Finding() : findings[0];
+}
+
+TEST(CheckFindingsTest, HostsThatAreWellGiveNoFindingAndZero) {
+  EXPECT_TRUE(FindFindings(GoodFacts()).empty());
+  EXPECT_TRUE(FindFindings(GoodFacts(1)).empty());
+  EXPECT_EQ(ExitCodeOf({}), 0);
+}
+
+TEST(CheckFindingsTest, ALostHostIsAnErrorWithItsOwnCodeAndHint) {
+  const Finding finding = OnlyFinding([](CheckFacts&, CheckedHost& host) {
+    host.lost = Status(ErrorCode::kAuthenticationFailed, "host node1: no key is taken", "-i KEY");
+  });
+  EXPECT_EQ(finding.level, FindingLevel::kError);
+  EXPECT_EQ(finding.code, ErrorCode::kAuthenticationFailed);
+  EXPECT_EQ(finding.text, "host node1: no key is taken");
+  EXPECT_EQ(finding.hint, "-i KEY");
+  EXPECT_EQ(finding.hosts, std::vector<std::string>{"node1"});
+  EXPECT_EQ(ExitCodeOf(std::span(&finding, 1)), 125);
+}
+
+TEST(CheckFindingsTest, HostsLostAlikeAreOneFinding) {
+  CheckFacts facts = GoodFacts(200);
+  for (CheckedHost& host : facts.hosts) {
+    host.lost = Status(ErrorCode::kHostRefused, "host " + host.name + ": refused", "look");
+  }
+  const std::vector<Finding> findings = FindFindings(facts);
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].text, "hosts node[1-200]: refused");
+  EXPECT_EQ(findings[0].hosts.size(), 200U);
+}
+
+TEST(CheckFindingsTest, ManyReasonsOfLossAreAllNamed) {
+  CheckFacts facts = GoodFacts(9);
+  for (CheckedHost& host : facts.hosts) {
+    const std::string reason(1, static_cast<char>('a' + host.name.back() - '1'));
+    host.lost = Status(ErrorCode::kHostRefused, "reason " + reason);
+  }
+  EXPECT_EQ(FindFindings(facts).size(), 9U);
+}
+
+struct ClockRow {
+  nanoseconds offset, bound;
+  const char* text;  // empty: no finding
+};
+
+TEST(CheckFindingsTest, AClockIsWrongOnceItIsSurelyOffByMoreThanASecond) {
+  const ClockRow rows[] = {
+      {milliseconds(999), milliseconds(0), ""},
+      {milliseconds(1000), milliseconds(0), ""},
+      {milliseconds(1001), milliseconds(0),
+       "host node1: its clock is 1.0 s ahead of ours (give or take 0.000 s)"},
+      {milliseconds(1500), milliseconds(600), ""},  // it may be the network
+      {milliseconds(-90000), milliseconds(10),
+       "host node1: its clock is 90.0 s behind ours (give or take 0.010 s)"},
+  };
+  for (const ClockRow& row : rows) {
+    const auto findings = FindingsAfter([&row](CheckFacts&, CheckedHost& host) {
+      host.clock = ClockReading{row.offset, row.bound};
+    });
+    EXPECT_EQ(findings.empty() ? "" : findings[0].text, row.text);
+    if (!findings.empty()) {
+      EXPECT_EQ(findings[0].level, FindingLevel::kWarning);
+    }
+  }
+}
+
+TEST(ReadClockTest, IsTheMiddleOfTheExchangeBoundedByTheWay) {
+  const uint64_t second = 1'000'000'000;
+  wire::Inspection inspection;
+  // Asked at 100 s, 0.2 s there, 5 s of work, 0.4 s back; their clock is 10 s ahead.
+  inspection.received_ns = 110 * second + second / 5;
+  inspection.sent_ns = 115 * second + second / 5;
+  const ClockReading reading = ReadClock(100 * second, 105 * second + 3 * second / 5, inspection);
+  EXPECT_EQ(reading.offset, milliseconds(9900));
+  EXPECT_EQ(reading.bound, milliseconds(300));
+}
+
+TEST(ReadClockTest, AnyNumbersOfAPeerAreTakenWithoutHarm) {
+  const uint64_t numbers[] = {0, 1, uint64_t{1} << 62, uint64_t{1} << 63, UINT64_MAX};
+  for (const uint64_t received : numbers) {
+    for (const uint64_t sent : numbers) {
+      wire::Inspection inspection;
+      inspection.received_ns = received;
+      inspection.sent_ns = sent;
+      const ClockReading reading = ReadClock(1'700'000'000'000'000'000, UINT64_MAX, inspection);
+      EXPECT_GE(reading.bound.count(), 0);
+      CheckFacts facts = GoodFacts(1);
+      facts.hosts[0].clock = reading;
+      EXPECT_LE(FindFindings(facts).size(), 1U);
+    }
+  }
+}
+
+TEST(CheckFindingsTest, AMissingWorkingFolderIsAnErrorOnlyWhenItWasAskedFor) {
+  const auto lose = [](CheckedHost& host) {
+    host.inspection->folders[4] = {"working", "/data/job", ENOENT};
+  };
+  const Finding error = OnlyFinding([&](CheckFacts&, CheckedHost& host) { lose(host); });
+  EXPECT_EQ(error.code, ErrorCode::kWorkerStartFailed);
+  EXPECT_EQ(error.text, "host node1: working folder /data/job: No such file or directory");
+  EXPECT_EQ(ExitCodeOf(std::span(&error, 1)), 125);
+
+  const Finding warning = OnlyFinding([&](CheckFacts& facts, CheckedHost& host) {
+    lose(host);
+    facts.is_folder_optional = true;
+  });
+  EXPECT_EQ(warning.level, FindingLevel::kWarning);
+  EXPECT_EQ(warning.text,
+            "host node1: no folder /data/job: workers would start in the home folder");
+}
+
+struct CommandRow {
+  int error;
+  const char* path;
+  ErrorCode code;
+  int exit_code;
+  const char* text;
+};
+
+TEST(CheckFindingsTest, AMissingCommandGivesTheCodeThatTheJobWould) {
+  const CommandRow rows[] = {
+      {ENOENT, "", ErrorCode::kCommandNotFound, 127, "host node1: command not found: python3"},
+      {EACCES, "/a/train.py", ErrorCode::kCommandNotExecutable, 126,
+       "host node1: /a/train.py cannot be executed: Permission denied"},
+      {ELIBACC, "/a/train.py", ErrorCode::kCommandNotExecutable, 126,
+       "host node1: the interpreter of /a/train.py does not exist"},
+  };
+  for (const CommandRow& row : rows) {
+    const Finding finding = OnlyFinding([&row](CheckFacts&, CheckedHost& host) {
+      host.inspection->command_error = row.error;
+      host.inspection->command_path = row.path;
+    });
+    EXPECT_EQ(finding.code, row.code);
+    EXPECT_EQ(finding.text, row.text);
+    EXPECT_EQ(ExitCodeOf(std::span(&finding, 1)), row.exit_code);
+  }
+}
+
+TEST(CheckFindingsTest, ACommandThatWasNotLookedForInTimeIsNotMissing) {
+  const Finding finding = OnlyFinding([](CheckFacts&, CheckedHost& host) {
+    host.inspection->command_error = ENOENT;
+    host.inspection->unanswered = {"command", "nvidia-smi"};
+  });
+  EXPECT_EQ(finding.kind, "unanswered");
+  EXPECT_EQ(finding.text, "host node1: no answer in time: command, nvidia-smi");
+}
+
+TEST(CheckFindingsTest, FoldersOnOneFullDiskAreOneFinding) {
+  const Finding finding = OnlyFinding([](CheckFacts&, CheckedHost& host) {
+    for (wire::FolderFacts& folder : host.inspection->folders) {
+      if (folder.use != "shm" && folder.use != "working") folder.free_bytes = 12 * kTestMiB;
+    }
+  });
+  EXPECT_EQ(finding.kind, "disk");
+  EXPECT_EQ(finding.text,
+            "host node1: 12 MiB free of 100 GiB in /home/ann, /home/ann/.cache/hvdray, /tmp");
+}
+
+TEST(CheckFindingsTest, AFileSystemWithoutASizeIsNotFull) {
+  EXPECT_TRUE(FindingsAfter([](CheckFacts&, CheckedHost& host) {
+                for (wire::FolderFacts& folder : host.inspection->folders) {
+                  folder.total_bytes = folder.free_bytes = 0;
+                }
+              }).empty());
+}
+
+TEST(CheckFindingsTest, SmallSharedMemoryMissingHomeAndReadOnlyTmpAreWarnings) {
+  EXPECT_EQ(OnlyFinding([](CheckFacts&, CheckedHost& host) {
+              host.inspection->folders[2].total_bytes = 64 * kTestMiB;
+            }).text,
+            "host node1: /dev/shm has room for 64 MiB only");
+  EXPECT_EQ(OnlyFinding([](CheckFacts&, CheckedHost& host) {
+              host.inspection->folders[3] = {"home", "", ENOENT};
+            }).text,
+            "host node1: there is no home folder");
+  EXPECT_EQ(OnlyFinding([](CheckFacts&, CheckedHost& host) {
+              host.inspection->folders[1].is_writable = false;
+            }).text,
+            "host node1: /tmp cannot be written");
+}
+
+TEST(CheckFindingsTest, LimitsAreJudgedByWhatTheWorkersNeed) {
+  const auto with_limit = [](const char* name, uint64_t soft) {
+    return [name, soft](CheckFacts&, CheckedHost& host) {
+      for (wire::LimitFacts& limit : host.inspection->limits) {
+        if (limit.name == name) limit.soft = soft;
+      }
+    };
+  };
+  EXPECT_EQ(OnlyFinding(with_limit("nofile", 559)).text,
+            "host node1: limit nofile is 559, 560 would be safe");
+  EXPECT_TRUE(FindingsAfter(with_limit("nofile", 560)).empty());
+  EXPECT_EQ(OnlyFinding(with_limit("nproc", 100)).text,
+            "host node1: limit nproc is 100, 768 would be safe");
+  EXPECT_EQ(OnlyFinding(with_limit("as", 4 * kTestGiB)).text,
+            "host node1: limit as is 4 GiB, none would be safe");
+  // Core dumps and stacks are shown and never blamed; locked memory is for adapters that pin it.
+  EXPECT_TRUE(FindingsAfter(with_limit("stack", kTestMiB)).empty());
+  EXPECT_TRUE(FindingsAfter(with_limit("memlock", 65536)).empty());
+  EXPECT_EQ(OnlyFinding([&](CheckFacts& facts, CheckedHost& host) {
+              with_limit("memlock", 65536)(facts, host);
+              host.inspection->infiniband_count = 1;
+            }).text,
+            "host node1: limit memlock is 64 KiB, none would be safe");
+}
+
+TEST(CheckFindingsTest, MoreWorkersThanCpusMemoryOrGpusAreWarnings) {
+  EXPECT_EQ(OnlyFinding([](CheckFacts&, CheckedHost& host) { host.facts.cpu_count = 3; }).text,
+            "host node1: 4 workers on 3 CPUs");
+  EXPECT_EQ(OnlyFinding([](CheckFacts&, CheckedHost& host) {
+              host.inspection->memory_limit_bytes = 512 * kTestMiB;
+            }).text,
+            "host node1: 512 MiB of memory for 4 workers");
+  CheckFacts facts = GoodFacts(1);
+  facts.hosts[0].inspection->gpus = {{"A", 0}, {"A", 0}};
+  const std::vector<Finding> findings = FindFindings(facts);
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].text, "host node1: 4 workers on 2 GPUs");
+}
+
+TEST(CheckFindingsTest, GpusThatCannotBeUsedAreSaid) {
+  CheckFacts facts = GoodFacts(1);
+  facts.hosts[0].inspection->gpu_driver = "535.104.05";
+  facts.hosts[0].inspection->gpu_trouble = "Failed to initialize NVML: Driver mismatch";
+  const std::vector<Finding> findings = FindFindings(facts);
+  ASSERT_EQ(findings.size(), 2U);
+  EXPECT_EQ(findings[0].text,
+            "host node1: NVIDIA driver 535.104.05 is loaded, but there is no /dev/nvidia0");
+  EXPECT_EQ(findings[1].text, "host node1: nvidia-smi: Failed to initialize NVML: Driver mismatch");
+}
+
+TEST(CheckFindingsTest, AnAgentOfAnotherVersionIsAWarningAndACommitIsNone) {
+  EXPECT_EQ(OnlyFinding([](CheckFacts&, CheckedHost& host) { host.build = "hvdray 0.0.9"; }).text,
+            "host node1: its agent is hvdray 0.0.9, this is hvdray 0.1.0");
+  EXPECT_TRUE(FindingsAfter([](CheckFacts&, CheckedHost& host) {
+                host.build = "hvdray 0.1.0 (def5678)";
+              }).empty());
+}
+
+TEST(CheckFindingsTest, AHostThatDoesNotAnswerIsAnError) {
+  const Finding finding =
+      OnlyFinding([](CheckFacts&, CheckedHost& host) { host.inspection.reset(); });
+  EXPECT_EQ(finding.kind, "silent");
+  EXPECT_EQ(finding.code, ErrorCode::kDeadlineExceeded);
+}
+
+TEST(CheckFindingsTest, AHostWithoutAnInterfaceIsAnError) {
+  const Finding finding = OnlyFinding([](CheckFacts&, CheckedHost& host) {
+    host.nic_status = Status(ErrorCode::kNoUsableInterface, "host node1 has no interface");
+  });
+  EXPECT_EQ(finding.code, ErrorCode::kNoUsableInterface);
+  EXPECT_EQ(ExitCodeOf(std::span(&finding, 1)), 125);
+}
+
+TEST(CheckFindingsTest, DifferencesBetweenHostsAreOneWarning) {
+  CheckFacts facts = GoodFacts(4);
+  facts.hosts[2].inspection->libc = "glibc 2.31";
+  facts.hosts[3].inspection->libc = "glibc 2.31";
+  facts.hosts[3].inspection->command_version = "Python 3.8.10";
+  facts.hosts[1].inspection->kernel.clear();  // unknown is not different
+  const std::vector<Finding> findings = FindFindings(facts);
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].kind, "differences");
+  EXPECT_EQ(findings[0].level, FindingLevel::kWarning);
+  EXPECT_EQ(findings[0].text,
+            "the hosts differ in libc: glibc 2.36 (node[1-2]), glibc 2.31 (node[3-4]); in Python: "
+            "Python 3.11.2 (node[1-3]), Python 3.8.10 (node4)");
+}
+
+TEST(CheckFindingsTest, WhatManyHostsHaveAlikeIsOneFindingWithTheNumbersOfTheFirst) {
+  CheckFacts facts = GoodFacts(100);
+  for (size_t i = 0; i < facts.hosts.size(); ++i) {
+    facts.hosts[i].clock = ClockReading{seconds(10 + i), milliseconds(1)};
+    facts.hosts[i].facts.cpu_count = 2;
+  }
+  const std::vector<Finding> findings = FindFindings(facts);
+  ASSERT_EQ(findings.size(), 2U);
+  EXPECT_EQ(findings[0].text,
+            "hosts node[1-100]: its clock is 10.0 s ahead of ours (give or take 0.001 s) (the "
+            "numbers of node1)");
+  EXPECT_EQ(findings[1].text, "hosts node[1-100]: 4 workers on 2 CPUs");
+}
+
+TEST(CheckFindingsTest, TheExitCodeIsThatOfWhatAJobWouldMeetFirst) {
+  const auto error = [](ErrorCode code) {
+    return Finding{FindingLevel::kError, "kind", code, "text", "hint", {}};
+  };
+  const Finding slots = error(ErrorCode::kNotEnoughSlots);
+  const Finding host = error(ErrorCode::kHostRefused);
+  const Finding missing = error(ErrorCode::kCommandNotFound);
+  const Finding denied = error(ErrorCode::kCommandNotExecutable);
+  const Finding warning{FindingLevel::kWarning, "kind", ErrorCode::kOk, "text", "hint", {}};
+  EXPECT_EQ(ExitCodeOf(std::vector{warning}), 0);
+  EXPECT_EQ(ExitCodeOf(std::vector{missing, denied, warning}), 127);
+  EXPECT_EQ(ExitCodeOf(std::vector{denied, missing}), 126);
+  EXPECT_EQ(ExitCodeOf(std::vector{missing, host}), 125);
+  EXPECT_EQ(ExitCodeOf(std::vector{host, missing}), 125);
+  EXPECT_EQ(ExitCodeOf(std::vector{missing, host, slots}), 2);
+}
+
+TEST(CheckFindingsTest, TooFewSlotsStandBesideAllElseAndComeFirst) {
+  CheckFacts facts = BadFacts();
+  facts.slots = Status(ErrorCode::kNotEnoughSlots, "Requested more processes (9)", "-np 8");
+  const std::vector<Finding> findings = FindFindings(facts);
+  ASSERT_GT(findings.size(), 3U);
+  EXPECT_EQ(findings[0].kind, "slots");
+  EXPECT_EQ(ExitCodeOf(findings), 2);
+}
+
+TEST(CheckFindingsTest, ErrorsStandBeforeWarningsAndEachHasAHint) {
+  bool is_warning = false;
+  for (const Finding& finding : FindFindings(BadFacts())) {
+    EXPECT_FALSE(finding.hint.empty()) << finding.text;
+    EXPECT_EQ(finding.text.find('\n'), std::string::npos);
+    if (finding.level == FindingLevel::kWarning) is_warning = true;
+    EXPECT_EQ(finding.level == FindingLevel::kWarning, is_warning) << finding.text;
+  }
+  EXPECT_TRUE(is_warning);
+}
+
+TEST(ShowBytesTest, HasAtMostTwoDigitsBehindWhichNothingCounts) {
+  EXPECT_EQ(ShowBytes(0), "0 bytes");
+  EXPECT_EQ(ShowBytes(1023), "1023 bytes");
+  EXPECT_EQ(ShowBytes(1536), "1.5 KiB");
+  EXPECT_EQ(ShowBytes(64 * kTestMiB), "64 MiB");
+  EXPECT_EQ(ShowBytes(8 * kTestMiB), "8 MiB");
+  EXPECT_EQ(ShowBytes(UINT64_MAX - 1), "16384 PiB");
+  EXPECT_EQ(ShowBytes(UINT64_MAX), "none");
+}
+
+}  // namespace
+}  // namespace hvdray

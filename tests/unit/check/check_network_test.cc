@@ -1,0 +1,83 @@
+#include "launcher/report/check_network.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/check/sample_check.h"
+
+namespace hvdray {
+namespace {
+
+const Status kSilence(ErrorCode::kConnectTimeout, "timed out after 5 s", "look for a firewall");
+
+std::vector<std::string> TextsOf(const CheckFacts& facts) {
+  std::vector<Finding> findings;
+  JudgeNetwork(facts, findings);
+  std::vector<std::string> texts;
+  for (const Finding& finding : findings) {
+    EXPECT_EQ(finding.kind, "network");
+    EXPECT_EQ(finding.level, FindingLevel::kError);
+    EXPECT_FALSE(finding.hint.empty());
+    EXPECT_FALSE(finding.hosts.empty());
+    texts.push_back(finding.text);
+  }
+  return texts;
+}
+
+using Texts = std::vector<std::string>;
+
+TEST(CheckNetworkTest, OpenWaysAreNoFinding) { EXPECT_EQ(TextsOf(GoodFacts(4)), Texts{}); }
+
+TEST(CheckNetworkTest, OneClosedWayNamesBothEndsAndTheStage) {
+  CheckFacts facts = GoodFacts(3);
+  facts.closed_ways = {{0, 1, kSilence}};
+  EXPECT_EQ(TextsOf(facts), Texts{"host node1 (eth0 10.1.0.1) cannot reach host node2 (eth0 "
+                                  "10.1.0.2): timed out after 5 s"});
+}
+
+TEST(CheckNetworkTest, TwoThatDoNotSeeEachOtherAreOneFinding) {
+  CheckFacts facts = GoodFacts(3);
+  facts.closed_ways = {{0, 1, kSilence}, {1, 0, kSilence}};
+  EXPECT_EQ(TextsOf(facts), Texts{"hosts node1 (eth0 10.1.0.1) and node2 (eth0 10.1.0.2) cannot "
+                                  "reach each other: timed out after 5 s"});
+}
+
+TEST(CheckNetworkTest, AHostThatNobodyReachesIsNamedOnce) {
+  CheckFacts facts = GoodFacts(4);
+  facts.closed_ways = {{0, 2, kSilence}, {1, 2, kSilence}, {3, 2, kSilence}, {0, 1, kSilence}};
+  EXPECT_EQ(TextsOf(facts),
+            (Texts{"no other host reaches host node3 (eth0 10.1.0.3): timed out after 5 s",
+                   "host node1 (eth0 10.1.0.1) cannot reach host node2 (eth0 10.1.0.2): timed out "
+                   "after 5 s"}));
+}
+
+TEST(CheckNetworkTest, AHostThatReachesNobodyIsNamedOnce) {
+  CheckFacts facts = GoodFacts(3);
+  facts.closed_ways = {{2, 0, kSilence}, {2, 1, kSilence}};
+  EXPECT_EQ(TextsOf(facts), Texts{"host node3 (eth0 10.1.0.3) reaches no other host: timed out "
+                                  "after 5 s"});
+}
+
+TEST(CheckNetworkTest, HostsThatWereLostDoNotCountAmongAll) {
+  CheckFacts facts = GoodFacts(4);
+  facts.hosts[3].lost = Status(ErrorCode::kHostRefused, "refused");
+  facts.closed_ways = {{0, 2, kSilence}, {1, 2, kSilence}};
+  EXPECT_EQ(TextsOf(facts),
+            Texts{"no other host reaches host node3 (eth0 10.1.0.3): timed out after 5 s"});
+}
+
+TEST(CheckNetworkTest, AnAgentWithoutAPortOrAnAnswerIsNamedByItself) {
+  CheckFacts facts = GoodFacts(3);
+  facts.closed_ways = {{1, 1, Status(ErrorCode::kOutOfResources, "its agent has no port")}};
+  EXPECT_EQ(TextsOf(facts), Texts{"host node2: its agent has no port"});
+}
+
+TEST(CheckNetworkTest, OfManyPairsTenAreNamed) {
+  CheckFacts facts = GoodFacts(40);
+  for (size_t i = 0; i < 30; ++i) facts.closed_ways.push_back({i, i + 1, kSilence});
+  const Texts texts = TextsOf(facts);
+  ASSERT_EQ(texts.size(), 11U);
+  EXPECT_EQ(texts.back(), "20 more pairs of hosts cannot reach each other (--json names them)");
+}
+
+}  // namespace
+}  // namespace hvdray
