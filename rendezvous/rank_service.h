@@ -33,8 +33,8 @@ class RankService {
   /// waits. False: it is answered at once (`out`), with "removed" for slots that were not admitted
   /// and for all after Close(); or it takes the place of a question that was held already.
   bool Ask(int relay, const KvQuestion& question, std::vector<RankAnswer>* out);
-  /// kWorkerAddresses, key: the slot, value: the public text. Returns whether the slot was admitted;
-  /// else it has no effect. The relay does not wait for an answer.
+  /// kWorkerAddresses, key: the slot, value: the public text. Returns whether the slot was
+  /// admitted; else it has no effect. The relay does not wait for an answer.
   bool Register(const KvQuestion& question);
 
   /// Answers all that is held: with its place in `assignment`, or with "removed". Call it after the

@@ -25,10 +25,10 @@ ElasticCause EndByPartialSuccess(const WorkerRecord& winner,
                                  const std::optional<WorkerRecord>& failed, int unfinished) {
   if (failed) {
     ElasticCause cause = From(ElasticEnd::kPartialSuccess, WorkerFailedCause(*failed, 0));
-    cause.error = {cause.error.code(),
-                   fmt::format("{}, while {} ended with success", cause.error.message(),
-                               NameOf(winner)),
-                   "--success any takes one success for that of the job"};
+    cause.error = {
+        cause.error.code(),
+        fmt::format("{}, while {} ended with success", cause.error.message(), NameOf(winner)),
+        "--success any takes one success for that of the job"};
     return cause;
   }
   return {.end = ElasticEnd::kPartialSuccess,
@@ -45,11 +45,12 @@ ElasticCause EndByFailure(const std::optional<WorkerRecord>& failed, const std::
   if (failed && failed->status) {
     return From(ElasticEnd::kWorkerFailed, WorkerFailedCause(*failed, restarts));
   }
-  return {.end = ElasticEnd::kNoSurvivor,
-          .exit_code = kNobodyToBlame,
-          .error = {ErrorCode::kAgentLost,
-                    fmt::format("no worker is left to go on with{}{}", why.empty() ? "" : ": ", why),
-                    "the state was on these hosts only"}};
+  return {
+      .end = ElasticEnd::kNoSurvivor,
+      .exit_code = kNobodyToBlame,
+      .error = {ErrorCode::kAgentLost,
+                fmt::format("no worker is left to go on with{}{}", why.empty() ? "" : ": ", why),
+                "the state was on these hosts only"}};
 }
 
 ElasticCause EndByNoCommonHost() {
@@ -75,15 +76,15 @@ ElasticCause EndByResetLimit(uint32_t limit) {
 ElasticCause EndByNoSlots(int needed, int found, Duration limit, bool can_come) {
   const std::string when =
       can_come ? fmt::format(" within {}", ShowDuration(limit)) : ", and no more can come";
-  return {.end = ElasticEnd::kNoSlots,
-          .exit_code = kHvdrayFailed,
-          .error = {ErrorCode::kNoCapacity,
-                    fmt::format("{} of {} slots that the job needs were found{}", found, needed,
-                                when),
-                    can_come ? fmt::format("raise --elastic-timeout (now {}), or lower --min-np",
-                                           ShowDuration(limit))
-                             : "give more hosts, lower --min-np, or let failed hosts come back "
-                               "(--blacklist-cooldown-range)"}};
+  return {
+      .end = ElasticEnd::kNoSlots,
+      .exit_code = kHvdrayFailed,
+      .error = {ErrorCode::kNoCapacity,
+                fmt::format("{} of {} slots that the job needs were found{}", found, needed, when),
+                can_come ? fmt::format("raise --elastic-timeout (now {}), or lower --min-np",
+                                       ShowDuration(limit))
+                         : "give more hosts, lower --min-np, or let failed hosts come back "
+                           "(--blacklist-cooldown-range)"}};
 }
 
 ElasticCause EndByDiscovery(const Status& why) {

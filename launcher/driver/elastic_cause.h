@@ -12,10 +12,10 @@ namespace hvdray {
 
 enum class ElasticEnd : uint8_t {
   kNone,
-  kSuccess,          ///< Everybody succeeded, or somebody did and that is enough.
-  kPartialSuccess,   ///< Somebody succeeded, others did not.
-  kWorkerFailed,     ///< Nobody is left to go on with; or, of a gang, no restart is left.
-  kNoSurvivor,       ///< None of the hosts that have the state is left.
+  kSuccess,         ///< Everybody succeeded, or somebody did and that is enough.
+  kPartialSuccess,  ///< Somebody succeeded, others did not.
+  kWorkerFailed,    ///< Nobody is left to go on with; or, of a gang, no restart is left.
+  kNoSurvivor,      ///< None of the hosts that have the state is left.
   kResetLimit,
   kNoSlots,          ///< Not in time, or never any more.
   kDiscoveryFailed,  ///< At its first call.

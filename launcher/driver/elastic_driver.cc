@@ -82,14 +82,17 @@ void ElasticDriver::On(const event::DiscoveryFailed& e) {
 }
 
 void ElasticDriver::On(const event::HostReady& e) {
-  Count(registry_.MarkReady(e.host, e.facts.offered_port));
-  approach_.is_dirty = true;
+  if (!registry_.MarkReady(e.host, e.facts.offered_port)) return Count(false);
+  // Ten thousand agents that start are not ten thousand looks at ten thousand hosts.
+  const bool is_one_of_many = state_ == ElasticState::kGathering && registry_.connecting() > 0 &&
+                              (approach_.settle_deadline || registry_.ready_slots() < policy_.np);
+  if (!is_one_of_many) approach_.is_dirty = true;
 }
 
 void ElasticDriver::On(const event::HostLost& e) {
   if (!registry_.IsKnown(e.host)) return Count(false);
-  LoseHost(e.host, e.why.ok() ? Status(ErrorCode::kAgentLost, "the link to its agent closed")
-                              : e.why);
+  LoseHost(e.host,
+           e.why.ok() ? Status(ErrorCode::kAgentLost, "the link to its agent closed") : e.why);
 }
 
 void ElasticDriver::On(const event::ProcessStarted& e) {
@@ -220,8 +223,11 @@ void ElasticDriver::Enter(ElasticState to) {
   HVDRAY_CHECK(CanFollow(from, to));
   state_deadline_.reset();
   if (on_change_) {
-    on_change_(
-        {.when = now_, .generation = generation_, .rank = -1, .from = NameOf(from), .to = NameOf(to)});
+    on_change_({.when = now_,
+                .generation = generation_,
+                .rank = -1,
+                .from = NameOf(from),
+                .to = NameOf(to)});
   }
 }
 
@@ -239,9 +245,9 @@ void ElasticDriver::ExpireDeadlines() {
   if (state_ == ElasticState::kStopping) return;
   while (const auto limit = registry_.NextConnectLimit()) {
     if (limit->first > now_) break;
-    GiveUp(limit->second, {ErrorCode::kDeadlineExceeded,
-                           fmt::format("its agent did not start within {}",
-                                       ShowDuration(policy_.start_timeout))});
+    GiveUp(limit->second,
+           {ErrorCode::kDeadlineExceeded,
+            fmt::format("its agent did not start within {}", ShowDuration(policy_.start_timeout))});
   }
   ExpireLimits();
 }

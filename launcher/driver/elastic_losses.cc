@@ -177,8 +177,8 @@ void ElasticDriver::StopStragglers() {
 // The time that a leaving host gave is over but for the grace.
 void ElasticDriver::ClearLeavingHost(int host) {
   const std::vector<WorkerId> living = roster_.LivingOn(host);
-  const bool has_members = std::any_of(living.begin(), living.end(),
-                                       [this](WorkerId w) { return GoesOn(roster_, w); });
+  const bool has_members =
+      std::any_of(living.begin(), living.end(), [this](WorkerId w) { return GoesOn(roster_, w); });
   Evict(host);
   approach_.is_dirty = true;
   if (!has_members) return;

@@ -30,9 +30,8 @@ Status CheckElasticPolicy(const ElasticPolicy& policy) {
         "the job starts with -np workers and goes on with --min-np: 1 <= --min-np <= -np");
   }
   if (policy.max_np && *policy.max_np < policy.min_np) {
-    return Invalid(
-        fmt::format("--min-np {} is above --max-np {}", policy.min_np, *policy.max_np),
-        "raise --max-np, or lower --min-np");
+    return Invalid(fmt::format("--min-np {} is above --max-np {}", policy.min_np, *policy.max_np),
+                   "raise --max-np, or lower --min-np");
   }
   if (policy.max_np && *policy.max_np < policy.np) {
     return Invalid(fmt::format("--max-np {} is below -np {}", *policy.max_np, policy.np),

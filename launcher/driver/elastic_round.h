@@ -35,17 +35,17 @@ struct ElasticNext {
 /// Of the way to the next generation.
 struct ElasticApproach {
   std::optional<ElasticNext> next;
-  std::vector<WorkerId> newcomers;                 ///< Started for it.
-  std::map<std::pair<int, int>, int> tries;        ///< Deaths of newcomers, by host and local rank.
-  HostPlan target;                                 ///< The largest that there could be now.
-  int potential = 0;                               ///< Its size if every host's agent were ready.
-  bool is_urgent = false;                          ///< A host with members leaves soon.
-  bool is_dirty = true;                            ///< Hosts or slots have changed.
-  int refill_to = 0;                               ///< Size before failures made the gang smaller.
-  std::optional<TimePoint> settle_deadline;        ///< Enough are ready; others still connect.
-  std::optional<TimePoint> next_notice;            ///< The gang is being called.
+  std::vector<WorkerId> newcomers;           ///< Started for it.
+  std::map<std::pair<int, int>, int> tries;  ///< Deaths of newcomers, by host and local rank.
+  HostPlan target;                           ///< The largest that there could be now.
+  int potential = 0;                         ///< Its size if every host's agent were ready.
+  bool is_urgent = false;                    ///< A host with members leaves soon.
+  bool is_dirty = true;                      ///< Hosts or slots have changed.
+  int refill_to = 0;                         ///< Size before failures made the gang smaller.
+  std::optional<TimePoint> settle_deadline;  ///< Enough are ready; others still connect.
+  std::optional<TimePoint> next_notice;      ///< The gang is being called.
   std::optional<TimePoint> straggler_deadline;
-  std::map<int, TimePoint> clear_at;               ///< Leaving hosts: when their workers must end.
+  std::map<int, TimePoint> clear_at;                ///< Leaving hosts: when their workers must end.
   std::set<std::pair<TimePoint, WorkerId>> limits;  ///< Of processes; stale ones among them.
 };
 

@@ -21,6 +21,7 @@ bool IsSameMembership(HostPlan a, HostPlan b) {
 
 void ElasticDriver::AdvanceGathering() {
   const int needed = state_ == ElasticState::kGathering ? policy_.np : policy_.min_np;
+  if (approach_.settle_deadline && now_ >= *approach_.settle_deadline) approach_.is_dirty = true;
   Retarget();
   if (SizeOf(approach_.target) < needed) {
     approach_.settle_deadline.reset();
@@ -86,6 +87,7 @@ void ElasticDriver::AdvanceTraining() {
   const ElasticRoster::Counts& counts = roster_.counts();
   if (counts.parked > 0 || round_.is_broken || counts.members == 0) return BeginMeeting();
   const bool has_changed = Retarget();
+  if (!has_changed && state_ == ElasticState::kRunning && round_.done == 0) return;
   std::optional<ElasticNext>& next = approach_.next;
   const bool is_back = approach_.target == round_.plan;
   if (next && (is_back || !Holds(next->plan, registry_))) next.reset();
@@ -131,7 +133,10 @@ void ElasticDriver::BeginMeeting() {
 // row 4).
 void ElasticDriver::CloseRound() {
   const ElasticRoster::Counts& counts = roster_.counts();
-  if (counts.unsettled > 0) return;
+  if (counts.unsettled > 0) {
+    Retarget();  // Agents of spare hosts can start meanwhile.
+    return;
+  }
   approach_.straggler_deadline.reset();
   if (round_.done > 0) return EndByDone();
   if (counts.staying == 0) {
@@ -147,14 +152,16 @@ void ElasticDriver::CloseRound() {
 void ElasticDriver::Regroup() {
   const bool has_changed = Retarget();
   std::optional<ElasticNext>& next = approach_.next;
-  if (next && !Holds(next->plan, registry_)) next.reset();
+  // Rank 0 broadcasts the state: it must have one.
+  const auto has_state = [this](const HostPlan& plan) {
+    return HasMemberThatGoesOn(roster_, plan.front().host);
+  };
+  if (next && (!Holds(next->plan, registry_) || !has_state(next->plan))) next.reset();
   if (next && IsNextMet()) return Publish(next->plan);
   const bool is_waiting = state_ == ElasticState::kGate || state_ == ElasticState::kShort;
   if (is_waiting && !has_changed) return;
   if (!HasEnough(policy_.min_np)) return EnterShort();
-  if (!HasMemberThatGoesOn(roster_, approach_.target.front().host)) {
-    return EndBy(EndByNoCommonHost());
-  }
+  if (!has_state(approach_.target)) return EndBy(EndByNoCommonHost());
   if (!next) Prepare(approach_.target);
   if (IsNextMet()) return Publish(next->plan);
   const std::optional<HostPlan> survivors = SurvivorsOf(approach_.target, roster_);
@@ -219,11 +226,10 @@ bool ElasticDriver::IsNextMet() const {
     const WorkerId worker = roster_.On(place.host_index, place.local_rank);
     if (GoesOn(roster_, worker)) continue;
     const Process* process = roster_.Living(worker);
-    const bool is_newcomer = process != nullptr &&
-                             process->role == ElasticRoster::Role::kNewcomer &&
-                             process->has_arrived && !process->is_told_to_end &&
-                             process->record.generation == generation_ + 1 &&
-                             process->place == place;
+    const bool is_newcomer =
+        process != nullptr && process->role == ElasticRoster::Role::kNewcomer &&
+        process->has_arrived && !process->is_told_to_end &&
+        process->record.generation == generation_ + 1 && process->place == place;
     if (!is_newcomer) return false;
     ++let_in;
   }
@@ -266,7 +272,8 @@ void ElasticDriver::Publish(HostPlan plan) {
   }
   // Newcomers that are not let in were promised this generation's number: it is left out, so that
   // their relays never let them in.
-  generation_ = has_newcomers ? started_generation_ : std::max(generation_, started_generation_) + 1;
+  generation_ =
+      has_newcomers ? started_generation_ : std::max(generation_, started_generation_) + 1;
   publish.generation = generation_;
   for (const RankInfo& place : publish.ranks) {
     roster_.Release(publish.workers[static_cast<size_t>(place.rank)], place, generation_);
@@ -301,8 +308,7 @@ void ElasticDriver::StartAll() {
       .restart_count = restarts_,
       .master_port = policy_.master_port != 0 ? policy_.master_port : offered};
   for (const RankInfo& place : publish.ranks) {
-    const WorkerId worker =
-        roster_.Add(place, generation_, ElasticRoster::Role::kMember, now_);
+    const WorkerId worker = roster_.Add(place, generation_, ElasticRoster::Role::kMember, now_);
     publish.workers.push_back(worker);
     start.workers.push_back({worker, place});
     in_use_.insert(place.host_index);
@@ -354,8 +360,7 @@ void ElasticDriver::RingBell() {
   if (process == nullptr || !process->is_registered) return;
   const auto elapsed = std::chrono::duration_cast<std::chrono::seconds>(now_ - begun_).count();
   last_timestamp_ = std::max(policy_.began_epoch_s + elapsed, last_timestamp_ + 1);
-  effects_.push_back(
-      effect::Notify{rank_0, process->host(), last_timestamp_, UpdateCode::kMixed});
+  effects_.push_back(effect::Notify{rank_0, process->host(), last_timestamp_, UpdateCode::kMixed});
 }
 
 }  // namespace hvdray

@@ -78,7 +78,8 @@ Duration HostRegistry::NextCooldown(uint32_t failures) {
   const double lower = Float(cooldown_->lower).count();
   const double upper = Float(cooldown_->upper).count();
   const double jitter = static_cast<double>(random_() >> 11) * 0x1p-53;
-  const double delay = std::ldexp(lower, static_cast<int>(std::min(failures, 60u))) + jitter * lower;
+  const double delay =
+      std::ldexp(lower, static_cast<int>(std::min(failures, 60u))) + jitter * lower;
   return Duration(static_cast<int64_t>(std::max(lower, std::min(upper, delay))));
 }
 
@@ -130,6 +131,8 @@ bool HostRegistry::MarkReady(int number, uint16_t offered_port) {
   connect_limits_.erase({host.connect_limit, number});
   host.agent = Agent::kReady;
   host.offered_port = offered_port;
+  host.ready_slots = host.found.slots;
+  ready_slots_ += host.ready_slots;
   return true;
 }
 
@@ -138,6 +141,7 @@ bool HostRegistry::MarkGone(int number) {
   Host& host = At(number);
   if (host.agent == Agent::kConnecting) connect_limits_.erase({host.connect_limit, number});
   host.agent = Agent::kNone;
+  ready_slots_ -= std::exchange(host.ready_slots, 0);
   return true;
 }
 

@@ -29,16 +29,17 @@ class HostRegistry {
  public:
   enum class Agent : uint8_t { kNone, kConnecting, kReady };
   struct Host {
-    HostSlots found;            ///< As it was listed last.
-    std::optional<int> cap;     ///< Fewer slots than that, until another number is listed.
-    bool is_listed = false;     ///< In the last list, with slots.
-    bool is_leaving = false;    ///< Has said that it goes; until a list without it.
+    HostSlots found;          ///< As it was listed last.
+    std::optional<int> cap;   ///< Fewer slots than that, until another number is listed.
+    bool is_listed = false;   ///< In the last list, with slots.
+    bool is_leaving = false;  ///< Has said that it goes; until a list without it.
     bool is_blacklisted = false;
     uint32_t failures = 0;  ///< Never forgotten: each doubles the next cooldown.
     std::optional<TimePoint> cooldown_ends;
     Agent agent = Agent::kNone;
     TimePoint connect_limit;    ///< While kConnecting.
     uint16_t offered_port = 0;  ///< For MASTER_PORT.
+    int ready_slots = 0;        ///< Its part of HostRegistry::ready_slots().
     int slots() const { return cap ? std::min(*cap, found.slots) : found.slots; }
     bool is_available() const { return is_listed && !is_leaving && !is_blacklisted; }
   };
@@ -71,6 +72,8 @@ class HostRegistry {
   /// Neither connecting nor ready any more. false: it was neither.
   bool MarkGone(int host);
   void OfferPort(int host, uint16_t port) { hosts_[static_cast<size_t>(host)].offered_port = port; }
+  /// Of hosts with a ready agent, left out or not, as they were listed when it became ready.
+  int ready_slots() const { return ready_slots_; }
   size_t connecting() const { return connect_limits_.size(); }
   /// The host that has been connecting for longest, and its limit.
   std::optional<std::pair<TimePoint, int>> NextConnectLimit() const;
@@ -98,6 +101,7 @@ class HostRegistry {
   std::unordered_map<std::string, int> numbers_;
   std::vector<int> listed_;  // In the last list.
   std::vector<int> order_;
+  int ready_slots_ = 0;
   std::set<std::pair<TimePoint, int>> cooldowns_;
   std::set<std::pair<TimePoint, int>> connect_limits_;
 };

@@ -51,8 +51,7 @@ std::string MembershipLine(const effect::MembershipChanged& change) {
   std::vector<std::pair<HostChange, std::vector<std::string>>> groups;
   for (const HostChange& host : change.changes) {
     auto it = groups.begin();
-    while (it != groups.end() &&
-           (it->first.workers != host.workers || it->first.why != host.why)) {
+    while (it != groups.end() && (it->first.workers != host.workers || it->first.why != host.why)) {
       ++it;
     }
     if (it == groups.end()) it = groups.insert(it, {host, {}});
