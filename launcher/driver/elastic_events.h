@@ -133,8 +133,8 @@ struct MembershipChanged {
 }  // namespace effect
 
 /// StopGeneration: ends every worker of the job on those hosts, of that generation and earlier
-/// ones. Each host answers with GenerationStopped. RankService::Close goes before it when the job
-/// ends. MembershipChanged.generation of a StartWorkers that is never published does not appear.
+/// ones. Each host answers with GenerationStopped. When the job ends, RankService::Close goes
+/// first. Numbers of generations rise but may have gaps: those of newcomers that were never let in.
 using ElasticEffect =
     std::variant<effect::ConnectHost, effect::ReleaseHost, effect::StartWorkers,
                  effect::PublishGeneration, effect::StopWorkers, effect::BreakConnections,

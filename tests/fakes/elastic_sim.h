@@ -40,7 +40,7 @@ struct ElasticWorld {
 /// A machine, as long as the job lasts.
 struct FakeMachine {
   bool is_up = true;
-  bool is_stuck_in_stop = false;  ///< Kills, but never reports it.
+  bool is_stuck_in_stop = false;  ///< Ends what it is told to, but never reports it.
   bool is_refusing = false;       ///< No agent starts.
   Duration loss_noticed_after{};
   Duration connect_later{};  ///< Beyond the world's.

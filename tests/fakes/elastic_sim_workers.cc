@@ -259,6 +259,8 @@ void ElasticSim::EndWorker(WorkerId id, wire::ExitStatus status) {
   worker.phase = Phase::kDead;
   const int host = worker.place.host_index;
   BreakGang(worker.generation, id);
+  const bool is_silent = worker.is_told_to_end && machines_[worker.place.host].is_stuck_in_stop;
+  if (is_silent) return;
   Report(host, [this, id, status] {
     KnowDead(workers_[id], !status.is_success());
     Feed(event::ProcessExited{id, status});

@@ -103,6 +103,18 @@ TEST(ElasticRowsTest, Row4NothingIsPublishedBeforeEveryOldWorkerIsParkedOrDead) 
   EXPECT_EQ(job.size(), 2);
 }
 
+TEST(ElasticRowsTest, Row4AHostThatDoesNotReportWhatItWasToldToStopIsGivenUp) {
+  ElasticJob job(Workers(3, 1), {{"a", 1}, {"b", 2}});
+  job.machine("b").is_stuck_in_stop = true;
+  job.Fail("b", 0);
+  job.ParkAll("a");
+  job.Advance(seconds(14));
+  EXPECT_EQ(job.generation(), 1u);
+  job.Advance(seconds(2));
+  EXPECT_EQ(job.generation(), 2u);
+  EXPECT_EQ(job.Count<effect::ReleaseHost>(), 1u);
+}
+
 TEST(ElasticRowsTest, Row5FactsAreTakenWhileTheGangWaitsForSlots) {
   ElasticJob job(Workers(3, 2), {{"a", 1}, {"b", 1}, {"c", 1}});
   job.Fail("b", 0);
