@@ -1,0 +1,149 @@
+// Decides the life of an elastic job: who is in which generation, when newcomers start, when the
+// gang is called, released, freed or stopped. Pure: facts and a time in, effects out.
+#ifndef HVDRAY_LAUNCHER_DRIVER_ELASTIC_DRIVER_H_
+#define HVDRAY_LAUNCHER_DRIVER_ELASTIC_DRIVER_H_
+
+#include "launcher/driver/elastic_round.h"
+#include "launcher/driver/elastic_states.h"
+#include "launcher/driver/membership_log.h"
+
+namespace hvdray {
+
+/// What others may know of an elastic job, by value.
+struct ElasticSnapshot {
+  ElasticState state = ElasticState::kGathering;
+  Generation generation = 0;
+  int size = 0;  ///< Of the published generation.
+  ElasticRoster::Counts counts;
+  int slots_found = 0;  ///< On hosts that are not left out.
+  uint32_t resets = 0;  ///< Counted ones; gang mode: restarts after failures.
+  uint64_t stale_events = 0;
+};
+
+class ElasticDriver {
+ public:
+  /// `policy` has passed CheckElasticPolicy(). The job's time counts from `now`. `on_change` hears
+  /// every change of state as it happens and must not call back.
+  ElasticDriver(ElasticPolicy policy, uint64_t jitter_seed, TimePoint now,
+                StateChangeFn on_change = {});
+
+  /// Feeds one fact; returns what must be done now, in order. A `now` before the last one counts as
+  /// the last one. Deadlines that have passed are acted on whatever the event is. After Finish
+  /// nothing comes any more. Facts about processes or hosts that are not there are dropped.
+  std::vector<ElasticEffect> Handle(const ElasticEvent& event, TimePoint now);
+  /// Earliest moment at which Handle(Tick{}) may have work; nullopt: only a new fact can change
+  /// anything, or the job has ended.
+  std::optional<TimePoint> NextDeadline() const;
+
+  ElasticState state() const { return state_; }
+  Generation generation() const { return generation_; }
+  const HostRegistry& hosts() const { return registry_; }
+  const ElasticRoster& roster() const { return roster_; }
+  ElasticSnapshot Snapshot() const;
+
+ private:
+  using Process = ElasticRoster::Process;
+
+  // Facts (elastic_driver.cc).
+  void On(const event::HostsDiscovered& e);
+  void On(const event::DiscoveryFailed& e);
+  void On(const event::HostReady& e);
+  void On(const event::HostLost& e);
+  void On(const event::ProcessStarted& e);
+  void On(const event::ProcessExited& e);
+  void On(const event::WorkerArrived& e);
+  void On(const event::RankAsked& e);
+  void On(const event::AddressesRegistered& e);
+  void On(const event::HostLeaving& e);
+  void On(const event::GenerationStopped& e);
+  void On(const event::UserSignal& e);
+  void On(const event::ReaderGone& e);
+  void On(const event::OutputDamaged& e);
+  void On(const event::OutputBlocked& e);
+  void On(const event::Tick&) {}
+  void Count(bool is_news) { stale_events_ += is_news ? 0 : 1; }
+  void Settle();
+  void Advance();
+  void ExpireDeadlines();
+  void ExpireLimits();
+  void ExpireState();
+  void Enter(ElasticState to);
+  void Say(std::string text) { effects_.push_back(effect::Say{std::move(text)}); }
+
+  // Rounds (elastic_rounds.cc).
+  void AdvanceGathering();
+  void AdvanceTraining();
+  void BeginMeeting();
+  void CloseRound();
+  void Regroup();
+  void EnterShort();
+  bool HasEnough(int needed);
+  bool Retarget();
+  void ConnectHosts();
+  void ReleaseHosts();
+  void Prepare(const HostPlan& plan);
+  void Staff();
+  bool IsNextMet() const;
+  bool IsCounted(const HostPlan& plan, const std::vector<HostChange>& changes) const;
+  void Publish(HostPlan plan);
+  void StartAll();
+  std::string WhyFewer(const std::string& name) const;
+  void Announce(std::vector<HostChange> changes, bool is_counted);
+  void AbandonJoin();
+  void SetBell(bool is_on);
+  void RingBell();
+
+  // Losses (elastic_losses.cc).
+  void MemberFailed(WorkerId worker);
+  void NewcomerDied(WorkerId worker);
+  void LoseHost(int host, const Status& why);
+  void GiveUp(int host, const Status& why);
+  void Blame(int host);
+  void Evict(int host);
+  void StopWorkers(std::span<const WorkerId> workers, Duration grace);
+  void BreakConnections();
+  void StopStragglers();
+  void ClearLeavingHost(int host);
+  bool IsAnnounced(int host) const;
+  void Watch(WorkerId worker, TimePoint limit);
+
+  // Ends, and restarts of a gang (elastic_end.cc).
+  void AdvanceGang();
+  void AdvanceRestarting();
+  void EndBy(ElasticCause cause);
+  void EndByDone();
+  void StopAll(Duration grace);
+  void Finish();
+  void GiveUpUnstopped();
+  bool IsDrainUnlimited() const;
+  bool IsGang() const { return policy_.mode == ElasticMode::kGang; }
+
+  const ElasticPolicy policy_;
+  const StateChangeFn on_change_;
+  const TimePoint begun_;
+  HostRegistry registry_;
+  ElasticRoster roster_;
+  MembershipLog log_;
+  TimePoint now_;
+  ElasticState state_ = ElasticState::kGathering;
+  std::optional<TimePoint> state_deadline_;
+  std::optional<TimePoint> job_deadline_;
+  Generation generation_ = 0;          // Published last.
+  Generation started_generation_ = 0;  // The newest that workers were started for.
+  ElasticRound round_;
+  ElasticApproach approach_;
+  ElasticEnding ending_;
+  std::set<int> in_use_;  // Hosts whose agents were given workers.
+  uint32_t resets_ = 0;
+  uint32_t restarts_ = 0;
+  int64_t last_timestamp_ = 0;
+  bool has_discovered_ = false;
+  bool is_source_final_ = false;
+  bool is_discovery_failing_ = false;
+  uint64_t stale_events_ = 0;
+  std::vector<ElasticEffect> effects_;
+};
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_LAUNCHER_DRIVER_ELASTIC_DRIVER_H_

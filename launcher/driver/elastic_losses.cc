@@ -1,0 +1,190 @@
+// Members and newcomers that end before their time: whom it concerns, and who is to blame.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "launcher/driver/elastic_driver.h"
+#include "launcher/driver/gang_cause.h"
+
+namespace hvdray {
+namespace {
+
+// Horovod's workers abort when a peer dies while they meet (spec 2.2): `terminate`, as a shell
+// reports it too.
+bool IsAbort(const wire::ExitStatus& status) {
+  return status.signal == SIGABRT || (status.signal == 0 && status.exit_code == 128 + SIGABRT);
+}
+
+}  // namespace
+
+bool ElasticDriver::IsAnnounced(int host) const {
+  const HostRegistry::Host& entry = registry_.host(host);
+  return entry.is_leaving || !entry.is_listed;
+}
+
+// A member has ended without success, unasked.
+void ElasticDriver::MemberFailed(WorkerId worker) {
+  const WorkerRecord& record = roster_.Of(worker).record;
+  const int host = roster_.Of(worker).host();
+  const bool is_victim = round_.is_broken && IsAbort(*record.status);
+  if (is_victim) {
+    roster_.MarkVictim(worker);
+  } else if (!round_.first_failure) {
+    round_.first_failure = record;
+  }
+  log_.NoteLeaving(registry_.name(host),
+                   fmt::format("{} {}", NameOf(record), Describe(*record.status)));
+  log_.NoteStandstill(now_);
+  round_.is_broken = true;
+  if (IsGang()) return;
+  approach_.next.reset();
+  if (!IsAnnounced(host)) {
+    round_.has_failures = true;
+    // Who only fell with a peer gets new workers on the same host.
+    is_victim ? registry_.MoveToEnd(host) : Blame(host);
+  }
+  Evict(host);
+  BreakConnections();
+}
+
+// A newcomer has ended, or is given up, before it was let in. No event for the gang.
+void ElasticDriver::NewcomerDied(WorkerId worker) {
+  const Process& process = roster_.Of(worker);
+  const int host = process.host();
+  const int tries = ++approach_.tries[{host, process.place.local_rank}];
+  const std::string what =
+      process.record.status ? Describe(*process.record.status) : "did not arrive";
+  approach_.is_dirty = true;
+  if (IsAnnounced(host)) return;
+  if (tries <= policy_.join_retries) {
+    Say(fmt::format("{} {} before it joined: it is started again", NameOf(process.record), what));
+    return;
+  }
+  Say(fmt::format("{} {} before it joined: host {} is left out", NameOf(process.record), what,
+                  registry_.name(host)));
+  approach_.next.reset();
+  int members = 0;
+  for (const WorkerId other : roster_.LivingOn(host)) members += GoesOn(roster_, other) ? 1 : 0;
+  if (members > 0) {
+    // What works there goes on; there is just no room for more.
+    registry_.Cap(host, members);
+    return;
+  }
+  Blame(host);
+  Evict(host);
+}
+
+void ElasticDriver::LoseHost(int host, const Status& why) {
+  const bool was_there = registry_.MarkGone(host);
+  Count(was_there);
+  if (!was_there) return;
+  in_use_.erase(host);
+  approach_.clear_at.erase(host);
+  approach_.is_dirty = true;
+  int members = 0;
+  for (const WorkerId worker : roster_.LivingOn(host)) {
+    members += GoesOn(roster_, worker) ? 1 : 0;
+    roster_.MarkLost(worker, now_);
+  }
+  const bool was_unstopped = ending_.unstopped.erase(host) > 0;
+  if (state_ == ElasticState::kStopping) {
+    // Output of a success may be lost with it.
+    if (was_unstopped && ending_.cause.end == ElasticEnd::kSuccess) {
+      EndBy(EndByUnreported(Status(why).WithContext(fmt::format("host {}", registry_.name(host)))));
+    }
+    return;
+  }
+  const bool is_blamed = !IsAnnounced(host);
+  if (is_blamed) Blame(host);
+  if (members == 0) {
+    if (is_blamed) Say(fmt::format("host {} is left out: {}", registry_.name(host), why.message()));
+    return;
+  }
+  log_.NoteLeaving(registry_.name(host), why.message());
+  log_.NoteStandstill(now_);
+  round_.is_broken = true;
+  round_.has_failures |= is_blamed;
+  approach_.next.reset();
+  BreakConnections();
+}
+
+void ElasticDriver::GiveUp(int host, const Status& why) {
+  effects_.push_back(effect::ReleaseHost{host});
+  LoseHost(host, why);
+}
+
+void ElasticDriver::Blame(int host) {
+  registry_.Blacklist(host, now_);
+  approach_.is_dirty = true;
+}
+
+// The workers of a host stay together: where one has failed, the others end too (spec 3.6).
+void ElasticDriver::Evict(int host) { StopWorkers(roster_.LivingOn(host), policy_.grace); }
+
+void ElasticDriver::StopWorkers(std::span<const WorkerId> workers, Duration grace) {
+  effect::StopWorkers stop{.workers = {}, .grace = grace};
+  for (const WorkerId worker : workers) {
+    if (!roster_.MarkToldToEnd(worker, now_)) continue;
+    Watch(worker, now_ + grace + policy_.stop_margin);
+    stop.workers.push_back(worker);
+  }
+  if (!stop.workers.empty()) effects_.push_back(std::move(stop));
+}
+
+void ElasticDriver::Watch(WorkerId worker, TimePoint limit) {
+  roster_.SetLimit(worker, limit);
+  approach_.limits.emplace(limit, worker);
+}
+
+// Once in a generation: what is shut stays shut, and new connections there are none.
+void ElasticDriver::BreakConnections() {
+  if (!policy_.breaks_connections || round_.is_break_ordered || IsGang()) return;
+  std::vector<int> hosts;
+  for (const HostShare& share : round_.plan) {
+    const std::vector<WorkerId> living = roster_.LivingOn(share.host);
+    const bool has_waiting = std::any_of(living.begin(), living.end(), [this](WorkerId worker) {
+      return GoesOn(roster_, worker) && !roster_.Of(worker).is_parked;
+    });
+    if (has_waiting) hosts.push_back(share.host);
+  }
+  if (hosts.empty()) return;
+  round_.is_break_ordered = true;
+  effects_.push_back(effect::BreakConnections{generation_, std::move(hosts)});
+}
+
+// Members that others have waited for too long: to them they are as good as dead.
+void ElasticDriver::StopStragglers() {
+  for (const HostShare& share : std::vector(round_.plan)) {
+    for (const WorkerId worker : roster_.LivingOn(share.host)) {
+      if (!GoesOn(roster_, worker) || roster_.Of(worker).is_parked) continue;
+      log_.NoteLeaving(registry_.name(share.host),
+                       fmt::format("{} did not come within {}", NameOf(roster_.Of(worker).record),
+                                   ShowDuration(policy_.straggler_timeout)));
+      round_.is_broken = true;
+      if (!IsAnnounced(share.host)) {
+        round_.has_failures = true;
+        Blame(share.host);
+      }
+      approach_.next.reset();
+      Evict(share.host);
+      break;
+    }
+  }
+  approach_.is_dirty = true;
+}
+
+// The time that a leaving host gave is over but for the grace.
+void ElasticDriver::ClearLeavingHost(int host) {
+  const std::vector<WorkerId> living = roster_.LivingOn(host);
+  const bool has_members =
+      std::any_of(living.begin(), living.end(), [this](WorkerId w) { return GoesOn(roster_, w); });
+  Evict(host);
+  approach_.is_dirty = true;
+  if (!has_members) return;
+  round_.is_broken = true;
+  approach_.next.reset();
+  BreakConnections();
+}
+
+}  // namespace hvdray

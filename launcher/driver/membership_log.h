@@ -1,0 +1,38 @@
+// Collects why members leave until the next generation is published, and says it in one line. Pure.
+#ifndef HVDRAY_LAUNCHER_DRIVER_MEMBERSHIP_LOG_H_
+#define HVDRAY_LAUNCHER_DRIVER_MEMBERSHIP_LOG_H_
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/driver/elastic_events.h"
+
+namespace hvdray {
+
+class MembershipLog {
+ public:
+  /// Members of `host` leave, or have left. The first reason of a host stays.
+  void NoteLeaving(const std::string& host, std::string why);
+  /// The gang stands still from now on; the first moment counts.
+  void NoteStandstill(TimePoint now);
+  bool has_reasons() const { return !reasons_.empty(); }
+  /// "a: rank 3 on host a was killed by SIGKILL (signal 9)": the first reason, with its host.
+  std::string FirstReason() const;
+  /// Fills in reasons; adds hosts whose workers were replaced (0). Begins anew.
+  effect::MembershipChanged Close(effect::MembershipChanged change, TimePoint now);
+
+ private:
+  std::map<std::string, std::string> reasons_;
+  std::string first_host_;
+  std::optional<TimePoint> still_since_;
+};
+
+/// "generation 3: 6 workers; host c joined with 2; host b left with 2: rank 3 on host b exited with
+/// code 1; stood still for 0.42 s". Hosts that did alike are folded (node[3-9]).
+std::string MembershipLine(const effect::MembershipChanged& change);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_LAUNCHER_DRIVER_MEMBERSHIP_LOG_H_

@@ -1,0 +1,319 @@
+// How elastic jobs end, and with which exit code.
+#include "tests/unit/driver/elastic_job.h"
+
+namespace hvdray {
+namespace {
+
+TEST(ElasticEndTest, AllSucceedIsSuccessWhateverEarlierGenerationsDid) {
+  ElasticJob job(Workers(2, 1), {{"a", 1}, {"b", 1}});
+  job.Fail("b", 0);
+  job.AllMeet();
+  job.Succeed("a", 0);
+  ASSERT_TRUE(job.has_finished());
+  EXPECT_EQ(job.verdict().exit_code, 0);
+  EXPECT_EQ(job.All<effect::StopGeneration>().back().grace, Duration::zero());
+}
+
+TEST(ElasticEndTest, AWorkerThatSucceedsEarlyEndsNothing) {
+  ElasticJob job(Workers(2, 1), {{"a", 1}, {"b", 1}});
+  job.Succeed("b", 0);
+  job.Advance(seconds(1000));
+  EXPECT_FALSE(job.has_finished());
+  job.Succeed("a", 0);
+  EXPECT_EQ(job.verdict().exit_code, 0);
+}
+
+TEST(ElasticEndTest, ASuccessBesideAFailureIsAFailureWithTheWorkersCode) {
+  ElasticJob job(Workers(2, 1), {{"a", 1}, {"b", 1}});
+  job.Succeed("b", 0);
+  job.Fail("a", 0, {.exit_code = 7});
+  ASSERT_TRUE(job.has_finished());
+  EXPECT_EQ(job.verdict().exit_code, 7);
+  EXPECT_EQ(job.verdict().error.message(),
+            "rank 0 on host a exited with code 7, while rank 1 on host b ended with success");
+}
+
+TEST(ElasticEndTest, OneSuccessIsEnoughWhereTheRuleSaysSo) {
+  ElasticPolicy policy = Workers(2, 1);
+  policy.success = SuccessRule::kAny;
+  ElasticJob job(policy, {{"a", 1}, {"b", 1}});
+  job.Succeed("b", 0);
+  job.AllMeet();
+  job.Advance(seconds(1));
+  ASSERT_TRUE(job.has_finished());
+  EXPECT_EQ(job.verdict().exit_code, 0);
+  EXPECT_TRUE(job.HasSaid("rank 1 on host b ended with success, which is that of the job"));
+}
+
+TEST(ElasticEndTest, TheResetLimitEndsTheJobInHorovodsWords) {
+  ElasticPolicy policy = Workers(3, 1);
+  policy.reset_limit = 1;
+  ElasticJob job(policy, {{"a", 1}, {"b", 1}, {"c", 1}});
+  job.Fail("c", 0);
+  job.AllMeet();
+  EXPECT_EQ(job.generation(), 2u);
+  job.Fail("b", 0);
+  job.AllMeet();
+  job.Advance(seconds(1));
+  ASSERT_TRUE(job.has_finished());
+  EXPECT_EQ(job.verdict().exit_code, 1);
+  EXPECT_EQ(job.verdict().error.message(),
+            "Horovod was shutdown because number of resets during elastic job exceeded limit: 1");
+}
+
+TEST(ElasticEndTest, AReplacementThatJoinsWarmIsNotCountedAsAReset) {
+  ElasticPolicy policy = Workers(2, 1, 2);
+  policy.reset_limit = 1;
+  ElasticJob job(policy, {{"a", 1}, {"b", 1}, {"c", 1}});
+  job.Fail("b", 0);
+  job.AllMeet();
+  job.AllMeet();
+  EXPECT_EQ(job.size(), 2);
+  EXPECT_EQ(job.driver().Snapshot().resets, 1u);
+  EXPECT_FALSE(job.has_finished());
+}
+
+TEST(ElasticEndTest, GrowthBeyondWhatWasLostIsCounted) {
+  ElasticPolicy policy = Workers(1, 1);
+  policy.reset_limit = 1;
+  ElasticJob job(policy, {{"a", 1}});
+  job.Find({{"a", 1}, {"b", 1}});
+  job.AllMeet();
+  EXPECT_EQ(job.driver().Snapshot().resets, 1u);
+}
+
+TEST(ElasticEndTest, TooFewSlotsForTooLongEndTheJob) {
+  ElasticPolicy policy = Workers(2, 2);
+  policy.elastic_timeout = seconds(600);
+  ElasticJob job(policy, {{"a", 1}, {"b", 1}});
+  job.Fail("b", 0);
+  job.AllMeet();
+  job.Advance(seconds(599));
+  EXPECT_EQ(job.state(), ElasticState::kShort);
+  job.Advance(seconds(2));
+  ASSERT_TRUE(job.has_finished());
+  EXPECT_EQ(job.verdict().exit_code, 125);
+  EXPECT_EQ(job.verdict().error.code(), ErrorCode::kNoCapacity);
+}
+
+TEST(ElasticEndTest, AFixedListThatCannotBringTheSlotsIsNotWaitedFor) {
+  ElasticJob job(Workers(2, 2));
+  job.Find({{"a", 1}, {"b", 1}}, true);
+  job.Fail("b", 0);
+  job.AllMeet();
+  job.Advance(seconds(1));
+  ASSERT_TRUE(job.has_finished());
+  EXPECT_EQ(job.verdict().exit_code, 125);
+  EXPECT_NE(job.verdict().error.message().find("no more can come"), std::string::npos);
+
+  ElasticJob start(Workers(5, 2));
+  start.Find({{"a", 1}}, true);
+  EXPECT_TRUE(start.has_finished());
+}
+
+TEST(ElasticEndTest, NobodyWithTheStateIsTheEndEvenIfThereAreHosts) {
+  ElasticJob job(Workers(2, 1), {{"a", 1}, {"b", 1}});
+  job.Find({{"c", 2}});
+  job.AllMeet();
+  job.Advance(seconds(1));
+  ASSERT_TRUE(job.has_finished());
+  EXPECT_EQ(job.verdict().exit_code, 1);
+  EXPECT_EQ(job.verdict().error.message(),
+            "No hosts from previous set remaining, unable to broadcast state.");
+}
+
+TEST(ElasticEndTest, AllHostsLostIsNoWorkersFault) {
+  ElasticJob job(Workers(1, 1), {{"a", 1}});
+  job.CutOff("a");
+  job.Settle();
+  ASSERT_TRUE(job.has_finished());
+  EXPECT_EQ(job.verdict().exit_code, 1);
+  EXPECT_EQ(job.verdict().origin, ExitOrigin::kHvdray);
+  EXPECT_NE(job.verdict().error.message().find("its agent fell silent"), std::string::npos);
+}
+
+TEST(ElasticEndTest, EveryHostLostAtTheGateEndsTheJob) {
+  ElasticWorld world;
+  world.import_time = seconds(100);
+  ElasticPolicy policy = Workers(2, 2);
+  ElasticJob job(policy, {{"a", 1}, {"b", 1}}, world);
+  job.Fail("b", 0);
+  job.AllMeet();
+  job.Find({{"a", 1}, {"c", 1}});
+  ASSERT_EQ(job.state(), ElasticState::kGate);
+  job.CutOff("c");
+  job.Settle();
+  EXPECT_EQ(job.state(), ElasticState::kShort);
+  job.Find({{"a", 1}, {"d", 1}});
+  job.CutOff("d");
+  job.CutOff("a");
+  job.Settle();
+  EXPECT_TRUE(job.has_finished());
+}
+
+TEST(ElasticEndTest, TheFirstSignalGivesGraceTheSecondKills) {
+  ElasticWorld world;
+  world.ignores_sigterm_of_10 = 10;
+  ElasticJob job(Workers(2, 1), {{"a", 2}}, world);
+  job.Feed(event::UserSignal{SIGINT});
+  job.Advance(seconds(1));
+  EXPECT_EQ(job.state(), ElasticState::kStopping);
+  job.Feed(event::UserSignal{SIGTERM});
+  job.Settle();
+  ASSERT_TRUE(job.has_finished());
+  EXPECT_EQ(job.verdict().exit_code, 130);
+}
+
+TEST(ElasticEndTest, ASignalBeforeTheStartEndsAtOnce) {
+  ElasticJob job(Workers(2, 1));
+  job.Feed(event::UserSignal{SIGTERM});
+  ASSERT_TRUE(job.has_finished());
+  EXPECT_EQ(job.verdict().exit_code, 143);
+}
+
+TEST(ElasticEndTest, TheTimeoutOfTheJobIs124) {
+  ElasticPolicy policy = Workers(1, 1);
+  policy.timeout = seconds(10);
+  ElasticJob job(policy, {{"a", 1}});
+  job.Advance(seconds(11));
+  ASSERT_TRUE(job.has_finished());
+  EXPECT_EQ(job.verdict().exit_code, 124);
+}
+
+TEST(ElasticEndTest, AHostThatDoesNotReportItsEndIsGivenUpAndNamed) {
+  ElasticJob job(Workers(2, 1), {{"a", 1}, {"b", 1}});
+  job.machine("b").is_stuck_in_stop = true;
+  job.Succeed("a", 0);
+  job.Succeed("b", 0);
+  EXPECT_EQ(job.state(), ElasticState::kStopping);
+  job.Advance(seconds(11));
+  ASSERT_TRUE(job.has_finished());
+  EXPECT_EQ(job.verdict().exit_code, 125);
+  EXPECT_NE(job.verdict().error.message().find("host b did not report"), std::string::npos);
+}
+
+TEST(ElasticEndTest, ASuccessWhoseOutputIsLostWithItsHostIsNone) {
+  ElasticJob job(Workers(1, 1), {{"a", 1}});
+  job.machine("a").is_stuck_in_stop = true;
+  job.Succeed("a", 0);
+  job.CutOff("a");
+  job.Settle();
+  ASSERT_TRUE(job.has_finished());
+  EXPECT_EQ(job.verdict().exit_code, 125);
+}
+
+TEST(ElasticEndTest, FactsAboutNobodyAreDroppedAndCounted) {
+  ElasticJob job(Workers(1, 1), {{"a", 1}});
+  const uint64_t before = job.driver().Snapshot().stale_events;
+  job.Feed(event::ProcessExited{77, {.exit_code = 1}});
+  job.Feed(event::RankAsked{77});
+  job.Feed(event::HostLost{77, {}});
+  job.Feed(event::HostLeaving{-1, seconds(1)});
+  job.Feed(event::GenerationStopped{1, 0, 0, 0});
+  EXPECT_EQ(job.driver().Snapshot().stale_events, before + 5);
+  EXPECT_EQ(job.state(), ElasticState::kRunning);
+}
+
+TEST(ElasticEndTest, AReaderThatDoesNotReadIsNoDeadHost) {
+  ElasticJob job(Workers(1, 1), {{"a", 1}});
+  job.machine("a").is_stuck_in_stop = true;
+  job.Feed(event::OutputBlocked{true});
+  job.Succeed("a", 0);
+  job.Advance(seconds(1000));
+  EXPECT_FALSE(job.has_finished());
+  job.Feed(event::OutputBlocked{false});
+  job.Advance(seconds(11));
+  EXPECT_TRUE(job.has_finished());
+}
+
+ElasticPolicy Gang(int np, int min_np, uint32_t max_restarts) {
+  ElasticPolicy policy = Workers(np, min_np);
+  policy.mode = ElasticMode::kGang;
+  policy.max_restarts = max_restarts;
+  return policy;
+}
+
+TEST(ElasticGangTest, AFailureRestartsAllWorkersWithAFreshPort) {
+  ElasticJob job(Gang(4, 4, 1), {{"a", 2}, {"b", 2}});
+  job.Fail("b", 1);
+  job.Advance(seconds(1));
+  EXPECT_EQ(job.generation(), 2u);
+  EXPECT_EQ(job.size(), 4);
+  const std::vector<effect::StartWorkers> starts = job.All<effect::StartWorkers>();
+  ASSERT_EQ(starts.size(), 2u);
+  EXPECT_EQ(starts[1].workers.size(), 4u);
+  EXPECT_EQ(starts[1].restart_count, 1u);
+  EXPECT_NE(starts[1].master_port, starts[0].master_port);
+  EXPECT_EQ(job.Count<effect::ConnectHost>(), 2u) << "agents stay up";
+  EXPECT_TRUE(job.HasSaid("restart 1 of 1: rank 3 on host b exited with code 1"));
+  job.Fail("a", 0, {.exit_code = 9});
+  job.Advance(seconds(1));
+  ASSERT_TRUE(job.has_finished());
+  EXPECT_EQ(job.verdict().exit_code, 9);
+}
+
+TEST(ElasticGangTest, AChangeOfHostsRestartsItAndIsNoFailure) {
+  ElasticJob job(Gang(2, 2, 0), {{"a", 2}});
+  job.Find({{"a", 2}, {"b", 2}});
+  job.Advance(seconds(1));
+  EXPECT_EQ(job.size(), 4);
+  EXPECT_EQ(job.All<effect::StartWorkers>().back().restart_count, 0u);
+  job.CutOff("b");
+  job.Advance(seconds(1));
+  EXPECT_EQ(job.size(), 2);
+  job.Succeed("a", 0);
+  job.Succeed("a", 1);
+  EXPECT_EQ(job.verdict().exit_code, 0);
+}
+
+TEST(ElasticGangTest, WithTooFewSlotsItWaitsAndStartsWhenTheyCome) {
+  ElasticJob job(Gang(2, 2, 0), {{"a", 1}, {"b", 1}});
+  job.CutOff("b");
+  job.Advance(seconds(1));
+  EXPECT_EQ(job.state(), ElasticState::kShort);
+  job.Find({{"a", 1}, {"c", 1}});
+  EXPECT_EQ(job.size(), 2);
+  EXPECT_EQ(job.generation(), 2u);
+}
+
+TEST(ElasticGangTest, ACommandThatCannotRunIsNotTriedAgain) {
+  ElasticJob job(Gang(1, 1, 5), {{"a", 1}});
+  job.Fail("a", 0, {.stage = wire::ExecStage::kExec, .error = ENOENT});
+  job.Advance(seconds(1));
+  ASSERT_TRUE(job.has_finished());
+  EXPECT_EQ(job.verdict().exit_code, 127);
+}
+
+TEST(ElasticGangTest, AHostThatLeavesRestartsTheOthersAtOnce) {
+  ElasticJob job(Gang(2, 1, 0), {{"a", 1}, {"b", 1}});
+  job.Leave("b", seconds(30));
+  job.Advance(seconds(1));
+  EXPECT_EQ(job.size(), 1);
+  EXPECT_EQ(job.generation(), 2u);
+}
+
+TEST(ElasticGangTest, AHostThatDoesNotStopIsGivenUpAndTheOthersGoOn) {
+  ElasticJob job(Gang(2, 1, 1), {{"a", 1}, {"b", 1}});
+  job.machine("b").is_stuck_in_stop = true;
+  job.Fail("a", 0);
+  job.Advance(seconds(16));
+  EXPECT_EQ(job.size(), 1);
+  EXPECT_EQ(job.RankOf("a", 0), 0);
+}
+
+TEST(ElasticGangTest, ATimeoutAndAStuckHostInTheSameMomentEndIt) {
+  ElasticPolicy policy = Gang(1, 1, 1);
+  policy.timeout = seconds(15);
+  ElasticJob job(policy, {{"a", 1}});
+  job.machine("a").is_stuck_in_stop = true;
+  job.Fail("a", 0);
+  ASSERT_EQ(job.state(), ElasticState::kRestarting);
+  job.Feed(event::Tick{});
+  job.CutOff("a");
+  job.Feed(event::UserSignal{SIGTERM});
+  job.Settle();
+  EXPECT_TRUE(job.has_finished());
+}
+
+}  // namespace
+}  // namespace hvdray

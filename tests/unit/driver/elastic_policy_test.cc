@@ -1,0 +1,91 @@
+// What of the elastic options cannot be, and the table of states.
+#include "launcher/driver/elastic_policy.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "launcher/driver/elastic_states.h"
+#include "launcher/placement/placement.h"
+
+namespace hvdray {
+namespace {
+
+using std::chrono::seconds;
+
+ElasticPolicy Sizes(int np, int min_np, std::optional<int> max_np) {
+  ElasticPolicy policy;
+  policy.np = np;
+  policy.min_np = min_np;
+  policy.max_np = max_np;
+  return policy;
+}
+
+std::string WhyNot(const ElasticPolicy& policy) { return CheckElasticPolicy(policy).message(); }
+
+TEST(ElasticPolicyTest, TakesWhatFits) {
+  EXPECT_TRUE(CheckElasticPolicy({}).ok());
+  EXPECT_TRUE(CheckElasticPolicy(Sizes(4, 2, 8)).ok());
+  EXPECT_TRUE(CheckElasticPolicy(Sizes(4, 4, 4)).ok());
+  ElasticPolicy policy;
+  policy.cooldown = CooldownRange{seconds(1), seconds(3600)};
+  EXPECT_TRUE(CheckElasticPolicy(policy).ok());
+}
+
+TEST(ElasticPolicyTest, RefusesSizesThatContradictEachOther) {
+  EXPECT_EQ(WhyNot(Sizes(4, 4, 3)), "--min-np 4 is above --max-np 3");
+  EXPECT_EQ(WhyNot(Sizes(4, 2, 3)), "--max-np 3 is below -np 4");
+  EXPECT_EQ(WhyNot(Sizes(4, 5, {})), "--min-np 5 does not fit -np 4");
+  EXPECT_FALSE(CheckElasticPolicy(Sizes(0, 0, {})).ok());
+  EXPECT_FALSE(CheckElasticPolicy(Sizes(kMaxRanks + 1, 1, {})).ok());
+}
+
+TEST(ElasticPolicyTest, RefusesACooldownRangeThatIsReversedOrTooWide) {
+  ElasticPolicy policy;
+  policy.cooldown = CooldownRange{seconds(20), seconds(10)};
+  EXPECT_EQ(WhyNot(policy), "--blacklist-cooldown-range 20 10 is reversed");
+  policy.cooldown = CooldownRange{seconds(0), seconds(10)};
+  EXPECT_EQ(WhyNot(policy), "--blacklist-cooldown-range 0 10 is out of range");
+  policy.cooldown = CooldownRange{seconds(1), seconds(3601)};
+  EXPECT_EQ(WhyNot(policy), "--blacklist-cooldown-range 1 3601 is out of range");
+  EXPECT_EQ(CheckElasticPolicy(policy).code(), ErrorCode::kSpecInvalid);
+}
+
+TEST(ElasticStateTest, EachArrowIsThereOnceAndLeadsSomewhereElse) {
+  std::set<std::pair<ElasticState, ElasticState>> seen;
+  for (const ElasticTransition& arrow : ElasticTransitions()) {
+    EXPECT_TRUE(seen.emplace(arrow.from, arrow.to).second)
+        << NameOf(arrow.from) << " -> " << NameOf(arrow.to);
+    EXPECT_NE(arrow.from, arrow.to);
+    EXPECT_FALSE(IsTerminal(arrow.from));
+    EXPECT_FALSE(arrow.why.empty());
+    EXPECT_TRUE(CanFollow(arrow.from, arrow.to));
+  }
+  EXPECT_FALSE(CanFollow(ElasticState::kFinished, ElasticState::kRunning));
+  EXPECT_FALSE(CanFollow(ElasticState::kGathering, ElasticState::kGate));
+}
+
+TEST(ElasticStateTest, EveryStateHasANameIsReachedAndCanEnd) {
+  std::set<std::string_view> names;
+  for (int i = 0; i <= static_cast<int>(ElasticState::kFinished); ++i) {
+    const auto state = static_cast<ElasticState>(i);
+    names.insert(NameOf(state));
+    bool is_reached = state == ElasticState::kGathering;
+    bool is_left = IsTerminal(state);
+    for (const ElasticTransition& arrow : ElasticTransitions()) {
+      is_reached |= arrow.to == state;
+      is_left |= arrow.from == state;
+    }
+    EXPECT_TRUE(is_reached && is_left) << NameOf(state);
+    if (!IsTerminal(state)) {
+      EXPECT_TRUE(CanFollow(state, ElasticState::kStopping) ||
+                  CanFollow(state, ElasticState::kFinished))
+          << NameOf(state);
+    }
+  }
+  EXPECT_EQ(names.size(), static_cast<size_t>(ElasticState::kFinished) + 1);
+  EXPECT_FALSE(names.contains("unknown"));
+}
+
+}  // namespace
+}  // namespace hvdray
