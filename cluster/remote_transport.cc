@@ -150,7 +150,7 @@ class RemoteTransport : public Transport {
 
   // A host that is busy keeps its place among those that are on their way: one that is full, or a
   // jump host before many, is not helped by yet another in its stead.
-  void RetryOrFinish(int id, Status why) {
+  void RetryOrFinish(int id, const Status& why) {
     Pending& pending = pending_[id];
     if (why.code() != ErrorCode::kHostBusy || pending.has_answered) return Finish(id, why);
     const int most = options_.retry.max_retries;

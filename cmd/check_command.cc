@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/loop.h"
+#include "base/terminal.h"
 #include "cmd/cluster_hosts.h"
 #include "cmd/commands.h"
 #include "cmd/exit_code.h"
@@ -67,6 +68,7 @@ int CheckHosts(const CheckRequest& request, LaunchPlan plan) {
         HostAccess::Open(**loop, spec, AgentPath(spec), plan.hosts, plan.is_remote, plan.spread);
     if (!access.ok()) return Fail("check", access.status());
     outcome = HostCheck(**loop, **access, std::move(plan)).Run();
+    EndTerminalQuestions();  // after Ctrl-C a host may still ask
   }
   if (outcome.signo != 0) return 128 + outcome.signo;
   outcome.facts.np = *request.run.spec.np;

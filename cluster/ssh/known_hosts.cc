@@ -167,7 +167,7 @@ Status RefuseUnknown(std::string_view name, std::string_view host, ByteView blob
 Status Judge(const HostKeyLookup& found, HostKeyPolicy policy, std::string_view host,
              ByteView blob) {
   if (found.match == HostKeyMatch::kKnown) return {};
-  const Status refusal = Refuse(found, host, blob);
+  Status refusal = Refuse(found, host, blob);
   if (found.match == HostKeyMatch::kChanged && policy == HostKeyPolicy::kNo) {
     Log(LogLevel::kWarning, "ssh", "{}", refusal.message());
     return {};

@@ -229,7 +229,7 @@ Status SshSession::Handshake(const std::vector<std::string>& host_key_algorithms
     }
   }
   int code = 0;
-  const Status driven =
+  Status driven =
       Drive([this] { return ::libssh2_session_handshake(session_, socket_.get()); }, limit, code);
   if (!driven.ok()) return driven;
   if (code != 0) {

@@ -79,7 +79,7 @@ class PatternReader {
     for (size_t at = 0; at < text_.size();) {
       const size_t open = std::min(text_.find('[', at), text_.size());
       Part part{text_.substr(at, open - at), {}};
-      if (const auto fault = CheckText(part.text, at)) return fault;
+      if (auto fault = CheckText(part.text, at)) return fault;
       at = open;
       if (open < text_.size()) {
         const size_t close = text_.find(']', open);
