@@ -121,10 +121,10 @@ TEST(HostInspectionTest, APythonIsAskedForItsVersion) {
 }
 
 TEST(HostTextsTest, LibcIsReadOutOfTheLibraryItself) {
-  EXPECT_EQ(LibcOfBanner("x\0GNU C Library (Debian GLIBC 2.36-9+deb12u4) stable release version "
-                         "2.36.\nCopyright"),
-            "glibc 2.36");
   using std::string_literals::operator""s;
+  EXPECT_EQ(LibcOfBanner("x\0GNU C Library (Debian GLIBC 2.36-9+deb12u4) stable release version "
+                         "2.36.\nCopyright"s),
+            "glibc 2.36");
   EXPECT_EQ(LibcOfBanner("\0GNU C Library wants\0\0GNU C Library (GNU libc) development release "
                          "version 2.40.9000.\n"s),
             "glibc 2.40.9000");

@@ -2,6 +2,7 @@
 #include "launcher/agent/inspector.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

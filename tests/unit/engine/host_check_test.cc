@@ -22,7 +22,7 @@ class HostCheckTest : public testing::Test {
     plan_.spec.np.Set(5, "test");
     plan_.spec.command.Set({"train", "--fast"}, "test");
     plan_.current_folder = "/here";
-    plan_.environment = Environment({{"PATH", "/opt/bin"}});
+    plan_.environment.Set("PATH", "/opt/bin");
     plan_.build = "hvdray test";
     transport_.on_agent = [this](const std::string& host, FakeAgent& agent) {
       if (mute_.contains(host)) return;
