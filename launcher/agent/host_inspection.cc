@@ -130,20 +130,20 @@ uint64_t MemoryLimitOfCgroup() {
   return least;
 }
 
+/// errno; 0: a folder that this user may enter.
+int FolderError(const std::string& path) {
+  struct stat info {};
+  if (path.empty()) return ENOENT;
+  if (::stat(path.c_str(), &info) != 0) return errno;
+  if (!S_ISDIR(info.st_mode)) return ENOTDIR;
+  return ::faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) == 0 ? 0 : errno;
+}
+
 wire::FolderFacts LookAtFolder(std::string use, const std::string& path) {
   wire::FolderFacts facts;
   facts.use = std::move(use);
   facts.path = path;
-  struct stat info {};
-  if (path.empty()) {
-    facts.error = ENOENT;
-  } else if (::stat(path.c_str(), &info) != 0) {
-    facts.error = errno;
-  } else if (!S_ISDIR(info.st_mode)) {
-    facts.error = ENOTDIR;
-  } else if (::faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) != 0) {
-    facts.error = errno;
-  }
+  facts.error = FolderError(path);
   struct statvfs disk {};
   if (facts.error != 0) return facts;
   facts.is_writable = ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0;
@@ -249,10 +249,11 @@ class Gatherer {
     for (const std::string& name : NamesIn(folder)) {
       if (facts_.gpus.size() >= wire::kMaxInspected) break;
       constexpr std::string_view kModel = "Model:";
-      EachLine(TextOf(folder + "/" + name + "/information"), [this, kModel](std::string_view line) {
-        if (!line.starts_with(kModel)) return;
-        facts_.gpus.push_back({std::string(Trimmed(line.substr(kModel.size()))), 0});
-      });
+      EachLine(TextOf(fmt::format("{}/{}/information", folder, name)),
+               [this, kModel](std::string_view line) {
+                 if (!line.starts_with(kModel)) return;
+                 facts_.gpus.push_back({std::string(Trimmed(line.substr(kModel.size()))), 0});
+               });
     }
   }
 

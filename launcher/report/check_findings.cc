@@ -48,9 +48,12 @@ class Issues {
   void Add(const std::string& host, Issue issue) {
     const auto key = std::make_tuple(issue.level, issue.kind, Masked(issue.text));
     const auto [it, is_new] = index_.try_emplace(key, groups_.size());
-    if (is_new) groups_.push_back({std::move(issue), {}, true});
+    if (is_new) {
+      groups_.push_back({std::move(issue), {host}, true});
+      return;
+    }
     Group& group = groups_[it->second];
-    group.is_same = group.is_same && (is_new || group.issue.text == issue.text);
+    group.is_same = group.is_same && group.issue.text == issue.text;
     group.hosts.push_back(host);
   }
   void Warn(const CheckedHost& host, std::string_view kind, std::string text, std::string hint) {
