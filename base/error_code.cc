@@ -50,6 +50,8 @@ constexpr std::array kCatalogue = {
               "a host does not let us in"},
     ErrorInfo{ErrorCode::kHostBusy, "host_busy", true,
               "sshd of a host is full, or does not serve yet"},
+    ErrorInfo{ErrorCode::kSyncFailed, "sync_failed", false,
+              "a folder could not be copied to a host"},
     ErrorInfo{ErrorCode::kCommandNotFound, "command_not_found", false,
               "the command does not exist on the worker's host"},
     ErrorInfo{ErrorCode::kCommandNotExecutable, "command_not_executable", false,

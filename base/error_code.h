@@ -39,6 +39,7 @@ enum class ErrorCode : uint16_t {
   kHostKeyRejected = 212,
   kAuthenticationFailed = 213,
   kHostBusy = 214,
+  kSyncFailed = 215,
   kCommandNotFound = 301,
   kCommandNotExecutable = 302,
   kWorkerFailed = 303,

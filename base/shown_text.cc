@@ -3,17 +3,12 @@
 #include <fmt/format.h>
 
 namespace hvdray {
-namespace {
 
-constexpr size_t kShownBytes = 60;
-
-}  // namespace
-
-std::string ShownText(std::string_view text) {
+std::string ShownText(std::string_view text, size_t limit) {
   std::string shown;
   for (const char c : text) {
     // Never in the middle of a UTF-8 sequence.
-    if (shown.size() >= kShownBytes && (static_cast<unsigned char>(c) & 0xC0) != 0x80) {
+    if (shown.size() >= limit && (static_cast<unsigned char>(c) & 0xC0) != 0x80) {
       return shown + "...";
     }
     const bool is_control = static_cast<unsigned char>(c) < 0x20 || c == 0x7F;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 
@@ -27,6 +28,24 @@ namespace hvdray {
 namespace {
 
 void PrintErr(const std::string& line) { std::fputs((line + "\n").c_str(), stderr); }
+
+// The folders of --sync are looked through before any host is dialled.
+Status PlanCopies(LaunchPlan& plan) {
+  const bool is_any_remote =
+      std::any_of(plan.is_remote.begin(), plan.is_remote.end(), [](bool remote) { return remote; });
+  HVDRAY_ASSIGN_OR_RETURN(plan.synced,
+                          PlanSync(*plan.spec.sync, plan.environment,
+                                   is_any_remote ? SyncScope::kList : SyncScope::kCheckOnly));
+  for (const SyncedFolder& synced : plan.synced) {
+    for (const std::string& warning : synced.listing.warnings) {
+      PrintErr(fmt::format("hvdray run: warning: --sync: {}", warning));
+    }
+  }
+  const std::string& folder =
+      plan.spec.working_folder->empty() ? plan.current_folder : *plan.spec.working_folder;
+  plan.worker_place = PlaceIn(plan.synced, ResolvedFolder(folder));
+  return {};
+}
 
 // A report that can't be written makes a good job a bad one, but never hides how a bad one ended:
 // then it is one line more.
@@ -112,6 +131,7 @@ int RunCommand(const CommandLine& line) {
   Status status = CheckSupported(plan.spec);
   if (status.ok()) status = Place(plan);
   if (status.ok()) status = CheckExec(plan);
+  if (status.ok()) status = PlanCopies(plan);
   if (!status.ok()) return Fail("run", status);
   if (plan.spec.print_plan->has_value() || *plan.spec.is_dry_run) return ShowPlan(plan);
   return Launch(std::move(plan));

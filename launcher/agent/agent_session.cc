@@ -10,6 +10,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/environ.h"
 #include "base/log.h"
 #include "launcher/agent/host_inspection.h"
 
@@ -161,9 +162,42 @@ void AgentSession::On(Generation generation, wire::Inspect&& inspect) {
       &GatherInspection);
 }
 
-void AgentSession::EndProbe() {
+void AgentSession::EndPreparation() {
   prober_.reset();
   probe_listener_.reset();
+  folder_receiver_.reset();
+}
+
+void AgentSession::On(Generation generation, wire::FolderList&& list) {
+  if (generation <= last_generation_) {
+    ++stale_requests_;
+    return;
+  }
+  if (!welcome_) {
+    Leave({ErrorCode::kProtocolError, "FolderList before Welcome"}, kLinkFailed);
+    return;
+  }
+  if (!folder_receiver_) {
+    folder_receiver_ =
+        std::make_unique<FolderReceiver>(Environment::FromProcess().GetOr("HOME", ""));
+  }
+  Result<wire::Body> answer = folder_receiver_->OnList(std::move(list));
+  if (!answer.ok()) return Leave(answer.status(), kLinkFailed);
+  Send(generation, std::move(answer).value());
+}
+
+void AgentSession::On(Generation generation, wire::File&& file) {
+  if (generation <= last_generation_) {
+    ++stale_requests_;
+    return;
+  }
+  if (!folder_receiver_) {
+    Leave({ErrorCode::kProtocolError, "File before FolderList"}, kLinkFailed);
+    return;
+  }
+  Result<std::optional<wire::Body>> answer = folder_receiver_->OnFile(file);
+  if (!answer.ok()) return Leave(answer.status(), kLinkFailed);
+  if (answer->has_value()) Send(generation, std::move(**answer));
 }
 
 void AgentSession::On(Generation generation, wire::StartGeneration&& start) {
@@ -181,7 +215,7 @@ void AgentSession::On(Generation generation, wire::StartGeneration&& start) {
     Leave(status, kLinkFailed);
     return;
   }
-  EndProbe();
+  EndPreparation();
   const uint64_t files = kFilesBesides + kFilesPerWorker * start.workers.size();
   const Result<uint64_t> limit = RaiseOpenFileLimit(files);
   if (!limit.ok() || *limit < files) {
@@ -225,7 +259,7 @@ void AgentSession::On(Generation generation, wire::StopGeneration&& stop) {
   if (generation > last_generation_) {
     // It never began here: say so, and let no late StartGeneration begin it.
     last_generation_ = generation;
-    EndProbe();
+    EndPreparation();
     SendStopped(generation, 0);
   } else if (LocalGang* gang = GangOf(generation)) {
     gang->Stop(milliseconds(stop.grace_ms));
@@ -305,6 +339,7 @@ void AgentSession::OnLinkClosed(const Status& why) {
   is_leaving_ = true;
   exit_code_ = why.ok() ? 0 : kLinkFailed;
   if (!why.ok()) Log(LogLevel::kInfo, "agent", "link lost: {}", why.ToString());
+  EndPreparation();
   StopGang();
   FinishIfIdle();
 }
@@ -316,6 +351,7 @@ void AgentSession::Leave(const Status& why, int exit_code) {
   }
   exit_code_ = exit_code;
   Log(LogLevel::kInfo, "agent", "leaving: {}", why.ToString());
+  folder_receiver_.reset();
   if (link_) {
     link_->Close({static_cast<uint16_t>(why.code()), why.message()}, kByeLimit, [this] {
       // Not from within the link's own callback.

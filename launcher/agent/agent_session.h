@@ -10,6 +10,7 @@
 
 #include "base/byte_stream.h"
 #include "base/loop.h"
+#include "launcher/agent/folder_receiver.h"
 #include "launcher/agent/host_facts.h"
 #include "launcher/agent/inspector.h"
 #include "launcher/agent/local_gang.h"
@@ -50,6 +51,8 @@ class AgentSession : private KvUpstream {
   void On(Generation generation, wire::Welcome&& welcome);
   void On(Generation generation, wire::Probe&& probe);
   void On(Generation generation, wire::Inspect&& inspect);
+  void On(Generation generation, wire::FolderList&& list);
+  void On(Generation generation, wire::File&& file);
   void On(Generation generation, wire::StartGeneration&& start);
   void On(Generation generation, wire::StopGeneration&& stop);
   void On(Generation generation, wire::Credit&& credit);
@@ -71,8 +74,8 @@ class AgentSession : private KvUpstream {
   /// The running gang if it is of this generation; else counts the request as stale.
   LocalGang* GangOf(Generation generation);
   void HoldPort();
-  /// Nothing of the probe stays open on the network.
-  void EndProbe();
+  /// Nothing of the probe stays open on the network, and no file half written.
+  void EndPreparation();
 
   Loop& loop_;
   AgentSessionOptions options_;
@@ -85,6 +88,7 @@ class AgentSession : private KvUpstream {
   std::unique_ptr<ProbeListener> probe_listener_;
   std::unique_ptr<Inspector> inspector_;
   std::unique_ptr<Prober> prober_;  // once it has answered, a mark that this was done
+  std::unique_ptr<FolderReceiver> folder_receiver_;
   Generation last_generation_ = 0;  // the newest that was started or stopped
   uint64_t stale_requests_ = 0;
   bool is_leaving_ = false;

@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "launcher/placement/placement.h"
+#include "launcher/report/sync_stats.h"
 #include "launcher/report/verdict.h"
 #include "launcher/wire/message.h"
 
@@ -61,13 +62,23 @@ struct OutputDamaged {
 struct OutputBlocked {
   bool is_blocked;
 };
+/// Between StartGeneration and the first worker: folders are being copied to the hosts (--sync), or
+/// that is over. Whoever copies sees to it that it goes on; its time is not the start's.
+struct Copying {
+  bool is_active;
+};
+/// A host has its copies.
+struct HostSynced {
+  int host;
+  SyncStats stats;
+};
 struct Tick {};
 }  // namespace event
 
-using Event =
-    std::variant<event::HostReady, event::HostLost, event::WorkerStarted, event::WorkerExited,
-                 event::GenerationStopped, event::UserSignal, event::ReaderGone,
-                 event::OutputDamaged, event::OutputBlocked, event::Tick>;
+using Event = std::variant<event::HostReady, event::HostLost, event::WorkerStarted,
+                           event::WorkerExited, event::GenerationStopped, event::UserSignal,
+                           event::ReaderGone, event::OutputDamaged, event::OutputBlocked,
+                           event::Copying, event::HostSynced, event::Tick>;
 
 namespace effect {
 /// Reset the store for this assignment, then tell every agent that has workers to start them.

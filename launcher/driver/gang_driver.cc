@@ -157,6 +157,14 @@ void GangDriver::On(const event::OutputDamaged& e) {
 
 void GangDriver::On(const event::OutputBlocked& e) { is_output_blocked_ = e.is_blocked; }
 
+void GangDriver::On(const event::Copying& e) {
+  if (state_ != GangState::kStarting) return;
+  state_deadline_.reset();
+  if (!e.is_active) state_deadline_ = now_ + policy_.start_timeout;
+}
+
+void GangDriver::On(const event::HostSynced&) {}
+
 void GangDriver::On(const event::Tick&) {}
 
 // Draws the consequences of what is known; the only place that leaves a state.

@@ -16,7 +16,8 @@
 namespace hvdray {
 
 struct GangPolicy {
-  /// To all agents ready; and again, each generation, to all workers started.
+  /// To all agents ready; and again, each generation, to all workers started (anew from the end of
+  /// a copy on).
   Duration start_timeout = std::chrono::seconds(30);
   Duration grace = std::chrono::seconds(5);  ///< SIGTERM to SIGKILL.
   Duration timeout = Duration::zero();       ///< Of the whole job; 0: none.
@@ -81,6 +82,8 @@ class GangDriver {
   void On(const event::ReaderGone& e);
   void On(const event::OutputDamaged& e);
   void On(const event::OutputBlocked& e);
+  void On(const event::Copying& e);
+  void On(const event::HostSynced& e);
   void On(const event::Tick& e);
 
   void Advance();

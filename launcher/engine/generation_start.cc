@@ -41,7 +41,8 @@ Result<std::vector<NicChoice>> ChooseNics(const LaunchPlan& plan,
 
 std::vector<wire::StartGeneration> MakeStartMessages(const LaunchPlan& plan,
                                                      const effect::StartGeneration& start,
-                                                     std::span<const NicChoice> nics) {
+                                                     std::span<const NicChoice> nics,
+                                                     std::span<const std::string> worker_folders) {
   const int first_host = start.ranks.front().host_index;
   const auto environment_of = [&plan](bool is_local) {
     return WorkerEnvironment(plan.spec, plan.environment, is_local).ToStrings();
@@ -65,6 +66,7 @@ std::vector<wire::StartGeneration> MakeStartMessages(const LaunchPlan& plan,
       message.working_folder = plan.current_folder;
       message.is_folder_optional = true;
     }
+    if (!worker_folders[host].empty()) message.working_folder = worker_folders[host];
     message.command = *plan.spec.command;
     message.environment = is_remote ? remote : local;
     messages.push_back(std::move(message));

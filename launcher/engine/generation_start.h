@@ -4,6 +4,7 @@
 #define HVDRAY_LAUNCHER_ENGINE_GENERATION_START_H_
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -26,10 +27,12 @@ Result<std::vector<NicChoice>> ChooseNics(const LaunchPlan& plan,
                                           std::span<const wire::HostFacts> facts);
 
 /// One message for each host of the plan, by its index. Interfaces and MASTER_ADDR are those of
-/// `nics` (as many as hosts).
+/// `nics`; workers start in the host's one of `worker_folders`, where that is not empty (both: as
+/// many as hosts).
 std::vector<wire::StartGeneration> MakeStartMessages(const LaunchPlan& plan,
                                                      const effect::StartGeneration& start,
-                                                     std::span<const NicChoice> nics);
+                                                     std::span<const NicChoice> nics,
+                                                     std::span<const std::string> worker_folders);
 
 /// As many as hosts of the plan, each.
 std::vector<ProbedHost> ProbedHostsOf(const LaunchPlan& plan, std::span<const NicChoice> nics,

@@ -10,14 +10,15 @@
 #include <utility>
 
 #include "base/log.h"
-#include "launcher/driver/gang_cause.h"
 #include "launcher/driver/gang_driver.h"
+#include "launcher/driver/late_fault.h"
 #include "launcher/engine/agent_claims.h"
 #include "launcher/engine/agent_set.h"
 #include "launcher/engine/generation_start.h"
+#include "launcher/engine/job_files.h"
 #include "launcher/engine/kv_bridge.h"
-#include "launcher/engine/neighbour_probe.h"
 #include "launcher/engine/signals.h"
+#include "launcher/engine/start_sequence.h"
 #include "launcher/engine/stdin_feeder.h"
 #include "launcher/output/job_output.h"
 #include "launcher/output/progress.h"
@@ -34,16 +35,8 @@ constexpr Duration kDrainLimit = std::chrono::seconds(5);
 constexpr Duration kLastDrain = std::chrono::milliseconds(500);
 // What may be on its way before the agent has granted anything (docs/protocol.md, credit).
 constexpr uint32_t kStdinWindowBytes = 1 << 20;
-constexpr int kOutputLostExit = 125;  // docs/errors.md: output not written whole
 constexpr Duration kPausePoll = std::chrono::milliseconds(5);
 constexpr Duration kBlockedPoll = std::chrono::milliseconds(250);
-
-std::vector<std::string> NamesOf(const std::vector<HostSlots>& hosts) {
-  std::vector<std::string> names;
-  names.reserve(hosts.size());
-  for (const HostSlots& host : hosts) names.push_back(host.host);
-  return names;
-}
 
 void LogStateChange(const StateChange& change) {
   const std::string who = change.rank < 0 ? "gang" : fmt::format("rank {}", change.rank);
@@ -61,39 +54,23 @@ class RealLauncher : public Launcher {
         agents_(loop, transport, NamesOf(plan_.hosts), plan_.build, WelcomeOf(plan_),
                 MakeAgentHandlers()),
         kv_([this](int host, wire::Message message) { agents_.Send(host, std::move(message)); }),
+        start_(loop, trace, plan_, MakeStartHandlers()),
         facts_(plan_.hosts.size()),
-        relay_stats_(plan_.hosts.size()) {
+        relay_stats_(plan_.hosts.size()),
+        sync_stats_(plan_.hosts.size()) {
     progress_.host_count = static_cast<int>(plan_.hosts.size());
     progress_.np = static_cast<int>(plan_.ranks.size());
   }
 
   Status OpenFiles() {
-    const JobSpec& spec = plan_.spec;
-    for (const auto& [path, flag] :
-         {std::pair(*spec.report_file, "--report"), std::pair(*spec.junit_file, "--junit"),
-          std::pair(*spec.trace_file, "--trace")}) {
-      if (!path.empty()) HVDRAY_RETURN_IF_ERROR(CheckReportPath(path, flag));
-    }
-    JobOutputOptions options;
-    options.tag = *spec.tag_output;
-    options.is_timestamped = *spec.is_timestamped;
-    options.folder = *spec.output_folder;
-    options.np = *spec.np;
+    HVDRAY_RETURN_IF_ERROR(CheckReportPaths(plan_.spec));
     JobOutputHandlers handlers;
     handlers.on_consumed = [this](int rank, uint32_t bytes) { ReturnCredit(rank, bytes); };
     handlers.on_reader_gone = [this] { Feed(event::ReaderGone{}); };
     handlers.on_damaged = [this](Status why) { Feed(event::OutputDamaged{std::move(why)}); };
-    HVDRAY_ASSIGN_OR_RETURN(output_, JobOutput::Open(loop_, std::move(options), handlers));
-    if (spec.events_file->empty()) return {};
-    EventLogOptions events;
-    events.path = *spec.events_file;
-    events.job_id = plan_.job_id;
-    events.build = plan_.build;
-    events.command = *spec.command;
-    events.np = *spec.np;
-    events.hosts = NamesOf(plan_.hosts);
-    events.began = plan_.began;
-    events.began_wall = plan_.began_wall;
+    HVDRAY_ASSIGN_OR_RETURN(output_, JobOutput::Open(loop_, OutputOptionsOf(plan_.spec), handlers));
+    if (plan_.spec.events_file->empty()) return {};
+    EventLogOptions events = EventOptionsOf(plan_);
     events.on_damaged = [this](Status why) { Feed(event::OutputDamaged{std::move(why)}); };
     HVDRAY_ASSIGN_OR_RETURN(event_log_, EventLog::Open(loop_, std::move(events)));
     return {};
@@ -129,13 +106,30 @@ class RealLauncher : public Launcher {
     };
     handlers.on_lost = [this](int host, Status why) {
       kv_.DropHost(host);
-      DropProbe();
+      start_.Drop();
       Feed(event::HostLost{host, std::move(why)});
     };
     handlers.on_message = [this](int host, wire::Message&& m) { OnMessage(host, std::move(m)); };
     handlers.on_noise = [this](int host, ByteView line) {
       output_->Say(fmt::format("{}: {}", plan_.hosts[static_cast<size_t>(host)].host, line));
     };
+    return handlers;
+  }
+
+  StartSequenceHandlers MakeStartHandlers() {
+    StartSequenceHandlers handlers;
+    handlers.send = [this](int host, wire::Body body) {
+      agents_.Send(host, {generation_, std::move(body)});
+    };
+    handlers.on_failed = [this](int host, Status why) {
+      Feed(event::HostLost{host, std::move(why)});
+    };
+    handlers.on_copying = [this](bool is_active) { Feed(event::Copying{is_active}); };
+    handlers.on_synced = [this](int host, const SyncStats& stats) {
+      sync_stats_[static_cast<size_t>(host)] = stats;
+      Feed(event::HostSynced{host, stats});
+    };
+    handlers.on_ready = [this](const std::vector<NicChoice>& nics) { SendStart(nics); };
     return handlers;
   }
 
@@ -184,7 +178,7 @@ class RealLauncher : public Launcher {
 
   void FeedOne(const Event& event) {
     if (is_finishing_) {
-      AmendVerdict(event);
+      AddLateFault(verdict_, event);
       return;
     }
     const TimePoint now = loop_.Now();
@@ -195,24 +189,6 @@ class RealLauncher : public Launcher {
       if (event_log_) event_log_->OnEffect(effect, now);
       std::visit([this](const auto& e) { Apply(e); }, effect);
     }
-  }
-
-  // The driver is done, but the last output is still being written: what goes wrong with it makes
-  // a good job a bad one, and never hides how a bad one ended.
-  void AmendVerdict(const Event& event) {
-    if (verdict_.exit_code != 0) return;
-    Cause cause;
-    if (std::holds_alternative<event::ReaderGone>(event)) {
-      cause = ReaderGoneCause();
-    } else if (const auto* damaged = std::get_if<event::OutputDamaged>(&event)) {
-      cause.exit_code = kOutputLostExit;
-      cause.error = Status(damaged->why).WithCode(ErrorCode::kOutputLost);
-    } else {
-      return;
-    }
-    verdict_.exit_code = cause.exit_code;
-    verdict_.origin = ExitOrigin::kHvdray;
-    verdict_.error = std::move(cause.error);
   }
 
   // A pager that shows a page and waits is no reason to give an agent up.
@@ -240,49 +216,16 @@ class RealLauncher : public Launcher {
     progress_.workers_started = 0;
     claims_.StartGeneration(start.generation, start.ranks);
     output_->StartGeneration(start.ranks);
-    const Result<std::vector<NicChoice>> nics = ChooseNics(plan_, facts_);
-    if (!nics.ok()) {
-      // Nothing was started: to the driver these are hosts that can't be used.
-      for (size_t host = 0; host < plan_.hosts.size(); ++host) {
-        Feed(event::HostLost{static_cast<int>(host), nics.status()});
-      }
-      return;
-    }
-    if (start.generation == 1 && IsProbeWanted(plan_.spread, plan_.hosts.size())) {
-      ProbeThenStart(start, *nics);
-    } else {
-      SendStart(start, *nics);
-    }
+    started_ = start;
+    start_.Begin(start.generation, facts_);
   }
 
-  void ProbeThenStart(const effect::StartGeneration& start, const std::vector<NicChoice>& nics) {
-    trace_.Begin(kPhaseProbe, loop_.Now());
-    probe_ = std::make_unique<NeighbourProbe>(
-        loop_, ProbedHostsOf(plan_, nics, facts_), ProbeLimitsWithin(*plan_.spec.start_timeout),
-        [this](int host, wire::Probe probe) {
-          agents_.Send(host, {generation_, std::move(probe)});
-        },
-        [this, start, nics](std::optional<ProbeFailure> failure) {
-          DropProbe();
-          if (failure) {
-            Feed(event::HostLost{failure->host, std::move(failure->why)});
-          } else {
-            SendStart(start, nics);
-          }
-        });
-    probe_->Start();
-  }
-
-  // What waits for its result is never started.
-  void DropProbe() {
-    if (probe_) trace_.End(kPhaseProbe, loop_.Now());
-    probe_.reset();
-  }
-
-  void SendStart(const effect::StartGeneration& start, const std::vector<NicChoice>& nics) {
+  void SendStart(const std::vector<NicChoice>& nics) {
+    const effect::StartGeneration& start = started_;
     kv_.Reset(start.ranks, start.generation);
     stdin_.reset();
-    std::vector<wire::StartGeneration> messages = MakeStartMessages(plan_, start, nics);
+    std::vector<wire::StartGeneration> messages =
+        MakeStartMessages(plan_, start, nics, start_.worker_folders());
     for (size_t host = 0; host < messages.size(); ++host) {
       agents_.Send(static_cast<int>(host), {start.generation, wire::KvReset{}});
       agents_.Send(static_cast<int>(host), {start.generation, std::move(messages[host])});
@@ -302,7 +245,7 @@ class RealLauncher : public Launcher {
   }
 
   void Apply(const effect::StopGeneration& stop) {
-    DropProbe();
+    start_.Drop();
     const auto grace = std::chrono::duration_cast<std::chrono::milliseconds>(stop.grace).count();
     for (const int host : stop.hosts) {
       agents_.Send(host, {stop.generation, wire::StopGeneration{static_cast<uint32_t>(grace)}});
@@ -316,15 +259,11 @@ class RealLauncher : public Launcher {
   void Apply(const effect::Finish& finish) {
     verdict_ = finish.verdict;
     is_finishing_ = true;
-    DropProbe();
+    start_.Drop();
     stdin_.reset();
     trace_.Begin("drain", loop_.Now());
     output_->Drain(DrainLimit(), [this](Status drained) {
-      if (!drained.ok() && verdict_.exit_code == 0) {
-        const bool is_reader_gone = drained.code() == ErrorCode::kReaderGone;
-        verdict_.exit_code = is_reader_gone ? 128 + SIGPIPE : kOutputLostExit;
-        verdict_.error = std::move(drained);
-      }
+      AddDrainFault(verdict_, std::move(drained));
       trace_.End("drain", loop_.Now());
       trace_.Begin("close_agents", loop_.Now());
       agents_.Close(kCloseLimit, [this] {
@@ -361,10 +300,7 @@ class RealLauncher : public Launcher {
       Feed(event::GenerationStopped{generation, host, stopped->swept, stopped->offered_port});
     } else if (const auto* credit = std::get_if<wire::Credit>(&message.body)) {
       if (stdin_ && credit->stream == wire::StreamId::kStdin) stdin_->AddCredit(credit->bytes);
-    } else if (const auto* probed = std::get_if<wire::ProbeResult>(&message.body);
-               probed != nullptr && probe_) {
-      probe_->OnResult(host, *probed);
-    } else {
+    } else if (!start_.OnMessage(host, message)) {
       Log(LogLevel::kDebug, "launcher", "ignored {} from {}",
           wire::NameOf(wire::TypeOf(message.body)), plan_.hosts[static_cast<size_t>(host)].host);
     }
@@ -390,7 +326,7 @@ class RealLauncher : public Launcher {
     report.generations = generation_;
     for (size_t i = 0; i < plan_.hosts.size(); ++i) {
       const HostSlots& host = plan_.hosts[i];
-      report.hosts.push_back({host.host, host.slots, facts_[i], relay_stats_[i]});
+      report.hosts.push_back({host.host, host.slots, facts_[i], relay_stats_[i], sync_stats_[i]});
     }
     if (verdict_.first_failure) {
       report.last_lines = output_->LastErrorLines(verdict_.first_failure->rank);
@@ -414,14 +350,16 @@ class RealLauncher : public Launcher {
   AgentSet agents_;
   AgentClaims claims_;
   KvBridge kv_;
+  StartSequence start_;
+  effect::StartGeneration started_{};  // the last one
   std::vector<wire::HostFacts> facts_;
   std::vector<RelayStats> relay_stats_;
+  std::vector<std::optional<SyncStats>> sync_stats_;
   std::deque<Event> pending_;
   bool is_feeding_ = false;
   std::unique_ptr<JobOutput> output_;
   std::unique_ptr<EventLog> event_log_;
   std::unique_ptr<StdinFeeder> stdin_;
-  std::unique_ptr<NeighbourProbe> probe_;  // while it runs
   StartProgress progress_;
   TerminalStyle style_;
   Generation generation_ = 0;

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "base/environ.h"
 #include "base/loop.h"
 #include "cluster/transport.h"
+#include "launcher/engine/sync_plan.h"
 #include "launcher/placement/nic_select.h"
 #include "launcher/placement/placement.h"
 #include "launcher/report/job_report.h"
@@ -26,9 +28,11 @@ struct LaunchPlan {
   std::vector<HostSlots> hosts;  ///< Only hosts that get workers, in rank order.
   std::vector<bool> is_remote;   ///< As many as hosts: reached over the network.
   HostSpread spread = HostSpread::kOneMachine;
-  std::vector<RankInfo> ranks;  ///< host_index points into `hosts`.
-  Environment environment;      ///< Of hvdray itself.
-  std::string current_folder;   ///< Of hvdray: where workers on other hosts start, if it is there.
+  std::vector<RankInfo> ranks;              ///< host_index points into `hosts`.
+  std::vector<SyncedFolder> synced;         ///< What other hosts get a copy of (--sync).
+  std::optional<SyncedPlace> worker_place;  ///< Where workers start, if that is in one of them.
+  Environment environment;                  ///< Of hvdray itself.
+  std::string current_folder;  ///< Of hvdray: where workers on other hosts start, if it is there.
   std::string job_id;
   std::string build;
   TimePoint began{};  ///< When hvdray was called.

@@ -149,6 +149,11 @@ void EventLog::Impl::Describe(const Event& event, TimePoint now) {
     line["host"] = HostName(stopped->host);
     line["swept"] = stopped->swept;
     Write(line);
+  } else if (const auto* synced = std::get_if<event::HostSynced>(&event)) {
+    Json line = Begin("host_synced", now);
+    line["host"] = HostName(synced->host);
+    line.update(SyncJson(synced->stats));
+    Write(line);
   } else if (const auto* signal = std::get_if<event::UserSignal>(&event)) {
     Json line = Begin("signal", now);
     line["signal"] = SignalName(signal->signo);

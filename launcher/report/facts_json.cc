@@ -60,6 +60,14 @@ void AddEnd(Json& object, const std::optional<wire::ExitStatus>& status) {
   object["core"] = status->has_core;
 }
 
+Json SyncJson(const SyncStats& stats) {
+  Json json;
+  json["files"] = stats.files;
+  json["bytes"] = stats.bytes;
+  json["duration_s"] = Offset(TimePoint(), TimePoint() + stats.time);
+  return json;
+}
+
 double Offset(TimePoint began, TimePoint at) {
   return std::round(std::chrono::duration_cast<Seconds>(at - began).count() * 1e6) / 1e6;
 }

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/status.h"
 #include "base/types.h"
+#include "launcher/report/sync_stats.h"
 #include "launcher/report/verdict.h"
 #include "launcher/wire/message.h"
 
@@ -22,6 +23,8 @@ Json ErrorJson(const Status& status);
 Json ExitJson(const Verdict& verdict);
 /// Adds exit_code, signal, description, oom and core to `object`; all null without a status.
 void AddEnd(Json& object, const std::optional<wire::ExitStatus>& status);
+/// {"files", "bytes", "duration_s"}
+Json SyncJson(const SyncStats& stats);
 /// Seconds from `began`, to the microsecond.
 double Offset(TimePoint began, TimePoint at);
 /// The same; null for no time.

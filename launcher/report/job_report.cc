@@ -28,6 +28,8 @@ Json HostJson(const HostReport& host) {
   json["agent_pid"] = host.facts.agent_pid;
   json["cleanup"] = host.facts.cleanup;
   for (const auto& [name, field] : kRelayCounters) json["relay"][name] = host.relay.*field;
+  json["sync"] = nullptr;
+  if (host.sync) json["sync"] = SyncJson(*host.sync);
   return json;
 }
 

@@ -5,11 +5,13 @@
 
 #include <chrono>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/json.h"
 #include "base/status.h"
+#include "launcher/report/sync_stats.h"
 #include "launcher/report/trace.h"
 #include "launcher/report/verdict.h"
 #include "launcher/wire/message.h"
@@ -25,7 +27,8 @@ struct HostReport {
   std::string name;
   int slots = 0;
   wire::HostFacts facts;
-  RelayStats relay;  ///< As its agent last told.
+  RelayStats relay;               ///< As its agent last told.
+  std::optional<SyncStats> sync;  ///< What --sync sent it; none: nothing was copied there.
 };
 
 /// Everything that the reports show. Plain data; filled by the launcher at the end.

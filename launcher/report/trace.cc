@@ -108,6 +108,9 @@ void Trace::OnEvent(const Event& event, TimePoint now) {
     Mark({stopped->host, -1}, fmt::format("stopped, swept {}", stopped->swept), now);
     stopping_hosts_.erase(stopped->host);
     if (stopping_hosts_.empty()) End(kPhaseStop, now);
+  } else if (const auto* synced = std::get_if<event::HostSynced>(&event)) {
+    Mark({synced->host, -1},
+         fmt::format("copied {} files, {} bytes", synced->stats.files, synced->stats.bytes), now);
   } else if (const auto* signal = std::get_if<event::UserSignal>(&event)) {
     Mark({-1, -1}, SignalName(signal->signo), now);
   } else if (std::holds_alternative<event::ReaderGone>(event)) {

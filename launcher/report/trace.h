@@ -29,6 +29,8 @@ struct Phase {
 inline constexpr std::string_view kPhaseHello = "hello";  ///< To the last agent's Hello.
 /// Within "start": do the hosts reach each other? The launcher begins and ends it.
 inline constexpr std::string_view kPhaseProbe = "probe";
+/// Within "start": folders are copied to the hosts. The launcher begins and ends it.
+inline constexpr std::string_view kPhaseSync = "sync";
 inline constexpr std::string_view kPhaseStart = "start";  ///< StartGeneration to the last worker.
 inline constexpr std::string_view kPhaseRun = "run";      ///< From there to the last end or a stop.
 inline constexpr std::string_view kPhaseStop = "stop";    ///< Stop to the last GenerationStopped.

@@ -12,6 +12,7 @@
 #include "base/environ.h"
 #include "base/types.h"
 #include "launcher/placement/placement.h"
+#include "launcher/spec/sync_word.h"
 
 namespace hvdray {
 
@@ -48,6 +49,7 @@ struct JobSpec {
   Setting<std::vector<std::string>>
       command;                            ///< argv; not empty unless is_dry_run or print_config.
   Setting<std::string> working_folder;    ///< --cwd. Empty: where hvdray runs.
+  Setting<std::vector<SyncWord>> sync;    ///< --sync
   Setting<std::vector<std::string>> env;  ///< -x: "NAME=VALUE", or "NAME" (taken from ours).
   Setting<bool> is_clean_env;             ///< --clean-env
   Setting<bool> is_torch_env{true};       ///< Torchrun's variables too; never when elastic.

@@ -44,6 +44,10 @@ constexpr OptionRow kRows[] = {
     {.id = Id::kCwd, .name = "cwd", .spellings = "--cwd", .type = Type::kText,
      .value_name = "FOLDER", .default_text = "the current folder", .group = Group::kJob,
      .help = "The folder that workers start in."},
+    {.id = Id::kSync, .name = "sync", .spellings = "--sync", .type = Type::kList,
+     .value_name = "DIR[:TARGET]", .group = Group::kJob,
+     .help = "Copy this folder to the other hosts before the workers start: what differs there, without "
+             ".git and what .gitignore leaves out. Default TARGET: the same place. Repeatable."},
     {.id = Id::kTorchEnv, .name = "torch-env", .negations = "--no-torch-env",
      .type = Type::kFlag, .default_text = "on", .group = Group::kJob,
      .help = "Do not set torchrun's variables (RANK, WORLD_SIZE, MASTER_ADDR, ...) beside "

@@ -15,7 +15,7 @@ namespace hvdray {
 // clang-format off
 enum class OptionId : uint8_t {
   kHelp, kVersion, kCheckBuild,
-  kJobFile, kEnv, kCleanEnv, kCwd, kTorchEnv,
+  kJobFile, kEnv, kCleanEnv, kCwd, kSync, kTorchEnv,
   kNumProc, kHosts, kHostfile, kCluster, kSlotsPerHost, kDisableCache,
   kHostDiscoveryScript, kMinNp, kMaxNp, kElasticTimeout, kResetLimit, kBlacklistCooldownRange,
   kMaxRestarts, kGrace, kTimeout, kStartTimeout, kHeartbeatTimeout,

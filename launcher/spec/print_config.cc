@@ -47,6 +47,11 @@ Json ToJson(const std::pair<int, int>& range) { return Json::array({range.first,
 Json ToJson(const std::optional<std::pair<int, int>>& range) {
   return range ? ToJson(*range) : Json();
 }
+Json ToJson(const std::vector<SyncWord>& words) {
+  Json list = Json::array();
+  for (const SyncWord& word : words) list.push_back(SyncText(word));
+  return list;
+}
 Json ToJson(const std::vector<HostSlots>& hosts) {
   Json list = Json::array();
   for (const HostSlots& host : hosts) list.push_back(HostText(host));
@@ -87,6 +92,7 @@ void AddJob(const JobSpec& spec, RowList* rows) {
   rows->AddRow("env", ToJson(variables), spec.env.origin());
   rows->Add(OptionId::kCleanEnv, spec.is_clean_env);
   rows->Add(OptionId::kCwd, spec.working_folder);
+  rows->Add(OptionId::kSync, spec.sync);
   rows->Add(OptionId::kTorchEnv, spec.is_torch_env);
   rows->Add(OptionId::kNumProc, spec.np);
   rows->Add(OptionId::kHosts, spec.hosts);

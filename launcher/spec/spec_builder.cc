@@ -96,6 +96,18 @@ Result<std::vector<std::string>> InterfacesOf(const RawOption& raw) {
   return names;
 }
 
+Result<std::vector<SyncWord>> SyncWordsOf(const RawOption& raw) {
+  std::vector<SyncWord> words;
+  for (const std::string& text : raw.values) {
+    Result<SyncWord> word = ParseSyncWord(text);
+    if (!word.ok()) {
+      return Status(ErrorCode::kUsage, fmt::format("{} {}", raw.label, word.status().message()));
+    }
+    words.push_back(std::move(word).value());
+  }
+  return words;
+}
+
 bool IsExecutable(const std::string& word, const Environment& environment,
                   const ResolverFiles& files) {
   if (!files.is_executable) return false;
@@ -115,6 +127,7 @@ bool IsExecutable(const std::string& word, const Environment& environment,
 Status ReadSettings(const LayerStack& layers, JobSpec* spec) {
   SettingReader reader(layers);
   reader.Text(OptionId::kCwd, &spec->working_folder);
+  reader.Read(OptionId::kSync, &spec->sync, SyncWordsOf);
   reader.Flag(OptionId::kCleanEnv, &spec->is_clean_env);
   reader.Flag(OptionId::kTorchEnv, &spec->is_torch_env);
   reader.Text(OptionId::kJobFile, &spec->job_file);

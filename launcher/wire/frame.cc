@@ -10,6 +10,8 @@ namespace hvdray::wire {
 namespace {
 
 // Capacity that is kept from frame to frame: above it one large value would pin its memory.
+// JSON of numbers only: 64 KiB hold every range of a FolderWanted.
+constexpr size_t kMaxSmallJson = size_t{64} << 10;
 constexpr size_t kKeptCapacity = size_t{1} << 20;
 
 Status Violation(std::string text) { return {ErrorCode::kProtocolError, std::move(text)}; }
@@ -73,7 +75,15 @@ std::optional<size_t> MaxBodyBytes(uint16_t type) {
     case MessageType::kBye:
     case MessageType::kGenerationStopped:
     case MessageType::kInspection:
+    case MessageType::kFileTaken:
       return 4 + kMaxControlJson;
+    case MessageType::kFolderList:
+      return 4 + kMaxSmallJson + kMaxFolderRaw;
+    case MessageType::kFolderWanted:
+    case MessageType::kFolderProblem:
+      return 4 + kMaxSmallJson + kMaxFolderPath;
+    case MessageType::kFile:
+      return 4 + kMaxSmallJson + kMaxFileChunk;
   }
   return std::nullopt;
 }

@@ -21,7 +21,7 @@ constexpr size_t kHandedBytes = size_t{64} << 10;
 
 bool IsOutputLane(const Body& body) {
   return std::holds_alternative<Output>(body) || std::holds_alternative<Stdin>(body) ||
-         std::holds_alternative<GenerationStopped>(body);
+         std::holds_alternative<GenerationStopped>(body) || std::holds_alternative<File>(body);
 }
 
 /// Who may say what; Hello, Credit, Heartbeat and Bye go both ways.
@@ -39,6 +39,9 @@ bool MayBeSentBy(LinkRole role, MessageType type) {
     case MessageType::kGenerationStopped:
     case MessageType::kProbeResult:
     case MessageType::kInspection:
+    case MessageType::kFolderWanted:
+    case MessageType::kFileTaken:
+    case MessageType::kFolderProblem:
       return role == LinkRole::kAgent;
     case MessageType::kWelcome:
     case MessageType::kProbe:
@@ -49,6 +52,8 @@ bool MayBeSentBy(LinkRole role, MessageType type) {
     case MessageType::kKvReset:
     case MessageType::kStopGeneration:
     case MessageType::kInspect:
+    case MessageType::kFolderList:
+    case MessageType::kFile:
       return role == LinkRole::kLauncher;
   }
   return false;

@@ -44,8 +44,8 @@ class Link {
   /// a launcher, 64 KiB from an agent) and the version and the direction of all later frames; a
   /// peer that breaks the rules is told so by a Bye.
   virtual void Start(LinkHandlers handlers) = 0;
-  /// Queues a message; never blocks. Output, Stdin and GenerationStopped go into the output lane,
-  /// in order; all else into the control lane, which is always sent first, in order as well.
+  /// Queues a message; never blocks. Output, Stdin, File and GenerationStopped go into the output
+  /// lane, in order; all else into the control lane, which is always sent first, in order as well.
   /// Dropped when the link is closed or closing.
   virtual void Send(Message message) = 0;
   /// False: hold Output and Stdin back until on_output_room. They are queued all the same.

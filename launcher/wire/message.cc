@@ -8,16 +8,31 @@ namespace hvdray::wire {
 namespace {
 
 // The n-th alternative of Body has the n-th number; a static_assert below counts them.
-constexpr MessageType kTypes[] = {MessageType::kHello,           MessageType::kWelcome,
-                                  MessageType::kProbe,           MessageType::kProbeResult,
-                                  MessageType::kStartGeneration, MessageType::kWorkerStarted,
-                                  MessageType::kWorkerExited,    MessageType::kOutput,
-                                  MessageType::kCredit,          MessageType::kStdin,
-                                  MessageType::kSignal,          MessageType::kKvRequest,
-                                  MessageType::kKvReply,         MessageType::kKvReset,
-                                  MessageType::kStopGeneration,  MessageType::kGenerationStopped,
-                                  MessageType::kHeartbeat,       MessageType::kBye,
-                                  MessageType::kInspect,         MessageType::kInspection};
+constexpr MessageType kTypes[] = {MessageType::kHello,
+                                  MessageType::kWelcome,
+                                  MessageType::kProbe,
+                                  MessageType::kProbeResult,
+                                  MessageType::kStartGeneration,
+                                  MessageType::kWorkerStarted,
+                                  MessageType::kWorkerExited,
+                                  MessageType::kOutput,
+                                  MessageType::kCredit,
+                                  MessageType::kStdin,
+                                  MessageType::kSignal,
+                                  MessageType::kKvRequest,
+                                  MessageType::kKvReply,
+                                  MessageType::kKvReset,
+                                  MessageType::kStopGeneration,
+                                  MessageType::kGenerationStopped,
+                                  MessageType::kHeartbeat,
+                                  MessageType::kBye,
+                                  MessageType::kInspect,
+                                  MessageType::kInspection,
+                                  MessageType::kFolderList,
+                                  MessageType::kFolderWanted,
+                                  MessageType::kFile,
+                                  MessageType::kFileTaken,
+                                  MessageType::kFolderProblem};
 static_assert(std::size(kTypes) == std::variant_size_v<Body>);
 
 template <size_t index = 0>
@@ -81,6 +96,16 @@ std::string_view NameOf(MessageType type) {
       return "Bye";
     case MessageType::kGenerationStopped:
       return "GenerationStopped";
+    case MessageType::kFolderList:
+      return "FolderList";
+    case MessageType::kFolderWanted:
+      return "FolderWanted";
+    case MessageType::kFile:
+      return "File";
+    case MessageType::kFileTaken:
+      return "FileTaken";
+    case MessageType::kFolderProblem:
+      return "FolderProblem";
   }
   return "unknown";
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/types.h"
+#include "launcher/wire/folder.h"
 #include "launcher/wire/inspection.h"
 #include "launcher/wire/probe.h"
 #include "rendezvous/relay_stats.h"
@@ -19,8 +20,8 @@ namespace hvdray::wire {
 inline constexpr uint16_t kMinVersion = 1;
 inline constexpr uint16_t kMaxVersion = 1;
 
-/// Values are wire format. 14, 15, 16 and 17 are kept for BreakConnections, Notify, HostLeaving and
-/// File, which come with elastic jobs.
+/// Values are wire format. 14, 15 and 16 are kept for BreakConnections, Notify and HostLeaving,
+/// which come with elastic jobs.
 enum class MessageType : uint16_t {
   kHello = 1,
   kWelcome = 2,
@@ -35,6 +36,7 @@ enum class MessageType : uint16_t {
   kKvRequest = 11,
   kKvReply = 12,
   kKvReset = 13,
+  kFile = 17,
   kStopGeneration = 18,
   kHeartbeat = 19,
   kBye = 20,
@@ -42,6 +44,10 @@ enum class MessageType : uint16_t {
   kProbeResult = 22,
   kInspect = 23,
   kInspection = 24,
+  kFolderList = 25,
+  kFolderWanted = 26,
+  kFileTaken = 27,
+  kFolderProblem = 28,
 };
 
 enum class StreamId : uint8_t { kStdin = 0, kStdout = 1, kStderr = 2 };
@@ -274,7 +280,8 @@ struct Bye {
 
 using Body = std::variant<Hello, Welcome, Probe, ProbeResult, StartGeneration, WorkerStarted,
                           WorkerExited, Output, Credit, Stdin, Signal, KvRequest, KvReply, KvReset,
-                          StopGeneration, GenerationStopped, Heartbeat, Bye, Inspect, Inspection>;
+                          StopGeneration, GenerationStopped, Heartbeat, Bye, Inspect, Inspection,
+                          FolderList, FolderWanted, File, FileTaken, FolderProblem>;
 
 struct Message {
   Generation generation = 0;

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <type_traits>
 
+#include "launcher/wire/folder_codec.h"
 #include "launcher/wire/message_fields.h"
 
 namespace hvdray::wire {
@@ -123,6 +124,10 @@ struct RawWriter {
     raw.append(reply.key).append(reply.value);
     return Limits(MessageType::kKvReply, reply.key.size(), reply.value.size());
   }
+  Status operator()(const FolderList& list) const { return PackRaw(list, raw); }
+  Status operator()(const FolderWanted& wanted) const { return PackRaw(wanted, raw); }
+  Status operator()(const File& file) const { return PackRaw(file, raw); }
+  Status operator()(const FolderProblem& problem) const { return PackRaw(problem, raw); }
   template <typename Other>
   Status operator()(const Other& /*body*/) const {
     return {};
@@ -154,6 +159,10 @@ struct RawReader {
     HVDRAY_RETURN_IF_ERROR(TakeName(MessageType::kKvReply, sizes.key, raw, reply.key));
     return TakeValue(MessageType::kKvReply, raw, reply.value);
   }
+  Status operator()(FolderList& list) { return UnpackRaw(sizes.folder, raw, list); }
+  Status operator()(FolderWanted& wanted) { return UnpackRaw(sizes.folder, raw, wanted); }
+  Status operator()(File& file) { return UnpackRaw(sizes.folder, raw, file); }
+  Status operator()(FolderProblem& problem) { return UnpackRaw(sizes.folder, raw, problem); }
   template <typename Other>
   Status operator()(Other& body) {
     return raw.empty() ? Status() : Violation(TypeOf(Body(body)), "bytes behind the JSON");

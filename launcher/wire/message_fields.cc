@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "launcher/wire/field_reader.h"
+#include "launcher/wire/folder_codec.h"
 #include "launcher/wire/inspection_fields.h"
 
 namespace hvdray::wire {
@@ -145,6 +146,10 @@ struct JsonWriter {
   }
   std::string operator()(const Inspection& inspection) const {
     return DumpJson(ToJson(inspection));
+  }
+  template <typename OfFolder>
+  std::string operator()(const OfFolder& message) const {
+    return JsonOf(message);
   }
 };
 
@@ -303,6 +308,10 @@ struct JsonReader {
   void operator()(Inspection& inspection) const { ReadInspection(read, status, inspection); }
   void operator()(Output& /*output*/) const {}
   void operator()(Stdin& /*input*/) const {}
+  template <typename OfFolder>
+  void operator()(OfFolder& message) const {
+    ReadFields(read, json, sizes.folder, message);
+  }
 
  private:
   void ReadTarget(const Json& element, Probe& probe) const {

@@ -18,11 +18,18 @@ struct StringCounts {
   uint32_t environment = 0;
 };
 
+/// Of the messages of folder.h.
+struct FolderSizes {
+  uint32_t text = 0;  ///< A target or path, or the bytes of a file.
+  uint32_t entries = 0;
+};
+
 /// How the bytes behind the JSON are cut; each used by the messages that have such bytes.
 struct RawSizes {
   StringCounts strings;
   uint32_t scope = 0;
   uint32_t key = 0;
+  FolderSizes folder;
 };
 
 /// Compact JSON of all that is not raw. Output and Stdin have none: "{}".

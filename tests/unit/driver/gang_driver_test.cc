@@ -241,6 +241,22 @@ TEST(GangDriverTest, GivesUpAHostThatDoesNotReportItsStarts) {
   EXPECT_EQ(sim.verdict().error.message(), "host b did not start all workers within 30 s");
 }
 
+TEST(GangDriverTest, CountsTheTimeOfACopyNotAsTimeOfTheStart) {
+  GangPolicy policy;
+  policy.start_timeout = seconds(30);
+  GangDriver driver(policy, AssignRanks(std::vector<HostSlots>{{"a", 1}}, 1, 1).value(), {});
+  const TimePoint begin{};
+  driver.Handle(event::HostReady{0, {}}, begin);
+  driver.Handle(event::Copying{true}, begin + seconds(1));
+  EXPECT_EQ(driver.NextDeadline(), std::nullopt);
+  driver.Handle(event::HostSynced{0, {}}, begin + seconds(900));
+  driver.Handle(event::Copying{false}, begin + seconds(900));
+  EXPECT_EQ(driver.NextDeadline(), begin + seconds(930));
+  EXPECT_FALSE(driver.Handle(event::Tick{}, begin + seconds(931)).empty());
+  driver.Handle(event::Copying{false}, begin + seconds(932));
+  EXPECT_NE(driver.NextDeadline(), begin + seconds(962)) << "no start goes on any more";
+}
+
 TEST(GangDriverTest, EndsAJobWhoseWorkersAreGoneBeforeTheirStartWasReported) {
   GangDriver driver({}, AssignRanks(std::vector<HostSlots>{{"a", 1}}, 1, {}).value(), {});
   driver.Handle(event::HostReady{0, {}}, {});

@@ -75,6 +75,7 @@ inline JobReport FullReport() {
     host.relay.requests = 40;
     host.relay.served_from_cache = 25;
     host.relay.refused_slots = 1;
+    host.sync = SyncStats{12, 34'567, std::chrono::milliseconds(250)};
     report.hosts.push_back(host);
   }
   report.verdict = BadVerdict();

@@ -76,6 +76,19 @@ inline Inspection SampleInspection() {
   return inspection;
 }
 
+inline FolderList SampleFolderList() {
+  FolderList list;
+  list.folder = 1;
+  list.target = "caf\xe9/job";
+  list.entries = {
+      {FolderEntryKind::kFolder, 0755, 0, 0, 0, "a", ""},
+      {FolderEntryKind::kFile, 0640, UINT64_C(1) << 40, 1'714'564'800, 123'456'789, "a/b\xff", ""},
+      {FolderEntryKind::kLink, 0777, 0, 0, 0, "a/c", "../d e"},
+      {FolderEntryKind::kFile, 0, 0, -1, 999'999'999, "d e", ""},
+      {FolderEntryKind::kFolderMode, 0555, 0, 0, 0, "a", ""}};
+  return list;
+}
+
 /// In the order of Body's alternatives; the name is that of the golden file.
 inline std::vector<std::pair<std::string, Message>> SampleMessages() {
   return {
@@ -111,6 +124,13 @@ inline std::vector<std::pair<std::string, Message>> SampleMessages() {
       {"bye", {0, Bye{206, "build \"a\" and build \"b\" share no version"}}},
       {"inspect", {0, Inspect{2500, "/home/caf\xe9/job", "python3", "/opt/bin:/usr/bin"}}},
       {"inspection", {0, SampleInspection()}},
+      {"folder_list", {1, SampleFolderList()}},
+      {"folder_wanted", {1, FolderWanted{{{0, 2}, {3, 1}, {2000, 48}}, 3, "/home/caf\xe9/job"}}},
+      {"file", {1, File{7, false, false, 0, 0, 0, std::string("a\0b\xff\n", 5)}}},
+      {"file_end", {1, File{2047, true, false, 0755, -1, 999'999'999, "last"}}},
+      {"file_restart", {1, File{7, false, true, 0, 0, 0, ""}}},
+      {"file_taken", {1, FileTaken{3, 65536}}},
+      {"folder_problem", {1, FolderProblem{28, "write", "/home/caf\xe9/job/a b"}}},
   };
 }
 

@@ -1,0 +1,27 @@
+// Which files a job writes, from its plan. Pure but for the look whether they can be written.
+#ifndef HVDRAY_LAUNCHER_ENGINE_JOB_FILES_H_
+#define HVDRAY_LAUNCHER_ENGINE_JOB_FILES_H_
+
+#include <string>
+#include <vector>
+
+#include "launcher/engine/launcher.h"
+#include "launcher/output/job_output.h"
+#include "launcher/report/event_log.h"
+
+namespace hvdray {
+
+/// Of the hosts of a plan, by its index.
+std::vector<std::string> NamesOf(const std::vector<HostSlots>& hosts);
+
+/// --report, --junit and --trace, before anything is started. Errors: kFileUnwritable.
+Status CheckReportPaths(const JobSpec& spec);
+
+JobOutputOptions OutputOptionsOf(const JobSpec& spec);
+
+/// All but on_damaged.
+EventLogOptions EventOptionsOf(const LaunchPlan& plan);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_LAUNCHER_ENGINE_JOB_FILES_H_
