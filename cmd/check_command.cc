@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <optional>
 
 #include "base/loop.h"
@@ -30,13 +28,6 @@ std::optional<std::string> TextWanted(const RunRequest& request) {
   if (request.wants_version) return BuildName() + "\n";
   if (request.wants_check_build) return BuildTable();
   return std::nullopt;
-}
-
-int Print(const std::string& text, int exit_code) {
-  if (PrintOut(text)) return exit_code;
-  const bool is_reader_gone = errno == EPIPE;
-  return Fail("check", Status(is_reader_gone ? ErrorCode::kReaderGone : ErrorCode::kOutputLost,
-                              fmt::format("write to stdout: {}", ::strerror(errno))));
 }
 
 /// With too few slots the hosts are worth a look all the same: as many workers as there is room.
@@ -75,7 +66,8 @@ int CheckHosts(const CheckRequest& request, LaunchPlan plan) {
   outcome.facts.slots = request.slots;
   outcome.facts.unused_hosts = std::move(unused);
   const std::vector<Finding> findings = FindFindings(outcome.facts);
-  return Print(
+  return PrintOut(
+      "check",
       request.is_json ? CheckJson(outcome.facts, findings) : CheckText(outcome.facts, findings),
       ExitCodeOf(findings));
 }
@@ -91,7 +83,7 @@ int CheckCommand(const CommandLine& line) {
   for (const std::string& warning : request->run.warnings) {
     std::fputs(fmt::format("hvdray check: warning: {}\n", warning).c_str(), stderr);
   }
-  if (const auto text = TextWanted(request->run)) return Print(*text, 0);
+  if (const auto text = TextWanted(request->run)) return PrintOut("check", *text);
   plan.spec = request->run.spec;
   SetUpLog(plan.spec);
   if (const Status status = PlanCheck(*request, plan); !status.ok()) return Fail("check", status);

@@ -85,6 +85,10 @@ Status CheckHostAccess(const JobSpec& spec) {
                         HostText(*login)),
             "leave out user and port, or reach the hosts by SSH"};
   }
+  if (!spec.ssh_config_file->empty() && ::access(spec.ssh_config_file->c_str(), R_OK) != 0) {
+    return {ErrorCode::kFileUnreadable,
+            fmt::format("--ssh-config {}: {}", *spec.ssh_config_file, ::strerror(errno))};
+  }
   if (!spec.ssh_identity_file->empty()) return CheckIdentity(*spec.ssh_identity_file);
   return {};
 }

@@ -7,14 +7,17 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <iterator>
 #include <system_error>
 
 #include "base/log.h"
 #include "cluster/local_transport.h"
+#include "cmd/exit_code.h"
 #include "cmd/host_access.h"
 #include "launcher/spec/exec_limits.h"
 
@@ -101,9 +104,11 @@ void SetUpLog(const JobSpec& spec) {
   SetLogFormat(*spec.is_log_json ? LogFormat::kJson : LogFormat::kText);
 }
 
-bool PrintOut(const std::string& text) {
+int PrintOut(std::string_view command, const std::string& text, int exit_code) {
   const bool is_written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
-  return std::fflush(stdout) == 0 && is_written;
+  if (std::fflush(stdout) == 0 && is_written) return exit_code;
+  const ErrorCode code = errno == EPIPE ? ErrorCode::kReaderGone : ErrorCode::kOutputLost;
+  return Fail(command, Status(code, fmt::format("write to stdout: {}", ::strerror(errno))));
 }
 
 }  // namespace hvdray

@@ -29,8 +29,9 @@ std::string AgentPath(const JobSpec& spec);
 
 void SetUpLog(const JobSpec& spec);
 
-/// Writes to stdout, whole; false: nobody reads it, or it is full.
-bool PrintOut(const std::string& text);
+/// Writes to stdout and returns `exit_code`; when nobody reads it or it is full, says so in the
+/// name of the command and returns the code for that.
+int PrintOut(std::string_view command, const std::string& text, int exit_code = 0);
 
 }  // namespace hvdray
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/nearest.h"
+#include "base/standard_streams.h"
 #include "cmd/commands.h"
 #include "cmd/rendezvous_command.h"
 
@@ -75,6 +76,7 @@ int Dispatch(std::string_view name, const CommandLine& line) {
 
 int main(int argc, char** argv) {
   const hvdray::TimePoint began = std::chrono::steady_clock::now();
+  hvdray::FillStandardStreams();
   // A reader that goes away is an error of one write, not the end of the process.
   ::signal(SIGPIPE, SIG_IGN);
   std::vector<std::string> words(argv, argv + argc);

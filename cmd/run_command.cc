@@ -104,9 +104,8 @@ int Launch(LaunchPlan plan) {
 
 int ShowPlan(const LaunchPlan& plan) {
   const PlanFormat format = plan.spec.print_plan->value_or(PlanFormat::kText);
-  PrintOut(format == PlanFormat::kJson ? PlanToJson(plan.spec, plan.ranks)
-                                       : PlanToText(plan.spec, plan.ranks));
-  return 0;
+  return PrintOut("run", format == PlanFormat::kJson ? PlanToJson(plan.spec, plan.ranks)
+                                                     : PlanToText(plan.spec, plan.ranks));
 }
 
 }  // namespace
@@ -120,12 +119,12 @@ int RunCommand(const CommandLine& line) {
   for (const std::string& warning : request->warnings) {
     PrintErr(fmt::format("hvdray run: warning: {}", warning));
   }
-  if (request->wants_help) return PrintOut(RunHelp()), 0;
-  if (request->wants_version) return PrintOut(BuildName() + "\n"), 0;
-  if (request->wants_check_build) return PrintOut(BuildTable()), 0;
+  if (request->wants_help) return PrintOut("run", RunHelp());
+  if (request->wants_version) return PrintOut("run", BuildName() + "\n");
+  if (request->wants_check_build) return PrintOut("run", BuildTable());
   plan.spec = std::move(request->spec);
   if (plan.spec.print_config->has_value()) {
-    return PrintOut(PrintConfig(plan.spec, **plan.spec.print_config)), 0;
+    return PrintOut("run", PrintConfig(plan.spec, **plan.spec.print_config));
   }
   SetUpLog(plan.spec);
   Status status = CheckSupported(plan.spec);

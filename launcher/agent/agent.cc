@@ -18,6 +18,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include "base/standard_streams.h"
 #include "launcher/agent/agent_session.h"
 #include "launcher/agent/cgroup.h"
 #include "launcher/agent/host_facts.h"
@@ -66,23 +67,18 @@ std::optional<int> AnswerWords(int argc, char** argv, AgentSessionOptions* optio
           "type 'hvdray run' instead\n");
     return kUsage;
   }
+  if (!IsPollable(STDIN_FILENO) || !IsPollable(STDOUT_FILENO)) {
+    Print(STDERR_FILENO,
+          "hvdray-agent: stdin and stdout have to be a connection to hvdray, which starts it; "
+          "type 'hvdray run' instead\n");
+    return kUsage;
+  }
   return std::nullopt;
 }
 
 int Fail(const Status& status) {
   Print(STDERR_FILENO, fmt::format("hvdray-agent: {}\n", status.ToString()));
   return kFailed;
-}
-
-// Descriptors 0 to 2 are open from here on, so that no pipe of ours can get such a number.
-void FillStandardDescriptors() {
-  for (;;) {
-    const int fd = ::open("/dev/null", O_RDWR);
-    if (fd < 0 || fd > STDERR_FILENO) {
-      ::close(fd);
-      return;
-    }
-  }
 }
 
 /// Moves the link away from 0 and 1: nothing that prints by mistake may end up in it.
@@ -151,7 +147,7 @@ int RunAgent(UniqueFd lifeline, AgentSessionOptions options) {
 }  // namespace
 
 int AgentMain(int argc, char** argv) {
-  FillStandardDescriptors();
+  FillStandardStreams();
   AgentSessionOptions options;
   if (const std::optional<int> code = AnswerWords(argc, argv, &options)) return *code;
   ::signal(SIGPIPE, SIG_IGN);

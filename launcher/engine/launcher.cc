@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <deque>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "base/log.h"
@@ -17,6 +18,7 @@
 #include "launcher/engine/generation_start.h"
 #include "launcher/engine/job_files.h"
 #include "launcher/engine/kv_bridge.h"
+#include "launcher/engine/leftovers.h"
 #include "launcher/engine/signals.h"
 #include "launcher/engine/start_sequence.h"
 #include "launcher/engine/stdin_feeder.h"
@@ -107,6 +109,7 @@ class RealLauncher : public Launcher {
     handlers.on_lost = [this](int host, Status why) {
       kv_.DropHost(host);
       start_.Drop();
+      lost_.insert(static_cast<size_t>(host));
       Feed(event::HostLost{host, std::move(why)});
     };
     handlers.on_message = [this](int host, wire::Message&& m) { OnMessage(host, std::move(m)); };
@@ -267,10 +270,18 @@ class RealLauncher : public Launcher {
       trace_.End("drain", loop_.Now());
       trace_.Begin("close_agents", loop_.Now());
       agents_.Close(kCloseLimit, [this] {
+        EndLeftoversOfLostAgents();
         trace_.End("close_agents", loop_.Now());
         loop_.Stop();
       });
     });
+  }
+
+  // The keeper of a lost agent has ended by now, by itself or killed like the agent.
+  void EndLeftoversOfLostAgents() {
+    for (const size_t host : lost_) {
+      if (!plan_.is_remote[host]) EndLeftovers(plan_.job_id, facts_[host].agent_pid);
+    }
   }
 
   std::optional<Duration> DrainLimit() const {
@@ -353,6 +364,7 @@ class RealLauncher : public Launcher {
   StartSequence start_;
   effect::StartGeneration started_{};  // the last one
   std::vector<wire::HostFacts> facts_;
+  std::set<size_t> lost_;
   std::vector<RelayStats> relay_stats_;
   std::vector<std::optional<SyncStats>> sync_stats_;
   std::deque<Event> pending_;

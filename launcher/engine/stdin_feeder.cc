@@ -1,12 +1,13 @@
 #include "launcher/engine/stdin_feeder.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <utility>
+
+#include "base/standard_streams.h"
 
 namespace hvdray {
 namespace {
@@ -16,10 +17,7 @@ constexpr size_t kChunkBytes = size_t{64} * 1024;
 }  // namespace
 
 StdinFeeder::StdinFeeder(Loop& loop, int fd, int rank, std::function<void(wire::Stdin)> send)
-    : loop_(loop), fd_(fd), rank_(rank), send_(std::move(send)) {
-  struct stat info {};
-  is_regular_file_ = ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
-}
+    : loop_(loop), fd_(fd), rank_(rank), send_(std::move(send)), is_pollable_(IsPollable(fd)) {}
 
 void StdinFeeder::AddCredit(uint32_t bytes) {
   credit_ += bytes;
@@ -33,8 +31,8 @@ void StdinFeeder::Stop() {
 
 void StdinFeeder::Resume() {
   if (is_at_end_ || credit_ == 0 || watch_.is_active()) return;
-  watch_ = is_regular_file_ ? loop_.Every(Duration::zero(), [this] { ReadSome(); })
-                            : loop_.OnFd(fd_, FdEvent::kRead, [this] { ReadSome(); });
+  watch_ = is_pollable_ ? loop_.OnFd(fd_, FdEvent::kRead, [this] { ReadSome(); })
+                        : loop_.Every(Duration::zero(), [this] { ReadSome(); });
 }
 
 void StdinFeeder::ReadSome() {

@@ -30,7 +30,7 @@ class StdinFeeder {
   int rank_;
   std::function<void(wire::Stdin)> send_;
   uint64_t credit_ = 0;
-  bool is_regular_file_ = false;  ///< epoll refuses those; they are always readable.
+  bool is_pollable_;  ///< Regular files and /dev/null are not; they are always readable.
   bool is_at_end_ = false;
   Watch watch_;
 };

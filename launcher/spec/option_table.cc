@@ -158,7 +158,7 @@ constexpr OptionRow kRows[] = {
      .help = "Check everything, start nothing."},
     {.id = Id::kPrintPlan, .name = "print-plan", .spellings = "--print-plan",
      .type = Type::kOptionalChoice, .value_name = "text|json", .group = Group::kPlan,
-     .help = "Show which rank runs where."},
+     .help = "Show which rank runs where, and exit."},
     {.id = Id::kPrintConfig, .name = "print-config", .spellings = "--print-config",
      .type = Type::kOptionalChoice, .value_name = "text|json", .group = Group::kPlan,
      .help = "Show each setting and where its value comes from, and exit."},

@@ -77,9 +77,15 @@ std::string UserFilePath(const Environment& environment) {
 Result<OptionLayer> LoadUserLayer(const Environment& environment, const ResolverFiles& files) {
   const std::string path = UserFilePath(environment);
   if (path.empty()) return OptionLayer();
-  HVDRAY_ASSIGN_OR_RETURN(const std::optional<std::string> text, files.read(path));
-  if (!text) return OptionLayer();
-  HVDRAY_ASSIGN_OR_RETURN(const YamlNode root, ParseYaml(*text, path));
+  const Result<std::optional<std::string>> text = files.read(path);
+  if (!text.ok()) {
+    return Status(
+        text.status().code(), text.status().message(),
+        "HOME or XDG_CONFIG_HOME may be another user's: let XDG_CONFIG_HOME name a folder "
+        "of your own");
+  }
+  if (!*text) return OptionLayer();
+  HVDRAY_ASSIGN_OR_RETURN(const YamlNode root, ParseYaml(**text, path));
   return LayerOfFile(root, FileKind::kUser);
 }
 

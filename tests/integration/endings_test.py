@@ -22,6 +22,9 @@ time.sleep(600)
 """)
 
 
+CGROUP_ROOTS = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified")
+
+
 def workers(job, needle):
     return [pid for pid, line in job.processes().items()
             if needle in line and pid != job.pid and "hvdray" not in line.split()[0]]
@@ -146,6 +149,23 @@ def test_sigkill_leaves_nothing_behind(hvdray, script, victim):
         job.process.wait(30)
         assert job.survivors(within=10) == {}, (victim, attempt, seed)
         job.wait()
+
+
+def test_agent_and_keeper_killed_together_leave_nothing_behind(hvdray, script):
+    spread = script("spread", SPREAD)
+    for _ in range(3):
+        job = hvdray.job("-np", "2", "--", spread)
+        job.wait_for(lambda: len(workers(job, "spread")) >= 6, what="workers and grandchildren")
+        keeper, agent = agents(job)
+        with open(f"/proc/{agent}/cgroup") as f:
+            folders = [line.strip().split(":", 2)[2] for line in f if "hvdray-" in line]
+        for pid in (keeper, agent):  # as `pkill -9 hvdray-agent` does
+            os.kill(pid, signal.SIGKILL)
+        result = job.wait(20)
+        assert result.code == 125 and "HVD-E0205" in result.errors, result.errors
+        assert job.survivors(within=10) == {}
+        for folder in folders:
+            assert not any(os.path.exists(root + folder) for root in CGROUP_ROOTS), folder
 
 
 def test_the_loss_of_an_agent_is_said(hvdray):

@@ -174,6 +174,25 @@ def test_stdin_goes_to_one_rank(hvdray):
     assert sorted(result.text.splitlines()) == ["[0]<stdout>:0", f"[1]<stdout>:{len(data)}"]
 
 
+@pytest.mark.parametrize("source", ["/dev/null", "/"])
+def test_stdin_may_be_what_cannot_be_waited_for(hvdray, source):
+    fd = os.open(source, os.O_RDONLY)  # a folder gives no bytes: the end, too
+    try:
+        result = hvdray.go("-np", "1", "--stdin", "0", "--", "wc", "-c", stdin=fd)
+    finally:
+        os.close(fd)
+    assert result.code == 0 and result.text.split()[-1].endswith("0"), (result.text, result.errors)
+
+
+def test_closed_standard_streams_do_no_harm(hvdray, tmp_path):
+    out = tmp_path / "out"
+    job = ["run", "-np", "2", "--stdin", "0", "--", "sh", "-c", f"cat; echo $HOROVOD_RANK >>{out}"]
+    line = " ".join(f"'{word}'" for word in [hvdray.binary, *job])
+    result = hvdray.run("-c", f"{line} <&- >&- 2>&-; echo ended with $?", binary="/bin/sh")
+    assert "ended with 0" in result.text
+    assert sorted(out.read_text().split()) == ["0", "1"]
+
+
 def test_stdin_is_empty_by_default(hvdray, tmp_path):
     data = tmp_path / "data"
     data.write_bytes(b"x" * 1000)

@@ -1,0 +1,78 @@
+#include "launcher/engine/leftovers.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "base/fd.h"
+#include "launcher/agent/cgroup.h"
+
+namespace hvdray {
+namespace {
+
+constexpr int kRounds = 10;  // each kills what the killed ones forked meanwhile
+
+bool HasVariable(pid_t pid, const std::string& variable) {
+  const UniqueFd file(
+      ::open(("/proc/" + std::to_string(pid) + "/environ").c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.is_valid()) return false;
+  std::string text(1, '\0');
+  std::array<char, 4096> buffer;
+  for (ssize_t n = 0; (n = ::read(file.get(), buffer.data(), buffer.size())) > 0;) {
+    text.append(buffer.data(), static_cast<size_t>(n));
+  }
+  text.push_back('\0');
+  return text.find('\0' + variable + '\0') != std::string::npos;
+}
+
+/// The process is opened before it is looked at, so what is killed is what was seen.
+bool KillIfOf(pid_t pid, const std::string& variable) {
+  const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!process.is_valid() || !HasVariable(pid, variable)) return false;
+  return ::syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0) == 0;
+}
+
+std::optional<pid_t> PidOf(std::string_view name) {
+  if (name.empty() || name.size() > 9 ||
+      !std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; })) {
+    return std::nullopt;
+  }
+  const pid_t pid = std::stoi(std::string(name));
+  return pid > 1 && pid != ::getpid() ? std::optional(pid) : std::nullopt;
+}
+
+int KillOnce(const std::string& variable) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> processes(::opendir("/proc"), &::closedir);
+  if (processes == nullptr) return 0;
+  int killed = 0;
+  while (const dirent* entry = ::readdir(processes.get())) {
+    const std::optional<pid_t> pid = PidOf(entry->d_name);
+    if (pid && KillIfOf(*pid, variable)) ++killed;
+  }
+  return killed;
+}
+
+}  // namespace
+
+int EndLeftovers(const std::string& job_id, uint32_t agent_pid) {
+  if (const std::optional<std::string> own = OwnCgroupFolder(); own && agent_pid > 1) {
+    KillAndRemoveCgroup(AgentCgroupFolder(*own, static_cast<pid_t>(agent_pid)));
+  }
+  int killed = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    const int now = KillOnce("HVDRAY_JOB_ID=" + job_id);
+    if (now == 0) break;
+    killed += now;
+  }
+  return killed;
+}
+
+}  // namespace hvdray
