@@ -42,9 +42,9 @@ double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// client: its own address in 127.0.0.0/8. A port that has been used can't be used again towards the
-/// same server for one to two seconds (tcp_tw_reuse), so that from a single address no server in the
-/// world answers more than 28,000 ports in two seconds.
+/// client: its own address in 127.0.0.0/8. A port that has been used can't be used again towards
+/// the same server for one to two seconds (tcp_tw_reuse), so that from a single address no server
+/// in the world answers more than 28,000 ports in two seconds.
 int Connect(uint16_t port, int client) {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in own{};
