@@ -281,7 +281,7 @@ bool EnterNewNetwork() {
   if (::unshare(CLONE_NEWNET) != 0) return false;
   const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   ifreq request{};
-  std::strcpy(request.ifr_name, "lo");
+  std::memcpy(request.ifr_name, "lo", sizeof "lo");
   request.ifr_flags = IFF_UP | IFF_RUNNING;
   return ::ioctl(socket.get(), SIOCSIFFLAGS, &request) == 0;
 }

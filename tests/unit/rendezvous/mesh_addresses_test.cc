@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 
+#include <cstddef>
 #include <cstring>
 
 namespace hvdray {
@@ -165,7 +166,7 @@ TEST(MeshAddressesTest, ScopesAndAddressesAreBounded) {
     all_ports += Record("10.0.0.1", static_cast<uint16_t>(port));
   }
   MeshAddresses addresses;
-  for (size_t member = 0; member <= kMaxMeshAddresses / 0xFFFF; ++member) {
+  for (size_t member = 0; member < kMaxMeshAddresses / 0xFFFF; ++member) {
     EXPECT_LE(addresses.address_count(), kMaxMeshAddresses);
     addresses.Note("global", fmt::to_string(member), all_ports);
   }
