@@ -10,7 +10,7 @@
 #include <optional>
 #include <string_view>
 
-#include "base/fd.h"
+#include "base/tcp_table.h"
 #include "base/types.h"
 
 namespace hvdray {
@@ -42,13 +42,10 @@ class PeerChecker {
   PeerVerdict CheckByProc(const sockaddr_in& remote, const sockaddr_in& local) const;
 
  private:
-  enum class Answer : uint8_t { kFound, kNoSuchSocket, kNoAnswer };
-  Answer AskKernel(const sockaddr_in& remote, const sockaddr_in& local, SocketOwner* owner);
   PeerVerdict Judge(const SocketOwner& owner) const;
 
   uid_t user_;
-  UniqueFd diag_;  // one netlink socket for all questions; invalid: not to be had
-  uint32_t sequence_ = 0;
+  SockDiag diag_;
 };
 
 /// Looks the socket `from` -> `to` up in the text of /proc/net/tcp (or tcp6, where IPv4 ends are
