@@ -194,7 +194,7 @@ TEST_F(NotifierTest, SilentWorkerCostsItsTimeAndNoMore) {
 TEST_F(NotifierTest, SilentAddressLeavesTimeForTheNextOne) {
   const DeafListener deaf;
   const TestListener mute;
-  Notifier patient(*loop_, std::chrono::milliseconds(450));
+  Notifier patient(*loop_, std::chrono::milliseconds(1500));
   service_.AnswerWith(SignedFrame(kKey, kAck));
   const WorkerAddresses addresses =
       At({{"127.0.0.1", deaf.port()}, {"127.0.0.1", mute.port()}, {"127.0.0.1", service_.port()}});
