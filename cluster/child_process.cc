@@ -2,9 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +13,7 @@
 #include <utility>
 
 #include "base/fd.h"
+#include "cluster/helper_spawn.h"
 
 namespace hvdray {
 namespace {
@@ -128,54 +126,6 @@ class ChildProcess : public AgentProcess {
   std::shared_ptr<int> alive_ = std::make_shared<int>();
 };
 
-class SpawnActions {
- public:
-  SpawnActions() {
-    ::posix_spawn_file_actions_init(&actions);
-    ::posix_spawnattr_init(&attributes);
-  }
-  SpawnActions(const SpawnActions&) = delete;
-  SpawnActions& operator=(const SpawnActions&) = delete;
-  ~SpawnActions() {
-    ::posix_spawn_file_actions_destroy(&actions);
-    ::posix_spawnattr_destroy(&attributes);
-  }
-  posix_spawn_file_actions_t actions{};
-  posix_spawnattr_t attributes{};
-};
-
-Result<pid_t> Spawn(const std::vector<std::string>& command, int socket, int error_fd) {
-  SpawnActions spawn;
-  ::posix_spawn_file_actions_adddup2(&spawn.actions, socket, STDIN_FILENO);
-  ::posix_spawn_file_actions_adddup2(&spawn.actions, socket, STDOUT_FILENO);
-  if (error_fd >= 0) {
-    ::posix_spawn_file_actions_adddup2(&spawn.actions, error_fd, STDERR_FILENO);
-  }
-  ::posix_spawn_file_actions_addclosefrom_np(&spawn.actions, STDERR_FILENO + 1);
-  // The launcher ignores SIGPIPE and may block signals; the child starts from the defaults.
-  sigset_t defaults;
-  sigset_t none;
-  ::sigfillset(&defaults);
-  ::sigemptyset(&none);
-  ::posix_spawnattr_setsigdefault(&spawn.attributes, &defaults);
-  ::posix_spawnattr_setsigmask(&spawn.attributes, &none);
-  ::posix_spawnattr_setflags(&spawn.attributes,
-                             POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID);
-  std::vector<std::string> words = command;
-  std::vector<char*> argv;
-  argv.reserve(words.size() + 1);
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  pid_t pid = -1;
-  const int error =
-      ::posix_spawnp(&pid, argv[0], &spawn.actions, &spawn.attributes, argv.data(), ::environ);
-  if (error != 0) {
-    return Status(ErrorCode::kAgentStartFailed,
-                  fmt::format("{}: {}", command.front(), ::strerror(error)));
-  }
-  return pid;
-}
-
 }  // namespace
 
 Result<AgentStart> StartChild(Loop& loop, ChildOptions options) {
@@ -185,12 +135,11 @@ Result<AgentStart> StartChild(Loop& loop, ChildOptions options) {
     HVDRAY_ASSIGN_OR_RETURN(errors, MakePipe());
     HVDRAY_RETURN_IF_ERROR(SetNonBlocking(errors.read_end.get()));
   }
-  HVDRAY_ASSIGN_OR_RETURN(const pid_t pid,
-                          Spawn(options.command, sockets.second.get(), errors.write_end.get()));
-  UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  if (!pidfd.is_valid()) return ErrnoStatus("pidfd_open", errno);
   UniqueFd write_fd(::fcntl(sockets.first.get(), F_DUPFD_CLOEXEC, 3));
   if (!write_fd.is_valid()) return ErrnoStatus("dup", errno);
+  const int socket = sockets.second.get();
+  HVDRAY_ASSIGN_OR_RETURN(Helper helper,
+                          SpawnHelper(options.command, {socket, socket, errors.write_end.get()}));
   std::unique_ptr<LineReader> reader;
   if (options.on_stderr) {
     reader = std::make_unique<LineReader>(loop, std::move(errors.read_end),
@@ -198,7 +147,7 @@ Result<AgentStart> StartChild(Loop& loop, ChildOptions options) {
   }
   AgentStart start;
   start.stream = MakeFdStream(loop, std::move(sockets.first), std::move(write_fd));
-  start.process = std::make_unique<ChildProcess>(loop, pid, std::move(pidfd),
+  start.process = std::make_unique<ChildProcess>(loop, helper.pid, std::move(helper.pidfd),
                                                  std::move(options.name), std::move(reader));
   return start;
 }

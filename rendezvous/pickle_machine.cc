@@ -22,6 +22,8 @@ enum Opcode : uint8_t {
   kBinUnicode = 0x58,
   kEmptyList = 0x5d,
   kAppend = 0x61,
+  kBuild = 0x62,
+  kGlobal = 0x63,
   kAppends = 0x65,
   kBinGet = 0x68,
   kLongBinGet = 0x6a,
@@ -32,10 +34,12 @@ enum Opcode : uint8_t {
   kSetItems = 0x75,
   kEmptyDict = 0x7d,
   kProto = 0x80,
+  kNewObj = 0x81,
   kTuple1 = 0x85,
   kTuple2 = 0x86,
   kTuple3 = 0x87,
   kShortBinUnicode = 0x8c,
+  kStackGlobal = 0x93,
   kMemoize = 0x94,
   kFrame = 0x95,
 };
@@ -132,8 +136,18 @@ bool PickleMachine::StepOnStack(uint8_t opcode) {
     case kLongBinGet:
       return Recall(4);
     default:
-      return Fail(fmt::format("opcode 0x{:02x} is not accepted", opcode));
+      return StepOnObject(opcode);
   }
+}
+
+bool PickleMachine::StepOnObject(uint8_t opcode) {
+  if (!classes_.empty()) {
+    if (opcode == kGlobal) return PushClassOfLines();
+    if (opcode == kStackGlobal) return PushClassOfStack();
+    if (opcode == kNewObj) return MakeObject();
+    if (opcode == kBuild) return SetState();
+  }
+  return Fail(fmt::format("opcode 0x{:02x} is not accepted", opcode));
 }
 
 std::optional<uint64_t> PickleMachine::ReadUnsigned(size_t width) {
@@ -274,6 +288,67 @@ bool PickleMachine::Recall(size_t width) {
   if (entry == memo_.end()) return Fail("recalls what was not remembered");
   stack_.push_back(entry->second);
   return true;
+}
+
+std::optional<std::string_view> PickleMachine::ReadLine() {
+  const size_t end = input_.find('\n', next_);
+  if (end == ByteView::npos) return std::nullopt;
+  const std::string_view line = input_.substr(next_, end - next_);
+  next_ = end + 1;
+  return line;
+}
+
+bool PickleMachine::PushClass(std::string_view module, std::string_view name) {
+  for (size_t i = 0; i < classes_.size(); ++i) {
+    if (classes_[i].module != module || classes_[i].name != name) continue;
+    PickleNode node;
+    node.kind = Kind::kClass;
+    node.number = static_cast<int64_t>(i);
+    return PushNode(std::move(node));
+  }
+  return Fail("names a class that is not accepted");
+}
+
+bool PickleMachine::PushClassOfLines() {
+  const auto module = ReadLine();
+  const auto name = module ? ReadLine() : std::nullopt;
+  return name ? PushClass(*module, *name) : Fail("cut off");
+}
+
+bool PickleMachine::PushClassOfStack() {
+  if (!HasValues(2)) return Fail("too few values");
+  const PickleNode& name = arena_[stack_.back()];
+  const PickleNode& module = arena_[stack_[stack_.size() - 2]];
+  if (name.kind != Kind::kText || module.kind != Kind::kText) {
+    return Fail("a class is not named by text");
+  }
+  stack_.resize(stack_.size() - 2);
+  return PushClass(module.text, name.text);
+}
+
+bool PickleMachine::MakeObject() {
+  if (!HasValues(2)) return Fail("too few values");
+  const PickleNode& arguments = arena_[stack_.back()];
+  const PickleNode& type = arena_[stack_[stack_.size() - 2]];
+  if (type.kind != Kind::kClass) return Fail("makes an object of no class");
+  if (arguments.kind != Kind::kTuple || !arguments.items.empty()) {
+    return Fail("makes an object with arguments");
+  }
+  PickleNode node;
+  node.kind = Kind::kObject;
+  node.number = type.number;
+  stack_.resize(stack_.size() - 2);
+  return PushNode(std::move(node));
+}
+
+bool PickleMachine::SetState() {
+  if (!HasValues(2)) return Fail("too few values");
+  const uint32_t object = stack_[stack_.size() - 2];
+  if (arena_[object].kind != Kind::kObject || !arena_[object].items.empty()) {
+    return Fail("sets the state of something else");
+  }
+  if (arena_[stack_.back()].kind != Kind::kDict) return Fail("a state is not a dictionary");
+  return TakeItems(&arena_[object], 1);
 }
 
 }  // namespace hvdray

@@ -1,4 +1,5 @@
 // A stack machine for the few pickle opcodes that plain data needs; every other opcode is refused.
+// Objects are passive too, and of classes that the caller names; without any they are refused.
 // Values live in an arena and refer to each other by index, so a pickle that refers to itself is a
 // graph of numbers and no danger. Pure; never recurses.
 #ifndef HVDRAY_RENDEZVOUS_PICKLE_MACHINE_H_
@@ -6,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -23,18 +25,36 @@ inline constexpr size_t kMaxPickleMemo = 1024;
 
 /// A passive value of a pickle.
 struct PickleNode {
-  enum class Kind : uint8_t { kMark, kText, kBytes, kNumber, kTuple, kList, kDict };
+  enum class Kind : uint8_t {
+    kMark,
+    kText,
+    kBytes,
+    kNumber,
+    kTuple,
+    kList,
+    kDict,
+    kClass,
+    kObject
+  };
   Kind kind = Kind::kMark;
   uint8_t depth = 1;
-  int64_t number = 0;
-  std::string_view text;        ///< Of kText (not checked to be UTF-8) and kBytes.
-  std::vector<uint32_t> items;  ///< Of a kDict: key, value, key, value, ...
+  int64_t number = 0;     ///< Of kClass and kObject: which of the accepted classes.
+  std::string_view text;  ///< Of kText (not checked to be UTF-8) and kBytes.
+  std::vector<uint32_t>
+      items;  ///< Of a kDict: key, value, key, value, ... Of a kObject: its state.
 };
 
-/// Reads one pickle. `input` must outlive the machine and the nodes.
+/// A class whose objects are accepted, as a record of their fields: no code of it is looked for.
+struct PickleClass {
+  std::string_view module;
+  std::string_view name;
+};
+
+/// Reads one pickle. `input` and `classes` must outlive the machine and the nodes.
 class PickleMachine {
  public:
-  explicit PickleMachine(ByteView input) : input_(input) {}
+  explicit PickleMachine(ByteView input, std::span<const PickleClass> classes = {})
+      : input_(input), classes_(classes) {}
 
   /// Runs to STOP, once. true: Root() is the value; false: Refused() says why.
   bool Run();
@@ -50,6 +70,7 @@ class PickleMachine {
   bool Finish();
   bool Step(uint8_t opcode);
   bool StepOnStack(uint8_t opcode);
+  bool StepOnObject(uint8_t opcode);
   /// Little-endian, `width` bytes.
   std::optional<uint64_t> ReadUnsigned(size_t width);
   bool SkipFrame();
@@ -72,8 +93,15 @@ class PickleMachine {
   bool Remember(size_t slot);
   bool RememberAt(size_t width);
   bool Recall(size_t width);
+  std::optional<std::string_view> ReadLine();
+  bool PushClass(std::string_view module, std::string_view name);
+  bool PushClassOfLines();
+  bool PushClassOfStack();
+  bool MakeObject();
+  bool SetState();
 
   ByteView input_;
+  std::span<const PickleClass> classes_;
   size_t next_ = 0;
   size_t at_ = 0;
   size_t mark_count_ = 0;

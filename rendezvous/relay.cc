@@ -65,6 +65,10 @@ class RelayImpl final : public Relay {
   void Reset(Generation generation) override { front_.Reset(generation); }
   void OnAnswer(KvAnswer answer) override { front_.OnAnswer(answer); }
 
+  const WorkerAddresses* AddressesOf(int rank) const override {
+    return front_.core().AddressesOf(rank);
+  }
+
   RelayStats stats() const override {
     RelayStats stats = front_.stats();
     stats.refused_peers = refused_peers_;

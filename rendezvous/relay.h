@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "rendezvous/kv_upstream.h"
 #include "rendezvous/relay_stats.h"
+#include "rendezvous/restricted_pickle.h"
 
 namespace hvdray {
 
@@ -41,6 +42,9 @@ class Relay {
   virtual void Reset(Generation generation) = 0;
   /// An answer of the launcher, in the order of the link. Those that nobody waits for are dropped.
   virtual void OnAnswer(KvAnswer answer) = 0;
+  /// Where that worker takes notices, once it has registered, until CloseWorker; else nullptr.
+  /// Valid until the next turn of the loop.
+  virtual const WorkerAddresses* AddressesOf(int rank) const = 0;
   virtual RelayStats stats() const = 0;
 };
 

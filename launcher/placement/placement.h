@@ -8,22 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "base/host_address.h"
+#include "base/host_slots.h"
 #include "base/result.h"
 
 namespace hvdray {
 
 /// Most workers a job can have; a slip in a hostfile must not eat the memory.
 inline constexpr int kMaxRanks = 65536;
-
-/// A host as the scheduler names it and its room for workers. slots may be 0.
-struct HostSlots {
-  std::string host;  ///< Plain name, as workers see it (HOROVOD_HOSTNAME): no ':', '/', ',', blank.
-  int slots = 0;
-  HostAddress address{};  ///< How a transport reaches it.
-  const std::string& dial_name() const { return address.name.empty() ? host : address.name; }
-  bool operator==(const HostSlots&) const = default;
-};
 
 /// Everything a worker is told about its place.
 struct RankInfo {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "launcher/hosts/allocation.h"
+#include "launcher/hosts/discovered_hosts.h"
 #include "launcher/hosts/host_word.h"
 #include "launcher/hosts/hostfile.h"
 
@@ -44,6 +45,15 @@ void Check(const hvdray::Result<std::vector<hvdray::HostSlots>>& result) {
   CheckHosts(*result);
 }
 
+/// No hosts are a list too, and a host that comes again is only a warning.
+void CheckDiscovered(const std::string& text) {
+  std::string warning;
+  const auto result = hvdray::ParseDiscoveredHosts(text, 4, &warning);
+  Require(warning.find('\n') == std::string::npos);
+  if (!result.ok()) return CheckStatus(result.status());
+  if (!result->empty()) CheckHosts(*result);
+}
+
 void CheckAllocation(std::map<std::string, std::string> variables, const std::string& file) {
   using Text = hvdray::Result<std::optional<std::string>>;
   const auto result =
@@ -59,6 +69,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
   Check(hvdray::ParseHostfile(text, "hosts"));
   Check(hvdray::ParseHostList(text));
+  CheckDiscovered(text);
   // The first line names the hosts, the rest counts them.
   const size_t end = std::min(text.find('\n'), text.size());
   const std::string counts = end < text.size() ? text.substr(end + 1) : "1";
