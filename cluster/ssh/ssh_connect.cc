@@ -21,6 +21,8 @@
 namespace hvdray {
 namespace {
 
+constexpr const char* kNameHint = "check the spelling, and DNS or /etc/hosts";
+
 /// A call small enough for one packet: waits for nothing, lets the kernel notice a dead peer.
 void SetOptions(int fd) {
   const int on = 1;
@@ -105,7 +107,7 @@ Result<std::vector<SshAddress>> LookUpSshHost(const std::string& host_name, int 
   const int error = ::getaddrinfo(host_name.c_str(), service.c_str(), &hints, &found);
   if (error != 0) {
     return Status(ErrorCode::kUnknownHost,
-                  fmt::format("look up {}: {}", host_name, ::gai_strerror(error)));
+                  fmt::format("look up {}: {}", host_name, ::gai_strerror(error)), kNameHint);
   }
   std::vector<SshAddress> addresses;
   for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
@@ -117,7 +119,8 @@ Result<std::vector<SshAddress>> LookUpSshHost(const std::string& host_name, int 
   }
   ::freeaddrinfo(found);
   if (addresses.empty()) {
-    return Status(ErrorCode::kUnknownHost, fmt::format("look up {}: no address", host_name));
+    return Status(ErrorCode::kUnknownHost, fmt::format("look up {}: no address", host_name),
+                  kNameHint);
   }
   return addresses;
 }
