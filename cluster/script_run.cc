@@ -27,7 +27,7 @@ constexpr int kReapWaitMs = 100;
 
 Result<std::unique_ptr<ScriptRun>> ScriptRun::Start(Loop& loop, ScriptRunOptions options,
                                                     DoneFn on_done) {
-  std::unique_ptr<ScriptRun> run(new ScriptRun(loop, std::move(options), std::move(on_done)));
+  std::unique_ptr<ScriptRun> run(new ScriptRun(std::move(options), std::move(on_done)));
   UniqueFd input(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!input.is_valid()) return ErrnoStatus("open /dev/null", errno);
   HVDRAY_ASSIGN_OR_RETURN(Pipe output, MakePipe());
@@ -60,8 +60,8 @@ Result<std::unique_ptr<ScriptRun>> ScriptRun::Start(Loop& loop, ScriptRunOptions
   return run;
 }
 
-ScriptRun::ScriptRun(Loop& loop, ScriptRunOptions options, DoneFn on_done)
-    : loop_(loop), options_(std::move(options)), on_done_(std::move(on_done)) {}
+ScriptRun::ScriptRun(ScriptRunOptions options, DoneFn on_done)
+    : options_(std::move(options)), on_done_(std::move(on_done)) {}
 
 ScriptRun::~ScriptRun() {
   if (helper_.pid <= 1) return;

@@ -39,7 +39,7 @@ class ScriptRun {
   ScriptRun& operator=(const ScriptRun&) = delete;
 
  private:
-  ScriptRun(Loop& loop, ScriptRunOptions options, DoneFn on_done);
+  ScriptRun(ScriptRunOptions options, DoneFn on_done);
   enum class PipeState : uint8_t { kOpen, kEmpty, kEnded };
 
   PipeState ReadOutput();
@@ -50,7 +50,6 @@ class ScriptRun {
   void OnExit();
   Status Explain(int wait_status) const;
 
-  Loop& loop_;
   ScriptRunOptions options_;
   DoneFn on_done_;
   Helper helper_;

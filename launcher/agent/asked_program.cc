@@ -23,6 +23,7 @@ constexpr size_t kMaxText = size_t{64} << 10;
 
 Result<pid_t> Start(const std::vector<std::string>& argv, int output_fd) {
   std::vector<char*> words;
+  words.reserve(argv.size() + 1);
   for (const std::string& word : argv) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
   posix_spawn_file_actions_t actions;

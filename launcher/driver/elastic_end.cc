@@ -79,8 +79,9 @@ void ElasticDriver::StopAll(Duration grace) {
 }
 
 void ElasticDriver::GiveUpUnstopped() {
-  std::vector<std::string> names;
   const std::set<int> hosts = ending_.unstopped;
+  std::vector<std::string> names;
+  names.reserve(hosts.size());
   for (const int host : hosts) names.push_back(registry_.name(host));
   const Status error = StopTimeoutCause(names, now_ - ending_.since).error;
   Say(fmt::format("{}: {}", error.message(), error.hint()));

@@ -20,12 +20,12 @@ bool IsUnstopped(const Host& host) { return !host.is_stopped; }
 
 GangDriver::GangDriver(GangPolicy policy, std::vector<RankInfo> ranks, TimePoint now,
                        StateChangeFn on_change)
-    : policy_(policy),
+    : policy_(std::move(policy)),
       on_change_(on_change),
       begun_(now),
       roster_(std::move(ranks), std::move(on_change)),
       now_(now),
-      state_deadline_(now + policy.start_timeout) {
+      state_deadline_(now + policy_.start_timeout) {
   if (policy_.timeout > Duration::zero()) job_deadline_ = now + policy_.timeout;
 }
 

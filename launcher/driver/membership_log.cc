@@ -21,7 +21,7 @@ std::string Deed(const HostChange& change) {
 
 void MembershipLog::NoteLeaving(const std::string& host, std::string why) {
   if (reasons_.empty()) first_host_ = host;
-  reasons_.try_emplace(host, std::move(why));
+  if (!reasons_.contains(host)) reasons_[host] = std::move(why);
 }
 
 void MembershipLog::NoteStandstill(TimePoint now) {

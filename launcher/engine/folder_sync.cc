@@ -75,8 +75,9 @@ struct FolderSync::Host {
   std::vector<std::string> roots;
 };
 
-FolderSync::FolderSync(Loop& loop, std::vector<int> hosts, std::span<const SyncedFolder> folders,
-                       Duration stall_limit, FolderSyncHandlers handlers)
+FolderSync::FolderSync(Loop& loop, const std::vector<int>& hosts,
+                       std::span<const SyncedFolder> folders, Duration stall_limit,
+                       FolderSyncHandlers handlers)
     : loop_(loop),
       folders_(folders),
       stall_limit_(stall_limit),

@@ -38,7 +38,7 @@ class FolderSync {
  public:
   /// hosts: indices, at least one. folders: at least one; outlives this. stall_limit: for so long a
   /// host may do nothing.
-  FolderSync(Loop& loop, std::vector<int> hosts, std::span<const SyncedFolder> folders,
+  FolderSync(Loop& loop, const std::vector<int>& hosts, std::span<const SyncedFolder> folders,
              Duration stall_limit, FolderSyncHandlers handlers);
   ~FolderSync();
   FolderSync(const FolderSync&) = delete;
