@@ -19,7 +19,6 @@
 #include <cstddef>
 #include <cstring>
 #include <functional>
-#include <regex>
 
 #include "tests/unit/agent/mesh_gang.h"
 
@@ -244,11 +243,14 @@ TEST_F(RightsTest, AnUnprivilegedUserFreesItsOwnWorkers) {
 TEST_F(RightsTest, RootDestroysWhatItMayNotDuplicate) {
   for (const int error : {EPERM, ENOSYS}) {
     // The near end is aborted, the far one is reset.
-    const std::string text = FreeWith({.getfd_error = error});
-    const std::string end = fmt::format("freed ({}|{})", ECONNABORTED, ECONNRESET);
-    const std::regex expected(
-        fmt::format("shut 0, destroyed all, refused 0; {0}, {0}, {0}; others untouched", end));
-    EXPECT_TRUE(std::regex_match(text, expected)) << text;
+    std::string text = FreeWith({.getfd_error = error});
+    const std::string reset = fmt::format("freed {}", ECONNRESET);
+    const std::string aborted = fmt::format("freed {}", ECONNABORTED);
+    for (size_t at = 0; (at = text.find(reset, at)) != std::string::npos;) {
+      text.replace(at, reset.size(), aborted);
+    }
+    EXPECT_EQ(text, fmt::format("shut 0, destroyed all, refused 0; {0}, {0}, {0}; others untouched",
+                                aborted));
   }
 }
 
