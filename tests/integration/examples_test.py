@@ -32,7 +32,8 @@ exec {hvdray.bin_dir}/hvdray-digits --epochs 100000 --data {ROOT}/examples/digit
 """)
     result = hvdray.go("-np", "2", "--", wrapper, timeout=120)
     assert result.code == 1
-    assert "HVD-E0401" in result.errors, result.errors
+    # Whoever is sending when the peer dies may hear of it from Gloo only by its time limit.
+    assert "HVD-E0401" in result.errors or "HVD-E0005" in result.errors, result.errors
 
 
 def test_torch_distributed(hvdray, request, horovod_python):
