@@ -50,6 +50,9 @@ class FieldReader {
     field = found->get<uint64_t>();
   }
   void Rank(const char* key, int32_t& field, int32_t min = 0) { Int(key, field, min, kMaxRank); }
+  void Worker(const char* key, int32_t& field, int32_t min = 0) {
+    Int(key, field, min, kMaxWorker);
+  }
   void Bool(const char* key, bool& field) {
     if (!status_.ok()) return;
     Result<bool> value = JsonBool(object_, key, field);

@@ -76,6 +76,12 @@ std::optional<size_t> MaxBodyBytes(uint16_t type) {
     case MessageType::kGenerationStopped:
     case MessageType::kInspection:
     case MessageType::kFileTaken:
+    case MessageType::kBreakConnections:
+    case MessageType::kNotify:
+    case MessageType::kHostLeaving:
+    case MessageType::kConnectionsBroken:
+    case MessageType::kWorkerArrived:
+    case MessageType::kStopWorkers:
       return 4 + kMaxControlJson;
     case MessageType::kFolderList:
       return 4 + kMaxSmallJson + kMaxFolderRaw;

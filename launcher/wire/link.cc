@@ -42,6 +42,9 @@ bool MayBeSentBy(LinkRole role, MessageType type) {
     case MessageType::kFolderWanted:
     case MessageType::kFileTaken:
     case MessageType::kFolderProblem:
+    case MessageType::kHostLeaving:
+    case MessageType::kConnectionsBroken:
+    case MessageType::kWorkerArrived:
       return role == LinkRole::kAgent;
     case MessageType::kWelcome:
     case MessageType::kProbe:
@@ -54,6 +57,9 @@ bool MayBeSentBy(LinkRole role, MessageType type) {
     case MessageType::kInspect:
     case MessageType::kFolderList:
     case MessageType::kFile:
+    case MessageType::kBreakConnections:
+    case MessageType::kNotify:
+    case MessageType::kStopWorkers:
       return role == LinkRole::kLauncher;
   }
   return false;

@@ -32,7 +32,13 @@ constexpr MessageType kTypes[] = {MessageType::kHello,
                                   MessageType::kFolderWanted,
                                   MessageType::kFile,
                                   MessageType::kFileTaken,
-                                  MessageType::kFolderProblem};
+                                  MessageType::kFolderProblem,
+                                  MessageType::kBreakConnections,
+                                  MessageType::kNotify,
+                                  MessageType::kHostLeaving,
+                                  MessageType::kConnectionsBroken,
+                                  MessageType::kWorkerArrived,
+                                  MessageType::kStopWorkers};
 static_assert(std::size(kTypes) == std::variant_size_v<Body>);
 
 template <size_t index = 0>
@@ -106,6 +112,18 @@ std::string_view NameOf(MessageType type) {
       return "FileTaken";
     case MessageType::kFolderProblem:
       return "FolderProblem";
+    case MessageType::kBreakConnections:
+      return "BreakConnections";
+    case MessageType::kNotify:
+      return "Notify";
+    case MessageType::kHostLeaving:
+      return "HostLeaving";
+    case MessageType::kConnectionsBroken:
+      return "ConnectionsBroken";
+    case MessageType::kWorkerArrived:
+      return "WorkerArrived";
+    case MessageType::kStopWorkers:
+      return "StopWorkers";
   }
   return "unknown";
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/types.h"
+#include "launcher/wire/elastic.h"
 #include "launcher/wire/folder.h"
 #include "launcher/wire/inspection.h"
 #include "launcher/wire/probe.h"
@@ -20,8 +21,7 @@ namespace hvdray::wire {
 inline constexpr uint16_t kMinVersion = 1;
 inline constexpr uint16_t kMaxVersion = 1;
 
-/// Values are wire format. 14, 15 and 16 are kept for BreakConnections, Notify and HostLeaving,
-/// which come with elastic jobs.
+/// Values are wire format.
 enum class MessageType : uint16_t {
   kHello = 1,
   kWelcome = 2,
@@ -36,6 +36,9 @@ enum class MessageType : uint16_t {
   kKvRequest = 11,
   kKvReply = 12,
   kKvReset = 13,
+  kBreakConnections = 14,
+  kNotify = 15,
+  kHostLeaving = 16,
   kFile = 17,
   kStopGeneration = 18,
   kHeartbeat = 19,
@@ -48,6 +51,9 @@ enum class MessageType : uint16_t {
   kFolderWanted = 26,
   kFileTaken = 27,
   kFolderProblem = 28,
+  kConnectionsBroken = 29,
+  kWorkerArrived = 30,
+  kStopWorkers = 31,
 };
 
 enum class StreamId : uint8_t { kStdin = 0, kStdout = 1, kStderr = 2 };
@@ -105,6 +111,9 @@ struct Welcome {
   uint32_t kv_hold_ms = 1000;
   uint64_t kv_cache_bytes = uint64_t{1} << 30;
   bool is_peer_checked = true;  ///< false: --no-peer-check.
+  /// Workers of several generations may live side by side and end one by one; only a
+  /// StopGeneration is answered by a GenerationStopped (docs/protocol.md).
+  bool is_elastic = false;
   bool operator==(const Welcome&) const = default;
 };
 
@@ -114,6 +123,10 @@ struct WorkerSlot {
   int32_t local_rank = 0;
   int32_t cross_rank = 0;
   int32_t cross_size = 1;
+  /// What messages call it (their `rank`), where ranks change while it lives: the launcher's number
+  /// of the process, never used twice. -1: its rank.
+  int32_t worker = -1;
+  int32_t name() const { return worker < 0 ? rank : worker; }
   bool operator==(const WorkerSlot&) const = default;
 };
 
@@ -278,10 +291,12 @@ struct Bye {
   bool operator==(const Bye&) const = default;
 };
 
-using Body = std::variant<Hello, Welcome, Probe, ProbeResult, StartGeneration, WorkerStarted,
-                          WorkerExited, Output, Credit, Stdin, Signal, KvRequest, KvReply, KvReset,
-                          StopGeneration, GenerationStopped, Heartbeat, Bye, Inspect, Inspection,
-                          FolderList, FolderWanted, File, FileTaken, FolderProblem>;
+using Body =
+    std::variant<Hello, Welcome, Probe, ProbeResult, StartGeneration, WorkerStarted, WorkerExited,
+                 Output, Credit, Stdin, Signal, KvRequest, KvReply, KvReset, StopGeneration,
+                 GenerationStopped, Heartbeat, Bye, Inspect, Inspection, FolderList, FolderWanted,
+                 File, FileTaken, FolderProblem, BreakConnections, Notify, HostLeaving,
+                 ConnectionsBroken, WorkerArrived, StopWorkers>;
 
 struct Message {
   Generation generation = 0;

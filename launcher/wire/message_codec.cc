@@ -194,7 +194,7 @@ Result<Message> DecodeStream(const FrameHeader& header, ByteView body) {
   const uint32_t rank = GetU32(body.data());
   const auto stream = static_cast<uint8_t>(body[4]);
   const auto flags = static_cast<uint8_t>(body[5]);
-  if (rank > static_cast<uint32_t>(kMaxRank)) return Violation(type, "rank out of range");
+  if (rank > static_cast<uint32_t>(kMaxWorker)) return Violation(type, "rank out of range");
   if ((flags & ~kFlagEnd) != 0) return Violation(type, "unknown flags");
   if (GetU16(body.data() + 6) != 0) return Violation(type, "reserved bytes are not 0");
   body.remove_prefix(kOutputPrefixBytes);

@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 
+#include "launcher/wire/elastic_fields.h"
 #include "launcher/wire/field_reader.h"
 #include "launcher/wire/folder_codec.h"
 #include "launcher/wire/inspection_fields.h"
@@ -47,15 +48,17 @@ struct JsonWriter {
     return DumpJson(json);
   }
   std::string operator()(const Welcome& welcome) const {
-    return DumpJson({{"version", welcome.version},
-                     {"job_id", welcome.job_id},
-                     {"host", welcome.host},
-                     {"heartbeat_period_ms", welcome.heartbeat_period_ms},
-                     {"heartbeat_timeout_ms", welcome.heartbeat_timeout_ms},
-                     {"grace_ms", welcome.grace_ms},
-                     {"kv_hold_ms", welcome.kv_hold_ms},
-                     {"kv_cache_bytes", welcome.kv_cache_bytes},
-                     {"is_peer_checked", welcome.is_peer_checked}});
+    Json json = {{"version", welcome.version},
+                 {"job_id", welcome.job_id},
+                 {"host", welcome.host},
+                 {"heartbeat_period_ms", welcome.heartbeat_period_ms},
+                 {"heartbeat_timeout_ms", welcome.heartbeat_timeout_ms},
+                 {"grace_ms", welcome.grace_ms},
+                 {"kv_hold_ms", welcome.kv_hold_ms},
+                 {"kv_cache_bytes", welcome.kv_cache_bytes},
+                 {"is_peer_checked", welcome.is_peer_checked}};
+    if (welcome.is_elastic) json["is_elastic"] = true;
+    return DumpJson(json);
   }
   std::string operator()(const Probe& probe) const {
     Json targets = Json::array();
@@ -76,6 +79,7 @@ struct JsonWriter {
     for (const WorkerSlot& slot : start.workers) {
       workers.push_back(
           Json::array({slot.rank, slot.local_rank, slot.cross_rank, slot.cross_size}));
+      if (slot.worker >= 0) workers.back().push_back(slot.worker);
     }
     return DumpJson({{"size", start.size},
                      {"local_size", start.local_size},
@@ -147,8 +151,8 @@ struct JsonWriter {
   std::string operator()(const Inspection& inspection) const {
     return DumpJson(ToJson(inspection));
   }
-  template <typename OfFolder>
-  std::string operator()(const OfFolder& message) const {
+  template <typename Other>  // of elastic.h and folder.h
+  std::string operator()(const Other& message) const {
     return JsonOf(message);
   }
 };
@@ -227,6 +231,7 @@ struct JsonReader {
     read.Unsigned("kv_hold_ms", welcome.kv_hold_ms);
     read.Unsigned64("kv_cache_bytes", welcome.kv_cache_bytes);
     read.Bool("is_peer_checked", welcome.is_peer_checked);
+    read.Bool("is_elastic", welcome.is_elastic);
   }
   void operator()(Probe& probe) const {
     read.Unsigned("timeout_ms", probe.timeout_ms);
@@ -255,11 +260,11 @@ struct JsonReader {
     read.Unsigned("environment_count", sizes.strings.environment);
   }
   void operator()(WorkerStarted& started) const {
-    read.Rank("rank", started.rank);
+    read.Worker("rank", started.rank);
     read.Unsigned("pid", started.pid);
   }
   void operator()(WorkerExited& exited) const {
-    read.Rank("rank", exited.rank);
+    read.Worker("rank", exited.rank);
     read.Int("exit_code", exited.status.exit_code, 0, 255);
     read.Int("signal", exited.status.signal, 0, kMaxSignal);
     read.Bool("has_core", exited.status.has_core);
@@ -269,19 +274,19 @@ struct JsonReader {
     read.Bool("was_stopping", exited.was_stopping);
   }
   void operator()(Credit& credit) const {
-    read.Rank("rank", credit.rank);
+    read.Worker("rank", credit.rank);
     read.Int("stream", credit.stream, 0, static_cast<int64_t>(StreamId::kStdout));
     read.Int("bytes", credit.bytes, 0, kMaxCreditBytes);
   }
   void operator()(Signal& signal) const {
-    read.Rank("rank", signal.rank, -1);
+    read.Worker("rank", signal.rank, -1);
     read.Int("signo", signal.signo, 0, kMaxSignal);
   }
   void operator()(KvRequest& request) const {
     read.Unsigned64("id", request.id);
     read.Int("operation", request.operation, static_cast<int64_t>(KvOperation::kPut),
              static_cast<int64_t>(KvOperation::kWorkerAddresses));
-    read.Rank("rank", request.rank, -1);
+    read.Worker("rank", request.rank, -1);
     read.Unsigned("scope_bytes", sizes.scope);
     read.Unsigned("key_bytes", sizes.key);
   }
@@ -308,9 +313,13 @@ struct JsonReader {
   void operator()(Inspection& inspection) const { ReadInspection(read, status, inspection); }
   void operator()(Output& /*output*/) const {}
   void operator()(Stdin& /*input*/) const {}
-  template <typename OfFolder>
-  void operator()(OfFolder& message) const {
-    ReadFields(read, json, sizes.folder, message);
+  template <typename Other>  // of elastic.h and folder.h
+  void operator()(Other& message) const {
+    if constexpr (requires { ReadFields(read, message); }) {
+      ReadFields(read, message);
+    } else {
+      ReadFields(read, json, sizes.folder, message);
+    }
   }
 
  private:
@@ -342,6 +351,10 @@ struct JsonReader {
     }
     start.workers.push_back({static_cast<int32_t>(numbers[0]), static_cast<int32_t>(numbers[1]),
                              static_cast<int32_t>(numbers[2]), static_cast<int32_t>(numbers[3])});
+    if (element.size() < 5) return;
+    const auto name = NumberIn(element[4], 0, kMaxWorker);
+    if (!name) return read.Fault("workers");
+    start.workers.back().worker = static_cast<int32_t>(*name);
   }
 };
 

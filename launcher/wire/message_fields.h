@@ -12,6 +12,9 @@ namespace hvdray::wire {
 
 inline constexpr int32_t kMaxSize = 65536;  ///< Workers of a job.
 inline constexpr int32_t kMaxRank = kMaxSize - 1;
+/// What messages call a worker: its rank, or the number of its process in an elastic job, which
+/// rises for as long as the job lives.
+inline constexpr int32_t kMaxWorker = (1 << 24) - 1;
 
 struct StringCounts {
   uint32_t command = 0;
