@@ -61,11 +61,17 @@ RelayStats KvFront::stats() const {
 void KvFront::Run() {
   if (is_running_) return;  // the one that runs further up the stack takes the rest
   is_running_ = true;
-  while (!actions_.questions.empty() || !actions_.replies.empty()) {
+  while (!actions_.questions.empty() || !actions_.replies.empty() || !actions_.arrivals.empty()) {
     if (!actions_.questions.empty()) {
       KvQuestion question = std::move(actions_.questions.front());
       actions_.questions.pop_front();
       upstream_.Ask(std::move(question));
+      continue;
+    }
+    if (!actions_.arrivals.empty()) {
+      const int worker = actions_.arrivals.front();
+      actions_.arrivals.pop_front();
+      upstream_.Arrived(worker);
       continue;
     }
     const RelayReply reply = std::move(actions_.replies.front());

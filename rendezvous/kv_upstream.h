@@ -58,6 +58,9 @@ class KvUpstream {
   virtual ~KvUpstream() = default;
   /// Never blocks; keeps the order of the calls.
   virtual void Ask(KvQuestion question) = 0;
+  /// A worker that was opened ahead of the store has reached its first init and waits for its
+  /// generation. Once a worker; only elastic jobs care.
+  virtual void Arrived(int /*worker*/) {}
 };
 
 }  // namespace hvdray

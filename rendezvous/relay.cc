@@ -29,7 +29,7 @@ class RelayImpl final : public Relay {
       : loop_(loop),
         options_(std::move(options)),
         checker_(::getuid()),
-        front_(loop, RelayCoreOptions{options_.kv_hold, options_.cache_bytes}, upstream) {}
+        front_(loop, RelayCoreOptions{options_.kv_hold, options_.cache_bytes, options_.is_mesh_kept}, upstream) {}
 
   Result<uint16_t> OpenWorker(int rank, int host_local_rank, Generation generation) override {
     CloseWorker(rank);
@@ -68,6 +68,10 @@ class RelayImpl final : public Relay {
   const WorkerAddresses* AddressesOf(int rank) const override {
     return front_.core().AddressesOf(rank);
   }
+
+  Generation GenerationOf(int rank) const override { return front_.core().GenerationOf(rank); }
+  bool IsParked(int rank) const override { return front_.core().IsParked(rank); }
+  const MeshAddresses& mesh() const override { return front_.core().mesh(); }
 
   RelayStats stats() const override {
     RelayStats stats = front_.stats();

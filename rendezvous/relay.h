@@ -10,6 +10,7 @@
 #include "base/loop.h"
 #include "base/result.h"
 #include "rendezvous/kv_upstream.h"
+#include "rendezvous/mesh_addresses.h"
 #include "rendezvous/relay_stats.h"
 #include "rendezvous/restricted_pickle.h"
 
@@ -20,6 +21,7 @@ struct RelayOptions {
   /// How long a GET of a value that is not there yet waits for it. Horovod has no read timeout.
   Duration kv_hold{std::chrono::seconds(1)};
   size_t cache_bytes = size_t{1} << 30;
+  bool is_mesh_kept = false;       ///< For mesh().
   bool is_peer_checked = true;  ///< Only processes of this user and of root are heard.
 };
 
@@ -45,6 +47,10 @@ class Relay {
   /// Where that worker takes notices, once it has registered, until CloseWorker; else nullptr.
   /// Valid until the next turn of the loop.
   virtual const WorkerAddresses* AddressesOf(int rank) const = 0;
+  /// As in RelayCore.
+  virtual Generation GenerationOf(int rank) const = 0;
+  virtual bool IsParked(int rank) const = 0;
+  virtual const MeshAddresses& mesh() const = 0;
   virtual RelayStats stats() const = 0;
 };
 

@@ -29,6 +29,7 @@ bool IsKnownAbsent(const RelayScope& scope, std::string_view key) {
 void RelayCore::Reset(Generation generation, TimePoint now, RelayActions* out) {
   if (generation <= generation_) return;
   generation_ = generation;
+  mesh_.Clear();
   std::vector<std::pair<uint64_t, int>> answers;
   for (const auto& [id, held] : requests_) {
     if (held.kind == Request::Kind::kRankAndSize || held.kind == Request::Kind::kEarly) continue;
@@ -94,6 +95,7 @@ void RelayCore::OnAnswer(const KvAnswer& answer, RelayActions* out) {
   const bool is_current = scope != nullptr && scope->stamp == question.stamp;
   if (question.kind == Question::Kind::kFetch) {
     if (!is_current) return;
+    if (answer.status == 200) NoteMesh(question.scope, question.key, ValueOf(answer));
     return OnFetched(*scope, question.key, answer, out);
   }
   if (is_current && answer.status == 200) Arrive(*scope, question.key, question.value, out);
@@ -236,7 +238,10 @@ void RelayCore::Fetch(Scope& scope, std::string_view name, std::string_view key,
 void RelayCore::OnFollowed(const KvAnswer& answer, std::string_view name, RelayActions* out) {
   Scope* scope = FindScope(name);
   if (scope == nullptr || scope->follow != answer.id) return;
-  if (answer.status == 200) return Arrive(*scope, answer.key, ValueOf(answer), out);
+  if (answer.status == 200) {
+    NoteMesh(name, answer.key, ValueOf(answer));
+    return Arrive(*scope, answer.key, ValueOf(answer), out);
+  }
   scope->is_complete = true;
   std::vector<std::string> keys;
   for (const auto& [key, waiting] : scope->waiters) keys.push_back(key);

@@ -22,10 +22,7 @@ size_t SizeOf(const KvValue& value) { return value ? value->size() : 0; }
 
 void RelayCore::OpenWorker(int worker, std::string slot, Generation generation) {
   CloseWorker(worker);
-  if (workers_.empty()) {
-    RelayActions nobody_waits;
-    Reset(generation, TimePoint{}, &nobody_waits);
-  }
+  if (generation_ == 0) generation_ = generation;
   Worker& opened = workers_[worker];
   opened.slot = std::move(slot);
   opened.generation = generation;
@@ -46,6 +43,18 @@ const WorkerAddresses* RelayCore::AddressesOf(int worker) const {
   const auto found = workers_.find(worker);
   if (found == workers_.end() || !found->second.addresses) return nullptr;
   return &*found->second.addresses;
+}
+
+Generation RelayCore::GenerationOf(int worker) const {
+  const auto found = workers_.find(worker);
+  return found == workers_.end() ? Generation{0} : found->second.generation;
+}
+
+bool RelayCore::IsParked(int worker) const {
+  const std::vector<uint64_t> held = HeldBy(worker);
+  return std::any_of(held.begin(), held.end(), [this](uint64_t request) {
+    return requests_.at(request).kind == Request::Kind::kRankAndSize;
+  });
 }
 
 std::vector<uint64_t> RelayCore::HeldBy(int worker) const {
@@ -82,6 +91,8 @@ void RelayCore::Route(Worker& speaker, int worker, uint64_t request, const KvCal
                       KvValue body, TimePoint now, RelayActions* out) {
   if (speaker.generation < generation_) return AnswerStale(request, call.verb, out);
   if (speaker.generation > generation_) {
+    const bool is_first = call.verb == KvVerb::kPut && call.is_horovod_mesh();
+    if (is_first && !std::exchange(speaker.has_arrived, true)) out->arrivals.push_back(worker);
     Request early;
     early.worker = worker;
     early.kind = Request::Kind::kEarly;
@@ -104,6 +115,7 @@ void RelayCore::Route(Worker& speaker, int worker, uint64_t request, const KvCal
 void RelayCore::Put(int worker, uint64_t request, const KvCall& call, KvValue body,
                     RelayActions* out) {
   if (!body) body = std::make_shared<const std::string>();
+  NoteMesh(call.scope, call.key, body);
   uint64_t stamp = 0;
   if (call.is_mesh() && call.key_kind != KeyKind::kOther) {
     const Scope* scope = FindOrMakeScope(call.scope);
@@ -233,6 +245,10 @@ void RelayCore::Register(Worker& speaker, int worker, uint64_t request, const Kv
   Ask(KvOp::kWorkerAddresses, worker, call.scope, call.key, std::move(text), out);
   speaker.addresses = std::move(addresses).value();
   Answer(request, 200, nullptr, out);
+}
+
+void RelayCore::NoteMesh(std::string_view scope, std::string_view key, const KvValue& value) {
+  if (options_.is_mesh_kept) mesh_.Note(scope, key, *value);
 }
 
 void RelayCore::AnswerStale(uint64_t request, KvVerb verb, RelayActions* out) {

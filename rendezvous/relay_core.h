@@ -15,6 +15,7 @@
 #include "base/types.h"
 #include "rendezvous/horovod_protocol.h"
 #include "rendezvous/kv_upstream.h"
+#include "rendezvous/mesh_addresses.h"
 #include "rendezvous/relay_state.h"
 #include "rendezvous/relay_stats.h"
 #include "rendezvous/string_map.h"
@@ -24,6 +25,8 @@ namespace hvdray {
 struct RelayCoreOptions {
   Duration kv_hold{std::chrono::seconds(1)};
   size_t cache_bytes = size_t{1} << 30;
+  /// Keeps where the meshes of the generation listen (mesh()), for jobs that may need it.
+  bool is_mesh_kept = false;
 };
 
 /// Requests that one worker may leave unanswered at a time.
@@ -38,11 +41,13 @@ struct RelayReply {
   KvValue body;
 };
 
-/// What must be done now. Questions first, in this order; then the replies. The user takes things
+/// What must be done now. Questions first, in this order; then the replies. Arrivals: workers that
+/// have reached their first init ahead of the store; each once. The user takes things
 /// out as it does them; the core only appends.
 struct RelayActions {
   std::deque<KvQuestion> questions;
   std::deque<RelayReply> replies;
+  std::deque<int> arrivals;
 };
 
 /// Threads: one. A worker is a number of the user's that no other open worker has.
@@ -50,9 +55,9 @@ class RelayCore {
  public:
   explicit RelayCore(RelayCoreOptions options) : options_(options) {}
 
-  /// A worker that is about to be started in `generation`. `slot`: its "host:local_rank". If no
-  /// other worker is open, that is the store's generation from now on; else a worker that is ahead
-  /// of the store has its requests held until Reset().
+  /// A worker that is about to be started in `generation`. `slot`: its "host:local_rank". A worker
+  /// that is ahead of the store has its requests held until Reset(). Before the first Reset() that
+  /// is the store's generation.
   void OpenWorker(int worker, std::string slot, Generation generation);
   /// Its process has been reaped: nothing that it asked is answered any more.
   void CloseWorker(int worker);
@@ -81,6 +86,11 @@ class RelayCore {
   size_t cached_bytes() const { return cached_bytes_; }
   /// What that worker registered, key included; nullptr if it did not. Until CloseWorker.
   const WorkerAddresses* AddressesOf(int worker) const;
+  /// In which it was started or last released; 0: it is not open.
+  Generation GenerationOf(int worker) const;
+  /// It waits in rank_and_size.
+  bool IsParked(int worker) const;
+  const MeshAddresses& mesh() const { return mesh_; }
 
  private:
   using Request = RelayRequest;
@@ -101,6 +111,7 @@ class RelayCore {
                    RelayActions* out);
   void Register(Worker& speaker, int worker, uint64_t request, const KvCall& call,
                 const KvValue& body, RelayActions* out);
+  void NoteMesh(std::string_view scope, std::string_view key, const KvValue& value);
   void AnswerStale(uint64_t request, KvVerb verb, RelayActions* out);
 
   uint64_t Ask(KvOp op, int worker, std::string_view scope, std::string_view key, KvValue value,
@@ -141,6 +152,7 @@ class RelayCore {
   std::unordered_map<uint64_t, Question> questions_;
   StringMap<Scope> scopes_;
   StringMap<uint64_t> parked_;  // slot -> question of its rank_and_size
+  MeshAddresses mesh_;
   std::deque<std::pair<TimePoint, uint64_t>> deadlines_;
   RelayStats stats_;
 };

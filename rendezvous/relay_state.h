@@ -40,6 +40,7 @@ struct RelayWorker {
   std::string slot;  ///< "host:local_rank"
   /// In which it was started, or last released by rank_and_size.
   Generation generation = 0;
+  bool has_arrived = false;    ///< Has reached its first init ahead of the store.
   std::vector<uint64_t> held;  ///< Its open requests.
   std::optional<WorkerAddresses> addresses;
 };

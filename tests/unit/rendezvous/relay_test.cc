@@ -37,6 +37,7 @@ class RelayTest : public HttpServerFixture, private KvUpstream {
     assignment.generation = ++generation_;
     for (int i = 0; i < workers; ++i) assignment.Add("h", i, workers, i, workers, 0, 1);
     store_.Reset(std::move(assignment));
+    relay_->Reset(generation_);
     ports_.clear();
     for (int i = 0; i < workers; ++i) {
       const Result<uint16_t> port = relay_->OpenWorker(i, i, generation_);

@@ -159,9 +159,9 @@ TEST(MessageCodecTest, UnknownKeysArePassedOverAndMissingOnesTakeTheDefault) {
 
 TEST(MessageCodecTest, WorkersMayGrowElementsAtTheEnd) {
   const auto start = Decoded<StartGeneration>(
-      MessageType::kStartGeneration, R"({"workers":[[1,2,3,4,"later"]]})", ByteView("\0", 1));
+      MessageType::kStartGeneration, R"({"workers":[[1,2,3,4,5,"later"]]})", ByteView("\0", 1));
   ASSERT_EQ(start.workers.size(), 1u);
-  EXPECT_EQ(start.workers[0], (WorkerSlot{1, 2, 3, 4}));
+  EXPECT_EQ(start.workers[0], (WorkerSlot{1, 2, 3, 4, 5}));
 }
 
 TEST(MessageCodecTest, JsonThatIsNoObjectIsRefused) {
@@ -256,7 +256,17 @@ TEST(MessageCodecTest, EveryFieldOutOfItsRangeOrTypeIsRefused) {
       {kStartGeneration, R"({"workers":[[65536,0,0,1]]})"},
       {kStartGeneration, R"({"workers":[[-1,0,0,1]]})"},
       {kStartGeneration, R"({"workers":[{"rank":0}]})"},
-      {kWorkerStarted, R"({"rank":65536})"},
+      {kStartGeneration, R"({"workers":[[0,0,0,1,16777216]]})"},
+      {kWorkerStarted, R"({"rank":16777216})"},
+      {kNotify, R"({"worker":-1})"},
+      {kNotify, R"({"timestamp":-1})"},
+      {kNotify, R"({"code":4})"},
+      {kWorkerArrived, R"({"worker":16777216})"},
+      {kStopWorkers, R"({"workers":[-1]})"},
+      {kStopWorkers, R"({"workers":["1"]})"},
+      {kStopWorkers, R"({"grace_ms":-1})"},
+      {kHostLeaving, R"({"in_ms":4294967296})"},
+      {kConnectionsBroken, R"({"shut":-1})"},
       {kWorkerStarted, R"({"rank":-1})"},
       {kWorkerStarted, R"({"pid":4294967296})"},
       {kWorkerStarted, R"({"pid":1.5})"},
@@ -391,7 +401,8 @@ TEST(OutputCodecTest, LayoutIsAsDocumentedAndEachFieldIsChecked) {
   EXPECT_FALSE(is_ok(MessageType::kOutput, 4, 3));
   EXPECT_TRUE(is_ok(MessageType::kStdin, 4, 0));
   EXPECT_FALSE(is_ok(MessageType::kStdin, 4, 1));
-  EXPECT_FALSE(is_ok(MessageType::kOutput, 2, 1)) << "rank 65536 and above";
+  EXPECT_TRUE(is_ok(MessageType::kOutput, 2, 1)) << "a number above all ranks";
+  EXPECT_FALSE(is_ok(MessageType::kOutput, 3, 1)) << "16777216 and above";
   EXPECT_FALSE(is_ok(MessageType::kOutput, 3, -128));
   EXPECT_FALSE(is_ok(MessageType::kOutput, 5, 2)) << "a flag of a later version";
   EXPECT_FALSE(is_ok(MessageType::kOutput, 6, 1));

@@ -131,6 +131,13 @@ inline std::vector<std::pair<std::string, Message>> SampleMessages() {
       {"file_restart", {1, File{7, false, true, 0, 0, 0, ""}}},
       {"file_taken", {1, FileTaken{3, 65536}}},
       {"folder_problem", {1, FolderProblem{28, "write", "/home/caf\xe9/job/a b"}}},
+      {"break_connections", {3, BreakConnections{}}},
+      {"notify", {3, Notify{70001, 1700000000, 3}}},
+      {"host_leaving", {0, HostLeaving{30000}}},
+      {"connections_broken",
+       {3, ConnectionsBroken{12, 1, 2, 1834, "pidfd_getfd: EPERM", "allow ptrace"}}},
+      {"worker_arrived", {4, WorkerArrived{70002}}},
+      {"stop_workers", {3, StopWorkers{{0, 70001}, 5000}}},
   };
 }
 
