@@ -29,7 +29,9 @@ class RelayImpl final : public Relay {
       : loop_(loop),
         options_(std::move(options)),
         checker_(::getuid()),
-        front_(loop, RelayCoreOptions{options_.kv_hold, options_.cache_bytes, options_.is_mesh_kept}, upstream) {}
+        front_(loop,
+               RelayCoreOptions{options_.kv_hold, options_.cache_bytes, options_.is_mesh_kept},
+               upstream) {}
 
   Result<uint16_t> OpenWorker(int rank, int host_local_rank, Generation generation) override {
     CloseWorker(rank);

@@ -21,7 +21,7 @@ struct RelayOptions {
   /// How long a GET of a value that is not there yet waits for it. Horovod has no read timeout.
   Duration kv_hold{std::chrono::seconds(1)};
   size_t cache_bytes = size_t{1} << 30;
-  bool is_mesh_kept = false;       ///< For mesh().
+  bool is_mesh_kept = false;    ///< For mesh().
   bool is_peer_checked = true;  ///< Only processes of this user and of root are heard.
 };
 

@@ -30,6 +30,8 @@ namespace {
 constexpr int kUsage = 2;
 constexpr int kFailed = 125;
 constexpr uint64_t kOpenFiles = 65536;
+// What a machine that is taken away is given at least, as a rule.
+constexpr Duration kLeaveNotice = std::chrono::seconds(30);
 constexpr char kBuild[] = "hvdray " HVDRAY_VERSION;
 
 constexpr std::string_view kHelp =
@@ -132,9 +134,11 @@ int RunAgent(UniqueFd lifeline, AgentSessionOptions options) {
     std::vector<Watch> signals;
     for (const int signo : {SIGTERM, SIGINT, SIGHUP}) {
       signals.push_back((*loop)->OnSignal(signo, [&session, signo] {
-        session.Leave(
-            {ErrorCode::kAgentLost, fmt::format("the agent got SIG{}", ::sigabbrev_np(signo))},
-            128 + signo);
+        const Status why(ErrorCode::kAgentLost,
+                         fmt::format("the agent got SIG{}", ::sigabbrev_np(signo)));
+        // Who takes a machine away says so by SIGTERM; the others are a person's.
+        if (signo == SIGTERM) return session.Retire(kLeaveNotice, why, 128 + signo);
+        session.Leave(why, 128 + signo);
       }));
     }
     session.Start();

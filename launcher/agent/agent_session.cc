@@ -2,10 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <filesystem>
-#include <set>
-#include <system_error>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -21,9 +17,6 @@ using std::chrono::milliseconds;
 
 constexpr Duration kByeLimit = milliseconds(500);
 constexpr int kLinkFailed = 125;
-// Pipes, pidfd, listener, and a few connections to the relay.
-constexpr uint64_t kFilesPerWorker = 12;
-constexpr uint64_t kFilesBesides = 512;
 
 wire::KvOperation ToWire(KvOp op) {
   switch (op) {
@@ -43,18 +36,6 @@ wire::KvOperation ToWire(KvOp op) {
       return wire::KvOperation::kWorkerAddresses;
   }
   return wire::KvOperation::kGet;
-}
-
-Status CheckStart(const wire::StartGeneration& start) {
-  if (start.command.empty()) return {ErrorCode::kProtocolError, "StartGeneration without command"};
-  std::set<int32_t> ranks;
-  for (const wire::WorkerSlot& slot : start.workers) {
-    if (slot.rank < 0 || !ranks.insert(slot.rank).second) {
-      return {ErrorCode::kProtocolError,
-              fmt::format("StartGeneration with rank {} twice or below 0", slot.rank)};
-    }
-  }
-  return {};
 }
 
 }  // namespace
@@ -88,7 +69,7 @@ void AgentSession::Start() {
                 .on_closed = [this](const Status& why) { OnLinkClosed(why); },
                 .on_output_room =
                     [this] {
-                      if (gang_) gang_->OnOutputRoom();
+                      if (gangs_) gangs_->OnOutputRoom();
                     },
                 .on_noise = {}});
   link_->Send({0, std::move(hello)});
@@ -127,11 +108,37 @@ void AgentSession::On(Generation /*generation*/, wire::Welcome&& welcome) {
   options.kv_hold = milliseconds(welcome_->kv_hold_ms);
   options.cache_bytes = static_cast<size_t>(welcome_->kv_cache_bytes);
   options.is_peer_checked = welcome_->is_peer_checked;
+  options.is_mesh_kept = welcome_->is_elastic;
   relay_ = MakeRelay(loop_, std::move(options), *this);
+  MakeGangs();
+}
+
+void AgentSession::MakeGangs() {
+  GangSet::Handlers handlers;
+  handlers.send = [this](Generation generation, wire::Body body) {
+    Send(generation, std::move(body));
+  };
+  handlers.has_output_room = [this] { return link_ != nullptr && link_->HasOutputRoom(); };
+  handlers.on_reaped = [this](int worker) {
+    if (elastic_) elastic_->OnReaped(worker);
+  };
+  handlers.on_stopped = [this](Generation generation, uint32_t swept) {
+    HoldPort();
+    SendStopped(generation, swept);
+  };
+  handlers.on_idle = [this] { FinishIfIdle(); };
+  gangs_ = std::make_unique<GangSet>(
+      loop_, *relay_,
+      GangSetOptions{welcome_->job_id, options_.cgroup_folder, welcome_->is_elastic},
+      std::move(handlers));
+  if (!welcome_->is_elastic) return;
+  elastic_ = std::make_unique<ElasticDuties>(
+      loop_, *relay_, *gangs_,
+      [this](Generation generation, wire::Body body) { Send(generation, std::move(body)); });
 }
 
 void AgentSession::On(Generation generation, wire::Probe&& probe) {
-  if (generation <= last_generation_ || prober_) {
+  if (IsStale(generation) || prober_) {
     ++stale_requests_;
     return;
   }
@@ -145,7 +152,7 @@ void AgentSession::On(Generation generation, wire::Probe&& probe) {
 }
 
 void AgentSession::On(Generation generation, wire::Inspect&& inspect) {
-  if (inspector_ || gang_) {
+  if (inspector_ || (gangs_ && !gangs_->is_empty())) {
     ++stale_requests_;
     return;
   }
@@ -169,7 +176,7 @@ void AgentSession::EndPreparation() {
 }
 
 void AgentSession::On(Generation generation, wire::FolderList&& list) {
-  if (generation <= last_generation_) {
+  if (IsStale(generation)) {
     ++stale_requests_;
     return;
   }
@@ -187,7 +194,7 @@ void AgentSession::On(Generation generation, wire::FolderList&& list) {
 }
 
 void AgentSession::On(Generation generation, wire::File&& file) {
-  if (generation <= last_generation_) {
+  if (IsStale(generation)) {
     ++stale_requests_;
     return;
   }
@@ -201,84 +208,58 @@ void AgentSession::On(Generation generation, wire::File&& file) {
 }
 
 void AgentSession::On(Generation generation, wire::StartGeneration&& start) {
-  if (generation <= last_generation_) {
-    ++stale_requests_;
-    return;
+  if (!gangs_) {
+    return Leave({ErrorCode::kProtocolError, "StartGeneration before Welcome"}, kLinkFailed);
   }
-  Status status = CheckStart(start);
-  if (!welcome_) status = {ErrorCode::kProtocolError, "StartGeneration before Welcome"};
-  if (gang_) {
-    status = {ErrorCode::kProtocolError, fmt::format("StartGeneration {} while {} still runs",
-                                                     generation, gang_->generation())};
-  }
-  if (!status.ok()) {
-    Leave(status, kLinkFailed);
-    return;
-  }
-  EndPreparation();
-  const uint64_t files = kFilesBesides + kFilesPerWorker * start.workers.size();
-  const Result<uint64_t> limit = RaiseOpenFileLimit(files);
-  if (!limit.ok() || *limit < files) {
-    Log(LogLevel::kWarning, "agent", "limit of open files is {}, {} would be safe",
-        limit.ok() ? *limit : 0, files);
-  }
-  last_generation_ = generation;
-  if (std::error_code ignored;
-      start.is_folder_optional && !std::filesystem::is_directory(start.working_folder, ignored)) {
-    // As horovodrun has it: its `cd` fails and the job goes on.
-    Log(LogLevel::kWarning, "agent", "no folder {} here: workers start in {}", start.working_folder,
-        std::filesystem::current_path(ignored).string());
-    start.working_folder.clear();
-  }
-  LocalGangOptions options;
-  options.job_id = welcome_->job_id;
-  options.generation = generation;
-  if (!options_.cgroup_folder.empty()) {
-    options.cgroup_folder = fmt::format("{}/gen-{}", options_.cgroup_folder, generation);
-  }
-  LocalGang::Handlers handlers;
-  handlers.send = [this, generation](wire::Body body) { Send(generation, std::move(body)); };
-  handlers.has_output_room = [this] { return link_ != nullptr && link_->HasOutputRoom(); };
-  handlers.open_relay = [this, generation](const wire::WorkerSlot& slot) {
-    return relay_->OpenWorker(slot.rank, slot.local_rank, generation);
-  };
-  handlers.close_relay = [this](int rank) { relay_->CloseWorker(rank); };
-  handlers.on_stopped = [this](uint32_t swept) { OnGangStopped(swept); };
-  gang_ =
-      std::make_unique<LocalGang>(loop_, std::move(start), std::move(options), std::move(handlers));
-  gang_->Start();
-}
-
-LocalGang* AgentSession::GangOf(Generation generation) {
-  if (gang_ && gang_->generation() == generation) return gang_.get();
-  ++stale_requests_;
-  return nullptr;
+  if (!gangs_->IsStale(generation)) EndPreparation();
+  const Status status = gangs_->Start(generation, std::move(start));
+  if (!status.ok()) Leave(status, kLinkFailed);
 }
 
 void AgentSession::On(Generation generation, wire::StopGeneration&& stop) {
-  if (generation > last_generation_) {
-    // It never began here: say so, and let no late StartGeneration begin it.
-    last_generation_ = generation;
-    EndPreparation();
-    SendStopped(generation, 0);
-  } else if (LocalGang* gang = GangOf(generation)) {
-    gang->Stop(milliseconds(stop.grace_ms));
+  if (!gangs_) {
+    return Leave({ErrorCode::kProtocolError, "StopGeneration before Welcome"}, kLinkFailed);
   }
+  if (!IsStale(generation)) EndPreparation();
+  gangs_->Stop(generation, milliseconds(stop.grace_ms));
+}
+
+void AgentSession::On(Generation generation, wire::StopWorkers&& stop) {
+  if (gangs_ && welcome_->is_elastic) return gangs_->StopWorkers(stop);
+  CountStale(generation);
+}
+
+void AgentSession::On(Generation generation, wire::BreakConnections&& /*order*/) {
+  if (elastic_) return elastic_->Break(generation);
+  CountStale(generation);
+}
+
+void AgentSession::On(Generation generation, wire::Notify&& notice) {
+  if (elastic_) return elastic_->Notify(notice);
+  CountStale(generation);
+}
+
+LocalGang* AgentSession::GangOf(Generation generation, int worker) {
+  if (gangs_) return gangs_->Find(generation, worker);
+  CountStale(generation);
+  return nullptr;
 }
 
 void AgentSession::On(Generation generation, wire::Credit&& credit) {
-  if (LocalGang* gang = GangOf(generation)) gang->AddOutputCredit(credit.rank, credit.bytes);
+  LocalGang* gang = GangOf(generation, credit.rank);
+  if (gang != nullptr) gang->AddOutputCredit(credit.rank, credit.bytes);
 }
 
 void AgentSession::On(Generation generation, wire::Stdin&& input) {
-  LocalGang* gang = GangOf(generation);
+  LocalGang* gang = GangOf(generation, input.rank);
   if (gang == nullptr) return;
   const Status status = gang->WriteStdin(input.rank, std::move(input.bytes), input.is_end);
   if (!status.ok()) Leave(status, kLinkFailed);
 }
 
 void AgentSession::On(Generation generation, wire::Signal&& signal) {
-  if (LocalGang* gang = GangOf(generation)) gang->Signal(signal.rank, signal.signo);
+  if (gangs_) return gangs_->Signal(generation, signal.rank, signal.signo);
+  CountStale(generation);
 }
 
 void AgentSession::On(Generation generation, wire::KvReply&& reply) {
@@ -296,6 +277,10 @@ void AgentSession::On(Generation generation, wire::KvReset&& /*reset*/) {
   if (relay_) relay_->Reset(generation);
 }
 
+void AgentSession::Arrived(int worker) {
+  Send(relay_->GenerationOf(worker), wire::WorkerArrived{worker});
+}
+
 void AgentSession::Ask(KvQuestion question) {
   wire::KvRequest request;
   request.id = question.id;
@@ -311,14 +296,6 @@ void AgentSession::Send(Generation generation, wire::Body body) {
   if (link_ && !is_leaving_) link_->Send({generation, std::move(body)});
 }
 
-void AgentSession::OnGangStopped(uint32_t swept) {
-  const Generation generation = gang_->generation();
-  gang_.reset();
-  HoldPort();
-  SendStopped(generation, swept);
-  FinishIfIdle();
-}
-
 void AgentSession::SendStopped(Generation generation, uint32_t swept) {
   wire::GenerationStopped stopped;
   stopped.swept = swept;
@@ -327,10 +304,8 @@ void AgentSession::SendStopped(Generation generation, uint32_t swept) {
   Send(generation, stopped);
 }
 
-void AgentSession::StopGang() {
-  if (!gang_) return;
-  gang_->DiscardOutput();
-  gang_->Stop(milliseconds(welcome_->grace_ms));
+void AgentSession::StopGangs() {
+  if (gangs_) gangs_->StopAll(milliseconds(welcome_->grace_ms));
 }
 
 void AgentSession::OnLinkClosed(const Status& why) {
@@ -340,13 +315,13 @@ void AgentSession::OnLinkClosed(const Status& why) {
   exit_code_ = why.ok() ? 0 : kLinkFailed;
   if (!why.ok()) Log(LogLevel::kInfo, "agent", "link lost: {}", why.ToString());
   EndPreparation();
-  StopGang();
+  StopGangs();
   FinishIfIdle();
 }
 
 void AgentSession::Leave(const Status& why, int exit_code) {
   if (std::exchange(is_leaving_, true)) {
-    if (gang_) gang_->Stop(Duration::zero());
+    if (gangs_) gangs_->StopAll(Duration::zero());
     return;
   }
   exit_code_ = exit_code;
@@ -361,14 +336,24 @@ void AgentSession::Leave(const Status& why, int exit_code) {
       });
     });
   }
-  StopGang();
+  StopGangs();
   FinishIfIdle();
 }
 
+void AgentSession::Retire(Duration notice, const Status& why, int exit_code) {
+  const bool is_busy = elastic_ && !gangs_->is_empty() && !is_leaving_;
+  if (!is_busy || retire_timer_.is_active()) return Leave(why, exit_code);
+  Log(LogLevel::kInfo, "agent", "this host leaves: {}", why.ToString());
+  Send(0, wire::HostLeaving{
+              static_cast<uint32_t>(std::chrono::duration_cast<milliseconds>(notice).count())});
+  retire_timer_ = loop_.After(notice, [this, why, exit_code] { Leave(why, exit_code); });
+}
+
 void AgentSession::FinishIfIdle() {
-  if (!is_leaving_ || link_ || gang_ || done_timer_.is_active()) return;
-  if (stale_requests_ > 0) {
-    Log(LogLevel::kInfo, "agent", "{} stale requests were dropped", stale_requests_);
+  if (!is_leaving_ || link_ || done_timer_.is_active()) return;
+  if (gangs_ && !gangs_->is_empty()) return;
+  if (stale_requests() > 0) {
+    Log(LogLevel::kInfo, "agent", "{} stale requests were dropped", stale_requests());
   }
   // The callee may destroy us, so the function it runs in must not be ours.
   done_timer_ = loop_.After(Duration::zero(),

@@ -10,10 +10,11 @@
 
 #include "base/byte_stream.h"
 #include "base/loop.h"
+#include "launcher/agent/elastic_duties.h"
 #include "launcher/agent/folder_receiver.h"
+#include "launcher/agent/gang_set.h"
 #include "launcher/agent/host_facts.h"
 #include "launcher/agent/inspector.h"
-#include "launcher/agent/local_gang.h"
 #include "launcher/agent/prober.h"
 #include "launcher/wire/link.h"
 #include "rendezvous/relay.h"
@@ -41,9 +42,15 @@ class AgentSession : private KvUpstream {
   /// then stops the gang with the grace of Welcome, and is done with `exit_code`. A second call
   /// takes the grace away.
   void Leave(const Status& why, int exit_code);
+  /// The host goes away in a while. In an elastic job the launcher is told, moves its workers out
+  /// of the job and releases us; we leave by ourselves when that time is over, or at a second call.
+  /// In others, and before a worker was started, as Leave().
+  void Retire(Duration notice, const Status& why, int exit_code);
 
   /// Requests of a generation that is over, dropped.
-  uint64_t stale_requests() const { return stale_requests_; }
+  uint64_t stale_requests() const {
+    return stale_requests_ + (gangs_ ? gangs_->stale_requests() : 0);
+  }
 
  private:
   void OnMessage(wire::Message&& message);
@@ -55,6 +62,9 @@ class AgentSession : private KvUpstream {
   void On(Generation generation, wire::File&& file);
   void On(Generation generation, wire::StartGeneration&& start);
   void On(Generation generation, wire::StopGeneration&& stop);
+  void On(Generation generation, wire::StopWorkers&& stop);
+  void On(Generation generation, wire::BreakConnections&& order);
+  void On(Generation generation, wire::Notify&& notice);
   void On(Generation generation, wire::Credit&& credit);
   void On(Generation generation, wire::Stdin&& input);
   void On(Generation generation, wire::Signal&& signal);
@@ -65,14 +75,17 @@ class AgentSession : private KvUpstream {
   void On(Generation generation, T&& other);
 
   void Ask(KvQuestion question) override;
+  void Arrived(int worker) override;
   void OnLinkClosed(const Status& why);
-  void OnGangStopped(uint32_t swept);
   void SendStopped(Generation generation, uint32_t swept);
   void Send(Generation generation, wire::Body body);
-  void StopGang();
+  void MakeGangs();
+  void StopGangs();
   void FinishIfIdle();
-  /// The running gang if it is of this generation; else counts the request as stale.
-  LocalGang* GangOf(Generation generation);
+  /// Of this generation and with this worker; else counts the request as stale.
+  LocalGang* GangOf(Generation generation, int worker);
+  bool IsStale(Generation generation) const { return gangs_ && gangs_->IsStale(generation); }
+  void CountStale(Generation /*generation*/) { ++stale_requests_; }
   void HoldPort();
   /// Nothing of the probe stays open on the network, and no file half written.
   void EndPreparation();
@@ -83,18 +96,19 @@ class AgentSession : private KvUpstream {
   std::unique_ptr<wire::Link> link_;
   std::optional<wire::Welcome> welcome_;
   std::unique_ptr<Relay> relay_;
-  std::unique_ptr<LocalGang> gang_;
+  std::unique_ptr<GangSet> gangs_;          // From Welcome on.
+  std::unique_ptr<ElasticDuties> elastic_;  // Likewise, in an elastic job.
   std::optional<HeldPort> port_;
   std::unique_ptr<ProbeListener> probe_listener_;
   std::unique_ptr<Inspector> inspector_;
   std::unique_ptr<Prober> prober_;  // once it has answered, a mark that this was done
   std::unique_ptr<FolderReceiver> folder_receiver_;
-  Generation last_generation_ = 0;  // the newest that was started or stopped
   uint64_t stale_requests_ = 0;
   bool is_leaving_ = false;
   int exit_code_ = 0;
   Watch close_timer_;
   Watch done_timer_;
+  Watch retire_timer_;
 };
 
 }  // namespace hvdray

@@ -62,7 +62,9 @@ LocalGang::LocalGang(Loop& loop, wire::StartGeneration start, LocalGangOptions o
                 },
                 [this](int rank, const wire::ExitStatus& status) { OnExited(rank, status); }}),
       pump_(loop, {[this](wire::Output output) { handlers_.send(std::move(output)); },
-                   [this] { return handlers_.has_output_room(); }, [this] { Poke(); }}) {}
+                   [this] { return handlers_.has_output_room(); }, [this] { Poke(); }}) {
+  for (const wire::WorkerSlot& slot : start_.workers) names_.insert(slot.name());
+}
 
 LocalGang::~LocalGang() = default;
 
@@ -83,7 +85,7 @@ void LocalGang::Start() {
   }
   oom_watch_.emplace(cgroup_ ? cgroup_->folder() : std::string());
   reap_timer_ = loop_.Every(kReapPeriod, [this] {
-    if (!sweeper_) ReapStrays([this](pid_t pid) { return workers_.IsLive(pid); });
+    if (!sweeper_) ReapStrays([this](pid_t pid) { return IsSpared(pid); });
   });
   StartSome();
 }
@@ -107,15 +109,17 @@ void LocalGang::StartSome() {
 }
 
 void LocalGang::StartOne(const wire::WorkerSlot& slot) {
+  const int name = slot.name();
+  if (cancelled_.contains(name)) return FailToStart(name, ExecStage::kFork, ECANCELED);
   if (plan_.paths.empty()) {
-    FailToStart(slot.rank, ExecStage::kExec, plan_.error);
+    FailToStart(name, ExecStage::kExec, plan_.error);
     return;
   }
   const Result<uint16_t> port = handlers_.open_relay(slot);
   if (!port.ok()) {
-    Log(LogLevel::kError, "agent", "rank={}: {}", slot.rank, port.status().ToString());
+    Log(LogLevel::kError, "agent", "worker={}: {}", name, port.status().ToString());
     const bool is_full = port.status().code() == ErrorCode::kOutOfResources;
-    FailToStart(slot.rank, ExecStage::kDescriptors, is_full ? EMFILE : EADDRNOTAVAIL);
+    FailToStart(name, ExecStage::kDescriptors, is_full ? EMFILE : EADDRNOTAVAIL);
     return;
   }
   const std::vector<std::string> own = environment_.ForWorker(slot, *port);
@@ -130,17 +134,16 @@ void LocalGang::StartOne(const wire::WorkerSlot& slot) {
   }
   request.pipe_bytes = PipeBytes();
   ExecFailure failure;
-  std::optional<WorkerPipes> pipes = workers_.Start(slot.rank, request, failure);
+  std::optional<WorkerPipes> pipes = workers_.Start(name, request, failure);
   if (!pipes) {
-    handlers_.close_relay(slot.rank);
-    FailToStart(slot.rank, failure.stage, failure.error);
+    handlers_.close_relay(name);
+    FailToStart(name, failure.stage, failure.error);
     return;
   }
-  pump_.Add(slot.rank, std::move(pipes->stdout_pipe), std::move(pipes->stderr_pipe));
+  pump_.Add(name, std::move(pipes->stdout_pipe), std::move(pipes->stderr_pipe));
   if (pipes->stdin_pipe.is_valid()) {
-    const int rank = slot.rank;
-    stdin_pumps_.try_emplace(rank, loop_, std::move(pipes->stdin_pipe), [this, rank](uint32_t n) {
-      handlers_.send(wire::Credit{rank, wire::StreamId::kStdin, n});
+    stdin_pumps_.try_emplace(name, loop_, std::move(pipes->stdin_pipe), [this, name](uint32_t n) {
+      handlers_.send(wire::Credit{name, wire::StreamId::kStdin, n});
     });
   }
 }
@@ -152,22 +155,52 @@ void LocalGang::FailToStart(int rank, ExecStage stage, int error) {
   for (const auto stream : {wire::StreamId::kStdout, wire::StreamId::kStderr}) {
     handlers_.send(wire::Output{rank, stream, true, {}});
   }
-  handlers_.send(wire::WorkerExited{rank, status, kill_at_.has_value()});
+  handlers_.send(
+      wire::WorkerExited{rank, status, kill_at_.has_value() || told_to_end_.contains(rank)});
 }
 
 void LocalGang::OnExited(int rank, wire::ExitStatus status) {
-  const bool was_stopping = kill_at_.has_value();
+  const bool was_stopping = kill_at_.has_value() || told_to_end_.contains(rank);
   if (status.signal == SIGKILL && !was_stopping) status.is_oom = oom_watch_->ClaimKill();
   if (const auto pump = stdin_pumps_.find(rank); pump != stdin_pumps_.end()) pump->second.Close();
   handlers_.close_relay(rank);
   handlers_.send(wire::WorkerExited{rank, status, was_stopping});
+  if (options_.ends_one_by_one && !was_stopping) EndGroupAfter(rank, options_.linger);
   Poke();
+}
+
+// What outlives the leader of a group is no worker.
+void LocalGang::EndGroupAfter(int worker, Duration pause) {
+  endings_[worker] = loop_.After(pause, [this, worker] { workers_.SignalGroup(worker, SIGKILL); });
+}
+
+void LocalGang::StopWorkers(std::span<const int> workers, Duration grace) {
+  if (kill_at_) return;  // all of them are being stopped already
+  workers_.ReapDead();
+  for (const int worker : workers) {
+    if (!Has(worker)) continue;
+    told_to_end_.insert(worker);
+    if (grace > Duration::zero()) {
+      workers_.SignalGroup(worker, SIGTERM);
+      workers_.SignalGroup(worker, SIGCONT);
+    }
+    EndGroupAfter(worker, grace);
+  }
+  CancelStartsOf(workers);
+}
+
+// Those that are still to be forked.
+void LocalGang::CancelStartsOf(std::span<const int> workers) {
+  for (size_t i = next_start_; i < start_.workers.size(); ++i) {
+    const int name = start_.workers[i].name();
+    if (std::find(workers.begin(), workers.end(), name) != workers.end()) cancelled_.insert(name);
+  }
 }
 
 void LocalGang::CancelStarts() {
   start_timer_.Cancel();
   while (next_start_ < start_.workers.size()) {
-    FailToStart(start_.workers[next_start_++].rank, ExecStage::kFork, ECANCELED);
+    FailToStart(start_.workers[next_start_++].name(), ExecStage::kFork, ECANCELED);
   }
 }
 
@@ -257,7 +290,7 @@ void LocalGang::Advance() {
 }
 
 void LocalGang::AdvanceLingering() {
-  ReapStrays([this](pid_t pid) { return workers_.IsLive(pid); });
+  ReapStrays([this](pid_t pid) { return IsSpared(pid); });
   const TimePoint now = loop_.Now();
   const bool is_over = now >= linger_until_;
   // What is on its way out needs no killing, and should not be counted as a stray.
@@ -276,7 +309,7 @@ void LocalGang::AdvanceLingering() {
 }
 
 void LocalGang::AdvanceStopping() {
-  ReapStrays([this](pid_t pid) { return workers_.IsLive(pid); });
+  ReapStrays([this](pid_t pid) { return IsSpared(pid); });
   const TimePoint now = loop_.Now();
   const bool is_due = now >= *kill_at_;
   if (is_due && !is_killed_) {
@@ -311,10 +344,18 @@ void LocalGang::GiveUpOnUnreaped() {
   }
 }
 
+// A child that this process got as a subreaper does not tell whose it was: while other gangs live,
+// only the cgroup, where there is one, says what is ours.
+bool LocalGang::IsSpared(pid_t pid) const {
+  if (workers_.IsLive(pid)) return true;
+  if (!handlers_.has_company || !handlers_.has_company()) return false;
+  return handlers_.is_elsewhere(pid) || sweeper_.has_value();
+}
+
 void LocalGang::Sweep() {
   Enter(LocalGangState::kSweeping);
   sweeper_.emplace(loop_, cgroup_ ? &*cgroup_ : nullptr,
-                   [this](pid_t pid) { return workers_.IsLive(pid); });
+                   [this](pid_t pid) { return IsSpared(pid); });
   sweeper_->Run(options_.sweep_limit, [this](uint32_t swept, bool is_clean) {
     swept_ = swept;
     if (!is_clean) Log(LogLevel::kError, "agent", "some processes of the gang can't be killed");

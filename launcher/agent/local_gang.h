@@ -1,11 +1,13 @@
-// All workers of one generation on this host, from the first fork until nothing of them is left:
-// start, output, stop with grace, sweep, drain. Talks to nobody but through its handlers.
+// The workers that one order has started on this host, from the first fork until nothing of them is
+// left: start, output, stop with grace, sweep, drain. Talks to nobody but through its handlers.
 #ifndef HVDRAY_LAUNCHER_AGENT_LOCAL_GANG_H_
 #define HVDRAY_LAUNCHER_AGENT_LOCAL_GANG_H_
 
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 
 #include "base/loop.h"
@@ -39,6 +41,9 @@ struct LocalGangOptions {
   /// How long what outlives the workers may still write when nobody has asked for a stop: enough
   /// for a `tee` to see its end of file.
   Duration linger{std::chrono::milliseconds(500)};
+  /// Of an elastic job: what a worker leaves behind in its group is killed after the linger even
+  /// while others of the gang live on.
+  bool ends_one_by_one = false;
   Duration sweep_limit{std::chrono::seconds(5)};
   /// From SIGKILL until a worker that can't be reaped (it hangs in the kernel) is given up.
   Duration reap_limit{std::chrono::seconds(10)};
@@ -54,6 +59,10 @@ class LocalGang {
     /// Before the worker is forked: its rendezvous port.
     std::function<Result<uint16_t>(const wire::WorkerSlot&)> open_relay;
     std::function<void(int rank)> close_relay;  ///< The process has been reaped.
+    /// Workers of other gangs on this host: never to be taken for strays. Empty: there are none.
+    std::function<bool(pid_t)> is_elsewhere;
+    /// Other gangs are alive, so a child of ours may be theirs. Empty: never.
+    std::function<bool()> has_company;
     /// Once, last: nothing is left and all output has been handed to `send`. May destroy the gang.
     std::function<void(uint32_t swept)> on_stopped;
   };
@@ -64,6 +73,8 @@ class LocalGang {
   void Start();
   /// SIGTERM to all groups, after `grace` SIGKILL. May be repeated; only a shorter grace counts.
   void Stop(Duration grace);
+  /// The same for these alone; others of other gangs among them are passed over.
+  void StopWorkers(std::span<const int> workers, Duration grace);
   /// To the group of one worker, or of all (-1). A signal number that does not exist is ignored.
   void Signal(int rank, int signo);
   void AddOutputCredit(int rank, uint32_t bytes) { pump_.AddCredit(rank, bytes); }
@@ -73,6 +84,9 @@ class LocalGang {
   /// Errors: kProtocolError, see StdinPump. For a rank without a stdin pipe it is swallowed.
   Status WriteStdin(int rank, std::string bytes, bool is_end);
 
+  bool Has(int worker) const { return names_.contains(worker); }
+  bool IsLive(pid_t pid) const { return workers_.IsLive(pid); }
+  const WorkerSet& workers() const { return workers_; }
   Generation generation() const { return options_.generation; }
   LocalGangState state() const { return state_; }
 
@@ -83,17 +97,24 @@ class LocalGang {
   void OnExited(int rank, wire::ExitStatus status);
   void FailToStart(int rank, wire::ExecStage stage, int error);
   void CancelStarts();
+  void CancelStartsOf(std::span<const int> workers);
   /// Looks again soon, from the loop: never from within a callback of a part of ours.
   void Poke(Duration delay = Duration::zero());
   void Advance();
   void AdvanceLingering();
   void AdvanceStopping();
   void Sweep();
+  bool IsSpared(pid_t pid) const;
+  void EndGroupAfter(int worker, Duration pause);
   void GiveUpOnUnreaped();
   int PipeBytes() const;
 
   Loop& loop_;
   const wire::StartGeneration start_;
+  std::set<int> names_;           // of all that were asked for
+  std::set<int> told_to_end_;     // by StopWorkers
+  std::set<int> cancelled_;       // of those, the ones that were not forked yet
+  std::map<int, Watch> endings_;  // SIGKILL of single groups
   const LocalGangOptions options_;
   Handlers handlers_;
   const GangEnvironment environment_;

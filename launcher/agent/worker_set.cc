@@ -145,6 +145,10 @@ std::vector<int> WorkerSet::LiveRanks() const {
   return ranks;
 }
 
+void WorkerSet::ForEachLive(const std::function<void(int, pid_t, int)>& visit) const {
+  for (const auto& [pid, rank] : live_) visit(rank, pid, workers_.at(rank).pidfd.get());
+}
+
 bool WorkerSet::HasLivingGroup() {
   bool has_living = false;
   for (auto& [rank, worker] : workers_) has_living = IsGroupOurs(worker) || has_living;

@@ -51,6 +51,8 @@ class WorkerSet {
   size_t live_count() const { return live_.size(); }
   bool IsLive(pid_t pid) const { return live_.contains(pid); }
   std::vector<int> LiveRanks() const;
+  /// `visit(rank, pid, pidfd)` for each that is not reaped; the pidfd stays ours.
+  void ForEachLive(const std::function<void(int, pid_t, int)>& visit) const;
   /// Some process of a worker's group is alive, be it a child that outlived its leader.
   bool HasLivingGroup();
 
