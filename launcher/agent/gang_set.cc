@@ -183,6 +183,7 @@ void GangSet::Signal(Generation generation, int worker, int signo) {
     if (LocalGang* gang = Find(generation, worker)) gang->Signal(worker, signo);
     return;
   }
+  if (!IsRunningUpTo(generation)) CountStale();
   for (const auto& gang : gangs_) {
     if (gang->generation() <= generation) gang->Signal(-1, signo);
   }

@@ -35,20 +35,24 @@ AgentSet::AgentSet(Loop& loop, Transport& transport, std::vector<std::string> ho
       build_(std::move(build)),
       welcome_(std::move(welcome)),
       handlers_(std::move(handlers)) {
-  for (std::string& host : hosts) {
-    agents_.push_back(std::make_unique<Agent>());
-    agents_.back()->host = std::move(host);
-  }
+  for (std::string& host : hosts) Add(std::move(host));
 }
 
 AgentSet::~AgentSet() = default;
 
 void AgentSet::StartAll() {
-  for (size_t i = 0; i < agents_.size(); ++i) {
-    const int host = static_cast<int>(i);
-    transport_.Start(agents_[i]->host,
-                     [this, host](Result<AgentStart> start) { OnStarted(host, std::move(start)); });
-  }
+  for (size_t i = 0; i < agents_.size(); ++i) Start(static_cast<int>(i));
+}
+
+int AgentSet::Add(std::string host) {
+  agents_.push_back(std::make_unique<Agent>());
+  agents_.back()->host = std::move(host);
+  return static_cast<int>(agents_.size()) - 1;
+}
+
+void AgentSet::Start(int host) {
+  transport_.Start(agents_[host]->host,
+                   [this, host](Result<AgentStart> start) { OnStarted(host, std::move(start)); });
 }
 
 void AgentSet::OnStarted(int host, Result<AgentStart> start) {
@@ -172,27 +176,32 @@ bool AgentSet::IsFlushed() const {
 
 void AgentSet::Close(Duration limit, std::function<void()> done) {
   on_all_gone_ = std::move(done);
-  for (auto& agent : agents_) {
-    const State before = std::exchange(agent->state, State::kClosing);
-    agent->reason_timer.Cancel();
-    if (before == State::kReady) {
-      Agent* raw = agent.get();
-      raw->link->Close(wire::Bye{}, limit, [this, raw] {
-        // Not from within the link's own callback.
-        loop_.Post([this, raw] {
-          raw->link.reset();
-          CheckAllGone();
-        });
-      });
-    } else {
-      agent->link.reset();
-    }
-  }
+  for (auto& agent : agents_) SayBye(*agent, limit);
   close_timer_ = loop_.After(limit, [this] {
     Log(LogLevel::kDebug, "launcher", "an agent did not end in time");
     if (const auto callback = std::exchange(on_all_gone_, nullptr)) callback();
   });
   loop_.Post([this] { CheckAllGone(); });
+}
+
+void AgentSet::Release(int host) { SayBye(*agents_[host], kByeLimit); }
+
+void AgentSet::SayBye(Agent& agent, Duration limit) {
+  const State before = agent.state;
+  if (before == State::kClosing) return;
+  agent.state = State::kClosing;
+  agent.reason_timer.Cancel();
+  if (before != State::kReady) {
+    loop_.Post([link = std::shared_ptr<wire::Link>(std::move(agent.link))] {});
+    return;
+  }
+  agent.link->Close(wire::Bye{}, limit, [this, raw = &agent] {
+    // Not from within the link's own callback.
+    loop_.Post([this, raw] {
+      raw->link.reset();
+      CheckAllGone();
+    });
+  });
 }
 
 void AgentSet::CheckAllGone() {

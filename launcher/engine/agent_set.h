@@ -24,7 +24,8 @@ struct AgentSetHandlers {
   std::function<void(int host, ByteView line)> on_noise;
 };
 
-/// Threads: the loop's. Hosts are named by their index in `hosts`.
+/// Threads: the loop's. Hosts are named by their index in `hosts`; those that were added later by
+/// what Add() gave.
 class AgentSet {
  public:
   /// `welcome`: sent to each agent with the host's name filled in. Loop and transport outlive it.
@@ -35,6 +36,12 @@ class AgentSet {
   AgentSet& operator=(const AgentSet&) = delete;
 
   void StartAll();
+  /// One more, also of a host that had one before; returns its number.
+  int Add(std::string host);
+  void Start(int host);
+  /// Says Bye to this one alone, if it is ready, or stops waiting for it. No handler is called for
+  /// it any more.
+  void Release(int host);
   /// Dropped when the host is lost or not ready.
   void Send(int host, wire::Message message);
   void SendAll(const wire::Message& message);
@@ -56,6 +63,7 @@ class AgentSet {
   void OnLinkClosed(int host, Status why);
   void OnCarrierExited(int host, Status how);
   void Lose(int host, Status why);
+  void SayBye(Agent& agent, Duration limit);
   void CheckAllGone();
 
   Loop& loop_;

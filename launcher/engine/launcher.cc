@@ -1,10 +1,8 @@
 #include "launcher/engine/launcher.h"
 
 #include <fmt/format.h>
-#include <signal.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <deque>
 #include <optional>
 #include <set>
@@ -17,28 +15,18 @@
 #include "launcher/engine/agent_set.h"
 #include "launcher/engine/generation_start.h"
 #include "launcher/engine/job_files.h"
+#include "launcher/engine/job_front.h"
 #include "launcher/engine/kv_bridge.h"
 #include "launcher/engine/leftovers.h"
-#include "launcher/engine/signals.h"
 #include "launcher/engine/start_sequence.h"
 #include "launcher/engine/stdin_feeder.h"
-#include "launcher/output/job_output.h"
-#include "launcher/output/progress.h"
 #include "launcher/report/event_log.h"
 
 namespace hvdray {
 namespace {
 
-// Agents end at once after Bye; this is for one that does not.
-constexpr Duration kCloseLimit = std::chrono::seconds(5);
-// After a stop that somebody asked for, a reader that does not read is not waited for longer; but
-// each step of the end gives it a moment.
-constexpr Duration kDrainLimit = std::chrono::seconds(5);
-constexpr Duration kLastDrain = std::chrono::milliseconds(500);
 // What may be on its way before the agent has granted anything (docs/protocol.md, credit).
 constexpr uint32_t kStdinWindowBytes = 1 << 20;
-constexpr Duration kPausePoll = std::chrono::milliseconds(5);
-constexpr Duration kBlockedPoll = std::chrono::milliseconds(250);
 
 void LogStateChange(const StateChange& change) {
   const std::string who = change.rank < 0 ? "gang" : fmt::format("rank {}", change.rank);
@@ -66,11 +54,16 @@ class RealLauncher : public Launcher {
 
   Status OpenFiles() {
     HVDRAY_RETURN_IF_ERROR(CheckReportPaths(plan_.spec));
-    JobOutputHandlers handlers;
-    handlers.on_consumed = [this](int rank, uint32_t bytes) { ReturnCredit(rank, bytes); };
+    JobFrontHandlers handlers;
+    handlers.on_stop_signal = [this](int signo) { Feed(event::UserSignal{signo}); };
     handlers.on_reader_gone = [this] { Feed(event::ReaderGone{}); };
     handlers.on_damaged = [this](Status why) { Feed(event::OutputDamaged{std::move(why)}); };
-    HVDRAY_ASSIGN_OR_RETURN(output_, JobOutput::Open(loop_, OutputOptionsOf(plan_.spec), handlers));
+    handlers.on_output_blocked = [this](bool is_blocked) {
+      Feed(event::OutputBlocked{is_blocked});
+    };
+    handlers.on_consumed = [this](int rank, uint32_t bytes) { ReturnCredit(rank, bytes); };
+    HVDRAY_ASSIGN_OR_RETURN(front_, JobFront::Open(loop_, trace_, plan_.spec, plan_.environment,
+                                                   agents_, std::move(handlers)));
     if (plan_.spec.events_file->empty()) return {};
     EventLogOptions events = EventOptionsOf(plan_);
     events.on_damaged = [this](Status why) { Feed(event::OutputDamaged{std::move(why)}); };
@@ -79,24 +72,16 @@ class RealLauncher : public Launcher {
   }
 
   JobReport Run() override {
-    style_ = ChooseStyle(output_->IsStderrTerminal(), *plan_.spec.color, *plan_.spec.is_quiet,
-                         plan_.environment);
-    UserSignals signals(loop_, MakeSignalHandlers());
-    const LogSink log([this](std::string_view line) { output_->Say(line); });
-    trace_.Begin(kPhaseHello, loop_.Now());
-    ShowProgress();
-    agents_.StartAll();
-    blocked_timer_ = loop_.Every(kBlockedPoll, [this] { WatchReader(); });
-    ArmTimer();
-    loop_.Run();
+    front_->Run([this] {
+      trace_.Begin(kPhaseHello, loop_.Now());
+      front_->ShowProgress(progress_);
+      agents_.StartAll();
+      ArmTimer();
+    });
     return MakeReport();
   }
 
-  void Print(std::span<const std::string> lines) override {
-    for (const std::string& line : lines) output_->Say(line);
-    output_->Drain(DrainLimit(), [this](const Status&) { loop_.Stop(); });
-    loop_.Run();
-  }
+  void Print(std::span<const std::string> lines) override { front_->Print(lines); }
 
  private:
   AgentSetHandlers MakeAgentHandlers() {
@@ -114,7 +99,8 @@ class RealLauncher : public Launcher {
     };
     handlers.on_message = [this](int host, wire::Message&& m) { OnMessage(host, std::move(m)); };
     handlers.on_noise = [this](int host, ByteView line) {
-      output_->Say(fmt::format("{}: {}", plan_.hosts[static_cast<size_t>(host)].host, line));
+      front_->output().Say(
+          fmt::format("{}: {}", plan_.hosts[static_cast<size_t>(host)].host, line));
     };
     return handlers;
   }
@@ -136,33 +122,6 @@ class RealLauncher : public Launcher {
     return handlers;
   }
 
-  SignalHandlers MakeSignalHandlers() {
-    SignalHandlers handlers;
-    handlers.on_stop = [this](int signo) {
-      if (is_finishing_) {
-        // The job is over and only its output or an agent is waited for: go.
-        loop_.Stop();
-        return;
-      }
-      if (!told_to_stop_at_) told_to_stop_at_ = loop_.Now();
-      Feed(event::UserSignal{signo});
-    };
-    handlers.on_pause = [this](const std::function<void()>& stop_now) {
-      agents_.SendAll({generation_, wire::Heartbeat{true}});
-      WaitFlushed(stop_now);
-    };
-    handlers.on_resume = [this] { agents_.SendAll({generation_, wire::Heartbeat{false}}); };
-    return handlers;
-  }
-
-  void WaitFlushed(const std::function<void()>& then) {
-    if (agents_.IsFlushed()) {
-      then();
-      return;
-    }
-    pause_timer_ = loop_.After(kPausePoll, [this, then] { WaitFlushed(then); });
-  }
-
   // Feeds one fact to all observers and the driver, then does what the driver wants. A fact that
   // comes up while effects are applied waits for its turn.
   void Feed(Event event) {
@@ -175,12 +134,12 @@ class RealLauncher : public Launcher {
       FeedOne(next);
     }
     is_feeding_ = false;
-    ShowProgress();
+    front_->ShowProgress(progress_);
     ArmTimer();
   }
 
   void FeedOne(const Event& event) {
-    if (is_finishing_) {
+    if (front_->is_finishing()) {
       AddLateFault(verdict_, event);
       return;
     }
@@ -194,16 +153,8 @@ class RealLauncher : public Launcher {
     }
   }
 
-  // A pager that shows a page and waits is no reason to give an agent up.
-  void WatchReader() {
-    const bool is_blocked = output_->IsBlocked();
-    if (is_blocked == was_blocked_) return;
-    was_blocked_ = is_blocked;
-    Feed(event::OutputBlocked{is_blocked});
-  }
-
   void ArmTimer() {
-    const auto deadline = is_finishing_ ? std::nullopt : driver_.NextDeadline();
+    const auto deadline = front_->is_finishing() ? std::nullopt : driver_.NextDeadline();
     if (deadline == armed_) return;
     armed_ = deadline;
     tick_timer_.Cancel();
@@ -216,9 +167,10 @@ class RealLauncher : public Launcher {
 
   void Apply(const effect::StartGeneration& start) {
     generation_ = start.generation;
+    front_->SetGeneration(generation_);
     progress_.workers_started = 0;
     claims_.StartGeneration(start.generation, start.ranks);
-    output_->StartGeneration(start.ranks);
+    front_->output().StartGeneration(start.ranks);
     started_ = start;
     start_.Begin(start.generation, facts_);
   }
@@ -255,26 +207,14 @@ class RealLauncher : public Launcher {
     }
   }
 
-  void Apply(const effect::Say& say) {
-    if (!*plan_.spec.is_quiet) output_->Say(fmt::format("hvdray: {}", say.text));
-  }
+  void Apply(const effect::Say& say) { front_->Say(say.text); }
 
   void Apply(const effect::Finish& finish) {
     verdict_ = finish.verdict;
-    is_finishing_ = true;
     start_.Drop();
     stdin_.reset();
-    trace_.Begin("drain", loop_.Now());
-    output_->Drain(DrainLimit(), [this](Status drained) {
-      AddDrainFault(verdict_, std::move(drained));
-      trace_.End("drain", loop_.Now());
-      trace_.Begin("close_agents", loop_.Now());
-      agents_.Close(kCloseLimit, [this] {
-        EndLeftoversOfLostAgents();
-        trace_.End("close_agents", loop_.Now());
-        loop_.Stop();
-      });
-    });
+    front_->Finish([this](Status drained) { AddDrainFault(verdict_, std::move(drained)); },
+                   [this] { EndLeftoversOfLostAgents(); });
   }
 
   // The keeper of a lost agent has ended by now, by itself or killed like the agent.
@@ -282,11 +222,6 @@ class RealLauncher : public Launcher {
     for (const size_t host : lost_) {
       if (!plan_.is_remote[host]) EndLeftovers(plan_.job_id, facts_[host].agent_pid);
     }
-  }
-
-  std::optional<Duration> DrainLimit() const {
-    if (!told_to_stop_at_) return std::nullopt;
-    return std::max<Duration>(*told_to_stop_at_ + kDrainLimit - loop_.Now(), kLastDrain);
   }
 
   void OnMessage(int host, wire::Message&& message) {
@@ -299,7 +234,8 @@ class RealLauncher : public Launcher {
       kv_.OnRequest(host, generation, std::move(*kv));
     } else if (auto* output = std::get_if<wire::Output>(&message.body)) {
       if (claims_.IsStale(message)) return;
-      output_->OnOutput(output->rank, output->stream, std::move(output->bytes), output->is_end);
+      front_->output().OnOutput(output->rank, output->stream, std::move(output->bytes),
+                                output->is_end);
     } else if (const auto* started = std::get_if<wire::WorkerStarted>(&message.body)) {
       if (generation == generation_) ++progress_.workers_started;
       Feed(event::WorkerStarted{generation, started->rank, started->pid});
@@ -324,10 +260,6 @@ class RealLauncher : public Launcher {
     agents_.Send(host, {generation_, wire::Credit{rank, wire::StreamId::kStdout, granted}});
   }
 
-  void ShowProgress() {
-    if (style_.is_progress_shown && !is_finishing_) output_->ShowProgress(ProgressText(progress_));
-  }
-
   JobReport MakeReport() {
     JobReport report;
     report.job_id = plan_.job_id;
@@ -340,10 +272,10 @@ class RealLauncher : public Launcher {
       report.hosts.push_back({host.host, host.slots, facts_[i], relay_stats_[i], sync_stats_[i]});
     }
     if (verdict_.first_failure) {
-      report.last_lines = output_->LastErrorLines(verdict_.first_failure->rank);
+      report.last_lines = front_->output().LastErrorLines(verdict_.first_failure->rank);
     }
     report.verdict = std::move(verdict_);
-    report.damaged_files = output_->DamagedFiles();
+    report.damaged_files = front_->output().DamagedFiles();
     report.rendezvous = kv_.store().stats();
     report.stale_questions = kv_.store().stale_questions();
     report.refused_questions = kv_.store().refused_questions();
@@ -369,20 +301,14 @@ class RealLauncher : public Launcher {
   std::vector<std::optional<SyncStats>> sync_stats_;
   std::deque<Event> pending_;
   bool is_feeding_ = false;
-  std::unique_ptr<JobOutput> output_;
+  std::unique_ptr<JobFront> front_;
   std::unique_ptr<EventLog> event_log_;
   std::unique_ptr<StdinFeeder> stdin_;
   StartProgress progress_;
-  TerminalStyle style_;
   Generation generation_ = 0;
   Verdict verdict_;
-  bool is_finishing_ = false;
-  std::optional<TimePoint> told_to_stop_at_;
   std::optional<TimePoint> armed_;
   Watch tick_timer_;
-  Watch pause_timer_;
-  Watch blocked_timer_;
-  bool was_blocked_ = false;
 };
 
 }  // namespace

@@ -20,13 +20,15 @@ struct ConsoleItem {
   enum class Kind : uint8_t {
     kOutput,   ///< Bytes of a worker; is_end: the last ones.
     kRestart,  ///< The stream begins anew; bytes: its tag from now on.
+    kMove,     ///< It goes on at another place; bytes: its tag from now on.
     kSay,      ///< A whole line of ours, without its end.
   };
   Kind kind = Kind::kOutput;
-  int rank = 0;
+  int rank = 0;  ///< Names the worker.
   wire::StreamId stream = wire::StreamId::kStdout;
   std::string bytes;
   bool is_end = false;
+  int place = 0;  ///< kRestart, kMove: the rank whose files it writes to from now on.
 };
 
 /// Threads: the loop's.

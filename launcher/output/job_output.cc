@@ -16,15 +16,16 @@ using wire::StreamId;
 
 // One stream of a worker. The tagger works in the order of writing, which lags behind arrival.
 struct Stream {
-  explicit Stream(std::string tag) : tagger(std::move(tag)) {}
+  Stream(std::string tag, int rank) : tagger(std::move(tag)), place(rank) {}
   LineTagger tagger;
+  int place;  // the rank whose files it writes to
   bool is_ended = false;
 };
 
 struct Worker {
   Worker(TagOutput mode, int rank, std::string_view host)
-      : out(TagText(mode, rank, host, StreamId::kStdout)),
-        err(TagText(mode, rank, host, StreamId::kStderr)) {}
+      : out(TagText(mode, rank, host, StreamId::kStdout), rank),
+        err(TagText(mode, rank, host, StreamId::kStderr), rank) {}
   Stream& Of(StreamId id) { return id == StreamId::kStderr ? err : out; }
   Stream out;
   Stream err;
@@ -36,6 +37,8 @@ class JobOutputImpl final : public JobOutput {
   JobOutputImpl(Loop& loop, JobOutputOptions options, JobOutputHandlers handlers,
                 std::unique_ptr<OutputFolder> folder);
   void StartGeneration(std::span<const RankInfo> ranks) override;
+  void StartWorker(int worker, int rank, std::string_view host) override;
+  void MoveWorker(int worker, int rank, std::string_view host) override;
   void OnOutput(int rank, StreamId stream, std::string bytes, bool is_end) override;
   void Say(std::string_view line) override;
   void ShowProgress(std::string_view text) override { err().ShowProgress(text); }
@@ -121,10 +124,26 @@ void JobOutputImpl::StartGeneration(std::span<const RankInfo> ranks) {
     WorkerOf(info.rank, info.host).last_lines.Clear();
     for (const StreamId id : {StreamId::kStdout, StreamId::kStderr}) {
       // The tag rides along: items of the last generation are still rendered with the old one.
-      ConsoleItem item{ConsoleItem::Kind::kRestart, info.rank, id,
-                       TagText(options_.tag, info.rank, info.host, id), false};
+      ConsoleItem item{ConsoleItem::Kind::kRestart,
+                       info.rank,
+                       id,
+                       TagText(options_.tag, info.rank, info.host, id),
+                       false,
+                       info.rank};
       ConsoleOf(id).Push(std::move(item));
     }
+  }
+}
+
+void JobOutputImpl::StartWorker(int worker, int rank, std::string_view host) {
+  workers_.try_emplace(worker, options_.tag, rank, host);
+}
+
+void JobOutputImpl::MoveWorker(int worker, int rank, std::string_view host) {
+  for (const StreamId id : {StreamId::kStdout, StreamId::kStderr}) {
+    // Behind what is queued: that was written at the old place.
+    ConsoleOf(id).Push(
+        {ConsoleItem::Kind::kMove, worker, id, TagText(options_.tag, rank, host, id), false, rank});
   }
 }
 
@@ -145,6 +164,11 @@ std::vector<std::string> JobOutputImpl::LastErrorLines(int rank) const {
 
 size_t JobOutputImpl::Render(ConsoleItem& item, std::string& text) {
   Stream& stream = WorkerOf(item.rank).Of(item.stream);
+  if (item.kind == ConsoleItem::Kind::kMove) {
+    stream.tagger.SetTag(std::move(item.bytes));
+    stream.place = item.place;
+    return 0;
+  }
   const bool is_restart = item.kind == ConsoleItem::Kind::kRestart;
   const size_t begin = text.size();
   size_t owned = stream.tagger.held_bytes();
@@ -157,11 +181,11 @@ size_t JobOutputImpl::Render(ConsoleItem& item, std::string& text) {
   if (is_restart || item.is_end) stream.tagger.Finish(Stamp(), text);
   const size_t held = stream.tagger.held_bytes();
   if (folder_ != nullptr) {
-    OnFileDamaged(folder_->Append(item.rank, item.stream, ByteView(text).substr(begin)));
+    OnFileDamaged(folder_->Append(stream.place, item.stream, ByteView(text).substr(begin)));
   }
   if (is_restart) {
-    stream = Stream(std::move(item.bytes));
-    if (folder_ != nullptr) OnFileDamaged(folder_->Truncate(item.rank, item.stream));
+    stream = Stream(std::move(item.bytes), item.place);
+    if (folder_ != nullptr) OnFileDamaged(folder_->Truncate(item.place, item.stream));
   }
   return owned - held;
 }

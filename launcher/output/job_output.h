@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/loop.h"
@@ -54,6 +55,13 @@ class JobOutput {
   /// These workers are about to start: begins their streams anew and empties their files. What is
   /// still queued of an earlier generation is written before.
   virtual void StartGeneration(std::span<const RankInfo> ranks) = 0;
+
+  // Elastic jobs, where a worker is named by a number that it keeps while its rank changes.
+  /// This one is about to start at `rank`. Its output follows in the files of that rank what others
+  /// had written there.
+  virtual void StartWorker(int worker, int rank, std::string_view host) = 0;
+  /// A living one has another rank from now on: the tag of its lines, and its files.
+  virtual void MoveWorker(int worker, int rank, std::string_view host) = 0;
 
   /// What an agent sent. `is_end` comes once a stream. Unknown ranks are taken as on host "".
   virtual void OnOutput(int rank, wire::StreamId stream, std::string bytes, bool is_end) = 0;

@@ -35,6 +35,9 @@ class LineTagger {
   /// The stream has ended: appends what is held, without adding a newline.
   void Finish(std::string_view stamp, std::string& out);
 
+  /// From the next line on.
+  void SetTag(std::string tag) { tag_ = std::move(tag); }
+
   size_t held_bytes() const { return held_.size(); }
 
  private:
