@@ -33,7 +33,7 @@ ElasticCause EndByPartialSuccess(const WorkerRecord& winner,
   }
   return {.end = ElasticEnd::kPartialSuccess,
           .exit_code = kNobodyToBlame,
-          .error = {ErrorCode::kAborted,
+          .error = {ErrorCode::kPartialSuccess,
                     fmt::format("{} ended with success while {} other{} had not", NameOf(winner),
                                 unfinished, unfinished == 1 ? "" : "s"),
                     "workers have to end together; --success any takes one success for that of "
@@ -48,7 +48,7 @@ ElasticCause EndByFailure(const std::optional<WorkerRecord>& failed, const std::
   return {
       .end = ElasticEnd::kNoSurvivor,
       .exit_code = kNobodyToBlame,
-      .error = {ErrorCode::kAgentLost,
+      .error = {ErrorCode::kStateLost,
                 fmt::format("no worker is left to go on with{}{}", why.empty() ? "" : ": ", why),
                 "the state was on these hosts only"}};
 }
@@ -57,7 +57,7 @@ ElasticCause EndByNoCommonHost() {
   return {.end = ElasticEnd::kNoSurvivor,
           .exit_code = kNobodyToBlame,
           // Horovod's words (spec 3.5).
-          .error = {ErrorCode::kNoCapacity,
+          .error = {ErrorCode::kStateLost,
                     "No hosts from previous set remaining, unable to broadcast state.",
                     "the hosts that the job ran on are gone from discovery, or failed"}};
 }
@@ -66,7 +66,7 @@ ElasticCause EndByResetLimit(uint32_t limit) {
   return {.end = ElasticEnd::kResetLimit,
           .exit_code = kNobodyToBlame,
           // Scripts look for it (spec appendix B).
-          .error = {ErrorCode::kAborted,
+          .error = {ErrorCode::kResetLimit,
                     fmt::format("Horovod was shutdown because number of resets during elastic job "
                                 "exceeded limit: {}",
                                 limit),

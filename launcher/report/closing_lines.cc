@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <map>
@@ -9,6 +10,7 @@
 
 #include "launcher/report/compress.h"
 #include "launcher/report/job_report.h"
+#include "launcher/report/membership_lines.h"
 
 namespace hvdray {
 namespace {
@@ -105,8 +107,8 @@ void AddHint(const std::string& hint, const ClosingStyle& style, std::vector<std
 }
 
 // The others, each group in one line: victims, those that failed by themselves, those without end.
-void AddOthers(const Verdict& verdict, std::vector<std::string>& lines) {
-  std::vector<int> victims, lost, not_started;
+void AddOthers(const Verdict& verdict, const ClosingStyle& style, std::vector<std::string>& lines) {
+  std::vector<int> victims, lost, not_started, succeeded;
   std::map<std::string, std::vector<int>> failed;
   for (const WorkerRecord& worker : verdict.workers) {
     const bool is_first = verdict.first_failure.has_value() &&
@@ -115,6 +117,7 @@ void AddOthers(const Verdict& verdict, std::vector<std::string>& lines) {
     if (is_first) continue;
     switch (OutcomeOf(worker, verdict)) {
       case WorkerOutcome::kSucceeded:
+        succeeded.push_back(worker.rank);
         break;
       case WorkerOutcome::kFailed:
         failed[Describe(*worker.status)].push_back(worker.rank);
@@ -139,11 +142,21 @@ void AddOthers(const Verdict& verdict, std::vector<std::string>& lines) {
     lines.push_back(fmt::format("hvdray: {}: {}", why, RanksText(victims)));
   }
   if (!lost.empty()) lines.push_back("hvdray: lost with their agent: " + RanksText(lost));
+  // Of a static job they are no news; an elastic one may have failed because of them.
+  if (!style.memberships.empty() && !succeeded.empty()) {
+    lines.push_back("hvdray: ended with success: " + RanksText(succeeded));
+  }
   if (!not_started.empty()) lines.push_back("hvdray: never started: " + RanksText(not_started));
 }
 
-void AddRestartsAndStrays(const Verdict& verdict, std::vector<std::string>& lines) {
-  if (verdict.restarts > 0) {
+void AddRestartsAndStrays(const Verdict& verdict, const ClosingStyle& style,
+                          std::vector<std::string>& lines) {
+  if (!style.memberships.empty()) {
+    for (std::string& line :
+         MembershipLines(style.memberships, verdict.started, style.is_verbose)) {
+      lines.push_back(std::move(line));
+    }
+  } else if (verdict.restarts > 0) {
     lines.push_back(fmt::format("hvdray: restarted {} before", Count(verdict.restarts, "time")));
   }
   if (verdict.swept > 0) {
@@ -157,10 +170,14 @@ void AddRestartsAndStrays(const Verdict& verdict, std::vector<std::string>& line
 std::vector<std::string> SuccessLines(const Verdict& verdict, const ClosingStyle& style) {
   std::vector<std::string> lines;
   if (style.is_quiet) return lines;
-  AddRestartsAndStrays(verdict, lines);
+  AddRestartsAndStrays(verdict, style, lines);
   if (style.is_verbose) {
+    const auto ended_well = std::count_if(
+        verdict.workers.begin(), verdict.workers.end(), [&verdict](const WorkerRecord& worker) {
+          return OutcomeOf(worker, verdict) == WorkerOutcome::kSucceeded;
+        });
     lines.push_back(fmt::format("hvdray: {} ended well, after {}",
-                                Count(verdict.workers.size(), "worker"),
+                                Count(static_cast<size_t>(ended_well), "worker"),
                                 After(verdict.ended - verdict.started)));
   }
   return lines;
@@ -176,8 +193,8 @@ std::vector<std::string> ClosingLines(const Verdict& verdict,
   const bool is_worker_to_blame = IsWorkerToBlame(verdict);
   if (is_worker_to_blame) AddHorovodsWords(*verdict.first_failure, lines);
   if (verdict.first_failure.has_value()) AddFirstFailure(verdict, last_lines, style, lines);
-  AddOthers(verdict, lines);
-  AddRestartsAndStrays(verdict, lines);
+  AddOthers(verdict, style, lines);
+  AddRestartsAndStrays(verdict, style, lines);
   std::string hint = verdict.error.hint();
   if (is_worker_to_blame) {
     if (hint.empty()) hint = HintFor(*verdict.first_failure);

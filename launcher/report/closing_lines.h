@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/report/memberships.h"
 #include "launcher/report/verdict.h"
 
 namespace hvdray {
@@ -15,7 +16,8 @@ struct ClosingStyle {
   std::string folder = {};   ///< --cwd: named when it could not be entered.
   bool is_colored = false;
   bool is_quiet = false;    ///< -q: nothing on success.
-  bool is_verbose = false;  ///< --verbose: one line on success too.
+  bool is_verbose = false;  ///< --verbose: one line on success too, and the table of generations.
+  std::span<const MembershipRecord> memberships = {};  ///< Of an elastic job.
 };
 
 /// Lines for stderr, without line ends; empty on plain success. last_lines: the first failure's

@@ -9,6 +9,7 @@
 
 #include "base/fd.h"
 #include "launcher/output/output_sink.h"
+#include "launcher/report/elastic_event_lines.h"
 #include "launcher/report/facts_json.h"
 
 namespace hvdray {
@@ -46,6 +47,7 @@ struct EventLog::Impl {
       : options(std::move(given)), fd(std::move(target)), sink(loop, fd.get()) {}
 
   Json Begin(std::string_view event, TimePoint now) const;
+  void WriteAll(const std::vector<Json>& lines, TimePoint now);
   void Write(const Json& line);
   void Flush();
   void Break(int error);
@@ -60,6 +62,7 @@ struct EventLog::Impl {
   bool is_waiting = false;  // For the pipe.
   bool is_broken = false;
   std::vector<std::string> host_of_rank;
+  ElasticEventLines elastic;
 };
 
 Json EventLog::Impl::Begin(std::string_view event, TimePoint now) const {
@@ -74,7 +77,16 @@ Json EventLog::Impl::Begin(std::string_view event, TimePoint now) const {
 
 std::string EventLog::Impl::HostName(int host) const {
   const auto index = static_cast<size_t>(host);
-  return host >= 0 && index < options.hosts.size() ? options.hosts[index] : std::string();
+  const bool is_listed = host >= 0 && index < options.hosts.size();
+  return is_listed ? options.hosts[index] : elastic.HostName(host);
+}
+
+void EventLog::Impl::WriteAll(const std::vector<Json>& lines, TimePoint now) {
+  for (const Json& line : lines) {
+    Json stamped = Begin("", now);
+    stamped.update(line);
+    Write(stamped);
+  }
 }
 
 void EventLog::Impl::Write(const Json& line) {
@@ -222,5 +234,20 @@ Result<std::unique_ptr<EventLog>> EventLog::Open(Loop& loop, EventLogOptions opt
 
 void EventLog::OnEvent(const Event& event, TimePoint now) { impl_->Describe(event, now); }
 void EventLog::OnEffect(const Effect& effect, TimePoint now) { impl_->Describe(effect, now); }
+
+void EventLog::OnEvent(const ElasticEvent& event, TimePoint now) {
+  impl_->WriteAll(impl_->elastic.Lines(event), now);
+  if (const std::optional<Event> known = AsStatic(event)) impl_->Describe(*known, now);
+}
+
+void EventLog::OnEffect(const ElasticEffect& effect, TimePoint now) {
+  impl_->WriteAll(impl_->elastic.Lines(effect), now);
+  if (const std::optional<Effect> known = AsStatic(effect)) impl_->Describe(*known, now);
+}
+
+void EventLog::OnConnectionsBroken(int host, Generation generation,
+                                   const wire::ConnectionsBroken& broken, TimePoint now) {
+  impl_->WriteAll({impl_->elastic.Broken(host, generation, broken)}, now);
+}
 
 }  // namespace hvdray

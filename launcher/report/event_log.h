@@ -12,7 +12,8 @@
 #include "base/json.h"
 #include "base/loop.h"
 #include "base/result.h"
-#include "launcher/driver/events.h"
+#include "launcher/driver/elastic_events.h"
+#include "launcher/wire/message.h"
 
 namespace hvdray {
 
@@ -24,8 +25,9 @@ struct EventLogOptions {
   std::string build;
   std::vector<std::string> command;
   int np = 0;
-  std::vector<std::string> hosts;  ///< Names, by the driver's index.
-  TimePoint began{};               ///< When hvdray was called: `time` counts from here.
+  /// Names, by the driver's index. Empty for an elastic job: its hosts become known as they come.
+  std::vector<std::string> hosts;
+  TimePoint began{};  ///< When hvdray was called: `time` counts from here.
   std::chrono::system_clock::time_point began_wall{};
   /// Once, from the loop or from within a call: the file can't be written whole.
   std::function<void(Status)> on_damaged;
@@ -42,6 +44,12 @@ class EventLog {
   /// Feed every fact and every effect, in order. Tick and Say{} give no line.
   void OnEvent(const Event& event, TimePoint now);
   void OnEffect(const Effect& effect, TimePoint now);
+  /// The same for an elastic job.
+  void OnEvent(const ElasticEvent& event, TimePoint now);
+  void OnEffect(const ElasticEffect& effect, TimePoint now);
+  /// What an agent answered to effect::BreakConnections; `host`: its number in the registry.
+  void OnConnectionsBroken(int host, Generation generation, const wire::ConnectionsBroken& broken,
+                           TimePoint now);
 
  private:
   struct Impl;

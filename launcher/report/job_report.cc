@@ -135,6 +135,10 @@ Json ToJson(const JobReport& report) {
   json["generations"] = report.generations;
   json["restarts"] = verdict.restarts;
   json["swept"] = verdict.swept;
+  if (!report.memberships.empty()) {
+    json["stood_still_s"] = Offset(TimePoint(), TimePoint() + TotalStandstill(report.memberships));
+    json["memberships"] = MembershipsJson(report.memberships, report.began);
+  }
   json["hosts"] = Json::array();
   for (const HostReport& host : report.hosts) json["hosts"].push_back(HostJson(host));
   json["workers"] = Json::array();

@@ -11,6 +11,7 @@
 
 #include "base/json.h"
 #include "base/status.h"
+#include "launcher/report/memberships.h"
 #include "launcher/report/sync_stats.h"
 #include "launcher/report/trace.h"
 #include "launcher/report/verdict.h"
@@ -47,7 +48,8 @@ struct JobReport {
   uint64_t refused_questions = 0;
   bool is_peer_checked = true;
   std::vector<Phase> phases;
-  TimePoint began{};  ///< When hvdray was called; offsets count from here.
+  std::vector<MembershipRecord> memberships;  ///< Of an elastic job.
+  TimePoint began{};                          ///< When hvdray was called; offsets count from here.
   std::chrono::system_clock::time_point began_wall{};
 };
 

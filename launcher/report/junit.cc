@@ -20,16 +20,23 @@ bool IsOurOwnError(const Verdict& verdict) {
   return !verdict.error.ok() && !IsWorkerToBlame(verdict);
 }
 
+// The job is a success in spite of that worker: an elastic one with --success any.
+bool IsForgiven(WorkerOutcome outcome, const Verdict& verdict) {
+  const bool is_bad = outcome == WorkerOutcome::kFailed || outcome == WorkerOutcome::kLost;
+  return is_bad && verdict.error.ok() && verdict.exit_code == 0;
+}
+
 Counts CountOf(const Verdict& verdict) {
   Counts counts;
   for (const WorkerRecord& worker : verdict.workers) {
     ++counts.tests;
-    switch (OutcomeOf(worker, verdict)) {
+    const WorkerOutcome outcome = OutcomeOf(worker, verdict);
+    switch (outcome) {
       case WorkerOutcome::kSucceeded:
         break;
       case WorkerOutcome::kFailed:
       case WorkerOutcome::kLost:
-        ++counts.failures;
+        ++(IsForgiven(outcome, verdict) ? counts.skipped : counts.failures);
         break;
       case WorkerOutcome::kStopped:
       case WorkerOutcome::kNotStarted:
@@ -75,7 +82,13 @@ void AddWorker(XmlElement suite, const WorkerRecord& worker, const JobReport& re
                         verdict.first_failure->rank == worker.rank &&
                         verdict.first_failure->generation == worker.generation;
   const std::string how = worker.status.has_value() ? Describe(*worker.status) : "";
-  switch (OutcomeOf(worker, verdict)) {
+  const WorkerOutcome outcome = OutcomeOf(worker, verdict);
+  if (IsForgiven(outcome, verdict)) {
+    test.Child("skipped").Attribute(
+        "message", "the job succeeded without it: " + (how.empty() ? "lost with its agent" : how));
+    return;
+  }
+  switch (outcome) {
     case WorkerOutcome::kSucceeded:
       break;
     case WorkerOutcome::kFailed:
@@ -125,6 +138,7 @@ std::string ToJunitXml(const JobReport& report) {
   property("np", fmt::format("{}", report.np));
   property("exit_code", fmt::format("{}", verdict.exit_code));
   property("restarts", fmt::format("{}", verdict.restarts));
+  if (!report.memberships.empty()) property("generations", fmt::format("{}", report.generations));
   for (const WorkerRecord& worker : verdict.workers) AddWorker(suite, worker, report);
   if (IsOurOwnError(verdict)) {
     XmlElement test = suite.Child("testcase");

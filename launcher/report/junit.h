@@ -11,8 +11,8 @@ namespace hvdray {
 
 /// The first failure is a failure with its last stderr lines; workers that failed on their own are
 /// failures; victims, and workers that never started, are skipped: they say nothing about
-/// themselves. A job that broke without a worker to blame has one more test case, "hvdray", with an
-/// error.
+/// themselves; so are workers that failed of an elastic job that succeeded without them. A job that
+/// broke without a worker to blame has one more test case, "hvdray", with an error.
 std::string ToJunitXml(const JobReport& report);
 
 /// Replaces `path` whole or not at all. Errors: kOutputLost.

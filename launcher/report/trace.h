@@ -12,7 +12,9 @@
 
 #include "base/status.h"
 #include "base/types.h"
-#include "launcher/driver/events.h"
+#include "launcher/driver/elastic_events.h"
+#include "launcher/report/elastic_names.h"
+#include "launcher/wire/message.h"
 
 namespace hvdray {
 
@@ -34,11 +36,15 @@ inline constexpr std::string_view kPhaseSync = "sync";
 inline constexpr std::string_view kPhaseStart = "start";  ///< StartGeneration to the last worker.
 inline constexpr std::string_view kPhaseRun = "run";      ///< From there to the last end or a stop.
 inline constexpr std::string_view kPhaseStop = "stop";    ///< Stop to the last GenerationStopped.
+/// Elastic jobs: from the first loss or the first member that waits to the next generation. There,
+/// "hello" ends with the first generation, and "start" is that of a gang that nobody trains in yet.
+inline constexpr std::string_view kPhaseStandstill = "standstill";
 
 /// Threads: one. Keeps phases always; the spans of workers and hosts only when is_detailed.
 class Trace {
  public:
-  /// `began`: when hvdray was called. hosts: names, by the driver's index.
+  /// `began`: when hvdray was called. hosts: names, by the driver's index; of an elastic job none,
+  /// since they become known as they come.
   Trace(TimePoint began, std::vector<std::string> hosts, bool is_detailed);
 
   /// A step of the launcher itself. Begin of a running step and End of an unknown one do nothing.
@@ -48,6 +54,12 @@ class Trace {
   /// Feed every fact and every effect, in order; spans of hosts and workers follow from them.
   void OnEvent(const Event& event, TimePoint now);
   void OnEffect(const Effect& effect, TimePoint now);
+  /// The same for an elastic job, where a row is a slot: one worker's life after the other.
+  void OnEvent(const ElasticEvent& event, TimePoint now);
+  void OnEffect(const ElasticEffect& effect, TimePoint now);
+  /// What the agent of that host (its number in the registry) answered to BreakConnections.
+  void OnConnectionsBroken(int host, Generation generation, const wire::ConnectionsBroken& broken,
+                           TimePoint now);
 
   const std::vector<Phase>& phases() const { return phases_; }
   /// Spans that were left out to stay within a bound.
@@ -61,7 +73,7 @@ class Trace {
   /// What a lane was doing, or (is_instant) a moment in it.
   struct Span {
     int host = 0;  // -1: the launcher.
-    int rank = 0;  // -1: the host itself.
+    int rank = 0;  // -1: the host itself. Elastic: the local rank, or kGenerations.
     std::string name;
     TimePoint began{};
     std::optional<TimePoint> ended;
@@ -69,11 +81,24 @@ class Trace {
     std::string detail;
   };
   using Lane = std::pair<int, int>;  // Host, rank.
+  // The launcher's row of generations: beyond those of its phases.
+  static constexpr int kGenerations = 99;
+  std::string NameOf(Lane lane) const;
   void Enter(Lane lane, std::string name, TimePoint now);
   void Leave(Lane lane, TimePoint now, std::string detail);
   void Mark(Lane lane, std::string name, TimePoint now);
   void EnterAll(const std::vector<int>& hosts, std::string_view name, TimePoint now);
   bool HasRoom();
+
+  // Elastic jobs (elastic_trace.cc).
+  Lane LaneOf(WorkerId worker) const;
+  void NameHost(int host, const std::string& name);
+  void OnStart(const effect::StartWorkers& start, TimePoint now);
+  void OnPublish(const effect::PublishGeneration& publish, TimePoint now);
+  void OnStarted(WorkerId worker, TimePoint now);
+  void StandStill(TimePoint now);
+  void Stop(const effect::StopGeneration& stop, TimePoint now);
+  void AddPhase(std::string_view name, TimePoint began, TimePoint ended);
 
   TimePoint began_;
   std::vector<std::string> hosts_;
@@ -87,6 +112,12 @@ class Trace {
   size_t started_ = 0;  // Of the current generation...
   size_t ended_ = 0;
   std::set<int> stopping_hosts_;  // ...that have not said GenerationStopped.
+
+  bool is_elastic_ = false;
+  ElasticNames names_;
+  std::set<WorkerId> starting_;
+  std::map<WorkerId, std::string> place_;  // Of members: "generation 2, rank 1 of 4".
+  std::optional<TimePoint> still_since_;
 };
 
 }  // namespace hvdray

@@ -30,6 +30,9 @@ TEST(ErrorCatalogueTest, NumbersThatScriptsRelyOnStay) {
   EXPECT_EQ(static_cast<int>(ErrorCode::kProtocolMismatch), 206);
   EXPECT_EQ(static_cast<int>(ErrorCode::kProtocolError), 207);
   EXPECT_EQ(static_cast<int>(ErrorCode::kWorkerFailed), 303);
+  EXPECT_EQ(static_cast<int>(ErrorCode::kResetLimit), 309);
+  EXPECT_EQ(static_cast<int>(ErrorCode::kPartialSuccess), 310);
+  EXPECT_EQ(static_cast<int>(ErrorCode::kStateLost), 311);
   EXPECT_EQ(static_cast<int>(ErrorCode::kAborted), 401);
 }
 

@@ -59,6 +59,7 @@ TEST(ElasticEndTest, TheResetLimitEndsTheJobInHorovodsWords) {
   EXPECT_EQ(job.verdict().exit_code, 1);
   EXPECT_EQ(job.verdict().error.message(),
             "Horovod was shutdown because number of resets during elastic job exceeded limit: 1");
+  EXPECT_EQ(job.verdict().error.code(), ErrorCode::kResetLimit);
 }
 
 TEST(ElasticEndTest, AReplacementThatJoinsWarmIsNotCountedAsAReset) {
@@ -120,6 +121,7 @@ TEST(ElasticEndTest, NobodyWithTheStateIsTheEndEvenIfThereAreHosts) {
   EXPECT_EQ(job.verdict().exit_code, 1);
   EXPECT_EQ(job.verdict().error.message(),
             "No hosts from previous set remaining, unable to broadcast state.");
+  EXPECT_EQ(job.verdict().error.code(), ErrorCode::kStateLost);
 }
 
 TEST(ElasticEndTest, AllHostsLostIsNoWorkersFault) {
@@ -130,6 +132,7 @@ TEST(ElasticEndTest, AllHostsLostIsNoWorkersFault) {
   EXPECT_EQ(job.verdict().exit_code, 1);
   EXPECT_EQ(job.verdict().origin, ExitOrigin::kHvdray);
   EXPECT_NE(job.verdict().error.message().find("its agent fell silent"), std::string::npos);
+  EXPECT_EQ(job.verdict().error.code(), ErrorCode::kStateLost);
 }
 
 TEST(ElasticEndTest, EveryHostLostAtTheGateEndsTheJob) {

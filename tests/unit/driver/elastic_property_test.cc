@@ -202,13 +202,15 @@ void ExpectVerdictIsExplained(const ElasticSim& sim) {
     case ErrorCode::kReaderGone:
       EXPECT_EQ(verdict.exit_code, 141);
       break;
-    case ErrorCode::kAborted:
+    case ErrorCode::kResetLimit:
+    case ErrorCode::kPartialSuccess:
+    case ErrorCode::kStateLost:
       EXPECT_EQ(verdict.exit_code, 1);
       break;
     case ErrorCode::kAgentLost:
     case ErrorCode::kNoCapacity:
     case ErrorCode::kDeadlineExceeded:
-      EXPECT_TRUE(verdict.exit_code == 1 || verdict.exit_code == 125);
+      EXPECT_EQ(verdict.exit_code, 125);
       break;
     default:
       ADD_FAILURE() << "no reason of ours: " << verdict.error.ToString();
@@ -263,7 +265,8 @@ TEST(ElasticPropertyTest, TenThousandRandomJobsEndAsTheRulesSay) {
   }
   for (const ErrorCode code :
        {ErrorCode::kOk, ErrorCode::kWorkerFailed, ErrorCode::kAgentLost, ErrorCode::kNoCapacity,
-        ErrorCode::kAborted, ErrorCode::kInterrupted, ErrorCode::kTimeout, ErrorCode::kReaderGone,
+        ErrorCode::kResetLimit, ErrorCode::kPartialSuccess, ErrorCode::kStateLost,
+        ErrorCode::kInterrupted, ErrorCode::kTimeout, ErrorCode::kReaderGone,
         ErrorCode::kDeadlineExceeded}) {
     EXPECT_GT(ends[code], 10) << ErrorLabel(code);
   }

@@ -81,6 +81,7 @@ TEST(ElasticUpstreamTest, OneSuccessEndsTheJobWhenAllOthersHaveMet) {
   job.Advance(seconds(1));
   ASSERT_TRUE(job.has_finished());
   EXPECT_EQ(job.verdict().exit_code, 1);
+  EXPECT_EQ(job.verdict().error.code(), ErrorCode::kPartialSuccess);
   int succeeded = 0;
   for (const WorkerRecord& worker : job.verdict().workers) {
     succeeded += worker.status->is_success() ? 1 : 0;

@@ -5,7 +5,7 @@
 #include <cerrno>
 
 #include "tests/fakes/golden.h"
-#include "tests/unit/report/sample_job.h"
+#include "tests/unit/report/sample_elastic.h"
 
 namespace hvdray {
 namespace {
@@ -153,6 +153,47 @@ TEST(ClosingLinesTest, OthersThatFailedByThemselvesAreGroupedByHow) {
   const std::string text = Text(verdict);
   EXPECT_TRUE(Has(text, "hvdray: ranks 0,1 failed too: exited with code 1\n")) << text;
   EXPECT_TRUE(Has(text, "hvdray: victims, stopped because of it: rank 3\n")) << text;
+}
+
+TEST(ClosingLinesTest, TheResetLimitIsInHorovodsWordsBelowTheFailureThatReachedIt) {
+  const std::vector<MembershipRecord> rows = ElasticMemberships();
+  Verdict verdict = BadVerdict();
+  verdict.origin = ExitOrigin::kHvdray;
+  verdict.exit_code = 1;
+  verdict.error = Status(ErrorCode::kResetLimit,
+                         "Horovod was shutdown because number of resets during elastic job "
+                         "exceeded limit: 2",
+                         "raise --reset-limit (now 2)");
+  verdict.restarts = 2;
+  ExpectGolden("tests/golden/report/closing_reset_limit.txt",
+               Text(verdict, {"ValueError: 7"}, {.memberships = rows}));
+}
+
+TEST(ClosingLinesTest, ASuccessThatCameTooSoonNamesTheOthers) {
+  const std::vector<MembershipRecord> rows = ElasticMemberships();
+  Verdict verdict = GoodVerdict();
+  for (const size_t rank : {1u, 2u, 3u}) verdict.workers[rank].status = Killed(SIGTERM);
+  verdict.exit_code = 1;
+  verdict.error = Status(ErrorCode::kPartialSuccess,
+                         "rank 0 on host node1 ended with success while 3 others had not");
+  EXPECT_EQ(Text(verdict, {}, {.memberships = std::span(rows).first(1)}),
+            "hvdray: stopped: ranks 1-3\n"
+            "hvdray: ended with success: rank 0\n"
+            "hvdray: rank 0 on host node1 ended with success while 3 others had not "
+            "[HVD-E0310]\n");
+}
+
+TEST(ClosingLinesTest, AnElasticSuccessSaysHowOftenTheGangChanged) {
+  const std::vector<MembershipRecord> rows = ElasticMemberships();
+  Verdict verdict = GoodVerdict();
+  verdict.restarts = 2;
+  verdict.workers[3].status = Killed(SIGTERM);
+  EXPECT_EQ(Text(verdict, {}, {.memberships = rows}),
+            "hvdray: the gang changed 2 times, 2 to 3 workers; it stood still for 0.35 s in all\n");
+  EXPECT_EQ(Text(verdict, {}, {.is_quiet = true, .memberships = rows}), "");
+  const std::string told = Text(verdict, {}, {.is_verbose = true, .memberships = rows});
+  EXPECT_TRUE(Has(told, "-1 on b: rank 1 on host b was killed by SIGKILL\n")) << told;
+  EXPECT_TRUE(Has(told, "hvdray: 3 workers ended well, after 12.4 s\n")) << told;
 }
 
 TEST(ClosingLinesTest, AThousandVictimsAreOneLine) {

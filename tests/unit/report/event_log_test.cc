@@ -12,6 +12,7 @@
 #include "tests/fakes/golden.h"
 #include "tests/fakes/loop_runner.h"
 #include "tests/fakes/temp_folder.h"
+#include "tests/unit/report/sample_elastic.h"
 #include "tests/unit/report/sample_events.h"
 
 namespace hvdray {
@@ -48,9 +49,55 @@ TEST_F(EventLogTest, EveryFactAndEffectHasItsLine) {
   EXPECT_TRUE(damage_.empty());
 }
 
+TEST_F(EventLogTest, EveryFactAndEffectOfAnElasticJobHasItsLine) {
+  EventLogOptions options = Options(temp_ / "events");
+  options.hosts.clear();
+  auto log = EventLog::Open(*loop_, std::move(options)).value();
+  FeedElastic(*log);
+  ExpectGolden("tests/golden/report/events_elastic.jsonl", ReadFile(temp_ / "events").value());
+  EXPECT_TRUE(damage_.empty());
+}
+
+TEST_F(EventLogTest, AHostThatFailsAtOnceHasItsName) {
+  EventLogOptions options = Options(temp_ / "events");
+  options.hosts.clear();
+  auto log = EventLog::Open(*loop_, std::move(options)).value();
+  log->OnEffect(ElasticEffect(effect::ConnectHost{7, {"far", 2}}), At(1));
+  log->OnEvent(ElasticEvent(event::HostLost{7, Status(ErrorCode::kHostRefused, "refused")}), At(2));
+  const std::string text = ReadFile(temp_ / "events").value();
+  EXPECT_NE(text.find(R"("event":"host_lost","host":"far")"), std::string::npos) << text;
+}
+
+TEST_F(EventLogTest, AnAnswerOfTheSourceIsSaidAgainOnlyWhenItChanges) {
+  auto log = EventLog::Open(*loop_, Options(temp_ / "events")).value();
+  const auto lines = [this] {
+    const std::string text = ReadFile(temp_ / "events").value();
+    return std::count(text.begin(), text.end(), '\n');
+  };
+  const ElasticEvent found = event::HostsDiscovered{{{"a", 1}}};
+  const ElasticEvent failed = event::DiscoveryFailed{Status(ErrorCode::kNoCapacity, "exit 3")};
+  for (int i = 0; i < 3; ++i) log->OnEvent(found, At(i));
+  EXPECT_EQ(lines(), 2);
+  for (int i = 0; i < 3; ++i) log->OnEvent(failed, At(i));
+  EXPECT_EQ(lines(), 3);
+  log->OnEvent(found, At(9));
+  EXPECT_EQ(lines(), 4);
+}
+
+TEST_F(EventLogTest, WorkersAndHostsThatNobodyKnowsAreHarmless) {
+  auto log = EventLog::Open(*loop_, Options(temp_ / "events")).value();
+  log->OnEvent(ElasticEvent(event::ProcessStarted{kNoWorker, 7}), At(1));
+  log->OnEvent(ElasticEvent(event::ProcessExited{99, Exited(0)}), At(1));
+  log->OnEvent(ElasticEvent(event::HostReady{-1, {}}), At(1));
+  log->OnEffect(ElasticEffect(effect::ReleaseHost{1 << 30}), At(1));
+  log->OnEffect(ElasticEffect(effect::PublishGeneration{1, {RankInfo()}, {}}), At(1));
+  log->OnConnectionsBroken(-7, 1, {}, At(1));
+  EXPECT_TRUE(damage_.empty());
+}
+
 TEST_F(EventLogTest, ALineIsInTheFileAsSoonAsItHappened) {
   auto log = EventLog::Open(*loop_, Options(temp_ / "events")).value();
-  log->OnEvent(event::ReaderGone{}, At(1));
+  log->OnEvent(Event(event::ReaderGone{}), At(1));
   EXPECT_TRUE(ReadFile(temp_ / "events").value().ends_with("\"event\":\"reader_gone\"}\n"));
 }
 
@@ -64,13 +111,13 @@ TEST_F(EventLogTest, TheFirstLineNamesTheSchema) {
 
 TEST_F(EventLogTest, NumbersOutOfRangeFromAnAgentAreHarmless) {
   auto log = EventLog::Open(*loop_, Options(temp_ / "events")).value();
-  log->OnEvent(event::HostReady{-1, {}}, At(1));
-  log->OnEvent(event::HostReady{99, {}}, At(1));
-  log->OnEvent(event::WorkerStarted{1, -1, 7}, At(1));
-  log->OnEvent(event::WorkerExited{1, 1 << 30, Exited(0), false}, At(1));
+  log->OnEvent(Event(event::HostReady{-1, {}}), At(1));
+  log->OnEvent(Event(event::HostReady{99, {}}), At(1));
+  log->OnEvent(Event(event::WorkerStarted{1, -1, 7}), At(1));
+  log->OnEvent(Event(event::WorkerExited{1, 1 << 30, Exited(0), false}), At(1));
   RankInfo stray;
   stray.rank = 5;
-  log->OnEffect(effect::StartGeneration{1, {stray}, 0, 0}, At(1));
+  log->OnEffect(Effect(effect::StartGeneration{1, {stray}, 0, 0}), At(1));
   EXPECT_TRUE(damage_.empty());
 }
 
@@ -108,7 +155,7 @@ class EventLogPipeTest : public EventLogTest {
 };
 
 TEST_F(EventLogPipeTest, AReaderThatLagsGetsAllInTheEnd) {
-  for (int i = 0; i < 2000; ++i) log_->OnEvent(event::ReaderGone{}, At(i));
+  for (int i = 0; i < 2000; ++i) log_->OnEvent(Event(event::ReaderGone{}), At(i));
   std::string got;
   const auto count = [&] { return std::count(got.begin(), got.end(), '\n'); };
   EXPECT_TRUE(RunUntil(*loop_, [&] {
@@ -120,7 +167,7 @@ TEST_F(EventLogPipeTest, AReaderThatLagsGetsAllInTheEnd) {
 
 TEST_F(EventLogPipeTest, AReaderThatNeverReadsIsGivenUpWithinABound) {
   const Status long_reason(ErrorCode::kAgentLost, std::string(100'000, 'x'));
-  for (int i = 0; i < 100; ++i) log_->OnEvent(event::HostLost{0, long_reason}, At(i));
+  for (int i = 0; i < 100; ++i) log_->OnEvent(Event(event::HostLost{0, long_reason}), At(i));
   ASSERT_EQ(damage_.size(), 1u);
   EXPECT_EQ(damage_[0].code(), ErrorCode::kOutputLost);
   EXPECT_NE(damage_[0].message().find("its reader is too slow"), std::string::npos);
@@ -128,8 +175,8 @@ TEST_F(EventLogPipeTest, AReaderThatNeverReadsIsGivenUpWithinABound) {
 
 TEST_F(EventLogPipeTest, AReaderThatLeftIsDamageNotDeath) {
   reader_.Reset();
-  log_->OnEvent(event::ReaderGone{}, At(1));
-  log_->OnEvent(event::ReaderGone{}, At(2));
+  log_->OnEvent(Event(event::ReaderGone{}), At(1));
+  log_->OnEvent(Event(event::ReaderGone{}), At(2));
   ASSERT_EQ(damage_.size(), 1u);
   EXPECT_NE(damage_[0].message().find("Broken pipe"), std::string::npos);
 }

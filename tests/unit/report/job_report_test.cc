@@ -7,7 +7,7 @@
 #include "base/fd.h"
 #include "tests/fakes/golden.h"
 #include "tests/fakes/temp_folder.h"
-#include "tests/unit/report/sample_job.h"
+#include "tests/unit/report/sample_elastic.h"
 
 namespace hvdray {
 namespace {
@@ -25,6 +25,20 @@ TEST(JobReportTest, ASuccessHasNoErrorAndNoFirstFailure) {
   EXPECT_TRUE(json["first_failure"].is_null());
   EXPECT_EQ(json["workers"][3]["state"], "succeeded");
   EXPECT_EQ(json["duration_s"], 12.5);
+}
+
+TEST(JobReportTest, AnElasticJobHasATableOfItsGenerations) {
+  JobReport report = FullReport();
+  EXPECT_FALSE(ToJson(report).contains("memberships"));
+  report.memberships = ElasticMemberships();
+  const Json json = ToJson(report);
+  EXPECT_EQ(json["stood_still_s"], 0.35);
+  ASSERT_EQ(json["memberships"].size(), 3u);
+  EXPECT_EQ(
+      DumpJson(json["memberships"][2]),
+      R"({"generation":3,"size":2,"began_s":3.25,"stood_still_s":0.25,"counted":true,)"
+      R"("changes":[{"host":"b","workers":-1,"why":"rank 1 on host b was killed by SIGKILL"}],)"
+      R"("connections_shut":5,"connections_refused":1,"break_s":0.0015})");
 }
 
 TEST(JobReportTest, AJobThatNeverStartedStillHasAllKeys) {

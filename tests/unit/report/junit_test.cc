@@ -40,6 +40,18 @@ TEST(JunitTest, AnErrorOfOursIsACaseOfItsOwn) {
   EXPECT_TRUE(Has(xml, "lost with the agent")) << xml;
 }
 
+TEST(JunitTest, AWorkerThatFailedInAJobThatSucceededIsSkipped) {
+  JobReport report = FullReport();
+  report.verdict.error = Status();
+  report.verdict.exit_code = 0;
+  report.verdict.workers[0].status = Exited(0);
+  report.verdict.workers[3].status.reset();
+  const std::string xml = ToJunitXml(report);
+  EXPECT_TRUE(Has(xml, R"(tests="4" failures="0" errors="0" skipped="3")")) << xml;
+  EXPECT_TRUE(Has(xml, "the job succeeded without it: exited with code 7")) << xml;
+  EXPECT_TRUE(Has(xml, "the job succeeded without it: lost with its agent")) << xml;
+}
+
 TEST(JunitTest, AJobWithoutWorkersIsValid) {
   const std::string xml = ToJunitXml(JobReport());
   EXPECT_TRUE(Has(xml, R"(tests="0")")) << xml;

@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "tests/fakes/golden.h"
+#include "tests/unit/report/sample_elastic.h"
 #include "tests/unit/report/sample_events.h"
 
 namespace hvdray {
@@ -45,6 +46,40 @@ TEST(TraceTest, PhasesFollowFromEventsAlone) {
   trace.Begin(kPhaseHello, At(0.01));
   Feed(trace);
   EXPECT_EQ(PhasesText(trace), "hello 0.01-0.12\nstart 0.12-0.25\nrun 0.25-1.00\nstop 1.00-2.20\n");
+}
+
+TEST(TraceTest, AnElasticJobIsDrawnAsLanesOfSlotsAndGenerations) {
+  Trace trace(At(0), {}, true);
+  trace.Begin(kPhaseHello, At(0.01));
+  FeedElastic(trace);
+  ExpectGolden("tests/golden/report/trace_elastic.json", trace.ToJson(At(5.4)));
+}
+
+TEST(TraceTest, PhasesOfAnElasticJobFollowFromEventsAlone) {
+  Trace trace(At(0), {}, false);
+  trace.Begin(kPhaseHello, At(0.01));
+  FeedElastic(trace);
+  EXPECT_EQ(PhasesText(trace),
+            "hello 0.01-0.12\nstart 0.12-0.21\nrun 0.21-5.00\nstandstill 1.60-1.70\n"
+            "standstill 3.00-3.25\nstop 5.00-5.20\n");
+}
+
+TEST(TraceTest, AJobThatEndsWhileItWaitsHasItsLastStandstill) {
+  Trace trace(At(0), {}, false);
+  trace.OnEvent(ElasticEvent(event::RankAsked{0}), At(1));
+  trace.OnEffect(ElasticEffect(effect::Finish{}), At(601));
+  EXPECT_EQ(PhasesText(trace), "standstill 1.00-601.00\n");
+}
+
+TEST(TraceTest, NumbersThatNobodyKnowsAreHarmlessInAnElasticJobToo) {
+  Trace trace(At(0), {}, true);
+  trace.OnEvent(ElasticEvent(event::ProcessStarted{kNoWorker, 7}), At(1));
+  trace.OnEvent(ElasticEvent(event::HostLost{-1, Status()}), At(1));
+  trace.OnEffect(ElasticEffect(effect::ConnectHost{1 << 30, {"far", 1}}), At(1));
+  trace.OnEffect(ElasticEffect(effect::ConnectHost{-5, {"far", 1}}), At(1));
+  trace.OnEffect(ElasticEffect(effect::PublishGeneration{1, {RankInfo()}, {}}), At(1));
+  trace.OnConnectionsBroken(-3, 1, {}, At(1));
+  Parsed(trace, At(2));
 }
 
 TEST(TraceTest, WithoutDetailNothingButPhasesIsKept) {
@@ -91,19 +126,19 @@ TEST(TraceTest, BeginOfARunningStepAndEndOfAnUnknownOneDoNothing) {
 
 TEST(TraceTest, RanksThatNobodyKnowsAreHarmless) {
   Trace trace = Detailed();
-  trace.OnEvent(event::WorkerStarted{1, -5, 7}, At(1));
-  trace.OnEvent(event::WorkerExited{1, 1 << 30, Exited(0), false}, At(1));
-  trace.OnEvent(event::HostReady{-3, {}}, At(1));
-  trace.OnEvent(event::GenerationStopped{1, 77, 0, 0}, At(1));
+  trace.OnEvent(Event(event::WorkerStarted{1, -5, 7}), At(1));
+  trace.OnEvent(Event(event::WorkerExited{1, 1 << 30, Exited(0), false}), At(1));
+  trace.OnEvent(Event(event::HostReady{-3, {}}), At(1));
+  trace.OnEvent(Event(event::GenerationStopped{1, 77, 0, 0}), At(1));
   RankInfo stray;
   stray.rank = 1 << 20;
-  trace.OnEffect(effect::StartGeneration{1, {stray}, 0, 0}, At(1));
+  trace.OnEffect(Effect(effect::StartGeneration{1, {stray}, 0, 0}), At(1));
   Parsed(trace, At(2));
 }
 
 TEST(TraceTest, AJobThatRestartsForDaysStaysWithinItsBound) {
   Trace trace = Detailed();
-  for (int i = 0; i < 300'000; ++i) trace.OnEvent(event::ReaderGone{}, At(i));
+  for (int i = 0; i < 300'000; ++i) trace.OnEvent(Event(event::ReaderGone{}), At(i));
   EXPECT_EQ(trace.dropped(), 100'000u);
 }
 
