@@ -12,6 +12,7 @@
 #include "cmd/commands.h"
 #include "cmd/exit_code.h"
 #include "cmd/host_access.h"
+#include "cmd/host_sources.h"
 #include "cmd/launch_plan.h"
 #include "launcher/engine/host_check.h"
 #include "launcher/report/check_findings.h"
@@ -31,13 +32,18 @@ std::optional<std::string> TextWanted(const RunRequest& request) {
 }
 
 /// With too few slots the hosts are worth a look all the same: as many workers as there is room.
-Status PlanCheck(const CheckRequest& request, LaunchPlan& plan) {
+Status PlanCheck(CheckRequest& request, LaunchPlan& plan) {
   HVDRAY_RETURN_IF_ERROR(CheckSupported(plan.spec));
+  HVDRAY_RETURN_IF_ERROR(LearnHosts(plan.spec, &SayDiscovery));
+  if (plan.spec.may_learn_hosts()) {
+    // A job would wait for more; that there are too few of them now is what is asked here.
+    request.slots = AssignRanks(*plan.spec.hosts, *plan.spec.np, *plan.spec.max_np).status();
+  }
   if (!request.slots.ok()) {
     int room = 0;
     for (const HostSlots& host : *plan.spec.hosts) room += host.slots;
     if (room == 0) return request.slots;
-    plan.spec.np.Set(room, plan.spec.np.origin());
+    plan.spec.np.Set(std::min(room, *plan.spec.np), plan.spec.np.origin());
   }
   HVDRAY_RETURN_IF_ERROR(Place(plan));
   return plan.spec.command->empty() ? Status() : CheckExec(plan);

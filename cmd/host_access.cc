@@ -8,12 +8,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <map>
 #include <random>
 #include <utility>
 
 #include "cluster/fallback_shell.h"
-#include "cluster/local_transport.h"
 #include "cmd/library_shell.h"
 #include "cmd/openssh_shell.h"
 #include "launcher/engine/neighbour_probe.h"
@@ -31,16 +29,22 @@ Status ExplainCommand(const Status& how, const std::vector<std::string>& lines) 
           "run it by hand: the --launch-agent command with the host, and 'true' as its last word"};
 }
 
-CommandShellOptions LaunchAgentOptionsOf(const JobSpec& spec) {
-  std::map<std::string, HostSlots> hosts;  // by their plain names
-  for (const HostSlots& host : *spec.hosts) hosts.emplace(host.host, host);
+CommandShellOptions LaunchAgentOptionsOf(const JobSpec& spec, const HostsByName& hosts) {
   CommandShellOptions options;
   options.name = "--launch-agent";
-  options.argv = [pattern = *spec.launch_agent, hosts = std::move(hosts)](
-                     const std::string& host, const std::string& command) {
+  options.argv = [pattern = *spec.launch_agent, &hosts](const std::string& host,
+                                                        const std::string& command) {
     return LaunchAgentArgv(pattern, hosts.at(host).dial_name(), command);
   };
   return options;
+}
+
+Status CheckLogin(const JobSpec& spec, const HostSlots& host) {
+  if (spec.launch_agent->empty() || !host.address.has_login()) return {};
+  return {ErrorCode::kSpecInvalid,
+          fmt::format("--launch-agent: it is told the host only, not the user or port of {}",
+                      HostText(host)),
+          "leave out user and port, or reach the hosts by SSH"};
 }
 
 // A list names builds by machine; one of them is for the machine we are on.
@@ -77,14 +81,7 @@ Status CheckHostAccess(const JobSpec& spec) {
             fmt::format("--launch-agent: no {} in '{}'", kHostPlace, *spec.launch_agent),
             "for example --launch-agent 'rsh {host}'"};
   }
-  const auto login = std::find_if(spec.hosts->begin(), spec.hosts->end(),
-                                  [](const auto& host) { return host.address.has_login(); });
-  if (!spec.launch_agent->empty() && login != spec.hosts->end()) {
-    return {ErrorCode::kSpecInvalid,
-            fmt::format("--launch-agent: it is told the host only, not the user or port of {}",
-                        HostText(*login)),
-            "leave out user and port, or reach the hosts by SSH"};
-  }
+  for (const HostSlots& host : *spec.hosts) HVDRAY_RETURN_IF_ERROR(CheckLogin(spec, host));
   if (!spec.ssh_config_file->empty() && ::access(spec.ssh_config_file->c_str(), R_OK) != 0) {
     return {ErrorCode::kFileUnreadable,
             fmt::format("--ssh-config {}: {}", *spec.ssh_config_file, ::strerror(errno))};
@@ -93,59 +90,139 @@ Status CheckHostAccess(const JobSpec& spec) {
   return {};
 }
 
+HostWay WayTo(const HostSlots& host, bool is_this_machine, const JobSpec& spec) {
+  return {
+      .is_remote = !is_this_machine || host.address.has_login() || *spec.is_remote_forced,
+      // Behind a port of this machine there may be another one, forwarded to.
+      .is_elsewhere = !is_this_machine || host.address.port != 0,
+  };
+}
+
+NameLookup LookupOf(const JobSpec& spec) {
+  return spec.launch_agent->empty() ? NameLookup::kSystem : NameLookup::kNone;
+}
+
+Result<std::unique_ptr<HostAccess>> HostAccess::OpenLocal(Loop& loop, const JobSpec& spec,
+                                                          const std::string& agent_path,
+                                                          bool is_probe_wanted) {
+  std::vector<std::string> agent_arguments;
+  if (is_probe_wanted) agent_arguments.emplace_back("--probe-listener");
+  HVDRAY_ASSIGN_OR_RETURN(std::string local_path, AgentForThisMachine(agent_path));
+  std::unique_ptr<HostAccess> access(
+      new HostAccess(loop, spec, agent_path, std::move(agent_arguments)));
+  access->local_ = MakeLocalTransport(loop, std::move(local_path), access->agent_arguments_);
+  return access;
+}
+
 Result<std::unique_ptr<HostAccess>> HostAccess::Open(Loop& loop, const JobSpec& spec,
                                                      const std::string& agent_path,
                                                      const std::vector<HostSlots>& hosts,
                                                      const std::vector<bool>& is_remote,
                                                      HostSpread spread) {
-  std::vector<std::string> agent_arguments;
-  if (IsProbeWanted(spread, hosts.size())) agent_arguments.emplace_back("--probe-listener");
-  std::unique_ptr<HostAccess> access(new HostAccess(loop, std::move(agent_arguments)));
-  HVDRAY_ASSIGN_OR_RETURN(std::string local_path, AgentForThisMachine(agent_path));
-  access->local_ = MakeLocalTransport(loop, std::move(local_path), access->agent_arguments_);
+  HVDRAY_ASSIGN_OR_RETURN(std::unique_ptr<HostAccess> access,
+                          OpenLocal(loop, spec, agent_path, IsProbeWanted(spread, hosts.size())));
   for (size_t i = 0; i < hosts.size(); ++i) {
-    if (is_remote[i]) access->remote_hosts_.insert(hosts[i].host);
+    access->hosts_.emplace(hosts[i].host, hosts[i]);
+    access->ways_[hosts[i].host] = WayTo(hosts[i], !is_remote[i], spec);
   }
-  if (!access->remote_hosts_.empty()) {
-    HVDRAY_RETURN_IF_ERROR(access->OpenRemote(loop, spec, agent_path));
-  }
+  const bool is_any_remote =
+      std::any_of(is_remote.begin(), is_remote.end(), [](bool remote) { return remote; });
+  if (is_any_remote) HVDRAY_RETURN_IF_ERROR(access->OpenRemote());
   return access;
 }
 
-Status HostAccess::OpenRemote(Loop& loop, const JobSpec& spec, const std::string& agent_path) {
-  HVDRAY_ASSIGN_OR_RETURN(AgentBuilds builds, AgentBuilds::Load(agent_path));
+Result<std::unique_ptr<HostAccess>> HostAccess::OpenElastic(Loop& loop, const JobSpec& spec,
+                                                            const std::string& agent_path,
+                                                            HostSpread spread) {
+  return OpenLocal(loop, spec, agent_path, spread == HostSpread::kManyMachines);
+}
+
+void HostAccess::AddHost(const HostSlots& host) {
+  const auto [known, is_new] = hosts_.try_emplace(host.host, host);
+  if (!is_new && known->second.address == host.address) return;
+  known->second = host;
+  ways_.erase(host.host);
+  const bool is_this_machine = AreThisMachine({host.dial_name()}, NameLookup::kNone).front();
+  if (is_this_machine || LookupOf(spec_) == NameLookup::kNone) {
+    return SetWay(host, is_this_machine);
+  }
+  // A name server that does not answer must not keep the loop, and with it all hosts.
+  pool_.Run<bool>([name = host.dial_name()] { return IsThisMachine(name); },
+                  [this, host](bool is_this) { SetWay(host, is_this); });
+}
+
+void HostAccess::SetWay(const HostSlots& host, bool is_this_machine) {
+  // Meanwhile it may have got another address, whose own look-up is on its way.
+  if (hosts_.at(host.host).address != host.address) return;
+  ways_[host.host] = WayTo(host, is_this_machine, spec_);
+  const auto waiting = waiting_.find(host.host);
+  if (waiting == waiting_.end()) return;
+  const std::vector<DoneFn> all = std::move(waiting->second);
+  waiting_.erase(waiting);
+  for (const DoneFn& done : all) Start(host.host, done);
+}
+
+HostWay HostAccess::WayOf(const std::string& host) const {
+  const auto way = ways_.find(host);
+  return way != ways_.end() ? way->second : HostWay{.is_remote = true, .is_elsewhere = true};
+}
+
+Status HostAccess::OpenRemote() {
+  HVDRAY_ASSIGN_OR_RETURN(AgentBuilds builds, AgentBuilds::Load(agent_path_));
   RemoteTransportOptions options{.builds = std::move(builds)};
-  options.folder = *spec.remote_folder;
+  options.folder = *spec_.remote_folder;
   // One path means the same on all hosts; a list says which file here is for whom.
-  const bool is_one_path = spec.agent_path->find_first_of("=,") == std::string::npos;
-  if (is_one_path) options.installed_path = *spec.agent_path;
+  const bool is_one_path = spec_.agent_path->find_first_of("=,") == std::string::npos;
+  if (is_one_path) options.installed_path = *spec_.agent_path;
   options.agent_arguments = agent_arguments_;
-  options.max_starting = *spec.ssh_connections;
+  options.max_starting = *spec_.ssh_connections;
   options.retry.seed = std::random_device{}();
-  options.explain = spec.launch_agent->empty() ? &ExplainOpenssh : &ExplainCommand;
-  remote_ = MakeRemoteTransport(loop, pool_, OpenShell(loop, spec), errors_, std::move(options));
+  options.explain = spec_.launch_agent->empty() ? &ExplainOpenssh : &ExplainCommand;
+  remote_ = MakeRemoteTransport(loop_, pool_, OpenShell(), errors_, std::move(options));
   return {};
 }
 
-RemoteShell& HostAccess::OpenShell(Loop& loop, const JobSpec& spec) {
-  if (!spec.launch_agent->empty()) {
-    CommandShellOptions options = LaunchAgentOptionsOf(spec);
+RemoteShell& HostAccess::OpenShell() {
+  if (!spec_.launch_agent->empty()) {
+    CommandShellOptions options = LaunchAgentOptionsOf(spec_, hosts_);
     options.errors = &errors_;
-    command_shell_ = MakeCommandShell(loop, std::move(options));
+    command_shell_ = MakeCommandShell(loop_, std::move(options));
     return *command_shell_;
   }
-  command_shell_ = MakeOpensshShell(loop, pool_, spec, errors_);
+  command_shell_ = MakeOpensshShell(loop_, pool_, spec_, hosts_, errors_);
   // A proxy command of a cluster file is for ssh.
-  const bool is_for_ssh = !spec.ssh_proxy_command->empty();
-  if (is_for_ssh || *spec.ssh_transport == SshTransport::kOpenssh) return *command_shell_;
-  library_shell_ = MakeLibraryShell(loop, pool_, spec, errors_);
-  if (*spec.ssh_transport == SshTransport::kLibssh2) return *library_shell_;
+  const bool is_for_ssh = !spec_.ssh_proxy_command->empty();
+  if (is_for_ssh || *spec_.ssh_transport == SshTransport::kOpenssh) return *command_shell_;
+  library_shell_ = MakeLibraryShell(loop_, pool_, spec_, hosts_, errors_);
+  if (*spec_.ssh_transport == SshTransport::kLibssh2) return *library_shell_;
   shell_ = MakeFallbackShell(*library_shell_, *command_shell_);
   return *shell_;
 }
 
+Result<Transport*> HostAccess::TransportOf(const std::string& host) {
+  if (!ways_.at(host).is_remote) return local_.get();
+  HVDRAY_RETURN_IF_ERROR(CheckLogin(spec_, hosts_.at(host)));
+  if (remote_ == nullptr) HVDRAY_RETURN_IF_ERROR(OpenRemote());
+  return remote_.get();
+}
+
+void HostAccess::FailLater(Status why, DoneFn done) {
+  loop_.Post([alive = std::weak_ptr<bool>(alive_), why = std::move(why), done = std::move(done)] {
+    if (!alive.expired()) done(why);
+  });
+}
+
 void HostAccess::Start(const std::string& host, std::function<void(Result<AgentStart>)> done) {
-  (remote_hosts_.contains(host) ? remote_ : local_)->Start(host, std::move(done));
+  HVDRAY_CHECK(hosts_.contains(host));
+  if (!ways_.contains(host)) {
+    waiting_[host].push_back(std::move(done));
+    return;
+  }
+  Result<Transport*> transport = TransportOf(host);
+  if (!transport.ok()) {
+    return FailLater(std::move(transport).status().WithContext(host), std::move(done));
+  }
+  (*transport)->Start(host, std::move(done));
 }
 
 }  // namespace hvdray

@@ -13,13 +13,18 @@
 #include <cstring>
 #include <filesystem>
 #include <iterator>
+#include <optional>
 #include <system_error>
+#include <utility>
 
 #include "base/log.h"
+#include "cluster/discovery_script.h"
 #include "cluster/local_transport.h"
 #include "cmd/exit_code.h"
 #include "cmd/host_access.h"
+#include "launcher/engine/elastic_options.h"
 #include "launcher/spec/exec_limits.h"
+#include "launcher/spec/value_text.h"
 
 namespace hvdray {
 namespace {
@@ -33,6 +38,20 @@ std::string MakeJobId() {
   return fmt::format("hvd-{:04d}{:02d}{:02d}-{:02d}{:02d}{:02d}-{:02x}{:02x}{:02x}{:02x}",
                      utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min,
                      utc.tm_sec, random[0], random[1], random[2], random[3]);
+}
+
+/// Sets is_remote and spread from plan.hosts.
+void FindWays(LaunchPlan& plan) {
+  std::vector<std::string> names;
+  for (const HostSlots& host : plan.hosts) names.push_back(host.dial_name());
+  const std::vector<bool> is_this = AreThisMachine(names, LookupOf(plan.spec));
+  for (size_t i = 0; i < names.size(); ++i) {
+    const HostWay way = WayTo(plan.hosts[i], is_this[i], plan.spec);
+    plan.is_remote.push_back(way.is_remote);
+    if (way.is_elsewhere) plan.spread = HostSpread::kManyMachines;
+  }
+  // A worker keeps its network interface for life, so those that may come count as well.
+  if (plan.spec.may_learn_hosts()) plan.spread = HostSpread::kManyMachines;
 }
 
 }  // namespace
@@ -50,36 +69,37 @@ LaunchPlan BeginPlan(const CommandLine& line) {
 }
 
 Status CheckSupported(const JobSpec& spec) {
-  if (spec.is_elastic()) {
-    return {ErrorCode::kNotSupported,
-            "elastic jobs (--min-np, --host-discovery-script) are not "
-            "supported by this version",
-            "leave those options out; --max-restarts N restarts the whole gang after a failure"};
+  if (!spec.host_discovery_script->empty()) {
+    Status status = CheckDiscoveryCommand(*spec.host_discovery_script);
+    if (!status.ok()) return std::move(status).WithContext(spec.host_discovery_script.origin());
   }
+  if (spec.is_elastic()) HVDRAY_RETURN_IF_ERROR(CheckElasticPolicy(ElasticPolicyOf(spec, 0)));
   return CheckHostAccess(spec);
 }
 
 Status Place(LaunchPlan& plan) {
   const JobSpec& spec = plan.spec;
-  HVDRAY_ASSIGN_OR_RETURN(const std::vector<RankInfo> all,
-                          AssignRanks(*spec.hosts, *spec.np, *spec.np));
+  const std::optional<int> most = spec.is_elastic() ? *spec.max_np : *spec.np;
+  Result<std::vector<RankInfo>> all = AssignRanks(*spec.hosts, *spec.np, most);
+  if (!all.ok()) {
+    if (!spec.is_elastic()) return all.status();
+    return {all.status().code(), all.status().message(),
+            fmt::format("a job would wait {} s for more (--elastic-timeout)",
+                        FormatSeconds(*spec.elastic_timeout))};
+  }
   const auto is_used = [&all](const HostSlots& host) {
-    return std::any_of(all.begin(), all.end(),
+    return std::any_of(all->begin(), all->end(),
                        [&host](const RankInfo& rank) { return rank.host == host.host; });
   };
   std::copy_if(spec.hosts->begin(), spec.hosts->end(), std::back_inserter(plan.hosts), is_used);
-  HVDRAY_ASSIGN_OR_RETURN(plan.ranks, AssignRanks(plan.hosts, *spec.np, *spec.np));
-  std::vector<std::string> names;
-  for (const HostSlots& host : plan.hosts) names.push_back(host.dial_name());
-  const auto lookup = spec.launch_agent->empty() ? NameLookup::kSystem : NameLookup::kNone;
-  const std::vector<bool> is_this = AreThisMachine(names, lookup);
-  for (size_t i = 0; i < names.size(); ++i) {
-    const HostAddress& address = plan.hosts[i].address;
-    plan.is_remote.push_back(!is_this[i] || address.has_login() || *spec.is_remote_forced);
-    // Behind a port of this machine there may be another one, forwarded to.
-    if (!is_this[i] || address.port != 0) plan.spread = HostSpread::kManyMachines;
-  }
+  HVDRAY_ASSIGN_OR_RETURN(plan.ranks, AssignRanks(plan.hosts, *spec.np, most));
+  FindWays(plan);
   return {};
+}
+
+void PlaceElastic(LaunchPlan& plan) {
+  if (!plan.spec.may_learn_hosts()) plan.hosts = *plan.spec.hosts;
+  FindWays(plan);
 }
 
 Status CheckExec(const LaunchPlan& plan) {

@@ -13,13 +13,18 @@ namespace hvdray {
 /// What is known before any option is read: environment, time, current folder, job id, build.
 LaunchPlan BeginPlan(const CommandLine& line);
 
-/// Of options that are understood, and of what they say about reaching hosts. Errors:
-/// kNotSupported, kSpecInvalid, kFileUnreadable.
+/// What options say about reaching hosts and about elastic jobs, before anything is opened. Errors:
+/// kUsage, kSpecInvalid, kFileUnreadable.
 Status CheckSupported(const JobSpec& spec);
 
-/// Ranks, and the hosts that get some: others get no agent either. Looks up names. Errors: those of
+/// Ranks, and the hosts that get some: others get no agent either. Of an elastic job: those of its
+/// first generation, if spec.hosts is all that it ever learns. Looks up names. Errors: those of
 /// AssignRanks().
 Status Place(LaunchPlan& plan);
+
+/// Of an elastic job, before its source has said anything: the spread; and if no source can ever
+/// say more than spec.hosts, those and whether they are remote. No ranks. Looks up names.
+void PlaceElastic(LaunchPlan& plan);
 
 /// Whatever execve would refuse on every host. Errors: kEnvironmentTooLarge.
 Status CheckExec(const LaunchPlan& plan);

@@ -9,7 +9,6 @@
 #include "base/environ.h"
 #include "base/terminal.h"
 #include "cluster/ssh/ssh_shell.h"
-#include "cmd/ssh_options.h"
 #include "launcher/output/progress.h"
 #include "launcher/placement/placement.h"
 
@@ -31,9 +30,9 @@ AskPerson AskAtOurTerminal(const Environment& environment) {
 // The library takes hosts as people write them; here they go by their plain names.
 class LibraryShell : public RemoteShell {
  public:
-  LibraryShell(Loop& loop, BlockingPool& pool, const JobSpec& spec, RemoteStderr& errors)
-      : spec_(spec) {
-    for (const HostSlots& host : *spec.hosts) hosts_.emplace(host.host, host);
+  LibraryShell(Loop& loop, BlockingPool& pool, const JobSpec& spec, const HostsByName& hosts,
+               RemoteStderr& errors)
+      : spec_(spec), hosts_(hosts) {
     const Environment environment = Environment::FromProcess();
     Libssh2ShellOptions options;
     options.user = CurrentSshUser(environment);
@@ -65,7 +64,7 @@ class LibraryShell : public RemoteShell {
   }
 
   const JobSpec spec_;
-  std::map<std::string, HostSlots> hosts_;
+  const HostsByName& hosts_;
   std::map<std::string, std::string> plain_names_;
   std::unique_ptr<RemoteShell> shell_;
 };
@@ -73,8 +72,8 @@ class LibraryShell : public RemoteShell {
 }  // namespace
 
 std::unique_ptr<RemoteShell> MakeLibraryShell(Loop& loop, BlockingPool& pool, const JobSpec& spec,
-                                              RemoteStderr& errors) {
-  return std::make_unique<LibraryShell>(loop, pool, spec, errors);
+                                              const HostsByName& hosts, RemoteStderr& errors) {
+  return std::make_unique<LibraryShell>(loop, pool, spec, hosts, errors);
 }
 
 }  // namespace hvdray

@@ -7,14 +7,15 @@
 #include "base/blocking_pool.h"
 #include "cluster/remote_shell.h"
 #include "cluster/remote_stderr.h"
+#include "cmd/ssh_options.h"
 #include "launcher/spec/job_spec.h"
 
 namespace hvdray {
 
-/// Hosts are those of `spec`. kNotSupported for what only the system's ssh can do. The others
-/// outlive it.
+/// `hosts` may gain more while the shell lives. kNotSupported for what only the system's ssh can
+/// do. The others outlive it.
 std::unique_ptr<RemoteShell> MakeLibraryShell(Loop& loop, BlockingPool& pool, const JobSpec& spec,
-                                              RemoteStderr& errors);
+                                              const HostsByName& hosts, RemoteStderr& errors);
 
 }  // namespace hvdray
 

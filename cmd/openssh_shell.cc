@@ -12,7 +12,6 @@
 #include "base/fd.h"
 #include "cluster/command_shell.h"
 #include "cluster/ssh/ssh_config.h"
-#include "cmd/ssh_options.h"
 #include "launcher/placement/placement.h"
 
 namespace hvdray {
@@ -41,9 +40,9 @@ struct Lookup {
 
 class OpensshShell : public RemoteShell {
  public:
-  OpensshShell(Loop& loop, BlockingPool& pool, const JobSpec& spec, RemoteStderr& errors)
-      : pool_(pool), spec_(spec), lookup_(std::make_shared<Lookup>()) {
-    for (const HostSlots& host : *spec.hosts) hosts_.emplace(host.host, host);
+  OpensshShell(Loop& loop, BlockingPool& pool, const JobSpec& spec, const HostsByName& hosts,
+               RemoteStderr& errors)
+      : pool_(pool), spec_(spec), hosts_(hosts), lookup_(std::make_shared<Lookup>()) {
     CommandShellOptions options;
     options.name = "ssh";
     options.errors = &errors;
@@ -99,8 +98,8 @@ class OpensshShell : public RemoteShell {
 
   BlockingPool& pool_;
   const JobSpec spec_;
+  const HostsByName& hosts_;
   const std::shared_ptr<Lookup> lookup_;  // with the jobs in the pool
-  std::map<std::string, HostSlots> hosts_;
   std::map<std::string, HostKeyPolicy> policies_;
   std::unique_ptr<RemoteShell> shell_;
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
@@ -109,8 +108,8 @@ class OpensshShell : public RemoteShell {
 }  // namespace
 
 std::unique_ptr<RemoteShell> MakeOpensshShell(Loop& loop, BlockingPool& pool, const JobSpec& spec,
-                                              RemoteStderr& errors) {
-  return std::make_unique<OpensshShell>(loop, pool, spec, errors);
+                                              const HostsByName& hosts, RemoteStderr& errors) {
+  return std::make_unique<OpensshShell>(loop, pool, spec, hosts, errors);
 }
 
 }  // namespace hvdray

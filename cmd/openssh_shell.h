@@ -7,15 +7,17 @@
 #include "base/blocking_pool.h"
 #include "cluster/remote_shell.h"
 #include "cluster/remote_stderr.h"
+#include "cmd/ssh_options.h"
 #include "launcher/spec/job_spec.h"
 
 namespace hvdray {
 
-/// Hosts are those of `spec`. New host keys are accepted, unless the option or what `ssh -G` tells
-/// of the host says otherwise; left alone, ssh would ask. The others outlive it. Errors, besides
-/// those of MakeCommandShell(): kSpecInvalid when ssh -G does not like the configuration.
+/// `hosts` may gain more while the shell lives. New host keys are accepted, unless the option or
+/// what `ssh -G` tells of the host says otherwise; left alone, ssh would ask. The others outlive
+/// it. Errors, besides those of MakeCommandShell(): kSpecInvalid when ssh -G does not like the
+/// configuration.
 std::unique_ptr<RemoteShell> MakeOpensshShell(Loop& loop, BlockingPool& pool, const JobSpec& spec,
-                                              RemoteStderr& errors);
+                                              const HostsByName& hosts, RemoteStderr& errors);
 
 }  // namespace hvdray
 

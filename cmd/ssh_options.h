@@ -2,11 +2,17 @@
 #ifndef HVDRAY_CMD_SSH_OPTIONS_H_
 #define HVDRAY_CMD_SSH_OPTIONS_H_
 
+#include <map>
+#include <string>
+
 #include "cluster/ssh/ssh_target.h"
 #include "launcher/placement/placement.h"
 #include "launcher/spec/job_spec.h"
 
 namespace hvdray {
+
+/// By their plain names. Hosts of an elastic job are added as they become known.
+using HostsByName = std::map<std::string, HostSlots>;
 
 /// The policy only where it was given: else what the user's configuration says of a host counts.
 SshOverrides SshOverridesOf(const JobSpec& spec);

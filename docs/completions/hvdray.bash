@@ -21,6 +21,15 @@ _hvdray_run() {
     --cluster)
       COMPREPLY=($(compgen -f -- "$word"))
       return ;;
+    --elastic-mode)
+      COMPREPLY=($(compgen -W 'horovod gang' -- "$word"))
+      return ;;
+    --join)
+      COMPREPLY=($(compgen -W 'warm together' -- "$word"))
+      return ;;
+    --success)
+      COMPREPLY=($(compgen -W 'all any' -- "$word"))
+      return ;;
     --output-filename)
       COMPREPLY=($(compgen -d -- "$word"))
       return ;;
@@ -40,6 +49,9 @@ _hvdray_run() {
       COMPREPLY=($(compgen -f -- "$word"))
       return ;;
     --trace)
+      COMPREPLY=($(compgen -f -- "$word"))
+      return ;;
+    --record)
       COMPREPLY=($(compgen -f -- "$word"))
       return ;;
     --agent-path)
@@ -71,7 +83,7 @@ _hvdray_run() {
       return ;;
   esac
   # Behind the first word that is neither an option nor its value, files belong to the command.
-  local with_value=' -f --file -x --env --cwd --sync -np --num-proc -H --hosts -hostfile --hostfile --cluster --slots-per-host --host-discovery-script --min-np --min-num-proc --max-np --max-num-proc --elastic-timeout --reset-limit --blacklist-cooldown-range --max-restarts --grace --timeout --start-timeout --heartbeat-timeout --output-filename --tag-output --stdin --color --report --events --junit --trace --network-interfaces --network-interface --master-port --kv-hold --agent-path -p --ssh-port -i --ssh-identity-file --ssh-transport --ssh-config --strict-host-key-checking --ssh-connections --launch-agent --remote-dir --config-file --fusion-threshold-mb --cycle-time-ms --cache-capacity --autotune-log-file --autotune-warmup-samples --autotune-steps-per-sample --autotune-bayes-opt-max-samples --autotune-gaussian-process-noise --timeline-filename --stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --num-nccl-streams --thread-affinity --gloo-timeout-seconds --log-level --mpi-args --binding-args '
+  local with_value=' -f --file -x --env --cwd --sync -np --num-proc -H --hosts -hostfile --hostfile --cluster --slots-per-host --host-discovery-script --min-np --min-num-proc --max-np --max-num-proc --elastic-timeout --reset-limit --blacklist-cooldown-range --elastic-mode --join --success --discovery-interval --discovery-timeout --straggler-timeout --max-restarts --grace --timeout --start-timeout --heartbeat-timeout --output-filename --tag-output --stdin --color --report --events --junit --trace --record --network-interfaces --network-interface --master-port --kv-hold --agent-path -p --ssh-port -i --ssh-identity-file --ssh-transport --ssh-config --strict-host-key-checking --ssh-connections --launch-agent --remote-dir --config-file --fusion-threshold-mb --cycle-time-ms --cache-capacity --autotune-log-file --autotune-warmup-samples --autotune-steps-per-sample --autotune-bayes-opt-max-samples --autotune-gaussian-process-noise --timeline-filename --stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --num-nccl-streams --thread-affinity --gloo-timeout-seconds --log-level --mpi-args --binding-args '
   for (( i = first; i < COMP_CWORD; i++ )); do
     if [[ ${COMP_WORDS[i]} != -* && $with_value != *" ${COMP_WORDS[i-1]} "* ]] ||
        [[ ${COMP_WORDS[i]} == -- ]]; then
@@ -79,7 +91,7 @@ _hvdray_run() {
       return
     fi
   done
-  local words='-h --help -v --version -cb --check-build -f --file -x --env --clean-env --cwd --sync --no-torch-env -np --num-proc -H --hosts -hostfile --hostfile --cluster --slots-per-host --disable-cache --host-discovery-script --min-np --min-num-proc --max-np --max-num-proc --elastic-timeout --reset-limit --blacklist-cooldown-range --max-restarts --grace --timeout --start-timeout --heartbeat-timeout --output-filename -prefix-timestamp --prefix-output-with-timestamp --tag-output --stdin --color -q --quiet --verbose --log-json --dry-run --print-plan --print-config --report --events --junit --trace --network-interfaces --network-interface --master-port --no-peer-check --kv-hold --agent-path -p --ssh-port -i --ssh-identity-file --ssh-transport --ssh-config --strict-host-key-checking --ssh-connections --launch-agent --remote-dir --force-remote --config-file --fusion-threshold-mb --cycle-time-ms --cache-capacity --hierarchical-allreduce --no-hierarchical-allreduce --hierarchical-allgather --no-hierarchical-allgather --torus-allreduce --no-torus-allreduce --tcp --autotune --autotune-log-file --autotune-warmup-samples --autotune-steps-per-sample --autotune-bayes-opt-max-samples --autotune-gaussian-process-noise --timeline-filename --timeline-mark-cycles --no-stall-check --stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --mpi-threads-disable --num-nccl-streams --thread-affinity --gloo-timeout-seconds --log-level --log-without-timestamp --gloo --mpi --jsrun --mpi-args --binding-args'
+  local words='-h --help -v --version -cb --check-build -f --file -x --env --clean-env --cwd --sync --no-torch-env -np --num-proc -H --hosts -hostfile --hostfile --cluster --slots-per-host --disable-cache --host-discovery-script --min-np --min-num-proc --max-np --max-num-proc --elastic-timeout --reset-limit --blacklist-cooldown-range --elastic-mode --join --success --discovery-interval --discovery-timeout --straggler-timeout --no-break-connections --max-restarts --grace --timeout --start-timeout --heartbeat-timeout --output-filename -prefix-timestamp --prefix-output-with-timestamp --tag-output --stdin --color -q --quiet --verbose --log-json --dry-run --print-plan --print-config --report --events --junit --trace --record --network-interfaces --network-interface --master-port --no-peer-check --kv-hold --agent-path -p --ssh-port -i --ssh-identity-file --ssh-transport --ssh-config --strict-host-key-checking --ssh-connections --launch-agent --remote-dir --force-remote --config-file --fusion-threshold-mb --cycle-time-ms --cache-capacity --hierarchical-allreduce --no-hierarchical-allreduce --hierarchical-allgather --no-hierarchical-allgather --torus-allreduce --no-torus-allreduce --tcp --autotune --autotune-log-file --autotune-warmup-samples --autotune-steps-per-sample --autotune-bayes-opt-max-samples --autotune-gaussian-process-noise --timeline-filename --timeline-mark-cycles --no-stall-check --stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --mpi-threads-disable --num-nccl-streams --thread-affinity --gloo-timeout-seconds --log-level --log-without-timestamp --gloo --mpi --jsrun --mpi-args --binding-args'
   [[ $first == 2 && ${COMP_WORDS[1]} == check ]] && words+=' --json'
   if [[ $word == -* ]]; then
     COMPREPLY=($(compgen -W "$words" -- "$word"))

@@ -11,6 +11,7 @@
 
 #include "base/environ.h"
 #include "base/types.h"
+#include "launcher/driver/elastic_policy.h"
 #include "launcher/placement/placement.h"
 #include "launcher/spec/sync_word.h"
 
@@ -52,7 +53,7 @@ struct JobSpec {
   Setting<std::vector<SyncWord>> sync;    ///< --sync
   Setting<std::vector<std::string>> env;  ///< -x: "NAME=VALUE", or "NAME" (taken from ours).
   Setting<bool> is_clean_env;             ///< --clean-env
-  Setting<bool> is_torch_env{true};       ///< Torchrun's variables too; never when elastic.
+  Setting<bool> is_torch_env{true};       ///< Torchrun's variables too; see wants_torch_env().
 
   // Where and how many.
   Setting<int> np;                        ///< -np. Range [1, 65536].
@@ -61,6 +62,7 @@ struct JobSpec {
   Setting<std::optional<int>> max_np;
   Setting<std::string> host_discovery_script;  ///< Selects elastic.
   Setting<std::optional<int>> slots_per_host;
+  Setting<std::string> hostfile;      ///< --hostfile; empty: something else named the hosts.
   Setting<std::string> job_file;      ///< -f
   Setting<std::string> config_file;   ///< --config-file: Horovod's tunables.
   Setting<std::string> cluster_file;  ///< --cluster
@@ -77,7 +79,16 @@ struct JobSpec {
   // Failure.
   Setting<int> max_restarts{0};  ///< Of the whole gang. Range [0, 1000000].
   Setting<std::optional<int>> reset_limit;
-  Setting<std::optional<std::pair<int, int>>> blacklist_cooldown_range;
+  Setting<std::optional<std::pair<int, int>>> blacklist_cooldown_range;  ///< Seconds, 1 to 3600.
+
+  // Elastic jobs only; the defaults are those of ElasticPolicy.
+  Setting<ElasticMode> elastic_mode{ElasticMode::kHorovod};
+  Setting<JoinMode> join{JoinMode::kWarm};
+  Setting<SuccessRule> success{SuccessRule::kAll};
+  Setting<Duration> discovery_interval{std::chrono::seconds(1)};  ///< Above 0.
+  Setting<Duration> discovery_timeout{std::chrono::seconds(30)};  ///< Of one run; above 0.
+  Setting<Duration> straggler_timeout{Duration::zero()};          ///< 0: none.
+  Setting<bool> breaks_connections{true};
 
   // Input and output.
   Setting<std::optional<int>> stdin_rank;  ///< nullopt: none.
@@ -89,6 +100,7 @@ struct JobSpec {
   Setting<bool> is_verbose;
   Setting<bool> is_log_json;
   Setting<std::string> report_file, events_file, junit_file, trace_file;
+  Setting<std::string> record_file;  ///< --record
 
   // Network of the job.
   Setting<uint16_t> master_port;  ///< 0: one that rank 0's agent offers.
@@ -115,8 +127,14 @@ struct JobSpec {
   std::map<std::string, Setting<std::string>> tunables;
 
   bool is_elastic() const { return min_np->has_value() || !host_discovery_script->empty(); }
-  /// Workers get torchrun's variables: not in elastic jobs, where they would go stale.
-  bool wants_torch_env() const { return *is_torch_env && !is_elastic(); }
+  /// Its workers live through a change of the gang, so what they got in their environment goes
+  /// stale.
+  bool outlives_changes() const { return is_elastic() && *elastic_mode == ElasticMode::kHorovod; }
+  bool wants_torch_env() const { return *is_torch_env && !outlives_changes(); }
+  /// Hosts that are not there yet may be named later.
+  bool may_learn_hosts() const {
+    return !host_discovery_script->empty() || (is_elastic() && !hostfile->empty());
+  }
 };
 
 /// The environment of every worker of `spec` on a host, before slot variables (style 6): the

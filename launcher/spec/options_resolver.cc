@@ -180,19 +180,7 @@ Result<JobSpec> BuildSpec(const FileLevels& levels, const HorovodConfig& config,
                   fmt::format("{}: there is no rank {} among {} workers", spec.stdin_rank.origin(),
                               **spec.stdin_rank, *spec.np));
   }
-  if (spec.is_elastic() && spec.heartbeat_timeout.is_default()) {
-    // A host lost too early costs an elastic job a reset, not its life (style 7).
-    spec.heartbeat_timeout = Setting<Duration>(std::chrono::seconds(5));
-  }
-  if (spec.is_elastic() && *spec.max_restarts > 0) {
-    warnings->push_back(fmt::format("{} has no effect in an elastic job: see --reset-limit",
-                                    spec.max_restarts.origin()));
-  }
-  if (spec.max_np->has_value() && !spec.is_elastic()) {
-    warnings->push_back(fmt::format("{} has no effect without --min-np or --host-discovery-script",
-                                    spec.max_np.origin()));
-  }
-  if (spec.is_elastic()) spec.is_torch_env.Set(false, "elastic job");
+  SettleElastic(&spec, warnings);
   return spec;
 }
 

@@ -96,6 +96,7 @@ void AddJob(const JobSpec& spec, RowList* rows) {
   rows->Add(OptionId::kTorchEnv, spec.is_torch_env);
   rows->Add(OptionId::kNumProc, spec.np);
   rows->Add(OptionId::kHosts, spec.hosts);
+  rows->Add(OptionId::kHostfile, spec.hostfile);
   rows->Add(OptionId::kCluster, spec.cluster_file);
   rows->Add(OptionId::kSlotsPerHost, spec.slots_per_host);
   rows->Add(OptionId::kHostDiscoveryScript, spec.host_discovery_script);
@@ -104,6 +105,13 @@ void AddJob(const JobSpec& spec, RowList* rows) {
   rows->Add(OptionId::kElasticTimeout, spec.elastic_timeout);
   rows->Add(OptionId::kResetLimit, spec.reset_limit);
   rows->Add(OptionId::kBlacklistCooldownRange, spec.blacklist_cooldown_range);
+  rows->AddChoice(OptionId::kElasticMode, spec.elastic_mode);
+  rows->AddChoice(OptionId::kJoin, spec.join);
+  rows->AddChoice(OptionId::kSuccess, spec.success);
+  rows->Add(OptionId::kDiscoveryInterval, spec.discovery_interval);
+  rows->Add(OptionId::kDiscoveryTimeout, spec.discovery_timeout);
+  rows->Add(OptionId::kStragglerTimeout, spec.straggler_timeout);
+  rows->Add(OptionId::kBreakConnections, spec.breaks_connections);
   rows->Add(OptionId::kMaxRestarts, spec.max_restarts);
   rows->Add(OptionId::kGrace, spec.grace);
   rows->Add(OptionId::kTimeout, spec.timeout);
@@ -126,6 +134,7 @@ void AddRest(const JobSpec& spec, RowList* rows) {
   rows->Add(OptionId::kEvents, spec.events_file);
   rows->Add(OptionId::kJunit, spec.junit_file);
   rows->Add(OptionId::kTrace, spec.trace_file);
+  rows->Add(OptionId::kRecord, spec.record_file);
   rows->Add(OptionId::kNetworkInterfaces, spec.network_interfaces);
   rows->Add(OptionId::kMasterPort, spec.master_port);
   rows->Add(OptionId::kPeerCheck, spec.is_peer_checked);
@@ -145,8 +154,8 @@ void AddRest(const JobSpec& spec, RowList* rows) {
 
 /// 0 stands for "nothing was said" where no option value is 0.
 bool IsUnset(const ConfigRow& row) {
-  static constexpr std::array<std::string_view, 3> kZeroIsUnset = {"master-port", "ssh-port",
-                                                                   "timeout"};
+  static constexpr std::array<std::string_view, 4> kZeroIsUnset = {"master-port", "ssh-port",
+                                                                   "straggler-timeout", "timeout"};
   return row.value.is_null() || (row.value.is_array() && row.value.empty()) ||
          (std::find(kZeroIsUnset.begin(), kZeroIsUnset.end(), row.name) != kZeroIsUnset.end() &&
           row.value == 0);

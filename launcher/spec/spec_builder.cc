@@ -29,6 +29,13 @@ class SettingReader {
   void Time(OptionId id, Setting<Duration>* out) {
     Read(id, out, [](const RawOption& raw) { return DurationOf(raw); });
   }
+  void TimeAboveZero(OptionId id, Setting<Duration>* out) {
+    Read(id, out, [](const RawOption& raw) -> Result<Duration> {
+      HVDRAY_ASSIGN_OR_RETURN(const Duration time, DurationOf(raw));
+      if (time > Duration::zero()) return time;
+      return Status(ErrorCode::kUsage, fmt::format("{} must be above 0", raw.label));
+    });
+  }
   template <typename T>
   void Whole(OptionId id, Setting<T>* out) {
     Read(id, out, [id](const RawOption& raw) -> Result<T> {
@@ -151,6 +158,13 @@ Status ReadSettings(const LayerStack& layers, JobSpec* spec) {
                               fmt::format("{}: the lower limit {} is above the upper limit {}",
                                           raw.label, range.first, range.second));
               });
+  reader.Choice(OptionId::kElasticMode, &spec->elastic_mode);
+  reader.Choice(OptionId::kJoin, &spec->join);
+  reader.Choice(OptionId::kSuccess, &spec->success);
+  reader.TimeAboveZero(OptionId::kDiscoveryInterval, &spec->discovery_interval);
+  reader.TimeAboveZero(OptionId::kDiscoveryTimeout, &spec->discovery_timeout);
+  reader.Time(OptionId::kStragglerTimeout, &spec->straggler_timeout);
+  reader.Flag(OptionId::kBreakConnections, &spec->breaks_connections);
   reader.Read(OptionId::kStdin, &spec->stdin_rank, StdinOf);
   reader.Choice(OptionId::kTagOutput, &spec->tag_output);
   reader.Flag(OptionId::kPrefixTimestamp, &spec->is_timestamped);
@@ -163,6 +177,7 @@ Status ReadSettings(const LayerStack& layers, JobSpec* spec) {
   reader.Text(OptionId::kEvents, &spec->events_file);
   reader.Text(OptionId::kJunit, &spec->junit_file);
   reader.Text(OptionId::kTrace, &spec->trace_file);
+  reader.Text(OptionId::kRecord, &spec->record_file);
   reader.Whole(OptionId::kMasterPort, &spec->master_port);
   reader.Flag(OptionId::kPeerCheck, &spec->is_peer_checked);
   reader.Text(OptionId::kAgentPath, &spec->agent_path);

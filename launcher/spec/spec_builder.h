@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "base/environ.h"
 #include "base/result.h"
@@ -30,8 +32,12 @@ Status ResolveHosts(const LayerStack& layers, const std::optional<ClusterHosts>&
                     const Environment& environment, const ResolverFiles& files, SpecUse use,
                     JobSpec* spec);
 
-/// kNotEnoughSlots when the hosts have less room than -np wants.
+/// kNotEnoughSlots when the hosts have less room than -np wants, and no others may come.
 Status CheckSlots(const JobSpec& spec);
+
+/// Defaults that are others in elastic jobs; a line to `warnings` for each option that this kind of
+/// job has no use for. Behind ReadSettings() and ResolveHosts().
+void SettleElastic(JobSpec* spec, std::vector<std::string>* warnings);
 
 /// The highest level's command, and the slips that people make with it. Errors: kUsage.
 Status ResolveCommand(const LayerStack& layers, const Environment& environment,

@@ -78,6 +78,26 @@ Status CheckLimits(const JobSpec& spec) {
   return {};
 }
 
+/// An elastic job starts with -np workers, so the limits have to leave room for that.
+Status CheckStart(const JobSpec& spec) {
+  if (!spec.is_elastic()) return {};
+  const std::optional<int> min = *spec.min_np;
+  const std::optional<int> max = *spec.max_np;
+  if (min && *min > *spec.np) {
+    return Status(ErrorCode::kUsage,
+                  fmt::format("{}: {} is above the {} workers to start with ({})",
+                              spec.min_np.origin(), *min, *spec.np, spec.np.origin()),
+                  "raise -np, or lower --min-np");
+  }
+  if (max && *max < *spec.np) {
+    return Status(ErrorCode::kUsage,
+                  fmt::format("{}: {} is below the {} workers to start with ({})",
+                              spec.max_np.origin(), *max, *spec.np, spec.np.origin()),
+                  "lower -np, or raise --max-np");
+  }
+  return {};
+}
+
 /// -np, or what stands in for it: all slots, or the least that an elastic job needs.
 Status ResolveNp(const LayerStack& layers, SpecUse use, JobSpec* spec) {
   if (const RawOption* raw = layers.Find(OptionId::kNumProc)) {
@@ -124,6 +144,7 @@ Status ResolveHosts(const LayerStack& layers, const std::optional<ClusterHosts>&
   } else if (source != nullptr) {
     HVDRAY_ASSIGN_OR_RETURN(std::vector<HostSlots> hosts, ReadHosts(id, *source, files));
     spec->hosts.Set(std::move(hosts), source->origin);
+    if (id == OptionId::kHostfile) spec->hostfile.Set(source->values.front(), source->origin);
   } else if (cluster) {
     spec->hosts.Set(cluster->hosts, *spec->cluster_file);
     TakeLogin(*cluster, spec);
@@ -134,6 +155,7 @@ Status ResolveHosts(const LayerStack& layers, const std::optional<ClusterHosts>&
   }
   HVDRAY_RETURN_IF_ERROR(CheckLimits(*spec));
   HVDRAY_RETURN_IF_ERROR(ResolveNp(layers, use, spec));
+  HVDRAY_RETURN_IF_ERROR(CheckStart(*spec));
   if (!spec->host_discovery_script->empty()) return {};
   if (spec->hosts.is_default()) {
     spec->hosts = Setting<std::vector<HostSlots>>({{"localhost", *spec->np}});
@@ -143,7 +165,7 @@ Status ResolveHosts(const LayerStack& layers, const std::optional<ClusterHosts>&
 
 Status CheckSlots(const JobSpec& spec) {
   const int64_t slots = TotalSlots(*spec.hosts);
-  if (*spec.np <= slots || !spec.host_discovery_script->empty()) return {};
+  if (*spec.np <= slots || spec.may_learn_hosts()) return {};
   // Nobody asked for the hosts of a batch system, so the way back to this machine is worth a hint.
   const std::string& origin = spec.hosts.origin();
   const bool is_allocated = origin.starts_with("env ") && !origin.starts_with("env HVDRAY_");

@@ -36,7 +36,6 @@ def refused(result, code, *needles):
     (["-np", "1", "--hostfile", "/nowhere/hosts", "true"], ["/nowhere/hosts"]),
     (["-np", "1", "-f", "/nowhere/job.yaml"], ["/nowhere/job.yaml"]),
     (["-np", "1", "--report", "/nowhere/report", "true"], ["--report", "/nowhere/"]),
-    (["-np", "2", "--min-np", "1", "true"], ["elastic"]),
     (["-np", "2", "-H", "a:1,n[3-1]:1", "true"], ["item 2", "reversed"]),
     (["-np", "2", "-H", "n[1-100001]:1", "true"], ["item 1", "100000"]),
     (["-np", "2", "-H", "n[1-3]:1,n[3-4]:1", "true"], ["n3", "items 1 and 2"]),

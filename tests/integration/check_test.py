@@ -260,7 +260,9 @@ def test_this_machine_alone_needs_no_host(hvdray):
     (["-H", "a:1", "--dry-run"], "--dry-run"),
     (["-H", "a:1", "-i", "/no/such/key"], "/no/such/key"),
     (["-H", "a:1", "--launch-agent", "rsh"], "{host}"),
-    (["-np", "2", "--min-np", "1"], "elastic"),
+    (["-np", "2", "--min-np", "3"], "--min-np"),
+    (["-np", "2", "--host-discovery-script", "/nowhere/discover"], "/nowhere/discover"),
+    (["-np", "2", "--host-discovery-script", "echo a:many"], "line 1"),
     (["-np", "many"], "many"),
     (["--hostfile", "/nowhere/hosts"], "/nowhere/hosts"),
 ])

@@ -94,10 +94,10 @@ TEST(PrintConfigTest, HidesValuesWhoseNameTellsOfASecret) {
 }
 
 TEST(PrintConfigTest, HasALineForEveryOptionThatIsNotOnlyAWayIn) {
-  // These act at once, are said by `hosts`, have no effect, or are variables.
+  // These act at once, have no effect, or are variables.
   const std::set<OptionId> elsewhere = {
-      OptionId::kHostfile, OptionId::kDisableCache, OptionId::kGloo,        OptionId::kMpi,
-      OptionId::kJsrun,    OptionId::kMpiArgs,      OptionId::kBindingArgs, OptionId::kPrintConfig};
+      OptionId::kDisableCache, OptionId::kGloo,        OptionId::kMpi,        OptionId::kJsrun,
+      OptionId::kMpiArgs,      OptionId::kBindingArgs, OptionId::kPrintConfig};
   const std::string text = PrintConfig(SpecOf("-np 1 ./t"), PlanFormat::kText);
   for (const OptionRow& row : OptionTable()) {
     if (row.type == OptionType::kAction || elsewhere.contains(row.id)) continue;

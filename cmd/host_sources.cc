@@ -1,0 +1,90 @@
+#include "cmd/host_sources.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/shown_text.h"
+#include "cluster/discovery_script.h"
+#include "cluster/fixed_hosts.h"
+#include "cluster/watched_hostfile.h"
+#include "launcher/hosts/discovered_hosts.h"
+#include "launcher/hosts/hostfile.h"
+
+namespace hvdray {
+namespace {
+
+// A script may have much to say, but a line is a line.
+constexpr size_t kMaxLineBytes = 1000;
+
+bool IsRegularFile(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+}
+
+Result<std::unique_ptr<HostSource>> MakeScript(Loop& loop, const JobSpec& spec,
+                                               SayDiscoveryFn say) {
+  DiscoveryScriptOptions options;
+  options.command = *spec.host_discovery_script;
+  options.interval = *spec.discovery_interval;
+  options.limit = *spec.discovery_timeout;
+  options.parse = [default_slots = *spec.slots_per_host](std::string_view text,
+                                                         std::string* warning) {
+    return ParseDiscoveredHosts(text, default_slots, warning);
+  };
+  options.on_stderr = [say = std::move(say)](const std::string& line) {
+    say(fmt::format("hvdray: discovery: {}", ShownText(line, kMaxLineBytes)));
+  };
+  HVDRAY_RETURN_IF_ERROR(CheckDiscoveryCommand(options.command));
+  return MakeDiscoveryScript(loop, std::move(options));
+}
+
+std::unique_ptr<HostSource> MakeHostfile(Loop& loop, const JobSpec& spec) {
+  WatchedHostfileOptions options;
+  options.path = *spec.hostfile;
+  options.parse = [path = *spec.hostfile](std::string_view text, std::string* /*warning*/) {
+    return ParseHostfile(text, path);
+  };
+  return MakeWatchedHostfile(loop, std::move(options));
+}
+
+}  // namespace
+
+void SayDiscovery(std::string_view line) { std::fputs(fmt::format("{}\n", line).c_str(), stderr); }
+
+Result<std::unique_ptr<HostSource>> MakeHostSource(Loop& loop, const JobSpec& spec,
+                                                   SayDiscoveryFn say) {
+  if (!spec.host_discovery_script->empty()) return MakeScript(loop, spec, std::move(say));
+  if (IsRegularFile(*spec.hostfile)) return MakeHostfile(loop, spec);
+  return MakeFixedHosts(loop, *spec.hosts);
+}
+
+Status LearnHosts(JobSpec& spec, SayDiscoveryFn say) {
+  if (spec.host_discovery_script->empty()) return {};
+  HVDRAY_ASSIGN_OR_RETURN(const std::unique_ptr<Loop> loop, Loop::Create());
+  HVDRAY_ASSIGN_OR_RETURN(const std::unique_ptr<HostSource> source,
+                          MakeHostSource(*loop, spec, std::move(say)));
+  std::optional<Result<std::vector<HostSlots>>> answer;
+  HostSource::Handlers handlers;
+  handlers.on_hosts = [&](std::vector<HostSlots> hosts, bool /*is_final*/) {
+    answer = std::move(hosts);
+    loop->Stop();
+  };
+  handlers.on_failure = [&](Status why) {
+    answer = std::move(why);
+    loop->Stop();
+  };
+  HVDRAY_RETURN_IF_ERROR(source->Start(std::move(handlers)));
+  loop->Run();
+  source->Stop();
+  if (!answer->ok()) return std::move(*answer).status();
+  spec.hosts.Set(std::move(*answer).value(), spec.host_discovery_script.origin());
+  return {};
+}
+
+}  // namespace hvdray

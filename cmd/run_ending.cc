@@ -1,0 +1,56 @@
+#include "cmd/run_ending.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "launcher/output/progress.h"
+#include "launcher/report/closing_lines.h"
+#include "launcher/report/junit.h"
+
+namespace hvdray {
+namespace {
+
+// A report that can't be written makes a good job a bad one, but never hides how a bad one ended:
+// then it is one line more.
+std::vector<std::string> WriteReports(const JobSpec& spec, Trace& trace, JobReport& report) {
+  std::vector<std::string> lines;
+  const auto note = [&report, &lines](const Status& status) {
+    if (status.ok()) return;
+    if (report.verdict.exit_code != 0) {
+      lines.push_back(fmt::format("hvdray run: {}", status.ToString()));
+      return;
+    }
+    report.verdict.exit_code = 125;
+    report.verdict.origin = ExitOrigin::kHvdray;
+    report.verdict.error = status;
+  };
+  if (!spec.trace_file->empty()) {
+    note(trace.WriteTo(*spec.trace_file, std::chrono::steady_clock::now()));
+  }
+  if (!spec.junit_file->empty()) note(WriteJunit(*spec.junit_file, report));
+  if (!spec.report_file->empty()) note(WriteJobReport(*spec.report_file, report));
+  return lines;
+}
+
+}  // namespace
+
+int EndRun(const JobSpec& spec, const Environment& environment, Trace& trace, JobReport report,
+           const std::function<void(std::span<const std::string> lines)>& print) {
+  const TerminalStyle style =
+      ChooseStyle(::isatty(STDERR_FILENO) != 0, *spec.color, *spec.is_quiet, environment);
+  const ClosingStyle closing{spec.command->front(), *spec.working_folder, style.is_colored,
+                             *spec.is_quiet, *spec.is_verbose, report.memberships};
+  // The files first: a reader of stderr that has stopped reading must not cost them.
+  std::vector<std::string> lines = WriteReports(spec, trace, report);
+  for (std::string& line : ClosingLines(report.verdict, report.last_lines, closing)) {
+    lines.push_back(std::move(line));
+  }
+  print(lines);
+  return report.verdict.exit_code;
+}
+
+}  // namespace hvdray

@@ -1,0 +1,23 @@
+// What every job ends with, once its launcher has run: reports, the last lines, the exit code.
+#ifndef HVDRAY_CMD_RUN_ENDING_H_
+#define HVDRAY_CMD_RUN_ENDING_H_
+
+#include <functional>
+#include <span>
+#include <string>
+
+#include "base/environ.h"
+#include "launcher/report/job_report.h"
+#include "launcher/report/trace.h"
+#include "launcher/spec/job_spec.h"
+
+namespace hvdray {
+
+/// Writes the files that the spec asks for, then gives the closing lines to `print` (a launcher's
+/// Print()) and returns the exit code. environment: hvdray's own. Blocks as `print` does.
+int EndRun(const JobSpec& spec, const Environment& environment, Trace& trace, JobReport report,
+           const std::function<void(std::span<const std::string> lines)>& print);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_CMD_RUN_ENDING_H_
