@@ -123,16 +123,14 @@ void ElasticInvariants::JudgeMap(const effect::PublishGeneration& e) {
   if (e.workers.size() != e.ranks.size()) Broken("a rank without a worker");
   std::map<std::string, int> count;
   std::map<int, int> cross;
-  std::set<std::string> closed;
+  std::set<std::string> begun;
   for (int rank = 0; rank < size; ++rank) {
     const RankInfo& info = e.ranks[static_cast<size_t>(rank)];
     if (info.rank != rank || info.size != size) Broken("ranks are not 0..N-1");
     if (info.local_rank != count[info.host]++) Broken("local ranks are not dense");
     if (info.cross_rank != cross[info.local_rank]++) Broken("cross ranks do not follow the hosts");
-    if (rank > 0 && e.ranks[static_cast<size_t>(rank - 1)].host != info.host &&
-        !closed.insert(e.ranks[static_cast<size_t>(rank - 1)].host).second) {
-      Broken("the ranks of a host are not together");
-    }
+    const bool is_first = rank == 0 || e.ranks[static_cast<size_t>(rank - 1)].host != info.host;
+    if (is_first && !begun.insert(info.host).second) Broken("the ranks of a host are not together");
   }
   for (const RankInfo& info : e.ranks) {
     if (info.local_size != count[info.host]) Broken("a wrong local size");

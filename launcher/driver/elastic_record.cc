@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <type_traits>
 
 #include "launcher/driver/record_fields.h"
 
@@ -267,17 +268,6 @@ Json Begin(std::string_view kind, Duration at) {
   return object;
 }
 
-Status Wrong(uint64_t line, std::string_view what) {
-  return {ErrorCode::kSpecInvalid, fmt::format("line {}: {}", line, what)};
-}
-
-Result<Json> Parse(uint64_t line, ByteView text) {
-  Result<Json> object = ParseJson(text, kMaxRecordLineBytes);
-  if (!object.ok()) return Wrong(line, object.status().message());
-  if (!object->is_object()) return Wrong(line, "is no JSON object");
-  return object;
-}
-
 }  // namespace record
 
 using record::FieldsIn;
@@ -318,13 +308,24 @@ std::string EncodeEnd(const RecordedEnd& end) {
   return DumpJson(object);
 }
 
+Status RecordDecoder::Wrong(std::string_view what) const {
+  return {ErrorCode::kSpecInvalid, fmt::format("{}:{}: {}", file_name_, line_, what)};
+}
+
+Result<Json> RecordDecoder::Parse(ByteView text) const {
+  Result<Json> object = ParseJson(text, kMaxRecordLineBytes);
+  if (!object.ok()) return Wrong(object.status().message());
+  if (!object->is_object()) return Wrong("no JSON object");
+  return object;
+}
+
 Result<RecordHeader> RecordDecoder::Header(ByteView line) {
   ++line_;
-  HVDRAY_ASSIGN_OR_RETURN(const Json object, record::Parse(line_, line));
+  HVDRAY_ASSIGN_OR_RETURN(const Json object, Parse(line));
   if (const auto schema = object.find("schema"); schema == object.end()) {
-    return record::Wrong(line_, "no recording: it has no schema");
+    return Wrong("no recording: it has no schema");
   } else if (*schema != kRecordSchema) {
-    return record::Wrong(line_, fmt::format("not of schema {}", kRecordSchema));
+    return Wrong(fmt::format("not of schema {}", kRecordSchema));
   }
   RecordHeader header;
   FieldsIn in(object, /*is_lenient=*/false);
@@ -336,38 +337,38 @@ Result<RecordHeader> RecordDecoder::Header(ByteView line) {
     Fields(policy, header.policy);
     in.Adopt("policy", policy);
   }
-  if (!in.fault().empty()) return record::Wrong(line_, in.fault());
+  if (!in.fault().empty()) return Wrong(in.fault());
   const Status possible = CheckElasticPolicy(header.policy);
-  if (!possible.ok()) return record::Wrong(line_, possible.message());
+  if (!possible.ok()) return Wrong(possible.message());
   return header;
 }
 
 Result<RecordLine> RecordDecoder::Next(ByteView line) {
   ++line_;
-  HVDRAY_ASSIGN_OR_RETURN(const Json object, record::Parse(line_, line));
+  HVDRAY_ASSIGN_OR_RETURN(const Json object, Parse(line));
   FieldsIn in(object, /*is_lenient=*/false);
   Duration at{};
   std::string kind;
   in.Time("t", at, record::kTimes);
   in.Text("event", kind);
-  if (!in.fault().empty()) return record::Wrong(line_, in.fault());
-  if (at < last_) return record::Wrong(line_, "its time is before that of the line above");
-  if (has_ended_) return record::Wrong(line_, "the job has ended in the line above");
+  if (!in.fault().empty()) return Wrong(in.fault());
+  if (at < last_) return Wrong("its time is before that of the line above");
+  if (has_ended_) return Wrong("the job has ended in the line above");
   last_ = at;
   if (kind == record::kEnd) {
     RecordedEnd end{.at = at};
     Fields(in, end);
-    if (!in.fault().empty()) return record::Wrong(line_, in.fault());
+    if (!in.fault().empty()) return Wrong(in.fault());
     has_ended_ = true;
     return RecordLine(end);
   }
   const auto name = std::find(record::kEvents.begin(), record::kEvents.end(), kind);
-  if (name == record::kEvents.end()) return record::Wrong(line_, "its event is none that is known");
+  if (name == record::kEvents.end()) return Wrong("its event is none that is known");
   RecordedEvent recorded{at,
                          record::EmptyEvent(static_cast<size_t>(name - record::kEvents.begin()),
                                             std::make_index_sequence<record::kEvents.size()>())};
   std::visit([&in](auto& e) { Fields(in, e); }, recorded.event);
-  if (!in.fault().empty()) return record::Wrong(line_, in.fault());
+  if (!in.fault().empty()) return Wrong(in.fault());
   return RecordLine(std::move(recorded));
 }
 

@@ -5,8 +5,10 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 
+#include "base/json.h"
 #include "base/result.h"
 #include "launcher/driver/elastic_driver.h"
 
@@ -59,15 +61,21 @@ using RecordLine = std::variant<RecordedEvent, RecordedEnd>;
 /// header does not have are at their defaults; everything else is required and checked.
 class RecordDecoder {
  public:
-  /// The first line. Errors: kSpecInvalid with "line 1: …".
+  /// `file_name` is only for messages.
+  explicit RecordDecoder(std::string file_name) : file_name_(std::move(file_name)) {}
+  /// The first line. Errors: kSpecInvalid with file:line.
   Result<RecordHeader> Header(ByteView line);
-  /// Any other line. Errors: kSpecInvalid with "line N: …", also for a time before the last one and
+  /// Any other line. Errors: kSpecInvalid with file:line, also for a time before the last one and
   /// for anything behind the end.
   Result<RecordLine> Next(ByteView line);
   /// Of the line that was read last, from 1.
   uint64_t line() const { return line_; }
 
  private:
+  Status Wrong(std::string_view what) const;
+  Result<Json> Parse(ByteView text) const;
+
+  const std::string file_name_;
   uint64_t line_ = 0;
   Duration last_{};
   bool has_ended_ = false;

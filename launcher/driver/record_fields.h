@@ -10,8 +10,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <type_traits>
-#include <utility>
 
 #include "base/json.h"
 
@@ -127,7 +125,6 @@ class FieldsIn {
   void Adopt(std::string_view key, const FieldsIn& part) {
     if (!part.fault_.empty()) Refuse(key, fmt::format("of which {}", part.fault_));
   }
-  bool is_lenient() const { return is_lenient_; }
   /// Empty: all is well.
   const std::string& fault() const { return fault_; }
 
