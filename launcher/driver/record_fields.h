@@ -1,5 +1,5 @@
-// One description of a struct's JSON for both ways: a function Fields(io, value) names each field
-// once, and FieldsOut or FieldsIn is the `io`. For elastic_record.cc only.
+// A struct's JSON, described once for both ways: Fields(io, value) names each field, FieldsOut or
+// FieldsIn is the `io`. For elastic_record.cc only.
 #ifndef HVDRAY_LAUNCHER_DRIVER_RECORD_FIELDS_H_
 #define HVDRAY_LAUNCHER_DRIVER_RECORD_FIELDS_H_
 
@@ -125,8 +125,7 @@ class FieldsIn {
   void Adopt(std::string_view key, const FieldsIn& part) {
     if (!part.fault_.empty()) Refuse(key, fmt::format("of which {}", part.fault_));
   }
-  /// Empty: all is well.
-  const std::string& fault() const { return fault_; }
+  const std::string& fault() const { return fault_; }  ///< Empty: all is well.
 
  private:
   template <typename T>
