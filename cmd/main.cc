@@ -28,6 +28,7 @@ int Rendezvous(const CommandLine& line) { return RendezvousCommand(line.args); }
 constexpr std::array kCommands = {
     Command{"run", &RunCommand, "start a command on many slots and report what happened"},
     Command{"check", &CheckCommand, "say whether a job would start, and what its hosts are like"},
+    Command{"replay", &ReplayCommand, "run an elastic job's recording again and check its rules"},
     Command{"rendezvous", &Rendezvous, "serve Horovod's rendezvous for workers started otherwise"},
     Command{"agent", &AgentCommand, "the per-host side of run; hvdray starts it itself"},
 };

@@ -1,11 +1,13 @@
 // hvdray-gen-cli ROOT: writes the files that come from the option table below ROOT: docs/cli.md,
-// docs/man/hvdray-run.1, hvdray-check.1, docs/completions/hvdray.bash, tests/golden/help/.
+// docs/man/hvdray-run.1, hvdray-check.1, hvdray-replay.1, docs/completions/hvdray.bash,
+// tests/golden/help/.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <string>
 
 #include "launcher/spec/help.h"
+#include "launcher/spec/replay_options.h"
 
 namespace {
 
@@ -31,7 +33,9 @@ int main(int argc, char** argv) {
   const bool is_written = Write(root / "docs/cli.md", hvdray::RunMarkdown()) &&
                           Write(root / "docs/man/hvdray-run.1", hvdray::RunManPage()) &&
                           Write(root / "docs/man/hvdray-check.1", hvdray::CheckManPage()) &&
+                          Write(root / "docs/man/hvdray-replay.1", hvdray::ReplayManPage()) &&
                           Write(root / "tests/golden/help/check.txt", hvdray::CheckHelp(80)) &&
+                          Write(root / "tests/golden/help/replay.txt", hvdray::ReplayHelp()) &&
                           Write(root / "docs/completions/hvdray.bash", hvdray::BashCompletion()) &&
                           Write(root / "tests/golden/help/run.txt", hvdray::RunHelp(80));
   return is_written ? 0 : 1;

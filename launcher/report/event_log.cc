@@ -1,36 +1,11 @@
 #include "launcher/report/event_log.h"
 
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <poll.h>
-#include <sys/stat.h>
-
-#include <cerrno>
-
-#include "base/fd.h"
-#include "launcher/output/output_sink.h"
 #include "launcher/report/elastic_event_lines.h"
 #include "launcher/report/facts_json.h"
+#include "launcher/report/line_file.h"
 
 namespace hvdray {
 namespace {
-
-// What a pipe's reader may lag behind before we count the log as damaged.
-constexpr size_t kMaxPendingBytes = size_t{4} << 20;
-// How long the end of a job waits for that reader.
-constexpr int kLastWaitMs = 2000;
-
-// Opening a named pipe waits for its reader, as a shell's redirection does; nothing runs yet.
-Result<UniqueFd> OpenTarget(const std::string& path) {
-  struct stat info {};
-  const bool is_pipe = ::stat(path.c_str(), &info) == 0 && S_ISFIFO(info.st_mode);
-  if (!is_pipe) return OpenForWriting(path);
-  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-  if (!fd.is_valid()) {
-    return ErrnoStatus(path, errno).WithCode(ErrorCode::kFileUnwritable);
-  }
-  return fd;
-}
 
 Json RankJson(const RankInfo& info) {
   Json json;
@@ -43,24 +18,18 @@ Json RankJson(const RankInfo& info) {
 }  // namespace
 
 struct EventLog::Impl {
-  Impl(Loop& loop, EventLogOptions given, UniqueFd target)
-      : options(std::move(given)), fd(std::move(target)), sink(loop, fd.get()) {}
+  Impl(EventLogOptions given, std::unique_ptr<LineFile> target)
+      : options(std::move(given)), file(std::move(target)) {}
 
   Json Begin(std::string_view event, TimePoint now) const;
   void WriteAll(const std::vector<Json>& lines, TimePoint now);
-  void Write(const Json& line);
-  void Flush();
-  void Break(int error);
+  void Write(const Json& line) { file->Write(DumpJson(line)); }
   std::string HostName(int host) const;
   void Describe(const Event& event, TimePoint now);
   void Describe(const Effect& effect, TimePoint now);
 
   EventLogOptions options;
-  UniqueFd fd;
-  OutputSink sink;
-  std::string pending;      // Lines that a pipe has not taken yet.
-  bool is_waiting = false;  // For the pipe.
-  bool is_broken = false;
+  std::unique_ptr<LineFile> file;
   std::vector<std::string> host_of_rank;
   ElasticEventLines elastic;
 };
@@ -87,43 +56,6 @@ void EventLog::Impl::WriteAll(const std::vector<Json>& lines, TimePoint now) {
     stamped.update(line);
     Write(stamped);
   }
-}
-
-void EventLog::Impl::Write(const Json& line) {
-  if (is_broken) return;
-  pending += DumpJson(line);
-  pending += '\n';
-  if (pending.size() > kMaxPendingBytes) return Break(EAGAIN);
-  if (!is_waiting) Flush();
-}
-
-void EventLog::Impl::Flush() {
-  is_waiting = false;
-  const OutputSink::Progress progress = sink.Write(pending);
-  pending.erase(0, progress.written);
-  switch (progress.outcome) {
-    case OutputSink::Outcome::kWritten:
-      break;
-    case OutputSink::Outcome::kMustWait:
-      is_waiting = true;
-      sink.OnWritable([this] { Flush(); });
-      break;
-    case OutputSink::Outcome::kReaderGone:
-    case OutputSink::Outcome::kFailed:
-      Break(progress.error);
-      break;
-  }
-}
-
-void EventLog::Impl::Break(int error) {
-  is_broken = true;
-  pending.clear();
-  Status why = error == EAGAIN ? Status(ErrorCode::kOutputLost, "its reader is too slow")
-                               : ErrnoStatus("write", error).WithCode(ErrorCode::kOutputLost);
-  why = std::move(why)
-            .WithContext(fmt::format("--events {}", options.path))
-            .WithHint("free space there, or write it elsewhere");
-  if (options.on_damaged != nullptr) options.on_damaged(std::move(why));
 }
 
 void EventLog::Impl::Describe(const Event& event, TimePoint now) {
@@ -210,16 +142,14 @@ void EventLog::Impl::Describe(const Effect& effect, TimePoint now) {
 
 EventLog::EventLog(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
-EventLog::~EventLog() {
-  // The loop no longer serves the pipe; give its reader a last moment.
-  pollfd ready{impl_->fd.get(), POLLOUT, 0};
-  while (!impl_->pending.empty() && ::poll(&ready, 1, kLastWaitMs) > 0) impl_->Flush();
-}
+EventLog::~EventLog() = default;
 
 Result<std::unique_ptr<EventLog>> EventLog::Open(Loop& loop, EventLogOptions options) {
-  Result<UniqueFd> target = OpenTarget(options.path);
-  if (!target.ok()) return std::move(target).status().WithContext("--events");
-  auto impl = std::make_unique<Impl>(loop, std::move(options), std::move(target).value());
+  HVDRAY_ASSIGN_OR_RETURN(std::unique_ptr<LineFile> file,
+                          LineFile::Open(loop, {.option = "--events",
+                                                .path = options.path,
+                                                .on_damaged = std::move(options.on_damaged)}));
+  auto impl = std::make_unique<Impl>(std::move(options), std::move(file));
   Json line;
   line["schema"] = kEventsSchema;
   line.update(impl->Begin("job", impl->options.began));

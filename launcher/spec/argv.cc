@@ -112,7 +112,7 @@ Match Classify(const Vocabulary& known, std::string_view word) {
   return unknown;
 }
 
-Status UnknownOption(const Vocabulary& known, std::string_view word) {
+Status UnknownOption(std::string_view command, const Vocabulary& known, std::string_view word) {
   std::string_view head = word.substr(0, word.find('='));
   if (head.size() > 80) head = head.substr(0, 80);
   std::vector<std::string_view> names;
@@ -125,9 +125,9 @@ Status UnknownOption(const Vocabulary& known, std::string_view word) {
     }
   }
   const std::string nearest = Nearest(head, names);
-  return Status(
-      ErrorCode::kUsage, fmt::format("unknown option '{}'", head),
-      nearest.empty() ? "see hvdray run --help" : fmt::format("did you mean {}?", nearest));
+  return Status(ErrorCode::kUsage, fmt::format("unknown option '{}'", head),
+                nearest.empty() ? fmt::format("see hvdray {} --help", command)
+                                : fmt::format("did you mean {}?", nearest));
 }
 
 Status AmbiguousOption(std::string_view word, const std::vector<std::string_view>& candidates) {
@@ -158,7 +158,8 @@ size_t ValuesOf(OptionType type) {
 /// Consumes words from the left.
 class Parser {
  public:
-  Parser(const Vocabulary& known, std::span<const std::string> args) : known_(known), args_(args) {}
+  Parser(std::string_view command, const Vocabulary& known, std::span<const std::string> args)
+      : command_(command), known_(known), args_(args) {}
 
   Result<ParsedArgv> Parse() {
     while (next_ < args_.size() && !is_done_) {
@@ -168,11 +169,11 @@ class Parser {
         break;
       }
       Match match = Classify(known_, word);
-      if (match.kind == Match::Kind::kUnknown) return UnknownOption(known_, word);
+      if (match.kind == Match::Kind::kUnknown) return UnknownOption(command_, known_, word);
       if (match.kind == Match::Kind::kAmbiguous) return AmbiguousOption(word, match.candidates);
       if (match.kind == Match::Kind::kWord) {
         // No program is called -1 or "-x y": a slip, and the command would not be found anyway.
-        if (word.size() > 1 && word.front() == '-') return UnknownOption(known_, word);
+        if (word.size() > 1 && word.front() == '-') return UnknownOption(command_, known_, word);
         break;
       }
       ++next_;
@@ -263,6 +264,7 @@ class Parser {
     return Status(ErrorCode::kUsage, std::move(message), std::move(hint));
   }
 
+  const std::string_view command_;
   const Vocabulary& known_;
   std::span<const std::string> args_;
   size_t next_ = 0;
@@ -273,11 +275,16 @@ class Parser {
 }  // namespace
 
 Result<ParsedArgv> ParseArgv(std::span<const std::string> args) {
-  return Parser(AllSpellings(), args).Parse();
+  return Parser("run", AllSpellings(), args).Parse();
 }
 
 Result<ParsedArgv> ParseCheckArgv(std::span<const std::string> args) {
-  return Parser(AllCheckSpellings(), args).Parse();
+  return Parser("check", AllCheckSpellings(), args).Parse();
+}
+
+Result<ParsedArgv> ParseWordsOf(std::string_view command, const std::vector<Spelling>& known,
+                                std::span<const std::string> args) {
+  return Parser(command, known, args).Parse();
 }
 
 }  // namespace hvdray

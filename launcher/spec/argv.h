@@ -5,6 +5,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -35,6 +36,10 @@ Result<ParsedArgv> ParseArgv(std::span<const std::string> args);
 
 /// The same for the words after `hvdray check`, which has options of its own as well.
 Result<ParsedArgv> ParseCheckArgv(std::span<const std::string> args);
+
+/// The same for a `command` that knows other words alone: `known`.
+Result<ParsedArgv> ParseWordsOf(std::string_view command, const std::vector<Spelling>& known,
+                                std::span<const std::string> args);
 
 }  // namespace hvdray
 

@@ -5,6 +5,7 @@
 
 #include "launcher/spec/help.h"
 #include "launcher/spec/help_text.h"
+#include "launcher/spec/replay_options.h"
 
 namespace hvdray {
 namespace {
@@ -199,7 +200,7 @@ std::string RunMarkdown() {
   page += "## Options\n\n";
   for (const OptionGroup group : kGroupOrder) page += GroupTable(group);
   page += kExitCodes;
-  return page + "\n" + CheckMarkdown();
+  return page + "\n" + CheckMarkdown() + "\n" + ReplayMarkdown();
 }
 
 std::string CheckMarkdown() {

@@ -3,6 +3,7 @@
 
 #include "launcher/spec/help.h"
 #include "launcher/spec/help_text.h"
+#include "launcher/spec/replay_options.h"
 
 namespace hvdray {
 namespace {
@@ -143,7 +144,18 @@ std::string BashCompletion() {
       "  local first=1\n"
       "  [[ ${COMP_WORDS[0]##*/} == hvdray ]] && first=2\n"
       "  if (( first == 2 && COMP_CWORD == 1 )); then\n"
-      "    COMPREPLY=($(compgen -W 'run check rendezvous agent help version' -- \"$word\"))\n"
+      "    COMPREPLY=($(compgen -W 'run check replay rendezvous agent help version' -- "
+      "\"$word\"))\n"
+      "    return\n"
+      "  fi\n"
+      "  if [[ $first == 2 && ${COMP_WORDS[1]} == replay ]]; then\n"
+      "    if [[ $word == -* ]]; then\n"
+      "      COMPREPLY=($(compgen -W '" +
+      ReplayWords() +
+      "' -- \"$word\"))\n"
+      "    else\n"
+      "      COMPREPLY=($(compgen -f -- \"$word\"))\n"
+      "    fi\n"
       "    return\n"
       "  fi\n"
       "  [[ $first == 2 && ${COMP_WORDS[1]} != run && ${COMP_WORDS[1]} != check ]] && return\n"

@@ -1,5 +1,6 @@
 // A whole elastic job around an ElasticDriver and a RankService on virtual time: fake hosts, agents
-// and Horovod-like workers, and a watchman that notes every broken rule. No threads, no clock.
+// and Horovod-like workers, and a watchman that notes every broken rule (ElasticInvariants, and
+// those that take a view of the world). No threads, no clock.
 #ifndef HVDRAY_TESTS_FAKES_ELASTIC_SIM_H_
 #define HVDRAY_TESTS_FAKES_ELASTIC_SIM_H_
 
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "launcher/driver/elastic_driver.h"
+#include "launcher/driver/elastic_invariants.h"
 #include "rendezvous/rank_service.h"
 
 namespace hvdray {
@@ -94,6 +96,8 @@ class ElasticSim {
     }
     return all;
   }
+  /// Everything that the driver was told, and when.
+  const std::vector<std::pair<TimePoint, ElasticEvent>>& facts() const { return facts_; }
   /// "meeting -> running": changes of the driver's state, in order.
   const std::vector<std::string>& changes() const { return changes_; }
   /// Every rule that was broken, in words. Empty at the end of a right run.
@@ -112,9 +116,7 @@ class ElasticSim {
     bool hangs = false;
     bool ignores_sigterm = false;
     bool has_registered = false;
-    bool has_asked = false;       ///< As the driver was told.
     bool is_known_dead = false;   ///< As the driver was told.
-    bool has_arrived = false;     ///< As the driver was told.
     bool is_told_to_end = false;  ///< By the driver.
     int64_t notice = 0;           ///< Waits for the next commit.
     int64_t last_notice = 0;
@@ -154,7 +156,7 @@ class ElasticSim {
   void Break(std::string rule) { violations_.push_back(std::move(rule)); }
   Worker* Find(const std::string& host, int local_rank);
   const Worker* Find(const std::string& host, int local_rank) const;
-  void KnowDead(Worker& worker, bool is_loss);
+  void KnowDead(Worker& worker);
 
   void Apply(const effect::ConnectHost& e);
   void Apply(const effect::ReleaseHost& e);
@@ -163,13 +165,11 @@ class ElasticSim {
   void Apply(const effect::StopWorkers& e);
   void Apply(const effect::BreakConnections& e);
   void Apply(const effect::Notify& e);
-  void Apply(const effect::MembershipChanged& e);
+  void Apply(const effect::MembershipChanged&) {}
   void Apply(const effect::StopGeneration& e);
-  void Apply(const effect::Say& e);
+  void Apply(const effect::Say&) {}
   void Apply(const effect::Finish& e);
-  void CheckStart(const effect::StartWorkers& e);
-  void CheckPublish(const effect::PublishGeneration& e);
-  void CheckMap(const effect::PublishGeneration& e);
+  void CheckSteps(const effect::PublishGeneration& e);
 
   // The life of a worker (elastic_sim_workers.cc).
   void Spawn(WorkerId id);
@@ -193,6 +193,8 @@ class ElasticSim {
   uint64_t order_ = 0;
   std::priority_queue<Action, std::vector<Action>, std::greater<>> queue_;
   std::unique_ptr<ElasticDriver> driver_;
+  ElasticInvariants invariants_;
+  std::vector<std::pair<TimePoint, ElasticEvent>> facts_;
   RankService ranks_;
   uint64_t next_question_ = 0;
   std::map<std::string, FakeMachine> machines_;
@@ -202,8 +204,6 @@ class ElasticSim {
   std::map<std::string, std::string> answers_;  // By slot.
   effect::PublishGeneration published_{};
   std::set<WorkerId> released_;  // Ever in a published generation.
-  bool was_member_lost_ = false;
-  int64_t last_timestamp_ = 0;
   std::optional<Verdict> verdict_;
   std::vector<ElasticEffect> effects_;
   std::vector<std::string> changes_, violations_;

@@ -98,7 +98,6 @@ void ElasticSim::ReachInit(WorkerId id) {
   worker.phase = Phase::kAtGate;
   Report(worker.place.host_index, [this, id] {
     if (workers_[id].is_known_dead) return;
-    workers_[id].has_arrived = true;
     Feed(event::WorkerArrived{id});
   });
 }
@@ -223,7 +222,6 @@ void ElasticSim::Ask(WorkerId id) {
         TakeAnswer(id, text, published_.generation);
       });
     }
-    workers_[id].has_asked = true;
     if (is_news) Feed(event::RankAsked{id});
   });
 }
@@ -262,7 +260,7 @@ void ElasticSim::EndWorker(WorkerId id, wire::ExitStatus status) {
   const bool is_silent = worker.is_told_to_end && machines_[worker.place.host].is_stuck_in_stop;
   if (is_silent) return;
   Report(host, [this, id, status] {
-    KnowDead(workers_[id], !status.is_success());
+    KnowDead(workers_[id]);
     Feed(event::ProcessExited{id, status});
   });
   MaybeReportStopped(host);

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "launcher/spec/option_table.h"
+#include "launcher/spec/replay_options.h"
 #include "tests/unit/spec/spec_test_support.h"
 
 namespace hvdray {
@@ -27,6 +28,8 @@ TEST(HelpTest, FilesInTheTreeAreUpToDate) {
   EXPECT_EQ(FileText("docs/cli.md"), RunMarkdown()) << kHowToUpdate;
   EXPECT_EQ(FileText("docs/man/hvdray-run.1"), RunManPage()) << kHowToUpdate;
   EXPECT_EQ(FileText("docs/man/hvdray-check.1"), CheckManPage()) << kHowToUpdate;
+  EXPECT_EQ(FileText("docs/man/hvdray-replay.1"), ReplayManPage()) << kHowToUpdate;
+  EXPECT_EQ(FileText("tests/golden/help/replay.txt"), ReplayHelp()) << kHowToUpdate;
   EXPECT_EQ(FileText("tests/golden/help/check.txt"), CheckHelp(80)) << kHowToUpdate;
   EXPECT_EQ(FileText("docs/completions/hvdray.bash"), BashCompletion()) << kHowToUpdate;
   EXPECT_EQ(FileText("tests/golden/help/run.txt"), RunHelp(80)) << kHowToUpdate;

@@ -1,0 +1,82 @@
+#include "launcher/report/line_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+
+namespace hvdray {
+namespace {
+
+// What a pipe's reader may lag behind before we count the file as damaged.
+constexpr size_t kMaxPendingBytes = size_t{4} << 20;
+// How long the end of a job waits for that reader.
+constexpr int kLastWaitMs = 2000;
+
+// Opening a named pipe waits for its reader, as a shell's redirection does; nothing runs yet.
+Result<UniqueFd> OpenTarget(const std::string& path) {
+  struct stat info {};
+  const bool is_pipe = ::stat(path.c_str(), &info) == 0 && S_ISFIFO(info.st_mode);
+  if (!is_pipe) return OpenForWriting(path);
+  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!fd.is_valid()) {
+    return ErrnoStatus(path, errno).WithCode(ErrorCode::kFileUnwritable);
+  }
+  return fd;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<LineFile>> LineFile::Open(Loop& loop, LineFileOptions options) {
+  Result<UniqueFd> target = OpenTarget(options.path);
+  if (!target.ok()) return std::move(target).status().WithContext(options.option);
+  return std::unique_ptr<LineFile>(
+      new LineFile(loop, std::move(options), std::move(target).value()));
+}
+
+LineFile::~LineFile() {
+  // The loop no longer serves the pipe; give its reader a last moment.
+  pollfd ready{fd_.get(), POLLOUT, 0};
+  while (!pending_.empty() && ::poll(&ready, 1, kLastWaitMs) > 0) Flush();
+}
+
+void LineFile::Write(ByteView line) {
+  if (is_broken_) return;
+  pending_ += line;
+  pending_ += '\n';
+  if (!is_waiting_) Flush();
+  if (pending_.size() > kMaxPendingBytes) Break(EAGAIN);
+}
+
+void LineFile::Flush() {
+  is_waiting_ = false;
+  const OutputSink::Progress progress = sink_.Write(pending_);
+  pending_.erase(0, progress.written);
+  switch (progress.outcome) {
+    case OutputSink::Outcome::kWritten:
+      break;
+    case OutputSink::Outcome::kMustWait:
+      is_waiting_ = true;
+      sink_.OnWritable([this] { Flush(); });
+      break;
+    case OutputSink::Outcome::kReaderGone:
+    case OutputSink::Outcome::kFailed:
+      Break(progress.error);
+      break;
+  }
+}
+
+void LineFile::Break(int error) {
+  is_broken_ = true;
+  pending_.clear();
+  Status why = error == EAGAIN ? Status(ErrorCode::kOutputLost, "its reader is too slow")
+                               : ErrnoStatus("write", error).WithCode(ErrorCode::kOutputLost);
+  why = std::move(why)
+            .WithContext(fmt::format("{} {}", options_.option, options_.path))
+            .WithHint("free space there, or write it elsewhere");
+  if (options_.on_damaged != nullptr) options_.on_damaged(std::move(why));
+}
+
+}  // namespace hvdray

@@ -1,0 +1,51 @@
+// A file of lines that is written while a job runs: opened before anything starts, never blocks the
+// loop, tells once when it can't be written whole. For EventLog and RecordWriter.
+#ifndef HVDRAY_LAUNCHER_REPORT_LINE_FILE_H_
+#define HVDRAY_LAUNCHER_REPORT_LINE_FILE_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/fd.h"
+#include "base/loop.h"
+#include "base/result.h"
+#include "launcher/output/output_sink.h"
+
+namespace hvdray {
+
+struct LineFileOptions {
+  std::string option;  ///< "--events": for messages.
+  std::string path;
+  /// Once, from the loop or from within a call: the file can't be written whole (kOutputLost).
+  std::function<void(Status)> on_damaged;
+};
+
+/// Threads: the loop's.
+class LineFile {
+ public:
+  /// Opens (a named pipe: waits for its reader) and truncates. Errors: kFileUnwritable.
+  static Result<std::unique_ptr<LineFile>> Open(Loop& loop, LineFileOptions options);
+  /// What a pipe has not taken yet gets a last moment.
+  ~LineFile();
+
+  /// `line` is without its newline.
+  void Write(ByteView line);
+
+ private:
+  LineFile(Loop& loop, LineFileOptions options, UniqueFd target)
+      : options_(std::move(options)), fd_(std::move(target)), sink_(loop, fd_.get()) {}
+  void Flush();
+  void Break(int error);
+
+  const LineFileOptions options_;
+  UniqueFd fd_;
+  OutputSink sink_;
+  std::string pending_;      // Lines that a pipe has not taken yet.
+  bool is_waiting_ = false;  // For the pipe.
+  bool is_broken_ = false;
+};
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_LAUNCHER_REPORT_LINE_FILE_H_

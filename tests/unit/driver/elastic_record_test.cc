@@ -1,0 +1,333 @@
+// Recordings: everything comes back as it was, jobs run the same from them, and what is wrong in
+// them is named with its line.
+#include "launcher/driver/elastic_record.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "tests/fakes/effect_text.h"
+#include "tests/fakes/elastic_random_job.h"
+#include "tests/unit/driver/recording.h"
+
+namespace hvdray {
+namespace {
+
+using std::chrono::seconds;
+
+constexpr const char* kFirst = R"({"schema":"hvdray.record/1","build":"b","job_id":"j",)"
+                               R"("jitter_seed":7,"policy":{"np":2,"min_np":1}})";
+
+ElasticPolicy FullPolicy() {
+  ElasticPolicy policy;
+  policy.mode = ElasticMode::kGang;
+  policy.np = 4;
+  policy.min_np = 2;
+  policy.max_np = 9;
+  policy.reset_limit = 0;
+  policy.max_restarts = 4'000'000'000;
+  policy.cooldown = CooldownRange{seconds(2), seconds(30)};
+  policy.success = SuccessRule::kAny;
+  policy.join_retries = 5;
+  policy.breaks_connections = false;
+  policy.join = JoinMode::kTogether;
+  policy.notice_interval = Duration(1);
+  policy.began_epoch_s = 1'800'000'000;
+  policy.elastic_timeout = Duration(2);
+  policy.start_timeout = Duration(3);
+  policy.straggler_timeout = Duration(4);
+  policy.grace = Duration(5);
+  policy.timeout = Duration(6);
+  policy.stop_margin = Duration(7);
+  policy.leave_limit = Duration(8);
+  policy.settle = Duration(9);
+  policy.master_port = 65535;
+  return policy;
+}
+
+Status StatusOf(const std::string& line) {
+  RecordDecoder decoder("job.record");
+  EXPECT_TRUE(decoder.Header(kFirst).ok());
+  const Result<RecordLine> result = decoder.Next(line);
+  return result.ok() ? Status() : result.status();
+}
+
+std::string MessageOf(const std::string& line) {
+  const Status status = StatusOf(line);
+  EXPECT_EQ(status.code(), ErrorCode::kSpecInvalid) << line;
+  return status.message();
+}
+
+TEST(ElasticRecordTest, EverySettingComesBack) {
+  const RecordHeader header{"hvdray 1.2.3 (abc)", "job", FullPolicy(), ~uint64_t{0}};
+  const std::string text = EncodeHeader(header);
+  RecordDecoder decoder("job.record");
+  const RecordHeader back = decoder.Header(text).value();
+  EXPECT_EQ(EncodeHeader(back), text);
+  EXPECT_EQ(back.build, header.build);
+  EXPECT_EQ(back.job_id, "job");
+  EXPECT_EQ(back.jitter_seed, ~uint64_t{0});
+  const ElasticPolicy& policy = back.policy;
+  EXPECT_EQ(policy.mode, ElasticMode::kGang);
+  EXPECT_EQ(policy.max_np, 9);
+  EXPECT_EQ(policy.reset_limit, 0u);
+  EXPECT_EQ(policy.max_restarts, 4'000'000'000);
+  EXPECT_EQ(policy.cooldown, header.policy.cooldown);
+  EXPECT_EQ(policy.success, SuccessRule::kAny);
+  EXPECT_EQ(policy.join, JoinMode::kTogether);
+  EXPECT_FALSE(policy.breaks_connections);
+  EXPECT_EQ(policy.settle, Duration(9));
+  EXPECT_EQ(policy.leave_limit, Duration(8));
+  EXPECT_EQ(policy.master_port, 65535);
+}
+
+// Whoever adds a setting to the policy adds it to the recording.
+TEST(ElasticRecordTest, NoSettingIsForgotten) {
+  const auto full = ParseJson(EncodeHeader({"b", "j", FullPolicy(), 1})).value()["policy"];
+  const auto plain = ParseJson(EncodeHeader({"b", "j", ElasticPolicy{}, 1})).value()["policy"];
+  for (const auto& [key, value] : full.items()) EXPECT_NE(value, plain[key]) << key;
+  EXPECT_EQ(full.size(), 22u);
+  EXPECT_EQ(sizeof(ElasticPolicy), 160u) << "a new setting? it belongs into elastic_record.cc";
+}
+
+class RandomEvents {
+ public:
+  explicit RandomEvents(uint64_t seed) : random_(seed) {}
+  ElasticEvent Next(size_t kind) {
+    switch (kind) {
+      case 0:
+        return event::HostsDiscovered{Hosts(), Coin()};
+      case 1:
+        return event::DiscoveryFailed{Why()};
+      case 2: {
+        event::HostReady ready{Number<int>(), {}};
+        ready.facts.host_name = Text();
+        ready.facts.offered_port = Number<uint16_t>();
+        return ready;
+      }
+      case 3:
+        return event::HostLost{Number<int>(), Why()};
+      case 4:
+        return event::ProcessStarted{Number<uint32_t>(), Number<uint32_t>()};
+      case 5: {
+        const auto stage = static_cast<wire::ExecStage>(random_() % 6);
+        return event::ProcessExited{
+            Number<uint32_t>(),
+            {static_cast<int32_t>(random_() % 256), static_cast<int32_t>(random_() % 65), Coin(),
+             Coin(), stage, Number<int32_t>()}};
+      }
+      case 6:
+        return event::WorkerArrived{Number<uint32_t>()};
+      case 7:
+        return event::RankAsked{Number<uint32_t>()};
+      case 8:
+        return event::AddressesRegistered{Number<uint32_t>()};
+      case 9:
+        return event::HostLeaving{Number<int>(), Duration(Number<int>())};
+      case 10:
+        return event::GenerationStopped{Number<uint32_t>(), Number<int>(), Number<uint32_t>(),
+                                        Number<uint16_t>()};
+      case 11:
+        return event::UserSignal{1 + static_cast<int>(random_() % 64)};
+      case 12:
+        return event::ReaderGone{};
+      case 13:
+        return event::OutputDamaged{Why()};
+      case 14:
+        return event::OutputBlocked{Coin()};
+      default:
+        return event::Tick{};
+    }
+  }
+
+ private:
+  template <typename T>
+  T Number() {
+    return static_cast<T>(random_());
+  }
+  bool Coin() { return random_() % 2 == 0; }
+  std::string Text() {
+    const char* texts[] = {"", "plain", "\"quoted\" \\ / \n \x01", "Gr\xc3\xbc\xc3\x9f", "{}[]"};
+    return texts[random_() % 5];
+  }
+  Status Why() {
+    const auto catalogue = ErrorCatalogue();
+    const size_t index = random_() % (catalogue.size() + 1);
+    return index == catalogue.size() ? Status() : Status(catalogue[index].code, Text(), Text());
+  }
+  std::vector<HostSlots> Hosts() {
+    std::vector<HostSlots> hosts(random_() % 4);
+    for (HostSlots& host : hosts) {
+      host = {"node", static_cast<int>(random_() % 65537), {Text(), Text(), Number<uint16_t>()}};
+    }
+    return hosts;
+  }
+  std::mt19937_64 random_;
+};
+
+TEST(ElasticRecordTest, EveryKindOfEventComesBackWhateverIsInIt) {
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    RandomEvents random(seed);
+    RecordDecoder decoder("job.record");
+    ASSERT_TRUE(decoder.Header(kFirst).ok());
+    for (size_t kind = 0; kind < std::variant_size_v<ElasticEvent>; ++kind) {
+      const ElasticEvent event = random.Next(kind);
+      ASSERT_EQ(event.index(), kind);
+      const std::string text = EncodeEvent(event, Duration(kind));
+      const Result<RecordLine> line = decoder.Next(text);
+      ASSERT_TRUE(line.ok()) << text << line.status().ToString();
+      const auto& back = std::get<RecordedEvent>(*line);
+      EXPECT_EQ(back.at, Duration(kind));
+      EXPECT_EQ(back.event.index(), kind);
+      EXPECT_EQ(EncodeEvent(back.event, back.at), text);
+    }
+  }
+}
+
+TEST(ElasticRecordTest, FieldsComeBackAsValuesNotOnlyAsText) {
+  RecordDecoder decoder("job.record");
+  ASSERT_TRUE(decoder.Header(kFirst).ok());
+  const auto back = [&decoder](const ElasticEvent& event) {
+    return std::get<RecordedEvent>(decoder.Next(EncodeEvent(event, seconds(1))).value()).event;
+  };
+  const std::vector<HostSlots> hosts = {{"a", 2, {"::1", "me", 22}}, {"b", 0}};
+  EXPECT_EQ(std::get<event::HostsDiscovered>(back(event::HostsDiscovered{hosts, true})).hosts,
+            hosts);
+  const Status why(ErrorCode::kAgentLost, "it fell silent", "look there");
+  EXPECT_EQ(std::get<event::HostLost>(back(event::HostLost{3, why})).why, why);
+  const wire::ExitStatus status{0, 9, true, true, wire::ExecStage::kLimits, 12};
+  EXPECT_EQ(std::get<event::ProcessExited>(back(event::ProcessExited{5, status})).status, status);
+  EXPECT_EQ(std::get<event::HostLeaving>(back(event::HostLeaving{1, -seconds(3)})).in, -seconds(3));
+}
+
+TEST(ElasticRecordTest, OfAHostNothingIsKeptThatTheDriverDoesNotUse) {
+  event::HostReady ready{0, {}};
+  ready.facts = {.host_name = "node1",
+                 .machine = "x86",
+                 .system = "Linux",
+                 .cpu_count = 64,
+                 .agent_pid = 77,
+                 .offered_port = 2000,
+                 .cleanup = "cgroup"};
+  ready.facts.interfaces.push_back({"eth0", {{"10.0.0.1", 24}}});
+  EXPECT_EQ(EncodeEvent(ready, Duration(5)),
+            R"({"t":5,"event":"host_ready","host":0,"host_name":"node1","offered_port":2000})");
+}
+
+// The point of it all.
+TEST(ElasticRecordTest, AJobRunsTheSameFromItsRecording) {
+  int finished = 0;
+  for (uint64_t seed = 20'001; seed <= 20'500; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    const auto sim = RandomJob(seed);
+    finished += sim->Run(seconds(4000)) ? 1 : 0;
+    const std::vector<std::string> lines = RecordingOf(*sim, seed);
+    RecordDecoder decoder("job.record");
+    const RecordHeader header = decoder.Header(lines[0]).value();
+    ElasticDriver driver(header.policy, header.jitter_seed, TimePoint{});
+    std::vector<ElasticEffect> effects;
+    for (size_t i = 1; i < lines.size(); ++i) {
+      const RecordLine line = decoder.Next(lines[i]).value();
+      if (const auto* fact = std::get_if<RecordedEvent>(&line)) {
+        for (auto& effect : driver.Handle(fact->event, TimePoint{} + fact->at)) {
+          effects.push_back(std::move(effect));
+        }
+      } else {
+        const Verdict& verdict = std::get<effect::Finish>(effects.back()).verdict;
+        EXPECT_EQ(std::get<RecordedEnd>(line),
+                  EndOf(verdict, driver.Snapshot(), std::get<RecordedEnd>(line).at));
+      }
+    }
+    ASSERT_EQ(effects.size(), sim->effects().size());
+    for (size_t i = 0; i < effects.size(); ++i) {
+      ASSERT_EQ(EffectText(effects[i]), EffectText(sim->effects()[i]));
+    }
+    ASSERT_EQ(driver.state(), sim->driver().state());
+    const Result<ReplayResult> replayed = Replayed(lines);
+    ASSERT_TRUE(replayed.ok()) << replayed.status().ToString();
+    EXPECT_TRUE(replayed->is_well());
+    EXPECT_EQ(replayed->recorded_end, replayed->end);
+  }
+  EXPECT_EQ(finished, 500);
+}
+
+TEST(ElasticRecordTest, UnknownKeysAreIgnored) {
+  EXPECT_TRUE(StatusOf(R"({"t":1,"event":"tick","later":{"a":[1]}})").ok());
+}
+
+TEST(ElasticRecordTest, WhatIsWrongIsNamedWithItsLine) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"", "job.record:2: JSON wrong at byte 1"},
+      {"\xff\xfe", "job.record:2: JSON wrong at byte 1"},
+      {"[1]", "job.record:2: no JSON object"},
+      {R"({"event":"tick"})", "job.record:2: t is missing"},
+      {R"({"t":-1,"event":"tick"})", "job.record:2: t is not within 0 to 946080000000000000"},
+      {R"({"t":18446744073709551615,"event":"tick"})",
+       "job.record:2: t is not within 0 to 946080000000000000"},
+      {R"({"t":1.5,"event":"tick"})", "job.record:2: t is no whole number"},
+      {R"({"t":1,"event":"tock"})", "job.record:2: its event is none that is known"},
+      {R"({"t":1,"event":7})", "job.record:2: event is no string"},
+      {R"({"t":1,"event":"rank_asked"})", "job.record:2: worker is missing"},
+      {R"({"t":1,"event":"rank_asked","worker":-1})",
+       "job.record:2: worker is not within 0 to 4294967295"},
+      {R"({"t":1,"event":"signal","signo":2147483647})",
+       "job.record:2: signo is not within 1 to 64"},
+      {R"({"t":1,"event":"output_blocked","blocked":1})",
+       "job.record:2: blocked is not true or false"},
+      {R"({"t":1,"event":"host_lost","host":1,"why":"gone"})",
+       "job.record:2: why of which no object"},
+      {R"({"t":1,"event":"host_lost","host":1,"why":{"code":"x","message":"","hint":""}})",
+       "job.record:2: why of which code is none that is known"},
+      {R"({"t":1,"event":"hosts_discovered","final":true,"hosts":{}})",
+       "job.record:2: hosts is no list"},
+      {R"({"t":1,"event":"hosts_discovered","final":true,"hosts":[{"host":"a b","slots":1,)"
+       R"("address":"","user":"","port":0}]})",
+       "job.record:2: hosts has a host without a fit name"},
+  };
+  for (const auto& [line, message] : cases) EXPECT_EQ(MessageOf(line), message) << line;
+}
+
+TEST(ElasticRecordTest, HostsThatWouldEatTheMemoryAreRefused) {
+  const std::string host = R"({"host":"a","slots":65536,"address":"","user":"","port":0})";
+  std::string list = host;
+  for (int i = 0; i < 16; ++i) list += "," + host;
+  EXPECT_EQ(MessageOf(R"({"t":1,"event":"hosts_discovered","final":true,"hosts":[)" + list + "]}"),
+            "job.record:2: hosts has too many slots");
+}
+
+TEST(ElasticRecordTest, TimeGoesForwardAndNothingFollowsTheEnd) {
+  RecordDecoder decoder("job.record");
+  ASSERT_TRUE(decoder.Header(kFirst).ok());
+  ASSERT_TRUE(decoder.Next(EncodeEvent(event::Tick{}, Duration(5))).ok());
+  EXPECT_EQ(decoder.Next(EncodeEvent(event::Tick{}, Duration(4))).status().message(),
+            "job.record:3: its time is before that of the line above");
+  ASSERT_TRUE(decoder.Next(EncodeEnd({.at = Duration(5)})).ok());
+  EXPECT_EQ(decoder.Next(EncodeEvent(event::Tick{}, Duration(6))).status().message(),
+            "job.record:5: the job has ended in the line above");
+}
+
+TEST(ElasticRecordTest, AFirstLineOfAnotherKindIsRefused) {
+  const std::pair<std::string, const char*> cases[] = {
+      {"{}", "f:1: no recording: it has no schema"},
+      {R"({"schema":"hvdray.events/1"})", "f:1: not of schema hvdray.record/1"},
+      {R"({"schema":"hvdray.record/1"})", "f:1: build is missing"},
+      {R"({"schema":"hvdray.record/1","build":"","job_id":"","jitter_seed":-1,"policy":{}})",
+       "f:1: jitter_seed is no whole number"},
+      {R"({"schema":"hvdray.record/1","build":"","job_id":"","jitter_seed":1,)"
+       R"("policy":{"mode":"solo"}})",
+       "f:1: policy of which mode is none of the words that it may be"},
+      {R"({"schema":"hvdray.record/1","build":"","job_id":"","jitter_seed":1,)"
+       R"("policy":{"np":2,"min_np":3}})",
+       "f:1: --min-np 3 does not fit -np 2"},
+  };
+  for (const auto& [line, message] : cases) {
+    const Result<RecordHeader> header = RecordDecoder("f").Header(line);
+    ASSERT_FALSE(header.ok()) << line;
+    EXPECT_EQ(header.status().message(), message);
+    EXPECT_EQ(header.status().code(), ErrorCode::kSpecInvalid);
+  }
+}
+
+}  // namespace
+}  // namespace hvdray
