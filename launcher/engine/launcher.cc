@@ -139,13 +139,15 @@ class RealLauncher : public Launcher {
   SignalHandlers MakeSignalHandlers() {
     SignalHandlers handlers;
     handlers.on_stop = [this](int signo) {
-      if (is_finishing_) {
-        // The job is over and only its output or an agent is waited for: go.
-        loop_.Stop();
-        return;
-      }
+      // The job is over and only its output or an agent is waited for: go.
+      if (is_finishing_) return loop_.Stop();
       if (!told_to_stop_at_) told_to_stop_at_ = loop_.Now();
       Feed(event::UserSignal{signo});
+    };
+    handlers.on_forward = [this](int signo) {
+      const wire::Signal signal = {-1, signo};
+      if (progress_.workers_started > 0) return agents_.SendAll({generation_, signal});
+      output_->Say("hvdray: there is no worker yet to pass the signal on to");
     };
     handlers.on_pause = [this](const std::function<void()>& stop_now) {
       agents_.SendAll({generation_, wire::Heartbeat{true}});
