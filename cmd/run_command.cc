@@ -14,6 +14,7 @@
 #include "cmd/exit_code.h"
 #include "cmd/host_access.h"
 #include "cmd/launch_plan.h"
+#include "cmd/machine_checks.h"
 #include "launcher/engine/generation_start.h"
 #include "launcher/engine/launcher.h"
 #include "launcher/output/progress.h"
@@ -129,6 +130,7 @@ int RunCommand(const CommandLine& line) {
   SetUpLog(plan.spec);
   Status status = CheckSupported(plan.spec);
   if (status.ok()) status = Place(plan);
+  if (status.ok()) status = CheckFolderHere(plan);
   if (status.ok()) status = CheckExec(plan);
   if (status.ok()) status = PlanCopies(plan);
   if (!status.ok()) return Fail("run", status);

@@ -24,6 +24,8 @@ def refused(result, code, *needles):
     (["-np", "5", "-H", "localhost:4", "true"], ["(5)", "(4)"]),
     (["-np", "2", "-H", "localhost:1,localhost:1", "true"], ["localhost"]),
     (["-np", "2", "-H", "localhost", "true"], ["Invalid host input"]),
+    (["-np", "2", "-H", "", "true"], ["flag -H must not be empty"]),
+    (["--nproc_per_node", "2", "true"], ["-H localhost:N"]),
     (["-np", "2", "-H", "a:1", "--hostfile", "x", "true"], ["hostfile"]),
     (["-np", "2"], ["command"]),
     (["true"], ["-np"]),
@@ -70,6 +72,14 @@ def test_command_that_cannot_be_executed(hvdray, tmp_path, make, why):
     result = hvdray.go("-np", "2", "--", tmp_path / "x")
     assert result.code == 126, result.errors
     assert str(tmp_path / "x") in result.errors and why in result.errors
+
+
+@pytest.mark.parametrize("more", [[], ["--dry-run"]])
+def test_a_working_folder_that_is_not_here(hvdray, tmp_path, more):
+    (tmp_path / "file").write_text("")
+    for name, why in (("nothing", "No such file"), ("file", "Not a directory")):
+        result = hvdray.go("-np", "1", *more, "--cwd", tmp_path / name, "true")
+        refused(result, 2, "flag --cwd", str(tmp_path / name), why, "hint: ")
 
 
 def test_yaml_where_the_command_belongs(hvdray, tmp_path):

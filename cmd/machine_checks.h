@@ -1,0 +1,15 @@
+// What this machine has to say against a plan, before anything is started.
+#ifndef HVDRAY_CMD_MACHINE_CHECKS_H_
+#define HVDRAY_CMD_MACHINE_CHECKS_H_
+
+#include "base/status.h"
+#include "launcher/engine/launcher.h"
+
+namespace hvdray {
+
+/// --cwd, when a worker runs here. Errors: kUsage.
+Status CheckFolderHere(const LaunchPlan& plan);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_CMD_MACHINE_CHECKS_H_
