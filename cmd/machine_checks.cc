@@ -5,9 +5,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <map>
 #include <string>
+#include <system_error>
+
+#include "base/descriptor_name.h"
 
 namespace hvdray {
 namespace {
@@ -18,6 +24,16 @@ int ErrorOfFolder(const std::string& path) {
   if (::stat(path.c_str(), &facts) != 0) return errno;
   if (!S_ISDIR(facts.st_mode)) return ENOTDIR;
   return ::access(path.c_str(), X_OK) == 0 ? 0 : errno;
+}
+
+/// Where a report would end up; empty for what takes several writers (a terminal, /dev/null).
+std::string FileBehind(const std::string& path) {
+  namespace fs = std::filesystem;
+  if (path.empty() || DescriptorNamedBy(path) >= 0) return {};
+  std::error_code error;
+  const fs::path real = fs::weakly_canonical(fs::absolute(path, error), error);
+  if (error || (fs::exists(real, error) && !fs::is_regular_file(real, error))) return {};
+  return real.string();
 }
 
 }  // namespace
@@ -33,6 +49,23 @@ Status CheckFolderHere(const LaunchPlan& plan) {
           fmt::format("{}: workers cannot start in '{}': {}", folder.origin(), *folder,
                       ::strerror(error)),
           "make that folder, or leave --cwd out: they start where hvdray does"};
+}
+
+Status CheckDistinctFiles(const JobSpec& spec) {
+  const std::array<const Setting<std::string>*, 4> files = {&spec.report_file, &spec.events_file,
+                                                            &spec.junit_file, &spec.trace_file};
+  std::map<std::string, const Setting<std::string>*> seen;
+  for (const Setting<std::string>* file : files) {
+    const std::string real = FileBehind(**file);
+    if (real.empty()) continue;
+    const auto [first, is_new] = seen.emplace(real, file);
+    if (is_new) continue;
+    return {ErrorCode::kUsage,
+            fmt::format("{} and {} name the same file '{}'", first->second->origin(),
+                        file->origin(), **file),
+            "each needs a file of its own"};
+  }
+  return {};
 }
 
 }  // namespace hvdray

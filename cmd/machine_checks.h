@@ -4,11 +4,15 @@
 
 #include "base/status.h"
 #include "launcher/engine/launcher.h"
+#include "launcher/spec/job_spec.h"
 
 namespace hvdray {
 
 /// --cwd, when a worker runs here. Errors: kUsage.
 Status CheckFolderHere(const LaunchPlan& plan);
+
+/// Files that would be written over each other. Errors: kUsage.
+Status CheckDistinctFiles(const JobSpec& spec);
 
 }  // namespace hvdray
 

@@ -129,6 +129,7 @@ int RunCommand(const CommandLine& line) {
   }
   SetUpLog(plan.spec);
   Status status = CheckSupported(plan.spec);
+  if (status.ok()) status = CheckDistinctFiles(plan.spec);
   if (status.ok()) status = Place(plan);
   if (status.ok()) status = CheckFolderHere(plan);
   if (status.ok()) status = CheckExec(plan);

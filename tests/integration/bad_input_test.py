@@ -82,6 +82,20 @@ def test_a_working_folder_that_is_not_here(hvdray, tmp_path, more):
         refused(result, 2, "flag --cwd", str(tmp_path / name), why, "hint: ")
 
 
+def test_two_reports_in_one_file(hvdray, tmp_path):
+    result = hvdray.go("-np", "1", "--report", tmp_path / "x", "--trace", tmp_path / "y",
+                       "--junit", f"{tmp_path}/./x", "true")
+    refused(result, 2, "flag --report and flag --junit name the same file")
+    assert not (tmp_path / "x").exists()
+    (tmp_path / "x").write_text("before")
+    (tmp_path / "link").symlink_to(tmp_path / "x")
+    result = hvdray.go("-np", "1", "--events", tmp_path / "x", "--trace", tmp_path / "link",
+                       "--dry-run", "true")
+    refused(result, 2, "flag --events and flag --trace name the same file")
+    assert (tmp_path / "x").read_text() == "before"
+    assert hvdray.go("-np", "1", "--report", "/dev/null", "--junit", "/dev/null", "true").code == 0
+
+
 def test_yaml_where_the_command_belongs(hvdray, tmp_path):
     job = tmp_path / "job.yaml"
     job.write_text("np: 1\n")
