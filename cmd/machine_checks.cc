@@ -1,12 +1,15 @@
 #include "cmd/machine_checks.h"
 
 #include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -14,6 +17,7 @@
 #include <system_error>
 
 #include "base/descriptor_name.h"
+#include "base/fd.h"
 
 namespace hvdray {
 namespace {
@@ -34,6 +38,26 @@ std::string FileBehind(const std::string& path) {
   const fs::path real = fs::weakly_canonical(fs::absolute(path, error), error);
   if (error || (fs::exists(real, error) && !fs::is_regular_file(real, error))) return {};
   return real.string();
+}
+
+/// As those who listen on all addresses do it. What else may be wrong is left to them.
+bool IsTaken(uint16_t port) {
+  UniqueFd fd(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const bool is_v6 = fd.is_valid();
+  if (!is_v6) fd = UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int on = 1;
+  const int off = 0;
+  (void)::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  (void)::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+  sockaddr_in6 any6{};
+  any6.sin6_family = AF_INET6;
+  any6.sin6_port = htons(port);
+  sockaddr_in any4{};
+  any4.sin_family = AF_INET;
+  any4.sin_port = htons(port);
+  const int bound = is_v6 ? ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&any6), sizeof any6)
+                          : ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&any4), sizeof any4);
+  return bound != 0 && errno == EADDRINUSE;
 }
 
 }  // namespace
@@ -66,6 +90,16 @@ Status CheckDistinctFiles(const JobSpec& spec) {
             "each needs a file of its own"};
   }
   return {};
+}
+
+Status CheckMasterPortHere(const LaunchPlan& plan) {
+  const auto& port = plan.spec.master_port;
+  if (*port == 0 || plan.ranks.empty()) return {};
+  if (plan.is_remote[static_cast<size_t>(plan.ranks[0].host_index)] || !IsTaken(*port)) return {};
+  return {ErrorCode::kAddressInUse,
+          fmt::format("{}: port {} of this machine is in use, and rank 0 is to listen there",
+                      port.origin(), *port),
+          "name another port, or leave --master-port out: a free one is found"};
 }
 
 }  // namespace hvdray

@@ -14,6 +14,10 @@ Status CheckFolderHere(const LaunchPlan& plan);
 /// Files that would be written over each other. Errors: kUsage.
 Status CheckDistinctFiles(const JobSpec& spec);
 
+/// --master-port, when rank 0 runs here: is somebody else listening there? A look at this moment,
+/// no more. Errors: kAddressInUse.
+Status CheckMasterPortHere(const LaunchPlan& plan);
+
 }  // namespace hvdray
 
 #endif  // HVDRAY_CMD_MACHINE_CHECKS_H_

@@ -136,6 +136,8 @@ int RunCommand(const CommandLine& line) {
   if (status.ok()) status = PlanCopies(plan);
   if (!status.ok()) return Fail("run", status);
   if (plan.spec.print_plan->has_value() || *plan.spec.is_dry_run) return ShowPlan(plan);
+  status = CheckMasterPortHere(plan);
+  if (!status.ok()) return Fail("run", status);
   return Launch(std::move(plan));
 }
 

@@ -96,6 +96,19 @@ def test_two_reports_in_one_file(hvdray, tmp_path):
     assert hvdray.go("-np", "1", "--report", "/dev/null", "--junit", "/dev/null", "true").code == 0
 
 
+@pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0", "::"])
+def test_a_master_port_that_is_taken(hvdray, address):
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family) as taken:
+        taken.bind((address, 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        result = hvdray.go("-np", "1", "--master-port", port, "true")
+        refused(result, 125, "flag --master-port", port, "in use", "hint: ")
+        assert hvdray.go("-np", "1", "--master-port", port, "--dry-run", "true").code == 0
+    assert hvdray.go("-np", "1", "--master-port", port, "true").code == 0
+
+
 def test_yaml_where_the_command_belongs(hvdray, tmp_path):
     job = tmp_path / "job.yaml"
     job.write_text("np: 1\n")
