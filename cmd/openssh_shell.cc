@@ -5,13 +5,15 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "base/environ.h"
 #include "base/fd.h"
 #include "cluster/command_shell.h"
-#include "cluster/ssh/ssh_config.h"
+#include "cluster/ssh/ssh_config_source.h"
+#include "cmd/ssh_options.h"
 #include "launcher/placement/placement.h"
 
 namespace hvdray {
@@ -31,18 +33,23 @@ std::string WordOf(HostKeyPolicy policy) {
 
 /// What jobs in the pool need; they may outlast the shell by the time it takes to notice.
 struct Lookup {
-  SshOverrides overrides;
-  SshUser user;
-  std::string program;
-  Duration timeout;
-  UniqueFd cancel;  // readable: give up
+  explicit Lookup(const JobSpec& spec)
+      : configs(SshOverridesOf(spec), CurrentSshUser(Environment::FromProcess()),
+                OpensshOptions().program),
+        policy(SshOverridesOf(spec).host_key_policy),
+        timeout(SshConnectTimeoutOf(spec)),
+        cancel(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+  SshConfigSource configs;
+  const std::optional<HostKeyPolicy> policy;  // for all hosts
+  const Duration timeout;
+  const UniqueFd cancel;  // readable: give up
 };
 
 class OpensshShell : public RemoteShell {
  public:
   OpensshShell(Loop& loop, BlockingPool& pool, const JobSpec& spec, const HostsByName& hosts,
                RemoteStderr& errors)
-      : pool_(pool), spec_(spec), hosts_(hosts), lookup_(std::make_shared<Lookup>()) {
+      : pool_(pool), spec_(spec), hosts_(hosts), lookup_(std::make_shared<Lookup>(spec)) {
     CommandShellOptions options;
     options.name = "ssh";
     options.errors = &errors;
@@ -50,9 +57,6 @@ class OpensshShell : public RemoteShell {
       return ArgvOf(host, command);
     };
     shell_ = MakeCommandShell(loop, std::move(options));
-    *lookup_ = {SshOverridesOf(spec), CurrentSshUser(Environment::FromProcess()),
-                OpensshOptions().program, SshConnectTimeoutOf(spec),
-                UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))};
   }
 
   ~OpensshShell() override {
@@ -63,13 +67,12 @@ class OpensshShell : public RemoteShell {
 
   void Run(const std::string& host, const std::string& command,
            std::function<void(Result<AgentStart>)> done) override {
-    if (lookup_->overrides.host_key_policy) policies_[host] = *lookup_->overrides.host_key_policy;
+    if (lookup_->policy) policies_[host] = *lookup_->policy;
     if (policies_.contains(host)) return shell_->Run(host, command, std::move(done));
     pool_.Run<Result<HostKeyPolicy>>(
         [lookup = lookup_, target = SshTargetOf(spec_, hosts_.at(host))] {
           const SshLimit limit = SshLimit::In(lookup->timeout, lookup->cancel.get());
-          return ResolveHostKeyPolicy(target, lookup->overrides, lookup->user, lookup->program,
-                                      limit);
+          return lookup->configs.HostKeys(target, limit);
         },
         [this, alive = std::weak_ptr<bool>(alive_), host, command,
          done = std::move(done)](Result<HostKeyPolicy> policy) {

@@ -14,6 +14,7 @@
 #include "cmd/host_access.h"
 #include "cmd/host_sources.h"
 #include "cmd/launch_plan.h"
+#include "cmd/machine_checks.h"
 #include "cmd/run_ending.h"
 #include "launcher/engine/generation_start.h"
 #include "launcher/engine/launcher.h"
@@ -113,7 +114,10 @@ int RunCommand(const CommandLine& line) {
   const bool is_shown = plan.spec.print_plan->has_value() || *plan.spec.is_dry_run;
   if (const Status status = MakePlan(plan, is_shown); !status.ok()) return Fail("run", status);
   if (is_shown) return ShowPlan(plan);
-  return plan.spec.is_elastic() ? LaunchElastic(std::move(plan)) : Launch(std::move(plan));
+  if (plan.spec.is_elastic()) return LaunchElastic(std::move(plan));
+  if (const Status status = CheckMasterPortHere(plan); !status.ok()) return Fail("run", status);
+  return Launch(std::move(plan));
+// LaunchElastic(std::move(plan)) : Launch(std::move(plan));
 }
 
 }  // namespace hvdray

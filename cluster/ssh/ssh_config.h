@@ -1,5 +1,6 @@
 // The user's SSH configuration: what applies to a host. As ssh itself tells it where it is
-// installed, else by a small reader of the same files.
+// installed, else by a small reader of the same files. Pure; ssh_config_source.h looks at the
+// machine.
 #ifndef HVDRAY_CLUSTER_SSH_SSH_CONFIG_H_
 #define HVDRAY_CLUSTER_SSH_SSH_CONFIG_H_
 
@@ -8,7 +9,6 @@
 #include <vector>
 
 #include "base/result.h"
-#include "cluster/ssh/ssh_limit.h"
 #include "cluster/ssh/ssh_target.h"
 
 namespace hvdray {
@@ -40,18 +40,6 @@ SshConfigRead ReadSshConfig(std::string_view text, std::string_view host);
 Result<SshSettings> SettingsFromLines(const std::vector<SshConfigLine>& lines,
                                       const SshTarget& target, const SshOverrides& overrides,
                                       const SshUser& user);
-
-/// Runs `ssh -G` (`ssh_program`, looked up in PATH; empty: never), or reads the files when there is
-/// no such program; then looks at the identity files for what needs_openssh depends on. Blocks.
-/// Threads: any. Errors: kSpecInvalid (ssh's own words), kConnectTimeout, kCancelled.
-Result<SshSettings> ResolveSshSettings(const SshTarget& target, const SshOverrides& overrides,
-                                       const SshUser& user, const std::string& ssh_program,
-                                       const SshLimit& limit);
-
-/// The same, but only what to do about host keys that are not known. Looks at no key.
-Result<HostKeyPolicy> ResolveHostKeyPolicy(const SshTarget& target, const SshOverrides& overrides,
-                                           const SshUser& user, const std::string& ssh_program,
-                                           const SshLimit& limit);
 
 }  // namespace hvdray
 

@@ -8,7 +8,7 @@
 
 #include "base/fd.h"
 #include "cluster/ssh/ssh_command.h"
-#include "cluster/ssh/ssh_config.h"
+#include "cluster/ssh/ssh_config_source.h"
 #include "cluster/ssh/ssh_connect.h"
 #include "cluster/ssh/ssh_gate.h"
 
@@ -19,9 +19,11 @@ namespace {
 struct Shared {
   explicit Shared(Libssh2ShellOptions given)
       : options(std::move(given)),
+        configs(options.overrides, options.user, options.ssh_program),
         questions(options.ask),
         cancel(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
   const Libssh2ShellOptions options;
+  SshConfigSource configs;
   SshQuestions questions;
   const UniqueFd cancel;  // readable: give up
 };
@@ -32,14 +34,11 @@ struct Found {
 };
 
 /// First job: what applies to the host, and where it is.
-Result<Found> FindHost(const Shared& shared, const std::string& host) {
-  const Libssh2ShellOptions& options = shared.options;
-  const SshLimit limit = SshLimit::In(options.connect_timeout, shared.cancel.get());
+Result<Found> FindHost(Shared& shared, const std::string& host) {
+  const SshLimit limit = SshLimit::In(shared.options.connect_timeout, shared.cancel.get());
   HVDRAY_ASSIGN_OR_RETURN(const SshTarget target, ParseSshTarget(host));
   Found found;
-  HVDRAY_ASSIGN_OR_RETURN(
-      found.settings,
-      ResolveSshSettings(target, options.overrides, options.user, options.ssh_program, limit));
+  HVDRAY_ASSIGN_OR_RETURN(found.settings, shared.configs.Settings(target, limit));
   if (!found.settings.needs_openssh.empty()) {
     return Status(ErrorCode::kNotSupported,
                   fmt::format("only the system's ssh can do it: {}", found.settings.needs_openssh),

@@ -70,6 +70,7 @@ struct SshSettings {
   bool allows_questions = true;  ///< No BatchMode.
   /// Why only the system's ssh can reach this host, in words; empty: libssh2 can.
   std::string needs_openssh;
+  bool operator==(const SshSettings&) const = default;
 };
 
 }  // namespace hvdray

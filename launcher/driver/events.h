@@ -46,7 +46,7 @@ struct GenerationStopped {
   uint32_t swept;
   uint16_t offered_port;
 };
-/// SIGINT, SIGTERM or SIGHUP reached hvdray.
+/// SIGINT, SIGTERM, SIGQUIT or SIGHUP reached hvdray.
 struct UserSignal {
   int signo;
 };

@@ -35,7 +35,7 @@ class HostCheck {
     int signo = 0;  ///< Not 0: it was interrupted; the facts are not whole.
   };
   /// Runs the loop until every host has been heard or given up and all agents are gone. Takes
-  /// SIGINT, SIGTERM, SIGHUP and SIGTSTP over meanwhile. Call once.
+  /// SIGINT, SIGTERM, SIGQUIT, SIGHUP and SIGTSTP over meanwhile. Call once.
   Outcome Run();
 
  private:

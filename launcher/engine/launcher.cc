@@ -122,6 +122,38 @@ class RealLauncher : public Launcher {
     return handlers;
   }
 
+<<<<<<< HEAD
+=======
+  SignalHandlers MakeSignalHandlers() {
+    SignalHandlers handlers;
+    handlers.on_stop = [this](int signo) {
+      // The job is over and only its output or an agent is waited for: go.
+      if (is_finishing_) return loop_.Stop();
+      if (!told_to_stop_at_) told_to_stop_at_ = loop_.Now();
+      Feed(event::UserSignal{signo});
+    };
+    handlers.on_forward = [this](int signo) {
+      const wire::Signal signal = {-1, signo};
+      if (progress_.workers_started > 0) return agents_.SendAll({generation_, signal});
+      output_->Say("hvdray: there is no worker yet to pass the signal on to");
+    };
+    handlers.on_pause = [this](const std::function<void()>& stop_now) {
+      agents_.SendAll({generation_, wire::Heartbeat{true}});
+      WaitFlushed(stop_now);
+    };
+    handlers.on_resume = [this] { agents_.SendAll({generation_, wire::Heartbeat{false}}); };
+    return handlers;
+  }
+
+  void WaitFlushed(const std::function<void()>& then) {
+    if (agents_.IsFlushed()) {
+      then();
+      return;
+    }
+    pause_timer_ = loop_.After(kPausePoll, [this, then] { WaitFlushed(then); });
+  }
+
+>>>>>>> gshare
   // Feeds one fact to all observers and the driver, then does what the driver wants. A fact that
   // comes up while effects are applied waits for its turn.
   void Feed(Event event) {

@@ -48,7 +48,8 @@ class Launcher {
   virtual ~Launcher() = default;
 
   /// Runs the loop until the job has ended, its output is written and its agents are gone. Takes
-  /// SIGINT, SIGTERM, SIGHUP (those not ignored when hvdray began) and SIGTSTP over meanwhile.
+  /// SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2 (those not ignored when hvdray began) and
+  /// SIGTSTP over meanwhile.
   /// Call once.
   virtual JobReport Run() = 0;
 

@@ -16,9 +16,13 @@ bool IsIgnored(int signo) {
 }  // namespace
 
 UserSignals::UserSignals(Loop& loop, SignalHandlers handlers) : handlers_(std::move(handlers)) {
-  for (const int signo : {SIGINT, SIGTERM, SIGHUP}) {
+  for (const int signo : {SIGINT, SIGTERM, SIGQUIT, SIGHUP}) {
     if (IsIgnored(signo)) continue;
     watches_.push_back(loop.OnSignal(signo, [this, signo] { handlers_.on_stop(signo); }));
+  }
+  for (const int signo : {SIGUSR1, SIGUSR2}) {
+    if (!handlers_.on_forward || IsIgnored(signo)) continue;
+    watches_.push_back(loop.OnSignal(signo, [this, signo] { handlers_.on_forward(signo); }));
   }
   if (!IsIgnored(SIGTSTP)) watches_.push_back(loop.OnSignal(SIGTSTP, [this] { Pause(); }));
 }

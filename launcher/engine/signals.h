@@ -1,4 +1,5 @@
-// The signals that a person sends to hvdray: stop, stop now, pause.
+// The signals that a person sends to hvdray: stop, stop now, pause; and those meant for the
+// workers.
 #ifndef HVDRAY_LAUNCHER_ENGINE_SIGNALS_H_
 #define HVDRAY_LAUNCHER_ENGINE_SIGNALS_H_
 
@@ -10,11 +11,13 @@
 namespace hvdray {
 
 struct SignalHandlers {
-  /// SIGINT, SIGTERM or SIGHUP.
+  /// SIGINT, SIGTERM, SIGQUIT or SIGHUP.
   std::function<void(int signo)> on_stop;
   /// ^Z: tell the agents, then call `stop_now`, which stops this process until SIGCONT.
   std::function<void(std::function<void()> stop_now)> on_pause;
   std::function<void()> on_resume;
+  /// SIGUSR1 or SIGUSR2. Empty: these are not taken over.
+  std::function<void(int signo)> on_forward;
 };
 
 /// Takes the signals over while it lives. One that was ignored when hvdray began (nohup, a shell's

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/nearest.h"
+#include "launcher/spec/foreign_options.h"
 
 namespace hvdray {
 namespace {
@@ -114,6 +115,9 @@ Match Classify(const Vocabulary& known, std::string_view word) {
 
 Status UnknownOption(std::string_view command, const Vocabulary& known, std::string_view word) {
   std::string_view head = word.substr(0, word.find('='));
+  if (const std::string_view hint = HintForForeignOption(head); !hint.empty()) {
+    return Status(ErrorCode::kUsage, fmt::format("unknown option '{}'", head), std::string(hint));
+  }
   if (head.size() > 80) head = head.substr(0, 80);
   std::vector<std::string_view> names;
   for (const Spelling& spelling : known) {
@@ -131,9 +135,11 @@ Status UnknownOption(std::string_view command, const Vocabulary& known, std::str
 }
 
 Status AmbiguousOption(std::string_view word, const std::vector<std::string_view>& candidates) {
-  return Status(ErrorCode::kUsage,
-                fmt::format("option '{}' is ambiguous: it could be {}",
-                            word.substr(0, word.find('=')), fmt::join(candidates, ", ")));
+  const std::string_view head = word.substr(0, word.find('='));
+  return Status(
+      ErrorCode::kUsage,
+      fmt::format("option '{}' is ambiguous: it could be {}", head, fmt::join(candidates, ", ")),
+      std::string(HintForForeignOption(head)));
 }
 
 size_t ValuesOf(OptionType type) {

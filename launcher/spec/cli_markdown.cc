@@ -125,7 +125,7 @@ constexpr std::string_view kExitCodes = R"(## Exit codes
 | 124 | `--timeout` was reached |
 | 125 | hvdray could not do its part; the report's `error.code` says which, `HVD-Ennnn` (docs/errors.md) |
 | 126, 127 | the command cannot be executed; it was not found on the worker's host |
-| 129, 130, 143 | hvdray got SIGHUP, SIGINT, SIGTERM |
+| 129, 130, 131, 143 | hvdray got SIGHUP, SIGINT, SIGQUIT, SIGTERM; SIGUSR1 and SIGUSR2 go on to the workers |
 | 141 | the reader of hvdray's output went away |
 )";
 
@@ -140,8 +140,8 @@ with the same meaning: put `check` in the place of `run`. The command may be lef
 )";
 
 constexpr std::string_view kCheckRules = R"(
-Exit codes: 0 a job would start, maybe with warnings; else what `run` would return: 2, 125, 126, 127. 129, 130, 143:
-stopped by a signal.
+Exit codes: 0 a job would start, maybe with warnings; else what `run` would return: 2, 125, 126, 127. 129, 130,
+131, 143: stopped by a signal.
 
 | option of check alone | meaning |
 |---|---|

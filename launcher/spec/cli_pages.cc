@@ -94,9 +94,9 @@ std::string RunManPage() {
       "nothing\n"
       "was started; 124 \\-\\-timeout; 125 hvdray could not do its part; 126 command not "
       "executable;\n"
-      "127 command not found; 129, 130, 143 hvdray got SIGHUP, SIGINT, SIGTERM; 141 the reader of "
+      "127 command not found; 129, 130, 131, 143 hvdray got SIGHUP, SIGINT, SIGQUIT, SIGTERM; 141 "
       "the\n"
-      "output went away.\n"
+      "reader of the output went away. SIGUSR1 and SIGUSR2 are passed on to the workers.\n"
       ".SH FILES\n"
       ".TP\n"
       ".I $XDG_CONFIG_HOME/hvdray/config.yaml\n"
@@ -132,7 +132,7 @@ std::string CheckManPage() {
       ".SH EXIT STATUS\n"
       "0 a job would start, maybe with warnings; else what hvdray\\-run(1) would return: 2 wrong\n"
       "usage or too few slots, 125 hosts or network, 126 command not executable, 127 not found;\n"
-      "129, 130, 143 stopped by SIGHUP, SIGINT, SIGTERM.\n";
+      "129, 130, 131, 143 stopped by SIGHUP, SIGINT, SIGQUIT, SIGTERM.\n";
   return page;
 }
 

@@ -114,7 +114,7 @@ std::string CheckHelp(size_t width) {
   help += Wrap(
       "Exit codes: 0 a job would start, maybe with warnings; else what run would return: 2 wrong "
       "usage or too few slots, 125 hosts or network, 126 command not executable, 127 not found. "
-      "129, 130, 143: stopped by a signal.",
+      "129, 130, 131, 143: stopped by a signal.",
       0, width);
   return help;
 }

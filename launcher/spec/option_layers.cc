@@ -58,11 +58,12 @@ Result<std::vector<std::string>> ValuesOfVariable(const OptionKey& key, const st
   }
 }
 
-/// horovodrun takes `--output-filename "$FOLDER"` with an empty FOLDER as if it were not there.
+/// horovodrun takes `--output-filename "$FOLDER"` with an empty FOLDER as if it were not there. Not
+/// so with `-H "$HOSTS"`: a job for a cluster must not start all its workers here.
 bool IsEmptyForHorovod(const ParsedOption& option) {
   const OptionRow& row = *option.row;
-  return row.is_horovod && row.type == OptionType::kText && row.worker_variable.empty() &&
-         option.values.front().empty();
+  return row.is_horovod && row.id != OptionId::kHosts && row.type == OptionType::kText &&
+         row.worker_variable.empty() && option.values.front().empty();
 }
 
 /// One level holds at most one option of each kind of exclusion.

@@ -24,6 +24,8 @@ def refused(result, code, *needles):
     (["-np", "5", "-H", "localhost:4", "true"], ["(5)", "(4)"]),
     (["-np", "2", "-H", "localhost:1,localhost:1", "true"], ["localhost"]),
     (["-np", "2", "-H", "localhost", "true"], ["Invalid host input"]),
+    (["-np", "2", "-H", "", "true"], ["flag -H must not be empty"]),
+    (["--nproc_per_node", "2", "true"], ["-H localhost:N"]),
     (["-np", "2", "-H", "a:1", "--hostfile", "x", "true"], ["hostfile"]),
     (["-np", "2"], ["command"]),
     (["true"], ["-np"]),
@@ -69,6 +71,41 @@ def test_command_that_cannot_be_executed(hvdray, tmp_path, make, why):
     result = hvdray.go("-np", "2", "--", tmp_path / "x")
     assert result.code == 126, result.errors
     assert str(tmp_path / "x") in result.errors and why in result.errors
+
+
+@pytest.mark.parametrize("more", [[], ["--dry-run"]])
+def test_a_working_folder_that_is_not_here(hvdray, tmp_path, more):
+    (tmp_path / "file").write_text("")
+    for name, why in (("nothing", "No such file"), ("file", "Not a directory")):
+        result = hvdray.go("-np", "1", *more, "--cwd", tmp_path / name, "true")
+        refused(result, 2, "flag --cwd", str(tmp_path / name), why, "hint: ")
+
+
+def test_two_reports_in_one_file(hvdray, tmp_path):
+    result = hvdray.go("-np", "1", "--report", tmp_path / "x", "--trace", tmp_path / "y",
+                       "--junit", f"{tmp_path}/./x", "true")
+    refused(result, 2, "flag --report and flag --junit name the same file")
+    assert not (tmp_path / "x").exists()
+    (tmp_path / "x").write_text("before")
+    (tmp_path / "link").symlink_to(tmp_path / "x")
+    result = hvdray.go("-np", "1", "--events", tmp_path / "x", "--trace", tmp_path / "link",
+                       "--dry-run", "true")
+    refused(result, 2, "flag --events and flag --trace name the same file")
+    assert (tmp_path / "x").read_text() == "before"
+    assert hvdray.go("-np", "1", "--report", "/dev/null", "--junit", "/dev/null", "true").code == 0
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0", "::"])
+def test_a_master_port_that_is_taken(hvdray, address):
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family) as taken:
+        taken.bind((address, 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        result = hvdray.go("-np", "1", "--master-port", port, "true")
+        refused(result, 125, "flag --master-port", port, "in use", "hint: ")
+        assert hvdray.go("-np", "1", "--master-port", port, "--dry-run", "true").code == 0
+    assert hvdray.go("-np", "1", "--master-port", port, "true").code == 0
 
 
 def test_yaml_where_the_command_belongs(hvdray, tmp_path):

@@ -80,7 +80,7 @@ def test_sigterm_reaches_the_whole_group(hvdray, tmp_path):
 
 
 @pytest.mark.parametrize("signo,code", [(signal.SIGINT, 130), (signal.SIGTERM, 143),
-                                        (signal.SIGHUP, 129)])
+                                        (signal.SIGHUP, 129), (signal.SIGQUIT, 131)])
 def test_a_signal_stops_gracefully(hvdray, tmp_path, signo, code):
     job = hvdray.job("-np", "2", "--", "sh", "-c",
                      f"trap 'echo bye >> {tmp_path}/seen; exit 0' TERM; echo up; "
@@ -90,6 +90,18 @@ def test_a_signal_stops_gracefully(hvdray, tmp_path, signo, code):
     os.kill(job.pid, signo)
     assert job.wait(20).code == code
     assert (tmp_path / "seen").read_text() == "bye\nbye\n"
+
+
+@pytest.mark.parametrize("signo,name", [(signal.SIGUSR1, "USR1"), (signal.SIGUSR2, "USR2")])
+def test_user_signals_go_on_to_the_workers(hvdray, tmp_path, signo, name):
+    job = hvdray.job("-np", "2", "--", "sh", "-c",
+                     f"trap 'echo {name} >> {tmp_path}/seen; exit 0' {name}; "
+                     f"echo up >> {tmp_path}/up; while :; do sleep 0.1; done")
+    up = tmp_path / "up"
+    job.wait_for(lambda: up.exists() and up.read_text() == "up\nup\n", what="workers")
+    os.kill(job.pid, signo)
+    assert job.wait(20).code == 0, "hvdray itself is not ended by it"
+    assert (tmp_path / "seen").read_text() == f"{name}\n{name}\n"
 
 
 def test_a_second_signal_is_now(hvdray):

@@ -346,6 +346,20 @@ TEST_F(LauncherTest, StopDuringTheProbeStartsNothing) {
   ExpectNothingStarted();
 }
 
+TEST_F(LauncherTest, ASignalForWorkersThatAreNotThereYetHarmsNobody) {
+  SpreadOut();
+  statuses_ = {{0, {}}, {1, {}}, {2, {}}};
+  const auto answer = on_probe_;
+  on_probe_ = [answer](const std::string& host, FakeAgent& agent, const wire::Probe& probe) {
+    ASSERT_TRUE(host != "a" || ::kill(::getpid(), SIGUSR1) == 0);
+    answer(host, agent, probe);
+  };
+  EXPECT_EQ(Run().verdict.exit_code, 0);
+  for (const auto& [host, agent] : transport_.agents) {
+    EXPECT_TRUE(agent->All<wire::Signal>().empty()) << host;
+  }
+}
+
 TEST_F(LauncherTest, HostThatIsLostDuringTheProbeStartsNothing) {
   SpreadOut();
   on_probe_ = [&](const std::string& host, FakeAgent& agent, const wire::Probe&) {

@@ -145,10 +145,18 @@ TEST(ResolveRunTest, RefusesTwoThatExcludeEachOther) {
 
 TEST(ResolveRunTest, TakesAnEmptyWordAsNotGivenWhereHorovodrunDoes) {
   const Result<RunRequest> request =
-      SpecWorld().Resolve("-np 2 --output-filename= --hosts= --hostfile= -i= --config-file= ./t");
+      SpecWorld().Resolve("-np 2 --output-filename= --hostfile= -i= --config-file= ./t");
   ASSERT_TRUE(request.ok()) << request.status().ToString();
   EXPECT_TRUE(request->spec.output_folder->empty());
   EXPECT_EQ(*request->spec.hosts, (HostList{{"localhost", 2}}));
+}
+
+TEST(ResolveRunTest, AnEmptyListOfHostsIsNotThisMachine) {
+  for (const char* line : {"-np 2 --hosts= ./t", "-np 2 -H a:2 -H= ./t"}) {
+    const Status status = SpecWorld().StatusOf(line);
+    EXPECT_EQ(status.code(), ErrorCode::kUsage) << line;
+    EXPECT_NE(status.message().find("must not be empty"), std::string::npos) << line;
+  }
 }
 
 TEST(ResolveRunTest, LetsTheLastOfARepeatedOptionWin) {

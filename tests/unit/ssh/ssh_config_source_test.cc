@@ -1,14 +1,16 @@
+#include "cluster/ssh/ssh_config_source.h"
+
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
 #include "base/fd.h"
-#include "cluster/ssh/ssh_config.h"
 #include "tests/fakes/temp_folder.h"
 
 namespace hvdray {
 namespace {
 
-class SshConfigFilesTest : public testing::Test {
+class SshConfigSourceTest : public testing::Test {
  protected:
   void SetUp() override {
     user_ = {"me", folder_.path(), ""};
@@ -19,8 +21,8 @@ class SshConfigFilesTest : public testing::Test {
     ::chmod((folder_ / name).c_str(), 0600);
   }
   Result<SshSettings> Resolve(const std::string& host, const std::string& program) {
-    return ResolveSshSettings(ParseSshTarget(host).value(), overrides_, user_, program,
-                              SshLimit::In(std::chrono::seconds(30)));
+    return SshConfigSource(overrides_, user_, program)
+        .Settings(ParseSshTarget(host).value(), SshLimit::In(std::chrono::seconds(30)));
   }
 
   TempFolder folder_;
@@ -28,7 +30,7 @@ class SshConfigFilesTest : public testing::Test {
   SshOverrides overrides_;
 };
 
-TEST_F(SshConfigFilesTest, SshAndTheReaderAgree) {
+TEST_F(SshConfigSourceTest, SshAndTheReaderAgree) {
   Write("config", "Host a*\n HostName 10.1.2.3\n Port 2022\n User eva\n IdentityFile " +
                       (folder_ / "k") + "\n IdentitiesOnly yes\n UserKnownHostsFile " +
                       (folder_ / "kh") +
@@ -46,7 +48,7 @@ TEST_F(SshConfigFilesTest, SshAndTheReaderAgree) {
   }
 }
 
-TEST_F(SshConfigFilesTest, OverridesReachSshItself) {
+TEST_F(SshConfigSourceTest, OverridesReachSshItself) {
   Write("config", "Match user root\n Port 77\nHost *\n IdentityFile /second\n");
   overrides_.identity_file = "/first";
   const SshSettings settings = Resolve("root@h", "ssh").value();
@@ -55,7 +57,7 @@ TEST_F(SshConfigFilesTest, OverridesReachSshItself) {
   EXPECT_EQ(Resolve("root@h:78", "ssh").value().port, 78);
 }
 
-TEST_F(SshConfigFilesTest, SshsOwnWordsTellOfABadConfiguration) {
+TEST_F(SshConfigSourceTest, SshsOwnWordsTellOfABadConfiguration) {
   Write("config", "NoSuchKeyword x\n");
   const Result<SshSettings> settings = Resolve("h", "ssh");
   ASSERT_FALSE(settings.ok());
@@ -64,14 +66,15 @@ TEST_F(SshConfigFilesTest, SshsOwnWordsTellOfABadConfiguration) {
       << settings.status().message();
 }
 
-TEST_F(SshConfigFilesTest, AConfigurationThatHangsIsGivenUp) {
+TEST_F(SshConfigSourceTest, AConfigurationThatHangsIsGivenUp) {
   Write("config", "Match exec \"exec sleep 600\"\n Port 77\n");
-  const Result<SshSettings> settings = ResolveSshSettings(
-      {.host = "h"}, overrides_, user_, "ssh", SshLimit::In(std::chrono::milliseconds(100)));
+  const Result<SshSettings> settings =
+      SshConfigSource(overrides_, user_, "ssh")
+          .Settings({.host = "h"}, SshLimit::In(std::chrono::milliseconds(100)));
   EXPECT_EQ(settings.status().code(), ErrorCode::kConnectTimeout);
 }
 
-TEST_F(SshConfigFilesTest, RsaKeysAloneNeedTheSystemsSsh) {
+TEST_F(SshConfigSourceTest, RsaKeysAloneNeedTheSystemsSsh) {
   Write("rsa", "-----BEGIN RSA PRIVATE KEY-----\nAAAA\n-----END RSA PRIVATE KEY-----\n");
   Write("ec", "-----BEGIN EC PRIVATE KEY-----\nAAAA\n-----END EC PRIVATE KEY-----\n");
   Write("config", "IdentityFile " + (folder_ / "rsa") + "\n");
@@ -83,11 +86,40 @@ TEST_F(SshConfigFilesTest, RsaKeysAloneNeedTheSystemsSsh) {
   EXPECT_NE(Resolve("h", "").value().needs_openssh, "") << "the key that was named comes first";
 }
 
-TEST_F(SshConfigFilesTest, ACertificateBesideTheKeyNeedsTheSystemsSsh) {
+TEST_F(SshConfigSourceTest, ACertificateBesideTheKeyNeedsTheSystemsSsh) {
   Write("ec", "-----BEGIN EC PRIVATE KEY-----\nAAAA\n-----END EC PRIVATE KEY-----\n");
   Write("ec-cert.pub", "x");
   Write("config", "IdentityFile " + (folder_ / "ec") + "\n");
   EXPECT_NE(Resolve("h", "").value().needs_openssh.find("certificate"), std::string::npos);
+}
+
+TEST_F(SshConfigSourceTest, HostsThatAreAlikeCostOneRun) {
+  Write("included", "Host c*\n Port 77\n");
+  Write("config", "Host b\n Include " + (folder_ / "included") + "\nHost *\n User eva\n");
+  SshConfigSource source(overrides_, user_, "ssh");
+  const auto limit = SshLimit::In(std::chrono::seconds(30));
+  for (int i = 0; i < 20; ++i) {
+    const SshTarget target = {.host = fmt::format("n{}", i)};
+    const SshSettings settings = source.Settings(target, limit).value();
+    EXPECT_EQ(settings.host_name, target.host);
+    EXPECT_EQ(settings.user, "eva");
+    EXPECT_EQ(settings.port, 22);
+  }
+  EXPECT_EQ(source.run_count(), 1);
+  EXPECT_EQ(source.HostKeys({.host = "c1"}, limit).value(), HostKeyPolicy::kAcceptNew);
+  EXPECT_EQ(source.run_count(), 2) << "another class, by the included file";
+}
+
+TEST_F(SshConfigSourceTest, AScriptCalledSshIsAskedForEachHost) {
+  Write("ssh", "#!/bin/sh\nexec ssh \"$@\"\n");
+  ::chmod((folder_ / "ssh").c_str(), 0700);
+  Write("config", "Host *\n User eva\n");
+  SshConfigSource source(overrides_, user_, folder_ / "ssh");
+  for (const char* host : {"a", "b", "c"}) {
+    EXPECT_EQ(source.Settings({.host = host}, SshLimit::In(std::chrono::seconds(30)))->host_name,
+              host);
+  }
+  EXPECT_EQ(source.run_count(), 3);
 }
 
 }  // namespace

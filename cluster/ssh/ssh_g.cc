@@ -1,4 +1,6 @@
-// The part of ssh_config.h that looks at the machine: runs ssh -G, reads files, asks the agent.
+// Runs the ssh client for what it knows of the configuration.
+#include "cluster/ssh/ssh_g.h"
+
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
@@ -10,19 +12,16 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <optional>
 #include <utility>
+#include <vector>
 
+#include "base/environ.h"
 #include "base/fd.h"
-#include "base/log.h"
-#include "cluster/ssh/ssh_agent.h"
-#include "cluster/ssh/ssh_config.h"
-#include "cluster/ssh/ssh_identity.h"
 
 namespace hvdray {
 namespace {
 
-constexpr size_t kMaxConfigBytes = 1 << 20;
+constexpr size_t kMaxOutputBytes = 1 << 20;
 
 struct ProgramEnd {
   int wait_status = 0;
@@ -75,7 +74,7 @@ bool Drain(UniqueFd& fd, std::string& text) {
   } else {
     text.append(buffer.data(), static_cast<size_t>(n));
   }
-  return text.size() <= kMaxConfigBytes;
+  return text.size() <= kMaxOutputBytes;
 }
 
 Status ReadBoth(Pipe& out, Pipe& err, ProgramEnd& end, const SshLimit& limit) {
@@ -117,8 +116,9 @@ Result<std::optional<ProgramEnd>> RunProgram(const std::vector<std::string>& arg
 }
 
 std::vector<std::string> SshGCommand(const std::string& program, const SshTarget& target,
-                                     const SshOverrides& overrides) {
+                                     const SshOverrides& overrides, bool is_verbose) {
   std::vector<std::string> argv = {program, "-G"};
+  if (is_verbose) argv.emplace_back("-v");
   const auto add = [&argv](const char* option, std::string value) {
     argv.insert(argv.end(), {option, std::move(value)});
   };
@@ -131,104 +131,44 @@ std::vector<std::string> SshGCommand(const std::string& program, const SshTarget
   return argv;
 }
 
-std::vector<SshConfigLine> ReadConfigFiles(const SshTarget& target, const SshOverrides& overrides,
-                                           const SshUser& user) {
-  std::vector<std::string> paths = {overrides.config_file};
-  if (overrides.config_file.empty()) paths = {user.home + "/.ssh/config", "/etc/ssh/ssh_config"};
-  std::vector<SshConfigLine> lines;
-  for (const std::string& path : paths) {
-    const Result<std::string> text = ReadFile(path, kMaxConfigBytes);
-    if (!text.ok()) continue;
-    SshConfigRead read = ReadSshConfig(*text, target.host);
-    for (const std::string& warning : read.warnings) {
-      Log(LogLevel::kWarning, "ssh", "{}: {}", path, warning);
-    }
-    std::move(read.lines.begin(), read.lines.end(), std::back_inserter(lines));
-  }
-  return lines;
+bool IsElf(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  std::array<char, 4> magic{};
+  return fd.is_valid() && ::read(fd.get(), magic.data(), magic.size()) == 4 &&
+         std::string_view(magic.data(), magic.size()) ==
+             "\x7f"
+             "ELF";
 }
 
-std::vector<SshAgentKey> AgentKeys(const SshSettings& settings, const SshLimit& limit) {
-  if (settings.identity_agent.empty()) return {};
-  Result<SshAgent> agent = SshAgent::Connect(settings.identity_agent, limit);
-  if (!agent.ok()) return {};
-  Result<std::vector<SshAgentKey>> keys = agent->Keys(limit);
-  return keys.ok() ? std::move(*keys) : std::vector<SshAgentKey>();
-}
+}  // namespace
 
-/// Empty when at least one key will do for libssh2, or when there is none at all: then the error of
-/// the authentication says so best.
-std::string NeedByKeys(const SshSettings& settings, const SshLimit& limit) {
-  std::string reason;
-  std::vector<std::string> listed;
-  bool is_any_usable = false;
-  for (const std::string& path : settings.identity_files) {
-    const SshIdentity identity = LoadSshIdentity(path);
-    if (!identity.exists) continue;
-    if (identity.has_certificate) return fmt::format("{} has a certificate", path);
-    listed.push_back(identity.facts.public_blob);
-    if (CanSignWithLibssh2(identity.facts.type)) {
-      // The user's own choice, even if it can't be used: its error is what the user has to see.
-      is_any_usable = true;
-    } else if (reason.empty()) {
-      reason = fmt::format("{} is an {} key", path, SshKeyTypeName(identity.facts.type));
-    }
-    if (settings.has_explicit_identity && path == settings.identity_files[0] && !is_any_usable) {
-      return reason;
-    }
-  }
-  if (is_any_usable) return {};
-  for (const SshAgentKey& key : AgentKeys(settings, limit)) {
-    const bool is_listed = std::find(listed.begin(), listed.end(), key.blob) != listed.end();
-    if (settings.identities_only && !is_listed) continue;
-    const SshKeyType type = SshKeyTypeOf(AlgorithmOfBlob(key.blob));
-    if (type != SshKeyType::kUnknown && CanSignWithLibssh2(type)) return {};
-    if (reason.empty()) {
-      reason = fmt::format("the agent's key {} is an {} key", key.comment, SshKeyTypeName(type));
-    }
-  }
-  return reason;
-}
-
-/// As `ssh -G` tells, or from the files where there is no such program.
-Result<std::vector<SshConfigLine>> LinesFor(const SshTarget& target, const SshOverrides& overrides,
-                                            const SshUser& user, const std::string& ssh_program,
-                                            const SshLimit& limit) {
-  if (ssh_program.empty()) return ReadConfigFiles(target, overrides, user);
-  const std::vector<std::string> argv = SshGCommand(ssh_program, target, overrides);
+Result<std::optional<SshGOutput>> RunSshG(const std::string& program, const SshTarget& target,
+                                          const SshOverrides& overrides, bool is_verbose,
+                                          const SshLimit& limit) {
+  const std::vector<std::string> argv = SshGCommand(program, target, overrides, is_verbose);
   Result<std::optional<ProgramEnd>> end = RunProgram(argv, limit);
   if (!end.ok()) return std::move(end).status().WithContext("ssh -G " + target.host);
-  if (*end && (*end)->wait_status != 0) {
+  if (!*end) return std::optional<SshGOutput>();
+  if ((*end)->wait_status != 0) {
     std::string said = (*end)->errors.substr(0, 400);
     while (said.ends_with('\n') || said.ends_with('\r')) said.pop_back();
     std::replace(said.begin(), said.end(), '\n', ' ');
     return Status(ErrorCode::kSpecInvalid, fmt::format("ssh -G {}: {}", target.host, said),
                   "mend the SSH configuration");
   }
-  if (!*end) return ReadConfigFiles(target, overrides, user);
-  return ParseSshG((*end)->output);
+  return std::optional<SshGOutput>({ParseSshG((*end)->output), std::move((*end)->errors)});
 }
 
-}  // namespace
-
-Result<SshSettings> ResolveSshSettings(const SshTarget& target, const SshOverrides& overrides,
-                                       const SshUser& user, const std::string& ssh_program,
-                                       const SshLimit& limit) {
-  HVDRAY_ASSIGN_OR_RETURN(const std::vector<SshConfigLine> lines,
-                          LinesFor(target, overrides, user, ssh_program, limit));
-  HVDRAY_ASSIGN_OR_RETURN(SshSettings settings, SettingsFromLines(lines, target, overrides, user));
-  if (settings.needs_openssh.empty()) settings.needs_openssh = NeedByKeys(settings, limit);
-  return settings;
-}
-
-Result<HostKeyPolicy> ResolveHostKeyPolicy(const SshTarget& target, const SshOverrides& overrides,
-                                           const SshUser& user, const std::string& ssh_program,
-                                           const SshLimit& limit) {
-  HVDRAY_ASSIGN_OR_RETURN(const std::vector<SshConfigLine> lines,
-                          LinesFor(target, overrides, user, ssh_program, limit));
-  HVDRAY_ASSIGN_OR_RETURN(const SshSettings settings,
-                          SettingsFromLines(lines, target, overrides, user));
-  return settings.host_key_policy;
+bool IsCompiledProgram(const std::string& program) {
+  if (program.find('/') != std::string::npos) return IsElf(program);
+  const std::string path = Environment::FromProcess().GetOr("PATH", "");
+  for (std::string_view rest = path; !rest.empty();) {
+    const std::string_view folder = rest.substr(0, rest.find(':'));
+    rest.remove_prefix(std::min(folder.size() + 1, rest.size()));
+    const std::string file = fmt::format("{}/{}", folder.empty() ? "." : folder, program);
+    if (::access(file.c_str(), X_OK) == 0) return IsElf(file);
+  }
+  return false;
 }
 
 }  // namespace hvdray
