@@ -76,12 +76,14 @@ int Launch(LaunchPlan plan) {
 /// A plan that is only shown is made of the hosts of the moment.
 Status MakePlan(LaunchPlan& plan, bool is_shown) {
   HVDRAY_RETURN_IF_ERROR(CheckSupported(plan.spec));
+  HVDRAY_RETURN_IF_ERROR(CheckDistinctFiles(plan.spec));
   if (is_shown) HVDRAY_RETURN_IF_ERROR(LearnHosts(plan.spec, &SayDiscovery));
   if (is_shown || !plan.spec.is_elastic()) {
     HVDRAY_RETURN_IF_ERROR(Place(plan));
   } else {
     PlaceElastic(plan);
   }
+  HVDRAY_RETURN_IF_ERROR(CheckFolderHere(plan));
   HVDRAY_RETURN_IF_ERROR(CheckExec(plan));
   return PlanCopies(plan);
 }
@@ -117,7 +119,6 @@ int RunCommand(const CommandLine& line) {
   if (plan.spec.is_elastic()) return LaunchElastic(std::move(plan));
   if (const Status status = CheckMasterPortHere(plan); !status.ok()) return Fail("run", status);
   return Launch(std::move(plan));
-// LaunchElastic(std::move(plan)) : Launch(std::move(plan));
 }
 
 }  // namespace hvdray

@@ -61,6 +61,7 @@ void JobFront::Run(const std::function<void()>& begin) {
   style_ = ChooseStyle(output_->IsStderrTerminal(), *spec_.color, *spec_.is_quiet, environment_);
   SignalHandlers signal_handlers;
   signal_handlers.on_stop = [this](int signo) { OnStopSignal(signo); };
+  signal_handlers.on_forward = handlers_.on_forward_signal;
   signal_handlers.on_pause = [this](const std::function<void()>& stop_now) { Pause(stop_now); };
   signal_handlers.on_resume = [this] { agents_.SendAll({generation_, wire::Heartbeat{false}}); };
   UserSignals signals(loop_, std::move(signal_handlers));

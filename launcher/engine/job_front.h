@@ -22,6 +22,7 @@ namespace hvdray {
 /// Called from the loop, never from within a call to the front, but on_consumed.
 struct JobFrontHandlers {
   std::function<void(int signo)> on_stop_signal;
+  std::function<void(int signo)> on_forward_signal;  ///< For the workers.
   std::function<void()> on_reader_gone;
   std::function<void(Status why)> on_damaged;
   std::function<void(bool is_blocked)> on_output_blocked;

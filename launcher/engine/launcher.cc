@@ -56,6 +56,11 @@ class RealLauncher : public Launcher {
     HVDRAY_RETURN_IF_ERROR(CheckReportPaths(plan_.spec));
     JobFrontHandlers handlers;
     handlers.on_stop_signal = [this](int signo) { Feed(event::UserSignal{signo}); };
+    handlers.on_forward_signal = [this](int signo) {
+      const wire::Signal signal = {-1, signo};
+      if (progress_.workers_started > 0) return agents_.SendAll({generation_, signal});
+      front_->Say("there is no worker yet to pass the signal on to");
+    };
     handlers.on_reader_gone = [this] { Feed(event::ReaderGone{}); };
     handlers.on_damaged = [this](Status why) { Feed(event::OutputDamaged{std::move(why)}); };
     handlers.on_output_blocked = [this](bool is_blocked) {
@@ -122,38 +127,6 @@ class RealLauncher : public Launcher {
     return handlers;
   }
 
-<<<<<<< HEAD
-=======
-  SignalHandlers MakeSignalHandlers() {
-    SignalHandlers handlers;
-    handlers.on_stop = [this](int signo) {
-      // The job is over and only its output or an agent is waited for: go.
-      if (is_finishing_) return loop_.Stop();
-      if (!told_to_stop_at_) told_to_stop_at_ = loop_.Now();
-      Feed(event::UserSignal{signo});
-    };
-    handlers.on_forward = [this](int signo) {
-      const wire::Signal signal = {-1, signo};
-      if (progress_.workers_started > 0) return agents_.SendAll({generation_, signal});
-      output_->Say("hvdray: there is no worker yet to pass the signal on to");
-    };
-    handlers.on_pause = [this](const std::function<void()>& stop_now) {
-      agents_.SendAll({generation_, wire::Heartbeat{true}});
-      WaitFlushed(stop_now);
-    };
-    handlers.on_resume = [this] { agents_.SendAll({generation_, wire::Heartbeat{false}}); };
-    return handlers;
-  }
-
-  void WaitFlushed(const std::function<void()>& then) {
-    if (agents_.IsFlushed()) {
-      then();
-      return;
-    }
-    pause_timer_ = loop_.After(kPausePoll, [this, then] { WaitFlushed(then); });
-  }
-
->>>>>>> gshare
   // Feeds one fact to all observers and the driver, then does what the driver wants. A fact that
   // comes up while effects are applied waits for its turn.
   void Feed(Event event) {
