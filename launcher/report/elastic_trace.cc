@@ -59,7 +59,9 @@ void Trace::OnStarted(WorkerId worker, TimePoint now) {
 void Trace::OnPublish(const effect::PublishGeneration& publish, TimePoint now) {
   End(kPhaseHello, now);
   Enter({-1, kGenerations},
-        fmt::format("generation {}, {} workers", publish.generation, publish.ranks.size()), now);
+        fmt::format("generation {}, {} worker{}", publish.generation, publish.ranks.size(),
+                    publish.ranks.size() == 1 ? "" : "s"),
+        now);
   place_.clear();
   const size_t count = std::min(publish.ranks.size(), publish.workers.size());
   for (size_t i = 0; i < count; ++i) {
