@@ -4,13 +4,17 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
 
 #include "base/loop.h"
+#include "base/terminal.h"
 #include "cmd/exit_code.h"
 #include "cmd/host_access.h"
 #include "cmd/host_sources.h"
 #include "cmd/launch_plan.h"
+#include "cmd/run_ending.h"
 #include "launcher/engine/elastic_launcher.h"
 #include "launcher/engine/elastic_options.h"
 
@@ -40,12 +44,17 @@ int LaunchElastic(LaunchPlan plan) {
   if (!access.ok()) return Fail("run", access.status());
   Result<std::unique_ptr<HostSource>> source = MakeHostSource(**loop, spec, &SayDiscovery);
   if (!source.ok()) return Fail("run", source.status());
-  const ElasticHosts hosts = HostsOf(**access);
-  return Fail("run", Status(ErrorCode::kNotSupported,
-                            "elastic jobs (--min-np, --host-discovery-script) are not "
-                            "supported by this version",
-                            "leave those options out; --max-restarts N restarts the whole gang "
-                            "after a failure"));
+  const Environment environment = plan.environment;
+  Trace trace(plan.began, {}, !spec.trace_file->empty());
+  trace.Begin("resolve", plan.began);
+  trace.End("resolve", std::chrono::steady_clock::now());
+  Result<std::unique_ptr<ElasticLauncher>> launcher = ElasticLauncher::Open(
+      **loop, **access, **source, HostsOf(**access), trace, std::move(plan), policy);
+  if (!launcher.ok()) return Fail("run", launcher.status());
+  JobReport report = (*launcher)->Run();
+  EndTerminalQuestions();  // hosts that are on their way are not wanted any more
+  return EndRun(spec, environment, trace, std::move(report),
+                [&launcher](std::span<const std::string> lines) { (*launcher)->Print(lines); });
 }
 
 }  // namespace hvdray

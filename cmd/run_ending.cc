@@ -43,7 +43,7 @@ int EndRun(const JobSpec& spec, const Environment& environment, Trace& trace, Jo
   const TerminalStyle style =
       ChooseStyle(::isatty(STDERR_FILENO) != 0, *spec.color, *spec.is_quiet, environment);
   const ClosingStyle closing{spec.command->front(), *spec.working_folder, style.is_colored,
-                             *spec.is_quiet, *spec.is_verbose, report.memberships};
+                             *spec.is_quiet,        *spec.is_verbose,     report.memberships};
   // The files first: a reader of stderr that has stopped reading must not cost them.
   std::vector<std::string> lines = WriteReports(spec, trace, report);
   for (std::string& line : ClosingLines(report.verdict, report.last_lines, closing)) {

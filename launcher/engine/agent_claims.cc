@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 namespace hvdray {
@@ -14,18 +13,18 @@ Status Violation(const wire::Message& message, std::string_view what) {
           fmt::format("{}: {}", wire::NameOf(wire::TypeOf(message.body)), what)};
 }
 
-// The worker that a message speaks of; nullopt where it speaks of none.
-std::optional<int> RankOf(const wire::Body& body) {
+}  // namespace
+
+std::optional<int> WorkerNamedBy(const wire::Body& body) {
   if (const auto* started = std::get_if<wire::WorkerStarted>(&body)) return started->rank;
   if (const auto* exited = std::get_if<wire::WorkerExited>(&body)) return exited->rank;
   if (const auto* output = std::get_if<wire::Output>(&body)) return output->rank;
   if (const auto* credit = std::get_if<wire::Credit>(&body)) return credit->rank;
+  if (const auto* arrived = std::get_if<wire::WorkerArrived>(&body)) return arrived->worker;
   const auto* request = std::get_if<wire::KvRequest>(&body);
   if (request != nullptr && request->rank >= 0) return request->rank;
   return std::nullopt;
 }
-
-}  // namespace
 
 void AgentClaims::StartGeneration(Generation generation, std::span<const RankInfo> ranks) {
   generation_ = generation;
@@ -43,7 +42,7 @@ Status AgentClaims::Check(int host, const wire::Message& message) {
     return Violation(message, fmt::format("generation {} has not begun", message.generation));
   }
   if (IsStale(message)) return {};
-  const std::optional<int> rank = RankOf(message.body);
+  const std::optional<int> rank = WorkerNamedBy(message.body);
   if (!rank) return {};
   if (HostOf(*rank) != host) {
     return Violation(message, fmt::format("rank {} is not on this host", *rank));

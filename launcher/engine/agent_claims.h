@@ -4,6 +4,7 @@
 #define HVDRAY_LAUNCHER_ENGINE_AGENT_CLAIMS_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -13,6 +14,9 @@
 #include "launcher/wire/message.h"
 
 namespace hvdray {
+
+/// The worker that a message of an agent speaks of; nullopt where it speaks of none.
+std::optional<int> WorkerNamedBy(const wire::Body& body);
 
 /// Pure. Threads: one.
 class AgentClaims {

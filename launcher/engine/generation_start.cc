@@ -39,6 +39,20 @@ Result<std::vector<NicChoice>> ChooseNics(const LaunchPlan& plan,
   return SelectNics(hosts, *plan.spec.network_interfaces, plan.spread);
 }
 
+void CompleteStart(const LaunchPlan& plan, const StartSite& site, wire::StartGeneration* message) {
+  message->max_restarts = static_cast<uint32_t>(*plan.spec.max_restarts);
+  message->gloo_interface = site.nic.gloo_interface;
+  message->nccl_interfaces = site.nic.nccl_interfaces;
+  message->is_torch_environment = plan.spec.wants_torch_env();
+  message->working_folder = *plan.spec.working_folder;
+  if (site.is_remote && message->working_folder.empty()) {
+    message->working_folder = plan.current_folder;
+    message->is_folder_optional = true;
+  }
+  if (!site.worker_folder.empty()) message->working_folder = site.worker_folder;
+  message->command = *plan.spec.command;
+}
+
 std::vector<wire::StartGeneration> MakeStartMessages(const LaunchPlan& plan,
                                                      const effect::StartGeneration& start,
                                                      std::span<const NicChoice> nics,
@@ -52,23 +66,12 @@ std::vector<wire::StartGeneration> MakeStartMessages(const LaunchPlan& plan,
   std::vector<wire::StartGeneration> messages;
   for (size_t host = 0; host < plan.hosts.size(); ++host) {
     wire::StartGeneration message = StartOfHost(start.ranks, static_cast<int>(host));
+    CompleteStart(plan, {nics[host], plan.is_remote[host], worker_folders[host]}, &message);
     message.restart_count = start.restart_count;
-    message.max_restarts = static_cast<uint32_t>(*plan.spec.max_restarts);
-    message.gloo_interface = nics[host].gloo_interface;
-    message.nccl_interfaces = nics[host].nccl_interfaces;
     message.master_address = nics[static_cast<size_t>(first_host)].address;
     message.master_port = start.master_port;
-    message.is_torch_environment = plan.spec.wants_torch_env();
     message.stdin_rank = plan.spec.stdin_rank->value_or(-1);
-    const bool is_remote = plan.is_remote[host];
-    message.working_folder = *plan.spec.working_folder;
-    if (is_remote && message.working_folder.empty()) {
-      message.working_folder = plan.current_folder;
-      message.is_folder_optional = true;
-    }
-    if (!worker_folders[host].empty()) message.working_folder = worker_folders[host];
-    message.command = *plan.spec.command;
-    message.environment = is_remote ? remote : local;
+    message.environment = plan.is_remote[host] ? remote : local;
     messages.push_back(std::move(message));
   }
   return messages;

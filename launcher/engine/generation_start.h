@@ -26,6 +26,15 @@ wire::Welcome WelcomeOf(const LaunchPlan& plan);
 Result<std::vector<NicChoice>> ChooseNics(const LaunchPlan& plan,
                                           std::span<const wire::HostFacts> facts);
 
+/// A host on which workers are to be started.
+struct StartSite {
+  const NicChoice& nic;
+  bool is_remote = false;
+  const std::string& worker_folder;  ///< Where they start; empty: as the plan says.
+};
+/// What the message says beside places, master and environment: interfaces, command, folder.
+void CompleteStart(const LaunchPlan& plan, const StartSite& site, wire::StartGeneration* message);
+
 /// One message for each host of the plan, by its index. Interfaces and MASTER_ADDR are those of
 /// `nics`; workers start in the host's one of `worker_folders`, where that is not empty (both: as
 /// many as hosts).

@@ -29,21 +29,16 @@ KvOp OpOf(wire::KvOperation operation) {
 
 }  // namespace
 
-KvBridge::KvBridge(SendFn send)
-    : send_(std::move(send)), store_([this](int host, KvAnswer answer) {
-        wire::KvReply reply;
-        reply.id = answer.id;
-        reply.status = static_cast<uint16_t>(answer.status);
-        reply.key = std::move(answer.key);
-        if (answer.value != nullptr) reply.value = *answer.value;
-        send_(host, {answer.generation, std::move(reply)});
-      }) {}
-
-void KvBridge::Reset(std::span<const RankInfo> ranks, Generation generation) {
-  store_.Reset(KvAssignmentOf(ranks, generation));
+wire::Message ReplyOf(KvAnswer answer) {
+  wire::KvReply reply;
+  reply.id = answer.id;
+  reply.status = static_cast<uint16_t>(answer.status);
+  reply.key = std::move(answer.key);
+  if (answer.value != nullptr) reply.value = *answer.value;
+  return {answer.generation, std::move(reply)};
 }
 
-void KvBridge::OnRequest(int host, Generation generation, wire::KvRequest request) {
+KvQuestion QuestionOf(Generation generation, wire::KvRequest request) {
   KvQuestion question;
   question.id = request.id;
   question.generation = generation;
@@ -54,7 +49,19 @@ void KvBridge::OnRequest(int host, Generation generation, wire::KvRequest reques
   if (question.op == KvOp::kPut || question.op == KvOp::kWorkerAddresses) {
     question.value = std::make_shared<const std::string>(std::move(request.value));
   }
-  store_.Ask(host, question);
+  return question;
+}
+
+KvBridge::KvBridge(SendFn send)
+    : send_(std::move(send)),
+      store_([this](int host, KvAnswer answer) { send_(host, ReplyOf(std::move(answer))); }) {}
+
+void KvBridge::Reset(std::span<const RankInfo> ranks, Generation generation) {
+  store_.Reset(KvAssignmentOf(ranks, generation));
+}
+
+void KvBridge::OnRequest(int host, Generation generation, wire::KvRequest request) {
+  store_.Ask(host, QuestionOf(generation, std::move(request)));
 }
 
 }  // namespace hvdray

@@ -11,6 +11,10 @@
 
 namespace hvdray {
 
+/// Between the link and the store.
+KvQuestion QuestionOf(Generation generation, wire::KvRequest request);
+wire::Message ReplyOf(KvAnswer answer);
+
 /// Threads: one.
 class KvBridge {
  public:

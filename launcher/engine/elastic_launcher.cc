@@ -1,0 +1,533 @@
+#include "launcher/engine/elastic_launcher.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <optional>
+#include <random>
+#include <set>
+#include <utility>
+
+#include "base/log.h"
+#include "launcher/driver/elastic_driver.h"
+#include "launcher/driver/late_fault.h"
+#include "launcher/engine/agent_set.h"
+#include "launcher/engine/elastic_host_table.h"
+#include "launcher/engine/elastic_kv.h"
+#include "launcher/engine/elastic_start.h"
+#include "launcher/engine/generation_start.h"
+#include "launcher/engine/job_files.h"
+#include "launcher/engine/job_front.h"
+#include "launcher/engine/leftovers.h"
+#include "launcher/engine/stdin_feeder.h"
+#include "launcher/engine/worker_claims.h"
+#include "launcher/report/elastic_names.h"
+#include "launcher/report/event_log.h"
+#include "launcher/report/memberships.h"
+#include "launcher/report/record_writer.h"
+
+namespace hvdray {
+namespace {
+
+// How long the output of a host that is released may take to arrive.
+constexpr Duration kReleaseLimit = std::chrono::seconds(5);
+// What may be on its way before the agent has granted anything (docs/protocol.md, credit).
+constexpr uint32_t kStdinWindowBytes = 1 << 20;
+
+uint32_t Milliseconds(Duration duration) {
+  return static_cast<uint32_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
+}
+
+void LogStateChange(const StateChange& change) {
+  const std::string who = change.rank < 0 ? "job" : fmt::format("rank {}", change.rank);
+  Log(LogLevel::kInfo, fmt::format("driver[gen={}]", change.generation), "{}: {} -> {}", who,
+      change.from, change.to);
+}
+
+class RealElasticLauncher : public ElasticLauncher {
+ public:
+  RealElasticLauncher(Loop& loop, Transport& transport, HostSource& source, ElasticHosts ways,
+                      Trace& trace, LaunchPlan plan, ElasticPolicy policy)
+      : loop_(loop),
+        source_(source),
+        ways_(std::move(ways)),
+        trace_(trace),
+        plan_(std::move(plan)),
+        policy_(policy),
+        began_(loop.Now()),
+        jitter_seed_(std::random_device{}()),
+        driver_(policy, jitter_seed_, began_, &LogStateChange),
+        agents_(loop, transport, {}, plan_.build, ElasticWelcomeOf(plan_), MakeAgentHandlers()),
+        kv_(policy.mode, MakeKvHandlers()),
+        nics_(*plan_.spec.network_interfaces, /*is_fixed=*/false) {}
+
+  Status OpenFiles() {
+    HVDRAY_RETURN_IF_ERROR(CheckReportPaths(plan_.spec));
+    HVDRAY_ASSIGN_OR_RETURN(front_, JobFront::Open(loop_, trace_, plan_.spec, plan_.environment,
+                                                   agents_, MakeFrontHandlers()));
+    const auto on_damaged = [this](Status why) { Feed(event::OutputDamaged{std::move(why)}); };
+    if (!plan_.spec.events_file->empty()) {
+      EventLogOptions options = EventOptionsOf(plan_);
+      options.on_damaged = on_damaged;
+      HVDRAY_ASSIGN_OR_RETURN(event_log_, EventLog::Open(loop_, std::move(options)));
+    }
+    if (!plan_.spec.record_file->empty()) {
+      RecordOptions options;
+      options.path = *plan_.spec.record_file;
+      options.header = {plan_.build, plan_.job_id, policy_, jitter_seed_};
+      options.began = began_;
+      options.on_damaged = on_damaged;
+      HVDRAY_ASSIGN_OR_RETURN(record_, RecordWriter::Open(loop_, std::move(options)));
+    }
+    HostSource::Handlers handlers;
+    handlers.on_hosts = [this](std::vector<HostSlots> hosts, bool is_final) {
+      nics_.SetFixed(is_final);
+      Feed(event::HostsDiscovered{std::move(hosts), is_final});
+    };
+    handlers.on_failure = [this](Status why) { Feed(event::DiscoveryFailed{std::move(why)}); };
+    return source_.Start(std::move(handlers));
+  }
+
+  JobReport Run() override {
+    front_->Run([this] {
+      trace_.Begin(kPhaseHello, loop_.Now());
+      ArmTimer();
+    });
+    return MakeReport();
+  }
+
+  void Print(std::span<const std::string> lines) override { front_->Print(lines); }
+
+ private:
+  JobFrontHandlers MakeFrontHandlers() {
+    JobFrontHandlers handlers;
+    handlers.on_stop_signal = [this](int signo) { Feed(event::UserSignal{signo}); };
+    handlers.on_forward_signal = [this](int signo) {
+      agents_.SendAll({newest_, wire::Signal{-1, signo}});
+    };
+    handlers.on_reader_gone = [this] { Feed(event::ReaderGone{}); };
+    handlers.on_damaged = [this](Status why) { Feed(event::OutputDamaged{std::move(why)}); };
+    handlers.on_output_blocked = [this](bool is_blocked) {
+      Feed(event::OutputBlocked{is_blocked});
+    };
+    handlers.on_consumed = [this](int worker, uint32_t bytes) {
+      claims_.OnWritten(worker, bytes);
+      SendToWorker(worker, wire::Credit{worker, wire::StreamId::kStdout, bytes});
+    };
+    return handlers;
+  }
+
+  ElasticKv::Handlers MakeKvHandlers() {
+    ElasticKv::Handlers handlers;
+    handlers.send = [this](int agent, wire::Message m) { agents_.Send(agent, std::move(m)); };
+    handlers.on_rank_asked = [this](int worker) {
+      Feed(event::RankAsked{static_cast<WorkerId>(worker)});
+    };
+    handlers.on_registered = [this](int worker) {
+      Feed(event::AddressesRegistered{static_cast<WorkerId>(worker)});
+    };
+    return handlers;
+  }
+
+  AgentSetHandlers MakeAgentHandlers() {
+    AgentSetHandlers handlers;
+    handlers.on_ready = [this](int agent, const wire::HostFacts& facts) { OnReady(agent, facts); };
+    handlers.on_lost = [this](int agent, Status why) { OnLost(agent, std::move(why)); };
+    handlers.on_message = [this](int agent, wire::Message&& m) { OnMessage(agent, std::move(m)); };
+    handlers.on_noise = [this](int agent, ByteView line) {
+      const int host = hosts_.HostOf(agent);
+      if (host >= 0) front_->output().Say(fmt::format("{}: {}", NameOf(host), line));
+    };
+    return handlers;
+  }
+
+  const std::string& NameOf(int host) { return hosts_.At(host).slots.host; }
+
+  void OnReady(int agent, const wire::HostFacts& facts) {
+    const int number = hosts_.HostOf(agent);
+    if (number < 0) return;
+    ElasticHost& host = hosts_.At(number);
+    host.facts = facts;
+    host.is_remote = ways_.is_remote(NameOf(number));
+    host.is_elsewhere = ways_.is_elsewhere(NameOf(number));
+    if (Status status = hosts_.CheckNic(nics_, number); !status.ok()) {
+      agents_.Reject(agent, std::move(status));
+      return;
+    }
+    host.is_ready = true;
+    Feed(event::HostReady{number, facts});
+  }
+
+  void OnLost(int agent, Status why) {
+    kv_.DropAgent(agent);
+    if (released_.erase(agent) > 0) return CheckReleased();
+    const int host = hosts_.HostOf(agent);
+    if (host < 0) return;
+    const ElasticHost& entry = hosts_.At(host);
+    if (!entry.is_remote && entry.facts.agent_pid != 0) lost_here_.insert(entry.facts.agent_pid);
+    ForgetWorkersOf(agent);
+    hosts_.Disconnect(host);
+    Feed(event::HostLost{host, std::move(why)});
+  }
+
+  void ForgetWorkersOf(int agent) {
+    for (auto it = living_.begin(); it != living_.end();) {
+      if (claims_.AgentOf(it->first) == agent) {
+        kv_.Forget(it->second.host, it->second.local_rank);
+        it = living_.erase(it);
+      } else {
+        ++it;
+      }
+    }
+  }
+
+  // Feeds one fact to all observers and the driver, then does what the driver wants. A fact that
+  // comes up while effects are applied waits for its turn.
+  void Feed(ElasticEvent event) {
+    pending_.push_back(std::move(event));
+    if (is_feeding_ || !front_) return;
+    is_feeding_ = true;
+    while (!pending_.empty()) {
+      const ElasticEvent next = std::move(pending_.front());
+      pending_.pop_front();
+      FeedOne(next);
+    }
+    is_feeding_ = false;
+    front_->ShowProgress(progress_);
+    ArmTimer();
+  }
+
+  void FeedOne(const ElasticEvent& event) {
+    if (is_finished_) {
+      if (const std::optional<Event> late = ElasticNames::AsStatic(event)) {
+        AddLateFault(verdict_, *late);
+      }
+      return;
+    }
+    const TimePoint now = loop_.Now();
+    trace_.OnEvent(event, now);
+    if (record_) record_->OnEvent(event, now);
+    if (event_log_) event_log_->OnEvent(event, now);
+    for (const ElasticEffect& effect : driver_.Handle(event, now)) {
+      trace_.OnEffect(effect, now);
+      if (event_log_) event_log_->OnEffect(effect, now);
+      memberships_.OnEffect(effect, now);
+      std::visit([this](const auto& e) { Apply(e); }, effect);
+    }
+  }
+
+  void ArmTimer() {
+    const auto deadline = is_finished_ ? std::nullopt : driver_.NextDeadline();
+    if (deadline == armed_) return;
+    armed_ = deadline;
+    tick_timer_.Cancel();
+    if (!deadline) return;
+    tick_timer_ = loop_.After(*deadline - loop_.Now(), [this] {
+      armed_.reset();
+      Feed(event::Tick{});
+    });
+  }
+
+  void Apply(const effect::ConnectHost& connect) {
+    ways_.add(connect.slots);
+    const int agent = agents_.Add(connect.slots.host);
+    hosts_.Connect(connect.host, connect.slots, agent);
+    agents_.Start(agent);
+  }
+
+  // Its agent may still have output of workers that have ended: it says when that has arrived.
+  void Apply(const effect::ReleaseHost& release) {
+    if (!hosts_.IsKnown(release.host) || hosts_.At(release.host).agent < 0) return;
+    const bool has_worked = hosts_.At(release.host).has_workers;
+    const int agent = hosts_.Disconnect(release.host);
+    ForgetWorkersOf(agent);
+    if (!has_worked || !agents_.IsReady(agent)) return agents_.Release(agent);
+    agents_.Send(agent, {newest_, wire::StopGeneration{0}});
+    released_[agent] = loop_.After(kReleaseLimit, [this, agent] { EndRelease(agent); });
+  }
+
+  void EndRelease(int agent) {
+    loop_.Post([this, agent] {
+      if (released_.erase(agent) == 0) return;
+      kv_.DropAgent(agent);
+      agents_.Release(agent);
+      CheckReleased();
+    });
+  }
+
+  void CheckReleased() {
+    if (!is_finished_ || !released_.empty() || front_->is_finishing()) return;
+    front_->Finish([this](Status drained) { AddDrainFault(verdict_, std::move(drained)); },
+                   [this] { EndLeftoversOfLostAgents(); });
+  }
+
+  void Apply(const effect::PublishGeneration& publish) {
+    SetNewest(publish.generation);
+    published_ = publish.generation;
+    ranks_ = publish.ranks;
+    kv_.Reset(publish.ranks, publish.generation);
+    for (int host = 0; host < hosts_.size(); ++host) {
+      const ElasticHost& entry = hosts_.At(host);
+      if (entry.has_workers) agents_.Send(entry.agent, {published_, wire::KvReset{}});
+    }
+    kv_.Release();
+    for (size_t rank = 0; rank < publish.workers.size(); ++rank) {
+      const auto worker = static_cast<int>(publish.workers[rank]);
+      const auto living = living_.find(worker);
+      if (living == living_.end() || living->second.rank == static_cast<int>(rank)) continue;
+      living->second = publish.ranks[rank];
+      front_->output().MoveWorker(worker, static_cast<int>(rank), living->second.host);
+    }
+  }
+
+  void Apply(const effect::StartWorkers& start) {
+    SetNewest(start.generation);
+    if (Status status = hosts_.ChooseNics(nics_); !status.ok()) {
+      Log(LogLevel::kError, "launcher", "{}", status.ToString());
+    }
+    std::vector<wire::StartGeneration> messages;
+    for (auto& [host, message] : ElasticStartMessages(plan_, start, ranks_, hosts_)) {
+      ElasticHost& entry = hosts_.At(host);
+      for (const wire::WorkerSlot& slot : message.workers) {
+        claims_.Admit(slot.worker, entry.agent, start.generation);
+      }
+      entry.has_workers = true;
+      agents_.Send(entry.agent, {published_, wire::KvReset{}});
+      agents_.Send(entry.agent, {start.generation, std::move(message)});
+    }
+    for (const NewWorker& worker : start.workers) {
+      const auto number = static_cast<int>(worker.worker);
+      living_[number] = worker.place;
+      kv_.Admit(worker.place.host, worker.place.local_rank);
+      front_->output().StartWorker(number, worker.place.rank, worker.place.host);
+      if (start.generation == 1) StartStdin(number, worker.place.rank);
+    }
+    if (start.generation != 1) return;
+    progress_.np = static_cast<int>(start.workers.size());
+    progress_.host_count = progress_.hosts_ready = std::max(1, hosts_.size());
+  }
+
+  // A later generation finds the stream half read: it gets none, as a restarted command would.
+  void StartStdin(int worker, int rank) {
+    if (*plan_.spec.stdin_rank != rank) return;
+    stdin_worker_ = worker;
+    stdin_ = std::make_unique<StdinFeeder>(loop_, STDIN_FILENO, worker, [this, worker](auto frame) {
+      SendToWorker(worker, std::move(frame));
+    });
+    stdin_->AddCredit(kStdinWindowBytes);
+  }
+
+  void SendToWorker(int worker, wire::Body body) {
+    const int agent = claims_.AgentOf(worker);
+    if (agent >= 0) agents_.Send(agent, {claims_.GenerationOf(worker), std::move(body)});
+  }
+
+  void Apply(const effect::StopWorkers& stop) {
+    std::map<int, wire::StopWorkers> by_agent;
+    for (const WorkerId worker : stop.workers) {
+      wire::StopWorkers& order = by_agent[claims_.AgentOf(static_cast<int>(worker))];
+      order.grace_ms = Milliseconds(stop.grace);
+      order.workers.push_back(static_cast<int32_t>(worker));
+    }
+    for (auto& [agent, order] : by_agent) {
+      if (agent >= 0) agents_.Send(agent, {newest_, std::move(order)});
+    }
+  }
+
+  void Apply(const effect::BreakConnections& order) {
+    for (const int host : order.hosts) {
+      const int agent = hosts_.At(host).agent;
+      if (agent >= 0) agents_.Send(agent, {order.generation, wire::BreakConnections{}});
+    }
+  }
+
+  void Apply(const effect::Notify& notify) {
+    SendToWorker(static_cast<int>(notify.worker),
+                 wire::Notify{static_cast<int32_t>(notify.worker), notify.timestamp,
+                              static_cast<uint8_t>(notify.code)});
+  }
+
+  void Apply(const effect::MembershipChanged& /*change*/) {}  // memberships_ has it
+
+  void Apply(const effect::StopGeneration& stop) {
+    SetNewest(stop.generation);
+    kv_.Close();
+    for (const int host : stop.hosts) {
+      ElasticHost& entry = hosts_.At(host);
+      if (entry.agent < 0) continue;
+      entry.stopping = stop.generation;
+      agents_.Send(entry.agent, {stop.generation, wire::StopGeneration{Milliseconds(stop.grace)}});
+    }
+  }
+
+  void Apply(const effect::Say& say) { front_->Say(say.text); }
+
+  void Apply(const effect::Finish& finish) {
+    verdict_ = finish.verdict;
+    is_finished_ = true;
+    if (record_) record_->OnEnd(verdict_, driver_.Snapshot(), loop_.Now());
+    source_.Stop();
+    stdin_.reset();
+    loop_.Post([this] { CheckReleased(); });
+  }
+
+  // The keeper of a lost agent has ended by now, by itself or killed like the agent.
+  void EndLeftoversOfLostAgents() {
+    for (const uint32_t pid : lost_here_) EndLeftovers(plan_.job_id, pid);
+  }
+
+  void SetNewest(Generation generation) {
+    newest_ = std::max(newest_, generation);
+    claims_.SetNewest(newest_);
+    front_->SetGeneration(newest_);
+  }
+
+  void OnMessage(int agent, wire::Message&& message) {
+    if (Status status = claims_.Check(agent, message); !status.ok()) {
+      agents_.Reject(agent, std::move(status));
+      return;
+    }
+    if (auto* kv = std::get_if<wire::KvRequest>(&message.body)) {
+      kv_.OnRequest(agent, message.generation, std::move(*kv));
+    } else if (auto* output = std::get_if<wire::Output>(&message.body)) {
+      front_->output().OnOutput(output->rank, output->stream, std::move(output->bytes),
+                                output->is_end);
+    } else if (const auto* started = std::get_if<wire::WorkerStarted>(&message.body)) {
+      if (message.generation == 1) ++progress_.workers_started;
+      Feed(event::ProcessStarted{static_cast<WorkerId>(started->rank), started->pid});
+    } else if (const auto* exited = std::get_if<wire::WorkerExited>(&message.body)) {
+      OnExited(*exited);
+    } else if (const auto* credit = std::get_if<wire::Credit>(&message.body)) {
+      if (stdin_ && credit->stream == wire::StreamId::kStdin) stdin_->AddCredit(credit->bytes);
+    } else {
+      OnHostMessage(agent, message);
+    }
+  }
+
+  void OnExited(const wire::WorkerExited& exited) {
+    if (stdin_ && stdin_worker_ == exited.rank) stdin_->Stop();
+    const auto living = living_.find(exited.rank);
+    if (living != living_.end()) {
+      kv_.Forget(living->second.host, living->second.local_rank);
+      living_.erase(living);
+    }
+    if (!exited.status.is_success() && !exited.was_stopping) failed_.push_back(exited.rank);
+    Feed(event::ProcessExited{static_cast<WorkerId>(exited.rank), exited.status});
+  }
+
+  // What an agent says of its host and not of a worker's life.
+  void OnHostMessage(int agent, const wire::Message& message) {
+    const int host = hosts_.HostOf(agent);
+    if (const auto* stopped = std::get_if<wire::GenerationStopped>(&message.body)) {
+      if (host < 0) return EndRelease(agent);
+      ElasticHost& entry = hosts_.At(host);
+      entry.relay = stopped->relay;
+      if (entry.stopping != message.generation) return;
+      entry.stopping.reset();
+      Feed(event::GenerationStopped{message.generation, host, stopped->swept,
+                                    stopped->offered_port});
+    } else if (host < 0) {
+      return;
+    } else if (const auto* arrived = std::get_if<wire::WorkerArrived>(&message.body)) {
+      Feed(event::WorkerArrived{static_cast<WorkerId>(arrived->worker)});
+    } else if (const auto* leaving = std::get_if<wire::HostLeaving>(&message.body)) {
+      Feed(event::HostLeaving{host, std::chrono::milliseconds(leaving->in_ms)});
+    } else if (const auto* broken = std::get_if<wire::ConnectionsBroken>(&message.body)) {
+      OnConnectionsBroken(host, message.generation, *broken);
+    } else {
+      Log(LogLevel::kDebug, "launcher", "ignored {} from {}",
+          wire::NameOf(wire::TypeOf(message.body)), NameOf(host));
+    }
+  }
+
+  void OnConnectionsBroken(int host, Generation generation, const wire::ConnectionsBroken& broken) {
+    memberships_.OnConnectionsBroken(generation, broken);
+    if (event_log_) event_log_->OnConnectionsBroken(host, generation, broken, loop_.Now());
+    if (broken.refused == 0 || std::exchange(refused_in_, generation) == generation) return;
+    front_->Say(
+        fmt::format("workers on host {} learn of the loss only by Horovod's own timeout: {}{}{}",
+                    NameOf(host), broken.why, broken.hint.empty() ? "" : "; ", broken.hint));
+  }
+
+  JobReport MakeReport() {
+    JobReport report;
+    report.job_id = plan_.job_id;
+    report.build = plan_.build;
+    report.command = *plan_.spec.command;
+    report.np = static_cast<int>(ranks_.size());
+    report.generations = published_;
+    report.hosts = hosts_.Report();
+    for (const int worker : failed_) {
+      if (!verdict_.first_failure || !report.last_lines.empty()) break;
+      const ElasticRoster::Process& process = driver_.roster().Of(static_cast<WorkerId>(worker));
+      if (process.record.pid != verdict_.first_failure->pid) continue;
+      report.last_lines = front_->output().LastErrorLines(worker);
+    }
+    report.verdict = std::move(verdict_);
+    report.damaged_files = front_->output().DamagedFiles();
+    report.rendezvous = kv_.store().stats();
+    report.stale_questions = kv_.store().stale_questions();
+    report.refused_questions = kv_.refused_questions();
+    report.is_peer_checked = *plan_.spec.is_peer_checked;
+    report.phases = trace_.phases();
+    report.memberships = memberships_.rows();
+    report.began = plan_.began;
+    report.began_wall = plan_.began_wall;
+    return report;
+  }
+
+  Loop& loop_;
+  HostSource& source_;
+  const ElasticHosts ways_;
+  Trace& trace_;
+  LaunchPlan plan_;
+  const ElasticPolicy policy_;
+  const TimePoint began_;
+  const uint64_t jitter_seed_;
+  ElasticDriver driver_;
+  AgentSet agents_;
+  WorkerClaims claims_;
+  ElasticKv kv_;
+  ElasticNics nics_;
+  ElasticHostTable hosts_;
+  std::map<int, RankInfo> living_;  // Workers, with their present places.
+  std::vector<int> failed_;         // Workers that ended badly and unasked, in order.
+  std::map<int, Watch> released_;   // Agents whose last output is waited for.
+  std::set<uint32_t> lost_here_;    // Pids of lost agents of this machine.
+  std::vector<RankInfo> ranks_;     // Of the published generation.
+  std::deque<ElasticEvent> pending_;
+  bool is_feeding_ = false;
+  std::unique_ptr<JobFront> front_;
+  std::unique_ptr<EventLog> event_log_;
+  std::unique_ptr<RecordWriter> record_;
+  MembershipTable memberships_;
+  std::unique_ptr<StdinFeeder> stdin_;
+  int stdin_worker_ = -1;
+  StartProgress progress_;
+  Generation published_ = 0;
+  Generation newest_ = 0;      // That any message speaks of.
+  Generation refused_in_ = 0;  // In which the person was told so last.
+  Verdict verdict_;
+  bool is_finished_ = false;
+  std::optional<TimePoint> armed_;
+  Watch tick_timer_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ElasticLauncher>> ElasticLauncher::Open(Loop& loop, Transport& transport,
+                                                               HostSource& source,
+                                                               ElasticHosts hosts, Trace& trace,
+                                                               LaunchPlan plan,
+                                                               ElasticPolicy policy) {
+  auto launcher = std::make_unique<RealElasticLauncher>(loop, transport, source, std::move(hosts),
+                                                        trace, std::move(plan), policy);
+  HVDRAY_RETURN_IF_ERROR(launcher->OpenFiles());
+  return std::unique_ptr<ElasticLauncher>(std::move(launcher));
+}
+
+}  // namespace hvdray

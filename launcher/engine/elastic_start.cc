@@ -1,0 +1,62 @@
+#include "launcher/engine/elastic_start.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "launcher/engine/generation_start.h"
+#include "launcher/placement/slot_environment.h"
+
+namespace hvdray {
+namespace {
+
+std::vector<std::string> EnvironmentOf(const LaunchPlan& plan, bool is_remote) {
+  Environment environment = WorkerEnvironment(plan.spec, plan.environment, !is_remote);
+  // In a gang every process has one rank for life; nobody must ask for another.
+  if (!plan.spec.wants_torch_env()) environment.Set("HOROVOD_ELASTIC", "1");
+  return environment.ToStrings();
+}
+
+}  // namespace
+
+wire::Welcome ElasticWelcomeOf(const LaunchPlan& plan) {
+  wire::Welcome welcome = WelcomeOf(plan);
+  welcome.is_elastic = true;
+  return welcome;
+}
+
+std::map<int, wire::StartGeneration> ElasticStartMessages(const LaunchPlan& plan,
+                                                          const effect::StartWorkers& start,
+                                                          std::span<const RankInfo> ranks,
+                                                          ElasticHostTable& hosts) {
+  const bool is_whole = ranks.size() == start.workers.size();
+  std::map<int, wire::StartGeneration> messages;
+  for (const NewWorker& worker : start.workers) {
+    const RankInfo& place = worker.place;
+    const ElasticHost& host = hosts.At(place.host_index);
+    if (host.agent < 0 || !host.nic) continue;
+    auto [entry, is_new] = messages.try_emplace(place.host_index);
+    wire::StartGeneration& message = entry->second;
+    if (is_new) {
+      message = StartOfHost(is_whole ? ranks : std::span(&place, 1), place.host_index);
+      message.workers.clear();
+      CompleteStart(plan, {*host.nic, host.is_remote, {}}, &message);
+      message.restart_count = start.restart_count;
+      message.master_port = start.master_port;
+      if (is_whole) {
+        const ElasticHost& first = hosts.At(ranks.front().host_index);
+        if (first.nic) message.master_address = first.nic->address;
+      }
+      if (start.generation == 1) message.stdin_rank = plan.spec.stdin_rank->value_or(-1);
+      message.environment = EnvironmentOf(plan, host.is_remote);
+    }
+    message.workers.push_back({.rank = place.rank,
+                               .local_rank = place.local_rank,
+                               .cross_rank = place.cross_rank,
+                               .cross_size = place.cross_size,
+                               .worker = static_cast<int32_t>(worker.worker)});
+  }
+  return messages;
+}
+
+}  // namespace hvdray

@@ -1,0 +1,67 @@
+#include "launcher/engine/worker_claims.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "launcher/engine/agent_claims.h"
+
+namespace hvdray {
+namespace {
+
+Status Violation(const wire::Message& message, std::string_view what) {
+  return {ErrorCode::kProtocolError,
+          fmt::format("{}: {}", wire::NameOf(wire::TypeOf(message.body)), what)};
+}
+
+}  // namespace
+
+void WorkerClaims::Admit(int worker, int agent, Generation generation) {
+  const auto index = static_cast<size_t>(worker);
+  if (rows_.size() <= index) rows_.resize(index + 1);
+  rows_[index] = {agent, generation, 0};
+  SetNewest(generation);
+}
+
+const WorkerClaims::Row* WorkerClaims::Find(int worker) const {
+  if (worker < 0 || static_cast<size_t>(worker) >= rows_.size()) return nullptr;
+  return &rows_[static_cast<size_t>(worker)];
+}
+
+Status WorkerClaims::Check(int agent, const wire::Message& message) {
+  if (message.generation > newest_) {
+    return Violation(message, fmt::format("generation {} has not begun", message.generation));
+  }
+  const std::optional<int> worker = WorkerNamedBy(message.body);
+  if (!worker) return {};
+  const Row* row = Find(*worker);
+  if (row == nullptr || row->agent != agent) {
+    return Violation(message, fmt::format("worker {} is not on this host", *worker));
+  }
+  if (const auto* output = std::get_if<wire::Output>(&message.body)) {
+    uint64_t& unwritten = rows_[static_cast<size_t>(*worker)].unwritten;
+    unwritten += output->bytes.size();
+    if (unwritten > wire::kOutputWindowBytes) {
+      return Violation(message, fmt::format("worker {} sent more than its credit", *worker));
+    }
+  }
+  return {};
+}
+
+void WorkerClaims::OnWritten(int worker, uint32_t bytes) {
+  if (Find(worker) == nullptr) return;
+  uint64_t& unwritten = rows_[static_cast<size_t>(worker)].unwritten;
+  unwritten -= std::min<uint64_t>(unwritten, bytes);
+}
+
+int WorkerClaims::AgentOf(int worker) const {
+  const Row* row = Find(worker);
+  return row == nullptr ? -1 : row->agent;
+}
+
+Generation WorkerClaims::GenerationOf(int worker) const {
+  const Row* row = Find(worker);
+  return row == nullptr ? Generation{0} : row->generation;
+}
+
+}  // namespace hvdray
