@@ -3,7 +3,7 @@
 import json
 import os
 import pathlib
-import time
+import resource
 
 import pytest
 
@@ -21,6 +21,12 @@ def written(folder, lines):
     path = folder / "job.record"
     path.write_bytes(b"".join(line.encode() + b"\n" for line in lines))
     return path
+
+
+def cpu_seconds():
+    """What children have cost so far: a busy machine does not count."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
@@ -123,11 +129,11 @@ def test_a_huge_line_costs_neither_time_nor_memory(replay, tmp_path):
     with open(path, "wb") as file:
         file.write(WELL.read_bytes().split(b"\n")[0] + b"\n")
         file.truncate(4 << 30)  # zeros, without a newline
-    began = time.monotonic()
+    began = cpu_seconds()
     result = replay(path)
-    assert time.monotonic() - began < 5
+    assert cpu_seconds() - began < 3
     assert result.code == 2
-    assert f"{path}:2: JSON of 16" in result.errors, result.errors
+    assert f"{path}:2: JSON of " in result.errors and ", at most 16777216 allowed" in result.errors
 
 
 @pytest.mark.parametrize("words, said", [
@@ -154,7 +160,7 @@ def test_a_hundred_thousand_events_take_seconds(replay, tmp_path):
     at = json.loads(lines[-1])["t"]
     body = [f'{{"t":{at + i},"event":"addresses","worker":{i % 6}}}' for i in range(100_000)]
     path = written(tmp_path, lines + body)
-    began = time.monotonic()
+    began = cpu_seconds()
     page = json.loads(replay("--json", path, timeout=60).text)
     assert page["events"] == 100_015
-    assert time.monotonic() - began < 5
+    assert cpu_seconds() - began < 3
