@@ -203,7 +203,7 @@ class RealElasticLauncher : public ElasticLauncher {
 
   void FeedOne(const ElasticEvent& event) {
     if (is_finished_) {
-      if (const std::optional<Event> late = ElasticNames::AsStatic(event)) {
+      if (const std::optional<Event> late = AsStatic(event)) {
         AddLateFault(verdict_, *late);
       }
       return;
