@@ -40,9 +40,13 @@ int LaunchElastic(LaunchPlan plan) {
   Result<std::unique_ptr<Loop>> loop = Loop::Create();
   if (!loop.ok()) return Fail("run", loop.status());
   Result<std::unique_ptr<HostAccess>> access =
-      HostAccess::OpenElastic(**loop, spec, AgentPath(spec), plan.spread);
+      HostAccess::OpenElastic(**loop, spec, AgentPath(spec), HostSpread::kOneMachine);
   if (!access.ok()) return Fail("run", access.status());
-  Result<std::unique_ptr<HostSource>> source = MakeHostSource(**loop, spec, &SayDiscovery);
+  ElasticLauncher* running = nullptr;
+  Result<std::unique_ptr<HostSource>> source =
+      MakeHostSource(**loop, spec, [&running](std::string_view line) {
+        running != nullptr ? running->Say(line) : SayDiscovery(line);
+      });
   if (!source.ok()) return Fail("run", source.status());
   const Environment environment = plan.environment;
   Trace trace(plan.began, {}, !spec.trace_file->empty());
@@ -51,7 +55,8 @@ int LaunchElastic(LaunchPlan plan) {
   Result<std::unique_ptr<ElasticLauncher>> launcher = ElasticLauncher::Open(
       **loop, **access, **source, HostsOf(**access), trace, std::move(plan), policy);
   if (!launcher.ok()) return Fail("run", launcher.status());
-  JobReport report = (*launcher)->Run();
+  running = launcher->get();
+  JobReport report = running->Run();
   EndTerminalQuestions();  // hosts that are on their way are not wanted any more
   return EndRun(spec, environment, trace, std::move(report),
                 [&launcher](std::span<const std::string> lines) { (*launcher)->Print(lines); });

@@ -76,8 +76,8 @@ Status CheckFolderHere(const LaunchPlan& plan) {
 }
 
 Status CheckDistinctFiles(const JobSpec& spec) {
-  const std::array<const Setting<std::string>*, 4> files = {&spec.report_file, &spec.events_file,
-                                                            &spec.junit_file, &spec.trace_file};
+  const std::array<const Setting<std::string>*, 5> files = {
+      &spec.report_file, &spec.events_file, &spec.junit_file, &spec.trace_file, &spec.record_file};
   std::map<std::string, const Setting<std::string>*> seen;
   for (const Setting<std::string>* file : files) {
     const std::string real = FileBehind(**file);

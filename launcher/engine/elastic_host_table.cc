@@ -66,7 +66,7 @@ std::vector<HostReport> ElasticHostTable::Report() const {
   std::vector<HostReport> report;
   for (const ElasticHost& host : hosts_) {
     if (host.slots.host.empty()) continue;
-    report.push_back({host.slots.host, host.slots.slots, host.facts, host.relay, std::nullopt});
+    report.push_back({host.slots.host, host.slots.slots, host.facts, host.relay, host.sync});
   }
   return report;
 }

@@ -23,6 +23,8 @@ struct ElasticHost {
   bool has_workers = false;  ///< This agent was given some.
   wire::HostFacts facts;
   std::optional<NicChoice> nic;        ///< Kept while it has workers.
+  std::optional<SyncStats> sync;       ///< What --sync brought there.
+  std::string worker_folder;           ///< In that copy; empty: as the plan says.
   std::optional<Generation> stopping;  ///< A StopGeneration that is not answered yet.
   RelayStats relay;
 };

@@ -8,17 +8,14 @@
 #include <map>
 #include <optional>
 #include <random>
-#include <set>
 #include <utility>
 
 #include "base/log.h"
 #include "launcher/driver/elastic_driver.h"
 #include "launcher/driver/late_fault.h"
-#include "launcher/engine/agent_set.h"
-#include "launcher/engine/elastic_host_table.h"
+#include "launcher/engine/elastic_agents.h"
 #include "launcher/engine/elastic_kv.h"
 #include "launcher/engine/elastic_start.h"
-#include "launcher/engine/generation_start.h"
 #include "launcher/engine/job_files.h"
 #include "launcher/engine/job_front.h"
 #include "launcher/engine/leftovers.h"
@@ -32,8 +29,6 @@
 namespace hvdray {
 namespace {
 
-// How long the output of a host that is released may take to arrive.
-constexpr Duration kReleaseLimit = std::chrono::seconds(5);
 // What may be on its way before the agent has granted anything (docs/protocol.md, credit).
 constexpr uint32_t kStdinWindowBytes = 1 << 20;
 
@@ -54,21 +49,19 @@ class RealElasticLauncher : public ElasticLauncher {
                       Trace& trace, LaunchPlan plan, ElasticPolicy policy)
       : loop_(loop),
         source_(source),
-        ways_(std::move(ways)),
         trace_(trace),
         plan_(std::move(plan)),
         policy_(policy),
         began_(loop.Now()),
         jitter_seed_(std::random_device{}()),
         driver_(policy, jitter_seed_, began_, &LogStateChange),
-        agents_(loop, transport, {}, plan_.build, ElasticWelcomeOf(plan_), MakeAgentHandlers()),
-        kv_(policy.mode, MakeKvHandlers()),
-        nics_(*plan_.spec.network_interfaces, /*is_fixed=*/false) {}
+        agents_(loop, transport, std::move(ways), plan_, MakeAgentHandlers()),
+        kv_(policy.mode, MakeKvHandlers()) {}
 
   Status OpenFiles() {
     HVDRAY_RETURN_IF_ERROR(CheckReportPaths(plan_.spec));
     HVDRAY_ASSIGN_OR_RETURN(front_, JobFront::Open(loop_, trace_, plan_.spec, plan_.environment,
-                                                   agents_, MakeFrontHandlers()));
+                                                   agents_.agents(), MakeFrontHandlers()));
     const auto on_damaged = [this](Status why) { Feed(event::OutputDamaged{std::move(why)}); };
     if (!plan_.spec.events_file->empty()) {
       EventLogOptions options = EventOptionsOf(plan_);
@@ -85,7 +78,7 @@ class RealElasticLauncher : public ElasticLauncher {
     }
     HostSource::Handlers handlers;
     handlers.on_hosts = [this](std::vector<HostSlots> hosts, bool is_final) {
-      nics_.SetFixed(is_final);
+      agents_.nics().SetFixed(is_final);
       Feed(event::HostsDiscovered{std::move(hosts), is_final});
     };
     handlers.on_failure = [this](Status why) { Feed(event::DiscoveryFailed{std::move(why)}); };
@@ -101,13 +94,14 @@ class RealElasticLauncher : public ElasticLauncher {
   }
 
   void Print(std::span<const std::string> lines) override { front_->Print(lines); }
+  void Say(std::string_view line) override { front_->output().Say(line); }
 
  private:
   JobFrontHandlers MakeFrontHandlers() {
     JobFrontHandlers handlers;
     handlers.on_stop_signal = [this](int signo) { Feed(event::UserSignal{signo}); };
     handlers.on_forward_signal = [this](int signo) {
-      agents_.SendAll({newest_, wire::Signal{-1, signo}});
+      agents_.agents().SendAll({newest_, wire::Signal{-1, signo}});
     };
     handlers.on_reader_gone = [this] { Feed(event::ReaderGone{}); };
     handlers.on_damaged = [this](Status why) { Feed(event::OutputDamaged{std::move(why)}); };
@@ -123,7 +117,9 @@ class RealElasticLauncher : public ElasticLauncher {
 
   ElasticKv::Handlers MakeKvHandlers() {
     ElasticKv::Handlers handlers;
-    handlers.send = [this](int agent, wire::Message m) { agents_.Send(agent, std::move(m)); };
+    handlers.send = [this](int agent, wire::Message message) {
+      agents_.agents().Send(agent, std::move(message));
+    };
     handlers.on_rank_asked = [this](int worker) {
       Feed(event::RankAsked{static_cast<WorkerId>(worker)});
     };
@@ -133,45 +129,22 @@ class RealElasticLauncher : public ElasticLauncher {
     return handlers;
   }
 
-  AgentSetHandlers MakeAgentHandlers() {
-    AgentSetHandlers handlers;
-    handlers.on_ready = [this](int agent, const wire::HostFacts& facts) { OnReady(agent, facts); };
-    handlers.on_lost = [this](int agent, Status why) { OnLost(agent, std::move(why)); };
-    handlers.on_message = [this](int agent, wire::Message&& m) { OnMessage(agent, std::move(m)); };
-    handlers.on_noise = [this](int agent, ByteView line) {
-      const int host = hosts_.HostOf(agent);
-      if (host >= 0) front_->output().Say(fmt::format("{}: {}", NameOf(host), line));
+  ElasticAgentsHandlers MakeAgentHandlers() {
+    ElasticAgentsHandlers handlers;
+    handlers.on_ready = [this](int host, const wire::HostFacts& facts) {
+      Feed(event::HostReady{host, facts});
     };
+    handlers.on_lost = [this](int host, Status why) {
+      Feed(event::HostLost{host, std::move(why)});
+    };
+    handlers.on_left = [this](int agent) { ForgetWorkersOf(agent); };
+    handlers.on_gone = [this](int agent) { kv_.DropAgent(agent); };
+    handlers.on_message = [this](int agent, int host, wire::Message&& message) {
+      OnMessage(agent, host, std::move(message));
+    };
+    handlers.on_noise = [this](const std::string& line) { front_->output().Say(line); };
+    handlers.on_released = [this] { EndJob(); };
     return handlers;
-  }
-
-  const std::string& NameOf(int host) { return hosts_.At(host).slots.host; }
-
-  void OnReady(int agent, const wire::HostFacts& facts) {
-    const int number = hosts_.HostOf(agent);
-    if (number < 0) return;
-    ElasticHost& host = hosts_.At(number);
-    host.facts = facts;
-    host.is_remote = ways_.is_remote(NameOf(number));
-    host.is_elsewhere = ways_.is_elsewhere(NameOf(number));
-    if (Status status = hosts_.CheckNic(nics_, number); !status.ok()) {
-      agents_.Reject(agent, std::move(status));
-      return;
-    }
-    host.is_ready = true;
-    Feed(event::HostReady{number, facts});
-  }
-
-  void OnLost(int agent, Status why) {
-    kv_.DropAgent(agent);
-    if (released_.erase(agent) > 0) return CheckReleased();
-    const int host = hosts_.HostOf(agent);
-    if (host < 0) return;
-    const ElasticHost& entry = hosts_.At(host);
-    if (!entry.is_remote && entry.facts.agent_pid != 0) lost_here_.insert(entry.facts.agent_pid);
-    ForgetWorkersOf(agent);
-    hosts_.Disconnect(host);
-    Feed(event::HostLost{host, std::move(why)});
   }
 
   void ForgetWorkersOf(int agent) {
@@ -232,47 +205,17 @@ class RealElasticLauncher : public ElasticLauncher {
     });
   }
 
-  void Apply(const effect::ConnectHost& connect) {
-    ways_.add(connect.slots);
-    const int agent = agents_.Add(connect.slots.host);
-    hosts_.Connect(connect.host, connect.slots, agent);
-    agents_.Start(agent);
-  }
+  void Apply(const effect::ConnectHost& connect) { agents_.Connect(connect.host, connect.slots); }
 
-  // Its agent may still have output of workers that have ended: it says when that has arrived.
-  void Apply(const effect::ReleaseHost& release) {
-    if (!hosts_.IsKnown(release.host) || hosts_.At(release.host).agent < 0) return;
-    const bool has_worked = hosts_.At(release.host).has_workers;
-    const int agent = hosts_.Disconnect(release.host);
-    ForgetWorkersOf(agent);
-    if (!has_worked || !agents_.IsReady(agent)) return agents_.Release(agent);
-    agents_.Send(agent, {newest_, wire::StopGeneration{0}});
-    released_[agent] = loop_.After(kReleaseLimit, [this, agent] { EndRelease(agent); });
-  }
-
-  void EndRelease(int agent) {
-    loop_.Post([this, agent] {
-      if (released_.erase(agent) == 0) return;
-      kv_.DropAgent(agent);
-      agents_.Release(agent);
-      CheckReleased();
-    });
-  }
-
-  void CheckReleased() {
-    if (!is_finished_ || !released_.empty() || front_->is_finishing()) return;
-    front_->Finish([this](Status drained) { AddDrainFault(verdict_, std::move(drained)); },
-                   [this] { EndLeftoversOfLostAgents(); });
-  }
+  void Apply(const effect::ReleaseHost& release) { agents_.Release(release.host, newest_); }
 
   void Apply(const effect::PublishGeneration& publish) {
     SetNewest(publish.generation);
     published_ = publish.generation;
     ranks_ = publish.ranks;
     kv_.Reset(publish.ranks, publish.generation);
-    for (int host = 0; host < hosts_.size(); ++host) {
-      const ElasticHost& entry = hosts_.At(host);
-      if (entry.has_workers) agents_.Send(entry.agent, {published_, wire::KvReset{}});
+    for (int host = 0; host < agents_.hosts().size(); ++host) {
+      if (agents_.hosts().At(host).has_workers) agents_.SendTo(host, {published_, wire::KvReset{}});
     }
     kv_.Release();
     for (size_t rank = 0; rank < publish.workers.size(); ++rank) {
@@ -286,18 +229,17 @@ class RealElasticLauncher : public ElasticLauncher {
 
   void Apply(const effect::StartWorkers& start) {
     SetNewest(start.generation);
-    if (Status status = hosts_.ChooseNics(nics_); !status.ok()) {
+    if (Status status = agents_.hosts().ChooseNics(agents_.nics()); !status.ok()) {
       Log(LogLevel::kError, "launcher", "{}", status.ToString());
     }
-    std::vector<wire::StartGeneration> messages;
-    for (auto& [host, message] : ElasticStartMessages(plan_, start, ranks_, hosts_)) {
-      ElasticHost& entry = hosts_.At(host);
+    for (auto& [host, message] : ElasticStartMessages(plan_, start, ranks_, agents_.hosts())) {
+      ElasticHost& entry = agents_.hosts().At(host);
       for (const wire::WorkerSlot& slot : message.workers) {
         claims_.Admit(slot.worker, entry.agent, start.generation);
       }
       entry.has_workers = true;
-      agents_.Send(entry.agent, {published_, wire::KvReset{}});
-      agents_.Send(entry.agent, {start.generation, std::move(message)});
+      agents_.SendTo(host, {published_, wire::KvReset{}});
+      agents_.SendTo(host, {start.generation, std::move(message)});
     }
     for (const NewWorker& worker : start.workers) {
       const auto number = static_cast<int>(worker.worker);
@@ -308,7 +250,7 @@ class RealElasticLauncher : public ElasticLauncher {
     }
     if (start.generation != 1) return;
     progress_.np = static_cast<int>(start.workers.size());
-    progress_.host_count = progress_.hosts_ready = std::max(1, hosts_.size());
+    progress_.host_count = progress_.hosts_ready = std::max(1, agents_.hosts().size());
   }
 
   // A later generation finds the stream half read: it gets none, as a restarted command would.
@@ -323,7 +265,8 @@ class RealElasticLauncher : public ElasticLauncher {
 
   void SendToWorker(int worker, wire::Body body) {
     const int agent = claims_.AgentOf(worker);
-    if (agent >= 0) agents_.Send(agent, {claims_.GenerationOf(worker), std::move(body)});
+    if (agent < 0) return;
+    agents_.agents().Send(agent, {claims_.GenerationOf(worker), std::move(body)});
   }
 
   void Apply(const effect::StopWorkers& stop) {
@@ -334,14 +277,13 @@ class RealElasticLauncher : public ElasticLauncher {
       order.workers.push_back(static_cast<int32_t>(worker));
     }
     for (auto& [agent, order] : by_agent) {
-      if (agent >= 0) agents_.Send(agent, {newest_, std::move(order)});
+      if (agent >= 0) agents_.agents().Send(agent, {newest_, std::move(order)});
     }
   }
 
   void Apply(const effect::BreakConnections& order) {
     for (const int host : order.hosts) {
-      const int agent = hosts_.At(host).agent;
-      if (agent >= 0) agents_.Send(agent, {order.generation, wire::BreakConnections{}});
+      agents_.SendTo(host, {order.generation, wire::BreakConnections{}});
     }
   }
 
@@ -357,10 +299,8 @@ class RealElasticLauncher : public ElasticLauncher {
     SetNewest(stop.generation);
     kv_.Close();
     for (const int host : stop.hosts) {
-      ElasticHost& entry = hosts_.At(host);
-      if (entry.agent < 0) continue;
-      entry.stopping = stop.generation;
-      agents_.Send(entry.agent, {stop.generation, wire::StopGeneration{Milliseconds(stop.grace)}});
+      agents_.hosts().At(host).stopping = stop.generation;
+      agents_.SendTo(host, {stop.generation, wire::StopGeneration{Milliseconds(stop.grace)}});
     }
   }
 
@@ -372,12 +312,17 @@ class RealElasticLauncher : public ElasticLauncher {
     if (record_) record_->OnEnd(verdict_, driver_.Snapshot(), loop_.Now());
     source_.Stop();
     stdin_.reset();
-    loop_.Post([this] { CheckReleased(); });
+    loop_.Post([this] { agents_.EndReleases(); });
+  }
+
+  void EndJob() {
+    front_->Finish([this](Status drained) { AddDrainFault(verdict_, std::move(drained)); },
+                   [this] { EndLeftoversOfLostAgents(); });
   }
 
   // The keeper of a lost agent has ended by now, by itself or killed like the agent.
   void EndLeftoversOfLostAgents() {
-    for (const uint32_t pid : lost_here_) EndLeftovers(plan_.job_id, pid);
+    for (const uint32_t pid : agents_.lost_here()) EndLeftovers(plan_.job_id, pid);
   }
 
   void SetNewest(Generation generation) {
@@ -386,7 +331,7 @@ class RealElasticLauncher : public ElasticLauncher {
     front_->SetGeneration(newest_);
   }
 
-  void OnMessage(int agent, wire::Message&& message) {
+  void OnMessage(int agent, int host, wire::Message&& message) {
     if (Status status = claims_.Check(agent, message); !status.ok()) {
       agents_.Reject(agent, std::move(status));
       return;
@@ -404,7 +349,7 @@ class RealElasticLauncher : public ElasticLauncher {
     } else if (const auto* credit = std::get_if<wire::Credit>(&message.body)) {
       if (stdin_ && credit->stream == wire::StreamId::kStdin) stdin_->AddCredit(credit->bytes);
     } else {
-      OnHostMessage(agent, message);
+      if (host >= 0) OnHostMessage(host, message);
     }
   }
 
@@ -420,18 +365,14 @@ class RealElasticLauncher : public ElasticLauncher {
   }
 
   // What an agent says of its host and not of a worker's life.
-  void OnHostMessage(int agent, const wire::Message& message) {
-    const int host = hosts_.HostOf(agent);
+  void OnHostMessage(int host, const wire::Message& message) {
+    ElasticHost& entry = agents_.hosts().At(host);
     if (const auto* stopped = std::get_if<wire::GenerationStopped>(&message.body)) {
-      if (host < 0) return EndRelease(agent);
-      ElasticHost& entry = hosts_.At(host);
       entry.relay = stopped->relay;
       if (entry.stopping != message.generation) return;
       entry.stopping.reset();
       Feed(event::GenerationStopped{message.generation, host, stopped->swept,
                                     stopped->offered_port});
-    } else if (host < 0) {
-      return;
     } else if (const auto* arrived = std::get_if<wire::WorkerArrived>(&message.body)) {
       Feed(event::WorkerArrived{static_cast<WorkerId>(arrived->worker)});
     } else if (const auto* leaving = std::get_if<wire::HostLeaving>(&message.body)) {
@@ -440,7 +381,7 @@ class RealElasticLauncher : public ElasticLauncher {
       OnConnectionsBroken(host, message.generation, *broken);
     } else {
       Log(LogLevel::kDebug, "launcher", "ignored {} from {}",
-          wire::NameOf(wire::TypeOf(message.body)), NameOf(host));
+          wire::NameOf(wire::TypeOf(message.body)), entry.slots.host);
     }
   }
 
@@ -450,7 +391,8 @@ class RealElasticLauncher : public ElasticLauncher {
     if (broken.refused == 0 || std::exchange(refused_in_, generation) == generation) return;
     front_->Say(
         fmt::format("workers on host {} learn of the loss only by Horovod's own timeout: {}{}{}",
-                    NameOf(host), broken.why, broken.hint.empty() ? "" : "; ", broken.hint));
+                    agents_.hosts().At(host).slots.host, broken.why,
+                    broken.hint.empty() ? "" : "; ", broken.hint));
   }
 
   JobReport MakeReport() {
@@ -460,7 +402,7 @@ class RealElasticLauncher : public ElasticLauncher {
     report.command = *plan_.spec.command;
     report.np = static_cast<int>(ranks_.size());
     report.generations = published_;
-    report.hosts = hosts_.Report();
+    report.hosts = agents_.hosts().Report();
     for (const int worker : failed_) {
       if (!verdict_.first_failure || !report.last_lines.empty()) break;
       const ElasticRoster::Process& process = driver_.roster().Of(static_cast<WorkerId>(worker));
@@ -482,22 +424,17 @@ class RealElasticLauncher : public ElasticLauncher {
 
   Loop& loop_;
   HostSource& source_;
-  const ElasticHosts ways_;
   Trace& trace_;
   LaunchPlan plan_;
   const ElasticPolicy policy_;
   const TimePoint began_;
   const uint64_t jitter_seed_;
   ElasticDriver driver_;
-  AgentSet agents_;
+  ElasticAgents agents_;
   WorkerClaims claims_;
   ElasticKv kv_;
-  ElasticNics nics_;
-  ElasticHostTable hosts_;
   std::map<int, RankInfo> living_;  // Workers, with their present places.
   std::vector<int> failed_;         // Workers that ended badly and unasked, in order.
-  std::map<int, Watch> released_;   // Agents whose last output is waited for.
-  std::set<uint32_t> lost_here_;    // Pids of lost agents of this machine.
   std::vector<RankInfo> ranks_;     // Of the published generation.
   std::deque<ElasticEvent> pending_;
   bool is_feeding_ = false;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "base/loop.h"
 #include "cluster/host_source.h"
@@ -40,6 +41,8 @@ class ElasticLauncher {
   /// As Launcher's.
   virtual JobReport Run() = 0;
   virtual void Print(std::span<const std::string> lines) = 0;
+  /// A line for stderr while it runs, in order with all output.
+  virtual void Say(std::string_view line) = 0;
 };
 
 }  // namespace hvdray

@@ -40,7 +40,7 @@ std::map<int, wire::StartGeneration> ElasticStartMessages(const LaunchPlan& plan
     if (is_new) {
       message = StartOfHost(is_whole ? ranks : std::span(&place, 1), place.host_index);
       message.workers.clear();
-      CompleteStart(plan, {*host.nic, host.is_remote, {}}, &message);
+      CompleteStart(plan, {*host.nic, host.is_remote, host.worker_folder}, &message);
       message.restart_count = start.restart_count;
       message.master_port = start.master_port;
       if (is_whole) {

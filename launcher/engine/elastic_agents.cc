@@ -1,0 +1,174 @@
+#include "launcher/engine/elastic_agents.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+#include "launcher/engine/elastic_start.h"
+
+namespace hvdray {
+namespace {
+
+// How long the output of a host that is released may take to arrive.
+constexpr Duration kReleaseLimit = std::chrono::seconds(5);
+// Copies are made before a host's first generation, whichever that will be.
+constexpr Generation kCopyGeneration = 1;
+
+}  // namespace
+
+ElasticAgents::ElasticAgents(Loop& loop, Transport& transport, ElasticHosts ways,
+                             const LaunchPlan& plan, ElasticAgentsHandlers handlers)
+    : loop_(loop),
+      ways_(std::move(ways)),
+      plan_(plan),
+      handlers_(std::move(handlers)),
+      agents_(loop, transport, {}, plan.build, ElasticWelcomeOf(plan), MakeHandlers()),
+      nics_(*plan.spec.network_interfaces, /*is_fixed=*/false) {}
+
+AgentSetHandlers ElasticAgents::MakeHandlers() {
+  AgentSetHandlers handlers;
+  handlers.on_ready = [this](int agent, const wire::HostFacts& facts) { OnHello(agent, facts); };
+  handlers.on_lost = [this](int agent, Status why) { OnLost(agent, std::move(why)); };
+  handlers.on_message = [this](int agent, wire::Message&& message) {
+    OnMessage(agent, std::move(message));
+  };
+  handlers.on_noise = [this](int agent, ByteView line) {
+    const int host = hosts_.HostOf(agent);
+    if (host >= 0) handlers_.on_noise(fmt::format("{}: {}", hosts_.At(host).slots.host, line));
+  };
+  return handlers;
+}
+
+void ElasticAgents::Connect(int host, const HostSlots& slots) {
+  ways_.add(slots);
+  const int agent = agents_.Add(slots.host);
+  hosts_.Connect(host, slots, agent);
+  agents_.Start(agent);
+}
+
+void ElasticAgents::OnHello(int agent, const wire::HostFacts& facts) {
+  const int number = hosts_.HostOf(agent);
+  if (number < 0) return;
+  ElasticHost& host = hosts_.At(number);
+  host.facts = facts;
+  host.is_remote = ways_.is_remote(host.slots.host);
+  host.is_elsewhere = ways_.is_elsewhere(host.slots.host);
+  if (Status status = hosts_.CheckNic(nics_, number); !status.ok()) {
+    agents_.Reject(agent, std::move(status));
+    return;
+  }
+  if (host.is_remote && !plan_.synced.empty()) return Copy(number);
+  BeReady(number);
+}
+
+void ElasticAgents::BeReady(int host) {
+  hosts_.At(host).is_ready = true;
+  handlers_.on_ready(host, hosts_.At(host).facts);
+}
+
+void ElasticAgents::Copy(int host) {
+  FolderSyncHandlers handlers;
+  handlers.send = [this](int to, wire::Body body) {
+    SendTo(to, {kCopyGeneration, std::move(body)});
+  };
+  handlers.on_host_done = [this](int done, const SyncStats& stats,
+                                 const std::vector<std::string>& roots) {
+    ElasticHost& entry = hosts_.At(done);
+    entry.sync = stats;
+    if (!plan_.worker_place) return;
+    entry.worker_folder = roots[plan_.worker_place->folder];
+    if (!plan_.worker_place->path.empty()) entry.worker_folder += "/" + plan_.worker_place->path;
+  };
+  handlers.on_failed = [this](int failed, Status why) {
+    agents_.Reject(hosts_.At(failed).agent, std::move(why));
+  };
+  handlers.on_done = [this, host] {
+    copies_.erase(host);
+    BeReady(host);
+  };
+  auto& copy = copies_[host];
+  copy = std::make_unique<FolderSync>(loop_, std::vector{host}, plan_.synced,
+                                      *plan_.spec.start_timeout, std::move(handlers));
+  copy->Start();
+}
+
+bool ElasticAgents::OnCopyMessage(int host, const wire::Message& message) {
+  const auto found = copies_.find(host);
+  if (found == copies_.end()) return false;
+  if (const auto* wanted = std::get_if<wire::FolderWanted>(&message.body)) {
+    found->second->OnWanted(host, *wanted);
+  } else if (const auto* taken = std::get_if<wire::FileTaken>(&message.body)) {
+    found->second->OnTaken(host, *taken);
+  } else if (const auto* problem = std::get_if<wire::FolderProblem>(&message.body)) {
+    found->second->OnProblem(host, *problem);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+void ElasticAgents::OnMessage(int agent, wire::Message&& message) {
+  const int host = hosts_.HostOf(agent);
+  if (host >= 0 && OnCopyMessage(host, message)) return;
+  const bool is_end = std::holds_alternative<wire::GenerationStopped>(message.body);
+  handlers_.on_message(agent, host, std::move(message));
+  // The answer to the stop that Release() sent comes behind all output.
+  if (host < 0 && is_end) loop_.Post([this, agent] { EndRelease(agent); });
+}
+
+void ElasticAgents::OnLost(int agent, Status why) {
+  const int number = hosts_.HostOf(agent);
+  if (number >= 0) {
+    const ElasticHost& host = hosts_.At(number);
+    if (!host.is_remote && host.facts.agent_pid != 0) lost_here_.insert(host.facts.agent_pid);
+    copies_.erase(number);
+    hosts_.Disconnect(number);
+    handlers_.on_left(agent);
+    handlers_.on_gone(agent);
+    handlers_.on_lost(number, std::move(why));
+  } else {
+    EndRelease(agent);
+  }
+}
+
+void ElasticAgents::Release(int host, Generation newest) {
+  if (!hosts_.IsKnown(host) || hosts_.At(host).agent < 0) return;
+  const bool has_worked = hosts_.At(host).has_workers;
+  const int agent = hosts_.Disconnect(host);
+  copies_.erase(host);
+  handlers_.on_left(agent);
+  if (has_worked && agents_.IsReady(agent)) {
+    agents_.Send(agent, {newest, wire::StopGeneration{0}});
+    released_[agent] = loop_.After(
+        kReleaseLimit, [this, agent] { loop_.Post([this, agent] { EndRelease(agent); }); });
+  } else {
+    agents_.Release(agent);
+    handlers_.on_gone(agent);
+  }
+}
+
+void ElasticAgents::EndRelease(int agent) {
+  if (released_.erase(agent) == 0) return;
+  agents_.Release(agent);
+  handlers_.on_gone(agent);
+  CheckReleased();
+}
+
+void ElasticAgents::EndReleases() {
+  is_ending_ = true;
+  CheckReleased();
+}
+
+void ElasticAgents::CheckReleased() {
+  if (is_ending_ && released_.empty()) handlers_.on_released();
+}
+
+void ElasticAgents::SendTo(int host, wire::Message message) {
+  if (hosts_.IsKnown(host) && hosts_.At(host).agent >= 0) {
+    agents_.Send(hosts_.At(host).agent, std::move(message));
+  }
+}
+
+}  // namespace hvdray
