@@ -21,6 +21,7 @@
 #include "base/standard_streams.h"
 #include "launcher/agent/agent_session.h"
 #include "launcher/agent/cgroup.h"
+#include "launcher/agent/control_socket.h"
 #include "launcher/agent/host_facts.h"
 #include "launcher/agent/keeper.h"
 
@@ -30,20 +31,38 @@ namespace {
 constexpr int kUsage = 2;
 constexpr int kFailed = 125;
 constexpr uint64_t kOpenFiles = 65536;
-// What a machine that is taken away is given at least, as a rule.
-constexpr Duration kLeaveNotice = std::chrono::seconds(30);
 constexpr char kBuild[] = "hvdray " HVDRAY_VERSION;
 
 constexpr std::string_view kHelp =
-    "usage: hvdray-agent [--help | --version | --probe-listener]\n"
+    "usage: hvdray-agent [--help | --version | --probe-listener | --leave [SECONDS]]\n"
     "\n"
     "Runs the workers of one host for hvdray. hvdray starts it, on this machine or over SSH, and\n"
     "speaks to it in binary frames on its standard input and output; there is nothing to type.\n"
     "When that stream closes, it stops everything that it has started and exits.\n"
     "\n"
+    "--leave: tells the agents of your elastic jobs on this host that it will be taken away in\n"
+    "that many seconds (30), so that their workers leave in good order.\n"
     "--probe-listener: until workers start, other hosts may try a TCP connection to this one.\n";
 
 void Print(int fd, std::string_view text) { (void)WriteAll(fd, text).ok(); }
+
+int Leave(const std::string& seconds) {
+  const std::optional<Duration> in = ParseLeave(seconds.empty() ? "leave" : "leave " + seconds);
+  if (!in) {
+    Print(STDERR_FILENO,
+          fmt::format("hvdray-agent: --leave: '{}' is no number of seconds from 0 to "
+                      "{}\n",
+                      seconds, kMaxLeaveSeconds));
+    return kUsage;
+  }
+  const Result<int> told = TellAgentsToLeave(ControlFolder(), *in);
+  if (!told.ok()) {
+    Print(STDERR_FILENO, fmt::format("hvdray-agent: {}\n", told.status().ToString()));
+    return kFailed;
+  }
+  Print(STDOUT_FILENO, fmt::format("told {} agent{}\n", *told, *told == 1 ? "" : "s"));
+  return 0;
+}
 
 /// nullopt: go on.
 std::optional<int> AnswerWords(int argc, char** argv, AgentSessionOptions* options) {
@@ -57,6 +76,7 @@ std::optional<int> AnswerWords(int argc, char** argv, AgentSessionOptions* optio
       Print(STDOUT_FILENO, fmt::format("{}\n", kBuild));
       return 0;
     }
+    if (word == "--leave") return Leave(i + 1 < argc ? argv[i + 1] : "");
     if (word != "--probe-listener") {
       Print(STDERR_FILENO, fmt::format("hvdray-agent: unknown argument '{}' (see --help)\n", word));
       return kUsage;
@@ -114,6 +134,7 @@ int RunAgent(UniqueFd lifeline, AgentSessionOptions options) {
   if (!loop.ok()) return Fail(loop.status());
   (void)RaiseOpenFileLimit(kOpenFiles).ok();
   options.build = kBuild;
+  options.control_folder = ControlFolder();
   options.cgroup_folder = MakeCgroupFolder();
   options.facts = GatherHostFacts();
   const std::string folder = options.cgroup_folder;
@@ -137,7 +158,7 @@ int RunAgent(UniqueFd lifeline, AgentSessionOptions options) {
         const Status why(ErrorCode::kAgentLost,
                          fmt::format("the agent got SIG{}", ::sigabbrev_np(signo)));
         // Who takes a machine away says so by SIGTERM; the others are a person's.
-        if (signo == SIGTERM) return session.Retire(kLeaveNotice, why, 128 + signo);
+        if (signo == SIGTERM) return session.Retire(kDefaultLeave, why, 128 + signo);
         session.Leave(why, 128 + signo);
       }));
     }

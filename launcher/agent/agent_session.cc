@@ -135,6 +135,20 @@ void AgentSession::MakeGangs() {
   elastic_ = std::make_unique<ElasticDuties>(
       loop_, *relay_, *gangs_,
       [this](Generation generation, wire::Body body) { Send(generation, std::move(body)); });
+  OpenControl();
+}
+
+void AgentSession::OpenControl() {
+  if (options_.control_folder.empty()) return;
+  Result<std::unique_ptr<ControlSocket>> control =
+      ControlSocket::Open(loop_, options_.control_folder, [this](Duration in) {
+        Retire(in, {ErrorCode::kAgentLost, "the agent was told to leave"}, kLinkFailed);
+      });
+  if (control.ok()) {
+    control_ = std::move(control).value();
+  } else {
+    Log(LogLevel::kInfo, "agent", "no control socket: {}", control.status().message());
+  }
 }
 
 void AgentSession::On(Generation generation, wire::Probe&& probe) {

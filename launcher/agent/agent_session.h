@@ -10,6 +10,7 @@
 
 #include "base/byte_stream.h"
 #include "base/loop.h"
+#include "launcher/agent/control_socket.h"
 #include "launcher/agent/elastic_duties.h"
 #include "launcher/agent/folder_receiver.h"
 #include "launcher/agent/gang_set.h"
@@ -25,6 +26,7 @@ struct AgentSessionOptions {
   std::string build;                ///< "hvdray 0.1.0"
   std::string cgroup_folder;        ///< Exists and is ours; empty: generations get no cgroup.
   wire::HostFacts facts;            ///< Ports and cleanup are filled in by the session.
+  std::string control_folder;       ///< For ControlSocket, in an elastic job; empty: none.
   bool has_probe_listener = false;  ///< Neighbours may probe this host until workers start.
 };
 
@@ -80,6 +82,7 @@ class AgentSession : private KvUpstream {
   void SendStopped(Generation generation, uint32_t swept);
   void Send(Generation generation, wire::Body body);
   void MakeGangs();
+  void OpenControl();
   void StopGangs();
   void FinishIfIdle();
   /// Of this generation and with this worker; else counts the request as stale.
@@ -98,6 +101,7 @@ class AgentSession : private KvUpstream {
   std::unique_ptr<Relay> relay_;
   std::unique_ptr<GangSet> gangs_;          // From Welcome on.
   std::unique_ptr<ElasticDuties> elastic_;  // Likewise, in an elastic job.
+  std::unique_ptr<ControlSocket> control_;
   std::optional<HeldPort> port_;
   std::unique_ptr<ProbeListener> probe_listener_;
   std::unique_ptr<Inspector> inspector_;
