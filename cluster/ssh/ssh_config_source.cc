@@ -81,27 +81,40 @@ std::string NeedByKeys(const SshSettings& settings, const SshLimit& limit) {
   return reason;
 }
 
-/// What the files tell apart that ssh says it has read.
-SshHostClasses ClassesOf(const std::string& verbose) {
-  SshHostClasses classes;
-  const std::optional<std::vector<std::string>> paths = FilesReadBySsh(verbose);
-  if (!paths) classes.GiveUp();
-  for (const std::string& path : paths.value_or(std::vector<std::string>())) {
-    struct stat facts {};
-    // A pipe would have nothing left, or keep us waiting.
-    const bool is_file = ::stat(path.c_str(), &facts) == 0 && S_ISREG(facts.st_mode);
-    if (!is_file) {
-      classes.GiveUp();
-      break;
-    }
-    const Result<std::string> text = ReadFile(path, kMaxConfigBytes);
-    if (!text.ok()) classes.GiveUp();
-    classes.AddFile(text.ok() ? *text : "");
-  }
-  return classes;
+}  // namespace
+
+/// With facts that no regular file has, where it is none.
+SshConfigSource::Stamp SshConfigSource::StampOf(const std::string& path) {
+  struct stat at {};
+  if (::stat(path.c_str(), &at) != 0 || !S_ISREG(at.st_mode)) return {path, {-1}};
+  return {path,
+          {static_cast<int64_t>(at.st_dev), static_cast<int64_t>(at.st_ino), at.st_size,
+           at.st_mtim.tv_sec, at.st_mtim.tv_nsec, at.st_ctim.tv_sec, at.st_ctim.tv_nsec}};
 }
 
-}  // namespace
+/// Of the files that ssh says it has read.
+SshConfigSource::Found SshConfigSource::FindClasses(const std::string& verbose) {
+  Found found;
+  const std::optional<std::vector<std::string>> paths = FilesReadBySsh(verbose);
+  if (!paths) found.classes.GiveUp();
+  for (const std::string& path : paths.value_or(std::vector<std::string>())) {
+    found.files.push_back(StampOf(path));
+    // A pipe would have nothing left, or keep us waiting.
+    const bool is_file = found.files.back().facts[0] != -1;
+    const Result<std::string> text =
+        is_file ? ReadFile(path, kMaxConfigBytes) : Status(ErrorCode::kFileUnreadable, path);
+    if (!text.ok()) found.classes.GiveUp();
+    found.classes.AddFile(text.ok() ? *text : "");
+  }
+  return found;
+}
+
+/// With mutex_ held.
+bool SshConfigSource::IsFresh() const {
+  return found_ && std::chrono::steady_clock::now() <= found_until_ &&
+         std::all_of(found_->files.begin(), found_->files.end(),
+                     [](const Stamp& file) { return StampOf(file.path) == file; });
+}
 
 Result<SshSettings> SshConfigSource::Settings(const SshTarget& target, const SshLimit& limit) {
   HVDRAY_ASSIGN_OR_RETURN(const Lines lines, LinesFor(target, limit));
@@ -155,11 +168,11 @@ SshConfigSource::Turn SshConfigSource::TakeTurn(const SshTarget& target) {
 /// nullopt: to be waited for. With mutex_ held.
 std::optional<SshConfigSource::Turn> SshConfigSource::TurnNow(const SshTarget& target) {
   if (is_first_asking_) return std::nullopt;
-  if (!classes_ || std::chrono::steady_clock::now() > classes_until_) {
+  if (!IsFresh()) {
     is_first_asking_ = true;
     return Turn{.part = Part::kFirst};
   }
-  const std::optional<std::string> key = classes_->ClassOf(target);
+  const std::optional<std::string> key = found_->classes.ClassOf(target);
   if (!key) return Turn{};
   const auto [found, is_new] = answers_.try_emplace(*key);
   if (is_new) return Turn{.part = Part::kFirstOfClass, .class_key = *key, .round = round_};
@@ -174,15 +187,15 @@ std::optional<SshConfigSource::Turn> SshConfigSource::TurnNow(const SshTarget& t
 /// Also finds out what the configuration consists of.
 Result<SshConfigSource::Lines> SshConfigSource::AskFirst(const SshTarget& target,
                                                          const SshLimit& limit) {
-  SshHostClasses none;
-  none.GiveUp();
+  Found none;
+  none.classes.GiveUp();
   if (!IsCompiledProgram(ssh_program_)) {
     PublishClasses(target, std::move(none), {});
     return Ask(target, limit);
   }
   Result<std::optional<SshGOutput>> output = Run(target, /*is_verbose=*/true, limit);
   if (output.ok() && *output) {
-    PublishClasses(target, ClassesOf((*output)->errors), (*output)->lines);
+    PublishClasses(target, FindClasses((*output)->errors), (*output)->lines);
     return std::move((*output)->lines);
   }
   PublishClasses(target, std::move(none), {});
@@ -209,15 +222,15 @@ Result<std::optional<SshGOutput>> SshConfigSource::Run(const SshTarget& target, 
 }
 
 /// `lines`: the answer for `target`, if there are classes.
-void SshConfigSource::PublishClasses(const SshTarget& target, SshHostClasses classes, Lines lines) {
+void SshConfigSource::PublishClasses(const SshTarget& target, Found found, Lines lines) {
   const std::lock_guard<std::mutex> lock(mutex_);
   is_first_asking_ = false;
   ++round_;
   answers_.clear();
-  const std::optional<std::string> key = classes.ClassOf(target);
+  const std::optional<std::string> key = found.classes.ClassOf(target);
   if (key) answers_[*key] = {true, target.host, std::move(lines)};
-  classes_ = std::move(classes);
-  classes_until_ = std::chrono::steady_clock::now() + kFresh;
+  found_ = std::move(found);
+  found_until_ = std::chrono::steady_clock::now() + kFresh;
   news_.notify_all();
 }
 

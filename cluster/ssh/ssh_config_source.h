@@ -3,6 +3,7 @@
 #ifndef HVDRAY_CLUSTER_SSH_SSH_CONFIG_SOURCE_H_
 #define HVDRAY_CLUSTER_SSH_SSH_CONFIG_SOURCE_H_
 
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -24,8 +25,8 @@
 namespace hvdray {
 
 /// Asks `ssh -G` for one host of each class (SshHostClasses) and gives its answer to the others, or
-/// reads the files when there is no such program. What was learnt counts for kFresh: hosts that a
-/// job gets later see what the files say then.
+/// reads the files when there is no such program. What was learnt counts until one of the files
+/// that ssh read changes, and for kFresh at most, for there may be new ones.
 /// Threads: any, at the same time; calls block, those for hosts whose answer is under way wait.
 class SshConfigSource {
  public:
@@ -63,6 +64,21 @@ class SshConfigSource {
     std::optional<Lines> lines;  // kOther
   };
 
+  /// A file that ssh read, as it was then.
+  struct Stamp {
+    std::string path;
+    std::array<int64_t, 7> facts{};
+    bool operator==(const Stamp&) const = default;
+  };
+  /// What a configuration consists of.
+  struct Found {
+    SshHostClasses classes;
+    std::vector<Stamp> files;
+  };
+
+  static Stamp StampOf(const std::string& path);
+  static Found FindClasses(const std::string& verbose);
+  bool IsFresh() const;
   Result<Lines> LinesFor(const SshTarget& target, const SshLimit& limit);
   Turn TakeTurn(const SshTarget& target);
   std::optional<Turn> TurnNow(const SshTarget& target);
@@ -70,7 +86,7 @@ class SshConfigSource {
   Result<Lines> Ask(const SshTarget& target, const SshLimit& limit);
   Result<std::optional<SshGOutput>> Run(const SshTarget& target, bool is_verbose,
                                         const SshLimit& limit);
-  void PublishClasses(const SshTarget& target, SshHostClasses classes, Lines lines);
+  void PublishClasses(const SshTarget& target, Found found, Lines lines);
   void PublishAnswer(const Turn& turn, const std::string& host, const Result<Lines>& lines);
 
   const SshOverrides overrides_;
@@ -82,8 +98,8 @@ class SshConfigSource {
   int run_count_ = 0;
   int round_ = 0;  // counts the classes that were found
   bool is_first_asking_ = false;
-  std::optional<SshHostClasses> classes_;
-  TimePoint classes_until_{};
+  std::optional<Found> found_;
+  TimePoint found_until_{};
   std::map<std::string, Answer> answers_;  // by class
 };
 

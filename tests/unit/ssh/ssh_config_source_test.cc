@@ -110,6 +110,20 @@ TEST_F(SshConfigSourceTest, HostsThatAreAlikeCostOneRun) {
   EXPECT_EQ(source.run_count(), 2) << "another class, by the included file";
 }
 
+TEST_F(SshConfigSourceTest, AFileThatChangesCountsAtOnce) {
+  Write("included", "Port 77\n");
+  Write("config", "Include " + (folder_ / "included") + "\n");
+  SshConfigSource source(overrides_, user_, "ssh");
+  const auto limit = SshLimit::In(std::chrono::seconds(30));
+  EXPECT_EQ(source.Settings({.host = "a"}, limit)->port, 77);
+  EXPECT_EQ(source.Settings({.host = "a"}, limit)->port, 77);
+  EXPECT_EQ(source.run_count(), 1);
+  Write("included", "Port 78\n");
+  EXPECT_EQ(source.Settings({.host = "a"}, limit)->port, 78);
+  EXPECT_EQ(source.Settings({.host = "b"}, limit)->port, 78);
+  EXPECT_EQ(source.run_count(), 2);
+}
+
 TEST_F(SshConfigSourceTest, AScriptCalledSshIsAskedForEachHost) {
   Write("ssh", "#!/bin/sh\nexec ssh \"$@\"\n");
   ::chmod((folder_ / "ssh").c_str(), 0700);
