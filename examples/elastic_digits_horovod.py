@@ -45,6 +45,7 @@ def train(state, images, labels, arguments):
     print(f"rank {hvd.rank()} of {hvd.size()} goes on at step {state.step}", flush=True)
     while state.epoch <= arguments.epochs:
         order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(state.epoch))
+        loss = None  # stays so on all ranks when the gang changes behind the last step of an epoch
         while True:
             batch, taken = shard(order, state.seen, arguments.batch)
             if taken == 0:
@@ -60,8 +61,8 @@ def train(state, images, labels, arguments):
             if state.step % arguments.commit_every == 0:
                 state.commit()  # also the moment at which newcomers are let in
         # Collectives have names: unnamed ones are counted by each process, and newcomers begin at 0.
-        mean = hvd.allreduce(loss.detach(), name="loss")
-        if hvd.rank() == 0 and (state.epoch == 1 or state.epoch % 5 == 0):
+        mean = hvd.allreduce(loss.detach(), name="loss") if loss is not None else None
+        if mean is not None and hvd.rank() == 0 and (state.epoch == 1 or state.epoch % 5 == 0):
             print(f"epoch {state.epoch:2d}  loss {mean.item():.4f}  {hvd.size()} workers", flush=True)
         state.epoch += 1
         state.seen = 0
