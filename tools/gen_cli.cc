@@ -1,11 +1,13 @@
 // hvdray-gen-cli ROOT: writes the files that come from the option table below ROOT: docs/cli.md,
 // docs/man/hvdray-run.1, hvdray-check.1, hvdray-replay.1, docs/completions/hvdray.bash,
-// tests/golden/help/.
+// tests/golden/help/. Also draws the elastic driver's states in docs/elastic.md.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <string>
 
+#include "base/fd.h"
+#include "launcher/driver/elastic_chart.h"
 #include "launcher/spec/help.h"
 #include "launcher/spec/replay_options.h"
 
@@ -19,6 +21,18 @@ bool Write(const std::filesystem::path& path, const std::string& text) {
   out.close();
   if (out) return true;
   std::fprintf(stderr, "hvdray-gen-cli: cannot write %s\n", path.c_str());
+  return false;
+}
+
+bool Redraw(const std::filesystem::path& path) {
+  const hvdray::Result<std::string> page = hvdray::ReadFile(path);
+  if (!page.ok()) {
+    std::fprintf(stderr, "hvdray-gen-cli: %s\n", page.status().ToString().c_str());
+    return false;
+  }
+  const hvdray::Result<std::string> drawn = hvdray::WithElasticChart(*page);
+  if (drawn.ok()) return Write(path, *drawn);
+  std::fprintf(stderr, "hvdray-gen-cli: %s: %s\n", path.c_str(), drawn.status().ToString().c_str());
   return false;
 }
 
@@ -37,6 +51,7 @@ int main(int argc, char** argv) {
                           Write(root / "tests/golden/help/check.txt", hvdray::CheckHelp(80)) &&
                           Write(root / "tests/golden/help/replay.txt", hvdray::ReplayHelp()) &&
                           Write(root / "docs/completions/hvdray.bash", hvdray::BashCompletion()) &&
-                          Write(root / "tests/golden/help/run.txt", hvdray::RunHelp(80));
+                          Write(root / "tests/golden/help/run.txt", hvdray::RunHelp(80)) &&
+                          Redraw(root / "docs/elastic.md");
   return is_written ? 0 : 1;
 }

@@ -66,6 +66,19 @@ TEST(ConfigsTest, TheStaticJobResolves) {
   EXPECT_TRUE(request->warnings.empty());
 }
 
+TEST(ConfigsTest, TheElasticJobResolves) {
+  const Result<RunRequest> request = Resolve({"-f", "configs/elastic_job.yaml"});
+  ASSERT_TRUE(request.ok()) << request.status().ToString();
+  const JobSpec& spec = request->spec;
+  EXPECT_TRUE(spec.is_elastic());
+  EXPECT_EQ(*spec.elastic_mode, ElasticMode::kHorovod);
+  EXPECT_EQ(*spec.np, 3);
+  EXPECT_EQ(**spec.min_np, 2);
+  EXPECT_EQ(**spec.max_np, 8);
+  EXPECT_EQ(*spec.host_discovery_script, "printf 'localhost:2\\n127.0.0.1:1\\n'");
+  EXPECT_TRUE(request->warnings.empty());
+}
+
 /// "key: value" of each line that begins with '#' and a key.
 std::vector<std::string> ExamplesInComments(const std::string& text) {
   std::vector<std::string> lines;
@@ -149,9 +162,9 @@ TEST(ConfigsTest, NoExampleIsLeftWithoutATest) {
   for (const auto& entry : std::filesystem::directory_iterator("configs")) {
     names.insert(entry.path().filename());
   }
-  EXPECT_EQ(names, (std::set<std::string>{"quickstart.yaml", "ray_cluster_aws.yaml",
-                                          "ray_cluster_legacy.yaml", "ray_cluster_onprem.yaml",
-                                          "static_job.yaml"}));
+  EXPECT_EQ(names, (std::set<std::string>{"elastic_job.yaml", "quickstart.yaml",
+                                          "ray_cluster_aws.yaml", "ray_cluster_legacy.yaml",
+                                          "ray_cluster_onprem.yaml", "static_job.yaml"}));
 }
 
 }  // namespace
