@@ -247,9 +247,10 @@ bool ElasticDriver::IsCounted(const HostPlan& plan, const std::vector<HostChange
   if (has_joined && !has_left) return SizeOf(plan) > approach_.refill_to;
   if (!has_left || has_joined) return true;
   return std::any_of(round_.plan.begin(), round_.plan.end(), [&](const HostShare& share) {
-    const bool stays = std::any_of(plan.begin(), plan.end(),
-                                   [&](const HostShare& s) { return s.host == share.host; });
-    return !stays && !registry_.host(share.host).is_leaving;
+    const bool stays_whole = std::any_of(plan.begin(), plan.end(), [&](const HostShare& s) {
+      return s.host == share.host && s.count >= share.count;
+    });
+    return !stays_whole && !registry_.host(share.host).is_leaving;
   });
 }
 

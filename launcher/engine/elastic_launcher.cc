@@ -232,7 +232,10 @@ class RealElasticLauncher : public ElasticLauncher {
     if (Status status = agents_.hosts().ChooseNics(agents_.nics()); !status.ok()) {
       Log(LogLevel::kError, "launcher", "{}", status.ToString());
     }
-    for (auto& [host, message] : ElasticStartMessages(plan_, start, ranks_, agents_.hosts())) {
+    // Newcomers start before their generation is published.
+    const bool is_whole = start.generation == published_;
+    const std::vector<RankInfo> whole = is_whole ? ranks_ : std::vector<RankInfo>();
+    for (auto& [host, message] : ElasticStartMessages(plan_, start, whole, agents_.hosts())) {
       ElasticHost& entry = agents_.hosts().At(host);
       for (const wire::WorkerSlot& slot : message.workers) {
         claims_.Admit(slot.worker, entry.agent, start.generation);

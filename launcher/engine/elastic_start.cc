@@ -29,7 +29,7 @@ std::map<int, wire::StartGeneration> ElasticStartMessages(const LaunchPlan& plan
                                                           const effect::StartWorkers& start,
                                                           std::span<const RankInfo> ranks,
                                                           ElasticHostTable& hosts) {
-  const bool is_whole = ranks.size() == start.workers.size();
+  const bool is_whole = !ranks.empty();
   std::map<int, wire::StartGeneration> messages;
   for (const NewWorker& worker : start.workers) {
     const RankInfo& place = worker.place;

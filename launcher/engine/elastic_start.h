@@ -15,9 +15,10 @@ namespace hvdray {
 
 wire::Welcome ElasticWelcomeOf(const LaunchPlan& plan);
 
-/// One message for each host that gets workers, by its number. `ranks`: the whole generation, where
-/// it is known (a gang). Hosts whose interface was not chosen get none; their workers then miss
-/// their start, which the driver sees to.
+/// One message for each host that gets workers, by its number. `ranks`: the whole generation, when
+/// all of it is started; empty for newcomers of one that is not published yet. Hosts whose
+/// interface was not chosen get none; their workers then miss their start, which the driver sees
+/// to.
 std::map<int, wire::StartGeneration> ElasticStartMessages(const LaunchPlan& plan,
                                                           const effect::StartWorkers& start,
                                                           std::span<const RankInfo> ranks,
