@@ -1,6 +1,7 @@
 """Shared parts of the integration tests: real processes, bounded in time, counted from outside."""
 
 import dataclasses
+import itertools
 import os
 import pathlib
 import signal
@@ -11,6 +12,7 @@ import uuid
 
 import pytest
 
+from elastic import Elastic
 from hosts import host_set, hosts  # noqa: F401  pylint: disable=unused-import
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -175,6 +177,17 @@ def horovod_python(request):
             pytest.fail("no --horovod-venv, and CI skips nothing")
         pytest.skip("no Horovod environment: run tools/horovod_env.sh and pass --horovod-venv")
     return pathlib.Path(venv) / "bin" / "python"
+
+
+@pytest.fixture
+def elastic(hvdray, horovod_python, tmp_path):
+    """Makes elastic jobs on this machine: elastic(**plan) with a Horovod script, see elastic.py."""
+    numbers = itertools.count()
+
+    def make(start=hvdray.job, python=horovod_python, **plan):
+        return Elastic(start, python, tmp_path / f"elastic{next(numbers)}", **plan)
+
+    yield make
 
 
 @pytest.fixture

@@ -1,0 +1,86 @@
+"""Survivors are freed although the job has no rights, or hear honestly that they will not be."""
+
+import os
+import pathlib
+import sys
+import tempfile
+
+import pytest
+from elastic import NAMES, ROOT, WORKERS, Elastic, check_training, reasons
+
+NOBODY = 65534
+REFUSE = [sys.executable, WORKERS / "refuse_pidfd_getfd.py"]
+
+
+@pytest.fixture
+def unprivileged(hvdray, horovod_python):
+    """Makes jobs of another user who may nothing: unprivileged(wrapper=[...], **plan). What they read is
+    mounted where they can."""
+    if os.geteuid() != 0:
+        if os.environ.get("CI") == "true":
+            pytest.fail("not root, and CI skips nothing")
+        pytest.skip("only root can become somebody else")
+    with tempfile.TemporaryDirectory(prefix="hvdray-elastic-") as folder:
+        folder = pathlib.Path(folder)
+        folder.chmod(0o755)
+        places = {"repository": ROOT, "bin": hvdray.bin_dir, "venv": horovod_python.parents[1]}
+        for name in places:
+            (folder / name).mkdir()
+        mounts = "".join(f'mount --bind "{place}" "{folder / name}" && ' for name, place in places.items())
+
+        def make(wrapper=(), **plan):
+            def start(*words, **popen):
+                wrapped = [str(word).replace(str(ROOT), str(folder / "repository")) for word in wrapper]
+                return hvdray.start(
+                    "--mount", "sh", "-c", f'{mounts} exec "$@"', "sh", "setpriv", "--reuid", NOBODY,
+                    "--regid", NOBODY, "--clear-groups", "--bounding-set=-all", "--inh-caps=-all",
+                    "--no-new-privs", *wrapped, folder / "bin/hvdray", "run", *words,
+                    binary="unshare", cwd="/", **popen)
+
+            log = folder / "log"
+            job = Elastic(start, folder / "venv/bin/python", log, **plan)
+            job.command[1] = job.command[1].replace(str(ROOT), str(folder / "repository"))
+            os.chown(log, NOBODY, NOBODY)
+            return job
+
+        yield make
+
+
+def lose_one_of_four(job, timeout_s):
+    job.hosts(*NAMES[:4])
+    job.start("-np", 4, "--min-np", 1, env=dict(
+        os.environ, HOROVOD_GLOO_TIMEOUT_SECONDS=str(timeout_s), HOME=str(job.folder)))
+    job.wait_steps(4)
+    died = job.kill(2)
+    job.wait_steps(3)
+    print(f"4 -> 3: stood still for {job.standstill(died):.3f} s")
+    result = job.end()
+    assert result.code == 0, result.errors
+    check_training(job, 3)
+    return result
+
+
+def waited(job):
+    return [text for text in reasons(job) if "Timed out" in text]
+
+
+def test_a_user_without_rights_frees_the_own_workers(unprivileged):
+    job = unprivileged()
+    lose_one_of_four(job, 60)
+    assert {e["pid"] for e in job.log("start")}, "nobody ran"
+    assert not waited(job)
+
+
+def test_where_pidfd_getfd_is_refused_sock_destroy_frees_them(elastic, hvdray):
+    job = elastic(start=lambda *words, **popen: hvdray.start(
+        *REFUSE[1:], hvdray.binary, "run", *words, binary=REFUSE[0], **popen))
+    lose_one_of_four(job, 60)
+    assert not waited(job)
+
+
+def test_where_all_ways_are_refused_the_line_says_so_and_the_job_goes_on(unprivileged):
+    job = unprivileged(wrapper=REFUSE)
+    result = lose_one_of_four(job, 8)
+    assert waited(job), reasons(job)
+    line = next(line for line in result.errors.splitlines() if "pidfd_getfd" in line)
+    assert "8 s" in line or "CAP_SYS_PTRACE" in result.errors, result.errors

@@ -1,0 +1,201 @@
+"""Elastic jobs of unmodified Horovod 0.28.1 whose hosts come, go and return."""
+
+import os
+import random
+import signal
+import time
+
+import pytest
+from elastic import NAMES, check_training
+
+PATIENT = {"HOROVOD_GLOO_TIMEOUT_SECONDS": "60"}
+
+
+def started(job, size, *options, min_np=1, env=None, **kwargs):
+    job.hosts(*NAMES[:size])
+    job.start("-np", size, "--min-np", min_np, *options, env={**os.environ, **PATIENT, **(env or {})},
+              **kwargs)
+    job.wait_steps(size)
+    return job
+
+
+def ended(job, size, code=0):
+    result = job.end()
+    assert result.code == code, result.errors
+    check_training(job, size)
+    return result
+
+
+def said(result, words):
+    assert words in result.errors, result.errors
+
+
+# ---- joins
+
+@pytest.mark.parametrize("join", ["warm", "together"])
+def test_a_host_that_the_script_adds_joins_while_the_job_trains(elastic, join):
+    job = started(elastic(), 2, "--join", join)
+    job.hosts(*NAMES[:3])
+    job.wait_steps(3)
+    last = [e["t"] for e in job.log("step", size=2)][-1]
+    print(f"2 -> 3, {join}: stood still for {job.standstill(last):.3f} s")
+    result = ended(job, 3)
+    said(result, f"host {NAMES[2]} joined with 1")
+
+
+def test_the_old_gang_works_on_while_a_newcomer_imports(elastic):
+    job = started(elastic(import_s=4), 2)
+    job.hosts(*NAMES[:3])
+    job.wait_steps(3)
+    newcomer = job.log("imported", host=NAMES[2])[0]["t"]
+    worked = [e for e in job.log("step", size=2) if newcomer < e["t"] < newcomer + 3]
+    assert len(worked) > 50, f"{len(worked)} steps in 3 s of its import"
+    ended(job, 3)
+
+
+@pytest.mark.parametrize("at", ["start", "imported"])
+def test_a_newcomer_that_dies_on_its_way_is_no_event_for_the_others(elastic, at):
+    job = started(elastic(faults=[{"at": at, "host": NAMES[2], "how": "SIGKILL"}]), 2)
+    job.hosts(*NAMES[:3])
+    job.wait_steps(3)
+    result = ended(job, 3)
+    said(result, "it is started again")
+    assert len(check_training(job)) == 2, "one change, not two"
+
+
+def test_a_newcomer_that_dies_each_time_is_left_out_and_nobody_notices(elastic):
+    job = started(elastic(faults=[{"at": "imported", "host": NAMES[2], "how": "exit:3", "times": 9}]), 2)
+    job.hosts(*NAMES[:3])
+    job.wait_for(lambda: len(job.log("fault")) == 2, "two tries")
+    job.wait_steps(2, count=50)
+    result = ended(job, 2)
+    said(result, "is left out")
+    assert len(check_training(job)) == 1
+    assert len(job.log("fault")) == 2
+
+
+def test_more_slots_of_the_same_host_are_used(elastic):
+    job = elastic()
+    job.hosts("localhost:1", "127.0.0.1:1")
+    job.start("-np", 2, "--min-np", 1)
+    job.wait_steps(2)
+    job.hosts("localhost:2", "127.0.0.1:1")
+    job.wait_steps(3)
+    ended(job, 3)
+    assert {e["local_rank"] for e in job.log("start", host="localhost")} == {"0", "1"}
+
+
+def test_max_np_is_never_passed_and_a_spare_host_takes_over(elastic):
+    job = started(elastic(), 2, "--max-np", 2)
+    job.hosts(*NAMES[:3])
+    job.wait_steps(2, count=100)
+    assert not job.log("start", host=NAMES[2])
+    job.kill(1)
+    job.wait_for(lambda: job.log("step", host=NAMES[2]), "a step of the spare host")
+    result = ended(job, 2)
+    said(result, NAMES[2])
+    assert max(e["size"] for e in job.log("enter")) == 2
+
+
+# ---- leaves and returns
+
+@pytest.mark.parametrize("gone", [0, 1, 2])
+def test_a_host_that_the_script_drops_leaves_without_being_a_failure(elastic, gone):
+    job = started(elastic(), 3)
+    job.hosts(*[name for n, name in enumerate(NAMES[:3]) if n != gone])
+    job.wait_steps(2)
+    result = ended(job, 2)
+    said(result, f"host {NAMES[gone]} left with 1: discovery does not list it any more")
+
+
+def test_fewer_slots_end_the_highest_local_ranks(elastic):
+    job = elastic()
+    job.hosts("localhost:2", "127.0.0.1:2")
+    job.start("-np", 4, "--min-np", 1)
+    job.wait_steps(4)
+    pids = {e["rank"]: e["pid"] for e in job.living().values()}
+    job.hosts("localhost:1", "127.0.0.1:2")
+    job.wait_steps(3)
+    assert {e["pid"] for e in job.living().values()} == {pids[0], pids[2], pids[3]}
+    ended(job, 3)
+
+
+def test_a_host_returns_after_its_cooldown_although_all_are_needed(elastic):
+    job = started(elastic(), 2, "--blacklist-cooldown-range", 1, 2, min_np=2)
+    job.kill(1)
+    job.wait_for(lambda: len({e["gang"] for e in job.log("enter")}) == 2, "a second gang")
+    job.wait_steps(2)
+    result = ended(job, 2)
+    said(result, "SIGKILL")
+
+
+def test_a_failed_host_stays_out_without_a_cooldown(elastic):
+    job = started(elastic(), 3)
+    job.kill(2)
+    job.wait_steps(2, count=100)
+    ended(job, 2)
+    assert len(job.log("start", host=NAMES[2])) == 1
+
+
+def test_a_host_that_leaves_and_comes_back_joins_again(elastic):
+    job = started(elastic(), 2)
+    for _ in range(2):
+        job.hosts(NAMES[0])
+        job.wait_steps(1)
+        job.hosts(*NAMES[:2])
+        job.wait_steps(2)
+    ended(job, 2)
+
+
+def test_a_preempted_host_leaves_with_notice(elastic):
+    job = started(elastic(), 3)
+    os.kill(job.agents()[NAMES[1]], signal.SIGTERM)
+    job.wait_steps(2)
+    result = ended(job, 2)
+    said(result, f"host {NAMES[1]} left with 1: it was told to leave")
+    assert "SIGKILL" not in result.errors
+    # Called at a commit: nothing of the training was lost.
+    last_of_three = max(e["step"] for e in job.log("step", size=3))
+    first_of_two = min(e["step"] for e in job.log("step", size=2))
+    assert first_of_two == last_of_three + 1
+
+
+def test_workers_registered_behind_a_proxy_setting_hear_of_changes(elastic):
+    proxy = {name: "http://127.0.0.1:9" for name in ("http_proxy", "HTTP_PROXY", "all_proxy")}
+    job = started(elastic(), 1, env=proxy)
+    job.hosts(*NAMES[:2])
+    job.wait_steps(2)
+    ended(job, 2)
+
+
+# ---- many
+
+def test_twenty_changes(elastic):
+    """Joins, leaves and deaths in a random order, one after the other as soon as it has been answered."""
+    seed = random.randrange(1 << 30)
+    rng = random.Random(seed)
+    job = started(elastic(step_s=0.01, commit_every=3), 3, "--blacklist-cooldown-range", 1, 1)
+    listed = list(NAMES[:3])
+    began, kills = time.monotonic(), 0
+    for number in range(20):
+        can = ["kill"] if len(listed) > 1 else []
+        can += ["drop"] if len(listed) > 2 else []
+        can += ["add"] if len(listed) < 4 else []
+        what = rng.choice(can)
+        print(f"seed {seed}: change {number}: {what}, {len(listed)} hosts", flush=True)
+        gangs = len({e["gang"] for e in job.log("enter")})
+        if what == "add":
+            listed.append(next(name for name in NAMES[:4] if name not in listed))
+            job.hosts(*listed)
+        elif what == "drop":
+            listed.remove(rng.choice(listed))
+            job.hosts(*listed)
+        else:
+            kills += 1
+            rank = rng.randrange(len(listed))
+            job.wait_for(lambda: rank in job.living(), f"rank {rank}")
+            job.kill(rank)
+        job.wait_for(lambda: len({e["gang"] for e in job.log("enter")}) > gangs, "the next gang")
+        job.wait_steps(len(listed))
+    print(f"20 changes, {kills} of them deaths: {time.monotonic() - began:.1f} s")
+    ended(job, len(listed))

@@ -1,0 +1,215 @@
+"""Elastic jobs of unmodified Horovod 0.28.1 lose workers, agents and hosts, and train on."""
+
+import os
+import signal
+import time
+
+import pytest
+from elastic import NAMES, check_held, check_training, reasons
+
+PATIENT = {"HOROVOD_GLOO_TIMEOUT_SECONDS": "60"}  # so that nobody gets on by waiting for it
+
+
+def started(job, size, *options, min_np=1, **kwargs):
+    job.hosts(*NAMES[:size])
+    env = {**os.environ, **kwargs.pop("env", PATIENT)}
+    job.start("-np", size, "--min-np", min_np, *options, env=env, **kwargs)
+    job.wait_steps(size)
+    return job
+
+
+def ended(job, size, code=0):
+    result = job.end()
+    assert result.code == code, result.errors
+    check_training(job, size)
+    return result
+
+
+def said(result, words):
+    assert words in result.errors, result.errors
+
+
+@pytest.mark.parametrize("at", ["reduce", "step"])
+@pytest.mark.parametrize("size, rank", [(2, 0), (2, 1), (4, 0), (4, 2), (4, 3)])
+def test_a_killed_worker_costs_nobody_else(elastic, size, rank, at):
+    job = elastic(big_mb=8 if at == "reduce" else 0,
+                  faults=[{"at": at, "rank": rank, "size": size, "step": 17, "how": "SIGKILL"}])
+    job.hosts(*NAMES[:size])
+    job.start("-np", size, "--min-np", 1, env={**os.environ, **PATIENT})
+    job.wait_steps(size - 1)
+    died = job.log("fault")[0]["t"]
+    print(f"{size} -> {size - 1}: stood still for {job.standstill(died):.3f} s")
+    result = ended(job, size - 1)
+    said(result, "SIGKILL")
+    said(result, f"generation 2: {size - 1} worker")
+    assert not [text for text in reasons(job) if "Timed out" in text], "they waited for Horovod's limit"
+
+
+def test_workers_of_a_host_leave_together(elastic):
+    job = elastic()
+    job.hosts("localhost:2", "127.0.0.1:2")
+    job.start("-np", 4, "--min-np", 2, env={**os.environ, **PATIENT})
+    job.wait_steps(4)
+    job.kill(3)
+    job.wait_steps(2)
+    result = ended(job, 2)
+    said(result, "host 127.0.0.1 left with 2")
+
+
+def test_two_that_die_at_once_are_one_change(elastic):
+    job = started(elastic(), 4)
+    for rank in (1, 3):
+        job.kill(rank)
+    job.wait_steps(2)
+    result = ended(job, 2)
+    assert "SIGKILL" in result.errors
+
+
+@pytest.mark.parametrize("delay_ms", [0, 30, 150, 600])
+def test_a_worker_that_dies_while_the_others_meet(elastic, delay_ms):
+    faults = [{"at": "step", "rank": 3, "size": 4, "step": 12, "how": "SIGKILL"},
+              {"at": "interrupted", "host": NAMES[1], "entry": 1, "how": "SIGKILL",
+               "delay_ms": delay_ms}]
+    job = elastic(faults=faults)
+    job.hosts(*NAMES[:4])
+    job.start("-np", 4, "--min-np", 1, env={**os.environ, **PATIENT})
+    job.wait_steps(2)
+    ended(job, 2)
+
+
+def test_rank_0_dies_again_and_again(elastic):
+    job = started(elastic(), 4)
+    for size in (3, 2, 1):
+        job.kill(0)
+        job.wait_steps(size)
+    ended(job, 1)
+
+
+def test_a_killed_agent_is_a_lost_host(elastic):
+    job = started(elastic(), 3)
+    agents = job.agents()
+    at = time.monotonic()
+    os.kill(agents[NAMES[1]], signal.SIGKILL)
+    job.wait_steps(2)
+    print(f"stood still for {job.standstill(at):.3f} s")
+    result = ended(job, 2)
+    said(result, NAMES[1])
+
+
+def test_a_frozen_host_is_given_up_and_leaves_nothing(elastic):
+    job = started(elastic(), 4, "--heartbeat-timeout", 3)
+    frozen = [job.living()[2]["pid"], job.agents()[NAMES[2]]]
+    at = time.monotonic()
+    for pid in reversed(frozen):
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        job.wait_steps(3)
+        print(f"stood still for {job.standstill(at):.3f} s")
+        ended(job, 3)
+        assert job.job.survivors(within=10) == {}
+    finally:
+        for pid in frozen:
+            try:
+                os.kill(pid, signal.SIGCONT)
+            except ProcessLookupError:
+                pass
+
+
+def test_a_worker_that_does_not_come_is_stopped_after_the_straggler_timeout(elastic):
+    faults = [{"at": "step", "rank": 2, "size": 3, "step": 12, "how": "SIGKILL"},
+              {"at": "interrupted", "host": NAMES[1], "entry": 1, "how": "hang"}]
+    job = elastic(faults=faults)
+    job.hosts(*NAMES[:3])
+    job.start("-np", 3, "--min-np", 1, "--straggler-timeout", 2, env={**os.environ, **PATIENT})
+    job.wait_steps(1)
+    result = ended(job, 1)
+    said(result, "did not come within 2 s")
+
+
+# ---- connections of their own
+
+def test_what_the_workers_hold_themselves_is_left_alone(elastic):
+    job = started(elastic(hold="all"), 4)
+    job.kill(2)
+    job.wait_steps(3, count=10)
+    ended(job, 3)
+    unbroken = check_held(job)
+    assert [entry["echoes"] for entry in unbroken] == [2, 2, 2]
+
+
+def test_survivors_wait_for_horovod_when_they_are_not_to_be_freed(elastic):
+    job = started(elastic(), 4, "--no-break-connections", env={"HOROVOD_GLOO_TIMEOUT_SECONDS": "8"})
+    job.kill(3)
+    job.wait_steps(3)
+    ended(job, 3)
+    assert [text for text in reasons(job) if "Timed out" in text], reasons(job)
+
+
+# ---- ends
+
+def test_all_of_the_last_round_end_well(elastic):
+    job = elastic(steps=20)
+    job.hosts(*NAMES[:3])
+    result = job.start("-np", 3, "--min-np", 2).wait()
+    assert result.code == 0, result.errors
+    gangs = check_training(job, 3)
+    assert len(gangs) == 1
+    done = sorted(line.split(":", 1)[1] for line in result.text.splitlines() if "done:" in line)
+    assert len(done) == 3 and len({line.split("step")[1] for line in done}) == 1
+
+
+@pytest.mark.parametrize("how, code", [("exit:7", 7), ("SIGKILL", 137), ("raise", 1)])
+def test_when_every_worker_fails_the_code_is_that_of_the_first(elastic, how, code):
+    job = elastic(faults=[{"at": "step", "step": 12, "how": how, "times": 3}])
+    job.hosts(*NAMES[:3])
+    result = job.start("-np", 3, "--min-np", 1).wait()
+    assert result.code == code, result.errors
+
+
+def test_the_reset_limit_ends_the_job_with_horovods_words(elastic):
+    job = started(elastic(), 3, "--reset-limit", 1)
+    job.kill(2)
+    job.wait_steps(2)
+    job.kill(1)
+    result = job.wait()
+    assert result.code == 1
+    said(result, "Horovod was shutdown because number of resets during elastic job exceeded limit: 1")
+
+
+def test_too_few_slots_end_the_job_after_the_elastic_timeout(elastic):
+    job = started(elastic(), 2, "--elastic-timeout", 2, min_np=2)
+    job.kill(1)
+    result = job.wait()
+    assert result.code == 125, result.errors
+    said(result, "1 of 2 slots")
+
+
+@pytest.mark.parametrize("rule, code", [("all", 1), ("any", 0)])
+def test_one_success_ends_the_job_by_the_rule(elastic, rule, code):
+    job = elastic(faults=[{"at": "step", "rank": 1, "step": 12, "how": "exit:0"}])
+    job.hosts(*NAMES[:2])
+    result = job.start("-np", 2, "--min-np", 1, "--success", rule).wait()
+    assert result.code == code, result.errors
+    said(result, "ended with success")
+
+
+@pytest.mark.parametrize("signo, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_the_job(elastic, signo, code):
+    job = started(elastic(), 2)
+    os.kill(job.job.pid, signo)
+    assert job.wait().code == code
+
+
+def test_a_killed_launcher_leaves_nothing(elastic):
+    job = started(elastic(), 3)
+    os.kill(job.job.pid, signal.SIGKILL)
+    job.job.process.wait(30)
+    assert job.job.survivors(within=15) == {}
+
+
+def test_the_time_limit_holds_in_the_middle_of_a_change(elastic):
+    job = elastic(faults=[{"at": "step", "rank": 1, "step": 12, "how": "SIGKILL"},
+                          {"at": "interrupted", "entry": 1, "how": "hang"}])
+    job.hosts(*NAMES[:2])
+    result = job.start("-np", 2, "--min-np", 1, "--timeout", 15).wait()
+    assert result.code == 124, result.errors
