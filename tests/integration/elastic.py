@@ -196,6 +196,6 @@ def check_held(job):
     return job.log("unbroken")
 
 
-def reasons(job):
-    """How the workers' collectives failed: the words of their exceptions."""
-    return [entry["text"] for entry in job.log("interrupted")]
+def waited(result):
+    """Whether a worker came free only by the time limit of Gloo, by its words on stderr."""
+    return "Timed out waiting" in result.errors
