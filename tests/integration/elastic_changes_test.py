@@ -2,11 +2,12 @@
 
 import os
 import random
+import re
 import signal
 import time
 
 import pytest
-from elastic import NAMES, check_training
+from elastic import NAMES, ROOT, check_training
 
 PATIENT = {"HOROVOD_GLOO_TIMEOUT_SECONDS": "60"}
 
@@ -199,3 +200,37 @@ def test_twenty_changes(elastic):
         job.wait_steps(len(listed))
     print(f"20 changes, {kills} of them deaths: {time.monotonic() - began:.1f} s")
     ended(job, len(listed))
+
+
+# ---- the example
+
+def test_the_digits_train_on_through_a_join_and_a_loss(elastic, horovod_python, tmp_path):
+    job = elastic()
+    command = [horovod_python, ROOT / "examples/elastic_digits_horovod.py", "--epochs", 4,
+               "--step-s", "0.03"]
+    job.hosts(*NAMES[:2])
+    with open(tmp_path / "out", "wb") as out:
+        job.start("-np", 2, "--min-np", 2, "--max-np", 3, command=command, stdout=out)
+
+    def told(words):
+        return lambda: re.search(words, (tmp_path / "out").read_text())
+
+    job.wait_for(told("of 2 goes on at step 0"), "two workers")
+    job.hosts(*NAMES[:3])
+    job.wait_for(told(r"of 3 goes on at step \d"), "three workers")
+    victim = max(pid for pid in job.job.find("elastic_digits_horovod.py")
+                 if is_worker(pid))
+    os.kill(victim, signal.SIGKILL)
+    job.wait_for(told(r"of 2 goes on at step [1-9]"), "two workers again")
+    result = job.wait()
+    assert result.code == 0, result.errors
+    text = (tmp_path / "out").read_text()
+    done = re.findall(r"done: rank (\d) of 2, (step \d+, model \w+)", text)
+    assert sorted(rank for rank, _ in done) == ["0", "1"] and len({end for _, end in done}) == 1, text
+    assert float(re.search(r"test accuracy ([\d.]+) %", text)[1]) > 85, text
+
+
+def is_worker(pid):
+    with open(f"/proc/{pid}/environ", "rb") as f:
+        return (b"HOROVOD_GLOO_RENDEZVOUS_PORT=" in f.read()
+                and "python" in os.readlink(f"/proc/{pid}/exe"))
