@@ -169,6 +169,50 @@ def test_workers_registered_behind_a_proxy_setting_hear_of_changes(elastic):
     ended(job, 2)
 
 
+# ---- other sources of hosts
+
+def test_a_hostfile_is_watched(elastic, tmp_path):
+    file = tmp_path / "hostfile"
+    job = elastic()
+
+    def write(*names):
+        (tmp_path / "new").write_text("".join(f"{name} slots=1\n" for name in names))
+        (tmp_path / "new").rename(file)
+
+    write(*NAMES[:2])
+    job.start("--hostfile", file, "-np", 2, "--min-np", 1, script=False)
+    job.wait_steps(2)
+    write(*NAMES[:3])
+    job.wait_steps(3)
+    write(*NAMES[1:3])
+    job.wait_steps(2)
+    ended(job, 2)
+
+
+def test_a_list_that_cannot_change_goes_on_with_what_is_left(elastic):
+    job = elastic()
+    job.start("-H", "localhost:1,127.0.0.1:1,127.1:1", "-np", 3, "--min-np", 2, script=False,
+              env={**os.environ, **PATIENT})
+    job.wait_steps(3)
+    job.kill(1)
+    job.wait_steps(2)
+    job.kill(1)
+    result = job.wait()
+    assert result.code == 125, result.errors
+    said(result, "no more can come")
+
+
+def test_a_recorded_job_is_replayed(elastic, hvdray, tmp_path):
+    record = tmp_path / "record"
+    job = started(elastic(), 3, "--record", record)
+    job.kill(1)
+    job.wait_steps(2)
+    ended(job, 2)
+    replayed = hvdray.run("replay", record)
+    assert replayed.code == 0, replayed.errors
+    assert "generation 2" in replayed.text
+
+
 # ---- many
 
 def test_twenty_changes(elastic):

@@ -37,9 +37,10 @@ def test_a_script_that_fails_at_first(hvdray, command, words):
 
 
 def test_a_script_that_hangs_at_first_is_ended_with_what_it_started(hvdray):
-    result = hvdray.go("-np", 1, "--min-np", 1, "--host-discovery-script", "sleep 600 & sleep 601",
-                       "--", "true", timeout=90)
+    result = hvdray.go("-np", 1, "--min-np", 1, "--discovery-timeout", 1, "--host-discovery-script",
+                       "sleep 600 & sleep 601", "--", "true")
     assert result.code == 125, (result.code, result.errors)
+    said(result, "--discovery-timeout")
 
 
 def test_no_hosts_are_waited_for_up_to_the_elastic_timeout(hvdray):
@@ -58,14 +59,14 @@ def test_a_script_that_goes_bad_harms_nobody(elastic, script):
     job.hosts(*NAMES[:2])
     bad = job.folder / "bad"
     command = f"if [ -e {shlex.quote(str(bad))} ]; then {script}; else {job.discovery}; fi"
-    job.start("--host-discovery-script", command, "-np", 2, "--min-np", 1, script=False)
+    job.start("--host-discovery-script", command, "--discovery-timeout", 1, "-np", 2, "--min-np", 1,
+              script=False)
     job.wait_steps(2)
     bad.touch()
     job.wait_steps(2, count=150)
-    if script != "sleep 600":  # that one is given time
-        bad.unlink()
-        job.hosts(*NAMES[:3])
-        job.wait_steps(3)
+    bad.unlink()
+    job.hosts(*NAMES[:3])
+    job.wait_steps(3)
     result = job.end()
     assert result.code == 0, result.errors
     check_training(job)
