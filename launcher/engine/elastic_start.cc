@@ -1,5 +1,6 @@
 #include "launcher/engine/elastic_start.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +18,15 @@ std::vector<std::string> EnvironmentOf(const LaunchPlan& plan, bool is_remote) {
   return environment.ToStrings();
 }
 
+// All of the published generation start, and not as many newcomers as it has members.
+bool IsWhole(const effect::StartWorkers& start, std::span<const RankInfo> ranks) {
+  return ranks.size() == start.workers.size() &&
+         std::all_of(start.workers.begin(), start.workers.end(), [ranks](const NewWorker& worker) {
+           const auto rank = static_cast<size_t>(worker.place.rank);
+           return rank < ranks.size() && ranks[rank] == worker.place;
+         });
+}
+
 }  // namespace
 
 wire::Welcome ElasticWelcomeOf(const LaunchPlan& plan) {
@@ -29,7 +39,7 @@ std::map<int, wire::StartGeneration> ElasticStartMessages(const LaunchPlan& plan
                                                           const effect::StartWorkers& start,
                                                           std::span<const RankInfo> ranks,
                                                           ElasticHostTable& hosts) {
-  const bool is_whole = ranks.size() == start.workers.size();
+  const bool is_whole = IsWhole(start, ranks);
   std::map<int, wire::StartGeneration> messages;
   for (const NewWorker& worker : start.workers) {
     const RankInfo& place = worker.place;
