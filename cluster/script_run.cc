@@ -53,9 +53,10 @@ Result<std::unique_ptr<ScriptRun>> ScriptRun::Start(Loop& loop, ScriptRunOptions
   }
   raw->exit_watch_ = loop.OnFd(raw->helper_.pidfd.get(), FdEvent::kRead, [raw] { raw->OnExit(); });
   raw->limit_watch_ = loop.After(raw->options_.limit, [raw] {
-    raw->GiveUp(
-        Status(ErrorCode::kDeadlineExceeded, fmt::format("did not end within {} s and was killed",
-                                                         Seconds(raw->options_.limit).count())));
+    raw->GiveUp(Status(
+        ErrorCode::kDeadlineExceeded,
+        fmt::format("did not end within {} s and was killed", Seconds(raw->options_.limit).count()),
+        "find out what it waits for, or raise --discovery-timeout"));
   });
   return run;
 }

@@ -11,9 +11,11 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "base/fd.h"
 #include "launcher/agent/cgroup.h"
+#include "launcher/agent/process_tree.h"
 
 namespace hvdray {
 namespace {
@@ -40,6 +42,16 @@ bool KillIfOf(pid_t pid, const std::string& variable) {
   return ::syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0) == 0;
 }
 
+// One that was given up because it is stopped would go on one day; its keeper sweeps behind it.
+void KillAgent(pid_t agent) {
+  const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, agent, 0)));
+  if (!process.is_valid()) return;
+  // Whoever else has got that number since is not below us.
+  const std::vector<pid_t> ours = RelativesOf(ScanProcesses(), ::getpid());
+  if (!std::binary_search(ours.begin(), ours.end(), agent)) return;
+  ::syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0);
+}
+
 std::optional<pid_t> PidOf(std::string_view name) {
   if (name.empty() || name.size() > 9 ||
       !std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; })) {
@@ -63,6 +75,7 @@ int KillOnce(const std::string& variable) {
 }  // namespace
 
 int EndLeftovers(const std::string& job_id, uint32_t agent_pid) {
+  if (agent_pid > 1) KillAgent(static_cast<pid_t>(agent_pid));
   if (const std::optional<std::string> own = OwnCgroupFolder(); own && agent_pid > 1) {
     KillAndRemoveCgroup(AgentCgroupFolder(*own, static_cast<pid_t>(agent_pid)));
   }

@@ -77,7 +77,26 @@ class Elastic:
         return sorted(found, key=lambda entry: entry["t"])
 
     def wait_for(self, predicate, what, within=HANG_S):
-        return self.job.wait_for(predicate, within, what)
+        """As conftest.Job.wait_for(); what failed is told with what everybody said."""
+        try:
+            return self.job.wait_for(predicate, within, what)
+        except AssertionError as error:
+            if self.job.process.stderr is None or self.job.process.stderr.closed:
+                raise
+            said = self.job.process.communicate(timeout=10)[1].decode(errors="replace")
+            raise AssertionError(f"{error}\n--- stderr\n{said[-6000:]}\n--- log\n{self.story()}") from None
+
+    def story(self):
+        """What happened, but for the steps; their number is told in front of what follows them."""
+        lines, steps = [], {}
+        for entry in self.log():
+            pid = entry["pid"]
+            if entry["event"] in ("step", "commit"):
+                steps[pid] = entry["step"]
+                continue
+            rest = {k: v for k, v in entry.items() if k not in ("t", "event", "pid", "text", "gang")}
+            lines.append(f"{entry['t']:.3f} {pid} at {steps.get(pid, 0)}: {entry['event']} {rest}")
+        return "\n".join(lines[-80:])
 
     def wait_steps(self, size, count=3, within=HANG_S):
         """Until all ranks of a gang of `size` have made `count` steps more, from now."""

