@@ -85,7 +85,7 @@ void LocalGang::Start() {
   }
   oom_watch_.emplace(cgroup_ ? cgroup_->folder() : std::string());
   reap_timer_ = loop_.Every(kReapPeriod, [this] {
-    if (!sweeper_) ReapStrays([this](pid_t pid) { return IsSpared(pid); });
+    if (!sweeper_) ReapStrays([this](pid_t pid) { return IsWorker(pid); });
   });
   StartSome();
 }
@@ -186,6 +186,7 @@ void LocalGang::StopWorkers(std::span<const int> workers, Duration grace) {
     }
     EndGroupAfter(worker, grace);
   }
+  groups_until_ = std::max(groups_until_, loop_.Now() + grace);
   CancelStartsOf(workers);
 }
 
@@ -265,7 +266,7 @@ void LocalGang::Advance() {
     case LocalGangState::kRunning:
       if (workers_.live_count() > 0) return;
       Enter(LocalGangState::kLingering);
-      linger_until_ = loop_.Now() + options_.linger;
+      linger_until_ = std::max(loop_.Now() + options_.linger, groups_until_);
       poll_pause_ = kFirstPoll;
       AdvanceLingering();
       return;
@@ -290,7 +291,7 @@ void LocalGang::Advance() {
 }
 
 void LocalGang::AdvanceLingering() {
-  ReapStrays([this](pid_t pid) { return IsSpared(pid); });
+  ReapStrays([this](pid_t pid) { return IsWorker(pid); });
   const TimePoint now = loop_.Now();
   const bool is_over = now >= linger_until_;
   // What is on its way out needs no killing, and should not be counted as a stray.
@@ -309,7 +310,7 @@ void LocalGang::AdvanceLingering() {
 }
 
 void LocalGang::AdvanceStopping() {
-  ReapStrays([this](pid_t pid) { return IsSpared(pid); });
+  ReapStrays([this](pid_t pid) { return IsWorker(pid); });
   const TimePoint now = loop_.Now();
   const bool is_due = now >= *kill_at_;
   if (is_due && !is_killed_) {
@@ -344,18 +345,17 @@ void LocalGang::GiveUpOnUnreaped() {
   }
 }
 
-// A child that this process got as a subreaper does not tell whose it was: while other gangs live,
-// only the cgroup, where there is one, says what is ours.
-bool LocalGang::IsSpared(pid_t pid) const {
-  if (workers_.IsLive(pid)) return true;
-  if (!handlers_.has_company || !handlers_.has_company()) return false;
-  return handlers_.is_elsewhere(pid) || sweeper_.has_value();
+bool LocalGang::IsWorker(pid_t pid) const {
+  return workers_.IsLive(pid) || (HasCompany() && handlers_.is_elsewhere(pid));
 }
 
 void LocalGang::Sweep() {
   Enter(LocalGangState::kSweeping);
-  sweeper_.emplace(loop_, cgroup_ ? &*cgroup_ : nullptr,
-                   [this](pid_t pid) { return IsSpared(pid); });
+  const auto is_worker = [this](pid_t pid) { return workers_.IsLive(pid); };
+  // A child that this process got as a subreaper does not tell whose it was: while other gangs
+  // live, only the cgroup, where there is one, says what is ours.
+  const auto is_foreign = [this](pid_t) { return HasCompany(); };
+  sweeper_.emplace(loop_, cgroup_ ? &*cgroup_ : nullptr, is_worker, is_foreign);
   sweeper_->Run(options_.sweep_limit, [this](uint32_t swept, bool is_clean) {
     swept_ = swept;
     if (!is_clean) Log(LogLevel::kError, "agent", "some processes of the gang can't be killed");

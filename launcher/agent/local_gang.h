@@ -104,7 +104,9 @@ class LocalGang {
   void AdvanceLingering();
   void AdvanceStopping();
   void Sweep();
-  bool IsSpared(pid_t pid) const;
+  bool HasCompany() const { return handlers_.has_company && handlers_.has_company(); }
+  /// Of this gang or of another one.
+  bool IsWorker(pid_t pid) const;
   void EndGroupAfter(int worker, Duration pause);
   void GiveUpOnUnreaped();
   int PipeBytes() const;
@@ -129,6 +131,7 @@ class LocalGang {
   size_t next_start_ = 0;  // index into start_.workers
   bool is_killed_ = false;
   std::optional<TimePoint> kill_at_;  // set once a stop was asked for
+  TimePoint groups_until_{};  // what outlives workers that were told to end may live so long
   TimePoint linger_until_{};
   Duration poll_pause_{};
   uint32_t swept_ = 0;

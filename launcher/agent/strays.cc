@@ -95,8 +95,11 @@ void ReapStrays(const IsWorkerFn& is_worker) {
   }
 }
 
-Sweeper::Sweeper(Loop& loop, Cgroup* cgroup, IsWorkerFn is_worker)
-    : loop_(loop), cgroup_(cgroup), is_worker_(std::move(is_worker)) {}
+Sweeper::Sweeper(Loop& loop, Cgroup* cgroup, IsWorkerFn is_worker, IsWorkerFn is_foreign)
+    : loop_(loop),
+      cgroup_(cgroup),
+      is_worker_(std::move(is_worker)),
+      is_foreign_(std::move(is_foreign)) {}
 
 void Sweeper::Run(Duration limit, std::function<void(uint32_t, bool)> on_done) {
   on_done_ = std::move(on_done);
@@ -126,7 +129,7 @@ bool Sweeper::KillOnce() {
     is_clean = cgroup_->KillAndRemove();
   }
   for (const pid_t pid : ListChildren()) {
-    if (pid <= 1 || is_worker_(pid)) continue;
+    if (pid <= 1 || is_worker_(pid) || (is_foreign_ && is_foreign_(pid))) continue;
     // Whoever dies behind our listing leaves us children that are not on it: look again.
     is_clean = false;
     if (ReapIfDead(pid)) continue;

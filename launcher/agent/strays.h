@@ -32,8 +32,9 @@ void ReapStrays(const IsWorkerFn& is_worker);
 /// Threads: the loop's.
 class Sweeper {
  public:
-  /// `cgroup` may be null; it and `is_worker` must stay until the sweep is done.
-  Sweeper(Loop& loop, Cgroup* cgroup, IsWorkerFn is_worker);
+  /// `cgroup` may be null; it and `is_worker` must stay until the sweep is done. `is_foreign`:
+  /// children of this process, outside of the cgroup, that are not this gang's to end; empty: none.
+  Sweeper(Loop& loop, Cgroup* cgroup, IsWorkerFn is_worker, IsWorkerFn is_foreign = {});
   /// Kills until nothing is left or `limit` has passed. `on_done` gets the number of processes that
   /// had to be killed and whether all are gone; called once, never from within this call. It may
   /// destroy the sweeper.
@@ -46,6 +47,7 @@ class Sweeper {
   Loop& loop_;
   Cgroup* cgroup_;
   IsWorkerFn is_worker_;
+  IsWorkerFn is_foreign_;
   std::function<void(uint32_t, bool)> on_done_;
   std::set<pid_t> killed_;
   TimePoint deadline_{};

@@ -1,5 +1,6 @@
 #include "launcher/engine/elastic_start.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,8 +14,17 @@ namespace {
 std::vector<std::string> EnvironmentOf(const LaunchPlan& plan, bool is_remote) {
   Environment environment = WorkerEnvironment(plan.spec, plan.environment, !is_remote);
   // In a gang every process has one rank for life; nobody must ask for another.
-  if (!plan.spec.wants_torch_env()) environment.Set("HOROVOD_ELASTIC", "1");
+  if (plan.spec.outlives_changes()) environment.Set("HOROVOD_ELASTIC", "1");
   return environment.ToStrings();
+}
+
+// Not by their number alone: who joins warm is started while `ranks` are still the old gang's.
+bool AreAllOf(std::span<const RankInfo> ranks, const std::vector<NewWorker>& workers) {
+  return ranks.size() == workers.size() &&
+         std::all_of(workers.begin(), workers.end(), [ranks](const NewWorker& worker) {
+           const auto rank = static_cast<size_t>(worker.place.rank);
+           return rank < ranks.size() && ranks[rank] == worker.place;
+         });
 }
 
 }  // namespace
@@ -29,7 +39,7 @@ std::map<int, wire::StartGeneration> ElasticStartMessages(const LaunchPlan& plan
                                                           const effect::StartWorkers& start,
                                                           std::span<const RankInfo> ranks,
                                                           ElasticHostTable& hosts) {
-  const bool is_whole = !ranks.empty();
+  const bool is_whole = AreAllOf(ranks, start.workers);
   std::map<int, wire::StartGeneration> messages;
   for (const NewWorker& worker : start.workers) {
     const RankInfo& place = worker.place;

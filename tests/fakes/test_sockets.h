@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -45,6 +46,12 @@ class TestListener {
     port_ = ntohs(own.sin_port);
   }
   uint16_t port() const { return port_; }
+
+  /// Somebody has connected and was not accepted.
+  bool HasVisitor() const {
+    pollfd ready{socket_.get(), POLLIN, 0};
+    return ::poll(&ready, 1, 0) == 1;
+  }
 
   /// The address that a connection comes from. Blocks until there is one.
   std::string AcceptAndNamePeer() const {

@@ -91,6 +91,19 @@ TEST_P(GangStopTest, ChildThatOutlivesItsLeaderHasTheGraceToSave) {
   EXPECT_EQ(swept_, 0U);
 }
 
+TEST_P(GangStopTest, ChildOfWorkersThatAreStoppedOneByOneHasTheGraceToSaveToo) {
+  options_.ends_one_by_one = true;
+  options_.linger = milliseconds(1);
+  StartProbes(2, {"slow-child"});
+  ASSERT_TRUE(WaitUntilReady(2));
+  const std::vector<int> both = {0, 1};
+  gang_->StopWorkers(both, seconds(60));
+  ASSERT_TRUE(WaitUntilStopped());
+  EXPECT_EQ(Stdout(0), "ready\nchild has saved\n");
+  EXPECT_EQ(Stdout(1), "ready\nchild has saved\n");
+  EXPECT_EQ(swept_, 0U);
+}
+
 TEST_P(GangStopTest, DaemonsOfAllKindsAreSwept) {
   for (const char* kind : {"daemon", "double-fork"}) {
     SCOPED_TRACE(kind);

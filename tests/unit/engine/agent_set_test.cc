@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/fakes/fake_transport.h"
+#include "tests/fakes/loop_runner.h"
 
 namespace hvdray {
 namespace {
@@ -162,6 +163,90 @@ TEST_F(AgentSetTest, ARejectedAgentIsToldWhyAndLost) {
   loop_->Run();
   EXPECT_EQ(transport_.agents["a"]->closed[0].code(), ErrorCode::kProtocolError);
   EXPECT_NE(transport_.agents["a"]->closed[0].message().find("rank 9"), std::string::npos);
+}
+
+TEST_F(AgentSetTest, AHostThatIsAddedLaterGetsANumberOfItsOwnAndIsGreeted) {
+  AgentSet& agents = Make({"a"});
+  agents.StartAll();
+  on_ready_ = [this](int) { loop_->Stop(); };
+  loop_->Run();
+  const int second = agents.Add("b");
+  EXPECT_EQ(second, 1);
+  EXPECT_FALSE(agents.IsReady(second));
+  agents.Start(second);
+  loop_->Run();
+  EXPECT_EQ(ready_, (std::vector<int>{0, 1}));
+  EXPECT_TRUE(agents.IsReady(second));
+  EXPECT_TRUE(
+      RunUntil(*loop_, [&] { return transport_.agents["b"]->All<wire::Welcome>().size() == 1; }));
+  EXPECT_EQ(transport_.agents["b"]->All<wire::Welcome>()[0].host, "b");
+}
+
+TEST_F(AgentSetTest, AHostThatIsReleasedGetsAByeAndIsNotHeardAnyMore) {
+  AgentSet& agents = Make({"a", "b"});
+  agents.StartAll();
+  ASSERT_TRUE(RunUntil(*loop_, [&] { return ready_.size() == 2; }));
+  agents.Release(0);
+  agents.Release(0);
+  EXPECT_FALSE(agents.IsReady(0));
+  agents.Send(0, {1, wire::KvReset{}});
+  transport_.agents["a"]->Send(1, wire::WorkerStarted{3, 77});
+  ASSERT_TRUE(RunUntil(*loop_, [&] { return !transport_.agents["a"]->closed.empty(); }));
+  EXPECT_TRUE(transport_.agents["a"]->closed[0].ok()) << "in order";
+  EXPECT_TRUE(transport_.agents["a"]->All<wire::KvReset>().empty());
+  transport_.agents["a"]->Vanish();
+  transport_.Exit("a", Status());
+  Settle(*loop_);
+  EXPECT_TRUE(messages_.empty());
+  EXPECT_TRUE(lost_.empty());
+  agents.SendAll({1, wire::KvReset{}});
+  EXPECT_TRUE(RunUntil(*loop_, [&] {
+    return transport_.agents["b"]->All<wire::KvReset>().size() == 1;
+  })) << "the other one is served on";
+}
+
+TEST_F(AgentSetTest, AHostThatIsReleasedBeforeItSpokeIsNeverReadyNorLost) {
+  greets_ = false;
+  AgentSet& agents = Make({"a", "b"});
+  agents.Start(0);
+  ASSERT_TRUE(RunUntil(*loop_, [&] { return transport_.agents.contains("a"); }));
+  agents.Release(0);
+  transport_.agents["a"]->SayHello();
+  agents.Start(1);
+  agents.Release(1);  // its carrier is not even there
+  ASSERT_TRUE(RunUntil(*loop_, [&] {
+    return transport_.agents.contains("b") && !transport_.agents["a"]->closed.empty() &&
+           !transport_.agents["b"]->closed.empty();
+  })) << "their lifelines are cut";
+  transport_.Exit("a", Status(ErrorCode::kAgentLost, "agent was killed"));
+  transport_.Exit("b", Status(ErrorCode::kAgentLost, "agent was killed"));
+  Settle(*loop_);
+  EXPECT_TRUE(ready_.empty());
+  EXPECT_TRUE(lost_.empty());
+}
+
+TEST_F(AgentSetTest, AReleasedHostThatCannotBeStartedIsNoLoss) {
+  transport_.failures.emplace("a", Status(ErrorCode::kAgentStartFailed, "no such file"));
+  AgentSet& agents = Make({"a"});
+  agents.Start(0);
+  agents.Release(0);
+  Settle(*loop_);
+  EXPECT_TRUE(lost_.empty());
+}
+
+TEST_F(AgentSetTest, CloseWaitsForTheCarriersOfReleasedHostsToo) {
+  AgentSet& agents = Make({"a"});
+  agents.StartAll();
+  ASSERT_TRUE(RunUntil(*loop_, [&] { return ready_.size() == 1; }));
+  agents.Release(0);
+  bool is_done = false;
+  agents.Close(std::chrono::seconds(20), [&] { is_done = true; });
+  ASSERT_TRUE(RunUntil(*loop_, [&] { return !transport_.agents["a"]->closed.empty(); }));
+  Settle(*loop_);
+  EXPECT_FALSE(is_done);
+  transport_.agents["a"]->Vanish();
+  transport_.Exit("a", Status());
+  EXPECT_TRUE(RunUntil(*loop_, [&] { return is_done; }));
 }
 
 }  // namespace

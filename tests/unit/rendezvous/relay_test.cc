@@ -93,6 +93,7 @@ class RelayTest : public HttpServerFixture, private KvUpstream {
   std::unique_ptr<Relay> relay_;
   KvStore store_;
   std::deque<KvQuestion> questions_;
+  std::vector<int> arrived_;
   std::vector<uint16_t> ports_;
   Generation generation_ = 0;
 
@@ -101,6 +102,7 @@ class RelayTest : public HttpServerFixture, private KvUpstream {
     if (is_held_back_) return questions_.push_back(std::move(question));
     store_.Ask(0, question);
   }
+  void Arrived(int worker) override { arrived_.push_back(worker); }
   bool is_held_back_ = false;
 };
 
@@ -328,6 +330,41 @@ TEST_F(RelayTest, OpeningAWorkerAgainReplacesIt) {
   const Result<uint16_t> port = relay_->OpenWorker(0, 0, 1);
   ASSERT_TRUE(port.ok());
   EXPECT_FALSE(RawClient(old_port).is_connected() && *port != old_port);
+}
+
+TEST_F(RelayTest, ANewcomerArrivesOnceAndIsServedByTheNextReset) {
+  RelayOptions options;
+  options.is_mesh_kept = true;
+  Start(1, options);
+  const Result<uint16_t> port = relay_->OpenWorker(70'000, 1, 2);
+  ASSERT_TRUE(port.ok());
+  ports_.push_back(*port);
+  EXPECT_EQ(relay_->GenerationOf(0), 1u);
+  EXPECT_EQ(relay_->GenerationOf(70'000), 2u);
+  EXPECT_EQ(relay_->GenerationOf(1), 0u);
+  RawClient name = Send(1, "PUT", "/global/rank_1", "machine");
+  RunUntil([&] { return !arrived_.empty(); });
+  RawClient addresses = Send(1, "PUT", "/global/1", std::string(136, '\1'));
+  HoldBack();
+  RawClient place = Send(0, "GET", "/rank_and_size/h:0");
+  AwaitRequests(3);
+  EXPECT_TRUE(relay_->IsParked(0));
+  EXPECT_FALSE(relay_->IsParked(70'000));
+  LetThrough();
+  EXPECT_EQ(Await(place), Value("0,1,0,1,0,1"));
+  EXPECT_FALSE(relay_->IsParked(0));
+  name.Poll();
+  EXPECT_EQ(name.received(), "");
+  EXPECT_EQ(relay_->mesh().problem(), "");
+  KvAssignment assignment;
+  assignment.generation = 2;
+  assignment.Add("h", 0, 2, 0, 2, 0, 1);
+  assignment.Add("h", 1, 2, 1, 2, 0, 1);
+  store_.Reset(std::move(assignment));
+  relay_->Reset(2);
+  EXPECT_EQ(Await(name), kEmpty200);
+  EXPECT_EQ(Await(addresses), kEmpty200);
+  EXPECT_EQ(arrived_, std::vector<int>{70'000});
 }
 
 TEST_F(RelayTest, TheRelayMayGoWhileRequestsAreHeld) {

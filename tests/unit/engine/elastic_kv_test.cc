@@ -1,0 +1,142 @@
+// Questions of agents in an elastic job: held until a generation is published, or answered at once.
+#include "launcher/engine/elastic_kv.h"
+
+#include <gtest/gtest.h>
+
+namespace hvdray {
+namespace {
+
+constexpr const char* kRemoved = "-1,-1,-1,-1,-1,-1";
+
+class ElasticKvTest : public testing::Test {
+ protected:
+  void Make(ElasticMode mode) {
+    ElasticKv::Handlers handlers;
+    handlers.send = [this](int agent, wire::Message message) {
+      const auto& reply = std::get<wire::KvReply>(message.body);
+      said_.push_back(std::to_string(agent) + ": " + std::to_string(reply.id) + " " +
+                      std::to_string(reply.status) + " " + reply.value + " in " +
+                      std::to_string(message.generation));
+    };
+    handlers.on_rank_asked = [this](int worker) { asked_.push_back(worker); };
+    handlers.on_registered = [this](int worker) { registered_.push_back(worker); };
+    kv_.emplace(mode, std::move(handlers));
+  }
+  void SetUp() override { Make(ElasticMode::kHorovod); }
+
+  void Ask(int agent, uint64_t id, wire::KvOperation operation, int worker, std::string scope,
+           std::string key, std::string value = {}) {
+    kv_->OnRequest(agent, generation_,
+                   {id, operation, worker, std::move(scope), std::move(key), std::move(value)});
+  }
+  void AskRank(int agent, uint64_t id, int worker, std::string slot) {
+    Ask(agent, id, wire::KvOperation::kRankAndSize, worker, "rank_and_size", std::move(slot));
+  }
+  void Publish(Generation generation, std::vector<HostSlots> hosts) {
+    int slots = 0;
+    for (const HostSlots& host : hosts) slots += host.slots;
+    generation_ = generation;
+    kv_->Reset(*AssignRanks(hosts, slots, slots), generation);
+  }
+  std::vector<std::string> Said() { return std::exchange(said_, {}); }
+  using Texts = std::vector<std::string>;
+
+  Generation generation_ = 1;
+  std::optional<ElasticKv> kv_;
+  Texts said_;
+  std::vector<int> asked_;
+  std::vector<int> registered_;
+};
+
+TEST_F(ElasticKvTest, WhoAsksForARankWaitsForTheNextGeneration) {
+  kv_->Admit("a", 0);
+  Publish(1, {{"a", 1}});
+  AskRank(3, 7, 70'000, "a:0");
+  EXPECT_TRUE(Said().empty());
+  EXPECT_EQ(asked_, std::vector<int>{70'000});
+  Publish(2, {{"b", 1}, {"a", 1}});
+  EXPECT_TRUE(Said().empty()) << "KvReset goes between";
+  kv_->Release();
+  EXPECT_EQ(Said(), Texts{"3: 7 200 1,2,0,1,1,2 in 2"});
+  kv_->Release();
+  EXPECT_TRUE(Said().empty());
+}
+
+TEST_F(ElasticKvTest, AskingAgainIsNoNews) {
+  kv_->Admit("a", 0);
+  AskRank(3, 7, 5, "a:0");
+  AskRank(3, 8, 5, "a:0");
+  EXPECT_EQ(asked_.size(), 1u);
+}
+
+TEST_F(ElasticKvTest, ASlotThatWasNotAdmittedOrIsForgottenHasNoRank) {
+  AskRank(3, 7, 5, "a:0");
+  EXPECT_EQ(Said(), Texts{std::string("3: 7 200 ") + kRemoved + " in 0"});
+  kv_->Admit("a", 0);
+  AskRank(3, 8, 5, "a:0");
+  kv_->Forget("a", 0);
+  Publish(2, {{"a", 1}});
+  kv_->Release();
+  EXPECT_TRUE(Said().empty()) << "its process is gone";
+  AskRank(3, 9, 5, "a:0");
+  EXPECT_EQ(Said().size(), 1u);
+  EXPECT_EQ(asked_, std::vector<int>{5});
+  EXPECT_EQ(kv_->refused_questions(), 2u);
+}
+
+TEST_F(ElasticKvTest, WhatALostAgentHeldIsNeverAnswered) {
+  kv_->Admit("a", 0);
+  kv_->Admit("b", 0);
+  AskRank(3, 7, 5, "a:0");
+  AskRank(4, 7, 6, "b:0");
+  kv_->DropAgent(3);
+  Publish(2, {{"a", 1}, {"b", 1}});
+  kv_->Release();
+  EXPECT_EQ(Said(), Texts{"4: 7 200 1,2,0,1,1,2 in 2"});
+}
+
+TEST_F(ElasticKvTest, ClosingRemovesThoseThatWaitAndThoseThatAskLater) {
+  kv_->Admit("a", 0);
+  Publish(1, {{"a", 1}});
+  AskRank(3, 7, 5, "a:0");
+  kv_->Close();
+  AskRank(3, 8, 5, "a:0");
+  const Texts said = Said();
+  ASSERT_EQ(said.size(), 2u);
+  for (const std::string& text : said) EXPECT_NE(text.find(kRemoved), std::string::npos) << text;
+}
+
+TEST_F(ElasticKvTest, RegistrationsCountForWorkersThatThereAre) {
+  kv_->Admit("a", 0);
+  Ask(3, 1, wire::KvOperation::kWorkerAddresses, 5, "worker_addresses", "a:0", "eth0 10.0.0.5:1\n");
+  Ask(3, 2, wire::KvOperation::kWorkerAddresses, 6, "worker_addresses", "z:0", "eth0 10.0.0.5:1\n");
+  EXPECT_EQ(registered_, std::vector<int>{5});
+  EXPECT_TRUE(Said().empty());
+}
+
+TEST_F(ElasticKvTest, KeysAreTheStoresAndOfOneGeneration) {
+  Publish(1, {{"a", 2}});
+  Ask(3, 1, wire::KvOperation::kPut, 5, "global", "0", "v");
+  Ask(4, 1, wire::KvOperation::kGet, 6, "global", "0");
+  EXPECT_EQ(Said(), (Texts{"3: 1 200  in 1", "4: 1 200 v in 1"}));
+  Publish(2, {{"a", 2}});
+  Ask(4, 2, wire::KvOperation::kGet, 6, "global", "0");
+  EXPECT_EQ(Said(), Texts{"4: 2 404  in 2"});
+}
+
+TEST_F(ElasticKvTest, InAGangNobodyWaits) {
+  Make(ElasticMode::kGang);
+  Publish(1, {{"a", 2}});
+  AskRank(3, 7, 5, "a:1");
+  EXPECT_EQ(Said(), Texts{"3: 7 200 1,2,1,2,0,1 in 1"});
+  EXPECT_TRUE(asked_.empty());
+  Ask(3, 8, wire::KvOperation::kWorkerAddresses, 5, "worker_addresses", "a:1", "eth0 10.0.0.5:1\n");
+  EXPECT_TRUE(registered_.empty());
+  Said();
+  kv_->Close();
+  kv_->Release();
+  EXPECT_TRUE(Said().empty());
+}
+
+}  // namespace
+}  // namespace hvdray

@@ -1,0 +1,146 @@
+// What agents are told to start in an elastic job.
+#include "launcher/engine/elastic_start.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/unit/engine/elastic_facts.h"
+
+namespace hvdray {
+namespace {
+
+class ElasticStartTest : public testing::Test {
+ protected:
+  ElasticStartTest() {
+    plan_.spec.command.Set({"train"}, "test");
+    plan_.spec.min_np.Set(std::optional<int>(1), "test");
+    plan_.spec.stdin_rank.Set(std::optional<int>(0), "test");
+    plan_.spec.max_restarts.Set(3, "test");
+    plan_.current_folder = "/home/me";
+    plan_.job_id = "job";
+    for (int host = 0; host < 2; ++host) {
+      hosts_.Connect(host, {host == 0 ? "a" : "b", 2}, 10 + host);
+      const std::string address = host == 0 ? "10.0.0.1" : "10.0.0.2";
+      hosts_.At(host).nic = NicChoice{"eth0", "=eth0", address};
+    }
+    hosts_.At(1).is_remote = true;
+    ranks_ = *AssignRanks(std::vector<HostSlots>{{"a", 2}, {"b", 1}}, 3, 3);
+  }
+
+  /// All of `ranks_`, as workers 70000 and up.
+  effect::StartWorkers Start(Generation generation) const {
+    effect::StartWorkers start{generation, {}, 2, 4711};
+    for (const RankInfo& place : ranks_) {
+      start.workers.push_back({static_cast<WorkerId>(70'000 + place.rank), place});
+    }
+    return start;
+  }
+  std::map<int, wire::StartGeneration> Messages(const effect::StartWorkers& start,
+                                                std::span<const RankInfo> ranks) {
+    return ElasticStartMessages(plan_, start, ranks, hosts_);
+  }
+  void BecomeGang() { plan_.spec.elastic_mode.Set(ElasticMode::kGang, "test"); }
+  static bool IsElastic(const wire::StartGeneration& start) {
+    const auto& all = start.environment;
+    return std::find(all.begin(), all.end(), "HOROVOD_ELASTIC=1") != all.end();
+  }
+
+  LaunchPlan plan_;
+  ElasticHostTable hosts_;
+  std::vector<RankInfo> ranks_;
+};
+
+TEST_F(ElasticStartTest, TheWelcomeSaysThatTheJobIsElastic) {
+  EXPECT_TRUE(ElasticWelcomeOf(plan_).is_elastic);
+  EXPECT_EQ(ElasticWelcomeOf(plan_).job_id, "job");
+}
+
+TEST_F(ElasticStartTest, EachHostGetsItsWorkersWithTheirNumbersAndPlaces) {
+  auto messages = Messages(Start(1), ranks_);
+  ASSERT_EQ(messages.size(), 2u);
+  const std::vector<wire::WorkerSlot> on_a = {{0, 0, 0, 2, 70'000}, {1, 1, 0, 1, 70'001}};
+  EXPECT_EQ(messages[0].workers, on_a);
+  EXPECT_EQ(messages[1].workers, (std::vector<wire::WorkerSlot>{{2, 0, 1, 2, 70'002}}));
+  EXPECT_EQ(messages[0].size, 3);
+  EXPECT_EQ(messages[0].local_size, 2);
+  EXPECT_EQ(messages[1].local_size, 1);
+  EXPECT_EQ(messages[1].host_name, "b");
+  EXPECT_EQ(messages[1].gloo_interface, "eth0");
+  EXPECT_EQ(messages[0].command, std::vector<std::string>{"train"});
+}
+
+TEST_F(ElasticStartTest, ANewcomerHasItsPlaceInTheWholeGeneration) {
+  effect::StartWorkers start = Start(2);
+  start.workers.erase(start.workers.begin(), start.workers.begin() + 1);
+  start.workers.pop_back();
+  auto messages = Messages(start, {});
+  ASSERT_EQ(messages.size(), 1u);
+  EXPECT_EQ(messages[0].workers, (std::vector<wire::WorkerSlot>{{1, 1, 0, 1, 70'001}}));
+  EXPECT_EQ(messages[0].size, 3);
+  EXPECT_EQ(messages[0].local_size, 2);
+  EXPECT_EQ(messages[0].host_name, "a");
+}
+
+// Warm joins start before their generation is published: the ranks that are known are the old ones.
+TEST_F(ElasticStartTest, AsManyNewcomersAsThereAreWorkersAreNotTakenForThem) {
+  const auto larger = *AssignRanks(std::vector<HostSlots>{{"a", 1}, {"b", 1}}, 2, 2);
+  const auto old = *AssignRanks(std::vector<HostSlots>{{"a", 1}}, 1, 1);
+  auto messages = Messages({2, {{70'009, larger[1]}}, 0, 0}, old);
+  ASSERT_EQ(messages.size(), 1u);
+  EXPECT_EQ(messages[1].size, 2);
+  EXPECT_EQ(messages[1].local_size, 1);
+  EXPECT_EQ(messages[1].host_name, "b");
+}
+
+TEST_F(ElasticStartTest, HorovodIsToldThatItIsElasticAndNobodyOfTorchsRanks) {
+  auto messages = Messages(Start(1), ranks_);
+  EXPECT_TRUE(IsElastic(messages[0]));
+  EXPECT_TRUE(IsElastic(messages[1]));
+  EXPECT_FALSE(messages[0].is_torch_environment) << "they would go stale";
+}
+
+TEST_F(ElasticStartTest, AGangGetsTorchsVariablesAndItsMaster) {
+  BecomeGang();
+  auto messages = Messages(Start(2), ranks_);
+  for (auto& [host, message] : messages) {
+    EXPECT_FALSE(IsElastic(message));
+    EXPECT_TRUE(message.is_torch_environment);
+    EXPECT_EQ(message.master_address, "10.0.0.1");
+    EXPECT_EQ(message.master_port, 4711);
+    EXPECT_EQ(message.restart_count, 2u);
+    EXPECT_EQ(message.max_restarts, 3u);
+    EXPECT_EQ(message.host_count, 2);
+    EXPECT_EQ(message.host_index, host);
+  }
+}
+
+TEST_F(ElasticStartTest, AGangWithoutTorchsVariablesIsStillNoElasticHorovodJob) {
+  BecomeGang();
+  plan_.spec.is_torch_env.Set(false, "test");
+  auto messages = Messages(Start(1), ranks_);
+  EXPECT_FALSE(messages[0].is_torch_environment);
+  EXPECT_FALSE(IsElastic(messages[0]));
+}
+
+TEST_F(ElasticStartTest, StdinIsForTheFirstGenerationOnly) {
+  EXPECT_EQ(Messages(Start(1), ranks_)[0].stdin_rank, 0);
+  EXPECT_EQ(Messages(Start(2), ranks_)[0].stdin_rank, -1);
+}
+
+TEST_F(ElasticStartTest, OtherMachinesTryTheFolderOfTheLauncher) {
+  auto messages = Messages(Start(1), ranks_);
+  EXPECT_EQ(messages[0].working_folder, "");
+  EXPECT_EQ(messages[1].working_folder, "/home/me");
+  EXPECT_TRUE(messages[1].is_folder_optional);
+}
+
+TEST_F(ElasticStartTest, AHostWithoutAgentOrInterfaceIsToldNothing) {
+  hosts_.At(0).nic.reset();
+  EXPECT_FALSE(Messages(Start(1), ranks_).contains(0));
+  hosts_.Disconnect(1);
+  EXPECT_TRUE(Messages(Start(1), ranks_).empty());
+}
+
+}  // namespace
+}  // namespace hvdray
