@@ -317,7 +317,9 @@ void LocalGang::AdvanceStopping() {
     is_killed_ = true;
     workers_.SignalAllGroups(SIGKILL);
   }
-  if (workers_.live_count() == 0 && (is_killed_ || !workers_.HasLivingGroup())) {
+  // In company the sweep may not look at children that are dying still.
+  const bool is_group_swept = is_killed_ && !HasCompany();
+  if (workers_.live_count() == 0 && (is_group_swept || !workers_.HasLivingGroup())) {
     Sweep();
     return;
   }
