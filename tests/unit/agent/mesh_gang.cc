@@ -264,7 +264,10 @@ void MeshGang::Kill(int rank) {
   if (member.pid <= 1) return;
   ::kill(-member.pid, SIGKILL);
   ::kill(member.pid, SIGKILL);  // it may not have made its group yet
-  ::waitpid(std::exchange(member.pid, -1), nullptr, 0);
+  const pid_t group = std::exchange(member.pid, -1);
+  ::waitpid(group, nullptr, 0);
+  // A member behind a shell is ours now, and its connections stay until it is dead too.
+  while (::waitpid(-group, nullptr, 0) > 0) continue;
 }
 
 std::string MeshGang::Read(int rank) {
