@@ -393,9 +393,12 @@ class RealElasticLauncher : public ElasticLauncher {
     if (event_log_) event_log_->OnConnectionsBroken(host, generation, broken, loop_.Now());
     if (broken.refused == 0 || std::exchange(refused_in_, generation) == generation) return;
     front_->Say(
-        fmt::format("workers on host {} learn of the loss only by Horovod's own timeout: {}{}{}",
-                    agents_.hosts().At(host).slots.host, broken.why,
-                    broken.hint.empty() ? "" : "; ", broken.hint));
+        fmt::format("workers on host {} learn of the loss only by Horovod's own timeout of {} s: "
+                    "{}{}{}",
+                    agents_.hosts().At(host).slots.host,
+                    WorkerEnvironment(plan_.spec, plan_.environment, /*is_local=*/true)
+                        .GetOr("HOROVOD_GLOO_TIMEOUT_SECONDS", "30"),
+                    broken.why, broken.hint.empty() ? "" : "; ", broken.hint));
   }
 
   JobReport MakeReport() {
