@@ -16,6 +16,8 @@
 namespace hvdray::wire {
 namespace {
 
+constexpr unsigned kLooksPerHeartbeat = 4;
+
 // What the stream may hold of ours: enough to keep it busy, and all that control must wait for.
 constexpr size_t kHandedBytes = size_t{64} << 10;
 
@@ -116,10 +118,13 @@ class StreamLink : public Link {
 
   void StartHeartbeat(Duration period, Duration timeout) override {
     if (state_ != State::kOpen) return;
-    period = std::max<Duration>(period, std::chrono::milliseconds(1));
-    monitor_.emplace(period, timeout, loop_.Now());
+    // Silence is looked at more often than it is broken: what is lost is known at its timeout and
+    // not up to a period later.
+    const auto look = std::max<Duration>(period / kLooksPerHeartbeat, std::chrono::milliseconds(1));
+    monitor_.emplace(look, timeout, loop_.Now());
     monitor_->OnHeartbeat(is_peer_paused_);
-    heartbeat_ = loop_.Every(period, [this] { OnHeartbeatDue(); });
+    looks_ = 0;
+    heartbeat_ = loop_.Every(look, [this] { OnHeartbeatDue(); });
   }
 
   void Close(Bye bye, Duration deadline, std::function<void()> on_done) override {
@@ -293,6 +298,7 @@ class StreamLink : public Link {
       return Closed({ErrorCode::kAgentLost,
                      fmt::format("silent for {:.1f} s", Seconds(monitor_->Silence()).count())});
     }
+    if (++looks_ % kLooksPerHeartbeat != 0) return;
     // A peer that does not read finds one heartbeat waiting, not one for each period.
     if (!lanes_.has_control()) Send({0, Heartbeat{}});
   }
@@ -372,6 +378,7 @@ class StreamLink : public Link {
   std::optional<uint16_t> version_;  // agreed
   std::optional<HeartbeatMonitor> monitor_;
   Watch heartbeat_;
+  unsigned looks_ = 0;  // since heartbeats began
   Watch later_;  // what ends the link: a failure to report, the deadline of Close(), the release
   Watch room_later_;
   std::function<void()> on_done_;
