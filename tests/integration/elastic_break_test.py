@@ -1,5 +1,6 @@
 """Survivors are freed although the job has no rights, or hear honestly that they will not be."""
 
+import json
 import os
 import pathlib
 import sys
@@ -48,7 +49,7 @@ def unprivileged(hvdray, horovod_python):
 
 def lose_one_of_four(job, timeout_s):
     job.hosts(*NAMES[:4])
-    job.start("-np", 4, "--min-np", 1, env=dict(
+    job.start("-np", 4, "--min-np", 1, "--events", job.folder / "events", env=dict(
         os.environ, HOROVOD_GLOO_TIMEOUT_SECONDS=str(timeout_s), HOME=str(job.folder)))
     job.wait_steps(4)
     died = job.kill(2)
@@ -60,21 +61,34 @@ def lose_one_of_four(job, timeout_s):
     return result
 
 
+def broken(job):
+    """Ends of connections that agents shut, that the kernel ended for them, and workers refused."""
+    lines = [json.loads(line) for line in (job.folder / "events").read_text().splitlines()]
+    found = [line for line in lines if line["event"] == "connections_broken"]
+    return tuple(sum(line[key] for line in found) for key in ("shut", "destroyed", "refused"))
+
+
 def test_a_user_without_rights_frees_the_own_workers(unprivileged):
     job = unprivileged()
     assert not waited(lose_one_of_four(job, 60))
+    shut, destroyed, refused = broken(job)
+    assert shut > 0 and destroyed == refused == 0
 
 
 def test_where_pidfd_getfd_is_refused_sock_destroy_frees_them(elastic, hvdray):
     job = elastic(start=lambda *words, **popen: hvdray.start(
         *REFUSE[1:], hvdray.binary, "run", *words, binary=REFUSE[0], **popen))
     assert not waited(lose_one_of_four(job, 60))
+    _, destroyed, refused = broken(job)
+    assert destroyed > 0 and refused == 0
 
 
 def test_where_all_ways_are_refused_the_line_says_so_and_the_job_goes_on(unprivileged):
     job = unprivileged(wrapper=REFUSE)
     result = lose_one_of_four(job, 8)
     assert waited(result), result.errors
+    shut, destroyed, refused = broken(job)
+    assert shut == destroyed == 0 and refused > 0
     lines = [line for line in result.errors.splitlines() if "learn of the loss only by" in line]
     assert len(lines) == 1, "it is said once"
     for word in ("pidfd_getfd: Operation not permitted", "SOCK_DESTROY: Operation not permitted",

@@ -27,8 +27,9 @@ def ended(job, size, code=0):
     return result
 
 
-def said(result, words):
-    assert words in result.errors, result.errors
+def said(result, *all_words):
+    for words in all_words:
+        assert words in result.errors, result.errors
 
 
 # ---- joins
@@ -159,6 +160,18 @@ def test_a_preempted_host_leaves_with_notice(elastic):
     last_of_three = max(e["step"] for e in job.log("step", size=3))
     first_of_two = min(e["step"] for e in job.log("step", size=2))
     assert first_of_two == last_of_three + 1
+
+
+def test_a_machine_that_goes_away_is_said_with_its_time(elastic, hvdray, tmp_path):
+    """By a user whose agents are of this job alone. All hosts are one machine here: all leave."""
+    run = tmp_path / "run"
+    run.mkdir(mode=0o700)
+    job = started(elastic(), 2, env={"XDG_RUNTIME_DIR": str(run)})
+    told = hvdray.run("--leave", 20, binary=hvdray.agent, env={**os.environ, "XDG_RUNTIME_DIR": str(run)})
+    assert told.code == 0 and "told 2 agents" in told.text, (told.text, told.errors)
+    result = job.wait()
+    assert result.code != 0, "nobody is left to go on"
+    said(result, f"host {NAMES[0]} leaves in 20 s", f"host {NAMES[1]} leaves in 20 s")
 
 
 def test_workers_registered_behind_a_proxy_setting_hear_of_changes(elastic):

@@ -199,6 +199,12 @@ def test_the_report_tells_of_each_generation(remote, tmp_path):
     ended(job, 3)
     told = json.loads(report.read_text())
     assert told["exit"]["code"] == 0
+    first, loss, *_, last = told["memberships"]
+    assert (first["size"], loss["size"], last["size"]) == (3, 2, 3)
+    assert loss["changes"][0]["host"] == "h6" and "SIGKILL" in loss["changes"][0]["why"]
+    assert loss["connections_shut"] > 0 and loss["connections_refused"] == 0
+    assert 0 < loss["stood_still_s"] <= told["stood_still_s"]
+    assert {"host": "h3", "workers": 1, "why": ""} in last["changes"]
     written = [json.loads(line) for line in events.read_text().splitlines()]
-    sizes = [len(line["ranks"]) for line in written if line["event"] == "generation"]
-    assert sizes[0] == 3 and 2 in sizes and sizes[-1] == 3, sizes
+    sizes = [line["size"] for line in written if line["event"] == "membership"]
+    assert sizes == [entry["size"] for entry in told["memberships"]]
