@@ -14,6 +14,10 @@ namespace hvdray {
 
 class ElasticEventLines {
  public:
+  ElasticEventLines() = default;
+  ElasticEventLines(const ElasticEventLines&) = delete;
+  ElasticEventLines& operator=(const ElasticEventLines&) = delete;
+
   /// Lines without their times, "event" first. None for Tick, for what people alone are told, for
   /// an answer of the source that says the same as its last one, and for the kinds that static jobs
   /// have too.
