@@ -71,16 +71,14 @@ std::vector<Json> ElasticEventLines::Discovered(const event::HostsDiscovered& fo
     line["hosts"].push_back(std::move(host));
   }
   line["final"] = found.is_final;
-  if (line == last_answer_) return {};
-  last_answer_ = line;
+  if (DumpJson(line) == std::exchange(last_answer_, DumpJson(line))) return {};
   return {std::move(line)};
 }
 
 std::vector<Json> ElasticEventLines::Failed(const event::DiscoveryFailed& failed) {
   Json line = Line("discovery_failed");
   line["error"] = ErrorJson(failed.why);
-  if (line == last_answer_) return {};
-  last_answer_ = line;
+  if (DumpJson(line) == std::exchange(last_answer_, DumpJson(line))) return {};
   return {std::move(line)};
 }
 

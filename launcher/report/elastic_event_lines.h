@@ -14,10 +14,6 @@ namespace hvdray {
 
 class ElasticEventLines {
  public:
-  ElasticEventLines() = default;
-  ElasticEventLines(const ElasticEventLines&) = delete;
-  ElasticEventLines& operator=(const ElasticEventLines&) = delete;
-
   /// Lines without their times, "event" first. None for Tick, for what people alone are told, for
   /// an answer of the source that says the same as its last one, and for the kinds that static jobs
   /// have too.
@@ -36,7 +32,7 @@ class ElasticEventLines {
   Json HostNames(const std::vector<int>& hosts) const;
 
   ElasticNames names_;
-  Json last_answer_;  // Of the source; null: none yet.
+  std::string last_answer_;  // Of the source, as JSON; empty: none yet.
 };
 
 }  // namespace hvdray
