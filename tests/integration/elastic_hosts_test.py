@@ -202,7 +202,8 @@ def test_the_report_tells_of_each_generation(remote, tmp_path):
     first, loss, *_, last = told["memberships"]
     assert (first["size"], loss["size"], last["size"]) == (3, 2, 3)
     assert loss["changes"][0]["host"] == "h6" and "SIGKILL" in loss["changes"][0]["why"]
-    assert loss["connections_shut"] > 0 and loss["connections_refused"] == 0
+    # Of three, both survivors are neighbours of the dead one: they may have closed all by themselves.
+    assert loss["connections_refused"] == 0
     assert 0 < loss["stood_still_s"] <= told["stood_still_s"]
     assert {"host": "h3", "workers": 1, "why": ""} in last["changes"]
     written = [json.loads(line) for line in events.read_text().splitlines()]
