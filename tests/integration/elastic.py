@@ -70,7 +70,9 @@ class Elastic:
         """Everything that workers wrote down, in the order of time."""
         found = []
         for file in self.folder.glob("*.jsonl"):
-            for line in file.read_text().splitlines():
+            text = file.read_text()
+            # A worker may be in the middle of its last line.
+            for line in text[:text.rfind("\n") + 1].splitlines():
                 entry = json.loads(line)
                 if (not kinds or entry["event"] in kinds) and values.items() <= entry.items():
                     found.append(entry)
