@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <string>
 
 #include "base/fd.h"
 #include "launcher/engine/launcher.h"
@@ -29,7 +30,8 @@ class LauncherSyncTest : public testing::Test {
     plan_.spec.np.Set(2, "test");
     plan_.spec.is_quiet.Set(true, "test");
     plan_.spec.max_restarts.Set(1, "test");
-    plan_.job_id = "job";
+    // The launcher kills what carries the id of its job: no other test may have the same.
+    plan_.job_id = "job-" + std::to_string(::getpid());
     plan_.began = loop_->Now();
     plan_.current_folder = temp_ / "proj/sub";
     plan_.synced = {{temp_ / "proj", "proj", ListFolder(temp_ / "proj").value()}};

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <string>
 
 #include "tests/fakes/fake_transport.h"
 #include "tests/fakes/temp_folder.h"
@@ -36,7 +37,8 @@ class LauncherTest : public testing::Test {
     plan_.spec.command.Set({"train"}, "test");
     plan_.spec.np.Set(3, "test");
     plan_.spec.is_quiet.Set(true, "test");
-    plan_.job_id = "job";
+    // The launcher kills what carries the id of its job: no other test may have the same.
+    plan_.job_id = "job-" + std::to_string(::getpid());
     plan_.began = loop_->Now();
     transport_.on_agent = [this](const std::string& host, FakeAgent& agent) {
       agent.SayHello(Facts(host == "a" ? 4001 : 4002));
