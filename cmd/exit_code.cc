@@ -17,6 +17,10 @@ int ExitCodeOf(const Status& status) {
     case ErrorCode::kFileUnwritable:
     case ErrorCode::kNotSupported:
     case ErrorCode::kEnvironmentTooLarge:
+    case ErrorCode::kPackageTooLarge:
+    case ErrorCode::kRayUnreachable:
+    case ErrorCode::kRayDenied:
+    case ErrorCode::kInfeasible:
       return 2;
     case ErrorCode::kCommandNotExecutable:
       return 126;

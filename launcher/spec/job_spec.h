@@ -13,30 +13,11 @@
 #include "base/types.h"
 #include "launcher/driver/elastic_policy.h"
 #include "launcher/placement/placement.h"
+#include "launcher/spec/ray_spec.h"
+#include "launcher/spec/setting.h"
 #include "launcher/spec/sync_word.h"
 
 namespace hvdray {
-
-/// A value and its origin: "default", "flag --min-np", "env HVDRAY_GRACE", "job.yaml:7:3".
-template <typename T>
-class Setting {
- public:
-  Setting() = default;
-  explicit Setting(T value) : value_(std::move(value)) {}
-  void Set(T value, std::string origin) {
-    value_ = std::move(value);
-    origin_ = std::move(origin);
-  }
-  const T& get() const { return value_; }
-  const T& operator*() const { return value_; }
-  const T* operator->() const { return &value_; }
-  const std::string& origin() const { return origin_; }
-  bool is_default() const { return origin_ == "default"; }
-
- private:
-  T value_{};
-  std::string origin_ = "default";
-};
 
 enum class TagOutput : uint8_t { kRank, kHost, kNone };
 enum class ColorMode : uint8_t { kAuto, kAlways, kNever };
@@ -117,6 +98,8 @@ struct JobSpec {
   Setting<std::string> launch_agent;  ///< Empty: SSH.
   Setting<std::string> remote_folder;
   Setting<bool> is_remote_forced;
+
+  RaySpec ray;
 
   // Instead of running.
   Setting<bool> is_dry_run;

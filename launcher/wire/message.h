@@ -98,6 +98,14 @@ struct WorkerSlot {
   bool operator==(const WorkerSlot&) const = default;
 };
 
+/// Which of its host's GPUs a worker sees, where the agent was told which are the job's
+/// (`hvdray-agent --gpus`); wire format.
+enum class GpuVisibility : uint8_t {
+  kInherited = 0,  ///< CUDA_VISIBLE_DEVICES is not touched.
+  kHost = 1,       ///< All of them, the same list for each worker (Horovod's rule).
+  kRank = 2,       ///< Its own: as many as fall to each worker, by local rank.
+};
+
 /// Launcher to agent: fork these workers. The generation is in the frame header.
 struct StartGeneration {
   int32_t size = 0;
@@ -118,6 +126,9 @@ struct StartGeneration {
   std::vector<WorkerSlot> workers;
   std::vector<std::string> command;      ///< argv
   std::vector<std::string> environment;  ///< "NAME=VALUE"; slot variables are added by the agent.
+  /// `environment` goes over the agent's own, of which what belongs to Ray is left out.
+  bool is_on_own_environment = false;
+  GpuVisibility gpu_visibility = GpuVisibility::kInherited;
   bool operator==(const StartGeneration&) const = default;
 };
 

@@ -81,23 +81,29 @@ struct JsonWriter {
           Json::array({slot.rank, slot.local_rank, slot.cross_rank, slot.cross_size}));
       if (slot.worker >= 0) workers.back().push_back(slot.worker);
     }
-    return DumpJson({{"size", start.size},
-                     {"local_size", start.local_size},
-                     {"host_index", start.host_index},
-                     {"host_count", start.host_count},
-                     {"restart_count", start.restart_count},
-                     {"max_restarts", start.max_restarts},
-                     {"host_name", start.host_name},
-                     {"gloo_interface", start.gloo_interface},
-                     {"nccl_interfaces", start.nccl_interfaces},
-                     {"master_address", start.master_address},
-                     {"master_port", start.master_port},
-                     {"is_torch_environment", start.is_torch_environment},
-                     {"is_folder_optional", start.is_folder_optional},
-                     {"stdin_rank", start.stdin_rank},
-                     {"workers", std::move(workers)},
-                     {"argument_count", start.command.size()},
-                     {"environment_count", start.environment.size()}});
+    Json fields({{"size", start.size},
+                 {"local_size", start.local_size},
+                 {"host_index", start.host_index},
+                 {"host_count", start.host_count},
+                 {"restart_count", start.restart_count},
+                 {"max_restarts", start.max_restarts},
+                 {"host_name", start.host_name},
+                 {"gloo_interface", start.gloo_interface},
+                 {"nccl_interfaces", start.nccl_interfaces},
+                 {"master_address", start.master_address},
+                 {"master_port", start.master_port},
+                 {"is_torch_environment", start.is_torch_environment},
+                 {"is_folder_optional", start.is_folder_optional},
+                 {"stdin_rank", start.stdin_rank},
+                 {"workers", std::move(workers)},
+                 {"argument_count", start.command.size()},
+                 {"environment_count", start.environment.size()}});
+    // On Ray only: agents that know nothing of it are never asked.
+    if (start.is_on_own_environment) fields["is_on_own_environment"] = true;
+    if (start.gpu_visibility != GpuVisibility::kInherited) {
+      fields["gpu_visibility"] = static_cast<int>(start.gpu_visibility);
+    }
+    return DumpJson(fields);
   }
   std::string operator()(const WorkerStarted& started) const {
     return fmt::format(R"({{"rank":{},"pid":{}}})", started.rank, started.pid);
@@ -254,6 +260,8 @@ struct JsonReader {
     read.Unsigned("master_port", start.master_port);
     read.Bool("is_torch_environment", start.is_torch_environment);
     read.Bool("is_folder_optional", start.is_folder_optional);
+    read.Bool("is_on_own_environment", start.is_on_own_environment);
+    read.Int("gpu_visibility", start.gpu_visibility, 0, static_cast<int64_t>(GpuVisibility::kRank));
     read.Rank("stdin_rank", start.stdin_rank, -1);
     read.Each("workers", [&](const Json& element) { ReadWorker(element, start); });
     read.Unsigned("argument_count", sizes.strings.command);

@@ -157,6 +157,17 @@ TEST(MessageCodecTest, UnknownKeysArePassedOverAndMissingOnesTakeTheDefault) {
             StartGeneration());
 }
 
+TEST(MessageCodecTest, WhatOnlyRayNeedsOfAStartGoesAndComesBack) {
+  StartGeneration start = SampleStart();
+  start.is_on_own_environment = true;
+  for (const GpuVisibility gpus : {GpuVisibility::kHost, GpuVisibility::kRank}) {
+    start.gpu_visibility = gpus;
+    EXPECT_EQ(DecodeWhole(EncodeMessage(start).value()).value(), Message(start));
+  }
+  EXPECT_TRUE(
+      IsRefused(MessageType::kStartGeneration, R"({"gpu_visibility":3})", ByteView("\0", 1)));
+}
+
 TEST(MessageCodecTest, WorkersMayGrowElementsAtTheEnd) {
   const auto start = Decoded<StartGeneration>(
       MessageType::kStartGeneration, R"({"workers":[[1,2,3,4,5,"later"]]})", ByteView("\0", 1));
