@@ -6,12 +6,12 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-namespace hvdray {
+#include "cluster/ray/ray_node.h"
 
-/// Amounts by name: "CPU", "GPU", "memory" (bytes), "node:10.0.0.11", whatever a cluster has.
-using RayResources = std::map<std::string, double>;
+namespace hvdray {
 
 struct RayVersion {
   std::string ray;      ///< "2.60.0"
@@ -19,27 +19,18 @@ struct RayVersion {
   std::string session;  ///< "session_2026-11-21_03-27-51_012542_6585"
 };
 
-struct RayNode {
-  std::string id;  ///< Hex. What nodes are told apart by: several may share an address.
-  std::string ip;
-  std::string name;
-  bool is_head = false;
-  RayResources total;
-  std::map<std::string, std::string> labels;
-};
-
-struct RayAmount {
+struct RayUse {
   double used = 0;
   double total = 0;
   double free() const { return total > used ? total - used : 0; }
 };
-using RayUsage = std::map<std::string, RayAmount>;
+using RayUsage = std::map<std::string, RayUse>;
 
 /// Something that waits for room: `bundles` of a placement group, or one bundle for tasks, actors
 /// and jobs; `count` times.
 struct RayDemand {
-  std::vector<std::pair<RayResources, int>> bundles;  ///< Each with how many of it.
-  std::string strategy;                               ///< Of a placement group; else empty.
+  std::vector<std::pair<RayAmounts, int>> bundles;  ///< Each with how many of it.
+  std::string strategy;                             ///< Of a placement group; else empty.
   int count = 1;
 };
 
@@ -51,18 +42,19 @@ struct RayPendingNode {
 };
 
 struct RayAutoscaler {
+  bool adds_nodes = false;  ///< false: it only looks on, as where each node joined by `ray start`.
   std::vector<RayPendingNode> pending;
   std::map<std::string, int> launching;  ///< Node type to how many are asked for.
   std::vector<RayPendingNode> failed;
 };
 
 /// Figures are up to 5 s old. Resource names are as the dashboard writes them, which is not always
-/// as they are: see UndoCamelCase().
+/// as they are: FreeOf() in ray_slots.h undoes that.
 struct RayClusterStatus {
   std::map<std::string, RayUsage> usage_by_node;  ///< By node id.
   RayUsage usage;                                 ///< Of all.
   std::vector<RayDemand> pending;
-  std::optional<RayAutoscaler> autoscaler;  ///< nullopt: it reports nothing; mostly there is none.
+  std::optional<RayAutoscaler> autoscaler;  ///< nullopt: it has not reported yet.
 };
 
 struct RayPlacementGroup {
@@ -70,7 +62,7 @@ struct RayPlacementGroup {
   std::string state;             ///< PENDING, PREPARED, CREATED, REMOVED, RESCHEDULING.
   std::string scheduling_state;  ///< NO_RESOURCES, INFEASIBLE, ...
   struct Bundle {
-    RayResources resources;
+    RayAmounts resources;
     std::string node_id;  ///< Empty: not placed.
   };
   std::vector<Bundle> bundles;
@@ -106,8 +98,8 @@ struct RayJobRequest {
   std::map<std::string, std::string> metadata;
   double num_cpus = 0;
   double num_gpus = 0;
-  RayResources resources;
-  std::map<std::string, std::string> label_selector;
+  RayAmounts resources;
+  RayLabels label_selector;
 };
 
 }  // namespace hvdray
