@@ -49,7 +49,7 @@ struct RayAutoscaler {
 };
 
 /// Figures are up to 5 s old. Resource names are as the dashboard writes them, which is not always
-/// as they are: FreeOf() in ray_slots.h undoes that.
+/// as they are: UndoCamelCase() in ray_free.h.
 struct RayClusterStatus {
   std::map<std::string, RayUsage> usage_by_node;  ///< By node id.
   RayUsage usage;                                 ///< Of all.

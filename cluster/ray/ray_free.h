@@ -1,11 +1,11 @@
-// What of a Ray cluster is free now, and how many slots that makes. Pure.
-#ifndef HVDRAY_CLUSTER_RAY_RAY_SLOTS_H_
-#define HVDRAY_CLUSTER_RAY_RAY_SLOTS_H_
+// What of a Ray cluster is free now, from two answers of its dashboard that spell names
+// differently. Pure.
+#ifndef HVDRAY_CLUSTER_RAY_RAY_FREE_H_
+#define HVDRAY_CLUSTER_RAY_RAY_FREE_H_
 
 #include <string>
 #include <vector>
 
-#include "base/result.h"
 #include "cluster/ray/ray_facts.h"
 
 namespace hvdray {
@@ -18,15 +18,9 @@ void FillFree(const RayClusterStatus& status, std::vector<RayNode>& nodes);
 /// A name that no node has stays as it is.
 void UndoCamelCase(const std::vector<RayNode>& nodes, RayClusterStatus& status);
 
-/// How many times `slot` fits into `free`; 0 for a slot of nothing. At most 1,000,000.
-int SlotsIn(const RayAmounts& free, const RayAmounts& slot);
-
-/// "NAME=AMOUNT" each (--resources-per-slot) beside CPU and GPU. Errors: kUsage.
-Result<RayAmounts> SlotOf(double cpus, double gpus, const std::vector<std::string>& resources);
-
 /// Amounts that are Ray's own book-keeping: node:10.0.0.11, parts of placement groups.
 bool IsBookkeeping(const std::string& resource);
 
 }  // namespace hvdray
 
-#endif  // HVDRAY_CLUSTER_RAY_RAY_SLOTS_H_
+#endif  // HVDRAY_CLUSTER_RAY_RAY_FREE_H_
