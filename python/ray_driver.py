@@ -4,7 +4,6 @@ child's stdin and stdout: cluster/ray/broker_messages.h names the fields. The en
 in the cluster's own interpreter: Ray 2.40 to 2.60, Python 3.9 and later."""
 
 import json
-import logging
 import os
 import platform
 import queue
@@ -28,6 +27,8 @@ class Seat:
         gpus = list(dict.fromkeys(sum(others_gpus, gpus_here())))
         names = {"@gpus": ",".join(gpus), "@raylet": str(os.getppid())}
         self.log = os.path.join(ray._private.worker._global_node.get_logs_dir_path(), log_name)
+        if os.path.isfile(argv[0]):
+            os.chmod(argv[0], 0o755)  # older Rays unpack without modes
         stdin, self.lifeline = os.pipe()  # stays open for as long as the actor lives
         os.write(self.lifeline, line.encode() + b"\n")
         signal.pthread_sigmask(signal.SIG_SETMASK, [])  # this thread's, which the child inherits
@@ -42,8 +43,7 @@ class Seat:
     def wait(self):
         code = self.agent.wait()
         end = f"signal {-code}" if code < 0 else f"exit code {code}"
-        with open(self.log, "rb") as log:
-            said = log.read()[-500:].decode("ascii", "backslashreplace").strip()
+        said = open(self.log, "rb").read()[-500:].decode("ascii", "backslashreplace").strip()
         return f"the agent ended: {end}" + (": " + said.splitlines()[-1] if said else "")
 
 
@@ -56,8 +56,7 @@ class Broker:
 
     def __init__(self, say, job_id):
         self.say, self.job_id, self.inbox = say, job_id, queue.SimpleQueue()
-        self.groups, self.seats, self.nodes = {}, {}, None
-        self.due = {}  # (kind, body) of messages to ourselves, and when
+        self.groups, self.seats, self.nodes, self.due = {}, {}, None, {}
 
     def run(self):
         """Until told None; or until Ray fails it: then drive hears our end of the pipe close."""
@@ -73,7 +72,7 @@ class Broker:
             log_line(text_of(error))
             self.say(None)
 
-    def next_message(self):
+    def next_message(self):  # or, by `due`, what we told ourselves to do now
         wait = max(0.0, min(self.due.values()) - time.monotonic()) if self.due else None
         try:
             return self.inbox.get(timeout=wait)
@@ -145,15 +144,14 @@ class Broker:
 
     def on_ended(self, body):
         seat, text = body
-        if self.seats.get(seat["number"]) is seat:  # else it was told already
+        if seat and self.seats.get(seat["number"]) is seat:  # else it was told already
             del self.seats[seat["number"]]
             self.say({"seat": {"seat": seat["number"], "state": "ended", "text": text}})
             if seat["actor"]:
                 ray.kill(seat["actor"])
 
     def on_unseat(self, body):
-        if body["seat"] in self.seats:
-            self.on_ended((self.seats[body["seat"]], "it was asked to end"))
+        self.on_ended((self.seats.get(body["seat"]), "it was asked to end"))
 
     def on_watch(self, _):
         free = ray._private.state.available_resources_per_node()
@@ -192,7 +190,7 @@ def log_line(text):
 
 def join_cluster(log_name):
     """Connects, and says what drive wants to know first."""
-    ray.init(log_to_driver=False, logging_level=logging.ERROR)
+    ray.init(log_to_driver=False, logging_level="ERROR")
     logs = ray._private.worker._global_node.get_logs_dir_path()
     aside = os.open(os.path.join(logs, log_name), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.dup2(os.dup2(aside, 1), 2)
@@ -228,8 +226,10 @@ def main():
     stops = (signal.SIGTERM, signal.SIGINT)  # sent to drive too, which hears of it from us
     for signo in stops:
         signal.signal(signo, on_stop)
-    drive = subprocess.Popen([f"{os.path.dirname(__file__)}/hvdray-agent", "drive", folder],
-                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=JOB_LOG,
+    agent = os.path.join(os.path.dirname(__file__), "hvdray-agent")
+    os.chmod(agent, 0o755)
+    drive = subprocess.Popen([agent, "drive", folder], stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, stderr=JOB_LOG,
                              preexec_fn=lambda: [signal.signal(s, signal.SIG_IGN) for s in stops])
     threading.Thread(target=write_lines, args=(drive.stdin, outbox), daemon=True).start()
     caller = threading.Thread(target=broker.run, daemon=True)
