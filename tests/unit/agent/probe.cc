@@ -127,6 +127,30 @@ int QuickWithSlowChild() {
   WaitForever();
 }
 
+// As an actor of Ray: leads a group, has the agent as a child in it, holds its stdin. `words`: what
+// the agent is started with; the key is in the first line of our own stdin.
+int BeActor(int count, char** words) {
+  ::setpgid(0, 0);
+  int pipe[2];
+  if (::pipe(pipe) != 0) return 99;
+  if (::fork() == 0) {
+    ::dup2(pipe[0], STDIN_FILENO);
+    ::close(pipe[0]);
+    ::close(pipe[1]);
+    ::_exit(AgentMain(count, words));
+  }
+  ::close(pipe[0]);
+  char line[128];
+  const ssize_t n = ::read(STDIN_FILENO, line, sizeof line);
+  if (n <= 0 || ::write(pipe[1], line, static_cast<size_t>(n)) != n) return 98;
+  // The end of our stdin is the end of the actor's interest, not of the actor.
+  (void)!::read(STDIN_FILENO, line, 1);
+  ::close(pipe[1]);
+  int status = 0;
+  ::wait(&status);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
 // Writes until there is no memory left; only for a group with a limit.
 int EatMemory() {
   constexpr size_t kBlock = size_t{1} << 20;
@@ -155,6 +179,7 @@ int RunProbe(int argc, char** argv) {
   const std::string verb = argc > 2 ? argv[2] : "";
   const char* word = argc > 3 ? argv[3] : "";
   if (verb == "agent") return AgentMain(1, argv);
+  if (verb == "actor") return BeActor(argc - 2, argv + 2);
   if (verb == "exit") return ::atoi(word);
   if (verb == "raise") return ::raise(::atoi(word));
   if (verb == "hygiene") return CheckHygiene();
