@@ -231,10 +231,11 @@ TEST_F(DialledAgentTest, TerminatedGroupIsOneRequestHoweverOftenItComes) {
   StartActor();
   StartWorkers(1, {"slow-child"});
   ASSERT_TRUE(WaitFor(*loop_, [&] { return text_ == "ready\n"; }));
-  // Front and agent both get it, and the front passes it on; the actor, too, whom that ends.
+  // Front and agent both get it, and the front passes it on.
   ASSERT_EQ(::kill(-actor_, SIGTERM), 0);
   ASSERT_TRUE(WaitFor(*loop_, [&] { return closed_.has_value(); }));
   EXPECT_NE(closed_->message().find("SIGTERM"), std::string::npos) << closed_->ToString();
+  EXPECT_EQ(ReapActor(), 128 + SIGTERM);
   EXPECT_TRUE(NothingIsLeft());
 }
 

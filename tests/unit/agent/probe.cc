@@ -2,9 +2,11 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -133,7 +135,8 @@ int BeActor(int count, char** words) {
   ::setpgid(0, 0);
   int pipe[2];
   if (::pipe(pipe) != 0) return 99;
-  if (::fork() == 0) {
+  const pid_t agent = ::fork();
+  if (agent == 0) {
     ::dup2(pipe[0], STDIN_FILENO);
     ::close(pipe[0]);
     ::close(pipe[1]);
@@ -143,11 +146,15 @@ int BeActor(int count, char** words) {
   char line[128];
   const ssize_t n = ::read(STDIN_FILENO, line, sizeof line);
   if (n <= 0 || ::write(pipe[1], line, static_cast<size_t>(n)) != n) return 98;
-  // The end of our stdin is the end of the actor's interest, not of the actor.
-  (void)!::read(STDIN_FILENO, line, 1);
+  ::signal(SIGTERM, SIG_IGN);
+  // The end of our stdin is the end of the actor's interest in the agent; it may also end by
+  // itself.
+  pollfd ends[] = {{STDIN_FILENO, POLLIN, 0},
+                   {static_cast<int>(::syscall(SYS_pidfd_open, agent, 0)), POLLIN, 0}};
+  (void)!::poll(ends, 2, -1);
   ::close(pipe[1]);
   int status = 0;
-  ::wait(&status);
+  ::waitpid(agent, &status, 0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
