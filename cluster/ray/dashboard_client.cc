@@ -26,9 +26,10 @@ std::string Escaped(std::string_view text) {
   return escaped;
 }
 
+/// `kind`: "stream", or "file", which fails when it is told an interval.
 std::string LogPath(std::string_view kind, const std::string& node_id, const std::string& name) {
-  return fmt::format("/api/v0/logs/{}?node_id={}&filename={}&lines=-1&interval=0.2", kind,
-                     Escaped(node_id), Escaped(name));
+  return fmt::format("/api/v0/logs/{}?node_id={}&filename={}&lines=-1{}", kind, Escaped(node_id),
+                     Escaped(name), kind == "stream" ? "&interval=0.2" : "");
 }
 
 WebClientOptions OptionsOf(const RayAccess& access) {
