@@ -18,6 +18,8 @@ struct CommandLine {
 int RunCommand(const CommandLine& line);
 int CheckCommand(const CommandLine& line);
 int ReplayCommand(const CommandLine& line);
+int StatusCommand(const CommandLine& line);
+int SlotsCommand(const CommandLine& line);
 int AgentCommand(const CommandLine& line);
 
 /// "hvdray 0.1.0 (abc1234)"

@@ -28,7 +28,7 @@ THIRD_PARTY = {
     "event2/": {"base/loop.cc", "bench/evhttp_baseline.cc"},
     "nlohmann/": {"base/json.h"},
     "yaml-cpp/": {"base/yaml.cc"},
-    "httplib.h": {"base/http_client.cc"},
+    "httplib.h": {"base/http_client.cc", "base/web_client.cc"},
     "pugixml.hpp": {"base/xml.cc"},
     "zip.h": {"base/zip.cc"},
     "openssl/": {"base/digest.cc", "base/hmac.cc", "base/tls.cc"},

@@ -1,0 +1,349 @@
+#include "base/web_client.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <httplib.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <thread>
+
+#include "base/fd.h"
+
+namespace hvdray {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// The library's own limits are only the net below ours.
+constexpr std::chrono::seconds kMargin(2);
+// A log may be silent for days. More than 24 days would overflow the library's milliseconds.
+constexpr std::chrono::hours kSilence(24 * 7);
+// How long a connection that was cut may take to notice, until it is cut again: the next address
+// of a name may just have been tried.
+constexpr std::chrono::milliseconds kCutAgain(20);
+constexpr size_t kSendPiece = size_t{256} << 10;
+
+bool IsSafePath(std::string_view path) {
+  return path.starts_with('/') && std::ranges::none_of(path, [](char c) {
+           return static_cast<unsigned char>(c) <= 0x20 || c == 0x7F;
+         });
+}
+
+bool IsSafeHeader(const std::string& name, const std::string& value) {
+  const auto is_control = [](char c) {
+    return (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7F;
+  };
+  return !name.empty() && std::ranges::none_of(name, [](char c) {
+    return static_cast<unsigned char>(c) <= 0x20 || c == ':' || c == 0x7F;
+  }) && std::ranges::none_of(value, is_control);
+}
+
+/// Without keep-alive a reader would wait for ever for a peer that was switched off.
+void NoticeLostPeers(int fd) {
+  const int on = 1, idle_s = 15, interval_s = 5, count = 3;
+  ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
+  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
+}
+
+/// Numbers of OpenSSL's x509_vfy.h, whose own words are for those who wrote it.
+std::string CertificateFault(long verify_result) {
+  switch (verify_result) {
+    case 0:
+    case 62:
+    case 64:
+      return "its certificate is for another name";
+    case 9:
+      return "its certificate is not valid yet";
+    case 10:
+      return "its certificate has expired";
+    case 18:
+    case 19:
+    case 20:
+    case 21:
+      return "its certificate is signed by nobody that is known here";
+    default:
+      return fmt::format("its certificate is not accepted (X.509 error {})", verify_result);
+  }
+}
+
+}  // namespace
+
+struct WebClient::Impl {
+  explicit Impl(WebClientOptions with) : options(std::move(with)) {
+    if (options.is_tls) {
+      auto secure = std::make_unique<httplib::SSLClient>(options.host, options.port);
+      secure->enable_server_certificate_verification(options.trust.is_checked);
+      tls = secure.get();
+      client = std::move(secure);
+    } else {
+      client = std::make_unique<httplib::ClientImpl>(options.host, options.port);
+    }
+    if (!options.trust.path.empty()) {
+      struct ::stat entry {};
+      const bool is_folder =
+          ::stat(options.trust.path.c_str(), &entry) == 0 && S_ISDIR(entry.st_mode);
+      client->set_ca_cert_path(is_folder ? "" : options.trust.path,
+                               is_folder ? options.trust.path : "");
+    }
+    client->set_keep_alive(true);
+    client->set_url_encode(false);
+    client->set_decompress(false);
+    client->set_tcp_nodelay(true);
+    client->set_socket_options([this](int fd) {
+      NoticeLostPeers(fd);
+      ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+      const std::lock_guard lock(mutex);
+      has_address = true;
+      socket.Reset(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    });
+  }
+
+  std::string Place() const {
+    const bool is_ipv6 = options.host.find(':') != std::string::npos;
+    return fmt::format("{}{}{}:{}", is_ipv6 ? "[" : "", options.host, is_ipv6 ? "]" : "",
+                       options.port);
+  }
+
+  Status Check(const WebRequest& request) const {
+    if (!IsSafePath(request.path)) {
+      return {ErrorCode::kUsage, fmt::format("{}: not a path of a request", request.method)};
+    }
+    for (const auto& [name, value] : options.headers) {
+      if (!IsSafeHeader(name, value)) {
+        return {ErrorCode::kUsage, "a header with bytes that can't be sent"};
+      }
+    }
+    return {};
+  }
+
+  httplib::Request MakeRequest(const WebRequest& from) {
+    httplib::Request request;
+    request.method = from.method;
+    request.path = from.path;
+    request.headers = {{"Host", Place()}, {"Accept", "*/*"}, {"Accept-Encoding", "identity"}};
+    for (const auto& [name, value] : options.headers) {
+      request.headers.erase(name);
+      request.headers.emplace(name, value);
+    }
+    if (from.body.empty()) return request;
+    if (!from.content_type.empty()) request.headers.emplace("Content-Type", from.content_type);
+    request.content_length_ = from.body.size();
+    request.content_provider_ = [this, body = from.body](size_t offset, size_t length,
+                                                         httplib::DataSink& sink) {
+      bytes_sent = offset;
+      Extend();
+      const size_t size = std::min(length, kSendPiece);
+      return sink.write(body.data() + offset, size);
+    };
+    return request;
+  }
+
+  /// One attempt. `take`: null for an answer that is kept whole.
+  httplib::Error Attempt(const WebRequest& from, const std::function<bool(ByteView)>* take,
+                         WebReply& reply) {
+    httplib::Request request = MakeRequest(from);
+    reply = {};
+    request.response_handler = [&](const httplib::Response& response) {
+      reply.status = response.status;
+      reply.content_type = response.get_header_value("Content-Type");
+      reply.location = response.get_header_value("Location");
+      if (take != nullptr && reply.status != 200) Extend();
+      return true;
+    };
+    request.content_receiver = [&](const char* data, size_t size, uint64_t, uint64_t) {
+      if (take != nullptr && reply.status == 200) {
+        if (WasCut()) return false;
+        is_enough = !(*take)(ByteView(data, size));
+        return !is_enough;
+      }
+      is_too_large = reply.body.size() + size > options.max_body_bytes;
+      if (is_too_large) return false;
+      reply.body.append(data, size);
+      return true;
+    };
+    httplib::Response response;
+    httplib::Error error = httplib::Error::Success;
+    if (client->send(request, response, error)) return httplib::Error::Success;
+    return error == httplib::Error::Success ? httplib::Error::Unknown : error;
+  }
+
+  /// Cuts the connection when it is time, or when asked to: nothing else ends a blocking call.
+  void Watch() {
+    std::unique_lock lock(mutex);
+    while (!is_done) {
+      if (is_cancelled || (deadline && Clock::now() >= *deadline)) {
+        was_cut = true;
+        if (socket.is_valid()) ::shutdown(socket.get(), SHUT_RDWR);
+        wakeup.wait_for(lock, kCutAgain);
+      } else if (deadline) {
+        wakeup.wait_until(lock, *deadline);
+      } else {
+        wakeup.wait(lock);
+      }
+    }
+  }
+
+  /// Watch() on a thread, for as long as it lives.
+  class Watcher {
+   public:
+    explicit Watcher(Impl& of) : impl_(of), thread_([&of] { of.Watch(); }) {}
+    ~Watcher() {
+      {
+        const std::lock_guard lock(impl_.mutex);
+        impl_.is_done = true;
+        impl_.wakeup.notify_all();
+      }
+      thread_.join();
+    }
+    Watcher(const Watcher&) = delete;
+    Watcher& operator=(const Watcher&) = delete;
+
+   private:
+    Impl& impl_;
+    std::thread thread_;
+  };
+
+  void Extend() {
+    const std::lock_guard lock(mutex);
+    if (was_cut) return;
+    deadline = Clock::now() + options.timeout;
+    wakeup.notify_all();
+  }
+
+  bool WasCut() {
+    const std::lock_guard lock(mutex);
+    return was_cut || is_cancelled;
+  }
+
+  bool Begin(bool is_endless) {
+    const std::lock_guard lock(mutex);
+    is_done = was_cut = is_enough = is_too_large = has_address = false;
+    bytes_sent = 0;
+    deadline.reset();
+    if (!is_endless) deadline = Clock::now() + options.timeout;
+    client->set_connection_timeout(options.timeout);
+    client->set_write_timeout(options.timeout + kMargin);
+    client->set_read_timeout(is_endless ? Duration(kSilence) : options.timeout + kMargin);
+    return !is_cancelled;
+  }
+
+  void Close() {
+    client->stop();
+    const std::lock_guard lock(mutex);
+    socket.Reset();
+  }
+
+  Result<WebReply> Run(const WebRequest& request, const std::function<bool(ByteView)>* take) {
+    HVDRAY_RETURN_IF_ERROR(Check(request));
+    // What can't be repeated gets a connection that the server can't have closed meanwhile.
+    if (request.method == "POST") Close();
+    if (!Begin(/*is_endless=*/take != nullptr)) return Status(ErrorCode::kCancelled, "given up");
+    WebReply reply;
+    httplib::Error error = httplib::Error::Unknown;
+    try {
+      const Watcher watcher(*this);
+      const bool is_kept = client->is_socket_open() != 0;
+      error = Attempt(request, take, reply);
+      const bool is_cut = error == httplib::Error::Read || error == httplib::Error::Write;
+      if (is_cut && is_kept && reply.status == 0 && !WasCut()) {
+        error = Attempt(request, take, reply);
+      }
+    } catch (const std::system_error& thrown) {
+      return Status(ErrorCode::kOutOfResources, fmt::format("start a thread: {}", thrown.what()));
+    } catch (const std::exception& thrown) {
+      Close();
+      return Status(ErrorCode::kInternal,
+                    fmt::format("{} request: {}", request.method, thrown.what()));
+    }
+    if (error == httplib::Error::Success && !was_cut) return reply;
+    Close();
+    if (is_enough) return reply;
+    return ToStatus(error, reply, request.body.size());
+  }
+
+  /// The watch has ended: what it guards is ours alone.
+  Status ToStatus(httplib::Error error, const WebReply& reply, size_t body_bytes) const {
+    if (is_cancelled) return {ErrorCode::kCancelled, "given up"};
+    const std::string timeout =
+        fmt::format("{:.3g} s", std::chrono::duration<double>(options.timeout).count());
+    const bool is_connecting =
+        error == httplib::Error::Connection || error == httplib::Error::ConnectionTimeout;
+    if (is_connecting && (was_cut || error == httplib::Error::ConnectionTimeout)) {
+      return {ErrorCode::kConnectTimeout, fmt::format("no answer within {}", timeout)};
+    }
+    if (is_connecting && !has_address) {
+      return {ErrorCode::kUnknownHost, fmt::format("no address for the name {}", options.host)};
+    }
+    if (is_connecting) return {ErrorCode::kHostUnreachable, "connection refused, or no route"};
+    if (error == httplib::Error::SSLLoadingCerts) {
+      return {ErrorCode::kFileUnreadable,
+              fmt::format("{}: no certificates in PEM form", options.trust.path)};
+    }
+    if (error == httplib::Error::SSLServerVerification) {
+      return {ErrorCode::kHostKeyRejected, CertificateFault(tls->get_openssl_verify_result())};
+    }
+    if (was_cut) {
+      return {ErrorCode::kDeadlineExceeded, fmt::format("no whole answer within {}", timeout)};
+    }
+    if (error == httplib::Error::SSLConnection) {
+      return {ErrorCode::kHandshakeFailed, "it speaks no TLS, or none that is accepted here"};
+    }
+    if (is_too_large) {
+      return {ErrorCode::kProtocolError,
+              fmt::format("answer of over {} bytes", options.max_body_bytes)};
+    }
+    if (error == httplib::Error::Write && body_bytes > 0) {
+      return {
+          ErrorCode::kProtocolError,
+          fmt::format("connection closed after {} of {} bytes were sent", bytes_sent, body_bytes)};
+    }
+    return {ErrorCode::kProtocolError, reply.status == 0
+                                           ? "connection closed without an HTTP answer"
+                                           : "connection closed within the answer"};
+  }
+
+  const WebClientOptions options;
+  std::unique_ptr<httplib::ClientImpl> client;
+  httplib::SSLClient* tls = nullptr;  // the same one, if it is one
+  bool is_enough = false;
+  bool is_too_large = false;
+  size_t bytes_sent = 0;
+
+  std::mutex mutex;  // guards the rest while a call runs
+  std::condition_variable wakeup;
+  std::optional<Clock::time_point> deadline;
+  UniqueFd socket;  // the same connection as the library's, so that it can be cut from outside
+  bool has_address = false;
+  bool is_done = true;
+  bool was_cut = false;
+  bool is_cancelled = false;
+};
+
+WebClient::WebClient(WebClientOptions options)
+    : impl_(std::make_unique<Impl>(std::move(options))) {}
+WebClient::~WebClient() = default;
+
+Result<WebReply> WebClient::Send(const WebRequest& request) { return impl_->Run(request, nullptr); }
+
+Result<WebReply> WebClient::Stream(const std::string& path,
+                                   const std::function<bool(ByteView piece)>& take) {
+  return impl_->Run({.method = "GET", .path = path}, &take);
+}
+
+void WebClient::Cancel() {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->is_cancelled = true;
+  impl_->wakeup.notify_all();
+}
+
+}  // namespace hvdray

@@ -1,0 +1,226 @@
+#include "cluster/ray/dashboard_client.h"
+
+#include <fmt/format.h>
+#include <strings.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "cluster/ray/ray_answers.h"
+#include "cluster/ray/ray_errors.h"
+
+namespace hvdray {
+namespace {
+
+constexpr std::string_view kNodesPath =
+    "/api/v0/nodes?limit=10000&filter_keys=state&filter_predicates=%3D&filter_values=ALIVE";
+
+/// One segment of a path, or one value of a query.
+std::string Escaped(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                          (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
+    escaped += is_plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  }
+  return escaped;
+}
+
+std::string LogPath(std::string_view kind, const std::string& node_id, const std::string& name) {
+  return fmt::format("/api/v0/logs/{}?node_id={}&filename={}&lines=-1&interval=0.2", kind,
+                     Escaped(node_id), Escaped(name));
+}
+
+WebClientOptions OptionsOf(const RayAccess& access) {
+  WebClientOptions options;
+  options.host = access.address.host;
+  options.port = access.address.port;
+  options.is_tls = access.address.is_tls;
+  options.trust = access.trust;
+  options.timeout = access.timeout;
+  options.headers = {{"User-Agent", access.user_agent}};
+  options.headers.insert(options.headers.end(), access.headers.begin(), access.headers.end());
+  if (!access.token.is_empty()) {
+    // A proxy may want the usual header for itself; Ray takes the other one as well.
+    const bool is_taken = std::ranges::any_of(access.headers, [](const auto& header) {
+      return ::strcasecmp(header.first.c_str(), "authorization") == 0;
+    });
+    options.headers.emplace_back(is_taken ? "X-Ray-Authorization" : "Authorization",
+                                 fmt::format("Bearer {}", access.token.text.view()));
+  }
+  return options;
+}
+
+bool SaysItIsNotThere(const WebReply& reply) {
+  return reply.status == 404 && reply.body.find("does not exist") != std::string::npos;
+}
+
+}  // namespace
+
+RayAccess RayAccess::Copy() const {
+  return {.address = address,
+          .token = {token.text.Copy(), token.origin},
+          .headers = headers,
+          .trust = trust,
+          .user_agent = user_agent,
+          .timeout = timeout};
+}
+
+struct DashboardClient::Impl {
+  explicit Impl(RayAccess with)
+      : access(std::move(with)), url(access.address.Url()), web(OptionsOf(access)) {}
+
+  RayQuestion Question(std::string_view attempt) const {
+    return {.url = url, .attempt = std::string(attempt), .is_first = !is_known};
+  }
+
+  /// Whatever the server answers. `path`: without the prefix of the address.
+  Result<WebReply> Ask(std::string_view attempt, WebRequest request) {
+    request.path.insert(0, access.address.prefix);
+    Result<WebReply> reply = web.Send(request);
+    if (!reply.ok()) return NoRayAnswer(Question(attempt), reply.status());
+    MaskToken(reply->body, access.token);
+    return reply;
+  }
+
+  Status Refusal(std::string_view attempt, const WebReply& reply) const {
+    return RayRefusal(Question(attempt), reply, access.token);
+  }
+
+  /// What `parse` makes of an answer of status 200.
+  template <typename Parse>
+  auto Read(std::string_view attempt, const WebReply& reply, Parse parse)
+      -> decltype(parse(ByteView())) {
+    if (reply.status != 200) return Refusal(attempt, reply);
+    auto value = parse(ByteView(reply.body));
+    if (!value.ok()) return NotRays(Question(attempt), reply, value.status());
+    is_known = true;
+    return value;
+  }
+
+  template <typename Parse>
+  auto AskAndRead(std::string_view attempt, WebRequest request, Parse parse)
+      -> decltype(parse(ByteView())) {
+    const Result<WebReply> reply = Ask(attempt, std::move(request));
+    if (!reply.ok()) return reply.status();
+    return Read(attempt, *reply, parse);
+  }
+
+  Status Stream(std::string_view attempt, const std::string& path,
+                const std::function<bool(ByteView)>& take, bool is_endless) {
+    bool is_enough = false;
+    Result<WebReply> reply = web.Stream(access.address.prefix + path, [&](ByteView piece) {
+      is_enough = !take(piece);
+      return !is_enough;
+    });
+    if (!reply.ok()) return NoRayAnswer(Question(attempt), reply.status());
+    MaskToken(reply->body, access.token);
+    if (reply->status != 200) return Refusal(attempt, *reply);
+    is_known = true;
+    if (is_enough || !is_endless) return {};
+    return {ErrorCode::kRayFailed, fmt::format("{}: {}: ended by the head", url, attempt)};
+  }
+
+  const RayAccess access;
+  const std::string url;
+  WebClient web;
+  bool is_known = false;
+};
+
+DashboardClient::DashboardClient(RayAccess access)
+    : impl_(std::make_unique<Impl>(std::move(access))) {}
+DashboardClient::~DashboardClient() = default;
+
+const RayAccess& DashboardClient::access() const { return impl_->access; }
+void DashboardClient::Cancel() { impl_->web.Cancel(); }
+
+Result<RayVersion> DashboardClient::Version() {
+  return impl_->AskAndRead("ask for its version", {.method = "GET", .path = "/api/version"},
+                           ParseRayVersion);
+}
+
+Result<std::vector<RayNode>> DashboardClient::Nodes() {
+  return impl_->AskAndRead("list nodes", {.method = "GET", .path = std::string(kNodesPath)},
+                           ParseRayNodes);
+}
+
+Result<RayClusterStatus> DashboardClient::ClusterStatus() {
+  return impl_->AskAndRead("ask what is in use", {.method = "GET", .path = "/api/cluster_status"},
+                           ParseRayClusterStatus);
+}
+
+Result<std::vector<RayPlacementGroup>> DashboardClient::PlacementGroups() {
+  return impl_->AskAndRead(
+      "list placement groups",
+      {.method = "GET", .path = "/api/v0/placement_groups?detail=True&limit=10000"},
+      ParseRayPlacementGroups);
+}
+
+Result<bool> DashboardClient::HasPackage(const std::string& name) {
+  constexpr std::string_view kAttempt = "look for a package";
+  HVDRAY_ASSIGN_OR_RETURN(
+      const WebReply reply,
+      impl_->Ask(kAttempt, {.method = "GET", .path = "/api/packages/gcs/" + Escaped(name)}));
+  if (SaysItIsNotThere(reply)) return false;
+  if (reply.status != 200) return impl_->Refusal(kAttempt, reply);
+  return true;
+}
+
+Status DashboardClient::PutPackage(const std::string& name, ByteView bytes) {
+  const std::string attempt = fmt::format("upload {} ({} bytes)", name, bytes.size());
+  HVDRAY_ASSIGN_OR_RETURN(const WebReply reply,
+                          impl_->Ask(attempt, {.method = "PUT",
+                                               .path = "/api/packages/gcs/" + Escaped(name),
+                                               .body = bytes,
+                                               .content_type = "application/octet-stream"}));
+  return reply.status == 200 ? Status() : impl_->Refusal(attempt, reply);
+}
+
+Result<std::string> DashboardClient::Submit(const RayJobRequest& request) {
+  const std::string body = SubmissionBody(request);
+  return impl_->AskAndRead(
+      "submit a job",
+      {.method = "POST", .path = "/api/jobs/", .body = body, .content_type = "application/json"},
+      ParseSubmission);
+}
+
+Result<std::optional<RayJob>> DashboardClient::GetJob(const std::string& id) {
+  const std::string attempt = fmt::format("ask for job {}", id);
+  HVDRAY_ASSIGN_OR_RETURN(
+      const WebReply reply,
+      impl_->Ask(attempt, {.method = "GET", .path = "/api/jobs/" + Escaped(id)}));
+  if (SaysItIsNotThere(reply)) return std::optional<RayJob>();
+  HVDRAY_ASSIGN_OR_RETURN(RayJob job, impl_->Read(attempt, reply, ParseRayJob));
+  return std::optional<RayJob>(std::move(job));
+}
+
+Result<std::vector<RayJob>> DashboardClient::ListJobs() {
+  return impl_->AskAndRead("list jobs", {.method = "GET", .path = "/api/jobs/"}, ParseRayJobs);
+}
+
+Result<bool> DashboardClient::StopJob(const std::string& id) {
+  return impl_->AskAndRead(
+      fmt::format("stop job {}", id),
+      {.method = "POST", .path = fmt::format("/api/jobs/{}/stop", Escaped(id))},
+      [](ByteView body) { return ParseRayFlag(body, "stopped"); });
+}
+
+Result<bool> DashboardClient::DeleteJob(const std::string& id) {
+  return impl_->AskAndRead(fmt::format("delete job {}", id),
+                           {.method = "DELETE", .path = "/api/jobs/" + Escaped(id)},
+                           [](ByteView body) { return ParseRayFlag(body, "deleted"); });
+}
+
+Status DashboardClient::StreamLog(const std::string& node_id, const std::string& file_name,
+                                  const std::function<bool(ByteView piece)>& take) {
+  return impl_->Stream(fmt::format("follow {}", file_name), LogPath("stream", node_id, file_name),
+                       take, /*is_endless=*/true);
+}
+
+Status DashboardClient::ReadLog(const std::string& node_id, const std::string& file_name,
+                                const std::function<bool(ByteView piece)>& take) {
+  return impl_->Stream(fmt::format("read {}", file_name), LogPath("file", node_id, file_name), take,
+                       /*is_endless=*/false);
+}
+
+}  // namespace hvdray

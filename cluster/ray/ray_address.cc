@@ -1,0 +1,217 @@
+#include "cluster/ray/ray_address.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include "base/json.h"
+#include "base/shown_text.h"
+
+namespace hvdray {
+namespace {
+
+constexpr std::string_view kForm = "http://HOST:8265, as the dashboard's own address in a browser";
+
+std::string_view Trimmed(std::string_view text) {
+  const auto begin = text.find_first_not_of(" \t\r\n");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
+}
+
+struct Place {
+  std::string host;
+  std::string port;  ///< Empty: none given.
+};
+
+/// HOST, HOST:PORT, [IPV6], [IPV6]:PORT. nullopt: none of these.
+std::optional<Place> SplitPlace(std::string_view text) {
+  Place place;
+  if (text.starts_with('[')) {
+    const size_t end = text.find(']');
+    if (end == std::string_view::npos) return std::nullopt;
+    place.host = text.substr(1, end - 1);
+    text.remove_prefix(end + 1);
+    if (place.host.find_first_not_of("0123456789abcdefABCDEF:.") != std::string::npos) {
+      return std::nullopt;
+    }
+  } else {
+    const size_t colon = std::min(text.find(':'), text.size());
+    place.host = text.substr(0, colon);
+    text.remove_prefix(colon);
+    const bool is_name = std::ranges::all_of(place.host, [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+             c == '.' || c == '-' || c == '_';
+    });
+    if (!is_name) return std::nullopt;
+  }
+  if (place.host.empty()) return std::nullopt;
+  if (text.empty()) return place;
+  if (!text.starts_with(':')) return std::nullopt;
+  place.port = text.substr(1);
+  return place;
+}
+
+std::optional<uint16_t> ParsePort(std::string_view text) {
+  uint16_t port = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+  if (error != std::errc() || end != text.data() + text.size() || port == 0) return std::nullopt;
+  return port;
+}
+
+std::string Bracketed(const std::string& host) {
+  return host.find(':') == std::string::npos ? host : "[" + host + "]";
+}
+
+Status Wrong(std::string_view text, std::string_view why, std::string hint) {
+  return {ErrorCode::kSpecInvalid, fmt::format("Ray address '{}': {}", ShownText(text), why),
+          std::move(hint)};
+}
+
+/// What is no URL: GCS's HOST:PORT, auto, a Ray client's address.
+Status NotHttp(std::string_view text) {
+  const size_t scheme = text.find("://");
+  const std::string_view behind = scheme == std::string_view::npos ? text : text.substr(scheme + 3);
+  const std::optional<Place> place = SplitPlace(behind.substr(0, behind.find('/')));
+  const std::string hint =
+      place && behind != "auto" && behind != "local"
+          ? fmt::format("write http://{}:{}", Bracketed(place->host), kRayDashboardPort)
+          : fmt::format("write {}", kForm);
+  if (scheme != std::string_view::npos) {
+    return Wrong(text,
+                 text.starts_with("ray://") ? "that is for Ray's Python client; hvdray "
+                                              "speaks to the dashboard"
+                                            : "neither http:// nor https://",
+                 hint);
+  }
+  if (place && place->port == "8265") return Wrong(text, "http:// is missing", hint);
+  return Wrong(text, "that is a GCS address; hvdray speaks to the dashboard", hint);
+}
+
+/// GCS's form, of which only the host matters here. nullopt: another form.
+std::optional<std::string> GcsHost(std::string_view text) {
+  if (text == "auto" || text == "local") return "127.0.0.1";
+  if (text.find("://") != std::string_view::npos) return std::nullopt;
+  const std::optional<Place> place = SplitPlace(text);
+  if (!place || !ParsePort(place->port)) return std::nullopt;
+  return place->host;
+}
+
+}  // namespace
+
+std::string RayAddress::Url() const {
+  const uint16_t usual = is_tls ? 443 : 80;
+  return fmt::format("{}://{}{}{}", is_tls ? "https" : "http", Bracketed(host),
+                     port == usual ? "" : fmt::format(":{}", port), prefix);
+}
+
+Result<RayAddress> ParseRayAddress(std::string_view text) {
+  text = Trimmed(text);
+  RayAddress address;
+  std::string_view rest = text;
+  if (text.starts_with("http://")) {
+    rest.remove_prefix(7);
+  } else if (text.starts_with("https://")) {
+    rest.remove_prefix(8);
+    address.is_tls = true;
+  } else {
+    return NotHttp(text);
+  }
+  const size_t slash = std::min(rest.find('/'), rest.size());
+  if (rest.substr(0, slash).find('@') != std::string_view::npos) {
+    // Not shown: what stands before the @ may be a password.
+    return Status(ErrorCode::kSpecInvalid, "Ray address: a user or password in it is not taken",
+                  "give what a proxy asks for by --ray-headers or RAY_JOB_HEADERS");
+  }
+  const std::optional<Place> place = SplitPlace(rest.substr(0, slash));
+  if (!place) return Wrong(text, "no host and port there", fmt::format("write {}", kForm));
+  address.host = place->host;
+  address.port = address.is_tls ? 443 : 80;
+  if (!place->port.empty()) {
+    const std::optional<uint16_t> port = ParsePort(place->port);
+    if (!port) return Wrong(text, "its port is not within 1 to 65535", "");
+    address.port = *port;
+  }
+  address.prefix = rest.substr(slash);
+  while (address.prefix.ends_with('/')) address.prefix.pop_back();
+  const bool is_plain = std::ranges::none_of(address.prefix, [](char c) {
+    return static_cast<unsigned char>(c) <= 0x20 || c == 0x7F || c == '?' || c == '#';
+  });
+  if (!is_plain) {
+    return Wrong(text, "no path for it", "write the dashboard's address without ? and #");
+  }
+  return address;
+}
+
+Result<RayAddress> ResolveRayAddress(std::string_view given, const std::string& origin,
+                                     const Environment& environment) {
+  const auto parsed = [](std::string_view text, const std::string& from) -> Result<RayAddress> {
+    Result<RayAddress> address = ParseRayAddress(text);
+    if (!address.ok()) return std::move(address).status().WithContext(from);
+    address->origin = from;
+    return address;
+  };
+  if (!given.empty()) return parsed(given, origin);
+  const std::string api_server = environment.GetOr("RAY_API_SERVER_ADDRESS", "");
+  if (!api_server.empty()) return parsed(api_server, "env RAY_API_SERVER_ADDRESS");
+  const std::string ray = environment.GetOr("RAY_ADDRESS", "");
+  if (const std::optional<std::string> host = GcsHost(Trimmed(ray))) {
+    RayAddress address;
+    address.host = *host;
+    address.origin = "env RAY_ADDRESS";
+    address.note = fmt::format(
+        "RAY_ADDRESS={} is a GCS address: asking the dashboard at {} (--ray-address names another)",
+        ShownText(Trimmed(ray)), address.Url());
+    return address;
+  }
+  if (!ray.empty()) return parsed(ray, "env RAY_ADDRESS");
+  RayAddress address;
+  address.host = "127.0.0.1";
+  address.origin = "default";
+  return address;
+}
+
+WebTrust ParseRayVerify(std::string_view text) {
+  if (text.empty() || text == "true" || text == "True" || text == "1") return {};
+  if (text == "false" || text == "False" || text == "0") return {.is_checked = false};
+  return {.is_checked = true, .path = std::string(text)};
+}
+
+Result<WebHeaders> ResolveRayHeaders(std::string_view given, const Environment& environment) {
+  const std::string inherited = environment.GetOr("RAY_JOB_HEADERS", "");
+  const std::string_view text = given.empty() ? std::string_view(inherited) : given;
+  const std::string_view name = given.empty() ? "RAY_JOB_HEADERS" : "--ray-headers";
+  const auto wrong = [&](std::string_view why) {
+    return Status(ErrorCode::kSpecInvalid, fmt::format("{}: {}", name, why),
+                  "a JSON object of texts, such as '{\"X-Team\": \"vision\"}'");
+  };
+  WebHeaders headers;
+  if (text.empty()) return headers;
+  const Result<Json> json = ParseJson(text);
+  if (!json.ok()) return wrong(json.status().message());
+  if (!json->is_object()) return wrong("no JSON object");
+  for (const auto& [key, value] : json->items()) {
+    if (!value.is_string()) return wrong(fmt::format("the value of {} is no text", ShownText(key)));
+    const bool is_token = !key.empty() && std::ranges::all_of(key, [](char c) {
+      return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+             std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
+    });
+    if (!is_token) return wrong(fmt::format("'{}' is no name of a header", ShownText(key)));
+    std::string lower = key;
+    std::ranges::transform(lower, lower.begin(),
+                           [](char c) { return c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c; });
+    if (lower == "content-length" || lower == "transfer-encoding" || lower == "connection") {
+      return wrong(fmt::format("{} is set by hvdray itself", ShownText(key)));
+    }
+    const auto bytes = value.get<std::string>();
+    const bool is_line = std::ranges::none_of(bytes, [](char c) {
+      return (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7F;
+    });
+    if (!is_line) return wrong(fmt::format("the value of {} has control bytes", ShownText(key)));
+    headers.emplace_back(key, bytes);
+  }
+  return headers;
+}
+
+}  // namespace hvdray

@@ -1,0 +1,369 @@
+#include "cluster/ray/ray_answers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <cmath>
+#include <tuple>
+#include <utility>
+
+#include "base/json.h"
+#include "base/shown_text.h"
+
+namespace hvdray {
+namespace {
+
+constexpr size_t kMaxAnswerBytes = size_t{64} << 20;
+constexpr size_t kMaxDemands = 100000;
+
+Status Wrong(std::string_view what) { return {ErrorCode::kProtocolError, std::string(what)}; }
+
+Result<Json> ParseObject(ByteView body) {
+  HVDRAY_ASSIGN_OR_RETURN(Json json, ParseJson(body, kMaxAnswerBytes));
+  if (!json.is_object()) return Wrong("no JSON object");
+  return json;
+}
+
+/// Null for a key that is missing or null, as the dashboard means the same by both.
+const Json* Find(const Json& object, const char* key) {
+  if (!object.is_object()) return nullptr;
+  const auto found = object.find(key);
+  return found == object.end() || found->is_null() ? nullptr : &*found;
+}
+
+std::string Text(const Json& object, const char* key) {
+  const Json* value = Find(object, key);
+  return value != nullptr && value->is_string() ? value->get<std::string>() : std::string();
+}
+
+/// 0 for what is no finite number.
+double Number(const Json& value) {
+  if (!value.is_number()) return 0;
+  const auto number = value.get<double>();
+  return std::isfinite(number) ? number : 0;
+}
+
+int Count(const Json& value) {
+  return static_cast<int>(std::clamp(Number(value), 0.0, static_cast<double>(INT_MAX)));
+}
+
+int64_t Milliseconds(const Json& object, const char* key) {
+  const Json* value = Find(object, key);
+  if (value == nullptr) return 0;
+  return static_cast<int64_t>(std::clamp(Number(*value), 0.0, 1e15));
+}
+
+RayAmounts Resources(const Json* object) {
+  RayAmounts resources;
+  if (object == nullptr || !object->is_object()) return resources;
+  for (const auto& [name, amount] : object->items()) resources[name] = Number(amount);
+  return resources;
+}
+
+std::map<std::string, std::string> Texts(const Json* object) {
+  std::map<std::string, std::string> texts;
+  if (object == nullptr || !object->is_object()) return texts;
+  for (const auto& [name, text] : object->items()) {
+    if (text.is_string()) texts[name] = text.get<std::string>();
+  }
+  return texts;
+}
+
+/// {"CPU": [used, total], ...}
+RayUsage Usage(const Json* object) {
+  RayUsage usage;
+  if (object == nullptr || !object->is_object()) return usage;
+  for (const auto& [name, pair] : object->items()) {
+    if (!pair.is_array() || pair.size() != 2) continue;
+    usage[name] = {.used = Number(pair[0]), .total = Number(pair[1])};
+  }
+  return usage;
+}
+
+/// The rows of a /api/v0 listing: {"result": true, "data": {"result": {"result": [...]}}}.
+Result<std::vector<Json>> Rows(ByteView body) {
+  HVDRAY_ASSIGN_OR_RETURN(const Json json, ParseObject(body));
+  const Json* data = Find(json, "data");
+  const Json* outer = data == nullptr ? nullptr : Find(*data, "result");
+  const Json* rows = outer == nullptr ? nullptr : Find(*outer, "result");
+  if (rows == nullptr || !rows->is_array()) {
+    const std::string said = Text(json, "msg");
+    return Wrong(said.empty() ? "a listing without rows" : ShownText(said, 300));
+  }
+  std::vector<Json> found;
+  for (const Json& row : *rows) {
+    if (!row.is_object()) return Wrong("a listing with a row that is no object");
+    found.push_back(row);
+  }
+  return found;
+}
+
+/// [[{...bundle...}, count], ...]
+std::vector<std::pair<RayAmounts, int>> CountedBundles(const Json* list) {
+  std::vector<std::pair<RayAmounts, int>> bundles;
+  if (list == nullptr || !list->is_array()) return bundles;
+  for (const Json& pair : *list) {
+    if (bundles.size() >= kMaxDemands) break;
+    if (!pair.is_array() || pair.size() != 2 || !pair[0].is_object()) continue;
+    bundles.emplace_back(Resources(&pair[0]), Count(pair[1]));
+  }
+  return bundles;
+}
+
+void AppendDemands(const Json& report, std::vector<RayDemand>& demands) {
+  if (const Json* groups = Find(report, "pgDemand"); groups != nullptr && groups->is_array()) {
+    for (const Json& pair : *groups) {
+      if (demands.size() >= kMaxDemands) return;
+      if (!pair.is_array() || pair.size() != 2 || !pair[0].is_object()) continue;
+      demands.push_back({.bundles = CountedBundles(Find(pair[0], "bundles")),
+                         .strategy = Text(pair[0], "strategy"),
+                         .count = Count(pair[1])});
+    }
+  }
+  for (auto& [bundle, count] : CountedBundles(Find(report, "resourceDemand"))) {
+    demands.push_back({.bundles = {{std::move(bundle), 1}}, .strategy = "", .count = count});
+  }
+}
+
+/// [[ip, type, status], ...]; a failed one has no status.
+std::vector<RayPendingNode> PendingNodes(const Json* list) {
+  std::vector<RayPendingNode> nodes;
+  if (list == nullptr || !list->is_array()) return nodes;
+  for (const Json& row : *list) {
+    if (!row.is_array() || row.size() < 2 || nodes.size() >= kMaxDemands) continue;
+    const auto word = [&row](size_t at) {
+      return at < row.size() && row[at].is_string() ? row[at].get<std::string>() : std::string();
+    };
+    nodes.push_back({.ip = word(0), .type = word(1), .status = word(2)});
+  }
+  return nodes;
+}
+
+/// An autoscaler that only looks on calls the type of each node after its id.
+bool AddsNodes(const Json& report) {
+  const Json* types = Find(report, "nodeTypeMapping");
+  if (types == nullptr || !types->is_object()) {
+    // Only the camel-cased types are left to look at: "nodeBdcef4…", 4 + 56 characters.
+    const Json* active = Find(report, "activeNodes");
+    if (active == nullptr || !active->is_object()) return true;
+    return std::ranges::any_of(active->items(), [](const auto& item) {
+      return !(item.key().starts_with("node") && item.key().size() == 60);
+    });
+  }
+  return std::ranges::any_of(types->items(), [](const auto& item) {
+    return !item.value().is_string() ||
+           item.value().template get<std::string>() != "node_" + item.key();
+  });
+}
+
+RayAutoscaler Autoscaler(const Json& report) {
+  RayAutoscaler autoscaler;
+  autoscaler.adds_nodes = AddsNodes(report);
+  autoscaler.pending = PendingNodes(Find(report, "pendingNodes"));
+  autoscaler.failed = PendingNodes(Find(report, "failedNodes"));
+  if (const Json* launches = Find(report, "pendingLaunches");
+      launches != nullptr && launches->is_object()) {
+    for (const auto& [type, count] : launches->items()) autoscaler.launching[type] = Count(count);
+  }
+  return autoscaler;
+}
+
+RayJobStatus JobStatus(std::string_view text) {
+  constexpr std::array<std::pair<std::string_view, RayJobStatus>, 5> kWords = {{
+      {"PENDING", RayJobStatus::kPending},
+      {"RUNNING", RayJobStatus::kRunning},
+      {"SUCCEEDED", RayJobStatus::kSucceeded},
+      {"FAILED", RayJobStatus::kFailed},
+      {"STOPPED", RayJobStatus::kStopped},
+  }};
+  for (const auto& [word, status] : kWords) {
+    if (word == text) return status;
+  }
+  return RayJobStatus::kUnknown;
+}
+
+Result<RayJob> JobOf(const Json& json) {
+  RayJob job;
+  job.submission_id = Text(json, "submission_id");
+  job.job_id = Text(json, "job_id");
+  job.status_text = Text(json, "status");
+  job.status = JobStatus(job.status_text);
+  if (job.status_text.empty()) return Wrong("a job without status");
+  job.entrypoint = Text(json, "entrypoint");
+  job.message = Text(json, "message");
+  job.error_type = Text(json, "error_type");
+  job.metadata = Texts(Find(json, "metadata"));
+  job.driver_node_id = Text(json, "driver_node_id");
+  if (const Json* code = Find(json, "driver_exit_code"); code != nullptr && code->is_number()) {
+    job.driver_exit_code = static_cast<int>(std::clamp(Number(*code), -1e6, 1e6));
+  }
+  job.start_ms = Milliseconds(json, "start_time");
+  job.end_ms = Milliseconds(json, "end_time");
+  return job;
+}
+
+Json ObjectOf(const std::map<std::string, std::string>& texts) {
+  Json object = Json::object();
+  for (const auto& [name, text] : texts) object[name] = text;
+  return object;
+}
+
+}  // namespace
+
+Result<RayVersion> ParseRayVersion(ByteView body) {
+  HVDRAY_ASSIGN_OR_RETURN(const Json json, ParseObject(body));
+  RayVersion version{.ray = Text(json, "ray_version"), .session = Text(json, "session_name")};
+  if (version.ray.empty()) return Wrong("no ray_version in it");
+  const std::string level = Text(json, "version");
+  for (const char c : level) {
+    if (c < '0' || c > '9' || version.jobs_api > 9999) break;
+    version.jobs_api = version.jobs_api * 10 + (c - '0');
+  }
+  return version;
+}
+
+Result<std::vector<RayNode>> ParseRayNodes(ByteView body) {
+  HVDRAY_ASSIGN_OR_RETURN(const std::vector<Json> rows, Rows(body));
+  std::vector<RayNode> nodes;
+  for (const Json& row : rows) {
+    if (Text(row, "state") != "ALIVE") continue;
+    RayNode node{.id = Text(row, "node_id"), .ip = Text(row, "node_ip")};
+    if (node.id.empty()) return Wrong("a node without node_id");
+    const Json* is_head = Find(row, "is_head_node");
+    node.is_head = is_head != nullptr && is_head->is_boolean() && is_head->get<bool>();
+    node.total = Resources(Find(row, "resources_total"));
+    node.labels = Texts(Find(row, "labels"));
+    nodes.push_back(std::move(node));
+  }
+  std::ranges::sort(nodes, [](const RayNode& a, const RayNode& b) {
+    return std::tie(b.is_head, a.ip, a.id) < std::tie(a.is_head, b.ip, b.id);
+  });
+  return nodes;
+}
+
+Result<RayClusterStatus> ParseRayClusterStatus(ByteView body) {
+  HVDRAY_ASSIGN_OR_RETURN(const Json json, ParseObject(body));
+  const Json* data = Find(json, "data");
+  if (data == nullptr || !data->is_object()) return Wrong("no data in it");
+  RayClusterStatus status;
+  const Json* cluster = Find(*data, "clusterStatus");
+  if (cluster == nullptr) return status;
+  if (!cluster->is_object()) return Wrong("clusterStatus is no object");
+  if (const Json* report = Find(*cluster, "loadMetricsReport"); report != nullptr) {
+    status.usage = Usage(Find(*report, "usage"));
+    const Json* nodes = Find(*report, "usageByNode");
+    if (nodes != nullptr && nodes->is_object()) {
+      for (const auto& [id, usage] : nodes->items()) status.usage_by_node[id] = Usage(&usage);
+    }
+    AppendDemands(*report, status.pending);
+  }
+  if (const Json* report = Find(*cluster, "autoscalerReport"); report != nullptr) {
+    status.autoscaler = Autoscaler(*report);
+  }
+  return status;
+}
+
+Result<std::vector<RayPlacementGroup>> ParseRayPlacementGroups(ByteView body) {
+  HVDRAY_ASSIGN_OR_RETURN(const std::vector<Json> rows, Rows(body));
+  std::vector<RayPlacementGroup> groups;
+  for (const Json& row : rows) {
+    RayPlacementGroup group{.id = Text(row, "placement_group_id"),
+                            .name = Text(row, "name"),
+                            .creator_job_id = Text(row, "creator_job_id"),
+                            .state = Text(row, "state")};
+    if (group.id.empty()) return Wrong("a placement group without id");
+    if (const Json* stats = Find(row, "stats"); stats != nullptr) {
+      group.scheduling_state = Text(*stats, "scheduling_state");
+    }
+    const Json* bundles = Find(row, "bundles");
+    if (bundles != nullptr && bundles->is_array()) {
+      for (const Json& bundle : *bundles) {
+        group.bundles.push_back({.resources = Resources(Find(bundle, "unit_resources")),
+                                 .node_id = Text(bundle, "node_id")});
+      }
+    }
+    groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+Result<RayJob> ParseRayJob(ByteView body) {
+  HVDRAY_ASSIGN_OR_RETURN(const Json json, ParseObject(body));
+  return JobOf(json);
+}
+
+Result<std::vector<RayJob>> ParseRayJobs(ByteView body) {
+  HVDRAY_ASSIGN_OR_RETURN(const Json json, ParseJson(body, kMaxAnswerBytes));
+  if (!json.is_array()) return Wrong("no JSON array of jobs");
+  std::vector<RayJob> jobs;
+  for (const Json& row : json) {
+    HVDRAY_ASSIGN_OR_RETURN(RayJob job, JobOf(row));
+    jobs.push_back(std::move(job));
+  }
+  return jobs;
+}
+
+Result<std::string> ParseSubmission(ByteView body) {
+  HVDRAY_ASSIGN_OR_RETURN(const Json json, ParseObject(body));
+  std::string id = Text(json, "submission_id");
+  if (id.empty()) id = Text(json, "job_id");
+  if (id.empty()) return Wrong("no submission_id in it");
+  return id;
+}
+
+Result<bool> ParseRayFlag(ByteView body, const char* key) {
+  HVDRAY_ASSIGN_OR_RETURN(const Json json, ParseObject(body));
+  const Json* flag = Find(json, key);
+  if (flag == nullptr || !flag->is_boolean()) return Wrong(fmt::format("no {} in it", key));
+  return flag->get<bool>();
+}
+
+std::string SubmissionBody(const RayJobRequest& request) {
+  Json json = Json::object();
+  json["entrypoint"] = request.entrypoint;
+  if (!request.submission_id.empty()) json["submission_id"] = request.submission_id;
+  Json environment = Json::object();
+  if (!request.working_dir.empty()) environment["working_dir"] = request.working_dir;
+  if (!request.py_modules.empty()) environment["py_modules"] = request.py_modules;
+  if (!request.env_vars.empty()) environment["env_vars"] = ObjectOf(request.env_vars);
+  if (!environment.empty()) json["runtime_env"] = std::move(environment);
+  if (!request.metadata.empty()) json["metadata"] = ObjectOf(request.metadata);
+  if (request.num_cpus > 0) json["entrypoint_num_cpus"] = request.num_cpus;
+  if (request.num_gpus > 0) json["entrypoint_num_gpus"] = request.num_gpus;
+  if (!request.resources.empty()) {
+    Json resources = Json::object();
+    for (const auto& [name, amount] : request.resources) resources[name] = amount;
+    json["entrypoint_resources"] = std::move(resources);
+  }
+  if (!request.label_selector.empty()) {
+    json["entrypoint_label_selector"] = ObjectOf(request.label_selector);
+  }
+  return DumpJson(json);
+}
+
+std::string RayCamelCase(std::string_view name) {
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  constexpr char kCase = 'a' - 'A';
+  std::string camel;
+  bool is_first_part = true;
+  bool is_word_open = false;
+  for (const char c : name) {
+    if (c == '_') {
+      is_first_part = is_word_open = false;
+      continue;
+    }
+    char shown = c;
+    if (!is_first_part && is_letter(c)) {
+      const bool is_lower = c >= 'a';
+      if (is_word_open && !is_lower) shown = static_cast<char>(c + kCase);
+      if (!is_word_open && is_lower) shown = static_cast<char>(c - kCase);
+    }
+    is_word_open = is_letter(c);
+    camel += shown;
+  }
+  return camel;
+}
+
+}  // namespace hvdray

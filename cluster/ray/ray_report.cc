@@ -1,0 +1,262 @@
+#include "cluster/ray/ray_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/json.h"
+#include "base/shown_text.h"
+#include "cluster/ray/ray_free.h"
+
+namespace hvdray {
+namespace {
+
+constexpr double kGib = 1024.0 * 1024 * 1024;
+constexpr size_t kShownId = 12;
+
+bool IsMemory(const std::string& name) { return name == "memory" || name == "object_store_memory"; }
+
+/// Worth a line of its own to people: not Ray's book-keeping, not the marks of hardware.
+bool IsShown(const std::string& name) {
+  return !IsBookkeeping(name) && !name.starts_with("accelerator_type:") &&
+         name != "object_store_memory";
+}
+
+std::string Amount(const std::string& name, double amount) {
+  return IsMemory(name) ? fmt::format("{:.1f}", amount / kGib) : fmt::format("{:.10g}", amount);
+}
+
+std::string NameOf(const std::string& name) {
+  return name == "memory" ? "GiB memory" : ShownText(name);
+}
+
+/// "0/4 CPU, 1/2 GPU, 0.0/21.8 GiB memory"; `free` has what of `total` is not in use.
+std::string UseText(const RayAmounts& total, const RayAmounts& free) {
+  std::string text;
+  for (const auto& [name, amount] : total) {
+    if (!IsShown(name)) continue;
+    const auto left = free.find(name);
+    const double used = left == free.end() ? 0 : amount - left->second;
+    text += fmt::format("{}{}/{} {}", text.empty() ? "" : ", ", Amount(name, used),
+                        Amount(name, amount), NameOf(name));
+  }
+  return text.empty() ? "nothing" : text;
+}
+
+std::string FreeText(const RayAmounts& free) {
+  std::string text;
+  for (const auto& [name, amount] : free) {
+    if (!IsShown(name) || IsMemory(name)) continue;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", Amount(name, amount), NameOf(name));
+  }
+  return text.empty() ? "nothing" : text;
+}
+
+void AddTo(RayAmounts& sum, const RayAmounts& amounts) {
+  for (const auto& [name, amount] : amounts) sum[name] += amount;
+}
+
+std::string Plural(size_t count, std::string_view word) {
+  return fmt::format("{} {}{}", count, word, count == 1 ? "" : "s");
+}
+
+using Row = std::array<std::string, 4>;
+
+/// Columns as wide as what stands in them; the last one ends where it ends.
+std::string Table(const std::vector<Row>& rows) {
+  std::array<size_t, 4> widths{};
+  for (const Row& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const Row& row : rows) {
+    std::string line = " ";
+    for (size_t i = 0; i < row.size(); ++i) line += fmt::format(" {:<{}} ", row[i], widths[i]);
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return text;
+}
+
+std::string DemandText(const RayDemand& demand) {
+  std::string bundles;
+  for (const auto& [bundle, count] : demand.bundles) {
+    bundles += fmt::format("{}{} x {}", bundles.empty() ? "" : " and ", count,
+                           ShownText(AmountsText(bundle), 200));
+  }
+  if (demand.strategy.empty()) {
+    return fmt::format("{} x {}", demand.count, bundles.substr(bundles.find(" x ") + 3));
+  }
+  return fmt::format("{} {} of {}", Plural(static_cast<size_t>(demand.count), "placement group"),
+                     ShownText(demand.strategy), bundles);
+}
+
+/// Empty when there is nothing to say.
+std::string AutoscalerText(const RayAutoscaler& autoscaler) {
+  std::string text;
+  const auto add = [&text](const std::string& line) { text += "  " + line + "\n"; };
+  for (const auto& [type, count] : autoscaler.launching) {
+    add(fmt::format("{} of type {} asked for", count, ShownText(type)));
+  }
+  for (const RayPendingNode& node : autoscaler.pending) {
+    add(fmt::format("{} ({}): {}", node.ip.empty() ? "one more" : ShownText(node.ip),
+                    ShownText(node.type), ShownText(node.status)));
+  }
+  for (const RayPendingNode& node : autoscaler.failed) {
+    add(fmt::format("{} ({}): failed", ShownText(node.ip), ShownText(node.type)));
+  }
+  if (text.empty()) return {};
+  return "\nThe autoscaler is adding nodes:\n" + text;
+}
+
+Json AmountsJson(const RayAmounts& amounts) {
+  Json json = Json::object();
+  for (const auto& [name, amount] : amounts) json[name] = amount;
+  return json;
+}
+
+Json NodeJson(const RayNode& node) {
+  Json json = {{"id", node.id}, {"address", node.ip}, {"is_head", node.is_head}};
+  Json resources = Json::object();
+  for (const auto& [name, total] : node.total) {
+    const auto free = node.free.find(name);
+    const double left = free == node.free.end() ? total : free->second;
+    resources[name] = {{"used", total - left}, {"free", left}, {"total", total}};
+  }
+  json["resources"] = std::move(resources);
+  Json labels = Json::object();
+  for (const auto& [name, value] : node.labels) labels[name] = value;
+  json["labels"] = std::move(labels);
+  return json;
+}
+
+Json PendingNodesJson(const std::vector<RayPendingNode>& nodes) {
+  Json list = Json::array();
+  for (const RayPendingNode& node : nodes) {
+    list.push_back({{"address", node.ip}, {"type", node.type}, {"status", node.status}});
+  }
+  return list;
+}
+
+Json AutoscalerJson(const std::optional<RayAutoscaler>& autoscaler) {
+  if (!autoscaler) return nullptr;
+  Json launching = Json::object();
+  for (const auto& [type, count] : autoscaler->launching) launching[type] = count;
+  return {{"adds_nodes", autoscaler->adds_nodes},
+          {"launching", std::move(launching)},
+          {"pending", PendingNodesJson(autoscaler->pending)},
+          {"failed", PendingNodesJson(autoscaler->failed)}};
+}
+
+Json DemandsJson(const std::vector<RayDemand>& demands) {
+  Json list = Json::array();
+  for (const RayDemand& demand : demands) {
+    Json bundles = Json::array();
+    for (const auto& [bundle, count] : demand.bundles) {
+      bundles.push_back({{"resources", AmountsJson(bundle)}, {"count", count}});
+    }
+    Json strategy = nullptr;
+    if (!demand.strategy.empty()) strategy = demand.strategy;
+    list.push_back({{"strategy", std::move(strategy)},
+                    {"count", demand.count},
+                    {"bundles", std::move(bundles)}});
+  }
+  return list;
+}
+
+Json HeadJson(std::string_view schema, const RaySnapshot& cluster) {
+  return {{"schema", schema}, {"address", cluster.url}, {"ray_version", cluster.version.ray}};
+}
+
+struct NodeSlots {
+  int now = 0;
+  int idle = 0;  // when nothing else runs there
+};
+
+NodeSlots SlotsOn(const RayNode& node, const RayAsk& ask) {
+  RayNode idle = node;
+  idle.free = node.total;
+  return {.now = FreeSlotsOn(node, ask), .idle = FreeSlotsOn(idle, ask)};
+}
+
+std::string SlotsNote(const NodeSlots& slots) {
+  if (slots.now > 0) return {};
+  return slots.idle > 0 ? fmt::format("busy: {} when idle", slots.idle)
+                        : "too small, or not asked for";
+}
+
+}  // namespace
+
+std::string RayStatusText(const RaySnapshot& cluster) {
+  RayAmounts total, free;
+  for (const RayNode& node : cluster.nodes) {
+    AddTo(total, node.total);
+    AddTo(free, node.free);
+  }
+  std::string text =
+      fmt::format("Ray {} at {}: {}, in use {}\n", ShownText(cluster.version.ray), cluster.url,
+                  Plural(cluster.nodes.size(), "node"), UseText(total, free));
+  std::vector<Row> rows;
+  for (const RayNode& node : cluster.nodes) {
+    rows.push_back({ShownText(node.ip), node.is_head ? "head" : "",
+                    ShownText(node.id).substr(0, kShownId), UseText(node.total, node.free)});
+  }
+  text += Table(rows);
+  if (!cluster.status.pending.empty()) text += "\nWaiting for room:\n";
+  for (const RayDemand& demand : cluster.status.pending) {
+    text += "  " + DemandText(demand) + "\n";
+  }
+  if (cluster.status.autoscaler) text += AutoscalerText(*cluster.status.autoscaler);
+  return text;
+}
+
+std::string RayStatusJson(const RaySnapshot& cluster) {
+  Json json = HeadJson("hvdray.ray_status/1", cluster);
+  json["jobs_api"] = cluster.version.jobs_api;
+  json["session"] = cluster.version.session;
+  json["nodes"] = Json::array();
+  for (const RayNode& node : cluster.nodes) json["nodes"].push_back(NodeJson(node));
+  json["waiting"] = DemandsJson(cluster.status.pending);
+  json["autoscaler"] = AutoscalerJson(cluster.status.autoscaler);
+  return DumpJson(json, 2) + "\n";
+}
+
+std::string RaySlotsText(const RaySnapshot& cluster, const RayAsk& ask) {
+  std::vector<Row> rows;
+  int64_t sum = 0;
+  size_t hosts = 0;
+  for (const RayNode& node : cluster.nodes) {
+    const NodeSlots slots = SlotsOn(node, ask);
+    sum += slots.now;
+    hosts += slots.now > 0 ? 1 : 0;
+    rows.push_back({ShownText(node.ip), Plural(static_cast<size_t>(slots.now), "slot"),
+                    "free: " + FreeText(node.free), SlotsNote(slots)});
+  }
+  return fmt::format("{} of {} free now, on {} of {} at {}\n",
+                     Plural(static_cast<size_t>(sum), "slot"),
+                     ShownText(AmountsText(SlotBundle(ask)), 200), hosts,
+                     Plural(cluster.nodes.size(), "node"), cluster.url) +
+         Table(rows);
+}
+
+std::string RaySlotsJson(const RaySnapshot& cluster, const RayAsk& ask) {
+  Json json = HeadJson("hvdray.ray_slots/1", cluster);
+  json["slot"] = AmountsJson(SlotBundle(ask));
+  Json hosts = Json::array();
+  int64_t sum = 0;
+  for (const RayNode& node : cluster.nodes) {
+    const NodeSlots slots = SlotsOn(node, ask);
+    sum += slots.now;
+    hosts.push_back({{"address", node.ip},
+                     {"node_id", node.id},
+                     {"slots", slots.now},
+                     {"slots_when_idle", slots.idle},
+                     {"free", AmountsJson(node.free)}});
+  }
+  json["slots"] = sum;
+  json["hosts"] = std::move(hosts);
+  return DumpJson(json, 2) + "\n";
+}
+
+}  // namespace hvdray

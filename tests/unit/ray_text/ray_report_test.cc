@@ -1,0 +1,100 @@
+#include "cluster/ray/ray_report.h"
+
+#include <gtest/gtest.h>
+
+#include "base/json.h"
+
+namespace hvdray {
+namespace {
+
+RayNode Node(std::string id, std::string ip, RayAmounts total, RayAmounts free) {
+  RayNode node{.id = std::move(id), .ip = std::move(ip)};
+  node.total = std::move(total);
+  node.free = std::move(free);
+  return node;
+}
+
+RaySnapshot Cluster() {
+  RaySnapshot cluster;
+  cluster.url = "http://10.0.0.10:8265";
+  cluster.version = {.ray = "2.60.0", .jobs_api = 4, .session = "s"};
+  cluster.nodes = {
+      Node("f547dcca0000ffff", "10.0.0.10",
+           {{"CPU", 4}, {"memory", 2147483648.0}, {"node:10.0.0.10", 1}},
+           {{"CPU", 3}, {"memory", 1073741824.0}, {"node:10.0.0.10", 1}}),
+      Node("b6c5c53b0000ffff", "10.0.0.11", {{"CPU", 2}, {"GPU", 2}}, {{"CPU", 2}, {"GPU", 0}}),
+  };
+  cluster.nodes[0].is_head = true;
+  return cluster;
+}
+
+TEST(RayReportTest, StatusSaysWhatIsInUseNodeByNode) {
+  EXPECT_EQ(RayStatusText(Cluster()),
+            "Ray 2.60.0 at http://10.0.0.10:8265: 2 nodes, in use 1/6 CPU, 2/2 GPU, 1.0/2.0 GiB "
+            "memory\n"
+            "  10.0.0.10  head  f547dcca0000  1/4 CPU, 1.0/2.0 GiB memory\n"
+            "  10.0.0.11        b6c5c53b0000  0/2 CPU, 2/2 GPU\n");
+}
+
+TEST(RayReportTest, StatusSaysWhatWaitsAndWhatTheAutoscalerDoes) {
+  RaySnapshot cluster = Cluster();
+  cluster.status.pending = {
+      {.bundles = {{{{"CPU", 1}}, 9}}, .strategy = "STRICT_SPREAD", .count = 1},
+      {.bundles = {{{{"CPU", 2}, {"GPU", 1}}, 1}}, .strategy = "", .count = 7}};
+  cluster.status.autoscaler = {.adds_nodes = true,
+                               .pending = {{"10.0.0.12", "worker", "setting-up"}},
+                               .launching = {{"worker", 2}},
+                               .failed = {{"10.0.0.13", "worker", ""}}};
+  const std::string text = RayStatusText(cluster);
+  EXPECT_NE(text.find("\nWaiting for room:\n  1 placement group STRICT_SPREAD of 9 x 1 CPU\n"
+                      "  7 x 2 CPU, 1 GPU\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("\nThe autoscaler is adding nodes:\n  2 of type worker asked for\n"
+                      "  10.0.0.12 (worker): setting-up\n  10.0.0.13 (worker): failed\n"),
+            std::string::npos)
+      << text;
+  const auto json = ParseJson(RayStatusJson(cluster));
+  ASSERT_TRUE(json.ok());
+  EXPECT_EQ((*json)["schema"], "hvdray.ray_status/1");
+  EXPECT_EQ((*json)["nodes"][0]["resources"]["CPU"]["free"], 3.0);
+  EXPECT_EQ((*json)["waiting"][0]["bundles"][0]["count"], 9);
+  EXPECT_TRUE((*json)["waiting"][1]["strategy"].is_null());
+  EXPECT_EQ((*json)["autoscaler"]["launching"]["worker"], 2);
+}
+
+TEST(RayReportTest, SlotsCountWhatIsFreeAndNotWhatIsThere) {
+  const RaySnapshot cluster = Cluster();
+  RayAsk ask;
+  EXPECT_EQ(RaySlotsText(cluster, ask),
+            "5 slots of 1 CPU free now, on 2 of 2 nodes at http://10.0.0.10:8265\n"
+            "  10.0.0.10  3 slots  free: 3 CPU\n"
+            "  10.0.0.11  2 slots  free: 2 CPU, 0 GPU\n");
+  ask.gpus_per_slot = 1;
+  const auto json = ParseJson(RaySlotsJson(cluster, ask));
+  ASSERT_TRUE(json.ok());
+  EXPECT_EQ((*json)["slots"], 0);
+  EXPECT_EQ((*json)["slot"]["GPU"], 1.0);
+  EXPECT_EQ((*json)["hosts"][1]["slots"], 0);
+  EXPECT_EQ((*json)["hosts"][1]["slots_when_idle"], 2);
+  EXPECT_NE(RaySlotsText(cluster, ask).find("busy: 2 when idle"), std::string::npos);
+}
+
+TEST(RayReportTest, WhatAClusterCallsThingsCanNotWriteToTheTerminal) {
+  RaySnapshot cluster = Cluster();
+  cluster.nodes[0].ip = "\x1b[2J";
+  cluster.nodes[0].total["\x1b[31m"] = 1;
+  EXPECT_EQ(RayStatusText(cluster).find('\x1b'), std::string::npos);
+  EXPECT_EQ(RaySlotsText(cluster, RayAsk{}).find('\x1b'), std::string::npos);
+}
+
+TEST(RayReportTest, AClusterWithoutNodesIsNoError) {
+  RaySnapshot cluster;
+  cluster.url = "http://h";
+  EXPECT_EQ(RaySlotsText(cluster, RayAsk{}), "0 slots of 1 CPU free now, on 0 of 0 nodes at "
+                                             "http://h\n");
+  EXPECT_NE(RayStatusText(cluster).find("0 nodes"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace hvdray
