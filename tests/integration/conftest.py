@@ -14,6 +14,8 @@ import pytest
 
 from elastic import Elastic
 from hosts import host_set, hosts  # noqa: F401  pylint: disable=unused-import
+from ray import (old_ray_cluster, old_ray_set, open_ray_cluster,  # noqa: F401  pylint: disable=unused-import
+                 open_ray_set, ray_cluster, ray_set, ray_venv)
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MARK = "TEST_MARK"  # inherited by every process of a job, whatever it does to its group or session
@@ -22,6 +24,8 @@ MARK = "TEST_MARK"  # inherited by every process of a job, whatever it does to i
 def pytest_addoption(parser):
     parser.addoption("--bin-dir", default=str(ROOT / "build/release/bin"))
     parser.addoption("--horovod-venv", default="")
+    parser.addoption("--ray-venv", default="")
+    parser.addoption("--old-ray-venv", default="")
 
 
 @dataclasses.dataclass
@@ -128,9 +132,11 @@ class Hvdray:
         self.binary = self.bin_dir / "hvdray"
         self.agent = self.bin_dir / "hvdray-agent"
         self.jobs = []
+        self.environment = None  # where none is given; None: ours
 
     def start(self, *args, binary=None, **kwargs):
         command = [binary or self.binary, *args]
+        kwargs.setdefault("env", self.environment)
         if self.hosts is not None:
             command = self.hosts.command(command, cwd=kwargs.pop("cwd", None))
             kwargs["env"] = self.hosts.environment(kwargs.get("env"))
@@ -167,6 +173,16 @@ def hvdray(request):
 def hvdray_at_launcher(request, hosts):  # noqa: F811
     """As `hvdray`, started on the machine from which the shared hosts are reached."""
     yield from checked(Hvdray(request.config.getoption("--bin-dir"), hosts))
+
+
+@pytest.fixture
+def hvdray_at_ray(request, ray_cluster):  # noqa: F811
+    """As `hvdray`, started at the launcher of the shared Ray cluster, which has no Ray. Its token
+    is in the environment, its address is not: give --ray-address ray_cluster.url.
+    """
+    tool = Hvdray(request.config.getoption("--bin-dir"), ray_cluster.hosts)
+    tool.environment = ray_cluster.client_environment()
+    yield from checked(tool)
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,116 @@
+#include "cluster/ray/ray_broker.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/shown_text.h"
+
+namespace hvdray {
+namespace {
+
+constexpr size_t kMaxShown = 120;  // of a line that can't be read
+
+template <typename Function, typename Value>
+void CallIfSet(const Function& function, Value value) {
+  if (function) function(std::move(value));
+}
+
+}  // namespace
+
+struct RayBroker::Impl {
+  std::unique_ptr<ByteStream> stream;
+  Handlers handlers;
+  std::string line;  // not ended yet
+  bool has_hello = false;
+  bool is_closed = false;  // or destroyed: no handler is called any more
+
+  void OnData(ByteView bytes) {
+    while (!is_closed) {
+      const size_t end = bytes.find('\n');
+      const ByteView part = bytes.substr(0, end);
+      if (line.size() + part.size() > kMaxBrokerLine) {
+        return Close({ErrorCode::kProtocolError,
+                      fmt::format("a line of over {} bytes from ray_driver.py", kMaxBrokerLine)});
+      }
+      line += part;
+      if (end == ByteView::npos) return;
+      bytes.remove_prefix(end + 1);
+      OnLine(std::exchange(line, {}));
+    }
+  }
+
+  void OnLine(const std::string& whole) {
+    Result<BrokerEvent> event = ParseBrokerEvent(whole);
+    if (event.ok() && std::holds_alternative<BrokerHello>(*event) == has_hello) {
+      event = Status(ErrorCode::kProtocolError, has_hello ? "a second hello" : "no hello first");
+    }
+    if (!event.ok()) {
+      return Close(std::move(event).status().WithContext(
+          fmt::format("ray_driver.py said '{}'", ShownText(whole, kMaxShown))));
+    }
+    has_hello = true;
+    std::visit([this](auto&& value) { Tell(std::forward<decltype(value)>(value)); },
+               std::move(event).value());
+  }
+
+  void Tell(BrokerHello hello) { CallIfSet(handlers.on_hello, std::move(hello)); }
+  void Tell(BrokerNodes nodes) { CallIfSet(handlers.on_nodes, std::move(nodes)); }
+  void Tell(BrokerGroup group) { CallIfSet(handlers.on_group, std::move(group)); }
+  void Tell(BrokerSeatStarted seat) { CallIfSet(handlers.on_seat_started, std::move(seat)); }
+  void Tell(BrokerSeatEnded seat) { CallIfSet(handlers.on_seat_ended, std::move(seat)); }
+  void Tell(BrokerSignal signal) { CallIfSet(handlers.on_signal, signal); }
+
+  void Close(Status why) {
+    if (std::exchange(is_closed, true)) return;
+    line = {};
+    CallIfSet(handlers.on_closed, std::move(why));
+  }
+
+  void OnStreamClosed(Status status) {
+    if (status.ok()) status = Status(ErrorCode::kRayFailed, "ray_driver.py has ended");
+    Close(std::move(status)
+              .WithCode(ErrorCode::kRayFailed)
+              .WithContext("speak to Ray")
+              .WithHint("the job's log on the cluster says why: `ray job logs` shows it"));
+  }
+
+  void Say(std::string text) {
+    if (!is_closed) stream->Write(std::move(text));
+  }
+};
+
+RayBroker::RayBroker(std::unique_ptr<ByteStream> stream, Handlers handlers)
+    : impl_(std::make_shared<Impl>()) {
+  impl_->stream = std::move(stream);
+  impl_->handlers = std::move(handlers);
+}
+
+RayBroker::~RayBroker() {
+  impl_->is_closed = true;
+  impl_->stream.reset();
+}
+
+void RayBroker::Start() {
+  // A handler may destroy the broker, and with it the stream: whoever runs keeps the rest.
+  const std::weak_ptr<Impl> weak = impl_;
+  impl_->stream->Start({[weak](ByteView bytes) {
+                          if (const auto impl = weak.lock()) impl->OnData(bytes);
+                        },
+                        {},
+                        [weak](Status status) {
+                          if (const auto impl = weak.lock()) impl->OnStreamClosed(status);
+                        }});
+}
+
+void RayBroker::Reserve(const BrokerReserve& reserve) { impl_->Say(FormatBrokerReserve(reserve)); }
+
+void RayBroker::Release(const std::string& group) { impl_->Say(FormatBrokerRelease(group)); }
+
+void RayBroker::Watch() { impl_->Say(FormatBrokerWatch()); }
+
+void RayBroker::Seat(const BrokerSeat& seat) { impl_->Say(FormatBrokerSeat(seat)); }
+
+void RayBroker::Unseat(int seat) { impl_->Say(FormatBrokerUnseat(seat)); }
+
+}  // namespace hvdray
