@@ -50,7 +50,13 @@ std::vector<std::string> OpensshArgv(const OpensshOptions& options, const std::s
   if (!options.config_file.empty()) argv.insert(argv.end(), {"-F", options.config_file});
   set("BatchMode=yes");
   set("LogLevel=ERROR");
-  set("ClearAllForwardings=yes");
+  if (options.local_forward.empty()) {
+    set("ClearAllForwardings=yes");
+  } else {
+    // The one above would clear this one too; others may come from the user's configuration.
+    set("ExitOnForwardFailure=yes");
+    argv.insert(argv.end(), {"-L", options.local_forward});
+  }
   set("RequestTTY=no");
   set("Compression=no");
   set("ServerAliveInterval=15");

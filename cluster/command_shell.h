@@ -34,10 +34,11 @@ struct OpensshOptions {
   std::string strict_host_key_checking;  ///< yes, accept-new or no.
   std::string config_file;               ///< Empty: ssh's own.
   int connect_timeout_s = 30;
+  std::string local_forward;  ///< As behind ssh's -L. Empty: none.
 };
 
-/// No terminal, no question, no forwarding, no compression; ServerAlive finds a dead peer even
-/// while the agent's own heartbeat is silent.
+/// No terminal, no question, no forwarding but the one asked for, no compression; ServerAlive finds
+/// a dead peer even while the agent's own heartbeat is silent.
 std::vector<std::string> OpensshArgv(const OpensshOptions& options, const std::string& host,
                                      const std::string& command);
 

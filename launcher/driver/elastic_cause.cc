@@ -9,6 +9,7 @@ namespace {
 
 constexpr int kNobodyToBlame = 1;
 constexpr int kHvdrayFailed = 125;
+constexpr int kWrongSpec = 2;
 
 ElasticCause From(ElasticEnd end, Cause cause) {
   return {.end = end,
@@ -89,7 +90,11 @@ ElasticCause EndByNoSlots(int needed, int found, Duration limit, bool can_come) 
 
 ElasticCause EndByDiscovery(const Status& why) {
   Status error = why.ok() ? Status(ErrorCode::kNoCapacity, "host discovery failed") : why;
-  return {.end = ElasticEnd::kDiscoveryFailed, .exit_code = kHvdrayFailed, .error = error};
+  // Nothing was started: what it said is wrong, as a host file's contents would be.
+  const bool is_spec = error.code() == ErrorCode::kSpecInvalid;
+  return {.end = ElasticEnd::kDiscoveryFailed,
+          .exit_code = is_spec ? kWrongSpec : kHvdrayFailed,
+          .error = error};
 }
 
 ElasticCause EndByTimeout(Duration limit) {

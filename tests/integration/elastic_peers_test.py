@@ -31,7 +31,7 @@ def said(result, *words):
 ])
 def test_a_script_that_fails_at_first(hvdray, command, words):
     result = hvdray.go("-np", 1, "--min-np", 1, "--host-discovery-script", command, "--", "true")
-    assert result.code == 125, (result.code, result.errors)
+    assert result.code == 2, (result.code, result.errors)
     said(result, *words)
     assert len(result.err) < 20000
 

@@ -141,6 +141,16 @@ TEST(ElasticUpstreamTest, ADiscoveryThatFailsFirstEndsTheJob) {
   EXPECT_EQ(job.Count<effect::StartWorkers>(), 0u);
 }
 
+TEST(ElasticUpstreamTest, AnAnswerThatIsWrongAtFirstIsTheSpecsFault) {
+  for (const auto& [code, exit_code] :
+       {std::pair{ErrorCode::kSpecInvalid, 2}, {ErrorCode::kDeadlineExceeded, 125}}) {
+    ElasticJob job(Workers(2, 2, 4));
+    job.Feed(event::DiscoveryFailed{{code, "the script's"}});
+    ASSERT_TRUE(job.has_finished());
+    EXPECT_EQ(job.verdict().exit_code, exit_code);
+  }
+}
+
 TEST(ElasticUpstreamTest, ADiscoveryThatFailsLaterIsToldOnceAndChangesNothing) {
   ElasticJob job(Workers(1, 1), {{"a", 1}});
   for (int i = 0; i < 3; ++i) {

@@ -1,0 +1,178 @@
+#include "cluster/ssh_tunnel.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/fd.h"
+#include "cluster/helper_spawn.h"
+
+namespace hvdray {
+namespace {
+
+// ssh listens before it asks for a session, so this line means that the port is open.
+constexpr std::string_view kReady = "HVDRAY-TUNNEL";
+constexpr char kWaitForOurEnd[] = "echo; echo HVDRAY-TUNNEL; exec cat >/dev/null";
+constexpr std::string_view kPortTaken = "cannot listen to port";
+constexpr size_t kMaxBytes = size_t{64} << 10;  // of what a login shell or ssh may print
+constexpr int kPorts = 3;                       // tries; another process may take one in between
+constexpr int kPatienceMs = 1000;               // until ssh has seen that its stdin is closed
+
+/// Of the moment: nobody listens there.
+Result<uint16_t> FreePort() {
+  const UniqueFd probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = ::htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* raw = reinterpret_cast<sockaddr*>(&address);
+  if (!probe.is_valid() || ::bind(probe.get(), raw, size) != 0 ||
+      ::getsockname(probe.get(), raw, &size) != 0) {
+    return ErrnoStatus("look for a free port", errno);
+  }
+  return ::ntohs(address.sin_port);
+}
+
+std::vector<std::string> ArgvOf(const SshTunnelOptions& options, uint16_t port) {
+  OpensshOptions ssh = options.ssh;
+  ssh.local_forward = fmt::format("127.0.0.1:{}:127.0.0.1:{}", port, options.remote_port);
+  return OpensshArgv(ssh, options.host, kWaitForOurEnd);
+}
+
+std::vector<std::string> LinesOf(std::string_view text) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    while (line.ends_with('\r')) line.remove_suffix(1);
+    if (!line.empty()) lines.emplace_back(line);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+class RealTunnel : public SshTunnel {
+ public:
+  RealTunnel(Helper helper, UniqueFd input, UniqueFd output, UniqueFd errors, uint16_t port)
+      : helper_(std::move(helper)),
+        input_(std::move(input)),
+        output_(std::move(output)),
+        errors_(std::move(errors)),
+        port_(port) {}
+  RealTunnel(const RealTunnel&) = delete;
+  RealTunnel& operator=(const RealTunnel&) = delete;
+  ~RealTunnel() override { End(); }
+
+  uint16_t local_port() const override { return port_; }
+
+  Status WaitReady(TimePoint deadline) {
+    std::string output;
+    while (true) {
+      const auto left =
+          std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+      if (left.count() <= 0) {
+        return {ErrorCode::kConnectTimeout, "ssh opened no tunnel in time"};
+      }
+      std::array<pollfd, 2> ready = {pollfd{output_.get(), POLLIN, 0},
+                                     pollfd{errors_.get(), POLLIN, 0}};
+      const int count = ::poll(ready.data(), ready.size(), static_cast<int>(left.count()));
+      if (count < 0 && errno != EINTR) return ErrnoStatus("poll", errno);
+      if (count <= 0) continue;
+      if (ready[1].revents != 0 && !Read(errors_, &said_)) errors_.Reset();
+      const bool is_open = ready[0].revents == 0 || Read(output_, &output);
+      const std::vector<std::string> lines = LinesOf(output);
+      if (std::find(lines.begin(), lines.end(), kReady) != lines.end()) return {};
+      if (!is_open) return HowItEnded();
+    }
+  }
+
+ private:
+  /// false: it is closed.
+  static bool Read(const UniqueFd& fd, std::string* text) {
+    std::array<char, 4096> bytes{};
+    const ssize_t n = ::read(fd.get(), bytes.data(), bytes.size());
+    if (n < 0) return errno == EINTR || errno == EAGAIN;
+    if (text->size() < kMaxBytes) text->append(bytes.data(), static_cast<size_t>(n));
+    return n > 0;
+  }
+
+  Status HowItEnded() {
+    const int code = End();
+    while (errors_.is_valid() && Read(errors_, &said_)) {
+    }
+    const std::vector<std::string> lines = LinesOf(said_);
+    const bool is_taken = std::any_of(lines.begin(), lines.end(), [](const std::string& line) {
+      return line.find(kPortTaken) != std::string::npos;
+    });
+    if (is_taken) return {ErrorCode::kAddressInUse, "the port for the tunnel was taken"};
+    const Status how(
+        ErrorCode::kAgentStartFailed,
+        code >= 0 ? fmt::format("ssh exited with code {}", code) : std::string("ssh was killed"));
+    return ExplainOpenssh(how, lines);
+  }
+
+  /// ssh's exit code; -1: a signal's.
+  int End() {
+    if (helper_.pid < 0) return -1;
+    input_.Reset();
+    pollfd gone = {helper_.pidfd.get(), POLLIN, 0};
+    if (::poll(&gone, 1, kPatienceMs) <= 0) ::kill(-helper_.pid, SIGKILL);
+    int status = 0;
+    while (::waitpid(helper_.pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    helper_.pid = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+  Helper helper_;
+  UniqueFd input_, output_, errors_;
+  const uint16_t port_;
+  std::string said_;
+};
+
+Result<std::unique_ptr<SshTunnel>> OpenAt(const SshTunnelOptions& options, uint16_t port,
+                                          TimePoint deadline) {
+  HVDRAY_ASSIGN_OR_RETURN(Pipe input, MakePipe());
+  HVDRAY_ASSIGN_OR_RETURN(Pipe output, MakePipe());
+  HVDRAY_ASSIGN_OR_RETURN(Pipe errors, MakePipe());
+  HVDRAY_RETURN_IF_ERROR(SetNonBlocking(output.read_end.get()));
+  HVDRAY_RETURN_IF_ERROR(SetNonBlocking(errors.read_end.get()));
+  HVDRAY_ASSIGN_OR_RETURN(Helper helper, SpawnHelper(ArgvOf(options, port),
+                                                     {input.read_end.get(), output.write_end.get(),
+                                                      errors.write_end.get()}));
+  output.write_end.Reset();
+  errors.write_end.Reset();
+  auto tunnel =
+      std::make_unique<RealTunnel>(std::move(helper), std::move(input.write_end),
+                                   std::move(output.read_end), std::move(errors.read_end), port);
+  HVDRAY_RETURN_IF_ERROR(tunnel->WaitReady(deadline));
+  return std::unique_ptr<SshTunnel>(std::move(tunnel));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<SshTunnel>> SshTunnel::Open(const SshTunnelOptions& options) {
+  const TimePoint deadline = std::chrono::steady_clock::now() + options.limit;
+  for (int tries = 1;; ++tries) {
+    HVDRAY_ASSIGN_OR_RETURN(const uint16_t port, FreePort());
+    Result<std::unique_ptr<SshTunnel>> tunnel = OpenAt(options, port, deadline);
+    if (tunnel.ok()) return tunnel;
+    if (tunnel.status().code() == ErrorCode::kAddressInUse && tries < kPorts) continue;
+    return std::move(tunnel).status().WithContext("tunnel to " + options.host);
+  }
+}
+
+}  // namespace hvdray
