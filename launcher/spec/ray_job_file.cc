@@ -30,6 +30,7 @@ std::string RayJobFileText(const RayJobFile& job) {
   return DumpJson({{"job_id", job.job_id},
                    {"build", job.build},
                    {"key", job.key},
+                   {"can_grow", job.can_grow},
                    {"options", SpecToJson(job.spec)},
                    {"environment", std::move(environment)}}) +
          "\n";
@@ -42,6 +43,7 @@ Result<RayJobFile> ParseRayJobFile(ByteView text) {
   HVDRAY_ASSIGN_OR_RETURN(job.job_id, JsonString(json, "job_id", ""));
   HVDRAY_ASSIGN_OR_RETURN(job.build, JsonString(json, "build", ""));
   HVDRAY_ASSIGN_OR_RETURN(job.key, JsonString(json, "key", ""));
+  HVDRAY_ASSIGN_OR_RETURN(job.can_grow, JsonBool(json, "can_grow", true));
   if (job.job_id.empty()) return Wrong("it has no job_id");
   if (!IsKey(job.key)) return Wrong("its key is not 64 hex digits");
   const auto options = json.find("options");

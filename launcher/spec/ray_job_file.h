@@ -21,6 +21,8 @@ struct RayJobFile {
   std::string job_id;
   std::string build;  ///< Of the client.
   std::string key;    ///< Of the links between agents and driver: 64 hex digits. Never logged.
+  /// Nodes may be added to the cluster, so that a job waits for slots that no node could hold now.
+  bool can_grow = true;
   JobSpec spec;
   Environment environment;  ///< See EnvironmentForRay().
 };
