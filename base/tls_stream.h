@@ -43,9 +43,9 @@ class TlsHandshake {
   virtual ~TlsHandshake() = default;
 };
 
-/// `socket` is connected, or about to be (non-blocking connect): it becomes non-blocking and is
-/// the handshake's. `key`: kTlsKeyBytes bytes. `identity`: 1 to kMaxTlsIdentity bytes, no NUL.
-/// `limit`: from now until done. SIGPIPE is never raised. loop: outlives all.
+/// `socket` is connected; it becomes non-blocking and is the handshake's. `key`: kTlsKeyBytes
+/// bytes. `identity`: 1 to kMaxTlsIdentity bytes, no NUL. `limit`: from now until done. SIGPIPE is
+/// never raised. loop: outlives all.
 std::unique_ptr<TlsHandshake> StartTlsClient(Loop& loop, UniqueFd socket, std::string identity,
                                              Secret key, Duration limit, TlsDone done);
 

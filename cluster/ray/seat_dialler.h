@@ -32,8 +32,8 @@ class SeatDialler {
 };
 
 /// `done` is called once, from the loop, never from within this call; it may destroy the dialler.
-/// Errors, each naming the addresses: kAuthenticationFailed when an address answered, but not with
-/// our key, or the driver does not wait for this seat: final, no retry; else at the end of `limit`
+/// Errors, each naming the addresses: kAuthenticationFailed when every address has refused our key
+/// or this seat, several times (the driver may be about to expect it); else at the end of `limit`
 /// the error of the last try (kHostRefused, kHostUnreachable, kConnectTimeout, kHandshakeFailed).
 /// key: kTlsKeyBytes bytes.
 std::unique_ptr<SeatDialler> DialSeat(
