@@ -1,0 +1,250 @@
+"""Speaks to Ray for `hvdray-agent drive`, its child, which decides everything: reserves groups,
+seats agents on nodes, tells of nodes, groups, agents, signals. JSON, one object a line, by the
+child's stdin and stdout: cluster/ray/broker_messages.h names the fields. The entrypoint of a job,
+in the cluster's own interpreter: Ray 2.40 to 2.60, Python 3.9 and later."""
+
+import json
+import logging
+import os
+import platform
+import queue
+import signal
+import subprocess
+import threading
+import time
+
+import ray
+from ray.util import placement_group, placement_group_table, remove_placement_group
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+JOB_LOG = os.dup(2)  # ours alone: what Ray writes to stderr goes elsewhere once it is connected
+NODES_S, PENDING_S, MAILBOX_S, RELEASE_S = 0.5, 5.0, 0.2, 10.0
+
+
+class Seat:
+    """An actor: the agent is its child, in its process group, and ends with it."""
+
+    def start(self, argv, line, log_name, *others_gpus):
+        gpus = list(dict.fromkeys(sum(others_gpus, gpus_here())))
+        names = {"@gpus": ",".join(gpus), "@raylet": str(os.getppid())}
+        self.log = os.path.join(ray._private.worker._global_node.get_logs_dir_path(), log_name)
+        stdin, self.lifeline = os.pipe()  # stays open for as long as the actor lives
+        os.write(self.lifeline, line.encode() + b"\n")
+        signal.pthread_sigmask(signal.SIG_SETMASK, [])  # this thread's, which the child inherits
+        with open(self.log, "wb") as log:
+            self.agent = subprocess.Popen([names.get(word, word) for word in argv], stdin=stdin,
+                                          stdout=log, stderr=log)
+        os.close(stdin)
+        return {"node_id": ray.get_runtime_context().get_node_id(), "gpus": gpus,
+                "ip": ray.util.get_node_ip_address(), "hostname": platform.node(),
+                "pid": self.agent.pid}
+
+    def wait(self):
+        code = self.agent.wait()
+        end = f"signal {-code}" if code < 0 else f"exit code {code}"
+        with open(self.log, "rb") as log:
+            said = log.read()[-500:].decode("ascii", "backslashreplace").strip()
+        return f"the agent ended: {end}" + (": " + said.splitlines()[-1] if said else "")
+
+
+def gpus_here():
+    return ray.get_runtime_context().get_accelerator_ids().get("GPU", [])
+
+
+class Broker:
+    """Does what drive asks for. One thread, the only one that calls Ray; orders come by `inbox`."""
+
+    def __init__(self, say, job_id):
+        self.say, self.job_id, self.inbox = say, job_id, queue.SimpleQueue()
+        self.groups, self.seats, self.nodes = {}, {}, None
+        self.due = {}  # (kind, body) of messages to ourselves, and when
+
+    def run(self):
+        """Until told None; or until Ray fails it: then drive hears our end of the pipe close."""
+        try:
+            while (message := self.next_message()) is not None:
+                for kind, body in message.items():
+                    getattr(self, "on_" + kind)(body)
+            for seat in self.seats.values():
+                ray.kill(seat["actor"])
+            for entry in self.groups.values():
+                remove_placement_group(entry["group"])
+        except Exception as error:
+            log_line(text_of(error))
+            self.say(None)
+
+    def next_message(self):
+        wait = max(0.0, min(self.due.values()) - time.monotonic()) if self.due else None
+        try:
+            return self.inbox.get(timeout=wait)
+        except queue.Empty:
+            kind, body = min(self.due, key=self.due.get)
+            del self.due[kind, body]
+            return {kind: body}
+
+    def on_reserve(self, body):
+        name, wanted = body["name"], body.get("selectors")
+        more = {"bundle_label_selector": wanted} if wanted else {}
+        try:
+            group = placement_group(body["bundles"], body["strategy"], name=name, **more)
+        except Exception as error:  # what Ray does not take, it says in many ways
+            return self.say({"group": {"name": name, "state": "failed", "text": text_of(error)}})
+        self.groups[name] = {"group": group, "said": None, "at": 0.0, "since": time.monotonic()}
+        self.on_group(name)
+
+    def on_release(self, body):
+        entry = self.groups.pop(body["name"], None)
+        self.due.pop(("group", body["name"]), None)
+        if entry:
+            remove_placement_group(entry["group"])
+            self.say({"group": {"name": body["name"], "state": "removed"}})
+
+    def on_group(self, name):
+        entry, now = self.groups[name], time.monotonic()
+        table = placement_group_table(entry["group"])
+        state = table.get("state", "PENDING").lower().replace("prepared", "pending")
+        nodes = table.get("bundles_to_node_id", {})
+        found = {"name": name, "state": state,
+                 "reason": table.get("stats", {}).get("scheduling_state", ""),
+                 "bundles": [nodes.get(i) or "" for i in range(entry["group"].bundle_count)]}
+        if found != entry["said"] or (state == "pending" and now - entry["at"] >= PENDING_S):
+            entry["said"], entry["at"] = found, now
+            self.say({"group": found})
+        if state != "removed":  # at first often: an idle cluster answers within milliseconds
+            self.due["group", name] = now + min(0.5, 0.01 + 0.2 * (now - entry["since"]))
+
+    def on_seat(self, body):
+        seat = self.seats[body["seat"]] = {"number": body["seat"], "actor": None}
+        try:
+            group = self.groups[body["name"]]["group"]
+            nice = {"env_vars": {"RAY_worker_niceness": "0"}}  # at the job's level Ray drops it
+            options = [{"num_cpus": 0, "num_gpus": group.bundle_specs[place].get("GPU", 0),
+                        "scheduling_strategy": PlacementGroupSchedulingStrategy(group, place),
+                        "runtime_env": nice} for place in body["bundles"]]
+            seat["actor"] = ray.remote(Seat).options(max_restarts=0, **options[0]).remote()
+            others = [ray.remote(gpus_here).options(max_retries=0, **more).remote()
+                      for more in options[1:] if more["num_gpus"]]
+            log_name = f"hvdray_{self.job_id}_seat{body['seat']}.log"
+            self.when_done(seat["actor"].start.remote(body["argv"], body["stdin"], log_name,
+                                                      *others), "started", seat)
+        except Exception as error:
+            self.on_ended((seat, text_of(error)))
+
+    def when_done(self, reply, kind, seat):
+        def tell(future):  # on a thread of Ray's
+            error = future.exception()
+            self.inbox.put({"ended": (seat, text_of(error))} if error else
+                           {kind: (seat, future.result())})
+        reply.future().add_done_callback(tell)
+
+    def on_started(self, body):
+        seat, facts = body
+        if self.seats.get(seat["number"]) is seat:
+            self.say({"seat": {"seat": seat["number"], "state": "started", **facts}})
+            self.when_done(seat["actor"].wait.remote(), "ended", seat)
+
+    def on_ended(self, body):
+        seat, text = body
+        if self.seats.get(seat["number"]) is seat:  # else it was told already
+            del self.seats[seat["number"]]
+            self.say({"seat": {"seat": seat["number"], "state": "ended", "text": text}})
+            if seat["actor"]:
+                ray.kill(seat["actor"])
+
+    def on_unseat(self, body):
+        if body["seat"] in self.seats:
+            self.on_ended((self.seats[body["seat"]], "it was asked to end"))
+
+    def on_watch(self, _):
+        free = ray._private.state.available_resources_per_node()
+        nodes = [{"id": node["NodeID"], "ip": node["NodeManagerAddress"],
+                  "is_alive": node["Alive"], "total": own(node["Resources"]),
+                  "free": own(free.get(node["NodeID"], {}) if node["Alive"] else {}),
+                  "labels": node.get("Labels") or {}} for node in ray.nodes()]
+        if nodes != self.nodes:
+            self.say({"nodes": nodes})
+        self.nodes = nodes
+        self.due["watch", None] = time.monotonic() + NODES_S
+
+    def on_signal(self, _):
+        """Ray tells nobody of a job's second stop: a package of this name stands for it."""
+        kv, key = ray.experimental.internal_kv, f"gcs://hvdray_now_{self.job_id}.zip"
+        if kv._internal_kv_exists(key):
+            kv._internal_kv_del(key)
+            self.say({"signal": int(signal.SIGTERM)})
+        self.due["signal", None] = time.monotonic() + MAILBOX_S
+
+
+def own(resources):  # a group's shares are no resources of the node; object stores fluctuate
+    return {name: amount for name, amount in resources.items()
+            if "_group_" not in name and name != "object_store_memory"}
+
+
+def text_of(error):
+    error = getattr(error, "cause", None) or error  # of a RayTaskError, itself a traceback
+    text = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return text if len(text) < 800 else f"{text[:400]} ... {text[-400:]}"  # a traceback within
+
+
+def log_line(text):
+    os.write(JOB_LOG, b"hvdray: ray_driver.py: " + text.encode("ascii", "backslashreplace") + b"\n")
+
+
+def join_cluster(log_name):
+    """Connects, and says what drive wants to know first."""
+    ray.init(log_to_driver=False, logging_level=logging.ERROR)
+    logs = ray._private.worker._global_node.get_logs_dir_path()
+    aside = os.open(os.path.join(logs, log_name), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(os.dup2(aside, 1), 2)
+    metadata = json.loads(os.environ.get("RAY_JOB_CONFIG_JSON_ENV_VAR", "{}")).get("metadata") or {}
+    with open(f"/proc/{os.getppid()}/stat", encoding="ascii", errors="replace") as stat:
+        raylet = int(stat.read().rsplit(")", 1)[1].split()[1])  # parent of the job's supervisor
+    return {"ray": ray.__version__, "python": platform.python_version(), "logs": logs,
+            "node_id": ray.get_runtime_context().get_node_id(),
+            "node_ip": ray.util.get_node_ip_address(), "raylet_pid": raylet,
+            "submission_id": metadata.get("job_submission_id", "")}
+
+
+def write_lines(pipe, outbox):
+    with pipe:
+        while (message := outbox.get()) is not None:
+            pipe.write(json.dumps(message).encode("ascii") + b"\n")
+            pipe.flush()
+
+
+def main():
+    folders = [os.path.join(part, "hvdray_job") for part in os.environ["PYTHONPATH"].split(":")]
+    folder = next(path for path in folders if os.path.exists(os.path.join(path, "job.json")))
+    with open(os.path.join(folder, "job.json"), encoding="utf-8") as file:
+        job_id = json.load(file)["job_id"]
+    outbox = queue.SimpleQueue()
+    outbox.put({"hello": join_cluster(f"hvdray_{job_id}.ray.log")})
+    broker = Broker(outbox.put, job_id)
+
+    def on_stop(signo, _):
+        outbox.put({"signal": signo})
+        broker.inbox.put({"signal": None})
+
+    stops = (signal.SIGTERM, signal.SIGINT)  # sent to drive too, which hears of it from us
+    for signo in stops:
+        signal.signal(signo, on_stop)
+    drive = subprocess.Popen([f"{os.path.dirname(__file__)}/hvdray-agent", "drive", folder],
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=JOB_LOG,
+                             preexec_fn=lambda: [signal.signal(s, signal.SIG_IGN) for s in stops])
+    threading.Thread(target=write_lines, args=(drive.stdin, outbox), daemon=True).start()
+    caller = threading.Thread(target=broker.run, daemon=True)
+    caller.start()
+    for line in drive.stdout:
+        broker.inbox.put(json.loads(line))
+    code = drive.wait()
+    broker.inbox.put(None)
+    caller.join(RELEASE_S)
+    os._exit(code if code >= 0 else 128 - code)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Exception as fault:  # before drive runs: the job's log is all there is to say it
+        log_line(text_of(fault))
+        os._exit(125)

@@ -1,0 +1,374 @@
+"""python/ray_driver.py on real Ray: what it is told and what it tells, and what stays after it.
+
+The C++ side is played by the test: a program of ours in the place of hvdray-agent carries the pipe
+to a socket of the test (as `drive`), or is an agent of a few lines of shell.
+"""
+
+import contextlib
+import io
+import json
+import os
+import pathlib
+import signal
+import socket
+import time
+import uuid
+import zipfile
+
+import pytest
+from ray import CPUS, GPUS, HEAD, NODES
+
+from hosts_processes import command_line, process_state, wait_until
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DRIVER = ROOT / "python/ray_driver.py"
+
+PROGRAM = r"""#!/bin/sh
+if [ "$1" = drive ]; then exec /usr/bin/python3 "$(dirname "$0")/drive.py" "$2"; fi
+# AGENT FOLDER NAME WORDS...: says what it got, lives until its stdin ends.
+read -r key
+ps -o ni= -o pgid= -p $$ | { read -r nice group
+  echo "$$ $PPID $nice $group $(awk '/SigBlk/ {print $2}' /proc/$$/status) $key $*" >"$2/$3.new"; }
+mv "$2/$3.new" "$2/$3"
+cat >/dev/null
+echo "agent $3: stdin has ended" >&2
+touch "$2/$3.ended"
+exit 7
+"""
+
+DRIVE = r"""
+import json, os, signal, socket, sys, threading
+job = json.load(open(os.path.join(sys.argv[1], "job.json")))
+link = socket.socket(socket.AF_UNIX)
+link.connect(job["socket"])
+print("drive is there", file=sys.stderr, flush=True)
+def upward():
+    for line in sys.stdin.buffer:
+        link.sendall(line)
+    link.sendall(b'{"eof": 0}\n')
+threading.Thread(target=upward, daemon=True).start()
+for line in link.makefile("rb"):
+    order = json.loads(line)
+    if "exit" in order:
+        os._exit(order["exit"])
+    if "kill" in order:
+        os.kill(os.getpid(), order["kill"])
+    sys.stdout.buffer.write(line)
+    sys.stdout.buffer.flush()
+os._exit(99)
+"""
+
+# Whoever started this shell is a worker of Ray's: its interpreter has what is needed.
+ENTRYPOINT = r"""
+python=$(readlink /proc/$PPID/exe)
+site=$(sed -n 's|^.* \(/.*\)/ray/_raylet\.so$|\1|p' /proc/$PPID/maps | head -n 1)
+PYTHONPATH=$PYTHONPATH:$site exec "$python" .hvdray/ray_driver.py
+"""
+
+
+def package(ray, name, files):
+    """Uploads files {path: (text, mode)} as a zip; returns its URI."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for path, (text, mode) in files.items():
+            info = zipfile.ZipInfo(path)
+            info.external_attr = mode << 16
+            archive.writestr(info, text)
+    assert ray.request("PUT", f"/api/packages/gcs/{name}", buffer.getvalue())[0] == 200
+    return f"gcs://{name}"
+
+
+class Driver:
+    """A job that runs the real ray_driver.py, and the test's end of its pipe."""
+
+    def __init__(self, ray, folder):
+        self.ray, self.folder, self.id = ray, folder, uuid.uuid4().hex[:12]
+        self.said = []
+        path = str(folder / "drive.socket")
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(path)
+            listener.listen(1)
+            listener.settimeout(60)
+            self.submission = self.submit(path)
+            self.link = listener.accept()[0]
+        self.link.settimeout(0.2)
+        self.pending = b""
+        self.hello = self.wait_for("hello")
+
+    def submit(self, path):
+        job = json.dumps({"job_id": self.id, "socket": path})
+        program = package(self.ray, f"hvdray_{self.id}.zip", {
+            ".hvdray/hvdray-agent": (PROGRAM, 0o755), ".hvdray/drive.py": (DRIVE, 0o644),
+            ".hvdray/ray_driver.py": (DRIVER.read_text(), 0o644)})
+        private = package(self.ray, f"hvdray_job_{self.id}.zip",
+                          {"hvdray_job/job.json": (job, 0o600)})
+        return self.ray.submit(ENTRYPOINT, runtime_env={
+            "working_dir": program, "py_modules": [private],
+            "env_vars": {"RAY_JOB_STOP_WAIT_TIME_S": "20"}})
+
+    def tell(self, **order):
+        self.link.sendall(json.dumps(order).encode() + b"\n")
+
+    def hear(self):
+        """Reads what has come, for at most 0.2 s."""
+        with contextlib.suppress(TimeoutError, socket.timeout):
+            self.pending += self.link.recv(1 << 20)
+        *lines, self.pending = self.pending.split(b"\n")
+        self.said += [json.loads(line) for line in lines]
+
+    def wait_for(self, kind, within=30, **wanted):
+        """The first message of the kind that was not taken yet, with these values in it."""
+        deadline = time.monotonic() + within
+        while time.monotonic() < deadline:
+            for message in self.said:
+                body = message.get(kind)
+                if kind in message and all(body.get(key) == value for key, value in wanted.items()):
+                    self.said.remove(message)
+                    return body
+            self.hear()
+        raise AssertionError(f"no {kind} {wanted} within {within} s: {self.said}")
+
+    def reserve(self, bundles, strategy="PACK", name="g", selectors=None, state="created"):
+        self.tell(reserve={"name": name, "bundles": bundles, "strategy": strategy,
+                           "selectors": selectors})
+        return self.wait_for("group", name=name, state=state)
+
+    def seat(self, number, bundles=(0,), words=(), group="g"):
+        self.tell(seat={"seat": number, "name": group, "bundles": list(bundles),
+                        "argv": [".hvdray/hvdray-agent", "agent", str(self.folder),
+                                 f"seat{number}", *words], "stdin": "0123abcd"})
+
+    def agent(self, number):
+        """What the agent of a seat wrote down."""
+        path = self.folder / f"seat{number}"
+        wait_until(path.exists, f"agent of seat {number}")
+        pid, parent, nice, group, blocked, key, words = path.read_text().split(" ", 6)
+        return {"pid": int(pid), "parent": int(parent), "nice": nice, "group": int(group),
+                "blocked": int(blocked, 16), "key": key, "words": words.split()}
+
+    def end(self, code=0):
+        self.tell(exit=code)
+        return self.ray.wait_for_job(self.submission)
+
+    def log(self):
+        path = self.ray.logs(HEAD) / f"job-driver-{self.submission}.log"
+        return path.read_bytes()
+
+
+@pytest.fixture
+def driver(ray_cluster, tmp_path):
+    made = Driver(ray_cluster, tmp_path)
+    yield made
+    with contextlib.suppress(OSError):
+        made.tell(exit=0)
+    made.link.close()
+    ray_cluster.wait_for_job(made.submission)
+
+
+def is_alive(pid):
+    return process_state(pid) not in "ZX"
+
+
+def test_hello_says_where_the_driver_is(driver, ray_cluster):
+    hello = driver.hello
+    assert hello["ray"] == "2.60.0" and hello["python"].startswith("3.")
+    assert hello["node_id"] == ray_cluster.node_id(HEAD)
+    assert hello["node_ip"] == ray_cluster.address(HEAD)
+    assert hello["submission_id"] == driver.submission
+    assert hello["raylet_pid"] == ray_cluster.raylet(HEAD)
+    # Its path on the node; from here it is another.
+    assert hello["logs"].startswith("/run/ray/session_") and hello["logs"].endswith("/logs")
+    assert (ray_cluster.logs(HEAD) / f"hvdray_{driver.id}.ray.log").exists()
+
+
+def test_the_jobs_exit_code_is_drives(driver):
+    assert driver.end(11)["driver_exit_code"] == 11
+    assert all(byte < 128 for byte in driver.log())
+    assert b"drive is there" in driver.log()
+
+
+def test_a_drive_that_was_killed_gives_128_and_its_signal(driver):
+    driver.reserve([{"CPU": 1}])
+    driver.seat(0)
+    pid = driver.agent(0)["pid"]
+    driver.tell(kill=signal.SIGKILL)
+    assert driver.ray.wait_for_job(driver.submission)["driver_exit_code"] == 137
+    wait_until(lambda: not is_alive(pid), "end of the agent", 5)
+
+
+def test_nodes_are_told_at_once_and_when_they_change(driver, ray_cluster):
+    def nodes(of):
+        """A table in which `of(table)` is true; tables by host name."""
+        names = {ray_cluster.address(name): name for name in ray_cluster.hosts.hosts}
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            table = {names[node["ip"]]: node for node in driver.wait_for("nodes") }
+            if of(table):
+                return table
+        raise AssertionError("no such table")
+
+    driver.tell(watch={})
+    first = nodes(len)
+    assert sorted(first) == sorted(NODES)
+    assert first["h4"]["total"]["GPU"] == GPUS["h4"] and first["h4"]["is_alive"]
+    assert first["h2"]["id"] == ray_cluster.node_id("h2")
+    assert first["h2"]["labels"]["ray.io/node-id"] == first["h2"]["id"]
+    driver.reserve([{"CPU": 2, "GPU": 4}])
+    less = nodes(lambda table: table["h4"]["free"].get("GPU", 0) == 0)
+    assert less["h4"]["free"].get("CPU", 0) == 0 and less["h4"]["total"]["CPU"] == CPUS
+    assert not [name for node in less.values() for name in node["total"] if "_group_" in name]
+    ray_cluster.kill_raylet("h2", signal.SIGTERM)
+    nodes(lambda table: not table["h2"]["is_alive"])
+
+
+def test_a_group_that_fits_is_created_with_a_node_for_each_bundle(driver, ray_cluster):
+    group = driver.reserve([{"CPU": 1}] * 3, "STRICT_SPREAD")
+    ids = {entry["node_id"] for _, entry in ray_cluster.node_table()}
+    assert len(set(group["bundles"])) == 3 and set(group["bundles"]) <= ids
+    driver.tell(release={"name": "g"})
+    driver.wait_for("group", name="g", state="removed")
+    assert ray_cluster.groups() == []
+
+
+def test_a_selector_names_the_node(driver, ray_cluster):
+    wanted = ray_cluster.node_id("h3")
+    group = driver.reserve([{"CPU": 1}], selectors=[{"ray.io/node-id": wanted}])
+    assert group["bundles"] == [wanted]
+
+
+def test_a_group_that_is_too_large_is_told_of_again_and_again(driver):
+    pending = driver.reserve([{"CPU": CPUS + 1}], state="pending")
+    assert pending["bundles"] == [""]
+    while pending["reason"] != "INFEASIBLE":
+        pending = driver.wait_for("group", name="g", state="pending")
+    assert driver.wait_for("group", within=8, name="g", reason="INFEASIBLE")["text"] == ""
+
+
+def test_a_group_that_must_wait_is_created_once_there_is_room(driver):
+    driver.reserve([{"CPU": CPUS}] * 4, "STRICT_SPREAD", name="all")
+    pending = driver.reserve([{"CPU": 1}], name="late", state="pending")
+    while pending["reason"] != "NO_RESOURCES":
+        pending = driver.wait_for("group", name="late", state="pending")
+    driver.tell(release={"name": "all"})
+    assert driver.wait_for("group", name="late", state="created")["bundles"] != [""]
+
+
+def test_what_ray_does_not_take_is_a_failed_group(driver):
+    assert "ValueError" in driver.reserve([{}], state="failed")["text"]
+    assert "ValueError" in driver.reserve([{"CPU": 1}], "SIDEWAYS", state="failed")["text"]
+
+
+def test_agents_are_children_of_actors_with_nothing_inherited_from_ray(driver, ray_cluster):
+    group = driver.reserve([{"CPU": 1}] * 2, "STRICT_SPREAD")
+    for number in (0, 1):
+        driver.seat(number, [number], ["@raylet", "@gpus"])
+    for number in (0, 1):
+        told = driver.wait_for("seat", seat=number, state="started")
+        agent = driver.agent(number)
+        assert told["pid"] == agent["pid"] and told["node_id"] == group["bundles"][number]
+        assert told["ip"] == ray_cluster.address(told["hostname"]) and told["gpus"] == []
+        assert agent["group"] == agent["parent"] != agent["pid"]
+        assert agent["nice"] == "0" and agent["blocked"] == 0 and agent["key"] == "0123abcd"
+        assert agent["words"][3:] == [str(ray_cluster.raylet(told["hostname"]))]
+
+
+def test_an_agents_gpus_are_those_of_all_its_bundles(driver):
+    driver.reserve([{"CPU": 0.5, "GPU": 1}] * 4 + [{"GPU": 2}], "PACK")
+    first = driver.wait_for("group", within=1, name="g") if driver.said else None
+    assert first is None
+    driver.seat(0, [0, 1, 2, 3], ["@gpus"])
+    driver.seat(1, [4], ["@gpus"])
+    told = [driver.wait_for("seat", seat=number, state="started") for number in (0, 1)]
+    assert told[0]["hostname"] == "h4" and sorted(told[0]["gpus"]) == ["0", "1", "2", "3"]
+    assert told[1]["hostname"] == "h3" and sorted(told[1]["gpus"]) == ["0", "1"]
+    assert driver.agent(0)["words"][3:] == [",".join(told[0]["gpus"])]
+
+
+def test_an_agent_that_ends_says_how(driver):
+    driver.reserve([{"CPU": 1}])
+    driver.tell(seat={"seat": 5, "name": "g", "bundles": [0], "stdin": "k",
+                      "argv": ["sh", "-c", "echo no such host >&2; exit 9"]})
+    assert driver.wait_for("seat", seat=5, state="ended")["text"] == (
+        "the agent ended: exit code 9: no such host")
+    driver.tell(seat={"seat": 6, "name": "g", "bundles": [0], "argv": ["/no/such"], "stdin": "k"})
+    assert "FileNotFoundError" in driver.wait_for("seat", seat=6, state="ended")["text"]
+
+
+def started(driver, number=0):
+    driver.reserve([{"CPU": 1}], name=f"g{number}")
+    driver.seat(number, group=f"g{number}")
+    return driver.wait_for("seat", seat=number, state="started"), driver.agent(number)
+
+
+def test_a_seat_that_is_given_up_takes_its_agent_with_it(driver):
+    _, agent = started(driver)
+    driver.tell(unseat={"seat": 0})
+    driver.wait_for("seat", within=5, seat=0, state="ended")
+    wait_until(lambda: not is_alive(agent["pid"]), "end of the agent", 5)
+    started(driver, 1)  # and others go on
+
+
+def test_a_killed_actor_ends_its_seat_and_its_agent(driver):
+    _, agent = started(driver)
+    assert "Seat" in command_line(agent["parent"])
+    os.kill(agent["parent"], signal.SIGKILL)
+    assert "ActorDiedError" in driver.wait_for("seat", within=5, seat=0, state="ended")["text"]
+    wait_until(lambda: not is_alive(agent["pid"]), "end of the agent", 5)
+
+
+def test_a_killed_raylet_ends_its_seats_and_empties_its_bundles(driver, ray_cluster):
+    driver.reserve([{"CPU": 1}], selectors=[{"ray.io/node-id": ray_cluster.node_id("h2")}])
+    driver.seat(0)
+    told, agent = driver.wait_for("seat", seat=0, state="started"), driver.agent(0)
+    assert told["hostname"] == "h2"
+    ray_cluster.kill_raylet("h2")
+    driver.wait_for("seat", within=20, seat=0, state="ended")
+    wait_until(lambda: not is_alive(agent["pid"]), "end of the agent", 10)
+    assert driver.wait_for("group", within=30, name="g", state="rescheduling")["bundles"] == [""]
+
+
+def test_a_stop_is_passed_on_once_and_a_package_is_the_second(driver, ray_cluster):
+    _, agent = started(driver)
+    ray_cluster.call("POST", f"/api/jobs/{driver.submission}/stop")
+    driver.wait_for("signal")
+    assert driver.said == [] and is_alive(agent["pid"])
+    package(ray_cluster, f"hvdray_now_{driver.id}.zip", {"now": ("", 0o644)})
+    driver.wait_for("signal", within=5)
+    assert ray_cluster.request("GET", f"/api/packages/gcs/hvdray_now_{driver.id}.zip")[0] == 404
+    assert driver.end(143)["status"] == "STOPPED"
+    wait_until(lambda: not is_alive(agent["pid"]), "end of the agent", 5)
+
+
+def test_a_killed_driver_leaves_nothing(driver, ray_cluster):
+    _, agent = started(driver)
+    pid = next(pid for pid, line in ray_cluster.foreign_processes(HEAD)[HEAD].items()
+               if line.endswith("ray_driver.py"))
+    os.kill(pid, signal.SIGKILL)
+    driver.wait_for("eof", within=5)  # drive hears of it by its stdin
+    driver.tell(exit=0)
+    wait_until(lambda: not is_alive(agent["pid"]), "end of the agent", 5)
+    assert ray_cluster.wait_for_job(driver.submission)["driver_exit_code"] == -9
+
+
+def test_rays_noise_is_not_in_the_jobs_log(driver, ray_cluster):
+    started(driver)
+    ray_cluster.kill_raylet(driver.hello and "h2")
+    time.sleep(1)
+    driver.end(0)
+    lines = driver.log().decode("ascii").splitlines()
+    assert [line for line in lines if "raylet" in line or "WARNING" in line] == []
+
+
+def test_the_older_ray_seats_agents_too(old_ray_cluster, tmp_path):
+    driver = Driver(old_ray_cluster, tmp_path)
+    assert driver.hello["ray"] == "2.40.0"
+    driver.tell(watch={})
+    assert len(driver.wait_for("nodes")) == 3
+    driver.reserve([{"CPU": 1, "GPU": 1}] * 2, "STRICT_PACK")
+    driver.seat(0, [0, 1], ["@gpus"])
+    told, agent = driver.wait_for("seat", seat=0, state="started"), driver.agent(0)
+    assert sorted(told["gpus"]) == ["0", "1"] and agent["nice"] == "0"
+    old_ray_cluster.call("POST", f"/api/jobs/{driver.submission}/stop")
+    driver.wait_for("signal")
+    assert driver.end(3)["status"] == "STOPPED"
+    wait_until(lambda: not is_alive(agent["pid"]), "end of the agent", 10)
