@@ -5,6 +5,7 @@
 #include <csignal>
 #include <utility>
 
+#include "base/log.h"
 #include "base/shown_text.h"
 #include "base/tls_stream.h"
 #include "cluster/ray/seat_address.h"
@@ -68,7 +69,11 @@ int DriveJob::Run() {
                         std::chrono::duration_cast<Seconds>(hello_limit_).count())},
            kHvdrayFailed);
   });
-  loop_.Run();
+  {
+    // The job's log takes ASCII only; while a launcher runs, it takes these lines over.
+    const LogSink log([this](std::string_view line) { log_.Note(line); });
+    loop_.Run();
+  }
   if (failure_) return EndEarly();
   return spec_.is_elastic() ? RunElastic() : RunStatic();
 }
@@ -115,12 +120,15 @@ Status DriveJob::Begin() {
 }
 
 void DriveJob::OnGroup(const BrokerGroup& group) {
+  if (hosts_) return hosts_->OnGroup(group);
   if (!wait_) return;
   wait_->OnGroup(group, loop_.Now());
   Look();
 }
 
 void DriveJob::OnNodes(const BrokerNodes& nodes) {
+  nodes_ = nodes;
+  if (hosts_) return hosts_->OnNodes(nodes);
   if (!wait_) return;
   wait_->OnNodes(nodes);
   Look();

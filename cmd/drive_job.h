@@ -14,6 +14,7 @@
 #include "base/loop.h"
 #include "cluster/ray/group_wait.h"
 #include "cluster/ray/ray_broker.h"
+#include "cluster/ray/ray_hosts.h"
 #include "cluster/ray/ray_placement.h"
 #include "cluster/ray/ray_transport.h"
 #include "cluster/ray/seat_listener.h"
@@ -59,6 +60,7 @@ class DriveJob {
   int EndEarly();
   int RunStatic();
   int RunElastic();
+  RayHostsOptions HostsOptions();
   int End(const JobSpec& spec, Trace& trace, JobReport report,
           const std::function<void(std::span<const std::string> lines)>& print);
   RayTransportOptions TransportOptions(HostSpread spread, size_t host_count) const;
@@ -75,6 +77,8 @@ class DriveJob {
   std::unique_ptr<RayBroker> broker_;
   std::unique_ptr<SeatListener> listener_;
   std::unique_ptr<RayTransport> transport_;
+  std::unique_ptr<RayHosts> hosts_;                // Of an elastic job.
+  std::optional<BrokerNodes> nodes_;               // The last table.
   std::optional<GroupWait> wait_;
   RayRequest request_;
   TimePoint reserve_began_{};

@@ -2,12 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <optional>
 #include <utility>
 
 #include "base/log.h"
 
 namespace hvdray {
+namespace {
+
+// How long an agent that nobody listens to any more may take to end.
+constexpr Duration kEndLimit = std::chrono::seconds(5);
+
+}  // namespace
 
 // Kept by the transport until Ray says that it has ended, and by whoever holds its carrier.
 struct RayTransport::Seat {
@@ -16,6 +23,28 @@ struct RayTransport::Seat {
   std::function<void(Result<AgentStart>)> done;  // null: the agent has come, or never will
   std::optional<Status> end;
   std::function<void(Status)> on_exit;
+  Watch end_timer;  // once nobody listens to the agent any more
+};
+
+// Tells when the launcher is done with an agent: Ray may need a minute to see that a node is gone.
+class RayTransport::SeatStream final : public ByteStream {
+ public:
+  SeatStream(std::unique_ptr<ByteStream> stream, std::function<void()> on_gone)
+      : stream_(std::move(stream)), on_gone_(std::move(on_gone)) {}
+  ~SeatStream() override {
+    stream_.reset();
+    on_gone_();
+  }
+  SeatStream(const SeatStream&) = delete;
+  SeatStream& operator=(const SeatStream&) = delete;
+  void Start(Handlers handlers) override { stream_->Start(std::move(handlers)); }
+  void Write(std::string bytes) override { stream_->Write(std::move(bytes)); }
+  size_t QueuedBytes() const override { return stream_->QueuedBytes(); }
+  void SetReading(bool is_reading) override { stream_->SetReading(is_reading); }
+
+ private:
+  std::unique_ptr<ByteStream> stream_;
+  const std::function<void()> on_gone_;
 };
 
 class RayTransport::Carrier final : public AgentProcess {
@@ -40,7 +69,10 @@ RayTransport::RayTransport(Loop& loop, RayBroker& broker, SeatListener& listener
     : loop_(loop), broker_(broker), listener_(listener), options_(std::move(options)) {}
 
 RayTransport::~RayTransport() {
-  for (const auto& [number, seat] : seats_) listener_.Forget(number);
+  for (const auto& [number, seat] : seats_) {
+    listener_.Forget(number);
+    seat->end_timer.Cancel();
+  }
 }
 
 void RayTransport::Place(const std::string& host, RaySeatPlace place) {
@@ -79,6 +111,7 @@ void RayTransport::Begin(const std::string& host, const std::shared_ptr<Seat>& s
   order.argv.insert(order.argv.end(), options_.agent_words.begin(), options_.agent_words.end());
   order.input = options_.key_line;
   broker_.Seat(order);
+  if (options_.on_seat) options_.on_seat(host, true);
 }
 
 void RayTransport::Arrive(const std::shared_ptr<Seat>& seat, SeatArrival arrival) {
@@ -86,7 +119,14 @@ void RayTransport::Arrive(const std::shared_ptr<Seat>& seat, SeatArrival arrival
   Log(LogLevel::kInfo, "ray", "the agent of {} has come in from {}", seat->host,
       arrival.peer.ToString());
   AgentStart start;
-  start.stream = std::move(arrival.stream);
+  start.stream = std::make_unique<SeatStream>(
+      std::move(arrival.stream), [this, seat, alive = std::weak_ptr<bool>(alive_), loop = &loop_] {
+        // Whoever destroys it is busy.
+        if (alive.expired()) return;
+        loop->Post([this, seat, alive] {
+          if (!alive.expired()) OnStreamGone(seat);
+        });
+      });
   start.process = std::make_unique<Carrier>(loop_, seat);
   std::exchange(seat->done, nullptr)(std::move(start));
 }
@@ -100,6 +140,25 @@ void RayTransport::End(const std::shared_ptr<Seat>& seat, Status how) {
   } else if (const auto on_exit = std::exchange(seat->on_exit, nullptr)) {
     on_exit(std::move(how));
   }
+  seat->end_timer.Cancel();
+  TellIdle(*seat);
+}
+
+void RayTransport::OnStreamGone(const std::shared_ptr<Seat>& seat) {
+  if (seat->end) return;
+  // An agent that was told Bye, or that has lost its link, ends by itself.
+  seat->end_timer = loop_.After(kEndLimit, [this, seat] {
+    seat->end_timer.Cancel();
+    if (!seat->end) broker_.Unseat(seat->number);
+  });
+  TellIdle(*seat);
+}
+
+void RayTransport::TellIdle(const Seat& seat) {
+  const auto newest = newest_.find(seat.host);
+  if (newest == newest_.end() || newest->second != seat.number) return;
+  newest_.erase(newest);
+  if (options_.on_seat) options_.on_seat(seat.host, false);
 }
 
 void RayTransport::Remove(const std::string& host) {

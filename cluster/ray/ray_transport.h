@@ -29,6 +29,9 @@ struct RayTransportOptions {
   std::string key_line;                  ///< 64 hex digits: each agent's first line on stdin.
   std::vector<std::string> agent_words;  ///< Behind those that every seat gets.
   std::string agent_path = ".hvdray/hvdray-agent";  ///< In the job's working folder.
+  /// The agent of a host is being started, or its last one has ended, or is not wanted any more.
+  /// From the loop.
+  std::function<void(const std::string& host, bool is_live)> on_seat = {};
 };
 
 /// Each Start() takes a seat of a new number; what is still in the host's former one is ended.
@@ -53,8 +56,11 @@ class RayTransport final : public Transport {
  private:
   struct Seat;
   class Carrier;
+  class SeatStream;
   void Begin(const std::string& host, const std::shared_ptr<Seat>& seat);
   void Arrive(const std::shared_ptr<Seat>& seat, SeatArrival arrival);
+  void OnStreamGone(const std::shared_ptr<Seat>& seat);
+  void TellIdle(const Seat& seat);
   void End(const std::shared_ptr<Seat>& seat, Status how);
   void Unseat(const std::string& host);
 
