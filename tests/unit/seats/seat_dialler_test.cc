@@ -1,0 +1,105 @@
+// An agent's patience with its driver: retries, several addresses, final refusals.
+#include "cluster/ray/seat_dialler.h"
+
+#include "tests/unit/seats/seat_harness.h"
+
+namespace hvdray {
+namespace {
+
+class SeatDiallerTest : public SeatTest {
+ protected:
+  /// A port of loopback that nobody listens at, held so that it stays so.
+  TcpAddress NobodysDoor() {
+    SeatListenerOptions options;
+    options.addresses = {"127.0.0.1"};
+    auto other = SeatListener::Open(*loop_, options, SeatKey());
+    TcpAddress address = *ParseIpLiteral("127.0.0.1");
+    address.port = other.ok() ? other->get()->port() : uint16_t{1};
+    return address;
+  }
+};
+
+TEST_F(SeatDiallerTest, DriverThatListensLaterIsFound) {
+  const TcpAddress door = NobodysDoor();
+  Outcome agent;
+  const auto dialler = Dial(To({door}, 0), agent);
+  int turns = 0;
+  RunUntil(*loop_, [&] { return ++turns > 200; });
+  EXPECT_FALSE(agent.has_value());
+  SeatListenerOptions options;
+  options.port = door.port;
+  Listen(options);
+  Expect(0);
+  EXPECT_TRUE(RunUntil(*loop_, [&] { return arrived_.contains(0); }));
+}
+
+TEST_F(SeatDiallerTest, SeatThatIsExpectedALittleLaterIsStillGot) {
+  Listen();
+  Outcome agent;
+  const auto dialler = Dial(To({Door()}, 0), agent);
+  ASSERT_TRUE(RunUntil(*loop_, [&] { return listener_->refusals().wrong_key == 1; }));
+  Expect(0);
+  EXPECT_TRUE(RunUntil(*loop_, [&] { return arrived_.contains(0); }));
+}
+
+TEST_F(SeatDiallerTest, NextAddressIsTriedWhereOneIsDeadOrSomebodyElses) {
+  Listen();
+  Expect(0);
+  SeatListenerOptions options;
+  options.addresses = {"127.0.0.1"};
+  auto foreign = SeatListener::Open(*loop_, options, SeatKey('x'));
+  ASSERT_TRUE(foreign.ok());
+  TcpAddress other = Door();
+  other.port = (*foreign)->port();
+  Outcome agent;
+  const auto dialler = Dial(To({NobodysDoor(), other, Door()}, 0), agent);
+  EXPECT_TRUE(RunUntil(*loop_, [&] { return arrived_.contains(0); }));
+}
+
+TEST_F(SeatDiallerTest, AtTheDeadlineTheLastErrorIsTold) {
+  SeatDialOptions options = To({NobodysDoor()}, 0);
+  options.limit = milliseconds(30);
+  Outcome agent;
+  const auto dialler = Dial(options, agent);
+  ASSERT_TRUE(RunUntil(*loop_, [&] { return agent.has_value(); }));
+  EXPECT_TRUE(Is(agent, ErrorCode::kHostRefused)) << agent->status().ToString();
+  EXPECT_NE(agent->status().message().find("127.0.0.1:"), std::string::npos);
+}
+
+TEST_F(SeatDiallerTest, DriverThatTakesConnectionsButSaysNothingIsGivenUp) {
+  TcpAddress at = *ParseIpLiteral("127.0.0.1");
+  auto silent = ListenAt(at);
+  ASSERT_TRUE(silent.ok());
+  SeatDialOptions options = To({*LocalAddress(silent->get())}, 0);
+  options.limit = milliseconds(100);
+  options.handshake_limit = milliseconds(10);
+  Outcome agent;
+  const auto dialler = Dial(options, agent);
+  ASSERT_TRUE(RunUntil(*loop_, [&] { return agent.has_value(); }));
+  EXPECT_TRUE(Is(agent, ErrorCode::kConnectTimeout)) << agent->status().ToString();
+}
+
+TEST_F(SeatDiallerTest, RefusalOfEveryAddressIsFinalLongBeforeTheDeadline) {
+  Listen();
+  Outcome agent;
+  const auto dialler = Dial(To({Door()}, 9), agent);
+  ASSERT_TRUE(RunUntil(*loop_, [&] { return agent.has_value(); }));
+  EXPECT_TRUE(Is(agent, ErrorCode::kAuthenticationFailed));
+  EXPECT_FALSE(agent->status().hint().empty());
+  EXPECT_EQ(listener_->refusals().wrong_key, 4u);
+}
+
+TEST_F(SeatDiallerTest, DestroyedItSaysNothing) {
+  Listen();
+  Expect(0);
+  Outcome agent;
+  auto dialler = Dial(To({Door()}, 0), agent);
+  Settle(*loop_);
+  agent.reset();
+  dialler.reset();
+  Settle(*loop_);
+  EXPECT_FALSE(agent.has_value());
+}
+
+}  // namespace
+}  // namespace hvdray

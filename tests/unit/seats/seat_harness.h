@@ -1,0 +1,77 @@
+// A seat listener on loopback, honest agents that dial it, and peers that are neither.
+#ifndef HVDRAY_TESTS_UNIT_SEATS_SEAT_HARNESS_H_
+#define HVDRAY_TESTS_UNIT_SEATS_SEAT_HARNESS_H_
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/tls_stream.h"
+#include "cluster/ray/seat_address.h"
+#include "cluster/ray/seat_dialler.h"
+#include "cluster/ray/seat_listener.h"
+#include "cluster/ray/seat_socket.h"
+#include "tests/fakes/loop_runner.h"
+
+namespace hvdray {
+
+using std::chrono::milliseconds;
+
+inline Secret SeatKey(char fill = 'k') { return Secret(std::string(kTlsKeyBytes, fill)); }
+
+class SeatTest : public testing::Test {
+ protected:
+  using Outcome = std::optional<Result<std::unique_ptr<ByteStream>>>;
+
+  void Listen(SeatListenerOptions options = {}) {
+    if (options.addresses.empty()) options.addresses = {"127.0.0.1"};
+    auto listener = SeatListener::Open(*loop_, options, SeatKey());
+    ASSERT_TRUE(listener.ok()) << listener.status().ToString();
+    listener_ = std::move(listener).value();
+  }
+  void Expect(int seat) {
+    listener_->Expect(seat, [this, seat](SeatArrival a) { arrived_.emplace(seat, std::move(a)); });
+  }
+  TcpAddress Door(std::string_view ip = "127.0.0.1") const {
+    TcpAddress address = *ParseIpLiteral(ip);
+    address.port = listener_->port();
+    return address;
+  }
+  SeatDialOptions To(std::vector<TcpAddress> addresses, int seat) const {
+    SeatDialOptions options;
+    options.addresses = std::move(addresses);
+    options.seat = seat;
+    options.limit = std::chrono::seconds(20);
+    options.shortest_pause = milliseconds(1);
+    options.longest_pause = milliseconds(4);
+    return options;
+  }
+  std::unique_ptr<SeatDialler> Dial(SeatDialOptions options, Outcome& outcome, char key = 'k') {
+    return DialSeat(*loop_, std::move(options), SeatKey(key),
+                    [&outcome](Result<std::unique_ptr<ByteStream>> result) {
+                      outcome.emplace(std::move(result));
+                    });
+  }
+  /// A peer that has connected and says nothing yet.
+  UniqueFd Stranger() const {
+    Result<UniqueFd> socket = BeginConnect(Door());
+    EXPECT_TRUE(socket.ok());
+    return socket.ok() ? std::move(socket).value() : UniqueFd();
+  }
+  static bool Is(const Outcome& outcome, ErrorCode code) {
+    return outcome && !outcome->ok() && outcome->status().code() == code;
+  }
+
+  std::unique_ptr<Loop> loop_ = Loop::Create().value();
+  std::unique_ptr<SeatListener> listener_;
+  std::map<int, SeatArrival> arrived_;
+};
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_TESTS_UNIT_SEATS_SEAT_HARNESS_H_
