@@ -113,6 +113,9 @@ int RunCommand(const CommandLine& line) {
     return PrintOut("run", PrintConfig(plan.spec, **plan.spec.print_config));
   }
   SetUpLog(plan.spec);
+  if (*plan.spec.ray.is_wanted) {
+    return Fail("run", Status(ErrorCode::kNotSupported, "--ray is not supported yet"));
+  }
   const bool is_shown = plan.spec.print_plan->has_value() || *plan.spec.is_dry_run;
   if (const Status status = MakePlan(plan, is_shown); !status.ok()) return Fail("run", status);
   if (is_shown) return ShowPlan(plan);
