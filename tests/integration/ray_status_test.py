@@ -165,7 +165,7 @@ def test_a_file_is_followed_byte_by_byte_and_read_whole(call, hvdray_at_ray, ray
     assert call("read", node, path.name).out == bytes_
     assert call("follow", node, path.name, len(bytes_) - 5, 5).out == bytes_[-5:]
     missing = call("read", node, "hvdray_none")
-    assert missing.code == 1 and "A file is not found at: " in missing.errors
+    assert missing.code == 1 and "read hvdray_none: " in missing.errors, missing.errors
     assert "doesn't exist" in call("read", "0" * 56, path.name).errors
     path.unlink()
 
