@@ -268,12 +268,17 @@ struct WebClient::Impl {
     if (error == httplib::Error::Success && !was_cut) return reply;
     Close();
     if (is_enough) return reply;
+    if (IsCancelled()) return Status(ErrorCode::kCancelled, "given up");
     return ToStatus(error, reply, request.body.size());
   }
 
-  /// The watch has ended: what it guards is ours alone.
+  bool IsCancelled() {
+    const std::lock_guard lock(mutex);
+    return is_cancelled;
+  }
+
+  /// The watch has ended: what it guards is ours alone, but for what Cancel() may still set.
   Status ToStatus(httplib::Error error, const WebReply& reply, size_t body_bytes) const {
-    if (is_cancelled) return {ErrorCode::kCancelled, "given up"};
     const std::string timeout =
         fmt::format("{:.3g} s", std::chrono::duration<double>(options.timeout).count());
     const bool is_connecting =
