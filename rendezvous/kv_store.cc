@@ -35,7 +35,7 @@ struct KvStore::Scope {
   int known_size = 0;
   StringMap<KvValue> values;
   size_t numeric_count = 0;
-  bool is_held = false;  // See KvAssignment::is_meeting_held.
+  bool is_held = false;      // See KvAssignment::is_meeting_held.
   StringMap<int> held_from;  // Key -> relay, of numeric values while they are held.
   std::unordered_set<uint32_t> finished;
   std::vector<Follower> followers;

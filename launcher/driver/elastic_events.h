@@ -150,9 +150,8 @@ struct MembershipChanged {
 using ElasticEffect =
     std::variant<effect::ConnectHost, effect::ReleaseHost, effect::StartWorkers,
                  effect::PublishGeneration, effect::OpenMeeting, effect::StopWorkers,
-                 effect::BreakConnections,
-                 effect::Notify, effect::MembershipChanged, effect::StopGeneration, effect::Say,
-                 effect::Finish>;
+                 effect::BreakConnections, effect::Notify, effect::MembershipChanged,
+                 effect::StopGeneration, effect::Say, effect::Finish>;
 
 }  // namespace hvdray
 

@@ -107,8 +107,9 @@ void ElasticInvariants::Judge(const effect::StartWorkers& e) {
     }
     if (starting.worker >= workers_.size()) workers_.resize(size_t{starting.worker} + 1);
     const std::vector<WorkerId>& members = published_.workers;
-    const bool is_late = e.generation == published_.generation &&
-                         std::find(members.begin(), members.end(), starting.worker) == members.end();
+    const bool is_late =
+        e.generation == published_.generation &&
+        std::find(members.begin(), members.end(), starting.worker) == members.end();
     if (is_late) JudgeRejoin(starting);
     workers_[starting.worker] = {.place = place,
                                  .started_for = e.generation,

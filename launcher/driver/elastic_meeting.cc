@@ -1,5 +1,5 @@
-// The meeting of a generation in hvd.init(): who dies there before anybody has seen its addresses is
-// started again in its place, and where that can't be, nobody is left waiting.
+// The meeting of a generation in hvd.init(): who dies there before anybody has seen its addresses
+// is started again in its place, and where that can't be, nobody is left waiting.
 #include <fmt/format.h>
 
 #include "launcher/driver/elastic_driver.h"
@@ -35,8 +35,8 @@ bool ElasticDriver::Rejoin(WorkerId dead) {
   // everywhere. Later, rank 0 would broadcast the state that it does not have.
   const bool is_first = generation_ == 1;
   if (is_first ? round_.met == 0 : place.rank == 0) return false;
-  const bool is_there =
-      !IsAnnounced(place.host_index) && Holds({{place.host_index, place.local_rank + 1}}, registry_);
+  const bool is_there = !IsAnnounced(place.host_index) &&
+                        Holds({{place.host_index, place.local_rank + 1}}, registry_);
   if (!is_there) return false;
   if (++approach_.tries[{place.host_index, place.local_rank}] > policy_.join_retries) return false;
   Say(fmt::format("{} {} before all had met: it is started again", NameOf(process.record),

@@ -48,7 +48,8 @@ struct ElasticPolicy {
   std::optional<CooldownRange> cooldown;
   SuccessRule success = SuccessRule::kAll;  ///< --success. Default: spec 3.7.
   /// How often a newcomer that ends before it has arrived, or a member before all have met, is
-  /// started again, before its host is blamed. Default 1 (spec 3.6: best keep the plan and start the dead slot again).
+  /// started again, before its host is blamed. Default 1 (spec 3.6: best keep the plan and start
+  /// the dead slot again).
   int join_retries = 1;
   /// --no-break-connections clears it: after a loss, survivors are freed at once (spec 3.10.1).
   bool breaks_connections = true;

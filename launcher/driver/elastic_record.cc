@@ -32,10 +32,22 @@ constexpr std::array<std::string_view, 6> kStages = {"none",        "fork",   "f
                                                      "descriptors", "limits", "exec"};
 // In the order of ElasticEvent's alternatives.
 constexpr std::array<std::string_view, std::variant_size_v<ElasticEvent>> kEvents = {
-    "hosts_discovered", "discovery_failed", "host_ready",     "host_lost",
-    "process_started",  "process_exited",   "worker_arrived", "worker_met",
-    "rank_asked",       "addresses",        "host_leaving",   "host_stopped",
-    "signal",           "reader_gone",      "output_damaged", "output_blocked",
+    "hosts_discovered",
+    "discovery_failed",
+    "host_ready",
+    "host_lost",
+    "process_started",
+    "process_exited",
+    "worker_arrived",
+    "worker_met",
+    "rank_asked",
+    "addresses",
+    "host_leaving",
+    "host_stopped",
+    "signal",
+    "reader_gone",
+    "output_damaged",
+    "output_blocked",
     "tick"};
 constexpr std::string_view kEnd = "end";
 static_assert(std::is_same_v<std::variant_alternative_t<0, ElasticEvent>, event::HostsDiscovered>);

@@ -51,6 +51,14 @@ def test_a_program_that_fails_again_ends_the_job_with_its_code_and_at_once(elast
     assert time.monotonic() - began < 40, "Gloo's timeout was waited for"
 
 
+def test_slow_imports_do_not_run_into_the_timeout_of_gloo(elastic):
+    job = elastic(faults=[{"at": "init", "host": NAMES[1], "how": "sleep:12"}])
+    job.hosts(*NAMES[:2])
+    job.start("-np", 2, "--min-np", 2, env={**ENV, "HOROVOD_GLOO_TIMEOUT_SECONDS": "8"})
+    job.wait_steps(2)
+    ended(job, 2)
+
+
 def stopped_in_the_second_meeting(elastic, size):
     """All but the last host are released into generation 2; that on NAMES[1] is stopped in front of it, so
     that the others wait there. Returns the job and the pids by host."""
