@@ -161,6 +161,7 @@ struct WebClient::Impl {
       return true;
     };
     request.content_receiver = [&](const char* data, size_t size, uint64_t, uint64_t) {
+      if (size == 0) return true;
       if (take != nullptr && reply.status == 200) {
         if (WasCut()) return false;
         is_enough = !(*take)(ByteView(data, size));
