@@ -234,8 +234,19 @@ Status DashboardClient::StreamLog(const std::string& node_id, const std::string&
 
 Status DashboardClient::ReadLog(const std::string& node_id, const std::string& file_name,
                                 const std::function<bool(ByteView piece)>& take) {
-  return impl_->Stream(fmt::format("read {}", file_name), LogPath("file", node_id, file_name), take,
-                       /*is_endless=*/false);
+  const std::string attempt = fmt::format("read {}", file_name);
+  bool is_something = false;
+  HVDRAY_RETURN_IF_ERROR(impl_->Stream(
+      attempt, LogPath("file", node_id, file_name),
+      [&](ByteView piece) {
+        is_something = true;
+        return take(piece);
+      },
+      /*is_endless=*/false));
+  if (is_something) return {};
+  // Of two askings for a file that is not there Ray says so to one, and nothing to the other.
+  return {ErrorCode::kRayFailed,
+          fmt::format("{}: {}: it is empty, or there is no such file", impl_->url, attempt)};
 }
 
 }  // namespace hvdray
