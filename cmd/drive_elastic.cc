@@ -73,9 +73,8 @@ int DriveJob::RunElastic() {
   if (nodes_) hosts_->OnNodes(*nodes_);
   JobReport report = running->Run();
   stop_ = [](int /*signo*/) {};  // it has ended
-  return End(spec_, trace, std::move(report), [running](std::span<const std::string> lines) {
-    running->Print(lines);
-  });
+  return End(spec_, trace, std::move(report),
+             [running](std::span<const std::string> lines) { running->Print(lines); });
 }
 
 }  // namespace hvdray

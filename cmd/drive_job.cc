@@ -28,8 +28,7 @@ Result<std::unique_ptr<SeatListener>> OpenListener(Loop& loop, const std::string
   SeatListenerOptions options;
   options.addresses = {node_ip};
   HVDRAY_ASSIGN_OR_RETURN(Secret secret, ParseTlsKey(key));
-  Result<std::unique_ptr<SeatListener>> listener =
-      SeatListener::Open(loop, options, secret.Copy());
+  Result<std::unique_ptr<SeatListener>> listener = SeatListener::Open(loop, options, secret.Copy());
   if (listener.ok()) return listener;
   options.addresses.clear();
   return SeatListener::Open(loop, options, std::move(secret));
@@ -93,8 +92,7 @@ Status DriveJob::Begin() {
             fmt::format("Ray's address of this node is '{}'", ShownText(hello_.node_ip))};
   }
   HVDRAY_RETURN_IF_ERROR(log_.Open(DriveFile(hello_.logs, job_.job_id, "stream")));
-  Result<std::unique_ptr<SeatListener>> listener =
-      OpenListener(loop_, hello_.node_ip, job_.key);
+  Result<std::unique_ptr<SeatListener>> listener = OpenListener(loop_, hello_.node_ip, job_.key);
   if (!listener.ok()) {
     return std::move(listener).status().WithContext("listen for agents on " + hello_.node_ip);
   }
@@ -259,9 +257,8 @@ int DriveJob::RunStatic() {
   stop_ = [&launcher](int signo) { (*launcher)->StopBy(signo); };
   JobReport report = (*launcher)->Run();
   stop_ = [](int /*signo*/) {};  // it has ended
-  return End(spec_, trace, std::move(report), [&launcher](std::span<const std::string> lines) {
-    (*launcher)->Print(lines);
-  });
+  return End(spec_, trace, std::move(report),
+             [&launcher](std::span<const std::string> lines) { (*launcher)->Print(lines); });
 }
 
 int DriveJob::End(const JobSpec& spec, Trace& trace, JobReport report,

@@ -77,8 +77,8 @@ class DriveJob {
   std::unique_ptr<RayBroker> broker_;
   std::unique_ptr<SeatListener> listener_;
   std::unique_ptr<RayTransport> transport_;
-  std::unique_ptr<RayHosts> hosts_;                // Of an elastic job.
-  std::optional<BrokerNodes> nodes_;               // The last table.
+  std::unique_ptr<RayHosts> hosts_;   // Of an elastic job.
+  std::optional<BrokerNodes> nodes_;  // The last table.
   std::optional<GroupWait> wait_;
   RayRequest request_;
   TimePoint reserve_began_{};

@@ -24,7 +24,8 @@ std::string AsciiLine(std::string_view text) {
 }
 
 Status DriveLog::Open(const std::string& path) {
-  stream_ = UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+  stream_ =
+      UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!stream_.is_valid()) {
     return ErrnoStatus("open " + path, errno).WithCode(ErrorCode::kFileUnwritable);
   }

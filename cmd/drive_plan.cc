@@ -62,8 +62,7 @@ Status PlaceStatic(const RayPlacement& placement, LaunchPlan* plan) {
   plan->place.worker_host_names = placement.node_ids;
   const std::set<std::string> ips(placement.ips.begin(), placement.ips.end());
   if (ips.size() <= 1) plan->spread = HostSpread::kOneMachine;
-  HVDRAY_ASSIGN_OR_RETURN(plan->ranks,
-                          AssignRanks(plan->hosts, *plan->spec.np, *plan->spec.np));
+  HVDRAY_ASSIGN_OR_RETURN(plan->ranks, AssignRanks(plan->hosts, *plan->spec.np, *plan->spec.np));
   return {};
 }
 

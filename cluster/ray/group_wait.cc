@@ -14,7 +14,9 @@ constexpr Duration kLinePeriod = std::chrono::seconds(10);
 // A node that is just coming may make Ray think otherwise.
 constexpr Duration kInfeasibleFor = std::chrono::seconds(2);
 
-double SecondsOf(Duration duration) { return std::chrono::duration_cast<Seconds>(duration).count(); }
+double SecondsOf(Duration duration) {
+  return std::chrono::duration_cast<Seconds>(duration).count();
+}
 
 }  // namespace
 
@@ -66,8 +68,8 @@ bool GroupWait::IsHopeless(TimePoint now) const {
 
 GroupWait::State GroupWait::Look(TimePoint now) const {
   if (IsPlaced()) return State::kCreated;
-  const bool is_refused = group_.state == BrokerGroupState::kFailed ||
-                          group_.state == BrokerGroupState::kRemoved;
+  const bool is_refused =
+      group_.state == BrokerGroupState::kFailed || group_.state == BrokerGroupState::kRemoved;
   const bool is_late = now - began_ >= options_.limit;
   return is_refused || is_late || IsHopeless(now) ? State::kFailed : State::kWaiting;
 }
@@ -92,10 +94,10 @@ Status GroupWait::failure(TimePoint now) const {
     return {ErrorCode::kInfeasible, MissingText(),
             "ask for less, or add nodes; `hvdray slots --ray` shows what there is"};
   }
-  return {ErrorCode::kNoCapacity,
-          fmt::format("no placement group within {:g} s: {}", SecondsOf(options_.limit),
-                      MissingText()),
-          "wait for other jobs, ask for less, or raise --placement-group-timeout"};
+  return {
+      ErrorCode::kNoCapacity,
+      fmt::format("no placement group within {:g} s: {}", SecondsOf(options_.limit), MissingText()),
+      "wait for other jobs, ask for less, or raise --placement-group-timeout"};
 }
 
 std::optional<std::string> GroupWait::TakeLine(TimePoint now) {

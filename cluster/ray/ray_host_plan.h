@@ -78,9 +78,9 @@ class RayHostPlan {
   const RayHostPolicy policy_;
   std::vector<RayNode> nodes_;
   std::vector<Group> groups_;
-  std::map<std::string, std::string> names_;      // Node that each name was given to.
-  std::map<std::string, TimePoint> paused_;       // Nodes, until then.
-  std::set<std::string> banned_;                  // Nodes.
+  std::map<std::string, std::string> names_;  // Node that each name was given to.
+  std::map<std::string, TimePoint> paused_;   // Nodes, until then.
+  std::set<std::string> banned_;              // Nodes.
   int next_group_ = 1;
 };
 

@@ -99,15 +99,21 @@ void RayTransport::Begin(const std::string& host, const std::shared_ptr<Seat>& s
   seats_[seat->number] = seat;
   newest_[host] = seat->number;
   // First: the agent may be there before Ray says so.
-  listener_.Expect(seat->number, [this, seat](SeatArrival arrival) {
-    Arrive(seat, std::move(arrival));
-  });
+  listener_.Expect(seat->number,
+                   [this, seat](SeatArrival arrival) { Arrive(seat, std::move(arrival)); });
   BrokerSeat order;
   order.seat = seat->number;
   order.group = place->second.group;
   order.bundles = place->second.bundles;
-  order.argv = {options_.agent_path, "--dial",  options_.dial, "--seat", std::to_string(seat->number),
-                "--gpus",            "@gpus",   "--raylet",    "@raylet"};
+  order.argv = {options_.agent_path,
+                "--dial",
+                options_.dial,
+                "--seat",
+                std::to_string(seat->number),
+                "--gpus",
+                "@gpus",
+                "--raylet",
+                "@raylet"};
   order.argv.insert(order.argv.end(), options_.agent_words.begin(), options_.agent_words.end());
   order.input = options_.key_line;
   broker_.Seat(order);

@@ -68,9 +68,9 @@ class RealLauncher : public Launcher {
       Feed(event::OutputBlocked{is_blocked});
     };
     handlers.on_consumed = [this](int rank, uint32_t bytes) { ReturnCredit(rank, bytes); };
-    HVDRAY_ASSIGN_OR_RETURN(front_, JobFront::Open(loop_, trace_, plan_.spec, plan_.environment,
-                                                   agents_, std::move(handlers),
-                                                   plan_.place.record_fd));
+    HVDRAY_ASSIGN_OR_RETURN(front_,
+                            JobFront::Open(loop_, trace_, plan_.spec, plan_.environment, agents_,
+                                           std::move(handlers), plan_.place.record_fd));
     if (plan_.spec.events_file->empty()) return {};
     EventLogOptions events = EventOptionsOf(plan_);
     events.on_damaged = [this](Status why) { Feed(event::OutputDamaged{std::move(why)}); };

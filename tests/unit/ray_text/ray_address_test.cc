@@ -80,8 +80,8 @@ TEST(RayAddressTest, APasswordInAnAddressIsRefusedAndNotShown) {
 }
 
 TEST(RayAddressTest, TheFlagBeatsBothVariables) {
-  const Environment environment = With(
-      {{"RAY_API_SERVER_ADDRESS", "http://b:1"}, {"RAY_ADDRESS", "http://c:1"}});
+  const Environment environment =
+      With({{"RAY_API_SERVER_ADDRESS", "http://b:1"}, {"RAY_ADDRESS", "http://c:1"}});
   const auto flag = ResolveRayAddress("http://a:1", "flag --ray-address", environment);
   ASSERT_TRUE(flag.ok());
   EXPECT_EQ(flag->Url(), "http://a:1");

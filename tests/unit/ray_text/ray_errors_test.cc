@@ -5,7 +5,8 @@
 namespace hvdray {
 namespace {
 
-const RayQuestion kFirst{.url = "http://h:8265", .attempt = "ask for its version", .is_first = true};
+const RayQuestion kFirst{
+    .url = "http://h:8265", .attempt = "ask for its version", .is_first = true};
 const RayQuestion kLater{.url = "http://h:8265", .attempt = "list nodes"};
 
 RayToken Token(std::string_view text) { return {Secret(text), "RAY_AUTH_TOKEN"}; }
@@ -35,11 +36,12 @@ TEST(RayErrorsTest, ARefusalSaysWhetherThereWasATokenAndWhereOneComesFrom) {
   const Status none =
       RayRefusal(kFirst, Reply(401, "Unauthorized: Missing authentication token"), {});
   EXPECT_EQ(none.code(), ErrorCode::kRayDenied);
-  EXPECT_EQ(none.message(), "http://h:8265 lets nobody in without a token (answers 401: "
-                            "Unauthorized: Missing authentication token)");
+  EXPECT_EQ(none.message(),
+            "http://h:8265 lets nobody in without a token (answers 401: "
+            "Unauthorized: Missing authentication token)");
   EXPECT_NE(none.hint().find("~/.ray/auth_token"), std::string::npos);
-  const Status wrong = RayRefusal(kFirst, Reply(403, "Forbidden: Invalid authentication token"),
-                                  Token("geheim"));
+  const Status wrong =
+      RayRefusal(kFirst, Reply(403, "Forbidden: Invalid authentication token"), Token("geheim"));
   EXPECT_EQ(wrong.code(), ErrorCode::kRayDenied);
   EXPECT_NE(wrong.message().find("does not take the token of RAY_AUTH_TOKEN"), std::string::npos);
   EXPECT_EQ(wrong.ToString().find("geheim"), std::string::npos);
@@ -88,9 +90,9 @@ TEST(RayErrorsTest, WhetherItWasReachedDecidesTheCode) {
   const auto code = [](const RayQuestion& question, ErrorCode why) {
     return NoRayAnswer(question, Status(why, "because")).code();
   };
-  for (const ErrorCode why : {ErrorCode::kHostUnreachable, ErrorCode::kConnectTimeout,
-                              ErrorCode::kUnknownHost, ErrorCode::kHostKeyRejected,
-                              ErrorCode::kHandshakeFailed}) {
+  for (const ErrorCode why :
+       {ErrorCode::kHostUnreachable, ErrorCode::kConnectTimeout, ErrorCode::kUnknownHost,
+        ErrorCode::kHostKeyRejected, ErrorCode::kHandshakeFailed}) {
     EXPECT_EQ(code(kLater, why), ErrorCode::kRayUnreachable);
   }
   EXPECT_EQ(code(kFirst, ErrorCode::kProtocolError), ErrorCode::kRayUnreachable);

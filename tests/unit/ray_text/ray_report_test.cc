@@ -91,8 +91,9 @@ TEST(RayReportTest, WhatAClusterCallsThingsCanNotWriteToTheTerminal) {
 TEST(RayReportTest, AClusterWithoutNodesIsNoError) {
   RaySnapshot cluster;
   cluster.url = "http://h";
-  EXPECT_EQ(RaySlotsText(cluster, RayAsk{}), "0 slots of 1 CPU free now, on 0 of 0 nodes at "
-                                             "http://h\n");
+  EXPECT_EQ(RaySlotsText(cluster, RayAsk{}),
+            "0 slots of 1 CPU free now, on 0 of 0 nodes at "
+            "http://h\n");
   EXPECT_NE(RayStatusText(cluster).find("0 nodes"), std::string::npos);
 }
 
