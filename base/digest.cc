@@ -25,6 +25,27 @@ std::string Sha256(ByteView bytes) {
   return {reinterpret_cast<const char*>(out.data()), out.size()};
 }
 
+struct Sha256Sum::Impl {
+  EVP_MD_CTX* context = ::EVP_MD_CTX_new();
+
+  void Begin() const { HVDRAY_CHECK(::EVP_DigestInit_ex(context, ::EVP_sha256(), nullptr) == 1); }
+};
+
+Sha256Sum::Sha256Sum() : impl_(std::make_unique<Impl>()) { impl_->Begin(); }
+
+Sha256Sum::~Sha256Sum() { ::EVP_MD_CTX_free(impl_->context); }
+
+void Sha256Sum::Add(ByteView bytes) {
+  HVDRAY_CHECK(::EVP_DigestUpdate(impl_->context, bytes.data(), bytes.size()) == 1);
+}
+
+std::string Sha256Sum::Finish() {
+  std::array<unsigned char, SHA256_DIGEST_LENGTH> out{};
+  HVDRAY_CHECK(::EVP_DigestFinal_ex(impl_->context, out.data(), nullptr) == 1);
+  impl_->Begin();
+  return {reinterpret_cast<const char*>(out.data()), out.size()};
+}
+
 std::string HmacSha1(ByteView key, ByteView bytes) {
   std::array<unsigned char, SHA_DIGEST_LENGTH> out{};
   unsigned int size = 0;

@@ -2,6 +2,7 @@
 #ifndef HVDRAY_BASE_DIGEST_H_
 #define HVDRAY_BASE_DIGEST_H_
 
+#include <memory>
 #include <string>
 
 #include "base/types.h"
@@ -10,6 +11,22 @@ namespace hvdray {
 
 /// The 32 bytes of SHA-256. Threads: any.
 std::string Sha256(ByteView bytes);
+
+/// SHA-256 of bytes that come piece by piece. Threads: one caller at a time.
+class Sha256Sum {
+ public:
+  Sha256Sum();
+  ~Sha256Sum();
+  Sha256Sum(const Sha256Sum&) = delete;
+  Sha256Sum& operator=(const Sha256Sum&) = delete;
+  void Add(ByteView bytes);
+  /// The 32 bytes; a new sum begins.
+  std::string Finish();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
 
 /// The 20 bytes of HMAC-SHA-1, which known_hosts hides host names with: nothing new may rely on it.
 /// Threads: any.

@@ -1,4 +1,16 @@
 // The executable hvdray-agent. No logic here.
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "cmd/drive_main.h"
 #include "launcher/agent/agent.h"
 
-int main(int argc, char** argv) { return hvdray::AgentMain(argc, argv); }
+int main(int argc, char** argv) {
+  // The driver of a job on Ray is no agent: it has no keeper and forks nothing.
+  const std::vector<std::string_view> words(argv, argv + argc);
+  if (words.size() > 1 && words[1] == "drive") {
+    return hvdray::DriveMain(std::span(words).subspan(2));
+  }
+  return hvdray::AgentMain(argc, argv);
+}

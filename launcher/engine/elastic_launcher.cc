@@ -60,8 +60,9 @@ class RealElasticLauncher : public ElasticLauncher {
 
   Status OpenFiles() {
     HVDRAY_RETURN_IF_ERROR(CheckReportPaths(plan_.spec));
-    HVDRAY_ASSIGN_OR_RETURN(front_, JobFront::Open(loop_, trace_, plan_.spec, plan_.environment,
-                                                   agents_.agents(), MakeFrontHandlers()));
+    HVDRAY_ASSIGN_OR_RETURN(
+        front_, JobFront::Open(loop_, trace_, plan_.spec, plan_.environment, agents_.agents(),
+                               MakeFrontHandlers(), plan_.place.record_fd));
     const auto on_damaged = [this](Status why) { Feed(event::OutputDamaged{std::move(why)}); };
     if (!plan_.spec.events_file->empty()) {
       EventLogOptions options = EventOptionsOf(plan_);
@@ -93,6 +94,7 @@ class RealElasticLauncher : public ElasticLauncher {
     return MakeReport();
   }
 
+  void StopBy(int signo) override { front_->OnStopSignal(signo); }
   void Print(std::span<const std::string> lines) override { front_->Print(lines); }
   void Say(std::string_view line) override { front_->output().Say(line); }
 

@@ -40,6 +40,7 @@ class ElasticLauncher {
   virtual ~ElasticLauncher() = default;
   /// As Launcher's.
   virtual JobReport Run() = 0;
+  virtual void StopBy(int signo) = 0;
   virtual void Print(std::span<const std::string> lines) = 0;
   /// A line for stderr while it runs, in order with all output.
   virtual void Say(std::string_view line) = 0;

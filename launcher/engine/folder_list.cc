@@ -63,23 +63,44 @@ bool LeadsOut(std::string_view folder, std::string_view text) {
   return false;
 }
 
+/// Of a folder, whatever it is called: to see a link that leads back.
+struct FolderIdentity {
+  dev_t device = 0;
+  ino_t inode = 0;
+  bool operator==(const FolderIdentity&) const = default;
+};
+
 class Walk {
  public:
-  Walk(const std::string& folder, UniqueFd top) : folder_(folder), top_(std::move(top)) {}
+  Walk(const std::string& folder, UniqueFd top, const FolderRules& rules)
+      : folder_(folder),
+        top_(std::move(top)),
+        rules_(rules),
+        files_of_rules_(rules.ignore_files.size()) {
+    std::string lines;
+    for (const std::string& line : rules.excludes) lines += line + "\n";
+    excludes_ = GitignoreFile(lines);
+  }
 
   void Run() {
+    struct stat info {};
+    if (::fstat(top_.get(), &info) == 0) above_.push_back({info.st_dev, info.st_ino});
     VisitFolder("");
     listing_.entries.insert(listing_.entries.end(), modes_.rbegin(), modes_.rend());
   }
 
   Result<FolderListing> Take() {
     if (special_.count > 0) {
-      return Status(ErrorCode::kUsage, special_.first + special_.More(),
-                    "leave it out by a line in .gitignore");
+      return Status(ErrorCode::kUsage, special_.first + special_.More(), rules_.way_out);
     }
     if (unreadable_.count > 0) {
       return Status(ErrorCode::kFileUnreadable, unreadable_.first + unreadable_.More(),
-                    "give yourself access, or leave it out by a line in .gitignore");
+                    "give yourself access, or " + rules_.way_out);
+    }
+    if (dangling_.count > 0 && rules_.links == LinkRule::kFollow) {
+      return Status(ErrorCode::kUsage,
+                    fmt::format("{} leads nowhere{}", dangling_.first, dangling_.More()),
+                    "mend the link, or " + rules_.way_out);
     }
     if (dangling_.count > 0) {
       listing_.warnings.push_back(
@@ -95,7 +116,7 @@ class Walk {
   }
 
  private:
-  /// The rules of the .gitignore file of one folder on the way down.
+  /// The rules of one file of patterns on the way down.
   struct Rules {
     size_t skipped = 0;  // bytes of a path that lead to that folder
     GitignoreFile file;
@@ -112,17 +133,24 @@ class Walk {
   void VisitFolder(const std::string& path) {
     std::vector<std::string> names;
     if (!ReadNames(path, names)) return;
-    const bool has_rules =
-        std::binary_search(names.begin(), names.end(), ".gitignore") && PushRules(path);
+    std::vector<bool> has_rules;
+    for (size_t kind = 0; kind < files_of_rules_.size(); ++kind) {
+      const std::string& name = rules_.ignore_files[kind];
+      has_rules.push_back(std::binary_search(names.begin(), names.end(), name) &&
+                          PushRules(path, kind));
+    }
     for (const std::string& name : names) {
       VisitEntry(path, path.empty() ? name : fmt::format("{}/{}", path, name), name);
     }
-    if (has_rules) rules_.pop_back();
+    for (size_t kind = 0; kind < has_rules.size(); ++kind) {
+      if (has_rules[kind]) files_of_rules_[kind].pop_back();
+    }
   }
 
   bool ReadNames(const std::string& path, std::vector<std::string>& names) {
+    const int no_links = rules_.links == LinkRule::kKeep ? O_NOFOLLOW : 0;
     const int fd = ::openat(top_.get(), path.empty() ? "." : path.c_str(),
-                            O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+                            O_RDONLY | O_DIRECTORY | O_CLOEXEC | no_links);
     const std::unique_ptr<DIR, CloseFolder> dir(fd < 0 ? nullptr : ::fdopendir(fd));
     if (!dir) {
       NoteUnreadable(path, errno);
@@ -146,8 +174,9 @@ class Walk {
   }
 
   /// As git does: only a file of its own counts, no link and no folder of that name.
-  bool PushRules(const std::string& path) {
-    const std::string name = path.empty() ? ".gitignore" : path + "/.gitignore";
+  bool PushRules(const std::string& path, size_t kind) {
+    const std::string& base = rules_.ignore_files[kind];
+    const std::string name = path.empty() ? base : fmt::format("{}/{}", path, base);
     struct stat info {};
     if (::fstatat(top_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 ||
         !S_ISREG(info.st_mode)) {
@@ -158,18 +187,22 @@ class Walk {
       unreadable_.Add(text.status().message());
       return false;
     }
-    rules_.push_back({path.empty() ? 0 : path.size() + 1, GitignoreFile(*text)});
+    files_of_rules_[kind].push_back({path.empty() ? 0 : path.size() + 1, GitignoreFile(*text)});
     return true;
   }
 
-  /// The file nearest to the path decides.
+  /// Of the files of one name, the one nearest to the path decides.
   bool IsIgnored(const std::string& path, bool is_folder) const {
-    for (auto rules = rules_.rbegin(); rules != rules_.rend(); ++rules) {
-      const IgnoreVerdict verdict =
-          rules->file.Match(std::string_view(path).substr(rules->skipped), is_folder);
-      if (verdict != IgnoreVerdict::kNone) return verdict == IgnoreVerdict::kIgnored;
-    }
-    return false;
+    if (excludes_.Match(path, is_folder) == IgnoreVerdict::kIgnored) return true;
+    const auto is_out = [&](const std::vector<Rules>& files) {
+      for (auto rules = files.rbegin(); rules != files.rend(); ++rules) {
+        const IgnoreVerdict verdict =
+            rules->file.Match(std::string_view(path).substr(rules->skipped), is_folder);
+        if (verdict != IgnoreVerdict::kNone) return verdict == IgnoreVerdict::kIgnored;
+      }
+      return false;
+    };
+    return std::any_of(files_of_rules_.begin(), files_of_rules_.end(), is_out);
   }
 
   void VisitEntry(const std::string& folder, const std::string& path, const std::string& name) {
@@ -178,13 +211,20 @@ class Walk {
       if (errno != ENOENT) NoteUnreadable(path, errno);  // gone since the folder was read
       return;
     }
+    const bool is_link = S_ISLNK(info.st_mode);
+    if (is_link && rules_.links == LinkRule::kFollow) {
+      if (::fstatat(top_.get(), path.c_str(), &info, 0) != 0) {
+        if (!IsIgnored(path, /*is_folder=*/false)) dangling_.Add(LinkText(path));
+        return;
+      }
+    }
     if (IsIgnored(path, S_ISDIR(info.st_mode))) return;
     if (path.size() > wire::kMaxFolderPath) return NoteUnreadable(name, ENAMETOOLONG);
     wire::FolderEntry entry;
     entry.path = path;
     entry.mode = static_cast<uint16_t>(info.st_mode & kModeBits);
     if (S_ISDIR(info.st_mode)) {
-      AddFolder(std::move(entry));
+      AddFolder(info, std::move(entry));
     } else if (S_ISLNK(info.st_mode)) {
       AddLink(folder, std::move(entry));
     } else if (S_ISREG(info.st_mode)) {
@@ -195,7 +235,12 @@ class Walk {
     }
   }
 
-  void AddFolder(wire::FolderEntry entry) {
+  void AddFolder(const struct stat& info, wire::FolderEntry entry) {
+    const FolderIdentity identity{info.st_dev, info.st_ino};
+    if (std::find(above_.begin(), above_.end(), identity) != above_.end()) {
+      special_.Add(fmt::format("{} leads back to a folder above it", LinkText(entry.path)));
+      return;
+    }
     entry.kind = wire::FolderEntryKind::kFolder;
     const std::string path = entry.path;
     if ((entry.mode & kOwnerAll) != kOwnerAll) {
@@ -203,7 +248,17 @@ class Walk {
       modes_.back().kind = wire::FolderEntryKind::kFolderMode;
     }
     listing_.entries.push_back(std::move(entry));
+    above_.push_back(identity);
     VisitFolder(path);
+    above_.pop_back();
+  }
+
+  /// "DIR/a -> b"
+  std::string LinkText(const std::string& path) const {
+    std::string text(wire::kMaxFolderPath, '\0');
+    const ssize_t length = ::readlinkat(top_.get(), path.c_str(), text.data(), text.size());
+    text.resize(length < 0 ? 0 : static_cast<size_t>(length));
+    return fmt::format("{} -> {}", Shown(path), ShownText(text, kShownBytes));
   }
 
   void AddLink(const std::string& folder, wire::FolderEntry entry) {
@@ -242,9 +297,12 @@ class Walk {
 
   const std::string folder_;
   UniqueFd top_;
+  const FolderRules& rules_;
   FolderListing listing_;
   std::vector<wire::FolderEntry> modes_;  // of folders that their owner may not write to
-  std::vector<Rules> rules_;
+  GitignoreFile excludes_;
+  std::vector<std::vector<Rules>> files_of_rules_;  // by the index of their name
+  std::vector<FolderIdentity> above_;               // the folders that the walk is in
   Places special_;
   Places unreadable_;
   Places dangling_;
@@ -253,12 +311,12 @@ class Walk {
 
 }  // namespace
 
-Result<FolderListing> ListFolder(const std::string& folder) {
+Result<FolderListing> ListFolder(const std::string& folder, const FolderRules& rules) {
   UniqueFd top(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!top.is_valid()) {
     return ErrnoStatus(ShownText(folder, kShownBytes), errno).WithCode(ErrorCode::kFileUnreadable);
   }
-  Walk walk(folder, std::move(top));
+  Walk walk(folder, std::move(top), rules);
   walk.Run();
   return walk.Take();
 }

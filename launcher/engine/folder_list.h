@@ -1,5 +1,6 @@
-// What of a folder --sync copies: all but .git and what its .gitignore files leave out. Only looks,
-// and before any connection, so that what can't be copied is said first.
+// What of a folder goes to other hosts, by --sync or in a package for Ray: all but .git and what
+// its .gitignore files leave out. Only looks, and before any connection, so that what can't be
+// copied is said first.
 #ifndef HVDRAY_LAUNCHER_ENGINE_FOLDER_LIST_H_
 #define HVDRAY_LAUNCHER_ENGINE_FOLDER_LIST_H_
 
@@ -19,9 +20,25 @@ struct FolderListing {
   std::vector<std::string> warnings;  ///< Links that lead nowhere, or out of the folder.
 };
 
-/// folder: exists. Blocks. Errors: kUsage for sockets, pipes and devices, kFileUnreadable; the
-/// message has the first place and how many there are.
-Result<FolderListing> ListFolder(const std::string& folder);
+enum class LinkRule : uint8_t {
+  kKeep,    ///< A link is an entry of its own, wherever it leads.
+  kFollow,  ///< What it leads to stands in its place; there are no entries of links.
+};
+
+/// What else is left out, and what links mean. The default is --sync's.
+struct FolderRules {
+  LinkRule links = LinkRule::kKeep;
+  /// Files of patterns, looked for in every folder. What those of one name leave out stays out,
+  /// whatever those of another say.
+  std::vector<std::string> ignore_files = {".gitignore"};
+  std::vector<std::string> excludes;  ///< Patterns as in such a file at the top, on their own.
+  std::string way_out = "leave it out by a line in .gitignore";  ///< For hints.
+};
+
+/// folder: exists. Blocks. Errors: kUsage for sockets, pipes and devices, and with kFollow for
+/// links that lead nowhere or back into a folder above them; kFileUnreadable. The message has the
+/// first place and how many there are.
+Result<FolderListing> ListFolder(const std::string& folder, const FolderRules& rules = {});
 
 }  // namespace hvdray
 

@@ -6,14 +6,14 @@
 #include "launcher/placement/slot_environment.h"
 
 namespace hvdray {
-GangPolicy GangPolicyOf(const JobSpec& spec) {
+GangPolicy GangPolicyOf(const JobSpec& spec, const PlanPlace& place) {
   GangPolicy policy;
   policy.start_timeout = *spec.start_timeout;
   policy.grace = *spec.grace;
   policy.timeout = *spec.timeout;
   policy.max_restarts = static_cast<uint32_t>(*spec.max_restarts);
   policy.master_port = *spec.master_port;
-  policy.held_up = &TimeOfTerminalQuestions;
+  policy.held_up = place.held_up ? place.held_up : &TimeOfTerminalQuestions;
   return policy;
 }
 
@@ -51,6 +51,15 @@ void CompleteStart(const LaunchPlan& plan, const StartSite& site, wire::StartGen
   }
   if (!site.worker_folder.empty()) message->working_folder = site.worker_folder;
   message->command = *plan.spec.command;
+  message->is_on_own_environment = plan.place.is_on_own_environment;
+  message->gpu_visibility = plan.place.gpu_visibility;
+}
+
+std::vector<RankInfo> RanksForWorkers(const LaunchPlan& plan, std::vector<RankInfo> ranks) {
+  const std::vector<std::string>& names = plan.place.worker_host_names;
+  if (names.empty()) return ranks;
+  for (RankInfo& info : ranks) info.host = names[static_cast<size_t>(info.host_index)];
+  return ranks;
 }
 
 std::vector<wire::StartGeneration> MakeStartMessages(const LaunchPlan& plan,
@@ -63,9 +72,10 @@ std::vector<wire::StartGeneration> MakeStartMessages(const LaunchPlan& plan,
   };
   const std::vector<std::string> local = environment_of(true);
   const std::vector<std::string> remote = environment_of(false);
+  const std::vector<RankInfo> ranks = RanksForWorkers(plan, start.ranks);
   std::vector<wire::StartGeneration> messages;
   for (size_t host = 0; host < plan.hosts.size(); ++host) {
-    wire::StartGeneration message = StartOfHost(start.ranks, static_cast<int>(host));
+    wire::StartGeneration message = StartOfHost(ranks, static_cast<int>(host));
     CompleteStart(plan, {nics[host], plan.is_remote[host], worker_folders[host]}, &message);
     message.restart_count = start.restart_count;
     message.master_address = nics[static_cast<size_t>(first_host)].address;

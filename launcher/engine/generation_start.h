@@ -17,7 +17,7 @@
 
 namespace hvdray {
 
-GangPolicy GangPolicyOf(const JobSpec& spec);
+GangPolicy GangPolicyOf(const JobSpec& spec, const PlanPlace& place = {});
 
 wire::Welcome WelcomeOf(const LaunchPlan& plan);
 
@@ -34,6 +34,9 @@ struct StartSite {
 };
 /// What the message says beside places, master and environment: interfaces, command, folder.
 void CompleteStart(const LaunchPlan& plan, const StartSite& site, wire::StartGeneration* message);
+
+/// Ranks as workers know them: by plan.place.worker_host_names.
+std::vector<RankInfo> RanksForWorkers(const LaunchPlan& plan, std::vector<RankInfo> ranks);
 
 /// One message for each host of the plan, by its index. Interfaces and MASTER_ADDR are those of
 /// `nics`; workers start in the host's one of `worker_folders`, where that is not empty (both: as

@@ -35,7 +35,7 @@ JobFront::JobFront(Loop& loop, Trace& trace, const JobSpec& spec, const Environm
 
 Result<std::unique_ptr<JobFront>> JobFront::Open(Loop& loop, Trace& trace, const JobSpec& spec,
                                                  const Environment& environment, AgentSet& agents,
-                                                 JobFrontHandlers handlers) {
+                                                 JobFrontHandlers handlers, int record_fd) {
   std::unique_ptr<JobFront> front(
       new JobFront(loop, trace, spec, environment, agents, std::move(handlers)));
   JobFront* raw = front.get();
@@ -45,7 +45,9 @@ Result<std::unique_ptr<JobFront>> JobFront::Open(Loop& loop, Trace& trace, const
   };
   output.on_reader_gone = [raw] { raw->handlers_.on_reader_gone(); };
   output.on_damaged = [raw](Status why) { raw->handlers_.on_damaged(std::move(why)); };
-  HVDRAY_ASSIGN_OR_RETURN(front->output_, JobOutput::Open(loop, OutputOptionsOf(spec), output));
+  JobOutputOptions options = OutputOptionsOf(spec);
+  options.record_fd = record_fd;
+  HVDRAY_ASSIGN_OR_RETURN(front->output_, JobOutput::Open(loop, std::move(options), output));
   return front;
 }
 

@@ -34,9 +34,10 @@ struct JobFrontHandlers {
 class JobFront {
  public:
   /// Opens the output. Loop, trace, spec and agents outlive it. Errors: kFileUnwritable.
+  /// record_fd: see JobOutputOptions.
   static Result<std::unique_ptr<JobFront>> Open(Loop& loop, Trace& trace, const JobSpec& spec,
                                                 const Environment& environment, AgentSet& agents,
-                                                JobFrontHandlers handlers);
+                                                JobFrontHandlers handlers, int record_fd = -1);
 
   JobOutput& output() { return *output_; }
   /// "hvdray: text" for the person, unless -q.
@@ -48,6 +49,8 @@ class JobFront {
   /// The job is over: writes what is queued, tells `on_drained` how that went, says Bye to the
   /// agents and waits for their carriers, calls `on_closed` and stops the loop.
   void Finish(std::function<void(Status drained)> on_drained, std::function<void()> on_closed);
+  /// What SIGINT and its like do; ours come here too.
+  void OnStopSignal(int signo);
   bool is_finishing() const { return is_finishing_; }
   /// What ^Z sends before it stops us; the generation of its heartbeats.
   void SetGeneration(Generation generation) { generation_ = generation; }
@@ -58,7 +61,6 @@ class JobFront {
  private:
   JobFront(Loop& loop, Trace& trace, const JobSpec& spec, const Environment& environment,
            AgentSet& agents, JobFrontHandlers handlers);
-  void OnStopSignal(int signo);
   void Pause(const std::function<void()>& stop_now);
   void WaitFlushed(const std::function<void()>& then);
   void WatchReader();

@@ -40,7 +40,8 @@ class RealLauncher : public Launcher {
       : loop_(loop),
         trace_(trace),
         plan_(std::move(plan)),
-        driver_(GangPolicyOf(plan_.spec), plan_.ranks, plan_.began, &LogStateChange),
+        driver_(GangPolicyOf(plan_.spec, plan_.place), plan_.ranks,
+                plan_.place.start_clock.value_or(plan_.began), &LogStateChange),
         agents_(loop, transport, NamesOf(plan_.hosts), plan_.build, WelcomeOf(plan_),
                 MakeAgentHandlers()),
         kv_([this](int host, wire::Message message) { agents_.Send(host, std::move(message)); }),
@@ -67,8 +68,9 @@ class RealLauncher : public Launcher {
       Feed(event::OutputBlocked{is_blocked});
     };
     handlers.on_consumed = [this](int rank, uint32_t bytes) { ReturnCredit(rank, bytes); };
-    HVDRAY_ASSIGN_OR_RETURN(front_, JobFront::Open(loop_, trace_, plan_.spec, plan_.environment,
-                                                   agents_, std::move(handlers)));
+    HVDRAY_ASSIGN_OR_RETURN(front_,
+                            JobFront::Open(loop_, trace_, plan_.spec, plan_.environment, agents_,
+                                           std::move(handlers), plan_.place.record_fd));
     if (plan_.spec.events_file->empty()) return {};
     EventLogOptions events = EventOptionsOf(plan_);
     events.on_damaged = [this](Status why) { Feed(event::OutputDamaged{std::move(why)}); };
@@ -86,6 +88,7 @@ class RealLauncher : public Launcher {
     return MakeReport();
   }
 
+  void StopBy(int signo) override { front_->OnStopSignal(signo); }
   void Print(std::span<const std::string> lines) override { front_->Print(lines); }
 
  private:
@@ -182,7 +185,7 @@ class RealLauncher : public Launcher {
 
   void SendStart(const std::vector<NicChoice>& nics) {
     const effect::StartGeneration& start = started_;
-    kv_.Reset(start.ranks, start.generation);
+    kv_.Reset(RanksForWorkers(plan_, start.ranks), start.generation);
     stdin_.reset();
     std::vector<wire::StartGeneration> messages =
         MakeStartMessages(plan_, start, nics, start_.worker_folders());

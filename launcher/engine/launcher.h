@@ -4,6 +4,7 @@
 #define HVDRAY_LAUNCHER_ENGINE_LAUNCHER_H_
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -19,8 +20,24 @@
 #include "launcher/report/job_report.h"
 #include "launcher/report/trace.h"
 #include "launcher/spec/job_spec.h"
+#include "launcher/wire/message.h"
 
 namespace hvdray {
+
+/// What differs for a driver that runs inside a cluster; the defaults are those of `hvdray run`.
+struct PlanPlace {
+  /// Workers have their host's own environment, with the job's over it.
+  bool is_on_own_environment = false;
+  wire::GpuVisibility gpu_visibility = wire::GpuVisibility::kInherited;
+  /// What workers take for the name of each host (HOROVOD_HOSTNAME), where people call it by
+  /// another. Empty: the same; else as many as hosts.
+  std::vector<std::string> worker_host_names;
+  int record_fd = -1;  ///< See JobOutputOptions.
+  /// When the time for starting begins to count, where that is not `began`.
+  std::optional<TimePoint> start_clock;
+  /// See GangPolicy: time that the start of agents took because of others.
+  std::function<Duration()> held_up = {};
+};
 
 /// A job that is ready to start. Plain data.
 struct LaunchPlan {
@@ -37,6 +54,7 @@ struct LaunchPlan {
   std::string build;
   TimePoint began{};  ///< When hvdray was called.
   std::chrono::system_clock::time_point began_wall{};
+  PlanPlace place;  ///< Of a job whose driver is not where its person is.
 };
 
 class Launcher {
@@ -47,6 +65,8 @@ class Launcher {
                                                 LaunchPlan plan);
   virtual ~Launcher() = default;
 
+  /// As if this process had got it: SIGINT, SIGTERM, SIGQUIT or SIGHUP. While Run() runs.
+  virtual void StopBy(int signo) = 0;
   /// Runs the loop until the job has ended, its output is written and its agents are gone. Takes
   /// SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2 (those not ignored when hvdray began) and
   /// SIGTSTP over meanwhile.

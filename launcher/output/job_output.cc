@@ -90,8 +90,11 @@ JobOutputImpl::JobOutputImpl(Loop& loop, JobOutputOptions options, JobOutputHand
       options_(std::move(options)),
       handlers_(std::move(handlers)),
       folder_(std::move(folder)) {
-  auto out = std::make_unique<OutputSink>(loop, options_.stdout_fd);
-  auto err = std::make_unique<OutputSink>(loop, options_.stderr_fd);
+  const int file = options_.record_fd;
+  auto out = file < 0 ? std::make_unique<OutputSink>(loop, options_.stdout_fd)
+                      : std::make_unique<OutputSink>(loop, file, RecordKind::kStdout);
+  auto err = file < 0 ? std::make_unique<OutputSink>(loop, options_.stderr_fd)
+                      : std::make_unique<OutputSink>(loop, file, RecordKind::kStderr);
   is_stderr_terminal_ = err->is_terminal();
   // Two queues into one pipe would tear each other's lines.
   const bool is_shared = out->IsSamePlace(*err);

@@ -28,6 +28,9 @@ struct JobOutputOptions {
   int np = 1;          ///< As asked for: sets the width of rank folders.
   int stdout_fd = 1;   ///< Stay the caller's; must be open as long as the JobOutput lives.
   int stderr_fd = 2;
+  /// A plain file that takes both as records (launcher/output/record_file.h) in their place; -1:
+  /// none. Stays the caller's.
+  int record_fd = -1;
   /// Wall clock for time stamps; a test gives its own.
   std::function<std::time_t()> clock = [] { return std::time(nullptr); };
 };

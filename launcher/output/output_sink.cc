@@ -44,6 +44,10 @@ OutputSink::OutputSink(Loop& loop, int fd, Reopen reopen) : loop_(loop), fd_(fd)
   if (can_block && reopen == Reopen::kTry) own_ = OpenAgain(fd);
 }
 
+OutputSink::OutputSink(Loop& loop, int fd, RecordKind kind) : OutputSink(loop, fd, Reopen::kNever) {
+  record_kind_ = kind;
+}
+
 bool OutputSink::IsSamePlace(const OutputSink& other) const {
   return kind_ == other.kind_ && kind_ != Kind::kFile && kind_ != Kind::kNowhere &&
          device_ == other.device_ && inode_ == other.inode_;
@@ -67,6 +71,11 @@ ssize_t OutputSink::WriteOnce(ByteView bytes) {
 OutputSink::Progress OutputSink::Write(ByteView bytes) {
   Progress progress;
   if (kind_ == Kind::kNowhere) return {Outcome::kWritten, bytes.size(), 0};
+  if (record_kind_ && !bytes.empty()) {
+    progress.error = AppendRecord(fd_, *record_kind_, bytes);
+    if (progress.error != 0) return {Outcome::kFailed, 0, progress.error};
+    return {Outcome::kWritten, bytes.size(), 0};
+  }
   while (progress.written < bytes.size()) {
     const ssize_t n = WriteOnce(bytes.substr(progress.written));
     if (n >= 0) {

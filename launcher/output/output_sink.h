@@ -4,10 +4,12 @@
 #define HVDRAY_LAUNCHER_OUTPUT_OUTPUT_SINK_H_
 
 #include <functional>
+#include <optional>
 
 #include "base/fd.h"
 #include "base/loop.h"
 #include "base/types.h"
+#include "launcher/output/record_file.h"
 
 namespace hvdray {
 
@@ -32,6 +34,8 @@ class OutputSink {
   /// since O_NONBLOCK on the inherited one would also hit whoever shares it; where that is refused,
   /// writes are small and only made when poll() sees room. An fd that is not open swallows all.
   OutputSink(Loop& loop, int fd, Reopen reopen = Reopen::kTry);
+  /// `fd`: a plain file, to which each Write() appends one record of `kind`.
+  OutputSink(Loop& loop, int fd, RecordKind kind);
 
   Progress Write(ByteView bytes);
   /// Calls back once, when Write() should get further. Replaces an earlier request.
@@ -50,6 +54,7 @@ class OutputSink {
   UniqueFd own_;  // Our non-blocking description of the same place, if we got one.
   Kind kind_ = Kind::kNowhere;
   uint64_t device_ = 0, inode_ = 0;
+  std::optional<RecordKind> record_kind_;
   Watch watch_;
 };
 

@@ -39,10 +39,16 @@ std::string_view WhyNotHere(OptionId id, FileKind kind) {
   return {};
 }
 
-Result<std::vector<std::string>> ReadEnv(const YamlNode& node) {
+/// Lists of NAME=VALUE, which may be mappings in a file.
+bool IsOfPairs(OptionId id) {
+  return id == OptionId::kEnv || id == OptionId::kResourcesPerSlot ||
+         id == OptionId::kLabelSelector;
+}
+
+Result<std::vector<std::string>> ReadPairs(const YamlNode& node, std::string_view key) {
   if (node.kind() != YamlNode::Kind::kMap) {
-    if (node.kind() == YamlNode::Kind::kSequence) return node.AsStrings("env");
-    HVDRAY_ASSIGN_OR_RETURN(std::string name, node.AsString("env"));
+    if (node.kind() == YamlNode::Kind::kSequence) return node.AsStrings(key);
+    HVDRAY_ASSIGN_OR_RETURN(std::string name, node.AsString(key));
     return std::vector<std::string>{std::move(name)};
   }
   std::vector<std::string> variables;
@@ -80,7 +86,7 @@ Result<std::vector<std::string>> ReadValue(const OptionKey& key, const YamlNode&
       return std::vector<std::string>{FormatPythonFloat(value)};
     }
     case OptionType::kList:
-      return row.id == OptionId::kEnv ? ReadEnv(node) : ReadWords(node, key.text);
+      return IsOfPairs(row.id) ? ReadPairs(node, key.text) : ReadWords(node, key.text);
     case OptionType::kIntPair:
       return node.AsStrings(key.text);
     default:

@@ -16,11 +16,13 @@ struct HelpExample {
   std::string_view command;
 };
 
-inline constexpr std::array<HelpExample, 6> kRunExamples = {{
+inline constexpr std::array<HelpExample, 7> kRunExamples = {{
     {"four workers on this machine", "hvdray run -np 4 python train.py"},
     {"two hosts with four slots each", "hvdray run -np 8 -H node1:4,node2:4 python train.py"},
     {"the job from a file, one flag changed", "hvdray run -f job.yaml --grace 30"},
     {"hosts and job from a cluster file", "hvdray run --cluster configs/quickstart.yaml"},
+    {"slots of a Ray cluster, from a machine without Ray",
+     "hvdray run -np 4 --ray-address http://10.0.0.10:8265 --working-dir . python train.py"},
     {"which rank would run where", "hvdray run -np 4 --dry-run --print-plan python train.py"},
     {"where each setting comes from", "hvdray run -f job.yaml --print-config"},
 }};
@@ -57,12 +59,13 @@ inline constexpr std::array<OptionId, 23> kCheckOptions = {OptionId::kHosts,
                                                            OptionId::kVersion};
 
 /// Groups in the order in which they are shown.
-inline constexpr std::array<OptionGroup, 15> kGroupOrder = {
-    OptionGroup::kJob,      OptionGroup::kHosts,      OptionGroup::kFailure,
-    OptionGroup::kOutput,   OptionGroup::kPlan,       OptionGroup::kNetwork,
-    OptionGroup::kElastic,  OptionGroup::kTunables,   OptionGroup::kAutotune,
-    OptionGroup::kTimeline, OptionGroup::kStallCheck, OptionGroup::kLibrary,
-    OptionGroup::kLogging,  OptionGroup::kController, OptionGroup::kGeneral};
+inline constexpr std::array<OptionGroup, 16> kGroupOrder = {
+    OptionGroup::kJob,      OptionGroup::kHosts,    OptionGroup::kFailure,
+    OptionGroup::kOutput,   OptionGroup::kPlan,     OptionGroup::kNetwork,
+    OptionGroup::kElastic,  OptionGroup::kRay,      OptionGroup::kTunables,
+    OptionGroup::kAutotune, OptionGroup::kTimeline, OptionGroup::kStallCheck,
+    OptionGroup::kLibrary,  OptionGroup::kLogging,  OptionGroup::kController,
+    OptionGroup::kGeneral};
 
 /// "-np N, --num-proc N": the visible spellings with their value.
 std::string SpellingLine(const OptionRow& row);

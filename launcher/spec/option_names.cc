@@ -105,6 +105,8 @@ std::string_view TitleOf(OptionGroup group) {
       return "Where, and how many";
     case OptionGroup::kElastic:
       return "Elastic jobs";
+    case OptionGroup::kRay:
+      return "Ray";
     case OptionGroup::kFailure:
       return "Time limits and failures";
     case OptionGroup::kOutput:

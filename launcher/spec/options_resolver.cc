@@ -170,9 +170,11 @@ Result<JobSpec> BuildSpec(const FileLevels& levels, const HorovodConfig& config,
   JobSpec spec;
   HVDRAY_RETURN_IF_ERROR(RefuseMpi(levels.all));
   HVDRAY_RETURN_IF_ERROR(ReadSettings(levels.all, &spec));
+  HVDRAY_RETURN_IF_ERROR(ReadRaySettings(levels.all, levels.above_config, &spec));
   HVDRAY_ASSIGN_OR_RETURN(spec.tunables,
                           ResolveTunables(levels.above_config, config, levels.user, warnings));
-  HVDRAY_RETURN_IF_ERROR(ResolveHosts(levels.all, levels.cluster, environment, files, use, &spec));
+  HVDRAY_RETURN_IF_ERROR(ResolveHosts(levels.all, levels.above_config, levels.cluster, environment,
+                                      files, use, &spec));
   HVDRAY_RETURN_IF_ERROR(ResolveEnv(levels.all, environment, &spec));
   HVDRAY_RETURN_IF_ERROR(ResolveCommand(levels.all, environment, files, use, &spec));
   if (spec.stdin_rank->has_value() && **spec.stdin_rank >= *spec.np && !spec.is_elastic()) {
@@ -181,6 +183,7 @@ Result<JobSpec> BuildSpec(const FileLevels& levels, const HorovodConfig& config,
                               **spec.stdin_rank, *spec.np));
   }
   SettleElastic(&spec, warnings);
+  SettleRay(levels.above_config, &spec, warnings);
   return spec;
 }
 
@@ -205,6 +208,11 @@ Result<RunRequest> ResolveParsed(const ParsedArgv& argv, const Environment& envi
 
 /// These ask for something else than a check.
 Status RefusePlan(const JobSpec& spec) {
+  if (*spec.ray.is_wanted) {
+    return {ErrorCode::kNotSupported,
+            fmt::format("{} has no meaning for hvdray check", spec.ray.is_wanted.origin()),
+            "hvdray slots --ray says what a cluster has free"};
+  }
   const auto refused = [](const std::string& origin) {
     return Status(ErrorCode::kUsage, fmt::format("{} has no meaning for hvdray check", origin),
                   "hvdray run has it");

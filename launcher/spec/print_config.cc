@@ -39,6 +39,8 @@ std::string WithoutSecret(const std::string& variable) {
 Json ToJson(bool value) { return value; }
 Json ToJson(int value) { return value; }
 Json ToJson(uint16_t value) { return value; }
+Json ToJson(double value) { return value; }
+Json ToJson(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
 Json ToJson(const std::string& value) { return value.empty() ? Json() : Json(value); }
 Json ToJson(const std::vector<std::string>& words) { return Json(words); }
 Json ToJson(Duration value) { return std::chrono::duration<double>(value).count(); }
@@ -149,7 +151,31 @@ void AddRest(const JobSpec& spec, RowList* rows) {
   rows->Add(OptionId::kLaunchAgent, spec.launch_agent);
   rows->Add(OptionId::kRemoteDir, spec.remote_folder);
   rows->Add(OptionId::kForceRemote, spec.is_remote_forced);
-  rows->Add(OptionId::kConfigFile, spec.config_file);
+}
+
+void AddRay(const RaySpec& ray, RowList* rows) {
+  rows->Add(OptionId::kRay, ray.is_wanted);
+  rows->Add(OptionId::kRayAddress, ray.address);
+  rows->Add(OptionId::kRayVerify, ray.verify);
+  // Their values may be passwords.
+  rows->AddRow("ray-headers", ray.headers->empty() ? Json() : Json("***"), ray.headers.origin());
+  rows->AddChoice(OptionId::kRayMode, ray.mode);
+  rows->Add(OptionId::kRayPython, ray.python);
+  rows->Add(OptionId::kKeepRayEnv, ray.keeps_ray_env);
+  rows->Add(OptionId::kDetach, ray.is_detached);
+  rows->Add(OptionId::kWorkingDir, ray.working_dir);
+  rows->Add(OptionId::kExclude, ray.excludes);
+  rows->Add(OptionId::kNumHosts, ray.num_hosts);
+  rows->Add(OptionId::kNumSlots, ray.num_slots);
+  rows->Add(OptionId::kCpusPerSlot, ray.cpus_per_slot);
+  rows->Add(OptionId::kGpusPerSlot, ray.gpus_per_slot);
+  rows->Add(OptionId::kUseGpu, ray.uses_gpu);
+  rows->Add(OptionId::kResourcesPerSlot, ray.slot_resources);
+  rows->Add(OptionId::kLabelSelector, ray.label_selectors);
+  rows->AddChoice(OptionId::kStrategy, ray.strategy);
+  rows->Add(OptionId::kPlacementGroupTimeout, ray.group_timeout);
+  rows->AddChoice(OptionId::kGpuVisibility, ray.gpu_choice);
+  rows->AddChoice(OptionId::kBackend, ray.backend);
 }
 
 /// 0 stands for "nothing was said" where no option value is 0.
@@ -216,6 +242,8 @@ std::string PrintConfig(const JobSpec& spec, PlanFormat format) {
   RowList list;
   AddJob(spec, &list);
   AddRest(spec, &list);
+  AddRay(spec.ray, &list);
+  list.Add(OptionId::kConfigFile, spec.config_file);
   std::vector<ConfigRow> rows = list.Take();
   if (format == PlanFormat::kText) {
     for (const auto& [name, setting] : spec.tunables)

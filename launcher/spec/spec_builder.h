@@ -27,10 +27,23 @@ Status RefuseMpi(const LayerStack& layers);
 
 /// Hosts, -np and the elastic limits, which depend on each other. `cluster`: the hosts of the
 /// cluster file, if there is one. `environment`: where a batch system names the hosts of a job for
-/// which nothing else does. Errors: kUsage, kSpecInvalid, kNotEnoughSlots (kRun), kFileUnreadable.
-Status ResolveHosts(const LayerStack& layers, const std::optional<ClusterHosts>& cluster,
-                    const Environment& environment, const ResolverFiles& files, SpecUse use,
-                    JobSpec* spec);
+/// which nothing else does. `job`: as for ReadRaySettings(), which stands before. Errors: kUsage,
+/// kSpecInvalid, kNotEnoughSlots (kRun), kFileUnreadable.
+Status ResolveHosts(const LayerStack& layers, const LayerStack& job,
+                    const std::optional<ClusterHosts>& cluster, const Environment& environment,
+                    const ResolverFiles& files, SpecUse use, JobSpec* spec);
+
+/// --ray and what belongs to it. `job`: the levels that speak of this job, without the user's own
+/// file. Behind ReadSettings(). Errors: kUsage for options that mean nothing with Ray, or only with
+/// it; kNotSupported.
+Status ReadRaySettings(const LayerStack& all, const LayerStack& job, JobSpec* spec);
+
+/// -np, --num-hosts, --num-slots and -H of a job on Ray, instead of ResolveHosts()'s own search.
+/// Behind the limits of elastic jobs. Errors: kUsage, kSpecInvalid, kNotEnoughSlots.
+Status ResolveRaySlots(const LayerStack& all, const LayerStack& job, JobSpec* spec);
+
+/// Defaults that are others on Ray; a line to `warnings` for each option without effect there.
+void SettleRay(const LayerStack& job, JobSpec* spec, std::vector<std::string>* warnings);
 
 /// kNotEnoughSlots when the hosts have less room than -np wants, and no others may come.
 Status CheckSlots(const JobSpec& spec);

@@ -129,11 +129,16 @@ Status ResolveNp(const LayerStack& layers, SpecUse use, JobSpec* spec) {
 
 }  // namespace
 
-Status ResolveHosts(const LayerStack& layers, const std::optional<ClusterHosts>& cluster,
-                    const Environment& environment, const ResolverFiles& files, SpecUse use,
-                    JobSpec* spec) {
+Status ResolveHosts(const LayerStack& layers, const LayerStack& job,
+                    const std::optional<ClusterHosts>& cluster, const Environment& environment,
+                    const ResolverFiles& files, SpecUse use, JobSpec* spec) {
   HVDRAY_RETURN_IF_ERROR(ReadLimit(layers, OptionId::kMinNp, &spec->min_np));
   HVDRAY_RETURN_IF_ERROR(ReadLimit(layers, OptionId::kMaxNp, &spec->max_np));
+  if (*spec->ray.is_wanted) {
+    HVDRAY_RETURN_IF_ERROR(CheckLimits(*spec));
+    HVDRAY_RETURN_IF_ERROR(ResolveRaySlots(layers, job, spec));
+    return CheckStart(*spec);
+  }
   OptionId id = OptionId::kCount;
   const RawOption* source = FindHostSource(layers, &id);
   if (source != nullptr && (source->values.empty() || source->values.front().empty())) {

@@ -10,6 +10,7 @@
 #include "cluster/cluster_spec.h"
 #include "launcher/spec/option_table.h"
 #include "launcher/spec/options_resolver.h"
+#include "launcher/spec/ray_ask.h"
 
 namespace hvdray {
 namespace {
@@ -79,6 +80,19 @@ TEST(ConfigsTest, TheElasticJobResolves) {
   EXPECT_TRUE(request->warnings.empty());
 }
 
+TEST(ConfigsTest, TheRayJobResolves) {
+  const Result<RunRequest> request = Resolve({"-f", "configs/ray_job.yaml"});
+  ASSERT_TRUE(request.ok()) << request.status().ToString();
+  EXPECT_TRUE(request->warnings.empty());
+  const JobSpec& spec = request->spec;
+  EXPECT_TRUE(*spec.ray.is_wanted);
+  EXPECT_EQ(*spec.np, 4);
+  const Result<RayRequest> slots = MakeRayRequest(RayAskOf(spec));
+  ASSERT_TRUE(slots.ok()) << slots.status().ToString();
+  EXPECT_EQ(slots->bundles, std::vector<RayAmounts>(2, {{"CPU", 2}}));
+  EXPECT_TRUE(std::filesystem::is_regular_file(*spec.ray.working_dir + "/" + spec.command->at(1)));
+}
+
 /// "key: value" of each line that begins with '#' and a key.
 std::vector<std::string> ExamplesInComments(const std::string& text) {
   std::vector<std::string> lines;
@@ -93,6 +107,16 @@ std::vector<std::string> ExamplesInComments(const std::string& text) {
   return lines;
 }
 
+bool NeedsRay(const std::string& example) {
+  const std::string name = example.substr(0, example.find(':'));
+  for (const OptionKey& key : AllKeys()) {
+    if (key.text != name) continue;
+    return key.row->group == OptionGroup::kRay && key.row->id != OptionId::kRay &&
+           key.row->id != OptionId::kBackend;
+  }
+  return false;
+}
+
 TEST(ConfigsTest, EachExampleInTheStaticJobsCommentsWorks) {
   const Result<std::string> text = ReadFile("configs/static_job.yaml");
   ASSERT_TRUE(text.ok());
@@ -103,6 +127,7 @@ TEST(ConfigsTest, EachExampleInTheStaticJobsCommentsWorks) {
     std::string job = "command: [x]\nnp: 1\n" + example + "\n";
     if (example.starts_with("autotune_")) job += "autotune: true\n";
     if (example.starts_with("max_np")) job += "min_np: 1\n";
+    if (NeedsRay(example)) job += "ray: true\n";
     const Result<RunRequest> request = Resolve({"-f", "job.yaml"}, job);
     EXPECT_TRUE(request.ok()) << example << ": " << request.status().ToString();
   }
@@ -162,9 +187,10 @@ TEST(ConfigsTest, NoExampleIsLeftWithoutATest) {
   for (const auto& entry : std::filesystem::directory_iterator("configs")) {
     names.insert(entry.path().filename());
   }
-  EXPECT_EQ(names, (std::set<std::string>{"elastic_job.yaml", "quickstart.yaml",
-                                          "ray_cluster_aws.yaml", "ray_cluster_legacy.yaml",
-                                          "ray_cluster_onprem.yaml", "static_job.yaml"}));
+  EXPECT_EQ(names,
+            (std::set<std::string>{"elastic_job.yaml", "quickstart.yaml", "ray_cluster_aws.yaml",
+                                   "ray_cluster_legacy.yaml", "ray_cluster_onprem.yaml",
+                                   "ray_job.yaml", "static_job.yaml"}));
 }
 
 }  // namespace

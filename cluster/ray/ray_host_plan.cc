@@ -1,0 +1,176 @@
+#include "cluster/ray/ray_host_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "cluster/ray/group_wait.h"
+#include "cluster/ray/ray_placement.h"
+
+namespace hvdray {
+namespace {
+
+constexpr double kPin = 0.001;
+constexpr size_t kShortId = 8;
+
+}  // namespace
+
+RayHostPlan::Orders RayHostPlan::OnNodes(const BrokerNodes& nodes, TimePoint now) {
+  Orders orders;
+  nodes_ = RayNodesOf(nodes);
+  for (size_t i = groups_.size(); i-- > 0;) {
+    const RayNode* node = Find(groups_[i].node_id);
+    if (node == nullptr || !node->is_alive) Drop(i, &orders);
+  }
+  Grow(now, &orders);
+  return orders;
+}
+
+RayHostPlan::Orders RayHostPlan::OnGroup(const BrokerGroup& told, TimePoint now) {
+  Orders orders;
+  const auto found = std::find_if(groups_.begin(), groups_.end(),
+                                  [&told](const Group& group) { return group.name == told.name; });
+  if (found == groups_.end()) return orders;  // given back meanwhile
+  const auto index = static_cast<size_t>(found - groups_.begin());
+  const bool is_there = told.state == BrokerGroupState::kCreated && !told.bundles.empty() &&
+                        !told.bundles.front().empty();
+  if (is_there && found->host.empty()) {
+    found->node_id = told.bundles.front();
+    found->host = NameFor(found->node_id);
+    orders.placed.push_back({found->host, {.group = found->name, .bundles = {0}}});
+    orders.has_news = true;
+  } else if (!is_there && (!found->host.empty() || told.state != BrokerGroupState::kPending)) {
+    // A group that Ray moves elsewhere is a new one to us; one that it refuses is tried again.
+    paused_[found->node_id] = now + policy_.pause;
+    Drop(index, &orders);
+    Grow(now, &orders);
+  }
+  return orders;
+}
+
+RayHostPlan::Orders RayHostPlan::OnSeat(const std::string& host, bool is_live, TimePoint now) {
+  Orders orders;
+  const auto found = std::find_if(groups_.begin(), groups_.end(), [&host](const Group& group) {
+    return group.host == host && !host.empty();
+  });
+  if (found == groups_.end()) return orders;
+  found->is_idle = !is_live;
+  if (is_live) return orders;
+  if (!policy_.has_cooldown) {
+    banned_.insert(found->node_id);
+    Drop(static_cast<size_t>(found - groups_.begin()), &orders);
+  }
+  Grow(now, &orders);
+  return orders;
+}
+
+RayHostPlan::Orders RayHostPlan::Tick(TimePoint now) {
+  Orders orders;
+  for (size_t i = groups_.size(); i-- > 0;) {
+    if (!groups_[i].host.empty() || now - groups_[i].asked < policy_.patience) continue;
+    paused_[groups_[i].node_id] = now + policy_.pause;
+    Drop(i, &orders);
+  }
+  std::erase_if(paused_, [now](const auto& entry) { return entry.second <= now; });
+  Grow(now, &orders);
+  return orders;
+}
+
+std::optional<TimePoint> RayHostPlan::NextDeadline() const {
+  std::optional<TimePoint> next;
+  const auto consider = [&next](TimePoint time) { next = next ? std::min(*next, time) : time; };
+  for (const Group& group : groups_) {
+    if (group.host.empty()) consider(group.asked + policy_.patience);
+  }
+  for (const auto& [node, until] : paused_) consider(until);
+  return next;
+}
+
+std::vector<HostSlots> RayHostPlan::hosts() const {
+  std::vector<HostSlots> hosts;
+  for (const Group& group : groups_) {
+    if (!group.host.empty()) hosts.push_back({group.host, group.slots});
+  }
+  return hosts;
+}
+
+int RayHostPlan::held_slots() const {
+  int slots = 0;
+  for (const Group& group : groups_) {
+    if (!group.host.empty() && !group.is_idle) slots += group.slots;
+  }
+  return slots;
+}
+
+void RayHostPlan::Grow(TimePoint now, Orders* orders) {
+  int room = policy_.max_slots;
+  for (const Group& group : groups_) room -= group.is_idle ? 0 : group.slots;
+  for (const RayNode& node : nodes_) {
+    if (room <= 0) return;
+    if (!IsUsable(node, now)) continue;
+    const int slots = std::min(FreeSlotsOn(node, policy_.ask), room);
+    if (slots <= 0) continue;
+    room -= slots;
+    BrokerReserve reserve = ReserveOn(node, slots);
+    groups_.push_back(
+        {.name = reserve.name, .node_id = node.id, .host = {}, .slots = slots, .asked = now});
+    orders->reserve.push_back(std::move(reserve));
+  }
+}
+
+bool RayHostPlan::IsUsable(const RayNode& node, TimePoint now) const {
+  const auto paused = paused_.find(node.id);
+  return node.is_alive && !banned_.contains(node.id) &&
+         (paused == paused_.end() || paused->second <= now) &&
+         (policy_.only_ips.empty() || policy_.only_ips.contains(node.ip)) &&
+         std::none_of(groups_.begin(), groups_.end(),
+                      [&node](const Group& group) { return group.node_id == node.id; });
+}
+
+BrokerReserve RayHostPlan::ReserveOn(const RayNode& node, int slots) {
+  BrokerReserve reserve;
+  reserve.name = fmt::format("{}-{}", policy_.group_prefix, next_group_++);
+  reserve.strategy = "STRICT_PACK";
+  BrokerAmounts bundle;
+  for (const auto& [name, amount] : SlotBundle(policy_.ask)) bundle[name] = amount * slots;
+  const auto at_ip = std::count_if(nodes_.begin(), nodes_.end(), [&node](const RayNode& other) {
+    return other.is_alive && other.ip == node.ip;
+  });
+  if (at_ip == 1) {
+    bundle["node:" + node.ip] = kPin;  // which every version of Ray knows
+  } else {
+    reserve.selectors = {{{"ray.io/node-id", node.id}}};
+  }
+  reserve.bundles = {std::move(bundle)};
+  return reserve;
+}
+
+void RayHostPlan::Drop(size_t index, Orders* orders) {
+  const Group group = std::move(groups_[index]);
+  groups_.erase(groups_.begin() + static_cast<std::ptrdiff_t>(index));
+  orders->release.push_back(group.name);
+  if (group.host.empty()) return;
+  orders->removed.push_back(group.host);
+  orders->has_news = true;
+}
+
+// A node that comes anew at an address where one was lost is another host: the job may hold
+// something against the old one.
+std::string RayHostPlan::NameFor(const std::string& node_id) {
+  std::string name = RayHostNames(std::vector{node_id}, nodes_).front();
+  auto known = names_.try_emplace(name, node_id).first;
+  if (known->second != node_id) {
+    name = fmt::format("{}-{}", name, node_id.substr(0, kShortId));
+    known = names_.try_emplace(name, node_id).first;
+  }
+  return name;
+}
+
+const RayNode* RayHostPlan::Find(const std::string& node_id) const {
+  const auto found = std::find_if(nodes_.begin(), nodes_.end(),
+                                  [&node_id](const RayNode& node) { return node.id == node_id; });
+  return found == nodes_.end() ? nullptr : &*found;
+}
+
+}  // namespace hvdray

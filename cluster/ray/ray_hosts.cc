@@ -1,0 +1,90 @@
+#include "cluster/ray/ray_hosts.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <utility>
+
+namespace hvdray {
+namespace {
+
+constexpr Duration kSayPeriod = std::chrono::seconds(10);
+
+}  // namespace
+
+RayHosts::RayHosts(Loop& loop, RayBroker& broker, RayTransport& transport, RayHostsOptions options)
+    : loop_(loop),
+      broker_(broker),
+      transport_(transport),
+      options_(std::move(options)),
+      plan_(options_.policy) {}
+
+Status RayHosts::Start(Handlers handlers) {
+  handlers_ = std::move(handlers);
+  is_running_ = true;
+  say_timer_ = loop_.Every(kSayPeriod, [this] { SayWhatIsMissing(); });
+  return {};
+}
+
+void RayHosts::Stop() {
+  is_running_ = false;
+  timer_.Cancel();
+  say_timer_.Cancel();
+  tell_.Cancel();
+}
+
+void RayHosts::OnNodes(const BrokerNodes& nodes) {
+  if (!is_running_) return;
+  RayHostPlan::Orders orders = plan_.OnNodes(nodes, loop_.Now());
+  // The first list, though it is empty: from now on the job waits for slots.
+  orders.has_news |= !std::exchange(has_told_, true);
+  Apply(orders);
+}
+
+void RayHosts::OnGroup(const BrokerGroup& group) {
+  if (is_running_) Apply(plan_.OnGroup(group, loop_.Now()));
+}
+
+void RayHosts::OnSeat(const std::string& host, bool is_live) {
+  if (is_running_) Apply(plan_.OnSeat(host, is_live, loop_.Now()));
+}
+
+void RayHosts::Apply(const RayHostPlan::Orders& orders) {
+  for (const std::string& group : orders.release) broker_.Release(group);
+  for (const BrokerReserve& reserve : orders.reserve) broker_.Reserve(reserve);
+  for (const std::string& host : orders.removed) transport_.Remove(host);
+  for (const auto& [host, place] : orders.placed) transport_.Place(host, place);
+  Arm();
+  if (!orders.has_news) return;
+  // Behind everything that goes on now: whoever is told may stop us.
+  tell_ = loop_.After(Duration::zero(), [this] {
+    tell_.Cancel();
+    handlers_.on_hosts(plan_.hosts(), /*is_final=*/false);
+  });
+}
+
+void RayHosts::Arm() {
+  timer_.Cancel();
+  const std::optional<TimePoint> next = plan_.NextDeadline();
+  if (!next) return;
+  timer_ = loop_.After(*next - loop_.Now(), [this] {
+    timer_.Cancel();
+    Apply(plan_.Tick(loop_.Now()));
+  });
+}
+
+void RayHosts::SayWhatIsMissing() {
+  const int held = plan_.held_slots();
+  if (held >= options_.wanted_slots || !options_.say) return;
+  int free = 0;
+  int alive = 0;
+  for (const RayNode& node : plan_.nodes()) {
+    if (!node.is_alive) continue;
+    ++alive;
+    free += FreeSlotsOn(node, options_.policy.ask);
+  }
+  options_.say(fmt::format("waiting for slots: {} of {} are there, {} more are free on {} nodes",
+                           held, options_.wanted_slots, free, alive));
+}
+
+}  // namespace hvdray

@@ -1,0 +1,60 @@
+// The hosts of an elastic job on Ray, as a source: nodes with free room, each once a placement
+// group of the job is there.
+#ifndef HVDRAY_CLUSTER_RAY_RAY_HOSTS_H_
+#define HVDRAY_CLUSTER_RAY_RAY_HOSTS_H_
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "base/loop.h"
+#include "cluster/host_source.h"
+#include "cluster/ray/ray_broker.h"
+#include "cluster/ray/ray_host_plan.h"
+#include "cluster/ray/ray_transport.h"
+
+namespace hvdray {
+
+struct RayHostsOptions {
+  RayHostPolicy policy;
+  /// Fewer are said to be too few, every ten seconds.
+  int wanted_slots = 1;
+  std::function<void(std::string_view line)> say;
+};
+
+/// Threads: the loop's. Loop, broker and transport outlive it.
+class RayHosts final : public HostSource {
+ public:
+  RayHosts(Loop& loop, RayBroker& broker, RayTransport& transport, RayHostsOptions options);
+
+  /// Needs a broker that watches nodes.
+  Status Start(Handlers handlers) override;
+  /// Asks for nothing any more; what it holds stays the job's until the broker goes.
+  void Stop() override;
+
+  // To be called with what broker and transport tell.
+  void OnNodes(const BrokerNodes& nodes);
+  void OnGroup(const BrokerGroup& group);
+  void OnSeat(const std::string& host, bool is_live);
+
+ private:
+  void Apply(const RayHostPlan::Orders& orders);
+  void Arm();
+  void SayWhatIsMissing();
+
+  Loop& loop_;
+  RayBroker& broker_;
+  RayTransport& transport_;
+  const RayHostsOptions options_;
+  RayHostPlan plan_;
+  Handlers handlers_;
+  bool is_running_ = false;
+  bool has_told_ = false;
+  Watch timer_;
+  Watch say_timer_;
+  Watch tell_;
+};
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_CLUSTER_RAY_RAY_HOSTS_H_

@@ -1,0 +1,38 @@
+// From a placement group that is there to hosts with slots, and the seat of each. Pure.
+#ifndef HVDRAY_CLUSTER_RAY_RAY_PLACEMENT_H_
+#define HVDRAY_CLUSTER_RAY_RAY_PLACEMENT_H_
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/host_slots.h"
+#include "cluster/ray/broker_messages.h"
+#include "cluster/ray/ray_node.h"
+#include "cluster/ray/ray_request.h"
+#include "cluster/ray/ray_transport.h"
+
+namespace hvdray {
+
+/// What people call each node of `ids`: its address; of several nodes at one address, the address
+/// with the begin of the node's id ("10.0.0.11-b6c5c53b"). In their order, no two alike.
+std::vector<std::string> RayHostNames(std::span<const std::string> ids,
+                                      std::span<const RayNode> nodes);
+
+/// One host for each node that has a bundle, in the order of first bundles; so ranks are
+/// contiguous on each node, whatever order Ray's bundles are in.
+struct RayPlacement {
+  std::vector<HostSlots> hosts;
+  // As many as hosts.
+  std::vector<std::string> node_ids;
+  std::vector<std::string> ips;
+  std::vector<RaySeatPlace> places;
+};
+
+/// group: created, with a node of `nodes` for each bundle of `request`.
+RayPlacement PlaceGroup(const RayRequest& request, const BrokerGroup& group,
+                        std::span<const RayNode> nodes);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_CLUSTER_RAY_RAY_PLACEMENT_H_

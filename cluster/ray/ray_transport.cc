@@ -1,0 +1,198 @@
+#include "cluster/ray/ray_transport.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include "base/log.h"
+
+namespace hvdray {
+namespace {
+
+// How long an agent that nobody listens to any more may take to end.
+constexpr Duration kEndLimit = std::chrono::seconds(5);
+
+}  // namespace
+
+// Kept by the transport until Ray says that it has ended, and by whoever holds its carrier.
+struct RayTransport::Seat {
+  int number = 0;
+  std::string host;
+  std::function<void(Result<AgentStart>)> done;  // null: the agent has come, or never will
+  std::optional<Status> end;
+  std::function<void(Status)> on_exit;
+  Watch end_timer;  // once nobody listens to the agent any more
+};
+
+// Tells when the launcher is done with an agent: Ray may need a minute to see that a node is gone.
+class RayTransport::SeatStream final : public ByteStream {
+ public:
+  SeatStream(std::unique_ptr<ByteStream> stream, std::function<void()> on_gone)
+      : stream_(std::move(stream)), on_gone_(std::move(on_gone)) {}
+  ~SeatStream() override {
+    stream_.reset();
+    on_gone_();
+  }
+  SeatStream(const SeatStream&) = delete;
+  SeatStream& operator=(const SeatStream&) = delete;
+  void Start(Handlers handlers) override { stream_->Start(std::move(handlers)); }
+  void Write(std::string bytes) override { stream_->Write(std::move(bytes)); }
+  size_t QueuedBytes() const override { return stream_->QueuedBytes(); }
+  void SetReading(bool is_reading) override { stream_->SetReading(is_reading); }
+
+ private:
+  std::unique_ptr<ByteStream> stream_;
+  const std::function<void()> on_gone_;
+};
+
+class RayTransport::Carrier final : public AgentProcess {
+ public:
+  Carrier(Loop& loop, std::shared_ptr<Seat> seat) : loop_(loop), seat_(std::move(seat)) {}
+  void OnExit(std::function<void(Status)> callback) override {
+    if (!seat_->end) {
+      seat_->on_exit = std::move(callback);
+      return;
+    }
+    loop_.Post([callback = std::move(callback), how = *seat_->end] { callback(how); });
+  }
+  int pid() const override { return 0; }
+
+ private:
+  Loop& loop_;
+  const std::shared_ptr<Seat> seat_;
+};
+
+RayTransport::RayTransport(Loop& loop, RayBroker& broker, SeatListener& listener,
+                           RayTransportOptions options)
+    : loop_(loop), broker_(broker), listener_(listener), options_(std::move(options)) {}
+
+RayTransport::~RayTransport() {
+  for (const auto& [number, seat] : seats_) {
+    listener_.Forget(number);
+    seat->end_timer.Cancel();
+  }
+}
+
+void RayTransport::Place(const std::string& host, RaySeatPlace place) {
+  places_[host] = std::move(place);
+}
+
+void RayTransport::Start(const std::string& host, std::function<void(Result<AgentStart>)> done) {
+  Unseat(host);
+  auto seat = std::make_shared<Seat>();
+  seat->number = next_seat_++;
+  seat->host = host;
+  seat->done = std::move(done);
+  // Never from within Start().
+  loop_.Post([this, alive = std::weak_ptr<bool>(alive_), host, seat] {
+    if (!alive.expired()) Begin(host, seat);
+  });
+}
+
+void RayTransport::Begin(const std::string& host, const std::shared_ptr<Seat>& seat) {
+  const auto place = places_.find(host);
+  if (place == places_.end()) {
+    return End(seat, {ErrorCode::kAgentStartFailed, "Ray has taken it away"});
+  }
+  seats_[seat->number] = seat;
+  newest_[host] = seat->number;
+  // First: the agent may be there before Ray says so.
+  listener_.Expect(seat->number,
+                   [this, seat](SeatArrival arrival) { Arrive(seat, std::move(arrival)); });
+  BrokerSeat order;
+  order.seat = seat->number;
+  order.group = place->second.group;
+  order.bundles = place->second.bundles;
+  order.argv = {options_.agent_path,
+                "--dial",
+                options_.dial,
+                "--seat",
+                std::to_string(seat->number),
+                "--gpus",
+                "@gpus",
+                "--raylet",
+                "@raylet"};
+  order.argv.insert(order.argv.end(), options_.agent_words.begin(), options_.agent_words.end());
+  order.input = options_.key_line;
+  broker_.Seat(order);
+  if (options_.on_seat) options_.on_seat(host, true);
+}
+
+void RayTransport::Arrive(const std::shared_ptr<Seat>& seat, SeatArrival arrival) {
+  if (!seat->done) return;
+  Log(LogLevel::kInfo, "ray", "the agent of {} has come in from {}", seat->host,
+      arrival.peer.ToString());
+  AgentStart start;
+  start.stream = std::make_unique<SeatStream>(
+      std::move(arrival.stream), [this, seat, alive = std::weak_ptr<bool>(alive_), loop = &loop_] {
+        // Whoever destroys it is busy.
+        if (alive.expired()) return;
+        loop->Post([this, seat, alive] {
+          if (!alive.expired()) OnStreamGone(seat);
+        });
+      });
+  start.process = std::make_unique<Carrier>(loop_, seat);
+  std::exchange(seat->done, nullptr)(std::move(start));
+}
+
+void RayTransport::End(const std::shared_ptr<Seat>& seat, Status how) {
+  listener_.Forget(seat->number);
+  seats_.erase(seat->number);
+  seat->end = how;
+  if (const auto done = std::exchange(seat->done, nullptr)) {
+    done(std::move(how).WithContext(fmt::format("start agent on {}", seat->host)));
+  } else if (const auto on_exit = std::exchange(seat->on_exit, nullptr)) {
+    on_exit(std::move(how));
+  }
+  seat->end_timer.Cancel();
+  TellIdle(*seat);
+}
+
+void RayTransport::OnStreamGone(const std::shared_ptr<Seat>& seat) {
+  if (seat->end) return;
+  // An agent that was told Bye, or that has lost its link, ends by itself.
+  seat->end_timer = loop_.After(kEndLimit, [this, seat] {
+    seat->end_timer.Cancel();
+    if (!seat->end) broker_.Unseat(seat->number);
+  });
+  TellIdle(*seat);
+}
+
+void RayTransport::TellIdle(const Seat& seat) {
+  const auto newest = newest_.find(seat.host);
+  if (newest == newest_.end() || newest->second != seat.number) return;
+  newest_.erase(newest);
+  if (options_.on_seat) options_.on_seat(seat.host, false);
+}
+
+void RayTransport::Remove(const std::string& host) {
+  places_.erase(host);
+  Unseat(host);
+}
+
+void RayTransport::Unseat(const std::string& host) {
+  const auto newest = newest_.find(host);
+  if (newest == newest_.end()) return;
+  if (seats_.contains(newest->second)) broker_.Unseat(newest->second);
+  newest_.erase(newest);
+}
+
+void RayTransport::OnSeatStarted(const BrokerSeatStarted& started) {
+  const auto seat = seats_.find(started.seat);
+  if (seat == seats_.end()) return;
+  Log(LogLevel::kInfo, "ray", "the agent of {} runs as process {} of {} ({})", seat->second->host,
+      started.pid, started.hostname, started.ip);
+}
+
+void RayTransport::OnSeatEnded(const BrokerSeatEnded& ended) {
+  const auto seat = seats_.find(ended.seat);
+  if (seat == seats_.end()) return;
+  const bool has_come = seat->second->done == nullptr;
+  End(std::shared_ptr<Seat>(seat->second),
+      {has_come ? ErrorCode::kAgentLost : ErrorCode::kAgentStartFailed,
+       ended.text.empty() ? "its actor has ended" : ended.text});
+}
+
+}  // namespace hvdray

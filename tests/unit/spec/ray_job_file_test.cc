@@ -1,0 +1,71 @@
+#include "launcher/spec/ray_job_file.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace hvdray {
+namespace {
+
+RayJobFile Sample() {
+  RayJobFile job;
+  job.job_id = "hvd-20261122-043300-0011aabb";
+  job.build = "hvdray 0.1.0 (abc)";
+  job.key = std::string(64, 'a');
+  job.can_grow = false;
+  job.spec.np.Set(4, "flag -np");
+  job.spec.command.Set({"python3", "train.py"}, "command line");
+  job.environment.Set("NCCL_DEBUG", "INFO");
+  job.environment.Set("ODD", "\xff\n\"");
+  return job;
+}
+
+std::string WhyNot(const std::string& text) {
+  const Result<RayJobFile> job = ParseRayJobFile(text);
+  return job.ok() ? "taken" : job.status().message();
+}
+
+TEST(RayJobFileTest, WhatIsWrittenComesBack) {
+  const RayJobFile job = Sample();
+  const Result<RayJobFile> read = ParseRayJobFile(RayJobFileText(job));
+  ASSERT_TRUE(read.ok()) << read.status().ToString();
+  EXPECT_EQ(read->job_id, job.job_id);
+  EXPECT_EQ(read->build, job.build);
+  EXPECT_EQ(read->key, job.key);
+  EXPECT_FALSE(read->can_grow);
+  EXPECT_EQ(*read->spec.np, 4);
+  EXPECT_EQ(*read->spec.command, *job.spec.command);
+  EXPECT_EQ(read->environment.values(), job.environment.values());
+}
+
+TEST(RayJobFileTest, AFileThatCannotBeTheClientsIsRefused) {
+  EXPECT_EQ(WhyNot(""), "JSON wrong at byte 1");
+  EXPECT_EQ(WhyNot("[]"), "it is no JSON object");
+  EXPECT_EQ(WhyNot("{}"), "it has no job_id");
+  EXPECT_EQ(WhyNot(R"({"job_id":"j","key":"abc"})"), "its key is not 64 hex digits");
+  RayJobFile job = Sample();
+  job.key[3] = 'G';
+  EXPECT_EQ(WhyNot(RayJobFileText(job)), "its key is not 64 hex digits");
+  const std::string begin = R"({"job_id":"j","key":")" + std::string(64, '0') + "\"";
+  EXPECT_EQ(WhyNot(begin + "}"), "it has no options");
+  EXPECT_EQ(WhyNot(begin + R"(,"options":{}})"), "options: the settings are not hvdray.spec/1");
+  EXPECT_EQ(WhyNot(begin + R"(,"options":{"schema":"hvdray.spec/1"},"environment":{"A":"b"}})"),
+            "its environment is no list of pairs");
+  EXPECT_EQ(WhyNot(begin + R"(,"options":{"schema":"hvdray.spec/1"},"of_tomorrow":1})"), "taken");
+}
+
+TEST(RayJobFileTest, OfTheClientsEnvironmentGoesWhatIsOfTheJob) {
+  JobSpec spec;
+  spec.env.Set({"WANTED", "SET=1", "MISSING"}, "flag -x");
+  const Environment client({{"HOROVOD_CYCLE_TIME", "1"},
+                            {"NCCL_DEBUG", "INFO"},
+                            {"PATH", "/usr/bin"},
+                            {"RAY_AUTH_TOKEN", "secret"},
+                            {"SET", "other"},
+                            {"WANTED", "w"}});
+  EXPECT_EQ(EnvironmentForRay(spec, client).ToStrings(),
+            (std::vector<std::string>{"HOROVOD_CYCLE_TIME=1", "NCCL_DEBUG=INFO", "WANTED=w"}));
+}
+
+}  // namespace
+}  // namespace hvdray
