@@ -20,6 +20,7 @@ int CheckCommand(const CommandLine& line);
 int ReplayCommand(const CommandLine& line);
 int StatusCommand(const CommandLine& line);
 int SlotsCommand(const CommandLine& line);
+int FollowCommand(const CommandLine& line);
 int AgentCommand(const CommandLine& line);
 
 /// "hvdray 0.1.0 (abc1234)"

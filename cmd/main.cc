@@ -29,6 +29,7 @@ constexpr std::array kCommands = {
     Command{"run", &RunCommand, "start a command on many slots and report what happened"},
     Command{"check", &CheckCommand, "say whether a job would start, and what its hosts are like"},
     Command{"replay", &ReplayCommand, "run an elastic job's recording again and check its rules"},
+    Command{"follow", &FollowCommand, "follow a job on Ray that was submitted before, or stop it"},
     Command{"status", &StatusCommand, "what a Ray cluster has, and what of it is in use"},
     Command{"slots", &SlotsCommand, "how many slots a job could get from a Ray cluster now"},
     Command{"rendezvous", &Rendezvous, "serve Horovod's rendezvous for workers started otherwise"},

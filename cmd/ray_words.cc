@@ -27,8 +27,8 @@ std::string UserAgent() {
 
 }  // namespace
 
-void DeclareRayWords(CLI::App& app, RayWords& words) {
-  app.add_flag("--ray", words.is_ray, "look at a Ray cluster");
+void DeclareRayWords(CLI::App& app, RayWords& words, RayWordSet set) {
+  if (set == RayWordSet::kAll) app.add_flag("--ray", words.is_ray, "look at a Ray cluster");
   app.add_option("--ray-address", words.address,
                  "its dashboard, as in http://10.0.0.10:8265; implies --ray; else "
                  "RAY_API_SERVER_ADDRESS, RAY_ADDRESS if it is http(s), http://127.0.0.1:8265")
@@ -49,6 +49,7 @@ void DeclareRayWords(CLI::App& app, RayWords& words) {
       ->check(CLI::Range(0.001, kMaxTimeoutSeconds))
       ->default_str("30s")
       ->type_name("DURATION");
+  if (set != RayWordSet::kAll) return;
   app.add_flag("--json", words.is_json, "print one JSON object (docs/ray.md) instead of text");
 }
 
@@ -69,7 +70,7 @@ std::optional<int> ParseRayWords(CLI::App& app, std::string_view command,
 Result<RayAccess> ResolveRayAccess(std::string_view command, const RayWords& words) {
   const Environment environment = Environment::FromProcess();
   std::string given = words.address;
-  std::string origin = "flag --ray-address";
+  std::string origin = words.address_origin;
   if (given.empty()) {
     given = environment.GetOr("HVDRAY_RAY_ADDRESS", "");
     origin = "env HVDRAY_RAY_ADDRESS";

@@ -4,6 +4,7 @@
 #define HVDRAY_CMD_RAY_WORDS_H_
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,14 +18,18 @@ namespace hvdray {
 struct RayWords {
   bool is_ray = false;
   std::string address;
+  std::string address_origin = "flag --ray-address";
   std::string verify;
   std::string headers;
   double timeout_s = 30;
   bool is_json = false;
 };
 
-/// --ray, --ray-address, --ray-verify, --ray-headers, --timeout, --json.
-void DeclareRayWords(CLI::App& app, RayWords& words);
+enum class RayWordSet : uint8_t {
+  kAll,     ///< --ray, --ray-address, --ray-verify, --ray-headers, --timeout, --json.
+  kAccess,  ///< Without --ray and --json: of commands that only Ray has a meaning for.
+};
+void DeclareRayWords(CLI::App& app, RayWords& words, RayWordSet set = RayWordSet::kAll);
 
 /// nullopt: parsed, and the command goes on; else the exit code: help was printed (0), or what is
 /// wrong (2).

@@ -15,6 +15,7 @@
 #include "cmd/host_sources.h"
 #include "cmd/launch_plan.h"
 #include "cmd/machine_checks.h"
+#include "cmd/ray_run.h"
 #include "cmd/run_ending.h"
 #include "launcher/engine/generation_start.h"
 #include "launcher/engine/launcher.h"
@@ -113,9 +114,7 @@ int RunCommand(const CommandLine& line) {
     return PrintOut("run", PrintConfig(plan.spec, **plan.spec.print_config));
   }
   SetUpLog(plan.spec);
-  if (*plan.spec.ray.is_wanted) {
-    return Fail("run", Status(ErrorCode::kNotSupported, "--ray is not supported yet"));
-  }
+  if (*plan.spec.ray.is_wanted) return RunOnRay(std::move(plan));
   const bool is_shown = plan.spec.print_plan->has_value() || *plan.spec.is_dry_run;
   if (const Status status = MakePlan(plan, is_shown); !status.ok()) return Fail("run", status);
   if (is_shown) return ShowPlan(plan);

@@ -77,6 +77,18 @@ _hvdray_run() {
     --strict-host-key-checking)
       COMPREPLY=($(compgen -W 'accept-new yes no' -- "$word"))
       return ;;
+    --ray-mode)
+      COMPREPLY=($(compgen -W 'pg jobs' -- "$word"))
+      return ;;
+    --strategy)
+      COMPREPLY=($(compgen -W 'auto PACK SPREAD STRICT_PACK STRICT_SPREAD' -- "$word"))
+      return ;;
+    --gpu-visibility)
+      COMPREPLY=($(compgen -W 'host rank' -- "$word"))
+      return ;;
+    --backend)
+      COMPREPLY=($(compgen -W 'auto ray ssh' -- "$word"))
+      return ;;
     --config-file)
       COMPREPLY=($(compgen -f -- "$word"))
       return ;;
@@ -91,7 +103,7 @@ _hvdray_run() {
       return ;;
   esac
   # Behind the first word that is neither an option nor its value, files belong to the command.
-  local with_value=' -f --file -x --env --cwd --sync -np --num-proc -H --hosts -hostfile --hostfile --cluster --slots-per-host --host-discovery-script --min-np --min-num-proc --max-np --max-num-proc --elastic-timeout --reset-limit --blacklist-cooldown-range --elastic-mode --join --success --discovery-interval --discovery-timeout --straggler-timeout --max-restarts --grace --timeout --start-timeout --heartbeat-timeout --output-filename --tag-output --stdin --color --report --events --junit --trace --record --network-interfaces --network-interface --master-port --kv-hold --agent-path -p --ssh-port -i --ssh-identity-file --ssh-transport --ssh-config --strict-host-key-checking --ssh-connections --launch-agent --remote-dir --config-file --fusion-threshold-mb --cycle-time-ms --cache-capacity --autotune-log-file --autotune-warmup-samples --autotune-steps-per-sample --autotune-bayes-opt-max-samples --autotune-gaussian-process-noise --timeline-filename --stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --num-nccl-streams --thread-affinity --gloo-timeout-seconds --log-level --mpi-args --binding-args '
+  local with_value=' -f --file -x --env --cwd --sync -np --num-proc -H --hosts -hostfile --hostfile --cluster --slots-per-host --host-discovery-script --min-np --min-num-proc --max-np --max-num-proc --elastic-timeout --reset-limit --blacklist-cooldown-range --elastic-mode --join --success --discovery-interval --discovery-timeout --straggler-timeout --max-restarts --grace --timeout --start-timeout --heartbeat-timeout --output-filename --tag-output --stdin --color --report --events --junit --trace --record --network-interfaces --network-interface --master-port --kv-hold --agent-path -p --ssh-port -i --ssh-identity-file --ssh-transport --ssh-config --strict-host-key-checking --ssh-connections --launch-agent --remote-dir --ray-address --ray-verify --ray-headers --ray-mode --ray-python --working-dir --exclude --num-hosts --num-slots --cpus-per-slot --gpus-per-slot --resources-per-slot --label-selector --strategy --placement-group-timeout --gpu-visibility --backend --config-file --fusion-threshold-mb --cycle-time-ms --cache-capacity --autotune-log-file --autotune-warmup-samples --autotune-steps-per-sample --autotune-bayes-opt-max-samples --autotune-gaussian-process-noise --timeline-filename --stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --num-nccl-streams --thread-affinity --gloo-timeout-seconds --log-level --mpi-args --binding-args '
   for (( i = first; i < COMP_CWORD; i++ )); do
     if [[ ${COMP_WORDS[i]} != -* && $with_value != *" ${COMP_WORDS[i-1]} "* ]] ||
        [[ ${COMP_WORDS[i]} == -- ]]; then
@@ -99,7 +111,7 @@ _hvdray_run() {
       return
     fi
   done
-  local words='-h --help -v --version -cb --check-build -f --file -x --env --clean-env --cwd --sync --no-torch-env -np --num-proc -H --hosts -hostfile --hostfile --cluster --slots-per-host --disable-cache --host-discovery-script --min-np --min-num-proc --max-np --max-num-proc --elastic-timeout --reset-limit --blacklist-cooldown-range --elastic-mode --join --success --discovery-interval --discovery-timeout --straggler-timeout --no-break-connections --max-restarts --grace --timeout --start-timeout --heartbeat-timeout --output-filename -prefix-timestamp --prefix-output-with-timestamp --tag-output --stdin --color -q --quiet --verbose --log-json --dry-run --print-plan --print-config --report --events --junit --trace --record --network-interfaces --network-interface --master-port --no-peer-check --kv-hold --agent-path -p --ssh-port -i --ssh-identity-file --ssh-transport --ssh-config --strict-host-key-checking --ssh-connections --launch-agent --remote-dir --force-remote --config-file --fusion-threshold-mb --cycle-time-ms --cache-capacity --hierarchical-allreduce --no-hierarchical-allreduce --hierarchical-allgather --no-hierarchical-allgather --torus-allreduce --no-torus-allreduce --tcp --autotune --autotune-log-file --autotune-warmup-samples --autotune-steps-per-sample --autotune-bayes-opt-max-samples --autotune-gaussian-process-noise --timeline-filename --timeline-mark-cycles --no-stall-check --stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --mpi-threads-disable --num-nccl-streams --thread-affinity --gloo-timeout-seconds --log-level --log-without-timestamp --gloo --mpi --jsrun --mpi-args --binding-args'
+  local words='-h --help -v --version -cb --check-build -f --file -x --env --clean-env --cwd --sync --no-torch-env -np --num-proc -H --hosts -hostfile --hostfile --cluster --slots-per-host --disable-cache --host-discovery-script --min-np --min-num-proc --max-np --max-num-proc --elastic-timeout --reset-limit --blacklist-cooldown-range --elastic-mode --join --success --discovery-interval --discovery-timeout --straggler-timeout --no-break-connections --max-restarts --grace --timeout --start-timeout --heartbeat-timeout --output-filename -prefix-timestamp --prefix-output-with-timestamp --tag-output --stdin --color -q --quiet --verbose --log-json --dry-run --print-plan --print-config --report --events --junit --trace --record --network-interfaces --network-interface --master-port --no-peer-check --kv-hold --agent-path -p --ssh-port -i --ssh-identity-file --ssh-transport --ssh-config --strict-host-key-checking --ssh-connections --launch-agent --remote-dir --force-remote --ray --ray-address --ray-verify --ray-headers --ray-mode --ray-python --keep-ray-env --detach --working-dir --exclude --num-hosts --num-slots --cpus-per-slot --gpus-per-slot --use-gpu --resources-per-slot --label-selector --strategy --placement-group-timeout --gpu-visibility --backend --config-file --fusion-threshold-mb --cycle-time-ms --cache-capacity --hierarchical-allreduce --no-hierarchical-allreduce --hierarchical-allgather --no-hierarchical-allgather --torus-allreduce --no-torus-allreduce --tcp --autotune --autotune-log-file --autotune-warmup-samples --autotune-steps-per-sample --autotune-bayes-opt-max-samples --autotune-gaussian-process-noise --timeline-filename --timeline-mark-cycles --no-stall-check --stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --mpi-threads-disable --num-nccl-streams --thread-affinity --gloo-timeout-seconds --log-level --log-without-timestamp --gloo --mpi --jsrun --mpi-args --binding-args'
   [[ $first == 2 && ${COMP_WORDS[1]} == check ]] && words+=' --json'
   if [[ $word == -* ]]; then
     COMPREPLY=($(compgen -W "$words" -- "$word"))

@@ -86,8 +86,6 @@ def test_a_head_that_was_killed_is_there_again_with_its_nodes(ray_cluster):
 def test_a_node_that_ray_gave_up_is_there_again(ray_cluster):
     former = ray_cluster.node_id("h2")
     ray_cluster.hosts.cut("h2")
-    assert ray_cluster.hosts.run(["ping", "-c1", "-W1", ray_cluster.address(HEAD)],
-                                 on="h2").returncode != 0
     wait_until(lambda: "h2" not in dict(ray_cluster.node_table()), "Ray to give it up", 90)
     ray_cluster.heal(NODES)
     assert ray_cluster.node_id("h2") != former

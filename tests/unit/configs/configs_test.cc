@@ -187,9 +187,10 @@ TEST(ConfigsTest, NoExampleIsLeftWithoutATest) {
   for (const auto& entry : std::filesystem::directory_iterator("configs")) {
     names.insert(entry.path().filename());
   }
-  EXPECT_EQ(names, (std::set<std::string>{"elastic_job.yaml", "quickstart.yaml",
-                                          "ray_cluster_aws.yaml", "ray_cluster_legacy.yaml",
-                                          "ray_cluster_onprem.yaml", "static_job.yaml"}));
+  EXPECT_EQ(names,
+            (std::set<std::string>{"elastic_job.yaml", "quickstart.yaml", "ray_cluster_aws.yaml",
+                                   "ray_cluster_legacy.yaml", "ray_cluster_onprem.yaml",
+                                   "ray_job.yaml", "static_job.yaml"}));
 }
 
 }  // namespace

@@ -75,6 +75,20 @@ TEST_F(DashboardClientTest, AProxyThatTakesLessThanRaySaysSo) {
   EXPECT_EQ(client.PutPackage("a.zip", std::string(1000, 'x')).code(), ErrorCode::kPackageTooLarge);
 }
 
+TEST_F(DashboardClientTest, AFileWithoutAByteIsAsGoodAsNone) {
+  ScriptedServer server(
+      {{.answers = {ScriptedServer::Answer(200, ""), ScriptedServer::Answer(200, "bytes")}}});
+  DashboardClient client(To(server));
+  std::string read;
+  const auto take = [&read](ByteView piece) {
+    read += piece;
+    return true;
+  };
+  EXPECT_EQ(client.ReadLog("f5", "a", take).code(), ErrorCode::kRayFailed);
+  EXPECT_TRUE(client.ReadLog("f5", "a", take).ok());
+  EXPECT_EQ(read, "bytes");
+}
+
 TEST_F(DashboardClientTest, ACopyOfTheAccessHasItsOwnToken) {
   ScriptedServer server({});
   const RayAccess access = To(server);

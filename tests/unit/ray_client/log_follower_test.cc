@@ -59,7 +59,7 @@ TEST_F(LogFollowerTest, AfterACutNoByteComesTwiceAndNoneIsLost) {
   for (const std::string& request : server.Stop()) {
     EXPECT_TRUE(
         request.starts_with("GET /api/v0/logs/stream?node_id=f5&filename=hvdray%201.stream"
-                            "&lines=-1&interval=0.2 HTTP/1.1\r\n"))
+                            "&lines=-1&format=text&interval=0.2 HTTP/1.1\r\n"))
         << request;
   }
 }
@@ -77,6 +77,20 @@ TEST_F(LogFollowerTest, AFileThatIsNotThereYetIsAskedForAgain) {
       {{.answers = {missing, missing, ScriptedServer::Pieces("a")}, .is_held = true}});
   RayLogFollower follower(To(server), Of(0));
   EXPECT_EQ(FollowUntil(follower, 1), "a");
+  EXPECT_EQ(pauses_, 2);
+}
+
+TEST_F(LogFollowerTest, WhatAnOlderRaySaysWithinAStreamIsNotTakenForTheFile) {
+  const std::string fault = "[get_logs] Fetch log error: A file is not found at: /x";
+  ScriptedServer server({
+      {.answers = {ScriptedServer::Pieces(fault) + "0\r\n\r\n"}},
+      {.answers = {ScriptedServer::Pieces("a") + ScriptedServer::Chunk(fault) + "0\r\n\r\n"}},
+      {.answers = {ScriptedServer::Pieces("a" + fault) + ScriptedServer::Chunk(fault) +
+                   ScriptedServer::Chunk("b")},
+       .is_held = true},
+  });
+  RayLogFollower follower(To(server), Of(0));
+  EXPECT_EQ(FollowUntil(follower, 2 + 2 * fault.size()), "a" + fault + fault + "b");
   EXPECT_EQ(pauses_, 2);
 }
 

@@ -1,0 +1,280 @@
+#include "cmd/ray_attach.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "base/blocking_pool.h"
+#include "base/fd.h"
+#include "base/loop.h"
+#include "cmd/exit_code.h"
+#include "cmd/ray_output.h"
+#include "cmd/ray_stream.h"
+#include "launcher/engine/signals.h"
+#include "launcher/package/job_package.h"
+
+namespace hvdray {
+namespace {
+
+// The loop's own look at deadlines; everything else is an event.
+constexpr Duration kTick = std::chrono::milliseconds(500);
+constexpr size_t kBusyBytes = size_t{1} << 20;  // of output that nobody takes
+constexpr int kHvdrayFailed = 125;
+
+/// One after another over one connection, off the loop.
+class RayCalls {
+ public:
+  RayCalls(BlockingPool& pool, RayAccess access)
+      : pool_(pool), client_(std::make_shared<DashboardClient>(std::move(access))) {}
+  ~RayCalls() { client_->Cancel(); }
+  RayCalls(const RayCalls&) = delete;
+  RayCalls& operator=(const RayCalls&) = delete;
+
+  template <typename T>
+  void Run(std::function<T(DashboardClient&)> call, std::function<void(T)> done) {
+    waiting_.push_back([this, call = std::move(call), done = std::move(done)] {
+      pool_.Run<std::shared_ptr<T>>(
+          // Shared: what goes back to the loop has to be copyable.
+          [client = client_, call] { return std::make_shared<T>(call(*client)); },
+          [this, done](std::shared_ptr<T> result) {
+            is_running_ = false;
+            Next();
+            done(std::move(*result));
+          });
+    });
+    Next();
+  }
+
+ private:
+  void Next() {
+    if (is_running_ || waiting_.empty()) return;
+    is_running_ = true;
+    const auto next = std::move(waiting_.front());
+    waiting_.pop_front();
+    next();
+  }
+
+  BlockingPool& pool_;
+  const std::shared_ptr<DashboardClient> client_;  // shared with the call that runs
+  std::deque<std::function<void()>> waiting_;
+  bool is_running_ = false;
+};
+
+/// Into `path` here, from the driver's logs folder.
+Status FetchFile(DashboardClient& client, const std::string& node, const std::string& id,
+                 const RayWantedFile& file) {
+  const auto failed = [&file](Status why) {
+    return std::move(why).WithContext(fmt::format("fetch {}", file.path));
+  };
+  Result<UniqueFd> out = OpenForWriting(file.path);
+  if (!out.ok()) return std::move(out).status();
+  Status written;
+  Status got = client.ReadLog(node, RayStreamName(id, file.suffix), [&](ByteView piece) {
+    written = WriteAll(out->get(), piece);
+    return written.ok();
+  });
+  if (!written.ok()) return failed(std::move(written).WithCode(ErrorCode::kOutputLost));
+  return got.ok() ? Status() : failed(std::move(got));
+}
+
+class Attachment {
+ public:
+  Attachment(Loop& loop, RayAttachOptions options)
+      : loop_(loop),
+        options_(std::move(options)),
+        pool_(loop),
+        asks_(pool_, options_.access.Copy()),
+        orders_(pool_, options_.access.Copy()),
+        output_(loop, {.on_reader_gone = [this] { Do(plan_.OnReaderGone()); },
+                       .on_lost = [this](const Status& why) { plan_.OnOutputLost(why); },
+                       .on_waiting = [this] { OnWaiting(); }}),
+        stream_(loop, pool_, options_.access.Copy(), options_.plan.id,
+                {.on_bytes = [this](const std::string& bytes) { OnBytes(bytes); },
+                 .on_rest = [this](const std::string& line) { Do(plan_.OnRest(line)); }}),
+        reader_(
+            {.on_output = [this](RecordKind kind, ByteView bytes) { output_.Write(kind, bytes); },
+             .on_end = [this](StreamEnd end) { OnEnd(std::move(end)); }}),
+        plan_(options_.plan, loop.Now()) {}
+
+  int Run() {
+    const UserSignals signals(
+        loop_, {.on_stop = [this](int signo) { OnSignal(signo); },
+                .on_pause = [](const std::function<void()>& stop_now) { stop_now(); },
+                .on_resume = [] {},
+                .on_forward = nullptr});
+    const Watch tick = loop_.Every(kTick, [this] { Do(plan_.OnTick(loop_.Now())); });
+    Do(plan_.Begin(options_.likely_node));
+    if (options_.is_stopped_at_once) Do(plan_.StopNow());
+    Ask();
+    loop_.Run();
+    stream_.Stop();
+    const FollowOutcome& outcome = plan_.outcome();
+    if (!outcome.error.ok() && outcome.error.code() != ErrorCode::kReaderGone) {
+      (void)Fail(options_.command, outcome.error);
+    }
+    if (!fetched_.ok()) (void)Fail(options_.command, fetched_);
+    return outcome.exit_code == 0 && !fetched_.ok() ? kHvdrayFailed : outcome.exit_code;
+  }
+
+ private:
+  void Do(FollowPlan::Steps steps) {
+    for (FollowStep& step : steps) {
+      switch (step.kind) {
+        case FollowStep::Kind::kSay:
+          output_.Say(fmt::format("hvdray {}: {}", options_.command, step.text));
+          break;
+        case FollowStep::Kind::kFollow:
+          stream_.Follow(step.text);
+          break;
+        case FollowStep::Kind::kReadRest:
+          stream_.ReadRest();
+          break;
+        case FollowStep::Kind::kStop:
+          SendStop();
+          break;
+        case FollowStep::Kind::kHurry:
+          SendHurry();
+          break;
+        case FollowStep::Kind::kFinish:
+          Fetch();
+          break;
+        case FollowStep::Kind::kLeave:
+          loop_.Stop();
+          break;
+      }
+    }
+  }
+
+  void OnBytes(const std::string& bytes) {
+    if (const Status fault = reader_.Feed(bytes); !fault.ok() && stream_fault_.ok()) {
+      stream_fault_ = fault;
+      output_.Say(fmt::format("hvdray {}: {}", options_.command, fault.ToString()));
+      plan_.OnOutputLost(fault);
+    }
+  }
+
+  void OnEnd(StreamEnd end) {
+    Do(plan_.OnEnd(std::move(end), loop_.Now()));
+    // From within the stream's callback, which goes on to use it.
+    if (!plan_.is_done()) next_ask_ = loop_.After(Duration::zero(), [this] { Ask(); });
+  }
+
+  void OnWaiting() {
+    stream_.SetBusy(output_.waiting() > kBusyBytes);
+    if (is_fetched_) LeaveWhenWritten();
+  }
+
+  void OnSignal(int signo) {
+    // All is done but for a reader that does not read.
+    if (plan_.is_done()) return loop_.Stop();
+    Do(plan_.OnSignalTo(signo));
+  }
+
+  void Ask() {
+    if (is_asking_ || plan_.is_done()) return;
+    is_asking_ = true;
+    using Answer = Result<std::optional<RayJob>>;
+    asks_.Run<Answer>(
+        [id = options_.plan.id](DashboardClient& client) { return client.GetJob(id); },
+        [this](Answer answer) { OnAnswer(std::move(answer)); });
+  }
+
+  void OnAnswer(Result<std::optional<RayJob>> answer) {
+    is_asking_ = false;
+    if (!answer.ok()) {
+      Do(plan_.OnNoAnswer(answer.status(), loop_.Now()));
+    } else if (!answer->has_value()) {
+      Do(plan_.OnJobUnknown());
+    } else {
+      Do(plan_.OnJob(**answer, loop_.Now()));
+    }
+    if (plan_.is_done()) return;
+    next_ask_ = loop_.After(plan_.AskPause(), [this] { Ask(); });
+  }
+
+  void SendStop() {
+    orders_.Run<Result<bool>>(
+        [id = options_.plan.id](DashboardClient& client) { return client.StopJob(id); },
+        [this](Result<bool> stopped) {
+          if (stopped.ok() || plan_.is_done()) return;
+          output_.Say(fmt::format("hvdray {}: {}", options_.command, stopped.status().message()));
+        });
+  }
+
+  void SendHurry() {
+    orders_.Run<Status>(
+        [name = HurryPackageName(options_.plan.id)](DashboardClient& client) {
+          return client.PutPackage(name, "now");
+        },
+        [this](Status sent) {
+          if (sent.ok() || plan_.is_done()) return;
+          output_.Say(fmt::format("hvdray {}: {}", options_.command, sent.message()));
+        });
+  }
+
+  void Fetch() {
+    next_ask_.Cancel();
+    // Without the driver's last word there are no reports, or none that are whole.
+    if (options_.files.empty() || !reader_.is_at_end()) return Fetched({});
+    orders_.Run<Status>(
+        [node = stream_.node(), id = options_.plan.id,
+         files = options_.files](DashboardClient& client) {
+          Status first;
+          for (const RayWantedFile& file : files) {
+            Status status = FetchFile(client, node, id, file);
+            if (first.ok()) first = std::move(status);
+          }
+          return first;
+        },
+        [this](Status status) { Fetched(std::move(status)); });
+  }
+
+  void Fetched(Status status) {
+    fetched_ = std::move(status);
+    is_fetched_ = true;
+    LeaveWhenWritten();
+  }
+
+  void LeaveWhenWritten() {
+    if (output_.waiting() == 0) loop_.Stop();
+  }
+
+  Loop& loop_;
+  const RayAttachOptions options_;
+  BlockingPool pool_;  // outlives what runs in it
+  RayCalls asks_;
+  RayCalls orders_;
+  RayOutput output_;
+  RayStream stream_;
+  RecordReader reader_;
+  FollowPlan plan_;
+  Watch next_ask_;
+  bool is_asking_ = false;
+  bool is_fetched_ = false;
+  Status fetched_;
+  Status stream_fault_;
+};
+
+}  // namespace
+
+Status CheckWantedFiles(const std::vector<RayWantedFile>& files) {
+  for (const RayWantedFile& file : files) {
+    HVDRAY_RETURN_IF_ERROR(OpenForWriting(file.path).status());
+  }
+  return {};
+}
+
+int AttachToRayJob(RayAttachOptions options) {
+  const std::string command = options.command;
+  Result<std::unique_ptr<Loop>> loop = Loop::Create();
+  if (!loop.ok()) return Fail(command, loop.status());
+  return Attachment(**loop, std::move(options)).Run();
+}
+
+}  // namespace hvdray

@@ -1,0 +1,39 @@
+// Follows a job on Ray to its end, from a machine that reaches the dashboard only: its output, its
+// state, its files, and what the person in front of it wants. Carries out what ray_follow_plan.h
+// decides.
+#ifndef HVDRAY_CMD_RAY_ATTACH_H_
+#define HVDRAY_CMD_RAY_ATTACH_H_
+
+#include <string>
+#include <vector>
+
+#include "cluster/ray/dashboard_client.h"
+#include "cmd/ray_follow_plan.h"
+
+namespace hvdray {
+
+/// A file of the driver that is wanted here.
+struct RayWantedFile {
+  std::string suffix;  ///< "report.json": of hvdray_<id>.report.json.
+  std::string path;    ///< Here.
+};
+
+struct RayAttachOptions {
+  std::string command;  ///< "run" or "follow": whose messages these are.
+  RayAccess access;
+  FollowPlan::Options plan;
+  std::string likely_node;  ///< Where the driver most likely is; may be empty.
+  std::vector<RayWantedFile> files;
+  bool is_stopped_at_once = false;
+};
+
+/// Opens and empties the files that are wanted. Errors: kFileUnwritable.
+Status CheckWantedFiles(const std::vector<RayWantedFile>& files);
+
+/// Blocks until the job has ended or the person leaves. Returns the exit code; what is wrong is
+/// said on stderr.
+int AttachToRayJob(RayAttachOptions options);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_CMD_RAY_ATTACH_H_

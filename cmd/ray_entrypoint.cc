@@ -1,0 +1,26 @@
+#include "cmd/ray_entrypoint.h"
+
+#include <fmt/format.h>
+
+#include "cluster/agent_bootstrap.h"
+
+namespace hvdray {
+namespace {
+
+constexpr const char* kDriver = ".hvdray/ray_driver.py";
+
+// Builtins of any /bin/sh alone: PATH is whatever the raylet was started with.
+constexpr const char* kFindRaysOwn =
+    "while read -r a b c d e f; do case $f in */ray/_raylet.so) s=${f%/ray/_raylet.so};; esac; "
+    "done 2>/dev/null </proc/$PPID/maps; "
+    "if [ -n \"$s\" ]; then PYTHONPATH=${PYTHONPATH:+$PYTHONPATH:}$s; export PYTHONPATH; "
+    "exec /proc/$PPID/exe -u ";
+
+}  // namespace
+
+std::string RayEntrypoint(const std::string& python) {
+  if (!python.empty()) return fmt::format("exec {} -u {}", ShellQuoted(python), kDriver);
+  return fmt::format("{}{}; fi; exec python3 -u {}", kFindRaysOwn, kDriver, kDriver);
+}
+
+}  // namespace hvdray

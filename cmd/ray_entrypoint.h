@@ -1,0 +1,17 @@
+// The command line that Ray's head runs for a job of ours: it finds the Python that Ray itself runs
+// in, which is mostly not the one in PATH. Pure.
+#ifndef HVDRAY_CMD_RAY_ENTRYPOINT_H_
+#define HVDRAY_CMD_RAY_ENTRYPOINT_H_
+
+#include <string>
+
+namespace hvdray {
+
+/// For /bin/sh, in the job's working folder. `python`: what --ray-python says; empty: the program
+/// of the shell's parent, a process of Ray's, with the site-packages that Ray's library was loaded
+/// from; failing that, python3.
+std::string RayEntrypoint(const std::string& python);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_CMD_RAY_ENTRYPOINT_H_

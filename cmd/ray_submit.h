@@ -1,0 +1,46 @@
+// Before and at the submission of a job to Ray: whether the cluster can hold it, the packages, the
+// job itself. Everything here blocks.
+#ifndef HVDRAY_CMD_RAY_SUBMIT_H_
+#define HVDRAY_CMD_RAY_SUBMIT_H_
+
+#include <string>
+
+#include "cluster/ray/dashboard_client.h"
+#include "cluster/ray/ray_report.h"
+#include "launcher/engine/launcher.h"
+#include "launcher/package/job_package.h"
+
+namespace hvdray {
+
+/// What a look at the cluster has said.
+struct RayOutlook {
+  RaySnapshot cluster;
+  RayRequest request;
+  RayFit fit;             ///< Of what is free now.
+  bool can_grow = false;  ///< An autoscaler may add nodes, or it is not known yet that it can't.
+  std::string head_node;  ///< Empty: unknown.
+};
+
+/// Looks at the cluster. Errors: those of DashboardClient; kInfeasible when what `spec` asks for
+/// fits into no live node and none can be added (elastic jobs wait for nodes that people add).
+Result<RayOutlook> LookAhead(const RayAccess& access, const JobSpec& spec);
+
+/// The large package: on the cluster when it returns. Errors: those of DashboardClient and
+/// BuildPackage().
+Status SendPackage(DashboardClient& client, const PackagePlan& package);
+
+struct RaySubmission {
+  RayJobRequest request;
+  std::string job_package;  ///< The small package's bytes.
+};
+
+/// `plan`: environment, job id, build and resolved spec. Errors: those of BuildJobFilePackage().
+Result<RaySubmission> MakeSubmission(const LaunchPlan& plan, const PackagePlan& package,
+                                     bool can_grow, bool is_colored);
+
+/// Sends both. Errors: those of DashboardClient.
+Status Submit(DashboardClient& client, const RaySubmission& submission);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_CMD_RAY_SUBMIT_H_

@@ -1,0 +1,59 @@
+// Takes the stream file of a job on Ray apart again (record_file.h), from pieces of any size, as
+// they come off the network. Pure.
+#ifndef HVDRAY_LAUNCHER_OUTPUT_RECORD_READER_H_
+#define HVDRAY_LAUNCHER_OUTPUT_RECORD_READER_H_
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "base/result.h"
+#include "base/status.h"
+#include "base/types.h"
+#include "launcher/output/record_file.h"
+
+namespace hvdray {
+
+/// What the driver said last.
+struct StreamEnd {
+  int exit_code = 0;
+  std::string error_code;     ///< "HVD-E0208"; empty: none.
+  std::string error_message;  ///< One line.
+};
+
+class RecordReader {
+ public:
+  struct Handlers {
+    /// Bytes for stdout or stderr, in the order of the file; a record may come in parts.
+    std::function<void(RecordKind kind, ByteView bytes)> on_output;
+    /// The last record. What follows it is not looked at.
+    std::function<void(StreamEnd end)> on_end;
+  };
+  explicit RecordReader(Handlers handlers) : handlers_(std::move(handlers)) {}
+
+  /// Records of kinds that this build does not know are passed over. Errors: kProtocolError for
+  /// what no driver writes; every later call says the same.
+  Status Feed(ByteView piece);
+
+  bool is_at_end() const { return is_at_end_; }
+
+ private:
+  static constexpr size_t kHeaderBytes = 5;
+  static constexpr size_t kMaxEndBytes = size_t{1} << 20;
+  Status BeginRecord();
+  Status FinishEnd();
+
+  Handlers handlers_;
+  std::array<char, kHeaderBytes> header_{};
+  size_t header_size_ = 0;  // how much of it is there
+  RecordKind kind_{};       // of the record that the next bytes belong to
+  uint64_t rest_ = 0;       // of that record
+  std::string end_;         // the last record so far
+  bool is_at_end_ = false;
+  Status fault_;
+};
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_LAUNCHER_OUTPUT_RECORD_READER_H_
