@@ -19,6 +19,7 @@ class FakeSeatListener : public SeatListener {
   /// The agent of a seat that is expected comes in.
   void Arrive(int seat, std::unique_ptr<ByteStream> stream) {
     const auto found = expected.find(seat);
+    HVDRAY_CHECK(found != expected.end());
     const OnArrival on_arrival = std::move(found->second);
     expected.erase(found);
     on_arrival({std::move(stream), TcpAddress::FromIpv4(0x0100007f, 1234)});
