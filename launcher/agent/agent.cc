@@ -2,12 +2,11 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,25 +15,22 @@
 
 #include "base/byte_stream.h"
 #include "base/fd.h"
-#include "base/log.h"
 #include "base/loop.h"
 #include "base/standard_streams.h"
-#include "launcher/agent/agent_session.h"
-#include "launcher/agent/cgroup.h"
+#include "launcher/agent/agent_run.h"
 #include "launcher/agent/control_socket.h"
-#include "launcher/agent/host_facts.h"
+#include "launcher/agent/dialled_agent.h"
 #include "launcher/agent/keeper.h"
 
 namespace hvdray {
 namespace {
 
-constexpr int kUsage = 2;
-constexpr int kFailed = 125;
 constexpr uint64_t kOpenFiles = 65536;
-constexpr char kBuild[] = "hvdray " HVDRAY_VERSION;
 
 constexpr std::string_view kHelp =
     "usage: hvdray-agent [--help | --version | --probe-listener | --leave [SECONDS]]\n"
+    "       hvdray-agent --dial ADDRESS:PORT[,...] --seat N [--gpus ID,...] [--raylet PID]\n"
+    "                    [--keep-ray-env] [--dial-timeout SECONDS]\n"
     "\n"
     "Runs the workers of one host for hvdray. hvdray starts it, on this machine or over SSH, and\n"
     "speaks to it in binary frames on its standard input and output; there is nothing to type.\n"
@@ -42,7 +38,12 @@ constexpr std::string_view kHelp =
     "\n"
     "--leave: tells the agents of your elastic jobs on this host that it will be taken away in\n"
     "that many seconds (30), so that their workers leave in good order.\n"
-    "--probe-listener: until workers start, other hosts may try a TCP connection to this one.\n";
+    "--probe-listener: until workers start, other hosts may try a TCP connection to this one.\n"
+    "\n"
+    "--dial: on a Ray node, where hvdray's actor starts it: the driver is called at the first of\n"
+    "these addresses that answers (for 60 s), as seat N, with the key in the first line of\n"
+    "standard input. When standard input ends, or the raylet, everything is stopped. Workers may\n"
+    "be given the GPUs of --gpus; --keep-ray-env leaves them Ray's own variables (RAY_*).\n";
 
 void Print(int fd, std::string_view text) { (void)WriteAll(fd, text).ok(); }
 
@@ -53,12 +54,12 @@ int Leave(const std::string& seconds) {
           fmt::format("hvdray-agent: --leave: '{}' is no number of seconds from 0 to "
                       "{}\n",
                       seconds, kMaxLeaveSeconds));
-    return kUsage;
+    return kAgentUsage;
   }
   const Result<int> told = TellAgentsToLeave(ControlFolder(), *in);
   if (!told.ok()) {
     Print(STDERR_FILENO, fmt::format("hvdray-agent: {}\n", told.status().ToString()));
-    return kFailed;
+    return kAgentFailed;
   }
   Print(STDOUT_FILENO, fmt::format("told {} agent{}\n", *told, *told == 1 ? "" : "s"));
   return 0;
@@ -73,13 +74,13 @@ std::optional<int> AnswerWords(int argc, char** argv, AgentSessionOptions* optio
       return 0;
     }
     if (word == "--version") {
-      Print(STDOUT_FILENO, fmt::format("{}\n", kBuild));
+      Print(STDOUT_FILENO, fmt::format("{}\n", kAgentBuild));
       return 0;
     }
     if (word == "--leave") return Leave(i + 1 < argc ? argv[i + 1] : "");
     if (word != "--probe-listener") {
       Print(STDERR_FILENO, fmt::format("hvdray-agent: unknown argument '{}' (see --help)\n", word));
-      return kUsage;
+      return kAgentUsage;
     }
     options->has_probe_listener = true;
   }
@@ -87,20 +88,15 @@ std::optional<int> AnswerWords(int argc, char** argv, AgentSessionOptions* optio
     Print(STDERR_FILENO,
           "hvdray-agent: runs the workers of one host for hvdray, which starts it; "
           "type 'hvdray run' instead\n");
-    return kUsage;
+    return kAgentUsage;
   }
   if (!IsPollable(STDIN_FILENO) || !IsPollable(STDOUT_FILENO)) {
     Print(STDERR_FILENO,
           "hvdray-agent: stdin and stdout have to be a connection to hvdray, which starts it; "
           "type 'hvdray run' instead\n");
-    return kUsage;
+    return kAgentUsage;
   }
   return std::nullopt;
-}
-
-int Fail(const Status& status) {
-  Print(STDERR_FILENO, fmt::format("hvdray-agent: {}\n", status.ToString()));
-  return kFailed;
 }
 
 /// Moves the link away from 0 and 1: nothing that prints by mistake may end up in it.
@@ -114,59 +110,30 @@ Result<std::pair<UniqueFd, UniqueFd>> TakeLink() {
   return std::pair{std::move(in), std::move(out)};
 }
 
-/// Empty: this process may make no cgroups.
-std::string MakeCgroupFolder() {
-  const std::optional<std::string> own = OwnCgroupFolder();
-  if (!own) return {};
-  std::string folder = AgentCgroupFolder(*own, ::getpid());
-  // One of this name can only be left from a dead agent of the same number.
-  if (::mkdir(folder.c_str(), 0755) != 0 &&
-      (errno != EEXIST || !KillAndRemoveCgroup(folder) || ::mkdir(folder.c_str(), 0755) != 0)) {
-    return {};
-  }
-  return folder;
+int RunAgent(UniqueFd keeper, AgentSessionOptions options) {
+  auto link = TakeLink();
+  if (!link.ok()) return FailAgent(link.status());
+  auto loop = Loop::Create();
+  if (!loop.ok()) return FailAgent(loop.status());
+  (void)RaiseOpenFileLimit(kOpenFiles).ok();
+  Lifelines lifelines(**loop, [](const Status&) {});
+  lifelines.Add(std::move(keeper), "the agent's keeper was killed");
+  return RunAgentSession(**loop,
+                         MakeFdStream(**loop, std::move(link->first), std::move(link->second)),
+                         lifelines, std::move(options), Duration::zero());
 }
 
-int RunAgent(UniqueFd lifeline, AgentSessionOptions options) {
-  auto link = TakeLink();
-  if (!link.ok()) return Fail(link.status());
-  auto loop = Loop::Create();
-  if (!loop.ok()) return Fail(loop.status());
-  (void)RaiseOpenFileLimit(kOpenFiles).ok();
-  options.build = kBuild;
-  options.control_folder = ControlFolder();
-  options.cgroup_folder = MakeCgroupFolder();
-  options.facts = GatherHostFacts();
-  const std::string folder = options.cgroup_folder;
-
-  int exit_code = kFailed;
-  {
-    AgentSession session(**loop,
-                         MakeFdStream(**loop, std::move(link->first), std::move(link->second)),
-                         std::move(options), [&](int code) {
-                           exit_code = code;
-                           (*loop)->Stop();
-                         });
-    Watch keeper_watch;
-    keeper_watch = (*loop)->OnFd(lifeline.get(), FdEvent::kRead, [&] {
-      keeper_watch.Cancel();
-      session.Leave({ErrorCode::kAgentLost, "the agent's keeper was killed"}, kFailed);
-    });
-    std::vector<Watch> signals;
-    for (const int signo : {SIGTERM, SIGINT, SIGHUP}) {
-      signals.push_back((*loop)->OnSignal(signo, [&session, signo] {
-        const Status why(ErrorCode::kAgentLost,
-                         fmt::format("the agent got SIG{}", ::sigabbrev_np(signo)));
-        // Who takes a machine away says so by SIGTERM; the others are a person's.
-        if (signo == SIGTERM) return session.Retire(kDefaultLeave, why, 128 + signo);
-        session.Leave(why, 128 + signo);
-      }));
-    }
-    session.Start();
-    (*loop)->Run();
-  }
-  if (!folder.empty()) KillAndRemoveCgroup(folder);
-  return exit_code;
+/// nullopt: there is no --dial among the words.
+std::optional<int> DialIfAsked(int argc, char** argv) {
+  const std::vector<std::string_view> words(argv + 1, argv + argc);
+  const auto is_dial = [](std::string_view word) {
+    return word == "--dial" || word.starts_with("--dial=");
+  };
+  if (std::none_of(words.begin(), words.end(), is_dial)) return std::nullopt;
+  Result<DialOptions> options = ParseDialOptions(words);
+  if (options.ok()) return RunDialledAgent(std::move(options).value());
+  FailAgent(options.status());
+  return kAgentUsage;
 }
 
 }  // namespace
@@ -174,10 +141,11 @@ int RunAgent(UniqueFd lifeline, AgentSessionOptions options) {
 int AgentMain(int argc, char** argv) {
   FillStandardStreams();
   AgentSessionOptions options;
+  if (const std::optional<int> code = DialIfAsked(argc, argv)) return *code;
   if (const std::optional<int> code = AnswerWords(argc, argv, &options)) return *code;
   ::signal(SIGPIPE, SIG_IGN);
   Result<UniqueFd> lifeline = ForkKeeper();
-  if (!lifeline.ok()) return Fail(lifeline.status());
+  if (!lifeline.ok()) return FailAgent(lifeline.status());
   return RunAgent(std::move(lifeline).value(), std::move(options));
 }
 

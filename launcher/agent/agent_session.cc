@@ -129,7 +129,7 @@ void AgentSession::MakeGangs() {
   handlers.on_idle = [this] { FinishIfIdle(); };
   gangs_ = std::make_unique<GangSet>(
       loop_, *relay_,
-      GangSetOptions{welcome_->job_id, options_.cgroup_folder, welcome_->is_elastic},
+      GangSetOptions{welcome_->job_id, options_.cgroup_folder, welcome_->is_elastic, options_.node},
       std::move(handlers));
   if (!welcome_->is_elastic) return;
   elastic_ = std::make_unique<ElasticDuties>(

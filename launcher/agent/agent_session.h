@@ -28,6 +28,7 @@ struct AgentSessionOptions {
   wire::HostFacts facts;            ///< Ports and cleanup are filled in by the session.
   std::string control_folder;       ///< For ControlSocket, in an elastic job; empty: none.
   bool has_probe_listener = false;  ///< Neighbours may probe this host until workers start.
+  NodeShare node;                   ///< On Ray; else empty.
 };
 
 /// Threads: the loop's.

@@ -16,6 +16,7 @@ namespace {
 constexpr std::string_view kLoopback = "127.0.0.1";
 constexpr std::array<std::string_view, 3> kOwnNames = {"HVDRAY_RANK", "HVDRAY_JOB_ID",
                                                        "HVDRAY_GENERATION"};
+constexpr std::string_view kGpuName = "CUDA_VISIBLE_DEVICES";
 // Their inherited values are kept in what we set.
 constexpr std::array<std::string_view, 2> kProxyNames = {"no_proxy", "NO_PROXY"};
 
@@ -62,12 +63,18 @@ wire::StartGeneration PlaceOf(const wire::StartGeneration& start) {
 }  // namespace
 
 GangEnvironment::GangEnvironment(const wire::StartGeneration& start, std::string job_id,
-                                 Generation generation)
+                                 Generation generation, const NodeShare& node)
     : place_(PlaceOf(start)), job_id_(std::move(job_id)) {
-  const auto dropped = NamesToDrop(place_);
+  if (start.gpu_visibility != wire::GpuVisibility::kInherited) gpus_ = node.gpus;
+  auto dropped = NamesToDrop(place_);
+  if (!gpus_.empty()) dropped.emplace(kGpuName);
   std::set<std::string_view> seen;
   std::array<std::optional<std::string_view>, 2> proxies;
-  for (const std::string& entry : start.environment) {
+  std::vector<std::string> entries = start.environment;
+  if (start.is_on_own_environment) {
+    entries.insert(entries.end(), node.environment.begin(), node.environment.end());
+  }
+  for (const std::string& entry : entries) {
     const std::string_view text = entry;
     const size_t equals = text.find('=');
     if (equals == std::string_view::npos || equals == 0) continue;
@@ -94,6 +101,9 @@ std::vector<std::string> GangEnvironment::ForWorker(const wire::WorkerSlot& slot
     own.push_back(fmt::format("{}={}", name, value));
   }
   own.push_back(fmt::format("HVDRAY_RANK={}", slot.rank));
+  const std::string gpus =
+      VisibleGpus(place_.gpu_visibility, gpus_, slot.local_rank, place_.local_size);
+  if (!gpus.empty()) own.push_back(fmt::format("{}={}", kGpuName, gpus));
   return own;
 }
 

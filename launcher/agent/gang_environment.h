@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/agent/node_environment.h"
 #include "launcher/wire/message.h"
 
 namespace hvdray {
@@ -15,7 +16,10 @@ namespace hvdray {
 /// the job's environment says of them is dropped, those of torchrun also where they are not set.
 class GangEnvironment {
  public:
-  GangEnvironment(const wire::StartGeneration& start, std::string job_id, Generation generation);
+  /// `node`: of the agent. A job that runs on the node's own environment has `start.environment`
+  /// over it; its GPUs are told to workers that shall not just inherit CUDA_VISIBLE_DEVICES.
+  GangEnvironment(const wire::StartGeneration& start, std::string job_id, Generation generation,
+                  const NodeShare& node = {});
 
   /// "NAME=VALUE", the same for every worker here. Of two entries with one name the first is kept;
   /// entries without a name or '=' are dropped.
@@ -26,6 +30,7 @@ class GangEnvironment {
  private:
   wire::StartGeneration place_;  // without command and environment
   std::string job_id_;
+  std::vector<std::string> gpus_;  // empty: CUDA_VISIBLE_DEVICES is not ours
   std::vector<std::string> shared_;
 };
 

@@ -81,6 +81,7 @@ Status GangSet::Start(Generation generation, wire::StartGeneration start) {
   options.job_id = options_.job_id;
   options.generation = generation;
   options.ends_one_by_one = options_.is_elastic;
+  options.node = options_.node;
   if (!options_.cgroup_folder.empty()) {
     options.cgroup_folder = fmt::format("{}/gen-{}", options_.cgroup_folder, generation);
     if (options_.is_elastic) options.cgroup_folder += fmt::format("-{}", ++started_);

@@ -19,6 +19,7 @@ struct GangSetOptions {
   std::string job_id;
   std::string cgroup_folder;  ///< Exists and is ours; empty: gangs get no cgroup.
   bool is_elastic = false;
+  NodeShare node;
 };
 
 /// Threads: the loop's.

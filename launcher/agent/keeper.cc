@@ -1,6 +1,7 @@
 #include "launcher/agent/keeper.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,6 +25,8 @@ using std::chrono::milliseconds;
 constexpr Duration kSweepLimit = std::chrono::seconds(10);
 constexpr Duration kSweepPause = milliseconds(5);
 
+constexpr int kLifelineFd = STDERR_FILENO + 1;  // in a keeper
+constexpr int kForkFailed = 125;
 constexpr int kForwarded[] = {SIGTERM, SIGINT, SIGHUP};
 
 sigset_t HandledSignals() {
@@ -41,12 +44,12 @@ void KeepOnlyLifeline(UniqueFd& lifeline) {
     ::dup2(null.get(), STDIN_FILENO);
     ::dup2(null.get(), STDOUT_FILENO);
   }
-  constexpr int kKept = STDERR_FILENO + 1;
-  if (lifeline.get() != kKept) {
-    ::dup2(lifeline.get(), kKept);
-    (void)!lifeline.Release();  // the line below closes the number, kKept lives as long as we do
+  if (lifeline.get() != kLifelineFd) {
+    ::dup2(lifeline.get(), kLifelineFd);
+    (void)!lifeline
+        .Release();  // the line below closes the number, kLifelineFd lives as long as we do
   }
-  ::close_range(kKept + 1, ~0U, 0);
+  ::close_range(kLifelineFd + 1, ~0U, 0);
 }
 
 // Reaps whoever is dead; the agent's status once it was among them.
@@ -104,7 +107,61 @@ void SweepAll(pid_t agent) {
   ::_exit(status);
 }
 
+// Until nobody holds the other end: the agent is dead.
+void WaitForNoReader(int write_end) {
+  pollfd entry{write_end, 0, 0};  // POLLERR comes unasked
+  while (::poll(&entry, 1, -1) < 0 && errno == EINTR) {
+  }
+}
+
+[[noreturn]] void RunFront(pid_t keeper, UniqueFd lifeline, const sigset_t& handled) {
+  KeepOnlyLifeline(lifeline);
+  ::prctl(PR_SET_NAME, "hvdray-front");
+  const int status = WaitForAgent(keeper, handled);
+  // A keeper that ends by itself has swept. Else the agent, now a child of ours, is on its way out.
+  if (status > 128) WaitForNoReader(kLifelineFd);
+  SweepAll(keeper);
+  ::_exit(status);
+}
+
+void BlockSignals(const sigset_t& handled, sigset_t* before) {
+  ::signal(SIGCHLD, SIG_DFL);  // whoever inherits "ignore" gets no children to wait for
+  ::sigprocmask(SIG_BLOCK, &handled, before);
+}
+
+Status ForkStatus(int error, const sigset_t& before) {
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  return ErrnoStatus("fork", error);
+}
+
 }  // namespace
+
+Result<ApartLifelines> ForkKeeperApart() {
+  if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) return ErrnoStatus("prctl", errno);
+  HVDRAY_ASSIGN_OR_RETURN(Pipe front, MakePipe());
+  HVDRAY_ASSIGN_OR_RETURN(Pipe lifeline, MakePipe());
+  const sigset_t handled = HandledSignals();
+  sigset_t before;
+  BlockSignals(handled, &before);
+  const pid_t keeper = ::fork();
+  if (keeper < 0) return ForkStatus(errno, before);
+  if (keeper > 0) {
+    front.read_end.Reset();
+    RunFront(keeper, std::move(front.write_end), handled);
+  }
+  front.write_end.Reset();
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  const pid_t agent = ::fork();
+  if (agent < 0) ::_exit(kForkFailed);
+  if (agent > 0) {
+    ::setsid();  // only now: the agent stays where it was called
+    RunKeeper(agent, std::move(lifeline.write_end), handled);
+  }
+  lifeline.write_end.Reset();
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  return ApartLifelines{std::move(lifeline.read_end), std::move(front.read_end)};
+}
 
 Result<UniqueFd> ForkKeeper() {
   ::setsid();  // fails only for the leader of a group, who has no terminal to lose or keeps it

@@ -14,6 +14,20 @@ namespace hvdray {
 /// Errors: kOutOfResources, kSystem; there is no keeper then.
 Result<UniqueFd> ForkKeeper();
 
+/// Of an agent that has a front: a process that stands for it where it was called from.
+struct ApartLifelines {
+  UniqueFd keeper;  ///< Reads EOF once the keeper is dead.
+  UniqueFd front;   ///< Likewise of the front.
+};
+
+/// For an agent that a Ray actor has started. Ray kills the actor's process group and the actor's
+/// own children, and no others, so the keeper is neither: the calling process becomes the front
+/// (exits with the agent's code, passes signals on), its child the keeper, in a session of its own,
+/// and the keeper's child returns from here as the agent, in the caller's process group. When only
+/// the keeper dies, the front waits for the agent's orderly end and sweeps. Errors: as
+/// ForkKeeper().
+Result<ApartLifelines> ForkKeeperApart();
+
 }  // namespace hvdray
 
 #endif  // HVDRAY_LAUNCHER_AGENT_KEEPER_H_

@@ -54,7 +54,7 @@ LocalGang::LocalGang(Loop& loop, wire::StartGeneration start, LocalGangOptions o
       start_(std::move(start)),
       options_(std::move(options)),
       handlers_(std::move(handlers)),
-      environment_(start_, options_.job_id, options_.generation),
+      environment_(start_, options_.job_id, options_.generation, options_.node),
       plan_(PlanExec(start_.command, FindPath(environment_.shared()), start_.working_folder)),
       workers_(loop,
                {[this](int rank, pid_t pid) {

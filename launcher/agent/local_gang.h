@@ -47,6 +47,7 @@ struct LocalGangOptions {
   Duration sweep_limit{std::chrono::seconds(5)};
   /// From SIGKILL until a worker that can't be reaped (it hangs in the kernel) is given up.
   Duration reap_limit{std::chrono::seconds(10)};
+  NodeShare node;
 };
 
 /// Threads: the loop's.

@@ -2,9 +2,11 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -127,6 +129,35 @@ int QuickWithSlowChild() {
   WaitForever();
 }
 
+// As an actor of Ray: leads a group, has the agent as a child in it, holds its stdin. `words`: what
+// the agent is started with; the key is in the first line of our own stdin.
+int BeActor(int count, char** words) {
+  ::setpgid(0, 0);
+  int pipe[2];
+  if (::pipe(pipe) != 0) return 99;
+  const pid_t agent = ::fork();
+  if (agent == 0) {
+    ::dup2(pipe[0], STDIN_FILENO);
+    ::close(pipe[0]);
+    ::close(pipe[1]);
+    ::_exit(AgentMain(count, words));
+  }
+  ::close(pipe[0]);
+  char line[128];
+  const ssize_t n = ::read(STDIN_FILENO, line, sizeof line);
+  if (n <= 0 || ::write(pipe[1], line, static_cast<size_t>(n)) != n) return 98;
+  ::signal(SIGTERM, SIG_IGN);
+  // The end of our stdin is the end of the actor's interest in the agent; it may also end by
+  // itself.
+  pollfd ends[] = {{STDIN_FILENO, POLLIN, 0},
+                   {static_cast<int>(::syscall(SYS_pidfd_open, agent, 0)), POLLIN, 0}};
+  (void)!::poll(ends, 2, -1);
+  ::close(pipe[1]);
+  int status = 0;
+  ::waitpid(agent, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
 // Writes until there is no memory left; only for a group with a limit.
 int EatMemory() {
   constexpr size_t kBlock = size_t{1} << 20;
@@ -155,6 +186,7 @@ int RunProbe(int argc, char** argv) {
   const std::string verb = argc > 2 ? argv[2] : "";
   const char* word = argc > 3 ? argv[3] : "";
   if (verb == "agent") return AgentMain(1, argv);
+  if (verb == "actor") return BeActor(argc - 2, argv + 2);
   if (verb == "exit") return ::atoi(word);
   if (verb == "raise") return ::raise(::atoi(word));
   if (verb == "hygiene") return CheckHygiene();

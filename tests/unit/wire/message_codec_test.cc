@@ -162,7 +162,8 @@ TEST(MessageCodecTest, WhatOnlyRayNeedsOfAStartGoesAndComesBack) {
   start.is_on_own_environment = true;
   for (const GpuVisibility gpus : {GpuVisibility::kHost, GpuVisibility::kRank}) {
     start.gpu_visibility = gpus;
-    EXPECT_EQ(DecodeWhole(EncodeMessage(start).value()).value(), Message(start));
+    const Message message{7, start};
+    EXPECT_EQ(DecodeWhole(EncodeMessage(message).value()).value(), message);
   }
   EXPECT_TRUE(
       IsRefused(MessageType::kStartGeneration, R"({"gpu_visibility":3})", ByteView("\0", 1)));

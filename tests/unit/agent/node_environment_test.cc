@@ -1,0 +1,100 @@
+#include "launcher/agent/node_environment.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "launcher/agent/gang_environment.h"
+
+namespace hvdray {
+namespace {
+
+using wire::GpuVisibility;
+using Strings = std::vector<std::string>;
+
+const Strings kOfActor = {"HOME=/root",
+                          "OMP_NUM_THREADS=1",
+                          "PATH=/usr/bin",
+                          "PYTHONBREAKPOINT=ray.util.rpdb.set_trace",
+                          "PYTHONPATH=/session/working_dir",
+                          "PYTHONWARNINGS=ignore",
+                          "RAY_ADDRESS=10.0.0.10:6379",
+                          "RAY_AUTH_TOKEN=secret"};
+
+TEST(NodeEnvironmentTest, WhatRayPutThereForItselfIsDropped) {
+  EXPECT_EQ(WithoutRay(kOfActor, RayNames::kDropped),
+            (Strings{"HOME=/root", "PATH=/usr/bin", "PYTHONPATH=/session/working_dir"}));
+}
+
+TEST(NodeEnvironmentTest, KeptNamesOfRayBringNoThrottleAlong) {
+  EXPECT_EQ(WithoutRay(kOfActor, RayNames::kKept),
+            (Strings{"HOME=/root", "PATH=/usr/bin", "PYTHONPATH=/session/working_dir",
+                     "RAY_ADDRESS=10.0.0.10:6379", "RAY_AUTH_TOKEN=secret"}));
+}
+
+TEST(NodeEnvironmentTest, WhatOnlyLooksLikeItStays) {
+  const Strings entries = {"RAYON_NUM_THREADS=4", "XRAY_=1", "OMP_NUM_THREADS_X=1",
+                           "PYTHONWARNINGS=error", "PYTHONBREAKPOINT=0"};
+  EXPECT_EQ(WithoutRay(entries, RayNames::kDropped), entries);
+}
+
+TEST(VisibleGpusTest, EachVisibilityGivesItsShare) {
+  const Strings four = {"4", "5", "6", "7"};
+  EXPECT_EQ(VisibleGpus(GpuVisibility::kInherited, four, 0, 2), "");
+  EXPECT_EQ(VisibleGpus(GpuVisibility::kHost, four, 1, 2), "4,5,6,7");
+  EXPECT_EQ(VisibleGpus(GpuVisibility::kRank, four, 0, 4), "4");
+  EXPECT_EQ(VisibleGpus(GpuVisibility::kRank, four, 3, 4), "7");
+  EXPECT_EQ(VisibleGpus(GpuVisibility::kRank, four, 1, 2), "6,7");
+  EXPECT_EQ(VisibleGpus(GpuVisibility::kRank, four, 2, 3), "6") << "one is left over";
+  EXPECT_EQ(VisibleGpus(GpuVisibility::kRank, {"0", "1"}, 2, 4), "1") << "two workers share it";
+  EXPECT_EQ(VisibleGpus(GpuVisibility::kHost, {}, 0, 1), "");
+  EXPECT_EQ(VisibleGpus(GpuVisibility::kRank, four, 9, 4), "5") << "never out of range";
+}
+
+wire::StartGeneration Start(bool is_on_own, GpuVisibility visibility) {
+  wire::StartGeneration start;
+  start.size = start.local_size = 2;
+  start.is_on_own_environment = is_on_own;
+  start.gpu_visibility = visibility;
+  start.environment = {"OMP_NUM_THREADS=4", "PATH=/mine", "CUDA_VISIBLE_DEVICES=9"};
+  return start;
+}
+
+std::vector<std::string> ValuesOf(const wire::StartGeneration& start, const NodeShare& node,
+                                  const std::string& name, int local_rank = 1) {
+  const GangEnvironment environment(start, "job", 1, node);
+  Strings entries = environment.shared();
+  for (auto& own : environment.ForWorker({local_rank, local_rank, 0, 1}, 1)) entries.push_back(own);
+  Strings values;
+  for (const std::string& entry : entries) {
+    if (entry.starts_with(name + "=")) values.push_back(entry.substr(name.size() + 1));
+  }
+  return values;
+}
+
+TEST(NodeShareTest, JobsVariablesGoOverThoseOfTheNode) {
+  const NodeShare node{{"PATH=/node", "HOME=/root", "HOROVOD_RANK=7"}, {}};
+  const auto start = Start(true, GpuVisibility::kInherited);
+  EXPECT_EQ(ValuesOf(start, node, "PATH"), Strings{"/mine"});
+  EXPECT_EQ(ValuesOf(start, node, "HOME"), Strings{"/root"});
+  EXPECT_EQ(ValuesOf(start, node, "OMP_NUM_THREADS"), Strings{"4"});
+  EXPECT_EQ(ValuesOf(start, node, "HOROVOD_RANK"), Strings{"1"}) << "slot variables always win";
+}
+
+TEST(NodeShareTest, OtherJobsSeeNothingOfTheNode) {
+  const NodeShare node{{"HOME=/root"}, {}};
+  EXPECT_EQ(ValuesOf(Start(false, GpuVisibility::kInherited), node, "HOME"), Strings{});
+}
+
+TEST(NodeShareTest, GpusOfRayBeatWhateverElseSaysWhichToUse) {
+  const NodeShare node{{"CUDA_VISIBLE_DEVICES=0,1,2,3"}, {"2", "3"}};
+  const std::string name = "CUDA_VISIBLE_DEVICES";
+  EXPECT_EQ(ValuesOf(Start(true, GpuVisibility::kRank), node, name), Strings{"3"});
+  EXPECT_EQ(ValuesOf(Start(true, GpuVisibility::kHost), node, name), Strings{"2,3"});
+  EXPECT_EQ(ValuesOf(Start(true, GpuVisibility::kInherited), node, name), Strings{"9"});
+  EXPECT_EQ(ValuesOf(Start(true, GpuVisibility::kRank), {node.environment, {}}, name), Strings{"9"})
+      << "no GPU was asked for: nothing is touched";
+}
+
+}  // namespace
+}  // namespace hvdray
