@@ -161,6 +161,7 @@ struct WebClient::Impl {
       return true;
     };
     request.content_receiver = [&](const char* data, size_t size, uint64_t, uint64_t) {
+      if (size == 0) return true;
       if (take != nullptr && reply.status == 200) {
         if (WasCut()) return false;
         is_enough = !(*take)(ByteView(data, size));
@@ -268,12 +269,17 @@ struct WebClient::Impl {
     if (error == httplib::Error::Success && !was_cut) return reply;
     Close();
     if (is_enough) return reply;
+    if (IsCancelled()) return Status(ErrorCode::kCancelled, "given up");
     return ToStatus(error, reply, request.body.size());
   }
 
-  /// The watch has ended: what it guards is ours alone.
+  bool IsCancelled() {
+    const std::lock_guard lock(mutex);
+    return is_cancelled;
+  }
+
+  /// The watch has ended: what it guards is ours alone, but for what Cancel() may still set.
   Status ToStatus(httplib::Error error, const WebReply& reply, size_t body_bytes) const {
-    if (is_cancelled) return {ErrorCode::kCancelled, "given up"};
     const std::string timeout =
         fmt::format("{:.3g} s", std::chrono::duration<double>(options.timeout).count());
     const bool is_connecting =

@@ -69,6 +69,9 @@ struct SlotName {
 std::optional<SlotName> SplitSlot(std::string_view slot);
 std::string JoinSlot(std::string_view host, int local_rank);
 
+/// Where all members of a generation meet first; nobody has gone further before all have.
+inline constexpr std::string_view kMeetingScope = "global";
+
 /// The answer to rank_and_size that tells a worker to leave the job (spec 2.6).
 inline constexpr std::string_view kRemovedFromJob = "-1,-1,-1,-1,-1,-1";
 

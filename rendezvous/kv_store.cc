@@ -35,6 +35,8 @@ struct KvStore::Scope {
   int known_size = 0;
   StringMap<KvValue> values;
   size_t numeric_count = 0;
+  bool is_held = false;      // See KvAssignment::is_meeting_held.
+  StringMap<int> held_from;  // Key -> relay, of numeric values while they are held.
   std::unordered_set<uint32_t> finished;
   std::vector<Follower> followers;
 };
@@ -123,6 +125,10 @@ void KvStore::Put(int relay, const KvQuestion& question) {
   if (is_new && is_numeric) ++scope.numeric_count;
   Reply(relay, question.id, 200);
   if (!is_numeric) return;
+  if (scope.is_held) {
+    scope.held_from.insert_or_assign(question.key, relay);
+    return;
+  }
   for (const Follower& follower : scope.followers) {
     if (follower.relay == relay) continue;  // it has the value and waits only for the 200
     stats.bytes_out += value->size();
@@ -136,7 +142,8 @@ void KvStore::Get(int relay, const KvQuestion& question) {
   const auto scope = scopes_.find(question.scope);
   if (scope == scopes_.end()) return Reply(relay, question.id, 404);
   const auto value = scope->second->values.find(question.key);
-  if (value == scope->second->values.end()) return Reply(relay, question.id, 404);
+  const bool is_held = scope->second->is_held && KindOfKey(question.key) == KeyKind::kNumber;
+  if (value == scope->second->values.end() || is_held) return Reply(relay, question.id, 404);
   stats.bytes_out += value->second->size();
   Reply(relay, question.id, 200, question.key, value->second);
 }
@@ -162,6 +169,7 @@ void KvStore::Finish(Scope& scope, std::string_view key) {
   scope.values.clear();
   scope.numeric_count = 0;
   scope.finished.clear();
+  scope.held_from.clear();
 }
 
 void KvStore::EraseAdHoc(Scope& scope, std::string_view key) {
@@ -183,12 +191,31 @@ void KvStore::Follow(int relay, const KvQuestion& question) {
   KvScopeStats& stats = StatsOf(question.scope);
   ++stats.follows;
   scope.followers.push_back({relay, question.id});
+  if (scope.is_held) return;
   for (const auto& [key, value] : scope.values) {
     if (KindOfKey(key) != KeyKind::kNumber) continue;
     stats.bytes_out += value->size();
     Reply(relay, question.id, 200, key, value);
   }
   Reply(relay, question.id, 404);
+}
+
+void KvStore::OpenMeeting() {
+  assignment_.is_meeting_held = false;
+  const auto found = scopes_.find(kMeetingScope);
+  if (found == scopes_.end() || !std::exchange(found->second->is_held, false)) return;
+  Scope& scope = *found->second;
+  KvScopeStats& stats = StatsOf(kMeetingScope);
+  for (const Follower& follower : scope.followers) {
+    for (const auto& [key, from] : scope.held_from) {
+      if (from == follower.relay) continue;
+      const KvValue& value = scope.values.find(key)->second;
+      stats.bytes_out += value->size();
+      Reply(follower.relay, follower.id, 200, key, value);
+    }
+    Reply(follower.relay, follower.id, 404);
+  }
+  scope.held_from.clear();
 }
 
 void KvStore::Unfollow(int relay, const KvQuestion& question) {
@@ -231,6 +258,7 @@ KvStore::Scope& KvStore::ScopeOf(std::string_view name) {
   const auto known = assignment_.scope_sizes.find(name);
   if (known != assignment_.scope_sizes.end()) {
     scope->is_known = true;
+    scope->is_held = assignment_.is_meeting_held && name == kMeetingScope;
     scope->known_size = known->second;
   } else {
     stored_bytes_ += kKvScopeOverhead + name.size();

@@ -21,6 +21,8 @@ struct KvAssignment {
   StringMap<int> scope_sizes;
   /// "host:local_rank" -> "rank,size,local_rank,local_size,cross_rank,cross_size".
   StringMap<std::string> rank_and_size;
+  /// The numeric values of scope "global" are taken, but handed to nobody before OpenMeeting().
+  bool is_meeting_held = false;
 
   /// Enters one worker: its rank_and_size and the sizes of its three scopes.
   void Add(std::string_view host, int rank, int size, int local_rank, int local_size,
@@ -57,12 +59,17 @@ class KvStore {
   /// A question of relay number `relay` (a host index). Each but kFollow and kUnfollow has one
   /// answer, before this returns. kFollow has one for each numeric value of its scope, then a 404
   /// that says "no more so far", then one for each value as it comes, but not for what `relay`
-  /// itself puts. kUnfollow has none.
+  /// itself puts; of a held meeting nothing, the 404 included, before OpenMeeting(). kUnfollow has
+  /// none.
   /// A question of another generation than the store's changes nothing: 200 to kPut and kDelete,
   /// 404 to kGet and kFollow. kRankAndSize is answered from the assignment, whatever its
   /// generation; a slot that is not there gets kRemovedFromJob. (Who wants to hold it does not pass
   /// it on yet.)
   void Ask(int relay, const KvQuestion& question);
+
+  /// All members have met: what was held of scope "global" goes to its followers, but not to the
+  /// relay that it came from. Until the next Reset() the scope is like any other.
+  void OpenMeeting();
 
   /// The relay is gone: its follows end.
   void DropRelay(int relay);

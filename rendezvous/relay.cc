@@ -30,7 +30,8 @@ class RelayImpl final : public Relay {
         options_(std::move(options)),
         checker_(::getuid()),
         front_(loop,
-               RelayCoreOptions{options_.kv_hold, options_.cache_bytes, options_.is_mesh_kept},
+               RelayCoreOptions{options_.kv_hold, options_.cache_bytes, options_.is_mesh_kept,
+                                options_.is_meeting_held},
                upstream) {}
 
   Result<uint16_t> OpenWorker(int rank, int host_local_rank, Generation generation) override {

@@ -21,8 +21,9 @@ struct RelayOptions {
   /// How long a GET of a value that is not there yet waits for it. Horovod has no read timeout.
   Duration kv_hold{std::chrono::seconds(1)};
   size_t cache_bytes = size_t{1} << 30;
-  bool is_mesh_kept = false;    ///< For mesh().
-  bool is_peer_checked = true;  ///< Only processes of this user and of root are heard.
+  bool is_mesh_kept = false;     ///< For mesh().
+  bool is_meeting_held = false;  ///< As in RelayCoreOptions.
+  bool is_peer_checked = true;   ///< Only processes of this user and of root are heard.
 };
 
 /// Threads: the loop's. Opens one listener on 127.0.0.1 for each worker process, so that the port

@@ -195,6 +195,7 @@ RelayCore::Scope* RelayCore::FindOrMakeScope(std::string_view name) {
   if (scopes_.size() >= kMaxRelayScopes) return nullptr;
   Scope& scope = scopes_[std::string(name)];
   scope.stamp = ++last_stamp_;
+  scope.is_meeting = options_.is_meeting_held && name == kMeetingScope;
   return &scope;
 }
 
@@ -242,10 +243,25 @@ void RelayCore::OnFollowed(const KvAnswer& answer, std::string_view name, RelayA
     NoteMesh(name, answer.key, ValueOf(answer));
     return Arrive(*scope, answer.key, ValueOf(answer), out);
   }
+  const bool was_held = IsHeld(*scope);
   scope->is_complete = true;
+  if (was_held) OpenMeeting(*scope, out);
   std::vector<std::string> keys;
   for (const auto& [key, waiting] : scope->waiters) keys.push_back(key);
   for (const std::string& key : keys) AnswerOverdue(*scope, key, out);
+}
+
+void RelayCore::OpenMeeting(Scope& scope, RelayActions* out) {
+  std::vector<std::string> keys;
+  for (const auto& [key, waiting] : scope.waiters) keys.push_back(key);
+  for (const std::string& key : keys) {
+    const auto value = scope.values.find(key);
+    if (value != scope.values.end()) {
+      Arrive(scope, key, KvValue(value->second), out);
+    } else if (scope.is_partial) {
+      Fetch(scope, kMeetingScope, key, out);
+    }
+  }
 }
 
 void RelayCore::OnFetched(Scope& scope, std::string_view key, const KvAnswer& answer,
@@ -271,6 +287,7 @@ void RelayCore::AnswerOverdue(Scope& scope, std::string_view key, RelayActions* 
 void RelayCore::Arrive(Scope& scope, std::string_view key, const KvValue& value,
                        RelayActions* out) {
   if (!Keep(scope, key, value)) scope.is_partial = true;
+  if (IsHeld(scope)) return;
   const auto waiters = scope.waiters.find(key);
   if (waiters == scope.waiters.end()) return;
   const std::vector<uint64_t> answered = std::move(waiters->second);

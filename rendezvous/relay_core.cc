@@ -132,7 +132,7 @@ void RelayCore::Get(int worker, uint64_t request, const KvCall& call, TimePoint 
     return PassThrough(KvOp::kGet, worker, request, call, nullptr, 0, out);
   }
   Scope* scope = is_number ? FindOrMakeScope(call.scope) : FindScope(call.scope);
-  if (scope != nullptr) {
+  if (scope != nullptr && !(is_number && IsHeld(*scope))) {
     const auto value = scope->values.find(call.key);
     if (value != scope->values.end()) {
       ++stats_.served_from_cache;

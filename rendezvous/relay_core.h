@@ -27,6 +27,9 @@ struct RelayCoreOptions {
   size_t cache_bytes = size_t{1} << 30;
   /// Keeps where the meshes of the generation listen (mesh()), for jobs that may need it.
   bool is_mesh_kept = false;
+  /// Of scope "global" nothing is served before the launcher has said that all of it is there, and
+  /// who waits for it waits without limit.
+  bool is_meeting_held = false;
 };
 
 /// Requests that one worker may leave unanswered at a time.
@@ -123,6 +126,8 @@ class RelayCore {
   /// Answers a request, held or not.
   void Answer(uint64_t request, int status, KvValue body, RelayActions* out);
 
+  bool IsHeld(const Scope& scope) const { return scope.is_meeting && !scope.is_complete; }
+  void OpenMeeting(Scope& scope, RelayActions* out);
   Scope* FindScope(std::string_view name);
   /// nullptr when there are kMaxRelayScopes already.
   Scope* FindOrMakeScope(std::string_view name);

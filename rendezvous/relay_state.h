@@ -51,6 +51,7 @@ struct RelayScope {
   uint64_t stamp = 0;
   uint64_t follow = 0;       ///< Question; 0: none.
   bool is_complete = false;  ///< All that was there when the follow began has come.
+  bool is_meeting = false;   ///< Nothing of it is served before that.
   bool is_partial = false;   ///< A value did not fit the cache: ask for single keys.
   StringMap<KvValue> values;
   StringMap<std::vector<uint64_t>> waiters;

@@ -1,5 +1,5 @@
 // What python/ray_driver.py and `hvdray-agent drive` say to each other: JSON, one object a line.
-// Pure. docs/ray.md has the same table for people.
+// Pure.
 #ifndef HVDRAY_CLUSTER_RAY_BROKER_MESSAGES_H_
 #define HVDRAY_CLUSTER_RAY_BROKER_MESSAGES_H_
 
@@ -76,7 +76,8 @@ struct BrokerSeatEnded {
   std::string text;
 };
 
-/// ray_driver.py was asked to end: SIGTERM or SIGINT; a second time means at once.
+/// ray_driver.py was asked to end: SIGTERM or SIGINT; a second time means at once. Ray sends them to
+/// drive as well, which is therefore started with both ignored and should leave them so.
 struct BrokerSignal {
   int signo = 0;
 };

@@ -15,6 +15,8 @@ namespace {
 constexpr std::string_view kNodesPath =
     "/api/v0/nodes?limit=10000&filter_keys=state&filter_predicates=%3D&filter_values=ALIVE";
 
+constexpr std::string_view kOldFault = "[get_logs] Fetch log error: ";
+
 /// One segment of a path, or one value of a query.
 std::string Escaped(std::string_view text) {
   std::string escaped;
@@ -26,9 +28,11 @@ std::string Escaped(std::string_view text) {
   return escaped;
 }
 
+/// `kind`: "stream", or "file", which fails when it is told an interval. format=text: Ray
+/// before 2.50 or so would else put a byte of its own before each piece.
 std::string LogPath(std::string_view kind, const std::string& node_id, const std::string& name) {
-  return fmt::format("/api/v0/logs/{}?node_id={}&filename={}&lines=-1&interval=0.2", kind,
-                     Escaped(node_id), Escaped(name));
+  return fmt::format("/api/v0/logs/{}?node_id={}&filename={}&lines=-1&format=text{}", kind,
+                     Escaped(node_id), Escaped(name), kind == "stream" ? "&interval=0.2" : "");
 }
 
 WebClientOptions OptionsOf(const RayAccess& access) {
@@ -109,11 +113,22 @@ struct DashboardClient::Impl {
   Status Stream(std::string_view attempt, const std::string& path,
                 const std::function<bool(ByteView)>& take, bool is_endless) {
     bool is_enough = false;
-    Result<WebReply> reply = web.Stream(access.address.prefix + path, [&](ByteView piece) {
+    // An older Ray says within an answer of status 200 what went wrong, and ends it. What may be
+    // that waits for the next piece, which shows that it was not.
+    std::string held;
+    const auto take_piece = [&](ByteView piece) {
+      is_enough = !held.empty() && !take(std::exchange(held, {}));
+      if (is_enough) return false;
+      if (piece.starts_with(kOldFault)) {
+        held = piece;
+        return true;
+      }
       is_enough = !take(piece);
       return !is_enough;
-    });
+    };
+    Result<WebReply> reply = web.Stream(access.address.prefix + path, take_piece);
     if (!reply.ok()) return NoRayAnswer(Question(attempt), reply.status());
+    if (!held.empty()) *reply = {.status = 500, .body = held.substr(kOldFault.size())};
     MaskToken(reply->body, access.token);
     if (reply->status != 200) return Refusal(attempt, *reply);
     is_known = true;
@@ -219,8 +234,19 @@ Status DashboardClient::StreamLog(const std::string& node_id, const std::string&
 
 Status DashboardClient::ReadLog(const std::string& node_id, const std::string& file_name,
                                 const std::function<bool(ByteView piece)>& take) {
-  return impl_->Stream(fmt::format("read {}", file_name), LogPath("file", node_id, file_name), take,
-                       /*is_endless=*/false);
+  const std::string attempt = fmt::format("read {}", file_name);
+  bool is_something = false;
+  HVDRAY_RETURN_IF_ERROR(impl_->Stream(
+      attempt, LogPath("file", node_id, file_name),
+      [&](ByteView piece) {
+        is_something = true;
+        return take(piece);
+      },
+      /*is_endless=*/false));
+  if (is_something) return {};
+  // Of two askings for a file that is not there Ray says so to one, and nothing to the other.
+  return {ErrorCode::kRayFailed,
+          fmt::format("{}: {}: it is empty, or there is no such file", impl_->url, attempt)};
 }
 
 }  // namespace hvdray

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/shown_text.h"
 
 namespace hvdray {
@@ -15,6 +17,11 @@ constexpr std::string_view kWhereDashboard =
 constexpr std::string_view kWhereToken =
     "put the cluster's token into RAY_AUTH_TOKEN, a file named by RAY_AUTH_TOKEN_PATH, or "
     "~/.ray/auth_token; `ray get-auth-token` on the head prints it";
+
+bool IsWordByte(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+         static_cast<unsigned char>(c) >= 0x80;
+}
 
 bool IsPage(const WebReply& reply) {
   const size_t begin = reply.body.find_first_not_of(" \t\r\n");
@@ -97,7 +104,9 @@ Status RayRefusal(const RayQuestion& question, const WebReply& reply, const RayT
             fmt::format("{}: {}: {}", question.url, question.attempt, Said(reply)),
             "Ray takes 100 MiB, a proxy before it often less: leave more out (--exclude)"};
   }
-  if (reply.status == 404 && question.is_first) {
+  // "Job nope does not exist" is said by Ray and nobody else.
+  const bool is_rays = reply.body.find("does not exist") != std::string::npos;
+  if (reply.status == 404 && question.is_first && !is_rays) {
     return {
         ErrorCode::kRayUnreachable,
         fmt::format("no Ray dashboard at {}: it answers 404 to {}", question.url, question.attempt),
@@ -118,13 +127,13 @@ Status NotRays(const RayQuestion& question, const WebReply& reply, const Status&
 
 std::string LastLine(ByteView body) {
   while (!body.empty()) {
-    const size_t end = body.find_last_not_of(" \t\r\n");
-    if (end == ByteView::npos) return {};
-    body = body.substr(0, end + 1);
     const size_t newline = body.find_last_of("\r\n");
     const ByteView line = newline == ByteView::npos ? body : body.substr(newline + 1);
-    const size_t begin = line.find_first_not_of(" \t");
-    if (begin != ByteView::npos) return ShownText(line.substr(begin), kShownBytes);
+    if (std::ranges::any_of(line, IsWordByte)) {
+      const size_t begin = line.find_first_not_of(" \t");
+      return ShownText(line.substr(begin, line.find_last_not_of(" \t") - begin + 1), kShownBytes);
+    }
+    if (newline == ByteView::npos) break;
     body = body.substr(0, newline);
   }
   return {};

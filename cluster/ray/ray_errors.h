@@ -28,8 +28,9 @@ Status RayRefusal(const RayQuestion& question, const WebReply& reply, const RayT
 /// For an answer of status 200 that is not what Ray says: `fault` by the parser.
 Status NotRays(const RayQuestion& question, const WebReply& reply, const Status& fault);
 
-/// The last line of `body` with something in it, fit to be shown: of a Python traceback the one
-/// that says what is wrong. Empty for none, and for a web page.
+/// The last line of `body` with a word in it, fit to be shown: of a Python traceback the one that
+/// says what is wrong (the dashboard sets a full stop of its own under one of its agent). Empty for
+/// none.
 std::string LastLine(ByteView body);
 
 /// Replaces the token wherever it stands in `text`: some servers send back what they were sent.

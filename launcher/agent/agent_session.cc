@@ -109,6 +109,7 @@ void AgentSession::On(Generation /*generation*/, wire::Welcome&& welcome) {
   options.cache_bytes = static_cast<size_t>(welcome_->kv_cache_bytes);
   options.is_peer_checked = welcome_->is_peer_checked;
   options.is_mesh_kept = welcome_->is_elastic;
+  options.is_meeting_held = welcome_->is_elastic;
   relay_ = MakeRelay(loop_, std::move(options), *this);
   MakeGangs();
 }

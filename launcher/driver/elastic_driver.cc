@@ -51,6 +51,7 @@ std::optional<TimePoint> ElasticDriver::NextDeadline() const {
   add(approach_.settle_deadline);
   add(approach_.next_notice);
   add(approach_.straggler_deadline);
+  add(round_.meet_by);
   if (!approach_.limits.empty()) add(approach_.limits.begin()->first);
   for (const auto& [host, when] : approach_.clear_at) add(when);
   return next;
@@ -107,7 +108,13 @@ void ElasticDriver::On(const event::ProcessExited& e) {
   roster_.MarkEnded(e.worker, e.status, now_);
   approach_.is_dirty = true;
   if (is_ours) roster_.MarkVictim(e.worker);
-  if (is_ours || state_ == ElasticState::kStopping) return;
+  if (state_ == ElasticState::kStopping) return;
+  if (role == ElasticRoster::Role::kMember && Rejoin(e.worker)) return;
+  if (is_ours) {
+    // Whom we gave up in hvd.init() and can't replace is as lost to the others as one that failed.
+    round_.is_broken |= role == ElasticRoster::Role::kMember && policy_.repairs_meetings;
+    return;
+  }
   switch (role) {
     case ElasticRoster::Role::kNewcomer:
       return NewcomerDied(e.worker);
@@ -278,6 +285,7 @@ void ElasticDriver::ExpireLimits() {
     approach_.clear_at.erase(due);
     ClearLeavingHost(host);
   }
+  if (round_.meet_by && now_ >= *round_.meet_by) ExpireMeeting();
   if (approach_.straggler_deadline && now_ >= *approach_.straggler_deadline) {
     approach_.straggler_deadline.reset();
     StopStragglers();

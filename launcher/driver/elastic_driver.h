@@ -4,21 +4,9 @@
 #define HVDRAY_LAUNCHER_DRIVER_ELASTIC_DRIVER_H_
 
 #include "launcher/driver/elastic_round.h"
-#include "launcher/driver/elastic_states.h"
 #include "launcher/driver/membership_log.h"
 
 namespace hvdray {
-
-/// What others may know of an elastic job, by value.
-struct ElasticSnapshot {
-  ElasticState state = ElasticState::kGathering;
-  Generation generation = 0;
-  int size = 0;  ///< Of the published generation.
-  ElasticRoster::Counts counts;
-  int slots_found = 0;  ///< On hosts that are not left out.
-  uint32_t resets = 0;  ///< Counted ones; gang mode: restarts after failures.
-  uint64_t stale_events = 0;
-};
 
 class ElasticDriver {
  public:
@@ -52,6 +40,7 @@ class ElasticDriver {
   void On(const event::ProcessStarted& e);
   void On(const event::ProcessExited& e);
   void On(const event::WorkerArrived& e);
+  void On(const event::WorkerMet& e);
   void On(const event::RankAsked& e);
   void On(const event::AddressesRegistered& e);
   void On(const event::HostLeaving& e);
@@ -92,6 +81,12 @@ class ElasticDriver {
   void AbandonJoin();
   void SetBell(bool is_on);
   void RingBell();
+
+  // The meeting in hvd.init() (elastic_meeting.cc).
+  bool Rejoin(WorkerId dead);
+  bool IsMeetingLost() const;
+  void EndByLostMeeting();
+  void ExpireMeeting();
 
   // Losses (elastic_losses.cc).
   void MemberFailed(WorkerId worker);

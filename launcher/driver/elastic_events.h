@@ -37,6 +37,11 @@ struct ProcessExited {
 struct WorkerArrived {
   WorkerId worker;
 };
+/// The addresses of a member in scope `global` of its generation are in the store: it is in
+/// hvd.init() and waits for those of the others, of which it has seen none before OpenMeeting.
+struct WorkerMet {
+  WorkerId worker;
+};
 /// A worker asks for its next rank; the question is held in the RankService.
 struct RankAsked {
   WorkerId worker;
@@ -57,7 +62,7 @@ struct HostLeaving {
 using ElasticEvent =
     std::variant<event::HostsDiscovered, event::DiscoveryFailed, event::HostReady, event::HostLost,
                  event::ProcessStarted, event::ProcessExited, event::WorkerArrived,
-                 event::RankAsked, event::AddressesRegistered, event::HostLeaving,
+                 event::WorkerMet, event::RankAsked, event::AddressesRegistered, event::HostLeaving,
                  event::GenerationStopped, event::UserSignal, event::ReaderGone,
                  event::OutputDamaged, event::OutputBlocked, event::Tick>;
 
@@ -88,7 +93,8 @@ struct ReleaseHost {
   int host;
 };
 /// Each host's share to its agent. A worker whose generation is above the published one has its
-/// requests held by the relay until that generation is published (RelayCore).
+/// requests held by the relay until that generation is published (RelayCore). One of the published
+/// generation, started later than that, takes the place of a member that died before OpenMeeting.
 struct StartWorkers {
   Generation generation;
   std::vector<NewWorker> workers;
@@ -102,6 +108,12 @@ struct PublishGeneration {
   Generation generation;
   std::vector<RankInfo> ranks;    ///< By rank. host_index: the host's number in the registry.
   std::vector<WorkerId> workers;  ///< By rank.
+};
+/// Every member of the published generation has met the others: the values of scope `global`, which
+/// nobody has seen so far, are handed out. Once in a generation; only with
+/// ElasticPolicy::repairs_meetings.
+struct OpenMeeting {
+  Generation generation;
 };
 /// SIGTERM, grace, SIGKILL for these alone. Each is answered by ProcessExited.
 struct StopWorkers {
@@ -137,9 +149,9 @@ struct MembershipChanged {
 /// first. Numbers of generations rise but may have gaps: those of newcomers that were never let in.
 using ElasticEffect =
     std::variant<effect::ConnectHost, effect::ReleaseHost, effect::StartWorkers,
-                 effect::PublishGeneration, effect::StopWorkers, effect::BreakConnections,
-                 effect::Notify, effect::MembershipChanged, effect::StopGeneration, effect::Say,
-                 effect::Finish>;
+                 effect::PublishGeneration, effect::OpenMeeting, effect::StopWorkers,
+                 effect::BreakConnections, effect::Notify, effect::MembershipChanged,
+                 effect::StopGeneration, effect::Say, effect::Finish>;
 
 }  // namespace hvdray
 

@@ -67,6 +67,10 @@ void ElasticInvariants::Learn(const event::WorkerArrived& e) {
   if (Worker* worker = Find(e.worker)) worker->has_arrived = true;
 }
 
+void ElasticInvariants::Learn(const event::WorkerMet& e) {
+  if (Worker* worker = Find(e.worker)) worker->has_met = true;
+}
+
 void ElasticInvariants::Learn(const event::RankAsked& e) {
   if (Worker* worker = Find(e.worker)) worker->is_parked = true;
 }
@@ -103,11 +107,44 @@ void ElasticInvariants::Judge(const effect::StartWorkers& e) {
     }
     if (starting.worker >= workers_.size()) workers_.resize(size_t{starting.worker} + 1);
     const std::vector<WorkerId>& members = published_.workers;
+    const bool is_late =
+        e.generation == published_.generation &&
+        std::find(members.begin(), members.end(), starting.worker) == members.end();
+    if (is_late) JudgeRejoin(starting);
     workers_[starting.worker] = {.place = place,
                                  .started_for = e.generation,
                                  .is_started = true,
                                  .was_released = std::find(members.begin(), members.end(),
                                                            starting.worker) != members.end()};
+  }
+}
+
+// One more of a generation that was published before: in the place of one that is dead, and only as
+// long as nobody can have seen that one.
+void ElasticInvariants::JudgeRejoin(const NewWorker& starting) {
+  if (!policy_.repairs_meetings || policy_.mode == ElasticMode::kGang) {
+    Broken("a worker joins a generation that has begun");
+  }
+  if (is_meeting_open_) Broken("a worker joins a generation that has met");
+  const auto rank = static_cast<size_t>(starting.place.rank);
+  if (rank >= published_.ranks.size() || published_.ranks[rank] != starting.place) {
+    return Broken("a worker joins a generation in a place that it does not have");
+  }
+  if (rank == 0 && published_.generation > 1) Broken("rank 0 begins anew and the state is lost");
+  if (const Worker* former = Find(published_.workers[rank]); former && !former->is_dead) {
+    Broken("a worker takes the place of one that lives");
+  }
+  published_.workers[rank] = starting.worker;
+}
+
+void ElasticInvariants::Judge(const effect::OpenMeeting& e) {
+  if (e.generation != published_.generation) Broken("the meeting of another generation is opened");
+  if (is_meeting_open_) Broken("a meeting is opened twice");
+  is_meeting_open_ = true;
+  for (const WorkerId id : published_.workers) {
+    const Worker* worker = Find(id);
+    const bool is_there = worker != nullptr && !worker->is_dead && worker->has_met;
+    if (!is_there) Broken("a meeting is opened before all are there");
   }
 }
 
@@ -183,11 +220,13 @@ void ElasticInvariants::Judge(const effect::PublishGeneration& e) {
   }
   if (published_.generation != 0 && policy_.mode == ElasticMode::kHorovod) JudgeMembers(e);
   published_ = e;
+  is_meeting_open_ = false;
   was_member_lost_ = false;
   for (const WorkerId id : e.workers) {
     Worker* worker = Find(id);
     if (worker == nullptr) continue;  // StartWorkers follows.
     worker->is_parked = false;
+    worker->has_met = false;
     worker->was_released = true;
   }
 }

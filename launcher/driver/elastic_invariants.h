@@ -43,6 +43,7 @@ class ElasticInvariants {
     bool is_started = false;
     bool is_dead = false;
     bool has_arrived = false;
+    bool has_met = false;
     bool is_parked = false;
     bool was_released = false;  ///< Ever in a published generation.
   };
@@ -57,6 +58,7 @@ class ElasticInvariants {
   void Learn(const event::HostLost& e);
   void Learn(const event::ProcessExited& e);
   void Learn(const event::WorkerArrived& e);
+  void Learn(const event::WorkerMet& e);
   void Learn(const event::RankAsked& e);
   void Learn(const event::GenerationStopped& e);
   template <typename Other>
@@ -66,6 +68,7 @@ class ElasticInvariants {
   void Judge(const effect::ReleaseHost& e);
   void Judge(const effect::StartWorkers& e);
   void Judge(const effect::PublishGeneration& e);
+  void Judge(const effect::OpenMeeting& e);
   void Judge(const effect::StopWorkers& e);
   void Judge(const effect::BreakConnections& e);
   void Judge(const effect::Notify& e);
@@ -75,6 +78,7 @@ class ElasticInvariants {
   void Judge(const effect::Finish& e);
   void JudgeMap(const effect::PublishGeneration& e);
   void JudgeMembers(const effect::PublishGeneration& e);
+  void JudgeRejoin(const NewWorker& starting);
 
   const ElasticPolicy policy_;
   const std::function<void(std::string)> on_broken_;
@@ -82,6 +86,7 @@ class ElasticInvariants {
   std::vector<Worker> workers_;      // By number.
   std::map<Slot, WorkerId> living_;  // Who lives on a slot.
   effect::PublishGeneration published_{};
+  bool is_meeting_open_ = false;
   bool was_member_lost_ = false;  // Since then.
   int64_t last_timestamp_ = 0;
   bool has_finished_ = false;

@@ -47,11 +47,16 @@ struct ElasticPolicy {
   /// --blacklist-cooldown-range. nullopt, the default: a host that failed never comes back.
   std::optional<CooldownRange> cooldown;
   SuccessRule success = SuccessRule::kAll;  ///< --success. Default: spec 3.7.
-  /// How often a newcomer that ends before it has arrived is started again, before its host is
-  /// blamed. Default 1 (spec 3.6: best keep the plan and start the dead slot again).
+  /// How often a newcomer that ends before it has arrived, or a member before all have met, is
+  /// started again, before its host is blamed. Default 1 (spec 3.6: best keep the plan and start
+  /// the dead slot again).
   int join_retries = 1;
   /// --no-break-connections clears it: after a loss, survivors are freed at once (spec 3.10.1).
   bool breaks_connections = true;
+  /// Who dies in hvd.init() before anybody has seen its addresses is started again in its place
+  /// (docs/elastic.md). Horovod mode; the launcher sets it. Default false: what recordings mean
+  /// that were made before it was there.
+  bool repairs_meetings = false;
 
   // Joining.
   JoinMode join = JoinMode::kWarm;  ///< --join

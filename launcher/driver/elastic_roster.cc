@@ -72,6 +72,13 @@ bool ElasticRoster::MarkArrived(WorkerId worker) {
   return true;
 }
 
+bool ElasticRoster::MarkMet(WorkerId worker) {
+  Process* process = Find(worker);
+  if (process == nullptr || process->role != Role::kMember || process->has_met) return false;
+  process->has_met = true;
+  return true;
+}
+
 bool ElasticRoster::MarkParked(WorkerId worker) {
   Process* process = Find(worker);
   if (process == nullptr || process->role != Role::kMember || process->is_parked) return false;
@@ -122,6 +129,7 @@ void ElasticRoster::Release(WorkerId worker, const RankInfo& place, Generation g
   process.record.rank = place.rank;
   process.record.generation = generation;
   process.has_arrived = false;
+  process.has_met = false;
   process.is_parked = false;
   Tally(process, +1);
 }

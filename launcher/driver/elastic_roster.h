@@ -24,6 +24,7 @@ class ElasticRoster {
     Role role = Role::kNewcomer;
     WorkerState state = WorkerState::kPending;
     bool has_arrived = false;     ///< A newcomer waits at the gate.
+    bool has_met = false;         ///< A member waits for the others in hvd.init(), or has.
     bool is_parked = false;       ///< A member waits for its next rank.
     bool is_registered = false;   ///< It takes notices.
     bool is_told_to_end = false;  ///< By us: its exit is no failure.
@@ -61,6 +62,7 @@ class ElasticRoster {
   // Each takes a fact about a living process and says whether it was news.
   bool MarkStarted(WorkerId worker, uint32_t pid, TimePoint now);
   bool MarkArrived(WorkerId worker);
+  bool MarkMet(WorkerId worker);
   bool MarkParked(WorkerId worker);
   bool MarkRegistered(WorkerId worker);
   bool MarkToldToEnd(WorkerId worker, TimePoint now);

@@ -11,8 +11,20 @@
 
 #include "launcher/driver/elastic_cause.h"
 #include "launcher/driver/elastic_plan.h"
+#include "launcher/driver/elastic_states.h"
 
 namespace hvdray {
+
+/// What others may know of an elastic job, by value.
+struct ElasticSnapshot {
+  ElasticState state = ElasticState::kGathering;
+  Generation generation = 0;
+  int size = 0;  ///< Of the published generation.
+  ElasticRoster::Counts counts;
+  int slots_found = 0;  ///< On hosts that are not left out.
+  uint32_t resets = 0;  ///< Counted ones; gang mode: restarts after failures.
+  uint64_t stale_events = 0;
+};
 
 /// Of the published generation; begins anew with each.
 struct ElasticRound {
@@ -21,9 +33,12 @@ struct ElasticRound {
   int done = 0;                   ///< Members that exited 0 by themselves.
   WorkerId first_done = kNoWorker;
   std::optional<WorkerRecord> first_failure;
-  bool is_broken = false;         ///< A member was lost or is being stopped.
-  bool has_failures = false;      ///< Unannounced ones among these.
-  bool is_break_ordered = false;  ///< BreakConnections was sent.
+  bool is_broken = false;            ///< A member was lost or is being stopped.
+  bool has_failures = false;         ///< Unannounced ones among these.
+  bool is_break_ordered = false;     ///< BreakConnections was sent.
+  int met = 0;                       ///< Members that live and wait for OpenMeeting.
+  bool is_open = false;              ///< OpenMeeting was sent.
+  std::optional<TimePoint> meet_by;  ///< Once one waits: by when the others must.
 };
 
 /// The generation that is being prepared.

@@ -85,7 +85,8 @@ void ElasticDriver::ReleaseHosts() {
 // No member waits for a rank and none is lost.
 void ElasticDriver::AdvanceTraining() {
   const ElasticRoster::Counts& counts = roster_.counts();
-  if (counts.parked > 0 || round_.is_broken || counts.members == 0) return BeginMeeting();
+  const bool is_over = round_.is_broken || counts.members == 0 || IsMeetingLost();
+  if (counts.parked > 0 || is_over) return BeginMeeting();
   const bool has_changed = Retarget();
   if (!has_changed && state_ == ElasticState::kRunning && round_.done == 0) return;
   std::optional<ElasticNext>& next = approach_.next;
@@ -123,6 +124,7 @@ void ElasticDriver::AbandonJoin() {
 void ElasticDriver::BeginMeeting() {
   log_.NoteStandstill(now_);
   SetBell(false);
+  round_.meet_by.reset();
   Enter(ElasticState::kMeeting);
   if (policy_.straggler_timeout > Duration::zero()) {
     approach_.straggler_deadline = now_ + policy_.straggler_timeout;
@@ -132,6 +134,7 @@ void ElasticDriver::BeginMeeting() {
 // Every old process must be parked or reaped before a new generation is published (spec 3.11
 // row 4).
 void ElasticDriver::CloseRound() {
+  if (IsMeetingLost()) return EndByLostMeeting();
   const ElasticRoster::Counts& counts = roster_.counts();
   if (counts.unsettled > 0) {
     Retarget();  // Agents of spare hosts can start meanwhile.

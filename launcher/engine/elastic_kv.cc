@@ -8,8 +8,9 @@
 
 namespace hvdray {
 
-ElasticKv::ElasticKv(ElasticMode mode, Handlers handlers)
+ElasticKv::ElasticKv(ElasticMode mode, bool is_meeting_held, Handlers handlers)
     : is_held_(mode == ElasticMode::kHorovod),
+      is_meeting_held_(is_held_ && is_meeting_held),
       handlers_(std::move(handlers)),
       store_([this](int agent, KvAnswer answer) {
         handlers_.send(agent, ReplyOf(std::move(answer)));
@@ -25,12 +26,25 @@ void ElasticKv::OnRequest(int agent, Generation generation, wire::KvRequest requ
   } else if (question.op == KvOp::kWorkerAddresses && is_held_) {
     if (ranks_.Register(question)) handlers_.on_registered(question.rank);
   } else {
+    const uint64_t refused = store_.refused_questions();
     store_.Ask(agent, question);
+    if (store_.refused_questions() == refused) TellMet(question);
   }
 }
 
+void ElasticKv::TellMet(const KvQuestion& question) {
+  const KvAssignment& assignment = store_.assignment();
+  const bool is_address = question.op == KvOp::kPut && question.scope == kMeetingScope &&
+                          KindOfKey(question.key) == KeyKind::kNumber;
+  if (!assignment.is_meeting_held || !is_address) return;
+  if (question.generation != assignment.generation) return;
+  handlers_.on_met(question.rank, *NumberOfKey(question.key));
+}
+
 void ElasticKv::Reset(std::span<const RankInfo> ranks, Generation generation) {
-  store_.Reset(KvAssignmentOf(ranks, generation));
+  KvAssignment assignment = KvAssignmentOf(ranks, generation);
+  assignment.is_meeting_held = is_meeting_held_;
+  store_.Reset(std::move(assignment));
 }
 
 void ElasticKv::Release() { Send(ranks_.Publish(store_.assignment())); }

@@ -23,14 +23,18 @@ class ElasticKv {
     std::function<void(int agent, wire::Message message)> send;
     std::function<void(int worker)> on_rank_asked;  ///< It waits, and did not wait before.
     std::function<void(int worker)> on_registered;
+    /// While the meeting is held: the addresses of that member were stored for that worker.
+    std::function<void(int worker, uint32_t member)> on_met;
   };
   /// Of a gang that is no Horovod job nobody waits: rank_and_size is answered at once.
-  ElasticKv(ElasticMode mode, Handlers handlers);
+  /// `is_meeting_held`: each generation's meeting waits for OpenMeeting().
+  ElasticKv(ElasticMode mode, bool is_meeting_held, Handlers handlers);
 
   void OnRequest(int agent, Generation generation, wire::KvRequest request);
   /// The store begins anew with this assignment. KvReset to the agents is the caller's, then
   /// Release().
   void Reset(std::span<const RankInfo> ranks, Generation generation);
+  void OpenMeeting() { store_.OpenMeeting(); }
   /// Answers all that wait for a rank.
   void Release();
   /// The job is over: nobody has a rank any more.
@@ -46,8 +50,10 @@ class ElasticKv {
 
  private:
   void Send(std::vector<RankAnswer> answers);
+  void TellMet(const KvQuestion& question);
 
   const bool is_held_;
+  const bool is_meeting_held_;
   Handlers handlers_;
   KvStore store_;
   RankService ranks_;

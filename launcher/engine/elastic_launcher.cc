@@ -56,7 +56,7 @@ class RealElasticLauncher : public ElasticLauncher {
         jitter_seed_(std::random_device{}()),
         driver_(policy, jitter_seed_, began_, &LogStateChange),
         agents_(loop, transport, std::move(ways), plan_, MakeAgentHandlers()),
-        kv_(policy.mode, MakeKvHandlers()) {}
+        kv_(policy.mode, policy.repairs_meetings, MakeKvHandlers()) {}
 
   Status OpenFiles() {
     HVDRAY_RETURN_IF_ERROR(CheckReportPaths(plan_.spec));
@@ -127,6 +127,12 @@ class RealElasticLauncher : public ElasticLauncher {
     };
     handlers.on_registered = [this](int worker) {
       Feed(event::AddressesRegistered{static_cast<WorkerId>(worker)});
+    };
+    handlers.on_met = [this](int worker, uint32_t member) {
+      const auto living = living_.find(worker);
+      const bool is_its_own =
+          living != living_.end() && living->second.rank == static_cast<int>(member);
+      if (is_its_own) Feed(event::WorkerMet{static_cast<WorkerId>(worker)});
     };
     return handlers;
   }
@@ -234,6 +240,8 @@ class RealElasticLauncher : public ElasticLauncher {
     if (Status status = agents_.hosts().ChooseNics(agents_.nics()); !status.ok()) {
       Log(LogLevel::kError, "launcher", "{}", status.ToString());
     }
+    const bool is_first = start.generation == 1 && start.workers.size() == ranks_.size() &&
+                          start.workers.front().worker == 0;
     // Newcomers start before their generation is published.
     const bool is_whole = start.generation == published_;
     const std::vector<RankInfo> whole = is_whole ? ranks_ : std::vector<RankInfo>();
@@ -251,9 +259,9 @@ class RealElasticLauncher : public ElasticLauncher {
       living_[number] = worker.place;
       kv_.Admit(worker.place.host, worker.place.local_rank);
       front_->output().StartWorker(number, worker.place.rank, worker.place.host);
-      if (start.generation == 1) StartStdin(number, worker.place.rank);
+      if (is_first) StartStdin(number, worker.place.rank);
     }
-    if (start.generation != 1) return;
+    if (!is_first) return;
     progress_.np = static_cast<int>(start.workers.size());
     progress_.host_count = progress_.hosts_ready = std::max(1, agents_.hosts().size());
   }
@@ -273,6 +281,8 @@ class RealElasticLauncher : public ElasticLauncher {
     if (agent < 0) return;
     agents_.agents().Send(agent, {claims_.GenerationOf(worker), std::move(body)});
   }
+
+  void Apply(const effect::OpenMeeting& /*open*/) { kv_.OpenMeeting(); }
 
   void Apply(const effect::StopWorkers& stop) {
     std::map<int, wire::StopWorkers> by_agent;

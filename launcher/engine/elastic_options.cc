@@ -20,6 +20,7 @@ ElasticPolicy ElasticPolicyOf(const JobSpec& spec, int64_t began_epoch_s) {
   }
   policy.success = *spec.success;
   policy.breaks_connections = *spec.breaks_connections;
+  policy.repairs_meetings = policy.mode == ElasticMode::kHorovod;
   policy.join = *spec.join;
   policy.began_epoch_s = began_epoch_s;
   policy.elastic_timeout = *spec.elastic_timeout;

@@ -57,7 +57,8 @@ std::map<int, wire::StartGeneration> ElasticStartMessages(const LaunchPlan& plan
         const ElasticHost& first = hosts.At(ranks.front().host_index);
         if (first.nic) message.master_address = first.nic->address;
       }
-      if (start.generation == 1) message.stdin_rank = plan.spec.stdin_rank->value_or(-1);
+      if (start.generation == 1 && is_whole)
+        message.stdin_rank = plan.spec.stdin_rank->value_or(-1);
       message.environment = EnvironmentOf(plan, host.is_remote);
     }
     message.workers.push_back({.rank = place.rank,

@@ -38,6 +38,9 @@ inline std::string EffectText(const effect::PublishGeneration& e) {
   for (const WorkerId worker : e.workers) text += fmt::format(" {}", worker);
   return text;
 }
+inline std::string EffectText(const effect::OpenMeeting& e) {
+  return fmt::format("open {}", e.generation);
+}
 inline std::string EffectText(const effect::StopWorkers& e) {
   std::string text = fmt::format("stop workers in {}", e.grace.count());
   for (const WorkerId worker : e.workers) text += fmt::format(" {}", worker);

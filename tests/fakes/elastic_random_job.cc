@@ -42,6 +42,7 @@ ElasticPolicy RandomPolicy(Dice& dice) {
   if (dice.OneIn(10)) policy.timeout = seconds(1 + dice.Below(60));
   policy.grace = milliseconds(dice.Below(4) * 1000);
   policy.settle = milliseconds(dice.Below(3) * 500);
+  policy.repairs_meetings = !dice.OneIn(4);
   return policy;
 }
 
@@ -58,7 +59,8 @@ ElasticWorld RandomWorld(Dice& dice) {
           .notices_doubled_of_10 = dice.OneIn(2) ? dice.Below(8) : 0,
           .never_arrives_of_100 = dice.OneIn(3) ? dice.Below(30) : 0,
           .dies_early_of_100 = dice.OneIn(3) ? dice.Below(50) : 0,
-          .ignores_sigterm_of_10 = dice.OneIn(3) ? dice.Below(5) : 0};
+          .ignores_sigterm_of_10 = dice.OneIn(3) ? dice.Below(5) : 0,
+          .dies_meeting_of_100 = dice.OneIn(3) ? dice.Below(20) : 0};
 }
 
 std::vector<HostSlots> RandomHosts(Dice& dice, int least) {
@@ -119,7 +121,7 @@ void AddTrouble(Dice& dice, ElasticSim& sim, Duration span) {
 void AddOutside(Dice& dice, ElasticSim& sim, Duration span) {
   for (int i = 0; i < 6; ++i) {
     FakeMachine& machine = sim.machine(fmt::format("h{}", i));
-    machine.is_stuck_in_stop = dice.OneIn(30);
+    machine.is_stuck_in_stop = dice.OneIn(25);
     machine.is_refusing = dice.OneIn(20);
     machine.loss_noticed_after = dice.OneIn(2) ? Duration::zero() : dice.Within(seconds(5));
   }

@@ -178,6 +178,10 @@ void ElasticSim::Apply(const effect::StartWorkers& e) {
     worker.ignores_sigterm = Chance(world_.ignores_sigterm_of_10, 10);
     workers_.resize(std::max<size_t>(workers_.size(), starting.worker + 1));
     workers_[starting.worker] = worker;
+    const auto rank = static_cast<size_t>(worker.place.rank);
+    if (e.generation == published_.generation && published_.workers[rank] != worker.id) {
+      published_.workers[rank] = gangs_[e.generation].members[rank] = worker.id;
+    }
     ranks_.Admit(JoinSlot(worker.place.host, worker.place.local_rank));
     if (!hosts_[worker.place.host_index].is_linked) {
       workers_[worker.id].phase = Phase::kDead;  // The loss is on its way.
@@ -217,6 +221,16 @@ void ElasticSim::Apply(const effect::PublishGeneration& e) {
             [this, id, text = *answer.answer.value, g = e.generation] { TakeAnswer(id, text, g); });
   }
   if (ranks_.held() != 0) Break("a held request is not answered");
+}
+
+void ElasticSim::Apply(const effect::OpenMeeting& e) {
+  Gang& gang = gangs_[e.generation];
+  gang.is_open = true;
+  for (const WorkerId id : gang.members) {
+    if (!workers_[id].is_living()) BreakGang(e.generation, id);
+  }
+  if (gang.is_broken) return;
+  Schedule(world_.init_time, [this, generation = e.generation] { Form(generation); });
 }
 
 void ElasticSim::Apply(const effect::StopWorkers& e) {

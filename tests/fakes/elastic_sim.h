@@ -37,6 +37,7 @@ struct ElasticWorld {
   int never_arrives_of_100 = 0;  ///< Newcomers that hang in their imports.
   int dies_early_of_100 = 0;     ///< Newcomers that exit 1 before they arrive.
   int ignores_sigterm_of_10 = 0;
+  int dies_meeting_of_100 = 0;  ///< Workers that are killed within hvd.init(), each time.
 };
 
 /// A machine, as long as the job lasts.
@@ -115,6 +116,7 @@ class ElasticSim {
     Phase phase = Phase::kImporting;
     bool hangs = false;
     bool ignores_sigterm = false;
+    bool has_state = false;
     bool has_registered = false;
     bool is_known_dead = false;   ///< As the driver was told.
     bool is_told_to_end = false;  ///< By the driver.
@@ -135,6 +137,7 @@ class ElasticSim {
   struct Gang {
     std::vector<WorkerId> members;
     int initing = 0;
+    bool is_open = false;
     bool is_formed = false;
     bool is_broken = false;
   };
@@ -162,6 +165,7 @@ class ElasticSim {
   void Apply(const effect::ReleaseHost& e);
   void Apply(const effect::StartWorkers& e);
   void Apply(const effect::PublishGeneration& e);
+  void Apply(const effect::OpenMeeting& e);
   void Apply(const effect::StopWorkers& e);
   void Apply(const effect::BreakConnections& e);
   void Apply(const effect::Notify& e);
@@ -176,6 +180,8 @@ class ElasticSim {
   void ReachInit(WorkerId id);
   void BeginInit(WorkerId id, Generation generation);
   void Form(Generation generation);
+  /// Nobody of it has seen another's addresses, nor will before the driver says so.
+  bool IsHeldApart(Generation generation);
   void Step(Generation generation);
   void BreakGang(Generation generation, WorkerId dead);
   void Raise(WorkerId id, Generation generation, Duration in);

@@ -108,6 +108,19 @@ void ElasticSim::BeginInit(WorkerId id, Generation generation) {
   worker.generation = generation;
   worker.notice = 0;
   Gang& gang = gangs_[generation];
+  if (Chance(world_.dies_meeting_of_100, 100)) {
+    Schedule(Within(world_.init_time + world_.link_delay), [this, id, generation] {
+      const Worker& victim = workers_[id];
+      const bool is_there = victim.phase == Phase::kIniting && victim.generation == generation;
+      if (is_there) EndWorker(id, {.signal = SIGKILL});
+    });
+  }
+  if (IsHeldApart(generation)) {
+    if (worker.hangs) return;
+    return Report(worker.place.host_index, [this, id] {
+      if (!workers_[id].is_known_dead) Feed(event::WorkerMet{id});
+    });
+  }
   if (++gang.initing == static_cast<int>(gang.members.size()) && !gang.is_broken) {
     Schedule(world_.init_time, [this, generation] { Form(generation); });
   }
@@ -121,13 +134,22 @@ void ElasticSim::BeginInit(WorkerId id, Generation generation) {
   }
 }
 
+bool ElasticSim::IsHeldApart(Generation generation) {
+  return policy_.repairs_meetings && policy_.mode == ElasticMode::kHorovod &&
+         !gangs_[generation].is_open;
+}
+
 void ElasticSim::Form(Generation generation) {
   Gang& gang = gangs_[generation];
   if (gang.is_broken) return;
   gang.is_formed = true;
+  const auto has_state = [this](WorkerId id) { return workers_[id].has_state; };
+  const bool is_there = std::any_of(gang.members.begin(), gang.members.end(), has_state);
+  if (is_there && !has_state(gang.members.front())) Break("rank 0 has no state, and others have");
   const int step = workers_[gang.members.front()].step;
   for (const WorkerId id : gang.members) {
     workers_[id].phase = Phase::kTraining;
+    workers_[id].has_state = true;
     workers_[id].step = step;
     workers_[id].notice = 0;
     if (world_.is_alive) {
@@ -171,7 +193,7 @@ void ElasticSim::Step(Generation generation) {
 
 // Gloo tells only those who wait for the dead one; the others notice after its timeout.
 void ElasticSim::BreakGang(Generation generation, WorkerId dead) {
-  if (generation == 0) return;
+  if (generation == 0 || IsHeldApart(generation)) return;
   Gang& gang = gangs_[generation];
   const bool was_over = gang.is_broken && gang.is_formed;
   gang.is_broken = true;
@@ -206,6 +228,7 @@ void ElasticSim::Raise(WorkerId id, Generation generation, Duration in) {
 void ElasticSim::Ask(WorkerId id) {
   Worker& worker = workers_[id];
   if (!worker.is_living() || worker.phase == Phase::kParked) return;
+  if (worker.phase == Phase::kIniting && IsHeldApart(worker.generation)) return;
   worker.phase = Phase::kParked;
   gangs_[worker.generation].is_broken = true;
   const int host = worker.place.host_index;

@@ -4,7 +4,6 @@ import json
 import socket
 import ssl
 import threading
-import time
 
 VERSION = {"version": "4", "ray_version": "2.60.0", "ray_commit": "b7", "session_name": "session_1"}
 NODES = {"result": True, "msg": "", "data": {"result": {"total": 1, "result": [
@@ -104,10 +103,3 @@ def dripping(head, pause=0.02):
 def cut(part):
     """Sends `part` and closes."""
     return lambda connection, _: connection.sendall(part)
-
-
-def wait_until(condition, within=10.0):
-    deadline = time.monotonic() + within
-    while not condition():
-        assert time.monotonic() < deadline, "not in time"
-        time.sleep(0.01)

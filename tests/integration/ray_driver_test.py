@@ -372,7 +372,9 @@ def test_the_older_ray_seats_agents_too(old_ray_cluster, tmp_path):
     driver = Driver(old_ray_cluster, tmp_path)
     assert driver.hello["ray"] == "2.40.0"
     driver.tell(watch={})
-    assert len(driver.wait_for("nodes")) == 3
+    nodes = driver.wait_for("nodes")
+    assert len(nodes) == 3 and all(node["free"]["CPU"] == CPUS for node in nodes)
+    assert all(node["labels"]["ray.io/node_id"] == node["id"] for node in nodes)
     driver.reserve([{"CPU": 1, "GPU": 1}] * 2, "STRICT_PACK")
     driver.seat(0, [0, 1], ["@gpus"])
     told, agent = driver.wait_for("seat", seat=0, state="started"), driver.agent(0)

@@ -3,7 +3,7 @@
 Of ELASTIC_PLAN (see elastic_log.py): `steps`, `step_s`, `commit_every`, `big_mb` (an allreduce of that size
 in each step), `import_s` (sleeps so long before hvd.init()), `hold` (keeps connections of its own). It ends at
 `steps`, or, without them, when rank 0 finds the file `stop`.
-Faults happen at "start" (before anything is imported), "imported", "reduce" (in the middle of an allreduce),
+Faults happen at "start" (before anything is imported), "imported", "init", "reduce" (in the middle of an allreduce),
 "step" (between two), "interrupted" (on the way to meet again), "end" (trained, before the exit).
 """
 
@@ -96,6 +96,7 @@ def main():
     torch.set_num_threads(1)
     time.sleep(PLAN.get("import_s", 0))
     log("init")
+    meet("init")
     hvd.init()
     log("inited", rank=hvd.rank(), size=hvd.size())
     held = None

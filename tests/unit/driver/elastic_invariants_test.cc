@@ -255,6 +255,66 @@ TEST(ElasticInvariantsTest, ConnectionsAreBrokenOnlyForALossOfTheirGeneration) {
             Rules{"connections of another generation are broken"});
 }
 
+ElasticPolicy Repairing() {
+  ElasticPolicy policy = Watched::Policy();
+  policy.repairs_meetings = true;
+  return policy;
+}
+
+TEST(ElasticInvariantsTest, AMeetingOpensOnceAndWhenAllThatLiveAreThere) {
+  Watched job(Repairing());
+  job.Running();
+  EXPECT_EQ(job.Say({}, event::WorkerMet{0}), Rules{});
+  EXPECT_EQ(job.Say({effect::OpenMeeting{2}}, event::WorkerMet{1}),
+            Rules{"the meeting of another generation is opened"});
+  EXPECT_EQ(job.Say({effect::OpenMeeting{1}}), Rules{"a meeting is opened twice"});
+  Watched early(Repairing());
+  early.Running();
+  EXPECT_EQ(early.Say({effect::OpenMeeting{1}}, event::WorkerMet{0}),
+            Rules{"a meeting is opened before all are there"});
+  Watched dead(Repairing());
+  dead.Running();
+  EXPECT_EQ(dead.Say({}, event::WorkerMet{0}), Rules{});
+  EXPECT_EQ(dead.Say({}, event::WorkerMet{1}), Rules{});
+  EXPECT_EQ(dead.Say({effect::OpenMeeting{1}}, event::ProcessExited{1, {.signal = 9}}),
+            Rules{"a meeting is opened before all are there"});
+}
+
+TEST(ElasticInvariantsTest, OnlyAMemberThatDiedBeforeTheMeetingIsReplaced) {
+  const effect::StartWorkers again{1, {{2, Watched::Pair(1).ranks[1]}}, 0, 0};
+  Watched job(Repairing());
+  job.Running();
+  EXPECT_EQ(job.Say({again}, event::ProcessExited{1, {.signal = 9}}), Rules{});
+  EXPECT_EQ(job.Say({}, event::WorkerMet{0}), Rules{});
+  EXPECT_EQ(job.Say({effect::OpenMeeting{1}}, event::WorkerMet{2}), Rules{});
+  Watched open(Repairing());
+  open.Running();
+  EXPECT_EQ(open.Say({}, event::WorkerMet{0}), Rules{});
+  EXPECT_EQ(open.Say({effect::OpenMeeting{1}}, event::WorkerMet{1}), Rules{});
+  EXPECT_EQ(open.Say({again}, event::ProcessExited{1, {.signal = 9}}),
+            Rules{"a worker joins a generation that has met"});
+  Watched off;
+  off.Running();
+  EXPECT_EQ(off.Say({again}, event::ProcessExited{1, {.signal = 9}}),
+            Rules{"a worker joins a generation that has begun"});
+  Watched moved(Repairing());
+  moved.Running();
+  RankInfo elsewhere = Watched::Pair(1).ranks[1];
+  elsewhere.local_rank = 1;
+  EXPECT_EQ(moved.Say({effect::StartWorkers{1, {{2, elsewhere}}, 0, 0}},
+                      event::ProcessExited{1, {.signal = 9}}),
+            Rules{"a worker joins a generation in a place that it does not have"});
+}
+
+TEST(ElasticInvariantsTest, RankZeroOfALaterGenerationIsNotReplaced) {
+  Watched job(Repairing());
+  job.Parked();
+  EXPECT_EQ(job.Say({Watched::Pair(2)}), Rules{});
+  EXPECT_EQ(job.Say({effect::StartWorkers{2, {{2, Watched::Pair(2).ranks[0]}}, 0, 0}},
+                    event::ProcessExited{0, {.signal = 9}}),
+            Rules{"rank 0 begins anew and the state is lost"});
+}
+
 TEST(ElasticInvariantsTest, NoticesGoToRankZeroWithTimesThatRise) {
   Watched job;
   job.Running();

@@ -30,6 +30,7 @@ ElasticPolicy FullPolicy() {
   policy.success = SuccessRule::kAny;
   policy.join_retries = 5;
   policy.breaks_connections = false;
+  policy.repairs_meetings = true;
   policy.join = JoinMode::kTogether;
   policy.notice_interval = Duration(1);
   policy.began_epoch_s = 1'800'000'000;
@@ -86,7 +87,7 @@ TEST(ElasticRecordTest, NoSettingIsForgotten) {
   const auto full = ParseJson(EncodeHeader({"b", "j", FullPolicy(), 1})).value()["policy"];
   const auto plain = ParseJson(EncodeHeader({"b", "j", ElasticPolicy{}, 1})).value()["policy"];
   for (const auto& [key, value] : full.items()) EXPECT_NE(value, plain[key]) << key;
-  EXPECT_EQ(full.size(), 22u);
+  EXPECT_EQ(full.size(), 23u);
   EXPECT_EQ(sizeof(ElasticPolicy), 160u) << "a new setting? it belongs into elastic_record.cc";
 }
 
@@ -119,21 +120,23 @@ class RandomEvents {
       case 6:
         return event::WorkerArrived{Number<uint32_t>()};
       case 7:
-        return event::RankAsked{Number<uint32_t>()};
+        return event::WorkerMet{Number<uint32_t>()};
       case 8:
-        return event::AddressesRegistered{Number<uint32_t>()};
+        return event::RankAsked{Number<uint32_t>()};
       case 9:
-        return event::HostLeaving{Number<int>(), Duration(Number<int>())};
+        return event::AddressesRegistered{Number<uint32_t>()};
       case 10:
+        return event::HostLeaving{Number<int>(), Duration(Number<int>())};
+      case 11:
         return event::GenerationStopped{Number<uint32_t>(), Number<int>(), Number<uint32_t>(),
                                         Number<uint16_t>()};
-      case 11:
-        return event::UserSignal{1 + static_cast<int>(random_() % 64)};
       case 12:
-        return event::ReaderGone{};
+        return event::UserSignal{1 + static_cast<int>(random_() % 64)};
       case 13:
-        return event::OutputDamaged{Why()};
+        return event::ReaderGone{};
       case 14:
+        return event::OutputDamaged{Why()};
+      case 15:
         return event::OutputBlocked{Coin()};
       default:
         return event::Tick{};

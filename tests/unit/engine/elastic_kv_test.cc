@@ -10,7 +10,7 @@ constexpr const char* kRemoved = "-1,-1,-1,-1,-1,-1";
 
 class ElasticKvTest : public testing::Test {
  protected:
-  void Make(ElasticMode mode) {
+  void Make(ElasticMode mode, bool is_meeting_held = false) {
     ElasticKv::Handlers handlers;
     handlers.send = [this](int agent, wire::Message message) {
       const auto& reply = std::get<wire::KvReply>(message.body);
@@ -20,7 +20,8 @@ class ElasticKvTest : public testing::Test {
     };
     handlers.on_rank_asked = [this](int worker) { asked_.push_back(worker); };
     handlers.on_registered = [this](int worker) { registered_.push_back(worker); };
-    kv_.emplace(mode, std::move(handlers));
+    handlers.on_met = [this](int worker, uint32_t member) { met_.emplace_back(worker, member); };
+    kv_.emplace(mode, is_meeting_held, std::move(handlers));
   }
   void SetUp() override { Make(ElasticMode::kHorovod); }
 
@@ -46,6 +47,7 @@ class ElasticKvTest : public testing::Test {
   Texts said_;
   std::vector<int> asked_;
   std::vector<int> registered_;
+  std::vector<std::pair<int, uint32_t>> met_;
 };
 
 TEST_F(ElasticKvTest, WhoAsksForARankWaitsForTheNextGeneration) {
@@ -60,6 +62,23 @@ TEST_F(ElasticKvTest, WhoAsksForARankWaitsForTheNextGeneration) {
   EXPECT_EQ(Said(), Texts{"3: 7 200 1,2,0,1,1,2 in 2"});
   kv_->Release();
   EXPECT_TRUE(Said().empty());
+}
+
+TEST_F(ElasticKvTest, AddressesAreToldAndHeldUntilTheMeetingOpens) {
+  Make(ElasticMode::kHorovod, /*is_meeting_held=*/true);
+  Publish(1, {{"a", 1}, {"b", 1}});
+  Ask(0, 1, wire::KvOperation::kFollow, -1, "global", "");
+  EXPECT_TRUE(Said().empty());
+  Ask(1, 2, wire::KvOperation::kPut, 71, "global", "rank_1", "host");
+  EXPECT_TRUE(met_.empty()) << "a name is no address";
+  Ask(1, 3, wire::KvOperation::kPut, 71, "global", "1", "there");
+  Ask(1, 4, wire::KvOperation::kPut, 71, "local_b", "0", "");
+  EXPECT_EQ(met_, (std::vector<std::pair<int, uint32_t>>{{71, 1}}));
+  EXPECT_EQ(Said(), (Texts{"1: 2 200  in 1", "1: 3 200  in 1", "1: 4 200  in 1"}));
+  kv_->OpenMeeting();
+  EXPECT_EQ(Said(), (Texts{"0: 1 200 there in 1", "0: 1 404  in 1"}));
+  Ask(1, 5, wire::KvOperation::kPut, 71, "global", "1", "again");
+  EXPECT_EQ(met_.size(), 1u) << "the meeting is over";
 }
 
 TEST_F(ElasticKvTest, AskingAgainIsNoNews) {

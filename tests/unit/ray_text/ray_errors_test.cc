@@ -21,6 +21,7 @@ constexpr const char* kTraceback =
 
 TEST(RayErrorsTest, OfATracebackTheLastLineIsShown) {
   EXPECT_EQ(LastLine(kTraceback), "RuntimeError: Request failed: no such thing");
+  EXPECT_EQ(LastLine(std::string(kTraceback) + ".\n\n"), LastLine(kTraceback));
   EXPECT_EQ(LastLine("one\r\n  two \r\n \r\n"), "two");
   EXPECT_EQ(LastLine(" \n\n"), "");
   EXPECT_EQ(LastLine(""), "");
@@ -64,6 +65,8 @@ TEST(RayErrorsTest, EachKindOfAnswerHasItsCode) {
             ErrorCode::kRayUnreachable);
   EXPECT_EQ(RayRefusal(kFirst, Reply(404, ""), {}).code(), ErrorCode::kRayUnreachable);
   EXPECT_EQ(RayRefusal(kLater, Reply(404, ""), {}).code(), ErrorCode::kRayFailed);
+  EXPECT_EQ(RayRefusal(kFirst, Reply(404, "Job nope does not exist"), {}).code(),
+            ErrorCode::kRayFailed);
   EXPECT_EQ(RayRefusal(kLater, Reply(405, "'POST' method not allowed"), {}).code(),
             ErrorCode::kRayFailed);
   WebReply redirect = Reply(302, "");

@@ -60,7 +60,7 @@ TEST_F(RayTokenTest, ANamedFileThatIsNotThereIsAnError) {
 }
 
 TEST_F(RayTokenTest, WhatIsNoTokenIsRefusedAndNotShown) {
-  for (const std::string text :
+  for (const std::string& text :
        {std::string("two words"), std::string("two\nlines"), std::string(" \n"),
         std::string("nul\0byte", 8), std::string(8200, 'x')}) {
     Environment environment;

@@ -76,6 +76,44 @@ class KvStoreTest : public testing::Test {
 
 using Pairs = std::set<std::pair<std::string, std::string>>;
 
+TEST_F(KvStoreTest, AHeldMeetingHandsOutNothingBeforeItOpens) {
+  KvAssignment assignment = TwoHosts(1);
+  assignment.is_meeting_held = true;
+  store_.Reset(assignment);
+  const uint64_t early = Ask(0, KvOp::kFollow, "global", "");
+  EXPECT_TRUE(answers_.empty());
+  Put("global", "rank_2", "m", 1);
+  Put("global", "2", "of b", 1);
+  Put("global", "0", "of a", 0);
+  EXPECT_EQ(Get("global", "2"), "404");
+  EXPECT_EQ(Get("global", "rank_2"), "m") << "a name tells nobody where to connect";
+  Put("local_a", "0", "there", 0);
+  EXPECT_EQ(Get("local_a", "0"), "there") << "only the first scope is held";
+  answers_.clear();
+  store_.OpenMeeting();
+  ASSERT_EQ(answers_.size(), 2u) << "its own value is not sent back to relay 0";
+  EXPECT_EQ(answers_[0].second.id, early);
+  EXPECT_EQ(*answers_[0].second.value, "of b");
+  EXPECT_EQ(answers_[1].second.status, 404);
+  EXPECT_EQ(Get("global", "2"), "of b");
+  Ask(1, KvOp::kFollow, "global", "");
+  EXPECT_EQ(answers_.size(), 3u) << "who follows later gets all at once";
+}
+
+TEST_F(KvStoreTest, AMeetingThatBeginsAnewIsHeldAgain) {
+  KvAssignment assignment = TwoHosts(1);
+  assignment.is_meeting_held = true;
+  store_.Reset(assignment);
+  Put("global", "0", "old");
+  Put("global", "0", "new", 1);
+  store_.OpenMeeting();
+  EXPECT_EQ(Get("global", "0"), "new") << "who is started again says it anew";
+  assignment.generation = generation_ = 2;
+  store_.Reset(assignment);
+  Put("global", "0", "next");
+  EXPECT_EQ(Get("global", "0"), "404");
+}
+
 TEST_F(KvStoreTest, ReturnsWhatWasPutAndKeepsTheBuffer) {
   const KvValue value = Text(std::string("a\0b", 3));
   Ask(0, KvOp::kPut, "runfunc", "func", value);

@@ -154,6 +154,66 @@ std::string AddressOf(uint16_t port) {
   return record;
 }
 
+class RelayMeetingTest : public RelayCoreHarness {
+ protected:
+  explicit RelayMeetingTest(RelayCoreOptions options = {.is_meeting_held = true})
+      : RelayCoreHarness(options) {}
+  void SetUp() override {
+    Reset(1);
+    OpenWorkers(2);
+  }
+  void PutAndAnswer(int worker, const std::string& target, const std::string& body) {
+    const uint64_t put = Put(worker, target, body);
+    Answer(NextQuestion(), 200);
+    EXPECT_EQ(ReplyTo(put), "200");
+  }
+};
+
+TEST_F(RelayMeetingTest, NothingIsServedBeforeAllIsThere) {
+  PutAndAnswer(0, "/global/0", "of 0");
+  const uint64_t own = Get(1, "/global/0");
+  const KvQuestion follow = NextQuestion();
+  EXPECT_EQ(ReplyTo(own), "-") << "of this host, and in the cache";
+  Answer(follow, 200, "2", KvText("of 2"));
+  const uint64_t other = Get(1, "/global/2");
+  EXPECT_EQ(ReplyTo(other), "-");
+  Advance(std::chrono::seconds(60));
+  EXPECT_FALSE(HasReply()) << "a 404 would count against Gloo's timeout";
+  Answer(follow, 404);
+  EXPECT_EQ(ReplyTo(own), "200 of 0");
+  EXPECT_EQ(ReplyTo(other), "200 of 2");
+  EXPECT_EQ(ReplyTo(Get(0, "/global/2")), "200 of 2");
+}
+
+TEST_F(RelayMeetingTest, WhoIsStartedAgainTakesThePlaceOfItsValue) {
+  PutAndAnswer(0, "/global/0", "dead");
+  const uint64_t waiting = Get(1, "/global/0");
+  const KvQuestion follow = NextQuestion();
+  core_.CloseWorker(0);
+  core_.OpenWorker(0, "h:0", 1);
+  PutAndAnswer(0, "/global/0", "alive");
+  Answer(follow, 404);
+  EXPECT_EQ(ReplyTo(waiting), "200 alive");
+}
+
+TEST_F(RelayMeetingTest, OtherScopesAreServedAsTheyCome) {
+  PutAndAnswer(0, "/local_h/0", "of 0");
+  EXPECT_EQ(ReplyTo(Get(1, "/local_h/0")), "200 of 0");
+}
+
+TEST_F(RelayMeetingTest, AValueThatTheCacheDoesNotHoldIsAskedForWhenAllIsThere) {
+  core_ = RelayCore({.cache_bytes = 10, .is_meeting_held = true});
+  SetUp();
+  PutAndAnswer(0, "/global/0", "of 0");
+  const uint64_t waiting = Get(1, "/global/0");
+  const KvQuestion follow = NextQuestion();
+  if (HasQuestion()) Answer(NextQuestion(), 404);
+  Answer(follow, 404);
+  EXPECT_EQ(ReplyTo(waiting), "-");
+  Answer(NextQuestion(), 200, "0", KvText("of 0"));
+  EXPECT_EQ(ReplyTo(waiting), "200 of 0");
+}
+
 class RelayMeshTest : public RelayCoreHarness {
  protected:
   explicit RelayMeshTest(bool is_mesh_kept = true)

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from fault_server import FaultServer, answer, cut, dripping, silent
+from fault_server import WELL, FaultServer, answer, cut, dripping, silent
 
 TOKEN = "geheim-0123456789"
 TRACEBACK = ('Traceback (most recent call last):\n  File "/ray/x.py", line 3, in f\n    g()\n'
@@ -90,7 +90,6 @@ def test_requests_carry_our_name_the_token_and_what_a_proxy_wants(serve, ask):
 
 
 def test_a_dashboard_behind_a_path_is_found_there(serve, ask):
-    from fault_server import WELL
     server = serve({"/team/ray" + path: reply for path, reply in WELL.items()})
     assert ask("status", "--ray-address", server.url + "/team/ray/").code == 0
     assert all(target.startswith("/team/ray/api/") for _, target, _ in server.requests)
@@ -208,14 +207,14 @@ def test_a_slot_of_nothing_is_exit_2(ask, words, said):
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory):
-    """name -> (certificate, key): well (127.0.0.1), other (another name), old (expired)."""
+    """name -> (certificate, key): well is for 127.0.0.1, other for another name."""
     if shutil.which("openssl") is None:
         pytest.fail("needs openssl")
     folder = tmp_path_factory.mktemp("certificates")
     made = {}
-    for name, subject, days in (("well", "IP:127.0.0.1", 2), ("other", "DNS:ray.example.com", 2)):
+    for name, subject in (("well", "IP:127.0.0.1"), ("other", "DNS:ray.example.com")):
         made[name] = (folder / f"{name}.pem", folder / f"{name}.key")
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", str(days),
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
                         "-subj", "/CN=test", "-addext", f"subjectAltName={subject}",
                         "-out", made[name][0], "-keyout", made[name][1]], check=True, capture_output=True)
     return made

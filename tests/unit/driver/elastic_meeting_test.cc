@@ -1,0 +1,173 @@
+// The meeting in hvd.init(): who dies there before all have met is started again in its place, and
+// where that can't be, nobody is left waiting.
+#include "tests/unit/driver/elastic_job.h"
+
+namespace hvdray {
+namespace {
+
+constexpr wire::ExitStatus kKilled = {.signal = SIGKILL};
+
+ElasticPolicy Repairing(int np, int min_np) {
+  ElasticPolicy policy = Workers(np, min_np);
+  policy.repairs_meetings = true;
+  return policy;
+}
+
+/// Three hosts of one worker each, which import for 1 s.
+class ElasticMeetingTest : public testing::Test {
+ protected:
+  ElasticMeetingTest()
+      : job_(Repairing(3, 1), {{"a", 1}, {"b", 1}, {"c", 1}}, {.import_time = seconds(1)}) {}
+
+  /// All but `late` are in hvd.init() of generation 1.
+  void MeetWithout(const std::string& late) {
+    job_.Hang(late, 0);
+    job_.Advance(seconds(1));
+  }
+  /// c is gone, and all but `late` are in hvd.init() of generation 2.
+  void MeetAgainWithout(const std::string& late) {
+    job_.Advance(seconds(2));
+    job_.Fail("c", 0);
+    job_.Hang(late, 0);
+    job_.AllMeet();
+    ASSERT_EQ(job_.generation(), 2u);
+  }
+  std::vector<effect::StartWorkers> LateStarts() const {
+    auto starts = job_.All<effect::StartWorkers>();
+    starts.erase(starts.begin());
+    return starts;
+  }
+
+  ElasticJob job_;
+};
+
+TEST_F(ElasticMeetingTest, ItOpensOnceWhenAllAreThere) {
+  MeetWithout("b");
+  EXPECT_EQ(job_.Count<effect::OpenMeeting>(), 0u);
+  job_.Fail("b", 0, kKilled);
+  job_.Advance(seconds(1));
+  ASSERT_EQ(job_.Count<effect::OpenMeeting>(), 1u);
+  EXPECT_EQ(job_.All<effect::OpenMeeting>()[0].generation, 1u);
+}
+
+TEST_F(ElasticMeetingTest, WhoDiesWhileOthersWaitIsStartedAgainInItsPlace) {
+  MeetWithout("b");
+  job_.Fail("b", 0, kKilled);
+  ASSERT_EQ(LateStarts().size(), 1u);
+  const effect::StartWorkers start = LateStarts()[0];
+  EXPECT_EQ(start.generation, 1u);
+  ASSERT_EQ(start.workers.size(), 1u);
+  EXPECT_EQ(start.workers[0].place, job_.All<effect::PublishGeneration>()[0].ranks[1]);
+  EXPECT_EQ(job_.state(), ElasticState::kRunning);
+  EXPECT_TRUE(job_.HasSaid("before all had met: it is started again"));
+  job_.Advance(seconds(1));
+  EXPECT_EQ(job_.Count<effect::PublishGeneration>(), 1u) << "nobody's rank has changed";
+  EXPECT_EQ(job_.Count<effect::StopWorkers>(), 0u) << "the host is not blamed";
+}
+
+TEST_F(ElasticMeetingTest, WhoHasMetAndDiesIsWaitedForAnew) {
+  MeetWithout("b");
+  job_.Fail("a", 0, kKilled);
+  EXPECT_EQ(LateStarts().size(), 1u) << "nobody has a state that rank 0 could lose";
+  job_.Fail("b", 0, kKilled);
+  EXPECT_EQ(LateStarts().size(), 2u);
+  job_.Advance(seconds(1));
+  EXPECT_EQ(job_.Count<effect::OpenMeeting>(), 1u);
+}
+
+TEST_F(ElasticMeetingTest, AProgramThatFailsBeforeAnybodyWaitsIsNotStartedAgain) {
+  job_.Fail("b", 0, {.exit_code = 3});
+  EXPECT_TRUE(LateStarts().empty());
+  job_.Advance(seconds(1));
+  EXPECT_EQ(job_.state(), ElasticState::kStopping) << "the others can never meet";
+  job_.Run();
+  EXPECT_EQ(job_.verdict().exit_code, 3);
+}
+
+TEST_F(ElasticMeetingTest, ASecondDeathEndsTheJobAtOnce) {
+  MeetWithout("b");
+  job_.Fail("b", 0, kKilled);
+  job_.Fail("b", 0, {.exit_code = 4});
+  EXPECT_EQ(job_.state(), ElasticState::kStopping);
+  job_.Run();
+  EXPECT_EQ(job_.verdict().exit_code, 4);
+}
+
+TEST_F(ElasticMeetingTest, ALostHostEndsTheJobAtOnce) {
+  MeetWithout("b");
+  job_.CutOff("c");
+  job_.Settle();
+  EXPECT_TRUE(LateStarts().empty());
+  EXPECT_EQ(job_.state(), ElasticState::kStopping);
+}
+
+TEST_F(ElasticMeetingTest, ACommandThatCannotBeExecutedIsNotTriedAgain) {
+  MeetWithout("b");
+  job_.Fail("b", 0, {.exit_code = 127, .stage = wire::ExecStage::kExec, .error = 2});
+  EXPECT_TRUE(LateStarts().empty());
+  EXPECT_EQ(job_.state(), ElasticState::kStopping);
+}
+
+TEST_F(ElasticMeetingTest, WhoEndsWithSuccessBeforeItHasMetLeavesTheOthersAlone) {
+  MeetWithout("b");
+  job_.Succeed("b", 0);
+  EXPECT_TRUE(LateStarts().empty());
+  job_.Run();
+  EXPECT_EQ(job_.verdict().error.code(), ErrorCode::kPartialSuccess);
+}
+
+TEST_F(ElasticMeetingTest, ASurvivorThatDiesInTheNextMeetingIsStartedAgain) {
+  MeetAgainWithout("b");
+  job_.Fail("b", 0, kKilled);
+  ASSERT_EQ(LateStarts().size(), 1u);
+  EXPECT_EQ(LateStarts()[0].generation, 2u);
+  EXPECT_EQ(job_.RankOf("b", 0), 1);
+  job_.Advance(seconds(1));
+  EXPECT_EQ(job_.Count<effect::OpenMeeting>(), 2u);
+  EXPECT_EQ(job_.generation(), 2u);
+}
+
+TEST_F(ElasticMeetingTest, WhoBroadcastsTheStateIsNotReplaced) {
+  MeetAgainWithout("a");
+  ASSERT_EQ(job_.RankOf("a", 0), 0);
+  job_.Fail("a", 0, kKilled);
+  EXPECT_TRUE(LateStarts().empty());
+  EXPECT_EQ(job_.state(), ElasticState::kStopping);
+  job_.Run();
+  EXPECT_EQ(job_.verdict().exit_code, 137);
+}
+
+TEST_F(ElasticMeetingTest, WhoDoesNotComeIsStoppedAndStartedAgain) {
+  MeetAgainWithout("b");
+  job_.Advance(job_.policy().elastic_timeout);
+  EXPECT_TRUE(job_.HasSaid("has not come to hvd.init() within"));
+  ASSERT_EQ(LateStarts().size(), 1u);
+  job_.Advance(seconds(2));
+  EXPECT_EQ(job_.Count<effect::OpenMeeting>(), 2u);
+  EXPECT_EQ(job_.state(), ElasticState::kRunning);
+}
+
+TEST_F(ElasticMeetingTest, ALossAfterItHasOpenedIsALossAsAlways) {
+  job_.Advance(seconds(2));
+  ASSERT_EQ(job_.Count<effect::OpenMeeting>(), 1u);
+  job_.Fail("b", 0, kKilled);
+  EXPECT_TRUE(LateStarts().empty());
+  EXPECT_EQ(job_.state(), ElasticState::kMeeting);
+  job_.AllMeet();
+  EXPECT_EQ(job_.generation(), 2u);
+  EXPECT_EQ(job_.size(), 2);
+}
+
+TEST(ElasticMeetingOffTest, RecordingsFromBeforeItMeanWhatTheyMeant) {
+  ElasticJob job(Workers(2, 1), {{"a", 1}, {"b", 1}});
+  job.Advance(seconds(1));
+  job.Feed(event::WorkerMet{0});
+  job.Feed(event::WorkerMet{1});
+  EXPECT_EQ(job.Count<effect::OpenMeeting>(), 0u);
+  job.Fail("b", 0);
+  EXPECT_EQ(job.Count<effect::StartWorkers>(), 1u);
+  EXPECT_EQ(job.state(), ElasticState::kMeeting);
+}
+
+}  // namespace
+}  // namespace hvdray

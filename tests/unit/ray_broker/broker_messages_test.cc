@@ -1,0 +1,151 @@
+// What ray_driver.py says is taken whole or refused with the key that is wrong; what it is told is
+// one ASCII line.
+#include "cluster/ray/broker_messages.h"
+
+#include <gtest/gtest.h>
+
+#include "base/json.h"
+
+namespace hvdray {
+namespace {
+
+template <typename Event>
+Event Parsed(const std::string& line) {
+  Result<BrokerEvent> event = ParseBrokerEvent(line);
+  if (!event.ok()) {
+    ADD_FAILURE() << event.status().ToString();
+    return {};
+  }
+  EXPECT_TRUE(std::holds_alternative<Event>(*event)) << line;
+  return std::get<Event>(std::move(event).value());
+}
+
+std::string Refusal(const std::string& line) {
+  const Result<BrokerEvent> event = ParseBrokerEvent(line);
+  if (event.ok()) return "none";
+  EXPECT_EQ(event.status().code(), ErrorCode::kProtocolError);
+  return event.status().message();
+}
+
+TEST(BrokerMessagesTest, HelloSaysWhereTheDriverIs) {
+  const auto hello = Parsed<BrokerHello>(
+      R"({"hello": {"ray": "2.60.0", "python": "3.11.2", "node_id": "ab", "node_ip": "10.0.0.10",)"
+      R"( "logs": "/tmp/ray/s/logs", "submission_id": "raysubmit_1", "raylet_pid": 17}})");
+  EXPECT_EQ(hello.ray, "2.60.0");
+  EXPECT_EQ(hello.python, "3.11.2");
+  EXPECT_EQ(hello.node_id, "ab");
+  EXPECT_EQ(hello.node_ip, "10.0.0.10");
+  EXPECT_EQ(hello.logs, "/tmp/ray/s/logs");
+  EXPECT_EQ(hello.submission_id, "raysubmit_1");
+  EXPECT_EQ(hello.raylet_pid, 17);
+}
+
+TEST(BrokerMessagesTest, NodesHaveWhatTheyHaveAndWhatIsFree) {
+  const auto nodes = Parsed<BrokerNodes>(
+      R"({"nodes": [{"id": "a", "ip": "10.0.0.10", "is_alive": true, "total": {"CPU": 2, "x": 0.5},)"
+      R"( "free": {"CPU": 1.5}, "labels": {"zone": "b"}}, {"id": "c"}]})");
+  ASSERT_EQ(nodes.nodes.size(), 2u);
+  EXPECT_EQ(nodes.nodes[0].id, "a");
+  EXPECT_EQ(nodes.nodes[0].ip, "10.0.0.10");
+  EXPECT_TRUE(nodes.nodes[0].is_alive);
+  EXPECT_EQ(nodes.nodes[0].total, (BrokerAmounts{{"CPU", 2}, {"x", 0.5}}));
+  EXPECT_EQ(nodes.nodes[0].free, (BrokerAmounts{{"CPU", 1.5}}));
+  EXPECT_EQ(nodes.nodes[0].labels, (BrokerLabels{{"zone", "b"}}));
+  EXPECT_FALSE(nodes.nodes[1].is_alive);
+}
+
+TEST(BrokerMessagesTest, EachStateOfAGroupIsKnown) {
+  const std::pair<const char*, BrokerGroupState> states[] = {
+      {"pending", BrokerGroupState::kPending},
+      {"created", BrokerGroupState::kCreated},
+      {"rescheduling", BrokerGroupState::kRescheduling},
+      {"removed", BrokerGroupState::kRemoved},
+      {"failed", BrokerGroupState::kFailed}};
+  for (const auto& [name, state] : states) {
+    const auto group = Parsed<BrokerGroup>(
+        std::string(R"({"group": {"name": "g", "reason": "NO_RESOURCES", "text": "t",)"
+                    R"( "bundles": ["ab", ""], "state": ")") +
+        name + "\"}}");
+    EXPECT_EQ(group.state, state);
+    EXPECT_EQ(group.name, "g");
+    EXPECT_EQ(group.reason, "NO_RESOURCES");
+    EXPECT_EQ(group.text, "t");
+    EXPECT_EQ(group.bundles, (std::vector<std::string>{"ab", ""}));
+  }
+}
+
+TEST(BrokerMessagesTest, SeatsStartAndEnd) {
+  const auto started = Parsed<BrokerSeatStarted>(
+      R"({"seat": {"seat": 3, "state": "started", "node_id": "ab", "ip": "10.0.0.11",)"
+      R"( "hostname": "node1", "gpus": ["0", "MIG-1"], "pid": 4711}})");
+  EXPECT_EQ(started.seat, 3);
+  EXPECT_EQ(started.node_id, "ab");
+  EXPECT_EQ(started.ip, "10.0.0.11");
+  EXPECT_EQ(started.hostname, "node1");
+  EXPECT_EQ(started.gpus, (std::vector<std::string>{"0", "MIG-1"}));
+  EXPECT_EQ(started.pid, 4711);
+  const auto ended = Parsed<BrokerSeatEnded>(
+      R"({"seat": {"seat": 65535, "state": "ended", "text": "ActorDiedError: x"}})");
+  EXPECT_EQ(ended.seat, 65535);
+  EXPECT_EQ(ended.text, "ActorDiedError: x");
+  EXPECT_EQ(Parsed<BrokerSignal>(R"({"signal": 15})").signo, 15);
+}
+
+TEST(BrokerMessagesTest, WhatIsWrongIsNamed) {
+  EXPECT_EQ(Refusal("{\"hello\""), "JSON wrong at byte 9");
+  for (const char* line : {"[]", "17", "{}", R"({"signal": 15, "nodes": []})"}) {
+    EXPECT_EQ(Refusal(line), "not an object of one key") << line;
+  }
+  EXPECT_EQ(Refusal(R"({"goodbye": {}})"), "no kind of message that is known");
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"hello": 1})", "hello is not an object"},
+      {R"({"hello": {}})", "ray is not a text"},
+      {R"({"hello": {"ray": 2}})", "ray is not a string"},
+      {R"({"hello": {"ray": "2", "node_id": "a", "node_ip": "b", "logs": "c", "raylet_pid": -1}})",
+       "raylet_pid is not in range"},
+      {R"({"nodes": {}})", "nodes is not an array"},
+      {R"({"nodes": [1]})", "nodes is not an array of objects"},
+      {R"({"nodes": [{"ip": "x"}]})", "id is not a text"},
+      {R"({"nodes": [{"id": "x", "is_alive": 1}]})", "is_alive is not true or false"},
+      {R"({"nodes": [{"id": "x", "total": []}]})", "total is not an object"},
+      {R"({"nodes": [{"id": "x", "free": {"CPU": "1"}}]})", "free is not an object of numbers"},
+      {R"({"nodes": [{"id": "x", "labels": {"a": 1}}]})", "labels is not an object of texts"},
+      {R"({"group": {"name": "g"}})", "state is not a text"},
+      {R"({"group": {"name": "g", "state": "odd"}})", "state is not that of a group"},
+      {R"({"group": {"name": "g", "state": "created", "bundles": "a"}})",
+       "bundles is not an array"},
+      {R"({"group": {"name": "g", "state": "created", "bundles": [null]}})",
+       "bundles is not an array of texts"},
+      {R"({"seat": {"state": "ended"}})", "seat is not the number of a seat"},
+      {R"({"seat": {"seat": 65536, "state": "ended"}})", "seat is not in range"},
+      {R"({"seat": {"seat": 1, "state": "odd"}})", "state is not that of a seat"},
+      {R"({"seat": {"seat": 1, "state": "started"}})", "node_id is not a text"},
+      {R"({"signal": 0})", "signal is not in range"},
+      {R"({"signal": "TERM"})", "signal is not an integer"}};
+  for (const auto& [line, fault] : cases) {
+    EXPECT_EQ(Refusal(line), std::string("JSON key ") + fault) << line;
+  }
+}
+
+TEST(BrokerMessagesTest, OrdersAreLinesOfAscii) {
+  EXPECT_EQ(FormatBrokerReserve({"g\u00fc", {{{"CPU", 1}}, {{"GPU", 0.5}}}, "PACK", {}}),
+            "{\"reserve\":{\"name\":\"g\\u00fc\",\"bundles\":[{\"CPU\":1.0},{\"GPU\":0.5}],"
+            "\"strategy\":\"PACK\",\"selectors\":null}}\n");
+  EXPECT_EQ(FormatBrokerReserve({"g", {{{"CPU", 2}}}, "SPREAD", {{{"zone", "a"}}}}),
+            "{\"reserve\":{\"name\":\"g\",\"bundles\":[{\"CPU\":2.0}],\"strategy\":\"SPREAD\","
+            "\"selectors\":[{\"zone\":\"a\"}]}}\n");
+  EXPECT_EQ(FormatBrokerRelease("g"), "{\"release\":{\"name\":\"g\"}}\n");
+  EXPECT_EQ(FormatBrokerWatch(), "{\"watch\":{}}\n");
+  EXPECT_EQ(FormatBrokerSeat({2, "g", {0, 3}, {"a", "b\n"}, "k"}),
+            "{\"seat\":{\"seat\":2,\"name\":\"g\",\"bundles\":[0,3],\"argv\":[\"a\",\"b\\n\"],"
+            "\"stdin\":\"k\"}}\n");
+  EXPECT_EQ(FormatBrokerUnseat(2), "{\"unseat\":{\"seat\":2}}\n");
+}
+
+TEST(BrokerMessagesTest, BytesThatAreNotUtf8DoNotSpoilALine) {
+  const std::string line = FormatBrokerRelease("a\xff\xfe");
+  EXPECT_EQ(line, "{\"release\":{\"name\":\"a\\ufffd\\ufffd\"}}\n");
+}
+
+}  // namespace
+}  // namespace hvdray

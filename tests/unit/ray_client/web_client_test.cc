@@ -1,0 +1,151 @@
+#include "base/web_client.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <future>
+#include <string>
+#include <thread>
+
+#include "tests/fakes/scripted_server.h"
+
+namespace hvdray {
+namespace {
+
+using namespace std::chrono_literals;
+
+class WebClientTest : public testing::Test {
+ protected:
+  WebClientTest() { ::signal(SIGPIPE, SIG_IGN); }
+
+  static WebClientOptions To(const ScriptedServer& server, Duration timeout = 10s) {
+    return {.host = "127.0.0.1",
+            .port = server.port(),
+            .headers = {{"User-Agent", "hvdray/1"}, {"X-Team", "vision"}},
+            .timeout = timeout};
+  }
+};
+
+TEST_F(WebClientTest, ARequestHasOurHeadersAndItsBody) {
+  ScriptedServer server({{.answers = {ScriptedServer::Answer(201, "done")}}});
+  WebClient client(To(server));
+  const auto reply =
+      client.Send({.method = "PUT", .path = "/p?q=%20", .body = "bytes", .content_type = "a/b"});
+  ASSERT_TRUE(reply.ok()) << reply.status().ToString();
+  EXPECT_EQ(reply->status, 201);
+  EXPECT_EQ(reply->body, "done");
+  const std::string request = server.Stop().at(0);
+  EXPECT_TRUE(request.starts_with("PUT /p?q=%20 HTTP/1.1\r\n")) << request;
+  for (const char* line : {"User-Agent: hvdray/1\r\n", "X-Team: vision\r\n",
+                           "Content-Type: a/b\r\n", "Accept-Encoding: identity\r\n"}) {
+    EXPECT_NE(request.find(line), std::string::npos) << line << request;
+  }
+  EXPECT_EQ(request.find("httplib"), std::string::npos);
+  EXPECT_TRUE(request.ends_with("\r\n\r\nbytes"));
+}
+
+TEST_F(WebClientTest, ALargeBodyArrivesWhole) {
+  std::string body(size_t{20} << 20, 'a');
+  for (size_t i = 0; i < body.size(); i += 997) body[i] = static_cast<char>(i);
+  ScriptedServer server({{.answers = {ScriptedServer::Answer(200, "")}}});
+  WebClient client(To(server));
+  ASSERT_TRUE(client.Send({.method = "PUT", .path = "/", .body = body}).ok());
+  EXPECT_TRUE(server.Stop().at(0).ends_with(body));
+}
+
+TEST_F(WebClientTest, AConnectionIsKeptAndMadeAnewWhenTheServerClosedIt) {
+  const std::string answer = ScriptedServer::Answer(200, "x");
+  ScriptedServer server({{.answers = {answer, answer}}, {.answers = {answer}}});
+  WebClient client(To(server));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(client.Send({.method = "GET", .path = "/"}).ok()) << i;
+  }
+  EXPECT_EQ(server.Stop().size(), 3U);
+}
+
+TEST_F(WebClientTest, APostIsNeverSentTwice) {
+  const std::string answer = ScriptedServer::Answer(200, "x");
+  ScriptedServer server({{.answers = {answer, ""}}, {.answers = {""}}, {.answers = {answer}}});
+  WebClient client(To(server));
+  ASSERT_TRUE(client.Send({.method = "GET", .path = "/"}).ok());
+  const auto post = client.Send({.method = "POST", .path = "/", .body = "x"});
+  EXPECT_EQ(post.status().code(), ErrorCode::kProtocolError);
+  EXPECT_EQ(server.Stop().size(), 2U);
+}
+
+TEST_F(WebClientTest, PiecesComeAsTheyAreSentUntilEnough) {
+  ScriptedServer server({{.answers = {ScriptedServer::Pieces("one") + ScriptedServer::Chunk("two")},
+                          .is_held = true}});
+  WebClient client(To(server));
+  std::string taken;
+  const auto reply = client.Stream("/log", [&](ByteView piece) {
+    taken += piece;
+    return taken.size() < 6;
+  });
+  ASSERT_TRUE(reply.ok()) << reply.status().ToString();
+  EXPECT_EQ(reply->status, 200);
+  EXPECT_EQ(taken, "onetwo");
+}
+
+TEST_F(WebClientTest, AStreamThatEndsIsToldFromOneThatIsCut) {
+  ScriptedServer server({{.answers = {ScriptedServer::Pieces("one") + "0\r\n\r\n"}},
+                         {.answers = {ScriptedServer::Pieces("one")}}});
+  WebClient client(To(server));
+  const auto take = [](ByteView) { return true; };
+  EXPECT_TRUE(client.Stream("/", take).ok());
+  EXPECT_EQ(client.Stream("/", take).status().code(), ErrorCode::kProtocolError);
+}
+
+TEST_F(WebClientTest, AnErrorInsteadOfAStreamIsKeptAsABody) {
+  ScriptedServer server({{.answers = {ScriptedServer::Answer(500, "no such file")}}});
+  WebClient client(To(server));
+  const auto reply = client.Stream("/", [](ByteView) -> bool {
+    ADD_FAILURE() << "an error is no piece";
+    return false;
+  });
+  ASSERT_TRUE(reply.ok());
+  EXPECT_EQ(reply->status, 500);
+  EXPECT_EQ(reply->body, "no such file");
+}
+
+TEST_F(WebClientTest, CancelEndsAStreamThatIsSilent) {
+  ScriptedServer server({{.answers = {ScriptedServer::Pieces("one")}, .is_held = true}});
+  WebClient client(To(server));
+  std::promise<void> began;
+  std::thread canceller([&] {
+    began.get_future().wait();
+    client.Cancel();
+  });
+  const auto reply = client.Stream("/", [&](ByteView) {
+    began.set_value();
+    return true;
+  });
+  canceller.join();
+  EXPECT_EQ(reply.status().code(), ErrorCode::kCancelled);
+  EXPECT_EQ(client.Send({.method = "GET", .path = "/"}).status().code(), ErrorCode::kCancelled);
+}
+
+TEST_F(WebClientTest, TheLimitHoldsForTheWholeAnswer) {
+  ScriptedServer server(
+      {{.answers = {"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx"}, .is_held = true}});
+  WebClient client(To(server, 50ms));
+  const auto reply = client.Send({.method = "GET", .path = "/"});
+  EXPECT_EQ(reply.status().code(), ErrorCode::kDeadlineExceeded) << reply.status().ToString();
+}
+
+TEST_F(WebClientTest, WhatCouldSmuggleARequestInIsRefused) {
+  ScriptedServer server({});
+  WebClient client(To(server));
+  for (const char* path : {"", "x", "/a b", "/a\r\nX: y"}) {
+    EXPECT_EQ(client.Send({.method = "GET", .path = path}).status().code(), ErrorCode::kUsage);
+  }
+  WebClientOptions options = To(server);
+  options.headers.emplace_back("X", "a\r\nY: geheim");
+  WebClient other(options);
+  const Status status = other.Send({.method = "GET", .path = "/"}).status();
+  EXPECT_EQ(status.code(), ErrorCode::kUsage);
+  EXPECT_EQ(status.ToString().find("geheim"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace hvdray
