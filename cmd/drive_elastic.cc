@@ -20,10 +20,12 @@ int64_t EpochSeconds(std::chrono::system_clock::time_point time) {
   return std::chrono::duration_cast<std::chrono::seconds>(time.time_since_epoch()).count();
 }
 
-ElasticHosts WaysOfRay() {
-  return {.add = [](const HostSlots& /*host*/) {},
-          .is_remote = [](const std::string& /*host*/) { return true; },
-          .is_elsewhere = [](const std::string& /*host*/) { return true; }};
+ElasticHosts WaysOfRay(const RayHosts& hosts, const std::string& own_ip) {
+  return {
+      .add = [](const HostSlots& /*host*/) {},
+      .is_remote = [](const std::string& /*host*/) { return true; },
+      .is_elsewhere =
+          [&hosts, own_ip](const std::string& host) { return hosts.plan().IpOf(host) != own_ip; }};
 }
 
 }  // namespace
@@ -62,8 +64,9 @@ int DriveJob::RunElastic() {
   };
   hosts_ = std::make_unique<RayHosts>(loop_, *broker_, *transport_, std::move(hosts));
   Trace trace(began_, {}, !spec_.trace_file->empty());
-  Result<std::unique_ptr<ElasticLauncher>> launcher = ElasticLauncher::Open(
-      loop_, *transport_, *hosts_, WaysOfRay(), trace, std::move(plan), policy);
+  Result<std::unique_ptr<ElasticLauncher>> launcher =
+      ElasticLauncher::Open(loop_, *transport_, *hosts_, WaysOfRay(*hosts_, hello_.node_ip), trace,
+                            std::move(plan), policy);
   if (!launcher.ok()) {
     GiveUp(launcher.status(), kHvdrayFailed);
     return EndEarly();

@@ -76,8 +76,8 @@ struct BrokerSeatEnded {
   std::string text;
 };
 
-/// ray_driver.py was asked to end: SIGTERM or SIGINT; a second time means at once. Ray sends them to
-/// drive as well, which is therefore started with both ignored and should leave them so.
+/// ray_driver.py was asked to end: SIGTERM or SIGINT; a second time means at once. Ray sends them
+/// to drive as well, which is therefore started with both ignored and should leave them so.
 struct BrokerSignal {
   int signo = 0;
 };

@@ -103,6 +103,13 @@ int RayHostPlan::held_slots() const {
   return slots;
 }
 
+std::string RayHostPlan::IpOf(const std::string& host) const {
+  const auto found = std::find_if(groups_.begin(), groups_.end(),
+                                  [&host](const Group& group) { return group.host == host; });
+  const RayNode* node = found == groups_.end() ? nullptr : Find(found->node_id);
+  return node == nullptr ? "" : node->ip;
+}
+
 void RayHostPlan::Grow(TimePoint now, Orders* orders) {
   int room = policy_.max_slots;
   for (const Group& group : groups_) room -= group.is_idle ? 0 : group.slots;

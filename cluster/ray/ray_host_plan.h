@@ -58,6 +58,8 @@ class RayHostPlan {
   std::vector<HostSlots> hosts() const;
   const std::vector<RayNode>& nodes() const { return nodes_; }
   int held_slots() const;
+  /// Address of the node of one of hosts(); empty: it is none.
+  std::string IpOf(const std::string& host) const;
 
  private:
   struct Group {

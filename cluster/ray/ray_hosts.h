@@ -37,6 +37,8 @@ class RayHosts final : public HostSource {
   void OnGroup(const BrokerGroup& group);
   void OnSeat(const std::string& host, bool is_live);
 
+  const RayHostPlan& plan() const { return plan_; }
+
  private:
   void Apply(const RayHostPlan::Orders& orders);
   void Arm();

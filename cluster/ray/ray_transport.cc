@@ -18,7 +18,7 @@ constexpr Duration kEndLimit = std::chrono::seconds(5);
 
 // Kept by the transport until Ray says that it has ended, and by whoever holds its carrier.
 struct RayTransport::Seat {
-  int number = 0;
+  int number = -1;  // once it has been asked for
   std::string host;
   std::function<void(Result<AgentStart>)> done;  // null: the agent has come, or never will
   std::optional<Status> end;
@@ -82,7 +82,6 @@ void RayTransport::Place(const std::string& host, RaySeatPlace place) {
 void RayTransport::Start(const std::string& host, std::function<void(Result<AgentStart>)> done) {
   Unseat(host);
   auto seat = std::make_shared<Seat>();
-  seat->number = next_seat_++;
   seat->host = host;
   seat->done = std::move(done);
   // Never from within Start().
@@ -96,6 +95,7 @@ void RayTransport::Begin(const std::string& host, const std::shared_ptr<Seat>& s
   if (place == places_.end()) {
     return End(seat, {ErrorCode::kAgentStartFailed, "Ray has taken it away"});
   }
+  seat->number = next_seat_++;
   seats_[seat->number] = seat;
   newest_[host] = seat->number;
   // First: the agent may be there before Ray says so.

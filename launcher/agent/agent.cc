@@ -30,7 +30,7 @@ constexpr uint64_t kOpenFiles = 65536;
 constexpr std::string_view kHelp =
     "usage: hvdray-agent [--help | --version | --probe-listener | --leave [SECONDS]]\n"
     "       hvdray-agent --dial ADDRESS:PORT[,...] --seat N [--gpus ID,...] [--raylet PID]\n"
-    "                    [--keep-ray-env] [--dial-timeout SECONDS]\n"
+    "                    [--keep-ray-env] [--probe-listener] [--dial-timeout SECONDS]\n"
     "\n"
     "Runs the workers of one host for hvdray. hvdray starts it, on this machine or over SSH, and\n"
     "speaks to it in binary frames on its standard input and output; there is nothing to type.\n"

@@ -82,6 +82,10 @@ Result<DialOptions> ParseDialOptions(std::span<const std::string_view> words) {
       options.keeps_ray_environment = true;
       continue;
     }
+    if (words[i] == "--probe-listener") {
+      options.has_probe_listener = true;
+      continue;
+    }
     const size_t equals = words[i].find('=');
     const std::string_view name = words[i].substr(0, equals);
     if (!HasValue(name)) {

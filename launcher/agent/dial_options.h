@@ -21,6 +21,7 @@ struct DialOptions {
   std::vector<std::string> gpus;       ///< --gpus: what CUDA_VISIBLE_DEVICES may name. Empty: none.
   pid_t raylet = 0;                    ///< --raylet: its death ends the agent. 0: not watched.
   bool keeps_ray_environment = false;  ///< --keep-ray-env
+  bool has_probe_listener = false;     ///< --probe-listener
   Duration limit = std::chrono::seconds(60);  ///< --dial-timeout
 };
 

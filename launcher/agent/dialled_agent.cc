@@ -120,6 +120,7 @@ int RunDialledAgent(DialOptions options) {
   auto stream = Dial(**loop, options, std::move(key).value(), lifelines);
   if (!stream.ok()) return FailAgent(stream.status());
   AgentSessionOptions session;
+  session.has_probe_listener = options.has_probe_listener;
   session.node.gpus = options.gpus;
   session.node.environment =
       WithoutRay(Environment::FromProcess().ToStrings(),

@@ -33,8 +33,9 @@ bool ElasticDriver::Rejoin(WorkerId dead) {
   if (status.stage != wire::ExecStage::kNone) return false;
   // At first nobody has a state, but a program that fails before anybody is in hvd.init() fails
   // everywhere. Later, rank 0 would broadcast the state that it does not have.
+  const bool has_begun = round_.meet_by.has_value();
   const bool is_first = generation_ == 1;
-  if (is_first ? round_.met == 0 : place.rank == 0) return false;
+  if (is_first ? !has_begun : place.rank == 0) return false;
   const bool is_there = !IsAnnounced(place.host_index) &&
                         Holds({{place.host_index, place.local_rank + 1}}, registry_);
   if (!is_there) return false;

@@ -70,7 +70,7 @@ def meet(at, **facts):
     if fault is None:
         return
     if "delay_ms" not in fault:
-        fails(fault["how"])
+        return fails(fault["how"])
 
     def later():
         time.sleep(fault["delay_ms"] / 1000)

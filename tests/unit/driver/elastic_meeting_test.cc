@@ -75,6 +75,13 @@ TEST_F(ElasticMeetingTest, WhoHasMetAndDiesIsWaitedForAnew) {
   EXPECT_EQ(job_.Count<effect::OpenMeeting>(), 1u);
 }
 
+TEST_F(ElasticMeetingTest, TheFirstThatWaitsIsStartedAgainToo) {
+  job_.Hang("b", 0);
+  MeetWithout("c");
+  job_.Fail("a", 0, kKilled);
+  EXPECT_EQ(LateStarts().size(), 1u) << "nobody else is there, but the program gets that far";
+}
+
 TEST_F(ElasticMeetingTest, AProgramThatFailsBeforeAnybodyWaitsIsNotStartedAgain) {
   job_.Fail("b", 0, {.exit_code = 3});
   EXPECT_TRUE(LateStarts().empty());

@@ -1,0 +1,319 @@
+"""`hvdray-agent drive` without Ray: the pipe's other end is played by the test, agents and workers
+are real. On a real cluster: ray_*_test.py."""
+
+import contextlib
+import json
+import os
+import signal
+import time
+
+import pytest
+
+from pretend_ray import Node, PretendRay
+
+
+@pytest.fixture
+def drive(hvdray, tmp_path):
+    """Makes jobs: drive(settings, nodes=[...]); the rest as PretendRay."""
+    made = []
+
+    def make(settings, nodes=None, **more):
+        settings = {"np": 2, "grace": 2, **settings}
+        nodes = [Node(1, 2), Node(2, 2)] if nodes is None else nodes
+        folder = tmp_path / f"job{len(made)}"
+        folder.mkdir()
+        made.append(PretendRay(hvdray, folder, settings, nodes, **more))
+        return made[-1]
+
+    yield make
+    for job in made:
+        with contextlib.suppress(BrokenPipeError):  # it has ended, and did not hear all
+            job.job.process.stdin.close()
+
+
+def shell(script):
+    return ["/bin/sh", "-c", script]
+
+
+def workers(job):
+    return job.job.find("of-the-test")
+
+
+SLEEPERS = ["/bin/bash", "-c", "echo up $HOROVOD_RANK; exec -a of-the-test sleep 600"]
+
+
+def wait_up(job, count):
+    job.wait_for(lambda: job.out.count("up ") == count and len(workers(job)) == count,
+                 what=f"{count} workers")
+
+
+# ---- static jobs
+
+def test_a_job_runs_on_the_slots_that_it_gets(drive):
+    job = drive({"np": 4, "command": shell(
+        "echo $HOROVOD_RANK/$HOROVOD_SIZE $HOROVOD_LOCAL_RANK $HOROVOD_CROSS_RANK "
+        "$HOROVOD_HOSTNAME; echo to stderr >&2")})
+    assert job.wait() == 0, job.said()
+    lines = sorted(job.out.splitlines())
+    first, second = job.nodes
+    assert lines == [f"[0]<stdout>:0/4 0 0 {first.id}", f"[1]<stdout>:1/4 1 0 {first.id}",
+                     f"[2]<stdout>:2/4 0 1 {second.id}", f"[3]<stdout>:3/4 1 1 {second.id}"]
+    assert sorted(job.err.splitlines()) == [f"[{rank}]<stderr>:to stderr" for rank in range(4)]
+    assert job.end == {"exit_code": 0, "error": None}
+    assert [kind for kind, _ in job.orders].count("seat") == 2
+
+
+def test_ranks_follow_one_another_on_each_node_whatever_the_order_of_bundles(drive):
+    job = drive({"np": 4, "command": shell("echo $HOROVOD_RANK $HOROVOD_HOSTNAME")})
+    first, second = job.nodes
+    job.place = lambda body: [second, first, second, first]
+    assert job.wait() == 0, job.said()
+    assert sorted(line.split(":")[1] for line in job.out.splitlines()) == [
+        f"0 {second.id}", f"1 {second.id}", f"2 {first.id}", f"3 {first.id}"]
+
+
+def test_workers_have_their_nodes_environment_with_the_jobs_over_it(drive):
+    job = drive({"np": 1, "env": ["GIVEN=by -x"], "command": shell(
+        "echo $OF_NODE/$GIVEN/$HOROVOD_OF_CLIENT/${RAY_OF_NODE-none}")})
+    assert job.wait() == 0, job.said()
+    assert job.out == "[0]<stdout>:here/by -x/yes/none\n"
+
+
+def test_gpus_of_the_seat_are_the_workers(drive):
+    script = shell("echo $CUDA_VISIBLE_DEVICES")
+    host = drive({"np": 2, "ray.gpus_per_slot": 1.0, "command": script})
+    rank = drive({"np": 2, "ray.gpus_per_slot": 1.0, "ray.gpu_choice": "rank", "command": script})
+    for job in host, rank:
+        assert job.wait() == 0, job.said()
+    assert sorted(host.out.splitlines()) == ["[0]<stdout>:0,1", "[1]<stdout>:0,1"]
+    assert sorted(rank.out.splitlines()) == ["[0]<stdout>:0", "[1]<stdout>:1"]
+
+
+def test_any_bytes_arrive_whole(drive):
+    job = drive({"np": 1, "command": shell(
+        "head -c 5000000 /dev/zero | tr '\\0' x; echo; printf '\\377\\000\\n'")})
+    assert job.wait() == 0
+    out = b"".join(part for kind, part in job.records() if kind == 1)
+    assert out == b"[0]<stdout>:" + b"x" * 5000000 + b"\n[0]<stdout>:\xff\x00\n"
+    assert job.log_text().isascii()
+
+
+def test_the_first_failure_ends_the_job_with_its_code_and_its_report(drive):
+    job = drive({"report_file": "mine.json", "events_file": "e", "trace_file": "t",
+                 "junit_file": "j", "command": shell(
+                     "[ $HOROVOD_RANK = 1 ] && { echo oh no >&2; exit 7; }; exec sleep 600")})
+    assert job.wait() == 7, job.said()
+    assert "oh no" in job.err and "rank 1" in job.err
+    assert job.end["error"]["code"] == "HVD-E0303"
+    files = f"hvdray_{job.job_id}"
+    report = json.loads((job.folder / "logs" / f"{files}.report.json").read_text())
+    assert report["exit"]["code"] == 7 and report["exit"]["origin"] == "worker"
+    assert report["job_id"] == job.job_id
+    for suffix in "events.jsonl", "trace.json", "junit.xml":
+        assert (job.folder / "logs" / f"{files}.{suffix}").stat().st_size > 0
+    assert not (job.folder / "mine.json").exists()
+
+
+def test_a_command_that_is_not_there_is_127(drive):
+    job = drive({"np": 1, "command": ["of-nobody"]})
+    assert job.wait() == 127, job.said()
+
+
+def test_a_killed_agent_ends_the_job_and_names_the_host(drive):
+    job = drive({"np": 4, "command": SLEEPERS})
+    wait_up(job, 4)
+    killed = time.monotonic()
+    job.kill_node(job.nodes[1])
+    assert job.wait() == 125, job.said()
+    assert time.monotonic() - killed < 5
+    assert "127.0.0.1-02020202" in job.end["error"]["message"]
+    assert not workers(job)
+
+
+def test_a_seat_that_never_begins_is_an_error_with_rays_words(drive):
+    job = drive({"np": 1, "command": ["true"]})
+    job.on_seat = lambda body: job.tell({"seat": {
+        "seat": body["seat"], "state": "ended", "text": "RuntimeEnvSetupError: no space left"}})
+    assert job.wait() == 125, job.said()
+    assert "RuntimeEnvSetupError: no space left" in job.end["error"]["message"]
+
+
+def test_an_agent_that_never_dials_is_given_up_after_the_start_timeout(drive):
+    job = drive({"np": 1, "command": ["true"], "start_timeout": 0.5})
+    job.on_seat = lambda body: job.tell({"seat": {
+        "seat": body["seat"], "state": "started", "node_id": job.nodes[0].id, "ip": "127.0.0.1",
+        "hostname": "here", "gpus": [], "pid": 2}})
+    assert job.wait() == 125, job.said()
+
+
+# ---- slots
+
+def test_too_few_slots_in_time_is_125_and_says_what_is_missing(drive):
+    job = drive({"np": 4, "command": ["true"], "ray.group_timeout": 1.5, "report_file": "r"},
+                nodes=[Node(1, 2), Node(2, 1)])
+    assert job.wait() == 125
+    assert job.end["error"]["code"] == "HVD-E0208" and job.end["error"]["retriable"]
+    assert "4 slots of 1 CPU each" in job.end["error"]["message"]
+    assert "hvdray: waiting for a placement group" in job.err
+    assert "--placement-group-timeout" in job.err
+    report = json.loads((job.folder / "logs" / f"hvdray_{job.job_id}.report.json").read_text())
+    assert report["exit"]["error"]["code"] == "HVD-E0208"
+
+
+def test_what_no_node_can_hold_fails_fast_where_none_can_be_added(drive):
+    began = time.monotonic()
+    job = drive({"np": 1, "ray.cpus_per_slot": 64.0, "command": ["true"]},
+                job={"can_grow": False})
+    assert job.wait() == 125
+    assert time.monotonic() - began < 20
+    assert job.end["error"]["code"] == "HVD-E0219"
+
+
+def test_slots_that_come_late_are_taken(drive):
+    job = drive({"np": 2, "command": shell("echo up $HOROVOD_RANK")}, nodes=[Node(1, 1)])
+    job.wait_for(lambda: "waiting for a placement group" in job.err, what="a word")
+    with job.lock:
+        job.nodes.append(Node(2, 1))
+        job.tell_nodes()
+        reserve = next(body for kind, body in job.orders if kind == "reserve")
+        job.on_reserve(reserve)
+    assert job.wait() == 0, job.said()
+    assert job.out.count("up") == 2
+
+
+def test_a_group_that_ray_refuses_is_its_word(drive):
+    job = drive({"np": 1, "command": ["true"]})
+    job.on_reserve = lambda body: job.tell_group(body["name"], "failed", text="ValueError: no")
+    assert job.wait() == 125
+    assert "ValueError: no" in job.end["error"]["message"]
+    assert job.end["error"]["code"] == "HVD-E0218"
+
+
+# ---- stops
+
+def test_a_stop_ends_workers_with_their_grace_and_is_143(drive):
+    job = drive({"np": 2, "grace": 20, "command": shell(
+        "trap 'echo bye $HOROVOD_RANK; exit 0' TERM; echo up $HOROVOD_RANK; "
+        "while :; do sleep 0.1; done")})
+    job.wait_for(lambda: job.out.count("up ") == 2, what="workers")
+    job.signal()
+    assert job.wait() == 143, job.said()
+    assert job.out.count("bye") == 2
+
+
+def test_the_second_stop_is_at_once(drive):
+    job = drive({"np": 2, "grace": 600, "command": shell(
+        "trap '' TERM; echo up $HOROVOD_RANK; while :; do sleep 0.1; done")})
+    job.wait_for(lambda: job.out.count("up ") == 2, what="workers")
+    job.signal()
+    time.sleep(0.3)
+    job.signal()
+    began = time.monotonic()
+    assert job.wait() == 143
+    assert time.monotonic() - began < 20
+
+
+def test_signals_of_ray_itself_do_not_count(drive):
+    job = drive({"np": 1, "grace": 600, "command": SLEEPERS})
+    wait_up(job, 1)
+    for signo in signal.SIGTERM, signal.SIGINT, signal.SIGTERM:
+        os.kill(job.job.pid, signo)
+    time.sleep(0.3)
+    assert workers(job)
+    job.signal()
+    assert job.wait() == 143
+
+
+def test_a_stop_before_there_are_slots_ends_it_too(drive):
+    job = drive({"np": 64, "command": ["true"]})
+    job.wait_for(lambda: "waiting for a placement group" in job.err, what="a word")
+    job.signal()
+    assert job.wait() == 143
+    assert job.end["error"]["code"] == "HVD-E0307"
+
+
+def test_without_ray_driver_the_job_ends(drive):
+    job = drive({"np": 2, "command": SLEEPERS})
+    wait_up(job, 2)
+    job.vanish()
+    assert job.wait() == 125
+    assert job.end["error"]["code"] == "HVD-E0218"
+    assert not workers(job)
+
+
+# ---- what can't be
+
+def test_a_job_file_that_is_none_is_said_in_the_log(drive):
+    for text, why in (("{", "JSON wrong at byte"), ("{}", "it has no job_id"),
+                      (json.dumps({"job_id": "j", "key": "k"}), "its key is not 64 hex digits")):
+        job = drive({"command": ["true"]}, text=text)
+        assert job.job.process.wait(20) == 125
+        assert why in job.log_text() and "/job.json" in job.log_text()
+
+
+def test_words_and_descriptors_that_are_wrong_are_2(hvdray, tmp_path):
+    for words in ([], ["a", "b"], ["--help"]):
+        result = hvdray.run("drive", *words, binary=hvdray.agent)
+        assert result.code == 2 and b"ray_driver.py" in result.err
+    result = hvdray.run("drive", tmp_path, binary=hvdray.agent)  # stdin is /dev/null
+    assert result.code == 2 and b"pipes" in result.err
+
+
+def test_logs_that_cannot_be_written_are_said(drive):
+    job = drive({"command": ["true"]}, says_hello=False)
+    job.tell({"hello": {"ray": "2.60.0", "python": "3.11.7", "node_id": "head",
+                        "node_ip": "127.0.0.1", "logs": "/nowhere", "submission_id": "s",
+                        "raylet_pid": 1}})
+    assert job.job.process.wait(20) == 125
+    assert "/nowhere" in job.log_text()
+
+
+# ---- elastic jobs
+
+GANG = {"np": 2, "min_np": 1, "elastic_mode": "gang", "max_restarts": 20,
+        "elastic_timeout": 60, "command": [
+            "/bin/bash", "-c", "echo up $HOROVOD_RANK of $HOROVOD_SIZE on $HOROVOD_HOSTNAME; "
+            "exec -a of-the-test sleep 600"]}
+
+
+def wait_size(job, size):
+    job.wait_for(lambda: len(workers(job)) == size and f"up {size - 1} of {size} " in job.out,
+                 within=60, what=f"a gang of {size}")
+
+
+def test_an_elastic_job_grows_by_a_node_that_comes_and_lives_without_one_that_goes(drive):
+    job = drive(GANG, nodes=[Node(1, 1), Node(2, 1)])
+    wait_size(job, 2)
+    job.add_node(Node(3, 1))
+    wait_size(job, 3)
+    job.kill_node(job.nodes[0])
+    job.wait_for(lambda: len(workers(job)) == 2 and job.out.count("up 1 of 2 ") == 2,
+                 within=60, what="a gang of two again")
+    job.signal()
+    assert job.wait() == 143, job.said()
+    assert not workers(job)
+
+
+def test_an_elastic_job_takes_no_more_than_max_np(drive):
+    job = drive({**GANG, "np": 2, "max_np": 3}, nodes=[Node(1, 2), Node(2, 2), Node(3, 2)])
+    wait_size(job, 3)
+    assert sum(len(group["bundles"][0:1]) and int(group["bundles"][0]["CPU"])
+               for group in job.groups.values()) == 3
+    job.signal()
+    assert job.wait() == 143
+
+
+def test_an_elastic_job_takes_a_spare_node_for_one_that_failed(drive):
+    job = drive({**GANG, "np": 2, "min_np": 2, "max_np": 2},
+                nodes=[Node(1, 1), Node(2, 1), Node(3, 1)])
+    wait_size(job, 2)
+    job.kill_node(job.nodes[0])
+    job.wait_for(lambda: job.out.count("up 1 of 2 ") == 2, within=60, what="a second gang")
+    job.signal()
+    assert job.wait() == 143
+
+
+def test_an_elastic_job_that_gets_no_slots_ends_in_time(drive):
+    job = drive({**GANG, "elastic_timeout": 1}, nodes=[Node(1, 0)])
+    assert job.wait() != 0
+    assert job.end["error"]["message"]

@@ -1,0 +1,252 @@
+#include "cluster/ray/ray_host_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <random>
+
+#include "tests/unit/ray_driver/ray_cluster.h"
+
+namespace hvdray {
+namespace {
+
+using std::chrono::seconds;
+using Orders = RayHostPlan::Orders;
+
+RayHostPolicy Policy(int max_slots, bool has_cooldown = false) {
+  RayHostPolicy policy;
+  policy.group_prefix = "hvdray-j";
+  policy.max_slots = max_slots;
+  policy.has_cooldown = has_cooldown;
+  return policy;
+}
+
+const TimePoint kStart(seconds(1000));
+
+TEST(RayHostPlanTest, EachNodeWithFreeRoomGetsAGroupThatIsPinnedToIt) {
+  RayHostPlan plan(Policy(100));
+  const Orders orders = plan.OnNodes(
+      {{Node("a", "10.0.0.1", 4, 3), Node("b", "10.0.0.2", 4, 0), Dead(Node("c", "10.0.0.3", 4, 4)),
+        Node("d", "10.0.0.4", 2, 2), Node("e", "10.0.0.4", 2, 2)}},
+      kStart);
+  ASSERT_EQ(orders.reserve.size(), 3U);
+  EXPECT_EQ(orders.reserve[0].name, "hvdray-j-1");
+  EXPECT_EQ(orders.reserve[0].bundles,
+            (std::vector<BrokerAmounts>{{{"CPU", 3}, {"node:10.0.0.1", 0.001}}}));
+  EXPECT_TRUE(orders.reserve[0].selectors.empty());
+  // Two nodes at one address: that does not tell them apart.
+  EXPECT_EQ(orders.reserve[1].bundles, (std::vector<BrokerAmounts>{{{"CPU", 2}}}));
+  EXPECT_EQ(orders.reserve[1].selectors, (std::vector<BrokerLabels>{{{"ray.io/node-id", "d"}}}));
+  EXPECT_EQ(orders.reserve[2].selectors, (std::vector<BrokerLabels>{{{"ray.io/node-id", "e"}}}));
+  EXPECT_TRUE(plan.hosts().empty()) << "no group is there yet";
+}
+
+TEST(RayHostPlanTest, AHostIsThereWhenItsGroupIs) {
+  RayHostPlan plan(Policy(100));
+  plan.OnNodes({{Node("a", "10.0.0.1", 4, 3)}}, kStart);
+  EXPECT_FALSE(plan.OnGroup(Pending("hvdray-j-1", "", 1), kStart).has_news);
+  const Orders orders = plan.OnGroup(Created("hvdray-j-1", {"a"}), kStart);
+  EXPECT_TRUE(orders.has_news);
+  ASSERT_EQ(orders.placed.size(), 1U);
+  EXPECT_EQ(orders.placed[0].first, "10.0.0.1");
+  EXPECT_EQ(orders.placed[0].second, (RaySeatPlace{"hvdray-j-1", {0}}));
+  EXPECT_EQ(plan.hosts(), (std::vector<HostSlots>{{"10.0.0.1", 3}}));
+  EXPECT_EQ(plan.held_slots(), 3);
+  EXPECT_EQ(plan.IpOf("10.0.0.1"), "10.0.0.1");
+  EXPECT_EQ(plan.IpOf("10.0.0.2"), "");
+  EXPECT_FALSE(plan.OnGroup(Created("hvdray-j-1", {"a"}), kStart).has_news) << "told again";
+}
+
+TEST(RayHostPlanTest, NoMoreThanTheMostIsAskedFor) {
+  RayHostPlan plan(Policy(5));
+  const Orders orders = plan.OnNodes(
+      {{Node("a", "10.0.0.1", 4, 4), Node("b", "10.0.0.2", 4, 4), Node("c", "10.0.0.3", 4, 4)}},
+      kStart);
+  ASSERT_EQ(orders.reserve.size(), 2U);
+  EXPECT_EQ(orders.reserve[1].bundles.front().at("CPU"), 1);
+}
+
+TEST(RayHostPlanTest, ANodeThatGoesTakesItsHostWithItAndMakesRoom) {
+  RayHostPlan plan(Policy(2));
+  const BrokerNode a = Node("a", "10.0.0.1", 2, 2);
+  const BrokerNode b = Node("b", "10.0.0.2", 2, 2);
+  plan.OnNodes({{a, b}}, kStart);
+  plan.OnGroup(Created("hvdray-j-1", {"a"}), kStart);
+  const Orders orders = plan.OnNodes({{Dead(a), b}}, kStart);
+  EXPECT_EQ(orders.removed, std::vector<std::string>{"10.0.0.1"});
+  EXPECT_EQ(orders.release, std::vector<std::string>{"hvdray-j-1"});
+  EXPECT_TRUE(orders.has_news);
+  ASSERT_EQ(orders.reserve.size(), 1U);
+  EXPECT_EQ(orders.reserve[0].bundles.front().count("node:10.0.0.2"), 1U);
+  EXPECT_TRUE(plan.hosts().empty());
+}
+
+TEST(RayHostPlanTest, ANewNodeAtAnOldAddressIsAnotherHost) {
+  RayHostPlan plan(Policy(9));
+  const BrokerNode a = Node("aaaaaaaa1", "10.0.0.1", 2, 2);
+  plan.OnNodes({{a}}, kStart);
+  plan.OnGroup(Created("hvdray-j-1", {"aaaaaaaa1"}), kStart);
+  plan.OnNodes({{Dead(a)}}, kStart);
+  plan.OnNodes({{Dead(a), Node("bbbbbbbb2", "10.0.0.1", 2, 2)}}, kStart);
+  plan.OnGroup(Created("hvdray-j-2", {"bbbbbbbb2"}), kStart);
+  EXPECT_EQ(plan.hosts(), (std::vector<HostSlots>{{"10.0.0.1-bbbbbbbb", 2}}));
+}
+
+TEST(RayHostPlanTest, AGroupThatRayMovesIsGivenBack) {
+  RayHostPlan plan(Policy(9));
+  plan.OnNodes({{Node("a", "10.0.0.1", 2, 2)}}, kStart);
+  plan.OnGroup(Created("hvdray-j-1", {"a"}), kStart);
+  const Orders orders = plan.OnGroup(
+      {.name = "hvdray-j-1", .state = BrokerGroupState::kRescheduling, .bundles = {""}}, kStart);
+  EXPECT_EQ(orders.release, std::vector<std::string>{"hvdray-j-1"});
+  EXPECT_EQ(orders.removed, std::vector<std::string>{"10.0.0.1"});
+  EXPECT_TRUE(orders.reserve.empty()) << "the node is left alone for a while";
+  EXPECT_EQ(plan.NextDeadline(), kStart + seconds(10));
+  EXPECT_EQ(plan.Tick(kStart + seconds(10)).reserve.size(), 1U);
+}
+
+TEST(RayHostPlanTest, AGroupThatSomebodyElseBeatsIsGivenUpAndTriedAgain) {
+  RayHostPlan plan(Policy(9));
+  plan.OnNodes({{Node("a", "10.0.0.1", 2, 2)}}, kStart);
+  plan.OnGroup(Pending("hvdray-j-1", "NO_RESOURCES", 1), kStart);
+  EXPECT_EQ(plan.NextDeadline(), kStart + seconds(10));
+  EXPECT_EQ(plan.Tick(kStart + seconds(10)).release, std::vector<std::string>{"hvdray-j-1"});
+  EXPECT_TRUE(plan.OnNodes({{Node("a", "10.0.0.1", 2, 1)}}, kStart + seconds(11)).reserve.empty());
+  const Orders again = plan.Tick(kStart + seconds(20));
+  ASSERT_EQ(again.reserve.size(), 1U);
+  EXPECT_EQ(again.reserve[0].bundles.front().at("CPU"), 1);
+  EXPECT_FALSE(plan.OnGroup(Created("hvdray-j-1", {"a"}), kStart).has_news) << "too late";
+}
+
+TEST(RayHostPlanTest, WithoutCooldownTheSlotsOfAHostThatFailedGoToOthers) {
+  RayHostPlan plan(Policy(2));
+  plan.OnNodes({{Node("a", "10.0.0.1", 2, 2)}}, kStart);
+  plan.OnGroup(Created("hvdray-j-1", {"a"}), kStart);
+  plan.OnSeat("10.0.0.1", true, kStart);
+  const Orders lost = plan.OnSeat("10.0.0.1", false, kStart);
+  EXPECT_EQ(lost.release, std::vector<std::string>{"hvdray-j-1"});
+  EXPECT_EQ(lost.removed, std::vector<std::string>{"10.0.0.1"});
+  const Orders orders =
+      plan.OnNodes({{Node("a", "10.0.0.1", 2, 2), Node("b", "10.0.0.2", 2, 2)}}, kStart);
+  ASSERT_EQ(orders.reserve.size(), 1U) << "the job holds something against a";
+  EXPECT_EQ(orders.reserve[0].bundles.front().count("node:10.0.0.2"), 1U);
+}
+
+TEST(RayHostPlanTest, WithCooldownTheHostIsKeptAndOthersMayStandInForIt) {
+  RayHostPlan plan(Policy(2, /*has_cooldown=*/true));
+  plan.OnNodes({{Node("a", "10.0.0.1", 2, 2), Node("b", "10.0.0.2", 2, 2)}}, kStart);
+  plan.OnGroup(Created("hvdray-j-1", {"a"}), kStart);
+  plan.OnSeat("10.0.0.1", true, kStart);
+  const Orders lost = plan.OnSeat("10.0.0.1", false, kStart);
+  EXPECT_TRUE(lost.release.empty());
+  EXPECT_EQ(lost.reserve.size(), 1U);
+  EXPECT_EQ(plan.held_slots(), 0);
+  plan.OnSeat("10.0.0.1", true, kStart);
+  EXPECT_EQ(plan.held_slots(), 2);
+}
+
+TEST(RayHostPlanTest, OnlyTheHostsThatAreNamedAreUsed) {
+  RayHostPolicy policy = Policy(9);
+  policy.only_ips = {"10.0.0.2"};
+  RayHostPlan plan(policy);
+  const Orders orders =
+      plan.OnNodes({{Node("a", "10.0.0.1", 2, 2), Node("b", "10.0.0.2", 2, 2)}}, kStart);
+  ASSERT_EQ(orders.reserve.size(), 1U);
+  EXPECT_EQ(orders.reserve[0].bundles.front().count("node:10.0.0.2"), 1U);
+}
+
+// Plays Ray and a job at random; the plan never holds too much, never two groups of one node, and
+// what it has asked for it either holds or has given back.
+class RandomCluster {
+ public:
+  RandomCluster(unsigned seed, int max_slots)
+      : random_(seed),
+        max_slots_(max_slots),
+        has_cooldown_(seed % 2 == 0),
+        plan_(Policy(max_slots, has_cooldown_)) {
+    for (int i = 0; i < 5; ++i) {
+      const std::string name = std::to_string(i);
+      nodes_.push_back(Node("node" + name, "10.0.0." + name, 4, 4));
+    }
+  }
+
+  void Step() {
+    now_ += std::chrono::milliseconds(random_() % 4000);
+    switch (random_() % 6) {
+      case 0: {
+        BrokerNode& node = nodes_[random_() % nodes_.size()];
+        node.is_alive = !node.is_alive;
+        node.free = {{"CPU", node.is_alive ? static_cast<double>(random_() % 5) : 0}};
+        return Take(plan_.OnNodes({nodes_}, now_));
+      }
+      case 1:
+      case 2:
+        if (asked_.empty()) return;
+        return Answer(std::next(asked_.begin(), random_() % asked_.size())->first);
+      case 3: {
+        const std::vector<HostSlots> hosts = plan_.hosts();
+        if (hosts.empty()) return;
+        return Take(plan_.OnSeat(hosts[random_() % hosts.size()].host, random_() % 3 != 0, now_));
+      }
+      default:
+        Take(plan_.Tick(now_));
+        EXPECT_GT(plan_.NextDeadline().value_or(TimePoint::max()), now_);
+    }
+  }
+
+ private:
+  void Answer(const std::string& name) {
+    constexpr std::array kStates = {BrokerGroupState::kCreated, BrokerGroupState::kCreated,
+                                    BrokerGroupState::kPending, BrokerGroupState::kRescheduling,
+                                    BrokerGroupState::kFailed};
+    BrokerGroup group = {.name = name, .state = kStates[random_() % kStates.size()]};
+    group.bundles = {group.state == BrokerGroupState::kCreated ? asked_.at(name) : ""};
+    Take(plan_.OnGroup(group, now_));
+  }
+
+  void Take(const Orders& orders) {
+    for (const std::string& name : orders.release) EXPECT_EQ(asked_.erase(name), 1U) << name;
+    for (const BrokerReserve& reserve : orders.reserve) {
+      ASSERT_EQ(reserve.bundles.size(), 1U);
+      const auto node = std::find_if(nodes_.begin(), nodes_.end(), [&](const BrokerNode& n) {
+        return reserve.bundles[0].contains("node:" + n.ip);
+      });
+      ASSERT_NE(node, nodes_.end());
+      EXPECT_TRUE(node->is_alive);
+      EXPECT_LE(reserve.bundles[0].at("CPU"), node->free.at("CPU"));
+      EXPECT_TRUE(asked_.emplace(reserve.name, node->id).second);
+    }
+    for (const auto& [name, node] : asked_) {
+      EXPECT_EQ(std::count_if(asked_.begin(), asked_.end(),
+                              [&node = node](const auto& other) { return other.second == node; }),
+                1);
+    }
+    EXPECT_LE(plan_.hosts().size(), asked_.size());
+    // A host that comes back after others have stood in for it is one too many for a while.
+    if (!has_cooldown_) {
+      EXPECT_LE(plan_.held_slots(), max_slots_);
+    }
+  }
+
+  std::mt19937 random_;
+  const int max_slots_;
+  const bool has_cooldown_;
+  RayHostPlan plan_;
+  TimePoint now_ = kStart;
+  std::vector<BrokerNode> nodes_;
+  std::map<std::string, std::string> asked_;  // groups, with their node
+};
+
+TEST(RayHostPlanTest, WhateverHappensItHoldsWhatItMay) {
+  for (unsigned seed = 1; seed <= 300; ++seed) {
+    SCOPED_TRACE(seed);
+    RandomCluster cluster(seed, static_cast<int>(seed % 12) + 1);
+    for (int step = 0; step < 200 && !testing::Test::HasFailure(); ++step) cluster.Step();
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace hvdray
