@@ -18,8 +18,8 @@ namespace hvdray {
 /// What the driver said last.
 struct StreamEnd {
   int exit_code = 0;
-  std::string error_code;     ///< "HVD-E0208"; empty: none.
-  std::string error_message;  ///< One line.
+  std::string error_code = {};     ///< "HVD-E0208"; empty: none.
+  std::string error_message = {};  ///< One line.
 };
 
 class RecordReader {

@@ -1,0 +1,441 @@
+"""`hvdray run --ray` against a dashboard that a test plays: what is refused before anything is
+submitted, and what a client does about its job. The cluster itself: ray_run_test.py."""
+
+import json
+import os
+import signal
+import time
+
+import pytest
+
+from fake_dashboard import FakeDashboard, record, wait_until
+from fault_server import FaultServer, answer
+
+TOKEN = "geheim-0123456789"
+
+
+@pytest.fixture
+def cluster():
+    opened = []
+
+    def start(on_job=None, **kwargs):
+        opened.append(FakeDashboard(on_job, **kwargs))
+        return opened[-1]
+
+    yield start
+    for dashboard in opened:
+        dashboard.close()
+
+
+@pytest.fixture
+def environment(tmp_path):
+    kept = {name: value for name, value in os.environ.items()
+            if not name.startswith(("RAY_", "HVDRAY_", "HOROVOD_", "NCCL_"))}
+    (tmp_path / "home").mkdir()
+    return {**kept, "HOME": str(tmp_path / "home")}
+
+
+@pytest.fixture
+def run(hvdray, environment, tmp_path):
+    def call(url, *words, **variables):
+        return hvdray.run("run", "--ray-address", url, *words, env={**environment, **variables},
+                          cwd=tmp_path)
+
+    return call
+
+
+@pytest.fixture
+def start(hvdray, environment, tmp_path):
+    """The same without waiting for its end."""
+
+    def call(url, *words, **kwargs):
+        return hvdray.start("run", "--ray-address", url, *words, env=environment, cwd=tmp_path,
+                            **kwargs)
+
+    return call
+
+
+def refused(result, code, label, *said):
+    """One line of error and at most a hint; nothing on stdout."""
+    assert (result.code, result.text) == (code, ""), result.errors
+    lines = result.errors.splitlines()
+    assert len(lines) <= 2 and lines[0].endswith(f"[{label}]"), result.errors
+    assert all(line.startswith("  hint: ") for line in lines[1:]), result.errors
+    assert TOKEN not in result.errors
+    for words in said:
+        assert words in result.errors, result.errors
+
+
+# ---- refused with nothing submitted
+
+
+def test_no_cluster_at_the_address(run):
+    refused(run("http://127.0.0.1:9", "-np", "1", "true"), 2, "HVD-E0216", "http://127.0.0.1:9")
+
+
+def test_gcs_instead_of_the_dashboard(run):
+    refused(run("10.0.0.10:6379", "-np", "1", "true"), 2, "HVD-E0102", "10.0.0.10:6379", "http://")
+    refused(run("ray://10.0.0.10:10001", "-np", "1", "true"), 2, "HVD-E0102", "ray://")
+
+
+@pytest.mark.parametrize("status, body, label, code", [
+    (401, "Unauthorized: Missing authentication token", "HVD-E0217", 2),
+    (403, "Forbidden: Invalid authentication token", "HVD-E0217", 2),
+    (500, "Traceback\nRuntimeError: GCS is not there", "HVD-E0218", 125),
+    (200, "<html>somebody's router</html>", "HVD-E0216", 2)])
+def test_a_dashboard_that_will_not_or_is_none(run, status, body, label, code):
+    server = FaultServer({"/api/version": answer(status, body, "text/plain")})
+    try:
+        result = run(server.url, "-np", "1", "true", RAY_AUTH_TOKEN=TOKEN)
+        refused(result, code, label, server.url)
+        assert all(method == "GET" for method, _, _ in server.requests)
+    finally:
+        server.close()
+
+
+def test_more_than_the_cluster_has(run, cluster):
+    dashboard = cluster()
+    refused(run(dashboard.url, "-np", "5", "true"), 2, "HVD-E0219",
+            "5 slots of 1 CPU each are asked for, and 1 live node has room for 4")
+    refused(run(dashboard.url, "--num-hosts", "2", "true"), 2, "HVD-E0219",
+            "2 hosts with 1 CPU each are asked for, and 1 of 1 live node has that much")
+    refused(run(dashboard.url, "-np", "1", "--use-gpu", "--gpus-per-slot", "3", "true"), 2,
+            "HVD-E0219", "no live node has more than 2 GPU")
+    refused(run(dashboard.url, "-np", "1", "--resources-per-slot", "TPU=1", "true"), 2, "HVD-E0219",
+            "no live node has TPU")
+    refused(run(dashboard.url, "-H", "10.0.0.99:1", "true"), 2, "HVD-E0219",
+            "the cluster has no live node 10.0.0.99")
+    assert not dashboard.jobs and not dashboard.packages
+
+
+def test_working_folders_that_cannot_go_along(run, cluster, tmp_path):
+    dashboard = cluster()
+    folder = tmp_path / "work"
+    words = ["-np", "1", "--working-dir", "work", "true"]
+    refused(run(dashboard.url, *words), 2, "HVD-E0104", "work")
+    folder.mkdir()
+    os.symlink("nowhere", folder / "link")
+    refused(run(dashboard.url, *words), 2, "HVD-E0101", "work/link -> nowhere leads nowhere",
+            "--exclude")
+    (folder / "link").unlink()
+    os.mkfifo(folder / "pipe")
+    refused(run(dashboard.url, *words), 2, "HVD-E0101", "work/pipe is a named pipe")
+    assert run(dashboard.url, "-np", "1", "--working-dir", "work", "--exclude", "pipe", "--dry-run",
+               "true").code == 0
+    (folder / "pipe").unlink()
+    with open(folder / "noise.bin", "wb") as noise:
+        for _ in range(101):
+            noise.write(os.urandom(1 << 20))
+    (folder / "small.txt").write_text("x" * 3000)
+    refused(run(dashboard.url, *words), 2, "HVD-E0108", "work", "100 MiB",
+            "noise.bin 101 MiB, small.txt 3 KiB", "--exclude")
+    assert not dashboard.jobs and not dashboard.packages
+
+
+def test_files_that_cannot_be_written_are_known_first(run, cluster):
+    dashboard = cluster()
+    refused(run(dashboard.url, "-np", "1", "--report", "/nowhere/r.json", "true"), 2, "HVD-E0105",
+            "/nowhere/r.json")
+    assert not dashboard.jobs
+
+
+def test_a_dry_run_only_looks(run, cluster):
+    dashboard = cluster()
+    result = run(dashboard.url, "-np", "2", "--cpus-per-slot", "2", "--dry-run", "true")
+    assert (result.code, result.errors) == (0, "")
+    assert f"{dashboard.url}: Ray 2.60.0\n2 workers in 2 bundles, PACK\n  2 x 2 CPU\n" in result.text
+    assert "there is room for them now\n" in result.text
+    assert {method for method, _ in dashboard.requests} == {"GET"} and not dashboard.jobs
+
+
+# ---- a job
+
+
+def well(job):
+    """Two lines, and success."""
+    job.run()
+    job.write("stream", record(1, b"[0]<stdout>:hello\n"))
+    job.write("stream", record(2, b"hvdray: one\n"))
+    job.end(0)
+
+
+def test_a_job_and_what_goes_with_it(run, cluster, tmp_path):
+    dashboard = cluster(well)
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "train.py").write_text("print(1)\n")
+    (work / "tool").write_text("#!/bin/sh\n")
+    (work / "tool").chmod(0o755)
+    result = run(dashboard.url, "-np", "2", "--working-dir", "work", "--grace", "7", "-x", "A=1",
+                 "--", "python3", "train.py", NCCL_DEBUG="INFO", LAPTOP="mine")
+    assert (result.code, result.text, result.errors) == (0, "[0]<stdout>:hello\n", "hvdray: one\n")
+    (job,) = dashboard.jobs.values()
+    env = job.body["runtime_env"]
+    assert env["env_vars"] == {"RAY_JOB_STOP_WAIT_TIME_S": "17"}
+    assert job.body["metadata"]["hvdray_job_id"] == job.id
+    assert TOKEN not in json.dumps(job.body) and "NCCL" not in json.dumps(job.body)
+    package = dashboard.files_of(env["working_dir"][6:])
+    assert package["train.py"] == (0o644, b"print(1)\n") and package["tool"][0] == 0o755
+    assert package[".hvdray/hvdray-agent"][0] == 0o755 and ".hvdray/ray_driver.py" in package
+    (uri,) = env["py_modules"]
+    assert dashboard.files_of(uri[6:])["hvdray_job/job.json"][0] == 0o600
+    page = dashboard.job_file()
+    assert page["job_id"] == job.id and len(page["key"]) == 64
+    assert page["environment"] == {"NCCL_DEBUG": "INFO"}
+    assert page["key"] not in json.dumps(job.body)
+
+
+def test_the_large_package_is_sent_once_and_anew_after_chmod(run, cluster, tmp_path):
+    dashboard = cluster(well)
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "tool").write_text("#!/bin/sh\n")
+    words = ["-np", "1", "--working-dir", "work", "true"]
+    assert run(dashboard.url, *words).code == 0
+    puts = [path for method, path in dashboard.requests if method == "PUT"]
+    assert run(dashboard.url, *words).code == 0
+    again = [path for method, path in dashboard.requests if method == "PUT"][len(puts):]
+    assert len(puts) == 2 and len(again) == 1 and "hvdray_job_" in again[0]
+    (tmp_path / "work" / "tool").chmod(0o755)
+    assert run(dashboard.url, *words).code == 0
+    assert len([path for method, path in dashboard.requests if method == "PUT"]) == 5
+
+
+@pytest.mark.parametrize("code", [1, 3, 124, 125, 127, 137])
+def test_the_exit_code_is_the_drivers(run, cluster, code):
+    def play(job):
+        job.run()
+        job.end(code)
+
+    assert run(cluster(play).url, "-np", "1", "true").code == code
+
+
+def test_bytes_arrive_whole_whatever_they_are_and_however_often_the_stream_breaks(run, cluster):
+    noise = os.urandom(3 << 20) + b"\xff\xfe no text \0" + b"x" * (5 << 20) + b"\n"
+
+    def play(job):
+        job.run()
+        for at in range(0, len(noise), 300_000):
+            job.write("stream", record(1, noise[at:at + 300_000]))
+        job.end(0)
+
+    dashboard = cluster(play)
+    dashboard.lost_streams = 3
+    result = run(dashboard.url, "-np", "1", "true")
+    assert result.code == 0, result.errors
+    assert result.out == noise and result.errors == ""
+
+
+def test_the_files_come_here(run, cluster, tmp_path):
+    def play(job):
+        job.run()
+        for suffix in ("report.json", "events.jsonl", "trace.json", "junit.xml"):
+            job.write(suffix, suffix.encode() * 1000)
+        job.end(3)
+
+    result = run(cluster(play).url, "-np", "1", "--report", "r", "--events", "e", "--trace", "t",
+                 "--junit", "j", "true")
+    assert result.code == 3 and result.errors == ""
+    for name, suffix in (("r", "report.json"), ("e", "events.jsonl"), ("t", "trace.json"),
+                         ("j", "junit.xml")):
+        assert (tmp_path / name).read_bytes() == suffix.encode() * 1000
+
+
+def test_a_file_that_does_not_come_makes_a_good_job_a_bad_one(run, cluster):
+    result = run(cluster(well).url, "-np", "1", "--report", "r", "true")
+    assert result.code == 125 and "fetch r" in result.errors
+
+
+def test_what_ray_says_of_a_job_that_never_ran(run, cluster):
+    def play(job):
+        job.message = "Traceback\nOSError: the node has no room\n"
+        job.error_type, job.status = "RUNTIME_ENV_SETUP_FAILURE", "FAILED"
+
+    refused(run(cluster(play).url, "-np", "1", "true"), 125, "HVD-E0218",
+            "RUNTIME_ENV_SETUP_FAILURE: OSError: the node has no room")
+
+
+def test_a_driver_that_dies_says_its_last_line(run, cluster):
+    def play(job):
+        job.run()
+        job.files[f"job-driver-{job.id}.log"] = b"Running entrypoint\nModuleNotFoundError: ray\n"
+        job.error_type, job.code, job.status = "JOB_ENTRYPOINT_COMMAND_ERROR", 1, "FAILED"
+
+    refused(run(cluster(play).url, "-np", "1", "true"), 125, "HVD-E0218",
+            "its driver ended with exit code 1: ModuleNotFoundError: ray")
+
+
+def test_garbage_in_the_stream_is_said_and_the_job_still_ends(run, cluster):
+    def play(job):
+        job.run()
+        job.write("stream", b"\0\0\0\0\0 what is this")
+        job.code, job.status = 0, "SUCCEEDED"
+
+    result = run(cluster(play).url, "-np", "1", "true")
+    assert result.code == 125 and "HVD-E0207" in result.errors
+
+
+# ---- the person
+
+
+def stopped(job, code=143):
+    """A driver that stops in good order when it is told to."""
+    job.run()
+    job.write("stream", record(1, b"ready\n"))
+    wait_until(lambda: job.stops > 0)
+    job.end(code, "STOPPED")
+
+
+def first_line(job):
+    return job.process.stdout.readline()
+
+
+@pytest.mark.parametrize("signo, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143),
+                                         (signal.SIGHUP, 129)])
+def test_a_signal_stops_the_job(start, cluster, signo, code):
+    dashboard = cluster(stopped)
+    job = start(dashboard.url, "-np", "1", "true")
+    assert first_line(job) == b"ready\n"
+    job.process.send_signal(signo)
+    result = job.wait()
+    assert result.code == code, result.errors
+    assert f"stopping job {next(iter(dashboard.jobs))}" in result.errors
+
+
+def test_a_second_ctrl_c_tells_the_driver_to_hurry(start, cluster):
+    def play(job):
+        job.run()
+        job.write("stream", record(1, b"ready\n"))
+        name = f"hvdray_now_{job.id}.zip"
+        wait_until(lambda: name in dashboard.packages)
+        job.end(143, "STOPPED")
+
+    dashboard = cluster(play)
+    job = start(dashboard.url, "-np", "1", "true")
+    assert first_line(job) == b"ready\n"
+    job.process.send_signal(signal.SIGINT)
+    wait_until(lambda: next(iter(dashboard.jobs.values())).stops)
+    job.process.send_signal(signal.SIGINT)
+    assert job.wait().code == 130
+
+
+def test_a_third_leaves_and_says_how_to_go_on(start, cluster):
+    def play(job):
+        job.run()
+        job.write("stream", record(1, b"ready\n"))
+
+    dashboard = cluster(play)
+    job = start(dashboard.url, "-np", "1", "true")
+    assert first_line(job) == b"ready\n"
+    for count in range(3):
+        wait_until(lambda c=count: len(dashboard.packages) >= 2 + (c > 1))
+        job.process.send_signal(signal.SIGINT)
+        time.sleep(0.2)  # two that come at once are one
+    result = job.wait()
+    assert result.code == 130
+    (name,) = dashboard.jobs
+    assert f"hvdray follow {name} --ray-address {dashboard.url}" in result.errors
+
+
+def test_a_pending_job_is_stopped_as_soon_as_it_listens(start, cluster):
+    def play(job):
+        wait_until(lambda: job.stops > 1)  # Ray says yes to each, and does nothing
+        before = job.stops
+        job.run()
+        wait_until(lambda: job.stops > before)
+        job.end(143, "STOPPED")
+
+    dashboard = cluster(play)
+    job = start(dashboard.url, "-np", "1", "true")
+    wait_until(lambda: dashboard.jobs)
+    time.sleep(0.3)
+    job.process.send_signal(signal.SIGINT)
+    assert job.wait().code == 130
+
+
+def test_a_reader_that_goes_away_stops_the_job(start, cluster):
+    def play(job):
+        job.run()
+        while job.stops == 0:
+            job.write("stream", record(1, b"line\n" * 100))
+            time.sleep(0.05)
+        job.end(143, "STOPPED")
+
+    job = start(cluster(play).url, "-np", "1", "true")
+    assert job.process.stdout.read(5) == b"line\n"
+    job.process.stdout.close()
+    assert job.process.wait(30) == 141
+
+
+def test_a_full_disk_costs_the_exit_code_not_the_job(start, cluster):
+    if not os.path.exists("/dev/full"):
+        pytest.skip("no /dev/full")
+
+    def play(job):
+        job.run()
+        job.write("stream", record(1, b"x" * 100000))
+        time.sleep(0.3)
+        job.end(0)
+
+    with open("/dev/full", "wb") as full:
+        job = start(cluster(play).url, "-np", "1", "true", stdout=full)
+        assert job.process.wait(30) == 125
+    assert b"HVD-E0305" in job.process.stderr.read()
+
+
+def test_a_slow_reader_holds_the_stream_not_the_memory(start, cluster):
+    size = 64 << 20
+
+    def play(job):
+        job.run()
+        job.write("stream", record(1, b"y" * size))
+        job.end(0)
+
+    job = start(cluster(play).url, "-np", "1", "true")
+    assert job.process.stdout.read(1) == b"y"
+    time.sleep(1.5)
+    with open(f"/proc/{job.process.pid}/status", encoding="ascii") as status:
+        peak = int(next(line for line in status if line.startswith("VmHWM")).split()[1])
+    assert peak < 48 << 10, f"{peak} KiB"
+    assert len(job.process.stdout.read()) == size - 1
+    assert job.process.wait(30) == 0
+
+
+# ---- without a client
+
+
+def test_a_detached_job_is_followed_later(run, hvdray, environment, cluster, tmp_path):
+    dashboard = cluster()
+    result = run(dashboard.url, "-np", "1", "--detach", "true")
+    (name,) = dashboard.jobs
+    assert (result.code, result.text) == (0, name + "\n")
+    assert f"hvdray follow {name} --ray-address {dashboard.url}" in result.errors
+    job = dashboard.jobs[name]
+    well(job)
+    job.write("report.json", b"{}")
+    result = hvdray.run("follow", name, "--ray-address", dashboard.url, "--report", "r.json",
+                        env=environment, cwd=tmp_path)
+    assert (result.code, result.text, result.errors) == (0, "[0]<stdout>:hello\n", "hvdray: one\n")
+    assert (tmp_path / "r.json").read_bytes() == b"{}"
+
+
+def test_who_follows_leaves_the_job_alone_unless_told_to_stop_it(run, hvdray, environment, cluster):
+    dashboard = cluster()
+    assert run(dashboard.url, "-np", "1", "--detach", "-q", "true").errors == ""
+    (job,) = dashboard.jobs.values()
+    job.run()
+    job.write("stream", record(1, b"ready\n"))
+    follower = hvdray.start("follow", job.id, "--ray-address", dashboard.url, env=environment)
+    assert first_line(follower) == b"ready\n"
+    follower.process.send_signal(signal.SIGINT)
+    assert follower.wait().code == 130 and job.stops == 0
+    stopper = hvdray.start("follow", job.id, "--stop", "--ray-address", dashboard.url,
+                           env=environment)
+    wait_until(lambda: job.stops == 1)
+    job.end(143, "STOPPED")
+    assert stopper.wait().code == 143
+
+
+def test_only_jobs_of_ours_are_followed(hvdray, environment, cluster):
+    dashboard = cluster()
+    refused(hvdray.run("follow", "nope", "--ray-address", dashboard.url, env=environment), 2,
+            "HVD-E0101", "there is no job nope")

@@ -1,0 +1,66 @@
+// The line that Ray's head runs, run by real shells.
+#include "cmd/ray_entrypoint.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "base/fd.h"
+#include "tests/fakes/temp_folder.h"
+
+namespace hvdray {
+namespace {
+
+/// What .hvdray/ray_driver.py prints when /bin/sh runs the line there.
+std::string RunIn(const TempFolder& folder, const std::string& line) {
+  std::filesystem::create_directories(folder / ".hvdray");
+  std::ofstream(folder / ".hvdray/ray_driver.py")
+      << "import os, sys\nprint(os.getppid(), sys.path[0], os.environ.get('PYTHONPATH', '-'))\n";
+  std::ofstream(folder / "line.sh") << line << "\n";
+  const std::string command = "cd " + folder.path() + " && PYTHONPATH=/given sh line.sh >out 2>err";
+  EXPECT_EQ(std::system(command.c_str()), 0);  // NOLINT: this is what is tested
+  const Result<std::string> out = ReadFile(folder / "out");
+  return out.ok() ? *out : std::string();
+}
+
+TEST(RayEntrypointTest, APythonThatIsNamedIsOneWord) {
+  const TempFolder folder;
+  std::ofstream(folder / "my python's") << "#!/bin/sh\necho named \"$@\"\n";
+  std::filesystem::permissions(folder / "my python's", std::filesystem::perms::owner_all);
+  EXPECT_EQ(RunIn(folder, RayEntrypoint("./my python's")), "named -u .hvdray/ray_driver.py\n");
+}
+
+TEST(RayEntrypointTest, AParentThatIsNotRaysLeavesPython3) {
+  const TempFolder folder;
+  const std::string out = RunIn(folder, RayEntrypoint(""));
+  EXPECT_NE(out.find(" /given\n"), std::string::npos) << out;
+}
+
+TEST(RayEntrypointTest, TheParentsOwnInterpreterAndPackagesAreTaken) {
+  const TempFolder folder;
+  // A Python that has a library of Ray's name mapped, as Ray's processes have.
+  std::filesystem::create_directories(folder / "site dir/ray");
+  std::ofstream(folder / "site dir/ray/_raylet.so") << std::string(4096, 'x');
+  std::filesystem::create_directories(folder / ".hvdray");
+  std::ofstream(folder / ".hvdray/ray_driver.py")
+      << "import os, sys\n"
+         "print(os.environ['PYTHONPATH'], os.readlink('/proc/self/exe'), sys.argv)\n";
+  std::ofstream(folder / "line.sh") << RayEntrypoint("") << "\n";
+  std::ofstream(folder / "parent.py")
+      << "import mmap, os, subprocess\n"
+         "file = open('site dir/ray/_raylet.so', 'rb')\n"
+         "kept = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)\n"
+         "out = subprocess.check_output(['/bin/sh', 'line.sh'], env={'PATH': '/nowhere',\n"
+         "                              'PYTHONPATH': '/given'}, text=True)\n"
+         "assert out.startswith('/given:' + os.getcwd() + '/site dir '), out\n"
+         "assert os.readlink('/proc/self/exe') in out, out\n"
+         "assert out.endswith(\"['.hvdray/ray_driver.py']\\n\"), out\n";
+  const std::string command = "cd " + folder.path() + " && python3 parent.py";
+  EXPECT_EQ(std::system(command.c_str()), 0);  // NOLINT: this is what is tested
+}
+
+}  // namespace
+}  // namespace hvdray
