@@ -65,7 +65,7 @@ FollowPlan::Steps FollowPlan::OnJob(const RayJob& job, TimePoint now) {
     is_reading_rest_ = true;
     return steps;
   }
-  // Ray says that it stops a pending job, and does nothing.
+  // Ray says that it stops a pending job, and mostly does nothing; a running one hears of it once.
   if (is_stop_wanted_ && was_pending) steps.push_back({Kind::kStop});
   if (job.status == RayJobStatus::kPending) {
     const auto told = (now - began_) / kPendingTold;
@@ -158,6 +158,8 @@ FollowPlan::Steps FollowPlan::OnReaderGone() {
 
 FollowPlan::Steps FollowPlan::Stop() {
   is_stop_wanted_ = true;
+  // Of a job that nothing is known of yet, OnJob() does it.
+  if (!job_) return {};
   return {{Kind::kStop}};
 }
 

@@ -181,7 +181,7 @@ def test_a_job_and_what_goes_with_it(run, cluster, tmp_path):
     assert dashboard.files_of(uri[6:])["hvdray_job/job.json"][0] == 0o600
     page = dashboard.job_file()
     assert page["job_id"] == job.id and len(page["key"]) == 64
-    assert page["environment"] == {"NCCL_DEBUG": "INFO"}
+    assert page["environment"] == [["NCCL_DEBUG", "INFO"]]
     assert page["key"] not in json.dumps(job.body)
 
 
