@@ -133,7 +133,8 @@ FollowPlan::Steps FollowPlan::OnSignalTo(int signo) {
   if (stop_signo_ == 0) stop_signo_ = signo;
   if (is_stop_wanted_) return {{Kind::kHurry}};
   Steps steps;
-  Say(steps, fmt::format("stopping job {}; once more to end it at once", options_.id));
+  // The driver says what a second one would do, and to whom.
+  Say(steps, fmt::format("stopping job {}", options_.id));
   for (FollowStep& step : Stop()) steps.push_back(std::move(step));
   return steps;
 }
