@@ -65,7 +65,7 @@ FollowPlan::Steps FollowPlan::OnJob(const RayJob& job, TimePoint now) {
     is_reading_rest_ = true;
     return steps;
   }
-  // Ray says that it stops a pending job, and does nothing.
+  // Ray says that it stops a pending job, and mostly does nothing; a running one hears of it once.
   if (is_stop_wanted_ && was_pending) steps.push_back({Kind::kStop});
   if (job.status == RayJobStatus::kPending) {
     const auto told = (now - began_) / kPendingTold;
@@ -133,7 +133,8 @@ FollowPlan::Steps FollowPlan::OnSignalTo(int signo) {
   if (stop_signo_ == 0) stop_signo_ = signo;
   if (is_stop_wanted_) return {{Kind::kHurry}};
   Steps steps;
-  Say(steps, fmt::format("stopping job {}; once more to end it at once", options_.id));
+  // The driver says what a second one would do, and to whom.
+  Say(steps, fmt::format("stopping job {}", options_.id));
   for (FollowStep& step : Stop()) steps.push_back(std::move(step));
   return steps;
 }
@@ -158,6 +159,8 @@ FollowPlan::Steps FollowPlan::OnReaderGone() {
 
 FollowPlan::Steps FollowPlan::Stop() {
   is_stop_wanted_ = true;
+  // Of a job that nothing is known of yet, OnJob() does it.
+  if (!job_) return {};
   return {{Kind::kStop}};
 }
 

@@ -29,7 +29,11 @@ void RayOutput::Append(Stream& stream, ByteView bytes) {
   if (bytes.empty() || stream.is_broken) return;
   stream.is_at_line_start = bytes.back() == '\n';
   stream.text.append(bytes);
-  if (!stream.is_waiting) Flush(stream);
+  if (stream.is_waiting) {
+    handlers_.on_waiting();
+  } else {
+    Flush(stream);
+  }
 }
 
 void RayOutput::Flush(Stream& stream) {

@@ -134,6 +134,9 @@ std::string MissingText(const Wish& wish, const std::vector<const RayNode*>& nod
   const std::string_view now = room == Room::kFree ? " now" : "";
   if (wish.strategy == "STRICT_SPREAD") {
     const auto hosts = std::count_if(rooms.begin(), rooms.end(), [](int n) { return n > 0; });
+    if (hosts == live) {
+      return text + fmt::format("there {} {}", live == 1 ? "is" : "are", Plural(live, "live node"));
+    }
     return text + fmt::format("{} of {} {} that much{}", hosts, Plural(live, "live node"),
                               hosts == 1 ? "has" : "have", room == Room::kFree ? " free" : "");
   }

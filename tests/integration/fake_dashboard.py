@@ -16,7 +16,7 @@ HEAD = "f547dcca0000"
 LIMIT = 100 << 20
 IDLE = {"result": True, "data": {"clusterStatus": {
     "loadMetricsReport": {"usageByNode": {HEAD: {"CPU": [0.0, 4.0], "GPU": [0.0, 2.0]}}},
-    "autoscalerReport": {"activeNodes": {"node_f547dcca0000": 1}, "pendingNodes": [],
+    "autoscalerReport": {"activeNodes": {"node" + "F547dcca" * 7: 1}, "pendingNodes": [],
                          "pendingLaunches": {}, "failedNodes": []}}}}
 
 

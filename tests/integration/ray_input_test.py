@@ -98,7 +98,7 @@ def test_more_than_the_cluster_has(run, cluster):
     refused(run(dashboard.url, "-np", "5", "true"), 2, "HVD-E0219",
             "5 slots of 1 CPU each are asked for, and 1 live node has room for 4")
     refused(run(dashboard.url, "--num-hosts", "2", "true"), 2, "HVD-E0219",
-            "2 hosts with 1 CPU each are asked for, and 1 of 1 live node has that much")
+            "2 hosts with 1 CPU each are asked for, and there is 1 live node")
     refused(run(dashboard.url, "-np", "1", "--use-gpu", "--gpus-per-slot", "3", "true"), 2,
             "HVD-E0219", "no live node has more than 2 GPU")
     refused(run(dashboard.url, "-np", "1", "--resources-per-slot", "TPU=1", "true"), 2, "HVD-E0219",
@@ -181,7 +181,7 @@ def test_a_job_and_what_goes_with_it(run, cluster, tmp_path):
     assert dashboard.files_of(uri[6:])["hvdray_job/job.json"][0] == 0o600
     page = dashboard.job_file()
     assert page["job_id"] == job.id and len(page["key"]) == 64
-    assert page["environment"] == {"NCCL_DEBUG": "INFO"}
+    assert page["environment"] == [["NCCL_DEBUG", "INFO"]]
     assert page["key"] not in json.dumps(job.body)
 
 

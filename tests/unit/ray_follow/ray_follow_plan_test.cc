@@ -130,6 +130,7 @@ TEST(FollowPlanTest, OneSignalStopsAnotherHurriesAThirdLeaves) {
   EXPECT_EQ(Text(plan.OnJob(Job(RayJobStatus::kStopped), kBegin)), "finish");
   EXPECT_EQ(plan.outcome().exit_code, 130) << "we got SIGINT, whatever the driver was told by";
   FollowPlan left = PlanOf();
+  (void)left.OnJob(Job(RayJobStatus::kRunning), kBegin);
   for (const char* steps : {"say stop", "hurry", "say leave"}) {
     EXPECT_EQ(Text(left.OnSignalTo(SIGTERM)), steps);
   }
@@ -145,8 +146,16 @@ TEST(FollowPlanTest, AJobThatFailsOnItsOwnWhileItIsStoppedKeepsItsCode) {
   EXPECT_EQ(plan.outcome().exit_code, 3);
 }
 
+TEST(FollowPlanTest, ARunningJobIsToldToStopOnce) {
+  FollowPlan plan = PlanOf();
+  EXPECT_EQ(Text(plan.OnSignalTo(SIGINT)), "say") << "nothing is known of it yet";
+  EXPECT_EQ(Text(plan.OnJob(Job(RayJobStatus::kRunning), kBegin)), "follow:n1 stop");
+  EXPECT_EQ(Text(plan.OnJob(Job(RayJobStatus::kRunning), kBegin)), "");
+}
+
 TEST(FollowPlanTest, APendingJobIsToldToStopUntilItListens) {
   FollowPlan plan = PlanOf();
+  (void)plan.OnJob(Job(RayJobStatus::kPending), kBegin);
   EXPECT_EQ(Text(plan.OnSignalTo(SIGINT)), "say stop");
   EXPECT_EQ(Text(plan.OnJob(Job(RayJobStatus::kPending), kBegin)), "stop");
   EXPECT_EQ(Text(plan.OnJob(Job(RayJobStatus::kPending), kBegin)), "stop");
@@ -174,6 +183,7 @@ TEST(FollowPlanTest, WhoOnlyFollowsLeavesTheJobAlone) {
   EXPECT_EQ(Text(reader.OnReaderGone()), "leave");
   EXPECT_EQ(reader.outcome().exit_code, 141);
   FollowPlan stopper = PlanOf(OnSignal::kLeavesJob);
+  (void)stopper.OnJob(Job(RayJobStatus::kRunning), kBegin);
   EXPECT_EQ(Text(stopper.StopNow()), "stop");
   EXPECT_EQ(Text(stopper.OnSignalTo(SIGINT)), "hurry");
   EXPECT_EQ(Text(stopper.OnSignalTo(SIGINT)), "say leave");
@@ -189,6 +199,7 @@ TEST(FollowPlanTest, AStopThatWasAskedForKeepsTheDriversCode) {
 
 TEST(FollowPlanTest, AReaderThatIsGoneStopsTheJob) {
   FollowPlan plan = PlanOf();
+  (void)plan.OnJob(Job(RayJobStatus::kRunning), kBegin);
   EXPECT_EQ(Text(plan.OnReaderGone()), "stop");
   EXPECT_EQ(Text(plan.OnReaderGone()), "");
   (void)plan.OnEnd({.exit_code = 143}, kBegin);
@@ -246,6 +257,7 @@ TEST(FollowPlanTest, AJobThatIsPendingForLongIsSpokenOfEveryTenSeconds) {
 
 TEST(FollowPlanTest, QuietSaysNothing) {
   FollowPlan plan({.id = "x", .how_to_follow = "", .is_quiet = true}, kBegin);
+  (void)plan.OnJob(Job(RayJobStatus::kRunning), kBegin);
   EXPECT_EQ(Text(plan.OnSignalTo(SIGINT)), "stop");
 }
 
