@@ -108,7 +108,7 @@ void ElasticSim::BeginInit(WorkerId id, Generation generation) {
   worker.generation = generation;
   worker.notice = 0;
   Gang& gang = gangs_[generation];
-  if (Chance(world_.dies_meeting_of_100, 100)) {
+  if (world_.dies_meeting_of_100 > 0 && Chance(world_.dies_meeting_of_100, 100)) {
     Schedule(Within(world_.init_time + world_.link_delay), [this, id, generation] {
       const Worker& victim = workers_[id];
       const bool is_there = victim.phase == Phase::kIniting && victim.generation == generation;
