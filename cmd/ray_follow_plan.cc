@@ -198,8 +198,8 @@ FollowPlan::Steps FollowPlan::FinishByEnd() { return Finish({CodeOfStop(end_->ex
 FollowOutcome FollowPlan::OutcomeWithoutEnd(const std::string& last_line) const {
   const RayJob& job = *job_;
   if (job.status == RayJobStatus::kStopped) {
-    if (stop_signo_ != 0) {
-      return {kSignalBase + stop_signo_,
+    if (is_stop_wanted_) {
+      return {kSignalBase + (stop_signo_ != 0 ? stop_signo_ : SIGTERM),
               Status(ErrorCode::kInterrupted,
                      fmt::format("job {} was stopped before it had started", options_.id))};
     }

@@ -63,7 +63,7 @@ constexpr OptionRow kRows[] = {
      .default_text = "those of the Slurm, PBS or LSF job, else localhost with -np slots",
      .group = Group::kHosts, .exclusion = Not::kHostSource, .is_horovod = true,
      .help = "Hosts and how many workers each has room for: node1:4, user@node1:4, "
-             "node[01-32]:4, [fe80::1]:4; with an SSH port, ssh://node1:2222:4."},
+             "node[01-32]:4, [fe80::1]:4; with an SSH port, ssh://node1:2222:4. With --ray: addresses of nodes."},
     {.id = Id::kHostfile, .name = "hostfile", .spellings = "-hostfile --hostfile",
      .type = Type::kText, .value_name = "FILE", .group = Group::kHosts,
      .exclusion = Not::kHostSource, .is_horovod = true,

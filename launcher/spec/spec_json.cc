@@ -227,9 +227,9 @@ class Writer {
  public:
   template <typename T>
   void operator()(const char* name, const Setting<T>& setting) {
-    static const JobSpec kDefault;
+    static const JobSpec default_spec;
     Json value = Codec<T>::To(*setting);
-    if (value != DefaultOf(kDefault, name)) settings[name] = std::move(value);
+    if (value != DefaultOf(default_spec, name)) settings[name] = std::move(value);
     if (!setting.is_default()) origins[name] = BytesToJson(setting.origin());
   }
   void operator()(const char* name, const Tunables& tunables) {
@@ -320,7 +320,7 @@ Json SpecToJson(const JobSpec& spec) {
 }
 
 Result<JobSpec> SpecFromJson(const Json& json) {
-  static const Json kNone = Json::object();
+  static const Json none = Json::object();
   const auto schema = json.is_object() ? json.find("schema") : json.end();
   if (schema == json.end() || *schema != kSchema) {
     return Status(ErrorCode::kProtocolError, fmt::format("the settings are not {}", kSchema));
@@ -328,8 +328,8 @@ Result<JobSpec> SpecFromJson(const Json& json) {
   const auto settings = json.find("settings");
   const auto origins = json.find("origins");
   JobSpec spec;
-  Reader reader(settings != json.end() && settings->is_object() ? *settings : kNone,
-                origins != json.end() && origins->is_object() ? *origins : kNone);
+  Reader reader(settings != json.end() && settings->is_object() ? *settings : none,
+                origins != json.end() && origins->is_object() ? *origins : none);
   ForEachSpecField(spec, reader);
   if (!reader.status().ok()) return reader.status();
   return spec;

@@ -4,7 +4,9 @@ are real. On a real cluster: ray_*_test.py."""
 import contextlib
 import json
 import os
+import pathlib
 import signal
+import threading
 import time
 
 import pytest
@@ -144,6 +146,45 @@ def test_an_agent_that_never_dials_is_given_up_after_the_start_timeout(drive):
         "seat": body["seat"], "state": "started", "node_id": job.nodes[0].id, "ip": "127.0.0.1",
         "hostname": "here", "gpus": [], "pid": 2}})
     assert job.wait() == 125, job.said()
+
+
+def test_the_time_that_ray_takes_to_start_an_actor_is_not_the_starts(drive):
+    job = drive({"np": 1, "command": shell("echo up"), "start_timeout": 1})
+    seat = job.on_seat
+    job.on_seat = lambda body: threading.Timer(3, seat, [body]).start()
+    assert job.wait() == 0, job.said()
+    assert job.out == "[0]<stdout>:up\n"
+
+
+def test_a_bundle_that_is_lost_before_the_start_ends_the_job_with_the_node_named(drive):
+    job = drive({"np": 4, "command": SLEEPERS})
+    seat = job.on_seat
+
+    def lose(body):
+        seat(body)
+        if body["seat"] == 1:
+            job.kill_node(job.nodes[1])
+    job.on_seat = lose
+    assert job.wait() == 125, job.said()
+    assert "127.0.0.1-02020202" in job.end["error"]["message"]
+    assert not workers(job)
+
+
+def test_a_bundle_that_moves_while_the_job_waits_is_waited_for(drive):
+    job = drive({"np": 2, "command": shell("echo up $HOROVOD_HOSTNAME")},
+                nodes=[Node(1, 1), Node(2, 1), Node(3, 1)])
+    first, second, third = job.nodes
+    reserve = job.on_reserve
+
+    def move(body):
+        job.groups[body["name"]] = {"bundles": body["bundles"], "nodes": [first, third]}
+        job.tell({"group": {"name": body["name"], "state": "rescheduling", "reason": "",
+                            "text": "", "bundles": [first.id, ""]}})
+        del job.groups[body["name"]]
+        threading.Timer(1.5, reserve, [body]).start()
+    job.on_reserve = move
+    assert job.wait() == 0, job.said()
+    assert job.out.count("up") == 2
 
 
 # ---- slots
@@ -304,13 +345,16 @@ def test_an_elastic_job_takes_no_more_than_max_np(drive):
 
 
 def test_an_elastic_job_takes_a_spare_node_for_one_that_failed(drive):
-    job = drive({**GANG, "np": 2, "min_np": 2, "max_np": 2},
-                nodes=[Node(1, 1), Node(2, 1), Node(3, 1)])
+    job = drive({**GANG, "np": 2, "min_np": 2, "max_np": 2, "record_file": "r",
+                 "report_file": "r"}, nodes=[Node(1, 1), Node(2, 1), Node(3, 1)])
     wait_size(job, 2)
     job.kill_node(job.nodes[0])
     job.wait_for(lambda: job.out.count("up 1 of 2 ") == 2, within=60, what="a second gang")
     job.signal()
     assert job.wait() == 143
+    files = job.folder / "logs" / f"hvdray_{job.job_id}"
+    assert json.loads(pathlib.Path(f"{files}.report.json").read_text())["memberships"]
+    assert pathlib.Path(f"{files}.record").stat().st_size > 0
 
 
 def test_an_elastic_job_that_gets_no_slots_ends_in_time(drive):

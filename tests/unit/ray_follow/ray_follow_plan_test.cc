@@ -197,6 +197,15 @@ TEST(FollowPlanTest, AStopThatWasAskedForKeepsTheDriversCode) {
   EXPECT_EQ(plan.outcome().exit_code, 143);
 }
 
+TEST(FollowPlanTest, AJobThatIsStoppedBeforeItsDriverSpeaksIsNobodyElsesDoing) {
+  FollowPlan plan = PlanOf(OnSignal::kLeavesJob);
+  (void)plan.StopNow();
+  (void)plan.OnJob(Job(RayJobStatus::kStopped), kBegin);
+  EXPECT_EQ(Text(plan.OnRest("")), "finish");
+  EXPECT_EQ(plan.outcome().exit_code, 143);
+  EXPECT_EQ(plan.outcome().error.message(), "job hvd-1 was stopped before it had started");
+}
+
 TEST(FollowPlanTest, AReaderThatIsGoneStopsTheJob) {
   FollowPlan plan = PlanOf();
   (void)plan.OnJob(Job(RayJobStatus::kRunning), kBegin);
