@@ -373,9 +373,12 @@ Status ResolveRaySlots(const LayerStack& all, const LayerStack& job, int64_t def
 
 void SettleRay(const LayerStack& job, JobSpec* spec, std::vector<std::string>* warnings) {
   if (!*spec->ray.is_wanted) return;
+  // The way to the head of a cluster file may be SSH.
+  const bool is_ssh_used = !spec->cluster_file->empty();
   for (const OptionId id : kIdleOnRay) {
     const RawOption* raw = SaidForThisJob(job, id);
-    if (raw != nullptr) warnings->push_back(raw->origin + " has no effect with --ray");
+    if (raw != nullptr && !(is_ssh_used && RowOf(id).group == OptionGroup::kNetwork))
+      warnings->push_back(raw->origin + " has no effect with --ray");
   }
   if (!spec->ray.excludes->empty() && spec->ray.working_dir->empty()) {
     warnings->push_back(spec->ray.excludes.origin() + " has no effect without --working-dir");
