@@ -18,11 +18,15 @@ Result<ClusterHosts> LoadClusterHosts(const std::string& path) {
     std::fputs(fmt::format("hvdray run: warning: {}\n", warning).c_str(), stderr);
   }
   const int cpus = static_cast<int>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
-  HVDRAY_ASSIGN_OR_RETURN(const std::vector<ClusterHost> hosts, ClusterHostsOf(spec, cpus));
   ClusterHosts result;
-  for (const ClusterHost& host : hosts) {
-    result.hosts.push_back(MakeHostSlots(host.address, host.slots));
+  const Result<std::vector<ClusterHost>> hosts = ClusterHostsOf(spec, cpus);
+  result.hosts_status = hosts.status();
+  if (hosts.ok()) {
+    for (const ClusterHost& host : *hosts) {
+      result.hosts.push_back(MakeHostSlots(host.address, host.slots));
+    }
   }
+  result.head = spec.external_head_ip.empty() ? spec.head_ip : spec.external_head_ip;
   result.ssh_user = spec.auth.ssh_user;
   result.ssh_proxy_command = spec.auth.ssh_proxy_command;
   result.ssh_identity_file = spec.auth.ssh_private_key;

@@ -9,7 +9,8 @@
 namespace hvdray {
 
 /// Reads the file, prints its warnings to stderr. Slots: hvdray.slots_per_host of the file, else
-/// the CPUs of this machine. Errors: as LoadClusterSpec() and ClusterHostsOf().
+/// the CPUs of this machine; what ClusterHostsOf() refuses is in hosts_status. Errors: as
+/// LoadClusterSpec().
 Result<ClusterHosts> LoadClusterHosts(const std::string& path);
 
 }  // namespace hvdray

@@ -85,7 +85,8 @@ int FollowCommand(const CommandLine& line) {
   if (const Status status = CheckWantedFiles(files); !status.ok()) return Fail("follow", status);
   const std::string how =
       words.ray.address.empty()
-          ? fmt::format("hvdray follow {}", words.id)
+          ? fmt::format("hvdray follow {}{}", words.id,
+                        words.ray.cluster.empty() ? "" : " --cluster " + words.ray.cluster)
           : fmt::format("hvdray follow {} --ray-address {}", words.id, access->address.Url());
   return AttachToRayJob({.command = "follow",
                          .access = std::move(access).value(),

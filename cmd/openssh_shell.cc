@@ -86,16 +86,7 @@ class OpensshShell : public RemoteShell {
  private:
   std::vector<std::string> ArgvOf(const std::string& host, const std::string& command) const {
     const HostSlots& target = hosts_.at(host);
-    const SshTarget dialled = SshTargetOf(spec_, target);
-    const auto limit = std::chrono::duration_cast<std::chrono::seconds>(SshConnectTimeoutOf(spec_));
-    OpensshOptions ssh;
-    ssh.port = dialled.port != 0 ? dialled.port : *spec_.ssh_port;
-    ssh.user = dialled.user;
-    ssh.identity_file = *spec_.ssh_identity_file;
-    ssh.proxy_command = *spec_.ssh_proxy_command;
-    ssh.config_file = *spec_.ssh_config_file;
-    ssh.strict_host_key_checking = WordOf(policies_.at(host));
-    ssh.connect_timeout_s = std::max(1, static_cast<int>(limit.count()));
+    const OpensshOptions ssh = OpensshOptionsOf(spec_, target, policies_.at(host));
     return OpensshArgv(ssh, target.dial_name(), command);
   }
 
@@ -109,6 +100,20 @@ class OpensshShell : public RemoteShell {
 };
 
 }  // namespace
+
+OpensshOptions OpensshOptionsOf(const JobSpec& spec, const HostSlots& host, HostKeyPolicy policy) {
+  const SshTarget dialled = SshTargetOf(spec, host);
+  const auto limit = std::chrono::duration_cast<std::chrono::seconds>(SshConnectTimeoutOf(spec));
+  OpensshOptions ssh;
+  ssh.port = dialled.port != 0 ? dialled.port : *spec.ssh_port;
+  ssh.user = dialled.user;
+  ssh.identity_file = *spec.ssh_identity_file;
+  ssh.proxy_command = *spec.ssh_proxy_command;
+  ssh.config_file = *spec.ssh_config_file;
+  ssh.strict_host_key_checking = WordOf(policy);
+  ssh.connect_timeout_s = std::max(1, static_cast<int>(limit.count()));
+  return ssh;
+}
 
 std::unique_ptr<RemoteShell> MakeOpensshShell(Loop& loop, BlockingPool& pool, const JobSpec& spec,
                                               const HostsByName& hosts, RemoteStderr& errors) {

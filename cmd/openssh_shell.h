@@ -5,12 +5,16 @@
 #include <memory>
 
 #include "base/blocking_pool.h"
+#include "cluster/command_shell.h"
 #include "cluster/remote_shell.h"
 #include "cluster/remote_stderr.h"
 #include "cmd/ssh_options.h"
 #include "launcher/spec/job_spec.h"
 
 namespace hvdray {
+
+/// How the system's ssh is called for this host. `policy`: of its keys.
+OpensshOptions OpensshOptionsOf(const JobSpec& spec, const HostSlots& host, HostKeyPolicy policy);
 
 /// `hosts` may gain more while the shell lives. New host keys are accepted, unless the option or
 /// what `ssh -G` tells of the host says otherwise; left alone, ssh would ask. The others outlive

@@ -79,6 +79,10 @@ std::string PlanText(const RayOutlook& outlook, const PackagePlan& package, cons
 }
 
 std::string FollowHint(const JobSpec& spec, const std::string& url, const std::string& id) {
+  // A tunnel's port is another one each time.
+  if (!spec.cluster_file->empty() && spec.ray.address.origin() == *spec.cluster_file) {
+    return fmt::format("hvdray follow {} --cluster {}", id, *spec.cluster_file);
+  }
   // An address that the environment has is there for the next command as well.
   const bool is_said = !spec.ray.address->empty();
   return fmt::format("hvdray follow {}{}", id, is_said ? " --ray-address " + url : "");
@@ -103,7 +107,8 @@ int RunOnRay(LaunchPlan plan) {
   // The files of the working folder before anybody is asked for anything.
   const Result<PackagePlan> package = PlanFor(spec);
   if (!package.ok()) return fail(package.status());
-  Result<RayAccess> access = ResolveRayAccess("run", WordsOf(spec));
+  RayWords words = WordsOf(spec);
+  Result<RayAccess> access = ResolveRayAccess("run", words);
   if (!access.ok()) return fail(access.status());
   const Result<RayOutlook> outlook = LookAhead(*access, spec);
   if (!outlook.ok()) return fail(outlook.status());

@@ -33,6 +33,9 @@ void DeclareRayWords(CLI::App& app, RayWords& words, RayWordSet set) {
                  "its dashboard, as in http://10.0.0.10:8265; implies --ray; else "
                  "RAY_API_SERVER_ADDRESS, RAY_ADDRESS if it is http(s), http://127.0.0.1:8265")
       ->type_name("URL");
+  app.add_option("--cluster", words.cluster,
+                 "a cluster file: the Ray on its head, through SSH where that is needed")
+      ->type_name("FILE");
   app.add_option("--ray-verify", words.verify,
                  "of https: whether the certificate is checked, or the file or folder of those "
                  "that are believed")
@@ -67,17 +70,21 @@ std::optional<int> ParseRayWords(CLI::App& app, std::string_view command,
   }
 }
 
-Result<RayAccess> ResolveRayAccess(std::string_view command, const RayWords& words) {
+Result<RayAccess> ResolveRayAccess(std::string_view command, RayWords& words) {
   const Environment environment = Environment::FromProcess();
   std::string given = words.address;
   std::string origin = words.address_origin;
+  if (given.empty() && !words.cluster.empty()) {
+    HVDRAY_ASSIGN_OR_RETURN(given, words.found.FindIn(words.cluster));
+    origin = words.cluster;
+  }
   if (given.empty()) {
     given = environment.GetOr("HVDRAY_RAY_ADDRESS", "");
     origin = "env HVDRAY_RAY_ADDRESS";
   }
   if (!words.is_ray && given.empty()) {
     return Status(ErrorCode::kUsage, "of which cluster?",
-                  fmt::format("hvdray {} --ray, or --ray-address URL", command));
+                  fmt::format("hvdray {} --ray, --ray-address URL, or --cluster FILE", command));
   }
   RayAccess access;
   HVDRAY_ASSIGN_OR_RETURN(access.address, ResolveRayAddress(given, origin, environment));

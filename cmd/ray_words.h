@@ -12,6 +12,7 @@
 
 #include "cluster/ray/dashboard_client.h"
 #include "cluster/ray/ray_report.h"
+#include "cmd/ray_of_cluster.h"
 
 namespace hvdray {
 
@@ -19,6 +20,8 @@ struct RayWords {
   bool is_ray = false;
   std::string address;
   std::string address_origin = "flag --ray-address";
+  std::string cluster;  ///< A cluster file whose Ray is meant, if no address is given.
+  RayOfCluster found;   ///< The way to it.
   std::string verify;
   std::string headers;
   double timeout_s = 30;
@@ -37,9 +40,9 @@ std::optional<int> ParseRayWords(CLI::App& app, std::string_view command,
                                  std::span<const std::string> args);
 
 /// Where the cluster is and what it asks for. Says on stderr what was assumed. Reads files. Errors:
-/// kUsage without --ray and address, and those of ResolveRayAddress(), ResolveRayHeaders(),
-/// FindRayToken().
-Result<RayAccess> ResolveRayAccess(std::string_view command, const RayWords& words);
+/// kUsage without --ray, address and cluster file, those of RayOfCluster::FindIn(),
+/// ResolveRayAddress(), ResolveRayHeaders(), FindRayToken().
+Result<RayAccess> ResolveRayAccess(std::string_view command, RayWords& words);
 
 /// Asks for version, nodes and what is in use, one after another. Blocks. Errors: those of
 /// DashboardClient.

@@ -15,6 +15,7 @@
 #include "cmd/host_sources.h"
 #include "cmd/launch_plan.h"
 #include "cmd/machine_checks.h"
+#include "cmd/ray_of_cluster.h"
 #include "cmd/ray_run.h"
 #include "cmd/run_ending.h"
 #include "launcher/engine/generation_start.h"
@@ -101,6 +102,10 @@ int RunCommand(const CommandLine& line) {
   LaunchPlan plan = BeginPlan(line);
   ResolverFiles files = RealResolverFiles();
   files.load_cluster = &LoadClusterHosts;
+  RayOfCluster ray;  // a tunnel to it lasts as long as the command
+  files.find_ray = [&ray](const ClusterHosts& cluster, const JobSpec& spec) {
+    return ray.Find(cluster, spec);
+  };
   Result<RunRequest> request = ResolveRun(line.args, plan.environment, files);
   if (!request.ok()) return Fail("run", request.status());
   for (const std::string& warning : request->warnings) {

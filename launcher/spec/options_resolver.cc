@@ -170,7 +170,8 @@ Result<JobSpec> BuildSpec(const FileLevels& levels, const HorovodConfig& config,
   JobSpec spec;
   HVDRAY_RETURN_IF_ERROR(RefuseMpi(levels.all));
   HVDRAY_RETURN_IF_ERROR(ReadSettings(levels.all, &spec));
-  HVDRAY_RETURN_IF_ERROR(ReadRaySettings(levels.all, levels.above_config, &spec));
+  HVDRAY_RETURN_IF_ERROR(
+      ReadRaySettings(levels.all, levels.above_config, levels.cluster, files, &spec, warnings));
   HVDRAY_ASSIGN_OR_RETURN(spec.tunables,
                           ResolveTunables(levels.above_config, config, levels.user, warnings));
   HVDRAY_RETURN_IF_ERROR(ResolveHosts(levels.all, levels.above_config, levels.cluster, environment,

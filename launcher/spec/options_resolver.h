@@ -22,6 +22,9 @@ struct ClusterHosts {
   std::optional<YamlNode> run;  ///< Its `hvdray: {run: …}` section, a map of job file keys.
   /// How to log in to those that are not this machine; empty: SSH's own way. "~/" is the caller's.
   std::string ssh_user = {}, ssh_identity_file = {}, ssh_proxy_command = {};
+  /// Not ok: why `hosts` is empty. Slots from Ray need none.
+  Status hosts_status = {};
+  std::string head = {};  ///< Its address as seen from here; empty: only its provider knows.
 };
 
 /// What the resolver may ask of the machine. Tests answer from memory. Blocking calls are fine:
@@ -33,10 +36,14 @@ struct ResolverFiles {
   std::function<bool(const std::string& path)> is_executable;
   /// Reads and checks a cluster file. Errors: as the cluster room has them.
   std::function<Result<ClusterHosts>(const std::string& path)> load_cluster;
+  /// The URL of the Ray dashboard of a cluster's head, as it is reached from here for as long as
+  /// the caller lives. `spec`: how to log in there. Null: nobody asks; slots are those of hosts.
+  /// Errors: kRayUnreachable and others: none can be reached.
+  std::function<Result<std::string>(const ClusterHosts& cluster, const JobSpec& spec)> find_ray;
 };
 
-/// `read` and `is_executable` on the real file system (files up to 16 MiB); `load_cluster` is left
-/// to the caller.
+/// `read` and `is_executable` on the real file system (files up to 16 MiB); `load_cluster`
+/// and `find_ray` are left to the caller.
 ResolverFiles RealResolverFiles();
 
 /// The outcome of reading a command line.

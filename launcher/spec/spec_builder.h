@@ -35,12 +35,25 @@ Status ResolveHosts(const LayerStack& layers, const LayerStack& job,
 
 /// --ray and what belongs to it. `job`: the levels that speak of this job, without the user's own
 /// file. Behind ReadSettings(). Errors: kUsage for options that mean nothing with Ray, or only with
-/// it; kNotSupported.
-Status ReadRaySettings(const LayerStack& all, const LayerStack& job, JobSpec* spec);
+/// it; kNotSupported; those of ChooseBackend(), which it calls once it has read the settings.
+Status ReadRaySettings(const LayerStack& all, const LayerStack& job,
+                       const std::optional<ClusterHosts>& cluster, const ResolverFiles& files,
+                       JobSpec* spec, std::vector<std::string>* warnings);
+
+/// With a cluster file: looks for its Ray, unless the options leave no choice, and makes the job
+/// one of Ray's if there is one; else a line to `warnings`. Errors: kUsage for --backend without
+/// a file, kNotSupported, those of ResolverFiles::find_ray when only Ray will do.
+Status ChooseBackend(const LayerStack& job, const std::optional<ClusterHosts>& cluster,
+                     const ResolverFiles& files, JobSpec* spec, std::vector<std::string>* warnings);
+
+/// How to log in to the hosts of a cluster file, as far as no option says it.
+void TakeLogin(const ClusterHosts& cluster, JobSpec* spec);
 
 /// -np, --num-hosts, --num-slots and -H of a job on Ray, instead of ResolveHosts()'s own search.
-/// Behind the limits of elastic jobs. Errors: kUsage, kSpecInvalid, kNotEnoughSlots.
-Status ResolveRaySlots(const LayerStack& all, const LayerStack& job, JobSpec* spec);
+/// default_np: of what the cluster file says; 0: there is none. Behind the limits of elastic jobs.
+/// Errors: kUsage, kSpecInvalid, kNotEnoughSlots.
+Status ResolveRaySlots(const LayerStack& all, const LayerStack& job, int64_t default_np,
+                       JobSpec* spec);
 
 /// Defaults that are others on Ray; a line to `warnings` for each option without effect there.
 void SettleRay(const LayerStack& job, JobSpec* spec, std::vector<std::string>* warnings);

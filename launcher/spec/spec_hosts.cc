@@ -41,18 +41,6 @@ Result<std::vector<HostSlots>> ReadHosts(OptionId id, const RawOption& raw,
   return ParseHostfile(*text, value);
 }
 
-void TakeLogin(const ClusterHosts& cluster, JobSpec* spec) {
-  const std::string& origin = *spec->cluster_file;
-  if (!cluster.ssh_user.empty()) spec->ssh_user.Set(cluster.ssh_user, origin);
-  if (!cluster.ssh_proxy_command.empty()) {
-    spec->ssh_proxy_command.Set(cluster.ssh_proxy_command, origin);
-  }
-  // A flag, or what else names a key for this job, wins over the file.
-  if (!cluster.ssh_identity_file.empty() && spec->ssh_identity_file.is_default()) {
-    spec->ssh_identity_file.Set(cluster.ssh_identity_file, origin);
-  }
-}
-
 int64_t TotalSlots(const std::vector<HostSlots>& hosts) {
   int64_t total = 0;
   for (const HostSlots& host : hosts) total += host.slots;
@@ -129,6 +117,18 @@ Status ResolveNp(const LayerStack& layers, SpecUse use, JobSpec* spec) {
 
 }  // namespace
 
+void TakeLogin(const ClusterHosts& cluster, JobSpec* spec) {
+  const std::string& origin = *spec->cluster_file;
+  if (!cluster.ssh_user.empty()) spec->ssh_user.Set(cluster.ssh_user, origin);
+  if (!cluster.ssh_proxy_command.empty()) {
+    spec->ssh_proxy_command.Set(cluster.ssh_proxy_command, origin);
+  }
+  // A flag, or what else names a key for this job, wins over the file.
+  if (!cluster.ssh_identity_file.empty() && spec->ssh_identity_file.is_default()) {
+    spec->ssh_identity_file.Set(cluster.ssh_identity_file, origin);
+  }
+}
+
 Status ResolveHosts(const LayerStack& layers, const LayerStack& job,
                     const std::optional<ClusterHosts>& cluster, const Environment& environment,
                     const ResolverFiles& files, SpecUse use, JobSpec* spec) {
@@ -136,7 +136,8 @@ Status ResolveHosts(const LayerStack& layers, const LayerStack& job,
   HVDRAY_RETURN_IF_ERROR(ReadLimit(layers, OptionId::kMaxNp, &spec->max_np));
   if (*spec->ray.is_wanted) {
     HVDRAY_RETURN_IF_ERROR(CheckLimits(*spec));
-    HVDRAY_RETURN_IF_ERROR(ResolveRaySlots(layers, job, spec));
+    const int64_t default_np = cluster ? TotalSlots(cluster->hosts) : 0;
+    HVDRAY_RETURN_IF_ERROR(ResolveRaySlots(layers, job, default_np, spec));
     return CheckStart(*spec);
   }
   OptionId id = OptionId::kCount;
@@ -151,6 +152,7 @@ Status ResolveHosts(const LayerStack& layers, const LayerStack& job,
     spec->hosts.Set(std::move(hosts), source->origin);
     if (id == OptionId::kHostfile) spec->hostfile.Set(source->values.front(), source->origin);
   } else if (cluster) {
+    HVDRAY_RETURN_IF_ERROR(cluster->hosts_status);
     spec->hosts.Set(cluster->hosts, *spec->cluster_file);
     TakeLogin(*cluster, spec);
   } else {

@@ -185,14 +185,11 @@ Status RefuseUnbuilt(const LayerStack& job, const JobSpec& spec) {
   if (const RawOption* raw = SaidForThisJob(job, OptionId::kOutputFilename)) {
     return unbuilt(raw->label + " with --ray", "send the output of hvdray itself into a file");
   }
-  if (const RawOption* raw = SaidForThisJob(job, OptionId::kCluster)) {
-    return unbuilt(raw->label + " with --ray", "--ray-address URL names the cluster");
-  }
   return {};
 }
 
 /// Without --ray: options that only mean something there would change nothing, silently.
-Status RefuseRayOptions(const LayerStack& job, const JobSpec& spec) {
+Status RefuseRayOptions(const LayerStack& job) {
   for (const OptionRow& row : OptionTable()) {
     if (row.group != OptionGroup::kRay || row.id == OptionId::kRay) continue;
     if (row.id == OptionId::kBackend || row.id == OptionId::kRayAddress) continue;
@@ -201,11 +198,7 @@ Status RefuseRayOptions(const LayerStack& job, const JobSpec& spec) {
     return {ErrorCode::kUsage, fmt::format("{} has a meaning only with --ray", raw->label),
             "add --ray, or --ray-address URL"};
   }
-  const RawOption* backend = SaidForThisJob(job, OptionId::kBackend);
-  if (backend == nullptr || *spec.ray.backend == Backend::kSsh) return {};
-  return {ErrorCode::kNotSupported,
-          fmt::format("{} {} is not supported yet", backend->label, LastOf(*backend)),
-          "--ray-address URL takes the slots from that cluster's Ray, --backend ssh its hosts"};
+  return {};
 }
 
 /// -H names nodes by the addresses that Ray knows them by.
@@ -312,7 +305,9 @@ Status CheckStrategy(const JobSpec& spec) {
 
 }  // namespace
 
-Status ReadRaySettings(const LayerStack& all, const LayerStack& job, JobSpec* spec) {
+Status ReadRaySettings(const LayerStack& all, const LayerStack& job,
+                       const std::optional<ClusterHosts>& cluster, const ResolverFiles& files,
+                       JobSpec* spec, std::vector<std::string>* warnings) {
   RaySpec& ray = spec->ray;
   ray.is_wanted = WantsRay(all, job);
   SettingReader reader(all);
@@ -343,13 +338,15 @@ Status ReadRaySettings(const LayerStack& all, const LayerStack& job, JobSpec* sp
   reader.TimeAboveZero(OptionId::kPlacementGroupTimeout, &ray.group_timeout);
   reader.Choice(OptionId::kGpuVisibility, &ray.gpu_choice);
   HVDRAY_RETURN_IF_ERROR(reader.TakeStatus());
-  if (!*ray.is_wanted) return RefuseRayOptions(job, *spec);
+  HVDRAY_RETURN_IF_ERROR(ChooseBackend(job, cluster, files, spec, warnings));
+  if (!*ray.is_wanted) return RefuseRayOptions(job);
   HVDRAY_RETURN_IF_ERROR(RefuseStrangers(job, spec));
   HVDRAY_RETURN_IF_ERROR(RefuseUnbuilt(job, *spec));
   return CheckGpus(ray);
 }
 
-Status ResolveRaySlots(const LayerStack& all, const LayerStack& job, JobSpec* spec) {
+Status ResolveRaySlots(const LayerStack& all, const LayerStack& job, int64_t default_np,
+                       JobSpec* spec) {
   const RawOption* np = all.Find(OptionId::kNumProc);
   if (np != nullptr) {
     HVDRAY_ASSIGN_OR_RETURN(const int64_t count, WholeOf(OptionId::kNumProc, *np));
@@ -363,18 +360,25 @@ Status ResolveRaySlots(const LayerStack& all, const LayerStack& job, JobSpec* sp
   if (!spec->hosts.is_default()) return CheckNamedHosts(spec, np);
   HVDRAY_RETURN_IF_ERROR(SettleNumbers(spec, np != nullptr));
   if (np != nullptr || spec->ray.num_hosts->has_value()) return {};
-  if (!spec->min_np->has_value()) {
+  if (spec->min_np->has_value()) {
+    spec->np.Set(**spec->min_np, spec->min_np.origin());
+    return {};
+  }
+  if (default_np < 1 || default_np > RowOf(OptionId::kNumProc).max) {
     return {ErrorCode::kUsage, "how many workers?", "-np N, or --num-hosts N"};
   }
-  spec->np.Set(**spec->min_np, spec->min_np.origin());
+  spec->np.Set(static_cast<int>(default_np), "all slots of " + *spec->cluster_file);
   return {};
 }
 
 void SettleRay(const LayerStack& job, JobSpec* spec, std::vector<std::string>* warnings) {
   if (!*spec->ray.is_wanted) return;
+  // The way to the head of a cluster file may be SSH.
+  const bool is_ssh_used = !spec->cluster_file->empty();
   for (const OptionId id : kIdleOnRay) {
     const RawOption* raw = SaidForThisJob(job, id);
-    if (raw != nullptr) warnings->push_back(raw->origin + " has no effect with --ray");
+    if (raw != nullptr && !(is_ssh_used && RowOf(id).group == OptionGroup::kNetwork))
+      warnings->push_back(raw->origin + " has no effect with --ray");
   }
   if (!spec->ray.excludes->empty() && spec->ray.working_dir->empty()) {
     warnings->push_back(spec->ray.excludes.origin() + " has no effect without --working-dir");

@@ -2,7 +2,9 @@
 #ifndef HVDRAY_TESTS_UNIT_SPEC_SPEC_TEST_SUPPORT_H_
 #define HVDRAY_TESTS_UNIT_SPEC_SPEC_TEST_SUPPORT_H_
 
+#include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <string>
@@ -32,6 +34,8 @@ struct SpecWorld {
   std::set<std::string> executables;
   std::map<std::string, ClusterHosts> clusters;
   Environment environment;
+  /// What a search for the Ray of a cluster finds; not set: nobody searches.
+  std::optional<Result<std::string>> ray = {};
 
   ResolverFiles Files() const {
     return {[this](const std::string& path) -> Result<std::optional<std::string>> {
@@ -44,7 +48,9 @@ struct SpecWorld {
               const auto found = clusters.find(path);
               if (found != clusters.end()) return found->second;
               return Status(ErrorCode::kFileUnreadable, "no cluster file " + path);
-            }};
+            },
+            !ray ? std::function<Result<std::string>(const ClusterHosts&, const JobSpec&)>()
+                 : [this](const ClusterHosts&, const JobSpec&) { return *ray; }};
   }
 
   Result<RunRequest> Resolve(const std::vector<std::string>& args) const {
