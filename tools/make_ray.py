@@ -181,7 +181,7 @@ class RayCluster:
         return {**names, **({"RAY_AUTH_TOKEN": self.token} if self.token else {})}
 
     def request(self, method, path, body=None, headers=None, timeout=30, token=None):
-        """One request to the dashboard from the launcher's network: (status, bytes)."""
+        """One request to the dashboard, from the launcher's network if it listens there: (status, bytes)."""
         token = self.token if token is None else token
         sent = {"User-Agent": "hvdray-test", **(headers or {})}
         if token:
@@ -189,14 +189,17 @@ class RayCluster:
         if isinstance(body, (dict, list)):
             sent["Content-Type"], body = "application/json", json.dumps(body)
 
+        is_hidden = self._settings["dashboard_host"] == "127.0.0.1"
+        place, address = (HEAD, "127.0.0.1") if is_hidden else (LAUNCHER, self.address(HEAD))
+
         def exchange():
-            link = http.client.HTTPConnection(self.address(HEAD), DASHBOARD_PORT, timeout=timeout)
+            link = http.client.HTTPConnection(address, DASHBOARD_PORT, timeout=timeout)
             with contextlib.closing(link):
                 link.request(method, path, body, sent)
                 answer = link.getresponse()
                 return answer.status, answer.read()
 
-        return inside_network_of(self.hosts[LAUNCHER].holder, exchange)
+        return inside_network_of(self.hosts[place].holder, exchange)
 
     def call(self, method, path, body=None, **kwargs):
         """As request(), for answers that are JSON and 200; HostsError else."""

@@ -14,8 +14,8 @@ import pytest
 
 from elastic import Elastic
 from hosts import host_set, hosts  # noqa: F401  pylint: disable=unused-import
-from ray import (old_ray_cluster, old_ray_set, open_ray_cluster,  # noqa: F401  pylint: disable=unused-import
-                 open_ray_set, ray_cluster, ray_set, ray_venv)
+from ray import (hidden_ray, hidden_ray_set, old_ray_cluster,  # noqa: F401  pylint: disable=unused-import
+                 old_ray_set, open_ray_cluster, open_ray_set, ray_cluster, ray_set, ray_venv)
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MARK = "TEST_MARK"  # inherited by every process of a job, whatever it does to its group or session
@@ -182,6 +182,14 @@ def hvdray_at_ray(request, ray_cluster):  # noqa: F811
     """
     tool = Hvdray(request.config.getoption("--bin-dir"), ray_cluster.hosts)
     tool.environment = ray_cluster.client_environment()
+    yield from checked(tool)
+
+
+@pytest.fixture
+def hvdray_at_hidden_ray(request, hidden_ray):  # noqa: F811
+    """The same for the cluster whose dashboard can't be reached from the launcher."""
+    tool = Hvdray(request.config.getoption("--bin-dir"), hidden_ray.hosts)
+    tool.environment = hidden_ray.client_environment()
     yield from checked(tool)
 
 

@@ -14,6 +14,7 @@ from make_ray import RayCluster  # noqa: E402  pylint: disable=wrong-import-posi
 
 HEAD, WORKERS, SPARE = "h1", ("h2", "h3", "h4"), "h5"
 NODES = (HEAD, *WORKERS)
+HIDDEN_SPARE = "h3"  # of the hidden cluster: a machine without Ray
 CPUS = 2  # of each node
 GPUS = {"h3": 2, "h4": 4}  # not real ones
 
@@ -48,6 +49,12 @@ def ray_set(ray_venv):
 @pytest.fixture(scope="session")
 def open_ray_set(ray_venv):
     with RayCluster(ray_venv, workers=1, cpus=CPUS, token=False) as ray:
+        yield ray
+
+
+@pytest.fixture(scope="session")
+def hidden_ray_set(ray_venv):
+    with RayCluster(ray_venv, workers=1, spares=1, dashboard_host="127.0.0.1") as ray:
         yield ray
 
 
@@ -96,6 +103,12 @@ def ray_cluster(ray_set):
 def open_ray_cluster(open_ray_set):
     """Two nodes without authentication."""
     yield from lent(open_ray_set)
+
+
+@pytest.fixture
+def hidden_ray(hidden_ray_set):
+    """Two nodes whose dashboard listens on the head's loopback alone, and HIDDEN_SPARE. Token mode."""
+    yield from lent(hidden_ray_set)
 
 
 @pytest.fixture
