@@ -98,7 +98,7 @@ void RayBroker::Start() {
                           if (const auto impl = weak.lock()) impl->OnData(bytes);
                         },
                         {},
-                        [weak](Status status) {
+                        [weak](const Status& status) {
                           if (const auto impl = weak.lock()) impl->OnStreamClosed(status);
                         }});
 }

@@ -159,6 +159,7 @@ std::string SelectorText(const RayLabels& selector) {
 
 std::vector<int> Rooms(const Wish& wish, const std::vector<const RayNode*>& nodes, bool is_free) {
   std::vector<int> rooms;
+  rooms.reserve(nodes.size());
   for (const RayNode* node : nodes) {
     rooms.push_back(Holds(is_free ? node->free : node->total, wish.bundle, wish.count));
   }
