@@ -131,7 +131,7 @@ std::optional<int> DialIfAsked(int argc, char** argv) {
   };
   if (std::none_of(words.begin(), words.end(), is_dial)) return std::nullopt;
   Result<DialOptions> options = ParseDialOptions(words);
-  if (options.ok()) return RunDialledAgent(std::move(options).value());
+  if (options.ok()) return RunDialledAgent(*options);
   FailAgent(options.status());
   return kAgentUsage;
 }

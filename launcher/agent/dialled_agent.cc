@@ -99,7 +99,7 @@ Result<std::unique_ptr<ByteStream>> Dial(Loop& loop, const DialOptions& options,
 
 }  // namespace
 
-int RunDialledAgent(DialOptions options) {
+int RunDialledAgent(const DialOptions& options) {
   ::signal(SIGPIPE, SIG_IGN);
   const std::vector<std::string> complaints = RepairInheritedLimits();
   Result<ApartLifelines> apart = ForkKeeperApart();

@@ -10,7 +10,7 @@ namespace hvdray {
 /// at its end, at the raylet's death and at the link's end the workers are stopped in order. The
 /// calling process becomes the front (see keeper.h). Returns the exit code: 0, 125, 128+n after
 /// signal n. Only before there are threads.
-int RunDialledAgent(DialOptions options);
+int RunDialledAgent(const DialOptions& options);
 
 }  // namespace hvdray
 

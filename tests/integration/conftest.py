@@ -18,6 +18,11 @@ from ray import (hidden_ray, hidden_ray_set, old_ray_cluster,  # noqa: F401  pyl
                  old_ray_set, open_ray_cluster, open_ray_set, ray_cluster, ray_set, ray_venv)
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+# A shell without job control starts what runs in its background deaf to these, and so would be hvdray.
+for _signo in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+    if signal.getsignal(_signo) == signal.SIG_IGN:
+        signal.signal(_signo, signal.SIG_DFL)
+
 MARK = "TEST_MARK"  # inherited by every process of a job, whatever it does to its group or session
 
 

@@ -79,6 +79,10 @@ class Held:
 
     def _broken(self, pid, error):
         self.echoes.pop(pid, None)
+        # The kernel closes what a killed process holds before it is gone itself.
+        deadline = time.monotonic() + 1
+        while is_alive(pid) and time.monotonic() < deadline:
+            time.sleep(0.02)
         if is_alive(pid):
             log("broken", what=f"echo of {pid}", why=str(error))
 

@@ -1,0 +1,180 @@
+"""`hvdray run --ray` on a real cluster, from a client without Ray: what a person gets, and that
+nothing is left (the fixture looks for processes, jobs and groups after each test)."""
+
+import hashlib
+import os
+import signal
+import time
+
+import pytest
+from ray import HEAD
+
+from hosts_processes import send, wait_until
+
+SLEEPER = ("/bin/bash", "-c", "echo up $HOROVOD_RANK; exec -a of-the-test sleep 600")
+
+
+@pytest.fixture
+def run(hvdray_at_ray, ray_cluster):
+    def go(*words, timeout=120, **kwargs):
+        return hvdray_at_ray.go("--ray-address", ray_cluster.url, *words, timeout=timeout, **kwargs)
+    return go
+
+
+@pytest.fixture
+def start(hvdray_at_ray, ray_cluster):
+    return lambda *words: hvdray_at_ray.job("--ray-address", ray_cluster.url, *words)
+
+
+def named(ray, beginning):
+    """[(host, pid)] of what runs on the nodes beside Ray and is called so."""
+    return [(name, pid) for name, alive in ray.foreign_processes(*ray.nodes).items()
+            for pid, line in alive.items() if line.startswith(beginning)]
+
+
+def sleepers(ray):
+    return named(ray, "of-the-test")
+
+
+def four_sleep(start, ray):
+    job = start("--num-hosts", 2, "--num-slots", 2, "--", *SLEEPER)
+    wait_until(lambda: len(sleepers(ray)) == 4, "four workers", 60)
+    return job
+
+
+def test_any_bytes_and_long_lines_arrive_whole_with_the_exit_code(run):
+    text = "head -c 5000000 /dev/zero | tr '\\0' x; echo; printf '\\377\\376 bad\\n'; exit 3"
+    result = run("-np", 1, "--tag-output", "none", "--", "sh", "-c", text)
+    assert result.code == 3, result.errors
+    wanted = b"x" * 5_000_000 + b"\n\xff\xfe bad\n"
+    assert hashlib.sha256(result.out).digest() == hashlib.sha256(wanted).digest(), len(result.out)
+
+
+def test_workers_have_nothing_of_ray_but_its_slots(run, ray_cluster):
+    text = ("echo nice $(nice) omp ${OMP_NUM_THREADS-none} $(env | grep -c ^RAY_) "
+            "int $(sed -n 's/^SigBlk:.*\\(.\\)$/\\1/p' /proc/self/status) x=$X; env")
+    result = run("-np", 2, "-x", "X=1", "--", "sh", "-c", text)
+    assert result.code == 0, result.errors
+    for rank in range(2):
+        wanted = f"[{rank}]<stdout>:nice {os.nice(0)} omp none 0 int 0 x=1"
+        assert wanted in result.text, result.text
+    assert ray_cluster.token not in result.text + result.errors
+    result = run("-np", 1, "-x", "OMP_NUM_THREADS=3", "--", "sh", "-c", "echo $OMP_NUM_THREADS")
+    assert "<stdout>:3" in result.text
+
+
+def test_a_mode_that_changes_between_two_runs_counts(run, tmp_path):
+    script = tmp_path / "train"
+    script.write_text("#!/bin/sh\necho ran in $(basename $PWD)\n")
+    script.chmod(0o644)
+    words = ("-np", 1, "--working-dir", tmp_path, "--", "./train")
+    assert run(*words).code == 126
+    script.chmod(0o755)
+    result = run(*words)
+    assert result.code == 0 and "ran in" in result.text, result.errors
+
+
+def test_each_rank_may_see_its_own_gpu_alone(run):
+    text = "echo gpus $CUDA_VISIBLE_DEVICES"
+    words = ("-np", 2, "--use-gpu", "--strategy", "STRICT_PACK")
+    all_of_them = run(*words, "--", "sh", "-c", text)
+    assert all_of_them.code == 0, all_of_them.errors
+    lists = {line.split()[-1] for line in all_of_them.text.splitlines()}
+    assert len(lists) == 1 and len(lists.pop().split(",")) == 2
+    own = run(*words, "--gpu-visibility", "rank", "--", "sh", "-c", text)
+    assert len({line.split()[-1] for line in own.text.splitlines()}) == 2
+    assert "," not in own.text
+
+
+@pytest.mark.parametrize("fault", ["actor", "raylet_term", "stop"])
+def test_whoever_is_ended_nobody_is_left(start, ray_cluster, fault):
+    job = four_sleep(start, ray_cluster)
+    node = next(name for name, _ in sleepers(ray_cluster) if name != HEAD)
+    if fault == "actor":
+        actors = [pid for pid, line in ray_cluster.foreign_processes(node)[node].items()
+                  if line.startswith("ray::")]
+        assert actors
+        send(actors, signal.SIGKILL)
+    elif fault == "raylet_term":
+        ray_cluster.kill_raylet(node, signal.SIGTERM)
+    else:
+        (entry,) = ray_cluster.jobs()
+        ray_cluster.call("POST", f"/api/jobs/{entry['submission_id']}/stop")
+    result = job.wait(60)
+    assert result.code in (125, 143), (result.code, result.errors)
+    wait_until(lambda: not sleepers(ray_cluster), "nobody is left", 10)
+
+
+def test_a_client_that_is_killed_can_be_followed_up(start, hvdray_at_ray, ray_cluster):
+    job = start("-np", 1, "--", "sh", "-c", "echo up; sleep 6; exit 5")
+    wait_until(lambda: [entry for entry in ray_cluster.jobs("RUNNING")], "the job", 60)
+    time.sleep(1)
+    os.kill(job.pid, signal.SIGKILL)
+    job.wait()
+    (entry,) = ray_cluster.jobs()
+    result = hvdray_at_ray.run("follow", entry["submission_id"], "--ray-address", ray_cluster.url)
+    assert result.code == 5, result.errors
+    assert "[0]<stdout>:up" in result.text
+
+
+def test_ctrl_c_ends_the_workers_in_good_order(start, ray_cluster):
+    job = start("-np", 2, "--", "bash", "-c",
+                "trap 'echo told; exit 0' TERM; echo up; while :; do sleep 0.1; done")
+    wait_until(lambda: len(named(ray_cluster, "bash -c trap")) >= 2, "two workers", 60)
+    time.sleep(0.5)
+    os.kill(job.pid, signal.SIGINT)
+    result = job.wait()
+    assert result.code == 130, result.errors
+    assert result.text.count("told") == 2, result.text
+
+
+def test_what_does_not_fit_is_refused_or_waited_for_and_leaves_no_group(run, start, ray_cluster):
+    result = run("--num-hosts", 40, "--", "true")
+    assert result.code == 2 and "[HVD-E0219]" in result.errors, result.errors
+    job = four_sleep(start, ray_cluster)
+    waiting = run("-np", 7, "--placement-group-timeout", 4, "--", "true")
+    assert waiting.code == 125 and "[HVD-E0208]" in waiting.errors, waiting.errors
+    assert len(ray_cluster.groups()) == 1, "the other job's"
+    os.kill(job.pid, signal.SIGTERM)
+    job.wait()
+
+
+def test_two_jobs_at_once_do_not_meet(start):
+    jobs = [start("-np", 3, "--", "sh", "-c", f"sleep 1; echo job {number} of $HOROVOD_SIZE")
+            for number in range(2)]
+    for number, job in enumerate(jobs):
+        result = job.wait(90)
+        assert result.code == 0, result.errors
+        assert result.text.count(f"job {number} of 3") == 3
+
+
+def test_a_command_that_is_not_there(run):
+    result = run("-np", 2, "--", "no-such-program")
+    assert result.code == 127 and "no-such-program" in result.errors
+
+
+def test_the_report_comes_here(run, tmp_path):
+    report = tmp_path / "report.json"
+    result = run("--num-hosts", 2, "--report", report, "--", "true")
+    assert result.code == 0, result.errors
+    assert '"exit_code": 0' in report.read_text() or '"code": 0' in report.read_text()
+
+
+def test_an_elastic_script_runs_on(run, horovod_python, tmp_path):
+    script = os.path.join(os.path.dirname(__file__), "../../examples/elastic_digits_horovod.py")
+    result = run("-np", 2, "--min-np", 1, "--max-np", 3, "--", horovod_python,
+                 os.path.abspath(script), "--step-s", "0.01", timeout=180)
+    assert result.code == 0, result.errors
+    assert "accuracy" in result.text, result.text[-2000:]
+
+
+def test_the_older_ray_runs_jobs_too(request, old_ray_cluster):
+    from conftest import Hvdray, checked  # pylint: disable=import-outside-toplevel
+    guard = checked(Hvdray(request.config.getoption("--bin-dir"), old_ray_cluster.hosts))
+    tool = next(guard)
+    result = tool.go("--ray-address", old_ray_cluster.url, "--num-hosts", 2, "--", "sh", "-c",
+                     "echo rank $HOROVOD_RANK of $HOROVOD_SIZE",
+                     env=old_ray_cluster.client_environment(), timeout=120)
+    assert result.code == 0, result.errors
+    assert sorted(result.text.splitlines()) == [f"[{n}]<stdout>:rank {n} of 2" for n in range(2)]
+    assert next(guard, None) is None
