@@ -151,7 +151,8 @@ TEST_F(RealCgroupTest, WorkersOfAKilledForMemoryAreClaimedOnce) {
   const std::string limit = group + "/memory.limit_in_bytes";
   if (!memory || ::mkdir(group.c_str(), 0755) != 0) GTEST_SKIP() << "no v1 memory group here";
   const UniqueFd file(::open(limit.c_str(), O_WRONLY | O_CLOEXEC));
-  ASSERT_TRUE(WriteAll(file.get(), "134217728").ok());
+  // Room for what a sanitized build of this test writes to between fork and exec.
+  ASSERT_TRUE(WriteAll(file.get(), "536870912").ok());
   // The watcher must be in the group it watches: a child that starts the eater itself.
   const pid_t pid = ::fork();
   if (pid == 0) {

@@ -160,10 +160,6 @@ int BeActor(int count, char** words) {
 
 // Writes until there is no memory left; only for a group with a limit.
 int EatMemory() {
-  // Whoever started it may be larger, in a sanitized build, and is not meant.
-  const int score = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-  (void)!::write(score, "1000", 4);
-  ::close(score);
   constexpr size_t kBlock = size_t{1} << 20;
   // The first choice of the kernel, so that the watcher beside us stays.
   const int score = ::open("/proc/self/oom_score_adj", O_WRONLY);
