@@ -201,7 +201,7 @@ class Attachment {
   void SendStop() {
     orders_.Run<Result<bool>>(
         [id = options_.plan.id](DashboardClient& client) { return client.StopJob(id); },
-        [this](Result<bool> stopped) {
+        [this](const Result<bool>& stopped) {
           if (stopped.ok() || plan_.is_done()) return;
           output_.Say(fmt::format("hvdray {}: {}", options_.command, stopped.status().message()));
         });
@@ -212,7 +212,7 @@ class Attachment {
         [name = HurryPackageName(options_.plan.id)](DashboardClient& client) {
           return client.PutPackage(name, "now");
         },
-        [this](Status sent) {
+        [this](const Status& sent) {
           if (sent.ok() || plan_.is_done()) return;
           output_.Say(fmt::format("hvdray {}: {}", options_.command, sent.message()));
         });

@@ -57,7 +57,7 @@ class Filler {
   void Fill(int* value) { *value = static_cast<int>(random_()); }
   void Fill(uint16_t* value) { *value = static_cast<uint16_t>(random_()); }
   void Fill(double* value) { *value = Draw(1000) / 7.0; }
-  void Fill(Duration* value) { *value = Duration(static_cast<int64_t>(random_()) * 4000000007); }
+  void Fill(Duration* value) { *value = Duration(static_cast<int64_t>(random_()) * 1'000'003); }
   void Fill(std::string* value) {
     *value = "";
     for (unsigned i = Draw(9) + 1; i > 0; --i) *value += static_cast<char>(Draw(256));
