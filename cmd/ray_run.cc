@@ -90,7 +90,7 @@ std::string FollowHint(const JobSpec& spec, const std::string& url, const std::s
 
 }  // namespace
 
-int RunOnRay(LaunchPlan plan) {
+int RunOnRay(const LaunchPlan& plan) {
   const auto fail = [](const Status& status) { return Fail("run", status); };
   const JobSpec& spec = plan.spec;
   const std::vector<RayWantedFile> files = FilesOf(spec);

@@ -8,7 +8,7 @@ namespace hvdray {
 
 /// `plan`: as BeginPlan() makes it, with the spec. Nothing is submitted before version, room and
 /// package are known to be fine. Returns the exit code.
-int RunOnRay(LaunchPlan plan);
+int RunOnRay(const LaunchPlan& plan);
 
 }  // namespace hvdray
 

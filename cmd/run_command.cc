@@ -119,7 +119,7 @@ int RunCommand(const CommandLine& line) {
     return PrintOut("run", PrintConfig(plan.spec, **plan.spec.print_config));
   }
   SetUpLog(plan.spec);
-  if (*plan.spec.ray.is_wanted) return RunOnRay(std::move(plan));
+  if (*plan.spec.ray.is_wanted) return RunOnRay(plan);
   const bool is_shown = plan.spec.print_plan->has_value() || *plan.spec.is_dry_run;
   if (const Status status = MakePlan(plan, is_shown); !status.ok()) return Fail("run", status);
   if (is_shown) return ShowPlan(plan);

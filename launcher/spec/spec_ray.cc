@@ -47,7 +47,7 @@ Setting<bool> WantsRay(const LayerStack& all, const LayerStack& job) {
 }
 
 Result<double> AmountOf(const RawOption& raw, std::string_view text) {
-  const Result<double> amount = ParseNumber(text);
+  Result<double> amount = ParseNumber(text);
   if (!amount.ok()) {
     return Status(ErrorCode::kUsage, fmt::format("{} {}", raw.label, amount.status().message()));
   }
