@@ -43,10 +43,10 @@ std::vector<RayWantedFile> FilesOf(const JobSpec& spec) {
 }
 
 Result<PackagePlan> PlanFor(const JobSpec& spec) {
-  const Result<PackagePlan> plan =
+  Result<PackagePlan> plan =
       PlanPackage({AgentPath(spec), *spec.ray.working_dir, *spec.ray.excludes});
   if (plan.ok()) return plan;
-  return Status(plan.status()).WithContext("package for Ray");
+  return std::move(plan).status().WithContext("package for Ray");
 }
 
 std::string PlanText(const RayOutlook& outlook, const PackagePlan& package, const JobSpec& spec) {

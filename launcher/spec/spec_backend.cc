@@ -31,6 +31,12 @@ bool NamesOtherHosts(const LayerStack& job) {
 
 Result<std::string> Ask(const ClusterHosts& cluster, const ResolverFiles& files,
                         const JobSpec& spec) {
+  if (cluster.head.empty() && !cluster.hosts_status.ok()) {
+    const Status& why = cluster.hosts_status;
+    return Status(why.code(), why.message(),
+                  "--ray-address URL names its Ray; or list its hosts: provider: {type: local, "
+                  "head_ip: ..., worker_ips: [...]}, or -H");
+  }
   if (cluster.head.empty()) {
     return Status(ErrorCode::kNotSupported,
                   fmt::format("{}: only its provider knows where the head is", *spec.cluster_file),
