@@ -35,7 +35,9 @@ class Site:
 
     def __enter__(self):
         self.ray.up()
-        self.env = self.ray.hosts.environment(self.ray.client_environment())
+        # Ray's own client wants to be told that there are tokens.
+        self.env = self.ray.hosts.environment(
+            {**self.ray.client_environment(), "RAY_AUTH_MODE": "token"})
         return self
 
     def __exit__(self, *_):
