@@ -173,10 +173,11 @@ def lost(site, break_node):
             time.sleep(0.05)
         return ours, theirs
     finally:
-        process.send_signal(signal.SIGTERM)
-        if ended(process, 30) is None:
-            kill_session(process.pid)
-            process.wait()
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            if ended(process, 30) is None:
+                kill_session(process.pid)
+                process.wait()
         process.stdout.close()
         process.stderr.close()
 
