@@ -29,13 +29,25 @@ def caller(tool, url):
     return lambda *words, **kwargs: tool.run(url, *words, binary=tool.bin_dir / "ray_call", **kwargs)
 
 
+def settled_page(tool, ray):
+    """status, once the autoscaler of a head that has just started has made its first report."""
+    seen = []
+
+    def has_reported():
+        seen.append(json.loads(tool.run("status", "--ray-address", ray.url, "--json").text))
+        return seen[-1]["autoscaler"] is not None
+
+    wait_until(has_reported, "the autoscaler's first report")
+    return seen[-1]
+
+
 @pytest.fixture
 def call(hvdray_at_ray, ray_cluster):
     return caller(hvdray_at_ray, ray_cluster.url)
 
 
-def test_every_node_is_shown_with_what_it_has(look, hvdray_at_ray, ray_cluster):
-    page = look("status")
+def test_every_node_is_shown_with_what_it_has(hvdray_at_ray, ray_cluster):
+    page = settled_page(hvdray_at_ray, ray_cluster)
     assert page["ray_version"] == "2.60.0" and page["jobs_api"] == 4
     assert [node["is_head"] for node in page["nodes"]] == [True, False, False, False]
     by_address = {ray_cluster.address(name): name for name in NODES}
@@ -177,7 +189,7 @@ def test_the_older_ray_is_looked_at_and_followed_the_same_way(request, old_ray_c
     for made in checked(tool):
         page = json.loads(made.run("slots", "--ray-address", ray.url, "--json").text)
         assert page["ray_version"] == "2.40.0" and page["slots"] == 3 * CPUS
-        page = json.loads(made.run("status", "--ray-address", ray.url, "--json").text)
+        page = settled_page(made, ray)
         assert len(page["nodes"]) == 3 and page["autoscaler"]["adds_nodes"] is False
         binary = made.bin_dir / "ray_call"
         path, node, bytes_ = follow_a_growing_file(

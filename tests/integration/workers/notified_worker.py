@@ -10,7 +10,9 @@ class Listener:
     def on_hosts_updated(self, timestamp, update_res):
         # As State.check_host_updates() treats them.
         assert timestamp > 0
-        print(f"heard {timestamp} {int(HostUpdateResult.no_update | update_res)}", flush=True)
+        # One write: the service's threads call this at the same moment, and print() ends its line in a second.
+        sys.stdout.write(f"heard {timestamp} {int(HostUpdateResult.no_update | update_res)}\n")
+        sys.stdout.flush()
 
 
 def main():
