@@ -106,6 +106,7 @@ int RunCommand(const CommandLine& line) {
   files.find_ray = [&ray](const ClusterHosts& cluster, const JobSpec& spec) {
     return ray.Find(cluster, spec);
   };
+  files.warn = &Warn;
   Result<RunRequest> request = ResolveRun(line.args, plan.environment, files);
   if (!request.ok()) return Fail("run", request.status());
   for (const std::string& warning : request->warnings) {

@@ -204,6 +204,16 @@ Result<TunableMap> Merge(const LayerStack& above, const HorovodConfig& config,
   return merged;
 }
 
+std::string WhatWasMeant(std::string_view section) {
+  const std::vector<OptionKey>& keys = AllKeys();
+  const auto is_it = [section](const OptionKey& key) { return key.text == section; };
+  if (section == "command" || std::any_of(keys.begin(), keys.end(), is_it)) {
+    return ": this file is in Horovod's format; a job file of hvdray is given with -f";
+  }
+  const std::string nearest = Nearest(section.substr(0, 80), kSections);
+  return nearest.empty() ? "" : ": did you mean " + nearest + "?";
+}
+
 }  // namespace
 
 Result<HorovodConfig> ReadHorovodConfig(const YamlNode& root, std::vector<std::string>* warnings) {
@@ -218,10 +228,8 @@ Result<HorovodConfig> ReadHorovodConfig(const YamlNode& root, std::vector<std::s
     } else if (std::find(kSections.begin(), kSections.end(), entry.key) != kSections.end()) {
       HVDRAY_RETURN_IF_ERROR(ReadSection(entry, &config, warnings));
     } else {
-      const std::string nearest = Nearest(std::string_view(entry.key).substr(0, 80), kSections);
       warnings->push_back(fmt::format("{}: unknown section {} has no effect{}", entry.where,
-                                      Quoted(entry.key),
-                                      nearest.empty() ? "" : ": did you mean " + nearest + "?"));
+                                      Quoted(entry.key), WhatWasMeant(entry.key)));
     }
   }
   return config;

@@ -188,15 +188,14 @@ Result<JobSpec> BuildSpec(const FileLevels& levels, const HorovodConfig& config,
   return spec;
 }
 
-Result<RunRequest> ResolveParsed(const ParsedArgv& argv, const Environment& environment,
-                                 const ResolverFiles& files, SpecUse use) {
-  RunRequest request;
+Status ResolveInto(RunRequest& request, const ParsedArgv& argv, const Environment& environment,
+                   const ResolverFiles& files, SpecUse use) {
   if (!argv.options.empty() && argv.options.back().row->type == OptionType::kAction) {
     const OptionId action = argv.options.back().row->id;
     request.wants_help = action == OptionId::kHelp;
     request.wants_version = action == OptionId::kVersion;
     request.wants_check_build = action == OptionId::kCheckBuild;
-    return request;
+    return {};
   }
   HVDRAY_ASSIGN_OR_RETURN(const FileLevels levels,
                           ReadLevels(argv, environment, files, &request.warnings));
@@ -204,6 +203,16 @@ Result<RunRequest> ResolveParsed(const ParsedArgv& argv, const Environment& envi
                           LoadHorovodConfig(levels, files, &request.warnings));
   HVDRAY_ASSIGN_OR_RETURN(request.spec,
                           BuildSpec(levels, config, environment, files, use, &request.warnings));
+  return {};
+}
+
+Result<RunRequest> ResolveParsed(const ParsedArgv& argv, const Environment& environment,
+                                 const ResolverFiles& files, SpecUse use) {
+  RunRequest request;
+  if (Status status = ResolveInto(request, argv, environment, files, use); !status.ok()) {
+    if (files.warn) std::for_each(request.warnings.begin(), request.warnings.end(), files.warn);
+    return status;
+  }
   return request;
 }
 

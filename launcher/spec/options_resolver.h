@@ -40,6 +40,9 @@ struct ResolverFiles {
   /// the caller lives. `spec`: how to log in there. Null: nobody asks; slots are those of hosts.
   /// Errors: kRayUnreachable and others: none can be reached.
   std::function<Result<std::string>(const ClusterHosts& cluster, const JobSpec& spec)> find_ray;
+  /// Takes the warnings of a command line that turns out to be wrong: they may say why, and an
+  /// error has no room for them. Null: they are dropped.
+  std::function<void(const std::string& warning)> warn;
 };
 
 /// `read` and `is_executable` on the real file system (files up to 16 MiB); `load_cluster`

@@ -206,6 +206,20 @@ TEST(ConfigFileTest, IgnoresUnknownKeysButSaysSo) {
                 "cfg.yaml:3:3: unknown key 'logging.hide_timestamp' has no effect"}));
 }
 
+TEST(ConfigFileTest, AWarningIsNotLostWhenTheLineIsWrong) {
+  SpecWorld world;
+  world.files["cfg.yaml"] = "np: 2\n";
+  std::vector<std::string> warned;
+  ResolverFiles files = world.Files();
+  files.warn = [&warned](const std::string& warning) { warned.push_back(warning); };
+  const Result<RunRequest> request =
+      ResolveRun(Words("--config-file cfg.yaml ./t"), world.environment, files);
+  EXPECT_EQ(request.status().message(), "how many workers?");
+  EXPECT_EQ(warned, (std::vector<std::string>{
+                        "cfg.yaml:1:1: unknown section 'np' has no effect: this file is in "
+                        "Horovod's format; a job file of hvdray is given with -f"}));
+}
+
 TEST(ConfigFileTest, NamesThePlaceOfAFault) {
   EXPECT_EQ(WithConfig("params:\n  cycle_time_ms: -1\n"),
             "error: cfg.yaml:2:18: cycle_time_ms=-1 must be >= 0");
