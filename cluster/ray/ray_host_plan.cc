@@ -38,6 +38,7 @@ RayHostPlan::Orders RayHostPlan::OnGroup(const BrokerGroup& told, TimePoint now)
   if (is_there && found->host.empty()) {
     found->node_id = told.bundles.front();
     found->host = NameFor(found->node_id);
+    found->came = now;
     orders.placed.push_back({found->host, {.group = found->name, .bundles = {0}}});
     orders.has_news = true;
   } else if (!is_there && (!found->host.empty() || told.state != BrokerGroupState::kPending)) {
@@ -68,7 +69,9 @@ RayHostPlan::Orders RayHostPlan::OnSeat(const std::string& host, bool is_live, T
 RayHostPlan::Orders RayHostPlan::Tick(TimePoint now) {
   Orders orders;
   for (size_t i = groups_.size(); i-- > 0;) {
-    if (!groups_[i].host.empty() || now - groups_[i].asked < policy_.patience) continue;
+    Group& group = groups_[i];
+    group.is_settled = !group.host.empty() && now - group.came >= policy_.settle;
+    if (!group.host.empty() || now - group.asked < policy_.patience) continue;
     paused_[groups_[i].node_id] = now + policy_.pause;
     Drop(i, &orders);
   }
@@ -81,7 +84,11 @@ std::optional<TimePoint> RayHostPlan::NextDeadline() const {
   std::optional<TimePoint> next;
   const auto consider = [&next](TimePoint time) { next = next ? std::min(*next, time) : time; };
   for (const Group& group : groups_) {
-    if (group.host.empty()) consider(group.asked + policy_.patience);
+    if (group.host.empty()) {
+      consider(group.asked + policy_.patience);
+    } else if (!group.is_settled) {
+      consider(group.came + policy_.settle);
+    }
   }
   for (const auto& [node, until] : paused_) consider(until);
   return next;
@@ -131,8 +138,14 @@ bool RayHostPlan::IsUsable(const RayNode& node, TimePoint now) const {
   return node.is_alive && !banned_.contains(node.id) &&
          (paused == paused_.end() || paused->second <= now) &&
          (policy_.only_ips.empty() || policy_.only_ips.contains(node.ip)) &&
-         std::none_of(groups_.begin(), groups_.end(),
-                      [&node](const Group& group) { return group.node_id == node.id; });
+         std::none_of(groups_.begin(), groups_.end(), [&node](const Group& group) {
+           return group.node_id == node.id && (!group.is_settled || group.is_idle);
+         });
+}
+
+bool RayHostPlan::IsInUse(const std::string& host) const {
+  return std::any_of(groups_.begin(), groups_.end(),
+                     [&host](const Group& group) { return group.host == host; });
 }
 
 BrokerReserve RayHostPlan::ReserveOn(const RayNode& node, int slots) {
@@ -163,7 +176,7 @@ void RayHostPlan::Drop(size_t index, Orders* orders) {
 }
 
 // A node that comes anew at an address where one was lost is another host: the job may hold
-// something against the old one.
+// something against the old one. So is what a node gives beside a group that it holds already.
 std::string RayHostPlan::NameFor(const std::string& node_id) {
   std::string name = RayHostNames(std::vector{node_id}, nodes_).front();
   auto known = names_.try_emplace(name, node_id).first;
@@ -171,6 +184,8 @@ std::string RayHostPlan::NameFor(const std::string& node_id) {
     name = fmt::format("{}-{}", name, node_id.substr(0, kShortId));
     known = names_.try_emplace(name, node_id).first;
   }
+  const std::string first = name;
+  for (int i = 2; IsInUse(name); ++i) name = fmt::format("{}-{}", first, i);
   return name;
 }
 

@@ -1,6 +1,6 @@
-// Which slots an elastic job holds on a Ray cluster, and which it asks for: a placement group for
-// each node that has room, pinned to it; a host is there when its group is. Pure: takes what the
-// broker tells and the time, returns what to do.
+// Which slots an elastic job holds on a Ray cluster, and which it asks for: a placement group on
+// each node that has room, pinned to it, and one more where room is made later; a host is there
+// when its group is. Pure: takes what the broker tells and the time, returns what to do.
 #ifndef HVDRAY_CLUSTER_RAY_RAY_HOST_PLAN_H_
 #define HVDRAY_CLUSTER_RAY_RAY_HOST_PLAN_H_
 
@@ -32,6 +32,8 @@ struct RayHostPolicy {
   Duration patience = std::chrono::seconds(10);
   /// How long its node is then left alone.
   Duration pause = std::chrono::seconds(10);
+  /// After a change on a node what Ray says is free there may still be from before it.
+  Duration settle = std::chrono::seconds(3);
 };
 
 class RayHostPlan {
@@ -68,6 +70,8 @@ class RayHostPlan {
     std::string host;     ///< Empty: pending.
     int slots = 0;
     TimePoint asked{};
+    TimePoint came{};  ///< When it was there.
+    bool is_settled = false;
     bool is_idle = false;  ///< Its agent has ended.
   };
   void Grow(TimePoint now, Orders* orders);
@@ -75,6 +79,7 @@ class RayHostPlan {
   std::string NameFor(const std::string& node_id);
   const RayNode* Find(const std::string& node_id) const;
   bool IsUsable(const RayNode& node, TimePoint now) const;
+  bool IsInUse(const std::string& host) const;
   BrokerReserve ReserveOn(const RayNode& node, int slots);
 
   const RayHostPolicy policy_;

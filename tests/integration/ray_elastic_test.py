@@ -97,3 +97,18 @@ def test_a_node_that_is_cut_off_is_missed_by_our_own_heartbeat(gang, ray_cluster
     wait_until(lambda: len(job.gangs()) >= 2, "a smaller gang", 40)
     assert time.monotonic() - cut < 20
     job.stop()
+
+
+def test_room_that_another_job_gives_back_is_used_beside_what_is_held(gang, hvdray_at_ray, ray_cluster):
+    whole = CPUS * len(ray_cluster.nodes)
+    other = hvdray_at_ray.job("--ray-address", ray_cluster.url, "-H", ray_cluster.address("h3") + ":1",
+                              "--", "sleep", "600")
+    wait_until(lambda: any(line.startswith("sleep") for alive in ray_cluster.foreign_processes().values()
+                           for line in alive.values()), "the other job's worker")
+    job = gang("-np", 4, "--min-np", 2, "--max-np", whole)
+    job.wait_size(whole - 1, 1)
+    other.process.send_signal(2)
+    assert other.process.wait(60) == 130
+    job.wait_size(whole, 2)
+    assert f"host {ray_cluster.address('h3')}-2 joined with 1" in job.everything()
+    job.stop()
