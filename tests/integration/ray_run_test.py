@@ -3,6 +3,7 @@ nothing is left (the fixture looks for processes, jobs and groups after each tes
 
 import hashlib
 import os
+import pathlib
 import signal
 import time
 
@@ -11,6 +12,7 @@ from ray import HEAD
 
 from hosts_processes import send, wait_until
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 SLEEPER = ("/bin/bash", "-c", "echo up $HOROVOD_RANK; exec -a of-the-test sleep 600")
 
 
@@ -160,10 +162,13 @@ def test_the_report_comes_here(run, tmp_path):
     assert '"exit_code": 0' in report.read_text() or '"code": 0' in report.read_text()
 
 
-def test_an_elastic_script_runs_on(run, horovod_python, tmp_path):
-    script = os.path.join(os.path.dirname(__file__), "../../examples/elastic_digits_horovod.py")
-    result = run("-np", 2, "--min-np", 1, "--max-np", 3, "--", horovod_python,
-                 os.path.abspath(script), "--step-s", "0.01", timeout=180)
+@pytest.mark.parametrize("name, options", [("static", ()), ("elastic", ("--timeout", "150"))])
+def test_the_examples_run_as_their_page_says(hvdray_at_ray, ray_cluster, horovod_python, name, options):
+    """From a machine without Ray; the unmodified scripts come with the package."""
+    environment = ray_cluster.client_environment()
+    environment.update(RAY=ray_cluster.url, HVDRAY=str(hvdray_at_ray.binary), PYTHON=str(horovod_python))
+    result = hvdray_at_ray.run(*options, binary=ROOT / f"examples/ray/{name}.sh", env=environment,
+                               timeout=180)
     assert result.code == 0, result.errors
     assert "accuracy" in result.text, result.text[-2000:]
 
