@@ -109,22 +109,22 @@ class Session : public TlsSession {
   }
   void Ask(TlsKeyFn key_of) { key_of_ = std::move(key_of); }
 
-  TlsStep Handshake() override {
+  IoStep Handshake() override {
     ::ERR_clear_error();
     const int result = ::SSL_do_handshake(ssl_.get());
     if (result != 1) {
-      const TlsStep step = StepOf(result);
-      if (step == TlsStep::kClosed || step == TlsStep::kFailed) error_ = HandshakeError();
-      return step == TlsStep::kClosed ? TlsStep::kFailed : step;
+      const IoStep step = StepOf(result);
+      if (step == IoStep::kClosed || step == IoStep::kFailed) error_ = HandshakeError();
+      return step == IoStep::kClosed ? IoStep::kFailed : step;
     }
     key_ = Secret();
     // A peer with a certificate and no key has not got here; this is the second lock.
-    if (::SSL_session_reused(ssl_.get()) == 1) return TlsStep::kDone;
+    if (::SSL_session_reused(ssl_.get()) == 1) return IoStep::kDone;
     error_ = {ErrorCode::kAuthenticationFailed, "TLS: the peer did not use the key"};
-    return TlsStep::kFailed;
+    return IoStep::kFailed;
   }
 
-  TlsStep Read(char* buffer, size_t size, size_t& count) override {
+  IoStep Read(char* buffer, size_t size, size_t& count) override {
     count = 0;
     while (size - count >= kRecordBytes) {
       ::ERR_clear_error();
@@ -133,10 +133,10 @@ class Session : public TlsSession {
       if (result != 1) return StepOf(result);
       count += n;
     }
-    return TlsStep::kDone;
+    return IoStep::kDone;
   }
 
-  TlsStep Write(ByteView bytes, size_t& count) override {
+  IoStep Write(ByteView bytes, size_t& count) override {
     count = 0;
     while (count < bytes.size()) {
       if (sent_with_key_ >= kBytesPerKey) {
@@ -150,7 +150,7 @@ class Session : public TlsSession {
       count += n;
       sent_with_key_ += n;
     }
-    return TlsStep::kDone;
+    return IoStep::kDone;
   }
 
   void CloseNotify() override {
@@ -206,17 +206,17 @@ class Session : public TlsSession {
     return 1;
   }
 
-  TlsStep StepOf(int result) {
+  IoStep StepOf(int result) {
     switch (::SSL_get_error(ssl_.get(), result)) {
       case SSL_ERROR_WANT_READ:
-        return TlsStep::kWantRead;
+        return IoStep::kWantRead;
       case SSL_ERROR_WANT_WRITE:
-        return TlsStep::kWantWrite;
+        return IoStep::kWantWrite;
       case SSL_ERROR_ZERO_RETURN:
-        return TlsStep::kClosed;
+        return IoStep::kClosed;
       default:
         error_ = StreamError();
-        return TlsStep::kFailed;
+        return IoStep::kFailed;
     }
   }
 

@@ -6,18 +6,11 @@
 #include <memory>
 #include <string>
 
+#include "base/io_channel.h"
 #include "base/tls_stream.h"
 #include "base/types.h"
 
 namespace hvdray {
-
-enum class TlsStep : uint8_t {
-  kDone,       ///< The handshake is over; bytes have moved.
-  kWantRead,   ///< Again once the socket can be read.
-  kWantWrite,  ///< Again once it can be written.
-  kClosed,     ///< The peer has said that it will send no more.
-  kFailed,     ///< error() says why; no further call but error().
-};
 
 /// Threads: one at a time.
 class TlsSession {
@@ -27,12 +20,13 @@ class TlsSession {
   static std::unique_ptr<TlsSession> Server(int socket, TlsKeyFn key_of);
   virtual ~TlsSession() = default;
 
-  virtual TlsStep Handshake() = 0;
+  /// After kFailed no further call but error(), here as below.
+  virtual IoStep Handshake() = 0;
   /// At most `size` bytes, which should be 16 KiB or more: what is left of a record would not make
   /// the socket readable. `count`: how many have come, also of kWantRead.
-  virtual TlsStep Read(char* buffer, size_t size, size_t& count) = 0;
+  virtual IoStep Read(char* buffer, size_t size, size_t& count) = 0;
   /// `count`: how many have left. After a kWant the call has to be repeated with the rest.
-  virtual TlsStep Write(ByteView bytes, size_t& count) = 0;
+  virtual IoStep Write(ByteView bytes, size_t& count) = 0;
   /// Tells the peer that nothing more will come; what the socket does not take is lost.
   virtual void CloseNotify() = 0;
 
