@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/fd.h"
+#include "tests/fakes/scripted_server.h"
 
 namespace hvdray {
 namespace {
@@ -32,67 +32,7 @@ UniqueFd Listener(uint16_t* port) {
   return fd;
 }
 
-/// What to do on one connection: an answer for each request in turn, then close it, or hold it
-/// silent until the client goes away.
-struct Script {
-  std::vector<std::string> answers;
-  bool is_held = false;
-};
-
-/// Serves its scripts, one connection after another, and keeps what was asked.
-class ScriptedServer {
- public:
-  explicit ScriptedServer(std::vector<Script> scripts)
-      : listener_(Listener(&port_)), scripts_(std::move(scripts)), thread_([this] { Run(); }) {}
-  ~ScriptedServer() { Stop(); }
-
-  uint16_t port() const { return port_; }
-  /// Ends the server; all requests that it got.
-  std::vector<std::string> Stop() {
-    ::shutdown(listener_.get(), SHUT_RDWR);
-    if (thread_.joinable()) thread_.join();
-    return requests_;
-  }
-
- private:
-  void Run() {
-    for (const Script& script : scripts_) {
-      const UniqueFd connection(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-      if (!connection.is_valid()) return;
-      Serve(connection.get(), script);
-    }
-  }
-
-  void Serve(int fd, const Script& script) {
-    for (const std::string& answer : script.answers) {
-      if (!ReadRequest(fd)) return;
-      (void)!::send(fd, answer.data(), answer.size(), MSG_NOSIGNAL);
-    }
-    char byte;
-    while (script.is_held && ::read(fd, &byte, 1) > 0) {
-    }
-  }
-
-  bool ReadRequest(int fd) {
-    std::string request;
-    char byte;
-    while (!request.ends_with("\r\n\r\n")) {
-      if (::read(fd, &byte, 1) != 1) return false;
-      request += byte;
-    }
-    const size_t at = request.find("Content-Length: ");
-    size_t left = at == std::string::npos ? 0 : std::stoul(request.substr(at + 16));
-    for (; left > 0 && ::read(fd, &byte, 1) == 1; --left) request += byte;
-    requests_.push_back(request);
-    return left == 0;
-  }
-
-  uint16_t port_ = 0;
-  UniqueFd listener_;
-  std::vector<Script> scripts_;
-  std::vector<std::string> requests_;  // The thread's until it is joined.
-  std::thread thread_;
-};
+using Script = ConnectionScript;
 
 std::string Answer(const std::string& status, const std::string& body) {
   return "HTTP/1.1 " + status + "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" +
