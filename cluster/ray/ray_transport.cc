@@ -13,6 +13,15 @@ namespace {
 
 // How long an agent that nobody listens to any more may take to end.
 constexpr Duration kEndLimit = std::chrono::seconds(5);
+// A launcher that has lost a link first looks for the reason: it is to hear of the loss as one.
+constexpr Duration kIdleDelay = std::chrono::milliseconds(500);
+
+// Ray's word for an actor that died: first all its names, then what has killed it.
+std::string WhyEnded(const std::string& told) {
+  if (told.empty()) return "its actor has ended";
+  const size_t reason = told.find("The actor died because");
+  return reason == std::string::npos ? told : told.substr(reason);
+}
 
 }  // namespace
 
@@ -153,11 +162,13 @@ void RayTransport::End(const std::shared_ptr<Seat>& seat, Status how) {
 void RayTransport::OnStreamGone(const std::shared_ptr<Seat>& seat) {
   if (seat->end) return;
   // An agent that was told Bye, or that has lost its link, ends by itself.
-  seat->end_timer = loop_.After(kEndLimit, [this, seat] {
-    seat->end_timer.Cancel();
-    if (!seat->end) broker_.Unseat(seat->number);
+  seat->end_timer = loop_.After(kIdleDelay, [this, seat] {
+    TellIdle(*seat);
+    seat->end_timer = loop_.After(kEndLimit - kIdleDelay, [this, seat] {
+      seat->end_timer.Cancel();
+      if (!seat->end) broker_.Unseat(seat->number);
+    });
   });
-  TellIdle(*seat);
 }
 
 void RayTransport::TellIdle(const Seat& seat) {
@@ -191,8 +202,7 @@ void RayTransport::OnSeatEnded(const BrokerSeatEnded& ended) {
   if (seat == seats_.end()) return;
   const bool has_come = seat->second->done == nullptr;
   End(std::shared_ptr<Seat>(seat->second),
-      {has_come ? ErrorCode::kAgentLost : ErrorCode::kAgentStartFailed,
-       ended.text.empty() ? "its actor has ended" : ended.text});
+      {has_come ? ErrorCode::kAgentLost : ErrorCode::kAgentStartFailed, WhyEnded(ended.text)});
 }
 
 }  // namespace hvdray

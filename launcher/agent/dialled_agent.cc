@@ -125,8 +125,14 @@ int RunDialledAgent(const DialOptions& options) {
   session.node.environment =
       WithoutRay(Environment::FromProcess().ToStrings(),
                  options.keeps_ray_environment ? RayNames::kKept : RayNames::kDropped);
-  return RunAgentSession(**loop, std::move(stream).value(), lifelines, std::move(session),
-                         kSignalMerge);
+  const int code = RunAgentSession(**loop, std::move(stream).value(), lifelines, std::move(session),
+                                   kSignalMerge);
+  // Its actor tells the driver the last line, and is often heard before the link is.
+  if (!lifelines.lost().ok()) {
+    const std::string line = fmt::format("hvdray-agent: {}\n", lifelines.lost().message());
+    (void)WriteAll(STDERR_FILENO, line).ok();
+  }
+  return code;
 }
 
 }  // namespace hvdray

@@ -25,7 +25,7 @@ Status Lifelines::AddProcess(pid_t pid, std::string why) {
   Line& line = lines_.emplace_back(Line{UniqueFd(), std::move(why), {}});
   line.watch = loop_.After(Duration::zero(), [this, &line] {
     line.watch.Cancel();
-    on_lost_({ErrorCode::kAgentLost, line.why});
+    Lose(line);
   });
   return {};
 }
@@ -36,7 +36,13 @@ void Lifelines::Look(Line& line) {
   // A pidfd can't be read: what it says, it says by being readable.
   if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR))) return;
   line.watch.Cancel();
-  on_lost_({ErrorCode::kAgentLost, line.why});
+  Lose(line);
+}
+
+void Lifelines::Lose(const Line& line) {
+  const Status why(ErrorCode::kAgentLost, line.why);
+  if (lost_.ok()) lost_ = why;
+  on_lost_(why);
 }
 
 }  // namespace hvdray

@@ -26,6 +26,8 @@ class Lifelines {
   void Add(UniqueFd fd, std::string why);
   /// The life of another process. Errors: kSystem; one that is dead already is lost at once.
   Status AddProcess(pid_t pid, std::string why);
+  /// Of the first that has ended; ok while all hold.
+  const Status& lost() const { return lost_; }
 
  private:
   struct Line {
@@ -34,10 +36,12 @@ class Lifelines {
     Watch watch;
   };
   void Look(Line& line);
+  void Lose(const Line& line);
 
   Loop& loop_;
   std::function<void(const Status&)> on_lost_;
   std::list<Line> lines_;
+  Status lost_;
 };
 
 }  // namespace hvdray

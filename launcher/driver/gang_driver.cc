@@ -90,7 +90,13 @@ void GangDriver::On(const event::HostLost& e) {
   if (state_ == GangState::kConnecting) {
     state_deadline_ = std::min(*StateDeadline(), now_ + policy_.settle);
   }
+  const bool is_news = cause_.kind == CauseKind::kNone && state_ != GangState::kConnecting;
   EndBy(HostLostCause(why));
+  // What is told at the end comes only when the others have ended.
+  if (is_news && roster_.living() > 0) {
+    Say(fmt::format("{}; the workers of other hosts are stopped",
+                    ErrorOfHost(roster_.host(e.host).name, why).message()));
+  }
 }
 
 void GangDriver::On(const event::WorkerStarted& e) {

@@ -81,10 +81,7 @@ struct Kind {
 Status ErrorOf(const Kind& kind) {
   const Status& why = kind.why;
   const std::string& first = kind.hosts.front();
-  if (kind.hosts.size() == 1) {
-    const bool is_named = why.message().find(first) != std::string::npos;
-    return is_named ? why : Status(why).WithContext(fmt::format("host {}", first));
-  }
+  if (kind.hosts.size() == 1) return ErrorOfHost(first, why);
   std::string_view text = kind.text;
   if (text.starts_with(kContext)) text.remove_prefix(kContext.size());
   return {why.code(), fmt::format("hosts {}: {}", CompressHostList(kind.hosts), text),
@@ -129,6 +126,11 @@ std::vector<HostLoss> GroupLosses(std::span<const LostHost> lost, size_t max_kin
   }
   if (kinds.size() > named) losses.push_back(Others(std::span(kinds).subspan(named)));
   return losses;
+}
+
+Status ErrorOfHost(const std::string& name, const Status& why) {
+  const bool is_named = why.message().find(name) != std::string::npos;
+  return is_named ? why : Status(why).WithContext(fmt::format("host {}", name));
 }
 
 HostLoss SilentHosts(std::vector<std::string> hosts) {

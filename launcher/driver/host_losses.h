@@ -22,6 +22,9 @@ struct LostHost {
 /// their hosts.
 std::vector<HostLoss> GroupLosses(std::span<const LostHost> lost, size_t max_kinds = 5);
 
+/// `why`, with the host's name in its message.
+Status ErrorOfHost(const std::string& name, const Status& why);
+
 /// Hosts, at least one, that had neither become ready nor failed when the others' failure ended the
 /// job.
 HostLoss SilentHosts(std::vector<std::string> hosts);

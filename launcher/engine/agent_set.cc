@@ -13,6 +13,8 @@ namespace {
 // A link that closed says less than the way its carrier ended; that long we wait to learn it.
 constexpr Duration kExitReasonWait = std::chrono::milliseconds(300);
 constexpr Duration kByeLimit = std::chrono::milliseconds(500);
+// At the end, for the carrier of an agent that is lost: it may never learn that it is.
+constexpr Duration kLostLimit = std::chrono::milliseconds(500);
 
 }  // namespace
 
@@ -24,7 +26,9 @@ struct AgentSet::Agent {
   std::unique_ptr<wire::Link> closing;  // of a rejected agent: its Bye is on the way
   std::unique_ptr<AgentProcess> process;
   bool has_exited = false;
+  bool was_lost = false;  // of one that is closing
   Status link_status;
+  Status exit_status;
   Watch reason_timer;
 };
 
@@ -107,8 +111,11 @@ void AgentSet::OnLinkClosed(int host, Status why) {
   if (agent.state == State::kClosing || agent.state == State::kLost) return;
   if (why.ok()) why = {ErrorCode::kAgentLost, "agent closed the link"};
   agent.link_status = std::move(why);
-  if (agent.has_exited || agent.link_status.code() != ErrorCode::kAgentLost) {
-    Lose(host, agent.link_status);
+  const bool has_reason =
+      agent.link_status.code() != ErrorCode::kAgentLost || agent.link->IsTimedOut();
+  if (agent.has_exited || has_reason) {
+    const bool is_told_better = !has_reason && !agent.exit_status.ok();
+    Lose(host, is_told_better ? agent.exit_status : agent.link_status);
     return;
   }
   agent.reason_timer =
@@ -118,6 +125,7 @@ void AgentSet::OnLinkClosed(int host, Status why) {
 void AgentSet::OnCarrierExited(int host, Status how) {
   Agent& agent = *agents_[host];
   agent.has_exited = true;
+  agent.exit_status = how;
   if (agent.reason_timer.is_active()) {
     Lose(host, how.ok() ? agent.link_status : std::move(how));
   } else if (agent.state == State::kStarting || agent.state == State::kGreeting) {
@@ -177,6 +185,10 @@ bool AgentSet::IsFlushed() const {
 void AgentSet::Close(Duration limit, std::function<void()> done) {
   on_all_gone_ = std::move(done);
   for (auto& agent : agents_) SayBye(*agent, limit);
+  lost_timer_ = loop_.After(std::min(limit, kLostLimit), [this] {
+    lost_timer_.Cancel();
+    CheckAllGone();
+  });
   close_timer_ = loop_.After(limit, [this] {
     Log(LogLevel::kDebug, "launcher", "an agent did not end in time");
     if (const auto callback = std::exchange(on_all_gone_, nullptr)) callback();
@@ -190,6 +202,7 @@ void AgentSet::SayBye(Agent& agent, Duration limit) {
   const State before = agent.state;
   if (before == State::kClosing) return;
   agent.state = State::kClosing;
+  agent.was_lost = before == State::kLost;
   agent.reason_timer.Cancel();
   if (before != State::kReady) {
     loop_.Post([link = std::shared_ptr<wire::Link>(std::move(agent.link))] {});
@@ -206,12 +219,16 @@ void AgentSet::SayBye(Agent& agent, Duration limit) {
 
 void AgentSet::CheckAllGone() {
   if (!on_all_gone_) return;
-  const bool all_gone = std::all_of(agents_.begin(), agents_.end(), [](const auto& agent) {
-    return agent->link == nullptr && agent->closing == nullptr &&
-           (agent->process == nullptr || agent->has_exited);
-  });
+  const bool lost_have_time = lost_timer_.is_active();
+  const bool all_gone =
+      std::all_of(agents_.begin(), agents_.end(), [lost_have_time](const auto& agent) {
+        const bool is_given_up = agent->was_lost && !lost_have_time;
+        return agent->link == nullptr && agent->closing == nullptr &&
+               (agent->process == nullptr || agent->has_exited || is_given_up);
+      });
   if (!all_gone) return;
   close_timer_.Cancel();
+  lost_timer_.Cancel();
   if (const auto callback = std::exchange(on_all_gone_, nullptr)) callback();
 }
 

@@ -74,6 +74,7 @@ class AgentSet {
   std::vector<std::unique_ptr<Agent>> agents_;
   std::function<void()> on_all_gone_;
   Watch close_timer_;
+  Watch lost_timer_;  // of Close(): while it runs, lost agents' carriers are waited for too
 };
 
 }  // namespace hvdray

@@ -45,7 +45,7 @@ void CompleteStart(const LaunchPlan& plan, const StartSite& site, wire::StartGen
   message->nccl_interfaces = site.nic.nccl_interfaces;
   message->is_torch_environment = plan.spec.wants_torch_env();
   message->working_folder = *plan.spec.working_folder;
-  if (site.is_remote && message->working_folder.empty()) {
+  if (site.is_remote && message->working_folder.empty() && !plan.current_folder.empty()) {
     message->working_folder = plan.current_folder;
     message->is_folder_optional = true;
   }

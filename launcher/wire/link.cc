@@ -148,6 +148,8 @@ class StreamLink : public Link {
     return hello_frame_.size() + lanes_.bytes() + (stream_ ? stream_->QueuedBytes() : 0);
   }
 
+  bool IsTimedOut() const override { return is_timed_out_; }
+
  private:
   enum class State : uint8_t { kOpen, kClosing, kClosed };
 
@@ -295,6 +297,7 @@ class StreamLink : public Link {
 
   void OnHeartbeatDue() {
     if (monitor_->IsLostAt(loop_.Now())) {
+      is_timed_out_ = true;
       return Closed({ErrorCode::kAgentLost,
                      fmt::format("silent for {:.1f} s", Seconds(monitor_->Silence()).count())});
     }
@@ -387,6 +390,7 @@ class StreamLink : public Link {
   bool is_corked_ = false;  // answers to what was read in one go leave in one write
   bool is_room_owed_ = false;
   bool is_peer_paused_ = false;
+  bool is_timed_out_ = false;
   std::shared_ptr<char> alive_ = std::make_shared<char>();  // shared with no one: only watched
 };
 

@@ -58,6 +58,9 @@ class Link {
   virtual void Close(Bye bye, Duration deadline, std::function<void()> on_done) = 0;
   /// Bytes of both lanes and of the stream that the system has not taken yet.
   virtual size_t QueuedBytes() const = 0;
+  /// It was closed because nothing had come for the heartbeat's timeout; the stream itself has not
+  /// ended, and whoever carries it may not either.
+  virtual bool IsTimedOut() const = 0;
 };
 
 /// Ready for Start(). loop: outlives the link.

@@ -32,6 +32,7 @@ class FaultyLink : public Link {
   }
   bool HasOutputRoom() const override { return link_ == nullptr || link_->HasOutputRoom(); }
   size_t QueuedBytes() const override { return link_ == nullptr ? 0 : link_->QueuedBytes(); }
+  bool IsTimedOut() const override { return link_ != nullptr && link_->IsTimedOut(); }
   void Close(Bye bye, Duration deadline, std::function<void()> on_done) override {
     broken_later_.Cancel();
     if (!is_broken_) {

@@ -289,12 +289,16 @@ TEST(GangDriverTest, DropsAndCountsWhatIsNotNews) {
 }
 
 TEST(GangDriverTest, TreatsAnUnaskedEndOfAGenerationAsALostHost) {
-  GangDriver driver({}, AssignRanks(std::vector<HostSlots>{{"a", 1}, {"b", 1}}, 2, {}).value(), {});
+  GangDriver driver({}, AssignRanks(std::vector<HostSlots>{{"n1", 1}, {"n2", 1}}, 2, {}).value(),
+                    {});
   driver.Handle(event::HostReady{0, {}}, {});
   driver.Handle(event::HostReady{1, {}}, {});
   const auto effects = driver.Handle(event::GenerationStopped{1, 0, 0, 0}, {});
-  ASSERT_EQ(effects.size(), 1u);
-  EXPECT_EQ(std::get<effect::StopGeneration>(effects[0]).hosts, std::vector<int>{1});
+  ASSERT_EQ(effects.size(), 2u);
+  EXPECT_EQ(
+      std::get<effect::Say>(effects[0]).text,
+      "host n1: its agent ended the generation unasked; the workers of other hosts are stopped");
+  EXPECT_EQ(std::get<effect::StopGeneration>(effects[1]).hosts, std::vector<int>{1});
   const auto last = driver.Handle(event::GenerationStopped{1, 1, 0, 0}, {});
   EXPECT_EQ(std::get<effect::Finish>(last.back()).verdict.error.code(), ErrorCode::kProtocolError);
 }

@@ -188,6 +188,8 @@ TEST(GangLossTest, OnceThereAreWorkersOnlyTheFirstReasonIsTold) {
   sim.host(2).why_lost = {ErrorCode::kProtocolError, "nonsense"};
   ASSERT_TRUE(sim.Run());
   EXPECT_EQ(sim.verdict().error.message(), "hosts node[1-2]: the link closed");
+  EXPECT_EQ(sim.said().front(),
+            "host node1: the link closed; the workers of other hosts are stopped");
   EXPECT_EQ(sim.verdict().losses.size(), 1u);
 }
 

@@ -32,6 +32,7 @@ class AgentSetTest : public testing::Test {
     };
     wire::Welcome welcome;
     welcome.job_id = "job";
+    welcome.heartbeat_timeout_ms = heartbeat_timeout_ms_;
     agents_ = std::make_unique<AgentSet>(*loop_, transport_, std::move(hosts), "test",
                                          std::move(welcome), std::move(handlers));
     return *agents_;
@@ -41,6 +42,7 @@ class AgentSetTest : public testing::Test {
   FakeTransport transport_;
   std::unique_ptr<AgentSet> agents_;
   bool greets_ = true;
+  uint32_t heartbeat_timeout_ms_ = 60'000;
   std::vector<int> ready_;
   std::vector<std::pair<int, Status>> lost_;
   std::vector<std::pair<int, wire::Message>> messages_;
@@ -92,6 +94,42 @@ TEST_F(AgentSetTest, ALostLinkIsExplainedByHowTheAgentEnded) {
   loop_->Run();
   ASSERT_EQ(lost_.size(), 1U);
   EXPECT_EQ(lost_[0].second.code(), ErrorCode::kAgentLost);
+}
+
+TEST_F(AgentSetTest, ALinkThatClosesBehindItsCarrierIsExplainedByThatToo) {
+  AgentSet& agents = Make({"a"});
+  on_ready_ = [this](int) {
+    loop_->Post([this] {
+      transport_.Exit("a", Status(ErrorCode::kAgentLost, "agent was killed by SIGKILL"));
+      transport_.agents["a"]->Vanish();
+    });
+  };
+  agents.StartAll();
+  loop_->Run();
+  ASSERT_EQ(lost_.size(), 1U);
+  EXPECT_EQ(lost_[0].second.message(), "host a: agent was killed by SIGKILL");
+}
+
+TEST_F(AgentSetTest, ASilentAgentIsLostForItsSilenceAtOnceWhateverBecomesOfItsCarrier) {
+  heartbeat_timeout_ms_ = 50;
+  Make({"a"}).StartAll();
+  ASSERT_TRUE(RunUntil(*loop_, [&] { return ready_.size() == 1; }));
+  ASSERT_TRUE(RunUntil(*loop_, [&] { return !transport_.agents["a"]->closed.empty(); }));
+  transport_.Exit("a", Status(ErrorCode::kAgentLost, "agent ended since its link did"));
+  ASSERT_TRUE(RunUntil(*loop_, [&] { return lost_.size() == 1; }));
+  EXPECT_TRUE(lost_[0].second.message().starts_with("host a: silent for "));
+}
+
+TEST_F(AgentSetTest, CloseDoesNotWaitLongForTheCarrierOfALostAgent) {
+  heartbeat_timeout_ms_ = 50;
+  AgentSet& agents = Make({"a"});
+  agents.StartAll();
+  ASSERT_TRUE(RunUntil(*loop_, [&] { return lost_.size() == 1; }));
+  const TimePoint began = loop_->Now();
+  bool is_done = false;
+  agents.Close(std::chrono::seconds(20), [&] { is_done = true; });
+  EXPECT_TRUE(RunUntil(*loop_, [&] { return is_done; }));
+  EXPECT_LT(loop_->Now() - began, std::chrono::seconds(10));
 }
 
 TEST_F(AgentSetTest, AnAgentThatEndsBeforeItSpeaksDidNotStart) {

@@ -98,6 +98,17 @@ TEST_F(RayTransportTest, ASeatThatEndsLaterIsTheEndOfTheCarrier) {
   EXPECT_EQ(exits_.size(), 1U);
 }
 
+TEST_F(RayTransportTest, OfRaysWordForADeadActorTheReasonIsKept) {
+  transport_->Place("a", {"group", {0}});
+  Start("a");
+  Arrive(0);
+  transport_->OnSeatEnded(
+      {0,
+       "ActorDiedError: The actor died unexpectedly. class_name: Seat pid: 7 The actor died "
+       "because its node has died."});
+  EXPECT_EQ(exits_, std::vector<std::string>{"The actor died because its node has died."});
+}
+
 TEST_F(RayTransportTest, WhoAsksLateHowItEndedIsToldToo) {
   transport_->Place("a", {"group", {0}});
   AgentStart agent;
@@ -148,7 +159,9 @@ TEST_F(RayTransportTest, AnAgentThatNobodyListensToAnyMoreIsIdleAndEndedInTheEnd
   agents_[0].stream.reset();
   EXPECT_TRUE(wire->is_destroyed());
   Settle(*loop_);
-  EXPECT_EQ(seats_, (std::vector<std::string>{"a live", "a idle"}));
+  EXPECT_EQ(seats_, std::vector<std::string>{"a live"}) << "the loss itself is to be known first";
+  ASSERT_TRUE(RunUntil(*loop_, [this] { return seats_.size() == 2; }));
+  EXPECT_EQ(seats_.back(), "a idle");
   EXPECT_TRUE(python_->TakeSent().empty()) << "it may end by itself first";
   transport_->OnSeatEnded({0, "the agent ended: exit code 0"});
   EXPECT_EQ(seats_.size(), 2U) << "said already";

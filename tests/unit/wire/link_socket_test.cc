@@ -157,6 +157,7 @@ TEST_F(LinkSocketTest, SilentPeerIsLostAndPausedPeerIsNot) {
   agent_.link->Send({0, Heartbeat{false}});
   ASSERT_TRUE(RunUntil(*loop_, [&] { return launcher_.closed.has_value(); }));
   EXPECT_EQ(launcher_.closed->code(), ErrorCode::kAgentLost);
+  EXPECT_TRUE(launcher_.link->IsTimedOut());
 }
 
 }  // namespace
