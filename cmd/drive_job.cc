@@ -121,6 +121,7 @@ void DriveJob::OnGroup(const BrokerGroup& group) {
   if (hosts_) return hosts_->OnGroup(group);
   if (!wait_) return;
   wait_->OnGroup(group, loop_.Now());
+  if (transport_) transport_->OnGroup(group);
   Look();
 }
 
@@ -139,6 +140,7 @@ void DriveJob::Look() {
   switch (wait_->Look(now)) {
     case GroupWait::State::kCreated:
       timer_.Cancel();
+      if (!taken_.ok() && !IsMoved()) return AwaitRaysNotice();
       loop_.Stop();
       return;
     case GroupWait::State::kFailed:
@@ -221,12 +223,19 @@ RayTransportOptions DriveJob::TransportOptions(HostSpread spread, size_t host_co
 }
 
 int DriveJob::RunStatic() {
-  const RayPlacement placement = PlaceGroup(request_, wait_->group(), wait_->nodes());
+  for (;;) {
+    if (const std::optional<int> code = RunPlaced()) return *code;
+    if (!WaitAgain()) return EndEarly();
+  }
+}
+
+std::optional<int> DriveJob::RunPlaced() {
+  placement_ = PlaceGroup(request_, wait_->group(), wait_->nodes());
   LaunchPlan plan = DrivePlan(job_, spec_);
   plan.began = began_;
   plan.began_wall = began_wall_;
   plan.place.record_fd = log_.stream_fd();
-  if (Status status = PlaceStatic(placement, &plan); !status.ok()) {
+  if (Status status = PlaceStatic(placement_, &plan); !status.ok()) {
     GiveUp(std::move(status), kHvdrayFailed);
     return EndEarly();
   }
@@ -236,16 +245,19 @@ int DriveJob::RunStatic() {
   }
   log_.Note(fmt::format("slots: {}", fmt::join(names, ", ")));
 
-  transport_ = std::make_unique<RayTransport>(loop_, *broker_, *listener_,
-                                              TransportOptions(plan.spread, plan.hosts.size()));
+  RayTransportOptions options = TransportOptions(plan.spread, plan.hosts.size());
+  if (transport_) options.first_seat = transport_->next_seat();
+  transport_ = std::make_unique<RayTransport>(loop_, *broker_, *listener_, std::move(options));
   for (size_t i = 0; i < plan.hosts.size(); ++i) {
-    transport_->Place(plan.hosts[i].host, placement.places[i]);
+    transport_->Place(plan.hosts[i].host, placement_.places[i]);
   }
   Trace trace(began_, NamesOf(plan.hosts), !spec_.trace_file->empty());
   trace.Begin("reserve", reserve_began_);
   trace.End("reserve", loop_.Now());
   seats_wanted_ = plan.hosts.size();
+  seats_started_ = 0;
   seats_began_ = loop_.Now();
+  seats_ended_.reset();
   plan.place.start_clock = seats_began_;
   plan.place.held_up = [this] { return HeldUp(); };
   Result<std::unique_ptr<Launcher>> launcher =
@@ -256,6 +268,12 @@ int DriveJob::RunStatic() {
   }
   stop_ = [&launcher](int signo) { (*launcher)->StopBy(signo); };
   JobReport report = (*launcher)->Run();
+  if (WasTakenAway(report)) {
+    taken_ = report.verdict.error;
+    for (const HostSlots& host : placement_.hosts) transport_->Remove(host.host);
+    stop_ = nullptr;
+    return std::nullopt;
+  }
   stop_ = [](int /*signo*/) {};  // it has ended
   return End(spec_, trace, std::move(report),
              [&launcher](std::span<const std::string> lines) { (*launcher)->Print(lines); });

@@ -59,6 +59,12 @@ class DriveJob {
   void GiveUp(Status why, int exit_code);
   int EndEarly();
   int RunStatic();
+  /// The exit code; nullopt: Ray took slots away before a worker had started.
+  std::optional<int> RunPlaced();
+  bool WasTakenAway(const JobReport& report) const;
+  bool IsMoved() const;
+  bool WaitAgain();
+  void AwaitRaysNotice();
   int RunElastic();
   RayHostsOptions HostsOptions();
   int End(const JobSpec& spec, Trace& trace, JobReport report,
@@ -82,6 +88,8 @@ class DriveJob {
   std::optional<GroupWait> wait_;
   RayRequest request_;
   TimePoint reserve_began_{};
+  RayPlacement placement_;
+  Status taken_;  // What took slots away, while they are waited for again.
   Watch timer_;
   std::optional<Status> failure_;  // Before a launcher runs.
   int failure_code_ = 0;

@@ -46,7 +46,7 @@ RayPlacement PlaceGroup(const RayRequest& request, const BrokerGroup& group,
       placement.node_ids.push_back(id);
       placement.ips.push_back(IpOf(id, nodes));
       placement.hosts.emplace_back();
-      placement.places.push_back({.group = group.name, .bundles = {}});
+      placement.places.push_back({.group = group.name, .bundles = {}, .node_id = id});
     }
     placement.hosts[host].slots += bundle < request.slots.size() ? request.slots[bundle] : 0;
     placement.places[host].bundles.push_back(static_cast<int>(bundle));

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <utility>
@@ -16,11 +17,15 @@ constexpr Duration kEndLimit = std::chrono::seconds(5);
 // A launcher that has lost a link first looks for the reason: it is to hear of the loss as one.
 constexpr Duration kIdleDelay = std::chrono::milliseconds(500);
 
-// Ray's word for an actor that died: first all its names, then what has killed it.
-std::string WhyEnded(const std::string& told) {
-  if (told.empty()) return "its actor has ended";
+Status WhyEnded(const std::string& told, bool has_come) {
+  const ErrorCode code = has_come ? ErrorCode::kAgentLost : ErrorCode::kAgentStartFailed;
+  if (told.empty()) return {code, "its actor has ended"};
+  // Ray's word for an actor that died: first all its names, then what has killed it.
   const size_t reason = told.find("The actor died because");
-  return reason == std::string::npos ? told : told.substr(reason);
+  const std::string text = reason == std::string::npos ? told : told.substr(reason);
+  // ActorDiedError, ActorUnschedulableError: not for anything that the agent did.
+  const bool is_rays = !has_come && told.starts_with("Actor");
+  return {is_rays ? ErrorCode::kRayFailed : code, text};
 }
 
 }  // namespace
@@ -29,6 +34,9 @@ std::string WhyEnded(const std::string& told) {
 struct RayTransport::Seat {
   int number = -1;  // once it has been asked for
   std::string host;
+  RaySeatPlace place;
+  bool is_placed = false;                        // its node is the right one
+  std::optional<SeatArrival> arrival;            // before that
   std::function<void(Result<AgentStart>)> done;  // null: the agent has come, or never will
   std::optional<Status> end;
   std::function<void(Status)> on_exit;
@@ -75,7 +83,11 @@ class RayTransport::Carrier final : public AgentProcess {
 
 RayTransport::RayTransport(Loop& loop, RayBroker& broker, SeatListener& listener,
                            RayTransportOptions options)
-    : loop_(loop), broker_(broker), listener_(listener), options_(std::move(options)) {}
+    : loop_(loop),
+      broker_(broker),
+      listener_(listener),
+      options_(std::move(options)),
+      next_seat_(options_.first_seat) {}
 
 RayTransport::~RayTransport() {
   for (const auto& [number, seat] : seats_) {
@@ -104,6 +116,8 @@ void RayTransport::Begin(const std::string& host, const std::shared_ptr<Seat>& s
   if (place == places_.end()) {
     return End(seat, {ErrorCode::kAgentStartFailed, "Ray has taken it away"});
   }
+  seat->place = place->second;
+  seat->is_placed = seat->place.node_id.empty();
   seat->number = next_seat_++;
   seats_[seat->number] = seat;
   newest_[host] = seat->number;
@@ -133,15 +147,22 @@ void RayTransport::Arrive(const std::shared_ptr<Seat>& seat, SeatArrival arrival
   if (!seat->done) return;
   Log(LogLevel::kInfo, "ray", "the agent of {} has come in from {}", seat->host,
       arrival.peer.ToString());
+  seat->arrival = std::move(arrival);
+  if (seat->is_placed) Deliver(seat);
+}
+
+void RayTransport::Deliver(const std::shared_ptr<Seat>& seat) {
   AgentStart start;
   start.stream = std::make_unique<SeatStream>(
-      std::move(arrival.stream), [this, seat, alive = std::weak_ptr<bool>(alive_), loop = &loop_] {
+      std::move(seat->arrival->stream),
+      [this, seat, alive = std::weak_ptr<bool>(alive_), loop = &loop_] {
         // Whoever destroys it is busy.
         if (alive.expired()) return;
         loop->Post([this, seat, alive] {
           if (!alive.expired()) OnStreamGone(seat);
         });
       });
+  seat->arrival.reset();
   start.process = std::make_unique<Carrier>(loop_, seat);
   std::exchange(seat->done, nullptr)(std::move(start));
 }
@@ -150,6 +171,7 @@ void RayTransport::End(const std::shared_ptr<Seat>& seat, Status how) {
   listener_.Forget(seat->number);
   seats_.erase(seat->number);
   seat->end = how;
+  seat->arrival.reset();
   if (const auto done = std::exchange(seat->done, nullptr)) {
     done(std::move(how).WithContext(fmt::format("start agent on {}", seat->host)));
   } else if (const auto on_exit = std::exchange(seat->on_exit, nullptr)) {
@@ -190,19 +212,41 @@ void RayTransport::Unseat(const std::string& host) {
   newest_.erase(newest);
 }
 
+void RayTransport::GiveUp(const std::shared_ptr<Seat>& seat, const std::string& why) {
+  broker_.Unseat(seat->number);
+  End(seat, {ErrorCode::kRayFailed, why});
+}
+
+// Those that are in are watched by their links.
+void RayTransport::OnGroup(const BrokerGroup& group) {
+  for (const auto& [number, seat] : std::map(seats_)) {
+    const RaySeatPlace& place = seat->place;
+    if (!seat->done || place.node_id.empty() || place.group != group.name) continue;
+    const bool is_there = std::all_of(place.bundles.begin(), place.bundles.end(), [&](int bundle) {
+      return static_cast<size_t>(bundle) < group.bundles.size() &&
+             group.bundles[static_cast<size_t>(bundle)] == place.node_id;
+    });
+    if (!is_there) GiveUp(seat, "Ray has lost the node, and with it the slots there");
+  }
+}
+
 void RayTransport::OnSeatStarted(const BrokerSeatStarted& started) {
-  const auto seat = seats_.find(started.seat);
-  if (seat == seats_.end()) return;
-  Log(LogLevel::kInfo, "ray", "the agent of {} runs as process {} of {} ({})", seat->second->host,
+  const auto found = seats_.find(started.seat);
+  if (found == seats_.end()) return;
+  const std::shared_ptr<Seat> seat = found->second;
+  const bool is_here = seat->place.node_id.empty() || started.node_id == seat->place.node_id;
+  if (!is_here && seat->done) return GiveUp(seat, "Ray has moved it to the node at " + started.ip);
+  Log(LogLevel::kInfo, "ray", "the agent of {} runs as process {} of {} ({})", seat->host,
       started.pid, started.hostname, started.ip);
+  seat->is_placed = true;
+  if (seat->arrival) Deliver(seat);
 }
 
 void RayTransport::OnSeatEnded(const BrokerSeatEnded& ended) {
   const auto seat = seats_.find(ended.seat);
   if (seat == seats_.end()) return;
   const bool has_come = seat->second->done == nullptr;
-  End(std::shared_ptr<Seat>(seat->second),
-      {has_come ? ErrorCode::kAgentLost : ErrorCode::kAgentStartFailed, WhyEnded(ended.text)});
+  End(std::shared_ptr<Seat>(seat->second), WhyEnded(ended.text, has_come));
 }
 
 }  // namespace hvdray

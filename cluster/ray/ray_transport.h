@@ -20,6 +20,8 @@ namespace hvdray {
 struct RaySeatPlace {
   std::string group;
   std::vector<int> bundles;  ///< All on one node; the agent's actor sits in the first.
+  /// Where they are; Ray moves them when it loses the node. Empty: wherever the agent starts.
+  std::string node_id = {};
   bool operator==(const RaySeatPlace&) const = default;
 };
 
@@ -29,6 +31,7 @@ struct RayTransportOptions {
   std::string key_line;                  ///< 64 hex digits: each agent's first line on stdin.
   std::vector<std::string> agent_words;  ///< Behind those that every seat gets.
   std::string agent_path = ".hvdray/hvdray-agent";  ///< In the job's working folder.
+  int first_seat = 0;
   /// The agent of a host is being started, or its last one has ended, or is not wanted any more.
   /// From the loop.
   std::function<void(const std::string& host, bool is_live)> on_seat = {};
@@ -44,12 +47,17 @@ class RayTransport final : public Transport {
 
   /// Before the first Start() of the host, and when it has moved.
   void Place(const std::string& host, RaySeatPlace place);
-  /// Errors: kAgentStartFailed, also for a host that has no place (any more).
+  /// Errors: kAgentStartFailed, also for a host that has no place (any more); kRayFailed when Ray
+  /// has lost its node, or has moved it.
   void Start(const std::string& host, std::function<void(Result<AgentStart>)> done) override;
   /// The host's place is gone, and its agent's actor with it.
   void Remove(const std::string& host);
 
+  /// Above those of all seats so far: the first of a transport that takes this one's place.
+  int next_seat() const { return next_seat_; }
+
   // To be called with what the broker tells.
+  void OnGroup(const BrokerGroup& group);
   void OnSeatStarted(const BrokerSeatStarted& seat);
   void OnSeatEnded(const BrokerSeatEnded& seat);
 
@@ -59,6 +67,8 @@ class RayTransport final : public Transport {
   class SeatStream;
   void Begin(const std::string& host, const std::shared_ptr<Seat>& seat);
   void Arrive(const std::shared_ptr<Seat>& seat, SeatArrival arrival);
+  void Deliver(const std::shared_ptr<Seat>& seat);
+  void GiveUp(const std::shared_ptr<Seat>& seat, const std::string& why);
   void OnStreamGone(const std::shared_ptr<Seat>& seat);
   void TellIdle(const Seat& seat);
   void End(const std::shared_ptr<Seat>& seat, Status how);
@@ -71,7 +81,7 @@ class RayTransport final : public Transport {
   std::map<std::string, RaySeatPlace> places_;
   std::map<std::string, int> newest_;           // Seat of each host.
   std::map<int, std::shared_ptr<Seat>> seats_;  // That have not ended.
-  int next_seat_ = 0;
+  int next_seat_;
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

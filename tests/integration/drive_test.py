@@ -156,8 +156,8 @@ def test_the_time_that_ray_takes_to_start_an_actor_is_not_the_starts(drive):
     assert job.out == "[0]<stdout>:up\n"
 
 
-def test_a_bundle_that_is_lost_before_the_start_ends_the_job_with_the_node_named(drive):
-    job = drive({"np": 4, "command": SLEEPERS})
+def lose_second_node(job):
+    """Has the second seat's node die right after its agent was started."""
     seat = job.on_seat
 
     def lose(body):
@@ -165,8 +165,28 @@ def test_a_bundle_that_is_lost_before_the_start_ends_the_job_with_the_node_named
         if body["seat"] == 1:
             job.kill_node(job.nodes[1])
     job.on_seat = lose
+
+
+def test_a_bundle_that_is_lost_before_the_start_is_waited_for_and_its_place_is_the_new_one(drive):
+    job = drive({"np": 4, "command": shell("echo up $HOROVOD_HOSTNAME")},
+                nodes=[Node(1, 2), Node(2, 2), Node(3, 2)])
+    lose_second_node(job)
+    job.wait_for(lambda: "replace these slots" in job.err, what="the loss is told")
+    assert "127.0.0.1-02020202" in job.err
+    job.make_group_again(job.orders[1][1])
+    assert job.wait() == 0, job.said()
+    first, _, third = job.nodes
+    assert sorted(line.split(" ")[1] for line in job.out.splitlines()) == (
+        [first.id] * 2 + [third.id] * 2)
+    assert [body["seat"] for kind, body in job.orders if kind == "seat"] == [0, 1, 2, 3]
+
+
+def test_a_lost_bundle_for_which_there_is_no_room_in_time_is_an_error_worth_another_try(drive):
+    job = drive({"np": 4, "command": SLEEPERS, "ray.group_timeout": 2})
+    lose_second_node(job)
     assert job.wait() == 125, job.said()
-    assert "127.0.0.1-02020202" in job.end["error"]["message"]
+    assert "127.0.0.1-02020202" in job.err
+    assert job.end["error"]["code"] == "HVD-E0208", job.said()  # no_capacity: retryable
     assert not workers(job)
 
 

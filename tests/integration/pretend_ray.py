@@ -167,6 +167,11 @@ class PretendRay:
                     del self.groups[name]
             self.tell_nodes()
 
+    def make_group_again(self, body):
+        """What Ray does for a group that has lost a bundle, once there is room."""
+        with self.lock:
+            self.on_reserve(body)
+
     def add_node(self, node):
         with self.lock:
             self.nodes.append(node)

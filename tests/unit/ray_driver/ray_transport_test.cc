@@ -78,12 +78,55 @@ TEST_F(RayTransportTest, AnAgentIsSeatedInTheBundlesOfItsHostAndComesInByItsSeat
 TEST_F(RayTransportTest, ASeatThatEndsBeforeItsAgentCameIsAFailedStart) {
   transport_->Place("a", {"group", {0}});
   Start("a");
-  transport_->OnSeatEnded({0, "ActorDiedError: no"});
+  transport_->OnSeatEnded({0, "RuntimeEnvSetupError: no"});
   ASSERT_EQ(failures_.size(), 1U);
   EXPECT_EQ(failures_[0],
-            Status(ErrorCode::kAgentStartFailed, "start agent on a: ActorDiedError: no"));
+            Status(ErrorCode::kAgentStartFailed, "start agent on a: RuntimeEnvSetupError: no"));
   EXPECT_TRUE(listener_.expected.empty());
   EXPECT_EQ(seats_, (std::vector<std::string>{"a live", "a idle"}));
+}
+
+TEST_F(RayTransportTest, AnActorThatRayItselfLostIsWorthAnotherTry) {
+  transport_->Place("a", {"group", {0}});
+  Start("a");
+  transport_->OnSeatEnded({0, "ActorDiedError: its node has died"});
+  ASSERT_EQ(failures_.size(), 1U);
+  EXPECT_EQ(failures_[0].code(), ErrorCode::kRayFailed);
+}
+
+TEST_F(RayTransportTest, AnAgentIsNotLetInBeforeItsNodeIsKnownToBeTheRightOne) {
+  transport_->Place("a", {"group", {0}, "n1"});
+  transport_->Place("b", {"group", {1}, "n2"});
+  Start("a");
+  Start("b");
+  Arrive(0);
+  EXPECT_TRUE(agents_.empty());
+  transport_->OnSeatStarted({.seat = 0, .node_id = "n1"});
+  EXPECT_EQ(agents_.size(), 1U);
+  const std::shared_ptr<FakeWire> wire = Arrive(1);
+  python_->TakeSent();
+  transport_->OnSeatStarted({.seat = 1, .node_id = "n3", .ip = "10.0.0.3"});
+  ASSERT_EQ(failures_.size(), 1U);
+  EXPECT_EQ(failures_[0], Status(ErrorCode::kRayFailed,
+                                 "start agent on b: Ray has moved it to the node at 10.0.0.3"));
+  EXPECT_TRUE(wire->is_destroyed());
+  EXPECT_EQ(python_->TakeSent(), "{\"unseat\":{\"seat\":1}}\n");
+}
+
+TEST_F(RayTransportTest, WhoseSlotsAreGoneBeforeItsAgentCameIsLost) {
+  transport_->Place("a", {"group", {0}, "n1"});
+  transport_->Place("b", {"group", {1, 2}, "n2"});
+  Start("a");
+  Start("b");
+  transport_->OnGroup({.name = "group", .bundles = {"n1", "n2", "n2"}});
+  transport_->OnGroup({.name = "another", .bundles = {}});
+  EXPECT_TRUE(failures_.empty());
+  transport_->OnGroup({.name = "group", .bundles = {"n1", "n2", ""}});
+  ASSERT_EQ(failures_.size(), 1U);
+  EXPECT_EQ(failures_[0].code(), ErrorCode::kRayFailed);
+  EXPECT_NE(failures_[0].message().find("start agent on b: Ray has lost the node"),
+            std::string::npos);
+  EXPECT_EQ(transport_->next_seat(), 2);
 }
 
 TEST_F(RayTransportTest, ASeatThatEndsLaterIsTheEndOfTheCarrier) {
