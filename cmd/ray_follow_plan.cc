@@ -25,6 +25,10 @@ constexpr Duration kEndPatience = seconds(15);
 constexpr Duration kSilenceTold = seconds(3);
 // Without its head a cluster ends itself after 60 s.
 constexpr Duration kSilenceLimit = seconds(75);
+// Who is refused at once asks often. A head that somebody starts again, or a tunnel, is back
+// sooner.
+constexpr Duration kRefusalLimit = seconds(30);
+constexpr int kManyRefusals = 20;
 
 std::string_view LastLineOf(std::string_view text) {
   while (text.ends_with('\n') || text.ends_with(' ') || text.ends_with('\r')) text.remove_suffix(1);
@@ -52,6 +56,7 @@ FollowPlan::Steps FollowPlan::OnJob(const RayJob& job, TimePoint now) {
   if (is_done_) return steps;
   if (is_silence_told_) Say(steps, "Ray answers again");
   silent_since_.reset();
+  unanswered_ = 0;
   is_silence_told_ = false;
   const bool was_pending = !job_ || job_->status == RayJobStatus::kPending;
   job_ = job;
@@ -93,16 +98,24 @@ FollowPlan::Steps FollowPlan::OnNoAnswer(const Status& why, TimePoint now) {
   if (is_done_) return steps;
   if (!silent_since_) silent_since_ = now;
   const Duration silence = now - *silent_since_;
-  if (silence >= kSilenceLimit) {
+  if (silence >= (++unanswered_ >= kManyRefusals ? kRefusalLimit : kSilenceLimit)) {
     if (end_) return FinishByEnd();
-    return Finish(
-        {kHvdrayFailed, Status(why).WithHint("the job may run on: " + options_.how_to_follow)});
+    return Finish({kHvdrayFailed, NotThere(why, silence)});
   }
   if (silence >= kSilenceTold && !is_silence_told_) {
     is_silence_told_ = true;
     Say(steps, fmt::format("{}; asking again", why.message()));
   }
   return steps;
+}
+
+// What `why` advises is for those who have never reached it.
+Status FollowPlan::NotThere(const Status& why, Duration silence) const {
+  return {why.code(),
+          fmt::format("{}; asked for {} s", why.message(),
+                      std::chrono::duration_cast<seconds>(silence).count()),
+          fmt::format("unless its head is gone, job {} may run on: {}", options_.id,
+                      options_.how_to_follow)};
 }
 
 FollowPlan::Steps FollowPlan::OnEnd(StreamEnd end, TimePoint now) {

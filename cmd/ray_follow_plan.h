@@ -74,6 +74,7 @@ class FollowPlan {
   void Say(Steps& steps, std::string text) const;
   Steps Finish(FollowOutcome outcome);
   Steps FinishByEnd();
+  Status NotThere(const Status& why, Duration silence) const;
   FollowOutcome OutcomeWithoutEnd(const std::string& last_line) const;
   int CodeOfStop(int driver_code) const;
 
@@ -88,6 +89,7 @@ class FollowPlan {
   int signals_ = 0;
   bool is_stop_wanted_ = false;
   std::optional<TimePoint> silent_since_;  // Ray has not answered since
+  int unanswered_ = 0;                     // since then
   bool is_silence_told_ = false;
   int pending_told_ = 0;
   Status output_lost_;

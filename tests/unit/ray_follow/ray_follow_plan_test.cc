@@ -243,7 +243,26 @@ TEST(FollowPlanTest, ASilentDashboardIsWaitedForAndNamed) {
   EXPECT_EQ(Text(plan.OnNoAnswer(why, kBegin + seconds(105))), "finish");
   EXPECT_EQ(plan.outcome().exit_code, 125);
   EXPECT_EQ(plan.outcome().error.code(), ErrorCode::kRayUnreachable);
-  EXPECT_EQ(plan.outcome().error.hint(), "the job may run on: hvdray follow hvd-1");
+  EXPECT_EQ(plan.outcome().error.message(), "http://h:1: refused; asked for 75 s");
+  EXPECT_EQ(plan.outcome().error.hint(),
+            "unless its head is gone, job hvd-1 may run on: hvdray follow hvd-1");
+}
+
+TEST(FollowPlanTest, ADashboardThatRefusesIsGivenUpSoonerThanOneThatIsSilent) {
+  FollowPlan plan = PlanOf();
+  (void)plan.OnJob(Job(RayJobStatus::kRunning), kBegin);
+  const Status why(ErrorCode::kRayUnreachable, "refused", "the dashboard listens on port 8265");
+  for (int i = 0; i < 60; ++i) {
+    EXPECT_NE(Text(plan.OnNoAnswer(why, kBegin + i * milliseconds(500))), "finish") << i;
+  }
+  (void)plan.OnJob(Job(RayJobStatus::kRunning), kBegin + seconds(30));
+  for (int i = 0; i < 60; ++i) {
+    EXPECT_NE(Text(plan.OnNoAnswer(why, kBegin + seconds(31) + i * milliseconds(500))), "finish");
+  }
+  EXPECT_EQ(Text(plan.OnNoAnswer(why, kBegin + seconds(61))), "finish");
+  EXPECT_EQ(plan.outcome().exit_code, 125);
+  EXPECT_EQ(plan.outcome().error.message(), "refused; asked for 30 s");
+  EXPECT_TRUE(plan.outcome().error.hint().starts_with("unless its head is gone"));
 }
 
 TEST(FollowPlanTest, AHeadThatForgotTheJobIsSaid) {
