@@ -1,7 +1,6 @@
-"""Speaks to Ray for `hvdray-agent drive`, its child, which decides everything: reserves groups,
-seats agents on nodes, tells of nodes, groups, agents, signals. JSON, one object a line, by the
-child's stdin and stdout: cluster/ray/broker_messages.h names the fields. The entrypoint of a job,
-in the cluster's own interpreter: Ray 2.40 to 2.60, Python 3.9 and later."""
+"""Speaks to Ray for `hvdray-agent drive`, its child, which decides everything. JSON, one object a
+line, by the child's stdin and stdout: cluster/ray/broker_messages.h names the fields. A job's
+entrypoint, in the cluster's own interpreter: Ray 2.40 to 2.60, Python 3.9 and later."""
 
 import json
 import os
@@ -17,7 +16,7 @@ from ray.util import placement_group, placement_group_table, remove_placement_gr
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 JOB_LOG = os.dup(2)  # ours alone: what Ray writes to stderr goes elsewhere once it is connected
-NODES_S, PENDING_S, MAILBOX_S, RELEASE_S = 0.5, 5.0, 0.2, 10.0
+NODES_S, PENDING_S, MAILBOX_S, RELEASE_S, ORPHAN_S = 0.5, 5.0, 0.2, 10.0, 10.0
 
 
 class Seat:
@@ -42,6 +41,7 @@ class Seat:
 
     def wait(self):
         code = self.agent.wait()
+        threading.Timer(ORPHAN_S, os._exit, [0]).start()  # without its head Ray ends no actor
         end = f"signal {-code}" if code < 0 else f"exit code {code}"
         said = open(self.log, "rb").read()[-500:].decode("ascii", "backslashreplace").strip()
         return f"the agent ended: {end}" + (": " + said.splitlines()[-1] if said else "")

@@ -1,9 +1,11 @@
 """Jobs whose slots come and go on a real Ray cluster: nodes that are added, killed, cut off."""
 
 import re
+import signal
 import time
 
 import pytest
+from elastic import Elastic, check_training
 from ray import CPUS, HEAD, SPARE
 
 from hosts_processes import wait_until
@@ -112,3 +114,46 @@ def test_room_that_another_job_gives_back_is_used_beside_what_is_held(gang, hvdr
     job.wait_size(whole, 2)
     assert f"host {ray_cluster.address('h3')}-2 joined with 1" in job.everything()
     job.stop()
+
+
+class Training(Elastic):
+    """A job of hvd.elastic, one worker a node; what it works with travels by -x."""
+
+    def __init__(self, hvdray_at_ray, ray, python, folder, **plan):
+        super().__init__(hvdray_at_ray.job, python, folder, **plan)
+        self.ray = ray
+        self.start("--ray-address", ray.url, "-np", 3, "--min-np", 2, "--max-np", 8,
+                   "--cpus-per-slot", CPUS, "-x", "ELASTIC_PLAN", "-x", "OMP_NUM_THREADS",
+                   env=hvdray_at_ray.environment, script=False)
+
+    def wait_nodes(self, *names, count=3):
+        """Until workers on exactly these nodes have made `count` steps together."""
+        now = time.monotonic()
+        wanted = sorted(self.ray.address(name) for name in names)
+
+        def done():
+            steps = {}
+            for entry in self.log("step", size=len(names)):
+                if entry["t"] > now:
+                    steps.setdefault(entry["host"].split("-")[0], []).append(entry)
+            return sorted(steps) == wanted and all(len(s) >= count for s in steps.values())
+
+        self.wait_for(done, f"steps of {names}")
+
+
+def test_horovod_trains_on_while_nodes_come_are_killed_and_both_at_once(hvdray_at_ray, ray_cluster,
+                                                                        horovod_python, tmp_path):
+    job = Training(hvdray_at_ray, ray_cluster, horovod_python, tmp_path / "elastic")
+    job.wait_nodes("h1", "h2", "h3", "h4")
+    ray_cluster.start_node(SPARE)
+    job.wait_nodes("h1", "h2", "h3", "h4", SPARE)
+    ray_cluster.kill_raylet("h3")
+    job.wait_nodes("h1", "h2", "h4", SPARE)
+    # Its newcomer is on its way when the other leaves.
+    ray_cluster.start_node("h3")
+    ray_cluster.kill_raylet("h2", signal.SIGTERM)
+    job.wait_nodes("h1", "h3", "h4", SPARE)
+    result = job.end()
+    assert result.code == 0, result.errors
+    gangs = check_training(job, 4)
+    assert [len(gang) for gang in gangs][:3] == [4, 5, 4], job.story()
