@@ -2,6 +2,7 @@
 // whole again in a moment, or the wait for it begins anew.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "base/log.h"
@@ -60,7 +61,7 @@ bool DriveJob::WaitAgain() {
 }
 
 void DriveJob::AwaitRaysNotice() {
-  const TimePoint limit = reserve_began_ + kNoticeLimit;
+  const TimePoint limit = reserve_began_ + std::min(kNoticeLimit, *spec_.ray.group_timeout);
   if (loop_.Now() >= limit) return GiveUp(taken_, kHvdrayFailed);
   timer_ = loop_.After(limit - loop_.Now(), [this] {
     timer_.Cancel();

@@ -190,6 +190,25 @@ def test_a_lost_bundle_for_which_there_is_no_room_in_time_is_an_error_worth_anot
     assert not workers(job)
 
 
+@pytest.mark.parametrize("is_noticed", [True, False])
+def test_an_actor_that_dies_before_the_start_is_replaced_if_ray_sees_why_in_time(drive, is_noticed):
+    job = drive({"np": 4, "command": shell("echo up"), "ray.group_timeout": 30 if is_noticed else 1},
+                nodes=[Node(1, 2), Node(2, 2), Node(3, 2)])
+    seat = job.on_seat
+    job.on_seat = lambda body: seat(body) if body["seat"] != 1 else job.tell({"seat": {
+        "seat": 1, "state": "ended", "text": "ActorDiedError: The actor died because of its node"}})
+    job.wait_for(lambda: "replace these slots" in job.err, what="the loss is told")
+    if is_noticed:
+        job.kill_node(job.nodes[1])
+        job.make_group_again(job.orders[1][1])
+        assert job.wait() == 0, job.said()
+        assert job.out.count("up") == 4
+        return
+    assert job.wait() == 125, job.said()
+    assert job.end["error"]["code"] == "HVD-E0218", job.said()  # ray_failed: retryable
+    assert "The actor died because of its node" in job.end["error"]["message"]
+
+
 def test_a_bundle_that_moves_while_the_job_waits_is_waited_for(drive):
     job = drive({"np": 2, "command": shell("echo up $HOROVOD_HOSTNAME")},
                 nodes=[Node(1, 1), Node(2, 1), Node(3, 1)])
