@@ -35,7 +35,8 @@ JobSpec DriveSpec(const RayJobFile& job, std::string_view folder) {
   move_file(spec.trace_file, "trace.json");
   move_file(spec.junit_file, "junit.xml");
   move_file(spec.record_file, "record");
-  move_file(spec.output_folder, "output");
+  // The client makes them of the stream.
+  spec.output_folder.Set("", "driver on Ray");
   // The driver's own is the pipe to ray_driver.py.
   spec.stdin_rank.Set(std::nullopt, "driver on Ray");
   if (spec.heartbeat_timeout.is_default()) spec.heartbeat_timeout.Set(kHeartbeatTimeout, "default");

@@ -20,7 +20,7 @@ struct FollowWords {
   std::string id;
   bool is_stop = false;
   bool is_quiet = false;
-  std::string report, events, junit, trace, record;
+  std::string report, events, junit, trace, record, output_folder;
 };
 
 void Declare(CLI::App& app, FollowWords& words) {
@@ -36,6 +36,9 @@ void Declare(CLI::App& app, FollowWords& words) {
   file("--junit", words.junit, "the same for --junit");
   file("--trace", words.trace, "the same for --trace");
   file("--record", words.record, "the same for --record");
+  app.add_option("--output-filename", words.output_folder,
+                 "also write each worker's output to FOLDER/rank.N/stdout and stderr")
+      ->type_name("FOLDER");
   app.footer(
       "Ctrl-C leaves the job alone; with --stop, it ends it at once.\n"
       "  hvdray follow hvd-20261122-101500-0a1b2c3d --ray-address http://10.0.0.10:8265");
@@ -82,7 +85,9 @@ int FollowCommand(const CommandLine& line) {
     return Fail("follow", status);
   }
   const std::vector<RayWantedFile> files = FilesOf(words);
-  if (const Status status = CheckWantedFiles(files); !status.ok()) return Fail("follow", status);
+  Status writable = CheckWantedFiles(files);
+  if (writable.ok()) writable = CheckOutputFolder(words.output_folder, /*np=*/0);
+  if (!writable.ok()) return Fail("follow", writable);
   const std::string how =
       words.ray.address.empty()
           ? fmt::format("hvdray follow {}{}", words.id,
@@ -96,6 +101,7 @@ int FollowCommand(const CommandLine& line) {
                                   .is_quiet = words.is_quiet},
                          .likely_node = "",
                          .files = files,
+                         .output_folder = words.output_folder,
                          .is_stopped_at_once = words.is_stop});
 }
 
