@@ -175,7 +175,8 @@ def test_a_job_and_what_goes_with_it(run, cluster, tmp_path):
     assert job.body["metadata"]["hvdray_job_id"] == job.id
     assert TOKEN not in json.dumps(job.body) and "NCCL" not in json.dumps(job.body)
     package = dashboard.files_of(env["working_dir"][6:])
-    assert package["train.py"] == (0o644, b"print(1)\n") and package["tool"][0] == 0o755
+    assert package["files/train.py"] == (0o644, b"print(1)\n")
+    assert package["files/tool"][0] == 0o755
     assert package[".hvdray/hvdray-agent"][0] == 0o755 and ".hvdray/ray_driver.py" in package
     (uri,) = env["py_modules"]
     assert dashboard.files_of(uri[6:])["hvdray_job/job.json"][0] == 0o600

@@ -34,6 +34,17 @@ TEST(DriveSpecTest, WhatTheClientWantsWrittenIsWrittenBesideTheStream) {
   EXPECT_EQ(DriveFile("/logs", "hvd-1", "stream"), "/logs/hvdray_hvd-1.stream");
 }
 
+TEST(DriveSpecTest, WorkersStartInTheUsersFolder) {
+  RayJobFile job = Job();
+  EXPECT_EQ(*DriveSpec(job, "/logs").working_folder, "") << "the agent's own";
+  job.spec.ray.working_dir.Set(".", "flag");
+  EXPECT_EQ(*DriveSpec(job, "/logs").working_folder, "files");
+  job.spec.working_folder.Set("sub", "flag");
+  EXPECT_EQ(*DriveSpec(job, "/logs").working_folder, "files/sub");
+  job.spec.working_folder.Set("/data", "flag");
+  EXPECT_EQ(*DriveSpec(job, "/logs").working_folder, "/data");
+}
+
 TEST(DriveSpecTest, ThePipeIsNobodysStdin) {
   RayJobFile job = Job();
   job.spec.stdin_rank.Set(0, "flag");
