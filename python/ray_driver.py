@@ -244,8 +244,7 @@ def main():
 if __name__ == "__main__":
     try:
         main()
-    except SystemExit:  # what Ray makes of SIGTERM while it connects
-        stop_early()
-    except Exception as fault:  # before drive runs: the job's log is all there is to say it
-        log_line(text_of(fault))
+    except BaseException as fault:  # before drive runs: the job's log is all there is to say it
+        # SystemExit: what Ray makes of SIGTERM while it connects
+        stop_early() if isinstance(fault, SystemExit) else log_line(text_of(fault))
         os._exit(125)

@@ -55,6 +55,27 @@ def test_any_bytes_and_long_lines_arrive_whole_with_the_exit_code(run, tmp_path)
     assert (tmp_path / "out/rank.0/stderr").read_bytes() == b""
 
 
+def test_the_first_line_comes_within_twice_the_time_of_a_plain_job(start, ray_cluster):
+    """Ray 2.60 spec 8.1, 1. The best of three each: others use this machine, too."""
+    def plain():
+        began = time.monotonic()
+        name = ray_cluster.submit("echo from a plain job")
+        log = ray_cluster.logs(HEAD) / f"job-driver-{name}.log"
+        wait_until(lambda: log.exists() and b"\nfrom a plain job" in log.read_bytes(), "its line", 60)
+        return time.monotonic() - began
+
+    def ours():
+        began = time.monotonic()
+        job = start("--num-hosts", 2, "--", "echo", "from a rank")
+        assert job.process.stdout.readline().endswith(b"from a rank\n")
+        seconds = time.monotonic() - began
+        assert job.wait().code == 0
+        return seconds
+
+    rounds = [(plain(), ours()) for _ in range(3)]
+    assert min(b for _, b in rounds) < 2 * min(a for a, _ in rounds), rounds
+
+
 def test_workers_have_nothing_of_ray_but_its_slots(run, ray_cluster):
     text = ("echo nice $(nice) omp ${OMP_NUM_THREADS-none} $(env | grep -c ^RAY_) "
             "int $(sed -n 's/^SigBlk:.*\\(.\\)$/\\1/p' /proc/self/status) x=$X; env")
