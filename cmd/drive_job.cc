@@ -12,6 +12,7 @@
 #include "cmd/drive_plan.h"
 #include "cmd/exit_code.h"
 #include "cmd/run_ending.h"
+#include "launcher/agent/agent_run.h"
 #include "launcher/engine/job_files.h"
 #include "launcher/engine/neighbour_probe.h"
 #include "launcher/spec/ray_ask.h"
@@ -80,8 +81,8 @@ int DriveJob::Run() {
 void DriveJob::OnHello(BrokerHello hello) {
   hello_ = std::move(hello);
   timer_.Cancel();
-  log_.Note(fmt::format("job {} by {}, Ray {}, Python {}, on {}", job_.job_id, job_.build,
-                        hello_.ray, hello_.python, hello_.node_ip));
+  log_.Note(fmt::format("job {} by {}, driver {}, Ray {}, Python {}, on {}", job_.job_id,
+                        job_.build, kAgentBuild, hello_.ray, hello_.python, hello_.node_ip));
   if (Status status = Begin(); !status.ok()) GiveUp(std::move(status), kHvdrayFailed);
 }
 

@@ -16,6 +16,7 @@
 #include "base/standard_streams.h"
 #include "cmd/drive_job.h"
 #include "cmd/drive_log.h"
+#include "launcher/agent/agent_run.h"
 
 namespace hvdray {
 namespace {
@@ -53,7 +54,9 @@ Result<RayJobFile> LoadJob(const std::string& folder) {
     return std::move(text).status().WithCode(ErrorCode::kFileUnreadable).WithContext(path);
   }
   Result<RayJobFile> job = ParseRayJobFile(*text);
-  if (!job.ok()) return std::move(job).status().WithContext(path);
+  if (!job.ok()) {
+    return std::move(job).status().WithContext(fmt::format("'{}' reads {}", kAgentBuild, path));
+  }
   return job;
 }
 

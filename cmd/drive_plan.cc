@@ -7,6 +7,8 @@
 #include <set>
 #include <utility>
 
+#include "launcher/package/package_layout.h"
+
 namespace hvdray {
 namespace {
 
@@ -35,7 +37,13 @@ JobSpec DriveSpec(const RayJobFile& job, std::string_view folder) {
   move_file(spec.trace_file, "trace.json");
   move_file(spec.junit_file, "junit.xml");
   move_file(spec.record_file, "record");
-  move_file(spec.output_folder, "output");
+  // The client makes them of the stream.
+  spec.output_folder.Set("", "driver on Ray");
+  if (!spec.ray.working_dir->empty() && !spec.working_folder->starts_with('/')) {
+    const std::string& below = *spec.working_folder;
+    spec.working_folder.Set(kPackageFilesFolder + (below.empty() ? std::string() : "/" + below),
+                            spec.working_folder.origin());
+  }
   // The driver's own is the pipe to ray_driver.py.
   spec.stdin_rank.Set(std::nullopt, "driver on Ray");
   if (spec.heartbeat_timeout.is_default()) spec.heartbeat_timeout.Set(kHeartbeatTimeout, "default");
@@ -49,7 +57,7 @@ LaunchPlan DrivePlan(const RayJobFile& job, JobSpec spec) {
   plan.job_id = job.job_id;
   plan.build = job.build;
   plan.spread = HostSpread::kManyMachines;
-  // No current_folder: the agents' own is the job's working folder.
+  // No current_folder: the agents' own is the job's package.
   plan.place.is_on_own_environment = true;
   plan.place.gpu_visibility = VisibilityOf(plan.spec.ray);
   return plan;

@@ -14,7 +14,7 @@ namespace hvdray {
 
 /// "<folder>/hvdray_<job_id>.<suffix>": the driver's files, in the session's folder of logs, whose
 /// names the client knows. Suffixes: stream, report.json, events.jsonl, trace.json, junit.xml,
-/// record, output (a folder).
+/// record.
 std::string DriveFile(std::string_view folder, std::string_view job_id, std::string_view suffix);
 
 /// The job's spec as its driver goes by it: what it writes, it writes beside its stream file; there

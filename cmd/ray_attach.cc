@@ -1,7 +1,9 @@
 #include "cmd/ray_attach.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <deque>
 #include <functional>
@@ -15,6 +17,7 @@
 #include "base/loop.h"
 #include "cmd/exit_code.h"
 #include "cmd/ray_output.h"
+#include "cmd/ray_rank_files.h"
 #include "cmd/ray_stream.h"
 #include "launcher/engine/signals.h"
 #include "launcher/package/job_package.h"
@@ -97,9 +100,10 @@ class Attachment {
         stream_(loop, pool_, options_.access.Copy(), options_.plan.id,
                 {.on_bytes = [this](const std::string& bytes) { OnBytes(bytes); },
                  .on_rest = [this](const std::string& line) { Do(plan_.OnRest(line)); }}),
-        reader_(
-            {.on_output = [this](RecordKind kind, ByteView bytes) { output_.Write(kind, bytes); },
-             .on_end = [this](StreamEnd end) { OnEnd(std::move(end)); }}),
+        rank_files_(options_.output_folder),
+        reader_({.on_output = [this](RecordKind kind, ByteView bytes) { OnOutput(kind, bytes); },
+                 .on_end = [this](StreamEnd end) { OnEnd(std::move(end)); },
+                 .on_places = [this](PlacesOfRecord record) { OnPlaces(std::move(record)); }}),
         plan_(options_.plan, loop.Now()) {}
 
   int Run() {
@@ -149,6 +153,25 @@ class Attachment {
           break;
       }
     }
+  }
+
+  void OnOutput(RecordKind kind, ByteView bytes) {
+    output_.Write(kind, bytes);
+    rank_files_.OnOutput(kind, bytes);
+    CheckRankFiles();
+  }
+
+  void OnPlaces(PlacesOfRecord record) {
+    rank_files_.OnPlaces(std::move(record));
+    CheckRankFiles();
+  }
+
+  void CheckRankFiles() {
+    if (rank_files_.lost().ok() || is_loss_told_) return;
+    is_loss_told_ = true;
+    // Now, not at the job's end: there may be time to free some space.
+    output_.Say(fmt::format("hvdray {}: {}", options_.command, rank_files_.lost().message()));
+    plan_.OnOutputLost(rank_files_.lost());
   }
 
   void OnBytes(const std::string& bytes) {
@@ -252,11 +275,13 @@ class Attachment {
   RayCalls orders_;
   RayOutput output_;
   RayStream stream_;
+  RayRankFiles rank_files_;
   RecordReader reader_;
   FollowPlan plan_;
   Watch next_ask_;
   bool is_asking_ = false;
   bool is_fetched_ = false;
+  bool is_loss_told_ = false;
   Status fetched_;
   Status stream_fault_;
 };
@@ -268,6 +293,14 @@ Status CheckWantedFiles(const std::vector<RayWantedFile>& files) {
     HVDRAY_RETURN_IF_ERROR(OpenForWriting(file.path).status());
   }
   return {};
+}
+
+Status CheckOutputFolder(const std::string& path, int np) {
+  if (path.empty()) return {};
+  if (np > 0) return OutputFolder::Create(path, np).status();
+  HVDRAY_RETURN_IF_ERROR(MakeDirs(path));
+  if (::access(path.c_str(), W_OK | X_OK) == 0) return {};
+  return ErrnoStatus(path, errno).WithCode(ErrorCode::kFileUnwritable);
 }
 
 int AttachToRayJob(RayAttachOptions options) {

@@ -24,11 +24,15 @@ struct RayAttachOptions {
   FollowPlan::Options plan;
   std::string likely_node;  ///< Where the driver most likely is; may be empty.
   std::vector<RayWantedFile> files;
+  std::string output_folder = {};  ///< --output-filename; empty: none.
   bool is_stopped_at_once = false;
 };
 
 /// Opens and empties the files that are wanted. Errors: kFileUnwritable.
 Status CheckWantedFiles(const std::vector<RayWantedFile>& files);
+/// Makes the folder of --output-filename, and the files of np ranks in it; 0: not known yet.
+/// Nothing for an empty path. Errors: kFileUnwritable.
+Status CheckOutputFolder(const std::string& path, int np);
 
 /// Blocks until the job has ended or the person leaves. Returns the exit code; what is wrong is
 /// said on stderr.

@@ -103,6 +103,8 @@ int RunOnRay(const LaunchPlan& plan) {
   if (const Status status = CheckDistinctFiles(spec); !status.ok()) return fail(status);
   if (!is_shown) {
     if (const Status status = CheckWantedFiles(files); !status.ok()) return fail(status);
+    const Status folder = CheckOutputFolder(*spec.output_folder, *spec.np);
+    if (!folder.ok()) return fail(folder);
   }
   // The files of the working folder before anybody is asked for anything.
   const Result<PackagePlan> package = PlanFor(spec);
@@ -137,7 +139,8 @@ int RunOnRay(const LaunchPlan& plan) {
                                   .on_signal = FollowPlan::OnSignal::kStopsJob,
                                   .is_quiet = *spec.is_quiet},
                          .likely_node = outlook->head_node,
-                         .files = files});
+                         .files = files,
+                         .output_folder = *spec.output_folder});
 }
 
 }  // namespace hvdray

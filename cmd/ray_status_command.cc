@@ -8,9 +8,8 @@ namespace hvdray {
 
 int StatusCommand(const CommandLine& line) {
   RayWords words;
-  CLI::App app("Says what a Ray cluster has, what of it is in use, and what waits for room.",
-               "hvdray status");
-  DeclareRayWords(app, words);
+  CLI::App app;
+  DeclareStatus(app, words);
   if (const std::optional<int> code = ParseRayWords(app, "status", line.args)) return *code;
   Result<RayAccess> access = ResolveRayAccess("status", words);
   if (!access.ok()) return Fail("status", access.status());

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <map>
 #include <utility>
 #include <vector>
 
@@ -16,8 +15,6 @@
 namespace hvdray {
 namespace {
 
-constexpr double kMaxTimeoutSeconds = 3600;
-
 /// "hvdray/0.1.0" of "hvdray 0.1.0 (abc1234)".
 std::string UserAgent() {
   const std::string name = BuildName();
@@ -26,35 +23,6 @@ std::string UserAgent() {
 }
 
 }  // namespace
-
-void DeclareRayWords(CLI::App& app, RayWords& words, RayWordSet set) {
-  if (set == RayWordSet::kAll) app.add_flag("--ray", words.is_ray, "look at a Ray cluster");
-  app.add_option("--ray-address", words.address,
-                 "its dashboard, as in http://10.0.0.10:8265; implies --ray; else "
-                 "RAY_API_SERVER_ADDRESS, RAY_ADDRESS if it is http(s), http://127.0.0.1:8265")
-      ->type_name("URL");
-  app.add_option("--cluster", words.cluster,
-                 "a cluster file: the Ray on its head, through SSH where that is needed")
-      ->type_name("FILE");
-  app.add_option("--ray-verify", words.verify,
-                 "of https: whether the certificate is checked, or the file or folder of those "
-                 "that are believed")
-      ->envname("HVDRAY_RAY_VERIFY")
-      ->type_name("true|false|PATH");
-  app.add_option("--ray-headers", words.headers,
-                 "JSON object of headers for a proxy before the dashboard; else RAY_JOB_HEADERS")
-      ->envname("HVDRAY_RAY_HEADERS")
-      ->type_name("JSON");
-  app.add_option("--timeout", words.timeout_s, "the longest that one answer may take")
-      ->transform(CLI::AsNumberWithUnit(
-          std::map<std::string, double>{{"ms", 0.001}, {"s", 1}, {"m", 60}, {"h", 3600}},
-          CLI::AsNumberWithUnit::CASE_SENSITIVE))
-      ->check(CLI::Range(0.001, kMaxTimeoutSeconds))
-      ->default_str("30s")
-      ->type_name("DURATION");
-  if (set != RayWordSet::kAll) return;
-  app.add_flag("--json", words.is_json, "print one JSON object (docs/ray.md) instead of text");
-}
 
 std::optional<int> ParseRayWords(CLI::App& app, std::string_view command,
                                  std::span<const std::string> args) {

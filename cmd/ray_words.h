@@ -4,7 +4,6 @@
 #define HVDRAY_CMD_RAY_WORDS_H_
 
 #include <CLI/CLI.hpp>
-#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,26 +12,13 @@
 #include "cluster/ray/dashboard_client.h"
 #include "cluster/ray/ray_report.h"
 #include "cmd/ray_of_cluster.h"
+#include "cmd/ray_options.h"
 
 namespace hvdray {
 
-struct RayWords {
-  bool is_ray = false;
-  std::string address;
-  std::string address_origin = "flag --ray-address";
-  std::string cluster;  ///< A cluster file whose Ray is meant, if no address is given.
-  RayOfCluster found;   ///< The way to it.
-  std::string verify;
-  std::string headers;
-  double timeout_s = 30;
-  bool is_json = false;
+struct RayWords : RayOptions {
+  RayOfCluster found;  ///< The way to the Ray of a cluster file.
 };
-
-enum class RayWordSet : uint8_t {
-  kAll,     ///< --ray, --ray-address, --ray-verify, --ray-headers, --timeout, --json.
-  kAccess,  ///< Without --ray and --json: of commands that only Ray has a meaning for.
-};
-void DeclareRayWords(CLI::App& app, RayWords& words, RayWordSet set = RayWordSet::kAll);
 
 /// nullopt: parsed, and the command goes on; else the exit code: help was printed (0), or what is
 /// wrong (2).

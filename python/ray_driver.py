@@ -11,11 +11,23 @@ import subprocess
 import threading
 import time
 
+JOB_LOG = os.dup(2)  # ours alone: what Ray writes to stderr goes elsewhere once it is connected
+
+
+def log_line(text):
+    os.write(JOB_LOG, b"hvdray: ray_driver.py: " + text.encode("ascii", "backslashreplace") + b"\n")
+
+
+def stop_early(*_):
+    log_line("stopped before it had joined the cluster")
+    os._exit(143)
+
+
+signal.signal(signal.SIGTERM, stop_early)  # to import Ray takes long enough to be stopped
 import ray
 from ray.util import placement_group, placement_group_table, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-JOB_LOG = os.dup(2)  # ours alone: what Ray writes to stderr goes elsewhere once it is connected
 NODES_S, PENDING_S, MAILBOX_S, RELEASE_S, ORPHAN_S = 0.5, 5.0, 0.2, 10.0, 10.0
 
 
@@ -31,9 +43,8 @@ class Seat:
         stdin, self.lifeline = os.pipe()  # stays open for as long as the actor lives
         os.write(self.lifeline, line.encode() + b"\n")
         signal.pthread_sigmask(signal.SIG_SETMASK, [])  # this thread's, which the child inherits
-        with open(self.log, "wb") as log:
-            self.agent = subprocess.Popen([names.get(word, word) for word in argv], stdin=stdin,
-                                          stdout=log, stderr=log)
+        self.agent = subprocess.Popen([names.get(word, word) for word in argv], stdin=stdin,
+                                      stdout=open(self.log, "wb"), stderr=subprocess.STDOUT)
         os.close(stdin)
         return {"node_id": ray.get_runtime_context().get_node_id(), "gpus": gpus,
                 "ip": ray.util.get_node_ip_address(), "hostname": platform.node(),
@@ -42,9 +53,9 @@ class Seat:
     def wait(self):
         code = self.agent.wait()
         threading.Timer(ORPHAN_S, os._exit, [0]).start()  # without its head Ray ends no actor
-        end = f"signal {-code}" if code < 0 else f"exit code {code}"
         said = open(self.log, "rb").read()[-500:].decode("ascii", "backslashreplace").strip()
-        return f"the agent ended: {end}" + (": " + said.splitlines()[-1] if said else "")
+        return (f"the agent ended: {f'signal {-code}' if code < 0 else f'exit code {code}'}"
+                + (": " + said.splitlines()[-1] if said else ""))
 
 
 def gpus_here():
@@ -184,22 +195,16 @@ def text_of(error):
     return text if len(text) < 800 else f"{text[:400]} ... {text[-400:]}"  # a traceback within
 
 
-def log_line(text):
-    os.write(JOB_LOG, b"hvdray: ray_driver.py: " + text.encode("ascii", "backslashreplace") + b"\n")
-
-
-def join_cluster(log_name):
-    """Connects, and says what drive wants to know first."""
+def join_cluster(log_name):  # and what drive wants to know first; our parent's is the raylet
     ray.init(log_to_driver=False, logging_level="ERROR")
     logs = ray._private.worker._global_node.get_logs_dir_path()
     aside = os.open(os.path.join(logs, log_name), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.dup2(os.dup2(aside, 1), 2)
     metadata = json.loads(os.environ.get("RAY_JOB_CONFIG_JSON_ENV_VAR", "{}")).get("metadata") or {}
-    with open(f"/proc/{os.getppid()}/stat", encoding="ascii", errors="replace") as stat:
-        raylet = int(stat.read().rsplit(")", 1)[1].split()[1])  # parent of the job's supervisor
+    raylet = open(f"/proc/{os.getppid()}/stat", "rb").read().rsplit(b")", 1)[1].split()[1]
     return {"ray": ray.__version__, "python": platform.python_version(), "logs": logs,
             "node_id": ray.get_runtime_context().get_node_id(),
-            "node_ip": ray.util.get_node_ip_address(), "raylet_pid": raylet,
+            "node_ip": ray.util.get_node_ip_address(), "raylet_pid": int(raylet),
             "submission_id": metadata.get("job_submission_id", "")}
 
 
@@ -213,21 +218,15 @@ def write_lines(pipe, outbox):
 def main():
     folders = [os.path.join(part, "hvdray_job") for part in os.environ["PYTHONPATH"].split(":")]
     folder = next(path for path in folders if os.path.exists(os.path.join(path, "job.json")))
-    with open(os.path.join(folder, "job.json"), encoding="utf-8") as file:
-        job_id = json.load(file)["job_id"]
+    job_id = json.load(open(os.path.join(folder, "job.json"), encoding="utf-8"))["job_id"]
     outbox = queue.SimpleQueue()
     outbox.put({"hello": join_cluster(f"hvdray_{job_id}.ray.log")})
     broker = Broker(outbox.put, job_id)
-
-    def on_stop(signo, _):
-        outbox.put({"signal": signo})
-        broker.inbox.put({"signal": None})
-
     stops = (signal.SIGTERM, signal.SIGINT)  # sent to drive too, which hears of it from us
-    for signo in stops:
-        signal.signal(signo, on_stop)
-    agent = os.path.join(os.path.dirname(__file__), "hvdray-agent")
-    os.chmod(agent, 0o755)
+    for stop in stops:
+        signal.signal(stop, lambda signo, _: (outbox.put({"signal": signo}),
+                                              broker.inbox.put({"signal": None})))
+    os.chmod(agent := os.path.join(os.path.dirname(__file__), "hvdray-agent"), 0o755)
     drive = subprocess.Popen([agent, "drive", folder], stdin=subprocess.PIPE,
                              stdout=subprocess.PIPE, stderr=JOB_LOG,
                              preexec_fn=lambda: [signal.signal(s, signal.SIG_IGN) for s in stops])
@@ -245,6 +244,7 @@ def main():
 if __name__ == "__main__":
     try:
         main()
-    except Exception as fault:  # before drive runs: the job's log is all there is to say it
-        log_line(text_of(fault))
+    except BaseException as fault:  # before drive runs: the job's log is all there is to say it
+        # SystemExit: what Ray makes of SIGTERM while it connects
+        stop_early() if isinstance(fault, SystemExit) else log_line(text_of(fault))
         os._exit(125)

@@ -1,5 +1,5 @@
 // hvdray-gen-cli ROOT: writes the files that come from the option table below ROOT: docs/cli.md,
-// docs/man/hvdray-run.1, hvdray-check.1, hvdray-replay.1, docs/completions/hvdray.bash,
+// the pages of docs/man, docs/completions/hvdray.bash,
 // tests/golden/help/. Also draws the elastic driver's states in docs/elastic.md.
 #include <cstdio>
 #include <filesystem>
@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/fd.h"
+#include "cmd/ray_pages.h"
 #include "launcher/driver/elastic_chart.h"
 #include "launcher/spec/help.h"
 #include "launcher/spec/replay_options.h"
@@ -44,7 +45,11 @@ int main(int argc, char** argv) {
     return 2;
   }
   const std::filesystem::path root(argv[1]);
-  const bool is_written = Write(root / "docs/cli.md", hvdray::RunMarkdown()) &&
+  for (const hvdray::ManPage& page : hvdray::RayManPages()) {
+    if (!Write(root / "docs/man" / page.name, page.text)) return 1;
+  }
+  const std::string options = hvdray::RunMarkdown() + hvdray::RayCommandsMarkdown();
+  const bool is_written = Write(root / "docs/cli.md", options) &&
                           Write(root / "docs/man/hvdray-run.1", hvdray::RunManPage()) &&
                           Write(root / "docs/man/hvdray-check.1", hvdray::CheckManPage()) &&
                           Write(root / "docs/man/hvdray-replay.1", hvdray::ReplayManPage()) &&

@@ -20,8 +20,9 @@ enum class RayNames : uint8_t { kDropped, kKept };
 
 /// Of the process's environment without RAY_* (unless kept), and in any case without what only
 /// hampers a training process: OMP_NUM_THREADS (Ray counts the CPUs of the actor, `ray up` says 1),
-/// `ray up`'s PYTHONWARNINGS=ignore, and a PYTHONBREAKPOINT that is Ray's debugger. What the job
-/// itself gives for these goes over it later.
+/// `ray up`'s PYTHONWARNINGS=ignore, a PYTHONBREAKPOINT that is Ray's debugger, and the folders
+/// that Ray's processes were in (PWD, OLDPWD). PYTHONPATH has the user's folder in the place of the
+/// job's package. What the job itself gives for these goes over it later.
 /// Source: Ray 2.60 spec 2.2, 4.2.
 std::vector<std::string> WithoutRay(const std::vector<std::string>& environment, RayNames names);
 

@@ -8,6 +8,7 @@
 #include "launcher/output/last_lines.h"
 #include "launcher/output/line_tagger.h"
 #include "launcher/output/output_folder.h"
+#include "launcher/output/record_places.h"
 
 namespace hvdray {
 namespace {
@@ -55,6 +56,9 @@ class JobOutputImpl final : public JobOutput {
 
  private:
   Console& err() { return err_ != nullptr ? *err_ : *out_; }
+  std::optional<RecordPlaces>& PlacesOf(StreamId id) {
+    return id == StreamId::kStderr ? err_places_ : out_places_;
+  }
   Console& ConsoleOf(StreamId id) { return id == StreamId::kStderr ? err() : *out_; }
   Worker& WorkerOf(int rank, std::string_view host = {});
   Console::Handlers HandlersOf(StreamId id);
@@ -69,6 +73,7 @@ class JobOutputImpl final : public JobOutput {
   JobOutputOptions options_;
   JobOutputHandlers handlers_;
   std::unique_ptr<OutputFolder> folder_;
+  std::optional<RecordPlaces> out_places_, err_places_;  // With record_fd; the consoles write them.
   std::unique_ptr<Console> out_;
   std::unique_ptr<Console> err_;  // Null: stderr leads where stdout does, and shares its queue.
   bool is_stderr_terminal_ = false;
@@ -90,11 +95,13 @@ JobOutputImpl::JobOutputImpl(Loop& loop, JobOutputOptions options, JobOutputHand
       options_(std::move(options)),
       handlers_(std::move(handlers)),
       folder_(std::move(folder)) {
-  const int file = options_.record_fd;
-  auto out = file < 0 ? std::make_unique<OutputSink>(loop, options_.stdout_fd)
-                      : std::make_unique<OutputSink>(loop, file, RecordKind::kStdout);
-  auto err = file < 0 ? std::make_unique<OutputSink>(loop, options_.stderr_fd)
-                      : std::make_unique<OutputSink>(loop, file, RecordKind::kStderr);
+  const auto open = [&](int fd, RecordKind kind, std::optional<RecordPlaces>& places) {
+    const int file = options_.record_fd;
+    if (file < 0) return std::make_unique<OutputSink>(loop, fd);
+    return std::make_unique<OutputSink>(loop, file, kind, &places.emplace(kind, options_.np));
+  };
+  auto out = open(options_.stdout_fd, RecordKind::kStdout, out_places_);
+  auto err = open(options_.stderr_fd, RecordKind::kStderr, err_places_);
   is_stderr_terminal_ = err->is_terminal();
   // Two queues into one pipe would tear each other's lines.
   const bool is_shared = out->IsSamePlace(*err);
@@ -186,7 +193,10 @@ size_t JobOutputImpl::Render(ConsoleItem& item, std::string& text) {
   if (folder_ != nullptr) {
     OnFileDamaged(folder_->Append(stream.place, item.stream, ByteView(text).substr(begin)));
   }
+  std::optional<RecordPlaces>& places = PlacesOf(item.stream);
+  if (places) places->Add(stream.place, begin, text.size());
   if (is_restart) {
+    if (places) places->Empty(item.place);
     stream = Stream(std::move(item.bytes), item.place);
     if (folder_ != nullptr) OnFileDamaged(folder_->Truncate(item.place, item.stream));
   }
@@ -207,6 +217,7 @@ std::string_view JobOutputImpl::Stamp() {
 
 void JobOutputImpl::OnTrouble(StreamId console, OutputSink::Outcome outcome, int error) {
   const bool is_stdout = console == StreamId::kStdout;
+  PlacesOf(console).reset();  // of records that are not written any more
   if (outcome == OutputSink::Outcome::kReaderGone) {
     // Without a reader of stderr the job can still do its work.
     if (!is_stdout) return;

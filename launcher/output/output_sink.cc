@@ -44,8 +44,10 @@ OutputSink::OutputSink(Loop& loop, int fd, Reopen reopen) : loop_(loop), fd_(fd)
   if (can_block && reopen == Reopen::kTry) own_ = OpenAgain(fd);
 }
 
-OutputSink::OutputSink(Loop& loop, int fd, RecordKind kind) : OutputSink(loop, fd, Reopen::kNever) {
+OutputSink::OutputSink(Loop& loop, int fd, RecordKind kind, RecordPlaces* places)
+    : OutputSink(loop, fd, Reopen::kNever) {
   record_kind_ = kind;
+  places_ = places;
 }
 
 bool OutputSink::IsSamePlace(const OutputSink& other) const {
@@ -68,14 +70,22 @@ ssize_t OutputSink::WriteOnce(ByteView bytes) {
   return ::write(fd_, bytes.data(), std::min(bytes.size(), piece));
 }
 
+OutputSink::Progress OutputSink::WriteRecord(ByteView bytes) {
+  const std::string places = places_ != nullptr ? places_->Take() : std::string();
+  int error = 0;
+  if (!bytes.empty()) {
+    error = AppendRecord(fd_, *record_kind_, bytes, places);
+  } else if (!places.empty()) {
+    error = AppendRecord(fd_, RecordKind::kPlaces, places);  // files that begin anew
+  }
+  if (error != 0) return {Outcome::kFailed, 0, error};
+  return {Outcome::kWritten, bytes.size(), 0};
+}
+
 OutputSink::Progress OutputSink::Write(ByteView bytes) {
   Progress progress;
   if (kind_ == Kind::kNowhere) return {Outcome::kWritten, bytes.size(), 0};
-  if (record_kind_ && !bytes.empty()) {
-    progress.error = AppendRecord(fd_, *record_kind_, bytes);
-    if (progress.error != 0) return {Outcome::kFailed, 0, progress.error};
-    return {Outcome::kWritten, bytes.size(), 0};
-  }
+  if (record_kind_) return WriteRecord(bytes);
   while (progress.written < bytes.size()) {
     const ssize_t n = WriteOnce(bytes.substr(progress.written));
     if (n >= 0) {

@@ -10,6 +10,7 @@
 #include "base/loop.h"
 #include "base/types.h"
 #include "launcher/output/record_file.h"
+#include "launcher/output/record_places.h"
 
 namespace hvdray {
 
@@ -34,8 +35,9 @@ class OutputSink {
   /// since O_NONBLOCK on the inherited one would also hit whoever shares it; where that is refused,
   /// writes are small and only made when poll() sees room. An fd that is not open swallows all.
   OutputSink(Loop& loop, int fd, Reopen reopen = Reopen::kTry);
-  /// `fd`: a plain file, to which each Write() appends one record of `kind`.
-  OutputSink(Loop& loop, int fd, RecordKind kind);
+  /// `fd`: a plain file, to which each Write() appends one record of `kind`. `places`: of the bytes
+  /// of the next Write(), taken by it; stay the caller's.
+  OutputSink(Loop& loop, int fd, RecordKind kind, RecordPlaces* places);
 
   Progress Write(ByteView bytes);
   /// Calls back once, when Write() should get further. Replaces an earlier request.
@@ -48,6 +50,7 @@ class OutputSink {
  private:
   enum class Kind : uint8_t { kFile, kPipe, kSocket, kTerminal, kNowhere };
   ssize_t WriteOnce(ByteView bytes);
+  Progress WriteRecord(ByteView bytes);
 
   Loop& loop_;
   int fd_;        // The caller's.
@@ -55,6 +58,7 @@ class OutputSink {
   Kind kind_ = Kind::kNowhere;
   uint64_t device_ = 0, inode_ = 0;
   std::optional<RecordKind> record_kind_;
+  RecordPlaces* places_ = nullptr;  // The caller's.
   Watch watch_;
 };
 

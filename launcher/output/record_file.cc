@@ -17,8 +17,13 @@ std::string FormatRecordHeader(RecordKind kind, size_t length) {
   return header;
 }
 
-int AppendRecord(int fd, RecordKind kind, ByteView bytes) {
-  std::string header = FormatRecordHeader(kind, bytes.size());
+int AppendRecord(int fd, RecordKind kind, ByteView bytes, ByteView places) {
+  std::string header;
+  if (!places.empty()) {
+    header = FormatRecordHeader(RecordKind::kPlaces, places.size());
+    header.append(places);
+  }
+  header += FormatRecordHeader(kind, bytes.size());
   const off_t begin = ::lseek(fd, 0, SEEK_END);
   if (begin < 0) return errno;
   size_t written = 0;

@@ -14,15 +14,17 @@ namespace hvdray {
 enum class RecordKind : uint8_t {
   kStdout = 1,
   kStderr = 2,
-  kEnd = 3,  ///< The last one: JSON {"exit_code": N, "error": {...} or null}.
+  kEnd = 3,     ///< The last one: JSON {"exit_code": N, "error": {...} or null}.
+  kPlaces = 4,  ///< Whose the bytes of the next one are (record_places.h).
 };
 
 /// `u8 kind | u32 length, little-endian | bytes`. Bytes: below 4 GiB.
 std::string FormatRecordHeader(RecordKind kind, size_t length);
 
-/// Appends one record to a plain file that nobody else writes to. Returns 0, or errno; then nothing
-/// of the record is left in the file, so that a later one can still be read.
-int AppendRecord(int fd, RecordKind kind, ByteView bytes);
+/// Appends one record to a plain file that nobody else writes to; with `places`, one of kPlaces
+/// before it. Returns 0, or errno; then nothing of them is left in the file, so that a later one
+/// can still be read.
+int AppendRecord(int fd, RecordKind kind, ByteView bytes, ByteView places = {});
 
 }  // namespace hvdray
 

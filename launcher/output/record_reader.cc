@@ -24,9 +24,9 @@ Status RecordReader::Feed(ByteView piece) {
     piece.remove_prefix(taken);
     rest_ -= taken;
     if (rest_ == 0) header_size_ = 0;
-    if (kind_ == RecordKind::kEnd) {
-      end_.append(bytes);
-      if (rest_ == 0) fault_ = FinishEnd();
+    if (IsKept()) {
+      kept_.append(bytes);
+      if (rest_ == 0) fault_ = Finish();
     } else if (kind_ == RecordKind::kStdout || kind_ == RecordKind::kStderr) {
       handlers_.on_output(kind_, bytes);
     }
@@ -42,11 +42,22 @@ Status RecordReader::BeginRecord() {
   }
   if (kind == 0) return {ErrorCode::kProtocolError, "the stream of the job has no record there"};
   kind_ = static_cast<RecordKind>(kind);
-  if (kind_ == RecordKind::kEnd && (rest_ == 0 || rest_ > kMaxEndBytes)) {
+  const size_t most = kind_ == RecordKind::kEnd ? kMaxEndBytes : kMaxPlacesBytes;
+  if (IsKept() && (rest_ == 0 || rest_ > most)) {
     return {ErrorCode::kProtocolError,
-            fmt::format("the last record of the job's stream has {} bytes", rest_)};
+            fmt::format("the {} record of the job's stream has {} bytes",
+                        kind_ == RecordKind::kEnd ? "last" : "next", rest_)};
   }
   if (rest_ == 0) header_size_ = 0;
+  return {};
+}
+
+Status RecordReader::Finish() {
+  if (kind_ == RecordKind::kEnd) return FinishEnd();
+  Result<PlacesOfRecord> places = ParsePlaces(kept_);
+  kept_.clear();
+  if (!places.ok()) return std::move(places).status();
+  if (handlers_.on_places) handlers_.on_places(std::move(places).value());
   return {};
 }
 
@@ -56,7 +67,7 @@ Status RecordReader::FinishEnd() {
     return Status(ErrorCode::kProtocolError,
                   "the last record of the job's stream: " + why.message());
   };
-  const Result<Json> json = ParseJson(end_);
+  const Result<Json> json = ParseJson(kept_);
   if (!json.ok()) return refused(json.status());
   if (!json->is_object()) return refused({ErrorCode::kProtocolError, "no object"});
   StreamEnd end;

@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "launcher/output/record_file.h"
+#include "launcher/output/record_places.h"
 
 namespace hvdray {
 
@@ -29,6 +30,8 @@ class RecordReader {
     std::function<void(RecordKind kind, ByteView bytes)> on_output;
     /// The last record. What follows it is not looked at.
     std::function<void(StreamEnd end)> on_end;
+    /// Whose the bytes of the next record of a stream are. May be null.
+    std::function<void(PlacesOfRecord record)> on_places = nullptr;
   };
   explicit RecordReader(Handlers handlers) : handlers_(std::move(handlers)) {}
 
@@ -41,7 +44,10 @@ class RecordReader {
  private:
   static constexpr size_t kHeaderBytes = 5;
   static constexpr size_t kMaxEndBytes = size_t{1} << 20;
+  static constexpr size_t kMaxPlacesBytes = size_t{8} << 20;
   Status BeginRecord();
+  bool IsKept() const { return kind_ == RecordKind::kEnd || kind_ == RecordKind::kPlaces; }
+  Status Finish();
   Status FinishEnd();
 
   Handlers handlers_;
@@ -49,7 +55,7 @@ class RecordReader {
   size_t header_size_ = 0;  // how much of it is there
   RecordKind kind_{};       // of the record that the next bytes belong to
   uint64_t rest_ = 0;       // of that record
-  std::string end_;         // the last record so far
+  std::string kept_;        // of a record that is understood only when it is whole
   bool is_at_end_ = false;
   Status fault_;
 };

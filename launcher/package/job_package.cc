@@ -16,6 +16,7 @@
 #include "base/shown_text.h"
 #include "base/zip.h"
 #include "launcher/engine/folder_list.h"
+#include "launcher/package/package_layout.h"
 #include "launcher/package/ray_driver_text.h"
 
 namespace hvdray {
@@ -25,7 +26,6 @@ constexpr uint16_t kProgramMode = 0755;
 constexpr uint16_t kTextMode = 0644;
 constexpr uint16_t kSecretMode = 0600;
 constexpr uint16_t kOwnerAll = 0700;
-constexpr const char* kOwnFolder = ".hvdray";
 constexpr size_t kShownBytes = 300;
 constexpr size_t kLargestNamed = 5;
 // Deflate makes nothing smaller than this, so more than that is refused unread.
@@ -33,6 +33,8 @@ constexpr uint64_t kBestRatio = 1032;
 // And this much of what people keep in folders never fits: nobody should wait for the proof.
 constexpr uint64_t kHopelessBytes = uint64_t{100} * kMaxRayPackageBytes;
 static_assert(kHopelessBytes < kBestRatio * kMaxRayPackageBytes);
+
+std::string FilesPrefix() { return fmt::format("{}/", kPackageFilesFolder); }
 
 std::string SizeText(uint64_t bytes) {
   constexpr double kKib = 1 << 10;
@@ -94,7 +96,6 @@ FolderRules RulesOf(const PackageOptions& options) {
   rules.ignore_files = {".gitignore", ".rayignore"};
   rules.excludes = {".venv", "venv", "__pycache__"};
   rules.excludes.insert(rules.excludes.end(), options.excludes.begin(), options.excludes.end());
-  rules.excludes.push_back(fmt::format("/{}", kOwnFolder));
   rules.way_out = "leave it out: --exclude, or a line in .gitignore";
   return rules;
 }
@@ -103,7 +104,7 @@ FolderRules RulesOf(const PackageOptions& options) {
 std::string LargestText(const std::vector<PackageEntry>& entries) {
   std::vector<const PackageEntry*> files;
   for (const PackageEntry& entry : entries) {
-    const bool is_ours = entry.name.starts_with(kOwnFolder + std::string("/"));
+    const bool is_ours = !entry.name.starts_with(FilesPrefix());
     if (!entry.is_folder && !is_ours) files.push_back(&entry);
   }
   const size_t count = std::min(kLargestNamed, files.size());
@@ -113,7 +114,8 @@ std::string LargestText(const std::vector<PackageEntry>& entries) {
                     });
   std::string text;
   for (size_t i = 0; i < count; ++i) {
-    text += fmt::format("{}{} {}", i == 0 ? "" : ", ", ShownText(files[i]->name, kShownBytes),
+    text += fmt::format("{}{} {}", i == 0 ? "" : ", ",
+                        ShownText(files[i]->name.substr(FilesPrefix().size()), kShownBytes),
                         SizeText(files[i]->size));
   }
   return text;
@@ -135,10 +137,11 @@ Status AddFolderEntries(const PackageOptions& options, PackagePlan& plan) {
                           ListFolder(options.working_dir, RulesOf(options)));
   plan.user_files = listing.files;
   plan.user_bytes = listing.bytes;
+  plan.entries.push_back({.name = kPackageFilesFolder, .mode = kProgramMode, .is_folder = true});
   for (const wire::FolderEntry& found : listing.entries) {
     if (found.kind == wire::FolderEntryKind::kFolderMode) continue;
     PackageEntry entry;
-    entry.name = found.path;
+    entry.name = FilesPrefix() + found.path;
     entry.is_folder = found.kind == wire::FolderEntryKind::kFolder;
     entry.path = fmt::format("{}/{}", options.working_dir, found.path);
     // A folder that its owner may not write to could not be unpacked, nor cleaned up.
@@ -166,11 +169,11 @@ Status CheckUnchanged(const PackageEntry& entry) {
 
 Result<PackagePlan> PlanPackage(const PackageOptions& options) {
   PackagePlan plan;
-  plan.entries.push_back({.name = kOwnFolder, .mode = kProgramMode, .is_folder = true});
-  plan.entries.push_back({.name = fmt::format("{}/hvdray-agent", kOwnFolder),
+  plan.entries.push_back({.name = kPackageOwnFolder, .mode = kProgramMode, .is_folder = true});
+  plan.entries.push_back({.name = fmt::format("{}/hvdray-agent", kPackageOwnFolder),
                           .mode = kProgramMode,
                           .path = options.agent_path});
-  plan.entries.push_back({.name = fmt::format("{}/ray_driver.py", kOwnFolder),
+  plan.entries.push_back({.name = fmt::format("{}/ray_driver.py", kPackageOwnFolder),
                           .mode = kTextMode,
                           .bytes = std::string(RayDriverText())});
   if (!options.working_dir.empty()) HVDRAY_RETURN_IF_ERROR(AddFolderEntries(options, plan));
@@ -182,7 +185,7 @@ Result<std::string> BuildPackage(const PackagePlan& plan, size_t limit_bytes) {
   ZipWriter zip(limit_bytes);
   for (const PackageEntry& entry : plan.entries) {
     // The agent is the same every time and is waited for every time.
-    const ZipEffort effort = entry.mode == kProgramMode && entry.name.starts_with(kOwnFolder)
+    const ZipEffort effort = entry.mode == kProgramMode && entry.name.starts_with(kPackageOwnFolder)
                                  ? ZipEffort::kFast
                                  : ZipEffort::kUsual;
     if (entry.is_folder) {

@@ -44,9 +44,9 @@ struct PackagePlan {
 };
 
 /// Looks the folder through and reads everything once. Left out beside .git: what --exclude,
-/// .gitignore and .rayignore name, .venv, venv, __pycache__, and a .hvdray of somebody else's at
-/// the top. Links are followed. Blocks. Errors: kUsage and kFileUnreadable as ListFolder(),
-/// kPackageTooLarge for what can't fit however well it packs.
+/// .gitignore and .rayignore name, .venv, venv, __pycache__. Links are followed. Blocks. Errors:
+/// kUsage and kFileUnreadable as ListFolder(), kPackageTooLarge for what can't fit however well it
+/// packs.
 Result<PackagePlan> PlanPackage(const PackageOptions& options);
 
 /// The zip archive. Blocks: some 25 ms a MB. Errors: kPackageTooLarge with the largest files,

@@ -1,9 +1,12 @@
 #include "launcher/spec/ray_job_file.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string_view>
 #include <utility>
 
+#include "base/shown_text.h"
 #include "launcher/spec/spec_json.h"
 
 namespace hvdray {
@@ -49,7 +52,12 @@ Result<RayJobFile> ParseRayJobFile(ByteView text) {
   const auto options = json.find("options");
   if (options == json.end()) return Wrong("it has no options");
   Result<JobSpec> spec = SpecFromJson(*options);
-  if (!spec.ok()) return std::move(spec).status().WithContext("options");
+  if (!spec.ok()) {
+    return std::move(spec)
+        .status()
+        .WithCode(ErrorCode::kProtocolMismatch)
+        .WithContext(fmt::format("options that '{}' wrote", ShownText(job.build)));
+  }
   job.spec = std::move(spec).value();
   const auto environment = json.find("environment");
   if (environment == json.end()) return job;

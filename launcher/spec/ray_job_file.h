@@ -31,7 +31,7 @@ struct RayJobFile {
 std::string RayJobFileText(const RayJobFile& job);
 
 /// Unknown keys are passed over. Errors: kProtocolError: no JSON, no job_id, a key that is not 64
-/// hex digits, a spec that SpecFromJson() refuses.
+/// hex digits; kProtocolMismatch: a spec that SpecFromJson() refuses, of another build.
 Result<RayJobFile> ParseRayJobFile(ByteView text);
 
 /// What of the client's environment goes with a job on Ray, whose workers have their node's own

@@ -174,16 +174,13 @@ Status RefuseStrangers(const LayerStack& job, JobSpec* spec) {
 }
 
 /// What the issue of this part names and what is not there yet.
-Status RefuseUnbuilt(const LayerStack& job, const JobSpec& spec) {
+Status RefuseUnbuilt(const JobSpec& spec) {
   const auto unbuilt = [](const std::string& label, std::string hint) {
     return Status(ErrorCode::kNotSupported, fmt::format("{} is not supported yet", label),
                   std::move(hint));
   };
   if (*spec.ray.mode == RayMode::kJobs) {
     return unbuilt(spec.ray.mode.origin() + " jobs", "leave it out: --ray-mode pg does the same");
-  }
-  if (const RawOption* raw = SaidForThisJob(job, OptionId::kOutputFilename)) {
-    return unbuilt(raw->label + " with --ray", "send the output of hvdray itself into a file");
   }
   return {};
 }
@@ -341,7 +338,7 @@ Status ReadRaySettings(const LayerStack& all, const LayerStack& job,
   HVDRAY_RETURN_IF_ERROR(ChooseBackend(job, cluster, files, spec, warnings));
   if (!*ray.is_wanted) return RefuseRayOptions(job);
   HVDRAY_RETURN_IF_ERROR(RefuseStrangers(job, spec));
-  HVDRAY_RETURN_IF_ERROR(RefuseUnbuilt(job, *spec));
+  HVDRAY_RETURN_IF_ERROR(RefuseUnbuilt(*spec));
   return CheckGpus(ray);
 }
 

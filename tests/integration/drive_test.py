@@ -6,6 +6,8 @@ import json
 import os
 import pathlib
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -129,6 +131,45 @@ def test_a_killed_agent_ends_the_job_and_names_the_host(drive):
     assert job.wait() == 125, job.said()
     assert time.monotonic() - killed < 5
     assert "127.0.0.1-02020202" in job.end["error"]["message"]
+    assert not workers(job)
+
+
+HELLO = """import struct, sys, time
+text = b'{"min": 7, "max": 9, "build": "hvdray 9.0.0"}'
+body = struct.pack("<I", len(text)) + text
+sys.stdout.buffer.write(b"HVDRAY-AGENT/1 77 " + b"0" * 32 + b"\\n")
+sys.stdout.buffer.write(struct.pack("<IHHII", 0x52445648, 1, 1, len(body), 0) + body)
+sys.stdout.flush()
+time.sleep(60)
+"""
+
+
+def test_an_agent_of_another_build_ends_the_job_and_both_builds_are_named(drive, hvdray):
+    job = drive({"np": 4, "command": SLEEPERS})
+    seat, processes = job.on_seat, []
+
+    def other_build(body):
+        if body["seat"] != 1:
+            return seat(body)
+        words = body["argv"]
+        there = words[words.index("--dial") + 1].split(",")[0]
+        hello = subprocess.Popen([sys.executable, "-c", HELLO], stdout=subprocess.PIPE)
+        link = subprocess.Popen(
+            ["openssl", "s_client", "-tls1_3", "-quiet", "-connect", there, "-psk", body["stdin"],
+             "-psk_identity", "hvdray-seat-1"], stdin=hello.stdout, stdout=subprocess.DEVNULL,
+            stderr=job.log)
+        processes.extend([hello, link])
+        job.tell({"seat": {"seat": 1, "state": "started", "node_id": job.nodes[1].id,
+                           "ip": "127.0.0.1", "hostname": "here", "gpus": [], "pid": link.pid}})
+    job.on_seat = other_build
+    assert job.wait() == 125, job.said()
+    for process in processes:
+        process.kill()
+        process.wait()
+    said = job.end["error"]
+    assert said["code"] == "HVD-E0206" and "'hvdray 9.0.0' there" in said["message"], job.said()
+    assert "127.0.0.1-02020202" in said["message"] and not said["retriable"]
+    assert hvdray.run("--version", binary=hvdray.agent).text.strip() in job.log_text()
     assert not workers(job)
 
 
@@ -329,6 +370,16 @@ def test_a_job_file_that_is_none_is_said_in_the_log(drive):
         job = drive({"command": ["true"]}, text=text)
         assert job.job.process.wait(20) == 125
         assert why in job.log_text() and "/job.json" in job.log_text()
+
+
+def test_a_client_of_another_build_is_named(drive, hvdray):
+    text = json.dumps({"job_id": "j", "key": "0" * 64, "build": "hvdray 9.0.0 (later)",
+                       "options": {"schema": "hvdray.spec/9", "settings": {}}})
+    job = drive({"command": ["true"]}, text=text)
+    assert job.job.process.wait(20) == 125
+    build = hvdray.run("--version", binary=hvdray.agent).text.strip()
+    assert "'hvdray 9.0.0 (later)'" in job.log_text() and f"'{build}'" in job.log_text()
+    assert "HVD-E0206" in job.log_text()
 
 
 def test_words_and_descriptors_that_are_wrong_are_2(hvdray, tmp_path):

@@ -24,6 +24,12 @@ def record(kind, data):
     return struct.pack("<BI", kind, len(data)) + data
 
 
+def places(stream, np, *parts):
+    """Whose the bytes of the stream's next record are: (rank, count), nobody's with rank -1."""
+    return record(4, struct.pack("<BI", stream, np) + b"".join(
+        struct.pack("<iI", rank, count) for rank, count in parts))
+
+
 def last_record(code, error=None):
     return record(3, json.dumps({"exit_code": code, "error": error}).encode())
 

@@ -11,6 +11,8 @@ import os
 import pathlib
 import signal
 import socket
+import subprocess
+import sys
 import time
 import uuid
 import zipfile
@@ -383,3 +385,35 @@ def test_the_older_ray_seats_agents_too(old_ray_cluster, tmp_path):
     driver.wait_for("signal")
     assert driver.end(3)["status"] == "STOPPED"
     wait_until(lambda: not is_alive(agent["pid"]), "end of the agent", 10)
+
+
+RAY_THAT_TAKES_LONG = """
+import pathlib, signal, sys, time
+def linger():
+    pathlib.Path(sys.argv[1]).touch()
+    time.sleep(60)
+def init(**_):
+    signal.signal(signal.SIGTERM, lambda signo, _: sys.exit(signo))  # as Ray's own does
+    linger()
+"""
+
+
+@pytest.mark.parametrize("linger", ["import", "init"])
+def test_a_stop_before_there_is_a_drive_is_said_in_the_log(tmp_path, linger):
+    modules = tmp_path / "modules"
+    (modules / "ray/util").mkdir(parents=True)
+    (modules / "hvdray_job").mkdir()
+    (modules / "hvdray_job/job.json").write_text('{"job_id": "j"}')
+    (modules / "ray/__init__.py").write_text(
+        RAY_THAT_TAKES_LONG + ("linger()\n" if linger == "import" else ""))
+    (modules / "ray/util/__init__.py").write_text(
+        "placement_group = placement_group_table = remove_placement_group = None\n")
+    (modules / "ray/util/scheduling_strategies.py").write_text(
+        "PlacementGroupSchedulingStrategy = None\n")
+    with subprocess.Popen([sys.executable, str(DRIVER), str(tmp_path / "is there")],
+                          stderr=subprocess.PIPE, env={"PYTHONPATH": str(modules)}) as driver:
+        wait_until((tmp_path / "is there").exists, "ray's beginning")
+        driver.terminate()
+        assert driver.wait(10) == 143
+        assert driver.stderr.read() == (
+            b"hvdray: ray_driver.py: stopped before it had joined the cluster\n")

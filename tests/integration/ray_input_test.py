@@ -4,11 +4,12 @@ submitted, and what a client does about its job. The cluster itself: ray_run_tes
 import json
 import os
 import signal
+import subprocess
 import time
 
 import pytest
 
-from fake_dashboard import FakeDashboard, record, wait_until
+from fake_dashboard import FakeDashboard, places, record, wait_until
 from fault_server import FaultServer, answer
 
 TOKEN = "geheim-0123456789"
@@ -139,6 +140,16 @@ def test_files_that_cannot_be_written_are_known_first(run, cluster):
     assert not dashboard.jobs
 
 
+def test_an_output_folder_that_cannot_be_is_known_first(run, cluster, tmp_path):
+    dashboard = cluster()
+    (tmp_path / "file").write_text("")
+    (tmp_path / "out/rank.0/stdout").mkdir(parents=True)
+    for folder, said in ("file/x", "file"), ("out", "out/rank.0/stdout"):
+        refused(run(dashboard.url, "-np", "2", "--output-filename", folder, "true"), 2, "HVD-E0105",
+                said)
+    assert not dashboard.jobs
+
+
 def test_a_dry_run_only_looks(run, cluster):
     dashboard = cluster()
     result = run(dashboard.url, "-np", "2", "--cpus-per-slot", "2", "--dry-run", "true")
@@ -175,7 +186,8 @@ def test_a_job_and_what_goes_with_it(run, cluster, tmp_path):
     assert job.body["metadata"]["hvdray_job_id"] == job.id
     assert TOKEN not in json.dumps(job.body) and "NCCL" not in json.dumps(job.body)
     package = dashboard.files_of(env["working_dir"][6:])
-    assert package["train.py"] == (0o644, b"print(1)\n") and package["tool"][0] == 0o755
+    assert package["files/train.py"] == (0o644, b"print(1)\n")
+    assert package["files/tool"][0] == 0o755
     assert package[".hvdray/hvdray-agent"][0] == 0o755 and ".hvdray/ray_driver.py" in package
     (uri,) = env["py_modules"]
     assert dashboard.files_of(uri[6:])["hvdray_job/job.json"][0] == 0o600
@@ -238,6 +250,57 @@ def test_the_files_come_here(run, cluster, tmp_path):
     for name, suffix in (("r", "report.json"), ("e", "events.jsonl"), ("t", "trace.json"),
                          ("j", "junit.xml")):
         assert (tmp_path / name).read_bytes() == suffix.encode() * 1000
+
+
+def two_ranks(job, code=0):
+    """One with much, one whose bytes are no text; lines of nobody's; files that begin anew."""
+    job.run()
+    job.write("stream", places(1, 2, (0, (1 << 32) - 1), (1, (1 << 32) - 1)))
+    job.write("stream", places(1, 2, (0, 4), (-1, 6), (1, 4)) + record(1, b"old\nours:\n\xff\xfe\0\n"))
+    job.write("stream", places(2, 2, (1, 4)) + record(2, b"err\n") + record(2, b"hvdray: x\n"))
+    job.write("stream", places(1, 2, (0, (1 << 32) - 1), (0, 5 << 20)))
+    job.write("stream", record(1, b"n" * (5 << 20)))
+    job.end(code)
+
+
+FILES = {"rank.0/stdout": b"n" * (5 << 20), "rank.0/stderr": b"", "rank.1/stdout": b"\xff\xfe\0\n",
+         "rank.1/stderr": b"err\n"}
+
+
+def files_below(folder):
+    return {str(path.relative_to(folder)): path.read_bytes()
+            for path in folder.rglob("*") if path.is_file()}
+
+
+def test_each_ranks_output_comes_into_its_files_here(run, hvdray, environment, cluster, tmp_path):
+    dashboard = cluster(two_ranks)
+    dashboard.lost_streams = 2
+    (tmp_path / "out/rank.1").mkdir(parents=True)
+    (tmp_path / "out/rank.1/stderr").write_text("of another job")
+    result = run(dashboard.url, "-np", "2", "--output-filename", "out", "true")
+    assert result.code == 0, result.errors
+    assert files_below(tmp_path / "out") == FILES
+    (name,) = dashboard.jobs
+    result = hvdray.run("follow", name, "--ray-address", dashboard.url, "--output-filename",
+                        "again", env=environment, cwd=tmp_path)
+    assert result.code == 0 and files_below(tmp_path / "again") == FILES, result.errors
+    refused(hvdray.run("follow", name, "--ray-address", dashboard.url, "--output-filename",
+                       "/proc/x", env=environment, cwd=tmp_path), 2, "HVD-E0105", "/proc/x")
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_full_disk_here_costs_the_exit_code_not_the_job(run, cluster, tmp_path, code):
+    (tmp_path / "tiny").mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", tmp_path / "tiny"],
+                   check=True)
+    try:
+        result = run(cluster(lambda job: two_ranks(job, code)).url, "-np", "2",
+                     "--output-filename", "tiny/out", "true")
+    finally:
+        subprocess.run(["umount", tmp_path / "tiny"], check=True)
+    assert result.code == (code or 125) and len(result.out) > 5 << 20
+    assert "tiny/out/rank.0/stdout: write: No space left on device" in result.errors
+    assert result.errors.count("No space left") <= 2, result.errors
 
 
 def test_a_file_that_does_not_come_makes_a_good_job_a_bad_one(run, cluster):

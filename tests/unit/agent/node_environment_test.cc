@@ -32,6 +32,20 @@ TEST(NodeEnvironmentTest, KeptNamesOfRayBringNoThrottleAlong) {
                      "RAY_ADDRESS=10.0.0.10:6379", "RAY_AUTH_TOKEN=secret"}));
 }
 
+TEST(NodeEnvironmentTest, FoldersThatRayMadeForItselfAreNobodysBusiness) {
+  const std::string place = "/s/runtime_resources/";
+  EXPECT_EQ(WithoutRay({"PWD=/x", "OLDPWD=/",
+                        "PYTHONPATH=" + place + "py_modules_files/hvdray_job_hvd-1:" + place +
+                            "working_dir_files/hvdray_0123:/nodes/own:" + place +
+                            "working_dir_files/hvdray_0123/mine"},
+                       RayNames::kKept),
+            (Strings{"PYTHONPATH=" + place + "working_dir_files/hvdray_0123/files:/nodes/own:" +
+                     place + "working_dir_files/hvdray_0123/mine"}));
+  EXPECT_EQ(
+      WithoutRay({"PYTHONPATH=" + place + "py_modules_files/hvdray_job_hvd-1"}, RayNames::kDropped),
+      Strings());
+}
+
 TEST(NodeEnvironmentTest, WhatOnlyLooksLikeItStays) {
   const Strings entries = {"RAYON_NUM_THREADS=4", "XRAY_=1", "OMP_NUM_THREADS_X=1",
                            "PYTHONWARNINGS=error", "PYTHONBREAKPOINT=0"};

@@ -29,9 +29,20 @@ TEST(DriveSpecTest, WhatTheClientWantsWrittenIsWrittenBesideTheStream) {
   const JobSpec spec = DriveSpec(job, "/logs");
   EXPECT_EQ(*spec.report_file, "/logs/hvdray_hvd-1.report.json");
   EXPECT_EQ(spec.report_file.origin(), "flag --report");
-  EXPECT_EQ(*spec.output_folder, "/logs/hvdray_hvd-1.output");
+  EXPECT_EQ(*spec.output_folder, "") << "the client makes them of the stream";
   EXPECT_TRUE(spec.events_file->empty()) << "nobody asked for it";
   EXPECT_EQ(DriveFile("/logs", "hvd-1", "stream"), "/logs/hvdray_hvd-1.stream");
+}
+
+TEST(DriveSpecTest, WorkersStartInTheUsersFolder) {
+  RayJobFile job = Job();
+  EXPECT_EQ(*DriveSpec(job, "/logs").working_folder, "") << "the agent's own";
+  job.spec.ray.working_dir.Set(".", "flag");
+  EXPECT_EQ(*DriveSpec(job, "/logs").working_folder, "files");
+  job.spec.working_folder.Set("sub", "flag");
+  EXPECT_EQ(*DriveSpec(job, "/logs").working_folder, "files/sub");
+  job.spec.working_folder.Set("/data", "flag");
+  EXPECT_EQ(*DriveSpec(job, "/logs").working_folder, "/data");
 }
 
 TEST(DriveSpecTest, ThePipeIsNobodysStdin) {

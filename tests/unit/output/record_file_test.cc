@@ -12,6 +12,7 @@
 
 #include "base/fd.h"
 #include "launcher/output/job_output.h"
+#include "launcher/output/record_places.h"
 #include "tests/fakes/loop_runner.h"
 #include "tests/fakes/temp_folder.h"
 
@@ -93,9 +94,14 @@ TEST_F(RecordFileTest, OutputOfAJobGoesThereInItsOrder) {
   const auto record = [](RecordKind kind, const std::string& bytes) {
     return FormatRecordHeader(kind, bytes.size()) + bytes;
   };
-  EXPECT_EQ(Text(), record(RecordKind::kStdout, "[3]<stdout>:out\n[3]<stdout>:\xff\n") +
+  const auto of_3 = [&record](RecordKind stream, uint64_t length) {
+    return record(RecordKind::kPlaces, FormatPlaces({stream, 1, {{3, length, false}}}));
+  };
+  EXPECT_EQ(Text(), of_3(RecordKind::kStdout, 30) +
+                        record(RecordKind::kStdout, "[3]<stdout>:out\n[3]<stdout>:\xff\n") +
+                        of_3(RecordKind::kStderr, 16) +
                         record(RecordKind::kStderr, "[3]<stderr>:err\n") +
-                        record(RecordKind::kStderr, "ours\n") +
+                        record(RecordKind::kStderr, "ours\n") + of_3(RecordKind::kStdout, 17) +
                         record(RecordKind::kStdout, "[3]<stdout>:more\n"));
 }
 
@@ -116,6 +122,7 @@ TEST_F(RecordFileTest, AFileThatTakesNoMoreIsDamageAndDoesNotStopTheJob) {
   ASSERT_TRUE(RunUntil(*loop, [&] { return !damage.empty(); }));
   EXPECT_EQ(damage[0].code(), ErrorCode::kOutputLost);
   EXPECT_EQ(consumed, 201U) << "the worker must not wait for ever";
+  EXPECT_EQ(Text(), "") << "no places of bytes that are not there";
 }
 
 }  // namespace

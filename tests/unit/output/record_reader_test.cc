@@ -64,12 +64,30 @@ TEST(RecordReaderTest, KindsOfLaterBuildsArePassedOver) {
   EXPECT_EQ(heard.out, "x");
 }
 
+TEST(RecordReaderTest, PlacesComeBeforeTheirBytesAndOnlyToWhoWantsThem) {
+  const std::string file =
+      Record(RecordKind::kPlaces, FormatPlaces({RecordKind::kStderr, 3, {{2, 1, false}}})) +
+      Record(RecordKind::kStderr, "x");
+  EXPECT_EQ(Read({file.substr(0, 8), file.substr(8)}).err, "x");
+  std::vector<PlacesOfRecord> heard;
+  RecordReader reader(
+      {.on_output = [&heard](RecordKind /*kind*/,
+                             ByteView /*bytes*/) { EXPECT_EQ(heard.size(), 1U); },
+       .on_end = [](const StreamEnd& /*end*/) {},
+       .on_places = [&heard](PlacesOfRecord record) { heard.push_back(std::move(record)); }});
+  for (const char byte : file) EXPECT_TRUE(reader.Feed({&byte, 1}).ok());
+  ASSERT_EQ(heard.size(), 1U);
+  EXPECT_EQ(heard[0].places, (std::vector<RecordPlace>{{2, 1, false}}));
+}
+
 TEST(RecordReaderTest, WhatNoDriverWritesIsAFault) {
   const std::vector<std::string> broken = {
       std::string(5, '\0'),
       Record(RecordKind::kEnd, ""),
       FormatRecordHeader(RecordKind::kEnd, size_t{2} << 20),
       Record(RecordKind::kEnd, "no json"),
+      Record(RecordKind::kPlaces, "short"),
+      FormatRecordHeader(RecordKind::kPlaces, size_t{9} << 20),
       Record(RecordKind::kEnd, "[]"),
       Record(RecordKind::kEnd, "{}"),
       Record(RecordKind::kEnd, R"({"exit_code": 256})"),

@@ -57,7 +57,7 @@ struct World {
 std::set<std::string> NamesOf(const PackagePlan& plan) {
   std::set<std::string> names;
   for (const PackageEntry& entry : plan.entries) {
-    if (!entry.name.starts_with(".hvdray")) names.insert(entry.name);
+    if (entry.name.starts_with("files/")) names.insert(entry.name.substr(6));
   }
   return names;
 }
@@ -95,9 +95,10 @@ TEST(JobPackageTest, PythonReadsTheAgentTheDriverAndTheFolder) {
   const std::string found = ReadByPython(*zip);
   EXPECT_NE(found.find(".hvdray/hvdray-agent 755 "), std::string::npos) << found;
   EXPECT_NE(found.find(".hvdray/ray_driver.py 644 "), std::string::npos) << found;
-  EXPECT_NE(found.find("bin/tool 750 "), std::string::npos) << found;
-  EXPECT_NE(found.find("empty/ 755 d\n"), std::string::npos) << found;
-  EXPECT_NE(found.find("train.py 644 "), std::string::npos) << found;
+  EXPECT_NE(found.find("files/ 755 d\n"), std::string::npos) << found;
+  EXPECT_NE(found.find("files/bin/tool 750 "), std::string::npos) << found;
+  EXPECT_NE(found.find("files/empty/ 755 d\n"), std::string::npos) << found;
+  EXPECT_NE(found.find("files/train.py 644 "), std::string::npos) << found;
 }
 
 TEST(JobPackageTest, WithoutAFolderThereIsOnlyOurs) {
@@ -146,9 +147,10 @@ TEST(JobPackageTest, LeavesOutWhatIgnoreFilesAndExcludesName) {
   Write(world.dir + "/.rayignore", "*.tmp\n");
   Write(world.dir + "/data/.gitignore", "big\n");
   EXPECT_EQ(NamesOf(world.Plan()),
-            (Names{".gitignore", ".rayignore", "a.py", "keep.log", "data", "data/.gitignore",
-                   "data/small", "pkg", "pkg/b.py", "sub", "sub/.hvdray", "sub/.hvdray/kept"}));
-  EXPECT_EQ(NamesOf(world.Plan({"keep.log", "data/", "sub", "!venv"})),
+            (Names{".gitignore", ".rayignore", ".hvdray", ".hvdray/mine", "a.py", "keep.log",
+                   "data", "data/.gitignore", "data/small", "pkg", "pkg/b.py", "sub", "sub/.hvdray",
+                   "sub/.hvdray/kept"}));
+  EXPECT_EQ(NamesOf(world.Plan({"keep.log", "data/", "sub", ".hvdray", "!venv"})),
             (Names{".gitignore", ".rayignore", "a.py", "pkg", "pkg/b.py", "venv", "venv/x"}))
       << "an exclude wins over what .gitignore keeps";
 }
@@ -289,7 +291,7 @@ TEST(JobPackagePropertyTest, PythonUnpacksTheTreeThatIsThere) {
     ASSERT_EQ(std::system(command.c_str()), 0);  // NOLINT: what Ray's nodes do
     const std::string listed = ReadByPython(*zip);
     for (const auto& [path, bytes] : wanted) {
-      const Result<std::string> text = ReadFile(unpacked / ("out/" + path));
+      const Result<std::string> text = ReadFile(unpacked / ("out/files/" + path));
       ASSERT_TRUE(text.ok()) << kSeed << " round " << round << ": " << text.status().ToString();
       EXPECT_EQ(*text, bytes) << kSeed << " round " << round << ": " << path;
       struct stat info {};

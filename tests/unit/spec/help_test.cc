@@ -25,7 +25,8 @@ std::string FileText(const std::string& path) {
 constexpr const char* kHowToUpdate = "update with: hvdray-gen-cli . (in the source folder)";
 
 TEST(HelpTest, FilesInTheTreeAreUpToDate) {
-  EXPECT_EQ(FileText("docs/cli.md"), RunMarkdown()) << kHowToUpdate;
+  // What follows is of the commands that only look at Ray: ray_pages_test.
+  EXPECT_TRUE(FileText("docs/cli.md").starts_with(RunMarkdown())) << kHowToUpdate;
   EXPECT_EQ(FileText("docs/man/hvdray-run.1"), RunManPage()) << kHowToUpdate;
   EXPECT_EQ(FileText("docs/man/hvdray-check.1"), CheckManPage()) << kHowToUpdate;
   EXPECT_EQ(FileText("docs/man/hvdray-replay.1"), ReplayManPage()) << kHowToUpdate;

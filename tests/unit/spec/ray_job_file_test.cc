@@ -48,7 +48,8 @@ TEST(RayJobFileTest, AFileThatCannotBeTheClientsIsRefused) {
   EXPECT_EQ(WhyNot(RayJobFileText(job)), "its key is not 64 hex digits");
   const std::string begin = R"({"job_id":"j","key":")" + std::string(64, '0') + "\"";
   EXPECT_EQ(WhyNot(begin + "}"), "it has no options");
-  EXPECT_EQ(WhyNot(begin + R"(,"options":{}})"), "options: the settings are not hvdray.spec/1");
+  EXPECT_EQ(WhyNot(begin + R"(,"options":{}})"),
+            "options that '' wrote: the settings are not hvdray.spec/1");
   EXPECT_EQ(WhyNot(begin + R"(,"options":{"schema":"hvdray.spec/1"},"environment":{"A":"b"}})"),
             "its environment is no list of pairs");
   EXPECT_EQ(WhyNot(begin + R"(,"options":{"schema":"hvdray.spec/1"},"of_tomorrow":1})"), "taken");

@@ -217,10 +217,7 @@ TEST(SpecRayTest, OptionsOfOtherWaysOfRunningAreRefused) {
   EXPECT_EQ(ErrorOf(job + "--stdin none ./t"), "");
   EXPECT_EQ(ErrorOf(job + "--launch-agent {host} ./t"),
             "flag --launch-agent has no meaning with --ray: Ray starts the agents");
-  for (const char* option : {"--ray-mode jobs", "--output-filename d"}) {
-    EXPECT_EQ(SpecWorld().StatusOf(job + option + " ./t").code(), ErrorCode::kNotSupported)
-        << option;
-  }
+  EXPECT_EQ(SpecWorld().StatusOf(job + "--ray-mode jobs ./t").code(), ErrorCode::kNotSupported);
 }
 
 TEST(SpecRayTest, WhatAUserSetsForAllJobsIsInNobodysWay) {
