@@ -96,7 +96,7 @@ BreakResult ConnectionBreaker::Break(std::span<const LivingWorker> workers,
                                      std::span<const TcpAddress> listening) {
   const auto begin = std::chrono::steady_clock::now();
   Round round{TcpSockets(diag_), addresses, listening, std::nullopt, {}};
-  if (!addresses.empty()) {
+  if (!addresses.empty() || !listening.empty()) {
     for (const LivingWorker& worker : workers) {
       if (!worker.is_parked) BreakWorker(worker, round);
     }

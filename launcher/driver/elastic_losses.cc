@@ -166,7 +166,7 @@ void ElasticDriver::Watch(WorkerId worker, TimePoint limit) {
 // Once in a generation: what is shut stays shut, and new connections there are none.
 void ElasticDriver::BreakConnections() {
   if (!policy_.breaks_connections || round_.is_break_ordered || IsGang()) return;
-  if (CanBeginAgain()) return;  // They are stopped.
+  if (!round_.is_open && CanBeginAgain()) return;  // They are stopped.
   std::vector<int> hosts;
   for (const HostShare& share : round_.plan) {
     const std::vector<WorkerId> living = roster_.LivingOn(share.host);

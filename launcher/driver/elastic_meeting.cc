@@ -76,8 +76,9 @@ bool ElasticDriver::IsMeetingLost() const {
   return round_.is_broken || round_.done > 0;
 }
 
-// As long as no gang has come out of hvd.init(), there is no state that could be lost. Once in a
-// job: a program that dies there every time is not to be blamed on its hosts.
+// As long as no gang has come out of hvd.init(), there is no state: when nobody is left to go on
+// with, or nobody can, all may as well be started anew. Once in a job: a program that dies there
+// every time is not to be blamed on its hosts.
 bool ElasticDriver::CanBeginAgain() const {
   if (!policy_.repairs_meetings || IsGang() || has_begun_ || was_begun_again_) return false;
   if (round_.done > 0) return false;

@@ -134,7 +134,7 @@ void ElasticDriver::BeginMeeting() {
 // Every old process must be parked or reaped before a new generation is published (spec 3.11
 // row 4).
 void ElasticDriver::CloseRound() {
-  if (CanBeginAgain()) return BeginAgain();
+  if (!round_.is_open && CanBeginAgain()) return BeginAgain();
   if (IsMeetingLost()) return EndByLostMeeting();
   const ElasticRoster::Counts& counts = roster_.counts();
   if (counts.unsettled > 0) {
@@ -144,6 +144,7 @@ void ElasticDriver::CloseRound() {
   approach_.straggler_deadline.reset();
   if (round_.done > 0) return EndByDone();
   if (counts.staying == 0) {
+    if (CanBeginAgain()) return BeginAgain();
     ElasticCause cause = EndByFailure(round_.first_failure, log_.FirstReason(), 0);
     return EndBy(round_.fell_apart ? WhileConnecting(std::move(cause)) : std::move(cause));
   }
