@@ -64,6 +64,10 @@ ScopeKind KindOfScope(std::string_view scope) {
   return IsMeshScope(scope) ? ScopeKind::kMesh : ScopeKind::kOther;
 }
 
+bool IsLastScopeOfInit(std::string_view scope) {
+  return scope.starts_with("cross_") && KindOfScope(scope) == ScopeKind::kProcessSet;
+}
+
 KeyKind KindOfKey(std::string_view key) {
   if (CanonicalNumber(key)) return KeyKind::kNumber;
   if (key.starts_with(kRankNamePrefix) && CanonicalNumber(key.substr(kRankNamePrefix.size()))) {

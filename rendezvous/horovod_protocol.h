@@ -72,6 +72,10 @@ std::string JoinSlot(std::string_view host, int local_rank);
 /// Where all members of a generation meet first; nobody has gone further before all have.
 inline constexpr std::string_view kMeetingScope = "global";
 
+/// The last of the scopes that a member goes through in hvd.init(), one after the other: that of
+/// all processes across the hosts, as the first process set. Sets of the user's own come behind it.
+bool IsLastScopeOfInit(std::string_view scope);
+
 /// The answer to rank_and_size that tells a worker to leave the job (spec 2.6).
 inline constexpr std::string_view kRemovedFromJob = "-1,-1,-1,-1,-1,-1";
 

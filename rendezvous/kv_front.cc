@@ -22,6 +22,11 @@ void KvFront::Reset(Generation generation) {
   Run();
 }
 
+void KvFront::EndMeshes(Generation generation) {
+  core_.EndMeshes(generation, &actions_);
+  Run();
+}
+
 void KvFront::OnAnswer(const KvAnswer& answer) {
   core_.OnAnswer(answer, &actions_);
   Run();

@@ -26,6 +26,7 @@ class KvFront {
   void OpenWorker(int worker, std::string slot, Generation generation);
   void CloseWorker(int worker);
   void Reset(Generation generation);
+  void EndMeshes(Generation generation);
   void OnAnswer(const KvAnswer& answer);
 
   /// A request on the listener of `worker`.

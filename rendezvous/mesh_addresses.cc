@@ -55,6 +55,20 @@ void MeshAddresses::Note(std::string_view scope, std::string_view key, ByteView 
   kept = std::move(addresses);
 }
 
+void MeshAddresses::NoteListening(std::string_view scope, std::string_view key, ByteView value) {
+  Note(scope, key, value);
+  const auto found = scopes_.find(scope);
+  const std::optional<uint32_t> member = NumberOfKey(key);
+  if (found == scopes_.end() || !member || KindOfKey(key) != KeyKind::kNumber) return;
+  if (found->second.members.contains(*member)) found->second.listening.insert(*member);
+}
+
+void MeshAddresses::NoteDone(std::string_view scope, std::string_view key) {
+  const auto found = scopes_.find(scope);
+  if (found == scopes_.end() || KindOfKey(key) != KeyKind::kNumber) return;
+  found->second.listening.erase(*NumberOfKey(key));
+}
+
 void MeshAddresses::Clear() { *this = MeshAddresses(); }
 
 void MeshAddresses::Fail(std::string problem) {
@@ -67,6 +81,19 @@ std::vector<TcpAddress> MeshAddresses::Addresses() const {
   all.reserve(address_count_);
   for (const auto& [name, scope] : scopes_) {
     for (const auto& [member, addresses] : scope.members) {
+      all.insert(all.end(), addresses.begin(), addresses.end());
+    }
+  }
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return all;
+}
+
+std::vector<TcpAddress> MeshAddresses::Listening() const {
+  std::vector<TcpAddress> all;
+  for (const auto& [name, scope] : scopes_) {
+    for (const size_t member : scope.listening) {
+      const std::vector<TcpAddress>& addresses = scope.members.at(member);
       all.insert(all.end(), addresses.begin(), addresses.end());
     }
   }

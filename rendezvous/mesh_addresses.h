@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,11 +36,17 @@ class MeshAddresses {
   /// not of a Horovod mesh have no effect. A DELETE is not told: members delete their keys when all
   /// have read them, and the connections live on.
   void Note(std::string_view scope, std::string_view key, ByteView value);
+  /// The same of a worker of this host, which has PUT it: it listens there until NoteDone().
+  void NoteListening(std::string_view scope, std::string_view key, ByteView value);
+  /// It has deleted its key: it is connected to all members of that scope.
+  void NoteDone(std::string_view scope, std::string_view key);
   /// A new generation: nothing is known.
   void Clear();
 
   /// All addresses, sorted, each once. Empty while problem() is not.
   std::vector<TcpAddress> Addresses() const;
+  /// Where workers of this host may still wait for others; sorted, each once.
+  std::vector<TcpAddress> Listening() const;
   /// Those of one member of one scope; empty: not known.
   std::vector<TcpAddress> AddressesOf(std::string_view scope, size_t member) const;
   /// Why no connection of this generation can be told from others: a value whose length does not
@@ -52,6 +59,7 @@ class MeshAddresses {
   struct Scope {
     size_t value_bytes = 0;  ///< The same for all members.
     std::map<size_t, std::vector<TcpAddress>> members;
+    std::set<size_t> listening;  ///< Of these.
   };
   void Fail(std::string problem);
 

@@ -66,6 +66,7 @@ class RelayImpl final : public Relay {
   }
 
   void Reset(Generation generation) override { front_.Reset(generation); }
+  void EndMeshes(Generation generation) override { front_.EndMeshes(generation); }
   void OnAnswer(KvAnswer answer) override { front_.OnAnswer(answer); }
 
   const WorkerAddresses* AddressesOf(int rank) const override {

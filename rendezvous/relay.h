@@ -43,6 +43,8 @@ class Relay {
   /// dropped; held GETs get 404, held PUTs and DELETEs 200; rank_and_size stays held. Workers of
   /// older generations see an empty store until rank_and_size releases them.
   virtual void Reset(Generation generation) = 0;
+  /// As in RelayCore.
+  virtual void EndMeshes(Generation generation) = 0;
   /// An answer of the launcher, in the order of the link. Those that nobody waits for are dropped.
   virtual void OnAnswer(KvAnswer answer) = 0;
   /// Where that worker takes notices, once it has registered, until CloseWorker; else nullptr.

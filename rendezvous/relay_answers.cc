@@ -29,6 +29,7 @@ bool IsKnownAbsent(const RelayScope& scope, std::string_view key) {
 void RelayCore::Reset(Generation generation, TimePoint now, RelayActions* out) {
   if (generation <= generation_) return;
   generation_ = generation;
+  are_meshes_ended_ = false;
   mesh_.Clear();
   std::vector<std::pair<uint64_t, int>> answers;
   for (const auto& [id, held] : requests_) {
@@ -44,6 +45,21 @@ void RelayCore::Reset(Generation generation, TimePoint now, RelayActions* out) {
     return entry.second.kind != Question::Kind::kRankAndSize;
   });
   ReplayEarly(now, out);
+}
+
+void RelayCore::EndMeshes(Generation generation, RelayActions* out) {
+  if (generation != generation_ || std::exchange(are_meshes_ended_, true)) return;
+  std::vector<uint64_t> waiting;
+  for (const auto& [id, held] : requests_) {
+    if (held.kind != Request::Kind::kWaiter) continue;
+    const ScopeKind kind = KindOfScope(held.scope);
+    if (kind == ScopeKind::kMesh || kind == ScopeKind::kProcessSet) waiting.push_back(id);
+  }
+  std::sort(waiting.begin(), waiting.end());
+  for (const uint64_t id : waiting) {
+    RemoveWaiter(requests_.at(id));
+    Answer(id, 200, nullptr, out);
+  }
 }
 
 void RelayCore::ReplayEarly(TimePoint now, RelayActions* out) {

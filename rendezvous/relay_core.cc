@@ -115,7 +115,7 @@ void RelayCore::Route(Worker& speaker, int worker, uint64_t request, const KvCal
 void RelayCore::Put(int worker, uint64_t request, const KvCall& call, KvValue body,
                     RelayActions* out) {
   if (!body) body = std::make_shared<const std::string>();
-  NoteMesh(call.scope, call.key, body);
+  if (options_.is_mesh_kept) mesh_.NoteListening(call.scope, call.key, *body);
   uint64_t stamp = 0;
   if (call.is_mesh() && call.key_kind != KeyKind::kOther) {
     const Scope* scope = FindOrMakeScope(call.scope);
@@ -128,6 +128,9 @@ void RelayCore::Get(int worker, uint64_t request, const KvCall& call, TimePoint 
                     RelayActions* out) {
   const bool is_number = call.is_mesh() && call.key_kind == KeyKind::kNumber;
   const bool is_rank_name = call.is_horovod_mesh() && call.key_kind == KeyKind::kRankName;
+  if (are_meshes_ended_ && is_number && call.is_horovod_mesh()) {
+    return Answer(request, 200, nullptr, out);
+  }
   if (!is_number && !is_rank_name) {
     return PassThrough(KvOp::kGet, worker, request, call, nullptr, 0, out);
   }
@@ -146,6 +149,7 @@ void RelayCore::Get(int worker, uint64_t request, const KvCall& call, TimePoint 
 
 void RelayCore::Delete(int worker, uint64_t request, const KvCall& call, TimePoint now,
                        RelayActions* out) {
+  mesh_.NoteDone(call.scope, call.key);
   StringMap<std::vector<uint64_t>> waiters;
   if (call.is_mesh()) waiters = DropScope(call.scope, out);
   PassThrough(KvOp::kDelete, worker, request, call, nullptr, 0, out);

@@ -68,6 +68,12 @@ class RelayCore {
   /// present. Held GETs get 404, held PUTs and DELETEs 200; rank_and_size stays held.
   void Reset(Generation generation, TimePoint now, RelayActions* out);
 
+  /// A member of `generation` is lost, so that nobody of it will ever be connected to all: from now
+  /// on who asks for addresses of a Horovod mesh, or waits for them, gets at once what Gloo can't
+  /// read, and fails. A 404 would have it ask again until its timeout. Until the next Reset(); no
+  /// effect unless that is the present generation.
+  void EndMeshes(Generation generation, RelayActions* out);
+
   /// A request of an open worker; `request` is not in use. `body`: of a PUT. Replied to sooner or
   /// later, unless OnGone or CloseWorker comes first.
   void OnRequest(int worker, uint64_t request, const KvCall& call, KvValue body, TimePoint now,
@@ -149,6 +155,7 @@ class RelayCore {
 
   RelayCoreOptions options_;
   Generation generation_ = 0;
+  bool are_meshes_ended_ = false;
   uint64_t last_question_ = 0;
   uint64_t last_stamp_ = 0;
   size_t cached_bytes_ = 0;

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -27,6 +29,13 @@ bool IsGloos(const TcpAddress& local, const TcpAddress& remote,
          std::binary_search(addresses.begin(), addresses.end(), remote);
 }
 
+// Connections count by one of their ends, listeners where they are known to wait for the gang.
+bool IsGloos(const TcpTableRow& row, std::span<const TcpAddress> addresses,
+             std::span<const TcpAddress> listening) {
+  if (row.state != TCP_LISTEN) return IsGloos(row.local, row.remote, addresses);
+  return std::binary_search(listening.begin(), listening.end(), row.local);
+}
+
 using NameFn = int (*)(int, sockaddr*, socklen_t*);
 
 std::optional<TcpAddress> EndOf(int fd, NameFn name) {
@@ -46,6 +55,12 @@ bool IsGloosConnection(int fd, std::span<const TcpAddress> addresses) {
   const auto local = EndOf(fd, ::getsockname);
   const auto remote = EndOf(fd, ::getpeername);  // none: a listener, or closed meanwhile
   return local && remote && IsGloos(*local, *remote, addresses);
+}
+
+// A socket without a peer can't be asked for one: is it the one that was listed?
+bool IsSame(int fd, const TcpTableRow& row) {
+  struct stat status {};
+  return ::fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode) && status.st_ino == row.inode;
 }
 
 bool HasEnded(int pidfd) {
@@ -77,10 +92,11 @@ std::string HintFor(int error) {
 }  // namespace
 
 BreakResult ConnectionBreaker::Break(std::span<const LivingWorker> workers,
-                                     std::span<const TcpAddress> addresses) {
+                                     std::span<const TcpAddress> addresses,
+                                     std::span<const TcpAddress> listening) {
   const auto begin = std::chrono::steady_clock::now();
-  Round round{TcpSockets(diag_), addresses, std::nullopt, {}};
-  if (!addresses.empty()) {
+  Round round{TcpSockets(diag_), addresses, listening, std::nullopt, {}};
+  if (!addresses.empty() || !listening.empty()) {
     for (const LivingWorker& worker : workers) {
       if (!worker.is_parked) BreakWorker(worker, round);
     }
@@ -120,7 +136,7 @@ void ConnectionBreaker::BreakProcess(pid_t pid, int pidfd, Round& round, Attempt
     return;
   }
   for (const ProcessConnection& connection : *connections) {
-    if (!IsGloos(connection.row.local, connection.row.remote, round.addresses)) continue;
+    if (!IsGloos(connection.row, round.addresses, round.listening)) continue;
     ++attempt.matched;
     End(pidfd, connection, round, attempt);
   }
@@ -130,7 +146,10 @@ void ConnectionBreaker::End(int pidfd, const ProcessConnection& connection, Roun
                             Attempt& attempt) {
   const UniqueFd duplicate(static_cast<int>(::syscall(kPidfdGetfd, pidfd, connection.fd, 0)));
   if (duplicate.is_valid()) {
-    if (!IsGloosConnection(duplicate.get(), round.addresses)) return;
+    const bool has_peer = connection.row.state == TCP_ESTABLISHED;
+    const bool is_it = has_peer ? IsGloosConnection(duplicate.get(), round.addresses)
+                                : IsSame(duplicate.get(), connection.row);
+    if (!is_it) return;
     if (::shutdown(duplicate.get(), SHUT_RDWR) == 0) ++round.result.shut;
     return;
   }

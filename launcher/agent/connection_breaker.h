@@ -26,7 +26,8 @@ struct LivingWorker {
 };
 
 struct BreakResult {
-  /// Ends of connections that were shut; both ends of one between two workers here count.
+  /// Ends of connections that were shut, and listeners; both ends of one between two workers here
+  /// count.
   uint32_t shut = 0;
   /// Connections that had to be ended by sock_diag, because their descriptor was not to be had.
   uint32_t destroyed = 0;
@@ -40,12 +41,14 @@ struct BreakResult {
 /// Threads: one. Blocks: for milliseconds (0.2 s at 16,000 connections).
 class ConnectionBreaker {
  public:
-  /// Shuts every established TCP connection of `workers` one end of which is in `addresses` (sorted
-  /// as MeshAddresses::Addresses() gives them). Where a worker's own process has none, as a shell
-  /// that waits for the training program, its descendants and its process group are looked at
-  /// instead. Idempotent: what is shut already is not found again. Never fails: see the result. The
-  /// first refusal is logged, and no other.
-  BreakResult Break(std::span<const LivingWorker> workers, std::span<const TcpAddress> addresses);
+  /// Shuts every TCP connection of `workers`, established or about to be, one end of which is in
+  /// `addresses` (sorted as MeshAddresses::Addresses() gives them), and every socket of theirs that
+  /// listens on one of `listening` (sorted): who waits there for a peer is told as well. Where a
+  /// worker's own process has none, as a shell that waits for the training program, its descendants
+  /// and its process group are looked at instead. Idempotent: what is shut already is not found
+  /// again. Never fails: see the result. The first refusal is logged, and no other.
+  BreakResult Break(std::span<const LivingWorker> workers, std::span<const TcpAddress> addresses,
+                    std::span<const TcpAddress> listening = {});
 
  private:
   /// What became of the connections of one worker.
@@ -58,6 +61,7 @@ class ConnectionBreaker {
   struct Round {
     TcpSockets sockets;
     std::span<const TcpAddress> addresses;
+    std::span<const TcpAddress> listening;
     std::optional<std::vector<ProcessKin>> processes;  ///< Read when first needed.
     BreakResult result;
   };

@@ -10,6 +10,8 @@
 namespace hvdray {
 
 void ElasticDuties::Break(Generation generation) {
+  // First those that ask: nobody gets addresses for a connection that we would not find any more.
+  relay_.EndMeshes(generation);
   const std::vector<LivingWorker> living = gangs_.LivingOf(generation);
   wire::ConnectionsBroken answer;
   if (const std::string& problem = relay_.mesh().problem(); !problem.empty()) {
@@ -18,7 +20,8 @@ void ElasticDuties::Break(Generation generation) {
     Log(LogLevel::kDebug, "agent", "connections of generation {} stay: {}", generation, problem);
     return send_(generation, std::move(answer));
   }
-  const BreakResult result = breaker_.Break(living, relay_.mesh().Addresses());
+  const BreakResult result =
+      breaker_.Break(living, relay_.mesh().Addresses(), relay_.mesh().Listening());
   answer.shut = result.shut;
   answer.destroyed = result.destroyed;
   answer.refused = result.refused;

@@ -15,7 +15,7 @@
 namespace hvdray {
 namespace {
 
-constexpr uint32_t kEstablished = 1U << TCP_ESTABLISHED;
+constexpr uint32_t kStates = (1U << TCP_ESTABLISHED) | (1U << TCP_SYN_SENT) | (1U << TCP_LISTEN);
 
 template <typename T>
 bool ParseNumber(std::string_view text, T* number) {
@@ -72,11 +72,11 @@ const TcpSockets::Namespace& TcpSockets::NamespaceOf(pid_t pid) {
   Namespace& made = namespaces_[name];
   made.is_ours = name == ours;
   const auto keep = [&](const TcpTableRow& row) {
-    if (row.state == TCP_ESTABLISHED && row.inode != 0) made.table.emplace(row.inode, row);
+    if (((1U << row.state) & kStates) != 0 && row.inode != 0) made.table.emplace(row.inode, row);
     return true;
   };
   if (made.is_ours) {
-    const Result<std::vector<TcpTableRow>> rows = diag_.List(kEstablished);
+    const Result<std::vector<TcpTableRow>> rows = diag_.List(kStates);
     if (rows.ok()) {
       for (const TcpTableRow& row : *rows) keep(row);
       return made;

@@ -25,7 +25,7 @@ struct SocketDescriptor {
 /// another user's), or when there is no such process.
 Result<std::vector<SocketDescriptor>> ListSocketDescriptors(pid_t pid);
 
-/// An established TCP connection of a process.
+/// A TCP socket of a process: connected, about to connect, or listening.
 struct ProcessConnection {
   int fd = -1;  ///< In that process; by the time of use it may mean something else.
   TcpTableRow row;
@@ -40,6 +40,7 @@ class TcpSockets {
   /// process in another network namespace.
   explicit TcpSockets(SockDiag& diag) : diag_(diag) {}
 
+  /// Those in one of the three states (row.state): TCP_ESTABLISHED, TCP_SYN_SENT, TCP_LISTEN.
   /// A socket that several descriptors share is named once. Errors: as ListSocketDescriptors.
   Result<std::vector<ProcessConnection>> ConnectionsOf(pid_t pid);
 

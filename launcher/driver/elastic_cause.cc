@@ -54,6 +54,14 @@ ElasticCause EndByFailure(const std::optional<WorkerRecord>& failed, const std::
                 "the state was on these hosts only"}};
 }
 
+ElasticCause WhileConnecting(ElasticCause cause) {
+  cause.error = {cause.error.code(),
+                 fmt::format("{} while the gang connected", cause.error.message()),
+                 "Horovod can't recover from a loss while its workers connect in hvd.init(): all "
+                 "others of the gang ended with it; start again from the last checkpoint"};
+  return cause;
+}
+
 ElasticCause EndByNoCommonHost() {
   return {.end = ElasticEnd::kNoSurvivor,
           .exit_code = kNobodyToBlame,

@@ -41,6 +41,8 @@ ElasticCause EndByPartialSuccess(const WorkerRecord& winner,
 /// `failed`: the first of the last generation. nullopt: hosts were lost, `why` says how.
 ElasticCause EndByFailure(const std::optional<WorkerRecord>& failed, const std::string& why,
                           uint32_t restarts);
+/// The same, where the loss came while the others connected in hvd.init(), which ended them too.
+ElasticCause WhileConnecting(ElasticCause cause);
 /// Members wait for a rank, but on hosts that are gone.
 ElasticCause EndByNoCommonHost();
 ElasticCause EndByResetLimit(uint32_t limit);

@@ -112,7 +112,7 @@ void ElasticDriver::On(const event::ProcessExited& e) {
   if (role == ElasticRoster::Role::kMember && Rejoin(e.worker)) return;
   if (is_ours) {
     // Whom we gave up in hvd.init() and can't replace is as lost to the others as one that failed.
-    round_.is_broken |= role == ElasticRoster::Role::kMember && policy_.repairs_meetings;
+    if (role == ElasticRoster::Role::kMember && policy_.repairs_meetings) NoteBroken();
     return;
   }
   switch (role) {

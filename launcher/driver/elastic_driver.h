@@ -41,6 +41,7 @@ class ElasticDriver {
   void On(const event::ProcessExited& e);
   void On(const event::WorkerArrived& e);
   void On(const event::WorkerMet& e);
+  void On(const event::WorkerConnected& e);
   void On(const event::RankAsked& e);
   void On(const event::AddressesRegistered& e);
   void On(const event::HostLeaving& e);
@@ -85,11 +86,17 @@ class ElasticDriver {
   // The meeting in hvd.init() (elastic_meeting.cc).
   bool Rejoin(WorkerId dead);
   bool IsMeetingLost() const;
+  bool IsConnecting() const;
+  void NoteBroken();
+  bool CanBeginAgain() const;
+  void BeginAgain();
   void EndByLostMeeting();
   void ExpireMeeting();
 
   // Losses (elastic_losses.cc).
   void MemberFailed(WorkerId worker);
+  void NoteFailed(WorkerId worker, bool was_broken);
+  bool ForgiveAborted();
   void NewcomerDied(WorkerId worker);
   void LoseHost(int host, const Status& why);
   void GiveUp(int host, const Status& why);
@@ -132,6 +139,8 @@ class ElasticDriver {
   uint32_t resets_ = 0;
   uint32_t restarts_ = 0;
   int64_t last_timestamp_ = 0;
+  bool has_begun_ = false;        // Some gang has come out of hvd.init(): there is a state.
+  bool was_begun_again_ = false;  // Without one.
   bool has_discovered_ = false;
   bool is_source_final_ = false;
   bool is_discovery_failing_ = false;

@@ -42,6 +42,11 @@ struct WorkerArrived {
 struct WorkerMet {
   WorkerId worker;
 };
+/// A member has taken its addresses back from the last scope of its generation: it is connected to
+/// all others and leaves hvd.init().
+struct WorkerConnected {
+  WorkerId worker;
+};
 /// A worker asks for its next rank; the question is held in the RankService.
 struct RankAsked {
   WorkerId worker;
@@ -59,12 +64,12 @@ struct HostLeaving {
 
 /// HostReady may come again after HostLost and another ConnectHost. Of WorkerStarted and
 /// WorkerExited (by rank) the elastic driver takes none.
-using ElasticEvent =
-    std::variant<event::HostsDiscovered, event::DiscoveryFailed, event::HostReady, event::HostLost,
-                 event::ProcessStarted, event::ProcessExited, event::WorkerArrived,
-                 event::WorkerMet, event::RankAsked, event::AddressesRegistered, event::HostLeaving,
-                 event::GenerationStopped, event::UserSignal, event::ReaderGone,
-                 event::OutputDamaged, event::OutputBlocked, event::Tick>;
+using ElasticEvent = std::variant<event::HostsDiscovered, event::DiscoveryFailed, event::HostReady,
+                                  event::HostLost, event::ProcessStarted, event::ProcessExited,
+                                  event::WorkerArrived, event::WorkerMet, event::WorkerConnected,
+                                  event::RankAsked, event::AddressesRegistered, event::HostLeaving,
+                                  event::GenerationStopped, event::UserSignal, event::ReaderGone,
+                                  event::OutputDamaged, event::OutputBlocked, event::Tick>;
 
 /// A worker to be started, and where it stands in the generation that it will be in.
 struct NewWorker {

@@ -71,6 +71,16 @@ void ElasticInvariants::Learn(const event::WorkerMet& e) {
   if (Worker* worker = Find(e.worker)) worker->has_met = true;
 }
 
+void ElasticInvariants::Learn(const event::WorkerConnected& e) {
+  if (Worker* worker = Find(e.worker)) worker->has_connected = true;
+  const std::vector<WorkerId>& members = published_.workers;
+  has_begun_ |=
+      is_meeting_open_ && std::all_of(members.begin(), members.end(), [this](WorkerId id) {
+        const Worker* member = Find(id);
+        return member != nullptr && member->has_connected;
+      });
+}
+
 void ElasticInvariants::Learn(const event::RankAsked& e) {
   if (Worker* worker = Find(e.worker)) worker->is_parked = true;
 }
@@ -130,7 +140,7 @@ void ElasticInvariants::JudgeRejoin(const NewWorker& starting) {
   if (rank >= published_.ranks.size() || published_.ranks[rank] != starting.place) {
     return Broken("a worker joins a generation in a place that it does not have");
   }
-  if (rank == 0 && published_.generation > 1) Broken("rank 0 begins anew and the state is lost");
+  if (rank == 0 && has_begun_) Broken("rank 0 begins anew and the state is lost");
   if (const Worker* former = Find(published_.workers[rank]); former && !former->is_dead) {
     Broken("a worker takes the place of one that lives");
   }
@@ -198,6 +208,7 @@ void ElasticInvariants::JudgeMembers(const effect::PublishGeneration& e) {
       Broken("a newcomer was promised another place");
     }
   }
+  has_begun_ = true;
   if (!has_survivor) return Broken("nobody has the state");
   const Worker* first = e.workers.empty() ? nullptr : Find(e.workers.front());
   if (first == nullptr || !first->was_released) Broken("rank 0 is no survivor");
@@ -205,6 +216,15 @@ void ElasticInvariants::JudgeMembers(const effect::PublishGeneration& e) {
     const bool would_enter = workers_[id].started_for == e.generation;
     if (would_enter && !in_map.contains(id)) Broken("a newcomer without a rank is let in");
   }
+}
+
+// All workers of it are new: as in the first generation, whose work it does.
+void ElasticInvariants::JudgeBeginning(const effect::PublishGeneration& /*e*/) {
+  if (!policy_.repairs_meetings) Broken("nobody has the state");
+  if (has_begun_) Broken("a gang begins again and the state is lost");
+  if (was_begun_again_) Broken("a gang begins again a second time");
+  if (!living_.empty()) Broken("a gang begins again while workers of the former one live");
+  was_begun_again_ = true;
 }
 
 void ElasticInvariants::Judge(const effect::PublishGeneration& e) {
@@ -218,7 +238,11 @@ void ElasticInvariants::Judge(const effect::PublishGeneration& e) {
       Broken("a generation is published before an old worker is parked or dead");
     }
   }
-  if (published_.generation != 0 && policy_.mode == ElasticMode::kHorovod) JudgeMembers(e);
+  if (published_.generation != 0 && policy_.mode == ElasticMode::kHorovod) {
+    const bool is_known = std::any_of(e.workers.begin(), e.workers.end(),
+                                      [this](WorkerId id) { return Find(id) != nullptr; });
+    is_known ? JudgeMembers(e) : JudgeBeginning(e);
+  }
   published_ = e;
   is_meeting_open_ = false;
   was_member_lost_ = false;
@@ -227,6 +251,7 @@ void ElasticInvariants::Judge(const effect::PublishGeneration& e) {
     if (worker == nullptr) continue;  // StartWorkers follows.
     worker->is_parked = false;
     worker->has_met = false;
+    worker->has_connected = false;
     worker->was_released = true;
   }
 }

@@ -44,6 +44,7 @@ class ElasticInvariants {
     bool is_dead = false;
     bool has_arrived = false;
     bool has_met = false;
+    bool has_connected = false;
     bool is_parked = false;
     bool was_released = false;  ///< Ever in a published generation.
   };
@@ -59,6 +60,7 @@ class ElasticInvariants {
   void Learn(const event::ProcessExited& e);
   void Learn(const event::WorkerArrived& e);
   void Learn(const event::WorkerMet& e);
+  void Learn(const event::WorkerConnected& e);
   void Learn(const event::RankAsked& e);
   void Learn(const event::GenerationStopped& e);
   template <typename Other>
@@ -78,6 +80,7 @@ class ElasticInvariants {
   void Judge(const effect::Finish& e);
   void JudgeMap(const effect::PublishGeneration& e);
   void JudgeMembers(const effect::PublishGeneration& e);
+  void JudgeBeginning(const effect::PublishGeneration& e);
   void JudgeRejoin(const NewWorker& starting);
 
   const ElasticPolicy policy_;
@@ -87,6 +90,8 @@ class ElasticInvariants {
   std::map<Slot, WorkerId> living_;  // Who lives on a slot.
   effect::PublishGeneration published_{};
   bool is_meeting_open_ = false;
+  bool has_begun_ = false;        // Some gang has come out of hvd.init().
+  bool was_begun_again_ = false;  // Without a state.
   bool was_member_lost_ = false;  // Since then.
   int64_t last_timestamp_ = 0;
   bool has_finished_ = false;

@@ -10,6 +10,8 @@
 namespace hvdray {
 namespace {
 
+constexpr std::string_view kWhileConnecting = " while the gang connected";
+
 // Horovod's workers abort when a peer dies while they meet (spec 2.2): `terminate`, as a shell
 // reports it too.
 bool IsAbort(const wire::ExitStatus& status) {
@@ -27,25 +29,47 @@ bool ElasticDriver::IsAnnounced(int host) const {
 void ElasticDriver::MemberFailed(WorkerId worker) {
   const WorkerRecord& record = roster_.Of(worker).record;
   const int host = roster_.Of(worker).host();
-  const bool is_victim = round_.is_broken && IsAbort(*record.status);
-  if (is_victim) {
-    roster_.MarkVictim(worker);
-  } else if (!round_.first_failure) {
-    round_.first_failure = record;
-  }
+  const bool is_abort = IsAbort(*record.status);
+  const bool was_broken = round_.is_broken;
+  NoteBroken();
+  const bool is_victim = is_abort && (was_broken || round_.fell_apart);
+  NoteFailed(worker, was_broken);
   log_.NoteLeaving(registry_.name(host),
-                   fmt::format("{} {}", NameOf(record), Describe(*record.status)));
+                   fmt::format("{} {}{}", NameOf(record), Describe(*record.status),
+                               round_.fell_apart && !is_abort ? kWhileConnecting : ""));
   log_.NoteStandstill(now_);
-  round_.is_broken = true;
   if (IsGang()) return;
   approach_.next.reset();
   if (!IsAnnounced(host)) {
     round_.has_failures = true;
-    // Who only fell with a peer gets new workers on the same host.
-    is_victim ? registry_.MoveToEnd(host) : Blame(host);
+    if (!CanBeginAgain()) {
+      // Who only fell with a peer gets new workers on the same host.
+      is_victim ? registry_.MoveToEnd(host) : Blame(host);
+    }
   }
   Evict(host);
   BreakConnections();
+}
+
+// Keeps who is to blame for the end of the round. While they connect, those that only fell with a
+// peer may be heard of before it.
+void ElasticDriver::NoteFailed(WorkerId worker, bool was_broken) {
+  const WorkerRecord& record = roster_.Of(worker).record;
+  const bool is_abort = IsAbort(*record.status);
+  if (is_abort && was_broken) return roster_.MarkVictim(worker);
+  if (!is_abort) ForgiveAborted();
+  if (round_.first_failure) return;
+  round_.first_failure = record;
+  round_.first_failed = worker;
+}
+
+// The cause is known now: whoever aborted before that did so because of it.
+bool ElasticDriver::ForgiveAborted() {
+  if (!round_.fell_apart || !round_.first_failure) return false;
+  if (!IsAbort(*round_.first_failure->status)) return false;
+  roster_.MarkVictim(round_.first_failed);
+  round_.first_failure.reset();
+  return true;
 }
 
 // A newcomer has ended, or is given up, before it was let in. No event for the gang.
@@ -103,7 +127,9 @@ void ElasticDriver::LoseHost(int host, const Status& why) {
   }
   log_.NoteLeaving(registry_.name(host), why.message());
   log_.NoteStandstill(now_);
-  round_.is_broken = true;
+  NoteBroken();
+  round_.has_lost_host = true;
+  if (ForgiveAborted()) log_.NoteCause(registry_.name(host));
   round_.has_failures |= is_blamed;
   approach_.next.reset();
   BreakConnections();
@@ -140,6 +166,7 @@ void ElasticDriver::Watch(WorkerId worker, TimePoint limit) {
 // Once in a generation: what is shut stays shut, and new connections there are none.
 void ElasticDriver::BreakConnections() {
   if (!policy_.breaks_connections || round_.is_break_ordered || IsGang()) return;
+  if (!round_.is_open && CanBeginAgain()) return;  // They are stopped.
   std::vector<int> hosts;
   for (const HostShare& share : round_.plan) {
     const std::vector<WorkerId> living = roster_.LivingOn(share.host);
@@ -161,7 +188,7 @@ void ElasticDriver::StopStragglers() {
       log_.NoteLeaving(registry_.name(share.host),
                        fmt::format("{} did not come within {}", NameOf(roster_.Of(worker).record),
                                    ShowDuration(policy_.straggler_timeout)));
-      round_.is_broken = true;
+      NoteBroken();
       if (!IsAnnounced(share.host)) {
         round_.has_failures = true;
         Blame(share.host);
@@ -182,7 +209,7 @@ void ElasticDriver::ClearLeavingHost(int host) {
   Evict(host);
   approach_.is_dirty = true;
   if (!has_members) return;
-  round_.is_broken = true;
+  NoteBroken();
   approach_.next.reset();
   BreakConnections();
 }

@@ -20,6 +20,24 @@ void ElasticDriver::On(const event::WorkerMet& e) {
   effects_.push_back(effect::OpenMeeting{generation_});
 }
 
+void ElasticDriver::On(const event::WorkerConnected& e) {
+  const bool is_news = policy_.repairs_meetings && roster_.MarkConnected(e.worker);
+  Count(is_news);
+  round_.connected += is_news ? 1 : 0;
+  has_begun_ |= is_news && round_.is_open && !IsConnecting();
+}
+
+// The meeting is open, and some have not come out of hvd.init() yet: who is in it can't go back.
+bool ElasticDriver::IsConnecting() const {
+  return round_.is_open && round_.connected < static_cast<int>(round_.members.size());
+}
+
+// A member is lost, or will be.
+void ElasticDriver::NoteBroken() {
+  if (!round_.is_broken) round_.fell_apart = IsConnecting();
+  round_.is_broken = true;
+}
+
 // A member has ended. Nobody has seen an address of it, so that a new process of the same rank is
 // as good to those who wait as the old one. Returns whether one is started.
 bool ElasticDriver::Rejoin(WorkerId dead) {
@@ -33,9 +51,8 @@ bool ElasticDriver::Rejoin(WorkerId dead) {
   if (status.stage != wire::ExecStage::kNone) return false;
   // At first nobody has a state, but a program that fails before anybody is in hvd.init() fails
   // everywhere. Later, rank 0 would broadcast the state that it does not have.
-  const bool has_begun = round_.meet_by.has_value();
-  const bool is_first = generation_ == 1;
-  if (is_first ? !has_begun : place.rank == 0) return false;
+  const bool is_anybody_there = round_.meet_by.has_value();
+  if (!has_begun_ ? !is_anybody_there : place.rank == 0) return false;
   const bool is_there = !IsAnnounced(place.host_index) &&
                         Holds({{place.host_index, place.local_rank + 1}}, registry_);
   if (!is_there) return false;
@@ -57,6 +74,31 @@ bool ElasticDriver::Rejoin(WorkerId dead) {
 bool ElasticDriver::IsMeetingLost() const {
   if (!policy_.repairs_meetings || IsGang() || round_.is_open || round_.met == 0) return false;
   return round_.is_broken || round_.done > 0;
+}
+
+// As long as no gang has come out of hvd.init(), there is no state: when nobody is left to go on
+// with, or nobody can, all may as well be started anew. Once in a job: a program that dies there
+// every time is not to be blamed on its hosts.
+bool ElasticDriver::CanBeginAgain() const {
+  if (!policy_.repairs_meetings || IsGang() || has_begun_ || was_begun_again_) return false;
+  if (round_.done > 0) return false;
+  // Before they connect, a worker that died had its second try.
+  return round_.is_open ? round_.fell_apart : round_.has_lost_host && !round_.first_failure;
+}
+
+void ElasticDriver::BeginAgain() {
+  approach_.next.reset();
+  approach_.newcomers.clear();
+  if (roster_.counts().living > 0) {
+    for (const int host : in_use_) StopWorkers(roster_.LivingOn(host), Duration::zero());
+    return;
+  }
+  Retarget();
+  if (!HasEnough(policy_.min_np)) return EnterShort();
+  was_begun_again_ = true;
+  Say(fmt::format("{}: nobody had a state yet, so all workers are started again",
+                  log_.FirstReason()));
+  StartAll();
 }
 
 void ElasticDriver::EndByLostMeeting() {

@@ -32,26 +32,13 @@ constexpr std::array<std::string_view, 6> kStages = {"none",        "fork",   "f
                                                      "descriptors", "limits", "exec"};
 // In the order of ElasticEvent's alternatives.
 constexpr std::array<std::string_view, std::variant_size_v<ElasticEvent>> kEvents = {
-    "hosts_discovered",
-    "discovery_failed",
-    "host_ready",
-    "host_lost",
-    "process_started",
-    "process_exited",
-    "worker_arrived",
-    "worker_met",
-    "rank_asked",
-    "addresses",
-    "host_leaving",
-    "host_stopped",
-    "signal",
-    "reader_gone",
-    "output_damaged",
-    "output_blocked",
-    "tick"};
+    "hosts_discovered", "discovery_failed", "host_ready",   "host_lost",        "process_started",
+    "process_exited",   "worker_arrived",   "worker_met",   "worker_connected", "rank_asked",
+    "addresses",        "host_leaving",     "host_stopped", "signal",           "reader_gone",
+    "output_damaged",   "output_blocked",   "tick"};
 constexpr std::string_view kEnd = "end";
 static_assert(std::is_same_v<std::variant_alternative_t<0, ElasticEvent>, event::HostsDiscovered>);
-static_assert(std::is_same_v<std::variant_alternative_t<16, ElasticEvent>, event::Tick>);
+static_assert(std::is_same_v<std::variant_alternative_t<17, ElasticEvent>, event::Tick>);
 
 template <typename Io>
 void Fields(Io& io, Of<Io, CooldownRange> range) {
@@ -222,6 +209,10 @@ void Fields(Io& io, Of<Io, event::WorkerArrived> e) {
 }
 template <typename Io>
 void Fields(Io& io, Of<Io, event::WorkerMet> e) {
+  io.Int("worker", e.worker, kAll<WorkerId>);
+}
+template <typename Io>
+void Fields(Io& io, Of<Io, event::WorkerConnected> e) {
   io.Int("worker", e.worker, kAll<WorkerId>);
 }
 template <typename Io>

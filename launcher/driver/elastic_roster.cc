@@ -79,6 +79,13 @@ bool ElasticRoster::MarkMet(WorkerId worker) {
   return true;
 }
 
+bool ElasticRoster::MarkConnected(WorkerId worker) {
+  Process* process = Find(worker);
+  if (process == nullptr || process->role != Role::kMember || process->has_connected) return false;
+  process->has_connected = true;
+  return true;
+}
+
 bool ElasticRoster::MarkParked(WorkerId worker) {
   Process* process = Find(worker);
   if (process == nullptr || process->role != Role::kMember || process->is_parked) return false;
@@ -130,6 +137,7 @@ void ElasticRoster::Release(WorkerId worker, const RankInfo& place, Generation g
   process.record.generation = generation;
   process.has_arrived = false;
   process.has_met = false;
+  process.has_connected = false;
   process.is_parked = false;
   Tally(process, +1);
 }

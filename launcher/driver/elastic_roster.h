@@ -25,6 +25,7 @@ class ElasticRoster {
     WorkerState state = WorkerState::kPending;
     bool has_arrived = false;     ///< A newcomer waits at the gate.
     bool has_met = false;         ///< A member waits for the others in hvd.init(), or has.
+    bool has_connected = false;   ///< A member is through with hvd.init().
     bool is_parked = false;       ///< A member waits for its next rank.
     bool is_registered = false;   ///< It takes notices.
     bool is_told_to_end = false;  ///< By us: its exit is no failure.
@@ -63,6 +64,7 @@ class ElasticRoster {
   bool MarkStarted(WorkerId worker, uint32_t pid, TimePoint now);
   bool MarkArrived(WorkerId worker);
   bool MarkMet(WorkerId worker);
+  bool MarkConnected(WorkerId worker);
   bool MarkParked(WorkerId worker);
   bool MarkRegistered(WorkerId worker);
   bool MarkToldToEnd(WorkerId worker, TimePoint now);

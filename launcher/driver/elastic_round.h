@@ -33,12 +33,16 @@ struct ElasticRound {
   int done = 0;                   ///< Members that exited 0 by themselves.
   WorkerId first_done = kNoWorker;
   std::optional<WorkerRecord> first_failure;
-  bool is_broken = false;            ///< A member was lost or is being stopped.
-  bool has_failures = false;         ///< Unannounced ones among these.
-  bool is_break_ordered = false;     ///< BreakConnections was sent.
-  int met = 0;                       ///< Members that live and wait for OpenMeeting.
-  bool is_open = false;              ///< OpenMeeting was sent.
-  std::optional<TimePoint> meet_by;  ///< Once one waits: by when the others must.
+  WorkerId first_failed = kNoWorker;  ///< Whose that is.
+  bool is_broken = false;             ///< A member was lost or is being stopped.
+  bool has_failures = false;          ///< Unannounced ones among these.
+  bool is_break_ordered = false;      ///< BreakConnections was sent.
+  int met = 0;                        ///< Members that live and wait for OpenMeeting.
+  bool is_open = false;               ///< OpenMeeting was sent.
+  int connected = 0;                  ///< Members that were through with hvd.init(), dead or alive.
+  bool fell_apart = false;            ///< It was broken before that were all.
+  bool has_lost_host = false;         ///< With members.
+  std::optional<TimePoint> meet_by;   ///< Once one waits: by when the others must.
 };
 
 /// The generation that is being prepared.

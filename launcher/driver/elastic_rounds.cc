@@ -134,6 +134,7 @@ void ElasticDriver::BeginMeeting() {
 // Every old process must be parked or reaped before a new generation is published (spec 3.11
 // row 4).
 void ElasticDriver::CloseRound() {
+  if (!round_.is_open && CanBeginAgain()) return BeginAgain();
   if (IsMeetingLost()) return EndByLostMeeting();
   const ElasticRoster::Counts& counts = roster_.counts();
   if (counts.unsettled > 0) {
@@ -143,7 +144,9 @@ void ElasticDriver::CloseRound() {
   approach_.straggler_deadline.reset();
   if (round_.done > 0) return EndByDone();
   if (counts.staying == 0) {
-    return EndBy(EndByFailure(round_.first_failure, log_.FirstReason(), 0));
+    if (CanBeginAgain()) return BeginAgain();
+    ElasticCause cause = EndByFailure(round_.first_failure, log_.FirstReason(), 0);
+    return EndBy(round_.fell_apart ? WhileConnecting(std::move(cause)) : std::move(cause));
   }
   if (round_.has_failures && policy_.reset_limit && resets_ >= *policy_.reset_limit) {
     return EndBy(EndByResetLimit(*policy_.reset_limit));
@@ -292,6 +295,7 @@ void ElasticDriver::Publish(HostPlan plan) {
   for (const HostShare& share : plan) hosts.push_back(share.host);
   registry_.PutFirst(hosts);
   round_ = {.plan = std::move(plan), .members = publish.workers};
+  has_begun_ = true;
   approach_.tries.clear();
   effects_.push_back(std::move(publish));
   Announce(std::move(changes), is_counted);

@@ -15,6 +15,8 @@ class MembershipLog {
  public:
   /// Members of `host` leave, or have left. The first reason of a host stays.
   void NoteLeaving(const std::string& host, std::string why);
+  /// What was noted of `host` comes first, whatever was noted before.
+  void NoteCause(const std::string& host) { first_host_ = host; }
   /// The gang stands still from now on; the first moment counts.
   void NoteStandstill(TimePoint now);
   bool has_reasons() const { return !reasons_.empty(); }

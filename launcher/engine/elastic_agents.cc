@@ -77,6 +77,7 @@ void ElasticAgents::Copy(int host) {
                                  const std::vector<std::string>& roots) {
     ElasticHost& entry = hosts_.At(done);
     entry.sync = stats;
+    handlers_.on_synced(done, stats);
     if (!plan_.worker_place) return;
     entry.worker_folder = roots[plan_.worker_place->folder];
     if (!plan_.worker_place->path.empty()) entry.worker_folder += "/" + plan_.worker_place->path;

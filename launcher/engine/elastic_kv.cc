@@ -29,6 +29,7 @@ void ElasticKv::OnRequest(int agent, Generation generation, wire::KvRequest requ
     const uint64_t refused = store_.refused_questions();
     store_.Ask(agent, question);
     if (store_.refused_questions() == refused) TellMet(question);
+    TellConnected(question);
   }
 }
 
@@ -39,6 +40,12 @@ void ElasticKv::TellMet(const KvQuestion& question) {
   if (!assignment.is_meeting_held || !is_address) return;
   if (question.generation != assignment.generation) return;
   handlers_.on_met(question.rank, *NumberOfKey(question.key));
+}
+
+void ElasticKv::TellConnected(const KvQuestion& question) {
+  const bool is_last = question.op == KvOp::kDelete && IsLastScopeOfInit(question.scope);
+  if (!is_meeting_held_ || !is_last || question.rank < 0) return;
+  if (question.generation == store_.generation()) handlers_.on_connected(question.rank);
 }
 
 void ElasticKv::Reset(std::span<const RankInfo> ranks, Generation generation) {

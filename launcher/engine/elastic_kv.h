@@ -25,6 +25,8 @@ class ElasticKv {
     std::function<void(int worker)> on_registered;
     /// While the meeting is held: the addresses of that member were stored for that worker.
     std::function<void(int worker, uint32_t member)> on_met;
+    /// While the meeting was held: that worker is through with the last scope of hvd.init().
+    std::function<void(int worker)> on_connected;
   };
   /// Of a gang that is no Horovod job nobody waits: rank_and_size is answered at once.
   /// `is_meeting_held`: each generation's meeting waits for OpenMeeting().
@@ -51,6 +53,7 @@ class ElasticKv {
  private:
   void Send(std::vector<RankAnswer> answers);
   void TellMet(const KvQuestion& question);
+  void TellConnected(const KvQuestion& question);
 
   const bool is_held_;
   const bool is_meeting_held_;

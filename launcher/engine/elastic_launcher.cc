@@ -134,6 +134,9 @@ class RealElasticLauncher : public ElasticLauncher {
           living != living_.end() && living->second.rank == static_cast<int>(member);
       if (is_its_own) Feed(event::WorkerMet{static_cast<WorkerId>(worker)});
     };
+    handlers.on_connected = [this](int worker) {
+      if (living_.contains(worker)) Feed(event::WorkerConnected{static_cast<WorkerId>(worker)});
+    };
     return handlers;
   }
 
@@ -141,6 +144,11 @@ class RealElasticLauncher : public ElasticLauncher {
     ElasticAgentsHandlers handlers;
     handlers.on_ready = [this](int host, const wire::HostFacts& facts) {
       Feed(event::HostReady{host, facts});
+    };
+    handlers.on_synced = [this](int host, const SyncStats& stats) {
+      const Event synced = event::HostSynced{host, stats};
+      trace_.OnEvent(synced, loop_.Now());
+      if (event_log_) event_log_->OnEvent(synced, loop_.Now());
     };
     handlers.on_lost = [this](int host, Status why) {
       Feed(event::HostLost{host, std::move(why)});

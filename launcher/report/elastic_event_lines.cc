@@ -101,6 +101,12 @@ std::vector<Json> ElasticEventLines::Lines(const ElasticEvent& event) {
   if (const auto* arrived = std::get_if<event::WorkerArrived>(&event)) {
     return {WorkerLine("worker_arrived", arrived->worker)};
   }
+  if (const auto* met = std::get_if<event::WorkerMet>(&event)) {
+    return {WorkerLine("worker_met", met->worker)};
+  }
+  if (const auto* connected = std::get_if<event::WorkerConnected>(&event)) {
+    return {WorkerLine("worker_connected", connected->worker)};
+  }
   if (const auto* asked = std::get_if<event::RankAsked>(&event)) {
     return {WorkerLine("rank_asked", asked->worker)};
   }
@@ -119,6 +125,10 @@ std::vector<Json> ElasticEventLines::Lines(const ElasticEvent& event) {
 std::vector<Json> ElasticEventLines::Starting(const effect::StartWorkers& start) const {
   std::vector<Json> lines;
   for (const NewWorker& one : start.workers) {
+    if (const WorkerId former = names_.FormerOf(one.worker); former != kNoWorker) {
+      lines.push_back(WorkerLine("worker_replaced", former));
+      lines.back()["by"] = one.worker;
+    }
     lines.push_back(WorkerLine("worker_starting", one.worker));
     lines.back()["restart"] = start.restart_count;
   }
@@ -169,6 +179,9 @@ std::vector<Json> ElasticEventLines::Lines(const ElasticEffect& effect) {
     line = Line("break_connections");
     line["generation"] = order->generation;
     line["hosts"] = HostNames(order->hosts);
+  } else if (const auto* open = std::get_if<effect::OpenMeeting>(&effect)) {
+    line = Line("meeting_opened");
+    line["generation"] = open->generation;
   } else if (const auto* notify = std::get_if<effect::Notify>(&effect)) {
     line = Line("notice");
     line["worker"] = notify->worker;

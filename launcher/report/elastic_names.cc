@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <type_traits>
+#include <utility>
 
 namespace hvdray {
 namespace {
@@ -38,6 +39,13 @@ void ElasticNames::LearnWorker(WorkerId worker, const RankInfo& place, Generatio
                                       .generation = generation});
 }
 
+void ElasticNames::LearnReplaced(const NewWorker& started, Generation generation) {
+  const auto rank = static_cast<size_t>(started.place.rank);
+  if (generation != published_ || rank >= members_.size()) return;
+  const WorkerId former = std::exchange(members_[rank], started.worker);
+  if (former != started.worker) formers_[started.worker] = former;
+}
+
 void ElasticNames::Learn(const ElasticEvent& event) {
   const auto* started = std::get_if<event::ProcessStarted>(&event);
   if (started == nullptr) return;
@@ -51,8 +59,11 @@ void ElasticNames::Learn(const ElasticEffect& effect) {
   } else if (const auto* start = std::get_if<effect::StartWorkers>(&effect)) {
     for (const NewWorker& one : start->workers) {
       LearnWorker(one.worker, one.place, start->generation);
+      LearnReplaced(one, start->generation);
     }
   } else if (const auto* publish = std::get_if<effect::PublishGeneration>(&effect)) {
+    published_ = publish->generation;
+    members_ = publish->workers;
     const size_t count = std::min(publish->ranks.size(), publish->workers.size());
     for (size_t i = 0; i < count; ++i) {
       LearnWorker(publish->workers[i], publish->ranks[i], publish->generation);
@@ -74,6 +85,11 @@ void ElasticNames::Learn(const ElasticEffect& effect) {
 std::string ElasticNames::HostName(int host) const {
   const auto found = hosts_.find(host);
   return found == hosts_.end() ? std::string() : found->second;
+}
+
+WorkerId ElasticNames::FormerOf(WorkerId worker) const {
+  const auto found = formers_.find(worker);
+  return found == formers_.end() ? kNoWorker : found->second;
 }
 
 const ElasticNames::Worker* ElasticNames::Find(WorkerId worker) const {

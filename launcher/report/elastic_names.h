@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "launcher/driver/elastic_events.h"
 
@@ -35,13 +36,19 @@ class ElasticNames {
   std::string HostName(int host) const;
   /// nullptr: never heard of.
   const Worker* Find(WorkerId worker) const;
+  /// Whose place in its published generation that worker has taken; kNoWorker: nobody's.
+  WorkerId FormerOf(WorkerId worker) const;
 
  private:
   void LearnHost(int host, const std::string& name);
+  void LearnReplaced(const NewWorker& started, Generation generation);
   void LearnWorker(WorkerId worker, const RankInfo& place, Generation generation);
 
   std::unordered_map<int, std::string> hosts_;
   std::unordered_map<WorkerId, Worker> workers_;
+  Generation published_ = 0;
+  std::vector<WorkerId> members_;  // Of that, by rank.
+  std::unordered_map<WorkerId, WorkerId> formers_;
 };
 
 }  // namespace hvdray

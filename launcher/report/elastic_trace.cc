@@ -42,6 +42,10 @@ void Trace::OnStart(const effect::StartWorkers& start, TimePoint now) {
   for (const NewWorker& one : start.workers) {
     starting_.insert(one.worker);
     Enter(LaneOf(one.worker), "starting", now);
+    // Who takes the place of a member is one from the start.
+    if (const auto former = place_.find(names_.FormerOf(one.worker)); former != place_.end()) {
+      place_[one.worker] = former->second;
+    }
   }
 }
 

@@ -194,6 +194,7 @@ void ElasticSim::Apply(const effect::StartWorkers& e) {
 // Whoever has trained furthest is, but for one step, where rank 0 is: it broadcasts its state.
 void ElasticSim::CheckSteps(const effect::PublishGeneration& e) {
   if (published_.generation == 0 || policy_.mode == ElasticMode::kGang) return;
+  if (e.workers.front() >= workers_.size()) return;  // All begin anew.
   int most_steps = 0;
   for (const WorkerId id : e.workers) {
     if (released_.contains(id)) most_steps = std::max(most_steps, workers_[id].step);

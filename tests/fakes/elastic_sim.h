@@ -182,6 +182,7 @@ class ElasticSim {
   void Form(Generation generation);
   /// Nobody of it has seen another's addresses, nor will before the driver says so.
   bool IsHeldApart(Generation generation);
+  void TellConnected(WorkerId id);
   void Step(Generation generation);
   void BreakGang(Generation generation, WorkerId dead);
   void Raise(WorkerId id, Generation generation, Duration in);

@@ -152,6 +152,7 @@ void ElasticSim::Form(Generation generation) {
     workers_[id].has_state = true;
     workers_[id].step = step;
     workers_[id].notice = 0;
+    TellConnected(id);
     if (world_.is_alive) {
       Schedule(Within(milliseconds(300)), [this, id] {
         const Worker& worker = workers_[id];
@@ -160,6 +161,13 @@ void ElasticSim::Form(Generation generation) {
     }
   }
   if (world_.is_alive) Schedule(world_.step_time, [this, generation] { Step(generation); });
+}
+
+void ElasticSim::TellConnected(WorkerId id) {
+  if (!policy_.repairs_meetings || policy_.mode == ElasticMode::kGang) return;
+  Report(workers_[id].place.host_index, [this, id] {
+    if (!workers_[id].is_known_dead) Feed(event::WorkerConnected{id});
+  });
 }
 
 void ElasticSim::Step(Generation generation) {

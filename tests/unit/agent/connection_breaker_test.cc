@@ -7,6 +7,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <net/if.h>
+#include <netinet/tcp.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -20,6 +21,7 @@
 #include <cstring>
 #include <functional>
 
+#include "tests/fakes/test_sockets.h"
 #include "tests/unit/agent/mesh_gang.h"
 
 namespace hvdray {
@@ -141,6 +143,55 @@ TEST(ConnectionBreakerTest, EveryOtherConnectionStaysAndWorks) {
   EXPECT_EQ(breaker.Break(lost.gang.Living(), lost.gang.addresses()).shut, 6U);
   EXPECT_EQ(lost.Freed(), "freed 0, freed 0, freed 0");
   EXPECT_EQ(lost.Others(), "untouched");
+}
+
+TEST(ConnectionBreakerTest, WhoWaitsForAPeerToConnectIsToldAsWell) {
+  const TestListener mesh, other;
+  const auto at = [](const TestListener& listener) {
+    return TcpAddress::FromIpv4(htonl(INADDR_LOOPBACK), listener.port());
+  };
+  ConnectionBreaker breaker;
+  const std::vector<TcpAddress> listening = {at(mesh)};
+  const std::vector<LivingWorker> self = {{.pid = ::getpid()}};
+  EXPECT_EQ(breaker.Break(self, {}, listening).shut, 1U);
+  UniqueFd client;
+  EXPECT_EQ(ConnectTo(mesh.port(), &client), ECONNREFUSED);
+  EXPECT_EQ(ConnectTo(other.port(), &client), 0) << "that one was nobody's business";
+}
+
+TEST(ConnectionBreakerTest, AListenerWhoseMeshIsCompleteIsLeftAlone) {
+  const TestListener listener;
+  const std::vector<TcpAddress> addresses = {
+      TcpAddress::FromIpv4(htonl(INADDR_LOOPBACK), listener.port())};
+  ConnectionBreaker breaker;
+  EXPECT_EQ(breaker.Break(std::vector<LivingWorker>{{.pid = ::getpid()}}, addresses).shut, 0U);
+  UniqueFd client;
+  EXPECT_EQ(ConnectTo(listener.port(), &client), 0);
+}
+
+TEST(ConnectionBreakerTest, AConnectionThatIsNotThereYetIsGivenUp) {
+  const TestListener full(0);
+  const std::vector<TcpAddress> addresses = {
+      TcpAddress::FromIpv4(htonl(INADDR_LOOPBACK), full.port())};
+  // The kernel lets one or two in; after that nobody gets an answer.
+  std::vector<UniqueFd> sockets;
+  const sockaddr_in peer = Ipv4("127.0.0.1", full.port());
+  bool is_pending = false;
+  while (!is_pending && sockets.size() < 8) {
+    sockets.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    ::connect(sockets.back().get(), reinterpret_cast<const sockaddr*>(&peer), sizeof peer);
+    tcp_info info{};
+    socklen_t size = sizeof info;
+    ::getsockopt(sockets.back().get(), IPPROTO_TCP, TCP_INFO, &info, &size);
+    is_pending = info.tcpi_state == TCP_SYN_SENT;
+  }
+  ASSERT_TRUE(is_pending);
+  ConnectionBreaker breaker;
+  breaker.Break(std::vector<LivingWorker>{{.pid = ::getpid()}}, addresses);
+  int error = 0;
+  socklen_t size = sizeof error;
+  ::getsockopt(sockets.back().get(), SOL_SOCKET, SO_ERROR, &error, &size);
+  EXPECT_EQ(error, ECONNRESET);
 }
 
 TEST(ConnectionBreakerTest, ASecondTimeFindsNothing) {

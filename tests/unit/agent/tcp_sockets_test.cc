@@ -1,6 +1,7 @@
 #include "launcher/agent/tcp_sockets.h"
 
 #include <gtest/gtest.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -35,13 +36,25 @@ TEST_F(TcpSocketsTest, NamesDescriptorAndEndsOfAConnection) {
   UniqueFd client;
   ASSERT_EQ(ConnectTo(listener.port(), &client), 0);
   const auto own = Own();
-  ASSERT_EQ(own.size(), before.size() + 1) << "the listener is no connection";
+  ASSERT_EQ(own.size(), before.size() + 1) << "the other end has not been accepted";
   const auto found = std::find_if(
       own.begin(), own.end(), [&](const ProcessConnection& one) { return one.fd == client.get(); });
   ASSERT_NE(found, own.end());
+  EXPECT_EQ(found->row.state, TCP_ESTABLISHED);
   EXPECT_EQ(found->row.remote, TcpAddress::FromIpv4(htonl(INADDR_LOOPBACK), listener.port()));
   EXPECT_EQ(found->row.uid, ::getuid());
   EXPECT_TRUE(found->is_in_our_namespace);
+}
+
+TEST_F(TcpSocketsTest, AListenerIsNamedAsOne) {
+  const TestListener listener;
+  const auto own = Own();
+  const TcpAddress address = TcpAddress::FromIpv4(htonl(INADDR_LOOPBACK), listener.port());
+  const auto found = std::find_if(own.begin(), own.end(), [&](const ProcessConnection& one) {
+    return one.row.local == address;
+  });
+  ASSERT_NE(found, own.end());
+  EXPECT_EQ(found->row.state, TCP_LISTEN);
 }
 
 TEST_F(TcpSocketsTest, AConnectionWithTwoDescriptorsIsNamedOnce) {

@@ -6,6 +6,7 @@ namespace hvdray {
 namespace {
 
 constexpr wire::ExitStatus kKilled = {.signal = SIGKILL};
+constexpr wire::ExitStatus kAborted = {.signal = SIGABRT};
 
 ElasticPolicy Repairing(int np, int min_np) {
   ElasticPolicy policy = Workers(np, min_np);
@@ -100,12 +101,99 @@ TEST_F(ElasticMeetingTest, ASecondDeathEndsTheJobAtOnce) {
   EXPECT_EQ(job_.verdict().exit_code, 4);
 }
 
-TEST_F(ElasticMeetingTest, ALostHostEndsTheJobAtOnce) {
+TEST_F(ElasticMeetingTest, WithoutAHostThatIsLostTheFirstGenerationBeginsAgain) {
   MeetWithout("b");
   job_.CutOff("c");
   job_.Settle();
-  EXPECT_TRUE(LateStarts().empty());
-  EXPECT_EQ(job_.state(), ElasticState::kStopping);
+  EXPECT_EQ(job_.Count<effect::BreakConnections>(), 0u) << "there are none yet";
+  EXPECT_TRUE(job_.HasSaid("c: its agent fell silent: nobody had a state yet"));
+  EXPECT_EQ(job_.generation(), 2u);
+  EXPECT_EQ(job_.size(), 2);
+  job_.CutOff("b");
+  job_.Run();
+  EXPECT_EQ(job_.Count<effect::PublishGeneration>(), 2u) << "once in a job";
+  EXPECT_EQ(job_.verdict().error.code(), ErrorCode::kStateLost);
+}
+
+TEST_F(ElasticMeetingTest, ADeathWhileTheFirstGangConnectsBeginsItAgain) {
+  job_.Advance(seconds(1));
+  ASSERT_EQ(job_.Count<effect::OpenMeeting>(), 1u);
+  job_.Fail("b", 0, kKilled);
+  EXPECT_EQ(job_.Count<effect::BreakConnections>(), 1u);
+  EXPECT_EQ(job_.generation(), 1u) << "the others may get through";
+  job_.Fail("c", 0, kAborted);
+  job_.Fail("a", 0, kAborted);
+  ASSERT_EQ(job_.generation(), 2u);
+  EXPECT_EQ(job_.size(), 3) << "no host is to blame";
+  EXPECT_EQ(job_.All<effect::StartWorkers>().back().workers.size(), 3u);
+  EXPECT_TRUE(job_.HasSaid(
+      "b: rank 1 on host b was killed by SIGKILL (signal 9) while the gang connected: nobody had"));
+  EXPECT_EQ(job_.All<effect::MembershipChanged>().back().is_counted, false);
+  job_.Advance(seconds(2));
+  EXPECT_EQ(job_.Count<effect::OpenMeeting>(), 2u);
+  EXPECT_EQ(job_.state(), ElasticState::kRunning);
+}
+
+TEST_F(ElasticMeetingTest, TheSecondTimeTheJobEndsAndTheFirstCauseIsBlamed) {
+  job_.Advance(seconds(1));
+  for (const char* victim : {"b", "c"}) {
+    for (const char* host : {victim, "a", victim[0] == 'b' ? "c" : "b"}) {
+      job_.Fail(host, 0, host == victim ? kKilled : kAborted);
+    }
+    job_.Advance(seconds(1));
+  }
+  job_.Run();
+  const Verdict& verdict = job_.verdict();
+  EXPECT_EQ(verdict.exit_code, 137);
+  EXPECT_EQ(verdict.first_failure->host, "c");
+  EXPECT_NE(verdict.error.message().find("while the gang connected"), std::string::npos);
+  EXPECT_NE(verdict.error.hint().find("Horovod can't recover"), std::string::npos);
+}
+
+TEST_F(ElasticMeetingTest, OnceAGangHasConnectedTheStateIsNotThrownAway) {
+  MeetAgainWithout("b");
+  job_.Fail("b", 0, kKilled);  // started again in its place
+  job_.Advance(seconds(1));
+  ASSERT_EQ(job_.Count<effect::OpenMeeting>(), 2u);
+  job_.Fail("b", 0, kKilled);
+  job_.Fail("a", 0, kAborted);
+  job_.Run();
+  EXPECT_EQ(job_.Count<effect::PublishGeneration>(), 2u);
+  EXPECT_EQ(job_.verdict().exit_code, 137);
+  EXPECT_NE(job_.verdict().error.message().find("while the gang connected"), std::string::npos);
+}
+
+TEST_F(ElasticMeetingTest, WhoAbortsBeforeTheCauseIsKnownIsNotBlamed) {
+  MeetAgainWithout("b");
+  job_.Fail("b", 0, kKilled);
+  job_.Advance(seconds(1));
+  job_.Fail("a", 0, kAborted);
+  job_.Fail("b", 0, kKilled);
+  job_.Run();
+  EXPECT_EQ(job_.verdict().exit_code, 137);
+  EXPECT_EQ(job_.verdict().first_failure->host, "b");
+}
+
+TEST_F(ElasticMeetingTest, WhoAbortsAloneWhileItConnectsIsTheCause) {
+  MeetAgainWithout("b");
+  job_.Fail("b", 0, kKilled);
+  job_.Advance(seconds(1));
+  job_.Fail("a", 0, kAborted);
+  job_.Fail("b", 0, kAborted);
+  job_.Run();
+  EXPECT_EQ(job_.verdict().exit_code, 134);
+  EXPECT_EQ(job_.verdict().first_failure->host, "a");
+}
+
+TEST_F(ElasticMeetingTest, WhoCameThroughGoesOnWithoutTheOneThatDied) {
+  job_.Advance(seconds(1));
+  job_.Fail("b", 0, kKilled);
+  job_.Park("a", 0);
+  job_.Park("c", 0);
+  job_.Settle();
+  EXPECT_EQ(job_.generation(), 2u);
+  EXPECT_EQ(job_.RankOf("a", 0), 0);
+  EXPECT_EQ(job_.RankOf("c", 0), 1) << "nobody is started anew";
 }
 
 TEST_F(ElasticMeetingTest, ACommandThatCannotBeExecutedIsNotTriedAgain) {

@@ -122,21 +122,23 @@ class RandomEvents {
       case 7:
         return event::WorkerMet{Number<uint32_t>()};
       case 8:
-        return event::RankAsked{Number<uint32_t>()};
+        return event::WorkerConnected{Number<uint32_t>()};
       case 9:
-        return event::AddressesRegistered{Number<uint32_t>()};
+        return event::RankAsked{Number<uint32_t>()};
       case 10:
-        return event::HostLeaving{Number<int>(), Duration(Number<int>())};
+        return event::AddressesRegistered{Number<uint32_t>()};
       case 11:
+        return event::HostLeaving{Number<int>(), Duration(Number<int>())};
+      case 12:
         return event::GenerationStopped{Number<uint32_t>(), Number<int>(), Number<uint32_t>(),
                                         Number<uint16_t>()};
-      case 12:
-        return event::UserSignal{1 + static_cast<int>(random_() % 64)};
       case 13:
-        return event::ReaderGone{};
+        return event::UserSignal{1 + static_cast<int>(random_() % 64)};
       case 14:
-        return event::OutputDamaged{Why()};
+        return event::ReaderGone{};
       case 15:
+        return event::OutputDamaged{Why()};
+      case 16:
         return event::OutputBlocked{Coin()};
       default:
         return event::Tick{};

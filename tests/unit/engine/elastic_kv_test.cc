@@ -21,6 +21,7 @@ class ElasticKvTest : public testing::Test {
     handlers.on_rank_asked = [this](int worker) { asked_.push_back(worker); };
     handlers.on_registered = [this](int worker) { registered_.push_back(worker); };
     handlers.on_met = [this](int worker, uint32_t member) { met_.emplace_back(worker, member); };
+    handlers.on_connected = [this](int worker) { connected_.push_back(worker); };
     kv_.emplace(mode, is_meeting_held, std::move(handlers));
   }
   void SetUp() override { Make(ElasticMode::kHorovod); }
@@ -48,6 +49,7 @@ class ElasticKvTest : public testing::Test {
   std::vector<int> asked_;
   std::vector<int> registered_;
   std::vector<std::pair<int, uint32_t>> met_;
+  std::vector<int> connected_;
 };
 
 TEST_F(ElasticKvTest, WhoAsksForARankWaitsForTheNextGeneration) {
@@ -79,6 +81,21 @@ TEST_F(ElasticKvTest, AddressesAreToldAndHeldUntilTheMeetingOpens) {
   EXPECT_EQ(Said(), (Texts{"0: 1 200 there in 1", "0: 1 404  in 1"}));
   Ask(1, 5, wire::KvOperation::kPut, 71, "global", "1", "again");
   EXPECT_EQ(met_.size(), 1u) << "the meeting is over";
+}
+
+TEST_F(ElasticKvTest, WhoHasLeftTheLastScopeIsTold) {
+  constexpr const char* kLast = "cross_0_process_set_hash_ab12";
+  Make(ElasticMode::kHorovod, /*is_meeting_held=*/true);
+  Publish(1, {{"a", 1}, {"b", 1}});
+  Ask(1, 1, wire::KvOperation::kDelete, 71, "cross_0", "1");
+  Ask(1, 2, wire::KvOperation::kPut, 71, kLast, "1", "there");
+  EXPECT_TRUE(connected_.empty());
+  Ask(1, 3, wire::KvOperation::kDelete, 71, kLast, "1");
+  EXPECT_EQ(connected_, std::vector<int>{71});
+  Publish(2, {{"a", 1}, {"b", 1}});
+  generation_ = 1;
+  Ask(0, 4, wire::KvOperation::kDelete, 70, kLast, "0");
+  EXPECT_EQ(connected_.size(), 1u) << "of a generation that is over";
 }
 
 TEST_F(ElasticKvTest, AskingAgainIsNoNews) {

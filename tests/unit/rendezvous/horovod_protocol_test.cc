@@ -82,6 +82,9 @@ TEST(HorovodProtocolTest, ClassifiesScopes) {
         "global_process_set_hash_AB", "other_process_set_hash_12"}) {
     EXPECT_EQ(KindOfScope(scope), ScopeKind::kOther) << scope;
   }
+  EXPECT_TRUE(IsLastScopeOfInit("cross_0_process_set_hash_ab12"));
+  EXPECT_FALSE(IsLastScopeOfInit("cross_0"));
+  EXPECT_FALSE(IsLastScopeOfInit("local_a_process_set_hash_ab12"));
   EXPECT_EQ(KindOfScope("rank_and_size"), ScopeKind::kRankAndSize);
   EXPECT_EQ(KindOfScope("worker_addresses"), ScopeKind::kWorkerAddresses);
 }

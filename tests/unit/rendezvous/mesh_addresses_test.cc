@@ -107,6 +107,22 @@ TEST(MeshAddressesTest, ALaterValueOfAMemberReplacesItsEarlierOne) {
   EXPECT_EQ(mesh.address_count(), 2U);
 }
 
+TEST(MeshAddressesTest, AWorkerOfThisHostListensUntilItHasDeletedItsKey) {
+  MeshAddresses mesh;
+  mesh.NoteListening("global", "0", Record("10.0.0.1", 4000));
+  mesh.Note("global", "1", Record("10.0.0.2", 4001));
+  mesh.NoteListening("rank_and_size", "0", Record("10.0.0.1", 4009));
+  EXPECT_EQ(Show(mesh.Listening()), "10.0.0.1:4000") << "the other one is elsewhere";
+  EXPECT_EQ(Show(mesh.Addresses()), "10.0.0.1:4000 10.0.0.2:4001");
+  mesh.NoteDone("global", "rank_0");
+  mesh.NoteDone("global", "1");
+  mesh.NoteDone("local_a", "0");
+  EXPECT_EQ(Show(mesh.Listening()), "10.0.0.1:4000");
+  mesh.NoteDone("global", "0");
+  EXPECT_EQ(Show(mesh.Listening()), "");
+  EXPECT_EQ(Show(mesh.Addresses()), "10.0.0.1:4000 10.0.0.2:4001") << "its connections live on";
+}
+
 TEST(MeshAddressesTest, AnotherLengthMeansThatNothingIsKnownOfThisGeneration) {
   const std::string good = Record("10.0.0.1", 1);
   for (const std::string& bad : {good.substr(1), good + "x", std::string("x")}) {

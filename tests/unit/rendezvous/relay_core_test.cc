@@ -333,6 +333,41 @@ TEST_F(RelayCoreTest, AnsweredHoldsLeaveNoDeadlineThatWakesForNothing) {
   EXPECT_EQ(core_.NextDeadline(), now_ + seconds(1));
 }
 
+TEST_F(RelayCoreTest, AfterALossNobodyWaitsForAddresses) {
+  OpenWorkers(2);
+  const uint64_t waiting = Get(0, "/global/2");
+  const uint64_t ours = Get(0, "/hvdray_x/2");
+  const uint64_t place = Get(1, "/rank_and_size/h:1");
+  core_.EndMeshes(2, &out_);
+  EXPECT_EQ(ReplyTo(waiting), "-") << "that is another generation";
+  core_.EndMeshes(1, &out_);
+  EXPECT_EQ(ReplyTo(waiting), "200") << "empty: Gloo fails on it at once";
+  EXPECT_EQ(ReplyTo(Get(1, "/local_h_process_set_hash_ab/0")), "200");
+  EXPECT_EQ(ReplyTo(Get(1, "/local_h/rank_0")), "404");
+  EXPECT_EQ(ReplyTo(ours), "-");
+  EXPECT_EQ(ReplyTo(place), "-");
+}
+
+TEST_F(RelayCoreTest, AfterALossEvenValuesThatAreThereAreNotHandedOut) {
+  OpenWorkers(2);
+  Get(0, "/global/1");
+  const KvQuestion follow = NextQuestion();
+  Answer(follow, 200, "1", KvText("there"));
+  EXPECT_EQ(ReplyTo(Get(1, "/global/1")), "200 there");
+  core_.EndMeshes(1, &out_);
+  EXPECT_EQ(ReplyTo(Get(1, "/global/1")), "200");
+  const uint64_t put = Put(1, "/local_h/1", "mine");
+  EXPECT_EQ(ReplyTo(put), "-") << "it is stored as always";
+}
+
+TEST_F(RelayCoreTest, TheNextGenerationMeetsAsAlways) {
+  OpenWorkers(1);
+  core_.EndMeshes(1, &out_);
+  Reset(2);
+  core_.OpenWorker(0, "h:0", 2);
+  EXPECT_EQ(ReplyTo(Get(0, "/global/1")), "-");
+}
+
 TEST_F(RelayCoreTest, AWaitForAPlaceHasNoLimit) {
   OpenWorkers(1);
   const uint64_t place = Get(0, "/rank_and_size/h:0");

@@ -91,7 +91,6 @@ TEST(ReportDocTest, EveryEventOfAnElasticJobIsDocumentedAndNoOther) {
   KeysOfEvents documented = Documented("Events of an elastic job");
   EXPECT_EQ(documented.count("membership"), 1u);
   documented.merge(Documented("Events"));
-  documented.erase("host_synced");  // The page says that it does not occur.
   EXPECT_EQ(Written({}, [](EventLog& log) { FeedElastic(log); }), documented);
 }
 

@@ -18,7 +18,8 @@ struct BrokenAt {
   Generation generation;
   wire::ConnectionsBroken broken;
 };
-using ElasticHappening = std::pair<double, std::variant<ElasticEvent, ElasticEffect, BrokenAt>>;
+using ElasticHappening =
+    std::pair<double, std::variant<ElasticEvent, ElasticEffect, BrokenAt, Event>>;
 
 inline RankInfo ElasticPlace(int host, int rank, int size) {
   RankInfo info;
@@ -56,22 +57,31 @@ inline std::vector<ElasticHappening> ElasticHappenings() {
       {0.12, F(effect::MembershipChanged{1, 2, {{"a", 1, ""}, {"b", 1, ""}}, {}, false})},
       {0.20, E(event::ProcessStarted{0, 4000})},
       {0.21, E(event::ProcessStarted{1, 4001})},
+      {0.30, E(event::WorkerMet{0})},
+      {0.31, E(event::ProcessExited{1, Killed(SIGKILL)})},
+      {0.31, F(effect::StartWorkers{1, {{3, ElasticPlace(1, 1, 2)}}, 0, 0})},
+      {0.32, E(event::ProcessStarted{3, 4003})},
+      {0.40, E(event::WorkerMet{3})},
+      {0.40, F(effect::OpenMeeting{1})},
+      {0.45, E(event::WorkerConnected{0})},
+      {0.46, E(event::WorkerConnected{3})},
       {0.50, E(event::AddressesRegistered{0})},
       {0.90, E(event::HostsDiscovered{{{"a", 1}, {"b", 1}}})},
       {1.00, E(event::HostsDiscovered{{{"a", 1}, {"b", 1}, {"c", 1}}})},
       {1.00, F(effect::ConnectHost{2, {"c", 1}})},
+      {1.05, Event(event::HostSynced{2, {.files = 3, .bytes = 700, .time = milliseconds(40)}})},
       {1.10, E(event::HostReady{2, facts})},
       {1.10, F(effect::StartWorkers{2, {{2, ElasticPlace(2, 2, 3)}}, 0, 0})},
       {1.15, E(event::ProcessStarted{2, 4002})},
       {1.50, E(event::WorkerArrived{2})},
       {1.50, F(effect::Notify{0, 0, 1'795'232'252, UpdateCode::kMixed})},
       {1.60, E(event::RankAsked{0})},
-      {1.70, E(event::RankAsked{1})},
+      {1.70, E(event::RankAsked{3})},
       {1.70,
        F(effect::PublishGeneration{
-           2, {ElasticPlace(0, 0, 3), ElasticPlace(1, 1, 3), ElasticPlace(2, 2, 3)}, {0, 1, 2}})},
+           2, {ElasticPlace(0, 0, 3), ElasticPlace(1, 1, 3), ElasticPlace(2, 2, 3)}, {0, 3, 2}})},
       {1.70, F(effect::MembershipChanged{2, 3, {{"c", 1, ""}}, milliseconds(100), true})},
-      {3.00, E(event::ProcessExited{1, Killed(SIGKILL)})},
+      {3.00, E(event::ProcessExited{3, Killed(SIGKILL)})},
       {3.00, F(effect::BreakConnections{2, {0, 2}})},
       {3.01, BrokenAt{0, 2, {.shut = 3, .took_us = 900}}},
       {3.02, BrokenAt{2, 2, {0, 2, 1, 1500, "ptrace is restricted", "let it be 0"}}},
@@ -111,6 +121,8 @@ void FeedElastic(Observer& observer) {
       observer.OnEvent(*event, At(time));
     } else if (const auto* effect = std::get_if<ElasticEffect>(&happening)) {
       observer.OnEffect(*effect, At(time));
+    } else if (const auto* shared = std::get_if<Event>(&happening)) {
+      observer.OnEvent(*shared, At(time));
     } else {
       const auto& [host, generation, broken] = std::get<BrokenAt>(happening);
       observer.OnConnectionsBroken(host, generation, broken, At(time));
