@@ -18,6 +18,12 @@ bool IsAbort(const wire::ExitStatus& status) {
   return status.signal == SIGABRT || (status.signal == 0 && status.exit_code == 128 + SIGABRT);
 }
 
+// Its lines begin with the host already.
+std::string ReasonOf(const Status& why, const std::string& host) {
+  const std::string prefix = fmt::format("host {}: ", host);
+  return why.message().starts_with(prefix) ? why.message().substr(prefix.size()) : why.message();
+}
+
 }  // namespace
 
 bool ElasticDriver::IsAnnounced(int host) const {
@@ -121,11 +127,12 @@ void ElasticDriver::LoseHost(int host, const Status& why) {
   }
   const bool is_blamed = !IsAnnounced(host);
   if (is_blamed) Blame(host);
+  const std::string& name = registry_.name(host);
   if (members == 0) {
-    if (is_blamed) Say(fmt::format("host {} is left out: {}", registry_.name(host), why.message()));
+    if (is_blamed) Say(fmt::format("host {} is left out: {}", name, ReasonOf(why, name)));
     return;
   }
-  log_.NoteLeaving(registry_.name(host), why.message());
+  log_.NoteLeaving(name, ReasonOf(why, name));
   log_.NoteStandstill(now_);
   NoteBroken();
   round_.has_lost_host = true;

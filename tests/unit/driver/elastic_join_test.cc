@@ -274,5 +274,14 @@ TEST(ElasticJoinTest, AMembershipChangeCarriesTheReasonAndTheStandstill) {
             (HostChange{"b", -1, "rank 1 on host b was killed by SIGKILL (signal 9)"}));
 }
 
+TEST(ElasticJoinTest, TheReasonOfALostHostNamesItOnce) {
+  ElasticJob job(Workers(2, 1), {{"a", 1}, {"b", 1}});
+  job.Feed(event::HostLost{1, {ErrorCode::kAgentLost, "host b: silent for 5.0 s"}});
+  job.AllMeet();
+  const effect::MembershipChanged change = job.All<effect::MembershipChanged>().back();
+  ASSERT_EQ(change.changes.size(), 1u);
+  EXPECT_EQ(change.changes[0], (HostChange{"b", -1, "silent for 5.0 s"}));
+}
+
 }  // namespace
 }  // namespace hvdray
