@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <deque>
@@ -16,6 +17,7 @@
 #include "base/fd.h"
 #include "base/loop.h"
 #include "cmd/exit_code.h"
+#include "cmd/ray_live_file.h"
 #include "cmd/ray_output.h"
 #include "cmd/ray_rank_files.h"
 #include "cmd/ray_stream.h"
@@ -69,17 +71,26 @@ class RayCalls {
   bool is_running_ = false;
 };
 
-/// Into `path` here, from the driver's logs folder.
+/// Whose reader may want to see it grow; the others are made when the job has ended.
+bool IsLive(const RayWantedFile& file) { return file.suffix == "events.jsonl"; }
+
+/// What is not there yet of `file`, from the driver's logs folder.
 Status FetchFile(DashboardClient& client, const std::string& node, const std::string& id,
                  const RayWantedFile& file) {
   const auto failed = [&file](Status why) {
     return std::move(why).WithContext(fmt::format("fetch {}", file.path));
   };
-  Result<UniqueFd> out = OpenForWriting(file.path);
-  if (!out.ok()) return std::move(out).status();
+  UniqueFd opened;
+  if (file.out == nullptr) {
+    HVDRAY_ASSIGN_OR_RETURN(opened, OpenForWriting(file.path));
+  }
+  const int out = file.out == nullptr ? opened.get() : file.out->get();
+  uint64_t to_skip = file.begin;
   Status written;
   Status got = client.ReadLog(node, RayStreamName(id, file.suffix), [&](ByteView piece) {
-    written = WriteAll(out->get(), piece);
+    const auto skipped = static_cast<size_t>(std::min<uint64_t>(to_skip, piece.size()));
+    to_skip -= skipped;
+    written = WriteAll(out, piece.substr(skipped));
     return written.ok();
   });
   if (!written.ok()) return failed(std::move(written).WithCode(ErrorCode::kOutputLost));
@@ -97,14 +108,20 @@ class Attachment {
         output_(loop, {.on_reader_gone = [this] { Do(plan_.OnReaderGone()); },
                        .on_lost = [this](const Status& why) { plan_.OnOutputLost(why); },
                        .on_waiting = [this] { OnWaiting(); }}),
-        stream_(loop, pool_, options_.access.Copy(), options_.plan.id,
+        stream_(loop, pool_, options_.access.Copy(), options_.plan.id, "stream",
                 {.on_bytes = [this](const std::string& bytes) { OnBytes(bytes); },
                  .on_rest = [this](const std::string& line) { Do(plan_.OnRest(line)); }}),
         rank_files_(options_.output_folder),
         reader_({.on_output = [this](RecordKind kind, ByteView bytes) { OnOutput(kind, bytes); },
                  .on_end = [this](StreamEnd end) { OnEnd(std::move(end)); },
                  .on_places = [this](PlacesOfRecord record) { OnPlaces(std::move(record)); }}),
-        plan_(options_.plan, loop.Now()) {}
+        plan_(options_.plan, loop.Now()) {
+    for (const RayWantedFile& file : options_.files) {
+      if (!IsLive(file)) continue;
+      live_.push_back(std::make_unique<RayLiveFile>(loop, pool_, options_.access.Copy(),
+                                                    options_.plan.id, file));
+    }
+  }
 
   int Run() {
     const UserSignals signals(
@@ -135,6 +152,7 @@ class Attachment {
           break;
         case FollowStep::Kind::kFollow:
           stream_.Follow(step.text);
+          for (const auto& file : live_) file->Follow(step.text);
           break;
         case FollowStep::Kind::kReadRest:
           stream_.ReadRest();
@@ -245,10 +263,19 @@ class Attachment {
     next_ask_.Cancel();
     // Without the driver's last word there are no reports, or none that are whole.
     if (options_.files.empty() || !reader_.is_at_end()) return Fetched({});
+    std::vector<RayWantedFile> files;
+    Status lost;
+    for (const RayWantedFile& file : options_.files) {
+      if (!IsLive(file)) files.push_back(file);
+    }
+    for (const auto& live : live_) {
+      Result<RayWantedFile> rest = live->End();
+      if (rest.ok()) files.push_back(std::move(rest).value());
+      if (lost.ok()) lost = rest.status();
+    }
     orders_.Run<Status>(
-        [node = stream_.node(), id = options_.plan.id,
-         files = options_.files](DashboardClient& client) {
-          Status first;
+        [node = stream_.node(), id = options_.plan.id, files, lost](DashboardClient& client) {
+          Status first = lost;
           for (const RayWantedFile& file : files) {
             Status status = FetchFile(client, node, id, file);
             if (first.ok()) first = std::move(status);
@@ -275,6 +302,7 @@ class Attachment {
   RayCalls orders_;
   RayOutput output_;
   RayStream stream_;
+  std::vector<std::unique_ptr<RayLiveFile>> live_;
   RayRankFiles rank_files_;
   RecordReader reader_;
   FollowPlan plan_;

@@ -4,9 +4,12 @@
 #ifndef HVDRAY_CMD_RAY_ATTACH_H_
 #define HVDRAY_CMD_RAY_ATTACH_H_
 
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "base/fd.h"
 #include "cluster/ray/dashboard_client.h"
 #include "cmd/ray_follow_plan.h"
 
@@ -16,6 +19,9 @@ namespace hvdray {
 struct RayWantedFile {
   std::string suffix;  ///< "report.json": of hvdray_<id>.report.json.
   std::string path;    ///< Here.
+  // Of one that is here in part:
+  std::shared_ptr<UniqueFd> out = nullptr;  ///< Shared with the thread that fetches the rest.
+  uint64_t begin = 0;                       ///< How much of it is there.
 };
 
 struct RayAttachOptions {

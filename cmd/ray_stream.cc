@@ -77,11 +77,12 @@ class RayStream::Flow {
 };
 
 RayStream::RayStream(Loop& loop, BlockingPool& pool, RayAccess access, std::string job_id,
-                     Handlers handlers)
+                     std::string suffix, Handlers handlers)
     : loop_(loop),
       pool_(pool),
       access_(std::move(access)),
       job_id_(std::move(job_id)),
+      suffix_(std::move(suffix)),
       handlers_(std::move(handlers)) {}
 
 RayStream::~RayStream() { Stop(); }
@@ -107,7 +108,7 @@ void RayStream::Follow(const std::string& node) {
   node_ = node;
   auto flow = std::make_shared<Flow>(
       access_.Copy(), RayLogFollower::Options{.node_id = node_,
-                                              .file_name = RayStreamName(job_id_, "stream"),
+                                              .file_name = RayStreamName(job_id_, suffix_),
                                               .offset = offset_,
                                               .first_pause = kFirstPause,
                                               .longest_pause = kLongestPause});
@@ -139,7 +140,8 @@ void RayStream::ReadRest() {
     std::string last_line;
   };
   pool_.Run<Rest>(
-      [this, flow, &loop = loop_, node = node_, job_id = job_id_, begin = offset_] {
+      [this, flow, &loop = loop_, node = node_, job_id = job_id_, suffix = suffix_,
+       begin = offset_] {
         uint64_t to_skip = begin;
         const auto take = [&](ByteView piece) {
           const size_t skipped = static_cast<size_t>(std::min<uint64_t>(to_skip, piece.size()));
@@ -155,7 +157,7 @@ void RayStream::ReadRest() {
           return true;
         };
         // Neither has to be there: a job that never ran has no stream, an old Ray other files.
-        (void)flow->client.ReadLog(node, RayStreamName(job_id, "stream"), take).ok();
+        (void)flow->client.ReadLog(node, RayStreamName(job_id, suffix), take).ok();
         std::string log;
         (void)flow->client
             .ReadLog(node, fmt::format("job-driver-{}.log", job_id),

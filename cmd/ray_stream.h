@@ -1,5 +1,5 @@
-// The stream file of a job on Ray as it comes off the network: a thread reads it, the loop gets it
-// piece by piece, and no faster than the loop takes it.
+// A file of a job's driver on Ray (its stream, its events) as it comes off the network: a thread
+// reads it, the loop gets it piece by piece, and no faster than the loop takes it.
 #ifndef HVDRAY_CMD_RAY_STREAM_H_
 #define HVDRAY_CMD_RAY_STREAM_H_
 
@@ -19,11 +19,13 @@ class RayStream {
  public:
   struct Handlers {
     std::function<void(const std::string& bytes)> on_bytes;
-    /// The rest is here, or can't be had: behind ReadRest(). `last_line` of the job's own log.
+    /// The rest is here, or can't be had: behind ReadRest(). `last_line` of the job's own log. May
+    /// be null for who does not call that.
     std::function<void(const std::string& last_line)> on_rest;
   };
+  /// `suffix`: which of the driver's files, see RayStreamName().
   RayStream(Loop& loop, BlockingPool& pool, RayAccess access, std::string job_id,
-            Handlers handlers);
+            std::string suffix, Handlers handlers);
   /// Does not wait for threads: the pool does.
   ~RayStream();
   RayStream(const RayStream&) = delete;
@@ -39,6 +41,8 @@ class RayStream {
   void SetBusy(bool is_busy);
 
   const std::string& node() const { return node_; }
+  /// Bytes that on_bytes has been given.
+  uint64_t offset() const { return offset_; }
 
  private:
   class Flow;
@@ -48,9 +52,10 @@ class RayStream {
   BlockingPool& pool_;
   const RayAccess access_;
   const std::string job_id_;
+  const std::string suffix_;
   Handlers handlers_;
   std::string node_;
-  uint64_t offset_ = 0;         // of what on_bytes has been given
+  uint64_t offset_ = 0;
   std::shared_ptr<Flow> flow_;  // shared with the thread that reads
   bool is_busy_ = false;
 };

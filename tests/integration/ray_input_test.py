@@ -303,6 +303,23 @@ def test_a_full_disk_here_costs_the_exit_code_not_the_job(run, cluster, tmp_path
     assert result.errors.count("No space left") <= 2, result.errors
 
 
+def test_events_come_while_the_job_runs(start, cluster, tmp_path):
+    seen = tmp_path / "e"
+
+    def play(job):
+        job.run()
+        job.write("events.jsonl", b"one\n")
+        wait_until(lambda: seen.exists() and seen.read_bytes() == b"one\n")
+        job.write("events.jsonl", b"two\n" * 100_000)
+        job.end(0)
+
+    dashboard = cluster(play)
+    dashboard.lost_streams = 1
+    result = start(dashboard.url, "-np", "1", "--events", "e", "true").wait()
+    assert result.code == 0, result.errors
+    assert seen.read_bytes() == b"one\n" + b"two\n" * 100_000
+
+
 def test_a_file_that_does_not_come_makes_a_good_job_a_bad_one(run, cluster):
     result = run(cluster(well).url, "-np", "1", "--report", "r", "true")
     assert result.code == 125 and "fetch r" in result.errors
