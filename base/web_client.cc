@@ -298,11 +298,14 @@ struct WebClient::Impl {
     if (error == httplib::Error::SSLServerVerification) {
       return {ErrorCode::kHostKeyRejected, CertificateFault(tls->get_openssl_verify_result())};
     }
+    if (error == httplib::Error::SSLConnection) {
+      // Who waits for the end of a line of plain HTTP says nothing at all.
+      return {ErrorCode::kHandshakeFailed,
+              was_cut ? fmt::format("it speaks no TLS: no word of it within {}", timeout)
+                      : "it speaks no TLS, or none that is accepted here"};
+    }
     if (was_cut) {
       return {ErrorCode::kDeadlineExceeded, fmt::format("no whole answer within {}", timeout)};
-    }
-    if (error == httplib::Error::SSLConnection) {
-      return {ErrorCode::kHandshakeFailed, "it speaks no TLS, or none that is accepted here"};
     }
     if (is_too_large) {
       return {ErrorCode::kProtocolError,
