@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "cluster/agent_bootstrap.h"
 #include "cmd/exit_code.h"
 #include "cmd/launch_plan.h"
 #include "cmd/machine_checks.h"
@@ -88,6 +89,20 @@ std::string FollowHint(const JobSpec& spec, const std::string& url, const std::s
   return fmt::format("hvdray follow {}{}", id, is_said ? " --ray-address " + url : "");
 }
 
+/// " --report 'r.json'": what was asked for here, and is for the follower to write.
+std::string FileWords(const JobSpec& spec) {
+  std::string words;
+  for (const auto& [name, path] : {std::pair("report", &*spec.report_file),
+                                   {"events", &*spec.events_file},
+                                   {"junit", &*spec.junit_file},
+                                   {"trace", &*spec.trace_file},
+                                   {"record", &*spec.record_file},
+                                   {"output-filename", &*spec.output_folder}}) {
+    if (!path->empty()) words += fmt::format(" --{} {}", name, ShellQuoted(*path));
+  }
+  return words;
+}
+
 }  // namespace
 
 int RunOnRay(const LaunchPlan& plan) {
@@ -127,7 +142,7 @@ int RunOnRay(const LaunchPlan& plan) {
     if (const Status status = SendPackage(client, *package); !status.ok()) return fail(status);
     if (const Status status = Submit(client, *submission); !status.ok()) return fail(status);
   }
-  const std::string how = FollowHint(spec, outlook->cluster.url, plan.job_id);
+  const std::string how = FollowHint(spec, outlook->cluster.url, plan.job_id) + FileWords(spec);
   if (*spec.ray.is_detached) {
     if (!*spec.is_quiet) std::fputs(fmt::format("hvdray run: {}\n", how).c_str(), stderr);
     return PrintOut("run", plan.job_id + "\n");

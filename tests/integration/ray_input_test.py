@@ -485,10 +485,10 @@ def test_a_slow_reader_holds_the_stream_not_the_memory(start, cluster):
 
 def test_a_detached_job_is_followed_later(run, hvdray, environment, cluster, tmp_path):
     dashboard = cluster()
-    result = run(dashboard.url, "-np", "1", "--detach", "true")
+    result = run(dashboard.url, "-np", "1", "--detach", "--report", "r.json", "true")
     (name,) = dashboard.jobs
     assert (result.code, result.text) == (0, name + "\n")
-    assert f"hvdray follow {name} --ray-address {dashboard.url}" in result.errors
+    assert f"hvdray follow {name} --ray-address {dashboard.url} --report 'r.json'" in result.errors
     job = dashboard.jobs[name]
     well(job)
     job.write("report.json", b"{}")
