@@ -158,7 +158,8 @@ def test_a_death_while_the_first_gang_connects_costs_another_start(elastic, seed
     print(f"rank {rank} of {size} killed after {delay_ms} ms: {left} begin {took:.2f} s later")
     assert took < 40, "Gloo's timeout was waited for"
     assert f"rank {rank} on host {host} was killed by SIGKILL" in result.errors, result.errors
-    assert ("nobody had a state yet" in result.errors) == (left == size), result.errors
+    if left == size:
+        assert "nobody had a state yet" in result.errors, result.errors
 
 
 def test_a_gang_begins_again_once(elastic):
