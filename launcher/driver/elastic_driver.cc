@@ -129,10 +129,14 @@ void ElasticDriver::On(const event::ProcessExited& e) {
 
 void ElasticDriver::On(const event::WorkerArrived& e) { Count(roster_.MarkArrived(e.worker)); }
 
-void ElasticDriver::On(const event::RankAsked& e) { Count(roster_.MarkParked(e.worker)); }
+void ElasticDriver::On(const event::RankAsked& e) {
+  Count(roster_.MarkParked(e.worker));
+  NoteThrough();
+}
 
 void ElasticDriver::On(const event::AddressesRegistered& e) {
   Count(roster_.MarkRegistered(e.worker));
+  NoteThrough();
   // Whom the notice waits for hears it at once.
   const bool is_rank_0 = !round_.members.empty() && round_.members.front() == e.worker;
   if (approach_.next_notice && is_rank_0) approach_.next_notice = now_;

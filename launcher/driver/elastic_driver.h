@@ -86,7 +86,7 @@ class ElasticDriver {
   // The meeting in hvd.init() (elastic_meeting.cc).
   bool Rejoin(WorkerId dead);
   bool IsMeetingLost() const;
-  bool IsConnecting() const;
+  void NoteThrough();
   void NoteBroken();
   bool CanBeginAgain() const;
   void BeginAgain();

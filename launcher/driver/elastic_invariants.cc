@@ -73,12 +73,16 @@ void ElasticInvariants::Learn(const event::WorkerMet& e) {
 
 void ElasticInvariants::Learn(const event::WorkerConnected& e) {
   if (Worker* worker = Find(e.worker)) worker->has_connected = true;
+}
+
+void ElasticInvariants::Learn(const event::AddressesRegistered& e) {
+  if (Find(e.worker) == nullptr) return;
   const std::vector<WorkerId>& members = published_.workers;
-  has_begun_ |=
-      is_meeting_open_ && std::all_of(members.begin(), members.end(), [this](WorkerId id) {
-        const Worker* member = Find(id);
-        return member != nullptr && member->has_connected;
-      });
+  has_begun_ |= !was_member_lost_ && is_meeting_open_ &&
+                std::all_of(members.begin(), members.end(), [this](WorkerId id) {
+                  const Worker* member = Find(id);
+                  return member != nullptr && member->has_connected;
+                });
 }
 
 void ElasticInvariants::Learn(const event::RankAsked& e) {

@@ -61,6 +61,7 @@ class ElasticInvariants {
   void Learn(const event::WorkerArrived& e);
   void Learn(const event::WorkerMet& e);
   void Learn(const event::WorkerConnected& e);
+  void Learn(const event::AddressesRegistered& e);
   void Learn(const event::RankAsked& e);
   void Learn(const event::GenerationStopped& e);
   template <typename Other>
@@ -90,7 +91,7 @@ class ElasticInvariants {
   std::map<Slot, WorkerId> living_;  // Who lives on a slot.
   effect::PublishGeneration published_{};
   bool is_meeting_open_ = false;
-  bool has_begun_ = false;        // Some gang has come out of hvd.init().
+  bool has_begun_ = false;        // Some gang trains, as its members tell.
   bool was_begun_again_ = false;  // Without a state.
   bool was_member_lost_ = false;  // Since then.
   int64_t last_timestamp_ = 0;

@@ -38,7 +38,7 @@ void ElasticDriver::MemberFailed(WorkerId worker) {
   const bool is_abort = IsAbort(*record.status);
   const bool was_broken = round_.is_broken;
   NoteBroken();
-  const bool is_victim = is_abort && (was_broken || round_.fell_apart);
+  const bool is_victim = is_abort && (was_broken || round_.is_connecting());
   NoteFailed(worker, was_broken);
   log_.NoteLeaving(registry_.name(host),
                    fmt::format("{} {}{}", NameOf(record), Describe(*record.status),
@@ -48,7 +48,7 @@ void ElasticDriver::MemberFailed(WorkerId worker) {
   approach_.next.reset();
   if (!IsAnnounced(host)) {
     round_.has_failures = true;
-    if (!CanBeginAgain()) {
+    if (!round_.is_connecting() || !CanBeginAgain()) {
       // Who only fell with a peer gets new workers on the same host.
       is_victim ? registry_.MoveToEnd(host) : Blame(host);
     }

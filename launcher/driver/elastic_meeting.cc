@@ -2,10 +2,19 @@
 // is started again in its place, and where that can't be, nobody is left waiting.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "launcher/driver/elastic_driver.h"
 #include "launcher/driver/gang_cause.h"
 
 namespace hvdray {
+namespace {
+
+// What is left of hvd.init() when all are connected: two small collectives, of which nothing is
+// heard. A loss within them ends the others as one before.
+constexpr Duration kRestOfInit = std::chrono::seconds(1);
+
+}  // namespace
 
 void ElasticDriver::On(const event::WorkerMet& e) {
   const bool is_news = policy_.repairs_meetings && roster_.MarkMet(e.worker);
@@ -24,18 +33,21 @@ void ElasticDriver::On(const event::WorkerConnected& e) {
   const bool is_news = policy_.repairs_meetings && roster_.MarkConnected(e.worker);
   Count(is_news);
   round_.connected += is_news ? 1 : 0;
-  has_begun_ |= is_news && round_.is_open && !IsConnecting();
+  if (is_news && round_.is_open && !round_.is_connecting()) round_.through_at = now_ + kRestOfInit;
 }
 
-// The meeting is open, and some have not come out of hvd.init() yet: who is in it can't go back.
-bool ElasticDriver::IsConnecting() const {
-  return round_.is_open && round_.connected < static_cast<int>(round_.members.size());
+// A member has done what comes behind hvd.init().
+void ElasticDriver::NoteThrough() {
+  if (round_.through_at) round_.through_at = std::min(*round_.through_at, now_);
 }
 
 // A member is lost, or will be.
 void ElasticDriver::NoteBroken() {
-  if (!round_.is_broken) round_.fell_apart = IsConnecting();
+  if (round_.is_broken) return;
   round_.is_broken = true;
+  const bool is_through = round_.through_at && now_ >= *round_.through_at;
+  round_.fell_apart = round_.is_open && !is_through;
+  has_begun_ |= is_through;
 }
 
 // A member has ended. Nobody has seen an address of it, so that a new process of the same rank is

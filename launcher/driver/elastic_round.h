@@ -40,9 +40,14 @@ struct ElasticRound {
   int met = 0;                        ///< Members that live and wait for OpenMeeting.
   bool is_open = false;               ///< OpenMeeting was sent.
   int connected = 0;                  ///< Members that were through with hvd.init(), dead or alive.
-  bool fell_apart = false;            ///< It was broken before that were all.
-  bool has_lost_host = false;         ///< With members.
-  std::optional<TimePoint> meet_by;   ///< Once one waits: by when the others must.
+  /// Once all have connected: when all are out of hvd.init().
+  std::optional<TimePoint> through_at;
+  bool fell_apart = false;           ///< It was broken before that.
+  bool has_lost_host = false;        ///< With members.
+  std::optional<TimePoint> meet_by;  ///< Once one waits: by when the others must.
+
+  /// The meeting is open, and some are not connected to all others yet.
+  bool is_connecting() const { return is_open && connected < static_cast<int>(members.size()); }
 };
 
 /// The generation that is being prepared.

@@ -185,6 +185,24 @@ TEST_F(ElasticMeetingTest, WhoAbortsAloneWhileItConnectsIsTheCause) {
   EXPECT_EQ(job_.verdict().first_failure->host, "a");
 }
 
+TEST_F(ElasticMeetingTest, ALossInWhatIsLeftOfInitBeginsItAgainToo) {
+  job_.Advance(milliseconds(1100));
+  for (const char* host : {"b", "a", "c"}) job_.Fail(host, 0, host[0] == 'b' ? kKilled : kAborted);
+  EXPECT_EQ(job_.generation(), 2u);
+  EXPECT_TRUE(job_.HasSaid("nobody had a state yet"));
+}
+
+TEST_F(ElasticMeetingTest, WhoTakesNoticesIsThroughWithInit) {
+  job_.Advance(milliseconds(1100));
+  job_.Register("a", 0);
+  job_.Settle();
+  for (const char* host : {"b", "a", "c"}) job_.Fail(host, 0, host[0] == 'b' ? kKilled : kAborted);
+  job_.Run();
+  EXPECT_EQ(job_.Count<effect::PublishGeneration>(), 1u);
+  EXPECT_EQ(job_.verdict().exit_code, 137);
+  EXPECT_EQ(job_.verdict().error.message().find("connected"), std::string::npos);
+}
+
 TEST_F(ElasticMeetingTest, WhoCameThroughGoesOnWithoutTheOneThatDied) {
   job_.Advance(seconds(1));
   job_.Fail("b", 0, kKilled);
