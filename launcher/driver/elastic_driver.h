@@ -44,6 +44,7 @@ class ElasticDriver {
   void On(const event::WorkerConnected& e);
   void On(const event::RankAsked& e);
   void On(const event::AddressesRegistered& e);
+  void On(const event::HostCopying& e) { Count(registry_.MarkCopying(e.host)); }
   void On(const event::HostLeaving& e);
   void On(const event::GenerationStopped& e);
   void On(const event::UserSignal& e);

@@ -55,6 +55,10 @@ struct RankAsked {
 struct AddressesRegistered {
   WorkerId worker;
 };
+/// The host's agent has come and takes a copy of the job's folders; that has limits of its own.
+struct HostCopying {
+  int host;
+};
 /// The host will go away; what its agent or its scheduler was told. Not a failure.
 struct HostLeaving {
   int host;
@@ -64,12 +68,13 @@ struct HostLeaving {
 
 /// HostReady may come again after HostLost and another ConnectHost. Of WorkerStarted and
 /// WorkerExited (by rank) the elastic driver takes none.
-using ElasticEvent = std::variant<event::HostsDiscovered, event::DiscoveryFailed, event::HostReady,
-                                  event::HostLost, event::ProcessStarted, event::ProcessExited,
-                                  event::WorkerArrived, event::WorkerMet, event::WorkerConnected,
-                                  event::RankAsked, event::AddressesRegistered, event::HostLeaving,
-                                  event::GenerationStopped, event::UserSignal, event::ReaderGone,
-                                  event::OutputDamaged, event::OutputBlocked, event::Tick>;
+using ElasticEvent =
+    std::variant<event::HostsDiscovered, event::DiscoveryFailed, event::HostReady, event::HostLost,
+                 event::ProcessStarted, event::ProcessExited, event::WorkerArrived,
+                 event::WorkerMet, event::WorkerConnected, event::RankAsked,
+                 event::AddressesRegistered, event::HostCopying, event::HostLeaving,
+                 event::GenerationStopped, event::UserSignal, event::ReaderGone,
+                 event::OutputDamaged, event::OutputBlocked, event::Tick>;
 
 /// A worker to be started, and where it stands in the generation that it will be in.
 struct NewWorker {

@@ -32,13 +32,28 @@ constexpr std::array<std::string_view, 6> kStages = {"none",        "fork",   "f
                                                      "descriptors", "limits", "exec"};
 // In the order of ElasticEvent's alternatives.
 constexpr std::array<std::string_view, std::variant_size_v<ElasticEvent>> kEvents = {
-    "hosts_discovered", "discovery_failed", "host_ready",   "host_lost",        "process_started",
-    "process_exited",   "worker_arrived",   "worker_met",   "worker_connected", "rank_asked",
-    "addresses",        "host_leaving",     "host_stopped", "signal",           "reader_gone",
-    "output_damaged",   "output_blocked",   "tick"};
+    "hosts_discovered",
+    "discovery_failed",
+    "host_ready",
+    "host_lost",
+    "process_started",
+    "process_exited",
+    "worker_arrived",
+    "worker_met",
+    "worker_connected",
+    "rank_asked",
+    "addresses",
+    "host_copying",
+    "host_leaving",
+    "host_stopped",
+    "signal",
+    "reader_gone",
+    "output_damaged",
+    "output_blocked",
+    "tick"};
 constexpr std::string_view kEnd = "end";
 static_assert(std::is_same_v<std::variant_alternative_t<0, ElasticEvent>, event::HostsDiscovered>);
-static_assert(std::is_same_v<std::variant_alternative_t<17, ElasticEvent>, event::Tick>);
+static_assert(std::is_same_v<std::variant_alternative_t<18, ElasticEvent>, event::Tick>);
 
 template <typename Io>
 void Fields(Io& io, Of<Io, CooldownRange> range) {
@@ -222,6 +237,10 @@ void Fields(Io& io, Of<Io, event::RankAsked> e) {
 template <typename Io>
 void Fields(Io& io, Of<Io, event::AddressesRegistered> e) {
   io.Int("worker", e.worker, kAll<WorkerId>);
+}
+template <typename Io>
+void Fields(Io& io, Of<Io, event::HostCopying> e) {
+  io.Int("host", e.host, kAll<int>);
 }
 template <typename Io>
 void Fields(Io& io, Of<Io, event::HostLeaving> e) {

@@ -125,6 +125,14 @@ void HostRegistry::MarkConnecting(int number, TimePoint limit) {
   connect_limits_.emplace(limit, number);
 }
 
+bool HostRegistry::MarkCopying(int number) {
+  if (!IsKnown(number) || At(number).agent != Agent::kConnecting) return false;
+  connect_limits_.erase({At(number).connect_limit, number});
+  At(number).connect_limit = TimePoint::max();
+  connect_limits_.emplace(TimePoint::max(), number);
+  return true;
+}
+
 bool HostRegistry::MarkReady(int number, uint16_t offered_port) {
   if (!IsKnown(number) || At(number).agent != Agent::kConnecting) return false;
   Host& host = At(number);
@@ -146,7 +154,9 @@ bool HostRegistry::MarkGone(int number) {
 }
 
 std::optional<std::pair<TimePoint, int>> HostRegistry::NextConnectLimit() const {
-  if (connect_limits_.empty()) return std::nullopt;
+  const bool is_limited =
+      !connect_limits_.empty() && connect_limits_.begin()->first != TimePoint::max();
+  if (!is_limited) return std::nullopt;
   return *connect_limits_.begin();
 }
 

@@ -68,6 +68,8 @@ class HostRegistry {
 
   // Of its agent.
   void MarkConnecting(int host, TimePoint limit);
+  /// Its limit is somebody else's matter from now on. false: it is not connecting.
+  bool MarkCopying(int host);
   bool MarkReady(int host, uint16_t offered_port);
   /// Neither connecting nor ready any more. false: it was neither.
   bool MarkGone(int host);

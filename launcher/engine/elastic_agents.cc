@@ -93,6 +93,7 @@ void ElasticAgents::Copy(int host) {
   copy = std::make_unique<FolderSync>(loop_, std::vector{host}, plan_.synced,
                                       *plan_.spec.start_timeout, std::move(handlers));
   copy->Start();
+  handlers_.on_copying(host);
 }
 
 bool ElasticAgents::OnCopyMessage(int host, const wire::Message& message) {

@@ -23,6 +23,8 @@ namespace hvdray {
 struct ElasticAgentsHandlers {
   /// It takes workers now.
   std::function<void(int host, const wire::HostFacts& facts)> on_ready;
+  /// It begins to take a copy of the folders of --sync.
+  std::function<void(int host)> on_copying;
   /// It has its copy of the folders of --sync; before on_ready.
   std::function<void(int host, const SyncStats& stats)> on_synced;
   /// It could not be started or greeted, its link is gone, or it broke the rules.

@@ -145,6 +145,7 @@ class RealElasticLauncher : public ElasticLauncher {
     handlers.on_ready = [this](int host, const wire::HostFacts& facts) {
       Feed(event::HostReady{host, facts});
     };
+    handlers.on_copying = [this](int host) { Feed(event::HostCopying{host}); };
     handlers.on_synced = [this](int host, const SyncStats& stats) {
       const Event synced = event::HostSynced{host, stats};
       trace_.OnEvent(synced, loop_.Now());

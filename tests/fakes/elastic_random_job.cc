@@ -134,6 +134,7 @@ void AddOutside(Dice& dice, ElasticSim& sim, Duration span) {
       sim.Feed(event::AddressesRegistered{996});
       sim.Feed(event::HostReady{95, {}});
       sim.Feed(event::HostLost{94, {}});
+      sim.Feed(event::HostCopying{91});
       sim.Feed(event::HostLeaving{93, seconds(1)});
       sim.Feed(event::GenerationStopped{7, 92, 1, 1});
     });

@@ -246,6 +246,22 @@ TEST(ElasticJoinTest, ASlowHostIsWaitedForAMomentAndThenJoinsLater) {
   EXPECT_EQ(job.state(), ElasticState::kCalling);
 }
 
+TEST(ElasticJoinTest, AHostThatTakesACopyOfTheFoldersIsNotLate) {
+  ElasticWorld world;
+  world.connect = seconds(20);
+  ElasticPolicy policy = Workers(1, 1);
+  policy.start_timeout = seconds(10);
+  for (const bool is_copying : {false, true}) {
+    ElasticJob job(policy, {{"a", 1}}, world);
+    job.Advance(seconds(9));
+    if (is_copying) job.Feed(event::HostCopying{0});
+    job.Advance(seconds(10));
+    EXPECT_EQ(job.HasSaid("host a is left out: its agent did not start within 10 s"), !is_copying);
+    job.Advance(seconds(10));
+    EXPECT_EQ(job.size(), is_copying ? 1 : 0);
+  }
+}
+
 TEST(MembershipLogTest, SaysWhoCameWhoWentWhyAndForHowLongTheGangStood) {
   effect::MembershipChanged change{.generation = 3,
                                    .size = 6,

@@ -128,17 +128,19 @@ class RandomEvents {
       case 10:
         return event::AddressesRegistered{Number<uint32_t>()};
       case 11:
-        return event::HostLeaving{Number<int>(), Duration(Number<int>())};
+        return event::HostCopying{Number<int>()};
       case 12:
+        return event::HostLeaving{Number<int>(), Duration(Number<int>())};
+      case 13:
         return event::GenerationStopped{Number<uint32_t>(), Number<int>(), Number<uint32_t>(),
                                         Number<uint16_t>()};
-      case 13:
-        return event::UserSignal{1 + static_cast<int>(random_() % 64)};
       case 14:
-        return event::ReaderGone{};
+        return event::UserSignal{1 + static_cast<int>(random_() % 64)};
       case 15:
-        return event::OutputDamaged{Why()};
+        return event::ReaderGone{};
       case 16:
+        return event::OutputDamaged{Why()};
+      case 17:
         return event::OutputBlocked{Coin()};
       default:
         return event::Tick{};
