@@ -109,6 +109,18 @@ def test_the_copy_is_in_events_and_phases(sync, tmp_path, project):
     assert "sync" in [phase["name"] for phase in sync.report()["phases"]]
 
 
+def test_the_copy_to_a_host_of_an_elastic_job_is_in_events(sync, tmp_path, project):
+    assert project.is_dir()
+    result = sync("-H", "h1:1", "-np", "1", "--min-np", "1", "--elastic-mode", "gang", "--sync", FOLDER,
+                  "--events", tmp_path / "events", "--", "true")
+    assert result.returncode == 0, result.stderr
+    events = [json.loads(line) for line in (tmp_path / "events").read_text().splitlines()]
+    kinds = [event["event"] for event in events]
+    assert kinds.index("host_synced") < kinds.index("host_ready"), kinds
+    synced = events[kinds.index("host_synced")]
+    assert (synced["host"], synced["files"]) == ("h1", 8)
+
+
 @pytest.mark.parametrize("transport", ["libssh2", "openssh"])
 def test_workers_start_in_the_copy_of_the_current_folder(sync, hosts, project, transport):
     assert project.is_dir()
