@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cmd/drive_main.h"
+#include "cmd/seat_main.h"
 #include "launcher/agent/agent.h"
 
 int main(int argc, char** argv) {
@@ -12,5 +13,6 @@ int main(int argc, char** argv) {
   if (words.size() > 1 && words[1] == "drive") {
     return hvdray::DriveMain(std::span(words).subspan(2));
   }
+  if (words.size() > 1 && words[1] == "seat") return hvdray::SeatMain(std::span(words).subspan(2));
   return hvdray::AgentMain(argc, argv);
 }

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include "base/log.h"
 #include "cmd/drive_job.h"
 
 namespace hvdray {
@@ -13,12 +12,11 @@ namespace {
 
 // Ray needs up to 13.6 s to see that a node was killed.
 constexpr Duration kNoticeLimit = std::chrono::seconds(20);
-constexpr int kHvdrayFailed = 125;
 
 }  // namespace
 
 bool DriveJob::WasTakenAway(const JobReport& report) const {
-  if (report.generations > 0 || report.verdict.losses.empty() || python_gone_) return false;
+  if (report.generations > 0 || report.verdict.losses.empty() || run_.is_orphaned()) return false;
   // An agent that ends by itself would do so anywhere; one that is lost, or that Ray lost, would
   // not.
   const ErrorCode code = report.verdict.error.code();
@@ -41,28 +39,25 @@ bool DriveJob::WaitAgain() {
   reserve_began_ = loop_.Now();
   const BrokerGroup group = wait_->group();
   wait_.emplace(request_,
-                GroupWaitOptions{.limit = *spec_.ray.group_timeout, .can_grow = job_.can_grow},
+                GroupWaitOptions{.limit = *run_.spec().ray.group_timeout, .can_grow = run_.job().can_grow},
                 reserve_began_);
   wait_->OnGroup(group, reserve_began_);
   if (nodes_) wait_->OnNodes(*nodes_);
-  log_.Say(fmt::format("{}; no worker had started: waiting for Ray to replace these slots",
+  run_.log().Say(fmt::format("{}; no worker had started: waiting for Ray to replace these slots",
                        taken_.message()),
-           *spec_.is_quiet);
+           *run_.spec().is_quiet);
   timer_ = loop_.After(Duration::zero(), [this] {
     timer_.Cancel();
     Look();
   });
-  {
-    const LogSink log([this](std::string_view line) { log_.Note(line); });
-    loop_.Run();
-  }
+  run_.Wait();
   taken_ = {};
-  return !failure_;
+  return !run_.has_failed();
 }
 
 void DriveJob::AwaitRaysNotice() {
-  const TimePoint limit = reserve_began_ + std::min(kNoticeLimit, *spec_.ray.group_timeout);
-  if (loop_.Now() >= limit) return GiveUp(taken_, kHvdrayFailed);
+  const TimePoint limit = reserve_began_ + std::min(kNoticeLimit, *run_.spec().ray.group_timeout);
+  if (loop_.Now() >= limit) return GiveUp(taken_, kDriveFailed);
   timer_ = loop_.After(limit - loop_.Now(), [this] {
     timer_.Cancel();
     Look();

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "cmd/drive_job.h"
-#include "cmd/drive_plan.h"
 #include "launcher/engine/elastic_launcher.h"
 #include "launcher/engine/elastic_options.h"
 #include "launcher/placement/placement.h"
@@ -13,8 +12,6 @@
 
 namespace hvdray {
 namespace {
-
-constexpr int kHvdrayFailed = 125;
 
 int64_t EpochSeconds(std::chrono::system_clock::time_point time) {
   return std::chrono::duration_cast<std::chrono::seconds>(time.time_since_epoch()).count();
@@ -32,24 +29,21 @@ ElasticHosts WaysOfRay(const RayHosts& hosts, const std::string& own_ip) {
 
 RayHostsOptions DriveJob::HostsOptions() {
   RayHostsOptions options;
-  options.policy.group_prefix = "hvdray-" + job_.job_id;
-  options.policy.ask = RayAskOf(spec_);
-  options.policy.max_slots = spec_.max_np->value_or(kMaxRanks);
-  options.policy.has_cooldown = spec_.blacklist_cooldown_range->has_value();
+  options.policy.group_prefix = "hvdray-" + run_.job().job_id;
+  options.policy.ask = RayAskOf(run_.spec());
+  options.policy.max_slots = run_.spec().max_np->value_or(kMaxRanks);
+  options.policy.has_cooldown = run_.spec().blacklist_cooldown_range->has_value();
   for (const RayNamedHost& host : options.policy.ask.named) options.policy.only_ips.insert(host.ip);
-  options.wanted_slots = *spec_.np;
+  options.wanted_slots = *run_.spec().np;
   return options;
 }
 
 int DriveJob::RunElastic() {
-  LaunchPlan plan = DrivePlan(job_, spec_);
-  plan.began = began_;
-  plan.began_wall = began_wall_;
-  plan.place.record_fd = log_.stream_fd();
-  const ElasticPolicy policy = ElasticPolicyOf(spec_, EpochSeconds(began_wall_));
+  LaunchPlan plan = run_.PlanWithoutHosts();
+  const ElasticPolicy policy = ElasticPolicyOf(run_.spec(), EpochSeconds(run_.began_wall()));
   if (Status status = CheckElasticPolicy(policy); !status.ok()) {
-    GiveUp(std::move(status), kHvdrayFailed);
-    return EndEarly();
+    GiveUp(std::move(status), kDriveFailed);
+    return run_.EndEarly();
   }
   RayTransportOptions transport = TransportOptions(plan.spread, /*host_count=*/1);
   transport.on_seat = [this](const std::string& host, bool is_live) {
@@ -59,24 +53,24 @@ int DriveJob::RunElastic() {
   ElasticLauncher* running = nullptr;
   RayHostsOptions hosts = HostsOptions();
   hosts.say = [this, &running](std::string_view line) {
-    log_.Note(line);
-    if (running != nullptr && !*spec_.is_quiet) running->Say(fmt::format("hvdray: {}", line));
+    run_.log().Note(line);
+    if (running != nullptr && !*run_.spec().is_quiet) running->Say(fmt::format("hvdray: {}", line));
   };
   hosts_ = std::make_unique<RayHosts>(loop_, *broker_, *transport_, std::move(hosts));
-  Trace trace(began_, {}, !spec_.trace_file->empty());
+  Trace trace(run_.began(), {}, !run_.spec().trace_file->empty());
   Result<std::unique_ptr<ElasticLauncher>> launcher =
       ElasticLauncher::Open(loop_, *transport_, *hosts_, WaysOfRay(*hosts_, hello_.node_ip), trace,
                             std::move(plan), policy);
   if (!launcher.ok()) {
-    GiveUp(launcher.status(), kHvdrayFailed);
-    return EndEarly();
+    GiveUp(launcher.status(), kDriveFailed);
+    return run_.EndEarly();
   }
   running = launcher->get();
-  stop_ = [running](int signo) { running->StopBy(signo); };
+  run_.OnStop([running](int signo) { running->StopBy(signo); });
   if (nodes_) hosts_->OnNodes(*nodes_);
   JobReport report = running->Run();
-  stop_ = [](int /*signo*/) {};  // it has ended
-  return End(spec_, trace, std::move(report),
+  run_.OnStop([](int /*signo*/) {});  // it has ended
+  return run_.End(trace, std::move(report),
              [running](std::span<const std::string> lines) { running->Print(lines); });
 }
 

@@ -1,14 +1,10 @@
-// A job on Ray from its driver's side: asks ray_driver.py for slots, waits for them, has agents
-// started there and runs the launcher over them, as `hvdray run` does over other hosts.
+// A job on Ray from its driver's side, --ray-mode pg: asks ray_driver.py for slots, waits for them,
+// has agents started there and runs the launcher over them, as `hvdray run` does over other hosts.
 #ifndef HVDRAY_CMD_DRIVE_JOB_H_
 #define HVDRAY_CMD_DRIVE_JOB_H_
 
-#include <functional>
 #include <memory>
 #include <optional>
-#include <span>
-#include <string>
-#include <string_view>
 
 #include "base/byte_stream.h"
 #include "base/loop.h"
@@ -18,9 +14,7 @@
 #include "cluster/ray/ray_placement.h"
 #include "cluster/ray/ray_transport.h"
 #include "cluster/ray/seat_listener.h"
-#include "cmd/drive_log.h"
-#include "launcher/engine/launcher.h"
-#include "launcher/report/trace.h"
+#include "cmd/drive_run.h"
 #include "launcher/spec/ray_job_file.h"
 
 namespace hvdray {
@@ -57,7 +51,6 @@ class DriveJob {
   Status Begin();
   void Look();
   void GiveUp(Status why, int exit_code);
-  int EndEarly();
   int RunStatic();
   /// The exit code; nullopt: Ray took slots away before a worker had started.
   std::optional<int> RunPlaced();
@@ -67,18 +60,12 @@ class DriveJob {
   void AwaitRaysNotice();
   int RunElastic();
   RayHostsOptions HostsOptions();
-  int End(const JobSpec& spec, Trace& trace, JobReport report,
-          const std::function<void(std::span<const std::string> lines)>& print);
   RayTransportOptions TransportOptions(HostSpread spread, size_t host_count) const;
   Duration HeldUp() const;
 
   Loop& loop_;
-  RayJobFile job_;
-  JobSpec spec_;
-  const TimePoint began_;
-  const std::chrono::system_clock::time_point began_wall_;
   const Duration hello_limit_;
-  DriveLog log_;
+  DriveRun run_;
   BrokerHello hello_;
   std::unique_ptr<RayBroker> broker_;
   std::unique_ptr<SeatListener> listener_;
@@ -91,10 +78,6 @@ class DriveJob {
   RayPlacement placement_;
   Status taken_;  // What took slots away, while they are waited for again.
   Watch timer_;
-  std::optional<Status> failure_;  // Before a launcher runs.
-  int failure_code_ = 0;
-  std::optional<Status> python_gone_;
-  std::function<void(int signo)> stop_;  // Of the launcher that runs.
   size_t seats_wanted_ = 0;
   size_t seats_started_ = 0;
   TimePoint seats_began_{};

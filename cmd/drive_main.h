@@ -1,5 +1,7 @@
-// `hvdray-agent drive FOLDER`: the driver of a job on Ray, started by ray_driver.py, which it
-// speaks to on its stdin and stdout.
+// hvdray-agent drive: the driver of a job on Ray, inside the cluster, in one of three ways:
+// `drive FOLDER` below ray_driver.py (--ray-mode pg), `drive --seats` as the entrypoint of a Ray job
+// (--ray-mode jobs), `drive --hurry ID` as the entrypoint of another one, which tells that driver
+// that its stop is to be at once.
 #ifndef HVDRAY_CMD_DRIVE_MAIN_H_
 #define HVDRAY_CMD_DRIVE_MAIN_H_
 
@@ -8,7 +10,7 @@
 
 namespace hvdray {
 
-/// `words`: those behind "drive". Returns the exit code. Only before there are threads.
+/// `words`: all behind "drive". Returns the exit code, in --ray-mode jobs and pg the job's.
 int DriveMain(std::span<const std::string_view> words);
 
 }  // namespace hvdray

@@ -50,6 +50,11 @@ JobSpec DriveSpec(const RayJobFile& job, std::string_view folder) {
   return spec;
 }
 
+HostSpread SpreadOf(std::span<const std::string> ips) {
+  const std::set<std::string> different(ips.begin(), ips.end());
+  return different.size() <= 1 ? HostSpread::kOneMachine : HostSpread::kManyMachines;
+}
+
 LaunchPlan DrivePlan(const RayJobFile& job, JobSpec spec) {
   LaunchPlan plan;
   plan.spec = std::move(spec);
@@ -68,8 +73,7 @@ Status PlaceStatic(const RayPlacement& placement, LaunchPlan* plan) {
   plan->is_remote.assign(placement.hosts.size(), true);
   // As horovod.ray has it.
   plan->place.worker_host_names = placement.node_ids;
-  const std::set<std::string> ips(placement.ips.begin(), placement.ips.end());
-  if (ips.size() <= 1) plan->spread = HostSpread::kOneMachine;
+  plan->spread = SpreadOf(placement.ips);
   HVDRAY_ASSIGN_OR_RETURN(plan->ranks, AssignRanks(plan->hosts, *plan->spec.np, *plan->spec.np));
   return {};
 }

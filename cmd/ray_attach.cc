@@ -20,6 +20,7 @@
 #include "cmd/ray_live_file.h"
 #include "cmd/ray_output.h"
 #include "cmd/ray_rank_files.h"
+#include "cmd/ray_seats.h"
 #include "cmd/ray_stream.h"
 #include "launcher/engine/signals.h"
 #include "launcher/package/job_package.h"
@@ -164,7 +165,7 @@ class Attachment {
           SendHurry();
           break;
         case FollowStep::Kind::kFinish:
-          Fetch();
+          Finish();
           break;
         case FollowStep::Kind::kLeave:
           loop_.Stop();
@@ -233,7 +234,8 @@ class Attachment {
     } else if (!answer->has_value()) {
       Do(plan_.OnJobUnknown());
     } else {
-      Do(plan_.OnJob(**answer, loop_.Now()));
+      job_ = **answer;
+      Do(plan_.OnJob(job_, loop_.Now()));
     }
     if (plan_.is_done()) return;
     next_ask_ = loop_.After(plan_.AskPause(), [this] { Ask(); });
@@ -250,8 +252,8 @@ class Attachment {
 
   void SendHurry() {
     orders_.Run<Status>(
-        [name = HurryPackageName(options_.plan.id)](DashboardClient& client) {
-          return client.PutPackage(name, "now");
+        [name = HurryPackageName(options_.plan.id), job = job_](DashboardClient& client) {
+          return ShapeOf(job).seats > 0 ? HurrySeats(client, job) : client.PutPackage(name, "now");
         },
         [this](const Status& sent) {
           if (sent.ok() || plan_.is_done()) return;
@@ -259,8 +261,19 @@ class Attachment {
         });
   }
 
-  void Fetch() {
+  void Finish() {
     next_ask_.Cancel();
+    const RayJobShape shape = ShapeOf(job_);
+    if (shape.seats == 0 || plan_.outcome().exit_code == 0) return Fetch();
+    orders_.Run<bool>(
+        [id = options_.plan.id, shape](DashboardClient& client) {
+          StopSeats(client, id, shape);
+          return true;
+        },
+        [this](bool /*is_done*/) { Fetch(); });
+  }
+
+  void Fetch() {
     // Without the driver's last word there are no reports, or none that are whole.
     if (options_.files.empty() || !reader_.is_at_end()) return Fetched({});
     std::vector<RayWantedFile> files;
@@ -306,6 +319,7 @@ class Attachment {
   RayRankFiles rank_files_;
   RecordReader reader_;
   FollowPlan plan_;
+  RayJob job_;  // as it was last told
   Watch next_ask_;
   bool is_asking_ = false;
   bool is_fetched_ = false;

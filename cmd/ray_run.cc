@@ -13,6 +13,7 @@
 #include "cmd/launch_plan.h"
 #include "cmd/machine_checks.h"
 #include "cmd/ray_attach.h"
+#include "cmd/ray_seats.h"
 #include "cmd/ray_submit.h"
 #include "cmd/ray_words.h"
 #include "launcher/output/progress.h"
@@ -72,6 +73,11 @@ std::string PlanText(const RayOutlook& outlook, const PackagePlan& package, cons
     ++count;
   }
   flush();
+  if (*spec.ray.mode == RayMode::kJobs) {
+    for (const RayJobSeat& seat : PlaceSeats(outlook.request, outlook.cluster.nodes)) {
+      text += fmt::format("a job on {} for {} of them\n", seat.host, seat.slots);
+    }
+  }
   text += outlook.fit.missing.empty() ? "there is room for them now\n"
                                       : fmt::format("they would wait: {}\n", outlook.fit.missing);
   text +=
@@ -103,6 +109,19 @@ std::string FileWords(const JobSpec& spec) {
   return words;
 }
 
+RayAttachOptions AttachOptionsOf(const LaunchPlan& plan, const RayAccess& access,
+                                 const RayOutlook& outlook, const std::string& how) {
+  return {.command = "run",
+          .access = access.Copy(),
+          .plan = {.id = plan.job_id,
+                   .how_to_follow = how,
+                   .on_signal = FollowPlan::OnSignal::kStopsJob,
+                   .is_quiet = *plan.spec.is_quiet},
+          .likely_node = outlook.head_node,
+          .files = FilesOf(plan.spec),
+          .output_folder = *plan.spec.output_folder};
+}
+
 }  // namespace
 
 int RunOnRay(const LaunchPlan& plan) {
@@ -127,15 +146,18 @@ int RunOnRay(const LaunchPlan& plan) {
   RayWords words = WordsOf(spec);
   Result<RayAccess> access = ResolveRayAccess("run", words);
   if (!access.ok()) return fail(access.status());
-  const Result<RayOutlook> outlook = LookAhead(*access, spec);
+  Result<RayOutlook> outlook = LookAhead(*access, spec);
   if (!outlook.ok()) return fail(outlook.status());
   if (is_shown) return PrintOut("run", PlanText(*outlook, *package, spec));
 
   const bool is_colored =
       ChooseStyle(::isatty(STDERR_FILENO) != 0, *spec.color, *spec.is_quiet, plan.environment)
           .is_colored;
+  Result<RayJobSeats> placed = RayJobSeats();
+  if (*spec.ray.mode == RayMode::kJobs) placed = WaitForSeats(*access, spec, &*outlook);
+  if (!placed.ok()) return fail(placed.status());
   const Result<RaySubmission> submission =
-      MakeSubmission(plan, *package, outlook->can_grow, is_colored);
+      MakeSubmission(plan, *package, *outlook, *placed, is_colored);
   if (!submission.ok()) return fail(submission.status());
   {
     DashboardClient client(access->Copy());
@@ -143,19 +165,18 @@ int RunOnRay(const LaunchPlan& plan) {
     if (const Status status = Submit(client, *submission); !status.ok()) return fail(status);
   }
   const std::string how = FollowHint(spec, outlook->cluster.url, plan.job_id) + FileWords(spec);
+  RayAttachOptions attach = AttachOptionsOf(plan, *access, *outlook, how);
+  if (const Status status = SubmitSeats(*access, *submission); !status.ok()) {
+    // Those that are there wait for the others.
+    attach.is_stopped_at_once = true;
+    (void)AttachToRayJob(std::move(attach));
+    return fail(status);
+  }
   if (*spec.ray.is_detached) {
     if (!*spec.is_quiet) std::fputs(fmt::format("hvdray run: {}\n", how).c_str(), stderr);
     return PrintOut("run", plan.job_id + "\n");
   }
-  return AttachToRayJob({.command = "run",
-                         .access = std::move(access).value(),
-                         .plan = {.id = plan.job_id,
-                                  .how_to_follow = how,
-                                  .on_signal = FollowPlan::OnSignal::kStopsJob,
-                                  .is_quiet = *spec.is_quiet},
-                         .likely_node = outlook->head_node,
-                         .files = files,
-                         .output_folder = *spec.output_folder});
+  return AttachToRayJob(std::move(attach));
 }
 
 }  // namespace hvdray

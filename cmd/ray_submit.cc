@@ -10,9 +10,10 @@
 #include <utility>
 
 #include "base/digest.h"
-#include "base/log.h"
 #include "cmd/ray_entrypoint.h"
+#include "cmd/timed_phase.h"
 #include "cmd/ray_words.h"
+#include "cmd/seat_requests.h"
 #include "launcher/spec/ray_ask.h"
 #include "launcher/spec/ray_job_file.h"
 
@@ -27,18 +28,6 @@ constexpr Duration kAutoscalerPause = std::chrono::milliseconds(500);
 // What Ray grants a job that it stops, beyond the workers' own grace.
 constexpr double kStopReserveSeconds = 10;
 constexpr size_t kKeyBytes = 32;
-
-class TimedPhase {
- public:
-  /// --verbose says how long each took.
-  void Done(const std::string& what) const {
-    Log(LogLevel::kInfo, "ray", "{} after={:.3f}s", what,
-        std::chrono::duration<double>(Clock::now() - began_).count());
-  }
-
- private:
-  const TimePoint began_ = Clock::now();
-};
 
 Status Infeasible(const RayOutlook& outlook) {
   return {ErrorCode::kInfeasible,
@@ -88,13 +77,15 @@ Status SendPackage(DashboardClient& client, const PackagePlan& package) {
 }
 
 Result<RaySubmission> MakeSubmission(const LaunchPlan& plan, const PackagePlan& package,
-                                     bool can_grow, bool is_colored) {
+                                     const RayOutlook& outlook, const RayJobSeats& placed,
+                                     bool is_colored) {
   const JobSpec& spec = plan.spec;
   RayJobFile job;
   job.job_id = plan.job_id;
   job.build = plan.build;
   job.key = Hex(RandomBytes(kKeyBytes));
-  job.can_grow = can_grow;
+  job.can_grow = outlook.can_grow;
+  job.placed = placed;
   job.spec = spec;
   // Only this end knows the terminal.
   job.spec.color.Set(is_colored ? ColorMode::kAlways : ColorMode::kNever, spec.color.origin());
@@ -114,6 +105,10 @@ Result<RaySubmission> MakeSubmission(const LaunchPlan& plan, const PackagePlan& 
   request.env_vars = {
       {"RAY_JOB_STOP_WAIT_TIME_S", fmt::format("{:.0f}", std::ceil(grace + kStopReserveSeconds))}};
   request.metadata = {{"hvdray_job_id", plan.job_id}, {"hvdray_build", plan.build}};
+  if (!placed.seats.empty()) {
+    submission.seats =
+        MakeSeatRequests(placed, outlook.cluster.version, outlook.head_node, &request);
+  }
   return submission;
 }
 

@@ -4,11 +4,13 @@
 #define HVDRAY_CMD_RAY_SUBMIT_H_
 
 #include <string>
+#include <vector>
 
 #include "cluster/ray/dashboard_client.h"
 #include "cluster/ray/ray_report.h"
 #include "launcher/engine/launcher.h"
 #include "launcher/package/job_package.h"
+#include "launcher/spec/ray_job_file.h"
 
 namespace hvdray {
 
@@ -30,15 +32,18 @@ Result<RayOutlook> LookAhead(const RayAccess& access, const JobSpec& spec);
 Status SendPackage(DashboardClient& client, const PackagePlan& package);
 
 struct RaySubmission {
-  RayJobRequest request;
+  RayJobRequest request;             ///< The driver's.
+  std::vector<RayJobRequest> seats;  ///< --ray-mode jobs: of each node.
   std::string job_package;  ///< The small package's bytes.
 };
 
-/// `plan`: environment, job id, build and resolved spec. Errors: those of BuildJobFilePackage().
+/// `plan`: environment, job id, build and resolved spec. placed: of --ray-mode jobs, else empty.
+/// Errors: those of BuildJobFilePackage().
 Result<RaySubmission> MakeSubmission(const LaunchPlan& plan, const PackagePlan& package,
-                                     bool can_grow, bool is_colored);
+                                     const RayOutlook& outlook, const RayJobSeats& placed,
+                                     bool is_colored);
 
-/// Sends both. Errors: those of DashboardClient.
+/// Sends the small package and the driver's job. Errors: those of DashboardClient.
 Status Submit(DashboardClient& client, const RaySubmission& submission);
 
 }  // namespace hvdray

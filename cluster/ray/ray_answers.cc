@@ -332,6 +332,7 @@ std::string SubmissionBody(const RayJobRequest& request) {
   if (!request.metadata.empty()) json["metadata"] = ObjectOf(request.metadata);
   if (request.num_cpus > 0) json["entrypoint_num_cpus"] = request.num_cpus;
   if (request.num_gpus > 0) json["entrypoint_num_gpus"] = request.num_gpus;
+  if (request.memory_bytes > 0) json["entrypoint_memory"] = request.memory_bytes;
   if (!request.resources.empty()) {
     Json resources = Json::object();
     for (const auto& [name, amount] : request.resources) resources[name] = amount;

@@ -98,7 +98,8 @@ struct RayJobRequest {
   std::map<std::string, std::string> metadata;
   double num_cpus = 0;
   double num_gpus = 0;
-  RayAmounts resources;
+  int64_t memory_bytes = 0;
+  RayAmounts resources;  ///< Others, by their names.
   RayLabels label_selector;
 };
 

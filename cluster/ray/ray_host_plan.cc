@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "cluster/ray/group_wait.h"
-#include "cluster/ray/ray_placement.h"
+#include "cluster/ray/ray_host_names.h"
 
 namespace hvdray {
 namespace {

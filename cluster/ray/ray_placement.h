@@ -14,11 +14,6 @@
 
 namespace hvdray {
 
-/// What people call each node of `ids`: its address; of several nodes at one address, the address
-/// with the begin of the node's id ("10.0.0.11-b6c5c53b"). In their order, no two alike.
-std::vector<std::string> RayHostNames(std::span<const std::string> ids,
-                                      std::span<const RayNode> nodes);
-
 /// One host for each node that has a bundle, in the order of first bundles; so ranks are
 /// contiguous on each node, whatever order Ray's bundles are in.
 struct RayPlacement {

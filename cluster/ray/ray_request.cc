@@ -295,9 +295,20 @@ RayFit FitRequest(const RayRequest& request, std::span<const RayNode> nodes) {
 
 int FreeSlotsOn(const RayNode& node, const RayAsk& ask) {
   constexpr int kMost = 65536;
-  if (!node.is_alive || !Matches(node.labels, ask.labels)) return 0;
   const RayAmounts bundle = SlotBundle(ask);
-  return bundle.empty() ? 0 : Holds(node.free, bundle, kMost);
+  return bundle.empty() ? 0 : FreeBundlesOn(node, bundle, ask.labels, kMost);
+}
+
+int FreeBundlesOn(const RayNode& node, const RayAmounts& bundle, const RayLabels& selector,
+                  int most) {
+  if (!node.is_alive || !Matches(node.labels, selector)) return 0;
+  return Holds(node.free, bundle, most);
+}
+
+RayAmounts SumOfBundles(const RayAmounts& bundle, int count) {
+  RayAmounts sum = Times(bundle, count);
+  std::erase_if(sum, [](const auto& amount) { return IsPin(amount.first); });
+  return sum;
 }
 
 std::string AmountsText(const RayAmounts& amounts) {

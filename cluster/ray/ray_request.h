@@ -70,6 +70,14 @@ RayFit FitRequest(const RayRequest& request, std::span<const RayNode> nodes);
 /// may grow by. Labels: those of `ask`.
 int FreeSlotsOn(const RayNode& node, const RayAsk& ask);
 
+/// How many such bundles there is room for on a node now, at most `most`. selector: what the node's
+/// labels have to match; a node that is dead has room for none.
+int FreeBundlesOn(const RayNode& node, const RayAmounts& bundle, const RayLabels& selector,
+                  int most);
+
+/// What `count` such bundles are made of together, without what pins them to a node.
+RayAmounts SumOfBundles(const RayAmounts& bundle, int count);
+
 /// "2 CPU, 1 GPU": without what pins a bundle to a node.
 std::string AmountsText(const RayAmounts& amounts);
 

@@ -12,9 +12,6 @@
 namespace hvdray {
 namespace {
 
-// A driver that is about to expect this seat refuses it the first time.
-constexpr int kRefusalsUntilFinal = 4;
-
 class Dialler : public SeatDialler {
  public:
   Dialler(Loop& loop, SeatDialOptions options, Secret key,
@@ -23,7 +20,9 @@ class Dialler : public SeatDialler {
         options_(std::move(options)),
         key_(std::move(key)),
         done_(std::move(done)),
-        pause_(options_.shortest_pause) {
+        pause_(options_.shortest_pause),
+        patience_(options_.first_handshake_limit > Duration::zero() ? options_.first_handshake_limit
+                                                                    : options_.handshake_limit) {
     HVDRAY_CHECK(!options_.addresses.empty() && key_.view().size() == kTlsKeyBytes);
     for (const TcpAddress& address : options_.addresses) doors_.push_back({address});
     limit_ = loop_.After(options_.limit, [this] { GiveUp(); });
@@ -34,13 +33,15 @@ class Dialler : public SeatDialler {
   struct Door {
     TcpAddress address;
     int refusals = 0;
-    bool is_shut() const { return refusals >= kRefusalsUntilFinal; }
   };
 
   Door& door() { return doors_[next_]; }
+  bool IsShut(const Door& door) const {
+    return options_.max_refusals > 0 && door.refusals >= options_.max_refusals;
+  }
 
   void Connect() {
-    if (door().is_shut()) return Next();
+    if (IsShut(door())) return Next();
     Result<UniqueFd> socket = BeginConnect(door().address);
     if (!socket.ok()) return Missed(socket.status());
     socket_ = std::move(socket).value();
@@ -57,7 +58,7 @@ class Dialler : public SeatDialler {
     Status status = ConnectOutcome(socket_.get(), door().address);
     if (!status.ok()) return Missed(std::move(status));
     handshake_ = StartTlsClient(loop_, std::move(socket_), SeatIdentity(options_.seat), key_.Copy(),
-                                options_.handshake_limit, [this](Result<TlsConnection> result) {
+                                patience_, [this](Result<TlsConnection> result) {
                                   OnHandshake(std::move(result));
                                 });
   }
@@ -79,7 +80,7 @@ class Dialler : public SeatDialler {
 
   void Next() {
     handshake_.reset();
-    if (std::all_of(doors_.begin(), doors_.end(), [](const Door& d) { return d.is_shut(); })) {
+    if (std::all_of(doors_.begin(), doors_.end(), [this](const Door& d) { return IsShut(d); })) {
       return Finish(std::exchange(last_, {}).WithHint(
           "the job is over, or this agent belongs to another one"));
     }
@@ -90,6 +91,7 @@ class Dialler : public SeatDialler {
     }
     later_ = loop_.After(pause_, [this] { Connect(); });
     pause_ = std::min(pause_ * 2, options_.longest_pause);
+    patience_ = std::min(patience_ * 2, options_.handshake_limit);
   }
 
   void GiveUp() {
@@ -116,6 +118,7 @@ class Dialler : public SeatDialler {
   const Secret key_;
   std::function<void(Result<std::unique_ptr<ByteStream>>)> done_;
   Duration pause_;
+  Duration patience_;  // with a handshake, this round
   std::vector<Door> doors_;
   size_t next_ = 0;
   Status last_;

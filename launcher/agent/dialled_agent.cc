@@ -27,6 +27,9 @@ namespace {
 constexpr int kKeyWaitMs = 30'000;
 // Who stops a Ray job signals every process of it, and ours pass signals on to each other.
 constexpr Duration kSignalMerge = std::chrono::seconds(1);
+// Of a seat's job: its driver begins at the same time, and a stranger may sit at one of its ports.
+constexpr Duration kFirstHandshake = std::chrono::seconds(1);
+constexpr Duration kLongestPause = std::chrono::milliseconds(200);
 
 /// The line, byte by byte: what follows it is not ours to take. Blocks.
 Result<Secret> ReadKey(int fd) {
@@ -65,23 +68,28 @@ Result<UniqueFd> TakeStdin() {
   return fd;
 }
 
-Status AddLifelines(const DialOptions& options, ApartLifelines apart, UniqueFd actor,
-                    Lifelines& lifelines) {
+Status AddLifelines(const DialOptions& options, ApartLifelines apart, Lifelines& lifelines) {
   lifelines.Add(std::move(apart.keeper), "the agent's keeper was killed");
   lifelines.Add(std::move(apart.front), "the agent's parent was killed");
-  lifelines.Add(std::move(actor), "the actor that started the agent is gone");
+  if (options.supervisor != 0) {
+    HVDRAY_RETURN_IF_ERROR(lifelines.AddProcess(options.supervisor, "Ray's supervisor of this job is gone"));
+  }
   if (options.raylet == 0) return {};
   return lifelines.AddProcess(
       options.raylet, fmt::format("Ray's raylet on this node (pid {}) died", options.raylet));
 }
 
-/// Runs the loop until the driver has answered, or nobody waits for us any more.
-Result<std::unique_ptr<ByteStream>> Dial(Loop& loop, const DialOptions& options, Secret key,
-                                         Lifelines& lifelines) {
+SeatDialOptions DialOf(const DialOptions& options) {
   SeatDialOptions dial;
   dial.addresses = options.addresses;
   dial.seat = options.seat;
   dial.limit = options.limit;
+  return dial;
+}
+
+/// Runs the loop until the driver has answered, or nobody waits for us any more.
+Result<std::unique_ptr<ByteStream>> Dial(Loop& loop, SeatDialOptions dial, Secret key,
+                                         Lifelines& lifelines) {
   std::optional<Result<std::unique_ptr<ByteStream>>> outcome;
   auto dialler = DialSeat(loop, std::move(dial), std::move(key),
                           [&](Result<std::unique_ptr<ByteStream>> result) {
@@ -97,42 +105,79 @@ Result<std::unique_ptr<ByteStream>> Dial(Loop& loop, const DialOptions& options,
   return std::move(*outcome);
 }
 
-}  // namespace
+struct Beginning {
+  std::unique_ptr<Loop> loop;
+  ApartLifelines apart;
+};
 
-int RunDialledAgent(const DialOptions& options) {
+/// Only before there are threads: what returns is the agent, below its front and keeper.
+Result<Beginning> BeginApart() {
   ::signal(SIGPIPE, SIG_IGN);
   const std::vector<std::string> complaints = RepairInheritedLimits();
-  Result<ApartLifelines> apart = ForkKeeperApart();
-  if (!apart.ok()) return FailAgent(apart.status());
+  HVDRAY_ASSIGN_OR_RETURN(ApartLifelines apart, ForkKeeperApart());
   for (const std::string& complaint : complaints) {
     Log(LogLevel::kWarning, "agent", "{}", complaint);
   }
-  Result<Secret> key = ReadKey(STDIN_FILENO);
-  if (!key.ok()) return FailAgent(key.status());
-  Result<UniqueFd> actor = TakeStdin();
-  if (!actor.ok()) return FailAgent(actor.status());
-  auto loop = Loop::Create();
-  if (!loop.ok()) return FailAgent(loop.status());
-  Lifelines lifelines(**loop, [](const Status&) {});
-  const Status watched =
-      AddLifelines(options, std::move(apart).value(), std::move(actor).value(), lifelines);
-  if (!watched.ok()) return FailAgent(watched);
-  auto stream = Dial(**loop, options, std::move(key).value(), lifelines);
-  if (!stream.ok()) return FailAgent(stream.status());
+  HVDRAY_ASSIGN_OR_RETURN(std::unique_ptr<Loop> loop, Loop::Create());
+  return Beginning{std::move(loop), std::move(apart)};
+}
+
+int RunSession(Loop& loop, const DialOptions& options, std::unique_ptr<ByteStream> stream,
+               Lifelines& lifelines) {
   AgentSessionOptions session;
   session.has_probe_listener = options.has_probe_listener;
   session.node.gpus = options.gpus;
   session.node.environment =
       WithoutRay(Environment::FromProcess().ToStrings(),
                  options.keeps_ray_environment ? RayNames::kKept : RayNames::kDropped);
-  const int code = RunAgentSession(**loop, std::move(stream).value(), lifelines, std::move(session),
-                                   kSignalMerge);
+  const int code =
+      RunAgentSession(loop, std::move(stream), lifelines, std::move(session), kSignalMerge);
   // Its actor tells the driver the last line, and is often heard before the link is.
   if (!lifelines.lost().ok()) {
     const std::string line = fmt::format("hvdray-agent: {}\n", lifelines.lost().message());
     (void)WriteAll(STDERR_FILENO, line).ok();
   }
   return code;
+}
+
+}  // namespace
+
+int RunDialledAgent(const DialOptions& options) {
+  Result<Beginning> begun = BeginApart();
+  if (!begun.ok()) return FailAgent(begun.status());
+  Loop& loop = *begun->loop;
+  Result<Secret> key = ReadKey(STDIN_FILENO);
+  if (!key.ok()) return FailAgent(key.status());
+  Result<UniqueFd> actor = TakeStdin();
+  if (!actor.ok()) return FailAgent(actor.status());
+  Lifelines lifelines(loop, [](const Status&) {});
+  lifelines.Add(std::move(actor).value(), "the actor that started the agent is gone");
+  const Status watched = AddLifelines(options, std::move(begun->apart), lifelines);
+  if (!watched.ok()) return FailAgent(watched);
+  auto stream = Dial(loop, DialOf(options), std::move(key).value(), lifelines);
+  if (!stream.ok()) return FailAgent(stream.status());
+  return RunSession(loop, options, std::move(stream).value(), lifelines);
+}
+
+int RunSeatJob(const DialOptions& options, Secret key) {
+  Result<Beginning> begun = BeginApart();
+  if (!begun.ok()) return FailAgent(begun.status());
+  Loop& loop = *begun->loop;
+  Lifelines lifelines(loop, [](const Status&) {});
+  const Status watched = AddLifelines(options, std::move(begun->apart), lifelines);
+  if (!watched.ok()) return FailAgent(watched);
+  SeatDialOptions dial = DialOf(options);
+  dial.first_handshake_limit = kFirstHandshake;
+  dial.longest_pause = kLongestPause;
+  dial.max_refusals = 0;
+  auto stream = Dial(loop, std::move(dial), std::move(key), lifelines);
+  if (stream.ok()) return RunSession(loop, options, std::move(stream).value(), lifelines);
+  if (stream.status().code() == ErrorCode::kAgentLost) return FailAgent(stream.status());
+  const std::string line = fmt::format(
+      "hvdray-agent: seat {}: the run is gone, nothing to do: {}\n", options.seat,
+      stream.status().message());
+  (void)WriteAll(STDERR_FILENO, line).ok();
+  return 0;
 }
 
 }  // namespace hvdray

@@ -173,18 +173,6 @@ Status RefuseStrangers(const LayerStack& job, JobSpec* spec) {
   return {};
 }
 
-/// What the issue of this part names and what is not there yet.
-Status RefuseUnbuilt(const JobSpec& spec) {
-  const auto unbuilt = [](const std::string& label, std::string hint) {
-    return Status(ErrorCode::kNotSupported, fmt::format("{} is not supported yet", label),
-                  std::move(hint));
-  };
-  if (*spec.ray.mode == RayMode::kJobs) {
-    return unbuilt(spec.ray.mode.origin() + " jobs", "leave it out: --ray-mode pg does the same");
-  }
-  return {};
-}
-
 /// Without --ray: options that only mean something there would change nothing, silently.
 Status RefuseRayOptions(const LayerStack& job) {
   for (const OptionRow& row : OptionTable()) {
@@ -274,6 +262,12 @@ Status SettleNumbers(JobSpec* spec, bool has_np) {
 
 Status CheckElasticRay(const JobSpec& spec) {
   const RaySpec& ray = spec.ray;
+  if (*ray.mode == RayMode::kJobs) {
+    return {ErrorCode::kUsage,
+            fmt::format("{} jobs is not for elastic jobs: a job for each node can't follow them",
+                        ray.mode.origin()),
+            "--ray-mode pg"};
+  }
   for (const Setting<std::optional<int>>* fixed : {&ray.num_hosts, &ray.num_slots}) {
     if (!fixed->get()) continue;
     return {ErrorCode::kUsage,
@@ -338,7 +332,6 @@ Status ReadRaySettings(const LayerStack& all, const LayerStack& job,
   HVDRAY_RETURN_IF_ERROR(ChooseBackend(job, cluster, files, spec, warnings));
   if (!*ray.is_wanted) return RefuseRayOptions(job);
   HVDRAY_RETURN_IF_ERROR(RefuseStrangers(job, spec));
-  HVDRAY_RETURN_IF_ERROR(RefuseUnbuilt(*spec));
   return CheckGpus(ray);
 }
 
@@ -379,6 +372,9 @@ void SettleRay(const LayerStack& job, JobSpec* spec, std::vector<std::string>* w
   }
   if (!spec->ray.excludes->empty() && spec->ray.working_dir->empty()) {
     warnings->push_back(spec->ray.excludes.origin() + " has no effect without --working-dir");
+  }
+  if (*spec->ray.mode == RayMode::kJobs && !spec->ray.python->empty()) {
+    warnings->push_back(spec->ray.python.origin() + " has no effect with --ray-mode jobs");
   }
   if (spec->heartbeat_timeout.is_default()) {
     // Ray itself needs 13 to 63 s to notice that a node is gone.

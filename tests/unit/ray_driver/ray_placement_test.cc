@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "cluster/ray/group_wait.h"
+#include "cluster/ray/ray_host_names.h"
 #include "tests/unit/ray_driver/ray_cluster.h"
 
 namespace hvdray {

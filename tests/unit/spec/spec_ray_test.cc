@@ -217,7 +217,23 @@ TEST(SpecRayTest, OptionsOfOtherWaysOfRunningAreRefused) {
   EXPECT_EQ(ErrorOf(job + "--stdin none ./t"), "");
   EXPECT_EQ(ErrorOf(job + "--launch-agent {host} ./t"),
             "flag --launch-agent has no meaning with --ray: Ray starts the agents");
-  EXPECT_EQ(SpecWorld().StatusOf(job + "--ray-mode jobs ./t").code(), ErrorCode::kNotSupported);
+}
+
+TEST(SpecRayTest, AJobForEachNodeIsForStaticJobs) {
+  const JobSpec spec = SpecOf("--ray --ray-mode jobs -np 2 ./t");
+  EXPECT_EQ(*spec.ray.mode, RayMode::kJobs);
+  for (const char* option : {"--min-np 1", "--max-np 4 --min-np 2"}) {
+    const Status status =
+        SpecWorld().StatusOf(std::string("--ray --ray-mode jobs -np 2 ") + option + " ./t");
+    EXPECT_EQ(status.code(), ErrorCode::kUsage) << option;
+    EXPECT_EQ(status.message(),
+              "flag --ray-mode jobs is not for elastic jobs: a job for each node can't follow them");
+    EXPECT_EQ(status.hint(), "--ray-mode pg");
+  }
+  const Result<RunRequest> request =
+      SpecWorld().Resolve("--ray --ray-mode jobs -np 2 --ray-python py ./t");
+  ASSERT_TRUE(request.ok()) << request.status().ToString();
+  EXPECT_EQ(request->warnings, (Lines{"flag --ray-python has no effect with --ray-mode jobs"}));
 }
 
 TEST(SpecRayTest, WhatAUserSetsForAllJobsIsInNobodysWay) {
