@@ -38,14 +38,15 @@ bool DriveJob::IsMoved() const {
 bool DriveJob::WaitAgain() {
   reserve_began_ = loop_.Now();
   const BrokerGroup group = wait_->group();
-  wait_.emplace(request_,
-                GroupWaitOptions{.limit = *run_.spec().ray.group_timeout, .can_grow = run_.job().can_grow},
-                reserve_began_);
+  wait_.emplace(
+      request_,
+      GroupWaitOptions{.limit = *run_.spec().ray.group_timeout, .can_grow = run_.job().can_grow},
+      reserve_began_);
   wait_->OnGroup(group, reserve_began_);
   if (nodes_) wait_->OnNodes(*nodes_);
   run_.log().Say(fmt::format("{}; no worker had started: waiting for Ray to replace these slots",
-                       taken_.message()),
-           *run_.spec().is_quiet);
+                             taken_.message()),
+                 *run_.spec().is_quiet);
   timer_ = loop_.After(Duration::zero(), [this] {
     timer_.Cancel();
     Look();

@@ -71,7 +71,7 @@ int DriveJob::RunElastic() {
   JobReport report = running->Run();
   run_.OnStop([](int /*signo*/) {});  // it has ended
   return run_.End(trace, std::move(report),
-             [running](std::span<const std::string> lines) { running->Print(lines); });
+                  [running](std::span<const std::string> lines) { running->Print(lines); });
 }
 
 }  // namespace hvdray

@@ -94,9 +94,10 @@ Status DriveJob::Begin() {
   if (!request.ok()) return std::move(request).status();
   request_ = std::move(request).value();
   reserve_began_ = loop_.Now();
-  wait_.emplace(request_,
-                GroupWaitOptions{.limit = *run_.spec().ray.group_timeout, .can_grow = run_.job().can_grow},
-                reserve_began_);
+  wait_.emplace(
+      request_,
+      GroupWaitOptions{.limit = *run_.spec().ray.group_timeout, .can_grow = run_.job().can_grow},
+      reserve_began_);
   broker_->Reserve({.name = "hvdray-" + run_.job().job_id,
                     .bundles = request_.bundles,
                     .strategy = request_.strategy,

@@ -1,5 +1,6 @@
 // hvdray-agent drive: the driver of a job on Ray, inside the cluster, in one of three ways:
-// `drive FOLDER` below ray_driver.py (--ray-mode pg), `drive --seats` as the entrypoint of a Ray job
+// `drive FOLDER` below ray_driver.py (--ray-mode pg), `drive --seats` as the entrypoint of a Ray
+// job
 // (--ray-mode jobs), `drive --hurry ID` as the entrypoint of another one, which tells that driver
 // that its stop is to be at once.
 #ifndef HVDRAY_CMD_DRIVE_MAIN_H_

@@ -31,8 +31,8 @@ std::vector<std::string> HostsOf(const RayJobSeats& placed) {
 /// "10.0.0.11, 10.0.0.12 and 3 more"
 std::string NamesText(const std::vector<std::string>& names) {
   const size_t shown = std::min(names.size(), kNamesShown);
-  std::string text =
-      fmt::format("{}", fmt::join(names.begin(), names.begin() + static_cast<ptrdiff_t>(shown), ", "));
+  std::string text = fmt::format(
+      "{}", fmt::join(names.begin(), names.begin() + static_cast<ptrdiff_t>(shown), ", "));
   if (shown < names.size()) text += fmt::format(" and {} more", names.size() - shown);
   return text;
 }
@@ -68,9 +68,9 @@ int DriveSeats::Run() {
 Status DriveSeats::Begin() {
   const RayJobFile& job = run_.job();
   HVDRAY_RETURN_IF_ERROR(run_.Open(logs_));
-  run_.log().Note(
-      fmt::format("job {} by {}, a Ray job for each of {} nodes, driver on {}", job.job_id,
-                  job.build, job.placed.seats.size(), job.placed.driver_ip));
+  run_.log().Note(fmt::format("job {} by {}, a Ray job for each of {} nodes, driver on {}",
+                              job.job_id, job.build, job.placed.seats.size(),
+                              job.placed.driver_ip));
   HVDRAY_RETURN_IF_ERROR(
       lifelines_.AddProcess(parents_.supervisor, "Ray's supervisor of the driver's job is gone"));
   HVDRAY_RETURN_IF_ERROR(lifelines_.AddProcess(
@@ -79,8 +79,8 @@ Status DriveSeats::Begin() {
   HVDRAY_RETURN_IF_ERROR(hurry_.Open(loop_, DriveFile(logs_, job.job_id, kHurrySuffix),
                                      [this] { run_.StopBy(SIGTERM); }));
   HVDRAY_RETURN_IF_ERROR(OpenListener());
-  transport_ = std::make_unique<SeatTransport>(loop_, *listener_, HostsOf(job.placed),
-                                               [this] { Look(); });
+  transport_ =
+      std::make_unique<SeatTransport>(loop_, *listener_, HostsOf(job.placed), [this] { Look(); });
   Look();
   return {};
 }
@@ -130,10 +130,10 @@ void DriveSeats::Look() {
   }
   if (now >= next_line_) {
     next_line_ = now + kLinePeriod;
-    run_.log().Say(fmt::format("waiting for Ray's jobs on {} of {} nodes since {:.0f} s: {}",
-                               missing.size(), count, SecondsOf(now - wait_began_),
-                               NamesText(missing)),
-                   *run_.spec().is_quiet);
+    run_.log().Say(
+        fmt::format("waiting for Ray's jobs on {} of {} nodes since {:.0f} s: {}", missing.size(),
+                    count, SecondsOf(now - wait_began_), NamesText(missing)),
+        *run_.spec().is_quiet);
   }
   timer_ = loop_.After(std::min(next_line_, wait_began_ + limit) - now, [this] {
     timer_.Cancel();

@@ -1,5 +1,5 @@
-// A job on Ray from its driver's side, --ray-mode jobs: the entrypoint of a Ray job on the head. The
-// client has settled who sits where, and submitted a job for each node; their agents dial by
+// A job on Ray from its driver's side, --ray-mode jobs: the entrypoint of a Ray job on the head.
+// The client has settled who sits where, and submitted a job for each node; their agents dial by
 // themselves. When all have come, the launcher runs over them. No Python, and nothing is asked of
 // Ray.
 #ifndef HVDRAY_CMD_DRIVE_SEATS_H_

@@ -34,8 +34,8 @@ class HurryPipe {
   Watch watch_;
 };
 
-/// Tells the driver that has `path` open. Waits some seconds for one that is just beginning. Errors:
-/// kSystem: there is none.
+/// Tells the driver that has `path` open. Waits some seconds for one that is just beginning.
+/// Errors: kSystem: there is none.
 Status HurryDriver(const std::string& path);
 
 }  // namespace hvdray

@@ -9,7 +9,8 @@
 
 namespace hvdray {
 
-/// The job file in `folder`. Errors: kFileUnreadable, and those of ParseRayJobFile(), with its path.
+/// The job file in `folder`. Errors: kFileUnreadable, and those of ParseRayJobFile(), with its
+/// path.
 Result<RayJobFile> LoadJob(const std::string& folder);
 
 /// The job file in the first folder of `python_path` (PYTHONPATH, as Ray sets it for the entrypoint

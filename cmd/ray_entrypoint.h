@@ -7,10 +7,9 @@
 
 namespace hvdray {
 
-/// The driver of --ray-mode pg, in the Python that Ray itself runs in, which is mostly not the one in
-/// PATH. `python`: what --ray-python says; empty: the program
-/// of the shell's parent, a process of Ray's, with the site-packages that Ray's library was loaded
-/// from; failing that, python3.
+/// The driver of --ray-mode pg, in the Python that Ray itself runs in, which is mostly not the one
+/// in PATH. `python`: what --ray-python says; empty: the program of the shell's parent, a process
+/// of Ray's, with the site-packages that Ray's library was loaded from; failing that, python3.
 std::string RayEntrypoint(const std::string& python);
 
 /// --ray-mode jobs: the driver, the agent of a seat, and what tells the driver of job `id` that its

@@ -45,9 +45,9 @@ std::vector<uint16_t> ProposePorts() {
 Status CheckPins(const RaySnapshot& cluster, const std::vector<RayJobSeat>& seats) {
   if (HasLabelSelectors(cluster.version)) return {};
   for (const RayJobSeat& seat : seats) {
-    const auto count = std::count_if(
-        cluster.nodes.begin(), cluster.nodes.end(),
-        [&seat](const RayNode& node) { return node.is_alive && node.ip == seat.ip; });
+    const auto count =
+        std::count_if(cluster.nodes.begin(), cluster.nodes.end(),
+                      [&seat](const RayNode& node) { return node.is_alive && node.ip == seat.ip; });
     if (count < 2) continue;
     return {ErrorCode::kNotSupported,
             fmt::format("{}: {} nodes at {}, and Ray {} can't tell a job which of them is meant",
@@ -94,9 +94,9 @@ Result<RayJobSeats> WaitForSeats(const RayAccess& access, const JobSpec& spec,
     if (now - began >= limit) return NoRoom(*outlook, limit);
     if (now >= next_line) {
       next_line = now + kLinePeriod;
-      const std::string line = fmt::format("hvdray run: waiting for room since {:.0f} s: {}\n",
-                                           std::chrono::duration<double>(now - began).count(),
-                                           outlook->fit.missing);
+      const std::string line =
+          fmt::format("hvdray run: waiting for room since {:.0f} s: {}\n",
+                      std::chrono::duration<double>(now - began).count(), outlook->fit.missing);
       if (!*spec.is_quiet) std::fputs(line.c_str(), stderr);
     }
     std::this_thread::sleep_for(std::min<Duration>(kLookPause, limit - (now - began)));

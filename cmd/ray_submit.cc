@@ -11,9 +11,9 @@
 
 #include "base/digest.h"
 #include "cmd/ray_entrypoint.h"
-#include "cmd/timed_phase.h"
 #include "cmd/ray_words.h"
 #include "cmd/seat_requests.h"
+#include "cmd/timed_phase.h"
 #include "launcher/spec/ray_ask.h"
 #include "launcher/spec/ray_job_file.h"
 

@@ -34,7 +34,7 @@ Status SendPackage(DashboardClient& client, const PackagePlan& package);
 struct RaySubmission {
   RayJobRequest request;             ///< The driver's.
   std::vector<RayJobRequest> seats;  ///< --ray-mode jobs: of each node.
-  std::string job_package;  ///< The small package's bytes.
+  std::string job_package;           ///< The small package's bytes.
 };
 
 /// `plan`: environment, job id, build and resolved spec. placed: of --ray-mode jobs, else empty.

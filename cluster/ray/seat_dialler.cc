@@ -57,10 +57,9 @@ class Dialler : public SeatDialler {
     later_.Cancel();
     Status status = ConnectOutcome(socket_.get(), door().address);
     if (!status.ok()) return Missed(std::move(status));
-    handshake_ = StartTlsClient(loop_, std::move(socket_), SeatIdentity(options_.seat), key_.Copy(),
-                                patience_, [this](Result<TlsConnection> result) {
-                                  OnHandshake(std::move(result));
-                                });
+    handshake_ = StartTlsClient(
+        loop_, std::move(socket_), SeatIdentity(options_.seat), key_.Copy(), patience_,
+        [this](Result<TlsConnection> result) { OnHandshake(std::move(result)); });
   }
 
   void OnHandshake(Result<TlsConnection> result) {

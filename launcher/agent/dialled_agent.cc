@@ -72,7 +72,8 @@ Status AddLifelines(const DialOptions& options, ApartLifelines apart, Lifelines&
   lifelines.Add(std::move(apart.keeper), "the agent's keeper was killed");
   lifelines.Add(std::move(apart.front), "the agent's parent was killed");
   if (options.supervisor != 0) {
-    HVDRAY_RETURN_IF_ERROR(lifelines.AddProcess(options.supervisor, "Ray's supervisor of this job is gone"));
+    HVDRAY_RETURN_IF_ERROR(
+        lifelines.AddProcess(options.supervisor, "Ray's supervisor of this job is gone"));
   }
   if (options.raylet == 0) return {};
   return lifelines.AddProcess(
@@ -173,9 +174,9 @@ int RunSeatJob(const DialOptions& options, Secret key) {
   auto stream = Dial(loop, std::move(dial), std::move(key), lifelines);
   if (stream.ok()) return RunSession(loop, options, std::move(stream).value(), lifelines);
   if (stream.status().code() == ErrorCode::kAgentLost) return FailAgent(stream.status());
-  const std::string line = fmt::format(
-      "hvdray-agent: seat {}: the run is gone, nothing to do: {}\n", options.seat,
-      stream.status().message());
+  const std::string line =
+      fmt::format("hvdray-agent: seat {}: the run is gone, nothing to do: {}\n", options.seat,
+                  stream.status().message());
   (void)WriteAll(STDERR_FILENO, line).ok();
   return 0;
 }

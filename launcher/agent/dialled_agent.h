@@ -14,10 +14,10 @@ namespace hvdray {
 /// signal n. Only before there are threads.
 int RunDialledAgent(const DialOptions& options);
 
-/// The same as the entrypoint of a Ray job of its own: hangs on Ray's supervisor of that job instead
-/// of stdin. The driver may have ended long ago, or not begun, and another one may have its port:
-/// nobody who answers within options.limit is no error (0, and a line on stderr). key: kTlsKeyBytes
-/// bytes.
+/// The same as the entrypoint of a Ray job of its own: hangs on Ray's supervisor of that job
+/// instead of stdin. The driver may have ended long ago, or not begun, and another one may have its
+/// port: nobody who answers within options.limit is no error (0, and a line on stderr). key:
+/// kTlsKeyBytes bytes.
 int RunSeatJob(const DialOptions& options, Secret key);
 
 }  // namespace hvdray

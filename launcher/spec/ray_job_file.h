@@ -22,9 +22,9 @@ inline constexpr size_t kMaxRayJobFileBytes = size_t{16} << 20;
 
 /// Of --ray-mode jobs: who sits where, settled by the client before anything runs.
 struct RayJobSeats {
-  std::string driver_ip;           ///< Of the head, where the driver listens.
-  std::vector<uint16_t> ports;     ///< It takes the first that is free there.
-  std::vector<RayJobSeat> seats;   ///< Empty: not that mode.
+  std::string driver_ip;          ///< Of the head, where the driver listens.
+  std::vector<uint16_t> ports;    ///< It takes the first that is free there.
+  std::vector<RayJobSeat> seats;  ///< Empty: not that mode.
 };
 
 struct RayJobFile {

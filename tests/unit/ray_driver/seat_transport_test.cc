@@ -16,8 +16,8 @@ namespace {
 class SeatTransportTest : public testing::Test {
  protected:
   SeatTransportTest() : loop_(std::move(*Loop::Create())) {
-    transport_ = std::make_unique<SeatTransport>(*loop_, listener_, std::vector<std::string>{"a", "b"},
-                                                 [this] { ++arrivals_; });
+    transport_ = std::make_unique<SeatTransport>(
+        *loop_, listener_, std::vector<std::string>{"a", "b"}, [this] { ++arrivals_; });
   }
 
   std::shared_ptr<FakeWire> Arrive(int seat) {
@@ -78,10 +78,9 @@ TEST_F(SeatTransportTest, AnAgentHasEndedWhenItsStreamIsClosed) {
   Start("a");
   ASSERT_EQ(agents_.size(), 1U);
   bool is_closed = false;
-  agents_[0].stream->Start(
-      {.on_data = [](ByteView) {}, .on_drained = nullptr, .on_closed = [&](const Status&) {
-         is_closed = true;
-       }});
+  agents_[0].stream->Start({.on_data = [](ByteView) {},
+                            .on_drained = nullptr,
+                            .on_closed = [&](const Status&) { is_closed = true; }});
   EXPECT_TRUE(exits_.empty());
   wire->Close(Status());
   Settle(*loop_);

@@ -34,8 +34,7 @@ TEST(SeatRequestsTest, EachSeatAsksForItsSharesOnItsNode) {
   const auto requests = MakeSeatRequests(TwoSeats(), {.ray = "2.60.0"}, "aa", &driver);
   ASSERT_EQ(requests.size(), 2U);
   EXPECT_EQ(requests[0].submission_id, "hvd-1-s0");
-  EXPECT_NE(requests[0].entrypoint.find(" seat 0"), std::string::npos)
-      << requests[0].entrypoint;
+  EXPECT_NE(requests[0].entrypoint.find(" seat 0"), std::string::npos) << requests[0].entrypoint;
   EXPECT_EQ(requests[0].num_cpus, 1.5);
   EXPECT_EQ(requests[0].num_gpus, 2);
   EXPECT_EQ(requests[0].resources, (RayAmounts{{"disk", 3}}));

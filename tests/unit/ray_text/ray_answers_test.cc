@@ -204,11 +204,12 @@ TEST(RayAnswersTest, ASubmissionSaysOnlyWhatIsSet) {
                                            .memory_bytes = 4'000'000'000,
                                            .resources = {{"node:10.0.0.1", 0.001}},
                                            .label_selector = {{"ray.io/node-id", "f5"}}});
-  EXPECT_EQ(body, R"({"entrypoint":"sh","submission_id":"hvdray_1","runtime_env":{"working_dir":)"
-                  R"("gcs://a.zip","py_modules":["gcs://b.zip"],"env_vars":{"A":"1"}},)"
-                  R"("metadata":{"b":"2"},"entrypoint_num_cpus":1.0,"entrypoint_memory":4000000000,)"
-                  R"("entrypoint_resources":{"node:10.0.0.1":0.001},)"
-                  R"("entrypoint_label_selector":{"ray.io/node-id":"f5"}})");
+  EXPECT_EQ(body,
+            R"({"entrypoint":"sh","submission_id":"hvdray_1","runtime_env":{"working_dir":)"
+            R"("gcs://a.zip","py_modules":["gcs://b.zip"],"env_vars":{"A":"1"}},)"
+            R"("metadata":{"b":"2"},"entrypoint_num_cpus":1.0,"entrypoint_memory":4000000000,)"
+            R"("entrypoint_resources":{"node:10.0.0.1":0.001},)"
+            R"("entrypoint_label_selector":{"ray.io/node-id":"f5"}})");
   EXPECT_EQ(*ParseSubmission(R"({"job_id": "X", "submission_id": "X"})"), "X");
   EXPECT_TRUE(*ParseRayFlag(R"({"stopped": true})", "stopped"));
 }

@@ -226,8 +226,9 @@ TEST(SpecRayTest, AJobForEachNodeIsForStaticJobs) {
     const Status status =
         SpecWorld().StatusOf(std::string("--ray --ray-mode jobs -np 2 ") + option + " ./t");
     EXPECT_EQ(status.code(), ErrorCode::kUsage) << option;
-    EXPECT_EQ(status.message(),
-              "flag --ray-mode jobs is not for elastic jobs: a job for each node can't follow them");
+    EXPECT_EQ(
+        status.message(),
+        "flag --ray-mode jobs is not for elastic jobs: a job for each node can't follow them");
     EXPECT_EQ(status.hint(), "--ray-mode pg");
   }
   const Result<RunRequest> request =
