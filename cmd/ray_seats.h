@@ -17,7 +17,8 @@ namespace hvdray {
 /// head), those of DashboardClient.
 Result<RayJobSeats> WaitForSeats(const RayAccess& access, const JobSpec& spec, RayOutlook* outlook);
 
-/// Behind Submit(): sends the seats' jobs, if there are any, several at a time. Blocks. Errors: the first of any.
+/// Behind Submit(): sends the seats' jobs, if there are any, several at a time. Blocks. Errors: the
+/// first of any.
 Status SubmitSeats(const RayAccess& access, const RaySubmission& submission);
 
 /// Asks Ray to stop the jobs of all seats that have not ended. Of one that is pending Ray says that
