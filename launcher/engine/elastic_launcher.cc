@@ -15,16 +15,13 @@
 #include "launcher/driver/late_fault.h"
 #include "launcher/engine/elastic_agents.h"
 #include "launcher/engine/elastic_kv.h"
+#include "launcher/engine/elastic_observers.h"
 #include "launcher/engine/elastic_start.h"
 #include "launcher/engine/job_files.h"
 #include "launcher/engine/job_front.h"
 #include "launcher/engine/leftovers.h"
 #include "launcher/engine/stdin_feeder.h"
 #include "launcher/engine/worker_claims.h"
-#include "launcher/report/elastic_names.h"
-#include "launcher/report/event_log.h"
-#include "launcher/report/memberships.h"
-#include "launcher/report/record_writer.h"
 
 namespace hvdray {
 namespace {
@@ -56,27 +53,17 @@ class RealElasticLauncher : public ElasticLauncher {
         jitter_seed_(std::random_device{}()),
         driver_(policy, jitter_seed_, began_, &LogStateChange),
         agents_(loop, transport, std::move(ways), plan_, MakeAgentHandlers()),
-        kv_(policy.mode, policy.repairs_meetings, MakeKvHandlers()) {}
+        kv_(policy.mode, policy.repairs_meetings, MakeKvHandlers()),
+        observers_(loop, trace) {}
 
   Status OpenFiles() {
     HVDRAY_RETURN_IF_ERROR(CheckReportPaths(plan_.spec));
     HVDRAY_ASSIGN_OR_RETURN(
         front_, JobFront::Open(loop_, trace_, plan_.spec, plan_.environment, agents_.agents(),
                                MakeFrontHandlers(), plan_.place.record_fd));
-    const auto on_damaged = [this](Status why) { Feed(event::OutputDamaged{std::move(why)}); };
-    if (!plan_.spec.events_file->empty()) {
-      EventLogOptions options = EventOptionsOf(plan_);
-      options.on_damaged = on_damaged;
-      HVDRAY_ASSIGN_OR_RETURN(event_log_, EventLog::Open(loop_, std::move(options)));
-    }
-    if (!plan_.spec.record_file->empty()) {
-      RecordOptions options;
-      options.path = *plan_.spec.record_file;
-      options.header = {plan_.build, plan_.job_id, policy_, jitter_seed_};
-      options.began = began_;
-      options.on_damaged = on_damaged;
-      HVDRAY_ASSIGN_OR_RETURN(record_, RecordWriter::Open(loop_, std::move(options)));
-    }
+    HVDRAY_RETURN_IF_ERROR(
+        observers_.Open(plan_, policy_, jitter_seed_, began_,
+                        [this](Status why) { Feed(event::OutputDamaged{std::move(why)}); }));
     HostSource::Handlers handlers;
     handlers.on_hosts = [this](std::vector<HostSlots> hosts, bool is_final) {
       agents_.nics().SetFixed(is_final);
@@ -147,9 +134,7 @@ class RealElasticLauncher : public ElasticLauncher {
     };
     handlers.on_copying = [this](int host) { Feed(event::HostCopying{host}); };
     handlers.on_synced = [this](int host, const SyncStats& stats) {
-      const Event synced = event::HostSynced{host, stats};
-      trace_.OnEvent(synced, loop_.Now());
-      if (event_log_) event_log_->OnEvent(synced, loop_.Now());
+      observers_.OnSynced(host, stats);
     };
     handlers.on_lost = [this](int host, Status why) {
       Feed(event::HostLost{host, std::move(why)});
@@ -199,13 +184,9 @@ class RealElasticLauncher : public ElasticLauncher {
       return;
     }
     const TimePoint now = loop_.Now();
-    trace_.OnEvent(event, now);
-    if (record_) record_->OnEvent(event, now);
-    if (event_log_) event_log_->OnEvent(event, now);
+    observers_.OnEvent(event, now);
     for (const ElasticEffect& effect : driver_.Handle(event, now)) {
-      trace_.OnEffect(effect, now);
-      if (event_log_) event_log_->OnEffect(effect, now);
-      memberships_.OnEffect(effect, now);
+      observers_.OnEffect(effect, now);
       std::visit([this](const auto& e) { Apply(e); }, effect);
     }
   }
@@ -317,7 +298,7 @@ class RealElasticLauncher : public ElasticLauncher {
                               static_cast<uint8_t>(notify.code)});
   }
 
-  void Apply(const effect::MembershipChanged& /*change*/) {}  // memberships_ has it
+  void Apply(const effect::MembershipChanged& /*change*/) {}  // observers_ have it
 
   void Apply(const effect::StopGeneration& stop) {
     SetNewest(stop.generation);
@@ -333,7 +314,7 @@ class RealElasticLauncher : public ElasticLauncher {
   void Apply(const effect::Finish& finish) {
     verdict_ = finish.verdict;
     is_finished_ = true;
-    if (record_) record_->OnEnd(verdict_, driver_.Snapshot(), loop_.Now());
+    observers_.OnEnd(verdict_, driver_.Snapshot());
     source_.Stop();
     stdin_.reset();
     loop_.Post([this] { agents_.EndReleases(); });
@@ -410,8 +391,7 @@ class RealElasticLauncher : public ElasticLauncher {
   }
 
   void OnConnectionsBroken(int host, Generation generation, const wire::ConnectionsBroken& broken) {
-    memberships_.OnConnectionsBroken(generation, broken);
-    if (event_log_) event_log_->OnConnectionsBroken(host, generation, broken, loop_.Now());
+    observers_.OnConnectionsBroken(host, generation, broken);
     if (broken.refused == 0 || std::exchange(refused_in_, generation) == generation) return;
     front_->Say(
         fmt::format("workers on host {} learn of the loss only by Horovod's own timeout of {} s: "
@@ -443,7 +423,7 @@ class RealElasticLauncher : public ElasticLauncher {
     report.refused_questions = kv_.refused_questions();
     report.is_peer_checked = *plan_.spec.is_peer_checked;
     report.phases = trace_.phases();
-    report.memberships = memberships_.rows();
+    report.memberships = observers_.memberships();
     report.began = plan_.began;
     report.began_wall = plan_.began_wall;
     return report;
@@ -466,9 +446,7 @@ class RealElasticLauncher : public ElasticLauncher {
   std::deque<ElasticEvent> pending_;
   bool is_feeding_ = false;
   std::unique_ptr<JobFront> front_;
-  std::unique_ptr<EventLog> event_log_;
-  std::unique_ptr<RecordWriter> record_;
-  MembershipTable memberships_;
+  ElasticObservers observers_;
   std::unique_ptr<StdinFeeder> stdin_;
   int stdin_worker_ = -1;
   StartProgress progress_;
