@@ -136,6 +136,7 @@ class Attachment {
     Ask();
     loop_.Run();
     stream_.Stop();
+    if (!output_.lost().ok()) plan_.OnOutputLost(output_.lost());
     const FollowOutcome& outcome = plan_.outcome();
     if (!outcome.error.ok() && outcome.error.code() != ErrorCode::kReaderGone) {
       (void)Fail(options_.command, outcome.error);
@@ -245,8 +246,7 @@ class Attachment {
     orders_.Run<Result<bool>>(
         [id = options_.plan.id](DashboardClient& client) { return client.StopJob(id); },
         [this](const Result<bool>& stopped) {
-          if (stopped.ok() || plan_.is_done()) return;
-          output_.Say(fmt::format("hvdray {}: {}", options_.command, stopped.status().message()));
+          if (!stopped.ok()) Do(plan_.OnStopFailed(stopped.status()));
         });
   }
 

@@ -71,7 +71,8 @@ FollowPlan::Steps FollowPlan::OnJob(const RayJob& job, TimePoint now) {
     return steps;
   }
   // Ray says that it stops a pending job, and mostly does nothing; a running one hears of it once.
-  if (is_stop_wanted_ && was_pending) steps.push_back({Kind::kStop});
+  const bool is_owed = std::exchange(is_stop_owed_, false);
+  if (is_stop_wanted_ && (was_pending || is_owed)) steps.push_back({Kind::kStop});
   if (job.status == RayJobStatus::kPending) {
     const auto told = (now - began_) / kPendingTold;
     if (told > pending_told_) {
@@ -179,6 +180,18 @@ FollowPlan::Steps FollowPlan::Stop() {
 
 void FollowPlan::OnOutputLost(const Status& why) {
   if (output_lost_.ok()) output_lost_ = why;
+  // The job's last bytes may be what is lost.
+  if (is_done_ && outcome_.exit_code == 0) outcome_ = {kHvdrayFailed, output_lost_};
+}
+
+FollowPlan::Steps FollowPlan::OnStopFailed(const Status& why) {
+  Steps steps;
+  if (is_done_) return steps;
+  is_stop_owed_ = true;
+  if (!std::exchange(is_stop_failure_told_, true)) {
+    Say(steps, fmt::format("{}; asking again", why.message()));
+  }
+  return steps;
 }
 
 FollowPlan::Steps FollowPlan::OnTick(TimePoint now) {

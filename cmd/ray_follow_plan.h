@@ -60,7 +60,10 @@ class FollowPlan {
   Steps OnSignalTo(int signo);
   /// --stop of hvdray follow.
   Steps StopNow();
+  /// kStop did not reach Ray: it is to be tried again.
+  Steps OnStopFailed(const Status& why);
   Steps OnReaderGone();
+  /// Counts behind kFinish, too.
   void OnOutputLost(const Status& why);
   Steps OnTick(TimePoint now);
 
@@ -88,6 +91,8 @@ class FollowPlan {
   int stop_signo_ = 0;  // that this client got, or SIGPIPE for a reader that is gone
   int signals_ = 0;
   bool is_stop_wanted_ = false;
+  bool is_stop_owed_ = false;
+  bool is_stop_failure_told_ = false;
   std::optional<TimePoint> silent_since_;  // Ray has not answered since
   int unanswered_ = 0;                     // since then
   bool is_silence_told_ = false;

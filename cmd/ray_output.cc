@@ -66,6 +66,7 @@ void RayOutput::Break(Stream& stream, const OutputSink::Progress& progress) {
       ErrnoStatus(fmt::format("write to {}", is_stdout ? "stdout" : "stderr"), progress.error)
           .WithCode(ErrorCode::kOutputLost)
           .WithHint("free space there, or send it elsewhere");
+  if (!is_gone && lost_.ok()) lost_ = why;
   // Not from within Write(): its caller may be in the midst of a piece.
   trouble_ = loop_.After(Duration::zero(), [this, is_gone, why = std::move(why)] {
     if (is_gone) {

@@ -32,6 +32,9 @@ class RayOutput {
   /// A line of ours to stderr: "hvdray run: text".
   void Say(std::string_view line);
 
+  /// What on_lost has been told of, or is about to be: ok while nothing is.
+  const Status& lost() const { return lost_; }
+
   /// Bytes that a slow reader has not taken yet.
   size_t waiting() const { return streams_[0].text.size() + streams_[1].text.size(); }
 
@@ -52,6 +55,7 @@ class RayOutput {
   Handlers handlers_;
   std::array<Stream, 2> streams_;  // stdout, stderr
   Watch trouble_;                  // delivers what Break() has to tell
+  Status lost_;                    // the first
 };
 
 }  // namespace hvdray

@@ -462,6 +462,20 @@ def test_a_full_disk_costs_the_exit_code_not_the_job(start, cluster):
     assert b"HVD-E0305" in job.process.stderr.read()
 
 
+def test_a_full_disk_is_told_though_the_job_was_over_before(run, hvdray, environment, cluster):
+    if not os.path.exists("/dev/full"):
+        pytest.skip("no /dev/full")
+    dashboard = cluster()
+    assert run(dashboard.url, "-np", "1", "--detach", "-q", "true").code == 0
+    (job,) = dashboard.jobs.values()
+    well(job)
+    with open("/dev/full", "wb") as full:
+        follower = hvdray.start("follow", job.id, "--ray-address", dashboard.url, stdout=full,
+                                env=environment)
+        assert follower.process.wait(30) == 125
+    assert b"HVD-E0305" in follower.process.stderr.read()
+
+
 def test_a_slow_reader_holds_the_stream_not_the_memory(start, cluster):
     size = 64 << 20
 

@@ -167,6 +167,20 @@ TEST(FollowPlanTest, APendingJobIsToldToStopUntilItListens) {
   EXPECT_EQ(plan.outcome().error.code(), ErrorCode::kInterrupted);
 }
 
+TEST(FollowPlanTest, AStopThatDidNotReachRayIsAskedForAgain) {
+  FollowPlan plan = PlanOf();
+  (void)plan.OnJob(Job(RayJobStatus::kRunning), kBegin);
+  EXPECT_EQ(Text(plan.OnSignalTo(SIGINT)), "say stop");
+  const Status why(ErrorCode::kRayUnreachable, "nobody there");
+  EXPECT_EQ(Text(plan.OnStopFailed(why)), "say");
+  EXPECT_EQ(Text(plan.OnJob(Job(RayJobStatus::kRunning), kBegin)), "stop");
+  EXPECT_EQ(Text(plan.OnStopFailed(why)), "") << "said once";
+  EXPECT_EQ(Text(plan.OnJob(Job(RayJobStatus::kRunning), kBegin)), "stop");
+  EXPECT_EQ(Text(plan.OnJob(Job(RayJobStatus::kRunning), kBegin)), "");
+  (void)plan.OnStopFailed(why);
+  EXPECT_EQ(Text(plan.OnJob(Job(RayJobStatus::kStopped), kBegin)), "rest") << "it is over";
+}
+
 TEST(FollowPlanTest, AJobThatSomebodyElseStopsIsNoSuccess) {
   FollowPlan plan = PlanOf();
   (void)plan.OnJob(Job(RayJobStatus::kStopped), kBegin);
@@ -228,6 +242,20 @@ TEST(FollowPlanTest, OutputThatWasLostMakesAGoodJobABadOne) {
   bad.OnOutputLost({ErrorCode::kOutputLost, "full"});
   (void)bad.OnEnd({.exit_code = 3}, kBegin);
   (void)bad.OnJob(Job(RayJobStatus::kFailed), kBegin);
+  EXPECT_EQ(bad.outcome().exit_code, 3);
+}
+
+TEST(FollowPlanTest, OutputThatIsLostBehindTheEndCountsAsWell) {
+  FollowPlan plan = PlanOf();
+  (void)plan.OnJob(Job(RayJobStatus::kSucceeded), kBegin);
+  EXPECT_EQ(Text(plan.OnEnd({.exit_code = 0}, kBegin)), "finish");
+  plan.OnOutputLost({ErrorCode::kOutputLost, "write to stdout: full"});
+  EXPECT_EQ(plan.outcome().exit_code, 125);
+  EXPECT_EQ(plan.outcome().error.message(), "write to stdout: full");
+  FollowPlan bad = PlanOf();
+  (void)bad.OnJob(Job(RayJobStatus::kFailed), kBegin);
+  (void)bad.OnEnd({.exit_code = 3}, kBegin);
+  bad.OnOutputLost({ErrorCode::kOutputLost, "full"});
   EXPECT_EQ(bad.outcome().exit_code, 3);
 }
 
