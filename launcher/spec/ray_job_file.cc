@@ -82,6 +82,9 @@ Result<RayJobSeats> SeatsFromJson(const Json& json) {
 }  // namespace
 
 std::string RayJobFileText(const RayJobFile& job) {
+  // For the client's own way to the dashboard, and maybe a password: nobody on the nodes needs it.
+  JobSpec spec = job.spec;
+  spec.ray.headers = Setting<std::string>();
   // Pairs, since a name too may be anything.
   Json environment = Json::array();
   for (const auto& [name, value] : job.environment.values()) {
@@ -91,7 +94,7 @@ std::string RayJobFileText(const RayJobFile& job) {
                {"build", job.build},
                {"key", job.key},
                {"can_grow", job.can_grow},
-               {"options", SpecToJson(job.spec)},
+               {"options", SpecToJson(spec)},
                {"environment", std::move(environment)}};
   if (!job.placed.seats.empty()) json["placed"] = SeatsToJson(job.placed);
   return DumpJson(json) + "\n";

@@ -38,7 +38,7 @@ struct RayJobFile {
   RayJobSeats placed;
 };
 
-/// The file's bytes.
+/// The file's bytes. Without --ray-headers.
 std::string RayJobFileText(const RayJobFile& job);
 
 /// Unknown keys are passed over. Errors: kProtocolError: no JSON, no job_id, a key that is not 64

@@ -38,6 +38,14 @@ TEST(RayJobFileTest, WhatIsWrittenComesBack) {
   EXPECT_EQ(read->environment.values(), job.environment.values());
 }
 
+TEST(RayJobFileTest, WhatAProxyAsksTheClientForStaysWithTheClient) {
+  RayJobFile job = Sample();
+  job.spec.ray.headers.Set(R"({"Authorization": "Basic geheim"})", "flag --ray-headers");
+  const std::string text = RayJobFileText(job);
+  EXPECT_EQ(text.find("geheim"), std::string::npos) << text;
+  EXPECT_EQ(text.find("ray.headers"), std::string::npos) << text;
+}
+
 TEST(RayJobFileTest, AFileThatCannotBeTheClientsIsRefused) {
   EXPECT_EQ(WhyNot(""), "JSON wrong at byte 1");
   EXPECT_EQ(WhyNot("[]"), "it is no JSON object");
