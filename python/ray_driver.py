@@ -24,6 +24,7 @@ def stop_early(*_):
 
 
 signal.signal(signal.SIGTERM, stop_early)  # to import Ray takes long enough to be stopped
+import hvdray_job  # no code: the folder of job.json, which has the key of the job's links
 import ray
 from ray.util import placement_group, placement_group_table, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
@@ -38,6 +39,7 @@ class Seat:
         gpus = list(dict.fromkeys(sum(others_gpus, gpus_here())))
         names = {"@gpus": ",".join(gpus), "@raylet": str(os.getppid())}
         self.log = os.path.join(ray._private.worker._global_node.get_logs_dir_path(), log_name)
+        os.chmod(os.path.join(hvdray_job.__path__[0], "job.json"), 0o600)
         if os.path.isfile(argv[0]):
             os.chmod(argv[0], 0o755)  # older Rays unpack without modes
         stdin, self.lifeline = os.pipe()  # stays open for as long as the actor lives
@@ -216,9 +218,8 @@ def write_lines(pipe, outbox):
 
 
 def main():
-    folders = [os.path.join(part, "hvdray_job") for part in os.environ["PYTHONPATH"].split(":")]
-    folder = next(path for path in folders if os.path.exists(os.path.join(path, "job.json")))
-    job_id = json.load(open(os.path.join(folder, "job.json"), encoding="utf-8"))["job_id"]
+    os.chmod(job := os.path.join(hvdray_job.__path__[0], "job.json"), 0o600)
+    job_id = json.load(open(job, encoding="utf-8"))["job_id"]
     outbox = queue.SimpleQueue()
     outbox.put({"hello": join_cluster(f"hvdray_{job_id}.ray.log")})
     broker = Broker(outbox.put, job_id)
@@ -227,7 +228,7 @@ def main():
         signal.signal(stop, lambda signo, _: (outbox.put({"signal": signo}),
                                               broker.inbox.put({"signal": None})))
     os.chmod(agent := os.path.join(os.path.dirname(__file__), "hvdray-agent"), 0o755)
-    drive = subprocess.Popen([agent, "drive", folder], stdin=subprocess.PIPE,
+    drive = subprocess.Popen([agent, "drive", os.path.dirname(job)], stdin=subprocess.PIPE,
                              stdout=subprocess.PIPE, stderr=JOB_LOG,
                              preexec_fn=lambda: [signal.signal(s, signal.SIG_IGN) for s in stops])
     threading.Thread(target=write_lines, args=(drive.stdin, outbox), daemon=True).start()
@@ -244,7 +245,6 @@ def main():
 if __name__ == "__main__":
     try:
         main()
-    except BaseException as fault:  # before drive runs: the job's log is all there is to say it
-        # SystemExit: what Ray makes of SIGTERM while it connects
+    except BaseException as fault:  # SystemExit: what Ray makes of SIGTERM while it connects
         stop_early() if isinstance(fault, SystemExit) else log_line(text_of(fault))
         os._exit(125)

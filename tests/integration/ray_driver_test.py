@@ -381,6 +381,10 @@ def test_the_older_ray_seats_agents_too(old_ray_cluster, tmp_path):
     driver.seat(0, [0, 1], ["@gpus"])
     told, agent = driver.wait_for("seat", seat=0, state="started"), driver.agent(0)
     assert sorted(told["gpus"]) == ["0", "1"] and agent["nice"] == "0"
+    for host in {HEAD, told["hostname"]}:
+        session = old_ray_cluster.logs(host).parent
+        (job,) = session.glob(f"runtime_resources/py_modules_files/*{driver.id}*/hvdray_job/job.json")
+        assert job.stat().st_mode & 0o777 == 0o600
     old_ray_cluster.call("POST", f"/api/jobs/{driver.submission}/stop")
     driver.wait_for("signal")
     assert driver.end(3)["status"] == "STOPPED"
