@@ -63,6 +63,7 @@ std::vector<std::string> GpusOf(const Environment& environment) {
 
 HostSpread SpreadOfSeats(const std::vector<RayJobSeat>& seats) {
   std::vector<std::string> ips;
+  ips.reserve(seats.size());
   for (const RayJobSeat& seat : seats) ips.push_back(seat.ip);
   return SpreadOf(ips);
 }
