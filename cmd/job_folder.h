@@ -14,7 +14,8 @@ namespace hvdray {
 Result<RayJobFile> LoadJob(const std::string& folder);
 
 /// The job file in the first folder of `python_path` (PYTHONPATH, as Ray sets it for the entrypoint
-/// of a job) that has the package. Errors: kFileUnreadable, those of LoadJob().
+/// of a job) that has the package; nobody but its owner can read the file afterwards. Errors:
+/// kFileUnreadable, kSystem, those of LoadJob().
 Result<RayJobFile> LoadJobOf(const std::string& python_path);
 
 }  // namespace hvdray

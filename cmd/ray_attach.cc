@@ -283,8 +283,8 @@ class Attachment {
     }
     for (const auto& live : live_) {
       Result<RayWantedFile> rest = live->End();
-      if (rest.ok()) files.push_back(std::move(rest).value());
       if (lost.ok()) lost = rest.status();
+      if (rest.ok()) files.push_back(std::move(rest).value());
     }
     orders_.Run<Status>(
         [node = stream_.node(), id = options_.plan.id, files, lost](DashboardClient& client) {

@@ -31,6 +31,8 @@ TEST(JobFolderTest, TheFirstFolderOfThePathThatHasThePackageCounts) {
                                            (folder / "two") + ":" + (folder / "three"));
   ASSERT_TRUE(job.ok()) << job.status().ToString();
   EXPECT_EQ(job->job_id, "two");
+  EXPECT_EQ(std::filesystem::status(folder / "two/hvdray_job/job.json").permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
 }
 
 TEST(JobFolderTest, WithoutThePackageTheErrorNamesIt) {
