@@ -130,6 +130,7 @@ class Attachment {
                 .on_pause = [](const std::function<void()>& stop_now) { stop_now(); },
                 .on_resume = [] {},
                 .on_forward = nullptr});
+    options_.held_signals.reset();
     const Watch tick = loop_.Every(kTick, [this] { Do(plan_.OnTick(loop_.Now())); });
     Do(plan_.Begin(options_.likely_node));
     if (options_.is_stopped_at_once) Do(plan_.StopNow());
@@ -309,7 +310,7 @@ class Attachment {
   }
 
   Loop& loop_;
-  const RayAttachOptions options_;
+  RayAttachOptions options_;
   BlockingPool pool_;  // outlives what runs in it
   RayCalls asks_;
   RayCalls orders_;

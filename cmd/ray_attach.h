@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "base/held_signals.h"
 #include "cluster/ray/dashboard_client.h"
 #include "cmd/ray_follow_plan.h"
 
@@ -32,6 +33,8 @@ struct RayAttachOptions {
   std::vector<RayWantedFile> files;
   std::string output_folder = {};  ///< --output-filename; empty: none.
   bool is_stopped_at_once = false;
+  /// Let go once signals are taken as what they mean for the job. May be null.
+  std::shared_ptr<HeldSignals> held_signals = nullptr;
 };
 
 /// Opens and empties the files that are wanted. Errors: kFileUnwritable.

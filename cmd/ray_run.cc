@@ -159,13 +159,14 @@ int RunOnRay(const LaunchPlan& plan) {
   const Result<RaySubmission> submission =
       MakeSubmission(plan, *package, *outlook, *placed, is_colored);
   if (!submission.ok()) return fail(submission.status());
-  {
-    DashboardClient client(access->Copy());
-    if (const Status status = SendPackage(client, *package); !status.ok()) return fail(status);
-    if (const Status status = Submit(client, *submission); !status.ok()) return fail(status);
-  }
+  DashboardClient client(access->Copy());
+  if (const Status status = SendPackage(client, *package); !status.ok()) return fail(status);
+  // Who presses Ctrl-C from here on may have a job, which is then stopped.
+  auto held_signals = std::make_shared<HeldSignals>();
+  if (const Status status = Submit(client, *submission); !status.ok()) return fail(status);
   const std::string how = FollowHint(spec, outlook->cluster.url, plan.job_id) + FileWords(spec);
   RayAttachOptions attach = AttachOptionsOf(plan, *access, *outlook, how);
+  attach.held_signals = std::move(held_signals);
   if (const Status status = SubmitSeats(*access, *submission); !status.ok()) {
     // Those that are there wait for the others.
     attach.is_stopped_at_once = true;

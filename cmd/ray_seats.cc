@@ -115,7 +115,7 @@ Status SubmitSeats(const RayAccess& access, const RaySubmission& submission) {
   const auto work = [&] {
     DashboardClient client(access.Copy());
     for (size_t i = next++; i < seats.size(); i = next++) {
-      Status status = client.Submit(seats[i]).status();
+      Status status = SubmitJob(client, seats[i]);
       if (status.ok()) continue;
       next = seats.size();
       const std::lock_guard lock(mutex);

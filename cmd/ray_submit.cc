@@ -25,6 +25,8 @@ using Clock = std::chrono::steady_clock;
 // A head that has just started has not heard of its autoscaler yet.
 constexpr Duration kAutoscalerPatience = std::chrono::seconds(7);
 constexpr Duration kAutoscalerPause = std::chrono::milliseconds(500);
+// How long Ray is asked for a job whose submission it has not answered.
+constexpr Duration kLookForJob = std::chrono::seconds(5);
 // What Ray grants a job that it stops, beyond the workers' own grace.
 constexpr double kStopReserveSeconds = 10;
 constexpr size_t kKeyBytes = 32;
@@ -112,12 +114,32 @@ Result<RaySubmission> MakeSubmission(const LaunchPlan& plan, const PackagePlan& 
   return submission;
 }
 
+Status SubmitJob(DashboardClient& client, const RayJobRequest& request) {
+  const Status sent = client.Submit(request).status();
+  if (sent.ok() || sent.code() == ErrorCode::kRayDenied) return sent;
+  const std::string& id = request.submission_id;
+  const TimePoint deadline = Clock::now() + kLookForJob;
+  for (;;) {
+    const Result<std::optional<RayJob>> job = client.GetJob(id);
+    if (job.ok() && job->has_value()) {
+      Log(LogLevel::kInfo, "ray", "job {} is there, although: {}", id, sent.message());
+      return {};
+    }
+    if (job.ok()) return sent;
+    if (Clock::now() >= deadline) break;
+    std::this_thread::sleep_for(kAutoscalerPause);
+  }
+  return {ErrorCode::kRayFailed,
+          fmt::format("{}; whether Ray has taken job {} is not known", sent.message(), id),
+          fmt::format("once it answers: hvdray follow {} --stop", id)};
+}
+
 Status Submit(DashboardClient& client, const RaySubmission& submission) {
   const TimedPhase phase;
   const std::string& name = submission.request.py_modules.front();
   constexpr std::string_view kScheme = "gcs://";
   HVDRAY_RETURN_IF_ERROR(client.PutPackage(name.substr(kScheme.size()), submission.job_package));
-  HVDRAY_RETURN_IF_ERROR(client.Submit(submission.request).status());
+  HVDRAY_RETURN_IF_ERROR(SubmitJob(client, submission.request));
   phase.Done(fmt::format("submitted job {}", submission.request.submission_id));
   return {};
 }

@@ -43,7 +43,11 @@ Result<RaySubmission> MakeSubmission(const LaunchPlan& plan, const PackagePlan& 
                                      const RayOutlook& outlook, const RayJobSeats& placed,
                                      bool is_colored);
 
-/// Sends the small package and the driver's job. Errors: those of DashboardClient.
+/// Submits one job. When the answer is lost it looks whether Ray has taken it. Errors: those of
+/// DashboardClient: there is no such job; kRayFailed also where that can't be known.
+Status SubmitJob(DashboardClient& client, const RayJobRequest& request);
+
+/// Sends the small package and the driver's job. Errors: as SubmitJob().
 Status Submit(DashboardClient& client, const RaySubmission& submission);
 
 }  // namespace hvdray

@@ -75,6 +75,7 @@ class FakeDashboard:
         self.nodes, self.status = nodes or NODES, status or IDLE
         self.on_job, self.forgets = on_job, set(forgets)
         self.packages, self.jobs, self.requests, self.lost_streams = {}, {}, [], 0
+        self.before_answer = None  # called once a job is there; true: its submission is not answered
         self.ending = threading.Event()
         self.threads = []
         outer = self
@@ -160,7 +161,10 @@ class FakeDashboard:
         for uri in [body["runtime_env"]["working_dir"], *body["runtime_env"]["py_modules"]]:
             assert uri[6:] in self.packages, uri
         self.jobs[job.id] = job
-        call.say(200, {"job_id": job.id, "submission_id": job.id})
+        if self.before_answer and self.before_answer():
+            call.close_connection = True
+        else:
+            call.say(200, {"job_id": job.id, "submission_id": job.id})
         if self.on_job:
             thread = threading.Thread(target=self.on_job, args=(job,), daemon=True)
             self.threads.append(thread)

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import subprocess
+import threading
 import time
 
 import pytest
@@ -444,6 +445,49 @@ def test_a_reader_that_goes_away_stops_the_job(start, cluster):
     assert job.process.stdout.read(5) == b"line\n"
     job.process.stdout.close()
     assert job.process.wait(30) == 141
+
+
+def test_a_job_whose_submission_was_not_answered_is_found(run, cluster):
+    dashboard = cluster(well)
+    dashboard.before_answer = lambda: True
+    result = run(dashboard.url, "-np", "1", "true")
+    assert result.code == 0, result.errors
+    assert len(dashboard.jobs) == 1
+
+
+def test_a_job_that_may_be_there_is_said_to_be(run, cluster):
+    dashboard = cluster()
+
+    def goes_away():
+        threading.Thread(target=dashboard.close, daemon=True).start()
+        dashboard.ending.wait(10)
+        return True
+
+    dashboard.before_answer = goes_away
+    refused(run(dashboard.url, "-np", "1", "true"), 125, "HVD-E0218", "whether Ray has taken job hvd-",
+            "hvdray follow hvd-")
+
+
+@pytest.mark.parametrize("signo", [signal.SIGINT, signal.SIGTERM])
+def test_a_job_that_is_being_submitted_is_stopped_too(start, cluster, signo):
+    def play(job):
+        job.run()
+        wait_until(lambda: job.stops)
+        job.write("stream", record(3, b'{"exit_code": 130, "error": ""}'))
+        job.end(130, "STOPPED")
+
+    dashboard = cluster(play)
+    clients = []
+
+    def signalled():
+        clients[0].process.send_signal(signo)
+        time.sleep(0.2)
+        return False
+
+    dashboard.before_answer = signalled
+    clients.append(start(dashboard.url, "-np", "1", "true"))
+    assert clients[0].process.wait(30) == 128 + signo, clients[0].process.stderr.read()
+    assert all(job.stops == 1 for job in dashboard.jobs.values())
 
 
 def test_a_full_disk_costs_the_exit_code_not_the_job(start, cluster):
