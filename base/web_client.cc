@@ -164,7 +164,13 @@ struct WebClient::Impl {
       if (size == 0) return true;
       if (take != nullptr && reply.status == 200) {
         if (WasCut()) return false;
-        is_enough = !(*take)(ByteView(data, size));
+        if (is_endless) {
+          is_enough = !(*take)(ByteView(data, size));
+        } else {
+          Pause();
+          is_enough = !(*take)(ByteView(data, size));
+          Extend();
+        }
         return !is_enough;
       }
       is_too_large = reply.body.size() + size > options.max_body_bytes;
@@ -214,6 +220,11 @@ struct WebClient::Impl {
     std::thread thread_;
   };
 
+  void Pause() {
+    const std::lock_guard lock(mutex);
+    deadline.reset();
+  }
+
   void Extend() {
     const std::lock_guard lock(mutex);
     if (was_cut) return;
@@ -226,8 +237,9 @@ struct WebClient::Impl {
     return was_cut || is_cancelled;
   }
 
-  bool Begin(bool is_endless) {
+  bool Begin(bool may_be_silent) {
     const std::lock_guard lock(mutex);
+    is_endless = may_be_silent;
     is_done = was_cut = is_enough = is_too_large = has_address = false;
     bytes_sent = 0;
     deadline.reset();
@@ -244,11 +256,12 @@ struct WebClient::Impl {
     socket.Reset();
   }
 
-  Result<WebReply> Run(const WebRequest& request, const std::function<bool(ByteView)>* take) {
+  Result<WebReply> Run(const WebRequest& request, const std::function<bool(ByteView)>* take,
+                       bool may_be_silent = false) {
     HVDRAY_RETURN_IF_ERROR(Check(request));
     // What can't be repeated gets a connection that the server can't have closed meanwhile.
     if (request.method == "POST") Close();
-    if (!Begin(/*is_endless=*/take != nullptr)) return Status(ErrorCode::kCancelled, "given up");
+    if (!Begin(may_be_silent)) return Status(ErrorCode::kCancelled, "given up");
     WebReply reply;
     httplib::Error error = httplib::Error::Unknown;
     try {
@@ -326,6 +339,7 @@ struct WebClient::Impl {
   httplib::SSLClient* tls = nullptr;  // the same one, if it is one
   bool is_enough = false;
   bool is_too_large = false;
+  bool is_endless = false;
   size_t bytes_sent = 0;
 
   std::mutex mutex;  // guards the rest while a call runs
@@ -346,6 +360,11 @@ Result<WebReply> WebClient::Send(const WebRequest& request) { return impl_->Run(
 
 Result<WebReply> WebClient::Stream(const std::string& path,
                                    const std::function<bool(ByteView piece)>& take) {
+  return impl_->Run({.method = "GET", .path = path}, &take, /*may_be_silent=*/true);
+}
+
+Result<WebReply> WebClient::Fetch(const std::string& path,
+                                  const std::function<bool(ByteView piece)>& take) {
   return impl_->Run({.method = "GET", .path = path}, &take);
 }
 

@@ -76,6 +76,10 @@ class WebClient {
   /// and `take` is not called. Errors: as Send(); kProtocolError when it is cut off.
   Result<WebReply> Stream(const std::string& path, const std::function<bool(ByteView piece)>& take);
 
+  /// The same for an answer that is there already: kDeadlineExceeded when the next piece of it does
+  /// not come within the timeout; what `take` needs does not count.
+  Result<WebReply> Fetch(const std::string& path, const std::function<bool(ByteView piece)>& take);
+
   /// Ends the call under way with kCancelled, and every later one at once. Returns at once; a name
   /// look-up that is under way ends in its own time.
   void Cancel();

@@ -126,7 +126,9 @@ struct DashboardClient::Impl {
       is_enough = !take(piece);
       return !is_enough;
     };
-    Result<WebReply> reply = web.Stream(access.address.prefix + path, take_piece);
+    const std::string whole_path = access.address.prefix + path;
+    Result<WebReply> reply =
+        is_endless ? web.Stream(whole_path, take_piece) : web.Fetch(whole_path, take_piece);
     if (!reply.ok()) return NoRayAnswer(Question(attempt), reply.status());
     if (!held.empty()) *reply = {.status = 500, .body = held.substr(kOldFault.size())};
     MaskToken(reply->body, access.token);

@@ -71,8 +71,9 @@ class DashboardClient {
   /// no such file or node). Has no time limit of its own. See log_follower.h for one that goes on.
   Status StreamLog(const std::string& node_id, const std::string& file_name,
                    const std::function<bool(ByteView piece)>& take);
-  /// The same file as it is now, to its end; no time limit either. An empty one is kRayFailed, for
-  /// Ray does not always tell it from one that is not there. `take` returns false to end.
+  /// The same file as it is now, to its end; each piece within the timeout. An empty one is
+  /// kRayFailed, for Ray does not always tell it from one that is not there. `take` returns false
+  /// to end.
   Status ReadLog(const std::string& node_id, const std::string& file_name,
                  const std::function<bool(ByteView piece)>& take);
 

@@ -108,6 +108,23 @@ TEST_F(WebClientTest, AnErrorInsteadOfAStreamIsKeptAsABody) {
   EXPECT_EQ(reply->body, "no such file");
 }
 
+TEST_F(WebClientTest, AFileWhoseRestDoesNotComeIsGivenUp) {
+  ScriptedServer server({{.answers = {ScriptedServer::Pieces("one") + ScriptedServer::Chunk("two")},
+                          .is_held = true}});
+  WebClientOptions options = To(server);
+  options.timeout = std::chrono::milliseconds(100);
+  WebClient client(std::move(options));
+  std::string taken;
+  const auto reply = client.Fetch("/", [&](ByteView piece) {
+    taken += piece;
+    // Longer than the timeout: this end's slowness is not the server's.
+    std::promise<void>().get_future().wait_for(std::chrono::milliseconds(150));
+    return true;
+  });
+  EXPECT_EQ(reply.status().code(), ErrorCode::kDeadlineExceeded);
+  EXPECT_EQ(taken, "onetwo");
+}
+
 TEST_F(WebClientTest, CancelEndsAStreamThatIsSilent) {
   ScriptedServer server({{.answers = {ScriptedServer::Pieces("one")}, .is_held = true}});
   WebClient client(To(server));
