@@ -47,12 +47,17 @@ bool DriveJob::WaitAgain() {
   run_.log().Say(fmt::format("{}; no worker had started: waiting for Ray to replace these slots",
                              taken_.message()),
                  *run_.spec().is_quiet);
+  const bool is_whole = WaitOn();
+  taken_ = {};
+  return is_whole;
+}
+
+bool DriveJob::WaitOn() {
   timer_ = loop_.After(Duration::zero(), [this] {
     timer_.Cancel();
     Look();
   });
   run_.Wait();
-  taken_ = {};
   return !run_.has_failed();
 }
 

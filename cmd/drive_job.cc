@@ -187,6 +187,10 @@ RayTransportOptions DriveJob::TransportOptions(HostSpread spread, size_t host_co
 
 int DriveJob::RunStatic() {
   for (;;) {
+    // Ray may have told of the group and, in the same breath, that it is broken.
+    while (wait_->Look(loop_.Now()) != GroupWait::State::kCreated) {
+      if (!WaitOn()) return run_.EndEarly();
+    }
     if (const std::optional<int> code = RunPlaced()) return *code;
     if (!WaitAgain()) return run_.EndEarly();
   }

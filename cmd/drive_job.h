@@ -57,6 +57,8 @@ class DriveJob {
   bool WasTakenAway(const JobReport& report) const;
   bool IsMoved() const;
   bool WaitAgain();
+  /// Until the group is whole. false: it never will be.
+  bool WaitOn();
   void AwaitRaysNotice();
   int RunElastic();
   RayHostsOptions HostsOptions();
