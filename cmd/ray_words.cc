@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "base/environ.h"
+#include "base/nearest.h"
+#include "base/shown_text.h"
 #include "cluster/ray/ray_free.h"
 #include "cmd/commands.h"
 #include "cmd/exit_code.h"
@@ -22,6 +24,25 @@ std::string UserAgent() {
   return "hvdray/" + name.substr(begin, name.find(' ', begin) - begin);
 }
 
+/// Of words that nobody takes, the first.
+Status Unexpected(const CLI::App& app, std::string_view command) {
+  const std::vector<std::string> left = app.remaining();
+  const std::string word = left.empty() ? "" : left.front();
+  if (!word.starts_with("-")) {
+    return {ErrorCode::kUsage, fmt::format("unexpected word '{}'", ShownText(word)),
+            fmt::format("hvdray {} --help says what it takes", command)};
+  }
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  const std::string nearest =
+      Nearest(word.substr(0, 80), std::vector<std::string_view>(names.begin(), names.end()));
+  return {ErrorCode::kUsage, fmt::format("unknown option '{}'", ShownText(word)),
+          nearest.empty() ? fmt::format("hvdray {} --help lists the options", command)
+                          : fmt::format("did you mean {}?", nearest)};
+}
+
 }  // namespace
 
 std::optional<int> ParseRayWords(CLI::App& app, std::string_view command,
@@ -32,6 +53,8 @@ std::optional<int> ParseRayWords(CLI::App& app, std::string_view command,
     return std::nullopt;
   } catch (const CLI::CallForHelp&) {
     return PrintOut(command, app.help());
+  } catch (const CLI::ExtrasError&) {
+    return Fail(command, Unexpected(app, command));
   } catch (const CLI::Error& error) {
     return Fail(command, Status(ErrorCode::kUsage, error.what(),
                                 fmt::format("hvdray {} --help lists the options", command)));

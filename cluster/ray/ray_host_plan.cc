@@ -120,17 +120,36 @@ std::string RayHostPlan::IpOf(const std::string& host) const {
 void RayHostPlan::Grow(TimePoint now, Orders* orders) {
   int room = policy_.max_slots;
   for (const Group& group : groups_) room -= group.is_idle ? 0 : group.slots;
-  for (const RayNode& node : nodes_) {
-    if (room <= 0) return;
-    if (!IsUsable(node, now)) continue;
-    const int slots = std::min(FreeSlotsOn(node, policy_.ask), room);
-    if (slots <= 0) continue;
-    room -= slots;
-    BrokerReserve reserve = ReserveOn(node, slots);
-    groups_.push_back(
-        {.name = reserve.name, .node_id = node.id, .host = {}, .slots = slots, .asked = now});
+  const std::vector<int> slots = SlotsOfNodes(room, now);
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    if (slots[i] == 0) continue;
+    BrokerReserve reserve = ReserveOn(nodes_[i], slots[i]);
+    groups_.push_back({.name = reserve.name,
+                       .node_id = nodes_[i].id,
+                       .host = {},
+                       .slots = slots[i],
+                       .asked = now});
     orders->reserve.push_back(std::move(reserve));
   }
+}
+
+/// How many to ask for on each node.
+std::vector<int> RayHostPlan::SlotsOfNodes(int room, TimePoint now) const {
+  std::vector<int> slots(nodes_.size());
+  std::vector<int> free(nodes_.size());
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    if (IsUsable(nodes_[i], now)) free[i] = std::max(0, FreeSlotsOn(nodes_[i], policy_.ask));
+  }
+  for (bool has_given = true; has_given && room > 0;) {
+    has_given = false;
+    for (size_t i = 0; i < nodes_.size() && room > 0; ++i) {
+      const int given = std::min({policy_.is_spread ? 1 : room, free[i] - slots[i], room});
+      slots[i] += given;
+      room -= given;
+      has_given |= given > 0;
+    }
+  }
+  return slots;
 }
 
 bool RayHostPlan::IsUsable(const RayNode& node, TimePoint now) const {

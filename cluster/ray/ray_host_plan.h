@@ -26,6 +26,8 @@ struct RayHostPolicy {
   /// A host whose agent has ended may be wanted again; else its slots are given back and its node
   /// is left alone from then on.
   bool has_cooldown = false;
+  /// As evenly over the nodes as their room allows (SPREAD); else few nodes, each with all it has.
+  bool is_spread = false;
   /// Nodes to use, by address; empty: all.
   std::set<std::string> only_ips;
   /// How long a group may be pending before it is given up: somebody else was faster.
@@ -80,6 +82,7 @@ class RayHostPlan {
   const RayNode* Find(const std::string& node_id) const;
   bool IsUsable(const RayNode& node, TimePoint now) const;
   bool IsInUse(const std::string& host) const;
+  std::vector<int> SlotsOfNodes(int room, TimePoint now) const;
   BrokerReserve ReserveOn(const RayNode& node, int slots);
 
   const RayHostPolicy policy_;

@@ -59,7 +59,7 @@ int Leave(const std::string& seconds) {
   const Result<int> told = TellAgentsToLeave(ControlFolder(), *in);
   if (!told.ok()) {
     Print(STDERR_FILENO, fmt::format("hvdray-agent: {}\n", told.status().ToString()));
-    return kAgentFailed;
+    return told.status().code() == ErrorCode::kUsage ? kAgentUsage : kAgentFailed;
   }
   Print(STDOUT_FILENO, fmt::format("told {} agent{}\n", *told, *told == 1 ? "" : "s"));
   return 0;

@@ -82,7 +82,9 @@ ElasticCause EndByResetLimit(uint32_t limit) {
                     fmt::format("raise --reset-limit (now {})", limit)}};
 }
 
-ElasticCause EndByNoSlots(int needed, int found, Duration limit, bool can_come) {
+ElasticCause EndByNoSlots(int needed, int found, Duration limit, bool can_come, bool is_first) {
+  // What a job needs to start is -np; to go on, less.
+  const std::string_view fewer = is_first ? "-np" : "--min-np";
   const std::string when =
       can_come ? fmt::format(" within {}", ShowDuration(limit)) : ", and no more can come";
   return {
@@ -90,10 +92,11 @@ ElasticCause EndByNoSlots(int needed, int found, Duration limit, bool can_come) 
       .exit_code = kHvdrayFailed,
       .error = {ErrorCode::kNoCapacity,
                 fmt::format("{} of {} slots that the job needs were found{}", found, needed, when),
-                can_come ? fmt::format("raise --elastic-timeout (now {}), or lower --min-np",
-                                       ShowDuration(limit))
-                         : "give more hosts, lower --min-np, or let failed hosts come back "
-                           "(--blacklist-cooldown-range)"}};
+                can_come ? fmt::format("raise --elastic-timeout (now {}), or lower {}",
+                                       ShowDuration(limit), fewer)
+                         : fmt::format("give more hosts, lower {}, or let failed hosts come back "
+                                       "(--blacklist-cooldown-range)",
+                                       fewer)}};
 }
 
 ElasticCause EndByDiscovery(const Status& why) {

@@ -46,8 +46,8 @@ ElasticCause WhileConnecting(ElasticCause cause);
 /// Members wait for a rank, but on hosts that are gone.
 ElasticCause EndByNoCommonHost();
 ElasticCause EndByResetLimit(uint32_t limit);
-/// `can_come` false: no host will ever bring the missing slots.
-ElasticCause EndByNoSlots(int needed, int found, Duration limit, bool can_come);
+/// `can_come` false: no host will ever bring the missing slots. is_first: for the first generation.
+ElasticCause EndByNoSlots(int needed, int found, Duration limit, bool can_come, bool is_first);
 ElasticCause EndByDiscovery(const Status& why);
 ElasticCause EndByTimeout(Duration limit);
 ElasticCause EndBySignal(int signo);

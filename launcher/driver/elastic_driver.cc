@@ -301,8 +301,9 @@ void ElasticDriver::ExpireState() {
     return GiveUpUnstopped();
   }
   // kGathering and kShort: the others have no limit of their own.
-  const int needed = state_ == ElasticState::kGathering ? policy_.np : policy_.min_np;
-  EndBy(EndByNoSlots(needed, SizeOf(approach_.target), policy_.elastic_timeout, true));
+  const bool is_first = state_ == ElasticState::kGathering;
+  EndBy(EndByNoSlots(is_first ? policy_.np : policy_.min_np, SizeOf(approach_.target),
+                     policy_.elastic_timeout, true, is_first));
 }
 
 }  // namespace hvdray

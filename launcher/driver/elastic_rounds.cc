@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "launcher/driver/elastic_driver.h"
+#include "launcher/driver/gang_cause.h"
 
 namespace hvdray {
 namespace {
@@ -40,7 +41,8 @@ bool ElasticDriver::HasEnough(int needed) {
   if (found >= needed) return true;
   const bool can_come = !is_source_final_ || approach_.potential >= needed ||
                         registry_.connecting() > 0 || registry_.NextExpiry().has_value();
-  if (!can_come) EndBy(EndByNoSlots(needed, found, policy_.elastic_timeout, false));
+  if (!can_come)
+    EndBy(EndByNoSlots(needed, found, policy_.elastic_timeout, false, generation_ == 0));
   return false;
 }
 
@@ -182,6 +184,8 @@ void ElasticDriver::EnterShort() {
   approach_.next.reset();
   Enter(ElasticState::kShort);
   state_deadline_ = now_ + policy_.elastic_timeout;
+  Say(fmt::format("{} of at least {} slots are there: waiting for more, for up to {}",
+                  SizeOf(approach_.target), policy_.min_np, ShowDuration(policy_.elastic_timeout)));
 }
 
 void ElasticDriver::Prepare(const HostPlan& plan) {

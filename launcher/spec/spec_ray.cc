@@ -275,6 +275,14 @@ Status CheckElasticRay(const JobSpec& spec) {
                         fixed->origin()),
             "-np N slots to start with, and --min-np, --max-np"};
   }
+  const RayStrategy strategy = *ray.strategy;
+  if (strategy == RayStrategy::kStrictPack || strategy == RayStrategy::kStrictSpread) {
+    return {ErrorCode::kUsage,
+            fmt::format("{} {} is not for elastic jobs, which take slots where there are some",
+                        ray.strategy.origin(),
+                        strategy == RayStrategy::kStrictPack ? "STRICT_PACK" : "STRICT_SPREAD"),
+            "PACK or SPREAD"};
+  }
   if (spec.hosts.is_default()) return {};
   return {ErrorCode::kUsage,
           fmt::format("{} is not for elastic jobs on Ray, which take slots where there are some",

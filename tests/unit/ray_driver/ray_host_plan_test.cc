@@ -69,6 +69,19 @@ TEST(RayHostPlanTest, NoMoreThanTheMostIsAskedFor) {
   EXPECT_EQ(orders.reserve[1].bundles.front().at("CPU"), 1);
 }
 
+TEST(RayHostPlanTest, ASpreadJobTakesAsEvenlyAsThereIsRoom) {
+  RayHostPolicy policy = Policy(6);
+  policy.is_spread = true;
+  RayHostPlan plan(policy);
+  const Orders orders = plan.OnNodes(
+      {{Node("a", "10.0.0.1", 4, 4), Node("b", "10.0.0.2", 4, 1), Node("c", "10.0.0.3", 4, 4)}},
+      kStart);
+  ASSERT_EQ(orders.reserve.size(), 3U);
+  EXPECT_EQ(orders.reserve[0].bundles.front().at("CPU"), 3);
+  EXPECT_EQ(orders.reserve[1].bundles.front().at("CPU"), 1);
+  EXPECT_EQ(orders.reserve[2].bundles.front().at("CPU"), 2);
+}
+
 TEST(RayHostPlanTest, ANodeThatGoesTakesItsHostWithItAndMakesRoom) {
   RayHostPlan plan(Policy(2));
   const BrokerNode a = Node("a", "10.0.0.1", 2, 2);
