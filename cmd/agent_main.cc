@@ -3,8 +3,8 @@
 #include <string_view>
 #include <vector>
 
-#include "cmd/drive_main.h"
-#include "cmd/seat_main.h"
+#include "cmd/drive/drive_main.h"
+#include "cmd/drive/seat_main.h"
 #include "launcher/agent/agent.h"
 
 int main(int argc, char** argv) {

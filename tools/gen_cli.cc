@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/fd.h"
-#include "cmd/ray_pages.h"
+#include "cmd/ray/ray_pages.h"
 #include "launcher/driver/elastic_chart.h"
 #include "launcher/spec/help.h"
 #include "launcher/spec/replay_options.h"

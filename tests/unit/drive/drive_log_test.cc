@@ -1,4 +1,4 @@
-#include "cmd/drive_log.h"
+#include "cmd/drive/drive_log.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

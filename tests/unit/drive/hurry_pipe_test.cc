@@ -1,4 +1,4 @@
-#include "cmd/hurry_pipe.h"
+#include "cmd/drive/hurry_pipe.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-#include "cmd/job_folder.h"
+#include "cmd/drive/job_folder.h"
 
 #include <gtest/gtest.h>
 

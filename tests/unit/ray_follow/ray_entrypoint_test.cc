@@ -1,5 +1,5 @@
 // The lines that Ray runs, run by real shells.
-#include "cmd/ray_entrypoint.h"
+#include "cmd/ray/ray_entrypoint.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // The Ray jobs that --ray-mode jobs submits.
-#include "cmd/seat_requests.h"
+#include "cmd/ray/seat_requests.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,55 @@
+// Before and at the submission of a job to Ray: whether the cluster can hold it, the packages, the
+// job itself. Everything here blocks.
+#ifndef HVDRAY_CMD_RAY_RAY_SUBMIT_H_
+#define HVDRAY_CMD_RAY_RAY_SUBMIT_H_
+
+#include <string>
+#include <vector>
+
+#include "cluster/ray/dashboard_client.h"
+#include "cluster/ray/ray_report.h"
+#include "launcher/engine/launcher.h"
+#include "launcher/package/job_package.h"
+#include "launcher/spec/ray_job_file.h"
+
+namespace hvdray {
+
+/// What a look at the cluster has said.
+struct RayOutlook {
+  RaySnapshot cluster;
+  RayRequest request;
+  RayFit fit;             ///< Of what is free now.
+  bool can_grow = false;  ///< An autoscaler may add nodes, or it is not known yet that it can't.
+  std::string head_node;  ///< Empty: unknown.
+};
+
+/// Looks at the cluster. Errors: those of DashboardClient; kInfeasible when what `spec` asks for
+/// fits into no live node and none can be added (elastic jobs wait for nodes that people add).
+Result<RayOutlook> LookAhead(const RayAccess& access, const JobSpec& spec);
+
+/// The large package: on the cluster when it returns. Errors: those of DashboardClient and
+/// BuildPackage().
+Status SendPackage(DashboardClient& client, const PackagePlan& package);
+
+struct RaySubmission {
+  RayJobRequest request;             ///< The driver's.
+  std::vector<RayJobRequest> seats;  ///< --ray-mode jobs: of each node.
+  std::string job_package;           ///< The small package's bytes.
+};
+
+/// `plan`: environment, job id, build and resolved spec. placed: of --ray-mode jobs, else empty.
+/// Errors: those of BuildJobFilePackage().
+Result<RaySubmission> MakeSubmission(const LaunchPlan& plan, const PackagePlan& package,
+                                     const RayOutlook& outlook, const RayJobSeats& placed,
+                                     bool is_colored);
+
+/// Submits one job. When the answer is lost it looks whether Ray has taken it. Errors: those of
+/// DashboardClient: there is no such job; kRayFailed also where that can't be known.
+Status SubmitJob(DashboardClient& client, const RayJobRequest& request);
+
+/// Sends the small package and the driver's job. Errors: as SubmitJob().
+Status Submit(DashboardClient& client, const RaySubmission& submission);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_CMD_RAY_RAY_SUBMIT_H_
