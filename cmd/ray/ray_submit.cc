@@ -115,7 +115,7 @@ Result<RaySubmission> MakeSubmission(const LaunchPlan& plan, const PackagePlan& 
 }
 
 Status SubmitJob(DashboardClient& client, const RayJobRequest& request) {
-  const Status sent = client.Submit(request).status();
+  Status sent = client.Submit(request).status();
   if (sent.ok() || sent.code() == ErrorCode::kRayDenied) return sent;
   const std::string& id = request.submission_id;
   const TimePoint deadline = Clock::now() + kLookForJob;
