@@ -271,7 +271,7 @@ def test_agents_are_children_of_actors_with_nothing_inherited_from_ray(driver, r
         assert told["pid"] == agent["pid"] and told["node_id"] == group["bundles"][number]
         assert told["ip"] == ray_cluster.address(told["hostname"]) and told["gpus"] == []
         assert agent["group"] == agent["parent"] != agent["pid"]
-        assert agent["nice"] == "0" and agent["blocked"] == 0 and agent["key"] == "0123abcd"
+        assert agent["nice"] == str(os.nice(0)) and agent["blocked"] == 0 and agent["key"] == "0123abcd"
         assert agent["words"][3:] == [str(ray_cluster.raylet(told["hostname"]))]
 
 
