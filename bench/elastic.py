@@ -29,7 +29,7 @@ class Job:
         self.hosts(size)
         words = ["-np", size, "--min-np", 1, "--host-discovery-script",
                  f"cat {shlex.quote(str(self.folder / 'hosts'))}"]
-        command = {"hvdray": [context.hvdray, "run", *words, "--"],
+        command = {**{name: [hvdray, "run", *words, "--"] for name, hvdray in context.builds.items()},
                    "horovodrun": [context.venv / "bin/horovodrun", "--network-interface", "lo", *words]}
         plan = {"folder": str(self.folder), "step_s": STEP_S, "commit_every": 5, **plan}
         env = dict(environment(context), OMP_NUM_THREADS="1", ELASTIC_PLAN=json.dumps(plan),
@@ -134,7 +134,7 @@ def frozen(context, launcher, size=4):
         if newest is None:
             return None
         pids = [newest[size // 2]["pid"]]
-        if launcher == "hvdray":
+        if launcher in context.builds:
             with open(f"/proc/{pids[0]}/stat") as f:
                 pids.insert(0, int(f.read().rsplit(")", 1)[1].split()[1]))
         at = time.monotonic()
@@ -158,11 +158,11 @@ def joined(context, launcher, import_s, size=3):
 
 def rounds_of(context, function, rounds, few=None):
     """Alternates the launchers; `few`: rounds of horovodrun, where one takes half a minute."""
-    rows = {name: Series(name) for name in ("hvdray", "horovodrun")}
+    rows = {name: Series(name) for name in (*context.builds, "horovodrun")}
     few = rounds if few is None else few
     for number in range(context.rounds(rounds)):
         for name, row in rows.items():
-            if name == "hvdray" or number < few and not (context.is_quick and few < rounds):
+            if name in context.builds or number < few and not (context.is_quick and few < rounds):
                 row.values.append(function(name))
     return list(rows.values())
 
@@ -206,8 +206,9 @@ def restarted(context, launcher, ranks):
     note = folder / "note.sh"  # a file: torchrun replaces things in the words of a command
     note.write_text(NOTE)
     command = {
-        "hvdray": [context.hvdray, "run", "--elastic-mode", "gang", "-np", ranks, "--min-np", ranks,
-                   "--max-restarts", 3, "-H", f"localhost:{ranks}", "--", "sh", note],
+        **{name: [hvdray, "run", "--elastic-mode", "gang", "-np", ranks, "--min-np", ranks,
+                  "--max-restarts", 3, "-H", f"localhost:{ranks}", "--", "sh", note]
+           for name, hvdray in context.builds.items()},
         # Redirections: with Python 3.11 this torchrun fails without any.
         "torchrun": ["torchrun", "--no_python", "--nproc_per_node", ranks, "--max_restarts", 3,
                      "--monitor_interval", "0.1", "-r", "1", "-t", "1", "--log_dir", folder / "logs",
@@ -244,7 +245,7 @@ def started(process, folder, restart, ranks):
 def gangs(context):
     measures = []
     for ranks, goal in ((16, "≤ torchrun"), (64, "≤ 0.3 s")):
-        names = ["hvdray"] + (["torchrun"] if which("torchrun") else [])
+        names = [*context.builds] + (["torchrun"] if which("torchrun") else [])
         rows = {name: Series(name, note="--monitor_interval 0.1" if name == "torchrun" else "")
                 for name in names}
         for _ in range(context.rounds(7)):

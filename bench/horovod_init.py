@@ -37,7 +37,8 @@ def init_times(context):
     measures = []
     for ranks, rounds in ((4, 5), (8, 3), (16, 3)):
         contenders = {
-            "hvdray": [context.hvdray, "run", "-np", ranks, "--", python],
+            **{name: [hvdray, "run", "-np", ranks, "--", python]
+               for name, hvdray in context.builds.items()},
             "horovodrun, backlog 4096": [python, ROOT / "bench/workers/horovodrun_backlog.py", "-np",
                                          ranks, "-H", f"localhost:{ranks}", python],
             "horovodrun": [context.venv / "bin/horovodrun", "-np", ranks, "-H",

@@ -75,7 +75,7 @@ def hold(kv_load, command, count):
 
 def commands_of(context):
     found = {
-        "hvdray": [context.hvdray, "rendezvous"],
+        **{name: [hvdray, "rendezvous"] for name, hvdray in context.builds.items()},
         "bare evhttp": [context.bin_dir / "evhttp_baseline", "evhttp"],
         "bare epoll loop": [context.bin_dir / "evhttp_baseline", "epoll"],
     }

@@ -7,7 +7,7 @@ from harness import Measure, Series, alternate, timed, which
 
 def commands(context, np, words):
     """Contender -> command line that runs `words` on np ranks of this machine."""
-    found = {"hvdray": [context.hvdray, "run", "-np", np, "--", *words]}
+    found = {name: [hvdray, "run", "-np", np, "--", *words] for name, hvdray in context.builds.items()}
     if which("mpirun.mpich"):
         found["hydra"] = ["mpirun.mpich", "-np", np, *words]
     if which("mpirun.openmpi"):
@@ -57,7 +57,7 @@ def first_failure(context):
               "[ $r = 3 ] && { sleep 0.5; exit 7; }; exec sleep 30")
     contenders = {}
     for name, command in commands(context, 8, ["sh", "-c", script]).items():
-        expect = {"hvdray": 7}.get(name)
+        expect = 7 if name in context.builds else None
         contenders[name] = lambda c=command, e=expect: minus(timed(c, 15, env=env, expect=e), 0.5)
     return Measure("one of 8 workers exits 7 after 0.5 s → the launcher has returned, launch included",
                    "s beyond the 0.5", alternate(contenders, context.rounds(7)),

@@ -40,14 +40,14 @@ class Site:
     def names(self):
         return list(self.hosts.hosts)
 
-    def hvdray(self, slots, words, *options):
-        return [self.context.hvdray, "run", "-H", self.hosts.host_list(slots), *options, "--",
+    def hvdray(self, slots, words, *options, build="hvdray"):
+        return [self.context.builds[build], "run", "-H", self.hosts.host_list(slots), *options, "--",
                 *words]
 
     def commands(self, slots, words):
         """Contender -> command line that runs `words` `slots` times on each host."""
         np = slots * len(self.names)
-        found = {"hvdray": self.hvdray(slots, words)}
+        found = {name: self.hvdray(slots, words, build=name) for name in self.context.builds}
         if which("mpirun.mpich"):
             found["hydra"] = ["mpirun.mpich", "-launcher", "ssh", "-f",
                               self._host_file("hydra", slots, ":"), "-n", np, *words]
