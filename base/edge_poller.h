@@ -1,5 +1,5 @@
-// Descriptors by the ten thousand for one owner kind: sockets that live for one request. Costs one
-// epoll_ctl a life and no allocation, where a Watch costs two of each; ends when the fd is closed.
+// Descriptors by the ten thousand for one owner kind: sockets that live for one request. Costs two
+// epoll_ctl a life and no allocation, where a Watch costs two of each.
 #ifndef HVDRAY_BASE_EDGE_POLLER_H_
 #define HVDRAY_BASE_EDGE_POLLER_H_
 
@@ -28,8 +28,8 @@ class EdgePoller {
   static Result<std::unique_ptr<EdgePoller>> Create();
 
   /// Reports `events` of `fd` to `sink`: once per change with EPOLLET among them. Both stay the
-  /// caller's. Before the fd is closed or the sink destroyed: Forget(). Errors: kOutOfResources,
-  /// kSystem.
+  /// caller's. Before the fd is closed or the sink destroyed: Remove() and Forget(); the set
+  /// reports an open file for as long as a forked child holds it. Errors: kOutOfResources, kSystem.
   Status Add(int fd, uint32_t events, EdgeSink* sink);
   Status Modify(int fd, uint32_t events, EdgeSink* sink);
   void Remove(int fd);

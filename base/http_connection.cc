@@ -334,6 +334,7 @@ void HttpConnection::CloseSilently() {
   exchange_ = nullptr;
   Leave();
   phase_ = HttpPhase::kClosed;
+  if (std::exchange(is_watched_, false)) shared_.poller.Remove(fd_.get());
   shared_.poller.Forget(this);
   fd_.Reset();
   std::string().swap(stash_);

@@ -82,6 +82,7 @@ class HttpServerImpl final : public HttpServer, private EdgeSink {
 
   void CloseListener() override {
     if (!listener_.is_valid()) return;
+    shared_->poller.Remove(listener_.get());
     shared_->poller.Forget(this);
     listener_.Reset();
     resume_watch_.Cancel();

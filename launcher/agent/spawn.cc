@@ -95,10 +95,11 @@ void TakeDescriptors(const ChildPlan& plan) {
   if (::getppid() != plan.parent) ::_exit(127);
   // A kernel that refuses leaves the worker to its group and the subreaper.
   if (plan.cgroup_procs_fd >= 0) (void)!::write(plan.cgroup_procs_fd, "0", 1);
-  if (plan.folder != nullptr && ::chdir(plan.folder) != 0) {
-    FailExec(plan.report_fd, ExecStage::kFolder, errno);
-  }
+  // First of all that may hang: no copy of the agent's link or sockets may be open here meanwhile.
   TakeDescriptors(plan);
+  if (plan.folder != nullptr && ::chdir(plan.folder) != 0) {
+    FailExec(kReportFd, ExecStage::kFolder, errno);
+  }
   ResetSignals();
   ExecFirst(plan);
 }

@@ -1,14 +1,23 @@
 #include "launcher/agent/worker_set.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <cstddef>
+#include <functional>
 #include <map>
+#include <set>
 
 #include "tests/fakes/temp_folder.h"
 #include "tests/unit/agent/probe.h"
@@ -253,6 +262,67 @@ TEST_F(WorkerSetTest, NoDescriptorIsLeftOfWorkersThatEnded) {
   }
   pipes_.clear();
   EXPECT_EQ(lowest_free(), before);
+}
+
+// From now on the system call `number` of this process and its children ends as `action` says,
+// where its first argument is at least `least`. Returns the descriptor on which those that hang are
+// told; -1: none, or the filter is refused.
+int Filter(uint32_t number, uint32_t action, uint32_t least = 0) {
+  sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args)),
+      BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, least, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, action),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program{sizeof code / sizeof code[0], code};
+  ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  const bool hangs = action == SECCOMP_RET_USER_NOTIF;
+  const auto flags = hangs ? SECCOMP_FILTER_FLAG_NEW_LISTENER : 0UL;
+  return static_cast<int>(::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program));
+}
+
+std::set<std::string> DescriptorsOf(pid_t pid) {
+  std::set<std::string> numbers;
+  const std::string path = "/proc/" + std::to_string(pid) + "/fd";
+  DIR* const folder = ::opendir(path.c_str());
+  if (folder == nullptr) return {"unreadable"};
+  while (const dirent* entry = ::readdir(folder)) {
+    if (entry->d_name[0] != '.') numbers.insert(entry->d_name);
+  }
+  ::closedir(folder);
+  return numbers;
+}
+
+// Runs `body` in a process of its own, which keeps the filters that it sets; what it returns.
+int InAnotherProcess(const std::function<int()>& body) {
+  const pid_t pid = ::fork();
+  if (pid == 0) ::_exit(body());
+  int status = 0;
+  if (pid < 0 || ::waitpid(pid, &status, 0) != pid || !WIFEXITED(status)) return -1;
+  return WEXITSTATUS(status);
+}
+
+TEST_F(WorkerSetTest, AWorkerThatHangsOnItsWayIntoItsFolderHoldsNothingOfOurs) {
+  constexpr int kRefused = 77;
+  const UniqueFd ours(::open("/dev/null", O_RDONLY));  // nor is close-on-exec what closes it
+  const int code = InAnotherProcess([] {
+    const int hanging = Filter(SYS_chdir, SECCOMP_RET_USER_NOTIF);
+    if (hanging < 0) return kRefused;
+    const ExecPlan plan = PlanExec({"true"}, "/usr/bin:/bin", "/tmp");
+    SpawnRequest request;
+    request.plan = &plan;
+    SpawnedProcess child;
+    if (Spawn(request, child).stage != ExecStage::kNone) return 2;
+    pollfd in_chdir{hanging, POLLIN, 0};
+    if (::poll(&in_chdir, 1, 10'000) != 1) return 3;
+    const bool is_clean = DescriptorsOf(child.pid) == std::set<std::string>{"0", "1", "2", "3"};
+    ::kill(child.pid, SIGKILL);
+    return is_clean ? 0 : 1;
+  });
+  if (code == kRefused) GTEST_SKIP() << "no seccomp notifications here";
+  EXPECT_EQ(code, 0);
 }
 
 TEST_F(WorkerSetTest, ExhaustedDescriptorsFailTheStartAndNothingElse) {

@@ -1,6 +1,9 @@
 // Peers that come, stay and go: admission, held requests, limits, and handlers that destroy things.
+#include <poll.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 
+#include <csignal>
 #include <optional>
 
 #include "base/http_server.h"
@@ -166,6 +169,25 @@ TEST_F(HttpServerPeerTest, AsksForAdmissionOnceARequest) {
   client.Send("GET /a/1 HTTP/1.1\r\n\r\nGET /a/2 HTTP/1.1\r\n\r\nGET /a/3 HTTP/1.1\r\n\r\n");
   EXPECT_EQ(RunUntilClosed(client), Answer(200, "OK", "/a/1") + Answer(200, "OK", "/a/2"));
   EXPECT_EQ(asked, 3);
+}
+
+TEST_F(HttpServerPeerTest, AClosedConnectionIsNotReportedThoughAForkedChildStillHoldsIt) {
+  Serve();
+  RawClient client = Connect();
+  client.Send("GET /hold HTTP/1.1\r\n\r\n");
+  RunUntil([&] { return held_.size() == 1; });
+  const pid_t newborn = ::fork();
+  if (newborn == 0) {
+    for (;;) ::pause();
+  }
+  ASSERT_GT(newborn, 0);
+  held_.clear();
+  EXPECT_EQ(server_->ConnectionCount(), 0U);
+  client.Send("for a connection that is gone");
+  pollfd set{loop_->edge_poller().value()->fd(), POLLIN, 0};
+  EXPECT_EQ(::poll(&set, 1, 0), 0);
+  ::kill(newborn, SIGKILL);
+  EXPECT_EQ(::waitpid(newborn, nullptr, 0), newborn);
 }
 
 TEST_F(HttpServerPeerTest, LetsConnectionsAboveItsLimitWait) {
