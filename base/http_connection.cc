@@ -62,11 +62,11 @@ std::string_view ReasonOf(int status) {
 
 }  // namespace
 
-void HttpConnection::Start(HttpShared& shared, UniqueFd fd, const sockaddr_in& remote) {
-  auto owned = std::make_unique<HttpConnection>(shared, std::move(fd), remote);
+void HttpConnection::Start(HttpShared& shared, UniqueFd fd) {
+  auto owned = std::make_unique<HttpConnection>(shared, std::move(fd));
   HttpConnection* connection = owned.release();  // Close() hands it to the graveyard
   ++shared.connection_count;
-  connection->Enter(HttpPhase::kIdle);
+  connection->Enter(HttpPhase::kSilent);
   // The request is usually here already.
   connection->ReadInput(/*until_empty=*/false);
   if (!connection->is_open()) return;
@@ -77,8 +77,8 @@ void HttpConnection::Start(HttpShared& shared, UniqueFd fd, const sockaddr_in& r
   connection->is_watched_ = true;
 }
 
-HttpConnection::HttpConnection(HttpShared& shared, UniqueFd fd, const sockaddr_in& remote)
-    : shared_(shared), fd_(std::move(fd)), remote_(remote) {}
+HttpConnection::HttpConnection(HttpShared& shared, UniqueFd fd)
+    : shared_(shared), fd_(std::move(fd)) {}
 
 void HttpConnection::OnReady(uint32_t events) {
   const std::shared_ptr<HttpShared> keep = shared_.shared_from_this();
@@ -121,11 +121,10 @@ void HttpConnection::Process(ByteView in) {
     }
     const HttpEvent event = parser_.Feed(shared_.options.limits, &in);
     if (event == HttpEvent::kNeedMore) {
-      const HttpPhase phase = parser_.is_midway() ? HttpPhase::kReading : HttpPhase::kIdle;
       if (!Account()) {
         Refuse(503);
-      } else if (phase_ != phase) {
-        Enter(phase);
+      } else if (parser_.is_midway() != (phase_ == HttpPhase::kReading)) {
+        Enter(parser_.is_midway() ? HttpPhase::kReading : HttpPhase::kIdle);
       }
       break;
     }
@@ -134,10 +133,7 @@ void HttpConnection::Process(ByteView in) {
       break;
     }
     if (event == HttpEvent::kHeader) {
-      if (!Admit()) {
-        Close();
-        break;
-      }
+      has_sent_header_ = true;
       if (parser_.expects_continue() && in.empty()) {
         constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
         (void)!::send(fd_.get(), kContinue.data(), kContinue.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -168,21 +164,10 @@ void HttpConnection::OnEndOfInput() {
   if (phase_ != HttpPhase::kWriting) Close();
 }
 
-bool HttpConnection::Admit() {
-  if (is_admitted_ || shared_.handlers.on_header == nullptr) return is_admitted_ = true;
-  HttpPeer peer{fd_.get(), remote_, shared_.bound};
-  if (!shared_.is_bound_to_one_address) {
-    socklen_t size = sizeof peer.local;
-    (void)::getsockname(fd_.get(), reinterpret_cast<sockaddr*>(&peer.local), &size);
-  }
-  return is_admitted_ = shared_.handlers.on_header(peer) && is_open();
-}
-
 void HttpConnection::Dispatch() {
   keeps_alive_ = parser_.keeps_alive();
   is_http10_ = parser_.is_http10();
   is_head_ = parser_.is_head_method();
-  is_admitted_ = false;
   auto impl = std::make_unique<HttpExchange::Impl>();
   impl->request = parser_.Take();
   Account();
@@ -193,8 +178,6 @@ void HttpConnection::Dispatch() {
 }
 
 void HttpConnection::Refuse(int status) {
-  // Whoever may not speak learns nothing, not even that its request was malformed.
-  if (!Admit()) return Close();
   const LogLevel level = shared_.has_logged_refusal ? LogLevel::kDebug : LogLevel::kWarning;
   shared_.has_logged_refusal = true;
   Log(level, "http", "refused a request on port {} with {}", ntohs(shared_.bound.sin_port), status);

@@ -22,14 +22,15 @@ class HttpConnection;
 
 /// What a connection is doing. Each but kHeld lasts for a limited time.
 enum class HttpPhase : uint8_t {
-  kIdle,       ///< Between requests, or before the first byte.
+  kSilent,     ///< Before the first byte.
+  kIdle,       ///< Between requests.
   kReading,    ///< A part of a request is here.
   kHeld,       ///< A request waits for its answer.
   kWriting,    ///< An answer did not fit into the socket's buffer.
   kLingering,  ///< Our side is shut; what still comes is dropped, so that the peer can read ours.
   kClosed,
 };
-inline constexpr size_t kHttpOpenPhases = 5;
+inline constexpr size_t kHttpOpenPhases = 6;
 
 /// The connections in one phase, in the order in which they entered it and so of their deadlines.
 struct HttpPhaseList {
@@ -47,6 +48,12 @@ struct HttpShared : std::enable_shared_from_this<HttpShared> {
   /// Closes all connections without telling anybody.
   void CloseAll();
   Duration TimeoutOf(HttpPhase phase) const;
+  bool IsFull() const { return connection_count >= options.max_connections; }
+  /// Of those that have not sent the header of a request yet; nullptr: each has sent one.
+  HttpConnection* OldestWithoutHeader() const;
+  /// Closes that one.
+  void MakeRoom();
+  bool IsWelcome(int fd, const sockaddr_in& remote);
   /// Closes those whose time is over, or answers them 408.
   void Expire();
   void ArmTimer(TimePoint due);
@@ -64,6 +71,7 @@ struct HttpShared : std::enable_shared_from_this<HttpShared> {
   size_t connection_count = 0;
   size_t buffered_bytes = 0;  ///< Of bodies that are not complete yet, all connections.
   bool has_logged_refusal = false;
+  bool has_logged_drop = false;
   /// Closed, freed when none of their functions can be running.
   std::vector<std::unique_ptr<HttpConnection>> graveyard;
   std::vector<HttpConnection*> resumable;
@@ -81,8 +89,8 @@ struct HttpExchange::Impl {
 class HttpConnection final : public EdgeSink {
  public:
   /// Owns itself from here until it closes.
-  static void Start(HttpShared& shared, UniqueFd fd, const sockaddr_in& remote);
-  HttpConnection(HttpShared& shared, UniqueFd fd, const sockaddr_in& remote);
+  static void Start(HttpShared& shared, UniqueFd fd);
+  HttpConnection(HttpShared& shared, UniqueFd fd);
   HttpConnection(const HttpConnection&) = delete;
 
   void OnReady(uint32_t events) override;
@@ -108,7 +116,6 @@ class HttpConnection final : public EdgeSink {
   void Stash(ByteView rest);
   void OnEndOfInput();
   void Dispatch();
-  bool Admit();
   void Refuse(int status);
   /// Books what the parser holds. False: all connections together hold too much.
   bool Account();
@@ -120,7 +127,10 @@ class HttpConnection final : public EdgeSink {
   void Enter(HttpPhase phase);
   void Leave();
   bool is_open() const { return phase_ != HttpPhase::kClosed; }
-  bool can_process() const { return phase_ == HttpPhase::kIdle || phase_ == HttpPhase::kReading; }
+  bool can_process() const {
+    return phase_ == HttpPhase::kSilent || phase_ == HttpPhase::kIdle ||
+           phase_ == HttpPhase::kReading;
+  }
 
   HttpShared& shared_;
   UniqueFd fd_;
@@ -129,12 +139,11 @@ class HttpConnection final : public EdgeSink {
   bool keeps_alive_ = false;
   bool is_http10_ = false;
   bool is_head_ = false;
-  bool is_admitted_ = false;      // for the request being read
+  bool has_sent_header_ = false;  // of its first request
   bool is_input_paused_ = false;  // more is pipelined than we keep
   bool is_end_near_ = false;      // the peer sends no more than what is here
   bool saw_end_ = false;
   bool is_watched_ = false;
-  sockaddr_in remote_;
   TimePoint entered_{};
   HttpConnection* previous_ = nullptr;
   HttpConnection* next_ = nullptr;

@@ -93,7 +93,7 @@ class HttpServerImpl final : public HttpServer, private EdgeSink {
     const std::shared_ptr<HttpShared> keep = shared_;
     keep->graveyard.clear();
     for (int accepted = 0; accepted < kMaxAccepts; ++accepted) {
-      if (keep->connection_count >= keep->options.max_connections) {
+      if (keep->IsFull() && keep->OldestWithoutHeader() == nullptr) {
         is_full_ = true;
         PauseAccepting("all connections of its limit are open");
         return;
@@ -113,8 +113,12 @@ class HttpServerImpl final : public HttpServer, private EdgeSink {
         }
         continue;  // of that one connection only: it was reset, its network is down
       }
-      HttpConnection::Start(*keep, std::move(fd), remote);
+      const bool is_welcome = keep->IsWelcome(fd.get(), remote);
       // A handler may have closed us, or destroyed this object.
+      if (keep->on_closed == nullptr || !listener_.is_valid()) return;
+      if (!is_welcome) continue;
+      if (keep->IsFull()) keep->MakeRoom();
+      HttpConnection::Start(*keep, std::move(fd));
       if (keep->on_closed == nullptr || !listener_.is_valid()) return;
     }
   }
@@ -192,10 +196,41 @@ void HttpShared::CloseAll() {
   resume_watch.Cancel();
 }
 
+bool HttpShared::IsWelcome(int fd, const sockaddr_in& remote) {
+  if (handlers.on_connect == nullptr) return true;
+  HttpPeer peer{fd, remote, bound};
+  if (!is_bound_to_one_address) {
+    socklen_t size = sizeof peer.local;
+    (void)::getsockname(fd, reinterpret_cast<sockaddr*>(&peer.local), &size);
+  }
+  return handlers.on_connect(peer);
+}
+
+HttpConnection* HttpShared::OldestWithoutHeader() const {
+  const auto first_in = [this](HttpPhase phase) {
+    HttpConnection* connection = lists[static_cast<size_t>(phase)].first;
+    while (connection != nullptr && connection->has_sent_header_) connection = connection->next_;
+    return connection;
+  };
+  HttpConnection* const silent = first_in(HttpPhase::kSilent);
+  return silent != nullptr ? silent : first_in(HttpPhase::kReading);
+}
+
+void HttpShared::MakeRoom() {
+  HttpConnection* const oldest = OldestWithoutHeader();
+  if (oldest == nullptr) return;
+  if (!std::exchange(has_logged_drop, true)) {
+    Log(LogLevel::kWarning, "http", "port {} is full; connections without a request make room",
+        ntohs(bound.sin_port));
+  }
+  oldest->Close();
+}
+
 Duration HttpShared::TimeoutOf(HttpPhase phase) const {
   switch (phase) {
     case HttpPhase::kReading:
       return options.read_timeout;
+    case HttpPhase::kSilent:
     case HttpPhase::kIdle:
     case HttpPhase::kWriting:
       return options.idle_timeout;
@@ -218,8 +253,8 @@ void HttpShared::Expire() {
   const std::shared_ptr<HttpShared> keep = shared_from_this();
   timer_due = TimePoint::max();
   const TimePoint now = loop.Now();
-  for (const HttpPhase phase :
-       {HttpPhase::kIdle, HttpPhase::kReading, HttpPhase::kWriting, HttpPhase::kLingering}) {
+  for (const HttpPhase phase : {HttpPhase::kSilent, HttpPhase::kIdle, HttpPhase::kReading,
+                                HttpPhase::kWriting, HttpPhase::kLingering}) {
     HttpPhaseList& list = ListOf(phase);
     while (list.first != nullptr && list.first->entered_ + TimeoutOf(phase) <= now) {
       list.first->OnTimeout();

@@ -44,7 +44,9 @@ struct HttpServerOptions {
   HttpLimits limits;
   Duration read_timeout{std::chrono::seconds(10)};  ///< For a whole request, from its first byte.
   Duration idle_timeout{std::chrono::seconds(60)};  ///< Kept-alive connection without a request.
-  size_t max_connections = 65536;                   ///< The next ones wait to be accepted.
+  /// Beyond, the oldest that has not sent the header of a request yet makes room; where each has,
+  /// the next ones wait to be accepted.
+  size_t max_connections = 65536;
   /// Of bodies that are not complete yet, all connections together; beyond: 503.
   size_t max_buffered_bytes = size_t{1} << 30;
   int backlog = 8192;  ///< The kernel cuts it to net.core.somaxconn.
@@ -62,9 +64,9 @@ struct HttpPeer {
 class HttpServer {
  public:
   struct Handlers {
-    /// The header of a request is complete, or the request is about to be refused. false: the
-    /// connection is closed without an answer, unread. Unset: everybody may speak.
-    std::function<bool(const HttpPeer&)> on_header;
+    /// Somebody has connected. false: the connection is closed without an answer, unread, and takes
+    /// nobody's place. Unset: everybody may speak.
+    std::function<bool(const HttpPeer&)> on_connect;
     std::function<void(HttpExchange)> on_request;
   };
   /// Errors: kAddressInUse, kSystem, kOutOfResources; kUsage for an address that is not IPv4 (the

@@ -43,7 +43,7 @@ class RelayImpl final : public Relay {
     http.max_buffered_bytes = kMaxBufferedBytes;
     HttpServer::Handlers handlers;
     if (options_.is_peer_checked) {
-      handlers.on_header = [this](const HttpPeer& peer) { return IsOurs(peer); };
+      handlers.on_connect = [this](const HttpPeer& peer) { return IsOurs(peer); };
     }
     handlers.on_request = [this, rank](HttpExchange exchange) {
       front_.OnRequest(rank, std::move(exchange));

@@ -35,7 +35,7 @@ Result<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(Loop& loop,
   http.port = server->options_.port;
   http.limits.max_body_bytes = kMaxKvValueBytes;
   HttpServer::Handlers handlers;
-  handlers.on_header = [self = server.get()](const HttpPeer& peer) { return self->Admit(peer); };
+  handlers.on_connect = [self = server.get()](const HttpPeer& peer) { return self->Admit(peer); };
   handlers.on_request = [self = server.get()](HttpExchange exchange) {
     self->Serve(std::move(exchange));
   };

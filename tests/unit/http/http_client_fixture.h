@@ -88,9 +88,9 @@ class HttpServerFixture : public testing::Test {
 
   /// Answers GET with the target, PUT with its body; keeps what goes to "/hold" in held_.
   void Serve(HttpServerOptions options = {},
-             std::function<bool(const HttpPeer&)> on_header = nullptr) {
+             std::function<bool(const HttpPeer&)> on_connect = nullptr) {
     HttpServer::Handlers handlers;
-    handlers.on_header = std::move(on_header);
+    handlers.on_connect = std::move(on_connect);
     handlers.on_request = [this](HttpExchange exchange) {
       ++requests_;
       if (exchange.request().target.starts_with("/hold")) {

@@ -162,13 +162,57 @@ TEST_F(HttpServerPeerTest, ClosesARefusedPeerWithoutEffectOrAnswer) {
   EXPECT_EQ(requests_, 0);
 }
 
-TEST_F(HttpServerPeerTest, AsksForAdmissionOnceARequest) {
+TEST_F(HttpServerPeerTest, AsksForAdmissionBeforeTheFirstByteIsRead) {
   int asked = 0;
-  Serve({}, [&](const HttpPeer&) { return ++asked < 3; });
+  Serve({}, [&](const HttpPeer& peer) {
+    char byte = 0;
+    EXPECT_EQ(::recv(peer.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT), 1);
+    return ++asked < 2;
+  });
   RawClient client = Connect();
-  client.Send("GET /a/1 HTTP/1.1\r\n\r\nGET /a/2 HTTP/1.1\r\n\r\nGET /a/3 HTTP/1.1\r\n\r\n");
-  EXPECT_EQ(RunUntilClosed(client), Answer(200, "OK", "/a/1") + Answer(200, "OK", "/a/2"));
-  EXPECT_EQ(asked, 3);
+  client.Send("GET /a/1 HTTP/1.1\r\n\r\nGET /a/2 HTTP/1.1\r\n\r\n");
+  RunUntilReceived(client, "/a/2");
+  EXPECT_EQ(asked, 1);
+  RawClient refused = Connect();
+  refused.Send("G");
+  EXPECT_EQ(RunUntilClosed(refused), "");
+  EXPECT_EQ(asked, 2);
+}
+
+TEST_F(HttpServerPeerTest, ARefusedPeerTakesNobodysPlace) {
+  HttpServerOptions options;
+  options.max_connections = 1;
+  bool is_welcome = false;
+  Serve(std::move(options), [&](const HttpPeer&) { return is_welcome; });
+  std::vector<RawClient> strangers;
+  for (int i = 0; i < 20; ++i) strangers.emplace_back(server_->port()).Send("G");
+  for (RawClient& stranger : strangers) EXPECT_EQ(RunUntilClosed(stranger), "");
+  is_welcome = true;
+  RawClient client = Connect();
+  client.Send("GET /s/k HTTP/1.1\r\n\r\n");
+  RunUntilReceived(client, "/s/k");
+}
+
+TEST_F(HttpServerPeerTest, TheOldestWithoutAHeaderMakesRoomWhenFull) {
+  HttpServerOptions options;
+  options.max_connections = 3;
+  Serve(std::move(options));
+  RawClient held = Connect();
+  held.Send("GET /hold HTTP/1.1\r\n\r\n");
+  RawClient in_body = Connect();
+  in_body.Send("PUT /s/b HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+  RunUntilReceived(in_body, "Continue");
+  RawClient oldest = Connect();
+  oldest.Send("G");
+  RunUntil([&] { return server_->ConnectionCount() == 3; });
+  RawClient next = Connect();
+  next.Send("GET /s/k HTTP/1.1\r\n\r\n");
+  RunUntilReceived(next, "/s/k");
+  EXPECT_EQ(RunUntilClosed(oldest), "");
+  in_body.Send("ok");
+  RunUntilReceived(in_body, "200 OK");
+  EXPECT_FALSE(held.is_closed());
+  EXPECT_EQ(gone_, 0);
 }
 
 TEST_F(HttpServerPeerTest, AClosedConnectionIsNotReportedThoughAForkedChildStillHoldsIt) {
@@ -251,10 +295,10 @@ TEST_F(HttpServerPeerTest, ClosesAllWhenDestroyedAndLaterAnswersDoNothing) {
 }
 
 TEST_F(HttpServerPeerTest, MayBeDestroyedByItsOwnHandlers) {
-  for (const bool in_header : {true, false}) {
+  for (const bool in_admission : {true, false}) {
     HttpServer::Handlers handlers;
-    handlers.on_header = [&](const HttpPeer&) {
-      if (in_header) server_.reset();
+    handlers.on_connect = [&](const HttpPeer&) {
+      if (in_admission) server_.reset();
       return true;
     };
     handlers.on_request = [&](HttpExchange exchange) {

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <deque>
 #include <memory>
 #include <string>
@@ -322,6 +323,29 @@ TEST_F(RelayTest, APeerOfAnotherUserHasNoEffect) {
   EXPECT_EQ(status, 0);
   EXPECT_EQ(relay_->stats().requests, 0u);
   EXPECT_EQ(store_.stored_bytes(), 0u);
+}
+
+TEST_F(RelayTest, AnotherUsersConnectionsDoNotKeepAWorkerWaiting) {
+  if (::getuid() != 0) GTEST_SKIP() << "needs root to become somebody else";
+  ASSERT_TRUE(RaiseOpenFileLimit(4096).ok());
+  Start(1);
+  constexpr int kStrangers = 1100;  // more than the listener takes at a time
+  Pipe ready = MakePipe().value();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::setgid(65534) != 0 || ::setuid(65534) != 0) ::_exit(3);
+    std::vector<RawClient> strangers;
+    for (int i = 0; i < kStrangers; ++i) strangers.emplace_back(PortOf(0)).Send("G");
+    (void)WriteAll(ready.write_end.get(), "!");
+    for (;;) ::pause();
+  }
+  ASSERT_GT(child, 0);
+  char byte = 0;
+  ASSERT_EQ(::read(ready.read_end.get(), &byte, 1), 1);
+  EXPECT_EQ(Ask(0, "PUT", "/global/0", "value"), kEmpty200);
+  EXPECT_EQ(relay_->stats().refused_peers, uint64_t{kStrangers});
+  ::kill(child, SIGKILL);
+  EXPECT_EQ(::waitpid(child, nullptr, 0), child);
 }
 
 TEST_F(RelayTest, OpeningAWorkerAgainReplacesIt) {
