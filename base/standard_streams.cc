@@ -4,9 +4,19 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include <csignal>
+
 #include "base/fd.h"
 
 namespace hvdray {
+void RestoreSignals() {
+  struct sigaction standard {};
+  standard.sa_handler = SIG_DFL;
+  ::sigaction(SIGCHLD, &standard, nullptr);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
 
 void FillStandardStreams() {
   for (;;) {

@@ -3,11 +3,14 @@
 #include <string_view>
 #include <vector>
 
+#include "base/standard_streams.h"
 #include "cmd/drive/drive_main.h"
 #include "cmd/drive/seat_main.h"
 #include "launcher/agent/agent.h"
 
 int main(int argc, char** argv) {
+  hvdray::FillStandardStreams();
+  hvdray::RestoreSignals();
   // The driver of a job on Ray is no agent: it has no keeper and forks nothing.
   const std::vector<std::string_view> words(argv, argv + argc);
   if (words.size() > 1 && words[1] == "drive") {

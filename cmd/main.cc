@@ -81,6 +81,7 @@ int Dispatch(std::string_view name, const CommandLine& line) {
 int main(int argc, char** argv) {
   const hvdray::TimePoint began = std::chrono::steady_clock::now();
   hvdray::FillStandardStreams();
+  hvdray::RestoreSignals();
   // A reader that goes away is an error of one write, not the end of the process.
   ::signal(SIGPIPE, SIG_IGN);
   std::vector<std::string> words(argv, argv + argc);

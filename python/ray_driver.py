@@ -23,6 +23,7 @@ def stop_early(*_):
     os._exit(143)
 
 
+signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # "ignored" would hide how children end
 signal.signal(signal.SIGTERM, stop_early)  # to import Ray takes long enough to be stopped
 import hvdray_job  # no code: the folder of job.json, which has the key of the job's links
 import ray

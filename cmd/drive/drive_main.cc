@@ -118,7 +118,6 @@ int Hurry(std::string_view job_id) {
 
 int DriveMain(std::span<const std::string_view> words) {
   const TimePoint began = std::chrono::steady_clock::now();
-  FillStandardStreams();
   if (words.size() == 1 && words[0] == "--seats") return DriveOverSeats(began);
   if (words.size() == 2 && words[0] == "--hurry") return Hurry(words[1]);
   if (words.size() == 1 && !words[0].starts_with("-")) {

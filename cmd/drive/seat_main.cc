@@ -13,7 +13,6 @@
 
 #include "base/environ.h"
 #include "base/log.h"
-#include "base/standard_streams.h"
 #include "base/tls_stream.h"
 #include "cluster/ray/seat_address.h"
 #include "cmd/drive/drive_log.h"
@@ -90,7 +89,6 @@ Result<DialOptions> OptionsOf(int seat, const RayJobFile& job, const Environment
 }  // namespace
 
 int SeatMain(std::span<const std::string_view> words) {
-  FillStandardStreams();
   // Whoever looks at this job in Ray's dashboard sees its stderr, which takes ASCII only.
   const LogSink log([](std::string_view line) { DriveLog(STDERR_FILENO).Note(line); });
   int seat = -1;

@@ -139,7 +139,6 @@ std::optional<int> DialIfAsked(int argc, char** argv) {
 }  // namespace
 
 int AgentMain(int argc, char** argv) {
-  FillStandardStreams();
   AgentSessionOptions options;
   if (const std::optional<int> code = DialIfAsked(argc, argv)) return *code;
   if (const std::optional<int> code = AnswerWords(argc, argv, &options)) return *code;

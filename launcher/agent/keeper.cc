@@ -124,11 +124,6 @@ void WaitForNoReader(int write_end) {
   ::_exit(status);
 }
 
-void BlockSignals(const sigset_t& handled, sigset_t* before) {
-  ::signal(SIGCHLD, SIG_DFL);  // whoever inherits "ignore" gets no children to wait for
-  ::sigprocmask(SIG_BLOCK, &handled, before);
-}
-
 Status ForkStatus(int error, const sigset_t& before) {
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
   return ErrnoStatus("fork", error);
@@ -142,7 +137,7 @@ Result<ApartLifelines> ForkKeeperApart() {
   HVDRAY_ASSIGN_OR_RETURN(Pipe lifeline, MakePipe());
   const sigset_t handled = HandledSignals();
   sigset_t before;
-  BlockSignals(handled, &before);
+  ::sigprocmask(SIG_BLOCK, &handled, &before);
   const pid_t keeper = ::fork();
   if (keeper < 0) return ForkStatus(errno, before);
   if (keeper > 0) {
@@ -167,7 +162,6 @@ Result<UniqueFd> ForkKeeper() {
   ::setsid();  // fails only for the leader of a group, who has no terminal to lose or keeps it
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) return ErrnoStatus("prctl", errno);
   HVDRAY_ASSIGN_OR_RETURN(Pipe lifeline, MakePipe());
-  ::signal(SIGCHLD, SIG_DFL);  // whoever inherits "ignore" gets no children to wait for
   const sigset_t handled = HandledSignals();
   sigset_t before;
   ::sigprocmask(SIG_BLOCK, &handled, &before);

@@ -2,6 +2,7 @@
 
 import os
 import random
+import resource
 import signal
 import time
 
@@ -206,6 +207,28 @@ def test_stopping_the_launcher_with_tstp_lets_the_gang_go_on(hvdray, tmp_path):
     assert (tmp_path / "done").exists()
     os.kill(job.pid, signal.SIGCONT)
     assert job.wait(20).code == 0
+
+
+def spent_on_children():
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+@pytest.mark.parametrize("words", [("-np", "2"), ("--min-np", "2", "--host-discovery-script", "echo localhost:2")])
+def test_a_parent_that_ignores_sigchld_does_no_harm(hvdray, words):
+    before = spent_on_children()
+    result = hvdray.go(*words, "--", "sh", "-c", "exit 7",
+                       preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+    assert result.code == 7, result.errors
+    assert spent_on_children() - before < 3, "it waits for its children, it does not spin"
+
+
+def test_a_parent_that_blocks_signals_does_no_harm(hvdray):
+    job = hvdray.job("-np", "1", "--", "sh", "-c", "trap 'exit 3' TERM; while :; do sleep 0.1; done",
+                     preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, range(1, signal.NSIG)))
+    job.wait_for(lambda: workers(job, "while"), what="worker")
+    os.kill(job.pid, signal.SIGTERM)
+    assert job.wait(20).code == 143
 
 
 def test_nohup_is_respected(hvdray):
