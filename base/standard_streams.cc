@@ -2,13 +2,53 @@
 
 #include <fcntl.h>
 #include <sys/epoll.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <csignal>
+#include <cstdint>
+#include <cstring>
+#include <system_error>
 
 #include "base/fd.h"
 
 namespace hvdray {
+namespace {
+
+// The kernel's, as getdents64(2) has it: readdir() allocates.
+struct DirectoryEntry {
+  uint64_t inode;
+  int64_t offset;
+  uint16_t size;
+  uint8_t type;
+  char name[1];
+};
+
+// false: there is no such folder.
+bool CloseListed(int first) {
+  const int folder = ::open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) return false;
+  alignas(DirectoryEntry) char buffer[4096];
+  for (;;) {
+    const int64_t size = ::syscall(SYS_getdents64, folder, buffer, sizeof buffer);
+    if (size <= 0) break;
+    for (int64_t at = 0; at < size;) {
+      const auto* entry = reinterpret_cast<const DirectoryEntry*>(buffer + at);
+      at += entry->size;
+      int fd = -1;
+      const char* const end = entry->name + ::strlen(entry->name);
+      const auto parsed = std::from_chars(entry->name, end, fd);
+      const bool is_number = parsed.ec == std::errc() && parsed.ptr == end;
+      if (is_number && fd >= first && fd != folder) ::close(fd);
+    }
+  }
+  ::close(folder);
+  return true;
+}
+
+}  // namespace
+
 void RestoreSignals() {
   struct sigaction standard {};
   standard.sa_handler = SIG_DFL;
@@ -16,6 +56,14 @@ void RestoreSignals() {
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+void CloseFrom(int first) {
+  if (::syscall(SYS_close_range, first, ~0U, 0) == 0) return;
+  ::close(first);  // so that there is room for the folder's
+  if (CloseListed(first + 1)) return;
+  constexpr int kEnd = 65536;
+  for (int fd = first + 1; fd < kEnd; ++fd) ::close(fd);
 }
 
 void FillStandardStreams() {

@@ -15,6 +15,11 @@ void FillStandardStreams();
 /// first in every program, before there are threads.
 void RestoreSignals();
 
+/// Closes every descriptor from `first` on. For the child of a fork: async-signal-safe, allocates
+/// nothing, and takes no longer where more may be open. A kernel older than 5.9 without /proc
+/// leaves those above 65,535 to close-on-exec.
+void CloseFrom(int first);
+
 /// Whether epoll takes this descriptor. It refuses regular files, folders and some devices
 /// (/dev/null), which can be read at any time, and what is not open at all.
 bool IsPollable(int fd);

@@ -14,6 +14,7 @@
 
 #include "base/json.h"
 #include "base/log.h"
+#include "base/standard_streams.h"
 #include "launcher/wire/message_fields.h"
 
 namespace hvdray {
@@ -32,9 +33,7 @@ void LetGoOfAll(int report_fd) {
   if (report_fd != kReportFd) ::dup3(report_fd, kReportFd, O_CLOEXEC);
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) ::dup2(null, fd);
-  if (::syscall(SYS_close_range, kReportFd + 1, ~0U, 0) == 0) return;
-  const int end = static_cast<int>(::sysconf(_SC_OPEN_MAX));
-  for (int fd = kReportFd + 1; fd < end; ++fd) ::close(fd);
+  CloseFrom(kReportFd + 1);
 }
 
 void ResetSignals() {

@@ -14,6 +14,7 @@
 #include <string>
 
 #include "base/log.h"
+#include "base/standard_streams.h"
 #include "launcher/agent/cgroup.h"
 #include "launcher/agent/strays.h"
 
@@ -49,7 +50,7 @@ void KeepOnlyLifeline(UniqueFd& lifeline) {
     (void)!lifeline
         .Release();  // the line below closes the number, kLifelineFd lives as long as we do
   }
-  ::close_range(kLifelineFd + 1, ~0U, 0);
+  CloseFrom(kLifelineFd + 1);
 }
 
 // Reaps whoever is dead; the agent's status once it was among them.

@@ -13,6 +13,8 @@
 #include <cstring>
 #include <vector>
 
+#include "base/standard_streams.h"
+
 namespace hvdray {
 namespace {
 
@@ -32,7 +34,6 @@ struct ChildPlan {
   int stdin_fd, stdout_fd, stderr_fd, report_fd;
   int cgroup_procs_fd;
   pid_t parent;
-  int last_fd;  // highest descriptor to close where close_range is missing
 };
 
 [[noreturn]] void FailExec(int report_fd, ExecStage stage, int error) {
@@ -59,9 +60,7 @@ void TakeDescriptors(const ChildPlan& plan) {
     FailExec(plan.report_fd, ExecStage::kDescriptors, errno);
   }
   // Close-on-exec alone is not trusted: a library that runs before may open without it.
-  if (::syscall(SYS_close_range, kReportFd + 1, ~0U, 0) != 0) {
-    for (int fd = kReportFd + 1; fd <= plan.last_fd; ++fd) ::close(fd);
-  }
+  CloseFrom(kReportFd + 1);
 }
 
 // execvp's rules over paths that exist: a denied one is remembered, the rest may still serve.
@@ -216,8 +215,7 @@ ExecFailure Spawn(const SpawnRequest& request, SpawnedProcess& child) {
                  fds.stderr_pipe.write_end.get(),
                  fds.report.write_end.get(),
                  request.cgroup_procs_fd,
-                 ::getpid(),
-                 static_cast<int>(::sysconf(_SC_OPEN_MAX))};
+                 ::getpid()};
   int pidfd = -1;
   pid_t pid = -1;
   int error = 0;

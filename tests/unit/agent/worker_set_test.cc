@@ -325,6 +325,21 @@ TEST_F(WorkerSetTest, AWorkerThatHangsOnItsWayIntoItsFolderHoldsNothingOfOurs) {
   EXPECT_EQ(code, 0);
 }
 
+TEST_F(WorkerSetTest, AKernelWithoutCloseRangeClosesWhatIsOpenAndNotWhatMayBe) {
+  const UniqueFd ours(::open("/dev/null", O_RDONLY));
+  const int code = InAnotherProcess([this] {
+    // A limit of 2^30, as some hosts have it, would be as many closes.
+    if (!RaiseOpenFileLimit(4096).ok()) return 3;
+    Filter(SYS_close_range, SECCOMP_RET_ERRNO | ENOSYS);
+    Filter(SYS_close, SECCOMP_RET_KILL_PROCESS, /*least=*/2000);
+    Start(0, {"sh", "-c", "ls /proc/self/fd | tr '\n' ' '"});
+    if (!WaitFor(*loop_, [&] { return exits_.contains(0); })) return 2;
+    // ls has its folder open besides.
+    return ReadAll(0) == "0 1 2 3 " ? 0 : 1;
+  });
+  EXPECT_EQ(code, 0);
+}
+
 TEST_F(WorkerSetTest, ExhaustedDescriptorsFailTheStartAndNothingElse) {
 #if defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "the sanitizer needs descriptors for its own checks";
