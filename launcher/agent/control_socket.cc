@@ -23,6 +23,9 @@ constexpr size_t kMaxLine = 128;
 constexpr size_t kMaxClients = 16;
 constexpr Duration kClientLimit = std::chrono::seconds(5);
 constexpr int kAnswerWaitMs = 2000;
+// How long nothing is accepted after descriptors or memory have run out: it would be ready for
+// ever.
+constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
 
 Result<sockaddr_un> AddressOf(const std::string& path) {
   sockaddr_un address{};
@@ -42,22 +45,32 @@ bool IsOurUser(int fd) {
 }
 
 // /tmp is everybody's: a folder that somebody else has put there is not used.
-Status MakeOwnFolder(const std::string& folder) {
-  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return ErrnoStatus(folder, errno);
+Status CheckOwnFolder(const std::string& folder) {
   struct stat info {};
   if (::lstat(folder.c_str(), &info) != 0) return ErrnoStatus(folder, errno);
   if (S_ISDIR(info.st_mode) && info.st_uid == ::geteuid() && (info.st_mode & 077) == 0) return {};
   return {ErrorCode::kFileUnwritable, fmt::format("{}: is not a folder of ours alone", folder)};
 }
 
-Result<UniqueFd> ConnectTo(const std::string& path) {
-  HVDRAY_ASSIGN_OR_RETURN(const sockaddr_un address, AddressOf(path));
-  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!fd.is_valid() ||
-      ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
-    return ErrnoStatus(path, errno);
-  }
-  return fd;
+Status MakeOwnFolder(const std::string& folder) {
+  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return ErrnoStatus(folder, errno);
+  return CheckOwnFolder(folder);
+}
+
+bool IsSocket(const std::string& path) {
+  struct stat info {};
+  return ::lstat(path.c_str(), &info) == 0 && S_ISSOCK(info.st_mode);
+}
+
+// 0, or why not as an errno.
+int ConnectTo(const std::string& path, UniqueFd& fd) {
+  const Result<sockaddr_un> address = AddressOf(path);
+  if (!address.ok()) return ENAMETOOLONG;
+  fd.Reset(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const bool is_connected =
+      fd.is_valid() &&
+      ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) == 0;
+  return is_connected ? 0 : errno;
 }
 
 // true: the agent behind it has taken the line.
@@ -114,6 +127,10 @@ Result<std::unique_ptr<ControlSocket>> ControlSocket::Open(Loop& loop, const std
 ControlSocket::ControlSocket(Loop& loop, std::string path, UniqueFd fd,
                              std::function<void(Duration)> on_leave)
     : loop_(loop), path_(std::move(path)), fd_(std::move(fd)), on_leave_(std::move(on_leave)) {
+  Listen();
+}
+
+void ControlSocket::Listen() {
   watch_ = loop_.OnFd(fd_.get(), FdEvent::kRead, [this] { OnConnection(); });
 }
 
@@ -121,7 +138,13 @@ ControlSocket::~ControlSocket() { ::unlink(path_.c_str()); }
 
 void ControlSocket::OnConnection() {
   UniqueFd fd(::accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (!fd.is_valid() || !IsOurUser(fd.get()) || clients_.size() >= kMaxClients) return;
+  if (!fd.is_valid()) {
+    const bool is_exhausted =
+        errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+    if (is_exhausted) watch_ = loop_.After(kAcceptPause, [this] { Listen(); });
+    return;
+  }
+  if (!IsOurUser(fd.get()) || clients_.size() >= kMaxClients) return;
   const int id = ++last_id_;
   Client& client = clients_[id];
   client.fd = std::move(fd);
@@ -159,14 +182,18 @@ void ControlSocket::Drop(int id) {
 Result<int> TellAgentsToLeave(const std::string& folder, Duration in) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(in).count();
   int told = 0;
+  // Of whose folder it is depends what may be taken away there.
+  const bool is_ours = CheckOwnFolder(folder).ok();
   std::error_code none;
   for (const auto& entry : std::filesystem::directory_iterator(folder, none)) {
     if (entry.path().extension() != ".sock") continue;
-    const Result<UniqueFd> fd = ConnectTo(entry.path().string());
-    if (!fd.ok()) {
-      std::error_code ignored;
-      std::filesystem::remove(entry.path(), ignored);  // its agent is gone
-    } else if (Tell(fd->get(), fmt::format("leave {}\n", seconds))) {
+    const std::string path = entry.path().string();
+    UniqueFd fd;
+    const int error = ConnectTo(path, fd);
+    if (error != 0) {
+      const bool is_left_over = error == ECONNREFUSED && IsSocket(path);  // its agent is gone
+      if (is_ours && is_left_over) ::unlink(path.c_str());
+    } else if (Tell(fd.get(), fmt::format("leave {}\n", seconds))) {
       ++told;
     }
   }

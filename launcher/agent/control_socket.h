@@ -44,6 +44,7 @@ class ControlSocket {
     Watch limit;
   };
   ControlSocket(Loop& loop, std::string path, UniqueFd fd, std::function<void(Duration)> on_leave);
+  void Listen();
   void OnConnection();
   void OnReadable(int id);
   void Drop(int id);
@@ -58,8 +59,8 @@ class ControlSocket {
 };
 
 /// Tells every agent that has a socket in `folder`. Returns how many took it; those that do not
-/// listen any more are passed over, and their files taken away. Blocks for moments. Errors: kUsage
-/// when there is none.
+/// listen any more are passed over, and their files taken away where the folder is ours alone.
+/// Blocks for moments. Errors: kUsage when there is none.
 Result<int> TellAgentsToLeave(const std::string& folder, Duration in);
 
 }  // namespace hvdray
