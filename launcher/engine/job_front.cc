@@ -20,6 +20,8 @@ constexpr Duration kCloseLimit = std::chrono::seconds(5);
 constexpr Duration kDrainLimit = std::chrono::seconds(5);
 constexpr Duration kLastDrain = std::chrono::milliseconds(500);
 constexpr Duration kPausePoll = std::chrono::milliseconds(5);
+// An agent that does not read now may never: whoever typed ^Z wants the terminal back.
+constexpr Duration kPauseLimit = std::chrono::seconds(1);
 constexpr Duration kBlockedPoll = std::chrono::milliseconds(250);
 
 }  // namespace
@@ -85,15 +87,15 @@ void JobFront::OnStopSignal(int signo) {
 
 void JobFront::Pause(const std::function<void()>& stop_now) {
   agents_.SendAll({generation_, wire::Heartbeat{true}});
-  WaitFlushed(stop_now);
+  WaitFlushed(stop_now, loop_.Now() + kPauseLimit);
 }
 
-void JobFront::WaitFlushed(const std::function<void()>& then) {
-  if (agents_.IsFlushed()) {
+void JobFront::WaitFlushed(const std::function<void()>& then, TimePoint until) {
+  if (agents_.IsFlushed() || loop_.Now() >= until) {
     then();
     return;
   }
-  pause_timer_ = loop_.After(kPausePoll, [this, then] { WaitFlushed(then); });
+  pause_timer_ = loop_.After(kPausePoll, [this, then, until] { WaitFlushed(then, until); });
 }
 
 // A pager that shows a page and waits is no reason to give an agent up.

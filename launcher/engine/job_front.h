@@ -62,7 +62,7 @@ class JobFront {
   JobFront(Loop& loop, Trace& trace, const JobSpec& spec, const Environment& environment,
            AgentSet& agents, JobFrontHandlers handlers);
   void Pause(const std::function<void()>& stop_now);
-  void WaitFlushed(const std::function<void()>& then);
+  void WaitFlushed(const std::function<void()>& then, TimePoint until);
   void WatchReader();
   std::optional<Duration> DrainLimit() const;
 
