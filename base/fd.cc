@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/magic.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -68,12 +70,103 @@ int DescriptorNamedBy(const std::string& path) {
   return -1;
 }
 
-Result<UniqueFd> OpenForWriting(const std::string& path) {
-  const int named = DescriptorNamedBy(path);
-  UniqueFd fd(named >= 0 ? ::fcntl(named, F_DUPFD_CLOEXEC, 3)
-                         : ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (!fd.is_valid()) return FileStatus(ErrorCode::kFileUnwritable, path, errno);
+namespace {
+
+// "." for a bare name; "/tmp/" of "/tmp/x".
+std::string FolderOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash + 1);
+}
+
+// What `info` tells of stands in a folder where everybody could have put it, and somebody else has.
+bool IsPlanted(const std::string& path, const struct stat& info) {
+  constexpr mode_t kEverybodys = S_ISVTX | S_IWOTH;
+  struct stat folder {};
+  return ::stat(FolderOf(path).c_str(), &folder) == 0 &&
+         (folder.st_mode & kEverybodys) == kEverybodys && info.st_uid != ::geteuid() &&
+         info.st_uid != folder.st_uid;
+}
+
+Status RefusePlanted(const std::string& path, std::string_view what) {
+  return {
+      ErrorCode::kFileUnwritable,
+      fmt::format("{}: is another user's {} in a folder that everybody may write to", path, what),
+      "name a file in a folder of your own"};
+}
+
+// The links on the way to the last part of `path`.
+Status CheckWayTo(const std::string& path) {
+  for (size_t slash = path.find('/', 1); slash != std::string::npos;
+       slash = path.find('/', slash + 1)) {
+    const std::string part = path.substr(0, slash);
+    struct stat info {};
+    if (::lstat(part.c_str(), &info) != 0) return {};
+    if (S_ISLNK(info.st_mode) && IsPlanted(part, info)) return RefusePlanted(part, "link");
+  }
+  return {};
+}
+
+// Those of /proc/PID/fd lead to open files, not to what they read as.
+bool IsInProc(const std::string& link) {
+  struct statfs info {};
+  return ::statfs(FolderOf(link).c_str(), &info) == 0 && info.f_type == PROC_SUPER_MAGIC;
+}
+
+}  // namespace
+
+Result<std::string> PlaceToWrite(const std::string& path) {
+  constexpr int kMaxLinks = 40;  // as the kernel
+  std::string place = path;
+  for (int links = 0; links < kMaxLinks; ++links) {
+    HVDRAY_RETURN_IF_ERROR(CheckWayTo(place));
+    struct stat info {};
+    if (::lstat(place.c_str(), &info) != 0) {
+      if (errno == ENOENT) return place;
+      return FileStatus(ErrorCode::kFileUnwritable, place, errno);
+    }
+    if (!S_ISLNK(info.st_mode) || IsInProc(place)) return place;
+    if (IsPlanted(place, info)) return RefusePlanted(place, "link");
+    std::array<char, PATH_MAX> target{};
+    const ssize_t size = ::readlink(place.c_str(), target.data(), target.size());
+    if (size <= 0) return FileStatus(ErrorCode::kFileUnwritable, place, errno);
+    const std::string_view text(target.data(), static_cast<size_t>(size));
+    place = text.front() == '/' ? std::string(text) : fmt::format("{}/{}", FolderOf(place), text);
+  }
+  return FileStatus(ErrorCode::kFileUnwritable, path, ELOOP);
+}
+
+namespace {
+
+// Whatever was looked at before, the file that is open now decides.
+Result<UniqueFd> OpenPlace(const std::string& place) {
+  struct stat info {};
+  const bool is_there = ::lstat(place.c_str(), &info) == 0;
+  const bool is_link = is_there && S_ISLNK(info.st_mode);  // of /proc
+  if (is_there && IsPlanted(place, info)) return RefusePlanted(place, "file");
+  int flags = O_WRONLY | O_CLOEXEC;
+  if (!is_link) flags |= O_NOFOLLOW;
+  if (!is_there || S_ISREG(info.st_mode)) flags |= O_CREAT;
+  UniqueFd fd(::open(place.c_str(), flags, 0644));
+  if (!fd.is_valid() || ::fstat(fd.get(), &info) != 0) {
+    return FileStatus(ErrorCode::kFileUnwritable, place, errno);
+  }
+  if (!is_link && IsPlanted(place, info)) return RefusePlanted(place, "file");
+  if (S_ISREG(info.st_mode) && ::ftruncate(fd.get(), 0) != 0) {
+    return FileStatus(ErrorCode::kFileUnwritable, place, errno);
+  }
   return fd;
+}
+
+}  // namespace
+
+Result<UniqueFd> OpenForWriting(const std::string& path) {
+  if (const int named = DescriptorNamedBy(path); named >= 0) {
+    UniqueFd fd(::fcntl(named, F_DUPFD_CLOEXEC, 3));
+    if (!fd.is_valid()) return FileStatus(ErrorCode::kFileUnwritable, path, errno);
+    return fd;
+  }
+  HVDRAY_ASSIGN_OR_RETURN(const std::string place, PlaceToWrite(path));
+  return OpenPlace(place);
 }
 
 Result<std::string> ReadFile(const std::string& path, size_t limit_bytes) {
@@ -114,14 +207,6 @@ Result<UniqueFd> OpenTemporary(const std::string& temporary) {
   return fd;
 }
 
-// What a link leads to, so that the file is replaced and not the link.
-std::string TargetOf(const std::string& path) {
-  struct stat info {};
-  if (::lstat(path.c_str(), &info) != 0 || !S_ISLNK(info.st_mode)) return path;
-  std::array<char, PATH_MAX> real{};
-  return ::realpath(path.c_str(), real.data()) != nullptr ? std::string(real.data()) : path;
-}
-
 }  // namespace
 
 Status WriteFileAtomically(const std::string& path, ByteView bytes) {
@@ -131,7 +216,8 @@ Status WriteFileAtomically(const std::string& path, ByteView bytes) {
     HVDRAY_ASSIGN_OR_RETURN(UniqueFd fd, OpenForWriting(path));
     return WriteAll(fd.get(), bytes).WithContext(path);
   }
-  const std::string target = TargetOf(path);
+  // Of a link the target is replaced, and the link stays.
+  HVDRAY_ASSIGN_OR_RETURN(const std::string target, PlaceToWrite(path));
   const std::string temporary = fmt::format("{}.tmp{}", target, ::getpid());
   Status status;
   {

@@ -54,8 +54,9 @@ Status OutputFolder::Open(Key key, int flags, File& file) {
   const std::string path = PathOf(key);
   const std::string parent = path.substr(0, path.rfind('/'));
   if (::mkdir(parent.c_str(), 0755) != 0 && errno != EEXIST) return ErrnoStatus(parent, errno);
-  // O_NONBLOCK: a pipe in the place of a file must not stop us for ever.
-  const int all_flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | flags;
+  // O_NONBLOCK: a pipe in the place of a file must not stop us for ever. O_NOFOLLOW: nor may a link
+  // lead what workers print into another file.
+  const int all_flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW | flags;
   UniqueFd fd(::open(path.c_str(), all_flags, 0644));
   struct stat info {};
   if (!fd.is_valid() || ::fstat(fd.get(), &info) != 0) return ErrnoStatus(path, errno);

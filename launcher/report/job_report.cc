@@ -6,8 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <filesystem>
-#include <system_error>
+#include <utility>
 
 #include "base/descriptor_name.h"
 #include "base/fd.h"
@@ -175,9 +174,9 @@ Status CheckReportPath(const std::string& path, std::string_view flag) {
     if (!S_ISREG(info.st_mode)) {
       return ::access(path.c_str(), W_OK) == 0 ? Status() : refuse(path, errno);
     }
-    std::error_code error;
-    target = std::filesystem::canonical(path, error);
-    if (error) target = path;
+    Result<std::string> place = PlaceToWrite(path);
+    if (!place.ok()) return std::move(place).status().WithContext(flag);
+    target = std::move(place).value();
   } else if (errno != ENOENT) {
     return refuse(path, errno);
   }

@@ -1,9 +1,7 @@
 #include "launcher/report/line_file.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/stat.h>
 
 #include <cerrno>
 
@@ -15,22 +13,11 @@ constexpr size_t kMaxPendingBytes = size_t{4} << 20;
 // How long the end of a job waits for that reader.
 constexpr int kLastWaitMs = 2000;
 
-// Opening a named pipe waits for its reader, as a shell's redirection does; nothing runs yet.
-Result<UniqueFd> OpenTarget(const std::string& path) {
-  struct stat info {};
-  const bool is_pipe = ::stat(path.c_str(), &info) == 0 && S_ISFIFO(info.st_mode);
-  if (!is_pipe) return OpenForWriting(path);
-  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-  if (!fd.is_valid()) {
-    return ErrnoStatus(path, errno).WithCode(ErrorCode::kFileUnwritable);
-  }
-  return fd;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<LineFile>> LineFile::Open(Loop& loop, LineFileOptions options) {
-  Result<UniqueFd> target = OpenTarget(options.path);
+  // Opening a named pipe waits for its reader, as a shell's redirection does; nothing runs yet.
+  Result<UniqueFd> target = OpenForWriting(options.path);
   if (!target.ok()) return std::move(target).status().WithContext(options.option);
   return std::unique_ptr<LineFile>(
       new LineFile(loop, std::move(options), std::move(target).value()));

@@ -177,6 +177,59 @@ TEST(WriteFileAtomicallyTest, ANamedDescriptorIsContinuedNotReplaced) {
   EXPECT_EQ(ReadFile(temp / "out").value(), "before report events after");
 }
 
+// A folder as /tmp, in which somebody else has put a link, a file and a pipe.
+class SharedFolder : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+    constexpr uid_t kSomebody = 65534;
+    ASSERT_EQ(::chmod(shared_.path().c_str(), 01777), 0);
+    ASSERT_TRUE(WriteFileAtomically(precious_, "kept").ok());
+    ASSERT_EQ(::symlink(precious_.c_str(), (shared_ / "link").c_str()), 0);
+    ASSERT_EQ(::symlink(own_.path().c_str(), (shared_ / "folder").c_str()), 0);
+    ASSERT_TRUE(WriteFileAtomically(shared_ / "file", "theirs").ok());
+    ASSERT_EQ(::mkfifo((shared_ / "pipe").c_str(), 0666), 0);
+    for (const char* name : {"link", "folder", "file", "pipe"}) {
+      ASSERT_EQ(::lchown((shared_ / name).c_str(), kSomebody, kSomebody), 0);
+    }
+  }
+
+  TempFolder own_;
+  TempFolder shared_;
+  const std::string precious_ = own_ / "precious";
+};
+
+TEST_F(SharedFolder, AnotherUsersLinkLeadsNowhere) {
+  ASSERT_EQ(::symlink((shared_ / "link").c_str(), (own_ / "indirect").c_str()), 0);
+  for (const std::string& path :
+       {shared_ / "link", shared_ / "folder/precious", own_ / "indirect"}) {
+    const Status replaced = WriteFileAtomically(path, "new");
+    EXPECT_EQ(replaced.code(), ErrorCode::kFileUnwritable) << path;
+    EXPECT_NE(replaced.message().find("another user's link"), std::string::npos) << path;
+    EXPECT_EQ(OpenForWriting(path).status().code(), ErrorCode::kFileUnwritable) << path;
+  }
+  EXPECT_EQ(ReadFile(precious_).value(), "kept");
+}
+
+TEST_F(SharedFolder, AnotherUsersFileOrPipeIsNotWrittenTo) {
+  for (const std::string& path : {shared_ / "file", shared_ / "pipe"}) {
+    EXPECT_EQ(OpenForWriting(path).status().code(), ErrorCode::kFileUnwritable) << path;
+  }
+  EXPECT_EQ(ReadFile(shared_ / "file").value(), "theirs");
+  EXPECT_TRUE(WriteFileAtomically(shared_ / "file", "ours").ok()) << "a new file in its place";
+  struct stat info {};
+  ASSERT_EQ(::stat((shared_ / "file").c_str(), &info), 0);
+  EXPECT_EQ(info.st_uid, ::geteuid());
+}
+
+TEST_F(SharedFolder, OurOwnLinkIsFollowed) {
+  ASSERT_EQ(::symlink(precious_.c_str(), (shared_ / "ours").c_str()), 0);
+  ASSERT_TRUE(WriteFileAtomically(shared_ / "ours", "new").ok());
+  EXPECT_EQ(ReadFile(precious_).value(), "new");
+  EXPECT_TRUE(WriteAll(OpenForWriting(shared_ / "ours").value().get(), "x").ok());
+  EXPECT_EQ(ReadFile(precious_).value(), "x");
+}
+
 TEST(OpenForWritingTest, ADescriptorThatIsNotOpenIsRefused) {
   EXPECT_EQ(OpenForWriting("/dev/fd/987").status().code(), ErrorCode::kFileUnwritable);
   EXPECT_EQ(OpenForWriting("/dev/fd/12x").status().code(), ErrorCode::kFileUnwritable);
