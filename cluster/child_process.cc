@@ -90,6 +90,7 @@ class ChildProcess : public AgentProcess {
     int status = 0;
     if (::waitpid(pid_, &status, WNOHANG) != pid_) return;
     watch_.Cancel();
+    pidfd_.Reset();
     how_ = Explain(status);
     if (errors_ == nullptr || errors_->has_ended()) return Tell();
     errors_->on_end = [this] { Tell(); };

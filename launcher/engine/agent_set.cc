@@ -133,7 +133,15 @@ void AgentSet::OnCarrierExited(int host, Status how) {
          {ErrorCode::kAgentStartFailed, how.ok() ? "agent ended before it spoke" : how.message()});
   }
   // A ready agent's link closes too; what it sent last may still be unread there.
+  ReleaseCarrier(agent);
   CheckAllGone();
+}
+
+void AgentSet::ReleaseCarrier(Agent& agent) {
+  const bool is_over = agent.state == State::kLost || agent.state == State::kClosing;
+  if (!is_over || !agent.has_exited || agent.process == nullptr) return;
+  // Not from within its own callback.
+  loop_.Post([carrier = std::shared_ptr<AgentProcess>(std::move(agent.process))] {});
 }
 
 void AgentSet::Lose(int host, Status why) {
@@ -143,6 +151,7 @@ void AgentSet::Lose(int host, Status why) {
   agent.reason_timer.Cancel();
   // Closing our end is the order to stop everything there, should anybody still listen.
   loop_.Post([link = std::shared_ptr<wire::Link>(std::move(agent.link))] {});
+  ReleaseCarrier(agent);
   handlers_.on_lost(host, std::move(why).WithContext(fmt::format("host {}", agent.host)));
 }
 
@@ -204,6 +213,7 @@ void AgentSet::SayBye(Agent& agent, Duration limit) {
   agent.state = State::kClosing;
   agent.was_lost = before == State::kLost;
   agent.reason_timer.Cancel();
+  ReleaseCarrier(agent);
   if (before != State::kReady) {
     loop_.Post([link = std::shared_ptr<wire::Link>(std::move(agent.link))] {});
     return;

@@ -64,6 +64,8 @@ class AgentSet {
   void OnCarrierExited(int host, Status how);
   void Lose(int host, Status why);
   void SayBye(Agent& agent, Duration limit);
+  /// Lets go of the carrier of an agent that is over, once it has ended: it holds descriptors.
+  void ReleaseCarrier(Agent& agent);
   void CheckAllGone();
 
   Loop& loop_;

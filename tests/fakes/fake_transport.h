@@ -75,7 +75,7 @@ class FakeTransport : public Transport {
       UniqueFd write_fd(::fcntl(ours->get(), F_DUPFD_CLOEXEC, 3));
       AgentStart start;
       start.stream = MakeFdStream(loop_, std::move(*ours), std::move(write_fd));
-      start.process = std::make_unique<Process>(exits[host]);
+      start.process = std::make_unique<Process>(exits[host], carriers);
       agents[host] = std::make_unique<FakeAgent>(loop_, std::move(*agent));
       done(std::move(start));
       if (on_agent) on_agent(host, *agents[host]);
@@ -91,16 +91,23 @@ class FakeTransport : public Transport {
   std::map<std::string, std::unique_ptr<FakeAgent>> agents;
   std::map<std::string, std::function<void(Status)>> exits;
   std::function<void(const std::string& host, FakeAgent& agent)> on_agent;
+  int carriers = 0;  // that somebody holds
 
  private:
   class Process : public AgentProcess {
    public:
-    explicit Process(std::function<void(Status)>& slot) : slot_(slot) {}
+    Process(std::function<void(Status)>& slot, int& count) : slot_(slot), count_(count) {
+      ++count_;
+    }
+    ~Process() override { --count_; }
+    Process(const Process&) = delete;
+    Process& operator=(const Process&) = delete;
     void OnExit(std::function<void(Status)> callback) override { slot_ = std::move(callback); }
     int pid() const override { return 0; }
 
    private:
     std::function<void(Status)>& slot_;
+    int& count_;
   };
 
   Loop& loop_;

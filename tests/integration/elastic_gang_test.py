@@ -126,3 +126,15 @@ def test_the_torch_example_goes_on_from_its_checkpoint(elastic, horovod_python, 
     assert steps[:3] == [0, 0, 0] and len(steps) == 6 and min(steps[3:]) == max(steps[3:]) >= 10, steps
     done = re.findall(r"done: rank (\d) of 3, step 150, model (\w+)", result.text)
     assert sorted(rank for rank, _ in done) == ["0", "1", "2"] and len({m for _, m in done}) == 1, done
+
+
+def test_hosts_that_are_lost_leave_no_descriptor_behind(gang):
+    job = started(gang(), 2, "--blacklist-cooldown-range", "0.1", "0.2")
+    folder = f"/proc/{job.job.pid}/fd"
+    before = min(len(os.listdir(folder)) for _ in range(200))  # a discovery script comes and goes
+    for _ in range(3):
+        lost = job.agents()[NAMES[1]]
+        os.kill(lost, signal.SIGKILL)
+        job.wait_for(lambda: job.agents().get(NAMES[1]) not in (None, lost), "a new agent")
+    job.wait_for(lambda: len(os.listdir(folder)) <= before, "as few descriptors as before", within=20)
+    assert job.end().code == 0

@@ -96,6 +96,25 @@ TEST_F(AgentSetTest, ALostLinkIsExplainedByHowTheAgentEnded) {
   EXPECT_EQ(lost_[0].second.code(), ErrorCode::kAgentLost);
 }
 
+TEST_F(AgentSetTest, NothingIsKeptOfTheCarrierOfALostAgent) {
+  for (const bool ends_first : {true, false}) {
+    AgentSet& agents = Make({"a"});
+    on_ready_ = [&](int) {
+      loop_->Post([&] {
+        const Status killed(ErrorCode::kAgentLost, "agent was killed by SIGKILL");
+        if (ends_first) transport_.Exit("a", killed);
+        transport_.agents["a"]->Vanish();
+        if (!ends_first) transport_.Exit("a", killed);
+      });
+    };
+    agents.StartAll();
+    loop_->Run();
+    loop_->Post([this] { loop_->Stop(); });
+    loop_->Run();
+    EXPECT_EQ(transport_.carriers, 0) << ends_first;
+  }
+}
+
 TEST_F(AgentSetTest, ALinkThatClosesBehindItsCarrierIsExplainedByThatToo) {
   AgentSet& agents = Make({"a"});
   on_ready_ = [this](int) {
