@@ -17,6 +17,9 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <functional>
+#include <map>
+#include <tuple>
 #include <utility>
 
 namespace hvdray {
@@ -133,29 +136,64 @@ std::vector<wire::InterfaceFacts> ListInterfaces() {
   const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const Result<std::string> route = ReadFile("/proc/net/route", size_t{1} << 20);
   const auto defaults = ParseDefaultRoutes(route.ok() ? *route : "");
+  std::map<std::string, size_t, std::less<>> places;  // in `interfaces`
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
     if (entry->ifa_name == nullptr) continue;
+    const bool is_up = (entry->ifa_flags & IFF_UP) != 0 && (entry->ifa_flags & IFF_RUNNING) != 0;
+    const bool is_loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0;
+    const bool is_address = entry->ifa_addr != nullptr && entry->ifa_addr->sa_family == AF_INET;
+    if (!is_loopback && (!is_up || !is_address)) continue;
     // An address with a label ("eth0:1") belongs to the interface in front of the colon.
     std::string name = entry->ifa_name;
     name.resize(std::min(name.find(':'), name.size()));
-    auto found = std::find_if(interfaces.begin(), interfaces.end(),
-                              [&](const auto& known) { return known.name == name; });
-    if (found == interfaces.end()) {
-      wire::InterfaceFacts facts;
+    const auto [place, is_new] = places.emplace(name, interfaces.size());
+    if (is_new) {
+      wire::InterfaceFacts& facts = interfaces.emplace_back();
       facts.name = name;
-      facts.is_up = (entry->ifa_flags & IFF_UP) != 0 && (entry->ifa_flags & IFF_RUNNING) != 0;
-      facts.is_loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0;
-      facts.is_virtual = !facts.is_loopback && IsVirtual(socket.get(), name);
+      facts.is_up = is_up;
+      facts.is_loopback = is_loopback;
+      facts.is_virtual = !is_loopback && IsVirtual(socket.get(), name);
       facts.speed_mbps = SpeedMbps(socket.get(), name);
       facts.has_default_route = defaults.contains(name);
-      found = interfaces.insert(interfaces.end(), std::move(facts));
     }
-    if (entry->ifa_addr != nullptr && entry->ifa_addr->sa_family == AF_INET) {
-      found->addresses.push_back(ToAddress(*entry));
-    }
+    if (is_address) interfaces[place->second].addresses.push_back(ToAddress(*entry));
   }
   ::freeifaddrs(list);
-  return interfaces;
+  return KeepWithinHello(std::move(interfaces));
+}
+
+std::vector<wire::InterfaceFacts> KeepWithinHello(std::vector<wire::InterfaceFacts> interfaces) {
+  const auto is_within = [](size_t count, size_t addresses) {
+    return count <= kMaxInterfaces && addresses <= kMaxInterfaceAddresses;
+  };
+  std::vector<size_t> order(interfaces.size());
+  size_t addresses = 0;
+  for (size_t i = 0; i < order.size(); ++i) {
+    order[i] = i;
+    addresses += interfaces[i].addresses.size();
+  }
+  if (is_within(interfaces.size(), addresses)) return interfaces;
+  const auto worth = [&](size_t i) {
+    const wire::InterfaceFacts& facts = interfaces[i];
+    return std::tuple(facts.is_loopback, facts.has_default_route, !facts.is_virtual);
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return worth(a) > worth(b); });
+  order.resize(std::min(order.size(), kMaxInterfaces));
+  // Each keeps its first address, which is the one that Gloo takes; then the rest as far as it
+  // goes.
+  size_t room = kMaxInterfaceAddresses - order.size();
+  for (const size_t i : order) {
+    std::vector<wire::InterfaceAddress>& own = interfaces[i].addresses;
+    const size_t more = own.empty() ? 0 : std::min(room, own.size() - 1);
+    own.resize(std::min(own.size(), 1 + more));
+    room -= more;
+  }
+  std::sort(order.begin(), order.end());
+  std::vector<wire::InterfaceFacts> kept;
+  kept.reserve(order.size());
+  for (const size_t i : order) kept.push_back(std::move(interfaces[i]));
+  return kept;
 }
 
 wire::HostFacts GatherHostFacts() {

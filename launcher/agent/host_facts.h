@@ -28,9 +28,18 @@ class HeldPort {
   uint16_t port_;
 };
 
-/// All interfaces with their IPv4 addresses, in the kernel's order. What can't be learnt of one is
-/// left at its default.
+/// The interfaces that are up and have an IPv4 address, and loopback in any state, with these
+/// addresses, in the kernel's order, as many as KeepWithinHello() lets through. What can't be
+/// learnt of one is left at its default.
 std::vector<wire::InterfaceFacts> ListInterfaces();
+
+/// A Hello has 64 KiB: hosts of containers and VLANs have interfaces by the thousand.
+inline constexpr size_t kMaxInterfaces = 128;
+inline constexpr size_t kMaxInterfaceAddresses = 256;  ///< Of all interfaces together.
+
+/// Drops what is above the two limits, last of all loopback, before it what has a default route,
+/// before that what is no software. The order stays. Pure.
+std::vector<wire::InterfaceFacts> KeepWithinHello(std::vector<wire::InterfaceFacts> interfaces);
 
 /// Names with a default route, from the text of /proc/net/route. Pure.
 std::set<std::string> ParseDefaultRoutes(std::string_view route);

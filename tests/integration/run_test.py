@@ -283,3 +283,17 @@ def test_help_and_version(hvdray):
     assert re.match(r"hvdray \d+\.\d+\.\d+ ", hvdray.go("-v").text)
     assert "[X] Gloo" in hvdray.go("-cb").text
     assert hvdray.run().code == 2
+
+
+def test_a_host_of_a_thousand_interfaces_gets_its_job(hvdray):
+    if os.geteuid() != 0:
+        if os.environ.get("CI") == "true":
+            pytest.fail("not root, and CI skips nothing")
+        pytest.skip("only root can make interfaces")
+    pairs = "".join(f"link add name left{n} type veth peer name right{n}\n"
+                    f"link set left{n} up\nlink set right{n} up\n"
+                    f"address add 10.{n // 250}.{n % 250}.1/32 dev left{n}\n" for n in range(500))
+    job = hvdray.start("--net", "sh", "-c", 'ip link set lo up; printf "$0" | ip -batch -; exec "$@"', pairs,
+                       hvdray.binary, "run", "-np", "1", "--", "true", binary="unshare")
+    result = job.wait(120)
+    assert result.code == 0, result.errors

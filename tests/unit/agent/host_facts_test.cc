@@ -8,6 +8,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <string>
+#include <vector>
+
+#include "launcher/wire/message_codec.h"
 
 namespace hvdray {
 namespace {
@@ -65,6 +69,50 @@ TEST(HostFactsTest, FactsOfThisHostAreThere) {
   EXPECT_GE(facts.cpu_count, 1U);
   EXPECT_EQ(facts.agent_pid, static_cast<uint32_t>(::getpid()));
   EXPECT_GT(facts.open_file_limit, 0U);
+}
+
+wire::InterfaceFacts Named(const std::string& name, size_t addresses = 1) {
+  wire::InterfaceFacts facts;
+  facts.name = name;
+  facts.is_up = true;
+  facts.is_virtual = name.starts_with("veth");
+  facts.is_loopback = name == "lo";
+  facts.addresses.assign(addresses, {"255.255.255.255", 32});
+  return facts;
+}
+
+TEST(KeepWithinHelloTest, WhatMattersStaysInItsOrder) {
+  std::vector<wire::InterfaceFacts> all;
+  for (int i = 0; i < 5000; ++i) all.push_back(Named("veth" + std::to_string(i)));
+  all.push_back(Named("eth7"));
+  all.push_back(Named("lo"));
+  all.push_back(Named("veth-out"));
+  all.back().has_default_route = true;
+  const auto kept = KeepWithinHello(all);
+  ASSERT_EQ(kept.size(), kMaxInterfaces);
+  EXPECT_EQ(kept[0].name, "veth0");
+  EXPECT_EQ(kept[kMaxInterfaces - 3].name, "eth7");
+  EXPECT_EQ(kept[kMaxInterfaces - 2].name, "lo");
+  EXPECT_EQ(kept[kMaxInterfaces - 1].name, "veth-out");
+}
+
+TEST(KeepWithinHelloTest, EachKeepsItsFirstAddressAndFewAreAsTheyWere) {
+  const std::vector<wire::InterfaceFacts> few{Named("lo"), Named("eth0", 3)};
+  EXPECT_EQ(KeepWithinHello(few), few);
+  const auto kept = KeepWithinHello({Named("veth0", 1000), Named("eth0", 2000), Named("lo", 0)});
+  ASSERT_EQ(kept.size(), 3U);
+  EXPECT_EQ(kept[0].addresses.size(), 1U);
+  EXPECT_EQ(kept[1].addresses.size(), kMaxInterfaceAddresses - 2);
+  EXPECT_TRUE(kept[2].addresses.empty());
+}
+
+TEST(KeepWithinHelloTest, TheLargestThatIsLeftFitsAHello) {
+  std::vector<wire::InterfaceFacts> all;
+  for (size_t i = 0; i < 2 * kMaxInterfaces; ++i) all.push_back(Named("\x01longest-name", 9));
+  wire::Hello hello;
+  hello.facts.interfaces = KeepWithinHello(all);
+  hello.facts.host_name = std::string(64, 'h');
+  EXPECT_TRUE(wire::EncodeMessage({0, hello}, wire::kMaxVersion).ok());
 }
 
 TEST(HostFactsTest, LoopbackIsKnownForWhatItIs) {
