@@ -94,22 +94,18 @@ class Site:
 
 def starts(site):
     on_two = ["--num-hosts", 2, "--num-slots", 2]
-    as_jobs = [*on_two, "--ray-mode", "jobs"]
     rows = alternate({
         "hvdray": lambda: site.timed(site.hvdray(on_two, ["/bin/true"])),
-        "hvdray --ray-mode jobs": lambda: site.timed(site.hvdray(as_jobs, ["/bin/true"])),
         "ray job submit -- echo hi": lambda: site.timed(site.ray_job(["echo", "hi"])),
     }, site.context.rounds(5))
     first = alternate({
         "hvdray": lambda: site.first_byte(site.hvdray(on_two, ["echo", "first-line"]), b"first-line"),
-        "hvdray --ray-mode jobs": lambda: site.first_byte(
-            site.hvdray(as_jobs, ["echo", "first-line"]), b"first-line"),
         "a bare job over REST": site.first_line_of_bare_job,
     }, site.context.rounds(5))
     return [Measure("ray: 4 × /bin/true on two nodes, command to prompt", "s", rows,
                     "≤ 0.7 × ray job submit"),
             Measure("ray: command to the first line of output, 4 ranks on two nodes", "s", first,
-                    "≤ 2 s more than the bare job; ≤ 0.5 s with --ray-mode jobs")]
+                    "≤ 2 s more than the bare job")]
 
 
 def output(site):

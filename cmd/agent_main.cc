@@ -5,7 +5,6 @@
 
 #include "base/standard_streams.h"
 #include "cmd/drive/drive_main.h"
-#include "cmd/drive/seat_main.h"
 #include "launcher/agent/agent.h"
 
 int main(int argc, char** argv) {
@@ -16,6 +15,5 @@ int main(int argc, char** argv) {
   if (words.size() > 1 && words[1] == "drive") {
     return hvdray::DriveMain(std::span(words).subspan(2));
   }
-  if (words.size() > 1 && words[1] == "seat") return hvdray::SeatMain(std::span(words).subspan(2));
   return hvdray::AgentMain(argc, argv);
 }

@@ -20,9 +20,7 @@ class Dialler : public SeatDialler {
         options_(std::move(options)),
         key_(std::move(key)),
         done_(std::move(done)),
-        pause_(options_.shortest_pause),
-        patience_(options_.first_handshake_limit > Duration::zero() ? options_.first_handshake_limit
-                                                                    : options_.handshake_limit) {
+        pause_(options_.shortest_pause) {
     HVDRAY_CHECK(!options_.addresses.empty() && key_.view().size() == kTlsKeyBytes);
     for (const TcpAddress& address : options_.addresses) doors_.push_back({address});
     limit_ = loop_.After(options_.limit, [this] { GiveUp(); });
@@ -36,9 +34,7 @@ class Dialler : public SeatDialler {
   };
 
   Door& door() { return doors_[next_]; }
-  bool IsShut(const Door& door) const {
-    return options_.max_refusals > 0 && door.refusals >= options_.max_refusals;
-  }
+  bool IsShut(const Door& door) const { return door.refusals >= options_.max_refusals; }
 
   void Connect() {
     if (IsShut(door())) return Next();
@@ -57,9 +53,10 @@ class Dialler : public SeatDialler {
     later_.Cancel();
     Status status = ConnectOutcome(socket_.get(), door().address);
     if (!status.ok()) return Missed(std::move(status));
-    handshake_ = StartTlsClient(
-        loop_, std::move(socket_), SeatIdentity(options_.seat), key_.Copy(), patience_,
-        [this](Result<TlsConnection> result) { OnHandshake(std::move(result)); });
+    handshake_ = StartTlsClient(loop_, std::move(socket_), SeatIdentity(options_.seat), key_.Copy(),
+                                options_.handshake_limit, [this](Result<TlsConnection> result) {
+                                  OnHandshake(std::move(result));
+                                });
   }
 
   void OnHandshake(Result<TlsConnection> result) {
@@ -90,7 +87,6 @@ class Dialler : public SeatDialler {
     }
     later_ = loop_.After(pause_, [this] { Connect(); });
     pause_ = std::min(pause_ * 2, options_.longest_pause);
-    patience_ = std::min(patience_ * 2, options_.handshake_limit);
   }
 
   void GiveUp() {
@@ -117,7 +113,6 @@ class Dialler : public SeatDialler {
   const Secret key_;
   std::function<void(Result<std::unique_ptr<ByteStream>>)> done_;
   Duration pause_;
-  Duration patience_;  // with a handshake, this round
   std::vector<Door> doors_;
   size_t next_ = 0;
   Status last_;

@@ -21,11 +21,8 @@ struct SeatDialOptions {
   Duration limit{std::chrono::seconds(60)};         ///< Of all tries together.
   Duration connect_limit{std::chrono::seconds(3)};  ///< Of one address, until TCP is there.
   Duration handshake_limit{std::chrono::seconds(10)};
-  /// That of the first round, where somebody else may sit at an address and be silent; doubles with
-  /// each round up to handshake_limit. 0: handshake_limit from the first.
-  Duration first_handshake_limit{0};
   /// An address is given up after so many refusals: a driver that is about to expect this seat
-  /// refuses it the first time. 0: never, for another driver may have an address for now.
+  /// refuses it the first time.
   int max_refusals = 4;
   Duration shortest_pause{std::chrono::milliseconds(50)};  ///< After a round over all addresses;
   Duration longest_pause{std::chrono::seconds(1)};         ///< doubles from one to the other.

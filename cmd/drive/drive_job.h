@@ -1,4 +1,4 @@
-// A job on Ray from its driver's side, --ray-mode pg: asks ray_driver.py for slots, waits for them,
+// A job on Ray from its driver's side: asks ray_driver.py for slots, waits for them,
 // has agents started there and runs the launcher over them, as `hvdray run` does over other hosts.
 #ifndef HVDRAY_CMD_DRIVE_DRIVE_JOB_H_
 #define HVDRAY_CMD_DRIVE_DRIVE_JOB_H_

@@ -7,22 +7,14 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <initializer_list>
 #include <string>
 #include <utility>
 
-#include "base/environ.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "base/standard_streams.h"
 #include "cmd/drive/drive_job.h"
 #include "cmd/drive/drive_log.h"
-#include "cmd/drive/drive_plan.h"
-#include "cmd/drive/drive_seats.h"
-#include "cmd/drive/hurry_pipe.h"
 #include "cmd/drive/job_folder.h"
-#include "cmd/drive/ray_parents.h"
-#include "launcher/agent/inherited_limits.h"
 
 namespace hvdray {
 namespace {
@@ -46,13 +38,12 @@ Result<std::pair<UniqueFd, UniqueFd>> TakePipe() {
   return std::pair{std::move(in), std::move(out)};
 }
 
-// With ray_driver.py above: Ray sends these to every process of the job, and ray_driver.py tells us
-// of them. One stop must not count as two, of which the second means "at once".
-void IgnoreSignals(std::initializer_list<int> more) {
-  for (const int signo : {SIGHUP, SIGQUIT, SIGPIPE, SIGTSTP, SIGTTOU, SIGTTIN}) {
+// Ray sends SIGTERM and SIGINT to every process of the job, and ray_driver.py tells us of them. One
+// stop must not count as two, of which the second means "at once".
+void IgnoreSignals() {
+  for (const int signo : {SIGHUP, SIGQUIT, SIGPIPE, SIGTSTP, SIGTTOU, SIGTTIN, SIGTERM, SIGINT}) {
     ::signal(signo, SIG_IGN);
   }
-  for (const int signo : more) ::signal(signo, SIG_IGN);
 }
 
 void UseLogOf(const JobSpec& spec) {
@@ -60,9 +51,8 @@ void UseLogOf(const JobSpec& spec) {
   SetLogFormat(*spec.is_log_json ? LogFormat::kJson : LogFormat::kText);
 }
 
-/// --ray-mode pg: below ray_driver.py.
-int DriveBelowPython(const std::string& folder, TimePoint began) {
-  IgnoreSignals({SIGTERM, SIGINT});
+int Drive(const std::string& folder, TimePoint began) {
+  IgnoreSignals();
   if (!IsPollable(STDIN_FILENO) || !IsPollable(STDOUT_FILENO)) {
     return Fail({ErrorCode::kUsage, "stdin and stdout have to be pipes of ray_driver.py"}, kUsage);
   }
@@ -82,47 +72,11 @@ int DriveBelowPython(const std::string& folder, TimePoint began) {
   return DriveJob(**loop, std::move(options)).Run();
 }
 
-/// --ray-mode jobs: as the entrypoint of a Ray job.
-int DriveOverSeats(TimePoint began) {
-  IgnoreSignals({});
-  (void)RepairInheritedLimits();
-  DriveSeatsOptions options;
-  options.began = began;
-  Result<RayParents> parents = FindRayParents();
-  if (!parents.ok()) return Fail(parents.status(), kDriveFailed);
-  options.parents = *parents;
-  Result<std::string> logs = FindRayLogs();
-  if (!logs.ok()) return Fail(logs.status(), kDriveFailed);
-  options.logs = std::move(logs).value();
-  Result<RayJobFile> job = LoadJobOf(Environment::FromProcess().GetOr("PYTHONPATH", ""));
-  if (!job.ok()) return Fail(job.status(), kDriveFailed);
-  if (job->placed.seats.empty()) {
-    return Fail({ErrorCode::kProtocolError, "the job's file has no seats"}, kDriveFailed);
-  }
-  options.job = std::move(job).value();
-  UseLogOf(options.job.spec);
-  Result<std::unique_ptr<Loop>> loop = Loop::Create();
-  if (!loop.ok()) return Fail(loop.status(), kDriveFailed);
-  return DriveSeats(**loop, std::move(options)).Run();
-}
-
-/// A tiny job of the client: a second stop.
-int Hurry(std::string_view job_id) {
-  Result<std::string> logs = FindRayLogs();
-  if (!logs.ok()) return Fail(logs.status(), kDriveFailed);
-  const Status told = HurryDriver(DriveFile(*logs, job_id, kHurrySuffix));
-  return told.ok() ? 0 : Fail(told, kDriveFailed);
-}
-
 }  // namespace
 
 int DriveMain(std::span<const std::string_view> words) {
   const TimePoint began = std::chrono::steady_clock::now();
-  if (words.size() == 1 && words[0] == "--seats") return DriveOverSeats(began);
-  if (words.size() == 2 && words[0] == "--hurry") return Hurry(words[1]);
-  if (words.size() == 1 && !words[0].starts_with("-")) {
-    return DriveBelowPython(std::string(words[0]), began);
-  }
+  if (words.size() == 1 && !words[0].starts_with("-")) return Drive(std::string(words[0]), began);
   return Fail({ErrorCode::kUsage, "wants the folder of one job; ray_driver.py starts it"}, kUsage);
 }
 

@@ -1,8 +1,5 @@
-// hvdray-agent drive: the driver of a job on Ray, inside the cluster, in one of three ways:
-// `drive FOLDER` below ray_driver.py (--ray-mode pg), `drive --seats` as the entrypoint of a Ray
-// job
-// (--ray-mode jobs), `drive --hurry ID` as the entrypoint of another one, which tells that driver
-// that its stop is to be at once.
+// hvdray-agent drive FOLDER: the driver of a job on Ray, inside the cluster, as the child of
+// ray_driver.py.
 #ifndef HVDRAY_CMD_DRIVE_DRIVE_MAIN_H_
 #define HVDRAY_CMD_DRIVE_DRIVE_MAIN_H_
 
@@ -11,7 +8,7 @@
 
 namespace hvdray {
 
-/// `words`: all behind "drive". Returns the exit code, in --ray-mode jobs and pg the job's.
+/// `words`: all behind "drive". Returns the exit code: the job's.
 int DriveMain(std::span<const std::string_view> words);
 
 }  // namespace hvdray

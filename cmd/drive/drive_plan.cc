@@ -5,7 +5,9 @@
 #include <chrono>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "launcher/package/package_layout.h"
 
@@ -19,6 +21,12 @@ wire::GpuVisibility VisibilityOf(const RaySpec& ray) {
   if (ray.slot_gpus() <= 0) return wire::GpuVisibility::kInherited;
   return *ray.gpu_choice == GpuChoice::kRank ? wire::GpuVisibility::kRank
                                              : wire::GpuVisibility::kHost;
+}
+
+/// Of hosts at these addresses.
+HostSpread SpreadOf(const std::vector<std::string>& ips) {
+  const std::set<std::string> different(ips.begin(), ips.end());
+  return different.size() <= 1 ? HostSpread::kOneMachine : HostSpread::kManyMachines;
 }
 
 }  // namespace
@@ -48,11 +56,6 @@ JobSpec DriveSpec(const RayJobFile& job, std::string_view folder) {
   spec.stdin_rank.Set(std::nullopt, "driver on Ray");
   if (spec.heartbeat_timeout.is_default()) spec.heartbeat_timeout.Set(kHeartbeatTimeout, "default");
   return spec;
-}
-
-HostSpread SpreadOf(std::span<const std::string> ips) {
-  const std::set<std::string> different(ips.begin(), ips.end());
-  return different.size() <= 1 ? HostSpread::kOneMachine : HostSpread::kManyMachines;
 }
 
 LaunchPlan DrivePlan(const RayJobFile& job, JobSpec spec) {

@@ -3,7 +3,6 @@
 #ifndef HVDRAY_CMD_DRIVE_DRIVE_PLAN_H_
 #define HVDRAY_CMD_DRIVE_DRIVE_PLAN_H_
 
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -21,9 +20,6 @@ std::string DriveFile(std::string_view folder, std::string_view job_id, std::str
 /// The job's spec as its driver goes by it: what it writes, it writes beside its stream file; there
 /// is no stdin; a host that is lost is known sooner than by default.
 JobSpec DriveSpec(const RayJobFile& job, std::string_view folder);
-
-/// Of hosts at these addresses.
-HostSpread SpreadOf(std::span<const std::string> ips);
 
 /// Without hosts and ranks; `spec`: of DriveSpec().
 LaunchPlan DrivePlan(const RayJobFile& job, JobSpec spec);

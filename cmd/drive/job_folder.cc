@@ -2,12 +2,9 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <string_view>
 #include <utility>
 
 #include "base/fd.h"
@@ -15,9 +12,6 @@
 
 namespace hvdray {
 namespace {
-
-constexpr const char* kFolderOfPackage = "hvdray_job";
-constexpr mode_t kOwnersAlone = 0600;
 
 Result<std::string> ReadWhole(const std::string& path) {
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -49,22 +43,6 @@ Result<RayJobFile> LoadJob(const std::string& folder) {
     return std::move(job).status().WithContext(fmt::format("'{}' reads {}", kAgentBuild, path));
   }
   return job;
-}
-
-Result<RayJobFile> LoadJobOf(const std::string& python_path) {
-  for (std::string_view rest = python_path; !rest.empty();) {
-    const size_t end = std::min(rest.find(':'), rest.size());
-    const std::string folder = fmt::format("{}/{}", rest.substr(0, end), kFolderOfPackage);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    const std::string path = fmt::format("{}/{}", folder, kRayJobFileName);
-    if (::access(path.c_str(), F_OK) != 0) continue;
-    // Older Rays unpack without modes, and it has the key of the job's links.
-    if (::chmod(path.c_str(), kOwnersAlone) != 0) return ErrnoStatus("chmod " + path, errno);
-    return LoadJob(folder);
-  }
-  return Status(ErrorCode::kFileUnreadable,
-                fmt::format("no folder of PYTHONPATH has {}/{}", kFolderOfPackage, kRayJobFileName),
-                "hvdray run --ray-mode jobs starts this, with a package that holds it");
 }
 
 }  // namespace hvdray

@@ -13,11 +13,6 @@ namespace hvdray {
 /// path.
 Result<RayJobFile> LoadJob(const std::string& folder);
 
-/// The job file in the first folder of `python_path` (PYTHONPATH, as Ray sets it for the entrypoint
-/// of a job) that has the package; nobody but its owner can read the file afterwards. Errors:
-/// kFileUnreadable, kSystem, those of LoadJob().
-Result<RayJobFile> LoadJobOf(const std::string& python_path);
-
 }  // namespace hvdray
 
 #endif  // HVDRAY_CMD_DRIVE_JOB_FOLDER_H_

@@ -20,7 +20,6 @@
 #include "cmd/ray/ray_live_file.h"
 #include "cmd/ray/ray_output.h"
 #include "cmd/ray/ray_rank_files.h"
-#include "cmd/ray/ray_seats.h"
 #include "cmd/ray/ray_stream.h"
 #include "launcher/engine/signals.h"
 #include "launcher/package/job_package.h"
@@ -167,7 +166,8 @@ class Attachment {
           SendHurry();
           break;
         case FollowStep::Kind::kFinish:
-          Finish();
+          next_ask_.Cancel();
+          Fetch();
           break;
         case FollowStep::Kind::kLeave:
           loop_.Stop();
@@ -236,8 +236,7 @@ class Attachment {
     } else if (!answer->has_value()) {
       Do(plan_.OnJobUnknown());
     } else {
-      job_ = **answer;
-      Do(plan_.OnJob(job_, loop_.Now()));
+      Do(plan_.OnJob(**answer, loop_.Now()));
     }
     if (plan_.is_done()) return;
     next_ask_ = loop_.After(plan_.AskPause(), [this] { Ask(); });
@@ -253,25 +252,13 @@ class Attachment {
 
   void SendHurry() {
     orders_.Run<Status>(
-        [name = HurryPackageName(options_.plan.id), job = job_](DashboardClient& client) {
-          return ShapeOf(job).seats > 0 ? HurrySeats(client, job) : client.PutPackage(name, "now");
+        [name = HurryPackageName(options_.plan.id)](DashboardClient& client) {
+          return client.PutPackage(name, "now");
         },
         [this](const Status& sent) {
           if (sent.ok() || plan_.is_done()) return;
           output_.Say(fmt::format("hvdray {}: {}", options_.command, sent.message()));
         });
-  }
-
-  void Finish() {
-    next_ask_.Cancel();
-    const RayJobShape shape = ShapeOf(job_);
-    if (shape.seats == 0 || plan_.outcome().exit_code == 0) return Fetch();
-    orders_.Run<bool>(
-        [id = options_.plan.id, shape](DashboardClient& client) {
-          StopSeats(client, id, shape);
-          return true;
-        },
-        [this](bool /*is_done*/) { Fetch(); });
   }
 
   void Fetch() {
@@ -320,7 +307,6 @@ class Attachment {
   RayRankFiles rank_files_;
   RecordReader reader_;
   FollowPlan plan_;
-  RayJob job_;  // as it was last told
   Watch next_ask_;
   bool is_asking_ = false;
   bool is_fetched_ = false;

@@ -13,7 +13,6 @@
 #include "cmd/launch_plan.h"
 #include "cmd/machine_checks.h"
 #include "cmd/ray/ray_attach.h"
-#include "cmd/ray/ray_seats.h"
 #include "cmd/ray/ray_submit.h"
 #include "cmd/ray/ray_words.h"
 #include "launcher/output/progress.h"
@@ -73,11 +72,6 @@ std::string PlanText(const RayOutlook& outlook, const PackagePlan& package, cons
     ++count;
   }
   flush();
-  if (*spec.ray.mode == RayMode::kJobs) {
-    for (const RayJobSeat& seat : PlaceSeats(outlook.request, outlook.cluster.nodes)) {
-      text += fmt::format("a job on {} for {} of them\n", seat.host, seat.slots);
-    }
-  }
   text += outlook.fit.missing.empty() ? "there is room for them now\n"
                                       : fmt::format("they would wait: {}\n", outlook.fit.missing);
   text +=
@@ -153,11 +147,7 @@ int RunOnRay(const LaunchPlan& plan) {
   const bool is_colored =
       ChooseStyle(::isatty(STDERR_FILENO) != 0, *spec.color, *spec.is_quiet, plan.environment)
           .is_colored;
-  Result<RayJobSeats> placed = RayJobSeats();
-  if (*spec.ray.mode == RayMode::kJobs) placed = WaitForSeats(*access, spec, &*outlook);
-  if (!placed.ok()) return fail(placed.status());
-  const Result<RaySubmission> submission =
-      MakeSubmission(plan, *package, *outlook, *placed, is_colored);
+  const Result<RaySubmission> submission = MakeSubmission(plan, *package, *outlook, is_colored);
   if (!submission.ok()) return fail(submission.status());
   DashboardClient client(access->Copy());
   if (const Status status = SendPackage(client, *package); !status.ok()) return fail(status);
@@ -167,12 +157,6 @@ int RunOnRay(const LaunchPlan& plan) {
   const std::string how = FollowHint(spec, outlook->cluster.url, plan.job_id) + FileWords(spec);
   RayAttachOptions attach = AttachOptionsOf(plan, *access, *outlook, how);
   attach.held_signals = std::move(held_signals);
-  if (const Status status = SubmitSeats(*access, *submission); !status.ok()) {
-    // Those that are there wait for the others.
-    attach.is_stopped_at_once = true;
-    (void)AttachToRayJob(std::move(attach));
-    return fail(status);
-  }
   if (*spec.ray.is_detached) {
     if (!*spec.is_quiet) std::fputs(fmt::format("hvdray run: {}\n", how).c_str(), stderr);
     return PrintOut("run", plan.job_id + "\n");

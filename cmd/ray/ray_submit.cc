@@ -12,7 +12,6 @@
 #include "base/digest.h"
 #include "cmd/ray/ray_entrypoint.h"
 #include "cmd/ray/ray_words.h"
-#include "cmd/ray/seat_requests.h"
 #include "cmd/ray/timed_phase.h"
 #include "launcher/spec/ray_ask.h"
 #include "launcher/spec/ray_job_file.h"
@@ -79,15 +78,13 @@ Status SendPackage(DashboardClient& client, const PackagePlan& package) {
 }
 
 Result<RaySubmission> MakeSubmission(const LaunchPlan& plan, const PackagePlan& package,
-                                     const RayOutlook& outlook, const RayJobSeats& placed,
-                                     bool is_colored) {
+                                     const RayOutlook& outlook, bool is_colored) {
   const JobSpec& spec = plan.spec;
   RayJobFile job;
   job.job_id = plan.job_id;
   job.build = plan.build;
   job.key = Hex(RandomBytes(kKeyBytes));
   job.can_grow = outlook.can_grow;
-  job.placed = placed;
   job.spec = spec;
   // Only this end knows the terminal.
   job.spec.color.Set(is_colored ? ColorMode::kAlways : ColorMode::kNever, spec.color.origin());
@@ -107,13 +104,12 @@ Result<RaySubmission> MakeSubmission(const LaunchPlan& plan, const PackagePlan& 
   request.env_vars = {
       {"RAY_JOB_STOP_WAIT_TIME_S", fmt::format("{:.0f}", std::ceil(grace + kStopReserveSeconds))}};
   request.metadata = {{"hvdray_job_id", plan.job_id}, {"hvdray_build", plan.build}};
-  if (!placed.seats.empty()) {
-    submission.seats =
-        MakeSeatRequests(placed, outlook.cluster.version, outlook.head_node, &request);
-  }
   return submission;
 }
 
+namespace {
+
+/// When the answer is lost it looks whether Ray has taken the job.
 Status SubmitJob(DashboardClient& client, const RayJobRequest& request) {
   Status sent = client.Submit(request).status();
   if (sent.ok() || sent.code() == ErrorCode::kRayDenied) return sent;
@@ -133,6 +129,8 @@ Status SubmitJob(DashboardClient& client, const RayJobRequest& request) {
           fmt::format("{}; whether Ray has taken job {} is not known", sent.message(), id),
           fmt::format("once it answers: hvdray follow {} --stop", id)};
 }
+
+}  // namespace
 
 Status Submit(DashboardClient& client, const RaySubmission& submission) {
   const TimedPhase phase;

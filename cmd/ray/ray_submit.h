@@ -4,7 +4,6 @@
 #define HVDRAY_CMD_RAY_RAY_SUBMIT_H_
 
 #include <string>
-#include <vector>
 
 #include "cluster/ray/dashboard_client.h"
 #include "cluster/ray/ray_report.h"
@@ -32,22 +31,17 @@ Result<RayOutlook> LookAhead(const RayAccess& access, const JobSpec& spec);
 Status SendPackage(DashboardClient& client, const PackagePlan& package);
 
 struct RaySubmission {
-  RayJobRequest request;             ///< The driver's.
-  std::vector<RayJobRequest> seats;  ///< --ray-mode jobs: of each node.
-  std::string job_package;           ///< The small package's bytes.
+  RayJobRequest request;
+  std::string job_package;  ///< The small package's bytes.
 };
 
-/// `plan`: environment, job id, build and resolved spec. placed: of --ray-mode jobs, else empty.
-/// Errors: those of BuildJobFilePackage().
+/// `plan`: environment, job id, build and resolved spec. Errors: those of BuildJobFilePackage().
 Result<RaySubmission> MakeSubmission(const LaunchPlan& plan, const PackagePlan& package,
-                                     const RayOutlook& outlook, const RayJobSeats& placed,
-                                     bool is_colored);
+                                     const RayOutlook& outlook, bool is_colored);
 
-/// Submits one job. When the answer is lost it looks whether Ray has taken it. Errors: those of
-/// DashboardClient: there is no such job; kRayFailed also where that can't be known.
-Status SubmitJob(DashboardClient& client, const RayJobRequest& request);
-
-/// Sends the small package and the driver's job. Errors: as SubmitJob().
+/// Sends the small package and the job. When the answer is lost it looks whether Ray has taken it.
+/// Errors: those of DashboardClient: there is no such job; kRayFailed also where that can't be
+/// known.
 Status Submit(DashboardClient& client, const RaySubmission& submission);
 
 }  // namespace hvdray

@@ -23,9 +23,6 @@ struct DialOptions {
   bool keeps_ray_environment = false;  ///< --keep-ray-env
   bool has_probe_listener = false;     ///< --probe-listener
   Duration limit = std::chrono::seconds(60);  ///< --dial-timeout
-
-  // Of a seat's job, which no word says.
-  pid_t supervisor = 0;  ///< Ray's process for the job: as raylet.
 };
 
 /// `words`: all behind the program's name, one of them --dial; `--name value` and `--name=value`.

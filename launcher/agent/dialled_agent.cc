@@ -27,9 +27,6 @@ namespace {
 constexpr int kKeyWaitMs = 30'000;
 // Who stops a Ray job signals every process of it, and ours pass signals on to each other.
 constexpr Duration kSignalMerge = std::chrono::seconds(1);
-// Of a seat's job: its driver begins at the same time, and a stranger may sit at one of its ports.
-constexpr Duration kFirstHandshake = std::chrono::seconds(1);
-constexpr Duration kLongestPause = std::chrono::milliseconds(200);
 
 /// The line, byte by byte: what follows it is not ours to take. Blocks.
 Result<Secret> ReadKey(int fd) {
@@ -71,10 +68,6 @@ Result<UniqueFd> TakeStdin() {
 Status AddLifelines(const DialOptions& options, ApartLifelines apart, Lifelines& lifelines) {
   lifelines.Add(std::move(apart.keeper), "the agent's keeper was killed");
   lifelines.Add(std::move(apart.front), "the agent's parent was killed");
-  if (options.supervisor != 0) {
-    HVDRAY_RETURN_IF_ERROR(
-        lifelines.AddProcess(options.supervisor, "Ray's supervisor of this job is gone"));
-  }
   if (options.raylet == 0) return {};
   return lifelines.AddProcess(
       options.raylet, fmt::format("Ray's raylet on this node (pid {}) died", options.raylet));
@@ -158,27 +151,6 @@ int RunDialledAgent(const DialOptions& options) {
   auto stream = Dial(loop, DialOf(options), std::move(key).value(), lifelines);
   if (!stream.ok()) return FailAgent(stream.status());
   return RunSession(loop, options, std::move(stream).value(), lifelines);
-}
-
-int RunSeatJob(const DialOptions& options, Secret key) {
-  Result<Beginning> begun = BeginApart();
-  if (!begun.ok()) return FailAgent(begun.status());
-  Loop& loop = *begun->loop;
-  Lifelines lifelines(loop, [](const Status&) {});
-  const Status watched = AddLifelines(options, std::move(begun->apart), lifelines);
-  if (!watched.ok()) return FailAgent(watched);
-  SeatDialOptions dial = DialOf(options);
-  dial.first_handshake_limit = kFirstHandshake;
-  dial.longest_pause = kLongestPause;
-  dial.max_refusals = 0;
-  auto stream = Dial(loop, std::move(dial), std::move(key), lifelines);
-  if (stream.ok()) return RunSession(loop, options, std::move(stream).value(), lifelines);
-  if (stream.status().code() == ErrorCode::kAgentLost) return FailAgent(stream.status());
-  const std::string line =
-      fmt::format("hvdray-agent: seat {}: the run is gone, nothing to do: {}\n", options.seat,
-                  stream.status().message());
-  (void)WriteAll(STDERR_FILENO, line).ok();
-  return 0;
 }
 
 }  // namespace hvdray

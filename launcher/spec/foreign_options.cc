@@ -22,6 +22,8 @@ constexpr std::string_view kBinding =
     "nothing is bound to cores here: start the command through taskset or numactl";
 constexpr std::string_view kMpi =
     "there is no MPI here: --network-interfaces chooses networks, -x NAME=VALUE passes variables";
+constexpr std::string_view kRayMode =
+    "leave it out: a placement group reserves all slots of a job on Ray at once";
 constexpr std::string_view kLogs = "--output-filename DIR, and --tag-output for the terminal";
 
 struct Foreign {
@@ -66,6 +68,7 @@ constexpr auto kForeign = std::to_array<Foreign>({
     {"allow-run-as-root", "leave it out: root may start jobs"},
     {"display-map", "--print-plan"},
     {"log-dir", kLogs},
+    {"ray-mode", kRayMode},
     {"redirects", kLogs},
     {"tee", kLogs},
 });

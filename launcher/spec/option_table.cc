@@ -278,10 +278,6 @@ constexpr OptionRow kRows[] = {
     {.id = Id::kRayHeaders, .name = "ray-headers", .spellings = "--ray-headers", .type = Type::kText,
      .value_name = "JSON", .default_text = "RAY_JOB_HEADERS", .group = Group::kRay,
      .help = "Headers of every request to the dashboard, a JSON object of texts: {\"Cookie\": \"...\"}."},
-    {.id = Id::kRayMode, .name = "ray-mode", .spellings = "--ray-mode", .type = Type::kChoice,
-     .value_name = "pg|jobs", .default_text = "pg", .group = Group::kRay,
-     .help = "pg: a placement group reserves all slots at once. jobs: a Ray job for each node, without "
-             "Python there."},
     {.id = Id::kRayPython, .name = "ray-python", .spellings = "--ray-python", .type = Type::kText,
      .value_name = "COMMAND", .default_text = "the one that Ray itself runs in", .group = Group::kRay,
      .help = "The Python on the head node that can import ray."},

@@ -24,7 +24,7 @@ enum class OptionId : uint8_t {
   kDryRun, kPrintPlan, kPrintConfig, kReport, kEvents, kJunit, kTrace, kRecord,
   kNetworkInterfaces, kMasterPort, kPeerCheck, kKvHold, kAgentPath, kSshPort, kSshIdentityFile,
   kSshTransport, kSshConfig, kStrictHostKeyChecking, kSshConnections, kLaunchAgent, kRemoteDir, kForceRemote,
-  kRay, kRayAddress, kRayVerify, kRayHeaders, kRayMode, kRayPython, kKeepRayEnv, kDetach, kWorkingDir, kExclude,
+  kRay, kRayAddress, kRayVerify, kRayHeaders, kRayPython, kKeepRayEnv, kDetach, kWorkingDir, kExclude,
   kNumHosts, kNumSlots, kCpusPerSlot, kGpusPerSlot, kUseGpu, kResourcesPerSlot, kLabelSelector, kStrategy,
   kPlacementGroupTimeout, kGpuVisibility, kBackend,
   kConfigFile, kFusionThresholdMb, kCycleTimeMs, kCacheCapacity, kHierarchicalAllreduce,

@@ -159,7 +159,6 @@ void AddRay(const RaySpec& ray, RowList* rows) {
   rows->Add(OptionId::kRayVerify, ray.verify);
   // Their values may be passwords.
   rows->AddRow("ray-headers", ray.headers->empty() ? Json() : Json("***"), ray.headers.origin());
-  rows->AddChoice(OptionId::kRayMode, ray.mode);
   rows->Add(OptionId::kRayPython, ray.python);
   rows->Add(OptionId::kKeepRayEnv, ray.keeps_ray_env);
   rows->Add(OptionId::kDetach, ray.is_detached);

@@ -13,7 +13,6 @@ namespace hvdray {
 namespace {
 
 constexpr size_t kKeyDigits = 64;
-constexpr int64_t kMaxSlots = 65536;
 
 bool IsKey(std::string_view key) {
   return key.size() == kKeyDigits && std::all_of(key.begin(), key.end(), [](char c) {
@@ -22,62 +21,6 @@ bool IsKey(std::string_view key) {
 }
 
 Status Wrong(const char* what) { return {ErrorCode::kProtocolError, what}; }
-
-Json SeatsToJson(const RayJobSeats& placed) {
-  Json seats = Json::array();
-  for (const RayJobSeat& seat : placed.seats) {
-    Json amounts = Json::object();
-    for (const auto& [name, amount] : seat.amounts) amounts[name] = amount;
-    seats.push_back({{"host", seat.host},
-                     {"node_id", seat.node_id},
-                     {"ip", seat.ip},
-                     {"slots", seat.slots},
-                     {"amounts", std::move(amounts)}});
-  }
-  return {{"driver_ip", placed.driver_ip}, {"ports", placed.ports}, {"seats", std::move(seats)}};
-}
-
-Result<RayJobSeat> SeatFromJson(const Json& json) {
-  if (!json.is_object()) return Wrong("a seat is no JSON object");
-  RayJobSeat seat;
-  HVDRAY_ASSIGN_OR_RETURN(seat.host, JsonString(json, "host", ""));
-  HVDRAY_ASSIGN_OR_RETURN(seat.node_id, JsonString(json, "node_id", ""));
-  HVDRAY_ASSIGN_OR_RETURN(seat.ip, JsonString(json, "ip", ""));
-  HVDRAY_ASSIGN_OR_RETURN(const int64_t slots, JsonInt(json, "slots", 0, 0, kMaxSlots));
-  if (seat.host.empty() || slots == 0) return Wrong("a seat has no slots");
-  seat.slots = static_cast<int>(slots);
-  const auto amounts = json.find("amounts");
-  if (amounts == json.end() || !amounts->is_object()) return Wrong("a seat has no amounts");
-  for (const auto& [name, amount] : amounts->items()) {
-    if (!amount.is_number()) return Wrong("an amount of a seat is no number");
-    seat.amounts[name] = amount.get<double>();
-  }
-  return seat;
-}
-
-Result<RayJobSeats> SeatsFromJson(const Json& json) {
-  RayJobSeats placed;
-  if (!json.is_object()) return Wrong("its seats are no JSON object");
-  HVDRAY_ASSIGN_OR_RETURN(placed.driver_ip, JsonString(json, "driver_ip", ""));
-  const auto ports = json.find("ports");
-  const auto seats = json.find("seats");
-  if (ports == json.end() || seats == json.end() || !ports->is_array() || !seats->is_array()) {
-    return Wrong("it has no ports, or no seats");
-  }
-  for (const Json& port : *ports) {
-    if (!port.is_number_unsigned() || port.get<uint64_t>() == 0 ||
-        port.get<uint64_t>() > UINT16_MAX) {
-      return Wrong("a port of it is none");
-    }
-    placed.ports.push_back(port.get<uint16_t>());
-  }
-  for (const Json& seat : *seats) {
-    HVDRAY_ASSIGN_OR_RETURN(RayJobSeat read, SeatFromJson(seat));
-    placed.seats.push_back(std::move(read));
-  }
-  if (placed.ports.empty() || placed.seats.empty()) return Wrong("it has no ports, or no seats");
-  return placed;
-}
 
 }  // namespace
 
@@ -90,13 +33,12 @@ std::string RayJobFileText(const RayJobFile& job) {
   for (const auto& [name, value] : job.environment.values()) {
     environment.push_back(Json::array({BytesToJson(name), BytesToJson(value)}));
   }
-  Json json = {{"job_id", job.job_id},
-               {"build", job.build},
-               {"key", job.key},
-               {"can_grow", job.can_grow},
-               {"options", SpecToJson(spec)},
-               {"environment", std::move(environment)}};
-  if (!job.placed.seats.empty()) json["placed"] = SeatsToJson(job.placed);
+  const Json json = {{"job_id", job.job_id},
+                     {"build", job.build},
+                     {"key", job.key},
+                     {"can_grow", job.can_grow},
+                     {"options", SpecToJson(spec)},
+                     {"environment", std::move(environment)}};
   return DumpJson(json) + "\n";
 }
 
@@ -120,9 +62,6 @@ Result<RayJobFile> ParseRayJobFile(ByteView text) {
         .WithContext(fmt::format("options that '{}' wrote", ShownText(job.build)));
   }
   job.spec = std::move(spec).value();
-  if (const auto placed = json.find("placed"); placed != json.end()) {
-    HVDRAY_ASSIGN_OR_RETURN(job.placed, SeatsFromJson(*placed));
-  }
   const auto environment = json.find("environment");
   if (environment == json.end()) return job;
   for (const Json& pair : *environment) {

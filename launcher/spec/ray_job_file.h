@@ -10,7 +10,6 @@
 #include "base/environ.h"
 #include "base/result.h"
 #include "base/types.h"
-#include "cluster/ray/job_seats.h"
 #include "launcher/spec/job_spec.h"
 
 namespace hvdray {
@@ -20,13 +19,6 @@ inline constexpr const char* kRayJobFileName = "job.json";
 /// Largest file that is read.
 inline constexpr size_t kMaxRayJobFileBytes = size_t{16} << 20;
 
-/// Of --ray-mode jobs: who sits where, settled by the client before anything runs.
-struct RayJobSeats {
-  std::string driver_ip;          ///< Of the head, where the driver listens.
-  std::vector<uint16_t> ports;    ///< It takes the first that is free there.
-  std::vector<RayJobSeat> seats;  ///< Empty: not that mode.
-};
-
 struct RayJobFile {
   std::string job_id;
   std::string build;  ///< Of the client.
@@ -35,7 +27,6 @@ struct RayJobFile {
   bool can_grow = true;
   JobSpec spec;
   Environment environment;  ///< See EnvironmentForRay().
-  RayJobSeats placed;
 };
 
 /// The file's bytes. Without --ray-headers.

@@ -14,8 +14,6 @@
 
 namespace hvdray {
 
-/// How slots are reserved: a placement group, or a job for each node.
-enum class RayMode : uint8_t { kPg, kJobs };
 /// Ray's strategies; kAuto: what the way of asking implies (-np PACK, --num-hosts STRICT_SPREAD).
 enum class RayStrategy : uint8_t { kAuto, kPack, kSpread, kStrictPack, kStrictSpread };
 /// Where a cluster file's slots come from. kAuto: from its Ray if that answers, else by SSH.
@@ -29,7 +27,6 @@ struct RaySpec {
   Setting<std::string> address;      ///< --ray-address. Empty: see cluster/ray/ray_address.h.
   Setting<std::string> verify;       ///< --ray-verify: "true", "false", or a file or folder of CAs.
   Setting<std::string> headers;      ///< --ray-headers: a JSON object of texts.
-  Setting<RayMode> mode;             ///< --ray-mode
   Setting<std::string> python;       ///< --ray-python. Empty: the one that Ray itself runs in.
   Setting<bool> keeps_ray_env;       ///< --keep-ray-env
   Setting<bool> is_detached;         ///< --detach

@@ -10,7 +10,7 @@ namespace hvdray {
 /// Calls `visit(name, setting)` for each field of `ray` (a RaySpec, const or not).
 template <typename Ray, typename Visitor>
 void ForEachRayField(Ray& ray, Visitor&& visit) {
-  auto& [is_wanted, backend, address, verify, headers, mode, python, keeps_ray_env, is_detached,
+  auto& [is_wanted, backend, address, verify, headers, python, keeps_ray_env, is_detached,
          working_dir, excludes, num_hosts, num_slots, cpus_per_slot, gpus_per_slot, uses_gpu,
          slot_resources, label_selectors, strategy, group_timeout, gpu_choice] = ray;
   visit("ray.is_wanted", is_wanted);
@@ -18,7 +18,6 @@ void ForEachRayField(Ray& ray, Visitor&& visit) {
   visit("ray.address", address);
   visit("ray.verify", verify);
   visit("ray.headers", headers);
-  visit("ray.mode", mode);
   visit("ray.python", python);
   visit("ray.keeps_ray_env", keeps_ray_env);
   visit("ray.is_detached", is_detached);

@@ -51,8 +51,6 @@ constexpr std::string_view kWords<JoinMode>[] = {"warm", "together"};
 template <>
 constexpr std::string_view kWords<SuccessRule>[] = {"all", "any"};
 template <>
-constexpr std::string_view kWords<RayMode>[] = {"pg", "jobs"};
-template <>
 constexpr std::string_view kWords<RayStrategy>[] = {"auto", "pack", "spread", "strict-pack",
                                                     "strict-spread"};
 template <>

@@ -262,12 +262,6 @@ Status SettleNumbers(JobSpec* spec, bool has_np) {
 
 Status CheckElasticRay(const JobSpec& spec) {
   const RaySpec& ray = spec.ray;
-  if (*ray.mode == RayMode::kJobs) {
-    return {ErrorCode::kUsage,
-            fmt::format("{} jobs is not for elastic jobs: a job for each node can't follow them",
-                        ray.mode.origin()),
-            "--ray-mode pg"};
-  }
   for (const Setting<std::optional<int>>* fixed : {&ray.num_hosts, &ray.num_slots}) {
     if (!fixed->get()) continue;
     return {ErrorCode::kUsage,
@@ -315,7 +309,6 @@ Status ReadRaySettings(const LayerStack& all, const LayerStack& job,
   reader.Text(OptionId::kRayAddress, &ray.address);
   reader.Text(OptionId::kRayVerify, &ray.verify);
   reader.Read(OptionId::kRayHeaders, &ray.headers, HeadersOf);
-  reader.Choice(OptionId::kRayMode, &ray.mode);
   reader.Text(OptionId::kRayPython, &ray.python);
   reader.Flag(OptionId::kKeepRayEnv, &ray.keeps_ray_env);
   reader.Flag(OptionId::kDetach, &ray.is_detached);
@@ -380,9 +373,6 @@ void SettleRay(const LayerStack& job, JobSpec* spec, std::vector<std::string>* w
   }
   if (!spec->ray.excludes->empty() && spec->ray.working_dir->empty()) {
     warnings->push_back(spec->ray.excludes.origin() + " has no effect without --working-dir");
-  }
-  if (*spec->ray.mode == RayMode::kJobs && !spec->ray.python->empty()) {
-    warnings->push_back(spec->ray.python.origin() + " has no effect with --ray-mode jobs");
   }
   if (spec->heartbeat_timeout.is_default()) {
     // Ray itself needs 13 to 63 s to notice that a node is gone.

@@ -39,17 +39,6 @@ TEST(RayEntrypointTest, AParentThatIsNotRaysLeavesPython3) {
   EXPECT_NE(out.find(" /given\n"), std::string::npos) << out;
 }
 
-TEST(RayEntrypointTest, AnAgentThatWasUnpackedWithoutItsModeIsRunAllTheSame) {
-  const TempFolder folder;
-  std::filesystem::create_directories(folder / ".hvdray");
-  const std::string agent = folder / ".hvdray/hvdray-agent";
-  std::ofstream(agent) << "#!/bin/sh\necho $#: \"$@\"\n";
-  std::filesystem::permissions(agent, std::filesystem::perms::owner_read);
-  EXPECT_EQ(RunIn(folder, DriverEntrypoint()), "2: drive --seats\n");
-  EXPECT_EQ(RunIn(folder, SeatEntrypoint(12)), "2: seat 12\n");
-  EXPECT_EQ(RunIn(folder, HurryEntrypoint("hvd-1 $(x)")), "3: drive --hurry hvd-1 $(x)\n");
-}
-
 TEST(RayEntrypointTest, TheParentsOwnInterpreterAndPackagesAreTaken) {
   const TempFolder folder;
   // A Python that has a library of Ray's name mapped, as Ray's processes have.

@@ -89,31 +89,6 @@ TEST_F(SeatDiallerTest, RefusalOfEveryAddressIsFinalLongBeforeTheDeadline) {
   EXPECT_EQ(listener_->refusals().wrong_key, 4u);
 }
 
-TEST_F(SeatDiallerTest, WhereRefusalsAreNotFinalADriverThatComesLateIsStillGot) {
-  Listen();
-  Outcome agent;
-  SeatDialOptions options = To({Door()}, 9);
-  options.max_refusals = 0;
-  const auto dialler = Dial(std::move(options), agent);
-  ASSERT_TRUE(RunUntil(*loop_, [&] { return listener_->refusals().wrong_key > 6; }));
-  EXPECT_FALSE(agent.has_value());
-  Expect(9);
-  EXPECT_TRUE(RunUntil(*loop_, [&] { return arrived_.contains(9); }));
-}
-
-TEST_F(SeatDiallerTest, ASilentStrangerHoldsTheFirstRoundUpForItsShortLimitOnly) {
-  auto silent = ListenAt(*ParseIpLiteral("127.0.0.1"));
-  ASSERT_TRUE(silent.ok());
-  Listen();
-  Expect(0);
-  SeatDialOptions options = To({*LocalAddress(silent->get()), Door()}, 0);
-  options.handshake_limit = std::chrono::seconds(60);
-  options.first_handshake_limit = milliseconds(10);
-  Outcome agent;
-  const auto dialler = Dial(std::move(options), agent);
-  EXPECT_TRUE(RunUntil(*loop_, [&] { return arrived_.contains(0); }));
-}
-
 TEST_F(SeatDiallerTest, DestroyedItSaysNothing) {
   Listen();
   Expect(0);

@@ -27,6 +27,7 @@ TEST(ForeignOptionsTest, OtherLaunchersOptionsGetAHintThatNamesOurs) {
       {"--mca btl tcp", "-x NAME=VALUE"},
       {"-machinefile x", "--hostfile"},
       {"-wdir x", "--cwd"},
+      {"--ray --ray-mode jobs", "placement group"},
   };
   for (const auto& [line, hint] : cases) {
     const Status status = StatusOf(line + " ./t");

@@ -76,48 +76,5 @@ TEST(RayJobFileTest, OfTheClientsEnvironmentGoesWhatIsOfTheJob) {
             (std::vector<std::string>{"HOROVOD_CYCLE_TIME=1", "NCCL_DEBUG=INFO", "WANTED=w"}));
 }
 
-RayJobSeats TwoSeats() {
-  return {.driver_ip = "10.0.0.1",
-          .ports = {20001, 20002, 20003},
-          .seats = {{.host = "10.0.0.1",
-                     .node_id = "aa",
-                     .ip = "10.0.0.1",
-                     .slots = 2,
-                     .amounts = {{"CPU", 1.5}, {"disk", 3}}},
-                    {.host = "10.0.0.2",
-                     .node_id = "bb",
-                     .ip = "10.0.0.2",
-                     .slots = 1,
-                     .amounts = {{"CPU", 1}}}}};
-}
-
-TEST(RayJobFileTest, SeatsComeBackAndAreLeftOutWhereThereAreNone) {
-  EXPECT_EQ(RayJobFileText(Sample()).find("placed"), std::string::npos);
-  RayJobFile job = Sample();
-  job.placed = TwoSeats();
-  const Result<RayJobFile> read = ParseRayJobFile(RayJobFileText(job));
-  ASSERT_TRUE(read.ok()) << read.status().ToString();
-  EXPECT_EQ(read->placed.driver_ip, job.placed.driver_ip);
-  EXPECT_EQ(read->placed.ports, job.placed.ports);
-  EXPECT_EQ(read->placed.seats, job.placed.seats);
-}
-
-TEST(RayJobFileTest, SeatsThatAreNoneAreRefused) {
-  RayJobFile job = Sample();
-  job.placed = TwoSeats();
-  const std::string text = RayJobFileText(job);
-  const auto with = [&text](const std::string& part, const std::string& other) {
-    std::string changed = text;
-    const size_t at = changed.find(part);
-    EXPECT_NE(at, std::string::npos) << part;
-    return WhyNot(changed.replace(at, part.size(), other));
-  };
-  EXPECT_EQ(with("[20001,20002,20003]", "[20001,70000]"), "a port of it is none");
-  EXPECT_EQ(with("[20001,20002,20003]", "[0]"), "a port of it is none");
-  EXPECT_EQ(with("[20001,20002,20003]", "[]"), "it has no ports, or no seats");
-  EXPECT_EQ(with("\"slots\":2", "\"slots\":0"), "a seat has no slots");
-  EXPECT_EQ(with("\"CPU\":1.5", "\"CPU\":\"x\""), "an amount of a seat is no number");
-}
-
 }  // namespace
 }  // namespace hvdray

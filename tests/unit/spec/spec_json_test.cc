@@ -181,14 +181,12 @@ TEST(SpecJsonTest, EveryWordOfEveryChoiceComesBack) {
     JobSpec spec;
     spec.ray.strategy.Set(static_cast<RayStrategy>(i), "flag");
     spec.ray.backend.Set(static_cast<Backend>(i % 3), "flag");
-    spec.ray.mode.Set(static_cast<RayMode>(i % 2), "flag");
     spec.ray.gpu_choice.Set(static_cast<GpuChoice>(i % 2), "flag");
     spec.print_plan.Set(static_cast<PlanFormat>(i % 2), "flag");
     const Result<JobSpec> read = SpecFromJson(SpecToJson(spec));
     ASSERT_TRUE(read.ok());
     EXPECT_EQ(*read->ray.strategy, *spec.ray.strategy);
     EXPECT_EQ(*read->ray.backend, *spec.ray.backend);
-    EXPECT_EQ(*read->ray.mode, *spec.ray.mode);
     EXPECT_EQ(*read->ray.gpu_choice, *spec.ray.gpu_choice);
     EXPECT_EQ(*read->print_plan, *spec.print_plan);
   }

@@ -45,14 +45,13 @@ TEST(SpecRayTest, AnAddressImpliesRayWhereItIsGivenForThisJob) {
 
 TEST(SpecRayTest, ReadsEveryOption) {
   const JobSpec spec = SpecOf(
-      "-np 4 --ray --ray-verify ca.pem --ray-headers {\"A\":\"b\"} --ray-mode pg --ray-python py "
+      "-np 4 --ray --ray-verify ca.pem --ray-headers {\"A\":\"b\"} --ray-python py "
       "--keep-ray-env --detach --working-dir . --exclude *.ckpt --exclude data/ --cpus-per-slot "
       "0.5 --use-gpu --gpus-per-slot 2 --resources-per-slot disk=0.5 --label-selector zone=eu "
       "--strategy SPREAD --placement-group-timeout 2m --gpu-visibility rank ./t");
   const RaySpec& ray = spec.ray;
   EXPECT_EQ(*ray.verify, "ca.pem");
   EXPECT_EQ(*ray.headers, "{\"A\":\"b\"}");
-  EXPECT_EQ(*ray.mode, RayMode::kPg);
   EXPECT_EQ(*ray.python, "py");
   EXPECT_TRUE(*ray.keeps_ray_env);
   EXPECT_TRUE(*ray.is_detached);
@@ -217,24 +216,6 @@ TEST(SpecRayTest, OptionsOfOtherWaysOfRunningAreRefused) {
   EXPECT_EQ(ErrorOf(job + "--stdin none ./t"), "");
   EXPECT_EQ(ErrorOf(job + "--launch-agent {host} ./t"),
             "flag --launch-agent has no meaning with --ray: Ray starts the agents");
-}
-
-TEST(SpecRayTest, AJobForEachNodeIsForStaticJobs) {
-  const JobSpec spec = SpecOf("--ray --ray-mode jobs -np 2 ./t");
-  EXPECT_EQ(*spec.ray.mode, RayMode::kJobs);
-  for (const char* option : {"--min-np 1", "--max-np 4 --min-np 2"}) {
-    const Status status =
-        SpecWorld().StatusOf(std::string("--ray --ray-mode jobs -np 2 ") + option + " ./t");
-    EXPECT_EQ(status.code(), ErrorCode::kUsage) << option;
-    EXPECT_EQ(
-        status.message(),
-        "flag --ray-mode jobs is not for elastic jobs: a job for each node can't follow them");
-    EXPECT_EQ(status.hint(), "--ray-mode pg");
-  }
-  const Result<RunRequest> request =
-      SpecWorld().Resolve("--ray --ray-mode jobs -np 2 --ray-python py ./t");
-  ASSERT_TRUE(request.ok()) << request.status().ToString();
-  EXPECT_EQ(request->warnings, (Lines{"flag --ray-python has no effect with --ray-mode jobs"}));
 }
 
 TEST(SpecRayTest, WhatAUserSetsForAllJobsIsInNobodysWay) {
