@@ -37,7 +37,14 @@ GroupWait::GroupWait(RayRequest request, GroupWaitOptions options, TimePoint beg
     : request_(std::move(request)),
       options_(options),
       began_(began),
+      bundles_(request_.bundles.size()),
       next_line_(began + kFirstLine) {}
+
+void GroupWait::Expect(size_t bundles) {
+  bundles_ = bundles;
+  group_ = {};
+  infeasible_since_.reset();
+}
 
 void GroupWait::OnNodes(const BrokerNodes& nodes) { nodes_ = RayNodesOf(nodes); }
 
@@ -53,8 +60,7 @@ void GroupWait::OnGroup(const BrokerGroup& group, TimePoint now) {
 }
 
 bool GroupWait::IsPlaced() const {
-  return group_.state == BrokerGroupState::kCreated &&
-         group_.bundles.size() == request_.bundles.size() &&
+  return group_.state == BrokerGroupState::kCreated && group_.bundles.size() == bundles_ &&
          std::all_of(group_.bundles.begin(), group_.bundles.end(), [this](const std::string& id) {
            return std::any_of(nodes_.begin(), nodes_.end(), [&id](const RayNode& node) {
              return node.id == id && node.is_alive;

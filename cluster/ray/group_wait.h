@@ -28,8 +28,12 @@ class GroupWait {
  public:
   enum class State : uint8_t { kWaiting, kCreated, kFailed };
 
+  /// request: the slots, of which it is said what is missing.
   GroupWait(RayRequest request, GroupWaitOptions options, TimePoint began);
 
+  /// From now on another group is waited for, of so many bundles. Until then: of those of
+  /// `request`.
+  void Expect(size_t bundles);
   void OnNodes(const BrokerNodes& nodes);
   void OnGroup(const BrokerGroup& group, TimePoint now);
 
@@ -57,6 +61,7 @@ class GroupWait {
   const TimePoint began_;
   std::vector<RayNode> nodes_;
   BrokerGroup group_;
+  size_t bundles_;
   std::optional<TimePoint> infeasible_since_;
   TimePoint next_line_;
 };

@@ -17,6 +17,7 @@ constexpr std::string_view kNodePrefix = "node:";
 constexpr double kPin = 0.001;
 // Ray sums in such steps as well; a rest below half of one is none.
 constexpr double kTolerance = 0.00005;
+constexpr int kMost = 65536;  // slots on a node
 
 bool IsPin(std::string_view name) { return name.starts_with(kNodePrefix); }
 
@@ -65,6 +66,14 @@ bool Matches(const RayLabels& labels, const RayLabels& selector) {
     const auto found = labels.find(wanted.first);
     return MatchesValue(found == labels.end() ? nullptr : &found->second, wanted.second);
   });
+}
+
+/// How many such bundles there is room for on a node now, at most `most`. selector: what the node's
+/// labels have to match; a node that is dead has room for none.
+int FreeBundlesOn(const RayNode& node, const RayAmounts& bundle, const RayLabels& selector,
+                  int most) {
+  if (!node.is_alive || !Matches(node.labels, selector)) return 0;
+  return Holds(node.free, bundle, most);
 }
 
 /// The request as FitRequest looks at it: one kind of bundle, so many times, on some nodes.
@@ -228,7 +237,58 @@ RayRequest NamedRequest(const RayAsk& ask) {
   return request;
 }
 
+/// How many of `count` slots each node takes, of those that it has room for: the roomiest first.
+std::vector<int> Pack(int count, const std::vector<int>& rooms) {
+  std::vector<size_t> order(rooms.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&rooms](size_t a, size_t b) { return rooms[a] > rooms[b]; });
+  std::vector<int> taken;
+  for (const size_t node : order) {
+    const int slots = std::min(count, rooms[node]);
+    if (slots == 0) break;
+    taken.push_back(slots);
+    count -= slots;
+  }
+  return count == 0 ? taken : std::vector<int>();
+}
+
+std::vector<int> Spread(int count, const std::vector<int>& rooms) {
+  std::vector<int> taken(rooms.size(), 0);
+  for (bool has_taken = true; has_taken && count > 0;) {
+    has_taken = false;
+    for (size_t node = 0; node < rooms.size() && count > 0; ++node) {
+      if (taken[node] == rooms[node]) continue;
+      ++taken[node];
+      --count;
+      has_taken = true;
+    }
+  }
+  std::erase(taken, 0);
+  return count == 0 ? taken : std::vector<int>();
+}
+
 }  // namespace
+
+RayRequest GroupByNode(const RayRequest& request, std::span<const RayNode> nodes) {
+  if (request.strategy == "STRICT_SPREAD" || request.bundles.size() < 2) return request;
+  const RayLabels selector = request.selectors.empty() ? RayLabels() : request.selectors.front();
+  const auto count = static_cast<int>(request.bundles.size());
+  std::vector<int> rooms;
+  for (const RayNode& node : nodes) {
+    rooms.push_back(FreeBundlesOn(node, request.bundles.front(), selector, kMost));
+  }
+  std::vector<int> shares = {count};
+  if (request.strategy == "PACK") shares = Pack(count, rooms);
+  if (request.strategy == "SPREAD") shares = Spread(count, rooms);
+  if (shares.empty()) return request;
+  RayRequest grouped;
+  grouped.strategy = request.strategy;
+  grouped.slots = shares;
+  for (const int slots : shares) grouped.bundles.push_back(Times(request.bundles.front(), slots));
+  if (!request.selectors.empty()) grouped.selectors.assign(shares.size(), selector);
+  return grouped;
+}
 
 RayAmounts SlotBundle(const RayAsk& ask) {
   RayAmounts bundle = ask.slot_resources;
@@ -294,21 +354,8 @@ RayFit FitRequest(const RayRequest& request, std::span<const RayNode> nodes) {
 }
 
 int FreeSlotsOn(const RayNode& node, const RayAsk& ask) {
-  constexpr int kMost = 65536;
   const RayAmounts bundle = SlotBundle(ask);
   return bundle.empty() ? 0 : FreeBundlesOn(node, bundle, ask.labels, kMost);
-}
-
-int FreeBundlesOn(const RayNode& node, const RayAmounts& bundle, const RayLabels& selector,
-                  int most) {
-  if (!node.is_alive || !Matches(node.labels, selector)) return 0;
-  return Holds(node.free, bundle, most);
-}
-
-RayAmounts SumOfBundles(const RayAmounts& bundle, int count) {
-  RayAmounts sum = Times(bundle, count);
-  std::erase_if(sum, [](const auto& amount) { return IsPin(amount.first); });
-  return sum;
 }
 
 std::string AmountsText(const RayAmounts& amounts) {

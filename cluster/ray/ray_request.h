@@ -47,6 +47,13 @@ struct RayRequest {
 /// Errors: kUsage for what contradicts itself, or a slot that is made of nothing.
 Result<RayRequest> MakeRayRequest(const RayAsk& ask);
 
+/// The same slots in one bundle for each node, by what is free there now, so that a node runs one
+/// process of Ray's for the job and not one for each slot: PACK takes few nodes, the roomiest
+/// first, SPREAD one slot of each node in turn, STRICT_PACK one bundle. Nothing is pinned: Ray
+/// places the bundles. `request` itself where it has a bundle for each node already, or where what
+/// is free has no room for it.
+RayRequest GroupByNode(const RayRequest& request, std::span<const RayNode> nodes);
+
 /// The bundle of one slot: by which elastic jobs grow.
 RayAmounts SlotBundle(const RayAsk& ask);
 
@@ -69,14 +76,6 @@ RayFit FitRequest(const RayRequest& request, std::span<const RayNode> nodes);
 /// How many such slots fit on a node now: what `hvdray slots --ray` lists, and what an elastic job
 /// may grow by. Labels: those of `ask`.
 int FreeSlotsOn(const RayNode& node, const RayAsk& ask);
-
-/// How many such bundles there is room for on a node now, at most `most`. selector: what the node's
-/// labels have to match; a node that is dead has room for none.
-int FreeBundlesOn(const RayNode& node, const RayAmounts& bundle, const RayLabels& selector,
-                  int most);
-
-/// What `count` such bundles are made of together, without what pins them to a node.
-RayAmounts SumOfBundles(const RayAmounts& bundle, int count);
 
 /// "2 CPU, 1 GPU": without what pins a bundle to a node.
 std::string AmountsText(const RayAmounts& amounts);

@@ -27,6 +27,7 @@ bool DriveJob::WasTakenAway(const JobReport& report) const {
 bool DriveJob::IsMoved() const {
   const BrokerGroup& group = wait_->group();
   if (wait_->Look(loop_.Now()) != GroupWait::State::kCreated) return true;
+  if (placement_.places.front().group != group.name) return true;
   for (size_t host = 0; host < placement_.places.size(); ++host) {
     for (const int bundle : placement_.places[host].bundles) {
       if (group.bundles[static_cast<size_t>(bundle)] != placement_.node_ids[host]) return true;
@@ -42,6 +43,7 @@ bool DriveJob::WaitAgain() {
       request_,
       GroupWaitOptions{.limit = *run_.spec().ray.group_timeout, .can_grow = run_.job().can_grow},
       reserve_began_);
+  wait_->Expect(reserved_.bundles.size());
   wait_->OnGroup(group, reserve_began_);
   if (nodes_) wait_->OnNodes(*nodes_);
   run_.log().Say(fmt::format("{}; no worker had started: waiting for Ray to replace these slots",

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <utility>
 
@@ -16,6 +17,9 @@
 namespace hvdray {
 namespace {
 
+// A node that another job has just left may be free a moment later.
+constexpr Duration kRefusedFor = std::chrono::milliseconds(500);
+
 /// The address that Ray gives for this node; where it is none of this machine's (behind some other
 /// network), all of them.
 Result<std::unique_ptr<SeatListener>> OpenListener(Loop& loop, const std::string& node_ip,
@@ -27,6 +31,12 @@ Result<std::unique_ptr<SeatListener>> OpenListener(Loop& loop, const std::string
   if (listener.ok()) return listener;
   options.addresses.clear();
   return SeatListener::Open(loop, options, std::move(secret));
+}
+
+/// Ray tries again and again, but what it has found is that nodes have no such room.
+bool HasNoRoom(const BrokerGroup& group) {
+  return group.state != BrokerGroupState::kCreated &&
+         (group.reason == "NO_RESOURCES" || group.reason == "INFEASIBLE");
 }
 
 }  // namespace
@@ -98,18 +108,37 @@ Status DriveJob::Begin() {
       request_,
       GroupWaitOptions{.limit = *run_.spec().ray.group_timeout, .can_grow = run_.job().can_grow},
       reserve_began_);
-  broker_->Reserve({.name = "hvdray-" + run_.job().job_id,
-                    .bundles = request_.bundles,
-                    .strategy = request_.strategy,
-                    .selectors = request_.selectors});
   Look();
   return {};
 }
 
+void DriveJob::Reserve(RayRequest request) {
+  const bool is_first = group_name_.empty();
+  if (!is_first) broker_->Release(group_name_);
+  group_name_ = fmt::format("hvdray-{}{}", run_.job().job_id, is_first ? "" : "-slots");
+  reserved_ = std::move(request);
+  refused_since_.reset();
+  wait_->Expect(reserved_.bundles.size());
+  broker_->Reserve({.name = group_name_,
+                    .bundles = reserved_.bundles,
+                    .strategy = reserved_.strategy,
+                    .selectors = reserved_.selectors});
+}
+
+std::optional<TimePoint> DriveJob::TimeForSingleSlots() const {
+  if (!refused_since_ || reserved_ == request_) return std::nullopt;
+  return *refused_since_ + kRefusedFor;
+}
+
 void DriveJob::OnGroup(const BrokerGroup& group) {
   if (hosts_) return hosts_->OnGroup(group);
-  if (!wait_) return;
+  if (!wait_ || group.name != group_name_) return;
   wait_->OnGroup(group, loop_.Now());
+  if (!HasNoRoom(group)) {
+    refused_since_.reset();
+  } else if (!refused_since_) {
+    refused_since_ = loop_.Now();
+  }
   if (transport_) transport_->OnGroup(group);
   Look();
 }
@@ -119,6 +148,8 @@ void DriveJob::OnNodes(const BrokerNodes& nodes) {
   if (hosts_) return hosts_->OnNodes(nodes);
   if (!wait_) return;
   wait_->OnNodes(nodes);
+  // The first table says which nodes have room.
+  if (group_name_.empty() && !run_.has_failed()) Reserve(GroupByNode(request_, wait_->nodes()));
   Look();
 }
 
@@ -126,6 +157,7 @@ void DriveJob::OnNodes(const BrokerNodes& nodes) {
 void DriveJob::Look() {
   if (run_.is_launched() || run_.has_failed()) return;
   const TimePoint now = loop_.Now();
+  if (TimeForSingleSlots().value_or(TimePoint::max()) <= now) Reserve(request_);
   switch (wait_->Look(now)) {
     case GroupWait::State::kCreated:
       timer_.Cancel();
@@ -138,7 +170,9 @@ void DriveJob::Look() {
       break;
   }
   if (const auto line = wait_->TakeLine(now)) run_.log().Say(*line, *run_.spec().is_quiet);
-  timer_ = loop_.After(wait_->NextDeadline() - now, [this] {
+  const TimePoint next =
+      std::min(wait_->NextDeadline(), TimeForSingleSlots().value_or(TimePoint::max()));
+  timer_ = loop_.After(next - now, [this] {
     timer_.Cancel();
     Look();
   });
@@ -197,7 +231,7 @@ int DriveJob::RunStatic() {
 }
 
 std::optional<int> DriveJob::RunPlaced() {
-  placement_ = PlaceGroup(request_, wait_->group(), wait_->nodes());
+  placement_ = PlaceGroup(reserved_, wait_->group(), wait_->nodes());
   Result<LaunchPlan> plan = run_.PlanFor(placement_);
   if (!plan.ok()) {
     GiveUp(plan.status(), kDriveFailed);

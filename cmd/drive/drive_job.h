@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "base/byte_stream.h"
 #include "base/loop.h"
@@ -49,6 +50,9 @@ class DriveJob {
   void OnClosed(Status why);
 
   Status Begin();
+  void Reserve(RayRequest request);
+  /// Ray finds no room for bundles of a node's slots, and may for single slots.
+  std::optional<TimePoint> TimeForSingleSlots() const;
   void Look();
   void GiveUp(Status why, int exit_code);
   int RunStatic();
@@ -75,7 +79,10 @@ class DriveJob {
   std::unique_ptr<RayHosts> hosts_;   // Of an elastic job.
   std::optional<BrokerNodes> nodes_;  // The last table.
   std::optional<GroupWait> wait_;
-  RayRequest request_;
+  RayRequest request_;   // A bundle for each slot, or for each host where hosts are asked for.
+  RayRequest reserved_;  // The same slots as they were asked for last.
+  std::string group_name_;
+  std::optional<TimePoint> refused_since_;  // Ray has found no room for reserved_.
   TimePoint reserve_began_{};
   RayPlacement placement_;
   Status taken_;  // What took slots away, while they are waited for again.

@@ -51,15 +51,18 @@ Result<PackagePlan> PlanFor(const JobSpec& spec) {
 }
 
 std::string PlanText(const RayOutlook& outlook, const PackagePlan& package, const JobSpec& spec) {
+  const RayRequest request =
+      spec.is_elastic() ? outlook.request : GroupByNode(outlook.request, outlook.cluster.nodes);
+  const size_t bundles = request.bundles.size();
   std::string text = fmt::format("{}: Ray {}\n", outlook.cluster.url, outlook.cluster.version.ray);
-  text += fmt::format("{} workers in {} bundles, {}\n", *spec.np, outlook.request.bundles.size(),
-                      outlook.request.strategy);
+  text += fmt::format("{} workers in {} bundle{}, {}\n", *spec.np, bundles, bundles == 1 ? "" : "s",
+                      request.strategy);
   std::string last;
   size_t count = 0;
   const auto flush = [&] {
     if (count > 0) text += fmt::format("  {} x {}\n", count, last);
   };
-  for (const RayAmounts& bundle : outlook.request.bundles) {
+  for (const RayAmounts& bundle : request.bundles) {
     std::string shown = AmountsText(bundle);
     for (const auto& [name, amount] : bundle) {
       if (name.starts_with("node:")) shown += " on " + name.substr(5);

@@ -70,6 +70,7 @@ def test_a_job_runs_on_the_slots_that_it_gets(drive):
 def test_ranks_follow_one_another_on_each_node_whatever_the_order_of_bundles(drive):
     job = drive({"np": 4, "command": shell("echo $HOROVOD_RANK $HOROVOD_HOSTNAME")})
     first, second = job.nodes
+    job.used = lambda node: node.cpus  # as far as the driver knows: it asks for single slots
     job.place = lambda body: [second, first, second, first]
     assert job.wait() == 0, job.said()
     assert sorted(line.split(":")[1] for line in job.out.splitlines()) == [
@@ -268,6 +269,33 @@ def test_a_bundle_that_moves_while_the_job_waits_is_waited_for(drive):
 
 
 # ---- slots
+
+def test_slots_that_are_packed_are_a_bundle_for_each_node(drive):
+    job = drive({"np": 5, "command": shell("echo $HOROVOD_RANK on $HOROVOD_HOSTNAME")},
+                nodes=[Node(1, 2), Node(2, 4)])
+    assert job.wait() == 0, job.said()
+    (reserve,) = [body for kind, body in job.orders if kind == "reserve"]
+    assert (reserve["bundles"], reserve["strategy"]) == ([{"CPU": 4}, {"CPU": 1}], "PACK")
+    assert sorted(line.split(":")[1] for line in job.out.splitlines()) == [
+        *(f"{rank} on {job.nodes[1].id}" for rank in range(4)), f"4 on {job.nodes[0].id}"]
+
+
+def test_where_ray_has_no_room_for_a_nodes_bundle_single_slots_are_asked_for(drive):
+    job = drive({"np": 4, "command": shell("echo up $HOROVOD_RANK")},
+                nodes=[Node(1, 4), Node(2, 1)])
+    # Somebody was faster: the first node has room for three, as Ray knows and the driver does not.
+    reserve = job.on_reserve
+    def late(body):
+        job.nodes[0].cpus = 3
+        reserve(body)
+    job.on_reserve = late
+    assert job.wait() == 0, job.said()
+    asked = [body["bundles"] for kind, body in job.orders if kind == "reserve"]
+    assert asked == [[{"CPU": 4}], [{"CPU": 1}] * 4]
+    released = [body["name"] for kind, body in job.orders if kind == "release"]
+    assert released == [f"hvdray-{job.job_id}"]
+    assert sorted(job.out.splitlines()) == [f"[{rank}]<stdout>:up {rank}" for rank in range(4)]
+
 
 def test_too_few_slots_in_time_is_125_and_says_what_is_missing(drive):
     job = drive({"np": 4, "command": ["true"], "ray.group_timeout": 1.5, "report_file": "r"},

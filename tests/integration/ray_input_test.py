@@ -155,7 +155,7 @@ def test_a_dry_run_only_looks(run, cluster):
     dashboard = cluster()
     result = run(dashboard.url, "-np", "2", "--cpus-per-slot", "2", "--dry-run", "true")
     assert (result.code, result.errors) == (0, "")
-    assert f"{dashboard.url}: Ray 2.60.0\n2 workers in 2 bundles, PACK\n  2 x 2 CPU\n" in result.text
+    assert f"{dashboard.url}: Ray 2.60.0\n2 workers in 1 bundle, PACK\n  1 x 4 CPU\n" in result.text
     assert "there is room for them now\n" in result.text
     assert {method for method, _ in dashboard.requests} == {"GET"} and not dashboard.jobs
 

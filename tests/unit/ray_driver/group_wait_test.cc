@@ -99,5 +99,15 @@ TEST_F(GroupWaitTest, RaysOwnRefusalIsTold) {
   EXPECT_EQ(wait.failure(began_).code(), ErrorCode::kRayFailed);
 }
 
+TEST_F(GroupWaitTest, AnotherGroupOfTheSameSlotsMayHaveFewerBundles) {
+  GroupWait wait = Wait(/*can_grow=*/false);
+  wait.OnNodes({{Node("a", "10.0.0.1", 2, 2)}});
+  wait.OnGroup(Pending("g", "INFEASIBLE", 2), began_);
+  wait.Expect(1);
+  EXPECT_EQ(wait.Look(began_ + seconds(10)), State::kWaiting) << "that was the other group";
+  wait.OnGroup(Created("h", {"a"}), began_);
+  EXPECT_EQ(wait.Look(began_), State::kCreated);
+}
+
 }  // namespace
 }  // namespace hvdray

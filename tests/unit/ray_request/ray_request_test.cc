@@ -249,5 +249,72 @@ TEST(RayFitTest, WhatIsFreeNowIsAlsoFeasibleAndMoreNodesNeverHurt) {
   }
 }
 
+/// "4 1": the slots of each bundle.
+std::string Shares(int np, const std::string& strategy, const std::vector<RayNode>& nodes) {
+  RayAsk ask;
+  ask.np = np;
+  ask.strategy = strategy;
+  std::string text;
+  for (const int slots : GroupByNode(Made(ask), nodes).slots) {
+    text += (text.empty() ? "" : " ") + std::to_string(slots);
+  }
+  return text;
+}
+
+TEST(GroupByNodeTest, PackedSlotsAreABundleForEachOfFewNodesTheRoomiestFirst) {
+  const std::vector<RayNode> nodes = {Node("a", 8, 2), Node("b", 8, 4), Node("c", 8, 3)};
+  EXPECT_EQ(Shares(2, "", nodes), "2");
+  EXPECT_EQ(Shares(5, "", nodes), "4 1");
+  EXPECT_EQ(Shares(9, "PACK", nodes), "4 3 2");
+}
+
+TEST(GroupByNodeTest, SpreadSlotsGoRoundAndPassOverNodesThatAreFull) {
+  const std::vector<RayNode> nodes = {Node("a", 8, 2), Node("b", 8, 4), Node("c", 8, 3)};
+  EXPECT_EQ(Shares(2, "SPREAD", nodes), "1 1");
+  EXPECT_EQ(Shares(8, "SPREAD", nodes), "2 3 3");
+}
+
+TEST(GroupByNodeTest, WhereNodesHaveNoRoomEachSlotIsABundle) {
+  const std::vector<RayNode> nodes = {Node("a", 8, 1), Node("b", 8, 1)};
+  EXPECT_EQ(Shares(3, "", nodes), "1 1 1");
+  EXPECT_EQ(Shares(3, "SPREAD", nodes), "1 1 1");
+  EXPECT_EQ(Shares(2, "", {}), "1 1");
+}
+
+TEST(GroupByNodeTest, AllOnOneNodeIsOneBundleWhateverIsFree) {
+  EXPECT_EQ(Shares(3, "STRICT_PACK", {Node("a", 8, 1)}), "3");
+}
+
+TEST(GroupByNodeTest, HostsOfTheirOwnStayAsTheyAre) {
+  RayAsk ask;
+  ask.np = 4;
+  ask.num_hosts = 2;
+  const std::vector<RayNode> nodes = {Node("a", 8, 8)};
+  EXPECT_EQ(GroupByNode(Made(ask), nodes), Made(ask));
+  EXPECT_EQ(Shares(3, "STRICT_SPREAD", nodes), "1 1 1");
+}
+
+TEST(GroupByNodeTest, ABundleHasAllThatItsSlotsNeedAndLabelsAndDeadNodesCount) {
+  std::vector<RayNode> nodes = {Node("a", 8, 8, 4, 1), Node("b", 8, 8, 4, 3), Node("c", 8, 8, 8, 8),
+                                Node("d", 8, 8, 8, 8)};
+  for (RayNode& node : nodes) {
+    node.free["disk"] = 9;
+    if (node.ip != "c") node.labels = {{"zone", "x"}};
+  }
+  nodes[3].is_alive = false;
+  RayAsk ask;
+  ask.np = 4;
+  ask.cpus_per_slot = 0.5;
+  ask.gpus_per_slot = 1;
+  ask.slot_resources = {{"disk", 2}};
+  ask.labels = {{"zone", "x"}};
+  const RayRequest grouped = GroupByNode(Made(ask), nodes);
+  EXPECT_EQ(grouped.bundles, (std::vector<RayAmounts>{{{"CPU", 1.5}, {"GPU", 3}, {"disk", 6}},
+                                                      {{"CPU", 0.5}, {"GPU", 1}, {"disk", 2}}}));
+  EXPECT_EQ(grouped.slots, (std::vector<int>{3, 1}));
+  EXPECT_EQ(grouped.selectors, std::vector<RayLabels>(2, {{"zone", "x"}}));
+  EXPECT_EQ(grouped.strategy, "PACK");
+}
+
 }  // namespace
 }  // namespace hvdray
