@@ -166,6 +166,12 @@ Result<RayClusterStatus> DashboardClient::ClusterStatus() {
                            ParseRayClusterStatus);
 }
 
+Result<RayNodeSummary> DashboardClient::NodeSummary() {
+  return impl_->AskAndRead("ask what is in use on nodes",
+                           {.method = "GET", .path = "/nodes?view=summary&nocache=1"},
+                           ParseRayNodeSummary);
+}
+
 Result<std::vector<RayPlacementGroup>> DashboardClient::PlacementGroups() {
   return impl_->AskAndRead(
       "list placement groups",

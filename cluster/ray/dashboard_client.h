@@ -50,6 +50,7 @@ class DashboardClient {
   /// Those that are alive, the head first, then by address and id.
   Result<std::vector<RayNode>> Nodes();
   Result<RayClusterStatus> ClusterStatus();
+  Result<RayNodeSummary> NodeSummary();
   Result<std::vector<RayPlacementGroup>> PlacementGroups();
 
   /// Whether the cluster has "hvdray_….zip"; if so it is kept for 600 s from now.

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <climits>
 #include <cmath>
+#include <optional>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -78,6 +81,58 @@ RayUsage Usage(const Json* object) {
   for (const auto& [name, pair] : object->items()) {
     if (!pair.is_array() || pair.size() != 2) continue;
     usage[name] = {.used = Number(pair[0]), .total = Number(pair[1])};
+  }
+  return usage;
+}
+
+/// "1.5", "2.00GiB" (rounded there); nullopt: neither.
+std::optional<double> AmountOfText(std::string_view text) {
+  double amount = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), amount);
+  if (error != std::errc() || !std::isfinite(amount)) return std::nullopt;
+  text.remove_prefix(static_cast<size_t>(end - text.data()));
+  if (text.empty() || text == "B") return amount;
+  constexpr double kRounding = 0.005;
+  double unit = 1024;
+  for (const std::string_view suffix : {"KiB", "MiB", "GiB", "TiB"}) {
+    if (text == suffix) return (amount + kRounding) * unit;
+    unit *= 1024;
+  }
+  return std::nullopt;
+}
+
+/// "<amount>/<amount>" or "<amount> used of <amount>".
+std::optional<RayUse> PairOfText(std::string_view text, std::string_view divider) {
+  const size_t at = text.find(divider);
+  if (at == std::string_view::npos) return std::nullopt;
+  const std::optional<double> used = AmountOfText(text.substr(0, at));
+  const std::optional<double> total = AmountOfText(text.substr(at + divider.size()));
+  if (!used || !total) return std::nullopt;
+  return RayUse{.used = *used, .total = *total};
+}
+
+/// Lines for people: "2.0/4.0 CPU (1.0 used of 2.5 reserved in placement groups)". The first figure
+/// has what is used in placement groups in place of what they reserve.
+RayUsage UsageOfLines(std::string_view lines) {
+  constexpr std::string_view kGroups = " reserved in placement groups)";
+  RayUsage usage;
+  while (!lines.empty()) {
+    std::string_view line = lines.substr(0, lines.find('\n'));
+    lines.remove_prefix(std::min(line.size() + 1, lines.size()));
+    RayUse in_groups;
+    const size_t bracket = line.rfind(" (");
+    if (line.ends_with(kGroups) && bracket != std::string_view::npos) {
+      std::string_view pair = line.substr(bracket + 2);
+      pair.remove_suffix(kGroups.size());
+      in_groups = PairOfText(pair, " used of ").value_or(RayUse());
+      line = line.substr(0, bracket);
+    }
+    const size_t blank = line.find(' ');
+    if (blank == std::string_view::npos) continue;
+    std::optional<RayUse> use = PairOfText(line.substr(0, blank), "/");
+    if (!use) continue;
+    use->used += std::max(in_groups.total - in_groups.used, 0.0);
+    usage[std::string(line.substr(blank + 1))] = *use;
   }
   return usage;
 }
@@ -251,6 +306,7 @@ Result<RayClusterStatus> ParseRayClusterStatus(ByteView body) {
   const Json* cluster = Find(*data, "clusterStatus");
   if (cluster == nullptr) return status;
   if (!cluster->is_object()) return Wrong("clusterStatus is no object");
+  status.has_report = true;
   if (const Json* report = Find(*cluster, "loadMetricsReport"); report != nullptr) {
     status.usage = Usage(Find(*report, "usage"));
     const Json* nodes = Find(*report, "usageByNode");
@@ -263,6 +319,23 @@ Result<RayClusterStatus> ParseRayClusterStatus(ByteView body) {
     status.autoscaler = Autoscaler(*report);
   }
   return status;
+}
+
+Result<RayNodeSummary> ParseRayNodeSummary(ByteView body) {
+  HVDRAY_ASSIGN_OR_RETURN(const Json json, ParseObject(body));
+  const Json* data = Find(json, "data");
+  if (data == nullptr || !data->is_object()) return Wrong("no data in it");
+  RayNodeSummary summary;
+  for (const auto& [id, lines] : Texts(Find(*data, "nodeLogicalResources"))) {
+    summary.usage_by_node[id] = UsageOfLines(lines);
+  }
+  const Json* nodes = Find(*data, "summary");
+  if (nodes == nullptr || !nodes->is_array()) return summary;
+  for (const Json& node : *nodes) {
+    const Json* raylet = Find(node, "raylet");
+    summary.has_node_types |= raylet != nullptr && !Text(*raylet, "nodeTypeName").empty();
+  }
+  return summary;
 }
 
 Result<std::vector<RayPlacementGroup>> ParseRayPlacementGroups(ByteView body) {

@@ -17,8 +17,11 @@ namespace hvdray {
 Result<RayVersion> ParseRayVersion(ByteView body);
 /// Of GET /api/v0/nodes; those that are not ALIVE are left out.
 Result<std::vector<RayNode>> ParseRayNodes(ByteView body);
-/// Of GET /api/cluster_status. A cluster that has not reported yet has no usage.
+/// Of GET /api/cluster_status. Without a report it has no usage: the head has just started, or has
+/// autoscaler v2, which writes none.
 Result<RayClusterStatus> ParseRayClusterStatus(ByteView body);
+/// Of GET /nodes?view=summary, where both versions of the autoscaler say what is in use.
+Result<RayNodeSummary> ParseRayNodeSummary(ByteView body);
 /// Of GET /api/v0/placement_groups?detail=True.
 Result<std::vector<RayPlacementGroup>> ParseRayPlacementGroups(ByteView body);
 /// Of GET /api/jobs/ID and GET /api/jobs/.

@@ -22,7 +22,6 @@ struct RayVersion {
 struct RayUse {
   double used = 0;
   double total = 0;
-  double free() const { return total > used ? total - used : 0; }
 };
 using RayUsage = std::map<std::string, RayUse>;
 
@@ -51,10 +50,19 @@ struct RayAutoscaler {
 /// Figures are up to 5 s old. Resource names are as the dashboard writes them, which is not always
 /// as they are: UndoCamelCase() in ray_free.h.
 struct RayClusterStatus {
+  bool has_report = false;
   std::map<std::string, RayUsage> usage_by_node;  ///< By node id.
   RayUsage usage;                                 ///< Of all.
   std::vector<RayDemand> pending;
   std::optional<RayAutoscaler> autoscaler;  ///< nullopt: it has not reported yet.
+};
+
+/// Of the nodes themselves, whatever version the autoscaler has. Names are as they are.
+struct RayNodeSummary {
+  /// By node id; used amounts of memory may be rounded up. Empty: nothing is known yet.
+  std::map<std::string, RayUsage> usage_by_node;
+  /// Some node carries the name of its type: an autoscaler made it, and may make more.
+  bool has_node_types = false;
 };
 
 struct RayPlacementGroup {

@@ -10,8 +10,13 @@
 
 namespace hvdray {
 
+/// The status of a cluster whose autoscaler writes no report: from what its nodes say, and with
+/// what waits of `groups`.
+RayClusterStatus StatusOfNodes(const RayNodeSummary& summary,
+                               const std::vector<RayPlacementGroup>& groups);
+
 /// Fills `free` of each node from what `status` says is in use, under the names that the node has
-/// itself. A node of which nothing is known yet counts as free: Ray decides in the end.
+/// itself. A node of which nothing is said has none that is known.
 void FillFree(const RayClusterStatus& status, std::vector<RayNode>& nodes);
 
 /// Gives the amounts that wait in `status` the names that nodes have: myRes becomes my_res again.

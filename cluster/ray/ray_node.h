@@ -17,7 +17,8 @@ struct RayNode {
   bool is_alive = true;
   bool is_head = false;
   RayAmounts total;
-  RayAmounts free;
+  RayAmounts free;            ///< Empty where it is not known.
+  bool is_free_known = true;  ///< What is not known counts as taken.
   RayLabels labels;
   bool operator==(const RayNode&) const = default;
 };

@@ -32,18 +32,24 @@ std::string NameOf(const std::string& name) {
   return name == "memory" ? "GiB memory" : ShownText(name);
 }
 
-/// "0/4 CPU, 1/2 GPU, 0.0/21.8 GiB memory"; `free` has what of `total` is not in use.
-std::string UseText(const RayAmounts& total, const RayAmounts& free) {
+/// "0/4 CPU, 1/2 GPU, 0.0/21.8 GiB memory"; `free` has what of `total` is not in use, nullptr: not
+/// known.
+std::string UseText(const RayAmounts& total, const RayAmounts* free) {
   std::string text;
   for (const auto& [name, amount] : total) {
     if (!IsShown(name)) continue;
-    const auto left = free.find(name);
-    const double used = left == free.end() ? 0 : amount - left->second;
-    text += fmt::format("{}{}/{} {}", text.empty() ? "" : ", ", Amount(name, used),
-                        Amount(name, amount), NameOf(name));
+    std::string used = "?";
+    if (free != nullptr) {
+      const auto left = free->find(name);
+      used = Amount(name, left == free->end() ? 0 : amount - left->second);
+    }
+    text += fmt::format("{}{}/{} {}", text.empty() ? "" : ", ", used, Amount(name, amount),
+                        NameOf(name));
   }
   return text.empty() ? "nothing" : text;
 }
+
+const RayAmounts* FreeOf(const RayNode& node) { return node.is_free_known ? &node.free : nullptr; }
 
 std::string FreeText(const RayAmounts& free) {
   std::string text;
@@ -123,6 +129,9 @@ Json NodeJson(const RayNode& node) {
     const auto free = node.free.find(name);
     const double left = free == node.free.end() ? total : free->second;
     resources[name] = {{"used", total - left}, {"free", left}, {"total", total}};
+    if (node.is_free_known) continue;
+    resources[name]["used"] = nullptr;
+    resources[name]["free"] = nullptr;
   }
   json["resources"] = std::move(resources);
   Json labels = Json::object();
@@ -180,7 +189,8 @@ NodeSlots SlotsOn(const RayNode& node, const RayAsk& ask) {
   return {.now = FreeSlotsOn(node, ask), .idle = FreeSlotsOn(idle, ask)};
 }
 
-std::string SlotsNote(const NodeSlots& slots) {
+std::string SlotsNote(const NodeSlots& slots, bool is_known) {
+  if (!is_known) return fmt::format("not known yet; {} when idle", slots.idle);
   if (slots.now > 0) return {};
   return slots.idle > 0 ? fmt::format("busy: {} when idle", slots.idle)
                         : "too small, or not asked for";
@@ -190,17 +200,19 @@ std::string SlotsNote(const NodeSlots& slots) {
 
 std::string RayStatusText(const RaySnapshot& cluster) {
   RayAmounts total, free;
+  bool is_known = true;
   for (const RayNode& node : cluster.nodes) {
     AddTo(total, node.total);
     AddTo(free, node.free);
+    is_known &= node.is_free_known;
   }
   std::string text =
       fmt::format("Ray {} at {}: {}, in use {}\n", ShownText(cluster.version.ray), cluster.url,
-                  Plural(cluster.nodes.size(), "node"), UseText(total, free));
+                  Plural(cluster.nodes.size(), "node"), UseText(total, is_known ? &free : nullptr));
   std::vector<Row> rows;
   for (const RayNode& node : cluster.nodes) {
     rows.push_back({ShownText(node.ip), node.is_head ? "head" : "",
-                    ShownText(node.id).substr(0, kShownId), UseText(node.total, node.free)});
+                    ShownText(node.id).substr(0, kShownId), UseText(node.total, FreeOf(node))});
   }
   text += Table(rows);
   if (!cluster.status.pending.empty()) text += "\nWaiting for room:\n";
@@ -226,17 +238,23 @@ std::string RaySlotsText(const RaySnapshot& cluster, const RayAsk& ask) {
   std::vector<Row> rows;
   int64_t sum = 0;
   size_t hosts = 0;
+  size_t unknown = 0;
   for (const RayNode& node : cluster.nodes) {
     const NodeSlots slots = SlotsOn(node, ask);
     sum += slots.now;
     hosts += slots.now > 0 ? 1 : 0;
-    rows.push_back({ShownText(node.ip), Plural(static_cast<size_t>(slots.now), "slot"),
-                    "free: " + FreeText(node.free), SlotsNote(slots)});
+    unknown += node.is_free_known ? 0 : 1;
+    rows.push_back({ShownText(node.ip),
+                    node.is_free_known ? Plural(static_cast<size_t>(slots.now), "slot") : "? slots",
+                    node.is_free_known ? "free: " + FreeText(node.free) : "free: ?",
+                    SlotsNote(slots, node.is_free_known)});
   }
-  return fmt::format("{} of {} free now, on {} of {} at {}\n",
+  const std::string rest =
+      unknown == 0 ? "" : fmt::format(" (not known yet of {})", Plural(unknown, "node"));
+  return fmt::format("{} of {} free now, on {} of {} at {}{}\n",
                      Plural(static_cast<size_t>(sum), "slot"),
                      ShownText(AmountsText(SlotBundle(ask)), 200), hosts,
-                     Plural(cluster.nodes.size(), "node"), cluster.url) +
+                     Plural(cluster.nodes.size(), "node"), cluster.url, rest) +
          Table(rows);
 }
 
@@ -253,6 +271,9 @@ std::string RaySlotsJson(const RaySnapshot& cluster, const RayAsk& ask) {
                      {"slots", slots.now},
                      {"slots_when_idle", slots.idle},
                      {"free", AmountsJson(node.free)}});
+    if (node.is_free_known) continue;
+    hosts.back()["slots"] = nullptr;
+    hosts.back()["free"] = nullptr;
   }
   json["slots"] = sum;
   json["hosts"] = std::move(hosts);

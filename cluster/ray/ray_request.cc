@@ -205,6 +205,17 @@ RayFit FitWish(const Wish& wish, std::span<const RayNode> nodes) {
   const std::vector<int> free = Rooms(wish, usable, /*is_free=*/true);
   if (wish.IsMet(free)) return {};
   const std::vector<int> total = Rooms(wish, usable, /*is_free=*/false);
+  std::vector<int> most = free;
+  int64_t unknown = 0;
+  for (size_t i = 0; i < usable.size(); ++i) {
+    if (usable[i]->is_free_known) continue;
+    most[i] = total[i];
+    ++unknown;
+  }
+  if (unknown > 0 && wish.IsMet(most)) {
+    return {RayRoom::kBusy, fmt::format("what is free on {} of {} is not known yet", unknown,
+                                        Plural(static_cast<int64_t>(usable.size()), "live node"))};
+  }
   const std::string where = pin.empty() ? "" : fmt::format("{}: ", pin);
   if (wish.IsMet(total))
     return {RayRoom::kBusy, where + MissingText(wish, usable, free, Room::kFree)};

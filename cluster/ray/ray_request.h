@@ -59,7 +59,7 @@ RayAmounts SlotBundle(const RayAsk& ask);
 
 enum class RayRoom : uint8_t {
   kFree,        ///< It fits into what is free now.
-  kBusy,        ///< It would fit if nothing else ran.
+  kBusy,        ///< It would fit if nothing else ran, or what is free is not known.
   kInfeasible,  ///< The live nodes could not hold it even when empty.
 };
 

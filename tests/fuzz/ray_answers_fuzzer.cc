@@ -24,10 +24,15 @@ void CheckCluster(const std::string& body) {
   const auto status = hvdray::ParseRayClusterStatus(body);
   if (nodes.ok()) cluster.nodes = *nodes;
   if (status.ok()) cluster.status = *status;
+  const auto summary = hvdray::ParseRayNodeSummary(body);
+  if (summary.ok() && !cluster.status.has_report) {
+    cluster.status = hvdray::StatusOfNodes(*summary, {});
+  }
   hvdray::UndoCamelCase(cluster.nodes, cluster.status);
   hvdray::FillFree(cluster.status, cluster.nodes);
   for (const hvdray::RayNode& node : cluster.nodes) {
-    Require(!node.id.empty() && node.free.size() == node.total.size());
+    Require(!node.id.empty());
+    Require(node.free.size() == (node.is_free_known ? node.total.size() : 0));
     for (const auto& [name, amount] : node.free) Require(!(amount > node.total.at(name)));
   }
   const hvdray::RayAsk ask;

@@ -18,6 +18,12 @@ IDLE = {"result": True, "data": {"clusterStatus": {
     "loadMetricsReport": {"usageByNode": {HEAD: {"CPU": [0.0, 4.0], "GPU": [0.0, 2.0]}}},
     "autoscalerReport": {"activeNodes": {"node" + "F547dcca" * 7: 1}, "pendingNodes": [],
                          "pendingLaunches": {}, "failedNodes": []}}}}
+def v2(node_type=""):
+    """With autoscaler v2 as Ray 2.60 has it: no report, and what is in use as text for people."""
+    lines = "1.0/4.0 CPU (0.0 used of 2.0 reserved in placement groups)\n0.0/2.0 GPU"
+    return {"status": {"result": True, "data": {"clusterStatus": None}},
+            "summary": {"data": {"summary": [{"raylet": {"nodeId": HEAD, "nodeTypeName": node_type}}],
+                                 "nodeLogicalResources": {HEAD: lines}}}}
 
 
 def record(kind, data):
@@ -71,8 +77,9 @@ class PlayedJob:
 class FakeDashboard:
     """`on_job`: called with each PlayedJob on a thread of its own once it is submitted."""
 
-    def __init__(self, on_job=None, nodes=None, status=None, forgets=()):
+    def __init__(self, on_job=None, nodes=None, status=None, summary=None, forgets=()):
         self.nodes, self.status = nodes or NODES, status or IDLE
+        self.summary = summary or {"data": {"summary": [], "nodeLogicalResources": {}}}
         self.on_job, self.forgets = on_job, set(forgets)
         self.packages, self.jobs, self.requests, self.lost_streams = {}, {}, [], 0
         self.before_answer = None  # called once a job is there; true: its submission is not answered
@@ -136,10 +143,16 @@ class FakeDashboard:
             return call.say(200, self.nodes)
         if path == "/api/cluster_status":
             return call.say(200, self.status)
+        if path == "/nodes" and words.get("view") == "summary":
+            return call.say(200, self.summary)
+        if path == "/api/v0/placement_groups":
+            return call.say(200, {"data": {"result": {"result": []}}})
         if path.startswith("/api/packages/gcs/"):
             return self.package(call, urllib.parse.unquote(path[18:]), body)
         if path == "/api/jobs/" and call.command == "POST":
             return self.submit(call, json.loads(body))
+        if path == "/api/jobs/":
+            return call.say(200, [job.answer() for job in self.jobs.values()])
         if path.startswith("/api/jobs/"):
             return self.job(call, urllib.parse.unquote(path[10:]))
         if path.startswith("/api/v0/logs/"):

@@ -53,6 +53,13 @@ def open_ray_set(ray_venv):
 
 
 @pytest.fixture(scope="session")
+def ray_v2_set(ray_venv):
+    with RayCluster(ray_venv, workers=1, cpus=CPUS, gpus={"h2": 2}, token=False,
+                    environment={"RAY_enable_autoscaler_v2": "1"}) as ray:
+        yield ray
+
+
+@pytest.fixture(scope="session")
 def hidden_ray_set(ray_venv):
     with RayCluster(ray_venv, workers=1, spares=1, dashboard_host="127.0.0.1") as ray:
         yield ray
@@ -103,6 +110,12 @@ def ray_cluster(ray_set):
 def open_ray_cluster(open_ray_set):
     """Two nodes without authentication."""
     yield from lent(open_ray_set)
+
+
+@pytest.fixture
+def ray_v2_cluster(ray_v2_set):
+    """Two nodes, the last with two GPUs, and autoscaler v2, which `ray up` starts since Ray 2.50."""
+    yield from lent(ray_v2_set)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from fake_dashboard import FakeDashboard, places, record, wait_until
+from fake_dashboard import FakeDashboard, places, record, v2, wait_until
 from fault_server import FaultServer, answer
 
 TOKEN = "geheim-0123456789"
@@ -108,6 +108,27 @@ def test_more_than_the_cluster_has(run, cluster):
     refused(run(dashboard.url, "-H", "10.0.0.99:1", "true"), 2, "HVD-E0219",
             "the cluster has no live node 10.0.0.99")
     assert not dashboard.jobs and not dashboard.packages
+
+
+def test_more_than_the_cluster_has_is_known_at_once_with_autoscaler_v2_too(run, cluster):
+    dashboard = cluster(**v2())
+    began = time.monotonic()
+    refused(run(dashboard.url, "-np", "9", "true"), 2, "HVD-E0219",
+            "9 slots of 1 CPU each are asked for, and 1 live node has room for 4")
+    assert time.monotonic() - began < 5, "nothing more is to be heard of such an autoscaler"
+    for url, np, said in ((dashboard.url, 1, "there is room for them now"),
+                          (dashboard.url, 2, "they would wait: "),  # three of four are taken
+                          (cluster(**v2("worker")).url, 9, "they would wait: ")):  # nodes may come
+        assert said in run(url, "-np", np, "--dry-run", "true").text
+
+
+def test_what_nobody_has_told_yet_is_not_taken_for_free(run, hvdray, environment, cluster):
+    url = cluster(status=v2()["status"]).url
+    assert "would wait: what is free on 1 of 1 live node is not known yet\n" in run(
+        url, "-np", "1", "--dry-run", "true").text
+    page = json.loads(hvdray.run("slots", "--ray-address", url, "--json", env=environment).text)
+    assert (page["slots"], page["hosts"][0]["slots"], page["hosts"][0]["slots_when_idle"]) == (
+        0, None, 4)
 
 
 def test_working_folders_that_cannot_go_along(run, cluster, tmp_path):

@@ -80,6 +80,35 @@ def test_slots_are_what_is_free_and_not_what_is_there(look, ray_cluster):
     wait_until(lambda: slots("--use-gpu")[address] == 2, "all is free again", 30)
 
 
+def test_autoscaler_v2_hides_nothing(request, ray_v2_cluster):
+    ray = ray_v2_cluster
+    tool = Hvdray(request.config.getoption("--bin-dir"), ray.hosts)
+    tool.environment = ray.client_environment()
+
+    def look(command, *words):
+        result = tool.run(command, "--ray-address", ray.url, "--json", *words)
+        assert (result.code, result.errors) == (0, ""), result.errors
+        return json.loads(result.text)
+
+    for made in checked(tool):
+        assert ray.call("GET", "/api/cluster_status")["data"]["clusterStatus"] is None
+        wait_until(lambda: look("slots")["slots"] == 2 * CPUS, "all nodes have told", 30)
+        job = made.start("run", "--ray-address", ray.url, "-np", 3, "--", "sleep", "600")
+        wait_until(lambda: look("slots")["slots"] == 2 * CPUS - 3, "what it has is not free", 60)
+        assert look("slots", "--use-gpu", "--cpus-per-slot", "0.25")["slots"] == 2
+        began = time.monotonic()
+        result = made.run("run", "--ray-address", ray.url, "-np", 9, "--", "true")
+        assert result.code == 2 and "[HVD-E0219]" in result.errors, result.errors
+        assert time.monotonic() - began < 5
+        waiting = made.start("run", "--ray-address", ray.url, "-np", 4, "--", "true")
+        wait_until(lambda: look("status")["waiting"], "the second one waits", 60)
+        assert look("status")["waiting"][0] == {
+            "strategy": None, "count": 4, "bundles": [{"resources": {"CPU": 1.0}, "count": 1}]}
+        job.process.terminate()
+        assert job.wait().code == 143
+        assert waiting.wait(60).code == 0
+
+
 def test_what_waits_for_room_is_shown(look, hvdray_at_ray, ray_cluster):
     first = ray_cluster.submit("sleep 600", entrypoint_num_gpus=3)
     wait_until(lambda: ray_cluster.jobs("RUNNING"), "the first one runs", 60)

@@ -316,5 +316,20 @@ TEST(GroupByNodeTest, ABundleHasAllThatItsSlotsNeedAndLabelsAndDeadNodesCount) {
   EXPECT_EQ(grouped.strategy, "PACK");
 }
 
+TEST(RayFitTest, WhatIsFreeAndNotKnownIsNotFreeNorOutOfReach) {
+  std::vector<RayNode> nodes = {Node("a", 4, 1), Node("b", 4, 4)};
+  nodes[1].free = {};
+  nodes[1].is_free_known = false;
+  RayAsk ask;
+  ask.np = 1;
+  EXPECT_EQ(FitRequest(Made(ask), nodes).room, RayRoom::kFree);
+  ask.np = 5;
+  EXPECT_EQ(FitRequest(Made(ask), nodes).room, RayRoom::kBusy);
+  EXPECT_EQ(FitRequest(Made(ask), nodes).missing,
+            "what is free on 1 of 2 live nodes is not known yet");
+  ask.np = 9;
+  EXPECT_EQ(FitRequest(Made(ask), nodes).room, RayRoom::kInfeasible);
+}
+
 }  // namespace
 }  // namespace hvdray

@@ -64,7 +64,7 @@ TEST(RayAnswersTest, UseAndWhatWaitsIsReadWithTheAutoscaler) {
   const auto status = ParseRayClusterStatus(kStatus);
   ASSERT_TRUE(status.ok()) << status.status().ToString();
   EXPECT_EQ(status->usage_by_node.at("b6").at("GPU").used, 3);
-  EXPECT_EQ(status->usage_by_node.at("b6").at("GPU").free(), 1);
+  EXPECT_EQ(status->usage_by_node.at("b6").at("GPU").total, 4);
   ASSERT_EQ(status->pending.size(), 2U);
   EXPECT_EQ(status->pending[0].strategy, "STRICT_SPREAD");
   ASSERT_EQ(status->pending[0].bundles.size(), 1U);
@@ -113,11 +113,69 @@ TEST(RayAnswersTest, WhatIsFreeHasTheNamesOfTheNode) {
   EXPECT_EQ(status->pending[1].bundles[0].first, (RayAmounts{{"CPU", 1}, {"my_res", 2}}));
 }
 
-TEST(RayAnswersTest, OfANodeThatHasNotReportedYetEverythingCountsAsFree) {
+TEST(RayAnswersTest, OfANodeThatHasNotReportedYetNothingCountsAsFree) {
   auto nodes = ParseRayNodes(kNodes);
   ASSERT_TRUE(nodes.ok());
   FillFree({}, *nodes);
-  EXPECT_EQ((*nodes)[1].free, (*nodes)[1].total);
+  EXPECT_FALSE((*nodes)[1].is_free_known);
+  EXPECT_TRUE((*nodes)[1].free.empty());
+}
+
+// Of Ray 2.60 with autoscaler v2, whose cluster_status is null.
+constexpr const char* kSummary =
+    R"({"result": true, "data": {
+  "summary": [{"ip": "10.0.0.11", "raylet": {"nodeId": "b6", "nodeTypeName": ""}}],
+  "nodeLogicalResources": {"b6": "2.0/4.0 CPU (1.0 used of 2.5 reserved in placement groups)\n)"
+    R"(1.50GiB/14.06GiB memory (0B used of 1.00GiB reserved in placement groups)\n)"
+    R"(0.0/2.0 my_res (0.0 used of 0.5 reserved in placement groups)\n1e-05/1.0 a b (c)\n)"
+    R"(0B/6.03GiB object_store_memory\nnan/1 x\n1/y z\nonly\n"}}})";
+
+TEST(RayAnswersTest, WhatNodesSayIsInUseHasWhatPlacementGroupsReserve) {
+  const auto summary = ParseRayNodeSummary(kSummary);
+  ASSERT_TRUE(summary.ok()) << summary.status().ToString();
+  EXPECT_FALSE(summary->has_node_types);
+  const RayUsage& usage = summary->usage_by_node.at("b6");
+  EXPECT_EQ(usage.size(), 5U);
+  EXPECT_EQ(usage.at("CPU").used, 3.5);
+  EXPECT_EQ(usage.at("CPU").total, 4);
+  EXPECT_EQ(usage.at("my_res").used, 0.5);
+  EXPECT_EQ(usage.at("a b (c)").used, 1e-05);
+  EXPECT_EQ(usage.at("object_store_memory").used, 0);
+  const double gib = 1024.0 * 1024 * 1024;
+  EXPECT_NEAR(usage.at("memory").used, 2.5 * gib, 0.02 * gib);
+  EXPECT_GE(usage.at("memory").used, 2.5 * gib) << "what is rounded is not taken for free";
+}
+
+TEST(RayAnswersTest, ClustersOfAutoscalerV2TellWhatIsFreeAndWhatWaits) {
+  const auto summary = ParseRayNodeSummary(kSummary);
+  ASSERT_TRUE(summary.ok());
+  const RayPlacementGroup there{.state = "CREATED", .bundles = {{{{"CPU", 1}}, "b6"}}};
+  const RayPlacementGroup waits{.state = "PENDING", .bundles = {{{{"CPU", 9}}, ""}}};
+  const RayClusterStatus status = StatusOfNodes(*summary, {there, waits, waits});
+  ASSERT_EQ(status.pending.size(), 1U);
+  EXPECT_EQ(status.pending[0].count, 2);
+  EXPECT_EQ(status.pending[0].bundles[0].first, (RayAmounts{{"CPU", 9}}));
+  ASSERT_TRUE(status.autoscaler.has_value());
+  EXPECT_FALSE(status.autoscaler->adds_nodes) << "no node has a type: people added them";
+  std::vector<RayNode> nodes = {{.id = "b6", .ip = "10.0.0.11"}, {.id = "new", .ip = "10.0.0.12"}};
+  nodes[0].total = {{"CPU", 4}, {"my_res", 2}, {"node:10.0.0.11", 1}};
+  nodes[1].total = {{"CPU", 4}};
+  FillFree(status, nodes);
+  EXPECT_EQ(nodes[0].free, (RayAmounts{{"CPU", 0.5}, {"my_res", 1.5}, {"node:10.0.0.11", 1}}));
+  EXPECT_FALSE(nodes[1].is_free_known);
+}
+
+TEST(RayAnswersTest, ANodeWithATypeIsOneThatAnAutoscalerAdds) {
+  const auto summary = ParseRayNodeSummary(R"({"data": {
+      "summary": [{"raylet": {"nodeTypeName": ""}}, {"raylet": {"nodeTypeName": "worker"}}],
+      "nodeLogicalResources": {"a": "0.0/1.0 CPU"}}})");
+  ASSERT_TRUE(summary.ok());
+  EXPECT_TRUE(StatusOfNodes(*summary, {}).autoscaler->adds_nodes);
+  const auto early =
+      ParseRayNodeSummary(R"({"data": {"summary": [], "nodeLogicalResources": {}}})");
+  ASSERT_TRUE(early.ok());
+  EXPECT_FALSE(StatusOfNodes(*early, {}).autoscaler.has_value()) << "it is not known yet";
+  EXPECT_FALSE(ParseRayNodeSummary(R"({"data": 3})").ok());
 }
 
 TEST(RayAnswersTest, NamesAreWrittenAsTheDashboardWritesThem) {
@@ -186,7 +244,9 @@ TEST(RayAnswersTest, WildNumbersAreKeptWithinBounds) {
           "resourceDemand": [[{"CPU": 1}, 1e300], [{"CPU": 1}, -5], [3], 4]}}}})");
   ASSERT_TRUE(status.ok());
   EXPECT_EQ(status->usage_by_node.at("a").size(), 1U);
-  EXPECT_EQ(status->usage_by_node.at("a").at("CPU").free(), 0);
+  std::vector<RayNode> nodes = {{.id = "a", .total = {{"CPU", 2}}}};
+  FillFree(*status, nodes);
+  EXPECT_EQ(nodes[0].free.at("CPU"), 0);
   ASSERT_EQ(status->pending.size(), 2U);
   EXPECT_EQ(status->pending[0].count, INT32_MAX);
   EXPECT_EQ(status->pending[1].count, 0);

@@ -97,5 +97,31 @@ TEST(RayReportTest, AClusterWithoutNodesIsNoError) {
   EXPECT_NE(RayStatusText(cluster).find("0 nodes"), std::string::npos);
 }
 
+TEST(RayReportTest, WhatIsFreeOnANodeAndNotKnownIsNotShownAsFree) {
+  RaySnapshot cluster = Cluster();
+  cluster.nodes[1].free = {};
+  cluster.nodes[1].is_free_known = false;
+  EXPECT_EQ(RayStatusText(cluster),
+            "Ray 2.60.0 at http://10.0.0.10:8265: 2 nodes, in use ?/6 CPU, ?/2 GPU, ?/2.0 GiB "
+            "memory\n"
+            "  10.0.0.10  head  f547dcca0000  1/4 CPU, 1.0/2.0 GiB memory\n"
+            "  10.0.0.11        b6c5c53b0000  ?/2 CPU, ?/2 GPU\n");
+  EXPECT_EQ(
+      RaySlotsText(cluster, RayAsk()),
+      "3 slots of 1 CPU free now, on 1 of 2 nodes at http://10.0.0.10:8265 (not known yet of 1 "
+      "node)\n"
+      "  10.0.0.10  3 slots  free: 3 CPU\n"
+      "  10.0.0.11  ? slots  free: ?      not known yet; 2 when idle\n");
+  const auto slots = ParseJson(RaySlotsJson(cluster, RayAsk()));
+  ASSERT_TRUE(slots.ok());
+  EXPECT_EQ((*slots)["slots"], 3);
+  EXPECT_TRUE((*slots)["hosts"][1]["slots"].is_null());
+  EXPECT_EQ((*slots)["hosts"][1]["slots_when_idle"], 2);
+  const auto status = ParseJson(RayStatusJson(cluster));
+  ASSERT_TRUE(status.ok());
+  EXPECT_TRUE((*status)["nodes"][1]["resources"]["CPU"]["free"].is_null());
+  EXPECT_EQ((*status)["nodes"][1]["resources"]["CPU"]["total"], 2);
+}
+
 }  // namespace
 }  // namespace hvdray
