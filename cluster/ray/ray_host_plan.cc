@@ -1,6 +1,7 @@
 #include "cluster/ray/ray_host_plan.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -28,6 +29,7 @@ RayHostPlan::Orders RayHostPlan::OnNodes(const BrokerNodes& nodes, TimePoint now
 }
 
 RayHostPlan::Orders RayHostPlan::OnGroup(const BrokerGroup& told, TimePoint now) {
+  if (!demand_.empty() && told.name == demand_) return OnDemand(told, now);
   Orders orders;
   const auto found = std::find_if(groups_.begin(), groups_.end(),
                                   [&told](const Group& group) { return group.name == told.name; });
@@ -47,6 +49,20 @@ RayHostPlan::Orders RayHostPlan::OnGroup(const BrokerGroup& told, TimePoint now)
     Drop(index, &orders);
     Grow(now, &orders);
   }
+  return orders;
+}
+
+/// There is room where there was none, and the table of nodes will say so: a group that is pinned
+/// takes it.
+RayHostPlan::Orders RayHostPlan::OnDemand(const BrokerGroup& told, TimePoint now) {
+  Orders orders;
+  if (told.state == BrokerGroupState::kPending || told.state == BrokerGroupState::kRescheduling) {
+    return orders;
+  }
+  const bool is_there = told.state == BrokerGroupState::kCreated;
+  orders.release.push_back(std::exchange(demand_, {}));
+  demand_slots_ = 0;
+  demand_after_ = now + (is_there ? policy_.settle : policy_.pause);
   return orders;
 }
 
@@ -76,6 +92,7 @@ RayHostPlan::Orders RayHostPlan::Tick(TimePoint now) {
     Drop(i, &orders);
   }
   std::erase_if(paused_, [now](const auto& entry) { return entry.second <= now; });
+  if (demand_after_ && *demand_after_ <= now) demand_after_.reset();
   Grow(now, &orders);
   return orders;
 }
@@ -91,6 +108,7 @@ std::optional<TimePoint> RayHostPlan::NextDeadline() const {
     }
   }
   for (const auto& [node, until] : paused_) consider(until);
+  if (demand_after_) consider(*demand_after_);
   return next;
 }
 
@@ -118,9 +136,7 @@ std::string RayHostPlan::IpOf(const std::string& host) const {
 }
 
 void RayHostPlan::Grow(TimePoint now, Orders* orders) {
-  int room = policy_.max_slots;
-  for (const Group& group : groups_) room -= group.is_idle ? 0 : group.slots;
-  const std::vector<int> slots = SlotsOfNodes(room, now);
+  const std::vector<int> slots = SlotsOfNodes(policy_.max_slots - TakenSlots(), now);
   for (size_t i = 0; i < nodes_.size(); ++i) {
     if (slots[i] == 0) continue;
     BrokerReserve reserve = ReserveOn(nodes_[i], slots[i]);
@@ -131,6 +147,33 @@ void RayHostPlan::Grow(TimePoint now, Orders* orders) {
                        .asked = now});
     orders->reserve.push_back(std::move(reserve));
   }
+  AskForNodes(now, orders);
+}
+
+void RayHostPlan::AskForNodes(TimePoint now, Orders* orders) {
+  if (nodes_.empty() || !policy_.only_ips.empty()) return;
+  const int missing = std::max(0, std::min(policy_.wanted_slots, policy_.max_slots) - TakenSlots());
+  if (missing == demand_slots_) return;
+  if (!demand_.empty()) orders->release.push_back(std::exchange(demand_, {}));
+  demand_slots_ = 0;
+  if (missing == 0 || (demand_after_ && *demand_after_ > now)) return;
+  BrokerReserve reserve;
+  reserve.name = fmt::format("{}-{}", policy_.group_prefix, next_group_++);
+  reserve.strategy = policy_.is_spread ? "SPREAD" : "PACK";
+  reserve.bundles.assign(static_cast<size_t>(missing), SlotBundle(policy_.ask));
+  BrokerLabels labels = policy_.ask.labels;
+  if (!banned_.empty()) labels["ray.io/node-id"] = fmt::format("!in({})", fmt::join(banned_, ","));
+  if (!labels.empty()) reserve.selectors.assign(reserve.bundles.size(), labels);
+  demand_ = reserve.name;
+  demand_slots_ = missing;
+  orders->reserve.push_back(std::move(reserve));
+}
+
+/// In use, or asked for.
+int RayHostPlan::TakenSlots() const {
+  int slots = 0;
+  for (const Group& group : groups_) slots += group.is_idle ? 0 : group.slots;
+  return slots;
 }
 
 /// How many to ask for on each node.

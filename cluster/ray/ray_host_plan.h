@@ -1,6 +1,7 @@
 // Which slots an elastic job holds on a Ray cluster, and which it asks for: a placement group on
 // each node that has room, pinned to it, and one more where room is made later; a host is there
-// when its group is. Pure: takes what the broker tells and the time, returns what to do.
+// when its group is. What it lacks of the slots that it wants stands as a pending group, of which
+// Ray's autoscaler hears. Pure: takes what the broker tells and the time, returns what to do.
 #ifndef HVDRAY_CLUSTER_RAY_RAY_HOST_PLAN_H_
 #define HVDRAY_CLUSTER_RAY_RAY_HOST_PLAN_H_
 
@@ -23,6 +24,8 @@ struct RayHostPolicy {
   std::string group_prefix;  ///< "hvdray-<job>": its groups are "<prefix>-1" and so on.
   RayAsk ask;                ///< What a slot is made of.
   int max_slots = 1;         ///< Of all hosts that are in use or may be.
+  /// What is missing of so many slots is asked of an autoscaler. 0: there is none.
+  int wanted_slots = 0;
   /// A host whose agent has ended may be wanted again; else its slots are given back and its node
   /// is left alone from then on.
   bool has_cooldown = false;
@@ -77,6 +80,9 @@ class RayHostPlan {
     bool is_idle = false;  ///< Its agent has ended.
   };
   void Grow(TimePoint now, Orders* orders);
+  void AskForNodes(TimePoint now, Orders* orders);
+  Orders OnDemand(const BrokerGroup& group, TimePoint now);
+  int TakenSlots() const;
   void Drop(size_t index, Orders* orders);
   std::string NameFor(const std::string& node_id);
   const RayNode* Find(const std::string& node_id) const;
@@ -88,6 +94,9 @@ class RayHostPlan {
   const RayHostPolicy policy_;
   std::vector<RayNode> nodes_;
   std::vector<Group> groups_;
+  std::string demand_;    // The group that stands for what is missing; empty: none.
+  int demand_slots_ = 0;  // Of it.
+  std::optional<TimePoint> demand_after_;  // When there may be another one.
   std::map<std::string, std::string> names_;  // Node that each name was given to.
   std::map<std::string, TimePoint> paused_;   // Nodes, until then.
   std::set<std::string> banned_;              // Nodes.

@@ -32,6 +32,7 @@ RayHostsOptions DriveJob::HostsOptions() {
   options.policy.group_prefix = "hvdray-" + run_.job().job_id;
   options.policy.ask = RayAskOf(run_.spec());
   options.policy.max_slots = run_.spec().max_np->value_or(kMaxRanks);
+  if (run_.job().can_grow) options.policy.wanted_slots = *run_.spec().np;
   options.policy.is_spread = *run_.spec().ray.strategy == RayStrategy::kSpread;
   options.policy.has_cooldown = run_.spec().blacklist_cooldown_range->has_value();
   for (const RayNamedHost& host : options.policy.ask.named) options.policy.only_ips.insert(host.ip);

@@ -475,6 +475,33 @@ def test_an_elastic_job_takes_a_spare_node_for_one_that_failed(drive):
     assert pathlib.Path(f"{files}.record").stat().st_size > 0
 
 
+def of_kind(job, kind):
+    return [body for order, body in list(job.orders) if order == kind]
+
+
+def test_an_elastic_job_below_np_stands_as_demand_until_nodes_come(drive):
+    job = drive({**GANG, "np": 3}, nodes=[Node(1, 1)])
+    job.wait_for(lambda: len(of_kind(job, "reserve")) == 2, what="the node's group, and demand")
+    demand = of_kind(job, "reserve")[1]
+    assert (demand["bundles"], demand["strategy"]) == ([{"CPU": 1}] * 2, "PACK")
+    job.add_node(Node(2, 2))
+    wait_size(job, 3)
+    assert [body["name"] for body in of_kind(job, "release")] == [demand["name"]]
+    assert demand["name"] not in job.groups
+    job.signal()
+    assert job.wait() == 143, job.said()
+
+
+def test_an_elastic_job_asks_for_no_nodes_where_none_can_come(drive):
+    job = drive({**GANG, "np": 3}, nodes=[Node(1, 1)], job={"can_grow": False})
+    job.wait_for(lambda: of_kind(job, "reserve"), what="the node's group")
+    job.add_node(Node(2, 2))
+    wait_size(job, 3)
+    assert len(of_kind(job, "reserve")) == 2, "one for each node"
+    job.signal()
+    assert job.wait() == 143, job.said()
+
+
 def test_an_elastic_job_that_gets_no_slots_ends_in_time(drive):
     job = drive({**GANG, "elastic_timeout": 1}, nodes=[Node(1, 0)])
     assert job.wait() != 0

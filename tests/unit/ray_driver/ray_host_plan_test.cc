@@ -171,6 +171,77 @@ TEST(RayHostPlanTest, OnlyTheHostsThatAreNamedAreUsed) {
   EXPECT_EQ(orders.reserve[0].bundles.front().count("node:10.0.0.2"), 1U);
 }
 
+RayHostPolicy WantsSlots(int wanted) {
+  RayHostPolicy policy = Policy(100);
+  policy.wanted_slots = wanted;
+  return policy;
+}
+
+TEST(RayHostPlanTest, WhatIsMissingStandsAsAPendingGroupUntilItIsThere) {
+  RayHostPolicy policy = WantsSlots(5);
+  policy.ask.labels = {{"zone", "eu"}};
+  RayHostPlan plan(policy);
+  BrokerNode a = Node("a", "10.0.0.1", 2, 2);
+  a.labels = policy.ask.labels;
+  Orders orders = plan.OnNodes({{a}}, kStart);
+  ASSERT_EQ(orders.reserve.size(), 2U);
+  EXPECT_EQ(orders.reserve[1].name, "hvdray-j-2");
+  EXPECT_EQ(orders.reserve[1].strategy, "PACK");
+  EXPECT_EQ(orders.reserve[1].bundles, std::vector<BrokerAmounts>(3, {{"CPU", 1}}));
+  EXPECT_EQ(orders.reserve[1].selectors, std::vector<BrokerLabels>(3, {{"zone", "eu"}}));
+  plan.OnGroup(Created("hvdray-j-1", {"a"}), kStart);
+  EXPECT_TRUE(plan.OnGroup(Pending("hvdray-j-2", "INFEASIBLE", 3), kStart).release.empty());
+  EXPECT_TRUE(plan.OnNodes({{a}}, kStart + seconds(1)).reserve.empty()) << "it stands";
+  BrokerNode b = Node("b", "10.0.0.2", 2, 2);
+  b.labels = policy.ask.labels;
+  orders = plan.OnNodes({{a, b}}, kStart + seconds(2));
+  EXPECT_EQ(orders.release, std::vector<std::string>{"hvdray-j-2"});
+  ASSERT_EQ(orders.reserve.size(), 2U) << "the new node's, and what is still missing";
+  EXPECT_EQ(orders.reserve[1].bundles.size(), 1U);
+  BrokerNode c = Node("c", "10.0.0.3", 2, 2);
+  c.labels = policy.ask.labels;
+  orders = plan.OnNodes({{a, b, c}}, kStart + seconds(3));
+  EXPECT_EQ(orders.release, std::vector<std::string>{"hvdray-j-4"});
+  EXPECT_EQ(orders.reserve.size(), 1U) << "nothing is missing any more";
+}
+
+TEST(RayHostPlanTest, DemandThatRayHasRoomForIsGivenBackForAPinnedGroup) {
+  RayHostPlan plan(WantsSlots(2));
+  const BrokerNode full = Node("a", "10.0.0.1", 2, 0);
+  ASSERT_EQ(plan.OnNodes({{full}}, kStart).reserve.size(), 1U);
+  Orders orders = plan.OnGroup(Created("hvdray-j-1", {"a", "a"}), kStart + seconds(1));
+  EXPECT_EQ(orders.release, std::vector<std::string>{"hvdray-j-1"});
+  EXPECT_TRUE(orders.reserve.empty() && plan.hosts().empty());
+  orders = plan.OnNodes({{Node("a", "10.0.0.1", 2, 2)}}, kStart + seconds(2));
+  ASSERT_EQ(orders.reserve.size(), 1U);
+  EXPECT_EQ(orders.reserve[0].bundles.front().at("node:10.0.0.1"), 0.001);
+}
+
+TEST(RayHostPlanTest, DemandComesAgainWhenTheRoomWentToSomebodyElse) {
+  RayHostPlan plan(WantsSlots(2));
+  const BrokerNode full = Node("a", "10.0.0.1", 2, 0);
+  plan.OnNodes({{full}}, kStart);
+  plan.OnGroup(Created("hvdray-j-1", {"a", "a"}), kStart);
+  EXPECT_TRUE(plan.OnNodes({{full}}, kStart + seconds(1)).reserve.empty());
+  ASSERT_EQ(plan.NextDeadline(), kStart + seconds(3));
+  EXPECT_EQ(plan.Tick(kStart + seconds(3)).reserve.size(), 1U);
+  EXPECT_FALSE(plan.NextDeadline().has_value());
+}
+
+TEST(RayHostPlanTest, DemandIsNotForNodesThatTheJobHasGivenUp) {
+  RayHostPlan plan(WantsSlots(1));
+  plan.OnNodes({{Node("a", "10.0.0.1", 1, 1)}}, kStart);
+  plan.OnGroup(Created("hvdray-j-1", {"a"}), kStart);
+  const Orders orders = plan.OnSeat("10.0.0.1", /*is_live=*/false, kStart);
+  ASSERT_EQ(orders.reserve.size(), 1U);
+  EXPECT_EQ(orders.reserve[0].selectors, (std::vector<BrokerLabels>{{{"ray.io/node-id", "!in(a)"}}}));
+}
+
+TEST(RayHostPlanTest, WhereNobodyAddsNodesNothingIsAskedOfThem) {
+  RayHostPlan plan(WantsSlots(0));
+  EXPECT_TRUE(plan.OnNodes({{Node("a", "10.0.0.1", 2, 0)}}, kStart).reserve.empty());
+}
+
 TEST(RayHostPlanTest, RoomThatIsMadeOnANodeLaterIsAHostOfItsOwn) {
   RayHostPlan plan(Policy(9));
   plan.OnNodes({{Node("a", "10.0.0.1", 4, 1)}}, kStart);
