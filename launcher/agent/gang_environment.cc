@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <set>
@@ -17,6 +18,8 @@ constexpr std::string_view kLoopback = "127.0.0.1";
 constexpr std::array<std::string_view, 3> kOwnNames = {"HVDRAY_RANK", "HVDRAY_JOB_ID",
                                                        "HVDRAY_GENERATION"};
 constexpr std::string_view kGpuName = "CUDA_VISIBLE_DEVICES";
+// By which Ray tells an actor its GPUs where they are AMD's; who reads it goes by nothing else.
+constexpr std::string_view kHipName = "HIP_VISIBLE_DEVICES";
 // Their inherited values are kept in what we set.
 constexpr std::array<std::string_view, 2> kProxyNames = {"no_proxy", "NO_PROXY"};
 
@@ -67,7 +70,16 @@ GangEnvironment::GangEnvironment(const wire::StartGeneration& start, std::string
     : place_(PlaceOf(start)), job_id_(std::move(job_id)) {
   if (start.gpu_visibility != wire::GpuVisibility::kInherited) gpus_ = node.gpus;
   auto dropped = NamesToDrop(place_);
-  if (!gpus_.empty()) dropped.emplace(kGpuName);
+  if (!gpus_.empty()) {
+    gpu_names_.push_back(kGpuName);
+    const auto is_hip = [](const std::string& entry) {
+      return entry.starts_with(kHipName) && entry[kHipName.size()] == '=';
+    };
+    if (std::any_of(node.environment.begin(), node.environment.end(), is_hip)) {
+      gpu_names_.push_back(kHipName);
+    }
+    dropped.insert(gpu_names_.begin(), gpu_names_.end());
+  }
   std::set<std::string_view> seen;
   std::array<std::optional<std::string_view>, 2> proxies;
   std::vector<std::string> entries = start.environment;
@@ -103,7 +115,8 @@ std::vector<std::string> GangEnvironment::ForWorker(const wire::WorkerSlot& slot
   own.push_back(fmt::format("HVDRAY_RANK={}", slot.rank));
   const std::string gpus =
       VisibleGpus(place_.gpu_visibility, gpus_, slot.local_rank, place_.local_size);
-  if (!gpus.empty()) own.push_back(fmt::format("{}={}", kGpuName, gpus));
+  if (gpus.empty()) return own;
+  for (const std::string_view name : gpu_names_) own.push_back(fmt::format("{}={}", name, gpus));
   return own;
 }
 

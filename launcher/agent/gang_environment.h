@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "launcher/agent/node_environment.h"
@@ -30,7 +31,8 @@ class GangEnvironment {
  private:
   wire::StartGeneration place_;  // without command and environment
   std::string job_id_;
-  std::vector<std::string> gpus_;  // empty: CUDA_VISIBLE_DEVICES is not ours
+  std::vector<std::string> gpus_;            // empty: CUDA_VISIBLE_DEVICES is not ours
+  std::vector<std::string_view> gpu_names_;  // the variables that tell a worker its share
   std::vector<std::string> shared_;
 };
 

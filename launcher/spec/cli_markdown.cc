@@ -108,9 +108,10 @@ cycle_time_ms: 3.5
 
 The environment of `hvdray`, less `HVDRAY_*`, `BASH_FUNC_*`, `OLDPWD`, `_HOROVOD_SECRET_KEY` and the rank
 variables of Horovod and torchrun that belong to another job. On other hosts also less
-`*CUDA_VISIBLE_DEVICES`, `SSH_*`, `XDG_*`, `DBUS_*`, `DISPLAY`, `XAUTHORITY` and `TMPDIR`. With
-`--clean-env` only `PATH`, `HOME`, `LANG`, `HOROVOD_*` and `NCCL_*` are inherited. Tunables come on top,
-then `-x`, then the variables of the worker's own place, which always win.
+`*CUDA_VISIBLE_DEVICES`, `HIP_VISIBLE_DEVICES`, `ROCR_VISIBLE_DEVICES`, `SSH_*`, `XDG_*`, `DBUS_*`,
+`DISPLAY`, `XAUTHORITY` and `TMPDIR`. With `--clean-env` only `PATH`, `HOME`, `LANG`, `HOROVOD_*` and
+`NCCL_*` are inherited. Tunables come on top, then `-x`, then the variables of the worker's own place,
+which always win.
 
 )";
 

@@ -68,6 +68,7 @@ bool IsInherited(const std::string& name, bool is_clean, bool is_local) {
   if (is_local) return true;
   // Devices are numbered per machine, so a selection made here says nothing there.
   if (name.find("CUDA_VISIBLE_DEVICES") != std::string::npos) return false;
+  if (name == "HIP_VISIBLE_DEVICES" || name == "ROCR_VISIBLE_DEVICES") return false;
   return !IsIn(name, kLoginNames) && !BeginsWithOne(name, kLoginPrefixes);
 }
 

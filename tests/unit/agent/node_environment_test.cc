@@ -110,5 +110,17 @@ TEST(NodeShareTest, GpusOfRayBeatWhateverElseSaysWhichToUse) {
       << "no GPU was asked for: nothing is touched";
 }
 
+TEST(NodeShareTest, WhereRayNamesGpusByHipTheWorkersShareIsNamedByItToo) {
+  const NodeShare node{{"HIP_VISIBLE_DEVICES=2,3", "HIP_VISIBLE_DEVICES_NOT=1"}, {"2", "3"}};
+  const std::string name = "HIP_VISIBLE_DEVICES";
+  EXPECT_EQ(ValuesOf(Start(true, GpuVisibility::kRank), node, name), Strings{"3"});
+  EXPECT_EQ(ValuesOf(Start(true, GpuVisibility::kHost), node, name), Strings{"2,3"});
+  EXPECT_EQ(ValuesOf(Start(true, GpuVisibility::kRank), node, "CUDA_VISIBLE_DEVICES"),
+            Strings{"3"});
+  EXPECT_EQ(ValuesOf(Start(true, GpuVisibility::kInherited), node, name), Strings{"2,3"});
+  EXPECT_EQ(ValuesOf(Start(true, GpuVisibility::kRank), {{}, {"2", "3"}}, name), Strings{})
+      << "nobody reads it there";
+}
+
 }  // namespace
 }  // namespace hvdray
