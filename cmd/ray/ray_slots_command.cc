@@ -1,40 +1,33 @@
 // `hvdray slots --ray`: how many slots each node of a Ray cluster has room for now. Only looks.
 #include <fmt/format.h>
 
-#include <cmath>
-#include <vector>
+#include <optional>
+#include <string>
 
 #include "base/shown_text.h"
 #include "cmd/commands.h"
 #include "cmd/exit_code.h"
 #include "cmd/launch_plan.h"
 #include "cmd/ray/ray_words.h"
-#include "launcher/spec/value_text.h"
+#include "launcher/spec/ray_ask.h"
 
 namespace hvdray {
 namespace {
 
-Status NotAPair(std::string_view option, std::string_view word, std::string_view form) {
-  return {ErrorCode::kUsage, fmt::format("{}: '{}' is not {}", option, ShownText(word), form)};
-}
-
 Result<RayAsk> AskOf(const SlotOptions& slots) {
   RayAsk ask;
   ask.cpus_per_slot = slots.cpus;
+  HVDRAY_RETURN_IF_ERROR(CheckSlotGpus("--gpus-per-slot", slots.gpus, slots.uses_gpu));
   ask.gpus_per_slot = slots.gpus.value_or(slots.uses_gpu ? 1 : 0);
   for (const std::string& word : slots.resources) {
-    const size_t equals = word.find('=');
-    const Result<double> amount =
-        ParseNumber(equals == std::string::npos ? "" : std::string_view(word).substr(equals + 1));
-    if (equals == 0 || !amount.ok() || *amount <= 0) {
-      return NotAPair("--resources-per-slot", word, "NAME=AMOUNT with an amount above 0");
-    }
-    ask.slot_resources[word.substr(0, equals)] = *amount;
+    HVDRAY_ASSIGN_OR_RETURN(const auto resource, ParseSlotResource("--resources-per-slot", word));
+    ask.slot_resources[resource.first] = resource.second;
   }
   for (const std::string& word : slots.labels) {
     const size_t equals = word.find('=');
     if (equals == 0 || equals == std::string::npos) {
-      return NotAPair("--label-selector", word, "NAME=VALUE");
+      return Status(ErrorCode::kUsage,
+                    fmt::format("--label-selector: '{}' is not NAME=VALUE", ShownText(word)));
     }
     ask.labels[word.substr(0, equals)] = word.substr(equals + 1);
   }

@@ -310,7 +310,7 @@ constexpr OptionRow kRows[] = {
      .default_text = "off", .group = Group::kRay, .help = "Reserve GPUs."},
     {.id = Id::kResourcesPerSlot, .name = "resources-per-slot", .spellings = "--resources-per-slot",
      .type = Type::kList, .value_name = "NAME=AMOUNT", .group = Group::kRay,
-     .help = "What else is reserved for each slot, as in my_disk=0.5. Repeatable."},
+     .help = "What else is reserved for each slot, as in my_disk=0.5 or memory=1GiB. Repeatable."},
     {.id = Id::kLabelSelector, .name = "label-selector", .spellings = "--label-selector",
      .type = Type::kList, .value_name = "NAME=VALUE", .group = Group::kRay,
      .help = "Only nodes with this label; VALUE may be !spot, in(a,b) or !in(a,b). Repeatable."},

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cmath>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,6 +13,7 @@
 
 #include "base/json.h"
 #include "launcher/hosts/hostfile.h"
+#include "launcher/spec/ray_ask.h"
 #include "launcher/spec/setting_reader.h"
 #include "launcher/spec/spec_builder.h"
 
@@ -69,18 +69,7 @@ Status CheckPair(const RawOption& raw, const std::string& text, std::string_view
 
 Result<std::vector<std::string>> ResourcesOf(const RawOption& raw) {
   for (const std::string& text : raw.values) {
-    HVDRAY_RETURN_IF_ERROR(CheckPair(raw, text, "NAME=AMOUNT"));
-    const size_t equals = text.find('=');
-    const std::string name = text.substr(0, equals);
-    if (name == "CPU" || name == "GPU") {
-      return Status(ErrorCode::kUsage, fmt::format("{} must not name {}", raw.label, name),
-                    name == "CPU" ? "--cpus-per-slot N" : "--use-gpu --gpus-per-slot N");
-    }
-    HVDRAY_ASSIGN_OR_RETURN(const double amount, AmountOf(raw, text.substr(equals + 1)));
-    if (amount == 0) {
-      return Status(ErrorCode::kUsage,
-                    fmt::format("{} must ask for more than 0 of {}", raw.label, Quoted(name)));
-    }
+    HVDRAY_RETURN_IF_ERROR(ParseSlotResource(raw.label, text).status());
   }
   return raw.values;
 }
@@ -114,20 +103,6 @@ Result<std::string> HeadersOf(const RawOption& raw) {
 }
 
 /// As horovod.ray checks them.
-Status CheckGpus(const RaySpec& ray) {
-  const std::optional<double>& gpus = *ray.gpus_per_slot;
-  if (!gpus) return {};
-  if (!*ray.uses_gpu) {
-    if (*gpus == 0) return {};
-    return {ErrorCode::kUsage,
-            fmt::format("{} has no effect without --use-gpu", ray.gpus_per_slot.origin()),
-            "add --use-gpu"};
-  }
-  if (*gpus >= 1 && *gpus == std::floor(*gpus)) return {};
-  return {ErrorCode::kUsage, fmt::format("{} must be a whole number from 1, with --use-gpu",
-                                         ray.gpus_per_slot.origin())};
-}
-
 struct Stranger {
   OptionId id;
   std::string_view why;
@@ -333,7 +308,7 @@ Status ReadRaySettings(const LayerStack& all, const LayerStack& job,
   HVDRAY_RETURN_IF_ERROR(ChooseBackend(job, cluster, files, spec, warnings));
   if (!*ray.is_wanted) return RefuseRayOptions(job);
   HVDRAY_RETURN_IF_ERROR(RefuseStrangers(job, spec));
-  return CheckGpus(ray);
+  return CheckSlotGpus(ray.gpus_per_slot.origin(), *ray.gpus_per_slot, *ray.uses_gpu);
 }
 
 Status ResolveRaySlots(const LayerStack& all, const LayerStack& job, int64_t default_np,

@@ -261,5 +261,27 @@ TEST(SpecRayTest, ACheckSaysWhereToAskInstead) {
   EXPECT_EQ(request.status().hint(), "hvdray slots --ray says what a cluster has free");
 }
 
+TEST(SpecRayTest, MemoryMayHaveAUnit) {
+  const auto memory = [](const std::string& amount) {
+    return RayAskOf(SpecOf("--ray -np 1 --resources-per-slot memory=" + amount + " ./t"))
+        .slot_resources.at("memory");
+  };
+  EXPECT_EQ(memory("1GiB"), 1073741824);
+  EXPECT_EQ(memory("1.5KiB"), 1536);
+  EXPECT_EQ(memory("2MB"), 2e6);
+  EXPECT_EQ(memory("3TB"), 3e12);
+  EXPECT_EQ(memory("512B"), 512);
+  EXPECT_EQ(memory("1073741824"), 1073741824);
+  const std::string job = "--ray -np 1 --resources-per-slot ";
+  EXPECT_EQ(ErrorOf(job + "memory=1Gi ./t"),
+            "flag --resources-per-slot must be a number of bytes or as 1GiB, not '1Gi'");
+  EXPECT_EQ(ErrorOf(job + "memory=GiB ./t"),
+            "flag --resources-per-slot must be a number of bytes or as 1GiB, not 'GiB'");
+  EXPECT_EQ(ErrorOf(job + "memory=0MiB ./t"),
+            "flag --resources-per-slot must ask for more than 0 of 'memory'");
+  EXPECT_EQ(ErrorOf(job + "disk=1GiB ./t"),
+            "flag --resources-per-slot must be a number, not '1GiB'");
+}
+
 }  // namespace
 }  // namespace hvdray
