@@ -19,6 +19,7 @@ int RunCommand(const CommandLine& line);
 int CheckCommand(const CommandLine& line);
 int ReplayCommand(const CommandLine& line);
 int StatusCommand(const CommandLine& line);
+int JobsCommand(const CommandLine& line);
 int SlotsCommand(const CommandLine& line);
 int FollowCommand(const CommandLine& line);
 int AgentCommand(const CommandLine& line);

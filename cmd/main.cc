@@ -31,6 +31,7 @@ constexpr std::array kCommands = {
     Command{"replay", &ReplayCommand, "run an elastic job's recording again and check its rules"},
     Command{"follow", &FollowCommand, "follow a job on Ray that was submitted before, or stop it"},
     Command{"status", &StatusCommand, "what a Ray cluster has, and what of it is in use"},
+    Command{"jobs", &JobsCommand, "the jobs of hvdray on a Ray cluster, and how they are"},
     Command{"slots", &SlotsCommand, "how many slots a job could get from a Ray cluster now"},
     Command{"rendezvous", &Rendezvous, "serve Horovod's rendezvous for workers started otherwise"},
     Command{"agent", &AgentCommand, "the per-host side of run; hvdray starts it itself"},

@@ -96,7 +96,7 @@ class RayHostPlan {
   std::vector<Group> groups_;
   std::string demand_;    // The group that stands for what is missing; empty: none.
   int demand_slots_ = 0;  // Of it.
-  std::optional<TimePoint> demand_after_;  // When there may be another one.
+  std::optional<TimePoint> demand_after_;     // When there may be another one.
   std::map<std::string, std::string> names_;  // Node that each name was given to.
   std::map<std::string, TimePoint> paused_;   // Nodes, until then.
   std::set<std::string> banned_;              // Nodes.

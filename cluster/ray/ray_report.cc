@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <tuple>
 #include <utility>
 
 #include "base/json.h"
@@ -66,6 +68,15 @@ void AddTo(RayAmounts& sum, const RayAmounts& amounts) {
 
 std::string Plural(size_t count, std::string_view word) {
   return fmt::format("{} {}{}", count, word, count == 1 ? "" : "s");
+}
+
+/// "12 s", "5 min", "3 h", "2 days".
+std::string TimeText(int64_t ms) {
+  const int64_t seconds = std::max<int64_t>(ms / 1000, 0);
+  if (seconds < 120) return fmt::format("{} s", seconds);
+  if (seconds < 2 * 3600) return fmt::format("{} min", seconds / 60);
+  if (seconds < 48 * 3600) return fmt::format("{} h", seconds / 3600);
+  return fmt::format("{} days", seconds / 86400);
 }
 
 using Row = std::array<std::string, 4>;
@@ -277,6 +288,46 @@ std::string RaySlotsJson(const RaySnapshot& cluster, const RayAsk& ask) {
   }
   json["slots"] = sum;
   json["hosts"] = std::move(hosts);
+  return DumpJson(json, 2) + "\n";
+}
+
+std::vector<RayJob> JobsOfOurs(std::vector<RayJob> jobs) {
+  std::erase_if(jobs, [](const RayJob& job) { return !job.metadata.contains("hvdray_job_id"); });
+  std::ranges::sort(jobs, [](const RayJob& a, const RayJob& b) {
+    return std::tie(b.start_ms, a.submission_id) < std::tie(a.start_ms, b.submission_id);
+  });
+  return jobs;
+}
+
+std::string RayJobsText(const std::string& url, const std::vector<RayJob>& jobs, int64_t now_ms) {
+  std::vector<Row> rows;
+  for (const RayJob& job : jobs) {
+    const std::string exit =
+        job.driver_exit_code ? fmt::format("exit code {}", *job.driver_exit_code) : "";
+    const std::string since = fmt::format("{} ago", TimeText(now_ms - job.start_ms));
+    const std::string took =
+        job.end_ms == 0 ? "" : fmt::format(", took {}", TimeText(job.end_ms - job.start_ms));
+    rows.push_back({ShownText(job.submission_id), ShownText(job.status_text), exit, since + took});
+  }
+  return fmt::format("{} at {}\n", Plural(jobs.size(), "job"), url) + Table(rows);
+}
+
+std::string RayJobsJson(const std::string& url, const std::vector<RayJob>& jobs) {
+  Json list = Json::array();
+  for (const RayJob& job : jobs) {
+    Json exit_code = nullptr;
+    if (job.driver_exit_code) exit_code = *job.driver_exit_code;
+    Json ended = nullptr;
+    if (job.end_ms != 0) ended = job.end_ms;
+    const auto build = job.metadata.find("hvdray_build");
+    list.push_back({{"id", job.submission_id},
+                    {"status", job.status_text},
+                    {"exit_code", std::move(exit_code)},
+                    {"started_ms", job.start_ms},
+                    {"ended_ms", std::move(ended)},
+                    {"build", build == job.metadata.end() ? "" : build->second}});
+  }
+  const Json json = {{"schema", "hvdray.ray_jobs/1"}, {"address", url}, {"jobs", std::move(list)}};
   return DumpJson(json, 2) + "\n";
 }
 

@@ -1,7 +1,8 @@
-// What `hvdray status --ray` and `hvdray slots --ray` print. Pure.
+// What `hvdray status --ray`, `hvdray slots --ray` and `hvdray jobs --ray` print. Pure.
 #ifndef HVDRAY_CLUSTER_RAY_RAY_REPORT_H_
 #define HVDRAY_CLUSTER_RAY_RAY_REPORT_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,13 @@ std::string RayStatusJson(const RaySnapshot& cluster);
 std::string RaySlotsText(const RaySnapshot& cluster, const RayAsk& ask);
 /// Schema hvdray.ray_slots/1, docs/ray.md.
 std::string RaySlotsJson(const RaySnapshot& cluster, const RayAsk& ask);
+
+/// Those that hvdray has submitted, the newest first.
+std::vector<RayJob> JobsOfOurs(std::vector<RayJob> jobs);
+/// `jobs`: of JobsOfOurs(). now_ms: since 1970.
+std::string RayJobsText(const std::string& url, const std::vector<RayJob>& jobs, int64_t now_ms);
+/// Schema hvdray.ray_jobs/1, docs/ray.md.
+std::string RayJobsJson(const std::string& url, const std::vector<RayJob>& jobs);
 
 }  // namespace hvdray
 

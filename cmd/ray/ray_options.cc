@@ -49,6 +49,12 @@ void DeclareStatus(CLI::App& app, RayOptions& ray) {
   DeclareRay(app, ray, RayOptionSet::kAll);
 }
 
+void DeclareJobs(CLI::App& app, RayOptions& ray) {
+  app.name("hvdray jobs");
+  app.description("Lists the jobs that hvdray has submitted to a Ray cluster, the newest first.");
+  DeclareRay(app, ray, RayOptionSet::kAll);
+}
+
 void DeclareSlots(CLI::App& app, RayOptions& ray, SlotOptions& slots) {
   app.name("hvdray slots");
   app.description("Says how many slots a job could get from a Ray cluster now, node by node.");
@@ -58,13 +64,15 @@ void DeclareSlots(CLI::App& app, RayOptions& ray, SlotOptions& slots) {
       ->check(CLI::Range(0.0, 1e9))
       ->capture_default_str()
       ->type_name("N");
-  app.add_option("--gpus-per-slot", slots.gpus, "GPUs of one slot; 1 with --use-gpu, else 0")
+  app.add_option("--gpus-per-slot", slots.gpus,
+                 "GPUs of one slot, a whole number; needs --use-gpu, which alone means 1")
       ->envname("HVDRAY_GPUS_PER_SLOT")
       ->check(CLI::Range(0.0, 1e9))
       ->type_name("N");
   app.add_flag("--use-gpu", slots.uses_gpu, "slots with a GPU")->envname("HVDRAY_USE_GPU");
-  app.add_option("--resources-per-slot", slots.resources,
-                 "another resource of one slot, as the cluster names it; repeatable")
+  app.add_option(
+         "--resources-per-slot", slots.resources,
+         "another resource of one slot, as the cluster names it, or memory=1GiB; repeatable")
       ->envname("HVDRAY_RESOURCES_PER_SLOT")
       ->delimiter(',')
       ->expected(1)

@@ -1,5 +1,5 @@
-// The words of the commands that look at a Ray cluster: `hvdray status`, `slots`, `follow`. Pure:
-// what is read about them (ray_pages.h) is made of these declarations.
+// The words of the commands that look at a Ray cluster: `hvdray status`, `jobs`, `slots`, `follow`.
+// Pure: what is read about them (ray_pages.h) is made of these declarations.
 #ifndef HVDRAY_CMD_RAY_RAY_OPTIONS_H_
 #define HVDRAY_CMD_RAY_RAY_OPTIONS_H_
 
@@ -40,6 +40,7 @@ struct FollowOptions {
 
 /// Each names the command, says what it does, and declares its words.
 void DeclareStatus(CLI::App& app, RayOptions& ray);
+void DeclareJobs(CLI::App& app, RayOptions& ray);
 void DeclareSlots(CLI::App& app, RayOptions& ray, SlotOptions& slots);
 void DeclareFollow(CLI::App& app, RayOptions& ray, FollowOptions& follow);
 

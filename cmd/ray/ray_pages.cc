@@ -49,6 +49,14 @@ constexpr Page kStatus = {
       {"hvdray status --cluster ray_cluster.yaml", "of the Ray on the file's head"},
       {"hvdray status --ray --json", "for a program to read"}}},
     kExitsOfLook};
+constexpr Page kJobs = {"jobs",
+                        "the jobs of hvdray on a Ray cluster, and how they are",
+                        "[OPTION...]",
+                        "As long as Ray remembers them. Jobs of others are not shown.",
+                        {{{"hvdray jobs --ray", "what runs, waits, and has ended"},
+                          {"hvdray jobs --ray-address http://10.0.0.10:8265", "of this cluster"},
+                          {"hvdray jobs --ray --json", "for a program to read"}}},
+                        kExitsOfLook};
 constexpr Page kSlots = {
     "slots",
     "how many slots a job could get from a Ray cluster now",
@@ -71,6 +79,9 @@ void ForEachPage(const Use& use) {
   CLI::App of_status;
   DeclareStatus(of_status, ray);
   use(kStatus, of_status);
+  CLI::App of_jobs;
+  DeclareJobs(of_jobs, ray);
+  use(kJobs, of_jobs);
   CLI::App of_slots;
   DeclareSlots(of_slots, ray, slots);
   use(kSlots, of_slots);

@@ -4,7 +4,7 @@ _hvdray_run() {
   local first=1
   [[ ${COMP_WORDS[0]##*/} == hvdray ]] && first=2
   if (( first == 2 && COMP_CWORD == 1 )); then
-    COMPREPLY=($(compgen -W 'run check replay follow status slots rendezvous agent help version' -- "$word"))
+    COMPREPLY=($(compgen -W 'run check replay follow status jobs slots rendezvous agent help version' -- "$word"))
     return
   fi
   if [[ $first == 2 && ${COMP_WORDS[1]} == replay ]]; then

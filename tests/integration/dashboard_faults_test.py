@@ -54,6 +54,22 @@ def refused(result, code, label, *said):
         assert words in result.errors, result.errors
 
 
+def test_jobs_are_those_of_hvdray(serve, ask):
+    def job(name, status, **more):
+        return {"type": "SUBMISSION", "submission_id": name, "status": status, "entrypoint": "x",
+                "start_time": 1, "metadata": {"hvdray_job_id": name}, **more}
+
+    server = serve({"/api/jobs/": answer(body=[
+        job("hvd-1", "FAILED", end_time=61_001, driver_exit_code=3), job("mine", "RUNNING", metadata={}),
+        job("hvd-2", "RUNNING", start_time=2)])})
+    page = json.loads(ask("jobs", "--ray-address", server.url, "--json").text)
+    assert [(job["id"], job["status"], job["exit_code"]) for job in page["jobs"]] == [
+        ("hvd-2", "RUNNING", None), ("hvd-1", "FAILED", 3)]
+    result = ask("jobs", "--ray-address", server.url)
+    assert (result.code, result.errors) == (0, "")
+    assert "exit code 3" in result.text and "took 61 s" in result.text and "mine" not in result.text
+
+
 def test_status_and_slots_of_a_dashboard_that_is_well(serve, ask):
     server = serve()
     result = ask("status", "--ray-address", server.url)
@@ -195,8 +211,10 @@ def test_inside_a_node_rays_own_variable_names_the_host(ask):
 
 @pytest.mark.parametrize("words, said", [
     (("--cpus-per-slot", "0"), "a slot is made of nothing"),
-    (("--resources-per-slot", "my_res"), "is not NAME=AMOUNT"),
-    (("--resources-per-slot", "my_res=-1"), "is not NAME=AMOUNT"),
+    (("--resources-per-slot", "my_res"), "--resources-per-slot must be NAME=AMOUNT"),
+    (("--resources-per-slot", "my_res=-1"), "must be from 0 to"),
+    (("--gpus-per-slot", "1"), "--gpus-per-slot has no effect without --use-gpu"),
+    (("--use-gpu", "--gpus-per-slot", "0.5"), "must be a whole number from 1"),
     (("--label-selector", "zone"), "is not NAME=VALUE"),
     (("--gpus-per-slot", "-1"), "--gpus-per-slot"),
 ])

@@ -234,7 +234,8 @@ TEST(RayHostPlanTest, DemandIsNotForNodesThatTheJobHasGivenUp) {
   plan.OnGroup(Created("hvdray-j-1", {"a"}), kStart);
   const Orders orders = plan.OnSeat("10.0.0.1", /*is_live=*/false, kStart);
   ASSERT_EQ(orders.reserve.size(), 1U);
-  EXPECT_EQ(orders.reserve[0].selectors, (std::vector<BrokerLabels>{{{"ray.io/node-id", "!in(a)"}}}));
+  EXPECT_EQ(orders.reserve[0].selectors,
+            (std::vector<BrokerLabels>{{{"ray.io/node-id", "!in(a)"}}}));
 }
 
 TEST(RayHostPlanTest, WhereNobodyAddsNodesNothingIsAskedOfThem) {

@@ -28,16 +28,17 @@ TEST(RayPagesTest, FilesInTheTreeAreUpToDate) {
 TEST(RayPagesTest, EveryCommandHasItsWordsInBoth) {
   const std::string markdown = RayCommandsMarkdown();
   for (const char* words :
-       {"# hvdray follow\n", "# hvdray status\n", "# hvdray slots\n", "| `ID` | ",
-        "| `-q`, `--quiet` | ", "| `--output-filename FOLDER` | ", "| `--timeout DURATION` | ",
-        "(default 30s)", "| `--ray-verify true\\|false\\|PATH` | ", "; HVDRAY_LABEL_SELECTOR |"}) {
+       {"# hvdray follow\n", "# hvdray status\n", "# hvdray jobs\n", "# hvdray slots\n",
+        "| `ID` | ", "| `-q`, `--quiet` | ", "| `--output-filename FOLDER` | ",
+        "| `--timeout DURATION` | ", "(default 30s)", "| `--ray-verify true\\|false\\|PATH` | ",
+        "; HVDRAY_LABEL_SELECTOR |"}) {
     EXPECT_NE(markdown.find(words), std::string::npos) << words << markdown;
   }
   const std::vector<ManPage> pages = RayManPages();
-  ASSERT_EQ(pages.size(), 3U);
-  EXPECT_EQ(pages[2].name, "hvdray-slots.1");
-  EXPECT_NE(pages[2].text.find("\n.B \\-\\-cpus\\-per\\-slot N\n"), std::string::npos)
-      << pages[2].text;
+  ASSERT_EQ(pages.size(), 4U);
+  EXPECT_EQ(pages[3].name, "hvdray-slots.1");
+  EXPECT_NE(pages[3].text.find("\n.B \\-\\-cpus\\-per\\-slot N\n"), std::string::npos)
+      << pages[3].text;
 }
 
 }  // namespace

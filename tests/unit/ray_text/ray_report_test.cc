@@ -123,5 +123,35 @@ TEST(RayReportTest, WhatIsFreeOnANodeAndNotKnownIsNotShownAsFree) {
   EXPECT_EQ((*status)["nodes"][1]["resources"]["CPU"]["total"], 2);
 }
 
+TEST(RayReportTest, OfAllJobsOursAreListedTheNewestFirst) {
+  const auto job = [](std::string id, std::string status, int64_t start_ms, int64_t end_ms) {
+    RayJob made{.submission_id = std::move(id)};
+    made.status_text = std::move(status);
+    made.metadata = {{"hvdray_job_id", made.submission_id}, {"hvdray_build", "hvdray 1.0"}};
+    made.start_ms = start_ms;
+    made.end_ms = end_ms;
+    return made;
+  };
+  std::vector<RayJob> all = {job("hvd-1", "FAILED", 1'000'000, 1'065'000),
+                             job("hvd-2", "RUNNING", 8'000'000, 0)};
+  all[0].driver_exit_code = 3;
+  all.push_back({.submission_id = "raysubmit_x", .status_text = "RUNNING"});
+  const std::vector<RayJob> ours = JobsOfOurs(all);
+  EXPECT_EQ(RayJobsText("http://h:1", ours, 8'600'000),
+            "2 jobs at http://h:1\n"
+            "  hvd-2  RUNNING               10 min ago\n"
+            "  hvd-1  FAILED   exit code 3  2 h ago, took 65 s\n");
+  EXPECT_EQ(RayJobsText("http://h:1", {}, 0), "0 jobs at http://h:1\n");
+  const auto json = ParseJson(RayJobsJson("http://h:1", ours));
+  ASSERT_TRUE(json.ok());
+  EXPECT_EQ((*json)["schema"], "hvdray.ray_jobs/1");
+  EXPECT_EQ((*json)["jobs"].size(), 2U);
+  EXPECT_EQ((*json)["jobs"][0]["id"], "hvd-2");
+  EXPECT_TRUE((*json)["jobs"][0]["exit_code"].is_null() &&
+              (*json)["jobs"][0]["ended_ms"].is_null());
+  EXPECT_EQ((*json)["jobs"][1]["exit_code"], 3);
+  EXPECT_EQ((*json)["jobs"][1]["build"], "hvdray 1.0");
+}
+
 }  // namespace
 }  // namespace hvdray
