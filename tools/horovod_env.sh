@@ -2,15 +2,15 @@
 # Makes a virtual environment with unmodified Horovod 0.28.1 over Debian's torch and prints its
 # folder. The wheel takes minutes to build, so it and the environment stay in the user's cache.
 set -euo pipefail
+source "$(dirname "$0")/machine.sh"
 
 version=0.28.1
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/hvdray
+cache=$(cache_folder)
 python=/usr/bin/python3
 tag=$($python -c 'import sys, torch; print(f"py{sys.version_info[0]}{sys.version_info[1]}-torch{torch.__version__}")')
 venv=$cache/horovod-$version-$tag
 wheels=$cache/wheels-$tag
 
-mkdir -p "$cache"
 exec 9>"$cache/horovod.lock"
 flock 9  # two runs at once build it once
 

@@ -6,11 +6,11 @@ set -euo pipefail
 declare -A sets=(
   [build]="g++ cmake ninja-build ccache pkg-config git ca-certificates
     libcli11-dev libyaml-cpp-dev libcpp-httplib-dev libfmt-dev libevent-dev nlohmann-json3-dev
-    libssl-dev zlib1g-dev libzip-dev libssh2-1-dev libpugixml-dev libgloo-dev libgtest-dev"
-  [test]="python3 python3-pytest iproute2 nftables openssh-server openssh-client strace procps
+    libssl-dev zlib1g-dev libzip-dev libssh2-1-dev libpugixml-dev libgloo-dev"
+  [test]="libgtest-dev debootstrap python3 python3-pytest iproute2 nftables openssh-server openssh-client strace procps
     clang clang-tidy clang-format libclang-rt-14-dev binutils file"
-  [horovod]="python3-torch libtorch-dev pybind11-dev python3-venv python3-dev python3-wheel
-    python3-psutil python3-cffi python3-yaml python3-cloudpickle python3-numpy python3-pytest"
+  [horovod]="make python3-torch libtorch-dev pybind11-dev python3-venv python3-dev python3-wheel
+    python3-packaging python3-setuptools python3-psutil python3-cffi python3-yaml python3-cloudpickle python3-numpy python3-pytest"
   [bench]="mpich openmpi-bin"
 )
 
@@ -30,10 +30,11 @@ done
 
 echo "== installing ${#missing[@]} Debian packages: ${missing[*]}"
 if [[ $(id -u) -ne 0 ]]; then
-  echo "$0: not root; run: apt-get install ${missing[*]}" >&2
+  echo "$0: not root, so it installs nothing; as root: apt-get install ${missing[*]}" >&2
   exit 1
 fi
 export DEBIAN_FRONTEND=noninteractive
+umask 022  # packages are everybody's, whatever the caller's files are
 log=$(mktemp)
 # A package wanted for its program (sshd) must not open a port of this machine: nothing is started.
 policy=/usr/sbin/policy-rc.d
@@ -44,14 +45,24 @@ if [[ ! -e $policy ]]; then
   printf '#!/bin/sh\nexit 101\n' >"$policy"
   chmod 755 "$policy"
 fi
-# Package lists may be old or absent on a fresh image; a mirror may hiccup once.
-for attempt in 1 2 3; do
-  if apt-get update -q >"$log" 2>&1 &&
-     apt-get install -y -q --no-install-recommends "${missing[@]}" >>"$log" 2>&1; then
+# Package lists may be old or absent on a fresh image; a mirror may fail in the middle.
+attempts=3
+for ((attempt = 1; attempt <= attempts; ++attempt)); do
+  # A list that does not come (of another archive, say) does not matter if the packages do.
+  apt-get update -q >"$log" 2>&1 || true
+  if apt-get install -y -q --no-install-recommends "${missing[@]}" >>"$log" 2>&1; then
     exit 0
   fi
-  echo "   attempt $attempt failed" >&2
-  sleep $((attempt * 3))
+  echo "   attempt $attempt of $attempts failed: $(grep -E '^(E|dpkg):' "$log" | tail -n 1)" >&2
+  if grep -qiE "no space left|enough free space" "$log"; then
+    echo "$0: the disk is full" >&2
+    exit 1
+  fi
+  [[ $attempt -eq $attempts ]] && break
+  echo "   trying again in $((attempt * 5)) s" >&2
+  sleep $((attempt * 5))
+  dpkg --configure -a >>"$log" 2>&1 || true  # what an attempt that broke off left half done
 done
 tail -n 30 "$log" >&2
+echo "$0: gave up after $attempts attempts. Packages that are installed stay; it goes on from there next time." >&2
 exit 1

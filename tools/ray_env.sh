@@ -3,9 +3,10 @@
 # kept in the user's cache. Nothing of hvdray itself needs it: a client has no Ray.
 # Usage: tools/ray_env.sh [VERSION]     2.60.0 unless said otherwise; 2.40.0 is the older one tested
 set -euo pipefail
+source "$(dirname "$0")/machine.sh"
 
 version=${1:-2.60.0}
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/hvdray
+cache=$(cache_folder)
 python=/usr/bin/python3
 tag=$($python -c 'import sys; print(f"py{sys.version_info[0]}{sys.version_info[1]}")')
 venv=$cache/ray-$version-$tag
@@ -16,7 +17,6 @@ case "$version" in
   2.40.0) pins=('click<8.2' 'setuptools<80') ;;  # `ray start` copies click's options; pkg_resources
 esac
 
-mkdir -p "$cache"
 exec 9>"$cache/ray-$version.lock"
 flock 9  # two runs at once make it once
 

@@ -1,0 +1,34 @@
+# What the scripts of this tree ask of a machine; to be sourced. Gives HOME a value where it has none.
+
+if [[ -z ${HOME:-} ]]; then
+  HOME=$(getent passwd "$(id -u)" | cut -d: -f6)
+  export HOME=${HOME:-/nonexistent}
+fi
+
+# Makes and prints hvdray's folder in the user's cache.
+cache_folder() {
+  local folder=${XDG_CACHE_HOME:-$HOME/.cache}/hvdray
+  if ! mkdir -p "$folder" 2>/dev/null || [[ ! -w $folder ]]; then
+    echo "${0##*/}: cannot write to $folder; set XDG_CACHE_HOME to a folder for caches" >&2
+    return 1
+  fi
+  printf '%s\n' "$folder"
+}
+
+# CMakePresets.json needs CMake 3.25; an older one reads it and says something else.
+check_cmake() {
+  local version
+  version=$(cmake --version 2>/dev/null | sed -n '1s/^cmake version //p')
+  if [[ -z $version ]] || ! printf '3.25\n%s\n' "$version" | sort -V -C; then
+    echo "${0##*/}: $(command -v cmake || echo cmake) is CMake ${version:-of no version}; hvdray needs 3.25 or" \
+         "later. If that is not Debian's, put /usr/bin first in PATH." >&2
+    return 1
+  fi
+}
+
+# A disk that is full makes every tool say something different.
+tell_full_disk() {  # tell_full_disk FOLDER
+  local free
+  free=$(df -Pm "$1" 2>/dev/null | awk 'NR == 2 {print $4}')
+  [[ ${free:-9999} -ge 100 ]] || echo "${0##*/}: only $free MB are free where $1 is" >&2
+}
