@@ -1,0 +1,150 @@
+#!/usr/bin/env bash
+# Runs a command in a fresh clone of this tree on a bare machine: Debian 12 as debootstrap makes it, with
+# ca-certificates and git, and nothing else. Root only. The root is made once and kept in the user's cache; a
+# run writes into a layer over it, which goes when the run ends. Changes that are not committed are in the clone.
+# Usage: tools/bare_root.sh [OPTION]... [--] COMMAND [ARGUMENT]...
+#   --at FOLDER            where the clone lies inside (/root/hvdray)
+#   --bind OUTSIDE:INSIDE  mounts a folder of the outside, writable
+#   --env NAME=VALUE       sets a variable inside; --env NAME= sets an empty one, --env NAME removes one
+#   --space SIZE           what the layer can take (64M, 2G): a file system in memory
+#   --warm                 mounts the compiler's cache, Horovod's and Ray's environments, and downloaded packages
+set -euo pipefail
+source "$(dirname "$0")/machine.sh"
+
+at=/root/hvdray binds=() variables=() space='' warm=0
+while [[ $# -gt 0 ]]; do
+  case "$1" in
+    --at) at=$2; shift 2 ;;
+    --bind) binds+=("$2"); shift 2 ;;
+    --env) variables+=("$2"); shift 2 ;;
+    --space) space=$2; shift 2 ;;
+    --warm) warm=1; shift ;;
+    --) shift; break ;;
+    -*) echo "usage: $0 [--at FOLDER] [--bind OUTSIDE:INSIDE] [--env NAME=VALUE] [--space SIZE] [--warm] [--] COMMAND" >&2
+        exit 2 ;;
+    *) break ;;
+  esac
+done
+[[ $# -gt 0 ]] || { echo "$0: which command?" >&2; exit 2; }
+[[ $(id -u) -eq 0 ]] || { echo "$0: not root: debootstrap and chroot need it" >&2; exit 1; }
+command -v debootstrap >/dev/null ||
+  { echo "$0: debootstrap is missing: tools/install_packages.sh test" >&2; exit 1; }
+
+tree=$(cd "$(dirname "$0")/.." && pwd)
+cache=$(cache_folder)
+suite=bookworm
+root=$cache/bare-$suite
+
+# Whoever was killed left its layer behind; the lock tells it from one that is in use.
+for old in "$cache"/bare-run.*; do
+  [[ -d $old ]] && flock -n "$old" rm -rf --one-file-system "$old"
+done
+
+# The outside's package sources and how it reaches them, but none of its hooks and none of its secrets.
+copy_apt_configuration() {  # copy_apt_configuration ROOT
+  local part
+  rm -f "$1/etc/apt/sources.list"
+  for part in sources.list sources.list.d trusted.gpg.d keyrings preferences.d; do
+    [[ ! -e /etc/apt/$part ]] || cp -rL "/etc/apt/$part" "$1/etc/apt/"
+  done
+  apt-config dump | grep -iE '^Acquire::(https?|ftp|Check-[a-z-]+|Retries|Proxy[a-z-]*|ForceIPv[46])[: ]' \
+    >"$1/etc/apt/apt.conf.d/00outside" || true
+}
+
+make_root() {
+  local mirror new=$root.new
+  mirror=$(grep -hoE '^(URIs:|deb( \[[^]]*\])?) +[a-z]+:[^ ]+' /etc/apt/sources.list \
+           /etc/apt/sources.list.d/*.sources /etc/apt/sources.list.d/*.list 2>/dev/null |
+           grep -v security | sed -E 's/^.* //; q') || true
+  echo "== bare root: debootstrap $suite (once)" >&2
+  rm -rf --one-file-system "$new"
+  # Without a mirror debootstrap takes its own.
+  if ! debootstrap --variant=minbase --include=ca-certificates,git $suite "$new" \
+       ${mirror:+"$mirror"} >"$cache/bare-$suite.log" 2>&1; then
+    tail -n 20 "$cache/bare-$suite.log" >&2
+    echo "$0: debootstrap failed; whole log: $cache/bare-$suite.log" >&2
+    exit 1
+  fi
+  rm -rf --one-file-system "$root"
+  mv "$new" "$root"
+  touch "$root.complete"
+}
+
+exec 7>"$root.lock"
+flock 7
+[[ -f $root.complete && -x $root/usr/bin/git ]] || make_root
+exec 7>&-
+
+run=$(mktemp -d "$cache/bare-run.XXXXXX")
+chmod 755 "$run"
+exec 8<"$run"
+flock 8
+trap 'rm -rf --one-file-system "$run"' EXIT
+
+# Certificates of this machine's own and pip's configuration are of the outside, too.
+environment=(HOME=/root "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+for name in CI TERM "${!PIP_@}" http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY; do
+  [[ -v $name && ! (${!name} == /* && ! -e $root${!name}) ]] && environment+=("$name=${!name}")
+done
+if [[ $warm == 1 ]]; then
+  objects=$(ccache -k cache_dir)
+  mkdir -p "$objects" "$cache/debs/partial"
+  binds+=("$objects:/root/.cache/ccache" "$cache/debs:/var/cache/apt/archives" "$cache:$cache")
+  environment+=("XDG_CACHE_HOME=${cache%/hvdray}" CCACHE_DIR=/root/.cache/ccache
+                "CCACHE_MAXSIZE=$(ccache -k max_size)")
+fi
+for variable in "${variables[@]}"; do
+  kept=()
+  for old in "${environment[@]}"; do [[ $old == "${variable%%=*}"=* ]] || kept+=("$old"); done
+  environment=("${kept[@]}")
+  [[ $variable == *=* ]] && environment+=("$variable")
+done
+
+export root run at space tree
+export -f copy_apt_configuration
+inside() {
+  set -euo pipefail
+  local top=$run/root bind file difference
+  mkdir "$top"
+  [[ -z $space ]] || mount -t tmpfs -o "size=$space,mode=755" layer "$run"
+  mkdir -p "$top" "$run/upper" "$run/work"
+  # A file system that cannot be layered (an overlay itself) takes a copy.
+  mount -t overlay overlay -o "lowerdir=$root,upperdir=$run/upper,workdir=$run/work" "$top" 2>/dev/null ||
+    cp -a "$root/." "$top/"
+  mount -t proc proc "$top/proc"
+  mount --rbind /dev "$top/dev"
+  mount --rbind /sys "$top/sys"
+  rm -f "$top/etc/resolv.conf"
+  cp -L /etc/resolv.conf "$top/etc/resolv.conf"
+  cp -L /etc/hosts "$top/etc/hosts"
+  copy_apt_configuration "$top"
+  for file in "${XDG_CONFIG_HOME:-$HOME/.config}/pip/pip.conf" /etc/pip.conf; do
+    [[ ! -f $file || -e $top/etc/pip.conf ]] || cp "$file" "$top/etc/pip.conf"
+  done
+  if compgen -G '/usr/local/share/ca-certificates/*.crt' >/dev/null; then
+    cp -L /usr/local/share/ca-certificates/*.crt "$top/usr/local/share/ca-certificates/"
+    chroot "$top" update-ca-certificates >/dev/null 2>&1
+  fi
+  while [[ $1 != -- ]]; do
+    mkdir -p "$top/${1#*:}"
+    mount --bind "${1%%:*}" "$top/${1#*:}"
+    shift
+  done
+  shift
+  mkdir -p "$(dirname "$top$at")"
+  git clone -q --no-local --depth 1 "$tree" "$top$at"
+  difference=$run/difference
+  cp "$(git -C "$tree" rev-parse --path-format=absolute --git-path index)" "$run/index"
+  GIT_INDEX_FILE=$run/index git -C "$tree" add -A
+  GIT_INDEX_FILE=$run/index git -C "$tree" diff --cached --binary HEAD >"$difference"
+  [[ ! -s $difference ]] || git -C "$top$at" apply --index "$difference"
+  exec env -i "$@"
+}
+export -f inside
+
+# A process namespace of its own: whatever the command leaves running ends with it.
+status=0
+setpriv --pdeathsig KILL unshare --mount --pid --fork --kill-child \
+  bash -c 'inside "$@"' inside "${binds[@]}" -- "${environment[@]}" \
+  chroot "$run/root" sh -c 'cd "$1" && shift && exec "$@"' sh "$at" "$@" 8<&- || status=$?
+exit $status
