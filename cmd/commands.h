@@ -13,6 +13,7 @@ namespace hvdray {
 struct CommandLine {
   std::span<const std::string> args;
   TimePoint began{};
+  bool is_horovodrun = false;  ///< Called under that name: `run`, with horovodrun's own habits.
 };
 
 int RunCommand(const CommandLine& line);

@@ -14,7 +14,6 @@
 #include "cmd/host_access.h"
 #include "cmd/host_sources.h"
 #include "cmd/launch_plan.h"
-#include "cmd/run_ending.h"
 #include "launcher/engine/elastic_launcher.h"
 #include "launcher/engine/elastic_options.h"
 
@@ -33,7 +32,7 @@ ElasticHosts HostsOf(HostAccess& access) {
 
 }  // namespace
 
-int LaunchElastic(LaunchPlan plan) {
+int LaunchElastic(LaunchPlan plan, Wording wording) {
   const JobSpec spec = plan.spec;
   const ElasticPolicy policy = ElasticPolicyOf(spec, EpochSeconds(plan.began_wall));
   if (const Status status = CheckElasticPolicy(policy); !status.ok()) return Fail("run", status);
@@ -58,7 +57,7 @@ int LaunchElastic(LaunchPlan plan) {
   running = launcher->get();
   JobReport report = running->Run();
   EndTerminalQuestions();  // hosts that are on their way are not wanted any more
-  return EndRun(spec, environment, trace, std::move(report),
+  return EndRun(spec, wording, environment, trace, std::move(report),
                 [&launcher](std::span<const std::string> lines) { (*launcher)->Print(lines); });
 }
 

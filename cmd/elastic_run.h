@@ -2,12 +2,13 @@
 #ifndef HVDRAY_CMD_ELASTIC_RUN_H_
 #define HVDRAY_CMD_ELASTIC_RUN_H_
 
+#include "cmd/run_ending.h"
 #include "launcher/engine/launcher.h"
 
 namespace hvdray {
 
 /// From a plan as PlaceElastic() leaves it to the job's exit code. Blocks until the job has ended.
-int LaunchElastic(LaunchPlan plan);
+int LaunchElastic(LaunchPlan plan, Wording wording);
 
 }  // namespace hvdray
 

@@ -88,7 +88,7 @@ int main(int argc, char** argv) {
   std::vector<std::string> words(argv, argv + argc);
   const std::string_view path = words.empty() ? std::string_view() : words[0];
   if (path.substr(path.rfind('/') + 1) == "horovodrun") {
-    return hvdray::RunCommand({std::span(words).subspan(1), began});
+    return hvdray::RunCommand({std::span(words).subspan(1), began, /*is_horovodrun=*/true});
   }
   if (words.size() < 2) {
     hvdray::PrintHelp(stderr);

@@ -51,7 +51,7 @@ Status PlanCopies(LaunchPlan& plan) {
   return {};
 }
 
-int Launch(LaunchPlan plan) {
+int Launch(LaunchPlan plan, Wording wording) {
   const JobSpec spec = plan.spec;
   std::vector<std::string> names;
   for (const HostSlots& host : plan.hosts) names.push_back(host.host);
@@ -71,7 +71,7 @@ int Launch(LaunchPlan plan) {
   JobReport report = (*launcher)->Run();
   EndTerminalQuestions();  // hosts that are on their way are not wanted any more
 
-  return EndRun(spec, environment, trace, std::move(report),
+  return EndRun(spec, wording, environment, trace, std::move(report),
                 [&launcher](std::span<const std::string> lines) { (*launcher)->Print(lines); });
 }
 
@@ -124,9 +124,10 @@ int RunCommand(const CommandLine& line) {
   const bool is_shown = plan.spec.print_plan->has_value() || *plan.spec.is_dry_run;
   if (const Status status = MakePlan(plan, is_shown); !status.ok()) return Fail("run", status);
   if (is_shown) return ShowPlan(plan);
-  if (plan.spec.is_elastic()) return LaunchElastic(std::move(plan));
+  const Wording wording = line.is_horovodrun ? Wording::kHorovods : Wording::kOwn;
+  if (plan.spec.is_elastic()) return LaunchElastic(std::move(plan), wording);
   if (const Status status = CheckMasterPortHere(plan); !status.ok()) return Fail("run", status);
-  return Launch(std::move(plan));
+  return Launch(std::move(plan), wording);
 }
 
 }  // namespace hvdray

@@ -38,8 +38,8 @@ std::vector<std::string> WriteReports(const JobSpec& spec, Trace& trace, JobRepo
 
 }  // namespace
 
-int EndRun(const JobSpec& spec, const Environment& environment, Trace& trace, JobReport report,
-           const std::function<void(std::span<const std::string> lines)>& print) {
+int EndRun(const JobSpec& spec, Wording wording, const Environment& environment, Trace& trace,
+           JobReport report, const std::function<void(std::span<const std::string> lines)>& print) {
   const TerminalStyle style =
       ChooseStyle(::isatty(STDERR_FILENO) != 0, *spec.color, *spec.is_quiet, environment);
   const ClosingStyle closing{spec.command->front(), *spec.working_folder, style.is_colored,

@@ -2,6 +2,7 @@
 #ifndef HVDRAY_CMD_RUN_ENDING_H_
 #define HVDRAY_CMD_RUN_ENDING_H_
 
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
@@ -13,10 +14,14 @@
 
 namespace hvdray {
 
+/// Whether a failure is told in Horovod's sentences too: scripts that call horovodrun look for
+/// them.
+enum class Wording : uint8_t { kOwn, kHorovods };
+
 /// Writes the files that the spec asks for, then gives the closing lines to `print` (a launcher's
 /// Print()) and returns the exit code. environment: hvdray's own. Blocks as `print` does.
-int EndRun(const JobSpec& spec, const Environment& environment, Trace& trace, JobReport report,
-           const std::function<void(std::span<const std::string> lines)>& print);
+int EndRun(const JobSpec& spec, Wording wording, const Environment& environment, Trace& trace,
+           JobReport report, const std::function<void(std::span<const std::string> lines)>& print);
 
 }  // namespace hvdray
 

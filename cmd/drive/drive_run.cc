@@ -120,7 +120,7 @@ int DriveRun::End(Trace& trace, JobReport report, const PrintFn& print) {
     report.verdict.error = *orphaned_;
   }
   Status error = report.verdict.error;
-  int exit_code = EndRun(spec_, job_.environment, trace, std::move(report), print);
+  int exit_code = EndRun(spec_, Wording::kOwn, job_.environment, trace, std::move(report), print);
   const Status lost = log_.End(exit_code, error);
   if (!lost.ok() && exit_code == 0) {
     exit_code = kDriveFailed;

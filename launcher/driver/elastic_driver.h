@@ -139,6 +139,7 @@ class ElasticDriver {
   std::set<int> in_use_;  // Hosts whose agents were given workers.
   uint32_t resets_ = 0;
   uint32_t restarts_ = 0;
+  std::string told_failure_;  // With the restart; its generation's line need not repeat it.
   int64_t last_timestamp_ = 0;
   bool has_begun_ = false;        // Some gang has come out of hvd.init(): there is a state.
   bool was_begun_again_ = false;  // Without one.

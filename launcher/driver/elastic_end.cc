@@ -37,8 +37,8 @@ void ElasticDriver::AdvanceGang() {
         return EndBy(EndByFailure(failed, "", restarts_));
       }
       ++restarts_;
-      Say(fmt::format("restart {} of {}: {} {}", restarts_, policy_.max_restarts, NameOf(*failed),
-                      Describe(*failed->status)));
+      told_failure_ = fmt::format("{} {}", NameOf(*failed), Describe(*failed->status));
+      Say(fmt::format("restart {} of {}: {}", restarts_, policy_.max_restarts, told_failure_));
     }
   } else {
     if (round_.done == static_cast<int>(round_.members.size())) return EndBy(EndBySuccess());

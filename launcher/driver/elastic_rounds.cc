@@ -349,7 +349,14 @@ void ElasticDriver::Announce(std::vector<HostChange> changes, bool is_counted) {
   for (HostChange& host : change.changes) {
     if (host.workers < 0 && host.why.empty()) host.why = WhyFewer(host.host);
   }
-  if (generation_ > 1) Say(MembershipLine(change));
+  if (generation_ > 1) {
+    effect::MembershipChanged news = change;
+    for (HostChange& host : news.changes) {
+      if (host.why == told_failure_) host.why.clear();
+    }
+    Say(MembershipLine(news));
+  }
+  told_failure_.clear();
   effects_.push_back(std::move(change));
 }
 

@@ -114,11 +114,6 @@ void GangDriver::On(const event::WorkerExited& e) {
   failed_rank_ = e.rank;
   const WorkerRecord& record = roster_.workers()[e.rank].record;
   EndBy(WorkerFailedCause(record, restarts_));
-  if (roster_.living() > 0) {
-    // The second sentence is Horovod's; scripts look for it (spec appendix B).
-    Say(fmt::format("{} {}. Terminating remaining workers after failure of Process {}.",
-                    NameOf(record), Describe(e.status), e.rank));
-  }
 }
 
 void GangDriver::On(const event::GenerationStopped& e) {

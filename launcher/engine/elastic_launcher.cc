@@ -410,11 +410,10 @@ class RealElasticLauncher : public ElasticLauncher {
     report.np = static_cast<int>(ranks_.size());
     report.generations = published_;
     report.hosts = agents_.hosts().Report();
-    for (const int worker : failed_) {
-      if (!verdict_.first_failure || !report.last_lines.empty()) break;
-      const ElasticRoster::Process& process = driver_.roster().Of(static_cast<WorkerId>(worker));
-      if (process.record.pid != verdict_.first_failure->pid) continue;
-      report.last_lines = front_->output().LastErrorLines(worker);
+    if (verdict_.first_failure) {
+      LastWords words = LastWordsOf(*verdict_.first_failure);
+      report.last_lines = std::move(words.err);
+      report.last_stdout = std::move(words.out);
     }
     report.verdict = std::move(verdict_);
     report.damaged_files = front_->output().DamagedFiles();

@@ -280,7 +280,9 @@ class RealLauncher : public Launcher {
       report.hosts.push_back({host.host, host.slots, facts_[i], relay_stats_[i], sync_stats_[i]});
     }
     if (verdict_.first_failure) {
-      report.last_lines = front_->output().LastErrorLines(verdict_.first_failure->rank);
+      LastWords words = front_->output().LastWordsOf(verdict_.first_failure->rank);
+      report.last_lines = std::move(words.err);
+      report.last_stdout = std::move(words.out);
     }
     report.verdict = std::move(verdict_);
     report.damaged_files = front_->output().DamagedFiles();

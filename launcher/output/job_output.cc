@@ -5,7 +5,6 @@
 #include <map>
 
 #include "launcher/output/console.h"
-#include "launcher/output/last_lines.h"
 #include "launcher/output/line_tagger.h"
 #include "launcher/output/output_folder.h"
 #include "launcher/output/record_places.h"
@@ -31,7 +30,21 @@ struct Worker {
   Stream out;
   Stream err;
   LastLines last_lines;
+  // stdout is data, and may be a flood: its end is kept as it came and cut into lines when asked.
+  void KeepTail(ByteView bytes);
+  std::string out_tail;
 };
+
+void Worker::KeepTail(ByteView bytes) {
+  if (bytes.size() >= LastLines::kMaxBytes) {
+    out_tail = bytes.substr(bytes.size() - LastLines::kMaxBytes);
+    return;
+  }
+  out_tail += bytes;
+  if (out_tail.size() > 2 * LastLines::kMaxBytes) {
+    out_tail.erase(0, out_tail.size() - LastLines::kMaxBytes);
+  }
+}
 
 class JobOutputImpl final : public JobOutput {
  public:
@@ -44,6 +57,7 @@ class JobOutputImpl final : public JobOutput {
   void Say(std::string_view line) override;
   void ShowProgress(std::string_view text) override { err().ShowProgress(text); }
   std::vector<std::string> LastErrorLines(int rank) const override;
+  std::vector<std::string> LastOutLines(int rank) const override;
   std::vector<std::string> DamagedFiles() const override {
     return folder_ != nullptr ? folder_->damaged() : std::vector<std::string>();
   }
@@ -131,7 +145,9 @@ Worker& JobOutputImpl::WorkerOf(int rank, std::string_view host) {
 
 void JobOutputImpl::StartGeneration(std::span<const RankInfo> ranks) {
   for (const RankInfo& info : ranks) {
-    WorkerOf(info.rank, info.host).last_lines.Clear();
+    Worker& worker = WorkerOf(info.rank, info.host);
+    worker.last_lines.Clear();
+    worker.out_tail.clear();
     for (const StreamId id : {StreamId::kStdout, StreamId::kStderr}) {
       // The tag rides along: items of the last generation are still rendered with the old one.
       ConsoleItem item{ConsoleItem::Kind::kRestart,
@@ -158,7 +174,12 @@ void JobOutputImpl::MoveWorker(int worker, int rank, std::string_view host) {
 }
 
 void JobOutputImpl::OnOutput(int rank, StreamId stream, std::string bytes, bool is_end) {
-  if (stream == StreamId::kStderr) WorkerOf(rank).last_lines.Feed(bytes);
+  Worker& worker = WorkerOf(rank);
+  if (stream == StreamId::kStderr) {
+    worker.last_lines.Feed(bytes);
+  } else {
+    worker.KeepTail(bytes);
+  }
   queued_bytes_ += bytes.size();
   ConsoleOf(stream).Push({ConsoleItem::Kind::kOutput, rank, stream, std::move(bytes), is_end});
 }
@@ -170,6 +191,14 @@ void JobOutputImpl::Say(std::string_view line) {
 std::vector<std::string> JobOutputImpl::LastErrorLines(int rank) const {
   const auto found = workers_.find(rank);
   return found != workers_.end() ? found->second.last_lines.Lines() : std::vector<std::string>();
+}
+
+std::vector<std::string> JobOutputImpl::LastOutLines(int rank) const {
+  const auto found = workers_.find(rank);
+  if (found == workers_.end()) return {};
+  LastLines lines;
+  lines.Feed(found->second.out_tail);
+  return lines.Lines();
 }
 
 size_t JobOutputImpl::Render(ConsoleItem& item, std::string& text) {

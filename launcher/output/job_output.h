@@ -15,6 +15,7 @@
 
 #include "base/loop.h"
 #include "base/result.h"
+#include "launcher/output/last_lines.h"
 #include "launcher/placement/placement.h"
 #include "launcher/spec/job_spec.h"
 #include "launcher/wire/message.h"
@@ -78,6 +79,13 @@ class JobOutput {
 
   /// The last lines of a worker's stderr, as far as they have arrived.
   virtual std::vector<std::string> LastErrorLines(int rank) const = 0;
+  /// The same of its stdout.
+  virtual std::vector<std::string> LastOutLines(int rank) const = 0;
+  LastWords LastWordsOf(int rank) const {
+    LastWords words{LastErrorLines(rank), {}};
+    if (words.err.empty()) words.out = LastOutLines(rank);
+    return words;
+  }
   /// Files of the output folder that are not whole.
   virtual std::vector<std::string> DamagedFiles() const = 0;
   /// Bytes of workers that are held here: not more than the credit that they were given.

@@ -10,6 +10,12 @@
 
 namespace hvdray {
 
+/// What a worker wrote last: to stderr; if that was nothing, to stdout.
+struct LastWords {
+  std::vector<std::string> err;
+  std::vector<std::string> out;
+};
+
 class LastLines {
  public:
   static constexpr size_t kMaxLines = 20;

@@ -69,6 +69,8 @@ void AddHorovodsWords(const WorkerRecord& worker, std::vector<std::string>& line
   if (!worker.status.has_value()) return;
   const int code = ExitCodeOf(*worker.status);
   lines.push_back(fmt::format("Process {} exit with status code {}.", worker.rank, code));
+  lines.push_back(
+      fmt::format("Terminating remaining workers after failure of Process {}.", worker.rank));
   lines.emplace_back(
       "Horovod detected that one or more processes exited with non-zero status, thus causing the "
       "job to be terminated. The first process to do so was:");
@@ -92,9 +94,11 @@ void AddFirstFailure(const Verdict& verdict, std::span<const std::string> last_l
   if (verdict.workers.size() > 1) text += "; it was the first to fail";
   if (IsWorkerToBlame(verdict)) text += fmt::format(" [{}]", ErrorLabel(verdict.error.code()));
   lines.push_back(Painted(kRed, std::move(text), style));
-  if (last_lines.empty()) return;
-  lines.emplace_back("hvdray: its last lines on stderr:");
-  for (const std::string& line : last_lines) lines.push_back("  | " + WithoutControls(line));
+  const std::span<const std::string> quoted = last_lines.empty() ? style.last_stdout : last_lines;
+  if (quoted.empty()) return;
+  lines.push_back(
+      fmt::format("hvdray: its last lines on {}:", last_lines.empty() ? "stdout" : "stderr"));
+  for (const std::string& line : quoted) lines.push_back("  | " + WithoutControls(line));
 }
 
 void AddError(const Status& error, const ClosingStyle& style, std::vector<std::string>& lines) {
@@ -156,7 +160,7 @@ void AddRestartsAndStrays(const Verdict& verdict, const ClosingStyle& style,
          MembershipLines(style.memberships, verdict.started, style.is_verbose)) {
       lines.push_back(std::move(line));
     }
-  } else if (verdict.restarts > 0) {
+  } else if (verdict.restarts > 0 && style.is_quiet) {  // else each was told when it came
     lines.push_back(fmt::format("hvdray: restarted {} before", Count(verdict.restarts, "time")));
   }
   if (verdict.swept > 0) {
@@ -191,7 +195,9 @@ std::vector<std::string> ClosingLines(const Verdict& verdict,
   if (verdict.error.ok() && verdict.exit_code == 0) return SuccessLines(verdict, style);
   std::vector<std::string> lines;
   const bool is_worker_to_blame = IsWorkerToBlame(verdict);
-  if (is_worker_to_blame) AddHorovodsWords(*verdict.first_failure, lines);
+  if (is_worker_to_blame && style.has_horovods_words) {
+    AddHorovodsWords(*verdict.first_failure, lines);
+  }
   if (verdict.first_failure.has_value()) AddFirstFailure(verdict, last_lines, style, lines);
   AddOthers(verdict, style, lines);
   AddRestartsAndStrays(verdict, style, lines);

@@ -17,13 +17,14 @@ struct ClosingStyle {
   bool is_colored = false;
   bool is_quiet = false;    ///< -q: nothing on success.
   bool is_verbose = false;  ///< --verbose: one line on success too, and the table of generations.
+  bool has_horovods_words = false;  ///< Called as horovodrun: its sentences come first.
+  std::span<const std::string> last_stdout = {};       ///< Shown when last_lines is empty.
   std::span<const MembershipRecord> memberships = {};  ///< Of an elastic job.
 };
 
 /// Lines for stderr, without line ends; empty on plain success. last_lines: the first failure's
-/// stderr. Horovod's own sentences come first (scripts look for them), ours last (people read the
-/// bottom of the terminal). `Process <rank> exit with status code <c>.` goes to stderr here, where
-/// horovodrun mixes it into the data on stdout.
+/// stderr. Horovod's own sentences (scripts look for them) are there only for who asked for
+/// horovodrun, and all on stderr, where horovodrun mixes some into the data on stdout.
 std::vector<std::string> ClosingLines(const Verdict& verdict,
                                       std::span<const std::string> last_lines,
                                       const ClosingStyle& style);

@@ -11,6 +11,7 @@
 
 #include "base/json.h"
 #include "base/status.h"
+#include "launcher/output/last_lines.h"
 #include "launcher/report/memberships.h"
 #include "launcher/report/sync_stats.h"
 #include "launcher/report/trace.h"

@@ -64,9 +64,12 @@ std::string ErrorText(const Verdict& verdict) {
   return text;
 }
 
-std::string Joined(const std::vector<std::string>& lines) {
+std::string LastWords(const JobReport& report) {
   std::string text;
-  for (const std::string& line : lines) text += line + "\n";
+  for (const std::string& line :
+       report.last_lines.empty() ? report.last_stdout : report.last_lines) {
+    text += line + "\n";
+  }
   return text;
 }
 
@@ -95,7 +98,7 @@ void AddWorker(XmlElement suite, const WorkerRecord& worker, const JobReport& re
       test.Child("failure")
           .Attribute("message", how)
           .Attribute("type", is_first ? "first_failure" : "failure")
-          .Text(is_first ? Joined(report.last_lines) : "");
+          .Text(is_first ? LastWords(report) : "");
       break;
     case WorkerOutcome::kLost:
       test.Child("failure")

@@ -1,5 +1,6 @@
 """How jobs end: the right exit code, the right words, and nothing left running."""
 
+import json
 import os
 import random
 import resource
@@ -48,6 +49,51 @@ def test_the_first_failure_stops_the_gang_and_gives_its_code(hvdray):
     assert result.code == 7
     assert result.seconds < 20
     assert "rank 5" in result.errors and "code 7" in result.errors and "oh no" in result.errors
+
+
+def told(result):
+    """Our own lines; what is quoted of a worker, and its own lines, left out."""
+    return [line for line in result.errors.splitlines() if line[:1] not in "[ "]
+
+
+FAIL = "[ $HOROVOD_RANK = 1 ] && { echo no GPU here >&2; exit 7; }; exec sleep 60"
+
+
+def test_one_failure_is_told_once(hvdray):
+    result = hvdray.go("-np", "3", "--", "sh", "-c", FAIL)
+    lines = result.errors.splitlines()
+    assert len(lines) == 5, lines
+    assert lines[0] == "[1]<stderr>:no GPU here"
+    assert lines[1].startswith("hvdray: rank 1 on host localhost exited with code 7"), lines
+    assert lines[2:4] == ["hvdray: its last lines on stderr:", "  | no GPU here"]
+    assert "victims" in lines[4] and "ranks 0,2" in lines[4], lines
+
+
+def test_horovods_sentences_are_for_who_calls_horovodrun(hvdray, tmp_path):
+    link = tmp_path / "horovodrun"
+    link.symlink_to(hvdray.binary)
+    result = hvdray.start("-np", "2", "sh", "-c", FAIL, binary=link).wait()
+    assert result.code == 7
+    for words in ("Process 1 exit with status code 7.", "Horovod detected that one or more processes",
+                  "Terminating remaining workers after failure of Process 1.", "Exit code: 7"):
+        assert words in result.errors, result.errors
+        assert words not in hvdray.go("-np", "2", "--", "sh", "-c", FAIL).errors
+
+
+def test_each_restart_is_told_once(hvdray):
+    result = hvdray.go("-np", "2", "--max-restarts", "2", "--", "sh", "-c", FAIL)
+    assert [line for line in told(result) if "restart" in line] == [
+        f"hvdray: restart {n} of 2: rank 1 on host localhost exited with code 7" for n in (1, 2)]
+
+
+def test_an_error_on_stdout_is_quoted_too(hvdray, tmp_path):
+    result = hvdray.go("-np", "1", "--report", tmp_path / "report", "--", "sh", "-c",
+                       "echo epoch 1; echo cannot open data.bin; exit 3")
+    assert ("hvdray: its last lines on stdout:\n  | epoch 1\n  | cannot open data.bin\n"
+            in result.errors), result.errors
+    failure = json.loads((tmp_path / "report").read_text())["first_failure"]
+    assert failure["last_stdout"] == ["epoch 1", "cannot open data.bin"]
+    assert failure["last_stderr"] == []
 
 
 def test_death_by_signal_is_named(hvdray):

@@ -113,10 +113,7 @@ TEST(GangDriverTest, ReturnsTheCodeOfTheWorkerThatFailedFirst) {
     EXPECT_EQ(verdict.workers[rank].status->signal, SIGTERM);
   }
   EXPECT_EQ(sim.stops()[0].grace, seconds(5));
-  ASSERT_EQ(sim.said().size(), 1u);
-  EXPECT_EQ(sim.said()[0],
-            "rank 3 on host b exited with code 7. Terminating remaining workers after failure of "
-            "Process 3.");
+  EXPECT_TRUE(sim.said().empty()) << "the closing lines tell it, once";
   EXPECT_LT(sim.elapsed(), milliseconds(200));
   ExpectRight(sim);
 }

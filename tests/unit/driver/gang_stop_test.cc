@@ -120,7 +120,7 @@ TEST(GangSignalTest, DoesNotHideWhoFailedBefore) {
   ASSERT_TRUE(sim.Run());
   EXPECT_EQ(sim.verdict().exit_code, 7);
   EXPECT_LT(sim.elapsed(), seconds(3)) << "the second signal still cuts the grace short";
-  EXPECT_EQ(sim.said()[1], "the workers are being stopped already; once more to kill them now");
+  EXPECT_EQ(sim.said()[0], "the workers are being stopped already; once more to kill them now");
 }
 
 TEST(GangSignalTest, BlamesNoWorkerThatFailsBecauseOfIt) {

@@ -159,6 +159,23 @@ TEST_F(JobOutputMovesTest, WhatWasQueuedBeforeTheMoveKeepsItsTagAndItsFile) {
   EXPECT_EQ(consumed_[5], line.size() * kLines + 25);
 }
 
+TEST_F(JobOutputMovesTest, TheLastLinesOfStdoutAreThoseOfTheWholeStream) {
+  const auto output = Open();
+  output->StartWorker(5, 1, "a");
+  EXPECT_TRUE(output->LastOutLines(5).empty());
+  std::vector<std::string> last;
+  std::string flood;
+  for (int i = 0; i < 20'000; ++i) flood += std::to_string(i) + "\n";
+  for (int i = 19'981; i < 20'000; ++i) last.push_back(std::to_string(i));
+  last.emplace_back("the end");
+  for (size_t at = 0, piece = 1; at < flood.size(); at += piece, piece = piece * 3 % 9'973) {
+    output->OnOutput(5, StreamId::kStdout, flood.substr(at, piece), false);
+  }
+  output->OnOutput(5, StreamId::kStdout, "the end", true);
+  output->OnOutput(5, StreamId::kStderr, "other\n", true);
+  EXPECT_EQ(output->LastOutLines(5), last);
+}
+
 TEST_F(JobOutputMovesTest, LastErrorLinesAreFoundByTheNumberAfterAMove) {
   const auto output = Open();
   output->StartWorker(5, 1, "a");

@@ -36,14 +36,25 @@ TEST(ClosingLinesTest, VerboseSuccessIsOneLine) {
             "hvdray: 4 workers ended well, after 12.4 s\n");
 }
 
-TEST(ClosingLinesTest, StraysAndRestartsAreMentionedUnlessQuiet) {
+TEST(ClosingLinesTest, StraysAreMentionedUnlessQuiet) {
   Verdict verdict = GoodVerdict();
   verdict.swept = 2;
-  verdict.restarts = 1;
-  EXPECT_EQ(Text(verdict),
-            "hvdray: restarted 1 time before\n"
-            "hvdray: 2 processes that workers left behind were killed\n");
+  EXPECT_EQ(Text(verdict), "hvdray: 2 processes that workers left behind were killed\n");
   EXPECT_EQ(Text(verdict, {}, {.is_quiet = true}), "");
+}
+
+TEST(ClosingLinesTest, RestartsAreCountedOnlyWhereNoneWasTold) {
+  Verdict verdict = BadVerdict();
+  verdict.restarts = 2;
+  EXPECT_FALSE(Has(Text(verdict), "restart"));
+  EXPECT_TRUE(Has(Text(verdict, {}, {.is_quiet = true}), "hvdray: restarted 2 times before\n"));
+}
+
+TEST(ClosingLinesTest, AFailureToldOnStdoutIsQuotedFromThere) {
+  const Lines out = {"epoch 1", "cannot open data.bin"};
+  const std::string text = Text(BadVerdict(), {}, {.last_stdout = out});
+  EXPECT_TRUE(Has(text, "its last lines on stdout:\n  | epoch 1\n  | cannot open data.bin\n"));
+  EXPECT_FALSE(Has(Text(BadVerdict(), {"on stderr"}, {.last_stdout = out}), "epoch 1"));
 }
 
 TEST(ClosingLinesTest, AFailureNamesWhoHowWhenAndTheVictims) {
@@ -55,10 +66,12 @@ TEST(ClosingLinesTest, QuietDoesNotHideAFailure) {
   EXPECT_EQ(Text(BadVerdict(), {}, {.is_quiet = true}), Text(BadVerdict()));
 }
 
-TEST(ClosingLinesTest, HorovodsSentencesAreThereForScripts) {
-  const std::string text = Text(BadVerdict());
-  EXPECT_TRUE(Has(text, "Process 2 exit with status code 7.\n"));
+TEST(ClosingLinesTest, HorovodsSentencesAreThereForScriptsThatCallHorovodrun) {
+  EXPECT_FALSE(Has(Text(BadVerdict()), "Process"));
+  const std::string text = Text(BadVerdict(), {}, {.has_horovods_words = true});
   EXPECT_TRUE(Has(text,
+                  "Process 2 exit with status code 7.\n"
+                  "Terminating remaining workers after failure of Process 2.\n"
                   "Horovod detected that one or more processes exited with non-zero status, thus "
                   "causing the job to be terminated. The first process to do so was:\n"
                   "Process name: 2\nExit code: 7\n"));
