@@ -3,11 +3,15 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <ctime>
 #include <string>
 #include <utility>
+
+#include "base/notice.h"
+#include "base/utf8.h"
 
 namespace hvdray {
 namespace {
@@ -28,21 +32,33 @@ std::string Stamp() {
                      now.tv_usec / 1000);
 }
 
-// JSON text of bytes that need not be UTF-8: what is not printable ASCII is escaped byte by byte.
+// JSON text of bytes that need not be UTF-8: what is neither that nor printable is escaped byte by
+// byte.
 std::string Quote(std::string_view text) {
   std::string out = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (byte < 0x20 || byte >= 0x7f) {
+  while (!text.empty()) {
+    const auto byte = static_cast<unsigned char>(text.front());
+    const size_t length = byte < 0x80 ? 1 : Utf8Length(text);
+    if (byte == '"' || byte == '\\') out += '\\';
+    if (byte < 0x20 || byte == 0x7f || length == 0) {
       out += fmt::format("\\u{:04x}", byte);
     } else {
-      out += c;
+      out += text.substr(0, length);
     }
+    text.remove_prefix(std::max<size_t>(length, 1));
   }
   return out + '"';
+}
+
+std::string JsonLine(LogLevel level, std::string_view where, std::string_view text) {
+  return fmt::format(R"({{"time":"{}","level":"{}","where":{},"message":{}}})", Stamp(),
+                     kLevelNames[static_cast<size_t>(level)], Quote(where), Quote(text));
+}
+
+void WriteToStderr(std::string line) {
+  line += '\n';
+  // What can't be written can't be reported either.
+  (void)!::write(STDERR_FILENO, line.data(), line.size());
 }
 
 }  // namespace
@@ -50,6 +66,16 @@ std::string Quote(std::string_view text) {
 void SetLogLevel(LogLevel level) { g_level.store(level, std::memory_order_relaxed); }
 void SetLogFormat(LogFormat format) { g_format.store(format, std::memory_order_relaxed); }
 bool LogEnabled(LogLevel level) { return level <= g_level.load(std::memory_order_relaxed); }
+bool IsLogJson() { return g_format.load(std::memory_order_relaxed) == LogFormat::kJson; }
+
+std::string Notice(LogLevel level, std::string_view who, std::string_view text) {
+  if (IsLogJson()) return JsonLine(level, who, text);
+  return fmt::format("{}: {}{}", who, level == LogLevel::kWarning ? "warning: " : "", text);
+}
+
+void Tell(LogLevel level, std::string_view who, std::string_view text) {
+  WriteToStderr(Notice(level, who, text));
+}
 
 LogSink::LogSink(std::function<void(std::string_view)> take) : take_(std::move(take)) {
   t_sink = &take_;
@@ -59,9 +85,8 @@ LogSink::~LogSink() { t_sink = nullptr; }
 void LogMessage(LogLevel level, std::string_view where, std::string_view text) {
   const std::string_view name = kLevelNames[static_cast<size_t>(level)];
   std::string line;
-  if (g_format.load(std::memory_order_relaxed) == LogFormat::kJson) {
-    line = fmt::format(R"({{"time":"{}","level":"{}","where":{},"message":{}}})", Stamp(), name,
-                       Quote(where), Quote(text));
+  if (IsLogJson()) {
+    line = JsonLine(level, where, text);
   } else {
     line =
         fmt::format("{} {} {}: {}", Stamp(), static_cast<char>(name[0] - 'a' + 'A'), where, text);
@@ -73,9 +98,7 @@ void LogMessage(LogLevel level, std::string_view where, std::string_view text) {
     t_sink = sink;
     return;
   }
-  line += '\n';
-  // A log that can't be written can't be reported either.
-  (void)!::write(STDERR_FILENO, line.data(), line.size());
+  WriteToStderr(std::move(line));
 }
 
 }  // namespace hvdray

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <optional>
 
 #include "base/loop.h"
+#include "base/notice.h"
 #include "base/terminal.h"
 #include "cmd/cluster_hosts.h"
 #include "cmd/commands.h"
@@ -82,16 +82,17 @@ int CheckHosts(const CheckRequest& request, LaunchPlan plan) {
 
 int CheckCommand(const CommandLine& line) {
   LaunchPlan plan = BeginPlan(line);
+  SetUpLogEarly(line.args, plan.environment);
   ResolverFiles files = RealResolverFiles();
   files.load_cluster = &LoadClusterHosts;
   Result<CheckRequest> request = ResolveCheck(line.args, plan.environment, files);
   if (!request.ok()) return Fail("check", request.status());
+  SetUpLog(request->run.spec);
   for (const std::string& warning : request->run.warnings) {
-    std::fputs(fmt::format("hvdray check: warning: {}\n", warning).c_str(), stderr);
+    Tell(LogLevel::kWarning, "hvdray check", warning);
   }
   if (const auto text = TextWanted(request->run)) return PrintOut("check", *text);
   plan.spec = request->run.spec;
-  SetUpLog(plan.spec);
   if (const Status status = PlanCheck(*request, plan); !status.ok()) return Fail("check", status);
   return CheckHosts(*request, std::move(plan));
 }

@@ -1,12 +1,11 @@
 #include "cmd/cluster_hosts.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 
 #include "base/environ.h"
+#include "base/notice.h"
 #include "cluster/cluster_spec.h"
 #include "launcher/hosts/host_word.h"
 
@@ -15,7 +14,7 @@ namespace hvdray {
 Result<ClusterHosts> LoadClusterHosts(const std::string& path) {
   HVDRAY_ASSIGN_OR_RETURN(const ClusterSpec spec, LoadClusterSpec(path));
   for (const std::string& warning : spec.warnings) {
-    std::fputs(fmt::format("hvdray run: warning: {}\n", warning).c_str(), stderr);
+    Tell(LogLevel::kWarning, "hvdray run", warning);
   }
   const int cpus = static_cast<int>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
   ClusterHosts result;

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
+#include "base/notice.h"
 
 namespace hvdray {
 
@@ -36,8 +36,7 @@ int ExitCodeOf(const Status& status) {
 }
 
 int Fail(std::string_view command, const Status& status) {
-  const std::string text = fmt::format("hvdray {}: {}\n", command, status.ToString());
-  std::fputs(text.c_str(), stderr);
+  Tell(LogLevel::kError, fmt::format("hvdray {}", command), status.ToString());
   return ExitCodeOf(status);
 }
 

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
-#include <cstdio>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/notice.h"
 #include "base/shown_text.h"
 #include "cluster/discovery_script.h"
 #include "cluster/fixed_hosts.h"
@@ -38,7 +38,7 @@ Result<std::unique_ptr<HostSource>> MakeScript(Loop& loop, const JobSpec& spec,
     return ParseDiscoveredHosts(text, default_slots, warning);
   };
   options.on_stderr = [say = std::move(say)](const std::string& line) {
-    say(fmt::format("hvdray: discovery: {}", ShownText(line, kMaxLineBytes)));
+    say(fmt::format("discovery: {}", ShownText(line, kMaxLineBytes)));
   };
   HVDRAY_RETURN_IF_ERROR(CheckDiscoveryCommand(options.command));
   return MakeDiscoveryScript(loop, std::move(options));
@@ -55,7 +55,7 @@ std::unique_ptr<HostSource> MakeHostfile(Loop& loop, const JobSpec& spec) {
 
 }  // namespace
 
-void SayDiscovery(std::string_view line) { std::fputs(fmt::format("{}\n", line).c_str(), stderr); }
+void SayDiscovery(std::string_view line) { Tell(LogLevel::kInfo, "hvdray", line); }
 
 Result<std::unique_ptr<HostSource>> MakeHostSource(Loop& loop, const JobSpec& spec,
                                                    SayDiscoveryFn say) {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -120,8 +121,25 @@ std::string AgentPath(const JobSpec& spec) {
 }
 
 void SetUpLog(const JobSpec& spec) {
-  SetLogLevel(*spec.is_verbose ? LogLevel::kInfo : LogLevel::kWarning);
+  LogLevel level = LogLevel::kWarning;
+  if (const auto set = spec.tunables.find("HOROVOD_LOG_LEVEL"); set != spec.tunables.end()) {
+    std::string name = *set->second;
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+    if (name == "TRACE" || name == "DEBUG") level = LogLevel::kDebug;
+    if (name == "INFO") level = LogLevel::kInfo;
+    if (name == "ERROR" || name == "FATAL") level = LogLevel::kError;
+  }
+  if (*spec.is_verbose) level = std::max(level, LogLevel::kInfo);
+  SetLogLevel(level);
   SetLogFormat(*spec.is_log_json ? LogFormat::kJson : LogFormat::kText);
+}
+
+void SetUpLogEarly(std::span<const std::string> args, const Environment& environment) {
+  const auto end = std::find(args.begin(), args.end(), "--");
+  const bool is_asked = std::find(args.begin(), end, "--log-json") != end;
+  const std::string set = environment.GetOr("HVDRAY_LOG_JSON", "0");
+  if (is_asked || set == "1" || set == "true") SetLogFormat(LogFormat::kJson);
 }
 
 int PrintOut(std::string_view command, const std::string& text, int exit_code) {

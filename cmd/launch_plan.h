@@ -3,6 +3,7 @@
 #ifndef HVDRAY_CMD_LAUNCH_PLAN_H_
 #define HVDRAY_CMD_LAUNCH_PLAN_H_
 
+#include <span>
 #include <string>
 
 #include "cmd/commands.h"
@@ -32,7 +33,10 @@ Status CheckExec(const LaunchPlan& plan);
 /// --agent-path, or hvdray-agent beside hvdray, wherever that was installed or linked to.
 std::string AgentPath(const JobSpec& spec);
 
+/// --verbose, --log-level, --log-json.
 void SetUpLog(const JobSpec& spec);
+/// Before the options are read: their errors are JSON too where --log-json is among the words.
+void SetUpLogEarly(std::span<const std::string> args, const Environment& environment);
 
 /// Writes to stdout and returns `exit_code`; when nobody reads it or it is full, says so in the
 /// name of the command and returns the code for that.

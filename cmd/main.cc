@@ -9,9 +9,12 @@
 #include <string_view>
 #include <vector>
 
+#include "base/environ.h"
 #include "base/nearest.h"
+#include "base/notice.h"
 #include "base/standard_streams.h"
 #include "cmd/commands.h"
+#include "cmd/launch_plan.h"
 #include "cmd/rendezvous_command.h"
 
 namespace hvdray {
@@ -68,11 +71,10 @@ int Dispatch(std::string_view name, const CommandLine& line) {
   names.reserve(std::size(kCommands));
   for (const Command& command : kCommands) names.push_back(command.name);
   const std::string nearest = Nearest(name, names);
-  std::fputs(
-      fmt::format("hvdray: no command '{}'{} [HVD-E0101]\n  hint: hvdray --help lists them\n", name,
-                  nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest))
-          .c_str(),
-      stderr);
+  const std::string meant = nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest);
+  SetUpLogEarly(line.args, Environment::FromProcess());
+  Tell(LogLevel::kError, "hvdray",
+       fmt::format("no command '{}'{} [HVD-E0101]\n  hint: hvdray --help lists them", name, meant));
   return 2;
 }
 

@@ -1,11 +1,9 @@
 // `hvdray run`: words to a plan, the plan to a launcher, its report to files and an exit code.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 
 #include "base/loop.h"
+#include "base/notice.h"
 #include "base/terminal.h"
 #include "cmd/cluster_hosts.h"
 #include "cmd/commands.h"
@@ -28,9 +26,7 @@
 namespace hvdray {
 namespace {
 
-void Warn(const std::string& warning) {
-  std::fputs(fmt::format("hvdray run: warning: {}\n", warning).c_str(), stderr);
-}
+void Warn(const std::string& warning) { Tell(LogLevel::kWarning, "hvdray run", warning); }
 
 // The folders of --sync are looked through before any host is dialled.
 Status PlanCopies(LaunchPlan& plan) {
@@ -100,6 +96,7 @@ int ShowPlan(const LaunchPlan& plan) {
 
 int RunCommand(const CommandLine& line) {
   LaunchPlan plan = BeginPlan(line);
+  SetUpLogEarly(line.args, plan.environment);
   ResolverFiles files = RealResolverFiles();
   files.load_cluster = &LoadClusterHosts;
   RayOfCluster ray;  // a tunnel to it lasts as long as the command
@@ -109,6 +106,7 @@ int RunCommand(const CommandLine& line) {
   files.warn = &Warn;
   Result<RunRequest> request = ResolveRun(line.args, plan.environment, files);
   if (!request.ok()) return Fail("run", request.status());
+  SetUpLog(request->spec);
   for (const std::string& warning : request->warnings) {
     Warn(warning);
   }
@@ -119,7 +117,6 @@ int RunCommand(const CommandLine& line) {
   if (plan.spec.print_config->has_value()) {
     return PrintOut("run", PrintConfig(plan.spec, **plan.spec.print_config));
   }
-  SetUpLog(plan.spec);
   if (*plan.spec.ray.is_wanted) return RunOnRay(plan);
   const bool is_shown = plan.spec.print_plan->has_value() || *plan.spec.is_dry_run;
   if (const Status status = MakePlan(plan, is_shown); !status.ok()) return Fail("run", status);

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/notice.h"
 #include "launcher/output/progress.h"
 #include "launcher/report/closing_lines.h"
 #include "launcher/report/junit.h"
@@ -36,19 +37,38 @@ std::vector<std::string> WriteReports(const JobSpec& spec, Trace& trace, JobRepo
   return lines;
 }
 
+// As objects, level by how the job ended. What is quoted of a worker keeps its bar.
+void MakeJson(std::vector<std::string>& lines, int exit_code) {
+  const LogLevel level = exit_code == 0 ? LogLevel::kInfo : LogLevel::kError;
+  for (std::string& line : lines) {
+    std::string_view text = line;
+    for (const std::string_view who : {"hvdray: ", "hvdray run: "}) {
+      if (text.starts_with(who)) text.remove_prefix(who.size());
+    }
+    line = Notice(level, "hvdray", text);
+  }
+}
+
 }  // namespace
 
 int EndRun(const JobSpec& spec, Wording wording, const Environment& environment, Trace& trace,
            JobReport report, const std::function<void(std::span<const std::string> lines)>& print) {
   const TerminalStyle style =
       ChooseStyle(::isatty(STDERR_FILENO) != 0, *spec.color, *spec.is_quiet, environment);
-  const ClosingStyle closing{spec.command->front(), *spec.working_folder, style.is_colored,
-                             *spec.is_quiet,        *spec.is_verbose,     report.memberships};
+  const ClosingStyle closing{.command = spec.command->front(),
+                             .folder = *spec.working_folder,
+                             .is_colored = style.is_colored && !IsLogJson(),
+                             .is_quiet = *spec.is_quiet,
+                             .is_verbose = *spec.is_verbose,
+                             .has_horovods_words = wording == Wording::kHorovods,
+                             .last_stdout = report.last_stdout,
+                             .memberships = report.memberships};
   // The files first: a reader of stderr that has stopped reading must not cost them.
   std::vector<std::string> lines = WriteReports(spec, trace, report);
   for (std::string& line : ClosingLines(report.verdict, report.last_lines, closing)) {
     lines.push_back(std::move(line));
   }
+  if (IsLogJson()) MakeJson(lines, report.verdict.exit_code);
   print(lines);
   return report.verdict.exit_code;
 }

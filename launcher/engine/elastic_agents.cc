@@ -1,11 +1,9 @@
 #include "launcher/engine/elastic_agents.h"
 
-#include <fmt/format.h>
-
 #include <utility>
 #include <vector>
 
-#include "base/log.h"
+#include "base/notice.h"
 #include "launcher/engine/elastic_start.h"
 
 namespace hvdray {
@@ -36,7 +34,8 @@ AgentSetHandlers ElasticAgents::MakeHandlers() {
   };
   handlers.on_noise = [this](int agent, ByteView line) {
     const int host = hosts_.HostOf(agent);
-    if (host >= 0) handlers_.on_noise(fmt::format("{}: {}", hosts_.At(host).slots.host, line));
+    if (host < 0) return;
+    handlers_.on_noise(Notice(LogLevel::kInfo, hosts_.At(host).slots.host, line));
   };
   return handlers;
 }

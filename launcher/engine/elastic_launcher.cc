@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/notice.h"
 #include "launcher/driver/elastic_driver.h"
 #include "launcher/driver/late_fault.h"
 #include "launcher/engine/elastic_agents.h"
@@ -36,7 +37,7 @@ uint32_t Milliseconds(Duration duration) {
 
 void LogStateChange(const StateChange& change) {
   const std::string who = change.rank < 0 ? "job" : fmt::format("rank {}", change.rank);
-  Log(LogLevel::kInfo, fmt::format("driver[gen={}]", change.generation), "{}: {} -> {}", who,
+  Log(LogLevel::kDebug, fmt::format("driver[gen={}]", change.generation), "{}: {} -> {}", who,
       change.from, change.to);
 }
 
@@ -83,7 +84,9 @@ class RealElasticLauncher : public ElasticLauncher {
 
   void StopBy(int signo) override { front_->OnStopSignal(signo); }
   void Print(std::span<const std::string> lines) override { front_->Print(lines); }
-  void Say(std::string_view line) override { front_->output().Say(line); }
+  void Say(std::string_view line) override {
+    front_->output().Say(Notice(LogLevel::kInfo, "hvdray", line));
+  }
 
  private:
   JobFrontHandlers MakeFrontHandlers() {
@@ -359,6 +362,8 @@ class RealElasticLauncher : public ElasticLauncher {
   }
 
   void OnExited(const wire::WorkerExited& exited) {
+    const WorkerRecord& record = driver_.roster().Of(static_cast<WorkerId>(exited.rank)).record;
+    Log(LogLevel::kInfo, "launcher", "{} {}", NameOf(record), Describe(exited.status));
     if (stdin_ && stdin_worker_ == exited.rank) stdin_->Stop();
     const auto living = living_.find(exited.rank);
     if (living != living_.end()) {

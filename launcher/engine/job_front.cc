@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/notice.h"
 #include "launcher/engine/job_files.h"
 #include "launcher/engine/signals.h"
 
@@ -54,7 +55,7 @@ Result<std::unique_ptr<JobFront>> JobFront::Open(Loop& loop, Trace& trace, const
 }
 
 void JobFront::Say(std::string_view text) {
-  if (!*spec_.is_quiet) output_->Say(fmt::format("hvdray: {}", text));
+  if (!*spec_.is_quiet) output_->Say(Notice(LogLevel::kInfo, "hvdray", text));
 }
 
 void JobFront::ShowProgress(const StartProgress& progress) {
@@ -63,6 +64,7 @@ void JobFront::ShowProgress(const StartProgress& progress) {
 
 void JobFront::Run(const std::function<void()>& begin) {
   style_ = ChooseStyle(output_->IsStderrTerminal(), *spec_.color, *spec_.is_quiet, environment_);
+  if (IsLogJson()) style_ = {};
   SignalHandlers signal_handlers;
   signal_handlers.on_stop = [this](int signo) { OnStopSignal(signo); };
   signal_handlers.on_forward = handlers_.on_forward_signal;

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "launcher/driver/gang_driver.h"
+#include "launcher/driver/host_list.h"
 #include "launcher/driver/late_fault.h"
 #include "launcher/engine/agent_claims.h"
 #include "launcher/engine/agent_set.h"
@@ -30,7 +31,7 @@ constexpr uint32_t kStdinWindowBytes = 1 << 20;
 
 void LogStateChange(const StateChange& change) {
   const std::string who = change.rank < 0 ? "gang" : fmt::format("rank {}", change.rank);
-  Log(LogLevel::kInfo, fmt::format("driver[gen={}]", change.generation), "{}: {} -> {}", who,
+  Log(LogLevel::kDebug, fmt::format("driver[gen={}]", change.generation), "{}: {} -> {}", who,
       change.from, change.to);
 }
 
@@ -81,6 +82,8 @@ class RealLauncher : public Launcher {
   JobReport Run() override {
     front_->Run([this] {
       trace_.Begin(kPhaseHello, loop_.Now());
+      Log(LogLevel::kInfo, "launcher", "starting agents on {}",
+          CompressHostList(NamesOf(plan_.hosts)));
       front_->ShowProgress(progress_);
       agents_.StartAll();
       ArmTimer();
@@ -96,6 +99,8 @@ class RealLauncher : public Launcher {
     AgentSetHandlers handlers;
     handlers.on_ready = [this](int host, const wire::HostFacts& facts) {
       facts_[static_cast<size_t>(host)] = facts;
+      Log(LogLevel::kInfo, "host " + plan_.hosts[static_cast<size_t>(host)].host,
+          "its agent is ready: process {}, {} CPUs", facts.agent_pid, facts.cpu_count);
       ++progress_.hosts_ready;
       Feed(event::HostReady{host, facts});
     };
@@ -108,7 +113,7 @@ class RealLauncher : public Launcher {
     handlers.on_message = [this](int host, wire::Message&& m) { OnMessage(host, std::move(m)); };
     handlers.on_noise = [this](int host, ByteView line) {
       front_->output().Say(
-          fmt::format("{}: {}", plan_.hosts[static_cast<size_t>(host)].host, line));
+          Notice(LogLevel::kInfo, plan_.hosts[static_cast<size_t>(host)].host, line));
     };
     return handlers;
   }
@@ -185,6 +190,8 @@ class RealLauncher : public Launcher {
 
   void SendStart(const std::vector<NicChoice>& nics) {
     const effect::StartGeneration& start = started_;
+    Log(LogLevel::kInfo, "launcher", "starting ranks 0 to {} on {} (generation {})",
+        start.ranks.size() - 1, CompressHostList(NamesOf(plan_.hosts)), start.generation);
     kv_.Reset(RanksForWorkers(plan_, start.ranks), start.generation);
     stdin_.reset();
     std::vector<wire::StartGeneration> messages =
@@ -249,6 +256,7 @@ class RealLauncher : public Launcher {
       Feed(event::WorkerStarted{generation, started->rank, started->pid});
     } else if (const auto* exited = std::get_if<wire::WorkerExited>(&message.body)) {
       if (stdin_ && *plan_.spec.stdin_rank == exited->rank) stdin_->Stop();
+      Log(LogLevel::kInfo, "launcher", "rank {} {}", exited->rank, Describe(exited->status));
       Feed(event::WorkerExited{generation, exited->rank, exited->status, exited->was_stopping});
     } else if (const auto* stopped = std::get_if<wire::GenerationStopped>(&message.body)) {
       relay_stats_[static_cast<size_t>(host)] = stopped->relay;

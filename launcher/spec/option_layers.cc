@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 
 #include "base/nearest.h"
 #include "launcher/spec/value_text.h"
@@ -199,7 +200,14 @@ Result<Duration> DurationOf(const RawOption& raw) {
 
 Result<size_t> ChoiceOf(OptionId id, const RawOption& raw) {
   const std::vector<std::string_view> choices = ChoicesOf(RowOf(id));
-  const auto found = std::find(choices.begin(), choices.end(), OnlyValue(raw));
+  // Python's logging writes its levels in capitals, people do not.
+  const auto is_same = [any_case = id == OptionId::kLogLevel](char one, char other) {
+    return one == other || (any_case && one == std::toupper(static_cast<unsigned char>(other)));
+  };
+  const auto found = std::find_if(choices.begin(), choices.end(), [&](std::string_view choice) {
+    const std::string& given = OnlyValue(raw);
+    return std::equal(choice.begin(), choice.end(), given.begin(), given.end(), is_same);
+  });
   if (found != choices.end()) return static_cast<size_t>(found - choices.begin());
   return Status(ErrorCode::kUsage, fmt::format("{} must be one of {}, not {}", raw.label,
                                                fmt::join(choices, ", "), Quoted(OnlyValue(raw))));

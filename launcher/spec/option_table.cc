@@ -182,7 +182,7 @@ constexpr OptionRow kRows[] = {
      .help = "Say what is done and why."},
     {.id = Id::kLogJson, .name = "log-json", .spellings = "--log-json", .type = Type::kFlag,
      .default_text = "off", .group = Group::kOutput,
-     .help = "Write hvdray's own messages as JSON lines."},
+     .help = "Write every line of hvdray's own, the verdict and errors of usage too, as a JSON object."},
 
     {.id = Id::kDryRun, .name = "dry-run", .spellings = "--dry-run", .type = Type::kFlag,
      .default_text = "off", .group = Group::kPlan,

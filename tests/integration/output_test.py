@@ -67,6 +67,30 @@ def test_output_folder_has_what_the_console_has(hvdray, tmp_path):
     for rank in range(2):
         assert (folder / f"rank.{rank}" / "stdout").read_text() == f"[{rank}]<stdout>:out{rank}\n"
         assert (folder / f"rank.{rank}" / "stderr").read_text() == f"[{rank}]<stderr>:err\n"
+def test_every_line_of_ours_is_json_when_asked_for(hvdray):
+    def ours(*args, code):
+        result = hvdray.go("--log-json", *args)
+        assert result.code == code, result.errors
+        return [json.loads(line) for line in result.errors.splitlines() if line[:1] != "["]
+
+    lines = ours("-np", "2", "--max-restarts", "1", "--verbose", "--", "sh", "-c",
+                 "[ $HOROVOD_RANK = 0 ] && exec sleep 60; printf 'caf\\303\\251\\n' >&2; exit 7", code=7)
+    texts = [line["message"] for line in lines]
+    assert all(line.keys() == {"time", "level", "where", "message"} for line in lines)
+    assert any(text.startswith("rank 1 on host localhost exited with code 7") for text in texts)
+    assert "  | caf\u00e9" in texts and any(text.startswith("restart 1 of 1") for text in texts)
+    assert [line["level"] for line in lines if line["message"].startswith("victims")] == ["error"]
+    assert not any(" -> " in text for text in texts), "the state machine is for --log-level debug"
+    for wrong in (["--no-such-option"], ["-np", "x", "true"], ["-np", "1"]):
+        (line,) = ours(*wrong, code=2)
+        assert line["level"] == "error" and "HVD-E01" in line["message"]
+
+
+def test_log_level_is_that_of_the_launcher_too_in_any_case(hvdray):
+    for level, has_states in (("debug", True), ("Trace", True), ("INFO", False)):
+        result = hvdray.go("-np", "1", "--log-level", level, "--", "sh", "-c", "echo $HOROVOD_LOG_LEVEL")
+        assert result.code == 0 and result.text == f"[0]<stdout>:{level.upper()}\n"
+        assert ("running -> " in result.errors) == has_states, result.errors
 
 
 def test_unwritable_output_folder_starts_nothing(hvdray, tmp_path):

@@ -10,6 +10,7 @@
 
 #include "base/fd.h"
 #include "base/json.h"
+#include "base/notice.h"
 #include "tests/fakes/temp_folder.h"
 
 namespace hvdray {
@@ -101,6 +102,26 @@ TEST_F(LogTest, JsonLinesParseWhateverTheTextHolds) {
   EXPECT_EQ(JsonString(*json, "where", "").value(), "where \"here\"");
   const std::string message = JsonString(*json, "message", "").value();
   EXPECT_NE(message.find("quote \" slash \\ newline \n tab \t nul \x01"), std::string::npos);
+}
+
+TEST_F(LogTest, JsonKeepsUtf8) {
+  SetLogFormat(LogFormat::kJson);
+  const std::string line = Notice(LogLevel::kInfo, "hvdray", "café …");
+  EXPECT_NE(line.find("\"café …\""), std::string::npos) << line;
+}
+
+TEST_F(LogTest, ALineForThePersonIsPlainOrAnObjectAndKnowsNoLevel) {
+  SetLogLevel(LogLevel::kError);
+  EXPECT_EQ(Notice(LogLevel::kInfo, "hvdray", "text"), "hvdray: text");
+  EXPECT_EQ(StderrOf([] { Tell(LogLevel::kWarning, "hvdray run", "text"); }),
+            "hvdray run: warning: text\n");
+  SetLogFormat(LogFormat::kJson);
+  const Result<Json> json =
+      ParseJson(StderrOf([] { Tell(LogLevel::kWarning, "hvdray run", "text"); }));
+  ASSERT_TRUE(json.ok());
+  EXPECT_EQ(JsonString(*json, "level", "").value(), "warn");
+  EXPECT_EQ(JsonString(*json, "where", "").value(), "hvdray run");
+  EXPECT_EQ(JsonString(*json, "message", "").value(), "text");
 }
 
 TEST_F(LogTest, LinesOfThreadsDoNotMix) {

@@ -45,8 +45,7 @@ TEST_F(HostSourcesTest, AScriptHasTheDefaultSlotsAndItsErrorsAreShown) {
   Run(spec);
   EXPECT_EQ(log_.lists, std::vector<std::string>{"b:3 a:1"});
   EXPECT_FALSE(log_.is_final);
-  EXPECT_EQ(said_, (std::vector<std::string>{"hvdray: discovery: one",
-                                             "hvdray: discovery: two\\x1b[31m"}));
+  EXPECT_EQ(said_, (std::vector<std::string>{"discovery: one", "discovery: two\\x1b[31m"}));
 }
 
 TEST_F(HostSourcesTest, AScriptKeepsToTheTimeoutOfTheJob) {
