@@ -205,24 +205,32 @@ void LocalGang::CancelStarts() {
   }
 }
 
+void LocalGang::SignalToEnd(int signo) {
+  workers_.SignalAllGroups(signo);
+  workers_.SignalAllGroups(SIGCONT);  // a stopped process would not see it
+}
+
 void LocalGang::Stop(Duration grace) {
   if (state_ == LocalGangState::kSweeping || state_ == LocalGangState::kDraining ||
       state_ == LocalGangState::kStopped) {
     return;
   }
   workers_.ReapDead();
-  const TimePoint kill_at = loop_.Now() + grace;
+  const TimePoint now = loop_.Now();
   if (!kill_at_) {
-    kill_at_ = kill_at;
+    kill_at_ = now + grace;
     CancelStarts();
-    if (grace > Duration::zero()) {
-      workers_.SignalAllGroups(SIGTERM);
-      workers_.SignalAllGroups(SIGCONT);  // a stopped process would not see it
+    if (is_interrupted_ && grace > Duration::zero()) {
+      term_at_ = kill_at_;
+      kill_at_ = now + 2 * grace;
+    } else if (grace > Duration::zero()) {
+      SignalToEnd(SIGTERM);
     }
     poll_pause_ = kFirstPoll;
     Enter(LocalGangState::kStopping);
   } else {
-    kill_at_ = std::min(*kill_at_, kill_at);
+    if (term_at_) term_at_ = now;
+    kill_at_ = std::min(*kill_at_, now + grace);
   }
   if (grace <= Duration::zero()) {
     AdvanceStopping();
@@ -233,7 +241,10 @@ void LocalGang::Stop(Duration grace) {
 
 void LocalGang::Signal(int rank, int signo) {
   if (signo <= 0 || signo >= NSIG) return;
-  if (rank < 0) {
+  if (rank < 0 && signo == SIGINT) {
+    is_interrupted_ = true;
+    SignalToEnd(SIGINT);
+  } else if (rank < 0) {
     workers_.SignalAllGroups(signo);
   } else {
     workers_.SignalGroup(rank, signo);
@@ -312,10 +323,12 @@ void LocalGang::AdvanceLingering() {
 void LocalGang::AdvanceStopping() {
   ReapStrays([this](pid_t pid) { return IsWorker(pid); });
   const TimePoint now = loop_.Now();
-  const bool is_due = now >= *kill_at_;
-  if (is_due && !is_killed_) {
-    is_killed_ = true;
-    workers_.SignalAllGroups(SIGKILL);
+  if (now >= *kill_at_) {
+    term_at_.reset();
+    if (!std::exchange(is_killed_, true)) workers_.SignalAllGroups(SIGKILL);
+  } else if (term_at_ && now >= *term_at_) {
+    term_at_.reset();
+    SignalToEnd(SIGTERM);
   }
   // In company the sweep may not look at children that are dying still.
   const bool is_group_swept = is_killed_ && !HasCompany();
@@ -329,7 +342,8 @@ void LocalGang::AdvanceStopping() {
     return;
   }
   // Exits wake us by themselves; only what outlives its leader has to be polled for.
-  Duration pause = is_killed_ ? *kill_at_ + options_.reap_limit - now : *kill_at_ - now;
+  Duration pause = term_at_.value_or(*kill_at_) - now;
+  if (is_killed_) pause = *kill_at_ + options_.reap_limit - now;
   if (workers_.live_count() == 0) {
     pause = std::min(pause, poll_pause_);
     poll_pause_ = std::min(poll_pause_ * 2, kLongestPoll);

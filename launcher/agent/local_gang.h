@@ -72,7 +72,9 @@ class LocalGang {
 
   /// Forks the workers in small batches on the loop.
   void Start();
-  /// SIGTERM to all groups, after `grace` SIGKILL. May be repeated; only a shorter grace counts.
+  /// SIGTERM to all groups, after `grace` SIGKILL. If all have been sent SIGINT before, that gets a
+  /// grace of its own first. May be repeated: only a shorter grace counts, and that of SIGINT is
+  /// over.
   void Stop(Duration grace);
   /// The same for these alone; others of other gangs among them are passed over.
   void StopWorkers(std::span<const int> workers, Duration grace);
@@ -104,6 +106,7 @@ class LocalGang {
   void Advance();
   void AdvanceLingering();
   void AdvanceStopping();
+  void SignalToEnd(int signo);
   void Sweep();
   bool HasCompany() const { return handlers_.has_company && handlers_.has_company(); }
   /// Of this gang or of another one.
@@ -129,9 +132,11 @@ class LocalGang {
   std::map<int, StdinPump> stdin_pumps_;
   std::optional<Sweeper> sweeper_;
   LocalGangState state_ = LocalGangState::kStarting;
-  size_t next_start_ = 0;  // index into start_.workers
+  size_t next_start_ = 0;        // index into start_.workers
+  bool is_interrupted_ = false;  // all were sent SIGINT
   bool is_killed_ = false;
   std::optional<TimePoint> kill_at_;  // set once a stop was asked for
+  std::optional<TimePoint> term_at_;  // set while SIGINT has its grace
   TimePoint groups_until_{};  // what outlives workers that were told to end may live so long
   TimePoint linger_until_{};
   Duration poll_pause_{};

@@ -167,8 +167,7 @@ void ElasticDriver::On(const event::UserSignal& e) {
     if (was_stopping) {
       Say("the workers are being stopped already; once more to kill them now");
     } else if (!in_use_.empty()) {
-      Say(fmt::format("{}: the workers have {} to end; once more to kill them now",
-                      cause.error.message(), ShowDuration(policy_.grace)));
+      Say(StopNotice(e.signo, policy_.grace));
     }
     EndBy(std::move(cause));
   } else if (ending_.signals == 2 && was_stopping) {

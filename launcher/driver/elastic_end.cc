@@ -69,7 +69,9 @@ void ElasticDriver::StopAll(Duration grace) {
   const ElasticState to = is_end ? ElasticState::kStopping : ElasticState::kRestarting;
   if (state_ != to) ending_.since = now_;
   Enter(to);
-  state_deadline_ = now_ + grace + policy_.stop_margin;
+  const bool is_asked = ending_.cause.end == ElasticEnd::kInterrupted && grace > Duration::zero();
+  const int graces = is_asked && IsSigintFirst(ending_.cause.exit_code - 128) ? 2 : 1;
+  state_deadline_ = now_ + graces * grace + policy_.stop_margin;
   for (const int host : in_use_) {
     for (const WorkerId worker : roster_.LivingOn(host)) roster_.MarkToldToEnd(worker, now_);
   }

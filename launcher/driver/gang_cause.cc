@@ -70,6 +70,25 @@ Cause InterruptedCause(int signo) {
                                                  : fmt::format("stopped by signal {}", signo)}};
 }
 
+bool IsSigintFirst(int signo) { return signo == SIGINT; }
+
+std::string WayOfStop(bool is_sigint_first, Duration grace) {
+  if (grace <= Duration::zero()) return "SIGKILL";
+  const std::string limit = ShowDuration(grace);
+  return fmt::format("{}SIGTERM, after {} SIGKILL",
+                     is_sigint_first ? fmt::format("SIGINT, after {} ", limit) : std::string(),
+                     limit);
+}
+
+std::string StopNotice(int signo, Duration grace) {
+  const std::string limit = ShowDuration(grace);
+  return fmt::format("{}: the workers have {} to end{}; once more to kill them now",
+                     InterruptedCause(signo).error.message(), limit,
+                     IsSigintFirst(signo)
+                         ? fmt::format(", then get SIGTERM, and SIGKILL {} later", limit)
+                         : std::string());
+}
+
 Cause ReaderGoneCause() {
   return {.kind = CauseKind::kReaderGone,
           .exit_code = 128 + SIGPIPE,

@@ -38,6 +38,13 @@ Cause HostLostCause(Status error);
 Cause StartTimeoutCause(std::span<const std::string> hosts, const char* what, Duration limit);
 Cause TimeoutCause(Duration limit);
 Cause InterruptedCause(int signo);
+/// Workers are stopped by SIGINT, with a grace of its own before SIGTERM, when hvdray got `signo`:
+/// so that Python's KeyboardInterrupt comes up.
+bool IsSigintFirst(int signo);
+/// How workers are stopped, in words: "SIGINT, after 5 s SIGTERM, after 5 s SIGKILL".
+std::string WayOfStop(bool is_sigint_first, Duration grace);
+/// Tells the person what that signal to hvdray does, and what a second one would do.
+std::string StopNotice(int signo, Duration grace);
 Cause ReaderGoneCause();
 /// A host did not report the end of a generation.
 Cause StopTimeoutCause(std::span<const std::string> hosts, Duration waited);

@@ -137,8 +137,7 @@ void GangDriver::On(const event::UserSignal& e) {
     if (was_stopping) {
       Say("the workers are being stopped already; once more to kill them now");
     } else if (state_ != GangState::kConnecting) {
-      Say(fmt::format("{}: the workers have {} to end; once more to kill them now",
-                      cause.error.message(), ShowDuration(policy_.grace)));
+      Say(StopNotice(e.signo, policy_.grace));
     }
     EndBy(std::move(cause));
   } else if (signals_ == 2 && was_stopping) {
@@ -298,7 +297,9 @@ void GangDriver::StopGang(Duration grace) {
     AdvanceStopping();
     return;
   }
-  state_deadline_ = now_ + grace + policy_.stop_margin;
+  const bool is_asked = cause_.kind == CauseKind::kInterrupted && grace > Duration::zero();
+  const int graces = is_asked && IsSigintFirst(cause_.exit_code - 128) ? 2 : 1;
+  state_deadline_ = now_ + graces * grace + policy_.stop_margin;
   effects_.push_back(effect::StopGeneration{roster_.generation(), std::move(hosts), grace});
 }
 

@@ -1,6 +1,7 @@
 #include "launcher/engine/elastic_launcher.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include "base/log.h"
 #include "base/notice.h"
 #include "launcher/driver/elastic_driver.h"
+#include "launcher/driver/gang_cause.h"
 #include "launcher/driver/late_fault.h"
 #include "launcher/engine/elastic_agents.h"
 #include "launcher/engine/elastic_kv.h"
@@ -91,7 +93,10 @@ class RealElasticLauncher : public ElasticLauncher {
  private:
   JobFrontHandlers MakeFrontHandlers() {
     JobFrontHandlers handlers;
-    handlers.on_stop_signal = [this](int signo) { Feed(event::UserSignal{signo}); };
+    handlers.on_stop_signal = [this](int signo) {
+      is_sigint_first_ = !std::exchange(was_told_to_stop_, true) && IsSigintFirst(signo);
+      Feed(event::UserSignal{signo});
+    };
     handlers.on_forward_signal = [this](int signo) {
       agents_.agents().SendAll({newest_, wire::Signal{-1, signo}});
     };
@@ -304,10 +309,14 @@ class RealElasticLauncher : public ElasticLauncher {
   void Apply(const effect::MembershipChanged& /*change*/) {}  // observers_ have it
 
   void Apply(const effect::StopGeneration& stop) {
+    const bool is_sigint_first = is_sigint_first_ && stop.grace > Duration::zero();
+    Log(LogLevel::kInfo, "launcher", "stopping all workers: {}",
+        WayOfStop(is_sigint_first, stop.grace));
     SetNewest(stop.generation);
     kv_.Close();
     for (const int host : stop.hosts) {
       agents_.hosts().At(host).stopping = stop.generation;
+      if (is_sigint_first) agents_.SendTo(host, {stop.generation, wire::Signal{-1, SIGINT}});
       agents_.SendTo(host, {stop.generation, wire::StopGeneration{Milliseconds(stop.grace)}});
     }
   }
@@ -445,8 +454,10 @@ class RealElasticLauncher : public ElasticLauncher {
   WorkerClaims claims_;
   ElasticKv kv_;
   std::map<int, RankInfo> living_;  // Workers, with their present places.
-  std::vector<int> failed_;         // Workers that ended badly and unasked, in order.
-  std::vector<RankInfo> ranks_;     // Of the published generation.
+  bool was_told_to_stop_ = false;
+  bool is_sigint_first_ = false;  // The next stop begins with it.
+  std::vector<int> failed_;       // Workers that ended badly and unasked, in order.
+  std::vector<RankInfo> ranks_;   // Of the published generation.
   std::deque<ElasticEvent> pending_;
   bool is_feeding_ = false;
   std::unique_ptr<JobFront> front_;

@@ -1,6 +1,7 @@
 #include "launcher/engine/launcher.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <deque>
@@ -9,6 +10,8 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/notice.h"
+#include "launcher/driver/gang_cause.h"
 #include "launcher/driver/gang_driver.h"
 #include "launcher/driver/host_list.h"
 #include "launcher/driver/late_fault.h"
@@ -57,7 +60,10 @@ class RealLauncher : public Launcher {
   Status OpenFiles() {
     HVDRAY_RETURN_IF_ERROR(CheckReportPaths(plan_.spec));
     JobFrontHandlers handlers;
-    handlers.on_stop_signal = [this](int signo) { Feed(event::UserSignal{signo}); };
+    handlers.on_stop_signal = [this](int signo) {
+      is_sigint_first_ = !std::exchange(was_told_to_stop_, true) && IsSigintFirst(signo);
+      Feed(event::UserSignal{signo});
+    };
     handlers.on_forward_signal = [this](int signo) {
       const wire::Signal signal = {-1, signo};
       if (progress_.workers_started > 0) return agents_.SendAll({generation_, signal});
@@ -215,9 +221,13 @@ class RealLauncher : public Launcher {
   }
 
   void Apply(const effect::StopGeneration& stop) {
+    const bool is_sigint_first = is_sigint_first_ && stop.grace > Duration::zero();
+    Log(LogLevel::kInfo, "launcher", "stopping all workers: {}",
+        WayOfStop(is_sigint_first, stop.grace));
     start_.Drop();
     const auto grace = std::chrono::duration_cast<std::chrono::milliseconds>(stop.grace).count();
     for (const int host : stop.hosts) {
+      if (is_sigint_first) agents_.Send(host, {stop.generation, wire::Signal{-1, SIGINT}});
       agents_.Send(host, {stop.generation, wire::StopGeneration{static_cast<uint32_t>(grace)}});
     }
   }

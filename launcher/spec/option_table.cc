@@ -144,7 +144,8 @@ constexpr OptionRow kRows[] = {
              "with --elastic-mode gang."},
     {.id = Id::kGrace, .name = "grace", .spellings = "--grace", .type = Type::kDuration,
      .value_name = "SECONDS", .default_text = "5", .group = Group::kFailure,
-     .help = "Time between SIGTERM and SIGKILL when workers are stopped."},
+     .help = "Time between SIGTERM and SIGKILL when workers are stopped; after Ctrl-C also between "
+             "SIGINT and SIGTERM."},
     {.id = Id::kTimeout, .name = "timeout", .spellings = "--timeout", .type = Type::kDuration,
      .value_name = "SECONDS", .default_text = "none", .group = Group::kFailure,
      .help = "Stop the job after this time, with exit code 124."},

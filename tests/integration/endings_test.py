@@ -126,17 +126,67 @@ def test_sigterm_reaches_the_whole_group(hvdray, tmp_path):
     assert (tmp_path / "seen").read_text() == "child\n"
 
 
-@pytest.mark.parametrize("signo,code", [(signal.SIGINT, 130), (signal.SIGTERM, 143),
-                                        (signal.SIGHUP, 129), (signal.SIGQUIT, 131)])
-def test_a_signal_stops_gracefully(hvdray, tmp_path, signo, code):
+@pytest.mark.parametrize("signo,name,code", [
+    (signal.SIGINT, "INT", 130), (signal.SIGTERM, "TERM", 143), (signal.SIGHUP, "TERM", 129),
+    (signal.SIGQUIT, "TERM", 131)])
+def test_a_signal_stops_gracefully(hvdray, tmp_path, signo, name, code):
     job = hvdray.job("-np", "2", "--", "sh", "-c",
-                     f"trap 'echo bye >> {tmp_path}/seen; exit 0' TERM; echo up; "
+                     f"trap 'echo bye >> {tmp_path}/seen; exit 0' {name}; echo up; "
                      "while :; do sleep 0.1; done")
     job.wait_for(lambda: len(workers(job, "while")) >= 2, what="workers")
     time.sleep(0.3)  # the shells must have set their traps
     os.kill(job.pid, signo)
     assert job.wait(20).code == code
     assert (tmp_path / "seen").read_text() == "bye\nbye\n"
+
+
+SAVES = python_script("""
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: print("SIGTERM", flush=True))
+print("up", flush=True)
+try:
+    time.sleep(600)
+except KeyboardInterrupt:
+    print("saved", flush=True)
+if len(sys.argv) > 1:
+    while True:
+        time.sleep(600)
+""")
+
+
+def up(job, count):
+    """Reads until so many workers have said that they are up."""
+    for line in iter(job.process.stdout.readline, b""):
+        count -= line.endswith(b":up\n")
+        if count == 0:
+            return
+    raise AssertionError("the job has ended")
+
+
+ELASTIC = ["--min-np", "1", "--elastic-mode", "gang"]
+
+
+@pytest.mark.parametrize("options", [[], ELASTIC], ids=["static", "elastic"])
+def test_ctrl_c_is_a_keyboard_interrupt_in_the_workers(hvdray, script, options):
+    job = hvdray.job("-np", "2", *options, "--", script("saves", SAVES))
+    up(job, 2)
+    os.kill(job.pid, signal.SIGINT)
+    result = job.wait(20)
+    assert result.code == 130, result.errors
+    assert sorted(result.text.splitlines()) == ["[0]<stdout>:saved", "[1]<stdout>:saved"]
+
+
+@pytest.mark.parametrize("options", [[], ELASTIC], ids=["static", "elastic"])
+def test_sigterm_and_sigkill_follow_each_after_the_grace(hvdray, script, options):
+    job = hvdray.job("-np", "1", "--grace", "0.5", *options, "--", script("saves", SAVES), "stay")
+    up(job, 1)
+    asked = time.monotonic()
+    os.kill(job.pid, signal.SIGINT)
+    for word in (b"saved", b"SIGTERM"):
+        assert job.process.stdout.readline() == b"[0]<stdout>:" + word + b"\n"
+    assert time.monotonic() - asked >= 0.5
+    assert job.wait(20).code == 130
+    assert time.monotonic() - asked >= 1
 
 
 @pytest.mark.parametrize("signo,name", [(signal.SIGUSR1, "USR1"), (signal.SIGUSR2, "USR2")])
@@ -162,6 +212,17 @@ def test_a_second_signal_is_now(hvdray):
     os.kill(job.pid, signal.SIGINT)
     result = job.wait(20)
     assert result.code == 130 and result.seconds < 20
+
+
+def test_a_second_ctrl_c_does_not_wait_for_what_the_first_has_begun(hvdray, script):
+    job = hvdray.job("-np", "2", "--grace", "60", "--", script("saves", SAVES), "stay")
+    up(job, 2)
+    os.kill(job.pid, signal.SIGINT)
+    assert {job.process.stdout.readline() for _ in range(2)} == {
+        b"[0]<stdout>:saved\n", b"[1]<stdout>:saved\n"}
+    os.kill(job.pid, signal.SIGINT)
+    result = job.wait(20)
+    assert result.code == 130 and result.text == ""
 
 
 def test_timeout(hvdray):

@@ -53,6 +53,48 @@ TEST_P(GangStopTest, ObedientWorkersEndBySigtermWithinTheGrace) {
   EXPECT_EQ(swept_, 0U);
 }
 
+TEST_P(GangStopTest, SigintHasTheGraceBeforeSigterm) {
+  StartProbes(2, {"wait"});
+  ASSERT_TRUE(WaitUntilReady(2));
+  gang_->Signal(-1, SIGINT);
+  gang_->Stop(seconds(60));
+  ASSERT_TRUE(WaitUntilStopped());
+  for (const auto& [rank, exited] : exits_) {
+    EXPECT_EQ(exited.status.signal, SIGINT);
+    EXPECT_TRUE(exited.was_stopping);
+  }
+}
+
+TEST_P(GangStopTest, SigtermFollowsASigintThatWasIgnored) {
+  StartProbes(2, {"ignore-int"});
+  ASSERT_TRUE(WaitUntilReady(2));
+  gang_->Signal(-1, SIGINT);
+  gang_->Stop(seconds(1));
+  ASSERT_TRUE(WaitUntilStopped());
+  for (const auto& [rank, exited] : exits_) EXPECT_EQ(exited.status.signal, SIGTERM);
+}
+
+TEST_P(GangStopTest, SigkillFollowsBoth) {
+  StartProbes(2, {"stubborn"});
+  ASSERT_TRUE(WaitUntilReady(2));
+  const TimePoint begun = loop_->Now();
+  gang_->Signal(-1, SIGINT);
+  gang_->Stop(milliseconds(30));
+  ASSERT_TRUE(WaitUntilStopped());
+  for (const auto& [rank, exited] : exits_) EXPECT_EQ(exited.status.signal, SIGKILL);
+  EXPECT_GE(loop_->Now() - begun, milliseconds(60));
+}
+
+TEST_P(GangStopTest, ASecondStopEndsTheGraceOfSigint) {
+  StartProbes(2, {"ignore-int"});
+  ASSERT_TRUE(WaitUntilReady(2));
+  gang_->Signal(-1, SIGINT);
+  gang_->Stop(seconds(3600));
+  gang_->Stop(seconds(3600));
+  ASSERT_TRUE(WaitUntilStopped());
+  for (const auto& [rank, exited] : exits_) EXPECT_EQ(exited.status.signal, SIGTERM);
+}
+
 TEST_P(GangStopTest, StubbornWorkersAndTheirChildrenAreKilledAfterTheGrace) {
   StartProbes(3, {"stubborn"});
   ASSERT_TRUE(WaitUntilReady(3));

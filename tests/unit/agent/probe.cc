@@ -102,6 +102,7 @@ int Cat() {
 }
 
 int StubbornWithChild() {
+  ::signal(SIGINT, SIG_IGN);
   ::signal(SIGTERM, SIG_IGN);
   if (::fork() == 0) WaitForever();
   Say("ready\n");
@@ -209,6 +210,11 @@ int RunProbe(int argc, char** argv) {
     return 0;
   }
   if (verb == "wait") {
+    Say("ready\n");
+    WaitForever();
+  }
+  if (verb == "ignore-int") {
+    ::signal(SIGINT, SIG_IGN);
     Say("ready\n");
     WaitForever();
   }

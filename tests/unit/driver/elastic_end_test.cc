@@ -167,6 +167,14 @@ TEST(ElasticEndTest, TheFirstSignalGivesGraceTheSecondKills) {
   EXPECT_EQ(job.verdict().exit_code, 130);
 }
 
+TEST(ElasticEndTest, ThePersonIsToldThatSigintGoesToTheWorkersFirst) {
+  for (const int signo : {SIGINT, SIGTERM}) {
+    ElasticJob job(Workers(2, 1), {{"a", 2}});
+    job.Feed(event::UserSignal{signo});
+    EXPECT_EQ(job.HasSaid("then get SIGTERM, and SIGKILL"), signo == SIGINT);
+  }
+}
+
 TEST(ElasticEndTest, ASignalBeforeTheStartEndsAtOnce) {
   ElasticJob job(Workers(2, 1));
   job.Feed(event::UserSignal{SIGTERM});

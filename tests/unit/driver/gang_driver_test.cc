@@ -300,6 +300,33 @@ TEST(GangDriverTest, TreatsAnUnaskedEndOfAGenerationAsALostHost) {
   EXPECT_EQ(std::get<effect::Finish>(last.back()).verdict.error.code(), ErrorCode::kProtocolError);
 }
 
+TEST(GangDriverTest, ThePersonIsToldThatSigintGoesToTheWorkersFirst) {
+  for (const int signo : {SIGINT, SIGTERM}) {
+    Sim sim({.grace = seconds(3)}, {{"a", 2}});
+    for (const int rank : {0, 1}) sim.worker(rank).ends_after.reset();
+    sim.At(seconds(1), event::UserSignal{signo});
+    ASSERT_TRUE(sim.Run());
+    EXPECT_EQ(sim.said(),
+              std::vector<std::string>{
+                  signo == SIGINT ? "stopped by SIGINT: the workers have 3 s to end, then get "
+                                    "SIGTERM, and SIGKILL 3 s later; once more to kill them now"
+                                  : "stopped by SIGTERM: the workers have 3 s to end; once more to "
+                                    "kill them now"});
+    EXPECT_EQ(sim.verdict().exit_code, 128 + signo);
+  }
+}
+
+TEST(GangDriverTest, WaitsForBothGracesOfSigintBeforeItGivesAHostUp) {
+  for (const int signo : {SIGINT, SIGTERM}) {
+    GangDriver driver({.grace = seconds(3), .stop_margin = seconds(10)},
+                      AssignRanks(std::vector<HostSlots>{{"a", 1}}, 1, {}).value(), {});
+    driver.Handle(event::HostReady{0, {}}, {});
+    driver.Handle(event::WorkerStarted{1, 0, 9}, {});
+    driver.Handle(event::UserSignal{signo}, {});
+    EXPECT_EQ(driver.NextDeadline(), TimePoint{} + seconds(signo == SIGINT ? 16 : 13));
+  }
+}
+
 TEST(GangDriverTest, IsSilentAfterFinish) {
   Sim sim({}, {{"a", 1}});
   ASSERT_TRUE(sim.Run());

@@ -60,8 +60,10 @@ TEST(GangSignalTest, SaysWhatASecondOneWouldDo) {
   EndlessSim sim;
   sim.At(seconds(1), event::UserSignal{SIGINT});
   ASSERT_TRUE(sim.Run());
-  EXPECT_EQ(sim.said(), (std::vector<std::string>{"stopped by SIGINT: the workers have 5 s to end; "
-                                                  "once more to kill them now"}));
+  EXPECT_EQ(sim.said(),
+            (std::vector<std::string>{"stopped by SIGINT: the workers have 5 s to end, then "
+                                      "get SIGTERM, and SIGKILL 5 s later; once more "
+                                      "to kill them now"}));
 }
 
 TEST(GangSignalTest, KillsAtOnceTheSecondTimeAndReturnsTheFirst) {
