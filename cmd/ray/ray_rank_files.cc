@@ -46,7 +46,7 @@ void RayRankFiles::OnOutput(RecordKind kind, ByteView bytes) {
 void RayRankFiles::EmptyFiles(RecordKind kind) {
   Places& places = PlacesOf(kind);
   while (!places.empty() && places.front().is_emptied) {
-    Note(folder_->Truncate(places.front().rank, StreamOf(kind)));
+    Note(folder_->BeginAttempt(places.front().rank, StreamOf(kind)));
     places.pop_front();
   }
 }

@@ -305,7 +305,10 @@ void GangDriver::StopGang(Duration grace) {
 
 void GangDriver::Restart() {
   ++restarts_;
-  Say(fmt::format("restart {} of {}: {}", restarts_, policy_.max_restarts, cause_.error.message()));
+  const WorkerRecord& failed = roster_.workers()[failed_rank_].record;
+  Say(fmt::format("restart {} of {}: {} {}", restarts_, policy_.max_restarts, NameOf(failed),
+                  Describe(*failed.status)));
+  earlier_failure_ = failed;
   cause_ = {};
   failed_rank_ = -1;
   StartGeneration();

@@ -70,6 +70,8 @@ class GangDriver {
 
   GangState state() const { return state_; }
   Generation generation() const { return roster_.generation(); }
+  /// Who failed first in the generation before this one, if that is why there is this one.
+  const std::optional<WorkerRecord>& earlier_failure() const { return earlier_failure_; }
   GangSnapshot Snapshot() const;
 
  private:
@@ -116,6 +118,7 @@ class GangDriver {
   std::optional<TimePoint> job_deadline_;
   TimePoint stopping_since_;
   Cause cause_;
+  std::optional<WorkerRecord> earlier_failure_;
   int failed_rank_ = -1;         ///< Who failed first in this generation, whatever ended the job.
   std::vector<int> lost_hosts_;  ///< In the order of their losses.
   Status output_damage_;

@@ -416,6 +416,33 @@ class RealElasticLauncher : public ElasticLauncher {
                     broken.why, broken.hint.empty() ? "" : "; ", broken.hint));
   }
 
+  LastWords LastWordsOf(const WorkerRecord& failure) {
+    for (const int worker : failed_) {
+      const WorkerRecord& record = driver_.roster().Of(static_cast<WorkerId>(worker)).record;
+      if (record.pid == failure.pid && record.host == failure.host) {
+        return front_->output().LastWordsOf(worker);
+      }
+    }
+    return {};
+  }
+
+  // Of a gang: who failed first in each generation but the last.
+  std::vector<EarlierFailure> EarlierFailures() {
+    std::vector<EarlierFailure> failures;
+    if (policy_.mode != ElasticMode::kGang) return failures;
+    Generation newest = 0;
+    for (const int worker : failed_) {
+      const WorkerRecord& record = driver_.roster().Of(static_cast<WorkerId>(worker)).record;
+      if (record.generation <= newest || record.generation >= published_) continue;
+      newest = record.generation;
+      failures.push_back({record, front_->output().LastWordsOf(worker)});
+    }
+    if (failures.size() > kMaxEarlierFailures) {
+      failures.erase(failures.begin(), failures.end() - kMaxEarlierFailures);
+    }
+    return failures;
+  }
+
   JobReport MakeReport() {
     JobReport report;
     report.job_id = plan_.job_id;
@@ -429,6 +456,7 @@ class RealElasticLauncher : public ElasticLauncher {
       report.last_lines = std::move(words.err);
       report.last_stdout = std::move(words.out);
     }
+    report.earlier_failures = EarlierFailures();
     report.verdict = std::move(verdict_);
     report.damaged_files = front_->output().DamagedFiles();
     report.rendezvous = kv_.store().stats();

@@ -25,6 +25,15 @@ constexpr Duration kPausePoll = std::chrono::milliseconds(5);
 constexpr Duration kPauseLimit = std::chrono::seconds(1);
 constexpr Duration kBlockedPoll = std::chrono::milliseconds(250);
 
+// "rank.4, rank.5 and 12 more"
+std::string Listed(std::span<const std::string> names) {
+  constexpr size_t kShown = 4;
+  const size_t shown = names.size() > kShown + 1 ? kShown : names.size();
+  std::string text = fmt::format("{}", fmt::join(names.first(shown), ", "));
+  if (shown < names.size()) text += fmt::format(" and {} more", names.size() - shown);
+  return text;
+}
+
 }  // namespace
 
 JobFront::JobFront(Loop& loop, Trace& trace, const JobSpec& spec, const Environment& environment,
@@ -51,6 +60,10 @@ Result<std::unique_ptr<JobFront>> JobFront::Open(Loop& loop, Trace& trace, const
   JobOutputOptions options = OutputOptionsOf(spec);
   options.record_fd = record_fd;
   HVDRAY_ASSIGN_OR_RETURN(front->output_, JobOutput::Open(loop, std::move(options), output));
+  if (const auto strangers = front->output_->StrangersInFolder(); !strangers.empty()) {
+    front->Say(fmt::format("{} of another run {} in {} (--output-filename)", Listed(strangers),
+                           strangers.size() == 1 ? "is" : "are", *spec.output_folder));
+  }
   return front;
 }
 

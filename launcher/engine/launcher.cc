@@ -188,10 +188,19 @@ class RealLauncher : public Launcher {
     generation_ = start.generation;
     front_->SetGeneration(generation_);
     progress_.workers_started = 0;
+    NoteEarlierFailure();
     claims_.StartGeneration(start.generation, start.ranks);
     front_->output().StartGeneration(start.ranks);
     started_ = start;
     start_.Begin(start.generation, facts_);
+  }
+
+  // Before the next attempt's output takes the place of the last one's.
+  void NoteEarlierFailure() {
+    const std::optional<WorkerRecord>& failure = driver_.earlier_failure();
+    if (!failure) return;
+    earlier_failures_.push_back({*failure, front_->output().LastWordsOf(failure->rank)});
+    if (earlier_failures_.size() > kMaxEarlierFailures) earlier_failures_.pop_front();
   }
 
   void SendStart(const std::vector<NicChoice>& nics) {
@@ -302,6 +311,7 @@ class RealLauncher : public Launcher {
       report.last_lines = std::move(words.err);
       report.last_stdout = std::move(words.out);
     }
+    report.earlier_failures.assign(earlier_failures_.begin(), earlier_failures_.end());
     report.verdict = std::move(verdict_);
     report.damaged_files = front_->output().DamagedFiles();
     report.rendezvous = kv_.store().stats();
@@ -325,6 +335,9 @@ class RealLauncher : public Launcher {
   effect::StartGeneration started_{};  // the last one
   std::vector<wire::HostFacts> facts_;
   std::set<size_t> lost_;
+  std::deque<EarlierFailure> earlier_failures_;
+  bool was_told_to_stop_ = false;
+  bool is_sigint_first_ = false;  // The next stop begins with it.
   std::vector<RelayStats> relay_stats_;
   std::vector<std::optional<SyncStats>> sync_stats_;
   std::deque<Event> pending_;

@@ -65,6 +65,9 @@ class JobOutputImpl final : public JobOutput {
   bool IsBlocked() const override {
     return out_->is_blocked() || (err_ != nullptr && err_->is_blocked());
   }
+  std::vector<std::string> StrangersInFolder() const override {
+    return folder_ != nullptr ? folder_->strangers() : std::vector<std::string>();
+  }
   void Drain(std::optional<Duration> limit, std::function<void(Status)> done) override;
   bool IsStderrTerminal() const override { return is_stderr_terminal_; }
 
@@ -227,7 +230,7 @@ size_t JobOutputImpl::Render(ConsoleItem& item, std::string& text) {
   if (is_restart) {
     if (places) places->Empty(item.place);
     stream = Stream(std::move(item.bytes), item.place);
-    if (folder_ != nullptr) OnFileDamaged(folder_->Truncate(item.place, item.stream));
+    if (folder_ != nullptr) OnFileDamaged(folder_->BeginAttempt(item.place, item.stream));
   }
   return owned - held;
 }

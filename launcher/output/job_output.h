@@ -56,8 +56,9 @@ class JobOutput {
                                                  JobOutputHandlers handlers);
   virtual ~JobOutput() = default;
 
-  /// These workers are about to start: begins their streams anew and empties their files. What is
-  /// still queued of an earlier generation is written before.
+  /// These workers are about to start: begins their streams and files anew; what is in the files
+  /// moves to a folder of the attempt that wrote it. What is still queued of that is written
+  /// before.
   virtual void StartGeneration(std::span<const RankInfo> ranks) = 0;
 
   // Elastic jobs, where a worker is named by a number that it keeps while its rank changes.
@@ -88,6 +89,8 @@ class JobOutput {
   }
   /// Files of the output folder that are not whole.
   virtual std::vector<std::string> DamagedFiles() const = 0;
+  /// Folders in the output folder that another run has left there; see OutputFolder.
+  virtual std::vector<std::string> StrangersInFolder() const = 0;
   /// Bytes of workers that are held here: not more than the credit that they were given.
   virtual size_t QueuedBytes() const = 0;
   /// stdout or stderr takes no more for now (a pager). An open line that is held is no block.

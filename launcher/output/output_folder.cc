@@ -6,6 +6,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <set>
+#include <system_error>
+#include <utility>
 
 namespace hvdray {
 namespace {
@@ -13,6 +18,10 @@ namespace {
 // 1,200 ranks have 2,400 files; opening one again costs some microseconds.
 constexpr size_t kMaxOpenFiles = 256;
 constexpr wire::StreamId kBoth[] = {wire::StreamId::kStdout, wire::StreamId::kStderr};
+
+std::string_view FileName(wire::StreamId stream) {
+  return stream == wire::StreamId::kStderr ? "stderr" : "stdout";
+}
 
 Status Lost(const std::string& path, Status cause) {
   return std::move(cause)
@@ -42,12 +51,25 @@ Result<std::unique_ptr<OutputFolder>> OutputFolder::Create(const std::string& pa
                                  .WithCode(ErrorCode::kFileUnwritable));
     }
   }
+  folder->FindStrangers();
   return folder;
 }
 
+void OutputFolder::FindStrangers() {
+  std::error_code error;
+  std::set<std::string> ours;
+  for (int rank = 0; rank < np_; ++rank) ours.insert(RankFolderName(rank, np_));
+  for (std::filesystem::directory_iterator entry(path_, error), end; !error && entry != end;
+       entry.increment(error)) {
+    std::string name = entry->path().filename().string();
+    const bool is_one = name.starts_with("rank.") || name.starts_with("attempt.");
+    if (is_one && !ours.contains(name)) strangers_.push_back(std::move(name));
+  }
+  std::sort(strangers_.begin(), strangers_.end());
+}
+
 std::string OutputFolder::PathOf(Key key) const {
-  return fmt::format("{}/{}/{}", path_, RankFolderName(key.first, np_),
-                     key.second == wire::StreamId::kStderr ? "stderr" : "stdout");
+  return fmt::format("{}/{}/{}", path_, RankFolderName(key.first, np_), FileName(key.second));
 }
 
 Status OutputFolder::Open(Key key, int flags, File& file) {
@@ -74,13 +96,27 @@ Status OutputFolder::Open(Key key, int flags, File& file) {
   return {};
 }
 
-Status OutputFolder::Truncate(int rank, wire::StreamId stream) {
-  File& file = files_[{rank, stream}];
-  if (file.is_empty && file.fd.is_valid() && !file.is_damaged) return {};
-  Status status = Open({rank, stream}, O_TRUNC, file);
+Status OutputFolder::BeginAttempt(int rank, wire::StreamId stream) {
+  const Key key{rank, stream};
+  File& file = files_[key];
+  if (++file.attempts == 1 && file.is_empty && file.fd.is_valid() && !file.is_damaged) return {};
+  Status status = file.attempts > 1 ? MoveToAttempt(key, file) : Status();
+  if (status.ok()) status = Open(key, O_TRUNC, file);
   file.is_damaged = !status.ok();
   file.is_empty = true;
-  return status.ok() ? status : Lost("empty the file", std::move(status));
+  return status.ok() ? status : Lost("begin the file anew", std::move(status));
+}
+
+Status OutputFolder::MoveToAttempt(Key key, File& file) {
+  const std::string from = PathOf(key);
+  const std::string folder =
+      fmt::format("{}/attempt.{}/{}", path_, file.attempts - 1, RankFolderName(key.first, np_));
+  const std::string to = fmt::format("{}/{}", folder, FileName(key.second));
+  HVDRAY_RETURN_IF_ERROR(MakeDirs(folder));
+  // Somebody who has removed the file meanwhile has what they want.
+  if (::rename(from.c_str(), to.c_str()) != 0 && errno != ENOENT) return ErrnoStatus(to, errno);
+  if (file.is_damaged) damaged_before_.push_back(to);
+  return {};
 }
 
 Status OutputFolder::Append(int rank, wire::StreamId stream, ByteView text) {
@@ -98,7 +134,7 @@ Status OutputFolder::Append(int rank, wire::StreamId stream, ByteView text) {
 }
 
 std::vector<std::string> OutputFolder::damaged() const {
-  std::vector<std::string> paths;
+  std::vector<std::string> paths = damaged_before_;
   for (const auto& [key, file] : files_) {
     if (file.is_damaged) paths.push_back(PathOf(key));
   }

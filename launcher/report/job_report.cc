@@ -130,6 +130,15 @@ Json ToJson(const JobReport& report) {
     Json& failure = json["first_failure"];
     failure = WorkerJson(*verdict.first_failure, report);
     failure["last_stderr"] = report.last_lines;
+    failure["last_stdout"] = report.last_stdout;
+  }
+  json["earlier_failures"] = Json::array();
+  for (const EarlierFailure& earlier : report.earlier_failures) {
+    Json failure = WorkerJson(earlier.worker, report);
+    failure["state"] = OutcomeName(WorkerOutcome::kFailed);
+    failure["last_stderr"] = earlier.words.err;
+    failure["last_stdout"] = earlier.words.out;
+    json["earlier_failures"].push_back(std::move(failure));
   }
   json["generations"] = report.generations;
   json["restarts"] = verdict.restarts;

@@ -33,6 +33,13 @@ struct HostReport {
   std::optional<SyncStats> sync;  ///< What --sync sent it; none: nothing was copied there.
 };
 
+/// Who failed first before a restart.
+struct EarlierFailure {
+  WorkerRecord worker;
+  LastWords words;
+};
+inline constexpr size_t kMaxEarlierFailures = 1000;
+
 /// Everything that the reports show. Plain data; filled by the launcher at the end.
 struct JobReport {
   std::string job_id;
@@ -42,7 +49,10 @@ struct JobReport {
   Generation generations = 0;  ///< The last one that was started; 0: none.
   std::vector<HostReport> hosts;
   Verdict verdict;
-  std::vector<std::string> last_lines;  ///< Of the first failure's stderr.
+  std::vector<std::string> last_lines;   ///< Of the first failure's stderr.
+  std::vector<std::string> last_stdout;  ///< Of its stdout, if it wrote nothing to stderr.
+  /// Of each attempt that was followed by a restart, in order; of very many the latest.
+  std::vector<EarlierFailure> earlier_failures;
   std::vector<std::string> damaged_files;
   std::map<std::string, KvScopeStats, std::less<>> rendezvous;  ///< By scope: KvStore::stats().
   uint64_t stale_questions = 0;                                 ///< As KvStore counts them.

@@ -160,7 +160,8 @@ constexpr OptionRow kRows[] = {
 
     {.id = Id::kOutputFilename, .name = "output-filename", .spellings = "--output-filename",
      .type = Type::kText, .value_name = "FOLDER", .group = Group::kOutput, .is_horovod = true,
-     .help = "Also write each worker's output to FOLDER/rank.N/stdout and stderr."},
+     .help = "Also write each worker's output to FOLDER/rank.N/stdout and stderr; that of attempts "
+             "before a restart moves to FOLDER/attempt.K/rank.N."},
     {.id = Id::kPrefixTimestamp, .name = "prefix-output-with-timestamp",
      .spellings = "-prefix-timestamp --prefix-output-with-timestamp", .type = Type::kFlag,
      .default_text = "off", .group = Group::kOutput, .exclusion = Not::kTimestamp,

@@ -67,6 +67,38 @@ def test_output_folder_has_what_the_console_has(hvdray, tmp_path):
     for rank in range(2):
         assert (folder / f"rank.{rank}" / "stdout").read_text() == f"[{rank}]<stdout>:out{rank}\n"
         assert (folder / f"rank.{rank}" / "stderr").read_text() == f"[{rank}]<stderr>:err\n"
+
+
+def test_each_attempt_keeps_its_output(hvdray, tmp_path):
+    folder = tmp_path / "out"
+    result = hvdray.go("-np", "2", "--max-restarts", "2", "--output-filename", folder,
+                       "--report", tmp_path / "report", "--", "sh", "-c",
+                       "echo attempt $TORCHELASTIC_RESTART_COUNT; "
+                       "[ $HOROVOD_RANK = 0 ] && exec sleep 60; "
+                       "echo why $TORCHELASTIC_RESTART_COUNT >&2; "
+                       "[ $TORCHELASTIC_RESTART_COUNT = 2 ] || exit 9; kill -9 $$")
+    assert result.code == 137
+    for place, number in (("attempt.1/", 0), ("attempt.2/", 1), ("", 2)):
+        for rank in (0, 1):
+            text = (folder / f"{place}rank.{rank}/stdout").read_text()
+            assert text in (f"[{rank}]<stdout>:attempt {number}\n", "" if rank == 0 else None), place
+        assert (folder / f"{place}rank.1/stderr").read_text() == f"[1]<stderr>:why {number}\n"
+    assert sorted(os.listdir(folder)) == ["attempt.1", "attempt.2", "rank.0", "rank.1"]
+    report = json.loads((tmp_path / "report").read_text())
+    assert [(f["generation"], f["rank"], f["exit_code"], f["state"], f["last_stderr"])
+            for f in report["earlier_failures"]] == [
+                (1, 1, 9, "failed", ["why 0"]), (2, 1, 9, "failed", ["why 1"])]
+    assert report["first_failure"]["last_stderr"] == ["why 2"]
+
+
+def test_what_another_run_left_in_the_output_folder_is_named(hvdray, tmp_path):
+    assert hvdray.go("-np", "3", "--output-filename", tmp_path / "out", "true").errors == ""
+    result = hvdray.go("-np", "2", "--output-filename", tmp_path / "out", "true")
+    assert result.code == 0
+    assert result.errors == f"hvdray: rank.2 of another run is in {tmp_path}/out (--output-filename)\n"
+    assert (tmp_path / "out/rank.2").exists()
+
+
 def test_every_line_of_ours_is_json_when_asked_for(hvdray):
     def ours(*args, code):
         result = hvdray.go("--log-json", *args)

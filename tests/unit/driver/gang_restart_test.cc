@@ -39,7 +39,12 @@ TEST(GangRestartTest, StartsTheGangAgainOnceAllOfItIsGone) {
   EXPECT_EQ(sim.starts()[1].master_port, 20100) << "the fresh one of rank 0's host";
   EXPECT_EQ(sim.starts()[1].ranks, sim.starts()[0].ranks);
   EXPECT_GT(sim.elapsed(), seconds(3)) << "rank 0 of generation 1 took its time to die";
-  EXPECT_EQ(sim.said().back(), "restart 1 of 2: rank 1 on host b exited with code 7");
+  EXPECT_EQ(sim.said(),
+            std::vector<std::string>{"restart 1 of 2: rank 1 on host b exited with code 7"});
+  ASSERT_TRUE(sim.driver().earlier_failure().has_value());
+  EXPECT_EQ(sim.driver().earlier_failure()->rank, 1);
+  EXPECT_EQ(sim.driver().earlier_failure()->generation, 1u);
+  EXPECT_EQ(sim.driver().earlier_failure()->status->exit_code, 7);
   for (const WorkerRecord& worker : sim.verdict().workers) {
     EXPECT_EQ(worker.generation, 2u);
     EXPECT_FALSE(worker.is_victim);

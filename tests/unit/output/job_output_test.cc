@@ -143,7 +143,7 @@ TEST_F(JobOutputTest, FilesHoldWhatTheConsoleShows) {
   EXPECT_EQ(ReadFile(temp / "out/rank.1/stdout").value(), "");
 }
 
-TEST_F(JobOutputTest, ARestartEmptiesFilesAfterTheOldOutputIsWritten) {
+TEST_F(JobOutputTest, ARestartBeginsFilesAnewAfterTheOldOutputIsWritten) {
   const TempFolder temp;
   JobOutputOptions options = Options();
   options.folder = temp.path();
@@ -157,6 +157,8 @@ TEST_F(JobOutputTest, ARestartEmptiesFilesAfterTheOldOutputIsWritten) {
   output->OnOutput(0, StreamId::kStdout, "new\n", true);
   EXPECT_EQ(Stdout(), "[0]<stdout>:old\n[0]<stdout>:open[0]<stdout>:new\n");
   EXPECT_EQ(ReadFile(temp / "rank.0/stdout").value(), "[0]<stdout>:new\n");
+  EXPECT_EQ(ReadFile(temp / "attempt.1/rank.0/stdout").value(),
+            "[0]<stdout>:old\n[0]<stdout>:open");
 }
 
 TEST_F(JobOutputTest, AnUnwritableFolderIsSaidBeforeAnythingStarts) {

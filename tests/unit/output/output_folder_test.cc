@@ -60,15 +60,45 @@ TEST(OutputFolderTest, StreamsAreKeptApartAndAppended) {
   EXPECT_EQ(Read(temp / "rank.0/stderr"), "e\n");
 }
 
-TEST(OutputFolderTest, ARankThatStartsAgainHasAnEmptyFile) {
+TEST(OutputFolderTest, ARankThatStartsAgainHasAnEmptyFileAndItsEarlierAttemptsAreKept) {
   const TempFolder temp;
   auto folder = OutputFolder::Create(temp.path(), 1).value();
+  EXPECT_TRUE(folder->BeginAttempt(0, StreamId::kStdout).ok());
   ASSERT_TRUE(folder->Append(0, StreamId::kStdout, "first try\n").ok());
-  EXPECT_TRUE(folder->Truncate(0, StreamId::kStdout).ok());
-  ASSERT_TRUE(folder->Append(0, StreamId::kStdout, "second\n").ok());
-  EXPECT_EQ(Read(temp / "rank.0/stdout"), "second\n");
-  EXPECT_TRUE(folder->Truncate(5, StreamId::kStderr).ok());  // A rank that elastic growth brought.
+  EXPECT_TRUE(folder->BeginAttempt(0, StreamId::kStdout).ok());
+  EXPECT_EQ(Read(temp / "rank.0/stdout"), "");
+  EXPECT_TRUE(folder->BeginAttempt(0, StreamId::kStdout).ok());
+  ASSERT_TRUE(folder->Append(0, StreamId::kStdout, "third\n").ok());
+  EXPECT_EQ(Read(temp / "attempt.1/rank.0/stdout"), "first try\n");
+  EXPECT_EQ(Read(temp / "attempt.2/rank.0/stdout"), "");
+  EXPECT_EQ(Read(temp / "rank.0/stdout"), "third\n");
+  EXPECT_TRUE(folder->BeginAttempt(5, StreamId::kStderr).ok());  // A rank that growth brought.
   EXPECT_EQ(Read(temp / "rank.5/stderr"), "");
+}
+
+TEST(OutputFolderTest, AnAttemptWhoseFileIsGoneOrCannotBeMovedIsNoLossOfTheNext) {
+  const TempFolder temp;
+  auto folder = OutputFolder::Create(temp.path(), 2).value();
+  for (const int rank : {0, 1}) {
+    ASSERT_TRUE(folder->BeginAttempt(rank, StreamId::kStdout).ok());
+    ASSERT_TRUE(folder->Append(rank, StreamId::kStdout, "old\n").ok());
+  }
+  std::filesystem::remove(temp / "rank.0/stdout");
+  EXPECT_TRUE(folder->BeginAttempt(0, StreamId::kStdout).ok());
+  std::filesystem::remove_all(temp / "attempt.1");
+  ASSERT_TRUE(WriteFileAtomically(temp / "attempt.1", "in the way").ok());
+  EXPECT_EQ(folder->BeginAttempt(1, StreamId::kStdout).code(), ErrorCode::kOutputLost);
+  EXPECT_EQ(Read(temp / "rank.1/stdout"), "old\n");  // not destroyed
+  EXPECT_EQ(folder->damaged(), std::vector<std::string>{temp / "rank.1/stdout"});
+}
+
+TEST(OutputFolderTest, FoldersOfAnotherRunAreFound) {
+  const TempFolder temp;
+  for (const char* name : {"rank.0", "rank.1", "rank.2", "rank.00", "attempt.1", "results"}) {
+    ASSERT_TRUE(MakeDirs(temp / name).ok());
+  }
+  EXPECT_EQ(OutputFolder::Create(temp.path(), 2).value()->strangers(),
+            (std::vector<std::string>{"attempt.1", "rank.00", "rank.2"}));
 }
 
 TEST(OutputFolderTest, APlaceThatCannotBeWrittenIsRefusedByName) {

@@ -82,6 +82,8 @@ inline JobReport FullReport() {
   report.verdict.restarts = 2;
   report.verdict.swept = 1;
   report.last_lines = {"Traceback (most recent call last):", "ValueError: caf\xc3\xa9 \xff <7>"};
+  report.earlier_failures = {
+      {SampleWorker(1, "node1", {.exit_code = 9}, 3.5), {{"out of memory"}, {}}}};
   report.damaged_files = {"out/rank.3/stderr"};
   report.rendezvous["global"] = {
       .puts = 4, .gets = 20, .deletes = 4, .bytes_in = 400, .bytes_out = 2000};
