@@ -44,18 +44,25 @@ void Console::RenderBatch() {
   const size_t prelude = text_.size();
   while (!queue_.empty() && text_.size() < kBatchBytes) {
     ConsoleItem& item = queue_.front();
+    const size_t begin = text_.size();
+    const bool is_mid_line = begin > prelude ? text_.back() != '\n' : !is_at_line_start_;
+    const bool is_open = begin > prelude ? is_mid_line && text_.back() != '\r' : is_line_open_;
     if (item.kind == ConsoleItem::Kind::kSay) {
-      const bool is_mid_line = text_.size() > prelude ? text_.back() != '\n' : !is_at_line_start_;
       if (is_mid_line) text_ += '\n';
       text_.append(item.bytes);
       text_ += '\n';
     } else if (const size_t bytes = handlers_.render(item, text_); bytes > 0) {
       if (owed_.empty() || owed_.back().first != item.rank) owed_.emplace_back(item.rank, 0);
       owed_.back().second += bytes;
+      const auto last = std::exchange(writer_, {item.rank, item.stream});
+      // A question of one stream that waits for its answer, then a line of the other.
+      if (is_open && is_terminal() && last != writer_) text_.insert(begin, 1, '\n');
     }
     queue_.pop_front();
   }
-  if (text_.size() > prelude) is_at_line_start_ = text_.back() == '\n';
+  if (text_.size() <= prelude) return;
+  is_at_line_start_ = text_.back() == '\n';
+  is_line_open_ = !is_at_line_start_ && text_.back() != '\r';
 }
 
 bool Console::Flush() {

@@ -21,6 +21,7 @@ struct ConsoleItem {
     kOutput,   ///< Bytes of a worker; is_end: the last ones.
     kRestart,  ///< The stream begins anew; bytes: its tag from now on.
     kMove,     ///< It goes on at another place; bytes: its tag from now on.
+    kPartial,  ///< What is held of an open line is shown now: it may be a question.
     kSay,      ///< A whole line of ours, without its end.
   };
   Kind kind = Kind::kOutput;
@@ -73,6 +74,8 @@ class Console {
   size_t sent_ = 0;                           // ...and how much of it has gone.
   std::vector<std::pair<int, size_t>> owed_;  // Bytes by rank that text_ accounts for.
   bool is_at_line_start_ = true;
+  bool is_line_open_ = false;  // Nor does the last character move the cursor back to its start.
+  std::pair<int, wire::StreamId> writer_{-1, wire::StreamId::kStdout};  // Of the last output.
   bool is_progress_shown_ = false;
   bool is_broken_ = false;
   bool is_pumping_ = false;

@@ -14,6 +14,9 @@ namespace {
 
 using wire::StreamId;
 
+// A worker that has written part of a line and no more for so long may be asking something.
+constexpr Duration kPartialLineDelay = std::chrono::milliseconds(100);
+
 // One stream of a worker. The tagger works in the order of writing, which lags behind arrival.
 struct Stream {
   Stream(std::string tag, int rank) : tagger(std::move(tag)), place(rank) {}
@@ -80,6 +83,7 @@ class JobOutputImpl final : public JobOutput {
   Worker& WorkerOf(int rank, std::string_view host = {});
   Console::Handlers HandlersOf(StreamId id);
   size_t Render(ConsoleItem& item, std::string& text);
+  void AwaitRestOfLine(int rank, StreamId id);
   std::string_view Stamp();
   void OnTrouble(StreamId console, OutputSink::Outcome outcome, int error);
   void OnFileDamaged(Status why);
@@ -101,6 +105,7 @@ class JobOutputImpl final : public JobOutput {
   Status loss_;  // The first thing that was not written whole.
   bool is_folder_damaged_ = false;
   Watch folder_trouble_;
+  Watch partial_line_;
   std::function<void(Status)> drained_;
   Watch drain_limit_;
   Watch drain_done_;
@@ -220,19 +225,36 @@ size_t JobOutputImpl::Render(ConsoleItem& item, std::string& text) {
     stream.is_ended = stream.is_ended || item.is_end;
   }
   // A stream whose agent was lost has had no end before it begins anew.
-  if (is_restart || item.is_end) stream.tagger.Finish(Stamp(), text);
+  const bool is_over = is_restart || item.is_end;
+  const bool is_cut = is_over && stream.tagger.Finish(Stamp(), text);
+  if (item.kind == ConsoleItem::Kind::kPartial) stream.tagger.PassHeld(Stamp(), text);
   const size_t held = stream.tagger.held_bytes();
   if (folder_ != nullptr) {
     OnFileDamaged(folder_->Append(stream.place, item.stream, ByteView(text).substr(begin)));
   }
   std::optional<RecordPlaces>& places = PlacesOf(item.stream);
   if (places) places->Add(stream.place, begin, text.size());
+  // The next line is another worker's: only here, files have the bytes as they are.
+  if (is_cut && (is_restart || workers_.size() > 1)) text += '\n';
+  if (held > 0) AwaitRestOfLine(item.rank, item.stream);
   if (is_restart) {
     if (places) places->Empty(item.place);
     stream = Stream(std::move(item.bytes), item.place);
     if (folder_ != nullptr) OnFileDamaged(folder_->BeginAttempt(item.place, item.stream));
   }
   return owned - held;
+}
+
+// Only where nobody else's lines can come in between, and somebody looks.
+void JobOutputImpl::AwaitRestOfLine(int rank, StreamId id) {
+  if (workers_.size() != 1 || !ConsoleOf(id).is_terminal() || partial_line_.is_active()) return;
+  partial_line_ = loop_.After(kPartialLineDelay, [this, rank] {
+    partial_line_.Cancel();
+    if (workers_.size() != 1) return;
+    for (const StreamId stream : {StreamId::kStdout, StreamId::kStderr}) {
+      ConsoleOf(stream).Push({ConsoleItem::Kind::kPartial, rank, stream, {}, false});
+    }
+  });
 }
 
 std::string_view JobOutputImpl::Stamp() {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace hvdray {
 namespace {
@@ -83,9 +84,15 @@ void LineTagger::Feed(ByteView bytes, std::string_view stamp, std::string& out) 
   out.append(at, rest);
 }
 
-void LineTagger::Finish(std::string_view stamp, std::string& out) {
-  if (!held_.empty()) BeginLine(stamp, out);
-  is_line_begun_ = false;
+void LineTagger::PassHeld(std::string_view stamp, std::string& out) {
+  if (held_.empty()) return;
+  BeginLine(stamp, out);
+  is_line_begun_ = true;
+}
+
+bool LineTagger::Finish(std::string_view stamp, std::string& out) {
+  PassHeld(stamp, out);
+  return std::exchange(is_line_begun_, false);
 }
 
 }  // namespace hvdray

@@ -32,8 +32,11 @@ class LineTagger {
   /// Appends to `out` all lines that `bytes` completes, each with `stamp` and the tag in front; the
   /// rest is held.
   void Feed(ByteView bytes, std::string_view stamp, std::string& out);
-  /// The stream has ended: appends what is held, without adding a newline.
-  void Finish(std::string_view stamp, std::string& out);
+  /// Appends what is held of the open line; the rest of the line follows without another tag.
+  void PassHeld(std::string_view stamp, std::string& out);
+  /// The stream has ended: appends what is held, without adding a newline. Whether there was an
+  /// open line.
+  bool Finish(std::string_view stamp, std::string& out);
 
   /// From the next line on.
   void SetTag(std::string tag) { tag_ = std::move(tag); }

@@ -4,8 +4,10 @@ import fcntl
 import hashlib
 import json
 import os
+import pty
 import re
 import resource
+import select
 import signal
 import subprocess
 import sys
@@ -52,6 +54,39 @@ def test_tags_of_hosts_and_none_and_timestamps(hvdray):
 def test_carriage_returns_and_a_missing_newline(hvdray):
     result = hvdray.go("-np", "1", "--", "printf", r"first\ragain\nlast")
     assert result.out == b"[0]<stdout>:first\r[0]<stdout>:again\n[0]<stdout>:last"
+
+
+def test_unfinished_last_lines_of_several_ranks_do_not_run_into_each_other(hvdray, tmp_path):
+    result = hvdray.go("-np", "3", "--output-filename", tmp_path / "out", "--", "printf", "end")
+    assert sorted(result.out.splitlines()) == [b"[%d]<stdout>:end" % rank for rank in range(3)]
+    assert (tmp_path / "out/rank.1/stdout").read_text() == "[1]<stdout>:end"  # a file has what was written
+
+
+ASKS = python_script("""
+import os, sys
+rank = int(os.environ["HOROVOD_RANK"])
+sys.stdout.write("(Pdb) ")
+sys.stdout.flush()
+sys.stdout.write("got " + sys.stdin.readline())
+""")
+
+
+def test_a_question_of_the_only_rank_is_shown_before_its_answer(hvdray, script):
+    master, slave = pty.openpty()
+    job = hvdray.job("-np", "1", "--stdin", "0", "--", script("asks", ASKS),
+                     stdin=subprocess.PIPE, stdout=slave)
+    os.close(slave)
+    shown = b""
+    while b"(Pdb) " not in shown:
+        assert select.select([master], [], [], 20)[0], shown
+        shown += os.read(master, 4096)
+    job.process.stdin.write(b"c\n")
+    job.process.stdin.close()
+    job.process.stdin = None
+    assert job.wait().code == 0
+    shown += os.read(master, 4096)
+    os.close(master)
+    assert shown == b"[0]<stdout>:(Pdb) got c\r\n"
 
 
 def test_stderr_stays_on_stderr(hvdray):

@@ -155,7 +155,7 @@ TEST_F(JobOutputTest, ARestartBeginsFilesAnewAfterTheOldOutputIsWritten) {
   EXPECT_EQ(consumed_[0], 8u + 10u);
   EXPECT_TRUE(output->LastErrorLines(0).empty());
   output->OnOutput(0, StreamId::kStdout, "new\n", true);
-  EXPECT_EQ(Stdout(), "[0]<stdout>:old\n[0]<stdout>:open[0]<stdout>:new\n");
+  EXPECT_EQ(Stdout(), "[0]<stdout>:old\n[0]<stdout>:open\n[0]<stdout>:new\n");
   EXPECT_EQ(ReadFile(temp / "rank.0/stdout").value(), "[0]<stdout>:new\n");
   EXPECT_EQ(ReadFile(temp / "attempt.1/rank.0/stdout").value(),
             "[0]<stdout>:old\n[0]<stdout>:open");
@@ -326,6 +326,33 @@ TEST_F(JobOutputTerminalTest, ProgressDoesNotWriteOverAnOpenLine) {
   output->OnOutput(0, StreamId::kStdout, "50%\r", false);
   output->ShowProgress("1/2");
   EXPECT_EQ(ReadAvailable(master_.get()), "[0]<stdout>:50%\r");
+}
+
+TEST_F(JobOutputTerminalTest, AQuestionOfTheOnlyRankIsShownAndItsCreditReturned) {
+  JobOutputOptions options = Options();
+  options.stdout_fd = options.stderr_fd = slave_.get();
+  const auto output = Open(options);
+  output->OnOutput(0, StreamId::kStdout, "(Pdb) ", false);
+  EXPECT_EQ(ReadAvailable(master_.get()), "");
+  ASSERT_TRUE(RunUntil(*loop_, [&] { return consumed_[0] == 6; }));
+  output->OnOutput(0, StreamId::kStdout, "7\n(Pdb)", false);
+  output->OnOutput(0, StreamId::kStderr, "why\n", false);
+  EXPECT_EQ(ReadAvailable(master_.get()), "[0]<stdout>:(Pdb) 7\n[0]<stderr>:why\n");
+  ASSERT_TRUE(RunUntil(*loop_, [&] { return output->QueuedBytes() == 0; }));
+  output->OnOutput(0, StreamId::kStderr, "x\n", false);
+  EXPECT_EQ(ReadAvailable(master_.get()), "[0]<stdout>:(Pdb)\n[0]<stderr>:x\n");
+}
+
+TEST_F(JobOutputTerminalTest, PartsOfLinesOfSeveralRanksWaitForTheirEnds) {
+  JobOutputOptions options = Options();
+  options.stdout_fd = options.stderr_fd = slave_.get();
+  const auto output = Open(options);
+  output->OnOutput(0, StreamId::kStdout, "50%\r", false);
+  output->OnOutput(1, StreamId::kStdout, "60%\r", false);
+  output->OnOutput(0, StreamId::kStdout, "half", false);
+  output->OnOutput(1, StreamId::kStdout, "one", true);
+  EXPECT_EQ(ReadAvailable(master_.get()), "[0]<stdout>:50%\r[1]<stdout>:60%\r[1]<stdout>:one\n");
+  EXPECT_EQ(output->QueuedBytes(), 4u);
 }
 
 TEST_F(JobOutputTest, ThereIsNoProgressInAPipe) {
