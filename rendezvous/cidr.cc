@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/text.h"
+
 namespace hvdray {
 namespace {
 
@@ -20,12 +22,6 @@ std::optional<uint32_t> ParseNumber(std::string_view text, uint32_t limit) {
 }
 
 uint32_t MaskOf(int prefix) { return prefix == 0 ? 0 : ~uint32_t{0} << (32 - prefix); }
-
-std::string_view Trim(std::string_view text) {
-  const size_t first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
 
 Status Malformed(std::string_view item, std::string_view why) {
   return {ErrorCode::kUsage, fmt::format("'{}' is not an address range: {}", item, why),
@@ -67,7 +63,7 @@ Result<std::vector<Cidr>> ParseCidrList(std::string_view list) {
   std::vector<Cidr> ranges;
   for (;;) {
     const size_t comma = list.find(',');
-    HVDRAY_ASSIGN_OR_RETURN(const Cidr range, ParseCidr(Trim(list.substr(0, comma))));
+    HVDRAY_ASSIGN_OR_RETURN(const Cidr range, ParseCidr(Trimmed(list.substr(0, comma))));
     ranges.push_back(range);
     if (comma == std::string_view::npos) return ranges;
     list.remove_prefix(comma + 1);

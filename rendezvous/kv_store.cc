@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "rendezvous/horovod_protocol.h"
+#include "rendezvous/kv_charge.h"
 
 namespace hvdray {
 namespace {
@@ -18,10 +19,6 @@ struct Follower {
   int relay;
   uint64_t id;
 };
-
-size_t ChargeOf(std::string_view key, const KvValue& value) {
-  return kKvEntryOverhead + key.size() + value->size();
-}
 
 const KvValue& EmptyValue() {
   static const KvValue empty = std::make_shared<const std::string>();

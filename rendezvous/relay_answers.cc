@@ -2,16 +2,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "rendezvous/kv_charge.h"
 #include "rendezvous/relay_core.h"
 
 namespace hvdray {
 namespace {
 
 constexpr size_t kSpareDeadlines = 1024;
-
-size_t ChargeOf(std::string_view key, const KvValue& value) {
-  return kKvEntryOverhead + key.size() + value->size();
-}
 
 KvValue ValueOf(const KvAnswer& answer) {
   return answer.value ? answer.value : std::make_shared<const std::string>();

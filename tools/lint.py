@@ -60,6 +60,69 @@ def catalogue_offences():
             yield f"docs/errors.md:1: HVD-E{number:04d} is missing"
 
 
+LIBRARY = re.compile(r"hvdray_(?:library|executable)\((\S+)\s+([^)]*)\)")
+# A definition at the start of a line: a type, an alias, a function or a variable.
+TYPE = re.compile(r"^(?:struct|class|enum class|enum|union) (\w+)(?!.*;$)")
+VALUE = re.compile(r"^(?:constexpr|const|static|thread_local|inline)\b[^(=]*[ *&>](\w+)(?:\[\w*\])? ?[={;]")
+FUNCTION = re.compile(r"^(?!\s|return\b|using\b|#|//|\})[\w:<>,*&\[\] ]*[ *&>](\w+)\((.*)")
+
+
+def parameter_types(text):
+    """What tells overloads apart, from behind the opening parenthesis: names and defaults are left out."""
+    depth, words, word = 0, [], ""
+    for c in text:
+        if depth == 0 and c in ",)":
+            words.append(word)
+            word = ""
+            if c == ")":
+                break
+            continue
+        depth += (c in "(<{[") - (c in ")>}]")
+        word += c
+    kinds = [re.sub(r"\s*=.*", "", word, flags=re.S).split() for word in words]
+    return tuple(" ".join(kind[:-1] if len(kind) > 1 else kind) for kind in kinds)
+
+
+def local_names(text):
+    """Of unnamed namespaces: (name, parameter types or None) -> line."""
+    lines = text.split("\n")
+    names, is_inside = {}, False
+    for number, line in enumerate(lines, 1):
+        if line == "namespace {":
+            is_inside = True
+        elif line == "}  // namespace":
+            is_inside = False
+        elif is_inside and (found := TYPE.match(line) or VALUE.match(line)):
+            names.setdefault((found[1], None), number)
+        elif is_inside and (found := FUNCTION.match(line)):
+            rest = "\n".join([found[2], *lines[number:number + 8]])
+            names.setdefault((found[1], parameter_types(rest)), number)
+    return names
+
+
+def twice_offences(names):
+    """A unity build (HVDRAY_UNITY) puts a library's sources into one: what two of them define is a clash there, and
+    one helper written twice everywhere."""
+    for name in names:
+        if not name.endswith("CMakeLists.txt"):
+            continue
+        folder = pathlib.PurePath(name).parent
+        text = re.sub(r"#.*", "", (ROOT / name).read_text())
+        for library, words in LIBRARY.findall(text):
+            seen = {}
+            for word in words.split(" LINK ")[0].split():
+                path = ROOT / folder / word
+                if word == "LINK":
+                    break
+                if not word.endswith(".cc") or not path.is_file():
+                    continue
+                for local, line in local_names(path.read_text()).items():
+                    first = seen.setdefault(local, path)
+                    if first != path:
+                        yield (f"{path.relative_to(ROOT).as_posix()}:{line}: {local[0]} is in the unnamed namespace of "
+                               f"{first.name}, too: one place for both, or two names ({library}, HVDRAY_UNITY)")
+
+
 def main():
     found = []
     for name in tracked():
@@ -75,6 +138,7 @@ def main():
             offences += code_offences(name, text)
         found += [f"{name}:{number}: {what}" for number, what in offences]
     found += catalogue_offences()
+    found += twice_offences(tracked())
     print("\n".join(found) if found else "clean")
     return 1 if found else 0
 

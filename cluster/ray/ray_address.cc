@@ -8,17 +8,12 @@
 
 #include "base/json.h"
 #include "base/shown_text.h"
+#include "base/text.h"
 
 namespace hvdray {
 namespace {
 
 constexpr std::string_view kForm = "http://HOST:8265, as the dashboard's own address in a browser";
-
-std::string_view Trimmed(std::string_view text) {
-  const auto begin = text.find_first_not_of(" \t\r\n");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
-}
 
 struct Place {
   std::string host;

@@ -16,6 +16,7 @@
 #include "base/digest.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "cluster/ssh/pattern.h"
 #include "cluster/ssh/ssh_identity.h"
 
@@ -23,7 +24,7 @@ namespace hvdray {
 namespace {
 
 constexpr size_t kMaxFileBytes = size_t{64} << 20;
-constexpr size_t kMaxKeyBytes = 64 << 10;
+constexpr size_t kMaxPublicKeyBytes = 64 << 10;
 
 enum class Marker : uint8_t { kNone, kRevoked, kOther };
 
@@ -66,14 +67,6 @@ bool MatchesHashed(std::string_view hashed, std::string_view name) {
   const Result<std::string> salt = DecodeBase64(hashed.substr(0, bar), 64);
   const Result<std::string> hash = DecodeBase64(hashed.substr(bar + 1), 64);
   return salt.ok() && hash.ok() && HmacSha1(*salt, name) == *hash;
-}
-
-std::string Lower(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return lower;
 }
 
 bool MatchesNames(std::string_view names, std::string_view name) {
@@ -200,7 +193,7 @@ HostKeyLookup LookUpHostKey(std::span<const KnownHostsFile> files, std::string_v
     if (line.marker == Marker::kRevoked) slot = is_same ? &revoked : nullptr;
     if (line.marker == Marker::kOther) slot = nullptr;
     if (slot == nullptr || slot->line != 0) return;
-    const Result<std::string> bytes = DecodeBase64(line.key, kMaxKeyBytes);
+    const Result<std::string> bytes = DecodeBase64(line.key, kMaxPublicKeyBytes);
     if (!bytes.ok()) return;
     *slot = {HostKeyMatch::kUnknown, file.path, number, HostKeyFingerprint(*bytes)};
   });

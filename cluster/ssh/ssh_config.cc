@@ -7,25 +7,13 @@
 #include <map>
 
 #include "base/shown_text.h"
+#include "base/text.h"
 #include "cluster/ssh/pattern.h"
 
 namespace hvdray {
 namespace {
 
-std::string Lower(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return lower;
-}
-
-std::string_view Trim(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t\r\n\f";
-  const size_t first = text.find_first_not_of(kBlanks);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
-}
+constexpr std::string_view kConfigBlanks = " \t\r\n\f";
 
 /// Words apart by blanks; double quotes keep blanks in a word; a '#' begins a comment.
 std::vector<std::string> SplitWords(std::string_view text) {
@@ -56,8 +44,8 @@ SshConfigLine SplitLine(std::string_view line) {
   SshConfigLine split;
   const size_t end = std::min(line.find_first_of(" \t="), line.size());
   split.keyword = Lower(line.substr(0, end));
-  std::string_view rest = Trim(line.substr(end));
-  if (rest.starts_with('=')) rest = Trim(rest.substr(1));
+  std::string_view rest = Trimmed(line.substr(end), kConfigBlanks);
+  if (rest.starts_with('=')) rest = Trimmed(rest.substr(1), kConfigBlanks);
   split.rest = rest;
   split.words = SplitWords(rest);
   return split;
@@ -67,7 +55,7 @@ template <typename F>
 void ForEachLine(std::string_view text, F function) {
   for (int number = 1; !text.empty(); ++number) {
     const size_t end = std::min(text.find('\n'), text.size());
-    function(number, Trim(text.substr(0, end)));
+    function(number, Trimmed(text.substr(0, end), kConfigBlanks));
     text.remove_prefix(std::min(end + 1, text.size()));
   }
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/text.h"
 #include "cluster/ssh/pattern.h"
 
 namespace hvdray {
@@ -16,14 +17,6 @@ constexpr std::string_view kBlanks = " \t";
 bool IsLower(char c) { return c >= 'a' && c <= 'z'; }
 bool IsUpper(char c) { return c >= 'A' && c <= 'Z'; }
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-
-std::string Lower(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) {
-    if (IsUpper(c)) c = static_cast<char>(c - 'A' + 'a');
-  }
-  return lower;
-}
 
 /// Names that ssh takes as they are: it changes upper case, and looks closer at addresses of IPv6.
 bool IsPlainHost(std::string_view host) {
@@ -62,15 +55,6 @@ bool MayHaveTokens(std::string_view keyword) {
 std::string_view TrimFront(std::string_view text) {
   text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
   return text;
-}
-
-std::vector<std::string_view> Words(std::string_view text) {
-  std::vector<std::string_view> words;
-  while (!(text = TrimFront(text)).empty()) {
-    words.push_back(text.substr(0, text.find_first_of(kBlanks)));
-    text.remove_prefix(words.back().size());
-  }
-  return words;
 }
 
 std::string_view NextLine(std::string_view& text) {
@@ -123,7 +107,7 @@ bool SshHostClasses::TakeLine(std::string_view line) {
   if (value.starts_with('=')) value = TrimFront(value.substr(1));
   if (keyword.starts_with("canonical")) return false;
   if (HasHostToken(value) && !MayHaveTokens(keyword)) return false;
-  const std::vector<std::string_view> words = Words(value);
+  const std::vector<std::string_view> words = BlankSeparated(value, kBlanks);
   if (keyword == "match") return words.size() == 1 && Lower(words[0]) == "all";
   if (keyword != "host" && keyword != "hostname") return true;
   for (std::string_view word : words) {

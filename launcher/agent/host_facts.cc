@@ -22,6 +22,8 @@
 #include <tuple>
 #include <utility>
 
+#include "base/text.h"
+
 namespace hvdray {
 namespace {
 
@@ -81,18 +83,6 @@ wire::InterfaceAddress ToAddress(const ifaddrs& entry) {
   return address;
 }
 
-// Splits at blanks.
-std::vector<std::string_view> Words(std::string_view line) {
-  std::vector<std::string_view> words;
-  constexpr std::string_view kBlank = " \t";
-  for (size_t start = line.find_first_not_of(kBlank); start != std::string_view::npos;) {
-    const size_t end = std::min(line.find_first_of(kBlank, start), line.size());
-    words.push_back(line.substr(start, end - start));
-    start = line.find_first_not_of(kBlank, end);
-  }
-  return words;
-}
-
 }  // namespace
 
 Result<HeldPort> HeldPort::Hold() {
@@ -117,7 +107,7 @@ std::set<std::string> ParseDefaultRoutes(std::string_view route) {
   bool is_header = true;
   while (!route.empty()) {
     const size_t end = route.find('\n');
-    const auto words = Words(route.substr(0, end));
+    const auto words = BlankSeparated(route.substr(0, end));
     const bool is_route = !std::exchange(is_header, false) && words.size() > kMask;
     if (is_route && words[kDestination] == "00000000" && words[kMask] == "00000000" &&
         words[kFlags] != "0000") {

@@ -18,6 +18,7 @@
 
 #include "base/environ.h"
 #include "base/fd.h"
+#include "base/text.h"
 #include "launcher/agent/asked_program.h"
 #include "launcher/agent/cgroup.h"
 #include "launcher/agent/exec_plan.h"
@@ -38,13 +39,6 @@ std::string TextOf(const std::string& path, size_t limit = size_t{1} << 20) {
 
 std::string FirstLine(std::string_view text) {
   return std::string(text.substr(0, std::min(text.find('\n'), size_t{200})));
-}
-
-std::string_view Trimmed(std::string_view text) {
-  constexpr std::string_view kBlank = " \t\r\n";
-  const size_t first = text.find_first_not_of(kBlank);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlank) + 1 - first);
 }
 
 /// Calls `use` with each line.

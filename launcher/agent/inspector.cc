@@ -15,12 +15,13 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/standard_streams.h"
+#include "launcher/agent/spawn.h"
 #include "launcher/wire/message_fields.h"
 
 namespace hvdray {
 namespace {
 
-constexpr int kReportFd = 3;
+constexpr int kFindingsFd = 3;
 
 uint64_t WallNs() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -30,17 +31,10 @@ uint64_t WallNs() {
 // A child that hangs in the kernel can't be killed: it must hold nothing that others wait for, such
 // as the link or the stderr of a remote shell.
 void LetGoOfAll(int report_fd) {
-  if (report_fd != kReportFd) ::dup3(report_fd, kReportFd, O_CLOEXEC);
+  if (report_fd != kFindingsFd) ::dup3(report_fd, kFindingsFd, O_CLOEXEC);
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) ::dup2(null, fd);
-  CloseFrom(kReportFd + 1);
-}
-
-void ResetSignals() {
-  for (int signo = 1; signo < NSIG; ++signo) ::signal(signo, SIG_DFL);
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  CloseFrom(kFindingsFd + 1);
 }
 
 [[noreturn]] void RunChild(const wire::Inspect& inspect, const Inspector::GatherFn& gather,
@@ -51,7 +45,7 @@ void ResetSignals() {
   ResetSignals();
   LetGoOfAll(report_fd);
   gather(inspect, [](const wire::Inspection& inspection) {
-    if (!WriteAll(kReportFd, wire::FieldsToJson(inspection) + "\n").ok()) ::_exit(0);
+    if (!WriteAll(kFindingsFd, wire::FieldsToJson(inspection) + "\n").ok()) ::_exit(0);
   });
   ::_exit(0);
 }

@@ -42,6 +42,8 @@ struct ChildPlan {
   ::_exit(127);
 }
 
+}  // namespace
+
 void ResetSignals() {
   struct sigaction standard {};
   standard.sa_handler = SIG_DFL;
@@ -50,6 +52,8 @@ void ResetSignals() {
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
+
+namespace {
 
 void TakeDescriptors(const ChildPlan& plan) {
   if (::dup2(plan.stdin_fd, 0) < 0 || ::dup2(plan.stdout_fd, 1) < 0 ||

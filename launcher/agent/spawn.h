@@ -48,6 +48,10 @@ struct SpawnedProcess {
 /// `child` is untouched.
 ExecFailure Spawn(const SpawnRequest& request, SpawnedProcess& child);
 
+/// Default dispositions and no signal blocked, for a child that is about to become something else.
+/// Async-signal-safe.
+void ResetSignals();
+
 enum class ReportKind : uint8_t { kPending, kStarted, kFailed };
 
 /// Reads what is in the report pipe. Does not block.

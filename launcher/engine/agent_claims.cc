@@ -6,14 +6,10 @@
 #include <utility>
 
 namespace hvdray {
-namespace {
-
-Status Violation(const wire::Message& message, std::string_view what) {
+Status ClaimViolation(const wire::Message& message, std::string_view what) {
   return {ErrorCode::kProtocolError,
           fmt::format("{}: {}", wire::NameOf(wire::TypeOf(message.body)), what)};
 }
-
-}  // namespace
 
 std::optional<int> WorkerNamedBy(const wire::Body& body) {
   if (const auto* started = std::get_if<wire::WorkerStarted>(&body)) return started->rank;
@@ -39,19 +35,19 @@ void AgentClaims::StartGeneration(Generation generation, std::span<const RankInf
 
 Status AgentClaims::Check(int host, const wire::Message& message) {
   if (message.generation > generation_) {
-    return Violation(message, fmt::format("generation {} has not begun", message.generation));
+    return ClaimViolation(message, fmt::format("generation {} has not begun", message.generation));
   }
   if (IsStale(message)) return {};
   const std::optional<int> rank = WorkerNamedBy(message.body);
   if (!rank) return {};
   if (HostOf(*rank) != host) {
-    return Violation(message, fmt::format("rank {} is not on this host", *rank));
+    return ClaimViolation(message, fmt::format("rank {} is not on this host", *rank));
   }
   if (const auto* output = std::get_if<wire::Output>(&message.body)) {
     Rank& row = ranks_[static_cast<size_t>(*rank)];
     row.unwritten += output->bytes.size();
     if (row.unwritten > wire::kOutputWindowBytes) {
-      return Violation(message, fmt::format("rank {} sent more than its credit", *rank));
+      return ClaimViolation(message, fmt::format("rank {} sent more than its credit", *rank));
     }
   }
   return {};

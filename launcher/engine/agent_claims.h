@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -14,6 +15,9 @@
 #include "launcher/wire/message.h"
 
 namespace hvdray {
+
+/// What an agent said that it may not say.
+Status ClaimViolation(const wire::Message& message, std::string_view what);
 
 /// The worker that a message of an agent speaks of; nullopt where it speaks of none.
 std::optional<int> WorkerNamedBy(const wire::Body& body);

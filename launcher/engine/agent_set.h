@@ -14,6 +14,9 @@
 
 namespace hvdray {
 
+/// Agents end at once after Bye; this is for one that does not.
+inline constexpr Duration kAgentsCloseLimit = std::chrono::seconds(5);
+
 struct AgentSetHandlers {
   /// Hello has come and Welcome is on its way: the agent takes a generation now.
   std::function<void(int host, const wire::HostFacts& facts)> on_ready;

@@ -29,15 +29,12 @@
 namespace hvdray {
 namespace {
 
-// What may be on its way before the agent has granted anything (docs/protocol.md, credit).
-constexpr uint32_t kStdinWindowBytes = 1 << 20;
-
 uint32_t Milliseconds(Duration duration) {
   return static_cast<uint32_t>(
       std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
 }
 
-void LogStateChange(const StateChange& change) {
+void LogJobStateChange(const StateChange& change) {
   const std::string who = change.rank < 0 ? "job" : fmt::format("rank {}", change.rank);
   Log(LogLevel::kDebug, fmt::format("driver[gen={}]", change.generation), "{}: {} -> {}", who,
       change.from, change.to);
@@ -54,7 +51,7 @@ class RealElasticLauncher : public ElasticLauncher {
         policy_(policy),
         began_(loop.Now()),
         jitter_seed_(std::random_device{}()),
-        driver_(policy, jitter_seed_, began_, &LogStateChange),
+        driver_(policy, jitter_seed_, began_, &LogJobStateChange),
         agents_(loop, transport, std::move(ways), plan_, MakeAgentHandlers()),
         kv_(policy.mode, policy.repairs_meetings, MakeKvHandlers()),
         observers_(loop, trace) {}

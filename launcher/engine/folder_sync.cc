@@ -18,8 +18,8 @@ using std::chrono::milliseconds;
 
 constexpr size_t kListBytes = size_t{256} << 10;
 constexpr size_t kEntryOverhead = 28;  // of an entry in a list, beside its texts
-constexpr size_t kShownBytes = 4096;
-constexpr mode_t kModeBits = 0777;
+constexpr size_t kShownFolderBytes = 4096;
+constexpr mode_t kFileModeBits = 0777;
 constexpr char kChangedHint[] =
     "let nothing write into the folder while a job starts, or leave the file out by a line in "
     ".gitignore";
@@ -36,7 +36,7 @@ Status Changed(std::string_view how) {
 // Of what an agent could not do.
 Status StatusOf(const wire::FolderProblem& problem) {
   const std::string what =
-      fmt::format("{} {}", ShownText(problem.step), ShownText(problem.path, kShownBytes));
+      fmt::format("{} {}", ShownText(problem.step), ShownText(problem.path, kShownFolderBytes));
   if (problem.error == 0) return {ErrorCode::kSyncFailed, what};
   Status status = ErrnoStatus(what, problem.error);
   if (status.code() == ErrorCode::kOutOfResources) {
@@ -95,9 +95,8 @@ void FolderSync::Start() {
   for (const SyncedFolder& folder : folders_) {
     tops_.emplace_back(::open(folder.folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (tops_.back().is_valid()) continue;
-    return Fail(
-        *hosts_.front(),
-        ErrnoStatus(ShownText(folder.folder, kShownBytes), errno).WithCode(ErrorCode::kSyncFailed));
+    return Fail(*hosts_.front(), ErrnoStatus(ShownText(folder.folder, kShownFolderBytes), errno)
+                                     .WithCode(ErrorCode::kSyncFailed));
   }
   progress_timer_ = loop_.Every(tick_, [this] { CheckProgress(); });
   for (const auto& host : hosts_) {
@@ -188,7 +187,7 @@ void FolderSync::Pump(Host& host) {
     const uint32_t entry = host.file ? host.file->entry : host.wanted.front().first;
     const std::string place =
         fmt::format("{}/{}", folders_[host.folder].folder, EntryOf(host, entry).path);
-    return Fail(host, std::move(status).WithContext(ShownText(place, kShownBytes)));
+    return Fail(host, std::move(status).WithContext(ShownText(place, kShownFolderBytes)));
   }
   if (host.is_answered && host.bytes_on_way == 0 && host.files_on_way == 0) EndBatch(host);
 }
@@ -253,7 +252,7 @@ Status FolderSync::SendChunk(Host& host) {
   host.bytes_on_way += read;
   host.stats.bytes += read;
   if (chunk.is_end) {
-    chunk.mode = static_cast<uint16_t>(file.info.st_mode & kModeBits);
+    chunk.mode = static_cast<uint16_t>(file.info.st_mode & kFileModeBits);
     chunk.mtime_s = file.info.st_mtim.tv_sec;
     chunk.mtime_ns = static_cast<uint32_t>(file.info.st_mtim.tv_nsec);
     ++host.files_on_way;
@@ -276,7 +275,7 @@ void FolderSync::Finish(Host& host) {
 
 void FolderSync::Fail(Host& host, Status why) {
   if (failure_) return;
-  const std::string folder = ShownText(folders_[host.folder].folder, kShownBytes);
+  const std::string folder = ShownText(folders_[host.folder].folder, kShownFolderBytes);
   failure_.emplace(host.index, std::move(why).WithContext(fmt::format("--sync {}", folder)));
   TellLater();
 }

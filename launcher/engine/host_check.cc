@@ -14,8 +14,6 @@
 namespace hvdray {
 namespace {
 
-// Agents end at once after Bye; this is for one that does not.
-constexpr Duration kCloseLimit = std::chrono::seconds(5);
 // Agents take probes of a generation that is still to come.
 constexpr Generation kProbeGeneration = 1;
 
@@ -242,7 +240,7 @@ void HostCheck::Close() {
   // Not from within a callback of the agents or the probe.
   loop_.Post([this] {
     probe_.reset();
-    agents_.Close(kCloseLimit, [this] { loop_.Stop(); });
+    agents_.Close(kAgentsCloseLimit, [this] { loop_.Stop(); });
   });
 }
 

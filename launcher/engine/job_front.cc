@@ -14,8 +14,6 @@
 namespace hvdray {
 namespace {
 
-// Agents end at once after Bye; this is for one that does not.
-constexpr Duration kCloseLimit = std::chrono::seconds(5);
 // After a stop that somebody asked for, a reader that does not read is not waited for longer; but
 // each step of the end gives it a moment.
 constexpr Duration kDrainLimit = std::chrono::seconds(5);
@@ -130,7 +128,7 @@ void JobFront::Finish(std::function<void(Status drained)> on_drained,
     on_drained(std::move(drained));
     trace_.End("drain", loop_.Now());
     trace_.Begin("close_agents", loop_.Now());
-    agents_.Close(kCloseLimit, [this, on_closed] {
+    agents_.Close(kAgentsCloseLimit, [this, on_closed] {
       on_closed();
       trace_.End("close_agents", loop_.Now());
       loop_.Stop();

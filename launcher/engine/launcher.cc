@@ -29,9 +29,6 @@
 namespace hvdray {
 namespace {
 
-// What may be on its way before the agent has granted anything (docs/protocol.md, credit).
-constexpr uint32_t kStdinWindowBytes = 1 << 20;
-
 void LogStateChange(const StateChange& change) {
   const std::string who = change.rank < 0 ? "gang" : fmt::format("rank {}", change.rank);
   Log(LogLevel::kDebug, fmt::format("driver[gen={}]", change.generation), "{}: {} -> {}", who,

@@ -10,6 +10,9 @@
 
 namespace hvdray {
 
+/// What may be on its way before the agent has granted anything (docs/protocol.md, credit).
+inline constexpr uint32_t kStdinWindowBytes = 1 << 20;
+
 /// Reads only as much as there is credit for, so a slow worker slows the writer. Never blocks: a
 /// descriptor is read when it is readable. Threads: the loop's.
 class StdinFeeder {

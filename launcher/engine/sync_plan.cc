@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kShownBytes = 4096;
+constexpr size_t kShownWordBytes = 4096;
 
 /// What is left of `path` below `folder`; empty: the folder itself; nullopt: not in it.
 std::optional<std::string> Below(const std::string& path, const std::string& folder) {
@@ -28,7 +28,7 @@ std::optional<std::string> Below(const std::string& path, const std::string& fol
 Result<SyncedFolder> PlanFolder(const SyncWord& word, const std::string& home, SyncScope scope) {
   std::error_code error;
   const fs::path real = fs::canonical(word.folder, error);
-  const std::string shown = ShownText(word.folder, kShownBytes);
+  const std::string shown = ShownText(word.folder, kShownWordBytes);
   if (error) {
     return ErrnoStatus(shown, error.value())
         .WithCode(ErrorCode::kUsage)

@@ -7,15 +7,6 @@
 #include "launcher/engine/agent_claims.h"
 
 namespace hvdray {
-namespace {
-
-Status Violation(const wire::Message& message, std::string_view what) {
-  return {ErrorCode::kProtocolError,
-          fmt::format("{}: {}", wire::NameOf(wire::TypeOf(message.body)), what)};
-}
-
-}  // namespace
-
 void WorkerClaims::Admit(int worker, int agent, Generation generation) {
   const auto index = static_cast<size_t>(worker);
   if (rows_.size() <= index) rows_.resize(index + 1);
@@ -30,19 +21,19 @@ const WorkerClaims::Row* WorkerClaims::Find(int worker) const {
 
 Status WorkerClaims::Check(int agent, const wire::Message& message) {
   if (message.generation > newest_) {
-    return Violation(message, fmt::format("generation {} has not begun", message.generation));
+    return ClaimViolation(message, fmt::format("generation {} has not begun", message.generation));
   }
   const std::optional<int> worker = WorkerNamedBy(message.body);
   if (!worker) return {};
   const Row* row = Find(*worker);
   if (row == nullptr || row->agent != agent) {
-    return Violation(message, fmt::format("worker {} is not on this host", *worker));
+    return ClaimViolation(message, fmt::format("worker {} is not on this host", *worker));
   }
   if (const auto* output = std::get_if<wire::Output>(&message.body)) {
     uint64_t& unwritten = rows_[static_cast<size_t>(*worker)].unwritten;
     unwritten += output->bytes.size();
     if (unwritten > wire::kOutputWindowBytes) {
-      return Violation(message, fmt::format("worker {} sent more than its credit", *worker));
+      return ClaimViolation(message, fmt::format("worker {} sent more than its credit", *worker));
     }
   }
   return {};

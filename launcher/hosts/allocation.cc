@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/shown_text.h"
+#include "base/text.h"
 #include "launcher/hosts/host_range.h"
 #include "launcher/hosts/host_word.h"
 #include "launcher/hosts/hostfile.h"
@@ -14,7 +15,6 @@
 namespace hvdray {
 namespace {
 
-constexpr std::string_view kSpaces = " \t\v\f\r\n";
 constexpr std::string_view kHint = "-H or --hostfile names other hosts than the batch system";
 
 Status Wrong(std::string_view place, std::string_view what) {
@@ -67,18 +67,6 @@ class SlotCounter {
   std::vector<HostSlots> hosts_;
   std::unordered_map<std::string, size_t> index_;
 };
-
-/// Words of `text`, as views into it.
-std::vector<std::string_view> SplitWords(std::string_view text) {
-  std::vector<std::string_view> words;
-  size_t at = 0;
-  while ((at = text.find_first_not_of(kSpaces, at)) != std::string_view::npos) {
-    const size_t end = std::min(text.find_first_of(kSpaces, at), text.size());
-    words.push_back(text.substr(at, end - at));
-    at = end;
-  }
-  return words;
-}
 
 /// "2(x3),1" to 2 2 2 1, for the `host_count` hosts of the variable `hosts`.
 Result<std::vector<int>> ParseCounts(const Variable& variable, const std::string& hosts,
@@ -236,7 +224,7 @@ Result<std::vector<HostSlots>> PbsHosts(const Variable& variable, const ReadWhol
     const std::string_view line = left.substr(0, left.find('\n'));
     left.remove_prefix(std::min(line.size() + 1, left.size()));
     ++number;
-    const std::vector<std::string_view> words = SplitWords(line);
+    const std::vector<std::string_view> words = BlankSeparated(line);
     if (words.empty()) continue;
     is_empty = false;
     const std::string wrong =
@@ -251,7 +239,7 @@ Result<std::vector<HostSlots>> PbsHosts(const Variable& variable, const ReadWhol
 }
 
 Result<std::vector<HostSlots>> LsfHosts(const Variable& variable) {
-  const std::vector<std::string_view> words = SplitWords(variable.value);
+  const std::vector<std::string_view> words = BlankSeparated(variable.value);
   if (words.empty()) return variable.WrongAt(0, "no host in it");
   SlotCounter counter;
   for (const std::string_view word : words) {
@@ -262,7 +250,7 @@ Result<std::vector<HostSlots>> LsfHosts(const Variable& variable) {
 }
 
 Result<std::vector<HostSlots>> LsfCountedHosts(const Variable& variable) {
-  const std::vector<std::string_view> words = SplitWords(variable.value);
+  const std::vector<std::string_view> words = BlankSeparated(variable.value);
   if (words.empty()) return variable.WrongAt(0, "no host in it");
   SlotCounter counter;
   for (size_t i = 0; i < words.size(); i += 2) {

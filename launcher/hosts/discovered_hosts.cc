@@ -7,19 +7,12 @@
 #include <utility>
 
 #include "base/shown_text.h"
+#include "base/text.h"
 #include "launcher/hosts/host_word.h"
 #include "launcher/hosts/hostfile.h"
 
 namespace hvdray {
 namespace {
-
-constexpr std::string_view kBlanks = " \t\v\f\r";
-
-std::string_view Trimmed(std::string_view text) {
-  const size_t first = text.find_first_not_of(kBlanks);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
-}
 
 class DiscoveryParser {
  public:

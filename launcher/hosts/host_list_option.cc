@@ -5,23 +5,12 @@
 #include <unordered_map>
 
 #include "base/shown_text.h"
+#include "base/text.h"
 #include "launcher/hosts/host_word.h"
 #include "launcher/hosts/hostfile.h"
 
 namespace hvdray {
 namespace {
-
-constexpr std::string_view kSpaces = " \t\v\f\r\n";
-
-std::string_view Trimmed(std::string_view text) {
-  const size_t first = text.find_first_not_of(kSpaces);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kSpaces) - first + 1);
-}
-
-bool IsAllDigits(std::string_view text) {
-  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
-}
 
 class HostListParser {
  public:

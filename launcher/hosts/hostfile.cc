@@ -10,17 +10,14 @@
 #include <unordered_map>
 
 #include "base/shown_text.h"
+#include "base/text.h"
 #include "launcher/hosts/host_word.h"
 
 namespace hvdray {
 namespace {
 
-constexpr std::string_view kSpaces = " \t\v\f";
+constexpr std::string_view kLineSpaces = " \t\v\f";
 constexpr std::string_view kLineHint = "one host a line: 'node1 slots=4' or 'node1:4'";
-
-bool IsAllDigits(std::string_view text) {
-  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
-}
 
 /// One word of a host file's line and its column from 1.
 struct Word {
@@ -30,11 +27,11 @@ struct Word {
 
 /// Words of `line` up to a comment; "slots = 4" counts as the one word "slots=4", so each '=' is a
 /// word of its own and is put together again by the caller.
-std::vector<Word> SplitWords(std::string_view line) {
+std::vector<Word> WordsOfLine(std::string_view line) {
   std::vector<Word> words;
   size_t i = 0;
   while (i < line.size() && line[i] != '#') {
-    if (kSpaces.find(line[i]) != std::string_view::npos) {
+    if (kLineSpaces.find(line[i]) != std::string_view::npos) {
       ++i;
       continue;
     }
@@ -73,7 +70,7 @@ class HostfileParser {
 
   Status AddLine(std::string_view line) {
     ++line_;
-    const std::vector<Word> words = SplitWords(line);
+    const std::vector<Word> words = WordsOfLine(line);
     if (words.empty()) return {};
     size_t next = hosts_.size();
     HVDRAY_RETURN_IF_ERROR(ParseLine(words));

@@ -15,8 +15,6 @@ Json Line(std::string_view event) {
   return json;
 }
 
-double SecondsOf(Duration time) { return Offset(TimePoint(), TimePoint() + time); }
-
 std::string_view NameOf(UpdateCode code) {
   switch (code) {
     case UpdateCode::kNone:
@@ -36,7 +34,7 @@ Json ChangeLine(const effect::MembershipChanged& change) {
   line["generation"] = change.generation;
   line["size"] = change.size;
   line["changes"] = ChangesJson(change.changes);
-  line["stood_still_s"] = SecondsOf(change.stood_still);
+  line["stood_still_s"] = RoundedSeconds(change.stood_still);
   line["counted"] = change.is_counted;
   return line;
 }
@@ -116,7 +114,7 @@ std::vector<Json> ElasticEventLines::Lines(const ElasticEvent& event) {
   if (const auto* leaving = std::get_if<event::HostLeaving>(&event)) {
     Json line = Line("host_leaving");
     line["host"] = HostName(leaving->host);
-    line["in_s"] = SecondsOf(leaving->in);
+    line["in_s"] = RoundedSeconds(leaving->in);
     return {std::move(line)};
   }
   return {};
@@ -174,7 +172,7 @@ std::vector<Json> ElasticEventLines::Lines(const ElasticEffect& effect) {
   } else if (const auto* stop = std::get_if<effect::StopWorkers>(&effect)) {
     line = Line("stop_workers");
     line["workers"] = stop->workers;
-    line["grace_s"] = SecondsOf(stop->grace);
+    line["grace_s"] = RoundedSeconds(stop->grace);
   } else if (const auto* order = std::get_if<effect::BreakConnections>(&effect)) {
     line = Line("break_connections");
     line["generation"] = order->generation;
@@ -202,7 +200,7 @@ Json ElasticEventLines::Broken(int host, Generation generation,
   line["shut"] = broken.shut;
   line["destroyed"] = broken.destroyed;
   line["refused"] = broken.refused;
-  line["took_s"] = SecondsOf(std::chrono::microseconds(broken.took_us));
+  line["took_s"] = RoundedSeconds(std::chrono::microseconds(broken.took_us));
   line["why"] = broken.why;
   line["hint"] = broken.hint;
   return line;

@@ -72,6 +72,8 @@ double Offset(TimePoint began, TimePoint at) {
   return std::round(std::chrono::duration_cast<Seconds>(at - began).count() * 1e6) / 1e6;
 }
 
+double RoundedSeconds(Duration time) { return Offset(TimePoint(), TimePoint() + time); }
+
 Json OffsetJson(TimePoint began, const std::optional<TimePoint>& at) {
   if (!at.has_value()) return nullptr;
   return Offset(began, *at);

@@ -27,6 +27,8 @@ void AddEnd(Json& object, const std::optional<wire::ExitStatus>& status);
 Json SyncJson(const SyncStats& stats);
 /// Seconds from `began`, to the microsecond.
 double Offset(TimePoint began, TimePoint at);
+/// `time` in seconds, to the microsecond.
+double RoundedSeconds(Duration time);
 /// The same; null for no time.
 Json OffsetJson(TimePoint began, const std::optional<TimePoint>& at);
 /// "2026-11-21T03:37:30.123Z".

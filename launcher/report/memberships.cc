@@ -11,8 +11,6 @@ namespace {
 // A job on machines that come and go for weeks must not fill the memory.
 constexpr size_t kMaxRows = 10'000;
 
-double SecondsOf(Duration time) { return Offset(TimePoint(), TimePoint() + time); }
-
 }  // namespace
 
 void MembershipTable::OnEffect(const ElasticEffect& effect, TimePoint now) {
@@ -66,12 +64,12 @@ Json MembershipsJson(std::span<const MembershipRecord> rows, TimePoint began) {
     one["generation"] = row.generation;
     one["size"] = row.size;
     one["began_s"] = Offset(began, row.when);
-    one["stood_still_s"] = SecondsOf(row.stood_still);
+    one["stood_still_s"] = RoundedSeconds(row.stood_still);
     one["counted"] = row.is_counted;
     one["changes"] = ChangesJson(row.changes);
     one["connections_shut"] = row.connections_shut;
     one["connections_refused"] = row.connections_refused;
-    one["break_s"] = SecondsOf(row.break_took);
+    one["break_s"] = RoundedSeconds(row.break_took);
     json.push_back(std::move(one));
   }
   return json;

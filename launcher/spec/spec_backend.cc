@@ -10,12 +10,6 @@
 namespace hvdray {
 namespace {
 
-/// The flags or a file of this job; a variable may speak of all jobs.
-const RawOption* SaidForThisJob(const LayerStack& job, OptionId id) {
-  const RawOption* raw = job.Find(id);
-  return raw != nullptr && !raw->origin.starts_with("env ") ? raw : nullptr;
-}
-
 Status WithoutCluster(const LayerStack& job, const JobSpec& spec) {
   const RawOption* backend = SaidForThisJob(job, OptionId::kBackend);
   if (backend == nullptr || *spec.ray.backend == Backend::kSsh || *spec.ray.is_wanted) return {};

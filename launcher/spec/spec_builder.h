@@ -22,6 +22,10 @@ enum class SpecUse : uint8_t { kRun, kCheck };
 /// Types and ranges of everything but hosts, command and tunables. Errors: kUsage.
 Status ReadSettings(const LayerStack& layers, JobSpec* spec);
 
+/// The option as the flags or a file of this job say it; null: they do not. A variable may say it
+/// for all jobs, whatever starts them.
+const RawOption* SaidForThisJob(const LayerStack& job, OptionId id);
+
 /// kNotSupported for --mpi, --jsrun, --mpi-args and --binding-args, with the reason.
 Status RefuseMpi(const LayerStack& layers);
 

@@ -23,12 +23,14 @@ namespace {
 // Above what any node has; keeps sums of them exact.
 constexpr double kMaxAmount = 1e15;
 
-/// As the flags or a file of this job say it. A variable or the user's own file may say it for all
-/// jobs, whatever starts them.
+}  // namespace
+
 const RawOption* SaidForThisJob(const LayerStack& job, OptionId id) {
   const RawOption* raw = job.Find(id);
   return raw != nullptr && !raw->origin.starts_with("env ") ? raw : nullptr;
 }
+
+namespace {
 
 Setting<bool> WantsRay(const LayerStack& all, const LayerStack& job) {
   Setting<bool> is_wanted;

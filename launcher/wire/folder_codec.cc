@@ -22,10 +22,6 @@ Status Unsendable(std::string_view what) {
   return {ErrorCode::kInternal, fmt::format("cannot send {}", what)};
 }
 
-Status Violation(MessageType type, std::string_view what) {
-  return {ErrorCode::kProtocolError, fmt::format("{}: {}", NameOf(type), what)};
-}
-
 void PutU64(std::string& out, uint64_t value) {
   PutU32(out, static_cast<uint32_t>(value));
   PutU32(out, static_cast<uint32_t>(value >> 32));

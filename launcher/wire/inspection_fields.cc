@@ -5,8 +5,6 @@
 namespace hvdray::wire {
 namespace {
 
-constexpr int32_t kMaxErrno = 4095;
-
 /// Objects of an array, each read by `read_one(reader, element)`.
 template <typename T, typename ReadOne>
 void ReadObjects(FieldReader& read, Status& status, const char* key, std::vector<T>& list,

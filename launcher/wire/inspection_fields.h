@@ -8,6 +8,8 @@
 
 namespace hvdray::wire {
 
+inline constexpr int32_t kMaxErrno = 4095;
+
 Json ToJson(const Inspection& inspection);
 
 /// `read` is at the top object and `status` is its status.

@@ -14,10 +14,6 @@ namespace {
 
 constexpr uint8_t kFlagEnd = 1;
 
-Status Violation(MessageType type, std::string_view what) {
-  return {ErrorCode::kProtocolError, fmt::format("{}: {}", NameOf(type), what)};
-}
-
 Status Unsendable(MessageType type, std::string_view what) {
   return {ErrorCode::kInternal, fmt::format("cannot send {}: {}", NameOf(type), what)};
 }

@@ -16,7 +16,6 @@ namespace {
 
 constexpr size_t kMaxByeText = 65536;  // a cause in words
 constexpr int32_t kMaxSignal = 64;
-constexpr int32_t kMaxErrno = 4095;
 
 Json ToJson(const HostFacts& facts) {
   Json interfaces = Json::array();
@@ -367,6 +366,10 @@ struct JsonReader {
 };
 
 }  // namespace
+
+Status Violation(MessageType type, std::string_view what) {
+  return {ErrorCode::kProtocolError, fmt::format("{}: {}", NameOf(type), what)};
+}
 
 std::string FieldsToJson(const Body& body) { return std::visit(JsonWriter{}, body); }
 

@@ -3,6 +3,7 @@
 #define HVDRAY_LAUNCHER_WIRE_MESSAGE_FIELDS_H_
 
 #include <string>
+#include <string_view>
 
 #include "base/json.h"
 #include "base/result.h"
@@ -34,6 +35,9 @@ struct RawSizes {
   uint32_t key = 0;
   FolderSizes folder;
 };
+
+/// A peer said what it may not say. Its code: kProtocolError.
+Status Violation(MessageType type, std::string_view what);
 
 /// Compact JSON of all that is not raw. Output and Stdin have none: "{}".
 std::string FieldsToJson(const Body& body);
