@@ -6,6 +6,14 @@ target_compile_options(hvdray_options INTERFACE -Wall -Wextra -Wshadow -Wnon-vir
 if(HVDRAY_WERROR)
   target_compile_options(hvdray_options INTERFACE -Werror)
 endif()
+if(HVDRAY_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  # g++ takes an included source for a header, in which a type with a local member would be a fault.
+  target_compile_options(hvdray_options INTERFACE -Wno-subobject-linkage)
+endif()
+# A section for each function, so that the linker leaves out what nobody calls: the agent is sent over networks.
+target_compile_options(hvdray_options INTERFACE $<$<CONFIG:Release>:-ffunction-sections>
+                       $<$<CONFIG:Release>:-fdata-sections>)
+target_link_options(hvdray_options INTERFACE $<$<CONFIG:Release>:LINKER:--gc-sections>)
 if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
   target_compile_options(hvdray_options INTERFACE -Wthread-safety)
 endif()
@@ -29,16 +37,70 @@ endif()
 
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # Object files are the same in every clone of the tree, so one cache serves all of them.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}
-                                  CCACHE_NOHASHDIR=1 ${CCACHE})
+  # Where the cache cannot be written (a home that is read-only), ccache would fail each compilation.
+  execute_process(COMMAND sh -c "folder=$(\"$0\" --get-config cache_dir) && mkdir -p \"$folder\" && test -w \"$folder\""
+                          ${CCACHE} RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
+  if(failed)
+    message(STATUS "The compiler's cache cannot be written: building without it")
+  else()
+    # Object files are the same in every clone of the tree and in every locale, so one cache serves all of them.
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}
+                                    CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=locale ${CCACHE})
+  endif()
 endif()
+
+# hvdray_sources(OUT NAME SOURCES...): the sources of target NAME; with HVDRAY_UNITY sources that include up to
+# twenty of them each. They name them from the top of the tree, so the compiler's cache knows them in every clone.
+# One that has properties of its own (compile definitions) stays alone.
+function(hvdray_sources out name)
+  if(NOT HVDRAY_UNITY)
+    set(${out} ${ARGN} PARENT_SCOPE)
+    return()
+  endif()
+  set(result)
+  set(text)
+  set(count 0)
+  set(number 1)
+  foreach(source IN LISTS ARGN)
+    get_source_file_property(definitions ${source} COMPILE_DEFINITIONS)
+    cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} NORMALIZE OUTPUT_VARIABLE path)
+    cmake_path(IS_PREFIX CMAKE_BINARY_DIR ${path} is_generated)
+    if(definitions OR is_generated)
+      list(APPEND result ${source})
+      continue()
+    endif()
+    cmake_path(RELATIVE_PATH path BASE_DIRECTORY ${CMAKE_SOURCE_DIR})
+    string(APPEND text "#include \"${path}\"\n")
+    math(EXPR count "${count} + 1")
+    if(count EQUAL 20)
+      file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/unity/${name}_${number}.cc CONTENT "${text}" @ONLY)
+      list(APPEND result ${CMAKE_CURRENT_BINARY_DIR}/unity/${name}_${number}.cc)
+      set(text)
+      set(count 0)
+      math(EXPR number "${number} + 1")
+    endif()
+  endforeach()
+  if(count)
+    file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/unity/${name}_${number}.cc CONTENT "${text}" @ONLY)
+    list(APPEND result ${CMAKE_CURRENT_BINARY_DIR}/unity/${name}_${number}.cc)
+  endif()
+  set(${out} ${result} PARENT_SCOPE)
+endfunction()
 
 # hvdray_library(NAME SOURCES... [LINK targets...]): one static library of a room.
 function(hvdray_library name)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
-  add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
+  hvdray_sources(sources ${name} ${ARG_UNPARSED_ARGUMENTS})
+  add_library(${name} STATIC ${sources})
   target_link_libraries(${name} PUBLIC hvdray_options ${ARG_LINK})
+endfunction()
+
+# hvdray_executable(NAME SOURCES... [LINK targets...]): a program of the product.
+function(hvdray_executable name)
+  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  hvdray_sources(sources ${name} ${ARG_UNPARSED_ARGUMENTS})
+  add_executable(${name} ${sources})
+  target_link_libraries(${name} PRIVATE hvdray_options ${ARG_LINK})
 endfunction()
 
 # hvdray_test(NAME SOURCES... [LINK targets...]): one unit test binary, one ctest entry.
