@@ -64,7 +64,7 @@ std::string ErrorText(const Verdict& verdict) {
   return text;
 }
 
-std::string LastWords(const JobReport& report) {
+std::string LastLinesOf(const JobReport& report) {
   std::string text;
   for (const std::string& line :
        report.last_lines.empty() ? report.last_stdout : report.last_lines) {
@@ -98,7 +98,7 @@ void AddWorker(XmlElement suite, const WorkerRecord& worker, const JobReport& re
       test.Child("failure")
           .Attribute("message", how)
           .Attribute("type", is_first ? "first_failure" : "failure")
-          .Text(is_first ? LastWords(report) : "");
+          .Text(is_first ? LastLinesOf(report) : "");
       break;
     case WorkerOutcome::kLost:
       test.Child("failure")
