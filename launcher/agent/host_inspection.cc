@@ -22,6 +22,7 @@
 #include "launcher/agent/asked_program.h"
 #include "launcher/agent/cgroup.h"
 #include "launcher/agent/exec_plan.h"
+#include "launcher/spec/command_words.h"
 
 namespace hvdray {
 namespace {
@@ -275,8 +276,7 @@ class Gatherer {
     const FoundCommand found = FindCommand(inspect_);
     facts_.command_path = found.path;
     facts_.command_error = found.error;
-    const std::string name = fs::path(found.path).filename().string();
-    if (found.error != 0 || !name.starts_with("python")) return;
+    if (found.error != 0 || !IsPython(found.path)) return;
     const Result<ProgramAnswer> answer = AskProgram({found.path, "--version"}, kVersionLimit);
     if (answer.ok() && answer->text.starts_with("Python ")) {
       facts_.command_version = FirstLine(answer->text);

@@ -253,6 +253,15 @@ def test_this_machine_alone_needs_no_host(hvdray):
     assert hvdray.run("check", "-np", "2", "--", "no-such-command").code == 127
 
 
+def test_a_script_with_python_in_front_of_its_name_is_not_run(hvdray, script, tmp_path):
+    """`--version` is for interpreters: this one would have begun to train."""
+    train = script("python_train.sh", f"#!/bin/sh\n: >{tmp_path}/was-run\n")
+    result = hvdray.run("check", "--json", "--", "./python_train.sh", cwd=tmp_path)
+    assert result.code == 0, result.errors + result.text
+    assert json.loads(result.text)["hosts"][0]["facts"]["command_path"].endswith(train.name)
+    assert not (tmp_path / "was-run").exists()
+
+
 @pytest.mark.parametrize("words, said", [
     (["-H", "a"], "Invalid host input"),
     (["-H", "a:1,n[3-1]:1"], "reversed"),

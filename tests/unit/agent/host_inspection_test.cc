@@ -120,6 +120,19 @@ TEST(HostInspectionTest, APythonIsAskedForItsVersion) {
   EXPECT_EQ(Reports(inspect).back().command_version, "Python 3.99.1");
 }
 
+TEST(HostInspectionTest, AScriptWhoseNameOnlyBeginsLikePythonIsNotRun) {
+  for (const char* name : {"python_train.sh", "python3.11-train", "python2.sh"}) {
+    const TempFolder folder;
+    Write(folder / name, "#!/bin/sh\necho Python 3.99.1\n: >\"$0.was-run\"\n", 0755);
+    wire::Inspect inspect;
+    inspect.command = folder / name;
+    const wire::Inspection facts = Reports(inspect).back();
+    EXPECT_EQ(facts.command_error, 0);
+    EXPECT_EQ(facts.command_version, "");
+    EXPECT_NE(::access((folder / name + ".was-run").c_str(), F_OK), 0) << name;
+  }
+}
+
 TEST(HostTextsTest, LibcIsReadOutOfTheLibraryItself) {
   using std::string_literals::operator""s;
   EXPECT_EQ(LibcOfBanner("x\0GNU C Library (Debian GLIBC 2.36-9+deb12u4) stable release version "

@@ -1,0 +1,47 @@
+#include "launcher/spec/command_words.h"
+
+namespace hvdray {
+namespace {
+
+/// What a word of options does, letter by letter: -uW ignore.
+enum class Letters { kFlags, kTakeNext, kNoScript };
+
+Letters ReadLetters(std::string_view word) {
+  for (size_t i = 1; i < word.size(); ++i) {
+    if (word[i] == 'c' || word[i] == 'm') return Letters::kNoScript;
+    const bool takes_value = word[i] == 'W' || word[i] == 'X';
+    if (takes_value) return i + 1 == word.size() ? Letters::kTakeNext : Letters::kFlags;
+  }
+  return Letters::kFlags;
+}
+
+}  // namespace
+
+bool IsPython(std::string_view path) {
+  std::string_view name = path.substr(path.rfind('/') + 1);
+  if (name == "python" || name == "python3") return true;
+  constexpr std::string_view kThree = "python3.";
+  if (!name.starts_with(kThree)) return false;
+  name.remove_prefix(kThree.size());
+  return !name.empty() && name.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+size_t PythonScriptOf(std::span<const std::string> command) {
+  if (command.empty() || !IsPython(command[0])) return 0;
+  for (size_t i = 1; i < command.size(); ++i) {
+    const std::string_view word = command[i];
+    if (word == "-") return 0;
+    if (!word.starts_with('-')) return word.empty() ? 0 : i;
+    if (word == "--") return i + 1 < command.size() ? i + 1 : 0;
+    if (word == "--check-hash-based-pycs") {
+      ++i;
+    } else if (!word.starts_with("--")) {
+      const Letters letters = ReadLetters(word);
+      if (letters == Letters::kNoScript) return 0;
+      if (letters == Letters::kTakeNext) ++i;
+    }
+  }
+  return 0;
+}
+
+}  // namespace hvdray
