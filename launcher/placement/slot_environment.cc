@@ -38,6 +38,8 @@ void AddHorovod(const wire::StartGeneration& start, const wire::WorkerSlot& slot
   out->Add("HOROVOD_CPU_OPERATIONS", "gloo");
   out->AddIfKnown("HOROVOD_GLOO_IFACE", start.gloo_interface);
   out->AddIfKnown("NCCL_SOCKET_IFNAME", start.nccl_interfaces);
+  // Torch's Gloo would otherwise tell its peers what the host's own name resolves to.
+  out->AddIfKnown("GLOO_SOCKET_IFNAME", start.gloo_interface);
   out->Add("PYTHONUNBUFFERED", "1");
 }
 

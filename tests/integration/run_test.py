@@ -42,7 +42,7 @@ def test_workers_get_horovods_and_torchruns_variables(hvdray, script):
     names = ["HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE",
              "HOROVOD_CROSS_RANK", "HOROVOD_CROSS_SIZE", "HOROVOD_HOSTNAME",
              "HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_GLOO_RENDEZVOUS_PORT", "HOROVOD_CONTROLLER",
-             "HOROVOD_CPU_OPERATIONS", "HOROVOD_GLOO_IFACE", "NCCL_SOCKET_IFNAME",
+             "HOROVOD_CPU_OPERATIONS", "HOROVOD_GLOO_IFACE", "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME",
              "PYTHONUNBUFFERED", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
              "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID",
              "TORCHELASTIC_RESTART_COUNT", "HOROVOD_ELASTIC"]
@@ -59,6 +59,7 @@ def test_workers_get_horovods_and_torchruns_variables(hvdray, script):
         assert env["HOROVOD_GLOO_RENDEZVOUS_ADDR"] == "127.0.0.1"
         assert env["HOROVOD_CONTROLLER"] == env["HOROVOD_CPU_OPERATIONS"] == "gloo"
         assert env["HOROVOD_GLOO_IFACE"] == env["NCCL_SOCKET_IFNAME"] == "lo"
+        assert env["GLOO_SOCKET_IFNAME"] == "lo"
         assert env["MASTER_ADDR"] == "127.0.0.1"
         assert env["PYTHONUNBUFFERED"] == "1"
         assert env["TORCHELASTIC_RESTART_COUNT"] == "0"

@@ -52,6 +52,7 @@ TEST(GangEnvironmentTest, WorkerLearnsItsPlaceInAllDialects) {
       {"HOROVOD_CPU_OPERATIONS", "gloo"},
       {"HOROVOD_GLOO_IFACE", "eth1"},
       {"NCCL_SOCKET_IFNAME", "eth1,eth2"},
+      {"GLOO_SOCKET_IFNAME", "eth1"},
       {"PYTHONUNBUFFERED", "1"},
       {"RANK", "6"},
       {"WORLD_SIZE", "8"},

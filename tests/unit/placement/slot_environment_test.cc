@@ -56,6 +56,7 @@ TEST(SlotEnvironmentTest, TellsHorovodAndTorchTheSamePlace) {
                                                 {"HOROVOD_CPU_OPERATIONS", "gloo"},
                                                 {"HOROVOD_GLOO_IFACE", "eth0"},
                                                 {"NCCL_SOCKET_IFNAME", "eth0,ib0"},
+                                                {"GLOO_SOCKET_IFNAME", "eth0"},
                                                 {"PYTHONUNBUFFERED", "1"},
                                                 {"RANK", "2"},
                                                 {"WORLD_SIZE", "3"},
@@ -77,8 +78,9 @@ TEST(SlotEnvironmentTest, TellsHorovodAndTorchTheSamePlace) {
 TEST(SlotEnvironmentTest, LeavesOutWhatIsNotKnownYet) {
   const wire::StartGeneration start = StartOfHost(Ranks({{"a", 1}}), 0);
   const auto map = ToMap(SlotEnvironment(start, start.workers[0], "", 0));
-  for (const char* name : {"HOROVOD_GLOO_RENDEZVOUS_PORT", "HOROVOD_GLOO_IFACE", "MASTER_ADDR",
-                           "NCCL_SOCKET_IFNAME", "MASTER_PORT", "TORCHELASTIC_RUN_ID"}) {
+  for (const char* name :
+       {"HOROVOD_GLOO_RENDEZVOUS_PORT", "HOROVOD_GLOO_IFACE", "MASTER_ADDR", "NCCL_SOCKET_IFNAME",
+        "GLOO_SOCKET_IFNAME", "MASTER_PORT", "TORCHELASTIC_RUN_ID"}) {
     EXPECT_FALSE(map.contains(name)) << name;
   }
   EXPECT_EQ(map.at("HOROVOD_RANK"), "0");
