@@ -16,6 +16,7 @@ Status ElasticObservers::Open(const LaunchPlan& plan, const ElasticPolicy& polic
   if (!plan.spec.record_file->empty()) {
     RecordOptions options;
     options.path = *plan.spec.record_file;
+    options.option = NamedBy(plan.spec.record_file, "record");
     options.header = {plan.build, plan.job_id, policy, seed};
     options.began = began;
     options.on_damaged = on_damaged;

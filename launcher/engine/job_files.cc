@@ -1,5 +1,7 @@
 #include "launcher/engine/job_files.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "launcher/report/job_report.h"
@@ -13,11 +15,19 @@ std::vector<std::string> NamesOf(const std::vector<HostSlots>& hosts) {
   return names;
 }
 
+std::string NamedBy(const Setting<std::string>& file, std::string_view option) {
+  const std::string& origin = file.origin();
+  if (origin.starts_with("flag ")) return origin.substr(5);
+  if (file.is_default() || origin.starts_with("env ")) return fmt::format("--{}", option);
+  return fmt::format("{}: {}", origin, option);
+}
+
 Status CheckReportPaths(const JobSpec& spec) {
-  for (const auto& [path, flag] :
-       {std::pair(*spec.report_file, "--report"), std::pair(*spec.junit_file, "--junit"),
-        std::pair(*spec.trace_file, "--trace")}) {
-    if (!path.empty()) HVDRAY_RETURN_IF_ERROR(CheckReportPath(path, flag));
+  for (const auto& [file, option] :
+       {std::pair(&spec.report_file, "report"), std::pair(&spec.junit_file, "junit"),
+        std::pair(&spec.trace_file, "trace")}) {
+    if ((*file)->empty()) continue;
+    HVDRAY_RETURN_IF_ERROR(CheckReportPath(**file, NamedBy(*file, option)));
   }
   return {};
 }
@@ -34,6 +44,7 @@ JobOutputOptions OutputOptionsOf(const JobSpec& spec) {
 EventLogOptions EventOptionsOf(const LaunchPlan& plan) {
   EventLogOptions options;
   options.path = *plan.spec.events_file;
+  options.option = NamedBy(plan.spec.events_file, "events");
   options.job_id = plan.job_id;
   options.build = plan.build;
   options.command = *plan.spec.command;

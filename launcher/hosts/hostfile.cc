@@ -9,6 +9,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "base/nearest.h"
 #include "base/shown_text.h"
 #include "base/text.h"
 #include "launcher/hosts/host_word.h"
@@ -49,6 +50,7 @@ std::vector<Word> WordsOfLine(std::string_view line) {
 /// Words behind the host that mean something; Open MPI spells some in several ways.
 enum class Key : uint8_t { kSlots, kMaxSlots, kPort, kUser, kCount };
 
+constexpr size_t kMaxKeyBytes = 40;
 constexpr std::array<std::string_view, 4> kKeyNames = {"slots", "max_slots", "port", "user"};
 
 std::optional<Key> KeyOf(std::string_view text) {
@@ -140,7 +142,7 @@ class HostfileParser {
       return Wrong(name.column, fmt::format("'{}' is not key=value", ShownText(name.text)));
     }
     const std::optional<Key> key = KeyOf(name.text);
-    if (!key) return {};
+    if (!key) return CheckForeignKey(name);
     std::optional<Word>& value = At(*values, *key);
     const bool is_in_host =
         (*key == Key::kPort && host.port != 0) || (*key == Key::kUser && !host.user.empty());
@@ -151,6 +153,14 @@ class HostfileParser {
     }
     value = words[i + 2];
     return {};
+  }
+
+  /// Other launchers' keys mean nothing here, but a slip would be lost without a word.
+  Status CheckForeignKey(const Word& name) const {
+    const std::string meant = Nearest(name.text.substr(0, kMaxKeyBytes), kKeyNames);
+    if (meant.empty()) return {};
+    return Wrong(name.column, fmt::format("unknown key '{}'", ShownText(name.text)),
+                 fmt::format("did you mean {}=?", meant));
   }
 
   Status ReadCount(const Word& word, Key key, int* count) const {

@@ -146,7 +146,7 @@ EventLog::~EventLog() = default;
 
 Result<std::unique_ptr<EventLog>> EventLog::Open(Loop& loop, EventLogOptions options) {
   HVDRAY_ASSIGN_OR_RETURN(std::unique_ptr<LineFile> file,
-                          LineFile::Open(loop, {.option = "--events",
+                          LineFile::Open(loop, {.option = options.option,
                                                 .path = options.path,
                                                 .on_damaged = std::move(options.on_damaged)}));
   auto impl = std::make_unique<Impl>(std::move(options), std::move(file));

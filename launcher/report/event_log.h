@@ -21,6 +21,7 @@ inline constexpr std::string_view kEventsSchema = "hvdray.events/1";
 
 struct EventLogOptions {
   std::string path;
+  std::string option = "--events";  ///< Names the path in messages.
   std::string job_id;
   std::string build;
   std::vector<std::string> command;

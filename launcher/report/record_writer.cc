@@ -13,7 +13,7 @@ RecordWriter::~RecordWriter() = default;
 
 Result<std::unique_ptr<RecordWriter>> RecordWriter::Open(Loop& loop, RecordOptions options) {
   HVDRAY_ASSIGN_OR_RETURN(std::unique_ptr<LineFile> file,
-                          LineFile::Open(loop, {.option = "--record",
+                          LineFile::Open(loop, {.option = std::move(options.option),
                                                 .path = std::move(options.path),
                                                 .on_damaged = std::move(options.on_damaged)}));
   file->Write(EncodeHeader(options.header));

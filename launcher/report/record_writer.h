@@ -17,8 +17,9 @@ class LineFile;
 
 struct RecordOptions {
   std::string path;
-  RecordHeader header;  ///< Policy and seed exactly as the driver is given them.
-  TimePoint began{};    ///< The `now` of the driver's construction.
+  std::string option = "--record";  ///< Names the path in messages.
+  RecordHeader header;              ///< Policy and seed exactly as the driver is given them.
+  TimePoint began{};                ///< The `now` of the driver's construction.
   /// Once, from the loop or from within a call: the file can't be written whole (kOutputLost).
   std::function<void(Status)> on_damaged;
 };

@@ -68,7 +68,7 @@ and the nearest name; an unknown `HVDRAY_*` variable is a warning.
 * The number behind a plain host is always its slots, as for horovodrun; only behind `ssh://` the first
   number is a port.
 * Slots may be 0, but not left out. Of Open MPI's `max_slots=M` hvdray only checks that the slots do not
-  exceed it; other `key=value` words of a host file are ignored. `#` begins a comment.
+  exceed it; other `key=value` words of a host file are ignored, but for slips (`slot=4`). `#` begins a comment.
 * A padded range keeps its zeros. A list has 100,000 hosts at most. Shells want brackets quoted:
   `-H 'node[01-32]:4'`.
 * No host may come twice, not even with another user or port, nor through two ranges.

@@ -24,6 +24,12 @@ constexpr std::string_view kMpi =
     "there is no MPI here: --network-interfaces chooses networks, -x NAME=VALUE passes variables";
 constexpr std::string_view kRayMode =
     "leave it out: a placement group reserves all slots of a job on Ray at once";
+constexpr std::string_view kModule =
+    "put the interpreter first: hvdray run -np 4 -- python -m MODULE";
+constexpr std::string_view kTag = "lines begin with their rank anyway; see --tag-output";
+constexpr std::string_view kGpus =
+    "every worker sees its host's GPUs and takes one by its LOCAL_RANK: give each host as many "
+    "slots as it has GPUs, -H a:8,b:8; on Ray --gpus-per-slot";
 constexpr std::string_view kLogs = "--output-filename DIR, and --tag-output for the terminal";
 
 struct Foreign {
@@ -65,6 +71,19 @@ constexpr auto kForeign = std::to_array<Foreign>({
     {"cpu-bind", kBinding},
     {"mca", kMpi},
     {"gmca", kMpi},
+    {"m", kModule},
+    {"module", kModule},
+    {"no-python", "leave it out: the command is started as it is"},
+    {"l", kTag},
+    {"label", kTag},
+    {"gres", kGpus},
+    {"gpus", kGpus},
+    {"gpus-per-node", kGpus},
+    {"gpus-per-task", kGpus},
+    {"export",
+     "workers inherit this environment; -x NAME=VALUE adds to it, --clean-env leaves it out"},
+    {"time", "--timeout TIME: 90, 30m, 2h"},
+    {"time-limit", "--timeout TIME: 90, 30m, 2h"},
     {"allow-run-as-root", "leave it out: root may start jobs"},
     {"display-map", "--print-plan"},
     {"log-dir", kLogs},

@@ -28,6 +28,12 @@ TEST(ForeignOptionsTest, OtherLaunchersOptionsGetAHintThatNamesOurs) {
       {"-machinefile x", "--hostfile"},
       {"-wdir x", "--cwd"},
       {"--ray --ray-mode jobs", "placement group"},
+      {"-m train", "python -m MODULE"},
+      {"--no-python", "leave it out"},
+      {"-l", "--tag-output"},
+      {"--gres=gpu:4", "LOCAL_RANK"},
+      {"--gpus-per-task 1", "LOCAL_RANK"},
+      {"--export=ALL,A=1", "-x NAME=VALUE"},
   };
   for (const auto& [line, hint] : cases) {
     const Status status = StatusOf(line + " ./t");
@@ -57,7 +63,8 @@ TEST(ForeignOptionsTest, HintsNameOptionsThatExist) {
   for (const Spelling& spelling : AllSpellings()) known.emplace(spelling.text);
   for (const char* option :
        {"--n", "--ppn", "--nnodes", "--node-rank", "--rdzv-id", "--genv", "--machinefile", "--wd",
-        "--map-by", "--mca", "--display-map", "--tee", "--allow-run-as-root"}) {
+        "--map-by", "--mca", "--gres", "--label", "--export", "--time", "--display-map", "--tee",
+        "--allow-run-as-root"}) {
     const std::string_view hint = HintForForeignOption(option);
     EXPECT_NE(hint, "") << option;
     for (std::string word : Words(std::string(hint))) {
