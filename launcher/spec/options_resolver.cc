@@ -184,6 +184,7 @@ Result<JobSpec> BuildSpec(const FileLevels& levels, const HorovodConfig& config,
                               **spec.stdin_rank, *spec.np));
   }
   SettleElastic(&spec, warnings);
+  WarnOfTorchScript(files, spec, warnings);
   SettleRay(levels.above_config, &spec, warnings);
   return spec;
 }

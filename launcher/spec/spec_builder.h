@@ -69,6 +69,12 @@ Status CheckSlots(const JobSpec& spec);
 /// job has no use for. Behind ReadSettings() and ResolveHosts().
 void SettleElastic(JobSpec* spec, std::vector<std::string>* warnings);
 
+/// A line to `warnings` when the script of a Python, as `files` have it, is one of
+/// torch.distributed and the job's workers live through changes, which such a script cannot. Behind
+/// SettleElastic().
+void WarnOfTorchScript(const ResolverFiles& files, const JobSpec& spec,
+                       std::vector<std::string>* warnings);
+
 /// The highest level's command, and the slips that people make with it. Errors: kUsage.
 Status ResolveCommand(const LayerStack& layers, const Environment& environment,
                       const ResolverFiles& files, SpecUse use, JobSpec* spec);

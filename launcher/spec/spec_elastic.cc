@@ -6,7 +6,9 @@
 #include <string_view>
 #include <vector>
 
+#include "launcher/spec/command_words.h"
 #include "launcher/spec/spec_builder.h"
+#include "launcher/spec/value_text.h"
 
 namespace hvdray {
 namespace {
@@ -78,6 +80,27 @@ void SettleElastic(JobSpec* spec, std::vector<std::string>* warnings) {
   WarnOfOtherMode(*spec, warnings);
   if (spec->host_discovery_script->empty()) WarnWithoutScript(*spec, warnings);
   if (spec->outlives_changes()) spec->is_torch_env.Set(false, "elastic job");
+}
+
+void WarnOfTorchScript(const ResolverFiles& files, const JobSpec& spec,
+                       std::vector<std::string>* warnings) {
+  // Who names the mode knows.
+  if (!spec.outlives_changes() || !spec.elastic_mode.is_default() || !files.read) return;
+  const size_t script = PythonScriptOf(*spec.command);
+  if (script == 0) return;
+  const std::string& word = (*spec.command)[script];
+  const bool is_below = !word.starts_with('/') && !spec.working_folder->empty();
+  const Result<std::optional<std::string>> text =
+      files.read(is_below ? *spec.working_folder + "/" + word : word);
+  if (!text.ok() || !text->has_value()) return;  // checked where it is to run
+  const auto has = [&text](std::string_view part) {
+    return (*text)->find(part) != std::string::npos;
+  };
+  if (has("horovod") || !(has("torch.distributed") || has("init_process_group"))) return;
+  warnings->push_back(
+      fmt::format("{} looks like a script of torch.distributed, which needs --elastic-mode gang: "
+                  "Horovod's way of elastic jobs sets no RANK",
+                  Quoted(word)));
 }
 
 }  // namespace hvdray

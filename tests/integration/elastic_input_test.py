@@ -53,6 +53,17 @@ def test_a_script_that_may_not_be_executed(hvdray, tmp_path):
             "not executable", "chmod +x")
 
 
+def test_a_torch_script_in_horovods_mode_is_sent_to_gangs(hvdray, tmp_path):
+    (tmp_path / "ddp.py").write_text("# import torch.distributed\nimport os\nos.environ['RANK']\n")
+    words = ["-np", "1", "--min-np", "1"]
+    result = hvdray.go(*words, "--", "python3", "ddp.py", cwd=tmp_path)
+    assert result.code != 0
+    told = [line for line in result.errors.splitlines() if "--elastic-mode gang" in line]
+    assert "warning" in told[0] and "hint" in told[-1], result.errors
+    result = hvdray.go(*words, "--elastic-mode", "gang", "--", "python3", "ddp.py", cwd=tmp_path)
+    assert (result.code, result.errors) == (0, "")
+
+
 def test_a_job_file_names_the_place(hvdray, tmp_path):
     job = tmp_path / "job.yaml"
     job.write_text("np: 2\nmin_np: 1\njoin: cold\n")

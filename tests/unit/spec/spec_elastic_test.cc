@@ -50,6 +50,26 @@ TEST(SpecElasticTest, ReadsEveryOption) {
   EXPECT_EQ(*spec.record_file, "job.record");
 }
 
+TEST(SpecElasticTest, ATorchScriptInHorovodsModeIsAWarning) {
+  SpecWorld world;
+  world.files["ddp.py"] = "import torch.distributed as dist\n";
+  world.files["hvd.py"] = "import torch.distributed, horovod.torch\n";
+  world.files["/job/src/ddp.py"] = "dist.init_process_group()\n";
+  for (const char* line : {"-np 2 --min-np 1 python3 -u ddp.py",
+                           "-np 2 --min-np 1 --cwd /job python src/ddp.py --epochs 3"}) {
+    const Lines warnings = WarningsOf(world, line);
+    ASSERT_EQ(warnings.size(), 1U) << line;
+    EXPECT_NE(warnings[0].find("--elastic-mode gang"), std::string::npos);
+  }
+  for (const char* line :
+       {"-np 2 --min-np 1 python3 hvd.py", "-np 2 python3 ddp.py",
+        "-np 2 --min-np 1 python3 nosuch.py", "-np 2 --min-np 1 --elastic-mode gang python ddp.py",
+        "-np 2 --min-np 1 --elastic-mode horovod python ddp.py", "-np 2 --min-np 1 python3 -m ddp",
+        "-np 2 --min-np 1 ./ddp.py"}) {
+    EXPECT_EQ(WarningsOf(world, line), Lines()) << line;
+  }
+}
+
 TEST(SpecElasticTest, AJobFileHasTheSameWords) {
   SpecWorld world;
   world.files["job.yaml"] =
