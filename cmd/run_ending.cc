@@ -1,16 +1,20 @@
 #include "cmd/run_ending.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <utility>
 #include <vector>
 
+#include "base/fd.h"
 #include "base/notice.h"
 #include "launcher/output/progress.h"
 #include "launcher/report/closing_lines.h"
 #include "launcher/report/junit.h"
+#include "launcher/spec/command_words.h"
 
 namespace hvdray {
 namespace {
@@ -49,6 +53,20 @@ void MakeJson(std::vector<std::string>& lines, int exit_code) {
   }
 }
 
+/// Of the command, if that is a script which is here under its own path.
+std::string InterpreterHere(const JobSpec& spec) {
+  constexpr size_t kMostBytes = 256;  // of a first line that the kernel reads
+  std::string path = spec.command->front();
+  if (path.find('/') == std::string::npos) return {};
+  if (!path.starts_with('/') && !spec.working_folder->empty()) {
+    path = *spec.working_folder + "/" + path;
+  }
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  std::array<char, kMostBytes> bytes{};
+  const ssize_t count = fd.is_valid() ? ::read(fd.get(), bytes.data(), bytes.size()) : 0;
+  return InterpreterOf(std::string_view(bytes.data(), count > 0 ? static_cast<size_t>(count) : 0));
+}
+
 }  // namespace
 
 int EndRun(const JobSpec& spec, Wording wording, const Environment& environment, Trace& trace,
@@ -62,7 +80,9 @@ int EndRun(const JobSpec& spec, Wording wording, const Environment& environment,
                              .is_verbose = *spec.is_verbose,
                              .has_horovods_words = wording == Wording::kHorovods,
                              .last_stdout = report.last_stdout,
-                             .memberships = report.memberships};
+                             .memberships = report.memberships,
+                             .outlives_changes = spec.outlives_changes(),
+                             .interpreter = InterpreterHere(spec)};
   // The files first: a reader of stderr that has stopped reading must not cost them.
   std::vector<std::string> lines = WriteReports(spec, trace, report);
   for (std::string& line : ClosingLines(report.verdict, report.last_lines, closing)) {

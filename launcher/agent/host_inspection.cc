@@ -290,17 +290,16 @@ class Gatherer {
   wire::Inspection facts_;
 };
 
-/// True when the file is a script whose first line names a program that is not there.
-bool IsInterpreterMissing(const std::string& path) {
+/// What the first line of a script names, if that is not there; else empty.
+std::string MissingInterpreterOf(const std::string& path) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   std::array<char, 256> buffer{};
-  if (!fd.is_valid()) return false;  // may be executed, but not read
+  if (!fd.is_valid()) return {};  // may be executed, but not read
   const ssize_t n = ::read(fd.get(), buffer.data(), buffer.size());
-  std::string_view line(buffer.data(), n > 0 ? static_cast<size_t>(n) : 0);
-  if (!line.starts_with("#!")) return false;
-  line = Trimmed(line.substr(0, line.find('\n')).substr(2));
-  const std::string interpreter(line.substr(0, line.find_first_of(" \t")));
-  return interpreter.starts_with('/') && ::access(interpreter.c_str(), F_OK) != 0;
+  std::string interpreter =
+      InterpreterOf(std::string_view(buffer.data(), n > 0 ? static_cast<size_t>(n) : 0));
+  const bool is_missing = interpreter.starts_with('/') && ::access(interpreter.c_str(), F_OK) != 0;
+  return is_missing ? interpreter : std::string();
 }
 
 }  // namespace
@@ -318,10 +317,12 @@ FoundCommand FindCommand(const wire::Inspect& inspect) {
   const ExecPlan plan = PlanExec({inspect.command}, path, folder);
   for (const std::string& candidate : plan.paths) {
     const std::string file = Below(folder, candidate);
-    if (IsExecutableFile(file)) return {file, IsInterpreterMissing(file) ? ELIBACC : 0};
+    if (!IsExecutableFile(file)) continue;
+    std::string missing = MissingInterpreterOf(file);
+    return {file, missing.empty() ? 0 : ELIBACC, std::move(missing)};
   }
-  if (plan.paths.empty()) return {"", plan.error};
-  return {Below(folder, plan.paths.front()), EACCES};
+  if (plan.paths.empty()) return {"", plan.error, ""};
+  return {Below(folder, plan.paths.front()), EACCES, ""};
 }
 
 std::string LibcOfBanner(std::string_view bytes) {

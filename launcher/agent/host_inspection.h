@@ -22,7 +22,8 @@ void GatherInspection(const wire::Inspect& inspect,
 /// File and errno of the command that `inspect` names; nothing is executed.
 struct FoundCommand {
   std::string path;
-  int error = 0;  ///< ELIBACC: a script whose interpreter is missing.
+  int error = 0;            ///< ELIBACC: a script whose interpreter is missing.
+  std::string interpreter;  ///< Then: as the script's first line names it.
 };
 FoundCommand FindCommand(const wire::Inspect& inspect);
 

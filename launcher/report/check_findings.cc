@@ -14,6 +14,7 @@
 #include "launcher/driver/host_list.h"
 #include "launcher/driver/host_losses.h"
 #include "launcher/report/check_network.h"
+#include "launcher/spec/command_words.h"
 
 namespace hvdray {
 namespace {
@@ -131,18 +132,22 @@ void JudgeCommand(const CheckFacts& facts, const CheckedHost& host, Issues& issu
   const wire::Inspection& inspection = *host.inspection;
   const int error = inspection.command_error;
   if (facts.command.empty() || error == 0 || IsUnanswered(inspection, "command")) return;
+  const std::string hint = CommandHint(facts.command);
   if (error == ENOENT || error == ENOTDIR) {
     issues.Fail(host, "command", ErrorCode::kCommandNotFound,
                 fmt::format("command not found: {}", facts.command),
-                "install it there, or give its whole path; workers look along the PATH of hvdray");
+                hint.empty() ? "install it there, or give its whole path; workers look along the "
+                               "PATH of hvdray"
+                             : hint);
   } else if (error == ELIBACC) {
-    issues.Fail(host, "command", ErrorCode::kCommandNotExecutable,
-                fmt::format("the interpreter of {} does not exist", inspection.command_path),
-                "mend its first line, or name the interpreter first: python train.py");
+    issues.Fail(
+        host, "command", ErrorCode::kCommandNotExecutable,
+        fmt::format("the interpreter of {} does not exist", inspection.command_path),
+        "mend its first line (DOS line ends?), or name the interpreter first: python train.py");
   } else {
     issues.Fail(host, "command", ErrorCode::kCommandNotExecutable,
                 fmt::format("{} cannot be executed: {}", inspection.command_path, ErrnoText(error)),
-                fmt::format("chmod +x {}", inspection.command_path));
+                hint.empty() ? fmt::format("chmod +x {}", inspection.command_path) : hint);
   }
 }
 

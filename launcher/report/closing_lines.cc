@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "launcher/report/compress.h"
+#include "launcher/report/failure_hint.h"
 #include "launcher/report/job_report.h"
 #include "launcher/report/membership_lines.h"
 
@@ -201,7 +202,9 @@ std::vector<std::string> ClosingLines(const Verdict& verdict,
   if (verdict.first_failure.has_value()) AddFirstFailure(verdict, last_lines, style, lines);
   AddOthers(verdict, style, lines);
   AddRestartsAndStrays(verdict, style, lines);
-  std::string hint = verdict.error.hint();
+  std::string hint;
+  if (verdict.first_failure.has_value()) hint = FailureHint(verdict, last_lines, style);
+  if (hint.empty()) hint = verdict.error.hint();
   if (is_worker_to_blame) {
     if (hint.empty()) hint = HintFor(*verdict.first_failure);
   } else if (!verdict.error.ok()) {

@@ -20,6 +20,9 @@ struct ClosingStyle {
   bool has_horovods_words = false;  ///< Called as horovodrun: its sentences come first.
   std::span<const std::string> last_stdout = {};       ///< Shown when last_lines is empty.
   std::span<const MembershipRecord> memberships = {};  ///< Of an elastic job.
+  bool outlives_changes = false;  ///< An elastic job whose workers live through a change.
+  /// What the first line of the command names, if it is a script on this machine.
+  std::string interpreter = {};
 };
 
 /// Lines for stderr, without line ends; empty on plain success. last_lines: the first failure's

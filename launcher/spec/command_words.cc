@@ -1,5 +1,11 @@
 #include "launcher/spec/command_words.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/shown_text.h"
+
 namespace hvdray {
 namespace {
 
@@ -42,6 +48,33 @@ size_t PythonScriptOf(std::span<const std::string> command) {
     }
   }
   return 0;
+}
+
+std::string InterpreterOf(std::string_view file) {
+  if (!file.starts_with("#!")) return {};
+  std::string_view line = file.substr(2, file.find('\n') - 2);
+  line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
+  return std::string(line.substr(0, line.find_first_of(" \t")));
+}
+
+std::string InterpreterHint(std::string_view path, std::string_view interpreter) {
+  if (!interpreter.ends_with('\r')) {
+    return fmt::format(
+        "the first line of {} names {}: mend it, or name the interpreter first: "
+        "python train.py",
+        path, ShownText(interpreter));
+  }
+  interpreter.remove_suffix(1);
+  return fmt::format(
+      "{0} has DOS line ends, so its first line names {1} and a carriage return: "
+      "sed -i 's/\\r$//' {0}",
+      path, ShownText(interpreter));
+}
+
+std::string CommandHint(std::string_view command) {
+  if (!command.ends_with(".py")) return {};
+  return fmt::format("a Python script needs its interpreter in front: python3 {}",
+                     ShownText(command));
 }
 
 }  // namespace hvdray

@@ -1,4 +1,5 @@
-// What the words of a command say: whether they start a Python, and which script. Pure.
+// What a command says of itself: a Python and its script, the interpreter that a script names.
+// Pure.
 #ifndef HVDRAY_LAUNCHER_SPEC_COMMAND_WORDS_H_
 #define HVDRAY_LAUNCHER_SPEC_COMMAND_WORDS_H_
 
@@ -17,6 +18,16 @@ bool IsPython(std::string_view path);
 /// Python, or runs -m, -c or what it reads from stdin.
 /// Source: "Command line and environment" of the Python 3.11 documentation.
 size_t PythonScriptOf(std::span<const std::string> command);
+
+/// What the first line of a script names, as the kernel reads it: up to a blank, so that a DOS line
+/// end belongs to it. `file`: its first bytes. Empty: no script. Source: execve(2).
+std::string InterpreterOf(std::string_view file);
+
+/// What to do about a script whose interpreter, as its first line names it, does not exist.
+std::string InterpreterHint(std::string_view path, std::string_view interpreter);
+
+/// What to do about a command that is no program; empty: nothing better than the general advice.
+std::string CommandHint(std::string_view command);
 
 }  // namespace hvdray
 

@@ -81,6 +81,35 @@ def test_a_working_folder_that_is_not_here(hvdray, tmp_path, more):
         refused(result, 2, "flag --cwd", str(tmp_path / name), why, "hint: ")
 
 
+@pytest.mark.parametrize("key", ["report", "junit", "trace", "events"])
+def test_a_path_of_a_job_file_is_blamed_on_its_line(hvdray, tmp_path, key):
+    job = tmp_path / "job.yaml"
+    job.write_text(f"np: 1\ncommand: [\"true\"]\n{key}: /nowhere/at/all\n")
+    result = hvdray.go("-f", job)
+    refused(result, 2, f"job.yaml:3:{len(key) + 3}: {key}: /nowhere/at")
+    assert f"--{key}" not in result.errors
+
+
+def test_a_bare_script_and_dos_line_ends_have_a_hint(hvdray, script, tmp_path):
+    (tmp_path / "ddp.py").write_text("print(1)\n")
+    for word in ("ddp.py", "./ddp.py"):
+        result = hvdray.go("-np", "1", word, cwd=tmp_path)
+        assert result.code in (126, 127), result.errors
+        assert f"python3 {word}" in result.errors, result.errors
+    script("dos.py", "#!/usr/bin/python3\r\nprint(1)\r\n")
+    result = hvdray.go("-np", "1", "./dos.py", cwd=tmp_path)
+    assert result.code == 126
+    assert "names /usr/bin/python3 and a carriage return" in result.errors, result.errors
+
+
+@pytest.mark.parametrize("line, meant", [("localhost slot=4", "slots"),
+                                         ("localhost slots=1 prot=22", "port")])
+def test_a_slip_in_a_host_file_has_a_hint(hvdray, tmp_path, line, meant):
+    (tmp_path / "hosts").write_text(line + "\n")
+    result = hvdray.go("-np", "1", "--hostfile", tmp_path / "hosts", "true")
+    refused(result, 2, "hosts:1:", "unknown key", f"did you mean {meant}=?")
+
+
 def test_two_reports_in_one_file(hvdray, tmp_path):
     result = hvdray.go("-np", "1", "--report", tmp_path / "x", "--trace", tmp_path / "y",
                        "--junit", f"{tmp_path}/./x", "true")

@@ -101,11 +101,16 @@ TEST(FindCommandTest, WhatCannotBeExecutedIsToldApartFromWhatIsMissing) {
   Write(folder / "data", "no program", 0644);
   Write(folder / "script", "#!/no/such/interpreter -x\n", 0755);
   Write(folder / "spaced", "#! /bin/sh -e\n", 0755);
+  Write(folder / "dos", "#!/bin/sh\r\necho\r\n", 0755);
   wire::Inspect inspect;
   inspect.command = folder / "data";
   EXPECT_EQ(FindCommand(inspect).error, EACCES);
   inspect.command = folder / "script";
   EXPECT_EQ(FindCommand(inspect).error, ELIBACC);
+  EXPECT_EQ(FindCommand(inspect).interpreter, "/no/such/interpreter");
+  inspect.command = folder / "dos";
+  EXPECT_EQ(FindCommand(inspect).error, ELIBACC);
+  EXPECT_EQ(FindCommand(inspect).interpreter, "/bin/sh\r");
   inspect.command = folder / "spaced";
   EXPECT_EQ(FindCommand(inspect).error, 0);
   inspect.command = folder.path();

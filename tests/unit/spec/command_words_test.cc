@@ -49,5 +49,30 @@ TEST(PythonScriptOfTest, IsTheFirstWordThatPythonDoesNotTakeItself) {
   }
 }
 
+TEST(InterpreterOfTest, ReadsTheFirstLineAsTheKernelDoes) {
+  EXPECT_EQ(InterpreterOf("#!/bin/sh\necho\n"), "/bin/sh");
+  EXPECT_EQ(InterpreterOf("#! \t/usr/bin/env python3\n"), "/usr/bin/env");
+  EXPECT_EQ(InterpreterOf("#!/usr/bin/python3\r\nprint()\r\n"), "/usr/bin/python3\r");
+  EXPECT_EQ(InterpreterOf("#!/bin/sh"), "/bin/sh");
+  EXPECT_EQ(InterpreterOf("#!\n"), "");
+  EXPECT_EQ(InterpreterOf("print()\n"), "");
+  EXPECT_EQ(InterpreterOf(""), "");
+}
+
+TEST(InterpreterHintTest, ACarriageReturnIsNamed) {
+  EXPECT_EQ(InterpreterHint("train.py", "/usr/bin/python3\r"),
+            "train.py has DOS line ends, so its first line names /usr/bin/python3 and a carriage "
+            "return: sed -i 's/\\r$//' train.py");
+  EXPECT_EQ(InterpreterHint("train.py", "/no/python"),
+            "the first line of train.py names /no/python: mend it, or name the interpreter first: "
+            "python train.py");
+}
+
+TEST(CommandHintTest, AScriptIsToldFromAProgram) {
+  EXPECT_EQ(CommandHint("ddp.py"),
+            "a Python script needs its interpreter in front: python3 ddp.py");
+  EXPECT_EQ(CommandHint("ddp"), "");
+}
+
 }  // namespace
 }  // namespace hvdray

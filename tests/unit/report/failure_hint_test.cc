@@ -1,0 +1,66 @@
+#include "launcher/report/failure_hint.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+#include "tests/unit/report/sample_job.h"
+
+namespace hvdray {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+bool Has(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::string HintFor(const Lines& last_lines, const ClosingStyle& style = {}) {
+  return FailureHint(BadVerdict(), last_lines, style);
+}
+
+std::string HintForExec(int error, const ClosingStyle& style) {
+  Verdict verdict = BadVerdict();
+  verdict.first_failure->status = wire::ExitStatus{.stage = wire::ExecStage::kExec, .error = error};
+  return FailureHint(verdict, {}, style);
+}
+
+TEST(FailureHintTest, APeerOnLoopbackIsAHostWhoseNameResolvesToThat) {
+  for (const char* line :
+       {"RuntimeError: Gloo connectFullMesh failed with [pair.cc:144] no error, remote=[127.0.1.1]",
+        "[pair.cc:799] connect [127.0.1.1]:12345: Connection refused",
+        "RuntimeError: timed out connecting: Connection refused, remote=[::ffff:127.0.1.1]:2000"}) {
+    EXPECT_TRUE(Has(HintFor({"Traceback:", line}), "/etc/hosts")) << line;
+  }
+  for (const char* line : {"http://127.0.0.1:4000/ refused", "listening on [127.0.0.1]:80",
+                           "Connection refused, remote=[10.0.0.2]:4000"}) {
+    EXPECT_EQ(HintFor({line}), "") << line;
+  }
+  Verdict alone = BadVerdict();
+  for (WorkerRecord& worker : alone.workers) worker.host = alone.first_failure->host;
+  EXPECT_EQ(FailureHint(alone, Lines{"connect [127.0.1.1]:1: Connection refused"}, {}), "");
+}
+
+TEST(FailureHintTest, ATorchScriptInAHorovodElasticJobIsSentToGangs) {
+  const ClosingStyle elastic{.outlives_changes = true};
+  for (const char* line :
+       {"ValueError: Error initializing torch.distributed using env:// rendezvous: environment "
+        "variable RANK expected, but not set",
+        "KeyError: 'LOCAL_RANK'"}) {
+    EXPECT_TRUE(Has(HintFor({line}, elastic), "--elastic-mode gang")) << line;
+    EXPECT_EQ(HintFor({line}), "") << line;
+  }
+  EXPECT_EQ(HintFor({"KeyError: 'MY_RANKING'"}, elastic), "");
+}
+
+TEST(FailureHintTest, ABareScriptAndADosLineEndAreNamed) {
+  EXPECT_TRUE(Has(HintForExec(ENOENT, {.command = "ddp.py"}), "python3 ddp.py"));
+  EXPECT_TRUE(Has(HintForExec(EACCES, {.command = "./ddp.py"}), "python3 ./ddp.py"));
+  EXPECT_EQ(HintForExec(ENOENT, {.command = "ddp"}), "");
+  EXPECT_TRUE(Has(HintForExec(ELIBACC, {.command = "./a.py", .interpreter = "/bin/python\r"}),
+                  "names /bin/python and a carriage return"));
+  EXPECT_EQ(HintForExec(ELIBACC, {.command = "./a"}), "");
+}
+
+}  // namespace
+}  // namespace hvdray
