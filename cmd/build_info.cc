@@ -1,34 +1,103 @@
-#include <utility>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "base/environ.h"
 #include "cmd/commands.h"
+#include "launcher/agent/asked_program.h"
+#include "launcher/agent/host_inspection.h"
 
 namespace hvdray {
 namespace {
 
 std::string OrNone(std::string version) { return version.empty() ? "none" : std::move(version); }
 
+constexpr Duration kAskLimit = std::chrono::seconds(10);
+
+// Looks at the files of Horovod and imports none of them: that would load the frameworks. A library
+// that was built with NCCL calls its functions by name.
+constexpr std::string_view kAskHorovod =
+    "import glob, importlib.metadata, importlib.util, os, sys\n"
+    "sys.path = [path for path in sys.path if path]  # not where we happen to be\n"
+    "spec = importlib.util.find_spec('horovod')\n"
+    "if spec is not None and spec.submodule_search_locations:\n"
+    "    print('version=' + importlib.metadata.version('horovod'))\n"
+    "    for folder in spec.submodule_search_locations:\n"
+    "        for name in ('tensorflow', 'torch', 'mxnet'):\n"
+    "            for path in glob.glob(os.path.join(folder, name, 'mpi_lib*.so')):\n"
+    "                print(name + '=1')\n"
+    "                with open(path, 'rb') as library:\n"
+    "                    if b'ncclCommInitRank' in library.read():\n"
+    "                        print('nccl=1')\n";
+
+/// What the first Python of PATH says of its Horovod, "NAME=VALUE" a line.
+struct HorovodHere {
+  std::string python;  ///< Empty: there is none.
+  std::map<std::string, std::string, std::less<>> facts;
+  bool Has(std::string_view name) const { return facts.contains(name); }
+  std::string version() const { return Has("version") ? facts.at("version") : std::string(); }
+};
+
+HorovodHere AskHorovod() {
+  HorovodHere here;
+  wire::Inspect inspect;
+  inspect.path = Environment::FromProcess().GetOr("PATH", "");
+  for (const char* name : {"python3", "python"}) {
+    inspect.command = name;
+    const FoundCommand found = FindCommand(inspect);
+    if (found.error != 0) continue;
+    here.python = found.path;
+    break;
+  }
+  if (here.python.empty()) return here;
+  const Result<ProgramAnswer> answer =
+      AskProgram({here.python, "-c", std::string(kAskHorovod)}, kAskLimit);
+  if (!answer.ok() || answer->exit_code != 0) return here;
+  std::string_view text = answer->text;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    const size_t equals = line.find('=');
+    if (equals == std::string_view::npos) continue;
+    here.facts.emplace(line.substr(0, equals), line.substr(equals + 1));
+  }
+  return here;
+}
+
+std::string WhereHorovodIs(const HorovodHere& horovod) {
+  if (horovod.python.empty()) return "No python3 along PATH to ask for its Horovod";
+  if (horovod.version().empty()) {
+    return fmt::format("No Horovod in {}; that of the workers counts", horovod.python);
+  }
+  return fmt::format("Horovod {} of {}; that of the workers counts", horovod.version(),
+                     horovod.python);
+}
+
 }  // namespace
 
 std::string BuildName() { return "hvdray " HVDRAY_VERSION " (" HVDRAY_COMMIT ")"; }
 
+std::string HorovodrunVersion() {
+  const std::string version = AskHorovod().version();
+  return version.empty() ? BuildName() + "\n" : fmt::format("{}\n{}\n", version, BuildName());
+}
+
 std::string BuildTable() {
-  return BuildName() +
-         ":\n\n"
-         "Available Frameworks (whatever Horovod in the workers was built with):\n"
-         "    [X] TensorFlow\n"
-         "    [X] PyTorch\n"
-         "    [X] MXNet\n\n"
-         "Available Controllers:\n"
-         "    [ ] MPI\n"
-         "    [X] Gloo\n\n"
-         "Available Tensor Operations (CPU operations are set to Gloo; NCCL is Horovod's own):\n"
-         "    [X] NCCL\n"
-         "    [ ] DDL\n"
-         "    [ ] CCL\n"
-         "    [ ] MPI\n"
-         "    [X] Gloo\n\n"
-         "Found when this was built (nothing here uses them yet): CUDA " +
-         OrNone(HVDRAY_CUDA) + ", NCCL " + OrNone(HVDRAY_NCCL) + "\n";
+  const HorovodHere horovod = AskHorovod();
+  const auto row = [](bool is_there, std::string_view name) {
+    return fmt::format("    [{}] {}\n", is_there ? 'X' : ' ', name);
+  };
+  return BuildName() + ":\n" + WhereHorovodIs(horovod) + "\n\nAvailable Frameworks:\n" +
+         row(horovod.Has("tensorflow"), "TensorFlow") + row(horovod.Has("torch"), "PyTorch") +
+         row(horovod.Has("mxnet"), "MXNet") + "\nAvailable Controllers:\n" + row(false, "MPI") +
+         row(true, "Gloo") + "\nAvailable Tensor Operations:\n" + row(horovod.Has("nccl"), "NCCL") +
+         row(false, "DDL") + row(false, "CCL") + row(false, "MPI") + row(true, "Gloo") +
+         fmt::format("\nFound when this was built (nothing here uses them yet): CUDA {}, NCCL {}\n",
+                     OrNone(HVDRAY_CUDA), OrNone(HVDRAY_NCCL));
 }
 
 }  // namespace hvdray

@@ -27,8 +27,11 @@ int AgentCommand(const CommandLine& line);
 
 /// "hvdray 0.1.0 (abc1234)"
 std::string BuildName();
-/// What -cb prints: which frameworks, controllers and operations this launcher serves.
+/// What -cb prints: which frameworks, controllers and operations there are, for the Horovod of the
+/// python3 of PATH. Blocks for as long as that takes to answer, 10 s at most.
 std::string BuildTable();
+/// What `horovodrun --version` prints: Horovod's version if the python3 of PATH has one, then ours.
+std::string HorovodrunVersion();
 
 }  // namespace hvdray
 

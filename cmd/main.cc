@@ -93,7 +93,7 @@ int main(int argc, char** argv) {
     return hvdray::RunCommand({std::span(words).subspan(1), began, /*is_horovodrun=*/true});
   }
   if (words.size() < 2) {
-    hvdray::PrintHelp(stderr);
+    std::fputs(hvdray::OverviewHelp().c_str(), stderr);
     return 2;
   }
   return hvdray::Dispatch(words[1], {std::span(words).subspan(2), began});

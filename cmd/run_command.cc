@@ -104,14 +104,18 @@ int RunCommand(const CommandLine& line) {
     return ray.Find(cluster, spec);
   };
   files.warn = &Warn;
-  Result<RunRequest> request = ResolveRun(line.args, plan.environment, files);
+  Result<RunRequest> request =
+      ResolveRun(line.args, plan.environment, files,
+                 line.is_horovodrun ? CalledAs::kHorovodrun : CalledAs::kHvdray);
   if (!request.ok()) return Fail("run", request.status());
   SetUpLog(request->spec);
   for (const std::string& warning : request->warnings) {
     Warn(warning);
   }
   if (request->wants_help) return PrintOut("run", RunHelp());
-  if (request->wants_version) return PrintOut("run", BuildName() + "\n");
+  if (request->wants_version) {
+    return PrintOut("run", line.is_horovodrun ? HorovodrunVersion() : BuildName() + "\n");
+  }
   if (request->wants_check_build) return PrintOut("run", BuildTable());
   plan.spec = std::move(request->spec);
   if (plan.spec.print_config->has_value()) {

@@ -32,6 +32,16 @@ bool IsPython(std::string_view path) {
   return !name.empty() && name.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
+bool IsAssignment(std::string_view word) {
+  const std::string_view name = word.substr(0, word.find('='));
+  const auto is_letter = [](char c) {
+    return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  };
+  return name.size() < word.size() && !name.empty() && is_letter(name.front()) &&
+         std::all_of(name.begin(), name.end(),
+                     [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); });
+}
+
 size_t PythonScriptOf(std::span<const std::string> command) {
   if (command.empty() || !IsPython(command[0])) return 0;
   for (size_t i = 1; i < command.size(); ++i) {

@@ -14,6 +14,9 @@ namespace hvdray {
 /// --version and -c. A name that only begins like that may be somebody's script.
 bool IsPython(std::string_view path);
 
+/// NAME=VALUE, as a shell takes it in front of a command.
+bool IsAssignment(std::string_view word);
+
 /// Index of the word of `command` that names the script for Python to run; 0: the command is no
 /// Python, or runs -m, -c or what it reads from stdin.
 /// Source: "Command line and environment" of the Python 3.11 documentation.

@@ -7,11 +7,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
 #include "base/fd.h"
 #include "launcher/spec/argv.h"
+#include "launcher/spec/command_words.h"
 #include "launcher/spec/horovod_options.h"
 #include "launcher/spec/option_layers.h"
 #include "launcher/spec/spec_builder.h"
@@ -234,13 +236,24 @@ Status RefusePlan(const JobSpec& spec) {
   return {};
 }
 
+/// `FOO=1 python train.py` as a shell reads it.
+void TakeAssignments(ParsedArgv& argv) {
+  const auto begin = argv.command.begin();
+  const auto end = std::find_if_not(begin, argv.command.end(), &IsAssignment);
+  for (auto word = begin; word != end; ++word) {
+    argv.options.push_back({&RowOf(OptionId::kEnv), false, {*word}, "-x"});
+  }
+  argv.command.erase(begin, end);
+}
+
 }  // namespace
 
 ResolverFiles RealResolverFiles() { return {ReadRealFile, IsRealExecutable, nullptr}; }
 
 Result<RunRequest> ResolveRun(std::span<const std::string> args, const Environment& environment,
-                              const ResolverFiles& files) {
-  HVDRAY_ASSIGN_OR_RETURN(const ParsedArgv argv, ParseArgv(args));
+                              const ResolverFiles& files, CalledAs name) {
+  HVDRAY_ASSIGN_OR_RETURN(ParsedArgv argv, ParseArgv(args));
+  if (name == CalledAs::kHorovodrun) TakeAssignments(argv);
   return ResolveParsed(argv, environment, files, SpecUse::kRun);
 }
 

@@ -3,6 +3,7 @@
 #ifndef HVDRAY_LAUNCHER_SPEC_OPTIONS_RESOLVER_H_
 #define HVDRAY_LAUNCHER_SPEC_OPTIONS_RESOLVER_H_
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
@@ -59,13 +60,17 @@ struct RunRequest {
   bool wants_check_build = false;  ///< -cb
 };
 
+/// Under which name hvdray was called.
+enum class CalledAs : uint8_t { kHvdray, kHorovodrun };
+
 /// Resolves `args`, the words after `hvdray run` (or after `horovodrun`). Precedence: flags, then
 /// HVDRAY_<LONG_NAME> (then HOROVOD_START_TIMEOUT and HOROVOD_ELASTIC_TIMEOUT), the -f file, the
-/// run section of --cluster, Horovod's --config-file, the user file, the default.
+/// run section of --cluster, Horovod's --config-file, the user file, the default. As horovodrun,
+/// whose commands pass through a shell, NAME=VALUE in front of the command is a -x.
 /// Errors, one line each with the origin of the value: kUsage, kSpecInvalid, kNotEnoughSlots,
 /// kNotSupported (MPI, LSF, jsrun), kFileUnreadable. All of them are exit code 2.
 Result<RunRequest> ResolveRun(std::span<const std::string> args, const Environment& environment,
-                              const ResolverFiles& files);
+                              const ResolverFiles& files, CalledAs name = CalledAs::kHvdray);
 
 struct CheckRequest {
   RunRequest run;  ///< Its spec may have no command.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "launcher/spec/command_words.h"
 #include "launcher/spec/setting_reader.h"
 #include "launcher/spec/value_text.h"
 
@@ -180,6 +181,11 @@ Status ResolveCommand(const LayerStack& layers, const Environment& environment,
   }
   const std::string& program = spec->command->front();
   if (program.empty()) return Status(ErrorCode::kUsage, "the command is an empty word");
+  if (IsAssignment(program) && !IsExecutable(program, environment, files)) {
+    return Status(ErrorCode::kUsage,
+                  fmt::format("{} stands where the command belongs", Quoted(program)),
+                  fmt::format("-x {} sets a variable, in front of the command", program));
+  }
   const bool is_yaml = program.ends_with(".yaml") || program.ends_with(".yml");
   if (is_yaml && !IsExecutable(program, environment, files)) {
     return Status(

@@ -283,6 +283,39 @@ def test_help_and_version(hvdray):
         assert result.code == 0 and "hvdray" in result.text, args
     assert re.match(r"hvdray \d+\.\d+\.\d+ ", hvdray.go("-v").text)
     assert "[X] Gloo" in hvdray.go("-cb").text
+
+
+def test_check_build_tells_of_the_horovod_that_is_there(hvdray, horovod_python, tmp_path):
+    path = f"{horovod_python.parent}:{os.environ['PATH']}"
+    table = hvdray.go("--check-build", env=dict(os.environ, PATH=path)).text
+    assert f"Horovod 0.28.1 of {horovod_python.parent}/python3;" in table, table
+    assert "[X] PyTorch" in table and "[X] Gloo" in table
+    for name in ("TensorFlow", "MXNet", "NCCL", "MPI"):
+        assert f"[ ] {name}" in table and f"[X] {name}" not in table, table
+    table = hvdray.go("--check-build", env=dict(os.environ, PATH=str(tmp_path))).text
+    assert "No python3 along PATH" in table and "[ ] PyTorch" in table, table
+
+
+@pytest.fixture
+def horovodrun(hvdray, tmp_path):
+    link = tmp_path / "horovodrun"
+    link.symlink_to(hvdray.binary)
+    return lambda *words, **kwargs: hvdray.run(*words, binary=link, **kwargs)
+
+
+def test_horovodrun_says_horovods_version_first(hvdray, horovodrun, horovod_python, tmp_path):
+    ours = hvdray.go("--version").text
+    env = dict(os.environ, PATH=f"{horovod_python.parent}:{os.environ['PATH']}")
+    assert horovodrun("--version", env=env).text == "0.28.1\n" + ours
+    assert horovodrun("-v", env=dict(os.environ, PATH=str(tmp_path))).text == ours
+
+
+def test_variables_in_front_of_the_command_are_horovodruns(hvdray, horovodrun):
+    words = ["-np", "1", "FOO=a b", "sh", "-c", "echo $FOO"]
+    assert horovodrun("--gloo", *words).text == "[0]<stdout>:a b\n"
+    result = hvdray.go(*words)
+    assert result.code == 2 and "-x FOO=a b" in result.errors, result.errors
+    assert horovodrun("-np", "1", "FOO=1").code == 2
     assert hvdray.run().code == 2
 
 

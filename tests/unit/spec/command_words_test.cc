@@ -18,6 +18,15 @@ TEST(IsPythonTest, OnlyTheInterpretersOwnNamesCount) {
   }
 }
 
+TEST(IsAssignmentTest, IsWhatAShellTakesForOne) {
+  for (const char* word : {"A=1", "A=", "_x9=a=b", "PATH=/a:/b"}) {
+    EXPECT_TRUE(IsAssignment(word)) << word;
+  }
+  for (const char* word : {"", "A", "=1", "9A=1", "A-B=1", "./a=b", "--a=b"}) {
+    EXPECT_FALSE(IsAssignment(word)) << word;
+  }
+}
+
 struct ScriptRow {
   std::vector<std::string> command;
   size_t script;
