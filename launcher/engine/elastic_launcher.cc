@@ -445,7 +445,7 @@ class RealElasticLauncher : public ElasticLauncher {
     report.job_id = plan_.job_id;
     report.build = plan_.build;
     report.command = *plan_.spec.command;
-    report.np = static_cast<int>(ranks_.size());
+    report.np = *plan_.spec.np;
     report.generations = published_;
     report.hosts = agents_.hosts().Report();
     if (verdict_.first_failure) {

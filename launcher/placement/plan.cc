@@ -63,6 +63,8 @@ std::vector<Variables> EnvironmentsOf(const JobSpec& spec, std::span<const RankI
          SlotEnvironment(start, start.workers[static_cast<size_t>(info.local_rank)], "", 0)) {
       merged[name] = value;
     }
+    merged["HVDRAY_RANK"] = fmt::format("{}", info.rank);
+    if (spec.outlives_changes()) merged["HOROVOD_ELASTIC"] = "1";
     all.emplace_back(merged.begin(), merged.end());
   }
   return all;
@@ -80,6 +82,8 @@ std::vector<std::string> DecidedAtStart(const JobSpec& spec, const Variables& kn
     return std::any_of(known.begin(), known.end(),
                        [&name](const auto& entry) { return entry.first == name; });
   });
+  // As they are here, with 127.0.0.1 put into them.
+  names.insert(names.end(), {"no_proxy", "NO_PROXY"});
   return names;
 }
 

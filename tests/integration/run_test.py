@@ -285,6 +285,15 @@ def test_help_and_version(hvdray):
     assert "[X] Gloo" in hvdray.go("-cb").text
 
 
+def test_the_plan_names_every_variable_that_workers_get(hvdray):
+    own = {"PATH": os.environ["PATH"], "HOME": "/"}
+    lines = hvdray.go("-np", "2", "--tag-output", "none", "--", "env", env=own).text.splitlines()
+    got = {line.split("=", 1)[0] for line in lines} - set(own) - {"TEST_MARK", "PWD", "SHLVL", "_"}
+    plan = json.loads(hvdray.go("-np", "2", "--print-plan=json", "env", env=own).text)
+    told = set(plan["workers"][0]["environment"]) | set(plan["decided_at_start"])
+    assert got == told
+
+
 def test_check_build_tells_of_the_horovod_that_is_there(hvdray, horovod_python, tmp_path):
     path = f"{horovod_python.parent}:{os.environ['PATH']}"
     table = hvdray.go("--check-build", env=dict(os.environ, PATH=path)).text
