@@ -23,6 +23,7 @@ int StatusCommand(const CommandLine& line);
 int JobsCommand(const CommandLine& line);
 int SlotsCommand(const CommandLine& line);
 int FollowCommand(const CommandLine& line);
+int ExplainCommand(const CommandLine& line);
 int AgentCommand(const CommandLine& line);
 
 /// "hvdray 0.1.0 (abc1234)"

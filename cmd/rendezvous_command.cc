@@ -8,7 +8,6 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
-#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "base/fd.h"
 #include "base/loop.h"
 #include "cmd/exit_code.h"
+#include "cmd/rendezvous_options.h"
 #include "launcher/hosts/hostfile.h"
 #include "launcher/placement/kv_assignment.h"
 #include "launcher/placement/placement.h"
@@ -27,49 +27,8 @@ namespace {
 constexpr Duration kDrainLimit = std::chrono::seconds(2);
 // A descriptor a held request, and some.
 constexpr uint64_t kOpenFiles = 65536 + 64;
-constexpr double kMaxHoldSeconds = 3600;
 
-struct Words {
-  std::string address = "127.0.0.1";
-  uint16_t port = 0;
-  std::string hosts;
-  std::string allow;
-  double kv_hold_s = 1;
-  bool no_peer_check = false;
-};
-
-void Declare(CLI::App& app, Words& words) {
-  app.add_option("--host,--bind", words.address, "IPv4 address to listen on")
-      ->capture_default_str()
-      ->type_name("ADDRESS");
-  app.add_option("--port", words.port, "port to listen on; 0: any free one")
-      ->capture_default_str()
-      ->type_name("N");
-  app.add_option("-H,--hosts", words.hosts,
-                 "where the workers are: says how many members each scope has, so that values live "
-                 "until all have read them (needed by Horovod before 0.23)")
-      ->type_name("HOST:SLOTS,...");
-  app.add_option("--kv-hold", words.kv_hold_s,
-                 "how long a request for a key that is not there yet waits for it; 0: not at all")
-      ->transform(CLI::AsNumberWithUnit(
-          std::map<std::string, double>{{"ms", 0.001}, {"s", 1}, {"m", 60}, {"h", 3600}},
-          CLI::AsNumberWithUnit::CASE_SENSITIVE))
-      ->check(CLI::Range(0.0, kMaxHoldSeconds))
-      ->default_str("1s")
-      ->type_name("DURATION");
-  app.add_option("--allow", words.allow,
-                 "addresses that may speak to it; needed unless it listens on loopback")
-      ->type_name("CIDR,...");
-  app.add_flag("--no-peer-check", words.no_peer_check,
-               "on loopback, let every user of this machine speak to it");
-  app.footer(
-      "Prints ADDRESS and PORT on the first line of stdout, then the variables that a worker "
-      "needs\n"
-      "(besides its HOROVOD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE, _CROSS_RANK, _CROSS_SIZE).\n\n"
-      "  hvdray rendezvous -H a:2,b:2 --host 10.1.0.4 --allow 10.1.0.0/16");
-}
-
-Result<RendezvousOptions> OptionsOf(const Words& words) {
+Result<RendezvousOptions> OptionsOf(const RendezvousWords& words) {
   RendezvousOptions options;
   options.address = words.address;
   options.port = words.port;
@@ -135,10 +94,9 @@ int ServeUntilSignal(Loop& loop, RendezvousOptions options) {
 }  // namespace
 
 int RendezvousCommand(std::span<const std::string> args) {
-  Words words;
-  CLI::App app("Serves Horovod's rendezvous for workers that something else starts.",
-               "hvdray rendezvous");
-  Declare(app, words);
+  RendezvousWords words;
+  CLI::App app;
+  DeclareRendezvous(app, words);
   try {
     // CLI11 takes its words from the back.
     app.parse(std::vector<std::string>(args.rbegin(), args.rend()));

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/fd.h"
+#include "cmd/command_list.h"
 #include "cmd/ray/ray_pages.h"
 #include "launcher/driver/elastic_chart.h"
 #include "launcher/spec/help.h"
@@ -50,6 +51,7 @@ int main(int argc, char** argv) {
   }
   const std::string options = hvdray::RunMarkdown() + hvdray::RayCommandsMarkdown();
   const bool is_written = Write(root / "docs/cli.md", options) &&
+                          Write(root / "docs/man/hvdray.1", hvdray::OverviewManPage()) &&
                           Write(root / "docs/man/hvdray-run.1", hvdray::RunManPage()) &&
                           Write(root / "docs/man/hvdray-check.1", hvdray::CheckManPage()) &&
                           Write(root / "docs/man/hvdray-replay.1", hvdray::ReplayManPage()) &&

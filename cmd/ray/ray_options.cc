@@ -1,6 +1,6 @@
 #include "cmd/ray/ray_options.h"
 
-#include <map>
+#include "cmd/cli_values.h"
 
 namespace hvdray {
 namespace {
@@ -31,10 +31,8 @@ void DeclareRay(CLI::App& app, RayOptions& words, RayOptionSet set) {
       ->envname("HVDRAY_RAY_HEADERS")
       ->type_name("JSON");
   app.add_option("--timeout", words.timeout_s, "the longest that one answer may take")
-      ->transform(CLI::AsNumberWithUnit(
-          std::map<std::string, double>{{"ms", 0.001}, {"s", 1}, {"m", 60}, {"h", 3600}},
-          CLI::AsNumberWithUnit::CASE_SENSITIVE))
-      ->check(CLI::Range(0.001, kMaxTimeoutSeconds))
+      ->transform(DurationValue())
+      ->check(Within(0.001, kMaxTimeoutSeconds))
       ->default_str("30s")
       ->type_name("DURATION");
   if (set != RayOptionSet::kAll) return;
@@ -61,13 +59,13 @@ void DeclareSlots(CLI::App& app, RayOptions& ray, SlotOptions& slots) {
   DeclareRay(app, ray, RayOptionSet::kAll);
   app.add_option("--cpus-per-slot", slots.cpus, "CPUs of one slot")
       ->envname("HVDRAY_CPUS_PER_SLOT")
-      ->check(CLI::Range(0.0, 1e9))
+      ->check(Within(0.0, 1e9))
       ->capture_default_str()
       ->type_name("N");
   app.add_option("--gpus-per-slot", slots.gpus,
                  "GPUs of one slot, a whole number; needs --use-gpu, which alone means 1")
       ->envname("HVDRAY_GPUS_PER_SLOT")
-      ->check(CLI::Range(0.0, 1e9))
+      ->check(Within(0.0, 1e9))
       ->type_name("N");
   app.add_flag("--use-gpu", slots.uses_gpu, "slots with a GPU")->envname("HVDRAY_USE_GPU");
   app.add_option(
@@ -91,7 +89,9 @@ void DeclareFollow(CLI::App& app, RayOptions& ray, FollowOptions& follow) {
   app.name("hvdray follow");
   app.description("Follows a job on Ray that was submitted before: its output, its exit code.");
   DeclareRay(app, ray, RayOptionSet::kAccess);
-  app.add_option("ID", follow.id, "the job, as hvdray run --detach has printed it")->required();
+  app.add_option("ID", follow.id, "the job, as hvdray run --detach has printed it")
+      ->type_name("")
+      ->required();
   app.add_flag("--stop", follow.is_stop, "stop the job in good order, and follow it to its end");
   app.add_flag("-q,--quiet", follow.is_quiet, "nothing from hvdray itself but errors");
   const auto file = [&app](const char* name, std::string& path, const char* what) {

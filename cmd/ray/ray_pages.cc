@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "cmd/ray/ray_options.h"
+#include "cmd/rendezvous_options.h"
 
 namespace hvdray {
 namespace {
@@ -23,6 +24,7 @@ struct Page {
   std::string_view more;  ///< Behind what the declaration says of the command.
   std::array<Example, 3> examples;
   std::string_view exit_codes;
+  std::string_view see = "On Ray: [ray](ray.md).";
 };
 
 constexpr std::string_view kExitsOfLook =
@@ -67,6 +69,21 @@ constexpr Page kSlots = {
       {"hvdray slots --ray --json", "for a program to read"}}},
     kExitsOfLook};
 
+constexpr Page kRendezvous = {
+    "rendezvous",
+    "serve Horovod's rendezvous for workers started otherwise",
+    "[OPTION...]",
+    "Prints ADDRESS and PORT on the first line of stdout, then the variables that a worker needs "
+    "besides its HOROVOD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE, _CROSS_RANK and _CROSS_SIZE. "
+    "Serves until SIGINT, SIGTERM or SIGHUP.",
+    {{{"hvdray rendezvous", "for workers on this machine, at a free port"},
+      {"hvdray rendezvous -H a:2,b:2 --host 10.1.0.4 --allow 10.1.0.0/16",
+       "for those of two hosts"},
+      {"hvdray rendezvous --port 7000 --kv-hold 5s", "at a port of one's own"}}},
+    "129, 130, 143 stopped by SIGHUP, SIGINT, SIGTERM; 2 wrong usage; 125 it cannot listen; 141 "
+    "nobody reads its stdout.",
+    "The protocol: [rendezvous](rendezvous.md)."};
+
 /// Calls `use` with each page and its declaration.
 template <typename Use>
 void ForEachPage(const Use& use) {
@@ -85,6 +102,10 @@ void ForEachPage(const Use& use) {
   CLI::App of_slots;
   DeclareSlots(of_slots, ray, slots);
   use(kSlots, of_slots);
+  RendezvousWords rendezvous;
+  CLI::App of_rendezvous;
+  DeclareRendezvous(of_rendezvous, rendezvous);
+  use(kRendezvous, of_rendezvous);
 }
 
 /// "-q, --quiet" or "--report FILE"; each between `mark`s.
@@ -152,8 +173,7 @@ std::string MarkdownOf(const Page& page, const CLI::App& app) {
   constexpr size_t kWidth = 118;
   std::string text = fmt::format(
       "\n# hvdray {}\n\n    hvdray {} {}\n\n{}\n\n", page.name, page.name, page.arguments,
-      Wrapped(fmt::format("{} {} On Ray: [ray](ray.md).", app.get_description(), page.more),
-              kWidth));
+      Wrapped(fmt::format("{} {} {}", app.get_description(), page.more, page.see), kWidth));
   for (const Example& example : page.examples) {
     text += fmt::format("    {:<58}# {}\n", example.command, example.text);
   }

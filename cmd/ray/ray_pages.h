@@ -1,4 +1,5 @@
-// What people read about `hvdray follow`, `status` and `slots`, made of their declarations. Pure.
+// What people read about `hvdray follow`, `status`, `slots` and `rendezvous`, made of their
+// declarations. Pure.
 #ifndef HVDRAY_CMD_RAY_RAY_PAGES_H_
 #define HVDRAY_CMD_RAY_RAY_PAGES_H_
 

@@ -158,6 +158,15 @@ std::string Cell(std::string_view text) {
   return cell;
 }
 
+/// A command with its comment behind it, or above it where it is too long for that.
+std::string ExampleLine(const HelpExample& example) {
+  constexpr size_t kWidth = 66;
+  if (example.command.size() >= kWidth) {
+    return fmt::format("    # {}\n    {}\n", example.text, example.command);
+  }
+  return fmt::format("    {:<{}}# {}\n", example.command, kWidth, example.text);
+}
+
 std::string OptionCell(const OptionRow& row) {
   std::string cell;
   for (const Spelling& spelling : SpellingsOf(row)) {
@@ -195,7 +204,7 @@ std::string GroupTable(OptionGroup group) {
 std::string RunMarkdown() {
   std::string page(kIntroduction);
   for (const HelpExample& example : kRunExamples) {
-    page += fmt::format("    {:<66}# {}\n", example.command, example.text);
+    page += ExampleLine(example);
   }
   page += kRules;
   page += "## Options\n\n";
@@ -207,7 +216,7 @@ std::string RunMarkdown() {
 std::string CheckMarkdown() {
   std::string page(kCheckIntroduction);
   for (const HelpExample& example : kCheckExamples) {
-    page += fmt::format("    {:<58}# {}\n", example.command, example.text);
+    page += ExampleLine(example);
   }
   page += kCheckRules;
   for (const OptionRow& row : CheckOptionTable()) {

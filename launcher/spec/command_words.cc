@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 
 #include "base/shown_text.h"
 
@@ -10,7 +11,7 @@ namespace hvdray {
 namespace {
 
 /// What a word of options does, letter by letter: -uW ignore.
-enum class Letters { kFlags, kTakeNext, kNoScript };
+enum class Letters : uint8_t { kFlags, kTakeNext, kNoScript };
 
 Letters ReadLetters(std::string_view word) {
   for (size_t i = 1; i < word.size(); ++i) {

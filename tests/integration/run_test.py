@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from conftest import python_script
+from conftest import ROOT, python_script
 
 SHOW = python_script("""
 import json, os, sys
@@ -283,6 +283,36 @@ def test_help_and_version(hvdray):
         assert result.code == 0 and "hvdray" in result.text, args
     assert re.match(r"hvdray \d+\.\d+\.\d+ ", hvdray.go("-v").text)
     assert "[X] Gloo" in hvdray.go("-cb").text
+
+
+def test_help_of_a_command_by_its_name(hvdray):
+    assert hvdray.run("help", "run").text == hvdray.go("--help").text
+    for words in (["help"], ["help", "help"], ["help", "--help"]):
+        result = hvdray.run(*words)
+        assert result.code == 0 and "Commands:" in result.text, words
+    assert hvdray.run("help", "rum").code == 2
+
+
+def test_help_of_small_commands_shows_no_types(hvdray):
+    for command in ("rendezvous", "follow", "status", "slots"):
+        text = hvdray.run(command, "--help").text
+        for word in ("FLOAT", "TEXT", "UINT", "INT in", "[UNIT]", "NUMBER"):
+            assert word not in text, (command, text)
+
+
+def test_explain_says_what_the_page_says(hvdray):
+    page = (ROOT / "docs" / "errors.md").read_text()
+    rows = [line.strip("|").replace("`", "").split("|") for line in page.splitlines()
+            if line.startswith("| HVD-E")]
+    assert len(hvdray.run("explain").text.splitlines()) == len(rows) > 40
+    for number, name, _, _, meaning, advice in rows[::9]:
+        text = hvdray.run("explain", number.strip()).text
+        assert text.startswith(f"{number.strip()} {name.strip()}: {meaning.strip()}\n"), text
+        assert advice.strip() in text, text
+        assert hvdray.run("explain", name.strip()).text == text
+        assert hvdray.run("explain", number.strip().removeprefix("HVD-E")).text == text
+    result = hvdray.run("explain", "host_unreachabel")
+    assert result.code == 2 and "did you mean host_unreachable?" in result.errors
 
 
 def test_the_plan_names_every_variable_that_workers_get(hvdray):

@@ -29,13 +29,14 @@ TEST(RayPagesTest, EveryCommandHasItsWordsInBoth) {
   const std::string markdown = RayCommandsMarkdown();
   for (const char* words :
        {"# hvdray follow\n", "# hvdray status\n", "# hvdray jobs\n", "# hvdray slots\n",
-        "| `ID` | ", "| `-q`, `--quiet` | ", "| `--output-filename FOLDER` | ",
-        "| `--timeout DURATION` | ", "(default 30s)", "| `--ray-verify true\\|false\\|PATH` | ",
-        "; HVDRAY_LABEL_SELECTOR |"}) {
+        "# hvdray rendezvous\n", "| `--kv-hold DURATION` | ", "| `ID` | ", "| `-q`, `--quiet` | ",
+        "| `--output-filename FOLDER` | ", "| `--timeout DURATION` | ", "(default 30s)",
+        "| `--ray-verify true\\|false\\|PATH` | ", "; HVDRAY_LABEL_SELECTOR |"}) {
     EXPECT_NE(markdown.find(words), std::string::npos) << words << markdown;
   }
   const std::vector<ManPage> pages = RayManPages();
-  ASSERT_EQ(pages.size(), 4U);
+  ASSERT_EQ(pages.size(), 5U);
+  EXPECT_EQ(pages[4].name, "hvdray-rendezvous.1");
   EXPECT_EQ(pages[3].name, "hvdray-slots.1");
   EXPECT_NE(pages[3].text.find("\n.B \\-\\-cpus\\-per\\-slot N\n"), std::string::npos)
       << pages[3].text;

@@ -1,0 +1,115 @@
+#include "cmd/explain_command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "base/nearest.h"
+#include "base/shown_text.h"
+#include "cmd/commands.h"
+#include "cmd/exit_code.h"
+#include "cmd/launch_plan.h"
+
+namespace hvdray {
+namespace {
+
+constexpr std::string_view kErrorLabel = "HVD-E";
+constexpr size_t kErrorDigits = 4;
+
+/// Number, name, again?, exit, meaning, what to do.
+using ErrorRow = std::array<std::string, 6>;
+
+/// A cell of the table as plain text.
+std::string PlainCell(std::string_view cell) {
+  std::string text;
+  for (const char c : cell) {
+    if (c != '`') text += c;
+  }
+  const size_t first = std::min(text.find_first_not_of(' '), text.size());
+  return text.substr(first, text.find_last_not_of(' ') + 1 - first);
+}
+
+std::vector<ErrorRow> ErrorRowsOf(std::string_view page) {
+  constexpr std::string_view kBegin = "\n| HVD-E";
+  std::vector<ErrorRow> rows;
+  for (size_t at = page.find(kBegin); at != std::string_view::npos;
+       at = page.find(kBegin, at + 1)) {
+    std::string_view line = page.substr(at + 2);
+    line = line.substr(0, line.find('\n'));
+    ErrorRow row;
+    for (std::string& cell : row) {
+      const size_t end = std::min(line.find('|'), line.size());
+      cell = PlainCell(line.substr(0, end));
+      line.remove_prefix(std::min(end + 1, line.size()));
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+/// "HVD-E0201" for "hvd-e0201", "E201" and "201"; other words as they are.
+std::string ErrorWord(std::string_view word) {
+  std::string name;
+  for (const char c : word) name += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  std::string_view digits = name;
+  for (const std::string_view prefix : {"hvd-", "e"}) {
+    if (digits.starts_with(prefix)) digits.remove_prefix(prefix.size());
+  }
+  const bool is_number = !digits.empty() && digits.size() <= kErrorDigits &&
+                         digits.find_first_not_of("0123456789") == std::string_view::npos;
+  return is_number ? fmt::format("{}{:0>{}}", kErrorLabel, digits, kErrorDigits) : name;
+}
+
+constexpr const char* kExplainHelp =
+    "usage: hvdray explain [ERROR...]\n\n"
+    "Says what an error means and what to do about it. ERROR is the number that ends a\n"
+    "message (HVD-E0201, or 201), or its name in reports (host_unreachable). Without one:\n"
+    "all of them, a line each.\n\n"
+    "  hvdray explain HVD-E0201\n\n"
+    "Exit codes: 0 it was said; 2 there is no such error.\n";
+
+}  // namespace
+
+Result<std::string> ExplainError(std::string_view page, std::string_view word) {
+  const std::string wanted = ErrorWord(word);
+  const std::vector<ErrorRow> rows = ErrorRowsOf(page);
+  std::vector<std::string_view> names;
+  for (const ErrorRow& row : rows) {
+    names.push_back(row[1]);
+    if (row[0] != wanted && row[1] != wanted) continue;
+    return fmt::format(
+        "{} {}: {}\n  what to do: {}\n  the same command may succeed later: {}\n"
+        "  exit code: {}\n",
+        row[0], row[1], row[4], row[5], row[2],
+        row[3] == "worker"   ? "the worker's own"
+        : row[3] == "signal" ? "128 + the signal that hvdray got"
+                             : row[3]);
+  }
+  const std::string nearest = Nearest(wanted.substr(0, 80), names);
+  return Status(
+      ErrorCode::kUsage, fmt::format("no error '{}'", ShownText(word)),
+      nearest.empty() ? "hvdray explain lists them" : fmt::format("did you mean {}?", nearest));
+}
+
+std::string ListErrors(std::string_view page) {
+  std::string list;
+  for (const ErrorRow& row : ErrorRowsOf(page)) {
+    list += fmt::format("{}  {:<23} {}\n", row[0], row[1], row[4]);
+  }
+  return list;
+}
+
+int ExplainCommand(const CommandLine& line) {
+  std::string text;
+  for (const std::string& word : line.args) {
+    if (word == "-h" || word == "--help") return PrintOut("explain", kExplainHelp);
+    Result<std::string> one = ExplainError(ErrorsPage(), word);
+    if (!one.ok()) return Fail("explain", one.status());
+    text += (text.empty() ? "" : "\n") + *one;
+  }
+  return PrintOut("explain", line.args.empty() ? ListErrors(ErrorsPage()) : text);
+}
+
+}  // namespace hvdray
