@@ -1,9 +1,34 @@
-# cmake --install: the two programs side by side (hvdray looks for its agent there), page, completion.
+# cmake --install: the two programs side by side (hvdray looks for its agent there), horovodrun, which is
+# hvdray by another name, pages, completion, documents, and an example that runs from where it lies.
 include(GNUInstallDirs)
 install(TARGETS hvdray hvdray-agent RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(FILES docs/man/hvdray-run.1 docs/man/hvdray-check.1 docs/man/hvdray-replay.1
-        docs/man/hvdray-follow.1 docs/man/hvdray-status.1 docs/man/hvdray-slots.1
-        DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(CODE "
+  file(CREATE_LINK hvdray
+       \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/horovodrun\" SYMBOLIC)")
+install(DIRECTORY docs/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 FILES_MATCHING PATTERN "*.1")
 install(FILES docs/completions/hvdray.bash RENAME hvdray
         DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+install(FILES README.md CHANGELOG.md SECURITY.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs FILES_MATCHING PATTERN "*.md"
+        PATTERN man EXCLUDE PATTERN completions EXCLUDE)
 install(DIRECTORY configs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/configs)
+install(FILES examples/digits/digits.csv examples/digits/DATA.md
+        DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples/digits)
+# The example's program is there when it was built: ./quickstart does.
+if(TARGET hvdray-digits)
+  install(TARGETS hvdray-digits RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} OPTIONAL)
+endif()
+# The same job, with the places of what was installed.
+install(CODE "
+  set(file \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DOCDIR}/configs/quickstart.yaml\")
+  file(READ \"\${file}\" text)
+  string(REGEX REPLACE \"From the root of the checkout, after a release build\"
+         \"From any folder\" text \"\${text}\")
+  string(REPLACE \"build/release/bin/hvdray run --cluster configs/quickstart.yaml\"
+         \"hvdray run --cluster \${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DOCDIR}/configs/quickstart.yaml\"
+         text \"\${text}\")
+  string(REPLACE \"build/release/bin/\" \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/\" text \"\${text}\")
+  string(REPLACE \"examples/digits/\"
+         \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DOCDIR}/examples/digits/\" text \"\${text}\")
+  string(REPLACE \"build/quickstart_report.json\" \"quickstart_report.json\" text \"\${text}\")
+  file(WRITE \"\${file}\" \"\${text}\")")

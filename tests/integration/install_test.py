@@ -24,7 +24,42 @@ def test_the_installed_programs_run(installed, tmp_path):
     files = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     assert {"bin/hvdray", "bin/hvdray-agent", "share/man/man1/hvdray-run.1",
             "share/bash-completion/completions/hvdray",
-            "share/doc/hvdray/configs/quickstart.yaml"} <= files
+            "share/doc/hvdray/configs/quickstart.yaml", "share/man/man1/hvdray.1",
+            "share/man/man1/hvdray-rendezvous.1", "share/doc/hvdray/README.md",
+            "share/doc/hvdray/docs/errors.md"} <= files
+    assert os.readlink(tmp_path / "bin" / "horovodrun") == "hvdray"
+
+
+def test_the_installed_quickstart_runs_from_any_folder(installed, tmp_path):
+    here = tmp_path / "any folder"
+    here.mkdir()
+    result = installed.go("--cluster", tmp_path / "share/doc/hvdray/configs/quickstart.yaml", cwd=here)
+    assert result.code == 0, result.errors
+    assert "test accuracy" in result.text
+    assert [path.name for path in here.iterdir()] == ["quickstart_report.json"]
+
+
+def test_completion_knows_every_command(installed, tmp_path):
+    """The commands that --help lists, and for those of people their options."""
+    def complete(*words):
+        line = " ".join(words)
+        script = (f"shopt -s extglob; . {tmp_path}/share/bash-completion/completions/hvdray; "
+                  f"COMP_WORDS=({line}); COMP_WORDS+=(''); COMP_CWORD={len(words)}; "
+                  f"[[ $1 ]] && COMP_WORDS[COMP_CWORD]=$1; _hvdray_run; echo ${{COMPREPLY[*]}}")
+        done = subprocess.run(["bash", "-c", script, "bash", complete.begun], check=True,
+                              capture_output=True, text=True)
+        return done.stdout.split()
+
+    complete.begun = ""
+    listed = [line.split()[0] for line in installed.run("--help").text.split("Commands:")[1]
+              .splitlines() if line.startswith("  ")]
+    assert set(listed) <= set(complete(installed.binary.as_posix()))
+    assert "HVD-E0201" in complete(installed.binary.as_posix(), "explain")
+    complete.begun = "--"
+    for command, option in (("run", "--hosts"), ("check", "--import"), ("replay", "--json"),
+                            ("follow", "--stop"), ("status", "--json"), ("slots", "--use-gpu"),
+                            ("rendezvous", "--kv-hold")):
+        assert option in complete(installed.binary.as_posix(), command), command
 
 
 def test_a_link_called_horovodrun_finds_its_agent(installed, tmp_path):
