@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
+#include <system_error>
+#include <utility>
 
 #include "base/loop.h"
 #include "base/notice.h"
@@ -15,8 +18,10 @@
 #include "cmd/host_sources.h"
 #include "cmd/launch_plan.h"
 #include "launcher/engine/host_check.h"
+#include "launcher/engine/sync_plan.h"
 #include "launcher/report/check_findings.h"
 #include "launcher/report/check_text.h"
+#include "launcher/spec/command_words.h"
 #include "launcher/spec/help.h"
 #include "launcher/spec/options_resolver.h"
 
@@ -29,6 +34,37 @@ std::optional<std::string> TextWanted(const RunRequest& request) {
   if (request.wants_version) return BuildName() + "\n";
   if (request.wants_check_build) return BuildTable();
   return std::nullopt;
+}
+
+bool IsFileHere(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(path, error);
+}
+
+/// What of the command names files: the script of a Python, and every word (or value behind '=')
+/// that is a file on this machine and is not copied to the others anyway.
+CheckWishes WishesOf(const LaunchPlan& plan, std::vector<std::string> modules) {
+  CheckWishes wishes;
+  wishes.modules = std::move(modules);
+  const std::vector<std::string>& command = *plan.spec.command;
+  const std::filesystem::path folder =
+      plan.spec.working_folder->empty() ? plan.current_folder : *plan.spec.working_folder;
+  const size_t script = PythonScriptOf(command);
+  for (size_t i = 1; i < command.size() && wishes.files.size() < wire::kMaxInspected; ++i) {
+    const bool is_option = command[i].starts_with('-') && i != script;
+    const size_t equals = is_option ? command[i].find('=') : std::string::npos;
+    if (is_option && equals == std::string::npos) continue;
+    const std::string word = is_option ? command[i].substr(equals + 1) : command[i];
+    const std::string here = folder / word;
+    const bool is_here = !word.empty() && IsFileHere(here);
+    const bool is_copied = is_here && PlaceIn(plan.synced, ResolvedFolder(here));
+    if (is_copied || (!is_here && i != script)) continue;
+    if (i == script) wishes.script = word;
+    if (std::find(wishes.files.begin(), wishes.files.end(), word) == wishes.files.end()) {
+      wishes.files.push_back(word);
+    }
+  }
+  return wishes;
 }
 
 /// With too few slots the hosts are worth a look all the same: as many workers as there is room.
@@ -46,6 +82,11 @@ Status PlanCheck(CheckRequest& request, LaunchPlan& plan) {
     plan.spec.np.Set(std::min(room, *plan.spec.np), plan.spec.np.origin());
   }
   HVDRAY_RETURN_IF_ERROR(Place(plan));
+  HVDRAY_ASSIGN_OR_RETURN(plan.synced,
+                          PlanSync(*plan.spec.sync, plan.environment, SyncScope::kCheckOnly));
+  plan.worker_place = PlaceIn(
+      plan.synced, ResolvedFolder(plan.spec.working_folder->empty() ? plan.current_folder
+                                                                    : *plan.spec.working_folder));
   return plan.spec.command->empty() ? Status() : CheckExec(plan);
 }
 
@@ -64,7 +105,8 @@ int CheckHosts(const CheckRequest& request, LaunchPlan plan) {
     Result<std::unique_ptr<HostAccess>> access =
         HostAccess::Open(**loop, spec, AgentPath(spec), plan.hosts, plan.is_remote, plan.spread);
     if (!access.ok()) return Fail("check", access.status());
-    outcome = HostCheck(**loop, **access, std::move(plan)).Run();
+    CheckWishes wishes = WishesOf(plan, request.modules);
+    outcome = HostCheck(**loop, **access, std::move(plan), {}, std::move(wishes)).Run();
     EndTerminalQuestions();  // after Ctrl-C a host may still ask
   }
   if (outcome.signo != 0) return 128 + outcome.signo;

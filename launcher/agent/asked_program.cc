@@ -21,18 +21,29 @@ namespace {
 
 constexpr size_t kMaxText = size_t{64} << 10;
 
-Result<pid_t> Start(const std::vector<std::string>& argv, int output_fd) {
-  std::vector<char*> words;
-  words.reserve(argv.size() + 1);
-  for (const std::string& word : argv) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
+/// As execve wants it; points into `texts`.
+std::vector<char*> PointersTo(const std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  pointers.reserve(texts.size() + 1);
+  for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+Result<pid_t> Start(const std::vector<std::string>& argv, const AskedPlace& place, int output_fd) {
+  const std::vector<char*> words = PointersTo(argv);
+  const std::vector<char*> variables = PointersTo(place.environment);
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   ::posix_spawn_file_actions_adddup2(&actions, output_fd, STDOUT_FILENO);
   ::posix_spawn_file_actions_adddup2(&actions, output_fd, STDERR_FILENO);
+  if (!place.folder.empty()) {
+    ::posix_spawn_file_actions_addchdir_np(&actions, place.folder.c_str());
+  }
   pid_t pid = -1;
-  const int error = ::posix_spawn(&pid, argv[0].c_str(), &actions, nullptr, words.data(), environ);
+  const int error = ::posix_spawn(&pid, argv[0].c_str(), &actions, nullptr, words.data(),
+                                  place.environment.empty() ? environ : variables.data());
   ::posix_spawn_file_actions_destroy(&actions);
   if (error != 0) return ErrnoStatus(argv[0], error);
   return pid;
@@ -56,9 +67,10 @@ bool ReadToEnd(int fd, TimePoint deadline, std::string& text) {
 
 }  // namespace
 
-Result<ProgramAnswer> AskProgram(const std::vector<std::string>& argv, Duration limit) {
+Result<ProgramAnswer> AskProgram(const std::vector<std::string>& argv, Duration limit,
+                                 const AskedPlace& place) {
   HVDRAY_ASSIGN_OR_RETURN(Pipe pipe, MakePipe());
-  HVDRAY_ASSIGN_OR_RETURN(const pid_t pid, Start(argv, pipe.write_end.get()));
+  HVDRAY_ASSIGN_OR_RETURN(const pid_t pid, Start(argv, place, pipe.write_end.get()));
   pipe.write_end.Reset();
   ProgramAnswer answer;
   const TimePoint deadline = TimePoint(std::chrono::steady_clock::now()) + limit;

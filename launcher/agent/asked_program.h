@@ -16,9 +16,16 @@ struct ProgramAnswer {
   std::string text;   ///< stdout and stderr together, at most 64 KiB.
 };
 
-/// `argv[0]` is a path. stdin is /dev/null, the environment our own. Errors: kDeadlineExceeded when
-/// it has not closed its output within `limit` (it is killed, not waited for), those of spawning.
-Result<ProgramAnswer> AskProgram(const std::vector<std::string>& argv, Duration limit);
+/// Where a program runs.
+struct AskedPlace {
+  std::string folder;                    ///< Empty: ours.
+  std::vector<std::string> environment;  ///< "NAME=VALUE"; empty: ours.
+};
+
+/// `argv[0]` is a path. stdin is /dev/null. Errors: kDeadlineExceeded when it has not closed its
+/// output within `limit` (it is killed, not waited for), those of spawning.
+Result<ProgramAnswer> AskProgram(const std::vector<std::string>& argv, Duration limit,
+                                 const AskedPlace& place = {});
 
 }  // namespace hvdray
 

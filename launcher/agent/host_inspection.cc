@@ -31,6 +31,14 @@ namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
 constexpr Duration kVersionLimit = std::chrono::seconds(2);
+constexpr Duration kImportLimit = std::chrono::seconds(30);  // a cold shared file system is slow
+// A library may print and may crash when the process ends: the marked line is what counts.
+constexpr std::string_view kImported = "hvdray-imported:";
+constexpr std::string_view kImportProgram =
+    "import importlib, sys\n"
+    "module = importlib.import_module(sys.argv[1])\n"
+    "version = str(getattr(module, '__version__', '')).split('\\n')[0]\n"
+    "print('\\nhvdray-imported:' + version, flush=True)\n";
 constexpr uint64_t kNoLimitV1 = uint64_t{1} << 60;  // cgroup v1 has no word for "none"
 
 std::string TextOf(const std::string& path, size_t limit = size_t{1} << 20) {
@@ -79,6 +87,14 @@ bool IsExecutableFile(const std::string& path) {
 
 std::string Below(const std::string& folder, const std::string& path) {
   return folder.empty() || path.starts_with('/') ? path : folder + "/" + path;
+}
+
+/// A program along `path`.
+std::optional<std::string> FindProgram(const std::string& name, std::string_view path) {
+  const ExecPlan plan = PlanExec({name}, path, "");
+  const auto program = std::find_if(plan.paths.begin(), plan.paths.end(), &IsExecutableFile);
+  if (program == plan.paths.end()) return std::nullopt;
+  return *program;
 }
 
 bool IsFolder(const std::string& path) {
@@ -190,7 +206,12 @@ class Gatherer {
     AddFolder("working", inspect_.working_folder.empty() ? fs::current_path(gone).string()
                                                          : inspect_.working_folder);
     if (!inspect_.command.empty()) Add("command", [this] { AskCommand(); });
+    if (!inspect_.files.empty()) Add("files of the command", [this] { LookForFiles(); });
+    Add("host name", [this] { AskName(); });
     if (HasNvidiaDriver()) Add("nvidia-smi", [this] { AskSmi(); });
+    for (const std::string& module : inspect_.modules) {
+      Add("import " + module, [this, module] { facts_.modules.push_back(Import(module)); });
+    }
     for (const auto& [name, act] : steps_) facts_.unanswered.push_back(name);
     for (const auto& [name, act] : steps_) {
       report_(facts_);
@@ -254,9 +275,8 @@ class Gatherer {
 
   // It sees what this process may use, which in a container is less than what the driver has.
   void AskSmi() {
-    const ExecPlan plan = PlanExec({"nvidia-smi"}, inspect_.path + ":/usr/bin:/usr/local/bin", "");
-    const auto program = std::find_if(plan.paths.begin(), plan.paths.end(), &IsExecutableFile);
-    if (program == plan.paths.end()) return;
+    const auto program = FindProgram("nvidia-smi", inspect_.path + ":/usr/bin:/usr/local/bin");
+    if (!program) return;
     const Result<ProgramAnswer> answer = AskProgram(
         {*program, "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"},
         milliseconds(inspect_.timeout_ms));
@@ -276,11 +296,57 @@ class Gatherer {
     const FoundCommand found = FindCommand(inspect_);
     facts_.command_path = found.path;
     facts_.command_error = found.error;
+    facts_.command_interpreter = found.interpreter;
     if (found.error != 0 || !IsPython(found.path)) return;
     const Result<ProgramAnswer> answer = AskProgram({found.path, "--version"}, kVersionLimit);
     if (answer.ok() && answer->text.starts_with("Python ")) {
       facts_.command_version = FirstLine(answer->text);
     }
+  }
+
+  /// Where the workers start; empty: where this process is.
+  std::string Folder() const {
+    return IsFolder(inspect_.working_folder) ? inspect_.working_folder : std::string();
+  }
+
+  void LookForFiles() {
+    for (const std::string& path : inspect_.files) {
+      const std::string file = Below(Folder(), path);
+      if (::faccessat(AT_FDCWD, file.c_str(), R_OK, AT_EACCESS) == 0) continue;
+      facts_.missing_files.push_back({path, errno});
+    }
+  }
+
+  // The static agent has no name service of its own.
+  void AskName() {
+    utsname names{};
+    const std::optional<std::string> getent = FindProgram("getent", "/usr/bin:/bin");
+    if (!getent || ::uname(&names) != 0) return;
+    const Result<ProgramAnswer> answer =
+        AskProgram({*getent, "ahosts", names.nodename}, kVersionLimit);
+    if (answer.ok() && answer->exit_code == 0) facts_.name_addresses = AddressesOf(answer->text);
+  }
+
+  wire::ModuleFacts Import(const std::string& module) const {
+    const std::string python = PythonOfWorkers();
+    if (python.empty()) return {module, "", "there is no python3 along the PATH of the workers"};
+    const Result<ProgramAnswer> answer =
+        AskProgram({python, "-c", std::string(kImportProgram), module}, kImportLimit,
+                   {Folder(), inspect_.environment});
+    if (!answer.ok()) return {module, "", answer.status().message()};
+    return ModuleFactsOf(module, *answer);
+  }
+
+  /// The command where that is a Python.
+  std::string PythonOfWorkers() const {
+    if (facts_.command_error == 0 && IsPython(facts_.command_path)) return facts_.command_path;
+    for (const char* name : {"python3", "python"}) {
+      wire::Inspect inspect = inspect_;
+      inspect.command = name;
+      const FoundCommand found = FindCommand(inspect);
+      if (found.error == 0) return found.path;
+    }
+    return {};
   }
 
   const wire::Inspect& inspect_;
@@ -377,6 +443,43 @@ std::string NvidiaDriverOf(std::string_view version) {
     line.remove_prefix(std::min(end + 1, line.size()));
   }
   return {};
+}
+
+std::vector<std::string> AddressesOf(std::string_view rows) {
+  std::vector<std::string> addresses;
+  EachLine(rows, [&addresses](std::string_view row) {
+    const std::string address(row.substr(0, std::min(row.find_first_of(" \t"), row.size())));
+    const bool is_new = std::find(addresses.begin(), addresses.end(), address) == addresses.end();
+    const bool is_address =
+        !address.empty() &&
+        address.find_first_not_of("0123456789abcdefABCDEF.:") == std::string::npos;
+    if (is_new && is_address && addresses.size() < wire::kMaxInspected) {
+      addresses.push_back(address);
+    }
+  });
+  return addresses;
+}
+
+wire::ModuleFacts ModuleFactsOf(std::string name, const ProgramAnswer& answer) {
+  wire::ModuleFacts module{std::move(name), "", ""};
+  bool is_imported = false;
+  EachLine(answer.text, [&module, &is_imported](std::string_view line) {
+    line = Trimmed(line);
+    if (line.starts_with(kImported)) {
+      is_imported = true;
+      module.version = FirstLine(line.substr(kImported.size()));
+    } else if (!line.empty()) {
+      module.trouble = FirstLine(line);
+    }
+  });
+  if (is_imported) {
+    module.trouble.clear();
+  } else if (answer.exit_code > 128) {
+    module.trouble = fmt::format("Python died by signal {}", answer.exit_code - 128);
+  } else if (module.trouble.empty()) {
+    module.trouble = fmt::format("Python ended with code {}", answer.exit_code);
+  }
+  return module;
 }
 
 std::vector<wire::GpuFacts> GpusOfSmi(std::string_view rows, std::string* driver) {

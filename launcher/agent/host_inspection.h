@@ -1,5 +1,5 @@
 // What a host is like, as a job that starts now would find it: system, memory, disks, limits, GPUs,
-// the command. Looks only; changes nothing.
+// the command with its files and modules. Looks only; changes nothing.
 #ifndef HVDRAY_LAUNCHER_AGENT_HOST_INSPECTION_H_
 #define HVDRAY_LAUNCHER_AGENT_HOST_INSPECTION_H_
 
@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "launcher/agent/asked_program.h"
 #include "launcher/wire/message.h"
 
 namespace hvdray {
@@ -37,6 +38,10 @@ std::string DistributionOf(std::string_view os_release);
 uint64_t MemoryRow(std::string_view meminfo, std::string_view name);
 /// "535.104.05" out of /proc/driver/nvidia/version.
 std::string NvidiaDriverOf(std::string_view version);
+/// Addresses of the rows of `getent ahosts`, each once, in their order.
+std::vector<std::string> AddressesOf(std::string_view rows);
+/// What the program that imports a module has said: its version, or why it could not.
+wire::ModuleFacts ModuleFactsOf(std::string name, const ProgramAnswer& answer);
 /// Rows "NAME, DRIVER, MEMORY MiB" of nvidia-smi; `driver` gets that of the last row.
 std::vector<wire::GpuFacts> GpusOfSmi(std::string_view rows, std::string* driver);
 

@@ -35,6 +35,7 @@ CheckFacts FactsOf(const LaunchPlan& plan) {
   facts.np = *spec.np;
   if (!spec.command->empty()) facts.command = spec.command->front();
   facts.is_folder_optional = spec.working_folder->empty();
+  facts.is_folder_synced = plan.worker_place.has_value();
   facts.working_folder = facts.is_folder_optional ? plan.current_folder : *spec.working_folder;
   for (size_t i = 0; i < plan.hosts.size(); ++i) {
     CheckedHost host;
@@ -51,10 +52,12 @@ CheckFacts FactsOf(const LaunchPlan& plan) {
 
 }  // namespace
 
-HostCheck::HostCheck(Loop& loop, Transport& transport, LaunchPlan plan, CheckLimits limits)
+HostCheck::HostCheck(Loop& loop, Transport& transport, LaunchPlan plan, CheckLimits limits,
+                     CheckWishes wishes)
     : loop_(loop),
       plan_(std::move(plan)),
       limits_(limits),
+      wishes_(std::move(wishes)),
       facts_(FactsOf(plan_)),
       rows_(plan_.hosts.size()),
       agents_(loop, transport, NamesOf(plan_), plan_.build, WelcomeOf(plan_), MakeAgentHandlers()) {
@@ -62,6 +65,7 @@ HostCheck::HostCheck(Loop& loop, Transport& transport, LaunchPlan plan, CheckLim
 
 HostCheck::Outcome HostCheck::Run() {
   const UserSignals signals(loop_, MakeSignalHandlers());
+  facts_.script = wishes_.script;
   began_ = loop_.Now();
   start_timer_ = loop_.After(*plan_.spec.start_timeout, [this] { OnStartTimeout(); });
   agents_.StartAll();
@@ -114,14 +118,20 @@ void HostCheck::OnReady(size_t host, const wire::HostFacts& facts) {
 void HostCheck::Ask(size_t host) {
   const bool is_remote = plan_.is_remote[host];
   wire::Inspect inspect;
-  inspect.timeout_ms = static_cast<uint32_t>(limits_.inspect.count());
+  const auto limit =
+      limits_.inspect + limits_.import_each * static_cast<int>(wishes_.modules.size());
+  inspect.timeout_ms = static_cast<uint32_t>(limit.count());
   inspect.working_folder = *plan_.spec.working_folder;
   if (is_remote && inspect.working_folder.empty()) inspect.working_folder = plan_.current_folder;
   inspect.command = facts_.command;
-  inspect.path = WorkerEnvironment(plan_.spec, plan_.environment, !is_remote).GetOr("PATH", "");
+  const Environment environment = WorkerEnvironment(plan_.spec, plan_.environment, !is_remote);
+  inspect.path = environment.GetOr("PATH", "");
+  inspect.files = wishes_.files;
+  inspect.modules = wishes_.modules;
+  if (!inspect.modules.empty()) inspect.environment = environment.ToStrings();
   Row& row = rows_[host];
   row.state = State::kAsked;
-  row.timer = loop_.After(limits_.inspect + limits_.spare, [this, host] {
+  row.timer = loop_.After(limit + limits_.spare, [this, host] {
     rows_[host].state = State::kSilent;
     Advance();
   });

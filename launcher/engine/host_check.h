@@ -19,8 +19,16 @@ namespace hvdray {
 
 /// How long each step may take.
 struct CheckLimits {
-  std::chrono::milliseconds inspect{10000};  ///< The agents keep to it.
-  std::chrono::milliseconds spare{3000};     ///< For the answer to come.
+  std::chrono::milliseconds inspect{10000};      ///< The agents keep to it.
+  std::chrono::milliseconds import_each{30000};  ///< More for each module, as the agents have it.
+  std::chrono::milliseconds spare{3000};         ///< For the answer to come.
+};
+
+/// What is asked beyond what every host is asked.
+struct CheckWishes {
+  std::vector<std::string> files;    ///< Words of the command that name files.
+  std::string script;                ///< The one of them without which nothing runs; empty: none.
+  std::vector<std::string> modules;  ///< Of Python.
 };
 
 /// Unlike a job it goes on when hosts fail. Takes --start-timeout, the limits and 15 s at most.
@@ -28,7 +36,8 @@ struct CheckLimits {
 class HostCheck {
  public:
   /// plan: `ranks` say who gets how many workers. Loop and transport outlive the check.
-  HostCheck(Loop& loop, Transport& transport, LaunchPlan plan, CheckLimits limits = {});
+  HostCheck(Loop& loop, Transport& transport, LaunchPlan plan, CheckLimits limits = {},
+            CheckWishes wishes = {});
 
   struct Outcome {
     CheckFacts facts;
@@ -64,6 +73,7 @@ class HostCheck {
   Loop& loop_;
   const LaunchPlan plan_;
   const CheckLimits limits_;
+  const CheckWishes wishes_;
   CheckFacts facts_;
   std::vector<Row> rows_;
   AgentSet agents_;

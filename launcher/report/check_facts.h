@@ -54,8 +54,10 @@ struct CheckFacts {
   std::string build;  ///< Of hvdray here.
   int np = 0;
   std::string command;              ///< Its first word; empty: none was given.
+  std::string script;               ///< What Python is to run; empty: none is known.
   std::string working_folder;       ///< Of workers on other hosts; empty: their home.
   bool is_folder_optional = false;  ///< It is only where hvdray happens to run.
+  bool is_folder_synced = false;    ///< Other hosts get a copy of it before workers start.
   std::vector<CheckedHost> hosts;
   std::vector<std::string> unused_hosts;  ///< Without a worker, so not asked.
   Status slots;                           ///< kNotEnoughSlots

@@ -117,6 +117,7 @@ bool IsUnanswered(const wire::Inspection& inspection, std::string_view what) {
 void JudgeWorkingFolder(const CheckFacts& facts, const CheckedHost& host, Issues& issues) {
   const wire::FolderFacts* folder = FolderOf(*host.inspection, "working");
   if (folder == nullptr || folder->error == 0) return;
+  if (facts.is_folder_synced && host.is_remote) return;
   if (facts.is_folder_optional && host.is_remote) {
     issues.Warn(host, "working_folder",
                 fmt::format("no folder {}: workers would start in the home folder", folder->path),
@@ -140,15 +141,64 @@ void JudgeCommand(const CheckFacts& facts, const CheckedHost& host, Issues& issu
                                "PATH of hvdray"
                              : hint);
   } else if (error == ELIBACC) {
-    issues.Fail(
-        host, "command", ErrorCode::kCommandNotExecutable,
-        fmt::format("the interpreter of {} does not exist", inspection.command_path),
-        "mend its first line (DOS line ends?), or name the interpreter first: python train.py");
+    issues.Fail(host, "command", ErrorCode::kCommandNotExecutable,
+                fmt::format("the interpreter of {} does not exist", inspection.command_path),
+                InterpreterHint(inspection.command_path, inspection.command_interpreter));
   } else {
     issues.Fail(host, "command", ErrorCode::kCommandNotExecutable,
                 fmt::format("{} cannot be executed: {}", inspection.command_path, ErrnoText(error)),
                 hint.empty() ? fmt::format("chmod +x {}", inspection.command_path) : hint);
   }
+}
+
+void JudgeFiles(const CheckFacts& facts, const CheckedHost& host, Issues& issues) {
+  const wire::FolderFacts* folder = FolderOf(*host.inspection, "working");
+  const std::string place =
+      folder != nullptr && folder->error == 0 ? folder->path : std::string("the home folder");
+  std::vector<std::string> others;
+  for (const wire::MissingFile& file : host.inspection->missing_files) {
+    const std::string seen =
+        file.path.starts_with('/') ? file.path : fmt::format("{} in {}", file.path, place);
+    if (file.path != facts.script) {
+      others.push_back(seen);
+      continue;
+    }
+    issues.Fail(host, "files", ErrorCode::kCommandNotFound,
+                fmt::format("script {}: {}", seen, ErrnoText(file.error)),
+                host.is_remote
+                    ? "share its folder, copy it with --sync, or give a path that all "
+                      "hosts have"
+                    : "check the path: it is seen from the folder that workers start in");
+  }
+  if (others.empty()) return;
+  issues.Warn(host, "files",
+              fmt::format("no {}, which the command names and which is there on this machine",
+                          fmt::join(others, ", ")),
+              "if workers read it: share its folder, or copy it with --sync");
+}
+
+void JudgeModules(const CheckedHost& host, Issues& issues) {
+  for (const wire::ModuleFacts& module : host.inspection->modules) {
+    if (module.trouble.empty()) continue;
+    issues.Fail(host, "imports", ErrorCode::kWorkerFailed,
+                fmt::format("cannot import {}: {}", module.name, module.trouble),
+                "install it there, or name the Python that has it as the command: hvdray check "
+                "--import ... -- VENV/bin/python");
+  }
+}
+
+bool IsLoopback(const std::string& address) {
+  return address.starts_with("127.") || address == "::1";
+}
+
+void JudgeName(const CheckFacts& facts, const CheckedHost& host, Issues& issues) {
+  const std::vector<std::string>& addresses = host.inspection->name_addresses;
+  if (facts.hosts.size() < 2 || addresses.empty() || !IsLoopback(addresses[0])) return;
+  issues.Warn(host, "host_name",
+              fmt::format("its own name {} resolves to {}", host.facts.host_name, addresses[0]),
+              "libraries that tell other hosts their name's address fail: give the name the "
+              "address of the network in /etc/hosts there (Gloo and NCCL get the interface from "
+              "hvdray)");
 }
 
 void JudgeClock(const CheckedHost& host, Issues& issues) {
@@ -275,6 +325,9 @@ void JudgeHost(const CheckFacts& facts, const CheckedHost& host, Issues& issues)
   }
   JudgeWorkingFolder(facts, host, issues);
   JudgeCommand(facts, host, issues);
+  JudgeFiles(facts, host, issues);
+  JudgeModules(host, issues);
+  JudgeName(facts, host, issues);
   JudgeClock(host, issues);
   JudgeDisks(host, issues);
   JudgeLimits(host, issues);
@@ -327,6 +380,7 @@ void JudgeDifferences(const CheckFacts& facts, std::vector<Finding>& findings) {
       {"kernel", [](const CheckedHost& host) { return host.inspection->kernel; }},
       {"libc", [](const CheckedHost& host) { return host.inspection->libc; }},
       {"Python", [](const CheckedHost& host) { return host.inspection->command_version; }},
+      {"modules", [](const CheckedHost& host) { return ShowModules(*host.inspection); }},
       {"GPU driver", [](const CheckedHost& host) { return host.inspection->gpu_driver; }},
       {"GPUs", [](const CheckedHost& host) { return ShowGpus(*host.inspection); }}};
   std::vector<std::string> differences;
@@ -396,11 +450,14 @@ int ExitCodeOf(std::span<const Finding> findings) {
     switch (finding.code) {
       case ErrorCode::kNotEnoughSlots:
         return 2;  // nothing would even be tried
+      case ErrorCode::kWorkerFailed:
+        if (code == 0) code = 1;
+        break;
       case ErrorCode::kCommandNotFound:
-        if (code == 0) code = 127;
+        if (code < 2) code = 127;
         break;
       case ErrorCode::kCommandNotExecutable:
-        if (code == 0) code = 126;
+        if (code < 2) code = 126;
         break;
       default:
         code = 125;  // before any worker is started
@@ -421,6 +478,16 @@ std::string ShowBytes(uint64_t bytes) {
   return amount < 10 && unit > 0 && std::fmod(amount, 1.0) >= 0.05
              ? fmt::format("{:.1f} {}", amount, kUnits[unit])
              : fmt::format("{:.0f} {}", amount, kUnits[unit]);
+}
+
+std::string ShowModules(const wire::Inspection& inspection) {
+  std::string text;
+  for (const wire::ModuleFacts& module : inspection.modules) {
+    if (!module.trouble.empty()) continue;
+    text += fmt::format("{}{}{}{}", text.empty() ? "" : ", ", module.name,
+                        module.version.empty() ? "" : " ", module.version);
+  }
+  return text;
 }
 
 std::string ShowGpus(const wire::Inspection& inspection) {

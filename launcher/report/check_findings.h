@@ -19,10 +19,10 @@ enum class FindingLevel : uint8_t {
 };
 
 /// What a finding is about; stable, for programs.
-inline constexpr std::array<std::string_view, 17> kFindingKinds = {
-    "slots",   "host",  "silent", "interface",     "network",    "working_folder",
-    "command", "clock", "disk",   "shared_memory", "limits",     "cpus",
-    "memory",  "gpus",  "build",  "unanswered",    "differences"};
+inline constexpr std::array<std::string_view, 20> kFindingKinds = {
+    "slots", "host",    "silent",    "interface", "network",    "working_folder", "command",
+    "files", "imports", "host_name", "clock",     "disk",       "shared_memory",  "limits",
+    "cpus",  "memory",  "gpus",      "build",     "unanswered", "differences"};
 
 struct Finding {
   FindingLevel level = FindingLevel::kError;
@@ -37,11 +37,13 @@ struct Finding {
 std::vector<Finding> FindFindings(const CheckFacts& facts);
 
 /// What `hvdray run` would return: 0 without an error, 2 when the request itself is wrong, 125 for
-/// hosts and network, 126 and 127 for the command.
+/// hosts and network, 126 and 127 for the command, 127 for its script too; 1 for a module.
 int ExitCodeOf(std::span<const Finding> findings);
 
 // Amounts as text and JSON show them: "12.5 GiB", "none" for a limit that is none.
 std::string ShowBytes(uint64_t bytes);
+/// "torch 2.1.0, horovod.torch": those that were imported.
+std::string ShowModules(const wire::Inspection& inspection);
 /// "8 x NVIDIA H100 80GB HBM3", "no GPU".
 std::string ShowGpus(const wire::Inspection& inspection);
 

@@ -52,6 +52,17 @@ Json InspectionJson(const wire::Inspection& inspection) {
   json["infiniband_devices"] = inspection.infiniband_count;
   json["command_path"] = TextOrNull(inspection.command_path);
   json["command_version"] = TextOrNull(inspection.command_version);
+  json["missing_files"] = Json::array();
+  for (const wire::MissingFile& file : inspection.missing_files) {
+    json["missing_files"].push_back({{"path", file.path}, {"errno", file.error}});
+  }
+  json["modules"] = Json::array();
+  for (const wire::ModuleFacts& module : inspection.modules) {
+    json["modules"].push_back({{"name", module.name},
+                               {"version", TextOrNull(module.version)},
+                               {"error", TextOrNull(module.trouble)}});
+  }
+  json["name_addresses"] = inspection.name_addresses;
   json["unanswered"] = inspection.unanswered;
   return json;
 }

@@ -80,6 +80,7 @@ std::string WhatIsAlike(const CheckFacts& facts, const CheckedHost& host) {
   if (!facts.command.empty() && inspection.command_error == 0) {
     text += Line("command", Joined({inspection.command_path, inspection.command_version}));
   }
+  text += Line("modules", ShowModules(inspection));
   return text;
 }
 

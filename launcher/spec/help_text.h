@@ -27,9 +27,11 @@ inline constexpr std::array<HelpExample, 7> kRunExamples = {{
     {"where each setting comes from", "hvdray run -f job.yaml --print-config"},
 }};
 
-inline constexpr std::array<HelpExample, 3> kCheckExamples = {{
+inline constexpr std::array<HelpExample, 4> kCheckExamples = {{
     {"would a job start there?", "hvdray check -H node1:4,node2:4"},
     {"is the command there as well?", "hvdray check -H node1:4,node2:4 -- python train.py"},
+    {"does its Python import what it needs?",
+     "hvdray check -H node1:4,node2:4 --import torch -- python train.py"},
     {"the same for a job file, for a program to read", "hvdray check -f job.yaml --json"},
 }};
 

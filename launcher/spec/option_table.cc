@@ -188,7 +188,8 @@ constexpr OptionRow kRows[] = {
 
     {.id = Id::kDryRun, .name = "dry-run", .spellings = "--dry-run", .type = Type::kFlag,
      .default_text = "off", .group = Group::kPlan,
-     .help = "Check everything, start nothing."},
+     .help = "Check options and files on this machine and place the ranks; ask no host, start nothing. "
+             "(hvdray check asks the hosts.)"},
     {.id = Id::kPrintPlan, .name = "print-plan", .spellings = "--print-plan",
      .type = Type::kOptionalChoice, .value_name = "text|json", .group = Group::kPlan,
      .help = "Show which rank runs where, and exit."},
@@ -485,6 +486,9 @@ constexpr OptionRow kCheckRows[] = {
     {.id = Id::kJson, .name = "json", .spellings = "--json", .type = Type::kFlag,
      .default_text = "off", .group = Group::kPlan,
      .help = "Print one JSON object (docs/check.md) instead of text."},
+    {.id = Id::kImport, .name = "import", .spellings = "--import", .type = Type::kList,
+     .value_name = "MODULE,...", .group = Group::kPlan,
+     .help = "Have the command's Python import these modules on every host, as workers would. Repeatable."},
 };
 // clang-format on
 

@@ -37,7 +37,7 @@ enum class OptionId : uint8_t {
   kLogLevel, kLogWithTimestamp,
   kGloo, kMpi, kJsrun, kMpiArgs, kBindingArgs,
   kCount,  // Those of run end here; the others are of check alone.
-  kJson,
+  kJson, kImport,
 };
 // clang-format on
 

@@ -23,6 +23,7 @@ namespace hvdray {
 namespace {
 
 constexpr size_t kMaxFileBytes = size_t{16} << 20;
+constexpr size_t kMaxModules = 32;
 
 Result<std::optional<std::string>> ReadRealFile(const std::string& path) {
   const auto failed = [&path](const char* call, int error) {
@@ -246,6 +247,46 @@ void TakeAssignments(ParsedArgv& argv) {
   argv.command.erase(begin, end);
 }
 
+/// "torch,horovod.torch" to its modules.
+Status AddModules(std::string_view list, std::vector<std::string>& modules) {
+  for (;;) {
+    const std::string_view name = list.substr(0, list.find(','));
+    const bool is_name = !name.empty() && name.front() != '.' && name.back() != '.' &&
+                         std::all_of(name.begin(), name.end(), [](char c) {
+                           return c == '_' || c == '.' || (c >= '0' && c <= '9') ||
+                                  (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+                         });
+    if (!is_name) {
+      return {ErrorCode::kUsage,
+              fmt::format("flag --import: {} is not the name of a module", Quoted(name)),
+              "--import torch,horovod.torch"};
+    }
+    if (std::find(modules.begin(), modules.end(), name) == modules.end()) {
+      modules.emplace_back(name);
+    }
+    if (modules.size() > kMaxModules) {
+      return {ErrorCode::kUsage, fmt::format("flag --import: over {} modules", kMaxModules)};
+    }
+    if (name.size() == list.size()) return {};
+    list.remove_prefix(name.size() + 1);
+  }
+}
+
+/// The options that check has beside those of run.
+Status TakeOwnOptions(ParsedArgv& argv, CheckRequest& request) {
+  for (const ParsedOption& option : argv.options) {
+    if (option.row->id == OptionId::kJson) request.is_json = true;
+    if (option.row->id != OptionId::kImport) continue;
+    for (const std::string& list : option.values) {
+      HVDRAY_RETURN_IF_ERROR(AddModules(list, request.modules));
+    }
+  }
+  std::erase_if(argv.options, [](const ParsedOption& option) {
+    return option.row->id == OptionId::kJson || option.row->id == OptionId::kImport;
+  });
+  return {};
+}
+
 }  // namespace
 
 ResolverFiles RealResolverFiles() { return {ReadRealFile, IsRealExecutable, nullptr}; }
@@ -261,9 +302,7 @@ Result<CheckRequest> ResolveCheck(std::span<const std::string> args, const Envir
                                   const ResolverFiles& files) {
   HVDRAY_ASSIGN_OR_RETURN(ParsedArgv argv, ParseCheckArgv(args));
   CheckRequest request;
-  request.is_json = std::erase_if(argv.options, [](const ParsedOption& option) {
-                      return option.row->id == OptionId::kJson;
-                    }) > 0;
+  HVDRAY_RETURN_IF_ERROR(TakeOwnOptions(argv, request));
   HVDRAY_ASSIGN_OR_RETURN(request.run, ResolveParsed(argv, environment, files, SpecUse::kCheck));
   const JobSpec& spec = request.run.spec;
   HVDRAY_RETURN_IF_ERROR(RefusePlan(spec));

@@ -75,7 +75,8 @@ Result<RunRequest> ResolveRun(std::span<const std::string> args, const Environme
 struct CheckRequest {
   RunRequest run;  ///< Its spec may have no command.
   bool is_json = false;
-  Status slots;  ///< kNotEnoughSlots: a job would not even be tried.
+  std::vector<std::string> modules;  ///< --import, each once.
+  Status slots;                      ///< kNotEnoughSlots: a job would not even be tried.
 };
 
 /// The words after `hvdray check`: every option of run with the meaning that it has there, and

@@ -16,6 +16,14 @@ void ReadObjects(FieldReader& read, Status& status, const char* key, std::vector
   });
 }
 
+void ReadTexts(FieldReader& read, const char* key, std::vector<std::string>& list) {
+  read.Each(key, [&](const Json& element) {
+    const bool is_fit = element.is_string() && list.size() < kMaxInspected;
+    if (!is_fit || element.get_ref<const std::string&>().size() > kMaxText) return read.Fault(key);
+    list.push_back(element.get<std::string>());
+  });
+}
+
 }  // namespace
 
 Json ToJson(const Inspection& inspection) {
@@ -32,6 +40,15 @@ Json ToJson(const Inspection& inspection) {
   Json limits = Json::array();
   for (const LimitFacts& limit : inspection.limits) {
     limits.push_back({{"name", limit.name}, {"soft", limit.soft}, {"hard", limit.hard}});
+  }
+  Json missing = Json::array();
+  for (const MissingFile& file : inspection.missing_files) {
+    missing.push_back({{"path", file.path}, {"error", file.error}});
+  }
+  Json modules = Json::array();
+  for (const ModuleFacts& module : inspection.modules) {
+    modules.push_back(
+        {{"name", module.name}, {"version", module.version}, {"trouble", module.trouble}});
   }
   Json gpus = Json::array();
   for (const GpuFacts& gpu : inspection.gpus) {
@@ -54,7 +71,11 @@ Json ToJson(const Inspection& inspection) {
           {"infiniband_count", inspection.infiniband_count},
           {"command_path", inspection.command_path},
           {"command_error", inspection.command_error},
+          {"command_interpreter", inspection.command_interpreter},
           {"command_version", inspection.command_version},
+          {"name_addresses", inspection.name_addresses},
+          {"missing_files", std::move(missing)},
+          {"modules", std::move(modules)},
           {"unanswered", inspection.unanswered}};
 }
 
@@ -91,14 +112,21 @@ void ReadInspection(FieldReader& read, Status& status, Inspection& inspection) {
   read.Unsigned("infiniband_count", inspection.infiniband_count);
   read.Text("command_path", inspection.command_path);
   read.Int("command_error", inspection.command_error, 0, kMaxErrno);
+  read.Text("command_interpreter", inspection.command_interpreter);
   read.Text("command_version", inspection.command_version);
-  read.Each("unanswered", [&](const Json& element) {
-    const bool is_fit = element.is_string() && inspection.unanswered.size() < kMaxInspected;
-    if (!is_fit || element.get_ref<const std::string&>().size() > kMaxText) {
-      return read.Fault("unanswered");
-    }
-    inspection.unanswered.push_back(element.get<std::string>());
-  });
+  ReadTexts(read, "name_addresses", inspection.name_addresses);
+  ReadObjects(read, status, "missing_files", inspection.missing_files,
+              [](FieldReader& item, MissingFile& file) {
+                item.Text("path", file.path);
+                item.Int("error", file.error, 0, kMaxErrno);
+              });
+  ReadObjects(read, status, "modules", inspection.modules,
+              [](FieldReader& item, ModuleFacts& module) {
+                item.Text("name", module.name);
+                item.Text("version", module.version);
+                item.Text("trouble", module.trouble);
+              });
+  ReadTexts(read, "unanswered", inspection.unanswered);
 }
 
 }  // namespace hvdray::wire

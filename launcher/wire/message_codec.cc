@@ -64,27 +64,39 @@ Status UnpackStrings(StringCounts counts, ByteView raw, StartGeneration& start) 
   return {};
 }
 
-// The raw part of Inspect: working folder, command, PATH, each ended by a NUL.
+// The raw part of Inspect: working folder, command, PATH, then files, modules and environment, each
+// ended by a NUL.
 Status PackStrings(const Inspect& inspect, std::string& raw) {
-  for (const std::string* text : {&inspect.working_folder, &inspect.command, &inspect.path}) {
-    if (text->find('\0') != std::string::npos) {
-      return Unsendable(MessageType::kInspect, "a NUL within a text");
-    }
-    raw += *text;
+  bool is_clean = true;
+  const auto add = [&raw, &is_clean](const std::string& text) {
+    is_clean = is_clean && text.find('\0') == std::string::npos;
+    raw += text;
     raw += '\0';
+  };
+  for (const auto* text : {&inspect.working_folder, &inspect.command, &inspect.path}) add(*text);
+  for (const auto* list : {&inspect.files, &inspect.modules, &inspect.environment}) {
+    std::for_each(list->begin(), list->end(), add);
   }
+  if (!is_clean) return Unsendable(MessageType::kInspect, "a NUL within a text");
   if (raw.size() <= kMaxInspectStrings) return {};
   return Unsendable(MessageType::kInspect, fmt::format("texts of {} bytes", raw.size()));
 }
 
-Status UnpackStrings(ByteView raw, Inspect& inspect) {
-  if (std::count(raw.begin(), raw.end(), '\0') != 3 || raw.back() != '\0') {
-    return Violation(MessageType::kInspect, "not three texts");
+Status UnpackStrings(const InspectCounts& counts, ByteView raw, Inspect& inspect) {
+  const auto ends = static_cast<uint64_t>(std::count(raw.begin(), raw.end(), '\0'));
+  const uint64_t wanted = uint64_t{3} + counts.files + counts.modules + counts.environment;
+  if (ends != wanted || raw.back() != '\0') {
+    return Violation(MessageType::kInspect, "the texts are not as many as counted");
   }
-  for (std::string* text : {&inspect.working_folder, &inspect.command, &inspect.path}) {
-    *text = raw.substr(0, raw.find('\0'));
-    raw.remove_prefix(text->size() + 1);
-  }
+  const auto next = [&raw] {
+    std::string text(raw.substr(0, raw.find('\0')));
+    raw.remove_prefix(text.size() + 1);
+    return text;
+  };
+  for (auto* text : {&inspect.working_folder, &inspect.command, &inspect.path}) *text = next();
+  for (uint32_t i = 0; i < counts.files; ++i) inspect.files.push_back(next());
+  for (uint32_t i = 0; i < counts.modules; ++i) inspect.modules.push_back(next());
+  for (uint32_t i = 0; i < counts.environment; ++i) inspect.environment.push_back(next());
   return {};
 }
 
@@ -141,7 +153,7 @@ struct RawReader {
   const RawSizes& sizes;
 
   Status operator()(StartGeneration& start) { return UnpackStrings(sizes.strings, raw, start); }
-  Status operator()(Inspect& inspect) { return UnpackStrings(raw, inspect); }
+  Status operator()(Inspect& inspect) { return UnpackStrings(sizes.inspect, raw, inspect); }
   Status operator()(KvRequest& request) {
     constexpr auto kType = MessageType::kKvRequest;
     HVDRAY_RETURN_IF_ERROR(TakeName(kType, sizes.scope, raw, request.scope));

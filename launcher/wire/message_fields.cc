@@ -151,7 +151,13 @@ struct JsonWriter {
     return DumpJson({{"code", bye.code}, {"text", bye.text}});
   }
   std::string operator()(const Inspect& inspect) const {
-    return fmt::format(R"({{"timeout_ms":{}}})", inspect.timeout_ms);
+    Json fields;
+    fields["timeout_ms"] = inspect.timeout_ms;
+    // Agents before these keys take an Inspect without them.
+    if (!inspect.files.empty()) fields["file_count"] = inspect.files.size();
+    if (!inspect.modules.empty()) fields["module_count"] = inspect.modules.size();
+    if (!inspect.environment.empty()) fields["environment_count"] = inspect.environment.size();
+    return DumpJson(fields);
   }
   std::string operator()(const Inspection& inspection) const {
     return DumpJson(ToJson(inspection));
@@ -316,7 +322,12 @@ struct JsonReader {
     read.Unsigned("code", bye.code);
     read.Text("text", bye.text, kMaxByeText);
   }
-  void operator()(Inspect& inspect) const { read.Unsigned("timeout_ms", inspect.timeout_ms); }
+  void operator()(Inspect& inspect) const {
+    read.Unsigned("timeout_ms", inspect.timeout_ms);
+    read.Int("file_count", sizes.inspect.files, 0, kMaxInspected);
+    read.Int("module_count", sizes.inspect.modules, 0, kMaxInspected);
+    read.Unsigned("environment_count", sizes.inspect.environment);
+  }
   void operator()(Inspection& inspection) const { ReadInspection(read, status, inspection); }
   void operator()(Output& /*output*/) const {}
   void operator()(Stdin& /*input*/) const {}

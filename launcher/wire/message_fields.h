@@ -22,6 +22,13 @@ struct StringCounts {
   uint32_t environment = 0;
 };
 
+/// Of an Inspect, behind its first three strings.
+struct InspectCounts {
+  uint32_t files = 0;
+  uint32_t modules = 0;
+  uint32_t environment = 0;
+};
+
 /// Of the messages of folder.h.
 struct FolderSizes {
   uint32_t text = 0;  ///< A target or path, or the bytes of a file.
@@ -31,6 +38,7 @@ struct FolderSizes {
 /// How the bytes behind the JSON are cut; each used by the messages that have such bytes.
 struct RawSizes {
   StringCounts strings;
+  InspectCounts inspect;
   uint32_t scope = 0;
   uint32_t key = 0;
   FolderSizes folder;

@@ -262,8 +262,104 @@ def test_a_script_with_python_in_front_of_its_name_is_not_run(hvdray, script, tm
     assert not (tmp_path / "was-run").exists()
 
 
+def test_a_script_that_is_nowhere_is_an_error(hvdray, tmp_path):
+    result = hvdray.run("check", "--", "python3", "-u", "nosuch.py", cwd=tmp_path)
+    assert result.code == 127, result.text
+    assert "script nosuch.py in " in result.text and "No such file" in result.text
+    assert result.text.splitlines()[-1].startswith("no job would start: 1 error")
+
+
+def test_modules_are_imported_on_every_host(check, hosts):
+    name = hosts.folder("h1") / "home" / "only_at_h1.py"
+    name.write_text("__version__ = '7'\n")
+    try:
+        result = check("-H", "h1:1,h2:1", "--cwd", hosts.state / "home", "--import",
+                       "json,only_at_h1", "--json", "--", "python3", "-c", "0")
+    finally:
+        name.unlink()
+    page = document(result)
+    assert result.returncode == 1
+    [finding] = errors(page)
+    assert finding["kind"] == "imports" and finding["hosts"] == ["h2"]
+    assert "No module named 'only_at_h1'" in finding["message"]
+    assert host_of(page, "h1")["facts"]["modules"][1] == {
+        "name": "only_at_h1", "version": "7", "error": None}
+
+
+def test_arguments_that_are_files_here_are_looked_for_on_every_host(check, hosts):
+    here = hosts.state / "home"  # as each place sees its own home
+    for place, names in (("launcher", ("train.py", "a.yaml")), ("h1", ("train.py", "a.yaml"))):
+        for name in names:
+            (hosts.folder(place) / "home" / name).write_text("")
+    words = ["--", "python3", "train.py", "--config=a.yaml", "--out", "results"]
+    try:
+        result = check("-H", "h1:1,h2:1", "--json", *words, cwd=str(here))
+        copied = check("-H", "h1:1,h2:1", "--sync", ".", "--json", *words, cwd=str(here))
+    finally:
+        for path in hosts.state.glob("*/home/*"):
+            if path.name in ("train.py", "a.yaml"):
+                path.unlink()
+    page = document(result)
+    assert result.returncode == 127
+    script, other = findings(page, "files")
+    assert (script["level"], script["hosts"]) == ("error", ["h2"])
+    assert "script train.py" in script["message"]
+    assert (other["level"], other["hosts"]) == ("warning", ["h2"]) and "a.yaml" in other["message"]
+    assert document(copied)["would_start"] and not findings(document(copied), "files")
+
+
+def test_names_that_resolve_to_loopback_are_a_warning(check, hosts):
+    names = hosts.folder("h2") / "etc" / "hosts"
+    before = names.read_text()
+    names.write_text("127.0.0.1 localhost\n127.0.1.1 h2\n")
+    try:
+        page = document(check("-H", "h1:1,h2:1", "--json"))
+    finally:
+        names.write_text(before)
+    [finding] = findings(page, "host_name")
+    assert (finding["level"], finding["hosts"]) == ("warning", ["h2"])
+    assert "h2 resolves to 127.0.1.1" in finding["message"]
+    assert host_of(page, "h1")["facts"]["name_addresses"] == [hosts["h1"].address]
+
+
+SUM_OF_ONES = """
+import datetime, torch, torch.distributed as dist
+dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=8))
+total = torch.ones(1)
+dist.all_reduce(total)
+print(int(total.item()))
+"""
+
+
+@pytest.fixture
+def sum_of_ones(hvdray, hosts, tmp_path):
+    """A torch job on h1 and h2, whose own names are as Debian's installer leaves them: 127.0.1.1."""
+    before = {}
+    for name in ("h1", "h2"):
+        path = hosts.folder(name) / "etc" / "hosts"
+        before[path] = path.read_text()
+        path.write_text(f"127.0.0.1 localhost\n127.0.1.1 {name}\n")
+    yield lambda *words: hosts.run(
+        [hvdray.binary, "run", "-H", "h1:1,h2:1", "--tag-output", "none", "--", *words,
+         "/usr/bin/python3", "-c", SUM_OF_ONES], cwd=str(tmp_path), timeout=60)
+    for path, text in before.items():
+        path.write_text(text)
+
+
+def test_torch_finds_its_peers_where_names_resolve_to_loopback(sum_of_ones):
+    result = sum_of_ones()
+    assert (result.returncode, result.stdout) == (0, "2\n2\n"), result.stderr
+
+
+def test_who_dies_of_a_name_on_loopback_is_told_so(sum_of_ones):
+    result = sum_of_ones("env", "-u", "GLOO_SOCKET_IFNAME")
+    assert result.returncode != 0
+    assert "/etc/hosts" in result.stderr, result.stderr
+
+
 @pytest.mark.parametrize("words, said", [
     (["-H", "a"], "Invalid host input"),
+    (["-H", "a:1", "--import", "torch,;x"], "--import"),
     (["-H", "a:1,n[3-1]:1"], "reversed"),
     (["-H", "a:1", "--no-such-option"], "--no-such-option"),
     (["-H", "a:1", "--dry-run"], "--dry-run"),

@@ -138,6 +138,59 @@ TEST(HostInspectionTest, AScriptWhoseNameOnlyBeginsLikePythonIsNotRun) {
   }
 }
 
+TEST(HostInspectionTest, FilesOfTheCommandAreSeenFromTheWorkingFolder) {
+  const TempFolder folder;
+  Write(folder / "here.yaml", "", 0644);
+  wire::Inspect inspect;
+  inspect.working_folder = folder.path();
+  inspect.files = {"here.yaml", "nosuch.py", folder / "here.yaml", "/no/such/file"};
+  EXPECT_EQ(Reports(inspect).back().missing_files,
+            (std::vector<wire::MissingFile>{{"nosuch.py", ENOENT}, {"/no/such/file", ENOENT}}));
+}
+
+TEST(HostInspectionTest, ModulesAreImportedByTheCommandsPythonInTheWorkersPlace) {
+  const TempFolder folder;
+  Write(folder / "mine.py", "import os\n__version__ = os.environ['MINE']\nprint('noise')\n", 0644);
+  Write(folder / "broken.py", "import sys\nsys.exit('no luck')\n", 0644);
+  wire::Inspect inspect;
+  inspect.command = "python3";
+  inspect.path = "/usr/bin:/bin";
+  inspect.working_folder = folder.path();
+  inspect.environment = {"MINE=4.2", "PATH=/usr/bin:/bin"};
+  inspect.modules = {"mine", "broken", "nosuchmodule"};
+  EXPECT_EQ(Reports(inspect).back().modules,
+            (std::vector<wire::ModuleFacts>{
+                {"mine", "4.2", ""},
+                {"broken", "", "no luck"},
+                {"nosuchmodule", "", "ModuleNotFoundError: No module named 'nosuchmodule'"}}));
+}
+
+TEST(HostInspectionTest, WithoutAPythonModulesSaySo) {
+  wire::Inspect inspect;
+  inspect.path = "/no/such/folder";
+  inspect.modules = {"torch"};
+  EXPECT_EQ(Reports(inspect).back().modules,
+            (std::vector<wire::ModuleFacts>{
+                {"torch", "", "there is no python3 along the PATH of the workers"}}));
+}
+
+TEST(HostTextsTest, AnImportCountsOnceItHasSaidSo) {
+  EXPECT_EQ(ModuleFactsOf("a", {1, "warning\n\nhvdray-imported:1.0\ncrash at the end\n"}),
+            (wire::ModuleFacts{"a", "1.0", ""}));
+  EXPECT_EQ(ModuleFactsOf("a", {1, "Traceback:\nImportError: x\n\n"}),
+            (wire::ModuleFacts{"a", "", "ImportError: x"}));
+  EXPECT_EQ(ModuleFactsOf("a", {139, "half a line"}),
+            (wire::ModuleFacts{"a", "", "Python died by signal 11"}));
+  EXPECT_EQ(ModuleFactsOf("a", {3, ""}), (wire::ModuleFacts{"a", "", "Python ended with code 3"}));
+}
+
+TEST(HostTextsTest, AddressesOfANameAreTakenOnceEach) {
+  EXPECT_EQ(AddressesOf("127.0.1.1       STREAM node1\n127.0.1.1       DGRAM\n::1 STREAM x\n"
+                        "no row\n\n"),
+            (std::vector<std::string>{"127.0.1.1", "::1"}));
+  EXPECT_EQ(AddressesOf(""), std::vector<std::string>());
+}
+
 TEST(HostTextsTest, LibcIsReadOutOfTheLibraryItself) {
   using std::string_literals::operator""s;
   EXPECT_EQ(LibcOfBanner("x\0GNU C Library (Debian GLIBC 2.36-9+deb12u4) stable release version "

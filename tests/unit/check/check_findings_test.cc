@@ -145,6 +145,72 @@ TEST(CheckFindingsTest, AMissingWorkingFolderIsAnErrorOnlyWhenItWasAskedFor) {
             "host node1: no folder /data/job: workers would start in the home folder");
 }
 
+TEST(CheckFindingsTest, AWorkingFolderThatIsCopiedThereNeedNotExistYet) {
+  EXPECT_TRUE(FindingsAfter([](CheckFacts& facts, CheckedHost& host) {
+                host.inspection->folders[4] = {"working", "/data/job", ENOENT};
+                facts.is_folder_optional = facts.is_folder_synced = true;
+              }).empty());
+}
+
+TEST(CheckFindingsTest, AScriptThatIsNotThereIsAnErrorLikeACommandThatIsNot) {
+  const Finding finding = OnlyFinding([](CheckFacts& facts, CheckedHost& host) {
+    facts.script = "train.py";
+    host.inspection->missing_files = {{"train.py", ENOENT}};
+  });
+  EXPECT_EQ(finding.kind, "files");
+  EXPECT_EQ(finding.text, "host node1: script train.py in /data/job: No such file or directory");
+  EXPECT_EQ(ExitCodeOf(std::span(&finding, 1)), 127);
+}
+
+TEST(CheckFindingsTest, OtherArgumentsThatAreFilesHereAreAWarning) {
+  const Finding finding = OnlyFinding([](CheckFacts& facts, CheckedHost& host) {
+    facts.script = "train.py";
+    host.inspection->missing_files = {{"a.yaml", ENOENT}, {"/etc/b", EACCES}};
+  });
+  EXPECT_EQ(finding.level, FindingLevel::kWarning);
+  EXPECT_EQ(finding.text,
+            "host node1: no a.yaml in /data/job, /etc/b, which the command names and which is "
+            "there on this machine");
+}
+
+TEST(CheckFindingsTest, AModuleThatCannotBeImportedIsAnErrorAndSaysWhy) {
+  const Finding finding = OnlyFinding([](CheckFacts&, CheckedHost& host) {
+    host.inspection->modules = {{"numpy", "1.24", ""},
+                                {"torch", "", "ModuleNotFoundError: No module named 'torch'"}};
+  });
+  EXPECT_EQ(finding.kind, "imports");
+  EXPECT_EQ(finding.text,
+            "host node1: cannot import torch: ModuleNotFoundError: No module named 'torch'");
+  EXPECT_EQ(ExitCodeOf(std::span(&finding, 1)), 1);
+}
+
+TEST(CheckFindingsTest, VersionsOfModulesAreCompared) {
+  CheckFacts facts = GoodFacts();
+  facts.hosts[0].inspection->modules = {{"torch", "1.13.0", ""}};
+  facts.hosts[1].inspection->modules = {{"torch", "2.1.0", ""}};
+  const std::vector<Finding> findings = FindFindings(facts);
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].text,
+            "the hosts differ in modules: torch 1.13.0 (node1), torch 2.1.0 (node2)");
+}
+
+TEST(CheckFindingsTest, ANameThatResolvesToLoopbackIsAWarningWhereThereAreOtherHosts) {
+  for (const char* address : {"127.0.1.1", "127.0.0.1", "::1"}) {
+    const Finding finding = OnlyFinding([&](CheckFacts&, CheckedHost& host) {
+      host.inspection->name_addresses = {address, "10.1.0.1"};
+    });
+    EXPECT_EQ(finding.kind, "host_name");
+    EXPECT_EQ(finding.level, FindingLevel::kWarning);
+    EXPECT_EQ(finding.text, std::string("host node1: its own name node1 resolves to ") + address);
+  }
+  EXPECT_TRUE(FindingsAfter([](CheckFacts&, CheckedHost& host) {
+                host.inspection->name_addresses = {"10.1.0.1", "127.0.1.1"};
+              }).empty());
+  CheckFacts alone = GoodFacts(1);
+  alone.hosts[0].inspection->name_addresses = {"127.0.1.1"};
+  EXPECT_TRUE(FindFindings(alone).empty());
+}
+
 struct CommandRow {
   int error;
   const char* path;

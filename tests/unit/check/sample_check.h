@@ -77,6 +77,7 @@ inline CheckFacts GoodFacts(int hosts = 2) {
 inline CheckFacts BadFacts() {
   CheckFacts facts = GoodFacts(5);
   facts.is_folder_optional = true;
+  facts.script = "train.py";
   facts.unused_hosts = {"node8", "node9"};
   for (const int lost : {2, 3}) {
     CheckedHost host;
@@ -93,6 +94,9 @@ inline CheckFacts BadFacts() {
   fourth.command_path.clear();
   fourth.command_version.clear();
   fourth.command_error = 2;
+  fourth.name_addresses = {"127.0.1.1", "10.1.0.4"};
+  fourth.missing_files = {{"train.py", 2}, {"conf.yaml", 13}};
+  fourth.modules = {{"torch", "2.1.0", ""}, {"horovod.torch", "", "ImportError: none"}};
   wire::Inspection& fifth = *facts.hosts[4].inspection;
   fifth.gpus = {{"NVIDIA H100 80GB HBM3", 80 * kTestGiB}, {"NVIDIA H100 80GB HBM3", 0}};
   fifth.gpu_driver = "535.104.05";

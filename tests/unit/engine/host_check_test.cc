@@ -64,14 +64,15 @@ class HostCheckTest : public testing::Test {
     }
   }
 
-  HostCheck::Outcome Run(CheckLimits limits = {}) {
+  HostCheck::Outcome Run(CheckLimits limits = {}) { return RunWith({}, limits); }
+  HostCheck::Outcome RunWith(CheckWishes wishes, CheckLimits limits = {}) {
     // A fake agent's carrier ends with its link.
     const Watch exits = loop_->Every(milliseconds(5), [this] {
       for (auto& [host, agent] : transport_.agents) {
         if (!agent->closed.empty()) transport_.Exit(host, Status());
       }
     });
-    return HostCheck(*loop_, transport_, plan_, limits).Run();
+    return HostCheck(*loop_, transport_, plan_, limits, std::move(wishes)).Run();
   }
   void ExpectNothingStarted() {
     for (const auto& [host, agent] : transport_.agents) {
@@ -126,6 +127,20 @@ TEST_F(HostCheckTest, AgentsLookWhereWorkersWould) {
   const CheckFacts facts = Run().facts;
   EXPECT_FALSE(facts.is_folder_optional);
   EXPECT_EQ(transport_.agents["c"]->All<wire::Inspect>()[0].working_folder, "/data");
+}
+
+TEST_F(HostCheckTest, FilesAndModulesAreAskedForWithTheWorkersEnvironment) {
+  plan_.spec.env.Set({"PYTHONPATH=/mine"}, "flag -x");
+  const CheckWishes wishes{{"train.py", "a.yaml"}, "train.py", {"torch"}};
+  const CheckFacts facts = RunWith(wishes).facts;
+  EXPECT_EQ(facts.script, "train.py");
+  const auto asked = transport_.agents["a"]->All<wire::Inspect>();
+  ASSERT_EQ(asked.size(), 1U);
+  EXPECT_EQ(asked[0].files, wishes.files);
+  EXPECT_EQ(asked[0].modules, wishes.modules);
+  const std::vector<std::string>& given = asked[0].environment;
+  EXPECT_NE(std::find(given.begin(), given.end(), "PYTHONPATH=/mine"), given.end());
+  EXPECT_GT(asked[0].timeout_ms, CheckLimits().inspect.count()) << "an import takes its time";
 }
 
 TEST_F(HostCheckTest, OneHostThatFailsDoesNotEndTheCheckOfTheOthers) {

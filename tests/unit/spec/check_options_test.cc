@@ -35,6 +35,19 @@ TEST(CheckOptionsTest, NeitherACommandNorANumberIsNeeded) {
   EXPECT_EQ(*nothing->run.spec.np, 1);
 }
 
+TEST(CheckOptionsTest, ModulesToImportAreAListWithoutDoubles) {
+  const SpecWorld world;
+  const auto request = Check(world, "--import torch,horovod.torch --import=numpy,torch -H a:1");
+  ASSERT_TRUE(request.ok()) << request.status().ToString();
+  EXPECT_EQ(request->modules, (std::vector<std::string>{"torch", "horovod.torch", "numpy"}));
+  for (const char* wrong : {"--import torch,,numpy", "--import .torch", "--import a-b",
+                            "--import os;x", "--import torch."}) {
+    const auto refused = Check(world, std::string(wrong) + " -H a:1");
+    EXPECT_EQ(refused.status().code(), ErrorCode::kUsage) << wrong;
+    EXPECT_NE(refused.status().message().find("flag --import: "), std::string::npos) << wrong;
+  }
+}
+
 TEST(CheckOptionsTest, TooFewSlotsAreToldBesideTheRest) {
   const SpecWorld world;
   const auto request = Check(world, "-np 9 -H a:2,b:2 -- train");

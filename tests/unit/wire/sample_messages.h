@@ -71,7 +71,11 @@ inline Inspection SampleInspection() {
   inspection.infiniband_count = 8;
   inspection.command_path = "/usr/bin/python3";
   inspection.command_error = 13;
+  inspection.command_interpreter = "/usr/bin/python3\r";
   inspection.command_version = "Python 3.11.2";
+  inspection.name_addresses = {"127.0.1.1", "10.0.0.7"};
+  inspection.missing_files = {{"conf/a.yaml", 2}, {"/data/b", 13}};
+  inspection.modules = {{"torch", "2.1.0", ""}, {"horovod.torch", "", "ImportError: none"}};
   inspection.unanswered = {"free disk of /data", "nvidia-smi"};
   return inspection;
 }
@@ -123,6 +127,8 @@ inline std::vector<std::pair<std::string, Message>> SampleMessages() {
       {"heartbeat", {0, Heartbeat{true}}},
       {"bye", {0, Bye{206, "build \"a\" and build \"b\" share no version"}}},
       {"inspect", {0, Inspect{2500, "/home/caf\xe9/job", "python3", "/opt/bin:/usr/bin"}}},
+      {"inspect_modules",
+       {0, Inspect{9000, "", "", "/bin", {"train.py", "caf\xe9"}, {"torch"}, {"A=\xff", "B="}}}},
       {"inspection", {0, SampleInspection()}},
       {"folder_list", {1, SampleFolderList()}},
       {"folder_wanted", {1, FolderWanted{{{0, 2}, {3, 1}, {2000, 48}}, 3, "/home/caf\xe9/job"}}},
