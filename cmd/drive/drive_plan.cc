@@ -14,8 +14,21 @@
 namespace hvdray {
 namespace {
 
-// Ray's own tables need 13.6 s for a node that was killed and 63.5 s for one that was cut off.
-constexpr Duration kHeartbeatTimeout = std::chrono::seconds(5);
+/// What Ray may need to make a runtime environment before it starts an agent; by its own default
+/// ten minutes.
+Duration SetupLimit(const std::string& runtime_env) {
+  if (runtime_env.empty()) return Duration::zero();
+  constexpr int64_t kDefault = 600;
+  constexpr int64_t kLongest = 86'400;
+  const Result<Json> env = ParseJson(runtime_env);
+  const auto config = env.ok() && env->is_object() ? env->find("config") : env->end();
+  if (!env.ok() || config == env->end() || !config->is_object()) {
+    return std::chrono::seconds(kDefault);
+  }
+  const Result<int64_t> limit = JsonInt(*config, "setup_timeout_seconds", kDefault, -1, kLongest);
+  if (!limit.ok()) return std::chrono::seconds(kDefault);
+  return std::chrono::seconds(*limit < 0 ? kLongest : *limit);
+}
 
 wire::GpuVisibility VisibilityOf(const RaySpec& ray) {
   if (ray.slot_gpus() <= 0) return wire::GpuVisibility::kInherited;
@@ -54,7 +67,8 @@ JobSpec DriveSpec(const RayJobFile& job, std::string_view folder) {
   }
   // The driver's own is the pipe to ray_driver.py.
   spec.stdin_rank.Set(std::nullopt, "driver on Ray");
-  if (spec.heartbeat_timeout.is_default()) spec.heartbeat_timeout.Set(kHeartbeatTimeout, "default");
+  spec.start_timeout.Set(*spec.start_timeout + SetupLimit(*spec.ray.runtime_env),
+                         spec.start_timeout.origin());
   return spec;
 }
 

@@ -120,7 +120,8 @@ int RunAgent(UniqueFd keeper, AgentSessionOptions options) {
   lifelines.Add(std::move(keeper), "the agent's keeper was killed");
   return RunAgentSession(**loop,
                          MakeFdStream(**loop, std::move(link->first), std::move(link->second)),
-                         lifelines, std::move(options), Duration::zero());
+                         lifelines, std::move(options), Duration::zero())
+      .exit_code;
 }
 
 /// nullopt: there is no --dial among the words.

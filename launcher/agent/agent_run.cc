@@ -58,28 +58,29 @@ int FailAgent(const Status& status) {
   return kAgentFailed;
 }
 
-int RunAgentSession(Loop& loop, std::unique_ptr<ByteStream> stream, Lifelines& lifelines,
-                    AgentSessionOptions options, Duration signal_merge) {
+AgentEnd RunAgentSession(Loop& loop, std::unique_ptr<ByteStream> stream, Lifelines& lifelines,
+                         AgentSessionOptions options, Duration signal_merge) {
   options.build = kAgentBuild;
   options.control_folder = ControlFolder();
   options.cgroup_folder = MakeCgroupFolder();
   options.facts = GatherHostFacts();
   const std::string folder = options.cgroup_folder;
 
-  int exit_code = kAgentFailed;
+  AgentEnd end;
   {
     AgentSession session(loop, std::move(stream), std::move(options), [&](int code) {
-      exit_code = code;
+      end.exit_code = code;
       loop.Stop();
     });
     lifelines.OnLost([&session](const Status& why) { session.Leave(why, kAgentFailed); });
     const std::vector<Watch> signals = HandleSignals(loop, session, signal_merge);
     session.Start();
     loop.Run();
+    end.why = session.why();
     lifelines.OnLost([](const Status&) {});
   }
   if (!folder.empty()) KillAndRemoveCgroup(folder);
-  return exit_code;
+  return end;
 }
 
 }  // namespace hvdray

@@ -19,10 +19,15 @@ inline constexpr char kAgentBuild[] = "hvdray " HVDRAY_VERSION;
 /// Says it on stderr; returns kAgentFailed.
 int FailAgent(const Status& status);
 
+struct AgentEnd {
+  int exit_code = kAgentFailed;
+  Status why;  ///< Why it gave up; ok: the launcher released it.
+};
+
 /// Runs `loop` until the job is over here. `signal_merge`: a signal that comes again within that
-/// time is the same one. Fills in the rest of `options`. Returns the exit code.
-int RunAgentSession(Loop& loop, std::unique_ptr<ByteStream> stream, Lifelines& lifelines,
-                    AgentSessionOptions options, Duration signal_merge);
+/// time is the same one. Fills in the rest of `options`.
+AgentEnd RunAgentSession(Loop& loop, std::unique_ptr<ByteStream> stream, Lifelines& lifelines,
+                         AgentSessionOptions options, Duration signal_merge);
 
 }  // namespace hvdray
 

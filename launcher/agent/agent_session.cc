@@ -328,7 +328,10 @@ void AgentSession::OnLinkClosed(const Status& why) {
   if (is_leaving_) return FinishIfIdle();
   is_leaving_ = true;
   exit_code_ = why.ok() ? 0 : kLinkFailed;
-  if (!why.ok()) Log(LogLevel::kInfo, "agent", "link lost: {}", why.ToString());
+  if (!why.ok()) {
+    Log(LogLevel::kInfo, "agent", "link lost: {}", why.ToString());
+    why_ = Status(why).WithContext("link to the launcher");
+  }
   EndPreparation();
   StopGangs();
   FinishIfIdle();
@@ -340,6 +343,7 @@ void AgentSession::Leave(const Status& why, int exit_code) {
     return;
   }
   exit_code_ = exit_code;
+  why_ = why;
   Log(LogLevel::kInfo, "agent", "leaving: {}", why.ToString());
   folder_receiver_.reset();
   if (link_) {

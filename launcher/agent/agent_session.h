@@ -50,6 +50,9 @@ class AgentSession : private KvUpstream {
   /// In others, and before a worker was started, as Leave().
   void Retire(Duration notice, const Status& why, int exit_code);
 
+  /// Why it gave up; ok: it was released, or still runs.
+  const Status& why() const { return why_; }
+
   /// Requests of a generation that is over, dropped.
   uint64_t stale_requests() const {
     return stale_requests_ + (gangs_ ? gangs_->stale_requests() : 0);
@@ -111,6 +114,7 @@ class AgentSession : private KvUpstream {
   uint64_t stale_requests_ = 0;
   bool is_leaving_ = false;
   int exit_code_ = 0;
+  Status why_;
   Watch close_timer_;
   Watch done_timer_;
   Watch retire_timer_;

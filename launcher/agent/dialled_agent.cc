@@ -124,14 +124,14 @@ int RunSession(Loop& loop, const DialOptions& options, std::unique_ptr<ByteStrea
   session.node.environment =
       WithoutRay(Environment::FromProcess().ToStrings(),
                  options.keeps_ray_environment ? RayNames::kKept : RayNames::kDropped);
-  const int code =
+  const AgentEnd end =
       RunAgentSession(loop, std::move(stream), lifelines, std::move(session), kSignalMerge);
   // Its actor tells the driver the last line, and is often heard before the link is.
-  if (!lifelines.lost().ok()) {
-    const std::string line = fmt::format("hvdray-agent: {}\n", lifelines.lost().message());
-    (void)WriteAll(STDERR_FILENO, line).ok();
+  const Status& why = lifelines.lost().ok() ? end.why : lifelines.lost();
+  if (!why.ok()) {
+    (void)WriteAll(STDERR_FILENO, fmt::format("hvdray-agent: {}\n", why.message())).ok();
   }
-  return code;
+  return end.exit_code;
 }
 
 }  // namespace

@@ -351,9 +351,9 @@ void SettleRay(const LayerStack& job, JobSpec* spec, std::vector<std::string>* w
   if (!spec->ray.excludes->empty() && spec->ray.working_dir->empty()) {
     warnings->push_back(spec->ray.excludes.origin() + " has no effect without --working-dir");
   }
-  if (spec->heartbeat_timeout.is_default()) {
-    // Ray itself needs 13 to 63 s to notice that a node is gone.
-    spec->heartbeat_timeout = Setting<Duration>(std::chrono::seconds(5));
+  if (!spec->ray.excludes->empty() && spec->ray.is_folder_remote()) {
+    warnings->push_back(spec->ray.excludes.origin() +
+                        " has no effect on a working folder that Ray fetches");
   }
 }
 

@@ -298,8 +298,14 @@ class StreamLink : public Link {
   void OnHeartbeatDue() {
     if (monitor_->IsLostAt(loop_.Now())) {
       is_timed_out_ = true;
-      return Closed({ErrorCode::kAgentLost,
-                     fmt::format("silent for {:.1f} s", Seconds(monitor_->Silence()).count())});
+      const double silence_s = Seconds(monitor_->Silence()).count();
+      if (role_ == LinkRole::kAgent) {
+        // A launcher that was stopped finds the reason when it runs again.
+        WriteBye({static_cast<uint16_t>(ErrorCode::kAgentLost),
+                  fmt::format("the agent heard nothing from the launcher for {:.1f} s and gave up",
+                              silence_s)});
+      }
+      return Closed({ErrorCode::kAgentLost, fmt::format("silent for {:.1f} s", silence_s)});
     }
     if (++looks_ % kLooksPerHeartbeat != 0) return;
     // A peer that does not read finds one heartbeat waiting, not one for each period.

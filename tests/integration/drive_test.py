@@ -174,6 +174,36 @@ def test_an_agent_of_another_build_ends_the_job_and_both_builds_are_named(drive,
     assert not workers(job)
 
 
+def test_a_stall_of_the_driver_of_six_seconds_costs_a_static_job_nothing(drive):
+    job = drive({"np": 2, "command": shell(
+        "echo up $HOROVOD_RANK; until [ -e go ]; do sleep 0.1; done; echo done")})
+    job.wait_for(lambda: job.out.count("up ") == 2, what="workers")
+    os.kill(job.job.process.pid, signal.SIGSTOP)
+    time.sleep(6.5)
+    os.kill(job.job.process.pid, signal.SIGCONT)
+    (job.folder / "go").touch()
+    assert job.wait() == 0, job.said()
+    assert job.out.count("done") == 2
+
+
+def test_agents_that_hear_nothing_from_the_driver_say_so_in_their_logs_and_in_the_report(drive):
+    job = drive({"np": 2, "heartbeat_timeout": 2, "command": SLEEPERS, "report_file": "r"},
+                nodes=[Node(1, 1), Node(2, 1)])
+    wait_up(job, 2)
+    agents = [seat["agent"] for seat in job.seats.values()]
+    os.kill(job.job.process.pid, signal.SIGSTOP)
+    for agent in agents:
+        assert agent.wait(30) == 125
+    os.kill(job.job.process.pid, signal.SIGCONT)
+    assert job.wait() == 125, job.said()
+    for number in 0, 1:
+        assert "link to the launcher: silent for " in job.seat_log(number).read_text()
+    report = json.loads((job.folder / "logs" / f"hvdray_{job.job_id}.report.json").read_text())
+    assert any(words in report["exit"]["error"]["message"] for words in (
+        "heard nothing from the launcher for ", "link to the launcher: silent for ")), job.said()
+    assert not workers(job)
+
+
 def test_a_seat_that_never_begins_is_an_error_with_rays_words(drive):
     job = drive({"np": 1, "command": ["true"]})
     job.on_seat = lambda body: job.tell({"seat": {

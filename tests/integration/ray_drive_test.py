@@ -78,7 +78,7 @@ def test_a_lost_node_is_named_at_once_and_ends_the_job_before_ray_knows(hvdray_a
     ended = time.monotonic() - began
     print(f"{fault}: named after {named:.2f} s, ended after {ended:.2f} s")
     assert result.code == 125, said + result.errors
-    assert named < (9 if fault == "cut" else 4), "5 s of silence; the rest is for a busy machine"
+    assert named < (20 if fault == "cut" else 4), "15 s of silence; the rest is for a busy machine"
     assert ended - named < 4, "nobody waits for the lost node's goodbye"
     # A node that is cut off notices it by itself.
     wait_until(lambda: not sleepers(ray_cluster), "nobody is left, there either", 15)

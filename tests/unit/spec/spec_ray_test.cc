@@ -78,8 +78,9 @@ TEST(SpecRayTest, AFileMayMapResourcesAndLabels) {
   EXPECT_EQ(ask.labels, (RayLabels{{"zone", "eu"}}));
 }
 
-TEST(SpecRayTest, AHostThatIsLostTooEarlyCostsLessThanOneThatIsWaitedFor) {
-  EXPECT_EQ(*SpecOf("-np 1 --ray ./t").heartbeat_timeout, seconds(5));
+TEST(SpecRayTest, AStallOfTheDriverCostsAStaticJobItsLifeOnlyAsLateAsElsewhere) {
+  EXPECT_EQ(*SpecOf("-np 1 --ray ./t").heartbeat_timeout, seconds(15));
+  EXPECT_EQ(*SpecOf("-np 1 --min-np 1 --ray ./t").heartbeat_timeout, seconds(5));
   EXPECT_EQ(*SpecOf("-np 1 --ray --heartbeat-timeout 9 ./t").heartbeat_timeout, seconds(9));
   EXPECT_EQ(*SpecOf("-np 1 ./t").heartbeat_timeout, seconds(15));
 }

@@ -160,5 +160,15 @@ TEST_F(LinkSocketTest, SilentPeerIsLostAndPausedPeerIsNot) {
   EXPECT_TRUE(launcher_.link->IsTimedOut());
 }
 
+TEST_F(LinkSocketTest, AnAgentThatHearsNothingTellsTheLauncherWhyItGivesUp) {
+  Greet();
+  using std::chrono::milliseconds;
+  agent_.link->StartHeartbeat(milliseconds(2), milliseconds(10));
+  ASSERT_TRUE(RunUntil(*loop_, [&] { return launcher_.closed.has_value(); }));
+  EXPECT_EQ(launcher_.closed->code(), ErrorCode::kAgentLost);
+  EXPECT_TRUE(
+      launcher_.closed->message().starts_with("the agent heard nothing from the launcher for "));
+}
+
 }  // namespace
 }  // namespace hvdray::wire
