@@ -8,6 +8,7 @@ import platform
 import queue
 import signal
 import subprocess
+import sys
 import threading
 import time
 
@@ -38,7 +39,8 @@ class Seat:
 
     def start(self, argv, line, log_name, *others_gpus):
         gpus = list(dict.fromkeys(sum(others_gpus, gpus_here())))
-        names = {"@gpus": ",".join(gpus), "@raylet": str(os.getppid())}
+        names = {"@gpus": ",".join(gpus), "@raylet": str(os.getppid()),
+                 "@python": os.path.dirname(sys.executable or "")}
         self.log = os.path.join(ray._private.worker._global_node.get_logs_dir_path(), log_name)
         os.chmod(os.path.join(hvdray_job.__path__[0], "job.json"), 0o600)
         if os.path.isfile(argv[0]):

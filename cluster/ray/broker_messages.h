@@ -105,7 +105,9 @@ struct BrokerSeat {
   int seat = 0;
   std::string group;
   std::vector<int> bundles;
-  /// "@gpus" becomes "0,1", "@raylet" the pid of the node's raylet.
+  /// "@gpus" becomes "0,1", "@python" the folder of the Python that Ray starts for the job's
+  /// actors,
+  /// "@raylet" the pid of the node's raylet.
   std::vector<std::string> argv;
   std::string input;  ///< Its first line on stdin, without the line's end: the key. Not shown.
 };

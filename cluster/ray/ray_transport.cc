@@ -135,6 +135,8 @@ void RayTransport::Begin(const std::string& host, const std::shared_ptr<Seat>& s
                 std::to_string(seat->number),
                 "--gpus",
                 "@gpus",
+                "--path-end",
+                "@python",
                 "--raylet",
                 "@raylet"};
   order.argv.insert(order.argv.end(), options_.agent_words.begin(), options_.agent_words.end());

@@ -35,6 +35,12 @@ std::string_view LastLineOf(std::string_view text) {
   return text.substr(text.rfind('\n') + 1);
 }
 
+/// What ended with `code` and these last words was no Python that has Ray.
+bool IsWithoutRay(std::optional<int> code, std::string_view last_line) {
+  return code == 126 || code == 127 ||
+         last_line.find("No module named 'ray'") != std::string_view::npos;
+}
+
 std::string Colon(const std::string& text) {
   return text.empty() ? std::string() : ": " + ShownText(text);
 }
@@ -249,3 +255,9 @@ FollowOutcome FollowPlan::OutcomeWithoutEnd(const std::string& last_line) const 
 }
 
 }  // namespace hvdray
+    if (IsWithoutRay(job.driver_exit_code, last_line)) {
+      return {kHvdrayFailed,
+              Status(ErrorCode::kRayFailed, std::move(text),
+                     "name the Python on the head that Ray is installed for: --ray-python "
+                     "/opt/ray/bin/python")};
+    }

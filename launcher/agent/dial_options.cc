@@ -59,6 +59,8 @@ Status Take(std::string_view name, std::string_view value, DialOptions* options)
     HVDRAY_ASSIGN_OR_RETURN(options->seat, ParseNumber(name, value, 0, kMaxSeat));
   } else if (name == "--gpus") {
     HVDRAY_ASSIGN_OR_RETURN(options->gpus, ParseGpus(value));
+  } else if (name == "--path-end") {
+    options->path_end = value;
   } else if (name == "--raylet") {
     HVDRAY_ASSIGN_OR_RETURN(options->raylet, ParseNumber(name, value, 2, kMaxPid));
   } else {
@@ -69,8 +71,8 @@ Status Take(std::string_view name, std::string_view value, DialOptions* options)
 }
 
 bool HasValue(std::string_view name) {
-  return name == "--dial" || name == "--seat" || name == "--gpus" || name == "--raylet" ||
-         name == "--dial-timeout";
+  return name == "--dial" || name == "--seat" || name == "--gpus" || name == "--path-end" ||
+         name == "--raylet" || name == "--dial-timeout";
 }
 
 }  // namespace

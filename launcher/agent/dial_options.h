@@ -19,6 +19,7 @@ struct DialOptions {
   std::vector<TcpAddress> addresses;   ///< --dial
   int seat = -1;                       ///< --seat
   std::vector<std::string> gpus;       ///< --gpus: what CUDA_VISIBLE_DEVICES may name. Empty: none.
+  std::string path_end;                ///< --path-end: a folder that every worker's PATH ends with.
   pid_t raylet = 0;                    ///< --raylet: its death ends the agent. 0: not watched.
   bool keeps_ray_environment = false;  ///< --keep-ray-env
   bool has_probe_listener = false;     ///< --probe-listener

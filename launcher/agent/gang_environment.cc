@@ -20,6 +20,7 @@ constexpr std::array<std::string_view, 3> kOwnNames = {"HVDRAY_RANK", "HVDRAY_JO
 constexpr std::string_view kGpuName = "CUDA_VISIBLE_DEVICES";
 // By which Ray tells an actor its GPUs where they are AMD's; who reads it goes by nothing else.
 constexpr std::string_view kHipName = "HIP_VISIBLE_DEVICES";
+constexpr std::string_view kPathName = "PATH";
 // Their inherited values are kept in what we set.
 constexpr std::array<std::string_view, 2> kProxyNames = {"no_proxy", "NO_PROXY"};
 
@@ -95,7 +96,8 @@ GangEnvironment::GangEnvironment(const wire::StartGeneration& start, std::string
     for (size_t i = 0; i < kProxyNames.size(); ++i) {
       if (name == kProxyNames[i]) proxies[i] = text.substr(equals + 1);
     }
-    if (!dropped.contains(name)) shared_.push_back(entry);
+    if (dropped.contains(name)) continue;
+    shared_.push_back(name == kPathName ? WithPathEnd(entry, node.path_end) : entry);
   }
   // Readers look at one spelling first: each gets the other's value where it has none.
   for (size_t i = 0; i < kProxyNames.size(); ++i) {

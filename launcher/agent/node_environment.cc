@@ -1,5 +1,8 @@
 #include "launcher/agent/node_environment.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <string_view>
 
 #include "launcher/package/package_layout.h"
@@ -61,6 +64,14 @@ std::vector<std::string> WithoutRay(const std::vector<std::string>& environment,
 
 std::string VisibleGpus(wire::GpuVisibility visibility, const std::vector<std::string>& gpus,
                         int local_rank, int local_size) {
+std::string WithPathEnd(std::string_view entry, std::string_view folder) {
+  constexpr std::string_view kName = "PATH=";
+  const std::string_view list = entry.substr(std::min(kName.size(), entry.size()));
+  const bool is_there =
+      fmt::format(":{}:", list).find(fmt::format(":{}:", folder)) != std::string::npos;
+  return folder.empty() || is_there ? std::string(entry) : fmt::format("{}:{}", entry, folder);
+}
+
   if (visibility == wire::GpuVisibility::kInherited || gpus.empty()) return {};
   size_t first = 0;
   size_t count = gpus.size();

@@ -4,6 +4,7 @@
 #define HVDRAY_LAUNCHER_AGENT_NODE_ENVIRONMENT_H_
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "launcher/wire/message.h"
@@ -14,6 +15,8 @@ namespace hvdray {
 struct NodeShare {
   std::vector<std::string> environment;  ///< "NAME=VALUE", for jobs that run on the node's own.
   std::vector<std::string> gpus;         ///< Ray's ids, for CUDA_VISIBLE_DEVICES.
+  /// Where Ray's own Python is: the last place in PATH. Empty: unknown.
+  std::string path_end = {};
 };
 
 enum class RayNames : uint8_t { kDropped, kKept };
@@ -25,6 +28,9 @@ enum class RayNames : uint8_t { kDropped, kKept };
 /// job's package. What the job itself gives for these goes over it later.
 /// Source: Ray 2.60 spec 2.2, 4.2.
 std::vector<std::string> WithoutRay(const std::vector<std::string>& environment, RayNames names);
+
+/// "PATH=..." with `folder` behind what it has, unless that is there or empty.
+std::string WithPathEnd(std::string_view entry, std::string_view folder);
 
 /// The value of CUDA_VISIBLE_DEVICES for one worker; empty: to be left as it is, since no GPUs are
 /// known or the job wants none of this. kRank: gpus.size() / local_size of them, by local rank;

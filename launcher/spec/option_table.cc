@@ -283,7 +283,8 @@ constexpr OptionRow kRows[] = {
      .help = "Headers of every request to the dashboard, a JSON object of texts: {\"Cookie\": \"...\"}."},
     {.id = Id::kRayPython, .name = "ray-python", .spellings = "--ray-python", .type = Type::kText,
      .value_name = "COMMAND", .default_text = "the one that Ray itself runs in", .group = Group::kRay,
-     .help = "The Python on the head node that can import ray."},
+     .help = "The Python on the head node that can import ray, with its arguments, as /bin/sh there "
+             "reads them: 'conda run -n ray python'."},
     {.id = Id::kKeepRayEnv, .name = "keep-ray-env", .spellings = "--keep-ray-env", .type = Type::kFlag,
      .default_text = "off", .group = Group::kRay,
      .help = "Workers keep RAY_* and OMP_NUM_THREADS as Ray sets them."},

@@ -22,15 +22,18 @@ enum class Backend : uint8_t { kAuto, kRay, kSsh };
 enum class GpuChoice : uint8_t { kHost, kRank };
 
 struct RaySpec {
-  Setting<bool> is_wanted;           ///< --ray, or --ray-address.
-  Setting<Backend> backend;          ///< --backend
-  Setting<std::string> address;      ///< --ray-address. Empty: see cluster/ray/ray_address.h.
-  Setting<std::string> verify;       ///< --ray-verify: "true", "false", or a file or folder of CAs.
-  Setting<std::string> headers;      ///< --ray-headers: a JSON object of texts.
-  Setting<std::string> python;       ///< --ray-python. Empty: the one that Ray itself runs in.
-  Setting<bool> keeps_ray_env;       ///< --keep-ray-env
-  Setting<bool> is_detached;         ///< --detach
-  Setting<std::string> working_dir;  ///< --working-dir: a folder that goes with the job.
+  Setting<bool> is_wanted;          ///< --ray, or --ray-address.
+  Setting<Backend> backend;         ///< --backend
+  Setting<std::string> address;     ///< --ray-address. Empty: see cluster/ray/ray_address.h.
+  Setting<std::string> verify;      ///< --ray-verify: "true", "false", or a file or folder of CAs.
+  Setting<std::string> headers;     ///< --ray-headers: a JSON object of texts.
+  Setting<std::string> python;      ///< --ray-python. Empty: the one that Ray itself runs in.
+  Setting<bool> keeps_ray_env;      ///< --keep-ray-env
+  Setting<bool> is_detached;        ///< --detach
+  Setting<bool> stops_with_client;  ///< --stop-with-client
+  /// --ray-log-limit: bytes of output that lie on the head's disk, at most.
+  Setting<double> log_limit{double{1 << 30}};
+  Setting<std::string> working_dir;  ///< --working-dir: a folder that goes with the job, or a URI.
   Setting<std::vector<std::string>> excludes;  ///< --exclude: lines as of a .gitignore.
 
   // What is asked for.

@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from pretend_ray import Node, PretendRay
+from pretend_ray import RAYS_PYTHON, Node, PretendRay
 
 
 @pytest.fixture
@@ -82,6 +82,16 @@ def test_workers_have_their_nodes_environment_with_the_jobs_over_it(drive):
         "echo $OF_NODE/$GIVEN/$HOROVOD_OF_CLIENT/${RAY_OF_NODE-none}")})
     assert job.wait() == 0, job.said()
     assert job.out == "[0]<stdout>:here/by -x/yes/none\n"
+
+
+def test_rays_own_python_is_the_last_on_the_path_of_workers(drive):
+    script = shell("echo $PATH")
+    node = drive({"np": 1, "command": script})
+    given = drive({"np": 1, "env": ["PATH=/mine:/bin"], "command": script})
+    for job in node, given:
+        assert job.wait() == 0, job.said()
+    assert node.out == f"[0]<stdout>:{os.environ['PATH']}:{RAYS_PYTHON}\n"
+    assert given.out == f"[0]<stdout>:/mine:/bin:{RAYS_PYTHON}\n"
 
 
 def test_gpus_of_the_seat_are_the_workers(drive):

@@ -11,6 +11,7 @@ import time
 
 from conftest import MARK
 
+RAYS_PYTHON = "/of-ray/bin"
 KEY = "0123456789abcdef" * 4
 
 
@@ -120,7 +121,7 @@ class PretendRay:
 
     def on_seat(self, body):
         environment = dict(os.environ, **{MARK: self.job.mark}, RAY_OF_NODE="1", OF_NODE="here")
-        words = {"@gpus": "0,1", "@raylet": str(os.getpid())}
+        words = {"@gpus": "0,1", "@raylet": str(os.getpid()), "@python": RAYS_PYTHON}
         argv = [words.get(word, word) for word in body["argv"]]
         assert argv[0] == ".hvdray/hvdray-agent"
         agent = subprocess.Popen([str(self.agent), *argv[1:]], stdin=subprocess.PIPE,

@@ -7,6 +7,7 @@ import os
 import pathlib
 import signal
 import time
+import zipfile
 
 import pytest
 from ray import HEAD
@@ -54,6 +55,31 @@ def test_any_bytes_and_long_lines_arrive_whole_with_the_exit_code(run, tmp_path)
     assert hashlib.sha256(result.out).digest() == hashlib.sha256(wanted).digest(), len(result.out)
     assert (tmp_path / "out/rank.0/stdout").read_bytes() == wanted
     assert (tmp_path / "out/rank.0/stderr").read_bytes() == b""
+
+
+def test_python_is_rays_own_where_the_path_of_the_nodes_has_none(run, ray_cluster):
+    result = run("-np", 2, "--", "python", "-c", "import ray; print(ray.__file__)")
+    assert result.code == 0, result.errors
+    assert result.text.count(f":{ray_cluster.venv}/lib/") == 2, result.text
+
+
+def test_a_runtime_environment_is_installed_and_its_python_is_the_workers(run, tmp_path):
+    wheel = tmp_path / "of_the_test-1-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("of_the_test.py", "x = 'from the wheel'\n")
+        about = "of_the_test-1.dist-info"
+        archive.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: of-the-test\nVersion: 1\n")
+        archive.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        archive.writestr(f"{about}/RECORD", "")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/__init__.py").write_text("y = 'from a module'\n")
+    env = {"pip": [str(wheel)], "py_modules": [str(tmp_path / "mine")],
+           "env_vars": {"OMP_NUM_THREADS": "3"}}
+    result = run("-np", 2, "--runtime-env", json.dumps(env), "--", "python", "-c",
+                 "import os, mine, of_the_test; "
+                 "print(of_the_test.x, mine.y, os.environ['OMP_NUM_THREADS'])", timeout=240)
+    assert result.code == 0, result.errors
+    assert result.text.count(":from the wheel from a module 3\n") == 2, result.text
 
 
 def test_the_first_line_comes_soon_after_that_of_a_plain_job(start, ray_cluster):

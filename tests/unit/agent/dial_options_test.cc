@@ -8,13 +8,14 @@ namespace {
 Result<DialOptions> Parse(std::vector<std::string_view> words) { return ParseDialOptions(words); }
 
 TEST(DialOptionsTest, AllOfThemAreTaken) {
-  const auto options =
-      Parse({"--dial", "10.0.0.5:4711,[fd00::5]:4711", "--seat=3", "--gpus", "0,GPU-8932f937/1/0",
-             "--raylet", "4242", "--keep-ray-env", "--probe-listener", "--dial-timeout", "5"});
+  const auto options = Parse({"--dial", "10.0.0.5:4711,[fd00::5]:4711", "--seat=3", "--gpus",
+                              "0,GPU-8932f937/1/0", "--path-end", "/ray/bin", "--raylet", "4242",
+                              "--keep-ray-env", "--probe-listener", "--dial-timeout", "5"});
   ASSERT_TRUE(options.ok()) << options.status().ToString();
   EXPECT_EQ(options->addresses.size(), 2u);
   EXPECT_EQ(options->seat, 3);
   EXPECT_EQ(options->gpus, (std::vector<std::string>{"0", "GPU-8932f937/1/0"}));
+  EXPECT_EQ(options->path_end, "/ray/bin");
   EXPECT_EQ(options->raylet, 4242);
   EXPECT_TRUE(options->keeps_ray_environment);
   EXPECT_TRUE(options->has_probe_listener);

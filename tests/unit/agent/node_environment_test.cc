@@ -95,6 +95,25 @@ TEST(NodeShareTest, JobsVariablesGoOverThoseOfTheNode) {
   EXPECT_EQ(ValuesOf(start, node, "HOROVOD_RANK"), Strings{"1"}) << "slot variables always win";
 }
 
+TEST(WithoutRayTest, OurOwnPackageAmongTheModulesIsNobodys) {
+  const std::string folder = "/run/runtime_resources/py_modules_files";
+  EXPECT_EQ(WithoutRay({"PYTHONPATH=/run/runtime_resources/working_dir_files/s3_b_x:" + folder +
+                        "/hvdray_0123:" + folder + "/hvdray_job_1:" + folder + "/hvdray_mod_4567"},
+                       RayNames::kDropped),
+            Strings{"PYTHONPATH=/run/runtime_resources/working_dir_files/s3_b_x:" + folder +
+                    "/hvdray_mod_4567"});
+}
+
+TEST(NodeShareTest, RaysOwnPythonIsTheLastOnThePath) {
+  const NodeShare node{{"PATH=/node:/bin"}, {}, "/ray/bin"};
+  auto start = Start(true, GpuVisibility::kInherited);
+  EXPECT_EQ(ValuesOf(start, node, "PATH"), Strings{"/mine:/ray/bin"});
+  start.environment.clear();
+  EXPECT_EQ(ValuesOf(start, node, "PATH"), Strings{"/node:/bin:/ray/bin"});
+  EXPECT_EQ(WithPathEnd("PATH=/ray/bin:/bin", "/ray/bin"), "PATH=/ray/bin:/bin");
+  EXPECT_EQ(WithPathEnd("PATH=/bin", ""), "PATH=/bin");
+}
+
 TEST(NodeShareTest, OtherJobsSeeNothingOfTheNode) {
   const NodeShare node{{"HOME=/root"}, {}};
   EXPECT_EQ(ValuesOf(Start(false, GpuVisibility::kInherited), node, "HOME"), Strings{});

@@ -62,7 +62,8 @@ TEST_F(RayTransportTest, AnAgentIsSeatedInTheBundlesOfItsHostAndComesInByItsSeat
   Start("a");
   EXPECT_EQ(python_->TakeSent(),
             R"({"seat":{"seat":0,"name":"group","bundles":[1,3],"argv":[".hvdray/hvdray-agent",)"
-            R"("--dial","10.0.0.1:4711","--seat","0","--gpus","@gpus","--raylet","@raylet",)"
+            R"("--dial","10.0.0.1:4711","--seat","0","--gpus","@gpus",)"
+            R"("--path-end","@python","--raylet","@raylet",)"
             R"("--keep-ray-env"],"stdin":"of-the-job"}})"
             "\n");
   ASSERT_TRUE(listener_.expected.contains(0));

@@ -26,11 +26,13 @@ std::string RunIn(const TempFolder& folder, const std::string& line) {
   return out.ok() ? *out : std::string();
 }
 
-TEST(RayEntrypointTest, APythonThatIsNamedIsOneWord) {
+TEST(RayEntrypointTest, APythonThatIsNamedMayHaveArguments) {
   const TempFolder folder;
   std::ofstream(folder / "my python's") << "#!/bin/sh\necho named \"$@\"\n";
   std::filesystem::permissions(folder / "my python's", std::filesystem::perms::owner_all);
-  EXPECT_EQ(RunIn(folder, RayEntrypoint("./my python's")), "named -u .hvdray/ray_driver.py\n");
+  EXPECT_EQ(RunIn(folder, RayEntrypoint("\"./my python's\"")), "named -u .hvdray/ray_driver.py\n");
+  EXPECT_EQ(RunIn(folder, RayEntrypoint("./my\\ python\\'s run -n 'the env' python")),
+            "named run -n the env python -u .hvdray/ray_driver.py\n");
 }
 
 TEST(RayEntrypointTest, AParentThatIsNotRaysLeavesPython3) {
