@@ -291,13 +291,26 @@ constexpr OptionRow kRows[] = {
     {.id = Id::kDetach, .name = "detach", .spellings = "--detach", .type = Type::kFlag,
      .default_text = "off", .group = Group::kRay,
      .help = "Submit the job, say how to follow it, and leave."},
+    {.id = Id::kStopWithClient, .name = "stop-with-client", .spellings = "--stop-with-client",
+     .type = Type::kFlag, .default_text = "off", .group = Group::kRay,
+     .help = "The job stops when this command has been gone for a minute, as a CI runner that is killed "
+             "leaves it. Else the job runs on."},
+    {.id = Id::kRayLogLimit, .name = "ray-log-limit", .spellings = "--ray-log-limit", .type = Type::kText,
+     .value_name = "SIZE", .default_text = "1GiB", .group = Group::kRay,
+     .help = "Output that lies on the head's disk at most, as in 500MiB; beyond it the oldest is dropped, "
+             "which a client that reads along has seen by then. At least 64MiB."},
     {.id = Id::kWorkingDir, .name = "working-dir", .spellings = "--working-dir", .type = Type::kText,
-     .value_name = "DIR", .group = Group::kRay,
+     .value_name = "DIR|URI", .group = Group::kRay,
      .help = "A folder that goes with the job and that workers start in: all of it but .git, .venv, venv, "
-             "__pycache__ and what .gitignore and .rayignore leave out. At most 100 MiB compressed."},
+             "__pycache__ and what .gitignore and .rayignore leave out. At most 100 MiB compressed. Or an "
+             "archive that every node fetches: s3://, gs://, https://, as Ray has it."},
     {.id = Id::kExclude, .name = "exclude", .spellings = "--exclude", .type = Type::kList,
      .value_name = "PATTERN", .group = Group::kRay,
      .help = "Leave this out of --working-dir, too: a line as in .gitignore. Repeatable."},
+    {.id = Id::kRuntimeEnv, .name = "runtime-env", .spellings = "--runtime-env --runtime-env-json", .type = Type::kText,
+     .value_name = "FILE|JSON", .group = Group::kRay,
+     .help = "Ray's runtime environment of the workers, a YAML file or JSON: pip, uv, conda, py_modules, "
+             "env_vars, image_uri, working_dir, config, as of `ray job submit`."},
     {.id = Id::kNumHosts, .name = "num-hosts", .spellings = "--num-hosts", .type = Type::kInt,
      .value_name = "N", .min = 1, .max = 65536, .group = Group::kRay,
      .help = "Slots on N nodes, on each the same number. With -np and without --num-slots: an equal share."},

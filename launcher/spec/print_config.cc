@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "launcher/hosts/host_word.h"
 #include "launcher/spec/option_table.h"
+#include "launcher/spec/ray_runtime_env.h"
 
 namespace hvdray {
 namespace {
@@ -162,8 +163,13 @@ void AddRay(const RaySpec& ray, RowList* rows) {
   rows->Add(OptionId::kRayPython, ray.python);
   rows->Add(OptionId::kKeepRayEnv, ray.keeps_ray_env);
   rows->Add(OptionId::kDetach, ray.is_detached);
+  rows->Add(OptionId::kStopWithClient, ray.stops_with_client);
+  rows->Add(OptionId::kRayLogLimit, ray.log_limit);
   rows->Add(OptionId::kWorkingDir, ray.working_dir);
   rows->Add(OptionId::kExclude, ray.excludes);
+  // So may those of its variables.
+  rows->AddRow("runtime-env", ray.runtime_env->empty() ? Json() : ShownRuntimeEnv(*ray.runtime_env),
+               ray.runtime_env.origin());
   rows->Add(OptionId::kNumHosts, ray.num_hosts);
   rows->Add(OptionId::kNumSlots, ray.num_slots);
   rows->Add(OptionId::kCpusPerSlot, ray.cpus_per_slot);

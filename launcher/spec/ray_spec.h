@@ -35,6 +35,8 @@ struct RaySpec {
   Setting<double> log_limit{double{1 << 30}};
   Setting<std::string> working_dir;  ///< --working-dir: a folder that goes with the job, or a URI.
   Setting<std::vector<std::string>> excludes;  ///< --exclude: lines as of a .gitignore.
+  /// --runtime-env: JSON, with what it names on this machine read in. See ray_runtime_env.h.
+  Setting<std::string> runtime_env;
 
   // What is asked for.
   Setting<std::optional<int>> num_hosts;  ///< --num-hosts
@@ -48,6 +50,8 @@ struct RaySpec {
   Setting<Duration> group_timeout{std::chrono::seconds(100)};  ///< --placement-group-timeout
   Setting<GpuChoice> gpu_choice;                               ///< --gpu-visibility
 
+  /// An archive that Ray fetches on each node, not a folder of the client's.
+  bool is_folder_remote() const { return working_dir->find("://") != std::string::npos; }
   double slot_gpus() const { return gpus_per_slot->value_or(*uses_gpu ? 1 : 0); }
 };
 

@@ -11,8 +11,9 @@ namespace hvdray {
 template <typename Ray, typename Visitor>
 void ForEachRayField(Ray& ray, Visitor&& visit) {
   auto& [is_wanted, backend, address, verify, headers, python, keeps_ray_env, is_detached,
-         working_dir, excludes, num_hosts, num_slots, cpus_per_slot, gpus_per_slot, uses_gpu,
-         slot_resources, label_selectors, strategy, group_timeout, gpu_choice] = ray;
+         stops_with_client, log_limit, working_dir, excludes, runtime_env, num_hosts, num_slots,
+         cpus_per_slot, gpus_per_slot, uses_gpu, slot_resources, label_selectors, strategy,
+         group_timeout, gpu_choice] = ray;
   visit("ray.is_wanted", is_wanted);
   visit("ray.backend", backend);
   visit("ray.address", address);
@@ -21,8 +22,11 @@ void ForEachRayField(Ray& ray, Visitor&& visit) {
   visit("ray.python", python);
   visit("ray.keeps_ray_env", keeps_ray_env);
   visit("ray.is_detached", is_detached);
+  visit("ray.stops_with_client", stops_with_client);
+  visit("ray.log_limit", log_limit);
   visit("ray.working_dir", working_dir);
   visit("ray.excludes", excludes);
+  visit("ray.runtime_env", runtime_env);
   visit("ray.num_hosts", num_hosts);
   visit("ray.num_slots", num_slots);
   visit("ray.cpus_per_slot", cpus_per_slot);

@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "launcher/hosts/hostfile.h"
 #include "launcher/spec/ray_ask.h"
+#include "launcher/spec/ray_runtime_env.h"
 #include "launcher/spec/setting_reader.h"
 #include "launcher/spec/spec_builder.h"
 
@@ -102,6 +103,54 @@ Result<std::string> HeadersOf(const RawOption& raw) {
     }
   }
   return LastOf(raw);
+}
+
+/// "64MiB" in bytes; a number alone is bytes.
+Result<double> LogLimitOf(const RawOption& raw) {
+  constexpr double kLeast = double{64 << 20};
+  constexpr std::array<std::pair<std::string_view, double>, 4> kUnits = {
+      {{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1024.0 * (1 << 30)}}};
+  const std::string text = LastOf(raw);
+  std::string_view number = text;
+  double unit = 1;
+  for (const auto& [name, bytes] : kUnits) {
+    if (!number.ends_with(name)) continue;
+    number.remove_suffix(name.size());
+    unit = bytes;
+    break;
+  }
+  const Result<double> amount = ParseNumber(number);
+  if (amount.ok() && *amount * unit >= kLeast && *amount * unit <= kMaxAmount) {
+    return *amount * unit;
+  }
+  return Status(ErrorCode::kUsage,
+                fmt::format("{} must be a size from 64MiB, not {}", raw.label, Quoted(text)));
+}
+
+/// What it says of the working folder goes where the options of that name put it.
+Result<std::string> RuntimeEnvOf(const RawOption& raw, const ResolverFiles& files, RaySpec* ray) {
+  Result<RayRuntimeEnv> env = ReadRuntimeEnv(LastOf(raw), files.read);
+  if (!env.ok()) return std::move(env).status().WithContext(raw.label);
+  if (!env->working_dir.empty()) {
+    if (!ray->working_dir->empty()) {
+      return Status(
+          ErrorCode::kUsage,
+          fmt::format("{} and {} both name a working folder", raw.label, ray->working_dir.origin()),
+          "leave one of the two out");
+    }
+    ray->working_dir.Set(env->working_dir, raw.origin);
+  }
+  std::vector<std::string> excludes = *ray->excludes;
+  excludes.insert(excludes.end(), env->excludes.begin(), env->excludes.end());
+  if (!env->excludes.empty()) ray->excludes.Set(std::move(excludes), raw.origin);
+  return RuntimeEnvText(*env);
+}
+
+/// A URI goes to Ray as it is.
+Status CheckWorkingDir(const RaySpec& ray) {
+  if (!ray.is_folder_remote()) return {};
+  Status status = CheckRemoteFolder(*ray.working_dir);
+  return status.ok() ? status : std::move(status).WithContext(ray.working_dir.origin());
 }
 
 /// As horovod.ray checks them.
@@ -289,9 +338,13 @@ Status ReadRaySettings(const LayerStack& all, const LayerStack& job,
   reader.Text(OptionId::kRayPython, &ray.python);
   reader.Flag(OptionId::kKeepRayEnv, &ray.keeps_ray_env);
   reader.Flag(OptionId::kDetach, &ray.is_detached);
+  reader.Flag(OptionId::kStopWithClient, &ray.stops_with_client);
+  reader.Read(OptionId::kRayLogLimit, &ray.log_limit, LogLimitOf);
   reader.Text(OptionId::kWorkingDir, &ray.working_dir);
   reader.Read(OptionId::kExclude, &ray.excludes,
               [](const RawOption& raw) -> Result<std::vector<std::string>> { return raw.values; });
+  reader.Read(OptionId::kRuntimeEnv, &ray.runtime_env,
+              [&](const RawOption& raw) { return RuntimeEnvOf(raw, files, &ray); });
   reader.Whole(OptionId::kNumHosts, &ray.num_hosts);
   reader.Whole(OptionId::kNumSlots, &ray.num_slots);
   reader.Read(OptionId::kCpusPerSlot, &ray.cpus_per_slot, amount);
@@ -310,6 +363,13 @@ Status ReadRaySettings(const LayerStack& all, const LayerStack& job,
   HVDRAY_RETURN_IF_ERROR(ChooseBackend(job, cluster, files, spec, warnings));
   if (!*ray.is_wanted) return RefuseRayOptions(job);
   HVDRAY_RETURN_IF_ERROR(RefuseStrangers(job, spec));
+  HVDRAY_RETURN_IF_ERROR(CheckWorkingDir(ray));
+  if (*ray.is_detached && *ray.stops_with_client) {
+    return {ErrorCode::kUsage,
+            fmt::format("{} is not allowed with {}", ray.stops_with_client.origin(),
+                        ray.is_detached.origin()),
+            "leave one of the two out"};
+  }
   return CheckSlotGpus(ray.gpus_per_slot.origin(), *ray.gpus_per_slot, *ray.uses_gpu);
 }
 
