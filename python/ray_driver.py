@@ -132,10 +132,13 @@ class Broker:
         seat = self.seats[body["seat"]] = {"number": body["seat"], "actor": None}
         try:
             group = self.groups[body["name"]]["group"]
-            nice = {"env_vars": {"RAY_worker_niceness": "0"}}  # at the job's level Ray drops it
+            nice = {"RAY_worker_niceness": "0"}  # at the job's level Ray drops it
             options = [{"num_cpus": 0, "num_gpus": group.bundle_specs[place].get("GPU", 0),
                         "scheduling_strategy": PlacementGroupSchedulingStrategy(group, place),
-                        "runtime_env": nice} for place in body["bundles"]]
+                        "runtime_env": {"env_vars": nice}} for place in body["bundles"]]
+            wanted = body.get("runtime_env", {})
+            options[0]["runtime_env"] = {**wanted,
+                                         "env_vars": {**wanted.get("env_vars", {}), **nice}}
             seat["actor"] = ray.remote(Seat).options(max_restarts=0, **options[0]).remote()
             others = [ray.remote(gpus_here).options(max_retries=0, **more).remote()
                       for more in options[1:] if more["num_gpus"]]

@@ -218,3 +218,7 @@ std::string FormatBrokerSeat(const BrokerSeat& seat) {
 std::string FormatBrokerUnseat(int seat) { return Line("unseat", {{"seat", seat}}); }
 
 }  // namespace hvdray
+  if (!seat.runtime_env.empty()) {
+    Result<Json> environment = ParseJson(seat.runtime_env);
+    if (environment.ok()) body["runtime_env"] = std::move(environment).value();
+  }

@@ -114,6 +114,7 @@ struct BrokerSeat {
 
 /// Each with its line's end, pure ASCII.
 std::string FormatBrokerReserve(const BrokerReserve& reserve);
+  std::string runtime_env;  ///< JSON: Ray's, of the actor. Empty: that of the job.
 std::string FormatBrokerRelease(const std::string& group);
 std::string FormatBrokerWatch();
 std::string FormatBrokerSeat(const BrokerSeat& seat);

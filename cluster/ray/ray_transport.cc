@@ -141,6 +141,7 @@ void RayTransport::Begin(const std::string& host, const std::shared_ptr<Seat>& s
                 "@raylet"};
   order.argv.insert(order.argv.end(), options_.agent_words.begin(), options_.agent_words.end());
   order.input = options_.key_line;
+  order.runtime_env = options_.runtime_env;
   broker_.Seat(order);
   if (options_.on_seat) options_.on_seat(host, true);
 }

@@ -29,6 +29,7 @@ struct RayTransportOptions {
   /// Where agents dial, as literals with ports ("10.0.0.10:40001,...").
   std::string dial;
   std::string key_line;                  ///< 64 hex digits: each agent's first line on stdin.
+  std::string runtime_env;               ///< JSON: Ray's, of the agents. Empty: that of the job.
   std::vector<std::string> agent_words;  ///< Behind those that every seat gets.
   std::string agent_path = ".hvdray/hvdray-agent";  ///< In the job's working folder.
   int first_seat = 0;

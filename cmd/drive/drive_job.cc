@@ -220,6 +220,7 @@ RayTransportOptions DriveJob::TransportOptions(HostSpread spread, size_t host_co
 }
 
 int DriveJob::RunStatic() {
+  options.runtime_env = *run_.spec().ray.runtime_env;
   for (;;) {
     // Ray may have told of the group and, in the same breath, that it is broken.
     while (wait_->Look(loop_.Now()) != GroupWait::State::kCreated) {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/json.h"
 #include "launcher/package/package_layout.h"
 
 namespace hvdray {
@@ -60,7 +61,8 @@ JobSpec DriveSpec(const RayJobFile& job, std::string_view folder) {
   move_file(spec.record_file, "record");
   // The client makes them of the stream.
   spec.output_folder.Set("", "driver on Ray");
-  if (!spec.ray.working_dir->empty() && !spec.working_folder->starts_with('/')) {
+  const bool has_files = !spec.ray.working_dir->empty() && !spec.ray.is_folder_remote();
+  if (has_files && !spec.working_folder->starts_with('/')) {
     const std::string& below = *spec.working_folder;
     spec.working_folder.Set(kPackageFilesFolder + (below.empty() ? std::string() : "/" + below),
                             spec.working_folder.origin());

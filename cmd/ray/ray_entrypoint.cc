@@ -16,11 +16,17 @@ constexpr const char* kFindRaysOwn =
     "if [ -n \"$s\" ]; then PYTHONPATH=${PYTHONPATH:+$PYTHONPATH:}$s; export PYTHONPATH; "
     "exec /proc/$PPID/exe -u ";
 
+constexpr const char* kFindPackage =
+    "IFS=:; for p in $PYTHONPATH; do [ -f \"$p/{}\" ] && break; done; unset IFS; ";
+
 }  // namespace
 
-std::string RayEntrypoint(const std::string& python) {
-  if (!python.empty()) return fmt::format("exec {} -u {}", ShellQuoted(python), kDriver);
-  return fmt::format("{}{}; fi; exec python3 -u {}", kFindRaysOwn, kDriver, kDriver);
+std::string RayEntrypoint(const std::string& python, DriverPlace place) {
+  const bool is_apart = place == DriverPlace::kModulePath;
+  const std::string driver = is_apart ? fmt::format("\"$p/{}\"", kDriver) : kDriver;
+  const std::string find = is_apart ? fmt::format(kFindPackage, kDriver) : std::string();
+  if (!python.empty()) return fmt::format("{}exec {} -u {}", find, python, driver);
+  return fmt::format("{}{}{}; fi; exec python3 -u {}", find, kFindRaysOwn, driver, driver);
 }
 
 }  // namespace hvdray

@@ -2,14 +2,19 @@
 #ifndef HVDRAY_CMD_RAY_RAY_ENTRYPOINT_H_
 #define HVDRAY_CMD_RAY_RAY_ENTRYPOINT_H_
 
+#include <cstdint>
 #include <string>
 
 namespace hvdray {
 
-/// The driver, in the Python that Ray itself runs in, which is mostly not the one
-/// in PATH. `python`: what --ray-python says; empty: the program of the shell's parent, a process
-/// of Ray's, with the site-packages that Ray's library was loaded from; failing that, python3.
-std::string RayEntrypoint(const std::string& python);
+/// The driver, in the Python that Ray itself runs in, which is mostly not the one in PATH.
+/// `python`: what --ray-python says, words of a shell; empty: the program of the shell's parent, a
+/// process of Ray's, with the site-packages that Ray's library was loaded from; failing that,
+/// python3. The package is the job's working folder, or, beside one of the user's that Ray fetches,
+/// in PYTHONPATH.
+enum class DriverPlace : uint8_t { kWorkingFolder, kModulePath };
+std::string RayEntrypoint(const std::string& python,
+                          DriverPlace place = DriverPlace::kWorkingFolder);
 
 }  // namespace hvdray
 

@@ -16,6 +16,7 @@
 #include "cmd/ray/ray_submit.h"
 #include "cmd/ray/ray_words.h"
 #include "launcher/output/progress.h"
+#include "launcher/spec/ray_runtime_env.h"
 
 namespace hvdray {
 namespace {
@@ -44,10 +45,17 @@ std::vector<RayWantedFile> FilesOf(const JobSpec& spec) {
 }
 
 Result<PackagePlan> PlanFor(const JobSpec& spec) {
-  Result<PackagePlan> plan =
-      PlanPackage({AgentPath(spec), *spec.ray.working_dir, *spec.ray.excludes});
+  const std::string folder = spec.ray.is_folder_remote() ? "" : *spec.ray.working_dir;
+  Result<PackagePlan> plan = PlanPackage({AgentPath(spec), folder, *spec.ray.excludes});
   if (plan.ok()) return plan;
   return std::move(plan).status().WithContext("package for Ray");
+}
+
+Result<RayModules> ModulesFor(const JobSpec& spec) {
+  HVDRAY_ASSIGN_OR_RETURN(const RayRuntimeEnv env, ParseRuntimeEnvText(*spec.ray.runtime_env));
+  Result<RayModules> modules = PlanModules(env.py_modules);
+  if (modules.ok()) return modules;
+  return std::move(modules).status().WithContext(spec.ray.runtime_env.origin());
 }
 
 std::string PlanText(const RayOutlook& outlook, const PackagePlan& package, const JobSpec& spec) {
@@ -79,6 +87,13 @@ std::string PlanText(const RayOutlook& outlook, const PackagePlan& package, cons
                                       : fmt::format("they would wait: {}\n", outlook.fit.missing);
   text +=
       fmt::format("package {}: {} files of the working folder\n", package.name, package.user_files);
+  if (spec.ray.is_folder_remote()) {
+    text += fmt::format("the working folder is {}, which Ray fetches\n", *spec.ray.working_dir);
+  }
+  if (!spec.ray.runtime_env->empty()) {
+    text += fmt::format("runtime environment: {}\n",
+                        ShownRuntimeEnv(*spec.ray.runtime_env).get<std::string>());
+  }
   return text;
 }
 
@@ -141,6 +156,8 @@ int RunOnRay(const LaunchPlan& plan) {
   const Result<PackagePlan> package = PlanFor(spec);
   if (!package.ok()) return fail(package.status());
   RayWords words = WordsOf(spec);
+  const Result<RayModules> modules = ModulesFor(spec);
+  if (!modules.ok()) return fail(modules.status());
   Result<RayAccess> access = ResolveRayAccess("run", words);
   if (!access.ok()) return fail(access.status());
   Result<RayOutlook> outlook = LookAhead(*access, spec);
@@ -150,11 +167,13 @@ int RunOnRay(const LaunchPlan& plan) {
   const bool is_colored =
       ChooseStyle(::isatty(STDERR_FILENO) != 0, *spec.color, *spec.is_quiet, plan.environment)
           .is_colored;
-  const Result<RaySubmission> submission = MakeSubmission(plan, *package, *outlook, is_colored);
+  const Result<RaySubmission> submission =
+      MakeSubmission(plan, *package, *modules, *outlook, is_colored);
   if (!submission.ok()) return fail(submission.status());
   DashboardClient client(access->Copy());
   if (const Status status = SendPackage(client, *package); !status.ok()) return fail(status);
   // Who presses Ctrl-C from here on may have a job, which is then stopped.
+  if (const Status status = SendModules(client, *modules); !status.ok()) return fail(status);
   auto held_signals = std::make_shared<HeldSignals>();
   if (const Status status = Submit(client, *submission); !status.ok()) return fail(status);
   const std::string how = FollowHint(spec, outlook->cluster.url, plan.job_id) + FileWords(spec);

@@ -10,11 +10,13 @@
 #include <utility>
 
 #include "base/digest.h"
+#include "base/fd.h"
 #include "cmd/ray/ray_entrypoint.h"
 #include "cmd/ray/ray_words.h"
 #include "cmd/ray/timed_phase.h"
 #include "launcher/spec/ray_ask.h"
 #include "launcher/spec/ray_job_file.h"
+#include "launcher/spec/ray_runtime_env.h"
 
 namespace hvdray {
 namespace {
@@ -29,6 +31,19 @@ constexpr Duration kLookForJob = std::chrono::seconds(5);
 // What Ray grants a job that it stops, beyond the workers' own grace.
 constexpr double kStopReserveSeconds = 10;
 constexpr size_t kKeyBytes = 32;
+
+/// Variables of the runtime environment are the workers' as those of -x are, which go over them;
+/// what Ray itself undoes on the nodes (OMP_NUM_THREADS) comes this way. Those that are made of
+/// others only Ray knows.
+void AddVariables(const RayRuntimeEnv& env, const JobSpec& spec, Environment* environment) {
+  const auto variables = env.actors.find("env_vars");
+  if (variables == env.actors.end()) return;
+  for (const auto& [name, value] : variables->items()) {
+    const bool is_named = std::find(spec.env->begin(), spec.env->end(), name) != spec.env->end();
+    const auto text = value.get<std::string>();
+    if (!is_named && text.find("${") == std::string::npos) environment->Set(name, text);
+  }
+}
 
 Status Infeasible(const RayOutlook& outlook) {
   return {ErrorCode::kInfeasible,
@@ -77,8 +92,39 @@ Status SendPackage(DashboardClient& client, const PackagePlan& package) {
   return {};
 }
 
+Result<RayModules> PlanModules(const std::vector<std::string>& modules) {
+  RayModules result;
+  for (const std::string& module : modules) {
+    if (module.find("://") != std::string::npos) {
+      result.uris.push_back(module);
+    } else if (module.ends_with(".whl")) {
+      // pip reads its name.
+      const std::string name = module.substr(module.rfind('/') + 1);
+      result.uris.push_back("gcs://" + name);
+      result.wheels.emplace_back(name, module);
+    } else {
+      HVDRAY_ASSIGN_OR_RETURN(PackagePlan plan, PlanModulePackage(module));
+      result.uris.push_back("gcs://" + plan.name);
+      result.folders.push_back(std::move(plan));
+    }
+  }
+  return result;
+}
+
+Status SendModules(DashboardClient& client, const RayModules& modules) {
+  for (const PackagePlan& folder : modules.folders) {
+    HVDRAY_RETURN_IF_ERROR(SendPackage(client, folder));
+  }
+  for (const auto& [name, path] : modules.wheels) {
+    HVDRAY_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, kMaxRayPackageBytes));
+    HVDRAY_RETURN_IF_ERROR(client.PutPackage(name, bytes));
+  }
+  return {};
+}
+
 Result<RaySubmission> MakeSubmission(const LaunchPlan& plan, const PackagePlan& package,
-                                     const RayOutlook& outlook, bool is_colored) {
+                                     const RayModules& modules, const RayOutlook& outlook,
+                                     bool is_colored) {
   const JobSpec& spec = plan.spec;
   RayJobFile job;
   job.job_id = plan.job_id;
@@ -91,15 +137,24 @@ Result<RaySubmission> MakeSubmission(const LaunchPlan& plan, const PackagePlan& 
   // Where it goes is this end's to know, too; whoever follows later may want it.
   if (spec.report_file->empty()) job.spec.report_file.Set("report.json", "default");
   job.environment = EnvironmentForRay(spec, plan.environment);
+  HVDRAY_ASSIGN_OR_RETURN(RayRuntimeEnv env, ParseRuntimeEnvText(*spec.ray.runtime_env));
+  env.py_modules.clear();  // they are the job's, and so the workers'
+  job.spec.ray.runtime_env.Set(RuntimeEnvText(env), spec.ray.runtime_env.origin());
+  AddVariables(env, spec, &job.environment);
 
   RaySubmission submission;
   HVDRAY_ASSIGN_OR_RETURN(submission.job_package, BuildJobFilePackage(RayJobFileText(job)));
   RayJobRequest& request = submission.request;
-  request.entrypoint = RayEntrypoint(*spec.ray.python);
+  const bool is_folder_remote = spec.ray.is_folder_remote();
+  request.entrypoint = RayEntrypoint(
+      *spec.ray.python, is_folder_remote ? DriverPlace::kModulePath : DriverPlace::kWorkingFolder);
   // One name for all: `hvdray follow` and every tool of Ray's know the job by it.
   request.submission_id = plan.job_id;
-  request.working_dir = "gcs://" + package.name;
+  const std::string own = "gcs://" + package.name;
+  request.working_dir = is_folder_remote ? *spec.ray.working_dir : own;
   request.py_modules = {"gcs://" + JobFilePackageName(plan.job_id)};
+  if (is_folder_remote) request.py_modules.push_back(own);
+  request.py_modules.insert(request.py_modules.end(), modules.uris.begin(), modules.uris.end());
   const double grace = std::chrono::duration<double>(*spec.grace).count();
   request.env_vars = {
       {"RAY_JOB_STOP_WAIT_TIME_S", fmt::format("{:.0f}", std::ceil(grace + kStopReserveSeconds))}};

@@ -4,6 +4,8 @@
 #define HVDRAY_CMD_RAY_RAY_SUBMIT_H_
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "cluster/ray/dashboard_client.h"
 #include "cluster/ray/ray_report.h"
@@ -26,6 +28,17 @@ struct RayOutlook {
 /// fits into no live node and none can be added (elastic jobs wait for nodes that people add).
 Result<RayOutlook> LookAhead(const RayAccess& access, const JobSpec& spec);
 
+/// What runtime_env's py_modules has of this machine, and where all of it is for Ray.
+struct RayModules {
+  std::vector<std::string> uris;                            ///< In their order.
+  std::vector<PackagePlan> folders;                         ///< Each to be sent.
+  std::vector<std::pair<std::string, std::string>> wheels;  ///< Name, path.
+};
+/// Looks them through. Blocks. Errors: as PlanPackage(); kUsage for what is no module.
+Result<RayModules> PlanModules(const std::vector<std::string>& modules);
+/// On the cluster when it returns. Errors: as SendPackage().
+Status SendModules(DashboardClient& client, const RayModules& modules);
+
 /// The large package: on the cluster when it returns. Errors: those of DashboardClient and
 /// BuildPackage().
 Status SendPackage(DashboardClient& client, const PackagePlan& package);
@@ -37,7 +50,8 @@ struct RaySubmission {
 
 /// `plan`: environment, job id, build and resolved spec. Errors: those of BuildJobFilePackage().
 Result<RaySubmission> MakeSubmission(const LaunchPlan& plan, const PackagePlan& package,
-                                     const RayOutlook& outlook, bool is_colored);
+                                     const RayModules& modules, const RayOutlook& outlook,
+                                     bool is_colored);
 
 /// Sends the small package and the job. When the answer is lost it looks whether Ray has taken it.
 /// Errors: those of DashboardClient: there is no such job; kRayFailed also where that can't be

@@ -20,6 +20,8 @@ bool IsRays(std::string_view entry, RayNames names) {
 // Where Ray unpacks what a job has brought.
 constexpr std::string_view kPackages = "/working_dir_files/hvdray_";
 constexpr std::string_view kJobFiles = "/py_modules_files/hvdray_job_";
+constexpr std::string_view kModules = "/py_modules_files/hvdray_";
+constexpr std::string_view kUsersModules = "/py_modules_files/hvdray_mod_";
 constexpr std::string_view kModulePath = "PYTHONPATH=";
 
 /// `path` is a folder whose name begins as the end of `place` says, there.
@@ -36,7 +38,7 @@ std::string UsersModulePath(std::string_view path) {
   for (;;) {
     const size_t colon = path.find(':');
     const std::string_view part = path.substr(0, colon);
-    if (!IsIn(part, kJobFiles)) {
+    if (!IsIn(part, kJobFiles) && !(IsIn(part, kModules) && !IsIn(part, kUsersModules))) {
       if (!kept.empty()) kept += ':';
       kept += part;
       if (IsIn(part, kPackages)) kept += std::string("/") + kPackageFilesFolder;

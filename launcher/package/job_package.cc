@@ -34,8 +34,6 @@ constexpr uint64_t kBestRatio = 1032;
 constexpr uint64_t kHopelessBytes = uint64_t{100} * kMaxRayPackageBytes;
 static_assert(kHopelessBytes < kBestRatio * kMaxRayPackageBytes);
 
-std::string FilesPrefix() { return fmt::format("{}/", kPackageFilesFolder); }
-
 std::string SizeText(uint64_t bytes) {
   constexpr double kKib = 1 << 10;
   constexpr double kMib = 1 << 20;
@@ -72,7 +70,7 @@ void AddPart(Sha256Sum& sum, std::string_view part) {
   sum.Add(part);
 }
 
-Result<std::string> NameOf(std::vector<PackageEntry>& entries) {
+Result<std::string> NameOf(std::vector<PackageEntry>& entries, std::string_view kind) {
   Sha256Sum all;
   all.Add("hvdray package 1\n");
   for (PackageEntry& entry : entries) {
@@ -87,7 +85,8 @@ Result<std::string> NameOf(std::vector<PackageEntry>& entries) {
     AddPart(all, content.Finish());
   }
   constexpr size_t kHashBytes = 8;
-  return fmt::format("hvdray_{}.zip", Hex(std::string_view(all.Finish()).substr(0, kHashBytes)));
+  return fmt::format("hvdray_{}{}.zip", kind,
+                     Hex(std::string_view(all.Finish()).substr(0, kHashBytes)));
 }
 
 FolderRules RulesOf(const PackageOptions& options) {
@@ -101,10 +100,10 @@ FolderRules RulesOf(const PackageOptions& options) {
 }
 
 /// "data/a.bin 80 MiB, b 12 MiB": the largest of the user's files.
-std::string LargestText(const std::vector<PackageEntry>& entries) {
+std::string LargestText(const PackagePlan& plan) {
   std::vector<const PackageEntry*> files;
-  for (const PackageEntry& entry : entries) {
-    const bool is_ours = !entry.name.starts_with(FilesPrefix());
+  for (const PackageEntry& entry : plan.entries) {
+    const bool is_ours = !entry.name.starts_with(plan.user_prefix);
     if (!entry.is_folder && !is_ours) files.push_back(&entry);
   }
   const size_t count = std::min(kLargestNamed, files.size());
@@ -115,7 +114,7 @@ std::string LargestText(const std::vector<PackageEntry>& entries) {
   std::string text;
   for (size_t i = 0; i < count; ++i) {
     text += fmt::format("{}{} {}", i == 0 ? "" : ", ",
-                        ShownText(files[i]->name.substr(FilesPrefix().size()), kShownBytes),
+                        ShownText(files[i]->name.substr(plan.user_prefix.size()), kShownBytes),
                         SizeText(files[i]->size));
   }
   return text;
@@ -127,21 +126,23 @@ Status TooLarge(const PackagePlan& plan, size_t limit) {
       fmt::format("{}: a package for Ray may have {} when compressed, and {} files of {} do not "
                   "fit; the largest: {}",
                   ShownText(plan.working_dir, kShownBytes), SizeText(limit), plan.user_files,
-                  SizeText(plan.user_bytes), LargestText(plan.entries)),
+                  SizeText(plan.user_bytes), LargestText(plan)),
       "leave out what the nodes have already: --exclude PATTERN, or lines in .gitignore"};
 }
 
-Status AddFolderEntries(const PackageOptions& options, PackagePlan& plan) {
+/// The folder's content, as `name` of the package.
+Status AddFolderEntries(const PackageOptions& options, const std::string& name, PackagePlan& plan) {
   plan.working_dir = options.working_dir;
+  plan.user_prefix = name + "/";
   HVDRAY_ASSIGN_OR_RETURN(const FolderListing listing,
                           ListFolder(options.working_dir, RulesOf(options)));
   plan.user_files = listing.files;
   plan.user_bytes = listing.bytes;
-  plan.entries.push_back({.name = kPackageFilesFolder, .mode = kProgramMode, .is_folder = true});
+  plan.entries.push_back({.name = name, .mode = kProgramMode, .is_folder = true});
   for (const wire::FolderEntry& found : listing.entries) {
     if (found.kind == wire::FolderEntryKind::kFolderMode) continue;
     PackageEntry entry;
-    entry.name = FilesPrefix() + found.path;
+    entry.name = plan.user_prefix + found.path;
     entry.is_folder = found.kind == wire::FolderEntryKind::kFolder;
     entry.path = fmt::format("{}/{}", options.working_dir, found.path);
     // A folder that its owner may not write to could not be unpacked, nor cleaned up.
@@ -176,8 +177,27 @@ Result<PackagePlan> PlanPackage(const PackageOptions& options) {
   plan.entries.push_back({.name = fmt::format("{}/ray_driver.py", kPackageOwnFolder),
                           .mode = kTextMode,
                           .bytes = std::string(RayDriverText())});
-  if (!options.working_dir.empty()) HVDRAY_RETURN_IF_ERROR(AddFolderEntries(options, plan));
-  HVDRAY_ASSIGN_OR_RETURN(plan.name, NameOf(plan.entries));
+  if (!options.working_dir.empty()) {
+    HVDRAY_RETURN_IF_ERROR(AddFolderEntries(options, kPackageFilesFolder, plan));
+  }
+  HVDRAY_ASSIGN_OR_RETURN(plan.name, NameOf(plan.entries, ""));
+  return plan;
+}
+
+Result<PackagePlan> PlanModulePackage(const std::string& path) {
+  std::string folder = path;
+  while (folder.size() > 1 && folder.ends_with('/')) folder.pop_back();
+  const std::string name = folder.substr(folder.rfind('/') + 1);
+  if (name.empty() || name == "." || name == "..") {
+    return Status(ErrorCode::kUsage,
+                  fmt::format("py_modules: {} has no name to import it by", path),
+                  "name the package's folder itself: ../src/mypackage");
+  }
+  PackageOptions options;
+  options.working_dir = folder;
+  PackagePlan plan;
+  HVDRAY_RETURN_IF_ERROR(AddFolderEntries(options, name, plan));
+  HVDRAY_ASSIGN_OR_RETURN(plan.name, NameOf(plan.entries, "mod_"));
   return plan;
 }
 

@@ -41,6 +41,7 @@ struct PackagePlan {
   uint64_t user_files = 0;
   uint64_t user_bytes = 0;
   std::string working_dir;
+  std::string user_prefix;  ///< Of the names of the user's entries.
 };
 
 /// Looks the folder through and reads everything once. Left out beside .git: what --exclude,
@@ -52,6 +53,10 @@ Result<PackagePlan> PlanPackage(const PackageOptions& options);
 /// The zip archive. Blocks: some 25 ms a MB. Errors: kPackageTooLarge with the largest files,
 /// kFileUnreadable, also for a file that has changed since it was planned.
 Result<std::string> BuildPackage(const PackagePlan& plan, size_t limit_bytes = kMaxRayPackageBytes);
+
+/// A package for Ray's py_modules, of one folder with Python files: `path`'s last part is its name
+/// there. Blocks. Errors: as PlanPackage().
+Result<PackagePlan> PlanModulePackage(const std::string& path);
 
 /// The package of one job: the folder hvdray_job with `job_json` as job.json, for its owner alone.
 Result<std::string> BuildJobFilePackage(const std::string& job_json);

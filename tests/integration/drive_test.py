@@ -407,6 +407,21 @@ def test_signals_of_ray_itself_do_not_count(drive):
     wait_up(job, 1)
     for signo in signal.SIGTERM, signal.SIGINT, signal.SIGTERM:
         os.kill(job.job.pid, signo)
+def test_a_runtime_environment_is_that_of_the_agents(drive):
+    env = {"uv": ["x"], "env_vars": {"A": "1"}}
+    job = drive({"np": 2, "ray.runtime_env": json.dumps(env), "command": ["true"]})
+    assert job.wait() == 0, job.said()
+    assert [body["runtime_env"] for kind, body in job.orders if kind == "seat"] == [env]
+
+
+def test_nobody_asks_for_nodes_and_groups_once_the_agents_of_a_static_job_are_in(drive):
+    job = drive({"np": 4, "command": shell("echo up")})
+    assert job.wait() == 0, job.said()
+    kinds = [kind for kind, _ in job.orders]
+    assert kinds.count("rest") == 1 and kinds.index("rest") > max(
+        place for place, kind in enumerate(kinds) if kind == "seat")
+
+
     time.sleep(0.3)
     assert workers(job)
     job.signal()

@@ -219,6 +219,53 @@ def test_a_job_and_what_goes_with_it(run, cluster, tmp_path):
     assert page["key"] not in json.dumps(job.body)
 
 
+def test_a_runtime_environment_goes_to_the_workers_and_modules_of_this_machine_along(
+        run, cluster, tmp_path):
+    dashboard = cluster(well)
+    (tmp_path / "lib/inner").mkdir(parents=True)
+    (tmp_path / "lib/inner/__init__.py").write_text("x = 1\n")
+    (tmp_path / "of-1-py3-none-any.whl").write_bytes(b"wheel")
+    (tmp_path / "req.txt").write_text("a==1\n")
+    env = {"pip": "req.txt", "py_modules": ["lib", "of-1-py3-none-any.whl", "s3://b/m.zip"],
+           "env_vars": {"OMP_NUM_THREADS": "4", "MADE": "${HOME}/x", "GIVEN": "no"}}
+    result = run(dashboard.url, "-np", "1", "-x", "GIVEN=yes", "--runtime-env", json.dumps(env),
+                 "--working-dir", "https://example.com/work.zip", "true")
+    assert result.code == 0, result.errors
+    (job,) = dashboard.jobs.values()
+    sent = job.body["runtime_env"]
+    assert sent["working_dir"] == "https://example.com/work.zip"
+    private, own, lib, wheel, remote = sent["py_modules"]
+    assert (wheel, remote) == ("gcs://of-1-py3-none-any.whl", "s3://b/m.zip")
+    assert dashboard.files_of(lib[6:]) == {
+        "lib/": (0o755, b""), "lib/inner/": (0o755, b""), "lib/inner/__init__.py": (0o644, b"x = 1\n")}
+    assert ".hvdray/hvdray-agent" in dashboard.files_of(own[6:]) and "job" in private
+    page = dashboard.job_file()
+    assert json.loads(page["options"]["settings"]["ray.runtime_env"]) == {
+        "pip": ["a==1"], "env_vars": env["env_vars"]}
+    assert sorted(page["environment"]) == [["GIVEN", "no"], ["OMP_NUM_THREADS", "4"]]
+    assert page["options"]["settings"]["env"] == ["GIVEN=yes"]
+
+
+def test_a_runtime_environment_that_is_wrong_is_known_first(run, cluster, tmp_path):
+    dashboard = cluster()
+    (tmp_path / "env.yaml").write_text("pip: [a]\nenv_var: {A: 1}\n")
+    for text, *said in (("env.yaml", "env.yaml: unknown key 'env_var'", "did you mean env_vars?"),
+                        ('{"pip": "none.txt"}', "there is no file none.txt"),
+                        ('{"py_modules": ["none"]}', "none")):
+        result = run(dashboard.url, "-np", "1", "--runtime-env", text, "true")
+        assert result.code == 2, result.errors
+        assert all(words in result.errors for words in said), result.errors
+    assert not dashboard.jobs
+
+
+def test_a_client_whose_job_is_not_to_outlive_it_says_that_it_is_there(run, cluster):
+    dashboard = cluster(well)
+    assert run(dashboard.url, "-np", "1", "--stop-with-client", "true").code == 0
+    (job,) = dashboard.jobs.values()
+    assert f"hvdray_here_{job.id}.zip" in dashboard.packages
+    assert dashboard.job_file()["options"]["settings"]["ray.stops_with_client"] is True
+
+
 def test_the_large_package_is_sent_once_and_anew_after_chmod(run, cluster, tmp_path):
     dashboard = cluster(well)
     (tmp_path / "work").mkdir()

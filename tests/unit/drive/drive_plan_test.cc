@@ -51,7 +51,23 @@ TEST(DriveSpecTest, ThePipeIsNobodysStdin) {
   EXPECT_FALSE(DriveSpec(job, "/logs").stdin_rank->has_value());
 }
 
-TEST(DriveSpecTest, AHostIsGivenUpAfterFiveSecondsUnlessSaidOtherwise) {
+TEST(DriveSpecTest, AFolderThatRayFetchesIsWhereWorkersStart) {
+  RayJobFile job = Job();
+  job.spec.ray.working_dir.Set("s3://bucket/work.zip", "flag");
+  EXPECT_EQ(*DriveSpec(job, "/logs").working_folder, "");
+}
+
+TEST(DriveSpecTest, WhatRayNeedsForARuntimeEnvironmentIsNotTheAgents) {
+  RayJobFile job = Job();
+  const Duration usual = *job.spec.start_timeout;
+  EXPECT_EQ(*DriveSpec(job, "/logs").start_timeout, usual);
+  job.spec.ray.runtime_env.Set(R"({"uv":["x"]})", "flag");
+  EXPECT_EQ(*DriveSpec(job, "/logs").start_timeout, usual + std::chrono::seconds(600));
+  job.spec.ray.runtime_env.Set(R"({"config":{"setup_timeout_seconds":7}})", "flag");
+  EXPECT_EQ(*DriveSpec(job, "/logs").start_timeout, usual + std::chrono::seconds(7));
+}
+
+TEST(DriveSpecTest, AHostIsGivenUpWhenTheClientSaysSo) {
   RayJobFile job = Job();
   EXPECT_EQ(*DriveSpec(job, "/logs").heartbeat_timeout, std::chrono::seconds(15));
 }

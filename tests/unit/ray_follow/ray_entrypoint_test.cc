@@ -41,6 +41,21 @@ TEST(RayEntrypointTest, AParentThatIsNotRaysLeavesPython3) {
   EXPECT_NE(out.find(" /given\n"), std::string::npos) << out;
 }
 
+TEST(RayEntrypointTest, ADriverBesideTheWorkingFolderIsFoundAmongTheModules) {
+  const TempFolder folder;
+  std::filesystem::create_directories(folder / "other");
+  std::filesystem::create_directories(folder / "a module/.hvdray");
+  std::ofstream(folder / "a module/.hvdray/ray_driver.py")
+      << "import os, sys\nprint(sys.argv, os.environ['PYTHONPATH'])\n";
+  std::ofstream(folder / "line.sh") << RayEntrypoint("", DriverPlace::kModulePath) << "\n";
+  const std::string path = folder / "other" + ":" + folder / "a module";
+  const std::string command =
+      "cd " + folder.path() + "/other && PYTHONPATH='" + path + "' sh ../line.sh >../out 2>../err";
+  EXPECT_EQ(std::system(command.c_str()), 0);  // NOLINT: this is what is tested
+  EXPECT_EQ(*ReadFile(folder / "out"),
+            "['" + folder / "a module/.hvdray/ray_driver.py" + "'] " + path + "\n");
+}
+
 TEST(RayEntrypointTest, TheParentsOwnInterpreterAndPackagesAreTaken) {
   const TempFolder folder;
   // A Python that has a library of Ray's name mapped, as Ray's processes have.
