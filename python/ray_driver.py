@@ -32,6 +32,9 @@ from ray.util import placement_group, placement_group_table, remove_placement_gr
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 NODES_S, PENDING_S, MAILBOX_S, RELEASE_S, ORPHAN_S = 0.5, 5.0, 0.2, 10.0, 10.0
+CLIENT_POLL_S, CLIENT_S = 5.0, 60.0  # a client that is there says so every 15 s
+# A poll that fails is asked again; for so long, and Ray is gone.
+POLLS, POLL_AGAIN_S, POLL_LIMIT_S = ("group", "watch", "signal", "client"), 1.0, 60.0
 
 
 class Seat:
@@ -76,10 +79,14 @@ class Broker:
 
     def run(self):
         """Until told None; or until Ray fails it: then drive hears our end of the pipe close."""
+        self.failing, self.is_resting, self.client_at = {}, False, time.monotonic()
         try:
             while (message := self.next_message()) is not None:
                 for kind, body in message.items():
-                    getattr(self, "on_" + kind)(body)
+                    if kind in POLLS:
+                        self.poll(kind, body)
+                    else:
+                        getattr(self, "on_" + kind)(body)
             for seat in self.seats.values():
                 ray.kill(seat["actor"])
             for entry in self.groups.values():
@@ -100,12 +107,25 @@ class Broker:
     def on_reserve(self, body):
         name, wanted = body["name"], body.get("selectors")
         more = {"bundle_label_selector": wanted} if wanted else {}
+    def poll(self, kind, body):
+        """One answer that Ray owes us is not worth a job."""
+        key, now = (kind, body if isinstance(body, str) else None), time.monotonic()
+        try:
+            getattr(self, "on_" + kind)(body)
+            self.failing.pop(key, None)
+        except Exception as error:
+            if now - self.failing.setdefault(key, now) > POLL_LIMIT_S:
+                raise
+            if self.failing[key] == now:
+                log_line(f"asking again: {text_of(error)}")
+            self.due[key] = now + POLL_AGAIN_S
+
         try:
             group = placement_group(body["bundles"], body["strategy"], name=name, **more)
         except Exception as error:  # what Ray does not take, it says in many ways
             return self.say({"group": {"name": name, "state": "failed", "text": text_of(error)}})
         self.groups[name] = {"group": group, "said": None, "at": 0.0, "since": time.monotonic()}
-        self.on_group(name)
+        self.poll("group", name)
 
     def on_release(self, body):
         entry = self.groups.pop(body["name"], None)
@@ -175,9 +195,20 @@ class Broker:
     def on_watch(self, _):
         free = ray._private.state.available_resources_per_node()
         nodes = [{"id": node["NodeID"], "ip": node["NodeManagerAddress"],
+    def on_rest(self, _):
+        """Until the next watch: nobody wants to hear of nodes and groups."""
+        self.is_resting = True
+        self.due = {key: at for key, at in self.due.items() if key[0] not in ("watch", "group")}
+
                   "is_alive": node["Alive"], "total": own(node["Resources"]),
+        if self.is_resting:
+            self.is_resting = False
+            self.due.update({("group", name): time.monotonic() for name in self.groups})
+        leaving = leaving_nodes()
                   "free": own(free.get(node["NodeID"], {}) if node["Alive"] else {}),
-                  "labels": node.get("Labels") or {}} for node in ray.nodes()]
+                  "labels": node.get("Labels") or {},
+                  **({"leaves_at": leaving[node["NodeID"]]} if node["NodeID"] in leaving else {})}
+                 for node in ray.nodes()]
         if nodes != self.nodes:
             self.say({"nodes": nodes})
         self.nodes = nodes
@@ -195,6 +226,23 @@ class Broker:
 def own(resources):  # a group's shares are no resources of the node; object stores fluctuate
     return {name: amount for name, amount in resources.items()
             if "_group_" not in name and name != "object_store_memory"}
+    def on_client(self, _):
+        """Of a job that ends with its client: a package of this name says that it is there."""
+        kv, key = ray.experimental.internal_kv, f"gcs://hvdray_here_{self.job_id}.zip"
+        if kv._internal_kv_exists(key):
+            kv._internal_kv_del(key)
+            self.client_at = time.monotonic()
+        elif time.monotonic() - self.client_at > CLIENT_S:
+            return self.say({"stop": {"signo": int(signal.SIGTERM), "why":
+                                      f"the client has been gone for {CLIENT_S:g} s"}})
+        self.due["client", None] = time.monotonic() + CLIENT_POLL_S
+
+
+def leaving_nodes():  # id -> when, in seconds since 1970; 0: who drains it has not said
+    ask = getattr(ray._private.state.state.global_state_accessor, "get_draining_nodes", dict)
+    return {node: at / 1000 for node, at in ask().items()}
+
+
 
 
 def text_of(error):
@@ -225,7 +273,8 @@ def write_lines(pipe, outbox):
 
 def main():
     os.chmod(job := os.path.join(hvdray_job.__path__[0], "job.json"), 0o600)
-    job_id = json.load(open(job, encoding="utf-8"))["job_id"]
+    whole = json.load(open(job, encoding="utf-8"))
+    job_id, settings = whole["job_id"], whole.get("options", {}).get("settings", {})
     outbox = queue.SimpleQueue()
     outbox.put({"hello": join_cluster(f"hvdray_{job_id}.ray.log")})
     broker = Broker(outbox.put, job_id)
@@ -248,6 +297,8 @@ def main():
     os._exit(code if code >= 0 else 128 - code)
 
 
+    if settings.get("ray.stops_with_client"):
+        broker.inbox.put({"client": None})
 if __name__ == "__main__":
     try:
         main()

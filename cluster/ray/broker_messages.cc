@@ -95,6 +95,10 @@ Result<BrokerNode> ParseNode(const Json& item) {
   HVDRAY_ASSIGN_OR_RETURN(node.total, Amounts(item, "total"));
   HVDRAY_ASSIGN_OR_RETURN(node.free, Amounts(item, "free"));
   HVDRAY_ASSIGN_OR_RETURN(node.labels, Labels(item, "labels"));
+  if (const auto leaves = item.find("leaves_at"); leaves != item.end()) {
+    if (!leaves->is_number()) return Wrong("leaves_at", "a number");
+    node.leaves_at = leaves->get<double>();
+  }
   return node;
 }
 
@@ -157,6 +161,12 @@ Result<BrokerEvent> ParseEvent(const Json& message) {
     HVDRAY_ASSIGN_OR_RETURN(const int64_t signo, JsonInt(message, "signal", 0, 1, 64));
     return BrokerEvent(BrokerSignal{static_cast<int>(signo)});
   }
+  if (kind == "stop") {
+    HVDRAY_ASSIGN_OR_RETURN(const Json* body, ObjectAt(message, "stop"));
+    HVDRAY_ASSIGN_OR_RETURN(const int64_t signo, JsonInt(*body, "signo", 0, 1, 64));
+    HVDRAY_ASSIGN_OR_RETURN(std::string why, Text(*body, "why"));
+    return BrokerEvent(BrokerSignal{static_cast<int>(signo), std::move(why)});
+  }
   if (kind == "hello" || kind == "group" || kind == "seat") {
     HVDRAY_ASSIGN_OR_RETURN(const Json* body, ObjectAt(message, kind.c_str()));
     if (kind == "hello") return ParseHello(*body);
@@ -204,6 +214,8 @@ std::string FormatBrokerRelease(const std::string& group) {
 }
 
 std::string FormatBrokerWatch() { return Line("watch", Json::object()); }
+
+std::string FormatBrokerRest() { return Line("rest", Json::object()); }
 
 std::string FormatBrokerSeat(const BrokerSeat& seat) {
   Json body;

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -43,6 +44,8 @@ struct BrokerNode {
   BrokerAmounts total;
   BrokerAmounts free;  ///< Empty for a node that is not alive.
   BrokerLabels labels;
+  /// It is being drained, and goes away then: seconds since 1970; 0: nobody has said when.
+  std::optional<double> leaves_at = {};
 };
 
 /// All that Ray knows of, dead ones too, each time.
@@ -80,6 +83,7 @@ struct BrokerSeatEnded {
 /// to drive as well, which is therefore started with both ignored and should leave them so.
 struct BrokerSignal {
   int signo = 0;
+  std::string why = {};  ///< For people; empty: somebody has asked for it.
 };
 
 using BrokerEvent = std::variant<BrokerHello, BrokerNodes, BrokerGroup, BrokerSeatStarted,
@@ -116,7 +120,9 @@ struct BrokerSeat {
 std::string FormatBrokerReserve(const BrokerReserve& reserve);
   std::string runtime_env;  ///< JSON: Ray's, of the actor. Empty: that of the job.
 std::string FormatBrokerRelease(const std::string& group);
+/// Tell of nodes and groups, as they are and at each change; and no more, until the next watch.
 std::string FormatBrokerWatch();
+std::string FormatBrokerRest();
 std::string FormatBrokerSeat(const BrokerSeat& seat);
 std::string FormatBrokerUnseat(int seat);
 

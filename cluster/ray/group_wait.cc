@@ -28,7 +28,8 @@ std::vector<RayNode> RayNodesOf(const BrokerNodes& nodes) {
                       .is_alive = node.is_alive,
                       .total = node.total,
                       .free = node.free,
-                      .labels = node.labels});
+                      .labels = node.labels,
+                      .is_leaving = node.leaves_at.has_value()});
   }
   return result;
 }

@@ -59,7 +59,7 @@ struct RayBroker::Impl {
   void Tell(BrokerGroup group) { CallIfSet(handlers.on_group, std::move(group)); }
   void Tell(BrokerSeatStarted seat) { CallIfSet(handlers.on_seat_started, std::move(seat)); }
   void Tell(BrokerSeatEnded seat) { CallIfSet(handlers.on_seat_ended, std::move(seat)); }
-  void Tell(BrokerSignal signal) { CallIfSet(handlers.on_signal, signal); }
+  void Tell(BrokerSignal signal) { CallIfSet(handlers.on_signal, std::move(signal)); }
 
   void Close(Status why) {
     if (std::exchange(is_closed, true)) return;
@@ -108,6 +108,8 @@ void RayBroker::Reserve(const BrokerReserve& reserve) { impl_->Say(FormatBrokerR
 void RayBroker::Release(const std::string& group) { impl_->Say(FormatBrokerRelease(group)); }
 
 void RayBroker::Watch() { impl_->Say(FormatBrokerWatch()); }
+
+void RayBroker::Rest() { impl_->Say(FormatBrokerRest()); }
 
 void RayBroker::Seat(const BrokerSeat& seat) { impl_->Say(FormatBrokerSeat(seat)); }
 

@@ -45,6 +45,8 @@ class RayBroker {
   void Release(const std::string& group);
   /// Answered by on_nodes at once and at every change.
   void Watch();
+  /// Nodes and groups are not told of any more, until Watch().
+  void Rest();
   /// Answered by on_seat_started or on_seat_ended, the latter in the end anyway.
   void Seat(const BrokerSeat& seat);
   /// Kills the actor and, with its process group, the agent. Answered by on_seat_ended.

@@ -128,6 +128,14 @@ int RayHostPlan::held_slots() const {
   return slots;
 }
 
+std::vector<std::string> RayHostPlan::HostsOn(const std::string& node_id) const {
+  std::vector<std::string> hosts;
+  for (const Group& group : groups_) {
+    if (!group.host.empty() && group.node_id == node_id) hosts.push_back(group.host);
+  }
+  return hosts;
+}
+
 std::string RayHostPlan::IpOf(const std::string& host) const {
   const auto found = std::find_if(groups_.begin(), groups_.end(),
                                   [&host](const Group& group) { return group.host == host; });
@@ -197,7 +205,7 @@ std::vector<int> RayHostPlan::SlotsOfNodes(int room, TimePoint now) const {
 
 bool RayHostPlan::IsUsable(const RayNode& node, TimePoint now) const {
   const auto paused = paused_.find(node.id);
-  return node.is_alive && !banned_.contains(node.id) &&
+  return node.is_alive && !node.is_leaving && !banned_.contains(node.id) &&
          (paused == paused_.end() || paused->second <= now) &&
          (policy_.only_ips.empty() || policy_.only_ips.contains(node.ip)) &&
          std::none_of(groups_.begin(), groups_.end(), [&node](const Group& group) {

@@ -65,6 +65,8 @@ class RayHostPlan {
   std::vector<HostSlots> hosts() const;
   const std::vector<RayNode>& nodes() const { return nodes_; }
   int held_slots() const;
+  /// Those of hosts() that are on this node.
+  std::vector<std::string> HostsOn(const std::string& node_id) const;
   /// Address of the node of one of hosts(); empty: it is none.
   std::string IpOf(const std::string& host) const;
 

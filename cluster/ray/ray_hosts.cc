@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -9,6 +10,9 @@ namespace hvdray {
 namespace {
 
 constexpr Duration kSayPeriod = std::chrono::seconds(10);
+// What a cloud gives a machine that it takes back, where nobody has said more.
+constexpr Seconds kUnknownLeave(30);
+constexpr Seconds kLongestLeave(86'400);
 
 }  // namespace
 
@@ -39,6 +43,21 @@ void RayHosts::OnNodes(const BrokerNodes& nodes) {
   // The first list, though it is empty: from now on the job waits for slots.
   orders.has_news |= !std::exchange(has_told_, true);
   Apply(orders);
+  TellLeaving(nodes);
+}
+
+void RayHosts::TellLeaving(const BrokerNodes& nodes) {
+  using std::chrono::system_clock;
+  const double now = Seconds(system_clock::now().time_since_epoch()).count();
+  for (const BrokerNode& node : nodes.nodes) {
+    if (!node.is_alive || !node.leaves_at || !options_.on_leaving) continue;
+    if (!leaving_.insert(node.id).second) continue;
+    const double left = *node.leaves_at > 0 ? *node.leaves_at - now : kUnknownLeave.count();
+    const Seconds in(std::clamp(left, 0.0, kLongestLeave.count()));
+    for (const std::string& host : plan_.HostsOn(node.id)) {
+      options_.on_leaving(host, std::chrono::duration_cast<Duration>(in));
+    }
+  }
 }
 
 void RayHosts::OnGroup(const BrokerGroup& group) {

@@ -4,6 +4,7 @@
 #define HVDRAY_CLUSTER_RAY_RAY_HOSTS_H_
 
 #include <functional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -20,6 +21,8 @@ struct RayHostsOptions {
   /// Fewer are said to be too few, every ten seconds.
   int wanted_slots = 1;
   std::function<void(std::string_view line)> say;
+  /// Ray drains the host's node. Once a node.
+  std::function<void(const std::string& host, Duration in)> on_leaving = {};
 };
 
 /// Threads: the loop's. Loop, broker and transport outlive it.
@@ -40,6 +43,7 @@ class RayHosts final : public HostSource {
   const RayHostPlan& plan() const { return plan_; }
 
  private:
+  void TellLeaving(const BrokerNodes& nodes);
   void Apply(const RayHostPlan::Orders& orders);
   void Arm();
   void SayWhatIsMissing();
@@ -52,6 +56,7 @@ class RayHosts final : public HostSource {
   Handlers handlers_;
   bool is_running_ = false;
   bool has_told_ = false;
+  std::set<std::string> leaving_;  // Nodes that were told of.
   Watch timer_;
   Watch say_timer_;
   Watch tell_;

@@ -20,6 +20,7 @@ struct RayNode {
   RayAmounts free;            ///< Empty where it is not known.
   bool is_free_known = true;  ///< What is not known counts as taken.
   RayLabels labels;
+  bool is_leaving = false;  ///< It is being drained, and takes nothing new.
   bool operator==(const RayNode&) const = default;
 };
 

@@ -168,6 +168,7 @@ void RayTransport::Deliver(const std::shared_ptr<Seat>& seat) {
   seat->arrival.reset();
   start.process = std::make_unique<Carrier>(loop_, seat);
   std::exchange(seat->done, nullptr)(std::move(start));
+  if (options_.on_arrival) options_.on_arrival();
 }
 
 void RayTransport::End(const std::shared_ptr<Seat>& seat, Status how) {

@@ -36,6 +36,8 @@ struct RayTransportOptions {
   /// The agent of a host is being started, or its last one has ended, or is not wanted any more.
   /// From the loop.
   std::function<void(const std::string& host, bool is_live)> on_seat = {};
+  /// The agent of a host is handed over to the launcher. From the loop.
+  std::function<void()> on_arrival = {};
 };
 
 /// Each Start() takes a seat of a new number; what is still in the host's former one is ended.

@@ -46,6 +46,7 @@ bool DriveJob::WaitAgain() {
   wait_->Expect(reserved_.bundles.size());
   wait_->OnGroup(group, reserve_began_);
   if (nodes_) wait_->OnNodes(*nodes_);
+  broker_->Watch();
   run_.log().Say(fmt::format("{}; no worker had started: waiting for Ray to replace these slots",
                              taken_.message()),
                  *run_.spec().is_quiet);

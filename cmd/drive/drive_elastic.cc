@@ -58,6 +58,9 @@ int DriveJob::RunElastic() {
     run_.log().Note(line);
     if (running != nullptr && !*run_.spec().is_quiet) running->Say(fmt::format("hvdray: {}", line));
   };
+  hosts.on_leaving = [&running](const std::string& host, Duration in) {
+    if (running != nullptr) running->HostLeaves(host, in);
+  };
   hosts_ = std::make_unique<RayHosts>(loop_, *broker_, *transport_, std::move(hosts));
   Trace trace(run_.began(), {}, !run_.spec().trace_file->empty());
   Result<std::unique_ptr<ElasticLauncher>> launcher =

@@ -56,7 +56,7 @@ RayBroker::Handlers DriveJob::MakeHandlers() {
   handlers.on_group = [this](const BrokerGroup& group) { OnGroup(group); };
   handlers.on_seat_started = [this](const BrokerSeatStarted& seat) { OnSeatStarted(seat); };
   handlers.on_seat_ended = [this](const BrokerSeatEnded& seat) { OnSeatEnded(seat); };
-  handlers.on_signal = [this](BrokerSignal signal) { OnSignal(signal.signo); };
+  handlers.on_signal = [this](const BrokerSignal& signal) { OnSignal(signal); };
   handlers.on_closed = [this](Status why) { OnClosed(std::move(why)); };
   return handlers;
 }
@@ -187,9 +187,15 @@ void DriveJob::OnSeatEnded(const BrokerSeatEnded& seat) {
   if (transport_) transport_->OnSeatEnded(seat);
 }
 
-void DriveJob::OnSignal(int signo) {
+void DriveJob::OnSignal(const BrokerSignal& signal) {
   timer_.Cancel();
-  run_.StopBy(signo);
+  if (!signal.why.empty()) run_.log().Say(signal.why + ": stopping the job", *run_.spec().is_quiet);
+  run_.StopBy(signal.signo);
+}
+
+// From here on the links tell all that happens to a host.
+void DriveJob::OnArrival() {
+  if (++arrivals_ == seats_wanted_) broker_->Rest();
 }
 
 void DriveJob::OnClosed(Status why) {
@@ -239,6 +245,7 @@ std::optional<int> DriveJob::RunPlaced() {
     return run_.EndEarly();
   }
   RayTransportOptions options = TransportOptions(plan->spread, plan->hosts.size());
+  options.on_arrival = [this] { OnArrival(); };
   if (transport_) options.first_seat = transport_->next_seat();
   transport_ = std::make_unique<RayTransport>(loop_, *broker_, *listener_, std::move(options));
   for (size_t i = 0; i < plan->hosts.size(); ++i) {
@@ -246,6 +253,7 @@ std::optional<int> DriveJob::RunPlaced() {
   }
   seats_wanted_ = plan->hosts.size();
   seats_started_ = 0;
+  arrivals_ = 0;
   seats_began_ = loop_.Now();
   seats_ended_.reset();
   plan->place.start_clock = seats_began_;

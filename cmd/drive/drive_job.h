@@ -46,7 +46,8 @@ class DriveJob {
   void OnNodes(const BrokerNodes& nodes);
   void OnSeatStarted(const BrokerSeatStarted& seat);
   void OnSeatEnded(const BrokerSeatEnded& seat);
-  void OnSignal(int signo);
+  void OnSignal(const BrokerSignal& signal);
+  void OnArrival();
   void OnClosed(Status why);
 
   Status Begin();
@@ -89,6 +90,7 @@ class DriveJob {
   Watch timer_;
   size_t seats_wanted_ = 0;
   size_t seats_started_ = 0;
+  size_t arrivals_ = 0;
   TimePoint seats_began_{};
   std::optional<TimePoint> seats_ended_;
 };

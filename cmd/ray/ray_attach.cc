@@ -15,6 +15,7 @@
 
 #include "base/blocking_pool.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/loop.h"
 #include "cmd/exit_code.h"
 #include "cmd/ray/ray_live_file.h"
@@ -31,6 +32,7 @@ namespace {
 constexpr Duration kTick = std::chrono::milliseconds(500);
 constexpr size_t kBusyBytes = size_t{1} << 20;  // of output that nobody takes
 constexpr int kHvdrayFailed = 125;
+constexpr Duration kPresencePeriod = std::chrono::seconds(15);
 
 /// One after another over one connection, off the loop.
 class RayCalls {
@@ -134,6 +136,10 @@ class Attachment {
     Do(plan_.Begin(options_.likely_node));
     if (options_.is_stopped_at_once) Do(plan_.StopNow());
     Ask();
+    if (options_.tells_presence) {
+      TellPresence();
+      presence_ = loop_.Every(kPresencePeriod, [this] { TellPresence(); });
+    }
     loop_.Run();
     stream_.Stop();
     if (!output_.lost().ok()) plan_.OnOutputLost(output_.lost());
@@ -252,6 +258,17 @@ class Attachment {
 
   void SendHurry() {
     orders_.Run<Status>(
+  void TellPresence() {
+    if (plan_.is_done()) return;
+    orders_.Run<Status>([name = PresencePackageName(options_.plan.id)](
+                            DashboardClient& client) { return client.PutPackage(name, "here"); },
+                        [](const Status& sent) {
+                          // The next one may get through; the driver waits for several.
+                          if (!sent.ok())
+                            Log(LogLevel::kInfo, "ray", "presence: {}", sent.message());
+                        });
+  }
+
         [name = HurryPackageName(options_.plan.id)](DashboardClient& client) {
           return client.PutPackage(name, "now");
         },
@@ -311,6 +328,7 @@ class Attachment {
   bool is_asking_ = false;
   bool is_fetched_ = false;
   bool is_loss_told_ = false;
+  Watch presence_;
   Status fetched_;
   Status stream_fault_;
 };

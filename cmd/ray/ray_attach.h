@@ -32,6 +32,7 @@ struct RayAttachOptions {
   std::string likely_node;  ///< Where the driver most likely is; may be empty.
   std::vector<RayWantedFile> files;
   std::string output_folder = {};  ///< --output-filename; empty: none.
+  bool tells_presence = false;     ///< The job stops without a client.
   bool is_stopped_at_once = false;
   /// Let go once signals are taken as what they mean for the job. May be null.
   std::shared_ptr<HeldSignals> held_signals = nullptr;

@@ -131,7 +131,8 @@ RayAttachOptions AttachOptionsOf(const LaunchPlan& plan, const RayAccess& access
                    .is_quiet = *plan.spec.is_quiet},
           .likely_node = outlook.head_node,
           .files = FilesOf(plan.spec),
-          .output_folder = *plan.spec.output_folder};
+          .output_folder = *plan.spec.output_folder,
+          .tells_presence = *plan.spec.ray.stops_with_client};
 }
 
 }  // namespace

@@ -82,6 +82,12 @@ class RealElasticLauncher : public ElasticLauncher {
   }
 
   void StopBy(int signo) override { front_->OnStopSignal(signo); }
+  void HostLeaves(const std::string& host, Duration in) override {
+    ElasticHostTable& hosts = agents_.hosts();
+    for (int i = 0; i < hosts.size(); ++i) {
+      if (hosts.At(i).slots.host == host) Feed(event::HostLeaving{i, in});
+    }
+  }
   void Print(std::span<const std::string> lines) override { front_->Print(lines); }
   void Say(std::string_view line) override {
     front_->output().Say(Notice(LogLevel::kInfo, "hvdray", line));

@@ -41,6 +41,8 @@ class ElasticLauncher {
   /// As Launcher's.
   virtual JobReport Run() = 0;
   virtual void StopBy(int signo) = 0;
+  /// Its source says that a host goes away, as its agent may: its workers are moved out of the job.
+  virtual void HostLeaves(const std::string& host, Duration in) = 0;
   virtual void Print(std::span<const std::string> lines) = 0;
   /// A line for stderr while it runs, in order with all output.
   virtual void Say(std::string_view line) = 0;

@@ -233,6 +233,10 @@ std::string JobFilePackageName(const std::string& job_id) {
   return fmt::format("hvdray_job_{}.zip", job_id);
 }
 
+std::string PresencePackageName(const std::string& job_id) {
+  return fmt::format("hvdray_here_{}.zip", job_id);
+}
+
 std::string HurryPackageName(const std::string& job_id) {
   return fmt::format("hvdray_now_{}.zip", job_id);
 }

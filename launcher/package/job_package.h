@@ -63,6 +63,8 @@ Result<std::string> BuildJobFilePackage(const std::string& job_json);
 
 /// "hvdray_job_<job_id>.zip": the name of that package.
 std::string JobFilePackageName(const std::string& job_id);
+/// "hvdray_here_<job_id>.zip": a package that says to the driver that its client is there.
+std::string PresencePackageName(const std::string& job_id);
 /// "hvdray_now_<job_id>.zip": a package that says "at once" to a driver that is stopping.
 std::string HurryPackageName(const std::string& job_id);
 

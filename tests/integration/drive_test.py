@@ -424,6 +424,14 @@ def test_nobody_asks_for_nodes_and_groups_once_the_agents_of_a_static_job_are_in
 
     time.sleep(0.3)
     assert workers(job)
+def test_a_stop_with_a_reason_says_it(drive):
+    job = drive({"np": 1, "command": SLEEPERS})
+    wait_up(job, 1)
+    job.tell({"stop": {"signo": int(signal.SIGTERM), "why": "the client has been gone for 60 s"}})
+    assert job.wait() == 143, job.said()
+    assert "hvdray: the client has been gone for 60 s: stopping the job\n" in job.err
+
+
     job.signal()
     assert job.wait() == 143
 
@@ -561,3 +569,15 @@ def test_an_elastic_job_that_gets_no_slots_ends_in_time(drive):
     job = drive({**GANG, "elastic_timeout": 1}, nodes=[Node(1, 0)])
     assert job.wait() != 0
     assert job.end["error"]["message"]
+def test_a_node_that_ray_drains_is_left_before_it_goes(drive):
+    job = drive({**GANG, "np": 2, "min_np": 1, "max_np": 2}, nodes=[Node(1, 1), Node(2, 1)])
+    wait_size(job, 2)
+    job.drain(job.nodes[1], time.time() + 300)
+    job.wait_for(lambda: "leaves in " in job.err, what="a word")
+    wait_size(job, 1)
+    job.wait_for(lambda: [seat["node"] for seat in job.seats.values()] == job.nodes[:1],
+                 what="the agent there to be gone")
+    job.signal()
+    assert job.wait() == 143, job.said()
+
+

@@ -18,7 +18,7 @@ KEY = "0123456789abcdef" * 4
 class Node:
     def __init__(self, number, cpus, ip="127.0.0.1"):
         self.id = f"{number:02x}" * 16
-        self.ip, self.cpus, self.is_alive = ip, cpus, True
+        self.ip, self.cpus, self.is_alive, self.leaves_at = ip, cpus, True, None
 
 
 class PretendRay:
@@ -78,12 +78,14 @@ class PretendRay:
             self.tell({"nodes": [
                 {"id": node.id, "ip": node.ip, "is_alive": node.is_alive,
                  "total": {"CPU": node.cpus}, "labels": {},
-                 "free": {"CPU": node.cpus - self.used(node)} if node.is_alive else {}}
+                 "free": {"CPU": node.cpus - self.used(node)} if node.is_alive else {},
+                 **({} if node.leaves_at is None else {"leaves_at": node.leaves_at})}
                 for node in self.nodes]})
 
     def place(self, body):
         """A node for each bundle, or None."""
-        free = {node: node.cpus - self.used(node) for node in self.nodes if node.is_alive}
+        free = {node: node.cpus - self.used(node) for node in self.nodes
+                if node.is_alive and node.leaves_at is None}
         places = []
         selectors = body.get("selectors") or [{}] * len(body["bundles"])
         for bundle, selector in zip(body["bundles"], selectors):
@@ -100,6 +102,9 @@ class PretendRay:
         nodes = self.groups.get(name, {}).get("nodes", [])
         self.tell({"group": {"name": name, "state": state, "reason": "", "text": "",
                              "bundles": [node.id for node in nodes], **more}})
+
+    def on_rest(self, _):
+        self.is_watched = False
 
     def on_watch(self, _):
         self.is_watched = True
@@ -169,6 +174,11 @@ class PretendRay:
                 if node in group["nodes"]:
                     self.tell_group(name, "rescheduling")
                     del self.groups[name]
+            self.tell_nodes()
+
+    def drain(self, node, leaves_at):
+        with self.lock:
+            node.leaves_at = leaves_at
             self.tell_nodes()
 
     def make_group_again(self, body):

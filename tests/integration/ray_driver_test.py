@@ -402,6 +402,77 @@ def init(**_):
 """
 
 
+RAY_OF_POLLS = """
+import types
+calls, fails = [], False
+class state:
+    @staticmethod
+    def available_resources_per_node():
+        calls.append("free")
+        if fails:
+            raise RuntimeError("GCS is busy")
+        return {}
+    state = types.SimpleNamespace(global_state_accessor=types.SimpleNamespace(
+        get_draining_nodes=lambda: {"n1": 5000}))
+_private = types.SimpleNamespace(state=state)
+def nodes():
+    return [{"NodeID": "n1", "NodeManagerAddress": "10.0.0.1", "Alive": True, "Resources": {}}]
+mailbox = set()
+experimental = types.SimpleNamespace(internal_kv=types.SimpleNamespace(
+    _internal_kv_exists=mailbox.__contains__, _internal_kv_del=mailbox.discard))
+"""
+
+POLLS = """
+import time, ray, ray_driver
+said = []
+broker = ray_driver.Broker(said.append, "j")
+
+ray.fails = True
+broker.poll("watch", {})
+assert not said and broker.due.keys() == {("watch", None)}, "it is asked for again"
+ray.fails = False
+broker.poll("watch", None)
+assert said.pop() == {"nodes": [{"id": "n1", "ip": "10.0.0.1", "is_alive": True, "total": {},
+                                 "free": {}, "labels": {}, "leaves_at": 5.0}]}
+ray.fails = True
+broker.poll("watch", None)
+broker.failing["watch", None] -= ray_driver.POLL_LIMIT_S
+try:
+    broker.poll("watch", None)
+    raise SystemExit("a Ray that never answers is gone")
+except RuntimeError:
+    pass
+ray.fails = False
+broker.on_rest({})
+assert not broker.due, "nobody wants to know"
+broker.poll("watch", {})
+assert ("watch", None) in broker.due
+
+ray.mailbox.add("gcs://hvdray_here_j.zip")
+broker.client_at = 0
+broker.poll("client", None)
+assert not said and not ray.mailbox and time.monotonic() - broker.client_at < 60
+broker.client_at -= ray_driver.CLIENT_S + 1
+broker.poll("client", None)
+assert said == [{"stop": {"signo": 15, "why": "the client has been gone for 60 s"}}], said
+"""
+
+
+def test_one_exception_in_a_poll_ends_no_job_and_a_client_that_vanishes_may(tmp_path):
+    modules = tmp_path / "modules"
+    (modules / "ray/util").mkdir(parents=True)
+    (modules / "hvdray_job").mkdir()
+    (modules / "ray/__init__.py").write_text(RAY_OF_POLLS)
+    (modules / "ray/util/__init__.py").write_text(
+        "placement_group = placement_group_table = remove_placement_group = None\n")
+    (modules / "ray/util/scheduling_strategies.py").write_text(
+        "PlacementGroupSchedulingStrategy = None\n")
+    done = subprocess.run([sys.executable, "-c", POLLS], capture_output=True, text=True,
+                          cwd=tmp_path, env={"PYTHONPATH": f"{modules}:{DRIVER.parent}"}, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("asking again: RuntimeError: GCS is busy") == 2, done.stderr
+
+
 @pytest.mark.parametrize("linger", ["import", "init"])
 def test_a_stop_before_there_is_a_drive_is_said_in_the_log(tmp_path, linger):
     modules = tmp_path / "modules"

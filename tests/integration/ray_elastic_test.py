@@ -101,6 +101,20 @@ def test_a_node_that_is_cut_off_is_missed_by_our_own_heartbeat(gang, ray_cluster
     job.stop()
 
 
+def test_a_node_that_ray_drains_is_left_before_it_goes(gang, ray_cluster):
+    job = gang("-np", 8, "--min-np", 2, "--max-np", 8)
+    job.wait_size(8, 1)
+    drain = ray_cluster.submit(
+        f"{ray_cluster.venv}/bin/ray drain-node --node-id {ray_cluster.node_id('h4')} "
+        "--reason DRAIN_NODE_REASON_PREEMPTION --reason-message test "
+        "--deadline-remaining-seconds 300")
+    assert ray_cluster.wait_for_job(drain)["status"] == "SUCCEEDED"
+    job.wait_size(6, 2)
+    assert f"host {ray_cluster.address('h4')} leaves in " in job.everything()
+    job.stop()
+    ray_cluster.kill_raylet("h4")  # nothing takes a drain back
+
+
 def test_room_that_another_job_gives_back_is_used_beside_what_is_held(gang, hvdray_at_ray, ray_cluster):
     whole = CPUS * len(ray_cluster.nodes)
     other = hvdray_at_ray.job("--ray-address", ray_cluster.url, "-H", ray_cluster.address("h3") + ":1",

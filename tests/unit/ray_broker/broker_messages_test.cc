@@ -89,6 +89,9 @@ TEST(BrokerMessagesTest, SeatsStartAndEnd) {
   EXPECT_EQ(ended.seat, 65535);
   EXPECT_EQ(ended.text, "ActorDiedError: x");
   EXPECT_EQ(Parsed<BrokerSignal>(R"({"signal": 15})").signo, 15);
+  const auto stop = Parsed<BrokerSignal>(R"({"stop": {"signo": 15, "why": "it is time"}})");
+  EXPECT_EQ(stop.signo, 15);
+  EXPECT_EQ(stop.why, "it is time");
 }
 
 TEST(BrokerMessagesTest, WhatIsWrongIsNamed) {
