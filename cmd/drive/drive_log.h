@@ -3,6 +3,8 @@
 #ifndef HVDRAY_CMD_DRIVE_DRIVE_LOG_H_
 #define HVDRAY_CMD_DRIVE_DRIVE_LOG_H_
 
+#include <cstdint>
+#include <deque>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,14 +34,27 @@ class DriveLog {
   void Note(std::string_view text);
   /// A line to the stream file only, as the launcher would write it to stderr.
   void Print(std::string_view line);
+  /// Keeps proxies from taking a silent stream for a dead one: a record of nothing.
+  void Pulse();
+  /// Goes on in a new file when this one is large: a client whose connection is cut reads no more
+  /// than one again. When all are larger than `limit_bytes`, the oldest goes; a short file in its
+  /// place says so.
+  void Roll(uint64_t limit_bytes);
   /// The stream's last record. Errors: kOutputLost.
   Status End(int exit_code, const Status& error);
 
  private:
   void Append(RecordKind kind, std::string_view bytes);
 
+  void DropOldest();
+
   const int log_fd_;
-  UniqueFd stream_;
+  std::string path_;
+  UniqueFd stream_;  // keeps its number: a launcher writes there, too
+  uint32_t file_ = 0;
+  std::deque<uint64_t> kept_;  // sizes of the files before it that are there
+  uint64_t kept_bytes_ = 0;
+  uint64_t dropped_bytes_ = 0;
   std::vector<std::string> early_;  // Lines from before Open().
   int lost_error_ = 0;              // errno of the first record that could not be written.
 };

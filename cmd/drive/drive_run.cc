@@ -14,6 +14,14 @@
 
 namespace hvdray {
 
+namespace {
+
+// Proxies cut what is silent for a minute, some for half of one.
+constexpr Duration kPulse = std::chrono::seconds(10);
+constexpr Duration kRollLook = std::chrono::milliseconds(200);
+
+}  // namespace
+
 DriveRun::DriveRun(Loop& loop, RayJobFile job, int log_fd, TimePoint began)
     : loop_(loop),
       job_(std::move(job)),
@@ -24,7 +32,11 @@ DriveRun::DriveRun(Loop& loop, RayJobFile job, int log_fd, TimePoint began)
 
 Status DriveRun::Open(const std::string& logs) {
   spec_ = DriveSpec(job_, logs);
-  return log_.Open(DriveFile(logs, job_.job_id, "stream"));
+  HVDRAY_RETURN_IF_ERROR(log_.Open(DriveFile(logs, job_.job_id, "stream")));
+  pulse_ = loop_.Every(kPulse, [this] { log_.Pulse(); });
+  roll_ = loop_.Every(
+      kRollLook, [this, limit = static_cast<uint64_t>(*spec_.ray.log_limit)] { log_.Roll(limit); });
+  return {};
 }
 
 void DriveRun::Wait() {

@@ -79,6 +79,8 @@ class DriveRun {
   std::optional<Status> failure_;
   int failure_code_ = 0;
   std::optional<Status> orphaned_;
+  Watch pulse_;
+  Watch roll_;
   std::function<void(int signo)> stop_;
 };
 

@@ -116,7 +116,8 @@ class Attachment {
         rank_files_(options_.output_folder),
         reader_({.on_output = [this](RecordKind kind, ByteView bytes) { OnOutput(kind, bytes); },
                  .on_end = [this](StreamEnd end) { OnEnd(std::move(end)); },
-                 .on_places = [this](PlacesOfRecord record) { OnPlaces(std::move(record)); }}),
+                 .on_places = [this](PlacesOfRecord record) { OnPlaces(std::move(record)); },
+                 .on_next = [this](uint32_t file) { next_file_ = file; }}),
         plan_(options_.plan, loop.Now()) {
     for (const RayWantedFile& file : options_.files) {
       if (!IsLive(file)) continue;
@@ -207,6 +208,7 @@ class Attachment {
       output_.Say(fmt::format("hvdray {}: {}", options_.command, fault.ToString()));
       plan_.OnOutputLost(fault);
     }
+    if (const auto file = std::exchange(next_file_, std::nullopt)) stream_.GoOnIn(*file);
   }
 
   void OnEnd(StreamEnd end) {
@@ -323,6 +325,7 @@ class Attachment {
   std::vector<std::unique_ptr<RayLiveFile>> live_;
   RayRankFiles rank_files_;
   RecordReader reader_;
+  std::optional<uint32_t> next_file_;  // where the stream goes on
   FollowPlan plan_;
   Watch next_ask_;
   bool is_asking_ = false;

@@ -82,7 +82,8 @@ RayStream::RayStream(Loop& loop, BlockingPool& pool, RayAccess access, std::stri
       pool_(pool),
       access_(std::move(access)),
       job_id_(std::move(job_id)),
-      suffix_(std::move(suffix)),
+      first_suffix_(std::move(suffix)),
+      suffix_(first_suffix_),
       handlers_(std::move(handlers)) {}
 
 RayStream::~RayStream() { Stop(); }
@@ -100,11 +101,19 @@ void RayStream::SetBusy(bool is_busy) {
 
 void RayStream::OnPiece(const std::string& bytes) {
   offset_ += bytes.size();
-  handlers_.on_bytes(bytes);
+  handlers_.on_bytes(bytes);  // which may go on in another file
+}
+
+void RayStream::GoOnIn(uint32_t file) {
+  suffix_ = fmt::format("{}.{}", first_suffix_, file);
+  offset_ = 0;
+  if (is_reading_rest_) return ReadRest();
+  Follow(node_);
 }
 
 void RayStream::Follow(const std::string& node) {
   Stop();
+  is_reading_rest_ = false;
   node_ = node;
   auto flow = std::make_shared<Flow>(
       access_.Copy(), RayLogFollower::Options{.node_id = node_,
@@ -133,6 +142,7 @@ void RayStream::Follow(const std::string& node) {
 
 void RayStream::ReadRest() {
   Stop();
+  is_reading_rest_ = true;
   auto flow = std::make_shared<Flow>(access_.Copy(), RayLogFollower::Options{});
   flow_ = flow;
   flow->SetBusy(is_busy_);

@@ -36,6 +36,9 @@ class RayStream {
   /// Ends following, then reads what is there now.
   void ReadRest();
   void Stop();
+  /// What comes now is in the stream's file of that number, from its start. May be called from
+  /// on_bytes.
+  void GoOnIn(uint32_t file);
 
   /// Whether the loop has more to do with what came than it should: reading waits then.
   void SetBusy(bool is_busy);
@@ -52,7 +55,9 @@ class RayStream {
   BlockingPool& pool_;
   const RayAccess access_;
   const std::string job_id_;
-  const std::string suffix_;
+  const std::string first_suffix_;
+  std::string suffix_;
+  bool is_reading_rest_ = false;
   Handlers handlers_;
   std::string node_;
   uint64_t offset_ = 0;

@@ -16,6 +16,7 @@ enum class RecordKind : uint8_t {
   kStderr = 2,
   kEnd = 3,     ///< The last one: JSON {"exit_code": N, "error": {...} or null}.
   kPlaces = 4,  ///< Whose the bytes of the next one are (record_places.h).
+  kNext = 5,    ///< The last one of this file: decimal digits N; it goes on in "<name>.N".
 };
 
 /// `u8 kind | u32 length, little-endian | bytes`. Bytes: below 4 GiB.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <utility>
 
 #include "base/json.h"
@@ -10,7 +11,8 @@
 namespace hvdray {
 
 Status RecordReader::Feed(ByteView piece) {
-  while (!piece.empty() && !is_at_end_ && fault_.ok()) {
+  is_file_done_ = false;
+  while (!piece.empty() && !is_at_end_ && !is_file_done_ && fault_.ok()) {
     if (header_size_ < kHeaderBytes) {
       const size_t taken = std::min(piece.size(), kHeaderBytes - header_size_);
       std::copy_n(piece.begin(), taken, header_.begin() + static_cast<ptrdiff_t>(header_size_));
@@ -42,8 +44,7 @@ Status RecordReader::BeginRecord() {
   }
   if (kind == 0) return {ErrorCode::kProtocolError, "the stream of the job has no record there"};
   kind_ = static_cast<RecordKind>(kind);
-  const size_t most = kind_ == RecordKind::kEnd ? kMaxEndBytes : kMaxPlacesBytes;
-  if (IsKept() && (rest_ == 0 || rest_ > most)) {
+  if (IsKept() && (rest_ == 0 || rest_ > MostBytes())) {
     return {ErrorCode::kProtocolError,
             fmt::format("the {} record of the job's stream has {} bytes",
                         kind_ == RecordKind::kEnd ? "last" : "next", rest_)};
@@ -52,8 +53,27 @@ Status RecordReader::BeginRecord() {
   return {};
 }
 
+size_t RecordReader::MostBytes() const {
+  if (kind_ == RecordKind::kEnd) return kMaxEndBytes;
+  return kind_ == RecordKind::kNext ? kMaxNextBytes : kMaxPlacesBytes;
+}
+
+Status RecordReader::FinishNext() {
+  uint32_t file = 0;
+  const auto [end, error] = std::from_chars(kept_.data(), kept_.data() + kept_.size(), file);
+  const bool is_number = error == std::errc() && end == kept_.data() + kept_.size() && file > 0;
+  kept_.clear();
+  if (!is_number) {
+    return {ErrorCode::kProtocolError, "the job's stream goes on in a file without a number"};
+  }
+  is_file_done_ = true;
+  if (handlers_.on_next) handlers_.on_next(file);
+  return {};
+}
+
 Status RecordReader::Finish() {
   if (kind_ == RecordKind::kEnd) return FinishEnd();
+  if (kind_ == RecordKind::kNext) return FinishNext();
   Result<PlacesOfRecord> places = ParsePlaces(kept_);
   kept_.clear();
   if (!places.ok()) return std::move(places).status();

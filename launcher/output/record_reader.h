@@ -32,6 +32,9 @@ class RecordReader {
     std::function<void(StreamEnd end)> on_end;
     /// Whose the bytes of the next record of a stream are. May be null.
     std::function<void(PlacesOfRecord record)> on_places = nullptr;
+    /// The stream goes on in another file. What follows here is not looked at; Feed() takes that
+    /// file's bytes from the next call on.
+    std::function<void(uint32_t file)> on_next = nullptr;
   };
   explicit RecordReader(Handlers handlers) : handlers_(std::move(handlers)) {}
 
@@ -45,10 +48,15 @@ class RecordReader {
   static constexpr size_t kHeaderBytes = 5;
   static constexpr size_t kMaxEndBytes = size_t{1} << 20;
   static constexpr size_t kMaxPlacesBytes = size_t{8} << 20;
+  static constexpr size_t kMaxNextBytes = 10;
   Status BeginRecord();
-  bool IsKept() const { return kind_ == RecordKind::kEnd || kind_ == RecordKind::kPlaces; }
+  bool IsKept() const {
+    return kind_ == RecordKind::kEnd || kind_ == RecordKind::kPlaces || kind_ == RecordKind::kNext;
+  }
+  size_t MostBytes() const;
   Status Finish();
   Status FinishEnd();
+  Status FinishNext();
 
   Handlers handlers_;
   std::array<char, kHeaderBytes> header_{};
@@ -57,6 +65,7 @@ class RecordReader {
   uint64_t rest_ = 0;       // of that record
   std::string kept_;        // of a record that is understood only when it is whole
   bool is_at_end_ = false;
+  bool is_file_done_ = false;
   Status fault_;
 };
 

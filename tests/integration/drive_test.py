@@ -113,6 +113,35 @@ def test_any_bytes_arrive_whole(drive):
     assert job.log_text().isascii()
 
 
+BURSTS = """for i in 1 2 3; do
+head -c 20000000 /dev/zero | tr '\\0' $i; echo; until [ -e go$i ]; do sleep 0.01; done; done"""
+
+
+def burst(job):
+    """Three lines of 20 MB, each once the one before is in a file that is done."""
+    for i in range(1, 4):
+        job.wait_for(job.stream_file(i).exists, what=f"file {i}")
+        (job.folder / f"go{i}").touch()
+
+
+def test_a_long_stream_is_in_several_files(drive):
+    job = drive({"np": 1, "command": shell(BURSTS)})
+    burst(job)
+    assert job.wait() == 0, job.said()[-1000:]
+    assert job.out == "".join(f"[0]<stdout>:{str(i) * 20000000}\n" for i in range(1, 4))
+
+
+def test_beyond_the_limit_the_oldest_output_is_dropped_and_that_is_said(drive):
+    job = drive({"np": 1, "ray.log_limit": 45e6, "command": shell(BURSTS)})
+    burst(job)
+    assert job.wait() == 0, job.said()[-1000:]
+    assert job.err.count("of output were dropped") == 1 and "--ray-log-limit" in job.err
+    assert job.out.endswith("3\n") and "[0]<stdout>:1" not in job.out
+    files = (job.folder / "logs").glob("*.stream*")
+    assert sum(file.stat().st_size for file in files) < 45e6
+    assert "output is dropped" in job.log_text()
+
+
 def test_the_first_failure_ends_the_job_with_its_code_and_its_report(drive):
     job = drive({"report_file": "mine.json", "events_file": "e", "trace_file": "t",
                  "junit_file": "j", "command": shell(

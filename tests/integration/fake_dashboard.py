@@ -82,6 +82,7 @@ class FakeDashboard:
         self.summary = summary or {"data": {"summary": [], "nodeLogicalResources": {}}}
         self.on_job, self.forgets = on_job, set(forgets)
         self.packages, self.jobs, self.requests, self.lost_streams = {}, {}, [], 0
+        self.streamed = []  # names of files, each time one is read along
         self.before_answer = None  # called once a job is there; true: its submission is not answered
         self.ending = threading.Event()
         self.threads = []
@@ -202,6 +203,7 @@ class FakeDashboard:
             return call.say(500, "Traceback\nFileNotFoundError: no such file", "text/plain")
         if kind == "file":
             return call.say(200, job.files[name], "text/plain")
+        self.streamed.append(name)
         call.send_response(200)
         call.send_header("Content-Type", "text/plain")
         call.send_header("Transfer-Encoding", "chunked")

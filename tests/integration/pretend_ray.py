@@ -204,8 +204,8 @@ class PretendRay:
     # ---- what the test sees
 
     def records(self):
-        """[(kind, bytes)] of the stream file."""
-        path = self.folder / "logs" / f"hvdray_{self.job_id}.stream"
+        """[(kind, bytes)] of the stream's files."""
+        path = self.stream_file()
         data = path.read_bytes() if path.exists() else b""
         found = []
         while len(data) >= 5:
@@ -214,7 +214,13 @@ class PretendRay:
                 break
             found.append((kind, data[5:5 + length]))
             data = data[5 + length:]
+            if kind == 5:
+                data = self.stream_file(int(found.pop()[1])).read_bytes()
         return found
+
+    def stream_file(self, number=0):
+        suffix = f".{number}" if number else ""
+        return self.folder / "logs" / f"hvdray_{self.job_id}.stream{suffix}"
 
     def text(self, kind):
         return b"".join(part for k, part in self.records() if k == kind).decode(errors="replace")

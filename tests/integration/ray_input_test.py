@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from fake_dashboard import FakeDashboard, places, record, v2, wait_until
+from fake_dashboard import HEAD, FakeDashboard, last_record, places, record, v2, wait_until
 from fault_server import FaultServer, answer
 
 TOKEN = "geheim-0123456789"
@@ -411,6 +411,37 @@ def test_a_driver_that_dies_says_its_last_line(run, cluster):
 
     refused(run(cluster(play).url, "-np", "1", "true"), 125, "HVD-E0218",
             "its driver ended with exit code 1: ModuleNotFoundError: ray")
+
+
+def test_a_stream_in_several_files_is_one_and_a_cut_costs_no_more_than_one_of_them(run, cluster):
+    lines = [b"[0]<stdout>:%d\n" % i * 100_000 for i in range(3)]
+
+    def play(job):
+        job.write("stream", record(1, lines[0]) + record(2, b"") + record(5, b"1"))
+        job.write("stream.1", record(1, lines[1]) + record(5, b"2"))
+        job.write("stream.2", record(1, lines[2]))
+        job.run()
+        dashboard.lost_streams = 4
+        wait_until(lambda: dashboard.lost_streams == 0)
+        job.write("stream.2", last_record(0))
+        job.code, job.status = 0, "SUCCEEDED"
+
+    dashboard = cluster(play)
+    result = run(dashboard.url, "-np", "1", "true")
+    assert (result.code, result.errors) == (0, "")
+    assert result.out == b"".join(lines)
+    asked = [name for name in dashboard.streamed if name.endswith("stream")]
+    assert len(asked) <= 3, dashboard.streamed
+
+
+def test_the_rest_of_a_job_that_has_ended_may_be_in_several_files(run, cluster):
+    def play(job):
+        job.write("stream", record(1, b"[0]<stdout>:a\n") + record(5, b"1"))
+        job.write("stream.1", record(1, b"[0]<stdout>:b\n") + last_record(7))
+        job.node, job.code, job.status = HEAD, 7, "FAILED"
+
+    result = run(cluster(play).url, "-np", "1", "true")
+    assert (result.code, result.out) == (7, b"[0]<stdout>:a\n[0]<stdout>:b\n"), result.errors
 
 
 def test_garbage_in_the_stream_is_said_and_the_job_still_ends(run, cluster):

@@ -64,6 +64,25 @@ TEST(RecordReaderTest, KindsOfLaterBuildsArePassedOver) {
   EXPECT_EQ(heard.out, "x");
 }
 
+TEST(RecordReaderTest, AStreamGoesOnInAnotherFileAndNothingBehindThatCounts) {
+  std::string out;
+  std::vector<uint32_t> files;
+  RecordReader reader({.on_output = [&](RecordKind, ByteView bytes) { out += bytes; },
+                       .on_end = [](const StreamEnd&) {},
+                       .on_next = [&](uint32_t file) { files.push_back(file); }});
+  const auto record = [](RecordKind kind, const std::string& bytes) {
+    return FormatRecordHeader(kind, bytes.size()) + bytes;
+  };
+  ASSERT_TRUE(reader
+                  .Feed(record(RecordKind::kStdout, "a") + record(RecordKind::kNext, "12") +
+                        record(RecordKind::kStdout, "not this"))
+                  .ok());
+  ASSERT_TRUE(reader.Feed(record(RecordKind::kStdout, "b")).ok());
+  EXPECT_EQ(out, "ab");
+  EXPECT_EQ(files, std::vector<uint32_t>{12});
+  EXPECT_FALSE(reader.Feed(record(RecordKind::kNext, "x")).ok());
+}
+
 TEST(RecordReaderTest, PlacesComeBeforeTheirBytesAndOnlyToWhoWantsThem) {
   const std::string file =
       Record(RecordKind::kPlaces, FormatPlaces({RecordKind::kStderr, 3, {{2, 1, false}}})) +
