@@ -95,6 +95,12 @@ struct WebClient::Impl {
       client->set_ca_cert_path(is_folder ? "" : options.trust.path,
                                is_folder ? options.trust.path : "");
     }
+    if (options.is_tls && options.proxy) {
+      client->set_proxy(options.proxy->host, options.proxy->port);
+      if (!options.proxy->user.empty()) {
+        client->set_proxy_basic_auth(options.proxy->user, options.proxy->password);
+      }
+    }
     client->set_keep_alive(true);
     client->set_url_encode(false);
     client->set_decompress(false);
@@ -180,7 +186,11 @@ struct WebClient::Impl {
     };
     httplib::Response response;
     httplib::Error error = httplib::Error::Success;
-    if (client->send(request, response, error)) return httplib::Error::Success;
+    if (client->send(request, response, error)) {
+      // What a proxy answers instead of a tunnel reaches no handler.
+      if (reply.status == 0) reply.status = response.status;
+      return httplib::Error::Success;
+    }
     return error == httplib::Error::Success ? httplib::Error::Unknown : error;
   }
 
@@ -300,10 +310,18 @@ struct WebClient::Impl {
     if (is_connecting && (was_cut || error == httplib::Error::ConnectionTimeout)) {
       return {ErrorCode::kConnectTimeout, fmt::format("no answer within {}", timeout)};
     }
+    const bool has_proxy = options.is_tls && options.proxy.has_value();
     if (is_connecting && !has_address) {
-      return {ErrorCode::kUnknownHost, fmt::format("no address for the name {}", options.host)};
+      return {ErrorCode::kUnknownHost,
+              fmt::format("no address for the name {}",
+                          has_proxy ? options.proxy->host + ", the proxy's" : options.host)};
     }
-    if (is_connecting) return {ErrorCode::kHostUnreachable, "connection refused, or no route"};
+    if (is_connecting) {
+      return {ErrorCode::kHostUnreachable,
+              has_proxy ? fmt::format("connection to the proxy {}:{} refused, or no route",
+                                      options.proxy->host, options.proxy->port)
+                        : "connection refused, or no route"};
+    }
     if (error == httplib::Error::SSLLoadingCerts) {
       return {ErrorCode::kFileUnreadable,
               fmt::format("{}: no certificates in PEM form", options.trust.path)};
@@ -314,8 +332,10 @@ struct WebClient::Impl {
     if (error == httplib::Error::SSLConnection) {
       // Who waits for the end of a line of plain HTTP says nothing at all.
       return {ErrorCode::kHandshakeFailed,
-              was_cut ? fmt::format("it speaks no TLS: no word of it within {}", timeout)
-                      : "it speaks no TLS, or none that is accepted here"};
+              was_cut     ? fmt::format("it speaks no TLS: no word of it within {}", timeout)
+              : has_proxy ? fmt::format("the proxy {}:{} gives no way there, or it speaks no TLS",
+                                        options.proxy->host, options.proxy->port)
+                          : "it speaks no TLS, or none that is accepted here"};
     }
     if (was_cut) {
       return {ErrorCode::kDeadlineExceeded, fmt::format("no whole answer within {}", timeout)};

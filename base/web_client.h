@@ -1,12 +1,13 @@
 // HTTP and HTTPS requests to one server that we do not own: own headers, large bodies, answers that
 // never end. The second door to cpp-httplib, beside base/http_client.h for the plain ones of
-// training programs. No redirects, no compression, no proxy.
+// training programs. No redirects, no compression; a proxy for https alone.
 #ifndef HVDRAY_BASE_WEB_CLIENT_H_
 #define HVDRAY_BASE_WEB_CLIENT_H_
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,11 +27,20 @@ struct WebTrust {
 /// Name and value. Values may be secrets: they appear in no message.
 using WebHeaders = std::vector<std::pair<std::string, std::string>>;
 
+/// Where a tunnel to an https server is asked for, in plain HTTP (CONNECT). The password appears in
+/// no message.
+struct WebProxy {
+  std::string host;  ///< IPv6 without brackets.
+  uint16_t port = 0;
+  std::string user, password;  ///< Empty: none are sent.
+};
+
 struct WebClientOptions {
   std::string host;  ///< A name or an address, IPv6 without brackets.
   uint16_t port = 0;
   bool is_tls = false;
   WebTrust trust;
+  std::optional<WebProxy> proxy;  ///< With is_tls; else it has no meaning.
   WebHeaders headers;  ///< Of every request. A name that is sent anyway (User-Agent) is replaced.
   Duration timeout{std::chrono::seconds(30)};  ///< Without a byte sent, and of the whole answer.
   size_t max_body_bytes = size_t{64} << 20;    ///< Of an answer that is kept.

@@ -41,6 +41,7 @@ WebClientOptions OptionsOf(const RayAccess& access) {
   options.port = access.address.port;
   options.is_tls = access.address.is_tls;
   options.trust = access.trust;
+  options.proxy = access.proxy;
   options.timeout = access.timeout;
   options.headers = {{"User-Agent", access.user_agent}};
   options.headers.insert(options.headers.end(), access.headers.begin(), access.headers.end());
@@ -66,6 +67,7 @@ RayAccess RayAccess::Copy() const {
           .token = {token.text.Copy(), token.origin},
           .headers = headers,
           .trust = trust,
+          .proxy = proxy,
           .user_agent = user_agent,
           .timeout = timeout};
 }

@@ -23,6 +23,7 @@ struct RayAccess {
   RayToken token;
   WebHeaders headers;
   WebTrust trust;
+  std::optional<WebProxy> proxy;
   std::string user_agent = "hvdray";           ///< "hvdray/0.1.0". Ray refuses browsers.
   Duration timeout{std::chrono::seconds(30)};  ///< Of one answer.
 

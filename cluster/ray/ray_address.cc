@@ -93,6 +93,66 @@ std::optional<std::string> GcsHost(std::string_view text) {
   return place->host;
 }
 
+/// "%40" is "@".
+std::string Unescaped(std::string_view text) {
+  std::string plain;
+  for (size_t i = 0; i < text.size(); ++i) {
+    unsigned byte = 0;
+    const char* digits = text.data() + i + 1;
+    if (text[i] == '%' && i + 2 < text.size() &&
+        std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2) {
+      plain += static_cast<char>(byte);
+      i += 2;
+    } else {
+      plain += text[i];
+    }
+  }
+  return plain;
+}
+
+/// "http://user:password@host:port", of which only the host must be there.
+std::optional<WebProxy> ParseProxy(std::string_view text) {
+  constexpr std::string_view kScheme = "http://";
+  constexpr uint16_t kWebPort = 80;
+  WebProxy proxy;
+  if (text.starts_with(kScheme)) text.remove_prefix(kScheme.size());
+  if (text.find("://") != std::string_view::npos) return std::nullopt;
+  text = text.substr(0, text.find('/'));
+  if (const size_t at = text.rfind('@'); at != std::string_view::npos) {
+    const std::string_view login = text.substr(0, at);
+    const size_t colon = login.find(':');
+    proxy.user = Unescaped(login.substr(0, colon));
+    if (colon != std::string_view::npos) proxy.password = Unescaped(login.substr(colon + 1));
+    text.remove_prefix(at + 1);
+  }
+  const std::optional<Place> place = SplitPlace(text);
+  if (!place) return std::nullopt;
+  const std::optional<uint16_t> port =
+      place->port.empty() ? std::optional(kWebPort) : ParsePort(place->port);
+  if (!port) return std::nullopt;
+  proxy.host = place->host;
+  proxy.port = *port;
+  return proxy;
+}
+
+/// By a list as of no_proxy.
+bool IsNamed(const RayAddress& address, std::string_view list) {
+  while (!list.empty()) {
+    const size_t comma = std::min(list.find(','), list.size());
+    std::string_view name = Trimmed(list.substr(0, comma));
+    list.remove_prefix(std::min(comma + 1, list.size()));
+    if (name == "*") return true;
+    const std::string port = fmt::format(":{}", address.port);
+    if (name.ends_with(port) && name.find(':') == name.size() - port.size()) {
+      name.remove_suffix(port.size());
+    }
+    if (name.starts_with('.')) name.remove_prefix(1);
+    if (name.empty()) continue;
+    if (address.host == name || address.host.ends_with(fmt::format(".{}", name))) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::string RayAddress::Url() const {
@@ -165,6 +225,25 @@ Result<RayAddress> ResolveRayAddress(std::string_view given, const std::string& 
   address.host = "127.0.0.1";
   address.origin = "default";
   return address;
+}
+
+Result<std::optional<WebProxy>> FindRayProxy(const RayAddress& address,
+                                             const Environment& environment) {
+  const auto either = [&environment](const char* first, const char* second) {
+    const std::string value = environment.GetOr(first, "");
+    return value.empty() ? environment.GetOr(second, "") : value;
+  };
+  const std::string text = either("https_proxy", "HTTPS_PROXY");
+  const bool is_here =
+      address.host == "localhost" || address.host == "::1" || address.host.starts_with("127.");
+  if (!address.is_tls || text.empty() || is_here ||
+      IsNamed(address, either("no_proxy", "NO_PROXY"))) {
+    return std::optional<WebProxy>();
+  }
+  std::optional<WebProxy> proxy = ParseProxy(text);
+  if (proxy) return proxy;
+  return Status(ErrorCode::kSpecInvalid, "HTTPS_PROXY is not the address of an HTTP proxy",
+                "HTTPS_PROXY=http://HOST:PORT, or no_proxy=" + address.host);
 }
 
 WebTrust ParseRayVerify(std::string_view text) {

@@ -3,6 +3,7 @@
 #define HVDRAY_CLUSTER_RAY_RAY_ADDRESS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -37,6 +38,11 @@ Result<RayAddress> ParseRayAddress(std::string_view text);
 /// ("10.0.0.10:6379", as inside a Ray job, or "auto") becomes port 8265 of that host, with a note.
 Result<RayAddress> ResolveRayAddress(std::string_view given, const std::string& origin,
                                      const Environment& environment);
+
+/// Of an https:// address that is not this machine: https_proxy, else HTTPS_PROXY, unless no_proxy
+/// or NO_PROXY names the host, a domain of it, or "*". Errors: kSpecInvalid, without the password.
+Result<std::optional<WebProxy>> FindRayProxy(const RayAddress& address,
+                                             const Environment& environment);
 
 /// "true", "false", or a file or folder with certificates (--ray-verify). Empty: true.
 WebTrust ParseRayVerify(std::string_view text);

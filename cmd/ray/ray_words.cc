@@ -83,6 +83,7 @@ Result<RayAccess> ResolveRayAccess(std::string_view command, RayWords& words) {
   HVDRAY_ASSIGN_OR_RETURN(access.headers, ResolveRayHeaders(words.headers, environment));
   HVDRAY_ASSIGN_OR_RETURN(access.token, FindRayToken(environment));
   access.trust = ParseRayVerify(words.verify);
+  HVDRAY_ASSIGN_OR_RETURN(access.proxy, FindRayProxy(access.address, environment));
   access.user_agent = UserAgent();
   access.timeout = std::chrono::duration_cast<Duration>(Seconds(words.timeout_s));
   if (!access.address.note.empty()) {

@@ -1,11 +1,14 @@
 """`hvdray status --ray` and `hvdray slots --ray` against dashboards that answer well, wrongly, slowly,
 or not at all. Each fault is one line with the address, and an exit code that says whose turn it is."""
 
+import base64
 import json
 import os
 import re
 import shutil
+import socket
 import subprocess
+import threading
 import time
 
 import pytest
@@ -257,6 +260,64 @@ def test_https_is_believed_only_with_a_certificate_that_is_known(serve, ask, cer
             "HVD-E0104", "no certificates in PEM form")
     refused(ask("status", "--ray-address", server.url, "--ray-verify", "/nowhere.pem"), 2,
             "HVD-E0104", "/nowhere.pem")
+
+
+class Proxy:
+    """Every tunnel that it is asked for leads to `port` here."""
+
+    def __init__(self, port, answer=b"HTTP/1.1 200 Connection established\r\n\r\n"):
+        self.asked, self.answer, self.port = [], answer, port
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://me:pass%20word@127.0.0.1:{self.listener.getsockname()[1]}"
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            head = b""
+            while b"\r\n\r\n" not in head:
+                head += client.recv(4096)
+            self.asked.append(head.decode())
+            client.sendall(self.answer)
+            if b" 200 " not in self.answer:
+                client.close()
+                continue
+            server = socket.create_connection(("127.0.0.1", self.port))
+            for source, target in ((client, server), (server, client)):
+                threading.Thread(target=self.pump, args=(source, target), daemon=True).start()
+
+    @staticmethod
+    def pump(source, target):
+        try:
+            while data := source.recv(65536):
+                target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+
+def test_an_https_dashboard_is_reached_through_the_proxy_that_the_environment_names(
+        serve, ask, certificates):
+    server = serve(certificate=certificates["other"])
+    words = ("status", "--ray-address", f"https://ray.example.com:{server.port}", "--ray-verify",
+             certificates["other"][0])
+    proxy = Proxy(server.port)
+    result = ask(*words, HTTPS_PROXY=proxy.url)
+    assert result.code == 0, result.errors
+    assert proxy.asked[0].startswith(f"CONNECT ray.example.com:{server.port} HTTP/1.1\r\n")
+    login = base64.b64encode(b"me:pass word").decode()
+    assert f"Proxy-Authorization: Basic {login}" in proxy.asked[0]
+    closed = Proxy(server.port, b"HTTP/1.1 407 Proxy Authentication Required\r\n"
+                                b"Content-Length: 0\r\n\r\n")
+    result = ask(*words, HTTPS_PROXY=closed.url)
+    assert result.code == 2 and "407" in result.errors, result.errors
+    assert "pass" not in result.errors
+    assert ask(*words, HTTPS_PROXY=proxy.url, no_proxy="example.com").code == 2
+    for each in proxy, closed:
+        each.listener.close()
 
 
 def test_https_to_a_server_without_tls_says_so(serve, ask):

@@ -35,6 +35,47 @@ TEST(RayAddressTest, PartsAreWhatConnectsTo) {
   EXPECT_EQ(address->prefix, "/ray");
 }
 
+std::string ProxyOf(const std::string& url, std::map<std::string, std::string> values) {
+  const auto proxy = FindRayProxy(*ParseRayAddress(url), With(std::move(values)));
+  if (!proxy.ok()) return proxy.status().message();
+  if (!proxy->has_value()) return "none";
+  return (*proxy)->user + ":" + (*proxy)->password + "@" + (*proxy)->host + ":" +
+         std::to_string((*proxy)->port);
+}
+
+TEST(RayProxyTest, OnlyAnHttpsDashboardElsewhereHasOne) {
+  const std::map<std::string, std::string> set = {{"HTTPS_PROXY", "http://proxy:3128/"}};
+  EXPECT_EQ(ProxyOf("https://ray.example.com", set), ":@proxy:3128");
+  EXPECT_EQ(ProxyOf("http://ray.example.com", set), "none");
+  EXPECT_EQ(ProxyOf("https://127.0.0.1:8265", set), "none");
+  EXPECT_EQ(ProxyOf("https://localhost", set), "none");
+  EXPECT_EQ(ProxyOf("https://ray.example.com", {}), "none");
+  EXPECT_EQ(ProxyOf("https://a.b", {{"HTTPS_PROXY", "x:1"}, {"https_proxy", "y"}}), ":@y:80");
+}
+
+TEST(RayProxyTest, WhatNoProxyNamesIsReachedDirectly) {
+  const auto with = [](const std::string& list) {
+    return ProxyOf("https://ray.example.com:8443",
+                   {{"HTTPS_PROXY", "http://p:1"}, {"NO_PROXY", list}});
+  };
+  for (const char* list :
+       {"*", "example.com", ".example.com", "x, ray.example.com", "ray.example.com:8443"}) {
+    EXPECT_EQ(with(list), "none") << list;
+  }
+  for (const char* list : {"ample.com", "ray.example.com:443", "example.org", ",", ""}) {
+    EXPECT_EQ(with(list), ":@p:1") << list;
+  }
+}
+
+TEST(RayProxyTest, ALoginIsTakenAndNeverTold) {
+  const std::string url = "https://ray.example.com";
+  EXPECT_EQ(ProxyOf(url, {{"HTTPS_PROXY", "http://me:a%40b%3A@[::1]:8080"}}), "me:a@b:@::1:8080");
+  for (const char* wrong : {"socks5://me:secret@p:1", "http://me:secret@", "http://secret:port"}) {
+    const std::string said = ProxyOf(url, {{"HTTPS_PROXY", wrong}});
+    EXPECT_EQ(said, "HTTPS_PROXY is not the address of an HTTP proxy") << wrong;
+  }
+}
+
 struct Refused {
   std::string text;
   std::string said;
