@@ -225,7 +225,15 @@ FollowPlan::Steps FollowPlan::Finish(FollowOutcome outcome) {
   return {{Kind::kFinish}};
 }
 
-FollowPlan::Steps FollowPlan::FinishByEnd() { return Finish({CodeOfStop(end_->exit_code), {}}); }
+FollowPlan::Steps FollowPlan::FinishByEnd() {
+  const bool is_stopped = job_ && job_->status == RayJobStatus::kStopped && !is_stop_wanted_;
+  return Finish({CodeOfStop(end_->exit_code), is_stopped ? StoppedByOthers() : Status()});
+}
+
+Status FollowPlan::StoppedByOthers() const {
+  return {ErrorCode::kInterrupted,
+          fmt::format("job {} was stopped at Ray by somebody else", options_.id)};
+}
 
 FollowOutcome FollowPlan::OutcomeWithoutEnd(const std::string& last_line) const {
   const RayJob& job = *job_;
@@ -235,9 +243,7 @@ FollowOutcome FollowPlan::OutcomeWithoutEnd(const std::string& last_line) const 
               Status(ErrorCode::kInterrupted,
                      fmt::format("job {} was stopped before it had started", options_.id))};
     }
-    return {kHvdrayFailed,
-            Status(ErrorCode::kInterrupted,
-                   fmt::format("job {} was stopped at Ray by somebody else", options_.id))};
+    return {kHvdrayFailed, StoppedByOthers()};
   }
   std::string text = fmt::format("job {}", options_.id);
   if (!job.error_type.empty() && job.error_type != "JOB_ENTRYPOINT_COMMAND_ERROR") {

@@ -77,6 +77,7 @@ class FollowPlan {
   void Say(Steps& steps, std::string text) const;
   Steps Finish(FollowOutcome outcome);
   Steps FinishByEnd();
+  Status StoppedByOthers() const;
   Status NotThere(const Status& why, Duration silence) const;
   FollowOutcome OutcomeWithoutEnd(const std::string& last_line) const;
   int CodeOfStop(int driver_code) const;

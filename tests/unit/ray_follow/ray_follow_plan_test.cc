@@ -189,6 +189,28 @@ TEST(FollowPlanTest, AJobThatSomebodyElseStopsIsNoSuccess) {
   EXPECT_EQ(plan.outcome().error.message(), "job hvd-1 was stopped at Ray by somebody else");
 }
 
+TEST(FollowPlanTest, ARunningJobThatSomebodyElseStopsKeepsItsCodeAndIsToldAsOne) {
+  FollowPlan plan = PlanOf();
+  (void)plan.OnJob(Job(RayJobStatus::kRunning), kBegin);
+  (void)plan.OnEnd({.exit_code = 143}, kBegin);
+  EXPECT_EQ(Text(plan.OnJob(Job(RayJobStatus::kStopped), kBegin)), "finish");
+  EXPECT_EQ(plan.outcome().exit_code, 143);
+  EXPECT_EQ(plan.outcome().error.message(), "job hvd-1 was stopped at Ray by somebody else");
+}
+
+TEST(FollowPlanTest, ADriverThatFoundNoRayNamesTheOptionThatDoes) {
+  for (const auto& [code, line] : {std::pair(127, "sh: 1: exec: python3: not found"),
+                                   {1, "ModuleNotFoundError: No module named 'ray'"}}) {
+    FollowPlan plan = PlanOf();
+    RayJob job = Job(RayJobStatus::kFailed);
+    job.error_type = "JOB_ENTRYPOINT_COMMAND_ERROR";
+    job.driver_exit_code = code;
+    (void)plan.OnJob(job, kBegin);
+    (void)plan.OnRest(line);
+    EXPECT_NE(plan.outcome().error.hint().find("--ray-python"), std::string::npos) << line;
+  }
+}
+
 TEST(FollowPlanTest, WhoOnlyFollowsLeavesTheJobAlone) {
   FollowPlan plan = PlanOf(OnSignal::kLeavesJob);
   EXPECT_EQ(Text(plan.OnSignalTo(SIGINT)), "say leave");
