@@ -45,7 +45,10 @@ class Seat:
         names = {"@gpus": ",".join(gpus), "@raylet": str(os.getppid()),
                  "@python": os.path.dirname(sys.executable or "")}
         self.log = os.path.join(ray._private.worker._global_node.get_logs_dir_path(), log_name)
-        os.chmod(os.path.join(hvdray_job.__path__[0], "job.json"), 0o600)
+        forget(os.path.join(hvdray_job.__path__[0], "job.json"))
+        if not os.path.isfile(argv[0]):  # the working folder is the user's: it is among the modules
+            argv[0] = next(filter(os.path.isfile, (os.path.join(place, argv[0])
+                                                   for place in sys.path)), argv[0])
         if os.path.isfile(argv[0]):
             os.chmod(argv[0], 0o755)  # older Rays unpack without modes
         stdin, self.lifeline = os.pipe()  # stays open for as long as the actor lives
@@ -264,6 +267,13 @@ def join_cluster(log_name):  # and what drive wants to know first; our parent's 
             "submission_id": metadata.get("job_submission_id", "")}
 
 
+def forget(path):  # the key of the job's links and what -x says: Ray keeps packages for long
+    try:
+        os.unlink(path)
+    except OSError:
+        pass
+
+
 def write_lines(pipe, outbox):
     with pipe:
         while (message := outbox.get()) is not None:
@@ -292,8 +302,10 @@ def main():
     for line in drive.stdout:
         broker.inbox.put(json.loads(line))
     code = drive.wait()
+        forget(job)  # drive has read it, or it would ask for nothing
     broker.inbox.put(None)
     caller.join(RELEASE_S)
+    forget(job)
     os._exit(code if code >= 0 else 128 - code)
 
 
