@@ -79,10 +79,10 @@ class Broker:
     def __init__(self, say, job_id):
         self.say, self.job_id, self.inbox = say, job_id, queue.SimpleQueue()
         self.groups, self.seats, self.nodes, self.due = {}, {}, None, {}
+        self.failing, self.is_resting, self.client_at = {}, False, time.monotonic()
 
     def run(self):
         """Until told None; or until Ray fails it: then drive hears our end of the pipe close."""
-        self.failing, self.is_resting, self.client_at = {}, False, time.monotonic()
         try:
             while (message := self.next_message()) is not None:
                 for kind, body in message.items():
@@ -107,9 +107,6 @@ class Broker:
             del self.due[kind, body]
             return {kind: body}
 
-    def on_reserve(self, body):
-        name, wanted = body["name"], body.get("selectors")
-        more = {"bundle_label_selector": wanted} if wanted else {}
     def poll(self, kind, body):
         """One answer that Ray owes us is not worth a job."""
         key, now = (kind, body if isinstance(body, str) else None), time.monotonic()
@@ -123,6 +120,9 @@ class Broker:
                 log_line(f"asking again: {text_of(error)}")
             self.due[key] = now + POLL_AGAIN_S
 
+    def on_reserve(self, body):
+        name, wanted = body["name"], body.get("selectors")
+        more = {"bundle_label_selector": wanted} if wanted else {}
         try:
             group = placement_group(body["bundles"], body["strategy"], name=name, **more)
         except Exception as error:  # what Ray does not take, it says in many ways
@@ -195,19 +195,19 @@ class Broker:
     def on_unseat(self, body):
         self.on_ended((self.seats.get(body["seat"]), "it was asked to end"))
 
-    def on_watch(self, _):
-        free = ray._private.state.available_resources_per_node()
-        nodes = [{"id": node["NodeID"], "ip": node["NodeManagerAddress"],
     def on_rest(self, _):
         """Until the next watch: nobody wants to hear of nodes and groups."""
         self.is_resting = True
         self.due = {key: at for key, at in self.due.items() if key[0] not in ("watch", "group")}
 
-                  "is_alive": node["Alive"], "total": own(node["Resources"]),
+    def on_watch(self, _):
         if self.is_resting:
             self.is_resting = False
             self.due.update({("group", name): time.monotonic() for name in self.groups})
         leaving = leaving_nodes()
+        free = ray._private.state.available_resources_per_node()
+        nodes = [{"id": node["NodeID"], "ip": node["NodeManagerAddress"],
+                  "is_alive": node["Alive"], "total": own(node["Resources"]),
                   "free": own(free.get(node["NodeID"], {}) if node["Alive"] else {}),
                   "labels": node.get("Labels") or {},
                   **({"leaves_at": leaving[node["NodeID"]]} if node["NodeID"] in leaving else {})}
@@ -226,9 +226,6 @@ class Broker:
         self.due["signal", None] = time.monotonic() + MAILBOX_S
 
 
-def own(resources):  # a group's shares are no resources of the node; object stores fluctuate
-    return {name: amount for name, amount in resources.items()
-            if "_group_" not in name and name != "object_store_memory"}
     def on_client(self, _):
         """Of a job that ends with its client: a package of this name says that it is there."""
         kv, key = ray.experimental.internal_kv, f"gcs://hvdray_here_{self.job_id}.zip"
@@ -246,6 +243,9 @@ def leaving_nodes():  # id -> when, in seconds since 1970; 0: who drains it has 
     return {node: at / 1000 for node, at in ask().items()}
 
 
+def own(resources):  # a group's shares are no resources of the node; object stores fluctuate
+    return {name: amount for name, amount in resources.items()
+            if "_group_" not in name and name != "object_store_memory"}
 
 
 def text_of(error):
@@ -297,20 +297,20 @@ def main():
                              stdout=subprocess.PIPE, stderr=JOB_LOG,
                              preexec_fn=lambda: [signal.signal(s, signal.SIG_IGN) for s in stops])
     threading.Thread(target=write_lines, args=(drive.stdin, outbox), daemon=True).start()
+    if settings.get("ray.stops_with_client"):
+        broker.inbox.put({"client": None})
     caller = threading.Thread(target=broker.run, daemon=True)
     caller.start()
     for line in drive.stdout:
+        forget(job)  # drive has read it, or it would ask for nothing
         broker.inbox.put(json.loads(line))
     code = drive.wait()
-        forget(job)  # drive has read it, or it would ask for nothing
+    forget(job)
     broker.inbox.put(None)
     caller.join(RELEASE_S)
-    forget(job)
     os._exit(code if code >= 0 else 128 - code)
 
 
-    if settings.get("ray.stops_with_client"):
-        broker.inbox.put({"client": None})
 if __name__ == "__main__":
     try:
         main()

@@ -224,13 +224,13 @@ std::string FormatBrokerSeat(const BrokerSeat& seat) {
   body["bundles"] = seat.bundles;
   body["argv"] = seat.argv;
   body["stdin"] = seat.input;
+  if (!seat.runtime_env.empty()) {
+    Result<Json> environment = ParseJson(seat.runtime_env);
+    if (environment.ok()) body["runtime_env"] = std::move(environment).value();
+  }
   return Line("seat", std::move(body));
 }
 
 std::string FormatBrokerUnseat(int seat) { return Line("unseat", {{"seat", seat}}); }
 
 }  // namespace hvdray
-  if (!seat.runtime_env.empty()) {
-    Result<Json> environment = ParseJson(seat.runtime_env);
-    if (environment.ok()) body["runtime_env"] = std::move(environment).value();
-  }

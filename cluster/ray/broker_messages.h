@@ -114,11 +114,11 @@ struct BrokerSeat {
   /// "@raylet" the pid of the node's raylet.
   std::vector<std::string> argv;
   std::string input;  ///< Its first line on stdin, without the line's end: the key. Not shown.
+  std::string runtime_env;  ///< JSON: Ray's, of the actor. Empty: that of the job.
 };
 
 /// Each with its line's end, pure ASCII.
 std::string FormatBrokerReserve(const BrokerReserve& reserve);
-  std::string runtime_env;  ///< JSON: Ray's, of the actor. Empty: that of the job.
 std::string FormatBrokerRelease(const std::string& group);
 /// Tell of nodes and groups, as they are and at each change; and no more, until the next watch.
 std::string FormatBrokerWatch();

@@ -220,13 +220,13 @@ RayTransportOptions DriveJob::TransportOptions(HostSpread spread, size_t host_co
   dial.port = listener_->port();
   options.dial = FormatSeatAddresses({dial});
   options.key_line = run_.job().key;
+  options.runtime_env = *run_.spec().ray.runtime_env;
   if (IsProbeWanted(spread, host_count)) options.agent_words.emplace_back("--probe-listener");
   if (*run_.spec().ray.keeps_ray_env) options.agent_words.emplace_back("--keep-ray-env");
   return options;
 }
 
 int DriveJob::RunStatic() {
-  options.runtime_env = *run_.spec().ray.runtime_env;
   for (;;) {
     // Ray may have told of the group and, in the same breath, that it is broken.
     while (wait_->Look(loop_.Now()) != GroupWait::State::kCreated) {

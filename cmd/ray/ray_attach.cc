@@ -136,11 +136,11 @@ class Attachment {
     const Watch tick = loop_.Every(kTick, [this] { Do(plan_.OnTick(loop_.Now())); });
     Do(plan_.Begin(options_.likely_node));
     if (options_.is_stopped_at_once) Do(plan_.StopNow());
-    Ask();
     if (options_.tells_presence) {
       TellPresence();
       presence_ = loop_.Every(kPresencePeriod, [this] { TellPresence(); });
     }
+    Ask();
     loop_.Run();
     stream_.Stop();
     if (!output_.lost().ok()) plan_.OnOutputLost(output_.lost());
@@ -258,8 +258,6 @@ class Attachment {
         });
   }
 
-  void SendHurry() {
-    orders_.Run<Status>(
   void TellPresence() {
     if (plan_.is_done()) return;
     orders_.Run<Status>([name = PresencePackageName(options_.plan.id)](
@@ -271,6 +269,8 @@ class Attachment {
                         });
   }
 
+  void SendHurry() {
+    orders_.Run<Status>(
         [name = HurryPackageName(options_.plan.id)](DashboardClient& client) {
           return client.PutPackage(name, "now");
         },
@@ -328,10 +328,10 @@ class Attachment {
   std::optional<uint32_t> next_file_;  // where the stream goes on
   FollowPlan plan_;
   Watch next_ask_;
+  Watch presence_;
   bool is_asking_ = false;
   bool is_fetched_ = false;
   bool is_loss_told_ = false;
-  Watch presence_;
   Status fetched_;
   Status stream_fault_;
 };

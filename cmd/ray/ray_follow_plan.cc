@@ -255,15 +255,15 @@ FollowOutcome FollowPlan::OutcomeWithoutEnd(const std::string& last_line) const 
                 ? fmt::format(": its driver ended with exit code {}", *job.driver_exit_code)
                 : std::string(": its driver ended");
     text += Colon(last_line);
-  }
-  return {kHvdrayFailed, Status(ErrorCode::kRayFailed, std::move(text),
-                                "the job's own log says more: Ray's dashboard shows it")};
-}
-
-}  // namespace hvdray
     if (IsWithoutRay(job.driver_exit_code, last_line)) {
       return {kHvdrayFailed,
               Status(ErrorCode::kRayFailed, std::move(text),
                      "name the Python on the head that Ray is installed for: --ray-python "
                      "/opt/ray/bin/python")};
     }
+  }
+  return {kHvdrayFailed, Status(ErrorCode::kRayFailed, std::move(text),
+                                "the job's own log says more: Ray's dashboard shows it")};
+}
+
+}  // namespace hvdray

@@ -156,9 +156,9 @@ int RunOnRay(const LaunchPlan& plan) {
   // The files of the working folder before anybody is asked for anything.
   const Result<PackagePlan> package = PlanFor(spec);
   if (!package.ok()) return fail(package.status());
-  RayWords words = WordsOf(spec);
   const Result<RayModules> modules = ModulesFor(spec);
   if (!modules.ok()) return fail(modules.status());
+  RayWords words = WordsOf(spec);
   Result<RayAccess> access = ResolveRayAccess("run", words);
   if (!access.ok()) return fail(access.status());
   Result<RayOutlook> outlook = LookAhead(*access, spec);
@@ -173,8 +173,8 @@ int RunOnRay(const LaunchPlan& plan) {
   if (!submission.ok()) return fail(submission.status());
   DashboardClient client(access->Copy());
   if (const Status status = SendPackage(client, *package); !status.ok()) return fail(status);
-  // Who presses Ctrl-C from here on may have a job, which is then stopped.
   if (const Status status = SendModules(client, *modules); !status.ok()) return fail(status);
+  // Who presses Ctrl-C from here on may have a job, which is then stopped.
   auto held_signals = std::make_shared<HeldSignals>();
   if (const Status status = Submit(client, *submission); !status.ok()) return fail(status);
   const std::string how = FollowHint(spec, outlook->cluster.url, plan.job_id) + FileWords(spec);

@@ -64,8 +64,6 @@ std::vector<std::string> WithoutRay(const std::vector<std::string>& environment,
   return kept;
 }
 
-std::string VisibleGpus(wire::GpuVisibility visibility, const std::vector<std::string>& gpus,
-                        int local_rank, int local_size) {
 std::string WithPathEnd(std::string_view entry, std::string_view folder) {
   constexpr std::string_view kName = "PATH=";
   const std::string_view list = entry.substr(std::min(kName.size(), entry.size()));
@@ -74,6 +72,8 @@ std::string WithPathEnd(std::string_view entry, std::string_view folder) {
   return folder.empty() || is_there ? std::string(entry) : fmt::format("{}:{}", entry, folder);
 }
 
+std::string VisibleGpus(wire::GpuVisibility visibility, const std::vector<std::string>& gpus,
+                        int local_rank, int local_size) {
   if (visibility == wire::GpuVisibility::kInherited || gpus.empty()) return {};
   size_t first = 0;
   size_t count = gpus.size();

@@ -174,6 +174,36 @@ def test_a_killed_agent_ends_the_job_and_names_the_host(drive):
     assert not workers(job)
 
 
+def test_a_stall_of_the_driver_of_six_seconds_costs_a_static_job_nothing(drive):
+    job = drive({"np": 2, "command": shell(
+        "echo up $HOROVOD_RANK; until [ -e go ]; do sleep 0.1; done; echo done")})
+    job.wait_for(lambda: job.out.count("up ") == 2, what="workers")
+    os.kill(job.job.process.pid, signal.SIGSTOP)
+    time.sleep(6.5)
+    os.kill(job.job.process.pid, signal.SIGCONT)
+    (job.folder / "go").touch()
+    assert job.wait() == 0, job.said()
+    assert job.out.count("done") == 2
+
+
+def test_agents_that_hear_nothing_from_the_driver_say_so_in_their_logs_and_in_the_report(drive):
+    job = drive({"np": 2, "heartbeat_timeout": 2, "command": SLEEPERS, "report_file": "r"},
+                nodes=[Node(1, 1), Node(2, 1)])
+    wait_up(job, 2)
+    agents = [seat["agent"] for seat in job.seats.values()]
+    os.kill(job.job.process.pid, signal.SIGSTOP)
+    for agent in agents:
+        assert agent.wait(30) == 125
+    os.kill(job.job.process.pid, signal.SIGCONT)
+    assert job.wait() == 125, job.said()
+    for number in 0, 1:
+        assert "link to the launcher: silent for " in job.seat_log(number).read_text()
+    report = json.loads((job.folder / "logs" / f"hvdray_{job.job_id}.report.json").read_text())
+    assert any(words in report["exit"]["error"]["message"] for words in (
+        "heard nothing from the launcher for ", "link to the launcher: silent for ")), job.said()
+    assert not workers(job)
+
+
 HELLO = """import struct, sys, time
 text = b'{"min": 7, "max": 9, "build": "hvdray 9.0.0"}'
 body = struct.pack("<I", len(text)) + text
@@ -210,36 +240,6 @@ def test_an_agent_of_another_build_ends_the_job_and_both_builds_are_named(drive,
     assert said["code"] == "HVD-E0206" and "'hvdray 9.0.0' there" in said["message"], job.said()
     assert "127.0.0.1-02020202" in said["message"] and not said["retriable"]
     assert hvdray.run("--version", binary=hvdray.agent).text.strip() in job.log_text()
-    assert not workers(job)
-
-
-def test_a_stall_of_the_driver_of_six_seconds_costs_a_static_job_nothing(drive):
-    job = drive({"np": 2, "command": shell(
-        "echo up $HOROVOD_RANK; until [ -e go ]; do sleep 0.1; done; echo done")})
-    job.wait_for(lambda: job.out.count("up ") == 2, what="workers")
-    os.kill(job.job.process.pid, signal.SIGSTOP)
-    time.sleep(6.5)
-    os.kill(job.job.process.pid, signal.SIGCONT)
-    (job.folder / "go").touch()
-    assert job.wait() == 0, job.said()
-    assert job.out.count("done") == 2
-
-
-def test_agents_that_hear_nothing_from_the_driver_say_so_in_their_logs_and_in_the_report(drive):
-    job = drive({"np": 2, "heartbeat_timeout": 2, "command": SLEEPERS, "report_file": "r"},
-                nodes=[Node(1, 1), Node(2, 1)])
-    wait_up(job, 2)
-    agents = [seat["agent"] for seat in job.seats.values()]
-    os.kill(job.job.process.pid, signal.SIGSTOP)
-    for agent in agents:
-        assert agent.wait(30) == 125
-    os.kill(job.job.process.pid, signal.SIGCONT)
-    assert job.wait() == 125, job.said()
-    for number in 0, 1:
-        assert "link to the launcher: silent for " in job.seat_log(number).read_text()
-    report = json.loads((job.folder / "logs" / f"hvdray_{job.job_id}.report.json").read_text())
-    assert any(words in report["exit"]["error"]["message"] for words in (
-        "heard nothing from the launcher for ", "link to the launcher: silent for ")), job.said()
     assert not workers(job)
 
 
@@ -407,7 +407,30 @@ def test_a_group_that_ray_refuses_is_its_word(drive):
     assert job.end["error"]["code"] == "HVD-E0218"
 
 
+def test_a_runtime_environment_is_that_of_the_agents(drive):
+    env = {"uv": ["x"], "env_vars": {"A": "1"}}
+    job = drive({"np": 2, "ray.runtime_env": json.dumps(env), "command": ["true"]})
+    assert job.wait() == 0, job.said()
+    assert [body["runtime_env"] for kind, body in job.orders if kind == "seat"] == [env]
+
+
+def test_nobody_asks_for_nodes_and_groups_once_the_agents_of_a_static_job_are_in(drive):
+    job = drive({"np": 4, "command": shell("echo up")})
+    assert job.wait() == 0, job.said()
+    kinds = [kind for kind, _ in job.orders]
+    assert kinds.count("rest") == 1 and kinds.index("rest") > max(
+        place for place, kind in enumerate(kinds) if kind == "seat")
+
+
 # ---- stops
+
+def test_a_stop_with_a_reason_says_it(drive):
+    job = drive({"np": 1, "command": SLEEPERS})
+    wait_up(job, 1)
+    job.tell({"stop": {"signo": int(signal.SIGTERM), "why": "the client has been gone for 60 s"}})
+    assert job.wait() == 143, job.said()
+    assert "hvdray: the client has been gone for 60 s: stopping the job\n" in job.err
+
 
 def test_a_stop_ends_workers_with_their_grace_and_is_143(drive):
     job = drive({"np": 2, "grace": 20, "command": shell(
@@ -436,31 +459,8 @@ def test_signals_of_ray_itself_do_not_count(drive):
     wait_up(job, 1)
     for signo in signal.SIGTERM, signal.SIGINT, signal.SIGTERM:
         os.kill(job.job.pid, signo)
-def test_a_runtime_environment_is_that_of_the_agents(drive):
-    env = {"uv": ["x"], "env_vars": {"A": "1"}}
-    job = drive({"np": 2, "ray.runtime_env": json.dumps(env), "command": ["true"]})
-    assert job.wait() == 0, job.said()
-    assert [body["runtime_env"] for kind, body in job.orders if kind == "seat"] == [env]
-
-
-def test_nobody_asks_for_nodes_and_groups_once_the_agents_of_a_static_job_are_in(drive):
-    job = drive({"np": 4, "command": shell("echo up")})
-    assert job.wait() == 0, job.said()
-    kinds = [kind for kind, _ in job.orders]
-    assert kinds.count("rest") == 1 and kinds.index("rest") > max(
-        place for place, kind in enumerate(kinds) if kind == "seat")
-
-
     time.sleep(0.3)
     assert workers(job)
-def test_a_stop_with_a_reason_says_it(drive):
-    job = drive({"np": 1, "command": SLEEPERS})
-    wait_up(job, 1)
-    job.tell({"stop": {"signo": int(signal.SIGTERM), "why": "the client has been gone for 60 s"}})
-    assert job.wait() == 143, job.said()
-    assert "hvdray: the client has been gone for 60 s: stopping the job\n" in job.err
-
-
     job.signal()
     assert job.wait() == 143
 
@@ -594,10 +594,6 @@ def test_an_elastic_job_asks_for_no_nodes_where_none_can_come(drive):
     assert job.wait() == 143, job.said()
 
 
-def test_an_elastic_job_that_gets_no_slots_ends_in_time(drive):
-    job = drive({**GANG, "elastic_timeout": 1}, nodes=[Node(1, 0)])
-    assert job.wait() != 0
-    assert job.end["error"]["message"]
 def test_a_node_that_ray_drains_is_left_before_it_goes(drive):
     job = drive({**GANG, "np": 2, "min_np": 1, "max_np": 2}, nodes=[Node(1, 1), Node(2, 1)])
     wait_size(job, 2)
@@ -610,3 +606,7 @@ def test_a_node_that_ray_drains_is_left_before_it_goes(drive):
     assert job.wait() == 143, job.said()
 
 
+def test_an_elastic_job_that_gets_no_slots_ends_in_time(drive):
+    job = drive({**GANG, "elastic_timeout": 1}, nodes=[Node(1, 0)])
+    assert job.wait() != 0
+    assert job.end["error"]["message"]

@@ -129,13 +129,13 @@ class PretendRay:
         words = {"@gpus": "0,1", "@raylet": str(os.getpid()), "@python": RAYS_PYTHON}
         argv = [words.get(word, word) for word in body["argv"]]
         assert argv[0] == ".hvdray/hvdray-agent"
+        log = open(self.seat_log(body["seat"]), "wb")
         agent = subprocess.Popen([str(self.agent), *argv[1:]], stdin=subprocess.PIPE,
                                  stdout=subprocess.DEVNULL, stderr=log, env=environment,
                                  cwd=self.folder, start_new_session=True)
         agent.stdin.write(body["stdin"].encode() + b"\n")
         agent.stdin.flush()
         node = self.groups[body["name"]]["nodes"][body["bundles"][0]]
-        log = open(self.seat_log(body["seat"]), "wb")
         self.seats[body["seat"]] = {"agent": agent, "node": node}
         self.tell({"seat": {"seat": body["seat"], "state": "started", "node_id": node.id,
                             "ip": node.ip, "hostname": "here", "gpus": ["0", "1"],
@@ -146,6 +146,7 @@ class PretendRay:
         code = agent.wait()
         with self.lock:
             self.seats.pop(number, None)
+            said = self.seat_log(number).read_text(errors="replace").strip()
             self.tell({"seat": {"seat": number, "state": "ended",
                                 "text": f"the agent ended: exit code {code}"
                                         + (": " + said.splitlines()[-1] if said else "")}})
@@ -153,7 +154,6 @@ class PretendRay:
     def on_unseat(self, body):
         self.end_seat(body["seat"])
 
-            said = self.seat_log(number).read_text(errors="replace").strip()
     def end_seat(self, number):
         """As ray.kill() does: the actor's process group dies, the keeper has left it."""
         seat = self.seats.get(number)
@@ -233,6 +233,9 @@ class PretendRay:
     def err(self):
         return self.text(2)
 
+    def seat_log(self, number):
+        return self.folder / f"seat{number}.log"
+
     def log_text(self):
         return "".join(path.read_text(errors="replace")
                        for path in [self.folder / "log", *self.folder.glob("seat*.log")])
@@ -251,9 +254,6 @@ class PretendRay:
         """The exit code; the stream's last record says the same."""
         try:
             code = self.job.process.wait(timeout)
-    def seat_log(self, number):
-        return self.folder / f"seat{number}.log"
-
         except subprocess.TimeoutExpired:
             self.job.kill()
             raise AssertionError(f"not ended after {timeout} s{self.said()}") from None

@@ -70,6 +70,8 @@ TEST(DriveSpecTest, WhatRayNeedsForARuntimeEnvironmentIsNotTheAgents) {
 TEST(DriveSpecTest, AHostIsGivenUpWhenTheClientSaysSo) {
   RayJobFile job = Job();
   EXPECT_EQ(*DriveSpec(job, "/logs").heartbeat_timeout, std::chrono::seconds(15));
+  job.spec.heartbeat_timeout.Set(std::chrono::seconds(5), "default");
+  EXPECT_EQ(*DriveSpec(job, "/logs").heartbeat_timeout, std::chrono::seconds(5));
 }
 
 TEST(DrivePlanTest, WorkersHaveTheirNodesEnvironmentAndItsIdForAName) {
@@ -86,8 +88,6 @@ TEST(DrivePlanTest, WorkersHaveTheirNodesEnvironmentAndItsIdForAName) {
   ASSERT_EQ(plan.ranks.size(), 3U);
   EXPECT_EQ(plan.ranks[2].host, "10.0.0.2-b") << "people are told addresses";
 }
-  job.spec.heartbeat_timeout.Set(std::chrono::seconds(5), "default");
-  EXPECT_EQ(*DriveSpec(job, "/logs").heartbeat_timeout, std::chrono::seconds(5));
 
 TEST(DrivePlanTest, NodesOfOneMachineTalkOverLoopback) {
   const RayJobFile job = Job();
