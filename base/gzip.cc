@@ -26,4 +26,27 @@ Result<std::string> Gzip(const std::string& bytes) {
   return out;
 }
 
+Result<std::string> Deflate(ByteView bytes) {
+  uLongf size = ::compressBound(bytes.size());
+  std::string out(size, '\0');
+  const int result =
+      ::compress2(reinterpret_cast<Bytef*>(out.data()), &size,
+                  reinterpret_cast<const Bytef*>(bytes.data()), bytes.size(), Z_BEST_SPEED);
+  if (result != Z_OK) {
+    return Status(ErrorCode::kOutOfResources, fmt::format("deflate: zlib's code {}", result));
+  }
+  out.resize(size);
+  out.shrink_to_fit();
+  return out;
+}
+
+Result<std::string> Inflate(ByteView packed, size_t size) {
+  std::string out(size, '\0');
+  uLongf got = size;
+  const int result = ::uncompress(reinterpret_cast<Bytef*>(out.data()), &got,
+                                  reinterpret_cast<const Bytef*>(packed.data()), packed.size());
+  if (result == Z_OK && got == size) return out;
+  return Status(ErrorCode::kProtocolError, fmt::format("inflate: zlib's code {}", result));
+}
+
 }  // namespace hvdray

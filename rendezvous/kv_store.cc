@@ -30,7 +30,7 @@ const KvValue& EmptyValue() {
 struct KvStore::Scope {
   bool is_known = false;
   int known_size = 0;
-  StringMap<KvValue> values;
+  StringMap<Entry> values;
   size_t numeric_count = 0;
   bool is_held = false;      // See KvAssignment::is_meeting_held.
   StringMap<int> held_from;  // Key -> relay, of numeric values while they are held.
@@ -110,7 +110,7 @@ void KvStore::Put(int relay, const KvQuestion& question) {
   size_t replaced = 0;
   if (const auto scope = scopes_.find(question.scope); scope != scopes_.end()) {
     const auto old = scope->second->values.find(question.key);
-    if (old != scope->second->values.end()) replaced = ChargeOf(old->first, old->second);
+    if (old != scope->second->values.end()) replaced = ChargeOf(old->first, old->second.value);
   }
   int status = 200;
   if (!Fits(question, replaced, &status)) return Reply(relay, question.id, status);
@@ -118,7 +118,8 @@ void KvStore::Put(int relay, const KvQuestion& question) {
   Scope& scope = ScopeOf(question.scope);
   const bool is_numeric = KindOfKey(question.key) == KeyKind::kNumber;
   stored_bytes_ = stored_bytes_ - replaced + ChargeOf(question.key, value);
-  const bool is_new = scope.values.insert_or_assign(question.key, value).second;
+  const Entry entry{value, question.inflated_bytes};
+  const bool is_new = scope.values.insert_or_assign(question.key, entry).second;
   if (is_new && is_numeric) ++scope.numeric_count;
   Reply(relay, question.id, 200);
   if (!is_numeric) return;
@@ -129,7 +130,7 @@ void KvStore::Put(int relay, const KvQuestion& question) {
   for (const Follower& follower : scope.followers) {
     if (follower.relay == relay) continue;  // it has the value and waits only for the 200
     stats.bytes_out += value->size();
-    Reply(follower.relay, follower.id, 200, question.key, value);
+    Reply(follower.relay, follower.id, 200, question.key, entry);
   }
 }
 
@@ -141,7 +142,7 @@ void KvStore::Get(int relay, const KvQuestion& question) {
   const auto value = scope->second->values.find(question.key);
   const bool is_held = scope->second->is_held && KindOfKey(question.key) == KeyKind::kNumber;
   if (value == scope->second->values.end() || is_held) return Reply(relay, question.id, 404);
-  stats.bytes_out += value->second->size();
+  stats.bytes_out += value->second.value->size();
   Reply(relay, question.id, 200, question.key, value->second);
 }
 
@@ -162,7 +163,7 @@ void KvStore::Finish(Scope& scope, std::string_view key) {
   if (scope.known_size <= 0 || member >= static_cast<uint32_t>(scope.known_size)) return;
   scope.finished.insert(member);
   if (scope.finished.size() < static_cast<size_t>(scope.known_size)) return;
-  for (const auto& [name, value] : scope.values) stored_bytes_ -= ChargeOf(name, value);
+  for (const auto& [name, entry] : scope.values) stored_bytes_ -= ChargeOf(name, entry.value);
   scope.values.clear();
   scope.numeric_count = 0;
   scope.finished.clear();
@@ -172,12 +173,12 @@ void KvStore::Finish(Scope& scope, std::string_view key) {
 void KvStore::EraseAdHoc(Scope& scope, std::string_view key) {
   const auto entry = scope.values.find(key);
   if (entry == scope.values.end()) return;
-  stored_bytes_ -= ChargeOf(entry->first, entry->second);
+  stored_bytes_ -= ChargeOf(entry->first, entry->second.value);
   scope.values.erase(entry);
   if (KindOfKey(key) != KeyKind::kNumber || --scope.numeric_count > 0) return;
   std::erase_if(scope.values, [&](const auto& left) {
     if (KindOfKey(left.first) != KeyKind::kRankName) return false;
-    stored_bytes_ -= ChargeOf(left.first, left.second);
+    stored_bytes_ -= ChargeOf(left.first, left.second.value);
     return true;
   });
 }
@@ -189,10 +190,10 @@ void KvStore::Follow(int relay, const KvQuestion& question) {
   ++stats.follows;
   scope.followers.push_back({relay, question.id});
   if (scope.is_held) return;
-  for (const auto& [key, value] : scope.values) {
+  for (const auto& [key, entry] : scope.values) {
     if (KindOfKey(key) != KeyKind::kNumber) continue;
-    stats.bytes_out += value->size();
-    Reply(relay, question.id, 200, key, value);
+    stats.bytes_out += entry.value->size();
+    Reply(relay, question.id, 200, key, entry);
   }
   Reply(relay, question.id, 404);
 }
@@ -206,9 +207,9 @@ void KvStore::OpenMeeting() {
   for (const Follower& follower : scope.followers) {
     for (const auto& [key, from] : scope.held_from) {
       if (from == follower.relay) continue;
-      const KvValue& value = scope.values.find(key)->second;
-      stats.bytes_out += value->size();
-      Reply(follower.relay, follower.id, 200, key, value);
+      const Entry& entry = scope.values.find(key)->second;
+      stats.bytes_out += entry.value->size();
+      Reply(follower.relay, follower.id, 200, key, entry);
     }
     Reply(follower.relay, follower.id, 404);
   }
@@ -228,7 +229,7 @@ void KvStore::RankAndSize(int relay, const KvQuestion& question) {
   std::string text(place == assignment_.rank_and_size.end() ? kRemovedFromJob
                                                             : std::string_view(place->second));
   Reply(relay, question.id, 200, question.key,
-        std::make_shared<const std::string>(std::move(text)));
+        {std::make_shared<const std::string>(std::move(text))});
 }
 
 void KvStore::RegisterWorker(int relay, const KvQuestion& question) {
@@ -282,7 +283,7 @@ KvScopeStats& KvStore::StatsOf(std::string_view name) {
 bool KvStore::Fits(const KvQuestion& question, size_t replaced_bytes, int* status) {
   const size_t size_bytes = question.value ? question.value->size() : 0;
   const size_t charge = kKvEntryOverhead + question.key.size() + size_bytes;
-  if (size_bytes > kMaxKvValueBytes) {
+  if (std::max<size_t>(size_bytes, question.inflated_bytes) > kMaxKvValueBytes) {
     *status = 413;
   } else if (stored_bytes_ - replaced_bytes + charge > limit_bytes_) {
     *status = 503;
@@ -300,8 +301,9 @@ bool KvStore::Fits(const KvQuestion& question, size_t replaced_bytes, int* statu
   return false;
 }
 
-void KvStore::Reply(int relay, uint64_t id, int status, std::string key, KvValue value) {
-  answer_(relay, KvAnswer{id, assignment_.generation, status, std::move(key), std::move(value)});
+void KvStore::Reply(int relay, uint64_t id, int status, std::string key, Entry entry) {
+  answer_(relay, KvAnswer{id, assignment_.generation, status, std::move(key),
+                          std::move(entry.value), entry.inflated_bytes});
 }
 
 }  // namespace hvdray

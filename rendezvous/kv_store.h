@@ -29,7 +29,7 @@ struct KvAssignment {
            int cross_rank, int cross_size);
 };
 
-/// One line of the request table (bench, report). Bytes are those of values.
+/// One line of the request table (bench, report). Bytes are those of values as they travel.
 struct KvScopeStats {
   uint64_t puts = 0, gets = 0, deletes = 0, follows = 0, bytes_in = 0, bytes_out = 0;
 };
@@ -88,6 +88,10 @@ class KvStore {
 
  private:
   struct Scope;
+  struct Entry {
+    KvValue value;
+    uint32_t inflated_bytes;  ///< See KvQuestion.
+  };
   using ScopeMap = StringMap<std::unique_ptr<Scope>>;
 
   void AnswerStale(int relay, const KvQuestion& question);
@@ -105,7 +109,7 @@ class KvStore {
   void ForgetIfEmpty(std::string_view name);
   KvScopeStats& StatsOf(std::string_view name);
   bool Fits(const KvQuestion& question, size_t replaced_bytes, int* status);
-  void Reply(int relay, uint64_t id, int status, std::string key = {}, KvValue value = nullptr);
+  void Reply(int relay, uint64_t id, int status, std::string key = {}, Entry entry = {});
 
   AnswerFn answer_;
   size_t limit_bytes_;

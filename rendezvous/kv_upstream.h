@@ -41,6 +41,8 @@ struct KvQuestion {
   std::string scope;
   std::string key;
   KvValue value;  ///< Only for kPut and kWorkerAddresses.
+  /// Not 0: the value came deflated, and stays so on its way through the store; its true size.
+  uint32_t inflated_bytes = 0;
 };
 
 /// status 200, 404, 413 or 503. A kFollow has one answer of status 200 for each value, with its
@@ -51,6 +53,7 @@ struct KvAnswer {
   int status = 200;
   std::string key;
   KvValue value;
+  uint32_t inflated_bytes = 0;  ///< As in the KvQuestion that brought the value.
 };
 
 class KvUpstream {

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "base/environ.h"
+#include "base/gzip.h"
 #include "base/log.h"
 #include "launcher/agent/host_inspection.h"
 
@@ -17,6 +18,19 @@ using std::chrono::milliseconds;
 
 constexpr Duration kByeLimit = milliseconds(500);
 constexpr int kLinkFailed = 125;
+
+// Values below this are sent as they are: those of jobs with fewer than some thirty workers.
+constexpr size_t kMinDeflatedBytes = 4096;
+
+// Addresses are mostly zeros; what does not shrink by a quarter is left.
+void DeflateValue(wire::KvRequest& request) {
+  const size_t size = request.value.size();
+  if (size < kMinDeflatedBytes) return;
+  Result<std::string> deflated = Deflate(request.value);
+  if (!deflated.ok() || deflated->size() > size - size / 4) return;
+  request.value = std::move(deflated).value();
+  request.inflated_bytes = static_cast<uint32_t>(size);
+}
 
 wire::KvOperation ToWire(KvOp op) {
   switch (op) {
@@ -64,6 +78,7 @@ void AgentSession::Start() {
       Log(LogLevel::kWarning, "agent", "no port to be probed at: {}", listener.status().message());
     }
   }
+  hello.takes_deflated = true;
   hello.facts.cleanup = options_.cgroup_folder.empty() ? "subreaper" : "cgroup";
   link_->Start({.on_message = [this](wire::Message&& message) { OnMessage(std::move(message)); },
                 .on_closed = [this](const Status& why) { OnLinkClosed(why); },
@@ -71,6 +86,7 @@ void AgentSession::Start() {
                     [this] {
                       if (gangs_) gangs_->OnOutputRoom();
                     },
+                .on_control_room = {},
                 .on_noise = {}});
   link_->Send({0, std::move(hello)});
 }
@@ -284,6 +300,12 @@ void AgentSession::On(Generation generation, wire::KvReply&& reply) {
   answer.generation = generation;
   answer.status = reply.status;
   answer.key = std::move(reply.key);
+  if (reply.inflated_bytes != 0) {
+    Result<std::string> inflated = Inflate(reply.value, reply.inflated_bytes);
+    // Another host's agent sent nonsense: an empty value fails the reader at once.
+    if (!inflated.ok()) Log(LogLevel::kWarning, "agent", "{}", inflated.status().message());
+    reply.value = inflated.ok() ? std::move(inflated).value() : std::string();
+  }
   answer.value = std::make_shared<const std::string>(std::move(reply.value));
   relay_->OnAnswer(std::move(answer));
 }
@@ -304,6 +326,7 @@ void AgentSession::Ask(KvQuestion question) {
   request.scope = std::move(question.scope);
   request.key = std::move(question.key);
   if (question.value) request.value = *question.value;
+  if (question.op == KvOp::kPut && welcome_->takes_deflated) DeflateValue(request);
   Send(question.generation, std::move(request));
 }
 

@@ -21,6 +21,7 @@ constexpr Duration kLostLimit = std::chrono::milliseconds(500);
 struct AgentSet::Agent {
   std::string host;
   std::string build;
+  bool takes_deflated = false;
   State state = State::kStarting;
   std::unique_ptr<wire::Link> link;
   std::unique_ptr<wire::Link> closing;  // of a rejected agent: its Bye is on the way
@@ -77,6 +78,9 @@ void AgentSet::OnStarted(int host, Result<AgentStart> start) {
   handlers.on_noise = [this, host](ByteView line) {
     if (handlers_.on_noise) handlers_.on_noise(host, line);
   };
+  handlers.on_control_room = [this, host] {
+    if (handlers_.on_control_room) handlers_.on_control_room(host);
+  };
   agent.link->Start(std::move(handlers));
   wire::Hello hello;
   hello.build = build_;
@@ -94,7 +98,9 @@ void AgentSet::OnMessage(int host, wire::Message&& message) {
     }
     agent.state = State::kReady;
     agent.build = hello->build;
+    agent.takes_deflated = hello->takes_deflated;
     wire::Welcome welcome = welcome_;
+    welcome.takes_deflated = true;
     welcome.host = agent.host;
     welcome.version = std::min(hello->max_version, wire::kMaxVersion);
     agent.link->Send({0, std::move(welcome)});
@@ -182,6 +188,13 @@ void AgentSet::SendAll(const wire::Message& message) {
 }
 
 bool AgentSet::IsReady(int host) const { return agents_[host]->state == State::kReady; }
+
+bool AgentSet::HasControlRoom(int host) const {
+  const Agent& agent = *agents_[host];
+  return agent.state != State::kReady || agent.link->HasControlRoom();
+}
+
+bool AgentSet::TakesDeflated(int host) const { return agents_[host]->takes_deflated; }
 
 const std::string& AgentSet::BuildOf(int host) const { return agents_[host]->build; }
 

@@ -25,6 +25,8 @@ struct AgentSetHandlers {
   std::function<void(int host, wire::Message&& message)> on_message;
   /// A line the host printed before its agent spoke (login banner and the like).
   std::function<void(int host, ByteView line)> on_noise;
+  /// HasControlRoom() is true again.
+  std::function<void(int host)> on_control_room;
 };
 
 /// Threads: the loop's. Hosts are named by their index in `hosts`; those that were added later by
@@ -49,6 +51,10 @@ class AgentSet {
   void Send(int host, wire::Message message);
   void SendAll(const wire::Message& message);
   bool IsReady(int host) const;
+  /// As wire::Link; true also where Send() drops what it is given.
+  bool HasControlRoom(int host) const;
+  /// The agent reads values of KvReply that are deflated.
+  bool TakesDeflated(int host) const;
   /// What the agent calls itself; empty before it is ready.
   const std::string& BuildOf(int host) const;
   /// The host broke the rules: tells its agent so by a Bye, then counts it as lost.

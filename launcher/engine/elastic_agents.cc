@@ -37,6 +37,7 @@ AgentSetHandlers ElasticAgents::MakeHandlers() {
     if (host < 0) return;
     handlers_.on_noise(Notice(LogLevel::kInfo, hosts_.At(host).slots.host, line));
   };
+  handlers.on_control_room = [this](int agent) { handlers_.on_control_room(agent); };
   return handlers;
 }
 

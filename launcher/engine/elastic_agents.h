@@ -34,6 +34,8 @@ struct ElasticAgentsHandlers {
   std::function<void(int agent)> on_left;
   /// Nothing comes from that agent any more.
   std::function<void(int agent)> on_gone;
+  /// As in AgentSetHandlers.
+  std::function<void(int agent)> on_control_room;
   /// host: -1 for an agent that was released.
   std::function<void(int agent, int host, wire::Message&& message)> on_message;
   /// A line for the person.

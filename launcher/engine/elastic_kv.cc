@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "launcher/engine/kv_bridge.h"
 #include "launcher/placement/kv_assignment.h"
 #include "rendezvous/horovod_protocol.h"
 
@@ -12,9 +11,8 @@ ElasticKv::ElasticKv(ElasticMode mode, bool is_meeting_held, Handlers handlers)
     : is_held_(mode == ElasticMode::kHorovod),
       is_meeting_held_(is_held_ && is_meeting_held),
       handlers_(std::move(handlers)),
-      store_([this](int agent, KvAnswer answer) {
-        handlers_.send(agent, ReplyOf(std::move(answer)));
-      }) {}
+      sender_(handlers_.ways),
+      store_([this](int agent, KvAnswer answer) { sender_.Send(agent, std::move(answer)); }) {}
 
 void ElasticKv::OnRequest(int agent, Generation generation, wire::KvRequest request) {
   const KvQuestion question = QuestionOf(generation, std::move(request));
@@ -70,12 +68,13 @@ void ElasticKv::Forget(std::string_view host, int local_rank) {
 
 void ElasticKv::DropAgent(int agent) {
   store_.DropRelay(agent);
+  sender_.Drop(agent);
   ranks_.DropRelay(agent);
 }
 
 void ElasticKv::Send(std::vector<RankAnswer> answers) {
   for (RankAnswer& answer : answers) {
-    handlers_.send(answer.relay, ReplyOf(std::move(answer.answer)));
+    sender_.Send(answer.relay, std::move(answer.answer));
   }
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "launcher/driver/elastic_policy.h"
+#include "launcher/engine/kv_bridge.h"
 #include "launcher/placement/placement.h"
 #include "launcher/wire/message.h"
 #include "rendezvous/kv_store.h"
@@ -20,7 +21,7 @@ namespace hvdray {
 class ElasticKv {
  public:
   struct Handlers {
-    std::function<void(int agent, wire::Message message)> send;
+    KvWays ways;
     std::function<void(int worker)> on_rank_asked;  ///< It waits, and did not wait before.
     std::function<void(int worker)> on_registered;
     /// While the meeting is held: the addresses of that member were stored for that worker.
@@ -45,6 +46,7 @@ class ElasticKv {
   /// A worker is started on that slot, or has ended there.
   void Admit(std::string_view host, int local_rank);
   void Forget(std::string_view host, int local_rank);
+  void OnRoom(int agent) { sender_.OnRoom(agent); }
   void DropAgent(int agent);
 
   const KvStore& store() const { return store_; }
@@ -58,6 +60,7 @@ class ElasticKv {
   const bool is_held_;
   const bool is_meeting_held_;
   Handlers handlers_;
+  KvSender sender_;
   KvStore store_;
   RankService ranks_;
 };

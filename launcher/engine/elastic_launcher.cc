@@ -117,8 +117,12 @@ class RealElasticLauncher : public ElasticLauncher {
 
   ElasticKv::Handlers MakeKvHandlers() {
     ElasticKv::Handlers handlers;
-    handlers.send = [this](int agent, wire::Message message) {
+    handlers.ways.send = [this](int agent, wire::Message message) {
       agents_.agents().Send(agent, std::move(message));
+    };
+    handlers.ways.has_room = [this](int agent) { return agents_.agents().HasControlRoom(agent); };
+    handlers.ways.takes_deflated = [this](int agent) {
+      return agents_.agents().TakesDeflated(agent);
     };
     handlers.on_rank_asked = [this](int worker) {
       Feed(event::RankAsked{static_cast<WorkerId>(worker)});
@@ -152,6 +156,7 @@ class RealElasticLauncher : public ElasticLauncher {
     };
     handlers.on_left = [this](int agent) { ForgetWorkersOf(agent); };
     handlers.on_gone = [this](int agent) { kv_.DropAgent(agent); };
+    handlers.on_control_room = [this](int agent) { kv_.OnRoom(agent); };
     handlers.on_message = [this](int agent, int host, wire::Message&& message) {
       OnMessage(agent, host, std::move(message));
     };

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/gzip.h"
+#include "base/log.h"
 #include "launcher/placement/kv_assignment.h"
 
 namespace hvdray {
@@ -29,12 +31,21 @@ KvOp OpOf(wire::KvOperation operation) {
 
 }  // namespace
 
-wire::Message ReplyOf(KvAnswer answer) {
+wire::Message ReplyOf(KvAnswer answer, bool takes_deflated) {
   wire::KvReply reply;
   reply.id = answer.id;
   reply.status = static_cast<uint16_t>(answer.status);
   reply.key = std::move(answer.key);
-  if (answer.value != nullptr) reply.value = *answer.value;
+  reply.inflated_bytes = answer.inflated_bytes;
+  if (answer.inflated_bytes != 0 && !takes_deflated) {
+    Result<std::string> inflated = Inflate(*answer.value, answer.inflated_bytes);
+    // An agent that sends nonsense: an empty value fails its readers at once, a 404 only in time.
+    if (!inflated.ok()) Log(LogLevel::kWarning, "rendezvous", "{}", inflated.status().message());
+    if (inflated.ok()) reply.value = std::move(inflated).value();
+    reply.inflated_bytes = 0;
+  } else if (answer.value != nullptr) {
+    reply.value = *answer.value;
+  }
   return {answer.generation, std::move(reply)};
 }
 
@@ -48,13 +59,37 @@ KvQuestion QuestionOf(Generation generation, wire::KvRequest request) {
   question.key = std::move(request.key);
   if (question.op == KvOp::kPut || question.op == KvOp::kWorkerAddresses) {
     question.value = std::make_shared<const std::string>(std::move(request.value));
+    if (question.op == KvOp::kPut) question.inflated_bytes = request.inflated_bytes;
   }
   return question;
 }
 
-KvBridge::KvBridge(SendFn send)
-    : send_(std::move(send)),
-      store_([this](int host, KvAnswer answer) { send_(host, ReplyOf(std::move(answer))); }) {}
+void KvSender::Send(int agent, KvAnswer answer) {
+  const auto waiting = waiting_.find(agent);
+  if (waiting != waiting_.end()) return waiting->second.push_back(std::move(answer));
+  if (HasRoom(agent)) return SendNow(agent, std::move(answer));
+  waiting_[agent].push_back(std::move(answer));
+}
+
+void KvSender::OnRoom(int agent) {
+  const auto waiting = waiting_.find(agent);
+  if (waiting == waiting_.end()) return;
+  std::deque<KvAnswer>& answers = waiting->second;
+  while (!answers.empty() && HasRoom(agent)) {
+    SendNow(agent, std::move(answers.front()));
+    answers.pop_front();
+  }
+  if (answers.empty()) waiting_.erase(waiting);
+}
+
+void KvSender::SendNow(int agent, KvAnswer answer) {
+  const bool takes_deflated = ways_.takes_deflated == nullptr || ways_.takes_deflated(agent);
+  ways_.send(agent, ReplyOf(std::move(answer), takes_deflated));
+}
+
+KvBridge::KvBridge(KvWays ways)
+    : sender_(std::move(ways)),
+      store_([this](int host, KvAnswer answer) { sender_.Send(host, std::move(answer)); }) {}
 
 void KvBridge::Reset(std::span<const RankInfo> ranks, Generation generation) {
   store_.Reset(KvAssignmentOf(ranks, generation));

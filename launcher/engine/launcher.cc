@@ -45,7 +45,10 @@ class RealLauncher : public Launcher {
                 plan_.place.start_clock.value_or(plan_.began), &LogStateChange),
         agents_(loop, transport, NamesOf(plan_.hosts), plan_.build, WelcomeOf(plan_),
                 MakeAgentHandlers()),
-        kv_([this](int host, wire::Message message) { agents_.Send(host, std::move(message)); }),
+        kv_({.send = [this](int host,
+                            wire::Message message) { agents_.Send(host, std::move(message)); },
+             .has_room = [this](int host) { return agents_.HasControlRoom(host); },
+             .takes_deflated = [this](int host) { return agents_.TakesDeflated(host); }}),
         start_(loop, trace, plan_, MakeStartHandlers()),
         facts_(plan_.hosts.size()),
         relay_stats_(plan_.hosts.size()),
@@ -113,6 +116,7 @@ class RealLauncher : public Launcher {
       lost_.insert(static_cast<size_t>(host));
       Feed(event::HostLost{host, std::move(why)});
     };
+    handlers.on_control_room = [this](int host) { kv_.OnRoom(host); };
     handlers.on_message = [this](int host, wire::Message&& m) { OnMessage(host, std::move(m)); };
     handlers.on_noise = [this](int host, ByteView line) {
       front_->output().Say(

@@ -107,6 +107,7 @@ class StreamLink : public Link {
       is_room_owed_ = is_room_owed_ || !HasOutputRoom();
     } else {
       lanes_.PushControl(std::move(frame).value());
+      is_control_room_owed_ = is_control_room_owed_ || !HasControlRoom();
     }
     Pump();
     if (is_hello && IsRoomDue()) {
@@ -115,6 +116,7 @@ class StreamLink : public Link {
   }
 
   bool HasOutputRoom() const override { return lanes_.output_bytes() < kOutputLaneBytes; }
+  bool HasControlRoom() const override { return lanes_.control_bytes() < kControlLaneBytes; }
 
   void StartHeartbeat(Duration period, Duration timeout) override {
     if (state_ != State::kOpen) return;
@@ -289,9 +291,18 @@ class StreamLink : public Link {
   }
 
   void NotifyRoom() {
+    if (!is_room_owed_ && !is_control_room_owed_) return;
+    const Token alive = alive_;
+    const Handlers handlers = handlers_;
+    const bool is_control_room_due = is_control_room_owed_ && state_ == State::kOpen &&
+                                     lanes_.control_bytes() < kControlLaneBytes / 2;
+    if (is_control_room_due) {
+      is_control_room_owed_ = false;
+      if (handlers->on_control_room) handlers->on_control_room();
+      if (alive.expired()) return;
+    }
     if (!IsRoomDue()) return;
     is_room_owed_ = false;
-    const Handlers handlers = handlers_;
     if (handlers->on_output_room) handlers->on_output_room();
   }
 
@@ -395,6 +406,7 @@ class StreamLink : public Link {
   bool is_started_ = false;
   bool is_corked_ = false;  // answers to what was read in one go leave in one write
   bool is_room_owed_ = false;
+  bool is_control_room_owed_ = false;
   bool is_peer_paused_ = false;
   bool is_timed_out_ = false;
   std::shared_ptr<char> alive_ = std::make_shared<char>();  // shared with no one: only watched

@@ -25,6 +25,8 @@ struct LinkHandlers {
   std::function<void(Status)> on_closed;
   /// The output lane was full and has fallen under half of kOutputLaneBytes: send on.
   std::function<void()> on_output_room;
+  /// The control lane was full and has fallen under half of kControlLaneBytes.
+  std::function<void()> on_control_room;
   /// Launcher only: start-up noise that came before the agent's announcement, line by line, without
   /// the line's end. At most 64 KiB in all.
   std::function<void(ByteView)> on_noise;
@@ -32,6 +34,8 @@ struct LinkHandlers {
 
 /// From this on the output lane asks its user to wait (HasOutputRoom() is false).
 inline constexpr size_t kOutputLaneBytes = size_t{1} << 20;
+/// The same for values of the rendezvous in the control lane (HasControlRoom()).
+inline constexpr size_t kControlLaneBytes = size_t{256} << 10;
 
 /// Threads: the loop's. Handlers may destroy the Link; none is called from within one of its
 /// methods. Destroying it closes the stream and loses what is queued.
@@ -50,6 +54,8 @@ class Link {
   virtual void Send(Message message) = 0;
   /// False: hold Output and Stdin back until on_output_room. They are queued all the same.
   virtual bool HasOutputRoom() const = 0;
+  /// False: hold values back until on_control_room. All other control messages are few and small.
+  virtual bool HasControlRoom() const = 0;
   /// Starts the heartbeat: one each `period`; a peer silent for `timeout` is lost (0: never),
   /// unless its last Heartbeat said is_paused.
   virtual void StartHeartbeat(Duration period, Duration timeout) = 0;

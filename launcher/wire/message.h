@@ -63,8 +63,9 @@ enum class StreamId : uint8_t { kStdin = 0, kStdout = 1, kStderr = 2 };
 struct Hello {
   uint16_t min_version = kMinVersion;
   uint16_t max_version = kMaxVersion;
-  std::string build;  ///< "hvdray 0.1.0 (abc1234)"
-  HostFacts facts;    ///< From the agent; empty from the launcher.
+  std::string build;            ///< "hvdray 0.1.0 (abc1234)"
+  HostFacts facts;              ///< From the agent; empty from the launcher.
+  bool takes_deflated = false;  ///< From the agent: KvReply::inflated_bytes.
   bool operator==(const Hello&) const = default;
 };
 
@@ -82,6 +83,7 @@ struct Welcome {
   /// Workers of several generations may live side by side and end one by one; only a
   /// StopGeneration is answered by a GenerationStopped (docs/protocol.md).
   bool is_elastic = false;
+  bool takes_deflated = false;  ///< KvRequest::inflated_bytes.
   bool operator==(const Welcome&) const = default;
 };
 
@@ -226,6 +228,8 @@ struct KvRequest {
   std::string scope;
   std::string key;
   std::string value;
+  /// Not 0: `value` is a zlib stream of so many bytes. Only to a peer that takes it.
+  uint32_t inflated_bytes = 0;
   bool operator==(const KvRequest&) const = default;
 };
 
@@ -236,6 +240,7 @@ struct KvReply {
   uint16_t status = 200;  ///< 200 or 404; 413 and 503 by the limits of docs/rendezvous.md.
   std::string key;
   std::string value;
+  uint32_t inflated_bytes = 0;  ///< As in KvRequest.
   bool operator==(const KvReply&) const = default;
 };
 

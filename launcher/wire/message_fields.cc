@@ -9,6 +9,7 @@
 #include "launcher/wire/elastic_fields.h"
 #include "launcher/wire/field_reader.h"
 #include "launcher/wire/folder_codec.h"
+#include "launcher/wire/frame.h"
 #include "launcher/wire/inspection_fields.h"
 
 namespace hvdray::wire {
@@ -39,11 +40,16 @@ Json ToJson(const HostFacts& facts) {
           {"cleanup", facts.cleanup},       {"interfaces", std::move(interfaces)}};
 }
 
+std::string Inflated(uint32_t bytes) {
+  return bytes == 0 ? "" : fmt::format(R"(,"inflated_bytes":{})", bytes);
+}
+
 // Messages of a busy job are numbers only and are written without a document in between.
 struct JsonWriter {
   std::string operator()(const Hello& hello) const {
     Json json = {{"min", hello.min_version}, {"max", hello.max_version}, {"build", hello.build}};
     if (hello.facts != HostFacts()) json["facts"] = ToJson(hello.facts);
+    if (hello.takes_deflated) json["takes_deflated"] = true;
     return DumpJson(json);
   }
   std::string operator()(const Welcome& welcome) const {
@@ -57,6 +63,7 @@ struct JsonWriter {
                  {"kv_cache_bytes", welcome.kv_cache_bytes},
                  {"is_peer_checked", welcome.is_peer_checked}};
     if (welcome.is_elastic) json["is_elastic"] = true;
+    if (welcome.takes_deflated) json["takes_deflated"] = true;
     return DumpJson(json);
   }
   std::string operator()(const Probe& probe) const {
@@ -125,13 +132,13 @@ struct JsonWriter {
     return fmt::format(R"({{"rank":{},"signo":{}}})", signal.rank, signal.signo);
   }
   std::string operator()(const KvRequest& request) const {
-    return fmt::format(R"({{"id":{},"operation":{},"rank":{},"scope_bytes":{},"key_bytes":{}}})",
+    return fmt::format(R"({{"id":{},"operation":{},"rank":{},"scope_bytes":{},"key_bytes":{}{}}})",
                        request.id, static_cast<int>(request.operation), request.rank,
-                       request.scope.size(), request.key.size());
+                       request.scope.size(), request.key.size(), Inflated(request.inflated_bytes));
   }
   std::string operator()(const KvReply& reply) const {
-    return fmt::format(R"({{"id":{},"status":{},"key_bytes":{}}})", reply.id, reply.status,
-                       reply.key.size());
+    return fmt::format(R"({{"id":{},"status":{},"key_bytes":{}{}}})", reply.id, reply.status,
+                       reply.key.size(), Inflated(reply.inflated_bytes));
   }
   std::string operator()(const KvReset& /*reset*/) const { return "{}"; }
   std::string operator()(const StopGeneration& stop) const {
@@ -231,6 +238,7 @@ struct JsonReader {
     read.Text("build", hello.build, 256);
     const auto facts = json.find("facts");
     if (facts != json.end()) ReadFacts(*facts, status, hello.facts);
+    read.Bool("takes_deflated", hello.takes_deflated);
   }
   void operator()(Welcome& welcome) const {
     read.Int("version", welcome.version, 1, UINT16_MAX);
@@ -243,6 +251,7 @@ struct JsonReader {
     read.Unsigned64("kv_cache_bytes", welcome.kv_cache_bytes);
     read.Bool("is_peer_checked", welcome.is_peer_checked);
     read.Bool("is_elastic", welcome.is_elastic);
+    read.Bool("takes_deflated", welcome.takes_deflated);
   }
   void operator()(Probe& probe) const {
     read.Unsigned("timeout_ms", probe.timeout_ms);
@@ -302,11 +311,13 @@ struct JsonReader {
     read.Worker("rank", request.rank, -1);
     read.Unsigned("scope_bytes", sizes.scope);
     read.Unsigned("key_bytes", sizes.key);
+    read.Int("inflated_bytes", request.inflated_bytes, 0, int64_t{kMaxKvValue});
   }
   void operator()(KvReply& reply) const {
     read.Unsigned64("id", reply.id);
     read.Int("status", reply.status, 100, 599);
     read.Unsigned("key_bytes", sizes.key);
+    read.Int("inflated_bytes", reply.inflated_bytes, 0, int64_t{kMaxKvValue});
   }
   void operator()(KvReset& /*reset*/) const {}
   void operator()(StopGeneration& stop) const { read.Unsigned("grace_ms", stop.grace_ms); }

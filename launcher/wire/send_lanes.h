@@ -24,6 +24,7 @@ class SendLanes {
   bool is_empty() const { return control_.empty() && output_.empty(); }
   bool has_control() const { return !control_.empty(); }
   size_t output_bytes() const { return output_bytes_; }
+  size_t control_bytes() const { return control_bytes_; }
   size_t bytes() const { return control_bytes_ + output_bytes_; }
 
  private:

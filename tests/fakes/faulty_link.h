@@ -31,6 +31,7 @@ class FaultyLink : public Link {
     if (!Breaks()) link_->StartHeartbeat(period, timeout);
   }
   bool HasOutputRoom() const override { return link_ == nullptr || link_->HasOutputRoom(); }
+  bool HasControlRoom() const override { return link_ == nullptr || link_->HasControlRoom(); }
   size_t QueuedBytes() const override { return link_ == nullptr ? 0 : link_->QueuedBytes(); }
   bool IsTimedOut() const override { return link_ != nullptr && link_->IsTimedOut(); }
   void Close(Bye bye, Duration deadline, std::function<void()> on_done) override {

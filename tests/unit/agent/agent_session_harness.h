@@ -38,6 +38,7 @@ class AgentSessionHarness : public ::testing::Test {
     link_->Start({.on_message = [this](wire::Message&& m) { OnMessage(std::move(m)); },
                   .on_closed = [this](const Status& why) { closed_ = why; },
                   .on_output_room = [] {},
+                  .on_control_room = {},
                   .on_noise = {}});
     session_->Start();
     link_->Send({0, wire::Hello{.build = "launcher"}});
@@ -78,12 +79,13 @@ class AgentSessionHarness : public ::testing::Test {
     return WaitFor(*loop_, [&] { return Received<T>().size() >= count; });
   }
 
-  void Welcome(uint32_t grace_ms = 5000) {
+  void Welcome(uint32_t grace_ms = 5000, bool takes_deflated = false) {
     wire::Welcome welcome;
     welcome.is_elastic = is_elastic_;
     welcome.job_id = "job";
     welcome.host = "here";
     welcome.grace_ms = grace_ms;
+    welcome.takes_deflated = takes_deflated;
     link_->Send({0, welcome});
   }
   wire::StartGeneration MakeStart(int workers, std::vector<std::string> words) {

@@ -288,5 +288,33 @@ TEST_F(AgentSessionTest, RequestOfAWorkerBecomesAQuestionAndTheReplyItsAnswer) {
   EXPECT_TRUE(text_.starts_with("HTTP/1.1 200")) << text_;
 }
 
+TEST_F(AgentSessionTest, ALargeValueTravelsDeflatedWhereTheLauncherTakesIt) {
+  Welcome(/*grace_ms=*/5000, /*takes_deflated=*/true);
+  auto start = MakeStart(1, {"wait"});
+  // Bash's read takes a byte at a time and leaves the rest to the next one.
+  start.command = {"bash", "-c",
+                   "exec 3<>/dev/tcp/127.0.0.1/$HOROVOD_GLOO_RENDEZVOUS_PORT; "
+                   "printf 'PUT /global/7 HTTP/1.1\\r\\nContent-Length: 50000\\r\\n\\r\\n' >&3; "
+                   "head -c 50000 /dev/zero >&3; for i in 1 2 3; do read -r line <&3; done; "
+                   "printf 'GET /global/8 HTTP/1.1\\r\\n\\r\\n' >&3; "
+                   "for i in 1 2 3; do read -r line <&3; echo \"$line\"; done; "
+                   "head -c 50000 <&3 | tr -d '\\0' | wc -c"};
+  link_->Send({1, wire::KvReset{}});
+  link_->Send({1, start});
+  ASSERT_TRUE(WaitForSome<wire::KvRequest>());
+  EXPECT_TRUE(Received<wire::Hello>()[0].takes_deflated);
+  const wire::KvRequest put = Received<wire::KvRequest>()[0];
+  EXPECT_EQ(put.inflated_bytes, 50'000U);
+  EXPECT_LT(put.value.size(), 1'000U);
+  link_->Send({1, wire::KvReply{put.id, 200, "7", ""}});
+  ASSERT_TRUE(WaitForSome<wire::KvRequest>(2));
+  const wire::KvRequest follow = Received<wire::KvRequest>()[1];
+  EXPECT_EQ(follow.operation, wire::KvOperation::kFollow);
+  link_->Send({1, wire::KvReply{follow.id, 200, "8", put.value, put.inflated_bytes}});
+  ASSERT_TRUE(WaitForSome<wire::GenerationStopped>());
+  EXPECT_NE(text_.find("Content-Length: 50000"), std::string::npos) << text_;
+  EXPECT_TRUE(text_.ends_with("0\n")) << text_;
+}
+
 }  // namespace
 }  // namespace hvdray

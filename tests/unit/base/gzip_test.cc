@@ -27,5 +27,18 @@ TEST(GzipTest, WhatWasPackedComesOutAgain) {
   EXPECT_EQ(out, bytes);
 }
 
+TEST(DeflateTest, WhatWasPackedComesOutAgainAndNothingElseDoes) {
+  const std::string bytes(139'264, '\0');
+  const std::string packed = Deflate(bytes).value();
+  EXPECT_LT(packed.size(), 1'000U);
+  EXPECT_EQ(Inflate(packed, bytes.size()).value(), bytes);
+  for (const size_t wrong : {size_t{0}, bytes.size() - 1, bytes.size() + 1}) {
+    EXPECT_EQ(Inflate(packed, wrong).status().code(), ErrorCode::kProtocolError) << wrong;
+  }
+  EXPECT_FALSE(Inflate("nonsense", 10).ok());
+  EXPECT_FALSE(Inflate(ByteView(packed).substr(0, packed.size() / 2), bytes.size()).ok());
+  EXPECT_EQ(Inflate(Deflate("").value(), 0).value(), "");
+}
+
 }  // namespace
 }  // namespace hvdray

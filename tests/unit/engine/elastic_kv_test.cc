@@ -12,7 +12,7 @@ class ElasticKvTest : public testing::Test {
  protected:
   void Make(ElasticMode mode, bool is_meeting_held = false) {
     ElasticKv::Handlers handlers;
-    handlers.send = [this](int agent, wire::Message message) {
+    handlers.ways.send = [this](int agent, wire::Message message) {
       const auto& reply = std::get<wire::KvReply>(message.body);
       said_.push_back(std::to_string(agent) + ": " + std::to_string(reply.id) + " " +
                       std::to_string(reply.status) + " " + reply.value + " in " +

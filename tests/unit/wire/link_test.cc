@@ -34,6 +34,7 @@ class LinkTest : public testing::Test {
                         closed_ = status;
                       },
                   .on_output_room = [this] { ++rooms_; },
+                  .on_control_room = [this] { ++control_rooms_; },
                   .on_noise = [this](ByteView line) { noise_.emplace_back(line); }});
   }
   /// Both Hellos are through and everything sent so far is forgotten.
@@ -81,6 +82,7 @@ class LinkTest : public testing::Test {
   std::vector<std::string> noise_;
   std::optional<Status> closed_;
   int rooms_ = 0;
+  int control_rooms_ = 0;
   uint16_t sent_version_ = 0;
 };
 
@@ -325,6 +327,23 @@ TEST_F(LinkTest, FullOutputLaneSaysSoOnceThereIsRoomAgain) {
   EXPECT_EQ(Sent().size(), static_cast<size_t>(count));
   link_->Send({1, Output{0, StreamId::kStdout, false, block}});
   EXPECT_EQ(rooms_, 1);
+}
+
+TEST_F(LinkTest, FullControlLaneSaysSoOnceThereIsRoomAgain) {
+  MakeGreeted(LinkRole::kLauncher);
+  wire_->SetRoom(0);
+  int count = 0;
+  for (; link_->HasControlRoom(); ++count) {
+    link_->Send({1, KvReply{1, 200, "0", std::string(10'000, 'x')}});
+    ASSERT_LT(count, 100);
+  }
+  EXPECT_GE(link_->QueuedBytes(), kControlLaneBytes);
+  EXPECT_LT(link_->QueuedBytes(), 2 * kControlLaneBytes);
+  EXPECT_EQ(control_rooms_, 0);
+  wire_->Drain();
+  EXPECT_EQ(control_rooms_, 1);
+  EXPECT_EQ(rooms_, 0) << "the other lane was never full";
+  EXPECT_EQ(Sent().size(), static_cast<size_t>(count));
 }
 
 TEST_F(LinkTest, AnswersToWhatCameTogetherLeaveTogether) {

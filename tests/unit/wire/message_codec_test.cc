@@ -430,6 +430,18 @@ TEST(KvCodecTest, ValueOf16MiBTravelsAndALargerOneIsNeitherSentNorTaken) {
   EXPECT_TRUE(IsRefused(MessageType::kKvReply, "{}", std::string(kMaxKvValue + 1, 'v')));
 }
 
+TEST(KvCodecTest, ADeflatedValueSaysItsSizeAndAPlainOneSaysNothing) {
+  const Message deflated{1, KvReply{3, 200, "0", "zlib's", 139'264}};
+  const std::string frame = EncodeMessage(deflated, kMaxVersion).value();
+  EXPECT_NE(frame.find(R"("inflated_bytes":139264)"), std::string::npos);
+  const Message plain{1, KvReply{3, 200, "0", "value"}};
+  EXPECT_EQ(EncodeMessage(plain, kMaxVersion).value().find("inflated"), std::string::npos);
+  const Message asked{1, KvRequest{3, KvOperation::kPut, 0, "global", "0", "zlib's", 139'264}};
+  for (const Message& message : {deflated, plain, asked}) {
+    EXPECT_EQ(DecodeWhole(EncodeMessage(message).value()).value(), message);
+  }
+}
+
 TEST(KvCodecTest, NamesThatAreTooLongAreNeitherSentNorTaken) {
   const std::string name(kMaxKvNames, 'n');
   EXPECT_TRUE(EncodeMessage({1, KvRequest{1, KvOperation::kGet, 0, name, "", ""}}).ok());
