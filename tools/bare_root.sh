@@ -37,7 +37,7 @@ root=$cache/bare-$suite
 
 # Whoever was killed left its layer behind; the lock tells it from one that is in use.
 for old in "$cache"/bare-run.*; do
-  [[ -d $old ]] && flock -n "$old" rm -rf --one-file-system "$old"
+  [[ ! -d $old ]] || flock -n "$old" rm -rf --one-file-system "$old" || true
 done
 
 # The outside's package sources and how it reaches them, but none of its hooks and none of its secrets.
