@@ -18,7 +18,7 @@ void DeclareRendezvous(CLI::App& app, RendezvousWords& words) {
   app.add_option("-H,--hosts", words.hosts,
                  "where the workers are: says how many members each scope has, so that values live "
                  "until all have read them (needed by Horovod before 0.23)")
-      ->type_name("HOST:SLOTS,...");
+      ->type_name("HOSTS");
   app.add_option("--kv-hold", words.kv_hold_s,
                  "how long a request for a key that is not there yet waits for it; 0: not at all")
       ->transform(DurationValue())
