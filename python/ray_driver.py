@@ -204,8 +204,8 @@ class Broker:
         if self.is_resting:
             self.is_resting = False
             self.due.update({("group", name): time.monotonic() for name in self.groups})
+        free = ray._private.state.available_resources_per_node()  # it connects, if need be
         leaving = leaving_nodes()
-        free = ray._private.state.available_resources_per_node()
         nodes = [{"id": node["NodeID"], "ip": node["NodeManagerAddress"],
                   "is_alive": node["Alive"], "total": own(node["Resources"]),
                   "free": own(free.get(node["NodeID"], {}) if node["Alive"] else {}),
@@ -239,7 +239,9 @@ class Broker:
 
 
 def leaving_nodes():  # id -> when, in seconds since 1970; 0: who drains it has not said
-    ask = getattr(ray._private.state.state.global_state_accessor, "get_draining_nodes", dict)
+    state = ray._private.state.state  # Ray 2.40 calls it otherwise than 2.60
+    accessor = getattr(state, "_global_state_accessor", getattr(state, "global_state_accessor", 0))
+    ask = getattr(accessor, "get_draining_nodes", dict)
     return {node: at / 1000 for node, at in ask().items()}
 
 

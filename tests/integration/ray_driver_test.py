@@ -412,7 +412,7 @@ class state:
         if fails:
             raise RuntimeError("GCS is busy")
         return {}
-    state = types.SimpleNamespace(global_state_accessor=types.SimpleNamespace(
+    state = types.SimpleNamespace(_global_state_accessor=types.SimpleNamespace(
         get_draining_nodes=lambda: {"n1": 5000}))
 _private = types.SimpleNamespace(state=state)
 def nodes():
