@@ -100,7 +100,7 @@ for variable in "${variables[@]}"; do
   [[ $variable == *=* ]] && environment+=("$variable")
 done
 
-export root run at space tree
+export root run at space tree warm
 export -f copy_apt_configuration
 inside() {
   set -euo pipefail
@@ -118,6 +118,8 @@ inside() {
   cp -L /etc/resolv.conf "$top/etc/resolv.conf"
   cp -L /etc/hosts "$top/etc/hosts"
   copy_apt_configuration "$top"
+  # A layer that is thrown away need not reach the disk, package by package.
+  [[ $warm == 0 ]] || echo force-unsafe-io >"$top/etc/dpkg/dpkg.cfg.d/00layer"
   for file in "${XDG_CONFIG_HOME:-$HOME/.config}/pip/pip.conf" /etc/pip.conf; do
     [[ ! -f $file || -e $top/etc/pip.conf ]] || cp "$file" "$top/etc/pip.conf"
   done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Both commands of the README on a bare machine: ./quickstart whole, and ./check up to its configured build. The
-# compiler's cache, Horovod, both Rays and downloaded packages are those of the outside, so it takes about a minute.
+# compiler's cache, Horovod, both Rays and downloaded packages are those of the outside, so it takes two minutes or so.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
