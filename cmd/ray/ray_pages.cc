@@ -77,8 +77,7 @@ constexpr Page kRendezvous = {
     "besides its HOROVOD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE, _CROSS_RANK and _CROSS_SIZE. "
     "Serves until SIGINT, SIGTERM or SIGHUP.",
     {{{"hvdray rendezvous", "for workers on this machine, at a free port"},
-      {"hvdray rendezvous -H a:2,b:2 --host 10.1.0.4 --allow 10.1.0.0/16",
-       "for those of two hosts"},
+      {"hvdray rendezvous --host 10.1.0.4 --allow 10.1.0.0/16", "for those of other hosts"},
       {"hvdray rendezvous --port 7000 --kv-hold 5s", "at a port of one's own"}}},
     "129, 130, 143 stopped by SIGHUP, SIGINT, SIGTERM; 2 wrong usage; 125 it cannot listen; 141 "
     "nobody reads its stdout.",
