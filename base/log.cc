@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/notice.h"
+#include "base/shown_line.h"
 #include "base/utf8.h"
 
 namespace hvdray {
@@ -88,8 +89,8 @@ void LogMessage(LogLevel level, std::string_view where, std::string_view text) {
   if (IsLogJson()) {
     line = JsonLine(level, where, text);
   } else {
-    line =
-        fmt::format("{} {} {}: {}", Stamp(), static_cast<char>(name[0] - 'a' + 'A'), where, text);
+    line = fmt::format("{} {} {}: {}", Stamp(), static_cast<char>(name[0] - 'a' + 'A'), where,
+                       ShownLine(text));
   }
   if (t_sink != nullptr) {
     // What is logged while the sink works goes to stderr: it must not go round.

@@ -15,6 +15,7 @@
 #include <optional>
 
 #include "base/fd.h"
+#include "base/shown_line.h"
 
 namespace hvdray {
 namespace {
@@ -116,11 +117,16 @@ UniqueFd OpenTerminal() {
   return fd;
 }
 
-std::string Harmless(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(),
-      [](char c) { return (static_cast<unsigned char>(c) < 0x20 && c != '\n') || c == 0x7f; }, '?');
-  return text;
+/// A question may have several lines: those that a host wants read before it.
+std::string Harmless(std::string_view text) {
+  std::string shown;
+  for (;;) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    shown += ShownLine(text.substr(0, end));
+    if (end == text.size()) return shown;
+    shown += '\n';
+    text.remove_prefix(end + 1);
+  }
 }
 
 Status NoAnswer(const char* why) { return {ErrorCode::kCancelled, why}; }

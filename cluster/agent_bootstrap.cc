@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/shown_line.h"
+
 namespace hvdray {
 namespace {
 
@@ -72,13 +74,13 @@ BootstrapLine ParseBootstrapLine(std::string_view line) {
     const size_t first = rest.find(' ');
     const size_t second = first == std::string_view::npos ? first : rest.find(' ', first + 1);
     if (second != std::string_view::npos) {
-      return bootstrap::NeedsAgent{std::string(rest.substr(0, first)),
-                                   std::string(rest.substr(first + 1, second - first - 1)),
-                                   std::string(rest.substr(second + 1))};
+      return bootstrap::NeedsAgent{ShownLine(rest.substr(0, first)),
+                                   ShownLine(rest.substr(first + 1, second - first - 1)),
+                                   ShownLine(rest.substr(second + 1))};
     }
   }
   if (const size_t at = line.rfind(kFailedMark); at != std::string_view::npos) {
-    return bootstrap::Failed{std::string(line.substr(at + kFailedMark.size()))};
+    return bootstrap::Failed{ShownLine(line.substr(at + kFailedMark.size()))};
   }
   if (line.rfind(kAgentMark) != std::string_view::npos) return bootstrap::AgentSpeaks{};
   return bootstrap::Noise{};

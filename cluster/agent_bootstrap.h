@@ -52,7 +52,8 @@ struct AgentSpeaks {};  ///< The agent's own announcement: from this line on all
 using BootstrapLine = std::variant<bootstrap::Noise, bootstrap::NeedsAgent, bootstrap::Failed,
                                    bootstrap::AgentSpeaks>;
 
-/// A line without its end. What a shell file printed without a newline may stand before our marks.
+/// A line without its end; what is for people in it comes out as ShownLine() has it. What a shell
+/// file printed without a newline may stand before our marks.
 BootstrapLine ParseBootstrapLine(std::string_view line);
 
 }  // namespace hvdray

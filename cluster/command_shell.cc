@@ -21,8 +21,8 @@ class CommandShell : public RemoteShell {
     ChildOptions child;
     child.command = options_.argv(host, command);
     child.name = options_.name;
-    child.on_stderr = [errors = options_.errors, host](std::string line) {
-      errors->OnLine(host, std::move(line));
+    child.on_stderr = [errors = options_.errors, host](const std::string& line) {
+      errors->OnLine(host, line);
     };
     // Post() takes copyable functions only.
     auto start = std::make_shared<Result<AgentStart>>(StartChild(loop_, std::move(child)));

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/shown_line.h"
 
 namespace hvdray {
 namespace {
@@ -11,7 +12,8 @@ constexpr size_t kLinesKept = 8;
 
 }  // namespace
 
-void RemoteStderr::OnLine(const std::string& host, std::string line) {
+void RemoteStderr::OnLine(const std::string& host, std::string_view said) {
+  std::string line = ShownLine(said);
   const bool is_running = running_.contains(host);
   Log(is_running ? LogLevel::kWarning : LogLevel::kInfo, "host " + host, "{}", line);
   if (is_running) return;

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace hvdray {
@@ -14,7 +15,8 @@ namespace hvdray {
 /// Threads: the loop's.
 class RemoteStderr {
  public:
-  void OnLine(const std::string& host, std::string line);
+  /// Takes the line in as ShownLine() has it: it is quoted in errors and logs.
+  void OnLine(const std::string& host, std::string_view said);
   /// From now on its lines are shown as they come; before, only with --verbose.
   void MarkRunning(const std::string& host) { running_.insert(host); }
   /// The host is tried anew: what the last try wrote explains nothing any more.

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "base/shown_line.h"
 #include "cluster/helper_spawn.h"
 
 namespace hvdray {
@@ -58,7 +59,7 @@ std::vector<std::string> LinesOf(std::string_view text) {
     const size_t end = std::min(text.find('\n'), text.size());
     std::string_view line = text.substr(0, end);
     while (line.ends_with('\r')) line.remove_suffix(1);
-    if (!line.empty()) lines.emplace_back(line);
+    if (!line.empty()) lines.push_back(ShownLine(line));
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return lines;

@@ -41,7 +41,7 @@ class LibraryShell : public RemoteShell {
     options.ask = AskAtOurTerminal(environment);
     options.on_stderr = [this, &errors](const std::string& target, std::string_view line) {
       const auto plain = plain_names_.find(target);
-      errors.OnLine(plain != plain_names_.end() ? plain->second : target, std::string(line));
+      errors.OnLine(plain != plain_names_.end() ? plain->second : target, line);
     };
     shell_ = MakeLibssh2Shell(loop, pool, std::move(options));
   }

@@ -16,6 +16,7 @@
 #include "base/digest.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/shown_text.h"
 #include "base/text.h"
 #include "cluster/ssh/pattern.h"
 #include "cluster/ssh/ssh_identity.h"
@@ -134,7 +135,7 @@ Result<HostKeyLookup> AddUnlessThere(const SshSettings& settings, const std::str
 }
 
 Status Refuse(const HostKeyLookup& found, std::string_view host, ByteView blob) {
-  const std::string_view algorithm = AlgorithmOfBlob(blob);
+  const std::string algorithm = ShownText(AlgorithmOfBlob(blob));
   if (found.match == HostKeyMatch::kRevoked) {
     return {ErrorCode::kHostKeyRejected,
             fmt::format("host key of {} ({} {}) is revoked at {}:{}", host, algorithm,
@@ -152,7 +153,7 @@ Status Refuse(const HostKeyLookup& found, std::string_view host, ByteView blob) 
 Status RefuseUnknown(std::string_view name, std::string_view host, ByteView blob) {
   return {
       ErrorCode::kHostKeyRejected,
-      fmt::format("host key of {} ({} {}) is not known", host, AlgorithmOfBlob(blob),
+      fmt::format("host key of {} ({} {}) is not known", host, ShownText(AlgorithmOfBlob(blob)),
                   HostKeyFingerprint(blob)),
       fmt::format("add {} to known_hosts, or let --strict-host-key-checking be accept-new", name)};
 }

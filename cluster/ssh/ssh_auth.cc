@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/shown_text.h"
 #include "cluster/ssh/known_hosts.h"
 #include "cluster/ssh/ssh_agent.h"
 #include "cluster/ssh/ssh_identity.h"
@@ -286,7 +287,7 @@ class Authentication {
     if (!last_words.empty()) text += fmt::format("; {}", last_words);
     const std::string methods =
         last_words.empty() ? session_.AuthenticationMethods(settings_.user, limit_) : "";
-    if (!methods.empty()) text += fmt::format("; the host takes {}", methods);
+    if (!methods.empty()) text += fmt::format("; the host takes {}", ShownText(methods, 200));
     if (is_ssh_better_) {
       return {ErrorCode::kNotSupported, std::move(text), "--ssh-transport openssh"};
     }

@@ -7,6 +7,8 @@
 #include <optional>
 #include <utility>
 
+#include "base/shown_text.h"
+
 namespace hvdray {
 namespace {
 
@@ -279,8 +281,8 @@ void Command::DeliverRest() {
 
 Status Command::Explain(const SshExit& exit) const {
   if (!exit.signal.empty()) {
-    return {ErrorCode::kAgentLost,
-            fmt::format("command on {} was killed by SIG{}", options_.host, exit.signal)};
+    return {ErrorCode::kAgentLost, fmt::format("command on {} was killed by SIG{}", options_.host,
+                                               ShownText(exit.signal))};
   }
   if (exit.code == 0) return {};
   return {ErrorCode::kAgentLost,

@@ -17,6 +17,7 @@
 
 #include "base/environ.h"
 #include "base/fd.h"
+#include "base/shown_line.h"
 
 namespace hvdray {
 namespace {
@@ -152,8 +153,8 @@ Result<std::optional<SshGOutput>> RunSshG(const std::string& program, const SshT
   if ((*end)->wait_status != 0) {
     std::string said = (*end)->errors.substr(0, 400);
     while (said.ends_with('\n') || said.ends_with('\r')) said.pop_back();
-    std::replace(said.begin(), said.end(), '\n', ' ');
-    return Status(ErrorCode::kSpecInvalid, fmt::format("ssh -G {}: {}", target.host, said),
+    return Status(ErrorCode::kSpecInvalid,
+                  fmt::format("ssh -G {}: {}", target.host, ShownLine(said)),
                   "mend the SSH configuration");
   }
   return std::optional<SshGOutput>({ParseSshG((*end)->output), std::move((*end)->errors)});

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/shown_line.h"
 #include "base/shown_text.h"
 
 namespace hvdray {
@@ -132,7 +133,7 @@ std::string SshSession::LastError() const {
   char* text = nullptr;
   int size = 0;
   ::libssh2_session_last_error(session_, &text, &size, 0);
-  return text == nullptr ? std::string() : std::string(text, static_cast<size_t>(size));
+  return text == nullptr ? std::string() : ShownLine({text, static_cast<size_t>(size)});
 }
 
 Status SshSession::Gone() const {

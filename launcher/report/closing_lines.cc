@@ -8,6 +8,7 @@
 #include <map>
 #include <utility>
 
+#include "base/shown_line.h"
 #include "launcher/report/compress.h"
 #include "launcher/report/failure_hint.h"
 #include "launcher/report/job_report.h"
@@ -31,21 +32,6 @@ std::string After(Duration time) {
 
 std::string Count(size_t n, std::string_view what) {
   return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
-}
-
-// Without color codes and what else moves a cursor: a quoted line must not repaint the screen.
-std::string WithoutControls(std::string_view line) {
-  std::string text;
-  for (size_t i = 0; i < line.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(line[i]);
-    if (byte == 0x1b && i + 1 < line.size() && line[i + 1] == '[') {
-      i += 2;
-      while (i < line.size() && (line[i] < 0x40 || line[i] > 0x7e)) ++i;
-    } else if (byte >= 0x20 ? byte != 0x7f : byte == '\t') {
-      text += line[i];
-    }
-  }
-  return text;
 }
 
 // What a person can try when the verdict itself has no hint.
@@ -99,16 +85,17 @@ void AddFirstFailure(const Verdict& verdict, std::span<const std::string> last_l
   if (quoted.empty()) return;
   lines.push_back(
       fmt::format("hvdray: its last lines on {}:", last_lines.empty() ? "stdout" : "stderr"));
-  for (const std::string& line : quoted) lines.push_back("  | " + WithoutControls(line));
+  for (const std::string& line : quoted) lines.push_back("  | " + ShownLine(line));
 }
 
 void AddError(const Status& error, const ClosingStyle& style, std::vector<std::string>& lines) {
-  std::string text = fmt::format("hvdray: {} [{}]", error.message(), ErrorLabel(error.code()));
+  std::string text =
+      fmt::format("hvdray: {} [{}]", ShownLine(error.message()), ErrorLabel(error.code()));
   lines.push_back(Painted(kRed, std::move(text), style));
 }
 
 void AddHint(const std::string& hint, const ClosingStyle& style, std::vector<std::string>& lines) {
-  if (!hint.empty()) lines.push_back(Painted(kBold, "hvdray:   hint: " + hint, style));
+  if (!hint.empty()) lines.push_back(Painted(kBold, "hvdray:   hint: " + ShownLine(hint), style));
 }
 
 // The others, each group in one line: victims, those that failed by themselves, those without end.

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <charconv>
 
+#include "base/shown_line.h"
+
 namespace hvdray::wire {
 namespace {
 
@@ -75,8 +77,10 @@ Result<AnnouncementScanner::Event> AnnouncementScanner::Next(ByteView& in) {
     }
   }
   if (line.ends_with('\r')) line.pop_back();
-  noise_ = std::move(line);
+  noise_ = ShownLine(line);
   return Event::kNoise;
 }
+
+std::string AnnouncementScanner::unfinished() const { return ShownLine(line_); }
 
 }  // namespace hvdray::wire

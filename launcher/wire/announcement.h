@@ -36,12 +36,12 @@ class AnnouncementScanner {
   /// Takes bytes off the front of `in` up to the next event. Errors: kProtocolError above
   /// kMaxNoise.
   Result<Event> Next(ByteView& in);
-  /// Of kNoise: the line without its end. Valid until the next call.
+  /// Of kNoise: the line without its end, as ShownLine() has it. Valid until the next call.
   const std::string& noise() const { return noise_; }
   /// Of kAnnounced.
   const Announcement& announcement() const { return announcement_; }
   /// What has come of a line that has no end yet: the last words of a peer that closed.
-  const std::string& unfinished() const { return line_; }
+  std::string unfinished() const;
 
  private:
   size_t seen_bytes_ = 0;

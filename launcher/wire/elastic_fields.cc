@@ -47,8 +47,8 @@ void ReadFields(FieldReader& read, ConnectionsBroken& result) {
   read.Unsigned("destroyed", result.destroyed);
   read.Unsigned("refused", result.refused);
   read.Unsigned("took_us", result.took_us);
-  read.Text("why", result.why, kMaxReason);
-  read.Text("hint", result.hint, kMaxReason);
+  read.Shown("why", result.why, kMaxReason);
+  read.Shown("hint", result.hint, kMaxReason);
 }
 
 void ReadFields(FieldReader& read, Notify& notice) {

@@ -13,6 +13,7 @@
 
 #include "base/json.h"
 #include "base/result.h"
+#include "base/shown_line.h"
 #include "launcher/wire/message_fields.h"
 
 namespace hvdray::wire {
@@ -71,6 +72,11 @@ class FieldReader {
     }
     field = std::move(value).value();
     if (field.size() > limit) Fault(key);
+  }
+  /// A text that is only for people, as ShownLine() has it.
+  void Shown(const char* key, std::string& field, size_t limit = kMaxText) {
+    Text(key, field, limit);
+    if (status_.ok()) field = ShownLine(field);
   }
   /// Calls `read` with each element of the array `key`, if there is one.
   template <typename Read>

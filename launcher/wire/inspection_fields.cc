@@ -82,15 +82,15 @@ Json ToJson(const Inspection& inspection) {
 void ReadInspection(FieldReader& read, Status& status, Inspection& inspection) {
   read.Unsigned64("received_ns", inspection.received_ns);
   read.Unsigned64("sent_ns", inspection.sent_ns);
-  read.Text("kernel", inspection.kernel);
-  read.Text("distribution", inspection.distribution);
-  read.Text("libc", inspection.libc);
+  read.Shown("kernel", inspection.kernel);
+  read.Shown("distribution", inspection.distribution);
+  read.Shown("libc", inspection.libc);
   read.Unsigned64("memory_bytes", inspection.memory_bytes);
   read.Unsigned64("available_bytes", inspection.available_bytes);
   read.Unsigned64("memory_limit_bytes", inspection.memory_limit_bytes);
   ReadObjects(read, status, "folders", inspection.folders, [](FieldReader& item, FolderFacts& f) {
     item.Text("use", f.use);
-    item.Text("path", f.path);
+    item.Shown("path", f.path);
     item.Int("error", f.error, 0, kMaxErrno);
     item.Bool("is_writable", f.is_writable);
     item.Bool("is_noexec", f.is_noexec);
@@ -103,17 +103,17 @@ void ReadInspection(FieldReader& read, Status& status, Inspection& inspection) {
     item.Unsigned64("hard", limit.hard);
   });
   ReadObjects(read, status, "gpus", inspection.gpus, [](FieldReader& item, GpuFacts& gpu) {
-    item.Text("name", gpu.name);
+    item.Shown("name", gpu.name);
     item.Unsigned64("memory_bytes", gpu.memory_bytes);
   });
   read.Unsigned("gpu_device_count", inspection.gpu_device_count);
-  read.Text("gpu_driver", inspection.gpu_driver);
-  read.Text("gpu_trouble", inspection.gpu_trouble);
+  read.Shown("gpu_driver", inspection.gpu_driver);
+  read.Shown("gpu_trouble", inspection.gpu_trouble);
   read.Unsigned("infiniband_count", inspection.infiniband_count);
-  read.Text("command_path", inspection.command_path);
+  read.Shown("command_path", inspection.command_path);
   read.Int("command_error", inspection.command_error, 0, kMaxErrno);
-  read.Text("command_interpreter", inspection.command_interpreter);
-  read.Text("command_version", inspection.command_version);
+  read.Shown("command_interpreter", inspection.command_interpreter);
+  read.Shown("command_version", inspection.command_version);
   ReadTexts(read, "name_addresses", inspection.name_addresses);
   ReadObjects(read, status, "missing_files", inspection.missing_files,
               [](FieldReader& item, MissingFile& file) {
@@ -123,8 +123,8 @@ void ReadInspection(FieldReader& read, Status& status, Inspection& inspection) {
   ReadObjects(read, status, "modules", inspection.modules,
               [](FieldReader& item, ModuleFacts& module) {
                 item.Text("name", module.name);
-                item.Text("version", module.version);
-                item.Text("trouble", module.trouble);
+                item.Shown("version", module.version);
+                item.Shown("trouble", module.trouble);
               });
   ReadTexts(read, "unanswered", inspection.unanswered);
 }

@@ -218,7 +218,7 @@ void ReadFacts(const Json& json, Status& status, HostFacts& facts) {
   read.Unsigned("offered_port", facts.offered_port);
   read.Unsigned("probe_port", facts.probe_port);
   read.Unsigned64("open_file_limit", facts.open_file_limit);
-  read.Text("cleanup", facts.cleanup);
+  read.Shown("cleanup", facts.cleanup);
   read.Each("interfaces", [&](const Json& element) {
     ReadInterface(element, status, facts.interfaces.emplace_back());
   });
@@ -235,7 +235,7 @@ struct JsonReader {
     read.Int("min", hello.min_version, 1, UINT16_MAX);
     read.Int("max", hello.max_version, 1, UINT16_MAX);
     if (hello.min_version > hello.max_version) read.Fault("min");
-    read.Text("build", hello.build, 256);
+    read.Shown("build", hello.build, 256);
     const auto facts = json.find("facts");
     if (facts != json.end()) ReadFacts(*facts, status, hello.facts);
     read.Bool("takes_deflated", hello.takes_deflated);
@@ -331,7 +331,7 @@ struct JsonReader {
   void operator()(Heartbeat& beat) const { read.Bool("is_paused", beat.is_paused); }
   void operator()(Bye& bye) const {
     read.Unsigned("code", bye.code);
-    read.Text("text", bye.text, kMaxByeText);
+    read.Shown("text", bye.text, kMaxByeText);
   }
   void operator()(Inspect& inspect) const {
     read.Unsigned("timeout_ms", inspect.timeout_ms);

@@ -156,6 +156,23 @@ def test_noisy_shell_files_do_no_harm(remote, hosts):
     assert (result.returncode, lines_of(result)) == (0, ["fine"]), result.stderr
 
 
+def test_shell_files_cannot_move_the_cursor(remote, hosts):
+    profile = home_of(hosts, "h1") / ".bashrc"
+    before = profile.read_text() if profile.exists() else None
+    profile.write_text("printf '\\033[2Jclear \\2332J\\n'; printf 'oops \\033]0;title\\a\\n' >&2\n")
+    try:
+        noisy = remote("-H", "h1:1", "--verbose", "--", "printf", "\\033[1mbold\\n", text=False)
+        failed = remote("-H", "h1:1", "--launch-agent", "ssh {host} false #", "--", "true",
+                        text=False)
+    finally:
+        profile.unlink() if before is None else profile.write_text(before)
+    assert noisy.returncode == 0, noisy.stderr
+    assert b"\x1b[1mbold" in noisy.stdout, "a worker's output is its own"
+    assert failed.returncode == 125 and b"oops" in failed.stderr, failed.stderr
+    for said in (noisy.stderr, failed.stderr):
+        assert b"\x1b" not in said and b"\x9b" not in said, said
+
+
 def test_horovod_trains_across_hosts(remote, horovod_python):
     result = remote("-H", "h1:2,h3:2", "--", horovod_python, ROOT / "examples/digits_horovod.py",
                     timeout=240)

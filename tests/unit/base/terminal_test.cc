@@ -54,11 +54,11 @@ TEST(TerminalTest, WhatIsTypedBeforeTheQuestionIsNoAnswer) {
 }
 
 TEST(TerminalTest, AQuestionCannotMoveTheCursor) {
-  PseudoTerminal terminal([] { return Ask({.text = "a\x1b[2J\x07 b\nc: "}, ""); });
+  PseudoTerminal terminal([] { return Ask({.text = "a\x1b[2J\x07 b\x9b\nc: "}, ""); });
   ASSERT_TRUE(terminal.Expect("c: "));
   terminal.Type("\n");
   EXPECT_EQ(ExitCode(terminal.Wait()), 0);
-  EXPECT_EQ(terminal.shown(), "a?[2J? b\r\nc: \r\n");
+  EXPECT_EQ(terminal.shown(), "a b\\x9b\r\nc: \r\n");
 }
 
 TEST(TerminalTest, EndOfInputAndAnswersWithoutEndAreNone) {

@@ -131,6 +131,21 @@ TEST_F(RemoteTransportTest, AHostWithoutTheAgentGetsItOnceAskedFor) {
   EXPECT_TRUE(started_.contains("a"));
 }
 
+TEST_F(RemoteTransportTest, LinesOfAHostThatMoveTheCursorAreQuotedWithoutThat) {
+  Make();
+  Start("a");
+  errors_.OnLine("a", "\x1b[2J\x1b]0;title\x07Permission \x9b denied\xc2\x9b\r");
+  shell_.End("a", {ErrorCode::kAgentLost, "ssh exited with code 255"});
+  ASSERT_TRUE(RunUntil(*loop_, [&] { return failed_.contains("a"); }));
+  EXPECT_EQ(failed_["a"].message(),
+            "start agent on a: ssh exited with code 255: ]0;titlePermission \\x9b "
+            "denied\\xc2\\x9b ");
+  Start("b");
+  shell_.wires["b"]->Deliver("HVDRAY-FAILED/1 write \x1b[2J/d\n");
+  Settle(*loop_);
+  EXPECT_EQ(failed_["b"].message(), "start agent on b: write /d");
+}
+
 TEST_F(RemoteTransportTest, AnotherMachineIsAnErrorThatNamesHostAndBothSides) {
   Make();
   Start("a");

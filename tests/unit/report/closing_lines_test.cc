@@ -222,8 +222,12 @@ TEST(ClosingLinesTest, AThousandVictimsAreOneLine) {
 
 TEST(ClosingLinesTest, AQuotedLineCannotRepaintTheScreen) {
   const std::string text =
-      Text(BadVerdict(), {"\x1b[31mred\x1b[0m\ttab\x07\x1b]0;title\x07", "cut \x1b[", "\x1b"});
+      Text(BadVerdict(), {"\x1b[31mred\x1b[0m\ttab\x07\x1b]0;title\x07", "cut \x1b[", "\x1b",
+                          "eight bits: \x9b"
+                          "2J, two bytes: \xc2\x9b"
+                          "2J"});
   EXPECT_TRUE(Has(text, "  | red\ttab]0;title\n  | cut \n  | \n")) << text;
+  EXPECT_TRUE(Has(text, "  | eight bits: \\x9b2J, two bytes: \\xc2\\x9b2J\n")) << text;
   EXPECT_FALSE(Has(text, "\x1b"));
 }
 

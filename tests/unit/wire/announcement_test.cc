@@ -69,6 +69,12 @@ TEST(AnnouncementScannerTest, NoiseIsGivenByLinesAndFramesAreLeft) {
   }
 }
 
+TEST(AnnouncementScannerTest, NoiseCannotMoveTheCursor) {
+  const Scan scan = ScanAll("\x1b[2Jred \x9b\x07\nlast \x1b[31mwords", 1000);
+  EXPECT_EQ(scan.noise, std::vector<std::string>{"red \\x9b"});
+  EXPECT_EQ(scan.unfinished, "last words");
+}
+
 TEST(AnnouncementScannerTest, BannerWithoutNewlineMayStandBeforeIt) {
   const Scan scan = ScanAll("node7$ " + std::string(kLine) + "x", 1000);
   ASSERT_TRUE(scan.is_announced);
