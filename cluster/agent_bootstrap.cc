@@ -12,32 +12,58 @@ constexpr std::string_view kFailedMark = "HVDRAY-FAILED/1 ";
 constexpr std::string_view kAgentMark = "HVDRAY-AGENT/1 ";
 
 // Neither ' nor \ nor ! nor a line's end may stand here: login shells differ in what they make of
-// them inside of single quotes. The umask of the workers is the agent's, so it is put back.
-// Who cannot be told any more (SIGPIPE) has cleaned up before.
-// What failed may be told in several lines: fail() makes one of them.
-constexpr std::string_view kScript =
-    "i=$1; p=$2; d=$3; t=; shift 3; "
-    "if [ -n \"$p\" ] && [ -x \"$p\" ]; then exec \"$p\" \"$@\"; fi; "
+// them inside of single quotes.
+// What failed may be told in several lines: fail() makes one of them. Who cannot be told any more
+// (SIGPIPE) has cleaned up before.
+// look: all of these are files or folders of an owner in $k that nobody else may write, or (if $s
+// is their pattern) sticky folders. One line that says otherwise is enough, so that a name with a
+// line's end in it can't make up for another.
+// safe: nobody else can have put this program here: it and each folder above it belong to us or
+// root. A link is not: it says nothing about what it leads to.
+constexpr std::string_view kHelpers =
+    "i=$1; p=$2; b=$3; t=; shift 3; unset CDPATH; w=$PWD; f=./agent-$i; "
     "clean() { [ -z \"$t\" ] || rm -f \"$t\"; }; "
     "fail() { clean; set -f; echo HVDRAY-FAILED/1 $*; exit 1; }; "
-    "if [ -z \"$d\" ]; then "
-    "if [ -n \"$XDG_CACHE_HOME\" ]; then d=$XDG_CACHE_HOME/hvdray; "
-    "elif [ -d \"$HOME\" ]; then d=$HOME/.cache/hvdray; "
-    "else fail \"no home folder ($HOME)\"; fi; fi; "
-    "f=$d/agent-$i; if [ -x \"$f\" ]; then touch -c \"$f\"; exec \"$f\" \"$@\"; fi; "
-    "u=$(umask); umask 077; t=$f.$(uname -n).$$; "
+    "u=$(id -u) || fail \"id -u failed\"; "
+    "look() { LC_ALL=C ls -ldn \"$@\" 2>/dev/null | ( n=$#; while read -r m l o r; do "
+    "case $k in *:$o:*) ;; *) exit 1 ;; esac; "
+    "case $m in [d-]????[-]??[-]*|$s) n=$((n-1)) ;; *) exit 1 ;; esac; done; [ $n = 0 ] ); }; "
+    "safe() { q=$(cd -P \"${1%/*}/\" 2>/dev/null && pwd -P) || return 1; q=${q%/}; "
+    "set -- \"$q/${1##*/}\" /; while [ -n \"$q\" ]; do set -- \"$@\" \"$q\"; q=${q%/*}; done; "
+    "k=:0:$u:; s=\"d????????[tT]*\"; look \"$@\"; }; "
+    "run() { PWD=$w; exec \"$f\" --folder \"$w\" \"$@\"; }; ";
+
+// From the check on, the folder is the one we stand in: who may rename it can't put another one in
+// its place any more. That is why the agent is called by a relative name, and told where we were.
+constexpr std::string_view kFind =
+    "if [ -n \"$p\" ] && [ -x \"$p\" ] && safe \"$p\"; then exec \"$p\" \"$@\"; fi; "
+    "if [ -n \"$b\" ]; then d=$b/hvdray-agents-$u; "
+    "elif [ -n \"$XDG_CACHE_HOME\" ]; then d=$XDG_CACHE_HOME/hvdray/agents-$u; "
+    "elif [ -d \"$HOME\" ]; then d=$HOME/.cache/hvdray/agents-$u; "
+    "else fail \"no home folder ($HOME)\"; fi; "
+    "[ -d \"$d\" ] || e=$(umask 077; mkdir -p \"$d\" 2>&1) || fail \"mkdir $d: $e\"; "
+    "if [ -L \"$d\" ]; then fail \"$d is a link, and others may lead it elsewhere\"; fi; "
+    "cd \"$d\" 2>/dev/null || fail \"cannot enter $d\"; k=:$u:; s=none; "
+    "if [ -x \"$f\" ] && look . \"$f\"; then touch -c \"$f\"; run \"$@\"; fi; "
+    "look . || fail \"$d is not yours, or others may write in it\"; ";
+
+// The umask of the workers is the agent's, so it is put back. Only what was staged here goes.
+constexpr std::string_view kStage =
+    "m=$(umask); umask 077; t=$f.$(uname -n).$$; "
     "trap clean 0 1 2 15; "
-    "e=$(mkdir -p \"$d\" 2>&1) || fail \"mkdir $d: $e\"; "
-    "e=$( { : >\"$t\"; } 2>&1 ) || fail \"write in $d: $e\"; "
+    "e=$( { rm -f \"$t\"; ( set -C; : >\"$t\" ); } 2>&1 ) || fail \"write in $d: $e\"; "
     "echo \"HVDRAY-STAGE/1 $(uname -s) $(uname -m) $d\"; "
     "read -r s n || exit 1; "
-    "e=$( { head -c \"$n\" | gzip -dc >\"$t\"; } 2>&1 ) || fail \"write $t: $e\"; "
+    "e=$( { head -c \"$n\" | gzip -dc >\"$t\"; } 2>&1 ) || fail \"write $t in $d: $e\"; "
     "if command -v sha256sum >/dev/null 2>&1; then "
-    "[ \"$(sha256sum <\"$t\" | cut -c 1-64)\" = \"$s\" ] || fail \"checksum of $t is wrong\"; fi; "
-    "e=$( { chmod 700 \"$t\" && mv -f \"$t\" \"$f\"; } 2>&1 ) || fail \"put $f in place: $e\"; "
-    "find \"$d\" -name \"agent-*\" -mtime +30 -exec rm -f {} + 2>/dev/null; "
+    "[ \"$(sha256sum <\"$t\" | cut -c 1-64)\" = \"$s\" ] || "
+    "fail \"checksum of $t in $d is wrong\"; fi; "
+    "e=$( { chmod 700 \"$t\" && mv -f \"$t\" \"$f\"; } 2>&1 ) || "
+    "fail \"put $f in place in $d: $e\"; "
+    "x=[0-9a-f]; x=$x$x$x$x; x=$x$x; x=$x$x; x=$x$x; for g in \"agent-$x\" \"agent-$x.*\"; do "
+    "find . -maxdepth 1 -type f -name \"$g\" -mtime +30 -exec rm -f {} + 2>/dev/null; done; "
     "[ -x \"$f\" ] || fail \"$d takes no programs (mounted noexec)\"; "
-    "umask \"$u\"; exec \"$f\" \"$@\"";
+    "umask \"$m\"; run \"$@\"";
 
 }  // namespace
 
@@ -54,9 +80,10 @@ std::string ShellQuoted(std::string_view word) {
 }
 
 std::string BootstrapCommand(const BootstrapRequest& request) {
-  std::string command = fmt::format(
-      "exec /bin/sh -c '{}' hvdray-stage {} {} {}", kScript, ShellQuoted(request.stage_id),
-      ShellQuoted(request.installed_path), ShellQuoted(request.folder));
+  std::string command =
+      fmt::format("exec /bin/sh -c '{}{}{}' hvdray-stage {} {} {}", kHelpers, kFind, kStage,
+                  ShellQuoted(request.stage_id), ShellQuoted(request.installed_path),
+                  ShellQuoted(request.folder));
   for (const std::string& argument : request.agent_arguments) {
     command += ' ' + ShellQuoted(argument);
   }

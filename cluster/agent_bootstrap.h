@@ -15,9 +15,11 @@ namespace hvdray {
 struct BootstrapRequest {
   /// Names the staged file: changes with the bytes of any build that may be staged.
   std::string stage_id;
-  /// Where staged agents are kept; empty: ${XDG_CACHE_HOME:-$HOME/.cache}/hvdray.
+  /// Staged agents are kept in hvdray-agents-UID below it; empty: in
+  /// ${XDG_CACHE_HOME:-$HOME/.cache}/hvdray/agents-UID.
   std::string folder;
-  /// Executed as it is where the host has it; empty: none.
+  /// Executed as it is where the host has it, unless somebody else than its user and root could
+  /// have put it there; empty: none.
   std::string installed_path;
   std::vector<std::string> agent_arguments;
 };
@@ -26,8 +28,10 @@ struct BootstrapRequest {
 /// which becomes the agent if it is there and else asks for it:
 ///   HVDRAY-STAGE/1 SYSTEM MACHINE FOLDER     then StageAnswer() is read from stdin
 ///   HVDRAY-FAILED/1 TEXT                     the host can't take it
-/// The file is written under a name of its own, checked, then renamed, so that runs at the same
-/// time do not meet; staged agents that nobody used for 30 days are removed on the way.
+/// The file is written under a name of its own, its hash compared, then renamed, so that runs at
+/// the same time do not meet; staged agents that nobody used for 30 days are removed on the way.
+/// Only a file of the user's own, in a folder of the user's own that nobody else may write, is
+/// executed. The agent is called with `--folder` and the folder that the shell started in.
 std::string BootstrapCommand(const BootstrapRequest& request);
 
 /// Header of the upload: the gzip stream of `compressed_bytes` follows it at once. `sha256` of the

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +16,7 @@
 
 #include "base/byte_stream.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/loop.h"
 #include "base/standard_streams.h"
 #include "launcher/agent/agent_run.h"
@@ -28,7 +30,8 @@ namespace {
 constexpr uint64_t kOpenFiles = 65536;
 
 constexpr std::string_view kHelp =
-    "usage: hvdray-agent [--help | --version | --probe-listener | --leave [SECONDS]]\n"
+    "usage: hvdray-agent [--help | --version | --leave [SECONDS]]\n"
+    "       hvdray-agent [--folder DIR] [--probe-listener]\n"
     "       hvdray-agent --dial ADDRESS:PORT[,...] --seat N [--gpus ID,...] [--raylet PID]\n"
     "                    [--keep-ray-env] [--probe-listener] [--dial-timeout SECONDS]\n"
     "\n"
@@ -38,6 +41,7 @@ constexpr std::string_view kHelp =
     "\n"
     "--leave: tells the agents of your elastic jobs on this host that it will be taken away in\n"
     "that many seconds (30), so that their workers leave in good order.\n"
+    "--folder: starts in DIR; a copied agent is called in the folder that keeps it.\n"
     "--probe-listener: until workers start, other hosts may try a TCP connection to this one.\n"
     "\n"
     "--dial: on a Ray node, where hvdray's actor starts it: the driver is called at the first of\n"
@@ -65,6 +69,13 @@ int Leave(const std::string& seconds) {
   return 0;
 }
 
+/// The home folder of somebody else, or one that is gone, is no reason to keep an agent from work.
+void StartIn(const char* folder) {
+  if (::chdir(folder) == 0) return;
+  Log(LogLevel::kWarning, "agent", "cannot start in '{}': {}", folder, ::strerror(errno));
+  (void)!::chdir("/");
+}
+
 /// nullopt: go on.
 std::optional<int> AnswerWords(int argc, char** argv, AgentSessionOptions* options) {
   for (int i = 1; i < argc; ++i) {
@@ -78,6 +89,10 @@ std::optional<int> AnswerWords(int argc, char** argv, AgentSessionOptions* optio
       return 0;
     }
     if (word == "--leave") return Leave(i + 1 < argc ? argv[i + 1] : "");
+    if (word == "--folder" && i + 1 < argc) {
+      StartIn(argv[++i]);
+      continue;
+    }
     if (word != "--probe-listener") {
       Print(STDERR_FILENO, fmt::format("hvdray-agent: unknown argument '{}' (see --help)\n", word));
       return kAgentUsage;

@@ -17,7 +17,6 @@ import pytest
 from hosts import BEHIND, OTHER_INTERFACE
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-STAGED = "/root/.cache/hvdray"  # on the hosts; their home is not ours
 
 
 @pytest.fixture
@@ -43,7 +42,7 @@ def home_of(hosts, name):
 
 
 def staged(hosts, name):
-    return list(home_of(hosts, name).glob(".cache/hvdray/*"))
+    return list(home_of(hosts, name).glob(".cache/hvdray/agents-0/*"))
 
 
 def test_workers_run_on_their_hosts_with_their_place(remote):
@@ -356,6 +355,26 @@ def test_a_full_disk_a_noexec_folder_and_a_missing_home_are_said(remote, hosts):
         assert result.returncode == 125
         assert said in result.stderr and "h6" in result.stderr, result.stderr
         assert "--remote-dir" in result.stderr
+
+
+def test_an_agent_that_somebody_planted_in_a_shared_folder_is_not_run(remote, hosts):
+    """As root, with files of nobody's in a folder that everybody may write in."""
+    with hosts.mounted("h6", "/mnt", "mode=1777"):
+        remote("-H", "h6:1", "--remote-dir", "/mnt", "--", "true")
+        plant = ("agent=$(cd /mnt/hvdray-agents-0 && echo agent-*); rm -r /mnt/hvdray-agents-0; "
+                 "for place in /mnt /mnt/hvdray-agents-0; do mkdir -p $place; "
+                 "printf '#!/bin/sh\\nid -u >/tmp/planted\\n' >$place/$agent; "
+                 "chmod 755 $place $place/$agent; chown 65534 $place/$agent; done; chmod 1777 /mnt; "
+                 "rm -f /tmp/planted; ")
+        hosts.run(["sh", "-c", plant], on="h6", check=True)
+        result = remote("-H", "h6:1", "--remote-dir", "/mnt", "--", "hostname")
+        assert (result.returncode, lines_of(result)) == (0, ["h6"]), "staged anew: " + result.stderr
+        hosts.run(["sh", "-c", plant + "chown 65534 /mnt/hvdray-agents-0"], on="h6", check=True)
+        result = remote("-H", "h6:1", "--remote-dir", "/mnt", "--", "hostname")
+        assert result.returncode == 125, result.stderr
+        assert "/mnt/hvdray-agents-0 is not yours" in result.stderr, result.stderr
+        assert hosts.run(["ls", "/tmp/planted"], on="h6").returncode != 0
+        assert home_of(hosts, "h6").exists()
 
 
 def test_another_architecture_names_both_sides(remote, hvdray, tmp_path):

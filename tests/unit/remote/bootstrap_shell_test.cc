@@ -1,10 +1,12 @@
 // The bootstrap line under the real shells of this machine, with a real program as the agent.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "base/fd.h"
 #include "base/gzip.h"
@@ -16,6 +18,8 @@
 
 namespace hvdray {
 namespace {
+
+constexpr uid_t kNobody = 65534;
 
 struct Outcome {
   std::string text;
@@ -62,6 +66,27 @@ class BootstrapShellTest : public testing::TestWithParam<const char*> {
     return outcome;
   }
 
+  static std::string OwnFolder(const BootstrapRequest& request) {
+    return fmt::format("{}/hvdray-agents-{}", request.folder, ::geteuid());
+  }
+  std::string AgentName() const { return "agent-" + builds_.stage_id(); }
+  static unsigned ModeOf(const std::string& path) {
+    struct stat info {};
+    EXPECT_EQ(::stat(path.c_str(), &info), 0) << path;
+    return info.st_mode & 07777;
+  }
+  static void MakeOldFile(const std::string& path) {
+    std::ofstream(path) << "work of a month\n";
+    const timespec old[] = {{.tv_sec = 1'000'000'000, .tv_nsec = 0},
+                            {.tv_sec = 1'000'000'000, .tv_nsec = 0}};
+    EXPECT_EQ(::utimensat(AT_FDCWD, path.c_str(), old, 0), 0) << path;
+  }
+  static void MakeProgram(const std::string& path, const std::string& script, uid_t owner) {
+    std::ofstream(path) << "#!/bin/sh\n" << script << "\n";
+    ::chmod(path.c_str(), 0755);
+    EXPECT_EQ(::chown(path.c_str(), owner, static_cast<gid_t>(-1)), 0) << path;
+  }
+
   static std::string MachineHere() { return *MachineOfElf(*ReadFile("/proc/self/exe")); }
   std::vector<std::string> Files(const std::string& folder) {
     std::vector<std::string> names;
@@ -83,14 +108,90 @@ TEST_P(BootstrapShellTest, TheFirstTimeTheAgentIsCopiedAndThenItIsThere) {
   const Outcome first = Run(request);
   EXPECT_TRUE(first.how.ok()) << first.how.ToString() << first.text;
   EXPECT_NE(first.text.find("HVDRAY-STAGE/1 Linux"), std::string::npos) << first.text;
-  EXPECT_TRUE(first.text.ends_with("--spoken a b\n")) << first.text;
-  EXPECT_EQ(Files(request.folder), std::vector<std::string>{"agent-" + builds_.stage_id()});
-  struct stat info {};
-  ASSERT_EQ(::stat((request.folder + "/agent-" + builds_.stage_id()).c_str(), &info), 0);
-  EXPECT_EQ(info.st_mode & 0777, 0700U);
+  const std::string spoken =
+      fmt::format("--folder {} --spoken a b\n", std::filesystem::current_path().string());
+  EXPECT_TRUE(first.text.ends_with(spoken)) << first.text;
+  EXPECT_EQ(Files(OwnFolder(request)), std::vector<std::string>{AgentName()});
+  EXPECT_EQ(ModeOf(OwnFolder(request)), 0700U);
+  EXPECT_EQ(ModeOf(OwnFolder(request) + "/" + AgentName()), 0700U);
 
   const Outcome second = Run(request);
-  EXPECT_EQ(second.text, "--spoken a b\n") << "one round trip";
+  EXPECT_EQ(second.text, spoken) << "one round trip";
+}
+
+TEST_P(BootstrapShellTest, TheUsersFilesInTheFolderStayHoweverOldTheyAre) {
+  if (!has_shell_) GTEST_SKIP() << GetParam() << " is not installed";
+  const BootstrapRequest request{builds_.stage_id(), folder_ / "project", "", {}};
+  const std::string digits(32, 'a');
+  std::filesystem::create_directories(OwnFolder(request) + "/deep");
+  ::chmod(OwnFolder(request).c_str(), 0700);
+  std::filesystem::create_directories(request.folder + "/proj");
+  const std::vector<std::string> kept = {
+      request.folder + "/agent-policy.onnx",        request.folder + "/proj/agent-checkpoint-12.pt",
+      request.folder + "/agent-" + digits,          OwnFolder(request) + "/agent-notes",
+      OwnFolder(request) + "/deep/agent-" + digits,
+  };
+  const std::vector<std::string> removed = {OwnFolder(request) + "/agent-" + digits,
+                                            OwnFolder(request) + "/agent-" + digits + ".h1.77"};
+  for (const auto* files : {&kept, &removed}) {
+    for (const std::string& file : *files) MakeOldFile(file);
+  }
+  const Outcome outcome = Run(request);
+  EXPECT_TRUE(outcome.how.ok()) << outcome.how.ToString() << outcome.text;
+  for (const std::string& file : kept) EXPECT_TRUE(std::filesystem::exists(file)) << file;
+  for (const std::string& file : removed) EXPECT_FALSE(std::filesystem::exists(file)) << file;
+}
+
+TEST_P(BootstrapShellTest, AFolderOrFileThatSomebodyElsePlantedIsNotTrusted) {
+  if (!has_shell_) GTEST_SKIP() << GetParam() << " is not installed";
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make files of others";
+  const BootstrapRequest request{builds_.stage_id(), folder_ / "shared", "", {"--spoken"}};
+  std::filesystem::create_directories(request.folder);
+  ::chmod(request.folder.c_str(), 01777);
+  // Where earlier versions looked.
+  MakeProgram(request.folder + "/" + AgentName(), "echo PLANTED", kNobody);
+  const Outcome beside = Run(request);
+  EXPECT_TRUE(beside.text.ends_with("--spoken\n")) << beside.text;
+  EXPECT_EQ(beside.text.find("PLANTED"), std::string::npos) << beside.text;
+
+  // A file of another owner within our folder, as root may leave one there by `cp -a`.
+  MakeProgram(OwnFolder(request) + "/" + AgentName(), "echo PLANTED", kNobody);
+  const Outcome within = Run(request);
+  EXPECT_EQ(within.text.find("PLANTED"), std::string::npos) << within.text;
+  EXPECT_TRUE(within.text.ends_with("--spoken\n")) << "staged anew: " << within.text;
+
+  std::filesystem::remove_all(OwnFolder(request));
+  std::filesystem::create_directory(OwnFolder(request));
+  MakeProgram(OwnFolder(request) + "/" + AgentName(), "echo PLANTED", kNobody);
+  ASSERT_EQ(::chown(OwnFolder(request).c_str(), kNobody, kNobody), 0);
+  const Outcome theirs = Run(request);
+  EXPECT_EQ(theirs.text, fmt::format("HVDRAY-FAILED/1 {} is not yours, or others may write in it\n",
+                                     OwnFolder(request)));
+
+  ASSERT_EQ(::chown(OwnFolder(request).c_str(), 0, 0), 0);
+  ASSERT_EQ(::chown((OwnFolder(request) + "/" + AgentName()).c_str(), 0, 0), 0);
+  ::chmod(OwnFolder(request).c_str(), 0777);
+  EXPECT_EQ(Run(request).text, theirs.text) << "others may write in it";
+
+  std::filesystem::rename(OwnFolder(request), request.folder + "/elsewhere");
+  ::chmod((request.folder + "/elsewhere").c_str(), 0700);
+  std::filesystem::create_directory_symlink(request.folder + "/elsewhere", OwnFolder(request));
+  const Outcome link = Run(request);
+  EXPECT_NE(link.text.find(" is a link"), std::string::npos) << link.text;
+  EXPECT_EQ(link.text.find("PLANTED"), std::string::npos) << link.text;
+}
+
+TEST_P(BootstrapShellTest, ALinkInThePlaceOfTheTemporaryFileIsNotFollowed) {
+  if (!has_shell_) GTEST_SKIP() << GetParam() << " is not installed";
+  const BootstrapRequest request{builds_.stage_id(), folder_ / "cache", "", {}};
+  EXPECT_TRUE(Run(request).how.ok());
+  // Nobody else can put it there; links that are there all the same lead nowhere.
+  std::filesystem::remove(OwnFolder(request) + "/" + AgentName());
+  const std::string victim = folder_ / "victim";
+  std::filesystem::create_symlink(victim, OwnFolder(request) + "/" + AgentName());
+  EXPECT_TRUE(Run(request).how.ok());
+  EXPECT_FALSE(std::filesystem::exists(victim));
+  EXPECT_FALSE(std::filesystem::is_symlink(OwnFolder(request) + "/" + AgentName()));
 }
 
 TEST_P(BootstrapShellTest, AnUploadThatIsCutLeavesNothing) {
@@ -98,13 +199,13 @@ TEST_P(BootstrapShellTest, AnUploadThatIsCutLeavesNothing) {
   const BootstrapRequest request{builds_.stage_id(), folder_ / "cache", "", {}};
   const Outcome outcome = Run(request, /*is_cut=*/true);
   EXPECT_FALSE(outcome.how.ok());
-  EXPECT_TRUE(Files(request.folder).empty());
+  EXPECT_TRUE(Files(OwnFolder(request)).empty());
 }
 
 TEST_P(BootstrapShellTest, AFolderThatCannotBeMadeIsSaid) {
   if (!has_shell_) GTEST_SKIP() << GetParam() << " is not installed";
   const Outcome outcome = Run({builds_.stage_id(), "/proc/none", "", {}});
-  EXPECT_NE(outcome.text.find("HVDRAY-FAILED/1 mkdir /proc/none: "), std::string::npos)
+  EXPECT_NE(outcome.text.find("HVDRAY-FAILED/1 mkdir /proc/none/hvdray-agents-"), std::string::npos)
       << outcome.text;
   EXPECT_FALSE(outcome.how.ok());
 }
@@ -122,6 +223,29 @@ TEST_P(BootstrapShellTest, AnAgentThatIsInstalledIsTakenAsItIs) {
   const Outcome outcome = Run({builds_.stage_id(), folder_ / "cache", "/bin/echo", {"hello"}});
   EXPECT_EQ(outcome.text, "hello\n");
   EXPECT_FALSE(std::filesystem::exists(folder_ / "cache"));
+}
+
+TEST_P(BootstrapShellTest, AnInstalledAgentThatOthersCanReplaceIsNotRun) {
+  if (!has_shell_) GTEST_SKIP() << GetParam() << " is not installed";
+  const std::string bin = folder_ / "bin";
+  std::filesystem::create_directory(bin);
+  MakeProgram(bin + "/agent", "echo INSTALLED", ::geteuid());
+  const BootstrapRequest request{builds_.stage_id(), folder_ / "cache", bin + "/agent", {}};
+  const auto is_run = [&] { return Run(request).text.find("INSTALLED") != std::string::npos; };
+  EXPECT_TRUE(is_run());
+  ::chmod(bin.c_str(), 0777);
+  EXPECT_FALSE(is_run()) << "a folder that anybody may write";
+  ::chmod(bin.c_str(), 01777);
+  EXPECT_TRUE(is_run()) << "a sticky one: the file there is ours";
+  ::chmod((bin + "/agent").c_str(), 0775);
+  EXPECT_FALSE(is_run()) << "a file that a group may write";
+  ::chmod((bin + "/agent").c_str(), 0755);
+  std::filesystem::create_symlink(bin + "/agent", bin + "/link");
+  const BootstrapRequest by_link{builds_.stage_id(), folder_ / "cache", bin + "/link", {}};
+  EXPECT_EQ(Run(by_link).text.find("INSTALLED"), std::string::npos) << "a link";
+  if (::geteuid() != 0) return;
+  ASSERT_EQ(::chown(bin.c_str(), kNobody, kNobody), 0);
+  EXPECT_FALSE(is_run()) << "a folder of somebody else";
 }
 
 INSTANTIATE_TEST_SUITE_P(Shells, BootstrapShellTest,
