@@ -28,6 +28,7 @@ struct Pending {
   std::optional<Status> how;
   bool is_closed = false;
   bool has_answered = false;  // the shell there has run
+  bool has_asked = false;     // for the agent
   int retries = 0;
   Watch reason_timer;
   Watch retry_timer;
@@ -102,7 +103,12 @@ class RemoteTransport : public Transport {
     Finish(id, std::move(start));
   }
 
+  // An agent is some megabytes: a host that asks again and again must not fill our memory.
   void Stage(int id, const bootstrap::NeedsAgent& needs) {
+    if (std::exchange(pending_[id].has_asked, true)) {
+      return Finish(id, Status(ErrorCode::kProtocolError, "it asked for the agent twice",
+                               "look at what the shell's start-up files print there"));
+    }
     auto build = options_.builds.For(needs.system, needs.machine);
     if (!build.ok()) return Finish(id, std::move(build).status());
     Log(LogLevel::kInfo, "host " + pending_[id].host, "copies {} into {}", (*build)->path,

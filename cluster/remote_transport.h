@@ -33,7 +33,7 @@ struct RemoteTransportOptions {
 
 /// shell, errors, pool and loop outlive the transport. Start() fails with what `explain` says, with
 /// kAgentStartFailed when the host can't take the agent, kProtocolError for a shell that never
-/// stops printing; each names the host.
+/// stops printing or asks for the agent twice; each names the host.
 std::unique_ptr<Transport> MakeRemoteTransport(Loop& loop, BlockingPool& pool, RemoteShell& shell,
                                                RemoteStderr& errors,
                                                RemoteTransportOptions options);

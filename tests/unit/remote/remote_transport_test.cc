@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "base/fd.h"
 #include "base/gzip.h"
 #include "cluster/fallback_shell.h"
 #include "tests/fakes/fake_stream.h"
@@ -129,6 +130,24 @@ TEST_F(RemoteTransportTest, AHostWithoutTheAgentGetsItOnceAskedFor) {
   shell_.wires["a"]->Deliver("HVDRAY-AGENT/1 1 00\n");
   Settle(*loop_);
   EXPECT_TRUE(started_.contains("a"));
+}
+
+TEST_F(RemoteTransportTest, AHostThatAsksForTheAgentAgainGetsNoSecondOne) {
+  Make();
+  Start("a");
+  const std::string machine = *MachineOfElf(*ReadFile("/bin/true"));
+  const std::string ask = "HVDRAY-STAGE/1 Linux " + machine + " /d\n";
+  shell_.wires["a"]->Deliver(ask);
+  std::string sent;
+  ASSERT_TRUE(RunUntil(*loop_, [&] {
+    sent += shell_.wires["a"]->TakeSent();
+    return !sent.empty();
+  }));
+  for (int i = 0; i < 200 && !failed_.contains("a"); ++i) shell_.wires["a"]->Deliver(ask);
+  Settle(*loop_);
+  ASSERT_TRUE(failed_.contains("a"));
+  EXPECT_EQ(failed_["a"].code(), ErrorCode::kProtocolError);
+  EXPECT_TRUE(shell_.wires["a"]->is_destroyed()) << "the host is let go";
 }
 
 TEST_F(RemoteTransportTest, LinesOfAHostThatMoveTheCursorAreQuotedWithoutThat) {
