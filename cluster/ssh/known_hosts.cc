@@ -2,12 +2,14 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -27,7 +29,11 @@ namespace {
 constexpr size_t kMaxFileBytes = size_t{64} << 20;
 constexpr size_t kMaxPublicKeyBytes = 64 << 10;
 
-enum class Marker : uint8_t { kNone, kRevoked, kOther };
+enum class Marker : uint8_t { kNone, kRevoked, kAuthority, kOther };
+
+// Whoever holds a lock adds one line; as long as that may take on a slow file system.
+constexpr Duration kLockPatience = std::chrono::seconds(2);
+constexpr Duration kLockPause = std::chrono::milliseconds(20);
 
 struct Line {
   Marker marker = Marker::kNone;
@@ -50,7 +56,9 @@ std::optional<Line> ParseLine(std::string_view text) {
   line.names = TakeWord(text);
   if (line.names.empty() || line.names[0] == '#') return std::nullopt;
   if (line.names[0] == '@') {
-    line.marker = line.names == "@revoked" ? Marker::kRevoked : Marker::kOther;
+    line.marker = line.names == "@revoked"          ? Marker::kRevoked
+                  : line.names == "@cert-authority" ? Marker::kAuthority
+                                                    : Marker::kOther;
     line.names = TakeWord(text);
   }
   line.algorithm = TakeWord(text);
@@ -109,13 +117,30 @@ Status MakeFolderOf(const std::string& path) {
   return ErrnoStatus("mkdir " + folder, errno);
 }
 
+/// A lock that somebody keeps must not keep a job's end waiting.
+Status Lock(int fd, const SshLimit& limit) {
+  const SshLimit patience = limit.NoLaterThan(kLockPatience);
+  while (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR) return ErrnoStatus("flock", errno);
+    if (patience.Remaining() == Duration::zero()) {
+      return {ErrorCode::kDeadlineExceeded, "another process keeps it locked"};
+    }
+    pollfd cancel{limit.cancel_fd, POLLIN, 0};
+    const auto pause = std::chrono::duration_cast<std::chrono::milliseconds>(kLockPause);
+    if (::poll(&cancel, 1, static_cast<int>(pause.count())) > 0) {
+      return {ErrorCode::kCancelled, "called off"};
+    }
+  }
+  return {};
+}
+
 /// Under the file's lock: another connection may have added the host since we looked.
 Result<HostKeyLookup> AddUnlessThere(const SshSettings& settings, const std::string& path,
-                                     std::string_view name, ByteView blob) {
+                                     std::string_view name, ByteView blob, const SshLimit& limit) {
   HVDRAY_RETURN_IF_ERROR(MakeFolderOf(path));
   const UniqueFd fd(::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600));
   if (!fd.is_valid()) return ErrnoStatus("open", errno);
-  if (::flock(fd.get(), LOCK_EX) != 0) return ErrnoStatus("flock", errno);
+  HVDRAY_RETURN_IF_ERROR(Lock(fd.get(), limit));
   const std::vector<KnownHostsFile> files = ReadKnownHosts(settings);
   HostKeyLookup now = LookUpHostKey(files, name, blob);
   if (now.match != HostKeyMatch::kUnknown) return now;
@@ -158,15 +183,36 @@ Status RefuseUnknown(std::string_view name, std::string_view host, ByteView blob
       fmt::format("add {} to known_hosts, or let --strict-host-key-checking be accept-new", name)};
 }
 
-Status Judge(const HostKeyLookup& found, HostKeyPolicy policy, std::string_view host,
-             ByteView blob) {
-  if (found.match == HostKeyMatch::kKnown) return {};
+Result<HostKeyMatch> Judge(const HostKeyLookup& found, HostKeyPolicy policy, std::string_view host,
+                           ByteView blob) {
+  if (found.match == HostKeyMatch::kKnown) return found.match;
   Status refusal = Refuse(found, host, blob);
   if (found.match == HostKeyMatch::kChanged && policy == HostKeyPolicy::kNo) {
     Log(LogLevel::kWarning, "ssh", "{}", refusal.message());
-    return {};
+    return found.match;
   }
   return refusal;
+}
+
+/// `name`: in known_hosts; `shown`: in messages.
+Result<HostKeyMatch> CheckName(const SshSettings& settings, const std::string& name,
+                               std::string_view shown, ByteView blob, const SshLimit& limit) {
+  const HostKeyLookup found = LookUpHostKey(ReadKnownHosts(settings), name, blob);
+  if (found.match != HostKeyMatch::kUnknown) {
+    return Judge(found, settings.host_key_policy, shown, blob);
+  }
+  if (settings.host_key_policy == HostKeyPolicy::kYes) return RefuseUnknown(name, shown, blob);
+  if (settings.user_known_hosts_files.empty()) return HostKeyMatch::kUnknown;
+  const std::string& path = settings.user_known_hosts_files[0];
+  const Result<HostKeyLookup> added = AddUnlessThere(settings, path, name, blob, limit);
+  if (added.status().code() == ErrorCode::kCancelled) return added.status();
+  if (!added.ok()) {
+    Log(LogLevel::kWarning, "ssh", "host key of {} is not remembered: {}: {}", shown, path,
+        added.status().message());
+    return HostKeyMatch::kUnknown;
+  }
+  if (added->match == HostKeyMatch::kUnknown) return HostKeyMatch::kUnknown;
+  return Judge(*added, settings.host_key_policy, shown, blob);
 }
 
 }  // namespace
@@ -192,7 +238,7 @@ HostKeyLookup LookUpHostKey(std::span<const KnownHostsFile> files, std::string_v
     const bool is_same = line.key == key;
     HostKeyLookup* slot = is_same ? &known : &other;
     if (line.marker == Marker::kRevoked) slot = is_same ? &revoked : nullptr;
-    if (line.marker == Marker::kOther) slot = nullptr;
+    if (line.marker == Marker::kAuthority || line.marker == Marker::kOther) slot = nullptr;
     if (slot == nullptr || slot->line != 0) return;
     const Result<std::string> bytes = DecodeBase64(line.key, kMaxPublicKeyBytes);
     if (!bytes.ok()) return;
@@ -220,6 +266,14 @@ std::vector<std::string> KnownAlgorithms(std::span<const KnownHostsFile> files,
   return algorithms;
 }
 
+bool HasHostAuthority(std::span<const KnownHostsFile> files, std::string_view name) {
+  bool has_authority = false;
+  ForEachLineOf(files, name, [&](const KnownHostsFile&, int, const Line& line) {
+    has_authority = has_authority || line.marker == Marker::kAuthority;
+  });
+  return has_authority;
+}
+
 std::string KnownHostsLine(std::string_view name, ByteView blob, ByteView salt) {
   const std::string shown = salt.empty() ? std::string(name)
                                          : fmt::format("|1|{}|{}", EncodeBase64(salt),
@@ -244,25 +298,23 @@ std::vector<KnownHostsFile> ReadKnownHosts(const SshSettings& settings) {
   return files;
 }
 
-Status CheckHostKey(const SshSettings& settings, std::string_view host, ByteView blob) {
+Result<HostKeyMatch> CheckHostKey(const SshSettings& settings, std::string_view host, ByteView blob,
+                                  const SshLimit& limit) {
   const std::string& alias = settings.host_key_alias;
   const std::string name =
       alias.empty() ? KnownHostsName(settings.host_name, settings.port) : Lower(alias);
-  const HostKeyLookup found = LookUpHostKey(ReadKnownHosts(settings), name, blob);
-  if (found.match != HostKeyMatch::kUnknown) {
-    return Judge(found, settings.host_key_policy, host, blob);
+  return CheckName(settings, name, host, blob, limit);
+}
+
+Status CheckHostAddress(const SshSettings& settings, const std::string& address, ByteView blob,
+                        const SshLimit& limit) {
+  SshSettings by_address = settings;
+  // A host that is known by its name has proved itself: its address is only noted.
+  if (by_address.host_key_policy == HostKeyPolicy::kYes) {
+    by_address.host_key_policy = HostKeyPolicy::kAcceptNew;
   }
-  if (settings.host_key_policy == HostKeyPolicy::kYes) return RefuseUnknown(name, host, blob);
-  if (settings.user_known_hosts_files.empty()) return {};
-  const std::string& path = settings.user_known_hosts_files[0];
-  const Result<HostKeyLookup> added = AddUnlessThere(settings, path, name, blob);
-  if (!added.ok()) {
-    Log(LogLevel::kWarning, "ssh", "host key of {} is not remembered: {}: {}", host, path,
-        added.status().message());
-    return {};
-  }
-  if (added->match == HostKeyMatch::kUnknown) return {};
-  return Judge(*added, settings.host_key_policy, host, blob);
+  const std::string shown = fmt::format("{} at {}", settings.host_name, address);
+  return CheckName(by_address, KnownHostsName(address, settings.port), shown, blob, limit).status();
 }
 
 }  // namespace hvdray

@@ -8,8 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "base/status.h"
+#include "base/result.h"
 #include "base/types.h"
+#include "cluster/ssh/ssh_limit.h"
 #include "cluster/ssh/ssh_target.h"
 
 namespace hvdray {
@@ -42,6 +43,10 @@ std::string HostKeyFingerprint(ByteView blob);
 HostKeyLookup LookUpHostKey(std::span<const KnownHostsFile> files, std::string_view name,
                             ByteView blob);
 
+/// A certificate authority vouches for `name`: its host shows a certificate, and a plain key of it
+/// is nothing to be remembered. Pure.
+bool HasHostAuthority(std::span<const KnownHostsFile> files, std::string_view name);
+
 /// The algorithms of the keys known for `name`, without doubles, in order. Pure.
 std::vector<std::string> KnownAlgorithms(std::span<const KnownHostsFile> files,
                                          std::string_view name);
@@ -55,9 +60,17 @@ std::vector<KnownHostsFile> ReadKnownHosts(const SshSettings& settings);
 
 /// Lets `blob` pass or not by the policy of the settings; a new key is added to the user's first
 /// file (made with its folder if missing, 0700), once, also with several processes at it. A file
-/// that can't be written is only a warning, as with ssh. Blocks on the disk. Threads: any.
-/// Errors: kHostKeyRejected, with file and line of the old key and both fingerprints.
-Status CheckHostKey(const SshSettings& settings, std::string_view host, ByteView blob);
+/// that can't be written, or that somebody keeps locked for 2 s, is only a warning, as with ssh.
+/// kKnown; kUnknown: it was new; kChanged: it passes by HostKeyPolicy::kNo alone, so that somebody
+/// else may be at the other end. Blocks on the disk. Threads: any. Errors: kHostKeyRejected, with
+/// file and line of the old key and both fingerprints; kCancelled.
+Result<HostKeyMatch> CheckHostKey(const SshSettings& settings, std::string_view host, ByteView blob,
+                                  const SshLimit& limit);
+
+/// The same for the address that the name led to ("10.0.0.7"), for settings.checks_address. Errors:
+/// as CheckHostKey().
+Status CheckHostAddress(const SshSettings& settings, const std::string& address, ByteView blob,
+                        const SshLimit& limit);
 
 }  // namespace hvdray
 

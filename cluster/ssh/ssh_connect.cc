@@ -79,7 +79,7 @@ Status SetUp(SshSession& session, const SshSettings& settings, const std::string
   }
   HVDRAY_RETURN_IF_ERROR(
       OrBusy(session.Handshake(known, greeting).WithContext("SSH handshake"), session));
-  HVDRAY_RETURN_IF_ERROR(CheckHostKey(settings, host, session.host_key()));
+  HVDRAY_RETURN_IF_ERROR(CheckHostKey(settings, host, session.host_key(), limit).status());
   HVDRAY_RETURN_IF_ERROR(OrBusy(AuthenticateSsh(session, settings, questions, limit), session));
   return session.Exec(command, limit);
 }

@@ -1,10 +1,13 @@
 #include "cluster/ssh/known_hosts.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <thread>
 
 #include "base/base64.h"
@@ -78,6 +81,15 @@ TEST(KnownHostsTest, CertificateAuthoritiesSayNothingOfPlainKeys) {
   EXPECT_EQ(Match("@cert-authority " + Row("*", kA), "h", kB), HostKeyMatch::kUnknown);
 }
 
+TEST(KnownHostsTest, AHostWithACertificateAuthorityIsNoHostForPlainKeys) {
+  const auto has = [](const std::string& text, std::string_view name) {
+    return HasHostAuthority(std::vector<KnownHostsFile>{{"kh", text}}, name);
+  };
+  EXPECT_TRUE(has("@cert-authority " + Row("*.x.org", kA), "a.x.org"));
+  EXPECT_FALSE(has("@cert-authority " + Row("*.x.org,!a.x.org", kA), "a.x.org"));
+  EXPECT_FALSE(has("@revoked " + Row("*", kA) + "\n" + Row("a", kA), "a"));
+}
+
 TEST(KnownHostsTest, DamagedLinesArePassedOver) {
   const std::string damage =
       "h\nh ssh-ed25519\n|1|x|y ssh-ed25519 AAAA\n|1| k k\n@revoked\n@x\nh a !!\n";
@@ -99,6 +111,12 @@ class KnownHostsFileTest : public testing::Test {
     settings_.user_known_hosts_files = {folder_ / "ssh/known_hosts"};
     settings_.global_known_hosts_files = {folder_ / "global"};
   }
+  Result<HostKeyMatch> Check(std::string_view host, const std::string& blob) {
+    return CheckHostKey(settings_, host, blob, SshLimit::In(std::chrono::minutes(1)));
+  }
+  Status CheckAddress(const std::string& address, const std::string& blob) {
+    return CheckHostAddress(settings_, address, blob, SshLimit::In(std::chrono::minutes(1)));
+  }
   std::string Text() { return ReadFile(settings_.user_known_hosts_files[0]).value(); }
 
   TempFolder folder_;
@@ -106,8 +124,8 @@ class KnownHostsFileTest : public testing::Test {
 };
 
 TEST_F(KnownHostsFileTest, ANewHostIsAddedOnceInAFolderForTheUserAlone) {
-  EXPECT_TRUE(CheckHostKey(settings_, "h", kA).ok());
-  EXPECT_TRUE(CheckHostKey(settings_, "h", kA).ok());
+  EXPECT_TRUE(Check("h", kA).ok());
+  EXPECT_TRUE(Check("h", kA).ok());
   EXPECT_EQ(Text(), Row("h", kA) + "\n");
   struct stat info {};
   ASSERT_EQ(::stat((folder_ / "ssh").c_str(), &info), 0);
@@ -117,8 +135,8 @@ TEST_F(KnownHostsFileTest, ANewHostIsAddedOnceInAFolderForTheUserAlone) {
 }
 
 TEST_F(KnownHostsFileTest, AChangedKeyIsRefusedWithFileLineAndFingerprints) {
-  ASSERT_TRUE(CheckHostKey(settings_, "h", kA).ok());
-  const Status status = CheckHostKey(settings_, "node7", kB);
+  ASSERT_TRUE(Check("h", kA).ok());
+  const Status status = Check("node7", kB).status();
   EXPECT_EQ(status.code(), ErrorCode::kHostKeyRejected);
   for (const std::string& part : {folder_ / "ssh/known_hosts:1", HostKeyFingerprint(kA),
                                   HostKeyFingerprint(kB), std::string("node7")}) {
@@ -129,25 +147,26 @@ TEST_F(KnownHostsFileTest, AChangedKeyIsRefusedWithFileLineAndFingerprints) {
 
 TEST_F(KnownHostsFileTest, PolicyYesTakesKnownHostsOnly) {
   settings_.host_key_policy = HostKeyPolicy::kYes;
-  const Status status = CheckHostKey(settings_, "h", kA);
+  const Status status = Check("h", kA).status();
   EXPECT_EQ(status.code(), ErrorCode::kHostKeyRejected);
   EXPECT_NE(status.message().find(HostKeyFingerprint(kA)), std::string::npos);
   ASSERT_TRUE(WriteFileAtomically(folder_ / "global", Row("h", kA)).ok());
-  EXPECT_TRUE(CheckHostKey(settings_, "h", kA).ok());
+  EXPECT_TRUE(Check("h", kA).ok());
 }
 
 TEST_F(KnownHostsFileTest, PolicyNoLetsChangedKeysPassButNotRevokedOnes) {
   settings_.host_key_policy = HostKeyPolicy::kNo;
-  ASSERT_TRUE(CheckHostKey(settings_, "h", kA).ok());
-  EXPECT_TRUE(CheckHostKey(settings_, "h", kB).ok());
+  EXPECT_EQ(Check("h", kA).value(), HostKeyMatch::kUnknown);
+  EXPECT_EQ(Check("h", kA).value(), HostKeyMatch::kKnown);
+  EXPECT_EQ(Check("h", kB).value(), HostKeyMatch::kChanged) << "the caller has to know";
   ASSERT_TRUE(WriteFileAtomically(folder_ / "global", "@revoked " + Row("*", kB)).ok());
-  EXPECT_EQ(CheckHostKey(settings_, "h", kB).code(), ErrorCode::kHostKeyRejected);
+  EXPECT_EQ(Check("h", kB).status().code(), ErrorCode::kHostKeyRejected);
 }
 
 TEST_F(KnownHostsFileTest, AnOpenLastLineIsEndedFirst) {
   ASSERT_EQ(::mkdir((folder_ / "ssh").c_str(), 0700), 0);
   ASSERT_TRUE(WriteFileAtomically(folder_ / "ssh/known_hosts", Row("other", kB)).ok());
-  ASSERT_TRUE(CheckHostKey(settings_, "h", kA).ok());
+  ASSERT_TRUE(Check("h", kA).ok());
   EXPECT_EQ(Text(), Row("other", kB) + "\n" + Row("h", kA) + "\n");
 }
 
@@ -155,7 +174,7 @@ TEST_F(KnownHostsFileTest, ManyAtOnceWriteTheHostOnce) {
   settings_.hash_known_hosts = true;
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i) {
-    threads.emplace_back([this] { EXPECT_TRUE(CheckHostKey(settings_, "h", kA).ok()); });
+    threads.emplace_back([this] { EXPECT_TRUE(Check("h", kA).ok()); });
   }
   for (std::thread& thread : threads) thread.join();
   const std::string text = Text();
@@ -165,17 +184,48 @@ TEST_F(KnownHostsFileTest, ManyAtOnceWriteTheHostOnce) {
 
 TEST_F(KnownHostsFileTest, AFileThatCannotBeWrittenDoesNotStopTheConnection) {
   settings_.user_known_hosts_files = {"/proc/no/known_hosts"};
-  EXPECT_TRUE(CheckHostKey(settings_, "h", kA).ok());
+  EXPECT_TRUE(Check("h", kA).ok());
   settings_.user_known_hosts_files = {"/dev/null"};
-  EXPECT_TRUE(CheckHostKey(settings_, "h", kA).ok());
+  EXPECT_TRUE(Check("h", kA).ok());
   settings_.user_known_hosts_files = {};
-  EXPECT_TRUE(CheckHostKey(settings_, "h", kA).ok());
+  EXPECT_TRUE(Check("h", kA).ok());
+}
+
+TEST_F(KnownHostsFileTest, AFileThatSomebodyKeepsLockedIsGivenUp) {
+  ASSERT_TRUE(Check("h", kA).ok());
+  const std::string before = Text();
+  const UniqueFd locked(::open(settings_.user_known_hosts_files[0].c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_EQ(::flock(locked.get(), LOCK_EX), 0);
+  settings_.host_name = "other";
+  const SshLimit limit = SshLimit::In(std::chrono::milliseconds(50));
+  EXPECT_TRUE(CheckHostKey(settings_, "other", kB, limit).ok()) << "not remembered, no more";
+  EXPECT_EQ(Text(), before);
+
+  const Pipe cancel = MakePipe().value();
+  ASSERT_TRUE(WriteAll(cancel.write_end.get(), "x").ok());
+  const SshLimit called_off = SshLimit::In(std::chrono::minutes(1), cancel.read_end.get());
+  EXPECT_EQ(CheckHostKey(settings_, "other", kB, called_off).status().code(),
+            ErrorCode::kCancelled);
+}
+
+TEST_F(KnownHostsFileTest, AnAddressHasAKeyOfItsOwnWhereThatIsChecked) {
+  settings_.host_key_policy = HostKeyPolicy::kYes;
+  ASSERT_EQ(::mkdir((folder_ / "ssh").c_str(), 0700), 0);
+  ASSERT_TRUE(WriteFileAtomically(folder_ / "ssh/known_hosts", Row("h", kA) + "\n").ok());
+  EXPECT_TRUE(CheckAddress("10.0.0.7", kA).ok()) << "the host is known by its name";
+  EXPECT_EQ(Text(), Row("h", kA) + "\n" + Row("10.0.0.7", kA) + "\n");
+  const Status changed = CheckAddress("10.0.0.7", kB);
+  EXPECT_EQ(changed.code(), ErrorCode::kHostKeyRejected);
+  EXPECT_NE(changed.message().find("h at 10.0.0.7"), std::string::npos) << changed.message();
+  settings_.port = 2222;
+  EXPECT_TRUE(CheckAddress("10.0.0.7", kB).ok());
+  EXPECT_NE(Text().find(Row("[10.0.0.7]:2222", kB)), std::string::npos) << Text();
 }
 
 TEST_F(KnownHostsFileTest, TheAliasIsTheNameWhateverThePort) {
   settings_.port = 2222;
   settings_.host_key_alias = "Pool";
-  ASSERT_TRUE(CheckHostKey(settings_, "h", kA).ok());
+  ASSERT_TRUE(Check("h", kA).ok());
   EXPECT_EQ(Text(), Row("pool", kA) + "\n");
 }
 
