@@ -16,7 +16,6 @@
 namespace hvdray {
 namespace {
 
-constexpr int kMaxQuestions = 3;  // as ssh
 constexpr auto kTypingTime = std::chrono::minutes(2);
 // A wrong password costs some seconds there.
 constexpr auto kJudgingTime = std::chrono::seconds(30);
@@ -47,6 +46,17 @@ class Authentication {
       : session_(session), settings_(settings), questions_(questions), limit_(limit) {}
 
   Status Run() {
+    if (settings_.allows_public_key) HVDRAY_RETURN_IF_ERROR(TryKeys());
+    if (CanAsk()) Ask();
+    if (is_in_) return {};
+    if (broken_.ok() && session_.was_dropped() && refusals_ == 0) {
+      return {ErrorCode::kHandshakeFailed, "the host closed the connection"};
+    }
+    return broken_.ok() ? Failure() : broken_;
+  }
+
+ private:
+  Status TryKeys() {
     for (const std::string& path : settings_.identity_files) {
       identities_.push_back(LoadSshIdentity(path));
     }
@@ -57,15 +67,9 @@ class Authentication {
     TryAgent(/*is_listed=*/true);
     if (!settings_.identities_only) TryAgent(/*is_listed=*/false);
     for (size_t i = rest; i < identities_.size(); ++i) Try(identities_[i]);
-    if (CanAsk()) Ask();
-    if (is_in_) return {};
-    if (broken_.ok() && session_.was_dropped() && refusals_ == 0) {
-      return {ErrorCode::kHandshakeFailed, "the host closed the connection"};
-    }
-    return broken_.ok() ? Failure() : broken_;
+    return {};
   }
 
- private:
   bool is_over() const { return is_in_ || !broken_.ok(); }
 
   /// Takes the outcome of one try. Anything but a refusal ends them all.
@@ -205,7 +209,7 @@ class Authentication {
     SshAsker asker = NewAsker();
     const std::string subject = "passphrase of " + identity.path;
     const std::string text = fmt::format("{}: passphrase of {}: ", Who(), identity.path);
-    while (asker.asked() < kMaxQuestions && !is_over()) {
+    while (asker.asked() < settings_.max_questions && !is_over()) {
       const std::optional<Secret> passphrase = Get(asker, subject, text);
       if (!passphrase) return;
       const Status status =
@@ -219,7 +223,7 @@ class Authentication {
 
   void TryPassword(SshAsker& asker) {
     const std::string text = fmt::format("{}'s password: ", Who());
-    while (asker.asked() < kMaxQuestions && !is_over()) {
+    while (asker.asked() < settings_.max_questions && !is_over()) {
       const std::optional<Secret> password = Get(asker, PasswordOf(settings_.user), text);
       if (!password) return;
       Note(session_.TryPassword(settings_.user, *password, Patient(kJudgingTime)), "password");
@@ -228,7 +232,7 @@ class Authentication {
   }
 
   void TryKeyboardInteractive(SshAsker& asker) {
-    while (asker.asked() < kMaxQuestions && !is_over() && !is_declined_) {
+    while (asker.asked() < settings_.max_questions && !is_over() && !is_declined_) {
       const int asked_before = asker.asked();
       bool has_kept = false;
       const SshPrompt answer = [&](const std::string& text, bool is_shown) {
@@ -241,7 +245,7 @@ class Authentication {
         return secret;
       };
       // What the person takes in the middle of it is not known beforehand.
-      const SshLimit patient = Patient(kMaxQuestions * kTypingTime);
+      const SshLimit patient = Patient(settings_.max_questions * kTypingTime);
       Note(session_.TryKeyboardInteractive(settings_.user, answer, patient),
            "keyboard-interactive");
       if (is_in_) asker.Keep();

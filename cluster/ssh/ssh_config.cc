@@ -71,8 +71,8 @@ bool MatchesHost(const std::vector<std::string>& patterns, std::string_view host
   return is_match;
 }
 
-bool IsYes(std::string_view value) { return value == "yes" || value == "true"; }
-bool IsNo(std::string_view value) { return value == "no" || value == "false"; }
+bool IsYes(std::string_view value) { return Lower(value) == "yes" || Lower(value) == "true"; }
+bool IsNo(std::string_view value) { return Lower(value) == "no" || Lower(value) == "false"; }
 
 /// First values by keyword, and the expansions of one host.
 class Lookup {
@@ -144,21 +144,127 @@ Status TakeNumber(const Lookup& lookup, const std::string& keyword, int max, int
                                                keyword, ShownText(text), max)};
 }
 
+std::vector<std::string> SplitAtCommas(std::string_view list) {
+  std::vector<std::string> items;
+  while (!list.empty()) {
+    const size_t comma = std::min(list.find(','), list.size());
+    if (comma > 0) items.emplace_back(list.substr(0, comma));
+    list.remove_prefix(std::min(comma + 1, list.size()));
+  }
+  return items;
+}
+
+/// Those of `ours` that the list of an option lets pass, in our order. "+" and "^" only add to
+/// OpenSSH's own list or sort it, "-" takes away. Source: ssh_config(5), Ciphers.
+std::string AllowedOf(std::string_view ours, std::string_view option) {
+  if (option.empty() || option[0] == '+' || option[0] == '^') return std::string(ours);
+  const bool is_removing = option[0] == '-';
+  if (is_removing) option.remove_prefix(1);
+  const std::vector<std::string> patterns = SplitAtCommas(option);
+  std::string allowed;
+  for (const std::string& name : SplitAtCommas(ours)) {
+    const bool is_named =
+        std::any_of(patterns.begin(), patterns.end(),
+                    [&](const std::string& pattern) { return MatchesPattern(pattern, name); });
+    if (is_named != is_removing) allowed += (allowed.empty() ? "" : ",") + name;
+  }
+  return allowed;
+}
+
+/// An option that makes an SSH connection safer or leads it elsewhere, and that libssh2 1.10 has no
+/// means for. docs/ssh.md has all options in a table.
+struct OpensshOnly {
+  const char* keyword;
+  std::vector<std::string_view> without_effect;  ///< Besides "none".
+};
+
+const std::vector<OpensshOnly>& OpensshOnlyOptions() {
+  static const std::vector<OpensshOnly> options = {
+      {"proxyjump", {}},
+      {"proxycommand", {}},
+      {"certificatefile", {}},
+      {"pkcs11provider", {}},
+      {"bindaddress", {}},
+      {"bindinterface", {}},
+      {"addressfamily", {"any"}},
+      {"revokedhostkeys", {}},
+      {"knownhostscommand", {}},
+      {"verifyhostkeydns", {"no", "false"}},
+      {"rekeylimit", {"0 0", "0", "default", "default none"}},
+      {"refuseconnection", {}},
+  };
+  return options;
+}
+
 /// What libssh2 1.10 has no means for, as far as the configuration tells.
 std::string NeedOfOpenSsh(const Lookup& lookup) {
-  for (const char* keyword : {"proxyjump", "proxycommand", "certificatefile", "pkcs11provider",
-                              "bindaddress", "bindinterface"}) {
+  for (const auto& [keyword, without_effect] : OpensshOnlyOptions()) {
     const SshConfigLine* line = lookup.Line(keyword);
-    if (line == nullptr || Lookup::IsNone(line->words[0])) continue;
-    return fmt::format("the SSH configuration says {} {}", keyword, line->rest);
+    if (line == nullptr || Lookup::IsNone(Lower(line->rest))) continue;
+    if (std::find(without_effect.begin(), without_effect.end(), Lower(line->rest)) !=
+        without_effect.end()) {
+      continue;
+    }
+    return fmt::format("the SSH configuration says {} {}", keyword, ShownText(line->rest));
   }
-  const bool has_keys = !IsNo(lookup.Word("pubkeyauthentication", "yes"));
-  if (!has_keys && IsYes(lookup.Word("gssapiauthentication"))) {
+  const std::string keys = lookup.Word("pubkeyauthentication", "yes");
+  if (Lower(keys) == "host-bound") {
+    return "the SSH configuration says pubkeyauthentication host-bound";
+  }
+  if (IsNo(keys) && IsYes(lookup.Word("gssapiauthentication"))) {
     return "the SSH configuration allows GSSAPI and no keys";
   }
+  for (const char* keyword : {"pubkeyacceptedalgorithms", "pubkeyacceptedkeytypes"}) {
+    const std::string ours = SshAlgorithms().host_keys;  // what users sign with, too
+    if (AllowedOf(ours, lookup.Word(keyword)) == ours) continue;
+    return fmt::format("the SSH configuration allows {} only", keyword);
+  }
+  return {};
+}
+
+/// Narrows what the library offers to what the configuration allows.
+void TakeAlgorithms(const Lookup& lookup, SshSettings& settings) {
+  const auto take = [&](const char* keyword, std::string& names) {
+    names = AllowedOf(names, lookup.Word(keyword));
+    if (!names.empty() || !settings.needs_openssh.empty()) return;
+    settings.needs_openssh =
+        fmt::format("the SSH configuration allows none of the library's {}", keyword);
+  };
+  take("kexalgorithms", settings.algorithms.key_exchanges);
+  take("hostkeyalgorithms", settings.algorithms.host_keys);
+  take("ciphers", settings.algorithms.ciphers);
+  take("macs", settings.algorithms.macs);
+}
+
+Status TakeWaysIn(const Lookup& lookup, SshSettings& settings) {
+  settings.allows_public_key = !IsNo(lookup.Word("pubkeyauthentication"));
+  settings.allows_password = !IsNo(lookup.Word("passwordauthentication"));
+  settings.allows_keyboard_interactive =
+      !IsNo(lookup.Word("kbdinteractiveauthentication")) &&
+      !IsNo(lookup.Word("challengeresponseauthentication"));  // its old name
+  settings.allows_questions = !IsYes(lookup.Word("batchmode"));
+  // One that OpenSSH would take for 0 or less asks nobody.
+  if (lookup.Word("numberofpasswordprompts") == "0") settings.allows_questions = false;
+  if (settings.allows_questions) {
+    int most = settings.max_questions;
+    HVDRAY_RETURN_IF_ERROR(TakeNumber(lookup, "numberofpasswordprompts", 1 << 30, most));
+    settings.max_questions = std::min(settings.max_questions, most);
+  }
   const std::string preferred = lookup.Word("preferredauthentications");
-  if (preferred.starts_with("gssapi") && preferred.find("publickey") == std::string::npos) {
-    return fmt::format("the SSH configuration prefers {}", preferred);
+  if (preferred.empty()) return {};
+  const std::vector<std::string> names = SplitAtCommas(preferred);
+  const auto is_named = [&names](std::string_view name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  settings.allows_public_key = settings.allows_public_key && is_named("publickey");
+  settings.allows_password = settings.allows_password && is_named("password");
+  settings.allows_keyboard_interactive =
+      settings.allows_keyboard_interactive && is_named("keyboard-interactive");
+  // What is named besides, and wanted more than passwords, is not the library's.
+  const bool has_more = is_named("gssapi-with-mic") || is_named("hostbased");
+  const bool has_ours = settings.allows_password || settings.allows_keyboard_interactive;
+  if (settings.needs_openssh.empty() && !settings.allows_public_key && (has_more || !has_ours)) {
+    settings.needs_openssh = fmt::format("the SSH configuration prefers {}", ShownText(preferred));
   }
   return {};
 }
@@ -272,10 +378,10 @@ Result<SshSettings> SettingsFromLines(const std::vector<SshConfigLine>& lines,
     settings.host_key_policy = *policy;
   }
   if (overrides.host_key_policy) settings.host_key_policy = *overrides.host_key_policy;
-  settings.allows_password = !IsNo(lookup.Word("passwordauthentication"));
-  settings.allows_keyboard_interactive = !IsNo(lookup.Word("kbdinteractiveauthentication"));
-  settings.allows_questions = !IsYes(lookup.Word("batchmode"));
+  settings.checks_address = IsYes(lookup.Word("checkhostip"));
   settings.needs_openssh = NeedOfOpenSsh(lookup);
+  TakeAlgorithms(lookup, settings);
+  HVDRAY_RETURN_IF_ERROR(TakeWaysIn(lookup, settings));
   return settings;
 }
 

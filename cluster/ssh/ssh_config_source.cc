@@ -50,6 +50,7 @@ std::vector<SshAgentKey> AgentKeys(const SshSettings& settings, const SshLimit& 
 /// Empty when at least one key will do for libssh2, or when there is none at all: then the error of
 /// the authentication says so best.
 std::string NeedByKeys(const SshSettings& settings, const SshLimit& limit) {
+  if (!settings.allows_public_key) return {};
   std::string reason;
   std::vector<std::string> listed;
   bool is_any_usable = false;

@@ -46,6 +46,20 @@ Result<UniqueFd> ConnectOne(const SshAddress& to, const SshLimit& limit) {
   return fd;
 }
 
+/// "10.0.0.7", "fe80::1": of the other end. Empty for one that has none.
+std::string PeerAddressOf(int fd) {
+  SshAddress peer;
+  peer.size = sizeof peer.address;
+  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer.address), &peer.size) != 0) return {};
+  return peer.Host();
+}
+
+/// As the system's ssh: not where the address is all that the user knows, nor for this machine.
+bool IsAddressWorthChecking(const SshSettings& settings, const std::string& address) {
+  return settings.checks_address && !address.empty() && address != settings.host_name &&
+         !address.starts_with("127.") && address != "::1";
+}
+
 /// Known keys, but none of a kind that libssh2 and this host could use together.
 Status CheckKnownAlgorithms(const std::vector<std::string>& known) {
   const auto is_usable = [](const std::string& name) {
@@ -73,29 +87,49 @@ Status SetUp(SshSession& session, const SshSettings& settings, const std::string
   const std::string& alias = settings.host_key_alias;
   const std::string name = KnownHostsName(alias.empty() ? settings.host_name : alias,
                                           alias.empty() ? settings.port : 22);
-  const std::vector<std::string> known = KnownAlgorithms(ReadKnownHosts(settings), name);
+  const std::vector<KnownHostsFile> files = ReadKnownHosts(settings);
+  const std::vector<std::string> known = KnownAlgorithms(files, name);
+  if (HasHostAuthority(files, name)) {
+    return {ErrorCode::kNotSupported,
+            "known_hosts has a certificate authority for this host, which libssh2 can't verify",
+            "--ssh-transport openssh"};
+  }
   if (settings.host_key_policy != HostKeyPolicy::kNo) {
     HVDRAY_RETURN_IF_ERROR(CheckKnownAlgorithms(known));
   }
   HVDRAY_RETURN_IF_ERROR(
-      OrBusy(session.Handshake(known, greeting).WithContext("SSH handshake"), session));
-  HVDRAY_RETURN_IF_ERROR(CheckHostKey(settings, host, session.host_key(), limit).status());
+      OrBusy(session.Handshake(settings.algorithms, known, greeting).WithContext("SSH handshake"),
+             session));
+  HVDRAY_ASSIGN_OR_RETURN(const HostKeyMatch match,
+                          CheckHostKey(settings, host, session.host_key(), limit));
+  if (const std::string address = PeerAddressOf(session.fd());
+      match != HostKeyMatch::kChanged &&
+      IsAddressWorthChecking(settings, address)) {
+    HVDRAY_RETURN_IF_ERROR(CheckHostAddress(settings, address, session.host_key(), limit));
+  }
   HVDRAY_RETURN_IF_ERROR(OrBusy(AuthenticateSsh(session, settings, questions, limit), session));
   return session.Exec(command, limit);
 }
 
 }  // namespace
 
-std::string SshAddress::ToString() const {
+std::string SshAddress::Host() const {
   std::array<char, INET6_ADDRSTRLEN> text{};
   if (address.ss_family == AF_INET6) {
     const auto* in6 = reinterpret_cast<const sockaddr_in6*>(&address);
     ::inet_ntop(AF_INET6, &in6->sin6_addr, text.data(), text.size());
-    return fmt::format("[{}]:{}", text.data(), ntohs(in6->sin6_port));
+  } else if (address.ss_family == AF_INET) {
+    const auto* in4 = reinterpret_cast<const sockaddr_in*>(&address);
+    ::inet_ntop(AF_INET, &in4->sin_addr, text.data(), text.size());
   }
-  const auto* in4 = reinterpret_cast<const sockaddr_in*>(&address);
-  ::inet_ntop(AF_INET, &in4->sin_addr, text.data(), text.size());
-  return fmt::format("{}:{}", text.data(), ntohs(in4->sin_port));
+  return text.data();
+}
+
+std::string SshAddress::ToString() const {
+  // Both have their port at the same place.
+  const int port = ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
+  return address.ss_family == AF_INET6 ? fmt::format("[{}]:{}", Host(), port)
+                                       : fmt::format("{}:{}", Host(), port);
 }
 
 Result<std::vector<SshAddress>> LookUpSshHost(const std::string& host_name, int port) {

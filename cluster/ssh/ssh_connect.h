@@ -20,6 +20,8 @@ namespace hvdray {
 struct SshAddress {
   sockaddr_storage address{};
   socklen_t size = 0;
+  /// "10.0.0.7", "::1"; empty for other families.
+  std::string Host() const;
   /// "10.0.0.7:22", "[::1]:22".
   std::string ToString() const;
 };

@@ -25,17 +25,6 @@ constexpr uint32_t kWindowBytes = 4u << 20;
 constexpr uint32_t kPacketBytes = 32768;
 constexpr size_t kMaxShownWords = 200;
 
-// What both old and new sshd have; no CBC, no SHA-1, no RSA host keys: libssh2 1.10 verifies those
-// by SHA-1 only.
-constexpr const char* kKeyExchanges =
-    "curve25519-sha256,curve25519-sha256@libssh.org,ecdh-sha2-nistp256,ecdh-sha2-nistp384,"
-    "ecdh-sha2-nistp521,diffie-hellman-group16-sha512,diffie-hellman-group-exchange-sha256,"
-    "diffie-hellman-group14-sha256";
-constexpr const char* kHostKeys[] = {"ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384",
-                                     "ecdsa-sha2-nistp521"};
-constexpr const char* kCiphers = "aes128-ctr,aes192-ctr,aes256-ctr";
-constexpr const char* kMacs = "hmac-sha2-256,hmac-sha2-512";
-
 void InitLibrary() {
   static std::once_flag once;
   std::call_once(once, [] { HVDRAY_CHECK(::libssh2_init(0) == 0); });
@@ -205,25 +194,23 @@ Status SshSession::Drive(const std::function<int()>& step, const SshLimit& limit
   }
 }
 
-Status SshSession::Handshake(const std::vector<std::string>& host_key_algorithms,
+Status SshSession::Handshake(const SshAlgorithms& offered, const std::vector<std::string>& known,
                              const SshLimit& limit) {
+  const std::string all = "," + offered.host_keys + ",";
   std::string host_keys;
-  const auto add = [&host_keys](const std::string& name) {
-    if (("," + host_keys + ",").find("," + name + ",") != std::string::npos) return;
-    host_keys += (host_keys.empty() ? "" : ",") + name;
-  };
-  const auto is_ours = [](const std::string& name) {
-    return std::find(std::begin(kHostKeys), std::end(kHostKeys), name) != std::end(kHostKeys);
-  };
-  for (const std::string& name : host_key_algorithms) {
-    if (is_ours(name)) add(name);
+  for (const std::string& name : known) {
+    if (all.find("," + name + ",") != std::string::npos) host_keys += name + ",";
   }
-  for (const char* name : kHostKeys) add(name);
+  host_keys += offered.host_keys;  // a name that stands there twice does no harm
   const std::pair<int, const char*> preferences[] = {
-      {LIBSSH2_METHOD_KEX, kKeyExchanges}, {LIBSSH2_METHOD_HOSTKEY, host_keys.c_str()},
-      {LIBSSH2_METHOD_CRYPT_CS, kCiphers}, {LIBSSH2_METHOD_CRYPT_SC, kCiphers},
-      {LIBSSH2_METHOD_MAC_CS, kMacs},      {LIBSSH2_METHOD_MAC_SC, kMacs},
-      {LIBSSH2_METHOD_COMP_CS, "none"},    {LIBSSH2_METHOD_COMP_SC, "none"}};
+      {LIBSSH2_METHOD_KEX, offered.key_exchanges.c_str()},
+      {LIBSSH2_METHOD_HOSTKEY, host_keys.c_str()},
+      {LIBSSH2_METHOD_CRYPT_CS, offered.ciphers.c_str()},
+      {LIBSSH2_METHOD_CRYPT_SC, offered.ciphers.c_str()},
+      {LIBSSH2_METHOD_MAC_CS, offered.macs.c_str()},
+      {LIBSSH2_METHOD_MAC_SC, offered.macs.c_str()},
+      {LIBSSH2_METHOD_COMP_CS, "none"},
+      {LIBSSH2_METHOD_COMP_SC, "none"}};
   for (const auto& [method, names] : preferences) {
     if (::libssh2_session_method_pref(session_, method, names) != 0) {
       return {ErrorCode::kInternal, fmt::format("libssh2 knows none of {}", names)};

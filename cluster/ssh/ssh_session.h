@@ -16,6 +16,7 @@
 #include "base/secret.h"
 #include "base/types.h"
 #include "cluster/ssh/ssh_limit.h"
+#include "cluster/ssh/ssh_target.h"
 
 // The library's own names. NOLINTBEGIN(bugprone-reserved-identifier)
 struct _LIBSSH2_SESSION;
@@ -47,9 +48,10 @@ class SshSession {
   // First part: blocks, within the limit. Any of these may return kConnectTimeout, kCancelled, or
   // kHandshakeFailed when the host closes the connection, with what it said last.
 
-  /// Agrees on keys; compression stays off. `host_key_algorithms`: those wanted first.
-  /// Errors: kHandshakeFailed also when there is no algorithm that both know.
-  Status Handshake(const std::vector<std::string>& host_key_algorithms, const SshLimit& limit);
+  /// Agrees on keys; compression stays off. `known`: the host keys wanted first, as far as they are
+  /// among those offered. Errors: kHandshakeFailed also when there is no algorithm that both know.
+  Status Handshake(const SshAlgorithms& offered, const std::vector<std::string>& known,
+                   const SshLimit& limit);
   /// The host closed the connection and gave no reason, or the one that it is full.
   bool was_dropped() const;
   /// The host has hung up, whatever is still to be read. Does not block.

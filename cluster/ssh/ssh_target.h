@@ -50,6 +50,19 @@ struct SshUser {
 /// May block in a name service.
 SshUser CurrentSshUser(const Environment& environment);
 
+/// What the library offers a host, most wanted first, comma by comma: what both old and new sshd
+/// have. No CBC, no SHA-1; no RSA host keys, for libssh2 1.10 verifies those by SHA-1 only.
+struct SshAlgorithms {
+  std::string key_exchanges =
+      "curve25519-sha256,curve25519-sha256@libssh.org,ecdh-sha2-nistp256,ecdh-sha2-nistp384,"
+      "ecdh-sha2-nistp521,diffie-hellman-group16-sha512,diffie-hellman-group-exchange-sha256,"
+      "diffie-hellman-group14-sha256";
+  std::string host_keys = "ssh-ed25519,ecdsa-sha2-nistp256,ecdsa-sha2-nistp384,ecdsa-sha2-nistp521";
+  std::string ciphers = "aes128-ctr,aes192-ctr,aes256-ctr";
+  std::string macs = "hmac-sha2-256,hmac-sha2-512";
+  bool operator==(const SshAlgorithms&) const = default;
+};
+
 /// What applies to one host. Paths are absolute or relative to the working folder, without "~".
 struct SshSettings {
   std::string host_name;  ///< To be looked up.
@@ -64,10 +77,15 @@ struct SshSettings {
   std::vector<std::string> global_known_hosts_files;  ///< Never written.
   bool hash_known_hosts = false;
   HostKeyPolicy host_key_policy = HostKeyPolicy::kAcceptNew;
+  /// The address that a name led to has a key of its own in known_hosts (CheckHostIP).
+  bool checks_address = false;
+  SshAlgorithms algorithms;
   Duration connect_timeout{};  ///< 0: none but the launcher's own.
+  bool allows_public_key = true;
   bool allows_password = true;
   bool allows_keyboard_interactive = true;
   bool allows_questions = true;  ///< No BatchMode.
+  int max_questions = 3;         ///< Of a kind, for each host.
   /// Why only the system's ssh can reach this host, in words; empty: libssh2 can.
   std::string needs_openssh;
   bool operator==(const SshSettings&) const = default;

@@ -119,6 +119,55 @@ TEST(SshConfigTest, SaysWhenOnlyTheSystemsSshWillDo) {
             "");
 }
 
+TEST(SshConfigTest, WhatTheLibraryCannotCheckIsLeftToTheSystemsSsh) {
+  for (const char* line :
+       {"revokedhostkeys /etc/ssh/revoked", "knownhostscommand /usr/bin/keys %H",
+        "verifyhostkeydns true", "verifyhostkeydns yes", "verifyhostkeydns ask",
+        "refuseconnection not today", "rekeylimit 1073741824 3600", "addressfamily inet6",
+        "pubkeyauthentication host-bound", "pubkeyacceptedalgorithms rsa-sha2-512,ssh-ed25519",
+        "ciphers aes256-gcm@openssh.com", "macs hmac-sha2-512-etm@openssh.com",
+        "kexalgorithms sntrup761x25519-sha512@openssh.com", "hostkeyalgorithms rsa-sha2-512",
+        "preferredauthentications hostbased", "preferredauthentications gssapi-with-mic,password",
+        "preferredauthentications none"}) {
+    EXPECT_NE(FromG(line).needs_openssh, "") << line;
+  }
+  for (const char* line :
+       {"revokedhostkeys none", "knownhostscommand none", "verifyhostkeydns false",
+        "verifyhostkeydns no", "rekeylimit 0 0", "rekeylimit default none", "addressfamily any",
+        "pubkeyauthentication unbound", "pubkeyacceptedalgorithms +ssh-rsa", "ciphers ^aes256-ctr",
+        "macs +hmac-sha1", "preferredauthentications password,publickey"}) {
+    EXPECT_EQ(FromG(line).needs_openssh, "") << line;
+  }
+}
+
+TEST(SshConfigTest, AlgorithmsAreThoseThatTheConfigurationLeaves) {
+  const SshAlgorithms all;
+  EXPECT_EQ(FromG("user u\n").algorithms, all);
+  const SshAlgorithms some =
+      FromG(
+          "ciphers aes256-gcm@openssh.com,aes256-ctr,aes192-ctr\nmacs -hmac-sha2-256*\n"
+          "hostkeyalgorithms ssh-ed25519,rsa-sha2-512\nkexalgorithms curve25519-*\n")
+          .algorithms;
+  EXPECT_EQ(some.ciphers, "aes192-ctr,aes256-ctr") << "in the library's order";
+  EXPECT_EQ(some.macs, "hmac-sha2-512");
+  EXPECT_EQ(some.host_keys, "ssh-ed25519");
+  EXPECT_EQ(some.key_exchanges, "curve25519-sha256,curve25519-sha256@libssh.org");
+}
+
+TEST(SshConfigTest, WaysInThatTheConfigurationForbidsAreNotTried) {
+  EXPECT_TRUE(FromG("user u\n").allows_public_key);
+  EXPECT_FALSE(FromG("pubkeyauthentication false\n").allows_public_key);
+  EXPECT_FALSE(FromG("challengeresponseauthentication no\n").allows_keyboard_interactive);
+  const SshSettings keys = FromG("preferredauthentications publickey\n");
+  EXPECT_TRUE(keys.allows_public_key);
+  EXPECT_FALSE(keys.allows_password || keys.allows_keyboard_interactive);
+  EXPECT_EQ(FromG("numberofpasswordprompts 1\n").max_questions, 1);
+  EXPECT_EQ(FromG("numberofpasswordprompts 7\n").max_questions, 3);
+  EXPECT_FALSE(FromG("numberofpasswordprompts 0\n").allows_questions);
+  EXPECT_TRUE(FromG("checkhostip yes\n").checks_address);
+  EXPECT_FALSE(FromG("checkhostip no\n").checks_address);
+}
+
 TEST(SshConfigTest, ValuesWithoutSenseAreErrors) {
   for (const char* line :
        {"port x", "port 0", "port 70000", "connecttimeout -1", "stricthostkeychecking perhaps"}) {

@@ -50,6 +50,46 @@ TEST_F(SshShellTest, AHostKnownByRsaOnlyIsLeftToTheSystemsSsh) {
   EXPECT_EQ(RunToFail().code(), ErrorCode::kNotSupported);
 }
 
+TEST_F(SshShellTest, ARevokedKeyOrACommandThatNamesKeysIsLeftToTheSystemsSsh) {
+  const LoopbackSshd sshd;
+  const std::string revoked = sshd.folder() / "host_ed25519.pub";
+  for (const std::string& setting :
+       {"RevokedHostKeys " + revoked, std::string("KnownHostsCommand /bin/false"),
+        std::string("VerifyHostKeyDNS yes"), std::string("Ciphers aes256-gcm@openssh.com")}) {
+    Configure(sshd, setting);
+    shell_.reset();  // what it learnt of the configuration is gone with it
+    EXPECT_EQ(RunToFail().code(), ErrorCode::kNotSupported) << setting;
+    EXPECT_NE(::access((folder_ / "known_hosts").c_str(), F_OK), 0) << "written under " << setting;
+  }
+}
+
+TEST_F(SshShellTest, TheAlgorithmsThatTheConfigurationLeavesAreUsed) {
+  const LoopbackSshd sshd;
+  Configure(sshd,
+            "Ciphers aes256-ctr\nMACs hmac-sha2-512\nKexAlgorithms ecdh-sha2-nistp384\n"
+            "HostKeyAlgorithms ecdsa-sha2-nistp256");
+  EXPECT_EQ(Output("echo hello"), "hello\n");
+  const std::string known = ReadFile(folder_ / "known_hosts").value();
+  EXPECT_NE(known.find(" ecdsa-sha2-nistp256 "), std::string::npos) << known;
+}
+
+TEST_F(SshShellTest, AHostOfACertificateAuthorityIsLeftToTheSystemsSsh) {
+  const LoopbackSshd sshd;
+  Configure(sshd);
+  const std::string line = "@cert-authority * " + ReadFile(sshd.folder() / "client.pub").value();
+  ASSERT_TRUE(WriteFileAtomically(folder_ / "known_hosts", line).ok());
+  EXPECT_EQ(RunToFail().code(), ErrorCode::kNotSupported);
+  EXPECT_EQ(ReadFile(folder_ / "known_hosts").value(), line) << "its plain key is not noted";
+}
+
+TEST_F(SshShellTest, KeysAreNotTriedWhereTheConfigurationForbidsThem) {
+  const LoopbackSshd sshd;
+  Configure(sshd, "PubkeyAuthentication no");
+  const Status status = RunToFail();
+  EXPECT_EQ(status.code(), ErrorCode::kAuthenticationFailed);
+  EXPECT_TRUE(Has(status, "there is no key to try")) << status.message();
+}
+
 TEST_F(SshShellTest, AChangedHostKeyIsRefusedByFileAndLine) {
   const LoopbackSshd sshd;
   Configure(sshd);
