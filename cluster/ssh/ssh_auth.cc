@@ -177,6 +177,10 @@ class Authentication {
       TryLocked(*identity);
     }
     if (is_over() || is_declined_) return;
+    if (!settings_.password_veto.empty()) {
+      left_out_.push_back(fmt::format("passwords ({})", settings_.password_veto));
+      return;
+    }
     const std::string methods = session_.AuthenticationMethods(settings_.user, limit_);
     SshAsker asker = NewAsker();
     if (settings_.allows_keyboard_interactive &&

@@ -102,12 +102,15 @@ Status SetUp(SshSession& session, const SshSettings& settings, const std::string
              session));
   HVDRAY_ASSIGN_OR_RETURN(const HostKeyMatch match,
                           CheckHostKey(settings, host, session.host_key(), limit));
-  if (const std::string address = PeerAddressOf(session.fd());
-      match != HostKeyMatch::kChanged &&
-      IsAddressWorthChecking(settings, address)) {
+  SshSettings allowed = settings;
+  if (match == HostKeyMatch::kChanged) {
+    // As the system's ssh: whoever is in between may let us in, but gets nothing to keep.
+    allowed.password_veto = "the host key has changed";
+  } else if (const std::string address = PeerAddressOf(session.fd());
+             IsAddressWorthChecking(settings, address)) {
     HVDRAY_RETURN_IF_ERROR(CheckHostAddress(settings, address, session.host_key(), limit));
   }
-  HVDRAY_RETURN_IF_ERROR(OrBusy(AuthenticateSsh(session, settings, questions, limit), session));
+  HVDRAY_RETURN_IF_ERROR(OrBusy(AuthenticateSsh(session, allowed, questions, limit), session));
   return session.Exec(command, limit);
 }
 

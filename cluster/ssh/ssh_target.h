@@ -86,6 +86,8 @@ struct SshSettings {
   bool allows_keyboard_interactive = true;
   bool allows_questions = true;  ///< No BatchMode.
   int max_questions = 3;         ///< Of a kind, for each host.
+  /// Why no password may be given to the host, in words; empty: it may.
+  std::string password_veto;
   /// Why only the system's ssh can reach this host, in words; empty: libssh2 can.
   std::string needs_openssh;
   bool operator==(const SshSettings&) const = default;

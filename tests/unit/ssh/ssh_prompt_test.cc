@@ -1,6 +1,7 @@
 // Ways in that need a person, on a real sshd. Who is asked when: ssh_questions_test.cc.
 #include <unistd.h>
 
+#include <filesystem>
 #include <mutex>
 
 #include "tests/unit/ssh/ssh_shell_harness.h"
@@ -50,6 +51,34 @@ TEST_F(SshPasswordTest, APasswordIsAskedForWhenThereIsSomebodyToAsk) {
   EXPECT_EQ(asked_, Words{"root@127.0.0.1's password: "});
   EXPECT_EQ(Output("echo again"), "again\n");
   EXPECT_EQ(asked_.size(), 1u) << "it is kept for the job";
+}
+
+TEST_F(SshPasswordTest, AHostWhoseKeyHasChangedGetsNoPasswordAndNoAnswer) {
+  for (const char* settings :
+       {"PasswordAuthentication yes", "KbdInteractiveAuthentication yes\nUsePAM yes"}) {
+    const LoopbackSshd good(settings, LoopbackSshd::Shadow::kPrivate);
+    Configure(good.port(), folder_ / "none", "StrictHostKeyChecking no");
+    EXPECT_EQ(Output("echo in"), "in\n");
+    EXPECT_EQ(asked_.size(), 1u) << settings;
+
+    // The same password is kept; the other one has another key in known_hosts.
+    const LoopbackSshd other(settings, LoopbackSshd::Shadow::kPrivate);
+    const std::string old = ReadFile(other.folder() / "client.pub").value();
+    ASSERT_TRUE(WriteFileAtomically(folder_ / "known_hosts",
+                                    fmt::format("[127.0.0.1]:{} {}", other.port(), old))
+                    .ok());
+    Configure(other.port(), folder_ / "none", "StrictHostKeyChecking no");
+    const Status status = RunToFail("changed");
+    EXPECT_EQ(status.code(), ErrorCode::kAuthenticationFailed);
+    EXPECT_TRUE(Has(status, "left out passwords (the host key has changed)")) << status.message();
+    EXPECT_EQ(asked_.size(), 1u) << "nobody was asked";
+
+    Configure(other.port(), other.folder() / "client", "StrictHostKeyChecking no");
+    EXPECT_EQ(Output("echo in"), "in\n") << "a key gives nothing away";
+    shell_.reset();
+    asked_.clear();
+    std::filesystem::remove(folder_ / "known_hosts");
+  }
 }
 
 TEST_F(SshPasswordTest, AWrongPasswordIsAskedForThreeTimes) {
