@@ -3,43 +3,72 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
+#include <iterator>
 #include <system_error>
 
 #include "base/log.h"
 
 namespace hvdray {
+namespace {
 
-BlockingPool::BlockingPool(Loop& loop, int max_threads)
-    : loop_(loop), max_threads_(static_cast<size_t>(std::clamp(max_threads, 1, kMaxThreads))) {}
+std::atomic<bool> has_left{false};
+
+/// They are never joined, and never destroyed while they run.
+void LeaveForEver(std::vector<std::thread> threads) {
+  // NOLINTNEXTLINE(cppcoreguidelines-owning-memory)
+  static auto* const left = new std::vector<std::thread>;
+  std::move(threads.begin(), threads.end(), std::back_inserter(*left));
+  has_left = true;
+}
+
+}  // namespace
+
+BlockingPool::BlockingPool(Loop& loop, int max_threads, std::optional<Duration> patience)
+    : loop_(loop),
+      max_threads_(static_cast<size_t>(std::clamp(max_threads, 1, kMaxThreads))),
+      patience_(patience) {}
+
+bool BlockingPool::has_left_threads() { return has_left; }
 
 BlockingPool::~BlockingPool() {
   std::deque<Task> dropped;  // destroyed without the lock: a job may own anything
+  bool is_left = false;
   {
-    const std::scoped_lock lock(mutex_);
-    is_stopping_ = true;
-    dropped.swap(waiting_);
+    std::unique_lock lock(state_->mutex);
+    state_->is_stopping = true;
+    dropped.swap(state_->waiting);
+    state_->wakeup.notify_all();
+    if (patience_) {
+      is_left = !state_->thread_ended.wait_for(lock, *patience_,
+                                               [this] { return state_->live_threads == 0; });
+    }
+    state_->is_left = is_left;
   }
-  wakeup_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
+  if (is_left) {
+    LeaveForEver(std::move(threads_));
+  } else {
+    for (std::thread& thread : threads_) thread.join();
+  }
 }
 
 void BlockingPool::Enqueue(Task task) {
   bool needs_thread = false;
   {
-    const std::scoped_lock lock(mutex_);
-    waiting_.push_back(std::move(task));
-    needs_thread = waiting_.size() > idle_threads_ && threads_.size() < max_threads_;
+    const std::scoped_lock lock(state_->mutex);
+    state_->waiting.push_back(std::move(task));
+    needs_thread = state_->waiting.size() > state_->idle_threads && threads_.size() < max_threads_;
   }
-  wakeup_.notify_one();
+  state_->wakeup.notify_one();
   if (!needs_thread || StartThread() || !threads_.empty()) return;
   // Not one thread to be had: late and blocking is better than never.
   {
-    const std::scoped_lock lock(mutex_);
-    task = std::move(waiting_.front());
-    waiting_.pop_front();
+    const std::scoped_lock lock(state_->mutex);
+    task = std::move(state_->waiting.front());
+    state_->waiting.pop_front();
   }
-  RunTask(std::move(task));
+  RunTask(*state_, loop_, alive_, std::move(task));
 }
 
 bool BlockingPool::StartThread() {
@@ -49,37 +78,56 @@ bool BlockingPool::StartThread() {
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   bool is_started = true;
+  {
+    const std::scoped_lock lock(state_->mutex);
+    ++state_->live_threads;
+  }
   try {
-    threads_.emplace_back([this] { Work(); });
+    threads_.emplace_back([state = state_, &loop = loop_, alive = std::weak_ptr<bool>(alive_)] {
+      Work(state, loop, alive);
+    });
   } catch (const std::system_error& error) {
     is_started = false;
+    const std::scoped_lock lock(state_->mutex);
+    --state_->live_threads;
     Log(LogLevel::kWarning, "pool", "no more than {} threads: {}", threads_.size(), error.what());
   }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return is_started;
 }
 
-void BlockingPool::RunTask(Task task) {
+void BlockingPool::RunTask(State& state, Loop& loop, const std::weak_ptr<bool>& alive, Task task) {
   std::function<void()> finish = task();
+  std::unique_lock lock(state.mutex);
+  const auto stay_if_left = [&] {
+    while (state.is_left) state.thread_ended.wait(lock);
+  };
+  stay_if_left();
+  lock.unlock();
   task = nullptr;
-  loop_.Post([alive = std::weak_ptr<bool>(alive_), finish = std::move(finish)] {
+  lock.lock();
+  stay_if_left();
+  loop.Post([alive, finish = std::move(finish)] {
     if (!alive.expired()) finish();
   });
 }
 
-void BlockingPool::Work() {
-  std::unique_lock lock(mutex_);
+void BlockingPool::Work(const std::shared_ptr<State>& state, Loop& loop,
+                        const std::weak_ptr<bool>& alive) {
+  std::unique_lock lock(state->mutex);
   for (;;) {
-    ++idle_threads_;
-    wakeup_.wait(lock, [this] { return is_stopping_ || !waiting_.empty(); });
-    --idle_threads_;
-    if (is_stopping_) return;
-    Task task = std::move(waiting_.front());
-    waiting_.pop_front();
+    ++state->idle_threads;
+    state->wakeup.wait(lock, [&] { return state->is_stopping || !state->waiting.empty(); });
+    --state->idle_threads;
+    if (state->is_stopping) break;
+    Task task = std::move(state->waiting.front());
+    state->waiting.pop_front();
     lock.unlock();
-    RunTask(std::move(task));
+    RunTask(*state, loop, alive, std::move(task));
     lock.lock();
   }
+  --state->live_threads;
+  state->thread_ended.notify_all();
 }
 
 }  // namespace hvdray

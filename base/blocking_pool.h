@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -22,7 +23,12 @@ class BlockingPool {
  public:
   static constexpr int kMaxThreads = 32;
 
-  explicit BlockingPool(Loop& loop, int max_threads = kMaxThreads);
+  explicit BlockingPool(Loop& loop, int max_threads = kMaxThreads)
+      : BlockingPool(loop, max_threads, std::nullopt) {}
+  /// For jobs that may be stuck in the kernel or the resolver, where nothing calls them off, and
+  /// that own all they touch: the destructor waits for them no longer than `patience`. A thread
+  /// that is left never comes back to a caller; see has_left_threads().
+  BlockingPool(Loop& loop, Duration patience) : BlockingPool(loop, kMaxThreads, patience) {}
   /// Waits for the jobs that run: each has a deadline of its own, or is told to give up first by
   /// whoever started it. Jobs that wait for a thread are dropped, and no `done` is called any more.
   ~BlockingPool();
@@ -42,26 +48,40 @@ class BlockingPool {
     });
   }
 
+  /// A pool of this process has gone without waiting for all its threads: the process ends by
+  /// _exit(), for they may still use what the end of main() destroys.
+  static bool has_left_threads();
+
   /// For reports and tests.
   int thread_count() const { return static_cast<int>(threads_.size()); }
 
  private:
   using Task = std::function<std::function<void()>()>;  // returns what the loop is to run
+  /// What the threads use. Theirs too, for one that is left outlives the pool.
+  struct State {
+    std::mutex mutex;  // guards the rest
+    std::condition_variable wakeup;
+    std::condition_variable thread_ended;
+    std::deque<Task> waiting;
+    size_t idle_threads = 0;
+    size_t live_threads = 0;
+    bool is_stopping = false;
+    bool is_left = false;  // the pool is gone, and the loop may be
+  };
+
+  BlockingPool(Loop& loop, int max_threads, std::optional<Duration> patience);
   void Enqueue(Task task);
   bool StartThread();
-  void Work();
-  void RunTask(Task task);
+  static void Work(const std::shared_ptr<State>& state, Loop& loop,
+                   const std::weak_ptr<bool>& alive);
+  static void RunTask(State& state, Loop& loop, const std::weak_ptr<bool>& alive, Task task);
 
   Loop& loop_;
   const size_t max_threads_;
+  const std::optional<Duration> patience_;
   std::vector<std::thread> threads_;                                  // the loop's thread only
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // gone: results are dropped
-
-  std::mutex mutex_;  // guards the rest
-  std::condition_variable wakeup_;
-  std::deque<Task> waiting_;
-  size_t idle_threads_ = 0;
-  bool is_stopping_ = false;
+  const std::shared_ptr<State> state_ = std::make_shared<State>();    // with the threads
 };
 
 }  // namespace hvdray

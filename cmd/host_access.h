@@ -3,6 +3,7 @@
 #ifndef HVDRAY_CMD_HOST_ACCESS_H_
 #define HVDRAY_CMD_HOST_ACCESS_H_
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -63,13 +64,16 @@ class HostAccess : public Transport {
 
  private:
   using DoneFn = std::function<void(Result<AgentStart>)>;
+  /// A resolver that does not answer, or a file system: the job's end does not wait for it. What
+  /// runs in the pool owns all that it touches.
+  static constexpr Duration kEndPatience = std::chrono::milliseconds(500);
   HostAccess(Loop& loop, const JobSpec& spec, std::string agent_path,
              std::vector<std::string> agent_arguments)
       : loop_(loop),
         spec_(spec),
         agent_path_(std::move(agent_path)),
         agent_arguments_(std::move(agent_arguments)),
-        pool_(loop) {}
+        pool_(loop, kEndPatience) {}
   static Result<std::unique_ptr<HostAccess>> OpenLocal(Loop& loop, const JobSpec& spec,
                                                        const std::string& agent_path,
                                                        bool is_probe_wanted);

@@ -1,6 +1,7 @@
 // hvdray: finds the command and calls it. Called as "horovodrun" it is `hvdray run`.
 #include <fmt/format.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <array>
 #include <chrono>
@@ -9,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/blocking_pool.h"
 #include "base/environ.h"
 #include "base/nearest.h"
 #include "base/notice.h"
@@ -63,23 +65,31 @@ int Help(const CommandLine& line) {
   return Dispatch(line.args.front(), {words, line.began});
 }
 
-}  // namespace
-}  // namespace hvdray
-
-int main(int argc, char** argv) {
-  const hvdray::TimePoint began = std::chrono::steady_clock::now();
-  hvdray::FillStandardStreams();
-  hvdray::RestoreSignals();
+int Main(int argc, char** argv) {
+  const TimePoint began = std::chrono::steady_clock::now();
+  FillStandardStreams();
+  RestoreSignals();
   // A reader that goes away is an error of one write, not the end of the process.
   ::signal(SIGPIPE, SIG_IGN);
   std::vector<std::string> words(argv, argv + argc);
   const std::string_view path = words.empty() ? std::string_view() : words[0];
   if (path.substr(path.rfind('/') + 1) == "horovodrun") {
-    return hvdray::RunCommand({std::span(words).subspan(1), began, /*is_horovodrun=*/true});
+    return RunCommand({std::span(words).subspan(1), began, /*is_horovodrun=*/true});
   }
   if (words.size() < 2) {
-    std::fputs(hvdray::OverviewHelp().c_str(), stderr);
+    std::fputs(OverviewHelp().c_str(), stderr);
     return 2;
   }
-  return hvdray::Dispatch(words[1], {std::span(words).subspan(2), began});
+  return Dispatch(words[1], {std::span(words).subspan(2), began});
+}
+
+}  // namespace
+}  // namespace hvdray
+
+int main(int argc, char** argv) {
+  const int code = hvdray::Main(argc, argv);
+  if (!hvdray::BlockingPool::has_left_threads()) return code;
+  // They may still use what exit() would destroy.
+  std::fflush(nullptr);
+  ::_exit(code);
 }

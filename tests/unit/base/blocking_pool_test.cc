@@ -1,6 +1,7 @@
 #include "base/blocking_pool.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <csignal>
@@ -8,6 +9,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <thread>
 
 #include "tests/fakes/loop_runner.h"
 
@@ -119,6 +121,47 @@ TEST_F(BlockingPoolTest, DestructionWaitsForWhatRunsAndDropsWhatWaits) {
   EXPECT_TRUE(first_ended);
   Settle(*loop_);
   EXPECT_FALSE(any_done) << "nobody is left to hear of it";
+}
+
+TEST_F(BlockingPoolTest, AJobThatIsStuckKeepsNobodyFromLeaving) {
+  // In a process of its own: the thread stays for as long as that lives.
+  EXPECT_EXIT(
+      {
+        auto gate = std::make_shared<std::promise<void>>();
+        bool is_done = false;
+        bool is_task_destroyed = false;
+        struct Owned {
+          bool& is_destroyed;
+          ~Owned() { is_destroyed = true; }
+        };
+        auto owned = std::make_shared<Owned>(Owned{is_task_destroyed});
+        is_task_destroyed = false;
+        auto pool = std::make_unique<BlockingPool>(*loop_, std::chrono::milliseconds(1));
+        pool->Run<int>(
+            [gate, owned = std::move(owned)] {
+              gate->get_future().wait();
+              return 0;
+            },
+            [&](int) { is_done = true; });
+        pool.reset();
+        const bool is_left = BlockingPool::has_left_threads();
+        loop_.reset();
+        gate->set_value();  // it comes back, and finds nobody
+        ::_exit(is_left && !is_done && !is_task_destroyed ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+TEST_F(BlockingPoolTest, JobsThatEndInTimeLeaveNothingBehind) {
+  std::atomic<int> ended = 0;
+  {
+    BlockingPool pool(*loop_, std::chrono::hours(1));
+    for (int i = 0; i < 100; ++i) {
+      pool.Run<int>([&] { return ++ended; }, [](int) {});
+    }
+    ASSERT_TRUE(RunUntil(*loop_, [&] { return ended > 0; }));
+  }
+  EXPECT_FALSE(BlockingPool::has_left_threads());
 }
 
 TEST_F(BlockingPoolTest, SignalsAreNotDeliveredToItsThreads) {
