@@ -300,8 +300,9 @@ class Authentication {
       return {ErrorCode::kNotSupported, std::move(text), "--ssh-transport openssh"};
     }
     return {ErrorCode::kAuthenticationFailed, std::move(text),
-            fmt::format("ssh-copy-id {}@{}, or name the right key with -i", settings_.user,
-                        settings_.host_name)};
+            fmt::format("ssh-copy-id {}{}@{}, or name the right key with -i",
+                        settings_.port == 22 ? "" : fmt::format("-p {} ", settings_.port),
+                        settings_.user, settings_.host_name)};
   }
 
   SshSession& session_;

@@ -30,6 +30,18 @@ void SetOptions(int fd) {
   ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
 }
 
+/// What a person can look at; empty for other codes.
+std::string_view HintOf(ErrorCode code) {
+  if (code == ErrorCode::kHostRefused) return "check that sshd runs there, and its port (-p)";
+  if (code == ErrorCode::kHostUnreachable) {
+    return "check the address, the network, and that the host is up";
+  }
+  if (code == ErrorCode::kConnectTimeout) {
+    return "check that the host is up, and for a firewall; --start-timeout gives it more time";
+  }
+  return {};
+}
+
 Result<UniqueFd> ConnectOne(const SshAddress& to, const SshLimit& limit) {
   const int family = to.address.ss_family;
   UniqueFd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
@@ -173,7 +185,8 @@ Result<UniqueFd> ConnectTcp(const std::vector<SshAddress>& addresses, const SshL
     if (failure.code() == ErrorCode::kCancelled) return failure;
     tried.push_back(addresses[i].ToString());
   }
-  return std::move(failure).WithContext(fmt::format("{}", fmt::join(tried, ", ")));
+  const std::string_view hint = HintOf(failure.code());
+  return std::move(failure).WithHint(hint).WithContext(fmt::format("{}", fmt::join(tried, ", ")));
 }
 
 Result<std::unique_ptr<SshSession>> ConnectSsh(const SshSettings& settings, const std::string& host,

@@ -10,6 +10,8 @@
 namespace hvdray {
 namespace {
 
+constexpr std::string_view kLostHint =
+    "see whether the host, its network or the agent went down; --heartbeat-timeout bears stalls";
 // A link that closed says less than the way its carrier ended; that long we wait to learn it.
 constexpr Duration kExitReasonWait = std::chrono::milliseconds(300);
 constexpr Duration kByeLimit = std::chrono::milliseconds(500);
@@ -158,6 +160,7 @@ void AgentSet::Lose(int host, Status why) {
   // Closing our end is the order to stop everything there, should anybody still listen.
   loop_.Post([link = std::shared_ptr<wire::Link>(std::move(agent.link))] {});
   ReleaseCarrier(agent);
+  if (why.code() == ErrorCode::kAgentLost) why = std::move(why).WithHint(kLostHint);
   handlers_.on_lost(host, std::move(why).WithContext(fmt::format("host {}", agent.host)));
 }
 

@@ -94,6 +94,7 @@ TEST_F(AgentSetTest, ALostLinkIsExplainedByHowTheAgentEnded) {
   loop_->Run();
   ASSERT_EQ(lost_.size(), 1U);
   EXPECT_EQ(lost_[0].second.code(), ErrorCode::kAgentLost);
+  EXPECT_NE(lost_[0].second.hint().find("--heartbeat-timeout"), std::string::npos);
 }
 
 TEST_F(AgentSetTest, NothingIsKeptOfTheCarrierOfALostAgent) {

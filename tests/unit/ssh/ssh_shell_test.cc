@@ -88,6 +88,8 @@ TEST_F(SshShellTest, KeysAreNotTriedWhereTheConfigurationForbidsThem) {
   const Status status = RunToFail();
   EXPECT_EQ(status.code(), ErrorCode::kAuthenticationFailed);
   EXPECT_TRUE(Has(status, "there is no key to try")) << status.message();
+  EXPECT_TRUE(status.hint().starts_with(fmt::format("ssh-copy-id -p {} ", sshd.port())))
+      << status.hint();
 }
 
 TEST_F(SshShellTest, AChangedHostKeyIsRefusedByFileAndLine) {
