@@ -15,8 +15,8 @@ namespace hvdray {
 namespace {
 
 constexpr std::string_view kLoopback = "127.0.0.1";
-constexpr std::array<std::string_view, 3> kOwnNames = {"HVDRAY_RANK", "HVDRAY_JOB_ID",
-                                                       "HVDRAY_GENERATION"};
+constexpr std::array<std::string_view, 4> kOwnNames = {
+    "HVDRAY_RANK", "HVDRAY_JOB_ID", "HVDRAY_GENERATION", "TORCHELASTIC_ERROR_FILE"};
 constexpr std::string_view kGpuName = "CUDA_VISIBLE_DEVICES";
 // By which Ray tells an actor its GPUs where they are AMD's; who reads it goes by nothing else.
 constexpr std::string_view kHipName = "HIP_VISIBLE_DEVICES";
@@ -109,12 +109,14 @@ GangEnvironment::GangEnvironment(const wire::StartGeneration& start, std::string
 }
 
 std::vector<std::string> GangEnvironment::ForWorker(const wire::WorkerSlot& slot,
-                                                    uint16_t relay_port) const {
+                                                    uint16_t relay_port,
+                                                    const std::string& error_file) const {
   std::vector<std::string> own;
   for (const auto& [name, value] : SlotEnvironment(place_, slot, job_id_, relay_port)) {
     own.push_back(fmt::format("{}={}", name, value));
   }
   own.push_back(fmt::format("HVDRAY_RANK={}", slot.rank));
+  if (!error_file.empty()) own.push_back(fmt::format("TORCHELASTIC_ERROR_FILE={}", error_file));
   const std::string gpus =
       VisibleGpus(place_.gpu_visibility, gpus_, slot.local_rank, place_.local_size);
   if (gpus.empty()) return own;

@@ -25,8 +25,10 @@ class GangEnvironment {
   /// "NAME=VALUE", the same for every worker here. Of two entries with one name the first is kept;
   /// entries without a name or '=' are dropped.
   const std::vector<std::string>& shared() const { return shared_; }
-  /// What only this worker gets; shares no name with shared().
-  std::vector<std::string> ForWorker(const wire::WorkerSlot& slot, uint16_t relay_port) const;
+  /// What only this worker gets; shares no name with shared(). `error_file`: see ErrorFile; empty:
+  /// it has none.
+  std::vector<std::string> ForWorker(const wire::WorkerSlot& slot, uint16_t relay_port,
+                                     const std::string& error_file = {}) const;
 
  private:
   wire::StartGeneration place_;  // without command and environment

@@ -61,7 +61,12 @@ LocalGang::LocalGang(Loop& loop, wire::StartGeneration start, LocalGangOptions o
                   handlers_.send(wire::WorkerStarted{rank, static_cast<uint32_t>(pid)});
                 },
                 [this](int rank, const wire::ExitStatus& status) { OnExited(rank, status); }}),
-      pump_(loop, {[this](wire::Output output) { handlers_.send(std::move(output)); },
+      pump_(loop, {[this](wire::Output output) {
+                     if (output.stream == wire::StreamId::kStderr) {
+                       error_clocks_[output.rank].Feed(output.bytes, loop_.Now());
+                     }
+                     handlers_.send(std::move(output));
+                   },
                    [this] { return handlers_.has_output_room(); }, [this] { Poke(); }}) {
   for (const wire::WorkerSlot& slot : start_.workers) names_.insert(slot.name());
 }
@@ -122,7 +127,7 @@ void LocalGang::StartOne(const wire::WorkerSlot& slot) {
     FailToStart(name, ExecStage::kDescriptors, is_full ? EMFILE : EADDRNOTAVAIL);
     return;
   }
-  const std::vector<std::string> own = environment_.ForWorker(slot, *port);
+  const std::vector<std::string> own = environment_.ForWorker(slot, *port, ErrorFileOf(name));
   SpawnRequest request;
   request.plan = &plan_;
   request.shared_environment = environment_.shared();
@@ -148,6 +153,36 @@ void LocalGang::StartOne(const wire::WorkerSlot& slot) {
   }
 }
 
+std::string LocalGang::ErrorFileOf(int name) {
+  if (!start_.is_torch_environment) return {};
+  Result<ErrorFile> file = ErrorFile::Make();
+  if (!file.ok()) {
+    Log(LogLevel::kInfo, "agent", "worker={}: no error file: {}", name, file.status().message());
+    return {};
+  }
+  return error_files_.insert_or_assign(name, std::move(file).value()).first->second.path();
+}
+
+// With when and how its error began, as far as it has told.
+wire::WorkerExited LocalGang::ExitOf(int rank, const wire::ExitStatus& status, bool was_stopping) {
+  wire::WorkerExited exited{rank, status, was_stopping};
+  pump_.ReadErrors(rank);
+  std::optional<Duration> age;
+  const auto clock = error_clocks_.find(rank);
+  if (clock != error_clocks_.end() && clock->second.erred()) {
+    age = loop_.Now() - *clock->second.erred();
+  }
+  if (const auto file = error_files_.find(rank); file != error_files_.end()) {
+    if (std::optional<ErrorFile::Record> record = file->second.Read()) {
+      age = std::max(age.value_or(Duration::zero()), record->age);
+      exited.recorded_error = std::move(record->message);
+    }
+    error_files_.erase(file);
+  }
+  if (age) exited.error_age_ms = std::chrono::duration_cast<milliseconds>(*age).count();
+  return exited;
+}
+
 void LocalGang::FailToStart(int rank, ExecStage stage, int error) {
   wire::ExitStatus status;
   status.stage = stage;
@@ -164,7 +199,7 @@ void LocalGang::OnExited(int rank, wire::ExitStatus status) {
   if (status.signal == SIGKILL && !was_stopping) status.is_oom = oom_watch_->ClaimKill();
   if (const auto pump = stdin_pumps_.find(rank); pump != stdin_pumps_.end()) pump->second.Close();
   handlers_.close_relay(rank);
-  handlers_.send(wire::WorkerExited{rank, status, was_stopping});
+  handlers_.send(ExitOf(rank, status, was_stopping));
   if (options_.ends_one_by_one && !was_stopping) EndGroupAfter(rank, options_.linger);
   Poke();
 }

@@ -12,6 +12,8 @@
 
 #include "base/loop.h"
 #include "launcher/agent/cgroup.h"
+#include "launcher/agent/error_clock.h"
+#include "launcher/agent/error_file.h"
 #include "launcher/agent/gang_environment.h"
 #include "launcher/agent/output_pump.h"
 #include "launcher/agent/stdin_pump.h"
@@ -98,6 +100,9 @@ class LocalGang {
   void StartSome();
   void StartOne(const wire::WorkerSlot& slot);
   void OnExited(int rank, wire::ExitStatus status);
+  /// Makes its error file; empty: it gets none.
+  std::string ErrorFileOf(int name);
+  wire::WorkerExited ExitOf(int rank, const wire::ExitStatus& status, bool was_stopping);
   void FailToStart(int rank, wire::ExecStage stage, int error);
   void CancelStarts();
   void CancelStartsOf(std::span<const int> workers);
@@ -130,6 +135,8 @@ class LocalGang {
   WorkerSet workers_;
   OutputPump pump_;
   std::map<int, StdinPump> stdin_pumps_;
+  std::map<int, ErrorClock> error_clocks_;
+  std::map<int, ErrorFile> error_files_;
   std::optional<Sweeper> sweeper_;
   LocalGangState state_ = LocalGangState::kStarting;
   size_t next_start_ = 0;        // index into start_.workers

@@ -42,6 +42,10 @@ void OutputPump::Discard() {
   RearmAll();
 }
 
+void OutputPump::ReadErrors(int rank) {
+  if (ranks_.contains(rank)) OnReadable(rank, 1);
+}
+
 void OutputPump::ForceEnd() {
   is_forced_ = true;
   RearmAll();

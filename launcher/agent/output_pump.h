@@ -37,6 +37,8 @@ class OutputPump {
   /// There is nobody to send to any more: what comes is read, so that no writer blocks, and
   /// dropped.
   void Discard();
+  /// What the pipe of that rank's stderr holds is read now, as far as credit and link allow.
+  void ReadErrors(int rank);
   /// No writer of ours is left: ends each stream once its pipe is empty, EOF or not.
   void ForceEnd();
 

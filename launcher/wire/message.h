@@ -165,11 +165,17 @@ struct ExitStatus {
   bool operator==(const ExitStatus&) const = default;
 };
 
+inline constexpr size_t kMaxRecordedError = size_t{1} << 10;
+
 /// Sent when the process has been reaped; its output may still be on the way.
 struct WorkerExited {
   int32_t rank = 0;
   ExitStatus status;
   bool was_stopping = false;  ///< We had signalled it before it ended.
+  /// How long before its end its error began to show: the first line of its last traceback on
+  /// stderr, or its record in TORCHELASTIC_ERROR_FILE. -1: it did not.
+  int64_t error_age_ms = -1;
+  std::string recorded_error = {};  ///< What it wrote there; at most kMaxRecordedError bytes.
   bool operator==(const WorkerExited&) const = default;
 };
 

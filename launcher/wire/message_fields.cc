@@ -17,6 +17,7 @@ namespace {
 
 constexpr size_t kMaxByeText = 65536;  // a cause in words
 constexpr int32_t kMaxSignal = 64;
+constexpr int64_t kMaxErrorAgeMs = int64_t{1} << 40;
 
 Json ToJson(const HostFacts& facts) {
   Json interfaces = Json::array();
@@ -116,11 +117,18 @@ struct JsonWriter {
   }
   std::string operator()(const WorkerExited& exited) const {
     const ExitStatus& status = exited.status;
-    return fmt::format(
+    std::string text = fmt::format(
         R"({{"rank":{},"exit_code":{},"signal":{},"has_core":{},"is_oom":{},"stage":{},)"
-        R"("error":{},"was_stopping":{}}})",
+        R"("error":{},"was_stopping":{})",
         exited.rank, status.exit_code, status.signal, status.has_core, status.is_oom,
         static_cast<int>(status.stage), status.error, exited.was_stopping);
+    if (exited.error_age_ms >= 0) {
+      text += fmt::format(R"(,"error_age_ms":{})", exited.error_age_ms);
+    }
+    if (!exited.recorded_error.empty()) {
+      text += fmt::format(R"(,"recorded_error":{})", DumpJson(Json(exited.recorded_error)));
+    }
+    return text + "}";
   }
   std::string operator()(const Output& /*output*/) const { return "{}"; }
   std::string operator()(const Credit& credit) const {
@@ -294,6 +302,8 @@ struct JsonReader {
     read.Int("stage", exited.status.stage, 0, static_cast<int64_t>(ExecStage::kExec));
     read.Int("error", exited.status.error, 0, kMaxErrno);
     read.Bool("was_stopping", exited.was_stopping);
+    read.Int("error_age_ms", exited.error_age_ms, -1, kMaxErrorAgeMs);
+    read.Text("recorded_error", exited.recorded_error, kMaxRecordedError);
   }
   void operator()(Credit& credit) const {
     read.Worker("rank", credit.rank);
