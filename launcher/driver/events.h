@@ -39,6 +39,14 @@ struct WorkerExited {
   wire::ExitStatus status;
   bool was_stopping;
 };
+/// What a worker says of its error, as far as that is known: before WorkerExited, and again when
+/// more of its stderr has arrived. Nothing is told of workers that say nothing.
+struct WorkerErred {
+  Generation generation;
+  int rank;
+  LastError error;
+  std::optional<Duration> age = {};  ///< Since the error began to show; nullopt: no news of that.
+};
 /// All output of that host's workers has arrived and nothing of the generation is left there.
 struct GenerationStopped {
   Generation generation;
@@ -76,9 +84,9 @@ struct Tick {};
 }  // namespace event
 
 using Event = std::variant<event::HostReady, event::HostLost, event::WorkerStarted,
-                           event::WorkerExited, event::GenerationStopped, event::UserSignal,
-                           event::ReaderGone, event::OutputDamaged, event::OutputBlocked,
-                           event::Copying, event::HostSynced, event::Tick>;
+                           event::WorkerExited, event::WorkerErred, event::GenerationStopped,
+                           event::UserSignal, event::ReaderGone, event::OutputDamaged,
+                           event::OutputBlocked, event::Copying, event::HostSynced, event::Tick>;
 
 namespace effect {
 /// Reset the store for this assignment, then tell every agent that has workers to start them.

@@ -28,13 +28,13 @@ Cause SuccessCause() { return {.kind = CauseKind::kSuccess}; }
 
 Cause WorkerFailedCause(const WorkerRecord& worker, uint32_t restarts) {
   const wire::ExitStatus& status = worker.status.value();
-  std::string text = fmt::format("{} {}", NameOf(worker), Describe(status));
+  std::string text = fmt::format("{} {}", NameOf(worker), DescribeFailure(worker));
   if (restarts > 0) {
     text += fmt::format(" (after {} {})", restarts, restarts == 1 ? "restart" : "restarts");
   }
   const bool has_run = status.stage == wire::ExecStage::kNone;
   return {.kind = CauseKind::kWorkerFailed,
-          .exit_code = ExitCodeOf(status),
+          .exit_code = ExitCodeOf(worker),
           .origin = has_run ? ExitOrigin::kWorker : ExitOrigin::kHvdray,
           .error = {CodeOf(status), std::move(text)}};
 }

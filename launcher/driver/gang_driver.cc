@@ -90,6 +90,11 @@ void GangDriver::On(const event::HostLost& e) {
   if (state_ == GangState::kConnecting) {
     state_deadline_ = std::min(*StateDeadline(), now_ + policy_.settle);
   }
+  // Workers that blame a peer have told of this before it was known.
+  if (cause_.kind == CauseKind::kWorkerFailed && roster_.own_failures() == 0) {
+    cause_ = {};
+    failed_rank_ = -1;
+  }
   const bool is_news = cause_.kind == CauseKind::kNone && state_ != GangState::kConnecting;
   EndBy(HostLostCause(why));
   // What is told at the end comes only when the others have ended.
@@ -104,16 +109,21 @@ void GangDriver::On(const event::WorkerStarted& e) {
 }
 
 void GangDriver::On(const event::WorkerExited& e) {
-  const bool is_after_another = failed_rank_ >= 0 || cause_.kind == CauseKind::kHostLost;
-  const bool is_victim = is_after_another && (e.was_stopping || !e.status.is_success());
-  if (!roster_.MarkExited(e, is_victim, now_)) {
+  if (!roster_.MarkExited(e, now_)) {
     ++stale_events_;
     return;
   }
   if (e.status.is_success() || state_ == GangState::kStopping) return;
-  failed_rank_ = e.rank;
   const WorkerRecord& record = roster_.workers()[e.rank].record;
+  if (record.error.peer_words.empty()) last_own_failure_ = now_;
+  if (failed_rank_ >= 0) return;
+  failed_rank_ = e.rank;
+  failing_since_ = now_;
   EndBy(WorkerFailedCause(record, restarts_));
+}
+
+void GangDriver::On(const event::WorkerErred& e) {
+  if (!roster_.MarkErred(e, now_)) ++stale_events_;
 }
 
 void GangDriver::On(const event::GenerationStopped& e) {
@@ -177,6 +187,9 @@ void GangDriver::Advance() {
     case GangState::kRunning:
       AdvanceRunning();
       break;
+    case GangState::kFailing:
+      AdvanceFailing();
+      break;
     case GangState::kStopping:
       AdvanceStopping();
       break;
@@ -213,12 +226,47 @@ void GangDriver::AdvanceRunning() {
     if (state_ == GangState::kStarting && roster_.starting() == 0) Enter(GangState::kRunning);
     return;
   }
+  // A command that could not be executed needs no look at the others.
+  const bool is_failure =
+      cause_.kind == CauseKind::kWorkerFailed && cause_.origin == ExitOrigin::kWorker;
+  if (is_failure && roster_.living() > 0) {
+    Enter(GangState::kFailing);
+    AdvanceFailing();
+    return;
+  }
   // What a successful gang leaves behind is no worker: it gets no grace.
   StopGang(cause_.kind == CauseKind::kSuccess ? Duration::zero() : policy_.grace);
 }
 
+void GangDriver::AdvanceFailing() {
+  const bool is_asked = cause_.kind != CauseKind::kWorkerFailed || signals_ > 0 || is_timed_out_;
+  if (!is_asked && roster_.living() > 0 && now_ < EndOfMoment()) {
+    state_deadline_ = EndOfMoment();
+    return;
+  }
+  ChooseCulprit();
+  StopGang(policy_.grace);
+}
+
+TimePoint GangDriver::EndOfMoment() const {
+  const TimePoint longest = failing_since_ + policy_.longest_moment;
+  const bool is_known = roster_.own_failures() > 0 && roster_.erring() == 0;
+  return is_known ? std::min(longest, last_own_failure_ + policy_.moment) : longest;
+}
+
+// Weighs what is known by now; more of the workers' last words may come until all have stopped.
+void GangDriver::ChooseCulprit() {
+  if (failed_rank_ < 0) return;
+  culprit_ = FindCulprit(roster_.Records(), failed_rank_);
+  if (culprit_.index >= 0) failed_rank_ = culprit_.index;
+  if (cause_.kind != CauseKind::kWorkerFailed) return;
+  cause_ =
+      WorkerFailedCause(roster_.workers()[static_cast<size_t>(failed_rank_)].record, restarts_);
+}
+
 void GangDriver::AdvanceStopping() {
   if (roster_.Count(IsUnstopped) > 0) return;
+  ChooseCulprit();
   if (WillRestart()) {
     Restart();
   } else {
@@ -307,15 +355,17 @@ void GangDriver::Restart() {
   ++restarts_;
   const WorkerRecord& failed = roster_.workers()[failed_rank_].record;
   Say(fmt::format("restart {} of {}: {} {}", restarts_, policy_.max_restarts, NameOf(failed),
-                  Describe(*failed.status)));
+                  DescribeFailure(failed)));
   earlier_failure_ = failed;
   cause_ = {};
   failed_rank_ = -1;
+  culprit_ = {};
   StartGeneration();
 }
 
 void GangDriver::Finish() {
   Enter(GangState::kFinished);
+  MarkVictims();
   std::vector<HostLoss> losses = Losses();
   if (!losses.empty()) cause_.error = losses.front().error;
   if (cause_.kind == CauseKind::kSuccess && !output_damage_.ok()) {
@@ -331,8 +381,26 @@ void GangDriver::Finish() {
                   .swept = swept_,
                   .started = begun_,
                   .ended = now_};
-  if (failed_rank_ >= 0) verdict.first_failure = verdict.workers[failed_rank_];
+  if (failed_rank_ >= 0) {
+    verdict.first_failure = verdict.workers[static_cast<size_t>(failed_rank_)];
+    verdict.is_first_certain = culprit_.is_certain;
+    verdict.evidence = std::move(culprit_.evidence);
+  }
   effects_.push_back(effect::Finish{std::move(verdict)});
+}
+
+// Whom a lost host or another worker's failure has ended.
+void GangDriver::MarkVictims() {
+  const bool is_host_lost = cause_.kind == CauseKind::kHostLost;
+  if (failed_rank_ < 0 && !is_host_lost) return;
+  for (const GangRoster::Worker& worker : roster_.workers()) {
+    const WorkerRecord& record = worker.record;
+    if (!record.status || record.rank == failed_rank_) continue;
+    // With the others, though nobody signalled it; unless it tells of an error of its own.
+    const bool has_fallen =
+        !record.status->is_success() && (is_host_lost || !record.error.is_own());
+    if (record.was_stopping || has_fallen) roster_.MarkVictim(record.rank);
+  }
 }
 
 // By reason, if they are why the job ends.
@@ -386,6 +454,7 @@ void GangDriver::ExpireState() {
     case GangState::kStopping:
       GiveUpHosts();
       break;
+    case GangState::kFailing:  // Advance() sees that the moment is over.
     case GangState::kRunning:
     case GangState::kFinished:
       break;

@@ -1,5 +1,5 @@
-// Decides the life of a gang of fixed size: start all, stop all at the first failure, maybe start
-// all again. Pure: takes facts and a time, returns effects; no I/O, no clock. docs/adr/0005.
+// Decides the life of a gang of fixed size: start all, stop all after a failure, maybe start all
+// again. Pure: takes facts and a time, returns effects; no I/O, no clock. docs/adr/0005.
 #ifndef HVDRAY_LAUNCHER_DRIVER_GANG_DRIVER_H_
 #define HVDRAY_LAUNCHER_DRIVER_GANG_DRIVER_H_
 
@@ -12,6 +12,7 @@
 #include "launcher/driver/gang_cause.h"
 #include "launcher/driver/gang_roster.h"
 #include "launcher/driver/states.h"
+#include "launcher/report/culprit.h"
 
 namespace hvdray {
 
@@ -32,6 +33,12 @@ struct GangPolicy {
   /// How long the start has been held up by questions to a person, in all; grows while one is open.
   /// Not counted against start_timeout until agents are ready. Empty: never.
   std::function<Duration()> held_up = {};
+  /// From the last failure that blames no peer until the others are stopped: who began it may end
+  /// after those that it took along.
+  Duration moment = std::chrono::milliseconds(300);
+  /// The same, from the first failure on, while nobody's error is known to be its own, or somebody
+  /// who has shown one still runs.
+  Duration longest_moment = std::chrono::seconds(3);
 };
 
 /// What others may know of a gang, by value.
@@ -79,6 +86,7 @@ class GangDriver {
   void On(const event::HostLost& e);
   void On(const event::WorkerStarted& e);
   void On(const event::WorkerExited& e);
+  void On(const event::WorkerErred& e);
   void On(const event::GenerationStopped& e);
   void On(const event::UserSignal& e);
   void On(const event::ReaderGone& e);
@@ -91,9 +99,13 @@ class GangDriver {
   void Advance();
   void AdvanceConnecting();
   void AdvanceRunning();
+  void AdvanceFailing();
   void AdvanceStopping();
   void Enter(GangState to);
   void EndBy(Cause cause);
+  TimePoint EndOfMoment() const;
+  void ChooseCulprit();
+  void MarkVictims();
   void StartGeneration();
   void StopGang(Duration grace);
   void Restart();
@@ -119,7 +131,10 @@ class GangDriver {
   TimePoint stopping_since_;
   Cause cause_;
   std::optional<WorkerRecord> earlier_failure_;
-  int failed_rank_ = -1;         ///< Who failed first in this generation, whatever ended the job.
+  int failed_rank_ = -1;  ///< Who failed first in this generation, whatever ended the job.
+  Culprit culprit_;       ///< The same with its evidence, once it was weighed.
+  TimePoint failing_since_;
+  TimePoint last_own_failure_;
   std::vector<int> lost_hosts_;  ///< In the order of their losses.
   Status output_damage_;
   bool is_output_blocked_ = false;

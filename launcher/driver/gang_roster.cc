@@ -63,14 +63,26 @@ bool GangRoster::MarkStarted(const event::WorkerStarted& fact, TimePoint now) {
   return true;
 }
 
-bool GangRoster::MarkExited(const event::WorkerExited& fact, bool is_victim, TimePoint now) {
+bool GangRoster::MarkExited(const event::WorkerExited& fact, TimePoint now) {
   Worker* worker = FindLiving(fact.generation, fact.rank);
   if (worker == nullptr) return false;
   worker->record.status = fact.status;
   worker->record.ended = now;
-  worker->record.is_victim = is_victim;
+  worker->record.was_stopping = fact.was_stopping;
   const bool has_run = fact.status.stage == wire::ExecStage::kNone;
   Enter(worker, has_run ? WorkerState::kExited : WorkerState::kFailedToStart, now);
+  return true;
+}
+
+bool GangRoster::MarkErred(const event::WorkerErred& fact, TimePoint now) {
+  const bool is_known = fact.generation == generation_ && fact.rank >= 0 &&
+                        fact.rank < static_cast<int>(workers_.size());
+  if (!is_known) return false;
+  Worker& worker = workers_[static_cast<size_t>(fact.rank)];
+  if (worker.state == WorkerState::kPending) return false;
+  worker.record.error = fact.error;
+  if (fact.age) worker.record.erred = now - *fact.age;
+  Recount(&worker);
   return true;
 }
 
@@ -142,6 +154,7 @@ void GangRoster::Enter(Worker* worker, WorkerState to, TimePoint now) {
   if (from == WorkerState::kStarting) --starting_;
   if (to == WorkerState::kStarting) ++starting_;
   if (IsTerminal(to)) --living_;
+  Recount(worker);
   if (on_change_) {
     on_change_({.when = now,
                 .generation = generation_,
@@ -149,6 +162,22 @@ void GangRoster::Enter(Worker* worker, WorkerState to, TimePoint now) {
                 .from = NameOf(from),
                 .to = NameOf(to)});
   }
+}
+
+void GangRoster::Recount(Worker* worker) {
+  const auto count = [this](Worker::Part part, int by) {
+    if (part == Worker::Part::kOwnFailure) own_failures_ += by;
+    if (part == Worker::Part::kErring) erring_ += by;
+  };
+  const WorkerRecord& record = worker->record;
+  Worker::Part part = Worker::Part::kNone;
+  if (worker->state == WorkerState::kStarting || worker->state == WorkerState::kRunning) {
+    if (record.error.is_own()) part = Worker::Part::kErring;
+  } else if (record.status && !record.status->is_success() && !record.was_stopping) {
+    if (record.error.peer_words.empty()) part = Worker::Part::kOwnFailure;
+  }
+  count(std::exchange(worker->part, part), -1);
+  count(part, 1);
 }
 
 GangRoster::Worker* GangRoster::FindLiving(Generation generation, int rank) {

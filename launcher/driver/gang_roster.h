@@ -28,6 +28,8 @@ class GangRoster {
     WorkerRecord record;
     WorkerState state = WorkerState::kPending;
     int host = 0;
+    /// What it counts as below.
+    enum class Part : uint8_t { kNone, kOwnFailure, kErring } part = Part::kNone;
   };
 
   /// `ranks` as AssignRanks() gives them. Hosts without workers do not exist here.
@@ -42,11 +44,15 @@ class GangRoster {
   /// Its workers that had not ended are kLost.
   bool MarkLost(int host, const Status& why, TimePoint now);
   bool MarkStarted(const event::WorkerStarted& fact, TimePoint now);
-  bool MarkExited(const event::WorkerExited& fact, bool is_victim, TimePoint now);
+  bool MarkExited(const event::WorkerExited& fact, TimePoint now);
+  /// Also after its end.
+  bool MarkErred(const event::WorkerErred& fact, TimePoint now);
   /// Its workers that were not reported as ended are kLost: agents report them first.
   bool MarkStopped(const event::GenerationStopped& fact, TimePoint now);
   /// A worker of that host has not been reported as ended. false for a host that is not known.
   bool HasLiving(int host) const;
+
+  void MarkVictim(int rank) { workers_[static_cast<size_t>(rank)].record.is_victim = true; }
 
   /// Living workers are kStopping from now on. Returns the hosts that have to be told.
   std::vector<int> MarkStopping(TimePoint now);
@@ -54,6 +60,10 @@ class GangRoster {
   Generation generation() const { return generation_; }
   int starting() const { return starting_; }  ///< Workers in kStarting.
   int living() const { return living_; }      ///< Workers in no terminal state.
+  /// Workers that have failed unasked and blame no peer.
+  int own_failures() const { return own_failures_; }
+  /// Workers that run still and have shown an error of their own: about to end, maybe.
+  int erring() const { return erring_; }
   const std::vector<RankInfo>& ranks() const { return ranks_; }
   const std::vector<Worker>& workers() const { return workers_; }  ///< By rank.
   const std::map<int, Host>& hosts() const { return hosts_; }      ///< By host_index.
@@ -67,6 +77,7 @@ class GangRoster {
 
  private:
   void Enter(Worker* worker, WorkerState to, TimePoint now);
+  void Recount(Worker* worker);
   Worker* FindLiving(Generation generation, int rank);
   void LoseWorkersOf(const Host& host, TimePoint now);
 
@@ -75,6 +86,8 @@ class GangRoster {
   Generation generation_ = 0;
   int starting_ = 0;
   int living_ = 0;
+  int own_failures_ = 0;
+  int erring_ = 0;
   std::map<int, Host> hosts_;
   std::vector<Worker> workers_;
 };

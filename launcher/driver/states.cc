@@ -8,8 +8,11 @@ bool CanFollow(GangState from, GangState to) {
       return to == GangState::kStarting || to == GangState::kFinished;
     case GangState::kStarting:
       // kFinished: every host is lost, so there is nothing to wait for.
-      return to == GangState::kRunning || to == GangState::kStopping || to == GangState::kFinished;
+      return to == GangState::kRunning || to == GangState::kFailing || to == GangState::kStopping ||
+             to == GangState::kFinished;
     case GangState::kRunning:
+      return to == GangState::kFailing || to == GangState::kStopping || to == GangState::kFinished;
+    case GangState::kFailing:
       return to == GangState::kStopping || to == GangState::kFinished;
     case GangState::kStopping:
       // kStarting: the gang is restarted.
@@ -28,6 +31,8 @@ std::string_view NameOf(GangState state) {
       return "starting";
     case GangState::kRunning:
       return "running";
+    case GangState::kFailing:
+      return "failing";
     case GangState::kStopping:
       return "stopping";
     case GangState::kFinished:

@@ -14,6 +14,7 @@ enum class GangState : uint8_t {
   kConnecting,  ///< Waits for the agents of all hosts that get workers.
   kStarting,    ///< Generation sent; some workers have not been reported yet.
   kRunning,     ///< Every worker was reported.
+  kFailing,     ///< A worker has failed; the others have a moment to end by themselves.
   kStopping,    ///< StopGeneration sent; waits for GenerationStopped of every host.
   kFinished,
 };

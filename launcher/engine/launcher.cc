@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <deque>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -187,6 +188,9 @@ class RealLauncher : public Launcher {
 
   void Apply(const effect::StartGeneration& start) {
     generation_ = start.generation;
+    has_failed_ = false;
+    errors_.clear();
+    recorded_errors_.clear();
     front_->SetGeneration(generation_);
     progress_.workers_started = 0;
     NoteEarlierFailure();
@@ -269,14 +273,17 @@ class RealLauncher : public Launcher {
       kv_.OnRequest(host, generation, std::move(*kv));
     } else if (auto* output = std::get_if<wire::Output>(&message.body)) {
       if (claims_.IsStale(message)) return;
+      const bool is_stderr = output->stream == wire::StreamId::kStderr;
       front_->output().OnOutput(output->rank, output->stream, std::move(output->bytes),
                                 output->is_end);
+      if (is_stderr && has_failed_) FeedError(output->rank, std::nullopt);
     } else if (const auto* started = std::get_if<wire::WorkerStarted>(&message.body)) {
       if (generation == generation_) ++progress_.workers_started;
       Feed(event::WorkerStarted{generation, started->rank, started->pid});
     } else if (const auto* exited = std::get_if<wire::WorkerExited>(&message.body)) {
       if (stdin_ && *plan_.spec.stdin_rank == exited->rank) stdin_->Stop();
       Log(LogLevel::kInfo, "launcher", "rank {} {}", exited->rank, Describe(exited->status));
+      if (generation == generation_ && !exited->status.is_success()) FeedLastWords(*exited);
       Feed(event::WorkerExited{generation, exited->rank, exited->status, exited->was_stopping});
     } else if (const auto* stopped = std::get_if<wire::GenerationStopped>(&message.body)) {
       relay_stats_[static_cast<size_t>(host)] = stopped->relay;
@@ -287,6 +294,30 @@ class RealLauncher : public Launcher {
       Log(LogLevel::kDebug, "launcher", "ignored {} from {}",
           wire::NameOf(wire::TypeOf(message.body)), plan_.hosts[static_cast<size_t>(host)].host);
     }
+  }
+
+  // What a worker that has failed says of its error; at the first failure, what all others do.
+  void FeedLastWords(const wire::WorkerExited& exited) {
+    if (!exited.recorded_error.empty()) recorded_errors_[exited.rank] = exited.recorded_error;
+    const bool is_first = !std::exchange(has_failed_, true);
+    for (int rank = 0; is_first && rank < progress_.np; ++rank) {
+      if (rank != exited.rank) FeedError(rank, std::nullopt);
+    }
+    std::optional<Duration> age;
+    if (exited.error_age_ms >= 0) age = std::chrono::milliseconds(exited.error_age_ms);
+    FeedError(exited.rank, age);
+  }
+
+  void FeedError(int rank, std::optional<Duration> age) {
+    LastError error = front_->output().ErrorOf(rank);
+    const auto recorded = recorded_errors_.find(rank);
+    if (error.text.empty() && recorded != recorded_errors_.end()) {
+      error = ReadRecordedError(recorded->second);
+    }
+    LastError& known = errors_[rank];
+    if (error == known && !age) return;
+    known = error;
+    Feed(event::WorkerErred{generation_, rank, std::move(error), age});
   }
 
   void ReturnCredit(int rank, uint32_t bytes) {
@@ -333,7 +364,10 @@ class RealLauncher : public Launcher {
   AgentClaims claims_;
   KvBridge kv_;
   StartSequence start_;
-  effect::StartGeneration started_{};  // the last one
+  effect::StartGeneration started_{};           // the last one
+  bool has_failed_ = false;                     // A worker of this generation.
+  std::map<int, LastError> errors_;             // By rank: what the driver was told of them.
+  std::map<int, std::string> recorded_errors_;  // By rank: TORCHELASTIC_ERROR_FILE.
   std::vector<wire::HostFacts> facts_;
   std::set<size_t> lost_;
   std::deque<EarlierFailure> earlier_failures_;

@@ -61,6 +61,7 @@ class JobOutputImpl final : public JobOutput {
   void ShowProgress(std::string_view text) override { err().ShowProgress(text); }
   std::vector<std::string> LastErrorLines(int rank) const override;
   std::vector<std::string> LastOutLines(int rank) const override;
+  LastError ErrorOf(int rank) const override;
   std::vector<std::string> DamagedFiles() const override {
     return folder_ != nullptr ? folder_->damaged() : std::vector<std::string>();
   }
@@ -207,6 +208,11 @@ std::vector<std::string> JobOutputImpl::LastOutLines(int rank) const {
   LastLines lines;
   lines.Feed(found->second.out_tail);
   return lines.Lines();
+}
+
+LastError JobOutputImpl::ErrorOf(int rank) const {
+  const auto found = workers_.find(rank);
+  return found != workers_.end() ? ReadLastError(found->second.last_lines.Kept()) : LastError();
 }
 
 size_t JobOutputImpl::Render(ConsoleItem& item, std::string& text) {

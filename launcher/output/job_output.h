@@ -15,6 +15,7 @@
 
 #include "base/loop.h"
 #include "base/result.h"
+#include "launcher/output/last_error.h"
 #include "launcher/output/last_lines.h"
 #include "launcher/placement/placement.h"
 #include "launcher/spec/job_spec.h"
@@ -87,6 +88,8 @@ class JobOutput {
     if (words.err.empty()) words.out = LastOutLines(rank);
     return words;
   }
+  /// What they say of its end, as far as they have arrived.
+  virtual LastError ErrorOf(int rank) const = 0;
   /// Files of the output folder that are not whole.
   virtual std::vector<std::string> DamagedFiles() const = 0;
   /// Folders in the output folder that another run has left there; see OutputFolder.

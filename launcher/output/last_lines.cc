@@ -10,9 +10,9 @@ constexpr std::string_view kEllipsis = "…";
 }  // namespace
 
 void LastLines::Feed(ByteView bytes) {
-  if (bytes.size() > kMaxBytes) {
-    // Nothing before the last kMaxBytes can be among the last lines: keeps a flood cheap.
-    bytes.remove_prefix(bytes.size() - kMaxBytes);
+  if (bytes.size() > kKeptBytes) {
+    // Nothing before the last kKeptBytes can be among the last lines: keeps a flood cheap.
+    bytes.remove_prefix(bytes.size() - kKeptBytes);
     open_.clear();
     is_cut_ = true;
     is_at_return_ = false;
@@ -45,19 +45,31 @@ void LastLines::EndLine() {
   bytes_ += open_.size();
   lines_.push_back(std::move(open_));
   open_.clear();
-  while (lines_.size() > kMaxLines || bytes_ > kMaxBytes) {
+  while (lines_.size() > kKeptLines || bytes_ > kKeptBytes) {
     bytes_ -= lines_.front().size();
     lines_.pop_front();
   }
 }
 
-std::vector<std::string> LastLines::Lines() const {
+std::vector<std::string> LastLines::Kept() const {
   std::vector<std::string> lines(lines_.begin(), lines_.end());
   if (!open_.empty()) {
     lines.push_back(open_);
     if (is_cut_) lines.back() += kEllipsis;
-    if (lines.size() > kMaxLines) lines.erase(lines.begin());
   }
+  return lines;
+}
+
+std::vector<std::string> LastLines::Lines() const {
+  std::vector<std::string> lines = Kept();
+  size_t first = lines.size();
+  size_t bytes = 0;
+  while (first > 0 && lines.size() - first < kMaxLines) {
+    bytes += lines[first - 1].size();
+    if (bytes > kMaxBytes) break;
+    --first;
+  }
+  lines.erase(lines.begin(), lines.begin() + static_cast<std::ptrdiff_t>(first));
   return lines;
 }
 

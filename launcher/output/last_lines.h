@@ -21,12 +21,17 @@ class LastLines {
   static constexpr size_t kMaxLines = 20;
   static constexpr size_t kMaxBytes = size_t{8} << 10;
   static constexpr size_t kMaxLineBytes = size_t{2} << 10;
+  /// Kept beyond what is shown: two chained tracebacks are longer than a person wants to see.
+  static constexpr size_t kKeptLines = 80;
+  static constexpr size_t kKeptBytes = size_t{16} << 10;
 
   /// As on a terminal, text after '\r' replaces its line: a progress bar is one line, not hundreds.
   void Feed(ByteView bytes);
   /// Oldest first, without line ends; the unfinished line too. Empty lines are left out. What was
   /// cut off a long line is marked by "…".
   std::vector<std::string> Lines() const;
+  /// The same, all that are kept.
+  std::vector<std::string> Kept() const;
   void Clear();
 
  private:

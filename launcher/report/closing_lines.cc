@@ -1,6 +1,7 @@
 #include "launcher/report/closing_lines.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -54,7 +55,7 @@ std::string HintFor(const WorkerRecord& worker) {
 
 void AddHorovodsWords(const WorkerRecord& worker, std::vector<std::string>& lines) {
   if (!worker.status.has_value()) return;
-  const int code = ExitCodeOf(*worker.status);
+  const int code = ExitCodeOf(worker);
   lines.push_back(fmt::format("Process {} exit with status code {}.", worker.rank, code));
   lines.push_back(
       fmt::format("Terminating remaining workers after failure of Process {}.", worker.rank));
@@ -66,6 +67,12 @@ void AddHorovodsWords(const WorkerRecord& worker, std::vector<std::string>& line
   lines.emplace_back();
 }
 
+// How sure it is that this worker began it, and if not, what speaks for it.
+std::string Certainty(const Verdict& verdict) {
+  if (verdict.is_first_certain) return "; first to fail";
+  return fmt::format("; probably first: {}", fmt::join(verdict.evidence, ", "));
+}
+
 void AddFirstFailure(const Verdict& verdict, std::span<const std::string> last_lines,
                      const ClosingStyle& style, std::vector<std::string>& lines) {
   const WorkerRecord& worker = *verdict.first_failure;
@@ -74,11 +81,11 @@ void AddFirstFailure(const Verdict& verdict, std::span<const std::string> last_l
   const bool is_folder = !has_run && worker.status->stage == wire::ExecStage::kFolder;
   const std::string& what = is_folder ? style.folder : style.command;
   text += has_run || what.empty() ? " " : fmt::format(": {} ", what);
-  text += worker.status.has_value() ? Describe(*worker.status) : "was lost with its agent";
+  text += worker.status.has_value() ? DescribeFailure(worker) : "was lost with its agent";
   if (worker.ended.has_value()) {
     text += fmt::format(", {} after the start", After(*worker.ended - verdict.started));
   }
-  if (verdict.workers.size() > 1) text += "; it was the first to fail";
+  if (verdict.workers.size() > 1) text += Certainty(verdict);
   if (IsWorkerToBlame(verdict)) text += fmt::format(" [{}]", ErrorLabel(verdict.error.code()));
   lines.push_back(Painted(kRed, std::move(text), style));
   const std::span<const std::string> quoted = last_lines.empty() ? style.last_stdout : last_lines;

@@ -44,6 +44,9 @@ Json WorkerJson(const WorkerRecord& worker, const JobReport& report) {
   json["ended_s"] = OffsetJson(report.began, worker.ended);
   AddEnd(json, worker.status);
   json["victim"] = worker.is_victim;
+  json["error"] = worker.error.text;
+  json["blames_peer"] = worker.error.peer_words;
+  json["erred_s"] = OffsetJson(report.began, worker.erred);
   return json;
 }
 
@@ -129,6 +132,8 @@ Json ToJson(const JobReport& report) {
   if (verdict.first_failure.has_value()) {
     Json& failure = json["first_failure"];
     failure = WorkerJson(*verdict.first_failure, report);
+    failure["certain"] = verdict.is_first_certain;
+    failure["evidence"] = verdict.evidence;
     failure["last_stderr"] = report.last_lines;
     failure["last_stdout"] = report.last_stdout;
   }

@@ -45,6 +45,10 @@ std::string DescribeStage(const wire::ExitStatus& status) {
                      ErrorText(status.error));
 }
 
+bool WasStoppedAfterError(const WorkerRecord& worker) {
+  return worker.was_stopping && worker.status->signal != 0 && worker.error.is_own();
+}
+
 }  // namespace
 
 int ExitCodeOf(const wire::ExitStatus& status) {
@@ -55,6 +59,15 @@ int ExitCodeOf(const wire::ExitStatus& status) {
     return status.signal > 0 && status.signal < 128 ? 128 + status.signal : 255;
   }
   return status.exit_code >= 0 && status.exit_code < 256 ? status.exit_code : 255;
+}
+
+int ExitCodeOf(const WorkerRecord& worker) {
+  return WasStoppedAfterError(worker) ? 1 : ExitCodeOf(worker.status.value());
+}
+
+std::string DescribeFailure(const WorkerRecord& worker) {
+  if (!WasStoppedAfterError(worker)) return Describe(worker.status.value());
+  return fmt::format("failed ({}) and was stopped while it ended", worker.error.text);
 }
 
 std::string Describe(const wire::ExitStatus& status) {

@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "base/types.h"
+#include "launcher/output/last_error.h"
 #include "launcher/wire/message.h"
 
 namespace hvdray {
@@ -26,7 +27,11 @@ struct WorkerRecord {
   std::optional<TimePoint> started;
   std::optional<TimePoint> ended;
   std::optional<wire::ExitStatus> status;  ///< nullopt: lost with its agent, or never started.
-  bool is_victim = false;                  ///< Ended because we stopped it after another's failure.
+  /// Ended because of another's failure: we stopped it, or its error blames a peer.
+  bool is_victim = false;
+  bool was_stopping = false;       ///< We had signalled it before it ended.
+  std::optional<TimePoint> erred;  ///< When its error began to show: see wire::WorkerExited.
+  LastError error;                 ///< As far as stderr, or what it recorded, tells.
 };
 
 /// Hosts that were lost for the same reason.
@@ -44,6 +49,10 @@ struct Verdict {
   /// no worker was started; see GroupLosses().
   std::vector<HostLoss> losses;
   std::optional<WorkerRecord> first_failure;
+  /// All evidence agrees that `first_failure` was the first; else `evidence` says what speaks for
+  /// it and what against, half a line each.
+  bool is_first_certain = true;
+  std::vector<std::string> evidence;
   std::vector<WorkerRecord> workers;  ///< Of the last generation, by rank.
   uint32_t restarts = 0;
   uint32_t swept = 0;  ///< Strays that had to be killed.
@@ -57,9 +66,15 @@ struct Verdict {
 /// for both).
 int ExitCodeOf(const wire::ExitStatus& status);
 
+/// The same of a worker that failed first. One that was stopped in its own shutdown, after its
+/// error, would have ended with 1 as Python does.
+int ExitCodeOf(const WorkerRecord& worker);
+
 /// "exited with code 7", "was killed by SIGSEGV (signal 11), core dumped",
 /// "ran out of memory (killed by the kernel)", "could not be executed: No such file or directory".
 std::string Describe(const wire::ExitStatus& status);
+/// Of a worker that failed first, with a status.
+std::string DescribeFailure(const WorkerRecord& worker);
 
 }  // namespace hvdray
 

@@ -198,6 +198,10 @@ void Sim::EndWorker(int rank, Generation generation, wire::ExitStatus status) {
   if (!worker.is_alive || worker.generation != generation) return;
   worker.is_alive = false;
   const int host = ranks_[rank].host_index;
+  const WorkerPlan& plan = worker_plans_[rank];
+  if (plan.error != LastError()) {
+    Report(host, event::WorkerErred{generation, rank, plan.error, plan.erred_before});
+  }
   Report(host, event::WorkerExited{generation, rank, status, worker.was_signalled});
   MaybeReportStopped(host);
 }

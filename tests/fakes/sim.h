@@ -24,6 +24,8 @@ struct WorkerPlan {
   bool ignores_sigterm = false;
   std::optional<int> exit_code_on_sigterm;  ///< Else it dies of SIGTERM.
   Generation only_generation = 0;           ///< 0: all; else it exits 0 after 10 ms in the others.
+  LastError error = {};                     ///< What it wrote by then; told just before its end.
+  Duration erred_before{};                  ///< How long before its end it wrote that.
 };
 
 struct HostPlan {

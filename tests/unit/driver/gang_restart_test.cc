@@ -167,9 +167,9 @@ TEST(GangRestartTest, GoesThroughTheNamedStates) {
   ASSERT_TRUE(sim.Run());
   EXPECT_EQ(sim.gang_changes(),
             (std::vector<std::string>{"connecting -> starting", "starting -> running",
-                                      "running -> stopping", "stopping -> starting",
-                                      "starting -> running", "running -> stopping",
-                                      "stopping -> finished"}));
+                                      "running -> failing", "failing -> stopping",
+                                      "stopping -> starting", "starting -> running",
+                                      "running -> stopping", "stopping -> finished"}));
 }
 
 }  // namespace

@@ -341,7 +341,7 @@ TEST(GangStopTest, KillsWorkersThatIgnoreSigtermAfterTheGrace) {
   EXPECT_EQ(sim.verdict().exit_code, 134);
   EXPECT_EQ(sim.verdict().workers[3].status->signal, SIGKILL);
   EXPECT_GE(sim.elapsed(), seconds(3));
-  EXPECT_LT(sim.elapsed(), milliseconds(3100));
+  EXPECT_LT(sim.elapsed(), GangPolicy{}.moment + milliseconds(3100));
 }
 
 TEST(GangStopTest, ForgetsAWorkerThatItsAgentNeverReported) {

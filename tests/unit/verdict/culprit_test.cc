@@ -1,0 +1,152 @@
+// Who is blamed, for the ways in which gangs were seen to end (Horovod 0.28.1, torch 1.13).
+#include "launcher/report/culprit.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+namespace hvdray {
+namespace {
+
+using std::chrono::milliseconds;
+
+const LastError kShutDown = {"HorovodInternalError: Horovod has been shut down",
+                             "Horovod has been shut down"};
+const LastError kReset = {"RuntimeError: Connection reset by peer", "Connection reset by peer"};
+const LastError kOwn = {"ValueError: the batch is empty", ""};
+
+TimePoint At(int ms) { return TimePoint{} + milliseconds(ms); }
+
+/// One worker after the other, by rank.
+struct Gang {
+  std::vector<WorkerRecord> workers;
+
+  Gang& Ends(int at, wire::ExitStatus status, const LastError& error = {}, int erred = -1) {
+    WorkerRecord worker{.rank = static_cast<int>(workers.size()), .host = "a", .pid = 7};
+    worker.ended = At(at);
+    worker.status = status;
+    worker.error = error;
+    if (erred >= 0) worker.erred = At(erred);
+    workers.push_back(worker);
+    return *this;
+  }
+  Gang& IsStopped(int at, const LastError& error = {}, int erred = -1) {
+    Ends(at, {.signal = SIGTERM}, error, erred);
+    workers.back().was_stopping = true;
+    return *this;
+  }
+};
+
+TEST(CulpritTest, IsNobodyWhereNobodyFailed) {
+  EXPECT_EQ(FindCulprit({}).index, -1);
+  EXPECT_EQ(FindCulprit(Gang().Ends(5, {}).IsStopped(9).workers).index, -1);
+}
+
+TEST(CulpritTest, IsTheOnlyOneThatFailed) {
+  const Culprit culprit = FindCulprit(Gang().IsStopped(900).Ends(500, {.exit_code = 7}).workers);
+  EXPECT_EQ(culprit.index, 1);
+  EXPECT_TRUE(culprit.is_certain);
+  EXPECT_TRUE(culprit.evidence.empty());
+}
+
+TEST(CulpritTest, IsTheOneWithAnErrorOfItsOwnThoughVictimsEndBefore) {
+  const Culprit culprit = FindCulprit(Gang()
+                                          .Ends(1200, {.exit_code = 1}, kShutDown, 20)
+                                          .Ends(1498, {.exit_code = 1}, kOwn, 0)
+                                          .Ends(1700, {.exit_code = 1}, kShutDown, 31)
+                                          .workers);
+  EXPECT_EQ(culprit.index, 1);
+  EXPECT_TRUE(culprit.is_certain);
+}
+
+TEST(CulpritTest, IsTheOneThatExitsWithoutAWordWhereAllOthersBlameAPeer) {
+  const Culprit culprit = FindCulprit(Gang()
+                                          .Ends(1200, {.exit_code = 1}, kShutDown, 20)
+                                          .Ends(1307, {.exit_code = 17})
+                                          .Ends(1534, {.exit_code = 1}, kShutDown, 21)
+                                          .workers);
+  EXPECT_EQ(culprit.index, 1);
+  EXPECT_TRUE(culprit.is_certain);
+}
+
+TEST(CulpritTest, IsTheCrashThatTheOthersHeardOf) {
+  const Culprit culprit = FindCulprit(Gang()
+                                          .Ends(700, {.exit_code = 1}, kReset, 510)
+                                          .Ends(500, {.signal = SIGSEGV})
+                                          .Ends(800, {.signal = SIGABRT}, kReset, 512)
+                                          .workers);
+  EXPECT_EQ(culprit.index, 1);
+  EXPECT_TRUE(culprit.is_certain);
+}
+
+TEST(CulpritTest, IsOnlyProbableWhereTheVictimsErrorsCameFirst) {
+  // hvd.shutdown(), and then an error: the others' begin with the shutdown.
+  const Culprit culprit = FindCulprit(Gang()
+                                          .Ends(900, {.exit_code = 1}, kShutDown, 100)
+                                          .Ends(950, {.exit_code = 1}, kOwn, 400)
+                                          .workers);
+  EXPECT_EQ(culprit.index, 1);
+  EXPECT_FALSE(culprit.is_certain);
+  EXPECT_EQ(
+      culprit.evidence,
+      (std::vector<std::string>{"the others' errors blame a peer (\"Horovod has been shut down\")",
+                                "but that of rank 0 came 300 ms earlier"}));
+}
+
+TEST(CulpritTest, IsTheEarlierErrorOfTwoOfTheirOwn) {
+  const Culprit culprit = FindCulprit(
+      Gang().Ends(900, {.exit_code = 1}, kOwn, 300).Ends(500, {.exit_code = 5}).workers);
+  EXPECT_EQ(culprit.index, 0);
+  EXPECT_FALSE(culprit.is_certain);
+  EXPECT_EQ(culprit.evidence,
+            (std::vector<std::string>{"its error came first", "but rank 1 ended before it"}));
+}
+
+TEST(CulpritTest, IsUncertainBetweenTwoThatFailAtOnce) {
+  const Culprit culprit =
+      FindCulprit(Gang().Ends(502, {.exit_code = 3}).Ends(500, {.exit_code = 5}).workers);
+  EXPECT_EQ(culprit.index, 1);
+  EXPECT_FALSE(culprit.is_certain);
+  EXPECT_TRUE(FindCulprit(Gang().Ends(560, {.exit_code = 3}).Ends(500, {.exit_code = 5}).workers)
+                  .is_certain);
+}
+
+TEST(CulpritTest, MayBeOneThatWeStoppedInItsOwnShutdown) {
+  const Culprit culprit = FindCulprit(
+      Gang().Ends(1200, {.exit_code = 1}, kShutDown, 20).IsStopped(4300, kOwn, 5).workers);
+  EXPECT_EQ(culprit.index, 1);
+  EXPECT_FALSE(culprit.is_certain);
+  WorkerRecord blamed = Gang().IsStopped(4300, kOwn, 5).workers[0];
+  EXPECT_EQ(ExitCodeOf(blamed), 1);
+  EXPECT_EQ(DescribeFailure(blamed),
+            "failed (ValueError: the batch is empty) and was stopped while it ended");
+}
+
+TEST(CulpritTest, IsNotOneWhoseErrorCameOfOurSignal) {
+  const Culprit culprit = FindCulprit(
+      Gang().Ends(500, {.exit_code = 7}).IsStopped(900, {"KeyboardInterrupt", ""}, 850).workers);
+  EXPECT_EQ(culprit.index, 0);
+  EXPECT_TRUE(culprit.is_certain);
+}
+
+TEST(CulpritTest, IsTheFirstWhereAllBlameAPeerAndThatIsSaid) {
+  const Culprit culprit = FindCulprit(Gang()
+                                          .Ends(700, {.exit_code = 1}, kShutDown, 510)
+                                          .Ends(400, {})
+                                          .Ends(650, {.exit_code = 1}, kShutDown, 520)
+                                          .workers);
+  EXPECT_EQ(culprit.index, 0);
+  EXPECT_FALSE(culprit.is_own);
+  EXPECT_FALSE(culprit.is_certain);
+  ASSERT_EQ(culprit.evidence.size(), 2u);
+  EXPECT_EQ(culprit.evidence[1], "rank 1 had ended with success before");
+}
+
+TEST(CulpritTest, AnErrorOfLongAgoIsAnotherMatter) {
+  const Culprit culprit = FindCulprit(
+      Gang().Ends(100'000, {.exit_code = 1}, kOwn, 1'000).Ends(90'000, {.exit_code = 9}).workers);
+  EXPECT_EQ(culprit.index, 1);
+}
+
+}  // namespace
+}  // namespace hvdray
