@@ -52,6 +52,7 @@ std::optional<TimePoint> ElasticDriver::NextDeadline() const {
   add(approach_.next_notice);
   add(approach_.straggler_deadline);
   add(round_.meet_by);
+  add(round_.moment_by);
   if (!approach_.limits.empty()) add(approach_.limits.begin()->first);
   for (const auto& [host, when] : approach_.clear_at) add(when);
   return next;
@@ -289,6 +290,7 @@ void ElasticDriver::ExpireLimits() {
     ClearLeavingHost(host);
   }
   if (round_.meet_by && now_ >= *round_.meet_by) ExpireMeeting();
+  if (round_.moment_by && now_ >= *round_.moment_by) ExpireMoment();
   if (approach_.straggler_deadline && now_ >= *approach_.straggler_deadline) {
     approach_.straggler_deadline.reset();
     StopStragglers();

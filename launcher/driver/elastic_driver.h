@@ -39,6 +39,9 @@ class ElasticDriver {
   void On(const event::HostLost& e);
   void On(const event::ProcessStarted& e);
   void On(const event::ProcessExited& e);
+  void On(const event::ProcessErred& e) {
+    Count(roster_.MarkErred(e.worker, e.error, e.age, now_));
+  }
   void On(const event::WorkerArrived& e);
   void On(const event::WorkerMet& e);
   void On(const event::WorkerConnected& e);
@@ -98,6 +101,9 @@ class ElasticDriver {
   void MemberFailed(WorkerId worker);
   void NoteFailed(WorkerId worker, bool was_broken);
   bool ForgiveAborted();
+  void ChooseCulprit();
+  void ExpireMoment();
+  bool HasMembersElsewhere(int host) const;
   void NewcomerDied(WorkerId worker);
   void LoseHost(int host, const Status& why);
   void GiveUp(int host, const Status& why);

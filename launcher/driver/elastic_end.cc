@@ -16,6 +16,7 @@ void ElasticDriver::EndBy(ElasticCause cause) {
 
 // All have met or ended, and somebody has ended with success.
 void ElasticDriver::EndByDone() {
+  ChooseCulprit();
   const int size = static_cast<int>(round_.members.size());
   if (round_.done == size) return EndBy(EndBySuccess());
   const WorkerRecord& winner = roster_.Of(round_.first_done).record;
@@ -29,6 +30,8 @@ void ElasticDriver::EndByDone() {
 
 void ElasticDriver::AdvanceGang() {
   if (round_.is_broken) {
+    if (round_.moment_by && roster_.counts().living > 0) return;
+    ChooseCulprit();
     const std::optional<WorkerRecord>& failed = round_.first_failure;
     if (failed) {
       // A command that could not be executed will not be executable the next time.
@@ -109,6 +112,8 @@ void ElasticDriver::Finish() {
                   .error = cause.error,
                   .losses = {},
                   .first_failure = round_.first_failure,
+                  .is_first_certain = round_.culprit.index < 0 || round_.culprit.is_certain,
+                  .evidence = round_.culprit.evidence,
                   .workers = roster_.Records(round_.members),
                   .restarts = IsGang() ? restarts_ : resets_,
                   .swept = ending_.swept,

@@ -32,6 +32,13 @@ struct ProcessExited {
   WorkerId worker;
   wire::ExitStatus status;
 };
+/// What a process says of its error, as far as that is known: before ProcessExited, and again when
+/// more of its stderr has arrived. A recording keeps of it what the driver weighs, not the words.
+struct ProcessErred {
+  WorkerId worker;
+  LastError error;
+  std::optional<Duration> age = {};  ///< Since the error began to show; nullopt: no news of that.
+};
 /// A worker whose generation is not published yet has reached hvd.init(): its first PUT of a
 /// `rank_*` of scope `global` is held in its host's relay.
 struct WorkerArrived {
@@ -70,8 +77,8 @@ struct HostLeaving {
 /// WorkerExited (by rank) the elastic driver takes none.
 using ElasticEvent =
     std::variant<event::HostsDiscovered, event::DiscoveryFailed, event::HostReady, event::HostLost,
-                 event::ProcessStarted, event::ProcessExited, event::WorkerArrived,
-                 event::WorkerMet, event::WorkerConnected, event::RankAsked,
+                 event::ProcessStarted, event::ProcessExited, event::ProcessErred,
+                 event::WorkerArrived, event::WorkerMet, event::WorkerConnected, event::RankAsked,
                  event::AddressesRegistered, event::HostCopying, event::HostLeaving,
                  event::GenerationStopped, event::UserSignal, event::ReaderGone,
                  event::OutputDamaged, event::OutputBlocked, event::Tick>;

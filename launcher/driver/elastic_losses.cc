@@ -10,6 +10,7 @@
 namespace hvdray {
 namespace {
 
+constexpr Duration kLongestMoment = std::chrono::seconds(3);  // as GangPolicy has it
 constexpr std::string_view kWhileConnecting = " while the gang connected";
 
 // Horovod's workers abort when a peer dies while they meet (spec 2.2): `terminate`, as a shell
@@ -44,6 +45,13 @@ void ElasticDriver::MemberFailed(WorkerId worker) {
                    fmt::format("{} {}{}", NameOf(record), Describe(*record.status),
                                round_.fell_apart && !is_abort ? kWhileConnecting : ""));
   log_.NoteStandstill(now_);
+  // The first to end need not be the first to fail.
+  const bool may_wait = policy_.moment > Duration::zero() &&
+                        record.status->stage == wire::ExecStage::kNone && !round_.fell_apart;
+  if (may_wait && !round_.moment_by && round_.to_evict.empty()) {
+    round_.failing_since = now_;
+    round_.moment_by = now_ + policy_.moment;
+  }
   if (IsGang()) return;
   approach_.next.reset();
   if (!IsAnnounced(host)) {
@@ -53,8 +61,55 @@ void ElasticDriver::MemberFailed(WorkerId worker) {
       is_victim ? registry_.MoveToEnd(host) : Blame(host);
     }
   }
+  if (round_.moment_by && !HasMembersElsewhere(host)) {
+    round_.to_evict.insert(host);
+    return;
+  }
   Evict(host);
   BreakConnections();
+}
+
+bool ElasticDriver::HasMembersElsewhere(int host) const {
+  return std::any_of(round_.plan.begin(), round_.plan.end(), [&](const HostShare& share) {
+    return share.host != host && HasMemberThatGoesOn(roster_, share.host) &&
+           !round_.to_evict.contains(share.host);
+  });
+}
+
+void ElasticDriver::ExpireMoment() {
+  const Culprit culprit = FindCulprit(roster_.Records(round_.members));
+  const bool is_known = culprit.index >= 0 && culprit.is_own;
+  const bool is_any_erring =
+      std::any_of(round_.members.begin(), round_.members.end(), [this](WorkerId worker) {
+        const Process* process = roster_.Living(worker);
+        return process != nullptr && process->record.error.is_own();
+      });
+  const bool may_wait = !is_known || is_any_erring;
+  if (may_wait && now_ < round_.failing_since + kLongestMoment) {
+    round_.moment_by = now_ + policy_.moment;
+    return;
+  }
+  round_.moment_by.reset();
+  for (const int host : round_.to_evict) Evict(host);
+  approach_.is_dirty = true;
+}
+
+// Weighs what the members have said, if any has said anything; else the first to end it is.
+void ElasticDriver::ChooseCulprit() {
+  const std::vector<WorkerRecord> records = roster_.Records(round_.members);
+  const bool has_words = std::any_of(records.begin(), records.end(), [](const WorkerRecord& one) {
+    return one.error != LastError();
+  });
+  if (!has_words || !round_.first_failure) return;
+  round_.culprit = FindCulprit(records);
+  if (round_.culprit.index < 0) return;
+  const auto index = static_cast<size_t>(round_.culprit.index);
+  round_.first_failure = records[index];
+  round_.first_failed = round_.members[index];
+  for (size_t i = 0; i < records.size(); ++i) {
+    const bool has_fallen = i != index && !records[i].error.peer_words.empty();
+    if (has_fallen) roster_.MarkVictim(round_.members[i]);
+  }
 }
 
 // Keeps who is to blame for the end of the round. While they connect, those that only fell with a

@@ -115,6 +115,7 @@ void ElasticDriver::BeginAgain() {
 
 void ElasticDriver::EndByLostMeeting() {
   if (round_.done > 0) return EndByDone();
+  ChooseCulprit();
   EndBy(EndByFailure(round_.first_failure, log_.FirstReason(), 0));
 }
 

@@ -85,6 +85,10 @@ struct ElasticPolicy {
   /// Once np slots are ready: how long hosts whose agents are still starting are waited for, since
   /// to come a little later costs a reset. Default 2 s.
   Duration settle = std::chrono::seconds(2);
+  /// Where a failure ends the job, or in a gang: how long the others may go on ending by themselves
+  /// before they are stopped, as GangPolicy has it; as there, longer while nobody's error is its
+  /// own. Default 0, what recordings mean that were made before it was there; the launcher sets it.
+  Duration moment = Duration::zero();
 
   uint16_t master_port = 0;  ///< Gang mode; 0: a fresh one of rank 0's agent, each generation.
 };

@@ -32,28 +32,14 @@ constexpr std::array<std::string_view, 6> kStages = {"none",        "fork",   "f
                                                      "descriptors", "limits", "exec"};
 // In the order of ElasticEvent's alternatives.
 constexpr std::array<std::string_view, std::variant_size_v<ElasticEvent>> kEvents = {
-    "hosts_discovered",
-    "discovery_failed",
-    "host_ready",
-    "host_lost",
-    "process_started",
-    "process_exited",
-    "worker_arrived",
-    "worker_met",
-    "worker_connected",
-    "rank_asked",
-    "addresses",
-    "host_copying",
-    "host_leaving",
-    "host_stopped",
-    "signal",
-    "reader_gone",
-    "output_damaged",
-    "output_blocked",
-    "tick"};
+    "hosts_discovered", "discovery_failed", "host_ready",     "host_lost",      "process_started",
+    "process_exited",   "process_erred",    "worker_arrived", "worker_met",     "worker_connected",
+    "rank_asked",       "addresses",        "host_copying",   "host_leaving",   "host_stopped",
+    "signal",           "reader_gone",      "output_damaged", "output_blocked", "tick"};
 constexpr std::string_view kEnd = "end";
+constexpr std::string_view kSomeError = "an error";  // whose words were not recorded
 static_assert(std::is_same_v<std::variant_alternative_t<0, ElasticEvent>, event::HostsDiscovered>);
-static_assert(std::is_same_v<std::variant_alternative_t<18, ElasticEvent>, event::Tick>);
+static_assert(std::is_same_v<std::variant_alternative_t<19, ElasticEvent>, event::Tick>);
 
 template <typename Io>
 void Fields(Io& io, Of<Io, CooldownRange> range) {
@@ -85,6 +71,7 @@ void Fields(Io& io, Of<Io, ElasticPolicy> policy) {
   io.Time("stop_margin_ns", policy.stop_margin, kTimes);
   io.Time("leave_limit_ns", policy.leave_limit, kTimes);
   io.Time("settle_ns", policy.settle, kTimes);
+  io.Time("moment_ns", policy.moment, kTimes);
   io.Int("master_port", policy.master_port, kAll<uint16_t>);
 }
 
@@ -221,6 +208,23 @@ void Fields(Io& io, Of<Io, event::ProcessExited> e) {
 template <typename Io>
 void Fields(Io& io, Of<Io, event::WorkerArrived> e) {
   io.Int("worker", e.worker, kAll<WorkerId>);
+}
+void Fields(FieldsOut& io, const event::ProcessErred& e) {
+  const int64_t age_ns = e.age ? std::clamp<int64_t>(e.age->count(), 0, kTimes.max) : -1;
+  io.Int("worker", e.worker, kAll<WorkerId>);
+  io.Flag("error", !e.error.text.empty());
+  io.Text("peer_words", e.error.peer_words);
+  io.Int("age_ns", age_ns, {-1, kTimes.max});
+}
+void Fields(FieldsIn& io, event::ProcessErred& e) {
+  bool is_error = false;
+  int64_t age_ns = -1;
+  io.Int("worker", e.worker, kAll<WorkerId>);
+  io.Flag("error", is_error);
+  io.Text("peer_words", e.error.peer_words);
+  io.Int("age_ns", age_ns, {-1, kTimes.max});
+  if (is_error) e.error.text = kSomeError;
+  if (age_ns >= 0) e.age = Duration(age_ns);
 }
 template <typename Io>
 void Fields(Io& io, Of<Io, event::WorkerMet> e) {

@@ -116,8 +116,19 @@ bool ElasticRoster::MarkEnded(WorkerId worker, const wire::ExitStatus& status, T
   Process* process = Find(worker);
   if (process == nullptr) return false;
   process->record.status = status;
+  process->record.ended = now;
+  process->record.was_stopping = process->is_told_to_end;
   const bool has_run = status.stage == wire::ExecStage::kNone;
   End(worker, has_run ? WorkerState::kExited : WorkerState::kFailedToStart, now);
+  return true;
+}
+
+bool ElasticRoster::MarkErred(WorkerId worker, const LastError& error, std::optional<Duration> age,
+                              TimePoint now) {
+  if (worker >= processes_.size()) return false;
+  WorkerRecord& record = processes_[worker].record;
+  record.error = error;
+  if (age) record.erred = now - *age;
   return true;
 }
 

@@ -69,6 +69,9 @@ class ElasticRoster {
   bool MarkRegistered(WorkerId worker);
   bool MarkToldToEnd(WorkerId worker, TimePoint now);
   bool MarkEnded(WorkerId worker, const wire::ExitStatus& status, TimePoint now);
+  /// Also after its end.
+  bool MarkErred(WorkerId worker, const LastError& error, std::optional<Duration> age,
+                 TimePoint now);
   /// With its host; how it ended is not known.
   bool MarkLost(WorkerId worker, TimePoint now);
   void MarkVictim(WorkerId worker) { processes_[worker].record.is_victim = true; }

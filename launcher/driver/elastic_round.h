@@ -12,6 +12,7 @@
 #include "launcher/driver/elastic_cause.h"
 #include "launcher/driver/elastic_plan.h"
 #include "launcher/driver/elastic_states.h"
+#include "launcher/report/culprit.h"
 
 namespace hvdray {
 
@@ -45,6 +46,11 @@ struct ElasticRound {
   bool fell_apart = false;           ///< It was broken before that.
   bool has_lost_host = false;        ///< With members.
   std::optional<TimePoint> meet_by;  ///< Once one waits: by when the others must.
+  TimePoint failing_since{};         ///< When first_failure came.
+  /// Others may still end by themselves until then; looked at again, and maybe put off.
+  std::optional<TimePoint> moment_by;
+  std::set<int> to_evict;  ///< Hosts whose workers are stopped then.
+  Culprit culprit;         ///< Weighed when the round ended, if there was anything to weigh.
 
   /// The meeting is open, and some are not connected to all others yet.
   bool is_connecting() const { return is_open && connected < static_cast<int>(members.size()); }

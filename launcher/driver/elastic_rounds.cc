@@ -147,6 +147,7 @@ void ElasticDriver::CloseRound() {
   if (round_.done > 0) return EndByDone();
   if (counts.staying == 0) {
     if (CanBeginAgain()) return BeginAgain();
+    ChooseCulprit();
     ElasticCause cause = EndByFailure(round_.first_failure, log_.FirstReason(), 0);
     return EndBy(round_.fell_apart ? WhileConnecting(std::move(cause)) : std::move(cause));
   }

@@ -364,8 +364,10 @@ class RealElasticLauncher : public ElasticLauncher {
     if (auto* kv = std::get_if<wire::KvRequest>(&message.body)) {
       kv_.OnRequest(agent, message.generation, std::move(*kv));
     } else if (auto* output = std::get_if<wire::Output>(&message.body)) {
+      const bool is_stderr = output->stream == wire::StreamId::kStderr;
       front_->output().OnOutput(output->rank, output->stream, std::move(output->bytes),
                                 output->is_end);
+      if (is_stderr && !failed_.empty()) FeedError(output->rank, std::nullopt);
     } else if (const auto* started = std::get_if<wire::WorkerStarted>(&message.body)) {
       if (message.generation == 1) ++progress_.workers_started;
       Feed(event::ProcessStarted{static_cast<WorkerId>(started->rank), started->pid});
@@ -387,8 +389,35 @@ class RealElasticLauncher : public ElasticLauncher {
       kv_.Forget(living->second.host, living->second.local_rank);
       living_.erase(living);
     }
-    if (!exited.status.is_success() && !exited.was_stopping) failed_.push_back(exited.rank);
+    if (!exited.status.is_success()) FeedLastWords(exited);
     Feed(event::ProcessExited{static_cast<WorkerId>(exited.rank), exited.status});
+  }
+
+  // What a worker that has failed says of its error; at the first failure, what the living do.
+  void FeedLastWords(const wire::WorkerExited& exited) {
+    if (!exited.recorded_error.empty()) recorded_errors_[exited.rank] = exited.recorded_error;
+    const bool is_first = failed_.empty();
+    failed_.push_back(exited.rank);
+    std::vector<int> others;
+    if (is_first) {
+      for (const auto& [worker, place] : living_) others.push_back(worker);
+    }
+    for (const int worker : others) FeedError(worker, std::nullopt);
+    std::optional<Duration> age;
+    if (exited.error_age_ms >= 0) age = std::chrono::milliseconds(exited.error_age_ms);
+    FeedError(exited.rank, age);
+  }
+
+  void FeedError(int worker, std::optional<Duration> age) {
+    LastError error = front_->output().ErrorOf(worker);
+    const auto recorded = recorded_errors_.find(worker);
+    if (error.text.empty() && recorded != recorded_errors_.end()) {
+      error = ReadRecordedError(recorded->second);
+    }
+    LastError& known = errors_[worker];
+    if (error == known && !age) return;
+    known = error;
+    Feed(event::ProcessErred{static_cast<WorkerId>(worker), std::move(error), age});
   }
 
   // What an agent says of its host and not of a worker's life.
@@ -491,9 +520,11 @@ class RealElasticLauncher : public ElasticLauncher {
   ElasticKv kv_;
   std::map<int, RankInfo> living_;  // Workers, with their present places.
   bool was_told_to_stop_ = false;
-  bool is_sigint_first_ = false;  // The next stop begins with it.
-  std::vector<int> failed_;       // Workers that ended badly and unasked, in order.
-  std::vector<RankInfo> ranks_;   // Of the published generation.
+  bool is_sigint_first_ = false;                // The next stop begins with it.
+  std::vector<int> failed_;                     // Workers that ended badly in order.
+  std::vector<RankInfo> ranks_;                 // Of the published generation.
+  std::map<int, LastError> errors_;             // What the driver was told of them.
+  std::map<int, std::string> recorded_errors_;  // TORCHELASTIC_ERROR_FILE.
   std::deque<ElasticEvent> pending_;
   bool is_feeding_ = false;
   std::unique_ptr<JobFront> front_;

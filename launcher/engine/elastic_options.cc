@@ -21,6 +21,7 @@ ElasticPolicy ElasticPolicyOf(const JobSpec& spec, int64_t began_epoch_s) {
   policy.success = *spec.success;
   policy.breaks_connections = *spec.breaks_connections;
   policy.repairs_meetings = policy.mode == ElasticMode::kHorovod;
+  policy.moment = std::chrono::milliseconds(300);  // as GangPolicy has it
   policy.join = *spec.join;
   policy.began_epoch_s = began_epoch_s;
   policy.elastic_timeout = *spec.elastic_timeout;

@@ -87,8 +87,8 @@ TEST(ElasticRecordTest, NoSettingIsForgotten) {
   const auto full = ParseJson(EncodeHeader({"b", "j", FullPolicy(), 1})).value()["policy"];
   const auto plain = ParseJson(EncodeHeader({"b", "j", ElasticPolicy{}, 1})).value()["policy"];
   for (const auto& [key, value] : full.items()) EXPECT_NE(value, plain[key]) << key;
-  EXPECT_EQ(full.size(), 23u);
-  EXPECT_EQ(sizeof(ElasticPolicy), 160u) << "a new setting? it belongs into elastic_record.cc";
+  EXPECT_EQ(full.size(), 24u);
+  EXPECT_EQ(sizeof(ElasticPolicy), 168u) << "a new setting? it belongs into elastic_record.cc";
 }
 
 class RandomEvents {
@@ -117,30 +117,37 @@ class RandomEvents {
             {static_cast<int32_t>(random_() % 256), static_cast<int32_t>(random_() % 65), Coin(),
              Coin(), stage, Number<int32_t>()}};
       }
-      case 6:
-        return event::WorkerArrived{Number<uint32_t>()};
+      case 6: {
+        const char* words[] = {"", "Connection reset by peer"};
+        event::ProcessErred erred{Number<uint32_t>(),
+                                  {Coin() ? "an error" : "", words[random_() % 2]}};
+        if (Coin()) erred.age = Duration(Number<uint16_t>());
+        return erred;
+      }
       case 7:
-        return event::WorkerMet{Number<uint32_t>()};
+        return event::WorkerArrived{Number<uint32_t>()};
       case 8:
-        return event::WorkerConnected{Number<uint32_t>()};
+        return event::WorkerMet{Number<uint32_t>()};
       case 9:
-        return event::RankAsked{Number<uint32_t>()};
+        return event::WorkerConnected{Number<uint32_t>()};
       case 10:
-        return event::AddressesRegistered{Number<uint32_t>()};
+        return event::RankAsked{Number<uint32_t>()};
       case 11:
-        return event::HostCopying{Number<int>()};
+        return event::AddressesRegistered{Number<uint32_t>()};
       case 12:
-        return event::HostLeaving{Number<int>(), Duration(Number<int>())};
+        return event::HostCopying{Number<int>()};
       case 13:
+        return event::HostLeaving{Number<int>(), Duration(Number<int>())};
+      case 14:
         return event::GenerationStopped{Number<uint32_t>(), Number<int>(), Number<uint32_t>(),
                                         Number<uint16_t>()};
-      case 14:
-        return event::UserSignal{1 + static_cast<int>(random_() % 64)};
       case 15:
-        return event::ReaderGone{};
+        return event::UserSignal{1 + static_cast<int>(random_() % 64)};
       case 16:
-        return event::OutputDamaged{Why()};
+        return event::ReaderGone{};
       case 17:
+        return event::OutputDamaged{Why()};
+      case 18:
         return event::OutputBlocked{Coin()};
       default:
         return event::Tick{};
