@@ -12,6 +12,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/standard_streams.h"
 #include "cmd/drive/drive_job.h"
 #include "cmd/drive/drive_log.h"
 #include "cmd/drive/job_folder.h"
