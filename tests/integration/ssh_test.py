@@ -579,46 +579,6 @@ def test_nobody_is_asked_in_ci_or_without_a_terminal(hvdray, hosts, locked_key, 
     assert code == 125 and "HVD-E0213" in err, err
 
 
-SILENT_NAME_SERVER = """
-import socket
-sink = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-sink.bind(("127.0.0.53", 53))
-print("up", flush=True)
-while True: sink.recv(4096)
-"""
-
-
-def test_a_silent_name_server_does_not_keep_the_end_waiting(hvdray, hosts, tmp_path):
-    """The look-up of a host of an elastic job takes 30 s longer than the job is willing to wait."""
-    (tmp_path / "resolv.conf").write_text("nameserver 127.0.0.53\noptions timeout:30 attempts:1\n")
-    (tmp_path / "nsswitch.conf").write_text("hosts: files dns\n")
-    script = tmp_path / "hosts.sh"
-    script.write_text("#!/bin/sh\necho nobody.example:1\n")
-    script.chmod(0o755)
-    server = hosts.popen([sys.executable, "-c", SILENT_NAME_SERVER], stdout=subprocess.PIPE,
-                         text=True)
-    try:
-        assert server.stdout.readline() == "up\n"
-        job = hosts.popen(
-            ["unshare", "-m", "sh", "-c",
-             f"mount --bind {tmp_path}/resolv.conf /etc/resolv.conf && "
-             f"mount --bind {tmp_path}/nsswitch.conf /etc/nsswitch.conf && exec \"$@\"", "sh",
-             hvdray.binary, "run", "--min-np", "1", "--host-discovery-script", script,
-             "--elastic-timeout", "2", "--start-timeout", "2", "--", "true"],
-            cwd=str(tmp_path), stderr=subprocess.PIPE, text=True)
-        verdict = ""
-        while "[HVD-E" not in verdict:
-            verdict = job.stderr.readline()
-            assert verdict, "it ended without a verdict"
-        told = time.monotonic()
-        job.communicate(timeout=60)
-        assert job.returncode not in (0, None)
-        assert time.monotonic() - told < 15, "it waited for the name server"
-    finally:
-        server.kill()
-        server.communicate()
-
-
 @pytest.fixture
 def password_hosts(hosts, tmp_path):
     """h1 and h6 take root's password "right" and nothing else."""
