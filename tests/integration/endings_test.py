@@ -203,7 +203,7 @@ def test_user_signals_go_on_to_the_workers(hvdray, tmp_path, signo, name):
 
 def test_a_second_signal_is_now(hvdray):
     job = hvdray.job("-np", "2", "--grace", "60", "--", "sh", "-c",
-                     "trap '' TERM; echo up; while :; do sleep 0.1; done")
+                     "trap '' TERM INT; echo up; while :; do sleep 0.1; done")
     job.wait_for(lambda: len(workers(job, "while")) >= 2, what="workers")
     time.sleep(0.3)
     os.kill(job.pid, signal.SIGINT)
