@@ -15,7 +15,8 @@ import pytest
 from elastic import Elastic
 from hosts import host_set, hosts  # noqa: F401  pylint: disable=unused-import
 from ray import (hidden_ray, hidden_ray_set, old_ray_cluster,  # noqa: F401  pylint: disable=unused-import
-                 old_ray_set, open_ray_cluster, open_ray_set, ray_cluster, ray_set, ray_venv)
+                 old_ray_set, open_ray_cluster, open_ray_set, ray_cluster, ray_set, ray_v2_cluster,
+                 ray_v2_set, ray_venv)
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # A shell without job control starts what runs in its background deaf to these, and so would be hvdray.
