@@ -88,6 +88,12 @@ Status NoRayAnswer(const RayQuestion& question, const Status& why) {
 
 Status RayRefusal(const RayQuestion& question, const WebReply& reply, const RayToken& token) {
   if (reply.status == 401 || reply.status == 403) return Denied(question, reply, token);
+  if (reply.status == 407) {
+    return {
+        ErrorCode::kRayUnreachable,
+        fmt::format("{}: the proxy on the way wants another login ({})", question.url, Said(reply)),
+        "HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT, or no_proxy for this host"};
+  }
   if (reply.status >= 300 && reply.status < 400) {
     const std::string target = ShownText(reply.location.substr(0, reply.location.find('?')), 200);
     return {ErrorCode::kRayUnreachable,
