@@ -82,6 +82,7 @@ class FakeDashboard:
         self.summary = summary or {"data": {"summary": [], "nodeLogicalResources": {}}}
         self.on_job, self.forgets = on_job, set(forgets)
         self.packages, self.jobs, self.requests, self.lost_streams = {}, {}, [], 0
+        self.lost_suffix = ""  # of the files whose streams are cut
         self.streamed = []  # names of files, each time one is read along
         self.before_answer = None  # called once a job is there; true: its submission is not answered
         self.ending = threading.Event()
@@ -208,7 +209,7 @@ class FakeDashboard:
         call.send_header("Content-Type", "text/plain")
         call.send_header("Transfer-Encoding", "chunked")
         call.end_headers()
-        sent, lose = 0, self.lost_streams > 0
+        sent, lose = 0, self.lost_streams > 0 and name.endswith(self.lost_suffix)
         while not self.ending.is_set():
             data = job.files[name][sent:]
             if lose and data:
