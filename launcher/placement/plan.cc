@@ -72,9 +72,13 @@ std::vector<Variables> EnvironmentsOf(const JobSpec& spec, std::span<const RankI
 
 /// Names that a real start would add to `known`.
 std::vector<std::string> DecidedAtStart(const JobSpec& spec, const Variables& known) {
-  std::vector<std::string> names = {"HVDRAY_JOB_ID",      "HVDRAY_GENERATION",
-                                    "HOROVOD_GLOO_IFACE", "HOROVOD_GLOO_RENDEZVOUS_PORT",
-                                    "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"};
+  std::vector<std::string> names = {"HVDRAY_JOB_ID",
+                                    "HVDRAY_GENERATION",
+                                    "TORCHELASTIC_ERROR_FILE",
+                                    "HOROVOD_GLOO_IFACE",
+                                    "HOROVOD_GLOO_RENDEZVOUS_PORT",
+                                    "NCCL_SOCKET_IFNAME",
+                                    "GLOO_SOCKET_IFNAME"};
   if (spec.wants_torch_env()) {
     names.insert(names.end(), {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID"});
   }
