@@ -127,7 +127,7 @@ TEST_F(JobOutputTest, TimeStampsFollowTheClock) {
             "Sat Nov 21 03:37:30 2026[0]<stdout>:x\nSat Nov 21 03:38:31 2026[0]<stdout>:y\n");
 }
 
-TEST_F(JobOutputTest, FilesHoldWhatTheConsoleShows) {
+TEST_F(JobOutputTest, FilesHoldWhatTheConsoleShowsButTheEndOfAnUnfinishedLine) {
   const TempFolder temp;
   JobOutputOptions options = Options();
   options.folder = temp / "out";
@@ -136,7 +136,7 @@ TEST_F(JobOutputTest, FilesHoldWhatTheConsoleShows) {
   output->OnOutput(0, StreamId::kStdout, "a\rb\npart", false);
   output->OnOutput(1, StreamId::kStderr, "e\n", false);
   ASSERT_TRUE(Drain(*output).ok());
-  EXPECT_EQ(Stdout(), "[0]<stdout>:a\r[0]<stdout>:b\n[0]<stdout>:part");
+  EXPECT_EQ(Stdout(), "[0]<stdout>:a\r[0]<stdout>:b\n[0]<stdout>:part\n");
   EXPECT_EQ(ReadFile(temp / "out/rank.0/stdout").value(),
             "[0]<stdout>:a\r[0]<stdout>:b\n[0]<stdout>:part");
   EXPECT_EQ(ReadFile(temp / "out/rank.1/stderr").value(), "[1]<stderr>:e\n");

@@ -46,6 +46,8 @@ TEST(ReportDocTest, EveryKeyOfTheReportIsDocumentedAndNoOther) {
     if (key.starts_with("workers[].")) documented.insert(first + key.substr(10));
   }
   for (const std::string& key : std::set<std::string>(documented)) {
+    // How sure the blame is, is told of the end alone.
+    if (key == first + "certain" || key == first + "evidence[]") continue;
     if (key.starts_with(first)) documented.insert("earlier_failures[]." + key.substr(first.size()));
   }
   EXPECT_EQ(written, documented);
