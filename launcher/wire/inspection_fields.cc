@@ -20,7 +20,7 @@ void ReadTexts(FieldReader& read, const char* key, std::vector<std::string>& lis
   read.Each(key, [&](const Json& element) {
     const bool is_fit = element.is_string() && list.size() < kMaxInspected;
     if (!is_fit || element.get_ref<const std::string&>().size() > kMaxText) return read.Fault(key);
-    list.push_back(element.get<std::string>());
+    list.push_back(ShownLine(element.get_ref<const std::string&>()));
   });
 }
 
@@ -112,17 +112,17 @@ void ReadInspection(FieldReader& read, Status& status, Inspection& inspection) {
   read.Unsigned("infiniband_count", inspection.infiniband_count);
   read.Shown("command_path", inspection.command_path);
   read.Int("command_error", inspection.command_error, 0, kMaxErrno);
-  read.Shown("command_interpreter", inspection.command_interpreter);
+  read.Text("command_interpreter", inspection.command_interpreter);  // its \r tells; shown escaped
   read.Shown("command_version", inspection.command_version);
   ReadTexts(read, "name_addresses", inspection.name_addresses);
   ReadObjects(read, status, "missing_files", inspection.missing_files,
               [](FieldReader& item, MissingFile& file) {
-                item.Text("path", file.path);
+                item.Shown("path", file.path);
                 item.Int("error", file.error, 0, kMaxErrno);
               });
   ReadObjects(read, status, "modules", inspection.modules,
               [](FieldReader& item, ModuleFacts& module) {
-                item.Text("name", module.name);
+                item.Shown("name", module.name);
                 item.Shown("version", module.version);
                 item.Shown("trouble", module.trouble);
               });

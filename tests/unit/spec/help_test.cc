@@ -60,7 +60,7 @@ TEST(HelpTest, WhatIsOfCheckAloneIsShownWithCheckAlone) {
     EXPECT_NE(CheckHelp().find("  " + text), std::string::npos) << text;
     const std::string completion = BashCompletion();
     EXPECT_NE(completion.find(" " + text, completion.find("words+='")), std::string::npos) << text;
-    EXPECT_NE(RunMarkdown().find("`" + text + "`"), std::string::npos) << text;
+    EXPECT_NE(RunMarkdown().find("| `" + text), std::string::npos) << text;
     EXPECT_EQ(RunHelp().find(text + "\n"), std::string::npos) << text;
     EXPECT_EQ(RunManPage().find("\\-\\-json\n"), std::string::npos) << text;
   }
