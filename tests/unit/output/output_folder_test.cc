@@ -8,6 +8,7 @@
 
 #include <filesystem>
 
+#include "tests/fakes/file_size_limit.h"
 #include "tests/fakes/temp_folder.h"
 
 namespace hvdray {
@@ -125,14 +126,22 @@ TEST(OutputFolderTest, APipeInTheWayIsRefusedAtOnce) {
   EXPECT_EQ(folder.status().code(), ErrorCode::kFileUnwritable);
 }
 
-TEST(OutputFolderTest, AFullDiskIsSaidOnceForAFileAndSparesTheOthers) {
+TEST(OutputFolderTest, ALinkInThePlaceOfAFileIsRefused) {
   const TempFolder temp;
   ASSERT_TRUE(MakeDirs(temp / "rank.0").ok());
-  ASSERT_EQ(::symlink("/dev/full", (temp / "rank.0/stdout").c_str()), 0);
+  ASSERT_TRUE(WriteFileAtomically(temp / "other", "kept").ok());
+  ASSERT_EQ(::symlink((temp / "other").c_str(), (temp / "rank.0/stdout").c_str()), 0);
+  EXPECT_EQ(OutputFolder::Create(temp.path(), 1).status().code(), ErrorCode::kFileUnwritable);
+  EXPECT_EQ(Read(temp / "other"), "kept");
+}
+
+TEST(OutputFolderTest, AFullDiskIsSaidOnceForAFileAndSparesTheOthers) {
+  const TempFolder temp;
   auto folder = OutputFolder::Create(temp.path(), 2).value();
-  const Status first = folder->Append(0, StreamId::kStdout, "lost\n");
+  const FileSizeLimit full(8);
+  const Status first = folder->Append(0, StreamId::kStdout, "the end is lost\n");
   EXPECT_EQ(first.code(), ErrorCode::kOutputLost);
-  EXPECT_NE(first.message().find("rank.0/stdout: write: No space left"), std::string::npos)
+  EXPECT_NE(first.message().find("rank.0/stdout: write: File too large"), std::string::npos)
       << first.message();
   EXPECT_FALSE(first.hint().empty());
   EXPECT_TRUE(folder->Append(0, StreamId::kStdout, "lost too\n").ok());
