@@ -42,6 +42,7 @@ ElasticPolicy FullPolicy() {
   policy.stop_margin = Duration(7);
   policy.leave_limit = Duration(8);
   policy.settle = Duration(9);
+  policy.moment = Duration(10);
   policy.master_port = 65535;
   return policy;
 }
@@ -78,6 +79,7 @@ TEST(ElasticRecordTest, EverySettingComesBack) {
   EXPECT_EQ(policy.join, JoinMode::kTogether);
   EXPECT_FALSE(policy.breaks_connections);
   EXPECT_EQ(policy.settle, Duration(9));
+  EXPECT_EQ(policy.moment, Duration(10));
   EXPECT_EQ(policy.leave_limit, Duration(8));
   EXPECT_EQ(policy.master_port, 65535);
 }
