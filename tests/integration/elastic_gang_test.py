@@ -129,7 +129,7 @@ def test_the_torch_example_goes_on_from_its_checkpoint(elastic, horovod_python, 
 
 
 def test_hosts_that_are_lost_leave_no_descriptor_behind(gang):
-    job = started(gang(), 2, "--blacklist-cooldown-range", "0.1", "0.2")
+    job = started(gang(), 2, "--blacklist-cooldown-range", 1, 2)
     folder = f"/proc/{job.job.pid}/fd"
     before = min(len(os.listdir(folder)) for _ in range(200))  # a discovery script comes and goes
     for _ in range(3):
