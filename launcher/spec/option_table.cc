@@ -310,7 +310,7 @@ constexpr OptionRow kRows[] = {
     {.id = Id::kRuntimeEnv, .name = "runtime-env", .spellings = "--runtime-env --runtime-env-json", .type = Type::kText,
      .value_name = "FILE|JSON", .group = Group::kRay,
      .help = "Ray's runtime environment of the workers, a YAML file or JSON: pip, uv, conda, py_modules, "
-             "env_vars, image_uri, working_dir, config, as of `ray job submit`."},
+             "env_vars, image_uri, working_dir, config, as of ray job submit."},
     {.id = Id::kNumHosts, .name = "num-hosts", .spellings = "--num-hosts", .type = Type::kInt,
      .value_name = "N", .min = 1, .max = 65536, .group = Group::kRay,
      .help = "Slots on N nodes, on each the same number. With -np and without --num-slots: an equal share."},
