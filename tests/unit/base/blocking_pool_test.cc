@@ -137,12 +137,16 @@ TEST_F(BlockingPoolTest, AJobThatIsStuckKeepsNobodyFromLeaving) {
         auto owned = std::make_shared<Owned>(Owned{is_task_destroyed});
         is_task_destroyed = false;
         auto pool = std::make_unique<BlockingPool>(*loop_, std::chrono::milliseconds(1));
+        auto begun = std::make_shared<std::promise<void>>();
+        auto has_begun = begun->get_future();
         pool->Run<int>(
-            [gate, owned = std::move(owned)] {
+            [gate, begun, owned = std::move(owned)] {
+              begun->set_value();
               gate->get_future().wait();
               return 0;
             },
             [&](int) { is_done = true; });
+        has_begun.wait();  // one that has not begun is dropped
         pool.reset();
         const bool is_left = BlockingPool::has_left_threads();
         loop_.reset();
