@@ -190,9 +190,12 @@ void ElasticDriver::On(const event::OutputDamaged& e) {
 void ElasticDriver::On(const event::OutputBlocked& e) { ending_.is_output_blocked = e.is_blocked; }
 
 void ElasticDriver::Settle() {
-  for (ElasticState before = state_;; before = state_) {
+  for (;;) {
+    const ElasticState state = state_;
+    const ElasticEnd end = ending_.cause.end;
     Advance();
-    if (state_ == before) return;
+    // A cause that was found just now has consequences too.
+    if (state_ == state && ending_.cause.end == end) return;
   }
 }
 

@@ -46,7 +46,7 @@ void ElasticDriver::MemberFailed(WorkerId worker) {
                                round_.fell_apart && !is_abort ? kWhileConnecting : ""));
   log_.NoteStandstill(now_);
   // The first to end need not be the first to fail.
-  const bool may_wait = policy_.moment > Duration::zero() &&
+  const bool may_wait = policy_.moment > Duration::zero() && !IsPlainCrash(record) &&
                         record.status->stage == wire::ExecStage::kNone && !round_.fell_apart;
   if (may_wait && !round_.moment_by && round_.to_evict.empty()) {
     round_.failing_since = now_;

@@ -229,7 +229,9 @@ void GangDriver::AdvanceRunning() {
   // A command that could not be executed needs no look at the others.
   const bool is_failure =
       cause_.kind == CauseKind::kWorkerFailed && cause_.origin == ExitOrigin::kWorker;
-  if (is_failure && roster_.living() > 0) {
+  const bool is_clear = is_failure && roster_.erring() == 0 &&
+                        IsPlainCrash(roster_.workers()[static_cast<size_t>(failed_rank_)].record);
+  if (is_failure && !is_clear && roster_.living() > 0) {
     Enter(GangState::kFailing);
     AdvanceFailing();
     return;

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <csignal>
 
 namespace hvdray {
 namespace {
@@ -124,6 +126,14 @@ void AddNoneOfItsOwn(const Suspect& first, std::span<const WorkerRecord> workers
 }
 
 }  // namespace
+
+bool IsPlainCrash(const WorkerRecord& worker) {
+  constexpr std::array<int, 7> kCrashes = {SIGKILL, SIGSEGV, SIGBUS, SIGILL,
+                                           SIGFPE,  SIGSYS,  SIGTRAP};
+  const bool is_crash = worker.status && std::find(kCrashes.begin(), kCrashes.end(),
+                                                   worker.status->signal) != kCrashes.end();
+  return is_crash && !worker.was_stopping && worker.error == LastError();
+}
 
 Culprit FindCulprit(std::span<const WorkerRecord> workers, int preferred) {
   const std::vector<Suspect> suspects = SuspectsOf(workers);

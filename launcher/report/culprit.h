@@ -24,6 +24,10 @@ struct Culprit {
 /// tells two apart; -1: not known.
 Culprit FindCulprit(std::span<const WorkerRecord> workers, int preferred = -1);
 
+/// Died of a signal that no error of another brings about, and without a word: that needs no look
+/// at the others.
+bool IsPlainCrash(const WorkerRecord& worker);
+
 }  // namespace hvdray
 
 #endif  // HVDRAY_LAUNCHER_REPORT_CULPRIT_H_

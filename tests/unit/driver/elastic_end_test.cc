@@ -244,6 +244,60 @@ ElasticPolicy Gang(int np, int min_np, uint32_t max_restarts) {
   return policy;
 }
 
+const LastError kFallen = {"RuntimeError: Connection closed by peer", "Connection closed by peer"};
+
+TEST(ElasticGangTest, WhoBeganItIsBlamedThoughItEndsLater) {
+  ElasticPolicy policy = Gang(3, 3, 0);
+  policy.moment = milliseconds(300);
+  ElasticJob job(policy, {{"a", 3}});
+  job.Feed(event::ProcessErred{0, kFallen, milliseconds(10)});
+  job.Fail("a", 0);
+  job.Advance(milliseconds(200));
+  EXPECT_EQ(job.Count<effect::StopGeneration>(), 0u);
+  job.Fail("a", 1, {.exit_code = 17});
+  job.Advance(seconds(1));
+  ASSERT_TRUE(job.has_finished());
+  EXPECT_EQ(job.verdict().exit_code, 17);
+  EXPECT_EQ(job.verdict().first_failure->rank, 1);
+}
+
+TEST(ElasticGangTest, TheEndComesAMomentAfterTheLastFailure) {
+  ElasticPolicy policy = Gang(3, 3, 0);
+  policy.moment = milliseconds(300);
+  ElasticJob job(policy, {{"a", 3}});
+  job.Fail("a", 1, {.exit_code = 9});
+  EXPECT_EQ(job.Count<effect::StopGeneration>(), 0u);
+  job.Advance(milliseconds(400));
+  ASSERT_TRUE(job.has_finished());
+  EXPECT_EQ(job.verdict().exit_code, 9);
+}
+
+TEST(ElasticGangTest, ACrashWithoutAWordIsNotWaitedFor) {
+  ElasticPolicy policy = Gang(3, 3, 1);
+  policy.moment = milliseconds(300);
+  ElasticJob job(policy, {{"a", 3}});
+  job.Fail("a", 1, {.signal = SIGKILL});
+  job.Advance(milliseconds(100));
+  EXPECT_EQ(job.generation(), 2u);
+}
+
+TEST(ElasticEndTest, WhoBeganItIsBlamedWhereNoMemberIsLeftElsewhere) {
+  ElasticPolicy policy = Workers(2, 2);
+  policy.moment = milliseconds(300);
+  ElasticJob job(policy);
+  job.Find({{"a", 2}}, /*is_final=*/true);
+  job.Feed(event::ProcessErred{0, kFallen, milliseconds(10)});
+  job.Fail("a", 0);
+  job.Advance(milliseconds(100));
+  EXPECT_EQ(job.Count<effect::StopWorkers>(), 0u);
+  job.Fail("a", 1, {.exit_code = 17});
+  job.Advance(seconds(1));
+  ASSERT_TRUE(job.has_finished());
+  EXPECT_EQ(job.verdict().exit_code, 17);
+  EXPECT_EQ(job.verdict().first_failure->rank, 1);
+  EXPECT_TRUE(job.verdict().workers[0].is_victim);
+}
+
 TEST(ElasticGangTest, AFailureRestartsAllWorkersWithAFreshPort) {
   ElasticJob job(Gang(4, 4, 1), {{"a", 2}, {"b", 2}});
   job.Fail("b", 1);

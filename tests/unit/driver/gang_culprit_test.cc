@@ -134,6 +134,20 @@ TEST(GangCulpritTest, ALostHostExplainsThoseThatBlameAPeer) {
   ExpectRight(sim);
 }
 
+TEST(GangCulpritTest, ACrashWithoutAWordNeedsNoMoment) {
+  HungSim sim;
+  sim.worker(1) = {.ends_after = seconds(1), .status = {.signal = SIGKILL}};
+  ASSERT_TRUE(sim.Run());
+  EXPECT_LT(sim.elapsed(), milliseconds(1100));
+  EXPECT_EQ(sim.verdict().exit_code, 137);
+  // One of a victim in its own end does.
+  HungSim fallen;
+  fallen.worker(1) = {.ends_after = seconds(1), .status = {.signal = SIGSEGV}, .error = kVictim};
+  fallen.Ends(2, milliseconds(1200), 17, {}, {});
+  ASSERT_TRUE(fallen.Run());
+  EXPECT_EQ(fallen.verdict().exit_code, 17);
+}
+
 TEST(GangCulpritTest, ACommandThatIsNotThereNeedsNoMoment) {
   HungSim sim;
   sim.worker(1).status = {.stage = wire::ExecStage::kExec, .error = ENOENT};
