@@ -1,5 +1,6 @@
 """--elastic-mode gang: every change stops all workers and starts them anew; no Horovod."""
 
+import json
 import os
 import re
 import signal
@@ -138,3 +139,13 @@ def test_hosts_that_are_lost_leave_no_descriptor_behind(gang):
         job.wait_for(lambda: job.agents().get(NAMES[1]) not in (None, lost), "a new agent")
     job.wait_for(lambda: len(os.listdir(folder)) <= before, "as few descriptors as before", within=20)
     assert job.end().code == 0
+
+
+def test_np_of_the_report_is_what_was_asked_for(hvdray, tmp_path):
+    """Not what the last generation had: two slots take two workers here."""
+    report = tmp_path / "report.json"
+    result = hvdray.go("-np", "1", "--min-np", "1", "--max-np", "2", "-H", "localhost:2",
+                       "--elastic-mode", "gang", "--report", report, "--", "true")
+    assert result.code == 0, result.errors
+    page = json.loads(report.read_text())
+    assert (page["np"], len(page["workers"])) == (1, 2)
