@@ -18,6 +18,8 @@ def table(steps, seconds):
 
 
 def main():
+    for stream in (sys.stdin, sys.stdout):  # a test that fails may have printed any bytes
+        stream.reconfigure(encoding="utf-8", errors="surrogateescape")
     seconds = {}
     is_told = False
     for line in sys.stdin:
