@@ -71,7 +71,11 @@ def main():
     work = []
     for entry in json.loads((build / "compile_commands.json").read_text()):
         path = pathlib.Path(entry["file"])
-        place = build if path.is_relative_to(build) else ROOT  # HVDRAY_UNITY writes its files there
+        place = ROOT
+        if path.is_relative_to(build):
+            if path.parent.name != "unity":
+                continue  # made from something else, and perhaps not made yet
+            place = build
         if path.relative_to(place).parts[0] in ROOMS:
             command = entry["command"].replace(str(ROOT), "")
             work.append((path, key_of(path, command, version)))

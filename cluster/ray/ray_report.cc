@@ -74,8 +74,8 @@ std::string Plural(size_t count, std::string_view word) {
 std::string TimeText(int64_t ms) {
   const int64_t seconds = std::max<int64_t>(ms / 1000, 0);
   if (seconds < 120) return fmt::format("{} s", seconds);
-  if (seconds < 2 * 3600) return fmt::format("{} min", seconds / 60);
-  if (seconds < 48 * 3600) return fmt::format("{} h", seconds / 3600);
+  if (seconds < 2L * 3600) return fmt::format("{} min", seconds / 60);
+  if (seconds < 48L * 3600) return fmt::format("{} h", seconds / 3600);
   return fmt::format("{} days", seconds / 86400);
 }
 
