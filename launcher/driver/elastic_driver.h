@@ -101,6 +101,7 @@ class ElasticDriver {
   void MemberFailed(WorkerId worker);
   void NoteFailed(WorkerId worker, bool was_broken);
   bool ForgiveAborted();
+  std::vector<WorkerRecord> Suspects() const;
   void ChooseCulprit();
   void ExpireMoment();
   bool HasMembersElsewhere(int host) const;

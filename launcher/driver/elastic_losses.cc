@@ -76,8 +76,19 @@ bool ElasticDriver::HasMembersElsewhere(int host) const {
   });
 }
 
+// The members, without the errors of earlier generations, which they outlived.
+std::vector<WorkerRecord> ElasticDriver::Suspects() const {
+  std::vector<WorkerRecord> records = roster_.Records(round_.members);
+  for (WorkerRecord& record : records) {
+    if (!record.erred || *record.erred >= round_.begun) continue;
+    record.erred.reset();
+    record.error = {};
+  }
+  return records;
+}
+
 void ElasticDriver::ExpireMoment() {
-  const Culprit culprit = FindCulprit(roster_.Records(round_.members));
+  const Culprit culprit = FindCulprit(Suspects());
   const bool is_known = culprit.index >= 0 && culprit.is_own;
   const bool is_any_erring =
       std::any_of(round_.members.begin(), round_.members.end(), [this](WorkerId worker) {
@@ -96,7 +107,7 @@ void ElasticDriver::ExpireMoment() {
 
 // Weighs what the members have said, if any has said anything; else the first to end it is.
 void ElasticDriver::ChooseCulprit() {
-  const std::vector<WorkerRecord> records = roster_.Records(round_.members);
+  const std::vector<WorkerRecord> records = Suspects();
   const bool has_words = std::any_of(records.begin(), records.end(), [](const WorkerRecord& one) {
     return one.error != LastError();
   });

@@ -31,6 +31,7 @@ struct ElasticSnapshot {
 struct ElasticRound {
   HostPlan plan;
   std::vector<WorkerId> members;  ///< By rank.
+  TimePoint begun{};              ///< When it was published.
   int done = 0;                   ///< Members that exited 0 by themselves.
   WorkerId first_done = kNoWorker;
   std::optional<WorkerRecord> first_failure;

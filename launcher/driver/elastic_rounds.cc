@@ -299,7 +299,7 @@ void ElasticDriver::Publish(HostPlan plan) {
   std::vector<int> hosts;
   for (const HostShare& share : plan) hosts.push_back(share.host);
   registry_.PutFirst(hosts);
-  round_ = {.plan = std::move(plan), .members = publish.workers};
+  round_ = {.plan = std::move(plan), .members = publish.workers, .begun = now_};
   has_begun_ = true;
   approach_.tries.clear();
   effects_.push_back(std::move(publish));
@@ -326,7 +326,7 @@ void ElasticDriver::StartAll() {
     start.workers.push_back({worker, place});
     in_use_.insert(place.host_index);
   }
-  round_ = {.plan = plan, .members = publish.workers};
+  round_ = {.plan = plan, .members = publish.workers, .begun = now_};
   effects_.push_back(std::move(publish));
   effects_.push_back(std::move(start));
   Announce(std::move(changes), false);

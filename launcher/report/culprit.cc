@@ -27,6 +27,12 @@ struct Suspect {
   int rank() const { return worker->rank; }
 };
 
+// Nothing that a program does at the end of a peer ends in SIGKILL: it came from outside, whatever
+// the program had said before.
+bool IsKilled(const WorkerRecord& worker) {
+  return worker.status && worker.status->signal == SIGKILL && !worker.was_stopping;
+}
+
 bool HasFailed(const WorkerRecord& worker) {
   return worker.status.has_value() && !worker.status->is_success();
 }
@@ -52,7 +58,7 @@ std::vector<Suspect> SuspectsOf(std::span<const WorkerRecord> workers) {
     if (worker.was_stopping && !has_own_error) continue;
     Suspect suspect{.index = static_cast<int>(i),
                     .worker = &worker,
-                    .is_own = worker.error.peer_words.empty(),
+                    .is_own = worker.error.peer_words.empty() || IsKilled(worker),
                     .sign = EndOf(worker)};
     // Whoever dies of a signal has not ended by an error that it could tell of; it told of another.
     const bool is_crash = worker.status->signal != 0 && !worker.was_stopping;
@@ -128,8 +134,8 @@ void AddNoneOfItsOwn(const Suspect& first, std::span<const WorkerRecord> workers
 }  // namespace
 
 bool IsPlainCrash(const WorkerRecord& worker) {
-  constexpr std::array<int, 7> kCrashes = {SIGKILL, SIGSEGV, SIGBUS, SIGILL,
-                                           SIGFPE,  SIGSYS,  SIGTRAP};
+  if (IsKilled(worker)) return true;
+  constexpr std::array<int, 6> kCrashes = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGSYS, SIGTRAP};
   const bool is_crash = worker.status && std::find(kCrashes.begin(), kCrashes.end(),
                                                    worker.status->signal) != kCrashes.end();
   return is_crash && !worker.was_stopping && worker.error == LastError();

@@ -24,8 +24,8 @@ struct Culprit {
 /// tells two apart; -1: not known.
 Culprit FindCulprit(std::span<const WorkerRecord> workers, int preferred = -1);
 
-/// Died of a signal that no error of another brings about, and without a word: that needs no look
-/// at the others.
+/// Killed by SIGKILL, or died without a word of a signal that no error of another brings about:
+/// that needs no look at the others.
 bool IsPlainCrash(const WorkerRecord& worker);
 
 }  // namespace hvdray

@@ -250,6 +250,7 @@ TEST(ElasticGangTest, WhoBeganItIsBlamedThoughItEndsLater) {
   ElasticPolicy policy = Gang(3, 3, 0);
   policy.moment = milliseconds(300);
   ElasticJob job(policy, {{"a", 3}});
+  job.Advance(seconds(1));
   job.Feed(event::ProcessErred{0, kFallen, milliseconds(10)});
   job.Fail("a", 0);
   job.Advance(milliseconds(200));
@@ -259,6 +260,26 @@ TEST(ElasticGangTest, WhoBeganItIsBlamedThoughItEndsLater) {
   ASSERT_TRUE(job.has_finished());
   EXPECT_EQ(job.verdict().exit_code, 17);
   EXPECT_EQ(job.verdict().first_failure->rank, 1);
+}
+
+TEST(ElasticEndTest, WhatAMemberSaidInAnEarlierGenerationIsNoEvidence) {
+  ElasticPolicy policy = Workers(3, 1);
+  policy.moment = milliseconds(300);
+  ElasticJob job(policy);
+  job.Find({{"a", 1}, {"b", 1}, {"c", 1}}, /*is_final=*/true);
+  for (const WorkerId worker : {0u, 1u}) {
+    job.Feed(event::ProcessErred{worker, kFallen, milliseconds(10)});
+  }
+  job.Fail("c", 0, {.signal = SIGKILL});
+  job.AllMeet();
+  EXPECT_EQ(job.generation(), 2u);
+  job.Advance(seconds(5));
+  job.Fail("b", 0, {.exit_code = 3});
+  job.Fail("a", 0, {.exit_code = 17});
+  job.Advance(seconds(1));
+  ASSERT_TRUE(job.has_finished());
+  EXPECT_EQ(job.verdict().exit_code, 3);
+  EXPECT_TRUE(job.verdict().is_first_certain);
 }
 
 TEST(ElasticGangTest, TheEndComesAMomentAfterTheLastFailure) {
@@ -286,6 +307,7 @@ TEST(ElasticEndTest, WhoBeganItIsBlamedWhereNoMemberIsLeftElsewhere) {
   policy.moment = milliseconds(300);
   ElasticJob job(policy);
   job.Find({{"a", 2}}, /*is_final=*/true);
+  job.Advance(seconds(1));
   job.Feed(event::ProcessErred{0, kFallen, milliseconds(10)});
   job.Fail("a", 0);
   job.Advance(milliseconds(100));

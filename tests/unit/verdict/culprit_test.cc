@@ -142,6 +142,17 @@ TEST(CulpritTest, IsTheFirstWhereAllBlameAPeerAndThatIsSaid) {
   EXPECT_EQ(culprit.evidence[1], "rank 1 had ended with success before");
 }
 
+TEST(CulpritTest, IsTheOneThatWasKilledWhateverItHadSaid) {
+  const Gang gang = Gang()
+                        .Ends(500, {.signal = SIGKILL}, kShutDown, 100)
+                        .Ends(510, {.signal = SIGABRT}, kShutDown, 505);
+  const Culprit culprit = FindCulprit(gang.workers);
+  EXPECT_EQ(culprit.index, 0);
+  EXPECT_TRUE(culprit.is_own);
+  EXPECT_TRUE(culprit.is_certain);
+  EXPECT_TRUE(IsPlainCrash(gang.workers[0]));
+}
+
 TEST(CulpritTest, AnErrorOfLongAgoIsAnotherMatter) {
   const Culprit culprit = FindCulprit(
       Gang().Ends(100'000, {.exit_code = 1}, kOwn, 1'000).Ends(90'000, {.exit_code = 9}).workers);
