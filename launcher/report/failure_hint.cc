@@ -1,5 +1,7 @@
 #include "launcher/report/failure_hint.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <string_view>
@@ -21,6 +23,19 @@ bool IsPeerOnLoopback(std::string_view line) {
                           LineHas(line, "reset by peer");
   return is_failure &&
          (LineHas(line, "[127.") || LineHas(line, "127.0.1.1") || LineHas(line, "[::ffff:127."));
+}
+
+/// Hosts that are all named by loopback addresses may well speak to each other over these.
+bool HasRemoteHost(std::span<const WorkerRecord> workers) {
+  const auto is_here = [](const std::string& host) {
+    in_addr address{};
+    const bool is_number = ::inet_aton(host.c_str(), &address) != 0;
+    return host == "localhost" || (is_number && ntohl(address.s_addr) >> 24 == 127);
+  };
+  const std::string first = workers.empty() ? std::string() : workers.front().host;
+  return std::any_of(workers.begin(), workers.end(), [&](const WorkerRecord& worker) {
+    return worker.host != first && !(is_here(worker.host) && is_here(first));
+  });
 }
 
 /// What torch.distributed says when it looks for torchrun's variables.
@@ -51,10 +66,7 @@ std::string FailureHint(const Verdict& verdict, std::span<const std::string> las
   const auto any = [last_lines](bool (*is_sign)(std::string_view line)) {
     return std::any_of(last_lines.begin(), last_lines.end(), is_sign);
   };
-  const bool has_many_hosts =
-      std::any_of(verdict.workers.begin(), verdict.workers.end(),
-                  [&worker](const WorkerRecord& other) { return other.host != worker.host; });
-  if (has_many_hosts && any(&IsPeerOnLoopback)) {
+  if (HasRemoteHost(verdict.workers) && any(&IsPeerOnLoopback)) {
     return "a host has told the others a loopback address as its own: its name resolves to that; "
            "hvdray check says which, mend /etc/hosts there";
   }

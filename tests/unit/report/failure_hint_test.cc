@@ -39,6 +39,9 @@ TEST(FailureHintTest, APeerOnLoopbackIsAHostWhoseNameResolvesToThat) {
   Verdict alone = BadVerdict();
   for (WorkerRecord& worker : alone.workers) worker.host = alone.first_failure->host;
   EXPECT_EQ(FailureHint(alone, Lines{"connect [127.0.1.1]:1: Connection refused"}, {}), "");
+  for (WorkerRecord& worker : alone.workers) worker.host = "localhost";
+  alone.workers.back().host = "127.1";
+  EXPECT_EQ(FailureHint(alone, Lines{"connect [127.0.1.1]:1: Connection refused"}, {}), "");
 }
 
 TEST(FailureHintTest, ATorchScriptInAHorovodElasticJobIsSentToGangs) {
