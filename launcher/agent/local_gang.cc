@@ -190,12 +190,15 @@ void LocalGang::FailToStart(int rank, ExecStage stage, int error) {
   for (const auto stream : {wire::StreamId::kStdout, wire::StreamId::kStderr}) {
     handlers_.send(wire::Output{rank, stream, true, {}});
   }
-  handlers_.send(
-      wire::WorkerExited{rank, status, kill_at_.has_value() || told_to_end_.contains(rank)});
+  handlers_.send(wire::WorkerExited{rank, status, IsToldToEnd(rank)});
+}
+
+bool LocalGang::IsToldToEnd(int rank) const {
+  return kill_at_ || is_interrupted_ || told_to_end_.contains(rank);
 }
 
 void LocalGang::OnExited(int rank, wire::ExitStatus status) {
-  const bool was_stopping = kill_at_.has_value() || told_to_end_.contains(rank);
+  const bool was_stopping = IsToldToEnd(rank);
   if (status.signal == SIGKILL && !was_stopping) status.is_oom = oom_watch_->ClaimKill();
   if (const auto pump = stdin_pumps_.find(rank); pump != stdin_pumps_.end()) pump->second.Close();
   handlers_.close_relay(rank);

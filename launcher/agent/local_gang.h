@@ -99,6 +99,7 @@ class LocalGang {
   void Enter(LocalGangState next);
   void StartSome();
   void StartOne(const wire::WorkerSlot& slot);
+  bool IsToldToEnd(int rank) const;
   void OnExited(int rank, wire::ExitStatus status);
   /// Makes its error file; empty: it gets none.
   std::string ErrorFileOf(int name);
