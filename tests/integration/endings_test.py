@@ -143,8 +143,8 @@ def test_a_signal_stops_gracefully(hvdray, tmp_path, signo, name, code):
 SAVES = python_script("""
 import os, signal, sys, time
 signal.signal(signal.SIGTERM, lambda *_: print("SIGTERM", flush=True))
-print("up", flush=True)
 try:
+    print("up", flush=True)
     time.sleep(600)
 except KeyboardInterrupt:
     print("saved", flush=True)
@@ -196,7 +196,13 @@ def test_user_signals_go_on_to_the_workers(hvdray, tmp_path, signo, name):
                      f"echo up >> {tmp_path}/up; while :; do sleep 0.1; done")
     up = tmp_path / "up"
     job.wait_for(lambda: up.exists() and up.read_text() == "up\nup\n", what="workers")
-    os.kill(job.pid, signo)
+    seen = tmp_path / "seen"
+
+    def is_seen():  # what comes before the launcher has heard of the workers is dropped
+        os.kill(job.pid, signo)
+        return seen.exists() and seen.read_text() == f"{name}\n{name}\n"
+
+    job.wait_for(is_seen, what="the workers' traps")
     assert job.wait(20).code == 0, "hvdray itself is not ended by it"
     assert (tmp_path / "seen").read_text() == f"{name}\n{name}\n"
 

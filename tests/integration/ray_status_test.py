@@ -30,14 +30,15 @@ def caller(tool, url):
 
 
 def settled_page(tool, ray):
-    """status, once the autoscaler of a head that has just started has made its first report."""
+    """status, once all of a cluster that has just started have made their first report."""
     seen = []
 
     def has_reported():
         seen.append(json.loads(tool.run("status", "--ray-address", ray.url, "--json").text))
-        return seen[-1]["autoscaler"] is not None
+        nodes = [node["resources"].get("object_store_memory", {}).get("free") for node in seen[-1]["nodes"]]
+        return seen[-1]["autoscaler"] is not None and all(nodes)
 
-    wait_until(has_reported, "the autoscaler's first report")
+    wait_until(has_reported, "the first reports of the autoscaler and of the nodes")
     return seen[-1]
 
 
@@ -95,7 +96,10 @@ def test_autoscaler_v2_hides_nothing(request, ray_v2_cluster):
         wait_until(lambda: look("slots")["slots"] == 2 * CPUS, "all nodes have told", 30)
         job = made.start("run", "--ray-address", ray.url, "-np", 3, "--", "sleep", "600")
         wait_until(lambda: look("slots")["slots"] == 2 * CPUS - 3, "what it has is not free", 60)
-        assert look("slots", "--use-gpu", "--cpus-per-slot", "0.25")["slots"] == 2
+        # Of the two GPUs of the last node; none while all its CPUs are taken.
+        free = {host["address"]: host["slots"] for host in look("slots")["hosts"]}
+        usable = 2 if free.get(ray.address("h2")) else 0
+        assert look("slots", "--use-gpu", "--cpus-per-slot", "0.25")["slots"] == usable
         began = time.monotonic()
         result = made.run("run", "--ray-address", ray.url, "-np", 9, "--", "true")
         assert result.code == 2 and "[HVD-E0219]" in result.errors, result.errors

@@ -546,12 +546,12 @@ def locked_key(hosts, tmp_path):
 def test_a_passphrase_is_asked_for_once_and_while_it_is_the_clock_stands_still(
         at_terminal, locked_key):
     terminal = at_terminal("-H", "h1:1,h2:1,h5:1", "--ssh-config", locked_key, "--start-timeout",
-                           "3", "--", "hostname")
+                           "8", "--", "hostname")
     terminal.expect("passphrase of ")
     assert not terminal.is_echo_on()
     terminal.type("wrong\n")
     terminal.expect("passphrase of ")
-    time.sleep(4)  # longer than the start may take
+    time.sleep(9)  # longer than the start may take
     terminal.type("open sesame\n")
     code, out, err = terminal.end()
     assert code == 0, err

@@ -266,6 +266,7 @@ TEST_F(GangSetTest, WhatAWorkerLeavesInItsGroupIsKilledThoughOthersOfItsGangLive
                                               "sleep 1000 & echo ready; "
                                               "[ $HVDRAY_RANK = 0 ] && exit 3; wait"}))
                   .ok());
+  ASSERT_TRUE(WaitUntilReady({10, 11}));  // each with its child
   ASSERT_TRUE(WaitFor(*loop_, [&] { return exits_.contains(10); }));
   EXPECT_EQ(exits_[10].status.exit_code, 3);
   EXPECT_FALSE(exits_[10].was_stopping);

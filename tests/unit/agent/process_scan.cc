@@ -55,7 +55,10 @@ bool WaitFor(Loop& loop, const std::function<bool()>& is_done) {
   const Watch look = loop.Every(kLook, [&] {
     if (is_done()) loop.Stop();
   });
-  while (!is_late && !is_done()) loop.Run();
+  while (!is_late) {
+    if (is_done()) return true;
+    loop.Run();
+  }
   return is_done();
 }
 
