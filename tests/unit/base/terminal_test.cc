@@ -62,7 +62,9 @@ TEST(TerminalTest, AQuestionCannotMoveTheCursor) {
 }
 
 TEST(TerminalTest, EndOfInputAndAnswersWithoutEndAreNone) {
-  for (const std::string& typed : {std::string("\x04"), std::string(1024, 'x') + "\x04"}) {
+  const std::string end = "\x04";
+  const std::string too_long(1024, 'x');
+  for (const std::string& typed : std::vector<std::string>{end, too_long + end}) {
     PseudoTerminal terminal([] { return Ask({.text = "password: "}, ""); });
     ASSERT_TRUE(terminal.Expect("password: "));
     terminal.Type(typed);
