@@ -22,6 +22,9 @@ constexpr std::array<std::string_view, 2> kAborts = {"terminate called", "Fatal 
 // Tracebacks of this kind come when the program is over already.
 constexpr std::array<std::string_view, 2> kAfterwards = {"Exception ignored", "Error in atexit"};
 
+// An exception that only points to what was printed before it: Horovod's, when hvd.init() fails.
+constexpr std::string_view kSeeAbove = "check log messages above";
+
 // What workers say whose peer has gone. Sources: Horovod 0.28.1 (common.h, exceptions.py), Gloo
 // (transport/tcp/pair.cc), c10d (socket.cpp, TCPStore.cpp), NCCL (ncclGetErrorString, socket.cc).
 constexpr std::array<std::string_view, 16> kPeerWords = {"Horovod has been shut down",
@@ -57,6 +60,10 @@ std::string PeerWordsIn(std::span<const std::string> lines) {
     }
   }
   return {};
+}
+
+std::span<const std::string> TailOf(std::span<const std::string> lines) {
+  return lines.last(std::min(lines.size(), kTailLines));
 }
 
 bool IsHeader(std::string_view line) { return Has(line, kTraceback) || HasAny(line, kAborts); }
@@ -100,8 +107,7 @@ std::string Cut(std::string_view text) {
 LastError ReadLastError(std::span<const std::string> lines) {
   const std::optional<size_t> begin = BeginOfError(lines);
   if (!begin) {
-    const size_t tail = std::min(lines.size(), kTailLines);
-    return {.text = {}, .peer_words = PeerWordsIn(lines.subspan(lines.size() - tail))};
+    return {.text = {}, .peer_words = PeerWordsIn(TailOf(lines))};
   }
   const std::string_view prefix = PrefixOf(lines[*begin]);
   const bool is_abort = HasAny(lines[*begin], kAborts);
@@ -121,7 +127,10 @@ LastError ReadLastError(std::span<const std::string> lines) {
   }
   std::string_view text = lines[at];
   if (text.starts_with(prefix)) text.remove_prefix(prefix.size());
-  return {.text = Cut(text), .peer_words = PeerWordsIn(lines.subspan(at, end - at))};
+  std::string peer_words = PeerWordsIn(lines.subspan(at, end - at));
+  if (peer_words.empty() && Has(text, kSeeAbove))
+    peer_words = PeerWordsIn(TailOf(lines.first(*begin)));
+  return {.text = Cut(text), .peer_words = std::move(peer_words)};
 }
 
 LastError ReadRecordedError(std::string_view message) {

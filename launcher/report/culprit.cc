@@ -14,7 +14,8 @@ using std::chrono::milliseconds;
 // An error that was shown so long before the end is another matter, which the program survived.
 constexpr Duration kLongestEnd = std::chrono::seconds(30);
 // Two moments that are closer say nothing: pipes of one host are read in turn, hosts are heard of
-// with the delay of their links.
+// with the delay of their links, and the kernel closes the connections of a killed process, which
+// its peers tell of at once, before it lets anybody wait for it.
 constexpr Duration kSlack = milliseconds(50);
 constexpr Duration kSlackOfEnds = milliseconds(5);
 
@@ -66,6 +67,7 @@ std::vector<Suspect> SuspectsOf(std::span<const WorkerRecord> workers) {
       suspect.has_erred = true;
       suspect.sign = *worker.erred;
     }
+    if (IsKilled(worker)) suspect.sign -= kSlack;
     suspects.push_back(suspect);
   }
   return suspects;

@@ -74,6 +74,19 @@ TEST(LastErrorTest, LinesBehindTheMessageDoNotBlame) {
   EXPECT_TRUE(ReadLastError(Joined(lines, {"warning: Connection reset by peer"})).is_own());
 }
 
+// What Horovod 0.28.1 writes where a peer dies while the gang connects.
+TEST(LastErrorTest, AnErrorThatPointsToTheLinesAboveBlamesWhomTheyBlame) {
+  const Lines failed = {
+      "Traceback (most recent call last):", "  File \"basics.py\", line 132, in init",
+      "ValueError: Horovod initialization failed. Please check log messages above "
+      "for a more descriptive error."};
+  const Lines above = {
+      "[operations.cc:681] [0]: Horovod could not be initialized: [pair.cc:589] "
+      "Read error [127.0.0.1]:438: Connection reset by peer"};
+  EXPECT_EQ(ReadLastError(Joined(above, failed)).peer_words, "Connection reset by peer");
+  EXPECT_TRUE(ReadLastError(failed).is_own());
+}
+
 TEST(LastErrorTest, KnowsTorchsPrefix) {
   const LastError error = ReadLastError(
       Lines{"[rank1]: Traceback (most recent call last):", "[rank1]:   File \"t.py\", line 1",

@@ -153,6 +153,13 @@ TEST(CulpritTest, IsTheOneThatWasKilledWhateverItHadSaid) {
   EXPECT_TRUE(IsPlainCrash(gang.workers[0]));
 }
 
+// Its connections end before its end is known: the peers' errors come first.
+TEST(CulpritTest, IsTheOneThatWasKilledThoughOthersSaySomethingJustBefore) {
+  const Culprit culprit = FindCulprit(
+      Gang().Ends(900, {.exit_code = 1}, kOwn, 495).Ends(500, {.signal = SIGKILL}).workers);
+  EXPECT_EQ(culprit.index, 1);
+}
+
 TEST(CulpritTest, AnErrorOfLongAgoIsAnotherMatter) {
   const Culprit culprit = FindCulprit(
       Gang().Ends(100'000, {.exit_code = 1}, kOwn, 1'000).Ends(90'000, {.exit_code = 9}).workers);
