@@ -55,9 +55,12 @@ class Elastic:
         self.job = self._start(*words, *options, "--", *(command or self.command), env=env, **popen)
         return self
 
-    def end(self, timeout=HANG_S):
-        """Lets the workers end at their next step."""
+    def let_end(self):
+        """The workers end at their next step."""
         (self.folder / "stop").touch()
+
+    def end(self, timeout=HANG_S):
+        self.let_end()
         return self.wait(timeout)
 
     def wait(self, timeout=HANG_S):

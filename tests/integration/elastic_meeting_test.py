@@ -7,10 +7,38 @@ import signal
 import time
 
 import pytest
-from elastic import NAMES, check_training
+from elastic import HANG_S, NAMES, check_training
 
 AGAIN = "before all had met: it is started again"
 ENV = {**os.environ, "HOROVOD_GLOO_TIMEOUT_SECONDS": "60"}  # so that nobody gets on by waiting for it
+
+
+def events(job, *kinds, **values):
+    """Of --events FILE; a line that is being written is left for the next time."""
+    file = job.folder / "events"
+    text = file.read_text() if file.exists() else ""
+    lines = [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]
+    return [e for e in lines if e["event"] in kinds and values.items() <= e.items()]
+
+
+def number_of(job, pid):
+    return job.wait_for(lambda: events(job, "worker_started", pid=pid), "its start")[0]["worker"]
+
+
+def replace_killed(job, host):
+    """Kills the newest worker of that host while it waits in hvd.init(); returns when another one is started."""
+    pid = job.wait_for(lambda: job.log("init", host=host), "it is on its way")[-1]["pid"]
+    number = number_of(job, pid)
+    job.wait_for(lambda: events(job, "worker_met", worker=number), "it waits for the others")
+    os.kill(pid, signal.SIGKILL)
+    job.wait_for(lambda: events(job, "worker_replaced", worker=number), "another one takes its place")
+
+
+def stop_on_the_way(job, pid):
+    """SIGSTOP for one that has asked for its next rank."""
+    number = number_of(job, pid)
+    job.wait_for(lambda: events(job, "rank_asked", worker=number), "it asks for its rank")
+    os.kill(pid, signal.SIGSTOP)
 
 
 def ended(job, size):
@@ -23,10 +51,11 @@ def ended(job, size):
 @pytest.mark.parametrize("size, victim", [(2, 0), (2, 1), (4, 0), (4, 2)])
 def test_a_worker_that_dies_while_it_waits_for_the_first_meeting_is_started_again(elastic, size, victim):
     late = size - 1 if victim != size - 1 else 0
-    job = elastic(faults=[{"at": "init", "host": NAMES[late], "how": "sleep:3"},
-                          {"at": "init", "host": NAMES[victim], "how": "SIGKILL", "delay_ms": 1000}])
+    job = elastic(faults=[{"at": "init", "host": NAMES[late], "how": "until:go"}])
     job.hosts(*NAMES[:size])
-    job.start("-np", size, "--min-np", size, env=ENV)
+    job.start("-np", size, "--min-np", size, "--events", job.folder / "events", env=ENV)
+    replace_killed(job, NAMES[victim])
+    (job.folder / "go").touch()
     job.wait_steps(size)
     result = ended(job, size)
     assert AGAIN in result.errors and "generation 2" not in result.errors, result.errors
@@ -64,14 +93,16 @@ def stopped_in_the_second_meeting(elastic, size):
     """All but the last host are released into generation 2; that on NAMES[1] is stopped in front of it, so
     that the others wait there. Returns the job and the pids by host."""
     job = elastic(faults=[{"at": "step", "host": NAMES[size - 1], "size": size, "step": 12, "how": "SIGKILL"},
-                          {"at": "interrupted", "host": NAMES[0], "entry": 1, "how": "sleep:3"}])
+                          {"at": "interrupted", "host": NAMES[0], "entry": 1, "how": "until:go"}])
     job.hosts(*NAMES[:size])
-    job.start("-np", size, "--min-np", 1, env=ENV)
+    job.start("-np", size, "--min-np", 1, "--events", job.folder / "events", env=ENV)
     job.wait_for(lambda: len(job.log("interrupted")) == size - 1, "the survivors on their way")
     pids = {entry["host"]: entry["pid"] for entry in job.log("interrupted")}
-    time.sleep(1)
-    os.kill(pids[NAMES[1]], signal.SIGSTOP)
-    time.sleep(3)
+    stop_on_the_way(job, pids[NAMES[1]])
+    (job.folder / "go").touch()
+    others = [pids[name] for name in (NAMES[0], *NAMES[2:size - 1])]
+    for number in (number_of(job, pid) for pid in others):
+        job.wait_for(lambda n=number: len(events(job, "worker_met", worker=n)) == 2, "the others wait for it")
     return job, pids
 
 
@@ -88,7 +119,7 @@ def test_a_survivor_that_dies_before_it_said_where_it_is_is_started_again(elasti
 def test_a_survivor_that_dies_when_it_has_said_where_it_is_is_started_again(elastic):
     job, pids = stopped_in_the_second_meeting(elastic, 4)
     os.kill(pids[NAMES[2]], signal.SIGKILL)
-    time.sleep(1)
+    job.wait_for(lambda: events(job, "worker_replaced"), "another one takes its place")
     os.kill(pids[NAMES[1]], signal.SIGCONT)
     job.wait_steps(3)
     result = ended(job, 3)
@@ -106,20 +137,13 @@ def test_who_has_the_state_is_not_replaced(elastic):
     check_training(job, ended=False)
 
 
-def events(job, *kinds, **values):
-    """Of --events FILE; a line that is being written is left for the next time."""
-    file = job.folder / "events"
-    text = file.read_text() if file.exists() else ""
-    lines = [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]
-    return [e for e in lines if e["event"] in kinds and values.items() <= e.items()]
-
-
 def kill_while_they_connect(job, generation, rank, delay_ms):
     """Kills the worker of that rank so long after all of the generation were given their addresses. Returns
     its host, and when that was."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + HANG_S
     while not events(job, "meeting_opened", generation=generation):
-        assert time.monotonic() < deadline and job.job.process.poll() is None, "the meeting is not opened"
+        if time.monotonic() > deadline or job.job.process.poll() is not None:
+            job.wait_for(lambda: False, "the meeting is opened", within=0)  # tells what everybody did
         time.sleep(0.001)
     place = events(job, "generation", generation=generation)[0]["ranks"][rank]
     pid = events(job, "worker_started", worker=place["worker"])[0]["pid"]
@@ -211,30 +235,27 @@ def test_a_death_while_an_enlarged_gang_connects(elastic, seed):
     """The newcomer, at first; then any of them."""
     dice = random.Random(200 + seed)
     delay_ms, rank = dice.randrange(120), 2 if seed < 2 else dice.randrange(3)
-    job = elastic(steps=200)
+    job = elastic()
     job.hosts(*NAMES[:2])
     job.start("-np", 2, "--min-np", 1, "--max-np", 3, "--events", job.folder / "events", env=ENV)
     job.wait_steps(2)
     job.hosts(*NAMES[:3])
     host, killed = kill_while_they_connect(job, 2, rank, delay_ms)
+    job.let_end()
     check_death_in_a_later_meeting(job, rank, host, killed, size=3)
 
 
 def test_a_newcomer_that_dies_before_the_enlarged_gang_has_met_is_started_again(elastic):
-    job = elastic(faults=[{"at": "interrupted", "host": NAMES[0], "entry": 1, "how": "sleep:3"}])
+    job = elastic(faults=[{"at": "interrupted", "host": NAMES[0], "entry": 1, "how": "until:go"}])
     job.hosts(*NAMES[:3])
     job.start("-np", 3, "--min-np", 1, "--max-np", 4, "--events", job.folder / "events", env=ENV)
     job.wait_steps(3)
     job.hosts(*NAMES[:4])
     job.wait_for(lambda: len(job.log("interrupted")) == 3, "the old ones are on their way")
     pids = {entry["host"]: entry["pid"] for entry in job.log("interrupted")}
-    time.sleep(1)
-    os.kill(pids[NAMES[1]], signal.SIGSTOP)  # It asks for its rank; the others wait for it in hvd.init().
-    newcomer = job.log("init", host=NAMES[3])[0]["pid"]
-    number = events(job, "worker_started", pid=newcomer)[0]["worker"]
-    job.wait_for(lambda: events(job, "worker_met", worker=number), "the newcomer waits for the others")
-    os.kill(newcomer, signal.SIGKILL)
-    job.wait_for(lambda: events(job, "worker_replaced", worker=number), "another one takes its place")
+    stop_on_the_way(job, pids[NAMES[1]])
+    (job.folder / "go").touch()
+    replace_killed(job, NAMES[3])
     os.kill(pids[NAMES[1]], signal.SIGCONT)
     job.wait_steps(4)
     result = ended(job, 4)

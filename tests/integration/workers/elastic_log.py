@@ -26,11 +26,16 @@ def log(event, **values):
 
 
 def fails(how):
-    """Ends this process, or hangs it, in the way that a fault says; "sleep:S" only holds it up."""
+    """Ends this process, or hangs it, in the way that a fault says; "sleep:S" only holds it up, and "until:NAME"
+    does until the test makes that file."""
     if how == "hang":
         time.sleep(3600)
     if how.startswith("sleep:"):
         return time.sleep(float(how.removeprefix("sleep:")))
+    if how.startswith("until:"):
+        while not (FOLDER / how.removeprefix("until:")).exists():
+            time.sleep(0.01)
+        return None
     if how.startswith("exit:"):
         os._exit(int(how.removeprefix("exit:")))
     if how == "raise":

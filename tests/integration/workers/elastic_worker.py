@@ -77,7 +77,7 @@ def train_on(state, held):
         time.sleep(STEP_S)
         if state.step % COMMIT_EVERY == 0:
             commit(state, facts)
-    log("trained", **facts, model=checksum(state), gang=gang)
+    log("trained", **facts | {"step": state.step}, model=checksum(state), gang=gang)
 
 
 @hvd.elastic.run
