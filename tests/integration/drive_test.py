@@ -169,7 +169,7 @@ def test_a_killed_agent_ends_the_job_and_names_the_host(drive):
     killed = time.monotonic()
     job.kill_node(job.nodes[1])
     assert job.wait() == 125, job.said()
-    assert time.monotonic() - killed < 5
+    assert time.monotonic() - killed < 12, "15 s of silence were waited for"
     assert "127.0.0.1-02020202" in job.end["error"]["message"]
     assert not workers(job)
 

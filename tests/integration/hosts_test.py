@@ -125,7 +125,7 @@ def test_all_names_resolve_alike_on_every_host_and_unknown_names_fail_at_once(ho
             hosts[name].address for name in names]
     started = time.monotonic()
     assert hosts.run(["getent", "hosts", "h99"]).returncode == 2
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 5, "a name server was waited for"
 
 
 def test_interfaces_have_the_names_asked_for_and_sysfs_shows_the_same(hosts):

@@ -78,10 +78,10 @@ def test_a_lost_node_is_named_at_once_and_ends_the_job_before_ray_knows(hvdray_a
     ended = time.monotonic() - began
     print(f"{fault}: named after {named:.2f} s, ended after {ended:.2f} s")
     assert result.code == 125, said + result.errors
-    assert named < (20 if fault == "cut" else 4), "15 s of silence; the rest is for a busy machine"
-    assert ended - named < 4, "nobody waits for the lost node's goodbye"
+    assert named < (30 if fault == "cut" else 12), "15 s of silence; the rest is for a busy machine"
+    assert ended - named < 12, "nobody waits for the lost node's goodbye"
     # A node that is cut off notices it by itself.
-    wait_until(lambda: not sleepers(ray_cluster), "nobody is left, there either", 15)
+    wait_until(lambda: not sleepers(ray_cluster), "nobody is left, there either", 30)
 
 
 def test_a_node_that_dies_between_slots_and_workers_is_replaced(hvdray_at_ray, ray_cluster):
@@ -106,7 +106,7 @@ def test_a_killed_head_ends_the_client_and_leaves_nobody(hvdray_at_ray, ray_clus
     wait_until(lambda: len(sleepers(ray_cluster)) == 8, "eight workers", 60)
     killed = time.monotonic()
     send([*ray_cluster.ray_processes(HEAD), *ray_cluster.foreign_processes(HEAD).get(HEAD, ())], 9)
-    wait_until(lambda: not sleepers(ray_cluster), "no worker is left on any node", 15)
+    wait_until(lambda: not sleepers(ray_cluster), "no worker is left on any node", 30)
     result = job.wait(60)
     assert 25 < time.monotonic() - killed < 50, "it is asked for half a minute"
     assert result.code == 125, result.errors
@@ -123,4 +123,4 @@ def test_a_killed_driver_leaves_nobody(hvdray_at_ray, ray_cluster):
     os.kill(driver, 9)
     result = job.wait(60)
     assert result.code == 125, result.errors
-    wait_until(lambda: not sleepers(ray_cluster), "nobody is left", 15)
+    wait_until(lambda: not sleepers(ray_cluster), "nobody is left", 30)

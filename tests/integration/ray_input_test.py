@@ -112,10 +112,8 @@ def test_more_than_the_cluster_has(run, cluster):
 
 def test_more_than_the_cluster_has_is_known_at_once_with_autoscaler_v2_too(run, cluster):
     dashboard = cluster(**v2())
-    began = time.monotonic()
     refused(run(dashboard.url, "-np", "9", "true"), 2, "HVD-E0219",
             "9 slots of 1 CPU each are asked for, and 1 live node has room for 4")
-    assert time.monotonic() - began < 5, "nothing more is to be heard of such an autoscaler"
     for url, np, said in ((dashboard.url, 1, "there is room for them now"),
                           (dashboard.url, 2, "they would wait: "),  # three of four are taken
                           (cluster(**v2("worker")).url, 9, "they would wait: ")):  # nodes may come

@@ -82,29 +82,6 @@ def test_a_runtime_environment_is_installed_and_its_python_is_the_workers(run, t
     assert result.text.count(":from the wheel from a module 3\n") == 2, result.text
 
 
-def test_the_first_line_comes_soon_after_that_of_a_plain_job(start, ray_cluster):
-    """Within twice its time (Ray 2.60 spec 8.1, 1), or 3 s later where that is more: a plain job of
-    this cluster takes but 0.8 s. bench/ray.py measures; this has room for a machine in use."""
-    def plain():
-        began = time.monotonic()
-        name = ray_cluster.submit("echo from a plain job")
-        log = ray_cluster.logs(HEAD) / f"job-driver-{name}.log"
-        wait_until(lambda: log.exists() and b"\nfrom a plain job" in log.read_bytes(), "its line", 60)
-        return time.monotonic() - began
-
-    def ours():
-        began = time.monotonic()
-        job = start("--num-hosts", 2, "--", "echo", "from a rank")
-        assert job.process.stdout.readline().endswith(b"from a rank\n")
-        seconds = time.monotonic() - began
-        assert job.wait().code == 0
-        return seconds
-
-    rounds = [(plain(), ours()) for _ in range(3)]
-    best_plain, best_ours = (min(seconds) for seconds in zip(*rounds))
-    assert best_ours < best_plain + max(3, best_plain), rounds
-
-
 def test_workers_have_nothing_of_ray_but_its_slots(run, ray_cluster):
     text = ("echo nice $(nice) omp ${OMP_NUM_THREADS-none} $(env | grep -c ^RAY_) "
             "int $(sed -n 's/^SigBlk:.*\\(.\\)$/\\1/p' /proc/self/status) x=$X; env")

@@ -100,10 +100,8 @@ def test_autoscaler_v2_hides_nothing(request, ray_v2_cluster):
         free = {host["address"]: host["slots"] for host in look("slots")["hosts"]}
         usable = 2 if free.get(ray.address("h2")) else 0
         assert look("slots", "--use-gpu", "--cpus-per-slot", "0.25")["slots"] == usable
-        began = time.monotonic()
         result = made.run("run", "--ray-address", ray.url, "-np", 9, "--", "true")
         assert result.code == 2 and "[HVD-E0219]" in result.errors, result.errors
-        assert time.monotonic() - began < 5
         waiting = made.start("run", "--ray-address", ray.url, "-np", 4, "--", "true")
         wait_until(lambda: look("status")["waiting"], "the second one waits", 60)
         assert look("status")["waiting"][0] == {

@@ -247,11 +247,9 @@ def test_the_same_folder_by_another_way_is_unchanged(sync, hosts, project):
 
 
 def refused(sync, *words):
-    """Exit 2 before any host was dialled: an address that never answers costs no time."""
-    began = time.monotonic()
+    """Exit 2 before any host was dialled: one that never answers would have made it 125."""
     result = sync("-H", "192.0.2.1:1", *words, "--", "true")
     assert result.returncode == 2, result.stderr
-    assert time.monotonic() - began < 5
     return result.stderr
 
 
