@@ -83,12 +83,12 @@ def test_a_head_that_was_killed_is_there_again_with_its_nodes(ray_cluster):
     assert not [entry for _, entry in ray_cluster.node_table() if entry["node_id"] in former]
 
 
-def test_a_node_that_ray_gave_up_is_there_again(ray_cluster):
-    former = ray_cluster.node_id("h2")
-    ray_cluster.hosts.cut("h2")
-    wait_until(lambda: "h2" not in dict(ray_cluster.node_table()), "Ray to give it up", 90)
-    ray_cluster.heal(NODES)
-    assert ray_cluster.node_id("h2") != former
+def test_a_node_that_ray_gave_up_is_there_again(open_ray_cluster):
+    former, nodes = open_ray_cluster.node_id("h2"), open_ray_cluster.nodes
+    open_ray_cluster.hosts.cut("h2")
+    wait_until(lambda: "h2" not in dict(open_ray_cluster.node_table()), "Ray to give it up", 90)
+    open_ray_cluster.heal(nodes)
+    assert open_ray_cluster.node_id("h2") != former
 
 
 def test_no_token_no_folder_no_process_and_no_namespace_stays(ray_venv, tmp_path):
