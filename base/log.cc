@@ -69,13 +69,13 @@ void SetLogFormat(LogFormat format) { g_format.store(format, std::memory_order_r
 bool LogEnabled(LogLevel level) { return level <= g_level.load(std::memory_order_relaxed); }
 bool IsLogJson() { return g_format.load(std::memory_order_relaxed) == LogFormat::kJson; }
 
-std::string Notice(LogLevel level, std::string_view who, std::string_view text) {
+std::string NoticeLine(LogLevel level, std::string_view who, std::string_view text) {
   if (IsLogJson()) return JsonLine(level, who, text);
   return fmt::format("{}: {}{}", who, level == LogLevel::kWarning ? "warning: " : "", text);
 }
 
 void Tell(LogLevel level, std::string_view who, std::string_view text) {
-  WriteToStderr(Notice(level, who, text));
+  WriteToStderr(NoticeLine(level, who, text));
 }
 
 LogSink::LogSink(std::function<void(std::string_view)> take) : take_(std::move(take)) {

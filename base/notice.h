@@ -15,7 +15,7 @@ bool IsLogJson();
 
 /// "hvdray run: text", after "warning: " at kWarning; or an object as LogMessage() writes it.
 /// `who`: what speaks. The log's level does not count. No line end.
-std::string Notice(LogLevel level, std::string_view who, std::string_view text);
+std::string NoticeLine(LogLevel level, std::string_view who, std::string_view text);
 
 /// Writes it to stderr in one write(2).
 void Tell(LogLevel level, std::string_view who, std::string_view text);

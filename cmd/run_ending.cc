@@ -49,7 +49,7 @@ void MakeJson(std::vector<std::string>& lines, int exit_code) {
     for (const std::string_view who : {"hvdray: ", "hvdray run: "}) {
       if (text.starts_with(who)) text.remove_prefix(who.size());
     }
-    line = Notice(level, "hvdray", text);
+    line = NoticeLine(level, "hvdray", text);
   }
 }
 

@@ -56,7 +56,7 @@ int DriveJob::RunElastic() {
   RayHostsOptions hosts = HostsOptions();
   hosts.say = [this, &running](std::string_view line) {
     run_.log().Note(line);
-    if (running != nullptr && !*run_.spec().is_quiet) running->Say(fmt::format("hvdray: {}", line));
+    if (running != nullptr && !*run_.spec().is_quiet) running->Say(line);
   };
   hosts.on_leaving = [&running](const std::string& host, Duration in) {
     if (running != nullptr) running->HostLeaves(host, in);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/json.h"
+#include "base/notice.h"
 #include "launcher/report/facts_json.h"
 
 namespace hvdray {
@@ -88,26 +89,29 @@ void DriveLog::DropOldest() {
   const uint32_t dropped = file_ - static_cast<uint32_t>(kept_.size());
   dropped_bytes_ += kept_.front();
   kept_bytes_ -= kept_.front();
-  const std::string line = fmt::format(
-      "hvdray: {} MiB of output were dropped here: the cluster keeps no more (--ray-log-limit)\n",
-      kept_.front() >> 20);
+  const std::string line = NoticeLine(
+      LogLevel::kWarning, "hvdray",
+      fmt::format("{} MiB of output were dropped here: the cluster keeps no more (--ray-log-limit)",
+                  kept_.front() >> 20));
   kept_.pop_front();
-  ReplaceBy(NameOf(path_, dropped), line, dropped + 1);
+  ReplaceBy(NameOf(path_, dropped), line + "\n", dropped + 1);
   if (dropped == 0) {
     return Note("output is dropped, the oldest first (--ray-log-limit)");
   }
   // Who begins at the beginning finds what is left in one step.
   ReplaceBy(
       path_,
-      fmt::format("hvdray: the first {} MiB of output were dropped: the cluster keeps no more "
-                  "(--ray-log-limit)\n",
-                  dropped_bytes_ >> 20),
+      NoticeLine(LogLevel::kWarning, "hvdray",
+                 fmt::format("the first {} MiB of output were dropped: the cluster keeps no more "
+                             "(--ray-log-limit)",
+                             dropped_bytes_ >> 20)) +
+          "\n",
       dropped + 1);
 }
 
 void DriveLog::Say(std::string_view text, bool is_quiet) {
   Note(text);
-  if (!is_quiet) Print(fmt::format("hvdray: {}", text));
+  if (!is_quiet) Print(NoticeLine(LogLevel::kInfo, "hvdray", text));
 }
 
 void DriveLog::Note(std::string_view text) {

@@ -17,6 +17,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include "base/notice.h"
 #include "cmd/exit_code.h"
 #include "cmd/ray/ray_live_file.h"
 #include "cmd/ray/ray_output.h"
@@ -153,11 +154,15 @@ class Attachment {
   }
 
  private:
-  void Do(FollowPlan::Steps steps) {
-    for (FollowStep& step : steps) {
+  void Say(LogLevel level, std::string_view text) {
+    output_.Say(NoticeLine(level, "hvdray " + options_.command, text));
+  }
+
+  void Do(const FollowPlan::Steps& steps) {
+    for (const FollowStep& step : steps) {
       switch (step.kind) {
         case FollowStep::Kind::kSay:
-          output_.Say(fmt::format("hvdray {}: {}", options_.command, step.text));
+          Say(LogLevel::kInfo, step.text);
           break;
         case FollowStep::Kind::kFollow:
           stream_.Follow(step.text);
@@ -198,14 +203,14 @@ class Attachment {
     if (rank_files_.lost().ok() || is_loss_told_) return;
     is_loss_told_ = true;
     // Now, not at the job's end: there may be time to free some space.
-    output_.Say(fmt::format("hvdray {}: {}", options_.command, rank_files_.lost().message()));
+    Say(LogLevel::kError, rank_files_.lost().message());
     plan_.OnOutputLost(rank_files_.lost());
   }
 
   void OnBytes(const std::string& bytes) {
     if (const Status fault = reader_.Feed(bytes); !fault.ok() && stream_fault_.ok()) {
       stream_fault_ = fault;
-      output_.Say(fmt::format("hvdray {}: {}", options_.command, fault.ToString()));
+      Say(LogLevel::kError, fault.ToString());
       plan_.OnOutputLost(fault);
     }
     if (const auto file = std::exchange(next_file_, std::nullopt)) stream_.GoOnIn(*file);
@@ -270,14 +275,12 @@ class Attachment {
   }
 
   void SendHurry() {
-    orders_.Run<Status>(
-        [name = HurryPackageName(options_.plan.id)](DashboardClient& client) {
-          return client.PutPackage(name, "now");
-        },
-        [this](const Status& sent) {
-          if (sent.ok() || plan_.is_done()) return;
-          output_.Say(fmt::format("hvdray {}: {}", options_.command, sent.message()));
-        });
+    orders_.Run<Status>([name = HurryPackageName(options_.plan.id)](
+                            DashboardClient& client) { return client.PutPackage(name, "now"); },
+                        [this](const Status& sent) {
+                          if (sent.ok() || plan_.is_done()) return;
+                          Say(LogLevel::kError, sent.message());
+                        });
   }
 
   void Fetch() {

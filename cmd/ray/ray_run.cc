@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/notice.h"
 #include "cluster/agent_bootstrap.h"
 #include "cmd/exit_code.h"
 #include "cmd/launch_plan.h"
@@ -181,7 +182,7 @@ int RunOnRay(const LaunchPlan& plan) {
   RayAttachOptions attach = AttachOptionsOf(plan, *access, *outlook, how);
   attach.held_signals = std::move(held_signals);
   if (*spec.ray.is_detached) {
-    if (!*spec.is_quiet) std::fputs(fmt::format("hvdray run: {}\n", how).c_str(), stderr);
+    if (!*spec.is_quiet) Tell(LogLevel::kInfo, "hvdray run", how);
     return PrintOut("run", plan.job_id + "\n");
   }
   return AttachToRayJob(std::move(attach));

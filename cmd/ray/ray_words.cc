@@ -9,6 +9,7 @@
 #include "base/environ.h"
 #include "base/log.h"
 #include "base/nearest.h"
+#include "base/notice.h"
 #include "base/shown_text.h"
 #include "cluster/ray/ray_free.h"
 #include "cmd/commands.h"
@@ -87,7 +88,7 @@ Result<RayAccess> ResolveRayAccess(std::string_view command, RayWords& words) {
   access.user_agent = UserAgent();
   access.timeout = std::chrono::duration_cast<Duration>(Seconds(words.timeout_s));
   if (!access.address.note.empty()) {
-    std::fputs(fmt::format("hvdray {}: {}\n", command, access.address.note).c_str(), stderr);
+    Tell(LogLevel::kInfo, fmt::format("hvdray {}", command), access.address.note);
   }
   return access;
 }

@@ -35,7 +35,7 @@ AgentSetHandlers ElasticAgents::MakeHandlers() {
   handlers.on_noise = [this](int agent, ByteView line) {
     const int host = hosts_.HostOf(agent);
     if (host < 0) return;
-    handlers_.on_noise(Notice(LogLevel::kInfo, hosts_.At(host).slots.host, line));
+    handlers_.on_noise(NoticeLine(LogLevel::kInfo, hosts_.At(host).slots.host, line));
   };
   handlers.on_control_room = [this](int agent) { handlers_.on_control_room(agent); };
   return handlers;

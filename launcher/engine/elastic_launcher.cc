@@ -90,7 +90,7 @@ class RealElasticLauncher : public ElasticLauncher {
   }
   void Print(std::span<const std::string> lines) override { front_->Print(lines); }
   void Say(std::string_view line) override {
-    front_->output().Say(Notice(LogLevel::kInfo, "hvdray", line));
+    front_->output().Say(NoticeLine(LogLevel::kInfo, "hvdray", line));
   }
 
  private:

@@ -66,7 +66,7 @@ Result<std::unique_ptr<JobFront>> JobFront::Open(Loop& loop, Trace& trace, const
 }
 
 void JobFront::Say(std::string_view text) {
-  if (!*spec_.is_quiet) output_->Say(Notice(LogLevel::kInfo, "hvdray", text));
+  if (!*spec_.is_quiet) output_->Say(NoticeLine(LogLevel::kInfo, "hvdray", text));
 }
 
 void JobFront::ShowProgress(const StartProgress& progress) {

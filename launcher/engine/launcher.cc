@@ -121,7 +121,7 @@ class RealLauncher : public Launcher {
     handlers.on_message = [this](int host, wire::Message&& m) { OnMessage(host, std::move(m)); };
     handlers.on_noise = [this](int host, ByteView line) {
       front_->output().Say(
-          Notice(LogLevel::kInfo, plan_.hosts[static_cast<size_t>(host)].host, line));
+          NoticeLine(LogLevel::kInfo, plan_.hosts[static_cast<size_t>(host)].host, line));
     };
     return handlers;
   }

@@ -452,6 +452,26 @@ def test_garbage_in_the_stream_is_said_and_the_job_still_ends(run, cluster):
     assert result.code == 125 and "HVD-E0207" in result.errors
 
 
+def test_every_line_of_ours_is_json_when_asked_for_here_too(run, start, cluster):
+    def ours(result, code, *said):
+        assert result.code == code, result.errors
+        lines = [json.loads(line) for line in result.errors.splitlines()]
+        assert all(line.keys() == {"time", "level", "where", "message"} for line in lines), lines
+        assert all(any(words in line["message"] for line in lines) for words in said), lines
+
+    def garbage(job):
+        job.run()
+        job.write("stream", b"\0\0\0\0\0 what is this")
+        job.code, job.status = 0, "SUCCEEDED"
+
+    ours(run(cluster(garbage).url, "--log-json", "-np", "1", "true"), 125, "HVD-E0207")
+    ours(run(cluster().url, "--log-json", "-np", "1", "--detach", "true"), 0, "hvdray follow ")
+    job = start(cluster(stopped).url, "--log-json", "-np", "1", "true")
+    assert first_line(job) == b"ready\n"
+    job.process.send_signal(signal.SIGTERM)
+    ours(job.wait(), 143, "stopping job ")
+
+
 # ---- the person
 
 

@@ -106,13 +106,13 @@ TEST_F(LogTest, JsonLinesParseWhateverTheTextHolds) {
 
 TEST_F(LogTest, JsonKeepsUtf8) {
   SetLogFormat(LogFormat::kJson);
-  const std::string line = Notice(LogLevel::kInfo, "hvdray", "café …");
+  const std::string line = NoticeLine(LogLevel::kInfo, "hvdray", "café …");
   EXPECT_NE(line.find("\"café …\""), std::string::npos) << line;
 }
 
 TEST_F(LogTest, ALineForThePersonIsPlainOrAnObjectAndKnowsNoLevel) {
   SetLogLevel(LogLevel::kError);
-  EXPECT_EQ(Notice(LogLevel::kInfo, "hvdray", "text"), "hvdray: text");
+  EXPECT_EQ(NoticeLine(LogLevel::kInfo, "hvdray", "text"), "hvdray: text");
   EXPECT_EQ(StderrOf([] { Tell(LogLevel::kWarning, "hvdray run", "text"); }),
             "hvdray run: warning: text\n");
   SetLogFormat(LogFormat::kJson);
