@@ -150,9 +150,11 @@ bool LoopbackSshd::Start(const std::string& settings, Shadow shadow) {
       "{}\nListenAddress 127.0.0.1:{}\nHostKey {}\nHostKey {}\nAuthorizedKeysFile {}\n"
       "PidFile none\nStrictModes no\nUsePAM no\nPermitRootLogin yes\nUseDNS no\nPrintMotd no\n"
       "MaxSessions 100\nPasswordAuthentication no\n"
-      "KbdInteractiveAuthentication no\n",
+      "KbdInteractiveAuthentication no\n"
+      // The shell files of whoever runs the tests may print, wait, or take a lock.
+      "SetEnv HOME={}\n",
       settings, port_, folder_ / "host_ed25519", folder_ / "host_ecdsa",
-      folder_ / "authorized_keys");
+      folder_ / "authorized_keys", folder_.path());
   // Of this one sshd takes the last line, not the first.
   const bool has_startups = settings.find("MaxStartups") != std::string::npos;
   HVDRAY_CHECK(WriteFileAtomically(folder_ / "sshd_config",
