@@ -27,11 +27,20 @@ for _signo in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
 MARK = "TEST_MARK"  # inherited by every process of a job, whatever it does to its group or session
 
 
+def pytest_runtest_logreport(report):
+    """What a test that runs once more has died of is in ctest's log, though it passes then."""
+    if report.outcome == "rerun":
+        print(f"\n== {report.nodeid} failed, and runs once more\n{report.longreprtext}")
+        for name, text in report.sections:
+            print(f"-- {name}\n{text}")
+
+
 def pytest_addoption(parser):
     parser.addoption("--bin-dir", default=str(ROOT / "build/release/bin"))
     parser.addoption("--horovod-venv", default="")
     parser.addoption("--ray-venv", default="")
     parser.addoption("--old-ray-venv", default="")
+    parser.addoption("--ray-state", default="", help="of tests/integration/shared_ray.py")
 
 
 @dataclasses.dataclass

@@ -39,10 +39,19 @@ def ray_venv(request):
     return venv_of(request, "--ray-venv", "tools/ray_env.sh")
 
 
+def shared_cluster(venv, state=None):
+    """Token mode; a head, three nodes of two CPUs, and a machine that may become a node. Not made yet."""
+    return RayCluster(venv, workers=len(WORKERS), spares=1, state=state, cpus=CPUS, gpus=GPUS)
+
+
 @pytest.fixture(scope="session")
-def ray_set(ray_venv):
-    """Token mode; a head, three nodes of two CPUs, and a machine that may become a node."""
-    with RayCluster(ray_venv, workers=len(WORKERS), spares=1, cpus=CPUS, gpus=GPUS) as ray:
+def ray_set(request, ray_venv):
+    """The one of the whole ctest run where there is one (shared_ray.py); else one of this session."""
+    state = request.config.getoption("--ray-state")
+    if state and (pathlib.Path(state) / "ray.json").exists():
+        yield RayCluster.attach(state)
+        return
+    with shared_cluster(ray_venv) as ray:
         yield ray
 
 

@@ -4,6 +4,7 @@ jobs, packages and logs, from a machine without Ray."""
 import hashlib
 import json
 import time
+import uuid
 
 import pytest
 from ray import CPUS, GPUS, HEAD, NODES
@@ -146,33 +147,35 @@ def test_gcs_is_no_dashboard(hvdray_at_ray, ray_cluster):
 
 
 def test_a_job_is_submitted_looked_at_stopped_and_deleted(call):
-    assert call("job", "hvdray_t1").text == "none\n"
-    assert call("submit", "echo hello; sleep 600", "hvdray_t1").text == "hvdray_t1\n"
-    again = call("submit", "true", "hvdray_t1")
+    name = f"hvdray_{uuid.uuid4().hex}"  # the cluster may have seen this test before
+    assert call("job", name).text == "none\n"
+    assert call("submit", "echo hello; sleep 600", name).text == f"{name}\n"
+    again = call("submit", "true", name)
     assert again.code == 1 and "already exists. Please use a different submission_id." in again.errors
     assert len(again.errors.splitlines()) == 1
-    assert "non-terminal state" in call("delete", "hvdray_t1").errors
-    wait_until(lambda: "hvdray_t1 RUNNING" in call("job", "hvdray_t1").text, "it runs", 60)
-    assert "hvdray_t1 RUNNING" in call("jobs").text
-    assert call("stop", "hvdray_t1").text == "true\n"
-    wait_until(lambda: "hvdray_t1 STOPPED" in call("job", "hvdray_t1").text, "it stops", 60)
-    assert call("stop", "hvdray_t1").text == "false\n"
-    assert call("delete", "hvdray_t1").text == "true\n"
+    assert "non-terminal state" in call("delete", name).errors
+    wait_until(lambda: f"{name} RUNNING" in call("job", name).text, "it runs", 60)
+    assert f"{name} RUNNING" in call("jobs").text
+    assert call("stop", name).text == "true\n"
+    wait_until(lambda: f"{name} STOPPED" in call("job", name).text, "it stops", 60)
+    # "STOPPED" is written down before the job's supervisor has gone.
+    wait_until(lambda: call("stop", name).text == "false\n", "there is nothing to stop", 30)
+    assert call("delete", name).text == "true\n"
 
     def is_gone():
         # Ray's own watch over a job may write it down once more when its supervisor is missed.
-        call("delete", "hvdray_t1")
-        return call("job", "hvdray_t1").text == "none\n"
+        call("delete", name)
+        return call("job", name).text == "none\n"
 
     wait_until(is_gone, "it is deleted for good", 30)
-    assert "Job hvdray_t1 does not exist [HVD-E0218]" in call("stop", "hvdray_t1").errors
+    assert f"Job {name} does not exist [HVD-E0218]" in call("stop", name).errors
 
 
 def test_a_package_is_there_once_it_was_sent_and_100_mib_is_all_that_goes(call, tmp_path):
     large = tmp_path / "large"
     with open(large, "wb") as file:
         file.truncate(100 << 20)
-    name = "hvdray_t2.zip"
+    name = f"hvdray_{uuid.uuid4().hex}.zip"
     assert call("has", name).text == "false\n"
     assert call("put", name, large).code == 0
     assert call("has", name).text == "true\n"
