@@ -1,5 +1,6 @@
 #include "base/digest.h"
 
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <openssl/sha.h>
@@ -14,6 +15,14 @@ namespace {
 
 const unsigned char* Data(ByteView bytes) {
   return reinterpret_cast<const unsigned char*>(bytes.data());
+}
+
+std::string Hmac(const EVP_MD* hash, ByteView key, ByteView bytes) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> out{};
+  unsigned int size = 0;
+  HVDRAY_CHECK(::HMAC(hash, key.data(), static_cast<int>(key.size()), Data(bytes), bytes.size(),
+                      out.data(), &size) != nullptr);
+  return {reinterpret_cast<const char*>(out.data()), size};
 }
 
 }  // namespace
@@ -46,12 +55,12 @@ std::string Sha256Sum::Finish() {
   return {reinterpret_cast<const char*>(out.data()), out.size()};
 }
 
-std::string HmacSha1(ByteView key, ByteView bytes) {
-  std::array<unsigned char, SHA_DIGEST_LENGTH> out{};
-  unsigned int size = 0;
-  HVDRAY_CHECK(::HMAC(::EVP_sha1(), key.data(), static_cast<int>(key.size()), Data(bytes),
-                      bytes.size(), out.data(), &size) != nullptr);
-  return {reinterpret_cast<const char*>(out.data()), size};
+std::string HmacSha1(ByteView key, ByteView bytes) { return Hmac(::EVP_sha1(), key, bytes); }
+
+std::string HmacSha256(ByteView key, ByteView bytes) { return Hmac(::EVP_sha256(), key, bytes); }
+
+bool DigestsEqual(ByteView a, ByteView b) {
+  return a.size() == b.size() && ::CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
 std::string RandomBytes(size_t count) {

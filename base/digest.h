@@ -2,6 +2,7 @@
 #ifndef HVDRAY_BASE_DIGEST_H_
 #define HVDRAY_BASE_DIGEST_H_
 
+#include <cstddef>
 #include <memory>
 #include <string>
 
@@ -31,6 +32,14 @@ class Sha256Sum {
 /// The 20 bytes of HMAC-SHA-1, which known_hosts hides host names with: nothing new may rely on it.
 /// Threads: any.
 std::string HmacSha1(ByteView key, ByteView bytes);
+
+inline constexpr size_t kHmacSha256Bytes = 32;
+
+/// The kHmacSha256Bytes bytes of HMAC-SHA-256. Threads: any. Source: RFC 2104.
+std::string HmacSha256(ByteView key, ByteView bytes);
+
+/// Whether two digests are equal, in a time that does not tell where they differ.
+bool DigestsEqual(ByteView a, ByteView b);
 
 /// `count` bytes that nobody can guess, from the kernel. Threads: any.
 std::string RandomBytes(size_t count);

@@ -1,5 +1,7 @@
 #include "base/text.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace hvdray {
@@ -31,6 +33,10 @@ std::vector<std::string_view> BlankSeparated(std::string_view text, std::string_
     at = end;
   }
   return words;
+}
+
+std::string Count(uint64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
 }  // namespace hvdray

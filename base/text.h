@@ -2,6 +2,7 @@
 #ifndef HVDRAY_BASE_TEXT_H_
 #define HVDRAY_BASE_TEXT_H_
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,9 @@ std::string_view Trimmed(std::string_view text, std::string_view blanks = kBlank
 
 /// At least one digit and nothing else.
 bool IsAllDigits(std::string_view text);
+
+/// "1 worker", "3 workers".
+std::string Count(uint64_t count, std::string_view noun);
 
 /// What stands between `blanks` in `text`, as views into it.
 std::vector<std::string_view> BlankSeparated(std::string_view text,

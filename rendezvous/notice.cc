@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "base/hmac.h"
+#include "base/digest.h"
 #include "rendezvous/pickle_machine.h"
 
 namespace hvdray {

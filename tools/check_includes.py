@@ -31,7 +31,7 @@ THIRD_PARTY = {
     "httplib.h": {"base/http_client.cc", "base/web_client.cc"},
     "pugixml.hpp": {"base/xml.cc"},
     "zip.h": {"base/zip.cc"},
-    "openssl/": {"base/digest.cc", "base/hmac.cc", "base/tls_session.cc"},
+    "openssl/": {"base/digest.cc", "base/tls_session.cc"},
     "libssh2": {"cluster/ssh/ssh_session.cc", "cluster/ssh/ssh_session_auth.cc"},
     "curl/": {"base/curl_client.cc"},
     "gloo/": {"collective/gloo_communicator.cc"},

@@ -8,7 +8,6 @@ namespace hvdray {
 namespace {
 
 constexpr int kNobodyToBlame = 1;
-constexpr int kHvdrayFailed = 125;
 constexpr int kWrongSpec = 2;
 
 ElasticCause From(ElasticEnd end, Cause cause) {

@@ -10,8 +10,6 @@
 namespace hvdray {
 namespace {
 
-constexpr int kHvdrayFailed = 125;
-
 std::string Hosts(std::span<const std::string> hosts) {
   return fmt::format("{} {}", hosts.size() == 1 ? "host" : "hosts", CompressHostList(hosts));
 }

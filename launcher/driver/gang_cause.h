@@ -9,6 +9,9 @@
 
 namespace hvdray {
 
+/// The exit code where hvdray could not do its part (docs/errors.md).
+inline constexpr int kHvdrayFailed = 125;
+
 enum class CauseKind : uint8_t {
   kNone,
   kSuccess,

@@ -10,7 +10,7 @@ constexpr size_t kBatchBytes = size_t{64} << 10;
 // A pump gives the loop back after so much, or a fast reader would starve all else.
 constexpr size_t kTurnBytes = size_t{2} << 20;
 // Room that the text buffer keeps: tags in front of very short lines can blow up a batch for once.
-constexpr size_t kKeptCapacity = size_t{512} << 10;
+constexpr size_t kKeptText = size_t{512} << 10;
 constexpr std::string_view kEraseLine = "\r\x1b[K";
 
 }  // namespace
@@ -37,7 +37,7 @@ void Console::ShowProgress(std::string_view text) {
 
 void Console::RenderBatch() {
   text_.clear();
-  if (text_.capacity() > kKeptCapacity) text_.shrink_to_fit();
+  if (text_.capacity() > kKeptText) text_.shrink_to_fit();
   sent_ = 0;
   if (is_progress_shown_) text_ = kEraseLine;
   is_progress_shown_ = false;

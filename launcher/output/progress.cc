@@ -2,15 +2,13 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
+
 namespace hvdray {
 namespace {
 
 bool IsSet(const Environment& environment, const std::string& name) {
   return !environment.GetOr(name, "").empty();
-}
-
-std::string Count(int n, std::string_view what) {
-  return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
 }
 
 }  // namespace

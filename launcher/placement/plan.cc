@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "base/text.h"
 #include "launcher/placement/slot_environment.h"
 
 namespace hvdray {
@@ -115,10 +116,6 @@ std::string QuoteAll(const std::vector<std::string>& words) {
   quoted.reserve(words.size());
   for (const std::string& word : words) quoted.push_back(Quote(word));
   return fmt::format("{}", fmt::join(quoted, " "));
-}
-
-std::string Count(size_t count, std::string_view what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
 std::string Table(std::span<const RankInfo> ranks) {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/shown_line.h"
+#include "base/text.h"
 #include "launcher/report/compress.h"
 #include "launcher/report/failure_hint.h"
 #include "launcher/report/job_report.h"
@@ -29,10 +30,6 @@ std::string Painted(std::string_view color, std::string text, const ClosingStyle
 std::string After(Duration time) {
   const double seconds = std::chrono::duration_cast<Seconds>(time).count();
   return seconds < 1 ? fmt::format("{:.0f} ms", seconds * 1e3) : fmt::format("{:.1f} s", seconds);
-}
-
-std::string Count(size_t n, std::string_view what) {
-  return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
 }
 
 // What a person can try when the verdict itself has no hint.

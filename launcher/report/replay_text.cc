@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "launcher/report/facts_json.h"
 
 namespace hvdray {
@@ -43,10 +44,6 @@ std::string EndText(const ReplayResult& result) {
   if (!result.end) return "the recording stops before the job has ended";
   const std::string end = fmt::format("the job ends with exit code {}", result.end->exit_code);
   return end + (result.recorded_end ? ", as recorded" : "; the recording does not say how it did");
-}
-
-std::string Count(uint64_t count, std::string_view noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
 Json EndJson(const std::optional<RecordedEnd>& end) {
