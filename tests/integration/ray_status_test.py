@@ -67,7 +67,7 @@ def test_slots_are_what_is_free_and_not_what_is_there(look, ray_cluster):
     def slots(*words):
         return {host["address"]: host["slots"] for host in look("slots", *words)["hosts"]}
 
-    assert sum(slots().values()) == len(NODES) * CPUS
+    wait_until(lambda: sum(slots().values()) == len(NODES) * CPUS, "all nodes have told", 30)
     assert look("slots", "--use-gpu", "--cpus-per-slot", "0.25")["slots"] == sum(GPUS.values())
     where = {"ray.io/node-id": ray_cluster.node_id("h3")}
     job = ray_cluster.submit("sleep 600", entrypoint_num_cpus=1, entrypoint_num_gpus=2,
@@ -221,9 +221,9 @@ def test_the_older_ray_is_looked_at_and_followed_the_same_way(request, old_ray_c
     tool = Hvdray(request.config.getoption("--bin-dir"), ray.hosts)
     tool.environment = ray.client_environment()
     for made in checked(tool):
-        page = json.loads(made.run("slots", "--ray-address", ray.url, "--json").text)
-        assert page["ray_version"] == "2.40.0" and page["slots"] == 3 * CPUS
         page = settled_page(made, ray)
+        slots = json.loads(made.run("slots", "--ray-address", ray.url, "--json").text)
+        assert slots["ray_version"] == "2.40.0" and slots["slots"] == 3 * CPUS
         assert len(page["nodes"]) == 3 and page["autoscaler"]["adds_nodes"] is False
         binary = made.bin_dir / "ray_call"
         path, node, bytes_ = follow_a_growing_file(
