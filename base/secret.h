@@ -36,7 +36,7 @@ class Secret {
 
  private:
   void Wipe() {
-    if (!bytes_.empty()) ::explicit_bzero(bytes_.data(), bytes_.size());
+    if (bytes_.data() != nullptr) ::explicit_bzero(bytes_.data(), bytes_.size());
   }
 
   std::vector<char> bytes_;  // with a '\0' at the end, unless empty
