@@ -398,9 +398,10 @@ void GangDriver::MarkVictims() {
   for (const GangRoster::Worker& worker : roster_.workers()) {
     const WorkerRecord& record = worker.record;
     if (!record.status || record.rank == failed_rank_) continue;
-    // With the others, though nobody signalled it; unless it tells of an error of its own.
+    // With a peer, as it says, or with a lost host. Whoever ends by itself without a word has
+    // failed, too.
     const bool has_fallen =
-        !record.status->is_success() && (is_host_lost || !record.error.is_own());
+        !record.status->is_success() && (is_host_lost || !record.error.peer_words.empty());
     if (record.was_stopping || has_fallen) roster_.MarkVictim(record.rank);
   }
 }

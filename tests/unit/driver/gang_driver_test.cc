@@ -135,17 +135,21 @@ TEST(GangDriverTest, Returns128PlusTheSignal) {
             "rank 1 on host a was killed by SIGSEGV (signal 11), core dumped");
 }
 
-TEST(GangDriverTest, CallsNoVictimWhoStillEndsWellByItself) {
-  GangDriver driver({}, AssignRanks(std::vector<HostSlots>{{"a", 3}}, 3, {}).value(), {});
+TEST(GangDriverTest, CallsNoVictimWhoEndsByItselfUnlessItBlamesAPeer) {
+  GangDriver driver({}, AssignRanks(std::vector<HostSlots>{{"a", 4}}, 4, {}).value(), {});
   driver.Handle(event::HostReady{0, {}}, {});
   driver.Handle(event::WorkerExited{1, 0, {.exit_code = 3}, false}, {});
   driver.Handle(event::WorkerExited{1, 1, {}, false}, {});
   driver.Handle(event::WorkerExited{1, 2, {.exit_code = 1}, false}, {});
+  driver.Handle(event::WorkerErred{1, 3, {.text = "", .peer_words = "Connection closed by peer"}},
+                {});
+  driver.Handle(event::WorkerExited{1, 3, {.exit_code = 1}, false}, {});
   const auto effects = driver.Handle(event::GenerationStopped{1, 0, 0, 0}, {});
   const auto& verdict = std::get<effect::Finish>(effects.back()).verdict;
   EXPECT_EQ(verdict.exit_code, 3);
   EXPECT_FALSE(verdict.workers[1].is_victim);
-  EXPECT_TRUE(verdict.workers[2].is_victim) << "fell with the others, though nobody signalled it";
+  EXPECT_FALSE(verdict.workers[2].is_victim) << "it failed as well, and says nothing of a peer";
+  EXPECT_TRUE(verdict.workers[3].is_victim) << "fell with the others, though nobody signalled it";
 }
 
 TEST(GangDriverTest, Returns127ForACommandThatIsNotThere) {
