@@ -1,10 +1,12 @@
 """How jobs end: the right exit code, the right words, and nothing left running."""
 
+import contextlib
 import json
 import os
 import random
 import resource
 import signal
+import subprocess
 import time
 
 import pytest
@@ -303,23 +305,53 @@ def test_the_loss_of_an_agent_is_said(hvdray):
     assert "localhost" in result.errors and "HVD-E0205" in result.errors, result.errors
 
 
+def state_of(pid):
+    """A letter of proc(5): T is stopped."""
+    with open(f"/proc/{pid}/stat") as f:
+        return f.read().rsplit(")", 1)[1].split()[0]
+
+
 def test_stopping_the_launcher_with_tstp_lets_the_gang_go_on(hvdray, tmp_path):
     job = hvdray.job("-np", "1", "--heartbeat-timeout", "2", "--", "sh", "-c",
                      f"sleep 4; echo done > {tmp_path}/done")
     job.wait_for(lambda: workers(job, "sleep 4"), what="worker")
     os.kill(job.pid, signal.SIGTSTP)
-
-    def state():
-        with open(f"/proc/{job.pid}/stat") as f:
-            return f.read().rsplit(")", 1)[1].split()[0]
-
-    job.wait_for(lambda: state() == "T", what="stopped launcher")
+    job.wait_for(lambda: state_of(job.pid) == "T", what="stopped launcher")
     deadline = time.monotonic() + 20
     while not (tmp_path / "done").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert (tmp_path / "done").exists()
     os.kill(job.pid, signal.SIGCONT)
     assert job.wait(20).code == 0
+
+
+def test_tstp_does_not_wait_for_an_agent_that_does_not_read(hvdray):
+    job = hvdray.job("-np", "1", "--stdin", "0", "--heartbeat-timeout", "600", "--", "sleep", "600",
+                     stdin=subprocess.PIPE)
+    job.wait_for(lambda: workers(job, "sleep 600"), what="worker")
+    agent = agents(job)[1]
+    os.kill(agent, signal.SIGSTOP)
+    try:
+        stdin = job.process.stdin.fileno()
+        os.set_blocking(stdin, False)
+        idle = 0
+
+        def is_full():  # the launcher has more for the agent than their pipe holds, and takes no more
+            nonlocal idle
+            idle += 1
+            with contextlib.suppress(BlockingIOError):
+                while os.write(stdin, bytes(65536)) > 0:
+                    idle = 0
+            return idle == 30
+
+        job.wait_for(is_full, what="full pipes")
+        os.kill(job.pid, signal.SIGTSTP)
+        job.wait_for(lambda: state_of(job.pid) == "T", what="stopped launcher")
+        os.kill(job.pid, signal.SIGCONT)
+    finally:
+        os.kill(agent, signal.SIGCONT)
+    os.kill(job.pid, signal.SIGTERM)
+    assert job.wait(20).code == 143
 
 
 def spent_on_children():
