@@ -17,6 +17,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 ROOMS = ("base", "cmd", "launcher", "rendezvous", "cluster", "collective", "examples")
+LAUNCHER = re.compile(r"^.*?/ccache ")  # what runs the compiler changes no answer
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 
 
@@ -77,7 +78,7 @@ def main():
                 continue  # made from something else, and perhaps not made yet
             place = build
         if path.relative_to(place).parts[0] in ROOMS:
-            command = entry["command"].replace(str(ROOT), "")
+            command = LAUNCHER.sub("", entry["command"].replace(str(ROOT), ""))
             work.append((path, key_of(path, command, version)))
     with concurrent.futures.ThreadPoolExecutor(arguments.j) as pool:
         results = list(pool.map(lambda item: check(item[0], build, item[1], cache), work))
