@@ -15,19 +15,28 @@ constexpr std::string_view kAgentMark = "HVDRAY-AGENT/1 ";
 // them inside of single quotes.
 // What failed may be told in several lines: fail() makes one of them. Who cannot be told any more
 // (SIGPIPE) has cleaned up before.
-// look: all of these are files or folders of an owner in $k that nobody else may write, or (if $s
-// is their pattern) sticky folders. One line that says otherwise is enough, so that a name with a
-// line's end in it can't make up for another.
-// safe: nobody else can have put this program here: it and each folder above it belong to us or
-// root. A link is not: it says nothing about what it leads to.
+// What every host does on the way to an agent that it has starts one program, ls: with many hosts,
+// each costs. So the kernel is asked who we are (id where it can't be), and the agent notes its own
+// use. look: all of these are files or folders of an owner in $k that nobody else may write, or (if
+// $s is their pattern) sticky folders. One line that says otherwise is enough, so that a name with
+// a line's end in it can't make up for another. mine: the same of the folder we stand in and the
+// agent there, whose names are without blanks. safe: nobody else can have put this program here: it
+// and each folder above it belong to us or root. A link is not: it says nothing about what it leads
+// to.
 constexpr std::string_view kHelpers =
     "i=$1; p=$2; b=$3; t=; shift 3; unset CDPATH; w=$PWD; f=./agent-$i; "
     "clean() { [ -z \"$t\" ] || rm -f \"$t\"; }; "
     "fail() { clean; set -f; echo HVDRAY-FAILED/1 $*; exit 1; }; "
-    "u=$(id -u) || fail \"id -u failed\"; "
+    "u=; if [ -r /proc/self/status ]; then while read -r q x u x; do [ \"$q\" = Uid: ] && break; "
+    "u=; "
+    "done </proc/self/status; fi; "
+    "[ -n \"$u\" ] || u=$(id -u) || fail \"id -u failed\"; "
     "look() { LC_ALL=C ls -ldn \"$@\" 2>/dev/null | ( n=$#; while read -r m l o r; do "
     "case $k in *:$o:*) ;; *) exit 1 ;; esac; "
     "case $m in [d-]????[-]??[-]*|$s) n=$((n-1)) ;; *) exit 1 ;; esac; done; [ $n = 0 ] ); }; "
+    "mine() { set -f; set -- $(LC_ALL=C ls -ldn . \"$f\" 2>/dev/null); set +f; "
+    "[ $# = 18 ] && [ \"$3 ${12}\" = \"$u $u\" ] || return 1; "
+    "case \"$1 ${10}\" in d????[-]??[-]*\" \"[-]????[-]??[-]*) ;; *) return 1 ;; esac; }; "
     "safe() { q=$(cd -P \"${1%/*}/\" 2>/dev/null && pwd -P) || return 1; q=${q%/}; "
     "set -- \"$q/${1##*/}\" /; while [ -n \"$q\" ]; do set -- \"$@\" \"$q\"; q=${q%/*}; done; "
     "k=:0:$u:; s=\"d????????[tT]*\"; look \"$@\"; }; "
@@ -43,9 +52,9 @@ constexpr std::string_view kFind =
     "else fail \"no home folder ($HOME)\"; fi; "
     "[ -d \"$d\" ] || e=$(umask 077; mkdir -p \"$d\" 2>&1) || fail \"mkdir $d: $e\"; "
     "if [ -L \"$d\" ]; then fail \"$d is a link, and others may lead it elsewhere\"; fi; "
-    "cd \"$d\" 2>/dev/null || fail \"cannot enter $d\"; k=:$u:; s=none; "
-    "if [ -x \"$f\" ] && look . \"$f\"; then touch -c \"$f\"; run \"$@\"; fi; "
-    "look . || fail \"$d is not yours, or others may write in it\"; ";
+    "cd \"$d\" 2>/dev/null || fail \"cannot enter $d\"; "
+    "if [ -x \"$f\" ] && mine; then run \"$@\"; fi; "
+    "k=:$u:; s=none; look . || fail \"$d is not yours, or others may write in it\"; ";
 
 // The umask of the workers is the agent's, so it is put back. Only what was staged here goes.
 constexpr std::string_view kStage =

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -69,6 +70,10 @@ int Leave(const std::string& seconds) {
   return 0;
 }
 
+/// Copied agents that nobody used for 30 days are removed; their time tells. Where it can't be set,
+/// this one is copied again some day.
+void NoteUse() { (void)!::utimensat(AT_FDCWD, "/proc/self/exe", nullptr, 0); }
+
 /// The home folder of somebody else, or one that is gone, is no reason to keep an agent from work.
 void StartIn(const char* folder) {
   if (::chdir(folder) == 0) return;
@@ -90,6 +95,7 @@ std::optional<int> AnswerWords(int argc, char** argv, AgentSessionOptions* optio
     }
     if (word == "--leave") return Leave(i + 1 < argc ? argv[i + 1] : "");
     if (word == "--folder" && i + 1 < argc) {
+      NoteUse();
       StartIn(argv[++i]);
       continue;
     }

@@ -91,6 +91,15 @@ def test_the_agent_is_copied_once_and_found_again(remote, hosts):
     assert files[0].stat().st_mode & 0o777 == 0o700
 
 
+def test_an_agent_that_is_used_does_not_grow_old(remote, hosts):
+    assert remote("-H", "h1:1", "--", "true").returncode == 0
+    [agent] = staged(hosts, "h1")
+    os.utime(agent, (1_000_000_000, 1_000_000_000))
+    assert remote("-H", "h1:1", "--", "true").returncode == 0
+    assert staged(hosts, "h1") == [agent]
+    assert agent.stat().st_mtime > 1_000_000_000, "it would be removed as unused"
+
+
 def test_several_jobs_that_copy_at_the_same_time_do_not_meet(remote, hosts):
     for path in staged(hosts, "h6"):
         path.unlink()
