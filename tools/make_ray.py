@@ -49,14 +49,17 @@ class RayCluster:
 
     workers: nodes beside the head; spares: machines without Ray at first. gpus, labels: by host
     name, gpus a number, labels {"name": "value"} (Ray 2.60). environment: for every node's Ray,
-    such as {"RAY_health_check_period_ms": "1000"}.
+    such as {"RAY_health_check_period_ms": "1000"}. autoscaling: makes the head's cluster file of
+    {host name: address}; its node types are `head` and `worker`, its instances the hosts' names.
     """
 
     def __init__(self, venv, workers=3, spares=0, state=None, token=True, cpus=2, gpus=None,
-                 labels=None, dashboard_host="0.0.0.0", environment=None):
+                 labels=None, dashboard_host="0.0.0.0", environment=None,
+                 autoscaling=None):
         self.venv = pathlib.Path(venv).resolve()
         self.hosts = Hosts(count=1 + workers + spares, state=state)
         self.token = secrets.token_hex(32) if token else ""
+        self._make_cluster_file = autoscaling
         self._settings = {"cpus": cpus, "gpus": gpus or {}, "labels": labels or {},
                           "dashboard_host": dashboard_host, "environment": environment or {},
                           "started": [f"h{n}" for n in range(1, workers + 2)]}
@@ -88,6 +91,11 @@ class RayCluster:
             raise HostsError(f"{self.venv}: no Ray there; tools/ray_env.sh makes it and says where")
         self.hosts.up(keep=keep)
         try:
+            if self._make_cluster_file:
+                addresses = {name: host.address for name, host in self.hosts.hosts.items()}
+                path = self.hosts.state / "autoscaling.yaml"
+                path.write_text(self._make_cluster_file(addresses))
+                self._settings["cluster_file"] = str(path)
             saved = {"venv": str(self.venv), "token": self.token, **self._settings}
             (self.hosts.state / "ray.json").write_text(json.dumps(saved))
             self.start()
@@ -128,6 +136,8 @@ class RayCluster:
         if name == HEAD:
             argv += ["--head", f"--port={GCS_PORT}", f"--dashboard-port={DASHBOARD_PORT}",
                      f"--dashboard-host={settings['dashboard_host']}"]
+            if settings.get("cluster_file"):
+                argv.append(f"--autoscaling-config={settings['cluster_file']}")
         else:
             argv.append(f"--address={self.address(HEAD)}:{GCS_PORT}")
         if settings["gpus"].get(name):
@@ -144,6 +154,9 @@ class RayCluster:
                  "RAY_AUTH_MODE": "token" if self.token else "disabled",
                  "RAY_prestart_worker_first_driver": "0", "RAY_enable_worker_prestart": "0",
                  **self._settings["environment"]}
+        if self._settings.get("cluster_file"):
+            names |= {"RAY_CLOUD_INSTANCE_ID": name,
+                      "RAY_NODE_TYPE_NAME": "head" if name == HEAD else "worker"}
         if self.token:
             path = self.hosts.folder(name) / "home/.ray/auth_token"
             path.parent.mkdir(exist_ok=True)
