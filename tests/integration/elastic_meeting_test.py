@@ -7,7 +7,7 @@ import signal
 import time
 
 import pytest
-from elastic import HANG_S, NAMES, check_training
+from elastic import HANG_S, NAMES, check_training, seeds
 
 AGAIN = "before all had met: it is started again"
 ENV = {**os.environ, "HOROVOD_GLOO_TIMEOUT_SECONDS": "60"}  # so that nobody gets on by waiting for it
@@ -165,7 +165,7 @@ def fell_apart_when_told(job, generation, size):
     return fell_apart(job, generation, size)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_a_death_while_the_first_gang_connects_costs_another_start(elastic, seed):
     """Whoever came out of hvd.init() goes on; where nobody did, nobody has a state, and all begin again."""
     size = 2 + seed % 3
@@ -205,7 +205,7 @@ def check_end_of_a_gang(result, rank, host):
     assert "victims, stopped because of it" in result.errors, result.errors
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(10, take=3))
 def test_a_death_while_a_later_gang_connects_ends_it_at_once_and_plainly(elastic, seed):
     dice = random.Random(100 + seed)
     delay_ms, rank = dice.randrange(120), dice.randrange(3)
@@ -230,7 +230,7 @@ def check_death_in_a_later_meeting(job, rank, host, killed, size):
     check_end_of_a_gang(result, rank, host)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_a_death_while_an_enlarged_gang_connects(elastic, seed):
     """The newcomer, at first; then any of them."""
     dice = random.Random(200 + seed)
@@ -263,7 +263,7 @@ def test_a_newcomer_that_dies_before_the_enlarged_gang_has_met_is_started_again(
     assert len(events(job, "worker_connected")) == 3 + 4
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_a_death_at_any_moment_of_the_meeting_hangs_nobody(elastic, seed):
     delay_ms = random.Random(seed).randrange(120)
     job = elastic(faults=[{"at": "step", "rank": 3, "size": 4, "step": 12, "how": "SIGKILL"},
