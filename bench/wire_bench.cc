@@ -7,8 +7,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "launcher/wire/frame.h"
-#include "launcher/wire/link.h"
+#include "wire/frame.h"
+#include "wire/link.h"
 
 namespace {
 

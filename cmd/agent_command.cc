@@ -1,8 +1,8 @@
 #include <string>
 #include <vector>
 
+#include "agent/agent.h"
 #include "cmd/commands.h"
-#include "launcher/agent/agent.h"
 
 namespace hvdray {
 

@@ -3,9 +3,9 @@
 #include <string_view>
 #include <vector>
 
+#include "agent/agent.h"
 #include "base/standard_streams.h"
-#include "cmd/drive/drive_main.h"
-#include "launcher/agent/agent.h"
+#include "launcher/ray/drive_main.h"
 
 int main(int argc, char** argv) {
   hvdray::FillStandardStreams();

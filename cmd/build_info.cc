@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "agent/asked_program.h"
+#include "agent/host_inspection.h"
 #include "base/environ.h"
 #include "cmd/commands.h"
-#include "launcher/agent/asked_program.h"
-#include "launcher/agent/host_inspection.h"
 
 namespace hvdray {
 namespace {

@@ -8,22 +8,22 @@
 #include <system_error>
 #include <utility>
 
+#include "base/command_words.h"
 #include "base/loop.h"
 #include "base/notice.h"
 #include "base/terminal.h"
 #include "cmd/cluster_hosts.h"
 #include "cmd/commands.h"
-#include "cmd/exit_code.h"
 #include "cmd/host_access.h"
 #include "cmd/host_sources.h"
 #include "cmd/launch_plan.h"
 #include "launcher/engine/host_check.h"
 #include "launcher/engine/sync_plan.h"
+#include "launcher/job/exit_code.h"
+#include "launcher/job/help.h"
+#include "launcher/job/options_resolver.h"
 #include "launcher/report/check_findings.h"
 #include "launcher/report/check_text.h"
-#include "launcher/spec/command_words.h"
-#include "launcher/spec/help.h"
-#include "launcher/spec/options_resolver.h"
 
 namespace hvdray {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "launcher/spec/options_resolver.h"
+#include "launcher/job/options_resolver.h"
 
 namespace hvdray {
 

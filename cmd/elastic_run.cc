@@ -10,12 +10,12 @@
 
 #include "base/loop.h"
 #include "base/terminal.h"
-#include "cmd/exit_code.h"
 #include "cmd/host_access.h"
 #include "cmd/host_sources.h"
 #include "cmd/launch_plan.h"
 #include "launcher/engine/elastic_launcher.h"
 #include "launcher/engine/elastic_options.h"
+#include "launcher/job/exit_code.h"
 
 namespace hvdray {
 namespace {

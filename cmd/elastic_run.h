@@ -2,8 +2,8 @@
 #ifndef HVDRAY_CMD_ELASTIC_RUN_H_
 #define HVDRAY_CMD_ELASTIC_RUN_H_
 
-#include "cmd/run_ending.h"
 #include "launcher/engine/launcher.h"
+#include "launcher/report/run_ending.h"
 
 namespace hvdray {
 

@@ -9,8 +9,8 @@
 #include "base/nearest.h"
 #include "base/shown_text.h"
 #include "cmd/commands.h"
-#include "cmd/exit_code.h"
 #include "cmd/launch_plan.h"
+#include "launcher/job/exit_code.h"
 
 namespace hvdray {
 namespace {

@@ -15,7 +15,7 @@
 #include "cmd/library_shell.h"
 #include "cmd/openssh_shell.h"
 #include "launcher/engine/neighbour_probe.h"
-#include "launcher/hosts/host_word.h"
+#include "launcher/job/host_word.h"
 
 namespace hvdray {
 namespace {

@@ -16,9 +16,9 @@
 #include "cluster/local_transport.h"
 #include "cluster/remote_transport.h"
 #include "cmd/ssh_options.h"
-#include "launcher/placement/nic_select.h"
-#include "launcher/placement/placement.h"
-#include "launcher/spec/job_spec.h"
+#include "launcher/job/job_spec.h"
+#include "launcher/job/nic_select.h"
+#include "launcher/job/placement.h"
 
 namespace hvdray {
 

@@ -13,8 +13,8 @@
 #include "cluster/discovery_script.h"
 #include "cluster/fixed_hosts.h"
 #include "cluster/watched_hostfile.h"
-#include "launcher/hosts/discovered_hosts.h"
-#include "launcher/hosts/hostfile.h"
+#include "launcher/job/discovered_hosts.h"
+#include "launcher/job/hostfile.h"
 
 namespace hvdray {
 namespace {

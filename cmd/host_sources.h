@@ -8,7 +8,7 @@
 
 #include "base/loop.h"
 #include "cluster/host_source.h"
-#include "launcher/spec/job_spec.h"
+#include "launcher/job/job_spec.h"
 
 namespace hvdray {
 

@@ -21,11 +21,11 @@
 #include "base/log.h"
 #include "cluster/discovery_script.h"
 #include "cluster/local_transport.h"
-#include "cmd/exit_code.h"
 #include "cmd/host_access.h"
 #include "launcher/engine/elastic_options.h"
-#include "launcher/spec/exec_limits.h"
-#include "launcher/spec/value_text.h"
+#include "launcher/job/exec_limits.h"
+#include "launcher/job/exit_code.h"
+#include "launcher/job/value_text.h"
 
 namespace hvdray {
 namespace {

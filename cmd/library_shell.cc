@@ -9,8 +9,8 @@
 #include "base/environ.h"
 #include "base/terminal.h"
 #include "cluster/ssh/ssh_shell.h"
-#include "launcher/output/progress.h"
-#include "launcher/placement/placement.h"
+#include "launcher/job/placement.h"
+#include "launcher/report/progress.h"
 
 namespace hvdray {
 namespace {

@@ -8,7 +8,7 @@
 #include "cluster/remote_shell.h"
 #include "cluster/remote_stderr.h"
 #include "cmd/ssh_options.h"
-#include "launcher/spec/job_spec.h"
+#include "launcher/job/job_spec.h"
 
 namespace hvdray {
 

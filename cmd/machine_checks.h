@@ -4,7 +4,7 @@
 
 #include "base/status.h"
 #include "launcher/engine/launcher.h"
-#include "launcher/spec/job_spec.h"
+#include "launcher/job/job_spec.h"
 
 namespace hvdray {
 

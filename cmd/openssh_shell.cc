@@ -14,7 +14,7 @@
 #include "cluster/command_shell.h"
 #include "cluster/ssh/ssh_config_source.h"
 #include "cmd/ssh_options.h"
-#include "launcher/placement/placement.h"
+#include "launcher/job/placement.h"
 
 namespace hvdray {
 namespace {

@@ -14,11 +14,11 @@
 
 #include "base/fd.h"
 #include "base/loop.h"
-#include "cmd/exit_code.h"
 #include "cmd/rendezvous_options.h"
-#include "launcher/hosts/hostfile.h"
-#include "launcher/placement/kv_assignment.h"
-#include "launcher/placement/placement.h"
+#include "launcher/job/exit_code.h"
+#include "launcher/job/hostfile.h"
+#include "launcher/job/kv_assignment.h"
+#include "launcher/job/placement.h"
 #include "rendezvous/server.h"
 
 namespace hvdray {

@@ -8,11 +8,11 @@
 
 #include "base/fd.h"
 #include "cmd/commands.h"
-#include "cmd/exit_code.h"
 #include "cmd/launch_plan.h"
 #include "launcher/driver/elastic_replay.h"
+#include "launcher/job/exit_code.h"
+#include "launcher/job/replay_options.h"
 #include "launcher/report/replay_text.h"
-#include "launcher/spec/replay_options.h"
 
 namespace hvdray {
 namespace {

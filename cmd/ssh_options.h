@@ -6,8 +6,8 @@
 #include <string>
 
 #include "cluster/ssh/ssh_target.h"
-#include "launcher/placement/placement.h"
-#include "launcher/spec/job_spec.h"
+#include "launcher/job/job_spec.h"
+#include "launcher/job/placement.h"
 
 namespace hvdray {
 

@@ -1,23 +1,10 @@
 #!/usr/bin/env python3
-"""Fails on an include that points up or sideways between the rooms, or on a third-party header outside
-its adapter. The rooms and their arrows: docs/architecture.md."""
+"""Fails on an include that points up or sideways between the rooms (tools/rooms.py), on an arrow that
+nothing uses any more, and on a third-party header outside its adapter."""
 
-import pathlib
-import re
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-
-# Room -> rooms that it may include.
-ARROWS = {
-    "base": {"base"},
-    "rendezvous": {"rendezvous", "base"},
-    "cluster": {"cluster", "base"},
-    "collective": {"collective", "base"},
-    "launcher": {"launcher", "rendezvous", "cluster", "base"},
-    "cmd": {"cmd", "launcher", "rendezvous", "cluster", "base"},
-    "examples": {"examples", "digits", "collective", "base"},
-}
+from rooms import ARROWS, INCLUDE, ROOT, arrows
 
 # collective links alone: of base only these.
 COLLECTIVE_BASE = {"status.h", "result.h", "types.h", "error_code.h", "environ.h", "fd.h", "log.h",
@@ -38,34 +25,45 @@ THIRD_PARTY = {
     "nccl.h": {"collective/nccl_communicator.cc"},
 }
 CLI11_ROOMS = ("cmd/", "bench/", "examples/", "tools/")
+EXAMPLES = ("collective/", "base/", "digits/")
 
-INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.M)
+
+def wrong_arrows():
+    order = list(ARROWS)
+    for room, below in ARROWS.items():
+        for target in below:
+            if order.index(target) >= order.index(room):
+                yield f"tools/rooms.py: {room} -> {target} points up"
+    found = arrows()
+    for (room, target), uses in found.items():
+        if target not in ARROWS[room]:
+            yield from (f"{name}: {room} may not include {header}" for name, header in uses)
+        if (room, target) == ("collective", "base"):
+            yield from (f"{name}: collective uses base core and the HTTP client only, not {header}"
+                        for name, header in uses if header[5:] not in COLLECTIVE_BASE)
+    for room, below in ARROWS.items():
+        yield from (f"tools/rooms.py: nothing uses {room} -> {target}"
+                    for target in below if (room, target) not in found)
 
 
-def problems(path):
-    name = path.relative_to(ROOT).as_posix()
-    room = name.split("/", 1)[0]
-    for bracket, header in INCLUDE.findall(path.read_text()):
-        for prefix, allowed in THIRD_PARTY.items():
-            if header.startswith(prefix) and name not in allowed and not name.startswith("tests/"):
-                yield f"{name}: {header} belongs in {', '.join(sorted(allowed))} only"
-        if header.startswith("CLI/") and not name.startswith(CLI11_ROOMS):
-            yield f"{name}: CLI11 belongs in cmd only"
-        if bracket != '"' or room not in ARROWS:
-            continue
-        target = header.split("/", 1)[0]
-        if target in ARROWS and target not in ARROWS[room]:
-            yield f"{name}: {room} may not include {header}"
-        if room == "collective" and target == "base" and header[5:] not in COLLECTIVE_BASE:
-            yield f"{name}: collective uses base core and the HTTP client only, not {header}"
+def wrong_headers():
+    for top in sorted({room.split("/")[0] for room in ARROWS} | {"bench", "examples", "tests"}):
+        for path in sorted((ROOT / top).rglob("*")):
+            if path.suffix not in (".h", ".cc"):
+                continue
+            name = path.relative_to(ROOT).as_posix()
+            for bracket, header in INCLUDE.findall(path.read_text()):
+                for prefix, allowed in THIRD_PARTY.items():
+                    if header.startswith(prefix) and name not in allowed and top != "tests":
+                        yield f"{name}: {header} belongs in {', '.join(sorted(allowed))} only"
+                if header.startswith("CLI/") and not name.startswith(CLI11_ROOMS):
+                    yield f"{name}: CLI11 belongs in cmd only"
+                if top == "examples" and bracket == '"' and not header.startswith(EXAMPLES):
+                    yield f"{name}: examples may not include {header}"
 
 
 def main():
-    found = []
-    for room in list(ARROWS) + ["bench", "tests"]:
-        for path in sorted((ROOT / room).rglob("*")):
-            if path.suffix in (".h", ".cc"):
-                found += problems(path)
+    found = [*wrong_arrows(), *wrong_headers()]
     print("\n".join(found) if found else "includes point down")
     return 1 if found else 0
 

@@ -8,10 +8,10 @@
 
 #include "base/fd.h"
 #include "cmd/command_list.h"
-#include "cmd/ray/ray_pages.h"
+#include "cmd/ray_pages.h"
 #include "launcher/driver/elastic_chart.h"
-#include "launcher/spec/help.h"
-#include "launcher/spec/replay_options.h"
+#include "launcher/job/help.h"
+#include "launcher/job/replay_options.h"
 
 namespace {
 

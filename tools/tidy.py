@@ -16,7 +16,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-ROOMS = ("base", "cmd", "launcher", "rendezvous", "cluster", "collective", "examples")
+ROOMS = ("base", "agent", "wire", "cmd", "launcher", "rendezvous", "cluster", "collective", "examples")
 LAUNCHER = re.compile(r"^.*?/ccache ")  # what runs the compiler changes no answer
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 

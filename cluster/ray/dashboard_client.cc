@@ -259,4 +259,36 @@ Status DashboardClient::ReadLog(const std::string& node_id, const std::string& f
           fmt::format("{}: {}: it is empty, or there is no such file", impl_->url, attempt)};
 }
 
+namespace {
+
+// Autoscaler v2 writes no report; that of v1 begins some seconds after the head.
+Result<RayClusterStatus> StatusOf(DashboardClient& client) {
+  HVDRAY_ASSIGN_OR_RETURN(RayClusterStatus status, client.ClusterStatus());
+  if (status.has_report) return status;
+  const Result<RayNodeSummary> summary = client.NodeSummary();
+  if (!summary.ok()) {
+    Log(LogLevel::kInfo, "ray", "what is in use is not known: {}", summary.status().message());
+    return status;
+  }
+  // Both say the same on v1, and the report may have come in between.
+  HVDRAY_ASSIGN_OR_RETURN(status, client.ClusterStatus());
+  if (status.has_report) return status;
+  HVDRAY_ASSIGN_OR_RETURN(const std::vector<RayPlacementGroup> groups, client.PlacementGroups());
+  return StatusOfNodes(*summary, groups);
+}
+
+}  // namespace
+
+Result<RaySnapshot> LookAtRay(RayAccess access) {
+  RaySnapshot cluster;
+  cluster.url = access.address.Url();
+  DashboardClient client(std::move(access));
+  HVDRAY_ASSIGN_OR_RETURN(cluster.version, client.Version());
+  HVDRAY_ASSIGN_OR_RETURN(cluster.nodes, client.Nodes());
+  HVDRAY_ASSIGN_OR_RETURN(cluster.status, StatusOf(client));
+  UndoCamelCase(cluster.nodes, cluster.status);
+  FillFree(cluster.status, cluster.nodes);
+  return cluster;
+}
+
 }  // namespace hvdray

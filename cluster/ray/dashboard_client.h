@@ -13,6 +13,7 @@
 #include "base/web_client.h"
 #include "cluster/ray/ray_address.h"
 #include "cluster/ray/ray_facts.h"
+#include "cluster/ray/ray_report.h"
 #include "cluster/ray/ray_token.h"
 
 namespace hvdray {
@@ -86,6 +87,10 @@ class DashboardClient {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+/// Asks for version, nodes and what is in use, one after another. Blocks. Errors: those of
+/// DashboardClient.
+Result<RaySnapshot> LookAtRay(RayAccess access);
 
 }  // namespace hvdray
 

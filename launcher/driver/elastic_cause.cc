@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "launcher/driver/gang_cause.h"
+#include "launcher/job/exit_code.h"
 
 namespace hvdray {
 namespace {

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "launcher/driver/elastic_policy.h"
-#include "launcher/report/verdict.h"
+#include "launcher/driver/verdict.h"
+#include "launcher/job/elastic_policy.h"
 
 namespace hvdray {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "launcher/driver/elastic_events.h"
-#include "launcher/driver/elastic_policy.h"
+#include "launcher/job/elastic_policy.h"
 
 namespace hvdray {
 

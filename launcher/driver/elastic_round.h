@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "launcher/driver/culprit.h"
 #include "launcher/driver/elastic_cause.h"
 #include "launcher/driver/elastic_plan.h"
 #include "launcher/driver/elastic_states.h"
-#include "launcher/report/culprit.h"
 
 namespace hvdray {
 

@@ -10,10 +10,10 @@
 
 #include "base/status.h"
 #include "base/types.h"
-#include "launcher/placement/placement.h"
-#include "launcher/report/sync_stats.h"
-#include "launcher/report/verdict.h"
-#include "launcher/wire/message.h"
+#include "launcher/driver/sync_stats.h"
+#include "launcher/driver/verdict.h"
+#include "launcher/job/placement.h"
+#include "wire/message.h"
 
 namespace hvdray {
 

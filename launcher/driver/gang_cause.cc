@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "launcher/driver/host_list.h"
+#include "launcher/job/exit_code.h"
 
 namespace hvdray {
 namespace {

@@ -5,12 +5,9 @@
 #include <span>
 #include <string>
 
-#include "launcher/report/verdict.h"
+#include "launcher/driver/verdict.h"
 
 namespace hvdray {
-
-/// The exit code where hvdray could not do its part (docs/errors.md).
-inline constexpr int kHvdrayFailed = 125;
 
 enum class CauseKind : uint8_t {
   kNone,

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "launcher/driver/culprit.h"
 #include "launcher/driver/events.h"
 #include "launcher/driver/gang_cause.h"
 #include "launcher/driver/gang_roster.h"
 #include "launcher/driver/states.h"
-#include "launcher/report/culprit.h"
 
 namespace hvdray {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/report/verdict.h"
+#include "launcher/driver/verdict.h"
 
 namespace hvdray {
 

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "base/types.h"
-#include "launcher/driver/elastic_policy.h"
-#include "launcher/placement/placement.h"
+#include "launcher/job/elastic_policy.h"
+#include "launcher/job/placement.h"
 
 namespace hvdray {
 

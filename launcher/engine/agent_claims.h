@@ -11,8 +11,8 @@
 
 #include "base/status.h"
 #include "base/types.h"
-#include "launcher/placement/placement.h"
-#include "launcher/wire/message.h"
+#include "launcher/job/placement.h"
+#include "wire/message.h"
 
 namespace hvdray {
 

@@ -10,7 +10,7 @@
 
 #include "base/loop.h"
 #include "cluster/transport.h"
-#include "launcher/wire/link.h"
+#include "wire/link.h"
 
 namespace hvdray {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/placement/nic_select.h"
+#include "launcher/job/nic_select.h"
 
 namespace hvdray {
 

@@ -10,7 +10,7 @@
 
 #include "launcher/engine/elastic_nics.h"
 #include "launcher/report/job_report.h"
-#include "launcher/wire/message.h"
+#include "wire/message.h"
 
 namespace hvdray {
 

@@ -8,12 +8,12 @@
 #include <string_view>
 #include <vector>
 
-#include "launcher/driver/elastic_policy.h"
 #include "launcher/engine/kv_bridge.h"
-#include "launcher/placement/placement.h"
-#include "launcher/wire/message.h"
+#include "launcher/job/elastic_policy.h"
+#include "launcher/job/placement.h"
 #include "rendezvous/kv_store.h"
 #include "rendezvous/rank_service.h"
+#include "wire/message.h"
 
 namespace hvdray {
 

@@ -13,8 +13,8 @@
 #include "base/loop.h"
 #include "cluster/host_source.h"
 #include "cluster/transport.h"
-#include "launcher/driver/elastic_policy.h"
 #include "launcher/engine/launcher.h"
+#include "launcher/job/elastic_policy.h"
 #include "launcher/report/job_report.h"
 #include "launcher/report/trace.h"
 

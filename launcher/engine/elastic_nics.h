@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "launcher/placement/nic_select.h"
+#include "launcher/job/nic_select.h"
 
 namespace hvdray {
 

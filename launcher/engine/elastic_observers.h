@@ -10,8 +10,8 @@
 
 #include "base/loop.h"
 #include "launcher/driver/elastic_events.h"
-#include "launcher/driver/elastic_policy.h"
 #include "launcher/engine/launcher.h"
+#include "launcher/job/elastic_policy.h"
 #include "launcher/report/event_log.h"
 #include "launcher/report/memberships.h"
 #include "launcher/report/record_writer.h"

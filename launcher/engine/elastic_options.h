@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "launcher/driver/elastic_policy.h"
-#include "launcher/spec/job_spec.h"
+#include "launcher/job/elastic_policy.h"
+#include "launcher/job/job_spec.h"
 
 namespace hvdray {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "launcher/engine/generation_start.h"
-#include "launcher/placement/slot_environment.h"
+#include "launcher/job/placement.h"
 
 namespace hvdray {
 namespace {

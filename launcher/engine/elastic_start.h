@@ -9,7 +9,7 @@
 #include "launcher/driver/elastic_events.h"
 #include "launcher/engine/elastic_host_table.h"
 #include "launcher/engine/launcher.h"
-#include "launcher/wire/message.h"
+#include "wire/message.h"
 
 namespace hvdray {
 

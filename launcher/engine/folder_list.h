@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "launcher/wire/folder.h"
+#include "wire/folder.h"
 
 namespace hvdray {
 

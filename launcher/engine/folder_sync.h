@@ -14,9 +14,9 @@
 
 #include "base/fd.h"
 #include "base/loop.h"
+#include "launcher/driver/sync_stats.h"
 #include "launcher/engine/sync_plan.h"
-#include "launcher/report/sync_stats.h"
-#include "launcher/wire/message.h"
+#include "wire/message.h"
 
 namespace hvdray {
 

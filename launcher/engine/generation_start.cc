@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/terminal.h"
-#include "launcher/placement/slot_environment.h"
+#include "launcher/job/placement.h"
 
 namespace hvdray {
 GangPolicy GangPolicyOf(const JobSpec& spec, const PlanPlace& place) {

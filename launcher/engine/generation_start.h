@@ -12,8 +12,8 @@
 #include "launcher/driver/gang_driver.h"
 #include "launcher/engine/launcher.h"
 #include "launcher/engine/neighbour_probe.h"
-#include "launcher/placement/nic_select.h"
-#include "launcher/wire/message.h"
+#include "launcher/job/nic_select.h"
+#include "wire/message.h"
 
 namespace hvdray {
 

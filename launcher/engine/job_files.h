@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "launcher/engine/launcher.h"
-#include "launcher/output/job_output.h"
 #include "launcher/report/event_log.h"
+#include "launcher/report/job_output.h"
 
 namespace hvdray {
 

@@ -12,10 +12,10 @@
 
 #include "base/loop.h"
 #include "launcher/engine/agent_set.h"
-#include "launcher/output/job_output.h"
-#include "launcher/output/progress.h"
+#include "launcher/job/job_spec.h"
+#include "launcher/report/job_output.h"
+#include "launcher/report/progress.h"
 #include "launcher/report/trace.h"
-#include "launcher/spec/job_spec.h"
 
 namespace hvdray {
 

@@ -4,7 +4,7 @@
 
 #include "base/gzip.h"
 #include "base/log.h"
-#include "launcher/placement/kv_assignment.h"
+#include "launcher/job/kv_assignment.h"
 
 namespace hvdray {
 namespace {

@@ -7,9 +7,9 @@
 #include <map>
 #include <span>
 
-#include "launcher/placement/placement.h"
-#include "launcher/wire/message.h"
+#include "launcher/job/placement.h"
 #include "rendezvous/kv_store.h"
+#include "wire/message.h"
 
 namespace hvdray {
 

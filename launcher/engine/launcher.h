@@ -15,12 +15,12 @@
 #include "base/loop.h"
 #include "cluster/transport.h"
 #include "launcher/engine/sync_plan.h"
-#include "launcher/placement/nic_select.h"
-#include "launcher/placement/placement.h"
+#include "launcher/job/job_spec.h"
+#include "launcher/job/nic_select.h"
+#include "launcher/job/placement.h"
 #include "launcher/report/job_report.h"
 #include "launcher/report/trace.h"
-#include "launcher/spec/job_spec.h"
-#include "launcher/wire/message.h"
+#include "wire/message.h"
 
 namespace hvdray {
 

@@ -13,9 +13,9 @@
 #include <string_view>
 #include <vector>
 
+#include "agent/cgroup.h"
+#include "agent/process_tree.h"
 #include "base/fd.h"
-#include "launcher/agent/cgroup.h"
-#include "launcher/agent/process_tree.h"
 
 namespace hvdray {
 namespace {

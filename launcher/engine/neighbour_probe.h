@@ -11,8 +11,8 @@
 
 #include "base/loop.h"
 #include "base/status.h"
-#include "launcher/placement/nic_select.h"
-#include "launcher/wire/message.h"
+#include "launcher/job/nic_select.h"
+#include "wire/message.h"
 
 namespace hvdray {
 

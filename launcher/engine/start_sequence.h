@@ -14,7 +14,7 @@
 #include "launcher/engine/folder_sync.h"
 #include "launcher/engine/launcher.h"
 #include "launcher/engine/neighbour_probe.h"
-#include "launcher/placement/nic_select.h"
+#include "launcher/job/nic_select.h"
 #include "launcher/report/trace.h"
 
 namespace hvdray {

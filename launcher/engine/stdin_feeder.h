@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "base/loop.h"
-#include "launcher/wire/message.h"
+#include "wire/message.h"
 
 namespace hvdray {
 

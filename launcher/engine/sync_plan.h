@@ -12,7 +12,7 @@
 #include "base/environ.h"
 #include "base/result.h"
 #include "launcher/engine/folder_list.h"
-#include "launcher/spec/sync_word.h"
+#include "launcher/job/sync_word.h"
 
 namespace hvdray {
 

@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 #include "base/types.h"
-#include "launcher/wire/message.h"
+#include "wire/message.h"
 
 namespace hvdray {
 

@@ -11,10 +11,10 @@
 #include <tuple>
 #include <utility>
 
+#include "base/command_words.h"
 #include "launcher/driver/host_list.h"
 #include "launcher/driver/host_losses.h"
 #include "launcher/report/check_network.h"
-#include "launcher/spec/command_words.h"
 
 namespace hvdray {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "launcher/driver/verdict.h"
 #include "launcher/report/memberships.h"
-#include "launcher/report/verdict.h"
 
 namespace hvdray {
 

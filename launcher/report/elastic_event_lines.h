@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "launcher/driver/elastic_events.h"
 #include "launcher/report/elastic_names.h"
-#include "launcher/wire/message.h"
+#include "wire/message.h"
 
 namespace hvdray {
 

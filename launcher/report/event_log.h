@@ -13,7 +13,7 @@
 #include "base/loop.h"
 #include "base/result.h"
 #include "launcher/driver/elastic_events.h"
-#include "launcher/wire/message.h"
+#include "wire/message.h"
 
 namespace hvdray {
 

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <string_view>
 
-#include "launcher/spec/command_words.h"
+#include "base/command_words.h"
 
 namespace hvdray {
 namespace {

@@ -6,8 +6,8 @@
 #include <span>
 #include <string>
 
+#include "launcher/driver/verdict.h"
 #include "launcher/report/closing_lines.h"
-#include "launcher/report/verdict.h"
 
 namespace hvdray {
 

@@ -11,14 +11,14 @@
 
 #include "base/json.h"
 #include "base/status.h"
-#include "launcher/output/last_lines.h"
+#include "launcher/driver/sync_stats.h"
+#include "launcher/driver/verdict.h"
+#include "launcher/report/last_lines.h"
 #include "launcher/report/memberships.h"
-#include "launcher/report/sync_stats.h"
 #include "launcher/report/trace.h"
-#include "launcher/report/verdict.h"
-#include "launcher/wire/message.h"
 #include "rendezvous/kv_store.h"
 #include "rendezvous/relay_stats.h"
+#include "wire/message.h"
 
 namespace hvdray {
 

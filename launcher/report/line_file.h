@@ -10,7 +10,7 @@
 #include "base/fd.h"
 #include "base/loop.h"
 #include "base/result.h"
-#include "launcher/output/output_sink.h"
+#include "launcher/report/output_sink.h"
 
 namespace hvdray {
 

@@ -10,7 +10,7 @@
 #include "base/json.h"
 #include "base/types.h"
 #include "launcher/driver/elastic_events.h"
-#include "launcher/wire/message.h"
+#include "wire/message.h"
 
 namespace hvdray {
 

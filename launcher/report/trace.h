@@ -14,7 +14,7 @@
 #include "base/types.h"
 #include "launcher/driver/elastic_events.h"
 #include "launcher/report/elastic_names.h"
-#include "launcher/wire/message.h"
+#include "wire/message.h"
 
 namespace hvdray {
 

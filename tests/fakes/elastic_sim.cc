@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <csignal>
 
-#include "launcher/placement/kv_assignment.h"
+#include "launcher/job/kv_assignment.h"
 #include "rendezvous/horovod_protocol.h"
 
 namespace hvdray {

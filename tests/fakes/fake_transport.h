@@ -13,7 +13,7 @@
 
 #include "base/fd.h"
 #include "cluster/transport.h"
-#include "launcher/wire/link.h"
+#include "wire/link.h"
 
 namespace hvdray {
 

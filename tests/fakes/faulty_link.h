@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "launcher/wire/link.h"
+#include "wire/link.h"
 
 namespace hvdray::wire {
 

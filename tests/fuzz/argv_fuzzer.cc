@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/status.h"
-#include "launcher/spec/options_resolver.h"
-#include "launcher/spec/print_config.h"
+#include "launcher/job/options_resolver.h"
+#include "launcher/job/print_config.h"
 
 /// The input is words that end at newlines; one that begins with '$' is NAME=VALUE of the
 /// environment.

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/wire/message_codec.h"
+#include "wire/message_codec.h"
 
 namespace {
 

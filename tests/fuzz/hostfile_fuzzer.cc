@@ -4,10 +4,10 @@
 #include <set>
 #include <string>
 
-#include "launcher/hosts/allocation.h"
-#include "launcher/hosts/discovered_hosts.h"
-#include "launcher/hosts/host_word.h"
-#include "launcher/hosts/hostfile.h"
+#include "launcher/job/allocation.h"
+#include "launcher/job/discovered_hosts.h"
+#include "launcher/job/host_word.h"
+#include "launcher/job/hostfile.h"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "launcher/spec/options_resolver.h"
+#include "launcher/job/options_resolver.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace hvdray;

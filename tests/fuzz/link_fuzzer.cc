@@ -3,9 +3,9 @@
 // role, bit 1 that the start-up has been gone through, the rest how the bytes are split.
 #include <string>
 
-#include "launcher/wire/link.h"
-#include "launcher/wire/message_codec.h"
 #include "tests/fakes/fake_stream.h"
+#include "wire/link.h"
+#include "wire/message_codec.h"
 
 namespace {
 

@@ -13,8 +13,8 @@
 #include <cstdio>
 #include <string>
 
+#include "agent/notifier.h"
 #include "base/loop.h"
-#include "launcher/agent/notifier.h"
 #include "rendezvous/relay.h"
 
 namespace hvdray {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/agent/agent_session.h"
+#include "agent/agent_session.h"
 #include "tests/unit/agent/probe.h"
 #include "tests/unit/agent/process_scan.h"
 

@@ -1,5 +1,5 @@
 // The agent's session over a real socketpair, with a launcher's link at the other end.
-#include "launcher/agent/agent_session.h"
+#include "agent/agent_session.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>

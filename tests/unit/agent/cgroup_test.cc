@@ -1,4 +1,4 @@
-#include "launcher/agent/cgroup.h"
+#include "agent/cgroup.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "launcher/agent/connection_breaker.h"
+#include "agent/connection_breaker.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

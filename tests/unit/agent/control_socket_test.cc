@@ -1,4 +1,4 @@
-#include "launcher/agent/control_socket.h"
+#include "agent/control_socket.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>

@@ -1,4 +1,4 @@
-#include "launcher/agent/dial_options.h"
+#include "agent/dial_options.h"
 
 #include <gtest/gtest.h>
 

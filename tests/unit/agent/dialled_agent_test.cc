@@ -1,5 +1,5 @@
 // Real agents below real "actors", over TLS on loopback; killed as Ray kills, counted from outside.
-#include "launcher/agent/dialled_agent.h"
+#include "agent/dialled_agent.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -12,9 +12,9 @@
 
 #include "base/tls_stream.h"
 #include "cluster/ray/seat_listener.h"
-#include "launcher/wire/link.h"
 #include "tests/unit/agent/probe.h"
 #include "tests/unit/agent/process_scan.h"
+#include "wire/link.h"
 
 namespace hvdray {
 namespace {

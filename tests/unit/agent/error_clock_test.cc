@@ -1,12 +1,12 @@
 // When a worker's error began, and what it recorded of it.
-#include "launcher/agent/error_clock.h"
+#include "agent/error_clock.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
+#include "agent/error_file.h"
 #include "base/fd.h"
-#include "launcher/agent/error_file.h"
-#include "launcher/wire/message.h"
+#include "wire/message.h"
 
 namespace hvdray {
 namespace {

@@ -1,4 +1,4 @@
-#include "launcher/agent/exec_plan.h"
+#include "agent/exec_plan.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-#include "launcher/agent/folder_receiver.h"
+#include "agent/folder_receiver.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

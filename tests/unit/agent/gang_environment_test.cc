@@ -1,4 +1,4 @@
-#include "launcher/agent/gang_environment.h"
+#include "agent/gang_environment.h"
 
 #include <gtest/gtest.h>
 

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/agent/local_gang.h"
+#include "agent/local_gang.h"
 #include "tests/unit/agent/probe.h"
 #include "tests/unit/agent/process_scan.h"
 

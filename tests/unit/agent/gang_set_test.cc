@@ -1,5 +1,5 @@
 // Gangs side by side, with real processes and a real relay; the launcher is the test.
-#include "launcher/agent/gang_set.h"
+#include "agent/gang_set.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

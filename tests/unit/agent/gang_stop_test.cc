@@ -5,7 +5,7 @@
 
 #include <csignal>
 
-#include "launcher/agent/local_gang.h"
+#include "agent/local_gang.h"
 #include "tests/unit/agent/gang_harness.h"
 
 namespace hvdray {

@@ -1,4 +1,4 @@
-#include "launcher/agent/host_facts.h"
+#include "agent/host_facts.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/wire/message_codec.h"
+#include "wire/message_codec.h"
 
 namespace hvdray {
 namespace {

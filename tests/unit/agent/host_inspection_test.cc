@@ -1,4 +1,4 @@
-#include "launcher/agent/host_inspection.h"
+#include "agent/host_inspection.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "launcher/agent/inherited_limits.h"
+#include "agent/inherited_limits.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // The inspector with a real child, and what it does when that child hangs.
-#include "launcher/agent/inspector.h"
+#include "agent/inspector.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -9,8 +9,8 @@
 #include <csignal>
 #include <optional>
 
-#include "launcher/agent/asked_program.h"
-#include "launcher/agent/host_inspection.h"
+#include "agent/asked_program.h"
+#include "agent/host_inspection.h"
 #include "tests/fakes/loop_runner.h"
 #include "tests/unit/agent/process_scan.h"
 

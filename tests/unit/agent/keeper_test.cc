@@ -1,5 +1,5 @@
 // Real agents with real keepers, killed from outside; survivors are counted from outside.
-#include "launcher/agent/keeper.h"
+#include "agent/keeper.h"
 
 #include <gtest/gtest.h>
 #include <spawn.h>
@@ -9,10 +9,10 @@
 
 #include <csignal>
 
-#include "launcher/agent/cgroup.h"
-#include "launcher/wire/link.h"
+#include "agent/cgroup.h"
 #include "tests/unit/agent/probe.h"
 #include "tests/unit/agent/process_scan.h"
+#include "wire/link.h"
 
 namespace hvdray {
 namespace {

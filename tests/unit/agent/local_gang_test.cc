@@ -1,4 +1,4 @@
-#include "launcher/agent/local_gang.h"
+#include "agent/local_gang.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "agent/connection_breaker.h"
 #include "base/fd.h"
-#include "launcher/agent/connection_breaker.h"
 #include "rendezvous/mesh_addresses.h"
 
 namespace hvdray {

@@ -1,10 +1,10 @@
-#include "launcher/agent/node_environment.h"
+#include "agent/node_environment.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "launcher/agent/gang_environment.h"
+#include "agent/gang_environment.h"
 
 namespace hvdray {
 namespace {

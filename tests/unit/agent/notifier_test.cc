@@ -1,5 +1,5 @@
 // Notices over real sockets to a worker that this test plays.
-#include "launcher/agent/notifier.h"
+#include "agent/notifier.h"
 
 #include <gtest/gtest.h>
 

@@ -15,7 +15,7 @@
 #include <cstring>
 #include <map>
 
-#include "launcher/agent/agent.h"
+#include "agent/agent.h"
 
 namespace hvdray {
 namespace {

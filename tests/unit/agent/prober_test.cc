@@ -1,12 +1,12 @@
 // Probes over real sockets; nothing leaves this machine.
-#include "launcher/agent/prober.h"
+#include "agent/prober.h"
 
 #include <gtest/gtest.h>
 
 #include <cerrno>
 #include <optional>
 
-#include "launcher/agent/host_facts.h"
+#include "agent/host_facts.h"
 #include "tests/fakes/loop_runner.h"
 #include "tests/fakes/test_sockets.h"
 

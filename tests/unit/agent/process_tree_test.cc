@@ -1,4 +1,4 @@
-#include "launcher/agent/process_tree.h"
+#include "agent/process_tree.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

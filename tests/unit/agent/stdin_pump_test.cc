@@ -1,4 +1,4 @@
-#include "launcher/agent/stdin_pump.h"
+#include "agent/stdin_pump.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

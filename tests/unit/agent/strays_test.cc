@@ -1,4 +1,4 @@
-#include "launcher/agent/strays.h"
+#include "agent/strays.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "launcher/agent/tcp_sockets.h"
+#include "agent/tcp_sockets.h"
 
 #include <gtest/gtest.h>
 #include <netinet/tcp.h>

@@ -1,4 +1,4 @@
-#include "launcher/agent/worker_set.h"
+#include "agent/worker_set.h"
 
 #include <dirent.h>
 #include <fcntl.h>

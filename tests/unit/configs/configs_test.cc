@@ -8,9 +8,9 @@
 
 #include "base/fd.h"
 #include "cluster/cluster_spec.h"
-#include "launcher/spec/option_table.h"
-#include "launcher/spec/options_resolver.h"
-#include "launcher/spec/ray_ask.h"
+#include "launcher/job/option_table.h"
+#include "launcher/job/options_resolver.h"
+#include "launcher/job/ray_ask.h"
 
 namespace hvdray {
 namespace {

@@ -1,4 +1,4 @@
-#include "cmd/drive/drive_log.h"
+#include "launcher/ray/drive_log.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

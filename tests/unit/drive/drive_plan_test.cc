@@ -1,4 +1,4 @@
-#include "cmd/drive/drive_plan.h"
+#include "launcher/ray/drive_plan.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "cmd/drive/job_folder.h"
+#include "launcher/ray/job_folder.h"
 
 #include <gtest/gtest.h>
 

@@ -1,12 +1,12 @@
 // What of the elastic options cannot be, and the table of states.
-#include "launcher/driver/elastic_policy.h"
+#include "launcher/job/elastic_policy.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
 #include "launcher/driver/elastic_states.h"
-#include "launcher/placement/placement.h"
+#include "launcher/job/placement.h"
 
 namespace hvdray {
 namespace {

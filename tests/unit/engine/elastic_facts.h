@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/wire/message.h"
+#include "wire/message.h"
 
 namespace hvdray {
 

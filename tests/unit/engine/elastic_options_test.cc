@@ -6,7 +6,7 @@
 #include <chrono>
 #include <sstream>
 
-#include "launcher/spec/options_resolver.h"
+#include "launcher/job/options_resolver.h"
 
 namespace hvdray {
 namespace {

@@ -1,5 +1,5 @@
 // Hosts of a batch job: what Slurm, PBS and LSF say, and what is said of what does not parse.
-#include "launcher/hosts/allocation.h"
+#include "launcher/job/allocation.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

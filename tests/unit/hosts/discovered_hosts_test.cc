@@ -1,8 +1,8 @@
-#include "launcher/hosts/discovered_hosts.h"
+#include "launcher/job/discovered_hosts.h"
 
 #include <gtest/gtest.h>
 
-#include "launcher/hosts/host_range.h"
+#include "launcher/job/host_range.h"
 
 namespace hvdray {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "launcher/hosts/host_word.h"
-#include "launcher/hosts/hostfile.h"
+#include "launcher/job/host_word.h"
+#include "launcher/job/hostfile.h"
 
 namespace hvdray {
 namespace {

@@ -1,5 +1,5 @@
 // node[01-32]: what it stands for, what is refused, and the way back from a folded list.
-#include "launcher/hosts/host_range.h"
+#include "launcher/job/host_range.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

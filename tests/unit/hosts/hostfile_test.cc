@@ -1,4 +1,4 @@
-#include "launcher/hosts/hostfile.h"
+#include "launcher/job/hostfile.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -7,8 +7,8 @@
 #include <map>
 
 #include "base/fd.h"
-#include "launcher/output/job_output.h"
-#include "launcher/output/line_tagger.h"
+#include "launcher/report/job_output.h"
+#include "launcher/report/line_tagger.h"
 #include "tests/fakes/loop_runner.h"
 #include "tests/fakes/temp_folder.h"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/fd.h"
-#include "launcher/output/job_output.h"
+#include "launcher/report/job_output.h"
 #include "tests/fakes/loop_runner.h"
 
 namespace hvdray {

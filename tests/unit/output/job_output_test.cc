@@ -1,4 +1,4 @@
-#include "launcher/output/job_output.h"
+#include "launcher/report/job_output.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

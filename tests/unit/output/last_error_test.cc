@@ -1,5 +1,5 @@
 // What a worker's last lines say: as Python, libstdc++, torch and Horovod write them.
-#include "launcher/output/last_error.h"
+#include "launcher/driver/last_error.h"
 
 #include <gtest/gtest.h>
 

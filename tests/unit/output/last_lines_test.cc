@@ -1,4 +1,4 @@
-#include "launcher/output/last_lines.h"
+#include "launcher/report/last_lines.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <random>
 
-#include "launcher/output/line_tagger.h"
+#include "launcher/report/line_tagger.h"
 
 namespace hvdray {
 namespace {

@@ -1,4 +1,4 @@
-#include "launcher/output/line_tagger.h"
+#include "launcher/report/line_tagger.h"
 
 #include <gtest/gtest.h>
 

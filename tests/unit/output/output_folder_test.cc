@@ -1,4 +1,4 @@
-#include "launcher/output/output_folder.h"
+#include "launcher/report/output_folder.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

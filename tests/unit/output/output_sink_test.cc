@@ -1,4 +1,4 @@
-#include "launcher/output/output_sink.h"
+#include "launcher/report/output_sink.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "launcher/output/progress.h"
+#include "launcher/report/progress.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "launcher/output/record_file.h"
+#include "launcher/report/record_file.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 #include <sstream>
 
 #include "base/fd.h"
-#include "launcher/output/job_output.h"
-#include "launcher/output/record_places.h"
+#include "launcher/report/job_output.h"
+#include "launcher/report/record_places.h"
 #include "tests/fakes/loop_runner.h"
 #include "tests/fakes/temp_folder.h"
 

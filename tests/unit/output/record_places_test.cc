@@ -1,5 +1,5 @@
 // Whose the bytes of a record are: what is written, and what nobody writes.
-#include "launcher/output/record_places.h"
+#include "launcher/report/record_places.h"
 
 #include <gtest/gtest.h>
 

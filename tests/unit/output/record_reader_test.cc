@@ -1,5 +1,5 @@
 // The stream file of a job on Ray, read back: whole, in pieces, and broken.
-#include "launcher/output/record_reader.h"
+#include "launcher/report/record_reader.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Packages for Ray: what is in them as Python's zipfile reads it, when their names change, and what
 // is refused.
-#include "launcher/package/job_package.h"
+#include "launcher/ray/job_package.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

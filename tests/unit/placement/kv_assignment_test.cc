@@ -1,5 +1,5 @@
 // The scopes and answers that the rendezvous derives from an assignment.
-#include "launcher/placement/kv_assignment.h"
+#include "launcher/job/kv_assignment.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <random>
 
-#include "launcher/placement/nic_select.h"
+#include "launcher/job/nic_select.h"
 
 namespace hvdray {
 namespace {

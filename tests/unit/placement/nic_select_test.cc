@@ -1,5 +1,5 @@
 // Which interface is taken, by the facts of hosts as they are found in the wild.
-#include "launcher/placement/nic_select.h"
+#include "launcher/job/nic_select.h"
 
 #include <gtest/gtest.h>
 

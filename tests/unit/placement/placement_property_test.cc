@@ -7,7 +7,7 @@
 #include <random>
 #include <set>
 
-#include "launcher/placement/placement.h"
+#include "launcher/job/placement.h"
 
 namespace hvdray {
 namespace {

@@ -1,5 +1,5 @@
 // The vectors of Horovod spec 1.3 and the inputs that are refused.
-#include "launcher/placement/placement.h"
+#include "launcher/job/placement.h"
 
 #include <gtest/gtest.h>
 

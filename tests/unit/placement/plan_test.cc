@@ -1,5 +1,5 @@
 // --print-plan against golden files. HVDRAY_UPDATE_GOLDEN=1 rewrites them.
-#include "launcher/placement/plan.h"
+#include "launcher/job/plan.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,12 @@
 // What a worker is told about its place, against Horovod spec 1.4 and torchrun's names.
-#include "launcher/placement/slot_environment.h"
+#include "wire/slot_environment.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
 #include <set>
+
+#include "launcher/job/placement.h"
 
 namespace hvdray {
 namespace {

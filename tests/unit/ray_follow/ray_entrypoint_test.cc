@@ -1,5 +1,5 @@
 // The lines that Ray runs, run by real shells.
-#include "cmd/ray/ray_entrypoint.h"
+#include "launcher/ray/ray_entrypoint.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

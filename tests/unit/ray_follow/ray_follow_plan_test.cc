@@ -1,5 +1,5 @@
 // What a client of a job on Ray does, fact by fact.
-#include "cmd/ray/ray_follow_plan.h"
+#include "launcher/ray/ray_follow_plan.h"
 
 #include <gtest/gtest.h>
 

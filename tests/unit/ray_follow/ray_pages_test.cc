@@ -1,5 +1,5 @@
 // The pages of the commands that look at Ray are those in the tree, and whole.
-#include "cmd/ray/ray_pages.h"
+#include "cmd/ray_pages.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The files of --output-filename as a client makes them of a job's stream.
-#include "cmd/ray/ray_rank_files.h"
+#include "launcher/ray/ray_rank_files.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // argparse's habits, word by word. The accepted forms were compared with horovodrun 0.28.1.
-#include "launcher/spec/argv.h"
+#include "launcher/job/argv.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

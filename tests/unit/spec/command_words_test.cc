@@ -1,4 +1,4 @@
-#include "launcher/spec/command_words.h"
+#include "base/command_words.h"
 
 #include <gtest/gtest.h>
 

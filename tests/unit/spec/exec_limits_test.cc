@@ -1,5 +1,5 @@
 // The limits of execve: computed, and checked against the kernel's own answer.
-#include "launcher/spec/exec_limits.h"
+#include "launcher/job/exec_limits.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

@@ -1,11 +1,11 @@
-#include "launcher/spec/foreign_options.h"
+#include "launcher/job/foreign_options.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
-#include "launcher/spec/argv.h"
-#include "launcher/spec/option_table.h"
+#include "launcher/job/argv.h"
+#include "launcher/job/option_table.h"
 #include "tests/unit/spec/spec_test_support.h"
 
 namespace hvdray {

@@ -1,14 +1,14 @@
 // Help, docs, man page and completion: made from the table, and the files in the tree are up to
 // date.
-#include "launcher/spec/help.h"
+#include "launcher/job/help.h"
 
 #include <gtest/gtest.h>
 
 #include <fstream>
 #include <sstream>
 
-#include "launcher/spec/option_table.h"
-#include "launcher/spec/replay_options.h"
+#include "launcher/job/option_table.h"
+#include "launcher/job/replay_options.h"
 #include "tests/unit/spec/spec_test_support.h"
 
 namespace hvdray {

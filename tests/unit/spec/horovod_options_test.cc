@@ -1,6 +1,6 @@
 // Tunables and the config file (Horovod spec 4.2, 4.3). Expected variables are what horovodrun
 // 0.28.1 exports for the same words and files.
-#include "launcher/spec/horovod_options.h"
+#include "launcher/job/horovod_options.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The table against the list of Horovod's options, and rules that keep old scripts working.
-#include "launcher/spec/option_table.h"
+#include "launcher/job/option_table.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "launcher/spec/argv.h"
+#include "launcher/job/argv.h"
 #include "tests/unit/spec/spec_test_support.h"
 
 namespace hvdray {

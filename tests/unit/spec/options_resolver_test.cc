@@ -1,5 +1,5 @@
 // From a command line to a spec: values, defaults, ranges, and what each message says.
-#include "launcher/spec/options_resolver.h"
+#include "launcher/job/options_resolver.h"
 
 #include <gtest/gtest.h>
 

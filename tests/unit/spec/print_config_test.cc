@@ -1,5 +1,5 @@
 // The two forms of --print-config.
-#include "launcher/spec/print_config.h"
+#include "launcher/job/print_config.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "base/json.h"
-#include "launcher/spec/option_table.h"
+#include "launcher/job/option_table.h"
 #include "tests/unit/spec/spec_test_support.h"
 
 namespace hvdray {

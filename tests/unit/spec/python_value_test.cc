@@ -1,5 +1,5 @@
 // Plain YAML scalars as PyYAML 6 types them; each row was checked against it.
-#include "launcher/spec/python_value.h"
+#include "launcher/job/python_value.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "launcher/spec/ray_job_file.h"
+#include "launcher/job/ray_job_file.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "launcher/spec/ray_runtime_env.h"
+#include "launcher/job/ray_runtime_env.h"
 
 #include <gtest/gtest.h>
 

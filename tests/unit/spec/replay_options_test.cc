@@ -1,5 +1,5 @@
 // The words of `hvdray replay`.
-#include "launcher/spec/replay_options.h"
+#include "launcher/job/replay_options.h"
 
 #include <gtest/gtest.h>
 

@@ -3,8 +3,8 @@
 
 #include <random>
 
-#include "launcher/spec/argv.h"
-#include "launcher/spec/option_table.h"
+#include "launcher/job/argv.h"
+#include "launcher/job/option_table.h"
 #include "tests/unit/spec/spec_test_support.h"
 
 namespace hvdray {

@@ -3,7 +3,7 @@
 
 #include <chrono>
 
-#include "launcher/spec/print_config.h"
+#include "launcher/job/print_config.h"
 #include "tests/unit/spec/spec_test_support.h"
 
 namespace hvdray {

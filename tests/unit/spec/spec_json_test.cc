@@ -1,4 +1,4 @@
-#include "launcher/spec/spec_json.h"
+#include "launcher/job/spec_json.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "launcher/spec/spec_fields.h"
+#include "launcher/job/spec_fields.h"
 
 namespace hvdray {
 namespace {

@@ -4,8 +4,8 @@
 #include <array>
 #include <chrono>
 
-#include "launcher/spec/print_config.h"
-#include "launcher/spec/ray_ask.h"
+#include "launcher/job/print_config.h"
+#include "launcher/job/ray_ask.h"
 #include "tests/unit/spec/spec_test_support.h"
 
 namespace hvdray {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/spec/options_resolver.h"
+#include "launcher/job/options_resolver.h"
 
 namespace hvdray {
 

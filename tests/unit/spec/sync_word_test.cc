@@ -1,4 +1,4 @@
-#include "launcher/spec/sync_word.h"
+#include "launcher/job/sync_word.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Durations, numbers and Python's float text.
-#include "launcher/spec/value_text.h"
+#include "launcher/job/value_text.h"
 
 #include <gtest/gtest.h>
 

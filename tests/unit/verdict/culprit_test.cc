@@ -1,5 +1,5 @@
 // Who is blamed, for the ways in which gangs were seen to end (Horovod 0.28.1, torch 1.13).
-#include "launcher/report/culprit.h"
+#include "launcher/driver/culprit.h"
 
 #include <gtest/gtest.h>
 

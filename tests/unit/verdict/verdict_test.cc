@@ -1,5 +1,5 @@
 // The exit code and the words for every way in which a worker can end.
-#include "launcher/report/verdict.h"
+#include "launcher/driver/verdict.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "launcher/wire/announcement.h"
+#include "wire/announcement.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,10 +1,10 @@
 // The fakes of the link and its stream do what the real ones promise.
 #include <gtest/gtest.h>
 
-#include "launcher/wire/message_codec.h"
 #include "tests/fakes/fake_stream.h"
 #include "tests/fakes/faulty_link.h"
 #include "tests/fakes/loop_runner.h"
+#include "wire/message_codec.h"
 
 namespace hvdray::wire {
 namespace {

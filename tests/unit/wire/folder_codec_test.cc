@@ -1,8 +1,8 @@
 // What the messages of --sync must not be able to say.
 #include <gtest/gtest.h>
 
-#include "launcher/wire/message_codec.h"
 #include "tests/unit/wire/sample_messages.h"
+#include "wire/message_codec.h"
 
 namespace hvdray::wire {
 namespace {

@@ -1,8 +1,8 @@
-#include "launcher/wire/frame.h"
+#include "wire/frame.h"
 
 #include <gtest/gtest.h>
 
-#include "launcher/wire/message.h"
+#include "wire/message.h"
 
 namespace hvdray::wire {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "base/environ.h"
 #include "base/fd.h"
-#include "launcher/wire/message_codec.h"
 #include "tests/unit/wire/sample_messages.h"
+#include "wire/message_codec.h"
 
 namespace hvdray::wire {
 namespace {

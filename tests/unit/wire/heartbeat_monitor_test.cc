@@ -1,4 +1,4 @@
-#include "launcher/wire/heartbeat_monitor.h"
+#include "wire/heartbeat_monitor.h"
 
 #include <gtest/gtest.h>
 

@@ -2,10 +2,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "launcher/wire/link.h"
-#include "launcher/wire/message_codec.h"
 #include "tests/fakes/loop_runner.h"
 #include "tests/unit/wire/sample_messages.h"
+#include "wire/link.h"
+#include "wire/message_codec.h"
 
 namespace hvdray::wire {
 namespace {

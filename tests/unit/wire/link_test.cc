@@ -1,13 +1,13 @@
 // One link against a peer that the test plays byte by byte, so that the rules of order, version and
 // direction are seen from both sides.
-#include "launcher/wire/link.h"
+#include "wire/link.h"
 
 #include <gtest/gtest.h>
 
-#include "launcher/wire/message_codec.h"
 #include "tests/fakes/fake_stream.h"
 #include "tests/fakes/loop_runner.h"
 #include "tests/unit/wire/sample_messages.h"
+#include "wire/message_codec.h"
 
 namespace hvdray::wire {
 namespace {

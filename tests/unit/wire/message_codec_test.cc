@@ -1,4 +1,4 @@
-#include "launcher/wire/message_codec.h"
+#include "wire/message_codec.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

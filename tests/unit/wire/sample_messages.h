@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/wire/message.h"
+#include "wire/message.h"
 
 namespace hvdray::wire {
 

@@ -1,8 +1,8 @@
-#include "launcher/wire/send_lanes.h"
+#include "wire/send_lanes.h"
 
 #include <gtest/gtest.h>
 
-#include "launcher/wire/frame.h"
+#include "wire/frame.h"
 
 namespace hvdray::wire {
 namespace {

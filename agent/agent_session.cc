@@ -1,0 +1,405 @@
+#include "agent/agent_session.h"
+
+#include <fmt/format.h>
+
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include "agent/host_inspection.h"
+#include "base/environ.h"
+#include "base/gzip.h"
+#include "base/log.h"
+
+namespace hvdray {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr Duration kByeLimit = milliseconds(500);
+constexpr int kLinkFailed = 125;
+
+// Values below this are sent as they are: those of jobs with fewer than some thirty workers.
+constexpr size_t kMinDeflatedBytes = 4096;
+
+// Addresses are mostly zeros; what does not shrink by a quarter is left.
+void DeflateValue(wire::KvRequest& request) {
+  const size_t size = request.value.size();
+  if (size < kMinDeflatedBytes) return;
+  Result<std::string> deflated = Deflate(request.value);
+  if (!deflated.ok() || deflated->size() > size - size / 4) return;
+  request.value = std::move(deflated).value();
+  request.inflated_bytes = static_cast<uint32_t>(size);
+}
+
+wire::KvOperation ToWire(KvOp op) {
+  switch (op) {
+    case KvOp::kPut:
+      return wire::KvOperation::kPut;
+    case KvOp::kGet:
+      return wire::KvOperation::kGet;
+    case KvOp::kDelete:
+      return wire::KvOperation::kDelete;
+    case KvOp::kFollow:
+      return wire::KvOperation::kFollow;
+    case KvOp::kUnfollow:
+      return wire::KvOperation::kUnfollow;
+    case KvOp::kRankAndSize:
+      return wire::KvOperation::kRankAndSize;
+    case KvOp::kWorkerAddresses:
+      return wire::KvOperation::kWorkerAddresses;
+  }
+  return wire::KvOperation::kGet;
+}
+
+}  // namespace
+
+AgentSession::AgentSession(Loop& loop, std::unique_ptr<ByteStream> stream,
+                           AgentSessionOptions options, std::function<void(int)> on_done)
+    : loop_(loop),
+      options_(std::move(options)),
+      on_done_(std::move(on_done)),
+      link_(wire::MakeLink(loop, wire::LinkRole::kAgent, std::move(stream))) {}
+
+AgentSession::~AgentSession() = default;
+
+void AgentSession::Start() {
+  HoldPort();
+  wire::Hello hello;
+  hello.build = options_.build;
+  hello.facts = options_.facts;
+  hello.facts.offered_port = port_ ? port_->port() : 0;
+  if (options_.has_probe_listener) {
+    Result<std::unique_ptr<ProbeListener>> listener = ProbeListener::Open(loop_);
+    if (listener.ok()) {
+      probe_listener_ = std::move(listener).value();
+      hello.facts.probe_port = probe_listener_->port();
+    } else {
+      Log(LogLevel::kWarning, "agent", "no port to be probed at: {}", listener.status().message());
+    }
+  }
+  hello.takes_deflated = true;
+  hello.facts.cleanup = options_.cgroup_folder.empty() ? "subreaper" : "cgroup";
+  link_->Start({.on_message = [this](wire::Message&& message) { OnMessage(std::move(message)); },
+                .on_closed = [this](const Status& why) { OnLinkClosed(why); },
+                .on_output_room =
+                    [this] {
+                      if (gangs_) gangs_->OnOutputRoom();
+                    },
+                .on_control_room = {},
+                .on_noise = {}});
+  link_->Send({0, std::move(hello)});
+}
+
+void AgentSession::HoldPort() {
+  // The new one is held before the old one is let go, so that they differ.
+  Result<HeldPort> port = HeldPort::Hold();
+  if (!port.ok()) Log(LogLevel::kWarning, "agent", "no port held: {}", port.status().message());
+  port_.reset();
+  if (port.ok()) port_ = std::move(port).value();
+}
+
+void AgentSession::OnMessage(wire::Message&& message) {
+  if (is_leaving_) return;
+  const Generation generation = message.generation;
+  std::visit(
+      [this, generation](auto&& body) { On(generation, std::forward<decltype(body)>(body)); },
+      std::move(message.body));
+}
+
+template <typename T>
+void AgentSession::On(Generation /*generation*/, T&& /*other*/) {}
+
+void AgentSession::On(Generation /*generation*/, wire::Hello&& hello) {
+  Log(LogLevel::kDebug, "agent", "launcher is {}", hello.build);
+}
+
+void AgentSession::On(Generation /*generation*/, wire::Welcome&& welcome) {
+  if (welcome_) return;  // idempotent
+  welcome_ = std::move(welcome);
+  link_->StartHeartbeat(milliseconds(welcome_->heartbeat_period_ms),
+                        milliseconds(welcome_->heartbeat_timeout_ms));
+  RelayOptions options;
+  options.host = welcome_->host;
+  options.kv_hold = milliseconds(welcome_->kv_hold_ms);
+  options.cache_bytes = static_cast<size_t>(welcome_->kv_cache_bytes);
+  options.is_peer_checked = welcome_->is_peer_checked;
+  options.is_mesh_kept = welcome_->is_elastic;
+  options.is_meeting_held = welcome_->is_elastic;
+  relay_ = MakeRelay(loop_, std::move(options), *this);
+  MakeGangs();
+}
+
+void AgentSession::MakeGangs() {
+  GangSet::Handlers handlers;
+  handlers.send = [this](Generation generation, wire::Body body) {
+    Send(generation, std::move(body));
+  };
+  handlers.has_output_room = [this] { return link_ != nullptr && link_->HasOutputRoom(); };
+  handlers.on_reaped = [this](int worker) {
+    if (elastic_) elastic_->OnReaped(worker);
+  };
+  handlers.on_stopped = [this](Generation generation, uint32_t swept) {
+    HoldPort();
+    SendStopped(generation, swept);
+  };
+  handlers.on_idle = [this] { FinishIfIdle(); };
+  gangs_ = std::make_unique<GangSet>(
+      loop_, *relay_,
+      GangSetOptions{welcome_->job_id, options_.cgroup_folder, welcome_->is_elastic, options_.node},
+      std::move(handlers));
+  if (!welcome_->is_elastic) return;
+  elastic_ = std::make_unique<ElasticDuties>(
+      loop_, *relay_, *gangs_,
+      [this](Generation generation, wire::Body body) { Send(generation, std::move(body)); });
+  OpenControl();
+}
+
+void AgentSession::OpenControl() {
+  if (options_.control_folder.empty()) return;
+  Result<std::unique_ptr<ControlSocket>> control =
+      ControlSocket::Open(loop_, options_.control_folder, [this](Duration in) {
+        Retire(in, {ErrorCode::kAgentLost, "the agent was told to leave"}, kLinkFailed);
+      });
+  if (control.ok()) {
+    control_ = std::move(control).value();
+  } else {
+    Log(LogLevel::kInfo, "agent", "no control socket: {}", control.status().message());
+  }
+}
+
+void AgentSession::On(Generation generation, wire::Probe&& probe) {
+  if (IsStale(generation) || prober_) {
+    ++stale_requests_;
+    return;
+  }
+  if (!welcome_) {
+    Leave({ErrorCode::kProtocolError, "Probe before Welcome"}, kLinkFailed);
+    return;
+  }
+  prober_ = std::make_unique<Prober>(loop_, probe, [this, generation](wire::ProbeResult result) {
+    Send(generation, std::move(result));
+  });
+}
+
+void AgentSession::On(Generation generation, wire::Inspect&& inspect) {
+  if (inspector_ || (gangs_ && !gangs_->is_empty())) {
+    ++stale_requests_;
+    return;
+  }
+  if (!welcome_) {
+    Leave({ErrorCode::kProtocolError, "Inspect before Welcome"}, kLinkFailed);
+    return;
+  }
+  inspector_ = std::make_unique<Inspector>(
+      loop_, inspect,
+      [this, generation](wire::Inspection inspection) {
+        inspector_.reset();
+        Send(generation, std::move(inspection));
+      },
+      &GatherInspection);
+}
+
+void AgentSession::EndPreparation() {
+  prober_.reset();
+  probe_listener_.reset();
+  folder_receiver_.reset();
+}
+
+void AgentSession::On(Generation generation, wire::FolderList&& list) {
+  if (IsStale(generation)) {
+    ++stale_requests_;
+    return;
+  }
+  if (!welcome_) {
+    Leave({ErrorCode::kProtocolError, "FolderList before Welcome"}, kLinkFailed);
+    return;
+  }
+  if (!folder_receiver_) {
+    folder_receiver_ =
+        std::make_unique<FolderReceiver>(Environment::FromProcess().GetOr("HOME", ""));
+  }
+  Result<wire::Body> answer = folder_receiver_->OnList(std::move(list));
+  if (!answer.ok()) return Leave(answer.status(), kLinkFailed);
+  Send(generation, std::move(answer).value());
+}
+
+void AgentSession::On(Generation generation, wire::File&& file) {
+  if (IsStale(generation)) {
+    ++stale_requests_;
+    return;
+  }
+  if (!folder_receiver_) {
+    Leave({ErrorCode::kProtocolError, "File before FolderList"}, kLinkFailed);
+    return;
+  }
+  Result<std::optional<wire::Body>> answer = folder_receiver_->OnFile(file);
+  if (!answer.ok()) return Leave(answer.status(), kLinkFailed);
+  if (answer->has_value()) Send(generation, std::move(**answer));
+}
+
+void AgentSession::On(Generation generation, wire::StartGeneration&& start) {
+  if (!gangs_) {
+    return Leave({ErrorCode::kProtocolError, "StartGeneration before Welcome"}, kLinkFailed);
+  }
+  if (!gangs_->IsStale(generation)) EndPreparation();
+  const Status status = gangs_->Start(generation, std::move(start));
+  if (!status.ok()) Leave(status, kLinkFailed);
+}
+
+void AgentSession::On(Generation generation, wire::StopGeneration&& stop) {
+  if (!gangs_) {
+    return Leave({ErrorCode::kProtocolError, "StopGeneration before Welcome"}, kLinkFailed);
+  }
+  if (!IsStale(generation)) EndPreparation();
+  gangs_->Stop(generation, milliseconds(stop.grace_ms));
+}
+
+void AgentSession::On(Generation generation, wire::StopWorkers&& stop) {
+  if (gangs_ && welcome_->is_elastic) return gangs_->StopWorkers(stop);
+  CountStale(generation);
+}
+
+void AgentSession::On(Generation generation, wire::BreakConnections&& /*order*/) {
+  if (elastic_) return elastic_->Break(generation);
+  CountStale(generation);
+}
+
+void AgentSession::On(Generation generation, wire::Notify&& notice) {
+  if (elastic_) return elastic_->Notify(notice);
+  CountStale(generation);
+}
+
+LocalGang* AgentSession::GangOf(Generation generation, int worker) {
+  if (gangs_) return gangs_->Find(generation, worker);
+  CountStale(generation);
+  return nullptr;
+}
+
+void AgentSession::On(Generation generation, wire::Credit&& credit) {
+  LocalGang* gang = GangOf(generation, credit.rank);
+  if (gang != nullptr) gang->AddOutputCredit(credit.rank, credit.bytes);
+}
+
+void AgentSession::On(Generation generation, wire::Stdin&& input) {
+  LocalGang* gang = GangOf(generation, input.rank);
+  if (gang == nullptr) return;
+  const Status status = gang->WriteStdin(input.rank, std::move(input.bytes), input.is_end);
+  if (!status.ok()) Leave(status, kLinkFailed);
+}
+
+void AgentSession::On(Generation generation, wire::Signal&& signal) {
+  if (gangs_) return gangs_->Signal(generation, signal.rank, signal.signo);
+  CountStale(generation);
+}
+
+void AgentSession::On(Generation generation, wire::KvReply&& reply) {
+  if (!relay_) return;
+  KvAnswer answer;
+  answer.id = reply.id;
+  answer.generation = generation;
+  answer.status = reply.status;
+  answer.key = std::move(reply.key);
+  if (reply.inflated_bytes != 0) {
+    Result<std::string> inflated = Inflate(reply.value, reply.inflated_bytes);
+    // Another host's agent sent nonsense: an empty value fails the reader at once.
+    if (!inflated.ok()) Log(LogLevel::kWarning, "agent", "{}", inflated.status().message());
+    reply.value = inflated.ok() ? std::move(inflated).value() : std::string();
+  }
+  answer.value = std::make_shared<const std::string>(std::move(reply.value));
+  relay_->OnAnswer(std::move(answer));
+}
+
+void AgentSession::On(Generation generation, wire::KvReset&& /*reset*/) {
+  if (relay_) relay_->Reset(generation);
+}
+
+void AgentSession::Arrived(int worker) {
+  Send(relay_->GenerationOf(worker), wire::WorkerArrived{worker});
+}
+
+void AgentSession::Ask(KvQuestion question) {
+  wire::KvRequest request;
+  request.id = question.id;
+  request.operation = ToWire(question.op);
+  request.rank = question.rank;
+  request.scope = std::move(question.scope);
+  request.key = std::move(question.key);
+  if (question.value) request.value = *question.value;
+  if (question.op == KvOp::kPut && welcome_->takes_deflated) DeflateValue(request);
+  Send(question.generation, std::move(request));
+}
+
+void AgentSession::Send(Generation generation, wire::Body body) {
+  if (link_ && !is_leaving_) link_->Send({generation, std::move(body)});
+}
+
+void AgentSession::SendStopped(Generation generation, uint32_t swept) {
+  wire::GenerationStopped stopped;
+  stopped.swept = swept;
+  stopped.offered_port = port_ ? port_->port() : uint16_t{0};
+  if (relay_) stopped.relay = relay_->stats();
+  Send(generation, stopped);
+}
+
+void AgentSession::StopGangs() {
+  if (gangs_) gangs_->StopAll(milliseconds(welcome_->grace_ms));
+}
+
+void AgentSession::OnLinkClosed(const Status& why) {
+  link_.reset();
+  if (is_leaving_) return FinishIfIdle();
+  is_leaving_ = true;
+  exit_code_ = why.ok() ? 0 : kLinkFailed;
+  if (!why.ok()) {
+    Log(LogLevel::kInfo, "agent", "link lost: {}", why.ToString());
+    why_ = Status(why).WithContext("link to the launcher");
+  }
+  EndPreparation();
+  StopGangs();
+  FinishIfIdle();
+}
+
+void AgentSession::Leave(const Status& why, int exit_code) {
+  if (std::exchange(is_leaving_, true)) {
+    if (gangs_) gangs_->StopAll(Duration::zero());
+    return;
+  }
+  exit_code_ = exit_code;
+  why_ = why;
+  Log(LogLevel::kInfo, "agent", "leaving: {}", why.ToString());
+  folder_receiver_.reset();
+  if (link_) {
+    link_->Close({static_cast<uint16_t>(why.code()), why.message()}, kByeLimit, [this] {
+      // Not from within the link's own callback.
+      close_timer_ = loop_.After(Duration::zero(), [this] {
+        link_.reset();
+        FinishIfIdle();
+      });
+    });
+  }
+  StopGangs();
+  FinishIfIdle();
+}
+
+void AgentSession::Retire(Duration notice, const Status& why, int exit_code) {
+  const bool is_busy = elastic_ && !gangs_->is_empty() && !is_leaving_;
+  if (!is_busy || retire_timer_.is_active()) return Leave(why, exit_code);
+  Log(LogLevel::kInfo, "agent", "this host leaves: {}", why.ToString());
+  Send(0, wire::HostLeaving{
+              static_cast<uint32_t>(std::chrono::duration_cast<milliseconds>(notice).count())});
+  retire_timer_ = loop_.After(notice, [this, why, exit_code] { Leave(why, exit_code); });
+}
+
+void AgentSession::FinishIfIdle() {
+  if (!is_leaving_ || link_ || done_timer_.is_active()) return;
+  if (gangs_ && !gangs_->is_empty()) return;
+  if (stale_requests() > 0) {
+    Log(LogLevel::kInfo, "agent", "{} stale requests were dropped", stale_requests());
+  }
+  // The callee may destroy us, so the function it runs in must not be ours.
+  done_timer_ = loop_.After(Duration::zero(),
+                            [on_done = std::move(on_done_), code = exit_code_] { on_done(code); });
+}
+
+}  // namespace hvdray

@@ -1,0 +1,244 @@
+#include "agent/cgroup.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <utility>
+
+namespace hvdray {
+namespace {
+
+// Calls `visit` with each line of `text`, until it returns true.
+template <typename Visit>
+void ForEachLine(std::string_view text, Visit visit) {
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    if (visit(text.substr(0, end)) || end == std::string_view::npos) return;
+    text.remove_prefix(end + 1);
+  }
+}
+
+std::vector<std::string_view> Fields(std::string_view line) {
+  std::vector<std::string_view> fields;
+  for (size_t start = 0; start < line.size();) {
+    const size_t end = std::min(line.find(' ', start), line.size());
+    if (end > start) fields.push_back(line.substr(start, end - start));
+    start = end + 1;
+  }
+  return fields;
+}
+
+// mountinfo writes space, tab, newline and backslash as \ooo.
+std::string Unescape(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    unsigned value = 0;
+    if (text[i] == '\\' && i + 3 < text.size() &&
+        std::from_chars(text.data() + i + 1, text.data() + i + 4, value, 8).ptr ==
+            text.data() + i + 4) {
+      out += static_cast<char>(value);
+      i += 3;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
+bool HasOption(std::string_view options, std::string_view wanted) {
+  while (!options.empty()) {
+    const size_t comma = options.find(',');
+    if (options.substr(0, comma) == wanted) return true;
+    if (comma == std::string_view::npos) break;
+    options.remove_prefix(comma + 1);
+  }
+  return false;
+}
+
+// mountinfo: id parent dev root mountpoint options... - type source superoptions (proc(5)).
+std::optional<std::string> FindFolder(std::string_view mountinfo, std::string_view type,
+                                      std::string_view super_option, const std::string& path) {
+  std::optional<std::string> found;
+  ForEachLine(mountinfo, [&](std::string_view line) {
+    const size_t dash = line.find(" - ");
+    if (dash == std::string_view::npos) return false;
+    const auto front = Fields(line.substr(0, dash));
+    const auto back = Fields(line.substr(dash + 3));
+    if (front.size() < 5 || back.size() < 3 || back[0] != type) return false;
+    if (!super_option.empty() && !HasOption(back[2], super_option)) return false;
+    std::string root = Unescape(front[3]);
+    if (root == "/") root.clear();
+    if (!path.starts_with(root)) return false;
+    std::string below = path.substr(root.size());
+    if (!below.empty() && below[0] != '/') return false;
+    if (below == "/") below.clear();
+    if ((below + "/").find("/../") != std::string::npos) return false;
+    found = Unescape(front[4]) + below;
+    return true;
+  });
+  return found;
+}
+
+// /proc/self/cgroup: "id:controllers:path".
+std::optional<std::string> FindPath(std::string_view cgroup, std::string_view controller) {
+  std::optional<std::string> found;
+  ForEachLine(cgroup, [&](std::string_view line) {
+    const size_t first = line.find(':');
+    if (first == std::string_view::npos) return false;
+    const size_t second = line.find(':', first + 1);
+    if (second == std::string_view::npos) return false;
+    const std::string_view controllers = line.substr(first + 1, second - first - 1);
+    const bool is_it = controller.empty() ? line.substr(0, first) == "0" && controllers.empty()
+                                          : HasOption(controllers, controller);
+    if (is_it) found = std::string(line.substr(second + 1));
+    return is_it;
+  });
+  return found;
+}
+
+std::string ReadProc(const char* path) {
+  Result<std::string> text = ReadFile(path, size_t{4} << 20);
+  return text.ok() ? std::move(text).value() : std::string();
+}
+
+std::vector<std::string> Subfolders(const std::string& folder) {
+  std::vector<std::string> names;
+  DIR* handle = ::opendir(folder.c_str());
+  if (handle == nullptr) return names;
+  while (const dirent* entry = ::readdir(handle)) {
+    const std::string_view name = entry->d_name;
+    if (entry->d_type == DT_DIR && name != "." && name != "..") {
+      names.push_back(fmt::format("{}/{}", folder, name));
+    }
+  }
+  ::closedir(handle);
+  return names;
+}
+
+void CollectMembers(const std::string& folder, std::vector<pid_t>& members) {
+  const Result<std::string> text = ReadFile(folder + "/cgroup.procs");
+  if (text.ok()) {
+    ForEachLine(*text, [&](std::string_view line) {
+      pid_t pid = 0;
+      std::from_chars(line.data(), line.data() + line.size(), pid);
+      if (pid > 1) members.push_back(pid);  // 0: a process of another PID namespace
+      return false;
+    });
+  }
+  for (const std::string& below : Subfolders(folder)) CollectMembers(below, members);
+}
+
+bool RemoveTree(const std::string& folder) {
+  if (::rmdir(folder.c_str()) == 0 || errno == ENOENT) return true;
+  for (const std::string& below : Subfolders(folder)) {
+    if (!RemoveTree(below)) return false;
+  }
+  return ::rmdir(folder.c_str()) == 0 || errno == ENOENT;
+}
+
+}  // namespace
+
+std::optional<std::string> FindCgroupFolder(std::string_view mountinfo, std::string_view cgroup) {
+  const std::optional<std::string> path = FindPath(cgroup, "");
+  if (!path) return std::nullopt;
+  return FindFolder(mountinfo, "cgroup2", "", *path);
+}
+
+std::optional<std::string> FindMemoryFolder(std::string_view mountinfo, std::string_view cgroup) {
+  const std::optional<std::string> path = FindPath(cgroup, "memory");
+  if (!path) return std::nullopt;
+  return FindFolder(mountinfo, "cgroup", "memory", *path);
+}
+
+std::optional<std::string> OwnCgroupFolder() {
+  return FindCgroupFolder(ReadProc("/proc/self/mountinfo"), ReadProc("/proc/self/cgroup"));
+}
+
+std::string AgentCgroupFolder(const std::string& own_folder, pid_t agent_pid) {
+  struct stat info {};
+  ::stat("/proc/self/ns/pid", &info);
+  return fmt::format("{}/hvdray-{}-{}", own_folder, info.st_ino, agent_pid);
+}
+
+bool KillAndRemoveCgroup(const std::string& folder) {
+  if (RemoveTree(folder)) return true;
+  const UniqueFd kill_file(::open((folder + "/cgroup.kill").c_str(), O_WRONLY | O_CLOEXEC));
+  if (!kill_file.is_valid() || ::write(kill_file.get(), "1", 1) != 1) {
+    std::vector<pid_t> members;  // Linux before 5.14
+    CollectMembers(folder, members);
+    for (const pid_t pid : members) ::kill(pid, SIGKILL);
+  }
+  return RemoveTree(folder);
+}
+
+Result<Cgroup> Cgroup::Create(const std::string& folder) {
+  const std::string parent = folder.substr(0, folder.rfind('/'));
+  if (::mkdir(parent.c_str(), 0755) != 0 && errno != EEXIST) return ErrnoStatus(parent, errno);
+  // A group of this name can only be left from an agent of the same number that has died.
+  if (::mkdir(folder.c_str(), 0755) != 0 &&
+      (errno != EEXIST || !KillAndRemoveCgroup(folder) || ::mkdir(folder.c_str(), 0755) != 0)) {
+    return ErrnoStatus(folder, errno);
+  }
+  Cgroup group;
+  group.folder_ = folder;
+  group.folder_fd_.Reset(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!group.folder_fd_.is_valid()) return ErrnoStatus(folder, errno);
+  const std::string procs = folder + "/cgroup.procs";
+  group.procs_fd_.Reset(::open(procs.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!group.procs_fd_.is_valid()) return ErrnoStatus(procs, errno);
+  return group;
+}
+
+Cgroup::~Cgroup() {
+  if (folder_fd_.is_valid()) KillAndRemove();
+}
+
+std::vector<pid_t> Cgroup::Members() const {
+  std::vector<pid_t> members;
+  CollectMembers(folder_, members);
+  return members;
+}
+
+uint64_t ParseOomKills(std::string_view text) {
+  constexpr std::string_view kKey = "oom_kill ";
+  uint64_t kills = 0;
+  ForEachLine(text, [&](std::string_view line) {
+    if (!line.starts_with(kKey)) return false;
+    std::from_chars(line.data() + kKey.size(), line.data() + line.size(), kills);
+    return true;
+  });
+  return kills;
+}
+
+OomWatch::OomWatch(const std::string& folder) {
+  std::vector<std::string> paths;
+  if (!folder.empty()) paths.push_back(folder + "/memory.events");
+  if (const auto own = OwnCgroupFolder()) paths.push_back(*own + "/memory.events");
+  if (const auto own =
+          FindMemoryFolder(ReadProc("/proc/self/mountinfo"), ReadProc("/proc/self/cgroup"))) {
+    paths.push_back(*own + "/memory.oom_control");
+  }
+  for (const std::string& path : paths) {
+    const Result<std::string> text = ReadFile(path, 4096);
+    if (!text.ok()) continue;
+    path_ = path;
+    claimed_ = ParseOomKills(*text);
+    return;
+  }
+}
+
+bool OomWatch::ClaimKill() {
+  if (path_.empty()) return false;
+  const Result<std::string> text = ReadFile(path_, 4096);
+  if (!text.ok() || ParseOomKills(*text) <= claimed_) return false;
+  ++claimed_;
+  return true;
+}
+
+}  // namespace hvdray

@@ -1,0 +1,206 @@
+#include "agent/control_socket.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "base/environ.h"
+
+namespace hvdray {
+namespace {
+
+constexpr size_t kMaxLine = 128;
+constexpr size_t kMaxClients = 16;
+constexpr Duration kClientLimit = std::chrono::seconds(5);
+constexpr int kAnswerWaitMs = 2000;
+// How long nothing is accepted after descriptors or memory have run out: it would be ready for
+// ever.
+constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
+
+Result<sockaddr_un> AddressOf(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) {
+    return Status(ErrorCode::kFileUnwritable, fmt::format("{}: too long for a socket", path));
+  }
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  return address;
+}
+
+bool IsOurUser(int fd) {
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
+  return peer.uid == ::geteuid() || peer.uid == 0;
+}
+
+// /tmp is everybody's: a folder that somebody else has put there is not used.
+Status CheckOwnFolder(const std::string& folder) {
+  struct stat info {};
+  if (::lstat(folder.c_str(), &info) != 0) return ErrnoStatus(folder, errno);
+  if (S_ISDIR(info.st_mode) && info.st_uid == ::geteuid() && (info.st_mode & 077) == 0) return {};
+  return {ErrorCode::kFileUnwritable, fmt::format("{}: is not a folder of ours alone", folder)};
+}
+
+Status MakeOwnFolder(const std::string& folder) {
+  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return ErrnoStatus(folder, errno);
+  return CheckOwnFolder(folder);
+}
+
+bool IsSocket(const std::string& path) {
+  struct stat info {};
+  return ::lstat(path.c_str(), &info) == 0 && S_ISSOCK(info.st_mode);
+}
+
+// 0, or why not as an errno.
+int ConnectTo(const std::string& path, UniqueFd& fd) {
+  const Result<sockaddr_un> address = AddressOf(path);
+  if (!address.ok()) return ENAMETOOLONG;
+  fd.Reset(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const bool is_connected =
+      fd.is_valid() &&
+      ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) == 0;
+  return is_connected ? 0 : errno;
+}
+
+// true: the agent behind it has taken the line.
+bool Tell(int fd, const std::string& line) {
+  if (!WriteAll(fd, line).ok()) return false;
+  std::string answer(kMaxLine, '\0');
+  pollfd ready{fd, POLLIN, 0};
+  if (::poll(&ready, 1, kAnswerWaitMs) <= 0) return false;
+  const ssize_t size = ::read(fd, answer.data(), answer.size());
+  return size >= 2 && answer.starts_with("ok");
+}
+
+}  // namespace
+
+std::optional<Duration> ParseLeave(std::string_view line) {
+  constexpr std::string_view kWord = "leave";
+  if (!line.starts_with(kWord)) return std::nullopt;
+  line.remove_prefix(kWord.size());
+  if (line.empty()) return kDefaultLeave;
+  if (line.front() != ' ') return std::nullopt;
+  line.remove_prefix(1);
+  int seconds = 0;
+  const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), seconds);
+  const bool is_number = error == std::errc() && end == line.data() + line.size();
+  if (!is_number || seconds < 0 || seconds > kMaxLeaveSeconds) return std::nullopt;
+  return std::chrono::seconds(seconds);
+}
+
+std::string ControlFolder() {
+  const std::string runtime = Environment::FromProcess().GetOr("XDG_RUNTIME_DIR", "");
+  std::error_code ignored;
+  if (!runtime.empty() && std::filesystem::is_directory(runtime, ignored)) {
+    return runtime + "/hvdray";
+  }
+  return fmt::format("/tmp/hvdray-{}", ::geteuid());
+}
+
+Result<std::unique_ptr<ControlSocket>> ControlSocket::Open(Loop& loop, const std::string& folder,
+                                                           std::function<void(Duration)> on_leave) {
+  HVDRAY_RETURN_IF_ERROR(MakeOwnFolder(folder));
+  std::string path = fmt::format("{}/agent-{}.sock", folder, ::getpid());
+  HVDRAY_ASSIGN_OR_RETURN(const sockaddr_un address, AddressOf(path));
+  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  ::unlink(path.c_str());  // of a dead agent with our number
+  if (!fd.is_valid() ||
+      ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
+      ::chmod(path.c_str(), 0600) != 0 || ::listen(fd.get(), kMaxClients) != 0) {
+    return ErrnoStatus(path, errno);
+  }
+  return std::unique_ptr<ControlSocket>(
+      new ControlSocket(loop, std::move(path), std::move(fd), std::move(on_leave)));
+}
+
+ControlSocket::ControlSocket(Loop& loop, std::string path, UniqueFd fd,
+                             std::function<void(Duration)> on_leave)
+    : loop_(loop), path_(std::move(path)), fd_(std::move(fd)), on_leave_(std::move(on_leave)) {
+  Listen();
+}
+
+void ControlSocket::Listen() {
+  watch_ = loop_.OnFd(fd_.get(), FdEvent::kRead, [this] { OnConnection(); });
+}
+
+ControlSocket::~ControlSocket() { ::unlink(path_.c_str()); }
+
+void ControlSocket::OnConnection() {
+  UniqueFd fd(::accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!fd.is_valid()) {
+    const bool is_exhausted =
+        errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+    if (is_exhausted) watch_ = loop_.After(kAcceptPause, [this] { Listen(); });
+    return;
+  }
+  if (!IsOurUser(fd.get()) || clients_.size() >= kMaxClients) return;
+  const int id = ++last_id_;
+  Client& client = clients_[id];
+  client.fd = std::move(fd);
+  client.watch = loop_.OnFd(client.fd.get(), FdEvent::kRead, [this, id] { OnReadable(id); });
+  client.limit = loop_.After(kClientLimit, [this, id] { Drop(id); });
+}
+
+void ControlSocket::OnReadable(int id) {
+  Client& client = clients_.at(id);
+  std::string bytes(kMaxLine, '\0');
+  const ssize_t size = ::read(client.fd.get(), bytes.data(), bytes.size());
+  if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (size <= 0) return Drop(id);
+  client.text.append(bytes, 0, static_cast<size_t>(size));
+  const size_t end = client.text.find('\n');
+  if (end == std::string::npos) {
+    if (client.text.size() >= kMaxLine) Drop(id);
+    return;
+  }
+  const std::optional<Duration> in = ParseLeave(std::string_view(client.text).substr(0, end));
+  (void)WriteAll(client.fd.get(), in ? "ok\n" : "error: say 'leave SECONDS'\n").ok();
+  Drop(id);
+  if (in) on_leave_(*in);
+}
+
+// From the loop: one of its watches may be running.
+void ControlSocket::Drop(int id) {
+  const auto found = clients_.find(id);
+  if (found == clients_.end()) return;
+  found->second.watch.Cancel();
+  loop_.Post([client = std::make_shared<Client>(std::move(found->second))] {});
+  clients_.erase(found);
+}
+
+Result<int> TellAgentsToLeave(const std::string& folder, Duration in) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(in).count();
+  int told = 0;
+  // Of whose folder it is depends what may be taken away there.
+  const bool is_ours = CheckOwnFolder(folder).ok();
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, none)) {
+    if (entry.path().extension() != ".sock") continue;
+    const std::string path = entry.path().string();
+    UniqueFd fd;
+    const int error = ConnectTo(path, fd);
+    if (error != 0) {
+      const bool is_left_over = error == ECONNREFUSED && IsSocket(path);  // its agent is gone
+      if (is_ours && is_left_over) ::unlink(path.c_str());
+    } else if (Tell(fd.get(), fmt::format("leave {}\n", seconds))) {
+      ++told;
+    }
+  }
+  if (told > 0) return told;
+  return Status(ErrorCode::kUsage,
+                fmt::format("no agent of an elastic job takes notices in {}", folder),
+                "run it as the user whose workers run here");
+}
+
+}  // namespace hvdray

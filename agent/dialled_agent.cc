@@ -1,0 +1,157 @@
+#include "agent/dialled_agent.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "agent/agent_run.h"
+#include "agent/inherited_limits.h"
+#include "agent/keeper.h"
+#include "base/environ.h"
+#include "base/log.h"
+#include "base/tls_stream.h"
+#include "cluster/ray/seat_dialler.h"
+
+namespace hvdray {
+namespace {
+
+constexpr int kKeyWaitMs = 30'000;
+// Who stops a Ray job signals every process of it, and ours pass signals on to each other.
+constexpr Duration kSignalMerge = std::chrono::seconds(1);
+
+/// The line, byte by byte: what follows it is not ours to take. Blocks.
+Result<Secret> ReadKey(int fd) {
+  std::array<char, 2 * kTlsKeyBytes> line{};
+  size_t size = 0;
+  Status status;
+  for (;;) {
+    pollfd entry{fd, POLLIN, 0};
+    const int ready = ::poll(&entry, 1, kKeyWaitMs);
+    if (ready < 0 && errno == EINTR) continue;
+    char byte = 0;
+    const ssize_t n = ready > 0 ? ::read(fd, &byte, 1) : 0;
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (n <= 0) {
+      status = {ErrorCode::kUsage, "stdin: no line with the job's key came"};
+      break;
+    }
+    if (byte == '\n') break;
+    if (size == line.size()) {
+      status = {ErrorCode::kUsage, "stdin: its first line is no key"};
+      break;
+    }
+    line[size++] = byte;
+  }
+  Result<Secret> key = status.ok() ? ParseTlsKey({line.data(), size}) : Result<Secret>(status);
+  ::explicit_bzero(line.data(), line.size());
+  return key;
+}
+
+/// Moves the lifeline away from 0: nothing that reads by mistake may take it for input.
+Result<UniqueFd> TakeStdin() {
+  UniqueFd fd(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+  const UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!fd.is_valid() || !null.is_valid()) return ErrnoStatus("dup", errno);
+  ::dup2(null.get(), STDIN_FILENO);
+  return fd;
+}
+
+Status AddLifelines(const DialOptions& options, ApartLifelines apart, Lifelines& lifelines) {
+  lifelines.Add(std::move(apart.keeper), "the agent's keeper was killed");
+  lifelines.Add(std::move(apart.front), "the agent's parent was killed");
+  if (options.raylet == 0) return {};
+  return lifelines.AddProcess(
+      options.raylet, fmt::format("Ray's raylet on this node (pid {}) died", options.raylet));
+}
+
+SeatDialOptions DialOf(const DialOptions& options) {
+  SeatDialOptions dial;
+  dial.addresses = options.addresses;
+  dial.seat = options.seat;
+  dial.limit = options.limit;
+  return dial;
+}
+
+/// Runs the loop until the driver has answered, or nobody waits for us any more.
+Result<std::unique_ptr<ByteStream>> Dial(Loop& loop, SeatDialOptions dial, Secret key,
+                                         Lifelines& lifelines) {
+  std::optional<Result<std::unique_ptr<ByteStream>>> outcome;
+  auto dialler = DialSeat(loop, std::move(dial), std::move(key),
+                          [&](Result<std::unique_ptr<ByteStream>> result) {
+                            if (!outcome) outcome.emplace(std::move(result));
+                            loop.Stop();
+                          });
+  lifelines.OnLost([&](const Status& why) {
+    outcome.emplace(why);
+    loop.Stop();
+  });
+  loop.Run();
+  dialler.reset();
+  return std::move(*outcome);
+}
+
+struct Beginning {
+  std::unique_ptr<Loop> loop;
+  ApartLifelines apart;
+};
+
+/// Only before there are threads: what returns is the agent, below its front and keeper.
+Result<Beginning> BeginApart() {
+  ::signal(SIGPIPE, SIG_IGN);
+  const std::vector<std::string> complaints = RepairInheritedLimits();
+  HVDRAY_ASSIGN_OR_RETURN(ApartLifelines apart, ForkKeeperApart());
+  for (const std::string& complaint : complaints) {
+    Log(LogLevel::kWarning, "agent", "{}", complaint);
+  }
+  HVDRAY_ASSIGN_OR_RETURN(std::unique_ptr<Loop> loop, Loop::Create());
+  return Beginning{std::move(loop), std::move(apart)};
+}
+
+int RunSession(Loop& loop, const DialOptions& options, std::unique_ptr<ByteStream> stream,
+               Lifelines& lifelines) {
+  AgentSessionOptions session;
+  session.has_probe_listener = options.has_probe_listener;
+  session.node.gpus = options.gpus;
+  session.node.path_end = options.path_end;
+  session.node.environment =
+      WithoutRay(Environment::FromProcess().ToStrings(),
+                 options.keeps_ray_environment ? RayNames::kKept : RayNames::kDropped);
+  const AgentEnd end =
+      RunAgentSession(loop, std::move(stream), lifelines, std::move(session), kSignalMerge);
+  // Its actor tells the driver the last line, and is often heard before the link is.
+  const Status& why = lifelines.lost().ok() ? end.why : lifelines.lost();
+  if (!why.ok()) {
+    (void)WriteAll(STDERR_FILENO, fmt::format("hvdray-agent: {}\n", why.message())).ok();
+  }
+  return end.exit_code;
+}
+
+}  // namespace
+
+int RunDialledAgent(const DialOptions& options) {
+  Result<Beginning> begun = BeginApart();
+  if (!begun.ok()) return FailAgent(begun.status());
+  Loop& loop = *begun->loop;
+  Result<Secret> key = ReadKey(STDIN_FILENO);
+  if (!key.ok()) return FailAgent(key.status());
+  Result<UniqueFd> actor = TakeStdin();
+  if (!actor.ok()) return FailAgent(actor.status());
+  Lifelines lifelines(loop, [](const Status&) {});
+  lifelines.Add(std::move(actor).value(), "the actor that started the agent is gone");
+  const Status watched = AddLifelines(options, std::move(begun->apart), lifelines);
+  if (!watched.ok()) return FailAgent(watched);
+  auto stream = Dial(loop, DialOf(options), std::move(key).value(), lifelines);
+  if (!stream.ok()) return FailAgent(stream.status());
+  return RunSession(loop, options, std::move(stream).value(), lifelines);
+}
+
+}  // namespace hvdray

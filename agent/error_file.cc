@@ -1,0 +1,68 @@
+#include "agent/error_file.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <ctime>
+#include <utility>
+
+#include "base/json.h"
+#include "base/utf8.h"
+#include "wire/message.h"
+
+namespace hvdray {
+namespace {
+
+constexpr size_t kReadLimitBytes = size_t{256} << 10;  // torch adds the call stack
+
+// {"message": {"message": "ValueError: …", "extraInfo": {…}}}, or with the text alone.
+std::string MessageOf(const std::string& text) {
+  const Result<Json> json = ParseJson(text, kReadLimitBytes);
+  if (!json.ok() || !json->is_object()) return text;
+  const auto outer = json->find("message");
+  if (outer == json->end()) return text;
+  if (outer->is_string()) return outer->get<std::string>();
+  const Result<std::string> inner =
+      outer->is_object() ? JsonString(*outer, "message", "") : Result<std::string>(std::string());
+  return inner.ok() && !inner->empty() ? *inner : text;
+}
+
+std::string WellFormed(std::string_view text) {
+  std::string whole;
+  while (!text.empty()) {
+    const size_t length = Utf8Length(text);
+    if (whole.size() + std::max<size_t>(length, 1) > wire::kMaxRecordedError) break;
+    whole += length == 0 ? std::string_view("?") : text.substr(0, length);
+    text.remove_prefix(std::max<size_t>(length, 1));
+  }
+  return whole;
+}
+
+}  // namespace
+
+Result<ErrorFile> ErrorFile::Make() {
+  UniqueFd fd(::memfd_create("hvdray-worker-error", MFD_CLOEXEC));
+  if (!fd.is_valid()) return ErrnoStatus("memfd_create", errno);
+  return ErrorFile(std::move(fd));
+}
+
+std::string ErrorFile::path() const { return fmt::format("/proc/{}/fd/{}", ::getpid(), fd_.get()); }
+
+std::optional<ErrorFile::Record> ErrorFile::Read() const {
+  struct stat info {};
+  if (::fstat(fd_.get(), &info) != 0 || info.st_size <= 0) return std::nullopt;
+  std::string text(std::min(static_cast<size_t>(info.st_size), kReadLimitBytes), '\0');
+  const ssize_t n = ::pread(fd_.get(), text.data(), text.size(), 0);
+  if (n <= 0) return std::nullopt;
+  text.resize(static_cast<size_t>(n));
+  std::timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  const auto age = std::chrono::seconds(now.tv_sec - info.st_mtim.tv_sec) +
+                   std::chrono::nanoseconds(now.tv_nsec - info.st_mtim.tv_nsec);
+  return Record{WellFormed(MessageOf(text)), std::max<Duration>(age, Duration::zero())};
+}
+
+}  // namespace hvdray

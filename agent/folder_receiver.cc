@@ -1,0 +1,319 @@
+#include "agent/folder_receiver.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <string_view>
+#include <utility>
+
+namespace hvdray {
+namespace {
+
+constexpr mode_t kModeBits = 0777;
+constexpr mode_t kOwnerAll = 0700;
+constexpr int kFolderFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+// So much is taken before the launcher is told, unless a list ends before: well below its window.
+constexpr uint32_t kTellBytes = 32 << 10;
+constexpr uint32_t kTellFiles = 64;
+
+Status Violation(std::string_view what) {
+  return {ErrorCode::kProtocolError, fmt::format("File: {}", what)};
+}
+
+std::string_view NameIn(const std::string& path) {
+  return std::string_view(path).substr(path.rfind('/') + 1);  // npos + 1 is 0
+}
+
+std::string FolderOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? std::string() : path.substr(0, slash);
+}
+
+// Two hosts may share the file system, and so the folder that a temporary lies in.
+std::string TemporaryPrefix() {
+  std::array<char, 256> host{};
+  (void)::gethostname(host.data(), host.size() - 1);
+  return fmt::format("{}{:.64}.{}.", wire::kFolderTemporaryPrefix, host.data(), ::getpid());
+}
+
+}  // namespace
+
+FolderReceiver::FolderReceiver(std::string home)
+    : home_(std::move(home)), temporary_prefix_(TemporaryPrefix()) {}
+
+FolderReceiver::~FolderReceiver() { DropTemporary(); }
+
+bool FolderReceiver::Fail(const char* step, int error, const std::string& path) {
+  DropTemporary();
+  std::string place = path.empty() ? root_ : fmt::format("{}/{}", root_, path);
+  place.resize(std::min(place.size(), wire::kMaxFolderPath));
+  problem_ = wire::FolderProblem{error, step, std::move(place)};
+  return false;
+}
+
+Result<wire::Body> FolderReceiver::OnList(wire::FolderList&& list) {
+  if (next_ < wanted_.size()) {
+    return Status(ErrorCode::kProtocolError, "FolderList before all files of the last one");
+  }
+  if (problem_) return wire::Body(*problem_);
+  if (folder_ != list.folder) {
+    if (!OpenRoot(list.target)) return wire::Body(*problem_);
+    folder_ = list.folder;
+  }
+  entries_ = std::move(list.entries);
+  wanted_.clear();
+  next_ = 0;
+  wire::FolderWanted answer;
+  answer.root = root_;
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    Need need = Need::kNothing;
+    if (!Visit(entries_[i], need)) {
+      wanted_.clear();
+      return wire::Body(*problem_);
+    }
+    if (need == Need::kLink) ++answer.links;
+    if (need != Need::kFile) continue;
+    const auto index = static_cast<uint32_t>(i);
+    wanted_.push_back(index);
+    const bool goes_on =
+        !answer.ranges.empty() && answer.ranges.back().first + answer.ranges.back().count == index;
+    if (goes_on) {
+      ++answer.ranges.back().count;
+    } else {
+      answer.ranges.push_back({index, 1});
+    }
+  }
+  return wire::Body(std::move(answer));
+}
+
+// The way to the target is the user's word: links in it are followed, and what is missing is made.
+bool FolderReceiver::OpenRoot(const std::string& target) {
+  parent_fd_.Reset();
+  parent_.clear();
+  root_ = target;
+  if (!target.starts_with('/')) {
+    if (!home_.starts_with('/')) return Fail("find the home folder", ENOENT, "");
+    root_ = target.empty() ? home_ : fmt::format("{}/{}", home_, target);
+  }
+  while (root_.size() > 1 && root_.ends_with('/')) root_.pop_back();
+  for (size_t slash = root_.find('/', 1);; slash = root_.find('/', slash + 1)) {
+    const std::string part = root_.substr(0, slash);
+    if (::mkdir(part.c_str(), kModeBits) != 0 && errno != EEXIST) {
+      const int error = errno;
+      struct stat info {};
+      // A read-only file system says so of folders that are there, too.
+      if (::stat(part.c_str(), &info) != 0) return Fail("make folder", error, "");
+    }
+    if (slash == std::string::npos) break;
+  }
+  root_fd_.Reset(::open(root_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  return root_fd_.is_valid() || Fail("open folder", errno, "");
+}
+
+bool FolderReceiver::OpenFolderAt(int parent, const std::string& name, UniqueFd& out) {
+  out.Reset(::openat(parent, name.c_str(), kFolderFlags));
+  return out.is_valid();
+}
+
+// Opens the folder that has `path`, part by part, so that no link is followed on the way.
+bool FolderReceiver::OpenParent(const std::string& path) {
+  const std::string folder = FolderOf(path);
+  if (parent_fd_.is_valid() && folder == parent_) return true;
+  UniqueFd fd(::openat(root_fd_.get(), ".", kFolderFlags));
+  if (!fd.is_valid()) return Fail("open folder", errno, "");
+  for (size_t begin = 0; begin < folder.size();) {
+    const size_t end = std::min(folder.find('/', begin), folder.size());
+    UniqueFd next;
+    if (!OpenFolderAt(fd.get(), folder.substr(begin, end - begin), next)) {
+      return Fail("open folder", errno, folder.substr(0, end));
+    }
+    fd = std::move(next);
+    begin = end + 1;
+  }
+  parent_fd_ = std::move(fd);
+  parent_ = folder;
+  return true;
+}
+
+bool FolderReceiver::Visit(const wire::FolderEntry& entry, Need& need) {
+  // The decoder has looked at this already; it is what keeps us in the target.
+  if (!wire::IsPlainPath(entry.path)) return Fail("take the path", EINVAL, "");
+  if (!OpenParent(entry.path)) return false;
+  switch (entry.kind) {
+    case wire::FolderEntryKind::kFile:
+      return VisitFile(entry, need);
+    case wire::FolderEntryKind::kFolder:
+      return MakeFolder(entry);
+    case wire::FolderEntryKind::kLink:
+      return VisitLink(entry, need);
+    case wire::FolderEntryKind::kFolderMode:
+      return SetFolderMode(entry);
+  }
+  return true;
+}
+
+bool FolderReceiver::VisitFile(const wire::FolderEntry& entry, Need& need) {
+  const std::string name(NameIn(entry.path));
+  struct stat info {};
+  if (::fstatat(parent_fd_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
+    if (errno != ENOENT) return Fail("look at", errno, entry.path);
+    need = Need::kFile;
+    return true;
+  }
+  if (S_ISDIR(info.st_mode)) return Fail("replace by a file the folder", EISDIR, entry.path);
+  const bool is_same = S_ISREG(info.st_mode) && static_cast<uint64_t>(info.st_size) == entry.size &&
+                       info.st_mtim.tv_sec == entry.mtime_s &&
+                       info.st_mtim.tv_nsec == static_cast<long>(entry.mtime_ns);
+  if (is_same && (info.st_mode & kModeBits) == entry.mode) return true;
+  // Who may not change the mode may still be able to put a file of his own in its place.
+  if (!is_same || ::fchmodat(parent_fd_.get(), name.c_str(), entry.mode, 0) != 0) {
+    need = Need::kFile;
+  }
+  return true;
+}
+
+bool FolderReceiver::VisitLink(const wire::FolderEntry& entry, Need& need) {
+  const std::string name(NameIn(entry.path));
+  std::string text(entry.link.size() + 1, '\0');
+  const ssize_t length = ::readlinkat(parent_fd_.get(), name.c_str(), text.data(), text.size());
+  if (length >= 0 && std::string_view(text.data(), static_cast<size_t>(length)) == entry.link) {
+    return true;
+  }
+  struct stat info {};
+  if (::fstatat(parent_fd_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+      S_ISDIR(info.st_mode)) {
+    return Fail("replace by a link the folder", EISDIR, entry.path);
+  }
+  need = Need::kLink;
+  return MakeLink(entry);
+}
+
+bool FolderReceiver::MakeLink(const wire::FolderEntry& entry) {
+  const std::string temporary = NextTemporaryName();
+  if (::symlinkat(entry.link.c_str(), parent_fd_.get(), temporary.c_str()) != 0) {
+    return Fail("make link", errno, entry.path);
+  }
+  temporary_ = temporary;
+  return Rename(entry.path);
+}
+
+bool FolderReceiver::MakeFolder(const wire::FolderEntry& entry) {
+  const std::string name(NameIn(entry.path));
+  const mode_t mode = entry.mode | kOwnerAll;
+  if (::mkdirat(parent_fd_.get(), name.c_str(), kOwnerAll) != 0 && errno != EEXIST) {
+    const int error = errno;
+    struct stat info {};
+    if (::fstatat(parent_fd_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
+      return Fail("make folder", error, entry.path);
+    }
+  }
+  struct stat info {};
+  if (::fstatat(parent_fd_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
+    return Fail("look at", errno, entry.path);
+  }
+  // A link, too: what lies behind it may be anywhere.
+  if (!S_ISDIR(info.st_mode)) return Fail("put a folder in the place of", ENOTDIR, entry.path);
+  if ((info.st_mode & kModeBits) == mode) return true;
+  // Somebody else's folder keeps its mode; whether it takes our files, writing them will show.
+  (void)!::fchmodat(parent_fd_.get(), name.c_str(), mode | (info.st_mode & ~(S_IFMT | kModeBits)),
+                    0);
+  return true;
+}
+
+bool FolderReceiver::SetFolderMode(const wire::FolderEntry& entry) {
+  const std::string name(NameIn(entry.path));
+  struct stat info {};
+  if (::fstatat(parent_fd_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
+    return Fail("look at", errno, entry.path);
+  }
+  if (!S_ISDIR(info.st_mode)) return Fail("set the mode of", ENOTDIR, entry.path);
+  const mode_t mode = entry.mode | (info.st_mode & ~(S_IFMT | kModeBits));
+  (void)!::fchmodat(parent_fd_.get(), name.c_str(), mode, 0);
+  return true;
+}
+
+Result<std::optional<wire::Body>> FolderReceiver::OnFile(const wire::File& file) {
+  using Answer = std::optional<wire::Body>;
+  if (problem_) return Answer();  // told already; what was on its way then is void
+  if (next_ >= wanted_.size()) return Violation("none is wanted");
+  if (file.entry != wanted_[next_]) return Violation("another one was to come");
+  if (file.is_restart) {
+    DropTemporary();
+    return Answer();
+  }
+  const bool is_fine = Append(file) && (!file.is_end || FinishFile(file));
+  if (!is_fine) {
+    wanted_.clear();
+    next_ = 0;
+    return Answer(*problem_);
+  }
+  taken_.bytes += static_cast<uint32_t>(file.bytes.size());
+  if (file.is_end) {
+    ++taken_.files;
+    ++next_;
+  }
+  const bool is_told = taken_.bytes >= kTellBytes || taken_.files >= kTellFiles;
+  if (!is_told && next_ < wanted_.size()) return Answer();
+  return Answer(std::exchange(taken_, {}));
+}
+
+std::string FolderReceiver::NextTemporaryName() {
+  return temporary_prefix_ + std::to_string(++temporaries_);
+}
+
+bool FolderReceiver::OpenTemporary() {
+  const std::string& path = entries_[wanted_[next_]].path;
+  if (!OpenParent(path)) return false;
+  const std::string name = NextTemporaryName();
+  UniqueFd fd(::openat(parent_fd_.get(), name.c_str(),
+                       O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR));
+  if (!fd.is_valid()) return Fail("write", errno, path);
+  file_ = std::move(fd);
+  temporary_ = name;
+  return true;
+}
+
+bool FolderReceiver::Append(const wire::File& file) {
+  if (temporary_.empty() && !OpenTemporary()) return false;
+  ByteView bytes = file.bytes;
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(file_.get(), bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return Fail("write", errno, entries_[file.entry].path);
+    bytes.remove_prefix(static_cast<size_t>(n));
+  }
+  return true;
+}
+
+bool FolderReceiver::FinishFile(const wire::File& file) {
+  const std::string& path = entries_[file.entry].path;
+  const timespec times[2] = {{0, UTIME_OMIT},
+                             {static_cast<time_t>(file.mtime_s), static_cast<long>(file.mtime_ns)}};
+  if (::fchmod(file_.get(), file.mode) != 0) return Fail("set the mode of", errno, path);
+  if (::futimens(file_.get(), times) != 0) return Fail("set the time of", errno, path);
+  // Over a network a full disk may show only now.
+  if (::close(file_.Release()) != 0) return Fail("write", errno, path);
+  return Rename(path);
+}
+
+bool FolderReceiver::Rename(const std::string& path) {
+  const std::string name(NameIn(path));
+  if (::renameat(parent_fd_.get(), temporary_.c_str(), parent_fd_.get(), name.c_str()) != 0) {
+    return Fail("put in place", errno, path);
+  }
+  temporary_.clear();
+  return true;
+}
+
+void FolderReceiver::DropTemporary() {
+  file_.Reset();
+  if (temporary_.empty()) return;
+  (void)!::unlinkat(parent_fd_.get(), temporary_.c_str(), 0);
+  temporary_.clear();
+}
+
+}  // namespace hvdray

@@ -1,0 +1,127 @@
+#include "agent/gang_environment.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "wire/slot_environment.h"
+
+namespace hvdray {
+namespace {
+
+constexpr std::string_view kLoopback = "127.0.0.1";
+constexpr std::array<std::string_view, 4> kOwnNames = {
+    "HVDRAY_RANK", "HVDRAY_JOB_ID", "HVDRAY_GENERATION", "TORCHELASTIC_ERROR_FILE"};
+constexpr std::string_view kGpuName = "CUDA_VISIBLE_DEVICES";
+// By which Ray tells an actor its GPUs where they are AMD's; who reads it goes by nothing else.
+constexpr std::string_view kHipName = "HIP_VISIBLE_DEVICES";
+constexpr std::string_view kPathName = "PATH";
+// Their inherited values are kept in what we set.
+constexpr std::array<std::string_view, 2> kProxyNames = {"no_proxy", "NO_PROXY"};
+
+// torchrun's names are dropped also where they are not set: in an elastic job an inherited RANK
+// would go stale.
+std::set<std::string, std::less<>> NamesToDrop(const wire::StartGeneration& place) {
+  wire::StartGeneration all = place;
+  all.is_torch_environment = true;
+  if (all.master_address.empty()) all.master_address = kLoopback;
+  if (all.master_port == 0) all.master_port = 1;
+  std::set<std::string, std::less<>> names(kOwnNames.begin(), kOwnNames.end());
+  names.insert(kProxyNames.begin(), kProxyNames.end());
+  for (auto& [name, value] : SlotEnvironment(all, {}, "job", 1)) names.insert(std::move(name));
+  return names;
+}
+
+bool HasItem(std::string_view list, std::string_view wanted) {
+  for (;;) {
+    const size_t comma = list.find(',');
+    std::string_view item = list.substr(0, comma);
+    while (item.starts_with(' ')) item.remove_prefix(1);
+    while (item.ends_with(' ')) item.remove_suffix(1);
+    if (item == wanted) return true;
+    if (comma == std::string_view::npos) return false;
+    list.remove_prefix(comma + 1);
+  }
+}
+
+// The rendezvous is on this host: a proxy in between would answer for it.
+std::string WithoutProxyForLoopback(std::string_view list) {
+  if (list.empty()) return std::string(kLoopback);
+  if (HasItem(list, kLoopback) || HasItem(list, "*")) return std::string(list);
+  return fmt::format("{},{}", list, kLoopback);
+}
+
+wire::StartGeneration PlaceOf(const wire::StartGeneration& start) {
+  wire::StartGeneration place = start;
+  place.workers.clear();
+  place.command.clear();
+  place.environment.clear();
+  return place;
+}
+
+}  // namespace
+
+GangEnvironment::GangEnvironment(const wire::StartGeneration& start, std::string job_id,
+                                 Generation generation, const NodeShare& node)
+    : place_(PlaceOf(start)), job_id_(std::move(job_id)) {
+  if (start.gpu_visibility != wire::GpuVisibility::kInherited) gpus_ = node.gpus;
+  auto dropped = NamesToDrop(place_);
+  if (!gpus_.empty()) {
+    gpu_names_.push_back(kGpuName);
+    const auto is_hip = [](const std::string& entry) {
+      return entry.starts_with(kHipName) && entry[kHipName.size()] == '=';
+    };
+    if (std::any_of(node.environment.begin(), node.environment.end(), is_hip)) {
+      gpu_names_.push_back(kHipName);
+    }
+    dropped.insert(gpu_names_.begin(), gpu_names_.end());
+  }
+  std::set<std::string_view> seen;
+  std::array<std::optional<std::string_view>, 2> proxies;
+  std::vector<std::string> entries = start.environment;
+  if (start.is_on_own_environment) {
+    entries.insert(entries.end(), node.environment.begin(), node.environment.end());
+  }
+  for (const std::string& entry : entries) {
+    const std::string_view text = entry;
+    const size_t equals = text.find('=');
+    if (equals == std::string_view::npos || equals == 0) continue;
+    const std::string_view name = text.substr(0, equals);
+    if (!seen.insert(name).second) continue;
+    for (size_t i = 0; i < kProxyNames.size(); ++i) {
+      if (name == kProxyNames[i]) proxies[i] = text.substr(equals + 1);
+    }
+    if (dropped.contains(name)) continue;
+    shared_.push_back(name == kPathName ? WithPathEnd(entry, node.path_end) : entry);
+  }
+  // Readers look at one spelling first: each gets the other's value where it has none.
+  for (size_t i = 0; i < kProxyNames.size(); ++i) {
+    const std::string_view value = proxies[i].value_or(proxies[1 - i].value_or(""));
+    shared_.push_back(fmt::format("{}={}", kProxyNames[i], WithoutProxyForLoopback(value)));
+  }
+  shared_.push_back(fmt::format("HVDRAY_JOB_ID={}", job_id_));
+  shared_.push_back(fmt::format("HVDRAY_GENERATION={}", generation));
+}
+
+std::vector<std::string> GangEnvironment::ForWorker(const wire::WorkerSlot& slot,
+                                                    uint16_t relay_port,
+                                                    const std::string& error_file) const {
+  std::vector<std::string> own;
+  for (const auto& [name, value] : SlotEnvironment(place_, slot, job_id_, relay_port)) {
+    own.push_back(fmt::format("{}={}", name, value));
+  }
+  own.push_back(fmt::format("HVDRAY_RANK={}", slot.rank));
+  if (!error_file.empty()) own.push_back(fmt::format("TORCHELASTIC_ERROR_FILE={}", error_file));
+  const std::string gpus =
+      VisibleGpus(place_.gpu_visibility, gpus_, slot.local_rank, place_.local_size);
+  if (gpus.empty()) return own;
+  for (const std::string_view name : gpu_names_) own.push_back(fmt::format("{}={}", name, gpus));
+  return own;
+}
+
+}  // namespace hvdray

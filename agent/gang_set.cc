@@ -1,0 +1,212 @@
+#include "agent/gang_set.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "agent/host_facts.h"
+#include "base/log.h"
+
+namespace hvdray {
+namespace {
+
+// Pipes, pidfd, listener, and a few connections to the relay.
+constexpr uint64_t kFilesPerWorker = 12;
+constexpr uint64_t kFilesBesides = 512;
+
+Status CheckStart(const wire::StartGeneration& start) {
+  if (start.command.empty()) return {ErrorCode::kProtocolError, "StartGeneration without command"};
+  std::set<int32_t> names;
+  for (const wire::WorkerSlot& slot : start.workers) {
+    if (slot.rank < 0 || !names.insert(slot.name()).second) {
+      return {ErrorCode::kProtocolError,
+              fmt::format("StartGeneration with worker {} twice or below 0", slot.name())};
+    }
+  }
+  return {};
+}
+
+void RaiseLimitFor(size_t workers) {
+  const uint64_t files = kFilesBesides + kFilesPerWorker * workers;
+  const Result<uint64_t> limit = RaiseOpenFileLimit(files);
+  if (limit.ok() && *limit >= files) return;
+  Log(LogLevel::kWarning, "agent", "limit of open files is {}, {} would be safe",
+      limit.ok() ? *limit : 0, files);
+}
+
+void FallBackToOwnFolder(wire::StartGeneration& start) {
+  std::error_code ignored;
+  if (!start.is_folder_optional || std::filesystem::is_directory(start.working_folder, ignored)) {
+    return;
+  }
+  // As horovodrun has it: its `cd` fails and the job goes on.
+  Log(LogLevel::kWarning, "agent", "no folder {} here: workers start in {}", start.working_folder,
+      std::filesystem::current_path(ignored).string());
+  start.working_folder.clear();
+}
+
+}  // namespace
+
+GangSet::GangSet(Loop& loop, Relay& relay, GangSetOptions options, Handlers handlers)
+    : loop_(loop), relay_(relay), options_(std::move(options)), handlers_(std::move(handlers)) {}
+
+Status GangSet::Start(Generation generation, wire::StartGeneration start) {
+  if (IsStale(generation)) {
+    CountStale();
+    return {};
+  }
+  HVDRAY_RETURN_IF_ERROR(CheckStart(start));
+  for (const auto& gang : gangs_) {
+    if (!options_.is_elastic) {
+      return {ErrorCode::kProtocolError, fmt::format("StartGeneration {} while {} still runs",
+                                                     generation, gang->generation())};
+    }
+    for (const wire::WorkerSlot& slot : start.workers) {
+      if (!gang->Has(slot.name())) continue;
+      return {
+          ErrorCode::kProtocolError,
+          fmt::format("StartGeneration with worker {}, which was started already", slot.name())};
+    }
+  }
+  size_t workers = start.workers.size();
+  for (const auto& gang : gangs_) workers += gang->workers().live_count();
+  RaiseLimitFor(workers);
+  FallBackToOwnFolder(start);
+  if (!options_.is_elastic) last_generation_ = generation;
+  LocalGangOptions options;
+  options.job_id = options_.job_id;
+  options.generation = generation;
+  options.ends_one_by_one = options_.is_elastic;
+  options.node = options_.node;
+  if (!options_.cgroup_folder.empty()) {
+    options.cgroup_folder = fmt::format("{}/gen-{}", options_.cgroup_folder, generation);
+    if (options_.is_elastic) options.cgroup_folder += fmt::format("-{}", ++started_);
+  }
+  gangs_.push_back(std::make_unique<LocalGang>(loop_, std::move(start), std::move(options),
+                                               HandlersOf(generation)));
+  gangs_.back()->Start();
+  return {};
+}
+
+LocalGang::Handlers GangSet::HandlersOf(Generation generation) {
+  LocalGang::Handlers handlers;
+  handlers.send = [this, generation](wire::Body body) {
+    handlers_.send(generation, std::move(body));
+  };
+  handlers.has_output_room = handlers_.has_output_room;
+  handlers.open_relay = [this, generation](const wire::WorkerSlot& slot) {
+    return relay_.OpenWorker(slot.name(), slot.local_rank, generation);
+  };
+  handlers.close_relay = [this](int worker) {
+    relay_.CloseWorker(worker);
+    handlers_.on_reaped(worker);
+  };
+  handlers.is_elsewhere = [this](pid_t pid) {
+    return std::any_of(gangs_.begin(), gangs_.end(),
+                       [pid](const auto& gang) { return gang->IsLive(pid); });
+  };
+  handlers.has_company = [this] { return gangs_.size() > 1; };
+  handlers.on_stopped = [this](uint32_t swept) {
+    const auto stopped = std::find_if(gangs_.begin(), gangs_.end(), [](const auto& gang) {
+      return gang->state() == LocalGangState::kStopped;
+    });
+    OnGangStopped(stopped->get(), swept);
+  };
+  return handlers;
+}
+
+void GangSet::OnGangStopped(LocalGang* gang, uint32_t swept) {
+  const Generation generation = gang->generation();
+  std::erase_if(gangs_, [gang](const auto& one) { return one.get() == gang; });
+  if (!options_.is_elastic) {
+    handlers_.on_stopped(generation, swept);
+  } else {
+    swept_ += swept;
+    if (stopping_ > 0 && !IsRunningUpTo(stopping_)) {
+      handlers_.on_stopped(std::exchange(stopping_, Generation{0}),
+                           std::exchange(swept_, uint32_t{0}));
+    }
+  }
+  if (gangs_.empty()) handlers_.on_idle();
+}
+
+bool GangSet::IsRunningUpTo(Generation generation) const {
+  return std::any_of(gangs_.begin(), gangs_.end(),
+                     [&](const auto& gang) { return gang->generation() <= generation; });
+}
+
+void GangSet::Stop(Generation generation, Duration grace) {
+  if (!options_.is_elastic) {
+    if (generation > last_generation_) {
+      // It never began here: say so, and let no late StartGeneration begin it.
+      last_generation_ = generation;
+      handlers_.on_stopped(generation, 0);
+    } else if (LocalGang* gang = Find(generation, -1)) {
+      gang->Stop(grace);
+    }
+    return;
+  }
+  if (generation < last_generation_) return CountStale();
+  last_generation_ = generation;
+  if (!IsRunningUpTo(generation)) {
+    handlers_.on_stopped(generation, std::exchange(swept_, uint32_t{0}));
+    return;
+  }
+  stopping_ = generation;
+  for (const auto& gang : gangs_) {
+    if (gang->generation() <= generation) gang->Stop(grace);
+  }
+}
+
+void GangSet::StopWorkers(const wire::StopWorkers& stop) {
+  for (const auto& gang : gangs_) {
+    gang->StopWorkers(stop.workers, std::chrono::milliseconds(stop.grace_ms));
+  }
+}
+
+void GangSet::StopAll(Duration grace) {
+  for (const auto& gang : gangs_) {
+    gang->DiscardOutput();
+    gang->Stop(grace);
+  }
+}
+
+void GangSet::OnOutputRoom() {
+  for (const auto& gang : gangs_) gang->OnOutputRoom();
+}
+
+void GangSet::Signal(Generation generation, int worker, int signo) {
+  if (worker >= 0) {
+    if (LocalGang* gang = Find(generation, worker)) gang->Signal(worker, signo);
+    return;
+  }
+  if (!IsRunningUpTo(generation)) CountStale();
+  for (const auto& gang : gangs_) {
+    if (gang->generation() <= generation) gang->Signal(-1, signo);
+  }
+}
+
+LocalGang* GangSet::Find(Generation generation, int worker) {
+  for (const auto& gang : gangs_) {
+    if (gang->generation() == generation && (worker < 0 || gang->Has(worker))) return gang.get();
+  }
+  CountStale();
+  return nullptr;
+}
+
+std::vector<LivingWorker> GangSet::LivingOf(Generation generation) const {
+  std::vector<LivingWorker> living;
+  for (const auto& gang : gangs_) {
+    gang->workers().ForEachLive([&](int worker, pid_t pid, int pidfd) {
+      if (relay_.GenerationOf(worker) != generation) return;
+      living.push_back({.pid = pid, .pidfd = pidfd, .is_parked = relay_.IsParked(worker)});
+    });
+  }
+  return living;
+}
+
+}  // namespace hvdray

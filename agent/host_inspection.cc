@@ -1,0 +1,501 @@
+#include "agent/host_inspection.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include "agent/asked_program.h"
+#include "agent/cgroup.h"
+#include "agent/exec_plan.h"
+#include "base/command_words.h"
+#include "base/environ.h"
+#include "base/fd.h"
+#include "base/text.h"
+
+namespace hvdray {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+
+constexpr Duration kVersionLimit = std::chrono::seconds(2);
+constexpr Duration kImportLimit = std::chrono::seconds(30);  // a cold shared file system is slow
+// A library may print and may crash when the process ends: the marked line is what counts.
+constexpr std::string_view kImported = "hvdray-imported:";
+constexpr std::string_view kImportProgram =
+    "import importlib, sys\n"
+    "module = importlib.import_module(sys.argv[1])\n"
+    "version = str(getattr(module, '__version__', '')).split('\\n')[0]\n"
+    "print('\\nhvdray-imported:' + version, flush=True)\n";
+constexpr uint64_t kNoLimitV1 = uint64_t{1} << 60;  // cgroup v1 has no word for "none"
+
+std::string TextOf(const std::string& path, size_t limit = size_t{1} << 20) {
+  Result<std::string> text = ReadFile(path, limit);
+  return text.ok() ? std::move(text).value() : std::string();
+}
+
+std::string FirstLine(std::string_view text) {
+  return std::string(text.substr(0, std::min(text.find('\n'), size_t{200})));
+}
+
+/// Calls `use` with each line.
+template <typename Use>
+void EachLine(std::string_view text, const Use& use) {
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    use(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+}
+
+uint64_t NumberOf(std::string_view text) {
+  uint64_t number = 0;
+  for (const char c : Trimmed(text)) {
+    if (c < '0' || c > '9') break;
+    number = number * 10 + static_cast<uint64_t>(c - '0');
+  }
+  return number;
+}
+
+std::vector<std::string> NamesIn(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    names.push_back(it->path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+bool IsExecutableFile(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
+         ::faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) == 0;
+}
+
+std::string Below(const std::string& folder, const std::string& path) {
+  return folder.empty() || path.starts_with('/') ? path : folder + "/" + path;
+}
+
+/// A program along `path`.
+std::optional<std::string> FindProgram(const std::string& name, std::string_view path) {
+  const ExecPlan plan = PlanExec({name}, path, "");
+  const auto program = std::find_if(plan.paths.begin(), plan.paths.end(), &IsExecutableFile);
+  if (program == plan.paths.end()) return std::nullopt;
+  return *program;
+}
+
+bool IsFolder(const std::string& path) {
+  std::error_code error;
+  return fs::is_directory(path, error);
+}
+
+std::string HostLibc(const std::string& machine) {
+  for (const std::string& path :
+       {std::string("/lib64/libc.so.6"), fmt::format("/lib/{}-linux-gnu/libc.so.6", machine),
+        std::string("/usr/lib64/libc.so.6"),
+        fmt::format("/usr/lib/{}-linux-gnu/libc.so.6", machine), std::string("/lib/libc.so.6")}) {
+    std::string libc = LibcOfBanner(TextOf(path, size_t{64} << 20));
+    if (!libc.empty()) return libc;
+  }
+  // Of musl the loader itself says it, on stderr and with exit code 1.
+  const std::string musl = fmt::format("/lib/ld-musl-{}.so.1", machine);
+  if (!IsExecutableFile(musl)) return {};
+  const Result<ProgramAnswer> answer = AskProgram({musl}, kVersionLimit);
+  if (!answer.ok()) return "musl";
+  constexpr std::string_view kVersion = "Version ";
+  const size_t at = answer->text.find(kVersion);
+  if (at == std::string::npos) return "musl";
+  return "musl " + FirstLine(std::string_view(answer->text).substr(at + kVersion.size()));
+}
+
+/// 0: none.
+uint64_t MemoryLimitOfCgroup() {
+  uint64_t least = 0;
+  const auto take = [&least](uint64_t bytes) {
+    if (bytes > 0 && bytes < kNoLimitV1) least = least == 0 ? bytes : std::min(least, bytes);
+  };
+  if (const std::optional<std::string> own = OwnCgroupFolder()) {
+    // A limit anywhere above counts as well.
+    const auto is_group = [](const fs::path& folder) {
+      return ::access((folder / "cgroup.procs").c_str(), F_OK) == 0;
+    };
+    for (fs::path folder = *own; is_group(folder); folder = folder.parent_path()) {
+      take(NumberOf(TextOf((folder / "memory.max").string())));  // "max" reads as 0
+    }
+  }
+  const auto v1 = FindMemoryFolder(TextOf("/proc/self/mountinfo"), TextOf("/proc/self/cgroup"));
+  if (v1) take(NumberOf(TextOf(*v1 + "/memory.limit_in_bytes")));
+  return least;
+}
+
+/// errno; 0: a folder that this user may enter.
+int FolderError(const std::string& path) {
+  struct stat info {};
+  if (path.empty()) return ENOENT;
+  if (::stat(path.c_str(), &info) != 0) return errno;
+  if (!S_ISDIR(info.st_mode)) return ENOTDIR;
+  return ::faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) == 0 ? 0 : errno;
+}
+
+wire::FolderFacts LookAtFolder(std::string use, const std::string& path) {
+  wire::FolderFacts facts;
+  facts.use = std::move(use);
+  facts.path = path;
+  facts.error = FolderError(path);
+  struct statvfs disk {};
+  if (facts.error != 0) return facts;
+  facts.is_writable = ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0;
+  if (::statvfs(path.c_str(), &disk) != 0) return facts;
+  facts.is_noexec = (disk.f_flag & ST_NOEXEC) != 0;
+  facts.total_bytes = uint64_t{disk.f_blocks} * disk.f_frsize;
+  facts.free_bytes = uint64_t{disk.f_bavail} * disk.f_frsize;
+  return facts;
+}
+
+std::string AgentFolder() {
+  std::error_code error;
+  return fs::read_symlink("/proc/self/exe", error).parent_path().string();
+}
+
+std::vector<wire::LimitFacts> Limits() {
+  constexpr std::array<std::pair<const char*, int>, 6> kLimits = {{{"nofile", RLIMIT_NOFILE},
+                                                                   {"nproc", RLIMIT_NPROC},
+                                                                   {"memlock", RLIMIT_MEMLOCK},
+                                                                   {"core", RLIMIT_CORE},
+                                                                   {"stack", RLIMIT_STACK},
+                                                                   {"as", RLIMIT_AS}}};
+  std::vector<wire::LimitFacts> limits;
+  for (const auto& [name, resource] : kLimits) {
+    rlimit limit{};
+    if (::getrlimit(static_cast<__rlimit_resource>(resource), &limit) != 0) continue;
+    // RLIM_INFINITY is UINT64_MAX.
+    limits.push_back({name, limit.rlim_cur, limit.rlim_max});
+  }
+  return limits;
+}
+
+/// Takes the steps one by one and tells before each what is known.
+class Gatherer {
+ public:
+  Gatherer(const wire::Inspect& inspect, const std::function<void(const wire::Inspection&)>& report)
+      : inspect_(inspect), report_(report) {}
+
+  void Gather() {
+    // What may hang for ever stands last.
+    Add("system", [this] { AskSystem(); });
+    Add("libc", [this] { facts_.libc = HostLibc(machine_); });
+    Add("GPU driver", [this] { AskGpuDriver(); });
+    AddFolder("agent", AgentFolder());
+    AddFolder("tmp", "/tmp");
+    AddFolder("shm", "/dev/shm");
+    AddFolder("home", Environment::FromProcess().GetOr("HOME", ""));
+    std::error_code gone;
+    AddFolder("working", inspect_.working_folder.empty() ? fs::current_path(gone).string()
+                                                         : inspect_.working_folder);
+    if (!inspect_.command.empty()) Add("command", [this] { AskCommand(); });
+    if (!inspect_.files.empty()) Add("files of the command", [this] { LookForFiles(); });
+    Add("host name", [this] { AskName(); });
+    if (HasNvidiaDriver()) Add("nvidia-smi", [this] { AskSmi(); });
+    for (const std::string& module : inspect_.modules) {
+      Add("import " + module, [this, module] { facts_.modules.push_back(Import(module)); });
+    }
+    for (const auto& [name, act] : steps_) facts_.unanswered.push_back(name);
+    for (const auto& [name, act] : steps_) {
+      report_(facts_);
+      act();
+      facts_.unanswered.erase(facts_.unanswered.begin());
+    }
+    report_(facts_);
+  }
+
+ private:
+  void Add(std::string name, std::function<void()> act) {
+    steps_.emplace_back(std::move(name), std::move(act));
+  }
+  void AddFolder(std::string use, std::string path) {
+    std::string name = fmt::format("free disk of {}", path);
+    Add(std::move(name), [this, use = std::move(use), path = std::move(path)] {
+      facts_.folders.push_back(LookAtFolder(use, path));
+    });
+  }
+
+  void AskSystem() {
+    utsname names{};
+    if (::uname(&names) == 0) {
+      facts_.kernel = names.release;
+      machine_ = names.machine;
+    }
+    facts_.distribution = DistributionOf(TextOf("/etc/os-release"));
+    const std::string memory = TextOf("/proc/meminfo");
+    facts_.memory_bytes = MemoryRow(memory, "MemTotal");
+    facts_.available_bytes = MemoryRow(memory, "MemAvailable");
+    facts_.memory_limit_bytes = MemoryLimitOfCgroup();
+    facts_.limits = Limits();
+    facts_.infiniband_count = static_cast<uint32_t>(NamesIn("/sys/class/infiniband").size());
+  }
+
+  static bool HasNvidiaDriver() {
+    return ::access("/proc/driver/nvidia/version", F_OK) == 0 ||
+           ::access("/dev/nvidia0", F_OK) == 0;
+  }
+
+  void AskGpuDriver() {
+    facts_.gpu_driver = NvidiaDriverOf(TextOf("/proc/driver/nvidia/version"));
+    for (const std::string& name : NamesIn("/dev")) {
+      constexpr std::string_view kDevice = "nvidia";
+      const std::string_view number =
+          std::string_view(name).substr(name.starts_with(kDevice) ? kDevice.size() : name.size());
+      const bool is_device = number.find_first_not_of("0123456789") == std::string_view::npos;
+      if (!number.empty() && is_device) ++facts_.gpu_device_count;
+    }
+    const std::string folder = "/proc/driver/nvidia/gpus";
+    for (const std::string& name : NamesIn(folder)) {
+      if (facts_.gpus.size() >= wire::kMaxInspected) break;
+      constexpr std::string_view kModel = "Model:";
+      EachLine(TextOf(fmt::format("{}/{}/information", folder, name)),
+               [this, kModel](std::string_view line) {
+                 if (!line.starts_with(kModel)) return;
+                 facts_.gpus.push_back({std::string(Trimmed(line.substr(kModel.size()))), 0});
+               });
+    }
+  }
+
+  // It sees what this process may use, which in a container is less than what the driver has.
+  void AskSmi() {
+    const auto program = FindProgram("nvidia-smi", inspect_.path + ":/usr/bin:/usr/local/bin");
+    if (!program) return;
+    const Result<ProgramAnswer> answer = AskProgram(
+        {*program, "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"},
+        milliseconds(inspect_.timeout_ms));
+    if (!answer.ok()) {
+      facts_.gpu_trouble = answer.status().message();
+    } else if (answer->exit_code != 0) {
+      facts_.gpu_trouble = FirstLine(answer->text);
+      if (facts_.gpu_trouble.empty()) {
+        facts_.gpu_trouble = fmt::format("nvidia-smi ended with code {}", answer->exit_code);
+      }
+    } else {
+      facts_.gpus = GpusOfSmi(answer->text, &facts_.gpu_driver);
+    }
+  }
+
+  void AskCommand() {
+    const FoundCommand found = FindCommand(inspect_);
+    facts_.command_path = found.path;
+    facts_.command_error = found.error;
+    facts_.command_interpreter = found.interpreter;
+    if (found.error != 0 || !IsPython(found.path)) return;
+    const Result<ProgramAnswer> answer = AskProgram({found.path, "--version"}, kVersionLimit);
+    if (answer.ok() && answer->text.starts_with("Python ")) {
+      facts_.command_version = FirstLine(answer->text);
+    }
+  }
+
+  /// Where the workers start; empty: where this process is.
+  std::string Folder() const {
+    return IsFolder(inspect_.working_folder) ? inspect_.working_folder : std::string();
+  }
+
+  void LookForFiles() {
+    for (const std::string& path : inspect_.files) {
+      const std::string file = Below(Folder(), path);
+      if (::faccessat(AT_FDCWD, file.c_str(), R_OK, AT_EACCESS) == 0) continue;
+      facts_.missing_files.push_back({path, errno});
+    }
+  }
+
+  // The static agent has no name service of its own.
+  void AskName() {
+    utsname names{};
+    const std::optional<std::string> getent = FindProgram("getent", "/usr/bin:/bin");
+    if (!getent || ::uname(&names) != 0) return;
+    const Result<ProgramAnswer> answer =
+        AskProgram({*getent, "ahosts", names.nodename}, kVersionLimit);
+    if (answer.ok() && answer->exit_code == 0) facts_.name_addresses = AddressesOf(answer->text);
+  }
+
+  wire::ModuleFacts Import(const std::string& module) const {
+    const std::string python = PythonOfWorkers();
+    if (python.empty()) return {module, "", "there is no python3 along the PATH of the workers"};
+    const Result<ProgramAnswer> answer =
+        AskProgram({python, "-c", std::string(kImportProgram), module}, kImportLimit,
+                   {Folder(), inspect_.environment});
+    if (!answer.ok()) return {module, "", answer.status().message()};
+    return ModuleFactsOf(module, *answer);
+  }
+
+  /// The command where that is a Python.
+  std::string PythonOfWorkers() const {
+    if (facts_.command_error == 0 && IsPython(facts_.command_path)) return facts_.command_path;
+    for (const char* name : {"python3", "python"}) {
+      wire::Inspect inspect = inspect_;
+      inspect.command = name;
+      const FoundCommand found = FindCommand(inspect);
+      if (found.error == 0) return found.path;
+    }
+    return {};
+  }
+
+  const wire::Inspect& inspect_;
+  const std::function<void(const wire::Inspection&)>& report_;
+  std::vector<std::pair<std::string, std::function<void()>>> steps_;
+  std::string machine_;
+  wire::Inspection facts_;
+};
+
+/// What the first line of a script names, if that is not there; else empty.
+std::string MissingInterpreterOf(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  std::array<char, 256> buffer{};
+  if (!fd.is_valid()) return {};  // may be executed, but not read
+  const ssize_t n = ::read(fd.get(), buffer.data(), buffer.size());
+  std::string interpreter =
+      InterpreterOf(std::string_view(buffer.data(), n > 0 ? static_cast<size_t>(n) : 0));
+  const bool is_missing = interpreter.starts_with('/') && ::access(interpreter.c_str(), F_OK) != 0;
+  return is_missing ? interpreter : std::string();
+}
+
+}  // namespace
+
+void GatherInspection(const wire::Inspect& inspect,
+                      const std::function<void(const wire::Inspection&)>& report) {
+  Gatherer(inspect, report).Gather();
+}
+
+FoundCommand FindCommand(const wire::Inspect& inspect) {
+  // Where the folder is missing, that is a finding of its own; workers may start elsewhere then.
+  const std::string folder = IsFolder(inspect.working_folder) ? inspect.working_folder : "";
+  std::optional<std::string_view> path;
+  if (!inspect.path.empty()) path = inspect.path;
+  const ExecPlan plan = PlanExec({inspect.command}, path, folder);
+  for (const std::string& candidate : plan.paths) {
+    const std::string file = Below(folder, candidate);
+    if (!IsExecutableFile(file)) continue;
+    std::string missing = MissingInterpreterOf(file);
+    return {file, missing.empty() ? 0 : ELIBACC, std::move(missing)};
+  }
+  if (plan.paths.empty()) return {"", plan.error, ""};
+  return {Below(folder, plan.paths.front()), EACCES, ""};
+}
+
+std::string LibcOfBanner(std::string_view bytes) {
+  constexpr std::string_view kName = "GNU C Library";
+  constexpr std::string_view kVersion = "release version ";
+  constexpr size_t kBannerBytes = 256;
+  for (size_t at = bytes.find(kName); at != std::string_view::npos;
+       at = bytes.find(kName, at + kName.size())) {
+    const std::string_view banner = bytes.substr(at, kBannerBytes);
+    const size_t version = banner.find(kVersion);
+    if (version == std::string_view::npos) continue;
+    const std::string_view rest = banner.substr(version + kVersion.size());
+    const std::string_view number =
+        rest.substr(0, std::min(rest.find_first_not_of("0123456789."), rest.size()));
+    const size_t end = number.find_last_not_of('.');
+    if (end != std::string_view::npos) return fmt::format("glibc {}", number.substr(0, end + 1));
+  }
+  return {};
+}
+
+std::string DistributionOf(std::string_view os_release) {
+  constexpr std::string_view kKey = "PRETTY_NAME=";
+  std::string name;
+  EachLine(os_release, [&name, kKey](std::string_view line) {
+    if (!line.starts_with(kKey)) return;
+    line = Trimmed(line.substr(kKey.size()));
+    if (line.size() >= 2 && (line.front() == '"' || line.front() == '\'')) {
+      line = line.substr(1, line.size() - 2);
+    }
+    name = line;
+  });
+  return name;
+}
+
+uint64_t MemoryRow(std::string_view meminfo, std::string_view name) {
+  uint64_t bytes = 0;
+  EachLine(meminfo, [&bytes, name](std::string_view line) {
+    const bool is_row =
+        line.starts_with(name) && line.size() > name.size() && line[name.size()] == ':';
+    if (is_row) bytes = NumberOf(line.substr(name.size() + 1)) << 10;
+  });
+  return bytes;
+}
+
+std::string NvidiaDriverOf(std::string_view version) {
+  std::string_view line = version.substr(0, version.find('\n'));
+  while (!line.empty()) {
+    const size_t end = std::min(line.find_first_of(" \t"), line.size());
+    const std::string_view word = line.substr(0, end);
+    const bool is_number = word.find_first_not_of("0123456789.") == std::string_view::npos;
+    if (is_number && word.find('.') != std::string_view::npos) return std::string(word);
+    line.remove_prefix(std::min(end + 1, line.size()));
+  }
+  return {};
+}
+
+std::vector<std::string> AddressesOf(std::string_view rows) {
+  std::vector<std::string> addresses;
+  EachLine(rows, [&addresses](std::string_view row) {
+    const std::string address(row.substr(0, std::min(row.find_first_of(" \t"), row.size())));
+    const bool is_new = std::find(addresses.begin(), addresses.end(), address) == addresses.end();
+    const bool is_address =
+        !address.empty() &&
+        address.find_first_not_of("0123456789abcdefABCDEF.:") == std::string::npos;
+    if (is_new && is_address && addresses.size() < wire::kMaxInspected) {
+      addresses.push_back(address);
+    }
+  });
+  return addresses;
+}
+
+wire::ModuleFacts ModuleFactsOf(std::string name, const ProgramAnswer& answer) {
+  wire::ModuleFacts module{std::move(name), "", ""};
+  bool is_imported = false;
+  EachLine(answer.text, [&module, &is_imported](std::string_view line) {
+    line = Trimmed(line);
+    if (line.starts_with(kImported)) {
+      is_imported = true;
+      module.version = FirstLine(line.substr(kImported.size()));
+    } else if (!line.empty()) {
+      module.trouble = FirstLine(line);
+    }
+  });
+  if (is_imported) {
+    module.trouble.clear();
+  } else if (answer.exit_code > 128) {
+    module.trouble = fmt::format("Python died by signal {}", answer.exit_code - 128);
+  } else if (module.trouble.empty()) {
+    module.trouble = fmt::format("Python ended with code {}", answer.exit_code);
+  }
+  return module;
+}
+
+std::vector<wire::GpuFacts> GpusOfSmi(std::string_view rows, std::string* driver) {
+  std::vector<wire::GpuFacts> gpus;
+  EachLine(rows, [&gpus, driver](std::string_view row) {
+    // From the right: a name may hold a comma.
+    const size_t memory = row.rfind(',');
+    const size_t before = memory == 0 || memory == std::string_view::npos
+                              ? std::string_view::npos
+                              : row.rfind(',', memory - 1);
+    if (before == std::string_view::npos || gpus.size() >= wire::kMaxInspected) return;
+    *driver = Trimmed(row.substr(before + 1, memory - before - 1));
+    gpus.push_back(
+        {std::string(Trimmed(row.substr(0, before))), NumberOf(row.substr(memory + 1)) << 20});
+  });
+  return gpus;
+}
+
+}  // namespace hvdray

@@ -1,0 +1,187 @@
+#include "agent/keeper.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <ctime>
+#include <optional>
+#include <string>
+
+#include "agent/cgroup.h"
+#include "agent/strays.h"
+#include "base/log.h"
+#include "base/standard_streams.h"
+
+namespace hvdray {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr Duration kSweepLimit = std::chrono::seconds(10);
+constexpr Duration kSweepPause = milliseconds(5);
+
+constexpr int kLifelineFd = STDERR_FILENO + 1;  // in a keeper
+constexpr int kForkFailed = 125;
+constexpr int kForwarded[] = {SIGTERM, SIGINT, SIGHUP};
+
+sigset_t HandledSignals() {
+  sigset_t set;
+  ::sigemptyset(&set);
+  ::sigaddset(&set, SIGCHLD);
+  for (const int signo : kForwarded) ::sigaddset(&set, signo);
+  return set;
+}
+
+// Nothing of the agent's may stay open here: its link must close when it dies.
+void KeepOnlyLifeline(UniqueFd& lifeline) {
+  {
+    const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+    ::dup2(null.get(), STDIN_FILENO);
+    ::dup2(null.get(), STDOUT_FILENO);
+  }
+  if (lifeline.get() != kLifelineFd) {
+    ::dup2(lifeline.get(), kLifelineFd);
+    (void)!lifeline
+        .Release();  // the line below closes the number, kLifelineFd lives as long as we do
+  }
+  CloseFrom(kLifelineFd + 1);
+}
+
+// Reaps whoever is dead; the agent's status once it was among them.
+std::optional<int> ReapAgent(pid_t agent) {
+  std::optional<int> status;
+  for (;;) {
+    int raw = 0;
+    const pid_t pid = ::waitpid(-1, &raw, WNOHANG);
+    if (pid < 0 && errno == EINTR) continue;
+    if (pid <= 0) return status;
+    if (pid == agent) status = WIFSIGNALED(raw) ? 128 + WTERMSIG(raw) : WEXITSTATUS(raw);
+  }
+}
+
+int WaitForAgent(pid_t agent, const sigset_t& handled) {
+  for (;;) {
+    const int signo = ::sigwaitinfo(&handled, nullptr);
+    if (signo == SIGCHLD) {
+      if (const std::optional<int> status = ReapAgent(agent)) return *status;
+    } else if (signo > 0) {
+      ::kill(agent, signo);
+    }
+  }
+}
+
+timespec ToTimespec(Duration duration) {
+  return {static_cast<time_t>(duration.count() / 1'000'000'000),
+          static_cast<long>(duration.count() % 1'000'000'000)};
+}
+
+// Orphans of the agent have become our children: kills until none is left, in the cgroup or here.
+void SweepAll(pid_t agent) {
+  const std::optional<std::string> own = OwnCgroupFolder();
+  const std::string folder = own ? AgentCgroupFolder(*own, agent) : std::string();
+  sigset_t child;
+  ::sigemptyset(&child);
+  ::sigaddset(&child, SIGCHLD);
+  const timespec pause = ToTimespec(kSweepPause);
+  for (auto left = kSweepLimit; left > Duration::zero(); left -= kSweepPause) {
+    const bool is_group_gone = folder.empty() || KillAndRemoveCgroup(folder);
+    for (const pid_t pid : ListChildren()) ::kill(pid, SIGKILL);
+    ReapAgent(agent);
+    const bool has_children = ::waitpid(-1, nullptr, WNOHANG) >= 0 || errno != ECHILD;
+    if (is_group_gone && !has_children) return;
+    ::sigtimedwait(&child, nullptr, &pause);
+  }
+  Log(LogLevel::kError, "keeper", "some processes of the job can't be killed");
+}
+
+[[noreturn]] void RunKeeper(pid_t agent, UniqueFd lifeline, const sigset_t& handled) {
+  KeepOnlyLifeline(lifeline);
+  ::prctl(PR_SET_NAME, "hvdray-keeper");
+  const int status = WaitForAgent(agent, handled);
+  SweepAll(agent);
+  ::_exit(status);
+}
+
+// Until nobody holds the other end: the agent is dead.
+void WaitForNoReader(int write_end) {
+  pollfd entry{write_end, 0, 0};  // POLLERR comes unasked
+  while (::poll(&entry, 1, -1) < 0 && errno == EINTR) {
+  }
+}
+
+[[noreturn]] void RunFront(pid_t keeper, UniqueFd lifeline, const sigset_t& handled) {
+  KeepOnlyLifeline(lifeline);
+  ::prctl(PR_SET_NAME, "hvdray-front");
+  const int status = WaitForAgent(keeper, handled);
+  // A keeper that ends by itself has swept. Else the agent, now a child of ours, is on its way out.
+  if (status > 128) WaitForNoReader(kLifelineFd);
+  SweepAll(keeper);
+  ::_exit(status);
+}
+
+Status ForkStatus(int error, const sigset_t& before) {
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  return ErrnoStatus("fork", error);
+}
+
+}  // namespace
+
+Result<ApartLifelines> ForkKeeperApart() {
+  if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) return ErrnoStatus("prctl", errno);
+  HVDRAY_ASSIGN_OR_RETURN(Pipe front, MakePipe());
+  HVDRAY_ASSIGN_OR_RETURN(Pipe lifeline, MakePipe());
+  const sigset_t handled = HandledSignals();
+  sigset_t before;
+  ::sigprocmask(SIG_BLOCK, &handled, &before);
+  const pid_t keeper = ::fork();
+  if (keeper < 0) return ForkStatus(errno, before);
+  if (keeper > 0) {
+    front.read_end.Reset();
+    RunFront(keeper, std::move(front.write_end), handled);
+  }
+  front.write_end.Reset();
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  const pid_t agent = ::fork();
+  if (agent < 0) ::_exit(kForkFailed);
+  if (agent > 0) {
+    ::setsid();  // only now: the agent stays where it was called
+    RunKeeper(agent, std::move(lifeline.write_end), handled);
+  }
+  lifeline.write_end.Reset();
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  return ApartLifelines{std::move(lifeline.read_end), std::move(front.read_end)};
+}
+
+Result<UniqueFd> ForkKeeper() {
+  ::setsid();  // fails only for the leader of a group, who has no terminal to lose or keeps it
+  if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) return ErrnoStatus("prctl", errno);
+  HVDRAY_ASSIGN_OR_RETURN(Pipe lifeline, MakePipe());
+  const sigset_t handled = HandledSignals();
+  sigset_t before;
+  ::sigprocmask(SIG_BLOCK, &handled, &before);
+  const pid_t pid = ::fork();
+  if (pid < 0) {
+    const Status status = ErrnoStatus("fork", errno);
+    ::sigprocmask(SIG_SETMASK, &before, nullptr);
+    return status;
+  }
+  if (pid > 0) {
+    lifeline.read_end.Reset();
+    RunKeeper(pid, std::move(lifeline.write_end), handled);
+  }
+  lifeline.write_end.Reset();
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  ::setsid();
+  // Inherited by nobody: whoever adopts orphans has to say so itself.
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  return std::move(lifeline.read_end);
+}
+
+}  // namespace hvdray

@@ -1,0 +1,422 @@
+#include "agent/local_gang.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <csignal>
+#include <utility>
+
+#include "base/log.h"
+
+namespace hvdray {
+namespace {
+
+using std::chrono::milliseconds;
+using wire::ExecStage;
+
+constexpr int kForksPerTurn = 16;  // the loop answers heartbeats and the rendezvous in between
+constexpr Duration kFirstPoll = milliseconds(2);
+constexpr Duration kLongestPoll = milliseconds(50);
+constexpr Duration kReapPeriod = std::chrono::seconds(1);
+// All pipes together stay under half of what Linux grants a user (fs.pipe-user-pages-soft is
+// 64 MiB; beyond it new pipes get one page).
+constexpr int kAllPipesBytes = 32 << 20;
+constexpr int kLargestPipeBytes = 1 << 20;
+constexpr int kKernelPipeBytes = 64 << 10;
+
+}  // namespace
+
+std::string_view NameOf(LocalGangState state) {
+  switch (state) {
+    case LocalGangState::kStarting:
+      return "starting";
+    case LocalGangState::kRunning:
+      return "running";
+    case LocalGangState::kLingering:
+      return "lingering";
+    case LocalGangState::kStopping:
+      return "stopping";
+    case LocalGangState::kSweeping:
+      return "sweeping";
+    case LocalGangState::kDraining:
+      return "draining";
+    case LocalGangState::kStopped:
+      return "stopped";
+  }
+  return "?";
+}
+
+LocalGang::LocalGang(Loop& loop, wire::StartGeneration start, LocalGangOptions options,
+                     Handlers handlers)
+    : loop_(loop),
+      start_(std::move(start)),
+      options_(std::move(options)),
+      handlers_(std::move(handlers)),
+      environment_(start_, options_.job_id, options_.generation, options_.node),
+      plan_(PlanExec(start_.command, FindPath(environment_.shared()), start_.working_folder)),
+      workers_(loop,
+               {[this](int rank, pid_t pid) {
+                  handlers_.send(wire::WorkerStarted{rank, static_cast<uint32_t>(pid)});
+                },
+                [this](int rank, const wire::ExitStatus& status) { OnExited(rank, status); }}),
+      pump_(loop, {[this](wire::Output output) {
+                     if (output.stream == wire::StreamId::kStderr) {
+                       error_clocks_[output.rank].Feed(output.bytes, loop_.Now());
+                     }
+                     handlers_.send(std::move(output));
+                   },
+                   [this] { return handlers_.has_output_room(); }, [this] { Poke(); }}) {
+  for (const wire::WorkerSlot& slot : start_.workers) names_.insert(slot.name());
+}
+
+LocalGang::~LocalGang() = default;
+
+void LocalGang::Enter(LocalGangState next) {
+  Log(LogLevel::kDebug, "agent", "gang[gen={}] {} -> {} at {:.6f}", options_.generation,
+      NameOf(state_), NameOf(next), Seconds(loop_.Now().time_since_epoch()).count());
+  state_ = next;
+}
+
+void LocalGang::Start() {
+  if (!options_.cgroup_folder.empty()) {
+    Result<Cgroup> group = Cgroup::Create(options_.cgroup_folder);
+    if (group.ok()) {
+      cgroup_ = std::move(group).value();
+    } else {
+      Log(LogLevel::kInfo, "agent", "no cgroup: {}", group.status().message());
+    }
+  }
+  oom_watch_.emplace(cgroup_ ? cgroup_->folder() : std::string());
+  reap_timer_ = loop_.Every(kReapPeriod, [this] {
+    if (!sweeper_) ReapStrays([this](pid_t pid) { return IsWorker(pid); });
+  });
+  StartSome();
+}
+
+int LocalGang::PipeBytes() const {
+  const int pipes = static_cast<int>(2 * std::max<size_t>(1, start_.workers.size()));
+  const int share = static_cast<int>(std::bit_floor(static_cast<unsigned>(kAllPipesBytes / pipes)));
+  return share > kKernelPipeBytes ? std::min(share, kLargestPipeBytes) : 0;
+}
+
+void LocalGang::StartSome() {
+  for (int i = 0; i < kForksPerTurn && next_start_ < start_.workers.size(); ++i) {
+    StartOne(start_.workers[next_start_++]);
+  }
+  if (next_start_ < start_.workers.size()) {
+    start_timer_ = loop_.After(Duration::zero(), [this] { StartSome(); });
+    return;
+  }
+  Enter(LocalGangState::kRunning);
+  Poke();
+}
+
+void LocalGang::StartOne(const wire::WorkerSlot& slot) {
+  const int name = slot.name();
+  if (cancelled_.contains(name)) return FailToStart(name, ExecStage::kFork, ECANCELED);
+  if (plan_.paths.empty()) {
+    FailToStart(name, ExecStage::kExec, plan_.error);
+    return;
+  }
+  const Result<uint16_t> port = handlers_.open_relay(slot);
+  if (!port.ok()) {
+    Log(LogLevel::kError, "agent", "worker={}: {}", name, port.status().ToString());
+    const bool is_full = port.status().code() == ErrorCode::kOutOfResources;
+    FailToStart(name, ExecStage::kDescriptors, is_full ? EMFILE : EADDRNOTAVAIL);
+    return;
+  }
+  const std::vector<std::string> own = environment_.ForWorker(slot, *port, ErrorFileOf(name));
+  SpawnRequest request;
+  request.plan = &plan_;
+  request.shared_environment = environment_.shared();
+  request.own_environment = own;
+  request.stdin_kind = slot.rank == start_.stdin_rank ? StdinKind::kPipe : StdinKind::kNull;
+  if (cgroup_) {
+    request.cgroup_folder_fd = cgroup_->folder_fd();
+    request.cgroup_procs_fd = cgroup_->procs_fd();
+  }
+  request.pipe_bytes = PipeBytes();
+  ExecFailure failure;
+  std::optional<WorkerPipes> pipes = workers_.Start(name, request, failure);
+  if (!pipes) {
+    handlers_.close_relay(name);
+    FailToStart(name, failure.stage, failure.error);
+    return;
+  }
+  pump_.Add(name, std::move(pipes->stdout_pipe), std::move(pipes->stderr_pipe));
+  if (pipes->stdin_pipe.is_valid()) {
+    stdin_pumps_.try_emplace(name, loop_, std::move(pipes->stdin_pipe), [this, name](uint32_t n) {
+      handlers_.send(wire::Credit{name, wire::StreamId::kStdin, n});
+    });
+  }
+}
+
+std::string LocalGang::ErrorFileOf(int name) {
+  if (!start_.is_torch_environment) return {};
+  Result<ErrorFile> file = ErrorFile::Make();
+  if (!file.ok()) {
+    Log(LogLevel::kInfo, "agent", "worker={}: no error file: {}", name, file.status().message());
+    return {};
+  }
+  return error_files_.insert_or_assign(name, std::move(file).value()).first->second.path();
+}
+
+// With when and how its error began, as far as it has told.
+wire::WorkerExited LocalGang::ExitOf(int rank, const wire::ExitStatus& status, bool was_stopping) {
+  wire::WorkerExited exited{rank, status, was_stopping};
+  pump_.ReadErrors(rank);
+  std::optional<Duration> age;
+  const auto clock = error_clocks_.find(rank);
+  if (clock != error_clocks_.end() && clock->second.erred()) {
+    age = loop_.Now() - *clock->second.erred();
+  }
+  if (const auto file = error_files_.find(rank); file != error_files_.end()) {
+    if (std::optional<ErrorFile::Record> record = file->second.Read()) {
+      age = std::max(age.value_or(Duration::zero()), record->age);
+      exited.recorded_error = std::move(record->message);
+    }
+    error_files_.erase(file);
+  }
+  if (age) exited.error_age_ms = std::chrono::duration_cast<milliseconds>(*age).count();
+  return exited;
+}
+
+void LocalGang::FailToStart(int rank, ExecStage stage, int error) {
+  wire::ExitStatus status;
+  status.stage = stage;
+  status.error = error;
+  for (const auto stream : {wire::StreamId::kStdout, wire::StreamId::kStderr}) {
+    handlers_.send(wire::Output{rank, stream, true, {}});
+  }
+  handlers_.send(wire::WorkerExited{rank, status, IsToldToEnd(rank)});
+}
+
+bool LocalGang::IsToldToEnd(int rank) const {
+  return kill_at_ || is_interrupted_ || told_to_end_.contains(rank);
+}
+
+void LocalGang::OnExited(int rank, wire::ExitStatus status) {
+  const bool was_stopping = IsToldToEnd(rank);
+  if (status.signal == SIGKILL && !was_stopping) status.is_oom = oom_watch_->ClaimKill();
+  if (const auto pump = stdin_pumps_.find(rank); pump != stdin_pumps_.end()) pump->second.Close();
+  handlers_.close_relay(rank);
+  handlers_.send(ExitOf(rank, status, was_stopping));
+  if (options_.ends_one_by_one && !was_stopping) EndGroupAfter(rank, options_.linger);
+  Poke();
+}
+
+// What outlives the leader of a group is no worker.
+void LocalGang::EndGroupAfter(int worker, Duration pause) {
+  endings_[worker] = loop_.After(pause, [this, worker] { workers_.SignalGroup(worker, SIGKILL); });
+}
+
+void LocalGang::StopWorkers(std::span<const int> workers, Duration grace) {
+  if (kill_at_) return;  // all of them are being stopped already
+  workers_.ReapDead();
+  for (const int worker : workers) {
+    if (!Has(worker)) continue;
+    told_to_end_.insert(worker);
+    if (grace > Duration::zero()) {
+      workers_.SignalGroup(worker, SIGTERM);
+      workers_.SignalGroup(worker, SIGCONT);
+    }
+    EndGroupAfter(worker, grace);
+  }
+  groups_until_ = std::max(groups_until_, loop_.Now() + grace);
+  CancelStartsOf(workers);
+}
+
+// Those that are still to be forked.
+void LocalGang::CancelStartsOf(std::span<const int> workers) {
+  for (size_t i = next_start_; i < start_.workers.size(); ++i) {
+    const int name = start_.workers[i].name();
+    if (std::find(workers.begin(), workers.end(), name) != workers.end()) cancelled_.insert(name);
+  }
+}
+
+void LocalGang::CancelStarts() {
+  start_timer_.Cancel();
+  while (next_start_ < start_.workers.size()) {
+    FailToStart(start_.workers[next_start_++].name(), ExecStage::kFork, ECANCELED);
+  }
+}
+
+void LocalGang::SignalToEnd(int signo) {
+  workers_.SignalAllGroups(signo);
+  workers_.SignalAllGroups(SIGCONT);  // a stopped process would not see it
+}
+
+void LocalGang::Stop(Duration grace) {
+  if (state_ == LocalGangState::kSweeping || state_ == LocalGangState::kDraining ||
+      state_ == LocalGangState::kStopped) {
+    return;
+  }
+  workers_.ReapDead();
+  const TimePoint now = loop_.Now();
+  if (!kill_at_) {
+    kill_at_ = now + grace;
+    CancelStarts();
+    if (is_interrupted_ && grace > Duration::zero()) {
+      term_at_ = kill_at_;
+      kill_at_ = now + 2 * grace;
+    } else if (grace > Duration::zero()) {
+      SignalToEnd(SIGTERM);
+    }
+    poll_pause_ = kFirstPoll;
+    Enter(LocalGangState::kStopping);
+  } else {
+    if (term_at_) term_at_ = now;
+    kill_at_ = std::min(*kill_at_, now + grace);
+  }
+  if (grace <= Duration::zero()) {
+    AdvanceStopping();
+  } else {
+    Poke();
+  }
+}
+
+void LocalGang::Signal(int rank, int signo) {
+  if (signo <= 0 || signo >= NSIG) return;
+  if (rank < 0 && signo == SIGINT) {
+    is_interrupted_ = true;
+    SignalToEnd(SIGINT);
+  } else if (rank < 0) {
+    workers_.SignalAllGroups(signo);
+  } else {
+    workers_.SignalGroup(rank, signo);
+  }
+}
+
+Status LocalGang::WriteStdin(int rank, std::string bytes, bool is_end) {
+  const auto pump = stdin_pumps_.find(rank);
+  if (pump != stdin_pumps_.end()) return pump->second.Write(std::move(bytes), is_end);
+  if (!bytes.empty()) {
+    handlers_.send(wire::Credit{rank, wire::StreamId::kStdin, static_cast<uint32_t>(bytes.size())});
+  }
+  return {};
+}
+
+void LocalGang::Poke(Duration delay) {
+  const TimePoint at = loop_.Now() + delay;
+  if (poke_timer_.is_active() && poke_at_ <= at) return;
+  poke_at_ = at;
+  poke_timer_ = loop_.After(delay, [this] {
+    poke_timer_.Cancel();
+    Advance();
+  });
+}
+
+void LocalGang::Advance() {
+  switch (state_) {
+    case LocalGangState::kStarting:
+      return;
+    case LocalGangState::kRunning:
+      if (workers_.live_count() > 0) return;
+      Enter(LocalGangState::kLingering);
+      linger_until_ = std::max(loop_.Now() + options_.linger, groups_until_);
+      poll_pause_ = kFirstPoll;
+      AdvanceLingering();
+      return;
+    case LocalGangState::kLingering:
+      AdvanceLingering();
+      return;
+    case LocalGangState::kStopping:
+      AdvanceStopping();
+      return;
+    case LocalGangState::kSweeping:
+      return;
+    case LocalGangState::kDraining:
+      if (!pump_.HasEnded()) return;
+      Enter(LocalGangState::kStopped);
+      reap_timer_.Cancel();
+      // The callee may destroy us, so the function it runs in must not be ours.
+      std::exchange(handlers_.on_stopped, nullptr)(swept_);
+      return;
+    case LocalGangState::kStopped:
+      return;
+  }
+}
+
+void LocalGang::AdvanceLingering() {
+  ReapStrays([this](pid_t pid) { return IsWorker(pid); });
+  const TimePoint now = loop_.Now();
+  const bool is_over = now >= linger_until_;
+  // What is on its way out needs no killing, and should not be counted as a stray.
+  const bool is_quiet = pump_.HasEnded() && !workers_.HasLivingGroup();
+  if (is_quiet || (is_over && !pump_.IsHeldBack())) {
+    Sweep();
+    return;
+  }
+  // The ends of streams wake us by themselves.
+  Duration pause = is_over ? kLongestPoll : linger_until_ - now;
+  if (pump_.HasEnded()) {
+    pause = std::min(pause, poll_pause_);
+    poll_pause_ = std::min(poll_pause_ * 2, kLongestPoll);
+  }
+  Poke(pause);
+}
+
+void LocalGang::AdvanceStopping() {
+  ReapStrays([this](pid_t pid) { return IsWorker(pid); });
+  const TimePoint now = loop_.Now();
+  if (now >= *kill_at_) {
+    term_at_.reset();
+    if (!std::exchange(is_killed_, true)) workers_.SignalAllGroups(SIGKILL);
+  } else if (term_at_ && now >= *term_at_) {
+    term_at_.reset();
+    SignalToEnd(SIGTERM);
+  }
+  // In company the sweep may not look at children that are dying still.
+  const bool is_group_swept = is_killed_ && !HasCompany();
+  if (workers_.live_count() == 0 && (is_group_swept || !workers_.HasLivingGroup())) {
+    Sweep();
+    return;
+  }
+  if (is_killed_ && now >= *kill_at_ + options_.reap_limit) {
+    GiveUpOnUnreaped();
+    Sweep();
+    return;
+  }
+  // Exits wake us by themselves; only what outlives its leader has to be polled for.
+  Duration pause = term_at_.value_or(*kill_at_) - now;
+  if (is_killed_) pause = *kill_at_ + options_.reap_limit - now;
+  if (workers_.live_count() == 0) {
+    pause = std::min(pause, poll_pause_);
+    poll_pause_ = std::min(poll_pause_ * 2, kLongestPoll);
+  }
+  Poke(pause);
+}
+
+void LocalGang::GiveUpOnUnreaped() {
+  for (const int rank : workers_.LiveRanks()) {
+    Log(LogLevel::kError, "agent", "rank={}: still there {:.0f} s after SIGKILL; left behind", rank,
+        Seconds(options_.reap_limit).count());
+    wire::ExitStatus status;
+    status.signal = SIGKILL;
+    handlers_.send(wire::WorkerExited{rank, status, true});
+  }
+}
+
+bool LocalGang::IsWorker(pid_t pid) const {
+  return workers_.IsLive(pid) || (HasCompany() && handlers_.is_elsewhere(pid));
+}
+
+void LocalGang::Sweep() {
+  Enter(LocalGangState::kSweeping);
+  const auto is_worker = [this](pid_t pid) { return workers_.IsLive(pid); };
+  // A child that this process got as a subreaper does not tell whose it was: while other gangs
+  // live, only the cgroup, where there is one, says what is ours.
+  const auto is_foreign = [this](pid_t) { return HasCompany(); };
+  sweeper_.emplace(loop_, cgroup_ ? &*cgroup_ : nullptr, is_worker, is_foreign);
+  sweeper_->Run(options_.sweep_limit, [this](uint32_t swept, bool is_clean) {
+    swept_ = swept;
+    if (!is_clean) Log(LogLevel::kError, "agent", "some processes of the gang can't be killed");
+    Enter(LocalGangState::kDraining);
+    pump_.ForceEnd();
+    Poke();
+  });
+}
+
+}  // namespace hvdray

@@ -1,0 +1,63 @@
+// Both ends of the proof that hosts reach each other: a listener that neighbours connect to before
+// the first generation starts, and the connections to a neighbour's listener.
+#ifndef HVDRAY_AGENT_PROBER_H_
+#define HVDRAY_AGENT_PROBER_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/loop.h"
+#include "wire/message.h"
+
+namespace hvdray {
+
+/// Listens on all IPv4 addresses at a free port. Closes each connection at once: reads nothing and
+/// says nothing, so whoever finds the port learns only that it is there. Threads: the loop's.
+class ProbeListener {
+ public:
+  /// Errors: kOutOfResources, kAddressInUse when no port is free, kSystem.
+  static Result<std::unique_ptr<ProbeListener>> Open(Loop& loop);
+  uint16_t port() const { return port_; }
+
+ private:
+  ProbeListener(UniqueFd socket, uint16_t port) : socket_(std::move(socket)), port_(port) {}
+  void Accept();
+
+  UniqueFd socket_;
+  uint16_t port_;
+  Watch watch_;
+};
+
+/// Connects to all targets of a Probe at once, each from its own source address, and answers once.
+/// Destroyed before that: never answers. Threads: the loop's; does not block.
+class Prober {
+ public:
+  using DoneFn = std::function<void(wire::ProbeResult result)>;
+  /// `on_done`: from the loop, never from here; at the latest after the probe's timeout. May
+  /// destroy the prober.
+  Prober(Loop& loop, const wire::Probe& probe, DoneFn on_done);
+
+ private:
+  struct Connection {
+    UniqueFd socket;
+    Watch watch;
+    wire::ProbeOutcome outcome{wire::ProbeStage::kTimeout, 0};
+  };
+  void Begin(size_t index, const wire::ProbeTarget& target);
+  void OnWritable(size_t index);
+  void Finish(size_t index, int error);
+  void Answer();
+
+  Loop& loop_;
+  DoneFn on_done_;
+  std::vector<Connection> connections_;
+  size_t open_count_ = 0;
+  Watch timer_;  // the deadline, or the answer that is due
+};
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_AGENT_PROBER_H_

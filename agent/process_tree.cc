@@ -1,0 +1,77 @@
+#include "agent/process_tree.h"
+
+#include <dirent.h>
+#include <fmt/format.h>
+
+#include <charconv>
+#include <map>
+#include <set>
+#include <string>
+
+#include "base/fd.h"
+
+namespace hvdray {
+namespace {
+
+// Takes the number that `text` begins with, and the blank behind it.
+std::optional<pid_t> TakePid(std::string_view* text) {
+  pid_t pid = 0;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), pid);
+  const auto length = static_cast<size_t>(end - text->data());
+  if (error != std::errc() || pid < 0 || length == text->size() || *end != ' ') {
+    return std::nullopt;
+  }
+  text->remove_prefix(length + 1);
+  return pid;
+}
+
+}  // namespace
+
+std::optional<ProcessKin> ParseKin(std::string_view stat) {
+  // "pid (name) state parent group ": the name may hold spaces and parentheses.
+  std::string_view front = stat;
+  const auto pid = TakePid(&front);
+  const size_t close = stat.rfind(')');
+  if (!pid || close == std::string_view::npos || stat.size() < close + 4) return std::nullopt;
+  std::string_view rest = stat.substr(close + 4);
+  const auto parent = TakePid(&rest);
+  const auto group = parent ? TakePid(&rest) : std::nullopt;
+  if (!group) return std::nullopt;
+  return ProcessKin{*pid, *parent, *group};
+}
+
+std::vector<ProcessKin> ScanProcesses() {
+  std::vector<ProcessKin> processes;
+  DIR* folder = ::opendir("/proc");
+  if (folder == nullptr) return processes;
+  while (const dirent* entry = ::readdir(folder)) {
+    if (entry->d_name[0] < '0' || entry->d_name[0] > '9') continue;
+    const Result<std::string> stat = ReadFile(fmt::format("/proc/{}/stat", entry->d_name), 8192);
+    if (!stat.ok()) continue;
+    if (const auto kin = ParseKin(*stat)) processes.push_back(*kin);
+  }
+  ::closedir(folder);
+  return processes;
+}
+
+std::vector<pid_t> RelativesOf(std::span<const ProcessKin> processes, pid_t leader) {
+  std::multimap<pid_t, pid_t> children;
+  std::vector<pid_t> open = {leader};
+  for (const ProcessKin& process : processes) {
+    children.emplace(process.parent, process.pid);
+    if (process.group == leader) open.push_back(process.pid);
+  }
+  std::set<pid_t> relatives;
+  while (!open.empty()) {
+    const pid_t pid = open.back();
+    open.pop_back();
+    // A set of those seen also ends a circle, which a listing that is not of one moment may show.
+    if (!relatives.insert(pid).second) continue;
+    const auto [first, last] = children.equal_range(pid);
+    for (auto child = first; child != last; ++child) open.push_back(child->second);
+  }
+  relatives.erase(leader);
+  return {relatives.begin(), relatives.end()};
+}
+
+}  // namespace hvdray

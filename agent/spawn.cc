@@ -1,0 +1,262 @@
+#include "agent/spawn.h"
+
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstring>
+#include <vector>
+
+#include "base/standard_streams.h"
+
+namespace hvdray {
+namespace {
+
+using wire::ExecStage;
+
+constexpr int kReportFd = 3;  // in the child, after 0, 1 and 2
+
+// Everything the child touches, in memory that was laid out before the fork.
+struct ChildPlan {
+  const char* const* paths;
+  size_t path_count;
+  bool has_executable;
+  char* const* argv;
+  char** shell_argv;  // {"/bin/sh", path, argv[1]..., null}; [1] is filled in by the child
+  char* const* envp;
+  const char* folder;  // null: stay
+  int stdin_fd, stdout_fd, stderr_fd, report_fd;
+  int cgroup_procs_fd;
+  pid_t parent;
+};
+
+[[noreturn]] void FailExec(int report_fd, ExecStage stage, int error) {
+  const ExecFailure record{stage, error};
+  (void)!::write(report_fd, &record, sizeof record);  // < PIPE_BUF, so never torn
+  ::_exit(127);
+}
+
+}  // namespace
+
+void ResetSignals() {
+  struct sigaction standard {};
+  standard.sa_handler = SIG_DFL;
+  for (int signo = 1; signo < NSIG; ++signo) ::sigaction(signo, &standard, nullptr);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+namespace {
+
+void TakeDescriptors(const ChildPlan& plan) {
+  if (::dup2(plan.stdin_fd, 0) < 0 || ::dup2(plan.stdout_fd, 1) < 0 ||
+      ::dup2(plan.stderr_fd, 2) < 0) {
+    FailExec(plan.report_fd, ExecStage::kDescriptors, errno);
+  }
+  if (plan.report_fd != kReportFd && ::dup3(plan.report_fd, kReportFd, O_CLOEXEC) < 0) {
+    FailExec(plan.report_fd, ExecStage::kDescriptors, errno);
+  }
+  // Close-on-exec alone is not trusted: a library that runs before may open without it.
+  CloseFrom(kReportFd + 1);
+}
+
+// execvp's rules over paths that exist: a denied one is remembered, the rest may still serve.
+[[noreturn]] void ExecFirst(const ChildPlan& plan) {
+  int error = ENOENT;
+  bool was_denied = false;
+  for (size_t i = 0; i < plan.path_count; ++i) {
+    ::execve(plan.paths[i], plan.argv, plan.envp);
+    if (errno == ENOEXEC) {
+      plan.shell_argv[1] = const_cast<char*>(plan.paths[i]);
+      ::execve(plan.shell_argv[0], plan.shell_argv, plan.envp);
+    }
+    error = errno;
+    if (error == EACCES) was_denied = true;
+    const bool may_go_on = error == EACCES || error == ENOENT || error == ENOTDIR ||
+                           error == ESTALE || error == ENODEV || error == ETIMEDOUT;
+    if (!may_go_on) FailExec(kReportFd, ExecStage::kExec, error);
+  }
+  if (was_denied) error = EACCES;
+  // The program is there and may be executed, so what is missing is its interpreter.
+  if (error == ENOENT && plan.has_executable) error = ELIBACC;
+  FailExec(kReportFd, ExecStage::kExec, error);
+}
+
+[[noreturn]] void RunChild(const ChildPlan& plan) {
+  if (::setpgid(0, 0) != 0) FailExec(plan.report_fd, ExecStage::kLimits, errno);
+  if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) {
+    FailExec(plan.report_fd, ExecStage::kLimits, errno);
+  }
+  // The parent may have died before the line above: nobody would tell us any more.
+  if (::getppid() != plan.parent) ::_exit(127);
+  // A kernel that refuses leaves the worker to its group and the subreaper.
+  if (plan.cgroup_procs_fd >= 0) (void)!::write(plan.cgroup_procs_fd, "0", 1);
+  // First of all that may hang: no copy of the agent's link or sockets may be open here meanwhile.
+  TakeDescriptors(plan);
+  if (plan.folder != nullptr && ::chdir(plan.folder) != 0) {
+    FailExec(kReportFd, ExecStage::kFolder, errno);
+  }
+  ResetSignals();
+  ExecFirst(plan);
+}
+
+char* Raw(const std::string& text) { return const_cast<char*>(text.c_str()); }
+
+std::vector<char*> Pointers(std::span<const std::string> first,
+                            std::span<const std::string> second) {
+  std::vector<char*> pointers;
+  pointers.reserve(first.size() + second.size() + 1);
+  for (const std::string& text : first) pointers.push_back(Raw(text));
+  for (const std::string& text : second) pointers.push_back(Raw(text));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+struct Descriptors {
+  UniqueFd stdin_fd;
+  Pipe stdout_pipe, stderr_pipe, report;
+  UniqueFd stdin_writer;
+};
+
+Status OpenOutputPipe(int bytes, Pipe& pipe) {
+  HVDRAY_ASSIGN_OR_RETURN(pipe, MakePipe());
+  HVDRAY_RETURN_IF_ERROR(SetNonBlocking(pipe.read_end.get()));
+  // Larger pipes mean fewer wake-ups; a kernel that refuses leaves the size as it is.
+  if (bytes > 0) ::fcntl(pipe.write_end.get(), F_SETPIPE_SZ, bytes);
+  return {};
+}
+
+Status OpenDescriptors(const SpawnRequest& request, Descriptors& fds) {
+  HVDRAY_RETURN_IF_ERROR(OpenOutputPipe(request.pipe_bytes, fds.stdout_pipe));
+  HVDRAY_RETURN_IF_ERROR(OpenOutputPipe(request.pipe_bytes, fds.stderr_pipe));
+  HVDRAY_ASSIGN_OR_RETURN(fds.report, MakePipe());
+  HVDRAY_RETURN_IF_ERROR(SetNonBlocking(fds.report.read_end.get()));
+  if (request.stdin_kind == StdinKind::kPipe) {
+    HVDRAY_ASSIGN_OR_RETURN(Pipe pipe, MakePipe());
+    HVDRAY_RETURN_IF_ERROR(SetNonBlocking(pipe.write_end.get()));
+    fds.stdin_fd = std::move(pipe.read_end);
+    fds.stdin_writer = std::move(pipe.write_end);
+  } else {
+    fds.stdin_fd.Reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    if (!fds.stdin_fd.is_valid()) return ErrnoStatus("/dev/null", errno);
+  }
+  return {};
+}
+
+// No signal handler may run in the child before its exec: libevent's would write into our loop.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::sigprocmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+pid_t Clone(uint64_t flags, int cgroup_fd, int& pidfd) {
+  clone_args args{};
+  args.flags = flags;
+  args.pidfd = reinterpret_cast<uint64_t>(&pidfd);
+  args.exit_signal = SIGCHLD;
+  args.cgroup = static_cast<uint64_t>(cgroup_fd);
+  return static_cast<pid_t>(::syscall(SYS_clone3, &args, sizeof args));
+}
+
+// Forks with whatever the kernel offers: born in the cgroup (moving it later costs a grace period
+// of RCU each), else with a pidfd, else as of old. 0 in the child, which gets `plan` adjusted.
+pid_t Fork(const SpawnRequest& request, ChildPlan& plan, int& pidfd) {
+  if (request.cgroup_folder_fd >= 0) {
+    const int procs_fd = std::exchange(plan.cgroup_procs_fd, -1);
+    const pid_t pid = Clone(CLONE_PIDFD | CLONE_INTO_CGROUP, request.cgroup_folder_fd, pidfd);
+    if (pid >= 0 || errno == EAGAIN || errno == ENOMEM) return pid;
+    plan.cgroup_procs_fd = procs_fd;
+  }
+  const pid_t pid = Clone(CLONE_PIDFD, 0, pidfd);
+  if (pid >= 0 || errno == EAGAIN || errno == ENOMEM) return pid;
+  return ::fork();  // a sandbox that knows no clone3
+}
+
+}  // namespace
+
+ExecFailure Spawn(const SpawnRequest& request, SpawnedProcess& child) {
+  const ExecPlan& exec = *request.plan;
+  HVDRAY_CHECK(!exec.paths.empty());
+  Descriptors fds;
+  errno = 0;
+  if (!OpenDescriptors(request, fds).ok()) {
+    return {ExecStage::kDescriptors, errno == 0 ? EMFILE : errno};
+  }
+  HVDRAY_CHECK(fds.stdout_pipe.read_end.get() > 2);
+
+  const std::vector<char*> paths = Pointers(exec.paths, {});
+  const std::vector<char*> argv = Pointers(exec.argv, {});
+  const std::vector<char*> envp = Pointers(request.shared_environment, request.own_environment);
+  char shell[] = "/bin/sh";
+  std::vector<char*> shell_argv{shell, nullptr};
+  shell_argv.insert(shell_argv.end(), argv.begin() + 1, argv.end());
+  ChildPlan plan{paths.data(),
+                 exec.paths.size(),
+                 exec.has_executable,
+                 argv.data(),
+                 shell_argv.data(),
+                 envp.data(),
+                 exec.working_folder.empty() ? nullptr : exec.working_folder.c_str(),
+                 fds.stdin_fd.get(),
+                 fds.stdout_pipe.write_end.get(),
+                 fds.stderr_pipe.write_end.get(),
+                 fds.report.write_end.get(),
+                 request.cgroup_procs_fd,
+                 ::getpid()};
+  int pidfd = -1;
+  pid_t pid = -1;
+  int error = 0;
+  {
+    const SignalsBlocked blocked;
+    pid = Fork(request, plan, pidfd);
+    if (pid == 0) RunChild(plan);
+    error = errno;
+  }
+  if (pid < 0) return {ExecStage::kFork, error};
+  ::setpgid(pid, pid);  // also here, so that the group exists before anybody signals it
+  if (pidfd < 0) pidfd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+  if (pidfd < 0) {
+    error = errno;
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+    return {ExecStage::kFork, error};
+  }
+  child.pid = pid;
+  child.pidfd.Reset(pidfd);
+  child.report = std::move(fds.report.read_end);
+  child.stdin_pipe = std::move(fds.stdin_writer);
+  child.stdout_pipe = std::move(fds.stdout_pipe.read_end);
+  child.stderr_pipe = std::move(fds.stderr_pipe.read_end);
+  return {};
+}
+
+ReportKind ReadReport(int fd, ExecFailure& failure) {
+  ExecFailure record;
+  ssize_t n = 0;
+  do {
+    n = ::read(fd, &record, sizeof record);
+  } while (n < 0 && errno == EINTR);
+  if (n < 0 && errno == EAGAIN) return ReportKind::kPending;
+  if (n != static_cast<ssize_t>(sizeof record)) return ReportKind::kStarted;
+  failure = record;
+  return ReportKind::kFailed;
+}
+
+}  // namespace hvdray

@@ -1,0 +1,158 @@
+#include "agent/worker_set.h"
+
+#include <poll.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <utility>
+
+#include "base/log.h"
+
+namespace hvdray {
+namespace {
+
+// libc's waitid() knows no P_PIDFD where its headers are older than Linux 5.4.
+constexpr int kPidfdIdType = 3;
+constexpr int kLastWaitMs = 1000;
+
+bool Reap(int pidfd, int options, siginfo_t& info) {
+  info = {};
+  for (;;) {
+    const int rc = ::waitid(static_cast<idtype_t>(kPidfdIdType), static_cast<id_t>(pidfd), &info,
+                            WEXITED | options);
+    if (rc == 0) return info.si_pid != 0;
+    if (errno != EINTR) return false;
+  }
+}
+
+}  // namespace
+
+wire::ExitStatus DecodeExit(int code, int value) {
+  wire::ExitStatus status;
+  if (code == CLD_EXITED) {
+    status.exit_code = value;
+  } else {
+    status.signal = value;
+    status.has_core = code == CLD_DUMPED;
+  }
+  return status;
+}
+
+WorkerSet::WorkerSet(Loop& loop, Handlers handlers) : loop_(loop), handlers_(std::move(handlers)) {}
+
+WorkerSet::~WorkerSet() {
+  SignalAllGroups(SIGKILL);
+  siginfo_t info;
+  for (const auto& [pid, rank] : live_) {
+    // Not without limit: one that hangs in the kernel is left to the keeper.
+    pollfd ready{workers_.at(rank).pidfd.get(), POLLIN, 0};
+    if (::poll(&ready, 1, kLastWaitMs) > 0) Reap(ready.fd, WNOHANG, info);
+  }
+}
+
+std::optional<WorkerPipes> WorkerSet::Start(int rank, const SpawnRequest& request,
+                                            ExecFailure& failure) {
+  HVDRAY_CHECK(!workers_.contains(rank));
+  SpawnedProcess child;
+  failure = Spawn(request, child);
+  if (failure.stage != wire::ExecStage::kNone) return std::nullopt;
+  Worker& worker = workers_[rank];
+  worker.pid = child.pid;
+  worker.pidfd = std::move(child.pidfd);
+  worker.report = std::move(child.report);
+  live_[worker.pid] = rank;
+  worker.report_watch =
+      loop_.OnFd(worker.report.get(), FdEvent::kRead, [this, rank] { OnReport(rank); });
+  worker.exit_watch =
+      loop_.OnFd(worker.pidfd.get(), FdEvent::kRead, [this, rank] { OnExit(rank); });
+  return WorkerPipes{std::move(child.stdin_pipe), std::move(child.stdout_pipe),
+                     std::move(child.stderr_pipe)};
+}
+
+void WorkerSet::OnReport(int rank) {
+  Worker& worker = workers_.at(rank);
+  const ReportKind kind = ReadReport(worker.report.get(), worker.failure);
+  if (kind == ReportKind::kPending) return;
+  worker.report_watch.Cancel();
+  worker.report.Reset();
+  if (kind == ReportKind::kStarted) handlers_.on_started(rank, worker.pid);
+}
+
+void WorkerSet::OnExit(int rank) {
+  Worker& worker = workers_.at(rank);
+  siginfo_t info;
+  if (!Reap(worker.pidfd.get(), WNOHANG, info)) return;
+  worker.is_reaped = true;
+  live_.erase(worker.pid);
+  worker.exit_watch.Cancel();
+  worker.pidfd.Reset();
+  // The end may overtake the news of the start.
+  if (worker.report.is_valid()) OnReport(rank);
+  worker.report_watch.Cancel();
+  worker.report.Reset();
+  IsGroupOurs(worker);
+  wire::ExitStatus status = DecodeExit(info.si_code, info.si_status);
+  if (worker.failure.stage != wire::ExecStage::kNone) {
+    status = {};
+    status.stage = worker.failure.stage;
+    status.error = worker.failure.error;
+  }
+  handlers_.on_exited(rank, status);
+}
+
+bool WorkerSet::IsGroupOurs(Worker& worker) {
+  if (worker.is_group_gone) return false;
+  if (!worker.is_reaped) return true;
+  // The kernel hands the number out again only when the group is empty; then a process of that
+  // number exists, or nobody is in the group.
+  const bool is_number_reused = ::kill(worker.pid, 0) == 0 || errno == EPERM;
+  if (is_number_reused || (::kill(-worker.pid, 0) != 0 && errno == ESRCH)) {
+    worker.is_group_gone = true;
+  }
+  return !worker.is_group_gone;
+}
+
+void WorkerSet::SignalGroup(int rank, int signo) {
+  const auto found = workers_.find(rank);
+  if (found == workers_.end() || !IsGroupOurs(found->second)) return;
+  const Worker& worker = found->second;
+  const pid_t group = worker.pid;
+  HVDRAY_CHECK(group > 1);
+  if (::kill(-group, signo) == 0) return;
+  if (errno == ESRCH) {
+    // A worker that has moved to a group of its choice is still ours to signal.
+    if (!worker.is_reaped) ::syscall(SYS_pidfd_send_signal, worker.pidfd.get(), signo, nullptr, 0);
+  } else {
+    Log(LogLevel::kWarning, "agent", "rank={}: signal {} to group {}: {}", rank, signo, group,
+        ErrnoStatus("kill", errno).message());
+  }
+}
+
+void WorkerSet::SignalAllGroups(int signo) {
+  for (const auto& [rank, worker] : workers_) SignalGroup(rank, signo);
+}
+
+void WorkerSet::ReapDead() {
+  for (const int rank : LiveRanks()) OnExit(rank);
+}
+
+std::vector<int> WorkerSet::LiveRanks() const {
+  std::vector<int> ranks;
+  for (const auto& [pid, rank] : live_) ranks.push_back(rank);
+  return ranks;
+}
+
+void WorkerSet::ForEachLive(const std::function<void(int, pid_t, int)>& visit) const {
+  for (const auto& [pid, rank] : live_) visit(rank, pid, workers_.at(rank).pidfd.get());
+}
+
+bool WorkerSet::HasLivingGroup() {
+  bool has_living = false;
+  for (auto& [rank, worker] : workers_) has_living = IsGroupOurs(worker) || has_living;
+  return has_living;
+}
+
+}  // namespace hvdray

@@ -1,0 +1,91 @@
+#include "base/command_words.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/shown_text.h"
+
+namespace hvdray {
+namespace {
+
+/// What a word of options does, letter by letter: -uW ignore.
+enum class Letters : uint8_t { kFlags, kTakeNext, kNoScript };
+
+Letters ReadLetters(std::string_view word) {
+  for (size_t i = 1; i < word.size(); ++i) {
+    if (word[i] == 'c' || word[i] == 'm') return Letters::kNoScript;
+    const bool takes_value = word[i] == 'W' || word[i] == 'X';
+    if (takes_value) return i + 1 == word.size() ? Letters::kTakeNext : Letters::kFlags;
+  }
+  return Letters::kFlags;
+}
+
+}  // namespace
+
+bool IsPython(std::string_view path) {
+  std::string_view name = path.substr(path.rfind('/') + 1);
+  if (name == "python" || name == "python3") return true;
+  constexpr std::string_view kThree = "python3.";
+  if (!name.starts_with(kThree)) return false;
+  name.remove_prefix(kThree.size());
+  return !name.empty() && name.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+bool IsAssignment(std::string_view word) {
+  const std::string_view name = word.substr(0, word.find('='));
+  const auto is_letter = [](char c) {
+    return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  };
+  return name.size() < word.size() && !name.empty() && is_letter(name.front()) &&
+         std::all_of(name.begin(), name.end(),
+                     [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); });
+}
+
+size_t PythonScriptOf(std::span<const std::string> command) {
+  if (command.empty() || !IsPython(command[0])) return 0;
+  for (size_t i = 1; i < command.size(); ++i) {
+    const std::string_view word = command[i];
+    if (word == "-") return 0;
+    if (!word.starts_with('-')) return word.empty() ? 0 : i;
+    if (word == "--") return i + 1 < command.size() ? i + 1 : 0;
+    if (word == "--check-hash-based-pycs") {
+      ++i;
+    } else if (!word.starts_with("--")) {
+      const Letters letters = ReadLetters(word);
+      if (letters == Letters::kNoScript) return 0;
+      if (letters == Letters::kTakeNext) ++i;
+    }
+  }
+  return 0;
+}
+
+std::string InterpreterOf(std::string_view file) {
+  if (!file.starts_with("#!")) return {};
+  std::string_view line = file.substr(2, file.find('\n') - 2);
+  line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
+  return std::string(line.substr(0, line.find_first_of(" \t")));
+}
+
+std::string InterpreterHint(std::string_view path, std::string_view interpreter) {
+  if (!interpreter.ends_with('\r')) {
+    return fmt::format(
+        "the first line of {} names {}: mend it, or name the interpreter first: "
+        "python train.py",
+        path, ShownText(interpreter));
+  }
+  interpreter.remove_suffix(1);
+  return fmt::format(
+      "{0} has DOS line ends, so its first line names {1} and a carriage return: "
+      "sed -i 's/\\r$//' {0}",
+      path, ShownText(interpreter));
+}
+
+std::string CommandHint(std::string_view command) {
+  if (!command.ends_with(".py")) return {};
+  return fmt::format("a Python script needs its interpreter in front: python3 {}",
+                     ShownText(command));
+}
+
+}  // namespace hvdray

@@ -1,0 +1,38 @@
+// `hvdray jobs --ray`: the jobs of hvdray on a Ray cluster, and how they are. Only looks.
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cluster/ray/dashboard_client.h"
+#include "cluster/ray/ray_report.h"
+#include "cmd/commands.h"
+#include "cmd/launch_plan.h"
+#include "cmd/ray_words.h"
+#include "launcher/job/exit_code.h"
+
+namespace hvdray {
+
+int JobsCommand(const CommandLine& line) {
+  RayWords words;
+  CLI::App app;
+  DeclareJobs(app, words);
+  if (const std::optional<int> code = ParseRayWords(app, "jobs", line.args)) return *code;
+  Result<RayAccess> access = ResolveRayAccess("jobs", words);
+  if (!access.ok()) return Fail("jobs", access.status());
+  const std::string url = access->address.Url();
+  DashboardClient client(std::move(access).value());
+  Result<std::vector<RayJob>> jobs = client.ListJobs();
+  if (!jobs.ok()) return Fail("jobs", jobs.status());
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const std::vector<RayJob> ours = JobsOfOurs(std::move(jobs).value());
+  return PrintOut(
+      "jobs",
+      words.is_json
+          ? RayJobsJson(url, ours)
+          : RayJobsText(url, ours,
+                        std::chrono::duration_cast<std::chrono::milliseconds>(now).count()));
+}
+
+}  // namespace hvdray

@@ -1,0 +1,191 @@
+#include "cmd/ray_run.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/notice.h"
+#include "cluster/agent_bootstrap.h"
+#include "cmd/launch_plan.h"
+#include "cmd/machine_checks.h"
+#include "cmd/ray_words.h"
+#include "launcher/job/exit_code.h"
+#include "launcher/job/ray_runtime_env.h"
+#include "launcher/ray/ray_attach.h"
+#include "launcher/ray/ray_submit.h"
+#include "launcher/report/progress.h"
+
+namespace hvdray {
+namespace {
+
+RayWords WordsOf(const JobSpec& spec) {
+  RayWords words;
+  words.is_ray = true;
+  words.address = *spec.ray.address;
+  words.address_origin = spec.ray.address.origin();
+  words.verify = *spec.ray.verify;
+  words.headers = *spec.ray.headers;
+  return words;
+}
+
+std::vector<RayWantedFile> FilesOf(const JobSpec& spec) {
+  std::vector<RayWantedFile> files;
+  const auto add = [&files](const Setting<std::string>& file, const char* suffix) {
+    if (!file->empty()) files.push_back({suffix, *file});
+  };
+  add(spec.report_file, "report.json");
+  add(spec.events_file, "events.jsonl");
+  add(spec.junit_file, "junit.xml");
+  add(spec.trace_file, "trace.json");
+  add(spec.record_file, "record");
+  return files;
+}
+
+Result<PackagePlan> PlanFor(const JobSpec& spec) {
+  const std::string folder = spec.ray.is_folder_remote() ? "" : *spec.ray.working_dir;
+  Result<PackagePlan> plan = PlanPackage({AgentPath(spec), folder, *spec.ray.excludes});
+  if (plan.ok()) return plan;
+  return std::move(plan).status().WithContext("package for Ray");
+}
+
+Result<RayModules> ModulesFor(const JobSpec& spec) {
+  HVDRAY_ASSIGN_OR_RETURN(const RayRuntimeEnv env, ParseRuntimeEnvText(*spec.ray.runtime_env));
+  Result<RayModules> modules = PlanModules(env.py_modules);
+  if (modules.ok()) return modules;
+  return std::move(modules).status().WithContext(spec.ray.runtime_env.origin());
+}
+
+std::string PlanText(const RayOutlook& outlook, const PackagePlan& package, const JobSpec& spec) {
+  const RayRequest request =
+      spec.is_elastic() ? outlook.request : GroupByNode(outlook.request, outlook.cluster.nodes);
+  const size_t bundles = request.bundles.size();
+  std::string text = fmt::format("{}: Ray {}\n", outlook.cluster.url, outlook.cluster.version.ray);
+  text += fmt::format("{} workers in {} bundle{}, {}\n", *spec.np, bundles, bundles == 1 ? "" : "s",
+                      request.strategy);
+  std::string last;
+  size_t count = 0;
+  const auto flush = [&] {
+    if (count > 0) text += fmt::format("  {} x {}\n", count, last);
+  };
+  for (const RayAmounts& bundle : request.bundles) {
+    std::string shown = AmountsText(bundle);
+    for (const auto& [name, amount] : bundle) {
+      if (name.starts_with("node:")) shown += " on " + name.substr(5);
+    }
+    if (shown != last) {
+      flush();
+      last = shown;
+      count = 0;
+    }
+    ++count;
+  }
+  flush();
+  text += outlook.fit.missing.empty() ? "there is room for them now\n"
+                                      : fmt::format("they would wait: {}\n", outlook.fit.missing);
+  text +=
+      fmt::format("package {}: {} files of the working folder\n", package.name, package.user_files);
+  if (spec.ray.is_folder_remote()) {
+    text += fmt::format("the working folder is {}, which Ray fetches\n", *spec.ray.working_dir);
+  }
+  if (!spec.ray.runtime_env->empty()) {
+    text += fmt::format("runtime environment: {}\n",
+                        ShownRuntimeEnv(*spec.ray.runtime_env).get<std::string>());
+  }
+  return text;
+}
+
+std::string FollowHint(const JobSpec& spec, const std::string& url, const std::string& id) {
+  // A tunnel's port is another one each time.
+  if (!spec.cluster_file->empty() && spec.ray.address.origin() == *spec.cluster_file) {
+    return fmt::format("hvdray follow {} --cluster {}", id, *spec.cluster_file);
+  }
+  // An address that the environment has is there for the next command as well.
+  const bool is_said = !spec.ray.address->empty();
+  return fmt::format("hvdray follow {}{}", id, is_said ? " --ray-address " + url : "");
+}
+
+/// " --report 'r.json'": what was asked for here, and is for the follower to write.
+std::string FileWords(const JobSpec& spec) {
+  std::string words;
+  for (const auto& [name, path] : {std::pair("report", &*spec.report_file),
+                                   {"events", &*spec.events_file},
+                                   {"junit", &*spec.junit_file},
+                                   {"trace", &*spec.trace_file},
+                                   {"record", &*spec.record_file},
+                                   {"output-filename", &*spec.output_folder}}) {
+    if (!path->empty()) words += fmt::format(" --{} {}", name, ShellQuoted(*path));
+  }
+  return words;
+}
+
+RayAttachOptions AttachOptionsOf(const LaunchPlan& plan, const RayAccess& access,
+                                 const RayOutlook& outlook, const std::string& how) {
+  return {.command = "run",
+          .access = access.Copy(),
+          .plan = {.id = plan.job_id,
+                   .how_to_follow = how,
+                   .on_signal = FollowPlan::OnSignal::kStopsJob,
+                   .is_quiet = *plan.spec.is_quiet},
+          .likely_node = outlook.head_node,
+          .files = FilesOf(plan.spec),
+          .output_folder = *plan.spec.output_folder,
+          .tells_presence = *plan.spec.ray.stops_with_client};
+}
+
+}  // namespace
+
+int RunOnRay(const LaunchPlan& plan) {
+  const auto fail = [](const Status& status) { return Fail("run", status); };
+  const JobSpec& spec = plan.spec;
+  const std::vector<RayWantedFile> files = FilesOf(spec);
+  const bool is_shown = *spec.is_dry_run || spec.print_plan->has_value();
+  if (spec.print_plan->has_value() && **spec.print_plan == PlanFormat::kJson) {
+    return fail({ErrorCode::kNotSupported,
+                 fmt::format("{} with --ray is not supported: Ray chooses the nodes",
+                             spec.print_plan.origin())});
+  }
+  if (const Status status = CheckDistinctFiles(spec); !status.ok()) return fail(status);
+  if (!is_shown) {
+    if (const Status status = CheckWantedFiles(files); !status.ok()) return fail(status);
+    const Status folder = CheckOutputFolder(*spec.output_folder, *spec.np);
+    if (!folder.ok()) return fail(folder);
+  }
+  // The files of the working folder before anybody is asked for anything.
+  const Result<PackagePlan> package = PlanFor(spec);
+  if (!package.ok()) return fail(package.status());
+  const Result<RayModules> modules = ModulesFor(spec);
+  if (!modules.ok()) return fail(modules.status());
+  RayWords words = WordsOf(spec);
+  Result<RayAccess> access = ResolveRayAccess("run", words);
+  if (!access.ok()) return fail(access.status());
+  Result<RayOutlook> outlook = LookAhead(*access, spec);
+  if (!outlook.ok()) return fail(outlook.status());
+  if (is_shown) return PrintOut("run", PlanText(*outlook, *package, spec));
+
+  const bool is_colored =
+      ChooseStyle(::isatty(STDERR_FILENO) != 0, *spec.color, *spec.is_quiet, plan.environment)
+          .is_colored;
+  const Result<RaySubmission> submission =
+      MakeSubmission(plan, *package, *modules, *outlook, is_colored);
+  if (!submission.ok()) return fail(submission.status());
+  DashboardClient client(access->Copy());
+  if (const Status status = SendPackage(client, *package); !status.ok()) return fail(status);
+  if (const Status status = SendModules(client, *modules); !status.ok()) return fail(status);
+  // Who presses Ctrl-C from here on may have a job, which is then stopped.
+  auto held_signals = std::make_shared<HeldSignals>();
+  if (const Status status = Submit(client, *submission); !status.ok()) return fail(status);
+  const std::string how = FollowHint(spec, outlook->cluster.url, plan.job_id) + FileWords(spec);
+  RayAttachOptions attach = AttachOptionsOf(plan, *access, *outlook, how);
+  attach.held_signals = std::move(held_signals);
+  if (*spec.ray.is_detached) {
+    if (!*spec.is_quiet) Tell(LogLevel::kInfo, "hvdray run", how);
+    return PrintOut("run", plan.job_id + "\n");
+  }
+  return AttachToRayJob(std::move(attach));
+}
+
+}  // namespace hvdray

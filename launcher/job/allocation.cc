@@ -1,0 +1,295 @@
+#include "launcher/job/allocation.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "base/shown_text.h"
+#include "base/text.h"
+#include "launcher/job/host_range.h"
+#include "launcher/job/host_word.h"
+#include "launcher/job/hostfile.h"
+
+namespace hvdray {
+namespace {
+
+constexpr std::string_view kHint = "-H or --hostfile names other hosts than the batch system";
+
+Status Wrong(std::string_view place, std::string_view what) {
+  return {ErrorCode::kSpecInvalid, fmt::format("{}: {}", place, what), std::string(kHint)};
+}
+
+/// A value of the environment and how messages name a place in it.
+struct Variable {
+  std::string name;
+  std::string value;
+  Status WrongAt(size_t offset, std::string_view what) const {
+    return Wrong(fmt::format("env {}:{}", name, offset + 1), what);
+  }
+  size_t OffsetOf(std::string_view part) const {
+    return static_cast<size_t>(part.data() - value.data());
+  }
+};
+
+std::optional<Variable> Find(const Environment& environment, const char* name) {
+  Variable variable{name, environment.GetOr(name, "")};
+  if (variable.value.empty()) return std::nullopt;
+  return variable;
+}
+
+/// Adds slots up by host, in the order of first appearance.
+class SlotCounter {
+ public:
+  /// Returns what is wrong with `name` or with the sum, or nothing.
+  std::string Add(std::string_view name, int slots) {
+    const HostSlots made = MakeHostSlots(name, slots);
+    // An IPv6 address has a plain name of its own; nothing else with a ':' does.
+    if (!IsHostName(made.host)) return fmt::format("'{}' is not a host name", ShownText(name));
+    const auto [index, is_new] = index_.try_emplace(made.host, hosts_.size());
+    if (!is_new) {
+      HostSlots& host = hosts_[index->second];
+      if (slots > kMaxSlots - host.slots) {
+        return fmt::format("host {} has over {} slots", host.host, kMaxSlots);
+      }
+      host.slots += slots;
+      return {};
+    }
+    if (hosts_.size() == kMaxHosts) return fmt::format("over {} hosts", kMaxHosts);
+    hosts_.push_back(made);
+    return {};
+  }
+
+  std::vector<HostSlots> Take() && { return std::move(hosts_); }
+
+ private:
+  std::vector<HostSlots> hosts_;
+  std::unordered_map<std::string, size_t> index_;
+};
+
+/// "2(x3),1" to 2 2 2 1, for the `host_count` hosts of the variable `hosts`.
+Result<std::vector<int>> ParseCounts(const Variable& variable, const std::string& hosts,
+                                     size_t host_count) {
+  std::vector<int> counts;
+  std::string_view left = variable.value;
+  while (true) {
+    const std::string_view item = left.substr(0, left.find(','));
+    const size_t offset = variable.OffsetOf(item);
+    const size_t open = item.find("(x");
+    const std::optional<int> count = ParseSlots(item.substr(0, open));
+    std::optional<int> times = 1;
+    if (open != std::string_view::npos) {
+      times = item.ends_with(')') ? ParseSlots(item.substr(open + 2, item.size() - open - 3))
+                                  : std::nullopt;
+    }
+    if (!count || !times || *times == 0) {
+      return variable.WrongAt(offset, fmt::format("'{}' is neither a number of slots nor one with "
+                                                  "a repetition, as 2(x3)",
+                                                  ShownText(item)));
+    }
+    if (counts.size() + static_cast<size_t>(*times) > host_count) {
+      return variable.WrongAt(
+          offset, fmt::format("more counts than the {} hosts of {}", host_count, hosts));
+    }
+    counts.insert(counts.end(), static_cast<size_t>(*times), *count);
+    if (item.size() == left.size()) break;
+    left.remove_prefix(item.size() + 1);
+  }
+  if (counts.size() == host_count) return counts;
+  return variable.WrongAt(variable.value.size(), fmt::format("{} counts for the {} hosts of {}",
+                                                             counts.size(), host_count, hosts));
+}
+
+/// One number, the same for each host.
+Result<std::vector<int>> ParseCount(const Variable& variable, size_t host_count) {
+  const std::optional<int> count = ParseSlots(variable.value);
+  if (!count) {
+    return variable.WrongAt(
+        0, fmt::format("'{}' is not a number from 0 to {}", ShownText(variable.value), kMaxSlots));
+  }
+  return std::vector<int>(host_count, *count);
+}
+
+Result<std::vector<int>> SlurmSlots(const Environment& environment, const Variable& hosts,
+                                    size_t host_count) {
+  if (const auto tasks = Find(environment, "SLURM_TASKS_PER_NODE")) {
+    return ParseCounts(*tasks, hosts.name, host_count);
+  }
+  if (const auto tasks = Find(environment, "SLURM_NTASKS_PER_NODE")) {
+    return ParseCount(*tasks, host_count);
+  }
+  if (const auto cpus = Find(environment, "SLURM_JOB_CPUS_PER_NODE")) {
+    return ParseCounts(*cpus, hosts.name, host_count);
+  }
+  const auto cpus = Find(environment, "SLURM_CPUS_ON_NODE");
+  if (cpus && host_count == 1) return ParseCount(*cpus, host_count);
+  return Wrong("env " + hosts.name,
+               fmt::format("nothing says how many tasks each of its {} hosts has: "
+                           "SLURM_TASKS_PER_NODE is not set",
+                           host_count));
+}
+
+Result<std::vector<std::string>> SlurmNames(const Variable& variable) {
+  std::vector<std::string> names;
+  std::unordered_map<std::string, size_t> item_of;
+  for (const std::string_view item : SplitHostItems(variable.value)) {
+    const size_t offset = variable.OffsetOf(item);
+    size_t next = names.size();
+    if (const auto fault = ExpandHostRange(item, kMaxHosts - next, &names)) {
+      return variable.WrongAt(offset + fault->offset, fault->message);
+    }
+    for (; next < names.size(); ++next) {
+      if (item_of.emplace(names[next], offset).second) continue;
+      return variable.WrongAt(offset, fmt::format("host {} is listed twice", names[next]));
+    }
+  }
+  return names;
+}
+
+std::vector<HostSlots> WithSlots(const std::vector<std::string>& names,
+                                 const std::vector<int>& slots) {
+  std::vector<HostSlots> hosts;
+  for (size_t i = 0; i < names.size(); ++i) hosts.push_back(MakeHostSlots(names[i], slots[i]));
+  return hosts;
+}
+
+Result<std::vector<HostSlots>> SlurmJobHosts(const Environment& environment,
+                                             const Variable& variable) {
+  HVDRAY_ASSIGN_OR_RETURN(const std::vector<std::string> names, SlurmNames(variable));
+  HVDRAY_ASSIGN_OR_RETURN(const std::vector<int> slots,
+                          SlurmSlots(environment, variable, names.size()));
+  return WithSlots(names, slots);
+}
+
+/// The step that we run in, unless it is the one that stands for the whole allocation.
+std::optional<Variable> FindSlurmStep(const Environment& environment) {
+  // What srun makes for the shell of salloc (LaunchParameters=use_interactive_step), and for the
+  // script of sbatch: one task on the first host, with the others there to be used.
+  for (const char* whole : {"4294967290", "4294967291"}) {
+    if (environment.GetOr("SLURM_STEP_ID", "") == whole) return std::nullopt;
+  }
+  return Find(environment, "SLURM_STEP_NODELIST");
+}
+
+/// nullopt: these are another job's, inherited by sbatch or salloc within a step.
+Result<std::optional<std::vector<HostSlots>>> SlurmStepHosts(const Environment& environment,
+                                                             const Variable& step,
+                                                             const Variable& job) {
+  HVDRAY_ASSIGN_OR_RETURN(const std::vector<std::string> names, SlurmNames(step));
+  HVDRAY_ASSIGN_OR_RETURN(const std::vector<std::string> job_names, SlurmNames(job));
+  std::unordered_map<std::string, size_t> index;
+  for (size_t i = 0; i < job_names.size(); ++i) index.emplace(job_names[i], i);
+  for (const std::string& name : names) {
+    if (!index.contains(name)) return std::optional<std::vector<HostSlots>>();
+  }
+  if (const auto tasks = Find(environment, "SLURM_STEP_TASKS_PER_NODE")) {
+    HVDRAY_ASSIGN_OR_RETURN(const std::vector<int> slots,
+                            ParseCounts(*tasks, step.name, names.size()));
+    return std::optional(WithSlots(names, slots));
+  }
+  // Within a step SLURM_TASKS_PER_NODE speaks of the step where srun has set it anew, of the job
+  // where not. Which of the two shows in its length; equally long, they are the same hosts.
+  Result<std::vector<int>> slots = SlurmSlots(environment, step, names.size());
+  if (!slots.ok()) {
+    HVDRAY_ASSIGN_OR_RETURN(const std::vector<int> of_job,
+                            SlurmSlots(environment, job, job_names.size()));
+    slots = std::vector<int>();
+    for (const std::string& name : names) slots->push_back(of_job[index.at(name)]);
+  }
+  return std::optional(WithSlots(names, *slots));
+}
+
+Result<Allocation> SlurmHosts(const Environment& environment, const Variable& job) {
+  if (const auto step = FindSlurmStep(environment)) {
+    HVDRAY_ASSIGN_OR_RETURN(std::optional<std::vector<HostSlots>> hosts,
+                            SlurmStepHosts(environment, *step, job));
+    if (hosts) return Allocation{std::move(*hosts), step->name};
+  }
+  HVDRAY_ASSIGN_OR_RETURN(std::vector<HostSlots> hosts, SlurmJobHosts(environment, job));
+  return Allocation{std::move(hosts), job.name};
+}
+
+Result<std::vector<HostSlots>> PbsHosts(const Variable& variable, const ReadWholeFile& read) {
+  HVDRAY_ASSIGN_OR_RETURN(const std::optional<std::string> text, read(variable.value));
+  const std::string path = ShownText(variable.value);
+  if (!text) {
+    return Status(ErrorCode::kFileUnreadable, fmt::format("env PBS_NODEFILE: no file '{}'", path),
+                  std::string(kHint));
+  }
+  SlotCounter counter;
+  bool is_empty = true;
+  size_t number = 0;
+  for (std::string_view left = *text; !left.empty();) {
+    const std::string_view line = left.substr(0, left.find('\n'));
+    left.remove_prefix(std::min(line.size() + 1, left.size()));
+    ++number;
+    const std::vector<std::string_view> words = BlankSeparated(line);
+    if (words.empty()) continue;
+    is_empty = false;
+    const std::string wrong =
+        words.size() > 1 ? fmt::format("'{}' behind the host of this line", ShownText(words[1]))
+                         : counter.Add(words[0], 1);
+    if (wrong.empty()) continue;
+    const auto column = static_cast<size_t>(words[words.size() > 1].data() - line.data()) + 1;
+    return Wrong(fmt::format("env PBS_NODEFILE: {}:{}:{}", path, number, column), wrong);
+  }
+  if (is_empty) return Wrong("env PBS_NODEFILE: " + path, "no host in this file");
+  return std::move(counter).Take();
+}
+
+Result<std::vector<HostSlots>> LsfHosts(const Variable& variable) {
+  const std::vector<std::string_view> words = BlankSeparated(variable.value);
+  if (words.empty()) return variable.WrongAt(0, "no host in it");
+  SlotCounter counter;
+  for (const std::string_view word : words) {
+    const std::string wrong = counter.Add(word, 1);
+    if (!wrong.empty()) return variable.WrongAt(variable.OffsetOf(word), wrong);
+  }
+  return std::move(counter).Take();
+}
+
+Result<std::vector<HostSlots>> LsfCountedHosts(const Variable& variable) {
+  const std::vector<std::string_view> words = BlankSeparated(variable.value);
+  if (words.empty()) return variable.WrongAt(0, "no host in it");
+  SlotCounter counter;
+  for (size_t i = 0; i < words.size(); i += 2) {
+    if (i + 1 == words.size()) {
+      return variable.WrongAt(variable.value.size(),
+                              fmt::format("host {} has no slots", ShownText(words[i])));
+    }
+    const std::optional<int> slots = ParseSlots(words[i + 1]);
+    if (!slots) {
+      return variable.WrongAt(
+          variable.OffsetOf(words[i + 1]),
+          fmt::format("'{}' is not a number from 0 to {}", ShownText(words[i + 1]), kMaxSlots));
+    }
+    const std::string wrong = counter.Add(words[i], *slots);
+    if (!wrong.empty()) return variable.WrongAt(variable.OffsetOf(words[i]), wrong);
+  }
+  return std::move(counter).Take();
+}
+
+}  // namespace
+
+Result<std::optional<Allocation>> FindAllocation(const Environment& environment,
+                                                 const ReadWholeFile& read) {
+  Allocation found;
+  if (const auto slurm = Find(environment, "SLURM_JOB_NODELIST")) {
+    HVDRAY_ASSIGN_OR_RETURN(found, SlurmHosts(environment, *slurm));
+  } else if (const auto pbs = Find(environment, "PBS_NODEFILE")) {
+    HVDRAY_ASSIGN_OR_RETURN(found.hosts, PbsHosts(*pbs, read));
+    found.variable = pbs->name;
+  } else if (const auto lsf = Find(environment, "LSB_HOSTS")) {
+    HVDRAY_ASSIGN_OR_RETURN(found.hosts, LsfHosts(*lsf));
+    found.variable = lsf->name;
+  } else if (const auto counted = Find(environment, "LSB_MCPU_HOSTS")) {
+    HVDRAY_ASSIGN_OR_RETURN(found.hosts, LsfCountedHosts(*counted));
+    found.variable = counted->name;
+  } else {
+    return std::optional<Allocation>();
+  }
+  return std::optional<Allocation>(std::move(found));
+}
+
+}  // namespace hvdray

@@ -1,0 +1,43 @@
+#include "launcher/job/exit_code.h"
+
+#include <fmt/format.h>
+
+#include "base/notice.h"
+
+namespace hvdray {
+
+int ExitCodeOf(const Status& status) {
+  switch (status.code()) {
+    case ErrorCode::kOk:
+      return 0;
+    case ErrorCode::kUsage:
+    case ErrorCode::kSpecInvalid:
+    case ErrorCode::kNotEnoughSlots:
+    case ErrorCode::kFileUnreadable:
+    case ErrorCode::kFileUnwritable:
+    case ErrorCode::kNotSupported:
+    case ErrorCode::kEnvironmentTooLarge:
+    case ErrorCode::kPackageTooLarge:
+    case ErrorCode::kRayUnreachable:
+    case ErrorCode::kRayDenied:
+    case ErrorCode::kInfeasible:
+      return 2;
+    case ErrorCode::kCommandNotExecutable:
+      return 126;
+    case ErrorCode::kCommandNotFound:
+      return 127;
+    case ErrorCode::kTimeout:
+      return 124;
+    case ErrorCode::kReaderGone:
+      return 141;
+    default:
+      return 125;
+  }
+}
+
+int Fail(std::string_view command, const Status& status) {
+  Tell(LogLevel::kError, fmt::format("hvdray {}", command), status.ToString());
+  return ExitCodeOf(status);
+}
+
+}  // namespace hvdray

@@ -1,0 +1,21 @@
+// Which exit code an error of ours becomes (docs/errors.md).
+#ifndef HVDRAY_LAUNCHER_JOB_EXIT_CODE_H_
+#define HVDRAY_LAUNCHER_JOB_EXIT_CODE_H_
+
+#include "base/status.h"
+
+namespace hvdray {
+
+/// hvdray could not do its part.
+inline constexpr int kHvdrayFailed = 125;
+
+/// 0 for ok; 2 for what the user has to change before anything can start; 124 and so on by the
+/// table; 125 for all else. For errors before a job runs and for commands that run none.
+int ExitCodeOf(const Status& status);
+
+/// Prints "hvdray COMMAND: message [HVD-Ennnn]" and the hint to stderr and returns ExitCodeOf().
+int Fail(std::string_view command, const Status& status);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_LAUNCHER_JOB_EXIT_CODE_H_

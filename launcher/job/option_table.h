@@ -1,0 +1,143 @@
+// Every option of `hvdray run`, once: the parser, the resolver, help, docs/cli.md and completions
+// all read this table. `hvdray check` takes the same ones and some of its own. It decides nothing.
+#ifndef HVDRAY_LAUNCHER_JOB_OPTION_TABLE_H_
+#define HVDRAY_LAUNCHER_JOB_OPTION_TABLE_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hvdray {
+
+/// One a row, in the table's order.
+// clang-format off
+enum class OptionId : uint8_t {
+  kHelp, kVersion, kCheckBuild,
+  kJobFile, kEnv, kCleanEnv, kCwd, kSync, kTorchEnv,
+  kNumProc, kHosts, kHostfile, kCluster, kSlotsPerHost, kDisableCache,
+  kHostDiscoveryScript, kMinNp, kMaxNp, kElasticTimeout, kResetLimit, kBlacklistCooldownRange,
+  kElasticMode, kJoin, kSuccess, kDiscoveryInterval, kDiscoveryTimeout, kStragglerTimeout, kBreakConnections,
+  kMaxRestarts, kGrace, kTimeout, kStartTimeout, kHeartbeatTimeout,
+  kOutputFilename, kPrefixTimestamp, kTagOutput, kStdin, kColor, kQuiet, kVerbose, kLogJson,
+  kDryRun, kPrintPlan, kPrintConfig, kReport, kEvents, kJunit, kTrace, kRecord,
+  kNetworkInterfaces, kMasterPort, kPeerCheck, kKvHold, kAgentPath, kSshPort, kSshIdentityFile,
+  kSshTransport, kSshConfig, kStrictHostKeyChecking, kSshConnections, kLaunchAgent, kRemoteDir, kForceRemote,
+  kRay, kRayAddress, kRayVerify, kRayHeaders, kRayPython, kKeepRayEnv, kDetach,
+  kStopWithClient, kRayLogLimit, kWorkingDir, kExclude, kRuntimeEnv,
+  kNumHosts, kNumSlots, kCpusPerSlot, kGpusPerSlot, kUseGpu, kResourcesPerSlot, kLabelSelector, kStrategy,
+  kPlacementGroupTimeout, kGpuVisibility, kBackend,
+  kConfigFile, kFusionThresholdMb, kCycleTimeMs, kCacheCapacity, kHierarchicalAllreduce,
+  kHierarchicalAllgather, kTorusAllreduce, kTcp,
+  kAutotune, kAutotuneLogFile, kAutotuneWarmupSamples, kAutotuneStepsPerSample,
+  kAutotuneBayesOptMaxSamples, kAutotuneGaussianProcessNoise,
+  kTimelineFilename, kTimelineMarkCycles,
+  kStallCheck, kStallCheckWarningTime, kStallCheckShutdownTime,
+  kMpiThreadsDisable, kNumNcclStreams, kThreadAffinity, kGlooTimeout,
+  kLogLevel, kLogWithTimestamp,
+  kGloo, kMpi, kJsrun, kMpiArgs, kBindingArgs,
+  kCount,  // Those of run end here; the others are of check alone.
+  kJson, kImport,
+};
+// clang-format on
+
+enum class OptionType : uint8_t {
+  kAction,          ///< No value; parsing ends there (help, version, check-build).
+  kFlag,            ///< No value; its negations mean false.
+  kText,            ///< One word.
+  kInt,             ///< A whole number in [min, max].
+  kNumber,          ///< A decimal number.
+  kIntPair,         ///< Two whole numbers, two words.
+  kDuration,        ///< Seconds, or with a unit: 0.5, 200ms, 2m.
+  kChoice,          ///< One of value_name's words, in the order of its enum.
+  kOptionalChoice,  ///< As kChoice, but only after '='; alone it means the first one.
+  kList,            ///< One word, repeatable.
+};
+
+enum class OptionGroup : uint8_t {
+  kJob,
+  kHosts,
+  kElastic,
+  kRay,
+  kFailure,
+  kOutput,
+  kPlan,
+  kNetwork,
+  kTunables,
+  kAutotune,
+  kTimeline,
+  kStallCheck,
+  kLibrary,
+  kLogging,
+  kController,
+  kGeneral,
+};
+
+/// At most one of each may be given on one level (flags, environment, one file).
+enum class OptionExclusion : uint8_t { kNone, kHostSource, kTimestamp, kController };
+
+struct OptionRow {
+  OptionId id;
+  std::string_view name;  ///< Long name without dashes. HVDRAY_<NAME> and the job file key follow.
+  /// Words as typed, separated by spaces. '~' before one: not in help; '+': ours although the row
+  /// is Horovod's, so it takes no part in abbreviations.
+  std::string_view spellings;
+  std::string_view negations;  ///< The same for spellings that mean "false".
+  OptionType type;
+  std::string_view value_name;  ///< "SECONDS"; of choices: "auto|always|never".
+  int64_t min = 0;              ///< Of kInt and kIntPair.
+  int64_t max = 0;
+  std::string_view default_text;
+  OptionGroup group;
+  OptionExclusion exclusion = OptionExclusion::kNone;
+  bool is_horovod = false;           ///< horovodrun has it too: same words, same meaning.
+  std::string_view worker_variable;  ///< Tunables: what it becomes in a worker's environment.
+  std::string_view config_key;       ///< Tunables: "section.key" in Horovod's --config-file.
+  std::string_view help;
+};
+
+/// All rows of run, by OptionId.
+std::span<const OptionRow> OptionTable();
+const OptionRow& RowOf(OptionId id);
+/// What `hvdray check` has beside them: no keys of files, no variables.
+std::span<const OptionRow> CheckOptionTable();
+
+/// One way to write an option.
+struct Spelling {
+  std::string_view text;  ///< With its dashes.
+  const OptionRow* row = nullptr;
+  bool is_negation = false;
+  bool is_hidden = false;
+  bool is_abbreviable = false;  ///< Of Horovod's frozen list.
+  bool is_long() const { return text.starts_with("--"); }
+};
+
+/// All spellings of all rows, in the table's order. Built once.
+const std::vector<Spelling>& AllSpellings();
+std::vector<Spelling> SpellingsOf(const OptionRow& row);
+/// The same and those of CheckOptionTable().
+const std::vector<Spelling>& AllCheckSpellings();
+
+/// A name that stands for a row in files and in the environment.
+struct OptionKey {
+  std::string text;  ///< "num_proc"; the variable is HVDRAY_NUM_PROC.
+  const OptionRow* row = nullptr;
+  bool is_negation = false;
+};
+
+/// Every long spelling and row name, with '_' for '-', each once. Actions have none.
+const std::vector<OptionKey>& AllKeys();
+
+/// "HVDRAY_NUM_PROC" for "num_proc".
+std::string VariableOfKey(std::string_view key);
+
+/// "auto|always|never" to its words.
+std::vector<std::string_view> ChoicesOf(const OptionRow& row);
+
+/// Heading of a group in help and docs.
+std::string_view TitleOf(OptionGroup group);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_LAUNCHER_JOB_OPTION_TABLE_H_

@@ -1,0 +1,313 @@
+// The order of reading: words, environment, user file, job file, cluster file, config file; then
+// one spec from all of them.
+#include "launcher/job/options_resolver.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "base/command_words.h"
+#include "base/fd.h"
+#include "launcher/job/argv.h"
+#include "launcher/job/horovod_options.h"
+#include "launcher/job/option_layers.h"
+#include "launcher/job/spec_builder.h"
+#include "launcher/job/value_text.h"
+
+namespace hvdray {
+namespace {
+
+constexpr size_t kMaxFileBytes = size_t{16} << 20;
+constexpr size_t kMaxModules = 32;
+
+Result<std::optional<std::string>> ReadRealFile(const std::string& path) {
+  const auto failed = [&path](const char* call, int error) {
+    return ErrnoStatus(call, error).WithCode(ErrorCode::kFileUnreadable).WithContext(path);
+  };
+  // May block on a pipe: `--hostfile <(command)` is one.
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.is_valid()) {
+    if (errno == ENOENT || errno == ENOTDIR) return std::optional<std::string>();
+    return failed("open", errno);
+  }
+  std::string text;
+  char buffer[65536];
+  for (;;) {
+    const ssize_t got = ::read(fd.get(), buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return failed("read", errno);
+    if (got == 0) return std::optional<std::string>(std::move(text));
+    text.append(buffer, static_cast<size_t>(got));
+    if (text.size() > kMaxFileBytes) return failed("read", EFBIG);
+  }
+}
+
+bool IsRealExecutable(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
+         ::access(path.c_str(), X_OK) == 0;
+}
+
+/// A file that somebody named: it has to be there.
+Result<YamlNode> LoadNamed(const ResolverFiles& files, const RawOption& raw) {
+  const std::string path = raw.values.empty() ? std::string() : raw.values.back();
+  if (path.empty()) {
+    return Status(ErrorCode::kUsage, fmt::format("{} must not be empty", raw.label));
+  }
+  Result<std::optional<std::string>> text = files.read(path);
+  if (!text.ok()) return std::move(text).status().WithContext(raw.label);
+  if (!text->has_value()) {
+    return Status(ErrorCode::kFileUnreadable,
+                  fmt::format("{}: no file {}", raw.label, Quoted(path)));
+  }
+  return ParseYaml(**text, path);
+}
+
+/// $XDG_CONFIG_HOME/hvdray/config.yaml or ~/.config/…; empty when neither is known.
+std::string UserFilePath(const Environment& environment) {
+  const std::string xdg = environment.GetOr("XDG_CONFIG_HOME", "");
+  // The XDG rules say to ignore a relative one.
+  if (xdg.starts_with('/')) return xdg + "/hvdray/config.yaml";
+  const std::string home = environment.GetOr("HOME", "");
+  return home.empty() ? std::string() : home + "/.config/hvdray/config.yaml";
+}
+
+Result<OptionLayer> LoadUserLayer(const Environment& environment, const ResolverFiles& files) {
+  const std::string path = UserFilePath(environment);
+  if (path.empty()) return OptionLayer();
+  const Result<std::optional<std::string>> text = files.read(path);
+  if (!text.ok()) {
+    return Status(
+        text.status().code(), text.status().message(),
+        "HOME or XDG_CONFIG_HOME may be another user's: let XDG_CONFIG_HOME name a folder "
+        "of your own");
+  }
+  if (!*text) return OptionLayer();
+  HVDRAY_ASSIGN_OR_RETURN(const YamlNode root, ParseYaml(**text, path));
+  return LayerOfFile(root, FileKind::kUser);
+}
+
+/// horovodrun: a start timeout of 0 counts as not given.
+void DropZeroStartTimeout(OptionLayer* layer) {
+  const auto found = layer->options.find(OptionId::kStartTimeout);
+  if (found == layer->options.end()) return;
+  const Result<Duration> timeout = DurationOf(found->second);
+  if (timeout.ok() && *timeout == Duration::zero()) layer->options.erase(found);
+}
+
+/// Everything that files say, in the order of precedence below flags and environment.
+struct FileLevels {
+  LayerStack above_config;  ///< Flags, environment, job file, run section.
+  LayerStack all;           ///< The same and the user file.
+  OptionLayer user;
+  std::optional<ClusterHosts> cluster;
+};
+
+void Push(OptionLayer layer, FileLevels* levels) {
+  DropZeroStartTimeout(&layer);
+  levels->above_config.PushLowest(layer);
+  levels->all.PushLowest(std::move(layer));
+}
+
+Result<ClusterHosts> LoadCluster(const ResolverFiles& files, const RawOption& raw) {
+  const std::string path = raw.values.empty() ? std::string() : raw.values.back();
+  if (path.empty() || !files.load_cluster) {
+    return Status(ErrorCode::kUsage, fmt::format("{} must name a cluster file", raw.label));
+  }
+  return files.load_cluster(path);
+}
+
+Result<FileLevels> ReadLevels(const ParsedArgv& argv, const Environment& environment,
+                              const ResolverFiles& files, std::vector<std::string>* warnings) {
+  FileLevels levels;
+  HVDRAY_ASSIGN_OR_RETURN(OptionLayer flags, LayerOfFlags(argv));
+  Push(std::move(flags), &levels);
+  HVDRAY_ASSIGN_OR_RETURN(OptionLayer variables, LayerOfEnvironment(environment, warnings));
+  Push(std::move(variables), &levels);
+  HVDRAY_ASSIGN_OR_RETURN(levels.user, LoadUserLayer(environment, files));
+  if (const RawOption* raw = levels.all.Find(OptionId::kJobFile)) {
+    HVDRAY_ASSIGN_OR_RETURN(const YamlNode root, LoadNamed(files, *raw));
+    HVDRAY_ASSIGN_OR_RETURN(OptionLayer job, LayerOfFile(root, FileKind::kJob));
+    Push(std::move(job), &levels);
+  }
+  const RawOption* cluster = levels.all.Find(OptionId::kCluster);
+  const auto from_user = levels.user.options.find(OptionId::kCluster);
+  if (cluster == nullptr && from_user != levels.user.options.end()) cluster = &from_user->second;
+  if (cluster != nullptr) {
+    HVDRAY_ASSIGN_OR_RETURN(levels.cluster, LoadCluster(files, *cluster));
+    if (levels.cluster->run) {
+      HVDRAY_ASSIGN_OR_RETURN(OptionLayer run,
+                              LayerOfFile(*levels.cluster->run, FileKind::kClusterRun));
+      Push(std::move(run), &levels);
+    }
+  }
+  DropZeroStartTimeout(&levels.user);
+  levels.all.PushLowest(levels.user);
+  return levels;
+}
+
+Result<HorovodConfig> LoadHorovodConfig(const FileLevels& levels, const ResolverFiles& files,
+                                        std::vector<std::string>* warnings) {
+  const RawOption* raw = levels.all.Find(OptionId::kConfigFile);
+  if (raw == nullptr) return HorovodConfig();
+  HVDRAY_ASSIGN_OR_RETURN(const YamlNode root, LoadNamed(files, *raw));
+  HVDRAY_ASSIGN_OR_RETURN(HorovodConfig config, ReadHorovodConfig(root, warnings));
+  if (config.controller == "mpi" && levels.all.Find(OptionId::kGloo) == nullptr) {
+    return Status(ErrorCode::kNotSupported,
+                  fmt::format("{}: controller mpi is not supported, because hvdray starts the "
+                              "workers itself and Horovod trains over Gloo and NCCL",
+                              config.controller_place),
+                  "controller: gloo, or --gloo");
+  }
+  return config;
+}
+
+Result<JobSpec> BuildSpec(const FileLevels& levels, const HorovodConfig& config,
+                          const Environment& environment, const ResolverFiles& files, SpecUse use,
+                          std::vector<std::string>* warnings) {
+  JobSpec spec;
+  HVDRAY_RETURN_IF_ERROR(RefuseMpi(levels.all));
+  HVDRAY_RETURN_IF_ERROR(ReadSettings(levels.all, &spec));
+  HVDRAY_RETURN_IF_ERROR(
+      ReadRaySettings(levels.all, levels.above_config, levels.cluster, files, &spec, warnings));
+  HVDRAY_ASSIGN_OR_RETURN(spec.tunables,
+                          ResolveTunables(levels.above_config, config, levels.user, warnings));
+  HVDRAY_RETURN_IF_ERROR(ResolveHosts(levels.all, levels.above_config, levels.cluster, environment,
+                                      files, use, &spec));
+  HVDRAY_RETURN_IF_ERROR(ResolveEnv(levels.all, environment, &spec));
+  HVDRAY_RETURN_IF_ERROR(ResolveCommand(levels.all, environment, files, use, &spec));
+  if (spec.stdin_rank->has_value() && **spec.stdin_rank >= *spec.np && !spec.is_elastic()) {
+    return Status(ErrorCode::kUsage,
+                  fmt::format("{}: there is no rank {} among {} workers", spec.stdin_rank.origin(),
+                              **spec.stdin_rank, *spec.np));
+  }
+  SettleElastic(&spec, warnings);
+  WarnOfTorchScript(files, spec, warnings);
+  SettleRay(levels.above_config, &spec, warnings);
+  return spec;
+}
+
+Status ResolveInto(RunRequest& request, const ParsedArgv& argv, const Environment& environment,
+                   const ResolverFiles& files, SpecUse use) {
+  if (!argv.options.empty() && argv.options.back().row->type == OptionType::kAction) {
+    const OptionId action = argv.options.back().row->id;
+    request.wants_help = action == OptionId::kHelp;
+    request.wants_version = action == OptionId::kVersion;
+    request.wants_check_build = action == OptionId::kCheckBuild;
+    return {};
+  }
+  HVDRAY_ASSIGN_OR_RETURN(const FileLevels levels,
+                          ReadLevels(argv, environment, files, &request.warnings));
+  HVDRAY_ASSIGN_OR_RETURN(const HorovodConfig config,
+                          LoadHorovodConfig(levels, files, &request.warnings));
+  HVDRAY_ASSIGN_OR_RETURN(request.spec,
+                          BuildSpec(levels, config, environment, files, use, &request.warnings));
+  return {};
+}
+
+Result<RunRequest> ResolveParsed(const ParsedArgv& argv, const Environment& environment,
+                                 const ResolverFiles& files, SpecUse use) {
+  RunRequest request;
+  if (Status status = ResolveInto(request, argv, environment, files, use); !status.ok()) {
+    if (files.warn) std::for_each(request.warnings.begin(), request.warnings.end(), files.warn);
+    return status;
+  }
+  return request;
+}
+
+/// These ask for something else than a check.
+Status RefusePlan(const JobSpec& spec) {
+  if (*spec.ray.is_wanted) {
+    return {ErrorCode::kNotSupported,
+            fmt::format("{} has no meaning for hvdray check", spec.ray.is_wanted.origin()),
+            "hvdray slots --ray says what a cluster has free"};
+  }
+  const auto refused = [](const std::string& origin) {
+    return Status(ErrorCode::kUsage, fmt::format("{} has no meaning for hvdray check", origin),
+                  "hvdray run has it");
+  };
+  if (*spec.is_dry_run) return refused(spec.is_dry_run.origin());
+  if (spec.print_plan->has_value()) return refused(spec.print_plan.origin());
+  if (spec.print_config->has_value()) return refused(spec.print_config.origin());
+  return {};
+}
+
+/// `FOO=1 python train.py` as a shell reads it.
+void TakeAssignments(ParsedArgv& argv) {
+  const auto begin = argv.command.begin();
+  const auto end = std::find_if_not(begin, argv.command.end(), &IsAssignment);
+  for (auto word = begin; word != end; ++word) {
+    argv.options.push_back({&RowOf(OptionId::kEnv), false, {*word}, "-x"});
+  }
+  argv.command.erase(begin, end);
+}
+
+/// "torch,horovod.torch" to its modules.
+Status AddModules(std::string_view list, std::vector<std::string>& modules) {
+  for (;;) {
+    const std::string_view name = list.substr(0, list.find(','));
+    const bool is_name = !name.empty() && name.front() != '.' && name.back() != '.' &&
+                         std::all_of(name.begin(), name.end(), [](char c) {
+                           return c == '_' || c == '.' || (c >= '0' && c <= '9') ||
+                                  (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+                         });
+    if (!is_name) {
+      return {ErrorCode::kUsage,
+              fmt::format("flag --import: {} is not the name of a module", Quoted(name)),
+              "--import torch,horovod.torch"};
+    }
+    if (std::find(modules.begin(), modules.end(), name) == modules.end()) {
+      modules.emplace_back(name);
+    }
+    if (modules.size() > kMaxModules) {
+      return {ErrorCode::kUsage, fmt::format("flag --import: over {} modules", kMaxModules)};
+    }
+    if (name.size() == list.size()) return {};
+    list.remove_prefix(name.size() + 1);
+  }
+}
+
+/// The options that check has beside those of run.
+Status TakeOwnOptions(ParsedArgv& argv, CheckRequest& request) {
+  for (const ParsedOption& option : argv.options) {
+    if (option.row->id == OptionId::kJson) request.is_json = true;
+    if (option.row->id != OptionId::kImport) continue;
+    for (const std::string& list : option.values) {
+      HVDRAY_RETURN_IF_ERROR(AddModules(list, request.modules));
+    }
+  }
+  std::erase_if(argv.options, [](const ParsedOption& option) {
+    return option.row->id == OptionId::kJson || option.row->id == OptionId::kImport;
+  });
+  return {};
+}
+
+}  // namespace
+
+ResolverFiles RealResolverFiles() { return {ReadRealFile, IsRealExecutable, nullptr}; }
+
+Result<RunRequest> ResolveRun(std::span<const std::string> args, const Environment& environment,
+                              const ResolverFiles& files, CalledAs name) {
+  HVDRAY_ASSIGN_OR_RETURN(ParsedArgv argv, ParseArgv(args));
+  if (name == CalledAs::kHorovodrun) TakeAssignments(argv);
+  return ResolveParsed(argv, environment, files, SpecUse::kRun);
+}
+
+Result<CheckRequest> ResolveCheck(std::span<const std::string> args, const Environment& environment,
+                                  const ResolverFiles& files) {
+  HVDRAY_ASSIGN_OR_RETURN(ParsedArgv argv, ParseCheckArgv(args));
+  CheckRequest request;
+  HVDRAY_RETURN_IF_ERROR(TakeOwnOptions(argv, request));
+  HVDRAY_ASSIGN_OR_RETURN(request.run, ResolveParsed(argv, environment, files, SpecUse::kCheck));
+  const JobSpec& spec = request.run.spec;
+  HVDRAY_RETURN_IF_ERROR(RefusePlan(spec));
+  request.slots = CheckSlots(spec);
+  return request;
+}
+
+}  // namespace hvdray

@@ -1,0 +1,45 @@
+// What a job on Ray takes with it that no listing of the Jobs API may show: hvdray_job/job.json of
+// its second package, written by the client, read by `hvdray-agent drive`. Pure.
+#ifndef HVDRAY_LAUNCHER_JOB_RAY_JOB_FILE_H_
+#define HVDRAY_LAUNCHER_JOB_RAY_JOB_FILE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/environ.h"
+#include "base/result.h"
+#include "base/types.h"
+#include "launcher/job/job_spec.h"
+
+namespace hvdray {
+
+/// Its name in the package's folder.
+inline constexpr const char* kRayJobFileName = "job.json";
+/// Largest file that is read.
+inline constexpr size_t kMaxRayJobFileBytes = size_t{16} << 20;
+
+struct RayJobFile {
+  std::string job_id;
+  std::string build;  ///< Of the client.
+  std::string key;    ///< Of the links between agents and driver: 64 hex digits. Never logged.
+  /// Nodes may be added to the cluster, so that a job waits for slots that no node could hold now.
+  bool can_grow = true;
+  JobSpec spec;
+  Environment environment;  ///< See EnvironmentForRay().
+};
+
+/// The file's bytes. Without --ray-headers.
+std::string RayJobFileText(const RayJobFile& job);
+
+/// Unknown keys are passed over. Errors: kProtocolError: no JSON, no job_id, a key that is not 64
+/// hex digits; kProtocolMismatch: a spec that SpecFromJson() refuses, of another build.
+Result<RayJobFile> ParseRayJobFile(ByteView text);
+
+/// What of the client's environment goes with a job on Ray, whose workers have their node's own
+/// otherwise: HOROVOD_*, NCCL_*, and the variables that -x names without a value.
+Environment EnvironmentForRay(const JobSpec& spec, const Environment& client);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_LAUNCHER_JOB_RAY_JOB_FILE_H_

@@ -1,0 +1,259 @@
+#include "launcher/job/ray_runtime_env.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/nearest.h"
+#include "base/yaml.h"
+#include "launcher/job/value_text.h"
+
+namespace hvdray {
+namespace {
+
+constexpr std::array<std::string_view, 14> kKeys = {
+    "pip",           "uv",       "conda",   "env_vars",   "py_modules",
+    "working_dir",   "excludes", "config",  "image_uri",  "container",
+    "py_executable", "nsight",   "_nsight", "rocprof_sys"};
+/// Each says which packages Python has: Ray takes one of them.
+constexpr std::array<const char*, 3> kInstallers = {"pip", "uv", "conda"};
+/// Ray starts workers in such an image, and takes these keys alone with it.
+constexpr std::array<const char*, 2> kImages = {"image_uri", "container"};
+constexpr std::array<std::string_view, 4> kBesideImage = {"image_uri", "container", "config",
+                                                          "env_vars"};
+constexpr std::string_view kBlanks = " \t\r";
+constexpr std::array<std::string_view, 7> kSchemes = {"s3",    "gs",    "https", "http",
+                                                      "azure", "abfss", "file"};
+constexpr std::array<std::string_view, 5> kArchives = {".zip", ".tar.gz", ".tgz", ".tar.xz",
+                                                       ".tar.bz2"};
+
+Status Wrong(std::string text, std::string hint = {}) {
+  return {ErrorCode::kUsage, std::move(text), std::move(hint)};
+}
+
+/// As YAML 1.1 has it: a word that is not quoted is what it looks like.
+Json ScalarToJson(const YamlNode& node) {
+  if (node.is_quoted()) return node.text();
+  if (const Result<bool> flag = node.AsBool(""); flag.ok()) return *flag;
+  if (const Result<int64_t> whole = node.AsInt("", INT64_MIN, INT64_MAX); whole.ok()) return *whole;
+  if (const Result<double> number = node.AsDouble(""); number.ok()) return *number;
+  return node.text();
+}
+
+Json ToJson(const YamlNode& node) {
+  switch (node.kind()) {
+    case YamlNode::Kind::kNull:
+      return nullptr;
+    case YamlNode::Kind::kScalar:
+      return ScalarToJson(node);
+    case YamlNode::Kind::kSequence: {
+      Json list = Json::array();
+      for (const YamlNode& item : node.items()) list.push_back(ToJson(item));
+      return list;
+    }
+    case YamlNode::Kind::kMap: {
+      Json map = Json::object();
+      for (const YamlNode::Entry& entry : node.entries()) map[entry.key] = ToJson(entry.value);
+      return map;
+    }
+  }
+  return nullptr;
+}
+
+/// A variable is text whatever it looks like.
+Json FileToJson(const YamlNode& root) {
+  Json env = ToJson(root);
+  const YamlNode* variables = root.Find("env_vars");
+  if (variables == nullptr) return env;
+  for (const YamlNode::Entry& entry : variables->entries()) {
+    if (entry.value.kind() == YamlNode::Kind::kScalar) {
+      env["env_vars"][entry.key] = entry.value.text();
+    }
+  }
+  return env;
+}
+
+Result<std::string> ReadNamed(const std::string& key, const std::string& path,
+                              const ReadTextFn& read) {
+  HVDRAY_ASSIGN_OR_RETURN(std::optional<std::string> text, read(path));
+  if (text) return *std::move(text);
+  return Status(ErrorCode::kFileUnreadable, fmt::format("{}: there is no file {}", key, path));
+}
+
+Result<Json> ReadRequirements(const std::string& key, const std::string& path,
+                              const ReadTextFn& read) {
+  HVDRAY_ASSIGN_OR_RETURN(const std::string text, ReadNamed(key, path, read));
+  Json lines = Json::array();
+  for (std::string_view rest = text; !rest.empty();) {
+    const size_t end = std::min(rest.find('\n'), rest.size());
+    std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    while (!line.empty() && kBlanks.find(line.back()) != std::string_view::npos) {
+      line.remove_suffix(1);
+    }
+    if (!line.empty()) lines.push_back(std::string(line));
+  }
+  return lines;
+}
+
+bool IsTextList(const Json& value) {
+  return value.is_array() &&
+         std::all_of(value.begin(), value.end(), [](const Json& item) { return item.is_string(); });
+}
+
+/// pip and uv: a list, a file of requirements, or an object with either as `packages`.
+Status CompletePackages(const std::string& key, Json& value, const ReadTextFn& read) {
+  Json* packages = &value;
+  if (value.is_object()) {
+    if (!value.contains("packages")) return Wrong(fmt::format("{} has no packages", key));
+    packages = &value["packages"];
+  }
+  if (packages->is_string()) {
+    HVDRAY_ASSIGN_OR_RETURN(*packages, ReadRequirements(key, packages->get<std::string>(), read));
+  }
+  if (IsTextList(*packages)) return {};
+  return Wrong(fmt::format("{} must be a list of texts, or the path of a requirements file", key));
+}
+
+Status CompleteConda(Json& value, const ReadTextFn& read) {
+  if (value.is_object()) return {};
+  if (!value.is_string()) {
+    return Wrong("conda must be an object, an environment's name, or the path of a YAML file");
+  }
+  const std::string name = value.get<std::string>();
+  if (!name.ends_with(".yaml") && !name.ends_with(".yml")) return {};
+  HVDRAY_ASSIGN_OR_RETURN(const std::string text, ReadNamed("conda", name, read));
+  HVDRAY_ASSIGN_OR_RETURN(const YamlNode root, ParseYaml(text, name));
+  value = ToJson(root);
+  return value.is_object() ? Status() : Wrong(fmt::format("conda: {} is no environment", name));
+}
+
+Status CheckVariables(const Json& variables) {
+  if (!variables.is_object()) return Wrong("env_vars must be an object of texts");
+  for (const auto& [name, value] : variables.items()) {
+    if (!value.is_string()) {
+      return Wrong(fmt::format("env_vars: the value of {} must be a text", Quoted(name)));
+    }
+    if (name.empty() || name.find_first_of(std::string_view("=\0", 2)) != std::string::npos) {
+      return Wrong(fmt::format("env_vars: {} can't be a variable's name", Quoted(name)));
+    }
+  }
+  return {};
+}
+
+Status CheckKeys(const Json& env) {
+  if (!env.is_object()) return Wrong("it must be an object");
+  for (const auto& [key, value] : env.items()) {
+    if (std::find(kKeys.begin(), kKeys.end(), key) != kKeys.end()) continue;
+    const std::string nearest = Nearest(key, kKeys);
+    return Wrong(fmt::format("unknown key {}", Quoted(key)),
+                 nearest.empty() ? fmt::format("known are {}", fmt::join(kKeys, ", "))
+                                 : fmt::format("did you mean {}?", nearest));
+  }
+  const auto count = std::count_if(kInstallers.begin(), kInstallers.end(),
+                                   [&env](const char* key) { return env.contains(key); });
+  if (count > 1) return Wrong("only one of pip, uv and conda");
+  for (const char* image : kImages) {
+    if (!env.contains(image)) continue;
+    for (const auto& [key, value] : env.items()) {
+      if (std::find(kBesideImage.begin(), kBesideImage.end(), key) != kBesideImage.end()) continue;
+      return Wrong(fmt::format("Ray takes no {} beside {}", key, image),
+                   "install it in the image; --working-dir brings your files");
+    }
+  }
+  return {};
+}
+
+Result<std::vector<std::string>> TakeTexts(Json& env, const char* key) {
+  std::vector<std::string> texts;
+  const auto found = env.find(key);
+  if (found == env.end()) return texts;
+  if (!IsTextList(*found)) return Wrong(fmt::format("{} must be a list of texts", key));
+  for (const Json& item : *found) texts.push_back(item.get<std::string>());
+  env.erase(key);
+  return texts;
+}
+
+Result<RayRuntimeEnv> Complete(Json env, const ReadTextFn& read) {
+  // Ray takes null for what is not there.
+  for (const std::string_view key : kKeys) {
+    const auto found = env.is_object() ? env.find(std::string(key)) : env.end();
+    if (found != env.end() && found->is_null()) env.erase(found);
+  }
+  HVDRAY_RETURN_IF_ERROR(CheckKeys(env));
+  if (env.contains("pip")) HVDRAY_RETURN_IF_ERROR(CompletePackages("pip", env["pip"], read));
+  if (env.contains("uv")) HVDRAY_RETURN_IF_ERROR(CompletePackages("uv", env["uv"], read));
+  if (env.contains("conda")) HVDRAY_RETURN_IF_ERROR(CompleteConda(env["conda"], read));
+  if (env.contains("env_vars")) HVDRAY_RETURN_IF_ERROR(CheckVariables(env["env_vars"]));
+  RayRuntimeEnv result;
+  HVDRAY_ASSIGN_OR_RETURN(result.py_modules, TakeTexts(env, "py_modules"));
+  HVDRAY_ASSIGN_OR_RETURN(result.excludes, TakeTexts(env, "excludes"));
+  if (const auto found = env.find("working_dir"); found != env.end()) {
+    if (!found->is_string()) return Wrong("working_dir must be a text");
+    result.working_dir = found->get<std::string>();
+    env.erase("working_dir");
+  }
+  result.actors = std::move(env);
+  return result;
+}
+
+}  // namespace
+
+Result<RayRuntimeEnv> ReadRuntimeEnv(std::string_view text, const ReadTextFn& read) {
+  const size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin != std::string_view::npos && text[begin] == '{') {
+    Result<Json> env = ParseJson(text);
+    // Without the text: it may hold a password.
+    if (!env.ok()) return Wrong(fmt::format("it is no JSON: {}", env.status().message()));
+    return Complete(std::move(env).value(), read);
+  }
+  const std::string path(text);
+  HVDRAY_ASSIGN_OR_RETURN(std::optional<std::string> file, read(path));
+  if (!file) return Wrong(fmt::format("there is no file {}", Quoted(path)), "a YAML file, or JSON");
+  HVDRAY_ASSIGN_OR_RETURN(const YamlNode root, ParseYaml(*file, path));
+  Result<RayRuntimeEnv> env = Complete(FileToJson(root), read);
+  if (env.ok()) return env;
+  return std::move(env).status().WithContext(path);
+}
+
+std::string RuntimeEnvText(const RayRuntimeEnv& env) {
+  Json whole = env.actors;
+  if (!env.py_modules.empty()) whole["py_modules"] = env.py_modules;
+  return whole.empty() ? std::string() : DumpJson(whole);
+}
+
+Result<RayRuntimeEnv> ParseRuntimeEnvText(std::string_view text) {
+  RayRuntimeEnv env;
+  if (text.empty()) return env;
+  HVDRAY_ASSIGN_OR_RETURN(env.actors, ParseJson(text));
+  if (!env.actors.is_object()) return Wrong("the runtime environment is no object");
+  HVDRAY_ASSIGN_OR_RETURN(env.py_modules, TakeTexts(env.actors, "py_modules"));
+  return env;
+}
+
+Json ShownRuntimeEnv(std::string_view text) {
+  Result<Json> env = ParseJson(text);
+  if (!env.ok() || !env->is_object()) return nullptr;
+  const auto variables = env->find("env_vars");
+  if (variables != env->end() && variables->is_object()) {
+    for (Json& value : *variables) value = "***";
+  }
+  return DumpJson(*env);
+}
+
+Status CheckRemoteFolder(std::string_view uri) {
+  const std::string_view scheme = uri.substr(0, uri.find("://"));
+  if (std::find(kSchemes.begin(), kSchemes.end(), scheme) == kSchemes.end()) {
+    return Wrong(fmt::format("Ray fetches nothing from {}", Quoted(uri)),
+                 fmt::format("a folder of this machine, or {}://", fmt::join(kSchemes, "://, ")));
+  }
+  const bool is_archive = std::any_of(kArchives.begin(), kArchives.end(),
+                                      [uri](std::string_view end) { return uri.ends_with(end); });
+  if (is_archive) return {};
+  return Wrong(fmt::format("{} is not the name of an archive", Quoted(uri)),
+               fmt::format("Ray takes {}", fmt::join(kArchives, ", ")));
+}
+
+}  // namespace hvdray

@@ -1,0 +1,129 @@
+// Parsing never depends on the locale, so it goes through from_chars.
+#include "launcher/job/value_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <utility>
+
+namespace hvdray {
+namespace {
+
+Status Wrong(std::string_view wanted, std::string_view text) {
+  return Status(ErrorCode::kUsage, fmt::format("must be {}, not {}", wanted, Quoted(text)));
+}
+
+bool EqualsNoCase(std::string_view a, std::string_view lower) {
+  return std::equal(a.begin(), a.end(), lower.begin(), lower.end(), [](char x, char y) {
+    return (x >= 'A' && x <= 'Z' ? static_cast<char>(x - 'A' + 'a') : x) == y;
+  });
+}
+
+/// from_chars takes no '+'.
+std::string_view WithoutPlus(std::string_view text) {
+  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
+  return text;
+}
+
+}  // namespace
+
+std::string Quoted(std::string_view text) {
+  std::string quoted = "'";
+  for (const char c : text.substr(0, 80)) {
+    quoted += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+  }
+  return quoted + (text.size() > 80 ? "…'" : "'");
+}
+
+Result<int64_t> ParseWhole(std::string_view text, int64_t min, int64_t max) {
+  const std::string_view digits = WithoutPlus(text);
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  const bool is_number = !digits.empty() && end == digits.data() + digits.size() &&
+                         error != std::errc::invalid_argument;
+  if (!is_number || error != std::errc() || value < min || value > max) {
+    return Wrong(fmt::format("a whole number from {} to {}", min, max), text);
+  }
+  return value;
+}
+
+Result<double> ParseNumber(std::string_view text) {
+  const std::string_view digits = WithoutPlus(text);
+  double value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (digits.empty() || end != digits.data() + digits.size() || error != std::errc() ||
+      !std::isfinite(value)) {
+    return Wrong("a number", text);
+  }
+  return value;
+}
+
+Result<bool> ParseYesNo(std::string_view text) {
+  for (const std::string_view word : {"1", "true", "yes", "on", "y"}) {
+    if (EqualsNoCase(text, word)) return true;
+  }
+  for (const std::string_view word : {"0", "false", "no", "off", "n"}) {
+    if (EqualsNoCase(text, word)) return false;
+  }
+  return Wrong("true or false", text);
+}
+
+Result<Duration> ParseDuration(std::string_view text) {
+  constexpr std::array<std::pair<std::string_view, double>, 6> kUnits = {
+      {{"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}}};
+  constexpr double kMaxSeconds = 10.0 * 365 * 86400;
+  const size_t unit_at = std::min(text.find_first_not_of("+-.0123456789"), text.size());
+  double factor = 1;
+  bool is_known = unit_at == text.size();
+  for (const auto& [unit, seconds] : kUnits) {
+    if (text.substr(unit_at) != unit) continue;
+    factor = seconds;
+    is_known = true;
+  }
+  Result<double> number = ParseNumber(text.substr(0, unit_at));
+  if (!is_known || !number.ok() || std::signbit(*number) || *number * factor > kMaxSeconds) {
+    return Wrong("a time such as 30, 0.5, 200ms or 2m", text);
+  }
+  return Duration(static_cast<int64_t>(std::llround(*number * factor * 1e9)));
+}
+
+std::string FormatSeconds(Duration duration) {
+  const int64_t ns = duration.count();
+  std::string text = fmt::format("{}{}", ns < 0 ? "-" : "", std::abs(ns / 1000000000));
+  const int64_t fraction = std::abs(ns % 1000000000);
+  if (fraction == 0) return text;
+  text += fmt::format(".{:09}", fraction);
+  text.erase(text.find_last_not_of('0') + 1);
+  return text;
+}
+
+std::string FormatPythonFloat(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
+  std::array<char, 64> buffer{};
+  const auto scientific = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
+                                        std::chars_format::scientific);
+  std::string text(buffer.data(), scientific.ptr);
+  const size_t e = text.find('e');
+  const int exponent = std::stoi(text.substr(e + 1));
+  // Python switches to an exponent below 1e-4 and from 1e16 on.
+  if (exponent < -4 || exponent >= 16) return text;
+  const bool is_negative = text.front() == '-';
+  std::string digits;
+  for (const char c : text.substr(0, e)) {
+    if (c >= '0' && c <= '9') digits += c;
+  }
+  if (exponent < 0) {
+    digits = "0." + std::string(static_cast<size_t>(-exponent - 1), '0') + digits;
+  } else {
+    const size_t point = static_cast<size_t>(exponent) + 1;
+    if (digits.size() < point + 1) digits.append(point + 1 - digits.size(), '0');
+    digits.insert(point, ".");
+  }
+  return is_negative ? "-" + digits : digits;
+}
+
+}  // namespace hvdray

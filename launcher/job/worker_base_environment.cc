@@ -1,0 +1,112 @@
+// What a worker inherits. Which names go, and why, stands beside each list.
+#include <algorithm>
+#include <array>
+#include <span>
+#include <string_view>
+
+#include "launcher/job/job_spec.h"
+
+namespace hvdray {
+namespace {
+
+using Names = std::span<const std::string_view>;
+
+// A gang must not see the place of the process that started hvdray (Horovod spec 1.5, DEV; issue of
+// scripts under torchrun that start a job).
+constexpr std::array<std::string_view, 28> kPlaceOfAnotherJob = {"HOROVOD_HOSTNAME",
+                                                                 "HOROVOD_RANK",
+                                                                 "HOROVOD_SIZE",
+                                                                 "HOROVOD_LOCAL_RANK",
+                                                                 "HOROVOD_LOCAL_SIZE",
+                                                                 "HOROVOD_CROSS_RANK",
+                                                                 "HOROVOD_CROSS_SIZE",
+                                                                 "HOROVOD_GLOO_RENDEZVOUS_ADDR",
+                                                                 "HOROVOD_GLOO_RENDEZVOUS_PORT",
+                                                                 "HOROVOD_ELASTIC",
+                                                                 "HOROVOD_CONTROLLER",
+                                                                 "HOROVOD_CPU_OPERATIONS",
+                                                                 "RANK",
+                                                                 "WORLD_SIZE",
+                                                                 "LOCAL_RANK",
+                                                                 "LOCAL_WORLD_SIZE",
+                                                                 "GROUP_RANK",
+                                                                 "GROUP_WORLD_SIZE",
+                                                                 "ROLE_RANK",
+                                                                 "ROLE_WORLD_SIZE",
+                                                                 "ROLE_NAME",
+                                                                 "MASTER_ADDR",
+                                                                 "MASTER_PORT",
+                                                                 "TORCHELASTIC_RUN_ID",
+                                                                 "TORCHELASTIC_RESTART_COUNT",
+                                                                 "TORCHELASTIC_MAX_RESTARTS",
+                                                                 "TORCHELASTIC_USE_AGENT_STORE",
+                                                                 "TORCHELASTIC_ERROR_FILE"};
+
+// Horovod spec 1.5: dropped when the name begins with one of these, whatever follows.
+constexpr std::array<std::string_view, 4> kNeverPrefixes = {"BASH_FUNC_", "OLDPWD",
+                                                            "_HOROVOD_SECRET_KEY", "HVDRAY_"};
+
+// What belongs to a login on this machine and means nothing, or something else, on another one.
+constexpr std::array<std::string_view, 3> kLoginPrefixes = {"SSH_", "XDG_", "DBUS_"};
+constexpr std::array<std::string_view, 3> kLoginNames = {"DISPLAY", "XAUTHORITY", "TMPDIR"};
+
+constexpr std::array<std::string_view, 3> kCleanNames = {"PATH", "HOME", "LANG"};
+constexpr std::array<std::string_view, 2> kCleanPrefixes = {"HOROVOD_", "NCCL_"};
+
+bool IsIn(std::string_view name, Names names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+bool BeginsWithOne(std::string_view name, Names prefixes) {
+  return std::any_of(prefixes.begin(), prefixes.end(),
+                     [&](std::string_view prefix) { return name.starts_with(prefix); });
+}
+
+bool IsInherited(const std::string& name, bool is_clean, bool is_local) {
+  if (IsIn(name, kPlaceOfAnotherJob) || BeginsWithOne(name, kNeverPrefixes)) return false;
+  if (is_clean) return IsIn(name, kCleanNames) || BeginsWithOne(name, kCleanPrefixes);
+  if (is_local) return true;
+  // Devices are numbered per machine, so a selection made here says nothing there.
+  if (name.find("CUDA_VISIBLE_DEVICES") != std::string::npos) return false;
+  if (name == "HIP_VISIBLE_DEVICES" || name == "ROCR_VISIBLE_DEVICES") return false;
+  return !IsIn(name, kLoginNames) && !BeginsWithOne(name, kLoginPrefixes);
+}
+
+constexpr const char* kGlooTimeout = "HOROVOD_GLOO_TIMEOUT_SECONDS";
+constexpr int kGlooTimeoutS = 30;  // Horovod's own
+constexpr int kMaxGlooTimeoutS = 600;
+constexpr int kFewRanks = 32;
+
+// The clock runs from a rank's own init, so what counts is how far apart the first and the last one
+// get there, and that grows with the gang (imports from one shared disk).
+int GlooTimeoutS(int np) {
+  return std::min(kGlooTimeoutS + std::max(np - kFewRanks, 0), kMaxGlooTimeoutS);
+}
+
+}  // namespace
+
+Environment WorkerEnvironment(const JobSpec& spec, const Environment& launcher, bool is_local) {
+  Environment result;
+  for (const auto& [name, value] : launcher.values()) {
+    if (IsInherited(name, *spec.is_clean_env, is_local)) result.Set(name, value);
+  }
+  const int gloo_timeout_s = GlooTimeoutS(*spec.np);
+  if (gloo_timeout_s != kGlooTimeoutS && !result.Get(kGlooTimeout)) {
+    result.Set(kGlooTimeout, std::to_string(gloo_timeout_s));
+  }
+  for (const auto& [name, value] : spec.tunables) result.Set(name, *value);
+  // Lines of a Python worker appear as they are printed; -x may say otherwise.
+  result.Set("PYTHONUNBUFFERED", "1");
+  for (const std::string& variable : *spec.env) {
+    const size_t equals = variable.find('=');
+    const std::string name = variable.substr(0, equals);
+    if (equals != std::string::npos) {
+      result.Set(name, variable.substr(equals + 1));
+    } else if (const std::optional<std::string> value = launcher.Get(name)) {
+      result.Set(name, *value);
+    }
+  }
+  return result;
+}
+
+}  // namespace hvdray

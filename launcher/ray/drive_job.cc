@@ -1,0 +1,270 @@
+#include "launcher/ray/drive_job.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "agent/agent_run.h"
+#include "base/shown_text.h"
+#include "base/tls_stream.h"
+#include "cluster/ray/seat_address.h"
+#include "launcher/engine/neighbour_probe.h"
+#include "launcher/job/ray_ask.h"
+
+namespace hvdray {
+namespace {
+
+// A node that another job has just left may be free a moment later.
+constexpr Duration kRefusedFor = std::chrono::milliseconds(500);
+
+/// The address that Ray gives for this node; where it is none of this machine's (behind some other
+/// network), all of them.
+Result<std::unique_ptr<SeatListener>> OpenListener(Loop& loop, const std::string& node_ip,
+                                                   const std::string& key) {
+  SeatListenerOptions options;
+  options.addresses = {node_ip};
+  HVDRAY_ASSIGN_OR_RETURN(Secret secret, ParseTlsKey(key));
+  Result<std::unique_ptr<SeatListener>> listener = SeatListener::Open(loop, options, secret.Copy());
+  if (listener.ok()) return listener;
+  options.addresses.clear();
+  return SeatListener::Open(loop, options, std::move(secret));
+}
+
+/// Ray tries again and again, but what it has found is that nodes have no such room.
+bool HasNoRoom(const BrokerGroup& group) {
+  return group.state != BrokerGroupState::kCreated &&
+         (group.reason == "NO_RESOURCES" || group.reason == "INFEASIBLE");
+}
+
+}  // namespace
+
+DriveJob::DriveJob(Loop& loop, DriveJobOptions options)
+    : loop_(loop),
+      hello_limit_(options.hello_limit),
+      run_(loop, std::move(options.job), options.log_fd, options.began),
+      broker_(std::make_unique<RayBroker>(std::move(options.python), MakeHandlers())) {}
+
+DriveJob::~DriveJob() = default;
+
+RayBroker::Handlers DriveJob::MakeHandlers() {
+  RayBroker::Handlers handlers;
+  handlers.on_hello = [this](BrokerHello hello) { OnHello(std::move(hello)); };
+  handlers.on_nodes = [this](const BrokerNodes& nodes) { OnNodes(nodes); };
+  handlers.on_group = [this](const BrokerGroup& group) { OnGroup(group); };
+  handlers.on_seat_started = [this](const BrokerSeatStarted& seat) { OnSeatStarted(seat); };
+  handlers.on_seat_ended = [this](const BrokerSeatEnded& seat) { OnSeatEnded(seat); };
+  handlers.on_signal = [this](const BrokerSignal& signal) { OnSignal(signal); };
+  handlers.on_closed = [this](Status why) { OnClosed(std::move(why)); };
+  return handlers;
+}
+
+int DriveJob::Run() {
+  broker_->Start();
+  timer_ = loop_.After(hello_limit_, [this] {
+    GiveUp({ErrorCode::kRayFailed,
+            fmt::format("ray_driver.py has not said hello within {:g} s",
+                        std::chrono::duration_cast<Seconds>(hello_limit_).count())},
+           kDriveFailed);
+  });
+  run_.Wait();
+  if (run_.has_failed()) return run_.EndEarly();
+  return run_.spec().is_elastic() ? RunElastic() : RunStatic();
+}
+
+void DriveJob::OnHello(BrokerHello hello) {
+  hello_ = std::move(hello);
+  timer_.Cancel();
+  run_.log().Note(fmt::format("job {} by {}, driver {}, Ray {}, Python {}, on {}",
+                              run_.job().job_id, run_.job().build, kAgentBuild, hello_.ray,
+                              hello_.python, hello_.node_ip));
+  if (Status status = Begin(); !status.ok()) GiveUp(std::move(status), kDriveFailed);
+}
+
+Status DriveJob::Begin() {
+  if (!ParseIpLiteral(hello_.node_ip)) {
+    return {ErrorCode::kProtocolError,
+            fmt::format("Ray's address of this node is '{}'", ShownText(hello_.node_ip))};
+  }
+  HVDRAY_RETURN_IF_ERROR(run_.Open(hello_.logs));
+  Result<std::unique_ptr<SeatListener>> listener =
+      OpenListener(loop_, hello_.node_ip, run_.job().key);
+  if (!listener.ok()) {
+    return std::move(listener).status().WithContext("listen for agents on " + hello_.node_ip);
+  }
+  listener_ = std::move(listener).value();
+  broker_->Watch();
+  if (run_.spec().is_elastic()) {
+    loop_.Stop();
+    return {};
+  }
+  Result<RayRequest> request = MakeRayRequest(RayAskOf(run_.spec()));
+  if (!request.ok()) return std::move(request).status();
+  request_ = std::move(request).value();
+  reserve_began_ = loop_.Now();
+  wait_.emplace(
+      request_,
+      GroupWaitOptions{.limit = *run_.spec().ray.group_timeout, .can_grow = run_.job().can_grow},
+      reserve_began_);
+  Look();
+  return {};
+}
+
+void DriveJob::Reserve(RayRequest request) {
+  const bool is_first = group_name_.empty();
+  if (!is_first) broker_->Release(group_name_);
+  group_name_ = fmt::format("hvdray-{}{}", run_.job().job_id, is_first ? "" : "-slots");
+  reserved_ = std::move(request);
+  refused_since_.reset();
+  wait_->Expect(reserved_.bundles.size());
+  broker_->Reserve({.name = group_name_,
+                    .bundles = reserved_.bundles,
+                    .strategy = reserved_.strategy,
+                    .selectors = reserved_.selectors});
+}
+
+std::optional<TimePoint> DriveJob::TimeForSingleSlots() const {
+  if (!refused_since_ || reserved_ == request_) return std::nullopt;
+  return *refused_since_ + kRefusedFor;
+}
+
+void DriveJob::OnGroup(const BrokerGroup& group) {
+  if (hosts_) return hosts_->OnGroup(group);
+  if (!wait_ || group.name != group_name_) return;
+  wait_->OnGroup(group, loop_.Now());
+  if (!HasNoRoom(group)) {
+    refused_since_.reset();
+  } else if (!refused_since_) {
+    refused_since_ = loop_.Now();
+  }
+  if (transport_) transport_->OnGroup(group);
+  Look();
+}
+
+void DriveJob::OnNodes(const BrokerNodes& nodes) {
+  nodes_ = nodes;
+  if (hosts_) return hosts_->OnNodes(nodes);
+  if (!wait_) return;
+  wait_->OnNodes(nodes);
+  // The first table says which nodes have room.
+  if (group_name_.empty() && !run_.has_failed()) Reserve(GroupByNode(request_, wait_->nodes()));
+  Look();
+}
+
+// Only while slots are waited for.
+void DriveJob::Look() {
+  if (run_.is_launched() || run_.has_failed()) return;
+  const TimePoint now = loop_.Now();
+  if (TimeForSingleSlots().value_or(TimePoint::max()) <= now) Reserve(request_);
+  switch (wait_->Look(now)) {
+    case GroupWait::State::kCreated:
+      timer_.Cancel();
+      if (!taken_.ok() && !IsMoved()) return AwaitRaysNotice();
+      loop_.Stop();
+      return;
+    case GroupWait::State::kFailed:
+      return GiveUp(wait_->failure(now), kDriveFailed);
+    case GroupWait::State::kWaiting:
+      break;
+  }
+  if (const auto line = wait_->TakeLine(now)) run_.log().Say(*line, *run_.spec().is_quiet);
+  const TimePoint next =
+      std::min(wait_->NextDeadline(), TimeForSingleSlots().value_or(TimePoint::max()));
+  timer_ = loop_.After(next - now, [this] {
+    timer_.Cancel();
+    Look();
+  });
+}
+
+void DriveJob::OnSeatStarted(const BrokerSeatStarted& seat) {
+  if (transport_) transport_->OnSeatStarted(seat);
+  if (++seats_started_ == seats_wanted_) seats_ended_ = loop_.Now();
+}
+
+void DriveJob::OnSeatEnded(const BrokerSeatEnded& seat) {
+  if (transport_) transport_->OnSeatEnded(seat);
+}
+
+void DriveJob::OnSignal(const BrokerSignal& signal) {
+  timer_.Cancel();
+  if (!signal.why.empty()) run_.log().Say(signal.why + ": stopping the job", *run_.spec().is_quiet);
+  run_.StopBy(signal.signo);
+}
+
+// From here on the links tell all that happens to a host.
+void DriveJob::OnArrival() {
+  if (++arrivals_ == seats_wanted_) broker_->Rest();
+}
+
+void DriveJob::OnClosed(Status why) {
+  timer_.Cancel();
+  run_.Orphan(std::move(why));
+}
+
+void DriveJob::GiveUp(Status why, int exit_code) {
+  timer_.Cancel();
+  run_.GiveUp(std::move(why), exit_code);
+}
+
+Duration DriveJob::HeldUp() const {
+  // The actors' processes are Ray's to start; its patience is that for the group.
+  const TimePoint end = seats_ended_.value_or(loop_.Now());
+  return std::min(end - seats_began_, *run_.spec().ray.group_timeout);
+}
+
+RayTransportOptions DriveJob::TransportOptions(HostSpread spread, size_t host_count) const {
+  RayTransportOptions options;
+  TcpAddress dial = ParseIpLiteral(hello_.node_ip).value_or(TcpAddress());
+  dial.port = listener_->port();
+  options.dial = FormatSeatAddresses({dial});
+  options.key_line = run_.job().key;
+  options.runtime_env = *run_.spec().ray.runtime_env;
+  if (IsProbeWanted(spread, host_count)) options.agent_words.emplace_back("--probe-listener");
+  if (*run_.spec().ray.keeps_ray_env) options.agent_words.emplace_back("--keep-ray-env");
+  return options;
+}
+
+int DriveJob::RunStatic() {
+  for (;;) {
+    // Ray may have told of the group and, in the same breath, that it is broken.
+    while (wait_->Look(loop_.Now()) != GroupWait::State::kCreated) {
+      if (!WaitOn()) return run_.EndEarly();
+    }
+    if (const std::optional<int> code = RunPlaced()) return *code;
+    if (!WaitAgain()) return run_.EndEarly();
+  }
+}
+
+std::optional<int> DriveJob::RunPlaced() {
+  placement_ = PlaceGroup(reserved_, wait_->group(), wait_->nodes());
+  Result<LaunchPlan> plan = run_.PlanFor(placement_);
+  if (!plan.ok()) {
+    GiveUp(plan.status(), kDriveFailed);
+    return run_.EndEarly();
+  }
+  RayTransportOptions options = TransportOptions(plan->spread, plan->hosts.size());
+  options.on_arrival = [this] { OnArrival(); };
+  if (transport_) options.first_seat = transport_->next_seat();
+  transport_ = std::make_unique<RayTransport>(loop_, *broker_, *listener_, std::move(options));
+  for (size_t i = 0; i < plan->hosts.size(); ++i) {
+    transport_->Place(plan->hosts[i].host, placement_.places[i]);
+  }
+  seats_wanted_ = plan->hosts.size();
+  seats_started_ = 0;
+  arrivals_ = 0;
+  seats_began_ = loop_.Now();
+  seats_ended_.reset();
+  plan->place.start_clock = seats_began_;
+  plan->place.held_up = [this] { return HeldUp(); };
+  const auto is_final = [this](const JobReport& report) {
+    if (!WasTakenAway(report)) return true;
+    taken_ = report.verdict.error;
+    for (const HostSlots& host : placement_.hosts) transport_->Remove(host.host);
+    return false;
+  };
+  return run_.Launch(std::move(plan).value(), *transport_, reserve_began_, is_final);
+}
+
+}  // namespace hvdray

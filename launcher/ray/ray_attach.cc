@@ -1,0 +1,365 @@
+#include "launcher/ray/ray_attach.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "base/blocking_pool.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/notice.h"
+#include "launcher/engine/signals.h"
+#include "launcher/job/exit_code.h"
+#include "launcher/ray/job_package.h"
+#include "launcher/ray/ray_live_file.h"
+#include "launcher/ray/ray_output.h"
+#include "launcher/ray/ray_rank_files.h"
+#include "launcher/ray/ray_stream.h"
+
+namespace hvdray {
+namespace {
+
+// The loop's own look at deadlines; everything else is an event.
+constexpr Duration kTick = std::chrono::milliseconds(500);
+constexpr size_t kBusyBytes = size_t{1} << 20;  // of output that nobody takes
+constexpr Duration kPresencePeriod = std::chrono::seconds(15);
+
+/// One after another over one connection, off the loop.
+class RayCalls {
+ public:
+  RayCalls(BlockingPool& pool, RayAccess access)
+      : pool_(pool), client_(std::make_shared<DashboardClient>(std::move(access))) {}
+  ~RayCalls() { client_->Cancel(); }
+  RayCalls(const RayCalls&) = delete;
+  RayCalls& operator=(const RayCalls&) = delete;
+
+  template <typename T>
+  void Run(std::function<T(DashboardClient&)> call, std::function<void(T)> done) {
+    waiting_.push_back([this, call = std::move(call), done = std::move(done)] {
+      pool_.Run<std::shared_ptr<T>>(
+          // Shared: what goes back to the loop has to be copyable.
+          [client = client_, call] { return std::make_shared<T>(call(*client)); },
+          [this, done](std::shared_ptr<T> result) {
+            is_running_ = false;
+            Next();
+            done(std::move(*result));
+          });
+    });
+    Next();
+  }
+
+ private:
+  void Next() {
+    if (is_running_ || waiting_.empty()) return;
+    is_running_ = true;
+    const auto next = std::move(waiting_.front());
+    waiting_.pop_front();
+    next();
+  }
+
+  BlockingPool& pool_;
+  const std::shared_ptr<DashboardClient> client_;  // shared with the call that runs
+  std::deque<std::function<void()>> waiting_;
+  bool is_running_ = false;
+};
+
+/// Whose reader may want to see it grow; the others are made when the job has ended.
+bool IsLive(const RayWantedFile& file) { return file.suffix == "events.jsonl"; }
+
+/// What is not there yet of `file`, from the driver's logs folder.
+Status FetchFile(DashboardClient& client, const std::string& node, const std::string& id,
+                 const RayWantedFile& file) {
+  const auto failed = [&file](Status why) {
+    return std::move(why).WithContext(fmt::format("fetch {}", file.path));
+  };
+  UniqueFd opened;
+  if (file.out == nullptr) {
+    HVDRAY_ASSIGN_OR_RETURN(opened, OpenForWriting(file.path));
+  }
+  const int out = file.out == nullptr ? opened.get() : file.out->get();
+  uint64_t to_skip = file.begin;
+  Status written;
+  Status got = client.ReadLog(node, RayStreamName(id, file.suffix), [&](ByteView piece) {
+    const auto skipped = static_cast<size_t>(std::min<uint64_t>(to_skip, piece.size()));
+    to_skip -= skipped;
+    written = WriteAll(out, piece.substr(skipped));
+    return written.ok();
+  });
+  if (!written.ok()) return failed(std::move(written).WithCode(ErrorCode::kOutputLost));
+  return got.ok() ? Status() : failed(std::move(got));
+}
+
+class Attachment {
+ public:
+  Attachment(Loop& loop, RayAttachOptions options)
+      : loop_(loop),
+        options_(std::move(options)),
+        pool_(loop),
+        asks_(pool_, options_.access.Copy()),
+        orders_(pool_, options_.access.Copy()),
+        output_(loop, {.on_reader_gone = [this] { Do(plan_.OnReaderGone()); },
+                       .on_lost = [this](const Status& why) { plan_.OnOutputLost(why); },
+                       .on_waiting = [this] { OnWaiting(); }}),
+        stream_(loop, pool_, options_.access.Copy(), options_.plan.id, "stream",
+                {.on_bytes = [this](const std::string& bytes) { OnBytes(bytes); },
+                 .on_rest = [this](const std::string& line) { Do(plan_.OnRest(line)); }}),
+        rank_files_(options_.output_folder),
+        reader_({.on_output = [this](RecordKind kind, ByteView bytes) { OnOutput(kind, bytes); },
+                 .on_end = [this](StreamEnd end) { OnEnd(std::move(end)); },
+                 .on_places = [this](PlacesOfRecord record) { OnPlaces(std::move(record)); },
+                 .on_next = [this](uint32_t file) { next_file_ = file; }}),
+        plan_(options_.plan, loop.Now()) {
+    for (const RayWantedFile& file : options_.files) {
+      if (!IsLive(file)) continue;
+      live_.push_back(std::make_unique<RayLiveFile>(loop, pool_, options_.access.Copy(),
+                                                    options_.plan.id, file));
+    }
+  }
+
+  int Run() {
+    const UserSignals signals(
+        loop_, {.on_stop = [this](int signo) { OnSignal(signo); },
+                .on_pause = [](const std::function<void()>& stop_now) { stop_now(); },
+                .on_resume = [] {},
+                .on_forward = nullptr});
+    options_.held_signals.reset();
+    const Watch tick = loop_.Every(kTick, [this] { Do(plan_.OnTick(loop_.Now())); });
+    Do(plan_.Begin(options_.likely_node));
+    if (options_.is_stopped_at_once) Do(plan_.StopNow());
+    if (options_.tells_presence) {
+      TellPresence();
+      presence_ = loop_.Every(kPresencePeriod, [this] { TellPresence(); });
+    }
+    Ask();
+    loop_.Run();
+    stream_.Stop();
+    if (!output_.lost().ok()) plan_.OnOutputLost(output_.lost());
+    const FollowOutcome& outcome = plan_.outcome();
+    if (!outcome.error.ok() && outcome.error.code() != ErrorCode::kReaderGone) {
+      (void)Fail(options_.command, outcome.error);
+    }
+    if (!fetched_.ok()) (void)Fail(options_.command, fetched_);
+    return outcome.exit_code == 0 && !fetched_.ok() ? kHvdrayFailed : outcome.exit_code;
+  }
+
+ private:
+  void Say(LogLevel level, std::string_view text) {
+    output_.Say(NoticeLine(level, "hvdray " + options_.command, text));
+  }
+
+  void Do(const FollowPlan::Steps& steps) {
+    for (const FollowStep& step : steps) {
+      switch (step.kind) {
+        case FollowStep::Kind::kSay:
+          Say(LogLevel::kInfo, step.text);
+          break;
+        case FollowStep::Kind::kFollow:
+          stream_.Follow(step.text);
+          for (const auto& file : live_) file->Follow(step.text);
+          break;
+        case FollowStep::Kind::kReadRest:
+          stream_.ReadRest();
+          break;
+        case FollowStep::Kind::kStop:
+          SendStop();
+          break;
+        case FollowStep::Kind::kHurry:
+          SendHurry();
+          break;
+        case FollowStep::Kind::kFinish:
+          next_ask_.Cancel();
+          Fetch();
+          break;
+        case FollowStep::Kind::kLeave:
+          loop_.Stop();
+          break;
+      }
+    }
+  }
+
+  void OnOutput(RecordKind kind, ByteView bytes) {
+    output_.Write(kind, bytes);
+    rank_files_.OnOutput(kind, bytes);
+    CheckRankFiles();
+  }
+
+  void OnPlaces(PlacesOfRecord record) {
+    rank_files_.OnPlaces(std::move(record));
+    CheckRankFiles();
+  }
+
+  void CheckRankFiles() {
+    if (rank_files_.lost().ok() || is_loss_told_) return;
+    is_loss_told_ = true;
+    // Now, not at the job's end: there may be time to free some space.
+    Say(LogLevel::kError, rank_files_.lost().message());
+    plan_.OnOutputLost(rank_files_.lost());
+  }
+
+  void OnBytes(const std::string& bytes) {
+    if (const Status fault = reader_.Feed(bytes); !fault.ok() && stream_fault_.ok()) {
+      stream_fault_ = fault;
+      Say(LogLevel::kError, fault.ToString());
+      plan_.OnOutputLost(fault);
+    }
+    if (const auto file = std::exchange(next_file_, std::nullopt)) stream_.GoOnIn(*file);
+  }
+
+  void OnEnd(StreamEnd end) {
+    Do(plan_.OnEnd(std::move(end), loop_.Now()));
+    // From within the stream's callback, which goes on to use it.
+    if (!plan_.is_done()) next_ask_ = loop_.After(Duration::zero(), [this] { Ask(); });
+  }
+
+  void OnWaiting() {
+    stream_.SetBusy(output_.waiting() > kBusyBytes);
+    if (is_fetched_) LeaveWhenWritten();
+  }
+
+  void OnSignal(int signo) {
+    // All is done but for a reader that does not read.
+    if (plan_.is_done()) return loop_.Stop();
+    Do(plan_.OnSignalTo(signo));
+  }
+
+  void Ask() {
+    if (is_asking_ || plan_.is_done()) return;
+    is_asking_ = true;
+    using Answer = Result<std::optional<RayJob>>;
+    asks_.Run<Answer>(
+        [id = options_.plan.id](DashboardClient& client) { return client.GetJob(id); },
+        [this](Answer answer) { OnAnswer(std::move(answer)); });
+  }
+
+  void OnAnswer(Result<std::optional<RayJob>> answer) {
+    is_asking_ = false;
+    if (!answer.ok()) {
+      Do(plan_.OnNoAnswer(answer.status(), loop_.Now()));
+    } else if (!answer->has_value()) {
+      Do(plan_.OnJobUnknown());
+    } else {
+      Do(plan_.OnJob(**answer, loop_.Now()));
+    }
+    if (plan_.is_done()) return;
+    next_ask_ = loop_.After(plan_.AskPause(), [this] { Ask(); });
+  }
+
+  void SendStop() {
+    orders_.Run<Result<bool>>(
+        [id = options_.plan.id](DashboardClient& client) { return client.StopJob(id); },
+        [this](const Result<bool>& stopped) {
+          if (!stopped.ok()) Do(plan_.OnStopFailed(stopped.status()));
+        });
+  }
+
+  void TellPresence() {
+    if (plan_.is_done()) return;
+    orders_.Run<Status>([name = PresencePackageName(options_.plan.id)](
+                            DashboardClient& client) { return client.PutPackage(name, "here"); },
+                        [](const Status& sent) {
+                          // The next one may get through; the driver waits for several.
+                          if (!sent.ok())
+                            Log(LogLevel::kInfo, "ray", "presence: {}", sent.message());
+                        });
+  }
+
+  void SendHurry() {
+    orders_.Run<Status>([name = HurryPackageName(options_.plan.id)](
+                            DashboardClient& client) { return client.PutPackage(name, "now"); },
+                        [this](const Status& sent) {
+                          if (sent.ok() || plan_.is_done()) return;
+                          Say(LogLevel::kError, sent.message());
+                        });
+  }
+
+  void Fetch() {
+    // Without the driver's last word there are no reports, or none that are whole.
+    if (options_.files.empty() || !reader_.is_at_end()) return Fetched({});
+    std::vector<RayWantedFile> files;
+    Status lost;
+    for (const RayWantedFile& file : options_.files) {
+      if (!IsLive(file)) files.push_back(file);
+    }
+    for (const auto& live : live_) {
+      Result<RayWantedFile> rest = live->End();
+      if (lost.ok()) lost = rest.status();
+      if (rest.ok()) files.push_back(std::move(rest).value());
+    }
+    orders_.Run<Status>(
+        [node = stream_.node(), id = options_.plan.id, files, lost](DashboardClient& client) {
+          Status first = lost;
+          for (const RayWantedFile& file : files) {
+            Status status = FetchFile(client, node, id, file);
+            if (first.ok()) first = std::move(status);
+          }
+          return first;
+        },
+        [this](Status status) { Fetched(std::move(status)); });
+  }
+
+  void Fetched(Status status) {
+    fetched_ = std::move(status);
+    is_fetched_ = true;
+    LeaveWhenWritten();
+  }
+
+  void LeaveWhenWritten() {
+    if (output_.waiting() == 0) loop_.Stop();
+  }
+
+  Loop& loop_;
+  RayAttachOptions options_;
+  BlockingPool pool_;  // outlives what runs in it
+  RayCalls asks_;
+  RayCalls orders_;
+  RayOutput output_;
+  RayStream stream_;
+  std::vector<std::unique_ptr<RayLiveFile>> live_;
+  RayRankFiles rank_files_;
+  RecordReader reader_;
+  std::optional<uint32_t> next_file_;  // where the stream goes on
+  FollowPlan plan_;
+  Watch next_ask_;
+  Watch presence_;
+  bool is_asking_ = false;
+  bool is_fetched_ = false;
+  bool is_loss_told_ = false;
+  Status fetched_;
+  Status stream_fault_;
+};
+
+}  // namespace
+
+Status CheckWantedFiles(const std::vector<RayWantedFile>& files) {
+  for (const RayWantedFile& file : files) {
+    HVDRAY_RETURN_IF_ERROR(OpenForWriting(file.path).status());
+  }
+  return {};
+}
+
+Status CheckOutputFolder(const std::string& path, int np) {
+  if (path.empty()) return {};
+  if (np > 0) return OutputFolder::Create(path, np).status();
+  HVDRAY_RETURN_IF_ERROR(MakeDirs(path));
+  if (::access(path.c_str(), W_OK | X_OK) == 0) return {};
+  return ErrnoStatus(path, errno).WithCode(ErrorCode::kFileUnwritable);
+}
+
+int AttachToRayJob(RayAttachOptions options) {
+  const std::string command = options.command;
+  Result<std::unique_ptr<Loop>> loop = Loop::Create();
+  if (!loop.ok()) return Fail(command, loop.status());
+  return Attachment(**loop, std::move(options)).Run();
+}
+
+}  // namespace hvdray

@@ -1,0 +1,80 @@
+#include "launcher/ray/ray_output.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <utility>
+
+namespace hvdray {
+
+RayOutput::RayOutput(Loop& loop, Handlers handlers) : loop_(loop), handlers_(std::move(handlers)) {
+  for (const int fd : {STDOUT_FILENO, STDERR_FILENO}) {
+    Stream& stream = streams_.at(fd == STDOUT_FILENO ? 0 : 1);
+    stream.fd = fd;
+    stream.sink = std::make_unique<OutputSink>(loop, fd);
+  }
+}
+
+void RayOutput::Write(RecordKind kind, ByteView bytes) {
+  Append(streams_.at(kind == RecordKind::kStdout ? 0 : 1), bytes);
+}
+
+void RayOutput::Say(std::string_view line) {
+  Stream& stream = streams_[1];
+  Append(stream, fmt::format("{}{}\n", stream.is_at_line_start ? "" : "\n", line));
+}
+
+void RayOutput::Append(Stream& stream, ByteView bytes) {
+  if (bytes.empty() || stream.is_broken) return;
+  stream.is_at_line_start = bytes.back() == '\n';
+  stream.text.append(bytes);
+  if (stream.is_waiting) {
+    handlers_.on_waiting();
+  } else {
+    Flush(stream);
+  }
+}
+
+void RayOutput::Flush(Stream& stream) {
+  stream.is_waiting = false;
+  const OutputSink::Progress progress = stream.sink->Write(stream.text);
+  switch (progress.outcome) {
+    case OutputSink::Outcome::kWritten:
+      stream.text.clear();
+      break;
+    case OutputSink::Outcome::kMustWait:
+      stream.text.erase(0, progress.written);
+      stream.is_waiting = true;
+      stream.sink->OnWritable([this, &stream] { Flush(stream); });
+      break;
+    case OutputSink::Outcome::kReaderGone:
+    case OutputSink::Outcome::kFailed:
+      Break(stream, progress);
+      break;
+  }
+  handlers_.on_waiting();
+}
+
+void RayOutput::Break(Stream& stream, const OutputSink::Progress& progress) {
+  stream.is_broken = true;
+  stream.text.clear();
+  const bool is_stdout = stream.fd == STDOUT_FILENO;
+  const bool is_gone = progress.outcome == OutputSink::Outcome::kReaderGone;
+  if (is_gone && !is_stdout) return;
+  Status why =
+      ErrnoStatus(fmt::format("write to {}", is_stdout ? "stdout" : "stderr"), progress.error)
+          .WithCode(ErrorCode::kOutputLost)
+          .WithHint("free space there, or send it elsewhere");
+  if (!is_gone && lost_.ok()) lost_ = why;
+  // Not from within Write(): its caller may be in the midst of a piece.
+  trouble_ = loop_.After(Duration::zero(), [this, is_gone, why = std::move(why)] {
+    if (is_gone) {
+      handlers_.on_reader_gone();
+    } else {
+      handlers_.on_lost(why);
+    }
+  });
+}
+
+}  // namespace hvdray

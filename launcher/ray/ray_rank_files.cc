@@ -1,0 +1,58 @@
+#include "launcher/ray/ray_rank_files.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace hvdray {
+namespace {
+
+wire::StreamId StreamOf(RecordKind kind) {
+  return kind == RecordKind::kStdout ? wire::StreamId::kStdout : wire::StreamId::kStderr;
+}
+
+}  // namespace
+
+void RayRankFiles::OnPlaces(PlacesOfRecord record) {
+  if (path_.empty()) return;
+  if (folder_ == nullptr && lost_.ok()) {
+    auto folder = OutputFolder::Create(path_, record.np);
+    if (folder.ok()) {
+      folder_ = std::move(folder).value();
+    } else {
+      Note(std::move(folder).status().WithCode(ErrorCode::kOutputLost));
+    }
+  }
+  if (folder_ == nullptr) return;
+  Places& places = PlacesOf(record.stream);
+  places.insert(places.end(), record.places.begin(), record.places.end());
+  EmptyFiles(record.stream);
+}
+
+void RayRankFiles::OnOutput(RecordKind kind, ByteView bytes) {
+  Places& places = PlacesOf(kind);
+  while (!bytes.empty() && !places.empty()) {
+    RecordPlace& place = places.front();
+    const auto taken = static_cast<size_t>(std::min<uint64_t>(place.length, bytes.size()));
+    if (place.rank != RecordPlace::kNobody) {
+      Note(folder_->Append(place.rank, StreamOf(kind), bytes.substr(0, taken)));
+    }
+    bytes.remove_prefix(taken);
+    place.length -= taken;
+    if (place.length == 0) places.pop_front();
+    EmptyFiles(kind);
+  }
+}
+
+void RayRankFiles::EmptyFiles(RecordKind kind) {
+  Places& places = PlacesOf(kind);
+  while (!places.empty() && places.front().is_emptied) {
+    Note(folder_->BeginAttempt(places.front().rank, StreamOf(kind)));
+    places.pop_front();
+  }
+}
+
+void RayRankFiles::Note(Status status) {
+  if (!status.ok() && lost_.ok()) lost_ = std::move(status);
+}
+
+}  // namespace hvdray

@@ -1,0 +1,43 @@
+// The files of --output-filename of a job on Ray, made here of the driver's stream while the job
+// runs.
+#ifndef HVDRAY_LAUNCHER_RAY_RAY_RANK_FILES_H_
+#define HVDRAY_LAUNCHER_RAY_RAY_RANK_FILES_H_
+
+#include <array>
+#include <deque>
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "launcher/report/output_folder.h"
+#include "launcher/report/record_places.h"
+
+namespace hvdray {
+
+/// Writes blocking. Threads: one.
+class RayRankFiles {
+ public:
+  /// `path` empty: none are wanted, and nothing is written.
+  explicit RayRankFiles(std::string path) : path_(std::move(path)) {}
+
+  void OnPlaces(PlacesOfRecord record);
+  void OnOutput(RecordKind kind, ByteView bytes);
+
+  /// The first thing that could not be written whole. Errors: kOutputLost.
+  const Status& lost() const { return lost_; }
+
+ private:
+  using Places = std::deque<RecordPlace>;
+  Places& PlacesOf(RecordKind kind) { return places_.at(kind == RecordKind::kStdout ? 0 : 1); }
+  void EmptyFiles(RecordKind kind);
+  void Note(Status status);
+
+  const std::string path_;
+  std::unique_ptr<OutputFolder> folder_;
+  std::array<Places, 2> places_;  // of the bytes to come: stdout, stderr
+  Status lost_;
+};
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_LAUNCHER_RAY_RAY_RANK_FILES_H_

@@ -1,0 +1,199 @@
+#include "launcher/ray/ray_submit.h"
+
+#include <fmt/format.h>
+#include <time.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <thread>
+#include <utility>
+
+#include "base/digest.h"
+#include "base/fd.h"
+#include "launcher/job/ray_ask.h"
+#include "launcher/job/ray_job_file.h"
+#include "launcher/job/ray_runtime_env.h"
+#include "launcher/ray/ray_entrypoint.h"
+#include "launcher/ray/timed_phase.h"
+
+namespace hvdray {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A head that has just started has not heard of its autoscaler yet.
+constexpr Duration kAutoscalerPatience = std::chrono::seconds(7);
+constexpr Duration kAutoscalerPause = std::chrono::milliseconds(500);
+// How long Ray is asked for a job whose submission it has not answered.
+constexpr Duration kLookForJob = std::chrono::seconds(5);
+// What Ray grants a job that it stops, beyond the workers' own grace.
+constexpr double kStopReserveSeconds = 10;
+constexpr size_t kKeyBytes = 32;
+
+/// Variables of the runtime environment are the workers' as those of -x are, which go over them;
+/// what Ray itself undoes on the nodes (OMP_NUM_THREADS) comes this way. Those that are made of
+/// others only Ray knows.
+void AddVariables(const RayRuntimeEnv& env, const JobSpec& spec, Environment* environment) {
+  const auto variables = env.actors.find("env_vars");
+  if (variables == env.actors.end()) return;
+  for (const auto& [name, value] : variables->items()) {
+    const bool is_named = std::find(spec.env->begin(), spec.env->end(), name) != spec.env->end();
+    const auto text = value.get<std::string>();
+    if (!is_named && text.find("${") == std::string::npos) environment->Set(name, text);
+  }
+}
+
+Status Infeasible(const RayOutlook& outlook) {
+  return {ErrorCode::kInfeasible,
+          fmt::format("{}: {}, and nothing adds nodes", outlook.cluster.url, outlook.fit.missing),
+          "ask for less, or add nodes; hvdray slots --ray shows what each node has"};
+}
+
+}  // namespace
+
+Result<RayOutlook> LookAhead(const RayAccess& access, const JobSpec& spec) {
+  const TimedPhase phase;
+  RayOutlook outlook;
+  HVDRAY_ASSIGN_OR_RETURN(outlook.request, MakeRayRequest(RayAskOf(spec)));
+  const TimePoint deadline = Clock::now() + kAutoscalerPatience;
+  for (;;) {
+    HVDRAY_ASSIGN_OR_RETURN(outlook.cluster, LookAtRay(access.Copy()));
+    outlook.fit = FitRequest(outlook.request, outlook.cluster.nodes);
+    const std::optional<RayAutoscaler>& autoscaler = outlook.cluster.status.autoscaler;
+    outlook.can_grow = !autoscaler || autoscaler->adds_nodes;
+    const bool is_settled = outlook.fit.room != RayRoom::kInfeasible || autoscaler.has_value();
+    if (is_settled || spec.is_elastic() || Clock::now() >= deadline) break;
+    std::this_thread::sleep_for(kAutoscalerPause);
+  }
+  for (const RayNode& node : outlook.cluster.nodes) {
+    if (node.is_head && node.is_alive) outlook.head_node = node.id;
+  }
+  phase.Done(fmt::format("looked at {}: Ray {}, nodes={}", outlook.cluster.url,
+                         outlook.cluster.version.ray, outlook.cluster.nodes.size()));
+  const bool is_hopeless = outlook.fit.room == RayRoom::kInfeasible && !outlook.can_grow;
+  if (is_hopeless && !spec.is_elastic()) return Infeasible(outlook);
+  return outlook;
+}
+
+Status SendPackage(DashboardClient& client, const PackagePlan& package) {
+  const TimedPhase phase;
+  // The question also keeps the package for ten minutes, should its last job end just now.
+  HVDRAY_ASSIGN_OR_RETURN(const bool is_there, client.HasPackage(package.name));
+  if (is_there) {
+    phase.Done(fmt::format("package {} is there", package.name));
+    return {};
+  }
+  HVDRAY_ASSIGN_OR_RETURN(const std::string bytes, BuildPackage(package));
+  const TimedPhase upload;
+  HVDRAY_RETURN_IF_ERROR(client.PutPackage(package.name, bytes));
+  upload.Done(fmt::format("sent package {} bytes={}", package.name, bytes.size()));
+  return {};
+}
+
+Result<RayModules> PlanModules(const std::vector<std::string>& modules) {
+  RayModules result;
+  for (const std::string& module : modules) {
+    if (module.find("://") != std::string::npos) {
+      result.uris.push_back(module);
+    } else if (module.ends_with(".whl")) {
+      // pip reads its name.
+      const std::string name = module.substr(module.rfind('/') + 1);
+      result.uris.push_back("gcs://" + name);
+      result.wheels.emplace_back(name, module);
+    } else {
+      HVDRAY_ASSIGN_OR_RETURN(PackagePlan plan, PlanModulePackage(module));
+      result.uris.push_back("gcs://" + plan.name);
+      result.folders.push_back(std::move(plan));
+    }
+  }
+  return result;
+}
+
+Status SendModules(DashboardClient& client, const RayModules& modules) {
+  for (const PackagePlan& folder : modules.folders) {
+    HVDRAY_RETURN_IF_ERROR(SendPackage(client, folder));
+  }
+  for (const auto& [name, path] : modules.wheels) {
+    HVDRAY_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, kMaxRayPackageBytes));
+    HVDRAY_RETURN_IF_ERROR(client.PutPackage(name, bytes));
+  }
+  return {};
+}
+
+Result<RaySubmission> MakeSubmission(const LaunchPlan& plan, const PackagePlan& package,
+                                     const RayModules& modules, const RayOutlook& outlook,
+                                     bool is_colored) {
+  const JobSpec& spec = plan.spec;
+  RayJobFile job;
+  job.job_id = plan.job_id;
+  job.build = plan.build;
+  job.key = Hex(RandomBytes(kKeyBytes));
+  job.can_grow = outlook.can_grow;
+  job.spec = spec;
+  // Only this end knows the terminal.
+  job.spec.color.Set(is_colored ? ColorMode::kAlways : ColorMode::kNever, spec.color.origin());
+  // Where it goes is this end's to know, too; whoever follows later may want it.
+  if (spec.report_file->empty()) job.spec.report_file.Set("report.json", "default");
+  job.environment = EnvironmentForRay(spec, plan.environment);
+  HVDRAY_ASSIGN_OR_RETURN(RayRuntimeEnv env, ParseRuntimeEnvText(*spec.ray.runtime_env));
+  env.py_modules.clear();  // they are the job's, and so the workers'
+  job.spec.ray.runtime_env.Set(RuntimeEnvText(env), spec.ray.runtime_env.origin());
+  AddVariables(env, spec, &job.environment);
+
+  RaySubmission submission;
+  HVDRAY_ASSIGN_OR_RETURN(submission.job_package, BuildJobFilePackage(RayJobFileText(job)));
+  RayJobRequest& request = submission.request;
+  const bool is_folder_remote = spec.ray.is_folder_remote();
+  request.entrypoint = RayEntrypoint(
+      *spec.ray.python, is_folder_remote ? DriverPlace::kModulePath : DriverPlace::kWorkingFolder);
+  // One name for all: `hvdray follow` and every tool of Ray's know the job by it.
+  request.submission_id = plan.job_id;
+  const std::string own = "gcs://" + package.name;
+  request.working_dir = is_folder_remote ? *spec.ray.working_dir : own;
+  request.py_modules = {"gcs://" + JobFilePackageName(plan.job_id)};
+  if (is_folder_remote) request.py_modules.push_back(own);
+  request.py_modules.insert(request.py_modules.end(), modules.uris.begin(), modules.uris.end());
+  const double grace = std::chrono::duration<double>(*spec.grace).count();
+  request.env_vars = {
+      {"RAY_JOB_STOP_WAIT_TIME_S", fmt::format("{:.0f}", std::ceil(grace + kStopReserveSeconds))}};
+  request.metadata = {{"hvdray_job_id", plan.job_id}, {"hvdray_build", plan.build}};
+  return submission;
+}
+
+namespace {
+
+/// When the answer is lost it looks whether Ray has taken the job.
+Status SubmitJob(DashboardClient& client, const RayJobRequest& request) {
+  Status sent = client.Submit(request).status();
+  if (sent.ok() || sent.code() == ErrorCode::kRayDenied) return sent;
+  const std::string& id = request.submission_id;
+  const TimePoint deadline = Clock::now() + kLookForJob;
+  for (;;) {
+    const Result<std::optional<RayJob>> job = client.GetJob(id);
+    if (job.ok() && job->has_value()) {
+      Log(LogLevel::kInfo, "ray", "job {} is there, although: {}", id, sent.message());
+      return {};
+    }
+    if (job.ok()) return sent;
+    if (Clock::now() >= deadline) break;
+    std::this_thread::sleep_for(kAutoscalerPause);
+  }
+  return {ErrorCode::kRayFailed,
+          fmt::format("{}; whether Ray has taken job {} is not known", sent.message(), id),
+          fmt::format("once it answers: hvdray follow {} --stop", id)};
+}
+
+}  // namespace
+
+Status Submit(DashboardClient& client, const RaySubmission& submission) {
+  const TimedPhase phase;
+  const std::string& name = submission.request.py_modules.front();
+  constexpr std::string_view kScheme = "gcs://";
+  HVDRAY_RETURN_IF_ERROR(client.PutPackage(name.substr(kScheme.size()), submission.job_package));
+  HVDRAY_RETURN_IF_ERROR(SubmitJob(client, submission.request));
+  phase.Done(fmt::format("submitted job {}", submission.request.submission_id));
+  return {};
+}
+
+}  // namespace hvdray

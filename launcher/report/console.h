@@ -1,0 +1,89 @@
+// The queue in front of one console destination: items wait as raw bytes, whose amount the workers'
+// credit bounds, and become text only when the destination takes it.
+#ifndef HVDRAY_LAUNCHER_REPORT_CONSOLE_H_
+#define HVDRAY_LAUNCHER_REPORT_CONSOLE_H_
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "launcher/report/output_sink.h"
+#include "wire/message.h"
+
+namespace hvdray {
+
+struct ConsoleItem {
+  enum class Kind : uint8_t {
+    kOutput,   ///< Bytes of a worker; is_end: the last ones.
+    kRestart,  ///< The stream begins anew; bytes: its tag from now on.
+    kMove,     ///< It goes on at another place; bytes: its tag from now on.
+    kPartial,  ///< What is held of an open line is shown now: it may be a question.
+    kSay,      ///< A whole line of ours, without its end.
+  };
+  Kind kind = Kind::kOutput;
+  int rank = 0;  ///< Names the worker.
+  wire::StreamId stream = wire::StreamId::kStdout;
+  std::string bytes;
+  bool is_end = false;
+  int place = 0;  ///< kRestart, kMove: the rank whose files it writes to from now on.
+};
+
+/// Threads: the loop's.
+class Console {
+ public:
+  struct Handlers {
+    /// Appends the text of an item. Returns how many bytes of its worker that accounts for: held
+    /// bytes of a line count only when they are passed on.
+    std::function<size_t(ConsoleItem& item, std::string& text)> render;
+    /// That many bytes of the worker are written, or can't be.
+    std::function<void(int rank, size_t bytes)> on_consumed;
+    /// Once, from the loop: kReaderGone or kFailed with errno. From now on all is swallowed.
+    std::function<void(OutputSink::Outcome outcome, int error)> on_trouble;
+    /// From the loop or from Push(): is_idle() holds again.
+    std::function<void()> on_idle;
+  };
+  Console(Loop& loop, std::unique_ptr<OutputSink> sink, Handlers handlers);
+
+  void Push(ConsoleItem item);
+  /// See JobOutput::ShowProgress(). Not shown while output waits or stands in an open line.
+  void ShowProgress(std::string_view text);
+
+  /// Nothing waits, and trouble that there was has been told.
+  bool is_idle() const {
+    return queue_.empty() && sent_ == text_.size() && !is_pumping_ && !is_trouble_untold_;
+  }
+  bool is_blocked() const { return sent_ < text_.size(); }
+  bool is_terminal() const { return sink_->is_terminal(); }
+
+ private:
+  void Pump();
+  void RenderBatch();
+  bool Flush();
+  void Settle();
+  void Break(const OutputSink::Progress& progress);
+
+  Loop& loop_;
+  std::unique_ptr<OutputSink> sink_;
+  Handlers handlers_;
+  std::deque<ConsoleItem> queue_;
+  std::string text_;                          // What is being written...
+  size_t sent_ = 0;                           // ...and how much of it has gone.
+  std::vector<std::pair<int, size_t>> owed_;  // Bytes by rank that text_ accounts for.
+  bool is_at_line_start_ = true;
+  bool is_line_open_ = false;  // Nor does the last character move the cursor back to its start.
+  std::pair<int, wire::StreamId> writer_{-1, wire::StreamId::kStdout};  // Of the last output.
+  bool is_progress_shown_ = false;
+  bool is_broken_ = false;
+  bool is_pumping_ = false;
+  bool is_trouble_untold_ = false;
+  Watch again_;    // The rest of a long pump.
+  Watch trouble_;  // Delivers on_trouble.
+};
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_LAUNCHER_REPORT_CONSOLE_H_

@@ -1,0 +1,77 @@
+"""The rooms of the tree and the arrows between them, read from the includes.
+
+A room may include the rooms that ARROWS names, and itself. tools/check_includes.py holds the tree to
+it, tools/draw_rooms.py draws it for docs/architecture.md."""
+
+import pathlib
+import re
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+# Room -> rooms that it may include. From the bottom up, so that there can be no circle.
+ARROWS = {
+    "base": (),
+    "rendezvous": ("base",),
+    "collective": ("base",),
+    "cluster": ("base",),
+    "cluster/ssh": ("cluster", "base"),
+    "cluster/ray": ("cluster", "base"),
+    "wire": ("rendezvous", "base"),
+    "agent": ("wire", "cluster/ray", "rendezvous", "base"),
+    "launcher/job": ("wire", "cluster/ray", "rendezvous", "base"),
+    "launcher/driver": ("launcher/job", "wire", "base"),
+    "launcher/report": ("launcher/driver", "launcher/job", "wire", "rendezvous", "base"),
+    "launcher/engine": ("launcher/report", "launcher/driver", "launcher/job", "agent", "wire", "cluster",
+                        "rendezvous", "base"),
+    "launcher/ray": ("launcher/engine", "launcher/report", "launcher/job", "agent", "wire", "cluster/ray",
+                     "cluster", "base"),
+    "cmd": ("launcher/ray", "launcher/engine", "launcher/report", "launcher/driver", "launcher/job", "agent",
+            "cluster/ray", "cluster/ssh", "cluster", "rendezvous", "base"),
+}
+
+WHAT_IT_IS = {
+    "base": "event loop, errors, library adapters",
+    "rendezvous": "key-value store, relay",
+    "collective": "collectives for programs",
+    "cluster": "hosts and how to reach them",
+    "cluster/ssh": "ssh_config, libssh2",
+    "cluster/ray": "dashboard, placement groups",
+    "wire": "what launcher and agent say",
+    "agent": "what runs on a host",
+    "launcher/job": "options, hosts, placement",
+    "launcher/driver": "decisions, pure",
+    "launcher/report": "output, verdict, reports",
+    "launcher/engine": "applies decisions",
+    "launcher/ray": "jobs on Ray",
+    "cmd": "a file per command",
+}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.M)
+
+
+def room_of(name):
+    """The room of a path below the root, None outside all of them."""
+    parts = name.split("/")
+    for room in ("/".join(parts[:2]), parts[0]):
+        if room in ARROWS:
+            return room
+    return None
+
+
+def sources():
+    """(path, its name below the root) of each source and header of the rooms."""
+    for top in sorted({room.split("/")[0] for room in ARROWS}):
+        for path in sorted((ROOT / top).rglob("*")):
+            if path.suffix in (".h", ".cc"):
+                yield path, path.relative_to(ROOT).as_posix()
+
+
+def arrows():
+    """{(from, to): [(file, header)]} between different rooms, as the files have them."""
+    found = {}
+    for path, name in sources():
+        for bracket, header in INCLUDE.findall(path.read_text()):
+            room, target = room_of(name), room_of(header)
+            if bracket == '"' and target not in (None, room):
+                found.setdefault((room, target), []).append((name, header))
+    return found

@@ -1,0 +1,421 @@
+#include "wire/link.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "base/log.h"
+#include "wire/announcement.h"
+#include "wire/frame.h"
+#include "wire/heartbeat_monitor.h"
+#include "wire/message_codec.h"
+#include "wire/send_lanes.h"
+
+namespace hvdray::wire {
+namespace {
+
+constexpr unsigned kLooksPerHeartbeat = 4;
+
+// What the stream may hold of ours: enough to keep it busy, and all that control must wait for.
+constexpr size_t kHandedBytes = size_t{64} << 10;
+
+bool IsOutputLane(const Body& body) {
+  return std::holds_alternative<Output>(body) || std::holds_alternative<Stdin>(body) ||
+         std::holds_alternative<GenerationStopped>(body) || std::holds_alternative<File>(body);
+}
+
+/// Who may say what; Hello, Credit, Heartbeat and Bye go both ways.
+bool MayBeSentBy(LinkRole role, MessageType type) {
+  switch (type) {
+    case MessageType::kHello:
+    case MessageType::kCredit:
+    case MessageType::kHeartbeat:
+    case MessageType::kBye:
+      return true;
+    case MessageType::kWorkerStarted:
+    case MessageType::kWorkerExited:
+    case MessageType::kOutput:
+    case MessageType::kKvRequest:
+    case MessageType::kGenerationStopped:
+    case MessageType::kProbeResult:
+    case MessageType::kInspection:
+    case MessageType::kFolderWanted:
+    case MessageType::kFileTaken:
+    case MessageType::kFolderProblem:
+    case MessageType::kHostLeaving:
+    case MessageType::kConnectionsBroken:
+    case MessageType::kWorkerArrived:
+      return role == LinkRole::kAgent;
+    case MessageType::kWelcome:
+    case MessageType::kProbe:
+    case MessageType::kStartGeneration:
+    case MessageType::kStdin:
+    case MessageType::kSignal:
+    case MessageType::kKvReply:
+    case MessageType::kKvReset:
+    case MessageType::kStopGeneration:
+    case MessageType::kInspect:
+    case MessageType::kFolderList:
+    case MessageType::kFile:
+    case MessageType::kBreakConnections:
+    case MessageType::kNotify:
+    case MessageType::kStopWorkers:
+      return role == LinkRole::kLauncher;
+  }
+  return false;
+}
+
+class StreamLink : public Link {
+ public:
+  StreamLink(Loop& loop, LinkRole role, std::unique_ptr<ByteStream> stream)
+      : loop_(loop),
+        role_(role),
+        stream_(std::move(stream)),
+        decoder_(role == LinkRole::kLauncher ? kMaxAgentHello : kMaxLauncherHello) {}
+
+  void Start(LinkHandlers handlers) override {
+    handlers_ = std::make_shared<LinkHandlers>(std::move(handlers));
+    stream_->Start({.on_data = [this](ByteView bytes) { OnData(bytes); },
+                    .on_drained = [this] { OnDrained(); },
+                    .on_closed = [this](const Status& status) { OnStreamClosed(status); }});
+    is_started_ = true;
+    if (role_ == LinkRole::kLauncher) {
+      scanner_.emplace();
+      return;
+    }
+    const Result<Announcement> announcement = MakeAnnouncement();
+    if (!announcement.ok()) return FailLater(announcement.status());
+    stream_->Write(FormatAnnouncement(*announcement));
+    Pump();
+  }
+
+  void Send(Message message) override {
+    if (state_ != State::kOpen) return;
+    const bool is_hello = std::holds_alternative<Hello>(message.body);
+    HVDRAY_CHECK(!is_hello || !own_hello_);
+    Result<std::string> frame = EncodeMessage(message, version_.value_or(kMaxVersion));
+    if (!frame.ok()) return FailLater(frame.status());
+    if (is_hello) {
+      hello_frame_ = std::move(frame).value();
+      own_hello_ = std::get<Hello>(std::move(message.body));
+      const Status agreed = Agree();
+      if (!agreed.ok()) return FailLater(agreed);
+    } else if (IsOutputLane(message.body)) {
+      lanes_.PushOutput(std::move(frame).value());
+      is_room_owed_ = is_room_owed_ || !HasOutputRoom();
+    } else {
+      lanes_.PushControl(std::move(frame).value());
+      is_control_room_owed_ = is_control_room_owed_ || !HasControlRoom();
+    }
+    Pump();
+    if (is_hello && IsRoomDue()) {
+      room_later_ = loop_.After(Duration::zero(), [this] { NotifyRoom(); });
+    }
+  }
+
+  bool HasOutputRoom() const override { return lanes_.output_bytes() < kOutputLaneBytes; }
+  bool HasControlRoom() const override { return lanes_.control_bytes() < kControlLaneBytes; }
+
+  void StartHeartbeat(Duration period, Duration timeout) override {
+    if (state_ != State::kOpen) return;
+    // Silence is looked at more often than it is broken: what is lost is known at its timeout and
+    // not up to a period later.
+    const auto look = std::max<Duration>(period / kLooksPerHeartbeat, std::chrono::milliseconds(1));
+    monitor_.emplace(look, timeout, loop_.Now());
+    monitor_->OnHeartbeat(is_peer_paused_);
+    looks_ = 0;
+    heartbeat_ = loop_.Every(look, [this] { OnHeartbeatDue(); });
+  }
+
+  void Close(Bye bye, Duration deadline, std::function<void()> on_done) override {
+    on_done_ = std::move(on_done);
+    if (state_ != State::kOpen) return FinishClose();
+    state_ = State::kClosing;
+    heartbeat_.Cancel();
+    if (!version_) {
+      // Nothing but a Hello can have been sent; who has not announced itself reads no frames.
+      lanes_.Clear();
+      if (is_started_ && !scanner_) WriteBye(bye);
+    } else {
+      lanes_.PushOutput(EncodeBye(bye));
+    }
+    later_ = loop_.After(deadline, [this] { FinishClose(); });
+    Pump();
+    FinishCloseIfSent();
+  }
+
+  size_t QueuedBytes() const override {
+    return hello_frame_.size() + lanes_.bytes() + (stream_ ? stream_->QueuedBytes() : 0);
+  }
+
+  bool IsTimedOut() const override { return is_timed_out_; }
+
+ private:
+  enum class State : uint8_t { kOpen, kClosing, kClosed };
+
+  // Handlers may destroy the link, and with it the function they run in: a copy of the pointer is
+  // held while one runs, and a token tells whether the link is still there.
+  using Handlers = std::shared_ptr<LinkHandlers>;
+  using Token = std::weak_ptr<char>;
+
+  void OnData(ByteView bytes) {
+    if (monitor_) monitor_->OnBytes();
+    if (state_ != State::kOpen) return;
+    const Token alive = alive_;
+    if (scanner_ && !Scan(bytes)) return;
+    decoder_.Push(bytes);
+    is_corked_ = true;
+    while (state_ == State::kOpen) {
+      Result<std::optional<Frame>> frame = decoder_.Next();
+      if (!frame.ok()) return Violation(frame.status());
+      if (!frame->has_value()) break;
+      HandleFrame(**frame);
+      if (alive.expired()) return;
+    }
+    is_corked_ = false;
+    Pump();
+    FinishCloseIfSent();
+    NotifyRoom();
+  }
+
+  /// True: announced, `bytes` are frames now.
+  bool Scan(ByteView& bytes) {
+    const Token alive = alive_;
+    const Handlers handlers = handlers_;
+    for (;;) {
+      const Result<AnnouncementScanner::Event> event = scanner_->Next(bytes);
+      if (!event.ok()) {
+        Closed(event.status());
+        return false;
+      }
+      switch (*event) {
+        case AnnouncementScanner::Event::kNeedMore:
+          return false;
+        case AnnouncementScanner::Event::kNoise:
+          if (handlers->on_noise) handlers->on_noise(scanner_->noise());
+          if (alive.expired() || state_ != State::kOpen) return false;
+          break;
+        case AnnouncementScanner::Event::kAnnounced:
+          Log(LogLevel::kDebug, "link", "agent announced itself: pid {} nonce {}",
+              scanner_->announcement().pid, scanner_->announcement().nonce);
+          scanner_.reset();
+          Pump();
+          return true;
+      }
+    }
+  }
+
+  void HandleFrame(const Frame& frame) {
+    const auto type = static_cast<MessageType>(frame.header.type);
+    Status status = CheckOrder(frame.header, type);
+    if (!status.ok()) return Violation(std::move(status));
+    Result<Message> message = DecodeMessage(frame.header, frame.body);
+    if (!message.ok()) return Violation(message.status());
+    if (const auto* beat = std::get_if<Heartbeat>(&message->body)) {
+      is_peer_paused_ = beat->is_paused;
+      if (monitor_) monitor_->OnHeartbeat(beat->is_paused);
+      return;
+    }
+    if (auto* bye = std::get_if<Bye>(&message->body)) {
+      return Closed(bye->code == 0 ? Status() : Status(ErrorCode{bye->code}, std::move(bye->text)));
+    }
+    if (const auto* hello = std::get_if<Hello>(&message->body)) {
+      peer_hello_ = *hello;
+      status = Agree();
+      if (!status.ok()) return Violation(std::move(status));
+    }
+    const Handlers handlers = handlers_;
+    handlers->on_message(std::move(message).value());
+  }
+
+  Status CheckOrder(const FrameHeader& header, MessageType type) const {
+    const auto violation = [](std::string text) {
+      return Status(ErrorCode::kProtocolError, std::move(text));
+    };
+    if (type == MessageType::kHello && peer_hello_) return violation("a second Hello");
+    if (!version_ && type != MessageType::kHello && type != MessageType::kBye) {
+      return violation(fmt::format("{} before the Hellos", NameOf(type)));
+    }
+    const uint16_t version =
+        type == MessageType::kHello ? kHelloVersion : version_.value_or(kHelloVersion);
+    if (header.version != version) {
+      return violation(
+          fmt::format("{} of version {}, agreed is {}", NameOf(type), header.version, version));
+    }
+    const LinkRole peer = role_ == LinkRole::kAgent ? LinkRole::kLauncher : LinkRole::kAgent;
+    if (!MayBeSentBy(peer, type)) {
+      return violation(fmt::format("{} from the wrong side", NameOf(type)));
+    }
+    return {};
+  }
+
+  /// With both Hellos: the highest version that both speak.
+  Status Agree() {
+    if (!own_hello_ || !peer_hello_) return {};
+    const uint16_t version = std::min(own_hello_->max_version, peer_hello_->max_version);
+    if (version < std::max(own_hello_->min_version, peer_hello_->min_version)) {
+      return {ErrorCode::kProtocolMismatch,
+              fmt::format("'{}' here and '{}' there share no protocol version", own_hello_->build,
+                          peer_hello_->build),
+              "install the same hvdray on both hosts"};
+    }
+    version_ = version;
+    lanes_.SetVersion(version);
+    return {};
+  }
+
+  void Pump() {
+    if (!is_started_ || state_ == State::kClosed || scanner_) return;
+    if (!hello_frame_.empty()) stream_->Write(std::exchange(hello_frame_, {}));
+    if (is_corked_) return;
+    while (version_ && stream_->QueuedBytes() < kHandedBytes && !lanes_.is_empty()) {
+      stream_->Write(lanes_.Pop());
+    }
+  }
+
+  void FinishCloseIfSent() {
+    if (state_ != State::kClosing || !lanes_.is_empty()) return;
+    if (!is_started_ || stream_->QueuedBytes() == 0) FinishClose();
+  }
+
+  void OnDrained() {
+    Pump();
+    FinishCloseIfSent();
+    NotifyRoom();
+  }
+
+  bool IsRoomDue() const {
+    return is_room_owed_ && state_ == State::kOpen && lanes_.output_bytes() < kOutputLaneBytes / 2;
+  }
+
+  void NotifyRoom() {
+    if (!is_room_owed_ && !is_control_room_owed_) return;
+    const Token alive = alive_;
+    const Handlers handlers = handlers_;
+    const bool is_control_room_due = is_control_room_owed_ && state_ == State::kOpen &&
+                                     lanes_.control_bytes() < kControlLaneBytes / 2;
+    if (is_control_room_due) {
+      is_control_room_owed_ = false;
+      if (handlers->on_control_room) handlers->on_control_room();
+      if (alive.expired()) return;
+    }
+    if (!IsRoomDue()) return;
+    is_room_owed_ = false;
+    if (handlers->on_output_room) handlers->on_output_room();
+  }
+
+  void OnHeartbeatDue() {
+    if (monitor_->IsLostAt(loop_.Now())) {
+      is_timed_out_ = true;
+      const double silence_s = Seconds(monitor_->Silence()).count();
+      if (role_ == LinkRole::kAgent) {
+        // A launcher that was stopped finds the reason when it runs again.
+        WriteBye({static_cast<uint16_t>(ErrorCode::kAgentLost),
+                  fmt::format("the agent heard nothing from the launcher for {:.1f} s and gave up",
+                              silence_s)});
+      }
+      return Closed({ErrorCode::kAgentLost, fmt::format("silent for {:.1f} s", silence_s)});
+    }
+    if (++looks_ % kLooksPerHeartbeat != 0) return;
+    // A peer that does not read finds one heartbeat waiting, not one for each period.
+    if (!lanes_.has_control()) Send({0, Heartbeat{}});
+  }
+
+  std::string EncodeBye(const Bye& bye) const {
+    Result<std::string> frame = EncodeMessage({0, bye}, version_.value_or(kHelloVersion));
+    if (!frame.ok())
+      frame = EncodeMessage({0, Bye{bye.code, {}}}, version_.value_or(kHelloVersion));
+    return std::move(frame).value();
+  }
+
+  void WriteBye(const Bye& bye) {
+    if (!hello_frame_.empty()) stream_->Write(std::exchange(hello_frame_, {}));
+    stream_->Write(EncodeBye(bye));
+  }
+
+  /// The peer broke the rules: it is told, as far as it reads, and given up.
+  void Violation(Status status) {
+    WriteBye({static_cast<uint16_t>(status.code()), status.message()});
+    Closed(std::move(status));
+  }
+
+  void FailLater(const Status& status) {
+    later_ = loop_.After(Duration::zero(), [this, status] {
+      if (is_started_ && !scanner_) return Violation(status);
+      Closed(status);
+    });
+  }
+
+  void OnStreamClosed(const Status& status) {
+    if (state_ == State::kClosing) return FinishClose();
+    if (state_ == State::kClosed) return;
+    if (scanner_) {
+      const Token alive = alive_;
+      const Handlers handlers = handlers_;
+      const std::string last_words = scanner_->unfinished();
+      if (!last_words.empty() && handlers->on_noise) handlers->on_noise(last_words);
+      if (alive.expired() || state_ != State::kOpen) return;
+      return Closed({ErrorCode::kAgentStartFailed,
+                     status.ok() ? "ended before it announced itself" : status.message()});
+    }
+    Closed(
+        {ErrorCode::kAgentLost, status.ok() ? "the link closed without a word" : status.message()});
+  }
+
+  void Closed(Status status) {
+    if (state_ != State::kOpen) return;
+    state_ = State::kClosed;
+    heartbeat_.Cancel();
+    lanes_.Clear();
+    stream_->SetReading(false);
+    // Not now: this may run inside one of the stream's own calls.
+    later_ = loop_.After(Duration::zero(), [this] { stream_.reset(); });
+    const Handlers handlers = handlers_;
+    if (handlers && handlers->on_closed) handlers->on_closed(std::move(status));
+  }
+
+  void FinishClose() {
+    state_ = State::kClosed;
+    later_ = loop_.After(Duration::zero(), [this] {
+      stream_.reset();
+      const std::function<void()> on_done = std::exchange(on_done_, nullptr);
+      if (on_done) on_done();
+    });
+  }
+
+  Loop& loop_;
+  const LinkRole role_;
+  std::unique_ptr<ByteStream> stream_;
+  Handlers handlers_;
+  std::optional<AnnouncementScanner> scanner_;  // while the launcher waits for the announcement
+  FrameDecoder decoder_;
+  SendLanes lanes_;
+  std::string hello_frame_;  // ours, until it is written
+  std::optional<Hello> own_hello_;
+  std::optional<Hello> peer_hello_;
+  std::optional<uint16_t> version_;  // agreed
+  std::optional<HeartbeatMonitor> monitor_;
+  Watch heartbeat_;
+  unsigned looks_ = 0;  // since heartbeats began
+  Watch later_;  // what ends the link: a failure to report, the deadline of Close(), the release
+  Watch room_later_;
+  std::function<void()> on_done_;
+  State state_ = State::kOpen;
+  bool is_started_ = false;
+  bool is_corked_ = false;  // answers to what was read in one go leave in one write
+  bool is_room_owed_ = false;
+  bool is_control_room_owed_ = false;
+  bool is_peer_paused_ = false;
+  bool is_timed_out_ = false;
+  std::shared_ptr<char> alive_ = std::make_shared<char>();  // shared with no one: only watched
+};
+
+}  // namespace
+
+std::unique_ptr<Link> MakeLink(Loop& loop, LinkRole role, std::unique_ptr<ByteStream> stream) {
+  return std::make_unique<StreamLink>(loop, role, std::move(stream));
+}
+
+}  // namespace hvdray::wire

@@ -1,0 +1,131 @@
+#include "wire/message.h"
+
+#include <type_traits>
+
+#include "base/status.h"
+
+namespace hvdray::wire {
+namespace {
+
+// The n-th alternative of Body has the n-th number; a static_assert below counts them.
+constexpr MessageType kTypes[] = {MessageType::kHello,
+                                  MessageType::kWelcome,
+                                  MessageType::kProbe,
+                                  MessageType::kProbeResult,
+                                  MessageType::kStartGeneration,
+                                  MessageType::kWorkerStarted,
+                                  MessageType::kWorkerExited,
+                                  MessageType::kOutput,
+                                  MessageType::kCredit,
+                                  MessageType::kStdin,
+                                  MessageType::kSignal,
+                                  MessageType::kKvRequest,
+                                  MessageType::kKvReply,
+                                  MessageType::kKvReset,
+                                  MessageType::kStopGeneration,
+                                  MessageType::kGenerationStopped,
+                                  MessageType::kHeartbeat,
+                                  MessageType::kBye,
+                                  MessageType::kInspect,
+                                  MessageType::kInspection,
+                                  MessageType::kFolderList,
+                                  MessageType::kFolderWanted,
+                                  MessageType::kFile,
+                                  MessageType::kFileTaken,
+                                  MessageType::kFolderProblem,
+                                  MessageType::kBreakConnections,
+                                  MessageType::kNotify,
+                                  MessageType::kHostLeaving,
+                                  MessageType::kConnectionsBroken,
+                                  MessageType::kWorkerArrived,
+                                  MessageType::kStopWorkers};
+static_assert(std::size(kTypes) == std::variant_size_v<Body>);
+
+template <size_t index = 0>
+Body MakeBody(size_t wanted) {
+  if constexpr (index + 1 < std::variant_size_v<Body>) {
+    if (wanted != index) return MakeBody<index + 1>(wanted);
+  }
+  return Body(std::in_place_index<index>);
+}
+
+}  // namespace
+
+MessageType TypeOf(const Body& body) { return kTypes[body.index()]; }
+
+Body EmptyBody(MessageType type) {
+  for (size_t i = 0; i < std::size(kTypes); ++i) {
+    if (kTypes[i] == type) return MakeBody(i);
+  }
+  CheckFailed("a known message type", __FILE__, __LINE__);
+}
+
+std::string_view NameOf(MessageType type) {
+  switch (type) {
+    case MessageType::kHello:
+      return "Hello";
+    case MessageType::kWelcome:
+      return "Welcome";
+    case MessageType::kProbe:
+      return "Probe";
+    case MessageType::kProbeResult:
+      return "ProbeResult";
+    case MessageType::kInspect:
+      return "Inspect";
+    case MessageType::kInspection:
+      return "Inspection";
+    case MessageType::kStartGeneration:
+      return "StartGeneration";
+    case MessageType::kWorkerStarted:
+      return "WorkerStarted";
+    case MessageType::kWorkerExited:
+      return "WorkerExited";
+    case MessageType::kOutput:
+      return "Output";
+    case MessageType::kCredit:
+      return "Credit";
+    case MessageType::kStdin:
+      return "Stdin";
+    case MessageType::kSignal:
+      return "Signal";
+    case MessageType::kKvRequest:
+      return "KvRequest";
+    case MessageType::kKvReply:
+      return "KvReply";
+    case MessageType::kKvReset:
+      return "KvReset";
+    case MessageType::kStopGeneration:
+      return "StopGeneration";
+    case MessageType::kHeartbeat:
+      return "Heartbeat";
+    case MessageType::kBye:
+      return "Bye";
+    case MessageType::kGenerationStopped:
+      return "GenerationStopped";
+    case MessageType::kFolderList:
+      return "FolderList";
+    case MessageType::kFolderWanted:
+      return "FolderWanted";
+    case MessageType::kFile:
+      return "File";
+    case MessageType::kFileTaken:
+      return "FileTaken";
+    case MessageType::kFolderProblem:
+      return "FolderProblem";
+    case MessageType::kBreakConnections:
+      return "BreakConnections";
+    case MessageType::kNotify:
+      return "Notify";
+    case MessageType::kHostLeaving:
+      return "HostLeaving";
+    case MessageType::kConnectionsBroken:
+      return "ConnectionsBroken";
+    case MessageType::kWorkerArrived:
+      return "WorkerArrived";
+    case MessageType::kStopWorkers:
+      return "StopWorkers";
+  }
+  return "unknown";
+}
+
+}  // namespace hvdray::wire
