@@ -126,7 +126,7 @@ void AgentSession::On(Generation /*generation*/, wire::Welcome&& welcome) {
   options.is_peer_checked = welcome_->is_peer_checked;
   options.is_mesh_kept = welcome_->is_elastic;
   options.is_meeting_held = welcome_->is_elastic;
-  relay_ = MakeRelay(loop_, std::move(options), *this);
+  relay_ = std::make_unique<Relay>(loop_, std::move(options), *this);
   MakeGangs();
 }
 
@@ -307,7 +307,7 @@ void AgentSession::On(Generation generation, wire::KvReply&& reply) {
     reply.value = inflated.ok() ? std::move(inflated).value() : std::string();
   }
   answer.value = std::make_shared<const std::string>(std::move(reply.value));
-  relay_->OnAnswer(std::move(answer));
+  relay_->OnAnswer(answer);
 }
 
 void AgentSession::On(Generation generation, wire::KvReset&& /*reset*/) {

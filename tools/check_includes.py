@@ -19,7 +19,7 @@ THIRD_PARTY = {
     "pugixml.hpp": {"base/xml.cc"},
     "zip.h": {"base/zip.cc"},
     "openssl/": {"base/digest.cc", "base/tls_session.cc"},
-    "libssh2": {"cluster/ssh/ssh_session.cc", "cluster/ssh/ssh_session_auth.cc"},
+    "libssh2": {"cluster/ssh/ssh_session.cc"},
     "curl/": {"base/curl_client.cc"},
     "gloo/": {"collective/gloo_communicator.cc"},
     "nccl.h": {"collective/nccl_communicator.cc"},

@@ -3,11 +3,42 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <utility>
 
 #include "launcher/driver/gang_cause.h"
 
 namespace hvdray {
+namespace {
+
+// Another order alone is no reason to stop a gang.
+bool IsSameMembership(HostPlan a, HostPlan b) {
+  const auto by_host = [](const HostShare& x, const HostShare& y) { return x.host < y.host; };
+  std::sort(a.begin(), a.end(), by_host);
+  std::sort(b.begin(), b.end(), by_host);
+  return a == b;
+}
+
+constexpr Duration kLongestMoment = std::chrono::seconds(3);  // as GangPolicy has it
+constexpr std::string_view kWhileConnecting = " while the gang connected";
+
+// Horovod's workers abort when a peer dies while they meet (spec 2.2): `terminate`, as a shell
+// reports it too.
+bool IsAbort(const wire::ExitStatus& status) {
+  return status.signal == SIGABRT || (status.signal == 0 && status.exit_code == 128 + SIGABRT);
+}
+
+// Its lines begin with the host already.
+std::string ReasonOf(const Status& why, const std::string& host) {
+  const std::string prefix = fmt::format("host {}: ", host);
+  return why.message().starts_with(prefix) ? why.message().substr(prefix.size()) : why.message();
+}
+
+// What is left of hvd.init() when all are connected: two small collectives, of which nothing is
+// heard. A loss within them ends the others as one before.
+constexpr Duration kRestOfInit = std::chrono::seconds(1);
+
+}  // namespace
 
 ElasticDriver::ElasticDriver(ElasticPolicy policy, uint64_t jitter_seed, TimePoint now,
                              StateChangeFn on_change)
@@ -308,6 +339,871 @@ void ElasticDriver::ExpireState() {
   const bool is_first = state_ == ElasticState::kGathering;
   EndBy(EndByNoSlots(is_first ? policy_.np : policy_.min_np, SizeOf(approach_.target),
                      policy_.elastic_timeout, true, is_first));
+}
+
+// How an elastic job goes from one generation to the next.
+
+void ElasticDriver::AdvanceGathering() {
+  const int needed = state_ == ElasticState::kGathering ? policy_.np : policy_.min_np;
+  if (approach_.settle_deadline && now_ >= *approach_.settle_deadline) approach_.is_dirty = true;
+  Retarget();
+  if (SizeOf(approach_.target) < needed) {
+    approach_.settle_deadline.reset();
+    if (has_discovered_) HasEnough(needed);
+    return;
+  }
+  if (!approach_.settle_deadline) approach_.settle_deadline = now_ + policy_.settle;
+  if (registry_.connecting() > 0 && now_ < *approach_.settle_deadline) return;
+  approach_.settle_deadline.reset();
+  StartAll();
+}
+
+// False also ends the job when the missing slots can never come.
+bool ElasticDriver::HasEnough(int needed) {
+  const int found = SizeOf(approach_.target);
+  if (found >= needed) return true;
+  const bool can_come = !is_source_final_ || approach_.potential >= needed ||
+                        registry_.connecting() > 0 || registry_.NextExpiry().has_value();
+  if (!can_come)
+    EndBy(EndByNoSlots(needed, found, policy_.elastic_timeout, false, generation_ == 0));
+  return false;
+}
+
+// Looks at the hosts again, if anything has changed. Returns whether it had.
+bool ElasticDriver::Retarget() {
+  if (!std::exchange(approach_.is_dirty, false)) return false;
+  ConnectHosts();
+  approach_.target = PlanOf(registry_, roster_, policy_.max_np, Reach::kReady);
+  if (IsSameMembership(approach_.target, round_.plan)) approach_.target = round_.plan;
+  approach_.is_urgent =
+      std::any_of(round_.plan.begin(), round_.plan.end(), [this](const HostShare& share) {
+        return registry_.host(share.host).is_leaving && HasMemberThatGoesOn(roster_, share.host);
+      });
+  ReleaseHosts();
+  return true;
+}
+
+void ElasticDriver::ConnectHosts() {
+  const HostPlan wanted = PlanOf(registry_, roster_, policy_.max_np, Reach::kAll);
+  approach_.potential = SizeOf(wanted);
+  for (const HostShare& share : wanted) {
+    const HostRegistry::Host& host = registry_.host(share.host);
+    if (host.agent != HostRegistry::Agent::kNone) continue;
+    registry_.MarkConnecting(share.host, now_ + policy_.start_timeout);
+    effects_.push_back(effect::ConnectHost{share.host, host.found});
+  }
+}
+
+void ElasticDriver::ReleaseHosts() {
+  for (int number = 0; number < registry_.size(); ++number) {
+    const HostRegistry::Host& host = registry_.host(number);
+    const bool may_return = host.is_listed && !host.is_leaving && host.cooldown_ends.has_value();
+    if (host.agent == HostRegistry::Agent::kNone || host.is_available() || may_return) continue;
+    if (roster_.CountLivingOn(number) > 0) continue;
+    registry_.MarkGone(number);
+    in_use_.erase(number);
+    approach_.clear_at.erase(number);
+    effects_.push_back(effect::ReleaseHost{number});
+  }
+}
+
+// No member waits for a rank and none is lost.
+void ElasticDriver::AdvanceTraining() {
+  const ElasticRoster::Counts& counts = roster_.counts();
+  const bool is_over = round_.is_broken || counts.members == 0 || IsMeetingLost();
+  if (counts.parked > 0 || is_over) return BeginMeeting();
+  const bool has_changed = Retarget();
+  if (!has_changed && state_ == ElasticState::kRunning && round_.done == 0) return;
+  std::optional<ElasticNext>& next = approach_.next;
+  const bool is_back = approach_.target == round_.plan;
+  if (next && (is_back || !Holds(next->plan, registry_))) next.reset();
+  // Who sees others end is about to end too: nobody is called then.
+  if (round_.done > 0 || (is_back && !next)) return AbandonJoin();
+  const bool is_warm = policy_.join == JoinMode::kWarm && !approach_.is_urgent;
+  const bool is_enough = SizeOf(approach_.target) >= policy_.min_np;
+  if (is_warm && is_enough) {
+    if (!next) Prepare(approach_.target);
+    if (has_changed) Staff();
+    if (!IsNextMet()) {
+      SetBell(false);
+      return Enter(ElasticState::kJoining);
+    }
+  }
+  Enter(ElasticState::kCalling);
+  SetBell(true);
+}
+
+void ElasticDriver::AbandonJoin() {
+  approach_.next.reset();
+  SetBell(false);
+  std::vector<WorkerId> abandoned;
+  for (const WorkerId worker : std::exchange(approach_.newcomers, {})) {
+    const Process* process = roster_.Living(worker);
+    const bool is_let_in = process == nullptr || process->role != ElasticRoster::Role::kNewcomer;
+    if (!is_let_in) abandoned.push_back(worker);
+  }
+  StopWorkers(abandoned, Duration::zero());
+  Enter(ElasticState::kRunning);
+}
+
+void ElasticDriver::BeginMeeting() {
+  log_.NoteStandstill(now_);
+  SetBell(false);
+  round_.meet_by.reset();
+  Enter(ElasticState::kMeeting);
+  if (policy_.straggler_timeout > Duration::zero()) {
+    approach_.straggler_deadline = now_ + policy_.straggler_timeout;
+  }
+}
+
+// Every old process must be parked or reaped before a new generation is published (spec 3.11
+// row 4).
+void ElasticDriver::CloseRound() {
+  if (!round_.is_open && CanBeginAgain()) return BeginAgain();
+  if (IsMeetingLost()) return EndByLostMeeting();
+  const ElasticRoster::Counts& counts = roster_.counts();
+  if (counts.unsettled > 0) {
+    Retarget();  // Agents of spare hosts can start meanwhile.
+    return;
+  }
+  approach_.straggler_deadline.reset();
+  if (round_.done > 0) return EndByDone();
+  if (counts.staying == 0) {
+    if (CanBeginAgain()) return BeginAgain();
+    ChooseCulprit();
+    ElasticCause cause = EndByFailure(round_.first_failure, log_.FirstReason(), 0);
+    return EndBy(round_.fell_apart ? WhileConnecting(std::move(cause)) : std::move(cause));
+  }
+  if (round_.has_failures && policy_.reset_limit && resets_ >= *policy_.reset_limit) {
+    return EndBy(EndByResetLimit(*policy_.reset_limit));
+  }
+  Regroup();
+}
+
+// All members that live wait for a rank.
+void ElasticDriver::Regroup() {
+  const bool has_changed = Retarget();
+  std::optional<ElasticNext>& next = approach_.next;
+  // Rank 0 broadcasts the state: it must have one.
+  const auto has_state = [this](const HostPlan& plan) {
+    return HasMemberThatGoesOn(roster_, plan.front().host);
+  };
+  if (next && (!Holds(next->plan, registry_) || !has_state(next->plan))) next.reset();
+  if (next && IsNextMet()) return Publish(next->plan);
+  const bool is_waiting = state_ == ElasticState::kGate || state_ == ElasticState::kShort;
+  if (is_waiting && !has_changed) return;
+  if (!HasEnough(policy_.min_np)) return EnterShort();
+  if (!has_state(approach_.target)) return EndBy(EndByNoCommonHost());
+  if (!next) Prepare(approach_.target);
+  if (IsNextMet()) return Publish(next->plan);
+  const std::optional<HostPlan> survivors = SurvivorsOf(approach_.target, roster_);
+  const bool can_go_on = survivors && SizeOf(*survivors) >= policy_.min_np;
+  if (policy_.join == JoinMode::kWarm && can_go_on) return Publish(*survivors);
+  Staff();
+  Enter(ElasticState::kGate);
+}
+
+void ElasticDriver::EnterShort() {
+  if (state_ == ElasticState::kShort) return;
+  approach_.next.reset();
+  Enter(ElasticState::kShort);
+  state_deadline_ = now_ + policy_.elastic_timeout;
+  Say(fmt::format("{} of at least {} slots are there: waiting for more, for up to {}",
+                  SizeOf(approach_.target), policy_.min_np, ShowDuration(policy_.elastic_timeout)));
+}
+
+void ElasticDriver::Prepare(const HostPlan& plan) {
+  approach_.next = ElasticNext{plan, RanksOf(plan, registry_)};
+}
+
+// Starts who is missing in the next generation; newcomers that were promised another place end.
+void ElasticDriver::Staff() {
+  const std::vector<RankInfo>& ranks = approach_.next->ranks;
+  std::vector<WorkerId> misplaced;
+  for (const WorkerId worker : approach_.newcomers) {
+    const Process* process = roster_.Living(worker);
+    if (process == nullptr || process->is_told_to_end) continue;
+    const auto rank = static_cast<size_t>(process->place.rank);
+    const bool is_in_place = rank < ranks.size() && ranks[rank] == process->place &&
+                             process->record.generation == generation_ + 1;
+    if (!is_in_place) misplaced.push_back(worker);
+  }
+  StopWorkers(misplaced, Duration::zero());
+  std::erase_if(approach_.newcomers, [this](WorkerId w) { return roster_.Living(w) == nullptr; });
+  effect::StartWorkers start{.generation = generation_ + 1,
+                             .workers = {},
+                             .restart_count = restarts_,
+                             .master_port = policy_.master_port};
+  for (const RankInfo& place : ranks) {
+    // Whoever lives there still has to end first.
+    if (roster_.On(place.host_index, place.local_rank) != kNoWorker) continue;
+    const WorkerId worker =
+        roster_.Add(place, start.generation, ElasticRoster::Role::kNewcomer, now_);
+    approach_.newcomers.push_back(worker);
+    in_use_.insert(place.host_index);
+    Watch(worker, now_ + policy_.elastic_timeout);
+    start.workers.push_back({worker, place});
+  }
+  if (start.workers.empty()) return;
+  started_generation_ = start.generation;
+  effects_.push_back(std::move(start));
+}
+
+// Whether the next generation could begin: each of its slots has a member that goes on, or a
+// newcomer at the gate. Other newcomers have to be gone if some are let in, for they share the
+// number of their generation.
+bool ElasticDriver::IsNextMet() const {
+  const ElasticRoster::Counts& counts = roster_.counts();
+  if (counts.newcomers != counts.arrived) return false;
+  int let_in = 0;
+  for (const RankInfo& place : approach_.next->ranks) {
+    const WorkerId worker = roster_.On(place.host_index, place.local_rank);
+    if (GoesOn(roster_, worker)) continue;
+    const Process* process = roster_.Living(worker);
+    const bool is_newcomer =
+        process != nullptr && process->role == ElasticRoster::Role::kNewcomer &&
+        process->has_arrived && !process->is_told_to_end &&
+        process->record.generation == generation_ + 1 && process->place == place;
+    if (!is_newcomer) return false;
+    ++let_in;
+  }
+  return let_in == 0 || (let_in == counts.newcomers && counts.strays == 0);
+}
+
+// A round that only brings back what failures took is free, and so are hosts that leave with
+// notice.
+bool ElasticDriver::IsCounted(const HostPlan& plan, const std::vector<HostChange>& changes) const {
+  if (round_.has_failures) return true;
+  const bool has_left = std::any_of(changes.begin(), changes.end(),
+                                    [](const HostChange& c) { return c.workers < 0; });
+  const bool has_joined = std::any_of(changes.begin(), changes.end(),
+                                      [](const HostChange& c) { return c.workers > 0; });
+  if (has_joined && !has_left) return SizeOf(plan) > approach_.refill_to;
+  if (!has_left || has_joined) return true;
+  return std::any_of(round_.plan.begin(), round_.plan.end(), [&](const HostShare& share) {
+    const bool stays_whole = std::any_of(plan.begin(), plan.end(), [&](const HostShare& s) {
+      return s.host == share.host && s.count >= share.count;
+    });
+    return !stays_whole && !registry_.host(share.host).is_leaving;
+  });
+}
+
+// By value: `plan` may be the one of the approach, which ends here.
+void ElasticDriver::Publish(HostPlan plan) {
+  std::vector<HostChange> changes = ChangesBetween(round_.plan, plan, registry_);
+  const bool is_counted = IsCounted(plan, changes);
+  if (is_counted && policy_.reset_limit && resets_ >= *policy_.reset_limit) {
+    return EndBy(EndByResetLimit(*policy_.reset_limit));
+  }
+  resets_ += is_counted ? 1 : 0;
+  const int old_size = static_cast<int>(round_.members.size());
+  if (round_.has_failures) approach_.refill_to = std::max(approach_.refill_to, old_size);
+  if (SizeOf(plan) >= approach_.refill_to) approach_.refill_to = 0;
+  effect::PublishGeneration publish{.ranks = RanksOf(plan, registry_)};
+  bool has_newcomers = false;
+  for (const RankInfo& place : publish.ranks) {
+    publish.workers.push_back(roster_.On(place.host_index, place.local_rank));
+    has_newcomers |= !GoesOn(roster_, publish.workers.back());
+  }
+  // Newcomers that are not let in were promised this generation's number: it is left out, so that
+  // their relays never let them in.
+  generation_ =
+      has_newcomers ? started_generation_ : std::max(generation_, started_generation_) + 1;
+  publish.generation = generation_;
+  for (const RankInfo& place : publish.ranks) {
+    roster_.Release(publish.workers[static_cast<size_t>(place.rank)], place, generation_);
+  }
+  for (const WorkerId worker : round_.members) {
+    const Process* process = roster_.Living(worker);
+    if (process == nullptr || process->record.generation == generation_) continue;
+    roster_.Remove(worker);
+    if (!process->is_told_to_end) Watch(worker, now_ + policy_.leave_limit);
+  }
+  std::vector<int> hosts;
+  for (const HostShare& share : plan) hosts.push_back(share.host);
+  registry_.PutFirst(hosts);
+  round_ = {.plan = std::move(plan), .members = publish.workers, .begun = now_};
+  has_begun_ = true;
+  approach_.tries.clear();
+  effects_.push_back(std::move(publish));
+  Announce(std::move(changes), is_counted);
+  AbandonJoin();
+  approach_.is_dirty = true;
+}
+
+// The first generation, or the next one of a gang: all workers are new and in it from the start.
+void ElasticDriver::StartAll() {
+  const HostPlan plan = approach_.target;
+  std::vector<HostChange> changes = ChangesBetween(round_.plan, plan, registry_);
+  started_generation_ = ++generation_;
+  const uint16_t offered = registry_.host(plan.front().host).offered_port;
+  effect::PublishGeneration publish{.generation = generation_, .ranks = RanksOf(plan, registry_)};
+  effect::StartWorkers start{
+      .generation = generation_,
+      .workers = {},
+      .restart_count = restarts_,
+      .master_port = policy_.master_port != 0 ? policy_.master_port : offered};
+  for (const RankInfo& place : publish.ranks) {
+    const WorkerId worker = roster_.Add(place, generation_, ElasticRoster::Role::kMember, now_);
+    publish.workers.push_back(worker);
+    start.workers.push_back({worker, place});
+    in_use_.insert(place.host_index);
+  }
+  round_ = {.plan = plan, .members = publish.workers, .begun = now_};
+  effects_.push_back(std::move(publish));
+  effects_.push_back(std::move(start));
+  Announce(std::move(changes), false);
+  Enter(ElasticState::kRunning);
+}
+
+// Of a host that lost slots without a failure.
+std::string ElasticDriver::WhyFewer(const std::string& name) const {
+  const HostRegistry::Host* host = registry_.Find(name);
+  if (host == nullptr || host->is_available()) return "it has fewer slots now";
+  return host->is_leaving ? "it was told to leave" : "discovery does not list it any more";
+}
+
+void ElasticDriver::Announce(std::vector<HostChange> changes, bool is_counted) {
+  effect::MembershipChanged change = log_.Close({.generation = generation_,
+                                                 .size = static_cast<int>(round_.members.size()),
+                                                 .changes = std::move(changes),
+                                                 .stood_still = Duration::zero(),
+                                                 .is_counted = is_counted},
+                                                now_);
+  for (HostChange& host : change.changes) {
+    if (host.workers < 0 && host.why.empty()) host.why = WhyFewer(host.host);
+  }
+  if (generation_ > 1) {
+    effect::MembershipChanged news = change;
+    for (HostChange& host : news.changes) {
+      if (host.why == told_failure_) host.why.clear();
+    }
+    Say(MembershipLine(news));
+  }
+  told_failure_.clear();
+  effects_.push_back(std::move(change));
+}
+
+void ElasticDriver::SetBell(bool is_on) {
+  if (!is_on) {
+    approach_.next_notice.reset();
+  } else if (!approach_.next_notice) {
+    approach_.next_notice = now_;
+  }
+}
+
+// Sends the notice that is due. The code is always "mixed": who learns of the change by a failure
+// before it meets does not skip the broadcast of the state, and all have to do alike (spec 3.9,
+// 3.11 row 3).
+void ElasticDriver::RingBell() {
+  if (!approach_.next_notice || now_ < *approach_.next_notice) return;
+  approach_.next_notice = now_ + policy_.notice_interval;
+  const WorkerId rank_0 = round_.members.front();
+  const Process* process = roster_.Living(rank_0);
+  if (process == nullptr || !process->is_registered) return;
+  const auto elapsed = std::chrono::duration_cast<std::chrono::seconds>(now_ - begun_).count();
+  last_timestamp_ = std::max(policy_.began_epoch_s + elapsed, last_timestamp_ + 1);
+  effects_.push_back(effect::Notify{rank_0, process->host(), last_timestamp_, UpdateCode::kMixed});
+}
+
+// Members and newcomers that end before their time: whom it concerns, and who is to blame.
+
+bool ElasticDriver::IsAnnounced(int host) const {
+  const HostRegistry::Host& entry = registry_.host(host);
+  return entry.is_leaving || !entry.is_listed;
+}
+
+// A member has ended without success, unasked.
+void ElasticDriver::MemberFailed(WorkerId worker) {
+  const WorkerRecord& record = roster_.Of(worker).record;
+  const int host = roster_.Of(worker).host();
+  const bool is_abort = IsAbort(*record.status);
+  const bool was_broken = round_.is_broken;
+  NoteBroken();
+  const bool is_victim = is_abort && (was_broken || round_.is_connecting());
+  NoteFailed(worker, was_broken);
+  log_.NoteLeaving(registry_.name(host),
+                   fmt::format("{} {}{}", NameOf(record), Describe(*record.status),
+                               round_.fell_apart && !is_abort ? kWhileConnecting : ""));
+  log_.NoteStandstill(now_);
+  // The first to end need not be the first to fail.
+  const bool may_wait = policy_.moment > Duration::zero() && !IsPlainCrash(record) &&
+                        record.status->stage == wire::ExecStage::kNone && !round_.fell_apart;
+  if (may_wait && !round_.moment_by && round_.to_evict.empty()) {
+    round_.failing_since = now_;
+    round_.moment_by = now_ + policy_.moment;
+  }
+  if (IsGang()) return;
+  approach_.next.reset();
+  if (!IsAnnounced(host)) {
+    round_.has_failures = true;
+    if (!round_.is_connecting() || !CanBeginAgain()) {
+      // Who only fell with a peer gets new workers on the same host.
+      is_victim ? registry_.MoveToEnd(host) : Blame(host);
+    }
+  }
+  if (round_.moment_by && !HasMembersElsewhere(host)) {
+    round_.to_evict.insert(host);
+    return;
+  }
+  Evict(host);
+  BreakConnections();
+}
+
+bool ElasticDriver::HasMembersElsewhere(int host) const {
+  return std::any_of(round_.plan.begin(), round_.plan.end(), [&](const HostShare& share) {
+    return share.host != host && HasMemberThatGoesOn(roster_, share.host) &&
+           !round_.to_evict.contains(share.host);
+  });
+}
+
+// The members, without the errors of earlier generations, which they outlived.
+std::vector<WorkerRecord> ElasticDriver::Suspects() const {
+  std::vector<WorkerRecord> records = roster_.Records(round_.members);
+  for (WorkerRecord& record : records) {
+    if (!record.erred || *record.erred >= round_.begun) continue;
+    record.erred.reset();
+    record.error = {};
+  }
+  return records;
+}
+
+void ElasticDriver::ExpireMoment() {
+  const Culprit culprit = FindCulprit(Suspects());
+  const bool is_known = culprit.index >= 0 && culprit.is_own;
+  const bool is_any_erring =
+      std::any_of(round_.members.begin(), round_.members.end(), [this](WorkerId worker) {
+        const Process* process = roster_.Living(worker);
+        return process != nullptr && process->record.error.is_own();
+      });
+  const bool may_wait = !is_known || is_any_erring;
+  if (may_wait && now_ < round_.failing_since + kLongestMoment) {
+    round_.moment_by = now_ + policy_.moment;
+    return;
+  }
+  round_.moment_by.reset();
+  for (const int host : round_.to_evict) Evict(host);
+  approach_.is_dirty = true;
+}
+
+// Weighs what the members have said, if any has said anything; else the first to end it is.
+void ElasticDriver::ChooseCulprit() {
+  const std::vector<WorkerRecord> records = Suspects();
+  const bool has_words = std::any_of(records.begin(), records.end(), [](const WorkerRecord& one) {
+    return one.error != LastError();
+  });
+  if (!has_words || !round_.first_failure) return;
+  round_.culprit = FindCulprit(records);
+  if (round_.culprit.index < 0) return;
+  const auto index = static_cast<size_t>(round_.culprit.index);
+  round_.first_failure = records[index];
+  round_.first_failed = round_.members[index];
+  for (size_t i = 0; i < records.size(); ++i) {
+    const bool has_fallen = i != index && !records[i].error.peer_words.empty();
+    if (has_fallen) roster_.MarkVictim(round_.members[i]);
+  }
+}
+
+// Keeps who is to blame for the end of the round. While they connect, those that only fell with a
+// peer may be heard of before it.
+void ElasticDriver::NoteFailed(WorkerId worker, bool was_broken) {
+  const WorkerRecord& record = roster_.Of(worker).record;
+  const bool is_abort = IsAbort(*record.status);
+  if (is_abort && was_broken) return roster_.MarkVictim(worker);
+  if (!is_abort) ForgiveAborted();
+  if (round_.first_failure) return;
+  round_.first_failure = record;
+  round_.first_failed = worker;
+}
+
+// The cause is known now: whoever aborted before that did so because of it.
+bool ElasticDriver::ForgiveAborted() {
+  if (!round_.fell_apart || !round_.first_failure) return false;
+  if (!IsAbort(*round_.first_failure->status)) return false;
+  roster_.MarkVictim(round_.first_failed);
+  round_.first_failure.reset();
+  return true;
+}
+
+// A newcomer has ended, or is given up, before it was let in. No event for the gang.
+void ElasticDriver::NewcomerDied(WorkerId worker) {
+  const Process& process = roster_.Of(worker);
+  const int host = process.host();
+  const int tries = ++approach_.tries[{host, process.place.local_rank}];
+  const std::string what =
+      process.record.status ? Describe(*process.record.status) : "did not arrive";
+  approach_.is_dirty = true;
+  if (IsAnnounced(host)) return;
+  if (tries <= policy_.join_retries) {
+    Say(fmt::format("{} {} before it joined: it is started again", NameOf(process.record), what));
+    return;
+  }
+  Say(fmt::format("{} {} before it joined: host {} is left out", NameOf(process.record), what,
+                  registry_.name(host)));
+  approach_.next.reset();
+  int members = 0;
+  for (const WorkerId other : roster_.LivingOn(host)) members += GoesOn(roster_, other) ? 1 : 0;
+  if (members > 0) {
+    // What works there goes on; there is just no room for more.
+    registry_.Cap(host, members);
+    return;
+  }
+  Blame(host);
+  Evict(host);
+}
+
+void ElasticDriver::LoseHost(int host, const Status& why) {
+  const bool was_there = registry_.MarkGone(host);
+  Count(was_there);
+  if (!was_there) return;
+  in_use_.erase(host);
+  approach_.clear_at.erase(host);
+  approach_.is_dirty = true;
+  int members = 0;
+  for (const WorkerId worker : roster_.LivingOn(host)) {
+    members += GoesOn(roster_, worker) ? 1 : 0;
+    roster_.MarkLost(worker, now_);
+  }
+  const bool was_unstopped = ending_.unstopped.erase(host) > 0;
+  if (state_ == ElasticState::kStopping) {
+    // Output of a success may be lost with it.
+    if (was_unstopped && ending_.cause.end == ElasticEnd::kSuccess) {
+      EndBy(EndByUnreported(Status(why).WithContext(fmt::format("host {}", registry_.name(host)))));
+    }
+    return;
+  }
+  const bool is_blamed = !IsAnnounced(host);
+  if (is_blamed) Blame(host);
+  const std::string& name = registry_.name(host);
+  if (members == 0) {
+    if (is_blamed) Say(fmt::format("host {} is left out: {}", name, ReasonOf(why, name)));
+    return;
+  }
+  log_.NoteLeaving(name, ReasonOf(why, name));
+  log_.NoteStandstill(now_);
+  NoteBroken();
+  round_.has_lost_host = true;
+  if (ForgiveAborted()) log_.NoteCause(registry_.name(host));
+  round_.has_failures |= is_blamed;
+  approach_.next.reset();
+  BreakConnections();
+}
+
+void ElasticDriver::GiveUp(int host, const Status& why) {
+  effects_.push_back(effect::ReleaseHost{host});
+  LoseHost(host, why);
+}
+
+void ElasticDriver::Blame(int host) {
+  registry_.Blacklist(host, now_);
+  approach_.is_dirty = true;
+}
+
+// The workers of a host stay together: where one has failed, the others end too (spec 3.6).
+void ElasticDriver::Evict(int host) { StopWorkers(roster_.LivingOn(host), policy_.grace); }
+
+void ElasticDriver::StopWorkers(std::span<const WorkerId> workers, Duration grace) {
+  effect::StopWorkers stop{.workers = {}, .grace = grace};
+  for (const WorkerId worker : workers) {
+    if (!roster_.MarkToldToEnd(worker, now_)) continue;
+    Watch(worker, now_ + grace + policy_.stop_margin);
+    stop.workers.push_back(worker);
+  }
+  if (!stop.workers.empty()) effects_.push_back(std::move(stop));
+}
+
+void ElasticDriver::Watch(WorkerId worker, TimePoint limit) {
+  roster_.SetLimit(worker, limit);
+  approach_.limits.emplace(limit, worker);
+}
+
+// Once in a generation: what is shut stays shut, and new connections there are none.
+void ElasticDriver::BreakConnections() {
+  if (!policy_.breaks_connections || round_.is_break_ordered || IsGang()) return;
+  if (!round_.is_open && CanBeginAgain()) return;  // They are stopped.
+  std::vector<int> hosts;
+  for (const HostShare& share : round_.plan) {
+    const std::vector<WorkerId> living = roster_.LivingOn(share.host);
+    const bool has_waiting = std::any_of(living.begin(), living.end(), [this](WorkerId worker) {
+      return GoesOn(roster_, worker) && !roster_.Of(worker).is_parked;
+    });
+    if (has_waiting) hosts.push_back(share.host);
+  }
+  if (hosts.empty()) return;
+  round_.is_break_ordered = true;
+  effects_.push_back(effect::BreakConnections{generation_, std::move(hosts)});
+}
+
+// Members that others have waited for too long: to them they are as good as dead.
+void ElasticDriver::StopStragglers() {
+  for (const HostShare& share : std::vector(round_.plan)) {
+    for (const WorkerId worker : roster_.LivingOn(share.host)) {
+      if (!GoesOn(roster_, worker) || roster_.Of(worker).is_parked) continue;
+      log_.NoteLeaving(registry_.name(share.host),
+                       fmt::format("{} did not come within {}", NameOf(roster_.Of(worker).record),
+                                   ShowDuration(policy_.straggler_timeout)));
+      NoteBroken();
+      if (!IsAnnounced(share.host)) {
+        round_.has_failures = true;
+        Blame(share.host);
+      }
+      approach_.next.reset();
+      Evict(share.host);
+      break;
+    }
+  }
+  approach_.is_dirty = true;
+}
+
+// The time that a leaving host gave is over but for the grace.
+void ElasticDriver::ClearLeavingHost(int host) {
+  const std::vector<WorkerId> living = roster_.LivingOn(host);
+  const bool has_members =
+      std::any_of(living.begin(), living.end(), [this](WorkerId w) { return GoesOn(roster_, w); });
+  Evict(host);
+  approach_.is_dirty = true;
+  if (!has_members) return;
+  NoteBroken();
+  approach_.next.reset();
+  BreakConnections();
+}
+
+// The meeting of a generation in hvd.init(): who dies there before anybody has seen its addresses
+// is started again in its place, and where that can't be, nobody is left waiting.
+
+void ElasticDriver::On(const event::WorkerMet& e) {
+  const bool is_news = policy_.repairs_meetings && roster_.MarkMet(e.worker);
+  Count(is_news);
+  if (!is_news) return;
+  ++round_.met;
+  if (!IsTraining(state_) || round_.is_broken || round_.done > 0) return;
+  if (!round_.meet_by) round_.meet_by = now_ + policy_.elastic_timeout;
+  if (round_.met < static_cast<int>(round_.members.size())) return;
+  round_.is_open = true;
+  round_.meet_by.reset();
+  effects_.push_back(effect::OpenMeeting{generation_});
+}
+
+void ElasticDriver::On(const event::WorkerConnected& e) {
+  const bool is_news = policy_.repairs_meetings && roster_.MarkConnected(e.worker);
+  Count(is_news);
+  round_.connected += is_news ? 1 : 0;
+  if (is_news && round_.is_open && !round_.is_connecting()) round_.through_at = now_ + kRestOfInit;
+}
+
+// A member has done what comes behind hvd.init().
+void ElasticDriver::NoteThrough() {
+  if (round_.through_at) round_.through_at = std::min(*round_.through_at, now_);
+}
+
+// A member is lost, or will be.
+void ElasticDriver::NoteBroken() {
+  if (round_.is_broken) return;
+  round_.is_broken = true;
+  const bool is_through = round_.through_at && now_ >= *round_.through_at;
+  round_.fell_apart = round_.is_open && !is_through;
+  has_begun_ |= is_through;
+}
+
+// A member has ended. Nobody has seen an address of it, so that a new process of the same rank is
+// as good to those who wait as the old one. Returns whether one is started.
+bool ElasticDriver::Rejoin(WorkerId dead) {
+  if (!policy_.repairs_meetings || IsGang() || round_.is_open) return false;
+  const Process& process = roster_.Of(dead);
+  const RankInfo place = process.place;
+  const wire::ExitStatus& status = *process.record.status;
+  if (process.has_met) --round_.met;
+  if (!IsTraining(state_) || round_.is_broken || round_.done > 0) return false;
+  if (status.is_success() && !process.is_told_to_end) return false;
+  if (status.stage != wire::ExecStage::kNone) return false;
+  // At first nobody has a state, but a program that fails before anybody is in hvd.init() fails
+  // everywhere. Later, rank 0 would broadcast the state that it does not have.
+  const bool is_anybody_there = round_.meet_by.has_value();
+  if (!has_begun_ ? !is_anybody_there : place.rank == 0) return false;
+  const bool is_there = !IsAnnounced(place.host_index) &&
+                        Holds({{place.host_index, place.local_rank + 1}}, registry_);
+  if (!is_there) return false;
+  if (++approach_.tries[{place.host_index, place.local_rank}] > policy_.join_retries) return false;
+  Say(fmt::format("{} {} before all had met: it is started again", NameOf(process.record),
+                  Describe(status)));
+  const WorkerId worker = roster_.Add(place, generation_, ElasticRoster::Role::kMember, now_);
+  round_.members[static_cast<size_t>(place.rank)] = worker;
+  if (round_.meet_by) round_.meet_by = now_ + policy_.elastic_timeout;
+  effects_.push_back(effect::StartWorkers{.generation = generation_,
+                                          .workers = {{worker, place}},
+                                          .restart_count = restarts_,
+                                          .master_port = policy_.master_port});
+  return true;
+}
+
+// Some member waits for one that will not come. Horovod has no way back from there: whoever waits
+// has no connection yet whose end would make it try again.
+bool ElasticDriver::IsMeetingLost() const {
+  if (!policy_.repairs_meetings || IsGang() || round_.is_open || round_.met == 0) return false;
+  return round_.is_broken || round_.done > 0;
+}
+
+// As long as no gang has come out of hvd.init(), there is no state: when nobody is left to go on
+// with, or nobody can, all may as well be started anew. Once in a job: a program that dies there
+// every time is not to be blamed on its hosts.
+bool ElasticDriver::CanBeginAgain() const {
+  if (!policy_.repairs_meetings || IsGang() || has_begun_ || was_begun_again_) return false;
+  if (round_.done > 0) return false;
+  // Before they connect, a worker that died had its second try.
+  return round_.is_open ? round_.fell_apart : round_.has_lost_host && !round_.first_failure;
+}
+
+void ElasticDriver::BeginAgain() {
+  approach_.next.reset();
+  approach_.newcomers.clear();
+  if (roster_.counts().living > 0) {
+    for (const int host : in_use_) StopWorkers(roster_.LivingOn(host), Duration::zero());
+    return;
+  }
+  Retarget();
+  if (!HasEnough(policy_.min_np)) return EnterShort();
+  was_begun_again_ = true;
+  Say(fmt::format("{}: nobody had a state yet, so all workers are started again",
+                  log_.FirstReason()));
+  StartAll();
+}
+
+void ElasticDriver::EndByLostMeeting() {
+  if (round_.done > 0) return EndByDone();
+  ChooseCulprit();
+  EndBy(EndByFailure(round_.first_failure, log_.FirstReason(), 0));
+}
+
+// Members that others have waited for too long in hvd.init(). Each gets a second try.
+void ElasticDriver::ExpireMeeting() {
+  round_.meet_by = now_ + policy_.elastic_timeout;
+  std::vector<WorkerId> late;
+  for (const WorkerId worker : round_.members) {
+    const Process* process = roster_.Living(worker);
+    if (process == nullptr || process->has_met || process->is_told_to_end) continue;
+    late.push_back(worker);
+    const std::string what =
+        fmt::format("{} has not come to hvd.init() within {}", NameOf(process->record),
+                    ShowDuration(policy_.elastic_timeout));
+    log_.NoteLeaving(registry_.name(process->host()), what);
+    Say(what);
+  }
+  StopWorkers(late, Duration::zero());
+}
+
+// How an elastic job ends, and how a gang that is no Horovod job is restarted.
+
+// The first cause of an end stays; success gives way until every host has reported.
+void ElasticDriver::EndBy(ElasticCause cause) {
+  if (!ending_.cause.is_final()) ending_.cause = std::move(cause);
+}
+
+// All have met or ended, and somebody has ended with success.
+void ElasticDriver::EndByDone() {
+  ChooseCulprit();
+  const int size = static_cast<int>(round_.members.size());
+  if (round_.done == size) return EndBy(EndBySuccess());
+  const WorkerRecord& winner = roster_.Of(round_.first_done).record;
+  if (policy_.success == SuccessRule::kAny) {
+    Say(fmt::format("{} ended with success, which is that of the job; {} of {} workers had not",
+                    NameOf(winner), size - round_.done, size));
+    return EndBy(EndBySuccess());
+  }
+  EndBy(EndByPartialSuccess(winner, round_.first_failure, size - round_.done));
+}
+
+void ElasticDriver::AdvanceGang() {
+  if (round_.is_broken) {
+    if (round_.moment_by && roster_.counts().living > 0) return;
+    ChooseCulprit();
+    const std::optional<WorkerRecord>& failed = round_.first_failure;
+    if (failed) {
+      // A command that could not be executed will not be executable the next time.
+      const bool has_run = failed->status->stage == wire::ExecStage::kNone;
+      if (!has_run || restarts_ >= policy_.max_restarts) {
+        return EndBy(EndByFailure(failed, "", restarts_));
+      }
+      ++restarts_;
+      told_failure_ = fmt::format("{} {}", NameOf(*failed), Describe(*failed->status));
+      Say(fmt::format("restart {} of {}: {}", restarts_, policy_.max_restarts, told_failure_));
+    }
+  } else {
+    if (round_.done == static_cast<int>(round_.members.size())) return EndBy(EndBySuccess());
+    Retarget();
+    // Hosts that come one after the other are one change.
+    const bool is_settled = registry_.connecting() == 0 || approach_.is_urgent;
+    if (round_.done > 0 || approach_.target == round_.plan || !is_settled) return;
+  }
+  log_.NoteStandstill(now_);
+  StopAll(policy_.grace);
+}
+
+void ElasticDriver::AdvanceRestarting() {
+  if (!ending_.unstopped.empty()) return;
+  round_.is_broken = false;
+  Retarget();
+  if (SizeOf(approach_.target) >= policy_.min_np) return StartAll();
+  HasEnough(policy_.min_np);
+  EnterShort();
+}
+
+// Of all hosts that were given workers. May repeat with less grace.
+void ElasticDriver::StopAll(Duration grace) {
+  const bool is_end = ending_.cause.end != ElasticEnd::kNone;
+  ending_.unstopped = in_use_;
+  if (is_end && in_use_.empty()) return Finish();
+  if (is_end) SetBell(false);
+  const ElasticState to = is_end ? ElasticState::kStopping : ElasticState::kRestarting;
+  if (state_ != to) ending_.since = now_;
+  Enter(to);
+  const bool is_asked = ending_.cause.end == ElasticEnd::kInterrupted && grace > Duration::zero();
+  const int graces = is_asked && IsSigintFirst(ending_.cause.exit_code - 128) ? 2 : 1;
+  state_deadline_ = now_ + graces * grace + policy_.stop_margin;
+  for (const int host : in_use_) {
+    for (const WorkerId worker : roster_.LivingOn(host)) roster_.MarkToldToEnd(worker, now_);
+  }
+  if (in_use_.empty()) return;
+  effects_.push_back(effect::StopGeneration{
+      std::max(generation_, started_generation_), {in_use_.begin(), in_use_.end()}, grace});
+}
+
+void ElasticDriver::GiveUpUnstopped() {
+  const std::set<int> hosts = ending_.unstopped;
+  std::vector<std::string> names;
+  names.reserve(hosts.size());
+  for (const int host : hosts) names.push_back(registry_.name(host));
+  const Status error = StopTimeoutCause(names, now_ - ending_.since).error;
+  Say(fmt::format("{}: {}", error.message(), error.hint()));
+  for (const int host : hosts) GiveUp(host, error);
+  if (state_ == ElasticState::kStopping) EndBy(EndByUnreported(error));
+}
+
+bool ElasticDriver::IsDrainUnlimited() const {
+  if (state_ != ElasticState::kStopping || !ending_.is_output_blocked) return false;
+  if (ending_.signals > 0 || ending_.is_timed_out) return false;
+  return ending_.cause.end != ElasticEnd::kReaderGone;
+}
+
+void ElasticDriver::Finish() {
+  Enter(ElasticState::kFinished);
+  ElasticCause& cause = ending_.cause;
+  if (cause.end == ElasticEnd::kSuccess && !ending_.output_damage.ok()) {
+    cause.exit_code = 125;
+    cause.error = ending_.output_damage;
+  }
+  Verdict verdict{.exit_code = cause.exit_code,
+                  .origin = cause.origin,
+                  .error = cause.error,
+                  .losses = {},
+                  .first_failure = round_.first_failure,
+                  .is_first_certain = round_.culprit.index < 0 || round_.culprit.is_certain,
+                  .evidence = round_.culprit.evidence,
+                  .workers = roster_.Records(round_.members),
+                  .restarts = IsGang() ? restarts_ : resets_,
+                  .swept = ending_.swept,
+                  .started = begun_,
+                  .ended = now_};
+  effects_.push_back(effect::Finish{std::move(verdict)});
 }
 
 }  // namespace hvdray

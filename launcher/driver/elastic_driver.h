@@ -32,7 +32,7 @@ class ElasticDriver {
  private:
   using Process = ElasticRoster::Process;
 
-  // Facts (elastic_driver.cc).
+  // Facts.
   void On(const event::HostsDiscovered& e);
   void On(const event::DiscoveryFailed& e);
   void On(const event::HostReady& e);
@@ -64,7 +64,7 @@ class ElasticDriver {
   void Enter(ElasticState to);
   void Say(std::string text) { effects_.push_back(effect::Say{std::move(text)}); }
 
-  // Rounds (elastic_rounds.cc).
+  // Rounds.
   void AdvanceGathering();
   void AdvanceTraining();
   void BeginMeeting();
@@ -87,7 +87,7 @@ class ElasticDriver {
   void SetBell(bool is_on);
   void RingBell();
 
-  // The meeting in hvd.init() (elastic_meeting.cc).
+  // The meeting in hvd.init().
   bool Rejoin(WorkerId dead);
   bool IsMeetingLost() const;
   void NoteThrough();
@@ -97,7 +97,7 @@ class ElasticDriver {
   void EndByLostMeeting();
   void ExpireMeeting();
 
-  // Losses (elastic_losses.cc).
+  // Losses.
   void MemberFailed(WorkerId worker);
   void NoteFailed(WorkerId worker, bool was_broken);
   bool ForgiveAborted();
@@ -117,7 +117,7 @@ class ElasticDriver {
   bool IsAnnounced(int host) const;
   void Watch(WorkerId worker, TimePoint limit);
 
-  // Ends, and restarts of a gang (elastic_end.cc).
+  // Ends, and restarts of a gang.
   void AdvanceGang();
   void AdvanceRestarting();
   void EndBy(ElasticCause cause);

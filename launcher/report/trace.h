@@ -90,7 +90,7 @@ class Trace {
   void EnterAll(const std::vector<int>& hosts, std::string_view name, TimePoint now);
   bool HasRoom();
 
-  // Elastic jobs (elastic_trace.cc).
+  // Elastic jobs.
   Lane LaneOf(WorkerId worker) const;
   void NameHost(int host, const std::string& name);
   void OnStart(const effect::StartWorkers& start, TimePoint now);

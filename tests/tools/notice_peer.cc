@@ -38,7 +38,9 @@ class Registrations final : public KvUpstream {
 class Peer {
  public:
   explicit Peer(Loop& loop)
-      : loop_(loop), relay_(MakeRelay(loop, {"testhost"}, registrations_)), notifier_(loop) {}
+      : loop_(loop),
+        relay_(std::make_unique<Relay>(loop, RelayOptions{.host = "testhost"}, registrations_)),
+        notifier_(loop) {}
 
   Status Start() {
     HVDRAY_ASSIGN_OR_RETURN(const uint16_t port, relay_->OpenWorker(kWorker, 0, 1));

@@ -32,7 +32,7 @@ class GangSetTest : public ::testing::Test {
     auto loop = Loop::Create();
     ASSERT_TRUE(loop.ok());
     loop_ = std::move(loop).value();
-    relay_ = MakeRelay(*loop_, RelayOptions{.host = "here"}, upstream_);
+    relay_ = std::make_unique<Relay>(*loop_, RelayOptions{.host = "here"}, upstream_);
     Make(/*is_elastic=*/true);
   }
 
