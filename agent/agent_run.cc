@@ -1,31 +1,43 @@
 #include "agent/agent_run.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "agent/cgroup.h"
 #include "agent/control_socket.h"
+#include "agent/dialled_agent.h"
 #include "agent/host_facts.h"
+#include "agent/keeper.h"
+#include "base/byte_stream.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/standard_streams.h"
 
 namespace hvdray {
+
+const char kAgentBuild[] = "hvdray " HVDRAY_VERSION;
 namespace {
 
-/// Empty: this process may make no cgroups.
+/// Empty: this process may not create cgroups.
 std::string MakeCgroupFolder() {
   const std::optional<std::string> own = OwnCgroupFolder();
   if (!own) return {};
   std::string folder = AgentCgroupFolder(*own, ::getpid());
-  // One of this name can only be left from a dead agent of the same number.
+  // An existing group of this name is a leftover of a dead agent with the same pid.
   if (::mkdir(folder.c_str(), 0755) != 0 &&
       (errno != EEXIST || !KillAndRemoveCgroup(folder) || ::mkdir(folder.c_str(), 0755) != 0)) {
     return {};
@@ -33,7 +45,7 @@ std::string MakeCgroupFolder() {
   return folder;
 }
 
-/// What a signal does to the session, but once where it comes in several copies.
+/// Maps signals to the session's end; merges copies of one signal within `merge`.
 std::vector<Watch> HandleSignals(Loop& loop, AgentSession& session, Duration merge) {
   std::vector<Watch> signals;
   auto last = std::make_shared<std::map<int, TimePoint>>();  // shared by the handlers alone
@@ -42,13 +54,143 @@ std::vector<Watch> HandleSignals(Loop& loop, AgentSession& session, Duration mer
       const auto [seen, is_first] = last->try_emplace(signo, loop.Now());
       if (!is_first && loop.Now() - std::exchange(seen->second, loop.Now()) < merge) return;
       const Status why(ErrorCode::kAgentLost,
-                       fmt::format("the agent got SIG{}", ::sigabbrev_np(signo)));
-      // Who takes a machine away says so by SIGTERM; the others are a person's.
+                       fmt::format("the agent received SIG{}", ::sigabbrev_np(signo)));
+      // A platform that reclaims a machine sends SIGTERM; the other signals come from a user.
       if (signo == SIGTERM) return session.Retire(kDefaultLeave, why, 128 + signo);
       session.Leave(why, 128 + signo);
     }));
   }
   return signals;
+}
+
+constexpr uint64_t kOpenFiles = 65536;
+
+constexpr std::string_view kHelp =
+    "usage: hvdray-agent [--help | --version | --leave [SECONDS]]\n"
+    "       hvdray-agent [--folder DIR] [--probe-listener]\n"
+    "       hvdray-agent --dial ADDRESS:PORT[,...] --seat N [--gpus ID,...] [--raylet PID]\n"
+    "                    [--keep-ray-env] [--probe-listener] [--dial-timeout SECONDS]\n"
+    "\n"
+    "Runs the workers of one host for hvdray. hvdray starts it, on this machine or over SSH, and\n"
+    "speaks to it in binary frames on its standard input and output; there is nothing to type.\n"
+    "When that stream closes, it stops everything that it has started and exits.\n"
+    "\n"
+    "--leave: tells the agents of your elastic jobs that this host goes away in that many seconds\n"
+    "(30), so that their workers leave the job first.\n"
+    "--folder: starts in DIR; hvdray starts a copied agent in the directory that holds the copy.\n"
+    "--probe-listener: until workers start, other hosts may test a TCP connection to this one.\n"
+    "\n"
+    "--dial: for hvdray's actor on a Ray node: dials the driver at the first of these addresses\n"
+    "that answers (for 60 s), as agent endpoint N, with the key from the first line of standard\n"
+    "input. Stops everything when standard input closes or the raylet exits. --gpus: the GPUs of\n"
+    "the workers; --keep-ray-env: keeps Ray's own variables (RAY_*) for them.\n";
+
+void Print(int fd, std::string_view text) { (void)WriteAll(fd, text).ok(); }
+
+int Leave(const std::string& seconds) {
+  const std::optional<Duration> in = ParseLeave(seconds.empty() ? "leave" : "leave " + seconds);
+  if (!in) {
+    Print(STDERR_FILENO,
+          fmt::format("hvdray-agent: --leave: '{}' is not a number of seconds from 0 to "
+                      "{}\n",
+                      seconds, kMaxLeaveSeconds));
+    return kAgentUsage;
+  }
+  const Result<int> told = TellAgentsToLeave(ControlFolder(), *in);
+  if (!told.ok()) {
+    Print(STDERR_FILENO, fmt::format("hvdray-agent: {}\n", told.status().ToString()));
+    return told.status().code() == ErrorCode::kUsage ? kAgentUsage : kAgentFailed;
+  }
+  Print(STDOUT_FILENO, fmt::format("notified {} agent{}\n", *told, *told == 1 ? "" : "s"));
+  return 0;
+}
+
+/// Marks this binary as used: the launcher removes copied agents that nobody used for 30 days, by
+/// their time stamp. Where the stamp can't be set, the agent is merely copied again one day.
+void NoteUse() { (void)!::utimensat(AT_FDCWD, "/proc/self/exe", nullptr, 0); }
+
+/// Falls back to "/": a missing or unreadable home directory must not keep an agent from working.
+void StartIn(const char* folder) {
+  if (::chdir(folder) == 0) return;
+  Log(LogLevel::kWarning, "agent", "cannot start in '{}': {}", folder, ::strerror(errno));
+  (void)!::chdir("/");
+}
+
+/// Handles the command line. Returns an exit code, or nullopt to run as an agent.
+std::optional<int> AnswerWords(int argc, char** argv, AgentSessionOptions* options) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == "--help" || word == "-h") {
+      Print(STDOUT_FILENO, kHelp);
+      return 0;
+    }
+    if (word == "--version") {
+      Print(STDOUT_FILENO, fmt::format("{}\n", kAgentBuild));
+      return 0;
+    }
+    if (word == "--leave") return Leave(i + 1 < argc ? argv[i + 1] : "");
+    if (word == "--folder" && i + 1 < argc) {
+      NoteUse();
+      StartIn(argv[++i]);
+      continue;
+    }
+    if (word != "--probe-listener") {
+      Print(STDERR_FILENO, fmt::format("hvdray-agent: unknown argument '{}' (see --help)\n", word));
+      return kAgentUsage;
+    }
+    options->has_probe_listener = true;
+  }
+  if (::isatty(STDIN_FILENO) == 1 || ::isatty(STDOUT_FILENO) == 1) {
+    Print(STDERR_FILENO,
+          "hvdray-agent: runs the workers of one host for hvdray, which starts it; "
+          "type 'hvdray run' instead\n");
+    return kAgentUsage;
+  }
+  if (!IsPollable(STDIN_FILENO) || !IsPollable(STDOUT_FILENO)) {
+    Print(STDERR_FILENO,
+          "hvdray-agent: stdin and stdout must be a connection to hvdray, which starts it; "
+          "type 'hvdray run' instead\n");
+    return kAgentUsage;
+  }
+  return std::nullopt;
+}
+
+/// Moves the link away from descriptors 0 and 1, so that stray prints can't corrupt it.
+Result<std::pair<UniqueFd, UniqueFd>> TakeLink() {
+  UniqueFd in(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+  UniqueFd out(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+  const UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!in.is_valid() || !out.is_valid() || !null.is_valid()) return ErrnoStatus("dup", errno);
+  ::dup2(null.get(), STDIN_FILENO);
+  ::dup2(STDERR_FILENO, STDOUT_FILENO);
+  return std::pair{std::move(in), std::move(out)};
+}
+
+int RunAgent(UniqueFd keeper, AgentSessionOptions options) {
+  auto link = TakeLink();
+  if (!link.ok()) return FailAgent(link.status());
+  auto loop = Loop::Create();
+  if (!loop.ok()) return FailAgent(loop.status());
+  (void)RaiseOpenFileLimit(kOpenFiles).ok();
+  Lifelines lifelines(**loop, [](const Status&) {});
+  lifelines.Add(std::move(keeper), "the agent's keeper was killed");
+  return RunAgentSession(**loop,
+                         MakeFdStream(**loop, std::move(link->first), std::move(link->second)),
+                         lifelines, std::move(options), Duration::zero())
+      .exit_code;
+}
+
+/// nullopt: the command line has no --dial.
+std::optional<int> DialIfAsked(int argc, char** argv) {
+  const std::vector<std::string_view> words(argv + 1, argv + argc);
+  const auto is_dial = [](std::string_view word) {
+    return word == "--dial" || word.starts_with("--dial=");
+  };
+  if (std::none_of(words.begin(), words.end(), is_dial)) return std::nullopt;
+  Result<DialOptions> options = ParseDialOptions(words);
+  if (options.ok()) return RunDialledAgent(*options);
+  FailAgent(options.status());
+  return kAgentUsage;
 }
 
 }  // namespace
@@ -81,6 +223,16 @@ AgentEnd RunAgentSession(Loop& loop, std::unique_ptr<ByteStream> stream, Lifelin
   }
   if (!folder.empty()) KillAndRemoveCgroup(folder);
   return end;
+}
+
+int AgentMain(int argc, char** argv) {
+  AgentSessionOptions options;
+  if (const std::optional<int> code = DialIfAsked(argc, argv)) return *code;
+  if (const std::optional<int> code = AnswerWords(argc, argv, &options)) return *code;
+  ::signal(SIGPIPE, SIG_IGN);
+  Result<UniqueFd> lifeline = ForkKeeper();
+  if (!lifeline.ok()) return FailAgent(lifeline.status());
+  return RunAgent(std::move(lifeline).value(), std::move(options));
 }
 
 }  // namespace hvdray

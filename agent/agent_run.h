@@ -1,5 +1,5 @@
-// One agent's life once its stream is there: session, signals, cgroup, end. For both ways to become
-// an agent (agent.cc: on stdin and stdout; dialled_agent.cc: on Ray).
+// Runs one agent on its stream: session, signals, cgroup, exit. Shared by both ways to become an
+// agent: AgentMain() below, on stdin and stdout, and dialled_agent.h, on a Ray node.
 #ifndef HVDRAY_AGENT_AGENT_RUN_H_
 #define HVDRAY_AGENT_AGENT_RUN_H_
 
@@ -12,22 +12,32 @@
 
 namespace hvdray {
 
+// Exit codes; the build that Hello reports.
 inline constexpr int kAgentUsage = 2;
 inline constexpr int kAgentFailed = 125;
-inline constexpr char kAgentBuild[] = "hvdray " HVDRAY_VERSION;
+extern const char kAgentBuild[];
 
-/// Says it on stderr; returns kAgentFailed.
+/// Prints `status` on stderr; returns kAgentFailed.
 int FailAgent(const Status& status);
 
+/// How RunAgentSession() ended.
 struct AgentEnd {
   int exit_code = kAgentFailed;
-  Status why;  ///< Why it gave up; ok: the launcher released it.
+  Status why;  ///< Why the agent gave up; ok: the launcher released it.
 };
 
-/// Runs `loop` until the job is over here. `signal_merge`: a signal that comes again within that
-/// time is the same one. Fills in the rest of `options`.
+/// Runs `loop` until the job is over on this host. Blocks. Repeats of a signal within
+/// `signal_merge` count as one. Fills in the rest of `options`: build, directories, facts.
+/// Loop and lifelines outlive the call.
 AgentEnd RunAgentSession(Loop& loop, std::unique_ptr<ByteStream> stream, Lifelines& lifelines,
                          AgentSessionOptions options, Duration signal_merge);
+
+// The per-host program: hvdray-agent, or `hvdray agent`, which runs the same function.
+
+/// Speaks the agent protocol (docs/protocol.md) on descriptors 0 and 1 until the launcher says Bye
+/// or the link is lost. The calling process becomes the keeper; the agent is its child. Returns the
+/// exit code: 0, 2 (usage), 125 (link lost), 128+n after signal n. Call before starting threads.
+int AgentMain(int argc, char** argv);
 
 }  // namespace hvdray
 

@@ -19,10 +19,10 @@ using std::chrono::milliseconds;
 constexpr Duration kByeLimit = milliseconds(500);
 constexpr int kLinkFailed = 125;
 
-// Values below this are sent as they are: those of jobs with fewer than some thirty workers.
+// Smaller values, those of jobs with fewer than some thirty workers, are sent as they are.
 constexpr size_t kMinDeflatedBytes = 4096;
 
-// Addresses are mostly zeros; what does not shrink by a quarter is left.
+// Addresses are mostly zeros. A value that does not shrink by a quarter is sent as it is.
 void DeflateValue(wire::KvRequest& request) {
   const size_t size = request.value.size();
   if (size < kMinDeflatedBytes) return;
@@ -75,7 +75,7 @@ void AgentSession::Start() {
       probe_listener_ = std::move(listener).value();
       hello.facts.probe_port = probe_listener_->port();
     } else {
-      Log(LogLevel::kWarning, "agent", "no port to be probed at: {}", listener.status().message());
+      Log(LogLevel::kWarning, "agent", "no port for probes: {}", listener.status().message());
     }
   }
   hello.takes_deflated = true;
@@ -92,7 +92,7 @@ void AgentSession::Start() {
 }
 
 void AgentSession::HoldPort() {
-  // The new one is held before the old one is let go, so that they differ.
+  // Holds the new port before it releases the old one, so that they differ.
   Result<HeldPort> port = HeldPort::Hold();
   if (!port.ok()) Log(LogLevel::kWarning, "agent", "no port held: {}", port.status().message());
   port_.reset();
@@ -126,7 +126,7 @@ void AgentSession::On(Generation /*generation*/, wire::Welcome&& welcome) {
   options.is_peer_checked = welcome_->is_peer_checked;
   options.is_mesh_kept = welcome_->is_elastic;
   options.is_meeting_held = welcome_->is_elastic;
-  relay_ = std::make_unique<Relay>(loop_, std::move(options), *this);
+  relay_ = std::make_unique<Relay>(loop_, std::move(options), static_cast<KvUpstream&>(*this));
   MakeGangs();
 }
 
@@ -302,7 +302,7 @@ void AgentSession::On(Generation generation, wire::KvReply&& reply) {
   answer.key = std::move(reply.key);
   if (reply.inflated_bytes != 0) {
     Result<std::string> inflated = Inflate(reply.value, reply.inflated_bytes);
-    // Another host's agent sent nonsense: an empty value fails the reader at once.
+    // Another host's agent sent garbage: an empty value makes the reader fail at once.
     if (!inflated.ok()) Log(LogLevel::kWarning, "agent", "{}", inflated.status().message());
     reply.value = inflated.ok() ? std::move(inflated).value() : std::string();
   }
@@ -371,7 +371,7 @@ void AgentSession::Leave(const Status& why, int exit_code) {
   folder_receiver_.reset();
   if (link_) {
     link_->Close({static_cast<uint16_t>(why.code()), why.message()}, kByeLimit, [this] {
-      // Not from within the link's own callback.
+      // Deferred: the link can't be destroyed from within its own callback.
       close_timer_ = loop_.After(Duration::zero(), [this] {
         link_.reset();
         FinishIfIdle();
@@ -385,7 +385,7 @@ void AgentSession::Leave(const Status& why, int exit_code) {
 void AgentSession::Retire(Duration notice, const Status& why, int exit_code) {
   const bool is_busy = elastic_ && !gangs_->is_empty() && !is_leaving_;
   if (!is_busy || retire_timer_.is_active()) return Leave(why, exit_code);
-  Log(LogLevel::kInfo, "agent", "this host leaves: {}", why.ToString());
+  Log(LogLevel::kInfo, "agent", "this host is leaving: {}", why.ToString());
   Send(0, wire::HostLeaving{
               static_cast<uint32_t>(std::chrono::duration_cast<milliseconds>(notice).count())});
   retire_timer_ = loop_.After(notice, [this, why, exit_code] { Leave(why, exit_code); });
@@ -395,9 +395,9 @@ void AgentSession::FinishIfIdle() {
   if (!is_leaving_ || link_ || done_timer_.is_active()) return;
   if (gangs_ && !gangs_->is_empty()) return;
   if (stale_requests() > 0) {
-    Log(LogLevel::kInfo, "agent", "{} stale requests were dropped", stale_requests());
+    Log(LogLevel::kInfo, "agent", "dropped {} stale requests", stale_requests());
   }
-  // The callee may destroy us, so the function it runs in must not be ours.
+  // The callee may destroy this session, so the callback must not be a member.
   done_timer_ = loop_.After(Duration::zero(),
                             [on_done = std::move(on_done_), code = exit_code_] { on_done(code); });
 }

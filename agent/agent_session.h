@@ -1,5 +1,5 @@
-// One agent's side of its link: turns messages into what the gang, the relay and the host must do,
-// and ends everything when the link is lost (style P6).
+// The agent's side of the link to the launcher: turns messages into work for gangs, relay and host,
+// and stops everything when the link is lost, so that a crashed launcher leaves nothing behind.
 #ifndef HVDRAY_AGENT_AGENT_SESSION_H_
 #define HVDRAY_AGENT_AGENT_SESSION_H_
 
@@ -22,38 +22,41 @@
 
 namespace hvdray {
 
+/// What a session knows before the launcher speaks.
 struct AgentSessionOptions {
   std::string build;                ///< "hvdray 0.1.0"
   std::string cgroup_folder;        ///< Exists and is ours; empty: generations get no cgroup.
-  wire::HostFacts facts;            ///< Ports and cleanup are filled in by the session.
-  std::string control_folder;       ///< For ControlSocket, in an elastic job; empty: none.
-  bool has_probe_listener = false;  ///< Neighbours may probe this host until workers start.
-  NodeShare node;                   ///< On Ray; else empty.
+  wire::HostFacts facts;            ///< The session fills in ports and cleanup.
+  std::string control_folder;       ///< For ControlSocket, in an elastic job; empty: no socket.
+  bool has_probe_listener = false;  ///< Other hosts may probe this one until workers start.
+  NodeShare node;                   ///< On a Ray node; elsewhere empty.
 };
 
-/// Threads: the loop's.
+/// Owns the link, the relay and the gangs. Threads: the loop's.
 class AgentSession : private KvUpstream {
  public:
-  /// `on_done(exit_code)`: the link is closed and nothing that we started is left. Once, from the
-  /// loop; may destroy the session. 0: the launcher said Bye; 125: the link was lost or broken.
+  /// `on_done(exit_code)`: the link is closed and none of our processes is left. Called once, from
+  /// the loop; may destroy the session. 0: the launcher sent Bye; 125: the link was lost or broken.
+  /// The loop outlives the session.
   AgentSession(Loop& loop, std::unique_ptr<ByteStream> stream, AgentSessionOptions options,
                std::function<void(int exit_code)> on_done);
   ~AgentSession() override;
 
+  /// Opens the ports and sends Hello.
   void Start();
-  /// Says Bye with `why` at once, so that the launcher knows the cause before it sees workers end;
-  /// then stops the gang with the grace of Welcome, and is done with `exit_code`. A second call
-  /// takes the grace away.
+  /// Sends Bye with `why` at once, so that the launcher knows the cause before it sees workers end;
+  /// then stops the gang with the grace of Welcome and reports `exit_code` to on_done. A second
+  /// call force stops: the grace becomes 0.
   void Leave(const Status& why, int exit_code);
-  /// The host goes away in a while. In an elastic job the launcher is told, moves its workers out
-  /// of the job and releases us; we leave by ourselves when that time is over, or at a second call.
-  /// In others, and before a worker was started, as Leave().
+  /// The host goes away after `notice`. In an elastic job, sends HostLeaving; the launcher then
+  /// moves our workers out of the job and releases us. Leaves by itself after `notice`, or at a
+  /// second call. In other jobs, and without running workers, the same as Leave().
   void Retire(Duration notice, const Status& why, int exit_code);
 
-  /// Why it gave up; ok: it was released, or still runs.
+  /// Why the session gave up; ok: the launcher released it, or it still runs.
   const Status& why() const { return why_; }
 
-  /// Requests of a generation that is over, dropped.
+  /// Requests dropped because their generation was over.
   uint64_t stale_requests() const {
     return stale_requests_ + (gangs_ ? gangs_->stale_requests() : 0);
   }
@@ -76,7 +79,7 @@ class AgentSession : private KvUpstream {
   void On(Generation generation, wire::Signal&& signal);
   void On(Generation generation, wire::KvReply&& reply);
   void On(Generation generation, wire::KvReset&& reset);
-  /// Messages of the other direction; the link lets none of them through.
+  /// Messages of the other direction: unreachable, as the link rejects them.
   template <typename T>
   void On(Generation generation, T&& other);
 
@@ -89,12 +92,12 @@ class AgentSession : private KvUpstream {
   void OpenControl();
   void StopGangs();
   void FinishIfIdle();
-  /// Of this generation and with this worker; else counts the request as stale.
+  /// The gang of that generation with that worker; nullptr counts the request as stale.
   LocalGang* GangOf(Generation generation, int worker);
   bool IsStale(Generation generation) const { return gangs_ && gangs_->IsStale(generation); }
   void CountStale(Generation /*generation*/) { ++stale_requests_; }
   void HoldPort();
-  /// Nothing of the probe stays open on the network, and no file half written.
+  /// Closes the probe's sockets and drops half-written files before workers start.
   void EndPreparation();
 
   Loop& loop_;
@@ -103,13 +106,13 @@ class AgentSession : private KvUpstream {
   std::unique_ptr<wire::Link> link_;
   std::optional<wire::Welcome> welcome_;
   std::unique_ptr<Relay> relay_;
-  std::unique_ptr<GangSet> gangs_;          // From Welcome on.
-  std::unique_ptr<ElasticDuties> elastic_;  // Likewise, in an elastic job.
+  std::unique_ptr<GangSet> gangs_;          // Since Welcome.
+  std::unique_ptr<ElasticDuties> elastic_;  // Since Welcome, in an elastic job.
   std::unique_ptr<ControlSocket> control_;
   std::optional<HeldPort> port_;
   std::unique_ptr<ProbeListener> probe_listener_;
   std::unique_ptr<Inspector> inspector_;
-  std::unique_ptr<Prober> prober_;  // once it has answered, a mark that this was done
+  std::unique_ptr<Prober> prober_;  // Kept after its answer: each session probes once.
   std::unique_ptr<FolderReceiver> folder_receiver_;
   uint64_t stale_requests_ = 0;
   bool is_leaving_ = false;

@@ -180,7 +180,7 @@ bool KillAndRemoveCgroup(const std::string& folder) {
 Result<Cgroup> Cgroup::Create(const std::string& folder) {
   const std::string parent = folder.substr(0, folder.rfind('/'));
   if (::mkdir(parent.c_str(), 0755) != 0 && errno != EEXIST) return ErrnoStatus(parent, errno);
-  // A group of this name can only be left from an agent of the same number that has died.
+  // An existing group of this name is a leftover of a dead agent with the same pid.
   if (::mkdir(folder.c_str(), 0755) != 0 &&
       (errno != EEXIST || !KillAndRemoveCgroup(folder) || ::mkdir(folder.c_str(), 0755) != 0)) {
     return ErrnoStatus(folder, errno);

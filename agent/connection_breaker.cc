@@ -19,7 +19,7 @@
 namespace hvdray {
 namespace {
 
-// By number: libc's headers may be older than the kernel that we run on.
+// By number: libc's headers may be older than the running kernel.
 constexpr int64_t kPidfdOpen = 434;   // Linux 5.3
 constexpr int64_t kPidfdGetfd = 438;  // Linux 5.6
 
@@ -29,7 +29,7 @@ bool IsGloos(const TcpAddress& local, const TcpAddress& remote,
          std::binary_search(addresses.begin(), addresses.end(), remote);
 }
 
-// Connections count by one of their ends, listeners where they are known to wait for the gang.
+// A connection counts by either end; a listener only while it is known to wait for the gang.
 bool IsGloos(const TcpTableRow& row, std::span<const TcpAddress> addresses,
              std::span<const TcpAddress> listening) {
   if (row.state != TCP_LISTEN) return IsGloos(row.local, row.remote, addresses);
@@ -45,8 +45,7 @@ std::optional<TcpAddress> EndOf(int fd, NameFn name) {
   return ReadSockaddr(ByteView(reinterpret_cast<const char*>(&end), size));
 }
 
-// The number of a descriptor may have got another meaning since it was listed: what counts is
-// whose connection we hold now.
+// The descriptor's number may have been reused since it was listed: checks the duplicate itself.
 bool IsGloosConnection(int fd, std::span<const TcpAddress> addresses) {
   int protocol = 0;
   socklen_t size = sizeof protocol;
@@ -57,7 +56,7 @@ bool IsGloosConnection(int fd, std::span<const TcpAddress> addresses) {
   return local && remote && IsGloos(*local, *remote, addresses);
 }
 
-// A socket without a peer can't be asked for one: is it the one that was listed?
+// A socket without a peer can't be checked by its ends: compares the inode.
 bool IsSame(int fd, const TcpTableRow& row) {
   struct stat status {};
   return ::fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode) && status.st_ino == row.inode;
@@ -76,15 +75,15 @@ bool MeansGone(int error) {
 std::string Refusal(std::string_view call, int error) { return ErrnoStatus(call, error).message(); }
 
 std::string HintFor(int error) {
-  constexpr std::string_view kOr = "CAP_NET_ADMIN for the agent would do as well";
+  constexpr std::string_view kOr = "or give the agent CAP_NET_ADMIN";
   if (error == ENOSYS) {
-    return fmt::format("pidfd_getfd(2) needs Linux 5.6 and a container that lets it pass; {}", kOr);
+    return fmt::format("pidfd_getfd(2) needs Linux 5.6 and a container that permits it; {}", kOr);
   }
   if (error != EPERM && error != EACCES) return std::string(kOr);
   const Result<std::string> scope = ReadFile("/proc/sys/kernel/yama/ptrace_scope");
   const std::string now = scope.ok() ? fmt::format(" (now {})", scope->substr(0, 1)) : "";
   return fmt::format(
-      "pidfd_getfd(2) wants what a debugger wants: workers of the agent's own user, "
+      "pidfd_getfd(2) needs a debugger's permissions: workers of the agent's own user, "
       "kernel.yama.ptrace_scope at most 1{}, and a container that allows SYS_PTRACE; {}",
       now, kOr);
 }
@@ -109,7 +108,7 @@ void ConnectionBreaker::BreakWorker(const LivingWorker& worker, Round& round) {
   HVDRAY_CHECK(worker.pid > 1);
   Attempt attempt;
   BreakProcess(worker.pid, worker.pidfd, round, attempt);
-  // A wrapper is not known by its name but by what it lacks: whoever trains has the connections.
+  // A process without Gloo connections is a wrapper: the training process below it has them.
   if (attempt.matched == 0) {
     if (!round.processes) round.processes = ScanProcesses();
     for (const pid_t pid : RelativesOf(*round.processes, worker.pid)) {
@@ -129,7 +128,7 @@ void ConnectionBreaker::BreakProcess(pid_t pid, int pidfd, Round& round, Attempt
   if (pidfd >= 0 && HasEnded(pidfd)) return;
   const Result<std::vector<ProcessConnection>> connections = round.sockets.ConnectionsOf(pid);
   if (!connections.ok()) {
-    // One that ends while we look can't be told from one that is forbidden, but for this.
+    // A process that has just ended fails the same way as a forbidden one: the pidfd tells.
     if (pidfd < 0 || HasEnded(pidfd) || attempt.error != 0) return;
     attempt.error = EACCES;
     attempt.why = connections.status().message();
@@ -154,7 +153,7 @@ void ConnectionBreaker::End(int pidfd, const ProcessConnection& connection, Roun
     return;
   }
   const int error = errno;
-  // EBADF is the descriptor's when there is a pidfd, else the pidfd's own.
+  // With a pidfd, EBADF is about the worker's descriptor; without one, about the missing pidfd.
   if (pidfd >= 0 && MeansGone(error)) return;
   const int destroy_error = connection.is_in_our_namespace ? diag_.Destroy(connection.row) : EXDEV;
   if (destroy_error == 0) {
@@ -174,7 +173,7 @@ void ConnectionBreaker::Refuse(const Attempt& attempt, BreakResult& result) {
   result.why = attempt.why;
   result.hint = HintFor(attempt.error);
   if (std::exchange(has_logged_, true)) return;
-  // The launcher says so to the person, once for all hosts; this is for who reads an agent's log.
+  // The launcher tells the user, once for all hosts; this line is for the agent's log.
   Log(LogLevel::kInfo, "agent", "survivors wait for Horovod's own timeout: {}; hint: {}",
       result.why, result.hint);
 }

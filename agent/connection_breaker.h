@@ -1,6 +1,6 @@
-// Frees the survivors of a lost worker: shuts the Gloo connections of living workers, so that who
-// waits for data from somebody that waits for nobody learns of the loss at once and not after
-// Horovod's timeout (Horovod spec 3.10.1). Touches no other connection; decides not when.
+// Frees the survivors of a lost worker: shuts the Gloo connections between living workers, so that
+// workers which wait for a peer learn of the loss at once, not after Horovod's timeout. Touches no
+// other connection; others decide when. docs/elastic.md, "Survivors are freed at once".
 #ifndef HVDRAY_AGENT_CONNECTION_BREAKER_H_
 #define HVDRAY_AGENT_CONNECTION_BREAKER_H_
 
@@ -21,43 +21,45 @@ namespace hvdray {
 /// A worker that has not been reaped.
 struct LivingWorker {
   pid_t pid = -1;
-  int pidfd = -1;          ///< Of that process; stays the caller's. -1: made here.
-  bool is_parked = false;  ///< It waits in rank_and_size already: it is left alone.
+  int pidfd = -1;          ///< Of that process, owned by the caller. -1: Break() opens one.
+  bool is_parked = false;  ///< It already waits in rank_and_size: Break() skips it.
 };
 
+/// What Break() did, for ConnectionsBroken.
 struct BreakResult {
-  /// Ends of connections that were shut, and listeners; both ends of one between two workers here
-  /// count.
+  /// Shut ends of connections and listeners; a connection between two workers here counts twice.
   uint32_t shut = 0;
-  /// Connections that had to be ended by sock_diag, because their descriptor was not to be had.
+  /// Connections ended by sock_diag, because their descriptor could not be duplicated.
   uint32_t destroyed = 0;
-  /// Workers some of whose connections could not be ended: they wait for Horovod's own timeout.
+  /// Workers with connections that could not be ended: they wait for Horovod's own timeout.
   uint32_t refused = 0;
-  std::string why;   ///< Of the first that was refused: calls and the kernel's reasons; one line.
-  std::string hint;  ///< What would allow the quick way; one line. Empty: nothing was refused.
+  std::string why;   ///< Of the first refusal: the calls and the kernel's reasons; one line.
+  std::string hint;  ///< What would permit the quick way; one line. Empty: no refusal.
   Duration took{};
 };
 
+/// Ends connections from outside: by pidfd_getfd(2) and shutdown(2), else by SOCK_DESTROY.
 /// Threads: one. Blocks: for milliseconds (0.2 s at 16,000 connections).
 class ConnectionBreaker {
  public:
-  /// Shuts every TCP connection of `workers`, established or about to be, one end of which is in
-  /// `addresses` (sorted as MeshAddresses::Addresses() gives them), and every socket of theirs that
-  /// listens on one of `listening` (sorted): who waits there for a peer is told as well. Where a
-  /// worker's own process has none, as a shell that waits for the training program, its descendants
-  /// and its process group are looked at instead. Idempotent: what is shut already is not found
-  /// again. Never fails: see the result. The first refusal is logged, and no other.
+  /// Shuts every TCP connection of `workers`, established or in progress, with one end in
+  /// `addresses` (sorted, as from MeshAddresses::Addresses()), and each of their sockets that
+  /// listens on one of `listening` (sorted), so that workers waiting there for a peer fail as well.
+  /// If a worker's own process has no such socket (a shell that waits for the training program),
+  /// searches its descendants and process group. Idempotent: shut connections are not found again.
+  /// Reports failures in the result and logs only the first refusal.
   BreakResult Break(std::span<const LivingWorker> workers, std::span<const TcpAddress> addresses,
                     std::span<const TcpAddress> listening = {});
 
  private:
-  /// What became of the connections of one worker.
+  /// The outcome for one worker.
   struct Attempt {
     uint32_t matched = 0;
     uint32_t refused = 0;
-    int error = 0;    ///< The first refusal's errno of pidfd_getfd, or of looking.
-    std::string why;  ///< Of that.
+    int error = 0;    ///< errno of the first refusal, by pidfd_getfd or in listing sockets.
+    std::string why;  ///< The same as text.
   };
+  /// The state of one Break().
   struct Round {
     TcpSockets sockets;
     std::span<const TcpAddress> addresses;

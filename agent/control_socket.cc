@@ -23,15 +23,14 @@ constexpr size_t kMaxLine = 128;
 constexpr size_t kMaxClients = 16;
 constexpr Duration kClientLimit = std::chrono::seconds(5);
 constexpr int kAnswerWaitMs = 2000;
-// How long nothing is accepted after descriptors or memory have run out: it would be ready for
-// ever.
+// The pause in accepting after descriptors or memory ran out: the listener would stay readable.
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
 
 Result<sockaddr_un> AddressOf(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof(address.sun_path)) {
-    return Status(ErrorCode::kFileUnwritable, fmt::format("{}: too long for a socket", path));
+    return Status(ErrorCode::kFileUnwritable, fmt::format("{}: too long for a socket path", path));
   }
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
   return address;
@@ -44,12 +43,13 @@ bool IsOurUser(int fd) {
   return peer.uid == ::geteuid() || peer.uid == 0;
 }
 
-// /tmp is everybody's: a folder that somebody else has put there is not used.
+// Anyone can write to /tmp: rejects a directory that another user has created there.
 Status CheckOwnFolder(const std::string& folder) {
   struct stat info {};
   if (::lstat(folder.c_str(), &info) != 0) return ErrnoStatus(folder, errno);
   if (S_ISDIR(info.st_mode) && info.st_uid == ::geteuid() && (info.st_mode & 077) == 0) return {};
-  return {ErrorCode::kFileUnwritable, fmt::format("{}: is not a folder of ours alone", folder)};
+  return {ErrorCode::kFileUnwritable,
+          fmt::format("{}: not a directory that only this user can enter", folder)};
 }
 
 Status MakeOwnFolder(const std::string& folder) {
@@ -62,7 +62,7 @@ bool IsSocket(const std::string& path) {
   return ::lstat(path.c_str(), &info) == 0 && S_ISSOCK(info.st_mode);
 }
 
-// 0, or why not as an errno.
+// Returns 0 or an errno.
 int ConnectTo(const std::string& path, UniqueFd& fd) {
   const Result<sockaddr_un> address = AddressOf(path);
   if (!address.ok()) return ENAMETOOLONG;
@@ -73,7 +73,7 @@ int ConnectTo(const std::string& path, UniqueFd& fd) {
   return is_connected ? 0 : errno;
 }
 
-// true: the agent behind it has taken the line.
+// True: the agent accepted the line.
 bool Tell(int fd, const std::string& line) {
   if (!WriteAll(fd, line).ok()) return false;
   std::string answer(kMaxLine, '\0');
@@ -114,7 +114,7 @@ Result<std::unique_ptr<ControlSocket>> ControlSocket::Open(Loop& loop, const std
   std::string path = fmt::format("{}/agent-{}.sock", folder, ::getpid());
   HVDRAY_ASSIGN_OR_RETURN(const sockaddr_un address, AddressOf(path));
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  ::unlink(path.c_str());  // of a dead agent with our number
+  ::unlink(path.c_str());  // A leftover of a dead agent with our pid.
   if (!fd.is_valid() ||
       ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
       ::chmod(path.c_str(), 0600) != 0 || ::listen(fd.get(), kMaxClients) != 0) {
@@ -165,12 +165,12 @@ void ControlSocket::OnReadable(int id) {
     return;
   }
   const std::optional<Duration> in = ParseLeave(std::string_view(client.text).substr(0, end));
-  (void)WriteAll(client.fd.get(), in ? "ok\n" : "error: say 'leave SECONDS'\n").ok();
+  (void)WriteAll(client.fd.get(), in ? "ok\n" : "error: expected 'leave SECONDS'\n").ok();
   Drop(id);
   if (in) on_leave_(*in);
 }
 
-// From the loop: one of its watches may be running.
+// Deferred to the loop: one of the client's watches may be running.
 void ControlSocket::Drop(int id) {
   const auto found = clients_.find(id);
   if (found == clients_.end()) return;
@@ -182,7 +182,7 @@ void ControlSocket::Drop(int id) {
 Result<int> TellAgentsToLeave(const std::string& folder, Duration in) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(in).count();
   int told = 0;
-  // Of whose folder it is depends what may be taken away there.
+  // Removes leftovers only in a directory of our own.
   const bool is_ours = CheckOwnFolder(folder).ok();
   std::error_code none;
   for (const auto& entry : std::filesystem::directory_iterator(folder, none)) {
@@ -198,9 +198,8 @@ Result<int> TellAgentsToLeave(const std::string& folder, Duration in) {
     }
   }
   if (told > 0) return told;
-  return Status(ErrorCode::kUsage,
-                fmt::format("no agent of an elastic job takes notices in {}", folder),
-                "run it as the user whose workers run here");
+  return Status(ErrorCode::kUsage, fmt::format("no agent of an elastic job listens in {}", folder),
+                "run it as the user whose workers run on this host");
 }
 
 }  // namespace hvdray

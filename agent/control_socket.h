@@ -1,5 +1,5 @@
-// Where somebody on the host tells its agents that the machine will be taken away: a socket in a
-// folder of the user's own, one line a connection. And the other end, for `hvdray-agent --leave`.
+// Tells agents that their machine goes away: a Unix socket in a directory of the user's own, one
+// line per connection. Both ends: the agent's, and the one of `hvdray-agent --leave`.
 #ifndef HVDRAY_AGENT_CONTROL_SOCKET_H_
 #define HVDRAY_AGENT_CONTROL_SOCKET_H_
 
@@ -16,24 +16,25 @@
 
 namespace hvdray {
 
-/// Seconds of "leave N": range [0, 86400].
+/// Largest N of "leave N"; the smallest is 0.
 inline constexpr int kMaxLeaveSeconds = 86400;
 
-/// "leave 120" -> 120 s; "leave" -> kDefaultLeave. nullopt: another line. Pure.
+/// "leave 120" -> 120 s; "leave" -> kDefaultLeave. nullopt: any other line. Pure.
 std::optional<Duration> ParseLeave(std::string_view line);
 inline constexpr Duration kDefaultLeave = std::chrono::seconds(30);
 
-/// $XDG_RUNTIME_DIR/hvdray, else /tmp/hvdray-UID. Pure but for the environment and the uid.
+/// $XDG_RUNTIME_DIR/hvdray if that directory exists, else /tmp/hvdray-UID. Creates nothing.
 std::string ControlFolder();
 
-/// Threads: the loop's. Hears only this user and root.
+/// Accepts only connections of this user and of root. Threads: the loop's.
 class ControlSocket {
  public:
-  /// Makes FOLDER/agent-PID.sock, mode 0600, in a folder of mode 0700 that must be ours. `on_leave`
-  /// is called from the loop; it may not destroy the socket. Errors: kSystem, kFileUnwritable.
+  /// Creates `folder`/agent-PID.sock, mode 0600, in a directory of mode 0700 that must be ours.
+  /// `on_leave` is called from the loop and must not destroy the socket. The loop outlives the
+  /// socket. Errors: kSystem, kFileUnwritable.
   static Result<std::unique_ptr<ControlSocket>> Open(Loop& loop, const std::string& folder,
                                                      std::function<void(Duration)> on_leave);
-  /// Takes the file away.
+  /// Removes the file.
   ~ControlSocket();
 
  private:
@@ -58,9 +59,9 @@ class ControlSocket {
   Watch watch_;
 };
 
-/// Tells every agent that has a socket in `folder`. Returns how many took it; those that do not
-/// listen any more are passed over, and their files taken away where the folder is ours alone.
-/// Blocks for moments. Errors: kUsage when there is none.
+/// Sends "leave" to every agent with a socket in `folder`; returns how many accepted it. Skips
+/// sockets of dead agents, and removes them if the directory is ours alone. Blocks for up to 2 s
+/// per agent that does not answer. Errors: kUsage when no agent accepted it.
 Result<int> TellAgentsToLeave(const std::string& folder, Duration in);
 
 }  // namespace hvdray

@@ -6,8 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <csignal>
 #include <memory>
 #include <optional>
@@ -19,16 +21,17 @@
 #include "base/environ.h"
 #include "base/log.h"
 #include "base/tls_stream.h"
+#include "cluster/ray/seat_address.h"
 #include "cluster/ray/seat_dialler.h"
 
 namespace hvdray {
 namespace {
 
 constexpr int kKeyWaitMs = 30'000;
-// Who stops a Ray job signals every process of it, and ours pass signals on to each other.
+// Stopping a Ray job signals each of its processes, and ours forward signals to each other.
 constexpr Duration kSignalMerge = std::chrono::seconds(1);
 
-/// The line, byte by byte: what follows it is not ours to take. Blocks.
+/// Reads one line byte by byte, so that it consumes nothing after it. Blocks for up to 30 s a byte.
 Result<Secret> ReadKey(int fd) {
   std::array<char, 2 * kTlsKeyBytes> line{};
   size_t size = 0;
@@ -41,12 +44,12 @@ Result<Secret> ReadKey(int fd) {
     const ssize_t n = ready > 0 ? ::read(fd, &byte, 1) : 0;
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (n <= 0) {
-      status = {ErrorCode::kUsage, "stdin: no line with the job's key came"};
+      status = {ErrorCode::kUsage, "stdin: no line with the job's key arrived"};
       break;
     }
     if (byte == '\n') break;
     if (size == line.size()) {
-      status = {ErrorCode::kUsage, "stdin: its first line is no key"};
+      status = {ErrorCode::kUsage, "stdin: the first line is not a key"};
       break;
     }
     line[size++] = byte;
@@ -56,7 +59,7 @@ Result<Secret> ReadKey(int fd) {
   return key;
 }
 
-/// Moves the lifeline away from 0: nothing that reads by mistake may take it for input.
+/// Moves the lifeline away from descriptor 0, so that no stray read consumes it.
 Result<UniqueFd> TakeStdin() {
   UniqueFd fd(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
   const UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
@@ -81,7 +84,7 @@ SeatDialOptions DialOf(const DialOptions& options) {
   return dial;
 }
 
-/// Runs the loop until the driver has answered, or nobody waits for us any more.
+/// Runs the loop until the driver has answered or a lifeline is lost.
 Result<std::unique_ptr<ByteStream>> Dial(Loop& loop, SeatDialOptions dial, Secret key,
                                          Lifelines& lifelines) {
   std::optional<Result<std::unique_ptr<ByteStream>>> outcome;
@@ -104,7 +107,7 @@ struct Beginning {
   ApartLifelines apart;
 };
 
-/// Only before there are threads: what returns is the agent, below its front and keeper.
+/// Forks front and keeper; only the agent returns. Call before starting threads.
 Result<Beginning> BeginApart() {
   ::signal(SIGPIPE, SIG_IGN);
   const std::vector<std::string> complaints = RepairInheritedLimits();
@@ -127,12 +130,76 @@ int RunSession(Loop& loop, const DialOptions& options, std::unique_ptr<ByteStrea
                  options.keeps_ray_environment ? RayNames::kKept : RayNames::kDropped);
   const AgentEnd end =
       RunAgentSession(loop, std::move(stream), lifelines, std::move(session), kSignalMerge);
-  // Its actor tells the driver the last line, and is often heard before the link is.
+  // The actor forwards the last line to the driver, often before the driver sees the link close.
   const Status& why = lifelines.lost().ok() ? end.why : lifelines.lost();
   if (!why.ok()) {
     (void)WriteAll(STDERR_FILENO, fmt::format("hvdray-agent: {}\n", why.message())).ok();
   }
   return end.exit_code;
+}
+
+constexpr int kMaxLimitSeconds = 86'400;
+constexpr int kMaxPid = 1 << 22;  // PID_MAX_LIMIT of Linux
+constexpr size_t kMaxGpuName = 128;
+
+Result<int> ParseNumber(std::string_view name, std::string_view text, int lowest, int highest) {
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc() && end == text.data() + text.size() && number >= lowest &&
+      number <= highest) {
+    return number;
+  }
+  return Status(ErrorCode::kUsage,
+                fmt::format("{}: '{}' is not a number from {} to {}", name, text, lowest, highest));
+}
+
+/// "0", "GPU-8932f937-d72c", "MIG-GPU-8932f937/1/0"
+bool IsGpuName(std::string_view text) {
+  return !text.empty() && text.size() <= kMaxGpuName &&
+         std::all_of(text.begin(), text.end(), [](char c) {
+           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                  c == '-' || c == '/' || c == '_' || c == '.' || c == ':';
+         });
+}
+
+Result<std::vector<std::string>> ParseGpus(std::string_view text) {
+  std::vector<std::string> gpus;
+  while (!text.empty()) {
+    const size_t comma = text.find(',');
+    const std::string_view item = text.substr(0, comma);
+    if (!IsGpuName(item)) {
+      return Status(ErrorCode::kUsage, fmt::format("--gpus: '{}' is not a GPU name", item));
+    }
+    gpus.emplace_back(item);
+    if (comma == std::string_view::npos) break;
+    text.remove_prefix(comma + 1);
+  }
+  return gpus;
+}
+
+Status Take(std::string_view name, std::string_view value, DialOptions* options) {
+  if (name == "--dial") {
+    Result<std::vector<TcpAddress>> addresses = ParseSeatAddresses(value);
+    if (!addresses.ok()) return std::move(addresses).status().WithContext(name);
+    options->addresses = std::move(addresses).value();
+  } else if (name == "--seat") {
+    HVDRAY_ASSIGN_OR_RETURN(options->seat, ParseNumber(name, value, 0, kMaxSeat));
+  } else if (name == "--gpus") {
+    HVDRAY_ASSIGN_OR_RETURN(options->gpus, ParseGpus(value));
+  } else if (name == "--path-end") {
+    options->path_end = value;
+  } else if (name == "--raylet") {
+    HVDRAY_ASSIGN_OR_RETURN(options->raylet, ParseNumber(name, value, 2, kMaxPid));
+  } else {
+    HVDRAY_ASSIGN_OR_RETURN(const int seconds, ParseNumber(name, value, 1, kMaxLimitSeconds));
+    options->limit = std::chrono::seconds(seconds);
+  }
+  return {};
+}
+
+bool HasValue(std::string_view name) {
+  return name == "--dial" || name == "--seat" || name == "--gpus" || name == "--path-end" ||
+         name == "--raylet" || name == "--dial-timeout";
 }
 
 }  // namespace
@@ -152,6 +219,36 @@ int RunDialledAgent(const DialOptions& options) {
   auto stream = Dial(loop, DialOf(options), std::move(key).value(), lifelines);
   if (!stream.ok()) return FailAgent(stream.status());
   return RunSession(loop, options, std::move(stream).value(), lifelines);
+}
+
+Result<DialOptions> ParseDialOptions(std::span<const std::string_view> words) {
+  DialOptions options;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == "--keep-ray-env") {
+      options.keeps_ray_environment = true;
+      continue;
+    }
+    if (words[i] == "--probe-listener") {
+      options.has_probe_listener = true;
+      continue;
+    }
+    const size_t equals = words[i].find('=');
+    const std::string_view name = words[i].substr(0, equals);
+    if (!HasValue(name)) {
+      return Status(ErrorCode::kUsage, fmt::format("unknown argument '{}' (see --help)", words[i]));
+    }
+    if (equals != std::string_view::npos) {
+      HVDRAY_RETURN_IF_ERROR(Take(name, words[i].substr(equals + 1), &options));
+    } else if (i + 1 < words.size()) {
+      HVDRAY_RETURN_IF_ERROR(Take(name, words[++i], &options));
+    } else {
+      return Status(ErrorCode::kUsage, fmt::format("{} needs a value", name));
+    }
+  }
+  if (options.addresses.empty() || options.seat < 0) {
+    return Status(ErrorCode::kUsage, "--dial and --seat are both required");
+  }
+  return options;
 }
 
 }  // namespace hvdray

@@ -1,15 +1,41 @@
-// An agent on a Ray node, as child of an actor: it dials the job's driver. docs/protocol.md.
+// An agent on a Ray node: a child of an actor, it dials the job's driver. docs/protocol.md, "On
+// Ray".
 #ifndef HVDRAY_AGENT_DIALLED_AGENT_H_
 #define HVDRAY_AGENT_DIALLED_AGENT_H_
 
-#include "agent/dial_options.h"
+#include <sys/types.h>
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/tcp_address.h"
+#include "base/types.h"
 
 namespace hvdray {
 
-/// Reads the job's key, one line of 64 hexadecimal digits, from stdin, which then has to stay open:
-/// at its end, at the raylet's death and at the link's end the workers are stopped in order. The
-/// calling process becomes the front (see keeper.h). Returns the exit code: 0, 125, 128+n after
-/// signal n. Only before there are threads.
+/// The options of `hvdray-agent --dial`, which hvdray's actor on a Ray node starts.
+struct DialOptions {
+  std::vector<TcpAddress> addresses;   ///< --dial: the driver's; the first that answers is used.
+  int seat = -1;                       ///< --seat: the agent endpoint's number at the driver.
+  std::vector<std::string> gpus;       ///< --gpus: for CUDA_VISIBLE_DEVICES. Empty: none known.
+  std::string path_end;                ///< --path-end: a directory to append to workers' PATH.
+  pid_t raylet = 0;                    ///< --raylet: its death ends the agent. 0: not watched.
+  bool keeps_ray_environment = false;  ///< --keep-ray-env: workers keep RAY_* variables.
+  bool has_probe_listener = false;     ///< --probe-listener: as in AgentSessionOptions.
+  Duration limit = std::chrono::seconds(60);  ///< --dial-timeout
+};
+
+/// Parses `words`, all arguments after the program's name, as `--name value` or `--name=value`.
+/// Pure. Errors: kUsage.
+Result<DialOptions> ParseDialOptions(std::span<const std::string_view> words);
+
+/// Runs the agent; blocks until the job is over. Reads the job's key, one line of 64 hexadecimal
+/// digits, from stdin. Stdin must then stay open: when it, the link or the raylet ends, the agent
+/// stops its workers with grace. The calling process becomes the front (see keeper.h). Returns the
+/// exit code: 0, 125, 128+n after signal n. Call before starting threads.
 int RunDialledAgent(const DialOptions& options);
 
 }  // namespace hvdray

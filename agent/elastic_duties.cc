@@ -10,7 +10,7 @@
 namespace hvdray {
 
 void ElasticDuties::Break(Generation generation) {
-  // First those that ask: nobody gets addresses for a connection that we would not find any more.
+  // Pending address lookups first: later answers would lead to connections that the breaker misses.
   relay_.EndMeshes(generation);
   const std::vector<LivingWorker> living = gangs_.LivingOf(generation);
   wire::ConnectionsBroken answer;
@@ -35,7 +35,7 @@ void ElasticDuties::Break(Generation generation) {
 
 void ElasticDuties::Notify(const wire::Notify& notice) {
   const WorkerAddresses* addresses = relay_.AddressesOf(notice.worker);
-  if (addresses == nullptr) return;  // not registered yet, or dead: the launcher says it again
+  if (addresses == nullptr) return;  // Not registered yet, or dead: the launcher repeats it.
   notifier_.Send(notice.worker, *addresses, {notice.timestamp, notice.code},
                  [worker = notice.worker](const Status& outcome) {
                    const bool is_news = outcome.ok() || outcome.code() == ErrorCode::kCancelled;

@@ -1,5 +1,5 @@
-// What an agent does for the workers of an elastic job beside starting and ending them: takes
-// notices to them, and frees the survivors of a loss.
+// The agent's work for an elastic job beyond starting and stopping workers: delivers notices to
+// them, and frees the survivors of a loss.
 #ifndef HVDRAY_AGENT_ELASTIC_DUTIES_H_
 #define HVDRAY_AGENT_ELASTIC_DUTIES_H_
 
@@ -18,15 +18,16 @@ namespace hvdray {
 class ElasticDuties {
  public:
   using SendFn = std::function<void(Generation, wire::Body)>;
-  /// All outlive it.
+  /// Loop, relay and gangs outlive it. `send` queues a message to the launcher.
   ElasticDuties(Loop& loop, Relay& relay, GangSet& gangs, SendFn send)
       : relay_(relay), gangs_(gangs), send_(std::move(send)), notifier_(loop) {}
 
-  /// Shuts the connections between workers of that generation; answers with ConnectionsBroken.
-  /// Blocks for milliseconds, see ConnectionBreaker.
+  /// Shuts the Gloo connections of that generation's workers and sends ConnectionsBroken. Blocks
+  /// for milliseconds, see ConnectionBreaker.
   void Break(Generation generation);
-  /// Tells the worker, if it has registered; what is lost is logged and not repeated here.
+  /// Sends the notice if the worker has registered. Logs a lost notice; the launcher repeats it.
   void Notify(const wire::Notify& notice);
+  /// Drops pending notices to that worker.
   void OnReaped(int worker) { notifier_.Forget(worker); }
 
  private:

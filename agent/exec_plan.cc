@@ -16,7 +16,7 @@ std::string Join(const std::string& folder, const std::string& path) {
   return folder + "/" + path;
 }
 
-// Adds the path unless nothing is there; what can't be looked at is left to execve.
+// Adds the path unless it does not exist; execve judges paths that can't be examined.
 void Consider(ExecPlan& plan, std::string path) {
   const std::string seen_from_here = Join(plan.working_folder, path);
   struct stat info {};
@@ -48,7 +48,7 @@ ExecPlan PlanExec(const std::vector<std::string>& command,
   struct stat folder {};
   if (!working_folder.empty() &&
       (::stat(working_folder.c_str(), &folder) != 0 || !S_ISDIR(folder.st_mode))) {
-    plan.paths.push_back(name);  // chdir will say what is wrong with the folder
+    plan.paths.push_back(name);  // chdir will report the directory's error.
   } else if (name.find('/') != std::string::npos) {
     Consider(plan, name);
   } else {

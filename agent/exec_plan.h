@@ -1,5 +1,6 @@
-// What a worker executes, worked out before the fork so that the child only calls execve on ready
-// paths (style P4). Looks at the file system; starts nothing.
+// Resolves what a worker executes before the fork, so that the child only calls execve on ready
+// paths: after fork, it may use async-signal-safe functions only. Reads the file system; starts
+// nothing.
 #ifndef HVDRAY_AGENT_EXEC_PLAN_H_
 #define HVDRAY_AGENT_EXEC_PLAN_H_
 
@@ -12,23 +13,22 @@ namespace hvdray {
 
 /// One command of a generation; the same for all its workers.
 struct ExecPlan {
-  std::string working_folder;      ///< chdir first; empty: stay.
+  std::string working_folder;      ///< The child's chdir target; empty: no chdir.
   std::vector<std::string> argv;   ///< Never empty.
   std::vector<std::string> paths;  ///< Tried in this order; relative to working_folder.
-  /// Some of `paths` may be executed: that execve says ENOENT then means its interpreter is
-  /// missing.
+  /// One of `paths` is an executable file: ENOENT from its execve means a missing interpreter.
   bool has_executable = false;
-  /// errno when `paths` is empty: nothing of that name exists.
+  /// errno if `paths` is empty, as no file of that name exists; else 0.
   int error = 0;
 };
 
-/// `path_variable`: PATH of the worker's own environment; nullopt: unset, as confstr(_CS_PATH). A
-/// command with a slash is taken as it is. Order and errors are those of execvp (POSIX exec(3p)):
-/// entries that do not exist are left out, all others are for execve to judge.
+/// `path_variable`: PATH in the worker's own environment; nullopt: unset, so confstr(_CS_PATH)'s
+/// default applies. A command with a slash is not searched for. Order and errors follow execvp
+/// (POSIX exec(3p)): leaves out entries that do not exist; execve judges the rest.
 ExecPlan PlanExec(const std::vector<std::string>& command,
                   std::optional<std::string_view> path_variable, const std::string& working_folder);
 
-/// The value of PATH in "NAME=VALUE" strings; of two the first counts.
+/// The value of PATH in "NAME=VALUE" strings, pointing into them; the first of two entries counts.
 std::optional<std::string_view> FindPath(const std::vector<std::string>& environment);
 
 }  // namespace hvdray

@@ -16,7 +16,7 @@ namespace {
 constexpr mode_t kModeBits = 0777;
 constexpr mode_t kOwnerAll = 0700;
 constexpr int kFolderFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-// So much is taken before the launcher is told, unless a list ends before: well below its window.
+// Reports progress after this much or at the end of a list: well below the launcher's window.
 constexpr uint32_t kTellBytes = 32 << 10;
 constexpr uint32_t kTellFiles = 64;
 
@@ -25,7 +25,7 @@ Status Violation(std::string_view what) {
 }
 
 std::string_view NameIn(const std::string& path) {
-  return std::string_view(path).substr(path.rfind('/') + 1);  // npos + 1 is 0
+  return std::string_view(path).substr(path.rfind('/') + 1);  // npos + 1 is 0.
 }
 
 std::string FolderOf(const std::string& path) {
@@ -33,7 +33,7 @@ std::string FolderOf(const std::string& path) {
   return slash == std::string::npos ? std::string() : path.substr(0, slash);
 }
 
-// Two hosts may share the file system, and so the folder that a temporary lies in.
+// Includes the host name: hosts may share the file system, and so the directory of temporaries.
 std::string TemporaryPrefix() {
   std::array<char, 256> host{};
   (void)::gethostname(host.data(), host.size() - 1);
@@ -90,13 +90,13 @@ Result<wire::Body> FolderReceiver::OnList(wire::FolderList&& list) {
   return wire::Body(std::move(answer));
 }
 
-// The way to the target is the user's word: links in it are followed, and what is missing is made.
+// The user named the path to the target: follows links in it and creates missing directories.
 bool FolderReceiver::OpenRoot(const std::string& target) {
   parent_fd_.Reset();
   parent_.clear();
   root_ = target;
   if (!target.starts_with('/')) {
-    if (!home_.starts_with('/')) return Fail("find the home folder", ENOENT, "");
+    if (!home_.starts_with('/')) return Fail("find the home directory", ENOENT, "");
     root_ = target.empty() ? home_ : fmt::format("{}/{}", home_, target);
   }
   while (root_.size() > 1 && root_.ends_with('/')) root_.pop_back();
@@ -105,13 +105,13 @@ bool FolderReceiver::OpenRoot(const std::string& target) {
     if (::mkdir(part.c_str(), kModeBits) != 0 && errno != EEXIST) {
       const int error = errno;
       struct stat info {};
-      // A read-only file system says so of folders that are there, too.
-      if (::stat(part.c_str(), &info) != 0) return Fail("make folder", error, "");
+      // On a read-only file system, mkdir fails with EROFS even for existing directories.
+      if (::stat(part.c_str(), &info) != 0) return Fail("create directory", error, "");
     }
     if (slash == std::string::npos) break;
   }
   root_fd_.Reset(::open(root_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  return root_fd_.is_valid() || Fail("open folder", errno, "");
+  return root_fd_.is_valid() || Fail("open directory", errno, "");
 }
 
 bool FolderReceiver::OpenFolderAt(int parent, const std::string& name, UniqueFd& out) {
@@ -119,17 +119,17 @@ bool FolderReceiver::OpenFolderAt(int parent, const std::string& name, UniqueFd&
   return out.is_valid();
 }
 
-// Opens the folder that has `path`, part by part, so that no link is followed on the way.
+// Opens the directory of `path` part by part, so that it follows no link on the way.
 bool FolderReceiver::OpenParent(const std::string& path) {
   const std::string folder = FolderOf(path);
   if (parent_fd_.is_valid() && folder == parent_) return true;
   UniqueFd fd(::openat(root_fd_.get(), ".", kFolderFlags));
-  if (!fd.is_valid()) return Fail("open folder", errno, "");
+  if (!fd.is_valid()) return Fail("open directory", errno, "");
   for (size_t begin = 0; begin < folder.size();) {
     const size_t end = std::min(folder.find('/', begin), folder.size());
     UniqueFd next;
     if (!OpenFolderAt(fd.get(), folder.substr(begin, end - begin), next)) {
-      return Fail("open folder", errno, folder.substr(0, end));
+      return Fail("open directory", errno, folder.substr(0, end));
     }
     fd = std::move(next);
     begin = end + 1;
@@ -140,8 +140,8 @@ bool FolderReceiver::OpenParent(const std::string& path) {
 }
 
 bool FolderReceiver::Visit(const wire::FolderEntry& entry, Need& need) {
-  // The decoder has looked at this already; it is what keeps us in the target.
-  if (!wire::IsPlainPath(entry.path)) return Fail("take the path", EINVAL, "");
+  // The decoder has checked this, too, but this check keeps us within the target.
+  if (!wire::IsPlainPath(entry.path)) return Fail("use the path", EINVAL, "");
   if (!OpenParent(entry.path)) return false;
   switch (entry.kind) {
     case wire::FolderEntryKind::kFile:
@@ -164,12 +164,12 @@ bool FolderReceiver::VisitFile(const wire::FolderEntry& entry, Need& need) {
     need = Need::kFile;
     return true;
   }
-  if (S_ISDIR(info.st_mode)) return Fail("replace by a file the folder", EISDIR, entry.path);
+  if (S_ISDIR(info.st_mode)) return Fail("write a file over the directory", EISDIR, entry.path);
   const bool is_same = S_ISREG(info.st_mode) && static_cast<uint64_t>(info.st_size) == entry.size &&
                        info.st_mtim.tv_sec == entry.mtime_s &&
                        info.st_mtim.tv_nsec == static_cast<long>(entry.mtime_ns);
   if (is_same && (info.st_mode & kModeBits) == entry.mode) return true;
-  // Who may not change the mode may still be able to put a file of his own in its place.
+  // If another user owns the file, its mode can't be changed, but the file may be replaced.
   if (!is_same || ::fchmodat(parent_fd_.get(), name.c_str(), entry.mode, 0) != 0) {
     need = Need::kFile;
   }
@@ -186,7 +186,7 @@ bool FolderReceiver::VisitLink(const wire::FolderEntry& entry, Need& need) {
   struct stat info {};
   if (::fstatat(parent_fd_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
       S_ISDIR(info.st_mode)) {
-    return Fail("replace by a link the folder", EISDIR, entry.path);
+    return Fail("make a link over the directory", EISDIR, entry.path);
   }
   need = Need::kLink;
   return MakeLink(entry);
@@ -208,17 +208,17 @@ bool FolderReceiver::MakeFolder(const wire::FolderEntry& entry) {
     const int error = errno;
     struct stat info {};
     if (::fstatat(parent_fd_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
-      return Fail("make folder", error, entry.path);
+      return Fail("create directory", error, entry.path);
     }
   }
   struct stat info {};
   if (::fstatat(parent_fd_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
     return Fail("look at", errno, entry.path);
   }
-  // A link, too: what lies behind it may be anywhere.
-  if (!S_ISDIR(info.st_mode)) return Fail("put a folder in the place of", ENOTDIR, entry.path);
+  // Rejects links as well: they may lead anywhere.
+  if (!S_ISDIR(info.st_mode)) return Fail("create a directory over", ENOTDIR, entry.path);
   if ((info.st_mode & kModeBits) == mode) return true;
-  // Somebody else's folder keeps its mode; whether it takes our files, writing them will show.
+  // Another user's directory keeps its mode. Writing files will show whether it accepts them.
   (void)!::fchmodat(parent_fd_.get(), name.c_str(), mode | (info.st_mode & ~(S_IFMT | kModeBits)),
                     0);
   return true;
@@ -238,9 +238,9 @@ bool FolderReceiver::SetFolderMode(const wire::FolderEntry& entry) {
 
 Result<std::optional<wire::Body>> FolderReceiver::OnFile(const wire::File& file) {
   using Answer = std::optional<wire::Body>;
-  if (problem_) return Answer();  // told already; what was on its way then is void
-  if (next_ >= wanted_.size()) return Violation("none is wanted");
-  if (file.entry != wanted_[next_]) return Violation("another one was to come");
+  if (problem_) return Answer();  // Reported already: drops files that were on their way.
+  if (next_ >= wanted_.size()) return Violation("no file is expected");
+  if (file.entry != wanted_[next_]) return Violation("another file is expected");
   if (file.is_restart) {
     DropTemporary();
     return Answer();
@@ -295,7 +295,7 @@ bool FolderReceiver::FinishFile(const wire::File& file) {
                              {static_cast<time_t>(file.mtime_s), static_cast<long>(file.mtime_ns)}};
   if (::fchmod(file_.get(), file.mode) != 0) return Fail("set the mode of", errno, path);
   if (::futimens(file_.get(), times) != 0) return Fail("set the time of", errno, path);
-  // Over a network a full disk may show only now.
+  // Network file systems may report a full disk only now.
   if (::close(file_.Release()) != 0) return Fail("write", errno, path);
   return Rename(path);
 }

@@ -1,5 +1,6 @@
-// Takes a folder from the launcher (--sync): says which files differ here, writes them beside their
-// places and renames them. Never leaves the target through a link, never leaves half a file.
+// Receives a directory from the launcher (--sync): reports which files differ here, writes them to
+// temporary files and renames those. Never follows a link out of the target, never leaves a partial
+// file. docs/protocol.md, "FolderList" to "FolderProblem"; docs/adr/0009-folder-sync.md.
 #ifndef HVDRAY_AGENT_FOLDER_RECEIVER_H_
 #define HVDRAY_AGENT_FOLDER_RECEIVER_H_
 
@@ -15,22 +16,23 @@
 
 namespace hvdray {
 
-/// Blocks for as long as the file system does. Threads: one caller. Destroying it removes what is
-/// unfinished.
+/// Handles one directory after the other. Blocks as long as the file system does. Threads: one.
+/// Destroying it removes the unfinished file.
 class FolderReceiver {
  public:
-  /// home: where targets that are not absolute lie; empty: the user has none.
+  /// `home`: the base of relative targets; empty: the user has no home directory.
   explicit FolderReceiver(std::string home);
   ~FolderReceiver();
   FolderReceiver(const FolderReceiver&) = delete;
   FolderReceiver& operator=(const FolderReceiver&) = delete;
 
-  /// Makes folders and links, mends modes and says which files are wanted. The answer is a
-  /// FolderWanted or a FolderProblem. Errors: kProtocolError.
+  /// Creates directories and links, corrects modes and requests the files that differ. Returns a
+  /// FolderWanted or a FolderProblem. Errors: kProtocolError, for a list before the last one's
+  /// files have all arrived.
   Result<wire::Body> OnList(wire::FolderList&& list);
 
-  /// Writes. The answer, if there is one now, is a FileTaken or a FolderProblem. Errors:
-  /// kProtocolError, for a file that was not wanted or is out of turn.
+  /// Writes a part of the next requested file. Returns a FileTaken or a FolderProblem when one is
+  /// due. Errors: kProtocolError, for a file that was not requested or is out of turn.
   Result<std::optional<wire::Body>> OnFile(const wire::File& file);
 
  private:
@@ -50,23 +52,24 @@ class FolderReceiver {
   bool Rename(const std::string& path);
   void DropTemporary();
   std::string NextTemporaryName();
-  /// Notes what went wrong at `path` (in the target; empty: the target). Returns false.
+  /// Records the failed step at `path` (relative to the target; empty: the target itself). Returns
+  /// false.
   bool Fail(const char* step, int error, const std::string& path);
 
   const std::string home_;
   const std::string temporary_prefix_;
   uint64_t temporaries_ = 0;
-  std::optional<uint32_t> folder_;  // whose root is open
+  std::optional<uint32_t> folder_;  // The number of the directory whose root is open.
   std::string root_;
   UniqueFd root_fd_;
-  std::string parent_;  // in the target; its descriptor:
+  std::string parent_;  // The directory of the last entry, relative to the target.
   UniqueFd parent_fd_;
-  std::vector<wire::FolderEntry> entries_;  // of the list at hand
-  std::vector<uint32_t> wanted_;            // of them, in the order in which they come
-  size_t next_ = 0;                         // in wanted_
-  UniqueFd file_;                           // the temporary of wanted_[next_]...
-  std::string temporary_;                   // ...and its name; empty: there is none
-  wire::FileTaken taken_;                   // not told yet
+  std::vector<wire::FolderEntry> entries_;  // The present list.
+  std::vector<uint32_t> wanted_;            // Requested entries, in the order of their arrival.
+  size_t next_ = 0;                         // Index into wanted_.
+  UniqueFd file_;                           // The temporary file of wanted_[next_].
+  std::string temporary_;                   // Its name; empty: no temporary file.
+  wire::FileTaken taken_;                   // Not reported yet.
   std::optional<wire::FolderProblem> problem_;
 };
 

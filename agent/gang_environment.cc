@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "wire/package_layout.h"
 #include "wire/slot_environment.h"
 
 namespace hvdray {
@@ -18,14 +19,14 @@ constexpr std::string_view kLoopback = "127.0.0.1";
 constexpr std::array<std::string_view, 4> kOwnNames = {
     "HVDRAY_RANK", "HVDRAY_JOB_ID", "HVDRAY_GENERATION", "TORCHELASTIC_ERROR_FILE"};
 constexpr std::string_view kGpuName = "CUDA_VISIBLE_DEVICES";
-// By which Ray tells an actor its GPUs where they are AMD's; who reads it goes by nothing else.
+// Ray names an actor's AMD GPUs in this variable; their libraries may read no other.
 constexpr std::string_view kHipName = "HIP_VISIBLE_DEVICES";
 constexpr std::string_view kPathName = "PATH";
-// Their inherited values are kept in what we set.
+// We set these from their inherited values.
 constexpr std::array<std::string_view, 2> kProxyNames = {"no_proxy", "NO_PROXY"};
 
-// torchrun's names are dropped also where they are not set: in an elastic job an inherited RANK
-// would go stale.
+// Drops torchrun's names even where we do not set them: in an elastic job, an inherited RANK would
+// go stale.
 std::set<std::string, std::less<>> NamesToDrop(const wire::StartGeneration& place) {
   wire::StartGeneration all = place;
   all.is_torch_environment = true;
@@ -49,7 +50,7 @@ bool HasItem(std::string_view list, std::string_view wanted) {
   }
 }
 
-// The rendezvous is on this host: a proxy in between would answer for it.
+// The rendezvous is on this host: a proxy would answer in its place.
 std::string WithoutProxyForLoopback(std::string_view list) {
   if (list.empty()) return std::string(kLoopback);
   if (HasItem(list, kLoopback) || HasItem(list, "*")) return std::string(list);
@@ -62,6 +63,43 @@ wire::StartGeneration PlaceOf(const wire::StartGeneration& start) {
   place.command.clear();
   place.environment.clear();
   return place;
+}
+
+bool IsRays(std::string_view entry, RayNames names) {
+  return (names == RayNames::kDropped && entry.starts_with("RAY_")) ||
+         entry.starts_with("OMP_NUM_THREADS=") || entry == "PYTHONWARNINGS=ignore" ||
+         entry.starts_with("PYTHONBREAKPOINT=ray.") || entry.starts_with("PWD=") ||
+         entry.starts_with("OLDPWD=");
+}
+
+// Where Ray unpacks a job's packages.
+constexpr std::string_view kPackages = "/working_dir_files/hvdray_";
+constexpr std::string_view kJobFiles = "/py_modules_files/hvdray_job_";
+constexpr std::string_view kModules = "/py_modules_files/hvdray_";
+constexpr std::string_view kUsersModules = "/py_modules_files/hvdray_mod_";
+constexpr std::string_view kModulePath = "PYTHONPATH=";
+
+/// True if `path` contains `place` and has no '/' after it: a directory that Ray unpacked there.
+bool IsIn(std::string_view path, std::string_view place) {
+  const size_t at = path.find(place);
+  return at != std::string_view::npos &&
+         path.find('/', at + place.size()) == std::string_view::npos;
+}
+
+/// PYTHONPATH as if Ray had unpacked the user's directory only; empty: nothing remains.
+std::string UsersModulePath(std::string_view path) {
+  std::string kept;
+  for (;;) {
+    const size_t colon = path.find(':');
+    const std::string_view part = path.substr(0, colon);
+    if (!IsIn(part, kJobFiles) && !(IsIn(part, kModules) && !IsIn(part, kUsersModules))) {
+      if (!kept.empty()) kept += ':';
+      kept += part;
+      if (IsIn(part, kPackages)) kept += std::string("/") + kPackageFilesFolder;
+    }
+    if (colon == std::string_view::npos) return kept;
+    path.remove_prefix(colon + 1);
+  }
 }
 
 }  // namespace
@@ -99,7 +137,7 @@ GangEnvironment::GangEnvironment(const wire::StartGeneration& start, std::string
     if (dropped.contains(name)) continue;
     shared_.push_back(name == kPathName ? WithPathEnd(entry, node.path_end) : entry);
   }
-  // Readers look at one spelling first: each gets the other's value where it has none.
+  // Programs prefer either spelling: an unset one gets the other's value.
   for (size_t i = 0; i < kProxyNames.size(); ++i) {
     const std::string_view value = proxies[i].value_or(proxies[1 - i].value_or(""));
     shared_.push_back(fmt::format("{}={}", kProxyNames[i], WithoutProxyForLoopback(value)));
@@ -122,6 +160,51 @@ std::vector<std::string> GangEnvironment::ForWorker(const wire::WorkerSlot& slot
   if (gpus.empty()) return own;
   for (const std::string_view name : gpu_names_) own.push_back(fmt::format("{}={}", name, gpus));
   return own;
+}
+
+std::vector<std::string> WithoutRay(const std::vector<std::string>& environment, RayNames names) {
+  std::vector<std::string> kept;
+  for (const std::string& entry : environment) {
+    if (IsRays(entry, names)) continue;
+    if (!entry.starts_with(kModulePath)) {
+      kept.push_back(entry);
+      continue;
+    }
+    const std::string path = UsersModulePath(std::string_view(entry).substr(kModulePath.size()));
+    if (!path.empty()) kept.push_back(std::string(kModulePath) + path);
+  }
+  return kept;
+}
+
+std::string WithPathEnd(std::string_view entry, std::string_view folder) {
+  constexpr std::string_view kName = "PATH=";
+  const std::string_view list = entry.substr(std::min(kName.size(), entry.size()));
+  const bool is_there =
+      fmt::format(":{}:", list).find(fmt::format(":{}:", folder)) != std::string::npos;
+  return folder.empty() || is_there ? std::string(entry) : fmt::format("{}:{}", entry, folder);
+}
+
+std::string VisibleGpus(wire::GpuVisibility visibility, const std::vector<std::string>& gpus,
+                        int local_rank, int local_size) {
+  if (visibility == wire::GpuVisibility::kInherited || gpus.empty()) return {};
+  size_t first = 0;
+  size_t count = gpus.size();
+  if (visibility == wire::GpuVisibility::kRank && local_size > 0) {
+    const auto workers = static_cast<size_t>(local_size);
+    const auto worker = static_cast<size_t>(local_rank) % workers;
+    count = gpus.size() / workers;
+    first = worker * count;
+    if (count == 0) {
+      count = 1;
+      first = worker * gpus.size() / workers;
+    }
+  }
+  std::string value;
+  for (size_t i = first; i < first + count; ++i) {
+    if (!value.empty()) value += ',';
+    value += gpus[i];
+  }
+  return value;
 }
 
 }  // namespace hvdray

@@ -14,7 +14,7 @@
 namespace hvdray {
 namespace {
 
-// Pipes, pidfd, listener, and a few connections to the relay.
+// Pipes, pidfd, listener and a few connections to the relay.
 constexpr uint64_t kFilesPerWorker = 12;
 constexpr uint64_t kFilesBesides = 512;
 
@@ -24,7 +24,7 @@ Status CheckStart(const wire::StartGeneration& start) {
   for (const wire::WorkerSlot& slot : start.workers) {
     if (slot.rank < 0 || !names.insert(slot.name()).second) {
       return {ErrorCode::kProtocolError,
-              fmt::format("StartGeneration with worker {} twice or below 0", slot.name())};
+              fmt::format("StartGeneration with a duplicate or negative worker {}", slot.name())};
     }
   }
   return {};
@@ -34,7 +34,7 @@ void RaiseLimitFor(size_t workers) {
   const uint64_t files = kFilesBesides + kFilesPerWorker * workers;
   const Result<uint64_t> limit = RaiseOpenFileLimit(files);
   if (limit.ok() && *limit >= files) return;
-  Log(LogLevel::kWarning, "agent", "limit of open files is {}, {} would be safe",
+  Log(LogLevel::kWarning, "agent", "open file limit is {}; {} would be safe",
       limit.ok() ? *limit : 0, files);
 }
 
@@ -43,9 +43,9 @@ void FallBackToOwnFolder(wire::StartGeneration& start) {
   if (!start.is_folder_optional || std::filesystem::is_directory(start.working_folder, ignored)) {
     return;
   }
-  // As horovodrun has it: its `cd` fails and the job goes on.
-  Log(LogLevel::kWarning, "agent", "no folder {} here: workers start in {}", start.working_folder,
-      std::filesystem::current_path(ignored).string());
+  // As with horovodrun, whose `cd` fails without ending the job.
+  Log(LogLevel::kWarning, "agent", "no directory {} here: workers start in {}",
+      start.working_folder, std::filesystem::current_path(ignored).string());
   start.working_folder.clear();
 }
 
@@ -69,7 +69,7 @@ Status GangSet::Start(Generation generation, wire::StartGeneration start) {
       if (!gang->Has(slot.name())) continue;
       return {
           ErrorCode::kProtocolError,
-          fmt::format("StartGeneration with worker {}, which was started already", slot.name())};
+          fmt::format("StartGeneration with worker {}, which was already started", slot.name())};
     }
   }
   size_t workers = start.workers.size();
@@ -109,7 +109,7 @@ LocalGang::Handlers GangSet::HandlersOf(Generation generation) {
     return std::any_of(gangs_.begin(), gangs_.end(),
                        [pid](const auto& gang) { return gang->IsLive(pid); });
   };
-  handlers.has_company = [this] { return gangs_.size() > 1; };
+  handlers.has_siblings = [this] { return gangs_.size() > 1; };
   handlers.on_stopped = [this](uint32_t swept) {
     const auto stopped = std::find_if(gangs_.begin(), gangs_.end(), [](const auto& gang) {
       return gang->state() == LocalGangState::kStopped;
@@ -142,7 +142,7 @@ bool GangSet::IsRunningUpTo(Generation generation) const {
 void GangSet::Stop(Generation generation, Duration grace) {
   if (!options_.is_elastic) {
     if (generation > last_generation_) {
-      // It never began here: say so, and let no late StartGeneration begin it.
+      // It never started here: reports it as stopped, and makes a late StartGeneration stale.
       last_generation_ = generation;
       handlers_.on_stopped(generation, 0);
     } else if (LocalGang* gang = Find(generation, -1)) {

@@ -1,5 +1,5 @@
-// The gangs of one agent: one at a time in a job of fixed size; in an elastic one side by side,
-// each with the workers that one order has started. Knows which orders are out of date.
+// The gangs of one agent: one at a time in a job of fixed size; side by side in an elastic job, one
+// for each StartGeneration. Detects stale requests. docs/adr/0010-gangs-side-by-side.md.
 #ifndef HVDRAY_AGENT_GANG_SET_H_
 #define HVDRAY_AGENT_GANG_SET_H_
 
@@ -15,6 +15,7 @@
 
 namespace hvdray {
 
+/// The same for all gangs of the job.
 struct GangSetOptions {
   std::string job_id;
   std::string cgroup_folder;  ///< Exists and is ours; empty: gangs get no cgroup.
@@ -22,45 +23,46 @@ struct GangSetOptions {
   NodeShare node;
 };
 
-/// Threads: the loop's.
+/// Owns the gangs. Workers are identified by WorkerSlot::name(). Threads: the loop's.
 class GangSet {
  public:
   struct Handlers {
-    std::function<void(Generation, wire::Body)> send;
-    std::function<bool()> has_output_room;
+    std::function<void(Generation, wire::Body)> send;  ///< A message for the launcher.
+    std::function<bool()> has_output_room;             ///< As Link::HasOutputRoom().
     std::function<void(int worker)> on_reaped;
-    /// Nothing of that generation and of earlier ones is left. In a job of fixed size: whenever a
-    /// gang has ended; in an elastic one: the answer to Stop(). Then the agent may be idle.
+    /// No process of that generation or an earlier one is left; `swept`: orphans killed. In a job
+    /// of fixed size: when a gang has ended. In an elastic job: the answer to Stop().
     std::function<void(Generation, uint32_t swept)> on_stopped;
-    /// The last gang is gone, whatever was asked.
+    /// The last gang has ended, for any reason.
     std::function<void()> on_idle;
   };
   /// Loop and relay outlive it.
   GangSet(Loop& loop, Relay& relay, GangSetOptions options, Handlers handlers);
 
-  /// Forks the workers. An order of a generation that has been stopped, or in a job of fixed size
-  /// has begun, is dropped and counted. Errors: kProtocolError.
+  /// Forks the workers. Drops and counts a request of a generation that was stopped or, in a job of
+  /// fixed size, started before. Errors: kProtocolError.
   Status Start(Generation generation, wire::StartGeneration start);
-  /// Ends all that is of that generation or earlier. May be repeated with less grace. One that
-  /// never began here counts as ended.
+  /// Stops the workers of that generation and of earlier ones; on_stopped answers. May be repeated
+  /// with less grace. A generation that never started here counts as stopped.
   void Stop(Generation generation, Duration grace);
+  /// Elastic job: stops these workers alone, in all gangs.
   void StopWorkers(const wire::StopWorkers& stop);
-  /// To one worker of that generation, or (-1) to all workers of it and of earlier ones.
+  /// Signals one worker of that generation, or (-1) all workers of it and of earlier ones.
   void Signal(Generation generation, int worker, int signo);
-  /// The link is gone, or we leave: ends everything; what it writes is dropped.
+  /// The link is lost, or the agent leaves: stops all gangs and drops their output.
   void StopAll(Duration grace);
   void OnOutputRoom();
-  /// The gang of that generation with that worker (-1: any); nullptr is counted as stale.
+  /// The gang of that generation with that worker (-1: any); counts a nullptr as stale.
   LocalGang* Find(Generation generation, int worker);
 
   bool is_empty() const { return gangs_.empty(); }
-  /// A generation was started or stopped here.
+  /// Whether a generation was started or stopped here.
   bool has_begun() const { return last_generation_ > 0; }
   bool IsStale(Generation generation) const { return generation <= last_generation_; }
   void CountStale() { ++stale_requests_; }
   uint64_t stale_requests() const { return stale_requests_; }
-  /// Workers of `generation` (started or released into it) that are not reaped. The pidfds stay
-  /// ours.
+  /// Workers of `generation` (started in it, or moved to it by rank_and_size) that are not reaped.
+  /// Their pidfds belong to this object and are valid until the next turn of the loop.
   std::vector<LivingWorker> LivingOf(Generation generation) const;
 
  private:
@@ -73,10 +75,10 @@ class GangSet {
   const GangSetOptions options_;
   Handlers handlers_;
   std::vector<std::unique_ptr<LocalGang>> gangs_;
-  Generation last_generation_ = 0;  ///< Fixed size: started or stopped last; elastic: stopped last.
-  Generation stopping_ = 0;         ///< Elastic: a Stop() that is not answered yet.
+  Generation last_generation_ = 0;  ///< Fixed size: last started or stopped; elastic: last stopped.
+  Generation stopping_ = 0;         ///< Elastic: of a Stop() without an answer yet.
   uint32_t swept_ = 0;              ///< Elastic: since the last answer.
-  uint32_t started_ = 0;            ///< Names the cgroups.
+  uint32_t started_ = 0;            ///< Elastic: makes cgroup names unique.
   uint64_t stale_requests_ = 0;
 };
 

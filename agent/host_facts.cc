@@ -30,7 +30,7 @@ namespace {
 constexpr size_t kMaxCpus = 65536;
 
 uint32_t CountCpus() {
-  // The mask must be at least as large as the kernel's, whose size nothing tells.
+  // The mask must be at least as large as the kernel's, whose size no call reports.
   for (size_t count = 1024; count <= kMaxCpus; count *= 2) {
     cpu_set_t* set = CPU_ALLOC(count);
     const size_t size = CPU_ALLOC_SIZE(count);
@@ -49,9 +49,8 @@ bool AskEthtool(int socket, const std::string& name, void* answer) {
   return ::ioctl(socket, SIOCETHTOOL, &request) == 0;
 }
 
-// Asked of the driver, not of /sys, which shows another network namespace than ours when nobody
-// has mounted it anew. A device without a bus is made of software; a bond or VLAN is as good as
-// what lies below it.
+// Asks the driver, not /sys, which shows another network namespace than ours unless it was mounted
+// anew. A device without a bus is software; a bond or VLAN counts as the hardware below it.
 bool IsVirtual(int socket, const std::string& name) {
   ethtool_drvinfo info{};
   info.cmd = ETHTOOL_GDRVINFO;
@@ -126,14 +125,14 @@ std::vector<wire::InterfaceFacts> ListInterfaces() {
   const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const Result<std::string> route = ReadFile("/proc/net/route", size_t{1} << 20);
   const auto defaults = ParseDefaultRoutes(route.ok() ? *route : "");
-  std::map<std::string, size_t, std::less<>> places;  // in `interfaces`
+  std::map<std::string, size_t, std::less<>> places;  // Name -> index into `interfaces`.
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
     if (entry->ifa_name == nullptr) continue;
     const bool is_up = (entry->ifa_flags & IFF_UP) != 0 && (entry->ifa_flags & IFF_RUNNING) != 0;
     const bool is_loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0;
     const bool is_address = entry->ifa_addr != nullptr && entry->ifa_addr->sa_family == AF_INET;
     if (!is_loopback && (!is_up || !is_address)) continue;
-    // An address with a label ("eth0:1") belongs to the interface in front of the colon.
+    // An address with a label ("eth0:1") belongs to the interface before the colon.
     std::string name = entry->ifa_name;
     name.resize(std::min(name.find(':'), name.size()));
     const auto [place, is_new] = places.emplace(name, interfaces.size());
@@ -170,8 +169,7 @@ std::vector<wire::InterfaceFacts> KeepWithinHello(std::vector<wire::InterfaceFac
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return worth(a) > worth(b); });
   order.resize(std::min(order.size(), kMaxInterfaces));
-  // Each keeps its first address, which is the one that Gloo takes; then the rest as far as it
-  // goes.
+  // Each keeps its first address, which Gloo uses; further ones share the remaining room.
   size_t room = kMaxInterfaceAddresses - order.size();
   for (const size_t i : order) {
     std::vector<wire::InterfaceAddress>& own = interfaces[i].addresses;

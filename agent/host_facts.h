@@ -1,4 +1,4 @@
-// What an agent knows of its host: addresses, interfaces, processors, limits, a free port. Uses
+// Gathers facts of the agent's host: addresses, interfaces, processors, limits, a free port. Uses
 // system calls only: the static agent has no name service.
 #ifndef HVDRAY_AGENT_HOST_FACTS_H_
 #define HVDRAY_AGENT_HOST_FACTS_H_
@@ -14,10 +14,12 @@
 
 namespace hvdray {
 
-/// A TCP port that nobody else gets from the kernel while this lives, and that a program which sets
-/// SO_REUSEADDR (torch's store) can still bind: bound to 0.0.0.0 with SO_REUSEADDR, not listening.
+/// Reserves a TCP port: bound to 0.0.0.0 with SO_REUSEADDR, not listening. While this lives, the
+/// kernel assigns the port to no other socket, yet a program that sets SO_REUSEADDR (torch's store)
+/// can bind it.
 class HeldPort {
  public:
+  /// Reserves a free port of the kernel's choice.
   /// Errors: kOutOfResources, kSystem, kAddressInUse when no port is free.
   static Result<HeldPort> Hold();
   uint16_t port() const { return port_; }
@@ -28,23 +30,24 @@ class HeldPort {
   uint16_t port_;
 };
 
-/// The interfaces that are up and have an IPv4 address, and loopback in any state, with these
-/// addresses, in the kernel's order, as many as KeepWithinHello() lets through. What can't be
-/// learnt of one is left at its default.
+/// The interfaces that are up and have an IPv4 address, and loopback in any state, with their
+/// addresses, in the kernel's order, within the limits of KeepWithinHello(). Unknown properties
+/// keep their defaults; empty if the kernel does not answer.
 std::vector<wire::InterfaceFacts> ListInterfaces();
 
-/// A Hello has 64 KiB: hosts of containers and VLANs have interfaces by the thousand.
+/// These limits keep Hello below 64 KiB: a host with containers or VLANs may have thousands of
+/// interfaces.
 inline constexpr size_t kMaxInterfaces = 128;
 inline constexpr size_t kMaxInterfaceAddresses = 256;  ///< Of all interfaces together.
 
-/// Drops what is above the two limits, last of all loopback, before it what has a default route,
-/// before that what is no software. The order stays. Pure.
+/// Drops interfaces and addresses above the two limits. Prefers to keep loopback, then interfaces
+/// with a default route, then hardware interfaces. Keeps the order. Pure.
 std::vector<wire::InterfaceFacts> KeepWithinHello(std::vector<wire::InterfaceFacts> interfaces);
 
-/// Names with a default route, from the text of /proc/net/route. Pure.
+/// Names of interfaces with a default route, from the text of /proc/net/route. Pure.
 std::set<std::string> ParseDefaultRoutes(std::string_view route);
 
-/// Everything but offered_port and cleanup.
+/// All facts but offered_port, probe_port and cleanup, which the session fills in.
 wire::HostFacts GatherHostFacts();
 
 }  // namespace hvdray

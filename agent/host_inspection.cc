@@ -16,9 +16,9 @@
 #include <optional>
 #include <utility>
 
-#include "agent/asked_program.h"
 #include "agent/cgroup.h"
 #include "agent/exec_plan.h"
+#include "agent/inspector.h"
 #include "base/command_words.h"
 #include "base/environ.h"
 #include "base/fd.h"
@@ -31,15 +31,15 @@ namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
 constexpr Duration kVersionLimit = std::chrono::seconds(2);
-constexpr Duration kImportLimit = std::chrono::seconds(30);  // a cold shared file system is slow
-// A library may print and may crash when the process ends: the marked line is what counts.
+constexpr Duration kImportLimit = std::chrono::seconds(30);  // A cold shared file system is slow.
+// A library may print, and may crash at exit: only the marked line counts.
 constexpr std::string_view kImported = "hvdray-imported:";
 constexpr std::string_view kImportProgram =
     "import importlib, sys\n"
     "module = importlib.import_module(sys.argv[1])\n"
     "version = str(getattr(module, '__version__', '')).split('\\n')[0]\n"
     "print('\\nhvdray-imported:' + version, flush=True)\n";
-constexpr uint64_t kNoLimitV1 = uint64_t{1} << 60;  // cgroup v1 has no word for "none"
+constexpr uint64_t kNoLimitV1 = uint64_t{1} << 60;  // cgroup v1 shows "no limit" as a huge number.
 
 std::string TextOf(const std::string& path, size_t limit = size_t{1} << 20) {
   Result<std::string> text = ReadFile(path, limit);
@@ -50,7 +50,6 @@ std::string FirstLine(std::string_view text) {
   return std::string(text.substr(0, std::min(text.find('\n'), size_t{200})));
 }
 
-/// Calls `use` with each line.
 template <typename Use>
 void EachLine(std::string_view text, const Use& use) {
   while (!text.empty()) {
@@ -89,7 +88,7 @@ std::string Below(const std::string& folder, const std::string& path) {
   return folder.empty() || path.starts_with('/') ? path : folder + "/" + path;
 }
 
-/// A program along `path`.
+/// Searches `path`, as a shell does.
 std::optional<std::string> FindProgram(const std::string& name, std::string_view path) {
   const ExecPlan plan = PlanExec({name}, path, "");
   const auto program = std::find_if(plan.paths.begin(), plan.paths.end(), &IsExecutableFile);
@@ -110,7 +109,7 @@ std::string HostLibc(const std::string& machine) {
     std::string libc = LibcOfBanner(TextOf(path, size_t{64} << 20));
     if (!libc.empty()) return libc;
   }
-  // Of musl the loader itself says it, on stderr and with exit code 1.
+  // musl's loader prints its version on stderr and exits with code 1.
   const std::string musl = fmt::format("/lib/ld-musl-{}.so.1", machine);
   if (!IsExecutableFile(musl)) return {};
   const Result<ProgramAnswer> answer = AskProgram({musl}, kVersionLimit);
@@ -121,19 +120,19 @@ std::string HostLibc(const std::string& machine) {
   return "musl " + FirstLine(std::string_view(answer->text).substr(at + kVersion.size()));
 }
 
-/// 0: none.
+/// In bytes; 0: no limit.
 uint64_t MemoryLimitOfCgroup() {
   uint64_t least = 0;
   const auto take = [&least](uint64_t bytes) {
     if (bytes > 0 && bytes < kNoLimitV1) least = least == 0 ? bytes : std::min(least, bytes);
   };
   if (const std::optional<std::string> own = OwnCgroupFolder()) {
-    // A limit anywhere above counts as well.
+    // The limits of parent groups apply as well.
     const auto is_group = [](const fs::path& folder) {
       return ::access((folder / "cgroup.procs").c_str(), F_OK) == 0;
     };
     for (fs::path folder = *own; is_group(folder); folder = folder.parent_path()) {
-      take(NumberOf(TextOf((folder / "memory.max").string())));  // "max" reads as 0
+      take(NumberOf(TextOf((folder / "memory.max").string())));  // "max" reads as 0.
     }
   }
   const auto v1 = FindMemoryFolder(TextOf("/proc/self/mountinfo"), TextOf("/proc/self/cgroup"));
@@ -141,7 +140,7 @@ uint64_t MemoryLimitOfCgroup() {
   return least;
 }
 
-/// errno; 0: a folder that this user may enter.
+/// Returns errno; 0: a directory that this user may enter.
 int FolderError(const std::string& path) {
   struct stat info {};
   if (path.empty()) return ENOENT;
@@ -187,14 +186,14 @@ std::vector<wire::LimitFacts> Limits() {
   return limits;
 }
 
-/// Takes the steps one by one and tells before each what is known.
+/// Takes the steps one by one and reports the known facts before each.
 class Gatherer {
  public:
   Gatherer(const wire::Inspect& inspect, const std::function<void(const wire::Inspection&)>& report)
       : inspect_(inspect), report_(report) {}
 
   void Gather() {
-    // What may hang for ever stands last.
+    // Steps that may hang come last.
     Add("system", [this] { AskSystem(); });
     Add("libc", [this] { facts_.libc = HostLibc(machine_); });
     Add("GPU driver", [this] { AskGpuDriver(); });
@@ -273,7 +272,7 @@ class Gatherer {
     }
   }
 
-  // It sees what this process may use, which in a container is less than what the driver has.
+  // nvidia-smi lists the GPUs of this process; in a container, the driver may have more.
   void AskSmi() {
     const auto program = FindProgram("nvidia-smi", inspect_.path + ":/usr/bin:/usr/local/bin");
     if (!program) return;
@@ -285,7 +284,7 @@ class Gatherer {
     } else if (answer->exit_code != 0) {
       facts_.gpu_trouble = FirstLine(answer->text);
       if (facts_.gpu_trouble.empty()) {
-        facts_.gpu_trouble = fmt::format("nvidia-smi ended with code {}", answer->exit_code);
+        facts_.gpu_trouble = fmt::format("nvidia-smi exited with code {}", answer->exit_code);
       }
     } else {
       facts_.gpus = GpusOfSmi(answer->text, &facts_.gpu_driver);
@@ -304,7 +303,7 @@ class Gatherer {
     }
   }
 
-  /// Where the workers start; empty: where this process is.
+  /// The workers' directory; empty: this process's.
   std::string Folder() const {
     return IsFolder(inspect_.working_folder) ? inspect_.working_folder : std::string();
   }
@@ -317,7 +316,7 @@ class Gatherer {
     }
   }
 
-  // The static agent has no name service of its own.
+  // By a program, as the static agent has no name service.
   void AskName() {
     utsname names{};
     const std::optional<std::string> getent = FindProgram("getent", "/usr/bin:/bin");
@@ -329,7 +328,7 @@ class Gatherer {
 
   wire::ModuleFacts Import(const std::string& module) const {
     const std::string python = PythonOfWorkers();
-    if (python.empty()) return {module, "", "there is no python3 along the PATH of the workers"};
+    if (python.empty()) return {module, "", "no python3 in the workers' PATH"};
     const Result<ProgramAnswer> answer =
         AskProgram({python, "-c", std::string(kImportProgram), module}, kImportLimit,
                    {Folder(), inspect_.environment});
@@ -337,7 +336,7 @@ class Gatherer {
     return ModuleFactsOf(module, *answer);
   }
 
-  /// The command where that is a Python.
+  /// The command if it is a Python, else python3 or python from the workers' PATH.
   std::string PythonOfWorkers() const {
     if (facts_.command_error == 0 && IsPython(facts_.command_path)) return facts_.command_path;
     for (const char* name : {"python3", "python"}) {
@@ -356,11 +355,11 @@ class Gatherer {
   wire::Inspection facts_;
 };
 
-/// What the first line of a script names, if that is not there; else empty.
+/// The interpreter in a script's first line if that file is missing; else empty.
 std::string MissingInterpreterOf(const std::string& path) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   std::array<char, 256> buffer{};
-  if (!fd.is_valid()) return {};  // may be executed, but not read
+  if (!fd.is_valid()) return {};  // Executable, but not readable.
   const ssize_t n = ::read(fd.get(), buffer.data(), buffer.size());
   std::string interpreter =
       InterpreterOf(std::string_view(buffer.data(), n > 0 ? static_cast<size_t>(n) : 0));
@@ -376,7 +375,7 @@ void GatherInspection(const wire::Inspect& inspect,
 }
 
 FoundCommand FindCommand(const wire::Inspect& inspect) {
-  // Where the folder is missing, that is a finding of its own; workers may start elsewhere then.
+  // A missing directory is a finding of its own; workers may start elsewhere then.
   const std::string folder = IsFolder(inspect.working_folder) ? inspect.working_folder : "";
   std::optional<std::string_view> path;
   if (!inspect.path.empty()) path = inspect.path;
@@ -475,9 +474,9 @@ wire::ModuleFacts ModuleFactsOf(std::string name, const ProgramAnswer& answer) {
   if (is_imported) {
     module.trouble.clear();
   } else if (answer.exit_code > 128) {
-    module.trouble = fmt::format("Python died by signal {}", answer.exit_code - 128);
+    module.trouble = fmt::format("Python was killed by signal {}", answer.exit_code - 128);
   } else if (module.trouble.empty()) {
-    module.trouble = fmt::format("Python ended with code {}", answer.exit_code);
+    module.trouble = fmt::format("Python exited with code {}", answer.exit_code);
   }
   return module;
 }
@@ -485,7 +484,7 @@ wire::ModuleFacts ModuleFactsOf(std::string name, const ProgramAnswer& answer) {
 std::vector<wire::GpuFacts> GpusOfSmi(std::string_view rows, std::string* driver) {
   std::vector<wire::GpuFacts> gpus;
   EachLine(rows, [&gpus, driver](std::string_view row) {
-    // From the right: a name may hold a comma.
+    // From the right: a name may contain a comma.
     const size_t memory = row.rfind(',');
     const size_t before = memory == 0 || memory == std::string_view::npos
                               ? std::string_view::npos

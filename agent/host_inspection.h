@@ -1,5 +1,5 @@
-// What a host is like, as a job that starts now would find it: system, memory, disks, limits, GPUs,
-// the command with its files and modules. Looks only; changes nothing.
+// Inspects a host as a job that starts now would find it: system, memory, disks, limits, GPUs, the
+// command with its files and modules. Changes nothing.
 #ifndef HVDRAY_AGENT_HOST_INSPECTION_H_
 #define HVDRAY_AGENT_HOST_INSPECTION_H_
 
@@ -9,40 +9,42 @@
 #include <string_view>
 #include <vector>
 
-#include "agent/asked_program.h"
+#include "agent/inspector.h"
 #include "wire/message.h"
 
 namespace hvdray {
 
-/// Gathers step by step and calls `report` with all that is known, before each step and at the end;
-/// `unanswered` names the steps to come, so the last report tells where it hangs. Blocks, for ever
-/// where a file system or driver does: see Inspector. Leaves the two clocks at 0.
+/// Gathers facts step by step. Calls `report` with all known facts before each step and at the end;
+/// `unanswered` lists the remaining steps, so the last report names the step that hangs. Blocks,
+/// forever if a file system or driver hangs: run it through Inspector. Leaves received_ns and
+/// sent_ns at 0.
 void GatherInspection(const wire::Inspect& inspect,
                       const std::function<void(const wire::Inspection&)>& report);
 
-/// File and errno of the command that `inspect` names; nothing is executed.
+/// The program file of a command.
 struct FoundCommand {
   std::string path;
-  int error = 0;            ///< ELIBACC: a script whose interpreter is missing.
-  std::string interpreter;  ///< Then: as the script's first line names it.
+  int error = 0;            ///< errno; ELIBACC: a script whose interpreter is missing.
+  std::string interpreter;  ///< With ELIBACC: the path in the script's first line.
 };
+/// Searches for the command of `inspect` as a worker's start would; executes nothing.
 FoundCommand FindCommand(const wire::Inspect& inspect);
 
-// Pure readers of what the system says.
+// Parsers of the system's texts. All pure.
 
-/// "glibc 2.36" out of the bytes of a libc.so.6; empty: none is named.
+/// "glibc 2.36" from the bytes of a libc.so.6; empty: no version in it.
 std::string LibcOfBanner(std::string_view bytes);
 /// PRETTY_NAME of /etc/os-release, without quotes.
 std::string DistributionOf(std::string_view os_release);
-/// Bytes of a row of /proc/meminfo ("MemTotal"); 0: no such row.
+/// Row `name` ("MemTotal") of /proc/meminfo, in bytes; 0: no such row.
 uint64_t MemoryRow(std::string_view meminfo, std::string_view name);
-/// "535.104.05" out of /proc/driver/nvidia/version.
+/// "535.104.05" from /proc/driver/nvidia/version; empty: no version in it.
 std::string NvidiaDriverOf(std::string_view version);
-/// Addresses of the rows of `getent ahosts`, each once, in their order.
+/// The addresses in the rows of `getent ahosts`, each once, in their order.
 std::vector<std::string> AddressesOf(std::string_view rows);
-/// What the program that imports a module has said: its version, or why it could not.
+/// The module's version, or why its import failed, from the output of the import program.
 wire::ModuleFacts ModuleFactsOf(std::string name, const ProgramAnswer& answer);
-/// Rows "NAME, DRIVER, MEMORY MiB" of nvidia-smi; `driver` gets that of the last row.
+/// Reads rows "NAME, DRIVER, MEMORY MiB" of nvidia-smi; sets `driver` to the last row's.
 std::vector<wire::GpuFacts> GpusOfSmi(std::string_view rows, std::string* driver);
 
 }  // namespace hvdray

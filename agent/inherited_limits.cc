@@ -46,7 +46,7 @@ std::vector<std::string> RepairInheritedLimits() {
     const UniqueFd file(::open(kOomFile, O_WRONLY | O_CLOEXEC));
     if (!file.is_valid() || ::write(file.get(), "0", 1) != 1) {
       complaints.push_back(
-          fmt::format("workers are the first that are killed when memory runs out "
+          fmt::format("workers are killed first when memory runs out "
                       "(oom_score_adj {}): {}",
                       ::atoi(score->c_str()), ::strerror(errno)));
     }

@@ -1,5 +1,5 @@
-// Undoes what a process that Ray has started inherits and a training process should not: blocked
-// signals, a soft limit of open files, niceness, being the kernel's first victim.
+// Undoes what processes on Ray inherit and training processes should not: blocked signals, a low
+// soft limit on open files, niceness, and a raised out-of-memory score.
 #ifndef HVDRAY_AGENT_INHERITED_LIMITS_H_
 #define HVDRAY_AGENT_INHERITED_LIMITS_H_
 
@@ -8,8 +8,9 @@
 
 namespace hvdray {
 
-/// For this process and all that it starts later. What the system does not allow is left; one line
-/// a thing says so in the result. Call before there are threads. Source: Ray 2.60 spec 2.2.
+/// Applies to this process and its later children. Returns one line for each property that the
+/// system does not permit to restore. Call before starting threads. Source: Ray 2.60 starts workers
+/// with niceness 15 and a raised oom_score_adj; docs/ray.md, "Environment of a worker".
 std::vector<std::string> RepairInheritedLimits();
 
 }  // namespace hvdray

@@ -1,6 +1,9 @@
 #include "agent/inspector.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <spawn.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -13,6 +16,7 @@
 #include <utility>
 
 #include "agent/spawn.h"
+#include "base/fd.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/standard_streams.h"
@@ -28,8 +32,8 @@ uint64_t WallNs() {
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
 }
 
-// A child that hangs in the kernel can't be killed: it must hold nothing that others wait for, such
-// as the link or the stderr of a remote shell.
+// A child that hangs in the kernel can't be killed. It must hold no descriptor that others wait
+// for, such as the link or the stderr of a remote shell.
 void LetGoOfAll(int report_fd) {
   if (report_fd != kFindingsFd) ::dup3(report_fd, kFindingsFd, O_CLOEXEC);
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -51,7 +55,7 @@ void LetGoOfAll(int report_fd) {
 }
 
 pid_t ForkChild(const wire::Inspect& inspect, const Inspector::GatherFn& gather, int report_fd) {
-  // No signal handler may run in the child: libevent's would write into our loop.
+  // No signal handler may run in the child: libevent's would write to the parent's loop.
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
@@ -63,7 +67,7 @@ pid_t ForkChild(const wire::Inspect& inspect, const Inspector::GatherFn& gather,
   return pid;
 }
 
-/// Empty when there is none: `lines` ends in the middle of the first.
+/// The last complete report in `lines`. Without one, all steps are unanswered.
 wire::Inspection LastReport(std::string_view lines) {
   const size_t end = lines.rfind('\n');
   if (end == std::string_view::npos) return {.unanswered = {"all"}};
@@ -78,6 +82,52 @@ wire::Inspection LastReport(std::string_view lines) {
   return std::get<wire::Inspection>(std::move(body).value());
 }
 
+constexpr size_t kMaxText = size_t{64} << 10;
+
+/// A null-terminated array for execve; points into `texts`.
+std::vector<char*> PointersTo(const std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  pointers.reserve(texts.size() + 1);
+  for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+Result<pid_t> Start(const std::vector<std::string>& argv, const AskedPlace& place, int output_fd) {
+  const std::vector<char*> words = PointersTo(argv);
+  const std::vector<char*> variables = PointersTo(place.environment);
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  ::posix_spawn_file_actions_adddup2(&actions, output_fd, STDOUT_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, output_fd, STDERR_FILENO);
+  if (!place.folder.empty()) {
+    ::posix_spawn_file_actions_addchdir_np(&actions, place.folder.c_str());
+  }
+  pid_t pid = -1;
+  const int error = ::posix_spawn(&pid, argv[0].c_str(), &actions, nullptr, words.data(),
+                                  place.environment.empty() ? environ : variables.data());
+  ::posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) return ErrnoStatus(argv[0], error);
+  return pid;
+}
+
+/// False: the deadline passed before the end of file.
+bool ReadToEnd(int fd, TimePoint deadline, std::string& text) {
+  std::array<char, 4096> buffer;
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
+        deadline - TimePoint(std::chrono::steady_clock::now()));
+    if (left.count() <= 0) return false;
+    pollfd wait{fd, POLLIN, 0};
+    if (::poll(&wait, 1, static_cast<int>(left.count())) <= 0) continue;
+    const ssize_t n = ::read(fd, buffer.data(), buffer.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return true;
+    text.append(buffer.data(), std::min(static_cast<size_t>(n), kMaxText - text.size()));
+  }
+}
+
 }  // namespace
 
 Inspector::Inspector(Loop& loop, const wire::Inspect& inspect, DoneFn on_done,
@@ -86,7 +136,7 @@ Inspector::Inspector(Loop& loop, const wire::Inspect& inspect, DoneFn on_done,
   Result<Pipe> pipe = MakePipe();
   if (pipe.ok()) child_ = ForkChild(inspect, gather, pipe->write_end.get());
   if (child_ <= 0 || !SetNonBlocking(pipe->read_end.get()).ok()) {
-    Log(LogLevel::kWarning, "agent", "no process to look at this host with: {}",
+    Log(LogLevel::kWarning, "agent", "cannot start a process to inspect this host: {}",
         ErrnoStatus("fork", errno).message());
     timer_ = loop.After(Duration::zero(), [this] { Finish(); });
     return;
@@ -104,7 +154,7 @@ void Inspector::OnReadable() {
   const ssize_t n = ::read(pipe_.get(), buffer.data(), buffer.size());
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (n <= 0) return Finish();
-  // Nothing in front of the last two line ends is wanted any more.
+  // Only the text after the last but one line end is still needed.
   received_.append(buffer.data(), static_cast<size_t>(n));
   const size_t last = received_.rfind('\n');
   const size_t before =
@@ -114,7 +164,7 @@ void Inspector::OnReadable() {
 
 void Inspector::EndChild() {
   if (child_ <= 1) return;
-  // Its group holds the programs that it asks. What can't die now is reaped by the keeper one day.
+  // Its group contains the programs that it runs. The keeper reaps what can't die now.
   ::kill(-child_, SIGKILL);
   ::kill(child_, SIGKILL);
   if (::waitpid(child_, nullptr, WNOHANG) == child_) child_ = -1;
@@ -128,9 +178,29 @@ void Inspector::Finish() {
   wire::Inspection inspection = LastReport(received_);
   inspection.received_ns = received_ns_;
   inspection.sent_ns = WallNs();
-  // The callee may destroy us, so the function it runs in must not be ours.
+  // The callee may destroy this inspector, so the callback must not be a member.
   const DoneFn done = std::exchange(on_done_, nullptr);
   done(std::move(inspection));
+}
+
+Result<ProgramAnswer> AskProgram(const std::vector<std::string>& argv, Duration limit,
+                                 const AskedPlace& place) {
+  HVDRAY_ASSIGN_OR_RETURN(Pipe pipe, MakePipe());
+  HVDRAY_ASSIGN_OR_RETURN(const pid_t pid, Start(argv, place, pipe.write_end.get()));
+  pipe.write_end.Reset();
+  ProgramAnswer answer;
+  const TimePoint deadline = TimePoint(std::chrono::steady_clock::now()) + limit;
+  if (!ReadToEnd(pipe.read_end.get(), deadline, answer.text)) {
+    // A program that hangs in a driver can't die: waiting could block forever.
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, WNOHANG);
+    return Status(ErrorCode::kDeadlineExceeded, fmt::format("{} did not end in time", argv[0]));
+  }
+  int status = 0;
+  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  answer.exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  return answer;
 }
 
 }  // namespace hvdray

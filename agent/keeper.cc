@@ -14,7 +14,7 @@
 #include <string>
 
 #include "agent/cgroup.h"
-#include "agent/strays.h"
+#include "agent/orphans.h"
 #include "base/log.h"
 #include "base/standard_streams.h"
 
@@ -26,7 +26,7 @@ using std::chrono::milliseconds;
 constexpr Duration kSweepLimit = std::chrono::seconds(10);
 constexpr Duration kSweepPause = milliseconds(5);
 
-constexpr int kLifelineFd = STDERR_FILENO + 1;  // in a keeper
+constexpr int kLifelineFd = STDERR_FILENO + 1;  // In keeper and front.
 constexpr int kForkFailed = 125;
 constexpr int kForwarded[] = {SIGTERM, SIGINT, SIGHUP};
 
@@ -38,7 +38,7 @@ sigset_t HandledSignals() {
   return set;
 }
 
-// Nothing of the agent's may stay open here: its link must close when it dies.
+// Closes all of the agent's descriptors: its link must close when it dies.
 void KeepOnlyLifeline(UniqueFd& lifeline) {
   {
     const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
@@ -47,13 +47,13 @@ void KeepOnlyLifeline(UniqueFd& lifeline) {
   }
   if (lifeline.get() != kLifelineFd) {
     ::dup2(lifeline.get(), kLifelineFd);
-    (void)!lifeline
-        .Release();  // the line below closes the number, kLifelineFd lives as long as we do
+    // CloseFrom() closes the old number; kLifelineFd stays open until this process exits.
+    (void)!lifeline.Release();
   }
   CloseFrom(kLifelineFd + 1);
 }
 
-// Reaps whoever is dead; the agent's status once it was among them.
+// Reaps all dead children. Returns the agent's status if it was among them.
 std::optional<int> ReapAgent(pid_t agent) {
   std::optional<int> status;
   for (;;) {
@@ -81,7 +81,7 @@ timespec ToTimespec(Duration duration) {
           static_cast<long>(duration.count() % 1'000'000'000)};
 }
 
-// Orphans of the agent have become our children: kills until none is left, in the cgroup or here.
+// The agent's orphans are our children now. Kills until the cgroup is gone and no child is left.
 void SweepAll(pid_t agent) {
   const std::optional<std::string> own = OwnCgroupFolder();
   const std::string folder = own ? AgentCgroupFolder(*own, agent) : std::string();
@@ -108,9 +108,9 @@ void SweepAll(pid_t agent) {
   ::_exit(status);
 }
 
-// Until nobody holds the other end: the agent is dead.
+// Waits until no process holds the read end: the agent is dead.
 void WaitForNoReader(int write_end) {
-  pollfd entry{write_end, 0, 0};  // POLLERR comes unasked
+  pollfd entry{write_end, 0, 0};  // poll() always reports POLLERR.
   while (::poll(&entry, 1, -1) < 0 && errno == EINTR) {
   }
 }
@@ -119,7 +119,7 @@ void WaitForNoReader(int write_end) {
   KeepOnlyLifeline(lifeline);
   ::prctl(PR_SET_NAME, "hvdray-front");
   const int status = WaitForAgent(keeper, handled);
-  // A keeper that ends by itself has swept. Else the agent, now a child of ours, is on its way out.
+  // A keeper that exits by itself has swept; a killed one leaves us its agent, which is stopping.
   if (status > 128) WaitForNoReader(kLifelineFd);
   SweepAll(keeper);
   ::_exit(status);
@@ -150,7 +150,7 @@ Result<ApartLifelines> ForkKeeperApart() {
   const pid_t agent = ::fork();
   if (agent < 0) ::_exit(kForkFailed);
   if (agent > 0) {
-    ::setsid();  // only now: the agent stays where it was called
+    ::setsid();  // After the fork: the agent stays in the caller's session.
     RunKeeper(agent, std::move(lifeline.write_end), handled);
   }
   lifeline.write_end.Reset();
@@ -160,7 +160,7 @@ Result<ApartLifelines> ForkKeeperApart() {
 }
 
 Result<UniqueFd> ForkKeeper() {
-  ::setsid();  // fails only for the leader of a group, who has no terminal to lose or keeps it
+  ::setsid();  // Fails only for a group leader, which has no terminal or keeps it.
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) return ErrnoStatus("prctl", errno);
   HVDRAY_ASSIGN_OR_RETURN(Pipe lifeline, MakePipe());
   const sigset_t handled = HandledSignals();
@@ -179,7 +179,7 @@ Result<UniqueFd> ForkKeeper() {
   lifeline.write_end.Reset();
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
   ::setsid();
-  // Inherited by nobody: whoever adopts orphans has to say so itself.
+  // fork(2) does not pass the subreaper attribute on.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   return std::move(lifeline.read_end);
 }

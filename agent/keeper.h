@@ -1,5 +1,5 @@
-// The keeper: parent of the agent, and all it does is outlive it. Whatever ends the agent, the
-// keeper kills what the agent has started and passes its status on. docs/adr/0003.
+// The keeper: the agent's parent, which only outlives it. Whatever ends the agent, the keeper then
+// kills the agent's processes and exits with its status. docs/adr/0003-keeper-and-cleanup.md.
 #ifndef HVDRAY_AGENT_KEEPER_H_
 #define HVDRAY_AGENT_KEEPER_H_
 
@@ -7,25 +7,25 @@
 
 namespace hvdray {
 
-/// Splits this process: the parent becomes the keeper and never returns from here (it exits with
-/// the agent's code, or 128+n when signal n ended it); the child returns and goes on as the agent,
-/// in a session that has no terminal. The result is a lifeline: it reads EOF once the keeper is
-/// dead. Call it before there are threads, a loop, or descriptors that the keeper must not hold.
-/// Errors: kOutOfResources, kSystem; there is no keeper then.
+/// Forks. The parent becomes the keeper and never returns: it exits with the agent's code, or 128+n
+/// if signal n killed the agent. The child returns as the agent, in a session without a terminal.
+/// The result is a lifeline: it reads EOF once the keeper is dead. Call before starting threads, a
+/// loop, or opening descriptors that the keeper must not hold. Errors: kOutOfResources, kSystem;
+/// then there is no keeper.
 Result<UniqueFd> ForkKeeper();
 
-/// Of an agent that has a front: a process that stands for it where it was called from.
+/// Lifelines of an agent with a front: a process that stands in for the agent as the caller's
+/// child.
 struct ApartLifelines {
   UniqueFd keeper;  ///< Reads EOF once the keeper is dead.
-  UniqueFd front;   ///< Likewise of the front.
+  UniqueFd front;   ///< Reads EOF once the front is dead.
 };
 
-/// For an agent that a Ray actor has started. Ray kills the actor's process group and the actor's
-/// own children, and no others, so the keeper is neither: the calling process becomes the front
-/// (exits with the agent's code, passes signals on), its child the keeper, in a session of its own,
-/// and the keeper's child returns from here as the agent, in the caller's process group. When only
-/// the keeper dies, the front waits for the agent's orderly end and sweeps. Errors: as
-/// ForkKeeper().
+/// For an agent that a Ray actor starts. Ray kills the actor's process group and the actor's own
+/// children, and no others, so the keeper must be neither. The calling process becomes the front
+/// (forwards signals, exits with the agent's code); its child becomes the keeper, in a session of
+/// its own; the keeper's child returns as the agent, in the caller's process group. If only the
+/// keeper dies, the front waits for the agent to end and then sweeps. Errors: as ForkKeeper().
 Result<ApartLifelines> ForkKeeperApart();
 
 }  // namespace hvdray

@@ -33,7 +33,7 @@ Status Lifelines::AddProcess(pid_t pid, std::string why) {
 void Lifelines::Look(Line& line) {
   std::array<char, 512> bytes;
   const ssize_t n = ::read(line.fd.get(), bytes.data(), bytes.size());
-  // A pidfd can't be read: what it says, it says by being readable.
+  // A pidfd can't be read: readability alone means its process has ended.
   if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR))) return;
   line.watch.Cancel();
   Lose(line);

@@ -1,5 +1,5 @@
-// What has to stay open for an agent to go on, beside its link: each a descriptor that becomes
-// readable at its end (a pipe, a pidfd).
+// Watches what an agent depends on besides its link: each lifeline is a descriptor that becomes
+// readable at its end (a pipe or a pidfd).
 #ifndef HVDRAY_AGENT_LIFELINES_H_
 #define HVDRAY_AGENT_LIFELINES_H_
 
@@ -14,19 +14,22 @@
 
 namespace hvdray {
 
-/// Threads: the loop's.
+/// Owns the descriptors. Threads: the loop's.
 class Lifelines {
  public:
-  /// `on_lost` (kAgentLost) is called at the end of each, from the loop; it may be set anew.
+  /// `on_lost(why)`: called from the loop at the end of each lifeline, with kAgentLost. OnLost()
+  /// replaces it. The loop outlives this.
   Lifelines(Loop& loop, std::function<void(const Status& why)> on_lost)
       : loop_(loop), on_lost_(std::move(on_lost)) {}
   void OnLost(std::function<void(const Status& why)> on_lost) { on_lost_ = std::move(on_lost); }
 
-  /// Bytes that come on it mean nothing. `why`: "the agent's keeper was killed".
+  /// Discards bytes that arrive on `fd`. `why`: the message at its end, such as "the agent's keeper
+  /// was killed".
   void Add(UniqueFd fd, std::string why);
-  /// The life of another process. Errors: kSystem; one that is dead already is lost at once.
+  /// Watches another process; one that is already dead counts as lost at the next turn of the loop.
+  /// Errors: those of pidfd_open(2), as ErrnoStatus() maps them.
   Status AddProcess(pid_t pid, std::string why);
-  /// Of the first that has ended; ok while all hold.
+  /// Why the first lifeline was lost; ok: all hold.
   const Status& lost() const { return lost_; }
 
  private:

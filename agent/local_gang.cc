@@ -16,12 +16,12 @@ namespace {
 using std::chrono::milliseconds;
 using wire::ExecStage;
 
-constexpr int kForksPerTurn = 16;  // the loop answers heartbeats and the rendezvous in between
+constexpr int kForksPerTurn = 16;  // The loop serves heartbeats and the rendezvous in between.
 constexpr Duration kFirstPoll = milliseconds(2);
 constexpr Duration kLongestPoll = milliseconds(50);
 constexpr Duration kReapPeriod = std::chrono::seconds(1);
-// All pipes together stay under half of what Linux grants a user (fs.pipe-user-pages-soft is
-// 64 MiB; beyond it new pipes get one page).
+// All pipes together stay below half of Linux's limit for a user (fs.pipe-user-pages-soft, 64 MiB;
+// beyond it, new pipes get one page).
 constexpr int kAllPipesBytes = 32 << 20;
 constexpr int kLargestPipeBytes = 1 << 20;
 constexpr int kKernelPipeBytes = 64 << 10;
@@ -67,7 +67,7 @@ LocalGang::LocalGang(Loop& loop, wire::StartGeneration start, LocalGangOptions o
                      }
                      handlers_.send(std::move(output));
                    },
-                   [this] { return handlers_.has_output_room(); }, [this] { Poke(); }}) {
+                   [this] { return handlers_.has_output_room(); }, [this] { Schedule(); }}) {
   for (const wire::WorkerSlot& slot : start_.workers) names_.insert(slot.name());
 }
 
@@ -90,7 +90,7 @@ void LocalGang::Start() {
   }
   oom_watch_.emplace(cgroup_ ? cgroup_->folder() : std::string());
   reap_timer_ = loop_.Every(kReapPeriod, [this] {
-    if (!sweeper_) ReapStrays([this](pid_t pid) { return IsWorker(pid); });
+    if (!sweeper_) ReapOrphans([this](pid_t pid) { return IsWorker(pid); });
   });
   StartSome();
 }
@@ -110,7 +110,7 @@ void LocalGang::StartSome() {
     return;
   }
   Enter(LocalGangState::kRunning);
-  Poke();
+  Schedule();
 }
 
 void LocalGang::StartOne(const wire::WorkerSlot& slot) {
@@ -163,7 +163,7 @@ std::string LocalGang::ErrorFileOf(int name) {
   return error_files_.insert_or_assign(name, std::move(file).value()).first->second.path();
 }
 
-// With when and how its error began, as far as it has told.
+// Includes when the worker's error began and its recorded message, where known.
 wire::WorkerExited LocalGang::ExitOf(int rank, const wire::ExitStatus& status, bool was_stopping) {
   wire::WorkerExited exited{rank, status, was_stopping};
   pump_.ReadErrors(rank);
@@ -204,16 +204,16 @@ void LocalGang::OnExited(int rank, wire::ExitStatus status) {
   handlers_.close_relay(rank);
   handlers_.send(ExitOf(rank, status, was_stopping));
   if (options_.ends_one_by_one && !was_stopping) EndGroupAfter(rank, options_.linger);
-  Poke();
+  Schedule();
 }
 
-// What outlives the leader of a group is no worker.
+// Processes that outlive their group's leader are not workers.
 void LocalGang::EndGroupAfter(int worker, Duration pause) {
   endings_[worker] = loop_.After(pause, [this, worker] { workers_.SignalGroup(worker, SIGKILL); });
 }
 
 void LocalGang::StopWorkers(std::span<const int> workers, Duration grace) {
-  if (kill_at_) return;  // all of them are being stopped already
+  if (kill_at_) return;  // Stop() has the whole gang.
   workers_.ReapDead();
   for (const int worker : workers) {
     if (!Has(worker)) continue;
@@ -228,7 +228,7 @@ void LocalGang::StopWorkers(std::span<const int> workers, Duration grace) {
   CancelStartsOf(workers);
 }
 
-// Those that are still to be forked.
+// Cancels the pending forks of these workers.
 void LocalGang::CancelStartsOf(std::span<const int> workers) {
   for (size_t i = next_start_; i < start_.workers.size(); ++i) {
     const int name = start_.workers[i].name();
@@ -245,7 +245,7 @@ void LocalGang::CancelStarts() {
 
 void LocalGang::SignalToEnd(int signo) {
   workers_.SignalAllGroups(signo);
-  workers_.SignalAllGroups(SIGCONT);  // a stopped process would not see it
+  workers_.SignalAllGroups(SIGCONT);  // A stopped process would not handle the signal.
 }
 
 void LocalGang::Stop(Duration grace) {
@@ -273,7 +273,7 @@ void LocalGang::Stop(Duration grace) {
   if (grace <= Duration::zero()) {
     AdvanceStopping();
   } else {
-    Poke();
+    Schedule();
   }
 }
 
@@ -298,12 +298,12 @@ Status LocalGang::WriteStdin(int rank, std::string bytes, bool is_end) {
   return {};
 }
 
-void LocalGang::Poke(Duration delay) {
+void LocalGang::Schedule(Duration delay) {
   const TimePoint at = loop_.Now() + delay;
-  if (poke_timer_.is_active() && poke_at_ <= at) return;
-  poke_at_ = at;
-  poke_timer_ = loop_.After(delay, [this] {
-    poke_timer_.Cancel();
+  if (advance_timer_.is_active() && advance_at_ <= at) return;
+  advance_at_ = at;
+  advance_timer_ = loop_.After(delay, [this] {
+    advance_timer_.Cancel();
     Advance();
   });
 }
@@ -331,7 +331,7 @@ void LocalGang::Advance() {
       if (!pump_.HasEnded()) return;
       Enter(LocalGangState::kStopped);
       reap_timer_.Cancel();
-      // The callee may destroy us, so the function it runs in must not be ours.
+      // The callee may destroy this gang, so the callback must not be a member.
       std::exchange(handlers_.on_stopped, nullptr)(swept_);
       return;
     case LocalGangState::kStopped:
@@ -340,26 +340,26 @@ void LocalGang::Advance() {
 }
 
 void LocalGang::AdvanceLingering() {
-  ReapStrays([this](pid_t pid) { return IsWorker(pid); });
+  ReapOrphans([this](pid_t pid) { return IsWorker(pid); });
   const TimePoint now = loop_.Now();
   const bool is_over = now >= linger_until_;
-  // What is on its way out needs no killing, and should not be counted as a stray.
+  // A process that is exiting needs no kill and must not count as an orphan.
   const bool is_quiet = pump_.HasEnded() && !workers_.HasLivingGroup();
   if (is_quiet || (is_over && !pump_.IsHeldBack())) {
     Sweep();
     return;
   }
-  // The ends of streams wake us by themselves.
+  // Ends of streams wake the gang by themselves.
   Duration pause = is_over ? kLongestPoll : linger_until_ - now;
   if (pump_.HasEnded()) {
     pause = std::min(pause, poll_pause_);
     poll_pause_ = std::min(poll_pause_ * 2, kLongestPoll);
   }
-  Poke(pause);
+  Schedule(pause);
 }
 
 void LocalGang::AdvanceStopping() {
-  ReapStrays([this](pid_t pid) { return IsWorker(pid); });
+  ReapOrphans([this](pid_t pid) { return IsWorker(pid); });
   const TimePoint now = loop_.Now();
   if (now >= *kill_at_) {
     term_at_.reset();
@@ -368,8 +368,8 @@ void LocalGang::AdvanceStopping() {
     term_at_.reset();
     SignalToEnd(SIGTERM);
   }
-  // In company the sweep may not look at children that are dying still.
-  const bool is_group_swept = is_killed_ && !HasCompany();
+  // With sibling gangs, wait for dying children before sweeping.
+  const bool is_group_swept = is_killed_ && !HasSiblings();
   if (workers_.live_count() == 0 && (is_group_swept || !workers_.HasLivingGroup())) {
     Sweep();
     return;
@@ -379,19 +379,19 @@ void LocalGang::AdvanceStopping() {
     Sweep();
     return;
   }
-  // Exits wake us by themselves; only what outlives its leader has to be polled for.
+  // Exits wake the gang by themselves; only processes that outlive their leader need polling.
   Duration pause = term_at_.value_or(*kill_at_) - now;
   if (is_killed_) pause = *kill_at_ + options_.reap_limit - now;
   if (workers_.live_count() == 0) {
     pause = std::min(pause, poll_pause_);
     poll_pause_ = std::min(poll_pause_ * 2, kLongestPoll);
   }
-  Poke(pause);
+  Schedule(pause);
 }
 
 void LocalGang::GiveUpOnUnreaped() {
   for (const int rank : workers_.LiveRanks()) {
-    Log(LogLevel::kError, "agent", "rank={}: still there {:.0f} s after SIGKILL; left behind", rank,
+    Log(LogLevel::kError, "agent", "rank={}: not reaped {:.0f} s after SIGKILL; left behind", rank,
         Seconds(options_.reap_limit).count());
     wire::ExitStatus status;
     status.signal = SIGKILL;
@@ -400,22 +400,22 @@ void LocalGang::GiveUpOnUnreaped() {
 }
 
 bool LocalGang::IsWorker(pid_t pid) const {
-  return workers_.IsLive(pid) || (HasCompany() && handlers_.is_elsewhere(pid));
+  return workers_.IsLive(pid) || (HasSiblings() && handlers_.is_elsewhere(pid));
 }
 
 void LocalGang::Sweep() {
   Enter(LocalGangState::kSweeping);
   const auto is_worker = [this](pid_t pid) { return workers_.IsLive(pid); };
-  // A child that this process got as a subreaper does not tell whose it was: while other gangs
-  // live, only the cgroup, where there is one, says what is ours.
-  const auto is_foreign = [this](pid_t) { return HasCompany(); };
+  // An orphan adopted as subreaper does not show its gang: while sibling gangs live, only the
+  // cgroup, if there is one, identifies ours.
+  const auto is_foreign = [this](pid_t) { return HasSiblings(); };
   sweeper_.emplace(loop_, cgroup_ ? &*cgroup_ : nullptr, is_worker, is_foreign);
   sweeper_->Run(options_.sweep_limit, [this](uint32_t swept, bool is_clean) {
     swept_ = swept;
     if (!is_clean) Log(LogLevel::kError, "agent", "some processes of the gang can't be killed");
     Enter(LocalGangState::kDraining);
     pump_.ForceEnd();
-    Poke();
+    Schedule();
   });
 }
 

@@ -1,5 +1,6 @@
-// The workers that one order has started on this host, from the first fork until nothing of them is
-// left: start, output, stop with grace, sweep, drain. Talks to nobody but through its handlers.
+// The workers of one StartGeneration on this host, from the first fork until no process of theirs
+// is left: start, output, stop with grace, sweep, drain. Communicates through its handlers only.
+// docs/adr/0003-keeper-and-cleanup.md has the order of a stop.
 #ifndef HVDRAY_AGENT_LOCAL_GANG_H_
 #define HVDRAY_AGENT_LOCAL_GANG_H_
 
@@ -12,19 +13,18 @@
 
 #include "agent/cgroup.h"
 #include "agent/error_clock.h"
-#include "agent/error_file.h"
 #include "agent/gang_environment.h"
+#include "agent/orphans.h"
 #include "agent/output_pump.h"
 #include "agent/stdin_pump.h"
-#include "agent/strays.h"
 #include "agent/worker_set.h"
 #include "base/loop.h"
 #include "wire/message.h"
 
 namespace hvdray {
 
-/// kLingering: all workers have ended by themselves and something still holds their output open.
-/// kSweeping: what outlived them is killed. kDraining: what they wrote is still on the way.
+/// kLingering: all workers have exited by themselves, but their output pipes or groups are still in
+/// use. kSweeping: kills orphans. kDraining: sends the remaining output.
 enum class LocalGangState : uint8_t {
   kStarting,
   kRunning,
@@ -36,57 +36,62 @@ enum class LocalGangState : uint8_t {
 };
 std::string_view NameOf(LocalGangState state);
 
+/// Identity, directories and limits of one gang.
 struct LocalGangOptions {
   std::string job_id;
   Generation generation = 0;
-  std::string cgroup_folder;  ///< To be made for this generation; empty: there is none to be had.
-  /// How long what outlives the workers may still write when nobody has asked for a stop: enough
+  std::string cgroup_folder;  ///< Start() creates it; empty: no cgroup.
+  /// After workers exit by themselves, how long their leftover processes may still write: enough
   /// for a `tee` to see its end of file.
   Duration linger{std::chrono::milliseconds(500)};
-  /// Of an elastic job: what a worker leaves behind in its group is killed after the linger even
-  /// while others of the gang live on.
+  /// In an elastic job: kills a worker's leftovers in its group after the linger, even while other
+  /// workers of the gang live.
   bool ends_one_by_one = false;
   Duration sweep_limit{std::chrono::seconds(5)};
-  /// From SIGKILL until a worker that can't be reaped (it hangs in the kernel) is given up.
+  /// How long after SIGKILL the gang waits for a worker that hangs in the kernel.
   Duration reap_limit{std::chrono::seconds(10)};
   NodeShare node;
 };
 
+/// Owns the processes, their pipes and the cgroup. `rank` and `worker` mean WorkerSlot::name().
 /// Threads: the loop's.
 class LocalGang {
  public:
   struct Handlers {
-    /// WorkerStarted, WorkerExited (once for every worker that was asked for), Output, Credit.
+    /// WorkerStarted, WorkerExited (once for every requested worker), Output, Credit.
     std::function<void(wire::Body)> send;
-    std::function<bool()> has_output_room;
-    /// Before the worker is forked: its rendezvous port.
+    std::function<bool()> has_output_room;  ///< As Link::HasOutputRoom().
+    /// Before the fork: opens the worker's rendezvous and returns its port.
     std::function<Result<uint16_t>(const wire::WorkerSlot&)> open_relay;
-    std::function<void(int rank)> close_relay;  ///< The process has been reaped.
-    /// Workers of other gangs on this host: never to be taken for strays. Empty: there are none.
+    std::function<void(int rank)> close_relay;  ///< The process was reaped or not started.
+    /// Whether a pid is a worker of a sibling gang on this host, so not an orphan. Empty: never.
     std::function<bool(pid_t)> is_elsewhere;
-    /// Other gangs are alive, so a child of ours may be theirs. Empty: never.
-    std::function<bool()> has_company;
-    /// Once, last: nothing is left and all output has been handed to `send`. May destroy the gang.
+    /// Whether sibling gangs are alive, so that orphans may be theirs. Empty: never.
+    std::function<bool()> has_siblings;
+    /// Once, last: no process is left and `send` got all output; `swept`: orphans killed. May
+    /// destroy the gang.
     std::function<void(uint32_t swept)> on_stopped;
   };
+  /// The loop outlives the gang. The destructor kills living workers, without grace.
   LocalGang(Loop& loop, wire::StartGeneration start, LocalGangOptions options, Handlers handlers);
   ~LocalGang();
 
   /// Forks the workers in small batches on the loop.
   void Start();
-  /// SIGTERM to all groups, after `grace` SIGKILL. If all have been sent SIGINT before, that gets a
-  /// grace of its own first. May be repeated: only a shorter grace counts, and that of SIGINT is
-  /// over.
+  /// Sends SIGTERM to all groups, and SIGKILL after `grace`. If all groups were sent SIGINT before,
+  /// SIGINT first gets a grace of its own. May be repeated: only a shorter grace counts, and it
+  /// ends that of SIGINT.
   void Stop(Duration grace);
-  /// The same for these alone; others of other gangs among them are passed over.
+  /// The same for these workers alone; ignores workers of other gangs.
   void StopWorkers(std::span<const int> workers, Duration grace);
-  /// To the group of one worker, or of all (-1). A signal number that does not exist is ignored.
+  /// Signals the group of one worker, or all groups (-1). Ignores invalid signal numbers.
   void Signal(int rank, int signo);
   void AddOutputCredit(int rank, uint32_t bytes) { pump_.AddCredit(rank, bytes); }
   void OnOutputRoom() { pump_.OnRoom(); }
-  /// The launcher is gone: output is read and dropped from now on.
+  /// The launcher is gone: reads and drops all further output.
   void DiscardOutput() { pump_.Discard(); }
-  /// Errors: kProtocolError, see StdinPump. For a rank without a stdin pipe it is swallowed.
+  /// Without a stdin pipe of that rank, drops the bytes and returns their credit. Errors:
+  /// kProtocolError, see StdinPump.
   Status WriteStdin(int rank, std::string bytes, bool is_end);
 
   bool Has(int worker) const { return names_.contains(worker); }
@@ -101,21 +106,21 @@ class LocalGang {
   void StartOne(const wire::WorkerSlot& slot);
   bool IsToldToEnd(int rank) const;
   void OnExited(int rank, wire::ExitStatus status);
-  /// Makes its error file; empty: it gets none.
+  /// Creates the worker's error file and returns its path; empty: no such file.
   std::string ErrorFileOf(int name);
   wire::WorkerExited ExitOf(int rank, const wire::ExitStatus& status, bool was_stopping);
   void FailToStart(int rank, wire::ExecStage stage, int error);
   void CancelStarts();
   void CancelStartsOf(std::span<const int> workers);
-  /// Looks again soon, from the loop: never from within a callback of a part of ours.
-  void Poke(Duration delay = Duration::zero());
+  /// Calls Advance() after `delay`, from the loop: never from within a callback of a member.
+  void Schedule(Duration delay = Duration::zero());
   void Advance();
   void AdvanceLingering();
   void AdvanceStopping();
   void SignalToEnd(int signo);
   void Sweep();
-  bool HasCompany() const { return handlers_.has_company && handlers_.has_company(); }
-  /// Of this gang or of another one.
+  bool HasSiblings() const { return handlers_.has_siblings && handlers_.has_siblings(); }
+  /// A live worker of this gang or of a sibling.
   bool IsWorker(pid_t pid) const;
   void EndGroupAfter(int worker, Duration pause);
   void GiveUpOnUnreaped();
@@ -123,10 +128,10 @@ class LocalGang {
 
   Loop& loop_;
   const wire::StartGeneration start_;
-  std::set<int> names_;           // of all that were asked for
-  std::set<int> told_to_end_;     // by StopWorkers
-  std::set<int> cancelled_;       // of those, the ones that were not forked yet
-  std::map<int, Watch> endings_;  // SIGKILL of single groups
+  std::set<int> names_;           // All requested workers.
+  std::set<int> told_to_end_;     // By StopWorkers().
+  std::set<int> cancelled_;       // Those of told_to_end_ that were not forked yet.
+  std::map<int, Watch> endings_;  // Worker -> timer of its group's SIGKILL.
   const LocalGangOptions options_;
   Handlers handlers_;
   const GangEnvironment environment_;
@@ -140,18 +145,18 @@ class LocalGang {
   std::map<int, ErrorFile> error_files_;
   std::optional<Sweeper> sweeper_;
   LocalGangState state_ = LocalGangState::kStarting;
-  size_t next_start_ = 0;        // index into start_.workers
-  bool is_interrupted_ = false;  // all were sent SIGINT
+  size_t next_start_ = 0;        // Index into start_.workers.
+  bool is_interrupted_ = false;  // All groups were sent SIGINT.
   bool is_killed_ = false;
-  std::optional<TimePoint> kill_at_;  // set once a stop was asked for
-  std::optional<TimePoint> term_at_;  // set while SIGINT has its grace
-  TimePoint groups_until_{};  // what outlives workers that were told to end may live so long
+  std::optional<TimePoint> kill_at_;  // Set by Stop().
+  std::optional<TimePoint> term_at_;  // Set during SIGINT's grace.
+  TimePoint groups_until_{};          // The end of the longest grace of StopWorkers().
   TimePoint linger_until_{};
   Duration poll_pause_{};
   uint32_t swept_ = 0;
   Watch start_timer_;
-  Watch poke_timer_;
-  TimePoint poke_at_{};
+  Watch advance_timer_;
+  TimePoint advance_at_{};
   Watch reap_timer_;
 };
 

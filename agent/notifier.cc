@@ -61,7 +61,7 @@ void Notifier::Send(int worker, const WorkerAddresses& addresses, const Notice& 
   if (!state.delivery) return Begin(worker, std::move(letter));
   if (state.waiting) {
     Tell(std::move(state.waiting->on_done),
-         Status(ErrorCode::kCancelled, "a newer notice took its place"));
+         Status(ErrorCode::kCancelled, "replaced by a newer notice"));
   }
   state.waiting = std::move(letter);
 }
@@ -74,7 +74,7 @@ void Notifier::Begin(int worker, Letter letter) {
   delivery.frame = SignedFrame(delivery.key, PickleNotice(letter.notice));
   delivery.targets = NoticeTargets(letter.addresses, OwnAddresses());
   if (state.good) {
-    // What took the last one first, so that a stranger at another address costs its time once.
+    // Begins with the last good address, so that a wrong one costs its timeout only once.
     const auto found = std::find(delivery.targets.begin(), delivery.targets.end(), *state.good);
     if (found != delivery.targets.end()) {
       std::rotate(delivery.targets.begin(), found, found + 1);
@@ -95,7 +95,7 @@ void Notifier::TryNext(int worker) {
       delivery.why = Status(status).WithContext(TextOf(target));
       continue;
     }
-    // An equal share of what is left: one that is silent does not keep the others from their try.
+    // An equal share of the remaining time, so that a silent target leaves time for the others.
     const auto left = static_cast<int64_t>(delivery.targets.size() - delivery.next + 1);
     const Duration share =
         std::max<Duration>(delivery.deadline - loop_.Now(), Duration::zero()) / left;

@@ -1,5 +1,6 @@
-// Takes notices to the workers of this host: "the set of hosts has changed". Each worker's Python
-// process listens for them and has registered where. The bytes are rendezvous/notice.h's.
+// Delivers notices, "the set of hosts has changed", to the workers of this host. Each worker's
+// Python process listens for them and has registered its addresses. rendezvous/notice.h has the
+// format.
 #ifndef HVDRAY_AGENT_NOTIFIER_H_
 #define HVDRAY_AGENT_NOTIFIER_H_
 
@@ -19,32 +20,32 @@
 
 namespace hvdray {
 
-/// Addresses of one worker that are tried for one notice, at most.
+/// Most addresses of one worker to try for one notice.
 inline constexpr size_t kMaxNoticeTargets = 8;
 
-/// Where to try, in this order: loopback, then `own` addresses of this host, then the others (a
-/// worker in a network namespace of its own), each once, at most kMaxNoticeTargets. Pure.
+/// The addresses to try, in order: loopback, this host's `own` addresses, then the rest (a worker
+/// may have its own network namespace); each once, at most kMaxNoticeTargets. Pure.
 std::vector<WorkerAddresses::Endpoint> NoticeTargets(const WorkerAddresses& addresses,
                                                      const std::vector<std::string>& own);
 
-/// Threads: the loop's; never blocks. At most one notice a worker is on its way at a time.
+/// Sends at most one notice at a time to each worker. Threads: the loop's; never blocks.
 class Notifier {
  public:
-  /// How a notice ended, once, from the loop; may destroy the notifier. ok: the worker has taken
-  /// it. kCancelled: a newer one took its place before it left. Else it is lost, as far as we know:
-  /// kDeadlineExceeded, kProtocolError (the answer is not the worker's), kHostRefused and the like.
-  /// A worker that got one twice drops the second, so a lost one may be repeated.
+  /// Called once per notice, from the loop; may destroy the notifier. ok: the worker accepted it.
+  /// kCancelled: a newer notice replaced it before it was sent. Any other code: probably lost, such
+  /// as kDeadlineExceeded, kProtocolError (the answer is not the worker's), kHostRefused. A worker
+  /// ignores duplicates, so a lost notice may be repeated.
   using DoneFn = std::function<void(Status outcome)>;
 
-  /// `limit`: for one notice, all addresses together. The loop outlives the notifier; what is on
-  /// its way when it is destroyed ends without an outcome.
+  /// `limit`: for one notice, over all its addresses. The loop outlives the notifier. Destroying
+  /// the notifier drops pending notices without an outcome.
   explicit Notifier(Loop& loop, Duration limit = std::chrono::seconds(2))
       : loop_(loop), limit_(limit) {}
 
-  /// `worker`: any number that names the process until Forget(). While a notice to it is on its
-  /// way the newest of the others waits for its end. `addresses`: what the worker registered last.
+  /// `worker`: any number that identifies the process until Forget(). `addresses`: its latest
+  /// registration. While an earlier notice is being sent, the newest one waits and replaces others.
   void Send(int worker, const WorkerAddresses& addresses, const Notice& notice, DoneFn on_done);
-  /// Its process has been reaped: a notice that has not ended yet ends without an outcome.
+  /// The process was reaped: drops its notices without an outcome.
   void Forget(int worker) { workers_.erase(worker); }
 
  private:
@@ -59,10 +60,10 @@ class Notifier {
     std::vector<WorkerAddresses::Endpoint> targets;
     DoneFn on_done;
     TimePoint deadline;
-    size_t next = 0;  // of targets
+    size_t next = 0;  // Index into targets.
     size_t sent = 0;
     std::string received;
-    Status why;  // the last target did not take it
+    Status why;  // Why the last target failed.
     UniqueFd socket;
     Watch watch;
     Watch limit;
@@ -70,7 +71,7 @@ class Notifier {
   struct Worker {
     std::unique_ptr<Delivery> delivery;
     std::optional<Letter> waiting;
-    std::optional<WorkerAddresses::Endpoint> good;  // took the last notice
+    std::optional<WorkerAddresses::Endpoint> good;  // Accepted the last notice.
   };
 
   void Begin(int worker, Letter letter);

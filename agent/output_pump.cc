@@ -11,8 +11,9 @@
 namespace hvdray {
 namespace {
 
-constexpr int kReadsPerWakeup = 4;  // so that one busy worker does not starve the others
-// The largest pipe the agent asks for: more than that after the sweep is a writer out of reach.
+constexpr int kReadsPerWakeup = 4;  // One busy worker must not starve the others.
+// The largest pipe that the agent requests: more bytes after the sweep come from a live writer that
+// the sweep could not reach.
 constexpr size_t kForcedLimitBytes = size_t{1} << 20;
 
 }  // namespace
@@ -72,7 +73,7 @@ void OutputPump::Rearm(int rank) {
     if (!stream.fd.is_valid() || !may_read) {
       stream.watch.Cancel();
     } else if (is_forced_) {
-      // An empty pipe without EOF never becomes readable, so it is looked at in any case.
+      // An empty pipe without EOF never becomes readable, so read it in any case.
       stream.watch = loop_.After(Duration::zero(), [this, rank, i] { OnReadable(rank, i); });
     } else if (!stream.watch.is_active()) {
       stream.watch =

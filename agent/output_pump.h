@@ -1,5 +1,6 @@
-// From the workers' pipes to Output frames, as fast as credit and link allow and no faster: a slow
-// reader is felt by the writers, never by memory. Looks at no byte of it.
+// Moves bytes from the workers' pipes to Output frames, only as fast as credit and link permit: a
+// slow reader slows the writers and never fills memory. Does not interpret the bytes.
+// docs/protocol.md, "Credit".
 #ifndef HVDRAY_AGENT_OUTPUT_PUMP_H_
 #define HVDRAY_AGENT_OUTPUT_PUMP_H_
 
@@ -13,46 +14,47 @@
 
 namespace hvdray {
 
-/// More credit than this is not remembered: no honest launcher gives so much.
+/// Most credit kept for a rank: no correct launcher grants more.
 inline constexpr uint64_t kMaxCreditHeld = uint64_t{64} << 20;
 /// Most bytes in one Output frame.
 inline constexpr size_t kOutputFrameBytes = size_t{64} << 10;
 
-/// Threads: the loop's.
+/// Owns the read ends of the pipes. Threads: the loop's.
 class OutputPump {
  public:
   struct Handlers {
     std::function<void(wire::Output)> send;
-    std::function<bool()> has_room;     ///< Link::HasOutputRoom
-    std::function<void()> on_progress;  ///< A stream ended, maybe the last one. May not destroy us.
+    std::function<bool()> has_room;     ///< As Link::HasOutputRoom().
+    std::function<void()> on_progress;  ///< A stream ended. Must not destroy the pump.
   };
+  /// The loop outlives the pump.
   OutputPump(Loop& loop, Handlers handlers);
 
-  /// Takes the non-blocking read ends over and begins to read.
+  /// Takes ownership of the non-blocking read ends and starts reading. A rank starts with a credit
+  /// of wire::kOutputWindowBytes for both streams.
   void Add(int rank, UniqueFd stdout_pipe, UniqueFd stderr_pipe);
-  /// An unknown rank is ignored; credit beyond kMaxCreditHeld is cut off.
+  /// Ignores unknown ranks and credit beyond kMaxCreditHeld.
   void AddCredit(int rank, uint32_t bytes);
   /// The link has room again.
   void OnRoom();
-  /// There is nobody to send to any more: what comes is read, so that no writer blocks, and
-  /// dropped.
+  /// The launcher is gone: reads and drops further output, so that no writer blocks.
   void Discard();
-  /// What the pipe of that rank's stderr holds is read now, as far as credit and link allow.
+  /// Reads that rank's stderr pipe now, as far as credit and link permit.
   void ReadErrors(int rank);
-  /// No writer of ours is left: ends each stream once its pipe is empty, EOF or not.
+  /// All writers should be gone: ends each stream once its pipe is empty, even without EOF.
   void ForceEnd();
 
   bool HasEnded() const { return open_count_ == 0; }
-  /// Some stream waits for credit or for the link, so no news from it means nothing.
+  /// A stream waits for credit or for the link, so its silence does not mean that it is idle.
   bool IsHeldBack() const;
-  /// Bytes read so far: whether anything moves.
+  /// Bytes read so far, to detect progress.
   uint64_t bytes_read() const { return bytes_read_; }
 
  private:
   struct Stream {
     UniqueFd fd;
     Watch watch;
-    size_t forced_bytes = 0;  // read since ForceEnd()
+    size_t forced_bytes = 0;  // Read since ForceEnd().
   };
   struct Rank {
     uint64_t credit = wire::kOutputWindowBytes;
@@ -62,7 +64,7 @@ class OutputPump {
   void Rearm(int rank);
   void RearmAll();
   void OnReadable(int rank, size_t index);
-  /// true: the pipe is empty for now, or has ended.
+  /// True: the pipe is empty for now, or has ended.
   bool ReadOnce(int rank, Rank& state, size_t index);
   void Send(int rank, size_t index, std::string bytes, bool is_end);
   void End(int rank, Rank& state, size_t index);

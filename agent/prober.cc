@@ -14,9 +14,9 @@
 namespace hvdray {
 namespace {
 
-// A host has one neighbour; the rest of the queue is for strangers that look around.
+// A host has one neighbour; the rest of the queue absorbs port scans.
 constexpr int kBacklog = 128;
-// Of one turn of the loop, so that a flood of connections does not keep it.
+// Per turn of the loop, so that a flood of connections can't block it.
 constexpr int kAcceptsAtOnce = 32;
 
 wire::ProbeStage StageOf(int error) {
@@ -70,8 +70,8 @@ void ProbeListener::Accept() {
     const UniqueFd peer(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (peer.is_valid()) continue;
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      // It would be ready for ever. The kernel still completes what fits into the queue, and that
-      // is all that a neighbour needs.
+      // The listener would stay readable. The kernel still completes connections that fit the
+      // queue, and a neighbour needs no more.
       Log(LogLevel::kWarning, "agent", "probe listener: {}",
           ErrnoStatus("accept", errno).message());
       watch_.Cancel();
@@ -95,7 +95,7 @@ void Prober::Begin(size_t index, const wire::ProbeTarget& target) {
   UniqueFd& fd = connections_[index].socket;
   fd.Reset(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.is_valid()) return Finish(index, errno);
-  // As Gloo will: its socket is bound to the interface's address.
+  // Like Gloo, whose socket is bound to the interface's address.
   if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&*source), sizeof *source) != 0) {
     return Finish(index, errno);
   }
@@ -131,7 +131,7 @@ void Prober::Answer() {
     connection.socket.Reset();
     result.results.push_back(connection.outcome);
   }
-  // The callee may destroy us, so the function it runs in must not be ours.
+  // The callee may destroy this prober, so the callback must not be a member.
   const DoneFn done = std::exchange(on_done_, nullptr);
   done(std::move(result));
 }

@@ -1,5 +1,6 @@
-// Both ends of the proof that hosts reach each other: a listener that neighbours connect to before
-// the first generation starts, and the connections to a neighbour's listener.
+// Both ends of the test that hosts reach each other: a listener to which neighbours connect before
+// the first generation starts, and the connections to a neighbour's listener. docs/protocol.md,
+// "Probe".
 #ifndef HVDRAY_AGENT_PROBER_H_
 #define HVDRAY_AGENT_PROBER_H_
 
@@ -14,11 +15,12 @@
 
 namespace hvdray {
 
-/// Listens on all IPv4 addresses at a free port. Closes each connection at once: reads nothing and
-/// says nothing, so whoever finds the port learns only that it is there. Threads: the loop's.
+/// Listens on all IPv4 addresses at a free port. Closes each connection at once without reading or
+/// sending, so that a port scan learns only that the port is open. Threads: the loop's.
 class ProbeListener {
  public:
-  /// Errors: kOutOfResources, kAddressInUse when no port is free, kSystem.
+  /// The loop outlives the listener. Errors: kOutOfResources, kAddressInUse when no port is free,
+  /// kSystem.
   static Result<std::unique_ptr<ProbeListener>> Open(Loop& loop);
   uint16_t port() const { return port_; }
 
@@ -31,13 +33,13 @@ class ProbeListener {
   Watch watch_;
 };
 
-/// Connects to all targets of a Probe at once, each from its own source address, and answers once.
-/// Destroyed before that: never answers. Threads: the loop's; does not block.
+/// Connects to all targets of a Probe in parallel, each from its own source address, and answers
+/// once, unless destroyed before. Threads: the loop's; does not block.
 class Prober {
  public:
   using DoneFn = std::function<void(wire::ProbeResult result)>;
-  /// `on_done`: from the loop, never from here; at the latest after the probe's timeout. May
-  /// destroy the prober.
+  /// `on_done`: called from the loop, never from the constructor, at the latest after the probe's
+  /// timeout; may destroy the prober. The loop outlives the prober.
   Prober(Loop& loop, const wire::Probe& probe, DoneFn on_done);
 
  private:
@@ -55,7 +57,7 @@ class Prober {
   DoneFn on_done_;
   std::vector<Connection> connections_;
   size_t open_count_ = 0;
-  Watch timer_;  // the deadline, or the answer that is due
+  Watch timer_;  // The deadline, or the pending answer.
 };
 
 }  // namespace hvdray

@@ -13,7 +13,7 @@
 namespace hvdray {
 namespace {
 
-// Takes the number that `text` begins with, and the blank behind it.
+// Consumes the number at the start of `text` and the blank after it.
 std::optional<pid_t> TakePid(std::string_view* text) {
   pid_t pid = 0;
   const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), pid);
@@ -28,7 +28,7 @@ std::optional<pid_t> TakePid(std::string_view* text) {
 }  // namespace
 
 std::optional<ProcessKin> ParseKin(std::string_view stat) {
-  // "pid (name) state parent group ": the name may hold spaces and parentheses.
+  // "pid (name) state parent group ": the name may contain spaces and parentheses.
   std::string_view front = stat;
   const auto pid = TakePid(&front);
   const size_t close = stat.rfind(')');
@@ -65,7 +65,7 @@ std::vector<pid_t> RelativesOf(std::span<const ProcessKin> processes, pid_t lead
   while (!open.empty()) {
     const pid_t pid = open.back();
     open.pop_back();
-    // A set of those seen also ends a circle, which a listing that is not of one moment may show.
+    // Skipping known pids also ends cycles, which a listing that is no snapshot may contain.
     if (!relatives.insert(pid).second) continue;
     const auto [first, last] = children.equal_range(pid);
     for (auto child = first; child != last; ++child) open.push_back(child->second);

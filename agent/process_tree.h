@@ -1,4 +1,5 @@
-// Who belongs to a worker: what it has started, and what is in its process group. Only reads /proc.
+// Finds the processes of a worker: its descendants and the members of its process group. Only reads
+// /proc.
 #ifndef HVDRAY_AGENT_PROCESS_TREE_H_
 #define HVDRAY_AGENT_PROCESS_TREE_H_
 
@@ -11,6 +12,7 @@
 
 namespace hvdray {
 
+/// A process and its relations.
 struct ProcessKin {
   pid_t pid = 0;
   pid_t parent = 0;
@@ -18,14 +20,15 @@ struct ProcessKin {
   bool operator==(const ProcessKin&) const = default;
 };
 
-/// From the text of /proc/PID/stat, whose second field may hold anything. nullopt: malformed. Pure.
+/// From the text of /proc/PID/stat, whose second field may contain anything. nullopt: malformed.
+/// Pure.
 std::optional<ProcessKin> ParseKin(std::string_view stat);
 
-/// All processes that can be seen. Blocks: some 10 us a process.
+/// All visible processes, in no order; not a snapshot of one moment. Blocks: some 10 us each.
 std::vector<ProcessKin> ScanProcesses();
 
-/// Descendants of `leader`, members of the process group that it leads (also those whose parent has
-/// ended), and their descendants; not itself. Sorted. Pure.
+/// Descendants of `leader`, members of its process group (even if their parent has ended), and
+/// their descendants; without `leader`. Sorted. Pure.
 std::vector<pid_t> RelativesOf(std::span<const ProcessKin> processes, pid_t leader);
 
 }  // namespace hvdray

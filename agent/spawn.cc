@@ -20,17 +20,17 @@ namespace {
 
 using wire::ExecStage;
 
-constexpr int kReportFd = 3;  // in the child, after 0, 1 and 2
+constexpr int kReportFd = 3;  // In the child, after 0, 1 and 2.
 
-// Everything the child touches, in memory that was laid out before the fork.
+// All memory that the child uses, prepared before the fork: the child must not allocate.
 struct ChildPlan {
   const char* const* paths;
   size_t path_count;
   bool has_executable;
   char* const* argv;
-  char** shell_argv;  // {"/bin/sh", path, argv[1]..., null}; [1] is filled in by the child
+  char** shell_argv;  // {"/bin/sh", path, argv[1]..., null}; the child fills in [1].
   char* const* envp;
-  const char* folder;  // null: stay
+  const char* folder;  // Null: no chdir.
   int stdin_fd, stdout_fd, stderr_fd, report_fd;
   int cgroup_procs_fd;
   pid_t parent;
@@ -38,7 +38,7 @@ struct ChildPlan {
 
 [[noreturn]] void FailExec(int report_fd, ExecStage stage, int error) {
   const ExecFailure record{stage, error};
-  (void)!::write(report_fd, &record, sizeof record);  // < PIPE_BUF, so never torn
+  (void)!::write(report_fd, &record, sizeof record);  // Shorter than PIPE_BUF, so atomic.
   ::_exit(127);
 }
 
@@ -63,11 +63,11 @@ void TakeDescriptors(const ChildPlan& plan) {
   if (plan.report_fd != kReportFd && ::dup3(plan.report_fd, kReportFd, O_CLOEXEC) < 0) {
     FailExec(plan.report_fd, ExecStage::kDescriptors, errno);
   }
-  // Close-on-exec alone is not trusted: a library that runs before may open without it.
+  // Close-on-exec is not enough: a library may have opened descriptors without it.
   CloseFrom(kReportFd + 1);
 }
 
-// execvp's rules over paths that exist: a denied one is remembered, the rest may still serve.
+// execvp's rules for existing paths: after EACCES, continues with the other paths.
 [[noreturn]] void ExecFirst(const ChildPlan& plan) {
   int error = ENOENT;
   bool was_denied = false;
@@ -84,7 +84,7 @@ void TakeDescriptors(const ChildPlan& plan) {
     if (!may_go_on) FailExec(kReportFd, ExecStage::kExec, error);
   }
   if (was_denied) error = EACCES;
-  // The program is there and may be executed, so what is missing is its interpreter.
+  // The program exists and is executable, so its interpreter is missing.
   if (error == ENOENT && plan.has_executable) error = ELIBACC;
   FailExec(kReportFd, ExecStage::kExec, error);
 }
@@ -94,11 +94,11 @@ void TakeDescriptors(const ChildPlan& plan) {
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) {
     FailExec(plan.report_fd, ExecStage::kLimits, errno);
   }
-  // The parent may have died before the line above: nobody would tell us any more.
+  // If the parent died before prctl(), no signal will come.
   if (::getppid() != plan.parent) ::_exit(127);
-  // A kernel that refuses leaves the worker to its group and the subreaper.
+  // Best effort: without the cgroup, process group and subreaper still cover the worker.
   if (plan.cgroup_procs_fd >= 0) (void)!::write(plan.cgroup_procs_fd, "0", 1);
-  // First of all that may hang: no copy of the agent's link or sockets may be open here meanwhile.
+  // Before any call that may hang: the child must not keep copies of the agent's link and sockets.
   TakeDescriptors(plan);
   if (plan.folder != nullptr && ::chdir(plan.folder) != 0) {
     FailExec(kReportFd, ExecStage::kFolder, errno);
@@ -128,7 +128,7 @@ struct Descriptors {
 Status OpenOutputPipe(int bytes, Pipe& pipe) {
   HVDRAY_ASSIGN_OR_RETURN(pipe, MakePipe());
   HVDRAY_RETURN_IF_ERROR(SetNonBlocking(pipe.read_end.get()));
-  // Larger pipes mean fewer wake-ups; a kernel that refuses leaves the size as it is.
+  // Larger pipes mean fewer wake-ups. Best effort.
   if (bytes > 0) ::fcntl(pipe.write_end.get(), F_SETPIPE_SZ, bytes);
   return {};
 }
@@ -150,7 +150,7 @@ Status OpenDescriptors(const SpawnRequest& request, Descriptors& fds) {
   return {};
 }
 
-// No signal handler may run in the child before its exec: libevent's would write into our loop.
+// No signal handler may run in the child before exec: libevent's would write to the parent's loop.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -175,8 +175,9 @@ pid_t Clone(uint64_t flags, int cgroup_fd, int& pidfd) {
   return static_cast<pid_t>(::syscall(SYS_clone3, &args, sizeof args));
 }
 
-// Forks with whatever the kernel offers: born in the cgroup (moving it later costs a grace period
-// of RCU each), else with a pidfd, else as of old. 0 in the child, which gets `plan` adjusted.
+// Forks with the best call that the kernel offers: clone3() into the cgroup (a later move waits for
+// an RCU grace period per process), else clone3() with a pidfd, else fork(). Returns 0 in the
+// child; adjusts `plan` for the call used.
 pid_t Fork(const SpawnRequest& request, ChildPlan& plan, int& pidfd) {
   if (request.cgroup_folder_fd >= 0) {
     const int procs_fd = std::exchange(plan.cgroup_procs_fd, -1);
@@ -186,7 +187,7 @@ pid_t Fork(const SpawnRequest& request, ChildPlan& plan, int& pidfd) {
   }
   const pid_t pid = Clone(CLONE_PIDFD, 0, pidfd);
   if (pid >= 0 || errno == EAGAIN || errno == ENOMEM) return pid;
-  return ::fork();  // a sandbox that knows no clone3
+  return ::fork();  // A sandbox may not permit clone3.
 }
 
 }  // namespace
@@ -230,7 +231,7 @@ ExecFailure Spawn(const SpawnRequest& request, SpawnedProcess& child) {
     error = errno;
   }
   if (pid < 0) return {ExecStage::kFork, error};
-  ::setpgid(pid, pid);  // also here, so that the group exists before anybody signals it
+  ::setpgid(pid, pid);  // In the parent as well, so that the group exists before any signal.
   if (pidfd < 0) pidfd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
   if (pidfd < 0) {
     error = errno;

@@ -1,5 +1,5 @@
-// Starts one process: fork, groups, descriptors, exec. Knows nothing of ranks and waits for
-// nothing.
+// Starts one process: fork, groups, descriptors, exec. Knows no ranks and does not wait for the
+// child.
 #ifndef HVDRAY_AGENT_SPAWN_H_
 #define HVDRAY_AGENT_SPAWN_H_
 
@@ -14,47 +14,49 @@
 
 namespace hvdray {
 
-/// What the child sends up its report pipe when it can't exec; nothing at all means that it could.
+/// The child writes this to its report pipe if it can't exec; EOF without it means success.
 struct ExecFailure {
   wire::ExecStage stage = wire::ExecStage::kNone;
   int error = 0;  ///< errno
   bool operator==(const ExecFailure&) const = default;
 };
 
+/// The child's stdin: /dev/null, or a pipe from the agent.
 enum class StdinKind : uint8_t { kNull, kPipe };
 
+/// What to start. All pointers and descriptors remain the caller's.
 struct SpawnRequest {
   const ExecPlan* plan = nullptr;                   ///< With at least one path.
   std::span<const std::string> shared_environment;  ///< "NAME=VALUE", the same for all workers.
-  std::span<const std::string> own_environment;     ///< This worker's; no name is in both.
+  std::span<const std::string> own_environment;     ///< This worker's; shares no name with those.
   StdinKind stdin_kind = StdinKind::kNull;
-  int cgroup_folder_fd = -1;  ///< The child is born in this cgroup (Linux 5.7); -1: none.
-  int cgroup_procs_fd = -1;   ///< cgroup.procs of it, for kernels that can't.
-  int pipe_bytes = 0;         ///< Wanted size of the output pipes; 0: as the kernel has it.
+  int cgroup_folder_fd = -1;  ///< The cgroup to start the child in (Linux 5.7); -1: none.
+  int cgroup_procs_fd = -1;   ///< Its cgroup.procs, for older kernels.
+  int pipe_bytes = 0;         ///< Requested size of the output pipes; 0: the kernel's default.
 };
 
-/// A child that leads a process group of its own and dies with this process. The caller reaps it.
+/// A child that leads its own process group and is killed when this process dies. The caller reaps
+/// it and owns the descriptors.
 struct SpawnedProcess {
   pid_t pid = -1;
   UniqueFd pidfd;
-  UniqueFd report;      ///< Non-blocking; EOF: exec worked. Else one ExecFailure (ReadReport).
-  UniqueFd stdin_pipe;  ///< Invalid for StdinKind::kNull. Non-blocking, as the next two.
+  UniqueFd report;      ///< Non-blocking; for ReadReport().
+  UniqueFd stdin_pipe;  ///< Write end; invalid for StdinKind::kNull. Non-blocking, as the next two.
   UniqueFd stdout_pipe;
   UniqueFd stderr_pipe;
 };
 
-/// Does not wait for the exec. Threads: only from a single-threaded process (style 4), whose
-/// descriptors 0 to 2 are open. On failure (no pipe, no process) returns the stage and errno, and
-/// `child` is untouched.
+/// Starts the child; does not wait for its exec. Call only from a single-threaded process, since
+/// the child runs on before exec, with descriptors 0 to 2 open. If no pipe or process can be
+/// created, returns the stage and errno and leaves `child` untouched.
 ExecFailure Spawn(const SpawnRequest& request, SpawnedProcess& child);
 
-/// Default dispositions and no signal blocked, for a child that is about to become something else.
-/// Async-signal-safe.
+/// Restores default dispositions and unblocks all signals, for a forked child. Async-signal-safe.
 void ResetSignals();
 
 enum class ReportKind : uint8_t { kPending, kStarted, kFailed };
 
-/// Reads what is in the report pipe. Does not block.
+/// Reads the report pipe; sets `failure` for kFailed. Does not block.
 ReportKind ReadReport(int fd, ExecFailure& failure);
 
 }  // namespace hvdray

@@ -40,7 +40,7 @@ void StdinPump::Flush() {
       if (n < 0 && errno == EAGAIN) break;
       if (n < 0) {
         watch_.Cancel();
-        pipe_.Reset();  // EPIPE: the worker has closed its stdin, which is its right
+        pipe_.Reset();  // EPIPE: the worker has closed its stdin.
         continue;
       }
       taken = static_cast<size_t>(n);

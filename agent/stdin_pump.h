@@ -1,5 +1,5 @@
-// From Stdin frames to a worker's stdin pipe. Holds at most one window; the launcher sends no more
-// than it has credit for.
+// Moves bytes from Stdin frames to a worker's stdin pipe. Holds at most one window, as the launcher
+// may not send more than its credit. docs/protocol.md, "Credit".
 #ifndef HVDRAY_AGENT_STDIN_PUMP_H_
 #define HVDRAY_AGENT_STDIN_PUMP_H_
 
@@ -12,20 +12,21 @@
 
 namespace hvdray {
 
-/// What the launcher may send before the first Credit, and the most that waits here.
+/// The launcher's initial credit, and the most bytes queued here.
 inline constexpr size_t kStdinWindowBytes = size_t{1} << 20;
 
 /// Threads: the loop's.
 class StdinPump {
  public:
-  /// `pipe`: non-blocking write end. `on_consumed(bytes)`: so many bytes have left, more may come;
-  /// called also for bytes that a worker which closed its stdin does not want.
+  /// Takes ownership of `pipe`, a non-blocking write end. `on_consumed(bytes)`: that many bytes
+  /// left the queue, so the launcher may send as many; includes bytes dropped because the worker
+  /// closed its stdin. The loop outlives the pump.
   StdinPump(Loop& loop, UniqueFd pipe, std::function<void(uint32_t bytes)> on_consumed);
 
-  /// Takes bytes over and, with `is_end`, closes the pipe behind them. Errors: kProtocolError when
-  /// the peer sends beyond its window; the bytes are not taken.
+  /// Queues bytes; with `is_end`, closes the pipe after them. Errors: kProtocolError when the peer
+  /// exceeds its window; drops those bytes.
   Status Write(std::string bytes, bool is_end);
-  /// The worker is gone: what waits is dropped, and consumed.
+  /// The worker is gone: drops queued bytes and reports them as consumed.
   void Close();
 
  private:

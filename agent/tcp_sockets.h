@@ -1,5 +1,4 @@
-// Which TCP connections a process of this machine has open, and under which descriptors. Looks
-// only; touches nothing.
+// Lists the TCP sockets of a process on this machine, with their descriptors. Changes nothing.
 #ifndef HVDRAY_AGENT_TCP_SOCKETS_H_
 #define HVDRAY_AGENT_TCP_SOCKETS_H_
 
@@ -21,31 +20,31 @@ struct SocketDescriptor {
   uint64_t inode = 0;
 };
 
-/// From /proc/PID/fd. Errors: kSystem when this process may not look (the other is not dumpable, or
-/// another user's), or when there is no such process.
+/// From /proc/PID/fd. Errors: kSystem if this process lacks permission (the other is not dumpable,
+/// or belongs to another user), or if there is no such process.
 Result<std::vector<SocketDescriptor>> ListSocketDescriptors(pid_t pid);
 
 /// A TCP socket of a process: connected, about to connect, or listening.
 struct ProcessConnection {
-  int fd = -1;  ///< In that process; by the time of use it may mean something else.
+  int fd = -1;  ///< In that process, which may have reused the number since.
   TcpTableRow row;
-  bool is_in_our_namespace = true;  ///< false: no SockDiag of ours can speak of it.
+  bool is_in_our_namespace = true;  ///< False: our SockDiag can't reach it.
 };
 
-/// One look at the kernel's tables, taken when first needed and used for all processes after that.
-/// Threads: one. Blocks: some milliseconds per thousand connections of the machine.
+/// Reads the kernel's tables once per network namespace, when first needed, and reuses them for all
+/// processes. Threads: one. Blocks: some milliseconds per thousand connections of the machine.
 class TcpSockets {
  public:
-  /// `diag` must stay; where it does not answer, /proc/PID/net/tcp and tcp6 do, as they do for a
-  /// process in another network namespace.
+  /// `diag` outlives this. If it does not answer, or for a process in another network namespace,
+  /// reads /proc/PID/net/tcp and tcp6.
   explicit TcpSockets(SockDiag& diag) : diag_(diag) {}
 
-  /// Those in one of the three states (row.state): TCP_ESTABLISHED, TCP_SYN_SENT, TCP_LISTEN.
-  /// A socket that several descriptors share is named once. Errors: as ListSocketDescriptors.
+  /// Sockets in state (row.state) TCP_ESTABLISHED, TCP_SYN_SENT or TCP_LISTEN. Lists a socket that
+  /// several descriptors share only once. Errors: as ListSocketDescriptors().
   Result<std::vector<ProcessConnection>> ConnectionsOf(pid_t pid);
 
  private:
-  using Table = std::unordered_map<uint64_t, TcpTableRow>;  // by inode
+  using Table = std::unordered_map<uint64_t, TcpTableRow>;  // By inode.
   struct Namespace {
     Table table;
     bool is_ours = true;
@@ -53,7 +52,7 @@ class TcpSockets {
   const Namespace& NamespaceOf(pid_t pid);
 
   SockDiag& diag_;
-  std::map<std::string, Namespace> namespaces_;  // by the name of /proc/PID/ns/net
+  std::map<std::string, Namespace> namespaces_;  // By the link text of /proc/PID/ns/net.
 };
 
 }  // namespace hvdray

@@ -14,7 +14,7 @@
 namespace hvdray {
 namespace {
 
-// libc's waitid() knows no P_PIDFD where its headers are older than Linux 5.4.
+// libc headers older than Linux 5.4 do not define P_PIDFD.
 constexpr int kPidfdIdType = 3;
 constexpr int kLastWaitMs = 1000;
 
@@ -47,7 +47,7 @@ WorkerSet::~WorkerSet() {
   SignalAllGroups(SIGKILL);
   siginfo_t info;
   for (const auto& [pid, rank] : live_) {
-    // Not without limit: one that hangs in the kernel is left to the keeper.
+    // With a limit: the keeper reaps a worker that hangs in the kernel.
     pollfd ready{workers_.at(rank).pidfd.get(), POLLIN, 0};
     if (::poll(&ready, 1, kLastWaitMs) > 0) Reap(ready.fd, WNOHANG, info);
   }
@@ -89,7 +89,7 @@ void WorkerSet::OnExit(int rank) {
   live_.erase(worker.pid);
   worker.exit_watch.Cancel();
   worker.pidfd.Reset();
-  // The end may overtake the news of the start.
+  // The exit may be seen before the exec report.
   if (worker.report.is_valid()) OnReport(rank);
   worker.report_watch.Cancel();
   worker.report.Reset();
@@ -106,8 +106,8 @@ void WorkerSet::OnExit(int rank) {
 bool WorkerSet::IsGroupOurs(Worker& worker) {
   if (worker.is_group_gone) return false;
   if (!worker.is_reaped) return true;
-  // The kernel hands the number out again only when the group is empty; then a process of that
-  // number exists, or nobody is in the group.
+  // The kernel reuses a group's number only once the group is empty. So the group is not ours if a
+  // process of that number exists (the worker was reaped) or if the group has no member.
   const bool is_number_reused = ::kill(worker.pid, 0) == 0 || errno == EPERM;
   if (is_number_reused || (::kill(-worker.pid, 0) != 0 && errno == ESRCH)) {
     worker.is_group_gone = true;
@@ -123,7 +123,7 @@ void WorkerSet::SignalGroup(int rank, int signo) {
   HVDRAY_CHECK(group > 1);
   if (::kill(-group, signo) == 0) return;
   if (errno == ESRCH) {
-    // A worker that has moved to a group of its choice is still ours to signal.
+    // A worker may have moved to another group: signals the process itself.
     if (!worker.is_reaped) ::syscall(SYS_pidfd_send_signal, worker.pidfd.get(), signo, nullptr, 0);
   } else {
     Log(LogLevel::kWarning, "agent", "rank={}: signal {} to group {}: {}", rank, signo, group,

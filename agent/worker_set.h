@@ -1,5 +1,5 @@
-// The worker processes of one generation on this host: starts, signals and reaps them. Nobody else
-// may wait for them. Decides nothing: when to stop is the gang's affair.
+// The worker processes of one gang on this host: starts, signals and reaps them. No other code may
+// wait for them. Decides nothing: LocalGang decides when to stop.
 #ifndef HVDRAY_AGENT_WORKER_SET_H_
 #define HVDRAY_AGENT_WORKER_SET_H_
 
@@ -23,12 +23,14 @@ struct WorkerPipes {
   UniqueFd stderr_pipe;
 };
 
-/// Threads: the loop's. Destroying it kills what is left with SIGKILL and waits a little for it.
+/// Owns the processes. The destructor sends SIGKILL to all groups and waits up to 1 s for each
+/// worker. Threads: the loop's.
 class WorkerSet {
  public:
   struct Handlers {
-    std::function<void(int rank, pid_t pid)> on_started;  ///< exec worked; always before on_exited.
-    /// Reaped, or could not exec. Once a worker.
+    /// exec succeeded; always before on_exited.
+    std::function<void(int rank, pid_t pid)> on_started;
+    /// Reaped; the status tells whether exec failed. Once per worker.
     std::function<void(int rank, const wire::ExitStatus&)> on_exited;
   };
   WorkerSet(Loop& loop, Handlers handlers);
@@ -36,24 +38,24 @@ class WorkerSet {
   WorkerSet(const WorkerSet&) = delete;
   WorkerSet& operator=(const WorkerSet&) = delete;
 
-  /// Forks the worker; its events come through the loop, never from within this call. nullopt:
-  /// there is no process, `failure` says why, and no event will come.
+  /// Forks the worker; handlers are called from the loop, never from within this call. nullopt: no
+  /// process was created, `failure` has the reason, and no handler will be called.
   std::optional<WorkerPipes> Start(int rank, const SpawnRequest& request, ExecFailure& failure);
 
-  /// Signals the whole process group of a worker, also after its leader has been reaped. Guarded as
-  /// style P5 says. A rank that is unknown or has nothing left is no error.
+  /// Signals the whole process group of a worker, even after its leader was reaped, but never pid 0
+  /// or 1, nor a group whose number may have been reused. Ignores unknown ranks and empty groups.
   void SignalGroup(int rank, int signo);
   void SignalAllGroups(int signo);
 
-  /// Reaps at once those that are dead already, so that what comes next is not taken for the cause.
+  /// Reaps workers that are already dead, so that their exit is not blamed on what follows.
   void ReapDead();
   /// Not yet reaped.
   size_t live_count() const { return live_.size(); }
   bool IsLive(pid_t pid) const { return live_.contains(pid); }
   std::vector<int> LiveRanks() const;
-  /// `visit(rank, pid, pidfd)` for each that is not reaped; the pidfd stays ours.
+  /// Calls `visit(rank, pid, pidfd)` for each worker that is not reaped; the pidfd stays ours.
   void ForEachLive(const std::function<void(int, pid_t, int)>& visit) const;
-  /// Some process of a worker's group is alive, be it a child that outlived its leader.
+  /// Whether any group has a live process, such as a child that outlived its leader.
   bool HasLivingGroup();
 
  private:
@@ -70,7 +72,7 @@ class WorkerSet {
 
   void OnReport(int rank);
   void OnExit(int rank);
-  /// false: nobody is left in the group, or its number may belong to a stranger by now.
+  /// False: the group is empty, or its number may have been reused.
   bool IsGroupOurs(Worker& worker);
 
   Loop& loop_;
@@ -79,7 +81,7 @@ class WorkerSet {
   std::map<pid_t, int> live_;  // pid -> rank
 };
 
-/// From waitid's fields si_code and si_status. is_oom is not decided here.
+/// From waitid(2)'s si_code and si_status. Leaves is_oom false. Pure.
 wire::ExitStatus DecodeExit(int code, int value);
 
 }  // namespace hvdray

@@ -6,7 +6,7 @@
 
 namespace hvdray {
 
-/// Holds those back by which a person ends a program (Ctrl-C and the like) until it is destroyed;
+/// Holds those back by which a user ends a program (Ctrl-C and the like) until it is destroyed;
 /// what came meanwhile comes then. Threads: holds them from the calling one and from those that it
 /// starts; to be destroyed on the same.
 class HeldSignals {

@@ -55,99 +55,88 @@ Result<UniqueFd> OpenListener(const HttpServerOptions& options) {
   return fd;
 }
 
-class HttpServerImpl final : public HttpServer, private EdgeSink {
- public:
-  HttpServerImpl(std::shared_ptr<HttpShared> shared, UniqueFd listener)
-      : shared_(std::move(shared)), listener_(std::move(listener)) {}
+}  // namespace
 
-  ~HttpServerImpl() override {
-    CloseListener();
-    shared_->on_closed = nullptr;
-    shared_->CloseAll();
-  }
+HttpServer::HttpServer(std::shared_ptr<HttpShared> shared, UniqueFd listener)
+    : shared_(std::move(shared)), listener_(std::move(listener)) {}
 
-  Status Start() {
-    shared_->on_closed = [this] {
-      if (is_full_ && !is_paused_) ResumeAccepting();
-    };
-    return shared_->poller.Add(listener_.get(), EPOLLIN, this);
-  }
+HttpServer::~HttpServer() {
+  CloseListener();
+  shared_->on_closed = nullptr;
+  shared_->CloseAll();
+}
 
-  uint16_t port() const override { return ntohs(shared_->bound.sin_port); }
-  size_t ConnectionCount() const override { return shared_->connection_count; }
-  bool IsIdle() const override {
-    return shared_->ListOf(HttpPhase::kHeld).count == 0 &&
-           shared_->ListOf(HttpPhase::kWriting).count == 0;
-  }
+Status HttpServer::Start() {
+  shared_->on_closed = [this] {
+    if (is_full_ && !is_paused_) ResumeAccepting();
+  };
+  return shared_->poller.Add(listener_.get(), EPOLLIN, this);
+}
 
-  void CloseListener() override {
-    if (!listener_.is_valid()) return;
-    shared_->poller.Remove(listener_.get());
-    shared_->poller.Forget(this);
-    listener_.Reset();
-    resume_watch_.Cancel();
-  }
+uint16_t HttpServer::port() const { return ntohs(shared_->bound.sin_port); }
+size_t HttpServer::ConnectionCount() const { return shared_->connection_count; }
+bool HttpServer::IsIdle() const {
+  return shared_->ListOf(HttpPhase::kHeld).count == 0 &&
+         shared_->ListOf(HttpPhase::kWriting).count == 0;
+}
 
- private:
-  void OnReady(uint32_t /*events*/) override {
-    const std::shared_ptr<HttpShared> keep = shared_;
-    keep->graveyard.clear();
-    for (int accepted = 0; accepted < kMaxAccepts; ++accepted) {
-      if (keep->IsFull() && keep->OldestWithoutHeader() == nullptr) {
-        is_full_ = true;
-        PauseAccepting("all connections of its limit are open");
+void HttpServer::CloseListener() {
+  if (!listener_.is_valid()) return;
+  shared_->poller.Remove(listener_.get());
+  shared_->poller.Forget(this);
+  listener_.Reset();
+  resume_watch_.Cancel();
+}
+
+void HttpServer::OnReady(uint32_t /*events*/) {
+  const std::shared_ptr<HttpShared> keep = shared_;
+  keep->graveyard.clear();
+  for (int accepted = 0; accepted < kMaxAccepts; ++accepted) {
+    if (keep->IsFull() && keep->OldestWithoutHeader() == nullptr) {
+      is_full_ = true;
+      PauseAccepting("all connections of its limit are open");
+      return;
+    }
+    sockaddr_in remote{};
+    socklen_t size = sizeof remote;
+    UniqueFd fd(::accept4(listener_.get(), reinterpret_cast<sockaddr*>(&remote), &size,
+                          SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!fd.is_valid()) {
+      if (errno == EAGAIN || errno == EWOULDBLOCK) return;
+      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+        const Status why = ErrnoStatus("accept", errno);
+        PauseAccepting(why.message());
+        is_paused_ = true;
+        resume_watch_ = shared_->loop.After(kAcceptPause, [this] { ResumeAccepting(); });
         return;
       }
-      sockaddr_in remote{};
-      socklen_t size = sizeof remote;
-      UniqueFd fd(::accept4(listener_.get(), reinterpret_cast<sockaddr*>(&remote), &size,
-                            SOCK_CLOEXEC | SOCK_NONBLOCK));
-      if (!fd.is_valid()) {
-        if (errno == EAGAIN || errno == EWOULDBLOCK) return;
-        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-          const Status why = ErrnoStatus("accept", errno);
-          PauseAccepting(why.message());
-          is_paused_ = true;
-          resume_watch_ = shared_->loop.After(kAcceptPause, [this] { ResumeAccepting(); });
-          return;
-        }
-        continue;  // of that one connection only: it was reset, its network is down
-      }
-      const bool is_welcome = keep->IsWelcome(fd.get(), remote);
-      // A handler may have closed us, or destroyed this object.
-      if (keep->on_closed == nullptr || !listener_.is_valid()) return;
-      if (!is_welcome) continue;
-      if (keep->IsFull()) keep->MakeRoom();
-      HttpConnection::Start(*keep, std::move(fd));
-      if (keep->on_closed == nullptr || !listener_.is_valid()) return;
+      continue;  // of that one connection only: it was reset, its network is down
     }
+    const bool is_welcome = keep->IsWelcome(fd.get(), remote);
+    // A handler may have closed us, or destroyed this object.
+    if (keep->on_closed == nullptr || !listener_.is_valid()) return;
+    if (!is_welcome) continue;
+    if (keep->IsFull()) keep->MakeRoom();
+    HttpConnection::Start(*keep, std::move(fd));
+    if (keep->on_closed == nullptr || !listener_.is_valid()) return;
   }
+}
 
-  void PauseAccepting(std::string_view why) {
-    if (!std::exchange(has_logged_pause_, true)) {
-      Log(LogLevel::kWarning, "http", "port {} stops accepting for now: {}", port(), why);
-    }
-    shared_->poller.Remove(listener_.get());
+void HttpServer::PauseAccepting(std::string_view why) {
+  if (!std::exchange(has_logged_pause_, true)) {
+    Log(LogLevel::kWarning, "http", "port {} stops accepting for now: {}", port(), why);
   }
+  shared_->poller.Remove(listener_.get());
+}
 
-  void ResumeAccepting() {
-    is_full_ = is_paused_ = false;
-    if (!listener_.is_valid()) return;
-    if (!shared_->poller.Add(listener_.get(), EPOLLIN, this).ok()) {
-      is_paused_ = true;
-      resume_watch_ = shared_->loop.After(kAcceptPause, [this] { ResumeAccepting(); });
-    }
+void HttpServer::ResumeAccepting() {
+  is_full_ = is_paused_ = false;
+  if (!listener_.is_valid()) return;
+  if (!shared_->poller.Add(listener_.get(), EPOLLIN, this).ok()) {
+    is_paused_ = true;
+    resume_watch_ = shared_->loop.After(kAcceptPause, [this] { ResumeAccepting(); });
   }
-
-  std::shared_ptr<HttpShared> shared_;  // with itself, while one of its functions runs
-  UniqueFd listener_;
-  bool is_full_ = false;
-  bool is_paused_ = false;
-  bool has_logged_pause_ = false;
-  Watch resume_watch_;
-};
-
-}  // namespace
+}
 
 Result<std::unique_ptr<HttpServer>> HttpServer::Listen(Loop& loop, HttpServerOptions options,
                                                        Handlers handlers) {
@@ -161,9 +150,9 @@ Result<std::unique_ptr<HttpServer>> HttpServer::Listen(Loop& loop, HttpServerOpt
   shared->is_bound_to_one_address = shared->bound.sin_addr.s_addr != htonl(INADDR_ANY);
   shared->options = std::move(options);
   shared->handlers = std::move(handlers);
-  auto server = std::make_unique<HttpServerImpl>(std::move(shared), std::move(listener));
+  std::unique_ptr<HttpServer> server(new HttpServer(std::move(shared), std::move(listener)));
   HVDRAY_RETURN_IF_ERROR(server->Start());
-  return std::unique_ptr<HttpServer>(std::move(server));
+  return server;
 }
 
 HttpExchange::HttpExchange(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

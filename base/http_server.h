@@ -11,11 +11,15 @@
 #include <string>
 #include <string_view>
 
+#include "base/edge_poller.h"
+#include "base/fd.h"
 #include "base/http_parser.h"
 #include "base/loop.h"
 #include "base/result.h"
 
 namespace hvdray {
+
+struct HttpShared;
 
 /// A request that has arrived whole and waits for its answer. Move-only. Destroyed unanswered, its
 /// connection is closed without one. Answering after the peer or the server is gone does nothing.
@@ -61,7 +65,7 @@ struct HttpPeer {
 
 /// Threads: the loop's. Destroying it closes the listener and all its connections at once; replies
 /// that are still being written are lost, so drain first (CloseListener, then wait for IsIdle).
-class HttpServer {
+class HttpServer final : private EdgeSink {
  public:
   struct Handlers {
     /// Somebody has connected. false: the connection is closed without an answer, unread, and takes
@@ -73,12 +77,29 @@ class HttpServer {
   /// worker's client speaks nothing else, Horovod spec 2.2).
   static Result<std::unique_ptr<HttpServer>> Listen(Loop& loop, HttpServerOptions options,
                                                     Handlers handlers);
-  virtual ~HttpServer() = default;
-  virtual uint16_t port() const = 0;
-  virtual void CloseListener() = 0;
+  ~HttpServer();
+  HttpServer(const HttpServer&) = delete;
+  HttpServer& operator=(const HttpServer&) = delete;
+
+  uint16_t port() const;
+  void CloseListener();
   /// No request is held and no answer is on its way.
-  virtual bool IsIdle() const = 0;
-  virtual size_t ConnectionCount() const = 0;
+  bool IsIdle() const;
+  size_t ConnectionCount() const;
+
+ private:
+  HttpServer(std::shared_ptr<HttpShared> shared, UniqueFd listener);
+  Status Start();
+  void OnReady(uint32_t events) override;
+  void PauseAccepting(std::string_view why);
+  void ResumeAccepting();
+
+  std::shared_ptr<HttpShared> shared_;  // with itself, while one of its functions runs
+  UniqueFd listener_;
+  bool is_full_ = false;
+  bool is_paused_ = false;
+  bool has_logged_pause_ = false;
+  Watch resume_watch_;
 };
 
 }  // namespace hvdray

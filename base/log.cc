@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "base/notice.h"
-#include "base/shown_line.h"
-#include "base/utf8.h"
+#include "base/shown_text.h"
+#include "base/text.h"
 
 namespace hvdray {
 namespace {

@@ -1,4 +1,4 @@
-// What hvdray tells its person, in one form wherever it is said: a line of text, or with --log-json
+// What hvdray tells its user, in one form wherever it is said: a line of text, or with --log-json
 // an object like those of the log. Implemented by log.cc.
 #ifndef HVDRAY_BASE_NOTICE_H_
 #define HVDRAY_BASE_NOTICE_H_

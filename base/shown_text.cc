@@ -4,8 +4,7 @@
 
 #include <algorithm>
 
-#include "base/shown_line.h"
-#include "base/utf8.h"
+#include "base/text.h"
 
 namespace hvdray {
 namespace {

@@ -15,7 +15,7 @@
 #include <optional>
 
 #include "base/fd.h"
-#include "base/shown_line.h"
+#include "base/shown_text.h"
 
 namespace hvdray {
 namespace {

@@ -2,7 +2,9 @@
 #ifndef HVDRAY_BASE_TEXT_H_
 #define HVDRAY_BASE_TEXT_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +28,18 @@ std::string Count(uint64_t count, std::string_view noun);
 /// What stands between `blanks` in `text`, as views into it.
 std::vector<std::string_view> BlankSeparated(std::string_view text,
                                              std::string_view blanks = kBlankBytes);
+
+// What is well-formed UTF-8. Pure.
+
+/// Bytes of the well-formed sequence at the start of `text` (1 to 4); 0 if there is none.
+/// Source: Unicode 15, table 3-7.
+size_t Utf8Length(std::string_view text);
+
+// "Did you mean …": the nearest of some known names.
+
+/// The candidate with the smallest edit distance (insert, delete, replace, swap of neighbours) to
+/// `word`, if that is at most a third of the longer word's length, rounded up; else empty.
+std::string Nearest(std::string_view word, std::span<const std::string_view> candidates);
 
 }  // namespace hvdray
 

@@ -1,7 +1,7 @@
 // What a YAML file's bytes must be before the library sees them.
 #include <fmt/format.h>
 
-#include "base/utf8.h"
+#include "base/text.h"
 #include "base/yaml_data.h"
 
 namespace hvdray {

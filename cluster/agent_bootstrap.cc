@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "base/shown_line.h"
+#include "base/shown_text.h"
 
 namespace hvdray {
 namespace {
@@ -11,18 +11,17 @@ constexpr std::string_view kStageMark = "HVDRAY-STAGE/1 ";
 constexpr std::string_view kFailedMark = "HVDRAY-FAILED/1 ";
 constexpr std::string_view kAgentMark = "HVDRAY-AGENT/1 ";
 
-// Neither ' nor \ nor ! nor a line's end may stand here: login shells differ in what they make of
-// them inside of single quotes.
-// What failed may be told in several lines: fail() makes one of them. Who cannot be told any more
-// (SIGPIPE) has cleaned up before.
-// What every host does on the way to an agent that it has starts one program, ls: with many hosts,
-// each costs. So the kernel is asked who we are (id where it can't be), and the agent notes its own
-// use. look: all of these are files or folders of an owner in $k that nobody else may write, or (if
-// $s is their pattern) sticky folders. One line that says otherwise is enough, so that a name with
-// a line's end in it can't make up for another. mine: the same of the folder we stand in and the
-// agent there, whose names are without blanks. safe: nobody else can have put this program here: it
-// and each folder above it belong to us or root. A link is not: it says nothing about what it leads
-// to.
+// The script must not contain ', \, ! or a newline: login shells treat them differently inside
+// single quotes.
+// fail: joins an error of several lines into one. It cleans up first, since echo may die of
+// SIGPIPE. A host that has the agent starts only one program, ls: with many hosts, each one costs.
+// So the user id comes from the kernel (from id only as a fallback), and the agent records its own
+// use. look: all arguments are files or directories of an owner in $k that nobody else may write,
+// or (if $s matches them) sticky directories. One bad line suffices to refuse, so that a name with
+// a newline in it can't make up for another. mine: the same for the current directory and the agent
+// in it, whose names contain no blanks. safe: nobody else can have put this program here: it and
+// each directory above it belong to us or root. Refuses a symbolic link, whose mode tells nothing
+// about its target.
 constexpr std::string_view kHelpers =
     "i=$1; p=$2; b=$3; t=; shift 3; unset CDPATH; w=$PWD; f=./agent-$i; "
     "clean() { [ -z \"$t\" ] || rm -f \"$t\"; }; "
@@ -42,8 +41,8 @@ constexpr std::string_view kHelpers =
     "k=:0:$u:; s=\"d????????[tT]*\"; look \"$@\"; }; "
     "run() { PWD=$w; exec \"$f\" --folder \"$w\" \"$@\"; }; ";
 
-// From the check on, the folder is the one we stand in: who may rename it can't put another one in
-// its place any more. That is why the agent is called by a relative name, and told where we were.
+// The script enters the directory before it checks it, so nobody can replace it afterwards by a
+// rename. Therefore the agent is run by a relative name, and gets the old directory as an argument.
 constexpr std::string_view kFind =
     "if [ -n \"$p\" ] && [ -x \"$p\" ] && safe \"$p\"; then exec \"$p\" \"$@\"; fi; "
     "if [ -n \"$b\" ]; then d=$b/hvdray-agents-$u; "
@@ -56,7 +55,8 @@ constexpr std::string_view kFind =
     "if [ -x \"$f\" ] && mine; then run \"$@\"; fi; "
     "k=:$u:; s=none; look . || fail \"$d is not yours, or others may write in it\"; ";
 
-// The umask of the workers is the agent's, so it is put back. Only what was staged here goes.
+// Workers inherit the agent's umask, so the script restores it. Removes only files that were staged
+// here.
 constexpr std::string_view kStage =
     "m=$(umask); umask 077; t=$f.$(uname -n).$$; "
     "trap clean 0 1 2 15; "

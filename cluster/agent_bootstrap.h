@@ -1,4 +1,5 @@
-// What is said to the shell of another host, and what it answers, until the agent runs there. Pure.
+// The dialogue with the shell of another host until the agent runs there. Pure. docs/ssh.md, "What
+// is copied and left".
 #ifndef HVDRAY_CLUSTER_AGENT_BOOTSTRAP_H_
 #define HVDRAY_CLUSTER_AGENT_BOOTSTRAP_H_
 
@@ -12,52 +13,58 @@
 
 namespace hvdray {
 
+/// What BootstrapCommand() needs to know.
 struct BootstrapRequest {
-  /// Names the staged file: changes with the bytes of any build that may be staged.
+  /// Names the staged file. AgentBuilds::stage_id(), so it changes with the bytes of any build.
   std::string stage_id;
-  /// Staged agents are kept in hvdray-agents-UID below it; empty: in
+  /// Staged agents are kept in its subdirectory hvdray-agents-UID; empty: in
   /// ${XDG_CACHE_HOME:-$HOME/.cache}/hvdray/agents-UID.
   std::string folder;
-  /// Executed as it is where the host has it, unless somebody else than its user and root could
-  /// have put it there; empty: none.
+  /// Executed in place of a staged agent where the host has it, unless a user other than the
+  /// login's own and root could have put it there; empty: none.
   std::string installed_path;
   std::vector<std::string> agent_arguments;
 };
 
-/// One line for the login shell of the host (sh, bash, zsh, csh, tcsh and fish take it alike),
-/// which becomes the agent if it is there and else asks for it:
-///   HVDRAY-STAGE/1 SYSTEM MACHINE FOLDER     then StageAnswer() is read from stdin
-///   HVDRAY-FAILED/1 TEXT                     the host can't take it
-/// The file is written under a name of its own, its hash compared, then renamed, so that runs at
-/// the same time do not meet; staged agents that nobody used for 30 days are removed on the way.
-/// Only a file of the user's own, in a folder of the user's own that nobody else may write, is
-/// executed. The agent is called with `--folder` and the folder that the shell started in.
+/// One line for the host's login shell (valid in sh, bash, zsh, csh, tcsh and fish). It becomes the
+/// agent if the host has it; otherwise it prints one of:
+///   HVDRAY-STAGE/1 SYSTEM MACHINE FOLDER     and then reads StageAnswer() from stdin
+///   HVDRAY-FAILED/1 TEXT                     the host can't take the agent
+/// Writes the file under a unique name, compares its hash, then renames it, so that concurrent runs
+/// don't collide. Removes staged agents that were not used for 30 days. Executes only a file that
+/// belongs to the user, in the user's own directory that nobody else may write. Passes `--folder`
+/// with the directory that the shell started in to the agent.
 std::string BootstrapCommand(const BootstrapRequest& request);
 
-/// Header of the upload: the gzip stream of `compressed_bytes` follows it at once. `sha256` of the
-/// file that comes out, in hex.
+/// Header of the upload. The gzip stream, `compressed_bytes` long, must follow it immediately.
+/// `sha256`: of the uncompressed file, in hex.
 std::string StageAnswer(std::string_view sha256, size_t compressed_bytes);
 
-/// The word in single quotes, for any of those shells.
+/// The word in single quotes, for any of the login shells above.
 std::string ShellQuoted(std::string_view word);
 
 namespace bootstrap {
-struct Noise {};  ///< A banner, a shell file: for people.
+/// Any other line: a banner, or output of the shell's start-up files.
+struct Noise {};
+/// The host doesn't have the agent and asks for it.
 struct NeedsAgent {
   std::string system;   ///< uname -s
   std::string machine;  ///< uname -m
-  std::string folder;
+  std::string folder;   ///< Where the agent will be staged; for messages.
 };
+/// The host can't take the agent.
 struct Failed {
   std::string why;
 };
-struct AgentSpeaks {};  ///< The agent's own announcement: from this line on all is its.
+/// The agent's announcement. This line and all that follows come from the agent.
+struct AgentSpeaks {};
 }  // namespace bootstrap
+/// What a line of the shell means.
 using BootstrapLine = std::variant<bootstrap::Noise, bootstrap::NeedsAgent, bootstrap::Failed,
                                    bootstrap::AgentSpeaks>;
 
-/// A line without its end; what is for people in it comes out as ShownLine() has it. What a shell
-/// file printed without a newline may stand before our marks.
+/// Parses a line without its newline; texts for the user pass through ShownLine(). A start-up file
+/// may have printed text without a newline before one of our marks.
 BootstrapLine ParseBootstrapLine(std::string_view line);
 
 }  // namespace hvdray

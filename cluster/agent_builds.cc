@@ -62,7 +62,7 @@ Result<std::string> MachineOfElf(const std::string& bytes) {
   for (const auto& [elf, name] : kMachines) {
     if (elf == number) return std::string(name);
   }
-  return Status(ErrorCode::kSpecInvalid, fmt::format("a program for ELF machine {}", number));
+  return Status(ErrorCode::kSpecInvalid, fmt::format("unknown ELF machine {}", number));
 }
 
 Result<AgentBuilds> AgentBuilds::Load(const std::string& paths) {
@@ -97,10 +97,9 @@ Result<std::shared_ptr<const AgentBuild>> AgentBuilds::For(const std::string& sy
     if (system == "Linux" && build->machine == machine) return build;
     have += fmt::format("{}Linux {} ({})", have.empty() ? "" : ", ", build->machine, build->path);
   }
-  return Status(
-      ErrorCode::kAgentStartFailed,
-      fmt::format("the host is {} {}, and the agent at hand is for {}", system, machine, have),
-      "name a build for it: --agent-path MACHINE=FILE,MACHINE=FILE");
+  return Status(ErrorCode::kAgentStartFailed,
+                fmt::format("no agent build for {} {}; available: {}", system, machine, have),
+                "add a build: --agent-path MACHINE=FILE,MACHINE=FILE");
 }
 
 }  // namespace hvdray

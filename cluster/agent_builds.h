@@ -1,4 +1,4 @@
-// The builds of hvdray-agent that may be copied to other hosts, one per CPU architecture.
+// The builds of hvdray-agent that can be copied to other hosts, one per CPU architecture.
 #ifndef HVDRAY_CLUSTER_AGENT_BUILDS_H_
 #define HVDRAY_CLUSTER_AGENT_BUILDS_H_
 
@@ -10,24 +10,26 @@
 
 namespace hvdray {
 
-/// One file, read whole. Shared with the thread that compresses it.
+/// One agent executable, read whole. Immutable; shared with the thread that compresses it.
 struct AgentBuild {
   std::string path;
-  std::string machine;  ///< As uname -m says it, from the file's ELF header.
+  std::string machine;  ///< As uname -m prints it; from the file's ELF header.
   std::string sha256;   ///< Hex.
   std::string bytes;
 };
 
+/// The agent executables of --agent-path. Immutable.
 class AgentBuilds {
  public:
-  /// `paths`: one file, or several with commas between, each "FILE" or "MACHINE=FILE".
-  /// Errors: kFileUnreadable; kSpecInvalid for a file that is no Linux program, whose machine is
-  /// not the one that is claimed, or two files of one machine.
+  /// `paths`: files separated by commas, each "FILE" or "MACHINE=FILE". Blocks for the reads.
+  /// Errors: kFileUnreadable; kSpecInvalid for a file that is not a Linux program or not built for
+  /// MACHINE, and for two files of the same machine.
   static Result<AgentBuilds> Load(const std::string& paths);
 
-  /// Differs whenever any of the files does.
+  /// Digest of all files, hex: names the staged file on the hosts.
   const std::string& stage_id() const { return stage_id_; }
-  /// Errors: kAgentStartFailed that names both sides.
+  /// The build for a host's `uname -s` and `uname -m`.
+  /// Errors: kAgentStartFailed that names the host's system and the available builds.
   Result<std::shared_ptr<const AgentBuild>> For(const std::string& system,
                                                 const std::string& machine) const;
 
@@ -36,7 +38,8 @@ class AgentBuilds {
   std::string stage_id_;
 };
 
-/// "x86_64" for an ELF program of that machine. Pure. Errors: kSpecInvalid.
+/// The machine of an ELF program, as uname -m prints it ("x86_64"). Pure. Errors: kSpecInvalid for
+/// anything but a 64-bit Linux program of a known machine.
 Result<std::string> MachineOfElf(const std::string& bytes);
 
 }  // namespace hvdray

@@ -2,6 +2,9 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,12 +16,11 @@
 #include <utility>
 
 #include "base/fd.h"
-#include "cluster/helper_spawn.h"
 
 namespace hvdray {
 namespace {
 
-// A grandchild may keep stderr open for ever; what it says that late explains no end of ours.
+// A grandchild may keep stderr open for ever; such late lines no longer explain the child's end.
 constexpr Duration kStderrWait = std::chrono::milliseconds(200);
 constexpr size_t kMaxLine = 4096;
 
@@ -70,7 +72,7 @@ class ChildProcess : public AgentProcess {
   }
 
   ~ChildProcess() override {
-    // A zombie is left only when hvdray is about to exit itself; init takes it then.
+    // A child that still runs now becomes a zombie only until hvdray exits; then init reaps it.
     watch_.Cancel();
     if (!how_) ::waitpid(pid_, nullptr, WNOHANG);
   }
@@ -127,6 +129,22 @@ class ChildProcess : public AgentProcess {
   std::shared_ptr<int> alive_ = std::make_shared<int>();
 };
 
+class SpawnActions {
+ public:
+  SpawnActions() {
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawnattr_init(&attributes);
+  }
+  SpawnActions(const SpawnActions&) = delete;
+  SpawnActions& operator=(const SpawnActions&) = delete;
+  ~SpawnActions() {
+    ::posix_spawn_file_actions_destroy(&actions);
+    ::posix_spawnattr_destroy(&attributes);
+  }
+  posix_spawn_file_actions_t actions{};
+  posix_spawnattr_t attributes{};
+};
+
 }  // namespace
 
 Result<AgentStart> StartChild(Loop& loop, ChildOptions options) {
@@ -151,6 +169,43 @@ Result<AgentStart> StartChild(Loop& loop, ChildOptions options) {
   start.process = std::make_unique<ChildProcess>(loop, helper.pid, std::move(helper.pidfd),
                                                  std::move(options.name), std::move(reader));
   return start;
+}
+
+Result<Helper> SpawnHelper(const std::vector<std::string>& command, const HelperStreams& streams) {
+  SpawnActions spawn;
+  ::posix_spawn_file_actions_adddup2(&spawn.actions, streams.in, STDIN_FILENO);
+  ::posix_spawn_file_actions_adddup2(&spawn.actions, streams.out, STDOUT_FILENO);
+  if (streams.err >= 0) {
+    ::posix_spawn_file_actions_adddup2(&spawn.actions, streams.err, STDERR_FILENO);
+  }
+  ::posix_spawn_file_actions_addclosefrom_np(&spawn.actions, STDERR_FILENO + 1);
+  // The launcher ignores SIGPIPE and may block signals; the child must not inherit either.
+  sigset_t defaults;
+  sigset_t none;
+  ::sigfillset(&defaults);
+  ::sigemptyset(&none);
+  ::posix_spawnattr_setsigdefault(&spawn.attributes, &defaults);
+  ::posix_spawnattr_setsigmask(&spawn.attributes, &none);
+  ::posix_spawnattr_setflags(&spawn.attributes,
+                             POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID);
+  std::vector<std::string> words = command;
+  std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  Helper helper;
+  const int error = ::posix_spawnp(&helper.pid, argv[0], &spawn.actions, &spawn.attributes,
+                                   argv.data(), ::environ);
+  if (error != 0) {
+    return Status(ErrorCode::kAgentStartFailed,
+                  fmt::format("{}: {}", command.front(), ::strerror(error)));
+  }
+  helper.pidfd.Reset(static_cast<int>(::syscall(SYS_pidfd_open, helper.pid, 0)));
+  if (helper.pidfd.is_valid()) return helper;
+  const Status status = ErrnoStatus("pidfd_open", errno);
+  ::kill(-helper.pid, SIGKILL);
+  ::waitpid(helper.pid, nullptr, 0);
+  return status;
 }
 
 }  // namespace hvdray

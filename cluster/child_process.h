@@ -1,33 +1,61 @@
-// Helpers that the launcher starts itself (a local agent, ssh, a remote shell): a child with a
-// stream on its stdin and stdout. Workers are never started here, that is the agent's work.
+// Helper programs that the launcher starts itself (a local agent, ssh, a remote shell): a child
+// with a stream on its stdin and stdout. Never starts workers: only agents do.
 #ifndef HVDRAY_CLUSTER_CHILD_PROCESS_H_
 #define HVDRAY_CLUSTER_CHILD_PROCESS_H_
+
+#include <sys/types.h>
 
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "base/fd.h"
 #include "base/loop.h"
 #include "base/result.h"
 #include "cluster/transport.h"
 
 namespace hvdray {
 
+/// What StartChild() runs.
 struct ChildOptions {
-  /// argv; the first word is looked up in PATH unless it holds a slash.
+  /// argv; the first word is looked up in PATH unless it contains a slash.
   std::vector<std::string> command;
-  /// Called with each line of its stderr, without the line's end; empty: stderr is ours.
+  /// Called with each line of the child's stderr, without the newline. Empty: the child inherits
+  /// our stderr.
   std::function<void(std::string line)> on_stderr;
-  /// What the child is called in messages: "agent", "ssh".
+  /// The child's name in messages: "agent", "ssh".
   std::string name;
 };
 
-/// Starts it in a session of its own with default signals: the terminal's signals reach us alone.
-/// The stream is one socket on its stdin and stdout. The AgentProcess tells how it ended (ok: exit
-/// code 0; else kAgentLost with the code or signal in words) once its stderr has been read to the
-/// end, or a little later. The loop outlives both.
+/// Starts a child as SpawnHelper() does, with one socket as its stdin and stdout. The AgentProcess
+/// reports its end (ok: exit code 0; otherwise kAgentLost with the code or signal) after its stderr
+/// has been read to the end, or shortly later if a grandchild holds stderr open. The loop outlives
+/// both.
 /// Errors: kAgentStartFailed when it can't be executed, kOutOfResources, kSystem.
 Result<AgentStart> StartChild(Loop& loop, ChildOptions options);
+
+// The spawn itself, for callers that want the descriptors and the exit status.
+
+/// Descriptors that become the child's stdin, stdout and stderr. The caller keeps owning them.
+/// err -1: the child inherits our stderr.
+struct HelperStreams {
+  int in = -1;
+  int out = -1;
+  int err = -1;
+};
+
+/// A running child. The caller must reap it. It leads a session and a process group; `pid` is the
+/// group's number until it is reaped.
+struct Helper {
+  pid_t pid = -1;
+  UniqueFd pidfd;  ///< Readable once it has ended.
+};
+
+/// Starts `command` (argv; the first word is looked up in PATH unless it contains a slash) in its
+/// own session with default signals, so signals of the terminal reach the launcher only. The child
+/// has no other open descriptor of ours.
+/// Errors: kAgentStartFailed when it can't be executed, kOutOfResources, kSystem; no child is left.
+Result<Helper> SpawnHelper(const std::vector<std::string>& command, const HelperStreams& streams);
 
 }  // namespace hvdray
 

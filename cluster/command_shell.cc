@@ -53,7 +53,7 @@ std::vector<std::string> OpensshArgv(const OpensshOptions& options, const std::s
   if (options.local_forward.empty()) {
     set("ClearAllForwardings=yes");
   } else {
-    // The one above would clear this one too; others may come from the user's configuration.
+    // ClearAllForwardings would clear this one too; the user's configuration may add others.
     set("ExitOnForwardFailure=yes");
     argv.insert(argv.end(), {"-L", options.local_forward});
   }
@@ -98,11 +98,11 @@ Status ExplainOpenssh(const Status& how, const std::vector<std::string>& lines) 
       {"Could not resolve hostname", ErrorCode::kUnknownHost,
        "check the spelling, DNS, /etc/hosts"},
       {"HOST IDENTIFICATION HAS CHANGED", ErrorCode::kHostKeyRejected,
-       "if the host was made anew: ssh-keygen -R HOST; else somebody is in between"},
+       "if the host was reinstalled: ssh-keygen -R HOST; otherwise this may be an attack"},
       {"Host key verification failed", ErrorCode::kHostKeyRejected,
-       "if the host was made anew: ssh-keygen -R HOST; a new one: --strict-host-key-checking"},
+       "if the host was reinstalled: ssh-keygen -R HOST; if it is new: --strict-host-key-checking"},
       {"Permission denied", ErrorCode::kAuthenticationFailed,
-       "try it by hand: ssh HOST true; name the key with -i, or load it into ssh-agent"},
+       "try by hand: ssh HOST true; name the key with -i, or load it into ssh-agent"},
       {"Too many authentication failures", ErrorCode::kAuthenticationFailed,
        "name the key with -i"},
       {"Connection refused", ErrorCode::kHostRefused,
@@ -110,9 +110,9 @@ Status ExplainOpenssh(const Status& how, const std::vector<std::string>& lines) 
       {"timed out", ErrorCode::kConnectTimeout, "check that the host is up, and for a firewall"},
       {"No route to host", ErrorCode::kHostUnreachable, "check the address and the network"},
       {"Network is unreachable", ErrorCode::kHostUnreachable, "check the address and the network"},
-      {"stdio forwarding failed", ErrorCode::kHostRefused, "the jump host did not let us through"},
-      {"banner line", ErrorCode::kHostRefused, "something else than sshd listens at that port"},
-      {"client_loop: ", ErrorCode::kAgentLost, "the connection broke; look at the network"},
+      {"stdio forwarding failed", ErrorCode::kHostRefused, "the jump host refused to forward"},
+      {"banner line", ErrorCode::kHostRefused, "something other than sshd listens on that port"},
+      {"client_loop: ", ErrorCode::kAgentLost, "the connection broke; check the network"},
       {"exchange_identification", ErrorCode::kHostBusy, kBusy},
       {"Connection closed by", ErrorCode::kHostBusy, kBusy},
       {"Connection reset by", ErrorCode::kHostBusy, kBusy},
@@ -126,7 +126,7 @@ Status ExplainOpenssh(const Status& how, const std::vector<std::string>& lines) 
   const std::string last = lines.empty() ? "" : ": " + lines.back();
   return {
       ErrorCode::kAgentStartFailed,
-      (how.ok() ? std::string("the shell ended before the agent spoke") : how.message()) + last};
+      (how.ok() ? std::string("the shell ended before the agent started") : how.message()) + last};
 }
 
 }  // namespace hvdray

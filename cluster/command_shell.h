@@ -1,4 +1,4 @@
-// Remote shells that are programs: the system's ssh, or whatever --launch-agent names.
+// Remote shells that are programs: the system's ssh, or the command of --launch-agent.
 #ifndef HVDRAY_CLUSTER_COMMAND_SHELL_H_
 #define HVDRAY_CLUSTER_COMMAND_SHELL_H_
 
@@ -9,22 +9,23 @@
 
 #include "base/loop.h"
 #include "cluster/remote_shell.h"
-#include "cluster/remote_stderr.h"
+#include "cluster/remote_transport.h"
 
 namespace hvdray {
 
+/// Which program MakeCommandShell() runs.
 struct CommandShellOptions {
-  /// argv that has `command` run on `host`.
+  /// Returns the argv that runs `command` on `host`.
   std::function<std::vector<std::string>(const std::string& host, const std::string& command)> argv;
   std::string name;                ///< In messages: "ssh".
   RemoteStderr* errors = nullptr;  ///< Outlives the shell.
 };
 
-/// One child a host. `done` is called when the child runs: whether it got through is learnt from
-/// what it says and how it ends. The loop outlives the shell.
+/// Starts one child per host. Calls `done` once the child runs; only its output and its end show
+/// whether it reached the host. The loop outlives the shell.
 std::unique_ptr<RemoteShell> MakeCommandShell(Loop& loop, CommandShellOptions options);
 
-/// How the system's ssh is called. Settings that are not given are ssh's own (its config files).
+/// Options of the system's ssh. ssh takes omitted settings from its config files.
 struct OpensshOptions {
   std::string program = "ssh";
   std::string user;
@@ -34,21 +35,22 @@ struct OpensshOptions {
   std::string strict_host_key_checking;  ///< yes, accept-new or no.
   std::string config_file;               ///< Empty: ssh's own.
   int connect_timeout_s = 30;
-  std::string local_forward;  ///< As behind ssh's -L. Empty: none.
+  std::string local_forward;  ///< The argument of ssh's -L. Empty: none.
 };
 
-/// No terminal, no question, no forwarding but the one asked for, no compression; ServerAlive finds
-/// a dead peer even while the agent's own heartbeat is silent.
+/// argv that runs `command` on `host`: no terminal, no questions, no compression, no forwarding but
+/// local_forward. ServerAlive finds a dead peer even while the agent's own heartbeat is silent.
+/// Pure.
 std::vector<std::string> OpensshArgv(const OpensshOptions& options, const std::string& host,
                                      const std::string& command);
 
-/// `--launch-agent 'CMD {host}'`: CMD by /bin/sh with {host} replaced (quoted) and the command line
-/// as one more word behind it. Pure.
+/// argv for `--launch-agent 'CMD {host}'`: /bin/sh runs CMD with each {host} replaced by the quoted
+/// host and `command` as one more argument. Pure.
 std::vector<std::string> LaunchAgentArgv(const std::string& pattern, const std::string& host,
                                          const std::string& command);
 
-/// From what ssh printed before it ended to a typed error: unknown host, refused, timeout,
-/// unreachable, busy, host key, authentication. `how`: how it ended. Pure.
+/// Maps the lines that ssh printed before it ended to a typed error: unknown host, refused,
+/// timeout, unreachable, busy, host key, authentication. `how`: the end of the process. Pure.
 Status ExplainOpenssh(const Status& how, const std::vector<std::string>& lines);
 
 }  // namespace hvdray

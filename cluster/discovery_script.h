@@ -1,4 +1,4 @@
-// Hosts that a command of the user's prints, asked again and again (--host-discovery-script).
+// Hosts that a user's command prints, run again and again (--host-discovery-script).
 #ifndef HVDRAY_CLUSTER_DISCOVERY_SCRIPT_H_
 #define HVDRAY_CLUSTER_DISCOVERY_SCRIPT_H_
 
@@ -7,33 +7,91 @@
 #include <memory>
 #include <string>
 
+#include "base/fd.h"
 #include "base/loop.h"
+#include "base/result.h"
+#include "cluster/child_process.h"
 #include "cluster/host_source.h"
 
 namespace hvdray {
 
+/// The command, its schedule and its limits.
 struct DiscoveryScriptOptions {
-  std::string command;  ///< For /bin/sh -c, so it may have arguments and need no first line.
+  std::string command;  ///< For /bin/sh -c, so it may have arguments and need no #! line.
   Duration interval{std::chrono::seconds(1)};  ///< From the end of one run to the next start.
   /// A run that takes longer is killed with its process group and counts as failed.
   Duration limit{std::chrono::seconds(30)};
-  size_t max_output_bytes = size_t{8} << 20;  ///< More is a failure, and the run is killed.
+  size_t max_output_bytes = size_t{8} << 20;  ///< A run that prints more is killed and has failed.
   ParseHosts parse;
-  /// Each line of its stderr; must not end the source. Empty: its stderr is ours.
+  /// Called with each line of its stderr; must not end the source. Empty: it inherits our stderr.
   std::function<void(std::string line)> on_stderr;
 };
 
-/// Runs it one at a time, the first time at once. A run fails by any end but exit code 0, by the
-/// limits, and by output that `parse` does not take: kSpecInvalid, kDeadlineExceeded; the message
-/// names the script and the last line of its stderr. Warnings of `parse` are logged.
-/// Start(): as CheckDiscoveryCommand(). Stop() kills a run that goes on. The loop outlives it.
-/// Source: Horovod spec 3.2.
+/// Runs the command once at a time, at first immediately. A run fails by any exit code but 0, by a
+/// signal, by the limits, and by output that `parse` rejects: kSpecInvalid, kDeadlineExceeded; the
+/// message names the script and the last line of its stderr. Warnings of `parse` are logged.
+/// Start() fails as CheckDiscoveryCommand(). Stop() kills a running command. The loop outlives the
+/// source. docs/elastic.md, "Where hosts come from".
 std::unique_ptr<HostSource> MakeDiscoveryScript(Loop& loop, DiscoveryScriptOptions options);
 
-/// What can be known of the command without running it: its first word, where that is a path
-/// without anything that the shell would expand. Errors: kUsage for an empty command, a folder, a
-/// file that is not executable; kFileUnreadable for a file that is not there.
+/// Checks the command without running it: only its first word, and only a path without characters
+/// that the shell would expand. Errors: kUsage for an empty command, a directory, or a file that is
+/// not executable; kFileUnreadable for a missing file.
 Status CheckDiscoveryCommand(const std::string& command);
+
+// One run of a shell command whose output is wanted, limited in time and size.
+
+/// The command and its limits.
+struct ScriptRunOptions {
+  std::string command;  ///< For /bin/sh -c.
+  Duration limit{std::chrono::seconds(30)};
+  size_t max_output_bytes = size_t{8} << 20;
+  /// Called with each line of its stderr, without the newline; must not destroy the run. Empty: it
+  /// inherits our stderr.
+  std::function<void(std::string line)> on_stderr;
+};
+
+/// Kills its process group when destroyed. Threads: the loop's, which outlives it.
+class ScriptRun {
+ public:
+  /// The stdout of a shell that exited with code 0. Does not wait for grandchildren that still hold
+  /// the pipe open. Errors, without the command's name: kSpecInvalid (another code, a signal, too
+  /// much output), kDeadlineExceeded; the process group is killed if the run still goes on.
+  using DoneFn = std::function<void(Result<std::string> output)>;
+
+  /// Calls `on_done` once, from the loop; it may destroy the run. Errors: as SpawnHelper().
+  static Result<std::unique_ptr<ScriptRun>> Start(Loop& loop, ScriptRunOptions options,
+                                                  DoneFn on_done);
+  ~ScriptRun();
+  ScriptRun(const ScriptRun&) = delete;
+  ScriptRun& operator=(const ScriptRun&) = delete;
+
+ private:
+  ScriptRun(ScriptRunOptions options, DoneFn on_done);
+  enum class PipeState : uint8_t { kOpen, kEmpty, kEnded };
+
+  PipeState ReadOutput();
+  PipeState ReadErrors();
+  void FlushErrorLine();
+  void GiveUp(Status why);
+  void KillGroup() const;
+  void OnExit();
+  Status Explain(int wait_status) const;
+
+  ScriptRunOptions options_;
+  DoneFn on_done_;
+  Helper helper_;
+  UniqueFd output_fd_;
+  UniqueFd error_fd_;
+  std::string output_;
+  std::string error_line_;       // unfinished
+  std::string last_error_line_;  // the last non-blank one
+  Status why_;                   // why we killed it; ok: we did not
+  Watch output_watch_;
+  Watch error_watch_;
+  Watch exit_watch_;
+  Watch limit_watch_;
+};
 
 }  // namespace hvdray
 

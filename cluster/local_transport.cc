@@ -30,8 +30,7 @@ class LocalTransport : public Transport {
   }
 
  private:
-  // The carrier on this machine is the keeper process itself; what it says on stderr is for the
-  // person who looks at ours.
+  // The keeper process itself carries the stream; it inherits our stderr, where the user reads it.
   Result<AgentStart> StartNow() {
     ChildOptions child;
     child.command = command_;
@@ -39,7 +38,7 @@ class LocalTransport : public Transport {
     Result<AgentStart> start = StartChild(loop_, std::move(child));
     if (start.ok() || start.status().code() != ErrorCode::kAgentStartFailed) return start;
     return std::move(start).status().WithHint(
-        "hvdray-agent lies beside hvdray, or name it with --agent-path");
+        "put hvdray-agent beside hvdray, or name it with --agent-path");
   }
 
   Loop& loop_;

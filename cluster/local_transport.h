@@ -12,18 +12,17 @@
 
 namespace hvdray {
 
-/// `agent_path`: the executable; agent_arguments: the words behind it. The loop outlives the
-/// transport.
+/// `agent_path`: the executable; `agent_arguments`: its arguments. The loop outlives the transport.
 std::unique_ptr<Transport> MakeLocalTransport(Loop& loop, std::string agent_path,
                                               std::vector<std::string> agent_arguments = {});
 
 /// True for names and addresses of this machine: "localhost", its host name, 127.0.0.0/8, ::1, an
-/// address on one of its interfaces, or a name that resolves to one. May block in name look-up.
+/// address of one of its interfaces, or a name that resolves to one. May block in name lookup.
 bool IsThisMachine(const std::string& host);
 
-/// kNone: names are somebody else's (pods, say) and are not looked up at all.
+/// kNone: never resolve names, because another program does (names of pods, for instance).
 enum class NameLookup : uint8_t { kNone, kSystem };
-/// The same for many at once, in parallel.
+/// IsThisMachine() for many hosts, in parallel; the result is in their order. Blocks.
 std::vector<bool> AreThisMachine(const std::vector<std::string>& hosts, NameLookup lookup);
 
 }  // namespace hvdray

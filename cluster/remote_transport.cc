@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <deque>
 #include <map>
 #include <optional>
@@ -9,6 +10,7 @@
 
 #include "base/gzip.h"
 #include "base/log.h"
+#include "base/shown_text.h"
 #include "cluster/staged_stream.h"
 
 namespace hvdray {
@@ -16,10 +18,10 @@ namespace {
 
 using DoneFn = std::function<void(Result<AgentStart>)>;
 
-// A stream that closed says less than the way its process ended; that long we wait to learn it.
+// How a process ended tells more than a closed stream; wait this long for it.
 constexpr Duration kExitReasonWait = std::chrono::seconds(1);
 
-// One host on its way from a shell to an agent.
+// A host whose shell has not become an agent yet.
 struct Pending {
   std::string host;
   DoneFn done;
@@ -92,7 +94,7 @@ class RemoteTransport : public Transport {
     if (const auto* needs = std::get_if<bootstrap::NeedsAgent>(&line)) return Stage(id, *needs);
     if (const auto* failed = std::get_if<bootstrap::Failed>(&line)) {
       return Finish(id, Status(ErrorCode::kAgentStartFailed, failed->why,
-                               "give the agent another place on the hosts: --remote-dir DIR"));
+                               "choose another directory on the hosts: --remote-dir DIR"));
     }
     if (!std::holds_alternative<bootstrap::AgentSpeaks>(line)) return;
     Pending& pending = pending_[id];
@@ -103,15 +105,15 @@ class RemoteTransport : public Transport {
     Finish(id, std::move(start));
   }
 
-  // An agent is some megabytes: a host that asks again and again must not fill our memory.
+  // An agent takes megabytes: a host that asks repeatedly must not fill our memory.
   void Stage(int id, const bootstrap::NeedsAgent& needs) {
     if (std::exchange(pending_[id].has_asked, true)) {
-      return Finish(id, Status(ErrorCode::kProtocolError, "it asked for the agent twice",
-                               "look at what the shell's start-up files print there"));
+      return Finish(id, Status(ErrorCode::kProtocolError, "the host asked for the agent twice",
+                               "check what the shell's start-up files print there"));
     }
     auto build = options_.builds.For(needs.system, needs.machine);
     if (!build.ok()) return Finish(id, std::move(build).status());
-    Log(LogLevel::kInfo, "host " + pending_[id].host, "copies {} into {}", (*build)->path,
+    Log(LogLevel::kInfo, "host " + pending_[id].host, "copying {} to {}", (*build)->path,
         needs.folder);
     Packed& packed = packed_[needs.machine];
     packed.waiting.push_back(id);
@@ -154,8 +156,8 @@ class RemoteTransport : public Transport {
                   options_.explain(pending.how.value_or(Status()), errors_.LinesOf(pending.host)));
   }
 
-  // A host that is busy keeps its place among those that are on their way: one that is full, or a
-  // jump host before many, is not helped by yet another in its stead.
+  // A busy host keeps its start slot while it waits: when a jump host is full, starting another
+  // host in its place only adds load.
   void RetryOrFinish(int id, const Status& why) {
     Pending& pending = pending_[id];
     if (why.code() != ErrorCode::kHostBusy || pending.has_answered) return Finish(id, why);
@@ -189,7 +191,7 @@ class RemoteTransport : public Transport {
       result = std::move(result).status().WithContext(
           fmt::format("start agent on {}", found->second.host));
     }
-    // Not from within a callback of the stream or process that goes.
+    // Later: this may run within a callback of the stream or process that erase() destroys.
     loop_.Post([this, id] {
       pending_.erase(id);
       --starting_count_;
@@ -217,12 +219,39 @@ class RemoteTransport : public Transport {
   int next_id_ = 0;
 };
 
+constexpr size_t kLinesKept = 8;
+
 }  // namespace
 
 std::unique_ptr<Transport> MakeRemoteTransport(Loop& loop, BlockingPool& pool, RemoteShell& shell,
                                                RemoteStderr& errors,
                                                RemoteTransportOptions options) {
   return std::make_unique<RemoteTransport>(loop, pool, shell, errors, std::move(options));
+}
+
+void RemoteStderr::OnLine(const std::string& host, std::string_view said) {
+  std::string line = ShownLine(said);
+  const bool is_running = running_.contains(host);
+  Log(is_running ? LogLevel::kWarning : LogLevel::kInfo, "host " + host, "{}", line);
+  if (is_running) return;
+  std::deque<std::string>& lines = lines_[host];
+  lines.push_back(std::move(line));
+  if (lines.size() > kLinesKept) lines.pop_front();
+}
+
+std::vector<std::string> RemoteStderr::LinesOf(const std::string& host) const {
+  const auto found = lines_.find(host);
+  if (found == lines_.end()) return {};
+  return {found->second.begin(), found->second.end()};
+}
+
+Duration RetryPauses::Next(int retries) {
+  const double span = Seconds(policy_.longest) / Seconds(policy_.shortest);
+  const double part = std::uniform_real_distribution<double>(0, 1)(random_);
+  const double factor = std::pow(span, 1.0 / policy_.max_retries);
+  const double low = std::pow(factor, retries);
+  const double pause = low + part * (low * factor - low);
+  return std::chrono::duration_cast<Duration>(Seconds(policy_.shortest) * pause);
 }
 
 }  // namespace hvdray

@@ -1,39 +1,91 @@
-// Agents on other hosts: a remote shell is asked for the agent, which is copied there when the host
-// does not have it, and becomes it.
+// Agents on other hosts. Runs a remote shell that becomes the agent; copies the agent there first
+// when the host doesn't have it.
 #ifndef HVDRAY_CLUSTER_REMOTE_TRANSPORT_H_
 #define HVDRAY_CLUSTER_REMOTE_TRANSPORT_H_
 
+#include <cstdint>
+#include <deque>
 #include <functional>
+#include <map>
 #include <memory>
+#include <random>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/blocking_pool.h"
 #include "base/loop.h"
+#include "base/types.h"
 #include "cluster/agent_bootstrap.h"
 #include "cluster/agent_builds.h"
 #include "cluster/remote_shell.h"
-#include "cluster/remote_stderr.h"
-#include "cluster/retry_pauses.h"
 
 namespace hvdray {
 
+// How long to wait before retrying a busy host: longer each time, and randomly spread, so that
+// hosts that were turned away together don't come back together. Pure.
+
+/// When to retry a busy host, and how often.
+struct RetryPolicy {
+  int max_retries = 3;  ///< After the first try.
+  Duration shortest = std::chrono::milliseconds(100);
+  Duration longest = std::chrono::seconds(1);  ///< Not below `shortest`.
+  uint64_t seed = 0;                           ///< Of the jitter.
+};
+
+/// Draws the pauses of a RetryPolicy.
+class RetryPauses {
+ public:
+  explicit RetryPauses(const RetryPolicy& policy) : policy_(policy), random_(policy.seed) {}
+
+  /// The next pause of a host after `retries` retries, 0 <= retries < max_retries. Equal factors
+  /// cut the range from shortest to longest into one part per retry; the pause is drawn uniformly
+  /// from its part.
+  Duration Next(int retries);
+
+ private:
+  const RetryPolicy policy_;
+  std::mt19937_64 random_;
+};
+
+// The stderr of remote shells: the reason when an agent doesn't start, log lines for the user once
+// it runs.
+
+/// Collects stderr lines by host. Threads: the loop's.
+class RemoteStderr {
+ public:
+  /// Logs and keeps one line. It passes through ShownLine(), since errors and logs quote it.
+  void OnLine(const std::string& host, std::string_view said);
+  /// From now on the host's lines are logged as warnings; before, only with --verbose.
+  void MarkRunning(const std::string& host) { running_.insert(host); }
+  /// Drops the lines of a failed try before the host is retried.
+  void Forget(const std::string& host) { lines_.erase(host); }
+  /// The last few lines that the host wrote before MarkRunning().
+  std::vector<std::string> LinesOf(const std::string& host) const;
+
+ private:
+  std::map<std::string, std::deque<std::string>> lines_;
+  std::set<std::string> running_;
+};
+
+/// How MakeRemoteTransport() starts agents.
 struct RemoteTransportOptions {
   AgentBuilds builds;
   std::string folder;          ///< --remote-dir; empty: see BootstrapRequest.
   std::string installed_path;  ///< See BootstrapRequest.
   std::vector<std::string> agent_arguments;
-  int max_starting = 32;  ///< Hosts between a shell and an agent at once; the others wait.
+  int max_starting = 32;  ///< Hosts that start at once, from shell to agent; the others wait.
   /// For shells that fail with kHostBusy before anything on the host has answered.
   RetryPolicy retry;
-  /// Makes an error of how the shell ended before an agent spoke, and of its last lines on stderr.
-  /// kHostBusy is tried again.
+  /// Turns `how` a shell ended before an agent announced itself, and its last stderr lines, into an
+  /// error. kHostBusy is retried.
   std::function<Status(const Status& how, const std::vector<std::string>& lines)> explain;
 };
 
-/// shell, errors, pool and loop outlive the transport. Start() fails with what `explain` says, with
-/// kAgentStartFailed when the host can't take the agent, kProtocolError for a shell that never
-/// stops printing or asks for the agent twice; each names the host.
+/// shell, errors, pool and loop outlive the transport. Errors of Start(): those of `explain`;
+/// kAgentStartFailed when the host can't take the agent; kProtocolError for a shell that never
+/// stops printing or asks for the agent twice. Each names the host.
 std::unique_ptr<Transport> MakeRemoteTransport(Loop& loop, BlockingPool& pool, RemoteShell& shell,
                                                RemoteStderr& errors,
                                                RemoteTransportOptions options);

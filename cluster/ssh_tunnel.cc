@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "base/fd.h"
-#include "base/shown_line.h"
-#include "cluster/helper_spawn.h"
+#include "base/shown_text.h"
+#include "cluster/child_process.h"
 
 namespace hvdray {
 namespace {
@@ -28,11 +28,11 @@ namespace {
 constexpr std::string_view kReady = "HVDRAY-TUNNEL";
 constexpr char kWaitForOurEnd[] = "echo; echo HVDRAY-TUNNEL; exec cat >/dev/null";
 constexpr std::string_view kPortTaken = "cannot listen to port";
-constexpr size_t kMaxBytes = size_t{64} << 10;  // of what a login shell or ssh may print
-constexpr int kPorts = 3;                       // tries; another process may take one in between
-constexpr int kPatienceMs = 1000;               // until ssh has seen that its stdin is closed
+constexpr size_t kMaxBytes = size_t{64} << 10;  // kept of the output of a login shell or ssh
+constexpr int kPorts = 3;                       // tries; another process may take a port first
+constexpr int kPatienceMs = 1000;               // for ssh to notice that its stdin is closed
 
-/// Of the moment: nobody listens there.
+/// A port that is free at this moment; another process may take it before ssh does.
 Result<uint16_t> FreePort() {
   const UniqueFd probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
@@ -101,7 +101,7 @@ class RealTunnel : public SshTunnel {
   }
 
  private:
-  /// false: it is closed.
+  /// false: the pipe is closed.
   static bool Read(const UniqueFd& fd, std::string* text) {
     std::array<char, 4096> bytes{};
     const ssize_t n = ::read(fd.get(), bytes.data(), bytes.size());
@@ -125,7 +125,7 @@ class RealTunnel : public SshTunnel {
     return ExplainOpenssh(how, lines);
   }
 
-  /// ssh's exit code; -1: a signal's.
+  /// Returns ssh's exit code; -1: killed by a signal, or ended before.
   int End() {
     if (helper_.pid < 0) return -1;
     input_.Reset();

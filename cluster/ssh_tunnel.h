@@ -1,5 +1,5 @@
-// A port of this machine's loopback that leads to a port of another host, through the system's ssh:
-// how a dashboard is reached that listens on its own loopback only.
+// Forwards a port of this machine's loopback to a port of another host, through the system's ssh.
+// Reaches a dashboard that listens on its own loopback only.
 #ifndef HVDRAY_CLUSTER_SSH_TUNNEL_H_
 #define HVDRAY_CLUSTER_SSH_TUNNEL_H_
 
@@ -13,22 +13,24 @@
 
 namespace hvdray {
 
+/// Where the tunnel leads, and how to log in there.
 struct SshTunnelOptions {
   OpensshOptions ssh;
-  std::string host;          ///< As ssh takes it.
-  uint16_t remote_port = 0;  ///< Of that host's 127.0.0.1.
+  std::string host;          ///< As for ssh: a name, an address or an alias of its config.
+  uint16_t remote_port = 0;  ///< On the host's 127.0.0.1.
   Duration limit{};          ///< For all of Open().
 };
 
-/// Ends with the object, and with this process however it ends: ssh holds a shell on the host that
-/// waits for our end of its stdin to close. As long as it is open, whoever is on this machine can
-/// use the port. Threads: one caller at a time.
+/// Closes with this object, and with this process however it ends: ssh runs a shell on the host
+/// that exits when its stdin closes. While the tunnel is open, every user of this machine can use
+/// the port. Threads: one caller at a time.
 class SshTunnel {
  public:
-  /// Blocks until connections are taken (what is behind the remote port is not tried). Errors:
-  /// those of ExplainOpenssh(); kAddressInUse; kConnectTimeout when the limit passed.
+  /// Blocks until the local port accepts connections; does not test the remote port. Errors: those
+  /// of ExplainOpenssh(); kAddressInUse; kConnectTimeout when the limit has passed.
   static Result<std::unique_ptr<SshTunnel>> Open(const SshTunnelOptions& options);
   virtual ~SshTunnel() = default;
+  /// On 127.0.0.1.
   virtual uint16_t local_port() const = 0;
 };
 

@@ -5,7 +5,7 @@
 namespace hvdray {
 namespace {
 
-// As the link has it (docs/protocol.md, announcement).
+// The limit before the announcement (docs/protocol.md, "Start-up").
 constexpr size_t kMaxNoise = size_t{64} << 10;
 
 }  // namespace
@@ -58,8 +58,8 @@ void StagedStream::TakeLines() {
   if (kept_.size() + pending_.size() > kMaxNoise) {
     inner_->SetReading(false);
     OnClosed({ErrorCode::kProtocolError,
-              "its shell printed over 64 KiB and no agent announced itself",
-              "look at what the shell's start-up files print for logins without a terminal"});
+              "its shell printed over 64 KiB before any agent announced itself",
+              "check what the shell's start-up files print for logins without a terminal"});
   }
 }
 

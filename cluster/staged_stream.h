@@ -1,4 +1,5 @@
-// The stdio of a remote shell until an agent speaks on it, and the agent's link from then on.
+// The stdio of a remote shell. Carries the bootstrap dialogue first, and the agent's link once the
+// agent has announced itself.
 #ifndef HVDRAY_CLUSTER_STAGED_STREAM_H_
 #define HVDRAY_CLUSTER_STAGED_STREAM_H_
 
@@ -11,20 +12,22 @@
 
 namespace hvdray {
 
-/// Threads: the loop's. As a ByteStream it begins with the noise and with the announcement, so that
-/// its user sees what it would see of an agent that was there from the start.
+/// As a ByteStream it replays the noise and the announcement first, so its user sees the same bytes
+/// as from an agent that was installed already. Threads: the loop's.
 class StagedStream : public ByteStream {
  public:
   struct ScanHandlers {
-    /// NeedsAgent (answer by Write()), Failed, or AgentSpeaks: the last, nothing is read after it
-    /// until Start().
+    /// Called for NeedsAgent (answer it with Write()), Failed and AgentSpeaks. AgentSpeaks is the
+    /// last: reading pauses until Start().
     std::function<void(const BootstrapLine& line)> on_line;
-    /// Before AgentSpeaks: closed, or over 64 KiB of noise (kProtocolError).
+    /// The stream closed before AgentSpeaks, or the shell printed over 64 KiB of noise
+    /// (kProtocolError).
     std::function<void(Status)> on_closed;
   };
+  /// `inner`: not started yet. The loop outlives the stream.
   StagedStream(Loop& loop, std::unique_ptr<ByteStream> inner);
 
-  /// Begins to read what the shell says. Call once, before Start(). The handlers may destroy this.
+  /// Starts reading the shell's output. Call once, before Start(). The handlers may destroy this.
   void Scan(ScanHandlers handlers);
 
   void Start(Handlers handlers) override;
@@ -42,8 +45,8 @@ class StagedStream : public ByteStream {
   std::unique_ptr<ByteStream> inner_;
   ScanHandlers scan_;
   Handlers handlers_;
-  std::string kept_;     // noise, and the announcement with what follows
-  std::string pending_;  // not a whole line yet
+  std::string kept_;     // for Start(): noise, the announcement and what follows it
+  std::string pending_;  // an unfinished line
   bool is_found_ = false;
   bool is_passing_ = false;
   bool wants_reading_ = true;

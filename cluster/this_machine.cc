@@ -17,7 +17,7 @@
 namespace hvdray {
 namespace {
 
-// A name that does not resolve may take seconds; a hundred of them must not take minutes.
+// A failing lookup may take seconds; in parallel, a hundred of them don't take minutes.
 constexpr size_t kLookupThreads = 32;
 
 bool IsSameAddress(const sockaddr* a, const sockaddr* b) {
@@ -72,7 +72,7 @@ bool IsThisMachine(const std::string& host) { return IsThisMachineBy(host, 0); }
 
 std::vector<bool> AreThisMachine(const std::vector<std::string>& hosts, NameLookup lookup) {
   const int flags = lookup == NameLookup::kNone ? AI_NUMERICHOST : 0;
-  // Not vector<bool>: threads write neighbouring elements.
+  // Not vector<bool>, whose elements share bytes: threads write neighbouring elements.
   std::vector<char> answers(hosts.size(), 0);
   std::atomic<size_t> next = 0;
   const auto work = [&] {

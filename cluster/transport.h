@@ -1,4 +1,4 @@
-// How the launcher reaches the agent of a host: this machine, SSH, Ray. One object a kind.
+// How the launcher reaches the agent of a host: locally, over SSH, on Ray. One object per kind.
 #ifndef HVDRAY_CLUSTER_TRANSPORT_H_
 #define HVDRAY_CLUSTER_TRANSPORT_H_
 
@@ -11,29 +11,30 @@
 
 namespace hvdray {
 
-/// The process (or remote shell) that carries an agent's stream. Destroying it does not end the
-/// agent: closing the stream does (lifeline, style P6).
+/// The process (or remote shell) that carries an agent's stream. Destroying this object does not
+/// end the agent. Closing the stream does: an agent without its launcher stops its gang and exits.
 class AgentProcess {
  public:
   virtual ~AgentProcess() = default;
-  /// Calls back once when the carrier has ended, with what is known of how; maybe after the stream
-  /// has closed. At once (from the loop) if it has ended already.
+  /// Calls back once when the carrier has ended, with the reason as far as it is known. The stream
+  /// may close earlier. If the carrier has ended already, the call comes on the loop's next turn.
   virtual void OnExit(std::function<void(Status)> callback) = 0;
-  /// For reports; 0 when there is none on this machine.
+  /// For reports; 0 when no process on this machine carries the stream.
   virtual int pid() const = 0;
 };
 
+/// A started agent: its stream, not started yet, and the carrier of the stream. Never null.
 struct AgentStart {
   std::unique_ptr<ByteStream> stream;
   std::unique_ptr<AgentProcess> process;
 };
 
-/// Threads: the loop's.
+/// Starts agents. Threads: the loop's.
 class Transport {
  public:
   virtual ~Transport() = default;
-  /// Begins to start the agent of `host`; `done` is called once, from the loop, never from within
-  /// Start(). Errors: kAgentStartFailed and those of the way there, each naming the host.
+  /// Starts the agent of `host` in the background. Calls `done` once, from the loop, never from
+  /// within Start(). Errors: kAgentStartFailed and those of the connection, each naming the host.
   virtual void Start(const std::string& host, std::function<void(Result<AgentStart>)> done) = 0;
 };
 

@@ -6,7 +6,7 @@ string(FIND "${text}" ")py\"" end)
 if(size GREATER 60000 OR NOT end EQUAL -1)
   message(FATAL_ERROR "${IN} can't be a raw string literal")
 endif()
-file(WRITE ${OUT} "#include \"launcher/ray/ray_driver_text.h\"
+file(WRITE ${OUT} "#include \"launcher/ray/job_package.h\"
 
 namespace hvdray {
 

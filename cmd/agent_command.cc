@@ -1,7 +1,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/agent.h"
+#include "agent/agent_run.h"
 #include "cmd/commands.h"
 
 namespace hvdray {

@@ -3,7 +3,7 @@
 #include <string_view>
 #include <vector>
 
-#include "agent/agent.h"
+#include "agent/agent_run.h"
 #include "base/standard_streams.h"
 #include "launcher/ray/drive_main.h"
 

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "agent/asked_program.h"
 #include "agent/host_inspection.h"
+#include "agent/inspector.h"
 #include "base/environ.h"
 #include "cmd/commands.h"
 
@@ -81,9 +81,11 @@ std::string WhereHorovodIs(const HorovodHere& horovod) {
 
 std::string BuildName() { return "hvdray " HVDRAY_VERSION " (" HVDRAY_COMMIT ")"; }
 
+std::string VersionText() { return BuildName() + "\nbuilt with " HVDRAY_LIBRARIES "\n"; }
+
 std::string HorovodrunVersion() {
   const std::string version = AskHorovod().version();
-  return version.empty() ? BuildName() + "\n" : fmt::format("{}\n{}\n", version, BuildName());
+  return version.empty() ? VersionText() : fmt::format("{}\n{}", version, VersionText());
 }
 
 std::string BuildTable() {

@@ -31,7 +31,7 @@ namespace {
 /// What asks for a text and no check.
 std::optional<std::string> TextWanted(const RunRequest& request) {
   if (request.wants_help) return CheckHelp();
-  if (request.wants_version) return BuildName() + "\n";
+  if (request.wants_version) return VersionText();
   if (request.wants_check_build) return BuildTable();
   return std::nullopt;
 }

@@ -7,7 +7,7 @@
 #include "base/environ.h"
 #include "base/notice.h"
 #include "cluster/cluster_spec.h"
-#include "launcher/job/host_word.h"
+#include "launcher/job/hostfile.h"
 
 namespace hvdray {
 

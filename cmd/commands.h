@@ -28,6 +28,8 @@ int AgentCommand(const CommandLine& line);
 
 /// "hvdray 0.1.0 (abc1234)"
 std::string BuildName();
+/// What --version prints: BuildName() and the libraries that it was built with.
+std::string VersionText();
 /// What -cb prints: which frameworks, controllers and operations there are, for the Horovod of the
 /// python3 of PATH. Blocks for as long as that takes to answer, 10 s at most.
 std::string BuildTable();

@@ -6,8 +6,8 @@
 #include <array>
 #include <vector>
 
-#include "base/nearest.h"
 #include "base/shown_text.h"
+#include "base/text.h"
 #include "cmd/commands.h"
 #include "cmd/launch_plan.h"
 #include "launcher/job/exit_code.h"

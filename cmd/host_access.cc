@@ -11,11 +11,14 @@
 #include <random>
 #include <utility>
 
-#include "cluster/fallback_shell.h"
-#include "cmd/library_shell.h"
+#include "base/environ.h"
+#include "base/terminal.h"
+#include "cluster/remote_shell.h"
+#include "cluster/ssh/ssh_shell.h"
 #include "cmd/openssh_shell.h"
 #include "launcher/engine/neighbour_probe.h"
-#include "launcher/job/host_word.h"
+#include "launcher/job/hostfile.h"
+#include "launcher/report/progress.h"
 
 namespace hvdray {
 namespace {
@@ -35,6 +38,35 @@ CommandShellOptions LaunchAgentOptionsOf(const JobSpec& spec, const HostsByName&
   options.argv = [pattern = *spec.launch_agent, &hosts](const std::string& host,
                                                         const std::string& command) {
     return LaunchAgentArgv(pattern, hosts.at(host).dial_name(), command);
+  };
+  return options;
+}
+
+/// Empty when nobody is there to be asked.
+AskUser AskAtOurTerminal(const Environment& environment) {
+  if (IsContinuousIntegration(environment) || !IsSomebodyAtTerminal()) return {};
+  const bool erases_line = environment.GetOr("TERM", "dumb") != "dumb";
+  return [erases_line](const SshQuestion& question) {
+    return AskAtTerminal({.text = question.text,
+                          .echo = question.is_shown ? Echo::kOn : Echo::kOff,
+                          .cancel_fd = question.cancel_fd,
+                          .erases_line = erases_line});
+  };
+}
+
+Libssh2ShellOptions LibraryOptionsOf(const JobSpec& spec, const HostsByName& hosts,
+                                     RemoteStderr& errors) {
+  const Environment environment = Environment::FromProcess();
+  Libssh2ShellOptions options;
+  options.target_of = [&spec, &hosts](const std::string& host) {
+    return Result<SshTarget>(SshTargetOf(spec, hosts.at(host)));
+  };
+  options.user = CurrentSshUser(environment);
+  options.overrides = SshOverridesOf(spec);
+  options.connect_timeout = SshConnectTimeoutOf(spec);
+  options.ask = AskAtOurTerminal(environment);
+  options.on_stderr = [&errors](const std::string& host, std::string_view line) {
+    errors.OnLine(host, line);
   };
   return options;
 }
@@ -193,7 +225,7 @@ RemoteShell& HostAccess::OpenShell() {
   // A proxy command of a cluster file is for ssh.
   const bool is_for_ssh = !spec_.ssh_proxy_command->empty();
   if (is_for_ssh || *spec_.ssh_transport == SshTransport::kOpenssh) return *command_shell_;
-  library_shell_ = MakeLibraryShell(loop_, pool_, spec_, hosts_, errors_);
+  library_shell_ = MakeLibssh2Shell(loop_, pool_, LibraryOptionsOf(spec_, hosts_, errors_));
   if (*spec_.ssh_transport == SshTransport::kLibssh2) return *library_shell_;
   shell_ = MakeFallbackShell(*library_shell_, *command_shell_);
   return *shell_;

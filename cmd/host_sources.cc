@@ -11,9 +11,7 @@
 #include "base/notice.h"
 #include "base/shown_text.h"
 #include "cluster/discovery_script.h"
-#include "cluster/fixed_hosts.h"
-#include "cluster/watched_hostfile.h"
-#include "launcher/job/discovered_hosts.h"
+#include "cluster/host_source.h"
 #include "launcher/job/hostfile.h"
 
 namespace hvdray {

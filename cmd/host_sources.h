@@ -12,7 +12,7 @@
 
 namespace hvdray {
 
-/// Takes a line for a person, without its end: "discovery: …", what the script wrote to its
+/// Takes a line for a user, without its end: "discovery: …", what the script wrote to its
 /// stderr. Must not end the source.
 using SayDiscoveryFn = std::function<void(std::string_view line)>;
 

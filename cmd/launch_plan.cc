@@ -10,11 +10,15 @@
 #include <cctype>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <iterator>
+#include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <system_error>
 #include <utility>
 
@@ -22,7 +26,8 @@
 #include "cluster/discovery_script.h"
 #include "cluster/local_transport.h"
 #include "cmd/host_access.h"
-#include "launcher/engine/elastic_options.h"
+#include "cmd/host_sources.h"
+#include "launcher/engine/elastic_start.h"
 #include "launcher/job/exec_limits.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/value_text.h"
@@ -74,7 +79,7 @@ Status CheckSupported(const JobSpec& spec) {
     Status status = CheckDiscoveryCommand(*spec.host_discovery_script);
     if (!status.ok()) return std::move(status).WithContext(spec.host_discovery_script.origin());
   }
-  if (spec.is_elastic()) HVDRAY_RETURN_IF_ERROR(CheckElasticPolicy(ElasticPolicyOf(spec, 0)));
+  if (spec.is_elastic()) HVDRAY_RETURN_IF_ERROR(CheckElasticPolicy(ElasticPolicyOf(spec, {})));
   return CheckHostAccess(spec);
 }
 

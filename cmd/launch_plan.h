@@ -8,6 +8,7 @@
 
 #include "cmd/commands.h"
 #include "launcher/engine/launcher.h"
+#include "launcher/report/run_ending.h"
 
 namespace hvdray {
 

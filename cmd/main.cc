@@ -12,9 +12,9 @@
 
 #include "base/blocking_pool.h"
 #include "base/environ.h"
-#include "base/nearest.h"
 #include "base/notice.h"
 #include "base/standard_streams.h"
+#include "base/text.h"
 #include "cmd/command_list.h"
 #include "cmd/commands.h"
 #include "cmd/launch_plan.h"
@@ -40,7 +40,7 @@ int Dispatch(std::string_view name, const CommandLine& line) {
   }
   if (name == "help" || name == "--help" || name == "-h") return Help(line);
   if (name == "version" || name == "--version" || name == "-v") {
-    std::fputs((BuildName() + "\n").c_str(), stdout);
+    std::fputs(VersionText().c_str(), stdout);
     return 0;
   }
   std::vector<std::string_view> names;

@@ -7,7 +7,7 @@
 #include "base/blocking_pool.h"
 #include "cluster/command_shell.h"
 #include "cluster/remote_shell.h"
-#include "cluster/remote_stderr.h"
+#include "cluster/remote_transport.h"
 #include "cmd/ssh_options.h"
 #include "launcher/job/job_spec.h"
 

@@ -14,7 +14,7 @@
 #include "cmd/host_access.h"
 #include "cmd/openssh_shell.h"
 #include "cmd/ray_words.h"
-#include "launcher/job/host_word.h"
+#include "launcher/job/hostfile.h"
 #include "launcher/job/spec_builder.h"
 
 namespace hvdray {

@@ -44,6 +44,18 @@ void DeclareJobs(CLI::App& app, RayOptions& ray);
 void DeclareSlots(CLI::App& app, RayOptions& ray, SlotOptions& slots);
 void DeclareFollow(CLI::App& app, RayOptions& ray, FollowOptions& follow);
 
+// What people read about `hvdray follow`, `status`, `slots` and `rendezvous`, made of their
+// declarations. Pure.
+
+struct ManPage {
+  std::string name;  ///< "hvdray-follow.1"
+  std::string text;  ///< In man(7) macros.
+};
+
+/// The part of docs/cli.md about them.
+std::string RayCommandsMarkdown();
+std::vector<ManPage> RayManPages();
+
 }  // namespace hvdray
 
 #endif  // HVDRAY_CMD_RAY_OPTIONS_H_

@@ -9,7 +9,7 @@
 #include "cmd/launch_plan.h"
 #include "cmd/ray_words.h"
 #include "launcher/job/exit_code.h"
-#include "launcher/job/ray_ask.h"
+#include "launcher/job/ray_job_file.h"
 
 namespace hvdray {
 namespace {

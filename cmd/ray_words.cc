@@ -8,10 +8,10 @@
 
 #include "base/environ.h"
 #include "base/log.h"
-#include "base/nearest.h"
 #include "base/notice.h"
 #include "base/shown_text.h"
-#include "cluster/ray/ray_free.h"
+#include "base/text.h"
+#include "cluster/ray/ray_facts.h"
 #include "cmd/commands.h"
 #include "cmd/launch_plan.h"
 #include "launcher/job/exit_code.h"
@@ -92,10 +92,5 @@ Result<RayAccess> ResolveRayAccess(std::string_view command, RayWords& words) {
   }
   return access;
 }
-
-namespace {
-
-/
-}  // namespace
 
 }  // namespace hvdray

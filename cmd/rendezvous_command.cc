@@ -17,7 +17,6 @@
 #include "cmd/rendezvous_options.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/hostfile.h"
-#include "launcher/job/kv_assignment.h"
 #include "launcher/job/placement.h"
 #include "rendezvous/server.h"
 

@@ -67,7 +67,7 @@ int ReplayCommand(const CommandLine& line) {
   const Result<ReplayRequest> request = ResolveReplay(line.args);
   if (!request.ok()) return Fail("replay", request.status());
   if (request->wants_help) return PrintOut("replay", ReplayHelp());
-  if (request->wants_version) return PrintOut("replay", BuildName() + "\n");
+  if (request->wants_version) return PrintOut("replay", VersionText());
   const Result<ReplayResult> result = Replay(request->path);
   if (!result.ok()) return Fail("replay", result.status());
   const int exit_code = result->is_well() ? 0 : 1;

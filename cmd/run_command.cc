@@ -7,20 +7,21 @@
 #include "base/terminal.h"
 #include "cmd/cluster_hosts.h"
 #include "cmd/commands.h"
-#include "cmd/elastic_run.h"
 #include "cmd/host_access.h"
 #include "cmd/host_sources.h"
 #include "cmd/launch_plan.h"
 #include "cmd/machine_checks.h"
 #include "cmd/ray_of_cluster.h"
 #include "cmd/ray_run.h"
+#include "launcher/engine/elastic_launcher.h"
+#include "launcher/engine/elastic_start.h"
 #include "launcher/engine/generation_start.h"
+#include "launcher/engine/job_console.h"
 #include "launcher/engine/launcher.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/help.h"
 #include "launcher/job/options_resolver.h"
 #include "launcher/job/plan.h"
-#include "launcher/job/print_config.h"
 #include "launcher/report/run_ending.h"
 
 namespace hvdray {
@@ -47,28 +48,63 @@ Status PlanCopies(LaunchPlan& plan) {
   return {};
 }
 
-int Launch(LaunchPlan plan, Wording wording) {
-  const JobSpec spec = plan.spec;
-  std::vector<std::string> names;
-  for (const HostSlots& host : plan.hosts) names.push_back(host.host);
-  Trace trace(plan.began, names, !spec.trace_file->empty());
+Trace BeginTrace(const LaunchPlan& plan, std::vector<std::string> hosts) {
+  Trace trace(plan.began, std::move(hosts), !plan.spec.trace_file->empty());
   trace.Begin("resolve", plan.began);
   trace.End("resolve", std::chrono::steady_clock::now());
-  const Environment environment = plan.environment;
+  return trace;
+}
 
+int RunToEnd(Launcher& launcher, const JobSpec& spec, Wording wording,
+             const Environment& environment, Trace& trace) {
+  JobReport report = launcher.Run();
+  EndTerminalQuestions();  // No answer is needed any more.
+  return EndRun(spec, wording, environment, trace, std::move(report),
+                [&launcher](std::span<const std::string> lines) { launcher.Print(lines); });
+}
+
+int LaunchFixed(LaunchPlan plan, Wording wording) {
+  const JobSpec spec = plan.spec;
+  const Environment environment = plan.environment;
+  Trace trace = BeginTrace(plan, NamesOf(plan.hosts));
   Result<std::unique_ptr<Loop>> loop = Loop::Create();
   if (!loop.ok()) return Fail("run", loop.status());
   Result<std::unique_ptr<HostAccess>> access =
       HostAccess::Open(**loop, spec, AgentPath(spec), plan.hosts, plan.is_remote, plan.spread);
   if (!access.ok()) return Fail("run", access.status());
-  Result<std::unique_ptr<Launcher>> launcher =
-      Launcher::Open(**loop, **access, trace, std::move(plan));
+  Result<std::unique_ptr<Launcher>> launcher = OpenFixed(**loop, **access, trace, std::move(plan));
   if (!launcher.ok()) return Fail("run", launcher.status());
-  JobReport report = (*launcher)->Run();
-  EndTerminalQuestions();  // hosts that are on their way are not wanted any more
+  return RunToEnd(**launcher, spec, wording, environment, trace);
+}
 
-  return EndRun(spec, wording, environment, trace, std::move(report),
-                [&launcher](std::span<const std::string> lines) { (*launcher)->Print(lines); });
+ElasticHosts WaysOf(HostAccess& access) {
+  return {.add = [&access](const HostSlots& host) { access.AddHost(host); },
+          .is_remote = [&access](const std::string& host) { return access.IsRemote(host); },
+          .is_elsewhere = [&access](const std::string& host) { return access.IsElsewhere(host); }};
+}
+
+int LaunchElastic(LaunchPlan plan, Wording wording) {
+  const JobSpec spec = plan.spec;
+  const Environment environment = plan.environment;
+  const ElasticPolicy policy = ElasticPolicyOf(spec, plan.began_wall);
+  if (const Status status = CheckElasticPolicy(policy); !status.ok()) return Fail("run", status);
+  Result<std::unique_ptr<Loop>> loop = Loop::Create();
+  if (!loop.ok()) return Fail("run", loop.status());
+  Result<std::unique_ptr<HostAccess>> access =
+      HostAccess::OpenElastic(**loop, spec, AgentPath(spec), HostSpread::kOneMachine);
+  if (!access.ok()) return Fail("run", access.status());
+  Launcher* running = nullptr;
+  Result<std::unique_ptr<HostSource>> source =
+      MakeHostSource(**loop, spec, [&running](std::string_view line) {
+        running != nullptr ? running->Say(line) : SayDiscovery(line);
+      });
+  if (!source.ok()) return Fail("run", source.status());
+  Trace trace = BeginTrace(plan, /*hosts=*/{});
+  Result<std::unique_ptr<Launcher>> launcher =
+      OpenElastic(**loop, **access, **source, WaysOf(**access), trace, std::move(plan), policy);
+  if (!launcher.ok()) return Fail("run", launcher.status());
+  running = launcher->get();
+  return RunToEnd(**launcher, spec, wording, environment, trace);
 }
 
 /// A plan that is only shown is made of the hosts of the moment.
@@ -114,7 +150,7 @@ int RunCommand(const CommandLine& line) {
   }
   if (request->wants_help) return PrintOut("run", RunHelp());
   if (request->wants_version) {
-    return PrintOut("run", line.is_horovodrun ? HorovodrunVersion() : BuildName() + "\n");
+    return PrintOut("run", line.is_horovodrun ? HorovodrunVersion() : VersionText());
   }
   if (request->wants_check_build) return PrintOut("run", BuildTable());
   plan.spec = std::move(request->spec);
@@ -128,7 +164,7 @@ int RunCommand(const CommandLine& line) {
   const Wording wording = line.is_horovodrun ? Wording::kHorovods : Wording::kOwn;
   if (plan.spec.is_elastic()) return LaunchElastic(std::move(plan), wording);
   if (const Status status = CheckMasterPortHere(plan); !status.ok()) return Fail("run", status);
-  return Launch(std::move(plan), wording);
+  return LaunchFixed(std::move(plan), wording);
 }
 
 }  // namespace hvdray

@@ -9,8 +9,8 @@
 namespace hvdray {
 namespace {
 
-/// A plain decimal up to `limit`: no sign, no blanks, no zeros in front (inet_aton reads those as
-/// octal, so 010.0.0.1 is two different addresses to two readers).
+/// A plain decimal up to `limit`: no sign, no blanks, no leading zeros (inet_aton reads those as
+/// octal, so two programs may read 010.0.0.1 as two different addresses).
 std::optional<uint32_t> ParseNumber(std::string_view text, uint32_t limit) {
   if (text.empty() || text.size() > 3 || (text.size() > 1 && text[0] == '0')) return std::nullopt;
   uint32_t number = 0;
@@ -35,11 +35,11 @@ Result<Cidr> ParseCidr(std::string_view item) {
   Cidr range{*address, 32};
   if (slash != std::string_view::npos) {
     const auto prefix = ParseNumber(item.substr(slash + 1), 32);
-    if (!prefix) return Malformed(item, "behind the / belongs a number from 0 to 32");
+    if (!prefix) return Malformed(item, "expected a number from 0 to 32 after the /");
     range.prefix = static_cast<int>(*prefix);
   }
   if ((range.address & ~MaskOf(range.prefix)) != 0) {
-    return Malformed(item, "it has bits behind its prefix");
+    return Malformed(item, "it has bits set after its prefix");
   }
   return range;
 }

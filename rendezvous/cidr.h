@@ -1,5 +1,5 @@
-// Ranges of IPv4 addresses in CIDR form: who may reach a rendezvous that listens to the network.
-// Pure.
+// Ranges of IPv4 addresses in CIDR form, for the peers that may use a rendezvous on the network
+// (--allow). Pure.
 #ifndef HVDRAY_RENDEZVOUS_CIDR_H_
 #define HVDRAY_RENDEZVOUS_CIDR_H_
 
@@ -15,22 +15,22 @@ namespace hvdray {
 
 /// "10.1.0.0/16": the addresses that begin with the first `prefix` bits of `address`.
 struct Cidr {
-  uint32_t address = 0;  ///< In host order; no bit set behind the prefix.
-  int prefix = 32;       ///< 0 to 32.
+  uint32_t address = 0;  ///< In host byte order; no bit set after the prefix.
+  int prefix = 32;       ///< 0 to 32 bits.
   bool operator==(const Cidr&) const = default;
 };
 
-/// "10.1.0.0/16,192.168.7.4": a range each; without a prefix, that one address. Bits behind the
-/// prefix are an error: who writes 10.1.2.3/16 has meant something else.
-/// Errors: kUsage, naming the item.
+/// Parses "10.1.0.0/16,192.168.7.4"; an item without a prefix is that one address. Bits after the
+/// prefix are an error: 10.1.2.3/16 is probably a mistake. Errors: kUsage, naming the item.
 Result<std::vector<Cidr>> ParseCidrList(std::string_view list);
 
-/// `address` in host order.
+/// Whether any range contains `address`, in host byte order.
 bool Contains(std::span<const Cidr> ranges, uint32_t address);
 
-/// "a.b.c.d" with four plain decimal numbers, in host order. nullopt: anything else.
+/// Parses "a.b.c.d", four plain decimal numbers; returns host byte order. nullopt: any other text.
 std::optional<uint32_t> ParseIpv4(std::string_view text);
 
+/// 127.0.0.0/8; `address` in host byte order.
 inline bool IsLoopback(uint32_t address) { return (address >> 24) == 127; }
 
 }  // namespace hvdray

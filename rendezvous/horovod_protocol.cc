@@ -1,16 +1,16 @@
-// Parsing of Horovod's key-value requests. Total: every input gives a call or a status.
+// Parses Horovod's key-value requests. Total: every input yields a call or a status.
 #include "rendezvous/horovod_protocol.h"
 
 #include <fmt/format.h>
 
-#include "base/utf8.h"
+#include "base/text.h"
 
 namespace hvdray {
 namespace {
 
 constexpr std::string_view kProcessSetMark = "_process_set_hash_";
 constexpr std::string_view kRankNamePrefix = "rank_";
-constexpr size_t kMaxDigits = 9;  // so that it fits an int32 without a check for overflow
+constexpr size_t kMaxDigits = 9;  // Fits an int32 without an overflow check.
 
 std::optional<uint32_t> CanonicalNumber(std::string_view text) {
   if (text.empty() || text.size() > kMaxDigits) return std::nullopt;
@@ -37,7 +37,7 @@ bool IsMeshScope(std::string_view scope) {
   return scope.starts_with("cross_") && CanonicalNumber(scope.substr(6)).has_value();
 }
 
-// No blanks, no control characters (U+0080 to U+009F are such too).
+// No blanks, no control characters (U+0080 to U+009F are control characters, too).
 bool IsPrintableUtf8(std::string_view text) {
   while (!text.empty()) {
     const size_t length = Utf8Length(text);

@@ -10,7 +10,7 @@
 
 #include "base/log.h"
 #include "rendezvous/horovod_protocol.h"
-#include "rendezvous/kv_charge.h"
+#include "rendezvous/kv_upstream.h"
 
 namespace hvdray {
 namespace {
@@ -33,7 +33,7 @@ struct KvStore::Scope {
   StringMap<Entry> values;
   size_t numeric_count = 0;
   bool is_held = false;      // See KvAssignment::is_meeting_held.
-  StringMap<int> held_from;  // Key -> relay, of numeric values while they are held.
+  StringMap<int> held_from;  // Numeric key -> relay, while the init barrier is closed.
   std::unordered_set<uint32_t> finished;
   std::vector<Follower> followers;
 };
@@ -128,7 +128,7 @@ void KvStore::Put(int relay, const KvQuestion& question) {
     return;
   }
   for (const Follower& follower : scope.followers) {
-    if (follower.relay == relay) continue;  // it has the value and waits only for the 200
+    if (follower.relay == relay) continue;  // It has the value and only needs the 200.
     stats.bytes_out += value->size();
     Reply(follower.relay, follower.id, 200, question.key, entry);
   }
@@ -292,9 +292,8 @@ bool KvStore::Fits(const KvQuestion& question, size_t replaced_bytes, int* statu
   }
   if (refused_questions_++ == 0) {
     Log(LogLevel::kWarning, "rendezvous",
-        "refused {} B for {:.64}/{:.64} with status {}: limit {} B a value, {} B in all, {} B "
-        "held; "
-        "further refusals are only counted",
+        "refused {} B for {:.64}/{:.64} with status {}: limit {} B per value, {} B in total, {} B "
+        "held; further refusals are only counted",
         size_bytes, question.scope, question.key, *status, kMaxKvValueBytes, limit_bytes_,
         stored_bytes_);
   }

@@ -1,5 +1,5 @@
-// The launcher's only store of rendezvous values: scopes, keys, finish rules, followers. Pure: does
-// no I/O (one warning in the log apart) and reads no clock. docs/rendezvous.md has the rules.
+// The launcher's only store of rendezvous values: scopes, keys, finish rules, followers. Pure: no
+// I/O (except one log warning) and no clock. docs/rendezvous.md has the rules.
 #ifndef HVDRAY_RENDEZVOUS_KV_STORE_H_
 #define HVDRAY_RENDEZVOUS_KV_STORE_H_
 
@@ -15,75 +15,78 @@
 
 namespace hvdray {
 
-/// Who is a member of what, for scopes whose size is known: "global", "local_<host>", "cross_<n>".
+/// The ranks of a generation, and the sizes of its known scopes: "global", "local_<host>",
+/// "cross_<n>".
 struct KvAssignment {
   Generation generation = 0;
   StringMap<int> scope_sizes;
   /// "host:local_rank" -> "rank,size,local_rank,local_size,cross_rank,cross_size".
   StringMap<std::string> rank_and_size;
-  /// The numeric values of scope "global" are taken, but handed to nobody before OpenMeeting().
+  /// The init barrier is closed: stores numeric values of scope "global", but serves none before
+  /// OpenMeeting().
   bool is_meeting_held = false;
 
-  /// Enters one worker: its rank_and_size and the sizes of its three scopes.
+  /// Adds one worker: its rank_and_size and the sizes of its three scopes.
   void Add(std::string_view host, int rank, int size, int local_rank, int local_size,
            int cross_rank, int cross_size);
 };
 
-/// One line of the request table (bench, report). Bytes are those of values as they travel.
+/// The request counts of one scope, for report and benchmarks. Bytes are those of values as sent,
+/// maybe deflated.
 struct KvScopeStats {
   uint64_t puts = 0, gets = 0, deletes = 0, follows = 0, bytes_in = 0, bytes_out = 0;
 };
 
-/// What a scope that is not known is charged beside its name.
+/// The charge in bytes for an unknown scope, besides its name.
 inline constexpr size_t kKvScopeOverhead = 512;
-/// Scopes with a line of their own in the stats; all further ones share "(others)".
+/// Scopes with a row of their own in the stats; further ones share "(others)".
 inline constexpr size_t kMaxKvStatsRows = 1024;
 
-/// Known scopes keep their values until each of their members has deleted its key, and are then
-/// cleared alone. In all others DELETE takes the key, and with the last numeric key the rank_*
-/// ones.
+/// A known scope keeps its values until each member has deleted its key; then the store clears that
+/// scope alone. In other scopes, DELETE removes the key, and the last numeric key takes the rank_*
+/// keys with it. Threads: one.
 class KvStore {
  public:
-  /// Answers go to `answer(relay, KvAnswer)`: `relay` is the number given to Ask(). It may be
-  /// called within Ask() and must not call back into the store.
+  /// Sends answers to `answer(relay, KvAnswer)`, where `relay` is the number given to Ask(). Called
+  /// from within Ask() or OpenMeeting(); must not call back into the store. `limit_bytes` bounds
+  /// stored_bytes().
   using AnswerFn = std::function<void(int relay, KvAnswer answer)>;
   explicit KvStore(AnswerFn answer, size_t limit_bytes = size_t{1} << 30);
   ~KvStore();
   KvStore(const KvStore&) = delete;
   KvStore& operator=(const KvStore&) = delete;
 
-  /// Empties everything and takes over a new assignment. What was registered in worker_addresses
-  /// stays for the slots that the new assignment has too: a worker says it once in its life.
+  /// Clears the store for a new assignment. Keeps worker_addresses of slots that exist in the new
+  /// assignment: a worker registers only once in its life.
   void Reset(KvAssignment assignment);
 
-  /// A question of relay number `relay` (a host index). Each but kFollow and kUnfollow has one
-  /// answer, before this returns. kFollow has one for each numeric value of its scope, then a 404
-  /// that says "no more so far", then one for each value as it comes, but not for what `relay`
-  /// itself puts; of a held meeting nothing, the 404 included, before OpenMeeting(). kUnfollow has
-  /// none.
-  /// A question of another generation than the store's changes nothing: 200 to kPut and kDelete,
-  /// 404 to kGet and kFollow. kRankAndSize is answered from the assignment, whatever its
-  /// generation; a slot that is not there gets kRemovedFromJob. (Who wants to hold it does not pass
-  /// it on yet.)
+  /// Handles a request of relay number `relay` (a host index). All but kFollow and kUnfollow get
+  /// one answer, before this returns. kFollow gets one for each numeric value of its scope, then a
+  /// 404 that means "no more so far", then one for each later value, except values from `relay`
+  /// itself; while the init barrier is closed, it gets nothing, not even the 404. kUnfollow gets no
+  /// answer.
+  /// A request of another generation changes nothing: kPut and kDelete get 200, kGet and kFollow
+  /// 404. kRankAndSize is answered from the assignment, whatever its generation; an unknown slot
+  /// gets kRemovedFromJob. (To hold a kRankAndSize, do not pass it on yet; see RankService.)
   void Ask(int relay, const KvQuestion& question);
 
-  /// All members have met: what was held of scope "global" goes to its followers, but not to the
-  /// relay that it came from. Until the next Reset() the scope is like any other.
+  /// Opens the init barrier: sends the held values of scope "global" to its followers, except to
+  /// the relay that stored them. Until the next Reset(), the scope behaves like any other.
   void OpenMeeting();
 
-  /// The relay is gone: its follows end.
+  /// The relay is gone: ends its follows.
   void DropRelay(int relay);
 
   Generation generation() const { return assignment_.generation; }
   const KvAssignment& assignment() const { return assignment_; }
-  /// Bytes charged against the limit: keys, values, unknown scopes, and the overheads.
+  /// Bytes charged against the limit: keys, values, unknown scopes and overheads.
   size_t stored_bytes() const { return stored_bytes_; }
-  /// Since the store was made; resets do not clear it.
+  /// By scope, since the store was created; resets do not clear it.
   const std::map<std::string, KvScopeStats, std::less<>>& stats() const { return stats_; }
-  /// Questions of another generation, and those that were refused by a limit.
+  /// Requests of another generation, and requests rejected by a limit.
   uint64_t stale_questions() const { return stale_questions_; }
   uint64_t refused_questions() const { return refused_questions_; }
-  /// What the worker of that slot registered, without its key; null if it did not.
+  /// The registered addresses of that slot's worker, without its key; null: not registered.
   KvValue WorkerAddressesOf(std::string_view slot) const;
 
  private:

@@ -1,26 +1,29 @@
-// What a relay needs of the launcher: an ordered stream of requests and answers. launcher/ puts its
-// link behind this.
+// The relay's interface to the launcher: an ordered stream of requests and answers. The agent's
+// session implements it over its link.
 #ifndef HVDRAY_RENDEZVOUS_KV_UPSTREAM_H_
 #define HVDRAY_RENDEZVOUS_KV_UPSTREAM_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "base/types.h"
 
 namespace hvdray {
 
-/// An immutable value shared by the store, caches and answers that are being written.
+/// An immutable value, shared by the store, caches and pending answers.
 using KvValue = std::shared_ptr<const std::string>;
 
-/// Largest value, as the HTTP server takes it too.
+/// The largest value; also the HTTP server's body limit.
 inline constexpr size_t kMaxKvValueBytes = size_t{16} << 20;
-/// What an entry of the store or of a cache is charged beside its key and value, so that empty
-/// values have a price as well.
+/// The charge in bytes for an entry of a store or cache, besides key and value, so that empty
+/// values cost memory, too.
 inline constexpr size_t kKvEntryOverhead = 128;
 
+/// The operation of a KvQuestion; KvRequest of docs/protocol.md.
 enum class KvOp : uint8_t {
   kPut,
   kGet,
@@ -31,40 +34,46 @@ enum class KvOp : uint8_t {
   kWorkerAddresses
 };
 
-/// A question of a relay. `id` rises and is repeated in the answers. kWorkerAddresses: `value` is
-/// the public text of restricted_pickle.h; its answer is not waited for.
+/// A relay's request to the store. Ids rise, and answers repeat them. kWorkerAddresses: `value` is
+/// ToPublicText() of restricted_pickle.h, and the relay ignores the answer.
 struct KvQuestion {
   uint64_t id = 0;
-  Generation generation = 0;  ///< Of the store, as the relay knows it.
+  Generation generation = 0;  ///< The store's, as the relay knows it.
   KvOp op = KvOp::kGet;
-  int rank = -1;  ///< The worker that asks; -1: the relay itself.
+  int rank = -1;  ///< The requesting worker; -1: the relay itself.
   std::string scope;
   std::string key;
-  KvValue value;  ///< Only for kPut and kWorkerAddresses.
-  /// Not 0: the value came deflated, and stays so on its way through the store; its true size.
+  KvValue value;  ///< For kPut and kWorkerAddresses only.
+  /// Not 0: the value is deflated, and the store keeps it so; this is its inflated size.
   uint32_t inflated_bytes = 0;
 };
 
-/// status 200, 404, 413 or 503. A kFollow has one answer of status 200 for each value, with its
-/// key; behind those that were there when it began comes one of status 404 without a key.
+/// Status 200, 404, 413 or 503. A kFollow gets one answer of status 200, with its key, for each
+/// value; one of status 404, without a key, follows the values that existed at its start.
 struct KvAnswer {
   uint64_t id = 0;
-  Generation generation = 0;  ///< Of the store when it answered.
+  Generation generation = 0;  ///< The store's at the time of the answer.
   int status = 200;
   std::string key;
   KvValue value;
-  uint32_t inflated_bytes = 0;  ///< As in the KvQuestion that brought the value.
+  uint32_t inflated_bytes = 0;  ///< As in the KvQuestion that stored the value.
 };
 
+/// The launcher as a relay sees it. Threads: the relay's.
 class KvUpstream {
  public:
   virtual ~KvUpstream() = default;
-  /// Never blocks; keeps the order of the calls.
+  /// Sends the request. Never blocks; keeps the order of calls. May answer from within the call.
   virtual void Ask(KvQuestion question) = 0;
-  /// A worker that was opened ahead of the store has reached its first init and waits for its
-  /// generation. Once a worker; only elastic jobs care.
+  /// A worker of a generation ahead of the store has reached its first hvd.init() and waits for its
+  /// generation. Called once per worker; matters in elastic jobs only.
   virtual void Arrived(int /*worker*/) {}
 };
+
+/// The bytes that the store and the relays' caches charge for an entry. Pure.
+inline size_t ChargeOf(std::string_view key, const KvValue& value) {
+  return kKvEntryOverhead + key.size() + value->size();
+}
 
 }  // namespace hvdray
 

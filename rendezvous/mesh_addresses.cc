@@ -13,7 +13,7 @@ std::vector<TcpAddress> ReadMeshRecords(ByteView value) {
   for (; value.size() >= kMeshRecordBytes; value.remove_prefix(kMeshRecordBytes)) {
     const std::optional<TcpAddress> address = ReadSockaddr(value.substr(0, kMeshRecordBytes));
     if (!address || address->port == 0 || address->is_unspecified()) continue;
-    // One listener serves a whole mesh, so thousands of records are the same.
+    // One listener serves a whole mesh, so thousands of records may be equal.
     if (address == last) continue;
     last = address;
     addresses.push_back(*address);
@@ -28,7 +28,7 @@ void MeshAddresses::Note(std::string_view scope, std::string_view key, ByteView 
   if (kind != ScopeKind::kMesh && kind != ScopeKind::kProcessSet) return;
   if (KindOfKey(key) != KeyKind::kNumber || !problem_.empty()) return;
   if (value.size() % kMeshRecordBytes != 0) {
-    return Fail(fmt::format("{:.64}/{}: {} bytes are no whole number of addresses of {}", scope,
+    return Fail(fmt::format("{:.64}/{}: {} bytes are not a multiple of the address size {}", scope,
                             key, value.size(), kMeshRecordBytes));
   }
   auto found = scopes_.find(scope);
@@ -40,11 +40,10 @@ void MeshAddresses::Note(std::string_view scope, std::string_view key, ByteView 
   }
   Scope& mesh = found->second;
   const size_t member = *NumberOfKey(key);
-  // Member r of n says where each of the n - 1 others finds it.
+  // Each of n members stores one record for every other member.
   if (value.size() != mesh.value_bytes || member > mesh.value_bytes / kMeshRecordBytes) {
-    return Fail(fmt::format("{:.64}/{}: {} addresses do not fit the {} of another member", scope,
-                            key, value.size() / kMeshRecordBytes,
-                            mesh.value_bytes / kMeshRecordBytes));
+    return Fail(fmt::format("{:.64}/{}: {} addresses, but another member has {}", scope, key,
+                            value.size() / kMeshRecordBytes, mesh.value_bytes / kMeshRecordBytes));
   }
   std::vector<TcpAddress> addresses = ReadMeshRecords(value);
   std::vector<TcpAddress>& kept = mesh.members[member];

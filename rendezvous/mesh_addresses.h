@@ -1,6 +1,6 @@
-// Where the Gloo meshes of a generation listen, learnt from the values that pass through the relay:
-// what tells a connection between two workers of the gang from every other connection of theirs.
-// Pure. Horovod spec 2.3, 3.10.1.
+// The addresses on which the Gloo meshes of a generation listen, from the values that pass through
+// the relay. They distinguish connections between two workers of the gang from all their other
+// connections. Pure. docs/rendezvous.md, "In an elastic job", Addresses.
 #ifndef HVDRAY_RENDEZVOUS_MESH_ADDRESSES_H_
 #define HVDRAY_RENDEZVOUS_MESH_ADDRESSES_H_
 
@@ -18,40 +18,40 @@
 
 namespace hvdray {
 
-/// A record of a mesh value: a sockaddr_storage of the worker's machine and a number of 8 bytes.
+/// A record of a mesh value: a sockaddr_storage of the worker's machine, then 8 bytes of a number.
 inline constexpr size_t kMeshRecordBytes = 136;
-/// Different addresses that are kept in all; a member has one as a rule.
+/// Most distinct addresses in total; a member usually has one.
 inline constexpr size_t kMaxMeshAddresses = size_t{1} << 18;
 inline constexpr size_t kMaxMeshScopes = 4096;
 
-/// The different addresses in a value of whole records. Skipped is what does not parse: another
-/// family, port 0, no certain machine. A rest that is no whole record is ignored.
+/// The distinct addresses in a value, sorted. Skips records without a usable address (another
+/// family, port 0, an unspecified address) and ignores a partial record at the end.
 std::vector<TcpAddress> ReadMeshRecords(ByteView value);
 
 /// Threads: one.
 class MeshAddresses {
  public:
-  /// A value of the key `key` of `scope` that a worker of this host has PUT or that came for one.
-  /// A later value of a member replaces its earlier one: the worker has begun anew. Keys that are
-  /// not of a Horovod mesh have no effect. A DELETE is not told: members delete their keys when all
-  /// have read them, and the connections live on.
+  /// Records a value of a mesh key: stored by a worker of this host, or fetched for one. A member's
+  /// later value replaces its earlier one, as the worker has initialized again. Ignores keys that
+  /// do not belong to a Horovod mesh. There is no call for DELETE: members delete their keys when
+  /// all have read them, but the connections remain.
   void Note(std::string_view scope, std::string_view key, ByteView value);
-  /// The same of a worker of this host, which has PUT it: it listens there until NoteDone().
+  /// The same for a PUT of a worker of this host, which listens there until NoteDone().
   void NoteListening(std::string_view scope, std::string_view key, ByteView value);
-  /// It has deleted its key: it is connected to all members of that scope.
+  /// The worker has deleted its key: it is connected to all members of that scope.
   void NoteDone(std::string_view scope, std::string_view key);
-  /// A new generation: nothing is known.
+  /// Forgets everything, for a new generation.
   void Clear();
 
-  /// All addresses, sorted, each once. Empty while problem() is not.
+  /// All addresses, sorted, each once. Empty while there is a problem().
   std::vector<TcpAddress> Addresses() const;
-  /// Where workers of this host may still wait for others; sorted, each once.
+  /// Addresses on which workers of this host may still wait for peers; sorted, each once.
   std::vector<TcpAddress> Listening() const;
-  /// Those of one member of one scope; empty: not known.
+  /// The addresses of one member in one scope; empty: unknown.
   std::vector<TcpAddress> AddressesOf(std::string_view scope, size_t member) const;
-  /// Why no connection of this generation can be told from others: a value whose length does not
-  /// fit, so written by a Gloo that is not known here, or too many of them. Stays until Clear().
-  /// Empty: all is well.
+  /// Why this generation's connections can't be identified: a value of unexpected length, so
+  /// written by an unknown version of Gloo, or too many addresses. Stays until Clear(). Empty: no
+  /// problem.
   const std::string& problem() const { return problem_; }
   size_t address_count() const { return address_count_; }
 
@@ -59,7 +59,7 @@ class MeshAddresses {
   struct Scope {
     size_t value_bytes = 0;  ///< The same for all members.
     std::map<size_t, std::vector<TcpAddress>> members;
-    std::set<size_t> listening;  ///< Of these.
+    std::set<size_t> listening;  ///< Members of this host that still listen.
   };
   void Fail(std::string problem);
 

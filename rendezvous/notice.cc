@@ -17,7 +17,7 @@ ByteView View(const NoticeKey& key) {
   return {reinterpret_cast<const char*>(key.data()), key.size()};
 }
 
-/// Little-endian, as on all machines that Horovod's "native order" means here.
+/// Little-endian: the "native order" of Horovod's frames on every supported machine.
 std::string Bytes(uint64_t number, size_t width) {
   std::string bytes;
   for (size_t i = 0; i < width; ++i) bytes.push_back(static_cast<char>(number >> (8 * i) & 0xFF));
@@ -36,7 +36,7 @@ Status ReadAck(ByteView pickle) {
   if (!machine.Run()) {
     return machine.Refused().WithCode(ErrorCode::kProtocolError).WithContext("the worker's answer");
   }
-  if (machine.Root().kind != PickleNode::Kind::kObject) return WrongAnswer("is no AckResponse");
+  if (machine.Root().kind != PickleNode::Kind::kObject) return WrongAnswer("is not an AckResponse");
   return {};
 }
 
@@ -71,10 +71,10 @@ std::optional<Status> ReadNoticeAnswer(const NoticeKey& key, ByteView received) 
     return WrongAnswer(fmt::format("is longer than {} bytes", kMaxAnswerBytes));
   }
   if (received.size() < kHeaderBytes + length) return std::nullopt;
-  if (received.size() > kHeaderBytes + length) return WrongAnswer("goes on behind its end");
+  if (received.size() > kHeaderBytes + length) return WrongAnswer("has bytes after its end");
   const ByteView body = received.substr(kHeaderBytes);
   if (!DigestsEqual(received.substr(0, kHmacSha256Bytes), HmacSha256(View(key), body))) {
-    return WrongAnswer("is not signed with the key that it registered");
+    return WrongAnswer("is not signed with its registered key");
   }
   return ReadAck(body);
 }

@@ -18,8 +18,7 @@ TcpAddress AddressOf(const sockaddr_in& end) {
   return TcpAddress::FromIpv4(end.sin_addr.s_addr, ntohs(end.sin_port));
 }
 
-/// ReadFile() with a limit would do, were it not for the 28 ms this takes with thousands of
-/// sockets: it is the fallback only.
+/// Takes 28 ms with thousands of sockets, so it is the fallback only.
 std::string ReadProc(const char* path) {
   Result<std::string> text = ReadFile(path);
   return text.ok() ? std::move(text).value() : std::string();
@@ -30,7 +29,7 @@ std::string ReadProc(const char* path) {
 PeerChecker::PeerChecker(uid_t user) : user_(user) {}
 
 PeerVerdict PeerChecker::Judge(const SocketOwner& owner) const {
-  // A closed socket has inode 0, and in TIME_WAIT uid 0 whoever it belonged to.
+  // A closed socket has inode 0 and, in TIME_WAIT, uid 0 whatever its owner was.
   if (owner.inode == 0) return PeerVerdict::kGone;
   return owner.uid == user_ || owner.uid == 0 ? PeerVerdict::kAccepted : PeerVerdict::kOtherUser;
 }

@@ -1,5 +1,6 @@
-// Who owns the other end of a loopback connection: only the job's user and root may speak to the
-// rendezvous. Asks the kernel; must never take "nobody known" for root.
+// Finds the owner of the other end of a loopback connection: only the job's user and root may use
+// the rendezvous. Asks the kernel; must never mistake an unknown owner for root.
+// docs/rendezvous.md, "Who may speak".
 #ifndef HVDRAY_RENDEZVOUS_PEER_CHECK_H_
 #define HVDRAY_RENDEZVOUS_PEER_CHECK_H_
 
@@ -15,30 +16,32 @@
 
 namespace hvdray {
 
+/// The result of a check; only kAccepted admits the peer.
 enum class PeerVerdict : uint8_t {
   kAccepted,   ///< The socket is open and belongs to the user or to root.
-  kOtherUser,  ///< It belongs to somebody else.
+  kOtherUser,  ///< It belongs to another user.
   kGone,       ///< No process has it open any more: inode 0, or no such socket.
-  kNotLocal,   ///< One of the ends is not in 127.0.0.0/8: nothing can be said.
-  kUnknown,    ///< The kernel answers neither way (see --no-peer-check).
+  kNotLocal,   ///< One end is not in 127.0.0.0/8: its owner can't be determined.
+  kUnknown,    ///< The kernel supports neither query (see --no-peer-check).
 };
 
-/// What the kernel says about one socket. inode 0: closed by its owner; then `uid` means nothing.
+/// The kernel's entry for one socket. inode 0: its owner has closed it, and `uid` is meaningless.
 struct SocketOwner {
   uid_t uid = 0;
   uint64_t inode = 0;
 };
 
-/// Threads: one. Blocks: for some microseconds; the fallback for milliseconds.
+/// Checks accepted connections. Threads: one. Blocks: for microseconds; the fallback for
+/// milliseconds.
 class PeerChecker {
  public:
-  /// `user`: the job's.
+  /// `user`: the job's user, accepted along with root.
   explicit PeerChecker(uid_t user);
 
   /// remote, local: the ends of an accepted connection, as its server sees them.
   PeerVerdict Check(const sockaddr_in& remote, const sockaddr_in& local);
 
-  /// The way over /proc/net/tcp and tcp6 alone, which Check() takes where sock_diag is missing.
+  /// The same by /proc/net/tcp and tcp6 only; Check()'s fallback where sock_diag is missing.
   PeerVerdict CheckByProc(const sockaddr_in& remote, const sockaddr_in& local) const;
 
  private:
@@ -48,8 +51,8 @@ class PeerChecker {
   SockDiag diag_;
 };
 
-/// Looks the socket `from` -> `to` up in the text of /proc/net/tcp (or tcp6, where IPv4 ends are
-/// written as mapped addresses). Pure. nullopt: not there; malformed lines are skipped.
+/// Finds the socket `from` -> `to` in the text of /proc/net/tcp, or tcp6, which shows IPv4 ends as
+/// mapped addresses. nullopt: no such socket. Skips malformed lines. Pure.
 std::optional<SocketOwner> FindInProcNetTcp(std::string_view text, const sockaddr_in& from,
                                             const sockaddr_in& to);
 

@@ -1,4 +1,4 @@
-// The accepted opcodes and what each does. Sizes are checked before anything is taken.
+// The accepted opcodes and their effects. Checks sizes before it consumes input.
 #include "rendezvous/pickle_machine.h"
 
 #include <fmt/format.h>
@@ -71,8 +71,8 @@ bool PickleMachine::Fail(std::string_view why) {
 }
 
 bool PickleMachine::Finish() {
-  if (stack_.size() != 1 || mark_count_ != 0) return Fail("STOP with other than one value");
-  if (next_ != input_.size()) return Fail("bytes behind STOP");
+  if (stack_.size() != 1 || mark_count_ != 0) return Fail("STOP without exactly one value");
+  if (next_ != input_.size()) return Fail("bytes after STOP");
   return true;
 }
 
@@ -263,7 +263,7 @@ bool PickleMachine::ExtendMarked(Kind kind) {
 }
 
 bool PickleMachine::ExtendBelow(Kind kind, size_t count, uint32_t container) {
-  if (arena_[container].kind != kind) return Fail("adds to something else");
+  if (arena_[container].kind != kind) return Fail("adds items to a value of another type");
   return TakeItems(&arena_[container], count);
 }
 
@@ -285,7 +285,7 @@ bool PickleMachine::Recall(size_t width) {
   if (!slot) return Fail("cut off");
   const auto entry =
       *slot < kMaxPickleMemo ? memo_.find(static_cast<uint32_t>(*slot)) : memo_.end();
-  if (entry == memo_.end()) return Fail("recalls what was not remembered");
+  if (entry == memo_.end()) return Fail("recalls an unset memo entry");
   stack_.push_back(entry->second);
   return true;
 }
@@ -330,7 +330,7 @@ bool PickleMachine::MakeObject() {
   if (!HasValues(2)) return Fail("too few values");
   const PickleNode& arguments = arena_[stack_.back()];
   const PickleNode& type = arena_[stack_[stack_.size() - 2]];
-  if (type.kind != Kind::kClass) return Fail("makes an object of no class");
+  if (type.kind != Kind::kClass) return Fail("makes an object without a class");
   if (arguments.kind != Kind::kTuple || !arguments.items.empty()) {
     return Fail("makes an object with arguments");
   }
@@ -345,7 +345,7 @@ bool PickleMachine::SetState() {
   if (!HasValues(2)) return Fail("too few values");
   const uint32_t object = stack_[stack_.size() - 2];
   if (arena_[object].kind != Kind::kObject || !arena_[object].items.empty()) {
-    return Fail("sets the state of something else");
+    return Fail("sets the state of a value that is not a new object");
   }
   if (arena_[stack_.back()].kind != Kind::kDict) return Fail("a state is not a dictionary");
   return TakeItems(&arena_[object], 1);

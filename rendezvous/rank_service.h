@@ -1,5 +1,6 @@
-// Who waits for a rank in an elastic job, and where workers take notices. Holds the questions of
-// rank_and_size until a generation is published. Pure: no I/O, no clock. docs/rendezvous.md.
+// Tracks the workers of an elastic job that wait for a rank, and their addresses for notices. Holds
+// rank_and_size requests until a generation is published. Pure: no I/O, no clock.
+// docs/rendezvous.md, "In an elastic job".
 #ifndef HVDRAY_RENDEZVOUS_RANK_SERVICE_H_
 #define HVDRAY_RENDEZVOUS_RANK_SERVICE_H_
 
@@ -19,34 +20,35 @@ struct RankAnswer {
   KvAnswer answer;
 };
 
-/// Slots are named "host:local_rank". Threads: one.
+/// Slots are named "host:local_rank". "Removed" below means kRemovedFromJob. Threads: one.
 class RankService {
  public:
-  /// A worker process was started on that slot. What its predecessor held or registered is void.
+  /// A worker process was started on that slot. Drops its predecessor's request and registration.
   void Admit(std::string_view slot);
-  /// That process has been reaped, or lost: what it holds is dropped and never answered.
+  /// That process was reaped or lost: drops its request without an answer.
   void Forget(std::string_view slot);
-  /// The link of that relay is gone: what its workers hold is dropped.
+  /// The link of that relay is gone: drops its workers' requests.
   void DropRelay(int relay);
 
-  /// kRankAndSize, key: the slot. True: it is held until Publish(), and it is news that this worker
-  /// waits. False: it is answered at once (`out`), with "removed" for slots that were not admitted
-  /// and for all after Close(); or it takes the place of a question that was held already.
+  /// A kRankAndSize; its key is the slot. True: holds it until Publish(), and the worker was not
+  /// waiting before. False: it replaces a held request of that worker, or `out` gets the answer
+  /// "removed", for an unknown slot and for all slots after Close().
   bool Ask(int relay, const KvQuestion& question, std::vector<RankAnswer>* out);
-  /// kWorkerAddresses, key: the slot, value: the public text. Returns whether the slot was
-  /// admitted; else it has no effect. The relay does not wait for an answer.
+  /// A kWorkerAddresses; its key is the slot, its value the public text. Needs no answer. False:
+  /// unknown slot, no effect.
   bool Register(const KvQuestion& question);
 
-  /// Answers all that is held: with its place in `assignment`, or with "removed". Call it after the
-  /// store and the relays were told of the new generation (rule of the reset).
+  /// Answers all held requests: with their place in `assignment`, or "removed". Call after the
+  /// store and the relays have the new generation (docs/rendezvous.md, Order of a reset).
   std::vector<RankAnswer> Publish(const KvAssignment& assignment);
-  /// The job is over: answers all that is held, and whatever comes later, with "removed".
+  /// The job is over: answers all held and later requests with "removed".
   std::vector<RankAnswer> Close();
 
-  /// nullptr: the worker has not registered.
+  /// The registered public text; nullptr: not registered.
   KvValue AddressesOf(std::string_view slot) const;
+  /// Number of held requests.
   size_t held() const { return held_; }
-  /// Questions and registrations in the name of slots that have no worker.
+  /// Requests and registrations for slots without a worker.
   uint64_t refused() const { return refused_; }
 
  private:

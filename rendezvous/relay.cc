@@ -1,5 +1,5 @@
-// Order matters here: questions leave before any reply is sent, and in the order in which the core
-// asked them, also when a reply or an answer brings the next request at once.
+// Order matters: questions leave before any reply, in the core's order, even if a reply or an
+// answer triggers the next request at once.
 #include "rendezvous/relay.h"
 
 #include <fmt/format.h>
@@ -13,11 +13,11 @@
 namespace hvdray {
 namespace {
 
-// One worker's share of the descriptors of its agent: its own requests and a few strangers.
+// One worker's share of the agent's descriptors: for its own requests and a few stray connections.
 constexpr size_t kMaxConnectionsPerWorker = 1024;
-// Clients make a connection for each request; whoever says nothing makes room soon.
+// Clients connect anew for each request, so an idle connection is useless.
 constexpr Duration kIdleTimeout = std::chrono::seconds(15);
-// Bodies that are still arriving: a worker sends one at a time.
+// For bodies that are still arriving: a worker sends one at a time.
 constexpr size_t kMaxBufferedBytes = 4 * kMaxKvValueBytes;
 
 }  // namespace
@@ -89,13 +89,13 @@ RelayStats Relay::stats() const {
 bool Relay::IsOurs(const HttpPeer& peer) {
   const PeerVerdict verdict = checker_.Check(peer.remote, peer.local);
   if (verdict == PeerVerdict::kAccepted) return true;
-  // Whoever closed its socket at once is not worth a line; the others may be an attack or a
-  // kernel that says nothing, and then no worker gets on.
+  // A peer that closed its socket at once is harmless. Any other refusal may be an attack, or a
+  // kernel without the query, which stops every worker.
   if (verdict != PeerVerdict::kGone && refused_peers_ == 0) {
     Log(LogLevel::kWarning, "rendezvous", "{}",
         verdict == PeerVerdict::kUnknown
-            ? "the kernel does not tell who connects, so nobody is heard; see --no-peer-check"
-            : "refused a process of another user; further ones are only counted");
+            ? "the kernel does not report who connects: all peers are refused; see --no-peer-check"
+            : "refused a process of another user; further refusals are only counted");
   }
   ++refused_peers_;
   return false;
@@ -104,7 +104,7 @@ bool Relay::IsOurs(const HttpPeer& peer) {
 // A request on the listener of `worker`.
 void Relay::OnRequest(int worker, HttpExchange exchange) {
   HttpRequest& http = exchange.request();
-  // The call's views point into it; the exchange moves below.
+  // The call's views point into `target`, as `exchange` is moved below.
   const std::string target = std::move(http.target);
   const ParsedKvRequest parsed = ParseKvRequest(http.method, target, http.has_content_length);
   if (parsed.status != 200) {
@@ -128,7 +128,7 @@ void Relay::OnRequest(int worker, HttpExchange exchange) {
 }
 
 void Relay::Act() {
-  if (is_acting_) return;  // the one that runs further up the stack takes the rest
+  if (is_acting_) return;  // The call further up the stack handles the rest.
   is_acting_ = true;
   while (!actions_.questions.empty() || !actions_.replies.empty() || !actions_.arrivals.empty()) {
     if (!actions_.questions.empty()) {
@@ -163,7 +163,7 @@ void Relay::ArmTimer() {
   if (timer_.is_active()) return;
   const std::optional<TimePoint> deadline = core_.NextDeadline();
   if (!deadline) return;
-  // Holds end in the order in which they began: an armed timer is never too late.
+  // Holds end in the order of their start, so an armed timer is never too late.
   timer_ = loop_.After(*deadline - loop_.Now(), [this] {
     timer_.Cancel();
     core_.OnTick(loop_.Now(), &actions_);

@@ -1,5 +1,5 @@
-// The rendezvous of one host: a waiting room and a cache between the host's workers and the
-// launcher's store. docs/rendezvous.md has the rules.
+// The rendezvous of one host: an HTTP front end with a cache between the host's workers and the
+// launcher's store; holds requests for missing values. docs/rendezvous.md has the rules.
 #ifndef HVDRAY_RENDEZVOUS_RELAY_H_
 #define HVDRAY_RENDEZVOUS_RELAY_H_
 
@@ -20,44 +20,45 @@
 
 namespace hvdray {
 
+/// The launcher's settings for a relay.
 struct RelayOptions {
   std::string host;  ///< HOROVOD_HOSTNAME of the workers here.
-  /// How long a GET of a value that is not there yet waits for it. Horovod has no read timeout.
+  /// How long a GET waits for a missing value. Horovod's client has no read timeout.
   Duration kv_hold{std::chrono::seconds(1)};
   size_t cache_bytes = size_t{1} << 30;
-  bool is_mesh_kept = false;     ///< For mesh().
+  bool is_mesh_kept = false;     ///< As in RelayCoreOptions.
   bool is_meeting_held = false;  ///< As in RelayCoreOptions.
-  bool is_peer_checked = true;   ///< Only processes of this user and of root are heard.
+  bool is_peer_checked = true;   ///< Accept only processes of this user and of root.
 };
 
-/// Threads: the loop's. Opens one listener on 127.0.0.1 for each worker process, so that the port
-/// names the speaker, which nothing in the protocol does. What is answered, held or asked upstream
-/// is RelayCore's to decide.
+/// Opens one listener on 127.0.0.1 for each worker process, so that the port identifies the worker,
+/// which nothing in the protocol does. RelayCore decides what to answer, hold or ask upstream.
+/// Threads: the loop's.
 class Relay {
  public:
-  /// `upstream` is the caller's and outlives the relay; it may answer within Ask().
+  /// Loop and `upstream` outlive the relay; `upstream` may answer from within Ask().
   Relay(Loop& loop, RelayOptions options, KvUpstream& upstream);
   ~Relay();
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
 
-  /// Opens the listener of a worker that is about to be started in `generation`; returns its port.
-  /// `host_local_rank` names the speaker in rank_and_size and worker_addresses. `rank` names it in
-  /// questions and in CloseWorker: any number that no other open worker of this relay has. A worker
-  /// that is still open under it is closed first. Errors: kOutOfResources, kSystem.
+  /// Opens the listener of a worker about to be started in `generation`; returns its port.
+  /// `host_local_rank` identifies it in rank_and_size and worker_addresses. `rank` identifies it in
+  /// questions and CloseWorker(): any number that no other open worker of this relay has. Closes a
+  /// worker that is still open under it first. Errors: kOutOfResources, kSystem.
   Result<uint16_t> OpenWorker(int rank, int host_local_rank, Generation generation);
-  /// The process has been reaped: its listener and connections close, its held requests end. Not
-  /// within a call to KvUpstream::Ask().
+  /// The process was reaped: closes its listener and connections and ends its held requests. Do not
+  /// call from within KvUpstream::Ask().
   void CloseWorker(int rank);
-  /// KvReset from the launcher: the store is empty and belongs to `generation`. The cache is
-  /// dropped; held GETs get 404, held PUTs and DELETEs 200; rank_and_size stays held. Workers of
-  /// older generations see an empty store until rank_and_size releases them.
+  /// KvReset from the launcher: the store is empty and belongs to `generation`. Drops the cache;
+  /// answers held GETs with 404, held PUTs and DELETEs with 200; keeps holding rank_and_size.
+  /// Workers of older generations see an empty store until rank_and_size releases them.
   void Reset(Generation generation);
   /// As in RelayCore.
   void EndMeshes(Generation generation);
-  /// An answer of the launcher, in the order of the link. Those that nobody waits for are dropped.
+  /// An answer of the launcher, in the link's order. Drops answers that no request waits for.
   void OnAnswer(const KvAnswer& answer);
-  /// Where that worker takes notices, once it has registered, until CloseWorker; else nullptr.
+  /// That worker's registered addresses for notices, until CloseWorker(); nullptr: not registered.
   /// Valid until the next turn of the loop.
   const WorkerAddresses* AddressesOf(int rank) const { return core_.AddressesOf(rank); }
   /// As in RelayCore.
@@ -83,9 +84,9 @@ class Relay {
   uint64_t last_request_ = 0;
   uint64_t refused_requests_ = 0;
   uint64_t refused_peers_ = 0;
-  std::unordered_map<uint64_t, HttpExchange> exchanges_;  // held, by request
+  std::unordered_map<uint64_t, HttpExchange> exchanges_;  // Held, by request.
   Watch timer_;
-  // Last: connections go first, and with them the callbacks into the rest.
+  // Last member: destroyed first, and with the connections the callbacks into the other members.
   std::unordered_map<int, std::unique_ptr<HttpServer>> servers_;
 };
 

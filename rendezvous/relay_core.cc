@@ -1,4 +1,4 @@
-// Requests of workers: which are answered here, which wait, which go upstream.
+// Handles the requests of workers: answers them, holds them or passes them upstream.
 #include "rendezvous/relay_core.h"
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 
 #include "base/base64.h"
 #include "base/log.h"
-#include "rendezvous/kv_charge.h"
+#include "rendezvous/kv_upstream.h"
 #include "rendezvous/pickle_machine.h"
 
 namespace hvdray {
@@ -25,9 +25,9 @@ KvValue ValueOf(const KvAnswer& answer) {
   return answer.value ? answer.value : std::make_shared<const std::string>();
 }
 
-// Before the launcher has spoken, a 404 would be a guess, and a wrong one is fatal: Horovod reads a
-// value twice and takes the second 404 for an empty value. It would also bring the same question
-// again, for ever where the launcher is slower than the hold.
+// Before the launcher has answered, a 404 would be a guess, and a wrong one is fatal: Horovod reads
+// each value twice and treats a 404 to the second read as an empty value. It would also repeat the
+// same question, forever if the launcher is slower than the hold.
 bool IsKnownAbsent(const RelayScope& scope, std::string_view key) {
   return scope.is_complete && !scope.fetches.contains(key);
 }
@@ -168,7 +168,7 @@ void RelayCore::Delete(int worker, uint64_t request, const KvCall& call, TimePoi
   if (call.is_mesh()) waiters = DropScope(call.scope, out);
   PassThrough(KvOp::kDelete, worker, request, call, nullptr, 0, out);
   if (waiters.empty()) return;
-  // Others of this host still read: they go on with what the store has behind this DELETE.
+  // Other workers of this host still read: they continue with the store's values after this DELETE.
   Scope& scope = *FindOrMakeScope(call.scope);
   scope.waiters = std::move(waiters);
   for (const auto& [key, requests] : scope.waiters) {
@@ -290,7 +290,7 @@ uint64_t RelayCore::Ask(KvOp op, int worker, std::string_view scope, std::string
   return last_question_;
 }
 
-// Answers of the store, the cache, and how waiting ends.
+// Answers of the store, the cache, and the end of waits.
 
 void RelayCore::Reset(Generation generation, TimePoint now, RelayActions* out) {
   if (generation <= generation_) return;
@@ -353,7 +353,7 @@ void RelayCore::OnGone(uint64_t request) {
   if (found == requests_.end()) return;
   const Request& held = found->second;
   if (held.kind == Request::Kind::kWaiter) RemoveWaiter(held);
-  // A process that asked for its place goes on waiting in the launcher's eyes until it is reaped.
+  // For the launcher, a process that asked for its rank keeps waiting until it is reaped.
   const auto question = questions_.find(held.question);
   if (question != questions_.end()) question->second.request = 0;
   Forget(request);

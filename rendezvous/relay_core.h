@@ -1,5 +1,5 @@
-// What a relay does, without sockets: requests, answers and times in; replies and questions out.
-// Opens nothing and reads no clock. The rules are those of docs/rendezvous.md.
+// A relay's decisions, without sockets: requests, answers and times in; replies and questions out.
+// Pure: no I/O, no clock. docs/rendezvous.md has the rules.
 #ifndef HVDRAY_RENDEZVOUS_RELAY_CORE_H_
 #define HVDRAY_RENDEZVOUS_RELAY_CORE_H_
 
@@ -16,89 +16,151 @@
 #include "rendezvous/horovod_protocol.h"
 #include "rendezvous/kv_upstream.h"
 #include "rendezvous/mesh_addresses.h"
-#include "rendezvous/relay_state.h"
 #include "rendezvous/relay_stats.h"
+#include "rendezvous/restricted_pickle.h"
 #include "rendezvous/string_map.h"
 
 namespace hvdray {
 
+// The state of a relay core: workers, their open requests, mesh scopes, open questions. Private to
+// this file.
+
+/// A request of a worker without an answer yet.
+struct RelayRequest {
+  enum class Kind : uint8_t {
+    kWaiter,       ///< GET of a missing numeric key; ends after the hold.
+    kAsked,        ///< Waits for one answer of the launcher.
+    kRankAndSize,  ///< Waits for a rank, without limit.
+    kEarly,        ///< Its worker's generation is ahead of the store's.
+  };
+  int worker = 0;
+  Kind kind = Kind::kWaiter;
+  KvVerb verb = KvVerb::kGet;
+  uint64_t question = 0;    ///< kAsked, kRankAndSize
+  bool is_overdue = false;  ///< kWaiter: its hold is over, but the value may exist.
+  size_t held_index = 0;    ///< In the worker's list.
+  size_t waiter_index = 0;  ///< kWaiter: in the key's list.
+  std::string scope;        ///< kWaiter, kEarly
+  std::string key;
+  KvValue body;  ///< kEarly
+};
+
+/// An open worker.
+struct RelayWorker {
+  std::string slot;  ///< "host:local_rank"
+  /// The generation in which it was started or which rank_and_size last moved it to.
+  Generation generation = 0;
+  bool has_arrived = false;    ///< It reached its first hvd.init() ahead of the store.
+  std::vector<uint64_t> held;  ///< Its open requests.
+  std::optional<WorkerAddresses> addresses;
+};
+
+/// The cache of a mesh scope. A drop deletes it, and its successor gets another stamp, so the stamp
+/// shows whether a question is older than the last drop.
+struct RelayScope {
+  uint64_t stamp = 0;
+  uint64_t follow = 0;       ///< Question id; 0: none.
+  bool is_complete = false;  ///< All values that existed at the follow's start have arrived.
+  bool is_meeting = false;   ///< The init barrier's scope: serves nothing before is_complete.
+  bool is_partial = false;   ///< A value did not fit the cache: fetch single keys.
+  StringMap<KvValue> values;
+  StringMap<std::vector<uint64_t>> waiters;
+  StringMap<uint64_t> fetches;  ///< Key -> question, when is_partial.
+  size_t bytes = 0;
+};
+
+/// A question to the launcher whose answers are still expected.
+struct RelayQuestion {
+  enum class Kind : uint8_t { kPass, kFetch, kFollow, kRankAndSize };
+  Kind kind = Kind::kPass;
+  uint64_t request = 0;  ///< 0: its peer is gone.
+  int worker = -1;
+  uint64_t stamp = 0;  ///< The scope's; 0: do not cache the answer.
+  std::string scope;
+  std::string key;
+  KvValue value;  ///< Of a PUT.
+};
+
+/// The launcher's settings for a relay core.
 struct RelayCoreOptions {
-  Duration kv_hold{std::chrono::seconds(1)};
+  Duration kv_hold{std::chrono::seconds(1)};  ///< How long a GET waits for a missing value.
   size_t cache_bytes = size_t{1} << 30;
-  /// Keeps where the meshes of the generation listen (mesh()), for jobs that may need it.
+  /// Records where the meshes of the generation listen (mesh()); for elastic jobs.
   bool is_mesh_kept = false;
-  /// Of scope "global" nothing is served before the launcher has said that all of it is there, and
-  /// who waits for it waits without limit.
+  /// Keeps the init barrier: serves nothing of scope "global" before the launcher has reported it
+  /// complete; its waiters wait without limit.
   bool is_meeting_held = false;
 };
 
-/// Requests that one worker may leave unanswered at a time.
+/// Most requests of one worker held at a time; further ones get 503.
 inline constexpr size_t kMaxHeldPerWorker = 8;
 /// Scopes that one relay caches and follows; further ones are passed through.
 inline constexpr size_t kMaxRelayScopes = 4096;
 
-/// The answer to a request. status 0: close its connection without one.
+/// The answer to a request. Status 0: close its connection without an answer.
 struct RelayReply {
   uint64_t request = 0;
   int status = 0;
   KvValue body;
 };
 
-/// What must be done now. Questions first, in this order; then the replies. Arrivals: workers that
-/// have reached their first init ahead of the store; each once. The user takes things
-/// out as it does them; the core only appends.
+/// What the caller must do now: first send the questions, in this order, then the replies.
+/// `arrivals`: workers that have reached their first hvd.init() ahead of the store, each once. The
+/// caller removes items as it handles them; the core only appends.
 struct RelayActions {
   std::deque<KvQuestion> questions;
   std::deque<RelayReply> replies;
   std::deque<int> arrivals;
 };
 
-/// Threads: one. A worker is a number of the user's that no other open worker has.
+/// Threads: one. The caller numbers workers and requests; a number may be reused once its worker is
+/// closed or its request answered.
 class RelayCore {
  public:
   explicit RelayCore(RelayCoreOptions options) : options_(options) {}
 
-  /// A worker that is about to be started in `generation`. `slot`: its "host:local_rank". A worker
-  /// that is ahead of the store has its requests held until Reset(). Before the first Reset() that
-  /// is the store's generation.
+  /// A worker is about to be started in `generation`. `slot`: its "host:local_rank". If the
+  /// generation is ahead of the store, holds the worker's requests until Reset(). Before the first
+  /// Reset(), the first opened worker's generation is taken for the store's.
   void OpenWorker(int worker, std::string slot, Generation generation);
-  /// Its process has been reaped: nothing that it asked is answered any more.
+  /// Its process was reaped: drops its requests without an answer.
   void CloseWorker(int worker);
-  /// The store is empty and belongs to `generation` now. No effect unless that is above the
-  /// present. Held GETs get 404, held PUTs and DELETEs 200; rank_and_size stays held.
+  /// The store is empty and belongs to `generation` now. No effect unless that is above the present
+  /// one. Answers held GETs with 404, held PUTs and DELETEs with 200; keeps holding rank_and_size.
   void Reset(Generation generation, TimePoint now, RelayActions* out);
 
-  /// A member of `generation` is lost, so that nobody of it will ever be connected to all: from now
-  /// on who asks for addresses of a Horovod mesh, or waits for them, gets at once what Gloo can't
-  /// read, and fails. A 404 would have it ask again until its timeout. Until the next Reset(); no
-  /// effect unless that is the present generation.
+  /// A member of `generation` is lost, so no member can connect to all others any more. Until the
+  /// next Reset(), answers present and later address lookups of Horovod's meshes with an empty
+  /// value, which makes Gloo fail at once; a 404 would make it retry until its timeout. No effect
+  /// unless `generation` is the present one.
   void EndMeshes(Generation generation, RelayActions* out);
 
-  /// A request of an open worker; `request` is not in use. `body`: of a PUT. Replied to sooner or
-  /// later, unless OnGone or CloseWorker comes first.
+  /// A request of an open worker; `request` is a free number. `body`: a PUT's. Answered now or
+  /// later, unless OnGone() or CloseWorker() comes first.
   void OnRequest(int worker, uint64_t request, const KvCall& call, KvValue body, TimePoint now,
                  RelayActions* out);
-  /// The peer of a request that is not answered yet went away.
+  /// The client of a held request has disconnected.
   void OnGone(uint64_t request);
-  /// An answer from upstream, in its order. What nobody waits for is dropped.
+  /// An answer from upstream, in upstream's order. Drops answers that no request waits for.
   void OnAnswer(const KvAnswer& answer, RelayActions* out);
-  /// Answers what has been held too long.
+  /// Answers requests whose hold is over.
   void OnTick(TimePoint now, RelayActions* out);
-  /// When OnTick may next have work; nullopt: nothing is held.
+  /// When OnTick() may next have work; nullopt: no request has a deadline.
   std::optional<TimePoint> NextDeadline() const;
 
   Generation generation() const { return generation_; }
   const RelayStats& stats() const { return stats_; }
   size_t held_requests() const { return requests_.size(); }
-  /// Requests of that worker that are not answered yet.
+  /// Unanswered requests of that worker.
   std::vector<uint64_t> HeldBy(int worker) const;
   size_t cached_bytes() const { return cached_bytes_; }
-  /// What that worker registered, key included; nullptr if it did not. Until CloseWorker.
+  /// That worker's registration, including its key, until CloseWorker(); nullptr: not registered.
   const WorkerAddresses* AddressesOf(int worker) const;
-  /// In which it was started or last released; 0: it is not open.
+  /// The generation in which it was started or last released by rank_and_size; 0: not open.
   Generation GenerationOf(int worker) const;
-  /// It waits in rank_and_size.
+  /// Whether it waits in rank_and_size.
   bool IsParked(int worker) const;
+  /// Empty unless RelayCoreOptions::is_mesh_kept.
   const MeshAddresses& mesh() const { return mesh_; }
 
  private:
@@ -135,17 +197,17 @@ class RelayCore {
   bool IsHeld(const Scope& scope) const { return scope.is_meeting && !scope.is_complete; }
   void OpenMeeting(Scope& scope, RelayActions* out);
   Scope* FindScope(std::string_view name);
-  /// nullptr when there are kMaxRelayScopes already.
+  /// nullptr: there are kMaxRelayScopes already.
   Scope* FindOrMakeScope(std::string_view name);
-  /// Rule of the drop: what any worker of this host deletes ends the cache of that scope.
+  /// After a DELETE by any worker of this host: drops the scope's cache. Returns the waiters.
   StringMap<std::vector<uint64_t>> DropScope(std::string_view name, RelayActions* out);
   void OnFollowed(const KvAnswer& answer, std::string_view name, RelayActions* out);
   void OnFetched(Scope& scope, std::string_view key, const KvAnswer& answer, RelayActions* out);
-  /// 404 to those whose hold is over, once the launcher has said that the value is absent.
+  /// Answers overdue waiters with 404, once the launcher has reported that the value is absent.
   void AnswerOverdue(Scope& scope, std::string_view key, RelayActions* out);
   void EnsureFollow(Scope& scope, std::string_view name, RelayActions* out);
   void Fetch(Scope& scope, std::string_view name, std::string_view key, RelayActions* out);
-  /// Keeps a value for the host's workers and answers those that wait for it.
+  /// Caches a value for the host's workers and answers its waiters.
   void Arrive(Scope& scope, std::string_view key, const KvValue& value, RelayActions* out);
   bool Keep(Scope& scope, std::string_view key, const KvValue& value);
   void OnRankAndSize(const Question& question, const KvAnswer& answer, RelayActions* out);
@@ -163,7 +225,7 @@ class RelayCore {
   std::unordered_map<uint64_t, Request> requests_;
   std::unordered_map<uint64_t, Question> questions_;
   StringMap<Scope> scopes_;
-  StringMap<uint64_t> parked_;  // slot -> question of its rank_and_size
+  StringMap<uint64_t> parked_;  // Slot -> question of its rank_and_size.
   MeshAddresses mesh_;
   std::deque<std::pair<TimePoint, uint64_t>> deadlines_;
   RelayStats stats_;

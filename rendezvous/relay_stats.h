@@ -6,27 +6,28 @@
 
 namespace hvdray {
 
-/// All since the start.
+/// Counts since the relay's start.
 struct RelayStats {
-  uint64_t requests = 0;           ///< Well-formed ones.
+  uint64_t requests = 0;           ///< Well-formed requests.
   uint64_t served_from_cache = 0;  ///< Answered 200 at once, without the store.
-  uint64_t held_too_long = 0;      ///< GETs that got their 404 after the hold.
+  uint64_t held_too_long = 0;      ///< GETs answered 404 after the hold.
   uint64_t upstream_questions = 0;
-  uint64_t upstream_bytes = 0;    ///< Of values, both ways.
-  uint64_t refused_peers = 0;     ///< Connections of foreign users.
+  uint64_t upstream_bytes = 0;    ///< Bytes of values, in both directions.
+  uint64_t refused_peers = 0;     ///< Connections of other users.
   uint64_t refused_slots = 0;     ///< Requests in the name of another worker.
-  uint64_t refused_requests = 0;  ///< Malformed ones.
-  uint64_t stale_requests = 0;    ///< From workers that are behind the store.
-  uint64_t over_limit = 0;        ///< Answered 503: too many held by that worker.
-  uint64_t dropped_answers = 0;   ///< Nobody waited any more, or they were of an older round.
+  uint64_t refused_requests = 0;  ///< Malformed requests.
+  uint64_t stale_requests = 0;    ///< From workers whose generation is behind the store's.
+  uint64_t over_limit = 0;        ///< Answered 503: the worker had too many held requests.
+  uint64_t dropped_answers = 0;   ///< Without a waiting request, or of an older generation.
   bool operator==(const RelayStats&) const = default;
 };
 
-/// Their names on the wire and in the report.
+/// The counters' names on the wire and in the report.
 struct RelayCounter {
   const char* name;
   uint64_t RelayStats::*field;
 };
+/// All counters, in the order of the report.
 inline constexpr RelayCounter kRelayCounters[] = {
     {"requests", &RelayStats::requests},
     {"served_from_cache", &RelayStats::served_from_cache},

@@ -1,4 +1,4 @@
-// From a passive pickle to typed addresses: fixed shape, every field checked.
+// Turns a passive pickle into typed addresses: accepts one shape and checks every field.
 #include "rendezvous/restricted_pickle.h"
 
 #include <arpa/inet.h>
@@ -16,7 +16,7 @@ Status WrongShape(std::string_view what) {
   return {ErrorCode::kKvRejected, fmt::format("worker_addresses: {}", what)};
 }
 
-// 15 bytes are the kernel's limit (IFNAMSIZ); the rest keeps the public text unambiguous.
+// 15 bytes are the kernel's limit (IFNAMSIZ); the other rules keep the public text unambiguous.
 bool IsInterfaceName(std::string_view name) {
   return !name.empty() && name.size() <= 15 && std::all_of(name.begin(), name.end(), [](char c) {
     return c > 0x20 && c < 0x7F && c != '/';
@@ -88,7 +88,7 @@ Result<WorkerAddresses> ReadWorkerAddresses(ByteView pickle) {
     HVDRAY_ASSIGN_OR_RETURN(auto interface,
                             ReadInterface(machine, machine.At(interfaces.items[i]), list));
     for (const auto& other : addresses.interfaces) {
-      if (other.name == interface.name) return WrongShape("an interface is there twice");
+      if (other.name == interface.name) return WrongShape("duplicate interface");
     }
     addresses.interfaces.push_back(std::move(interface));
   }

@@ -1,5 +1,6 @@
-// Reads the one pickle that a worker may send us: where it can be notified. Builds passive data
-// only; whatever could name code is refused (CVE-2024-10190). Pure. Horovod spec 3.10, 7.
+// Reads the only pickle that a worker may send: its addresses for notices. Builds passive data only
+// and rejects opcodes that could name code (CVE-2024-10190). Pure. docs/rendezvous.md, "Who may
+// speak".
 #ifndef HVDRAY_RENDEZVOUS_RESTRICTED_PICKLE_H_
 #define HVDRAY_RENDEZVOUS_RESTRICTED_PICKLE_H_
 
@@ -13,12 +14,12 @@
 
 namespace hvdray {
 
-/// More than any worker announces; keeps the result small when a pickle names one list many times.
+/// More than any real worker registers. Bounds the result if a pickle repeats one list many times.
 inline constexpr size_t kMaxWorkerInterfaces = 256;
 inline constexpr size_t kMaxWorkerEndpoints = 1024;
 
-/// Where a worker listens for notices, and the key that signs them. The key is a secret: it is
-/// neither logged nor sent on.
+/// The addresses on which a worker listens for notices, and the key that signs them. The key is a
+/// secret: never log or forward it.
 struct WorkerAddresses {
   struct Endpoint {
     std::string ip;  ///< Dotted IPv4.
@@ -30,18 +31,18 @@ struct WorkerAddresses {
     std::vector<Endpoint> endpoints;
     bool operator==(const Interface&) const = default;
   };
-  std::vector<Interface> interfaces;  ///< In the order of the pickle; names differ.
+  std::vector<Interface> interfaces;  ///< In the pickle's order; names are unique.
   std::array<uint8_t, 32> key{};
   bool operator==(const WorkerAddresses&) const = default;
 };
 
-/// `pickle`: at most kMaxPickleBytes, protocol 2 to 5, one tuple ({interface: [(ip, port), ...]},
-/// 32 bytes), nothing behind it. Errors: kKvRejected with the offset of the opcode that was not
-/// accepted. Time and memory are linear in its length; never recurses.
+/// `pickle`: at most kMaxPickleBytes, protocol 2 to 5, exactly one tuple
+/// ({interface: [(ip, port), ...]}, 32 bytes). Time and memory are linear in its length; never
+/// recurses. Errors: kKvRejected, with the offset of a rejected opcode.
 Result<WorkerAddresses> ReadWorkerAddresses(ByteView pickle);
 
-/// One line an interface, "eth0 10.0.0.5:40123 10.0.1.5:40123\n": what travels to the launcher.
-/// The key is not in it.
+/// One line per interface, "eth0 10.0.0.5:40123 10.0.1.5:40123\n", for the launcher. Excludes the
+/// key.
 std::string ToPublicText(const WorkerAddresses& addresses);
 
 }  // namespace hvdray

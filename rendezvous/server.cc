@@ -12,7 +12,7 @@ namespace hvdray {
 struct RendezvousServer::Held {
   HttpExchange exchange;
   TimePoint due;
-  size_t index = 0;  // in its row of waiting_
+  size_t index = 0;  // In its row of waiting_.
 };
 
 Result<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(Loop& loop,
@@ -66,10 +66,10 @@ bool RendezvousServer::Admit(const HttpPeer& peer) {
   if (verdict == PeerVerdict::kAccepted) return true;
   ++stats_.refused_peers;
   if (verdict != PeerVerdict::kGone && !std::exchange(has_logged_refusal_, true)) {
-    const std::string_view why = verdict == PeerVerdict::kOtherUser ? "it is another user's"
+    const std::string_view why = verdict == PeerVerdict::kOtherUser ? "it belongs to another user"
                                  : verdict == PeerVerdict::kUnknown
-                                     ? "this kernel does not say whose it is (--no-peer-check)"
-                                     : "--allow does not name it";
+                                     ? "this kernel does not report its owner (--no-peer-check)"
+                                     : "--allow does not include it";
     Log(LogLevel::kWarning, "rendezvous", "refused a peer at {}.{}.{}.{}: {}", address >> 24,
         address >> 16 & 255, address >> 8 & 255, address & 255, why);
   }
@@ -88,7 +88,7 @@ void RendezvousServer::Serve(HttpExchange exchange) {
     const KvAnswer answer = Ask(KvOp::kRankAndSize, call, nullptr);
     return exchange.Reply(answer.status, answer.value);
   }
-  // Nobody here sends notices, and the value holds the worker's key: it is not kept.
+  // The stand-alone rendezvous sends no notices, so it does not keep the worker's secret key.
   if (call.scope_kind == ScopeKind::kWorkerAddresses) {
     return exchange.Reply(call.verb == KvVerb::kGet ? 404 : 200);
   }

@@ -1,5 +1,5 @@
-// The stand-alone rendezvous: one port, the store behind it, no relay and no cache.
-// For people who start their workers by other means.
+// The stand-alone rendezvous of `hvdray rendezvous`: one port and the store, without relay or
+// cache, for workers that another tool starts. docs/rendezvous.md, "Alone".
 #ifndef HVDRAY_RENDEZVOUS_SERVER_H_
 #define HVDRAY_RENDEZVOUS_SERVER_H_
 
@@ -22,38 +22,43 @@
 
 namespace hvdray {
 
+/// The options of `hvdray rendezvous`.
 struct RendezvousOptions {
   std::string address = "127.0.0.1";
   uint16_t port = 0;  ///< 0: ephemeral.
-  /// How long a GET of a missing numeric key of a mesh scope waits for its PUT.
+  /// How long a GET of a missing numeric key in a mesh scope waits for its PUT.
   Duration kv_hold{std::chrono::seconds(1)};
-  /// Peers at these addresses may speak. Needed for any other address than loopback.
+  /// Accepts peers at these addresses. Required unless `address` is loopback.
   std::vector<Cidr> allow;
-  /// Peers on loopback that `allow` does not name: their socket must be `user`'s or root's.
+  /// For loopback peers not in `allow`: requires that `user` or root owns their socket.
   bool is_peer_checked = true;
   uid_t user = 0;
-  KvAssignment assignment;  ///< Empty: sizes are not known, and each DELETE takes its key.
+  KvAssignment assignment;  ///< Empty: sizes are unknown, and each DELETE removes its key.
   size_t store_bytes = size_t{1} << 30;
 };
 
+/// Counts since Start().
 struct RendezvousStats {
   uint64_t requests = 0;
   uint64_t refused_peers = 0;
 };
 
-/// Threads: the loop's. Destroying it closes everything at once; Drain() first to be polite.
+/// Destroying it closes all connections at once; call Drain() before for an orderly end. Threads:
+/// the loop's.
 class RendezvousServer {
  public:
-  /// Errors: as HttpServer::Listen; kUsage for another address than loopback without `allow`.
+  /// Listens. The loop outlives the server. Errors: as HttpServer::Listen(); kUsage for an address
+  /// that is not IPv4, or not loopback without `allow`.
   static Result<std::unique_ptr<RendezvousServer>> Start(Loop& loop, RendezvousOptions options);
   ~RendezvousServer();
   RendezvousServer(const RendezvousServer&) = delete;
   RendezvousServer& operator=(const RendezvousServer&) = delete;
 
   uint16_t port() const { return http_->port(); }
-  /// Accepts nothing more, answers what is held with 404 and calls `done` when all answers are
-  /// written, or after `limit`.
+  /// Closes the listener, answers held requests with 404 and calls `done`, from the loop, when all
+  /// answers are written or `limit` has passed.
   void Drain(Duration limit, std::function<void()> done);
+  /// Number of GETs that wait for their value.
   size_t held_count() const { return held_.size(); }
   const RendezvousStats& stats() const { return stats_; }
   const KvStore& store() const { return store_; }
@@ -77,15 +82,15 @@ class RendezvousServer {
   RendezvousOptions options_;
   PeerChecker checker_;
   KvStore store_;
-  KvAnswer answer_;  // of the question that is being asked: the store answers at once
+  KvAnswer answer_;  // To the present question: the store answers within Ask().
   uint64_t next_id_ = 1;
   RendezvousStats stats_;
   bool has_logged_refusal_ = false;
-  HeldList held_;  // in the order of their deadlines, as all wait equally long
-  StringMap<std::vector<HeldList::iterator>> waiting_;  // by target
+  HeldList held_;  // In the order of their deadlines, as all wait equally long.
+  StringMap<std::vector<HeldList::iterator>> waiting_;  // By target.
   Watch expiry_;
   Watch drain_;
-  std::unique_ptr<HttpServer> http_;  // last: its end must find the rest alive
+  std::unique_ptr<HttpServer> http_;  // Last member: its callbacks use the others.
 };
 
 }  // namespace hvdray

@@ -1,4 +1,4 @@
-// A hash map from text that can be searched by string_view without making a string.
+// A hash map with string keys that finds entries by string_view, without creating a string.
 #ifndef HVDRAY_RENDEZVOUS_STRING_MAP_H_
 #define HVDRAY_RENDEZVOUS_STRING_MAP_H_
 
@@ -9,11 +9,13 @@
 
 namespace hvdray {
 
+/// Hashes all string types alike.
 struct StringHash {
   using is_transparent = void;
   size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
 };
 
+/// find() and contains() accept a string_view; operator[] and emplace() need a string.
 template <typename T>
 using StringMap = std::unordered_map<std::string, T, StringHash, std::equal_to<>>;
 

@@ -8,7 +8,7 @@
 
 #include "base/fd.h"
 #include "cmd/command_list.h"
-#include "cmd/ray_pages.h"
+#include "cmd/ray_options.h"
 #include "launcher/driver/elastic_chart.h"
 #include "launcher/job/help.h"
 #include "launcher/job/replay_options.h"

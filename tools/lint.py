@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-PRODUCT = ("base/", "cmd/", "launcher/", "rendezvous/", "cluster/", "collective/")
+PRODUCT = ("agent/", "base/", "cmd/", "launcher/", "rendezvous/", "cluster/", "collective/", "wire/")
 
 
 def tracked():

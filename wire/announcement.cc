@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <charconv>
 
-#include "base/shown_line.h"
+#include "base/shown_text.h"
 
 namespace hvdray::wire {
 namespace {

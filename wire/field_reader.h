@@ -13,7 +13,7 @@
 
 #include "base/json.h"
 #include "base/result.h"
-#include "base/shown_line.h"
+#include "base/shown_text.h"
 #include "wire/message_fields.h"
 
 namespace hvdray::wire {

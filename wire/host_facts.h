@@ -36,7 +36,7 @@ struct HostFacts {
   uint16_t offered_port = 0;     ///< Held for MASTER_PORT of the first generation.
   uint16_t probe_port = 0;       ///< Listens until the first generation starts; 0: does not.
   uint64_t open_file_limit = 0;  ///< Hard limit.
-  std::string cleanup;           ///< "cgroup", "subreaper": how strays will be found.
+  std::string cleanup;           ///< "cgroup", "subreaper": how orphans will be found.
   std::vector<InterfaceFacts> interfaces;
   bool operator==(const HostFacts&) const = default;
 };

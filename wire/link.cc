@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "wire/announcement.h"
 #include "wire/frame.h"
-#include "wire/heartbeat_monitor.h"
 #include "wire/message_codec.h"
 #include "wire/send_lanes.h"
 
@@ -416,6 +415,19 @@ class StreamLink : public Link {
 
 std::unique_ptr<Link> MakeLink(Loop& loop, LinkRole role, std::unique_ptr<ByteStream> stream) {
   return std::make_unique<StreamLink>(loop, role, std::move(stream));
+}
+
+bool HeartbeatMonitor::IsLostAt(TimePoint now) {
+  const Duration since_tick = now - ticked_at_;
+  ticked_at_ = now;
+  if (is_heard_ || is_peer_paused_) {
+    is_heard_ = false;
+    heard_at_ = now;
+    return false;
+  }
+  // A tick that comes late says that we slept: what the peer sent meanwhile waits to be read.
+  if (since_tick > 2 * period_) heard_at_ += since_tick - period_;
+  return timeout_ > Duration::zero() && now - heard_at_ > timeout_;
 }
 
 }  // namespace hvdray::wire

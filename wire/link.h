@@ -9,6 +9,7 @@
 
 #include "base/byte_stream.h"
 #include "base/loop.h"
+#include "base/types.h"
 #include "wire/message.h"
 
 namespace hvdray::wire {
@@ -71,6 +72,34 @@ class Link {
 
 /// Ready for Start(). loop: outlives the link.
 std::unique_ptr<Link> MakeLink(Loop& loop, LinkRole role, std::unique_ptr<ByteStream> stream);
+
+// Decides from what was heard when a silent peer counts as lost. Pure: reads no clock.
+
+class HeartbeatMonitor {
+ public:
+  /// timeout 0: a peer is never lost. The peer counts as heard at `now`.
+  HeartbeatMonitor(Duration period, Duration timeout, TimePoint now)
+      : period_(period), timeout_(timeout), heard_at_(now), ticked_at_(now) {}
+
+  /// Any bytes came: a value of 16 MiB on a slow line is a sign of life long before it is whole.
+  void OnBytes() { is_heard_ = true; }
+  /// is_paused: the peer is about to be stopped by a terminal; wait for it without limit, until a
+  /// heartbeat takes that back.
+  void OnHeartbeat(bool is_paused) { is_peer_paused_ = is_paused; }
+  /// Call once a period, at `now`. Returns true: lost, silent for longer than the timeout. Time in
+  /// which this side itself did not run (stopped, suspended, busy) is not held against the peer.
+  bool IsLostAt(TimePoint now);
+  /// How long the peer has been silent, as of the last IsLostAt().
+  Duration Silence() const { return ticked_at_ - heard_at_; }
+
+ private:
+  Duration period_;
+  Duration timeout_;
+  TimePoint heard_at_;
+  TimePoint ticked_at_;
+  bool is_heard_ = false;
+  bool is_peer_paused_ = false;
+};
 
 }  // namespace hvdray::wire
 

@@ -16,7 +16,7 @@ Status Wrong(std::string_view key, std::string_view wanted) {
   return {ErrorCode::kProtocolError, fmt::format("JSON key {} is not {}", key, wanted)};
 }
 
-/// One of the keys must be there: what a message is about.
+/// The object under a required key.
 Result<const Json*> ObjectAt(const Json& object, const char* key) {
   const auto found = object.find(key);
   if (found == object.end() || !found->is_object()) return Wrong(key, "an object");
@@ -29,7 +29,7 @@ Result<std::string> Text(const Json& object, const char* key) {
 
 Result<std::string> NeededText(const Json& object, const char* key) {
   HVDRAY_ASSIGN_OR_RETURN(std::string text, JsonString(object, key, {}));
-  if (text.empty()) return Wrong(key, "a text");
+  if (text.empty()) return Wrong(key, "a non-empty string");
   return text;
 }
 
@@ -39,7 +39,7 @@ Result<std::vector<std::string>> Texts(const Json& object, const char* key) {
   if (found == object.end()) return texts;
   if (!found->is_array()) return Wrong(key, "an array");
   for (const Json& item : *found) {
-    if (!item.is_string()) return Wrong(key, "an array of texts");
+    if (!item.is_string()) return Wrong(key, "an array of strings");
     texts.push_back(item.get<std::string>());
   }
   return texts;
@@ -63,7 +63,7 @@ Result<BrokerLabels> Labels(const Json& object, const char* key) {
   if (found == object.end()) return labels;
   if (!found->is_object()) return Wrong(key, "an object");
   for (const auto& [name, value] : found->items()) {
-    if (!value.is_string()) return Wrong(key, "an object of texts");
+    if (!value.is_string()) return Wrong(key, "an object of strings");
     labels[name] = value.get<std::string>();
   }
   return labels;
@@ -118,7 +118,7 @@ Result<BrokerGroupState> ParseGroupState(const std::string& name) {
   if (name == "rescheduling") return BrokerGroupState::kRescheduling;
   if (name == "removed") return BrokerGroupState::kRemoved;
   if (name == "failed") return BrokerGroupState::kFailed;
-  return Wrong("state", "that of a group");
+  return Wrong("state", "a group state");
 }
 
 Result<BrokerEvent> ParseGroup(const Json& body) {
@@ -134,13 +134,13 @@ Result<BrokerEvent> ParseGroup(const Json& body) {
 
 Result<BrokerEvent> ParseSeat(const Json& body) {
   HVDRAY_ASSIGN_OR_RETURN(const int64_t seat, JsonInt(body, "seat", -1, -1, kMaxBrokerSeat));
-  if (seat < 0) return Wrong("seat", "the number of a seat");
+  if (seat < 0) return Wrong("seat", "a seat number");
   HVDRAY_ASSIGN_OR_RETURN(const std::string state, NeededText(body, "state"));
   if (state == "ended") {
     HVDRAY_ASSIGN_OR_RETURN(std::string text, Text(body, "text"));
     return BrokerEvent(BrokerSeatEnded{static_cast<int>(seat), std::move(text)});
   }
-  if (state != "started") return Wrong("state", "that of a seat");
+  if (state != "started") return Wrong("state", "a seat state");
   BrokerSeatStarted started;
   started.seat = static_cast<int>(seat);
   HVDRAY_ASSIGN_OR_RETURN(started.node_id, NeededText(body, "node_id"));
@@ -172,10 +172,10 @@ Result<BrokerEvent> ParseEvent(const Json& message) {
     if (kind == "hello") return ParseHello(*body);
     return kind == "group" ? ParseGroup(*body) : ParseSeat(*body);
   }
-  return Status(ErrorCode::kProtocolError, "no kind of message that is known");
+  return Status(ErrorCode::kProtocolError, "unknown kind of message");
 }
 
-/// ASCII, so that no reader can stumble over an encoding.
+/// Formats one message in ASCII, so that the reader's encoding doesn't matter.
 std::string Line(const char* kind, Json body) {
   Json message;
   message[kind] = std::move(body);

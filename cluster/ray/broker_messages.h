@@ -1,5 +1,5 @@
-// What python/ray_driver.py and `hvdray-agent drive` say to each other: JSON, one object a line.
-// Pure.
+// The messages between python/ray_driver.py and `hvdray-agent drive`: JSON, one object per line.
+// Pure. docs/adr/0013-ray-through-one-python-process.md.
 #ifndef HVDRAY_CLUSTER_RAY_BROKER_MESSAGES_H_
 #define HVDRAY_CLUSTER_RAY_BROKER_MESSAGES_H_
 
@@ -15,12 +15,13 @@
 
 namespace hvdray {
 
-/// Longest line either way: a table of some ten thousand nodes fits.
+/// Longest line in either direction; fits a table of some ten thousand nodes.
 inline constexpr size_t kMaxBrokerLine = size_t{16} << 20;
-/// Seats are numbered from 0 by whoever asks for them.
+
+/// Highest number of an agent endpoint ("seat"); the C++ side numbers them from 0.
 inline constexpr int kMaxBrokerSeat = 65535;
 
-/// By Ray's own names: {"CPU": 2, "node:10.0.0.11": 0.001}.
+/// Resources by Ray's names: {"CPU": 2, "node:10.0.0.11": 0.001}.
 using BrokerAmounts = std::map<std::string, double>;
 using BrokerLabels = std::map<std::string, std::string>;
 
@@ -31,97 +32,100 @@ struct BrokerHello {
   std::string ray;     ///< "2.60.0"
   std::string python;  ///< "3.11.7"
   std::string node_id;
-  std::string node_ip;  ///< Ray's address of the node that the driver is on.
-  std::string logs;     ///< The session's folder of logs, absolute.
+  std::string node_ip;  ///< Ray's address of the driver's node.
+  std::string logs;     ///< The session's log directory, absolute.
   std::string submission_id;
   int raylet_pid = 0;  ///< 0: unknown.
 };
 
+/// A node as Ray reports it.
 struct BrokerNode {
-  std::string id;  ///< Several nodes may have one address: this is the key.
+  std::string id;  ///< The key, since several nodes may share an address.
   std::string ip;
   bool is_alive = false;
   BrokerAmounts total;
-  BrokerAmounts free;  ///< Empty for a node that is not alive.
+  BrokerAmounts free;  ///< Empty for a dead node.
   BrokerLabels labels;
-  /// It is being drained, and goes away then: seconds since 1970; 0: nobody has said when.
+  /// Set while Ray drains the node: when it leaves, in seconds since 1970; 0: unknown.
   std::optional<double> leaves_at = {};
 };
 
-/// All that Ray knows of, dead ones too, each time.
+/// The whole table each time, including dead nodes.
 struct BrokerNodes {
   std::vector<BrokerNode> nodes;
 };
 
 enum class BrokerGroupState : uint8_t { kPending, kCreated, kRescheduling, kRemoved, kFailed };
 
-/// How a group fares: told at each change, and every 5 s while it is pending.
+/// The state of a placement group, sent at each change, and every 5 s while it is pending.
 struct BrokerGroup {
   std::string name;
   BrokerGroupState state = BrokerGroupState::kPending;
   std::string reason;  ///< Ray's scheduling_state: "NO_RESOURCES", "INFEASIBLE", …; may be empty.
-  std::string text;    ///< kFailed: what Ray said.
-  std::vector<std::string> bundles;  ///< Node id of each, empty where it has none (now).
+  std::string text;    ///< kFailed: Ray's message.
+  std::vector<std::string> bundles;  ///< Node id of each bundle; empty: not placed (now).
 };
 
+/// The agent runs.
 struct BrokerSeatStarted {
   int seat = 0;
   std::string node_id;
   std::string ip;
   std::string hostname;
-  std::vector<std::string> gpus;  ///< Of all bundles of the seat, in their order.
-  int pid = 0;                    ///< Of the agent, on its node.
+  std::vector<std::string> gpus;  ///< Of all its bundles, in their order.
+  int pid = 0;                    ///< The agent's, on its node.
 };
 
-/// The agent or its actor has ended, or never began. Once a seat.
+/// The agent or its actor has ended, or never started. Exactly once per seat.
 struct BrokerSeatEnded {
   int seat = 0;
   std::string text;
 };
 
-/// ray_driver.py was asked to end: SIGTERM or SIGINT; a second time means at once. Ray sends them
-/// to drive as well, which is therefore started with both ignored and should leave them so.
+/// ray_driver.py got SIGTERM or SIGINT and must end; a second signal means force stop. Ray signals
+/// `drive` as well, so it is started with both ignored and must leave them so.
 struct BrokerSignal {
   int signo = 0;
-  std::string why = {};  ///< For people; empty: somebody has asked for it.
+  std::string why = {};  ///< For the user; empty: a user asked for it.
 };
 
 using BrokerEvent = std::variant<BrokerHello, BrokerNodes, BrokerGroup, BrokerSeatStarted,
                                  BrokerSeatEnded, BrokerSignal>;
 
-/// One line without its end. Errors: kProtocolError naming the key; also for a message of a kind
-/// that is not known, since both ends travel in one package.
+/// Parses one line, without its newline. Errors: kProtocolError naming the key; also for unknown
+/// kinds of messages, since both ends come in one package.
 Result<BrokerEvent> ParseBrokerEvent(ByteView line);
 
 // ---- to Python
 
-/// All of the bundles or none. `selectors`: labels that the node of each bundle must have; empty,
-/// or one a bundle.
+/// Reserves all bundles or none. `selectors`: labels that the node of each bundle must have; empty,
+/// or one per bundle.
 struct BrokerReserve {
-  std::string name;  ///< Not used before.
+  std::string name;  ///< Unique in the job.
   std::vector<BrokerAmounts> bundles;
   std::string strategy = "PACK";
   std::vector<BrokerLabels> selectors;
 };
 
-/// One agent on the node that all of `bundles` are on; its actor sits in the first.
+/// Starts one agent on the node that has all of `bundles`; its actor runs in the first.
 struct BrokerSeat {
   int seat = 0;
   std::string group;
   std::vector<int> bundles;
-  /// "@gpus" becomes "0,1", "@python" the folder of the Python that Ray starts for the job's
-  /// actors,
-  /// "@raylet" the pid of the node's raylet.
+  /// Placeholders: "@gpus" becomes "0,1", "@python" the directory of the Python that Ray starts for
+  /// the job's actors, "@raylet" the pid of the node's raylet.
   std::vector<std::string> argv;
-  std::string input;  ///< Its first line on stdin, without the line's end: the key. Not shown.
-  std::string runtime_env;  ///< JSON: Ray's, of the actor. Empty: that of the job.
+  std::string input;        ///< The first line on its stdin, without newline: the key. Secret.
+  std::string runtime_env;  ///< Ray's, for the actor, as JSON. Empty: the job's.
 };
 
-/// Each with its line's end, pure ASCII.
+// Each returns one line of ASCII with its newline.
+
 std::string FormatBrokerReserve(const BrokerReserve& reserve);
 std::string FormatBrokerRelease(const std::string& group);
-/// Tell of nodes and groups, as they are and at each change; and no more, until the next watch.
+/// Starts reports of nodes and groups: the present state, then each change.
 std::string FormatBrokerWatch();
+/// Stops these reports until the next watch.
 std::string FormatBrokerRest();
 std::string FormatBrokerSeat(const BrokerSeat& seat);
 std::string FormatBrokerUnseat(int seat);

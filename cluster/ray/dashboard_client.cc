@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/log.h"
 #include "cluster/ray/ray_answers.h"
-#include "cluster/ray/ray_errors.h"
 
 namespace hvdray {
 namespace {
@@ -17,7 +17,7 @@ constexpr std::string_view kNodesPath =
 
 constexpr std::string_view kOldFault = "[get_logs] Fetch log error: ";
 
-/// One segment of a path, or one value of a query.
+/// Percent-encodes one segment of a path, or one value of a query.
 std::string Escaped(std::string_view text) {
   std::string escaped;
   for (const char c : text) {
@@ -28,8 +28,8 @@ std::string Escaped(std::string_view text) {
   return escaped;
 }
 
-/// `kind`: "stream", or "file", which fails when it is told an interval. format=text: Ray
-/// before 2.50 or so would else put a byte of its own before each piece.
+/// `kind`: "stream", or "file", which fails with an interval. format=text: without it, Ray before
+/// 2.50 or so adds a byte before each piece.
 std::string LogPath(std::string_view kind, const std::string& node_id, const std::string& name) {
   return fmt::format("/api/v0/logs/{}?node_id={}&filename={}&lines=-1&format=text{}", kind,
                      Escaped(node_id), Escaped(name), kind == "stream" ? "&interval=0.2" : "");
@@ -46,7 +46,7 @@ WebClientOptions OptionsOf(const RayAccess& access) {
   options.headers = {{"User-Agent", access.user_agent}};
   options.headers.insert(options.headers.end(), access.headers.begin(), access.headers.end());
   if (!access.token.is_empty()) {
-    // A proxy may want the usual header for itself; Ray takes the other one as well.
+    // A proxy may use the usual header for itself; Ray accepts the other one as well.
     const bool is_taken = std::ranges::any_of(access.headers, [](const auto& header) {
       return ::strcasecmp(header.first.c_str(), "authorization") == 0;
     });
@@ -80,7 +80,7 @@ struct DashboardClient::Impl {
     return {.url = url, .attempt = std::string(attempt), .is_first = !is_known};
   }
 
-  /// Whatever the server answers. `path`: without the prefix of the address.
+  /// Returns an answer of any status. `path`: without the prefix of the address.
   Result<WebReply> Ask(std::string_view attempt, WebRequest request) {
     request.path.insert(0, access.address.prefix);
     Result<WebReply> reply = web.Send(request);
@@ -93,7 +93,7 @@ struct DashboardClient::Impl {
     return RayRefusal(Question(attempt), reply, access.token);
   }
 
-  /// What `parse` makes of an answer of status 200.
+  /// Parses an answer of status 200.
   template <typename Parse>
   auto Read(std::string_view attempt, const WebReply& reply, Parse parse)
       -> decltype(parse(ByteView())) {
@@ -115,8 +115,8 @@ struct DashboardClient::Impl {
   Status Stream(std::string_view attempt, const std::string& path,
                 const std::function<bool(ByteView)>& take, bool is_endless) {
     bool is_enough = false;
-    // An older Ray says within an answer of status 200 what went wrong, and ends it. What may be
-    // that waits for the next piece, which shows that it was not.
+    // Older versions of Ray report an error as the last piece of an answer with status 200. Hold a
+    // piece that looks like one until another piece follows.
     std::string held;
     const auto take_piece = [&](ByteView piece) {
       is_enough = !held.empty() && !take(std::exchange(held, {}));
@@ -154,7 +154,7 @@ const RayAccess& DashboardClient::access() const { return impl_->access; }
 void DashboardClient::Cancel() { impl_->web.Cancel(); }
 
 Result<RayVersion> DashboardClient::Version() {
-  return impl_->AskAndRead("ask for its version", {.method = "GET", .path = "/api/version"},
+  return impl_->AskAndRead("query the version", {.method = "GET", .path = "/api/version"},
                            ParseRayVersion);
 }
 
@@ -164,12 +164,12 @@ Result<std::vector<RayNode>> DashboardClient::Nodes() {
 }
 
 Result<RayClusterStatus> DashboardClient::ClusterStatus() {
-  return impl_->AskAndRead("ask what is in use", {.method = "GET", .path = "/api/cluster_status"},
+  return impl_->AskAndRead("query resource usage", {.method = "GET", .path = "/api/cluster_status"},
                            ParseRayClusterStatus);
 }
 
 Result<RayNodeSummary> DashboardClient::NodeSummary() {
-  return impl_->AskAndRead("ask what is in use on nodes",
+  return impl_->AskAndRead("query resource usage of nodes",
                            {.method = "GET", .path = "/nodes?view=summary&nocache=1"},
                            ParseRayNodeSummary);
 }
@@ -210,7 +210,7 @@ Result<std::string> DashboardClient::Submit(const RayJobRequest& request) {
 }
 
 Result<std::optional<RayJob>> DashboardClient::GetJob(const std::string& id) {
-  const std::string attempt = fmt::format("ask for job {}", id);
+  const std::string attempt = fmt::format("query job {}", id);
   HVDRAY_ASSIGN_OR_RETURN(
       const WebReply reply,
       impl_->Ask(attempt, {.method = "GET", .path = "/api/jobs/" + Escaped(id)}));
@@ -254,23 +254,23 @@ Status DashboardClient::ReadLog(const std::string& node_id, const std::string& f
       },
       /*is_endless=*/false));
   if (is_something) return {};
-  // Of two askings for a file that is not there Ray says so to one, and nothing to the other.
+  // For a missing file, Ray sometimes reports an error and sometimes sends an empty answer.
   return {ErrorCode::kRayFailed,
-          fmt::format("{}: {}: it is empty, or there is no such file", impl_->url, attempt)};
+          fmt::format("{}: {}: the file is empty or missing", impl_->url, attempt)};
 }
 
 namespace {
 
-// Autoscaler v2 writes no report; that of v1 begins some seconds after the head.
+// Autoscaler v2 writes no report; v1 writes its first one some seconds after the head's start.
 Result<RayClusterStatus> StatusOf(DashboardClient& client) {
   HVDRAY_ASSIGN_OR_RETURN(RayClusterStatus status, client.ClusterStatus());
   if (status.has_report) return status;
   const Result<RayNodeSummary> summary = client.NodeSummary();
   if (!summary.ok()) {
-    Log(LogLevel::kInfo, "ray", "what is in use is not known: {}", summary.status().message());
+    Log(LogLevel::kInfo, "ray", "resource usage is unknown: {}", summary.status().message());
     return status;
   }
-  // Both say the same on v1, and the report may have come in between.
+  // Ask again: on v1 the report may have come meanwhile, and then it is complete.
   HVDRAY_ASSIGN_OR_RETURN(status, client.ClusterStatus());
   if (status.has_report) return status;
   HVDRAY_ASSIGN_OR_RETURN(const std::vector<RayPlacementGroup> groups, client.PlacementGroups());

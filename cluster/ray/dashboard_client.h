@@ -1,4 +1,5 @@
-// The Ray dashboard's HTTP interface (docs/ray.md): what hvdray asks of a cluster from outside.
+// Client of the Ray dashboard's HTTP interface, through which hvdray uses a cluster from outside.
+// docs/ray.md, "The cluster".
 #ifndef HVDRAY_CLUSTER_RAY_DASHBOARD_CLIENT_H_
 #define HVDRAY_CLUSTER_RAY_DASHBOARD_CLIENT_H_
 
@@ -18,7 +19,7 @@
 
 namespace hvdray {
 
-/// How a cluster is reached, resolved once; every connection to it is made from this.
+/// How to reach a cluster. Resolved once, used for every connection to it. Contains secrets.
 struct RayAccess {
   RayAddress address;
   RayToken token;
@@ -26,19 +27,21 @@ struct RayAccess {
   WebTrust trust;
   std::optional<WebProxy> proxy;
   std::string user_agent = "hvdray";           ///< "hvdray/0.1.0". Ray refuses browsers.
-  Duration timeout{std::chrono::seconds(30)};  ///< Of one answer.
+  Duration timeout{std::chrono::seconds(30)};  ///< For one answer.
 
+  /// Explicit, because a token is move-only.
   RayAccess Copy() const;
 };
 
-/// Every call blocks for one answer, at most `access.timeout` (PutPackage(): as long as bytes go
-/// out). Threads: one caller at a time, Cancel() from any; two connections for two threads.
+/// One connection. Every call blocks for one answer, at most `access.timeout` (PutPackage(): as
+/// long as bytes are being sent). Threads: one caller at a time, Cancel() from any; use one client
+/// per thread.
 ///
-/// Errors of all calls, each one line with the address: kRayUnreachable (nothing there, no TLS, a
-/// certificate that is not believed, a gateway without a cluster behind it, no Ray dashboard),
-/// kRayDenied (401, 403: with where a token would come from), kRayFailed (everything else that it
-/// answers or fails to answer in time: the last line of what it says), kPackageTooLarge (413),
-/// kCancelled, kFileUnreadable (certificates).
+/// Errors of all calls, each one line with the address: kRayUnreachable (nothing there, no TLS,
+/// untrusted certificate, a gateway without a cluster, no Ray dashboard), kRayDenied (401, 403;
+/// the hint tells where to put a token), kRayFailed (any other failure, or no answer in time; with
+/// the last line of the answer), kPackageTooLarge (413), kCancelled, kFileUnreadable
+/// (certificates).
 class DashboardClient {
  public:
   explicit DashboardClient(RayAccess access);
@@ -49,38 +52,39 @@ class DashboardClient {
   const RayAccess& access() const;
 
   Result<RayVersion> Version();
-  /// Those that are alive, the head first, then by address and id.
+  /// The live nodes: the head first, then by address and id.
   Result<std::vector<RayNode>> Nodes();
   Result<RayClusterStatus> ClusterStatus();
   Result<RayNodeSummary> NodeSummary();
   Result<std::vector<RayPlacementGroup>> PlacementGroups();
 
-  /// Whether the cluster has "hvdray_….zip"; if so it is kept for 600 s from now.
+  /// Whether the cluster has the package `name` ("hvdray_….zip"). If so, Ray keeps it for 600 s.
   Result<bool> HasPackage(const std::string& name);
   Status PutPackage(const std::string& name, ByteView bytes);
 
-  /// The submission id. Success says that Ray took it, not that it will run.
+  /// Returns the submission id. Success means that Ray accepted the job, not that it will run.
   Result<std::string> Submit(const RayJobRequest& request);
   /// nullopt: no such job. `id`: a submission id.
   Result<std::optional<RayJob>> GetJob(const std::string& id);
+  /// All jobs of the cluster, also those of other users.
   Result<std::vector<RayJob>> ListJobs();
-  /// false: it had ended. true does not say that it stops: a pending one does not.
+  /// false: the job had ended. true is no promise: Ray does not stop a pending job.
   Result<bool> StopJob(const std::string& id);
-  /// Only one that has ended; false: Ray did not.
+  /// Deletes an ended job; false: Ray didn't.
   Result<bool> DeleteJob(const std::string& id);
 
-  /// The bytes of a file in a node's logs folder from its start, then what is added to it, until
-  /// `take` returns false (that is success) or the connection ends (kRayFailed; also when there is
-  /// no such file or node). Has no time limit of its own. See log_follower.h for one that goes on.
+  /// Passes the bytes of a file in a node's log directory to `take`, from the start and as the file
+  /// grows, until `take` returns false (success) or the connection ends (kRayFailed; also when the
+  /// file or node doesn't exist). Has no time limit. RayLogFollower also reconnects.
   Status StreamLog(const std::string& node_id, const std::string& file_name,
                    const std::function<bool(ByteView piece)>& take);
-  /// The same file as it is now, to its end; each piece within the timeout. An empty one is
-  /// kRayFailed, for Ray does not always tell it from one that is not there. `take` returns false
-  /// to end.
+  /// Passes the present contents of such a file to `take` until it returns false; each piece within
+  /// the timeout. An empty file is kRayFailed, because Ray does not always tell it from a missing
+  /// one.
   Status ReadLog(const std::string& node_id, const std::string& file_name,
                  const std::function<bool(ByteView piece)>& take);
 
-  /// Ends the call under way with kCancelled, and every later one at once.
+  /// Ends the current call, and every later one, with kCancelled.
   void Cancel();
 
  private:
@@ -88,8 +92,7 @@ class DashboardClient {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Asks for version, nodes and what is in use, one after another. Blocks. Errors: those of
-/// DashboardClient.
+/// Queries version, nodes and usage, one after another. Blocks. Errors: those of DashboardClient.
 Result<RaySnapshot> LookAtRay(RayAccess access);
 
 }  // namespace hvdray

@@ -11,7 +11,7 @@ namespace {
 
 constexpr Duration kFirstLine = std::chrono::seconds(1);
 constexpr Duration kLinePeriod = std::chrono::seconds(10);
-// A node that is just coming may make Ray think otherwise.
+// A node that is just joining may change Ray's mind.
 constexpr Duration kInfeasibleFor = std::chrono::seconds(2);
 
 double SecondsOf(Duration duration) {
@@ -86,7 +86,7 @@ std::string GroupWait::MissingText() const {
   const RayFit fit = FitRequest(request_, nodes_);
   if (!fit.missing.empty() && !nodes_.empty()) return fit.missing + why;
   const size_t count = request_.bundles.size();
-  return fmt::format("{} bundle{} of {} {} asked for{}", count, count == 1 ? "" : "s",
+  return fmt::format("{} bundle{} of {} {} requested{}", count, count == 1 ? "" : "s",
                      AmountsText(request_.bundles.front()), count == 1 ? "is" : "are", why);
 }
 
@@ -95,22 +95,22 @@ Status GroupWait::failure(TimePoint now) const {
     return {ErrorCode::kRayFailed, "reserve a placement group: " + group_.text};
   }
   if (group_.state == BrokerGroupState::kRemoved) {
-    return {ErrorCode::kRayFailed, "reserve a placement group: somebody has removed it"};
+    return {ErrorCode::kRayFailed, "reserve a placement group: it was removed"};
   }
   if (IsHopeless(now)) {
     return {ErrorCode::kInfeasible, MissingText(),
-            "ask for less, or add nodes; `hvdray slots --ray` shows what there is"};
+            "request less, or add nodes; `hvdray slots --ray` shows the free slots"};
   }
   return {
       ErrorCode::kNoCapacity,
       fmt::format("no placement group within {:g} s: {}", SecondsOf(options_.limit), MissingText()),
-      "wait for other jobs, ask for less, or raise --placement-group-timeout"};
+      "wait for other jobs, request less, or raise --placement-group-timeout"};
 }
 
 std::optional<std::string> GroupWait::TakeLine(TimePoint now) {
   if (now < next_line_) return std::nullopt;
   next_line_ = now + kLinePeriod;
-  return fmt::format("waiting for a placement group since {:.0f} s: {}", SecondsOf(now - began_),
+  return fmt::format("waiting for a placement group for {:.0f} s: {}", SecondsOf(now - began_),
                      MissingText());
 }
 

@@ -1,5 +1,5 @@
-// The wait for a placement group: what to tell the person meanwhile, when it is there, when it is
-// given up. Pure: takes what the broker tells and the time.
+// The wait for a placement group: decides when it is ready, when to give up, and what to tell the
+// user meanwhile. Pure: takes the broker's events and the time.
 #ifndef HVDRAY_CLUSTER_RAY_GROUP_WAIT_H_
 #define HVDRAY_CLUSTER_RAY_GROUP_WAIT_H_
 
@@ -15,40 +15,41 @@
 
 namespace hvdray {
 
-/// Ray's table as cluster/ray's pure parts take it.
+/// Converts the broker's table of nodes.
 std::vector<RayNode> RayNodesOf(const BrokerNodes& nodes);
 
+/// How long to wait, and for what.
 struct GroupWaitOptions {
   Duration limit{std::chrono::seconds(100)};  ///< --placement-group-timeout.
-  /// Nodes may be added, so that what no node can hold now is worth waiting for.
+  /// Nodes may be added, so a request that no node can hold now is worth waiting for.
   bool can_grow = true;
 };
 
+/// Times passed to one object never go back.
 class GroupWait {
  public:
   enum class State : uint8_t { kWaiting, kCreated, kFailed };
 
-  /// request: the slots, of which it is said what is missing.
+  /// `request`: the slots that messages compare with the nodes. Expects a group of its bundles.
   GroupWait(RayRequest request, GroupWaitOptions options, TimePoint began);
 
-  /// From now on another group is waited for, of so many bundles. Until then: of those of
-  /// `request`.
+  /// Waits for another group from now on, with `bundles` bundles.
   void Expect(size_t bundles);
   void OnNodes(const BrokerNodes& nodes);
   void OnGroup(const BrokerGroup& group, TimePoint now);
 
-  /// kCreated: each bundle of group() is on a node of nodes().
+  /// kCreated: each bundle of group() is on a live node of nodes().
   State Look(TimePoint now) const;
   const BrokerGroup& group() const { return group_; }
   const std::vector<RayNode>& nodes() const { return nodes_; }
 
-  /// Only of kFailed. kNoCapacity: the limit has passed; kInfeasible: the nodes can't hold it and
-  /// none can be added; kRayFailed: Ray itself says no.
+  /// Only for kFailed. kNoCapacity: the limit has passed; kInfeasible: the nodes can't hold the
+  /// group and none can be added; kRayFailed: Ray refused or removed it.
   Status failure(TimePoint now) const;
 
-  /// A line that is due: after a second, then every ten.
+  /// A status line for the user when one is due: after one second, then every ten.
   std::optional<std::string> TakeLine(TimePoint now);
-  /// When Look() or TakeLine() may say something new by time alone.
+  /// When the result of Look() or TakeLine() may change without an event.
   TimePoint NextDeadline() const;
 
  private:

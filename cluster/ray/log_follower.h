@@ -1,5 +1,5 @@
-// Follows one file in a Ray node's logs folder from the client: every byte once, in order, whatever
-// happens to the connection.
+// Follows one file in a Ray node's log directory from the client: every byte once and in order,
+// even when the connection breaks.
 #ifndef HVDRAY_CLUSTER_RAY_LOG_FOLLOWER_H_
 #define HVDRAY_CLUSTER_RAY_LOG_FOLLOWER_H_
 
@@ -13,36 +13,36 @@
 
 namespace hvdray {
 
-/// Blocks a thread of its own (base/blocking_pool.h) for as long as it follows. A new connection
-/// reads the file from its start and skips what was handed out.
+/// Blocks its own thread (base/blocking_pool.h) as long as it follows. A new connection reads the
+/// file from its start and skips the bytes that were delivered before.
 class RayLogFollower {
  public:
   struct Options {
     std::string node_id;
     std::string file_name;
-    uint64_t offset = 0;                                   ///< Bytes that the caller has already.
-    Duration first_pause{std::chrono::milliseconds(100)};  ///< After a failure; doubles,
-    Duration longest_pause{std::chrono::seconds(2)};       ///< up to this.
+    uint64_t offset = 0;                                   ///< Bytes that the caller already has.
+    Duration first_pause{std::chrono::milliseconds(100)};  ///< After a failure; doubles each time.
+    Duration longest_pause{std::chrono::seconds(2)};       ///< Limit of the doubling.
   };
   struct Handlers {
-    /// Bytes that are new; false: enough.
+    /// Receives new bytes. Returns false to end.
     std::function<bool(ByteView piece)> take;
-    /// The connection is lost, or there is no such file yet. Called before each pause, on the
+    /// The connection is lost, or the file doesn't exist yet. Called before each pause, on the
     /// following thread. Optional.
     std::function<void(const Status& why)> on_pause;
   };
 
   RayLogFollower(RayAccess access, Options options);
 
-  /// Returns success when `take` has had enough, kCancelled after Cancel(), or at once what trying
-  /// again can't mend (kRayDenied, kUsage, kFileUnreadable). Everything else is tried again without
-  /// end: who follows also watches the job.
+  /// Returns success once `take` returns false, kCancelled after Cancel(), and at once errors that
+  /// a retry can't fix (kRayDenied, kUsage, kFileUnreadable). Retries all other errors for ever:
+  /// the caller also watches the job and cancels.
   Status Follow(const Handlers& handlers);
 
-  /// From any thread; later calls of Follow() end at once.
+  /// Threads: any. Later calls of Follow() end at once.
   void Cancel();
 
-  /// Bytes handed out, plus Options::offset. From within handlers, or when nobody follows.
+  /// Delivered bytes, plus Options::offset. Call it within handlers or outside of Follow().
   uint64_t offset() const { return offset_; }
 
  private:

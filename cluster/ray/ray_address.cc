@@ -13,14 +13,14 @@
 namespace hvdray {
 namespace {
 
-constexpr std::string_view kForm = "http://HOST:8265, as the dashboard's own address in a browser";
+constexpr std::string_view kForm = "http://HOST:8265, the dashboard's address in a browser";
 
 struct Place {
   std::string host;
-  std::string port;  ///< Empty: none given.
+  std::string port;  ///< Empty: not given.
 };
 
-/// HOST, HOST:PORT, [IPV6], [IPV6]:PORT. nullopt: none of these.
+/// Splits HOST, HOST:PORT, [IPV6] or [IPV6]:PORT. nullopt: another form.
 std::optional<Place> SplitPlace(std::string_view text) {
   Place place;
   if (text.starts_with('[')) {
@@ -64,7 +64,7 @@ Status Wrong(std::string_view text, std::string_view why, std::string hint) {
           std::move(hint)};
 }
 
-/// What is no URL: GCS's HOST:PORT, auto, a Ray client's address.
+/// The error for anything but an http URL: GCS's HOST:PORT, auto, a Ray client's address.
 Status NotHttp(std::string_view text) {
   const size_t scheme = text.find("://");
   const std::string_view behind = scheme == std::string_view::npos ? text : text.substr(scheme + 3);
@@ -75,16 +75,16 @@ Status NotHttp(std::string_view text) {
           : fmt::format("write {}", kForm);
   if (scheme != std::string_view::npos) {
     return Wrong(text,
-                 text.starts_with("ray://") ? "that is for Ray's Python client; hvdray "
-                                              "speaks to the dashboard"
+                 text.starts_with("ray://") ? "this is for Ray's Python client; hvdray "
+                                              "uses the dashboard"
                                             : "neither http:// nor https://",
                  hint);
   }
   if (place && place->port == "8265") return Wrong(text, "http:// is missing", hint);
-  return Wrong(text, "that is a GCS address; hvdray speaks to the dashboard", hint);
+  return Wrong(text, "this is a GCS address; hvdray uses the dashboard", hint);
 }
 
-/// GCS's form, of which only the host matters here. nullopt: another form.
+/// The host of an address in GCS's form. nullopt: another form.
 std::optional<std::string> GcsHost(std::string_view text) {
   if (text == "auto" || text == "local") return "127.0.0.1";
   if (text.find("://") != std::string_view::npos) return std::nullopt;
@@ -93,7 +93,7 @@ std::optional<std::string> GcsHost(std::string_view text) {
   return place->host;
 }
 
-/// "%40" is "@".
+/// Decodes percent-encoding: "%40" becomes "@".
 std::string Unescaped(std::string_view text) {
   std::string plain;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -110,7 +110,7 @@ std::string Unescaped(std::string_view text) {
   return plain;
 }
 
-/// "http://user:password@host:port", of which only the host must be there.
+/// Parses "http://user:password@host:port"; only the host is required.
 std::optional<WebProxy> ParseProxy(std::string_view text) {
   constexpr std::string_view kScheme = "http://";
   constexpr uint16_t kWebPort = 80;
@@ -135,7 +135,7 @@ std::optional<WebProxy> ParseProxy(std::string_view text) {
   return proxy;
 }
 
-/// By a list as of no_proxy.
+/// Whether a list in the form of no_proxy names the host.
 bool IsNamed(const RayAddress& address, std::string_view list) {
   while (!list.empty()) {
     const size_t comma = std::min(list.find(','), list.size());
@@ -175,17 +175,17 @@ Result<RayAddress> ParseRayAddress(std::string_view text) {
   }
   const size_t slash = std::min(rest.find('/'), rest.size());
   if (rest.substr(0, slash).find('@') != std::string_view::npos) {
-    // Not shown: what stands before the @ may be a password.
-    return Status(ErrorCode::kSpecInvalid, "Ray address: a user or password in it is not taken",
-                  "give what a proxy asks for by --ray-headers or RAY_JOB_HEADERS");
+    // The message omits the address: the text before the @ may be a password.
+    return Status(ErrorCode::kSpecInvalid, "Ray address: must not contain a user or password",
+                  "pass a proxy's credentials by --ray-headers or RAY_JOB_HEADERS");
   }
   const std::optional<Place> place = SplitPlace(rest.substr(0, slash));
-  if (!place) return Wrong(text, "no host and port there", fmt::format("write {}", kForm));
+  if (!place) return Wrong(text, "no host and port", fmt::format("write {}", kForm));
   address.host = place->host;
   address.port = address.is_tls ? 443 : 80;
   if (!place->port.empty()) {
     const std::optional<uint16_t> port = ParsePort(place->port);
-    if (!port) return Wrong(text, "its port is not within 1 to 65535", "");
+    if (!port) return Wrong(text, "the port is not within 1 to 65535", "");
     address.port = *port;
   }
   address.prefix = rest.substr(slash);
@@ -194,7 +194,7 @@ Result<RayAddress> ParseRayAddress(std::string_view text) {
     return static_cast<unsigned char>(c) <= 0x20 || c == 0x7F || c == '?' || c == '#';
   });
   if (!is_plain) {
-    return Wrong(text, "no path for it", "write the dashboard's address without ? and #");
+    return Wrong(text, "invalid path", "write the dashboard's address without ? and #");
   }
   return address;
 }
@@ -216,7 +216,7 @@ Result<RayAddress> ResolveRayAddress(std::string_view given, const std::string& 
     address.host = *host;
     address.origin = "env RAY_ADDRESS";
     address.note = fmt::format(
-        "RAY_ADDRESS={} is a GCS address: asking the dashboard at {} (--ray-address names another)",
+        "RAY_ADDRESS={} is a GCS address: asking the dashboard at {} (--ray-address overrides it)",
         ShownText(Trimmed(ray)), address.Url());
     return address;
   }
@@ -258,20 +258,20 @@ Result<WebHeaders> ResolveRayHeaders(std::string_view given, const Environment& 
   const std::string_view name = given.empty() ? "RAY_JOB_HEADERS" : "--ray-headers";
   const auto wrong = [&](std::string_view why) {
     return Status(ErrorCode::kSpecInvalid, fmt::format("{}: {}", name, why),
-                  "a JSON object of texts, such as '{\"X-Team\": \"vision\"}'");
+                  "expected a JSON object of strings, such as '{\"X-Team\": \"vision\"}'");
   };
   WebHeaders headers;
   if (text.empty()) return headers;
   const Result<Json> json = ParseJson(text);
   if (!json.ok()) return wrong(json.status().message());
-  if (!json->is_object()) return wrong("no JSON object");
+  if (!json->is_object()) return wrong("not a JSON object");
   for (const auto& [key, value] : json->items()) {
-    if (!value.is_string()) return wrong(fmt::format("the value of {} is no text", ShownText(key)));
+    if (!value.is_string()) return wrong(fmt::format("{} must be a string", ShownText(key)));
     const bool is_token = !key.empty() && std::ranges::all_of(key, [](char c) {
       return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
              std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
     });
-    if (!is_token) return wrong(fmt::format("'{}' is no name of a header", ShownText(key)));
+    if (!is_token) return wrong(fmt::format("'{}' is not a valid header name", ShownText(key)));
     std::string lower = key;
     std::ranges::transform(lower, lower.begin(),
                            [](char c) { return c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c; });
@@ -282,7 +282,7 @@ Result<WebHeaders> ResolveRayHeaders(std::string_view given, const Environment& 
     const bool is_line = std::ranges::none_of(bytes, [](char c) {
       return (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7F;
     });
-    if (!is_line) return wrong(fmt::format("the value of {} has control bytes", ShownText(key)));
+    if (!is_line) return wrong(fmt::format("{} must not contain control bytes", ShownText(key)));
     headers.emplace_back(key, bytes);
   }
   return headers;

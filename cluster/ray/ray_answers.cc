@@ -25,11 +25,11 @@ Status Wrong(std::string_view what) { return {ErrorCode::kProtocolError, std::st
 
 Result<Json> ParseObject(ByteView body) {
   HVDRAY_ASSIGN_OR_RETURN(Json json, ParseJson(body, kMaxAnswerBytes));
-  if (!json.is_object()) return Wrong("no JSON object");
+  if (!json.is_object()) return Wrong("not a JSON object");
   return json;
 }
 
-/// Null for a key that is missing or null, as the dashboard means the same by both.
+/// nullptr for a key that is missing or null: the dashboard means the same by both.
 const Json* Find(const Json& object, const char* key) {
   if (!object.is_object()) return nullptr;
   const auto found = object.find(key);
@@ -41,7 +41,7 @@ std::string Text(const Json& object, const char* key) {
   return value != nullptr && value->is_string() ? value->get<std::string>() : std::string();
 }
 
-/// 0 for what is no finite number.
+/// 0 for anything but a finite number.
 double Number(const Json& value) {
   if (!value.is_number()) return 0;
   const auto number = value.get<double>();
@@ -85,7 +85,7 @@ RayUsage Usage(const Json* object) {
   return usage;
 }
 
-/// "1.5", "2.00GiB" (rounded there); nullopt: neither.
+/// Parses "1.5" or "2.00GiB" (which the dashboard has rounded); nullopt: neither.
 std::optional<double> AmountOfText(std::string_view text) {
   double amount = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), amount);
@@ -111,8 +111,8 @@ std::optional<RayUse> PairOfText(std::string_view text, std::string_view divider
   return RayUse{.used = *used, .total = *total};
 }
 
-/// Lines for people: "2.0/4.0 CPU (1.0 used of 2.5 reserved in placement groups)". The first figure
-/// has what is used in placement groups in place of what they reserve.
+/// Parses lines such as "2.0/4.0 CPU (1.0 used of 2.5 reserved in placement groups)". The first
+/// figure counts what placement groups use, not what they reserve.
 RayUsage UsageOfLines(std::string_view lines) {
   constexpr std::string_view kGroups = " reserved in placement groups)";
   RayUsage usage;
@@ -149,7 +149,7 @@ Result<std::vector<Json>> Rows(ByteView body) {
   }
   std::vector<Json> found;
   for (const Json& row : *rows) {
-    if (!row.is_object()) return Wrong("a listing with a row that is no object");
+    if (!row.is_object()) return Wrong("a listing with a row that is not an object");
     found.push_back(row);
   }
   return found;
@@ -196,11 +196,11 @@ std::vector<RayPendingNode> PendingNodes(const Json* list) {
   return nodes;
 }
 
-/// An autoscaler that only looks on calls the type of each node after its id.
+/// An autoscaler that only observes names the type of each node after the node's id.
 bool AddsNodes(const Json& report) {
   const Json* types = Find(report, "nodeTypeMapping");
   if (types == nullptr || !types->is_object()) {
-    // Only the camel-cased types are left to look at: "nodeBdcef4…", 4 + 56 characters.
+    // Only the camel-cased types are available then: "nodeBdcef4…", 4 + 56 characters.
     const Json* active = Find(report, "activeNodes");
     if (active == nullptr || !active->is_object()) return true;
     return std::ranges::any_of(active->items(), [](const auto& item) {
@@ -265,12 +265,45 @@ Json ObjectOf(const std::map<std::string, std::string>& texts) {
   return object;
 }
 
+constexpr size_t kShownBytes = 300;
+constexpr size_t kShortestMaskedToken = 6;  // masking "ray" would hide the word in every message
+constexpr std::string_view kWhereDashboard =
+    "the dashboard listens on port 8265 of the head; without --dashboard-host, only on its "
+    "loopback: ssh -L 8265:127.0.0.1:8265 HEAD";
+constexpr std::string_view kWhereToken =
+    "put the cluster's token into RAY_AUTH_TOKEN, a file named by RAY_AUTH_TOKEN_PATH, or "
+    "~/.ray/auth_token; `ray get-auth-token` on the head prints it";
+
+bool IsWordByte(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+         static_cast<unsigned char>(c) >= 0x80;
+}
+
+bool IsPage(const WebReply& reply) {
+  const size_t begin = reply.body.find_first_not_of(" \t\r\n");
+  return reply.content_type.starts_with("text/html") ||
+         (begin != std::string::npos && reply.body[begin] == '<');
+}
+
+/// "answers 500: KeyError: 'x'"
+std::string Said(const WebReply& reply) {
+  const std::string line = IsPage(reply) ? "" : LastLine(reply.body);
+  return fmt::format("answers {}{}{}", reply.status, line.empty() ? "" : ": ", line);
+}
+
+Status Denied(const RayQuestion& question, const WebReply& reply, const RayToken& token) {
+  const std::string what = token.is_empty() ? std::string("requires a token")
+                                            : fmt::format("rejects the token of {}", token.origin);
+  return {ErrorCode::kRayDenied, fmt::format("{} {} ({})", question.url, what, Said(reply)),
+          std::string(kWhereToken)};
+}
+
 }  // namespace
 
 Result<RayVersion> ParseRayVersion(ByteView body) {
   HVDRAY_ASSIGN_OR_RETURN(const Json json, ParseObject(body));
   RayVersion version{.ray = Text(json, "ray_version"), .session = Text(json, "session_name")};
-  if (version.ray.empty()) return Wrong("no ray_version in it");
+  if (version.ray.empty()) return Wrong("no ray_version");
   const std::string level = Text(json, "version");
   for (const char c : level) {
     if (c < '0' || c > '9' || version.jobs_api > 9999) break;
@@ -301,11 +334,11 @@ Result<std::vector<RayNode>> ParseRayNodes(ByteView body) {
 Result<RayClusterStatus> ParseRayClusterStatus(ByteView body) {
   HVDRAY_ASSIGN_OR_RETURN(const Json json, ParseObject(body));
   const Json* data = Find(json, "data");
-  if (data == nullptr || !data->is_object()) return Wrong("no data in it");
+  if (data == nullptr || !data->is_object()) return Wrong("no data");
   RayClusterStatus status;
   const Json* cluster = Find(*data, "clusterStatus");
   if (cluster == nullptr) return status;
-  if (!cluster->is_object()) return Wrong("clusterStatus is no object");
+  if (!cluster->is_object()) return Wrong("clusterStatus is not an object");
   status.has_report = true;
   if (const Json* report = Find(*cluster, "loadMetricsReport"); report != nullptr) {
     status.usage = Usage(Find(*report, "usage"));
@@ -324,7 +357,7 @@ Result<RayClusterStatus> ParseRayClusterStatus(ByteView body) {
 Result<RayNodeSummary> ParseRayNodeSummary(ByteView body) {
   HVDRAY_ASSIGN_OR_RETURN(const Json json, ParseObject(body));
   const Json* data = Find(json, "data");
-  if (data == nullptr || !data->is_object()) return Wrong("no data in it");
+  if (data == nullptr || !data->is_object()) return Wrong("no data");
   RayNodeSummary summary;
   for (const auto& [id, lines] : Texts(Find(*data, "nodeLogicalResources"))) {
     summary.usage_by_node[id] = UsageOfLines(lines);
@@ -369,7 +402,7 @@ Result<RayJob> ParseRayJob(ByteView body) {
 
 Result<std::vector<RayJob>> ParseRayJobs(ByteView body) {
   HVDRAY_ASSIGN_OR_RETURN(const Json json, ParseJson(body, kMaxAnswerBytes));
-  if (!json.is_array()) return Wrong("no JSON array of jobs");
+  if (!json.is_array()) return Wrong("not a JSON array of jobs");
   std::vector<RayJob> jobs;
   for (const Json& row : json) {
     HVDRAY_ASSIGN_OR_RETURN(RayJob job, JobOf(row));
@@ -382,14 +415,14 @@ Result<std::string> ParseSubmission(ByteView body) {
   HVDRAY_ASSIGN_OR_RETURN(const Json json, ParseObject(body));
   std::string id = Text(json, "submission_id");
   if (id.empty()) id = Text(json, "job_id");
-  if (id.empty()) return Wrong("no submission_id in it");
+  if (id.empty()) return Wrong("no submission_id");
   return id;
 }
 
 Result<bool> ParseRayFlag(ByteView body, const char* key) {
   HVDRAY_ASSIGN_OR_RETURN(const Json json, ParseObject(body));
   const Json* flag = Find(json, key);
-  if (flag == nullptr || !flag->is_boolean()) return Wrong(fmt::format("no {} in it", key));
+  if (flag == nullptr || !flag->is_boolean()) return Wrong(fmt::format("no {}", key));
   return flag->get<bool>();
 }
 
@@ -438,6 +471,114 @@ std::string RayCamelCase(std::string_view name) {
     camel += shown;
   }
   return camel;
+}
+
+Status NoRayAnswer(const RayQuestion& question, const Status& why) {
+  const auto failed = [&](ErrorCode code, std::string_view hint) {
+    return Status(code, fmt::format("{}: {}: {}", question.url, question.attempt, why.message()),
+                  std::string(hint));
+  };
+  const auto not_there = [&](std::string_view hint) {
+    return Status(ErrorCode::kRayUnreachable,
+                  fmt::format("no Ray dashboard answers at {}: {}", question.url, why.message()),
+                  std::string(hint));
+  };
+  switch (why.code()) {
+    case ErrorCode::kCancelled:
+    case ErrorCode::kUsage:
+    case ErrorCode::kOutOfResources:
+    case ErrorCode::kInternal:
+      return failed(why.code(), why.hint());
+    case ErrorCode::kFileUnreadable:
+      return failed(why.code(),
+                    "--ray-verify takes a file with certificates, or a directory prepared by "
+                    "`openssl rehash`");
+    case ErrorCode::kHostKeyRejected:
+      return not_there(
+          "--ray-verify FILE names the certificates to trust; --ray-verify "
+          "false turns the check off");
+    case ErrorCode::kHandshakeFailed:
+      return not_there("a dashboard without a proxy in front speaks http:// only");
+    case ErrorCode::kUnknownHost:
+      return not_there("check the name in --ray-address, RAY_API_SERVER_ADDRESS or RAY_ADDRESS");
+    case ErrorCode::kHostUnreachable:
+    case ErrorCode::kConnectTimeout:
+      return not_there(kWhereDashboard);
+    case ErrorCode::kDeadlineExceeded:
+      return failed(ErrorCode::kRayFailed, "the head may be overloaded: try again");
+    default:
+      if (question.is_first) return not_there(kWhereDashboard);
+      return failed(ErrorCode::kRayFailed,
+                    "something between here and the head may cut "
+                    "connections, or refuse large requests");
+  }
+}
+
+Status RayRefusal(const RayQuestion& question, const WebReply& reply, const RayToken& token) {
+  if (reply.status == 401 || reply.status == 403) return Denied(question, reply, token);
+  if (reply.status == 407) {
+    return {ErrorCode::kRayUnreachable,
+            fmt::format("{}: the proxy requires another login ({})", question.url, Said(reply)),
+            "HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT, or no_proxy for this host"};
+  }
+  if (reply.status >= 300 && reply.status < 400) {
+    const std::string target = ShownText(reply.location.substr(0, reply.location.find('?')), 200);
+    return {ErrorCode::kRayUnreachable,
+            fmt::format("{} redirects to {}", question.url, target.empty() ? "nowhere" : target),
+            "if that is the cluster's dashboard, pass it as --ray-address"};
+  }
+  if (reply.status == 502 || reply.status == 503 || reply.status == 504) {
+    return {ErrorCode::kRayUnreachable,
+            fmt::format("{} {}: no Ray behind it now", question.url, Said(reply)),
+            "check that the head runs, and try again"};
+  }
+  if (reply.status == 413) {
+    return {ErrorCode::kPackageTooLarge,
+            fmt::format("{}: {}: {}", question.url, question.attempt, Said(reply)),
+            "Ray accepts 100 MiB, a proxy in front often less: exclude more (--exclude)"};
+  }
+  // Only Ray says "Job nope does not exist".
+  const bool is_rays = reply.body.find("does not exist") != std::string::npos;
+  if (reply.status == 404 && question.is_first && !is_rays) {
+    return {
+        ErrorCode::kRayUnreachable,
+        fmt::format("no Ray dashboard at {}: it answers 404 to {}", question.url, question.attempt),
+        std::string(kWhereDashboard)};
+  }
+  return {ErrorCode::kRayFailed,
+          fmt::format("{}: {}: {}", question.url, question.attempt, Said(reply))};
+}
+
+Status NotRays(const RayQuestion& question, const WebReply& reply, const Status& fault) {
+  const std::string what = IsPage(reply)
+                               ? std::string("a web page, perhaps of a proxy that wants a login")
+                               : fault.message();
+  return {question.is_first ? ErrorCode::kRayUnreachable : ErrorCode::kRayFailed,
+          fmt::format("{}: {}: the answer is not Ray's: {}", question.url, question.attempt, what),
+          question.is_first ? std::string(kWhereDashboard) : std::string()};
+}
+
+std::string LastLine(ByteView body) {
+  while (!body.empty()) {
+    const size_t newline = body.find_last_of("\r\n");
+    const ByteView line = newline == ByteView::npos ? body : body.substr(newline + 1);
+    if (std::ranges::any_of(line, IsWordByte)) {
+      const size_t begin = line.find_first_not_of(" \t");
+      return ShownText(line.substr(begin, line.find_last_not_of(" \t") - begin + 1), kShownBytes);
+    }
+    if (newline == ByteView::npos) break;
+    body = body.substr(0, newline);
+  }
+  return {};
+}
+
+void MaskToken(std::string& text, const RayToken& token) {
+  const std::string_view secret = token.text.view();
+  if (secret.size() < kShortestMaskedToken) return;
+  for (size_t at = text.find(secret); at != std::string::npos; at = text.find(secret, at)) {
+    text.replace(at, secret.size(), "<token>");
+    at += 7;
+  }
 }
 
 }  // namespace hvdray

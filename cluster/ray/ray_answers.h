@@ -1,5 +1,5 @@
-// The dashboard's JSON to plain values and back. Pure: whatever a server sends ends in a value or a
-// kProtocolError that says what is wrong with it; a key that is new is no error.
+// Converts the dashboard's JSON to plain values and back, and its failures to errors. Pure. Any
+// input yields a value or a kProtocolError that names the fault; unknown keys are ignored.
 #ifndef HVDRAY_CLUSTER_RAY_RAY_ANSWERS_H_
 #define HVDRAY_CLUSTER_RAY_RAY_ANSWERS_H_
 
@@ -8,37 +8,65 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/status.h"
 #include "base/types.h"
+#include "base/web_client.h"
 #include "cluster/ray/ray_facts.h"
+#include "cluster/ray/ray_token.h"
 
 namespace hvdray {
 
-/// Of GET /api/version.
+/// For GET /api/version.
 Result<RayVersion> ParseRayVersion(ByteView body);
-/// Of GET /api/v0/nodes; those that are not ALIVE are left out.
+/// For GET /api/v0/nodes. Skips nodes that are not ALIVE.
 Result<std::vector<RayNode>> ParseRayNodes(ByteView body);
-/// Of GET /api/cluster_status. Without a report it has no usage: the head has just started, or has
-/// autoscaler v2, which writes none.
+/// For GET /api/cluster_status. Without a report there is no usage: the head has just started, or
+/// has autoscaler v2, which writes none.
 Result<RayClusterStatus> ParseRayClusterStatus(ByteView body);
-/// Of GET /nodes?view=summary, where both versions of the autoscaler say what is in use.
+/// For GET /nodes?view=summary, which has the usage with both versions of the autoscaler.
 Result<RayNodeSummary> ParseRayNodeSummary(ByteView body);
-/// Of GET /api/v0/placement_groups?detail=True.
+/// For GET /api/v0/placement_groups?detail=True.
 Result<std::vector<RayPlacementGroup>> ParseRayPlacementGroups(ByteView body);
-/// Of GET /api/jobs/ID and GET /api/jobs/.
+/// For GET /api/jobs/ID and GET /api/jobs/.
 Result<RayJob> ParseRayJob(ByteView body);
 Result<std::vector<RayJob>> ParseRayJobs(ByteView body);
 /// The submission id in the answer to POST /api/jobs/.
 Result<std::string> ParseSubmission(ByteView body);
-/// {"<key>": true|false}
+/// For {"<key>": true|false}.
 Result<bool> ParseRayFlag(ByteView body, const char* key);
 
 /// The body of POST /api/jobs/.
 std::string SubmissionBody(const RayJobRequest& request);
 
-/// How the dashboard writes a key of cluster_status: object_store_memory as objectStoreMemory,
-/// node:__internal_head__ as node:InternalHead. Source: Python's str.title() for each part but the
-/// first.
+/// The dashboard's spelling of a key in cluster_status: objectStoreMemory for object_store_memory,
+/// node:InternalHead for node:__internal_head__. Source: it applies Python's str.title() to each
+/// part but the first.
 std::string RayCamelCase(std::string_view name);
+
+// Turns failed requests into one-line errors, those of DashboardClient.
+
+/// A request: "http://10.0.0.10:8265", "list nodes".
+struct RayQuestion {
+  std::string url;
+  std::string attempt;
+  bool is_first = false;  ///< No answer has shown yet that this is a Ray dashboard.
+};
+
+/// For a request without an answer. `why`: from WebClient.
+Status NoRayAnswer(const RayQuestion& question, const Status& why);
+
+/// For an answer whose status is not 200.
+Status RayRefusal(const RayQuestion& question, const WebReply& reply, const RayToken& token);
+
+/// For an answer of status 200 that is not from Ray. `fault`: from the parser.
+Status NotRays(const RayQuestion& question, const WebReply& reply, const Status& fault);
+
+/// The last line of `body` that contains a word, safe to show: for a Python traceback the one with
+/// the error (the dashboard may add a line with only a full stop). Empty: no such line.
+std::string LastLine(ByteView body);
+
+/// Masks the token everywhere in `text`, since some servers echo their input.
+void MaskToken(std::string& text, const RayToken& token);
 
 }  // namespace hvdray
 

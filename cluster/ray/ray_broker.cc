@@ -9,7 +9,7 @@
 namespace hvdray {
 namespace {
 
-constexpr size_t kMaxShown = 120;  // of a line that can't be read
+constexpr size_t kMaxShown = 120;  // of an invalid line
 
 template <typename Function, typename Value>
 void CallIfSet(const Function& function, Value value) {
@@ -21,9 +21,9 @@ void CallIfSet(const Function& function, Value value) {
 struct RayBroker::Impl {
   std::unique_ptr<ByteStream> stream;
   Handlers handlers;
-  std::string line;  // not ended yet
+  std::string line;  // unfinished
   bool has_hello = false;
-  bool is_closed = false;  // or destroyed: no handler is called any more
+  bool is_closed = false;  // or destroyed: calls no more handlers
 
   void OnData(ByteView bytes) {
     while (!is_closed) {
@@ -43,11 +43,12 @@ struct RayBroker::Impl {
   void OnLine(const std::string& whole) {
     Result<BrokerEvent> event = ParseBrokerEvent(whole);
     if (event.ok() && std::holds_alternative<BrokerHello>(*event) == has_hello) {
-      event = Status(ErrorCode::kProtocolError, has_hello ? "a second hello" : "no hello first");
+      event =
+          Status(ErrorCode::kProtocolError, has_hello ? "second hello" : "expected hello first");
     }
     if (!event.ok()) {
       return Close(std::move(event).status().WithContext(
-          fmt::format("ray_driver.py said '{}'", ShownText(whole, kMaxShown))));
+          fmt::format("ray_driver.py sent '{}'", ShownText(whole, kMaxShown))));
     }
     has_hello = true;
     std::visit([this](auto&& value) { Tell(std::forward<decltype(value)>(value)); },
@@ -71,8 +72,8 @@ struct RayBroker::Impl {
     if (status.ok()) status = Status(ErrorCode::kRayFailed, "ray_driver.py has ended");
     Close(std::move(status)
               .WithCode(ErrorCode::kRayFailed)
-              .WithContext("speak to Ray")
-              .WithHint("the job's log on the cluster says why: `ray job logs` shows it"));
+              .WithContext("talk to Ray")
+              .WithHint("for the reason, see the job's log on the cluster: `ray job logs`"));
   }
 
   void Say(std::string text) {
@@ -92,7 +93,7 @@ RayBroker::~RayBroker() {
 }
 
 void RayBroker::Start() {
-  // A handler may destroy the broker, and with it the stream: whoever runs keeps the rest.
+  // A handler may destroy the broker and the stream; the running callback keeps the rest alive.
   const std::weak_ptr<Impl> weak = impl_;
   impl_->stream->Start({[weak](ByteView bytes) {
                           if (const auto impl = weak.lock()) impl->OnData(bytes);

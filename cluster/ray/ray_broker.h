@@ -1,5 +1,5 @@
-// Speaks to Ray for `hvdray-agent drive`: the C++ end of the pipe to python/ray_driver.py, which
-// reserves groups, seats agents and tells of nodes, and decides nothing.
+// Talks to Ray for `hvdray-agent drive`: the C++ end of the pipe to python/ray_driver.py, which
+// reserves placement groups, starts agents and reports nodes, but decides nothing.
 #ifndef HVDRAY_CLUSTER_RAY_RAY_BROKER_H_
 #define HVDRAY_CLUSTER_RAY_RAY_BROKER_H_
 
@@ -12,12 +12,12 @@
 
 namespace hvdray {
 
-/// Threads: the loop's. Destroying it closes the pipe: Python then ends all seats, gives all groups
-/// back and leaves with this process's exit code.
+/// Destroying it closes the pipe: Python then ends all agents, releases all groups and exits with
+/// this process's exit code. Threads: the loop's.
 class RayBroker {
  public:
-  /// None is called from within a method of the broker; each may destroy it. Those that are empty
-  /// are not called. on_hello comes first and once.
+  /// Never called from within a method of the broker; each may destroy it. Each may be empty.
+  /// on_hello comes first, and once.
   struct Handlers {
     std::function<void(BrokerHello)> on_hello;
     std::function<void(BrokerNodes)> on_nodes;  ///< Only after Watch().
@@ -25,36 +25,39 @@ class RayBroker {
     std::function<void(BrokerSeatStarted)> on_seat_started;
     std::function<void(BrokerSeatEnded)> on_seat_ended;
     std::function<void(BrokerSignal)> on_signal;
-    /// Once, and nothing after it: never ok. kRayFailed: Python has gone; kProtocolError: it said
-    /// what no ray_driver.py says (too long a line, not JSON, not hello first).
+    /// The last call, never with ok. kRayFailed: Python has ended; kProtocolError: it sent an
+    /// invalid message (line too long, not JSON, hello not first).
     std::function<void(Status why)> on_closed;
   };
 
-  /// `stream`: to Python, as MakeFdStream(loop, UniqueFd(0), UniqueFd(1)), with SIGPIPE ignored.
+  /// `stream`: to Python, such as MakeFdStream(loop, UniqueFd(0), UniqueFd(1)). SIGPIPE must be
+  /// ignored.
   RayBroker(std::unique_ptr<ByteStream> stream, Handlers handlers);
   ~RayBroker();
   RayBroker(const RayBroker&) = delete;
   RayBroker& operator=(const RayBroker&) = delete;
 
-  /// Begins to read. Call once.
+  /// Starts reading. Call once.
   void Start();
 
-  // What is said after on_closed goes nowhere.
-  /// Answered by on_group, again and again.
+  // These have no effect after on_closed.
+
+  /// Reserves a placement group. on_group reports each of its changes.
   void Reserve(const BrokerReserve& reserve);
+  /// Returns a placement group to Ray.
   void Release(const std::string& group);
-  /// Answered by on_nodes at once and at every change.
+  /// on_nodes follows at once and at every change.
   void Watch();
-  /// Nodes and groups are not told of any more, until Watch().
+  /// Stops reports of nodes and groups until Watch().
   void Rest();
-  /// Answered by on_seat_started or on_seat_ended, the latter in the end anyway.
+  /// Starts an agent. on_seat_started follows, and on_seat_ended in any case.
   void Seat(const BrokerSeat& seat);
-  /// Kills the actor and, with its process group, the agent. Answered by on_seat_ended.
+  /// Kills the actor and, with its process group, the agent. on_seat_ended follows.
   void Unseat(int seat);
 
  private:
   struct Impl;
-  std::shared_ptr<Impl> impl_;  // kept by the callback that runs, too
+  std::shared_ptr<Impl> impl_;  // shared with the running callback
 };
 
 }  // namespace hvdray

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "cluster/ray/group_wait.h"
-#include "cluster/ray/ray_host_names.h"
+#include "cluster/ray/ray_request.h"
 
 namespace hvdray {
 namespace {
@@ -33,7 +33,7 @@ RayHostPlan::Orders RayHostPlan::OnGroup(const BrokerGroup& told, TimePoint now)
   Orders orders;
   const auto found = std::find_if(groups_.begin(), groups_.end(),
                                   [&told](const Group& group) { return group.name == told.name; });
-  if (found == groups_.end()) return orders;  // given back meanwhile
+  if (found == groups_.end()) return orders;  // released meanwhile
   const auto index = static_cast<size_t>(found - groups_.begin());
   const bool is_there = told.state == BrokerGroupState::kCreated && !told.bundles.empty() &&
                         !told.bundles.front().empty();
@@ -44,7 +44,7 @@ RayHostPlan::Orders RayHostPlan::OnGroup(const BrokerGroup& told, TimePoint now)
     orders.placed.push_back({found->host, {.group = found->name, .bundles = {0}}});
     orders.has_news = true;
   } else if (!is_there && (!found->host.empty() || told.state != BrokerGroupState::kPending)) {
-    // A group that Ray moves elsewhere is a new one to us; one that it refuses is tried again.
+    // A group that Ray moves counts as lost; a refused one is retried after the pause.
     paused_[found->node_id] = now + policy_.pause;
     Drop(index, &orders);
     Grow(now, &orders);
@@ -52,8 +52,8 @@ RayHostPlan::Orders RayHostPlan::OnGroup(const BrokerGroup& told, TimePoint now)
   return orders;
 }
 
-/// There is room where there was none, and the table of nodes will say so: a group that is pinned
-/// takes it.
+/// A created demand group shows that there is new room. It is released: the next table of nodes
+/// shows the room, and a pinned group takes it.
 RayHostPlan::Orders RayHostPlan::OnDemand(const BrokerGroup& told, TimePoint now) {
   Orders orders;
   if (told.state == BrokerGroupState::kPending || told.state == BrokerGroupState::kRescheduling) {
@@ -177,14 +177,14 @@ void RayHostPlan::AskForNodes(TimePoint now, Orders* orders) {
   orders->reserve.push_back(std::move(reserve));
 }
 
-/// In use, or asked for.
+/// Slots in use or requested.
 int RayHostPlan::TakenSlots() const {
   int slots = 0;
   for (const Group& group : groups_) slots += group.is_idle ? 0 : group.slots;
   return slots;
 }
 
-/// How many to ask for on each node.
+/// How many slots to request on each node.
 std::vector<int> RayHostPlan::SlotsOfNodes(int room, TimePoint now) const {
   std::vector<int> slots(nodes_.size());
   std::vector<int> free(nodes_.size());
@@ -228,7 +228,7 @@ BrokerReserve RayHostPlan::ReserveOn(const RayNode& node, int slots) {
     return other.is_alive && other.ip == node.ip;
   });
   if (at_ip == 1) {
-    bundle["node:" + node.ip] = kPin;  // which every version of Ray knows
+    bundle["node:" + node.ip] = kPin;  // unlike selectors, every version of Ray supports this
   } else {
     reserve.selectors = {{{"ray.io/node-id", node.id}}};
   }
@@ -245,8 +245,8 @@ void RayHostPlan::Drop(size_t index, Orders* orders) {
   orders->has_news = true;
 }
 
-// A node that comes anew at an address where one was lost is another host: the job may hold
-// something against the old one. So is what a node gives beside a group that it holds already.
+// A new node at the address of a lost one gets another name, since the job may have blacklisted the
+// old host. A second group on one node is also a separate host.
 std::string RayHostPlan::NameFor(const std::string& node_id) {
   std::string name = RayHostNames(std::vector{node_id}, nodes_).front();
   auto known = names_.try_emplace(name, node_id).first;

@@ -1,7 +1,7 @@
-// Which slots an elastic job holds on a Ray cluster, and which it asks for: a placement group on
-// each node that has room, pinned to it, and one more where room is made later; a host is there
-// when its group is. What it lacks of the slots that it wants stands as a pending group, of which
-// Ray's autoscaler hears. Pure: takes what the broker tells and the time, returns what to do.
+// Decides which slots an elastic job holds and requests on a Ray cluster. It reserves a placement
+// group on each node with room, pinned to the node, and another one when more room appears there.
+// Each created group is a host. The slots that the job still lacks are a pending group, which Ray's
+// autoscaler sees. Pure: takes the broker's events and the time, returns what to do.
 #ifndef HVDRAY_CLUSTER_RAY_RAY_HOST_PLAN_H_
 #define HVDRAY_CLUSTER_RAY_RAY_HOST_PLAN_H_
 
@@ -20,64 +20,69 @@
 
 namespace hvdray {
 
+/// What the job wants, and the times to wait.
 struct RayHostPolicy {
   std::string group_prefix;  ///< "hvdray-<job>": its groups are "<prefix>-1" and so on.
-  RayAsk ask;                ///< What a slot is made of.
-  int max_slots = 1;         ///< Of all hosts that are in use or may be.
-  /// What is missing of so many slots is asked of an autoscaler. 0: there is none.
+  RayAsk ask;                ///< The resources of a slot.
+  int max_slots = 1;         ///< Limit for all groups, created or pending.
+  /// Slots up to this number that the job lacks are requested from an autoscaler. 0: there is none.
   int wanted_slots = 0;
-  /// A host whose agent has ended may be wanted again; else its slots are given back and its node
-  /// is left alone from then on.
+  /// A host whose agent has ended may be used again. False: release its slots and never use its
+  /// node again.
   bool has_cooldown = false;
-  /// As evenly over the nodes as their room allows (SPREAD); else few nodes, each with all it has.
+  /// Spread slots evenly over the nodes as far as room allows (SPREAD); false: fill few nodes.
   bool is_spread = false;
   /// Nodes to use, by address; empty: all.
   std::set<std::string> only_ips;
-  /// How long a group may be pending before it is given up: somebody else was faster.
+  /// How long a group may be pending before it is given up, because another job was faster.
   Duration patience = std::chrono::seconds(10);
-  /// How long its node is then left alone.
+  /// How long the plan then avoids its node.
   Duration pause = std::chrono::seconds(10);
-  /// After a change on a node what Ray says is free there may still be from before it.
+  /// How long Ray's report of a node's free resources may be older than a change there.
   Duration settle = std::chrono::seconds(3);
 };
 
+/// Times passed to one object never go back.
 class RayHostPlan {
  public:
+  /// What to do: first the releases, then the reservations.
   struct Orders {
     std::vector<BrokerReserve> reserve;
-    std::vector<std::string> release;  ///< Groups.
-    std::vector<std::pair<std::string, RaySeatPlace>> placed;
-    std::vector<std::string> removed;  ///< Hosts whose place is gone.
-    bool has_news = false;             ///< hosts() is another list.
+    std::vector<std::string> release;                          ///< Names of groups.
+    std::vector<std::pair<std::string, RaySeatPlace>> placed;  ///< New hosts and their places.
+    std::vector<std::string> removed;                          ///< Hosts that lost their places.
+    bool has_news = false;                                     ///< hosts() has changed.
   };
 
   explicit RayHostPlan(RayHostPolicy policy) : policy_(std::move(policy)) {}
 
   Orders OnNodes(const BrokerNodes& nodes, TimePoint now);
   Orders OnGroup(const BrokerGroup& group, TimePoint now);
-  /// An agent of that host is being started, or its last one has ended.
+  /// is_live: an agent of that host is being started; false: its last one has ended.
   Orders OnSeat(const std::string& host, bool is_live, TimePoint now);
+  /// Does the work that is due by time alone.
   Orders Tick(TimePoint now);
-  /// When Tick() may have work.
+  /// When Tick() may have work; nullopt: only an event can change anything.
   std::optional<TimePoint> NextDeadline() const;
 
-  /// In the order in which they came.
+  /// In the order in which their groups were created.
   std::vector<HostSlots> hosts() const;
   const std::vector<RayNode>& nodes() const { return nodes_; }
+  /// Slots of all hosts whose agent has not ended.
   int held_slots() const;
-  /// Those of hosts() that are on this node.
+  /// The hosts on this node.
   std::vector<std::string> HostsOn(const std::string& node_id) const;
-  /// Address of the node of one of hosts(); empty: it is none.
+  /// Address of a host's node; empty: not a host.
   std::string IpOf(const std::string& host) const;
 
  private:
   struct Group {
     std::string name;
-    std::string node_id;  ///< Wanted; that of the host once it is there.
+    std::string node_id;  ///< The requested node; once created, the actual one.
     std::string host;     ///< Empty: pending.
     int slots = 0;
     TimePoint asked{};
-    TimePoint came{};  ///< When it was there.
+    TimePoint came{};  ///< Time of creation.
     bool is_settled = false;
     bool is_idle = false;  ///< Its agent has ended.
   };
@@ -96,12 +101,12 @@ class RayHostPlan {
   const RayHostPolicy policy_;
   std::vector<RayNode> nodes_;
   std::vector<Group> groups_;
-  std::string demand_;    // The group that stands for what is missing; empty: none.
-  int demand_slots_ = 0;  // Of it.
-  std::optional<TimePoint> demand_after_;     // When there may be another one.
-  std::map<std::string, std::string> names_;  // Node that each name was given to.
-  std::map<std::string, TimePoint> paused_;   // Nodes, until then.
-  std::set<std::string> banned_;              // Nodes.
+  std::string demand_;                        // Name of the group for missing slots; empty: none.
+  int demand_slots_ = 0;                      // Its slots.
+  std::optional<TimePoint> demand_after_;     // Earliest time of the next one.
+  std::map<std::string, std::string> names_;  // Node id by host name, for all names ever given.
+  std::map<std::string, TimePoint> paused_;   // Nodes to avoid, with the end of their pause.
+  std::set<std::string> banned_;              // Nodes to avoid for good.
   int next_group_ = 1;
 };
 

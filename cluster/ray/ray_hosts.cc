@@ -10,7 +10,7 @@ namespace hvdray {
 namespace {
 
 constexpr Duration kSayPeriod = std::chrono::seconds(10);
-// What a cloud gives a machine that it takes back, where nobody has said more.
+// A cloud's usual notice for a machine that it takes back, for when Ray knows no time.
 constexpr Seconds kUnknownLeave(30);
 constexpr Seconds kLongestLeave(86'400);
 
@@ -40,7 +40,7 @@ void RayHosts::Stop() {
 void RayHosts::OnNodes(const BrokerNodes& nodes) {
   if (!is_running_) return;
   RayHostPlan::Orders orders = plan_.OnNodes(nodes, loop_.Now());
-  // The first list, though it is empty: from now on the job waits for slots.
+  // Report the first list even if it is empty: from now on the job waits for slots.
   orders.has_news |= !std::exchange(has_told_, true);
   Apply(orders);
   TellLeaving(nodes);
@@ -75,7 +75,7 @@ void RayHosts::Apply(const RayHostPlan::Orders& orders) {
   for (const auto& [host, place] : orders.placed) transport_.Place(host, place);
   Arm();
   if (!orders.has_news) return;
-  // Behind everything that goes on now: whoever is told may stop us.
+  // Later: the handler may stop or destroy this.
   tell_ = loop_.After(Duration::zero(), [this] {
     tell_.Cancel();
     handlers_.on_hosts(plan_.hosts(), /*is_final=*/false);
@@ -102,8 +102,8 @@ void RayHosts::SayWhatIsMissing() {
     ++alive;
     free += FreeSlotsOn(node, options_.policy.ask);
   }
-  options_.say(fmt::format("waiting for slots: {} of {} are there, {} more are free on {} nodes",
-                           held, options_.wanted_slots, free, alive));
+  options_.say(fmt::format("waiting for slots: {} of {} reserved, {} more free on {} nodes", held,
+                           options_.wanted_slots, free, alive));
 }
 
 }  // namespace hvdray

@@ -1,5 +1,5 @@
-// The hosts of an elastic job on Ray, as a source: nodes with free room, each once a placement
-// group of the job is there.
+// The hosts of an elastic job on Ray, as a HostSource: nodes on which the job holds a placement
+// group.
 #ifndef HVDRAY_CLUSTER_RAY_RAY_HOSTS_H_
 #define HVDRAY_CLUSTER_RAY_RAY_HOSTS_H_
 
@@ -16,26 +16,27 @@
 
 namespace hvdray {
 
+/// What a job wants from Ray, and whom to tell.
 struct RayHostsOptions {
   RayHostPolicy policy;
-  /// Fewer are said to be too few, every ten seconds.
+  /// With fewer slots, `say` reports it every ten seconds.
   int wanted_slots = 1;
-  std::function<void(std::string_view line)> say;
-  /// Ray drains the host's node. Once a node.
+  std::function<void(std::string_view line)> say;  ///< Lines for the user. Optional.
+  /// Ray drains the host's node, which leaves in `in`. Once per node. Optional.
   std::function<void(const std::string& host, Duration in)> on_leaving = {};
 };
 
-/// Threads: the loop's. Loop, broker and transport outlive it.
+/// Applies the orders of a RayHostPlan. Threads: the loop's. Loop, broker and transport outlive it.
 class RayHosts final : public HostSource {
  public:
   RayHosts(Loop& loop, RayBroker& broker, RayTransport& transport, RayHostsOptions options);
 
   /// Needs a broker that watches nodes.
   Status Start(Handlers handlers) override;
-  /// Asks for nothing any more; what it holds stays the job's until the broker goes.
+  /// Makes no more requests; the job keeps its slots until the broker is destroyed.
   void Stop() override;
 
-  // To be called with what broker and transport tell.
+  // Call these with the events of broker and transport.
   void OnNodes(const BrokerNodes& nodes);
   void OnGroup(const BrokerGroup& group);
   void OnSeat(const std::string& host, bool is_live);
@@ -56,7 +57,7 @@ class RayHosts final : public HostSource {
   Handlers handlers_;
   bool is_running_ = false;
   bool has_told_ = false;
-  std::set<std::string> leaving_;  // Nodes that were told of.
+  std::set<std::string> leaving_;  // Nodes that were reported.
   Watch timer_;
   Watch say_timer_;
   Watch tell_;

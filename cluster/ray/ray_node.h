@@ -1,4 +1,5 @@
-// A node of a Ray cluster: what it has, what of that is free. A plain value, whoever told of it.
+// A node of a Ray cluster with its total and free resources. A plain value, from the dashboard or
+// from the broker.
 #ifndef HVDRAY_CLUSTER_RAY_RAY_NODE_H_
 #define HVDRAY_CLUSTER_RAY_RAY_NODE_H_
 
@@ -9,18 +10,20 @@ namespace hvdray {
 
 /// Ray's resources by name: {"CPU": 2, "GPU": 1, "node:10.0.0.11": 0.001}.
 using RayAmounts = std::map<std::string, double>;
+/// Labels of a node, or a selector of labels.
 using RayLabels = std::map<std::string, std::string>;
 
+/// One node.
 struct RayNode {
-  std::string id;  ///< Ray's, hex. Several nodes may share an address.
+  std::string id;  ///< Ray's, hex. The key, since several nodes may share an address.
   std::string ip;
   bool is_alive = true;
   bool is_head = false;
   RayAmounts total;
-  RayAmounts free;            ///< Empty where it is not known.
-  bool is_free_known = true;  ///< What is not known counts as taken.
+  RayAmounts free;            ///< Empty if unknown.
+  bool is_free_known = true;  ///< Unknown resources count as taken.
   RayLabels labels;
-  bool is_leaving = false;  ///< It is being drained, and takes nothing new.
+  bool is_leaving = false;  ///< Ray drains it, so it accepts nothing new.
   bool operator==(const RayNode&) const = default;
 };
 

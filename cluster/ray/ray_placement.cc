@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "cluster/ray/ray_host_names.h"
+#include "cluster/ray/ray_request.h"
 
 namespace hvdray {
 

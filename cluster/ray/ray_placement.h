@@ -1,4 +1,4 @@
-// From a placement group that is there to hosts with slots, and the seat of each. Pure.
+// Turns a created placement group into hosts with slots, and a place for each host's agent. Pure.
 #ifndef HVDRAY_CLUSTER_RAY_RAY_PLACEMENT_H_
 #define HVDRAY_CLUSTER_RAY_RAY_PLACEMENT_H_
 
@@ -14,17 +14,17 @@
 
 namespace hvdray {
 
-/// One host for each node that has a bundle, in the order of first bundles; so ranks are
-/// contiguous on each node, whatever order Ray's bundles are in.
+/// One host per node that has a bundle, in the order of first bundles. So the ranks of a node are
+/// contiguous, whatever the order of Ray's bundles.
 struct RayPlacement {
   std::vector<HostSlots> hosts;
-  // As many as hosts.
+  // In the order of `hosts`, one each.
   std::vector<std::string> node_ids;
   std::vector<std::string> ips;
   std::vector<RaySeatPlace> places;
 };
 
-/// group: created, with a node of `nodes` for each bundle of `request`.
+/// `group` must be created, with a node of `nodes` for each bundle of `request`.
 RayPlacement PlaceGroup(const RayRequest& request, const BrokerGroup& group,
                         std::span<const RayNode> nodes);
 

@@ -10,7 +10,7 @@
 
 #include "base/json.h"
 #include "base/shown_text.h"
-#include "cluster/ray/ray_free.h"
+#include "cluster/ray/ray_facts.h"
 
 namespace hvdray {
 namespace {
@@ -20,7 +20,7 @@ constexpr size_t kShownId = 12;
 
 bool IsMemory(const std::string& name) { return name == "memory" || name == "object_store_memory"; }
 
-/// Worth a line of its own to people: not Ray's book-keeping, not the marks of hardware.
+/// Resources that interest users: neither Ray's internal ones nor hardware labels.
 bool IsShown(const std::string& name) {
   return !IsBookkeeping(name) && !name.starts_with("accelerator_type:") &&
          name != "object_store_memory";
@@ -34,8 +34,8 @@ std::string NameOf(const std::string& name) {
   return name == "memory" ? "GiB memory" : ShownText(name);
 }
 
-/// "0/4 CPU, 1/2 GPU, 0.0/21.8 GiB memory"; `free` has what of `total` is not in use, nullptr: not
-/// known.
+/// "0/4 CPU, 1/2 GPU, 0.0/21.8 GiB memory": used/total. `free`: the unused part of `total`;
+/// nullptr: unknown.
 std::string UseText(const RayAmounts& total, const RayAmounts* free) {
   std::string text;
   for (const auto& [name, amount] : total) {
@@ -81,7 +81,7 @@ std::string TimeText(int64_t ms) {
 
 using Row = std::array<std::string, 4>;
 
-/// Columns as wide as what stands in them; the last one ends where it ends.
+/// Aligns columns to their widest cell, without trailing blanks.
 std::string Table(const std::vector<Row>& rows) {
   std::array<size_t, 4> widths{};
   for (const Row& row : rows) {
@@ -109,12 +109,12 @@ std::string DemandText(const RayDemand& demand) {
                      ShownText(demand.strategy), bundles);
 }
 
-/// Empty when there is nothing to say.
+/// Empty when it is adding no nodes.
 std::string AutoscalerText(const RayAutoscaler& autoscaler) {
   std::string text;
   const auto add = [&text](const std::string& line) { text += "  " + line + "\n"; };
   for (const auto& [type, count] : autoscaler.launching) {
-    add(fmt::format("{} of type {} asked for", count, ShownText(type)));
+    add(fmt::format("{} of type {} requested", count, ShownText(type)));
   }
   for (const RayPendingNode& node : autoscaler.pending) {
     add(fmt::format("{} ({}): {}", node.ip.empty() ? "one more" : ShownText(node.ip),
@@ -204,7 +204,7 @@ std::string SlotsNote(const NodeSlots& slots, bool is_known) {
   if (!is_known) return fmt::format("not known yet; {} when idle", slots.idle);
   if (slots.now > 0) return {};
   return slots.idle > 0 ? fmt::format("busy: {} when idle", slots.idle)
-                        : "too small, or not asked for";
+                        : "too small, or its labels don't match";
 }
 
 }  // namespace
@@ -261,7 +261,7 @@ std::string RaySlotsText(const RaySnapshot& cluster, const RayAsk& ask) {
                     SlotsNote(slots, node.is_free_known)});
   }
   const std::string rest =
-      unknown == 0 ? "" : fmt::format(" (not known yet of {})", Plural(unknown, "node"));
+      unknown == 0 ? "" : fmt::format(" (not known yet for {})", Plural(unknown, "node"));
   return fmt::format("{} of {} free now, on {} of {} at {}{}\n",
                      Plural(static_cast<size_t>(sum), "slot"),
                      ShownText(AmountsText(SlotBundle(ask)), 200), hosts,

@@ -1,4 +1,4 @@
-// What `hvdray status --ray`, `hvdray slots --ray` and `hvdray jobs --ray` print. Pure.
+// The output of `hvdray status --ray`, `hvdray slots --ray` and `hvdray jobs --ray`. Pure.
 #ifndef HVDRAY_CLUSTER_RAY_RAY_REPORT_H_
 #define HVDRAY_CLUSTER_RAY_RAY_REPORT_H_
 
@@ -11,8 +11,8 @@
 
 namespace hvdray {
 
-/// A cluster at one moment. Names in `status` are those of the nodes (UndoCamelCase()), and what is
-/// free is known of each node (FillFree()).
+/// A cluster at one moment. `status` uses the nodes' resource names (after UndoCamelCase()), and
+/// each node has its free resources (after FillFree()).
 struct RaySnapshot {
   std::string url;
   RayVersion version;
@@ -20,20 +20,22 @@ struct RaySnapshot {
   RayClusterStatus status;
 };
 
+/// Version, usage by node, waiting requests and the autoscaler's work.
 std::string RayStatusText(const RaySnapshot& cluster);
-/// Schema hvdray.ray_status/1, docs/ray.md.
+/// Schema hvdray.ray_status/1, docs/ray.md, "For other programs".
 std::string RayStatusJson(const RaySnapshot& cluster);
 
-/// How many slots of `ask` each node has room for now. Only what a slot is made of counts.
+/// How many slots each node has room for now. Uses only the resources of a slot and the labels of
+/// `ask`.
 std::string RaySlotsText(const RaySnapshot& cluster, const RayAsk& ask);
-/// Schema hvdray.ray_slots/1, docs/ray.md.
+/// Schema hvdray.ray_slots/1, docs/ray.md, "For other programs".
 std::string RaySlotsJson(const RaySnapshot& cluster, const RayAsk& ask);
 
-/// Those that hvdray has submitted, the newest first.
+/// The jobs that hvdray has submitted, newest first.
 std::vector<RayJob> JobsOfOurs(std::vector<RayJob> jobs);
-/// `jobs`: of JobsOfOurs(). now_ms: since 1970.
+/// `jobs`: from JobsOfOurs(). now_ms: since 1970.
 std::string RayJobsText(const std::string& url, const std::vector<RayJob>& jobs, int64_t now_ms);
-/// Schema hvdray.ray_jobs/1, docs/ray.md.
+/// Schema hvdray.ray_jobs/1, docs/ray.md, "For other programs".
 std::string RayJobsJson(const std::string& url, const std::vector<RayJob>& jobs);
 
 }  // namespace hvdray

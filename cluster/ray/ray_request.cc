@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -13,9 +14,9 @@ namespace hvdray {
 namespace {
 
 constexpr std::string_view kNodePrefix = "node:";
-// Enough to pin a bundle, and too little to be in anybody's way. Ray counts in steps of 0.0001.
+// Enough to pin a bundle, and too little to block other users. Ray counts in steps of 0.0001.
 constexpr double kPin = 0.001;
-// Ray sums in such steps as well; a rest below half of one is none.
+// Half of Ray's step: smaller remainders are rounding errors.
 constexpr double kTolerance = 0.00005;
 constexpr int kMost = 65536;  // slots on a node
 
@@ -24,7 +25,7 @@ bool IsPin(std::string_view name) { return name.starts_with(kNodePrefix); }
 RayAmounts Times(const RayAmounts& amounts, int count) {
   RayAmounts product;
   for (const auto& [name, amount] : amounts) {
-    // One slot's pin is as good as four.
+    // One pin suffices for any number of slots.
     product[name] = IsPin(name) ? amount : amount * count;
   }
   return product;
@@ -35,7 +36,7 @@ double AmountOf(const RayAmounts& amounts, const std::string& name) {
   return found == amounts.end() ? 0 : found->second;
 }
 
-/// How many such bundles `room` holds, at most `most`.
+/// How many of these bundles fit into `room`, at most `most`.
 int Holds(const RayAmounts& room, const RayAmounts& bundle, int most) {
   double count = most;
   for (const auto& [name, amount] : bundle) {
@@ -44,7 +45,7 @@ int Holds(const RayAmounts& room, const RayAmounts& bundle, int most) {
   return static_cast<int>(std::max(count, 0.0));
 }
 
-/// Ray's small language: "x", "!x", "in(x,y)", "!in(x,y)".
+/// Ray's label selectors: "x", "!x", "in(x,y)", "!in(x,y)".
 bool MatchesValue(const std::string* label, std::string_view wanted) {
   if (wanted.starts_with('!')) return !MatchesValue(label, wanted.substr(1));
   if (label == nullptr) return false;
@@ -68,22 +69,22 @@ bool Matches(const RayLabels& labels, const RayLabels& selector) {
   });
 }
 
-/// How many such bundles there is room for on a node now, at most `most`. selector: what the node's
-/// labels have to match; a node that is dead has room for none.
+/// How many of these bundles fit on a node now, at most `most`. selector: must match the node's
+/// labels. A dead node has no room.
 int FreeBundlesOn(const RayNode& node, const RayAmounts& bundle, const RayLabels& selector,
                   int most) {
   if (!node.is_alive || !Matches(node.labels, selector)) return 0;
   return Holds(node.free, bundle, most);
 }
 
-/// The request as FitRequest looks at it: one kind of bundle, so many times, on some nodes.
+/// A part of a request: `count` equal bundles.
 struct Wish {
   const RayAmounts& bundle;
   const RayLabels& selector;
   int count = 0;
   std::string_view strategy;
 
-  /// Of the whole, what this figure of rooms holds.
+  /// `rooms`: how many of the bundles fit on each node.
   bool IsMet(const std::vector<int>& rooms) const {
     int64_t sum = 0;
     int hosts = 0;
@@ -113,10 +114,10 @@ std::string WishText(const Wish& wish) {
                      wish.strategy == "STRICT_PACK" ? " on one host" : "");
 }
 
-/// What is looked at: what is free now, or all that nodes have.
+/// Which resources count: those that are free now, or all.
 enum class Room : uint8_t { kFree, kTotal };
 
-/// The resource of which no node has enough for one bundle; empty: there is none such.
+/// Names a resource of which no node has enough for one bundle; empty: no resource is that scarce.
 std::string ScarceText(const Wish& wish, const std::vector<const RayNode*>& nodes, Room room) {
   for (const auto& [name, amount] : wish.bundle) {
     if (IsPin(name)) continue;
@@ -135,7 +136,7 @@ std::string ScarceText(const Wish& wish, const std::vector<const RayNode*>& node
 std::string MissingText(const Wish& wish, const std::vector<const RayNode*>& nodes,
                         const std::vector<int>& rooms, Room room) {
   const std::string text =
-      fmt::format("{} {} asked for, and ", WishText(wish), wish.count == 1 ? "is" : "are");
+      fmt::format("{} {} requested, but ", WishText(wish), wish.count == 1 ? "is" : "are");
   if (const std::string scarce = ScarceText(wish, nodes, room); !scarce.empty()) {
     return text + scarce;
   }
@@ -226,10 +227,10 @@ Status CheckAmounts(const RayAsk& ask) {
   const RayAmounts slot = SlotBundle(ask);
   for (const auto& [name, amount] : slot) {
     if (std::isfinite(amount) && amount > 0) continue;
-    return {ErrorCode::kUsage, fmt::format("a slot can't be made of {:g} {}", amount, name)};
+    return {ErrorCode::kUsage, fmt::format("a slot can't have {:g} {}", amount, name)};
   }
   if (!slot.empty()) return {};
-  return {ErrorCode::kUsage, "a slot is made of nothing", "--cpus-per-slot N"};
+  return {ErrorCode::kUsage, "a slot has no resources", "--cpus-per-slot N"};
 }
 
 RayRequest NamedRequest(const RayAsk& ask) {
@@ -248,7 +249,8 @@ RayRequest NamedRequest(const RayAsk& ask) {
   return request;
 }
 
-/// How many of `count` slots each node takes, of those that it has room for: the roomiest first.
+/// Distributes `count` slots, nodes with most room first. Returns the slots of each used node;
+/// empty: not enough room.
 std::vector<int> Pack(int count, const std::vector<int>& rooms) {
   std::vector<size_t> order(rooms.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -278,6 +280,8 @@ std::vector<int> Spread(int count, const std::vector<int>& rooms) {
   std::erase(taken, 0);
   return count == 0 ? taken : std::vector<int>();
 }
+
+constexpr size_t kShortId = 8;
 
 }  // namespace
 
@@ -318,7 +322,7 @@ Result<RayRequest> MakeRayRequest(const RayAsk& ask) {
   const bool is_by_host = ask.num_hosts.has_value() || !ask.named.empty();
   if (is_by_host && !ask.strategy.empty() && ask.strategy != "STRICT_SPREAD") {
     return Status(ErrorCode::kUsage,
-                  fmt::format("{} is asked for, and so are hosts of their own", ask.strategy));
+                  fmt::format("strategy {} contradicts a request for whole hosts", ask.strategy));
   }
   RayRequest request;
   if (!ask.named.empty()) {
@@ -337,7 +341,7 @@ Result<RayRequest> MakeRayRequest(const RayAsk& ask) {
     request.bundles.assign(static_cast<size_t>(std::max(ask.np, 0)), SlotBundle(ask));
     request.slots.assign(request.bundles.size(), 1);
   }
-  if (request.bundles.empty()) return Status(ErrorCode::kUsage, "no slot is asked for");
+  if (request.bundles.empty()) return Status(ErrorCode::kUsage, "no slots requested");
   if (!ask.labels.empty()) request.selectors.assign(request.bundles.size(), ask.labels);
   return request;
 }
@@ -345,7 +349,7 @@ Result<RayRequest> MakeRayRequest(const RayAsk& ask) {
 RayFit FitRequest(const RayRequest& request, std::span<const RayNode> nodes) {
   static const RayLabels no_labels;
   RayFit worst;
-  // Bundles are either all alike or pinned to nodes of their own, so no two kinds compete.
+  // Bundles are either all equal or pinned to different nodes, so different bundles never compete.
   std::set<size_t> seen;
   for (size_t i = 0; i < request.bundles.size(); ++i) {
     if (seen.contains(i)) continue;
@@ -376,6 +380,29 @@ std::string AmountsText(const RayAmounts& amounts) {
     text += fmt::format("{}{:g} {}", text.empty() ? "" : ", ", amount, name);
   }
   return text;
+}
+
+std::string RayIpOf(const std::string& id, std::span<const RayNode> nodes) {
+  const auto found = std::find_if(nodes.begin(), nodes.end(),
+                                  [&id](const RayNode& node) { return node.id == id; });
+  return found == nodes.end() ? "node" : found->ip;
+}
+
+std::vector<std::string> RayHostNames(std::span<const std::string> ids,
+                                      std::span<const RayNode> nodes) {
+  std::map<std::string, int> nodes_at;
+  // Counts all nodes of the cluster, so a host keeps its name when its neighbour joins the job.
+  for (const RayNode& node : nodes) nodes_at[node.ip] += node.is_alive ? 1 : 0;
+  std::vector<std::string> names;
+  for (const std::string& id : ids) {
+    std::string name = RayIpOf(id, nodes);
+    if (nodes_at[name] > 1) name += "-" + id.substr(0, kShortId);
+    // HostSlots does not allow ':' in a plain name.
+    std::replace(name.begin(), name.end(), ':', '.');
+    const bool is_taken = std::find(names.begin(), names.end(), name) != names.end();
+    names.push_back(is_taken ? fmt::format("{}-{}", name, id) : std::move(name));
+  }
+  return names;
 }
 
 }  // namespace hvdray

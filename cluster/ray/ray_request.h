@@ -1,5 +1,5 @@
-// What a job wants of a Ray cluster as the bundles of a placement group, and whether the cluster's
-// nodes could hold them. Pure. Source: shared/spec of Ray 2.1 and of Horovod 6.3.
+// Turns a job's request to a Ray cluster into the bundles of a placement group, and checks whether
+// the cluster's nodes could hold them. Pure. docs/ray.md, "Slots".
 #ifndef HVDRAY_CLUSTER_RAY_RAY_REQUEST_H_
 #define HVDRAY_CLUSTER_RAY_RAY_REQUEST_H_
 
@@ -15,70 +15,82 @@
 
 namespace hvdray {
 
-/// A node that is asked for by its address.
+/// A node that the user names by its address.
 struct RayNamedHost {
   std::string ip;
   int slots = 1;
 };
 
-/// The options of a job that say what it wants. launcher/engine/ray_ask.h makes it from a JobSpec.
+/// The job's options that define its request.
 struct RayAsk {
-  int np = 1;                       ///< Slots; of an elastic job: to start with.
-  std::optional<int> num_hosts;     ///< So many nodes with np / num_hosts slots each.
-  std::vector<RayNamedHost> named;  /// Or these; not together with num_hosts.
+  int np = 1;                       ///< Slots; for an elastic job: at the start.
+  std::optional<int> num_hosts;     ///< Use this many nodes, with np / num_hosts slots each.
+  std::vector<RayNamedHost> named;  ///< Or use these nodes; not together with num_hosts.
   double cpus_per_slot = 1;
   double gpus_per_slot = 0;
-  RayAmounts slot_resources;  ///< Beside CPU and GPU, of each slot.
-  RayLabels labels;           ///< Every node that is used has to carry them.
-  std::string strategy = {};  ///< As Ray spells it; empty: what the way of asking implies.
+  RayAmounts slot_resources;  ///< Per slot, besides CPU and GPU.
+  RayLabels labels;           ///< Every node of the job must have them.
+  std::string strategy = {};  ///< As Ray spells it; empty: implied by the other fields.
 };
 
-/// A placement group. Workers get their ranks node by node, whatever bundles they are in.
+/// A placement group to reserve. Ranks are assigned node by node, whatever the bundles.
 struct RayRequest {
-  std::vector<RayAmounts> bundles;   ///< Never empty; none without a positive amount.
+  std::vector<RayAmounts> bundles;   ///< Never empty; each has a positive amount.
   std::vector<int> slots;            ///< Workers of each bundle.
-  std::vector<RayLabels> selectors;  ///< One a bundle, or none at all.
+  std::vector<RayLabels> selectors;  ///< One per bundle, or empty.
   std::string strategy;              ///< "PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD".
   bool operator==(const RayRequest&) const = default;
 };
 
-/// num_hosts: a bundle for each host, STRICT_SPREAD. named: the same, each pinned by its
-/// "node:<ip>". Else a bundle for each slot, PACK unless a strategy is given.
-/// Errors: kUsage for what contradicts itself, or a slot that is made of nothing.
+/// num_hosts: one bundle per host, STRICT_SPREAD. named: the same, each pinned by its resource
+/// "node:<ip>". Otherwise one bundle per slot, PACK unless a strategy is given.
+/// Errors: kUsage for contradictory fields, and for a slot without resources.
 Result<RayRequest> MakeRayRequest(const RayAsk& ask);
 
-/// The same slots in one bundle for each node, by what is free there now, so that a node runs one
-/// process of Ray's for the job and not one for each slot: PACK takes few nodes, the roomiest
-/// first, SPREAD one slot of each node in turn, STRICT_PACK one bundle. Nothing is pinned: Ray
-/// places the bundles. `request` itself where it has a bundle for each node already, or where what
-/// is free has no room for it.
+/// Merges the slots into one bundle per node, by the resources that are free now, so that Ray runs
+/// one process per node for the job instead of one per slot. PACK uses few nodes, those with most
+/// room first; SPREAD takes one slot from each node in turn; STRICT_PACK makes one bundle. Bundles
+/// are not pinned: Ray places them. Returns `request` unchanged if it has one bundle per node
+/// already, or if the free resources don't suffice.
 RayRequest GroupByNode(const RayRequest& request, std::span<const RayNode> nodes);
 
-/// The bundle of one slot: by which elastic jobs grow.
+/// The bundle of one slot, the unit by which elastic jobs grow.
 RayAmounts SlotBundle(const RayAsk& ask);
 
+/// Whether a request fits.
 enum class RayRoom : uint8_t {
-  kFree,        ///< It fits into what is free now.
-  kBusy,        ///< It would fit if nothing else ran, or what is free is not known.
-  kInfeasible,  ///< The live nodes could not hold it even when empty.
+  kFree,        ///< It fits into the free resources.
+  kBusy,        ///< It would fit if nothing else ran, or the free resources are unknown.
+  kInfeasible,  ///< The live nodes could not hold it even when idle.
 };
 
+/// The result of FitRequest().
 struct RayFit {
   RayRoom room = RayRoom::kFree;
-  /// What is missing, one line without a full stop: "4 hosts with 2 CPU, 1 GPU each are asked for,
-  /// and 2 of 3 live nodes have that much free". Empty when free.
+  /// What is missing, one line without a full stop: "4 hosts with 2 CPU, 1 GPU each are requested,
+  /// but 2 of 3 live nodes have that much free". Empty for kFree.
   std::string missing;
 };
 
-/// Nodes that are dead do not count. Ray decides itself in the end, from figures that are fresher.
+/// Ignores dead nodes. Only an estimate: Ray itself decides, with newer figures.
 RayFit FitRequest(const RayRequest& request, std::span<const RayNode> nodes);
 
-/// How many such slots fit on a node now: what `hvdray slots --ray` lists, and what an elastic job
-/// may grow by. Labels: those of `ask`.
+/// The number of slots of `ask` that fit on a node now, with the labels of `ask`. `hvdray slots
+/// --ray` lists it, and an elastic job may grow by it.
 int FreeSlotsOn(const RayNode& node, const RayAsk& ask);
 
-/// "2 CPU, 1 GPU": without what pins a bundle to a node.
+/// "2 CPU, 1 GPU", without the resource that pins a bundle to a node.
 std::string AmountsText(const RayAmounts& amounts);
+
+// Names of the nodes of a Ray cluster for the user.
+
+/// A distinct host name for each node of `ids`, in their order: its address, or, when several nodes
+/// share the address, the address with the first digits of the node's id ("10.0.0.11-b6c5c53b").
+std::vector<std::string> RayHostNames(std::span<const std::string> ids,
+                                      std::span<const RayNode> nodes);
+
+/// The address of node `id`; "node" when `nodes` doesn't contain it.
+std::string RayIpOf(const std::string& id, std::span<const RayNode> nodes);
 
 }  // namespace hvdray
 

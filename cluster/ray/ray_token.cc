@@ -27,7 +27,7 @@ Result<RayToken> Checked(std::string text, std::string origin) {
   ::explicit_bzero(text.data(), text.size());
   if (!is_fit) {
     return Status(ErrorCode::kSpecInvalid,
-                  fmt::format("{}: no token of a Ray cluster: one word is wanted", token.origin),
+                  fmt::format("{}: not a Ray token: expected one word", token.origin),
                   "`ray get-auth-token` on the head prints it");
   }
   return token;

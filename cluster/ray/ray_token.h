@@ -1,4 +1,4 @@
-// The token that a Ray cluster asks for. It is shown nowhere: messages say where it came from.
+// The access token of a Ray cluster. Never shown: messages only name its origin.
 #ifndef HVDRAY_CLUSTER_RAY_RAY_TOKEN_H_
 #define HVDRAY_CLUSTER_RAY_RAY_TOKEN_H_
 
@@ -10,6 +10,7 @@
 
 namespace hvdray {
 
+/// A token and where it was found. Move-only, wiped on destruction.
 struct RayToken {
   Secret text;         ///< Empty: none found.
   std::string origin;  ///< "RAY_AUTH_TOKEN", or the file's path; empty: none found.
@@ -17,10 +18,10 @@ struct RayToken {
   bool is_empty() const { return text.view().empty(); }
 };
 
-/// RAY_AUTH_TOKEN, else the file that RAY_AUTH_TOKEN_PATH names, else ~/.ray/auth_token; white
-/// space around it goes. None at all is no error: not every cluster asks. Reads a file: blocks.
-/// Errors: kFileUnreadable for a file that RAY_AUTH_TOKEN_PATH names or that is there but can't be
-/// read, kSpecInvalid for one that holds no token (empty, of many lines, with control bytes).
+/// Takes RAY_AUTH_TOKEN, else the file of RAY_AUTH_TOKEN_PATH, else ~/.ray/auth_token, and trims
+/// white space. Empty when none exists: not every cluster wants a token. Blocks to read a file.
+/// Errors: kFileUnreadable for an unreadable file (for RAY_AUTH_TOKEN_PATH also a missing one),
+/// kSpecInvalid for contents that are no token (empty, several words, control bytes).
 Result<RayToken> FindRayToken(const Environment& environment);
 
 }  // namespace hvdray

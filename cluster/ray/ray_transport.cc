@@ -12,38 +12,40 @@
 namespace hvdray {
 namespace {
 
-// How long an agent that nobody listens to any more may take to end.
+// How long an agent may take to end after its stream was closed.
 constexpr Duration kEndLimit = std::chrono::seconds(5);
-// A launcher that has lost a link first looks for the reason: it is to hear of the loss as one.
+// A launcher that has lost a link first looks for the reason; only then report the host as idle.
 constexpr Duration kIdleDelay = std::chrono::milliseconds(500);
 
 Status WhyEnded(const std::string& told, bool has_come) {
   const ErrorCode code = has_come ? ErrorCode::kAgentLost : ErrorCode::kAgentStartFailed;
   if (told.empty()) return {code, "its actor has ended"};
-  // Ray's word for an actor that died: first all its names, then what has killed it.
+  // Ray's text for a dead actor lists its names first, and then the reason.
   const size_t reason = told.find("The actor died because");
   const std::string text = reason == std::string::npos ? told : told.substr(reason);
-  // ActorDiedError, ActorUnschedulableError: not for anything that the agent did.
+  // ActorDiedError, ActorUnschedulableError: not the agent's fault.
   const bool is_rays = !has_come && told.starts_with("Actor");
   return {is_rays ? ErrorCode::kRayFailed : code, text};
 }
 
 }  // namespace
 
-// Kept by the transport until Ray says that it has ended, and by whoever holds its carrier.
+// One agent and its endpoint. Shared by the transport until Ray reports the end, and by the
+// carrier.
 struct RayTransport::Seat {
-  int number = -1;  // once it has been asked for
+  int number = -1;  // -1: not requested yet
   std::string host;
   RaySeatPlace place;
-  bool is_placed = false;                        // its node is the right one
-  std::optional<SeatArrival> arrival;            // before that
-  std::function<void(Result<AgentStart>)> done;  // null: the agent has come, or never will
+  bool is_placed = false;                        // Ray started it on the right node
+  std::optional<SeatArrival> arrival;            // kept until is_placed
+  std::function<void(Result<AgentStart>)> done;  // null: was called
   std::optional<Status> end;
   std::function<void(Status)> on_exit;
-  Watch end_timer;  // once nobody listens to the agent any more
+  Watch end_timer;  // runs once the stream is closed
 };
 
-// Tells when the launcher is done with an agent: Ray may need a minute to see that a node is gone.
+// Notices when the launcher is done with an agent: Ray may take a minute to see that a node is
+// lost.
 class RayTransport::SeatStream final : public ByteStream {
  public:
   SeatStream(std::unique_ptr<ByteStream> stream, std::function<void()> on_gone)
@@ -105,7 +107,7 @@ void RayTransport::Start(const std::string& host, std::function<void(Result<Agen
   auto seat = std::make_shared<Seat>();
   seat->host = host;
   seat->done = std::move(done);
-  // Never from within Start().
+  // Later: `done` must not be called from within Start().
   loop_.Post([this, alive = std::weak_ptr<bool>(alive_), host, seat] {
     if (!alive.expired()) Begin(host, seat);
   });
@@ -121,7 +123,7 @@ void RayTransport::Begin(const std::string& host, const std::shared_ptr<Seat>& s
   seat->number = next_seat_++;
   seats_[seat->number] = seat;
   newest_[host] = seat->number;
-  // First: the agent may be there before Ray says so.
+  // Before the broker's request: the agent may dial before Ray reports its start.
   listener_.Expect(seat->number,
                    [this, seat](SeatArrival arrival) { Arrive(seat, std::move(arrival)); });
   BrokerSeat order;
@@ -148,7 +150,7 @@ void RayTransport::Begin(const std::string& host, const std::shared_ptr<Seat>& s
 
 void RayTransport::Arrive(const std::shared_ptr<Seat>& seat, SeatArrival arrival) {
   if (!seat->done) return;
-  Log(LogLevel::kInfo, "ray", "the agent of {} has come in from {}", seat->host,
+  Log(LogLevel::kInfo, "ray", "the agent of {} connected from {}", seat->host,
       arrival.peer.ToString());
   seat->arrival = std::move(arrival);
   if (seat->is_placed) Deliver(seat);
@@ -159,7 +161,7 @@ void RayTransport::Deliver(const std::shared_ptr<Seat>& seat) {
   start.stream = std::make_unique<SeatStream>(
       std::move(seat->arrival->stream),
       [this, seat, alive = std::weak_ptr<bool>(alive_), loop = &loop_] {
-        // Whoever destroys it is busy.
+        // Later: this runs within the destructor of the stream.
         if (alive.expired()) return;
         loop->Post([this, seat, alive] {
           if (!alive.expired()) OnStreamGone(seat);
@@ -187,7 +189,7 @@ void RayTransport::End(const std::shared_ptr<Seat>& seat, Status how) {
 
 void RayTransport::OnStreamGone(const std::shared_ptr<Seat>& seat) {
   if (seat->end) return;
-  // An agent that was told Bye, or that has lost its link, ends by itself.
+  // An agent that got Bye, or lost its link, ends by itself; this is for one that doesn't.
   seat->end_timer = loop_.After(kIdleDelay, [this, seat] {
     TellIdle(*seat);
     seat->end_timer = loop_.After(kEndLimit - kIdleDelay, [this, seat] {
@@ -221,7 +223,7 @@ void RayTransport::GiveUp(const std::shared_ptr<Seat>& seat, const std::string& 
   End(seat, {ErrorCode::kRayFailed, why});
 }
 
-// Those that are in are watched by their links.
+// Only for agents that have not connected yet; links notice the loss of the others.
 void RayTransport::OnGroup(const BrokerGroup& group) {
   for (const auto& [number, seat] : std::map(seats_)) {
     const RaySeatPlace& place = seat->place;

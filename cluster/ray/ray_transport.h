@@ -1,5 +1,5 @@
-// How the driver on Ray reaches the agent of a host: it has ray_driver.py start one in the seat of
-// the host, and lets it in when it dials.
+// How the driver on Ray reaches the agent of a host: ray_driver.py starts the agent on the host's
+// node, and the agent dials back to its endpoint ("seat" in code and messages) at the driver.
 #ifndef HVDRAY_CLUSTER_RAY_RAY_TRANSPORT_H_
 #define HVDRAY_CLUSTER_RAY_RAY_TRANSPORT_H_
 
@@ -16,50 +16,51 @@
 
 namespace hvdray {
 
-/// Where the agent of a host sits.
+/// The bundles of a placement group that a host's agent occupies.
 struct RaySeatPlace {
   std::string group;
-  std::vector<int> bundles;  ///< All on one node; the agent's actor sits in the first.
-  /// Where they are; Ray moves them when it loses the node. Empty: wherever the agent starts.
+  std::vector<int> bundles;  ///< All on one node; the agent's actor runs in the first.
+  /// The node that must have them; Ray moves bundles when it loses a node. Empty: any node.
   std::string node_id = {};
   bool operator==(const RaySeatPlace&) const = default;
 };
 
+/// How RayTransport starts agents.
 struct RayTransportOptions {
   /// Where agents dial, as literals with ports ("10.0.0.10:40001,...").
   std::string dial;
   std::string key_line;                  ///< 64 hex digits: each agent's first line on stdin.
-  std::string runtime_env;               ///< JSON: Ray's, of the agents. Empty: that of the job.
-  std::vector<std::string> agent_words;  ///< Behind those that every seat gets.
-  std::string agent_path = ".hvdray/hvdray-agent";  ///< In the job's working folder.
+  std::string runtime_env;               ///< Ray's, for agents, as JSON. Empty: the job's.
+  std::vector<std::string> agent_words;  ///< Arguments after those that every agent gets.
+  std::string agent_path = ".hvdray/hvdray-agent";  ///< In the job's working directory.
   int first_seat = 0;
-  /// The agent of a host is being started, or its last one has ended, or is not wanted any more.
-  /// From the loop.
+  /// is_live: a host's agent is being started; false: its latest agent has ended or is no longer
+  /// wanted. Called from the loop.
   std::function<void(const std::string& host, bool is_live)> on_seat = {};
-  /// The agent of a host is handed over to the launcher. From the loop.
+  /// A host's agent was handed over to the launcher. Called from the loop.
   std::function<void()> on_arrival = {};
 };
 
-/// Each Start() takes a seat of a new number; what is still in the host's former one is ended.
-/// Threads: the loop's.
+/// Each Start() uses a new agent endpoint number, and ends the host's former agent if it still
+/// runs. Threads: the loop's.
 class RayTransport final : public Transport {
  public:
-  /// Loop, broker and listener outlive it.
+  /// Loop, broker and listener outlive the transport.
   RayTransport(Loop& loop, RayBroker& broker, SeatListener& listener, RayTransportOptions options);
   ~RayTransport() override;
 
-  /// Before the first Start() of the host, and when it has moved.
+  /// Call before the host's first Start(), and when its bundles have moved.
   void Place(const std::string& host, RaySeatPlace place);
-  /// Errors: kAgentStartFailed, also for a host that has no place (any more); kRayFailed when Ray
-  /// has lost its node, or has moved it.
+  /// Errors: kAgentStartFailed, also for a host without a place; kRayFailed when Ray has lost or
+  /// moved its node.
   void Start(const std::string& host, std::function<void(Result<AgentStart>)> done) override;
-  /// The host's place is gone, and its agent's actor with it.
+  /// Forgets the host's place and ends its agent.
   void Remove(const std::string& host);
 
-  /// Above those of all seats so far: the first of a transport that takes this one's place.
+  /// Above all numbers used so far: first_seat for a transport that replaces this one.
   int next_seat() const { return next_seat_; }
 
-  // To be called with what the broker tells.
+  // Call these with the broker's events.
   void OnGroup(const BrokerGroup& group);
   void OnSeatStarted(const BrokerSeatStarted& seat);
   void OnSeatEnded(const BrokerSeatEnded& seat);
@@ -82,8 +83,8 @@ class RayTransport final : public Transport {
   SeatListener& listener_;
   const RayTransportOptions options_;
   std::map<std::string, RaySeatPlace> places_;
-  std::map<std::string, int> newest_;           // Seat of each host.
-  std::map<int, std::shared_ptr<Seat>> seats_;  // That have not ended.
+  std::map<std::string, int> newest_;           // The latest seat number of each host.
+  std::map<int, std::shared_ptr<Seat>> seats_;  // Those that have not ended.
   int next_seat_;
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

@@ -2,7 +2,10 @@
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
+#include <cerrno>
 #include <charconv>
 #include <cstring>
 
@@ -38,6 +41,39 @@ std::optional<TcpAddress> ParseOne(std::string_view text) {
   return address;
 }
 
+struct SocketAddress {
+  sockaddr_storage storage{};
+  socklen_t size = 0;
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+};
+
+// Keeps IPv4 as IPv4: binding to "0.0.0.0" differs from binding to "::".
+SocketAddress ToSockaddr(const TcpAddress& address) {
+  SocketAddress out;
+  if (address.is_ipv4()) {
+    sockaddr_in v4{};
+    v4.sin_family = AF_INET;
+    v4.sin_port = htons(address.port);
+    v4.sin_addr.s_addr = address.ipv4();
+    ::memcpy(&out.storage, &v4, sizeof v4);
+    out.size = sizeof v4;
+    return out;
+  }
+  sockaddr_in6 v6{};
+  v6.sin6_family = AF_INET6;
+  v6.sin6_port = htons(address.port);
+  ::memcpy(&v6.sin6_addr, address.ip.data(), address.ip.size());
+  ::memcpy(&out.storage, &v6, sizeof v6);
+  out.size = sizeof v6;
+  return out;
+}
+
+Result<UniqueFd> OpenSocket(const SocketAddress& at) {
+  UniqueFd fd(::socket(at.get()->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.is_valid()) return ErrnoStatus("socket", errno);
+  return fd;
+}
+
 }  // namespace
 
 std::string SeatIdentity(int seat) { return fmt::format("{}{}", kPrefix, seat); }
@@ -69,8 +105,8 @@ Result<std::vector<TcpAddress>> ParseSeatAddresses(std::string_view text) {
     if (!address || addresses.size() == kMaxAddresses) {
       return Status(ErrorCode::kUsage,
                     address ? fmt::format("more than {} addresses", kMaxAddresses)
-                            : fmt::format("'{}' is no address to dial", item),
-                    "an IP literal with a port: 10.0.0.5:4711, [fd00::5]:4711");
+                            : fmt::format("'{}' is not a valid address", item),
+                    "use IP literals with ports: 10.0.0.5:4711, [fd00::5]:4711");
     }
     addresses.push_back(*address);
     if (comma == std::string_view::npos) return addresses;
@@ -85,6 +121,46 @@ std::string FormatSeatAddresses(const std::vector<TcpAddress>& addresses) {
     text += address.ToString();
   }
   return text;
+}
+
+Result<UniqueFd> ListenAt(const TcpAddress& address) {
+  const SocketAddress at = ToSockaddr(address);
+  HVDRAY_ASSIGN_OR_RETURN(UniqueFd fd, OpenSocket(at));
+  const int one = 1;
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+  if (!address.is_ipv4()) ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof one);
+  if (::bind(fd.get(), at.get(), at.size) != 0 || ::listen(fd.get(), SOMAXCONN) != 0) {
+    return ErrnoStatus(fmt::format("listen at {}", address.ToString()), errno);
+  }
+  return fd;
+}
+
+Result<UniqueFd> BeginConnect(const TcpAddress& address) {
+  const SocketAddress to = ToSockaddr(address);
+  HVDRAY_ASSIGN_OR_RETURN(UniqueFd fd, OpenSocket(to));
+  if (::connect(fd.get(), to.get(), to.size) != 0 && errno != EINPROGRESS && errno != EINTR) {
+    return ErrnoStatus(fmt::format("connect {}", address.ToString()), errno);
+  }
+  return fd;
+}
+
+Status ConnectOutcome(int socket, const TcpAddress& address) {
+  int error = 0;
+  socklen_t size = sizeof error;
+  if (::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
+  if (error == 0) return {};
+  return ErrnoStatus(fmt::format("connect {}", address.ToString()), error);
+}
+
+Result<TcpAddress> LocalAddress(int socket) {
+  sockaddr_storage storage{};
+  socklen_t size = sizeof storage;
+  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&storage), &size) != 0) {
+    return ErrnoStatus("getsockname", errno);
+  }
+  const auto address = ReadSockaddr(ByteView(reinterpret_cast<const char*>(&storage), size));
+  if (!address) return Status(ErrorCode::kSystem, "getsockname: not a TCP address");
+  return *address;
 }
 
 }  // namespace hvdray

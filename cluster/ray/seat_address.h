@@ -1,5 +1,5 @@
-// Where agents dial their driver on Ray, and as whom: addresses as literals (the static agent has
-// no name service), and the identities of seats. Pure.
+// The addresses at which agents dial their driver on Ray (literals: the static agent has no name
+// service), the TLS identities of agent endpoints ("seats"), and the TCP sockets of both ends.
 #ifndef HVDRAY_CLUSTER_RAY_SEAT_ADDRESS_H_
 #define HVDRAY_CLUSTER_RAY_SEAT_ADDRESS_H_
 
@@ -8,28 +8,45 @@
 #include <string_view>
 #include <vector>
 
+#include "base/fd.h"
 #include "base/result.h"
 #include "base/tcp_address.h"
 
 namespace hvdray {
 
-/// A seat is a place for one agent of the job; the driver numbers them from 0.
+/// Highest number of an agent endpoint. Each is for one agent of the job; the driver numbers them
+/// from 0.
 inline constexpr int kMaxSeat = 999'999;
 
-/// "hvdray-seat-7": the identity under which the agent of seat 7 shows itself.
+/// The TLS identity of the agent of endpoint 7: "hvdray-seat-7". Pure.
 std::string SeatIdentity(int seat);
-/// nullopt: not what SeatIdentity() makes.
+
+/// Inverse of SeatIdentity(); nullopt: not an identity. Pure.
 std::optional<int> ParseSeatIdentity(std::string_view identity);
 
-/// "10.0.0.5:4711,[fd00::5]:4711". Errors: kUsage, for anything but literals with a port from 1 to
-/// 65535, and for more than 16 of them.
+/// Parses "10.0.0.5:4711,[fd00::5]:4711". Pure. Errors: kUsage for anything but literals with a
+/// port from 1 to 65535, and for more than 16 of them.
 Result<std::vector<TcpAddress>> ParseSeatAddresses(std::string_view text);
 
-/// What the other end reads with ParseSeatAddresses().
+/// Inverse of ParseSeatAddresses(). Pure.
 std::string FormatSeatAddresses(const std::vector<TcpAddress>& addresses);
 
-/// A literal without a port, IPv4 or IPv6 (no brackets, no scope); its port is 0.
+/// Parses an IPv4 or IPv6 literal without port, brackets and scope; the result's port is 0. Pure.
 std::optional<TcpAddress> ParseIpLiteral(std::string_view text);
+
+/// A non-blocking socket that listens on exactly this address and family; port 0: any free one. An
+/// unspecified IPv6 address does not include IPv4. Errors: as ErrnoStatus, naming the address.
+Result<UniqueFd> ListenAt(const TcpAddress& address);
+
+/// A non-blocking socket that is connecting; writable once the attempt has ended. Errors: as
+/// ListenAt().
+Result<UniqueFd> BeginConnect(const TcpAddress& address);
+
+/// The result of the attempt, once the socket is writable. Errors: as ListenAt().
+Status ConnectOutcome(int socket, const TcpAddress& address);
+
+/// The socket's local address. Errors: kSystem.
+Result<TcpAddress> LocalAddress(int socket);
 
 }  // namespace hvdray
 

@@ -7,7 +7,6 @@
 
 #include "base/tls_stream.h"
 #include "cluster/ray/seat_address.h"
-#include "cluster/ray/seat_socket.h"
 
 namespace hvdray {
 namespace {
@@ -70,7 +69,7 @@ class Dialler : public SeatDialler {
     watch_.Cancel();
     later_.Cancel();
     socket_.Reset();
-    // Not from within the handshake's own callback.
+    // Later: this may run within the handshake's own callback.
     later_ = loop_.After(Duration::zero(), [this] { Next(); });
   }
 
@@ -78,7 +77,7 @@ class Dialler : public SeatDialler {
     handshake_.reset();
     if (std::all_of(doors_.begin(), doors_.end(), [this](const Door& d) { return IsShut(d); })) {
       return Finish(std::exchange(last_, {}).WithHint(
-          "the job is over, or this agent belongs to another one"));
+          "the job is over, or this agent belongs to another job"));
     }
     next_ = (next_ + 1) % doors_.size();
     if (next_ != 0) {
@@ -99,7 +98,7 @@ class Dialler : public SeatDialler {
         fmt::format("dial the job's driver for {:.0f} s", Seconds(options_.limit).count())));
   }
 
-  /// The callee may destroy us.
+  /// `done` may destroy this.
   void Finish(Result<std::unique_ptr<ByteStream>> result) {
     limit_.Cancel();
     later_.Cancel();

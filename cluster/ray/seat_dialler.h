@@ -1,5 +1,6 @@
-// The agent's way to its driver on Ray: tries the driver's addresses in turn until one answers with
-// the job's key. The driver may not listen yet, so refusals are retried until the deadline.
+// Connects an agent to its driver on Ray: tries the driver's addresses in turn until one answers
+// with the job's key. Retries refused connections until the deadline: the driver may not listen
+// yet.
 #ifndef HVDRAY_CLUSTER_RAY_SEAT_DIALLER_H_
 #define HVDRAY_CLUSTER_RAY_SEAT_DIALLER_H_
 
@@ -15,30 +16,31 @@
 
 namespace hvdray {
 
+/// Where to dial, and the limits.
 struct SeatDialOptions {
-  std::vector<TcpAddress> addresses;  ///< At least one.
-  int seat = 0;
-  Duration limit{std::chrono::seconds(60)};         ///< Of all tries together.
-  Duration connect_limit{std::chrono::seconds(3)};  ///< Of one address, until TCP is there.
+  std::vector<TcpAddress> addresses;                ///< At least one.
+  int seat = 0;                                     ///< Number of the agent endpoint.
+  Duration limit{std::chrono::seconds(60)};         ///< For all tries together.
+  Duration connect_limit{std::chrono::seconds(3)};  ///< For one TCP connection.
   Duration handshake_limit{std::chrono::seconds(10)};
-  /// An address is given up after so many refusals: a driver that is about to expect this seat
-  /// refuses it the first time.
+  /// Refusals of key or seat before an address is given up. More than one, because a driver that
+  /// is about to expect this seat still refuses it.
   int max_refusals = 4;
-  Duration shortest_pause{std::chrono::milliseconds(50)};  ///< After a round over all addresses;
-  Duration longest_pause{std::chrono::seconds(1)};         ///< doubles from one to the other.
+  Duration shortest_pause{std::chrono::milliseconds(50)};  ///< After the first round; doubles then.
+  Duration longest_pause{std::chrono::seconds(1)};         ///< Limit of the doubling.
 };
 
-/// Destroying it gives up. Threads: the loop's.
+/// A dial attempt. Destroying it gives up. Threads: the loop's.
 class SeatDialler {
  public:
   virtual ~SeatDialler() = default;
 };
 
-/// `done` is called once, from the loop, never from within this call; it may destroy the dialler.
+/// Starts dialling. Calls `done` once, from the loop, never from within this call; it may destroy
+/// the dialler. key: kTlsKeyBytes bytes. The loop outlives the dialler.
 /// Errors, each naming the addresses: kAuthenticationFailed when every address has refused our key
-/// or this seat, several times (the driver may be about to expect it); else at the end of `limit`
-/// the error of the last try (kHostRefused, kHostUnreachable, kConnectTimeout, kHandshakeFailed).
-/// key: kTlsKeyBytes bytes.
+/// or this seat max_refusals times; otherwise, at the end of `limit`, the error of the last try
+/// (kHostRefused, kHostUnreachable, kConnectTimeout, kHandshakeFailed).
 std::unique_ptr<SeatDialler> DialSeat(
     Loop& loop, SeatDialOptions options, Secret key,
     std::function<void(Result<std::unique_ptr<ByteStream>>)> done);

@@ -13,16 +13,15 @@
 #include "base/log.h"
 #include "base/tls_stream.h"
 #include "cluster/ray/seat_address.h"
-#include "cluster/ray/seat_socket.h"
 
 namespace hvdray {
 namespace {
 
 using std::chrono::milliseconds;
 
-constexpr int kAcceptsPerWakeup = 32;  // the loop has heartbeats to answer in between
-constexpr int kPortTries = 16;         // of ports that have to be free in both families
-// Honest agents are through in milliseconds; who takes longer makes room when there is none.
+constexpr int kAcceptsPerWakeup = 32;  // the loop must answer heartbeats in between
+constexpr int kPortTries = 16;         // a port must be free for both families
+// Honest agents finish in milliseconds; a slower peer makes room for others when there is none.
 constexpr Duration kDawdling = std::chrono::seconds(2);
 constexpr Duration kDescriptorPause = milliseconds(100);
 
@@ -35,7 +34,7 @@ Result<std::vector<TcpAddress>> AddressesOf(const SeatListenerOptions& options) 
   std::vector<TcpAddress> addresses;
   for (const std::string& text : options.addresses) {
     const std::optional<TcpAddress> address = ParseIpLiteral(text);
-    if (!address) return Status(ErrorCode::kUsage, fmt::format("'{}' is no IP address", text));
+    if (!address) return Status(ErrorCode::kUsage, fmt::format("'{}' is not an IP address", text));
     addresses.push_back(*address);
   }
   return addresses;
@@ -56,7 +55,7 @@ Result<Sockets> ListenAtAll(const std::vector<TcpAddress>& addresses, uint16_t p
   return sockets;
 }
 
-/// A port that the system has chosen at one address may be taken at another.
+/// Retries because a port that the system chose for one address may be taken on another.
 Result<Sockets> ListenSomewhere(const std::vector<TcpAddress>& addresses, uint16_t port) {
   for (int i = 1;; ++i) {
     Result<Sockets> sockets = ListenAtAll(addresses, port);
@@ -102,10 +101,10 @@ class TlsSeatListener : public SeatListener {
     }
   }
 
-  // A guest that leaves ends the pause: with it went a descriptor.
+  // A guest that leaves ends the pause early, since it frees a descriptor.
   void PauseAccepting(Duration pause) {
     is_accepting_ = false;
-    // Not from within the callback of one of them.
+    // Later: this may run within the callback of one of these watches.
     accept_later_ = loop_.After(Duration::zero(), [this, pause] {
       accept_watches_.clear();
       accept_later_ = loop_.After(pause, [this] { Accept(); });
@@ -130,7 +129,7 @@ class TlsSeatListener : public SeatListener {
     }
   }
 
-  /// false: too many, and none of them for long; the next has to wait.
+  /// false: too many handshakes, all of them recent; further peers must wait.
   bool MakeRoom() {
     if (guests_.size() < options_.max_pending) return true;
     const Duration age = loop_.Now() - guests_.front().since;
@@ -138,7 +137,7 @@ class TlsSeatListener : public SeatListener {
       PauseAccepting(kDawdling - age);
       return false;
     }
-    Refuse(guests_.begin(), refusals_.too_slow, "it made room for others");
+    Refuse(guests_.begin(), refusals_.too_slow, "too slow while others waited");
     return true;
   }
 
@@ -158,14 +157,15 @@ class TlsSeatListener : public SeatListener {
 
   void OnHandshake(Guests::iterator guest, Result<TlsConnection> result) {
     if (!result.ok()) return Refuse(guest, CounterOf(result.status()), result.status().message());
-    // Two may have begun for one seat: the first that is through has it.
+    // Two handshakes may have begun for one seat: the first to finish wins.
     const auto seat = expected_.find(ParseSeatIdentity(result->identity).value_or(-1));
-    if (seat == expected_.end()) return Refuse(guest, refusals_.wrong_key, "its seat is taken");
+    if (seat == expected_.end())
+      return Refuse(guest, refusals_.wrong_key, "its agent endpoint is taken");
     SeatArrival arrival{std::move(result->stream), guest->peer};
     const OnArrival on_arrival = std::move(seat->second);
     expected_.erase(seat);
     Release(guest);
-    on_arrival(std::move(arrival));  // may destroy us
+    on_arrival(std::move(arrival));  // may destroy this
   }
 
   uint64_t& CounterOf(const Status& why) {
@@ -175,7 +175,7 @@ class TlsSeatListener : public SeatListener {
 
   void Refuse(Guests::iterator guest, uint64_t& counter, std::string_view why) {
     ++counter;
-    Log(LogLevel::kInfo, "seats", "{} was dropped: {}", guest->peer.ToString(), why);
+    Log(LogLevel::kInfo, "seats", "dropped {}: {}", guest->peer.ToString(), why);
     Release(guest);
   }
 

@@ -1,10 +1,10 @@
-// Where the agents of a job on Ray come in: one TCP port of the driver, TLS 1.3 by the job's key,
-// one agent for each seat that is waited for. Whoever else connects is dropped and counted.
+// Accepts the agents of a job on Ray: one TCP port of the driver, TLS 1.3 with the job's key, one
+// agent for each expected endpoint ("seat"). Drops and counts all other peers.
 //
-// A Transport over it: number the hosts' seats; Start(host): Expect(seat) first, then have the
-// agent started with `--dial FormatSeatAddresses(...) --seat N` and the key on its stdin; the
-// stream that arrives begins with the agent's announcement (docs/protocol.md), as one over SSH
-// does.
+// A Transport on top of it numbers the agent endpoints. Start(host) first calls Expect(seat), then
+// has the agent started with `--dial FormatSeatAddresses(...) --seat N` and the key on its stdin.
+// The stream that arrives begins with the agent's announcement (docs/protocol.md, "Start-up"), as
+// over SSH.
 #ifndef HVDRAY_CLUSTER_RAY_SEAT_LISTENER_H_
 #define HVDRAY_CLUSTER_RAY_SEAT_LISTENER_H_
 
@@ -22,48 +22,50 @@
 
 namespace hvdray {
 
+/// Where to listen, and the limits.
 struct SeatListenerOptions {
-  /// IP literals to listen at; empty: every address of this machine, of both families.
+  /// IP literals to listen on; empty: all addresses of this machine, IPv4 and IPv6.
   std::vector<std::string> addresses;
-  uint16_t port = 0;  ///< The same at each address. 0: one that is free at all of them.
-  /// Handshakes at a time. Above it peers wait in the backlog; one that dawdles makes room.
+  uint16_t port = 0;  ///< The same for all addresses. 0: one that is free on all of them.
+  /// Concurrent handshakes. Further peers wait in the backlog; a slow handshake makes room for
+  /// them.
   size_t max_pending = 256;
   Duration handshake_limit{std::chrono::seconds(10)};
 };
 
-/// An agent that has shown that it has the key.
+/// An agent that has proved that it has the key.
 struct SeatArrival {
   std::unique_ptr<ByteStream> stream;  ///< Ready for Start().
-  TcpAddress peer;                     ///< Where it comes from, for messages.
+  TcpAddress peer;                     ///< For messages.
 };
 
-/// Peers that were dropped, by why.
+/// Number of dropped peers, by reason.
 struct SeatRefusals {
-  uint64_t wrong_key = 0;  ///< Also: a seat that nobody waits for, or that is taken.
-  uint64_t no_tls = 0;     ///< Garbage, plain text, another TLS, or gone in the middle.
-  uint64_t too_slow = 0;   ///< Over handshake_limit, or made room for others.
+  uint64_t wrong_key = 0;  ///< Also for an endpoint that is not expected, or is taken.
+  uint64_t no_tls = 0;     ///< Garbage, plain text, other TLS versions, or an early end.
+  uint64_t too_slow = 0;   ///< Exceeded handshake_limit, or made room for others.
   uint64_t total() const { return wrong_key + no_tls + too_slow; }
 };
 
-/// Threads: the loop's.
+/// Closes its port when destroyed. Threads: the loop's.
 class SeatListener {
  public:
   using OnArrival = std::function<void(SeatArrival)>;
 
-  /// Listens from now on; nobody is let in before Expect(). key: kTlsKeyBytes bytes, the job's.
-  /// loop: outlives the listener. Errors: kAddressInUse, kUsage (no IP literal), kOutOfResources,
-  /// kSystem.
+  /// Listens from now on, but accepts no agent before Expect(). key: the job's, kTlsKeyBytes bytes.
+  /// The loop outlives the listener. Errors: kAddressInUse, kUsage (not an IP literal),
+  /// kOutOfResources, kSystem.
   static Result<std::unique_ptr<SeatListener>> Open(Loop& loop, SeatListenerOptions options,
                                                     Secret key);
   virtual ~SeatListener() = default;
 
   virtual uint16_t port() const = 0;
-  /// The agent of `seat` (0 to kMaxSeat) may come from now on, once: `on_arrival` is called at most
-  /// once, from the loop, never from within this call; it may destroy the listener, and it may
-  /// Expect() this seat again, for a later agent. A second call replaces the first.
+  /// Accepts one agent for `seat` (0 to kMaxSeat) from now on. Calls `on_arrival` at most once,
+  /// from the loop, never from within this call; it may destroy the listener, and it may Expect()
+  /// the same seat again for a later agent. A second call replaces the first.
   virtual void Expect(int seat, OnArrival on_arrival) = 0;
-  /// Nobody waits for it any more: `on_arrival` will not be called. A seat that has arrived, or was
-  /// never expected, is passed over.
+  /// Stops waiting for `seat`; its `on_arrival` will not be called. No effect for a seat that has
+  /// arrived or was never expected.
   virtual void Forget(int seat) = 0;
   virtual const SeatRefusals& refusals() const = 0;
 };

@@ -20,7 +20,7 @@
 #include "base/log.h"
 #include "base/shown_text.h"
 #include "base/text.h"
-#include "cluster/ssh/pattern.h"
+#include "cluster/ssh/ssh_config.h"
 #include "cluster/ssh/ssh_identity.h"
 
 namespace hvdray {
@@ -31,7 +31,7 @@ constexpr size_t kMaxPublicKeyBytes = 64 << 10;
 
 enum class Marker : uint8_t { kNone, kRevoked, kAuthority, kOther };
 
-// Whoever holds a lock adds one line; as long as that may take on a slow file system.
+// The holder of a lock only adds one line; this allows for a slow file system.
 constexpr Duration kLockPatience = std::chrono::seconds(2);
 constexpr Duration kLockPause = std::chrono::milliseconds(20);
 
@@ -111,19 +111,19 @@ void ForEachLineOf(std::span<const KnownHostsFile> files, std::string_view name,
 Status MakeFolderOf(const std::string& path) {
   const size_t slash = path.rfind('/');
   if (slash == std::string::npos || slash == 0) return {};
-  // Its parent is a home folder: where that is missing, nothing of ours belongs there.
+  // Creates one level only: the parent is the home directory, which is not ours to create.
   const std::string folder = path.substr(0, slash);
   if (::mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST) return {};
   return ErrnoStatus("mkdir " + folder, errno);
 }
 
-/// A lock that somebody keeps must not keep a job's end waiting.
+/// Waits with a limit and for cancellation, so that another process's lock can't delay a job's end.
 Status Lock(int fd, const SshLimit& limit) {
   const SshLimit patience = limit.NoLaterThan(kLockPatience);
   while (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR) return ErrnoStatus("flock", errno);
     if (patience.Remaining() == Duration::zero()) {
-      return {ErrorCode::kDeadlineExceeded, "another process keeps it locked"};
+      return {ErrorCode::kDeadlineExceeded, "locked by another process"};
     }
     pollfd cancel{limit.cancel_fd, POLLIN, 0};
     const auto pause = std::chrono::duration_cast<std::chrono::milliseconds>(kLockPause);
@@ -134,7 +134,7 @@ Status Lock(int fd, const SshLimit& limit) {
   return {};
 }
 
-/// Under the file's lock: another connection may have added the host since we looked.
+/// Looks again under the file's lock: another connection may have added the host meanwhile.
 Result<HostKeyLookup> AddUnlessThere(const SshSettings& settings, const std::string& path,
                                      std::string_view name, ByteView blob, const SshLimit& limit) {
   HVDRAY_RETURN_IF_ERROR(MakeFolderOf(path));
@@ -150,7 +150,7 @@ Result<HostKeyLookup> AddUnlessThere(const SshSettings& settings, const std::str
   char last = '\n';
   if (::fstat(fd.get(), &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0 &&
       ::pread(fd.get(), &last, 1, info.st_size - 1) == 1 && last != '\n') {
-    text.push_back('\n');  // somebody's editor left the last line open
+    text.push_back('\n');  // the last line lacks its newline
   }
   text += KnownHostsLine(name, blob, settings.hash_known_hosts ? RandomBytes(20) : "");
   text += '\n';
@@ -165,22 +165,20 @@ Status Refuse(const HostKeyLookup& found, std::string_view host, ByteView blob) 
     return {ErrorCode::kHostKeyRejected,
             fmt::format("host key of {} ({} {}) is revoked at {}:{}", host, algorithm,
                         found.fingerprint, found.path, found.line),
-            "somebody may be listening in; ask the host's administrator"};
+            "this may be an attack; ask the host's administrator"};
   }
   return {ErrorCode::kHostKeyRejected,
           fmt::format("host key of {} has changed: it shows {} {}, {}:{} has {}", host, algorithm,
                       HostKeyFingerprint(blob), found.path, found.line, found.fingerprint),
-          fmt::format("somebody may be listening in; if the host was set up anew, delete line {} "
-                      "of {}",
+          fmt::format("this may be an attack; if the host was reinstalled, delete line {} of {}",
                       found.line, found.path)};
 }
 
 Status RefuseUnknown(std::string_view name, std::string_view host, ByteView blob) {
-  return {
-      ErrorCode::kHostKeyRejected,
-      fmt::format("host key of {} ({} {}) is not known", host, ShownText(AlgorithmOfBlob(blob)),
-                  HostKeyFingerprint(blob)),
-      fmt::format("add {} to known_hosts, or let --strict-host-key-checking be accept-new", name)};
+  return {ErrorCode::kHostKeyRejected,
+          fmt::format("host key of {} ({} {}) is not known", host, ShownText(AlgorithmOfBlob(blob)),
+                      HostKeyFingerprint(blob)),
+          fmt::format("add {} to known_hosts, or use --strict-host-key-checking accept-new", name)};
 }
 
 Result<HostKeyMatch> Judge(const HostKeyLookup& found, HostKeyPolicy policy, std::string_view host,
@@ -207,7 +205,7 @@ Result<HostKeyMatch> CheckName(const SshSettings& settings, const std::string& n
   const Result<HostKeyLookup> added = AddUnlessThere(settings, path, name, blob, limit);
   if (added.status().code() == ErrorCode::kCancelled) return added.status();
   if (!added.ok()) {
-    Log(LogLevel::kWarning, "ssh", "host key of {} is not remembered: {}: {}", shown, path,
+    Log(LogLevel::kWarning, "ssh", "host key of {} was not saved: {}: {}", shown, path,
         added.status().message());
     return HostKeyMatch::kUnknown;
   }
@@ -309,7 +307,7 @@ Result<HostKeyMatch> CheckHostKey(const SshSettings& settings, std::string_view 
 Status CheckHostAddress(const SshSettings& settings, const std::string& address, ByteView blob,
                         const SshLimit& limit) {
   SshSettings by_address = settings;
-  // A host that is known by its name has proved itself: its address is only noted.
+  // The host has proved itself by its name, so a new address is only recorded.
   if (by_address.host_key_policy == HostKeyPolicy::kYes) {
     by_address.host_key_policy = HostKeyPolicy::kAcceptNew;
   }

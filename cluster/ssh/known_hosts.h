@@ -1,4 +1,4 @@
-// Which key a host showed before: the known_hosts files, read and added to.
+// The known_hosts files: looks up the keys that hosts showed before, and adds new ones.
 #ifndef HVDRAY_CLUSTER_SSH_KNOWN_HOSTS_H_
 #define HVDRAY_CLUSTER_SSH_KNOWN_HOSTS_H_
 
@@ -15,16 +15,19 @@
 
 namespace hvdray {
 
+/// A known_hosts file, read whole.
 struct KnownHostsFile {
   std::string path;
   std::string text;
 };
 
+/// How a host's key compares with known_hosts. kUnknown: the host has no key there.
 enum class HostKeyMatch : uint8_t { kKnown, kUnknown, kChanged, kRevoked };
 
+/// The result of a lookup, with the line that decided it.
 struct HostKeyLookup {
   HostKeyMatch match = HostKeyMatch::kUnknown;
-  std::string path;         ///< Where the line is that says so; empty for kUnknown.
+  std::string path;         ///< File of that line; empty for kUnknown.
   int line = 0;             ///< From 1.
   std::string fingerprint;  ///< Of the key in that line.
   bool operator==(const HostKeyLookup&) const = default;
@@ -36,39 +39,40 @@ std::string KnownHostsName(std::string_view host, int port);
 /// "SHA256:" and base64 without padding, as ssh shows it. Pure.
 std::string HostKeyFingerprint(ByteView blob);
 
-/// What the files say of `name` with the public key `blob`. A revoked key is refused whatever else
-/// stands there; lines of certificate authorities say nothing about plain keys; a host known by
-/// other keys only counts as changed, whatever their type: else a stranger need only offer another
-/// type. Lines that can't be read are passed over. Pure. Source: sshd(8), SSH_KNOWN_HOSTS FORMAT.
+/// Looks up `name` with the public key `blob`. A revoked key is refused whatever other lines say.
+/// Lines of certificate authorities do not affect plain keys. A host with other keys only counts as
+/// changed, whatever their type: otherwise an attacker could just offer another type. Ignores
+/// malformed lines. Pure. Source: sshd(8), SSH_KNOWN_HOSTS FORMAT.
 HostKeyLookup LookUpHostKey(std::span<const KnownHostsFile> files, std::string_view name,
                             ByteView blob);
 
-/// A certificate authority vouches for `name`: its host shows a certificate, and a plain key of it
-/// is nothing to be remembered. Pure.
+/// A certificate authority vouches for `name`: its host shows a certificate, so its plain key must
+/// not be stored. Pure.
 bool HasHostAuthority(std::span<const KnownHostsFile> files, std::string_view name);
 
-/// The algorithms of the keys known for `name`, without doubles, in order. Pure.
+/// The algorithms of the keys known for `name`, without duplicates, in order. Pure.
 std::vector<std::string> KnownAlgorithms(std::span<const KnownHostsFile> files,
                                          std::string_view name);
 
-/// "name ssh-ed25519 AAAA...", the name hashed with `salt` (20 bytes) unless that is empty; without
-/// a line end. Pure.
+/// "name ssh-ed25519 AAAA...", without a newline. Hashes the name with `salt` (20 bytes) unless
+/// that is empty. Pure.
 std::string KnownHostsLine(std::string_view name, ByteView blob, ByteView salt);
 
 /// All files of the settings that exist, the user's first. Blocks on the disk.
 std::vector<KnownHostsFile> ReadKnownHosts(const SshSettings& settings);
 
-/// Lets `blob` pass or not by the policy of the settings; a new key is added to the user's first
-/// file (made with its folder if missing, 0700), once, also with several processes at it. A file
-/// that can't be written, or that somebody keeps locked for 2 s, is only a warning, as with ssh.
-/// kKnown; kUnknown: it was new; kChanged: it passes by HostKeyPolicy::kNo alone, so that somebody
-/// else may be at the other end. Blocks on the disk. Threads: any. Errors: kHostKeyRejected, with
-/// file and line of the old key and both fingerprints; kCancelled.
+/// Accepts or refuses `blob` by the policy of the settings. Adds a new key to the user's first file
+/// (which it creates with its directory, 0700, if missing), only once even with several processes.
+/// As in ssh, a file that can't be written, or that another process locks for over 2 s, only causes
+/// a warning.
+/// Returns kKnown; kUnknown: the key was new; kChanged: only HostKeyPolicy::kNo accepted it, so the
+/// peer may be an attacker. Blocks on the disk. Threads: any. Errors: kHostKeyRejected, with file
+/// and line of the old key and both fingerprints; kCancelled.
 Result<HostKeyMatch> CheckHostKey(const SshSettings& settings, std::string_view host, ByteView blob,
                                   const SshLimit& limit);
 
-/// The same for the address that the name led to ("10.0.0.7"), for settings.checks_address. Errors:
-/// as CheckHostKey().
+/// CheckHostKey() for the address that the name resolved to ("10.0.0.7"), for
+/// settings.checks_address. Errors: as CheckHostKey().
 Status CheckHostAddress(const SshSettings& settings, const std::string& address, ByteView blob,
                         const SshLimit& limit);
 

@@ -18,12 +18,10 @@ constexpr char kRequestIdentities = 11;
 constexpr uint8_t kIdentitiesAnswer = 12;
 constexpr char kSignRequest = 13;
 constexpr uint8_t kSignResponse = 14;
-constexpr size_t kMaxAnswerBytes = 256 << 10;  // as OpenSSH's own limit
+constexpr size_t kMaxAnswerBytes = 256 << 10;  // OpenSSH's own limit
 constexpr uint32_t kMaxKeys = 2048;
 
-Status BadAnswer() {
-  return {ErrorCode::kProtocolError, "ssh-agent: an answer that makes no sense"};
-}
+Status BadAnswer() { return {ErrorCode::kProtocolError, "ssh-agent: invalid answer"}; }
 
 }  // namespace
 
@@ -46,14 +44,14 @@ std::string AgentSignRequest(ByteView blob, ByteView data) {
   std::string request(1, kSignRequest);
   AppendSshString(request, blob);
   AppendSshString(request, data);
-  AppendSshUint32(request, 0);  // no flags: these choose among RSA's hashes only
+  AppendSshUint32(request, 0);  // flags: they only choose among RSA's hashes
   return request;
 }
 
 Result<std::string> ParseAgentSignature(ByteView answer) {
   SshFields fields(answer);
   if (fields.Byte() != kSignResponse) {
-    return Status(ErrorCode::kAuthenticationFailed, "ssh-agent: it refused to sign");
+    return Status(ErrorCode::kAuthenticationFailed, "ssh-agent refused to sign");
   }
   const auto signature = fields.String();
   if (!signature) return BadAnswer();
@@ -75,7 +73,7 @@ Result<SshAgent> SshAgent::Connect(const std::string& path, const SshLimit& limi
   if (!fd.is_valid()) return ErrnoStatus("socket", errno);
   while (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     if (errno == EINTR) continue;
-    // EAGAIN: its backlog is full of our own threads. There is no event to wait for.
+    // EAGAIN: our own threads have filled its backlog. There is no event to wait for.
     if (errno == EAGAIN && limit.Remaining() > Duration::zero()) {
       ::poll(nullptr, 0, 10);
       continue;
@@ -92,7 +90,7 @@ Status SshAgent::Receive(std::string& bytes, size_t wanted, const SshLimit& limi
   bytes.resize(end);
   while (size < end) {
     const ssize_t n = ::recv(fd_.get(), bytes.data() + size, end - size, 0);
-    if (n == 0) return {ErrorCode::kProtocolError, "ssh-agent: it closed the connection"};
+    if (n == 0) return {ErrorCode::kProtocolError, "ssh-agent closed the connection"};
     if (n > 0) {
       size += static_cast<size_t>(n);
     } else if (errno == EAGAIN) {

@@ -1,5 +1,5 @@
-// Speaks to the user's ssh-agent: which keys it has, and signatures by them. Unlike libssh2's own
-// client it keeps to a deadline, for an agent may wait for a person or hang.
+// Client of the user's ssh-agent: lists its keys and has it sign. Unlike libssh2's own client it
+// has a deadline, since an agent may wait for the user or hang.
 // Source: the SSH agent protocol (draft-miller-ssh-agent).
 #ifndef HVDRAY_CLUSTER_SSH_SSH_AGENT_H_
 #define HVDRAY_CLUSTER_SSH_SSH_AGENT_H_
@@ -13,31 +13,34 @@
 
 namespace hvdray {
 
+/// A key that an agent holds.
 struct SshAgentKey {
-  std::string blob;  ///< The public key.
-  std::string comment;
+  std::string blob;     ///< The public key in SSH's binary form.
+  std::string comment;  ///< Unchecked text.
   bool operator==(const SshAgentKey&) const = default;
 };
 
-/// The keys in the agent's answer to "request identities". Pure. Errors: kProtocolError.
+/// Parses the agent's answer to "request identities". Pure. Errors: kProtocolError.
 Result<std::vector<SshAgentKey>> ParseAgentKeys(ByteView answer);
 
-/// The bytes to send for a signature of `data`, without their length. Pure.
+/// The request to sign `data` by the key `blob`, without the length in front. Pure.
 std::string AgentSignRequest(ByteView blob, ByteView data);
 
-/// The signature itself, without the algorithm's name, in the agent's answer. Pure. Errors:
+/// The bare signature, without the algorithm's name, from the agent's answer. Pure. Errors:
 /// kAuthenticationFailed when the agent refused, kProtocolError.
 Result<std::string> ParseAgentSignature(ByteView answer);
 
 /// A connection to an agent. All calls block within their limit. Threads: one at a time.
 class SshAgent {
  public:
-  /// Errors: kFileUnreadable (nobody listens at `path`), kConnectTimeout, kCancelled, kSystem.
+  /// `path`: the agent's socket. Errors: kFileUnreadable (no agent listens there), kConnectTimeout,
+  /// kCancelled, kSystem.
   static Result<SshAgent> Connect(const std::string& path, const SshLimit& limit);
 
-  /// Errors: also kProtocolError.
+  /// All keys of the agent. Errors: kProtocolError, kConnectTimeout, kCancelled, kSystem.
   Result<std::vector<SshAgentKey>> Keys(const SshLimit& limit);
-  /// Errors: also kAuthenticationFailed.
+  /// The bare signature of `data` by the key `blob`. Errors: as Keys(), and kAuthenticationFailed
+  /// when the agent refused.
   Result<std::string> Sign(ByteView blob, ByteView data, const SshLimit& limit);
 
  private:

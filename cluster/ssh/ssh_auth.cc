@@ -17,10 +17,11 @@ namespace hvdray {
 namespace {
 
 constexpr auto kTypingTime = std::chrono::minutes(2);
-// A wrong password costs some seconds there.
+// Hosts delay the answer to a wrong password by some seconds.
 constexpr auto kJudgingTime = std::chrono::seconds(30);
 
-/// Both ways to give a password share one: many hosts take either.
+/// password and keyboard-interactive share one subject, since many hosts accept the password by
+/// either.
 std::string PasswordOf(const std::string& user) { return "password of " + user; }
 
 bool IsPasswordQuestion(const std::string& text) {
@@ -72,7 +73,7 @@ class Authentication {
 
   bool is_over() const { return is_in_ || !broken_.ok(); }
 
-  /// Takes the outcome of one try. Anything but a refusal ends them all.
+  /// Records the outcome of one try. Anything but a refusal ends all tries.
   void Note(const Status& status, std::string what) {
     tried_.push_back(std::move(what));
     if (status.ok()) {
@@ -80,7 +81,7 @@ class Authentication {
     } else if (status.code() == ErrorCode::kAuthenticationFailed) {
       ++refusals_;
     } else {
-      // The host hangs up after its number of tries: that is a refusal, too.
+      // A host that hangs up after its maximum of tries has refused, too.
       const bool is_dropped = session_.was_dropped() && refusals_ == 0;
       const bool is_refusal = status.code() == ErrorCode::kHandshakeFailed && !is_dropped;
       broken_ = is_refusal ? Failure(status.message()) : status;
@@ -138,7 +139,7 @@ class Authentication {
     if (!identity.problem.ok()) {
       left_out_.push_back(identity.problem.message());
     } else if (identity.facts.is_encrypted) {
-      // Tried later by the agent, if it has it.
+      // If the agent has this key, it is tried there.
       if (HasAgentKey(identity.facts.public_blob)) return;
       locked_.push_back(&identity);
     } else {
@@ -166,7 +167,7 @@ class Authentication {
     is_ssh_better_ = is_ssh_better_ || type != SshKeyType::kUnknown;
   }
 
-  /// The system's ssh may have a key for this host: then nobody has to be asked.
+  /// No questions when the system's ssh may have a key for this host.
   bool CanAsk() const {
     return questions_.can_ask() && settings_.allows_questions && !is_ssh_better_ && !is_over();
   }
@@ -195,7 +196,7 @@ class Authentication {
     return {questions_, [this] { return !session_.HasPeerHungUp(); }};
   }
 
-  /// Asks the host first: a passphrase for a key that it does not know would be for nothing.
+  /// Asks the host first: a passphrase for a key that it refuses would be useless.
   bool IsWanted(const SshIdentity& identity) {
     const std::string& blob = identity.facts.public_blob;
     if (blob.empty()) return true;
@@ -222,7 +223,7 @@ class Authentication {
       asker.Keep();
       return Note(status, identity.path);
     }
-    left_out_.push_back(fmt::format("{} (no passphrase opens it)", identity.path));
+    left_out_.push_back(fmt::format("{} (wrong passphrase)", identity.path));
   }
 
   void TryPassword(SshAsker& asker) {
@@ -248,17 +249,17 @@ class Authentication {
         has_kept = has_kept || asker.asked() == asked_before;
         return secret;
       };
-      // What the person takes in the middle of it is not known beforehand.
+      // The user answers in the middle of the try, so its duration is not known beforehand.
       const SshLimit patient = Patient(settings_.max_questions * kTypingTime);
       Note(session_.TryKeyboardInteractive(settings_.user, answer, patient),
            "keyboard-interactive");
       if (is_in_) asker.Keep();
-      // A host that asks nothing will not ask the next time either.
+      // A host that asked nothing will not ask the next time either.
       if (asker.asked() == asked_before && !has_kept) return;
     }
   }
 
-  /// nullopt: nobody answers, or nobody needs to any more.
+  /// nullopt: no answer, or no longer needed.
   std::optional<Secret> Get(SshAsker& asker, const std::string& subject, std::string text,
                             bool is_shown = false) {
     const Duration waited_before = asker.waited();
@@ -283,19 +284,19 @@ class Authentication {
 
   Status Failure(std::string_view last_words = {}) {
     for (const SshIdentity* identity : std::exchange(locked_, {})) {
-      left_out_.push_back(fmt::format("{} (it is encrypted and no agent holds it: ssh-add {})",
+      left_out_.push_back(fmt::format("{} (encrypted and not in the agent: ssh-add {})",
                                       identity->path, identity->path));
     }
     std::sort(left_out_.begin(), left_out_.end());
     left_out_.erase(std::unique(left_out_.begin(), left_out_.end()), left_out_.end());
     std::string text = fmt::format("authentication as {} failed: ", settings_.user);
-    text += tried_.empty() ? "there is no key to try"
+    text += tried_.empty() ? "no key to try"
                            : fmt::format("tried {}", fmt::join(Counted(tried_), ", "));
-    if (!left_out_.empty()) text += fmt::format("; left out {}", fmt::join(left_out_, ", "));
+    if (!left_out_.empty()) text += fmt::format("; skipped {}", fmt::join(left_out_, ", "));
     if (!last_words.empty()) text += fmt::format("; {}", last_words);
     const std::string methods =
         last_words.empty() ? session_.AuthenticationMethods(settings_.user, limit_) : "";
-    if (!methods.empty()) text += fmt::format("; the host takes {}", ShownText(methods, 200));
+    if (!methods.empty()) text += fmt::format("; the host accepts {}", ShownText(methods, 200));
     if (is_ssh_better_) {
       return {ErrorCode::kNotSupported, std::move(text), "--ssh-transport openssh"};
     }
@@ -315,9 +316,9 @@ class Authentication {
   std::vector<std::string> tried_;
   std::vector<std::string> left_out_;
   std::vector<std::string> tried_blobs_;
-  std::vector<const SshIdentity*> locked_;  // of identities_: encrypted, no agent has them
+  std::vector<const SshIdentity*> locked_;  // in identities_: encrypted and in no agent
   int refusals_ = 0;
-  bool is_declined_ = false;  // nobody answers
+  bool is_declined_ = false;  // the user gave no answer
   bool is_ssh_better_ = false;
   bool is_in_ = false;
   Status broken_;

@@ -14,11 +14,11 @@ namespace {
 
 constexpr size_t kReadBytes = size_t{256} << 10;
 constexpr int kReceivesPerTurn = 4;  // so that one busy host does not starve the rest of the loop
-// Encrypted bytes that wait for the socket: more would only be memory.
+// Encrypted bytes that wait for the socket; more would only cost memory.
 constexpr size_t kUnsentBytes = size_t{256} << 10;
 constexpr size_t kMaxLineBytes = 4096;
 
-/// What stream and process share: each may go first, or within a callback of either.
+/// What stream and process share. Either may be destroyed first, even within a callback of either.
 class Command : public std::enable_shared_from_this<Command> {
  public:
   Command(Loop& loop, std::unique_ptr<SshSession> session, SshCommandOptions options)
@@ -73,7 +73,7 @@ class Command : public std::enable_shared_from_this<Command> {
   std::optional<ByteStream::Handlers> handlers_;
   std::function<void(Status)> on_exit_;
   std::optional<Status> exit_;  // how the command ended
-  Status broken_;               // why the connection is of no more use
+  Status broken_;               // why the connection is unusable
   Watch read_watch_;
   Watch write_watch_;
   Watch later_;
@@ -101,7 +101,7 @@ void Command::Start(ByteStream::Handlers handlers) {
     session_->SendKeepAlive();
     TurnLater();
   });
-  // The command's first bytes may have come along with the answer to exec.
+  // The command's first bytes may have arrived with the answer to exec.
   TurnLater();
 }
 
@@ -120,7 +120,7 @@ void Command::SetReading(bool is_reading) {
   if (is_closed_ || !is_started_ || is_reading == is_reading_) return;
   is_reading_ = is_reading;
   UpdateWatches();
-  // What was received while it was paused is no event of the socket any more.
+  // Bytes that were received during the pause cause no more events of the socket.
   if (is_reading) TurnLater();
 }
 
@@ -131,7 +131,7 @@ void Command::DropStream() {
   if (session_ == nullptr) return;
   if (!has_process_) return Disconnect();
   session_->SendEof();
-  // The command now has time to end by itself, so that it can be told how.
+  // Give the command time to end by itself, so that its exit status is known.
   linger_ = loop_.After(options_.linger, [this] {
     const auto self = shared_from_this();
     End({ErrorCode::kAgentLost,
@@ -157,8 +157,8 @@ void Command::DropProcess() {
   if (!has_stream_) Disconnect();
 }
 
-/// One look at everything: receives, hands on, sends, and finds out whether it is over. Each step
-/// may call back, and each callback may drop the stream, the process, or both.
+/// Does all pending work: receives, delivers, sends, and checks for the end. Each step may call
+/// back, and each callback may drop the stream, the process, or both.
 void Command::Turn() {
   const auto self = shared_from_this();
   later_.Cancel();
@@ -172,7 +172,7 @@ void Command::Turn() {
 void Command::Receive() {
   for (int i = 0; i < kReceivesPerTurn && session_ != nullptr; ++i) {
     const bool has_more = session_->Receive();
-    if (is_stream_open() && !is_reading_) return;  // for Pump(): room in the host's window
+    if (is_stream_open() && !is_reading_) return;  // received only the host's window for Pump()
     Deliver();
     if (!has_more) return;
   }
@@ -195,7 +195,7 @@ void Command::Deliver() {
   }
 }
 
-/// False when the connection is of no more use.
+/// False when the connection is unusable.
 bool Command::DeliverStderr() {
   std::array<char, 4096> buffer;
   for (;;) {
@@ -223,7 +223,7 @@ void Command::TakeStderr(ByteView bytes) {
   }
 }
 
-/// Encrypts what the host's window takes, and sends what the socket takes.
+/// Encrypts as much as the host's window allows, and sends as much as the socket accepts.
 void Command::Pump() {
   Status sent = session_->Flush();
   while (sent.ok() && !queue_.empty() && session_->unsent_bytes() < kUnsentBytes) {
@@ -250,7 +250,7 @@ void Command::CheckDrained() {
 
 void Command::CheckEnd() {
   const bool is_paused = is_stream_open() && !is_reading_;
-  // The host's last words come first, also when it was writing that failed.
+  // Deliver the host's last output first, even when a write failed.
   if (!broken_.ok() && !is_paused) DeliverRest();
   if (session_ == nullptr) return;
   if (!is_paused && session_->is_at_end()) {
@@ -260,7 +260,7 @@ void Command::CheckEnd() {
     if (exit) return End(Explain(*exit));
   }
   if (session_ == nullptr) return;
-  if (session_->is_peer_gone() && !is_paused) Break({ErrorCode::kAgentLost, "it was closed"});
+  if (session_->is_peer_gone() && !is_paused) Break({ErrorCode::kAgentLost, "closed by the host"});
   if (broken_.ok()) return;
   const Status lost = Status(ErrorCode::kAgentLost, broken_.message())
                           .WithContext(fmt::format("connection to {}", options_.host));
@@ -269,7 +269,7 @@ void Command::CheckEnd() {
 }
 
 void Command::DeliverRest() {
-  constexpr int kAll = 1 << 11;  // 256 MiB, more than any socket holds
+  constexpr int kAll = 1 << 11;  // 256 MiB, more than any socket can hold
   const Status why = broken_;
   broken_ = {};
   for (int i = 0; i < kAll && session_ != nullptr && session_->Receive(); ++i) {
@@ -299,7 +299,7 @@ void Command::CloseStream(const Status& status) {
   on_closed(status);
 }
 
-/// The command is over, or unreachable for good.
+/// The command has ended, or is unreachable for good.
 void Command::End(Status how) {
   Disconnect();
   if (exit_) return;
@@ -317,7 +317,7 @@ void Command::Disconnect() {
 
 void Command::UpdateWatches() {
   if (!is_started_ || session_ == nullptr) return;
-  // Paused: the host's bytes stay where they are, unless what we write waits for its window.
+  // While paused, leave the host's bytes in the socket, unless our writes wait for its window.
   const bool is_paused = is_stream_open() && !is_reading_;
   const bool waits_for_window = !queue_.empty() && session_->unsent_bytes() < kUnsentBytes;
   const bool wants_read = !session_->is_peer_gone() && (!is_paused || waits_for_window);

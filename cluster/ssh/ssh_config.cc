@@ -4,18 +4,18 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstddef>
 #include <map>
 
 #include "base/shown_text.h"
 #include "base/text.h"
-#include "cluster/ssh/pattern.h"
 
 namespace hvdray {
 namespace {
 
 constexpr std::string_view kConfigBlanks = " \t\r\n\f";
 
-/// Words apart by blanks; double quotes keep blanks in a word; a '#' begins a comment.
+/// Splits words at blanks; double quotes keep blanks in a word; '#' begins a comment.
 std::vector<std::string> SplitWords(std::string_view text) {
   std::vector<std::string> words;
   size_t i = 0;
@@ -74,7 +74,7 @@ bool MatchesHost(const std::vector<std::string>& patterns, std::string_view host
 bool IsYes(std::string_view value) { return Lower(value) == "yes" || Lower(value) == "true"; }
 bool IsNo(std::string_view value) { return Lower(value) == "no" || Lower(value) == "false"; }
 
-/// First values by keyword, and the expansions of one host.
+/// The first value of each keyword, and the token values of one host.
 class Lookup {
  public:
   Lookup(const std::vector<SshConfigLine>& lines, const SshUser& user) : lines_(lines) {
@@ -91,7 +91,7 @@ class Lookup {
     const auto found = first_.find(keyword);
     return found == first_.end() ? nullptr : found->second;
   }
-  /// Values of a keyword that adds up.
+  /// All values of a keyword that accumulates.
   std::vector<std::string> All(const std::string& keyword) const {
     std::vector<std::string> values;
     for (const SshConfigLine& line : lines_) {
@@ -154,8 +154,8 @@ std::vector<std::string> SplitAtCommas(std::string_view list) {
   return items;
 }
 
-/// Those of `ours` that the list of an option lets pass, in our order. "+" and "^" only add to
-/// OpenSSH's own list or sort it, "-" takes away. Source: ssh_config(5), Ciphers.
+/// The names of `ours` that an option's list allows, in our order. "+" and "^" only extend or sort
+/// OpenSSH's own list; "-" removes names. Source: ssh_config(5), Ciphers.
 std::string AllowedOf(std::string_view ours, std::string_view option) {
   if (option.empty() || option[0] == '+' || option[0] == '^') return std::string(ours);
   const bool is_removing = option[0] == '-';
@@ -171,11 +171,11 @@ std::string AllowedOf(std::string_view ours, std::string_view option) {
   return allowed;
 }
 
-/// An option that makes an SSH connection safer or leads it elsewhere, and that libssh2 1.10 has no
-/// means for. docs/ssh.md has all options in a table.
+/// An option that makes an SSH connection safer or redirects it, and that libssh2 1.10 does not
+/// support. All options: docs/ssh.md, "Which SSH options count".
 struct OpensshOnly {
   const char* keyword;
-  std::vector<std::string_view> without_effect;  ///< Besides "none".
+  std::vector<std::string_view> without_effect;  ///< Harmless values besides "none".
 };
 
 const std::vector<OpensshOnly>& OpensshOnlyOptions() {
@@ -196,7 +196,7 @@ const std::vector<OpensshOnly>& OpensshOnlyOptions() {
   return options;
 }
 
-/// What libssh2 1.10 has no means for, as far as the configuration tells.
+/// The first option that libssh2 1.10 does not support; empty: the configuration has none.
 std::string NeedOfOpenSsh(const Lookup& lookup) {
   for (const auto& [keyword, without_effect] : OpensshOnlyOptions()) {
     const SshConfigLine* line = lookup.Line(keyword);
@@ -205,30 +205,30 @@ std::string NeedOfOpenSsh(const Lookup& lookup) {
         without_effect.end()) {
       continue;
     }
-    return fmt::format("the SSH configuration says {} {}", keyword, ShownText(line->rest));
+    return fmt::format("the SSH configuration sets {} {}", keyword, ShownText(line->rest));
   }
   const std::string keys = lookup.Word("pubkeyauthentication", "yes");
   if (Lower(keys) == "host-bound") {
-    return "the SSH configuration says pubkeyauthentication host-bound";
+    return "the SSH configuration sets pubkeyauthentication host-bound";
   }
   if (IsNo(keys) && IsYes(lookup.Word("gssapiauthentication"))) {
-    return "the SSH configuration allows GSSAPI and no keys";
+    return "the SSH configuration allows GSSAPI but no keys";
   }
   for (const char* keyword : {"pubkeyacceptedalgorithms", "pubkeyacceptedkeytypes"}) {
-    const std::string ours = SshAlgorithms().host_keys;  // what users sign with, too
+    const std::string ours = SshAlgorithms().host_keys;  // users sign with the same ones
     if (AllowedOf(ours, lookup.Word(keyword)) == ours) continue;
-    return fmt::format("the SSH configuration allows {} only", keyword);
+    return fmt::format("the SSH configuration restricts {}", keyword);
   }
   return {};
 }
 
-/// Narrows what the library offers to what the configuration allows.
+/// Reduces the algorithms that the library offers to those that the configuration allows.
 void TakeAlgorithms(const Lookup& lookup, SshSettings& settings) {
   const auto take = [&](const char* keyword, std::string& names) {
     names = AllowedOf(names, lookup.Word(keyword));
     if (!names.empty() || !settings.needs_openssh.empty()) return;
     settings.needs_openssh =
-        fmt::format("the SSH configuration allows none of the library's {}", keyword);
+        fmt::format("the SSH configuration allows none of libssh2's {}", keyword);
   };
   take("kexalgorithms", settings.algorithms.key_exchanges);
   take("hostkeyalgorithms", settings.algorithms.host_keys);
@@ -243,7 +243,7 @@ Status TakeWaysIn(const Lookup& lookup, SshSettings& settings) {
       !IsNo(lookup.Word("kbdinteractiveauthentication")) &&
       !IsNo(lookup.Word("challengeresponseauthentication"));  // its old name
   settings.allows_questions = !IsYes(lookup.Word("batchmode"));
-  // One that OpenSSH would take for 0 or less asks nobody.
+  // With 0, OpenSSH asks no questions either.
   if (lookup.Word("numberofpasswordprompts") == "0") settings.allows_questions = false;
   if (settings.allows_questions) {
     int most = settings.max_questions;
@@ -260,7 +260,7 @@ Status TakeWaysIn(const Lookup& lookup, SshSettings& settings) {
   settings.allows_password = settings.allows_password && is_named("password");
   settings.allows_keyboard_interactive =
       settings.allows_keyboard_interactive && is_named("keyboard-interactive");
-  // What is named besides, and wanted more than passwords, is not the library's.
+  // The library doesn't support the other methods, which may be preferred to passwords.
   const bool has_more = is_named("gssapi-with-mic") || is_named("hostbased");
   const bool has_ours = settings.allows_password || settings.allows_keyboard_interactive;
   if (settings.needs_openssh.empty() && !settings.allows_public_key && (has_more || !has_ours)) {
@@ -277,7 +277,7 @@ void TakeFiles(const Lookup& lookup, const SshOverrides& overrides, const SshUse
                SshSettings& settings) {
   std::vector<std::string> identities = lookup.All("identityfile");
   if (!overrides.identity_file.empty()) {
-    std::erase(identities, overrides.identity_file);  // ssh -G was told of it and repeats it
+    std::erase(identities, overrides.identity_file);  // ssh -G got it by -i and repeats it
     identities.insert(identities.begin(), overrides.identity_file);
     settings.has_explicit_identity = true;
   }
@@ -309,7 +309,7 @@ std::vector<SshConfigLine> ParseSshG(std::string_view output) {
   ForEachLine(output, [&](int, std::string_view line) {
     SshConfigLine split = SplitLine(line);
     if (split.rest.empty()) return;
-    // One path a line, unquoted, whatever blanks it has.
+    // ssh prints one unquoted path per line, even if it contains blanks.
     if (split.keyword == "identityfile" || split.keyword == "identityagent" ||
         split.keyword == "certificatefile") {
       split.words = {split.rest};
@@ -332,11 +332,11 @@ SshConfigRead ReadSshConfig(std::string_view text, std::string_view host) {
       applies = split.words.size() == 1 && Lower(split.words[0]) == "all";
       if (!applies) {
         read.warnings.push_back(fmt::format(
-            "line {}: Match needs the ssh client; what is below it is left out", number));
+            "line {}: Match needs the ssh client; ignoring the lines below it", number));
       }
     } else if (applies && split.keyword == "include") {
       read.warnings.push_back(
-          fmt::format("line {}: Include needs the ssh client; left out", number));
+          fmt::format("line {}: Include needs the ssh client; ignored", number));
     } else if (applies) {
       read.lines.push_back(std::move(split));
     }
@@ -365,14 +365,14 @@ Result<SshSettings> SettingsFromLines(const std::vector<SshConfigLine>& lines,
   int timeout_s = 0;
   HVDRAY_RETURN_IF_ERROR(TakeNumber(lookup, "connecttimeout", 1 << 30, timeout_s));
   settings.connect_timeout = std::chrono::seconds(timeout_s);
-  // "ask" is for people at a terminal, one host at a time: new hosts are taken as they are seen.
+  // "ask" suits a terminal and one host at a time; a job accepts new hosts instead.
   const std::string checking = lookup.Word("stricthostkeychecking", "ask");
   if (checking != "ask") {
     const Result<HostKeyPolicy> policy = ParseHostKeyPolicy(checking);
     if (!policy.ok()) {
       return Status(
           ErrorCode::kSpecInvalid,
-          fmt::format("SSH configuration: stricthostkeychecking '{}'", ShownText(checking)),
+          fmt::format("SSH configuration: invalid stricthostkeychecking '{}'", ShownText(checking)),
           policy.status().hint());
     }
     settings.host_key_policy = *policy;
@@ -383,6 +383,29 @@ Result<SshSettings> SettingsFromLines(const std::vector<SshConfigLine>& lines,
   TakeAlgorithms(lookup, settings);
   HVDRAY_RETURN_IF_ERROR(TakeWaysIn(lookup, settings));
   return settings;
+}
+
+bool MatchesPattern(std::string_view pattern, std::string_view text) {
+  size_t p = 0;
+  size_t t = 0;
+  size_t star = std::string_view::npos;  // the last '*' seen; star_end: its end in `text`
+  size_t star_end = 0;
+  while (t < text.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      star_end = t;
+    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == text[t])) {
+      ++p;
+      ++t;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      t = ++star_end;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
 }
 
 }  // namespace hvdray

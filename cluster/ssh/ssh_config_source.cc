@@ -1,25 +1,35 @@
-// Who asks ssh, who waits for whose answer; and what the machine's files and keys add to it.
+// Decides which thread runs ssh and which ones wait; adds what the machine's files and keys tell.
 #include "cluster/ssh/ssh_config_source.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <chrono>
 #include <utility>
+#include <vector>
 
+#include "base/environ.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/shown_text.h"
 #include "cluster/ssh/ssh_agent.h"
-#include "cluster/ssh/ssh_g.h"
 #include "cluster/ssh/ssh_identity.h"
 
 namespace hvdray {
 namespace {
 
 constexpr size_t kMaxConfigBytes = 1 << 20;
-/// A host that waits longer for another's answer asks for itself: what keeps that one up (a Match
-/// exec, say) may be its own affair.
+/// A host that waits longer for another's answer runs ssh itself: the delay there (a Match exec,
+/// for instance) may concern that host only.
 constexpr Duration kPatience = std::chrono::milliseconds(500);
 
 std::vector<SshConfigLine> ReadConfigFiles(const SshTarget& target, const SshOverrides& overrides,
@@ -47,8 +57,8 @@ std::vector<SshAgentKey> AgentKeys(const SshSettings& settings, const SshLimit& 
   return keys.ok() ? std::move(*keys) : std::vector<SshAgentKey>();
 }
 
-/// Empty when at least one key will do for libssh2, or when there is none at all: then the error of
-/// the authentication says so best.
+/// Why the keys need the system's ssh. Empty when libssh2 can use at least one key, or when there
+/// are no keys at all: the authentication's own error explains that best.
 std::string NeedByKeys(const SshSettings& settings, const SshLimit& limit) {
   if (!settings.allows_public_key) return {};
   std::string reason;
@@ -60,7 +70,7 @@ std::string NeedByKeys(const SshSettings& settings, const SshLimit& limit) {
     if (identity.has_certificate) return fmt::format("{} has a certificate", path);
     listed.push_back(identity.facts.public_blob);
     if (CanSignWithLibssh2(identity.facts.type)) {
-      // The user's own choice, even if it can't be used: its error is what the user has to see.
+      // Counts even if it can't be used: the user chose it and should see its error.
       is_any_usable = true;
     } else if (reason.empty()) {
       reason = fmt::format("{} is an {} key", path, SshKeyTypeName(identity.facts.type));
@@ -82,9 +92,128 @@ std::string NeedByKeys(const SshSettings& settings, const SshLimit& limit) {
   return reason;
 }
 
+constexpr size_t kMaxOutputBytes = 1 << 20;
+
+struct ProgramEnd {
+  int wait_status = 0;
+  std::string output;
+  std::string errors;
+};
+
+/// Starts `argv` with an empty stdin. nullopt: no such program.
+Result<std::optional<pid_t>> Spawn(const std::vector<std::string>& argv, int out, int err) {
+  std::vector<char*> pointers;
+  pointers.reserve(argv.size() + 1);
+  for (const std::string& word : argv) pointers.push_back(const_cast<char*>(word.c_str()));
+  pointers.push_back(nullptr);
+  posix_spawn_file_actions_t actions{};
+  posix_spawnattr_t attributes{};
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawnattr_init(&attributes);
+  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  ::posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, err, STDERR_FILENO);
+  ::posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
+  // Pool threads block all signals; a Match exec of the user must not inherit that.
+  sigset_t defaults;
+  sigset_t none;
+  ::sigfillset(&defaults);
+  ::sigemptyset(&none);
+  ::posix_spawnattr_setsigdefault(&attributes, &defaults);
+  ::posix_spawnattr_setsigmask(&attributes, &none);
+  // Its own group, so that a kill also ends its children.
+  ::posix_spawnattr_setpgroup(&attributes, 0);
+  ::posix_spawnattr_setflags(
+      &attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
+  pid_t pid = -1;
+  const int error =
+      ::posix_spawnp(&pid, pointers[0], &actions, &attributes, pointers.data(), ::environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  ::posix_spawnattr_destroy(&attributes);
+  if (error == ENOENT) return std::optional<pid_t>();
+  if (error != 0) return ErrnoStatus(argv[0], error);
+  return std::optional<pid_t>(pid);
+}
+
+/// Appends the bytes that `fd` has; closes it at its end. False when `text` has become too long.
+bool Drain(UniqueFd& fd, std::string& text) {
+  std::array<char, 16384> buffer;
+  const ssize_t n = ::read(fd.get(), buffer.data(), buffer.size());
+  if (n < 0 && errno == EINTR) return true;
+  if (n <= 0) {
+    fd.Reset();
+  } else {
+    text.append(buffer.data(), static_cast<size_t>(n));
+  }
+  return text.size() <= kMaxOutputBytes;
+}
+
+Status ReadBoth(Pipe& out, Pipe& err, ProgramEnd& end, const SshLimit& limit) {
+  while (out.read_end.is_valid() || err.read_end.is_valid()) {
+    std::array<pollfd, 3> fds = {{{out.read_end.get(), POLLIN, 0},
+                                  {err.read_end.get(), POLLIN, 0},
+                                  {limit.cancel_fd, POLLIN, 0}}};
+    const auto rest = std::chrono::ceil<std::chrono::milliseconds>(limit.Remaining());
+    const int ready =
+        ::poll(fds.data(), fds.size(), static_cast<int>(std::min<int64_t>(rest.count(), 1 << 30)));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready < 0) return ErrnoStatus("poll", errno);
+    if (fds[2].revents != 0) return {ErrorCode::kCancelled, "called off"};
+    if (ready == 0) return {ErrorCode::kConnectTimeout, "no answer in time"};
+    bool is_short = true;
+    if (fds[0].revents != 0) is_short = Drain(out.read_end, end.output);
+    if (fds[1].revents != 0) is_short = Drain(err.read_end, end.errors) && is_short;
+    if (!is_short) return {ErrorCode::kSpecInvalid, "its output is too long"};
+  }
+  return {};
+}
+
+Result<std::optional<ProgramEnd>> RunProgram(const std::vector<std::string>& argv,
+                                             const SshLimit& limit) {
+  HVDRAY_ASSIGN_OR_RETURN(Pipe out, MakePipe());
+  HVDRAY_ASSIGN_OR_RETURN(Pipe err, MakePipe());
+  HVDRAY_ASSIGN_OR_RETURN(const std::optional<pid_t> pid,
+                          Spawn(argv, out.write_end.get(), err.write_end.get()));
+  if (!pid) return std::optional<ProgramEnd>();
+  out.write_end.Reset();
+  err.write_end.Reset();
+  ProgramEnd end;
+  const Status read = ReadBoth(out, err, end, limit);
+  if (!read.ok() && *pid > 1) ::kill(-*pid, SIGKILL);
+  while (::waitpid(*pid, &end.wait_status, 0) < 0 && errno == EINTR) {
+  }
+  if (!read.ok()) return read;
+  return std::optional<ProgramEnd>(std::move(end));
+}
+
+std::vector<std::string> SshGCommand(const std::string& program, const SshTarget& target,
+                                     const SshOverrides& overrides, bool is_verbose) {
+  std::vector<std::string> argv = {program, "-G"};
+  if (is_verbose) argv.emplace_back("-v");
+  const auto add = [&argv](const char* option, std::string value) {
+    argv.insert(argv.end(), {option, std::move(value)});
+  };
+  if (!overrides.config_file.empty()) add("-F", overrides.config_file);
+  if (!overrides.identity_file.empty()) add("-i", overrides.identity_file);
+  const int port = target.port != 0 ? target.port : overrides.port;
+  if (port != 0) add("-p", fmt::format("{}", port));
+  if (!target.user.empty()) add("-l", target.user);
+  add("--", target.host);
+  return argv;
+}
+
+bool IsElf(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  std::array<char, 4> magic{};
+  return fd.is_valid() && ::read(fd.get(), magic.data(), magic.size()) == 4 &&
+         std::string_view(magic.data(), magic.size()) ==
+             "\x7f"
+             "ELF";
+}
+
 }  // namespace
 
-/// With facts that no regular file has, where it is none.
+/// For anything but a regular file, the stamp has facts that no regular file can have.
 SshConfigSource::Stamp SshConfigSource::StampOf(const std::string& path) {
   struct stat at {};
   if (::stat(path.c_str(), &at) != 0 || !S_ISREG(at.st_mode)) return {path, {-1}};
@@ -93,14 +222,14 @@ SshConfigSource::Stamp SshConfigSource::StampOf(const std::string& path) {
            at.st_mtim.tv_sec, at.st_mtim.tv_nsec, at.st_ctim.tv_sec, at.st_ctim.tv_nsec}};
 }
 
-/// Of the files that ssh says it has read.
+/// From the files that `ssh -v` lists.
 SshConfigSource::Found SshConfigSource::FindClasses(const std::string& verbose) {
   Found found;
   const std::optional<std::vector<std::string>> paths = FilesReadBySsh(verbose);
   if (!paths) found.classes.GiveUp();
   for (const std::string& path : paths.value_or(std::vector<std::string>())) {
     found.files.push_back(StampOf(path));
-    // A pipe would have nothing left, or keep us waiting.
+    // Don't read a pipe: it would be empty by now, or block.
     const bool is_file = found.files.back().facts[0] != -1;
     const Result<std::string> text =
         is_file ? ReadFile(path, kMaxConfigBytes) : Status(ErrorCode::kFileUnreadable, path);
@@ -110,7 +239,7 @@ SshConfigSource::Found SshConfigSource::FindClasses(const std::string& verbose) 
   return found;
 }
 
-/// With mutex_ held.
+/// The caller holds mutex_.
 bool SshConfigSource::IsFresh() const {
   return found_ && std::chrono::steady_clock::now() <= found_until_ &&
          std::all_of(found_->files.begin(), found_->files.end(),
@@ -166,7 +295,7 @@ SshConfigSource::Turn SshConfigSource::TakeTurn(const SshTarget& target) {
   }
 }
 
-/// nullopt: to be waited for. With mutex_ held.
+/// nullopt: wait for another thread. The caller holds mutex_.
 std::optional<SshConfigSource::Turn> SshConfigSource::TurnNow(const SshTarget& target) {
   if (is_first_asking_) return std::nullopt;
   if (!IsFresh()) {
@@ -185,7 +314,7 @@ std::optional<SshConfigSource::Turn> SshConfigSource::TurnNow(const SshTarget& t
   return Turn{.part = Part::kOther, .lines = std::move(lines)};
 }
 
-/// Also finds out what the configuration consists of.
+/// Also finds the configuration's files and classes.
 Result<SshConfigSource::Lines> SshConfigSource::AskFirst(const SshTarget& target,
                                                          const SshLimit& limit) {
   Found none;
@@ -202,7 +331,7 @@ Result<SshConfigSource::Lines> SshConfigSource::AskFirst(const SshTarget& target
   PublishClasses(target, std::move(none), {});
   const bool has_words = output.status().code() == ErrorCode::kSpecInvalid;
   if (!output.ok() && !has_words) return std::move(output).status();
-  return Ask(target, limit);  // once more, for ssh's own words without those of -v
+  return Ask(target, limit);  // again, for ssh's message without the output of -v
 }
 
 Result<SshConfigSource::Lines> SshConfigSource::Ask(const SshTarget& target,
@@ -222,7 +351,7 @@ Result<std::optional<SshGOutput>> SshConfigSource::Run(const SshTarget& target, 
   return RunSshG(ssh_program_, target, overrides_, is_verbose, limit);
 }
 
-/// `lines`: the answer for `target`, if there are classes.
+/// `lines`: the answer for `target`; unused when its host has no class.
 void SshConfigSource::PublishClasses(const SshTarget& target, Found found, Lines lines) {
   const std::lock_guard<std::mutex> lock(mutex_);
   is_first_asking_ = false;
@@ -238,9 +367,38 @@ void SshConfigSource::PublishClasses(const SshTarget& target, Found found, Lines
 void SshConfigSource::PublishAnswer(const Turn& turn, const std::string& host,
                                     const Result<Lines>& lines) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (turn.round != round_) return;  // of files that may have changed since
+  if (turn.round != round_) return;  // outdated: the files may have changed
   answers_[turn.class_key] = {true, host, lines.ok() ? std::optional<Lines>(*lines) : std::nullopt};
   news_.notify_all();
+}
+
+Result<std::optional<SshGOutput>> RunSshG(const std::string& program, const SshTarget& target,
+                                          const SshOverrides& overrides, bool is_verbose,
+                                          const SshLimit& limit) {
+  const std::vector<std::string> argv = SshGCommand(program, target, overrides, is_verbose);
+  Result<std::optional<ProgramEnd>> end = RunProgram(argv, limit);
+  if (!end.ok()) return std::move(end).status().WithContext("ssh -G " + target.host);
+  if (!*end) return std::optional<SshGOutput>();
+  if ((*end)->wait_status != 0) {
+    std::string said = (*end)->errors.substr(0, 400);
+    while (said.ends_with('\n') || said.ends_with('\r')) said.pop_back();
+    return Status(ErrorCode::kSpecInvalid,
+                  fmt::format("ssh -G {}: {}", target.host, ShownLine(said)),
+                  "fix the SSH configuration");
+  }
+  return std::optional<SshGOutput>({ParseSshG((*end)->output), std::move((*end)->errors)});
+}
+
+bool IsCompiledProgram(const std::string& program) {
+  if (program.find('/') != std::string::npos) return IsElf(program);
+  const std::string path = Environment::FromProcess().GetOr("PATH", "");
+  for (std::string_view rest = path; !rest.empty();) {
+    const std::string_view folder = rest.substr(0, rest.find(':'));
+    rest.remove_prefix(std::min(folder.size() + 1, rest.size()));
+    const std::string file = fmt::format("{}/{}", folder.empty() ? "." : folder, program);
+    if (::access(file.c_str(), X_OK) == 0) return IsElf(file);
+  }
+  return false;
 }
 
 }  // namespace hvdray

@@ -1,5 +1,5 @@
 // The settings of a job's hosts, from the user's SSH configuration, with as few runs of `ssh -G` as
-// their differences allow.
+// possible.
 #ifndef HVDRAY_CLUSTER_SSH_SSH_CONFIG_SOURCE_H_
 #define HVDRAY_CLUSTER_SSH_SSH_CONFIG_SOURCE_H_
 
@@ -17,46 +17,63 @@
 #include "base/result.h"
 #include "base/types.h"
 #include "cluster/ssh/ssh_config.h"
-#include "cluster/ssh/ssh_g.h"
 #include "cluster/ssh/ssh_host_classes.h"
 #include "cluster/ssh/ssh_limit.h"
 #include "cluster/ssh/ssh_target.h"
 
 namespace hvdray {
 
-/// Asks `ssh -G` for one host of each class (SshHostClasses) and gives its answer to the others, or
-/// reads the files when there is no such program. What was learnt counts until one of the files
-/// that ssh read changes, and for kFresh at most, for there may be new ones.
-/// Threads: any, at the same time; calls block, those for hosts whose answer is under way wait.
+/// What one run of `ssh -G` printed.
+struct SshGOutput {
+  std::vector<SshConfigLine> lines;
+  std::string errors;  ///< Its stderr.
+};
+
+/// Runs `ssh -G` for `target`. `program` is looked up in PATH; nullopt: not found. `is_verbose`:
+/// with -v, for FilesReadBySsh(). Blocks. Threads: any. Errors: kSpecInvalid (with ssh's message),
+/// kConnectTimeout, kCancelled.
+Result<std::optional<SshGOutput>> RunSshG(const std::string& program, const SshTarget& target,
+                                          const SshOverrides& overrides, bool is_verbose,
+                                          const SshLimit& limit);
+
+/// True for an ELF executable. False for a script: a wrapper called ssh may have its own rules for
+/// each host. Searches PATH as RunSshG() does. Blocks. Threads: any.
+bool IsCompiledProgram(const std::string& program);
+
+/// Runs `ssh -G` for one host of each class (SshHostClasses) and reuses its answer for the others;
+/// reads the files itself when there is no such program. Answers are valid until one of the files
+/// that ssh read changes, but at most for kFresh, since new files may appear.
+/// Threads: any, concurrently. Calls block; a call whose class is being asked for waits for it.
 class SshConfigSource {
  public:
   static constexpr Duration kFresh = std::chrono::seconds(5);
 
-  /// `ssh_program` is looked up in PATH; empty: never run.
+  /// `ssh_program` is looked up in PATH; empty: never run it.
   SshConfigSource(SshOverrides overrides, SshUser user, std::string ssh_program)
       : overrides_(std::move(overrides)),
         user_(std::move(user)),
         ssh_program_(std::move(ssh_program)) {}
 
-  /// Looks also at the identity files, for what needs_openssh depends on. Errors: kSpecInvalid
-  /// (ssh's own words), kConnectTimeout, kCancelled.
+  /// The settings for one host. Also reads the identity files and asks the agent, since
+  /// needs_openssh depends on the keys. Errors: kSpecInvalid (with ssh's message), kConnectTimeout,
+  /// kCancelled.
   Result<SshSettings> Settings(const SshTarget& target, const SshLimit& limit);
-  /// The same, but only what to do about host keys that are not known. Looks at no key.
+  /// Only the policy for unknown host keys; reads no keys. Errors: as Settings().
   Result<HostKeyPolicy> HostKeys(const SshTarget& target, const SshLimit& limit);
 
-  /// How often ssh was run. For tests.
+  /// Number of ssh runs. For tests.
   int run_count() const;
 
  private:
   using Lines = std::vector<SshConfigLine>;
-  /// Of one class: nullopt in `lines`, once it is there, says that nobody else can use it.
+  /// The answer for one class. `is_there` without `lines`: other hosts can't use it.
   struct Answer {
     bool is_there = false;
     std::string host;
     std::optional<Lines> lines;
   };
   enum class Part : uint8_t { kAlone, kFirst, kFirstOfClass, kOther };
-  /// What a thread has to do for its host.
+  /// What a thread must do for its host.
   struct Turn {
     Part part = Part::kAlone;
     std::string class_key;
@@ -64,13 +81,13 @@ class SshConfigSource {
     std::optional<Lines> lines;  // kOther
   };
 
-  /// A file that ssh read, as it was then.
+  /// State of a file when ssh read it.
   struct Stamp {
     std::string path;
     std::array<int64_t, 7> facts{};
     bool operator==(const Stamp&) const = default;
   };
-  /// What a configuration consists of.
+  /// The files of a configuration, and the classes of hosts that they tell apart.
   struct Found {
     SshHostClasses classes;
     std::vector<Stamp> files;
@@ -96,7 +113,7 @@ class SshConfigSource {
   mutable std::mutex mutex_;  // guards the rest
   std::condition_variable news_;
   int run_count_ = 0;
-  int round_ = 0;  // counts the classes that were found
+  int round_ = 0;  // counts PublishClasses()
   bool is_first_asking_ = false;
   std::optional<Found> found_;
   TimePoint found_until_{};

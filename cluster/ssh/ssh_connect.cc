@@ -23,21 +23,21 @@ namespace {
 
 constexpr const char* kNameHint = "check the spelling, and DNS or /etc/hosts";
 
-/// A call small enough for one packet: waits for nothing, lets the kernel notice a dead peer.
+/// Sends small packets at once, and lets the kernel notice a dead peer.
 void SetOptions(int fd) {
   const int on = 1;
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
 }
 
-/// What a person can look at; empty for other codes.
+/// What the user can check; empty for other codes.
 std::string_view HintOf(ErrorCode code) {
   if (code == ErrorCode::kHostRefused) return "check that sshd runs there, and its port (-p)";
   if (code == ErrorCode::kHostUnreachable) {
     return "check the address, the network, and that the host is up";
   }
   if (code == ErrorCode::kConnectTimeout) {
-    return "check that the host is up, and for a firewall; --start-timeout gives it more time";
+    return "check that the host is up, and for a firewall; or raise --start-timeout";
   }
   return {};
 }
@@ -58,7 +58,7 @@ Result<UniqueFd> ConnectOne(const SshAddress& to, const SshLimit& limit) {
   return fd;
 }
 
-/// "10.0.0.7", "fe80::1": of the other end. Empty for one that has none.
+/// The peer's address: "10.0.0.7", "fe80::1". Empty when it has none.
 std::string PeerAddressOf(int fd) {
   SshAddress peer;
   peer.size = sizeof peer.address;
@@ -66,13 +66,13 @@ std::string PeerAddressOf(int fd) {
   return peer.Host();
 }
 
-/// As the system's ssh: not where the address is all that the user knows, nor for this machine.
+/// Like the system's ssh: no when the user gave the address itself, and no for this machine.
 bool IsAddressWorthChecking(const SshSettings& settings, const std::string& address) {
   return settings.checks_address && !address.empty() && address != settings.host_name &&
          !address.starts_with("127.") && address != "::1";
 }
 
-/// Known keys, but none of a kind that libssh2 and this host could use together.
+/// Fails when known_hosts has keys for the host, but none of a type that libssh2 can verify.
 Status CheckKnownAlgorithms(const std::vector<std::string>& known) {
   const auto is_usable = [](const std::string& name) {
     const SshKeyType type = SshKeyTypeOf(name);
@@ -80,12 +80,12 @@ Status CheckKnownAlgorithms(const std::vector<std::string>& known) {
   };
   if (known.empty() || std::any_of(known.begin(), known.end(), is_usable)) return {};
   return {ErrorCode::kNotSupported,
-          fmt::format("known_hosts has this host's {} key only, which libssh2 can't verify",
+          fmt::format("known_hosts has only this host's {} key, which libssh2 can't verify",
                       fmt::join(known, " and ")),
           "--ssh-transport openssh"};
 }
 
-/// As the system's ssh: whoever hangs up without a word before we are in has no room for us.
+/// Like ExplainOpenssh(): a host that hangs up silently before the login is taken to be full.
 Status OrBusy(Status status, const SshSession& session) {
   if (status.code() != ErrorCode::kHandshakeFailed || !session.was_dropped()) return status;
   return {ErrorCode::kHostBusy, status.message(),
@@ -116,7 +116,7 @@ Status SetUp(SshSession& session, const SshSettings& settings, const std::string
                           CheckHostKey(settings, host, session.host_key(), limit));
   SshSettings allowed = settings;
   if (match == HostKeyMatch::kChanged) {
-    // As the system's ssh: whoever is in between may let us in, but gets nothing to keep.
+    // Like the system's ssh: an attacker in between may accept our login, but gets no password.
     allowed.password_veto = "the host key has changed";
   } else if (const std::string address = PeerAddressOf(session.fd());
              IsAddressWorthChecking(settings, address)) {
@@ -141,7 +141,7 @@ std::string SshAddress::Host() const {
 }
 
 std::string SshAddress::ToString() const {
-  // Both have their port at the same place.
+  // Both families have their port at the same offset.
   const int port = ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
   return address.ss_family == AF_INET6 ? fmt::format("[{}]:{}", Host(), port)
                                        : fmt::format("{}:{}", Host(), port);
@@ -194,7 +194,7 @@ Result<std::unique_ptr<SshSession>> ConnectSsh(const SshSettings& settings, cons
                                                const std::string& command, SshQuestions& questions,
                                                SshLimit limit) {
   const auto begun = std::chrono::steady_clock::now();
-  SshLimit greeting = limit;  // ConnectTimeout ends with the handshake, as with ssh
+  SshLimit greeting = limit;  // ConnectTimeout covers the steps up to the handshake, as in ssh
   if (settings.connect_timeout > Duration::zero()) {
     greeting = limit.NoLaterThan(settings.connect_timeout);
   }

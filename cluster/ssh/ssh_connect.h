@@ -1,5 +1,5 @@
-// From a host's settings to a command that runs there: look-up, TCP, keys, host key,
-// authentication, exec. Each step's error says which one it was.
+// From a host's settings to a command that runs there: name lookup, TCP, key exchange, host key,
+// authentication, exec. Each error names its step.
 #ifndef HVDRAY_CLUSTER_SSH_SSH_CONNECT_H_
 #define HVDRAY_CLUSTER_SSH_SSH_CONNECT_H_
 
@@ -17,6 +17,7 @@
 
 namespace hvdray {
 
+/// A socket address with its port.
 struct SshAddress {
   sockaddr_storage address{};
   socklen_t size = 0;
@@ -26,20 +27,21 @@ struct SshAddress {
   std::string ToString() const;
 };
 
-/// All addresses of a name, in the order to be tried; at least one. Blocks for as long as the
-/// system's resolver does: nothing can call it off. Errors: kUnknownHost.
+/// All addresses of a name, at least one, in the order to try them. Blocks as long as the system's
+/// resolver does; it can't be cancelled. Errors: kUnknownHost.
 Result<std::vector<SshAddress>> LookUpSshHost(const std::string& host_name, int port);
 
-/// Connects to the first address that answers; with several, none gets more than its share of the
-/// time. Blocks. Errors: kHostRefused, kHostUnreachable, kConnectTimeout, kCancelled, kSystem: that
-/// of the last address, naming all.
+/// Connects to the first address that answers. Divides the remaining time among the remaining
+/// addresses. Blocks. Errors: kHostRefused, kHostUnreachable, kConnectTimeout, kCancelled, kSystem:
+/// the last address's error, with all addresses named.
 Result<UniqueFd> ConnectTcp(const std::vector<SshAddress>& addresses, const SshLimit& limit);
 
-/// All steps after the look-up; the session has the command under way. `host`: as the user wrote
-/// it, for messages. What a person takes to answer is not counted. Blocks. Threads: any. Errors:
-/// those of ConnectTcp(), Handshake(), CheckHostKey(), AuthenticateSsh(), Exec(); kNotSupported
-/// when known_hosts has only keys that libssh2 can't verify; kHostBusy when the host hung up before
-/// it took or refused anybody, as a full sshd does (MaxStartups): another try may succeed.
+/// All steps after the name lookup; the returned session runs the command. `host`: as the user
+/// wrote it, for messages. The user's time for answers does not count against `limit`. Blocks.
+/// Threads: any. Errors: those of ConnectTcp(), Handshake(), CheckHostKey(), AuthenticateSsh() and
+/// Exec(); kNotSupported when known_hosts has only keys that libssh2 can't verify; kHostBusy when
+/// the host closed the connection before it accepted or refused a login, as a full sshd does
+/// (MaxStartups): a retry may succeed.
 Result<std::unique_ptr<SshSession>> ConnectSsh(const SshSettings& settings, const std::string& host,
                                                const std::vector<SshAddress>& addresses,
                                                const std::string& command, SshQuestions& questions,

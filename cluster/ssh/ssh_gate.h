@@ -1,5 +1,5 @@
-// Lets in so many at once to each address: sshd drops connections that have not authenticated yet
-// when there are too many (MaxStartups). Decides only; opens nothing.
+// Limits the concurrent logins per address: sshd drops unauthenticated connections when there are
+// too many (MaxStartups). Only decides; opens nothing.
 #ifndef HVDRAY_CLUSTER_SSH_SSH_GATE_H_
 #define HVDRAY_CLUSTER_SSH_SSH_GATE_H_
 
@@ -11,14 +11,14 @@
 
 namespace hvdray {
 
-/// Threads: one.
+/// Counts logins and queues the surplus by address. Threads: one.
 class SshGate {
  public:
   explicit SshGate(int max_per_address) : max_per_address_(max_per_address) {}
 
-  /// Calls `enter` now if there is room for `address`, else when it is its turn, from within
-  /// Leave(). Each that has entered leaves once.
+  /// Calls `enter` at once if there is room for `address`, otherwise in turn, from within Leave().
   void Enter(const std::string& address, std::function<void()> enter);
+  /// Call exactly once for each `enter` that was called.
   void Leave(const std::string& address);
 
  private:

@@ -1,4 +1,4 @@
-// Reads configuration files only as far as it takes to see what tells hosts apart.
+// Reads configuration files only as far as needed to find what tells hosts apart.
 #include "cluster/ssh/ssh_host_classes.h"
 
 #include <fmt/format.h>
@@ -7,7 +7,7 @@
 #include <array>
 
 #include "base/text.h"
-#include "cluster/ssh/pattern.h"
+#include "cluster/ssh/ssh_config.h"
 
 namespace hvdray {
 namespace {
@@ -18,15 +18,15 @@ bool IsLower(char c) { return c >= 'a' && c <= 'z'; }
 bool IsUpper(char c) { return c >= 'A' && c <= 'Z'; }
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
-/// Names that ssh takes as they are: it changes upper case, and looks closer at addresses of IPv6.
+/// Names that ssh uses unchanged: it lowers upper case, and normalises IPv6 addresses.
 bool IsPlainHost(std::string_view host) {
   return !host.empty() && host[0] != '-' && std::all_of(host.begin(), host.end(), [](char c) {
     return IsLower(c) || IsDigit(c) || c == '.' || c == '-' || c == '_';
   });
 }
 
-/// What a Host or HostName may have without quotes, escapes or tokens. '#' may begin a comment, by
-/// the version of ssh: words of a comment only make the classes finer.
+/// A word of Host or HostName without quotes, escapes or tokens. '#' may begin a comment, depending
+/// on ssh's version; words of a comment only make the classes finer.
 bool IsPlainPattern(std::string_view word) {
   return std::all_of(word.begin(), word.end(), [](char c) {
     return IsLower(c) || IsUpper(c) || IsDigit(c) ||
@@ -34,8 +34,8 @@ bool IsPlainPattern(std::string_view word) {
   });
 }
 
-/// Tokens that are replaced by something of the host. What ssh may come to know more of is taken
-/// for one.
+/// Whether a token is replaced by something of the host. Unknown tokens count, since newer versions
+/// of ssh may know them.
 bool HasHostToken(std::string_view value) {
   for (size_t i = 0; i < value.size(); ++i) {
     if (value[i] != '%') continue;
@@ -45,7 +45,7 @@ bool HasHostToken(std::string_view value) {
   return false;
 }
 
-/// Values with tokens that settings don't come from; LinesForOther() sees to those of a proxy.
+/// Keywords whose values don't affect the settings; LinesForOther() handles those of a proxy.
 bool MayHaveTokens(std::string_view keyword) {
   constexpr std::array<std::string_view, 5> kKeywords = {
       "controlpath", "localcommand", "remotecommand", "proxycommand", "proxyjump"};
@@ -73,13 +73,13 @@ bool HasControls(std::string_view line) {
 
 std::optional<std::vector<std::string>> FilesReadBySsh(std::string_view verbose) {
   constexpr std::string_view kBefore = "debug1: Reading configuration data ";
-  constexpr size_t kWhole = 200;  // ssh cuts longer ones off
+  constexpr size_t kWhole = 200;  // ssh truncates longer paths
   std::vector<std::string> files;
   while (!verbose.empty()) {
     std::string_view line = NextLine(verbose);
     if (!line.starts_with(kBefore)) continue;
     line.remove_prefix(kBefore.size());
-    // A backslash stands for a character that ssh does not show.
+    // ssh escapes unprintable characters with a backslash.
     if (line.empty() || line.size() >= kWhole || line.find('\\') != std::string_view::npos) {
       return std::nullopt;
     }
@@ -122,7 +122,7 @@ std::optional<std::string> SshHostClasses::ClassOf(const SshTarget& target) cons
   if (!is_understood_ || !IsPlainHost(target.host)) return std::nullopt;
   std::string key;
   key.reserve(patterns_.size() + target.user.size() + 8);
-  // Pattern by pattern, not line by line: what stands below which of them then does not matter.
+  // Compares each pattern, not each line, so the settings below a pattern don't matter.
   for (const std::string& pattern : patterns_) {
     key.push_back(MatchesPattern(pattern, target.host) ? '1' : '0');
   }
@@ -135,7 +135,7 @@ std::optional<std::vector<SshConfigLine>> LinesForOther(std::vector<SshConfigLin
   for (SshConfigLine& line : lines) {
     const bool is_proxy = line.keyword == "proxyjump" || line.keyword == "proxycommand";
     if (is_proxy && Lower(line.rest) != "none") return std::nullopt;
-    // A HostName that is the name of one host makes a class of that host alone.
+    // A HostName that names one host puts that host into a class of its own.
     const bool is_name = line.keyword == "host" || line.keyword == "hostname";
     if (is_name && line.rest == asked) line = {line.keyword, {other}, other};
   }

@@ -1,4 +1,5 @@
-// Which hosts an SSH configuration can't tell apart: `ssh -G` need be asked for one of them only.
+// Groups hosts that an SSH configuration can't tell apart, so that `ssh -G` runs for one of them
+// only.
 #ifndef HVDRAY_CLUSTER_SSH_SSH_HOST_CLASSES_H_
 #define HVDRAY_CLUSTER_SSH_SSH_HOST_CLASSES_H_
 
@@ -13,34 +14,35 @@
 
 namespace hvdray {
 
-/// The configuration files that ssh has read, those of Include among them, from what `ssh -v` says
-/// on stderr. Asked of ssh itself: where its system's file lies is compiled in. nullopt: not to be
-/// told, for there is none or a name does not stand there whole. Pure.
+/// The configuration files that ssh read, including those of Include, from the stderr of `ssh -v`.
+/// Only ssh knows them: the path of the system's file is compiled in. nullopt: unknown, because
+/// there is no file or a name is cut off or escaped. Pure.
 std::optional<std::vector<std::string>> FilesReadBySsh(std::string_view verbose);
 
-/// Two hosts of one class get the same from `ssh -G`, but for their own name. Careful: whatever
-/// could tell hosts apart in ways not followed here (Match, tokens such as %h in values that count,
-/// CanonicalizeHostname, quotes in names, lines that are not understood) leaves no classes at all.
+/// For two hosts of one class, `ssh -G` prints the same except for their names. Conservative: when
+/// the configuration could tell hosts apart in another way (Match, tokens such as %h in relevant
+/// values, CanonicalizeHostname, quotes in names, unknown syntax), there are no classes at all.
 /// Pure. Source: ssh_config(5).
 class SshHostClasses {
  public:
-  /// One of the files that were read. Where it is included, and by whom, does not matter.
+  /// Adds the text of one file that ssh read, in any order.
   void AddFile(std::string_view text);
-  /// From now on each host has to be asked for by itself.
+  /// From now on ClassOf() returns nullopt for all hosts.
   void GiveUp() { is_understood_ = false; }
-  /// nullopt: ask for this host by itself. User and port are part of the class.
+  /// User and port are part of the class. nullopt: run ssh for this host separately.
   std::optional<std::string> ClassOf(const SshTarget& target) const;
 
  private:
   bool TakeLine(std::string_view line);
 
   bool is_understood_ = true;
-  /// Of Host, and the values of HostName, which may be the very name that was asked for.
+  /// Patterns of Host, and values of HostName, since one may equal the name of a host.
   std::set<std::string, std::less<>> patterns_;
 };
 
-/// What `ssh -G` said of `asked`, as it says it of `other`, a host of the same class. nullopt: not
-/// to be told, for hosts behind another one: ssh refuses one that is its own way. Pure.
+/// Rewrites the output of `ssh -G` for `asked` to that for `other`, a host of the same class.
+/// nullopt: unknown, for hosts behind a jump host, since ssh refuses a host that is its own jump
+/// host. Pure.
 std::optional<std::vector<SshConfigLine>> LinesForOther(std::vector<SshConfigLine> lines,
                                                         const std::string& asked,
                                                         const std::string& other);

@@ -41,7 +41,8 @@ std::pair<std::string_view, std::string> SplitPem(std::string_view text) {
   return {label, std::move(body)};
 }
 
-/// OpenSSH's PROTOCOL.key: magic, cipher, kdf, its options, count, public keys, private part.
+/// Fields, by OpenSSH's PROTOCOL.key: magic, cipher, kdf, kdf options, count, public keys, private
+/// part.
 Result<PrivateKeyFacts> DescribeOpenSsh(const std::string& body) {
   constexpr std::string_view kMagic("openssh-key-v1\0", 15);
   const Result<std::string> bytes = DecodeBase64(body, kMaxKeyBytes);
@@ -53,7 +54,7 @@ Result<PrivateKeyFacts> DescribeOpenSsh(const std::string& body) {
   fields.String();
   const auto count = fields.Uint32();
   const auto blob = fields.String();
-  if (!cipher || !blob || count != 1u) return NotAKey("it is cut off");
+  if (!cipher || !blob || count != 1u) return NotAKey("truncated");
   return PrivateKeyFacts{SshKeyTypeOf(AlgorithmOfBlob(*blob)), *cipher != "none",
                          std::string(*blob)};
 }
@@ -64,11 +65,11 @@ Status ReadPrivately(const std::string& path, std::string& text) {
   if (!fd.is_valid() || ::fstat(fd.get(), &info) != 0) {
     return {ErrorCode::kFileUnreadable, fmt::format("{}: {}", path, ::strerror(errno))};
   }
-  if (!S_ISREG(info.st_mode)) return {ErrorCode::kFileUnreadable, path + ": not a file"};
-  // As ssh: only what is ours can have been left open by mistake.
+  if (!S_ISREG(info.st_mode)) return {ErrorCode::kFileUnreadable, path + ": not a regular file"};
+  // Like ssh: only our own files can have the wrong mode by mistake.
   if (info.st_uid == ::getuid() && (info.st_mode & 077) != 0) {
     return {ErrorCode::kSpecInvalid,
-            fmt::format("{}: a private key that others can read (mode {:04o})", path,
+            fmt::format("{}: the private key is readable by others (mode {:04o})", path,
                         info.st_mode & 07777),
             fmt::format("chmod 600 {}", path)};
   }
@@ -192,7 +193,7 @@ Status CheckSshIdentityFile(const std::string& path, const std::string& agent_so
   HVDRAY_RETURN_IF_ERROR(identity.problem);
   if (!identity.facts.is_encrypted || !agent_socket.empty()) return {};
   return {ErrorCode::kSpecInvalid,
-          fmt::format("{}: the private key is encrypted and no ssh-agent is there", path),
+          fmt::format("{}: the private key is encrypted and no ssh-agent is running", path),
           fmt::format("eval $(ssh-agent) && ssh-add {}", path)};
 }
 

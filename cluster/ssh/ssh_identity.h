@@ -1,4 +1,4 @@
-// Private keys on disk: what kind they are, and whether they may be used, without decrypting them.
+// Private keys on disk: their type, and whether they can be used, without decrypting them.
 #ifndef HVDRAY_CLUSTER_SSH_SSH_IDENTITY_H_
 #define HVDRAY_CLUSTER_SSH_SSH_IDENTITY_H_
 
@@ -11,50 +11,54 @@
 
 namespace hvdray {
 
+/// kSecurityKey: in hardware (FIDO).
 enum class SshKeyType : uint8_t { kUnknown, kEd25519, kEcdsa, kRsa, kDsa, kSecurityKey };
 
-/// "ed25519", "ecdsa", ...
+/// For messages: "ed25519", "ecdsa", "RSA", ...
 std::string_view SshKeyTypeName(SshKeyType type);
 
-/// By the algorithm's name: "ssh-ed25519", "ecdsa-sha2-nistp256", "rsa-sha2-512", ...
+/// The type for an algorithm's name: "ssh-ed25519", "ecdsa-sha2-nistp256", "rsa-sha2-512", ...
 SshKeyType SshKeyTypeOf(std::string_view algorithm);
 
-/// The name of the algorithm at the head of a public key in SSH's binary form; empty: not one.
+/// The algorithm's name at the front of a public key in SSH's binary form, as a view into `blob`;
+/// empty: not a key.
 std::string_view AlgorithmOfBlob(ByteView blob);
 
-/// libssh2 1.10 signs with RSA keys by SHA-1, which OpenSSH 8.8 and later refuse, and knows neither
-/// DSA there nor keys in hardware.
+/// False for RSA: libssh2 1.10 signs by SHA-1, which OpenSSH 8.8 and later refuse. False for DSA
+/// and keys in hardware, which it does not support. True for unknown types: trying is harmless.
 bool CanSignWithLibssh2(SshKeyType type);
 
-/// What a private key's text says of itself.
+/// What the text of a private key shows without decryption.
 struct PrivateKeyFacts {
   SshKeyType type = SshKeyType::kUnknown;
   bool is_encrypted = false;
-  std::string public_blob;  ///< Empty when the form does not show it.
+  std::string public_blob;  ///< Empty when the format does not contain it.
 };
 
-/// OpenSSH's own form, and PEM as OpenSSL writes it. Pure. Errors: kSpecInvalid: not a key.
+/// Understands OpenSSH's format, and PEM as OpenSSL writes it. Pure. Errors: kSpecInvalid: not a
+/// key.
 Result<PrivateKeyFacts> DescribePrivateKey(std::string_view text);
 
 /// The blob in "ssh-ed25519 AAAA... comment"; empty: not such a line. Pure.
 std::string BlobOfPublicKeyLine(std::string_view line);
 
+/// A private key file.
 struct SshIdentity {
   std::string path;
   bool exists = false;
-  bool has_certificate = false;  ///< PATH-cert.pub is there.
+  bool has_certificate = false;  ///< PATH-cert.pub exists.
   PrivateKeyFacts facts;         ///< Completed from PATH.pub.
   std::string text;              ///< The private key; empty when `problem` is set.
-  Status problem;                ///< Why it can't be used, but for encryption; ok when !exists.
+  Status problem;                ///< Why it can't be used, encryption aside; ok when !exists.
 };
 
-/// Reads the key. Blocks on the disk. Never fails: see `problem`: kFileUnreadable, kSpecInvalid
-/// (not a key; open to others than its owner, with the mode).
+/// Reads the key. Blocks on the disk. Never fails, but sets `problem`: kFileUnreadable,
+/// kSpecInvalid (not a key, or readable by others; names the mode).
 SshIdentity LoadSshIdentity(const std::string& path);
 
-/// For keys that the user names: before any connection, what is certain to fail later. An
-/// encrypted key passes when `agent_socket` names an agent that may hold it. Errors:
-/// kFileUnreadable, kSpecInvalid.
+/// Checks a key that the user names before any connection, so that certain failures show early. An
+/// encrypted key passes when `agent_socket` is set, since the agent may hold it. Blocks on the
+/// disk. Errors: kFileUnreadable, kSpecInvalid.
 Status CheckSshIdentityFile(const std::string& path, const std::string& agent_socket);
 
 }  // namespace hvdray

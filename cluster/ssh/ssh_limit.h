@@ -1,4 +1,4 @@
-// How long a blocking step of a connection may take, and who may call it off.
+// The time limit of a blocking step of a connection, and its cancellation.
 #ifndef HVDRAY_CLUSTER_SSH_SSH_LIMIT_H_
 #define HVDRAY_CLUSTER_SSH_SSH_LIMIT_H_
 
@@ -7,12 +7,14 @@
 
 namespace hvdray {
 
+/// By value; owns nothing.
 struct SshLimit {
   TimePoint deadline;
-  int cancel_fd = -1;  ///< Readable: give up. -1: nobody can. The caller keeps it open.
+  int cancel_fd = -1;  ///< Readable: give up. -1: not cancellable. The caller keeps it open.
 
+  /// The limit that expires `duration` from now.
   static SshLimit In(Duration duration, int cancel_fd = -1);
-  /// The same, but over `duration` from now on at the latest.
+  /// This limit, but at most `duration` from now.
   SshLimit NoLaterThan(Duration duration) const;
   /// At least 0.
   Duration Remaining() const;

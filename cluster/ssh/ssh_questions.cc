@@ -45,14 +45,14 @@ Result<Secret> SshAsker::Get(const std::string& subject, const SshQuestion& ques
   const Status turn = AwaitTurn();
   waited_ += std::chrono::steady_clock::now() - begun;
   HVDRAY_RETURN_IF_ERROR(turn);
-  // Somebody else may have been told meanwhile.
+  // Another connection may have got the answer meanwhile.
   if (std::optional<Secret> kept = TakeKept(subject)) {
     ReleaseTurn();
     return std::move(*kept);
   }
   if (!is_worth_asking_()) {
     return Status(ErrorCode::kHostBusy,
-                  "the host closed the connection while somebody was asked about others");
+                  "the host closed the connection while the user answered for other hosts");
   }
   ++asked_;
   const auto shown = std::chrono::steady_clock::now();

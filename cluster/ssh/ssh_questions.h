@@ -1,5 +1,5 @@
-// What a person is asked on the way into the hosts of a job: one question at a time, and what was
-// right once is tried on the other hosts before anybody is asked again. In memory only.
+// Questions to the user while a job logs in to its hosts. Asks one question at a time, and tries an
+// answer that was right once on the other hosts before it asks again. Keeps answers in memory only.
 #ifndef HVDRAY_CLUSTER_SSH_SSH_QUESTIONS_H_
 #define HVDRAY_CLUSTER_SSH_SSH_QUESTIONS_H_
 
@@ -17,24 +17,26 @@
 
 namespace hvdray {
 
+/// One question for the terminal.
 struct SshQuestion {
   std::string text;       ///< Names user and host.
-  bool is_shown = false;  ///< The answer may be seen as it is typed.
+  bool is_shown = false;  ///< Echo the answer.
   int cancel_fd = -1;     ///< Readable: give up.
 };
 
-/// Asks a person. Blocks, for a bounded time. Errors: kCancelled, kNotSupported: no answer.
-using AskPerson = std::function<Result<Secret>(const SshQuestion&)>;
+/// Asks the user. Blocks for a limited time. Errors: kCancelled, kNotSupported: no answer.
+using AskUser = std::function<Result<Secret>(const SshQuestion&)>;
 
-/// Shared by all connections of a job. Threads: any.
+/// The turn to ask, and the known answers, shared by all connections of a job. Threads: any.
 class SshQuestions {
  public:
-  explicit SshQuestions(AskPerson ask) : ask_(std::move(ask)) {}
+  /// `ask`: empty: nobody can be asked.
+  explicit SshQuestions(AskUser ask) : ask_(std::move(ask)) {}
   SshQuestions(const SshQuestions&) = delete;
   SshQuestions& operator=(const SshQuestions&) = delete;
 
   bool can_ask() const { return ask_ != nullptr; }
-  /// Nobody waits for a turn any more.
+  /// Wakes all askers that wait for a turn; they fail with kCancelled.
   void Close();
 
  private:
@@ -44,7 +46,7 @@ class SshQuestions {
     uint64_t version;  ///< From 1.
   };
 
-  const AskPerson ask_;
+  const AskUser ask_;
   std::mutex mutex_;  // guards the rest
   std::condition_variable turn_free_;
   bool is_turn_taken_ = false;
@@ -53,27 +55,28 @@ class SshQuestions {
   std::map<std::string, Kept> kept_;
 };
 
-/// One connection's questions. Holds the turn from its first question until the answer has proved
-/// right, or it goes: so the others never try an answer that may be wrong. Threads: one.
+/// The questions of one connection. Holds the turn from its first question until Keep() or its
+/// destruction, so that other connections never try an answer that may be wrong. Threads: one.
 class SshAsker {
  public:
-  /// `is_worth_asking`: looked at when its turn has come, which may take minutes.
+  /// `questions` outlives the asker. `is_worth_asking`: called when its turn comes, which may take
+  /// minutes.
   SshAsker(SshQuestions& questions, std::function<bool()> is_worth_asking)
       : questions_(questions), is_worth_asking_(std::move(is_worth_asking)) {}
   ~SshAsker() { ReleaseTurn(); }
   SshAsker(const SshAsker&) = delete;
   SshAsker& operator=(const SshAsker&) = delete;
 
-  /// An answer to `subject` ("password of eva") that was right elsewhere and has not been given to
-  /// this asker, else what the person says. No subject: always asks. Blocks. Errors: kCancelled,
-  /// kNotSupported: no answer; kHostBusy: not worth asking any more.
+  /// Returns a known answer to `subject` ("password of eva") that this asker has not had yet, or
+  /// else asks the user. Empty subject: always asks. Blocks. Errors: kCancelled; kNotSupported: no
+  /// answer; kHostBusy: no longer worth asking.
   Result<Secret> Get(const std::string& subject, const SshQuestion& question);
-  /// The last answer was right: others may have it.
+  /// Reports the last answer as right, so that other askers get it. Releases the turn.
   void Keep();
 
-  /// Questions so far. What was right elsewhere is none.
+  /// Number of questions to the user so far; known answers don't count.
   int asked() const { return asked_; }
-  /// What was spent on waiting for a turn and for answers.
+  /// Time spent waiting for turns and for answers.
   Duration waited() const { return waited_; }
 
  private:
@@ -86,8 +89,8 @@ class SshAsker {
   bool has_turn_ = false;
   int asked_ = 0;
   Duration waited_{};
-  std::map<std::string, uint64_t> given_;  // the versions that this asker got
-  std::string subject_;                    // of the last answer, if a person gave it
+  std::map<std::string, uint64_t> given_;  // the versions that this asker had
+  std::string subject_;                    // of the last answer, if the user gave it
   Secret answer_;
 };
 

@@ -13,14 +13,13 @@
 #include <mutex>
 #include <utility>
 
-#include "base/shown_line.h"
 #include "base/shown_text.h"
 
 namespace hvdray {
 namespace {
 
 constexpr size_t kReceiveBytes = size_t{128} << 10;
-// How much one host may send ahead: enough for 1 Gbit/s at 30 ms, little enough to hold for many.
+// How much one host may send ahead: enough for 1 Gbit/s at 30 ms, and affordable for many hosts.
 constexpr uint32_t kWindowBytes = 4u << 20;
 constexpr uint32_t kPacketBytes = 32768;
 constexpr size_t kMaxShownWords = 200;
@@ -32,7 +31,7 @@ void InitLibrary() {
 
 unsigned int Size(std::string_view text) { return static_cast<unsigned int>(text.size()); }
 
-/// libssh2 frees what we give it with free().
+/// Allocates with malloc(), since libssh2 frees our buffers with free().
 unsigned char* CopyForLibssh2(ByteView bytes) {
   auto* copy = static_cast<unsigned char*>(std::malloc(std::max<size_t>(bytes.size(), 1)));
   if (copy != nullptr && !bytes.empty()) std::memcpy(copy, bytes.data(), bytes.size());
@@ -58,7 +57,7 @@ int SignByAgent(LIBSSH2_SESSION*, unsigned char** signature, size_t* size,
   return *signature == nullptr ? -1 : 0;
 }
 
-/// keyboard-interactive has no room for a parameter but the session's, which the buffers need.
+/// keyboard-interactive passes no parameter but the session's, which the buffers use.
 thread_local const SshPrompt* current_prompt = nullptr;
 
 void AnswerPrompts(const char* name, int name_size, const char* instruction, int instruction_size,
@@ -82,7 +81,7 @@ void AnswerPrompts(const char* name, int name_size, const char* instruction, int
   }
 }
 
-/// libssh2's words for a key that it could not read, as against one that the host refused.
+/// libssh2 could not read the key; false: the host refused it.
 bool IsKeyUnreadable(int code) {
   return code != 0 && code != LIBSSH2_ERROR_AUTHENTICATION_FAILED &&
          code != LIBSSH2_ERROR_PUBLICKEY_UNVERIFIED;
@@ -111,7 +110,7 @@ struct SshSession::Callbacks {
     return static_cast<ssize_t>(length);
   }
 
-  // C's allocator, with the wiping. NOLINTBEGIN(cppcoreguidelines-owning-memory)
+  // C's allocator, plus wiping. NOLINTBEGIN(cppcoreguidelines-owning-memory)
   static LIBSSH2_ALLOC_FUNC(Allocate) {
     (void)abstract;
     return std::malloc(count);
@@ -171,7 +170,7 @@ SshSession::~SshSession() {
     (void)Flush();
   }
   is_ending_ = true;
-  // With every read an error it does not wait; the bound is against the unforeseen.
+  // Every read fails now, so it should not wait; the loop has a bound just in case.
   for (int i = 0; i < 100 && ::libssh2_session_free(session_) == LIBSSH2_ERROR_EAGAIN; ++i) {
   }
 }
@@ -227,7 +226,7 @@ Status SshSession::Flush() {
 }
 
 Status SshSession::FlushAll(const SshLimit& limit) {
-  // A host that takes no more may have said why: reading tells.
+  // Ignores send errors: the host may have sent the reason, and reading finds it.
   while (Flush().ok() && unsent_bytes() > 0) {
     HVDRAY_RETURN_IF_ERROR(WaitForFd(socket_.get(), POLLOUT, limit));
   }
@@ -239,7 +238,7 @@ Status SshSession::Drive(const std::function<int()>& step, const SshLimit& limit
     code = step();
     HVDRAY_RETURN_IF_ERROR(FlushAll(limit));
     if (code == 0) return {};
-    // Whatever libssh2 makes of it in the middle of a step.
+    // Check this before libssh2's code, which may be anything in the middle of a step.
     const bool is_over = !last_words_.empty() || (is_peer_gone_ && in_taken_ == in_.size());
     if (is_over || code == LIBSSH2_ERROR_SOCKET_DISCONNECT) {
       was_dropped_ = true;
@@ -259,7 +258,7 @@ Status SshSession::Handshake(const SshAlgorithms& offered, const std::vector<std
   for (const std::string& name : known) {
     if (all.find("," + name + ",") != std::string::npos) host_keys += name + ",";
   }
-  host_keys += offered.host_keys;  // a name that stands there twice does no harm
+  host_keys += offered.host_keys;  // duplicate names are harmless
   const std::pair<int, const char*> preferences[] = {
       {LIBSSH2_METHOD_KEX, offered.key_exchanges.c_str()},
       {LIBSSH2_METHOD_HOSTKEY, host_keys.c_str()},
@@ -282,7 +281,7 @@ Status SshSession::Handshake(const SshAlgorithms& offered, const std::vector<std
     was_dropped_ = is_peer_gone_;
     const std::string words = first_words_.empty() ? "" : fmt::format(" ('{}')", first_words_);
     return {ErrorCode::kHandshakeFailed, fmt::format("{}{}", LastError(), words),
-            "libssh2 may lack what this host wants: --ssh-transport openssh"};
+            "libssh2 may not support this host: --ssh-transport openssh"};
   }
   is_ready_ = true;
   return {};
@@ -290,7 +289,7 @@ Status SshSession::Handshake(const SshAlgorithms& offered, const std::vector<std
 
 bool SshSession::was_dropped() const {
   if (!was_dropped_ || !last_words_.empty()) return false;
-  // sshd's words for MaxStartups and PerSourcePenalties. Others are no sshd's.
+  // sshd's messages for MaxStartups and PerSourcePenalties. Other texts are not from sshd.
   return first_words_.empty() || first_words_.find("MaxStartups") != std::string::npos ||
          first_words_.find("Not allowed at this time") != std::string::npos;
 }
@@ -353,8 +352,8 @@ Result<size_t> SshSession::Write(ByteView bytes) {
 void SshSession::SendEof() { ::libssh2_channel_send_eof(channel_); }
 
 void SshSession::SendKeepAlive() {
-  // The caller has the clock; libssh2's own interval only has to be shorter. No reply is asked for:
-  // libssh2 1.10 would keep each one for good.
+  // The caller has the clock; libssh2's interval only has to be shorter. Ask for no reply: libssh2
+  // 1.10 would never free the replies.
   ::libssh2_keepalive_config(session_, 0, 2);
   int next_s = 0;
   ::libssh2_keepalive_send(session_, &next_s);
@@ -367,7 +366,7 @@ std::optional<SshExit> SshSession::Exit() {
   SshExit exit;
   char* signal = nullptr;
   size_t size = 0;
-  // The signal first: the status of a command that was killed reads 0.
+  // Read the signal first: the exit status of a killed command is 0.
   ::libssh2_channel_get_exit_signal(channel_, &signal, &size, nullptr, nullptr, nullptr, nullptr);
   if (signal != nullptr) {
     exit.signal.assign(signal, size);
@@ -377,7 +376,7 @@ std::optional<SshExit> SshSession::Exit() {
   return exit;
 }
 
-// The ways in, one try each. Which are tried, and in which order: ssh_auth.cc.
+// Authentication methods, one try each. ssh_auth.cc decides which to try, and their order.
 
 class SshSession::Wiping {
  public:

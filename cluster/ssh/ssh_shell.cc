@@ -15,7 +15,7 @@
 namespace hvdray {
 namespace {
 
-/// What jobs in the pool need; they may outlast the shell by the time it takes to notice.
+/// What jobs in the pool need. They may outlive the shell until they notice the cancellation.
 struct Shared {
   explicit Shared(Libssh2ShellOptions given)
       : options(std::move(given)),
@@ -33,15 +33,16 @@ struct Found {
   std::vector<SshAddress> addresses;
 };
 
-/// First job: what applies to the host, and where it is.
-Result<Found> FindHost(Shared& shared, const std::string& host) {
+/// First job in the pool: finds the host's settings and addresses.
+Result<Found> FindHost(Shared& shared, const Result<SshTarget>& target) {
   const SshLimit limit = SshLimit::In(shared.options.connect_timeout, shared.cancel.get());
-  HVDRAY_ASSIGN_OR_RETURN(const SshTarget target, ParseSshTarget(host));
+  if (!target.ok()) return target.status();
+  HVDRAY_RETURN_IF_ERROR(CheckSshTarget(*target));
   Found found;
-  HVDRAY_ASSIGN_OR_RETURN(found.settings, shared.configs.Settings(target, limit));
+  HVDRAY_ASSIGN_OR_RETURN(found.settings, shared.configs.Settings(*target, limit));
   if (!found.settings.needs_openssh.empty()) {
     return Status(ErrorCode::kNotSupported,
-                  fmt::format("only the system's ssh can do it: {}", found.settings.needs_openssh),
+                  fmt::format("this host needs the system's ssh: {}", found.settings.needs_openssh),
                   "--ssh-transport openssh");
   }
   HVDRAY_ASSIGN_OR_RETURN(found.addresses,
@@ -70,14 +71,15 @@ class Libssh2Shell : public RemoteShell {
     start->host = host;
     start->command = command;
     start->done = std::move(done);
-    pool_.Run<Result<Found>>([shared = shared_, host] { return FindHost(*shared, host); },
+    pool_.Run<Result<Found>>([shared = shared_, target = shared_->options.target_of(
+                                                    host)] { return FindHost(*shared, target); },
                              Alive<Result<Found>>([this, start](Result<Found> found) {
                                OnFound(start, std::move(found));
                              }));
   }
 
  private:
-  /// One Run() on its way. Shared by the callbacks that carry it from step to step.
+  /// One pending Run(). Shared by the callbacks that carry it from step to step.
   struct Start {
     std::string host;
     std::string command;
@@ -87,7 +89,7 @@ class Libssh2Shell : public RemoteShell {
   };
   using StartPtr = std::shared_ptr<Start>;
 
-  /// `function`, but nothing once the shell is gone.
+  /// Calls `function` only while the shell exists.
   template <typename T>
   std::function<void(T)> Alive(std::function<void(T)> function) {
     return [alive = std::weak_ptr<bool>(alive_), function = std::move(function)](T value) {
@@ -131,7 +133,7 @@ class Libssh2Shell : public RemoteShell {
 
   Loop& loop_;
   BlockingPool& pool_;
-  const std::shared_ptr<Shared> shared_;  // with the jobs in the pool
+  const std::shared_ptr<Shared> shared_;  // shared with the jobs in the pool
   SshGate gate_;
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

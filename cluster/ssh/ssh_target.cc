@@ -30,8 +30,25 @@ Result<HostKeyPolicy> ParseHostKeyPolicy(std::string_view text) {
   if (text == "yes" || text == "true") return HostKeyPolicy::kYes;
   if (text == "accept-new") return HostKeyPolicy::kAcceptNew;
   if (text == "no" || text == "off" || text == "false") return HostKeyPolicy::kNo;
-  return Status(ErrorCode::kUsage, fmt::format("host key checking '{}'", text),
-                "it is yes, accept-new or no");
+  return Status(ErrorCode::kUsage, fmt::format("invalid host key checking '{}'", text),
+                "expected yes, accept-new or no");
+}
+
+Status CheckSshTarget(const SshTarget& target) {
+  const std::string text =
+      target.user.empty() ? target.host : fmt::format("{}@{}", target.user, target.host);
+  if (target.host.empty()) return BadHost(text, "no name");
+  if (target.host[0] == '-' || target.user.starts_with('-')) {
+    return BadHost(text, "a name must not begin with '-'");
+  }
+  const auto is_bad = [](char c) {
+    return static_cast<unsigned char>(c) <= ' ' || c == 0x7f ||
+           std::string_view("\"'`$\\;&<>|(){}").find(c) != std::string_view::npos;
+  };
+  if (std::any_of(text.begin(), text.end(), is_bad)) {
+    return BadHost(text, "a name must not contain blanks, quotes or shell characters");
+  }
+  return {};
 }
 
 Result<SshTarget> ParseSshTarget(std::string_view text) {
@@ -56,17 +73,7 @@ Result<SshTarget> ParseSshTarget(std::string_view text) {
   } else {
     target.host = rest;
   }
-  if (target.host.empty()) return BadHost(text, "no name");
-  if (target.host[0] == '-' || target.user.starts_with('-')) {
-    return BadHost(text, "a name does not begin with '-'");
-  }
-  const auto is_bad = [](char c) {
-    return static_cast<unsigned char>(c) <= ' ' || c == 0x7f ||
-           std::string_view("\"'`$\\;&<>|(){}").find(c) != std::string_view::npos;
-  };
-  if (std::any_of(text.begin(), text.end(), is_bad)) {
-    return BadHost(text, "blanks, quotes and signs of the shell are no part of a name");
-  }
+  HVDRAY_RETURN_IF_ERROR(CheckSshTarget(target));
   return target;
 }
 

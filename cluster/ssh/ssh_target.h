@@ -1,4 +1,4 @@
-// A host as the user wrote it, and the settings under which it is reached over SSH.
+// A host as the user wrote it, and the SSH settings that reach it.
 #ifndef HVDRAY_CLUSTER_SSH_SSH_TARGET_H_
 #define HVDRAY_CLUSTER_SSH_SSH_TARGET_H_
 
@@ -14,13 +14,15 @@
 
 namespace hvdray {
 
-/// What to do about a host whose key no known_hosts file has. A changed key passes under kNo only,
-/// a revoked one never.
+/// How to treat a host whose key is in no known_hosts file: kYes refuses it, the others accept it.
+/// Only kNo also accepts a changed key. A revoked key is always refused.
 enum class HostKeyPolicy : uint8_t { kYes, kAcceptNew, kNo };
 
-/// "yes", "accept-new", "no"; as ssh also "off" and "true", "false". Errors: kUsage.
+/// Accepts "yes", "accept-new" and "no", and like ssh also "off", "true" and "false". Errors:
+/// kUsage.
 Result<HostKeyPolicy> ParseHostKeyPolicy(std::string_view text);
 
+/// A host as the user wrote it.
 struct SshTarget {
   std::string host;  ///< A name or address, without brackets.
   std::string user;  ///< Empty: as configured.
@@ -28,30 +30,35 @@ struct SshTarget {
   bool operator==(const SshTarget&) const = default;
 };
 
-/// "[user@]host[:port]"; an IPv6 address is bare, or in brackets before a port. Errors:
-/// kSpecInvalid, also for names that ssh would take for an option.
+/// Refuses names that ssh would take for an option, or that a shell would interpret. Errors:
+/// kSpecInvalid.
+Status CheckSshTarget(const SshTarget& target);
+
+/// Parses "[user@]host[:port]". An IPv6 address is bare, or in brackets before a port. Pure.
+/// Errors: kSpecInvalid, also for what CheckSshTarget() refuses.
 Result<SshTarget> ParseSshTarget(std::string_view text);
 
-/// What the command line says for all hosts. A port or user of the host itself is stronger.
+/// Options of the command line, for all hosts. A host's own port or user wins.
 struct SshOverrides {
   int port = 0;               ///< 0: not given.
   std::string identity_file;  ///< Empty: not given.
   std::optional<HostKeyPolicy> host_key_policy;
-  std::string config_file;  ///< Read instead of the user's and the system's; empty: those.
+  std::string config_file;  ///< Replaces the user's and the system's files; empty: read those.
 };
 
-/// Who runs hvdray.
+/// The user who runs hvdray.
 struct SshUser {
   std::string name;
-  std::string home;          ///< By the password file, as ssh does; $HOME where that has none.
+  std::string home;          ///< From the password file, like ssh; $HOME where that has none.
   std::string agent_socket;  ///< $SSH_AUTH_SOCK; empty: no agent.
 };
 
-/// May block in a name service.
+/// Reads the password file and `environment`. May block in a name service.
 SshUser CurrentSshUser(const Environment& environment);
 
-/// What the library offers a host, most wanted first, comma by comma: what both old and new sshd
-/// have. No CBC, no SHA-1; no RSA host keys, for libssh2 1.10 verifies those by SHA-1 only.
+/// The algorithms that we offer a host, comma-separated, preferred ones first. Both old and new
+/// sshd support some. No CBC, no SHA-1; no RSA host keys, which libssh2 1.10 verifies by SHA-1
+/// only.
 struct SshAlgorithms {
   std::string key_exchanges =
       "curve25519-sha256,curve25519-sha256@libssh.org,ecdh-sha2-nistp256,ecdh-sha2-nistp384,"
@@ -63,32 +70,32 @@ struct SshAlgorithms {
   bool operator==(const SshAlgorithms&) const = default;
 };
 
-/// What applies to one host. Paths are absolute or relative to the working folder, without "~".
+/// The settings for one host. Paths are absolute or relative to the working directory, without "~".
 struct SshSettings {
-  std::string host_name;  ///< To be looked up.
+  std::string host_name;  ///< The name or address to connect to.
   std::string user;
   int port = 22;
   std::string host_key_alias;               ///< The name in known_hosts; empty: host_name.
   std::vector<std::string> identity_files;  ///< In order; some may not exist.
   bool has_explicit_identity = false;       ///< The first file is the command line's.
-  bool identities_only = false;             ///< Of the agent, use the keys of these files only.
+  bool identities_only = false;             ///< Of the agent's keys, use only those of these files.
   std::string identity_agent;               ///< Path of its socket; empty: none.
-  std::vector<std::string> user_known_hosts_files;    ///< New keys go to the first.
+  std::vector<std::string> user_known_hosts_files;    ///< New keys are added to the first.
   std::vector<std::string> global_known_hosts_files;  ///< Never written.
   bool hash_known_hosts = false;
   HostKeyPolicy host_key_policy = HostKeyPolicy::kAcceptNew;
-  /// The address that a name led to has a key of its own in known_hosts (CheckHostIP).
+  /// Also check the key of the address that the name resolved to (CheckHostIP).
   bool checks_address = false;
   SshAlgorithms algorithms;
-  Duration connect_timeout{};  ///< 0: none but the launcher's own.
+  Duration connect_timeout{};  ///< 0: only the launcher's own.
   bool allows_public_key = true;
   bool allows_password = true;
   bool allows_keyboard_interactive = true;
-  bool allows_questions = true;  ///< No BatchMode.
-  int max_questions = 3;         ///< Of a kind, for each host.
-  /// Why no password may be given to the host, in words; empty: it may.
+  bool allows_questions = true;  ///< False with BatchMode.
+  int max_questions = 3;         ///< Of each kind, per host.
+  /// Why no password may be sent to the host; empty: it may.
   std::string password_veto;
-  /// Why only the system's ssh can reach this host, in words; empty: libssh2 can.
+  /// Why only the system's ssh can reach this host; empty: libssh2 can.
   std::string needs_openssh;
   bool operator==(const SshSettings&) const = default;
 };

@@ -1,4 +1,4 @@
-// Strings and numbers as SSH puts them into bytes (RFC 4251, section 5). Pure.
+// Strings and numbers in SSH's binary form (RFC 4251, section 5). Pure.
 #ifndef HVDRAY_CLUSTER_SSH_WIRE_TEXT_H_
 #define HVDRAY_CLUSTER_SSH_WIRE_TEXT_H_
 
@@ -10,18 +10,22 @@
 
 namespace hvdray {
 
+/// Appends 4 bytes, big-endian.
 inline void AppendSshUint32(std::string& out, uint32_t value) {
   for (int shift = 24; shift >= 0; shift -= 8) out.push_back(static_cast<char>(value >> shift));
 }
 
+/// Appends the length as uint32, then the bytes.
 inline void AppendSshString(std::string& out, ByteView bytes) {
   AppendSshUint32(out, static_cast<uint32_t>(bytes.size()));
   out += bytes;
 }
 
-/// Takes fields off the front of bytes from elsewhere; nullopt when they are too short.
+/// Reads fields from the front of untrusted bytes. Each call returns nullopt, and takes nothing,
+/// when the rest is too short.
 class SshFields {
  public:
+  /// `bytes` must outlive this object and all views that it returns.
   explicit SshFields(ByteView bytes) : rest_(bytes) {}
 
   std::optional<uint8_t> Byte() {
@@ -37,7 +41,7 @@ class SshFields {
     rest_.remove_prefix(4);
     return value;
   }
-  /// A view into the bytes given.
+  /// A view into the constructor's bytes.
   std::optional<ByteView> String() {
     SshFields ahead = *this;
     const std::optional<uint32_t> size = ahead.Uint32();

@@ -11,11 +11,11 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// An error that was shown so long before the end is another matter, which the program survived.
+// An error shown longer before the end did not cause it: the program survived it.
 constexpr Duration kLongestEnd = std::chrono::seconds(30);
-// Two moments that are closer say nothing: pipes of one host are read in turn, hosts are heard of
-// with the delay of their links, and the kernel closes the connections of a killed process, which
-// its peers tell of at once, before it lets anybody wait for it.
+// The order of closer times proves nothing: pipes of one host are read in turn, links have
+// different delays, and the kernel closes the connections of a killed process, which its peers
+// report at once, before its parent can reap it.
 constexpr Duration kSlack = milliseconds(50);
 constexpr Duration kSlackOfEnds = milliseconds(5);
 
@@ -24,12 +24,12 @@ struct Suspect {
   const WorkerRecord* worker = nullptr;
   bool is_own = false;
   bool has_erred = false;  ///< `sign` is the time of its error, not of its end.
-  TimePoint sign;          ///< The first that was seen of its failure.
+  TimePoint sign;          ///< The first sign of its failure.
   int rank() const { return worker->rank; }
 };
 
-// Nothing that a program does at the end of a peer ends in SIGKILL: it came from outside, whatever
-// the program had said before.
+// No program ends by SIGKILL because a peer ended: the signal came from outside, whatever the
+// program printed before.
 bool IsKilled(const WorkerRecord& worker) {
   return worker.status && worker.status->signal == SIGKILL && !worker.was_stopping;
 }
@@ -54,14 +54,14 @@ std::vector<Suspect> SuspectsOf(std::span<const WorkerRecord> workers) {
   for (size_t i = 0; i < workers.size(); ++i) {
     const WorkerRecord& worker = workers[i];
     if (!HasFailed(worker)) continue;
-    // The error of one that we stopped counts only if it came before we can have caused it.
+    // The error of a worker that we stopped counts only if we can't have caused it.
     const bool has_own_error = worker.error.is_own() && worker.erred && *worker.erred <= first_end;
     if (worker.was_stopping && !has_own_error) continue;
     Suspect suspect{.index = static_cast<int>(i),
                     .worker = &worker,
                     .is_own = worker.error.peer_words.empty() || IsKilled(worker),
                     .sign = EndOf(worker)};
-    // Whoever dies of a signal has not ended by an error that it could tell of; it told of another.
+    // A worker that dies of a signal did not end by the error that it printed.
     const bool is_crash = worker.status->signal != 0 && !worker.was_stopping;
     if (worker.erred && !is_crash && *worker.erred + kLongestEnd >= suspect.sign) {
       suspect.has_erred = true;
@@ -86,13 +86,13 @@ const Suspect* Earliest(std::span<const Suspect> suspects, bool is_own, int pref
 
 int64_t Ms(Duration time) { return std::chrono::duration_cast<milliseconds>(time).count(); }
 
-// That others blame a peer is what speaks for one whose error is its own.
+// Peers that blame another worker are evidence against one with an error of its own.
 void WeighVictims(const Suspect& first, std::span<const Suspect> suspects, Culprit& culprit) {
   const Suspect* victim = Earliest(suspects, /*is_own=*/false);
   if (victim == nullptr) return;
   culprit.evidence.push_back(
       fmt::format("the others' errors blame a peer (\"{}\")", victim->worker->error.peer_words));
-  // How long a program without a traceback had been ending is not known.
+  // Without a traceback it is unknown how long the program had been ending.
   const bool is_sign_known = first.has_erred || first.worker->status->signal != 0;
   if (!is_sign_known || victim->sign + kSlack >= first.sign) return;
   culprit.is_certain = false;
@@ -118,7 +118,7 @@ void WeighOthers(const Suspect& first, std::span<const Suspect> suspects, Culpri
                                                second->rank(), Ms(second->sign - first.sign)));
 }
 
-// All that failed blame a peer, so that the one which began it is not known.
+// All failed workers blame a peer: the culprit itself is unknown.
 void AddNoneOfItsOwn(const Suspect& first, std::span<const WorkerRecord> workers,
                      Culprit& culprit) {
   culprit.evidence.push_back(

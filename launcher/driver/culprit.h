@@ -1,6 +1,6 @@
-// Who failed first, of all that have failed. Looks at everything that is known, since in a gang the
-// first to end is often not the first to fail: a worker that raises an error shuts Horovod down in
-// all others, and these may be gone before it. Pure. docs/adr/0005.
+// Finds the worker that failed first. Weighs all evidence, since in a gang the first worker to end
+// is often not the first to fail: a worker that raises an error shuts Horovod down in all others,
+// which may exit before it does. Pure. docs/adr/0005-gang-driver.md.
 #ifndef HVDRAY_LAUNCHER_DRIVER_CULPRIT_H_
 #define HVDRAY_LAUNCHER_DRIVER_CULPRIT_H_
 
@@ -12,20 +12,21 @@
 
 namespace hvdray {
 
+/// What FindCulprit() concludes, by value.
 struct Culprit {
-  int index = -1;           ///< Into the workers that were looked at; -1: none of them failed.
-  bool is_own = false;      ///< Its error is its own; else all that failed blame a peer.
+  int index = -1;           ///< Into the span of workers; -1: none of them failed.
+  bool is_own = false;      ///< Its error is its own; false: every failed worker blames a peer.
   bool is_certain = false;  ///< All evidence agrees.
-  std::vector<std::string> evidence;  ///< Unless certain; half a line each.
+  std::vector<std::string> evidence;  ///< For and against, half a line each; empty when certain.
 };
 
-/// `workers`: of one generation. Those without a status, and those that were stopped and had shown
-/// no error before, are no suspects. `preferred`: who was heard of first, for where nothing else
-/// tells two apart; -1: not known.
+/// `workers`: all of one generation. Workers without a status, and workers that were stopped before
+/// they showed an error, are not suspects. `preferred`: the index reported first, as a tie-breaker;
+/// -1: unknown.
 Culprit FindCulprit(std::span<const WorkerRecord> workers, int preferred = -1);
 
-/// Killed by SIGKILL, or died without a word of a signal that no error of another brings about:
-/// that needs no look at the others.
+/// The worker was killed by SIGKILL, or died silently of a signal that another worker's error never
+/// causes. Such a crash needs no comparison with the others.
 bool IsPlainCrash(const WorkerRecord& worker);
 
 }  // namespace hvdray

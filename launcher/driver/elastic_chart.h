@@ -10,15 +10,15 @@
 
 namespace hvdray {
 
-/// The lines between which the chart stands in a page.
+/// Marker lines around the chart in a page; WithElasticChart() keeps them.
 inline constexpr std::string_view kChartBegin =
     "<!-- chart: begin, from launcher/driver/elastic_states.cc by hvdray-gen-cli -->\n";
 inline constexpr std::string_view kChartEnd = "<!-- chart: end -->\n";
 
 /// ElasticTransitions() as a Mermaid state diagram in a fenced block of Markdown.
 std::string ElasticChart();
-/// `page` with that chart between its markers. Errors: kSpecInvalid unless each marker is there
-/// once, the begin before the end.
+/// Replaces what is between the markers of `page` by the chart. Errors: kSpecInvalid unless each
+/// marker occurs exactly once, begin before end.
 Result<std::string> WithElasticChart(std::string_view page);
 
 }  // namespace hvdray

@@ -6,12 +6,12 @@
 #include <csignal>
 #include <utility>
 
-#include "launcher/driver/gang_cause.h"
+#include "launcher/driver/cause.h"
 
 namespace hvdray {
 namespace {
 
-// Another order alone is no reason to stop a gang.
+// A different order alone is no reason to stop a gang.
 bool IsSameMembership(HostPlan a, HostPlan b) {
   const auto by_host = [](const HostShare& x, const HostShare& y) { return x.host < y.host; };
   std::sort(a.begin(), a.end(), by_host);
@@ -19,23 +19,23 @@ bool IsSameMembership(HostPlan a, HostPlan b) {
   return a == b;
 }
 
-constexpr Duration kLongestMoment = std::chrono::seconds(3);  // as GangPolicy has it
+constexpr Duration kLongestMoment = std::chrono::seconds(3);  // as in GangPolicy
 constexpr std::string_view kWhileConnecting = " while the gang connected";
 
-// Horovod's workers abort when a peer dies while they meet (spec 2.2): `terminate`, as a shell
-// reports it too.
+// Horovod's workers abort when a peer dies during their init barrier (std::terminate; 134 is a
+// shell's report of it). docs/elastic.md, "The model".
 bool IsAbort(const wire::ExitStatus& status) {
   return status.signal == SIGABRT || (status.signal == 0 && status.exit_code == 128 + SIGABRT);
 }
 
-// Its lines begin with the host already.
+// Lines that print it begin with the host already.
 std::string ReasonOf(const Status& why, const std::string& host) {
   const std::string prefix = fmt::format("host {}: ", host);
   return why.message().starts_with(prefix) ? why.message().substr(prefix.size()) : why.message();
 }
 
-// What is left of hvd.init() when all are connected: two small collectives, of which nothing is
-// heard. A loss within them ends the others as one before.
+// The rest of hvd.init() once all are connected: two small collectives that leave no trace here. A
+// loss within them ends the others like an earlier one.
 constexpr Duration kRestOfInit = std::chrono::seconds(1);
 
 }  // namespace
@@ -61,7 +61,7 @@ std::vector<ElasticEffect> ElasticDriver::Handle(const ElasticEvent& event, Time
   Settle();
   ExpireDeadlines();
   Settle();
-  // What was not counted while the reader was slow starts to count now.
+  // The limit that was suspended while the reader was slow starts now.
   if (was_unlimited && !IsDrainUnlimited() && state_ == ElasticState::kStopping) {
     state_deadline_ = std::max(*state_deadline_, now_ + policy_.stop_margin);
   }
@@ -108,7 +108,7 @@ void ElasticDriver::On(const event::HostsDiscovered& e) {
 }
 
 void ElasticDriver::On(const event::DiscoveryFailed& e) {
-  if (!has_discovered_) return EndBy(EndByDiscovery(e.why));
+  if (!has_discovered_) return EndBy(DiscoveryCause(e.why));
   if (is_discovery_failing_) return;
   is_discovery_failing_ = true;
   Say(fmt::format("{}; the job goes on with the hosts that it knows", e.why.message()));
@@ -116,7 +116,7 @@ void ElasticDriver::On(const event::DiscoveryFailed& e) {
 
 void ElasticDriver::On(const event::HostReady& e) {
   if (!registry_.MarkReady(e.host, e.facts.offered_port)) return Count(false);
-  // Ten thousand agents that start are not ten thousand looks at ten thousand hosts.
+  // With many connecting agents, looking at all hosts for each of them would cost quadratic time.
   const bool is_one_of_many = state_ == ElasticState::kGathering && registry_.connecting() > 0 &&
                               (approach_.settle_deadline || registry_.ready_slots() < policy_.np);
   if (!is_one_of_many) approach_.is_dirty = true;
@@ -143,7 +143,8 @@ void ElasticDriver::On(const event::ProcessExited& e) {
   if (state_ == ElasticState::kStopping) return;
   if (role == ElasticRoster::Role::kMember && Rejoin(e.worker)) return;
   if (is_ours) {
-    // Whom we gave up in hvd.init() and can't replace is as lost to the others as one that failed.
+    // A worker given up in hvd.init() that can't be replaced is lost to the others like a failed
+    // one.
     if (role == ElasticRoster::Role::kMember && policy_.repairs_meetings) NoteBroken();
     return;
   }
@@ -169,7 +170,7 @@ void ElasticDriver::On(const event::RankAsked& e) {
 void ElasticDriver::On(const event::AddressesRegistered& e) {
   Count(roster_.MarkRegistered(e.worker));
   NoteThrough();
-  // Whom the notice waits for hears it at once.
+  // If a notice is pending for this worker, send it at once.
   const bool is_rank_0 = !round_.members.empty() && round_.members.front() == e.worker;
   if (approach_.next_notice && is_rank_0) approach_.next_notice = now_;
 }
@@ -195,7 +196,7 @@ void ElasticDriver::On(const event::UserSignal& e) {
   ++ending_.signals;
   const bool was_stopping = state_ == ElasticState::kStopping;
   if (ending_.signals == 1) {
-    ElasticCause cause = EndBySignal(e.signo);
+    Cause cause = InterruptedCause(e.signo);
     if (was_stopping) {
       Say("the workers are being stopped already; once more to kill them now");
     } else if (!in_use_.empty()) {
@@ -208,14 +209,10 @@ void ElasticDriver::On(const event::UserSignal& e) {
   }
 }
 
-void ElasticDriver::On(const event::ReaderGone&) { EndBy(EndByReaderGone()); }
+void ElasticDriver::On(const event::ReaderGone&) { EndBy(ReaderGoneCause()); }
 
 void ElasticDriver::On(const event::OutputDamaged& e) {
-  if (!ending_.output_damage.ok()) return;
-  ending_.output_damage = e.why.ok()
-                              ? Status(ErrorCode::kOutputLost, "output was not written whole")
-                              : Status(e.why).WithCode(ErrorCode::kOutputLost);
-  Say(fmt::format("{}; the job goes on without it", ending_.output_damage.message()));
+  if (std::string text = ending_.NoteDamage(e.why); !text.empty()) Say(std::move(text));
 }
 
 void ElasticDriver::On(const event::OutputBlocked& e) { ending_.is_output_blocked = e.is_blocked; }
@@ -223,18 +220,18 @@ void ElasticDriver::On(const event::OutputBlocked& e) { ending_.is_output_blocke
 void ElasticDriver::Settle() {
   for (;;) {
     const ElasticState state = state_;
-    const ElasticEnd end = ending_.cause.end;
+    const CauseKind kind = ending_.cause.kind;
     Advance();
-    // A cause that was found just now has consequences too.
-    if (state_ == state && ending_.cause.end == end) return;
+    // A cause found just now has consequences, too.
+    if (state_ == state && ending_.cause.kind == kind) return;
   }
 }
 
-// Draws the consequences of what is known, one step.
+// Takes one step from the known facts.
 void ElasticDriver::Advance() {
-  if (ending_.cause.end != ElasticEnd::kNone && state_ != ElasticState::kStopping &&
+  if (ending_.cause.kind != CauseKind::kNone && state_ != ElasticState::kStopping &&
       !IsTerminal(state_)) {
-    // What a successful gang leaves behind is no worker: it gets no grace.
+    // Processes left by a successful gang are not workers: they get no grace.
     const bool is_all_over = roster_.counts().living == 0;
     return StopAll(is_all_over ? Duration::zero() : policy_.grace);
   }
@@ -281,7 +278,7 @@ void ElasticDriver::ExpireDeadlines() {
   if (job_deadline_ && now_ >= *job_deadline_) {
     job_deadline_.reset();
     ending_.is_timed_out = true;
-    EndBy(EndByTimeout(policy_.timeout));
+    EndBy(TimeoutCause(policy_.timeout));
   }
   if (state_deadline_ && now_ >= *state_deadline_ && !IsDrainUnlimited()) {
     state_deadline_.reset();
@@ -335,13 +332,13 @@ void ElasticDriver::ExpireState() {
   if (state_ == ElasticState::kStopping || state_ == ElasticState::kRestarting) {
     return GiveUpUnstopped();
   }
-  // kGathering and kShort: the others have no limit of their own.
+  // kGathering and kShort; the other states have no limit.
   const bool is_first = state_ == ElasticState::kGathering;
-  EndBy(EndByNoSlots(is_first ? policy_.np : policy_.min_np, SizeOf(approach_.target),
+  EndBy(NoSlotsCause(is_first ? policy_.np : policy_.min_np, SizeOf(approach_.target),
                      policy_.elastic_timeout, true, is_first));
 }
 
-// How an elastic job goes from one generation to the next.
+// From one generation to the next.
 
 void ElasticDriver::AdvanceGathering() {
   const int needed = state_ == ElasticState::kGathering ? policy_.np : policy_.min_np;
@@ -358,18 +355,18 @@ void ElasticDriver::AdvanceGathering() {
   StartAll();
 }
 
-// False also ends the job when the missing slots can never come.
+// On false, ends the job if the missing slots can never come.
 bool ElasticDriver::HasEnough(int needed) {
   const int found = SizeOf(approach_.target);
   if (found >= needed) return true;
   const bool can_come = !is_source_final_ || approach_.potential >= needed ||
                         registry_.connecting() > 0 || registry_.NextExpiry().has_value();
   if (!can_come)
-    EndBy(EndByNoSlots(needed, found, policy_.elastic_timeout, false, generation_ == 0));
+    EndBy(NoSlotsCause(needed, found, policy_.elastic_timeout, false, generation_ == 0));
   return false;
 }
 
-// Looks at the hosts again, if anything has changed. Returns whether it had.
+// Recomputes the target if hosts or slots have changed. Returns whether they had.
 bool ElasticDriver::Retarget() {
   if (!std::exchange(approach_.is_dirty, false)) return false;
   ConnectHosts();
@@ -407,7 +404,7 @@ void ElasticDriver::ReleaseHosts() {
   }
 }
 
-// No member waits for a rank and none is lost.
+// Called while no member waits for a rank and none is lost.
 void ElasticDriver::AdvanceTraining() {
   const ElasticRoster::Counts& counts = roster_.counts();
   const bool is_over = round_.is_broken || counts.members == 0 || IsMeetingLost();
@@ -417,7 +414,7 @@ void ElasticDriver::AdvanceTraining() {
   std::optional<ElasticNext>& next = approach_.next;
   const bool is_back = approach_.target == round_.plan;
   if (next && (is_back || !Holds(next->plan, registry_))) next.reset();
-  // Who sees others end is about to end too: nobody is called then.
+  // When one member ends, the others are about to end, too: call no one.
   if (round_.done > 0 || (is_back && !next)) return AbandonJoin();
   const bool is_warm = policy_.join == JoinMode::kWarm && !approach_.is_urgent;
   const bool is_enough = SizeOf(approach_.target) >= policy_.min_np;
@@ -456,14 +453,14 @@ void ElasticDriver::BeginMeeting() {
   }
 }
 
-// Every old process must be parked or reaped before a new generation is published (spec 3.11
-// row 4).
+// Publishes only once every old process is parked or reaped: a stale worker could otherwise take a
+// rank of the new generation.
 void ElasticDriver::CloseRound() {
   if (!round_.is_open && CanBeginAgain()) return BeginAgain();
   if (IsMeetingLost()) return EndByLostMeeting();
   const ElasticRoster::Counts& counts = roster_.counts();
   if (counts.unsettled > 0) {
-    Retarget();  // Agents of spare hosts can start meanwhile.
+    Retarget();  // Lets agents of spare hosts start meanwhile.
     return;
   }
   approach_.straggler_deadline.reset();
@@ -471,20 +468,20 @@ void ElasticDriver::CloseRound() {
   if (counts.staying == 0) {
     if (CanBeginAgain()) return BeginAgain();
     ChooseCulprit();
-    ElasticCause cause = EndByFailure(round_.first_failure, log_.FirstReason(), 0);
+    Cause cause = LossCause(round_.first_failure, log_.FirstReason(), 0);
     return EndBy(round_.fell_apart ? WhileConnecting(std::move(cause)) : std::move(cause));
   }
   if (round_.has_failures && policy_.reset_limit && resets_ >= *policy_.reset_limit) {
-    return EndBy(EndByResetLimit(*policy_.reset_limit));
+    return EndBy(ResetLimitCause(*policy_.reset_limit));
   }
   Regroup();
 }
 
-// All members that live wait for a rank.
+// Called once all living members wait for a rank.
 void ElasticDriver::Regroup() {
   const bool has_changed = Retarget();
   std::optional<ElasticNext>& next = approach_.next;
-  // Rank 0 broadcasts the state: it must have one.
+  // Rank 0 broadcasts the state, so it must have it.
   const auto has_state = [this](const HostPlan& plan) {
     return HasMemberThatGoesOn(roster_, plan.front().host);
   };
@@ -493,7 +490,7 @@ void ElasticDriver::Regroup() {
   const bool is_waiting = state_ == ElasticState::kGate || state_ == ElasticState::kShort;
   if (is_waiting && !has_changed) return;
   if (!HasEnough(policy_.min_np)) return EnterShort();
-  if (!has_state(approach_.target)) return EndBy(EndByNoCommonHost());
+  if (!has_state(approach_.target)) return EndBy(NoCommonHostCause());
   if (!next) Prepare(approach_.target);
   if (IsNextMet()) return Publish(next->plan);
   const std::optional<HostPlan> survivors = SurvivorsOf(approach_.target, roster_);
@@ -516,7 +513,8 @@ void ElasticDriver::Prepare(const HostPlan& plan) {
   approach_.next = ElasticNext{plan, RanksOf(plan, registry_)};
 }
 
-// Starts who is missing in the next generation; newcomers that were promised another place end.
+// Starts the missing workers of the next generation; stops newcomers that were promised another
+// place.
 void ElasticDriver::Staff() {
   const std::vector<RankInfo>& ranks = approach_.next->ranks;
   std::vector<WorkerId> misplaced;
@@ -535,7 +533,7 @@ void ElasticDriver::Staff() {
                              .restart_count = restarts_,
                              .master_port = policy_.master_port};
   for (const RankInfo& place : ranks) {
-    // Whoever lives there still has to end first.
+    // The process on that slot has to end first.
     if (roster_.On(place.host_index, place.local_rank) != kNoWorker) continue;
     const WorkerId worker =
         roster_.Add(place, start.generation, ElasticRoster::Role::kNewcomer, now_);
@@ -549,9 +547,9 @@ void ElasticDriver::Staff() {
   effects_.push_back(std::move(start));
 }
 
-// Whether the next generation could begin: each of its slots has a member that goes on, or a
-// newcomer at the gate. Other newcomers have to be gone if some are let in, for they share the
-// number of their generation.
+// True if the next generation can begin: each of its slots has a continuing member or an arrived
+// newcomer. If any newcomer is released, the others must be gone, since they share its generation
+// number.
 bool ElasticDriver::IsNextMet() const {
   const ElasticRoster::Counts& counts = roster_.counts();
   if (counts.newcomers != counts.arrived) return false;
@@ -567,10 +565,10 @@ bool ElasticDriver::IsNextMet() const {
     if (!is_newcomer) return false;
     ++let_in;
   }
-  return let_in == 0 || (let_in == counts.newcomers && counts.strays == 0);
+  return let_in == 0 || (let_in == counts.newcomers && counts.orphans == 0);
 }
 
-// A round that only brings back what failures took is free, and so are hosts that leave with
+// A round that only restores what failures took is not counted, nor are hosts that leave with
 // notice.
 bool ElasticDriver::IsCounted(const HostPlan& plan, const std::vector<HostChange>& changes) const {
   if (round_.has_failures) return true;
@@ -588,12 +586,12 @@ bool ElasticDriver::IsCounted(const HostPlan& plan, const std::vector<HostChange
   });
 }
 
-// By value: `plan` may be the one of the approach, which ends here.
+// By value: `plan` may belong to approach_, which is reset here.
 void ElasticDriver::Publish(HostPlan plan) {
   std::vector<HostChange> changes = ChangesBetween(round_.plan, plan, registry_);
   const bool is_counted = IsCounted(plan, changes);
   if (is_counted && policy_.reset_limit && resets_ >= *policy_.reset_limit) {
-    return EndBy(EndByResetLimit(*policy_.reset_limit));
+    return EndBy(ResetLimitCause(*policy_.reset_limit));
   }
   resets_ += is_counted ? 1 : 0;
   const int old_size = static_cast<int>(round_.members.size());
@@ -605,8 +603,8 @@ void ElasticDriver::Publish(HostPlan plan) {
     publish.workers.push_back(roster_.On(place.host_index, place.local_rank));
     has_newcomers |= !GoesOn(roster_, publish.workers.back());
   }
-  // Newcomers that are not let in were promised this generation's number: it is left out, so that
-  // their relays never let them in.
+  // Newcomers that are not released were promised this generation's number. Skip it, so that their
+  // relays never release them.
   generation_ =
       has_newcomers ? started_generation_ : std::max(generation_, started_generation_) + 1;
   publish.generation = generation_;
@@ -631,7 +629,7 @@ void ElasticDriver::Publish(HostPlan plan) {
   approach_.is_dirty = true;
 }
 
-// The first generation, or the next one of a gang: all workers are new and in it from the start.
+// The first generation, or a gang's next one: all workers are new members.
 void ElasticDriver::StartAll() {
   const HostPlan plan = approach_.target;
   std::vector<HostChange> changes = ChangesBetween(round_.plan, plan, registry_);
@@ -656,7 +654,7 @@ void ElasticDriver::StartAll() {
   Enter(ElasticState::kRunning);
 }
 
-// Of a host that lost slots without a failure.
+// For a host that lost slots without a failure.
 std::string ElasticDriver::WhyFewer(const std::string& name) const {
   const HostRegistry::Host* host = registry_.Find(name);
   if (host == nullptr || host->is_available()) return "it has fewer slots now";
@@ -692,9 +690,9 @@ void ElasticDriver::SetBell(bool is_on) {
   }
 }
 
-// Sends the notice that is due. The code is always "mixed": who learns of the change by a failure
-// before it meets does not skip the broadcast of the state, and all have to do alike (spec 3.9,
-// 3.11 row 3).
+// Sends the due notice. The code is always "mixed": a worker that learns of the change by a failure
+// never skips the broadcast of the state, and all workers have to do the same. docs/elastic.md,
+// "Notices" in "The model".
 void ElasticDriver::RingBell() {
   if (!approach_.next_notice || now_ < *approach_.next_notice) return;
   approach_.next_notice = now_ + policy_.notice_interval;
@@ -706,14 +704,14 @@ void ElasticDriver::RingBell() {
   effects_.push_back(effect::Notify{rank_0, process->host(), last_timestamp_, UpdateCode::kMixed});
 }
 
-// Members and newcomers that end before their time: whom it concerns, and who is to blame.
+// Members and newcomers that end early: the consequences, and the culprit.
 
 bool ElasticDriver::IsAnnounced(int host) const {
   const HostRegistry::Host& entry = registry_.host(host);
   return entry.is_leaving || !entry.is_listed;
 }
 
-// A member has ended without success, unasked.
+// A member failed by itself.
 void ElasticDriver::MemberFailed(WorkerId worker) {
   const WorkerRecord& record = roster_.Of(worker).record;
   const int host = roster_.Of(worker).host();
@@ -726,7 +724,7 @@ void ElasticDriver::MemberFailed(WorkerId worker) {
                    fmt::format("{} {}{}", NameOf(record), Describe(*record.status),
                                round_.fell_apart && !is_abort ? kWhileConnecting : ""));
   log_.NoteStandstill(now_);
-  // The first to end need not be the first to fail.
+  // The first member to end need not be the first to fail.
   const bool may_wait = policy_.moment > Duration::zero() && !IsPlainCrash(record) &&
                         record.status->stage == wire::ExecStage::kNone && !round_.fell_apart;
   if (may_wait && !round_.moment_by && round_.to_evict.empty()) {
@@ -738,8 +736,8 @@ void ElasticDriver::MemberFailed(WorkerId worker) {
   if (!IsAnnounced(host)) {
     round_.has_failures = true;
     if (!round_.is_connecting() || !CanBeginAgain()) {
-      // Who only fell with a peer gets new workers on the same host.
-      is_victim ? registry_.MoveToEnd(host) : Blame(host);
+      // Victims of a peer get new workers on the same host.
+      is_victim ? registry_.MoveToEnd(host) : MarkFailed(host);
     }
   }
   if (round_.moment_by && !HasMembersElsewhere(host)) {
@@ -757,7 +755,7 @@ bool ElasticDriver::HasMembersElsewhere(int host) const {
   });
 }
 
-// The members, without the errors of earlier generations, which they outlived.
+// The members, without errors of earlier generations, which they survived.
 std::vector<WorkerRecord> ElasticDriver::Suspects() const {
   std::vector<WorkerRecord> records = roster_.Records(round_.members);
   for (WorkerRecord& record : records) {
@@ -786,7 +784,7 @@ void ElasticDriver::ExpireMoment() {
   approach_.is_dirty = true;
 }
 
-// Weighs what the members have said, if any has said anything; else the first to end it is.
+// Weighs the members' errors if there are any; else the first member to end is the culprit.
 void ElasticDriver::ChooseCulprit() {
   const std::vector<WorkerRecord> records = Suspects();
   const bool has_words = std::any_of(records.begin(), records.end(), [](const WorkerRecord& one) {
@@ -804,8 +802,7 @@ void ElasticDriver::ChooseCulprit() {
   }
 }
 
-// Keeps who is to blame for the end of the round. While they connect, those that only fell with a
-// peer may be heard of before it.
+// Remembers the culprit of the round. While members connect, victims may be reported before it.
 void ElasticDriver::NoteFailed(WorkerId worker, bool was_broken) {
   const WorkerRecord& record = roster_.Of(worker).record;
   const bool is_abort = IsAbort(*record.status);
@@ -816,7 +813,7 @@ void ElasticDriver::NoteFailed(WorkerId worker, bool was_broken) {
   round_.first_failed = worker;
 }
 
-// The cause is known now: whoever aborted before that did so because of it.
+// The cause is known now: members that aborted earlier are its victims.
 bool ElasticDriver::ForgiveAborted() {
   if (!round_.fell_apart || !round_.first_failure) return false;
   if (!IsAbort(*round_.first_failure->status)) return false;
@@ -825,7 +822,7 @@ bool ElasticDriver::ForgiveAborted() {
   return true;
 }
 
-// A newcomer has ended, or is given up, before it was let in. No event for the gang.
+// A newcomer ended or was given up before its release. The gang does not notice.
 void ElasticDriver::NewcomerDied(WorkerId worker) {
   const Process& process = roster_.Of(worker);
   const int host = process.host();
@@ -844,11 +841,11 @@ void ElasticDriver::NewcomerDied(WorkerId worker) {
   int members = 0;
   for (const WorkerId other : roster_.LivingOn(host)) members += GoesOn(roster_, other) ? 1 : 0;
   if (members > 0) {
-    // What works there goes on; there is just no room for more.
+    // The members there continue, but the host gets no more workers.
     registry_.Cap(host, members);
     return;
   }
-  Blame(host);
+  MarkFailed(host);
   Evict(host);
 }
 
@@ -866,14 +863,14 @@ void ElasticDriver::LoseHost(int host, const Status& why) {
   }
   const bool was_unstopped = ending_.unstopped.erase(host) > 0;
   if (state_ == ElasticState::kStopping) {
-    // Output of a success may be lost with it.
-    if (was_unstopped && ending_.cause.end == ElasticEnd::kSuccess) {
-      EndBy(EndByUnreported(Status(why).WithContext(fmt::format("host {}", registry_.name(host)))));
+    // The output of a successful worker may be lost with it.
+    if (was_unstopped && ending_.cause.kind == CauseKind::kSuccess) {
+      EndBy(UnreportedCause(Status(why).WithContext(fmt::format("host {}", registry_.name(host)))));
     }
     return;
   }
   const bool is_blamed = !IsAnnounced(host);
-  if (is_blamed) Blame(host);
+  if (is_blamed) MarkFailed(host);
   const std::string& name = registry_.name(host);
   if (members == 0) {
     if (is_blamed) Say(fmt::format("host {} is left out: {}", name, ReasonOf(why, name)));
@@ -894,12 +891,12 @@ void ElasticDriver::GiveUp(int host, const Status& why) {
   LoseHost(host, why);
 }
 
-void ElasticDriver::Blame(int host) {
+void ElasticDriver::MarkFailed(int host) {
   registry_.Blacklist(host, now_);
   approach_.is_dirty = true;
 }
 
-// The workers of a host stay together: where one has failed, the others end too (spec 3.6).
+// If one worker of a host has failed, the others end, too: the host is left out as a whole.
 void ElasticDriver::Evict(int host) { StopWorkers(roster_.LivingOn(host), policy_.grace); }
 
 void ElasticDriver::StopWorkers(std::span<const WorkerId> workers, Duration grace) {
@@ -917,10 +914,10 @@ void ElasticDriver::Watch(WorkerId worker, TimePoint limit) {
   approach_.limits.emplace(limit, worker);
 }
 
-// Once in a generation: what is shut stays shut, and new connections there are none.
+// Once per generation: closed connections stay closed, and no new ones are made.
 void ElasticDriver::BreakConnections() {
   if (!policy_.breaks_connections || round_.is_break_ordered || IsGang()) return;
-  if (!round_.is_open && CanBeginAgain()) return;  // They are stopped.
+  if (!round_.is_open && CanBeginAgain()) return;  // All are stopped anyway.
   std::vector<int> hosts;
   for (const HostShare& share : round_.plan) {
     const std::vector<WorkerId> living = roster_.LivingOn(share.host);
@@ -934,7 +931,7 @@ void ElasticDriver::BreakConnections() {
   effects_.push_back(effect::BreakConnections{generation_, std::move(hosts)});
 }
 
-// Members that others have waited for too long: to them they are as good as dead.
+// Stops members that the others have waited for too long.
 void ElasticDriver::StopStragglers() {
   for (const HostShare& share : std::vector(round_.plan)) {
     for (const WorkerId worker : roster_.LivingOn(share.host)) {
@@ -945,7 +942,7 @@ void ElasticDriver::StopStragglers() {
       NoteBroken();
       if (!IsAnnounced(share.host)) {
         round_.has_failures = true;
-        Blame(share.host);
+        MarkFailed(share.host);
       }
       approach_.next.reset();
       Evict(share.host);
@@ -955,7 +952,7 @@ void ElasticDriver::StopStragglers() {
   approach_.is_dirty = true;
 }
 
-// The time that a leaving host gave is over but for the grace.
+// A leaving host's notice time is over but for the grace.
 void ElasticDriver::ClearLeavingHost(int host) {
   const std::vector<WorkerId> living = roster_.LivingOn(host);
   const bool has_members =
@@ -968,8 +965,8 @@ void ElasticDriver::ClearLeavingHost(int host) {
   BreakConnections();
 }
 
-// The meeting of a generation in hvd.init(): who dies there before anybody has seen its addresses
-// is started again in its place, and where that can't be, nobody is left waiting.
+// The init barrier of a generation: restarts a member that dies in hvd.init() before any peer has
+// seen its addresses; if that is impossible, ends the round, so that no member waits for good.
 
 void ElasticDriver::On(const event::WorkerMet& e) {
   const bool is_news = policy_.repairs_meetings && roster_.MarkMet(e.worker);
@@ -991,12 +988,12 @@ void ElasticDriver::On(const event::WorkerConnected& e) {
   if (is_news && round_.is_open && !round_.is_connecting()) round_.through_at = now_ + kRestOfInit;
 }
 
-// A member has done what comes behind hvd.init().
+// A member has done something that comes after hvd.init().
 void ElasticDriver::NoteThrough() {
   if (round_.through_at) round_.through_at = std::min(*round_.through_at, now_);
 }
 
-// A member is lost, or will be.
+// A member is lost or being stopped.
 void ElasticDriver::NoteBroken() {
   if (round_.is_broken) return;
   round_.is_broken = true;
@@ -1005,8 +1002,8 @@ void ElasticDriver::NoteBroken() {
   has_begun_ |= is_through;
 }
 
-// A member has ended. Nobody has seen an address of it, so that a new process of the same rank is
-// as good to those who wait as the old one. Returns whether one is started.
+// A member ended before any peer saw its addresses, so a new process can take its rank without the
+// waiting members noticing. Returns whether one was started.
 bool ElasticDriver::Rejoin(WorkerId dead) {
   if (!policy_.repairs_meetings || IsGang() || round_.is_open) return false;
   const Process& process = roster_.Of(dead);
@@ -1016,8 +1013,8 @@ bool ElasticDriver::Rejoin(WorkerId dead) {
   if (!IsTraining(state_) || round_.is_broken || round_.done > 0) return false;
   if (status.is_success() && !process.is_told_to_end) return false;
   if (status.stage != wire::ExecStage::kNone) return false;
-  // At first nobody has a state, but a program that fails before anybody is in hvd.init() fails
-  // everywhere. Later, rank 0 would broadcast the state that it does not have.
+  // In the first generation a program that fails before any worker is in hvd.init() fails
+  // everywhere. Later, a new rank 0 would broadcast a state that it does not have.
   const bool is_anybody_there = round_.meet_by.has_value();
   if (!has_begun_ ? !is_anybody_there : place.rank == 0) return false;
   const bool is_there = !IsAnnounced(place.host_index) &&
@@ -1036,20 +1033,19 @@ bool ElasticDriver::Rejoin(WorkerId dead) {
   return true;
 }
 
-// Some member waits for one that will not come. Horovod has no way back from there: whoever waits
-// has no connection yet whose end would make it try again.
+// A member waits for one that will never come. Horovod can't recover there: the waiting worker has
+// no connection yet whose end would make it retry.
 bool ElasticDriver::IsMeetingLost() const {
   if (!policy_.repairs_meetings || IsGang() || round_.is_open || round_.met == 0) return false;
   return round_.is_broken || round_.done > 0;
 }
 
-// As long as no gang has come out of hvd.init(), there is no state: when nobody is left to go on
-// with, or nobody can, all may as well be started anew. Once in a job: a program that dies there
-// every time is not to be blamed on its hosts.
+// While no gang has left hvd.init(), there is no state to lose: if no member can continue, all can
+// be restarted. Once per job: a program that always dies there is not its hosts' fault.
 bool ElasticDriver::CanBeginAgain() const {
   if (!policy_.repairs_meetings || IsGang() || has_begun_ || was_begun_again_) return false;
   if (round_.done > 0) return false;
-  // Before they connect, a worker that died had its second try.
+  // Before they connect, a worker that died has had its second try.
   return round_.is_open ? round_.fell_apart : round_.has_lost_host && !round_.first_failure;
 }
 
@@ -1071,10 +1067,10 @@ void ElasticDriver::BeginAgain() {
 void ElasticDriver::EndByLostMeeting() {
   if (round_.done > 0) return EndByDone();
   ChooseCulprit();
-  EndBy(EndByFailure(round_.first_failure, log_.FirstReason(), 0));
+  EndBy(LossCause(round_.first_failure, log_.FirstReason(), 0));
 }
 
-// Members that others have waited for too long in hvd.init(). Each gets a second try.
+// Members that the others have waited for too long in hvd.init() get a second try.
 void ElasticDriver::ExpireMeeting() {
   round_.meet_by = now_ + policy_.elastic_timeout;
   std::vector<WorkerId> late;
@@ -1091,25 +1087,25 @@ void ElasticDriver::ExpireMeeting() {
   StopWorkers(late, Duration::zero());
 }
 
-// How an elastic job ends, and how a gang that is no Horovod job is restarted.
+// How an elastic job ends, and how gang mode restarts.
 
-// The first cause of an end stays; success gives way until every host has reported.
-void ElasticDriver::EndBy(ElasticCause cause) {
+// The first cause wins; success can be replaced until every host has reported.
+void ElasticDriver::EndBy(Cause cause) {
   if (!ending_.cause.is_final()) ending_.cause = std::move(cause);
 }
 
-// All have met or ended, and somebody has ended with success.
+// All members wait or have ended, and one has ended with success.
 void ElasticDriver::EndByDone() {
   ChooseCulprit();
   const int size = static_cast<int>(round_.members.size());
-  if (round_.done == size) return EndBy(EndBySuccess());
+  if (round_.done == size) return EndBy(SuccessCause());
   const WorkerRecord& winner = roster_.Of(round_.first_done).record;
   if (policy_.success == SuccessRule::kAny) {
     Say(fmt::format("{} ended with success, which is that of the job; {} of {} workers had not",
                     NameOf(winner), size - round_.done, size));
-    return EndBy(EndBySuccess());
+    return EndBy(SuccessCause());
   }
-  EndBy(EndByPartialSuccess(winner, round_.first_failure, size - round_.done));
+  EndBy(PartialSuccessCause(winner, round_.first_failure, size - round_.done));
 }
 
 void ElasticDriver::AdvanceGang() {
@@ -1118,19 +1114,19 @@ void ElasticDriver::AdvanceGang() {
     ChooseCulprit();
     const std::optional<WorkerRecord>& failed = round_.first_failure;
     if (failed) {
-      // A command that could not be executed will not be executable the next time.
+      // A command that can't be executed will fail the same way again.
       const bool has_run = failed->status->stage == wire::ExecStage::kNone;
       if (!has_run || restarts_ >= policy_.max_restarts) {
-        return EndBy(EndByFailure(failed, "", restarts_));
+        return EndBy(LossCause(failed, "", restarts_));
       }
       ++restarts_;
       told_failure_ = fmt::format("{} {}", NameOf(*failed), Describe(*failed->status));
       Say(fmt::format("restart {} of {}: {}", restarts_, policy_.max_restarts, told_failure_));
     }
   } else {
-    if (round_.done == static_cast<int>(round_.members.size())) return EndBy(EndBySuccess());
+    if (round_.done == static_cast<int>(round_.members.size())) return EndBy(SuccessCause());
     Retarget();
-    // Hosts that come one after the other are one change.
+    // Hosts that join one after the other count as one change.
     const bool is_settled = registry_.connecting() == 0 || approach_.is_urgent;
     if (round_.done > 0 || approach_.target == round_.plan || !is_settled) return;
   }
@@ -1147,18 +1143,16 @@ void ElasticDriver::AdvanceRestarting() {
   EnterShort();
 }
 
-// Of all hosts that were given workers. May repeat with less grace.
+// Stops the workers on all hosts in use. May be repeated with less grace.
 void ElasticDriver::StopAll(Duration grace) {
-  const bool is_end = ending_.cause.end != ElasticEnd::kNone;
+  const bool is_end = ending_.cause.kind != CauseKind::kNone;
   ending_.unstopped = in_use_;
   if (is_end && in_use_.empty()) return Finish();
   if (is_end) SetBell(false);
   const ElasticState to = is_end ? ElasticState::kStopping : ElasticState::kRestarting;
   if (state_ != to) ending_.since = now_;
   Enter(to);
-  const bool is_asked = ending_.cause.end == ElasticEnd::kInterrupted && grace > Duration::zero();
-  const int graces = is_asked && IsSigintFirst(ending_.cause.exit_code - 128) ? 2 : 1;
-  state_deadline_ = now_ + graces * grace + policy_.stop_margin;
+  state_deadline_ = now_ + ending_.StopLimit(grace, policy_.stop_margin);
   for (const int host : in_use_) {
     for (const WorkerId worker : roster_.LivingOn(host)) roster_.MarkToldToEnd(worker, now_);
   }
@@ -1175,22 +1169,17 @@ void ElasticDriver::GiveUpUnstopped() {
   const Status error = StopTimeoutCause(names, now_ - ending_.since).error;
   Say(fmt::format("{}: {}", error.message(), error.hint()));
   for (const int host : hosts) GiveUp(host, error);
-  if (state_ == ElasticState::kStopping) EndBy(EndByUnreported(error));
+  if (state_ == ElasticState::kStopping) EndBy(UnreportedCause(error));
 }
 
 bool ElasticDriver::IsDrainUnlimited() const {
-  if (state_ != ElasticState::kStopping || !ending_.is_output_blocked) return false;
-  if (ending_.signals > 0 || ending_.is_timed_out) return false;
-  return ending_.cause.end != ElasticEnd::kReaderGone;
+  return state_ == ElasticState::kStopping && ending_.IsDrainUnlimited();
 }
 
 void ElasticDriver::Finish() {
   Enter(ElasticState::kFinished);
-  ElasticCause& cause = ending_.cause;
-  if (cause.end == ElasticEnd::kSuccess && !ending_.output_damage.ok()) {
-    cause.exit_code = 125;
-    cause.error = ending_.output_damage;
-  }
+  ending_.Close();
+  const Cause& cause = ending_.cause;
   Verdict verdict{.exit_code = cause.exit_code,
                   .origin = cause.origin,
                   .error = cause.error,

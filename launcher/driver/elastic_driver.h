@@ -1,32 +1,39 @@
-// Decides the life of an elastic job: who is in which generation, when newcomers start, when the
-// gang is called, released, freed or stopped. Pure: facts and a time in, effects out.
+// Decides the life of an elastic job: which workers are in which generation, when newcomers start,
+// when the gang is called, released, freed or stopped. Pure: takes facts and a time, returns
+// effects; no I/O, no clock. docs/adr/0008-elastic-driver.md.
 #ifndef HVDRAY_LAUNCHER_DRIVER_ELASTIC_DRIVER_H_
 #define HVDRAY_LAUNCHER_DRIVER_ELASTIC_DRIVER_H_
 
+#include "launcher/driver/elastic_roster.h"
 #include "launcher/driver/elastic_round.h"
-#include "launcher/driver/membership_log.h"
 
 namespace hvdray {
 
+/// The state machine of an elastic job; its chart is in docs/elastic.md, "States". Owns the host
+/// registry and the roster of processes. Never blocks. Threads: one caller at a time.
 class ElasticDriver {
  public:
-  /// `policy` has passed CheckElasticPolicy(). The job's time counts from `now`. `on_change` hears
-  /// every change of state as it happens and must not call back.
+  /// `policy` has passed CheckElasticPolicy(). `jitter_seed` makes cooldowns repeatable. --timeout
+  /// counts from `now`. `on_change` is called for every change of state, from within Handle(), and
+  /// must not call back.
   ElasticDriver(ElasticPolicy policy, uint64_t jitter_seed, TimePoint now,
                 StateChangeFn on_change = {});
 
   /// Feeds one fact; returns what must be done now, in order. A `now` before the last one counts as
-  /// the last one. Deadlines that have passed are acted on whatever the event is. After Finish
-  /// nothing comes any more. Facts about processes or hosts that are not there are dropped.
+  /// the last one. Expired deadlines take effect with any event. Returns nothing after Finish.
+  /// Facts about unknown processes or hosts are dropped and counted in stale_events.
   std::vector<ElasticEffect> Handle(const ElasticEvent& event, TimePoint now);
-  /// Earliest moment at which Handle(Tick{}) may have work; nullopt: only a new fact can change
+  /// Earliest time at which Handle(Tick{}) may have work; nullopt: only a new fact can change
   /// anything, or the job has ended.
   std::optional<TimePoint> NextDeadline() const;
 
   ElasticState state() const { return state_; }
+  /// The generation published last; 0 before the first.
   Generation generation() const { return generation_; }
+  /// Valid as long as the driver; change with each Handle().
   const HostRegistry& hosts() const { return registry_; }
   const ElasticRoster& roster() const { return roster_; }
+  /// State and counts for the status and the reports.
   ElasticSnapshot Snapshot() const;
 
  private:
@@ -87,7 +94,7 @@ class ElasticDriver {
   void SetBell(bool is_on);
   void RingBell();
 
-  // The meeting in hvd.init().
+  // The init barrier.
   bool Rejoin(WorkerId dead);
   bool IsMeetingLost() const;
   void NoteThrough();
@@ -108,7 +115,7 @@ class ElasticDriver {
   void NewcomerDied(WorkerId worker);
   void LoseHost(int host, const Status& why);
   void GiveUp(int host, const Status& why);
-  void Blame(int host);
+  void MarkFailed(int host);
   void Evict(int host);
   void StopWorkers(std::span<const WorkerId> workers, Duration grace);
   void BreakConnections();
@@ -120,7 +127,7 @@ class ElasticDriver {
   // Ends, and restarts of a gang.
   void AdvanceGang();
   void AdvanceRestarting();
-  void EndBy(ElasticCause cause);
+  void EndBy(Cause cause);
   void EndByDone();
   void StopAll(Duration grace);
   void Finish();
@@ -138,18 +145,18 @@ class ElasticDriver {
   ElasticState state_ = ElasticState::kGathering;
   std::optional<TimePoint> state_deadline_;
   std::optional<TimePoint> job_deadline_;
-  Generation generation_ = 0;          // Published last.
-  Generation started_generation_ = 0;  // The newest that workers were started for.
+  Generation generation_ = 0;          // The last published one.
+  Generation started_generation_ = 0;  // The newest one with workers started for it.
   ElasticRound round_;
   ElasticApproach approach_;
   ElasticEnding ending_;
-  std::set<int> in_use_;  // Hosts whose agents were given workers.
+  std::set<int> in_use_;  // Hosts whose agents got workers.
   uint32_t resets_ = 0;
   uint32_t restarts_ = 0;
-  std::string told_failure_;  // With the restart; its generation's line need not repeat it.
+  std::string told_failure_;  // Printed with the restart; the membership line need not repeat it.
   int64_t last_timestamp_ = 0;
-  bool has_begun_ = false;        // Some gang has come out of hvd.init(): there is a state.
-  bool was_begun_again_ = false;  // Without one.
+  bool has_begun_ = false;        // A gang has left hvd.init(): there is a state.
+  bool was_begun_again_ = false;  // Restarted before any state existed.
   bool has_discovered_ = false;
   bool is_source_final_ = false;
   bool is_discovery_failing_ = false;

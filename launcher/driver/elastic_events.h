@@ -1,5 +1,6 @@
-// Facts that ElasticDriver takes and effects that it returns, beside those of events.h. Values
-// only. A worker is named by its number, a host by its number in the driver's HostRegistry.
+// Facts that ElasticDriver takes and effects that it returns, in addition to those of events.h.
+// Values only. A worker is identified by its WorkerId, a host by its number in the driver's
+// HostRegistry.
 #ifndef HVDRAY_LAUNCHER_DRIVER_ELASTIC_EVENTS_H_
 #define HVDRAY_LAUNCHER_DRIVER_ELASTIC_EVENTS_H_
 
@@ -8,73 +9,75 @@
 
 namespace hvdray {
 
-/// One process of the job, from 0 in the order of their starts; never used twice, whatever rank it
-/// has in which generation.
+/// One process of the job, numbered from 0 in start order. Never reused; its rank may change from
+/// generation to generation.
 using WorkerId = uint32_t;
 inline constexpr WorkerId kNoWorker = ~WorkerId{0};
 
 namespace event {
-/// All hosts there are now, in the order of the source. Those beside them are gone.
+/// All present hosts, in the order of the source. Hosts that are missing here have left.
 struct HostsDiscovered {
   std::vector<HostSlots> hosts;
-  bool is_final = false;  ///< The source never says anything else (-H).
+  bool is_final = false;  ///< The list never changes (-H).
 };
-/// The source could not say. The first answer must not be this one.
+/// The source failed to list hosts. Ends the job when it is the source's first answer.
 struct DiscoveryFailed {
   Status why;
 };
+/// The agent has started the process. `pid` is valid on its host only.
 struct ProcessStarted {
   WorkerId worker;
   uint32_t pid;
 };
-/// It has been reaped; nothing that it asked is answered any more.
+/// The process was reaped; its held requests are dropped.
 struct ProcessExited {
   WorkerId worker;
   wire::ExitStatus status;
 };
-/// What a process says of its error, as far as that is known: before ProcessExited, and again when
-/// more of its stderr has arrived. A recording keeps of it what the driver weighs, not the words.
+/// The error that a process has printed so far: before ProcessExited, and again when more of its
+/// stderr arrives. A recording keeps only what the driver weighs, not the text.
 struct ProcessErred {
   WorkerId worker;
   LastError error;
-  std::optional<Duration> age = {};  ///< Since the error began to show; nullopt: no news of that.
+  std::optional<Duration> age = {};  ///< Since the error appeared on stderr; nullopt: unchanged.
 };
-/// A worker whose generation is not published yet has reached hvd.init(): its first PUT of a
-/// `rank_*` of scope `global` is held in its host's relay.
+/// A worker of an unpublished generation has reached hvd.init(): its host's relay holds its first
+/// PUT of a `rank_*` key of scope `global`.
 struct WorkerArrived {
   WorkerId worker;
 };
-/// The addresses of a member in scope `global` of its generation are in the store: it is in
-/// hvd.init() and waits for those of the others, of which it has seen none before OpenMeeting.
+/// A member has stored its addresses in scope `global` of its generation: it is in hvd.init() and
+/// waits for those of the others. It sees none of them before OpenMeeting.
 struct WorkerMet {
   WorkerId worker;
 };
-/// A member has taken its addresses back from the last scope of its generation: it is connected to
-/// all others and leaves hvd.init().
+/// A member has deleted its addresses from the last scope of its generation: it is connected to all
+/// others and leaves hvd.init().
 struct WorkerConnected {
   WorkerId worker;
 };
-/// A worker asks for its next rank; the question is held in the RankService.
+/// A worker asks for its next rank; the RankService holds the request.
 struct RankAsked {
   WorkerId worker;
 };
-/// A worker has said where it takes notices (worker_addresses).
+/// A worker has registered its notification address (scope worker_addresses).
 struct AddressesRegistered {
   WorkerId worker;
 };
-/// The host's agent has come and takes a copy of the job's folders; that has limits of its own.
+/// The host's agent has connected and receives the directories of --sync; the copy has its own time
+/// limit.
 struct HostCopying {
   int host;
 };
-/// The host will go away; what its agent or its scheduler was told. Not a failure.
+/// The host will leave in `in`, as its agent or its scheduler announced. Not a failure.
 struct HostLeaving {
   int host;
   Duration in;
 };
 }  // namespace event
 
-/// HostReady may come again after HostLost and another ConnectHost. Of WorkerStarted and
-/// WorkerExited (by rank) the elastic driver takes none.
+/// All facts that ElasticDriver takes. HostReady may come again after HostLost and another
+/// ConnectHost. The by-rank facts WorkerStarted and WorkerExited are for GangDriver only.
 using ElasticEvent =
     std::variant<event::HostsDiscovered, event::DiscoveryFailed, event::HostReady, event::HostLost,
                  event::ProcessStarted, event::ProcessExited, event::ProcessErred,
@@ -83,87 +86,90 @@ using ElasticEvent =
                  event::GenerationStopped, event::UserSignal, event::ReaderGone,
                  event::OutputDamaged, event::OutputBlocked, event::Tick>;
 
-/// A worker to be started, and where it stands in the generation that it will be in.
+/// A worker to start, with its place in the generation that it will join.
 struct NewWorker {
   WorkerId worker = kNoWorker;
   RankInfo place;  ///< host_index: the host's number in the registry.
   bool operator==(const NewWorker&) const = default;
 };
 
-/// How many workers a host has more (or fewer) than in the last generation.
+/// Change of a host's number of workers since the last generation.
 struct HostChange {
   std::string host;
   int workers = 0;  ///< Above 0: joined; below: left.
-  std::string why;  ///< For those that left, half a line; may be empty.
+  std::string why;  ///< For workers that left, half a line; may be empty.
   bool operator==(const HostChange&) const = default;
 };
 
 namespace effect {
-/// Start an agent on that host, answered by HostReady or HostLost.
+/// Start an agent on that host; answered by HostReady or HostLost.
 struct ConnectHost {
   int host;
   HostSlots slots;
 };
-/// The job needs nothing of that host any more: say Bye to its agent, close the link. No fact about
-/// that host is taken until the next ConnectHost.
+/// The job no longer needs that host: send Bye to its agent and close the link. The driver ignores
+/// facts about the host until the next ConnectHost.
 struct ReleaseHost {
   int host;
 };
-/// Each host's share to its agent. A worker whose generation is above the published one has its
-/// requests held by the relay until that generation is published (RelayCore). One of the published
-/// generation, started later than that, takes the place of a member that died before OpenMeeting.
+/// Send each host's share to its agent. The relay holds the requests of a worker whose generation
+/// is not published yet (RelayCore). A worker started for the published generation replaces a
+/// member that died before OpenMeeting.
 struct StartWorkers {
   Generation generation;
   std::vector<NewWorker> workers;
   uint32_t restart_count;  ///< TORCHELASTIC_RESTART_COUNT (gang mode).
-  uint16_t master_port;    ///< As rank 0's agent offered it (gang mode).
+  uint16_t master_port;    ///< The one that rank 0's agent offered (gang mode).
 };
-/// The membership of a new generation. In this order: reset the store for `ranks`; KvReset to the
-/// agents of all hosts with workers; RankService::Publish, which answers every held question. Each
-/// old process is parked or reaped by then, or behind a lost link (spec 3.11 row 4).
+/// The membership of a new generation. Do in this order: reset the store for `ranks`; send KvReset
+/// to the agents of all hosts with workers; call RankService::Publish, which answers every held
+/// request. By then each old process is parked, reaped, or behind a lost link: a stale worker could
+/// otherwise take a rank of the new generation.
 struct PublishGeneration {
   Generation generation;
   std::vector<RankInfo> ranks;    ///< By rank. host_index: the host's number in the registry.
   std::vector<WorkerId> workers;  ///< By rank.
 };
-/// Every member of the published generation has met the others: the values of scope `global`, which
-/// nobody has seen so far, are handed out. Once in a generation; only with
+/// Every member of the published generation has reached the init barrier: release the values of
+/// scope `global`, which no worker has seen so far. Once per generation; only with
 /// ElasticPolicy::repairs_meetings.
 struct OpenMeeting {
   Generation generation;
 };
-/// SIGTERM, grace, SIGKILL for these alone. Each is answered by ProcessExited.
+/// SIGTERM, grace, SIGKILL, for these workers only. ProcessExited answers for each.
 struct StopWorkers {
   std::vector<WorkerId> workers;
   Duration grace;
 };
 /// The agents of these hosts shut the connections between living workers of that generation, and
-/// nothing else (docs/rendezvous.md). Idempotent; workers that are parked are left alone.
+/// nothing else (docs/elastic.md, "Survivors are freed at once"). Idempotent; parked workers are
+/// left alone.
 struct BreakConnections {
   Generation generation;
   std::vector<int> hosts;
 };
-/// HostsUpdatedRequest to that worker, sent by the agent of its host. May be lost: it is repeated.
+/// HostsUpdatedRequest to that worker, sent by the agent of its host. May be lost; the driver
+/// repeats it.
 struct Notify {
   WorkerId worker;
   int host;
-  int64_t timestamp;  ///< Seconds since the epoch; rises from notice to notice.
+  int64_t timestamp;  ///< Seconds since the epoch; increases with each notice.
   UpdateCode code;
 };
-/// For the event log and the report's table of generations. A Say with the same in words goes with
-/// it.
+/// For the event log and the report's table of generations. A Say prints the same to the user.
 struct MembershipChanged {
   Generation generation;
   int size;
   std::vector<HostChange> changes;
-  Duration stood_still;  ///< From the first loss, or the first member that waited. 0: the first.
+  Duration stood_still;  ///< Since the first loss or the first waiting member. 0: first generation.
   bool is_counted;       ///< Against the reset limit.
 };
 }  // namespace effect
 
-/// StopGeneration: ends every worker of the job on those hosts, of that generation and earlier
-/// ones. Each host answers with GenerationStopped. When the job ends, RankService::Close goes
-/// first. Numbers of generations rise but may have gaps: those of newcomers that were never let in.
+/// All effects of ElasticDriver. StopGeneration ends every worker of the job on those hosts, of
+/// that generation and earlier ones; each host answers with GenerationStopped. At the end of the
+/// job call RankService::Close first. Generation numbers increase but may have gaps: numbers of
+/// newcomers that were never released.
 using ElasticEffect =
     std::variant<effect::ConnectHost, effect::ReleaseHost, effect::StartWorkers,
                  effect::PublishGeneration, effect::OpenMeeting, effect::StopWorkers,

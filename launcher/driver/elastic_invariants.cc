@@ -18,7 +18,7 @@ void ElasticInvariants::Check(const ElasticEvent& event, TimePoint now,
     if (has_finished_) Broken("Finish is not the last effect");
     std::visit([this](const auto& e) { Judge(e); }, effect);
   }
-  // It would be a busy loop of the launcher.
+  // The launcher would loop without pause.
   if (next_deadline && *next_deadline <= now) Broken("a deadline that has passed is not acted on");
 }
 
@@ -133,8 +133,8 @@ void ElasticInvariants::Judge(const effect::StartWorkers& e) {
   }
 }
 
-// One more of a generation that was published before: in the place of one that is dead, and only as
-// long as nobody can have seen that one.
+// A replacement in a published generation: only for a dead member, and only while no peer can have
+// seen that one.
 void ElasticInvariants::JudgeRejoin(const NewWorker& starting) {
   if (!policy_.repairs_meetings || policy_.mode == ElasticMode::kGang) {
     Broken("a worker joins a generation that has begun");
@@ -189,7 +189,7 @@ void ElasticInvariants::JudgeMap(const effect::PublishGeneration& e) {
   }
 }
 
-// Of a generation that takes over from another: who is in it, and from where.
+// The members of a generation that follows another, and where they come from.
 void ElasticInvariants::JudgeMembers(const effect::PublishGeneration& e) {
   const std::set<WorkerId> in_map(e.workers.begin(), e.workers.end());
   bool has_survivor = false;
@@ -222,7 +222,7 @@ void ElasticInvariants::JudgeMembers(const effect::PublishGeneration& e) {
   }
 }
 
-// All workers of it are new: as in the first generation, whose work it does.
+// All of its workers are new: it replaces the first generation.
 void ElasticInvariants::JudgeBeginning(const effect::PublishGeneration& /*e*/) {
   if (!policy_.repairs_meetings) Broken("nobody has the state");
   if (has_begun_) Broken("a gang begins again and the state is lost");

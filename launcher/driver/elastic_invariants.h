@@ -1,5 +1,5 @@
 // The rules that no elastic job may break, checked over facts and effects as they pass: in the
-// simulator of the tests and in `hvdray replay`. Knows only what the driver was told. Pure.
+// simulator of the tests and in `hvdray replay`. Knows only what the driver knows. Pure.
 #ifndef HVDRAY_LAUNCHER_DRIVER_ELASTIC_INVARIANTS_H_
 #define HVDRAY_LAUNCHER_DRIVER_ELASTIC_INVARIANTS_H_
 
@@ -17,25 +17,28 @@
 
 namespace hvdray {
 
+/// Follows one job beside its driver and reports each broken rule. Threads: one.
 class ElasticInvariants {
  public:
-  /// `on_broken` hears each broken rule, in words, from within a call.
+  /// `on_broken` is called from within Check() and CheckEnded(), once for each broken rule, with
+  /// one line of text.
   ElasticInvariants(const ElasticPolicy& policy, std::function<void(std::string)> on_broken)
       : policy_(policy), on_broken_(std::move(on_broken)) {}
 
-  /// One fact and all that the driver returned for it. `next_deadline`: the driver's, afterwards.
+  /// Call after each ElasticDriver::Handle(), with its arguments and effects. `next_deadline`: the
+  /// driver's NextDeadline() after that call.
   void Check(const ElasticEvent& event, TimePoint now, std::span<const ElasticEffect> effects,
              std::optional<TimePoint> next_deadline);
-  /// The job should have ended by now.
+  /// Call when the job should have ended; reports a missing Finish.
   void CheckEnded();
 
-  bool has_finished() const { return has_finished_; }
+  bool has_finished() const { return has_finished_; }  ///< Finish was seen.
 
  private:
   enum class Agent : uint8_t { kNone, kConnecting, kReady };
   struct Host {
     Agent agent = Agent::kNone;
-    bool is_stopping = false;  ///< Was told to; has not reported yet.
+    bool is_stopping = false;  ///< Got StopGeneration; has not answered yet.
   };
   struct Worker {
     RankInfo place;
@@ -88,11 +91,11 @@ class ElasticInvariants {
   const std::function<void(std::string)> on_broken_;
   std::map<int, Host> hosts_;
   std::vector<Worker> workers_;      // By number.
-  std::map<Slot, WorkerId> living_;  // Who lives on a slot.
+  std::map<Slot, WorkerId> living_;  // The living worker of a slot.
   effect::PublishGeneration published_{};
   bool is_meeting_open_ = false;
-  bool has_begun_ = false;        // Some gang trains, as its members tell.
-  bool was_begun_again_ = false;  // Without a state.
+  bool has_begun_ = false;        // A gang has left hvd.init().
+  bool was_begun_again_ = false;  // Restarted before any state existed.
   bool was_member_lost_ = false;  // Since then.
   int64_t last_timestamp_ = 0;
   bool has_finished_ = false;

@@ -19,7 +19,7 @@ bool GoesOn(const ElasticRoster& roster, WorkerId worker) {
 }
 
 bool HasMemberThatGoesOn(const ElasticRoster& roster, int host) {
-  // A host loses its members together, or from the highest local rank down.
+  // A host loses its members together or from the highest local rank down, so local rank 0 decides.
   return GoesOn(roster, roster.On(host, 0));
 }
 

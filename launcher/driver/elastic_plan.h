@@ -1,4 +1,4 @@
-// Which slots a generation is made of, and who already stands on them. Pure functions over the
+// Which slots form a generation, and which workers already run on them. Pure functions over the
 // registry and the roster.
 #ifndef HVDRAY_LAUNCHER_DRIVER_ELASTIC_PLAN_H_
 #define HVDRAY_LAUNCHER_DRIVER_ELASTIC_PLAN_H_
@@ -20,32 +20,35 @@ struct HostShare {
 /// In rank order; no share is empty, no host comes twice.
 using HostPlan = std::vector<HostShare>;
 
+/// Number of workers in the plan.
 int SizeOf(const HostPlan& plan);
 
-/// Whose agents count: all available hosts, or only those that can start workers now.
+/// Which hosts count: all available ones, or only those whose agents can start workers now.
 enum class Reach : uint8_t { kAll, kReady };
 
-/// The largest gang that the hosts give, up to `max_np`. Hosts with a member that goes on come
-/// first, each kind in the registry's order, so that rank 0 is a survivor when there is one.
+/// The largest gang that the hosts allow, up to `max_np` (nullopt: no limit). Hosts with a
+/// continuing member come first, then the others, each in the registry's order, so that rank 0 is a
+/// survivor whenever there is one.
 HostPlan PlanOf(const HostRegistry& hosts, const ElasticRoster& roster, std::optional<int> max_np,
                 Reach reach);
 
-/// What is left of `plan` when only slots are taken whose members wait for a rank. nullopt: the
-/// slots of some host would have a gap, or there is nobody.
+/// The part of `plan` whose slots have members that wait for a rank. nullopt: a host's slots would
+/// have a gap, or no member waits.
 std::optional<HostPlan> SurvivorsOf(const HostPlan& plan, const ElasticRoster& roster);
 
-/// The hosts of `plan` are available and ready and still have so many slots.
+/// True if all hosts of `plan` are available, ready, and still have that many slots.
 bool Holds(const HostPlan& plan, const HostRegistry& hosts);
 
-/// One RankInfo per slot; host_index is the number in the registry.
+/// One RankInfo per slot, by rank; host_index is the number in the registry.
 std::vector<RankInfo> RanksOf(const HostPlan& plan, const HostRegistry& hosts);
 
-/// What has changed between two generations, hosts of `after` first.
+/// Changes per host between two generations, hosts of `after` first; `why` is left empty.
 std::vector<HostChange> ChangesBetween(const HostPlan& before, const HostPlan& after,
                                        const HostRegistry& hosts);
 
-/// Stays in the job: lives, a member, was not told to end.
+/// The worker stays in the job: it lives, is a member and was not told to end.
 bool GoesOn(const ElasticRoster& roster, WorkerId worker);
+/// The host has at least one worker for which GoesOn() holds.
 bool HasMemberThatGoesOn(const ElasticRoster& roster, int host);
 
 }  // namespace hvdray

@@ -8,7 +8,7 @@
 #include "launcher/driver/record_fields.h"
 
 namespace hvdray {
-// Named, so that the templates find what is declared behind them.
+// A named namespace, so that the templates find overloads declared after them.
 namespace record {
 
 template <typename Io, typename T>
@@ -37,7 +37,7 @@ constexpr std::array<std::string_view, std::variant_size_v<ElasticEvent>> kEvent
     "rank_asked",       "addresses",        "host_copying",   "host_leaving",   "host_stopped",
     "signal",           "reader_gone",      "output_damaged", "output_blocked", "tick"};
 constexpr std::string_view kEnd = "end";
-constexpr std::string_view kSomeError = "an error";  // whose words were not recorded
+constexpr std::string_view kSomeError = "an error";  // its text is not recorded
 static_assert(std::is_same_v<std::variant_alternative_t<0, ElasticEvent>, event::HostsDiscovered>);
 static_assert(std::is_same_v<std::variant_alternative_t<19, ElasticEvent>, event::Tick>);
 
@@ -146,7 +146,7 @@ void Part(FieldsOut& io, const char* key, const std::vector<HostSlots>& hosts) {
   }
 }
 
-// A name ends up in lines that people read.
+// Names are printed to users.
 bool IsName(std::string_view name) {
   const auto is_wrong = [](char c) { return static_cast<unsigned char>(c) <= ' ' || c == 0x7F; };
   return !name.empty() && name.size() <= kMaxNameBytes &&
@@ -285,7 +285,7 @@ void Fields(Io& io, Of<Io, RecordedEnd> end) {
   io.Word("stale_events", end.stale_events);
 }
 
-// One of the alternatives by its number.
+// Creates the alternative with that index.
 template <size_t... kIndices>
 ElasticEvent EmptyEvent(size_t index, std::index_sequence<kIndices...>) {
   ElasticEvent event;

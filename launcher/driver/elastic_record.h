@@ -17,24 +17,24 @@ namespace hvdray {
 inline constexpr std::string_view kRecordSchema = "hvdray.record/1";
 /// A list of 100,000 hosts fits; a longer line is damage.
 inline constexpr size_t kMaxRecordLineBytes = size_t{16} << 20;
-/// Times and durations reach to here and no further, so that their sums stay in range.
+/// Largest time and duration in a recording, so that their sums stay in range.
 inline constexpr Duration kLongestRecordedTime = std::chrono::hours(24 * 365 * 30);
 
-/// The first line: what a driver is made of.
+/// The first line: what ElasticDriver is constructed with.
 struct RecordHeader {
-  std::string build;  ///< "hvdray 0.1.0 (abc1234)": who made it.
+  std::string build;  ///< The recording build, "hvdray 0.1.0 (abc1234)".
   std::string job_id;
   ElasticPolicy policy;
   uint64_t jitter_seed = 0;
 };
 
-/// A fact, as the driver was given it. `at` counts from the driver's construction.
+/// One fact that the driver got. `at` counts from the driver's construction.
 struct RecordedEvent {
   Duration at{};
   ElasticEvent event;
 };
 
-/// The last line of a recording that ends with its job: how that ended.
+/// The last line, when the job ended before the recording did: how it ended.
 struct RecordedEnd {
   Duration at{};
   int exit_code = 0;
@@ -46,29 +46,30 @@ struct RecordedEnd {
   bool operator==(const RecordedEnd&) const = default;
 };
 
-/// What the driver's last words and state come to.
+/// Builds the last line from the driver's verdict and final snapshot.
 RecordedEnd EndOf(const Verdict& verdict, const ElasticSnapshot& snapshot, Duration at);
 
 /// One line each, without the newline. Of a host's facts only its name and offered port are kept.
-/// Times are cut to [0, kLongestRecordedTime]. Bytes that are not UTF-8 become U+FFFD.
+/// Times are clamped to [0, kLongestRecordedTime]. Bytes that are not UTF-8 become U+FFFD.
 std::string EncodeHeader(const RecordHeader& header);
 std::string EncodeEvent(const ElasticEvent& event, Duration at);
 std::string EncodeEnd(const RecordedEnd& end);
 
+/// Any line after the first.
 using RecordLine = std::variant<RecordedEvent, RecordedEnd>;
 
-/// Reads a recording line by line, in order. Keys that are not known are ignored; settings that the
-/// header does not have are at their defaults; everything else is required and checked.
+/// Reads a recording line by line, in order. Unknown keys are ignored; settings missing in the
+/// header take their defaults; everything else is required and checked. Threads: one.
 class RecordDecoder {
  public:
-  /// `file_name` is only for messages.
+  /// `file_name` appears only in messages.
   explicit RecordDecoder(std::string file_name) : file_name_(std::move(file_name)) {}
   /// The first line. Errors: kSpecInvalid with file:line.
   Result<RecordHeader> Header(ByteView line);
   /// Any other line. Errors: kSpecInvalid with file:line, also for a time before the last one and
-  /// for anything behind the end.
+  /// for anything after the end.
   Result<RecordLine> Next(ByteView line);
-  /// Of the line that was read last, from 1.
+  /// Number of the line read last, from 1.
   uint64_t line() const { return line_; }
 
  private:
@@ -81,7 +82,7 @@ class RecordDecoder {
   bool has_ended_ = false;
 };
 
-/// "host_ready": as the recording calls it.
+/// The fact's name in recordings, such as "host_ready".
 std::string_view NameOf(const ElasticEvent& event);
 
 }  // namespace hvdray

@@ -1,5 +1,5 @@
-// Runs ElasticDriver over a recording in virtual time and holds it to its rules. Pure: lines in,
-// a result out; shown by launcher/report/replay_text.h.
+// Runs ElasticDriver over a recording in virtual time and checks its rules. Pure: lines in, a
+// result out; launcher/report/replay_text.h prints it.
 #ifndef HVDRAY_LAUNCHER_DRIVER_ELASTIC_REPLAY_H_
 #define HVDRAY_LAUNCHER_DRIVER_ELASTIC_REPLAY_H_
 
@@ -14,11 +14,11 @@
 
 namespace hvdray {
 
-/// Something that a reader wants to see.
+/// One step to print: a state change, a new generation, or a line that the driver printed.
 struct ReplayStep {
   enum class Kind : uint8_t { kState, kGeneration, kSaid };
   Kind kind = Kind::kState;
-  uint64_t line = 0;  ///< Of the recording, from 1.
+  uint64_t line = 0;  ///< Line number in the recording, from 1.
   Duration at{};      ///< Since the driver's construction.
   std::string text;   ///< One line.
   // Of kState.
@@ -34,37 +34,39 @@ struct RecentLine {
   std::string text;
 };
 
+/// What a replay found, by value.
 struct ReplayResult {
   RecordHeader header;
   std::vector<ReplayStep> steps;
   uint64_t events = 0;
-  Generation generations = 0;  ///< That were published.
-  Duration lasted{};           ///< Until the last event.
-  bool is_cut = false;         ///< The last line is not whole: the launcher was killed.
+  Generation generations = 0;  ///< Published ones.
+  Duration lasted{};           ///< From construction to the last event.
+  bool is_cut = false;         ///< The last line is incomplete: the launcher was killed.
   std::optional<RecordedEnd> recorded_end;
   std::optional<RecordedEnd> end;  ///< nullopt: the job has not ended.
-  /// The first rules that were broken, by the event of line `broken_line`; empty: all held.
+  /// Rules broken by the first bad event, at line `broken_line`; empty: all held.
   std::vector<std::string> broken;
   uint64_t broken_line = 0;
-  std::vector<RecentLine> recent;  ///< When one was broken: that line and those before it.
-  /// What of the end is not as it was recorded, in words.
+  std::vector<RecentLine> recent;  ///< If a rule broke: that line and the lines before it.
+  /// Differences between recorded and replayed end, one line each.
   std::vector<std::string> differences;
+  /// The rules held and the end is as recorded.
   bool is_well() const { return broken.empty() && differences.empty(); }
 };
 
-/// Feed it a recording line by line, then take the result. Threads: one.
+/// Feed it a recording line by line, then call Finish(). Owns its driver. Threads: one.
 class ElasticReplay {
  public:
-  enum class Line : uint8_t { kWhole, kUnended };  ///< kUnended: the file ends within it.
+  enum class Line : uint8_t { kWhole, kUnended };  ///< kUnended: end of file without '\n'.
 
-  /// `file_name` is only for messages.
+  /// `file_name` appears only in messages.
   explicit ElasticReplay(std::string file_name);
   ~ElasticReplay();
 
-  /// false: a rule is broken, nothing more is taken. Errors: kSpecInvalid with file:line; then
-  /// there is no result. A last line that the file ends within may be damaged.
+  /// Takes one line. False: a rule is broken; further lines are ignored. Errors: kSpecInvalid with
+  /// file:line; do not call Finish() then. A kUnended line may be damaged.
   Result<bool> Feed(ByteView text, Line line);
-  /// Behind the last line, once. Errors: kSpecInvalid when there was no first line.
+  /// Call once, after the last line. Errors: kSpecInvalid if there was no first line.
   Result<ReplayResult> Finish();
 
  private:

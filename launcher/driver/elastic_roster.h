@@ -1,9 +1,12 @@
-// The processes of an elastic job: who lives on which slot, in which role, and who has come so far.
-// Keeps count, so that no fact costs a walk over all. Pure; decides nothing.
+// The processes of an elastic job: which one runs on which slot, in which role, and how far it has
+// come. Keeps counts, so that no fact costs a walk over all. Pure; decides nothing.
 #ifndef HVDRAY_LAUNCHER_DRIVER_ELASTIC_ROSTER_H_
 #define HVDRAY_LAUNCHER_DRIVER_ELASTIC_ROSTER_H_
 
+#include <map>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "launcher/driver/elastic_events.h"
@@ -11,56 +14,58 @@
 
 namespace hvdray {
 
+/// Owned by ElasticDriver. Keeps every process for the whole job, also after its end. Threads: one.
 class ElasticRoster {
  public:
   enum class Role : uint8_t {
-    kNewcomer,  ///< Started for a generation that is not published yet.
+    kNewcomer,  ///< Started for an unpublished generation.
     kMember,    ///< Of the published generation.
-    kRemoved,   ///< Was told that it has no rank any more, and ends by itself.
+    kRemoved,   ///< Learned that it has no rank any more; ends by itself.
   };
   struct Process {
     WorkerRecord record;
-    RankInfo place;  ///< In the generation that it was started for or last released into.
+    RankInfo place;  ///< In the generation it was started for or last released into.
     Role role = Role::kNewcomer;
     WorkerState state = WorkerState::kPending;
-    bool has_arrived = false;     ///< A newcomer waits at the gate.
-    bool has_met = false;         ///< A member waits for the others in hvd.init(), or has.
-    bool has_connected = false;   ///< A member is through with hvd.init().
-    bool is_parked = false;       ///< A member waits for its next rank.
-    bool is_registered = false;   ///< It takes notices.
-    bool is_told_to_end = false;  ///< By us: its exit is no failure.
-    TimePoint limit{};            ///< By when it must have arrived, left or ended.
+    bool has_arrived = false;     ///< Newcomers: the relay holds its requests in hvd.init().
+    bool has_met = false;         ///< Members: reached the init barrier.
+    bool has_connected = false;   ///< Members: left hvd.init().
+    bool is_parked = false;       ///< Members: waits for its next rank.
+    bool is_registered = false;   ///< Its notification address is known.
+    bool is_told_to_end = false;  ///< By us: its exit is not a failure.
+    TimePoint limit{};            ///< Deadline to arrive, leave or end.
     int host() const { return place.host_index; }
   };
-  /// All of processes that live.
+  /// Counts of living processes.
   struct Counts {
     int living = 0;
     int members = 0;
-    int staying = 0;    ///< Members that were not told to end.
+    int staying = 0;    ///< Members not told to end.
     int parked = 0;     ///< Members.
-    int unsettled = 0;  ///< Members and removed ones that are not parked.
-    int newcomers = 0;  ///< That were not told to end.
-    int arrived = 0;    ///< Of those.
-    int strays = 0;     ///< Newcomers that were told to end.
+    int unsettled = 0;  ///< Members and removed ones, not parked.
+    int newcomers = 0;  ///< Not told to end.
+    int arrived = 0;    ///< Of these, waiting in hvd.init().
+    int orphans = 0;    ///< Newcomers told to end.
   };
 
-  /// `on_change` hears each change of a process; StateChange.rank is the rank it was started with.
+  /// `on_change` is called for each change of a process, from within the call that makes it;
+  /// StateChange.rank is the rank it was started with.
   explicit ElasticRoster(StateChangeFn on_change) : on_change_(std::move(on_change)) {}
 
-  /// The slot must be free. Starts in kStarting.
+  /// Adds a process in kStarting; its slot must be free. Returns its number.
   WorkerId Add(const RankInfo& place, Generation generation, Role role, TimePoint now);
-  /// nullptr unless it lives.
+  /// nullptr unless it lives; valid until the next Add().
   const Process* Living(WorkerId worker) const;
-  /// Whatever became of it; `worker` was given by Add().
+  /// Also after its end. `worker` comes from Add().
   const Process& Of(WorkerId worker) const { return processes_[worker]; }
-  /// Who lives on that slot, or kNoWorker.
+  /// The process living on that slot, or kNoWorker.
   WorkerId On(int host, int local_rank) const;
-  /// By local rank.
+  /// Living processes of a host, by local rank.
   std::vector<WorkerId> LivingOn(int host) const;
   int CountLivingOn(int host) const;
   const Counts& counts() const { return counts_; }
 
-  // Each takes a fact about a living process and says whether it was news.
+  // Each takes a fact about a living process and returns whether it was new.
   bool MarkStarted(WorkerId worker, uint32_t pid, TimePoint now);
   bool MarkArrived(WorkerId worker);
   bool MarkMet(WorkerId worker);
@@ -69,25 +74,28 @@ class ElasticRoster {
   bool MarkRegistered(WorkerId worker);
   bool MarkToldToEnd(WorkerId worker, TimePoint now);
   bool MarkEnded(WorkerId worker, const wire::ExitStatus& status, TimePoint now);
-  /// Also after its end.
+  /// Valid after the process's end, too.
   bool MarkErred(WorkerId worker, const LastError& error, std::optional<Duration> age,
                  TimePoint now);
-  /// With its host; how it ended is not known.
+  /// Lost with its host; exit status unknown.
   bool MarkLost(WorkerId worker, TimePoint now);
+  /// Its end was another worker's fault; see WorkerRecord::is_victim.
   void MarkVictim(WorkerId worker) { processes_[worker].record.is_victim = true; }
+  /// Only stores the deadline; the driver watches it.
   void SetLimit(WorkerId worker, TimePoint limit) { processes_[worker].limit = limit; }
 
-  /// A living process is in the published generation from now on, at that place.
+  /// From now on a living process is a member of the published generation, at that place.
   void Release(WorkerId worker, const RankInfo& place, Generation generation);
-  /// A parked member has no place in the published generation.
+  /// A parked member got no place in the published generation: becomes kRemoved.
   void Remove(WorkerId worker);
+  /// Copies of their records, in that order.
   std::vector<WorkerRecord> Records(std::span<const WorkerId> workers) const;
 
  private:
   Process* Find(WorkerId worker);
   void Enter(WorkerId worker, WorkerState to, TimePoint now);
   void End(WorkerId worker, WorkerState to, TimePoint now);
-  /// Adds (+1) or takes out (-1) what the process contributes to the counts.
+  /// Adds (+1) or removes (-1) the process's part of the counts.
   void Tally(const Process& process, int sign);
 
   const StateChangeFn on_change_;
@@ -95,6 +103,34 @@ class ElasticRoster {
   std::vector<std::vector<WorkerId>> slots_;  // By host and local rank.
   Counts counts_;
 };
+
+// Collects why members leave until the next generation is published. Pure.
+
+/// Owned by ElasticDriver. Threads: one.
+class MembershipLog {
+ public:
+  /// Members of `host` leave or have left. The first reason per host wins.
+  void NoteLeaving(const std::string& host, std::string why);
+  /// Makes `host` the one that FirstReason() returns, whatever was noted before.
+  void NoteCause(const std::string& host) { first_host_ = host; }
+  /// The gang stands still from now on; later calls change nothing.
+  void NoteStandstill(TimePoint now);
+  bool has_reasons() const { return !reasons_.empty(); }
+  /// "a: rank 3 on host a was killed by SIGKILL (signal 9)": the first reason, with its host.
+  std::string FirstReason() const;
+  /// Fills in reasons and standstill; adds hosts whose workers were replaced (change 0). Clears the
+  /// log.
+  effect::MembershipChanged Close(effect::MembershipChanged change, TimePoint now);
+
+ private:
+  std::map<std::string, std::string> reasons_;
+  std::string first_host_;
+  std::optional<TimePoint> still_since_;
+};
+
+/// "generation 3: 6 workers; host c joined with 2; host b left with 2: rank 3 on host b exited with
+/// code 1; stood still for 0.42 s". Hosts with the same change are folded (node[3-9]).
+std::string MembershipLine(const effect::MembershipChanged& change);
 
 }  // namespace hvdray
 

@@ -1,5 +1,5 @@
-// What ElasticDriver remembers: of the present round, of the way to the next generation, and of the
-// end. Values without rules; the driver alone changes them.
+// What ElasticDriver remembers: about the present round, the next generation, and the end. Plain
+// values; only the driver changes them.
 #ifndef HVDRAY_LAUNCHER_DRIVER_ELASTIC_ROUND_H_
 #define HVDRAY_LAUNCHER_DRIVER_ELASTIC_ROUND_H_
 
@@ -9,87 +9,82 @@
 #include <utility>
 #include <vector>
 
+#include "launcher/driver/cause.h"
 #include "launcher/driver/culprit.h"
-#include "launcher/driver/elastic_cause.h"
 #include "launcher/driver/elastic_plan.h"
 #include "launcher/driver/elastic_states.h"
 
 namespace hvdray {
 
-/// What others may know of an elastic job, by value.
+/// Public state of an elastic job, by value; see ElasticDriver::Snapshot().
 struct ElasticSnapshot {
   ElasticState state = ElasticState::kGathering;
   Generation generation = 0;
   int size = 0;  ///< Of the published generation.
   ElasticRoster::Counts counts;
-  int slots_found = 0;  ///< On hosts that are not left out.
-  uint32_t resets = 0;  ///< Counted ones; gang mode: restarts after failures.
+  int slots_found = 0;  ///< On available hosts.
+  uint32_t resets = 0;  ///< Counted against --reset-limit; gang mode: restarts after failures.
   uint64_t stale_events = 0;
 };
 
-/// Of the published generation; begins anew with each.
+/// State of the published generation; reset with each.
 struct ElasticRound {
   HostPlan plan;
   std::vector<WorkerId> members;  ///< By rank.
   TimePoint begun{};              ///< When it was published.
-  int done = 0;                   ///< Members that exited 0 by themselves.
+  int done = 0;                   ///< Members that exited with 0 by themselves.
   WorkerId first_done = kNoWorker;
   std::optional<WorkerRecord> first_failure;
-  WorkerId first_failed = kNoWorker;  ///< Whose that is.
+  WorkerId first_failed = kNoWorker;  ///< The worker of `first_failure`.
   bool is_broken = false;             ///< A member was lost or is being stopped.
-  bool has_failures = false;          ///< Unannounced ones among these.
+  bool has_failures = false;          ///< Some of these losses were not announced.
   bool is_break_ordered = false;      ///< BreakConnections was sent.
-  int met = 0;                        ///< Members that live and wait for OpenMeeting.
+  int met = 0;                        ///< Living members that wait for OpenMeeting.
   bool is_open = false;               ///< OpenMeeting was sent.
-  int connected = 0;                  ///< Members that were through with hvd.init(), dead or alive.
-  /// Once all have connected: when all are out of hvd.init().
+  int connected = 0;                  ///< Members that left hvd.init(), dead or alive.
+  /// Set once all have connected: when all have left hvd.init().
   std::optional<TimePoint> through_at;
-  bool fell_apart = false;           ///< It was broken before that.
-  bool has_lost_host = false;        ///< With members.
-  std::optional<TimePoint> meet_by;  ///< Once one waits: by when the others must.
-  TimePoint failing_since{};         ///< When first_failure came.
-  /// Others may still end by themselves until then; looked at again, and maybe put off.
+  bool fell_apart = false;           ///< Broken before `through_at`.
+  bool has_lost_host = false;        ///< A lost host had members.
+  std::optional<TimePoint> meet_by;  ///< Deadline of the others, set once one member waits.
+  TimePoint failing_since{};         ///< When `first_failure` arrived.
+  /// Until then the others may end by themselves; may be extended.
   std::optional<TimePoint> moment_by;
-  std::set<int> to_evict;  ///< Hosts whose workers are stopped then.
-  Culprit culprit;         ///< Weighed when the round ended, if there was anything to weigh.
+  std::set<int> to_evict;  ///< Hosts whose workers are stopped at `moment_by`.
+  Culprit culprit;         ///< Weighed at the end of the round, if there was a failure.
 
-  /// The meeting is open, and some are not connected to all others yet.
+  /// The init barrier is open, and some members are not connected to all others yet.
   bool is_connecting() const { return is_open && connected < static_cast<int>(members.size()); }
 };
 
 /// The generation that is being prepared.
+/// Its plan and the ranks of that plan.
 struct ElasticNext {
   HostPlan plan;
   std::vector<RankInfo> ranks;
 };
 
-/// Of the way to the next generation.
+/// Progress towards the next generation.
 struct ElasticApproach {
   std::optional<ElasticNext> next;
-  std::vector<WorkerId> newcomers;           ///< Started for it.
-  std::map<std::pair<int, int>, int> tries;  ///< Deaths of newcomers, by host and local rank.
-  HostPlan target;                           ///< The largest that there could be now.
-  int potential = 0;                         ///< Its size if every host's agent were ready.
-  bool is_urgent = false;                    ///< A host with members leaves soon.
-  bool is_dirty = true;                      ///< Hosts or slots have changed.
-  int refill_to = 0;                         ///< Size before failures made the gang smaller.
-  std::optional<TimePoint> settle_deadline;  ///< Enough are ready; others still connect.
-  std::optional<TimePoint> next_notice;      ///< The gang is being called.
+  std::vector<WorkerId> newcomers;  ///< Started for the next generation.
+  std::map<std::pair<int, int>, int>
+      tries;               ///< Failed starts of newcomers, by host and local rank.
+  HostPlan target;         ///< The largest gang possible now.
+  int potential = 0;       ///< Size of `target` if all agents were ready.
+  bool is_urgent = false;  ///< A host with members will leave soon.
+  bool is_dirty = true;    ///< Hosts or slots changed.
+  int refill_to = 0;       ///< Size before failures shrank the gang.
+  std::optional<TimePoint>
+      settle_deadline;                   ///< Set when enough hosts are ready while others connect.
+  std::optional<TimePoint> next_notice;  ///< When the gang is called again.
   std::optional<TimePoint> straggler_deadline;
-  std::map<int, TimePoint> clear_at;                ///< Leaving hosts: when their workers must end.
-  std::set<std::pair<TimePoint, WorkerId>> limits;  ///< Of processes; stale ones among them.
+  std::map<int, TimePoint> clear_at;                ///< Leaving hosts: deadline of their workers.
+  std::set<std::pair<TimePoint, WorkerId>> limits;  ///< Deadlines of processes; may be stale.
 };
 
-/// Of the job's end.
-struct ElasticEnding {
-  ElasticCause cause;
-  std::set<int> unstopped;  ///< Hosts that have not reported that nothing is left.
-  TimePoint since;
-  Status output_damage;
-  bool is_output_blocked = false;
-  bool is_timed_out = false;
-  int signals = 0;
-  uint32_t swept = 0;
+struct ElasticEnding : Ending {
+  std::set<int> unstopped;  ///< Hosts that have not confirmed their end.
 };
 
 }  // namespace hvdray

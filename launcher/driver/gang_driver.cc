@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "launcher/driver/host_losses.h"
+#include "launcher/driver/cause.h"
 
 namespace hvdray {
 namespace {
@@ -36,7 +36,7 @@ std::vector<Effect> GangDriver::Handle(const Event& event, TimePoint now) {
   const bool was_unlimited = IsDrainUnlimited();
   std::visit([this](const auto& e) { On(e); }, event);
   Advance();
-  // What was not counted while the reader was slow starts to count now.
+  // The limit that was suspended while the reader was slow starts now.
   if (was_unlimited && !IsDrainUnlimited() && state_ == GangState::kStopping) {
     state_deadline_ = std::max(*state_deadline_, now_ + policy_.stop_margin);
   }
@@ -53,9 +53,10 @@ std::optional<TimePoint> GangDriver::NextDeadline() const {
   return next;
 }
 
-// A person who looks for a password is not a host that is slow.
+// Waiting for a user's password does not make a host slow.
 std::optional<TimePoint> GangDriver::StateDeadline() const {
-  const bool is_starting = state_ == GangState::kConnecting && cause_.kind == CauseKind::kNone;
+  const bool is_starting =
+      state_ == GangState::kConnecting && ending_.cause.kind == CauseKind::kNone;
   if (!state_deadline_ || !is_starting || !policy_.held_up) return state_deadline_;
   return *state_deadline_ + policy_.held_up();
 }
@@ -90,14 +91,14 @@ void GangDriver::On(const event::HostLost& e) {
   if (state_ == GangState::kConnecting) {
     state_deadline_ = std::min(*StateDeadline(), now_ + policy_.settle);
   }
-  // Workers that blame a peer have told of this before it was known.
-  if (cause_.kind == CauseKind::kWorkerFailed && roster_.own_failures() == 0) {
-    cause_ = {};
+  // Workers that blame a peer have reported this loss before we knew of it.
+  if (ending_.cause.kind == CauseKind::kWorkerFailed && roster_.own_failures() == 0) {
+    ending_.cause = {};
     failed_rank_ = -1;
   }
-  const bool is_news = cause_.kind == CauseKind::kNone && state_ != GangState::kConnecting;
+  const bool is_news = ending_.cause.kind == CauseKind::kNone && state_ != GangState::kConnecting;
   EndBy(HostLostCause(why));
-  // What is told at the end comes only when the others have ended.
+  // The closing lines come only when the others have ended; say it now.
   if (is_news && roster_.living() > 0) {
     Say(fmt::format("{}; the workers of other hosts are stopped",
                     ErrorOfHost(roster_.host(e.host).name, why).message()));
@@ -127,22 +128,22 @@ void GangDriver::On(const event::WorkerErred& e) {
 }
 
 void GangDriver::On(const event::GenerationStopped& e) {
-  // A host whose workers have all ended is done with the generation without being told.
+  // A host whose workers have all ended finishes the generation without an order.
   const bool is_expected = state_ == GangState::kStopping || !roster_.HasLiving(e.host);
   if (!roster_.MarkStopped(e, now_)) {
     ++stale_events_;
     return;
   }
-  swept_ += e.swept;
+  ending_.swept += e.swept;
   if (is_expected) return;
   On(event::HostLost{e.host,
                      Status(ErrorCode::kProtocolError, "its agent ended the generation unasked")});
 }
 
 void GangDriver::On(const event::UserSignal& e) {
-  ++signals_;
+  ++ending_.signals;
   const bool was_stopping = state_ == GangState::kStopping;
-  if (signals_ == 1) {
+  if (ending_.signals == 1) {
     Cause cause = InterruptedCause(e.signo);
     if (was_stopping) {
       Say("the workers are being stopped already; once more to kill them now");
@@ -150,7 +151,7 @@ void GangDriver::On(const event::UserSignal& e) {
       Say(StopNotice(e.signo, policy_.grace));
     }
     EndBy(std::move(cause));
-  } else if (signals_ == 2 && was_stopping) {
+  } else if (ending_.signals == 2 && was_stopping) {
     Say("killing all workers");
     StopGang(Duration::zero());
   }
@@ -159,13 +160,10 @@ void GangDriver::On(const event::UserSignal& e) {
 void GangDriver::On(const event::ReaderGone&) { EndBy(ReaderGoneCause()); }
 
 void GangDriver::On(const event::OutputDamaged& e) {
-  if (!output_damage_.ok()) return;
-  output_damage_ = e.why.ok() ? Status(ErrorCode::kOutputLost, "output was not written whole")
-                              : Status(e.why).WithCode(ErrorCode::kOutputLost);
-  Say(fmt::format("{}; the job goes on without it", output_damage_.message()));
+  if (std::string text = ending_.NoteDamage(e.why); !text.empty()) Say(std::move(text));
 }
 
-void GangDriver::On(const event::OutputBlocked& e) { is_output_blocked_ = e.is_blocked; }
+void GangDriver::On(const event::OutputBlocked& e) { ending_.is_output_blocked = e.is_blocked; }
 
 void GangDriver::On(const event::Copying& e) {
   if (state_ != GangState::kStarting) return;
@@ -177,7 +175,7 @@ void GangDriver::On(const event::HostSynced&) {}
 
 void GangDriver::On(const event::Tick&) {}
 
-// Draws the consequences of what is known; the only place that leaves a state.
+// Acts on the known facts; the only place that leaves a state.
 void GangDriver::Advance() {
   switch (state_) {
     case GangState::kConnecting:
@@ -200,35 +198,25 @@ void GangDriver::Advance() {
 
 void GangDriver::AdvanceConnecting() {
   const bool is_settled = roster_.Count(IsAwaited) == 0;
-  switch (cause_.kind) {
-    case CauseKind::kNone:
-      if (is_settled) StartGeneration();
-      break;
-    case CauseKind::kHostLost:
-      // Others are waited for to be named too; who wants the end now does not want that.
-      if (is_settled || signals_ > 0 || is_timed_out_) Finish();
-      break;
-    case CauseKind::kSuccess:
-    case CauseKind::kWorkerFailed:
-    case CauseKind::kStartTimeout:
-    case CauseKind::kTimeout:
-    case CauseKind::kInterrupted:
-    case CauseKind::kReaderGone:
-    case CauseKind::kStopTimeout:
-      Finish();
-      break;
+  if (ending_.cause.kind == CauseKind::kNone) {
+    if (is_settled) StartGeneration();
+    return;
   }
+  // Waits for other failing hosts so that all are named, unless the user wants the end now.
+  const bool may_wait =
+      ending_.cause.kind == CauseKind::kHostLost && ending_.signals == 0 && !ending_.is_timed_out;
+  if (is_settled || !may_wait) Finish();
 }
 
 void GangDriver::AdvanceRunning() {
-  if (cause_.kind == CauseKind::kNone && roster_.living() == 0) EndBy(SuccessCause());
-  if (cause_.kind == CauseKind::kNone) {
+  if (ending_.cause.kind == CauseKind::kNone && roster_.living() == 0) EndBy(SuccessCause());
+  if (ending_.cause.kind == CauseKind::kNone) {
     if (state_ == GangState::kStarting && roster_.starting() == 0) Enter(GangState::kRunning);
     return;
   }
-  // A command that could not be executed needs no look at the others.
+  // If the command can't be executed, the others need not be awaited.
   const bool is_failure =
-      cause_.kind == CauseKind::kWorkerFailed && cause_.origin == ExitOrigin::kWorker;
+      ending_.cause.kind == CauseKind::kWorkerFailed && ending_.cause.origin == ExitOrigin::kWorker;
   const bool is_clear = is_failure && roster_.erring() == 0 &&
                         IsPlainCrash(roster_.workers()[static_cast<size_t>(failed_rank_)].record);
   if (is_failure && !is_clear && roster_.living() > 0) {
@@ -236,12 +224,13 @@ void GangDriver::AdvanceRunning() {
     AdvanceFailing();
     return;
   }
-  // What a successful gang leaves behind is no worker: it gets no grace.
-  StopGang(cause_.kind == CauseKind::kSuccess ? Duration::zero() : policy_.grace);
+  // Processes left by a successful gang are not workers: they get no grace.
+  StopGang(ending_.cause.kind == CauseKind::kSuccess ? Duration::zero() : policy_.grace);
 }
 
 void GangDriver::AdvanceFailing() {
-  const bool is_asked = cause_.kind != CauseKind::kWorkerFailed || signals_ > 0 || is_timed_out_;
+  const bool is_asked =
+      ending_.cause.kind != CauseKind::kWorkerFailed || ending_.signals > 0 || ending_.is_timed_out;
   if (!is_asked && roster_.living() > 0 && now_ < EndOfMoment()) {
     state_deadline_ = EndOfMoment();
     return;
@@ -256,13 +245,13 @@ TimePoint GangDriver::EndOfMoment() const {
   return is_known ? std::min(longest, last_own_failure_ + policy_.moment) : longest;
 }
 
-// Weighs what is known by now; more of the workers' last words may come until all have stopped.
+// Weighs the present evidence; more of the workers' last lines may come until all have stopped.
 void GangDriver::ChooseCulprit() {
   if (failed_rank_ < 0) return;
   culprit_ = FindCulprit(roster_.Records(), failed_rank_);
   if (culprit_.index >= 0) failed_rank_ = culprit_.index;
-  if (cause_.kind != CauseKind::kWorkerFailed) return;
-  cause_ =
+  if (ending_.cause.kind != CauseKind::kWorkerFailed) return;
+  ending_.cause =
       WorkerFailedCause(roster_.workers()[static_cast<size_t>(failed_rank_)].record, restarts_);
 }
 
@@ -286,39 +275,21 @@ void GangDriver::Enter(GangState to) {
   }
 }
 
-// The first cause of an end stays; one that was no end of the job yet gives way to one that is.
+// The first cause wins; a cause that does not end the job yet is replaced by one that does.
 void GangDriver::EndBy(Cause cause) {
-  if (!IsCauseFinal()) cause_ = std::move(cause);
+  if (!IsCauseFinal()) ending_.cause = std::move(cause);
 }
 
-bool GangDriver::IsCauseFinal() const {
-  switch (cause_.kind) {
-    case CauseKind::kNone:
-    case CauseKind::kSuccess:  // Until every host has reported the end of its output.
-      return false;
-    case CauseKind::kWorkerFailed:
-      return !WillRestart();
-    case CauseKind::kHostLost:
-    case CauseKind::kStartTimeout:
-    case CauseKind::kTimeout:
-    case CauseKind::kInterrupted:
-    case CauseKind::kReaderGone:
-    case CauseKind::kStopTimeout:
-      return true;
-  }
-  return true;
-}
+bool GangDriver::IsCauseFinal() const { return ending_.cause.is_final() && !WillRestart(); }
 
 bool GangDriver::WillRestart() const {
-  // A command that could not be executed will not be executable the next time.
-  return cause_.kind == CauseKind::kWorkerFailed && cause_.origin == ExitOrigin::kWorker &&
-         restarts_ < policy_.max_restarts;
+  // A command that can't be executed will fail the same way again.
+  return ending_.cause.kind == CauseKind::kWorkerFailed &&
+         ending_.cause.origin == ExitOrigin::kWorker && restarts_ < policy_.max_restarts;
 }
 
 bool GangDriver::IsDrainUnlimited() const {
-  if (state_ != GangState::kStopping || !is_output_blocked_) return false;
-  if (signals_ > 0 || is_timed_out_) return false;
-  return cause_.kind != CauseKind::kReaderGone;
+  return state_ == GangState::kStopping && ending_.IsDrainUnlimited();
 }
 
 void GangDriver::StartGeneration() {
@@ -341,15 +312,13 @@ void GangDriver::StopGang(Duration grace) {
   }
   if (state_ != GangState::kStopping) {
     Enter(GangState::kStopping);
-    stopping_since_ = now_;
+    ending_.since = now_;
   }
-  if (hosts.empty()) {  // all have reported already that nothing is left
+  if (hosts.empty()) {  // all have confirmed their end already
     AdvanceStopping();
     return;
   }
-  const bool is_asked = cause_.kind == CauseKind::kInterrupted && grace > Duration::zero();
-  const int graces = is_asked && IsSigintFirst(cause_.exit_code - 128) ? 2 : 1;
-  state_deadline_ = now_ + graces * grace + policy_.stop_margin;
+  state_deadline_ = now_ + ending_.StopLimit(grace, policy_.stop_margin);
   effects_.push_back(effect::StopGeneration{roster_.generation(), std::move(hosts), grace});
 }
 
@@ -359,7 +328,7 @@ void GangDriver::Restart() {
   Say(fmt::format("restart {} of {}: {} {}", restarts_, policy_.max_restarts, NameOf(failed),
                   DescribeFailure(failed)));
   earlier_failure_ = failed;
-  cause_ = {};
+  ending_.cause = {};
   failed_rank_ = -1;
   culprit_ = {};
   StartGeneration();
@@ -369,18 +338,15 @@ void GangDriver::Finish() {
   Enter(GangState::kFinished);
   MarkVictims();
   std::vector<HostLoss> losses = Losses();
-  if (!losses.empty()) cause_.error = losses.front().error;
-  if (cause_.kind == CauseKind::kSuccess && !output_damage_.ok()) {
-    cause_.exit_code = 125;
-    cause_.error = output_damage_;
-  }
-  Verdict verdict{.exit_code = cause_.exit_code,
-                  .origin = cause_.origin,
-                  .error = cause_.error,
+  if (!losses.empty()) ending_.cause.error = losses.front().error;
+  ending_.Close();
+  Verdict verdict{.exit_code = ending_.cause.exit_code,
+                  .origin = ending_.cause.origin,
+                  .error = ending_.cause.error,
                   .losses = std::move(losses),
                   .workers = roster_.Records(),
                   .restarts = restarts_,
-                  .swept = swept_,
+                  .swept = ending_.swept,
                   .started = begun_,
                   .ended = now_};
   if (failed_rank_ >= 0) {
@@ -391,31 +357,31 @@ void GangDriver::Finish() {
   effects_.push_back(effect::Finish{std::move(verdict)});
 }
 
-// Whom a lost host or another worker's failure has ended.
+// Marks workers that ended because of a lost host or another worker's failure.
 void GangDriver::MarkVictims() {
-  const bool is_host_lost = cause_.kind == CauseKind::kHostLost;
+  const bool is_host_lost = ending_.cause.kind == CauseKind::kHostLost;
   if (failed_rank_ < 0 && !is_host_lost) return;
   for (const GangRoster::Worker& worker : roster_.workers()) {
     const WorkerRecord& record = worker.record;
     if (!record.status || record.rank == failed_rank_) continue;
-    // With a peer, as it says, or with a lost host. Whoever ends by itself without a word has
-    // failed, too.
+    // It blames a peer, or a host was lost. A worker that ends by itself without an error message
+    // has failed, too.
     const bool has_fallen =
         !record.status->is_success() && (is_host_lost || !record.error.peer_words.empty());
     if (record.was_stopping || has_fallen) roster_.MarkVictim(record.rank);
   }
 }
 
-// By reason, if they are why the job ends.
+// Groups lost hosts by reason, if they ended the job.
 std::vector<HostLoss> GangDriver::Losses() const {
-  if (cause_.kind != CauseKind::kHostLost) return {};
+  if (ending_.cause.kind != CauseKind::kHostLost) return {};
   std::vector<LostHost> lost;
   for (const int index : lost_hosts_) {
     const Host& host = roster_.host(index);
     lost.push_back({host.name, host.why_lost});
   }
   std::vector<HostLoss> losses = GroupLosses(lost);
-  // Once there are workers, a later loss may be the doing of the first.
+  // Once workers run, later losses may be consequences of the first.
   if (roster_.generation() > 0) {
     losses.resize(1);
   } else if (std::vector<std::string> silent = roster_.Names(IsAwaited); !silent.empty()) {
@@ -427,11 +393,11 @@ std::vector<HostLoss> GangDriver::Losses() const {
 void GangDriver::ExpireDeadlines() {
   if (job_deadline_ && now_ >= *job_deadline_ && !IsTerminal(state_)) {
     job_deadline_.reset();
-    // Workers that have all succeeded were in time; only the wait for a slow reader ends.
+    // If all workers have succeeded in time, only the wait for a slow reader ends.
     const bool was_unlimited = IsDrainUnlimited();
-    is_timed_out_ = true;
+    ending_.is_timed_out = true;
     if (was_unlimited) state_deadline_ = now_ + policy_.stop_margin;
-    if (cause_.kind != CauseKind::kSuccess) EndBy(TimeoutCause(policy_.timeout));
+    if (ending_.cause.kind != CauseKind::kSuccess) EndBy(TimeoutCause(policy_.timeout));
     Advance();
   }
   if (const auto of_state = StateDeadline(); of_state && now_ >= *of_state && !IsDrainUnlimited()) {
@@ -444,7 +410,7 @@ void GangDriver::ExpireDeadlines() {
 void GangDriver::ExpireState() {
   switch (state_) {
     case GangState::kConnecting:
-      if (cause_.kind == CauseKind::kHostLost) {
+      if (ending_.cause.kind == CauseKind::kHostLost) {
         Finish();
       } else {
         EndBy(StartTimeoutCause(roster_.Names(IsAwaited), "become ready", policy_.start_timeout));
@@ -457,7 +423,7 @@ void GangDriver::ExpireState() {
     case GangState::kStopping:
       GiveUpHosts();
       break;
-    case GangState::kFailing:  // Advance() sees that the moment is over.
+    case GangState::kFailing:  // Advance() checks the end of the moment.
     case GangState::kRunning:
     case GangState::kFinished:
       break;
@@ -465,7 +431,7 @@ void GangDriver::ExpireState() {
 }
 
 void GangDriver::GiveUpHosts() {
-  Cause cause = StopTimeoutCause(roster_.Names(IsUnstopped), now_ - stopping_since_);
+  Cause cause = StopTimeoutCause(roster_.Names(IsUnstopped), now_ - ending_.since);
   Say(fmt::format("{}: {}", cause.error.message(), cause.error.hint()));
   for (const auto& [index, host] : roster_.hosts()) {
     if (!host.is_stopped) roster_.MarkLost(index, cause.error, now_);

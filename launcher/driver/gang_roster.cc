@@ -58,7 +58,7 @@ bool GangRoster::MarkStarted(const event::WorkerStarted& fact, TimePoint now) {
   if (worker == nullptr || worker->record.started.has_value()) return false;
   worker->record.pid = fact.pid;
   worker->record.started = now;
-  // A worker that was told to stop before its start was reported goes on stopping.
+  // A worker told to stop before its start was reported stays kStopping.
   if (worker->state == WorkerState::kStarting) Enter(worker, WorkerState::kRunning, now);
   return true;
 }

@@ -1,5 +1,5 @@
-// Who is in a gang: its hosts and workers with their states, and nothing else. Keeps count so that
-// no fact costs a walk over all workers. Pure; decides nothing.
+// The hosts and workers of a gang with their states, and nothing else. Keeps counts, so that no
+// fact costs a walk over all workers. Pure; decides nothing.
 #ifndef HVDRAY_LAUNCHER_DRIVER_GANG_ROSTER_H_
 #define HVDRAY_LAUNCHER_DRIVER_GANG_ROSTER_H_
 
@@ -13,6 +13,7 @@
 
 namespace hvdray {
 
+/// Owned by GangDriver. Threads: one.
 class GangRoster {
  public:
   struct Host {
@@ -28,41 +29,42 @@ class GangRoster {
     WorkerRecord record;
     WorkerState state = WorkerState::kPending;
     int host = 0;
-    /// What it counts as below.
+    /// Which of the counts below includes it.
     enum class Part : uint8_t { kNone, kOwnFailure, kErring } part = Part::kNone;
   };
 
-  /// `ranks` as AssignRanks() gives them. Hosts without workers do not exist here.
+  /// `ranks`: from AssignRanks(). Hosts without workers are unknown here. `on_change` is called for
+  /// each change of a worker, from within the call that makes it.
   GangRoster(std::vector<RankInfo> ranks, StateChangeFn on_change);
 
-  /// Forgets the workers of the last generation; those of the new one are kStarting.
+  /// Forgets the workers of the last generation; the new ones are kStarting.
   void BeginGeneration(Generation generation, TimePoint now);
 
-  // Each takes one fact and says whether it was news: false for hosts and workers that are not
-  // expected, of another generation, lost, or reported before.
+  // Each takes one fact and returns whether it was new: false for hosts and workers that are
+  // unknown, of another generation, lost, or reported before.
   bool MarkReady(int host, uint16_t offered_port);
-  /// Its workers that had not ended are kLost.
+  /// Its living workers become kLost.
   bool MarkLost(int host, const Status& why, TimePoint now);
   bool MarkStarted(const event::WorkerStarted& fact, TimePoint now);
   bool MarkExited(const event::WorkerExited& fact, TimePoint now);
-  /// Also after its end.
+  /// Valid after its end, too.
   bool MarkErred(const event::WorkerErred& fact, TimePoint now);
-  /// Its workers that were not reported as ended are kLost: agents report them first.
+  /// Workers not reported as ended become kLost: agents report exits first.
   bool MarkStopped(const event::GenerationStopped& fact, TimePoint now);
-  /// A worker of that host has not been reported as ended. false for a host that is not known.
+  /// True if a worker of that host has not been reported as ended. False for an unknown host.
   bool HasLiving(int host) const;
 
   void MarkVictim(int rank) { workers_[static_cast<size_t>(rank)].record.is_victim = true; }
 
-  /// Living workers are kStopping from now on. Returns the hosts that have to be told.
+  /// Moves living workers to kStopping. Returns the hosts whose agents must be told.
   std::vector<int> MarkStopping(TimePoint now);
 
   Generation generation() const { return generation_; }
   int starting() const { return starting_; }  ///< Workers in kStarting.
   int living() const { return living_; }      ///< Workers in no terminal state.
-  /// Workers that have failed unasked and blame no peer.
+  /// Workers that failed by themselves and blame no peer.
   int own_failures() const { return own_failures_; }
-  /// Workers that run still and have shown an error of their own: about to end, maybe.
+  /// Running workers that have shown an error of their own and may be about to end.
   int erring() const { return erring_; }
   const std::vector<RankInfo>& ranks() const { return ranks_; }
   const std::vector<Worker>& workers() const { return workers_; }  ///< By rank.
@@ -70,7 +72,7 @@ class GangRoster {
   const Host& host(int index) const { return hosts_.at(index); }
   /// Hosts for which `is_wanted` holds, by name, in host order.
   std::vector<std::string> Names(bool (*is_wanted)(const Host&)) const;
-  /// Those with workers in kStarting.
+  /// Hosts with workers in kStarting.
   std::vector<std::string> NamesOfStarting() const;
   int Count(bool (*is_wanted)(const Host&)) const;
   std::vector<WorkerRecord> Records() const;

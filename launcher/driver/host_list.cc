@@ -44,7 +44,7 @@ Parts Cut(std::string_view name) {
   return parts;
 }
 
-/// What names must share to be folded. width 0: numbers are written as they come.
+/// What names must share to be folded. Width 0: numbers without padding.
 using Shape = std::tuple<std::string_view, std::string_view, size_t>;
 
 struct Group {
@@ -55,7 +55,7 @@ struct Group {
 
 std::string Number(int64_t number, size_t width) { return fmt::format("{:0{}}", number, width); }
 
-/// "3-5,9"; `*left` grows by the hosts of the ranges beyond `max_ranges`.
+/// "3-5,9"; adds to `*left` the hosts of ranges beyond `max_ranges`.
 std::string Ranges(const Group& group, size_t max_ranges, size_t* left) {
   std::string text;
   size_t ranges = 0;

@@ -7,10 +7,10 @@
 
 namespace hvdray {
 
-/// "node[003-005,9],gpu1.example.org": names that differ in one number only are folded, in the
-/// order of their first appearance; duplicates count once. The number is the last one of the first
-/// label, or of the whole name if it is an IPv4 address; leading zeros are kept. At most
-/// `max_groups` groups and as many ranges in each are written, then "and N more".
+/// "node[003-005,9],gpu1.example.org": folds names that differ in one number only, in order of
+/// first appearance; duplicates count once. The number is the last one of the first label, or of
+/// the whole name if it is an IPv4 address; leading zeros are kept. Writes at most `max_groups`
+/// groups with as many ranges each, then "and N more".
 std::string CompressHostList(std::span<const std::string> hosts, size_t max_groups = 16);
 
 }  // namespace hvdray

@@ -20,7 +20,7 @@ UpdateCode HostRegistry::Update(std::span<const HostSlots> listed, TimePoint now
   std::unordered_set<int> seen;
   std::vector<int> numbers;
   for (const HostSlots& entry : listed) {
-    // A host without room is as good as not listed.
+    // A host without slots counts as not listed.
     if (entry.slots <= 0) continue;
     const int number = NumberOf(entry);
     if (!seen.insert(number).second) continue;

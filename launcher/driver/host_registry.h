@@ -1,5 +1,5 @@
-// The hosts of an elastic job: as the source lists them, in an order that keeps the oldest first,
-// with those that are left out. Pure; decides nothing about workers. Horovod spec 3.3, 3.4.
+// The hosts of an elastic job: as the source lists them, oldest first, with the blacklisted ones.
+// Pure; decides nothing about workers. Rules: docs/elastic.md, "The model".
 #ifndef HVDRAY_LAUNCHER_DRIVER_HOST_REGISTRY_H_
 #define HVDRAY_LAUNCHER_DRIVER_HOST_REGISTRY_H_
 
@@ -19,76 +19,83 @@
 
 namespace hvdray {
 
-/// Horovod's HostUpdateResult: bits, as they go over the wire.
+/// Horovod's HostUpdateResult: bits, as sent to workers.
 enum class UpdateCode : uint8_t { kNone = 0, kRemoved = 1, kAdded = 2, kMixed = 3 };
 constexpr UpdateCode operator|(UpdateCode a, UpdateCode b) {
   return static_cast<UpdateCode>(static_cast<uint8_t>(a) | static_cast<uint8_t>(b));
 }
 
+/// Owned by ElasticDriver. Numbers hosts from 0 and never forgets one. Threads: one.
 class HostRegistry {
  public:
   enum class Agent : uint8_t { kNone, kConnecting, kReady };
   struct Host {
-    HostSlots found;          ///< As it was listed last.
-    std::optional<int> cap;   ///< Fewer slots than that, until another number is listed.
-    bool is_listed = false;   ///< In the last list, with slots.
-    bool is_leaving = false;  ///< Has said that it goes; until a list without it.
+    HostSlots found;          ///< As last listed.
+    std::optional<int> cap;   ///< Slots at most, until the source lists another number.
+    bool is_listed = false;   ///< In the last list, with slots > 0.
+    bool is_leaving = false;  ///< Announced that it leaves; reset by a list without it.
     bool is_blacklisted = false;
-    uint32_t failures = 0;  ///< Never forgotten: each doubles the next cooldown.
+    uint32_t failures = 0;  ///< Never reset: each doubles the next cooldown.
     std::optional<TimePoint> cooldown_ends;
     Agent agent = Agent::kNone;
     TimePoint connect_limit;    ///< While kConnecting.
     uint16_t offered_port = 0;  ///< For MASTER_PORT.
-    int ready_slots = 0;        ///< Its part of HostRegistry::ready_slots().
+    int ready_slots = 0;        ///< Its share of HostRegistry::ready_slots().
     int slots() const { return cap ? std::min(*cap, found.slots) : found.slots; }
     bool is_available() const { return is_listed && !is_leaving && !is_blacklisted; }
   };
 
+  /// `cooldown`: --blacklist-cooldown-range; nullopt: blacklisted hosts never return. `jitter_seed`
+  /// makes the random part of cooldowns repeatable.
   HostRegistry(std::optional<CooldownRange> cooldown, uint64_t jitter_seed)
       : cooldown_(cooldown), random_(jitter_seed) {}
 
-  /// Takes over a whole list; of a host that is listed twice, the first line counts. Says what
-  /// changed: gone or fewer slots kRemoved, new or more slots kAdded. Also ends cooldowns that are
-  /// over.
+  /// Replaces the list; if a host occurs twice, its first entry counts. Returns what changed:
+  /// kRemoved for gone hosts or fewer slots, kAdded for new hosts or more slots. Also ends expired
+  /// cooldowns.
   UpdateCode Update(std::span<const HostSlots> listed, TimePoint now);
-  /// kAdded when a listed host's cooldown is over.
+  /// Ends expired cooldowns; kAdded if one was a listed host's.
   UpdateCode Expire(TimePoint now);
   /// When Expire may next have work.
   std::optional<TimePoint> NextExpiry() const;
 
-  /// Leaves the host out until its cooldown ends: lower * 2^n + U(0,1) * lower for its n-th time,
-  /// within the range; without a range for ever. No effect within a running cooldown.
+  /// Blacklists the host until its cooldown ends: lower * 2^n + U(0,1) * lower for its n-th time,
+  /// clamped to the range; without a range for good. No effect during a cooldown.
   void Blacklist(int host, TimePoint now);
-  /// false: it had said so before, or there is no such host.
+  /// False: already announced, or no such host.
   bool MarkLeaving(int host);
+  /// Makes the host the youngest of order().
   void MoveToEnd(int host);
+  /// Uses at most that many of the host's slots; see Host::cap.
   void Cap(int host, int slots) { hosts_[static_cast<size_t>(host)].cap = slots; }
-  /// Hosts in use come first, in this order, so that a spare one never gets rank 0.
+  /// Moves hosts in use to the front, in this order, so that a spare one never gets rank 0.
   void PutFirst(std::span<const int> in_use);
 
-  // Of its agent.
+  // State of a host's agent.
   void MarkConnecting(int host, TimePoint limit);
-  /// Its limit is somebody else's matter from now on. false: it is not connecting.
+  /// Drops its connect limit: the copy has its own. False: it is not connecting.
   bool MarkCopying(int host);
+  /// False: it is not connecting.
   bool MarkReady(int host, uint16_t offered_port);
-  /// Neither connecting nor ready any more. false: it was neither.
+  /// Its agent is gone. False: it was neither connecting nor ready.
   bool MarkGone(int host);
   void OfferPort(int host, uint16_t port) { hosts_[static_cast<size_t>(host)].offered_port = port; }
-  /// Of hosts with a ready agent, left out or not, as they were listed when it became ready.
+  /// Slots of hosts with a ready agent, blacklisted or not, as listed when the agent became ready.
   int ready_slots() const { return ready_slots_; }
   size_t connecting() const { return connect_limits_.size(); }
-  /// The host that has been connecting for longest, and its limit.
+  /// The earliest connect limit and its host.
   std::optional<std::pair<TimePoint, int>> NextConnectLimit() const;
 
   bool IsKnown(int host) const { return host >= 0 && host < static_cast<int>(hosts_.size()); }
   const Host& host(int host) const { return hosts_[static_cast<size_t>(host)]; }
   const std::string& name(int host) const { return hosts_[static_cast<size_t>(host)].found.host; }
-  /// nullptr: never listed.
+  /// nullptr: never listed. Valid until the next Update().
   const Host* Find(const std::string& name) const;
   int size() const { return static_cast<int>(hosts_.size()); }
-  /// Hosts that are available, oldest first: old hosts keep their relative order, new ones and
-  /// those that return come last.
+  /// Available hosts, oldest first: old hosts keep their relative order; new and returning ones
+  /// come last.
   const std::vector<int>& order() const { return order_; }
+  /// Slots of all available hosts.
   int CountSlots() const;
 
  private:

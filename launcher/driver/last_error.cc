@@ -8,24 +8,24 @@
 namespace hvdray {
 namespace {
 
-// Of an exception's message these many lines are looked at: NCCL tells of the peer in the third.
+// Lines of an exception's message to search: NCCL mentions the peer in the third.
 constexpr size_t kMessageLines = 4;
-// Without a traceback: what an error handler of the program's own may have printed.
+// Without a traceback: lines that the program's own error handler may have printed.
 constexpr size_t kTailLines = 6;
 constexpr size_t kMaxTextBytes = 300;
 
 constexpr std::string_view kTraceback = "Traceback (most recent call last)";
-// Between the tracebacks of a chain; the first of them is where it began.
+// Lines between the tracebacks of a chain; the first traceback is the origin.
 constexpr std::array<std::string_view, 2> kChained = {"During handling of the above exception",
                                                       "The above exception was the direct cause"};
 constexpr std::array<std::string_view, 2> kAborts = {"terminate called", "Fatal Python error:"};
-// Tracebacks of this kind come when the program is over already.
+// Tracebacks of these kinds come after the program's end.
 constexpr std::array<std::string_view, 2> kAfterwards = {"Exception ignored", "Error in atexit"};
 
-// An exception that only points to what was printed before it: Horovod's, when hvd.init() fails.
+// An exception that only points to earlier lines: Horovod's, when hvd.init() fails.
 constexpr std::string_view kSeeAbove = "check log messages above";
 
-// What workers say whose peer has gone. Sources: Horovod 0.28.1 (common.h, exceptions.py), Gloo
+// What workers print when a peer is gone. Sources: Horovod 0.28.1 (common.h, exceptions.py), Gloo
 // (transport/tcp/pair.cc), c10d (socket.cpp, TCPStore.cpp), NCCL (ncclGetErrorString, socket.cc).
 constexpr std::array<std::string_view, 16> kPeerWords = {"Horovod has been shut down",
                                                          "Connection closed by peer",
@@ -68,13 +68,13 @@ std::span<const std::string> TailOf(std::span<const std::string> lines) {
 
 bool IsHeader(std::string_view line) { return Has(line, kTraceback) || HasAny(line, kAborts); }
 
-// Where the last report of an error begins: with the first traceback of its chain.
+// The start of the last error: the first traceback of its chain.
 std::optional<size_t> BeginOfError(std::span<const std::string> lines) {
   std::optional<size_t> begin;
   bool is_afterwards = false;
   for (size_t i = 0; i < lines.size(); ++i) {
     if (HasAny(lines[i], kChained)) {
-      // Its beginning may be too long ago to be kept.
+      // Its beginning may no longer be kept.
       if (!begin) begin = 0;
       is_afterwards = true;
       continue;
@@ -88,7 +88,7 @@ std::optional<size_t> BeginOfError(std::span<const std::string> lines) {
   return begin;
 }
 
-// "[rank1]: ", as torch's own hook writes before each line.
+// "[rank1]: ", torch's own hook writes this before each line.
 std::string_view PrefixOf(std::string_view header) {
   const size_t at = header.find(kTraceback);
   return at == std::string_view::npos ? std::string_view() : header.substr(0, at);
@@ -113,7 +113,7 @@ LastError ReadLastError(std::span<const std::string> lines) {
   const bool is_abort = HasAny(lines[*begin], kAborts);
   size_t at = *begin + 1;
   if (is_abort || !IsHeader(lines[*begin])) at = *begin;
-  // The frames are indented; what is not is the exception.
+  // Frames are indented; the exception is not.
   const auto is_frame = [&](std::string_view line) {
     if (line.starts_with(prefix)) line.remove_prefix(prefix.size());
     return line.starts_with(' ');

@@ -1,4 +1,4 @@
-// What a worker's last lines on stderr say of its end: which error, and whether that error blames a
+// Reads from a worker's last lines of stderr which error ended it, and whether that error blames a
 // peer. Pure.
 #ifndef HVDRAY_LAUNCHER_DRIVER_LAST_ERROR_H_
 #define HVDRAY_LAUNCHER_DRIVER_LAST_ERROR_H_
@@ -9,23 +9,25 @@
 
 namespace hvdray {
 
+/// A worker's last error, as far as its output tells.
 struct LastError {
-  /// "ValueError: the batch is empty": the exception that its last traceback is about, of several
-  /// in a chain the one that came first. Empty: it has not written any.
+  /// "ValueError: the batch is empty": the exception of its last traceback; in a chain, the one
+  /// raised first. Empty: none printed.
   std::string text;
-  /// What in it says that a peer is gone: "Horovod has been shut down". Such an error is the
-  /// consequence of another worker's. Empty: nothing does.
+  /// The words that say that a peer is gone: "Horovod has been shut down". Such an error is the
+  /// consequence of another worker's. Empty: no such words.
   std::string peer_words;
+  /// It has an error that blames no peer.
   bool is_own() const { return !text.empty() && peer_words.empty(); }
   bool operator==(const LastError&) const = default;
 };
 
-/// `lines` without line ends, oldest first. Knows the tracebacks of Python, also behind a prefix
-/// ("[rank1]: "), what libstdc++ says of an uncaught exception, and Python's own fatal errors.
-/// Without any of these, `text` stays empty and the last lines alone may blame a peer.
+/// `lines`: without line ends, oldest first. Recognises Python tracebacks, also behind a prefix
+/// ("[rank1]: "), libstdc++'s message about an uncaught exception, and Python's own fatal errors.
+/// Without any of these `text` stays empty, and only the last lines may blame a peer.
 LastError ReadLastError(std::span<const std::string> lines);
 
-/// The same for an error that was recorded in words (TORCHELASTIC_ERROR_FILE).
+/// The same for a recorded error message (TORCHELASTIC_ERROR_FILE).
 LastError ReadRecordedError(std::string_view message);
 
 }  // namespace hvdray

@@ -1,5 +1,5 @@
-// A struct's JSON, described once for both ways: Fields(io, value) names each field, FieldsOut or
-// FieldsIn is the `io`. For elastic_record.cc only.
+// JSON of a struct, described once for both directions: Fields(io, value) names each field; `io` is
+// a FieldsOut or FieldsIn. For elastic_record.cc only.
 #ifndef HVDRAY_LAUNCHER_DRIVER_RECORD_FIELDS_H_
 #define HVDRAY_LAUNCHER_DRIVER_RECORD_FIELDS_H_
 
@@ -15,13 +15,13 @@
 
 namespace hvdray::record {
 
-/// Inclusive.
+/// Smallest and largest valid value, inclusive.
 struct FieldRange {
   int64_t min = 0;
   int64_t max = 0;
 };
 
-/// Builds an object.
+/// Writes fields into an object, which outlives it.
 class FieldsOut {
  public:
   static constexpr bool kIsOut = true;
@@ -53,11 +53,12 @@ class FieldsOut {
   Json& object_;
 };
 
-/// Takes one apart. The first fault stays.
+/// Reads fields from an object, which outlives it. Keeps the first fault and skips all fields after
+/// it.
 class FieldsIn {
  public:
   static constexpr bool kIsOut = false;
-  /// `is_lenient`: what is missing keeps its value.
+  /// `is_lenient`: missing fields keep their values.
   FieldsIn(const Json& object, bool is_lenient) : object_(object), is_lenient_(is_lenient) {
     if (!object.is_object()) fault_ = "no object";
   }
@@ -110,7 +111,7 @@ class FieldsIn {
     Refuse(key, "is none of the words that it may be");
   }
 
-  /// nullptr: missing, and that is a fault unless this reader is lenient.
+  /// nullptr: missing, which is a fault unless the reader is lenient.
   const Json* Find(const char* key) {
     if (!fault_.empty()) return nullptr;
     const auto found = object_.find(key);
@@ -118,14 +119,15 @@ class FieldsIn {
     if (!is_lenient_) Refuse(key, "is missing");
     return nullptr;
   }
+  /// Records "key what" as the fault, unless there is one.
   void Refuse(std::string_view key, std::string_view what) {
     if (fault_.empty()) fault_ = fmt::format("{} {}", key, what);
   }
-  /// Takes over what a reader of a part has found.
+  /// Takes over the fault of a nested object's reader.
   void Adopt(std::string_view key, const FieldsIn& part) {
     if (!part.fault_.empty()) Refuse(key, fmt::format("of which {}", part.fault_));
   }
-  const std::string& fault() const { return fault_; }  ///< Empty: all is well.
+  const std::string& fault() const { return fault_; }  ///< Empty: no fault.
 
  private:
   template <typename T>

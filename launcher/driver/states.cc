@@ -46,7 +46,7 @@ bool CanFollow(WorkerState from, WorkerState to) {
     case WorkerState::kPending:
       return to == WorkerState::kStarting;
     case WorkerState::kStarting:
-      // An end may be reported without a start: exec failed, or the stop overtook it.
+      // An exit may be reported without a start: exec failed, or the stop overtook it.
       return to == WorkerState::kRunning || to == WorkerState::kStopping || IsTerminal(to);
     case WorkerState::kRunning:
       return to == WorkerState::kStopping || to == WorkerState::kExited ||

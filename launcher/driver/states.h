@@ -1,4 +1,4 @@
-// The states of a gang and of its workers, and which may follow which. Values only.
+// The states of a gang and of its workers, and the valid transitions. Values only.
 #ifndef HVDRAY_LAUNCHER_DRIVER_STATES_H_
 #define HVDRAY_LAUNCHER_DRIVER_STATES_H_
 
@@ -11,25 +11,27 @@
 namespace hvdray {
 
 enum class GangState : uint8_t {
-  kConnecting,  ///< Waits for the agents of all hosts that get workers.
-  kStarting,    ///< Generation sent; some workers have not been reported yet.
-  kRunning,     ///< Every worker was reported.
-  kFailing,     ///< A worker has failed; the others have a moment to end by themselves.
-  kStopping,    ///< StopGeneration sent; waits for GenerationStopped of every host.
+  kConnecting,  ///< Waiting for the agents of all hosts with workers.
+  kStarting,    ///< Generation sent; some workers not reported as started yet.
+  kRunning,     ///< All workers reported as started.
+  kFailing,     ///< A worker failed; the others have a moment to end by themselves.
+  kStopping,    ///< StopGeneration sent; waiting for GenerationStopped of every host.
   kFinished,
 };
 constexpr bool IsTerminal(GangState s) { return s == GangState::kFinished; }
+/// True if the transition is valid; no state follows itself.
 bool CanFollow(GangState from, GangState to);
+/// The name in logs, events and traces.
 std::string_view NameOf(GangState state);
 
 enum class WorkerState : uint8_t {
-  kPending,   ///< No generation was sent.
+  kPending,   ///< No generation sent yet.
   kStarting,  ///< Sent to its agent.
   kRunning,
-  kStopping,  ///< Its host was told to stop the generation.
+  kStopping,  ///< Its agent was told to stop it.
   kExited,
   kFailedToStart,
-  kLost,  ///< With its agent; how it ended is not known.
+  kLost,  ///< Lost with its agent; exit status unknown.
 };
 constexpr bool IsTerminal(WorkerState s) { return s >= WorkerState::kExited; }
 bool CanFollow(WorkerState from, WorkerState to);
@@ -39,10 +41,11 @@ std::string_view NameOf(WorkerState state);
 struct StateChange {
   TimePoint when;
   Generation generation = 0;
-  int rank = -1;  ///< -1: the gang.
+  int rank = -1;  ///< -1: the gang's own state.
   std::string_view from;
   std::string_view to;
 };
+/// Called synchronously; empty: nobody listens.
 using StateChangeFn = std::function<void(const StateChange&)>;
 
 }  // namespace hvdray

@@ -10,7 +10,8 @@ namespace hvdray {
 namespace {
 
 std::string ErrorText(int error) {
-  // The agent's way to say "the file is there, but what its first line or header names is not".
+  // The agent's code for a file that exists while the interpreter in its first line or header does
+  // not.
   if (error == ELIBACC) return "its interpreter does not exist";
   char buffer[128];
   return ::strerror_r(error, buffer, sizeof buffer);
@@ -54,7 +55,7 @@ bool WasStoppedAfterError(const WorkerRecord& worker) {
 int ExitCodeOf(const wire::ExitStatus& status) {
   if (status.stage == wire::ExecStage::kExec) return status.error == ENOENT ? 127 : 126;
   if (status.stage != wire::ExecStage::kNone) return 125;
-  // No number that an agent may send can turn a failure into 0, as 256 would.
+  // An agent can send any number; none may turn a failure into 0, as 256 would.
   if (status.signal != 0) {
     return status.signal > 0 && status.signal < 128 ? 128 + status.signal : 255;
   }

@@ -1,4 +1,4 @@
-// How a job ended and who broke first. A value; made by a driver, shown by the report.
+// How a job ended and which worker failed first. A value; made by a driver, printed by the report.
 #ifndef HVDRAY_LAUNCHER_DRIVER_VERDICT_H_
 #define HVDRAY_LAUNCHER_DRIVER_VERDICT_H_
 
@@ -14,10 +14,10 @@
 
 namespace hvdray {
 
-/// Who owns the exit code: the worker that failed first, or hvdray itself.
+/// Where the exit code comes from: the worker that failed first, or hvdray itself.
 enum class ExitOrigin : uint8_t { kWorker, kHvdray };
 
-/// What became of one worker process.
+/// The life of one worker process.
 struct WorkerRecord {
   int rank = 0;
   std::string host;
@@ -26,54 +26,55 @@ struct WorkerRecord {
   Generation generation = 0;
   std::optional<TimePoint> started;
   std::optional<TimePoint> ended;
-  std::optional<wire::ExitStatus> status;  ///< nullopt: lost with its agent, or never started.
-  /// Ended because of another's failure: we stopped it, or its error blames a peer.
+  std::optional<wire::ExitStatus>
+      status;  ///< nullopt: running, lost with its agent, or never started.
+  /// It ended because of another's failure: we stopped it, or its error blames a peer.
   bool is_victim = false;
   bool was_stopping = false;       ///< We had signalled it before it ended.
-  std::optional<TimePoint> erred;  ///< When its error began to show: see wire::WorkerExited.
-  LastError error;                 ///< As far as stderr, or what it recorded, tells.
+  std::optional<TimePoint> erred;  ///< When its error appeared: see wire::WorkerExited.
+  LastError error;                 ///< From stderr or its error file.
 };
 
 /// Hosts that were lost for the same reason.
 struct HostLoss {
-  Status error;  ///< Says why, and names them.
+  Status error;  ///< The reason, with the hosts' names.
   std::vector<std::string> hosts;
 };
 
-/// Written once, at the end.
+/// The result of a job; made once, at its end.
 struct Verdict {
-  int exit_code = 0;                        ///< What hvdray returns (style 5).
+  int exit_code = 0;                        ///< What hvdray returns; see docs/errors.md.
   ExitOrigin origin = ExitOrigin::kHvdray;  ///< kHvdray also for success.
   Status error;                             ///< ok on success; else code, message, hint.
-  /// When lost hosts ended the job: the first of these is what `error` says. More than one only if
-  /// no worker was started; see GroupLosses().
+  /// Set when lost hosts ended the job; `error` is that of the first. More than one only if no
+  /// worker was started; see GroupLosses().
   std::vector<HostLoss> losses;
   std::optional<WorkerRecord> first_failure;
-  /// All evidence agrees that `first_failure` was the first; else `evidence` says what speaks for
-  /// it and what against, half a line each.
+  /// All evidence agrees on `first_failure`; if not, `evidence` lists what is for and against it,
+  /// half a line each.
   bool is_first_certain = true;
   std::vector<std::string> evidence;
   std::vector<WorkerRecord> workers;  ///< Of the last generation, by rank.
   uint32_t restarts = 0;
-  uint32_t swept = 0;  ///< Strays that had to be killed.
+  uint32_t swept = 0;  ///< Orphans killed.
   TimePoint started{};
   TimePoint ended{};
 };
 
-/// 128+n for a signal; 127 for a command that was not found, 126 for one that could not be
-/// executed, 125 for a worker that never came so far (fork, folder, limits); else the worker's
-/// code. Stage kExec with ELIBACC: the file is there, its interpreter is not (execve says ENOENT
-/// for both).
+/// 128+n for a signal; 127 if the command was not found, 126 if it could not be executed, 125 if
+/// the worker failed before that (fork, directory, limits); else the worker's code. Stage kExec
+/// with ELIBACC: the file exists, its interpreter does not (execve returns ENOENT for both).
 int ExitCodeOf(const wire::ExitStatus& status);
 
-/// The same of a worker that failed first. One that was stopped in its own shutdown, after its
-/// error, would have ended with 1 as Python does.
+/// The same for the first failure. A worker stopped during its own shutdown, after its error,
+/// counts as exit code 1, Python's code for an uncaught exception.
 int ExitCodeOf(const WorkerRecord& worker);
 
-/// "exited with code 7", "was killed by SIGSEGV (signal 11), core dumped",
-/// "ran out of memory (killed by the kernel)", "could not be executed: No such file or directory".
+/// A verb phrase for messages: "exited with code 7", "was killed by SIGSEGV (signal 11), core
+/// dumped", "ran out of memory (killed by the kernel)", "could not be executed: No such file or
+/// directory".
 std::string Describe(const wire::ExitStatus& status);
-/// Of a worker that failed first, with a status.
+/// The same for the first failure; its status is set.
 std::string DescribeFailure(const WorkerRecord& worker);
 
 }  // namespace hvdray

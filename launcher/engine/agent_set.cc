@@ -12,10 +12,10 @@ namespace {
 
 constexpr std::string_view kLostHint =
     "see whether the host, its network or the agent went down; --heartbeat-timeout bears stalls";
-// A link that closed says less than the way its carrier ended; that long we wait to learn it.
+// The carrier's exit tells more than a closed link; wait this long for it.
 constexpr Duration kExitReasonWait = std::chrono::milliseconds(300);
 constexpr Duration kByeLimit = std::chrono::milliseconds(500);
-// At the end, for the carrier of an agent that is lost: it may never learn that it is.
+// Limit in Close() for the carrier of a lost agent, which may never notice the loss.
 constexpr Duration kLostLimit = std::chrono::milliseconds(500);
 
 }  // namespace
@@ -26,10 +26,10 @@ struct AgentSet::Agent {
   bool takes_deflated = false;
   State state = State::kStarting;
   std::unique_ptr<wire::Link> link;
-  std::unique_ptr<wire::Link> closing;  // of a rejected agent: its Bye is on the way
+  std::unique_ptr<wire::Link> closing;  // of a rejected agent: its Bye is in flight
   std::unique_ptr<AgentProcess> process;
   bool has_exited = false;
-  bool was_lost = false;  // of one that is closing
+  bool was_lost = false;  // lost, then closing
   Status link_status;
   Status exit_status;
   Watch reason_timer;
@@ -71,7 +71,7 @@ void AgentSet::OnStarted(int host, Result<AgentStart> start) {
   }
   agent.process = std::move(start->process);
   agent.process->OnExit([this, host](Status how) { OnCarrierExited(host, std::move(how)); });
-  if (agent.state == State::kClosing) return;  // the stream closes with `start`: its lifeline
+  if (agent.state == State::kClosing) return;  // `start` closes the stream, which is its lifeline
   agent.state = State::kGreeting;
   agent.link = wire::MakeLink(loop_, wire::LinkRole::kLauncher, std::move(start->stream));
   wire::LinkHandlers handlers;
@@ -140,7 +140,7 @@ void AgentSet::OnCarrierExited(int host, Status how) {
     Lose(host,
          {ErrorCode::kAgentStartFailed, how.ok() ? "agent ended before it spoke" : how.message()});
   }
-  // A ready agent's link closes too; what it sent last may still be unread there.
+  // A ready agent's link closes, too; its last messages may still be unread.
   ReleaseCarrier(agent);
   CheckAllGone();
 }
@@ -157,7 +157,7 @@ void AgentSet::Lose(int host, Status why) {
   if (agent.state == State::kLost || agent.state == State::kClosing) return;
   agent.state = State::kLost;
   agent.reason_timer.Cancel();
-  // Closing our end is the order to stop everything there, should anybody still listen.
+  // Closing our end orders a living agent to stop everything there.
   loop_.Post([link = std::shared_ptr<wire::Link>(std::move(agent.link))] {});
   ReleaseCarrier(agent);
   if (why.code() == ErrorCode::kAgentLost) why = std::move(why).WithHint(kLostHint);

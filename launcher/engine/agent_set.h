@@ -1,4 +1,4 @@
-// The agents of a job as the launcher holds them: started through a transport, greeted, watched.
+// The agents of a job on the launcher's side: started through a transport, greeted, watched.
 // Decides nothing about workers.
 #ifndef HVDRAY_LAUNCHER_ENGINE_AGENT_SET_H_
 #define HVDRAY_LAUNCHER_ENGINE_AGENT_SET_H_
@@ -14,54 +14,58 @@
 
 namespace hvdray {
 
-/// Agents end at once after Bye; this is for one that does not.
+/// Agents exit at once after Bye; this limits the wait for one that does not.
 inline constexpr Duration kAgentsCloseLimit = std::chrono::seconds(5);
 
+/// Called from the loop. `host` is the agent's index.
 struct AgentSetHandlers {
-  /// Hello has come and Welcome is on its way: the agent takes a generation now.
+  /// Hello has arrived and Welcome is on its way: the agent accepts a generation now.
   std::function<void(int host, const wire::HostFacts& facts)> on_ready;
-  /// Once per host: it did not start, its link closed or fell silent. Never after Close().
+  /// Once per agent: it did not start, or its link closed or fell silent. Never after Close().
   std::function<void(int host, Status why)> on_lost;
+  /// Every message that AgentSet does not handle itself.
   std::function<void(int host, wire::Message&& message)> on_message;
-  /// A line the host printed before its agent spoke (login banner and the like).
+  /// A line that the host printed before its agent's first frame (a login banner, for example).
   std::function<void(int host, ByteView line)> on_noise;
-  /// HasControlRoom() is true again.
+  /// HasControlRoom() has become true again.
   std::function<void(int host)> on_control_room;
 };
 
-/// Threads: the loop's. Hosts are named by their index in `hosts`; those that were added later by
-/// what Add() gave.
+/// Owns the links and carriers of all agents. Never blocks. Threads: the loop's. A host is
+/// identified by its index in `hosts`, or by what Add() returned.
 class AgentSet {
  public:
-  /// `welcome`: sent to each agent with the host's name filled in. Loop and transport outlive it.
+  /// `build`: our version, for Hello. `welcome`: sent to each agent with the host's name filled in.
+  /// Loop and transport outlive it.
   AgentSet(Loop& loop, Transport& transport, std::vector<std::string> hosts, std::string build,
            wire::Welcome welcome, AgentSetHandlers handlers);
   ~AgentSet();
   AgentSet(const AgentSet&) = delete;
   AgentSet& operator=(const AgentSet&) = delete;
 
+  /// Starts the agents of all `hosts`; answered by on_ready or on_lost for each.
   void StartAll();
-  /// One more, also of a host that had one before; returns its number.
+  /// Adds an agent, maybe of a host that had one before; returns its number. Start() starts it.
   int Add(std::string host);
   void Start(int host);
-  /// Says Bye to this one alone, if it is ready, or stops waiting for it. No handler is called for
-  /// it any more.
+  /// Sends Bye to this agent if it is ready, else stops waiting for it. No handler is called for it
+  /// afterwards.
   void Release(int host);
-  /// Dropped when the host is lost or not ready.
+  /// Queues the message; drops it when the host is lost or not ready.
   void Send(int host, wire::Message message);
   void SendAll(const wire::Message& message);
   bool IsReady(int host) const;
-  /// As wire::Link; true also where Send() drops what it is given.
+  /// As wire::Link::HasControlRoom(); also true where Send() drops messages.
   bool HasControlRoom(int host) const;
-  /// The agent reads values of KvReply that are deflated.
+  /// The agent accepts deflated values in KvReply.
   bool TakesDeflated(int host) const;
-  /// What the agent calls itself; empty before it is ready.
+  /// The agent's build as its Hello has it; empty before it is ready.
   const std::string& BuildOf(int host) const;
-  /// The host broke the rules: tells its agent so by a Bye, then counts it as lost.
+  /// The host violated the protocol: sends its agent a Bye with `why`, then counts it as lost.
   void Reject(int host, Status why);
-  /// Nothing that was sent waits here any more.
+  /// All sent messages have left this process.
   bool IsFlushed() const;
-  /// Says Bye to all, waits until their carriers have ended, at most until `limit`; then `done`.
+  /// Sends Bye to all, waits up to `limit` for their carriers to end, then calls `done`.
   void Close(Duration limit, std::function<void()> done);
 
  private:
@@ -73,7 +77,7 @@ class AgentSet {
   void OnCarrierExited(int host, Status how);
   void Lose(int host, Status why);
   void SayBye(Agent& agent, Duration limit);
-  /// Lets go of the carrier of an agent that is over, once it has ended: it holds descriptors.
+  /// Destroys the carrier of a finished agent once it has ended: it holds descriptors.
   void ReleaseCarrier(Agent& agent);
   void CheckAllGone();
 
@@ -85,7 +89,7 @@ class AgentSet {
   std::vector<std::unique_ptr<Agent>> agents_;
   std::function<void()> on_all_gone_;
   Watch close_timer_;
-  Watch lost_timer_;  // of Close(): while it runs, lost agents' carriers are waited for too
+  Watch lost_timer_;  // of Close(): meanwhile it waits for lost agents' carriers, too
 };
 
 }  // namespace hvdray

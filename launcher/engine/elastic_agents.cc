@@ -9,9 +9,9 @@
 namespace hvdray {
 namespace {
 
-// How long the output of a host that is released may take to arrive.
+// How long the last output of a released host may take.
 constexpr Duration kReleaseLimit = std::chrono::seconds(5);
-// Copies are made before a host's first generation, whichever that will be.
+// Copies precede a host's first generation, whichever that will be.
 constexpr Generation kCopyGeneration = 1;
 
 }  // namespace
@@ -116,7 +116,7 @@ void ElasticAgents::OnMessage(int agent, wire::Message&& message) {
   if (host >= 0 && OnCopyMessage(host, message)) return;
   const bool is_end = std::holds_alternative<wire::GenerationStopped>(message.body);
   handlers_.on_message(agent, host, std::move(message));
-  // The answer to the stop that Release() sent comes behind all output.
+  // The answer to Release()'s stop comes after all output.
   if (host < 0 && is_end) loop_.Post([this, agent] { EndRelease(agent); });
 }
 

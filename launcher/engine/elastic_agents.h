@@ -1,6 +1,7 @@
-// The agents of an elastic job, by the hosts of its driver: dialled, greeted, given the folders of
-// --sync, and released with their last output. A host may have one agent after the other; what
-// comes from a former one is told apart here. Decides nothing about workers.
+// The agents of an elastic job, by host of its driver: dials and greets them, copies the
+// directories of --sync, and releases them after their last output. A host may have several agents,
+// one after the other; this class keeps messages of a former one apart. Decides nothing about
+// workers.
 #ifndef HVDRAY_LAUNCHER_ENGINE_ELASTIC_AGENTS_H_
 #define HVDRAY_LAUNCHER_ENGINE_ELASTIC_AGENTS_H_
 
@@ -19,53 +20,55 @@
 
 namespace hvdray {
 
-/// Called from the loop, but on_left.
+/// All but on_left are called from the loop.
 struct ElasticAgentsHandlers {
-  /// It takes workers now.
+  /// The host accepts workers now.
   std::function<void(int host, const wire::HostFacts& facts)> on_ready;
-  /// It begins to take a copy of the folders of --sync.
+  /// The copy of the --sync directories to that host begins.
   std::function<void(int host)> on_copying;
-  /// It has its copy of the folders of --sync; before on_ready.
+  /// The host has its copy of the --sync directories; before on_ready.
   std::function<void(int host, const SyncStats& stats)> on_synced;
-  /// It could not be started or greeted, its link is gone, or it broke the rules.
+  /// The agent could not be started or greeted, its link is gone, or it violated the protocol.
   std::function<void(int host, Status why)> on_lost;
-  /// The host's agent `agent` is not its agent any more: before on_lost, and within Release(). Its
-  /// last output may still come.
+  /// `agent` no longer belongs to its host: before on_lost, and from within Release(). Its last
+  /// output may still arrive.
   std::function<void(int agent)> on_left;
-  /// Nothing comes from that agent any more.
+  /// Nothing more will arrive from that agent.
   std::function<void(int agent)> on_gone;
   /// As in AgentSetHandlers.
   std::function<void(int agent)> on_control_room;
-  /// host: -1 for an agent that was released.
+  /// `host`: -1 for a released agent.
   std::function<void(int agent, int host, wire::Message&& message)> on_message;
-  /// A line for the person.
+  /// A line for the user.
   std::function<void(std::string line)> on_noise;
-  /// Nothing is waited for any more, after EndReleases().
+  /// After EndReleases(): all releases are complete.
   std::function<void()> on_released;
 };
 
 /// Threads: the loop's.
+/// Owns the agents, the host table and running copies.
 class ElasticAgents {
  public:
-  /// All outlive it.
+  /// Loop, transport and plan outlive it.
   ElasticAgents(Loop& loop, Transport& transport, ElasticHosts ways, const LaunchPlan& plan,
                 ElasticAgentsHandlers handlers);
 
-  /// Dials the host anew; answered by on_ready or on_lost.
+  /// Dials the host, with a new agent; answered by on_ready or on_lost.
   void Connect(int host, const HostSlots& slots);
-  /// Its agent is told to end what is left there; its output is waited for, a while; then Bye.
+  /// Tells the host's agent to end what is left there, waits a limited time for its output, then
+  /// sends Bye. `newest`: the newest generation with workers.
   void Release(int host, Generation newest);
-  /// Calls on_released once all releases are through.
+  /// Calls on_released once all releases are complete.
   void EndReleases();
-  /// As AgentSet: Bye, and the host counts as lost.
+  /// As AgentSet::Reject(): sends Bye, and the host counts as lost.
   void Reject(int agent, Status why) { agents_.Reject(agent, std::move(why)); }
-  /// Dropped where the host has no agent.
+  /// Drops the message if the host has no agent.
   void SendTo(int host, wire::Message message);
 
   AgentSet& agents() { return agents_; }
   ElasticHostTable& hosts() { return hosts_; }
   ElasticNics& nics() { return nics_; }
-  /// Of agents of this machine that were lost.
+  /// Pids of lost agents on this machine, for EndLeftovers().
   const std::set<uint32_t>& lost_here() const { return lost_here_; }
 
  private:

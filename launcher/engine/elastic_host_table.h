@@ -1,5 +1,5 @@
-// The hosts of an elastic job as its launcher holds them, by the driver's numbers: which agent is
-// there now, what it told, which interface its workers use. Decides nothing about workers.
+// The hosts of an elastic job on the launcher's side, by the driver's numbers: the present agent,
+// its facts, the interface of its workers. Decides nothing about workers.
 #ifndef HVDRAY_LAUNCHER_ENGINE_ELASTIC_HOST_TABLE_H_
 #define HVDRAY_LAUNCHER_ENGINE_ELASTIC_HOST_TABLE_H_
 
@@ -14,42 +14,44 @@
 
 namespace hvdray {
 
+/// One host; facts and choices belong to its present agent.
 struct ElasticHost {
   HostSlots slots;
-  int agent = -1;         ///< Its number; -1: none.
-  bool is_ready = false;  ///< Hello has come.
+  int agent = -1;         ///< Its number in AgentSet; -1: none.
+  bool is_ready = false;  ///< Hello has arrived.
   bool is_remote = false;
-  bool is_elsewhere = false;
-  bool has_workers = false;  ///< This agent was given some.
+  bool is_elsewhere = false;  ///< Another machine.
+  bool has_workers = false;   ///< This agent got workers.
   wire::HostFacts facts;
-  std::optional<NicChoice> nic;        ///< Kept while it has workers.
-  std::optional<SyncStats> sync;       ///< What --sync brought there.
-  std::string worker_folder;           ///< In that copy; empty: as the plan says.
-  std::optional<Generation> stopping;  ///< A StopGeneration that is not answered yet.
+  std::optional<NicChoice> nic;        ///< Fixed while it has workers.
+  std::optional<SyncStats> sync;       ///< What --sync copied there.
+  std::string worker_folder;           ///< Within that copy; empty: as in the plan.
+  std::optional<Generation> stopping;  ///< StopGeneration sent, not answered yet.
   RelayStats relay;
 };
 
 /// Threads: one.
 class ElasticHostTable {
  public:
+  /// Adds the host if it is new. Valid until the next new host.
   ElasticHost& At(int host);
   int size() const { return static_cast<int>(hosts_.size()); }
   bool IsKnown(int host) const { return host >= 0 && host < size(); }
-  /// The host whose present agent that is; -1: of none any more.
+  /// The host whose present agent that is; -1: no host's.
   int HostOf(int agent) const;
 
-  /// A new agent is on its way there.
+  /// Records that a new agent is being started there.
   void Connect(int host, const HostSlots& slots, int agent);
-  /// It is gone, or is to be left alone from now on. Returns its number.
+  /// Its agent is gone or released. Returns that agent's number.
   int Disconnect(int host);
 
-  /// Whether the workers of that host, whose facts are known, could reach the others'. Errors:
+  /// Ok if the workers of that host, whose facts are known, could reach the others. Errors:
   /// kNoUsableInterface.
   Status CheckNic(const ElasticNics& nics, int host);
-  /// Of all ready hosts.
+  /// Chooses the interface of every ready host that has none. Errors: kNoUsableInterface.
   Status ChooseNics(const ElasticNics& nics);
 
-  /// Of every host that was ever connected to.
+  /// One row for each host ever connected, for the report.
   std::vector<HostReport> Report() const;
 
  private:

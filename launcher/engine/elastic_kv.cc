@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "launcher/job/kv_assignment.h"
+#include "launcher/job/placement.h"
 #include "rendezvous/horovod_protocol.h"
 
 namespace hvdray {

@@ -1,5 +1,5 @@
-// The rendezvous of an elastic job: the store of the published generation, and who waits for a rank
-// in the next one. Carries questions of the agents to them, and the answers back.
+// The rendezvous of an elastic job: the store of the published generation, and the workers that
+// wait for a rank in the next one. Carries requests of the agents to both, and the answers back.
 #ifndef HVDRAY_LAUNCHER_ENGINE_ELASTIC_KV_H_
 #define HVDRAY_LAUNCHER_ENGINE_ELASTIC_KV_H_
 
@@ -17,39 +17,46 @@
 
 namespace hvdray {
 
-/// Threads: one. Agents by their numbers.
+/// Owns store and rank service. Agents are identified by their AgentSet numbers. Threads: one.
 class ElasticKv {
  public:
   struct Handlers {
     KvWays ways;
-    std::function<void(int worker)> on_rank_asked;  ///< It waits, and did not wait before.
+    std::function<void(int worker)>
+        on_rank_asked;  ///< The worker waits for a rank, and did not before.
+    /// That worker has registered its notification address.
     std::function<void(int worker)> on_registered;
-    /// While the meeting is held: the addresses of that member were stored for that worker.
+    /// While the init barrier holds values back: that worker has stored the addresses of that
+    /// member.
     std::function<void(int worker, uint32_t member)> on_met;
-    /// While the meeting was held: that worker is through with the last scope of hvd.init().
+    /// With an init barrier: that worker has finished the last scope of hvd.init().
     std::function<void(int worker)> on_connected;
   };
-  /// Of a gang that is no Horovod job nobody waits: rank_and_size is answered at once.
-  /// `is_meeting_held`: each generation's meeting waits for OpenMeeting().
+  /// `mode`: in gang mode no worker waits for a rank; rank_and_size is answered at once.
+  /// `is_meeting_held`: each generation's init barrier stays closed until OpenMeeting().
   ElasticKv(ElasticMode mode, bool is_meeting_held, Handlers handlers);
 
+  /// A request of an agent; answered by KvWays::send, maybe later.
   void OnRequest(int agent, Generation generation, wire::KvRequest request);
-  /// The store begins anew with this assignment. KvReset to the agents is the caller's, then
+  /// Clears the store for this assignment. The caller then sends KvReset to the agents and calls
   /// Release().
   void Reset(std::span<const RankInfo> ranks, Generation generation);
   void OpenMeeting() { store_.OpenMeeting(); }
-  /// Answers all that wait for a rank.
+  /// Answers all workers that wait for a rank.
   void Release();
-  /// The job is over: nobody has a rank any more.
+  /// The job is over: answers all waiting workers with "no rank".
   void Close();
 
-  /// A worker is started on that slot, or has ended there.
+  /// A worker was started on that slot, or has ended there.
   void Admit(std::string_view host, int local_rank);
   void Forget(std::string_view host, int local_rank);
+  /// The agent's link has room again.
   void OnRoom(int agent) { sender_.OnRoom(agent); }
+  /// The agent is gone: drops its requests and answers.
   void DropAgent(int agent);
 
   const KvStore& store() const { return store_; }
+  /// Rejected requests, for the report.
   uint64_t refused_questions() const { return store_.refused_questions() + ranks_.refused(); }
 
  private:

@@ -14,17 +14,17 @@
 #include "base/log.h"
 #include "base/notice.h"
 #include "launcher/driver/elastic_driver.h"
-#include "launcher/driver/gang_cause.h"
-#include "launcher/driver/late_fault.h"
+#include "launcher/driver/cause.h"
+#include "launcher/engine/driver_loop.h"
 #include "launcher/engine/elastic_agents.h"
 #include "launcher/engine/elastic_kv.h"
 #include "launcher/engine/elastic_observers.h"
 #include "launcher/engine/elastic_start.h"
-#include "launcher/engine/job_files.h"
-#include "launcher/engine/job_front.h"
+#include "launcher/engine/job_console.h"
 #include "launcher/engine/leftovers.h"
 #include "launcher/engine/stdin_feeder.h"
-#include "launcher/engine/worker_claims.h"
+#include "launcher/engine/worker_errors.h"
+#include "launcher/engine/worker_guard.h"
 
 namespace hvdray {
 namespace {
@@ -40,10 +40,10 @@ void LogJobStateChange(const StateChange& change) {
       change.from, change.to);
 }
 
-class RealElasticLauncher : public ElasticLauncher {
+class ElasticLauncher : public Launcher {
  public:
-  RealElasticLauncher(Loop& loop, Transport& transport, HostSource& source, ElasticHosts ways,
-                      Trace& trace, LaunchPlan plan, ElasticPolicy policy)
+  ElasticLauncher(Loop& loop, Transport& transport, HostSource& source, ElasticHosts ways,
+                  Trace& trace, LaunchPlan plan, ElasticPolicy policy)
       : loop_(loop),
         source_(source),
         trace_(trace),
@@ -54,62 +54,60 @@ class RealElasticLauncher : public ElasticLauncher {
         driver_(policy, jitter_seed_, began_, &LogJobStateChange),
         agents_(loop, transport, std::move(ways), plan_, MakeAgentHandlers()),
         kv_(policy.mode, policy.repairs_meetings, MakeKvHandlers()),
-        observers_(loop, trace) {}
+        errors_([this](int worker, LastError error, std::optional<Duration> age) {
+          driver_loop_.Feed(
+              event::ProcessErred{static_cast<WorkerId>(worker), std::move(error), age});
+        }),
+        observers_(loop, trace),
+        driver_loop_(loop, driver_, MakeFactHandlers()) {}
 
   Status OpenFiles() {
     HVDRAY_RETURN_IF_ERROR(CheckReportPaths(plan_.spec));
     HVDRAY_ASSIGN_OR_RETURN(
-        front_, JobFront::Open(loop_, trace_, plan_.spec, plan_.environment, agents_.agents(),
-                               MakeFrontHandlers(), plan_.place.record_fd));
-    HVDRAY_RETURN_IF_ERROR(
-        observers_.Open(plan_, policy_, jitter_seed_, began_,
-                        [this](Status why) { Feed(event::OutputDamaged{std::move(why)}); }));
+        console_, JobConsole::Open(loop_, trace_, plan_.spec, plan_.environment, agents_.agents(),
+                                   MakeFrontHandlers(), plan_.place.record_fd));
+    HVDRAY_RETURN_IF_ERROR(observers_.Open(
+        plan_, policy_, jitter_seed_, began_,
+        [this](Status why) { driver_loop_.Feed(event::OutputDamaged{std::move(why)}); }));
     HostSource::Handlers handlers;
     handlers.on_hosts = [this](std::vector<HostSlots> hosts, bool is_final) {
       agents_.nics().SetFixed(is_final);
-      Feed(event::HostsDiscovered{std::move(hosts), is_final});
+      driver_loop_.Feed(event::HostsDiscovered{std::move(hosts), is_final});
     };
-    handlers.on_failure = [this](Status why) { Feed(event::DiscoveryFailed{std::move(why)}); };
+    handlers.on_failure = [this](Status why) {
+      driver_loop_.Feed(event::DiscoveryFailed{std::move(why)});
+    };
     return source_.Start(std::move(handlers));
   }
 
   JobReport Run() override {
-    front_->Run([this] {
+    console_->Run([this] {
       trace_.Begin(kPhaseHello, loop_.Now());
-      ArmTimer();
+      driver_loop_.Start();
     });
     return MakeReport();
   }
 
-  void StopBy(int signo) override { front_->OnStopSignal(signo); }
+  void StopBy(int signo) override { console_->OnStopSignal(signo); }
   void HostLeaves(const std::string& host, Duration in) override {
     ElasticHostTable& hosts = agents_.hosts();
     for (int i = 0; i < hosts.size(); ++i) {
-      if (hosts.At(i).slots.host == host) Feed(event::HostLeaving{i, in});
+      if (hosts.At(i).slots.host == host) driver_loop_.Feed(event::HostLeaving{i, in});
     }
   }
-  void Print(std::span<const std::string> lines) override { front_->Print(lines); }
+  void Print(std::span<const std::string> lines) override { console_->Print(lines); }
   void Say(std::string_view line) override {
-    front_->output().Say(NoticeLine(LogLevel::kInfo, "hvdray", line));
+    console_->output().Say(NoticeLine(LogLevel::kInfo, "hvdray", line));
   }
 
  private:
-  JobFrontHandlers MakeFrontHandlers() {
-    JobFrontHandlers handlers;
-    handlers.on_stop_signal = [this](int signo) {
-      is_sigint_first_ = !std::exchange(was_told_to_stop_, true) && IsSigintFirst(signo);
-      Feed(event::UserSignal{signo});
-    };
+  JobConsoleHandlers MakeFrontHandlers() {
+    JobConsoleHandlers handlers = HandlersFeeding(driver_loop_);
     handlers.on_forward_signal = [this](int signo) {
       agents_.agents().SendAll({newest_, wire::Signal{-1, signo}});
     };
-    handlers.on_reader_gone = [this] { Feed(event::ReaderGone{}); };
-    handlers.on_damaged = [this](Status why) { Feed(event::OutputDamaged{std::move(why)}); };
-    handlers.on_output_blocked = [this](bool is_blocked) {
-      Feed(event::OutputBlocked{is_blocked});
-    };
     handlers.on_consumed = [this](int worker, uint32_t bytes) {
-      claims_.OnWritten(worker, bytes);
+      guard_.OnWritten(worker, bytes);
       SendToWorker(worker, wire::Credit{worker, wire::StreamId::kStdout, bytes});
     };
     return handlers;
@@ -125,19 +123,20 @@ class RealElasticLauncher : public ElasticLauncher {
       return agents_.agents().TakesDeflated(agent);
     };
     handlers.on_rank_asked = [this](int worker) {
-      Feed(event::RankAsked{static_cast<WorkerId>(worker)});
+      driver_loop_.Feed(event::RankAsked{static_cast<WorkerId>(worker)});
     };
     handlers.on_registered = [this](int worker) {
-      Feed(event::AddressesRegistered{static_cast<WorkerId>(worker)});
+      driver_loop_.Feed(event::AddressesRegistered{static_cast<WorkerId>(worker)});
     };
     handlers.on_met = [this](int worker, uint32_t member) {
       const auto living = living_.find(worker);
       const bool is_its_own =
           living != living_.end() && living->second.rank == static_cast<int>(member);
-      if (is_its_own) Feed(event::WorkerMet{static_cast<WorkerId>(worker)});
+      if (is_its_own) driver_loop_.Feed(event::WorkerMet{static_cast<WorkerId>(worker)});
     };
     handlers.on_connected = [this](int worker) {
-      if (living_.contains(worker)) Feed(event::WorkerConnected{static_cast<WorkerId>(worker)});
+      if (living_.contains(worker))
+        driver_loop_.Feed(event::WorkerConnected{static_cast<WorkerId>(worker)});
     };
     return handlers;
   }
@@ -145,14 +144,14 @@ class RealElasticLauncher : public ElasticLauncher {
   ElasticAgentsHandlers MakeAgentHandlers() {
     ElasticAgentsHandlers handlers;
     handlers.on_ready = [this](int host, const wire::HostFacts& facts) {
-      Feed(event::HostReady{host, facts});
+      driver_loop_.Feed(event::HostReady{host, facts});
     };
-    handlers.on_copying = [this](int host) { Feed(event::HostCopying{host}); };
+    handlers.on_copying = [this](int host) { driver_loop_.Feed(event::HostCopying{host}); };
     handlers.on_synced = [this](int host, const SyncStats& stats) {
       observers_.OnSynced(host, stats);
     };
     handlers.on_lost = [this](int host, Status why) {
-      Feed(event::HostLost{host, std::move(why)});
+      driver_loop_.Feed(event::HostLost{host, std::move(why)});
     };
     handlers.on_left = [this](int agent) { ForgetWorkersOf(agent); };
     handlers.on_gone = [this](int agent) { kv_.DropAgent(agent); };
@@ -160,14 +159,14 @@ class RealElasticLauncher : public ElasticLauncher {
     handlers.on_message = [this](int agent, int host, wire::Message&& message) {
       OnMessage(agent, host, std::move(message));
     };
-    handlers.on_noise = [this](const std::string& line) { front_->output().Say(line); };
+    handlers.on_noise = [this](const std::string& line) { console_->output().Say(line); };
     handlers.on_released = [this] { EndJob(); };
     return handlers;
   }
 
   void ForgetWorkersOf(int agent) {
     for (auto it = living_.begin(); it != living_.end();) {
-      if (claims_.AgentOf(it->first) == agent) {
+      if (guard_.AgentOf(it->first) == agent) {
         kv_.Forget(it->second.host, it->second.local_rank);
         it = living_.erase(it);
       } else {
@@ -176,47 +175,20 @@ class RealElasticLauncher : public ElasticLauncher {
     }
   }
 
-  // Feeds one fact to all observers and the driver, then does what the driver wants. A fact that
-  // comes up while effects are applied waits for its turn.
-  void Feed(ElasticEvent event) {
-    pending_.push_back(std::move(event));
-    if (is_feeding_ || !front_) return;
-    is_feeding_ = true;
-    while (!pending_.empty()) {
-      const ElasticEvent next = std::move(pending_.front());
-      pending_.pop_front();
-      FeedOne(next);
-    }
-    is_feeding_ = false;
-    front_->ShowProgress(progress_);
-    ArmTimer();
-  }
-
-  void FeedOne(const ElasticEvent& event) {
-    if (is_finished_) {
-      if (const std::optional<Event> late = AsStatic(event)) {
-        AddLateFault(verdict_, *late);
-      }
-      return;
-    }
-    const TimePoint now = loop_.Now();
-    observers_.OnEvent(event, now);
-    for (const ElasticEffect& effect : driver_.Handle(event, now)) {
+  DriverLoop<ElasticDriver, ElasticEvent, ElasticEffect>::Handlers MakeFactHandlers() {
+    DriverLoop<ElasticDriver, ElasticEvent, ElasticEffect>::Handlers handlers;
+    handlers.on_fact = [this](const ElasticEvent& event, TimePoint now) {
+      observers_.OnEvent(event, now);
+    };
+    handlers.apply = [this](const ElasticEffect& effect, TimePoint now) {
       observers_.OnEffect(effect, now);
       std::visit([this](const auto& e) { Apply(e); }, effect);
-    }
-  }
-
-  void ArmTimer() {
-    const auto deadline = is_finished_ ? std::nullopt : driver_.NextDeadline();
-    if (deadline == armed_) return;
-    armed_ = deadline;
-    tick_timer_.Cancel();
-    if (!deadline) return;
-    tick_timer_ = loop_.After(*deadline - loop_.Now(), [this] {
-      armed_.reset();
-      Feed(event::Tick{});
-    });
+    };
+    handlers.on_late = [this](const ElasticEvent& event) {
+      if (const std::optional<Event> late = AsStatic(event)) AddLateFault(verdict_, *late);
+    };
+    handlers.on_idle = [this] { console_->ShowProgress(progress_); };
+    return handlers;
   }
 
   void Apply(const effect::ConnectHost& connect) { agents_.Connect(connect.host, connect.slots); }
@@ -237,7 +209,7 @@ class RealElasticLauncher : public ElasticLauncher {
       const auto living = living_.find(worker);
       if (living == living_.end() || living->second.rank == static_cast<int>(rank)) continue;
       living->second = publish.ranks[rank];
-      front_->output().MoveWorker(worker, static_cast<int>(rank), living->second.host);
+      console_->output().MoveWorker(worker, static_cast<int>(rank), living->second.host);
     }
   }
 
@@ -254,7 +226,7 @@ class RealElasticLauncher : public ElasticLauncher {
     for (auto& [host, message] : ElasticStartMessages(plan_, start, whole, agents_.hosts())) {
       ElasticHost& entry = agents_.hosts().At(host);
       for (const wire::WorkerSlot& slot : message.workers) {
-        claims_.Admit(slot.worker, entry.agent, start.generation);
+        guard_.Admit(slot.worker, entry.agent, start.generation);
       }
       entry.has_workers = true;
       agents_.SendTo(host, {published_, wire::KvReset{}});
@@ -264,7 +236,7 @@ class RealElasticLauncher : public ElasticLauncher {
       const auto number = static_cast<int>(worker.worker);
       living_[number] = worker.place;
       kv_.Admit(worker.place.host, worker.place.local_rank);
-      front_->output().StartWorker(number, worker.place.rank, worker.place.host);
+      console_->output().StartWorker(number, worker.place.rank, worker.place.host);
       if (is_first) StartStdin(number, worker.place.rank);
     }
     if (!is_first) return;
@@ -272,7 +244,7 @@ class RealElasticLauncher : public ElasticLauncher {
     progress_.host_count = progress_.hosts_ready = std::max(1, agents_.hosts().size());
   }
 
-  // A later generation finds the stream half read: it gets none, as a restarted command would.
+  // A later generation gets no stdin, since the stream is half read.
   void StartStdin(int worker, int rank) {
     if (*plan_.spec.stdin_rank != rank) return;
     stdin_worker_ = worker;
@@ -283,9 +255,9 @@ class RealElasticLauncher : public ElasticLauncher {
   }
 
   void SendToWorker(int worker, wire::Body body) {
-    const int agent = claims_.AgentOf(worker);
+    const int agent = guard_.AgentOf(worker);
     if (agent < 0) return;
-    agents_.agents().Send(agent, {claims_.GenerationOf(worker), std::move(body)});
+    agents_.agents().Send(agent, {guard_.GenerationOf(worker), std::move(body)});
   }
 
   void Apply(const effect::OpenMeeting& /*open*/) { kv_.OpenMeeting(); }
@@ -293,7 +265,7 @@ class RealElasticLauncher : public ElasticLauncher {
   void Apply(const effect::StopWorkers& stop) {
     std::map<int, wire::StopWorkers> by_agent;
     for (const WorkerId worker : stop.workers) {
-      wire::StopWorkers& order = by_agent[claims_.AgentOf(static_cast<int>(worker))];
+      wire::StopWorkers& order = by_agent[guard_.AgentOf(static_cast<int>(worker))];
       order.grace_ms = Milliseconds(stop.grace);
       order.workers.push_back(static_cast<int32_t>(worker));
     }
@@ -317,7 +289,7 @@ class RealElasticLauncher : public ElasticLauncher {
   void Apply(const effect::MembershipChanged& /*change*/) {}  // observers_ have it
 
   void Apply(const effect::StopGeneration& stop) {
-    const bool is_sigint_first = is_sigint_first_ && stop.grace > Duration::zero();
+    const bool is_sigint_first = console_->is_sigint_first() && stop.grace > Duration::zero();
     Log(LogLevel::kInfo, "launcher", "stopping all workers: {}",
         WayOfStop(is_sigint_first, stop.grace));
     SetNewest(stop.generation);
@@ -329,11 +301,11 @@ class RealElasticLauncher : public ElasticLauncher {
     }
   }
 
-  void Apply(const effect::Say& say) { front_->Say(say.text); }
+  void Apply(const effect::Say& say) { console_->Say(say.text); }
 
   void Apply(const effect::Finish& finish) {
     verdict_ = finish.verdict;
-    is_finished_ = true;
+    driver_loop_.Finish();
     observers_.OnEnd(verdict_, driver_.Snapshot());
     source_.Stop();
     stdin_.reset();
@@ -341,23 +313,23 @@ class RealElasticLauncher : public ElasticLauncher {
   }
 
   void EndJob() {
-    front_->Finish([this](Status drained) { AddDrainFault(verdict_, std::move(drained)); },
-                   [this] { EndLeftoversOfLostAgents(); });
+    console_->Finish([this](Status drained) { AddDrainFault(verdict_, std::move(drained)); },
+                     [this] { EndLeftoversOfLostAgents(); });
   }
 
-  // The keeper of a lost agent has ended by now, by itself or killed like the agent.
+  // By now the keeper of a lost agent has ended, by itself or killed like the agent.
   void EndLeftoversOfLostAgents() {
     for (const uint32_t pid : agents_.lost_here()) EndLeftovers(plan_.job_id, pid);
   }
 
   void SetNewest(Generation generation) {
     newest_ = std::max(newest_, generation);
-    claims_.SetNewest(newest_);
-    front_->SetGeneration(newest_);
+    guard_.SetNewest(newest_);
+    console_->SetGeneration(newest_);
   }
 
   void OnMessage(int agent, int host, wire::Message&& message) {
-    if (Status status = claims_.Check(agent, message); !status.ok()) {
+    if (Status status = guard_.Check(agent, message); !status.ok()) {
       agents_.Reject(agent, std::move(status));
       return;
     }
@@ -365,12 +337,12 @@ class RealElasticLauncher : public ElasticLauncher {
       kv_.OnRequest(agent, message.generation, std::move(*kv));
     } else if (auto* output = std::get_if<wire::Output>(&message.body)) {
       const bool is_stderr = output->stream == wire::StreamId::kStderr;
-      front_->output().OnOutput(output->rank, output->stream, std::move(output->bytes),
-                                output->is_end);
-      if (is_stderr && !failed_.empty()) FeedError(output->rank, std::nullopt);
+      console_->output().OnOutput(output->rank, output->stream, std::move(output->bytes),
+                                  output->is_end);
+      if (is_stderr) errors_.OnStderr(console_->output(), output->rank);
     } else if (const auto* started = std::get_if<wire::WorkerStarted>(&message.body)) {
       if (message.generation == 1) ++progress_.workers_started;
-      Feed(event::ProcessStarted{static_cast<WorkerId>(started->rank), started->pid});
+      driver_loop_.Feed(event::ProcessStarted{static_cast<WorkerId>(started->rank), started->pid});
     } else if (const auto* exited = std::get_if<wire::WorkerExited>(&message.body)) {
       OnExited(*exited);
     } else if (const auto* credit = std::get_if<wire::Credit>(&message.body)) {
@@ -389,50 +361,30 @@ class RealElasticLauncher : public ElasticLauncher {
       kv_.Forget(living->second.host, living->second.local_rank);
       living_.erase(living);
     }
-    if (!exited.status.is_success()) FeedLastWords(exited);
-    Feed(event::ProcessExited{static_cast<WorkerId>(exited.rank), exited.status});
-  }
-
-  // What a worker that has failed says of its error; at the first failure, what the living do.
-  void FeedLastWords(const wire::WorkerExited& exited) {
-    if (!exited.recorded_error.empty()) recorded_errors_[exited.rank] = exited.recorded_error;
-    const bool is_first = failed_.empty();
-    failed_.push_back(exited.rank);
-    std::vector<int> others;
-    if (is_first) {
-      for (const auto& [worker, place] : living_) others.push_back(worker);
+    if (!exited.status.is_success()) {
+      failed_.push_back(exited.rank);
+      std::vector<int> others;
+      if (!errors_.has_failed()) {
+        for (const auto& [worker, place] : living_) others.push_back(worker);
+      }
+      errors_.OnFailed(console_->output(), exited, others);
     }
-    for (const int worker : others) FeedError(worker, std::nullopt);
-    std::optional<Duration> age;
-    if (exited.error_age_ms >= 0) age = std::chrono::milliseconds(exited.error_age_ms);
-    FeedError(exited.rank, age);
+    driver_loop_.Feed(event::ProcessExited{static_cast<WorkerId>(exited.rank), exited.status});
   }
 
-  void FeedError(int worker, std::optional<Duration> age) {
-    LastError error = front_->output().ErrorOf(worker);
-    const auto recorded = recorded_errors_.find(worker);
-    if (error.text.empty() && recorded != recorded_errors_.end()) {
-      error = ReadRecordedError(recorded->second);
-    }
-    LastError& known = errors_[worker];
-    if (error == known && !age) return;
-    known = error;
-    Feed(event::ProcessErred{static_cast<WorkerId>(worker), std::move(error), age});
-  }
-
-  // What an agent says of its host and not of a worker's life.
+  // Messages about a host, not about a worker's life.
   void OnHostMessage(int host, const wire::Message& message) {
     ElasticHost& entry = agents_.hosts().At(host);
     if (const auto* stopped = std::get_if<wire::GenerationStopped>(&message.body)) {
       entry.relay = stopped->relay;
       if (entry.stopping != message.generation) return;
       entry.stopping.reset();
-      Feed(event::GenerationStopped{message.generation, host, stopped->swept,
-                                    stopped->offered_port});
+      driver_loop_.Feed(event::GenerationStopped{message.generation, host, stopped->swept,
+                                                 stopped->offered_port});
     } else if (const auto* arrived = std::get_if<wire::WorkerArrived>(&message.body)) {
-      Feed(event::WorkerArrived{static_cast<WorkerId>(arrived->worker)});
+      driver_loop_.Feed(event::WorkerArrived{static_cast<WorkerId>(arrived->worker)});
     } else if (const auto* leaving = std::get_if<wire::HostLeaving>(&message.body)) {
-      Feed(event::HostLeaving{host, std::chrono::milliseconds(leaving->in_ms)});
+      driver_loop_.Feed(event::HostLeaving{host, std::chrono::milliseconds(leaving->in_ms)});
     } else if (const auto* broken = std::get_if<wire::ConnectionsBroken>(&message.body)) {
       OnConnectionsBroken(host, message.generation, *broken);
     } else {
@@ -444,7 +396,7 @@ class RealElasticLauncher : public ElasticLauncher {
   void OnConnectionsBroken(int host, Generation generation, const wire::ConnectionsBroken& broken) {
     observers_.OnConnectionsBroken(host, generation, broken);
     if (broken.refused == 0 || std::exchange(refused_in_, generation) == generation) return;
-    front_->Say(
+    console_->Say(
         fmt::format("workers on host {} learn of the loss only by Horovod's own timeout of {} s: "
                     "{}{}{}",
                     agents_.hosts().At(host).slots.host,
@@ -457,13 +409,13 @@ class RealElasticLauncher : public ElasticLauncher {
     for (const int worker : failed_) {
       const WorkerRecord& record = driver_.roster().Of(static_cast<WorkerId>(worker)).record;
       if (record.pid == failure.pid && record.host == failure.host) {
-        return front_->output().LastWordsOf(worker);
+        return console_->output().LastWordsOf(worker);
       }
     }
     return {};
   }
 
-  // Of a gang: who failed first in each generation but the last.
+  // Gang mode: the first failure of each generation but the last.
   std::vector<EarlierFailure> EarlierFailures() {
     std::vector<EarlierFailure> failures;
     if (policy_.mode != ElasticMode::kGang) return failures;
@@ -472,7 +424,7 @@ class RealElasticLauncher : public ElasticLauncher {
       const WorkerRecord& record = driver_.roster().Of(static_cast<WorkerId>(worker)).record;
       if (record.generation <= newest || record.generation >= published_) continue;
       newest = record.generation;
-      failures.push_back({record, front_->output().LastWordsOf(worker)});
+      failures.push_back({record, console_->output().LastWordsOf(worker)});
     }
     if (failures.size() > kMaxEarlierFailures) {
       failures.erase(failures.begin(), failures.end() - kMaxEarlierFailures);
@@ -481,29 +433,16 @@ class RealElasticLauncher : public ElasticLauncher {
   }
 
   JobReport MakeReport() {
-    JobReport report;
-    report.job_id = plan_.job_id;
-    report.build = plan_.build;
-    report.command = *plan_.spec.command;
-    report.np = *plan_.spec.np;
+    LastWords last;
+    if (verdict_.first_failure) last = LastWordsOf(*verdict_.first_failure);
+    JobReport report = console_->BeginReport(plan_, std::move(verdict_), std::move(last));
     report.generations = published_;
     report.hosts = agents_.hosts().Report();
-    if (verdict_.first_failure) {
-      LastWords words = LastWordsOf(*verdict_.first_failure);
-      report.last_lines = std::move(words.err);
-      report.last_stdout = std::move(words.out);
-    }
     report.earlier_failures = EarlierFailures();
-    report.verdict = std::move(verdict_);
-    report.damaged_files = front_->output().DamagedFiles();
     report.rendezvous = kv_.store().stats();
     report.stale_questions = kv_.store().stale_questions();
     report.refused_questions = kv_.refused_questions();
-    report.is_peer_checked = *plan_.spec.is_peer_checked;
-    report.phases = trace_.phases();
     report.memberships = observers_.memberships();
-    report.began = plan_.began;
-    report.began_wall = plan_.began_wall;
     return report;
   }
 
@@ -516,42 +455,33 @@ class RealElasticLauncher : public ElasticLauncher {
   const uint64_t jitter_seed_;
   ElasticDriver driver_;
   ElasticAgents agents_;
-  WorkerClaims claims_;
+  WorkerGuard guard_;
   ElasticKv kv_;
-  std::map<int, RankInfo> living_;  // Workers, with their present places.
-  bool was_told_to_stop_ = false;
-  bool is_sigint_first_ = false;                // The next stop begins with it.
-  std::vector<int> failed_;                     // Workers that ended badly in order.
-  std::vector<RankInfo> ranks_;                 // Of the published generation.
-  std::map<int, LastError> errors_;             // What the driver was told of them.
-  std::map<int, std::string> recorded_errors_;  // TORCHELASTIC_ERROR_FILE.
-  std::deque<ElasticEvent> pending_;
-  bool is_feeding_ = false;
-  std::unique_ptr<JobFront> front_;
+  std::map<int, RankInfo> living_;  // Workers with their present places.
+  std::vector<int> failed_;         // Failed workers, in order.
+  std::vector<RankInfo> ranks_;     // Of the published generation.
+  WorkerErrors errors_;
+  std::unique_ptr<JobConsole> console_;
   ElasticObservers observers_;
   std::unique_ptr<StdinFeeder> stdin_;
   int stdin_worker_ = -1;
   StartProgress progress_;
   Generation published_ = 0;
-  Generation newest_ = 0;      // That any message speaks of.
-  Generation refused_in_ = 0;  // In which the person was told so last.
+  Generation newest_ = 0;      // Newest in any message.
+  Generation refused_in_ = 0;  // Last generation with that warning.
   Verdict verdict_;
-  bool is_finished_ = false;
-  std::optional<TimePoint> armed_;
-  Watch tick_timer_;
+  DriverLoop<ElasticDriver, ElasticEvent, ElasticEffect> driver_loop_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<ElasticLauncher>> ElasticLauncher::Open(Loop& loop, Transport& transport,
-                                                               HostSource& source,
-                                                               ElasticHosts hosts, Trace& trace,
-                                                               LaunchPlan plan,
-                                                               ElasticPolicy policy) {
-  auto launcher = std::make_unique<RealElasticLauncher>(loop, transport, source, std::move(hosts),
-                                                        trace, std::move(plan), policy);
+Result<std::unique_ptr<Launcher>> OpenElastic(Loop& loop, Transport& transport, HostSource& source,
+                                              ElasticHosts hosts, Trace& trace, LaunchPlan plan,
+                                              ElasticPolicy policy) {
+  auto launcher = std::make_unique<ElasticLauncher>(loop, transport, source, std::move(hosts),
+                                                    trace, std::move(plan), policy);
   HVDRAY_RETURN_IF_ERROR(launcher->OpenFiles());
-  return std::unique_ptr<ElasticLauncher>(std::move(launcher));
+  return std::unique_ptr<Launcher>(std::move(launcher));
 }
 
 }  // namespace hvdray

@@ -26,7 +26,7 @@ Result<std::vector<NicChoice>> ElasticNics::Select(std::span<const ElasticNicHos
   }
   Result<std::vector<NicChoice>> choices = SelectNics(nics, wanted_, HostSpread::kManyMachines);
   if (choices.ok() || !is_one_machine) return choices;
-  // A machine without a network can still run a job of its own.
+  // A machine without a network can still run a local job.
   return SelectNics(nics, wanted_, HostSpread::kOneMachine);
 }
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "launcher/engine/job_files.h"
+#include "launcher/engine/job_console.h"
 
 namespace hvdray {
 

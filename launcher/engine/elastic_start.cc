@@ -1,6 +1,7 @@
 #include "launcher/engine/elastic_start.h"
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,12 +14,12 @@ namespace {
 
 std::vector<std::string> EnvironmentOf(const LaunchPlan& plan, bool is_remote) {
   Environment environment = WorkerEnvironment(plan.spec, plan.environment, !is_remote);
-  // In a gang every process has one rank for life; nobody must ask for another.
+  // In gang mode a process keeps its rank for life and must not ask for another.
   if (plan.spec.outlives_changes()) environment.Set("HOROVOD_ELASTIC", "1");
   return environment.ToStrings();
 }
 
-// Not by their number alone: who joins warm is started while `ranks` are still the old gang's.
+// Compares more than counts: warm newcomers start while `ranks` are still the old gang's.
 bool AreAllOf(std::span<const RankInfo> ranks, const std::vector<NewWorker>& workers) {
   return ranks.size() == workers.size() &&
          std::all_of(workers.begin(), workers.end(), [ranks](const NewWorker& worker) {
@@ -68,6 +69,36 @@ std::map<int, wire::StartGeneration> ElasticStartMessages(const LaunchPlan& plan
                                .worker = static_cast<int32_t>(worker.worker)});
   }
   return messages;
+}
+
+ElasticPolicy ElasticPolicyOf(const JobSpec& spec, std::chrono::system_clock::time_point began) {
+  ElasticPolicy policy;
+  policy.mode = *spec.elastic_mode;
+  policy.np = *spec.np;
+  policy.min_np = spec.min_np->value_or(policy.np);
+  policy.max_np = *spec.max_np;
+  if (spec.reset_limit->has_value()) {
+    policy.reset_limit = static_cast<uint32_t>(**spec.reset_limit);
+  }
+  policy.max_restarts = static_cast<uint32_t>(*spec.max_restarts);
+  if (const auto& range = *spec.blacklist_cooldown_range) {
+    policy.cooldown =
+        CooldownRange{std::chrono::seconds(range->first), std::chrono::seconds(range->second)};
+  }
+  policy.success = *spec.success;
+  policy.breaks_connections = *spec.breaks_connections;
+  policy.repairs_meetings = policy.mode == ElasticMode::kHorovod;
+  policy.moment = std::chrono::milliseconds(300);  // as in GangPolicy
+  policy.join = *spec.join;
+  policy.began_epoch_s =
+      std::chrono::duration_cast<std::chrono::seconds>(began.time_since_epoch()).count();
+  policy.elastic_timeout = *spec.elastic_timeout;
+  policy.start_timeout = *spec.start_timeout;
+  policy.straggler_timeout = *spec.straggler_timeout;
+  policy.grace = *spec.grace;
+  policy.timeout = *spec.timeout;
+  policy.master_port = *spec.master_port;
+  return policy;
 }
 
 }  // namespace hvdray

@@ -22,7 +22,7 @@ namespace {
 constexpr mode_t kModeBits = 0777;
 constexpr mode_t kOwnerAll = 0700;
 constexpr size_t kMaxIgnoreBytes = size_t{16} << 20;
-constexpr size_t kShownBytes = 4096;  // a place is shown whole
+constexpr size_t kShownBytes = 4096;  // paths are shown whole
 
 std::string_view KindOf(mode_t mode) {
   if (S_ISSOCK(mode)) return "socket";
@@ -35,7 +35,7 @@ struct CloseFolder {
   void operator()(DIR* dir) const { ::closedir(dir); }
 };
 
-/// Places of one kind, of which the first is named.
+/// Counts paths of one kind; keeps the first.
 struct Places {
   std::string first;
   size_t count = 0;
@@ -46,7 +46,7 @@ struct Places {
   std::string More() const { return count < 2 ? "" : fmt::format(" (and {} more)", count - 1); }
 };
 
-/// Does a link in `folder` (relative to the top) that says `text` lead out of the top?
+/// True if a link in `folder` (relative to the top) with target `text` leads out of the top.
 bool LeadsOut(std::string_view folder, std::string_view text) {
   if (text.starts_with('/')) return true;
   auto depth = folder.empty() ? 0 : 1 + std::count(folder.begin(), folder.end(), '/');
@@ -63,7 +63,7 @@ bool LeadsOut(std::string_view folder, std::string_view text) {
   return false;
 }
 
-/// Of a folder, whatever it is called: to see a link that leads back.
+/// Identifies a directory independent of its name, to detect links that lead back.
 struct FolderIdentity {
   dev_t device = 0;
   ino_t inode = 0;
@@ -116,9 +116,9 @@ class Walk {
   }
 
  private:
-  /// The rules of one file of patterns on the way down.
+  /// The rules of one pattern file on the way down.
   struct Rules {
-    size_t skipped = 0;  // bytes of a path that lead to that folder
+    size_t skipped = 0;  // length of the path prefix of its directory
     GitignoreFile file;
   };
 
@@ -173,7 +173,7 @@ class Walk {
     return true;
   }
 
-  /// As git does: only a file of its own counts, no link and no folder of that name.
+  /// As in git, only a regular file counts, not a link or a directory of that name.
   bool PushRules(const std::string& path, size_t kind) {
     const std::string& base = rules_.ignore_files[kind];
     const std::string name = path.empty() ? base : fmt::format("{}/{}", path, base);
@@ -191,7 +191,7 @@ class Walk {
     return true;
   }
 
-  /// Of the files of one name, the one nearest to the path decides.
+  /// Among files of one name the nearest to the path decides.
   bool IsIgnored(const std::string& path, bool is_folder) const {
     if (excludes_.Match(path, is_folder) == IgnoreVerdict::kIgnored) return true;
     const auto is_out = [&](const std::vector<Rules>& files) {
@@ -208,7 +208,7 @@ class Walk {
   void VisitEntry(const std::string& folder, const std::string& path, const std::string& name) {
     struct stat info {};
     if (::fstatat(top_.get(), path.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
-      if (errno != ENOENT) NoteUnreadable(path, errno);  // gone since the folder was read
+      if (errno != ENOENT) NoteUnreadable(path, errno);  // gone since the directory was read
       return;
     }
     const bool is_link = S_ISLNK(info.st_mode);
@@ -299,10 +299,10 @@ class Walk {
   UniqueFd top_;
   const FolderRules& rules_;
   FolderListing listing_;
-  std::vector<wire::FolderEntry> modes_;  // of folders that their owner may not write to
+  std::vector<wire::FolderEntry> modes_;  // of directories that their owner may not write to
   GitignoreFile excludes_;
   std::vector<std::vector<Rules>> files_of_rules_;  // by the index of their name
-  std::vector<FolderIdentity> above_;               // the folders that the walk is in
+  std::vector<FolderIdentity> above_;               // the directories above the walk
   Places special_;
   Places unreadable_;
   Places dangling_;

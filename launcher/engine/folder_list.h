@@ -1,6 +1,6 @@
-// What of a folder goes to other hosts, by --sync or in a package for Ray: all but .git and what
-// its .gitignore files leave out. Only looks, and before any connection, so that what can't be
-// copied is said first.
+// Lists what --sync or a package for Ray copies of a directory: all but .git and what its
+// .gitignore files exclude. Only reads, and before any connection, so that a file that can't be
+// copied is reported first.
 #ifndef HVDRAY_LAUNCHER_ENGINE_FOLDER_LIST_H_
 #define HVDRAY_LAUNCHER_ENGINE_FOLDER_LIST_H_
 
@@ -13,31 +13,33 @@
 
 namespace hvdray {
 
+/// The entries to copy, with their totals.
 struct FolderListing {
-  std::vector<wire::FolderEntry> entries;  ///< A folder before what is in it; by name.
+  std::vector<wire::FolderEntry> entries;  ///< A directory before its entries; by name.
   uint64_t files = 0;
-  uint64_t bytes = 0;                 ///< Of the files.
-  std::vector<std::string> warnings;  ///< Links that lead nowhere, or out of the folder.
+  uint64_t bytes = 0;                 ///< Size of all files.
+  std::vector<std::string> warnings;  ///< Links that lead nowhere or out of the directory.
 };
 
+/// How symbolic links are listed.
 enum class LinkRule : uint8_t {
   kKeep,    ///< A link is an entry of its own, wherever it leads.
-  kFollow,  ///< What it leads to stands in its place; there are no entries of links.
+  kFollow,  ///< Lists the link's target in its place; never an entry of its own.
 };
 
-/// What else is left out, and what links mean. The default is --sync's.
+/// What to exclude, and how to treat links. The defaults are those of --sync.
 struct FolderRules {
   LinkRule links = LinkRule::kKeep;
-  /// Files of patterns, looked for in every folder. What those of one name leave out stays out,
-  /// whatever those of another say.
+  /// Names of pattern files, read in every directory. What the files of one name exclude stays out,
+  /// whatever those of another name say.
   std::vector<std::string> ignore_files = {".gitignore"};
-  std::vector<std::string> excludes;  ///< Patterns as in such a file at the top, on their own.
-  std::string way_out = "leave it out by a line in .gitignore";  ///< For hints.
+  std::vector<std::string> excludes;  ///< Patterns, as in a pattern file of their own at the top.
+  std::string way_out = "leave it out by a line in .gitignore";  ///< For hints in errors.
 };
 
-/// folder: exists. Blocks. Errors: kUsage for sockets, pipes and devices, and with kFollow for
-/// links that lead nowhere or back into a folder above them; kFileUnreadable. The message has the
-/// first place and how many there are.
+/// `folder`: an existing directory. Blocks. Errors: kUsage for sockets, pipes and devices, and with
+/// kFollow for links that lead nowhere or back to a directory above them; kFileUnreadable. The
+/// message names the first path and the number of such paths.
 Result<FolderListing> ListFolder(const std::string& folder, const FolderRules& rules = {});
 
 }  // namespace hvdray

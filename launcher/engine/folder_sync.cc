@@ -17,7 +17,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr size_t kListBytes = size_t{256} << 10;
-constexpr size_t kEntryOverhead = 28;  // of an entry in a list, beside its texts
+constexpr size_t kEntryOverhead = 28;  // of an entry in a list, besides its texts
 constexpr size_t kShownFolderBytes = 4096;
 constexpr mode_t kFileModeBits = 0777;
 constexpr char kChangedHint[] =
@@ -33,7 +33,7 @@ Status Changed(std::string_view how) {
   return {ErrorCode::kSyncFailed, std::string(how), kChangedHint};
 }
 
-// Of what an agent could not do.
+// Converts an agent's problem.
 Status StatusOf(const wire::FolderProblem& problem) {
   const std::string what =
       fmt::format("{} {}", ShownText(problem.step), ShownText(problem.path, kShownFolderBytes));
@@ -59,16 +59,16 @@ struct FolderSync::OpenFile {
 
 struct FolderSync::Host {
   int index = 0;
-  size_t folder = 0;         // at hand
-  size_t first = 0;          // of its entries: where the list at hand begins
-  size_t count = 0;          // of the list at hand
-  bool is_answered = false;  // it has said what it wants of it
+  size_t folder = 0;         // the current one
+  size_t first = 0;          // first entry of the current list
+  size_t count = 0;          // entries of the current list
+  bool is_answered = false;  // the host has answered the current list
   std::deque<wire::EntryRange> wanted;
   std::optional<OpenFile> file;
   uint64_t bytes_on_way = 0;
   uint64_t files_on_way = 0;
   bool is_done = false;
-  bool is_idle = true;  // has said nothing since the last look
+  bool is_idle = true;  // no message since the last check
   Duration idle{};
   TimePoint began{};
   SyncStats stats;
@@ -215,8 +215,8 @@ Status FolderSync::OpenNext(Host& host) {
   return {};
 }
 
-// What the file is when it is opened is sent, with that time and mode. When it is another one at
-// its end, it is sent once more.
+// Sends the file as it is when opened, with that time and mode. If it changed meanwhile, sends it
+// once more.
 Status FolderSync::SendChunk(Host& host) {
   OpenFile& file = *host.file;
   const auto size = static_cast<uint64_t>(file.info.st_size);
@@ -280,7 +280,7 @@ void FolderSync::Fail(Host& host, Status why) {
   TellLater();
 }
 
-// Ticks are counted, not time: while ^Z holds us no host can show that it goes on.
+// Counts ticks, not time: while ^Z stops us, no host can show progress.
 void FolderSync::CheckProgress() {
   for (const auto& host : hosts_) {
     if (host->is_done) continue;
@@ -294,7 +294,7 @@ void FolderSync::CheckProgress() {
   }
 }
 
-// From the loop, for whoever hears of it may destroy us.
+// Called from the loop, since the callbacks may destroy us.
 void FolderSync::TellLater() {
   if (!tell_later_.is_active()) tell_later_ = loop_.After(Duration::zero(), [this] { Tell(); });
 }

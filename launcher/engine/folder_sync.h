@@ -1,5 +1,6 @@
-// Copies the folders of --sync to all other hosts at once, each at its own pace, over the links of
-// their agents: a list, what the host wants of it, those files. docs/adr/0009.
+// Copies the directories of --sync to all other hosts at once, each at its own pace, over the links
+// of their agents: sends a list, gets the entries that the host wants, sends those files.
+// docs/adr/0009-folder-sync.md.
 #ifndef HVDRAY_LAUNCHER_ENGINE_FOLDER_SYNC_H_
 #define HVDRAY_LAUNCHER_ENGINE_FOLDER_SYNC_H_
 
@@ -14,30 +15,31 @@
 
 #include "base/fd.h"
 #include "base/loop.h"
-#include "launcher/driver/sync_stats.h"
+#include "launcher/driver/events.h"
 #include "launcher/engine/sync_plan.h"
 #include "wire/message.h"
 
 namespace hvdray {
 
-/// What goes on is told from the loop; each callback may destroy the FolderSync.
+/// Called from the loop; each callback may destroy the FolderSync.
 struct FolderSyncHandlers {
+  /// Sends a message to the host's agent.
   std::function<void(int host, wire::Body body)> send;
-  /// A host has everything. roots: where the folders lie there, absolute.
+  /// A host has everything. `roots`: the absolute paths of the copies there.
   std::function<void(int host, SyncStats stats, std::vector<std::string> roots)> on_host_done;
-  /// Once, and nothing else after it. Errors: kSyncFailed, kOutOfResources, kDeadlineExceeded,
-  /// kProtocolError; the message names folder and file, but not the host.
+  /// Once, as the last callback. Errors: kSyncFailed, kOutOfResources, kDeadlineExceeded,
+  /// kProtocolError; the message names directory and file, but not the host.
   std::function<void(int host, Status why)> on_failed;
-  /// Once, behind on_host_done of the last host.
+  /// Once, after on_host_done of the last host.
   std::function<void()> on_done;
 };
 
-/// Threads: the loop's. Keeps at most wire::kFolderWindowBytes on the way to each host; reads the
-/// files anew for each.
+/// Has at most wire::kFolderWindowBytes in flight to each host; reads the files again for each
+/// host. Threads: the loop's.
 class FolderSync {
  public:
-  /// hosts: indices, at least one. folders: at least one; outlives this. stall_limit: for so long a
-  /// host may do nothing.
+  /// `hosts`: indices, at least one. `folders`: at least one; outlives this. `stall_limit`: how
+  /// long a host may make no progress.
   FolderSync(Loop& loop, const std::vector<int>& hosts, std::span<const SyncedFolder> folders,
              Duration stall_limit, FolderSyncHandlers handlers);
   ~FolderSync();
@@ -46,7 +48,7 @@ class FolderSync {
 
   /// Call once.
   void Start();
-  /// What the agents say. Ignored from hosts that have everything.
+  /// Answers of the agents; ignored from hosts that have everything.
   void OnWanted(int host, const wire::FolderWanted& wanted);
   void OnTaken(int host, const wire::FileTaken& taken);
   void OnProblem(int host, const wire::FolderProblem& problem);
@@ -69,18 +71,18 @@ class FolderSync {
 
   Loop& loop_;
   std::span<const SyncedFolder> folders_;
-  std::vector<UniqueFd> tops_;  // of the folders
+  std::vector<UniqueFd> tops_;  // of the directories
   const Duration stall_limit_;
   const Duration tick_;
   const std::shared_ptr<FolderSyncHandlers> handlers_;  // shared with the one that runs
   std::vector<std::unique_ptr<Host>> hosts_;
-  std::deque<Host*> finished_;  // not told yet
+  std::deque<Host*> finished_;  // not reported yet
   size_t finished_count_ = 0;
   std::optional<std::pair<int, Status>> failure_;
   bool has_told_all_ = false;
   Watch tell_later_;
   Watch progress_timer_;
-  std::shared_ptr<char> alive_ = std::make_shared<char>();  // shared with no one: only watched
+  std::shared_ptr<char> alive_ = std::make_shared<char>();  // not shared: only watched
 };
 
 }  // namespace hvdray

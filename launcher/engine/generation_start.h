@@ -1,5 +1,5 @@
-// From a plan to what its hosts are told: the welcome, the probe of their network, the message that
-// starts a generation on each. Pure.
+// Turns a plan into messages to its hosts: the welcome, the probe of their network, the start of a
+// generation. Pure.
 #ifndef HVDRAY_LAUNCHER_ENGINE_GENERATION_START_H_
 #define HVDRAY_LAUNCHER_ENGINE_GENERATION_START_H_
 
@@ -17,36 +17,39 @@
 
 namespace hvdray {
 
+/// The driver's settings from a resolved spec; see PlanPlace for jobs inside a cluster.
 GangPolicy GangPolicyOf(const JobSpec& spec, const PlanPlace& place = {});
 
+/// AgentSet fills in the host's name.
 wire::Welcome WelcomeOf(const LaunchPlan& plan);
 
-/// The interface of each host of the plan, by its index; facts: as many as hosts. Errors:
-/// kNoUsableInterface.
+/// Chooses the interface of each host of the plan, by host index; `facts`: one for each host.
+/// Errors: kNoUsableInterface.
 Result<std::vector<NicChoice>> ChooseNics(const LaunchPlan& plan,
                                           std::span<const wire::HostFacts> facts);
 
-/// A host on which workers are to be started.
+/// A host on which to start workers.
 struct StartSite {
   const NicChoice& nic;
   bool is_remote = false;
-  const std::string& worker_folder;  ///< Where they start; empty: as the plan says.
+  const std::string& worker_folder;  ///< Where they start; empty: as in the plan.
 };
-/// What the message says beside places, master and environment: interfaces, command, folder.
+/// Fills in interfaces, command and working directory; the caller fills in ranks, master and
+/// environment.
 void CompleteStart(const LaunchPlan& plan, const StartSite& site, wire::StartGeneration* message);
 
-/// Ranks as workers know them: by plan.place.worker_host_names.
+/// `ranks` with the host names that workers see: plan.place.worker_host_names.
 std::vector<RankInfo> RanksForWorkers(const LaunchPlan& plan, std::vector<RankInfo> ranks);
 
-/// One message for each host of the plan, by its index. Interfaces and MASTER_ADDR are those of
-/// `nics`; workers start in the host's one of `worker_folders`, where that is not empty (both: as
-/// many as hosts).
+/// One message for each host of the plan, by host index. Interfaces and MASTER_ADDR come from
+/// `nics`; workers start in the host's entry of `worker_folders` unless that is empty (both: one
+/// for each host).
 std::vector<wire::StartGeneration> MakeStartMessages(const LaunchPlan& plan,
                                                      const effect::StartGeneration& start,
                                                      std::span<const NicChoice> nics,
                                                      std::span<const std::string> worker_folders);
 
-/// As many as hosts of the plan, each.
+/// The hosts as NeighbourProbe wants them. `nics`, `facts`: one for each host of the plan.
 std::vector<ProbedHost> ProbedHostsOf(const LaunchPlan& plan, std::span<const NicChoice> nics,
                                       std::span<const wire::HostFacts> facts);
 

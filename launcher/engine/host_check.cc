@@ -8,13 +8,12 @@
 
 #include "base/log.h"
 #include "base/terminal.h"
-#include "launcher/engine/check_nics.h"
 #include "launcher/engine/generation_start.h"
 
 namespace hvdray {
 namespace {
 
-// Agents take probes of a generation that is still to come.
+// Agents accept probes for a future generation.
 constexpr Generation kProbeGeneration = 1;
 
 uint64_t WallNs() {
@@ -48,6 +47,31 @@ CheckFacts FactsOf(const LaunchPlan& plan) {
     facts.hosts.push_back(std::move(host));
   }
   return facts;
+}
+
+using Choices = Result<std::vector<NicChoice>>;
+
+/// The choice for one host among equal ones: what it would get if all others were fine.
+Choices SelectAmongLike(const HostNics& host, std::span<const std::string> wanted,
+                        HostSpread spread) {
+  const HostNics twice[] = {host, host};
+  return SelectNics(twice, wanted, spread);
+}
+
+Status WhyUnfit(const HostNics& host, std::span<const std::string> wanted, HostSpread spread) {
+  // One of the names is enough.
+  for (const std::string& name : wanted) {
+    if (SelectAmongLike(host, std::span(&name, 1), spread).ok()) return {};
+  }
+  return SelectAmongLike(host, wanted, spread).status();
+}
+
+Choices SelectAll(std::span<const HostNics> hosts, size_t planned,
+                  std::span<const std::string> wanted, HostSpread spread) {
+  if (hosts.size() != 1 || planned == 1) return SelectNics(hosts, wanted, spread);
+  HVDRAY_ASSIGN_OR_RETURN(std::vector<NicChoice> both, SelectAmongLike(hosts[0], wanted, spread));
+  both.pop_back();
+  return both;
 }
 
 }  // namespace
@@ -93,7 +117,7 @@ AgentSetHandlers HostCheck::MakeAgentHandlers() {
 SignalHandlers HostCheck::MakeSignalHandlers() {
   SignalHandlers handlers;
   handlers.on_stop = [this](int signo) {
-    // The second time nobody wants to wait for agents either: they end with their links.
+    // On a second signal do not wait for agents: they end with their links.
     if (std::exchange(signo_, signo) != 0) return loop_.Stop();
     Close();
   };
@@ -106,7 +130,7 @@ SignalHandlers HostCheck::MakeSignalHandlers() {
 }
 
 void HostCheck::OnReady(size_t host, const wire::HostFacts& facts) {
-  if (rows_[host].state != State::kStarting) return;  // given up already
+  if (rows_[host].state != State::kStarting) return;  // already given up
   CheckedHost& checked = facts_.hosts[host];
   checked.ready_after = loop_.Now() - began_;
   checked.build = agents_.BuildOf(static_cast<int>(host));
@@ -164,7 +188,7 @@ void HostCheck::OnMessage(size_t host, wire::Message&& message) {
 }
 
 void HostCheck::OnStartTimeout() {
-  // A person who looks for a password is not a host that is slow.
+  // Waiting for a user's password does not make a host slow.
   const TimePoint limit = began_ + *plan_.spec.start_timeout + TimeOfTerminalQuestions();
   if (const TimePoint now = loop_.Now(); now < limit) {
     start_timer_ = loop_.After(limit - now, [this] { OnStartTimeout(); });
@@ -252,6 +276,33 @@ void HostCheck::Close() {
     probe_.reset();
     agents_.Close(kAgentsCloseLimit, [this] { loop_.Stop(); });
   });
+}
+
+CheckedNics SelectNicsOfEach(std::span<const HostNics> hosts, size_t planned,
+                             std::span<const std::string> wanted, HostSpread spread) {
+  CheckedNics nics{.choices = std::vector<std::optional<NicChoice>>(hosts.size()),
+                   .why = std::vector<Status>(hosts.size())};
+  std::vector<HostNics> fit(hosts.begin(), hosts.end());
+  std::vector<size_t> index(hosts.size());
+  for (size_t i = 0; i < index.size(); ++i) index[i] = i;
+  Choices choices = SelectAll(fit, planned, wanted, spread);
+  if (!choices.ok()) {
+    fit.clear();
+    index.clear();
+    for (size_t i = 0; i < hosts.size(); ++i) {
+      nics.why[i] = WhyUnfit(hosts[i], wanted, spread);
+      if (!nics.why[i].ok()) continue;
+      fit.push_back(hosts[i]);
+      index.push_back(i);
+    }
+    if (fit.size() < hosts.size()) choices = SelectAll(fit, planned, wanted, spread);
+  }
+  if (!choices.ok()) {
+    nics.all = choices.status();
+    return nics;
+  }
+  for (size_t i = 0; i < choices->size(); ++i) nics.choices[index[i]] = std::move((*choices)[i]);
+  return nics;
 }
 
 }  // namespace hvdray

@@ -1,10 +1,13 @@
-// `hvdray check`: starts the agents of a job's hosts, asks what the hosts are like and whether they
-// reach each other, and lets go of them again. Starts no worker; judges nothing.
+// `hvdray check`: starts the agents of a job's hosts, collects facts about the hosts and whether
+// they reach each other, and releases the agents. Starts no worker; judges nothing. docs/check.md.
 #ifndef HVDRAY_LAUNCHER_ENGINE_HOST_CHECK_H_
 #define HVDRAY_LAUNCHER_ENGINE_HOST_CHECK_H_
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "base/loop.h"
@@ -13,38 +16,40 @@
 #include "launcher/engine/launcher.h"
 #include "launcher/engine/mesh_probe.h"
 #include "launcher/engine/signals.h"
-#include "launcher/report/check_facts.h"
+#include "launcher/job/nic_select.h"
+#include "launcher/report/check_findings.h"
 
 namespace hvdray {
 
 /// How long each step may take.
 struct CheckLimits {
-  std::chrono::milliseconds inspect{10000};      ///< The agents keep to it.
-  std::chrono::milliseconds import_each{30000};  ///< More for each module, as the agents have it.
-  std::chrono::milliseconds spare{3000};         ///< For the answer to come.
+  std::chrono::milliseconds inspect{10000};  ///< For each host; agents enforce it.
+  std::chrono::milliseconds import_each{
+      30000};                             ///< In addition, for each module; agents enforce it.
+  std::chrono::milliseconds spare{3000};  ///< In addition, for the answer's way.
 };
 
-/// What is asked beyond what every host is asked.
+/// What to ask in addition to the usual facts.
 struct CheckWishes {
-  std::vector<std::string> files;    ///< Words of the command that name files.
-  std::string script;                ///< The one of them without which nothing runs; empty: none.
-  std::vector<std::string> modules;  ///< Of Python.
+  std::vector<std::string> files;    ///< Arguments of the command that name files.
+  std::string script;                ///< The one that is the program's script; empty: none.
+  std::vector<std::string> modules;  ///< Python modules to import.
 };
 
-/// Unlike a job it goes on when hosts fail. Takes --start-timeout, the limits and 15 s at most.
-/// Threads: the loop's.
+/// Continues when hosts fail, unlike a job. Takes at most --start-timeout plus the limits plus 15
+/// s. Threads: the loop's.
 class HostCheck {
  public:
-  /// plan: `ranks` say who gets how many workers. Loop and transport outlive the check.
+  /// `plan.ranks` tell how many workers each host gets. Loop and transport outlive the check.
   HostCheck(Loop& loop, Transport& transport, LaunchPlan plan, CheckLimits limits = {},
             CheckWishes wishes = {});
 
   struct Outcome {
     CheckFacts facts;
-    int signo = 0;  ///< Not 0: it was interrupted; the facts are not whole.
+    int signo = 0;  ///< Not 0: interrupted by it; the facts are incomplete.
   };
-  /// Runs the loop until every host has been heard or given up and all agents are gone. Takes
-  /// SIGINT, SIGTERM, SIGQUIT, SIGHUP and SIGTSTP over meanwhile. Call once.
+  /// Runs the loop until every host has answered or been given up and all agents are gone.
+  /// Meanwhile handles SIGINT, SIGTERM, SIGQUIT, SIGHUP and SIGTSTP. Call once.
   Outcome Run();
 
  private:
@@ -54,7 +59,7 @@ class HostCheck {
     uint64_t asked_ns = 0;
     Watch timer;
     bool is_probed = false;
-    size_t place = 0;  // among those that probe
+    size_t place = 0;  // index into probing_
   };
 
   AgentSetHandlers MakeAgentHandlers();
@@ -64,7 +69,7 @@ class HostCheck {
   void OnMessage(size_t host, wire::Message&& message);
   void OnStartTimeout();
   void Ask(size_t host);
-  /// Goes to the next step when all that it waits for has come.
+  /// Enters the next step once all awaited answers have arrived.
   void Advance();
   void StartProbe();
   void ChooseNics();
@@ -86,6 +91,21 @@ class HostCheck {
   int signo_ = 0;
   Watch start_timer_;
 };
+
+// The interfaces that a job would use, chosen so that one unfit host does not hide the others'.
+// Pure.
+
+/// The choice and its errors, for each host.
+struct CheckedNics {
+  std::vector<std::optional<NicChoice>> choices;  ///< One per host, in order.
+  std::vector<Status> why;  ///< One per host: why it has no choice; ok if it has.
+  Status all;               ///< Why no host has a choice, if that is no single host's fault.
+};
+
+/// As SelectNics(), but leaves hosts without a usable interface out of the others' choice.
+/// `planned`: number of hosts of the job; lost ones are missing in `hosts`.
+CheckedNics SelectNicsOfEach(std::span<const HostNics> hosts, size_t planned,
+                             std::span<const std::string> wanted, HostSpread spread);
 
 }  // namespace hvdray
 

@@ -4,7 +4,7 @@
 
 #include "base/gzip.h"
 #include "base/log.h"
-#include "launcher/job/kv_assignment.h"
+#include "launcher/job/placement.h"
 
 namespace hvdray {
 namespace {
@@ -39,7 +39,7 @@ wire::Message ReplyOf(KvAnswer answer, bool takes_deflated) {
   reply.inflated_bytes = answer.inflated_bytes;
   if (answer.inflated_bytes != 0 && !takes_deflated) {
     Result<std::string> inflated = Inflate(*answer.value, answer.inflated_bytes);
-    // An agent that sends nonsense: an empty value fails its readers at once, a 404 only in time.
+    // The agent sent garbage: an empty value fails its readers at once, a 404 only after a timeout.
     if (!inflated.ok()) Log(LogLevel::kWarning, "rendezvous", "{}", inflated.status().message());
     if (inflated.ok()) reply.value = std::move(inflated).value();
     reply.inflated_bytes = 0;

@@ -1,4 +1,4 @@
-// Carries KV questions of the agents from their links to the store, and the answers back.
+// Carries KV requests of the agents from their links to the store, and the answers back.
 #ifndef HVDRAY_LAUNCHER_ENGINE_KV_BRIDGE_H_
 #define HVDRAY_LAUNCHER_ENGINE_KV_BRIDGE_H_
 
@@ -13,12 +13,12 @@
 
 namespace hvdray {
 
-/// Between the link and the store.
+/// Converts a request from the wire to the store's form.
 KvQuestion QuestionOf(Generation generation, wire::KvRequest request);
-/// A deflated value is inflated for an agent that does not take such.
+/// Converts an answer to its message; inflates a deflated value unless the agent takes those.
 wire::Message ReplyOf(KvAnswer answer, bool takes_deflated);
 
-/// The ways to an agent's link.
+/// Access to the agents' links.
 struct KvWays {
   std::function<void(int agent, wire::Message message)> send;
   /// As AgentSet::HasControlRoom() and TakesDeflated(); unset: always.
@@ -26,15 +26,15 @@ struct KvWays {
   std::function<bool(int agent)> takes_deflated;
 };
 
-/// Sends answers in their order, at the pace of each agent's link: what that has no room for waits
-/// here with its value shared, where in the link each agent has a copy of each. Threads: one.
+/// Sends answers in order, at the pace of each agent's link. What a link has no room for waits here
+/// with its value shared among agents; inside the links each agent has its own copy. Threads: one.
 class KvSender {
  public:
   explicit KvSender(KvWays ways) : ways_(std::move(ways)) {}
   void Send(int agent, KvAnswer answer);
   /// Its link has room again.
   void OnRoom(int agent);
-  /// It is gone.
+  /// The agent is gone: drops its answers.
   void Drop(int agent) { waiting_.erase(agent); }
 
  private:
@@ -42,18 +42,21 @@ class KvSender {
   void SendNow(int agent, KvAnswer answer);
 
   const KvWays ways_;
-  std::map<int, std::deque<KvAnswer>> waiting_;  // only of agents for which something waits
+  std::map<int, std::deque<KvAnswer>> waiting_;  // only agents with waiting answers
 };
 
-/// Threads: one.
+/// The rendezvous of a gang of fixed size: owns its store. Threads: one.
 class KvBridge {
  public:
   explicit KvBridge(KvWays ways);
 
-  /// The store begins anew with this assignment (docs/rendezvous.md). The caller sends KvReset.
+  /// Clears the store for this assignment (docs/rendezvous.md, "Scopes and how they end"). The
+  /// caller sends KvReset.
   void Reset(std::span<const RankInfo> ranks, Generation generation);
+  /// A request of a host's agent; answered by KvWays::send, maybe later.
   void OnRequest(int host, Generation generation, wire::KvRequest request);
   void OnRoom(int host) { sender_.OnRoom(host); }
+  /// The host's agent is gone: drops its requests and answers.
   void DropHost(int host) {
     store_.DropRelay(host);
     sender_.Drop(host);

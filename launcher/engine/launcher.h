@@ -1,5 +1,6 @@
-// Applies what a driver decides: starts agents, sends messages, serves the store, moves output,
-// writes events, trace and reports. Decides nothing itself; owns the loop's side of a job.
+// Runs one job: applies the decisions of its driver, starts agents, sends messages, serves the
+// store, moves output, writes events, trace and reports. Decides nothing itself. This header has
+// the interface of all jobs and opens those of fixed size.
 #ifndef HVDRAY_LAUNCHER_ENGINE_LAUNCHER_H_
 #define HVDRAY_LAUNCHER_ENGINE_LAUNCHER_H_
 
@@ -9,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/environ.h"
@@ -24,60 +26,67 @@
 
 namespace hvdray {
 
-/// What differs for a driver that runs inside a cluster; the defaults are those of `hvdray run`.
+/// What differs when the driver runs inside a cluster; the defaults are those of `hvdray run`.
 struct PlanPlace {
-  /// Workers have their host's own environment, with the job's over it.
+  /// Workers get their host's own environment, with the job's variables on top.
   bool is_on_own_environment = false;
   wire::GpuVisibility gpu_visibility = wire::GpuVisibility::kInherited;
-  /// What workers take for the name of each host (HOROVOD_HOSTNAME), where people call it by
-  /// another. Empty: the same; else as many as hosts.
+  /// The host names that workers see (HOROVOD_HOSTNAME), if users know the hosts by others. Empty:
+  /// the same names; else one per host.
   std::vector<std::string> worker_host_names;
   int record_fd = -1;  ///< See JobOutputOptions.
-  /// When the time for starting begins to count, where that is not `began`.
+  /// Start of --start-timeout, if not `began`.
   std::optional<TimePoint> start_clock;
-  /// See GangPolicy: time that the start of agents took because of others.
+  /// See GangPolicy::held_up.
   std::function<Duration()> held_up = {};
 };
 
-/// A job that is ready to start. Plain data.
+/// A job that is ready to start. Plain data; made by the commands, const afterwards.
 struct LaunchPlan {
   JobSpec spec;
   std::vector<HostSlots> hosts;  ///< Only hosts that get workers, in rank order.
-  std::vector<bool> is_remote;   ///< As many as hosts: reached over the network.
+  std::vector<bool> is_remote;   ///< One per host: reached over the network.
   HostSpread spread = HostSpread::kOneMachine;
   std::vector<RankInfo> ranks;              ///< host_index points into `hosts`.
-  std::vector<SyncedFolder> synced;         ///< What other hosts get a copy of (--sync).
-  std::optional<SyncedPlace> worker_place;  ///< Where workers start, if that is in one of them.
+  std::vector<SyncedFolder> synced;         ///< Directories copied to other hosts (--sync).
+  std::optional<SyncedPlace> worker_place;  ///< Where workers start, if within one of these.
   Environment environment;                  ///< Of hvdray itself.
-  std::string current_folder;  ///< Of hvdray: where workers on other hosts start, if it is there.
+  std::string current_folder;  ///< Of hvdray: workers on other hosts start there if it exists.
   std::string job_id;
   std::string build;
   TimePoint began{};  ///< When hvdray was called.
   std::chrono::system_clock::time_point began_wall{};
-  PlanPlace place;  ///< Of a job whose driver is not where its person is.
+  PlanPlace place;  ///< Set for a job whose driver runs inside a cluster.
 };
 
+/// One job, ready to run: of fixed size (OpenFixed), or elastic (OpenElastic in
+/// elastic_launcher.h). Owns driver, agents, store and output. Threads: the loop's.
 class Launcher {
  public:
-  /// Opens all files that the job writes, so that a wrong path stops it before anything is started.
-  /// Loop, transport and trace outlive the launcher. Errors: kFileUnwritable.
-  static Result<std::unique_ptr<Launcher>> Open(Loop& loop, Transport& transport, Trace& trace,
-                                                LaunchPlan plan);
   virtual ~Launcher() = default;
 
-  /// As if this process had got it: SIGINT, SIGTERM, SIGQUIT or SIGHUP. While Run() runs.
+  /// Acts as if this process had got SIGINT, SIGTERM, SIGQUIT or SIGHUP. Only during Run().
   virtual void StopBy(int signo) = 0;
-  /// Runs the loop until the job has ended, its output is written and its agents are gone. Takes
-  /// SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2 (those not ignored when hvdray began) and
-  /// SIGTSTP over meanwhile.
-  /// Call once.
+  /// Runs the loop until the job has ended, its output is written and its agents are gone.
+  /// Meanwhile handles SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2 (unless ignored when
+  /// hvdray began) and SIGTSTP. Call once.
   virtual JobReport Run() = 0;
+  /// The host source announces that a host leaves (its agent may, too): an elastic job moves its
+  /// workers elsewhere, others stay. Unknown hosts are ignored.
+  virtual void HostLeaves(const std::string& host, Duration in) = 0;
+  /// Prints a line to stderr while the job runs, in order with all output.
+  virtual void Say(std::string_view line) = 0;
 
-  /// After Run(): lines for stderr (their '\n' is added), behind all output and never in the middle
-  /// of a line of it. Waits for the reader as Run() did: after a stop that somebody asked for
-  /// some seconds, else as long as it takes; signals have their old meaning again.
+  /// After Run(): writes lines to stderr (adding '\n'), after all output and never in the middle of
+  /// one of its lines. Waits for the reader as Run() did: some seconds after a requested stop, else
+  /// as long as it takes. Signals have their default effect again.
   virtual void Print(std::span<const std::string> lines) = 0;
 };
+
+/// Opens all files that the job writes, so that a wrong path stops it before anything is started.
+/// Loop, transport and trace outlive the launcher. Errors: kFileUnwritable.
+Result<std::unique_ptr<Launcher>> OpenFixed(Loop& loop, Transport& transport, Trace& trace,
+                                            LaunchPlan plan);
 
 }  // namespace hvdray
 

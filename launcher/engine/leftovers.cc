@@ -20,7 +20,7 @@
 namespace hvdray {
 namespace {
 
-constexpr int kRounds = 10;  // each kills what the killed ones forked meanwhile
+constexpr int kRounds = 10;  // each kills processes forked meanwhile by the killed ones
 
 bool HasVariable(pid_t pid, const std::string& variable) {
   const UniqueFd file(
@@ -35,18 +35,18 @@ bool HasVariable(pid_t pid, const std::string& variable) {
   return text.find('\0' + variable + '\0') != std::string::npos;
 }
 
-/// The process is opened before it is looked at, so what is killed is what was seen.
+/// Opens the process before checking it, so that no reused pid is killed.
 bool KillIfOf(pid_t pid, const std::string& variable) {
   const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (!process.is_valid() || !HasVariable(pid, variable)) return false;
   return ::syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0) == 0;
 }
 
-// One that was given up because it is stopped would go on one day; its keeper sweeps behind it.
+// A stopped agent that was given up could continue one day; its keeper sweeps its orphans.
 void KillAgent(pid_t agent) {
   const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, agent, 0)));
   if (!process.is_valid()) return;
-  // Whoever else has got that number since is not below us.
+  // A process that reuses the pid is not below us.
   const std::vector<pid_t> ours = RelativesOf(ScanProcesses(), ::getpid());
   if (!std::binary_search(ours.begin(), ours.end(), agent)) return;
   ::syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0);

@@ -1,5 +1,5 @@
-// When the agent of this machine and its keeper were both killed, nobody there sweeps behind them,
-// and a stopped agent does not end by itself: the launcher sees to both.
+// Cleans up after the agent of this machine: if agent and keeper were both killed, nothing else
+// kills their orphans, and a stopped agent (SIGSTOP) never exits by itself.
 #ifndef HVDRAY_LAUNCHER_ENGINE_LEFTOVERS_H_
 #define HVDRAY_LAUNCHER_ENGINE_LEFTOVERS_H_
 
@@ -8,11 +8,10 @@
 
 namespace hvdray {
 
-/// Kills that agent if it still lives below this process, and what is left on this machine of the
-/// workers that it had started: the members of its cgroup, which is removed, and processes with the
-/// job's id in the environment they were started with. To be called when no worker of the job on
-/// this machine is wanted any more. Blocks for some milliseconds. Returns how many of the latter
-/// were killed.
+/// Kills that agent if it still runs below this process, and the orphans of its workers on this
+/// machine: the members of its cgroup, which is removed, and processes that were started with the
+/// job's id in their environment. Call when the job no longer needs any worker on this machine.
+/// Blocks for some milliseconds. Returns the number of killed orphans found by environment.
 int EndLeftovers(const std::string& job_id, uint32_t agent_pid);
 
 }  // namespace hvdray

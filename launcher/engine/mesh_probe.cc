@@ -92,7 +92,7 @@ void MeshProbe::Finish() {
       if (!rows_[way.to].is_lost) closed.push_back(std::move(way));
     }
   }
-  // The callee may destroy us, so the function it runs in must not be ours.
+  // The callee may destroy us, and with us the function that runs.
   const DoneFn done = std::exchange(on_done_, nullptr);
   done(std::move(closed));
 }

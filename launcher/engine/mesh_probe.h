@@ -1,5 +1,5 @@
-// For `hvdray check`: every host opens a TCP connection to every other one through the interfaces
-// that were chosen, as Gloo and NCCL will. Sends nothing itself and starts nothing.
+// For `hvdray check`: every host opens a TCP connection to every other one through the chosen
+// interfaces, as Gloo and NCCL will. Sends nothing itself and starts nothing.
 #ifndef HVDRAY_LAUNCHER_ENGINE_MESH_PROBE_H_
 #define HVDRAY_LAUNCHER_ENGINE_MESH_PROBE_H_
 
@@ -9,27 +9,27 @@
 
 #include "base/loop.h"
 #include "launcher/engine/neighbour_probe.h"
-#include "launcher/report/check_facts.h"
+#include "launcher/report/check_findings.h"
 
 namespace hvdray {
 
-/// With more hosts than a Probe has targets (64) each tries those that follow it in the list.
+/// With more hosts than a Probe has targets (64), each host tries those that follow it in the list.
 /// Threads: the loop's.
 class MeshProbe {
  public:
   using SendFn = std::function<void(size_t host, wire::Probe probe)>;
-  /// Indices are those of the hosts given to the probe.
+  /// Indices into the constructor's `hosts`.
   using DoneFn = std::function<void(std::vector<ClosedWay> closed)>;
 
-  /// hosts: at least two. `on_done`: once, from the loop or from OnResult() or OnLost(); may
-  /// destroy the probe. Errors: those of NeighbourProbe.
+  /// `hosts`: at least two. `on_done`: once, from the loop, OnResult() or OnLost(); may destroy the
+  /// probe. Errors: those of NeighbourProbe.
   MeshProbe(Loop& loop, std::vector<ProbedHost> hosts, ProbeLimits limits, SendFn send,
             DoneFn on_done);
   /// Call once.
   void Start();
-  /// What a host has to say; ignored when it was not asked or has answered before.
+  /// A host's answer; ignored if it was not asked or has answered before.
   void OnResult(size_t host, const wire::ProbeResult& result);
-  /// The host is gone: neither its answer nor ways to it are of interest.
+  /// The host is gone: ignores its answer and all ways to it.
   void OnLost(size_t host);
 
  private:

@@ -62,8 +62,7 @@ void NeighbourProbe::Start() {
   for (size_t i = 0; i < rows_.size(); ++i) {
     const ProbedHost& target = rows_[NeighbourOf(i)].host;
     if (target.port == 0) {
-      // A fault of the neighbour, so it stands in the neighbour's row, whatever comes of its own
-      // probe.
+      // The neighbour's fault, so its row gets the status, whatever its own probe yields.
       rows_[NeighbourOf(i)].status = {
           ErrorCode::kOutOfResources,
           fmt::format("the agent on host {} has no port that host {} could connect to", target.name,
@@ -135,7 +134,7 @@ void NeighbourProbe::Finish() {
                                 more == 1 ? "" : "s"),
                     first.hint()};
   }
-  // The callee may destroy us, so the function it runs in must not be ours.
+  // The callee may destroy us, and with us the function that runs.
   const DoneFn done = std::exchange(on_done_, nullptr);
   done(std::move(failure));
 }

@@ -1,5 +1,5 @@
-// Before the first generation of a job on many machines: every host opens a TCP connection to the
-// next one through the interfaces that were chosen. Sends nothing itself and starts nothing.
+// Before the first generation of a job on several machines: every host opens a TCP connection to
+// the next one through the chosen interfaces. Sends nothing itself and starts nothing.
 #ifndef HVDRAY_LAUNCHER_ENGINE_NEIGHBOUR_PROBE_H_
 #define HVDRAY_LAUNCHER_ENGINE_NEIGHBOUR_PROBE_H_
 
@@ -16,41 +16,44 @@
 
 namespace hvdray {
 
-/// A job of these hosts begins with a probe; their agents need a listener for it.
+/// True if a job on these hosts begins with a probe; their agents then need a listener for it.
 bool IsProbeWanted(HostSpread spread, size_t host_count);
 
+/// One host of a probe.
 struct ProbedHost {
   std::string name;
   std::string nic;      ///< "eth0"
   std::string address;  ///< Of that interface, IPv4.
-  uint16_t port = 0;    ///< Where its agent listens; 0: nowhere.
+  uint16_t port = 0;    ///< Where its agent listens; 0: no listener.
 };
 
+/// Time limits of a probe.
 struct ProbeLimits {
-  std::chrono::milliseconds connect{5000};  ///< Of each connection; the agents keep to it.
+  std::chrono::milliseconds connect{5000};  ///< Per connection; agents enforce it.
   std::chrono::milliseconds answer{10000};  ///< From Start() until every agent has answered.
 };
 
-/// The defaults, or less where the workers must have started within `start_timeout`: the probe says
-/// more about a network than that timeout does.
+/// The defaults, or less if `start_timeout` is short: the probe's message tells more about a
+/// network than that timeout's.
 ProbeLimits ProbeLimitsWithin(Duration start_timeout);
 
-/// What came of one connection; ok: it was made. Errors: as those of the probe.
+/// The result of one connection; ok: connected. Errors: those of the probe.
 Status StatusOfProbe(const wire::ProbeOutcome& outcome, std::chrono::milliseconds limit);
 
+/// The first failed connection of a probe.
 struct ProbeFailure {
-  int host = 0;  ///< The one that could not reach its neighbour; an index.
-  Status why;    ///< Names the first pair that failed, its stage, and how many more there are.
+  int host = 0;  ///< Index of the host that could not reach its neighbour.
+  Status why;    ///< Names that pair, the failed stage, and how many more failed.
 };
 
-/// Host i probes host i+1 and the last one the first, so with two hosts both ways are proved.
-/// Threads: the loop's.
+/// Host i probes host i+1 and the last one the first, so two hosts prove both directions. Threads:
+/// the loop's.
 class NeighbourProbe {
  public:
   using SendFn = std::function<void(int host, wire::Probe probe)>;
   using DoneFn = std::function<void(std::optional<ProbeFailure> failure)>;
 
-  /// hosts: at least two. `on_done`: once, from the loop or from OnResult(); may destroy the probe.
+  /// `hosts`: at least two. `on_done`: once, from the loop or OnResult(); may destroy the probe.
   /// Errors of the failure: kHostRefused, kConnectTimeout, kHostUnreachable; kOutOfResources for a
   /// host without a listener, kDeadlineExceeded for an agent that does not answer, kProtocolError,
   /// kSystem.
@@ -58,7 +61,7 @@ class NeighbourProbe {
                  DoneFn on_done);
   /// Call once.
   void Start();
-  /// What a host has to say; ignored when it was not asked or has answered before.
+  /// A host's answer; ignored if it was not asked or has answered before.
   void OnResult(int host, const wire::ProbeResult& result);
 
  private:

@@ -29,8 +29,7 @@ UserSignals::UserSignals(Loop& loop, SignalHandlers handlers) : handlers_(std::m
 
 void UserSignals::Pause() {
   handlers_.on_pause([this] {
-    // SIGSTOP rather than SIGTSTP: our own handler is in the way of that. The shell sees a stopped
-    // job either way.
+    // SIGSTOP, since our own handler catches SIGTSTP. The shell sees a stopped job either way.
     ::kill(::getpid(), SIGSTOP);
     handlers_.on_resume();
   });

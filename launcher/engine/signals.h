@@ -1,5 +1,4 @@
-// The signals that a person sends to hvdray: stop, stop now, pause; and those meant for the
-// workers.
+// The signals that a user sends to hvdray: stop, force stop, pause; and those for the workers.
 #ifndef HVDRAY_LAUNCHER_ENGINE_SIGNALS_H_
 #define HVDRAY_LAUNCHER_ENGINE_SIGNALS_H_
 
@@ -10,18 +9,19 @@
 
 namespace hvdray {
 
+/// Called from the loop.
 struct SignalHandlers {
   /// SIGINT, SIGTERM, SIGQUIT or SIGHUP.
   std::function<void(int signo)> on_stop;
-  /// ^Z: tell the agents, then call `stop_now`, which stops this process until SIGCONT.
+  /// ^Z: tells the agents, then calls `stop_now`, which stops this process until SIGCONT.
   std::function<void(std::function<void()> stop_now)> on_pause;
   std::function<void()> on_resume;
-  /// SIGUSR1 or SIGUSR2. Empty: these are not taken over.
+  /// SIGUSR1 or SIGUSR2. Empty: these keep their default effect.
   std::function<void(int signo)> on_forward;
 };
 
-/// Takes the signals over while it lives. One that was ignored when hvdray began (nohup, a shell's
-/// background job) stays ignored. Threads: the loop's.
+/// Handles the signals while it lives. A signal that was ignored when hvdray began (nohup, a
+/// shell's background job) stays ignored. Threads: the loop's.
 class UserSignals {
  public:
   UserSignals(Loop& loop, SignalHandlers handlers);

@@ -23,7 +23,7 @@ void StartSequence::Begin(Generation generation, std::span<const wire::HostFacts
   facts_.assign(facts.begin(), facts.end());
   Result<std::vector<NicChoice>> nics = ChooseNics(plan_, facts_);
   if (!nics.ok()) {
-    // Nothing was started: to the driver these are hosts that can't be used.
+    // Nothing was started: to the driver these are unusable hosts.
     for (size_t host = 0; host < plan_.hosts.size(); ++host) {
       handlers_.on_failed(static_cast<int>(host), nics.status());
     }
@@ -80,7 +80,7 @@ void StartSequence::OnCopied() {
   trace_.End(kPhaseSync, loop_.Now());
   const std::unique_ptr<FolderSync> done = std::move(sync_);
   handlers_.on_copying(false);
-  // Who heard of it may have ended the generation.
+  // The callback may have ended the generation.
   if (generation_ != 0) Probe();
 }
 

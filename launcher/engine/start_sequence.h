@@ -1,5 +1,5 @@
-// What comes before the workers of a generation: interfaces are chosen, folders copied (--sync),
-// neighbours probed. One after the other, the last two before the first generation only.
+// The steps before the workers of a generation start: choose interfaces, copy directories (--sync),
+// probe neighbours. One after the other, the last two before the first generation only.
 #ifndef HVDRAY_LAUNCHER_ENGINE_START_SEQUENCE_H_
 #define HVDRAY_LAUNCHER_ENGINE_START_SEQUENCE_H_
 
@@ -19,30 +19,32 @@
 
 namespace hvdray {
 
-/// Each may call Drop().
+/// Called from the loop; each may call Drop().
 struct StartSequenceHandlers {
+  /// Sends a message of the current generation to the host's agent.
   std::function<void(int host, wire::Body body)> send;
-  /// Nothing was started there, and nothing will be: Drop() is next.
+  /// A step failed on that host; the caller calls Drop().
   std::function<void(int host, Status why)> on_failed;
+  /// The copy begins or ends.
   std::function<void(bool is_active)> on_copying;
   std::function<void(int host, const SyncStats& stats)> on_synced;
   /// The workers may start.
   std::function<void(const std::vector<NicChoice>& nics)> on_ready;
 };
 
-/// Threads: the loop's. Loop, trace and plan outlive it.
+/// Runs the steps. Loop, trace and plan outlive it. Threads: the loop's.
 class StartSequence {
  public:
   StartSequence(Loop& loop, Trace& trace, const LaunchPlan& plan, StartSequenceHandlers handlers);
 
-  /// facts: of each host of the plan.
+  /// `facts`: one for each host of the plan.
   void Begin(Generation generation, std::span<const wire::HostFacts> facts);
-  /// True: the message belongs to what goes on here, or did once.
+  /// True: the message belongs to a present or former step and needs no other handling.
   bool OnMessage(int host, const wire::Message& message);
-  /// Whatever was to come does not come. Does nothing when nothing goes on.
+  /// Cancels the remaining steps. No effect when idle.
   void Drop();
 
-  /// Where the workers of each host start because their folder was copied there; empty: as without.
+  /// By host: the copied directory in which workers start; empty: as in the plan.
   std::span<const std::string> worker_folders() const { return worker_folders_; }
 
  private:

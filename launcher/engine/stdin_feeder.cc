@@ -47,7 +47,7 @@ void StdinFeeder::ReadSome() {
     frame.bytes.assign(buffer.data(), static_cast<size_t>(n));
     if (credit_ == 0) watch_.Cancel();
   } else {
-    // A terminal that hangs up gives EIO: the end, as for any reader of it.
+    // A terminal that hangs up returns EIO: end of input.
     frame.is_end = true;
     Stop();
   }

@@ -1,4 +1,4 @@
-// Carries hvdray's stdin to one worker under the credit that its agent grants.
+// Carries hvdray's stdin to one worker, limited by the credit that its agent grants.
 #ifndef HVDRAY_LAUNCHER_ENGINE_STDIN_FEEDER_H_
 #define HVDRAY_LAUNCHER_ENGINE_STDIN_FEEDER_H_
 
@@ -10,18 +10,19 @@
 
 namespace hvdray {
 
-/// What may be on its way before the agent has granted anything (docs/protocol.md, credit).
+/// Bytes that may be in flight before the agent grants any (docs/protocol.md, "Credit").
 inline constexpr uint32_t kStdinWindowBytes = 1 << 20;
 
-/// Reads only as much as there is credit for, so a slow worker slows the writer. Never blocks: a
-/// descriptor is read when it is readable. Threads: the loop's.
+/// Reads only as much as it has credit for, so a slow worker slows the writer. Never blocks: reads
+/// only when the descriptor is readable. Threads: the loop's.
 class StdinFeeder {
  public:
-  /// `fd` stays the caller's. `send` gets frames of at most 64 KiB; the last one has is_end.
+  /// Does not own `fd`. `send` gets frames of at most 64 KiB; the last one has is_end.
   StdinFeeder(Loop& loop, int fd, int rank, std::function<void(wire::Stdin)> send);
 
+  /// The agent has granted `bytes` more.
   void AddCredit(uint32_t bytes);
-  /// The worker is gone: reads no more.
+  /// The worker is gone: stops reading.
   void Stop();
 
  private:
@@ -33,7 +34,7 @@ class StdinFeeder {
   int rank_;
   std::function<void(wire::Stdin)> send_;
   uint64_t credit_ = 0;
-  bool is_pollable_;  ///< Regular files and /dev/null are not; they are always readable.
+  bool is_pollable_;  ///< Regular files and /dev/null are not, but always readable.
   bool is_at_end_ = false;
   Watch watch_;
 };

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kShownWordBytes = 4096;
 
-/// What is left of `path` below `folder`; empty: the folder itself; nullopt: not in it.
+/// The part of `path` below `folder`; empty: the directory itself; nullopt: not in it.
 std::optional<std::string> Below(const std::string& path, const std::string& folder) {
   if (folder.empty() || !path.starts_with(folder)) return std::nullopt;
   if (path.size() == folder.size()) return std::string();
@@ -50,7 +50,7 @@ Result<SyncedFolder> PlanFolder(const SyncWord& word, const std::string& home, S
 }  // namespace
 
 std::string DefaultTarget(const std::string& folder, const std::string& home) {
-  // In '/' lies everything, and it is nobody's home.
+  // '/' contains everything and is no real home directory.
   if (home == "/") return folder;
   return Below(folder, home).value_or(folder);
 }

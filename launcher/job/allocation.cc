@@ -8,8 +8,6 @@
 
 #include "base/shown_text.h"
 #include "base/text.h"
-#include "launcher/job/host_range.h"
-#include "launcher/job/host_word.h"
 #include "launcher/job/hostfile.h"
 
 namespace hvdray {

@@ -8,8 +8,8 @@
 #include <optional>
 #include <string_view>
 
-#include "base/nearest.h"
-#include "launcher/job/foreign_options.h"
+#include "base/text.h"
+#include "launcher/job/horovod_options.h"
 
 namespace hvdray {
 namespace {

@@ -5,13 +5,13 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
 #include "base/yaml.h"
 #include "launcher/job/job_spec.h"
 #include "launcher/job/option_layers.h"
-#include "launcher/job/python_value.h"
 
 namespace hvdray {
 
@@ -40,6 +40,13 @@ Result<HorovodConfig> ReadHorovodConfig(const YamlNode& root, std::vector<std::s
 Result<std::map<std::string, Setting<std::string>>> ResolveTunables(
     const LayerStack& above, const HorovodConfig& config, const OptionLayer& below,
     std::vector<std::string>* warnings);
+
+// Options of other launchers, for people whose hands know those.
+
+/// What serves here for an option of torchrun, mpirun, hydra or srun that this program does not
+/// have: a hint, with the name of ours. `option`: as it was typed, without a value. Empty: not one
+/// of those. Pure.
+std::string_view HintForForeignOption(std::string_view option);
 
 }  // namespace hvdray
 

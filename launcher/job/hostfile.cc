@@ -1,18 +1,19 @@
 // Host files.
 #include "launcher/job/hostfile.h"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdint>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
-#include "base/nearest.h"
 #include "base/shown_text.h"
 #include "base/text.h"
-#include "launcher/job/host_word.h"
 
 namespace hvdray {
 namespace {
@@ -214,6 +215,354 @@ class HostfileParser {
   std::unordered_map<std::string, size_t> line_of_;
 };
 
+constexpr std::string_view kScheme = "ssh://";
+constexpr size_t kMaxUserBytes = 64;
+constexpr size_t kMaxZoneBytes = 15;  // Of an interface name on Linux.
+
+/// Address and zone of "fe80::1%eth0"; the zone may be empty.
+struct Ipv6 {
+  std::string canonical;
+  std::string_view zone;
+};
+
+std::optional<Ipv6> ParseIpv6(std::string_view text) {
+  const size_t percent = text.find('%');
+  const std::string number(text.substr(0, percent));
+  in6_addr binary{};
+  if (number.find('\0') != std::string::npos ||
+      ::inet_pton(AF_INET6, number.c_str(), &binary) != 1) {
+    return std::nullopt;
+  }
+  std::array<char, INET6_ADDRSTRLEN> canonical{};
+  ::inet_ntop(AF_INET6, &binary, canonical.data(), canonical.size());
+  Ipv6 address{canonical.data(), {}};
+  if (percent == std::string_view::npos) return address;
+  address.zone = text.substr(percent + 1);
+  if (!IsHostName(address.zone) || address.zone.size() > kMaxZoneBytes) return std::nullopt;
+  return address;
+}
+
+/// Names are cut at ':', and a leading '-' would be an option of ssh.
+std::string PlainNameOf(const Ipv6& address) {
+  std::string name = address.canonical;
+  if (name.starts_with(':')) name.insert(0, "0");
+  if (name.ends_with(':')) name += '0';
+  std::replace(name.begin(), name.end(), ':', '-');
+  return address.zone.empty() ? name : fmt::format("{}_{}", name, address.zone);
+}
+
+/// Takes the user off the front of `*rest`.
+std::optional<HostFault> ParseUser(std::string_view* rest, size_t* at, HostWord* word) {
+  const size_t sign = rest->rfind('@');
+  if (sign == std::string_view::npos) return std::nullopt;
+  word->user = rest->substr(0, sign);
+  if (!IsUserName(word->user)) {
+    return HostFault{*at, fmt::format("'{}' is not a user name", ShownText(word->user))};
+  }
+  rest->remove_prefix(sign + 1);
+  *at += sign + 1;
+  return std::nullopt;
+}
+
+/// Takes the host off the front of `*rest`, so that it is empty or begins with ':'.
+std::optional<HostFault> ParseName(std::string_view* rest, size_t* at, HostWord* word) {
+  word->names_offset = *at;
+  const size_t close = rest->find(']');
+  const std::string_view bracket = rest->substr(0, close);
+  if (bracket.starts_with('[') && bracket.find(':') != std::string_view::npos) {
+    word->names = bracket.substr(1);
+    word->is_ipv6 = close != std::string_view::npos && ParseIpv6(word->names).has_value();
+    const std::string_view after = word->is_ipv6 ? rest->substr(close + 1) : "";
+    if (!word->is_ipv6 || !(after.empty() || after[0] == ':')) {
+      return HostFault{*at,
+                       fmt::format("'{}' is not an IPv6 address in brackets", ShownText(*rest))};
+    }
+    *rest = after;
+    *at += close + 1;
+    return std::nullopt;
+  }
+  word->names = rest->substr(0, rest->find(':'));
+  rest->remove_prefix(word->names.size());
+  *at += word->names.size();
+  return std::nullopt;
+}
+
+/// ":2222" or ":2222:4" behind "ssh://".
+std::optional<HostFault> ParsePortPart(std::string_view* rest, size_t* at, HostWord* word) {
+  if (rest->empty()) return std::nullopt;
+  const std::string_view text = rest->substr(1, rest->find(':', 1) - 1);
+  const std::optional<uint16_t> port = ParsePort(text);
+  if (!port) {
+    return HostFault{*at + 1, fmt::format("port '{}' is not within 1 to 65535", ShownText(text))};
+  }
+  word->port = *port;
+  rest->remove_prefix(1 + text.size());
+  *at += 1 + text.size();
+  return std::nullopt;
+}
+
+constexpr size_t kMaxHostBytes = 253;  // A DNS name's limit, RFC 1035.
+constexpr size_t kMaxDigits = 18;      // Fits a uint64_t with room for a sum.
+constexpr std::string_view kDigits = "0123456789";
+
+bool IsHostByte(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+         c == '.' || c == '-';
+}
+
+/// first to last, written with at least `width` digits.
+struct NumberRange {
+  uint64_t first = 0;
+  uint64_t last = 0;
+  size_t width = 0;
+};
+
+/// The text before a bracket and the bracket; no ranges: text to the end.
+struct Part {
+  std::string_view text;
+  std::vector<NumberRange> ranges;
+};
+
+struct Pattern {
+  std::vector<Part> parts;
+  size_t shortest = 0;  ///< Bytes of the shortest name, at least.
+  uint64_t count = 1;   ///< Names, or more than `room`.
+};
+
+bool IsNumber(std::string_view text) {
+  return !text.empty() && text.find_first_not_of(kDigits) == std::string_view::npos;
+}
+
+bool IsPadded(std::string_view digits) { return digits.size() > 1 && digits[0] == '0'; }
+
+uint64_t ValueOf(std::string_view digits) {
+  uint64_t value = 0;
+  std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  return value;
+}
+
+/// "7" or "007-130". Returns what is wrong, or nothing.
+std::string ParseRange(std::string_view text, NumberRange* range) {
+  const size_t dash = text.find('-');
+  const std::string_view first = text.substr(0, dash);
+  const std::string_view last = dash == std::string_view::npos ? first : text.substr(dash + 1);
+  if (!IsNumber(first) || !IsNumber(last)) {
+    return fmt::format("'{}' is not a number or a range of numbers", ShownText(text));
+  }
+  if (first.size() > kMaxDigits || last.size() > kMaxDigits) {
+    return fmt::format("'{}' has a number of more than {} digits", ShownText(text), kMaxDigits);
+  }
+  *range = {ValueOf(first), ValueOf(last), first.size()};
+  if (range->last < range->first) return fmt::format("range {} is reversed", text);
+  if (IsPadded(last) && last.size() != first.size()) {
+    return fmt::format("the ends of range {} are padded differently", text);
+  }
+  return {};
+}
+
+class PatternReader {
+ public:
+  PatternReader(std::string_view text, size_t room) : text_(text), room_(room) {}
+
+  std::optional<HostFault> Read(Pattern* pattern) {
+    for (size_t at = 0; at < text_.size();) {
+      const size_t open = std::min(text_.find('[', at), text_.size());
+      Part part{text_.substr(at, open - at), {}};
+      if (auto fault = CheckText(part.text, at)) return fault;
+      at = open;
+      if (open < text_.size()) {
+        const size_t close = text_.find(']', open);
+        if (close == std::string_view::npos) return HostFault{open, "this bracket is not closed"};
+        if (auto fault = ReadBracket(open + 1, close, &part, pattern)) return fault;
+        at = close + 1;
+      }
+      pattern->shortest += part.text.size();
+      if (pattern->shortest > kMaxHostBytes) return NoHostName();
+      pattern->parts.push_back(std::move(part));
+    }
+    if (pattern->parts.empty()) return NoHostName();
+    if (pattern->count > room_) {
+      return HostFault{0, fmt::format("over {} hosts", kMaxHosts)};
+    }
+    return std::nullopt;
+  }
+
+ private:
+  HostFault NoHostName() const {
+    return {0, fmt::format("'{}' is not a host name", ShownText(text_))};
+  }
+
+  std::optional<HostFault> CheckText(std::string_view part, size_t at) const {
+    if (at == 0 && part.starts_with('-')) return NoHostName();
+    if (const size_t bracket = part.find(']'); bracket != std::string_view::npos) {
+      return HostFault{at + bracket, "']' without a '[' before it"};
+    }
+    if (!std::all_of(part.begin(), part.end(), IsHostByte)) return NoHostName();
+    return std::nullopt;
+  }
+
+  /// The text from `begin` to `end` is within brackets.
+  std::optional<HostFault> ReadBracket(size_t begin, size_t end, Part* part, Pattern* pattern) {
+    uint64_t count = 0;
+    size_t shortest = kMaxDigits;
+    while (begin <= end) {
+      const size_t comma = std::min(text_.find(',', begin), end);
+      NumberRange range;
+      std::string wrong = ParseRange(text_.substr(begin, comma - begin), &range);
+      if (!wrong.empty()) return HostFault{begin, std::move(wrong)};
+      // Both factors of the product below stay small: saturated one above the room.
+      count = std::min<uint64_t>(count + (range.last - range.first + 1), room_ + 1);
+      shortest = std::min(shortest, range.width);
+      if (part->ranges.size() <= room_) part->ranges.push_back(range);
+      begin = comma + 1;
+    }
+    pattern->count = std::min<uint64_t>(pattern->count * count, room_ + 1);
+    pattern->shortest += shortest;
+    return std::nullopt;
+  }
+
+  std::string_view text_;
+  size_t room_;
+};
+
+/// Every name so far followed by every number of the part.
+std::vector<std::string> Append(std::vector<std::string> names, const Part& part) {
+  for (std::string& name : names) name += part.text;
+  if (part.ranges.empty()) return names;
+  std::vector<std::string> longer;
+  for (const std::string& name : names) {
+    for (const NumberRange& range : part.ranges) {
+      for (uint64_t number = range.first; number <= range.last; ++number) {
+        longer.push_back(fmt::format("{}{:0{}}", name, number, range.width));
+      }
+    }
+  }
+  return longer;
+}
+
+class HostListParser {
+ public:
+  Status AddItem(std::string_view text) {
+    ++item_;
+    HostWord word;
+    if (const auto fault = ParseHostWord(text, &word)) return Wrong(text, fault->message);
+    if (!word.slots || !IsAllDigits(*word.slots)) return NotHostAndSlots(text);
+    if (!word.is_ipv6 && word.names.find('[') == std::string_view::npos &&
+        !IsHostName(word.names)) {
+      return NotHostAndSlots(text);
+    }
+    const std::optional<int> slots = ParseSlots(*word.slots);
+    if (!slots) {
+      return Wrong(
+          text, fmt::format("slots={} is not within 0 to {}", ShownText(*word.slots), kMaxSlots));
+    }
+    size_t next = hosts_.size();
+    if (const auto fault = AppendHosts(word, *slots, kMaxHosts - next, &hosts_)) {
+      return Wrong(text, fault->message);
+    }
+    for (; next < hosts_.size(); ++next) HVDRAY_RETURN_IF_ERROR(CheckNew(hosts_[next]));
+    return {};
+  }
+
+  std::vector<HostSlots> Take() && { return std::move(hosts_); }
+
+ private:
+  struct Seen {
+    size_t item = 0;
+    int slots = 0;
+  };
+
+  Status Wrong(std::string_view text, std::string_view what) const {
+    return {ErrorCode::kSpecInvalid,
+            fmt::format("item {} ('{}'): {}", item_, ShownText(text), what)};
+  }
+
+  Status NotHostAndSlots(std::string_view text) const {
+    std::string hint = fmt::format("item {} is '{}'", item_, ShownText(text));
+    if (text.find(':') != text.rfind(':')) {
+      hint += "; a port is written ssh://host:port:slots, an IPv6 address [::1]:slots";
+    }
+    return {ErrorCode::kSpecInvalid,
+            "Invalid host input, please make sure it has format as : worker-0:2,worker-1:2.",
+            std::move(hint)};
+  }
+
+  Status CheckNew(const HostSlots& host) {
+    const auto [seen, is_new] = seen_.emplace(host.host, Seen{item_, host.slots});
+    if (is_new) return {};
+    const Seen& first = seen->second;
+    const std::string place = first.item == item_
+                                  ? fmt::format("both times in item {}", item_)
+                                  : fmt::format("items {} and {}", first.item, item_);
+    return {ErrorCode::kSpecInvalid, fmt::format("host {} is listed twice: {}", host.host, place),
+            fmt::format("add the slots up: {}:{}", host.host, first.slots + host.slots)};
+  }
+
+  size_t item_ = 0;
+  std::vector<HostSlots> hosts_;
+  std::unordered_map<std::string, Seen> seen_;
+};
+
+class DiscoveryParser {
+ public:
+  DiscoveryParser(std::optional<int> default_slots, std::string* warning)
+      : default_slots_(default_slots), warning_(warning) {}
+
+  Status AddLine(std::string_view text) {
+    ++line_;
+    if (text.empty()) return {};
+    HostWord word;
+    if (const auto fault = ParseHostWord(text, &word)) return Wrong(fault->message);
+    std::optional<int> slots = default_slots_;
+    if (word.slots) {
+      if (word.slots->find(':') != std::string_view::npos) {
+        return Wrong(fmt::format("'{}' has too many colons", ShownText(text)));
+      }
+      slots = ParseSlots(*word.slots);
+      if (!slots) {
+        return Wrong(fmt::format("slots '{}' of '{}' are not a number from 0 to {}",
+                                 ShownText(*word.slots), ShownText(text), kMaxSlots));
+      }
+    }
+    std::vector<HostSlots> named;
+    if (const auto fault =
+            AppendHosts(word, slots.value_or(0), kMaxHosts - hosts_.size(), &named)) {
+      return Wrong(fault->message);
+    }
+    if (!slots) {
+      return Wrong(fmt::format("host {} has no slots", named.front().host),
+                   "let the script print host:slots, or give --slots-per-host");
+    }
+    for (HostSlots& host : named) Add(std::move(host));
+    return {};
+  }
+
+  std::vector<HostSlots> Take() && { return std::move(hosts_); }
+
+ private:
+  Status Wrong(std::string_view what,
+               std::string_view hint = "one host a line: 'node1' or 'node1:4'") const {
+    return {ErrorCode::kSpecInvalid, fmt::format("line {}: {}", line_, what), std::string(hint)};
+  }
+
+  void Add(HostSlots host) {
+    const auto [seen, is_new] = places_.try_emplace(host.host, hosts_.size(), line_);
+    if (is_new) return hosts_.push_back(std::move(host));
+    const auto& [index, first_line] = seen->second;
+    if (hosts_[index] == host || !warning_->empty()) return;
+    *warning_ = fmt::format(
+        "the discovery script prints host {} twice, '{}' in line {} and '{}' in line {}: the first "
+        "counts",
+        host.host, HostText(hosts_[index]), first_line, HostText(host), line_);
+  }
+
+  const std::optional<int> default_slots_;
+  std::string* warning_;
+  size_t line_ = 0;
+  std::vector<HostSlots> hosts_;
+  std::unordered_map<std::string, std::pair<size_t, size_t>> places_;  // index, line
+};
+
 }  // namespace
 
 std::optional<int> ParseSlots(std::string_view text) {
@@ -235,6 +584,141 @@ Result<std::vector<HostSlots>> ParseHostfile(std::string_view text, std::string_
     HVDRAY_RETURN_IF_ERROR(parser.AddLine(line));
   }
   return std::move(parser).Finish();
+}
+
+std::optional<uint16_t> ParsePort(std::string_view text) {
+  uint16_t port = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+  if (error != std::errc() || end != text.data() + text.size() || port == 0) return std::nullopt;
+  return port;
+}
+
+bool IsUserName(std::string_view user) {
+  return !user.empty() && user.size() <= kMaxUserBytes && user[0] != '-' &&
+         std::all_of(user.begin(), user.end(), [](char c) {
+           return c == '+' || IsHostName(std::string{'a', c});
+         });
+}
+
+std::optional<HostFault> ParseHostWord(std::string_view text, HostWord* word) {
+  *word = HostWord();
+  std::string_view rest = text;
+  size_t at = 0;
+  const bool has_scheme = text.starts_with(kScheme);
+  if (has_scheme) {
+    rest.remove_prefix(kScheme.size());
+    at = kScheme.size();
+  }
+  if (auto fault = ParseUser(&rest, &at, word)) return fault;
+  if (auto fault = ParseName(&rest, &at, word)) return fault;
+  if (has_scheme) {
+    if (auto fault = ParsePortPart(&rest, &at, word)) return fault;
+  }
+  if (!rest.empty()) {
+    word->slots = rest.substr(1);
+    word->slots_offset = at + 1;
+  }
+  return std::nullopt;
+}
+
+std::optional<HostFault> AppendHosts(const HostWord& word, int slots, size_t room,
+                                     std::vector<HostSlots>* hosts) {
+  std::vector<std::string> names;
+  if (word.is_ipv6) {
+    names.emplace_back(word.names);
+  } else if (auto fault = ExpandHostRange(word.names, room, &names)) {
+    return HostFault{fault->offset + word.names_offset, fault->message};
+  }
+  if (names.size() > room) {
+    return HostFault{word.names_offset, fmt::format("over {} hosts", kMaxHosts)};
+  }
+  for (const std::string& name : names) {
+    HostSlots host = MakeHostSlots(name, slots);
+    host.address.user = word.user;
+    host.address.port = word.port;
+    hosts->push_back(std::move(host));
+  }
+  return std::nullopt;
+}
+
+HostSlots MakeHostSlots(std::string_view name, int slots) {
+  HostSlots host{std::string(name), slots};
+  const std::optional<Ipv6> address =
+      name.find(':') == std::string_view::npos ? std::nullopt : ParseIpv6(name);
+  if (!address) return host;
+  host.host = PlainNameOf(*address);
+  host.address.name = address->canonical;
+  if (!address->zone.empty()) host.address.name += fmt::format("%{}", address->zone);
+  return host;
+}
+
+std::string HostText(const HostSlots& host) {
+  const HostAddress& address = host.address;
+  return fmt::format("{}{}{}{}{}:{}", address.port == 0 ? "" : kScheme, address.user,
+                     address.user.empty() ? "" : "@",
+                     address.name.empty() ? host.host : fmt::format("[{}]", address.name),
+                     address.port == 0 ? "" : fmt::format(":{}", address.port), host.slots);
+}
+
+// Counts before it expands, so that no text costs more memory than the names it may stand for.
+
+bool IsHostName(std::string_view name) {
+  return !name.empty() && name.size() <= kMaxHostBytes && name[0] != '-' &&
+         std::all_of(name.begin(), name.end(), IsHostByte);
+}
+
+std::optional<HostFault> ExpandHostRange(std::string_view pattern, size_t room,
+                                         std::vector<std::string>* names) {
+  Pattern read;
+  if (auto fault = PatternReader(pattern, room).Read(&read)) return fault;
+  std::vector<std::string> made = {""};
+  for (const Part& part : read.parts) made = Append(std::move(made), part);
+  for (const std::string& name : made) {
+    if (!IsHostName(name)) {
+      return HostFault{0, fmt::format("'{}' is not a host name", ShownText(name))};
+    }
+  }
+  names->insert(names->end(), std::make_move_iterator(made.begin()),
+                std::make_move_iterator(made.end()));
+  return std::nullopt;
+}
+
+std::vector<std::string_view> SplitHostItems(std::string_view list) {
+  std::vector<std::string_view> items;
+  size_t start = 0;
+  bool is_bracketed = false;
+  for (size_t i = 0; i <= list.size(); ++i) {
+    if (i == list.size() || (list[i] == ',' && !is_bracketed)) {
+      items.push_back(list.substr(start, i - start));
+      start = i + 1;
+    } else if (list[i] == '[' || list[i] == ']') {
+      is_bracketed = list[i] == '[';
+    }
+  }
+  return items;
+}
+
+// The -H option.
+
+Result<std::vector<HostSlots>> ParseHostList(std::string_view list) {
+  HostListParser parser;
+  for (const std::string_view item : SplitHostItems(list)) {
+    HVDRAY_RETURN_IF_ERROR(parser.AddItem(Trimmed(item)));
+  }
+  return std::move(parser).Take();
+}
+
+Result<std::vector<HostSlots>> ParseDiscoveredHosts(std::string_view text,
+                                                    std::optional<int> default_slots,
+                                                    std::string* warning) {
+  warning->clear();
+  DiscoveryParser parser(default_slots, warning);
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    HVDRAY_RETURN_IF_ERROR(parser.AddLine(Trimmed(line)));
+  }
+  return std::move(parser).Take();
 }
 
 }  // namespace hvdray

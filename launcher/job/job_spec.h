@@ -15,7 +15,7 @@
 #include "launcher/job/placement.h"
 #include "launcher/job/ray_spec.h"
 #include "launcher/job/setting.h"
-#include "launcher/job/sync_word.h"
+#include "launcher/job/value_text.h"
 
 namespace hvdray {
 

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <tuple>
 
-#include "base/nearest.h"
+#include "base/text.h"
 
 namespace hvdray {
 namespace {

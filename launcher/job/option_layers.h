@@ -3,10 +3,12 @@
 #ifndef HVDRAY_LAUNCHER_JOB_OPTION_LAYERS_H_
 #define HVDRAY_LAUNCHER_JOB_OPTION_LAYERS_H_
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "base/environ.h"
@@ -67,6 +69,23 @@ Result<size_t> ChoiceOf(OptionId id, const RawOption& raw);  ///< Index into Cho
 /// nullopt: said to be off ("false").
 Result<std::optional<size_t>> OptionalChoiceOf(OptionId id, const RawOption& raw);
 Result<std::pair<int, int>> PairOf(OptionId id, const RawOption& raw);
+
+// A YAML scalar as PyYAML types it and as Python prints it: Horovod's config file is read by
+// Python, so workers see Python's text. Pure.
+
+/// None, bool, int, float or str.
+using PythonValue = std::variant<std::monostate, bool, int64_t, double, std::string>;
+
+/// The type that PyYAML's safe loader gives to a plain scalar (YAML 1.1): 010 is eight, `1e3` is
+/// text (no dot, no sign), `on` is true. Base-60 numbers, dates and integers beyond 64 bits stay
+/// text. Source: PyYAML resolver.py, constructor.py.
+PythonValue TypePlainScalar(std::string_view text);
+
+/// Python's str(): "True", "20.0", "1e-05".
+std::string FormatPython(const PythonValue& value);
+
+/// Python's bool(): 0, 0.0, "", None and False are not.
+bool IsTruthy(const PythonValue& value);
 
 }  // namespace hvdray
 

@@ -86,7 +86,7 @@ struct OptionRow {
   std::string_view negations;  ///< The same for spellings that mean "false".
   OptionType type;
   std::string_view value_name;  ///< "SECONDS"; of choices: "auto|always|never".
-  int64_t min = 0;              ///< Of kInt and kIntPair.
+  int64_t min = 0;              ///< Of kInt and kIntPair; of kDuration: 1 means above 0.
   int64_t max = 0;
   std::string_view default_text;
   OptionGroup group;

@@ -10,6 +10,8 @@
 
 #include "base/host_slots.h"
 #include "base/result.h"
+#include "base/types.h"
+#include "rendezvous/kv_store.h"
 #include "wire/message.h"
 
 namespace hvdray {
@@ -43,6 +45,12 @@ std::string ToRankAndSize(const RankInfo& info);
 /// The place-related fields of the message that starts the workers of `host_index`; command,
 /// environment, interfaces, master and the like are left to the caller.
 wire::StartGeneration StartOfHost(std::span<const RankInfo> ranks, int host_index);
+
+// What the rendezvous has to know of an assignment. Pure.
+
+/// Sizes of the scopes "global", "local_<host>" and "cross_<local rank>", and the answer to
+/// rank_and_size of every slot. `ranks` is what AssignRanks() gave. Source: Horovod spec 2.5, 2.6.
+KvAssignment KvAssignmentOf(std::span<const RankInfo> ranks, Generation generation);
 
 }  // namespace hvdray
 

@@ -4,12 +4,17 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <string_view>
 #include <vector>
 
 #include "base/json.h"
 #include "base/text.h"
+#include "launcher/job/hostfile.h"
+#include "launcher/job/option_table.h"
+#include "launcher/job/ray_runtime_env.h"
+#include "launcher/job/spec_fields.h"
 #include "wire/slot_environment.h"
 
 namespace hvdray {
@@ -155,6 +160,144 @@ std::string Environments(const std::vector<Variables>& all) {
   return text;
 }
 
+struct ConfigRow {
+  std::string name;
+  Json value;
+  std::string origin;
+};
+
+std::string WithoutSecret(const std::string& variable) {
+  static constexpr std::array<std::string_view, 5> kSecretWords = {"KEY", "TOKEN", "SECRET",
+                                                                   "PASSWORD", "CREDENTIAL"};
+  const size_t equals = variable.find('=');
+  if (equals == std::string::npos) return variable;
+  std::string name = variable.substr(0, equals);
+  std::transform(name.begin(), name.end(), name.begin(), [](char c) {
+    return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  });
+  const bool is_secret =
+      std::any_of(kSecretWords.begin(), kSecretWords.end(),
+                  [&name](std::string_view word) { return name.find(word) != std::string::npos; });
+  return is_secret ? variable.substr(0, equals + 1) + "***" : variable;
+}
+
+Json ToJson(bool value) { return value; }
+Json ToJson(int value) { return value; }
+Json ToJson(uint16_t value) { return value; }
+Json ToJson(double value) { return value; }
+Json ToJson(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
+Json ToJson(const std::string& value) { return value.empty() ? Json() : Json(value); }
+Json ToJson(const std::vector<std::string>& words) { return Json(words); }
+Json ToJson(Duration value) { return std::chrono::duration<double>(value).count(); }
+Json ToJson(const std::optional<int>& value) { return value ? Json(*value) : Json(); }
+Json ToJson(const std::pair<int, int>& range) { return Json::array({range.first, range.second}); }
+Json ToJson(const std::optional<std::pair<int, int>>& range) {
+  return range ? ToJson(*range) : Json();
+}
+Json ToJson(const std::vector<SyncWord>& words) {
+  Json list = Json::array();
+  for (const SyncWord& word : words) list.push_back(SyncText(word));
+  return list;
+}
+Json ToJson(const std::vector<HostSlots>& hosts) {
+  Json list = Json::array();
+  for (const HostSlots& host : hosts) list.push_back(HostText(host));
+  return list;
+}
+
+/// What a setting shows of itself: neither variables nor headers that may be secret.
+template <typename T>
+Json ShownValue(OptionId id, const Setting<T>& setting) {
+  if constexpr (std::is_enum_v<T>) {
+    return ChoicesOf(RowOf(id))[static_cast<size_t>(*setting)];
+  } else if constexpr (std::is_same_v<T, std::optional<PlanFormat>>) {
+    return setting->has_value() ? Json(ChoicesOf(RowOf(id))[static_cast<size_t>(**setting)])
+                                : Json();
+  } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+    if (id != OptionId::kEnv) return ToJson(*setting);
+    std::vector<std::string> variables;
+    for (const std::string& variable : *setting) variables.push_back(WithoutSecret(variable));
+    return ToJson(variables);
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    if (setting->empty()) return {};
+    if (id == OptionId::kRayHeaders) return "***";
+    return id == OptionId::kRuntimeEnv ? ShownRuntimeEnv(*setting) : ToJson(*setting);
+  } else {
+    return ToJson(*setting);
+  }
+}
+
+/// The command, then the options in the table's order, under the table's names.
+std::vector<ConfigRow> ConfigRows(const JobSpec& spec) {
+  std::vector<ConfigRow> rows = {{"command", ToJson(*spec.command), spec.command.origin()}};
+  ForEachSpecField(spec, [&rows](const char* /*name*/, OptionId id, const auto& field) {
+    if constexpr (!std::is_same_v<decltype(field),
+                                  const std::map<std::string, Setting<std::string>>&>) {
+      if (id == OptionId::kCount || id == OptionId::kPrintConfig) return;
+      rows.push_back({std::string(RowOf(id).name), ShownValue(id, field), field.origin()});
+    }
+  });
+  return rows;
+}
+
+/// 0 stands for "nothing was said" where no option value is 0.
+bool IsUnset(const ConfigRow& row) {
+  static constexpr std::array<std::string_view, 4> kZeroIsUnset = {"master-port", "ssh-port",
+                                                                   "straggler-timeout", "timeout"};
+  return row.value.is_null() || (row.value.is_array() && row.value.empty()) ||
+         (std::find(kZeroIsUnset.begin(), kZeroIsUnset.end(), row.name) != kZeroIsUnset.end() &&
+          row.value == 0);
+}
+
+std::string Shown(const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (!value.is_array()) return DumpJson(value);
+  std::string text;
+  for (const Json& item : value) {
+    const std::string word = item.is_string() ? item.get<std::string>() : DumpJson(item);
+    const bool is_plain = !word.empty() && word.find_first_of(" \t\n\"'\\") == std::string::npos;
+    text += (text.empty() ? "" : " ") + (is_plain ? word : DumpJson(word));
+  }
+  return text;
+}
+
+std::string OneLine(std::string text) {
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  }
+  return text;
+}
+
+/// A value of the middle column that fits a line; the JSON form has it whole.
+std::string Cut(const std::string& whole) {
+  constexpr size_t kMaxBytes = 60;
+  std::string text = OneLine(whole);
+  if (text.size() > kMaxBytes) {
+    size_t end = kMaxBytes;
+    // Not in the middle of a UTF-8 character.
+    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+    text = text.substr(0, end) + "...";
+  }
+  return text;
+}
+
+std::string ToText(const std::vector<ConfigRow>& rows) {
+  std::vector<std::array<std::string, 3>> lines;
+  size_t name_width = 0;
+  size_t value_width = 0;
+  for (const ConfigRow& row : rows) {
+    const std::string value = IsUnset(row) ? "-" : Cut(Shown(row.value));
+    name_width = std::max(name_width, row.name.size());
+    value_width = std::max(value_width, value.size());
+    lines.push_back({row.name, value, OneLine(row.origin)});
+  }
+  std::string text;
+  for (const auto& [name, value, origin] : lines) {
+    text += fmt::format("{:<{}}  {:<{}}  {}\n", name, name_width, value, value_width, origin);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string PlanToText(const JobSpec& spec, std::span<const RankInfo> ranks) {
@@ -199,6 +342,30 @@ std::string PlanToJson(const JobSpec& spec, std::span<const RankInfo> ranks) {
   plan["decided_at_start"] =
       all.empty() ? std::vector<std::string>{} : DecidedAtStart(spec, all[0]);
   return DumpJson(plan, 2) + "\n";
+}
+
+// One list of rows feeds both forms, so that text and JSON cannot tell different things.
+
+std::string PrintConfig(const JobSpec& spec, PlanFormat format) {
+  std::vector<ConfigRow> rows = ConfigRows(spec);
+  if (format == PlanFormat::kText) {
+    for (const auto& [name, setting] : spec.tunables)
+      rows.push_back({name, *setting, setting.origin()});
+    return ToText(rows);
+  }
+  Json settings = Json::object();
+  for (const ConfigRow& row : rows) {
+    settings[row.name] = {{"value", IsUnset(row) ? Json() : row.value}, {"origin", row.origin}};
+  }
+  Json environment = Json::object();
+  for (const auto& [name, setting] : spec.tunables) {
+    environment[name] = {{"value", *setting}, {"origin", setting.origin()}};
+  }
+  return DumpJson({{"schema", "hvdray.config/1"},
+                   {"settings", std::move(settings)},
+                   {"environment", std::move(environment)}},
+                  2) +
+         "\n";
 }
 
 }  // namespace hvdray

@@ -17,6 +17,14 @@ std::string PlanToText(const JobSpec& spec, std::span<const RankInfo> ranks);
 /// One object, schema "hvdray.plan/1".
 std::string PlanToJson(const JobSpec& spec, std::span<const RankInfo> ranks);
 
+// `hvdray run --print-config`: every setting, its value and where that comes from. Pure.
+
+/// Text: aligned columns of name, value and origin. JSON: one object
+/// {"schema": "hvdray.config/1", "settings": {name: {"value", "origin"}}, "environment": {…}};
+/// durations are seconds, what is not set is null. Values of -x whose name tells of a secret
+/// (KEY, TOKEN, SECRET, PASSWORD, CREDENTIAL) are shown as "***": the output ends up in issues.
+std::string PrintConfig(const JobSpec& spec, PlanFormat format);
+
 }  // namespace hvdray
 
 #endif  // HVDRAY_LAUNCHER_JOB_PLAN_H_

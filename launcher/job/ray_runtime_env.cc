@@ -6,7 +6,7 @@
 #include <array>
 #include <utility>
 
-#include "base/nearest.h"
+#include "base/text.h"
 #include "base/yaml.h"
 #include "launcher/job/value_text.h"
 

@@ -1,4 +1,4 @@
-// A runtime environment of Ray's, as `ray job submit` takes it and a person writes it. Pure.
+// A runtime environment of Ray's, as `ray job submit` takes it and a user writes it. Pure.
 #ifndef HVDRAY_LAUNCHER_JOB_RAY_RUNTIME_ENV_H_
 #define HVDRAY_LAUNCHER_JOB_RAY_RUNTIME_ENV_H_
 

@@ -7,10 +7,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "launcher/job/job_spec.h"
 #include "launcher/job/option_layers.h"
+#include "launcher/job/option_table.h"
 #include "launcher/job/value_text.h"
 
 namespace hvdray {
@@ -61,6 +63,24 @@ class SettingReader {
       if (!choice) return std::optional<PlanFormat>();
       return std::optional<PlanFormat>(static_cast<PlanFormat>(*choice));
     });
+  }
+  /// Reads an option whose row and field say how; does nothing for others.
+  template <typename T>
+  void ByType(OptionId id, Setting<T>* out) {
+    const OptionRow& row = RowOf(id);
+    if constexpr (std::is_same_v<T, bool>) {
+      Flag(id, out);
+    } else if constexpr (std::is_same_v<T, std::string>) {
+      if (row.type == OptionType::kText) Text(id, out);
+    } else if constexpr (std::is_same_v<T, Duration>) {
+      row.min > 0 ? TimeAboveZero(id, out) : Time(id, out);
+    } else if constexpr (std::is_same_v<T, std::optional<PlanFormat>>) {
+      Format(id, out);
+    } else if constexpr (std::is_enum_v<T>) {
+      Choice(id, out);
+    } else if constexpr (std::is_constructible_v<T, int> && !std::is_same_v<T, double>) {
+      if (row.type == OptionType::kInt) Whole(id, out);
+    }
   }
   template <typename T, typename Parse>
   void Read(OptionId id, Setting<T>* out, Parse parse) {

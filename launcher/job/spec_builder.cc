@@ -4,10 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <map>
 #include <string_view>
+#include <type_traits>
 
 #include "base/command_words.h"
 #include "launcher/job/setting_reader.h"
+#include "launcher/job/spec_fields.h"
 #include "launcher/job/value_text.h"
 
 namespace hvdray {
@@ -68,27 +72,28 @@ bool IsExecutable(const std::string& word, const Environment& environment,
   return false;
 }
 
+/// Read in spec_hosts.cc and spec_ray.cc, though their types are plain.
+bool HasOwnReader(OptionId id) {
+  constexpr std::array<OptionId, 8> kOnes = {OptionId::kNumProc,    OptionId::kMinNp,
+                                             OptionId::kMaxNp,      OptionId::kHostfile,
+                                             OptionId::kRay,        OptionId::kHostDiscoveryScript,
+                                             OptionId::kRayHeaders, OptionId::kRuntimeEnv};
+  return std::find(kOnes.begin(), kOnes.end(), id) != kOnes.end();
+}
+
+using Tunables = std::map<std::string, Setting<std::string>>;
+
 }  // namespace
 
 Status ReadSettings(const LayerStack& layers, JobSpec* spec) {
   SettingReader reader(layers);
-  reader.Text(OptionId::kCwd, &spec->working_folder);
+  ForEachSpecField(*spec, [&reader](const char* /*name*/, OptionId id, auto& field) {
+    if constexpr (!std::is_same_v<decltype(field), Tunables&>) {
+      if (id != OptionId::kCount && !HasOwnReader(id)) reader.ByType(id, &field);
+    }
+  });
   reader.Read(OptionId::kSync, &spec->sync, SyncWordsOf);
-  reader.Flag(OptionId::kCleanEnv, &spec->is_clean_env);
-  reader.Flag(OptionId::kTorchEnv, &spec->is_torch_env);
-  reader.Text(OptionId::kJobFile, &spec->job_file);
-  reader.Text(OptionId::kConfigFile, &spec->config_file);
-  reader.Text(OptionId::kCluster, &spec->cluster_file);
-  reader.Whole(OptionId::kSlotsPerHost, &spec->slots_per_host);
   reader.Read(OptionId::kNetworkInterfaces, &spec->network_interfaces, InterfacesOf);
-  reader.Time(OptionId::kStartTimeout, &spec->start_timeout);
-  reader.Time(OptionId::kElasticTimeout, &spec->elastic_timeout);
-  reader.Time(OptionId::kGrace, &spec->grace);
-  reader.Time(OptionId::kTimeout, &spec->timeout);
-  reader.Time(OptionId::kHeartbeatTimeout, &spec->heartbeat_timeout);
-  reader.Time(OptionId::kKvHold, &spec->kv_hold);
-  reader.Whole(OptionId::kMaxRestarts, &spec->max_restarts);
-  reader.Whole(OptionId::kResetLimit, &spec->reset_limit);
   reader.Read(OptionId::kBlacklistCooldownRange, &spec->blacklist_cooldown_range,
               [](const RawOption& raw) -> Result<std::optional<std::pair<int, int>>> {
                 HVDRAY_ASSIGN_OR_RETURN(auto range, PairOf(OptionId::kBlacklistCooldownRange, raw));
@@ -97,41 +102,7 @@ Status ReadSettings(const LayerStack& layers, JobSpec* spec) {
                               fmt::format("{}: the lower limit {} is above the upper limit {}",
                                           raw.label, range.first, range.second));
               });
-  reader.Choice(OptionId::kElasticMode, &spec->elastic_mode);
-  reader.Choice(OptionId::kJoin, &spec->join);
-  reader.Choice(OptionId::kSuccess, &spec->success);
-  reader.TimeAboveZero(OptionId::kDiscoveryInterval, &spec->discovery_interval);
-  reader.TimeAboveZero(OptionId::kDiscoveryTimeout, &spec->discovery_timeout);
-  reader.Time(OptionId::kStragglerTimeout, &spec->straggler_timeout);
-  reader.Flag(OptionId::kBreakConnections, &spec->breaks_connections);
   reader.Read(OptionId::kStdin, &spec->stdin_rank, StdinOf);
-  reader.Choice(OptionId::kTagOutput, &spec->tag_output);
-  reader.Flag(OptionId::kPrefixTimestamp, &spec->is_timestamped);
-  reader.Text(OptionId::kOutputFilename, &spec->output_folder);
-  reader.Choice(OptionId::kColor, &spec->color);
-  reader.Flag(OptionId::kQuiet, &spec->is_quiet);
-  reader.Flag(OptionId::kVerbose, &spec->is_verbose);
-  reader.Flag(OptionId::kLogJson, &spec->is_log_json);
-  reader.Text(OptionId::kReport, &spec->report_file);
-  reader.Text(OptionId::kEvents, &spec->events_file);
-  reader.Text(OptionId::kJunit, &spec->junit_file);
-  reader.Text(OptionId::kTrace, &spec->trace_file);
-  reader.Text(OptionId::kRecord, &spec->record_file);
-  reader.Whole(OptionId::kMasterPort, &spec->master_port);
-  reader.Flag(OptionId::kPeerCheck, &spec->is_peer_checked);
-  reader.Text(OptionId::kAgentPath, &spec->agent_path);
-  reader.Whole(OptionId::kSshPort, &spec->ssh_port);
-  reader.Text(OptionId::kSshIdentityFile, &spec->ssh_identity_file);
-  reader.Choice(OptionId::kSshTransport, &spec->ssh_transport);
-  reader.Text(OptionId::kSshConfig, &spec->ssh_config_file);
-  reader.Choice(OptionId::kStrictHostKeyChecking, &spec->host_key_check);
-  reader.Whole(OptionId::kSshConnections, &spec->ssh_connections);
-  reader.Text(OptionId::kLaunchAgent, &spec->launch_agent);
-  reader.Text(OptionId::kRemoteDir, &spec->remote_folder);
-  reader.Flag(OptionId::kForceRemote, &spec->is_remote_forced);
-  reader.Flag(OptionId::kDryRun, &spec->is_dry_run);
-  reader.Format(OptionId::kPrintPlan, &spec->print_plan);
-  reader.Format(OptionId::kPrintConfig, &spec->print_config);
   HVDRAY_RETURN_IF_ERROR(reader.TakeStatus());
   if (spec->heartbeat_timeout.get() < std::chrono::seconds(2)) {
     // Agents send one a second: below two intervals each hiccup would be a loss.

@@ -1,49 +1,51 @@
-// The fields of a JobSpec by name, for whatever has to treat all of them. A field that is added to
-// the struct and not here does not compile.
+// The fields of a JobSpec with their names and options, for code that handles all of them. A field
+// that is added to the struct and not here does not compile.
 #ifndef HVDRAY_LAUNCHER_JOB_SPEC_FIELDS_H_
 #define HVDRAY_LAUNCHER_JOB_SPEC_FIELDS_H_
 
 #include "launcher/job/job_spec.h"
+#include "launcher/job/option_table.h"
 
 namespace hvdray {
 
-/// Calls `visit(name, setting)` for each field of `ray` (a RaySpec, const or not).
+/// Calls `visit(name, option, setting)` for each field of `ray` (a RaySpec, const or not).
 template <typename Ray, typename Visitor>
 void ForEachRayField(Ray& ray, Visitor&& visit) {
   auto& [is_wanted, backend, address, verify, headers, python, keeps_ray_env, is_detached,
          stops_with_client, log_limit, working_dir, excludes, runtime_env, num_hosts, num_slots,
          cpus_per_slot, gpus_per_slot, uses_gpu, slot_resources, label_selectors, strategy,
          group_timeout, gpu_choice] = ray;
-  visit("ray.is_wanted", is_wanted);
-  visit("ray.backend", backend);
-  visit("ray.address", address);
-  visit("ray.verify", verify);
-  visit("ray.headers", headers);
-  visit("ray.python", python);
-  visit("ray.keeps_ray_env", keeps_ray_env);
-  visit("ray.is_detached", is_detached);
-  visit("ray.stops_with_client", stops_with_client);
-  visit("ray.log_limit", log_limit);
-  visit("ray.working_dir", working_dir);
-  visit("ray.excludes", excludes);
-  visit("ray.runtime_env", runtime_env);
-  visit("ray.num_hosts", num_hosts);
-  visit("ray.num_slots", num_slots);
-  visit("ray.cpus_per_slot", cpus_per_slot);
-  visit("ray.gpus_per_slot", gpus_per_slot);
-  visit("ray.uses_gpu", uses_gpu);
-  visit("ray.slot_resources", slot_resources);
-  visit("ray.label_selectors", label_selectors);
-  visit("ray.strategy", strategy);
-  visit("ray.group_timeout", group_timeout);
-  visit("ray.gpu_choice", gpu_choice);
+  visit("ray.is_wanted", OptionId::kRay, is_wanted);
+  visit("ray.address", OptionId::kRayAddress, address);
+  visit("ray.verify", OptionId::kRayVerify, verify);
+  visit("ray.headers", OptionId::kRayHeaders, headers);
+  visit("ray.python", OptionId::kRayPython, python);
+  visit("ray.keeps_ray_env", OptionId::kKeepRayEnv, keeps_ray_env);
+  visit("ray.is_detached", OptionId::kDetach, is_detached);
+  visit("ray.stops_with_client", OptionId::kStopWithClient, stops_with_client);
+  visit("ray.log_limit", OptionId::kRayLogLimit, log_limit);
+  visit("ray.working_dir", OptionId::kWorkingDir, working_dir);
+  visit("ray.excludes", OptionId::kExclude, excludes);
+  visit("ray.runtime_env", OptionId::kRuntimeEnv, runtime_env);
+  visit("ray.num_hosts", OptionId::kNumHosts, num_hosts);
+  visit("ray.num_slots", OptionId::kNumSlots, num_slots);
+  visit("ray.cpus_per_slot", OptionId::kCpusPerSlot, cpus_per_slot);
+  visit("ray.gpus_per_slot", OptionId::kGpusPerSlot, gpus_per_slot);
+  visit("ray.uses_gpu", OptionId::kUseGpu, uses_gpu);
+  visit("ray.slot_resources", OptionId::kResourcesPerSlot, slot_resources);
+  visit("ray.label_selectors", OptionId::kLabelSelector, label_selectors);
+  visit("ray.strategy", OptionId::kStrategy, strategy);
+  visit("ray.group_timeout", OptionId::kPlacementGroupTimeout, group_timeout);
+  visit("ray.gpu_choice", OptionId::kGpuVisibility, gpu_choice);
+  visit("ray.backend", OptionId::kBackend, backend);
 }
 
-/// Calls `visit(name, setting)` for each field of `spec` (a JobSpec, const or not), those of its
-/// RaySpec last; `visit("tunables", map)` too, whose values are settings themselves.
-// clang-format off
+/// Calls `visit(name, option, setting)` for each field of `spec` (a JobSpec, const or not), in the
+/// order of the option table; OptionId::kCount: no option of run sets it. Calls
+/// `visit("tunables", OptionId::kCount, map)` too, whose values are settings themselves.
 template <typename Spec, typename Visitor>
 void ForEachSpecField(Spec& spec, Visitor&& visit) {
+  // clang-format off
   auto& [command, working_folder, sync, env, is_clean_env, is_torch_env,
          np, hosts, min_np, max_np, host_discovery_script, slots_per_host, hostfile, job_file,
          config_file, cluster_file, network_interfaces,
@@ -57,35 +59,73 @@ void ForEachSpecField(Spec& spec, Visitor&& visit) {
          ssh_proxy_command, ssh_transport, ssh_config_file, host_key_check, ssh_connections,
          launch_agent, remote_folder, is_remote_forced,
          ray, is_dry_run, print_plan, print_config, tunables] = spec;
-#define HVDRAY_VISIT_(field) visit(#field, field)
-  HVDRAY_VISIT_(command); HVDRAY_VISIT_(working_folder); HVDRAY_VISIT_(sync);
-  HVDRAY_VISIT_(env); HVDRAY_VISIT_(is_clean_env); HVDRAY_VISIT_(is_torch_env);
-  HVDRAY_VISIT_(np); HVDRAY_VISIT_(hosts); HVDRAY_VISIT_(min_np); HVDRAY_VISIT_(max_np);
-  HVDRAY_VISIT_(host_discovery_script); HVDRAY_VISIT_(slots_per_host); HVDRAY_VISIT_(hostfile);
-  HVDRAY_VISIT_(job_file); HVDRAY_VISIT_(config_file); HVDRAY_VISIT_(cluster_file);
-  HVDRAY_VISIT_(network_interfaces);
-  HVDRAY_VISIT_(start_timeout); HVDRAY_VISIT_(elastic_timeout); HVDRAY_VISIT_(grace);
-  HVDRAY_VISIT_(timeout); HVDRAY_VISIT_(heartbeat_timeout); HVDRAY_VISIT_(kv_hold);
-  HVDRAY_VISIT_(max_restarts); HVDRAY_VISIT_(reset_limit); HVDRAY_VISIT_(blacklist_cooldown_range);
-  HVDRAY_VISIT_(elastic_mode); HVDRAY_VISIT_(join); HVDRAY_VISIT_(success);
-  HVDRAY_VISIT_(discovery_interval); HVDRAY_VISIT_(discovery_timeout);
-  HVDRAY_VISIT_(straggler_timeout); HVDRAY_VISIT_(breaks_connections);
-  HVDRAY_VISIT_(stdin_rank); HVDRAY_VISIT_(tag_output); HVDRAY_VISIT_(is_timestamped);
-  HVDRAY_VISIT_(output_folder); HVDRAY_VISIT_(color); HVDRAY_VISIT_(is_quiet);
-  HVDRAY_VISIT_(is_verbose); HVDRAY_VISIT_(is_log_json); HVDRAY_VISIT_(report_file);
-  HVDRAY_VISIT_(events_file); HVDRAY_VISIT_(junit_file); HVDRAY_VISIT_(trace_file);
-  HVDRAY_VISIT_(record_file);
-  HVDRAY_VISIT_(master_port); HVDRAY_VISIT_(is_peer_checked); HVDRAY_VISIT_(agent_path);
-  HVDRAY_VISIT_(ssh_port); HVDRAY_VISIT_(ssh_identity_file); HVDRAY_VISIT_(ssh_user);
-  HVDRAY_VISIT_(ssh_proxy_command); HVDRAY_VISIT_(ssh_transport); HVDRAY_VISIT_(ssh_config_file);
-  HVDRAY_VISIT_(host_key_check); HVDRAY_VISIT_(ssh_connections); HVDRAY_VISIT_(launch_agent);
-  HVDRAY_VISIT_(remote_folder); HVDRAY_VISIT_(is_remote_forced);
-  HVDRAY_VISIT_(is_dry_run); HVDRAY_VISIT_(print_plan); HVDRAY_VISIT_(print_config);
-  HVDRAY_VISIT_(tunables);
-#undef HVDRAY_VISIT_
+  // clang-format on
+  visit("command", OptionId::kCount, command);
+  visit("job_file", OptionId::kJobFile, job_file);
+  visit("env", OptionId::kEnv, env);
+  visit("is_clean_env", OptionId::kCleanEnv, is_clean_env);
+  visit("working_folder", OptionId::kCwd, working_folder);
+  visit("sync", OptionId::kSync, sync);
+  visit("is_torch_env", OptionId::kTorchEnv, is_torch_env);
+  visit("np", OptionId::kNumProc, np);
+  visit("hosts", OptionId::kHosts, hosts);
+  visit("hostfile", OptionId::kHostfile, hostfile);
+  visit("cluster_file", OptionId::kCluster, cluster_file);
+  visit("slots_per_host", OptionId::kSlotsPerHost, slots_per_host);
+  visit("host_discovery_script", OptionId::kHostDiscoveryScript, host_discovery_script);
+  visit("min_np", OptionId::kMinNp, min_np);
+  visit("max_np", OptionId::kMaxNp, max_np);
+  visit("elastic_timeout", OptionId::kElasticTimeout, elastic_timeout);
+  visit("reset_limit", OptionId::kResetLimit, reset_limit);
+  visit("blacklist_cooldown_range", OptionId::kBlacklistCooldownRange, blacklist_cooldown_range);
+  visit("elastic_mode", OptionId::kElasticMode, elastic_mode);
+  visit("join", OptionId::kJoin, join);
+  visit("success", OptionId::kSuccess, success);
+  visit("discovery_interval", OptionId::kDiscoveryInterval, discovery_interval);
+  visit("discovery_timeout", OptionId::kDiscoveryTimeout, discovery_timeout);
+  visit("straggler_timeout", OptionId::kStragglerTimeout, straggler_timeout);
+  visit("breaks_connections", OptionId::kBreakConnections, breaks_connections);
+  visit("max_restarts", OptionId::kMaxRestarts, max_restarts);
+  visit("grace", OptionId::kGrace, grace);
+  visit("timeout", OptionId::kTimeout, timeout);
+  visit("start_timeout", OptionId::kStartTimeout, start_timeout);
+  visit("heartbeat_timeout", OptionId::kHeartbeatTimeout, heartbeat_timeout);
+  visit("output_folder", OptionId::kOutputFilename, output_folder);
+  visit("is_timestamped", OptionId::kPrefixTimestamp, is_timestamped);
+  visit("tag_output", OptionId::kTagOutput, tag_output);
+  visit("stdin_rank", OptionId::kStdin, stdin_rank);
+  visit("color", OptionId::kColor, color);
+  visit("is_quiet", OptionId::kQuiet, is_quiet);
+  visit("is_verbose", OptionId::kVerbose, is_verbose);
+  visit("is_log_json", OptionId::kLogJson, is_log_json);
+  visit("is_dry_run", OptionId::kDryRun, is_dry_run);
+  visit("print_plan", OptionId::kPrintPlan, print_plan);
+  visit("print_config", OptionId::kPrintConfig, print_config);
+  visit("report_file", OptionId::kReport, report_file);
+  visit("events_file", OptionId::kEvents, events_file);
+  visit("junit_file", OptionId::kJunit, junit_file);
+  visit("trace_file", OptionId::kTrace, trace_file);
+  visit("record_file", OptionId::kRecord, record_file);
+  visit("network_interfaces", OptionId::kNetworkInterfaces, network_interfaces);
+  visit("master_port", OptionId::kMasterPort, master_port);
+  visit("is_peer_checked", OptionId::kPeerCheck, is_peer_checked);
+  visit("kv_hold", OptionId::kKvHold, kv_hold);
+  visit("agent_path", OptionId::kAgentPath, agent_path);
+  visit("ssh_port", OptionId::kSshPort, ssh_port);
+  visit("ssh_identity_file", OptionId::kSshIdentityFile, ssh_identity_file);
+  visit("ssh_user", OptionId::kCount, ssh_user);
+  visit("ssh_proxy_command", OptionId::kCount, ssh_proxy_command);
+  visit("ssh_transport", OptionId::kSshTransport, ssh_transport);
+  visit("ssh_config_file", OptionId::kSshConfig, ssh_config_file);
+  visit("host_key_check", OptionId::kStrictHostKeyChecking, host_key_check);
+  visit("ssh_connections", OptionId::kSshConnections, ssh_connections);
+  visit("launch_agent", OptionId::kLaunchAgent, launch_agent);
+  visit("remote_folder", OptionId::kRemoteDir, remote_folder);
+  visit("is_remote_forced", OptionId::kForceRemote, is_remote_forced);
   ForEachRayField(ray, visit);
+  visit("config_file", OptionId::kConfigFile, config_file);
+  visit("tunables", OptionId::kCount, tunables);
 }
-// clang-format on
 
 }  // namespace hvdray
 

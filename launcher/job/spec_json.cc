@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/base64.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "launcher/job/spec_fields.h"
 
 namespace hvdray {
@@ -224,13 +224,13 @@ using Tunables = decltype(JobSpec::tunables);
 class Writer {
  public:
   template <typename T>
-  void operator()(const char* name, const Setting<T>& setting) {
+  void operator()(const char* name, OptionId /*option*/, const Setting<T>& setting) {
     static const JobSpec default_spec;
     Json value = Codec<T>::To(*setting);
     if (value != DefaultOf(default_spec, name)) settings[name] = std::move(value);
     if (!setting.is_default()) origins[name] = BytesToJson(setting.origin());
   }
-  void operator()(const char* name, const Tunables& tunables) {
+  void operator()(const char* name, OptionId /*option*/, const Tunables& tunables) {
     for (const auto& [variable, setting] : tunables) {
       settings[name][variable] = BytesToJson(*setting);
       origins[name][variable] = BytesToJson(setting.origin());
@@ -243,7 +243,7 @@ class Writer {
  private:
   static Json DefaultOf(const JobSpec& spec, std::string_view wanted) {
     Json found;
-    ForEachSpecField(spec, [&](std::string_view name, const auto& field) {
+    ForEachSpecField(spec, [&](std::string_view name, OptionId /*option*/, const auto& field) {
       if constexpr (!std::is_same_v<decltype(field), const Tunables&>) {
         using T = std::remove_cvref_t<decltype(*field)>;
         if (name == wanted) found = Codec<T>::To(*field);
@@ -258,7 +258,7 @@ class Reader {
   Reader(const Json& settings, const Json& origins) : settings_(settings), origins_(origins) {}
 
   template <typename T>
-  void operator()(const char* name, Setting<T>& setting) {
+  void operator()(const char* name, OptionId /*option*/, Setting<T>& setting) {
     const auto value = settings_.find(name);
     const auto origin = origins_.find(name);
     T read = *setting;
@@ -267,7 +267,7 @@ class Reader {
     if (origin != origins_.end()) Note(name, Codec<std::string>::From(*origin, &who));
     setting.Set(std::move(read), std::move(who));
   }
-  void operator()(const char* name, Tunables& tunables) {
+  void operator()(const char* name, OptionId /*option*/, Tunables& tunables) {
     const auto values = settings_.find(name);
     if (values == settings_.end()) return;
     if (!values->is_object()) return Note(name, WrongKind("an object"));

@@ -13,7 +13,7 @@
 
 #include "base/json.h"
 #include "launcher/job/hostfile.h"
-#include "launcher/job/ray_ask.h"
+#include "launcher/job/ray_job_file.h"
 #include "launcher/job/ray_runtime_env.h"
 #include "launcher/job/setting_reader.h"
 #include "launcher/job/spec_builder.h"
@@ -331,34 +331,20 @@ Status ReadRaySettings(const LayerStack& all, const LayerStack& job,
   ray.is_wanted = WantsRay(all, job);
   SettingReader reader(all);
   const auto amount = [](const RawOption& raw) { return AmountOf(raw, LastOf(raw)); };
-  reader.Choice(OptionId::kBackend, &ray.backend);
-  reader.Text(OptionId::kRayAddress, &ray.address);
-  reader.Text(OptionId::kRayVerify, &ray.verify);
   reader.Read(OptionId::kRayHeaders, &ray.headers, HeadersOf);
-  reader.Text(OptionId::kRayPython, &ray.python);
-  reader.Flag(OptionId::kKeepRayEnv, &ray.keeps_ray_env);
-  reader.Flag(OptionId::kDetach, &ray.is_detached);
-  reader.Flag(OptionId::kStopWithClient, &ray.stops_with_client);
   reader.Read(OptionId::kRayLogLimit, &ray.log_limit, LogLimitOf);
-  reader.Text(OptionId::kWorkingDir, &ray.working_dir);
   reader.Read(OptionId::kExclude, &ray.excludes,
               [](const RawOption& raw) -> Result<std::vector<std::string>> { return raw.values; });
   reader.Read(OptionId::kRuntimeEnv, &ray.runtime_env,
               [&](const RawOption& raw) { return RuntimeEnvOf(raw, files, &ray); });
-  reader.Whole(OptionId::kNumHosts, &ray.num_hosts);
-  reader.Whole(OptionId::kNumSlots, &ray.num_slots);
   reader.Read(OptionId::kCpusPerSlot, &ray.cpus_per_slot, amount);
   reader.Read(OptionId::kGpusPerSlot, &ray.gpus_per_slot,
               [&](const RawOption& raw) -> Result<std::optional<double>> {
                 HVDRAY_ASSIGN_OR_RETURN(const double gpus, amount(raw));
                 return std::optional<double>(gpus);
               });
-  reader.Flag(OptionId::kUseGpu, &ray.uses_gpu);
   reader.Read(OptionId::kResourcesPerSlot, &ray.slot_resources, ResourcesOf);
   reader.Read(OptionId::kLabelSelector, &ray.label_selectors, LabelsOf);
-  reader.Choice(OptionId::kStrategy, &ray.strategy);
-  reader.TimeAboveZero(OptionId::kPlacementGroupTimeout, &ray.group_timeout);
-  reader.Choice(OptionId::kGpuVisibility, &ray.gpu_choice);
   HVDRAY_RETURN_IF_ERROR(reader.TakeStatus());
   HVDRAY_RETURN_IF_ERROR(ChooseBackend(job, cluster, files, spec, warnings));
   if (!*ray.is_wanted) return RefuseRayOptions(job);

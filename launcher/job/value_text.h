@@ -36,6 +36,22 @@ std::string FormatPythonFloat(double value);
 /// A word of somebody's for a message: cut at 80 bytes, control characters as '?', in quotes.
 std::string Quoted(std::string_view text);
 
+// The word behind --sync, cut into its parts. Pure.
+
+struct SyncWord {
+  std::string folder;  ///< As it was written.
+  std::string target;  ///< "" when none was named; else as it was written, but for "~/".
+  bool has_target = false;
+  bool operator==(const SyncWord&) const = default;
+};
+
+/// "DIR" or "DIR:TARGET"; the last colon counts, so a folder with a colon in its name is written
+/// "DIR:". Errors: kUsage, half a sentence for the caller to put the origin in front of.
+Result<SyncWord> ParseSyncWord(std::string_view word);
+
+/// The word again.
+std::string SyncText(const SyncWord& word);
+
 }  // namespace hvdray
 
 #endif  // HVDRAY_LAUNCHER_JOB_VALUE_TEXT_H_

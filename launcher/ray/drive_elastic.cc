@@ -5,17 +5,13 @@
 #include <utility>
 
 #include "launcher/engine/elastic_launcher.h"
-#include "launcher/engine/elastic_options.h"
+#include "launcher/engine/elastic_start.h"
 #include "launcher/job/placement.h"
-#include "launcher/job/ray_ask.h"
+#include "launcher/job/ray_job_file.h"
 #include "launcher/ray/drive_job.h"
 
 namespace hvdray {
 namespace {
-
-int64_t EpochSeconds(std::chrono::system_clock::time_point time) {
-  return std::chrono::duration_cast<std::chrono::seconds>(time.time_since_epoch()).count();
-}
 
 ElasticHosts WaysOfRay(const RayHosts& hosts, const std::string& own_ip) {
   return {
@@ -42,7 +38,7 @@ RayHostsOptions DriveJob::HostsOptions() {
 
 int DriveJob::RunElastic() {
   LaunchPlan plan = run_.PlanWithoutHosts();
-  const ElasticPolicy policy = ElasticPolicyOf(run_.spec(), EpochSeconds(run_.began_wall()));
+  const ElasticPolicy policy = ElasticPolicyOf(run_.spec(), run_.began_wall());
   if (Status status = CheckElasticPolicy(policy); !status.ok()) {
     GiveUp(std::move(status), kDriveFailed);
     return run_.EndEarly();
@@ -52,7 +48,7 @@ int DriveJob::RunElastic() {
     hosts_->OnSeat(host, is_live);
   };
   transport_ = std::make_unique<RayTransport>(loop_, *broker_, *listener_, std::move(transport));
-  ElasticLauncher* running = nullptr;
+  Launcher* running = nullptr;
   RayHostsOptions hosts = HostsOptions();
   hosts.say = [this, &running](std::string_view line) {
     run_.log().Note(line);
@@ -63,9 +59,9 @@ int DriveJob::RunElastic() {
   };
   hosts_ = std::make_unique<RayHosts>(loop_, *broker_, *transport_, std::move(hosts));
   Trace trace(run_.began(), {}, !run_.spec().trace_file->empty());
-  Result<std::unique_ptr<ElasticLauncher>> launcher =
-      ElasticLauncher::Open(loop_, *transport_, *hosts_, WaysOfRay(*hosts_, hello_.node_ip), trace,
-                            std::move(plan), policy);
+  Result<std::unique_ptr<Launcher>> launcher =
+      OpenElastic(loop_, *transport_, *hosts_, WaysOfRay(*hosts_, hello_.node_ip), trace,
+                  std::move(plan), policy);
   if (!launcher.ok()) {
     GiveUp(launcher.status(), kDriveFailed);
     return run_.EndEarly();
@@ -74,7 +70,7 @@ int DriveJob::RunElastic() {
   run_.OnStop([running](int signo) { running->StopBy(signo); });
   if (nodes_) hosts_->OnNodes(*nodes_);
   JobReport report = running->Run();
-  run_.OnStop([](int /*signo*/) {});  // it has ended
+  run_.OnStop([](int /*signo*/) {});  // the launcher has ended
   return run_.End(trace, std::move(report),
                   [running](std::span<const std::string> lines) { running->Print(lines); });
 }

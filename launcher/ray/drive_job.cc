@@ -4,24 +4,29 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "agent/agent_run.h"
+#include "base/json.h"
 #include "base/shown_text.h"
 #include "base/tls_stream.h"
 #include "cluster/ray/seat_address.h"
 #include "launcher/engine/neighbour_probe.h"
-#include "launcher/job/ray_ask.h"
+#include "launcher/job/ray_job_file.h"
+#include "wire/package_layout.h"
 
 namespace hvdray {
 namespace {
 
-// A node that another job has just left may be free a moment later.
+// Resources of another job's end may become free a moment later.
 constexpr Duration kRefusedFor = std::chrono::milliseconds(500);
 
-/// The address that Ray gives for this node; where it is none of this machine's (behind some other
-/// network), all of them.
+/// Listens on Ray's address of this node, or on all addresses if this machine does not have that
+/// one (behind NAT, for example).
 Result<std::unique_ptr<SeatListener>> OpenListener(Loop& loop, const std::string& node_ip,
                                                    const std::string& key) {
   SeatListenerOptions options;
@@ -33,14 +38,42 @@ Result<std::unique_ptr<SeatListener>> OpenListener(Loop& loop, const std::string
   return SeatListener::Open(loop, options, std::move(secret));
 }
 
-/// Ray tries again and again, but what it has found is that nodes have no such room.
+/// Ray keeps trying, but has found that the nodes lack the resources.
 bool HasNoRoom(const BrokerGroup& group) {
   return group.state != BrokerGroupState::kCreated &&
          (group.reason == "NO_RESOURCES" || group.reason == "INFEASIBLE");
 }
 
-// Ray needs up to 13.6 s to see that a node was killed.
+// Ray needs up to 13.6 s to notice a killed node.
 constexpr Duration kNoticeLimit = std::chrono::seconds(20);
+
+/// The time that Ray may need to set up a runtime environment before it starts an agent; Ray's own
+/// default is ten minutes.
+Duration SetupLimit(const std::string& runtime_env) {
+  if (runtime_env.empty()) return Duration::zero();
+  constexpr int64_t kDefault = 600;
+  constexpr int64_t kLongest = 86'400;
+  const Result<Json> env = ParseJson(runtime_env);
+  const auto config = env.ok() && env->is_object() ? env->find("config") : env->end();
+  if (!env.ok() || config == env->end() || !config->is_object()) {
+    return std::chrono::seconds(kDefault);
+  }
+  const Result<int64_t> limit = JsonInt(*config, "setup_timeout_seconds", kDefault, -1, kLongest);
+  if (!limit.ok()) return std::chrono::seconds(kDefault);
+  return std::chrono::seconds(*limit < 0 ? kLongest : *limit);
+}
+
+wire::GpuVisibility VisibilityOf(const RaySpec& ray) {
+  if (ray.slot_gpus() <= 0) return wire::GpuVisibility::kInherited;
+  return *ray.gpu_choice == GpuChoice::kRank ? wire::GpuVisibility::kRank
+                                             : wire::GpuVisibility::kHost;
+}
+
+/// The spread of hosts at these addresses.
+HostSpread SpreadOf(const std::vector<std::string>& ips) {
+  const std::set<std::string> different(ips.begin(), ips.end());
+  return different.size() <= 1 ? HostSpread::kOneMachine : HostSpread::kManyMachines;
+}
 
 }  // namespace
 
@@ -151,12 +184,12 @@ void DriveJob::OnNodes(const BrokerNodes& nodes) {
   if (hosts_) return hosts_->OnNodes(nodes);
   if (!wait_) return;
   wait_->OnNodes(nodes);
-  // The first table says which nodes have room.
+  // The first table shows which nodes have room.
   if (group_name_.empty() && !run_.has_failed()) Reserve(GroupByNode(request_, wait_->nodes()));
   Look();
 }
 
-// Only while slots are waited for.
+// Called only while the job waits for slots.
 void DriveJob::Look() {
   if (run_.is_launched() || run_.has_failed()) return;
   const TimePoint now = loop_.Now();
@@ -196,7 +229,7 @@ void DriveJob::OnSignal(const BrokerSignal& signal) {
   run_.StopBy(signal.signo);
 }
 
-// From here on the links tell all that happens to a host.
+// From now on the links report all that happens to a host.
 void DriveJob::OnArrival() {
   if (++arrivals_ == seats_wanted_) broker_->Rest();
 }
@@ -212,7 +245,7 @@ void DriveJob::GiveUp(Status why, int exit_code) {
 }
 
 Duration DriveJob::HeldUp() const {
-  // The actors' processes are Ray's to start; its patience is that for the group.
+  // Ray starts the actors' processes; they get the same limit as the group.
   const TimePoint end = seats_ended_.value_or(loop_.Now());
   return std::min(end - seats_began_, *run_.spec().ray.group_timeout);
 }
@@ -231,7 +264,7 @@ RayTransportOptions DriveJob::TransportOptions(HostSpread spread, size_t host_co
 
 int DriveJob::RunStatic() {
   for (;;) {
-    // Ray may have told of the group and, in the same breath, that it is broken.
+    // Ray may report the group as created and broken at the same time.
     while (wait_->Look(loop_.Now()) != GroupWait::State::kCreated) {
       if (!WaitOn()) return run_.EndEarly();
     }
@@ -270,18 +303,17 @@ std::optional<int> DriveJob::RunPlaced() {
   return run_.Launch(std::move(plan).value(), *transport_, reserve_began_, is_final);
 }
 
-// Slots that Ray takes away before a worker has started: the group is
-// whole again in a moment, or the wait for it begins anew.
+// Slots that Ray takes away before any worker starts: the group is complete again in a moment, or
+// the wait for it starts over.
 
 bool DriveJob::WasTakenAway(const JobReport& report) const {
   if (report.generations > 0 || report.verdict.losses.empty() || run_.is_orphaned()) return false;
-  // An agent that ends by itself would do so anywhere; one that is lost, or that Ray lost, would
-  // not.
+  // An agent that exits by itself would do so anywhere; an agent lost with its node would not.
   const ErrorCode code = report.verdict.error.code();
   return IsMoved() || code == ErrorCode::kRayFailed || code == ErrorCode::kAgentLost;
 }
 
-/// The group is not, or no more, where it was placed.
+/// True if the group is no longer where it was placed.
 bool DriveJob::IsMoved() const {
   const BrokerGroup& group = wait_->group();
   if (wait_->Look(loop_.Now()) != GroupWait::State::kCreated) return true;
@@ -329,6 +361,58 @@ void DriveJob::AwaitRaysNotice() {
     timer_.Cancel();
     Look();
   });
+}
+
+std::string DriveFile(std::string_view folder, std::string_view job_id, std::string_view suffix) {
+  return fmt::format("{}/hvdray_{}.{}", folder, job_id, suffix);
+}
+
+JobSpec DriveSpec(const RayJobFile& job, std::string_view folder) {
+  JobSpec spec = job.spec;
+  const auto move_file = [&](Setting<std::string>& file, std::string_view suffix) {
+    if (!file->empty()) file.Set(DriveFile(folder, job.job_id, suffix), file.origin());
+  };
+  move_file(spec.report_file, "report.json");
+  move_file(spec.events_file, "events.jsonl");
+  move_file(spec.trace_file, "trace.json");
+  move_file(spec.junit_file, "junit.xml");
+  move_file(spec.record_file, "record");
+  // The client writes them from the stream.
+  spec.output_folder.Set("", "driver on Ray");
+  const bool has_files = !spec.ray.working_dir->empty() && !spec.ray.is_folder_remote();
+  if (has_files && !spec.working_folder->starts_with('/')) {
+    const std::string& below = *spec.working_folder;
+    spec.working_folder.Set(kPackageFilesFolder + (below.empty() ? std::string() : "/" + below),
+                            spec.working_folder.origin());
+  }
+  // The driver's own stdin is the pipe to ray_driver.py.
+  spec.stdin_rank.Set(std::nullopt, "driver on Ray");
+  spec.start_timeout.Set(*spec.start_timeout + SetupLimit(*spec.ray.runtime_env),
+                         spec.start_timeout.origin());
+  return spec;
+}
+
+LaunchPlan DrivePlan(const RayJobFile& job, JobSpec spec) {
+  LaunchPlan plan;
+  plan.spec = std::move(spec);
+  plan.environment = job.environment;
+  plan.job_id = job.job_id;
+  plan.build = job.build;
+  plan.spread = HostSpread::kManyMachines;
+  // No current_folder: the agents start in the job's package.
+  plan.place.is_on_own_environment = true;
+  plan.place.gpu_visibility = VisibilityOf(plan.spec.ray);
+  return plan;
+}
+
+Status PlaceStatic(const RayPlacement& placement, LaunchPlan* plan) {
+  plan->hosts = placement.hosts;
+  plan->is_remote.assign(placement.hosts.size(), true);
+  // As in horovod.ray.
+  plan->place.worker_host_names = placement.node_ids;
+  plan->spread = SpreadOf(placement.ips);
+  HVDRAY_ASSIGN_OR_RETURN(plan->ranks, AssignRanks(plan->hosts, *plan->spec.np, *plan->spec.np));
+  return {};
 }
 
 }  // namespace hvdray

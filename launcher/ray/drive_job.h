@@ -1,11 +1,13 @@
-// A job on Ray from its driver's side: asks ray_driver.py for slots, waits for them,
-// has agents started there and runs the launcher over them, as `hvdray run` does over other hosts.
+// The driver's side of a job on Ray: asks ray_driver.py for slots, waits for them, starts agents
+// there and runs the launcher over them, as `hvdray run` does over other hosts. docs/ray.md, "What
+// runs where".
 #ifndef HVDRAY_LAUNCHER_RAY_DRIVE_JOB_H_
 #define HVDRAY_LAUNCHER_RAY_DRIVE_JOB_H_
 
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/byte_stream.h"
 #include "base/loop.h"
@@ -15,28 +17,30 @@
 #include "cluster/ray/ray_placement.h"
 #include "cluster/ray/ray_transport.h"
 #include "cluster/ray/seat_listener.h"
+#include "launcher/engine/launcher.h"
 #include "launcher/job/ray_job_file.h"
 #include "launcher/ray/drive_run.h"
 
 namespace hvdray {
 
+/// What a driver is started with.
 struct DriveJobOptions {
   RayJobFile job;
   std::unique_ptr<ByteStream> python;  ///< The pipe to ray_driver.py.
   int log_fd = 2;                      ///< The job's log.
   TimePoint began{};
-  /// How long ray_driver.py may take to say hello.
+  /// How long ray_driver.py may take to send its hello.
   Duration hello_limit{std::chrono::seconds(60)};
 };
 
-/// Threads: the loop's.
+/// Owns the pipe to ray_driver.py, the placement group and the launcher. Threads: the loop's.
 class DriveJob {
  public:
   DriveJob(Loop& loop, DriveJobOptions options);
   ~DriveJob();
 
-  /// Runs the loop until the job has ended, and everything that it had of Ray is given back.
-  /// Returns the exit code. Call once.
+  /// Runs the loop until the job has ended and all Ray resources are returned. Returns the exit
+  /// code. Call once.
   int Run();
 
  private:
@@ -52,17 +56,17 @@ class DriveJob {
 
   Status Begin();
   void Reserve(RayRequest request);
-  /// Ray finds no room for bundles of a node's slots, and may for single slots.
+  /// When to ask for single slots, if Ray finds no room for bundles of several slots.
   std::optional<TimePoint> TimeForSingleSlots() const;
   void Look();
   void GiveUp(Status why, int exit_code);
   int RunStatic();
-  /// The exit code; nullopt: Ray took slots away before a worker had started.
+  /// The exit code; nullopt: Ray took slots away before any worker started.
   std::optional<int> RunPlaced();
   bool WasTakenAway(const JobReport& report) const;
   bool IsMoved() const;
   bool WaitAgain();
-  /// Until the group is whole. false: it never will be.
+  /// Waits until the group is complete. False: it never will be.
   bool WaitOn();
   void AwaitRaysNotice();
   int RunElastic();
@@ -77,16 +81,16 @@ class DriveJob {
   std::unique_ptr<RayBroker> broker_;
   std::unique_ptr<SeatListener> listener_;
   std::unique_ptr<RayTransport> transport_;
-  std::unique_ptr<RayHosts> hosts_;   // Of an elastic job.
-  std::optional<BrokerNodes> nodes_;  // The last table.
+  std::unique_ptr<RayHosts> hosts_;   // Elastic jobs only.
+  std::optional<BrokerNodes> nodes_;  // The latest table.
   std::optional<GroupWait> wait_;
-  RayRequest request_;   // A bundle for each slot, or for each host where hosts are asked for.
-  RayRequest reserved_;  // The same slots as they were asked for last.
+  RayRequest request_;   // A bundle per slot, or per host if hosts are asked for.
+  RayRequest reserved_;  // The same slots, as last asked for.
   std::string group_name_;
-  std::optional<TimePoint> refused_since_;  // Ray has found no room for reserved_.
+  std::optional<TimePoint> refused_since_;  // Since when Ray has no room for reserved_.
   TimePoint reserve_began_{};
   RayPlacement placement_;
-  Status taken_;  // What took slots away, while they are waited for again.
+  Status taken_;  // Why slots were taken away, while waiting for new ones.
   Watch timer_;
   size_t seats_wanted_ = 0;
   size_t seats_started_ = 0;
@@ -94,6 +98,23 @@ class DriveJob {
   TimePoint seats_began_{};
   std::optional<TimePoint> seats_ended_;
 };
+
+// Turns a Ray job's file and the slots that Ray granted into a launch plan. Pure.
+
+/// "<folder>/hvdray_<job_id>.<suffix>": a file of the driver, in the session's log directory; the
+/// client knows these names. Suffixes: stream, report.json, events.jsonl, trace.json, junit.xml,
+/// record.
+std::string DriveFile(std::string_view folder, std::string_view job_id, std::string_view suffix);
+
+/// The job's spec as the driver uses it: files are written beside its stream file, there is no
+/// stdin, and the default heartbeat timeout is shorter.
+JobSpec DriveSpec(const RayJobFile& job, std::string_view folder);
+
+/// A plan without hosts and ranks; `spec`: from DriveSpec().
+LaunchPlan DrivePlan(const RayJobFile& job, JobSpec spec);
+
+/// Adds hosts and ranks to `plan`. Errors: those of AssignRanks().
+Status PlaceStatic(const RayPlacement& placement, LaunchPlan* plan);
 
 }  // namespace hvdray
 

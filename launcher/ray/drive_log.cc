@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "agent/agent_run.h"
+#include "base/fd.h"
 #include "base/json.h"
 #include "base/notice.h"
 #include "launcher/report/facts_json.h"
@@ -21,7 +23,8 @@ std::string NameOf(const std::string& path, uint32_t file) {
   return file == 0 ? path : fmt::format("{}.{}", path, file);
 }
 
-/// A file that says only `line`, and where the stream goes on. Who has the old one open reads on.
+/// Replaces the file by one with only `line` and the number of the next file. Readers that have the
+/// old one open can finish it.
 void ReplaceBy(const std::string& path, const std::string& line, uint32_t next) {
   const std::string aside = path + ".new";
   UniqueFd file(::open(aside.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
@@ -30,9 +33,26 @@ void ReplaceBy(const std::string& path, const std::string& line, uint32_t next) 
                         AppendRecord(file.get(), RecordKind::kNext, std::to_string(next)) == 0 &&
                         ::rename(aside.c_str(), path.c_str()) == 0;
   if (is_whole) return;
-  // The disk may be full, which is what this is about.
+  // The disk may be full.
   ::unlink(aside.c_str());
   ::unlink(path.c_str());
+}
+
+Result<std::string> ReadWhole(const std::string& path) {
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file.is_valid()) return ErrnoStatus("open", errno);
+  std::string text;
+  std::string piece(size_t{64} << 10, '\0');
+  for (;;) {
+    const ssize_t n = ::read(file.get(), piece.data(), piece.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return ErrnoStatus("read", errno);
+    if (n == 0) return text;
+    text.append(piece, 0, static_cast<size_t>(n));
+    if (text.size() > kMaxRayJobFileBytes) {
+      return Status(ErrorCode::kFileUnreadable, "it is larger than any that a client writes");
+    }
+  }
 }
 
 }  // namespace
@@ -69,7 +89,7 @@ void DriveLog::Roll(uint64_t limit_bytes) {
   if (!stream_.is_valid() || ::fstat(stream_.get(), &info) != 0) return;
   const auto size = static_cast<uint64_t>(info.st_size);
   if (size < kFileBytes) return;
-  // Where no new file can be made the old one grows.
+  // If no new file can be created, the old one grows.
   const std::string path = NameOf(path_, file_ + 1);
   const UniqueFd next(
       ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
@@ -98,7 +118,7 @@ void DriveLog::DropOldest() {
   if (dropped == 0) {
     return Note("output is dropped, the oldest first (--ray-log-limit)");
   }
-  // Who begins at the beginning finds what is left in one step.
+  // A reader that starts at the first file reaches the remaining ones in one step.
   ReplaceBy(
       path_,
       NoticeLine(LogLevel::kWarning, "hvdray",
@@ -138,6 +158,19 @@ Status DriveLog::End(int exit_code, const Status& error) {
   if (lost_error_ == 0) lost_error_ = lost_before;
   if (lost_error_ == 0) return {};
   return ErrnoStatus("write the stream of the job", lost_error_).WithCode(ErrorCode::kOutputLost);
+}
+
+Result<RayJobFile> LoadJob(const std::string& folder) {
+  const std::string path = fmt::format("{}/{}", folder, kRayJobFileName);
+  Result<std::string> text = ReadWhole(path);
+  if (!text.ok()) {
+    return std::move(text).status().WithCode(ErrorCode::kFileUnreadable).WithContext(path);
+  }
+  Result<RayJobFile> job = ParseRayJobFile(*text);
+  if (!job.ok()) {
+    return std::move(job).status().WithContext(fmt::format("'{}' reads {}", kAgentBuild, path));
+  }
+  return job;
 }
 
 }  // namespace hvdray

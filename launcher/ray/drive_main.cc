@@ -15,7 +15,6 @@
 #include "base/standard_streams.h"
 #include "launcher/ray/drive_job.h"
 #include "launcher/ray/drive_log.h"
-#include "launcher/ray/job_folder.h"
 
 namespace hvdray {
 namespace {
@@ -28,7 +27,7 @@ int Fail(const Status& status, int exit_code) {
   return exit_code;
 }
 
-/// Moves the pipe away from 0 and 1: nothing that prints by mistake may end up in it.
+/// Moves the pipe away from 0 and 1, so that accidental prints can't reach it.
 Result<std::pair<UniqueFd, UniqueFd>> TakePipe() {
   UniqueFd in(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
   UniqueFd out(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
@@ -39,8 +38,8 @@ Result<std::pair<UniqueFd, UniqueFd>> TakePipe() {
   return std::pair{std::move(in), std::move(out)};
 }
 
-// Ray sends SIGTERM and SIGINT to every process of the job, and ray_driver.py tells us of them. One
-// stop must not count as two, of which the second means "at once".
+// Ray sends SIGTERM and SIGINT to every process of the job, and ray_driver.py reports them to us.
+// One stop must not count as two, since a second one forces the stop.
 void IgnoreSignals() {
   for (const int signo : {SIGHUP, SIGQUIT, SIGPIPE, SIGTSTP, SIGTTOU, SIGTTIN, SIGTERM, SIGINT}) {
     ::signal(signo, SIG_IGN);

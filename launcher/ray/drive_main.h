@@ -1,4 +1,4 @@
-// hvdray-agent drive FOLDER: the driver of a job on Ray, inside the cluster, as the child of
+// hvdray-agent drive FOLDER: the driver of a job on Ray; runs inside the cluster as a child of
 // ray_driver.py.
 #ifndef HVDRAY_LAUNCHER_RAY_DRIVE_MAIN_H_
 #define HVDRAY_LAUNCHER_RAY_DRIVE_MAIN_H_
@@ -8,7 +8,8 @@
 
 namespace hvdray {
 
-/// `words`: all behind "drive". Returns the exit code: the job's.
+/// `words`: the arguments after "drive". Blocks until the job has ended. Returns the job's exit
+/// code.
 int DriveMain(std::span<const std::string_view> words);
 
 }  // namespace hvdray

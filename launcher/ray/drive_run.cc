@@ -8,15 +8,15 @@
 #include <vector>
 
 #include "base/log.h"
-#include "launcher/engine/job_files.h"
-#include "launcher/ray/drive_plan.h"
+#include "launcher/engine/job_console.h"
+#include "launcher/ray/drive_job.h"
 #include "launcher/report/run_ending.h"
 
 namespace hvdray {
 
 namespace {
 
-// Proxies cut what is silent for a minute, some for half of one.
+// Proxies cut connections that are silent for a minute, some after half a minute.
 constexpr Duration kPulse = std::chrono::seconds(10);
 constexpr Duration kRollLook = std::chrono::milliseconds(200);
 
@@ -40,7 +40,7 @@ Status DriveRun::Open(const std::string& logs) {
 }
 
 void DriveRun::Wait() {
-  // The job's log takes ASCII only; while a launcher runs, it takes these lines over.
+  // The job's log takes only ASCII; while a launcher runs, these lines go there.
   const LogSink log([this](std::string_view line) { log_.Note(line); });
   loop_.Run();
 }
@@ -62,7 +62,7 @@ void DriveRun::StopBy(int signo) {
 
 void DriveRun::Orphan(Status why) {
   orphaned_ = why;
-  // Ray ends the agents now; whoever still hears us stops in good order.
+  // Ray ends the agents now; those that still hear us stop in good order.
   if (stop_) return stop_(SIGTERM);
   GiveUp(std::move(why), kDriveFailed);
 }
@@ -91,8 +91,7 @@ std::optional<int> DriveRun::Launch(LaunchPlan plan, Transport& transport, TimeP
   Trace trace(began_, NamesOf(plan.hosts), !spec_.trace_file->empty());
   trace.Begin("reserve", reserve_began);
   trace.End("reserve", loop_.Now());
-  Result<std::unique_ptr<Launcher>> launcher =
-      Launcher::Open(loop_, transport, trace, std::move(plan));
+  Result<std::unique_ptr<Launcher>> launcher = OpenFixed(loop_, transport, trace, std::move(plan));
   if (!launcher.ok()) {
     GiveUp(launcher.status(), kDriveFailed);
     return EndEarly();
@@ -103,7 +102,7 @@ std::optional<int> DriveRun::Launch(LaunchPlan plan, Transport& transport, TimeP
     stop_ = nullptr;
     return std::nullopt;
   }
-  stop_ = [](int /*signo*/) {};  // it has ended
+  stop_ = [](int /*signo*/) {};  // the launcher has ended
   return End(trace, std::move(report),
              [&launcher](std::span<const std::string> lines) { (*launcher)->Print(lines); });
 }

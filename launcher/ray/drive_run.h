@@ -1,5 +1,5 @@
-// The part of a job's driver on Ray that does not ask where hosts come from: its settings, its log,
-// the launcher over hosts that are known, and the end.
+// The part of a Ray job's driver that is independent of the source of hosts: its settings, its log,
+// the launcher over known hosts, and the end.
 #ifndef HVDRAY_LAUNCHER_RAY_DRIVE_RUN_H_
 #define HVDRAY_LAUNCHER_RAY_DRIVE_RUN_H_
 
@@ -21,7 +21,7 @@ namespace hvdray {
 
 inline constexpr int kDriveFailed = 125;
 
-/// Threads: the loop's.
+/// Owns spec and log of the job. Threads: the loop's.
 class DriveRun {
  public:
   using PrintFn = std::function<void(std::span<const std::string> lines)>;
@@ -34,39 +34,41 @@ class DriveRun {
   TimePoint began() const { return began_; }
   std::chrono::system_clock::time_point began_wall() const { return began_wall_; }
 
-  /// Opens the stream file in `logs`, and has the launcher write its files there. Errors:
-  /// kFileUnwritable.
+  /// Opens the stream file in directory `logs`, where the launcher will write its files, too.
+  /// Errors: kFileUnwritable.
   Status Open(const std::string& logs);
 
-  /// Runs the loop while hosts are waited for: until somebody stops it, or GiveUp().
+  /// Runs the loop while the job waits for hosts: until the caller stops the loop, or GiveUp().
   void Wait();
-  /// The job ends before it had its hosts: EndEarly() does the rest. The first one counts.
+  /// Ends the job before it has hosts; EndEarly() does the rest. The first call counts.
   void GiveUp(Status why, int exit_code);
   bool has_failed() const { return failure_.has_value(); }
 
-  /// As if the launcher had got the signal; before there is one: GiveUp().
+  /// Acts as if the launcher had got the signal; before it runs: GiveUp().
   void StopBy(int signo);
-  /// Who held us is gone: the job ends, and `why` is told unless a worker is to blame.
+  /// The parent (ray_driver.py) is gone: ends the job, with `why` as its error unless a worker is
+  /// to blame.
   void Orphan(Status why);
   bool is_orphaned() const { return orphaned_.has_value(); }
-  /// While a launcher runs, and after that.
+  /// A launcher runs or has run.
   bool is_launched() const { return stop_ != nullptr; }
-  /// How the launcher that runs from now on is stopped; of one that is not Launch()'s.
+  /// Sets how to stop a launcher that Launch() did not start.
   void OnStop(std::function<void(int signo)> stop) { stop_ = std::move(stop); }
 
-  /// Hosts, ranks and settings. Errors: those of PlaceStatic().
+  /// The plan with hosts and ranks. Errors: those of PlaceStatic().
   Result<LaunchPlan> PlanFor(const RayPlacement& placement);
+  /// The plan of an elastic job.
   LaunchPlan PlanWithoutHosts() const;
 
-  /// A static job over `plan`, whose hosts `transport` reaches. reserve_began: when Ray was asked
-  /// for them. Returns the exit code; nullopt: `is_final` says of the report that it is not the
-  /// end, so that nothing was reported, and hosts may be waited for again.
+  /// Runs a static job over `plan`, whose hosts `transport` reaches. `reserve_began`: when Ray was
+  /// asked for them. Returns the exit code; nullopt: `is_final` rejected the report, so nothing was
+  /// reported and the job may wait for hosts again.
   std::optional<int> Launch(LaunchPlan plan, Transport& transport, TimePoint reserve_began,
                             const std::function<bool(const JobReport&)>& is_final);
 
-  /// Reports, and the stream's last record. Returns the exit code.
+  /// Writes reports and the stream's last record. Returns the exit code.
   int End(Trace& trace, JobReport report, const PrintFn& print);
-  /// After GiveUp().
+  /// The same after GiveUp().
   int EndEarly();
 
  private:

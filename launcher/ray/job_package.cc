@@ -16,7 +16,6 @@
 #include "base/shown_text.h"
 #include "base/zip.h"
 #include "launcher/engine/folder_list.h"
-#include "launcher/ray/ray_driver_text.h"
 #include "wire/package_layout.h"
 
 namespace hvdray {
@@ -28,9 +27,9 @@ constexpr uint16_t kSecretMode = 0600;
 constexpr uint16_t kOwnerAll = 0700;
 constexpr size_t kShownBytes = 300;
 constexpr size_t kLargestNamed = 5;
-// Deflate makes nothing smaller than this, so more than that is refused unread.
+// Deflate's best possible ratio; larger content is rejected unread.
 constexpr uint64_t kBestRatio = 1032;
-// And this much of what people keep in folders never fits: nobody should wait for the proof.
+// Real data of this size never fits; do not make the user wait for the proof.
 constexpr uint64_t kHopelessBytes = uint64_t{100} * kMaxRayPackageBytes;
 static_assert(kHopelessBytes < kBestRatio * kMaxRayPackageBytes);
 
@@ -42,7 +41,7 @@ std::string SizeText(uint64_t bytes) {
   return mib < 10 ? fmt::format("{:.1f} MiB", mib) : fmt::format("{:.0f} MiB", mib);
 }
 
-/// The file's bytes go into `sum`; size and time are noted. Errors: kFileUnreadable.
+/// Adds the file's bytes to `sum`; stores its size and time. Errors: kFileUnreadable.
 Status ReadForName(PackageEntry& entry, Sha256Sum& sum) {
   const std::string shown = ShownText(entry.path, kShownBytes);
   const UniqueFd fd(::open(entry.path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -64,7 +63,7 @@ Status ReadForName(PackageEntry& entry, Sha256Sum& sum) {
   }
 }
 
-/// Each part with its length in front, so that no two lists of entries read alike.
+/// Adds a part after its length, so that different lists never hash alike.
 void AddPart(Sha256Sum& sum, std::string_view part) {
   sum.Add(fmt::format("{}:", part.size()));
   sum.Add(part);
@@ -130,7 +129,7 @@ Status TooLarge(const PackagePlan& plan, size_t limit) {
       "leave out what the nodes have already: --exclude PATTERN, or lines in .gitignore"};
 }
 
-/// The folder's content, as `name` of the package.
+/// Adds the directory's content below `name`.
 Status AddFolderEntries(const PackageOptions& options, const std::string& name, PackagePlan& plan) {
   plan.working_dir = options.working_dir;
   plan.user_prefix = name + "/";
@@ -145,7 +144,7 @@ Status AddFolderEntries(const PackageOptions& options, const std::string& name, 
     entry.name = plan.user_prefix + found.path;
     entry.is_folder = found.kind == wire::FolderEntryKind::kFolder;
     entry.path = fmt::format("{}/{}", options.working_dir, found.path);
-    // A folder that its owner may not write to could not be unpacked, nor cleaned up.
+    // A read-only directory could neither be unpacked nor cleaned up.
     entry.mode = entry.is_folder ? found.mode | kOwnerAll : found.mode;
     entry.size = found.size;
     plan.entries.push_back(std::move(entry));
@@ -204,7 +203,7 @@ Result<PackagePlan> PlanModulePackage(const std::string& path) {
 Result<std::string> BuildPackage(const PackagePlan& plan, size_t limit_bytes) {
   ZipWriter zip(limit_bytes);
   for (const PackageEntry& entry : plan.entries) {
-    // The agent is the same every time and is waited for every time.
+    // The agent is packed every time, and the user waits for it.
     const ZipEffort effort = entry.mode == kProgramMode && entry.name.starts_with(kPackageOwnFolder)
                                  ? ZipEffort::kFast
                                  : ZipEffort::kUsual;
@@ -218,7 +217,7 @@ Result<std::string> BuildPackage(const PackagePlan& plan, size_t limit_bytes) {
   }
   Result<std::string> bytes = zip.Finish();
   if (bytes.status().code() == ErrorCode::kPackageTooLarge) return TooLarge(plan, limit_bytes);
-  // Before what libzip says of a file that shrank: this says which.
+  // Takes precedence over libzip's error about a file that shrank: this one names it.
   for (const PackageEntry& entry : plan.entries) HVDRAY_RETURN_IF_ERROR(CheckUnchanged(entry));
   return bytes;
 }
@@ -237,7 +236,7 @@ std::string PresencePackageName(const std::string& job_id) {
   return fmt::format("hvdray_here_{}.zip", job_id);
 }
 
-std::string HurryPackageName(const std::string& job_id) {
+std::string ForceStopPackageName(const std::string& job_id) {
   return fmt::format("hvdray_now_{}.zip", job_id);
 }
 

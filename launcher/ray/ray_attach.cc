@@ -21,7 +21,6 @@
 #include "launcher/engine/signals.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/ray/job_package.h"
-#include "launcher/ray/ray_live_file.h"
 #include "launcher/ray/ray_output.h"
 #include "launcher/ray/ray_rank_files.h"
 #include "launcher/ray/ray_stream.h"
@@ -29,12 +28,12 @@
 namespace hvdray {
 namespace {
 
-// The loop's own look at deadlines; everything else is an event.
+// Interval for deadlines; everything else is an event.
 constexpr Duration kTick = std::chrono::milliseconds(500);
-constexpr size_t kBusyBytes = size_t{1} << 20;  // of output that nobody takes
+constexpr size_t kBusyBytes = size_t{1} << 20;  // of unread output
 constexpr Duration kPresencePeriod = std::chrono::seconds(15);
 
-/// One after another over one connection, off the loop.
+/// Calls to Ray, one after another over one connection, off the loop.
 class RayCalls {
  public:
   RayCalls(BlockingPool& pool, RayAccess access)
@@ -47,7 +46,7 @@ class RayCalls {
   void Run(std::function<T(DashboardClient&)> call, std::function<void(T)> done) {
     waiting_.push_back([this, call = std::move(call), done = std::move(done)] {
       pool_.Run<std::shared_ptr<T>>(
-          // Shared: what goes back to the loop has to be copyable.
+          // Shared, since what is posted to the loop must be copyable.
           [client = client_, call] { return std::make_shared<T>(call(*client)); },
           [this, done](std::shared_ptr<T> result) {
             is_running_ = false;
@@ -73,10 +72,10 @@ class RayCalls {
   bool is_running_ = false;
 };
 
-/// Whose reader may want to see it grow; the others are made when the job has ended.
+/// Written while the job runs; the other files are written at its end.
 bool IsLive(const RayWantedFile& file) { return file.suffix == "events.jsonl"; }
 
-/// What is not there yet of `file`, from the driver's logs folder.
+/// Fetches the missing rest of `file` from the driver's log directory.
 Status FetchFile(DashboardClient& client, const std::string& node, const std::string& id,
                  const RayWantedFile& file) {
   const auto failed = [&file](Status why) {
@@ -173,8 +172,8 @@ class Attachment {
         case FollowStep::Kind::kStop:
           SendStop();
           break;
-        case FollowStep::Kind::kHurry:
-          SendHurry();
+        case FollowStep::Kind::kForceStop:
+          SendForceStop();
           break;
         case FollowStep::Kind::kFinish:
           next_ask_.Cancel();
@@ -201,7 +200,7 @@ class Attachment {
   void CheckRankFiles() {
     if (rank_files_.lost().ok() || is_loss_told_) return;
     is_loss_told_ = true;
-    // Now, not at the job's end: there may be time to free some space.
+    // Report it now: the user may still free some space.
     Say(LogLevel::kError, rank_files_.lost().message());
     plan_.OnOutputLost(rank_files_.lost());
   }
@@ -217,7 +216,7 @@ class Attachment {
 
   void OnEnd(StreamEnd end) {
     Do(plan_.OnEnd(std::move(end), loop_.Now()));
-    // From within the stream's callback, which goes on to use it.
+    // We are in the stream's callback, which still uses the stream.
     if (!plan_.is_done()) next_ask_ = loop_.After(Duration::zero(), [this] { Ask(); });
   }
 
@@ -227,7 +226,7 @@ class Attachment {
   }
 
   void OnSignal(int signo) {
-    // All is done but for a reader that does not read.
+    // Only a reader that does not read is left.
     if (plan_.is_done()) return loop_.Stop();
     Do(plan_.OnSignalTo(signo));
   }
@@ -267,14 +266,14 @@ class Attachment {
     orders_.Run<Status>([name = PresencePackageName(options_.plan.id)](
                             DashboardClient& client) { return client.PutPackage(name, "here"); },
                         [](const Status& sent) {
-                          // The next one may get through; the driver waits for several.
+                          // The next one may succeed; the driver tolerates several failures.
                           if (!sent.ok())
                             Log(LogLevel::kInfo, "ray", "presence: {}", sent.message());
                         });
   }
 
-  void SendHurry() {
-    orders_.Run<Status>([name = HurryPackageName(options_.plan.id)](
+  void SendForceStop() {
+    orders_.Run<Status>([name = ForceStopPackageName(options_.plan.id)](
                             DashboardClient& client) { return client.PutPackage(name, "now"); },
                         [this](const Status& sent) {
                           if (sent.ok() || plan_.is_done()) return;
@@ -283,7 +282,7 @@ class Attachment {
   }
 
   void Fetch() {
-    // Without the driver's last word there are no reports, or none that are whole.
+    // Without the driver's last record there are no complete reports.
     if (options_.files.empty() || !reader_.is_at_end()) return Fetched({});
     std::vector<RayWantedFile> files;
     Status lost;
@@ -327,7 +326,7 @@ class Attachment {
   std::vector<std::unique_ptr<RayLiveFile>> live_;
   RayRankFiles rank_files_;
   RecordReader reader_;
-  std::optional<uint32_t> next_file_;  // where the stream goes on
+  std::optional<uint32_t> next_file_;  // the stream's next file
   FollowPlan plan_;
   Watch next_ask_;
   Watch presence_;

@@ -1,6 +1,5 @@
-// Follows a job on Ray to its end, from a machine that reaches the dashboard only: its output, its
-// state, its files, and what the person in front of it wants. Carries out what ray_follow_plan.h
-// decides.
+// Follows a job on Ray to its end, from a machine that reaches only the dashboard: its output,
+// state and files, and the user's signals. Carries out what ray_follow_plan.h decides.
 #ifndef HVDRAY_LAUNCHER_RAY_RAY_ATTACH_H_
 #define HVDRAY_LAUNCHER_RAY_RAY_ATTACH_H_
 
@@ -16,36 +15,37 @@
 
 namespace hvdray {
 
-/// A file of the driver that is wanted here.
+/// A file of the driver to fetch.
 struct RayWantedFile {
   std::string suffix;  ///< "report.json": of hvdray_<id>.report.json.
-  std::string path;    ///< Here.
-  // Of one that is here in part:
+  std::string path;    ///< Local path.
+  // For a partly fetched file:
   std::shared_ptr<UniqueFd> out = nullptr;  ///< Shared with the thread that fetches the rest.
-  uint64_t begin = 0;                       ///< How much of it is there.
+  uint64_t begin = 0;                       ///< Bytes fetched so far.
 };
 
+/// What to follow, and how.
 struct RayAttachOptions {
-  std::string command;  ///< "run" or "follow": whose messages these are.
+  std::string command;  ///< "run" or "follow": the command that messages name.
   RayAccess access;
   FollowPlan::Options plan;
-  std::string likely_node;  ///< Where the driver most likely is; may be empty.
+  std::string likely_node;  ///< Most likely node of the driver; may be empty.
   std::vector<RayWantedFile> files;
   std::string output_folder = {};  ///< --output-filename; empty: none.
-  bool tells_presence = false;     ///< The job stops without a client.
+  bool tells_presence = false;     ///< The job stops if it has no client.
   bool is_stopped_at_once = false;
-  /// Let go once signals are taken as what they mean for the job. May be null.
+  /// Released once signals are handled here. May be null.
   std::shared_ptr<HeldSignals> held_signals = nullptr;
 };
 
-/// Opens and empties the files that are wanted. Errors: kFileUnwritable.
+/// Creates or empties the files to fetch. Errors: kFileUnwritable.
 Status CheckWantedFiles(const std::vector<RayWantedFile>& files);
-/// Makes the folder of --output-filename, and the files of np ranks in it; 0: not known yet.
-/// Nothing for an empty path. Errors: kFileUnwritable.
+/// Creates the directory of --output-filename with the files of `np` ranks (0: not known yet). No
+/// effect for an empty path. Errors: kFileUnwritable.
 Status CheckOutputFolder(const std::string& path, int np);
 
-/// Blocks until the job has ended or the person leaves. Returns the exit code; what is wrong is
-/// said on stderr.
+/// Blocks until the job has ended or the user leaves. Returns the exit code; prints errors to
+/// stderr.
 int AttachToRayJob(RayAttachOptions options);
 
 }  // namespace hvdray

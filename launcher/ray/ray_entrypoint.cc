@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kDriver = ".hvdray/ray_driver.py";
 
-// Builtins of any /bin/sh alone: PATH is whatever the raylet was started with.
+// Only builtins of any /bin/sh: PATH is whatever the raylet started with.
 constexpr const char* kFindRaysOwn =
     "while read -r a b c d e f; do case $f in */ray/_raylet.so) s=${f%/ray/_raylet.so};; esac; "
     "done 2>/dev/null </proc/$PPID/maps; "

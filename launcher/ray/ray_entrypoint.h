@@ -1,4 +1,5 @@
-// The command line that Ray runs for a job of ours, for /bin/sh in the job's working folder. Pure.
+// The command line that Ray runs for a job of ours, by /bin/sh in the job's working directory.
+// Pure.
 #ifndef HVDRAY_LAUNCHER_RAY_RAY_ENTRYPOINT_H_
 #define HVDRAY_LAUNCHER_RAY_RAY_ENTRYPOINT_H_
 
@@ -7,11 +8,11 @@
 
 namespace hvdray {
 
-/// The driver, in the Python that Ray itself runs in, which is mostly not the one in PATH.
-/// `python`: what --ray-python says, words of a shell; empty: the program of the shell's parent, a
-/// process of Ray's, with the site-packages that Ray's library was loaded from; failing that,
-/// python3. The package is the job's working folder, or, beside one of the user's that Ray fetches,
-/// in PYTHONPATH.
+/// The driver runs in Ray's own Python, which often is not the one in PATH. `python`: value of
+/// --ray-python, shell words; empty: the program of the shell's parent, a process of Ray, with the
+/// site-packages that Ray's library was loaded from; failing that, python3. kWorkingFolder: the
+/// package is the job's working directory. kModulePath: it is in PYTHONPATH, beside a working
+/// directory of the user's that Ray fetches.
 enum class DriverPlace : uint8_t { kWorkingFolder, kModulePath };
 std::string RayEntrypoint(const std::string& python,
                           DriverPlace place = DriverPlace::kWorkingFolder);

@@ -18,15 +18,15 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr int kSignalBase = 128;
-// A job waits for nothing but Ray itself before its entrypoint runs.
+// Before its entrypoint runs, a job waits only for Ray itself.
 constexpr Duration kPendingTold = seconds(10);
-// Behind the driver's last word Ray takes a tenth of a second to notice; a head under load longer.
+// Ray notices the driver's end after a tenth of a second; a busy head takes longer.
 constexpr Duration kEndPatience = seconds(15);
 constexpr Duration kSilenceTold = seconds(3);
-// Without its head a cluster ends itself after 60 s.
+// A cluster without its head ends itself after 60 s.
 constexpr Duration kSilenceLimit = seconds(75);
-// Who is refused at once asks often. A head that somebody starts again, or a tunnel, is back
-// sooner.
+// Refused connections fail at once and are retried often. A restarted head or tunnel is back sooner
+// than this.
 constexpr Duration kRefusalLimit = seconds(30);
 constexpr int kManyRefusals = 20;
 
@@ -35,7 +35,7 @@ std::string_view LastLineOf(std::string_view text) {
   return text.substr(text.rfind('\n') + 1);
 }
 
-/// What ended with `code` and these last words was no Python that has Ray.
+/// True if a program that ended with `code` and this line was a Python without Ray.
 bool IsWithoutRay(std::optional<int> code, std::string_view last_line) {
   return code == 126 || code == 127 ||
          last_line.find("No module named 'ray'") != std::string_view::npos;
@@ -76,7 +76,7 @@ FollowPlan::Steps FollowPlan::OnJob(const RayJob& job, TimePoint now) {
     is_reading_rest_ = true;
     return steps;
   }
-  // Ray says that it stops a pending job, and mostly does nothing; a running one hears of it once.
+  // Ray confirms the stop of a pending job, but mostly ignores it; repeat it once the job runs.
   const bool is_owed = std::exchange(is_stop_owed_, false);
   if (is_stop_wanted_ && (was_pending || is_owed)) steps.push_back({Kind::kStop});
   if (job.status == RayJobStatus::kPending) {
@@ -116,7 +116,7 @@ FollowPlan::Steps FollowPlan::OnNoAnswer(const Status& why, TimePoint now) {
   return steps;
 }
 
-// What `why` advises is for those who have never reached it.
+// Without the hint of `why`, which is for clients that have never reached Ray.
 Status FollowPlan::NotThere(const Status& why, Duration silence) const {
   return {why.code(),
           fmt::format("{}; asked for {} s", why.message(),
@@ -151,16 +151,16 @@ FollowPlan::Steps FollowPlan::OnSignalTo(int signo) {
     return steps;
   }
   if (stop_signo_ == 0) stop_signo_ = signo;
-  if (is_stop_wanted_) return {{Kind::kHurry}};
+  if (is_stop_wanted_) return {{Kind::kForceStop}};
   Steps steps;
-  // The driver says what a second one would do, and to whom.
+  // The driver prints what a second signal would do.
   Say(steps, fmt::format("stopping job {}", options_.id));
   for (FollowStep& step : Stop()) steps.push_back(std::move(step));
   return steps;
 }
 
 FollowPlan::Steps FollowPlan::StopNow() {
-  // What comes next is one that is in a hurry.
+  // The next signal forces the stop.
   signals_ = 1;
   return Stop();
 }
@@ -179,14 +179,14 @@ FollowPlan::Steps FollowPlan::OnReaderGone() {
 
 FollowPlan::Steps FollowPlan::Stop() {
   is_stop_wanted_ = true;
-  // Of a job that nothing is known of yet, OnJob() does it.
+  // If the job's state is unknown yet, OnJob() does it.
   if (!job_) return {};
   return {{Kind::kStop}};
 }
 
 void FollowPlan::OnOutputLost(const Status& why) {
   if (output_lost_.ok()) output_lost_ = why;
-  // The job's last bytes may be what is lost.
+  // The lost output may be the job's last bytes.
   if (is_done_ && outcome_.exit_code == 0) outcome_ = {kHvdrayFailed, output_lost_};
 }
 
@@ -212,7 +212,7 @@ Duration FollowPlan::AskPause() const {
 }
 
 int FollowPlan::CodeOfStop(int driver_code) const {
-  // The driver is always told by SIGTERM, whatever we were told by.
+  // The driver always gets SIGTERM, whatever signal we got.
   const bool is_of_stop =
       driver_code == kSignalBase + SIGTERM || driver_code == kSignalBase + SIGINT;
   return stop_signo_ != 0 && is_of_stop ? kSignalBase + stop_signo_ : driver_code;
@@ -247,7 +247,7 @@ FollowOutcome FollowPlan::OutcomeWithoutEnd(const std::string& last_line) const 
   }
   std::string text = fmt::format("job {}", options_.id);
   if (!job.error_type.empty() && job.error_type != "JOB_ENTRYPOINT_COMMAND_ERROR") {
-    // Ray's own words: the driver never ran, or was taken away.
+    // Ray's own message: the driver never ran or was removed.
     text += fmt::format(" failed at Ray: {}{}", job.error_type,
                         Colon(std::string(LastLineOf(job.message))));
   } else {

@@ -1,5 +1,5 @@
-// What a client does about its job on Ray, from what it hears of it: pure, like the drivers. Facts
-// and a time in, steps out; ray_attach.h carries them out.
+// Decides what a client does about its job on Ray. Pure, like the drivers: facts and a time in,
+// steps out; ray_attach.h carries them out.
 #ifndef HVDRAY_LAUNCHER_RAY_RAY_FOLLOW_PLAN_H_
 #define HVDRAY_LAUNCHER_RAY_RAY_FOLLOW_PLAN_H_
 
@@ -14,32 +14,35 @@
 
 namespace hvdray {
 
+/// One action of the client.
 struct FollowStep {
   enum class Kind : uint8_t {
-    kSay,       ///< A line of ours for stderr: `text`.
-    kFollow,    ///< Read the job's stream at the node `text`, instead of where it was read.
-    kReadRest,  ///< The job is over: read what is left of its stream, then OnRest().
-    kStop,      ///< Ask Ray to stop the job.
-    kHurry,     ///< Tell the driver that stops the job to do it at once.
-    kFinish,    ///< Fetch files if there is an end, then leave with outcome().
-    kLeave,     ///< Leave with outcome() now; the job goes on.
+    kSay,        ///< Print the line `text` to stderr.
+    kFollow,     ///< Read the job's stream from node `text` from now on.
+    kReadRest,   ///< The job is over: read the rest of its stream, then call OnRest().
+    kStop,       ///< Ask Ray to stop the job.
+    kForceStop,  ///< Tell the stopping driver to force the stop.
+    kFinish,     ///< Fetch files if the job has ended, then exit with outcome().
+    kLeave,      ///< Exit with outcome() now; the job continues.
   };
   Kind kind;
   std::string text = {};
 };
 
-/// How it ended, for the exit code.
+/// Exit code and error of the client.
 struct FollowOutcome {
   int exit_code = 0;
-  Status error;  ///< What the driver has not said on the stream itself.
+  Status error;  ///< What the driver has not printed on the stream itself.
 };
 
+/// The state machine of a following client. Each On... takes a fact and returns the steps to take
+/// now, in order. Threads: one.
 class FollowPlan {
  public:
   enum class OnSignal : uint8_t { kStopsJob, kLeavesJob };
   struct Options {
     std::string id;
-    std::string how_to_follow;  ///< "hvdray follow ID": for those who leave.
+    std::string how_to_follow;  ///< "hvdray follow ID", printed when leaving.
     OnSignal on_signal = OnSignal::kStopsJob;
     bool is_quiet = false;
   };
@@ -47,27 +50,29 @@ class FollowPlan {
 
   using Steps = std::vector<FollowStep>;
 
-  /// The node that the job's driver is most likely on: its stream may be read before Ray has said
-  /// where it is.
+  /// `likely_node`: most likely node of the driver; its stream may be read before Ray reports the
+  /// node.
   Steps Begin(const std::string& likely_node);
   Steps OnJob(const RayJob& job, TimePoint now);
+  /// Ray answers that it has no such job.
   Steps OnJobUnknown();
-  /// Ray could not be asked.
+  /// The request to Ray failed.
   Steps OnNoAnswer(const Status& why, TimePoint now);
+  /// The stream's last record has arrived.
   Steps OnEnd(StreamEnd end, TimePoint now);
-  /// All that the stream holds has been read, or can't be. `last_line` of the job's own log.
+  /// The stream has been read to its end, or can't be read. `last_line`: of the job's own log.
   Steps OnRest(const std::string& last_line);
   Steps OnSignalTo(int signo);
   /// --stop of hvdray follow.
   Steps StopNow();
-  /// kStop did not reach Ray: it is to be tried again.
+  /// kStop did not reach Ray: tries again later.
   Steps OnStopFailed(const Status& why);
   Steps OnReaderGone();
-  /// Counts behind kFinish, too.
+  /// Valid after kFinish, too.
   void OnOutputLost(const Status& why);
   Steps OnTick(TimePoint now);
 
-  /// How long to wait before Ray is asked again how the job is.
+  /// Time until the next request for the job's state.
   Duration AskPause() const;
   const FollowOutcome& outcome() const { return outcome_; }
   bool is_done() const { return is_done_; }
@@ -89,13 +94,13 @@ class FollowPlan {
   std::optional<StreamEnd> end_;
   TimePoint end_at_{};
   bool is_reading_rest_ = false;
-  int stop_signo_ = 0;  // that this client got, or SIGPIPE for a reader that is gone
+  int stop_signo_ = 0;  // got by this client, or SIGPIPE if the reader is gone
   int signals_ = 0;
   bool is_stop_wanted_ = false;
   bool is_stop_owed_ = false;
   bool is_stop_failure_told_ = false;
-  std::optional<TimePoint> silent_since_;  // Ray has not answered since
-  int unanswered_ = 0;                     // since then
+  std::optional<TimePoint> silent_since_;  // since when Ray has not answered
+  int unanswered_ = 0;                     // requests since then
   bool is_silence_told_ = false;
   int pending_told_ = 0;
   Status output_lost_;

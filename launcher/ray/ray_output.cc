@@ -7,7 +7,6 @@
 #include <utility>
 
 namespace hvdray {
-
 RayOutput::RayOutput(Loop& loop, Handlers handlers) : loop_(loop), handlers_(std::move(handlers)) {
   for (const int fd : {STDOUT_FILENO, STDERR_FILENO}) {
     Stream& stream = streams_.at(fd == STDOUT_FILENO ? 0 : 1);
@@ -67,7 +66,7 @@ void RayOutput::Break(Stream& stream, const OutputSink::Progress& progress) {
           .WithCode(ErrorCode::kOutputLost)
           .WithHint("free space there, or send it elsewhere");
   if (!is_gone && lost_.ok()) lost_ = why;
-  // Not from within Write(): its caller may be in the midst of a piece.
+  // Not from within Write(): its caller may be in the middle of a piece.
   trouble_ = loop_.After(Duration::zero(), [this, is_gone, why = std::move(why)] {
     if (is_gone) {
       handlers_.on_reader_gone();
@@ -75,6 +74,37 @@ void RayOutput::Break(Stream& stream, const OutputSink::Progress& progress) {
       handlers_.on_lost(why);
     }
   });
+}
+
+RayLiveFile::RayLiveFile(Loop& loop, BlockingPool& pool, RayAccess access,
+                         const std::string& job_id, RayWantedFile file)
+    : file_(std::move(file)),
+      stream_(
+          loop, pool, std::move(access), job_id, file_.suffix,
+          {.on_bytes = [this](const std::string& bytes) { OnBytes(bytes); }, .on_rest = nullptr}) {
+  Result<UniqueFd> out = OpenForWriting(file_.path);
+  if (out.ok()) {
+    file_.out = std::make_shared<UniqueFd>(std::move(out).value());
+  } else {
+    lost_ = std::move(out).status();
+  }
+}
+
+void RayLiveFile::Follow(const std::string& node) {
+  if (lost_.ok()) stream_.Follow(node);
+}
+
+void RayLiveFile::OnBytes(const std::string& bytes) {
+  if (!lost_.ok()) return;
+  lost_ = WriteAll(file_.out->get(), bytes).WithContext(file_.path);
+  if (!lost_.ok()) lost_ = std::move(lost_).WithCode(ErrorCode::kOutputLost);
+}
+
+Result<RayWantedFile> RayLiveFile::End() {
+  stream_.Stop();
+  file_.begin = stream_.offset();
+  if (!lost_.ok()) return lost_;
+  return file_;
 }
 
 }  // namespace hvdray

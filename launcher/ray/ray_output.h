@@ -1,5 +1,5 @@
-// stdout and stderr of a client that follows a job on Ray: the bytes that the driver wrote, as they
-// are, without ever blocking the loop.
+// stdout and stderr of a client that follows a job on Ray: writes the driver's bytes unchanged,
+// without blocking the loop.
 #ifndef HVDRAY_LAUNCHER_RAY_RAY_OUTPUT_H_
 #define HVDRAY_LAUNCHER_RAY_RAY_OUTPUT_H_
 
@@ -9,8 +9,11 @@
 #include <string>
 #include <string_view>
 
+#include "base/fd.h"
 #include "base/loop.h"
 #include "base/status.h"
+#include "launcher/ray/ray_attach.h"
+#include "launcher/ray/ray_stream.h"
 #include "launcher/report/output_sink.h"
 
 namespace hvdray {
@@ -19,23 +22,24 @@ namespace hvdray {
 class RayOutput {
  public:
   struct Handlers {
-    /// Once, from the loop. Without a reader of stderr the job can still do its work: not told.
+    /// Once, from the loop: stdout has no reader. Not called for stderr: the job can work without
+    /// it.
     std::function<void()> on_reader_gone;
-    /// From the loop. Errors: kOutputLost.
+    /// From the loop: output was lost. Errors: kOutputLost.
     std::function<void(Status why)> on_lost;
-    /// waiting() may be another now.
+    /// waiting() may have changed.
     std::function<void()> on_waiting;
   };
   RayOutput(Loop& loop, Handlers handlers);
 
   void Write(RecordKind kind, ByteView bytes);
-  /// A line of ours to stderr: "hvdray run: text".
+  /// Prints a line of ours to stderr: "hvdray run: text".
   void Say(std::string_view line);
 
-  /// What on_lost has been told of, or is about to be: ok while nothing is.
+  /// What on_lost reported or will report; ok: nothing lost.
   const Status& lost() const { return lost_; }
 
-  /// Bytes that a slow reader has not taken yet.
+  /// Bytes not yet taken by a slow reader.
   size_t waiting() const { return streams_[0].text.size() + streams_[1].text.size(); }
 
  private:
@@ -54,8 +58,30 @@ class RayOutput {
   Loop& loop_;
   Handlers handlers_;
   std::array<Stream, 2> streams_;  // stdout, stderr
-  Watch trouble_;                  // delivers what Break() has to tell
+  Watch trouble_;                  // delivers Break()'s report
   Status lost_;                    // the first
+};
+
+// A local copy of a file of a Ray job's driver, written while the job runs: its events.
+
+/// Loop and pool outlive it. Writes block. Threads: the loop's.
+class RayLiveFile {
+ public:
+  RayLiveFile(Loop& loop, BlockingPool& pool, RayAccess access, const std::string& job_id,
+              RayWantedFile file);
+
+  /// Reads from the driver's node from now on.
+  void Follow(const std::string& node);
+  /// Returns the file with the number of bytes fetched; the caller fetches the rest. Errors:
+  /// kFileUnwritable; kOutputLost: a write failed.
+  Result<RayWantedFile> End();
+
+ private:
+  void OnBytes(const std::string& bytes);
+
+  RayWantedFile file_;
+  RayStream stream_;
+  Status lost_;
 };
 
 }  // namespace hvdray

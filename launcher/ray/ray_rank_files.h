@@ -1,5 +1,5 @@
-// The files of --output-filename of a job on Ray, made here of the driver's stream while the job
-// runs.
+// The files of --output-filename of a job on Ray, written locally from the driver's stream while
+// the job runs.
 #ifndef HVDRAY_LAUNCHER_RAY_RAY_RANK_FILES_H_
 #define HVDRAY_LAUNCHER_RAY_RAY_RANK_FILES_H_
 
@@ -10,20 +10,20 @@
 
 #include "base/status.h"
 #include "launcher/report/output_folder.h"
-#include "launcher/report/record_places.h"
+#include "launcher/report/record_reader.h"
 
 namespace hvdray {
 
-/// Writes blocking. Threads: one.
+/// Writes block. Threads: one.
 class RayRankFiles {
  public:
-  /// `path` empty: none are wanted, and nothing is written.
+  /// `path` empty: not asked for; writes nothing.
   explicit RayRankFiles(std::string path) : path_(std::move(path)) {}
 
   void OnPlaces(PlacesOfRecord record);
   void OnOutput(RecordKind kind, ByteView bytes);
 
-  /// The first thing that could not be written whole. Errors: kOutputLost.
+  /// The first failed write. Errors: kOutputLost.
   const Status& lost() const { return lost_; }
 
  private:

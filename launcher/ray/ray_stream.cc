@@ -13,11 +13,11 @@
 namespace hvdray {
 namespace {
 
-// Posted to the loop and not taken yet, at most.
+// Limit of bytes posted to the loop and not processed yet.
 constexpr size_t kMaxAhead = size_t{4} << 20;
-// Of the job's own log: its last line is all that is wanted.
+// Of the job's own log, only its last line is needed.
 constexpr size_t kLogTail = size_t{16} << 10;
-// A job that has just been submitted has no stream yet, and its first line is waited for.
+// A new job has no stream yet, and the user waits for its first line.
 constexpr Duration kFirstPause = std::chrono::milliseconds(50);
 constexpr Duration kLongestPause = std::chrono::milliseconds(400);
 
@@ -28,13 +28,13 @@ std::string LastLine(std::string_view text) {
 
 }  // namespace
 
-/// What one reading thread and the loop share.
+/// The state that a reading thread and the loop share.
 class RayStream::Flow {
  public:
   Flow(RayAccess access, RayLogFollower::Options options)
       : client(access.Copy()), follower(std::move(access), std::move(options)) {}
 
-  /// Of the thread: false when nobody wants more.
+  /// Called by the thread; false if no more is wanted.
   bool Wait(size_t bytes) {
     std::unique_lock lock(mutex_);
     wakeup_.wait(lock, [this] { return is_closed_ || (!is_busy_ && ahead_ < kMaxAhead); });
@@ -69,7 +69,7 @@ class RayStream::Flow {
   RayLogFollower follower;
 
  private:
-  std::mutex mutex_;  // guards the rest
+  std::mutex mutex_;  // guards the members below
   std::condition_variable wakeup_;
   size_t ahead_ = 0;
   bool is_busy_ = false;
@@ -101,7 +101,7 @@ void RayStream::SetBusy(bool is_busy) {
 
 void RayStream::OnPiece(const std::string& bytes) {
   offset_ += bytes.size();
-  handlers_.on_bytes(bytes);  // which may go on in another file
+  handlers_.on_bytes(bytes);  // may continue in another file
 }
 
 void RayStream::GoOnIn(uint32_t file) {
@@ -128,7 +128,7 @@ void RayStream::Follow(const std::string& node) {
         const auto take = [&](ByteView piece) {
           if (!flow->Wait(piece.size())) return false;
           loop.Post([this, flow, bytes = std::string(piece)] {
-            // One that was closed belongs to a stream that may be gone.
+            // A closed flow may belong to a destroyed stream.
             if (flow->is_closed()) return;
             flow->Took(bytes.size());
             OnPiece(bytes);
@@ -166,7 +166,7 @@ void RayStream::ReadRest() {
           });
           return true;
         };
-        // Neither has to be there: a job that never ran has no stream, an old Ray other files.
+        // Both may be missing: a job that never ran has no stream, and an old Ray has other files.
         (void)flow->client.ReadLog(node, RayStreamName(job_id, suffix), take).ok();
         std::string log;
         (void)flow->client
@@ -179,7 +179,7 @@ void RayStream::ReadRest() {
             .ok();
         return Rest{LastLine(log)};
       },
-      // Behind all that was posted.
+      // After all posted pieces.
       [this, flow](const Rest& rest) {
         if (!flow->is_closed()) handlers_.on_rest(rest.last_line);
       });

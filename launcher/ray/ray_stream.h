@@ -1,5 +1,5 @@
-// A file of a job's driver on Ray (its stream, its events) as it comes off the network: a thread
-// reads it, the loop gets it piece by piece, and no faster than the loop takes it.
+// Reads a file of a Ray job's driver (its stream, its events) over the network: a pool thread reads
+// it, the loop gets it piece by piece, at the loop's pace.
 #ifndef HVDRAY_LAUNCHER_RAY_RAY_STREAM_H_
 #define HVDRAY_LAUNCHER_RAY_RAY_STREAM_H_
 
@@ -14,37 +14,36 @@
 
 namespace hvdray {
 
-/// Threads: the loop's, which outlives it; the pool does, too.
+/// Loop and pool outlive it. Threads: the loop's.
 class RayStream {
  public:
   struct Handlers {
     std::function<void(const std::string& bytes)> on_bytes;
-    /// The rest is here, or can't be had: behind ReadRest(). `last_line` of the job's own log. May
-    /// be null for who does not call that.
+    /// After ReadRest(): the rest has arrived, or can't be read. `last_line`: of the job's own log.
+    /// May be null if ReadRest() is never called.
     std::function<void(const std::string& last_line)> on_rest;
   };
-  /// `suffix`: which of the driver's files, see RayStreamName().
+  /// `suffix`: selects the driver's file, see RayStreamName().
   RayStream(Loop& loop, BlockingPool& pool, RayAccess access, std::string job_id,
             std::string suffix, Handlers handlers);
-  /// Does not wait for threads: the pool does.
+  /// Does not wait for the reading thread; the pool does.
   ~RayStream();
   RayStream(const RayStream&) = delete;
   RayStream& operator=(const RayStream&) = delete;
 
-  /// From where the last one left off.
+  /// Reads from that node, from offset() on.
   void Follow(const std::string& node);
-  /// Ends following, then reads what is there now.
+  /// Ends following, then reads what the file holds now.
   void ReadRest();
   void Stop();
-  /// What comes now is in the stream's file of that number, from its start. May be called from
-  /// on_bytes.
+  /// Continues with the stream's file of that number, from its start. May be called from on_bytes.
   void GoOnIn(uint32_t file);
 
-  /// Whether the loop has more to do with what came than it should: reading waits then.
+  /// True pauses reading: the loop has too much unprocessed data.
   void SetBusy(bool is_busy);
 
   const std::string& node() const { return node_; }
-  /// Bytes that on_bytes has been given.
+  /// Bytes passed to on_bytes.
   uint64_t offset() const { return offset_; }
 
  private:
@@ -61,11 +60,11 @@ class RayStream {
   Handlers handlers_;
   std::string node_;
   uint64_t offset_ = 0;
-  std::shared_ptr<Flow> flow_;  // shared with the thread that reads
+  std::shared_ptr<Flow> flow_;  // shared with the reading thread
   bool is_busy_ = false;
 };
 
-/// The files of a job's driver, in its session's folder of logs.
+/// Name of a driver's file in its session's log directory.
 std::string RayStreamName(const std::string& job_id, const std::string& suffix);
 
 }  // namespace hvdray

@@ -11,29 +11,27 @@
 
 #include "base/digest.h"
 #include "base/fd.h"
-#include "launcher/job/ray_ask.h"
 #include "launcher/job/ray_job_file.h"
 #include "launcher/job/ray_runtime_env.h"
 #include "launcher/ray/ray_entrypoint.h"
-#include "launcher/ray/timed_phase.h"
 
 namespace hvdray {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A head that has just started has not heard of its autoscaler yet.
+// A new head does not know its autoscaler yet.
 constexpr Duration kAutoscalerPatience = std::chrono::seconds(7);
 constexpr Duration kAutoscalerPause = std::chrono::milliseconds(500);
-// How long Ray is asked for a job whose submission it has not answered.
+// How long to ask Ray for a job whose submission got no answer.
 constexpr Duration kLookForJob = std::chrono::seconds(5);
-// What Ray grants a job that it stops, beyond the workers' own grace.
+// The time that Ray gives a stopping job beyond the workers' own grace.
 constexpr double kStopReserveSeconds = 10;
 constexpr size_t kKeyBytes = 32;
 
-/// Variables of the runtime environment are the workers' as those of -x are, which go over them;
-/// what Ray itself undoes on the nodes (OMP_NUM_THREADS) comes this way. Those that are made of
-/// others only Ray knows.
+/// Adds the runtime environment's variables to the workers'; -x overrides them. This way they
+/// survive what Ray resets on the nodes (OMP_NUM_THREADS). Only Ray can expand those that refer to
+/// other variables.
 void AddVariables(const RayRuntimeEnv& env, const JobSpec& spec, Environment* environment) {
   const auto variables = env.actors.find("env_vars");
   if (variables == env.actors.end()) return;
@@ -78,7 +76,7 @@ Result<RayOutlook> LookAhead(const RayAccess& access, const JobSpec& spec) {
 
 Status SendPackage(DashboardClient& client, const PackagePlan& package) {
   const TimedPhase phase;
-  // The question also keeps the package for ten minutes, should its last job end just now.
+  // This request also keeps the package for ten minutes if its last job ends just now.
   HVDRAY_ASSIGN_OR_RETURN(const bool is_there, client.HasPackage(package.name));
   if (is_there) {
     phase.Done(fmt::format("package {} is there", package.name));
@@ -97,7 +95,7 @@ Result<RayModules> PlanModules(const std::vector<std::string>& modules) {
     if (module.find("://") != std::string::npos) {
       result.uris.push_back(module);
     } else if (module.ends_with(".whl")) {
-      // pip reads its name.
+      // pip parses its name.
       const std::string name = module.substr(module.rfind('/') + 1);
       result.uris.push_back("gcs://" + name);
       result.wheels.emplace_back(name, module);
@@ -131,13 +129,13 @@ Result<RaySubmission> MakeSubmission(const LaunchPlan& plan, const PackagePlan& 
   job.key = Hex(RandomBytes(kKeyBytes));
   job.can_grow = outlook.can_grow;
   job.spec = spec;
-  // Only this end knows the terminal.
+  // Only this side knows the terminal.
   job.spec.color.Set(is_colored ? ColorMode::kAlways : ColorMode::kNever, spec.color.origin());
-  // Where it goes is this end's to know, too; whoever follows later may want it.
+  // Only this side knows the path, too; a later follower may want the report.
   if (spec.report_file->empty()) job.spec.report_file.Set("report.json", "default");
   job.environment = EnvironmentForRay(spec, plan.environment);
   HVDRAY_ASSIGN_OR_RETURN(RayRuntimeEnv env, ParseRuntimeEnvText(*spec.ray.runtime_env));
-  env.py_modules.clear();  // they are the job's, and so the workers'
+  env.py_modules.clear();  // the job has them, so its workers have, too
   job.spec.ray.runtime_env.Set(RuntimeEnvText(env), spec.ray.runtime_env.origin());
   AddVariables(env, spec, &job.environment);
 
@@ -147,7 +145,7 @@ Result<RaySubmission> MakeSubmission(const LaunchPlan& plan, const PackagePlan& 
   const bool is_folder_remote = spec.ray.is_folder_remote();
   request.entrypoint = RayEntrypoint(
       *spec.ray.python, is_folder_remote ? DriverPlace::kModulePath : DriverPlace::kWorkingFolder);
-  // One name for all: `hvdray follow` and every tool of Ray's know the job by it.
+  // The same id for `hvdray follow` and all of Ray's tools.
   request.submission_id = plan.job_id;
   const std::string own = "gcs://" + package.name;
   request.working_dir = is_folder_remote ? *spec.ray.working_dir : own;
@@ -163,7 +161,7 @@ Result<RaySubmission> MakeSubmission(const LaunchPlan& plan, const PackagePlan& 
 
 namespace {
 
-/// When the answer is lost it looks whether Ray has taken the job.
+/// If the answer is lost, asks Ray whether it has the job.
 Status SubmitJob(DashboardClient& client, const RayJobRequest& request) {
   Status sent = client.Submit(request).status();
   if (sent.ok() || sent.code() == ErrorCode::kRayDenied) return sent;

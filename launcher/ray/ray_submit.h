@@ -1,12 +1,14 @@
-// Before and at the submission of a job to Ray: whether the cluster can hold it, the packages, the
-// job itself. Everything here blocks.
+// Submits a job to Ray: checks that the cluster can hold it, sends the packages, then the job. All
+// functions block.
 #ifndef HVDRAY_LAUNCHER_RAY_RAY_SUBMIT_H_
 #define HVDRAY_LAUNCHER_RAY_RAY_SUBMIT_H_
 
+#include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/log.h"
 #include "cluster/ray/dashboard_client.h"
 #include "cluster/ray/ray_report.h"
 #include "launcher/engine/launcher.h"
@@ -15,48 +17,65 @@
 
 namespace hvdray {
 
-/// What a look at the cluster has said.
+/// State of the cluster before the submission.
 struct RayOutlook {
   RaySnapshot cluster;
   RayRequest request;
-  RayFit fit;             ///< Of what is free now.
-  bool can_grow = false;  ///< An autoscaler may add nodes, or it is not known yet that it can't.
+  RayFit fit;             ///< Against the resources that are free now.
+  bool can_grow = false;  ///< An autoscaler may add nodes, or that is still unknown.
   std::string head_node;  ///< Empty: unknown.
 };
 
-/// Looks at the cluster. Errors: those of DashboardClient; kInfeasible when what `spec` asks for
-/// fits into no live node and none can be added (elastic jobs wait for nodes that people add).
+/// Queries the cluster. Errors: those of DashboardClient; kInfeasible if what `spec` asks for fits
+/// no live node and no node can be added (elastic jobs wait for nodes that users add).
 Result<RayOutlook> LookAhead(const RayAccess& access, const JobSpec& spec);
 
-/// What runtime_env's py_modules has of this machine, and where all of it is for Ray.
+/// The local modules of runtime_env's py_modules, and the URIs of all of them.
 struct RayModules {
-  std::vector<std::string> uris;                            ///< In their order.
-  std::vector<PackagePlan> folders;                         ///< Each to be sent.
+  std::vector<std::string> uris;                            ///< In the given order.
+  std::vector<PackagePlan> folders;                         ///< Each one to send.
   std::vector<std::pair<std::string, std::string>> wheels;  ///< Name, path.
 };
-/// Looks them through. Blocks. Errors: as PlanPackage(); kUsage for what is no module.
+/// Lists and hashes local modules. Errors: as PlanPackage(); kUsage for anything but a module.
 Result<RayModules> PlanModules(const std::vector<std::string>& modules);
-/// On the cluster when it returns. Errors: as SendPackage().
+/// Uploads the modules that the cluster lacks. Errors: as SendPackage().
 Status SendModules(DashboardClient& client, const RayModules& modules);
 
-/// The large package: on the cluster when it returns. Errors: those of DashboardClient and
+/// Uploads the large package if the cluster lacks it. Errors: those of DashboardClient and
 /// BuildPackage().
 Status SendPackage(DashboardClient& client, const PackagePlan& package);
 
+/// A job that is ready to submit.
 struct RaySubmission {
   RayJobRequest request;
   std::string job_package;  ///< The small package's bytes.
 };
 
-/// `plan`: environment, job id, build and resolved spec. Errors: those of BuildJobFilePackage().
+/// `plan`: with environment, job id, build and resolved spec. Errors: those of
+/// BuildJobFilePackage().
 Result<RaySubmission> MakeSubmission(const LaunchPlan& plan, const PackagePlan& package,
                                      const RayModules& modules, const RayOutlook& outlook,
                                      bool is_colored);
 
-/// Sends the small package and the job. When the answer is lost it looks whether Ray has taken it.
-/// Errors: those of DashboardClient: there is no such job; kRayFailed also where that can't be
-/// known.
+/// Sends the small package and the job. If the answer is lost, asks Ray whether it has the job.
+/// Errors: those of DashboardClient, then the job does not exist; kRayFailed also if that is
+/// unknown.
 Status Submit(DashboardClient& client, const RaySubmission& submission);
+
+// Logs how long a phase of a command took, for --verbose.
+
+/// Measures from construction to Done().
+class TimedPhase {
+ public:
+  void Done(const std::string& what) const {
+    const auto took = std::chrono::steady_clock::now() - began_;
+    Log(LogLevel::kInfo, "ray", "{} after={:.3f}s", what,
+        std::chrono::duration<double>(took).count());
+  }
+
+ private:
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+};
 
 }  // namespace hvdray
 

@@ -8,13 +8,14 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <set>
+#include <string>
 #include <tuple>
 #include <utility>
 
 #include "base/command_words.h"
+#include "launcher/driver/cause.h"
 #include "launcher/driver/host_list.h"
-#include "launcher/driver/host_losses.h"
-#include "launcher/report/check_network.h"
 
 namespace hvdray {
 namespace {
@@ -27,14 +28,14 @@ constexpr nanoseconds kClockTolerance = std::chrono::seconds(1);
 constexpr uint64_t kLowDisk = 64 * kMiB;
 constexpr uint64_t kLowSharedMemory = 512 * kMiB;  // docker's default of 64 MiB is below it
 constexpr uint64_t kMemoryOfWorker = 256 * kMiB;
-// As the agent has it: pipes, pidfd, listener and connections of each worker, and what it needs.
+// As the agent computes it: pipes, pidfd, listener and connections of each worker, and its own.
 constexpr uint64_t kFilesOfWorker = 12;
 constexpr uint64_t kFilesBesides = 512;
 // Threads count: a Python with torch on many cores starts some dozens.
 constexpr uint64_t kProcessesOfWorker = 64;
 constexpr size_t kMaxValues = 4;
 
-/// Of one host, without its name.
+/// One host's problem, without the host's name.
 struct Issue {
   FindingLevel level;
   std::string_view kind;
@@ -43,7 +44,7 @@ struct Issue {
   std::string hint;
 };
 
-/// Collects what is wrong with hosts; alike issues become one finding.
+/// Collects problems of hosts; equal issues become one finding.
 class Issues {
  public:
   void Add(const std::string& host, Issue issue) {
@@ -83,7 +84,7 @@ class Issues {
     std::vector<std::string> hosts;
     bool is_same;
   };
-  /// Numbers and units apart, which differ from host to host.
+  /// The text without numbers and units, which differ from host to host.
   static std::string Masked(const std::string& text) {
     std::string masked;
     for (const char c : text) {
@@ -215,7 +216,7 @@ void JudgeClock(const CheckedHost& host, Issues& issues) {
 }
 
 void JudgeDisks(const CheckedHost& host, Issues& issues) {
-  // Folders on one disk are one issue.
+  // Directories on one disk are one issue.
   std::map<std::pair<uint64_t, uint64_t>, std::vector<std::string>> full;
   for (const wire::FolderFacts& folder : host.inspection->folders) {
     const bool is_shm = folder.use == "shm";
@@ -257,9 +258,9 @@ void JudgeLimits(const CheckedHost& host, Issues& issues) {
   const std::map<std::string_view, uint64_t> needed = {
       {"nofile", kFilesBesides + kFilesOfWorker * workers},
       {"nproc", kFilesBesides + kProcessesOfWorker * workers},
-      // Adapters pin what they send.
+      // InfiniBand adapters pin what they send.
       {"memlock", host.inspection->infiniband_count > 0 ? kUnlimited : 0},
-      // CUDA reserves far more addresses than there is memory.
+      // CUDA reserves far more address space than memory.
       {"as", kUnlimited}};
   for (const wire::LimitFacts& limit : host.inspection->limits) {
     const auto wanted = needed.find(limit.name);
@@ -307,7 +308,7 @@ void JudgeResources(const CheckedHost& host, Issues& issues) {
 }
 
 void JudgeHost(const CheckFacts& facts, const CheckedHost& host, Issues& issues) {
-  if (!host.lost.ok()) return;  // grouped with its like
+  if (!host.lost.ok()) return;  // grouped with equal losses
   if (!host.nic_status.ok()) {
     issues.Fail(host, "interface", host.nic_status.code(), host.nic_status.message(),
                 host.nic_status.hint().empty() ? "name one that it has: --network-interfaces"
@@ -350,7 +351,7 @@ void JudgeLosses(const CheckFacts& facts, std::vector<Finding>& findings) {
   }
 }
 
-/// "glibc 2.36 (a,b), glibc 2.31 (c)"; empty: all have the same, or nothing is known.
+/// "glibc 2.36 (a,b), glibc 2.31 (c)"; empty: all are equal or unknown.
 std::string Difference(const CheckFacts& facts, std::string (*value)(const CheckedHost&)) {
   std::vector<std::pair<std::string, std::vector<std::string>>> values;
   for (const CheckedHost& host : facts.hosts) {
@@ -397,6 +398,100 @@ void JudgeDifferences(const CheckFacts& facts, std::vector<Finding>& findings) {
                       {}});
 }
 
+constexpr size_t kMaxPairs = 10;
+// Two hosts form only one pair.
+constexpr size_t kFewest = 3;
+
+constexpr char kHint[] =
+    "look for a firewall between them, or name the interface that reaches all hosts: "
+    "--network-interfaces";
+
+class NetworkJudge {
+ public:
+  NetworkJudge(const CheckFacts& facts, std::vector<Finding>& findings)
+      : facts_(facts), findings_(findings) {
+    for (const ClosedWay& way : facts.closed_ways) ways_.emplace(std::pair(way.from, way.to), &way);
+    const size_t probed = static_cast<size_t>(std::count_if(
+        facts.hosts.begin(), facts.hosts.end(),
+        [](const CheckedHost& host) { return host.lost.ok() && !host.address.empty(); }));
+    if (probed >= kFewest) all_ways_ = std::min(probed - 1, wire::kMaxProbeTargets);
+  }
+
+  void Judge() {
+    for (const ClosedWay& way : facts_.closed_ways) {
+      if (way.from == way.to) {
+        Add(way, {way.from}, fmt::format("host {}: {}", Name(way.from), way.why.message()));
+      }
+    }
+    std::erase_if(ways_, [](const auto& entry) { return entry.first.first == entry.first.second; });
+    JudgeWhole(&ClosedWay::to, "no other host reaches host {}");
+    JudgeWhole(&ClosedWay::from, "host {} reaches no other host");
+    JudgePairs();
+  }
+
+ private:
+  const std::string& Name(size_t host) const { return facts_.hosts[host].name; }
+  std::string Place(size_t host) const {
+    const CheckedHost& facts = facts_.hosts[host];
+    return fmt::format("{} ({} {})", facts.name, facts.nic, facts.address);
+  }
+
+  void Add(const ClosedWay& way, const std::vector<size_t>& hosts, std::string text) {
+    Finding finding{.kind = "network", .code = way.why.code(), .text = std::move(text)};
+    finding.hint = way.why.hint().empty() ? kHint : way.why.hint();
+    for (const size_t host : hosts) finding.hosts.push_back(Name(host));
+    findings_.push_back(std::move(finding));
+  }
+
+  /// Judges hosts with all ways closed in the direction in which they are `end`.
+  void JudgeWhole(size_t ClosedWay::*end, const char* text) {
+    if (all_ways_ == 0) return;
+    std::map<size_t, std::vector<const ClosedWay*>> by_host;
+    for (const auto& [pair, way] : ways_) by_host[way->*end].push_back(way);
+    for (const auto& [host, ways] : by_host) {
+      if (ways.size() < all_ways_) continue;
+      const ClosedWay& first = *ways.front();
+      Add(first, {host},
+          fmt::format("{}: {}", fmt::format(fmt::runtime(text), Place(host)), first.why.message()));
+      std::erase_if(ways_,
+                    [end, lost = host](const auto& entry) { return entry.second->*end == lost; });
+    }
+  }
+
+  void JudgePairs() {
+    size_t told = 0;
+    std::set<std::string> more;
+    std::vector<size_t> more_hosts;
+    const ClosedWay* first_more = nullptr;
+    while (!ways_.empty()) {
+      const auto [pair, way] = *ways_.begin();
+      ways_.erase(ways_.begin());
+      const bool is_mutual = ways_.erase({pair.second, pair.first}) > 0;
+      if (++told > kMaxPairs) {
+        if (first_more == nullptr) first_more = way;
+        for (const size_t host : {pair.first, pair.second}) {
+          if (more.insert(Name(host)).second) more_hosts.push_back(host);
+        }
+        continue;
+      }
+      const char* text = is_mutual ? "hosts {} and {} cannot reach each other: {}"
+                                   : "host {} cannot reach host {}: {}";
+      Add(*way, {pair.first, pair.second},
+          fmt::format(fmt::runtime(text), Place(pair.first), Place(pair.second),
+                      way->why.message()));
+    }
+    if (first_more == nullptr) return;
+    Add(*first_more, more_hosts,
+        fmt::format("{} more pairs of hosts cannot reach each other (--json names them)",
+                    told - kMaxPairs));
+  }
+
+  const CheckFacts& facts_;
+  std::vector<Finding>& findings_;
+  std::map<std::pair<size_t, size_t>, const ClosedWay*> ways_;
+  size_t all_ways_ = 0;  // Ways to (and from) one host; 0: too few for "no other host".
+};
+
 }  // namespace
 
 ClockReading ReadClock(uint64_t asked_ns, uint64_t answered_ns,
@@ -408,7 +503,7 @@ ClockReading ReadClock(uint64_t asked_ns, uint64_t answered_ns,
   };
   const int64_t there = difference(inspection.received_ns, asked_ns);
   const int64_t back = difference(inspection.sent_ns, answered_ns);
-  // On the way is what we waited less what it took there; that is there - back.
+  // Network time is our wait minus the time spent there: there - back.
   return {nanoseconds((there + back) / 2), nanoseconds(std::max<int64_t>(there - back, 0) / 2)};
 }
 
@@ -449,7 +544,7 @@ int ExitCodeOf(std::span<const Finding> findings) {
     if (finding.level != FindingLevel::kError) continue;
     switch (finding.code) {
       case ErrorCode::kNotEnoughSlots:
-        return 2;  // nothing would even be tried
+        return 2;  // nothing would be tried
       case ErrorCode::kWorkerFailed:
         if (code == 0) code = 1;
         break;
@@ -460,7 +555,7 @@ int ExitCodeOf(std::span<const Finding> findings) {
         if (code < 2) code = 126;
         break;
       default:
-        code = 125;  // before any worker is started
+        code = 125;  // before any worker starts
     }
   }
   return code;
@@ -502,6 +597,10 @@ std::string ShowGpus(const wire::Inspection& inspection) {
     text += fmt::format("{}{} x {}", text.empty() ? "" : ", ", count, name);
   }
   return text;
+}
+
+void JudgeNetwork(const CheckFacts& facts, std::vector<Finding>& findings) {
+  NetworkJudge(facts, findings).Judge();
 }
 
 }  // namespace hvdray

@@ -5,17 +5,17 @@
 #include <span>
 #include <string>
 
-#include "launcher/report/check_facts.h"
 #include "launcher/report/check_findings.h"
 
 namespace hvdray {
 
+/// "schema" of the JSON.
 inline constexpr char kCheckSchema[] = "hvdray.check/1";
 
-/// Hosts of one kind in one block, then the findings and one line that sums up.
+/// Equal hosts in one block, then the findings and a summary line.
 std::string CheckText(const CheckFacts& facts, std::span<const Finding> findings);
 
-/// One object, as docs/check.md has it.
+/// One object; schema in docs/check.md, "JSON".
 std::string CheckJson(const CheckFacts& facts, std::span<const Finding> findings);
 
 }  // namespace hvdray

@@ -1,5 +1,6 @@
 #include "launcher/report/closing_lines.h"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -7,14 +8,15 @@
 #include <cerrno>
 #include <csignal>
 #include <map>
+#include <string_view>
 #include <utility>
 
-#include "base/shown_line.h"
+#include "base/command_words.h"
+#include "base/shown_text.h"
 #include "base/text.h"
 #include "launcher/report/compress.h"
-#include "launcher/report/failure_hint.h"
 #include "launcher/report/job_report.h"
-#include "launcher/report/membership_lines.h"
+#include "launcher/report/memberships.h"
 
 namespace hvdray {
 namespace {
@@ -32,7 +34,7 @@ std::string After(Duration time) {
   return seconds < 1 ? fmt::format("{:.0f} ms", seconds * 1e3) : fmt::format("{:.1f} s", seconds);
 }
 
-// What a person can try when the verdict itself has no hint.
+// What a user can try if the verdict itself has no hint.
 std::string HintFor(const WorkerRecord& worker) {
   if (!worker.status.has_value()) return {};
   const wire::ExitStatus& status = *worker.status;
@@ -64,7 +66,7 @@ void AddHorovodsWords(const WorkerRecord& worker, std::vector<std::string>& line
   lines.emplace_back();
 }
 
-// How sure it is that this worker began it, and if not, what speaks for it.
+// How certain it is that this worker failed first; if not, the evidence.
 std::string Certainty(const Verdict& verdict) {
   if (verdict.is_first_certain) return "; first to fail";
   return fmt::format("; probably first: {}", fmt::join(verdict.evidence, ", "));
@@ -102,7 +104,7 @@ void AddHint(const std::string& hint, const ClosingStyle& style, std::vector<std
   if (!hint.empty()) lines.push_back(Painted(kBold, "hvdray:   hint: " + ShownLine(hint), style));
 }
 
-// The others, each group in one line: victims, those that failed by themselves, those without end.
+// The other workers, each group in one line: victims, own failures, lost ones.
 void AddOthers(const Verdict& verdict, const ClosingStyle& style, std::vector<std::string>& lines) {
   std::vector<int> victims, lost, not_started, succeeded;
   std::map<std::string, std::vector<int>> failed;
@@ -138,21 +140,21 @@ void AddOthers(const Verdict& verdict, const ClosingStyle& style, std::vector<st
     lines.push_back(fmt::format("hvdray: {}: {}", why, RanksText(victims)));
   }
   if (!lost.empty()) lines.push_back("hvdray: lost with their agent: " + RanksText(lost));
-  // Of a static job they are no news; an elastic one may have failed because of them.
+  // Obvious in a static job; an elastic one may have failed because of them.
   if (!style.memberships.empty() && !succeeded.empty()) {
     lines.push_back("hvdray: ended with success: " + RanksText(succeeded));
   }
   if (!not_started.empty()) lines.push_back("hvdray: never started: " + RanksText(not_started));
 }
 
-void AddRestartsAndStrays(const Verdict& verdict, const ClosingStyle& style,
-                          std::vector<std::string>& lines) {
+void AddRestartsAndOrphans(const Verdict& verdict, const ClosingStyle& style,
+                           std::vector<std::string>& lines) {
   if (!style.memberships.empty()) {
     for (std::string& line :
          MembershipLines(style.memberships, verdict.started, style.is_verbose)) {
       lines.push_back(std::move(line));
     }
-  } else if (verdict.restarts > 0 && style.is_quiet) {  // else each was told when it came
+  } else if (verdict.restarts > 0 && style.is_quiet) {  // else each was printed when it happened
     lines.push_back(fmt::format("hvdray: restarted {} before", Count(verdict.restarts, "time")));
   }
   if (verdict.swept > 0) {
@@ -166,7 +168,7 @@ void AddRestartsAndStrays(const Verdict& verdict, const ClosingStyle& style,
 std::vector<std::string> SuccessLines(const Verdict& verdict, const ClosingStyle& style) {
   std::vector<std::string> lines;
   if (style.is_quiet) return lines;
-  AddRestartsAndStrays(verdict, style, lines);
+  AddRestartsAndOrphans(verdict, style, lines);
   if (style.is_verbose) {
     const auto ended_well = std::count_if(
         verdict.workers.begin(), verdict.workers.end(), [&verdict](const WorkerRecord& worker) {
@@ -177,6 +179,47 @@ std::vector<std::string> SuccessLines(const Verdict& verdict, const ClosingStyle
                                 After(verdict.ended - verdict.started)));
   }
   return lines;
+}
+
+bool LineHas(std::string_view line, std::string_view part) {
+  return line.find(part) != std::string_view::npos;
+}
+
+/// Gloo or torch.distributed on one host gave the others an address that only it can reach.
+/// 127.0.0.1 alone proves nothing: workers reach their rendezvous there.
+bool IsPeerOnLoopback(std::string_view line) {
+  const bool is_failure = LineHas(line, "refused") || LineHas(line, "timed out") ||
+                          LineHas(line, "timeout") || LineHas(line, "connectFullMesh") ||
+                          LineHas(line, "reset by peer");
+  return is_failure &&
+         (LineHas(line, "[127.") || LineHas(line, "127.0.1.1") || LineHas(line, "[::ffff:127."));
+}
+
+/// Hosts that all have loopback addresses can reach each other over these.
+bool HasRemoteHost(std::span<const WorkerRecord> workers) {
+  const auto is_here = [](const std::string& host) {
+    in_addr address{};
+    const bool is_number = ::inet_aton(host.c_str(), &address) != 0;
+    return host == "localhost" || (is_number && ntohl(address.s_addr) >> 24 == 127);
+  };
+  const std::string first = workers.empty() ? std::string() : workers.front().host;
+  return std::any_of(workers.begin(), workers.end(), [&](const WorkerRecord& worker) {
+    return worker.host != first && !(is_here(worker.host) && is_here(first));
+  });
+}
+
+/// What torch.distributed prints when torchrun's variables are missing.
+bool IsRankMissing(std::string_view line) {
+  return LineHas(line, "environment variable") && LineHas(line, "expected, but not set") &&
+         (LineHas(line, "RANK") || LineHas(line, "WORLD_SIZE") || LineHas(line, "MASTER_"));
+}
+
+/// A script's `os.environ["RANK"]`.
+bool IsKeyOfTorchrun(std::string_view line) {
+  const auto keys = {"'RANK'", "'LOCAL_RANK'", "'WORLD_SIZE'", "'MASTER_ADDR'", "'MASTER_PORT'"};
+  return line.starts_with("KeyError: ") &&
+         std::any_of(keys.begin(), keys.end(),
+                     [line](const char* key) { return LineHas(line, key); });
 }
 
 }  // namespace
@@ -192,7 +235,7 @@ std::vector<std::string> ClosingLines(const Verdict& verdict,
   }
   if (verdict.first_failure.has_value()) AddFirstFailure(verdict, last_lines, style, lines);
   AddOthers(verdict, style, lines);
-  AddRestartsAndStrays(verdict, style, lines);
+  AddRestartsAndOrphans(verdict, style, lines);
   std::string hint;
   if (verdict.first_failure.has_value()) hint = FailureHint(verdict, last_lines, style);
   if (hint.empty()) hint = verdict.error.hint();
@@ -202,13 +245,36 @@ std::vector<std::string> ClosingLines(const Verdict& verdict,
     AddError(verdict.error, style, lines);
   }
   AddHint(hint, style, lines);
-  // Of the first loss the above has told.
+  // The first loss is printed above.
   for (size_t i = 1; i < verdict.losses.size(); ++i) {
     const Status& error = verdict.losses[i].error;
     AddError(error, style, lines);
     if (error.hint() != std::exchange(hint, error.hint())) AddHint(error.hint(), style, lines);
   }
   return lines;
+}
+
+std::string FailureHint(const Verdict& verdict, std::span<const std::string> last_lines,
+                        const ClosingStyle& style) {
+  const WorkerRecord& worker = *verdict.first_failure;
+  if (worker.status && worker.status->stage == wire::ExecStage::kExec) {
+    if (worker.status->error == ELIBACC && !style.interpreter.empty()) {
+      return InterpreterHint(style.command, style.interpreter);
+    }
+    return worker.status->error == ELIBACC ? std::string() : CommandHint(style.command);
+  }
+  const auto any = [last_lines](bool (*is_sign)(std::string_view line)) {
+    return std::any_of(last_lines.begin(), last_lines.end(), is_sign);
+  };
+  if (HasRemoteHost(verdict.workers) && any(&IsPeerOnLoopback)) {
+    return "a host has told the others a loopback address as its own: its name resolves to that; "
+           "hvdray check says which, mend /etc/hosts there";
+  }
+  if (style.outlives_changes && (any(&IsRankMissing) || any(&IsKeyOfTorchrun))) {
+    return "a torch.distributed script needs --elastic-mode gang: all workers start anew after a "
+           "change, with RANK and WORLD_SIZE set";
+  }
+  return {};
 }
 
 }  // namespace hvdray

@@ -5,11 +5,11 @@
 namespace hvdray {
 namespace {
 
-// Large enough that a write costs more than the call, small enough to stay in the cache.
+// Large enough to outweigh the cost of the call, small enough to stay in the cache.
 constexpr size_t kBatchBytes = size_t{64} << 10;
-// A pump gives the loop back after so much, or a fast reader would starve all else.
+// Returns to the loop after this much, or a fast reader would starve everything else.
 constexpr size_t kTurnBytes = size_t{2} << 20;
-// Room that the text buffer keeps: tags in front of very short lines can blow up a batch for once.
+// Capacity that the text buffer keeps: tags before very short lines can inflate a single batch.
 constexpr size_t kKeptText = size_t{512} << 10;
 constexpr std::string_view kEraseLine = "\r\x1b[K";
 
@@ -20,14 +20,14 @@ Console::Console(Loop& loop, std::unique_ptr<OutputSink> sink, Handlers handlers
 
 void Console::Push(ConsoleItem item) {
   queue_.push_back(std::move(item));
-  // While an earlier text waits for room, or a pump is under way, that goes on with it.
+  // If earlier text waits for room or Pump() runs, that will continue with this item.
   if (sent_ == text_.size() && !again_.is_active()) Pump();
 }
 
 void Console::ShowProgress(std::string_view text) {
   if (!sink_->is_terminal() || is_broken_ || !is_idle() || !is_at_line_start_) return;
   if (text.empty() && !is_progress_shown_) return;
-  if (IsTerminalQuestionOpen()) return;  // its line is the last one now
+  if (IsTerminalQuestionOpen()) return;  // its line is the last one
   sent_ = 0;
   text_.assign(kEraseLine);
   text_.append(text);
@@ -55,7 +55,7 @@ void Console::RenderBatch() {
       if (owed_.empty() || owed_.back().first != item.rank) owed_.emplace_back(item.rank, 0);
       owed_.back().second += bytes;
       const auto last = std::exchange(writer_, {item.rank, item.stream});
-      // A question of one stream that waits for its answer, then a line of the other.
+      // A prompt of one stream waits for its answer; then a line of the other arrives.
       if (is_open && is_terminal() && last != writer_) text_.insert(begin, 1, '\n');
     }
     queue_.pop_front();

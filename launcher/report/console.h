@@ -1,5 +1,5 @@
-// The queue in front of one console destination: items wait as raw bytes, whose amount the workers'
-// credit bounds, and become text only when the destination takes it.
+// The queue in front of one console destination: items wait as raw bytes, bounded by the workers'
+// credit, and become text only when the destination takes it.
 #ifndef HVDRAY_LAUNCHER_REPORT_CONSOLE_H_
 #define HVDRAY_LAUNCHER_REPORT_CONSOLE_H_
 
@@ -16,46 +16,49 @@
 
 namespace hvdray {
 
+/// One entry of the queue.
 struct ConsoleItem {
   enum class Kind : uint8_t {
-    kOutput,   ///< Bytes of a worker; is_end: the last ones.
-    kRestart,  ///< The stream begins anew; bytes: its tag from now on.
-    kMove,     ///< It goes on at another place; bytes: its tag from now on.
-    kPartial,  ///< What is held of an open line is shown now: it may be a question.
-    kSay,      ///< A whole line of ours, without its end.
+    kOutput,   ///< Bytes of a worker; is_end: its last ones.
+    kRestart,  ///< The stream restarts; bytes: its new tag.
+    kMove,     ///< The stream changes its rank; bytes: its new tag.
+    kPartial,  ///< Shows an open line now: it may be a prompt.
+    kSay,      ///< A line of hvdray itself, without '\n'.
   };
   Kind kind = Kind::kOutput;
-  int rank = 0;  ///< Names the worker.
+  int rank = 0;  ///< Identifies the worker.
   wire::StreamId stream = wire::StreamId::kStdout;
   std::string bytes;
   bool is_end = false;
-  int place = 0;  ///< kRestart, kMove: the rank whose files it writes to from now on.
+  int place = 0;  ///< kRestart, kMove: the rank whose files it writes to.
 };
 
-/// Threads: the loop's.
+/// Owns the queue and its sink. Never blocks. Threads: the loop's.
 class Console {
  public:
   struct Handlers {
-    /// Appends the text of an item. Returns how many bytes of its worker that accounts for: held
-    /// bytes of a line count only when they are passed on.
+    /// Appends the text of an item. Returns how many of its worker's bytes that consumed: held
+    /// bytes of a line count only once they are passed on.
     std::function<size_t(ConsoleItem& item, std::string& text)> render;
-    /// That many bytes of the worker are written, or can't be.
+    /// That many bytes of the worker are written, or never will be.
     std::function<void(int rank, size_t bytes)> on_consumed;
-    /// Once, from the loop: kReaderGone or kFailed with errno. From now on all is swallowed.
+    /// Once, from the loop: kReaderGone or kFailed with errno. All later output is discarded.
     std::function<void(OutputSink::Outcome outcome, int error)> on_trouble;
-    /// From the loop or from Push(): is_idle() holds again.
+    /// From the loop or from Push(): is_idle() has become true.
     std::function<void()> on_idle;
   };
   Console(Loop& loop, std::unique_ptr<OutputSink> sink, Handlers handlers);
 
+  /// Queues an item and writes what the destination takes.
   void Push(ConsoleItem item);
-  /// See JobOutput::ShowProgress(). Not shown while output waits or stands in an open line.
+  /// See JobOutput::ShowProgress(). Hidden while output waits or a line is open.
   void ShowProgress(std::string_view text);
 
-  /// Nothing waits, and trouble that there was has been told.
+  /// Nothing waits, and on_trouble has been called for any trouble.
   bool is_idle() const {
     return queue_.empty() && sent_ == text_.size() && !is_pumping_ && !is_trouble_untold_;
   }
+  /// The destination takes no more for now.
   bool is_blocked() const { return sent_ < text_.size(); }
   bool is_terminal() const { return sink_->is_terminal(); }
 
@@ -74,7 +77,7 @@ class Console {
   size_t sent_ = 0;                           // ...and how much of it has gone.
   std::vector<std::pair<int, size_t>> owed_;  // Bytes by rank that text_ accounts for.
   bool is_at_line_start_ = true;
-  bool is_line_open_ = false;  // Nor does the last character move the cursor back to its start.
+  bool is_line_open_ = false;  // The last character is neither '\n' nor '\r'.
   std::pair<int, wire::StreamId> writer_{-1, wire::StreamId::kStdout};  // Of the last output.
   bool is_progress_shown_ = false;
   bool is_broken_ = false;

@@ -1,5 +1,5 @@
-// --events FILE: one JSON object a line, written as things happen (docs/report.md has the schema).
-// Observes only; never blocks the loop.
+// --events FILE: one JSON object per line, written as things happen; schema in docs/report.md,
+// "Events". Observes only; never blocks the loop.
 #ifndef HVDRAY_LAUNCHER_REPORT_EVENT_LOG_H_
 #define HVDRAY_LAUNCHER_REPORT_EVENT_LOG_H_
 
@@ -13,12 +13,14 @@
 #include "base/loop.h"
 #include "base/result.h"
 #include "launcher/driver/elastic_events.h"
+#include "launcher/driver/elastic_record.h"
 #include "wire/message.h"
 
 namespace hvdray {
 
 inline constexpr std::string_view kEventsSchema = "hvdray.events/1";
 
+/// Settings of an event log; the first line is made from them.
 struct EventLogOptions {
   std::string path;
   std::string option = "--events";  ///< Names the path in messages.
@@ -26,15 +28,15 @@ struct EventLogOptions {
   std::string build;
   std::vector<std::string> command;
   int np = 0;
-  /// Names, by the driver's index. Empty for an elastic job: its hosts become known as they come.
+  /// Host names, by the driver's index. Empty for an elastic job: it learns them later.
   std::vector<std::string> hosts;
   TimePoint began{};  ///< When hvdray was called: `time` counts from here.
   std::chrono::system_clock::time_point began_wall{};
-  /// Once, from the loop or from within a call: the file can't be written whole.
+  /// Called once, from the loop or from within a call: the file can't be written whole.
   std::function<void(Status)> on_damaged;
 };
 
-/// Threads: the loop's.
+/// Owns the file. Threads: the loop's.
 class EventLog {
  public:
   /// Opens (a named pipe: waits for its reader), truncates, and writes the first line. Call before
@@ -42,13 +44,13 @@ class EventLog {
   static Result<std::unique_ptr<EventLog>> Open(Loop& loop, EventLogOptions options);
   ~EventLog();
 
-  /// Feed every fact and every effect, in order. Tick and Say{} give no line.
+  /// Call for every fact and effect, in order. Tick and Say give no line.
   void OnEvent(const Event& event, TimePoint now);
   void OnEffect(const Effect& effect, TimePoint now);
   /// The same for an elastic job.
   void OnEvent(const ElasticEvent& event, TimePoint now);
   void OnEffect(const ElasticEffect& effect, TimePoint now);
-  /// What an agent answered to effect::BreakConnections; `host`: its number in the registry.
+  /// An agent's answer to effect::BreakConnections; `host`: its number in the registry.
   void OnConnectionsBroken(int host, Generation generation, const wire::ConnectionsBroken& broken,
                            TimePoint now);
 
@@ -56,6 +58,47 @@ class EventLog {
   struct Impl;
   explicit EventLog(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
+};
+
+// --record FILE: every fact that an elastic job's driver gets, written as it happens, so that
+// `hvdray replay` can run it again (docs/replay.md). Observes only; never blocks the loop.
+
+class LineFile;
+
+/// Settings of a recording.
+struct RecordOptions {
+  std::string path;
+  std::string option = "--record";  ///< Names the path in messages.
+  RecordHeader header;              ///< Policy and seed exactly as the driver gets them.
+  TimePoint began{};                ///< The `now` of the driver's construction.
+  /// Called once, from the loop or from within a call: the file can't be written whole
+  /// (kOutputLost).
+  std::function<void(Status)> on_damaged;
+};
+
+/// Owns the file. Threads: the loop's.
+class RecordWriter {
+ public:
+  /// Opens (a named pipe: waits for its reader), truncates, and writes the first line. Call before
+  /// anything is started. Errors: kFileUnwritable.
+  static Result<std::unique_ptr<RecordWriter>> Open(Loop& loop, RecordOptions options);
+  /// Writes the last lines, unless a pipe's reader takes nothing.
+  ~RecordWriter();
+
+  /// Call for every fact, also Tick, in the order and with the time of ElasticDriver::Handle().
+  /// Call before Handle(), so that a fact that crashes the launcher is in the file.
+  void OnEvent(const ElasticEvent& event, TimePoint now);
+  /// Call after effect::Finish: writes the job's end as the last line.
+  void OnEnd(const Verdict& verdict, const ElasticSnapshot& snapshot, TimePoint now);
+
+ private:
+  RecordWriter(TimePoint began, std::unique_ptr<LineFile> file);
+  Duration Since(TimePoint now);
+
+  const TimePoint began_;
+  const std::unique_ptr<LineFile> file_;
+  Duration last_{};
+  bool has_ended_ = false;
 };
 
 }  // namespace hvdray

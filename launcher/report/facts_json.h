@@ -1,4 +1,4 @@
-// How the facts of a job are spelled in JSON, for report and events alike.
+// The JSON form of a job's facts, shared by report and events. Pure.
 #ifndef HVDRAY_LAUNCHER_REPORT_FACTS_JSON_H_
 #define HVDRAY_LAUNCHER_REPORT_FACTS_JSON_H_
 
@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "base/status.h"
 #include "base/types.h"
-#include "launcher/driver/sync_stats.h"
+#include "launcher/driver/events.h"
 #include "launcher/driver/verdict.h"
 #include "wire/message.h"
 
@@ -17,9 +17,9 @@ namespace hvdray {
 
 /// "SIGSEGV", "SIGRTMIN+3", "signal 99".
 std::string SignalName(int signo);
-/// {"code": "HVD-E0303", "name", "message", "hint", "retriable"}; null on success.
+/// {"code": "HVD-E0303", "name", "message", "hint", "retriable"}; null if ok.
 Json ErrorJson(const Status& status);
-/// {"code", "origin", "error", "more_errors"}; here errors have "hosts" too.
+/// {"code", "origin", "error", "more_errors"}; these errors have "hosts", too.
 Json ExitJson(const Verdict& verdict);
 /// Adds exit_code, signal, description, oom and core to `object`; all null without a status.
 void AddEnd(Json& object, const std::optional<wire::ExitStatus>& status);
@@ -29,9 +29,9 @@ Json SyncJson(const SyncStats& stats);
 double Offset(TimePoint began, TimePoint at);
 /// `time` in seconds, to the microsecond.
 double RoundedSeconds(Duration time);
-/// The same; null for no time.
+/// The same; null for nullopt.
 Json OffsetJson(TimePoint began, const std::optional<TimePoint>& at);
-/// "2026-11-21T03:37:30.123Z".
+/// UTC: "2026-11-21T03:37:30.123Z".
 std::string WallText(std::chrono::system_clock::time_point at);
 
 }  // namespace hvdray

@@ -7,17 +7,17 @@
 #include "launcher/report/console.h"
 #include "launcher/report/line_tagger.h"
 #include "launcher/report/output_folder.h"
-#include "launcher/report/record_places.h"
+#include "launcher/report/record_reader.h"
 
 namespace hvdray {
 namespace {
 
 using wire::StreamId;
 
-// A worker that has written part of a line and no more for so long may be asking something.
+// A worker that writes part of a line and then nothing for this long may be prompting.
 constexpr Duration kPartialLineDelay = std::chrono::milliseconds(100);
 
-// One stream of a worker. The tagger works in the order of writing, which lags behind arrival.
+// One stream of a worker. The tagger runs when text is written, later than it arrives.
 struct Stream {
   Stream(std::string tag, int rank) : tagger(std::move(tag)), place(rank) {}
   LineTagger tagger;
@@ -25,7 +25,9 @@ struct Stream {
   bool is_ended = false;
 };
 
-struct Worker {
+}  // namespace
+
+struct JobOutput::Worker {
   Worker(TagOutput mode, int rank, std::string_view host)
       : out(TagText(mode, rank, host, StreamId::kStdout), rank),
         err(TagText(mode, rank, host, StreamId::kStderr), rank) {}
@@ -33,12 +35,12 @@ struct Worker {
   Stream out;
   Stream err;
   LastLines last_lines;
-  // stdout is data, and may be a flood: its end is kept as it came and cut into lines when asked.
+  // stdout is data and may be large: keeps its raw tail and cuts it into lines on demand.
   void KeepTail(ByteView bytes);
   std::string out_tail;
 };
 
-void Worker::KeepTail(ByteView bytes) {
+void JobOutput::Worker::KeepTail(ByteView bytes) {
   if (bytes.size() >= LastLines::kMaxBytes) {
     out_tail = bytes.substr(bytes.size() - LastLines::kMaxBytes);
     return;
@@ -49,71 +51,8 @@ void Worker::KeepTail(ByteView bytes) {
   }
 }
 
-class JobOutputImpl final : public JobOutput {
- public:
-  JobOutputImpl(Loop& loop, JobOutputOptions options, JobOutputHandlers handlers,
-                std::unique_ptr<OutputFolder> folder);
-  void StartGeneration(std::span<const RankInfo> ranks) override;
-  void StartWorker(int worker, int rank, std::string_view host) override;
-  void MoveWorker(int worker, int rank, std::string_view host) override;
-  void OnOutput(int rank, StreamId stream, std::string bytes, bool is_end) override;
-  void Say(std::string_view line) override;
-  void ShowProgress(std::string_view text) override { err().ShowProgress(text); }
-  std::vector<std::string> LastErrorLines(int rank) const override;
-  std::vector<std::string> LastOutLines(int rank) const override;
-  LastError ErrorOf(int rank) const override;
-  std::vector<std::string> DamagedFiles() const override {
-    return folder_ != nullptr ? folder_->damaged() : std::vector<std::string>();
-  }
-  size_t QueuedBytes() const override { return queued_bytes_; }
-  bool IsBlocked() const override {
-    return out_->is_blocked() || (err_ != nullptr && err_->is_blocked());
-  }
-  std::vector<std::string> StrangersInFolder() const override {
-    return folder_ != nullptr ? folder_->strangers() : std::vector<std::string>();
-  }
-  void Drain(std::optional<Duration> limit, std::function<void(Status)> done) override;
-  bool IsStderrTerminal() const override { return is_stderr_terminal_; }
-
- private:
-  Console& err() { return err_ != nullptr ? *err_ : *out_; }
-  std::optional<RecordPlaces>& PlacesOf(StreamId id) {
-    return id == StreamId::kStderr ? err_places_ : out_places_;
-  }
-  Console& ConsoleOf(StreamId id) { return id == StreamId::kStderr ? err() : *out_; }
-  Worker& WorkerOf(int rank, std::string_view host = {});
-  Console::Handlers HandlersOf(StreamId id);
-  size_t Render(ConsoleItem& item, std::string& text);
-  void AwaitRestOfLine(int rank, StreamId id);
-  std::string_view Stamp();
-  void OnTrouble(StreamId console, OutputSink::Outcome outcome, int error);
-  void OnFileDamaged(Status why);
-  void CheckDrained();
-  void FinishDrain(Status status);
-
-  Loop& loop_;
-  JobOutputOptions options_;
-  JobOutputHandlers handlers_;
-  std::unique_ptr<OutputFolder> folder_;
-  std::optional<RecordPlaces> out_places_, err_places_;  // With record_fd; the consoles write them.
-  std::unique_ptr<Console> out_;
-  std::unique_ptr<Console> err_;  // Null: stderr leads where stdout does, and shares its queue.
-  bool is_stderr_terminal_ = false;
-  std::map<int, Worker> workers_;
-  size_t queued_bytes_ = 0;
-  std::time_t stamp_time_ = -1;
-  std::string stamp_;
-  Status loss_;  // The first thing that was not written whole.
-  bool is_folder_damaged_ = false;
-  Watch folder_trouble_;
-  Watch partial_line_;
-  std::function<void(Status)> drained_;
-  Watch drain_limit_;
-  Watch drain_done_;
-};
-
-JobOutputImpl::JobOutputImpl(Loop& loop, JobOutputOptions options, JobOutputHandlers handlers,
-                             std::unique_ptr<OutputFolder> folder)
+JobOutput::JobOutput(Loop& loop, JobOutputOptions options, JobOutputHandlers handlers,
+                     std::unique_ptr<OutputFolder> folder)
     : loop_(loop),
       options_(std::move(options)),
       handlers_(std::move(handlers)),
@@ -126,7 +65,7 @@ JobOutputImpl::JobOutputImpl(Loop& loop, JobOutputOptions options, JobOutputHand
   auto out = open(options_.stdout_fd, RecordKind::kStdout, out_places_);
   auto err = open(options_.stderr_fd, RecordKind::kStderr, err_places_);
   is_stderr_terminal_ = err->is_terminal();
-  // Two queues into one pipe would tear each other's lines.
+  // Two queues into one pipe would split each other's lines.
   const bool is_shared = out->IsSamePlace(*err);
   out_ = std::make_unique<Console>(loop, std::move(out), HandlersOf(StreamId::kStdout));
   if (!is_shared) {
@@ -134,7 +73,7 @@ JobOutputImpl::JobOutputImpl(Loop& loop, JobOutputOptions options, JobOutputHand
   }
 }
 
-Console::Handlers JobOutputImpl::HandlersOf(StreamId id) {
+Console::Handlers JobOutput::HandlersOf(StreamId id) {
   Console::Handlers handlers;
   handlers.render = [this](ConsoleItem& item, std::string& text) { return Render(item, text); };
   handlers.on_consumed = [this](int rank, size_t bytes) {
@@ -148,17 +87,19 @@ Console::Handlers JobOutputImpl::HandlersOf(StreamId id) {
   return handlers;
 }
 
-Worker& JobOutputImpl::WorkerOf(int rank, std::string_view host) {
+JobOutput::~JobOutput() = default;
+
+JobOutput::Worker& JobOutput::WorkerOf(int rank, std::string_view host) {
   return workers_.try_emplace(rank, options_.tag, rank, host).first->second;
 }
 
-void JobOutputImpl::StartGeneration(std::span<const RankInfo> ranks) {
+void JobOutput::StartGeneration(std::span<const RankInfo> ranks) {
   for (const RankInfo& info : ranks) {
     Worker& worker = WorkerOf(info.rank, info.host);
     worker.last_lines.Clear();
     worker.out_tail.clear();
     for (const StreamId id : {StreamId::kStdout, StreamId::kStderr}) {
-      // The tag rides along: items of the last generation are still rendered with the old one.
+      // The item carries the tag: queued items of the last generation still get the old one.
       ConsoleItem item{ConsoleItem::Kind::kRestart,
                        info.rank,
                        id,
@@ -170,19 +111,19 @@ void JobOutputImpl::StartGeneration(std::span<const RankInfo> ranks) {
   }
 }
 
-void JobOutputImpl::StartWorker(int worker, int rank, std::string_view host) {
+void JobOutput::StartWorker(int worker, int rank, std::string_view host) {
   workers_.try_emplace(worker, options_.tag, rank, host);
 }
 
-void JobOutputImpl::MoveWorker(int worker, int rank, std::string_view host) {
+void JobOutput::MoveWorker(int worker, int rank, std::string_view host) {
   for (const StreamId id : {StreamId::kStdout, StreamId::kStderr}) {
-    // Behind what is queued: that was written at the old place.
+    // After queued items, which belong to the old rank.
     ConsoleOf(id).Push(
         {ConsoleItem::Kind::kMove, worker, id, TagText(options_.tag, rank, host, id), false, rank});
   }
 }
 
-void JobOutputImpl::OnOutput(int rank, StreamId stream, std::string bytes, bool is_end) {
+void JobOutput::OnOutput(int rank, StreamId stream, std::string bytes, bool is_end) {
   Worker& worker = WorkerOf(rank);
   if (stream == StreamId::kStderr) {
     worker.last_lines.Feed(bytes);
@@ -193,16 +134,16 @@ void JobOutputImpl::OnOutput(int rank, StreamId stream, std::string bytes, bool 
   ConsoleOf(stream).Push({ConsoleItem::Kind::kOutput, rank, stream, std::move(bytes), is_end});
 }
 
-void JobOutputImpl::Say(std::string_view line) {
+void JobOutput::Say(std::string_view line) {
   err().Push({ConsoleItem::Kind::kSay, 0, StreamId::kStderr, std::string(line), false});
 }
 
-std::vector<std::string> JobOutputImpl::LastErrorLines(int rank) const {
+std::vector<std::string> JobOutput::LastErrorLines(int rank) const {
   const auto found = workers_.find(rank);
   return found != workers_.end() ? found->second.last_lines.Lines() : std::vector<std::string>();
 }
 
-std::vector<std::string> JobOutputImpl::LastOutLines(int rank) const {
+std::vector<std::string> JobOutput::LastOutLines(int rank) const {
   const auto found = workers_.find(rank);
   if (found == workers_.end()) return {};
   LastLines lines;
@@ -210,12 +151,12 @@ std::vector<std::string> JobOutputImpl::LastOutLines(int rank) const {
   return lines.Lines();
 }
 
-LastError JobOutputImpl::ErrorOf(int rank) const {
+LastError JobOutput::ErrorOf(int rank) const {
   const auto found = workers_.find(rank);
   return found != workers_.end() ? ReadLastError(found->second.last_lines.Kept()) : LastError();
 }
 
-size_t JobOutputImpl::Render(ConsoleItem& item, std::string& text) {
+size_t JobOutput::Render(ConsoleItem& item, std::string& text) {
   Stream& stream = WorkerOf(item.rank).Of(item.stream);
   if (item.kind == ConsoleItem::Kind::kMove) {
     stream.tagger.SetTag(std::move(item.bytes));
@@ -230,7 +171,7 @@ size_t JobOutputImpl::Render(ConsoleItem& item, std::string& text) {
     stream.tagger.Feed(item.bytes, Stamp(), text);
     stream.is_ended = stream.is_ended || item.is_end;
   }
-  // A stream whose agent was lost has had no end before it begins anew.
+  // The stream of a lost agent restarts without an end.
   const bool is_over = is_restart || item.is_end;
   const bool is_cut = is_over && stream.tagger.Finish(Stamp(), text);
   if (item.kind == ConsoleItem::Kind::kPartial) stream.tagger.PassHeld(Stamp(), text);
@@ -240,7 +181,7 @@ size_t JobOutputImpl::Render(ConsoleItem& item, std::string& text) {
   }
   std::optional<RecordPlaces>& places = PlacesOf(item.stream);
   if (places) places->Add(stream.place, begin, text.size());
-  // The next line is another worker's: only here, files have the bytes as they are.
+  // The next line is another worker's. Only on the console; files keep the bytes as they are.
   if (is_cut && (is_restart || workers_.size() > 1)) text += '\n';
   if (held > 0) AwaitRestOfLine(item.rank, item.stream);
   if (is_restart) {
@@ -251,8 +192,8 @@ size_t JobOutputImpl::Render(ConsoleItem& item, std::string& text) {
   return owned - held;
 }
 
-// Only where nobody else's lines can come in between, and somebody looks.
-void JobOutputImpl::AwaitRestOfLine(int rank, StreamId id) {
+// Only on a terminal, and only if no other worker's line can come between.
+void JobOutput::AwaitRestOfLine(int rank, StreamId id) {
   if (workers_.size() != 1 || !ConsoleOf(id).is_terminal() || partial_line_.is_active()) return;
   partial_line_ = loop_.After(kPartialLineDelay, [this, rank] {
     partial_line_.Cancel();
@@ -263,7 +204,7 @@ void JobOutputImpl::AwaitRestOfLine(int rank, StreamId id) {
   });
 }
 
-std::string_view JobOutputImpl::Stamp() {
+std::string_view JobOutput::Stamp() {
   if (!options_.is_timestamped) return {};
   const std::time_t now = options_.clock();
   if (now != stamp_time_) {
@@ -275,9 +216,9 @@ std::string_view JobOutputImpl::Stamp() {
   return stamp_;
 }
 
-void JobOutputImpl::OnTrouble(StreamId console, OutputSink::Outcome outcome, int error) {
+void JobOutput::OnTrouble(StreamId console, OutputSink::Outcome outcome, int error) {
   const bool is_stdout = console == StreamId::kStdout;
-  PlacesOf(console).reset();  // of records that are not written any more
+  PlacesOf(console).reset();  // of records that are never written
   if (outcome == OutputSink::Outcome::kReaderGone) {
     // Without a reader of stderr the job can still do its work.
     if (!is_stdout) return;
@@ -292,8 +233,8 @@ void JobOutputImpl::OnTrouble(StreamId console, OutputSink::Outcome outcome, int
   handlers_.on_damaged(std::move(why));
 }
 
-void JobOutputImpl::OnFileDamaged(Status why) {
-  // A full disk hits every file of the folder: said once; DamagedFiles() has them all.
+void JobOutput::OnFileDamaged(Status why) {
+  // A full disk hits every file of the folder: report it once; DamagedFiles() has all.
   if (why.ok() || is_folder_damaged_) return;
   is_folder_damaged_ = true;
   if (loss_.ok()) loss_ = why;
@@ -301,7 +242,7 @@ void JobOutputImpl::OnFileDamaged(Status why) {
       loop_.After(Duration::zero(), [this, why = std::move(why)] { handlers_.on_damaged(why); });
 }
 
-void JobOutputImpl::Drain(std::optional<Duration> limit, std::function<void(Status)> done) {
+void JobOutput::Drain(std::optional<Duration> limit, std::function<void(Status)> done) {
   drained_ = std::move(done);
   if (limit.has_value()) {
     drain_limit_ = loop_.After(*limit, [this, limit = *limit] {
@@ -319,25 +260,23 @@ void JobOutputImpl::Drain(std::optional<Duration> limit, std::function<void(Stat
   CheckDrained();
 }
 
-void JobOutputImpl::CheckDrained() {
+void JobOutput::CheckDrained() {
   if (drained_ == nullptr || drain_done_.is_active()) return;
   if (!out_->is_idle() || !err().is_idle()) return;
-  // From the loop: `done` may destroy this, and trouble that was found comes first.
+  // From the loop: `done` may destroy this, and pending trouble is reported first.
   drain_done_ = loop_.After(Duration::zero(), [this] {
     drain_done_.Cancel();
-    if (!out_->is_idle() || !err().is_idle()) return;  // Something was said in between.
+    if (!out_->is_idle() || !err().is_idle()) return;  // New lines came in between.
     FinishDrain(loss_);
   });
 }
 
-void JobOutputImpl::FinishDrain(Status status) {
+void JobOutput::FinishDrain(Status status) {
   const std::function<void(Status)> done = std::exchange(drained_, nullptr);
   drain_limit_.Cancel();
   drain_done_.Cancel();
   if (done != nullptr) done(std::move(status));
 }
-
-}  // namespace
 
 Result<std::unique_ptr<JobOutput>> JobOutput::Open(Loop& loop, JobOutputOptions options,
                                                    JobOutputHandlers handlers) {
@@ -345,9 +284,8 @@ Result<std::unique_ptr<JobOutput>> JobOutput::Open(Loop& loop, JobOutputOptions 
   if (!options.folder.empty()) {
     HVDRAY_ASSIGN_OR_RETURN(folder, OutputFolder::Create(options.folder, options.np));
   }
-  std::unique_ptr<JobOutput> output = std::make_unique<JobOutputImpl>(
-      loop, std::move(options), std::move(handlers), std::move(folder));
-  return output;
+  return std::unique_ptr<JobOutput>(
+      new JobOutput(loop, std::move(options), std::move(handlers), std::move(folder)));
 }
 
 }  // namespace hvdray

@@ -1,11 +1,11 @@
-// All output of a job on its way to the user: tags lines, writes them to stdout, stderr and files,
-// and gives credit back to the workers only for what has been written. Decides nothing about the
-// job.
+// All output of a job: tags lines, writes them to stdout, stderr and files, and returns credit to
+// the workers only for what has been written. Decides nothing about the job.
 #ifndef HVDRAY_LAUNCHER_REPORT_JOB_OUTPUT_H_
 #define HVDRAY_LAUNCHER_REPORT_JOB_OUTPUT_H_
 
 #include <ctime>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -18,96 +18,144 @@
 #include "launcher/driver/last_error.h"
 #include "launcher/job/job_spec.h"
 #include "launcher/job/placement.h"
+#include "launcher/report/console.h"
 #include "launcher/report/last_lines.h"
+#include "launcher/report/output_folder.h"
+#include "launcher/report/record_reader.h"
 #include "wire/message.h"
 
 namespace hvdray {
 
+/// Settings of the output, from the job's options.
 struct JobOutputOptions {
   TagOutput tag = TagOutput::kRank;
   bool is_timestamped = false;
   std::string folder;  ///< --output-filename; empty: none.
-  int np = 1;          ///< As asked for: sets the width of rank folders.
-  int stdout_fd = 1;   ///< Stay the caller's; must be open as long as the JobOutput lives.
+  int np = 1;          ///< As asked for: sets the width of rank directories' names.
+  int stdout_fd = 1;   ///< Not owned; open as long as the JobOutput lives.
   int stderr_fd = 2;
-  /// A plain file that takes both as records (launcher/report/record_file.h) in their place; -1:
-  /// none. Stays the caller's.
+  /// A plain file that takes both as records (launcher/report/record_file.h) instead; -1: none. Not
+  /// owned.
   int record_fd = -1;
-  /// Wall clock for time stamps; a test gives its own.
+  /// Wall clock for time stamps; tests replace it.
   std::function<std::time_t()> clock = [] { return std::time(nullptr); };
 };
 
 /// Called from the loop; on_consumed also from within OnOutput(), the others never from within a
-/// call. None of them may destroy the JobOutput.
+/// call. Must not destroy the JobOutput.
 struct JobOutputHandlers {
-  /// `bytes` that a worker wrote (stdout and stderr share its window) are at their destination, or
-  /// their destination is gone: return them as credit.
+  /// `bytes` of a worker (stdout and stderr share its window) have reached their destination, or
+  /// the destination is gone: return them as credit.
   std::function<void(int rank, uint32_t bytes)> on_consumed;
-  /// Nobody reads our stdout any more. Once. What still comes for it is swallowed.
+  /// Once: the reader of our stdout is gone. Later output to it is discarded.
   std::function<void()> on_reader_gone;
-  /// stdout, stderr or the output folder can't be written whole. Once for each of the three.
+  /// Once for each: stdout, stderr or the output directory can't be written whole.
   std::function<void(Status)> on_damaged;
 };
 
-/// Threads: the loop's. SIGPIPE must be ignored in this process.
+/// Owns the queues and the files of --output-filename. Never blocks. Threads: the loop's. SIGPIPE
+/// must be ignored in this process.
 class JobOutput {
  public:
-  /// Makes the output folder with the files of ranks 0..np-1. Errors: kFileUnwritable.
+  /// Creates the output directory with the files of ranks 0..np-1. Errors: kFileUnwritable.
   static Result<std::unique_ptr<JobOutput>> Open(Loop& loop, JobOutputOptions options,
                                                  JobOutputHandlers handlers);
-  virtual ~JobOutput() = default;
+  ~JobOutput();
+  JobOutput(const JobOutput&) = delete;
+  JobOutput& operator=(const JobOutput&) = delete;
 
-  /// These workers are about to start: begins their streams and files anew; what is in the files
-  /// moves to a folder of the attempt that wrote it. What is still queued of that is written
-  /// before.
-  virtual void StartGeneration(std::span<const RankInfo> ranks) = 0;
+  /// These workers are about to start: restarts their streams and files. Moves the files of an
+  /// earlier attempt to that attempt's directory, after its queued output is written.
+  void StartGeneration(std::span<const RankInfo> ranks);
 
-  // Elastic jobs, where a worker is named by a number that it keeps while its rank changes.
-  /// This one is about to start at `rank`. Its output follows in the files of that rank what others
-  /// had written there.
-  virtual void StartWorker(int worker, int rank, std::string_view host) = 0;
-  /// A living one has another rank from now on: the tag of its lines, and its files.
-  virtual void MoveWorker(int worker, int rank, std::string_view host) = 0;
+  // Elastic jobs: a worker keeps its number while its rank changes.
+  /// `worker` is about to start at `rank`. Its output is appended to the files of that rank.
+  void StartWorker(int worker, int rank, std::string_view host);
+  /// A living worker changes its rank: its lines get another tag and go to other files.
+  void MoveWorker(int worker, int rank, std::string_view host);
 
-  /// What an agent sent. `is_end` comes once a stream. Unknown ranks are taken as on host "".
-  virtual void OnOutput(int rank, wire::StreamId stream, std::string bytes, bool is_end) = 0;
+  /// Output from an agent. `is_end`: once per stream. An unknown rank gets host "".
+  void OnOutput(int rank, wire::StreamId stream, std::string bytes, bool is_end);
 
-  /// A line of ours (its '\n' is added) for stderr, in order with the workers' lines there and
+  /// Prints a line of hvdray itself (adding '\n') to stderr, in order with the workers' lines and
   /// never in the middle of one.
-  virtual void Say(std::string_view line) = 0;
-  /// Shows `text` (one line, no '\n') as the line that is being rewritten at the bottom of a
-  /// terminal; empty takes it away. Nothing where stderr is no terminal.
-  virtual void ShowProgress(std::string_view text) = 0;
+  void Say(std::string_view line);
+  /// Shows `text` (one line, no '\n') as the status line at the bottom of a terminal; empty removes
+  /// it. No effect unless stderr is a terminal.
+  void ShowProgress(std::string_view text) { err().ShowProgress(text); }
 
-  /// The last lines of a worker's stderr, as far as they have arrived.
-  virtual std::vector<std::string> LastErrorLines(int rank) const = 0;
-  /// The same of its stdout.
-  virtual std::vector<std::string> LastOutLines(int rank) const = 0;
+  /// The last lines of a worker's stderr that have arrived.
+  std::vector<std::string> LastErrorLines(int rank) const;
+  /// The same for its stdout.
+  std::vector<std::string> LastOutLines(int rank) const;
   LastWords LastWordsOf(int rank) const {
     LastWords words{LastErrorLines(rank), {}};
     if (words.err.empty()) words.out = LastOutLines(rank);
     return words;
   }
-  /// What they say of its end, as far as they have arrived.
-  virtual LastError ErrorOf(int rank) const = 0;
-  /// Files of the output folder that are not whole.
-  virtual std::vector<std::string> DamagedFiles() const = 0;
-  /// Folders in the output folder that another run has left there; see OutputFolder.
-  virtual std::vector<std::string> StrangersInFolder() const = 0;
-  /// Bytes of workers that are held here: not more than the credit that they were given.
-  virtual size_t QueuedBytes() const = 0;
-  /// stdout or stderr takes no more for now (a pager). An open line that is held is no block.
-  virtual bool IsBlocked() const = 0;
+  /// The error in the last lines that have arrived.
+  LastError ErrorOf(int rank) const;
+  /// Incomplete files of the output directory.
+  std::vector<std::string> DamagedFiles() const {
+    return folder_ != nullptr ? folder_->damaged() : std::vector<std::string>();
+  }
+  /// Directories that another run left in the output directory; see OutputFolder.
+  std::vector<std::string> StrangersInFolder() const {
+    return folder_ != nullptr ? folder_->strangers() : std::vector<std::string>();
+  }
+  /// Queued bytes of workers: never more than their credit.
+  size_t QueuedBytes() const { return queued_bytes_; }
+  /// stdout or stderr takes no more for now (a pager). A held open line does not count.
+  bool IsBlocked() const { return out_->is_blocked() || (err_ != nullptr && err_->is_blocked()); }
 
   /// No more output will come: ends all streams and calls `done` (which may destroy this) once
-  /// everything is written, or when `limit` has passed (nullopt: waits for the reader as long as it
-  /// takes). ok: all of it is at its destinations. kOutputLost: the limit passed, or something
-  /// could not be written whole, now or earlier. kReaderGone: the same for the reader of stdout.
-  /// (What breaks in the very last bytes is told here only.) May be called again after `done`, for
-  /// what was said since.
-  virtual void Drain(std::optional<Duration> limit, std::function<void(Status)> done) = 0;
+  /// everything is written, or when `limit` has passed (nullopt: no limit). ok: everything has
+  /// reached its destination. kOutputLost: the limit passed, or something could not be written
+  /// whole, now or earlier. kReaderGone: the reader of stdout is gone. (Faults in the last bytes
+  /// are reported only here.) May be called again after `done`, for later lines.
+  void Drain(std::optional<Duration> limit, std::function<void(Status)> done);
 
-  virtual bool IsStderrTerminal() const = 0;
+  bool IsStderrTerminal() const { return is_stderr_terminal_; }
+
+ private:
+  struct Worker;
+
+  JobOutput(Loop& loop, JobOutputOptions options, JobOutputHandlers handlers,
+            std::unique_ptr<OutputFolder> folder);
+  Console& err() { return err_ != nullptr ? *err_ : *out_; }
+  std::optional<RecordPlaces>& PlacesOf(wire::StreamId id) {
+    return id == wire::StreamId::kStderr ? err_places_ : out_places_;
+  }
+  Console& ConsoleOf(wire::StreamId id) { return id == wire::StreamId::kStderr ? err() : *out_; }
+  Worker& WorkerOf(int rank, std::string_view host = {});
+  Console::Handlers HandlersOf(wire::StreamId id);
+  size_t Render(ConsoleItem& item, std::string& text);
+  void AwaitRestOfLine(int rank, wire::StreamId id);
+  std::string_view Stamp();
+  void OnTrouble(wire::StreamId console, OutputSink::Outcome outcome, int error);
+  void OnFileDamaged(Status why);
+  void CheckDrained();
+  void FinishDrain(Status status);
+
+  Loop& loop_;
+  JobOutputOptions options_;
+  JobOutputHandlers handlers_;
+  std::unique_ptr<OutputFolder> folder_;
+  std::optional<RecordPlaces> out_places_, err_places_;  // With record_fd; written by the consoles.
+  std::unique_ptr<Console> out_;
+  std::unique_ptr<Console> err_;  // Null: stderr is the same file as stdout and shares its queue.
+  bool is_stderr_terminal_ = false;
+  std::map<int, Worker> workers_;
+  size_t queued_bytes_ = 0;
+  std::time_t stamp_time_ = -1;
+  std::string stamp_;
+  Status loss_;  // The first loss of output.
+  bool is_folder_damaged_ = false;
+  Watch folder_trouble_;
+  Watch partial_line_;
+  std::function<void(Status)> drained_;
+  Watch drain_limit_;
+  Watch drain_done_;
 };
 
 }  // namespace hvdray

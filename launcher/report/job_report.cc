@@ -87,7 +87,7 @@ Json PhasesJson(const JobReport& report) {
 WorkerOutcome OutcomeOf(const WorkerRecord& worker, const Verdict& verdict) {
   if (worker.status.has_value()) {
     if (worker.status->is_success()) return WorkerOutcome::kSucceeded;
-    // The first to fail is always named; without one, all were ended from outside.
+    // There always is a first failure, unless all were ended from outside.
     const bool is_stopped = worker.is_victim || !verdict.first_failure.has_value();
     return is_stopped ? WorkerOutcome::kStopped : WorkerOutcome::kFailed;
   }
@@ -194,7 +194,7 @@ Status CheckReportPath(const std::string& path, std::string_view flag) {
   } else if (errno != ENOENT) {
     return refuse(path, errno);
   }
-  // A file is replaced whole, so its folder has to take a new one.
+  // The file is replaced as a whole, so its directory must accept a new one.
   const size_t slash = target.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : target.substr(0, slash + 1);
   if (::access(folder.c_str(), W_OK | X_OK) != 0) return refuse(folder, errno);

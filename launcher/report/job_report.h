@@ -1,5 +1,5 @@
-// --report FILE: what happened, as JSON with a versioned schema (docs/report.md). No secrets and no
-// environment: only what is in these structs.
+// --report FILE: what happened, as JSON with a versioned schema (docs/report.md, "Report"). No
+// secrets and no environment: only the fields of these structs.
 #ifndef HVDRAY_LAUNCHER_REPORT_JOB_REPORT_H_
 #define HVDRAY_LAUNCHER_REPORT_JOB_REPORT_H_
 
@@ -11,7 +11,7 @@
 
 #include "base/json.h"
 #include "base/status.h"
-#include "launcher/driver/sync_stats.h"
+#include "launcher/driver/events.h"
 #include "launcher/driver/verdict.h"
 #include "launcher/report/last_lines.h"
 #include "launcher/report/memberships.h"
@@ -24,34 +24,34 @@ namespace hvdray {
 
 inline constexpr std::string_view kReportSchema = "hvdray.report/1";
 
-/// A host that was asked for; `facts` is empty when its agent never said Hello.
+/// A requested host; `facts` is empty if its agent never sent Hello.
 struct HostReport {
   std::string name;
   int slots = 0;
   wire::HostFacts facts;
-  RelayStats relay;               ///< As its agent last told.
-  std::optional<SyncStats> sync;  ///< What --sync sent it; none: nothing was copied there.
+  RelayStats relay;               ///< As last reported by its agent.
+  std::optional<SyncStats> sync;  ///< What --sync sent; nullopt: nothing was copied.
 };
 
-/// Who failed first before a restart.
+/// The first failure before a restart.
 struct EarlierFailure {
   WorkerRecord worker;
   LastWords words;
 };
 inline constexpr size_t kMaxEarlierFailures = 1000;
 
-/// Everything that the reports show. Plain data; filled by the launcher at the end.
+/// Everything that the reports contain. Plain data; filled by the launcher at the end.
 struct JobReport {
   std::string job_id;
   std::string build;                 ///< "hvdray 0.1.0 (abc1234)"
   std::vector<std::string> command;  ///< argv of the workers.
   int np = 0;
-  Generation generations = 0;  ///< The last one that was started; 0: none.
+  Generation generations = 0;  ///< The last one started; 0: none.
   std::vector<HostReport> hosts;
   Verdict verdict;
-  std::vector<std::string> last_lines;   ///< Of the first failure's stderr.
+  std::vector<std::string> last_lines;   ///< Of the first failure's stderr, oldest first.
   std::vector<std::string> last_stdout;  ///< Of its stdout, if it wrote nothing to stderr.
-  /// Of each attempt that was followed by a restart, in order; of very many the latest.
+  /// Of each attempt before a restart, in order; only the latest kMaxEarlierFailures.
   std::vector<EarlierFailure> earlier_failures;
   std::vector<std::string> damaged_files;
   std::map<std::string, KvScopeStats, std::less<>> rendezvous;  ///< By scope: KvStore::stats().
@@ -60,30 +60,32 @@ struct JobReport {
   bool is_peer_checked = true;
   std::vector<Phase> phases;
   std::vector<MembershipRecord> memberships;  ///< Of an elastic job.
-  TimePoint began{};                          ///< When hvdray was called; offsets count from here.
+  TimePoint began{};                          ///< When hvdray was called; base of all offsets.
   std::chrono::system_clock::time_point began_wall{};
 };
 
-/// What became of a worker, in one word: "succeeded", "failed", "stopped" (because another had
-/// failed, or the whole job was ended), "lost" (with its agent), "not_started".
+/// How a worker ended, in one word: "succeeded", "failed", "stopped" (because another one failed,
+/// or the whole job was ended), "lost" (with its agent), "not_started".
 enum class WorkerOutcome : uint8_t { kSucceeded, kFailed, kStopped, kLost, kNotStarted };
 WorkerOutcome OutcomeOf(const WorkerRecord& worker, const Verdict& verdict);
 std::string_view OutcomeName(WorkerOutcome outcome);
 
-/// A worker ended the job, or could not be started; else it was the user, a host, or hvdray itself.
+/// True if a worker ended the job or could not be started; false if it was the user, a host, or
+/// hvdray itself.
 bool IsWorkerToBlame(const Verdict& verdict);
 
+/// The report's object, schema kReportSchema.
 Json ToJson(const JobReport& report);
 
-/// Replaces `path` whole or not at all. Errors: kOutputLost.
+/// Replaces `path` atomically. Blocks. Errors: kOutputLost.
 Status WriteJobReport(const std::string& path, const JobReport& report);
 
 /// The same for any text; `flag` names the option in the message.
 Status WriteReportFile(const std::string& path, std::string_view flag, std::string_view text);
 
-/// Before anything is started: can a file be put at `path`? Changes nothing; an empty path (not
-/// asked for) is fine. `flag` names the
-/// option in the message. Errors: kFileUnwritable.
+/// Checks, before anything is started, that a file can be written at `path`; changes nothing. An
+/// empty path (not asked for) is ok. `flag` names the option in the message. Errors:
+/// kFileUnwritable.
 Status CheckReportPath(const std::string& path, std::string_view flag);
 
 }  // namespace hvdray

@@ -2,11 +2,61 @@
 
 #include <fmt/format.h>
 
-#include "base/xml.h"
+#include <algorithm>
+#include <pugixml.hpp>
+#include <utility>
+
+#include "base/text.h"
 #include "launcher/report/facts_json.h"
 
 namespace hvdray {
 namespace {
+
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+
+// Source: XML 1.0, fifth edition, production 2 (Char).
+bool IsXmlChar(std::string_view sequence) {
+  const auto lead = static_cast<unsigned char>(sequence[0]);
+  if (sequence.size() == 1) return lead >= 0x20 || lead == '\t' || lead == '\n' || lead == '\r';
+  return sequence != "\xEF\xBF\xBE" && sequence != "\xEF\xBF\xBF";
+}
+
+// Bytes that XML has no place for become U+FFFD, one by one.
+std::string ToXmlText(std::string_view bytes) {
+  std::string text;
+  text.reserve(bytes.size());
+  while (!bytes.empty()) {
+    const size_t length = Utf8Length(bytes);
+    const std::string_view sequence = bytes.substr(0, std::max<size_t>(length, 1));
+    const bool is_fine = length > 0 && IsXmlChar(sequence);
+    text += is_fine ? sequence : kReplacement;
+    bytes.remove_prefix(sequence.size());
+  }
+  return text;
+}
+
+void Set(pugi::xml_node node, const char* name, std::string_view value) {
+  HVDRAY_CHECK(node.append_attribute(name).set_value(ToXmlText(value).c_str()));
+}
+
+void Set(pugi::xml_node node, const char* name, int64_t value) {
+  Set(node, name, std::to_string(value));
+}
+
+void SetText(pugi::xml_node node, std::string_view text) {
+  if (!text.empty()) HVDRAY_CHECK(node.text().set(ToXmlText(text).c_str()));
+}
+
+void AddSkipped(pugi::xml_node test, std::string_view message) {
+  Set(test.append_child("skipped"), "message", message);
+}
+
+struct StringWriter : pugi::xml_writer {
+  std::string out;
+  void write(const void* data, size_t size) override {
+    out.append(static_cast<const char*>(data), size);
+  }
+};
 
 struct Counts {
   int64_t tests = 0;
@@ -15,12 +65,12 @@ struct Counts {
   int64_t skipped = 0;
 };
 
-// A job that ended badly while no worker of it is to blame.
+// The job failed, but no worker is to blame.
 bool IsOurOwnError(const Verdict& verdict) {
   return !verdict.error.ok() && !IsWorkerToBlame(verdict);
 }
 
-// The job is a success in spite of that worker: an elastic one with --success any.
+// The job succeeded in spite of that worker: elastic, with --success any.
 bool IsForgiven(WorkerOutcome outcome, const Verdict& verdict) {
   const bool is_bad = outcome == WorkerOutcome::kFailed || outcome == WorkerOutcome::kLost;
   return is_bad && verdict.error.ok() && verdict.exit_code == 0;
@@ -55,7 +105,7 @@ std::string TimeText(Duration time) {
   return fmt::format("{:.3f}", std::chrono::duration_cast<Seconds>(time).count());
 }
 
-// More than one error only when hosts were lost for several reasons.
+// More than one error only if hosts were lost for several reasons.
 std::string ErrorText(const Verdict& verdict) {
   std::string text = verdict.error.ToString() + "\n";
   for (size_t i = 1; i < verdict.losses.size(); ++i) {
@@ -73,13 +123,13 @@ std::string LastLinesOf(const JobReport& report) {
   return text;
 }
 
-void AddWorker(XmlElement suite, const WorkerRecord& worker, const JobReport& report) {
+void AddWorker(pugi::xml_node suite, const WorkerRecord& worker, const JobReport& report) {
   const Verdict& verdict = report.verdict;
-  XmlElement test = suite.Child("testcase");
-  test.Attribute("name", fmt::format("rank {}", worker.rank));
-  test.Attribute("classname", "hvdray." + worker.host);
+  pugi::xml_node test = suite.append_child("testcase");
+  Set(test, "name", fmt::format("rank {}", worker.rank));
+  Set(test, "classname", "hvdray." + worker.host);
   if (worker.started.has_value()) {
-    test.Attribute("time", TimeText(worker.ended.value_or(verdict.ended) - *worker.started));
+    Set(test, "time", TimeText(worker.ended.value_or(verdict.ended) - *worker.started));
   }
   const bool is_first = verdict.first_failure.has_value() &&
                         verdict.first_failure->rank == worker.rank &&
@@ -87,34 +137,30 @@ void AddWorker(XmlElement suite, const WorkerRecord& worker, const JobReport& re
   const std::string how = worker.status.has_value() ? Describe(*worker.status) : "";
   const WorkerOutcome outcome = OutcomeOf(worker, verdict);
   if (IsForgiven(outcome, verdict)) {
-    test.Child("skipped").Attribute(
-        "message", "the job succeeded without it: " + (how.empty() ? "lost with its agent" : how));
-    return;
+    return AddSkipped(
+        test, "the job succeeded without it: " + (how.empty() ? "lost with its agent" : how));
   }
   switch (outcome) {
     case WorkerOutcome::kSucceeded:
-      break;
-    case WorkerOutcome::kFailed:
-      test.Child("failure")
-          .Attribute("message", how)
-          .Attribute("type", is_first ? "first_failure" : "failure")
-          .Text(is_first ? LastLinesOf(report) : "");
-      break;
-    case WorkerOutcome::kLost:
-      test.Child("failure")
-          .Attribute("message", "lost with the agent of its host")
-          .Attribute("type", "lost");
-      break;
+      return;
+    case WorkerOutcome::kFailed: {
+      pugi::xml_node failure = test.append_child("failure");
+      Set(failure, "message", how);
+      Set(failure, "type", is_first ? "first_failure" : "failure");
+      return SetText(failure, is_first ? LastLinesOf(report) : "");
+    }
+    case WorkerOutcome::kLost: {
+      pugi::xml_node failure = test.append_child("failure");
+      Set(failure, "message", "lost with the agent of its host");
+      return Set(failure, "type", "lost");
+    }
     case WorkerOutcome::kStopped:
-      test.Child("skipped").Attribute("message",
-                                      verdict.first_failure.has_value()
-                                          ? fmt::format("stopped after the failure of rank {}: {}",
-                                                        verdict.first_failure->rank, how)
-                                          : "stopped: " + how);
-      break;
+      return AddSkipped(test, verdict.first_failure.has_value()
+                                  ? fmt::format("stopped after the failure of rank {}: {}",
+                                                verdict.first_failure->rank, how)
+                                  : "stopped: " + how);
     case WorkerOutcome::kNotStarted:
-      test.Child("skipped").Attribute("message", "never started");
-      break;
+      return AddSkipped(test, "never started");
   }
 }
 
@@ -123,19 +169,24 @@ void AddWorker(XmlElement suite, const WorkerRecord& worker, const JobReport& re
 std::string ToJunitXml(const JobReport& report) {
   const Verdict& verdict = report.verdict;
   const Counts counts = CountOf(verdict);
-  XmlDocument document;
-  XmlElement suite = document.Root("testsuites").Child("testsuite");
-  suite.Attribute("name", "hvdray")
-      .Attribute("id", report.job_id)
-      .Attribute("tests", counts.tests)
-      .Attribute("failures", counts.failures)
-      .Attribute("errors", counts.errors)
-      .Attribute("skipped", counts.skipped)
-      .Attribute("time", TimeText(verdict.ended - report.began))
-      .Attribute("timestamp", WallText(report.began_wall));
-  XmlElement properties = suite.Child("properties");
-  const auto property = [&](std::string_view name, const std::string& value) {
-    properties.Child("property").Attribute("name", name).Attribute("value", value);
+  pugi::xml_document document;
+  pugi::xml_node declaration = document.append_child(pugi::node_declaration);
+  Set(declaration, "version", "1.0");
+  Set(declaration, "encoding", "UTF-8");
+  pugi::xml_node suite = document.append_child("testsuites").append_child("testsuite");
+  Set(suite, "name", "hvdray");
+  Set(suite, "id", report.job_id);
+  Set(suite, "tests", counts.tests);
+  Set(suite, "failures", counts.failures);
+  Set(suite, "errors", counts.errors);
+  Set(suite, "skipped", counts.skipped);
+  Set(suite, "time", TimeText(verdict.ended - report.began));
+  Set(suite, "timestamp", WallText(report.began_wall));
+  pugi::xml_node properties = suite.append_child("properties");
+  const auto property = [&properties](std::string_view name, const std::string& value) {
+    pugi::xml_node node = properties.append_child("property");
+    Set(node, "name", name);
+    Set(node, "value", value);
   };
   property("build", report.build);
   property("np", fmt::format("{}", report.np));
@@ -144,14 +195,17 @@ std::string ToJunitXml(const JobReport& report) {
   if (!report.memberships.empty()) property("generations", fmt::format("{}", report.generations));
   for (const WorkerRecord& worker : verdict.workers) AddWorker(suite, worker, report);
   if (IsOurOwnError(verdict)) {
-    XmlElement test = suite.Child("testcase");
-    test.Attribute("name", "hvdray").Attribute("classname", "hvdray");
-    test.Child("error")
-        .Attribute("message", verdict.error.message())
-        .Attribute("type", ErrorLabel(verdict.error.code()))
-        .Text(ErrorText(verdict));
+    pugi::xml_node test = suite.append_child("testcase");
+    Set(test, "name", "hvdray");
+    Set(test, "classname", "hvdray");
+    pugi::xml_node error = test.append_child("error");
+    Set(error, "message", verdict.error.message());
+    Set(error, "type", ErrorLabel(verdict.error.code()));
+    SetText(error, ErrorText(verdict));
   }
-  return document.ToString();
+  StringWriter writer;
+  document.save(writer, "  ", pugi::format_indent, pugi::encoding_utf8);
+  return std::move(writer.out);
 }
 
 Status WriteJunit(const std::string& path, const JobReport& report) {

@@ -1,4 +1,5 @@
-// --junit FILE: the job as a JUnit test suite, one test case a rank, for CI systems.
+// --junit FILE: the job as a JUnit test suite, one test case per rank, for CI systems.
+// docs/report.md, "JUnit".
 #ifndef HVDRAY_LAUNCHER_REPORT_JUNIT_H_
 #define HVDRAY_LAUNCHER_REPORT_JUNIT_H_
 
@@ -9,13 +10,13 @@
 
 namespace hvdray {
 
-/// The first failure is a failure with its last stderr lines; workers that failed on their own are
-/// failures; victims, and workers that never started, are skipped: they say nothing about
-/// themselves; so are workers that failed of an elastic job that succeeded without them. A job that
-/// broke without a worker to blame has one more test case, "hvdray", with an error.
+/// The first failure is a failure with its last lines of stderr; other workers that failed by
+/// themselves are failures, too. Victims, workers that never started, and failed workers of an
+/// elastic job that succeeded without them are skipped. A job that failed without a worker to blame
+/// has one more test case, "hvdray", with an error.
 std::string ToJunitXml(const JobReport& report);
 
-/// Replaces `path` whole or not at all. Errors: kOutputLost.
+/// Replaces `path` atomically. Blocks. Errors: kOutputLost.
 Status WriteJunit(const std::string& path, const JobReport& report);
 
 }  // namespace hvdray

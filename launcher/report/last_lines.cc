@@ -11,7 +11,7 @@ constexpr std::string_view kEllipsis = "…";
 
 void LastLines::Feed(ByteView bytes) {
   if (bytes.size() > kKeptBytes) {
-    // Nothing before the last kKeptBytes can be among the last lines: keeps a flood cheap.
+    // Earlier bytes can't be among the last lines; skipping them keeps large output cheap.
     bytes.remove_prefix(bytes.size() - kKeptBytes);
     open_.clear();
     is_cut_ = true;

@@ -1,4 +1,4 @@
-// The last lines that a worker wrote, for the verdict. Pure, and bounded whatever is written.
+// The last lines that a worker printed, for the verdict. Pure; bounded memory for any input.
 #ifndef HVDRAY_LAUNCHER_REPORT_LAST_LINES_H_
 #define HVDRAY_LAUNCHER_REPORT_LAST_LINES_H_
 
@@ -10,27 +10,28 @@
 
 namespace hvdray {
 
-/// What a worker wrote last: to stderr; if that was nothing, to stdout.
+/// A worker's last lines: of stderr; if empty, of stdout.
 struct LastWords {
   std::vector<std::string> err;
   std::vector<std::string> out;
 };
 
+/// Keeps the last lines of one stream. Threads: one.
 class LastLines {
  public:
   static constexpr size_t kMaxLines = 20;
   static constexpr size_t kMaxBytes = size_t{8} << 10;
   static constexpr size_t kMaxLineBytes = size_t{2} << 10;
-  /// Kept beyond what is shown: two chained tracebacks are longer than a person wants to see.
+  /// More than is printed: chained tracebacks are longer than a user wants to see.
   static constexpr size_t kKeptLines = 80;
   static constexpr size_t kKeptBytes = size_t{16} << 10;
 
-  /// As on a terminal, text after '\r' replaces its line: a progress bar is one line, not hundreds.
+  /// As on a terminal, text after '\r' replaces the line: a progress bar is one line, not hundreds.
   void Feed(ByteView bytes);
-  /// Oldest first, without line ends; the unfinished line too. Empty lines are left out. What was
-  /// cut off a long line is marked by "…".
+  /// Lines to print: oldest first, without line ends, including an unfinished one. Omits empty
+  /// lines. "…" marks where a long line was cut.
   std::vector<std::string> Lines() const;
-  /// The same, all that are kept.
+  /// The same, but all kept lines.
   std::vector<std::string> Kept() const;
   void Clear();
 
@@ -40,7 +41,7 @@ class LastLines {
   std::deque<std::string> lines_;
   size_t bytes_ = 0;
   std::string open_;
-  bool is_cut_ = false;        // Something of the open line was left out.
+  bool is_cut_ = false;        // The open line was cut.
   bool is_at_return_ = false;  // '\r' was last: what follows replaces the line, unless it is '\n'.
 };
 

@@ -8,15 +8,16 @@
 namespace hvdray {
 namespace {
 
-// What a pipe's reader may lag behind before we count the file as damaged.
+// How far a pipe's reader may lag before the file counts as damaged.
 constexpr size_t kMaxPendingBytes = size_t{4} << 20;
-// How long the end of a job waits for that reader.
+// How long the job's end waits for that reader.
 constexpr int kLastWaitMs = 2000;
 
 }  // namespace
 
 Result<std::unique_ptr<LineFile>> LineFile::Open(Loop& loop, LineFileOptions options) {
-  // Opening a named pipe waits for its reader, as a shell's redirection does; nothing runs yet.
+  // Opening a named pipe blocks until it has a reader, as in a shell's redirection; nothing runs
+  // yet.
   Result<UniqueFd> target = OpenForWriting(options.path);
   if (!target.ok()) return std::move(target).status().WithContext(options.option);
   return std::unique_ptr<LineFile>(
@@ -24,7 +25,7 @@ Result<std::unique_ptr<LineFile>> LineFile::Open(Loop& loop, LineFileOptions opt
 }
 
 LineFile::~LineFile() {
-  // The loop no longer serves the pipe; give its reader a last moment.
+  // The loop no longer serves the pipe; give its reader one more chance.
   pollfd ready{fd_.get(), POLLOUT, 0};
   while (!pending_.empty() && ::poll(&ready, 1, kLastWaitMs) > 0) Flush();
 }

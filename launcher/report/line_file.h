@@ -1,5 +1,5 @@
-// A file of lines that is written while a job runs: opened before anything starts, never blocks the
-// loop, tells once when it can't be written whole. For EventLog and RecordWriter.
+// A file of lines, written while a job runs: opened before anything starts, never blocks the loop,
+// reports once that it can't be written whole. For EventLog and RecordWriter.
 #ifndef HVDRAY_LAUNCHER_REPORT_LINE_FILE_H_
 #define HVDRAY_LAUNCHER_REPORT_LINE_FILE_H_
 
@@ -14,22 +14,24 @@
 
 namespace hvdray {
 
+/// Settings of a LineFile.
 struct LineFileOptions {
   std::string option;  ///< "--events": for messages.
   std::string path;
-  /// Once, from the loop or from within a call: the file can't be written whole (kOutputLost).
+  /// Called once, from the loop or from within a call: the file can't be written whole
+  /// (kOutputLost).
   std::function<void(Status)> on_damaged;
 };
 
-/// Threads: the loop's.
+/// Owns the file. Threads: the loop's.
 class LineFile {
  public:
   /// Opens (a named pipe: waits for its reader) and truncates. Errors: kFileUnwritable.
   static Result<std::unique_ptr<LineFile>> Open(Loop& loop, LineFileOptions options);
-  /// What a pipe has not taken yet gets a last moment.
+  /// Waits a moment for a pipe that has not taken all lines.
   ~LineFile();
 
-  /// `line` is without its newline.
+  /// `line`: without its newline.
   void Write(ByteView line);
 
  private:
@@ -41,7 +43,7 @@ class LineFile {
   const LineFileOptions options_;
   UniqueFd fd_;
   OutputSink sink_;
-  std::string pending_;      // Lines that a pipe has not taken yet.
+  std::string pending_;      // Lines not written to a pipe yet.
   bool is_waiting_ = false;  // For the pipe.
   bool is_broken_ = false;
 };

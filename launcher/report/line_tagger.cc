@@ -9,7 +9,7 @@
 namespace hvdray {
 namespace {
 
-// A worker that prints many long lines should not keep room for the longest in each stream.
+// Limits the capacity kept after long lines, since every stream has its own buffer.
 constexpr size_t kKeptCapacity = size_t{4} << 10;
 
 const char* Find(char wanted, const char* from, const char* end) {
@@ -34,7 +34,7 @@ std::string TagText(TagOutput mode, int rank, std::string_view host, wire::Strea
 
 std::string StampText(const std::tm& local_time) {
   char text[64];
-  // Not asctime(): its static buffer is one for all, and its form is fixed anyway.
+  // Not asctime(): it uses a static buffer.
   static constexpr const char* kDays[] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
   static constexpr const char* kMonths[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
                                             "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
@@ -62,7 +62,7 @@ void LineTagger::BeginLine(std::string_view stamp, std::string& out) {
 void LineTagger::Feed(ByteView bytes, std::string_view stamp, std::string& out) {
   const char* at = bytes.data();
   const char* const end = at + bytes.size();
-  // Each is looked for again only once it has been passed, so the search stays linear.
+  // Searches for each again only after passing it, so the search stays linear.
   const char* newline = Find('\n', at, end);
   const char* carriage_return = Find('\r', at, end);
   while (std::min(newline, carriage_return) != end) {

@@ -13,32 +13,33 @@
 
 namespace hvdray {
 
-/// A line without an end is held up to this size, then passed on in pieces of it. So memory is
-/// bounded, and only lines longer than this can have another worker's line between their pieces.
+/// An unfinished line is held up to this size, then passed on in pieces. This bounds memory; only
+/// longer lines can have another worker's line between their pieces.
 inline constexpr size_t kMaxHeldLine = size_t{64} << 10;
 
-/// "[3]<stdout>:", "[node7:3]<stderr>:", or nothing.
+/// "[3]<stdout>:", "[node7:3]<stderr>:", or empty.
 std::string TagText(TagOutput mode, int rank, std::string_view host, wire::StreamId stream);
 
 /// "Sat Nov 21 03:37:30 2026": C's asctime without its newline, for a local time.
 std::string StampText(const std::tm& local_time);
 
 /// One worker's stdout or stderr. A line ends at '\n' or '\r' and keeps its end, so "\r\n" gives a
-/// second line that is only a tag and '\n' (Horovod spec 1.7). Bytes pass through unharmed.
+/// second line of only a tag and '\n', as horovodrun prints it. Other bytes pass through unchanged.
+/// Threads: one.
 class LineTagger {
  public:
   explicit LineTagger(std::string tag) : tag_(std::move(tag)) {}
 
-  /// Appends to `out` all lines that `bytes` completes, each with `stamp` and the tag in front; the
-  /// rest is held.
+  /// Appends to `out` all lines that `bytes` completes, each after `stamp` and the tag; holds the
+  /// rest.
   void Feed(ByteView bytes, std::string_view stamp, std::string& out);
-  /// Appends what is held of the open line; the rest of the line follows without another tag.
+  /// Appends the held part of the open line; its rest follows without another tag.
   void PassHeld(std::string_view stamp, std::string& out);
-  /// The stream has ended: appends what is held, without adding a newline. Whether there was an
-  /// open line.
+  /// The stream has ended: appends the held part, without adding a newline. Returns whether a line
+  /// was open.
   bool Finish(std::string_view stamp, std::string& out);
 
-  /// From the next line on.
+  /// Takes effect with the next line.
   void SetTag(std::string tag) { tag_ = std::move(tag); }
 
   size_t held_bytes() const { return held_.size(); }
@@ -47,8 +48,8 @@ class LineTagger {
   void BeginLine(std::string_view stamp, std::string& out);
 
   std::string tag_;
-  std::string held_;            // Bytes of the open line that are not passed on yet.
-  bool is_line_begun_ = false;  // A piece of the open line has been passed on, with its tag.
+  std::string held_;            // Bytes of the open line not passed on yet.
+  bool is_line_begun_ = false;  // Tag and a piece of the open line were passed on.
 };
 
 }  // namespace hvdray

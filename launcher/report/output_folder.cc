@@ -15,7 +15,7 @@
 namespace hvdray {
 namespace {
 
-// 1,200 ranks have 2,400 files; opening one again costs some microseconds.
+// 1,200 ranks have 2,400 files; reopening one costs some microseconds.
 constexpr size_t kMaxOpenFiles = 256;
 constexpr wire::StreamId kBoth[] = {wire::StreamId::kStdout, wire::StreamId::kStderr};
 
@@ -76,8 +76,8 @@ Status OutputFolder::Open(Key key, int flags, File& file) {
   const std::string path = PathOf(key);
   const std::string parent = path.substr(0, path.rfind('/'));
   if (::mkdir(parent.c_str(), 0755) != 0 && errno != EEXIST) return ErrnoStatus(parent, errno);
-  // O_NONBLOCK: a pipe in the place of a file must not stop us for ever. O_NOFOLLOW: nor may a link
-  // lead what workers print into another file.
+  // O_NONBLOCK: a pipe in the place of a file must not block us. O_NOFOLLOW: a link must not
+  // redirect the workers' output.
   const int all_flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW | flags;
   UniqueFd fd(::open(path.c_str(), all_flags, 0644));
   struct stat info {};
@@ -113,7 +113,7 @@ Status OutputFolder::MoveToAttempt(Key key, File& file) {
       fmt::format("{}/attempt.{}/{}", path_, file.attempts - 1, RankFolderName(key.first, np_));
   const std::string to = fmt::format("{}/{}", folder, FileName(key.second));
   HVDRAY_RETURN_IF_ERROR(MakeDirs(folder));
-  // Somebody who has removed the file meanwhile has what they want.
+  // Ignore a file that the user removed meanwhile.
   if (::rename(from.c_str(), to.c_str()) != 0 && errno != ENOENT) return ErrnoStatus(to, errno);
   if (file.is_damaged) damaged_before_.push_back(to);
   return {};

@@ -14,7 +14,7 @@
 namespace hvdray {
 namespace {
 
-// What a terminal that polls as writable takes without making us wait.
+// What a writable terminal takes without blocking.
 constexpr size_t kTerminalPiece = 256;
 
 UniqueFd OpenAgain(int fd) {
@@ -76,7 +76,7 @@ OutputSink::Progress OutputSink::WriteRecord(ByteView bytes) {
   if (!bytes.empty()) {
     error = AppendRecord(fd_, *record_kind_, bytes, places);
   } else if (!places.empty()) {
-    error = AppendRecord(fd_, RecordKind::kPlaces, places);  // files that begin anew
+    error = AppendRecord(fd_, RecordKind::kPlaces, places);  // emptied files
   }
   if (error != 0) return {Outcome::kFailed, 0, error};
   return {Outcome::kWritten, bytes.size(), 0};
@@ -99,7 +99,7 @@ OutputSink::Progress OutputSink::Write(ByteView bytes) {
       return progress;
     }
     progress.error = error;
-    // A terminal that hung up answers EIO.
+    // A terminal that hung up returns EIO.
     const bool is_hung_up = kind_ == Kind::kTerminal && error == EIO;
     progress.outcome = IsReaderGone(error) || is_hung_up ? Outcome::kReaderGone : Outcome::kFailed;
     return progress;

@@ -1,5 +1,6 @@
 // One destination of text that this process inherited (stdout, stderr) or opened (a pipe for
-// events): writes without ever blocking the loop and without changing flags that others share.
+// events): writes without blocking the loop and without changing file flags shared with other
+// processes.
 #ifndef HVDRAY_LAUNCHER_REPORT_OUTPUT_SINK_H_
 #define HVDRAY_LAUNCHER_REPORT_OUTPUT_SINK_H_
 
@@ -10,20 +11,21 @@
 #include "base/loop.h"
 #include "base/types.h"
 #include "launcher/report/record_file.h"
-#include "launcher/report/record_places.h"
+#include "launcher/report/record_reader.h"
 
 namespace hvdray {
 
-/// Threads: the loop's. SIGPIPE must be ignored in this process.
+/// Keeps no text: the caller repeats what was not written. Threads: the loop's. SIGPIPE must be
+/// ignored in this process.
 class OutputSink {
  public:
   enum class Outcome : uint8_t {
     kWritten,     ///< All of it.
-    kMustWait,    ///< `written` bytes went out; the rest when OnWritable() calls back.
-    kReaderGone,  ///< Pipe or socket without a reader, or a terminal that hung up.
-    kFailed,      ///< `error` says why: disk full, and the like.
+    kMustWait,    ///< `written` bytes are out; the rest when OnWritable() calls back.
+    kReaderGone,  ///< A pipe or socket without a reader, or a terminal that hung up.
+    kFailed,      ///< See `error`: disk full, for example.
   };
-  /// kNever: for tests of the way without a description of our own.
+  /// kNever: for tests of the fallback without an own file description.
   enum class Reopen : uint8_t { kTry, kNever };
   struct Progress {
     Outcome outcome = Outcome::kWritten;
@@ -31,20 +33,22 @@ class OutputSink {
     int error = 0;  ///< errno of kFailed and kReaderGone.
   };
 
-  /// `fd` stays the caller's and open. Pipes and terminals get an open file description of our own,
-  /// since O_NONBLOCK on the inherited one would also hit whoever shares it; where that is refused,
-  /// writes are small and only made when poll() sees room. An fd that is not open swallows all.
+  /// Does not own `fd`, which stays open. Reopens pipes and terminals for an open file description
+  /// of its own, since O_NONBLOCK on the inherited one would affect all processes that share it; if
+  /// that is refused, writes are small and only made when poll() sees room. Writes to a closed fd
+  /// are discarded.
   OutputSink(Loop& loop, int fd, Reopen reopen = Reopen::kTry);
-  /// `fd`: a plain file, to which each Write() appends one record of `kind`. `places`: of the bytes
-  /// of the next Write(), taken by it; stay the caller's.
+  /// `fd`: a plain file; each Write() appends one record of `kind`. `places`: whose the bytes of
+  /// the next Write() are; emptied by it, not owned.
   OutputSink(Loop& loop, int fd, RecordKind kind, RecordPlaces* places);
 
+  /// Writes as much as possible now.
   Progress Write(ByteView bytes);
-  /// Calls back once, when Write() should get further. Replaces an earlier request.
+  /// Calls back once, when Write() can continue. Replaces an earlier request.
   void OnWritable(std::function<void()> callback);
 
   bool is_terminal() const { return kind_ == Kind::kTerminal; }
-  /// Both lead to the same pipe, socket or terminal, where their bytes would mix.
+  /// Both are the same pipe, socket or terminal, where their bytes would mix.
   bool IsSamePlace(const OutputSink& other) const;
 
  private:

@@ -1,4 +1,4 @@
-// The one line that says how far the start of a job is. Pure; JobOutput shows it.
+// The progress line of a job's start. Pure; JobOutput shows it.
 #ifndef HVDRAY_LAUNCHER_REPORT_PROGRESS_H_
 #define HVDRAY_LAUNCHER_REPORT_PROGRESS_H_
 
@@ -9,21 +9,22 @@
 
 namespace hvdray {
 
-/// Whether people's conveniences fit where stderr leads. `environment`: the launcher's.
+/// What the terminal behind stderr allows.
 struct TerminalStyle {
   bool is_progress_shown = false;
   bool is_colored = false;
 };
 
-/// CI is set, to anything but "false" and "0": nobody looks, and nobody is there to answer.
+/// CI is set to anything but "false" and "0": no user watches or answers questions. `environment`:
+/// the launcher's.
 bool IsContinuousIntegration(const Environment& environment);
 
-/// A progress line: on a terminal, but not with -q, TERM=dumb or CI set (to anything but "false"
-/// and "0"). Color: as `mode` says; kAuto is a terminal without NO_COLOR, TERM=dumb or CI.
+/// A progress line needs a terminal, no -q, no TERM=dumb and no CI. Color follows `mode`; kAuto
+/// needs a terminal without NO_COLOR, TERM=dumb and CI.
 TerminalStyle ChooseStyle(bool is_terminal, ColorMode mode, bool is_quiet,
                           const Environment& environment);
 
-/// How far the start is.
+/// Counters of the start.
 struct StartProgress {
   int host_count = 0;
   int hosts_ready = 0;

@@ -32,7 +32,7 @@ int AppendRecord(int fd, RecordKind kind, ByteView bytes, ByteView places) {
     const size_t of_header = std::min(written, header.size());
     const size_t of_bytes = written - of_header;
     parts[0] = {header.data() + of_header, header.size() - of_header};
-    // writev() does not write to what it reads from.
+    // writev() only reads through the pointer.
     parts[1] = {const_cast<char*>(bytes.data()) + of_bytes, bytes.size() - of_bytes};
     const ssize_t n = ::writev(fd, parts.data(), static_cast<int>(parts.size()));
     if (n >= 0) {

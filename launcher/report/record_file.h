@@ -1,5 +1,5 @@
-// The stream file of a job whose person is elsewhere (on Ray): all that would have gone to stdout
-// and stderr, as records of one file that the client reads by offset (docs/ray.md).
+// The stream file of a job on Ray: everything for stdout and stderr, as records of one file that
+// the client reads by offset (docs/ray.md, "Following, stopping, leaving").
 #ifndef HVDRAY_LAUNCHER_REPORT_RECORD_FILE_H_
 #define HVDRAY_LAUNCHER_REPORT_RECORD_FILE_H_
 
@@ -10,20 +10,20 @@
 
 namespace hvdray {
 
-/// Values are file format.
+/// Kind of a record. The values are part of the file format.
 enum class RecordKind : uint8_t {
   kStdout = 1,
   kStderr = 2,
-  kEnd = 3,     ///< The last one: JSON {"exit_code": N, "error": {...} or null}.
-  kPlaces = 4,  ///< Whose the bytes of the next one are (record_places.h).
-  kNext = 5,    ///< The last one of this file: decimal digits N; it goes on in "<name>.N".
+  kEnd = 3,     ///< The last record: JSON {"exit_code": N, "error": {...} or null}.
+  kPlaces = 4,  ///< The ranks of the next record's bytes; see PlacesOfRecord.
+  kNext = 5,    ///< The last record of this file: decimal digits N; "<name>.N" continues it.
 };
 
 /// `u8 kind | u32 length, little-endian | bytes`. Bytes: below 4 GiB.
 std::string FormatRecordHeader(RecordKind kind, size_t length);
 
-/// Appends one record to a plain file that nobody else writes to; with `places`, one of kPlaces
-/// before it. Returns 0, or errno; then nothing of them is left in the file, so that a later one
+/// Appends one record to a plain file that has no other writer; with `places`, a kPlaces record
+/// before it. Blocks. Returns 0 or errno; on failure removes partial records, so that later ones
 /// can still be read.
 int AppendRecord(int fd, RecordKind kind, ByteView bytes, ByteView places = {});
 

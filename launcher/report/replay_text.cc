@@ -10,7 +10,7 @@ namespace {
 
 double InSeconds(Duration time) { return std::chrono::duration_cast<Seconds>(time).count(); }
 
-/// Texts of a recording are anybody's: nothing in them may move the cursor.
+/// A recording's texts are untrusted: they must not move the cursor.
 std::string Shown(std::string text) {
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < ' ' || c == 0x7F) c = '?';

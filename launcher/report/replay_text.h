@@ -1,4 +1,4 @@
-// What `hvdray replay` prints: transitions in order and how it came out. Pure.
+// What `hvdray replay` prints: transitions in order and the result. Pure. docs/replay.md.
 #ifndef HVDRAY_LAUNCHER_REPORT_REPLAY_TEXT_H_
 #define HVDRAY_LAUNCHER_REPORT_REPLAY_TEXT_H_
 
@@ -10,9 +10,9 @@ namespace hvdray {
 
 inline constexpr std::string_view kReplaySchema = "hvdray.replay/1";
 
-/// For people. Ends with how it came out.
+/// Text for users; ends with the result.
 std::string ReplayText(const ReplayResult& result);
-/// Only what went wrong; empty when nothing did.
+/// Only the faults; empty if there are none.
 std::string ReplayFaults(const ReplayResult& result);
 /// One JSON object (docs/replay.md), with a newline.
 std::string ReplayJson(const ReplayResult& result);

@@ -19,8 +19,8 @@
 namespace hvdray {
 namespace {
 
-// A report that can't be written makes a good job a bad one, but never hides how a bad one ended:
-// then it is one line more.
+// A failed write turns success into failure, but never hides an earlier failure: then it only adds
+// a line.
 std::vector<std::string> WriteReports(const JobSpec& spec, Trace& trace, JobReport& report) {
   std::vector<std::string> lines;
   const auto note = [&report, &lines](const Status& status) {
@@ -41,7 +41,8 @@ std::vector<std::string> WriteReports(const JobSpec& spec, Trace& trace, JobRepo
   return lines;
 }
 
-// As objects, level by how the job ended. What is quoted of a worker keeps its bar.
+// Turns lines into JSON objects; the level follows the exit code. Quoted lines of a worker keep
+// their bar.
 void MakeJson(std::vector<std::string>& lines, int exit_code) {
   const LogLevel level = exit_code == 0 ? LogLevel::kInfo : LogLevel::kError;
   for (std::string& line : lines) {
@@ -53,9 +54,9 @@ void MakeJson(std::vector<std::string>& lines, int exit_code) {
   }
 }
 
-/// Of the command, if that is a script which is here under its own path.
+/// The interpreter of the command, if that is a script on this machine under its own path.
 std::string InterpreterHere(const JobSpec& spec) {
-  constexpr size_t kMostBytes = 256;  // of a first line that the kernel reads
+  constexpr size_t kMostBytes = 256;  // of the first line; the kernel reads no more
   std::string path = spec.command->front();
   if (path.find('/') == std::string::npos) return {};
   if (!path.starts_with('/') && !spec.working_folder->empty()) {
@@ -83,7 +84,7 @@ int EndRun(const JobSpec& spec, Wording wording, const Environment& environment,
                              .memberships = report.memberships,
                              .outlives_changes = spec.outlives_changes(),
                              .interpreter = InterpreterHere(spec)};
-  // The files first: a reader of stderr that has stopped reading must not cost them.
+  // Files first: a blocked reader of stderr must not prevent them.
   std::vector<std::string> lines = WriteReports(spec, trace, report);
   for (std::string& line : ClosingLines(report.verdict, report.last_lines, closing)) {
     lines.push_back(std::move(line));

@@ -1,4 +1,4 @@
-// What every job ends with, once its launcher has run: reports, the last lines, the exit code.
+// The last steps of every job, after its launcher has run: reports, closing lines, exit code.
 #ifndef HVDRAY_LAUNCHER_REPORT_RUN_ENDING_H_
 #define HVDRAY_LAUNCHER_REPORT_RUN_ENDING_H_
 
@@ -14,12 +14,12 @@
 
 namespace hvdray {
 
-/// Whether a failure is told in Horovod's sentences too: scripts that call horovodrun look for
-/// them.
+/// kHorovods: failures are printed in Horovod's sentences, too: scripts that call horovodrun look
+/// for them.
 enum class Wording : uint8_t { kOwn, kHorovods };
 
-/// Writes the files that the spec asks for, then gives the closing lines to `print` (a launcher's
-/// Print()) and returns the exit code. environment: hvdray's own. Blocks as `print` does.
+/// Writes the files that the spec asks for, passes the closing lines to `print` (a launcher's
+/// Print()) and returns the exit code. `environment`: hvdray's own. Blocks as `print` does.
 int EndRun(const JobSpec& spec, Wording wording, const Environment& environment, Trace& trace,
            JobReport report, const std::function<void(std::span<const std::string> lines)>& print);
 

@@ -11,7 +11,7 @@
 namespace hvdray {
 namespace {
 
-// A job that restarts for days must not fill the memory.
+// Bounds memory for jobs that restart for days.
 constexpr size_t kMaxSpans = 200'000;
 constexpr size_t kMaxPhases = 10'000;
 
@@ -19,7 +19,7 @@ int64_t Microseconds(TimePoint from, TimePoint to) {
   return std::chrono::duration_cast<std::chrono::microseconds>(to - from).count();
 }
 
-// One metadata record: what a lane is called in the viewer.
+// One metadata record: a lane's name in the viewer.
 Json NameOfLane(std::string_view kind, int pid, int tid, const std::string& name) {
   Json json;
   json["name"] = kind;
@@ -30,7 +30,7 @@ Json NameOfLane(std::string_view kind, int pid, int tid, const std::string& name
   return json;
 }
 
-// A number out of all range must not become a list of hosts.
+// An absurd number must not become a list of that size.
 constexpr int kMaxHosts = 1 << 20;
 
 }  // namespace
@@ -86,7 +86,7 @@ void Trace::EnterAll(const std::vector<int>& hosts, std::string_view name, TimeP
   for (size_t rank = 0; rank < host_of_rank_.size(); ++rank) {
     const Lane lane{host_of_rank_[rank], static_cast<int>(rank)};
     const bool is_asked = std::find(hosts.begin(), hosts.end(), lane.first) != hosts.end();
-    // Workers that have ended are left alone.
+    // Skips workers that have ended.
     if (is_asked && open_.contains(lane)) Enter(lane, std::string(name), now);
   }
 }
@@ -154,8 +154,8 @@ void Trace::OnEffect(const Effect& effect, TimePoint now) {
 }
 
 std::string Trace::ToJson(TimePoint now) const {
-  // Viewers sort by pid: the launcher first, then the hosts; its steps have a row each, since they
-  // may overlap.
+  // Viewers sort by pid: launcher first, then hosts. Each step of the launcher has its own row,
+  // since steps may overlap.
   Json all = Json::array();
   all.push_back(NameOfLane("process_name", 0, 0, "hvdray"));
   std::vector<std::string> rows;
@@ -201,7 +201,7 @@ std::string Trace::ToJson(TimePoint now) const {
     Json json = span(0, 0, fmt::format("{} spans left out", dropped_), now, now);
     all.push_back(std::move(json));
   }
-  // One record a line: large traces stay readable for other tools.
+  // One record per line keeps large traces readable for other tools.
   std::string text = "[\n";
   for (const Json& record : all) text += DumpJson(record) + ",\n";
   text.erase(text.size() - 2);
@@ -243,14 +243,14 @@ void Trace::OnStart(const effect::StartWorkers& start, TimePoint now) {
   for (const NewWorker& one : start.workers) {
     starting_.insert(one.worker);
     Enter(LaneOf(one.worker), "starting", now);
-    // Who takes the place of a member is one from the start.
+    // A replacement for a member is a member from the start.
     if (const auto former = place_.find(names_.FormerOf(one.worker)); former != place_.end()) {
       place_[one.worker] = former->second;
     }
   }
 }
 
-// `worker` runs, or will never run.
+// Called when `worker` runs, or will never run.
 void Trace::OnStarted(WorkerId worker, TimePoint now) {
   if (starting_.erase(worker) == 0 || !starting_.empty()) return;
   const bool is_start = std::any_of(phases_.begin(), phases_.end(), [](const Phase& phase) {
@@ -273,7 +273,7 @@ void Trace::OnPublish(const effect::PublishGeneration& publish, TimePoint now) {
     const WorkerId worker = publish.workers[i];
     place_[worker] = fmt::format("generation {}, rank {} of {}", publish.generation,
                                  publish.ranks[i].rank, publish.ranks.size());
-    // Whoever does not run yet gets there by itself.
+    // Workers that do not run yet get their span when they start.
     if (open_.contains(LaneOf(worker))) Enter(LaneOf(worker), place_[worker], now);
   }
 }
@@ -321,7 +321,7 @@ void Trace::OnEvent(const ElasticEvent& event, TimePoint now) {
   } else if (const auto* ready = std::get_if<event::HostReady>(&event)) {
     Leave({ready->host, -1}, now, "ready");
   }
-  // What static jobs know too: moments of hosts, the end of the phase "stop".
+  // Kinds that static jobs have, too: moments of hosts, the end of the phase "stop".
   if (const std::optional<Event> known = AsStatic(event)) OnEvent(*known, now);
 }
 
@@ -350,7 +350,7 @@ void Trace::OnEffect(const ElasticEffect& effect, TimePoint now) {
   } else if (const auto* notify = std::get_if<effect::Notify>(&effect)) {
     Mark(LaneOf(notify->worker), "told to meet", now);
   } else if (const auto* change = std::get_if<effect::MembershipChanged>(&effect)) {
-    // The driver knows better than we when it began.
+    // The driver knows the begin better than we do.
     still_since_.reset();
     if (change->stood_still > Duration::zero()) {
       AddPhase(kPhaseStandstill, now - change->stood_still, now);

@@ -1,5 +1,6 @@
-// Where the time of a launch goes: spans of phases and of each worker's life, kept while the job
-// runs, written at its end as a Chrome trace (chrome://tracing, Perfetto). Times are given to it.
+// Where the time of a launch is spent: spans of phases and of each worker's life, collected while
+// the job runs, written at its end as a Chrome trace (chrome://tracing, Perfetto). Reads no clock.
+// docs/report.md, "Trace".
 #ifndef HVDRAY_LAUNCHER_REPORT_TRACE_H_
 #define HVDRAY_LAUNCHER_REPORT_TRACE_H_
 
@@ -13,7 +14,7 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "launcher/driver/elastic_events.h"
-#include "launcher/report/elastic_names.h"
+#include "launcher/report/elastic_event_lines.h"
 #include "wire/message.h"
 
 namespace hvdray {
@@ -29,48 +30,50 @@ struct Phase {
 /// Steps that events and effects end or begin. The launcher begins kPhaseHello itself, when it
 /// spawns the agents.
 inline constexpr std::string_view kPhaseHello = "hello";  ///< To the last agent's Hello.
-/// Within "start": do the hosts reach each other? The launcher begins and ends it.
+/// Within "start": the hosts probe each other. The launcher begins and ends it.
 inline constexpr std::string_view kPhaseProbe = "probe";
-/// Within "start": folders are copied to the hosts. The launcher begins and ends it.
+/// Within "start": directories are copied to the hosts. The launcher begins and ends it.
 inline constexpr std::string_view kPhaseSync = "sync";
 inline constexpr std::string_view kPhaseStart = "start";  ///< StartGeneration to the last worker.
-inline constexpr std::string_view kPhaseRun = "run";      ///< From there to the last end or a stop.
-inline constexpr std::string_view kPhaseStop = "stop";    ///< Stop to the last GenerationStopped.
-/// Elastic jobs: from the first loss or the first member that waits to the next generation. There,
-/// "hello" ends with the first generation, and "start" is that of a gang that nobody trains in yet.
+inline constexpr std::string_view kPhaseRun = "run";    ///< From there to the last exit or a stop.
+inline constexpr std::string_view kPhaseStop = "stop";  ///< Stop to the last GenerationStopped.
+/// Elastic jobs: from the first loss or the first waiting member to the next generation. In these
+/// jobs "hello" ends with the first generation, and "start" is that of a gang before it trains.
 inline constexpr std::string_view kPhaseStandstill = "standstill";
 
-/// Threads: one. Keeps phases always; the spans of workers and hosts only when is_detailed.
+/// Keeps all phases; keeps spans of workers and hosts only if is_detailed. Memory is bounded.
+/// Threads: one.
 class Trace {
  public:
-  /// `began`: when hvdray was called. hosts: names, by the driver's index; of an elastic job none,
-  /// since they become known as they come.
+  /// `began`: when hvdray was called. `hosts`: names, by the driver's index; empty for an elastic
+  /// job, which learns them later.
   Trace(TimePoint began, std::vector<std::string> hosts, bool is_detailed);
 
-  /// A step of the launcher itself. Begin of a running step and End of an unknown one do nothing.
+  /// A step of the launcher itself. Begin of a running step and End of an unknown one have no
+  /// effect.
   void Begin(std::string_view phase, TimePoint now);
   void End(std::string_view phase, TimePoint now);
 
-  /// Feed every fact and every effect, in order; spans of hosts and workers follow from them.
+  /// Call for every fact and effect, in order; the spans of hosts and workers follow from them.
   void OnEvent(const Event& event, TimePoint now);
   void OnEffect(const Effect& effect, TimePoint now);
   /// The same for an elastic job, where a row is a slot: one worker's life after the other.
   void OnEvent(const ElasticEvent& event, TimePoint now);
   void OnEffect(const ElasticEffect& effect, TimePoint now);
-  /// What the agent of that host (its number in the registry) answered to BreakConnections.
+  /// An agent's answer to BreakConnections; `host`: its number in the registry.
   void OnConnectionsBroken(int host, Generation generation, const wire::ConnectionsBroken& broken,
                            TimePoint now);
 
   const std::vector<Phase>& phases() const { return phases_; }
-  /// Spans that were left out to stay within a bound.
+  /// Spans dropped to stay within the bound.
   uint64_t dropped() const { return dropped_; }
-  /// Chrome's JSON array format; microseconds since `began`. Spans that still run end at `now`.
+  /// Chrome's JSON array format; microseconds since `began`. Running spans end at `now`.
   std::string ToJson(TimePoint now) const;
-  /// Errors: kOutputLost.
+  /// Writes ToJson(). Blocks. Errors: kOutputLost.
   Status WriteTo(const std::string& path, TimePoint now) const;
 
  private:
-  /// What a lane was doing, or (is_instant) a moment in it.
+  /// A span of a lane, or (is_instant) a moment in it.
   struct Span {
     int host = 0;  // -1: the launcher.
     int rank = 0;  // -1: the host itself. Elastic: the local rank, or kGenerations.
@@ -111,7 +114,7 @@ class Trace {
   size_t hosts_ready_ = 0;
   size_t started_ = 0;  // Of the current generation...
   size_t ended_ = 0;
-  std::set<int> stopping_hosts_;  // ...that have not said GenerationStopped.
+  std::set<int> stopping_hosts_;  // ...that have not sent GenerationStopped.
 
   bool is_elastic_ = false;
   ElasticNames names_;

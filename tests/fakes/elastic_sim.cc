@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <csignal>
 
-#include "launcher/job/kv_assignment.h"
+#include "launcher/job/placement.h"
 #include "rendezvous/horovod_protocol.h"
 
 namespace hvdray {

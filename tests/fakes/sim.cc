@@ -216,7 +216,7 @@ void Sim::MaybeReportStopped(int host) {
   fake.has_reported_stop = true;
   const auto port = static_cast<uint16_t>(20000 + 100 * fake.generation + host);
   Schedule(now_ + plan.output_drain, [this, host, g = fake.generation, plan, port] {
-    Report(host, event::GenerationStopped{g, host, plan.strays, port});
+    Report(host, event::GenerationStopped{g, host, plan.orphans, port});
   });
 }
 

@@ -36,7 +36,7 @@ struct HostPlan {
   bool is_stuck_in_stop = false;   ///< Kills, but never reports GenerationStopped.
   bool is_stuck_in_start = false;  ///< Takes StartGeneration and reports nothing.
   Duration output_drain = std::chrono::milliseconds(1);  ///< From last death to GenerationStopped.
-  uint32_t strays = 0;
+  uint32_t orphans = 0;
 };
 
 class Sim {

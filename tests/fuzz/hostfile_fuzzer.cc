@@ -5,8 +5,6 @@
 #include <string>
 
 #include "launcher/job/allocation.h"
-#include "launcher/job/discovered_hosts.h"
-#include "launcher/job/host_word.h"
 #include "launcher/job/hostfile.h"
 
 namespace {

@@ -5,8 +5,7 @@
 #include "base/json.h"
 #include "cluster/ray/ray_address.h"
 #include "cluster/ray/ray_answers.h"
-#include "cluster/ray/ray_errors.h"
-#include "cluster/ray/ray_free.h"
+#include "cluster/ray/ray_facts.h"
 #include "cluster/ray/ray_report.h"
 
 namespace {

@@ -123,7 +123,7 @@ def test_who_is_not_let_in_learns_where_a_token_comes_from(serve, ask, status, s
     server = serve({"/api/version": answer(status, f"{said}, not {TOKEN}" if token else said, "text/plain")})
     result = ask("status", "--ray-address", server.url, **({"RAY_AUTH_TOKEN": token} if token else {}))
     refused(result, 2, "HVD-E0217", server.url, said, "~/.ray/auth_token",
-            "does not take the token of RAY_AUTH_TOKEN" if token else "without a token")
+            "rejects the token of RAY_AUTH_TOKEN" if token else "requires a token")
 
 
 # What is answered to the question for the version, and to the second one: was it Ray at all?
@@ -167,7 +167,7 @@ def test_a_slow_dashboard_costs_no_more_than_the_limit(serve, ask, reply):
     server = serve({"/api/cluster_status": reply})
     began = time.monotonic()
     refused(ask("status", "--ray-address", server.url, "--timeout", "500ms"), 125, "HVD-E0218",
-            server.url, "ask what is in use: no whole answer within 0.5 s")
+            server.url, "query resource usage: no whole answer within 0.5 s")
     assert time.monotonic() - began < 10
 
 
@@ -213,7 +213,7 @@ def test_inside_a_node_rays_own_variable_names_the_host(ask):
 
 
 @pytest.mark.parametrize("words, said", [
-    (("--cpus-per-slot", "0"), "a slot is made of nothing"),
+    (("--cpus-per-slot", "0"), "a slot has no resources"),
     (("--resources-per-slot", "my_res"), "--resources-per-slot must be NAME=AMOUNT"),
     (("--resources-per-slot", "my_res=-1"), "must be from 0 to"),
     (("--gpus-per-slot", "1"), "--gpus-per-slot has no effect without --use-gpu"),

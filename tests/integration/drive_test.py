@@ -447,7 +447,7 @@ def test_the_second_stop_is_at_once(drive):
         "trap '' TERM; echo up $HOROVOD_RANK; while :; do sleep 0.1; done")})
     job.wait_for(lambda: job.out.count("up ") == 2, what="workers")
     job.signal()
-    time.sleep(0.3)
+    job.wait_for(lambda: "SIGTERM" in job.err, what="the first stop")
     job.signal()
     began = time.monotonic()
     assert job.wait() == 143

@@ -168,7 +168,7 @@ def test_a_machine_that_goes_away_is_said_with_its_time(elastic, hvdray, tmp_pat
     run.mkdir(mode=0o700)
     job = started(elastic(), 2, env={"XDG_RUNTIME_DIR": str(run)})
     told = hvdray.run("--leave", 20, binary=hvdray.agent, env={**os.environ, "XDG_RUNTIME_DIR": str(run)})
-    assert told.code == 0 and "told 2 agents" in told.text, (told.text, told.errors)
+    assert told.code == 0 and "notified 2 agents" in told.text, (told.text, told.errors)
     result = job.wait()
     assert result.code != 0, "nobody is left to go on"
     said(result, f"host {NAMES[0]} leaves in 20 s", f"host {NAMES[1]} leaves in 20 s")

@@ -135,8 +135,7 @@ def test_a_signal_stops_gracefully(hvdray, tmp_path, signo, name, code):
     job = hvdray.job("-np", "2", "--", "sh", "-c",
                      f"trap 'echo bye >> {tmp_path}/seen; exit 0' {name}; echo up; "
                      "while :; do sleep 0.1; done")
-    job.wait_for(lambda: len(workers(job, "while")) >= 2, what="workers")
-    time.sleep(0.3)  # the shells must have set their traps
+    up(job, 2)
     os.kill(job.pid, signo)
     assert job.wait(20).code == code
     assert (tmp_path / "seen").read_text() == "bye\nbye\n"
@@ -212,10 +211,9 @@ def test_user_signals_go_on_to_the_workers(hvdray, tmp_path, signo, name):
 def test_a_second_signal_is_now(hvdray):
     job = hvdray.job("-np", "2", "--grace", "60", "--", "sh", "-c",
                      "trap '' TERM INT; echo up; while :; do sleep 0.1; done")
-    job.wait_for(lambda: len(workers(job, "while")) >= 2, what="workers")
-    time.sleep(0.3)
+    up(job, 2)
     os.kill(job.pid, signal.SIGINT)
-    time.sleep(0.3)
+    assert b"SIGINT" in job.process.stderr.readline()
     assert job.process.poll() is None
     os.kill(job.pid, signal.SIGINT)
     result = job.wait(20)

@@ -113,7 +113,7 @@ def test_a_stopped_worker_is_given_up_in_time_and_hears_the_newest_later(peer, w
     try:
         for timestamp in (1700000001, 1700000002, 1700000003):
             peer.tell(f"notify {timestamp} 3")
-        assert peer.hears() == "notice 1700000002 a newer notice took its place [HVD-E0004]"
+        assert peer.hears() == "notice 1700000002 replaced by a newer notice [HVD-E0004]"
         lost = peer.hears(within=10)
         assert lost.startswith("notice 1700000001 127.0.0.1:"), lost
         assert "[HVD-E0005]" in lost

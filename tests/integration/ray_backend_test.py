@@ -3,7 +3,6 @@ default: the job goes through a tunnel, or by SSH where there is no Ray."""
 
 import os
 import signal
-import time
 
 import pytest
 from ray import HEAD, HIDDEN_SPARE
@@ -67,7 +66,7 @@ def test_backend_ray_without_ray_is_told_before_anything_starts(hvdray_at_hidden
 def test_a_client_that_is_killed_leaves_no_tunnel(hvdray_at_hidden_ray, hidden_ray, file):
     job = hvdray_at_hidden_ray.job("--cluster", file(), "-np", 1, "--", "sh", "-c", "echo up; sleep 5")
     wait_until(lambda: tunnels(hidden_ray), "a tunnel", 60)
-    time.sleep(0.5)
+    wait_until(hidden_ray.jobs, "the job", 60)
     os.kill(job.pid, signal.SIGKILL)
     job.wait(30)
     wait_until(lambda: not tunnels(hidden_ray), "the tunnel's end", 20)

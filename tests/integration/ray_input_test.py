@@ -98,9 +98,9 @@ def test_a_dashboard_that_will_not_or_is_none(run, status, body, label, code):
 def test_more_than_the_cluster_has(run, cluster):
     dashboard = cluster()
     refused(run(dashboard.url, "-np", "5", "true"), 2, "HVD-E0219",
-            "5 slots of 1 CPU each are asked for, and 1 live node has room for 4")
+            "5 slots of 1 CPU each are requested, but 1 live node has room for 4")
     refused(run(dashboard.url, "--num-hosts", "2", "true"), 2, "HVD-E0219",
-            "2 hosts with 1 CPU each are asked for, and there is 1 live node")
+            "2 hosts with 1 CPU each are requested, but there is 1 live node")
     refused(run(dashboard.url, "-np", "1", "--use-gpu", "--gpus-per-slot", "3", "true"), 2,
             "HVD-E0219", "no live node has more than 2 GPU")
     refused(run(dashboard.url, "-np", "1", "--resources-per-slot", "TPU=1", "true"), 2, "HVD-E0219",
@@ -113,7 +113,7 @@ def test_more_than_the_cluster_has(run, cluster):
 def test_more_than_the_cluster_has_is_known_at_once_with_autoscaler_v2_too(run, cluster):
     dashboard = cluster(**v2())
     refused(run(dashboard.url, "-np", "9", "true"), 2, "HVD-E0219",
-            "9 slots of 1 CPU each are asked for, and 1 live node has room for 4")
+            "9 slots of 1 CPU each are requested, but 1 live node has room for 4")
     for url, np, said in ((dashboard.url, 1, "there is room for them now"),
                           (dashboard.url, 2, "they would wait: "),  # three of four are taken
                           (cluster(**v2("worker")).url, 9, "they would wait: ")):  # nodes may come
@@ -472,7 +472,7 @@ def test_every_line_of_ours_is_json_when_asked_for_here_too(run, start, cluster)
     ours(job.wait(), 143, "stopping job ")
 
 
-# ---- the person
+# ---- the user
 
 
 def stopped(job, code=143):
@@ -499,7 +499,7 @@ def test_a_signal_stops_the_job(start, cluster, signo, code):
     assert f"stopping job {next(iter(dashboard.jobs))}" in result.errors
 
 
-def test_a_second_ctrl_c_tells_the_driver_to_hurry(start, cluster):
+def test_a_second_ctrl_c_forces_the_stop(start, cluster):
     def play(job):
         job.run()
         job.write("stream", record(1, b"ready\n"))

@@ -6,7 +6,6 @@ import json
 import os
 import pathlib
 import signal
-import time
 import zipfile
 
 import pytest
@@ -163,7 +162,6 @@ def test_whoever_is_ended_nobody_is_left(start, ray_cluster, fault):
 def test_a_client_that_is_killed_can_be_followed_up(start, hvdray_at_ray, ray_cluster, tmp_path):
     job = start("-np", 1, "--", "sh", "-c", "echo up; sleep 6; exit 5")
     wait_until(lambda: [entry for entry in ray_cluster.jobs("RUNNING")], "the job", 60)
-    time.sleep(1)
     os.kill(job.pid, signal.SIGKILL)
     job.wait()
     (entry,) = ray_cluster.jobs()
@@ -177,8 +175,7 @@ def test_a_client_that_is_killed_can_be_followed_up(start, hvdray_at_ray, ray_cl
 def test_ctrl_c_ends_the_workers_in_good_order(start, ray_cluster):
     job = start("-np", 2, "--", "bash", "-c",
                 "trap 'echo told; exit 0' TERM; echo up; while :; do sleep 0.1; done")
-    wait_until(lambda: len(named(ray_cluster, "bash -c trap")) >= 2, "two workers", 60)
-    time.sleep(0.5)
+    assert [job.process.stdout.readline().endswith(b":up\n") for _ in range(2)] == [True, True]
     os.kill(job.pid, signal.SIGINT)
     result = job.wait()
     assert result.code == 130, result.errors

@@ -281,7 +281,9 @@ def test_help_and_version(hvdray):
     for args in (["--help"], ["run", "--help"], ["rendezvous", "--help"]):
         result = hvdray.run(*args)
         assert result.code == 0 and "hvdray" in result.text, args
-    assert re.match(r"hvdray \d+\.\d+\.\d+ ", hvdray.go("-v").text)
+    version = hvdray.go("-v").text
+    assert re.match(r"hvdray \d+\.\d+\.\d+ \(\w+\)\nbuilt with CLI11 \d", version), version
+    assert re.search(r", libssh2 \d.*, OpenSSL \d.*, zlib \d\S+\n$", version), version
     assert "[X] Gloo" in hvdray.go("-cb").text
 
 

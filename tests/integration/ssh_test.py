@@ -130,7 +130,7 @@ def test_the_working_folder_is_ours_where_it_is_there_and_else_home(remote, tmp_
     hosts.run(["mkdir", "-p", "/run/only-here"], on="launcher", check=True)  # /run is each host's own
     result = remote("-H", "h1:1", "--", "pwd", cwd="/run/only-here")
     assert lines_of(result) == [str(hosts.state / "home")]
-    assert "no folder /run/only-here here" in result.stderr
+    assert "no directory /run/only-here here" in result.stderr
     result = remote("-H", "h1:1", "--cwd", "/no/such/folder", "--", "pwd")
     assert result.returncode != 0 and "/no/such/folder" in result.stderr
 

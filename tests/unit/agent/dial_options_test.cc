@@ -1,6 +1,6 @@
-#include "agent/dial_options.h"
-
 #include <gtest/gtest.h>
+
+#include "agent/dialled_agent.h"
 
 namespace hvdray {
 namespace {

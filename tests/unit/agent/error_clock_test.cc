@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
-#include "agent/error_file.h"
 #include "base/fd.h"
 #include "wire/message.h"
 

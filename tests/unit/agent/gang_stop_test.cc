@@ -242,7 +242,7 @@ TEST_P(GangStopTest, DestroyedGangLeavesNothing) {
     for (const pid_t pid : FindMarked(mark_)) ::kill(pid, SIGKILL);
     return FindMarked(mark_).empty();
   }));
-  ReapStrays([](pid_t) { return false; });
+  ReapOrphans([](pid_t) { return false; });
 }
 
 INSTANTIATE_TEST_SUITE_P(Nets, GangStopTest, ::testing::Values(Net::kCgroup, Net::kSubreaper),

@@ -170,8 +170,7 @@ TEST(HostInspectionTest, WithoutAPythonModulesSaySo) {
   inspect.path = "/no/such/folder";
   inspect.modules = {"torch"};
   EXPECT_EQ(Reports(inspect).back().modules,
-            (std::vector<wire::ModuleFacts>{
-                {"torch", "", "there is no python3 along the PATH of the workers"}}));
+            (std::vector<wire::ModuleFacts>{{"torch", "", "no python3 in the workers' PATH"}}));
 }
 
 TEST(HostTextsTest, AnImportCountsOnceItHasSaidSo) {
@@ -180,8 +179,8 @@ TEST(HostTextsTest, AnImportCountsOnceItHasSaidSo) {
   EXPECT_EQ(ModuleFactsOf("a", {1, "Traceback:\nImportError: x\n\n"}),
             (wire::ModuleFacts{"a", "", "ImportError: x"}));
   EXPECT_EQ(ModuleFactsOf("a", {139, "half a line"}),
-            (wire::ModuleFacts{"a", "", "Python died by signal 11"}));
-  EXPECT_EQ(ModuleFactsOf("a", {3, ""}), (wire::ModuleFacts{"a", "", "Python ended with code 3"}));
+            (wire::ModuleFacts{"a", "", "Python was killed by signal 11"}));
+  EXPECT_EQ(ModuleFactsOf("a", {3, ""}), (wire::ModuleFacts{"a", "", "Python exited with code 3"}));
 }
 
 TEST(HostTextsTest, AddressesOfANameAreTakenOnceEach) {

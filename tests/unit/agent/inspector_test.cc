@@ -9,7 +9,6 @@
 #include <csignal>
 #include <optional>
 
-#include "agent/asked_program.h"
 #include "agent/host_inspection.h"
 #include "tests/fakes/loop_runner.h"
 #include "tests/unit/agent/process_scan.h"

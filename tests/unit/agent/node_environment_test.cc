@@ -1,5 +1,3 @@
-#include "agent/node_environment.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -15,7 +15,7 @@
 #include <cstring>
 #include <map>
 
-#include "agent/agent.h"
+#include "agent/agent_run.h"
 
 namespace hvdray {
 namespace {

@@ -110,7 +110,7 @@ TEST_F(LogTest, JsonKeepsUtf8) {
   EXPECT_NE(line.find("\"café …\""), std::string::npos) << line;
 }
 
-TEST_F(LogTest, ALineForThePersonIsPlainOrAnObjectAndKnowsNoLevel) {
+TEST_F(LogTest, ALineForTheUserIsPlainOrAnObjectAndKnowsNoLevel) {
   SetLogLevel(LogLevel::kError);
   EXPECT_EQ(NoticeLine(LogLevel::kInfo, "hvdray", "text"), "hvdray: text");
   EXPECT_EQ(StderrOf([] { Tell(LogLevel::kWarning, "hvdray run", "text"); }),

@@ -1,8 +1,8 @@
-#include "base/nearest.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "base/text.h"
 
 namespace hvdray {
 namespace {

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "base/shown_line.h"
-
 namespace hvdray {
 namespace {
 

@@ -1,7 +1,6 @@
-#include "launcher/report/check_network.h"
-
 #include <gtest/gtest.h>
 
+#include "launcher/report/check_findings.h"
 #include "tests/unit/check/sample_check.h"
 
 namespace hvdray {

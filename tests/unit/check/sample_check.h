@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "launcher/report/check_facts.h"
+#include "launcher/report/check_findings.h"
 
 namespace hvdray {
 

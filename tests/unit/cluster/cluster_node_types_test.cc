@@ -1,9 +1,9 @@
-#include "cluster/cluster_node_types.h"
-
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <string>
+
+#include "cluster/cluster_spec.h"
 
 namespace hvdray {
 namespace {
@@ -90,9 +90,8 @@ TEST(ClusterNodeTypesTest, TopLevelMinimumHasNoEffectBesideTypes) {
   EXPECT_EQ(
       spec->warnings,
       (std::vector<std::string>{
-          "c.yaml:2:1: min_workers has no effect beside available_node_types: give it per type",
-          "c.yaml:3:1: initial_workers has no effect beside available_node_types: give it "
-          "per type"}));
+          "c.yaml:2:1: min_workers has no effect with available_node_types: set it per type",
+          "c.yaml:3:1: initial_workers has no effect with available_node_types: set it per type"}));
 }
 
 TEST(ClusterNodeTypesTest, TheOldFormBecomesTwoTypes) {
@@ -115,9 +114,9 @@ TEST(ClusterNodeTypesTest, TheOldFormIsWholeAndAlone) {
   EXPECT_EQ(TypesOf(Aws("worker_nodes: {a: b}\n")), "c.yaml:2:15: worker_nodes without head_node");
   const std::string both = "head_node: {a: b}\nworker_nodes: {a: b}\n";
   EXPECT_EQ(TypesOf(Aws(both + "available_node_types: {h: {node_config: {}}}\n")),
-            "c.yaml:4:23: available_node_types and head_node exclude each other");
+            "c.yaml:4:23: available_node_types and head_node are mutually exclusive");
   EXPECT_EQ(TypesOf(Aws(both + "head_node_type: h\n")),
-            "c.yaml:4:17: head_node_type and head_node exclude each other");
+            "c.yaml:4:17: head_node_type and head_node are mutually exclusive");
   EXPECT_TRUE(Aws(both + "available_node_types: {}\n").ok());
   EXPECT_EQ(TypesOf(Aws(both + "min_workers: 3\n")),
             "c.yaml:3:15: min_workers of all types add up to 3, but max_workers is 2");
@@ -131,7 +130,7 @@ TEST(ClusterNodeTypesTest, InitialWorkersRaiseTheMinimumWithinTheMaximum) {
   ASSERT_TRUE(raised.ok()) << raised.status().ToString();
   EXPECT_EQ(raised->min_workers, 3);
   EXPECT_EQ(raised->warnings.back(),
-            "c.yaml:6:1: initial_workers is of older Ray versions: min_workers is now 3");
+            "c.yaml:6:1: initial_workers is from older Ray versions: min_workers is now 3");
   EXPECT_EQ(Aws(both + "initial_workers: 9\n")->min_workers, 4);
   EXPECT_EQ(Aws(both + "min_workers: 2\ninitial_workers: 1\n")->min_workers, 2);
 }

@@ -1,9 +1,9 @@
-#include "cluster/cluster_schema.h"
-
 #include <gtest/gtest.h>
 
 #include <span>
 #include <string>
+
+#include "cluster/cluster_spec.h"
 
 namespace hvdray {
 namespace {
@@ -43,7 +43,7 @@ TEST(ClusterSchemaTest, EveryTopLevelKeyHasItsType) {
       {"cluster_name", "c", "[c]", "cluster_name is a list, not a string"},
       {"min_workers", "0", "-1", "min_workers is -1, not within 0 to 2147483647"},
       {"max_workers", "7", "two", "max_workers is a string (\"two\"), not an integer"},
-      {"upscaling_speed", "1.5", "-0.5", "upscaling_speed is -0.5, not at least 0"},
+      {"upscaling_speed", "1.5", "-0.5", "upscaling_speed is -0.5, but must be at least 0"},
       {"idle_timeout_minutes", "5", "five",
        "idle_timeout_minutes is a string (\"five\"), not a number"},
       {"auth", "{}", "[]", "auth is a list, not a map"},
@@ -158,7 +158,7 @@ TEST(ClusterSchemaTest, EveryKeyOfANodeTypeHasItsType) {
       {"max_workers", "1", "x",
        "available_node_types.n.max_workers is a string (\"x\"), not an integer"},
       {"idle_timeout_s", "null", "-1",
-       "available_node_types.n.idle_timeout_s is -1, not at least 0"},
+       "available_node_types.n.idle_timeout_s is -1, but must be at least 0"},
       {"priority", "-5", "1.5",
        "available_node_types.n.priority is a number (1.5), not an integer"},
       {"labels", "{a: b}", "{a: []}", "available_node_types.n.labels.a is a list, not a string"},
@@ -229,12 +229,12 @@ TEST(ClusterSchemaTest, OldKeysGiveOneWarningEach) {
   EXPECT_EQ(
       warnings,
       (std::vector<std::string>{
-          "c.yaml:2:1: autoscaling_mode is of older Ray versions and has no effect",
-          "c.yaml:3:1: target_utilization_fraction is of older Ray versions and has no effect",
-          "c.yaml:4:1: worker_default_node_type is of older Ray versions and has no effect",
-          "c.yaml:5:1: head_node is of older Ray versions: taken as a type of "
+          "c.yaml:2:1: autoscaling_mode is from older Ray versions and has no effect",
+          "c.yaml:3:1: target_utilization_fraction is from older Ray versions and has no effect",
+          "c.yaml:4:1: worker_default_node_type is from older Ray versions and has no effect",
+          "c.yaml:5:1: head_node is from older Ray versions: treated as a type of "
           "available_node_types",
-          "c.yaml:6:1: worker_nodes is of older Ray versions: taken as a type of "
+          "c.yaml:6:1: worker_nodes is from older Ray versions: treated as a type of "
           "available_node_types"}));
   warnings.clear();
   EXPECT_EQ(ErrorOf("provider: {type: aws}\nhead_node: {}\nworker_nodes: {}\n", &warnings), "");

@@ -94,8 +94,8 @@ TEST(ClusterSpecTest, WorkerCountsAreCappedAtTheAddresses) {
   EXPECT_EQ(spec->min_workers, 1);
   EXPECT_EQ(spec->max_workers, 1);
   EXPECT_EQ(spec->warnings,
-            (std::vector<std::string>{"c.yaml:3:14: max_workers is 4, but worker_ips are 1",
-                                      "c.yaml:2:14: min_workers is 3, but worker_ips are 1"}));
+            (std::vector<std::string>{"c.yaml:3:14: max_workers is 4, but worker_ips has 1",
+                                      "c.yaml:2:14: min_workers is 3, but worker_ips has 1"}));
 }
 
 TEST(ClusterSpecTest, MaxWorkersLeavesTheLastWorkersOut) {
@@ -119,20 +119,20 @@ TEST(ClusterSpecTest, OldInitialWorkersRaiseTheMinimum) {
 TEST(ClusterSpecTest, NodeTypesDoNotGoWithALocalCluster) {
   const std::string addresses = "head_ip: a, worker_ips: []";
   EXPECT_EQ(ErrorOf(Local(addresses, "available_node_types: {n: {node_config: {}}}\n")),
-            "c.yaml:2:1: available_node_types does not go with provider type local");
+            "c.yaml:2:1: available_node_types is not valid with provider type local");
   EXPECT_EQ(ErrorOf(Local(addresses, "head_node: {a: b}\n")),
-            "c.yaml:2:1: head_node does not go with provider type local");
+            "c.yaml:2:1: head_node is not valid with provider type local");
   EXPECT_EQ(ErrorOf(Local(addresses, "worker_nodes: {a: b}\n")),
-            "c.yaml:2:1: worker_nodes does not go with provider type local");
+            "c.yaml:2:1: worker_nodes is not valid with provider type local");
   EXPECT_TRUE(Local(addresses, "head_node: {}\nworker_nodes: {}\n").ok())
       << "as old examples have it";
 }
 
 TEST(ClusterSpecTest, HostsThatAreNotInTheFileAreSaidToBeElsewhere) {
   EXPECT_EQ(HostsOf(Local("coordinator_address: 10.0.0.1:8000")),
-            "hosts of a cluster with a coordinator_address are not in its file");
+            "a cluster file with a coordinator_address does not list its hosts");
   EXPECT_EQ(HostsOf(Parsed("provider: {type: gcp}\n")),
-            "hosts of a cluster of provider type gcp are not in its file");
+            "a cluster file with provider type gcp does not list its hosts");
 }
 
 TEST(ClusterSpecTest, ProviderTypesAreKnown) {
@@ -175,12 +175,12 @@ TEST(ClusterSpecTest, DockerHasANameAndAnImageOrNeither) {
                            "pull_before_run: no"}) {
     EXPECT_EQ(docker(keys), "no error") << keys;
   }
-  EXPECT_EQ(docker("container_name: n"), "c.yaml:2:9: docker has a container_name and no image");
+  EXPECT_EQ(docker("container_name: n"), "c.yaml:2:9: docker has a container_name but no image");
   EXPECT_EQ(docker("container_name: n, head_image: h"),
-            "c.yaml:2:9: docker has a container_name and no image");
-  EXPECT_EQ(docker("image: i"), "c.yaml:2:9: docker has an image and no container_name");
+            "c.yaml:2:9: docker has a container_name but no image");
+  EXPECT_EQ(docker("image: i"), "c.yaml:2:9: docker has an image but no container_name");
   EXPECT_EQ(docker("image: i, container_name: ''"),
-            "c.yaml:2:9: docker has an image and no container_name");
+            "c.yaml:2:9: docker has an image but no container_name");
 }
 
 TEST(ClusterSpecTest, NamesAreNotEmpty) {

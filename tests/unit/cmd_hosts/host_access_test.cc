@@ -46,7 +46,7 @@ JobSpec SpecOfCommand() {
   return spec;
 }
 
-TEST(HostWayTest, ALoginOrThePersonMakesThisMachineRemoteAndAPortMakesItAnother) {
+TEST(HostWayTest, ALoginOrTheUserMakesThisMachineRemoteAndAPortMakesItAnother) {
   const JobSpec spec;
   HostWay way = WayTo({"localhost", 1}, /*is_this_machine=*/true, spec);
   EXPECT_FALSE(way.is_remote || way.is_elsewhere);

@@ -10,7 +10,7 @@
 #include "cluster/cluster_spec.h"
 #include "launcher/job/option_table.h"
 #include "launcher/job/options_resolver.h"
-#include "launcher/job/ray_ask.h"
+#include "launcher/job/ray_job_file.h"
 
 namespace hvdray {
 namespace {

@@ -1,6 +1,6 @@
-#include "launcher/ray/drive_plan.h"
-
 #include <gtest/gtest.h>
+
+#include "launcher/ray/drive_job.h"
 
 namespace hvdray {
 namespace {

@@ -1,9 +1,8 @@
-#include "launcher/ray/job_folder.h"
-
 #include <gtest/gtest.h>
 
 #include <fstream>
 
+#include "launcher/ray/drive_log.h"
 #include "tests/fakes/temp_folder.h"
 
 namespace hvdray {

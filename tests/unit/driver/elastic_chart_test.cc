@@ -1,4 +1,4 @@
-// docs/elastic.md draws the states of the driver, and says what each of them is.
+// docs/elastic.md draws the states of the driver and explains each of them.
 #include "launcher/driver/elastic_chart.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ TEST(ElasticChartTest, EachTransitionIsOneArrow) {
     const auto is_it = [&line](const std::string& one) { return one.starts_with(line); };
     EXPECT_EQ(std::count_if(lines.begin(), lines.end(), is_it), 1) << line;
   }
-  // The fence, the kind of diagram, the arrows in and out.
+  // Two fences, the kind of diagram, the first and the last arrow.
   EXPECT_EQ(lines.size(), ElasticTransitions().size() + 5);
 }
 

@@ -167,7 +167,7 @@ TEST(ElasticEndTest, TheFirstSignalGivesGraceTheSecondKills) {
   EXPECT_EQ(job.verdict().exit_code, 130);
 }
 
-TEST(ElasticEndTest, ThePersonIsToldThatSigintGoesToTheWorkersFirst) {
+TEST(ElasticEndTest, TheUserIsToldThatSigintGoesToTheWorkersFirst) {
   for (const int signo : {SIGINT, SIGTERM}) {
     ElasticJob job(Workers(2, 1), {{"a", 2}});
     job.Feed(event::UserSignal{signo});

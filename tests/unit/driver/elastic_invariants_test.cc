@@ -1,4 +1,4 @@
-// Each rule is seen to break by effects that break it, and only that one.
+// Effects that break a rule are reported for that rule, and only for that one.
 #include "launcher/driver/elastic_invariants.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@ namespace {
 using std::chrono::seconds;
 using Rules = std::vector<std::string>;
 
-/// Two hosts with two slots each; what a driver might say of them is put together by hand.
+/// Two hosts with two slots each; the test plays the driver.
 class Watched {
  public:
   explicit Watched(ElasticPolicy policy = Policy())
@@ -33,7 +33,7 @@ class Watched {
             host == 1 && cross_size > 1 ? 1 : 0,
             cross_size};
   }
-  /// What broke, this time.
+  /// The rules that these effects broke.
   Rules Say(std::vector<ElasticEffect> effects, const ElasticEvent& event = event::Tick{},
             std::optional<TimePoint> deadline = std::nullopt) {
     broken_.clear();

@@ -1,4 +1,4 @@
-// A job by hand for the tests of ElasticDriver: nothing happens that the test does not call, but
+// A job by hand for the tests of ElasticDriver: only the test makes things happen, except that
 // agents connect and newcomers arrive at once. Every broken rule fails the test.
 #ifndef HVDRAY_TESTS_UNIT_DRIVER_ELASTIC_JOB_H_
 #define HVDRAY_TESTS_UNIT_DRIVER_ELASTIC_JOB_H_
@@ -35,7 +35,7 @@ class ElasticJob : public ElasticSim {
     for (const std::string& rule : violations()) ADD_FAILURE() << rule;
   }
 
-  /// What is on its way arrives.
+  /// Delivers pending events.
   void Settle() { Advance(milliseconds(1)); }
   void Find(Hosts hosts, bool is_final = false) {
     Discover(std::move(hosts), is_final);

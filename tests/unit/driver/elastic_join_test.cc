@@ -1,5 +1,5 @@
-// How hosts come into an elastic job and leave it.
-#include "launcher/driver/membership_log.h"
+// How hosts join an elastic job and leave it.
+#include "launcher/driver/elastic_roster.h"
 #include "tests/unit/driver/elastic_job.h"
 
 namespace hvdray {

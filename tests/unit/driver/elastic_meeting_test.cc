@@ -1,5 +1,5 @@
-// The meeting in hvd.init(): who dies there before all have met is started again in its place, and
-// where that can't be, nobody is left waiting.
+// The init barrier: a worker that dies in hvd.init() before all have reached the barrier is
+// restarted in its place; if that is impossible, no worker is left waiting.
 #include "tests/unit/driver/elastic_job.h"
 
 namespace hvdray {
@@ -152,7 +152,7 @@ TEST_F(ElasticMeetingTest, TheSecondTimeTheJobEndsAndTheFirstCauseIsBlamed) {
 
 TEST_F(ElasticMeetingTest, OnceAGangHasConnectedTheStateIsNotThrownAway) {
   MeetAgainWithout("b");
-  job_.Fail("b", 0, kKilled);  // started again in its place
+  job_.Fail("b", 0, kKilled);  // restarted in its place
   job_.Advance(seconds(1));
   ASSERT_EQ(job_.Count<effect::OpenMeeting>(), 2u);
   job_.Fail("b", 0, kKilled);

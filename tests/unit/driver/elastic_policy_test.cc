@@ -1,4 +1,4 @@
-// What of the elastic options cannot be, and the table of states.
+// Invalid combinations of elastic options, and the table of states.
 #include "launcher/job/elastic_policy.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,7 @@
 // Ten thousand random elastic jobs: hosts join, leave, flap, fail and fall silent; workers fail,
-// hang and ignore signals; notices are lost and doubled. The simulator watches the rules; here each
-// job must end, and with a verdict that the facts explain. HVDRAY_ELASTIC_SEEDS=first:count.
+// hang and ignore signals; notices are lost and duplicated. The simulator checks the rules; this
+// test checks that each job ends, with a verdict that the facts explain.
+// HVDRAY_ELASTIC_SEEDS=first:count.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +24,7 @@ void ExpectVerdictIsExplained(const ElasticSim& sim) {
   const Verdict& verdict = sim.verdict();
   EXPECT_EQ(verdict.exit_code == 0, verdict.error.ok());
   if (verdict.exit_code == 0) {
-    // All of the last generation, or one where that is enough.
+    // All workers of the last generation, or one if that is enough.
     int succeeded = 0;
     for (const WorkerRecord& worker : verdict.workers) {
       succeeded += worker.status && worker.status->is_success() ? 1 : 0;
@@ -100,8 +101,8 @@ TEST(ElasticPropertyTest, TenThousandRandomJobsEndAsTheRulesSay) {
     successes_after_changes += sim->verdict().exit_code == 0 && sim->generation() > 1 ? 1 : 0;
   }
   if (seeds.count < 10000) return;
-  // The generator must reach everything, or the above proves little.
-  // Two take things that hardly ever happen together; unit tests have them.
+  // The generator must reach every transition, or the above proves little. Two need rare
+  // coincidences; unit tests cover them.
   const std::set<std::string> rare = {"gate -> finished", "restarting -> finished"};
   for (const ElasticTransition& arrow : ElasticTransitions()) {
     const std::string name = fmt::format("{} -> {}", NameOf(arrow.from), NameOf(arrow.to));

@@ -1,5 +1,5 @@
-// Recordings: everything comes back as it was, jobs run the same from them, and what is wrong in
-// them is named with its line.
+// Recordings: everything survives the round trip, jobs replay identically, and errors are reported
+// with their line.
 #include "launcher/driver/elastic_record.h"
 
 #include <gtest/gtest.h>
@@ -84,7 +84,7 @@ TEST(ElasticRecordTest, EverySettingComesBack) {
   EXPECT_EQ(policy.master_port, 65535);
 }
 
-// Whoever adds a setting to the policy adds it to the recording.
+// A new setting of the policy must be added to the recording, too.
 TEST(ElasticRecordTest, NoSettingIsForgotten) {
   const auto full = ParseJson(EncodeHeader({"b", "j", FullPolicy(), 1})).value()["policy"];
   const auto plain = ParseJson(EncodeHeader({"b", "j", ElasticPolicy{}, 1})).value()["policy"];
@@ -231,7 +231,7 @@ TEST(ElasticRecordTest, OfAHostNothingIsKeptThatTheDriverDoesNotUse) {
             R"({"t":5,"event":"host_ready","host":0,"host_name":"node1","offered_port":2000})");
 }
 
-// The point of it all.
+// The purpose of recordings.
 TEST(ElasticRecordTest, AJobRunsTheSameFromItsRecording) {
   int finished = 0;
   for (uint64_t seed = 20'001; seed <= 20'500; ++seed) {

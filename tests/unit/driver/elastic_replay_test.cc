@@ -1,4 +1,4 @@
-// Replays: what they show, where they stop, and how a recording that is not whole is taken. The
+// Replays: what they show, where they stop, and how they treat an incomplete recording. The
 // recordings under tests/golden/record are made here.
 #include "launcher/driver/elastic_replay.h"
 
@@ -27,7 +27,7 @@ ElasticWorld Alive() {
   return world;
 }
 
-/// Three hosts; one is lost, comes back, and another one leaves with notice.
+/// Three hosts; one is lost and returns, another one leaves with notice.
 std::vector<std::string> LostAndBack() {
   ElasticPolicy policy = Workers(4, 2, 6);
   policy.cooldown = CooldownRange{seconds(1), seconds(4)};
@@ -42,7 +42,7 @@ std::vector<std::string> LostAndBack() {
   return RecordingOf(sim, 11);
 }
 
-/// A gang that is started again once and then fails for good.
+/// A gang that is restarted once and then fails for good.
 std::vector<std::string> GangFails() {
   ElasticPolicy policy = Workers(3, 3);
   policy.mode = ElasticMode::kGang;
@@ -57,7 +57,7 @@ std::vector<std::string> GangFails() {
   return RecordingOf(sim, 12);
 }
 
-/// The two, as files; and one whose launcher was killed in the middle of a line.
+/// These two as files, and one whose launcher was killed in the middle of a line.
 TEST(ElasticReplayTest, TheRecordingsInTheTreeAreThoseOfTheseJobs) {
   ExpectGolden("tests/golden/record/lost_and_back.jsonl", Joined(LostAndBack()));
   ExpectGolden("tests/golden/record/gang_fails.jsonl", Joined(GangFails()));
@@ -74,7 +74,7 @@ TEST(ElasticReplayTest, WhatIsPrintedIsAsReviewed) {
   ExpectGolden("tests/golden/record/gang_fails.json", ReplayJson(Replayed(GangFails()).value()));
 }
 
-/// The line of the first event of that name behind line `from`.
+/// The line of the first event of that name after line `from`.
 size_t LineOf(const std::vector<std::string>& lines, const std::string& name, size_t from = 0) {
   for (size_t i = from; i < lines.size(); ++i) {
     if (lines[i].find("\"event\":\"" + name + "\"") != std::string::npos) return i;

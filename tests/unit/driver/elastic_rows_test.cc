@@ -1,5 +1,5 @@
-// One test per defect of the reference that a driver can have (Horovod spec 3.11). Rows 6, 8 and 10
-// belong to discovery, store and server.
+// One test per known defect of Horovod's elastic driver that ours could share. Defects 6, 8 and 10
+// concern discovery, store and server, and are tested there.
 #include "tests/unit/driver/elastic_job.h"
 
 namespace hvdray {

@@ -1,5 +1,5 @@
-// The simulator of elastic jobs keeps its promises, since the driver is judged by it; and whole
-// jobs whose workers live by themselves.
+// The simulator of elastic jobs keeps its promises, since it judges the driver; and whole jobs
+// whose workers act by themselves.
 #include "tests/unit/driver/elastic_job.h"
 
 namespace hvdray {

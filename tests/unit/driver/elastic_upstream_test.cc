@@ -1,5 +1,5 @@
-// The scenarios of Horovod's own tests of its elastic driver: same inputs, same outcomes.
-// Source: Horovod 0.28.1, test/single/test_elastic_driver.py (spec 8). Where ours differs, it says.
+// The scenarios of Horovod's own tests of its elastic driver: same inputs, same outcomes. Source:
+// Horovod 0.28.1, test/single/test_elastic_driver.py. Comments name the differences.
 #include "tests/unit/driver/elastic_job.h"
 
 namespace hvdray {
@@ -53,7 +53,7 @@ TEST(ElasticUpstreamTest, TheJobWaitsForEnoughSlots) {
   EXPECT_EQ(job.size(), 16);
 }
 
-// Horovod wants two hosts for its search of interfaces; ours does not (spec 3.1).
+// Horovod needs two hosts for its search of interfaces; ours does not.
 TEST(ElasticUpstreamTest, OneHostIsEnough) {
   const ElasticJob job(Workers(2, 2, 12), {{"host-1", 4}});
   EXPECT_EQ(job.size(), 4);
@@ -61,7 +61,7 @@ TEST(ElasticUpstreamTest, OneHostIsEnough) {
 
 TEST(ElasticUpstreamTest, AJobWhoseWorkersAllFailFails) {
   ElasticJob job(Workers(2, 2, 4), {{"host-1", 2}, {"host-2", 2}});
-  // All at once: nobody has been told to end when the last one fails.
+  // All at once: no worker has been told to end when the last one fails.
   for (const char* host : {"host-1", "host-2"}) {
     for (const int local_rank : {0, 1}) job.Exit(host, local_rank, {.exit_code = 1});
   }
@@ -103,7 +103,7 @@ TEST(ElasticUpstreamTest, AWorkerThatFailsTakesItsHostWithIt) {
   EXPECT_EQ(job.verdict().exit_code, 0);
 }
 
-// Horovod sends code 2, then 1; ours 3 each (spec 3.9), and only when the newcomers are there.
+// Horovod sends code 2, then 1; ours always sends 3, and only once the newcomers have arrived.
 TEST(ElasticUpstreamTest, Rank0AloneIsToldOfHostsThatComeAndGo) {
   ElasticJob job(Workers(2, 2, 4), {{"host-1", 2}});
   job.Register("host-1", 0);

@@ -1,4 +1,4 @@
-// The moment that the others get when a worker has failed, and who is blamed after it.
+// The time that the others get after a worker has failed, and which worker is blamed.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -140,7 +140,7 @@ TEST(GangCulpritTest, ACrashWithoutAWordNeedsNoMoment) {
   ASSERT_TRUE(sim.Run());
   EXPECT_LT(sim.elapsed(), milliseconds(1100));
   EXPECT_EQ(sim.verdict().exit_code, 137);
-  // One of a victim in its own end does.
+  // An error that a victim prints during its own end does.
   HungSim fallen;
   fallen.worker(1) = {.ends_after = seconds(1), .status = {.signal = SIGSEGV}, .error = kVictim};
   fallen.Ends(2, milliseconds(1200), 17, {}, {});

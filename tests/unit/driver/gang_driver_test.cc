@@ -1,4 +1,4 @@
-// The way up and the ordinary ends: all ready, all started, all well, or one that fails.
+// Start and ordinary ends: all ready, all started, all succeed, or one fails.
 #include "launcher/driver/gang_driver.h"
 
 #include <gtest/gtest.h>
@@ -83,10 +83,10 @@ TEST(GangDriverTest, LetsAWorkerThatEndsWellEndNothing) {
   ASSERT_EQ(sim.stops().size(), 1u);
 }
 
-TEST(GangDriverTest, SweepsStraysOfASuccessfulJobWithoutGraceAndCountsThem) {
+TEST(GangDriverTest, SweepsOrphansOfASuccessfulJobWithoutGraceAndCountsThem) {
   Sim sim({}, {{"a", 1}, {"b", 1}});
-  sim.host(0).strays = 2;
-  sim.host(1).strays = 3;
+  sim.host(0).orphans = 2;
+  sim.host(1).orphans = 3;
   ASSERT_TRUE(sim.Run());
   EXPECT_EQ(sim.stops()[0].grace, Duration::zero());
   EXPECT_EQ(sim.stops()[0].hosts, (std::vector<int>{0, 1}));
@@ -304,7 +304,7 @@ TEST(GangDriverTest, TreatsAnUnaskedEndOfAGenerationAsALostHost) {
   EXPECT_EQ(std::get<effect::Finish>(last.back()).verdict.error.code(), ErrorCode::kProtocolError);
 }
 
-TEST(GangDriverTest, ThePersonIsToldThatSigintGoesToTheWorkersFirst) {
+TEST(GangDriverTest, TheUserIsToldThatSigintGoesToTheWorkersFirst) {
   for (const int signo : {SIGINT, SIGTERM}) {
     Sim sim({.grace = seconds(3)}, {{"a", 2}});
     for (const int rank : {0, 1}) sim.worker(rank).ends_after.reset();

@@ -1,4 +1,5 @@
-// Hosts that are lost before the first generation: who is waited for, how long, and what is told.
+// Hosts lost before the first generation: which others the job waits for, how long, and what it
+// reports.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -81,7 +82,7 @@ TEST(GangLossTest, HostsThatNeverAnswerAreWaitedForTwoSecondsOnly) {
   EXPECT_EQ(silent.hosts, (Names{"node2", "node3"}));
 }
 
-TEST(GangLossTest, AQuestionToAPersonHoldsUpTheStartAndNothingElse) {
+TEST(GangLossTest, AQuestionToAUserHoldsUpTheStartAndNothingElse) {
   // From second 1 to second 61 a question is open.
   Sim* clock = nullptr;
   const auto asked = [&clock]() -> Duration {
@@ -99,7 +100,7 @@ TEST(GangLossTest, AQuestionToAPersonHoldsUpTheStartAndNothingElse) {
   ASSERT_TRUE(late.Run());
   EXPECT_EQ(late.verdict().error.code(), ErrorCode::kDeadlineExceeded);
   EXPECT_EQ(late.elapsed(), seconds(90));
-  // Who has lost a host already waits for nobody's answer.
+  // A job that has lost a host does not wait for a user's answer.
   Sim lost({.held_up = asked}, Nodes(2));
   clock = &lost;
   Refuse(lost, 0, seconds(10));

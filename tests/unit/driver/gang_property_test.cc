@@ -1,5 +1,5 @@
-// Ten thousand random jobs. Whatever happens in whatever order: each ends, with one verdict that
-// the facts explain, never two generations alive, and nothing left on a host that can be reached.
+// Ten thousand random jobs with random events in random order: each ends, with one verdict that the
+// facts explain, never with two generations alive, and with nothing left on a reachable host.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -56,7 +56,7 @@ WorkerPlan RandomWorker(Dice& dice) {
   return plan;
 }
 
-// As the engine words them: with the host's own name and address, or without.
+// As in the engine: with the host's own name and address, or without.
 Status RandomReason(Dice& dice, const std::string& name) {
   switch (dice.Below(5)) {
     case 0:
@@ -81,7 +81,7 @@ HostPlan RandomHost(Dice& dice, const std::string& name) {
   plan.is_stuck_in_stop = dice.OneIn(30);
   plan.is_stuck_in_start = dice.OneIn(40);
   plan.output_drain = dice.Within(milliseconds(300));
-  plan.strays = static_cast<uint32_t>(dice.Below(3));
+  plan.orphans = static_cast<uint32_t>(dice.Below(3));
   return plan;
 }
 
@@ -100,7 +100,7 @@ void AddOutsideEvents(Dice& dice, Sim& sim) {
     sim.At(from, event::OutputBlocked{true});
     sim.At(from + dice.Within(seconds(40)), event::OutputBlocked{false});
   }
-  // Lies about generations that are over or have never been, and about nobody.
+  // False facts about past or future generations and about unknown workers.
   for (int i = dice.Below(4); i > 0; --i) {
     const auto old = static_cast<Generation>(dice.OneIn(2) ? 0 : 1000);
     sim.At(moment(), event::WorkerExited{old, dice.Below(3), {.exit_code = 66}, false});
@@ -109,7 +109,7 @@ void AddOutsideEvents(Dice& dice, Sim& sim) {
     sim.At(moment(), event::HostReady{90, {}});
     sim.At(moment(), event::HostLost{91, {ErrorCode::kAgentLost, "nobody"}});
   }
-  // A job that hangs for good is ended by its user, patiently.
+  // A user ends a job that hangs for good, with one SIGTERM.
   sim.At(seconds(500), event::UserSignal{SIGTERM});
 }
 
@@ -133,12 +133,12 @@ std::unique_ptr<Sim> RandomSim(uint64_t seed) {
   return sim;
 }
 
-/// What a run was told, sorted by what it can explain.
+/// The facts of a run, sorted by what they can explain.
 struct Facts {
   std::vector<event::WorkerExited> exits;  // Of the last generation.
   std::set<int> hosts_stopped;             // In the last generation.
   uint32_t swept = 0;                      // In all generations.
-  bool exec_failed_before = false;         // In a generation that was followed by another.
+  bool exec_failed_before = false;         // In a generation before the last.
   std::set<ErrorCode> losses;
   std::optional<int> first_signal;
   bool reader_gone = false;
@@ -255,7 +255,7 @@ void ExpectFailureIsExplained(const Sim& sim, const GangPolicy& policy, const Fa
   }
 }
 
-/// What would have ended the job anyway keeps its place as the cause.
+/// A cause that would have ended the job anyway stays the cause.
 void ExpectFirstCauseStays(const Sim& sim, const GangPolicy& policy, const Facts& facts) {
   const Verdict& verdict = sim.verdict();
   EXPECT_FALSE(facts.exec_failed_before) << "restarted a command that cannot be executed";
@@ -276,7 +276,7 @@ void ExpectFirstCauseStays(const Sim& sim, const GangPolicy& policy, const Facts
   }
 }
 
-/// Hosts that end a job before it has begun: all are named, each once, and nobody waits long.
+/// Hosts that end a job before it has begun: all are named, each once, without a long wait.
 void ExpectLossesAreTold(const Sim& sim, const GangPolicy& policy) {
   const Verdict& verdict = sim.verdict();
   if (verdict.losses.empty()) return;
@@ -306,7 +306,7 @@ void ExpectLossesAreTold(const Sim& sim, const GangPolicy& policy) {
     EXPECT_TRUE(std::includes(lost.begin(), lost.end(), names.begin(), names.end()));
     return;
   }
-  // Besides those that were lost, those of which nothing was heard.
+  // Besides lost hosts, the silent ones.
   std::set<std::string> wanted = lost;
   for (const WorkerRecord& worker : verdict.workers) {
     if (!heard_of.contains(worker.host)) wanted.insert(worker.host);

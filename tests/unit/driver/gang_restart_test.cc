@@ -1,4 +1,5 @@
-// --max-restarts: the whole gang, only after it is gone, and only for failures that may heal.
+// --max-restarts: restarts the whole gang, only after it has ended, and only for failures that may
+// not repeat.
 #include <gtest/gtest.h>
 
 #include <cerrno>

@@ -1,5 +1,5 @@
-// Ends that somebody else brings about: signals, --timeout, a reader that leaves, hosts that do not
-// answer, output that is lost or slow.
+// Ends with other causes: signals, --timeout, a reader that leaves, hosts that do not answer,
+// output that is lost or slow.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -24,7 +24,7 @@ void ExpectRight(Sim& sim) {
   for (const std::string& rule : sim.violations()) ADD_FAILURE() << rule;
 }
 
-/// A driver whose only worker runs since time 0.
+/// A driver whose only worker has run since time 0.
 GangDriver Running(GangPolicy policy = {}) {
   GangDriver driver(policy, AssignRanks(std::vector<HostSlots>{{"a", 1}}, 1, {}).value(), {});
   driver.Handle(event::HostReady{0, {}}, {});

@@ -1,8 +1,8 @@
-// What is the same for many hosts, and how it is said once.
-#include "launcher/driver/host_losses.h"
-
+// Losses shared by many hosts, reported once.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include "launcher/driver/cause.h"
 
 namespace hvdray {
 namespace {

@@ -1,4 +1,4 @@
-// Horovod's scenarios for hosts (spec 3.3, 3.4, 8) and our own.
+// Horovod's scenarios for hosts (test/single/test_elastic_discovery.py) and our own.
 #include "launcher/driver/host_registry.h"
 
 #include <gtest/gtest.h>
@@ -91,7 +91,7 @@ TEST(HostRegistryTest, BringsAHostBackAtTheEndWhenItsCooldownIsOver) {
 }
 
 TEST(HostRegistryTest, DoublesTheCooldownAtEachFailureWithinTheRange) {
-  // First failure: 2 to 3 times the lower end, which the formula of spec 3.4 gives.
+  // First failure: 2 to 3 times the lower end, by the formula in host_registry.h.
   HostRegistry registry = Registry({{"a", 1}}, CooldownRange{seconds(10), seconds(60)});
   TimePoint now = kStart;
   const std::vector<std::pair<Duration, Duration>> expected = {{seconds(20), seconds(30)},

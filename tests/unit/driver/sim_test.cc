@@ -1,4 +1,4 @@
-// The simulator keeps its promises, since the driver is judged by it.
+// The simulator keeps its promises, since it judges the driver.
 #include "tests/fakes/sim.h"
 
 #include <gtest/gtest.h>

@@ -79,7 +79,7 @@ TEST_F(AgentSetTest, AnAgentThatCannotBeStartedIsLostOnceWithItsHost) {
   EXPECT_EQ(lost_[0].second.code(), ErrorCode::kAgentStartFailed);
   EXPECT_NE(lost_[0].second.message().find("host b"), std::string::npos);
   EXPECT_FALSE(agents.IsReady(1));
-  agents.Send(1, {1, wire::KvReset{}});  // to nobody: dropped
+  agents.Send(1, {1, wire::KvReset{}});  // not ready: dropped
 }
 
 TEST_F(AgentSetTest, ALostLinkIsExplainedByHowTheAgentEnded) {
@@ -271,7 +271,7 @@ TEST_F(AgentSetTest, AHostThatIsReleasedBeforeItSpokeIsNeverReadyNorLost) {
   agents.Release(0);
   transport_.agents["a"]->SayHello();
   agents.Start(1);
-  agents.Release(1);  // its carrier is not even there
+  agents.Release(1);  // it has no carrier yet
   ASSERT_TRUE(RunUntil(*loop_, [&] {
     return transport_.agents.contains("b") && !transport_.agents["a"]->closed.empty() &&
            !transport_.agents["b"]->closed.empty();

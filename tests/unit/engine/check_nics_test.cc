@@ -1,8 +1,8 @@
-#include "launcher/engine/check_nics.h"
-
 #include <gtest/gtest.h>
 
 #include <list>
+
+#include "launcher/engine/host_check.h"
 
 namespace hvdray {
 namespace {

@@ -1,4 +1,4 @@
-// Questions of agents in an elastic job: held until a generation is published, or answered at once.
+// Requests of agents in an elastic job: held until a generation is published, or answered at once.
 #include "launcher/engine/elastic_kv.h"
 
 #include <gtest/gtest.h>

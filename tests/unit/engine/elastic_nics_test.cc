@@ -1,4 +1,4 @@
-// Which interface a host that joins gets, and which hosts can't join.
+// Which interface a joining host gets, and which hosts can't join.
 #include "launcher/engine/elastic_nics.h"
 
 #include <gtest/gtest.h>

@@ -1,11 +1,10 @@
-// Each option of an elastic job arrives in the field of the driver's policy that it is for.
-#include "launcher/engine/elastic_options.h"
-
+// Each option of an elastic job sets its field of the driver's policy.
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <sstream>
 
+#include "launcher/engine/elastic_start.h"
 #include "launcher/job/options_resolver.h"
 
 namespace hvdray {
@@ -27,8 +26,8 @@ JobSpec SpecOf(const std::string& line) {
 }
 
 TEST(ElasticOptionsTest, WithoutOptionsThePolicysDefaultsCount) {
-  const ElasticPolicy policy =
-      ElasticPolicyOf(SpecOf("-np 3 --host-discovery-script ./d ./t"), 1700000000);
+  const ElasticPolicy policy = ElasticPolicyOf(SpecOf("-np 3 --host-discovery-script ./d ./t"),
+                                               std::chrono::system_clock::from_time_t(1700000000));
   const ElasticPolicy defaults;
   EXPECT_EQ(policy.mode, defaults.mode);
   EXPECT_EQ(policy.np, 3);
@@ -55,7 +54,7 @@ TEST(ElasticOptionsTest, EachOptionHasItsField) {
       SpecOf("-np 4 --min-np 2 --max-np 8 -H a:8 --reset-limit 5 --blacklist-cooldown-range 10 100 "
              "--success any --no-break-connections --join together --elastic-timeout 60 "
              "--start-timeout 7 --straggler-timeout 9 --grace 3 --timeout 2h ./t"),
-      5);
+      {});
   EXPECT_EQ(policy.np, 4);
   EXPECT_EQ(policy.min_np, 2);
   EXPECT_EQ(policy.max_np, 8);
@@ -74,7 +73,8 @@ TEST(ElasticOptionsTest, EachOptionHasItsField) {
 
 TEST(ElasticOptionsTest, AGangHasRestartsAndAPort) {
   const ElasticPolicy policy = ElasticPolicyOf(
-      SpecOf("-np 1 --min-np 1 --elastic-mode gang --max-restarts 3 --master-port 29500 ./t"), 0);
+      SpecOf("-np 1 --min-np 1 --elastic-mode gang --max-restarts 3 --master-port 29500 ./t"),
+      std::chrono::system_clock::time_point());
   EXPECT_EQ(policy.mode, ElasticMode::kGang);
   EXPECT_EQ(policy.max_restarts, 3U);
   EXPECT_EQ(policy.master_port, 29500);

@@ -82,7 +82,8 @@ TEST_F(ElasticStartTest, ANewcomerHasItsPlaceInTheWholeGeneration) {
   EXPECT_EQ(messages[0].host_name, "a");
 }
 
-// Warm joins start before their generation is published: the ranks that are known are the old ones.
+// Warm newcomers start before their generation is published, while the known ranks are the old
+// ones.
 TEST_F(ElasticStartTest, AsManyNewcomersAsThereAreWorkersAreNotTakenForThem) {
   const auto larger = *AssignRanks(std::vector<HostSlots>{{"a", 1}, {"b", 1}}, 2, 2);
   const auto old = *AssignRanks(std::vector<HostSlots>{{"a", 1}}, 1, 1);

@@ -1,4 +1,4 @@
-// What git itself has to say about trees and .gitignore files that nobody thought of.
+// Compares with git itself, on random trees and .gitignore files.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ const std::vector<std::string> kPatterns = {
     "[",       "# no",   "",       "!",      "/",         "a/",       "*b*",         "log/**/*.log",
     "**/log/", "\xff",   "[\\]]*", "***/b",  "a\\",       "/**/b",    "build\r",     "!build/a"};
 
-/// Fills the tree; returns its .gitignore files in words.
+/// Fills the tree; returns its .gitignore files as text.
 std::string Grow(const std::string& tree, uint32_t seed) {
   std::mt19937 random(seed);
   const auto any = [&random](const std::vector<std::string>& words) -> const std::string& {

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// The test plays the agents of the hosts; the files are real.
+/// The test plays the agents; the files are real.
 class FolderSyncTest : public testing::Test {
  protected:
   FolderSyncTest() : loop_(std::move(*Loop::Create())) {}
@@ -50,7 +50,7 @@ class FolderSyncTest : public testing::Test {
                                          std::move(handlers));
     sync_->Start();
   }
-  /// Takes what was sent to the host, if it is all of type T.
+  /// Takes the messages sent to the host, if all are of type T.
   template <typename T>
   std::vector<T> Take(int host) {
     std::vector<T> found;
@@ -252,7 +252,7 @@ TEST_F(FolderSyncTest, FileThatChangesAgainEndsTheCopyByName) {
     for (const wire::File& chunk : Take<wire::File>(0)) {
       bytes += static_cast<uint32_t>(chunk.bytes.size());
     }
-    // Longer each time, so that there is another window to go.
+    // Grows each time, so that another window is left.
     std::ofstream(temp_ / "p/a", std::ios::app) << std::string(wire::kFolderWindowBytes, 'y');
     for (int turn = 0; turn < 4 && failures_.empty() && bytes > 0; ++turn) {
       sync_->OnTaken(0, {0, bytes});
@@ -326,8 +326,8 @@ TEST_F(FolderSyncTest, HostThatAsksForWhatIsNotInTheListBreaksTheRules) {
   Write("p/d/a", "x");
   Add("p");
   const std::vector<wire::FolderWanted> bad = {
-      {{{0, 1}}, 0, "/r"},  // a folder
-      {{{1, 2}}, 0, "/r"},  // one more than there are
+      {{{0, 1}}, 0, "/r"},  // a directory
+      {{{1, 2}}, 0, "/r"},  // beyond the last entry
       {{}, 0, "relative"},
       {{}, 0, ""},
   };
@@ -373,7 +373,7 @@ TEST_F(FolderSyncTest, HostThatGoesOnSlowlyIsNotGivenUp) {
   Start({0}, milliseconds(60));
   Want(0, {{0, 1}});
   int taken = 0;
-  // A byte each 10 ms: several times as long as the limit in all.
+  // A byte every 10 ms: in total several times the limit.
   const Watch slow = loop_->Every(milliseconds(10), [&] {
     if (taken < 40 && sync_) sync_->OnTaken(0, {++taken == 40 ? 1U : 0U, 1});
   });

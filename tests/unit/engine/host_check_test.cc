@@ -43,7 +43,7 @@ class HostCheckTest : public testing::Test {
     return facts;
   }
 
-  // An agent that answers what it is asked.
+  // An agent that answers every request.
   void Play(const std::string& host, const wire::Message& message) {
     FakeAgent& agent = *transport_.agents[host];
     if (std::holds_alternative<wire::Inspect>(message.body)) {
@@ -83,7 +83,7 @@ class HostCheckTest : public testing::Test {
   std::unique_ptr<Loop> loop_;
   FakeTransport transport_;
   LaunchPlan plan_;
-  std::set<std::string> mute_;                    // say no Hello
+  std::set<std::string> mute_;                    // send no Hello
   std::set<std::string> silent_;                  // do not answer an Inspect
   std::set<std::pair<std::string, int>> closed_;  // host, first letter of the other
   std::function<void(const std::string& host)> on_inspect_;
@@ -149,7 +149,7 @@ TEST_F(HostCheckTest, OneHostThatFailsDoesNotEndTheCheckOfTheOthers) {
   EXPECT_EQ(facts.hosts[1].lost.code(), ErrorCode::kHostRefused);
   EXPECT_TRUE(facts.hosts[0].inspection.has_value());
   EXPECT_TRUE(facts.hosts[2].inspection.has_value());
-  // Those that are left are probed among themselves.
+  // The remaining hosts probe each other.
   const auto probes = transport_.agents["a"]->All<wire::Probe>();
   ASSERT_EQ(probes.size(), 1U);
   ASSERT_EQ(probes[0].targets.size(), 1U);

@@ -1,4 +1,4 @@
-// --sync as the launcher sees it: before the workers, to remote hosts only, and what ends it.
+// --sync in the launcher: before the workers start, to remote hosts only, and what ends it.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -30,7 +30,7 @@ class LauncherSyncTest : public testing::Test {
     plan_.spec.np.Set(2, "test");
     plan_.spec.is_quiet.Set(true, "test");
     plan_.spec.max_restarts.Set(1, "test");
-    // The launcher kills what carries the id of its job: no other test may have the same.
+    // The launcher kills processes with its job's id: no other test may use the same one.
     plan_.job_id = "job-" + std::to_string(::getpid());
     plan_.began = loop_->Now();
     plan_.current_folder = temp_ / "proj/sub";
@@ -75,7 +75,7 @@ class LauncherSyncTest : public testing::Test {
         if (!agent->closed.empty()) transport_.Exit(host, Status());
       }
     });
-    auto launcher = Launcher::Open(*loop_, transport_, trace, plan_);
+    auto launcher = OpenFixed(*loop_, transport_, trace, plan_);
     EXPECT_TRUE(launcher.ok()) << launcher.status().ToString();
     return (*launcher)->Run();
   }
@@ -137,7 +137,7 @@ TEST_F(LauncherSyncTest, TimeOfTheCopyIsNotTheStartsAsLongAsItGoesOn) {
   int turns = 0;
   Watch slow;
   on_list_ = [&](FakeAgent& agent) {
-    // Shows life for twice the limit, and says what it wants only then.
+    // Sends messages for twice the limit before it answers the list.
     slow = loop_->Every(milliseconds(50), [&] {
       agent.Send(1, wire::FileTaken{0, 0});
       if (++turns < 12) return;

@@ -37,7 +37,7 @@ class LauncherTest : public testing::Test {
     plan_.spec.command.Set({"train"}, "test");
     plan_.spec.np.Set(3, "test");
     plan_.spec.is_quiet.Set(true, "test");
-    // The launcher kills what carries the id of its job: no other test may have the same.
+    // The launcher kills processes with its job's id: no other test may use the same one.
     plan_.job_id = "job-" + std::to_string(::getpid());
     plan_.began = loop_->Now();
     transport_.on_agent = [this](const std::string& host, FakeAgent& agent) {
@@ -78,7 +78,7 @@ class LauncherTest : public testing::Test {
     }
   }
 
-  // The hosts are two machines whose agents can be probed.
+  // Makes the hosts two machines whose agents can be probed.
   void SpreadOut() {
     plan_.spread = HostSpread::kManyMachines;
     plan_.is_remote = {true, true};
@@ -97,7 +97,7 @@ class LauncherTest : public testing::Test {
       agent.Send(1, wire::ProbeResult{{{wire::ProbeStage::kOk, 0}}});
     };
   }
-  // No worker of a job that ended before it began.
+  // For a job that ended before its first worker.
   void ExpectNothingStarted() {
     for (const auto& [host, agent] : transport_.agents) {
       EXPECT_TRUE(agent->All<wire::StartGeneration>().empty()) << host;
@@ -114,7 +114,7 @@ class LauncherTest : public testing::Test {
         if (!agent->closed.empty()) transport_.Exit(host, Status());
       }
     });
-    auto launcher = Launcher::Open(*loop_, transport_, trace, plan_);
+    auto launcher = OpenFixed(*loop_, transport_, trace, plan_);
     EXPECT_TRUE(launcher.ok()) << launcher.status().ToString();
     return (*launcher)->Run();
   }
@@ -247,7 +247,7 @@ TEST_F(LauncherTest, AHostThatIsLostEndsTheJobWith125) {
   EXPECT_NE(report.verdict.error.message().find("b"), std::string::npos);
 }
 
-// A host that was taken over: it invents ranks, or speaks for those of another host.
+// A compromised host: it invents ranks, or reports about those of another host.
 TEST_F(LauncherTest, AHostThatSpeaksForOthersIsLostAndLeavesNoFile) {
   const TempFolder folder;
   plan_.spec.output_folder.Set(folder.path() + "/out", "test");
@@ -292,7 +292,7 @@ TEST_F(LauncherTest, OnManyMachinesNothingStartsBeforeAllHaveReachedTheirNeighbo
     if (probes.size() < 2) return;
     ExpectNothingStarted();
     transport_.agents["b"]->Send(1, wire::ProbeResult{{{wire::ProbeStage::kOk, 0}}});
-    // A second answer, and one too many: neither counts.
+    // A second answer and an unexpected one: neither counts.
     transport_.agents["b"]->Send(1, wire::ProbeResult{{{wire::ProbeStage::kOk, 0}}});
     loop_->Post([&] {
       ExpectNothingStarted();
@@ -335,7 +335,7 @@ TEST_F(LauncherTest, HostThatDoesNotReachItsNeighbourEndsTheJobAndStartsNothing)
   ExpectNothingStarted();
 }
 
-// The answers cross the stop on their way.
+// The answers cross the stop.
 TEST_F(LauncherTest, StopDuringTheProbeStartsNothing) {
   SpreadOut();
   is_probe_answered_late_ = true;
@@ -383,7 +383,7 @@ TEST_F(LauncherTest, HostThatIsLostDuringTheProbeStartsNothing) {
 TEST_F(LauncherTest, AReportPathThatCannotBeWrittenStartsNothing) {
   plan_.spec.report_file.Set("/nowhere/at/all", "flag --report");
   Trace trace(plan_.began, {"a", "b"}, false);
-  const auto launcher = Launcher::Open(*loop_, transport_, trace, plan_);
+  const auto launcher = OpenFixed(*loop_, transport_, trace, plan_);
   ASSERT_FALSE(launcher.ok());
   EXPECT_EQ(launcher.status().code(), ErrorCode::kFileUnwritable);
 }

@@ -1,4 +1,4 @@
-// Real processes: an agent that was given up because it is stopped does not outlive its job.
+// Real processes: a stopped agent that was given up does not outlive its job.
 #include "launcher/engine/leftovers.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace hvdray {
 namespace {
 
-// A child that stops itself, and is stopped when this returns.
+// A child that stops itself; stopped when this returns.
 pid_t StoppedChild() {
   const pid_t pid = ::fork();
   if (pid == 0) {
@@ -33,7 +33,7 @@ TEST(LeftoversTest, AStoppedAgentBelowUsIsKilled) {
 
 TEST(LeftoversTest, WhoIsNotBelowUsIsLeftAlone) {
   const pid_t other = StoppedChild();
-  // Another one looks: to it, the first is no child of its own.
+  // Another process checks: the first one is not its child.
   const pid_t looker = ::fork();
   if (looker == 0) {
     EndLeftovers("no-such-job", static_cast<uint32_t>(other));

@@ -56,7 +56,7 @@ TEST_F(StdinFeederTest, SendsTheEndOnce) {
   loop_->Run();
   EXPECT_EQ(bytes_, "last words");
   EXPECT_EQ(ends_, 1);
-  feeder_->AddCredit(1);  // nothing more comes
+  feeder_->AddCredit(1);  // no more input
   loop_->Post([this] { loop_->Stop(); });
   loop_->Run();
   EXPECT_EQ(ends_, 1);

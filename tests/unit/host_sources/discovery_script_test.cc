@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/log.h"
-#include "launcher/job/discovered_hosts.h"
+#include "launcher/job/hostfile.h"
 #include "tests/fakes/loop_runner.h"
 #include "tests/fakes/temp_folder.h"
 #include "tests/unit/host_sources/source_log.h"

@@ -1,7 +1,6 @@
-#include "cluster/fixed_hosts.h"
-
 #include <gtest/gtest.h>
 
+#include "cluster/host_source.h"
 #include "tests/fakes/loop_runner.h"
 #include "tests/unit/host_sources/source_log.h"
 

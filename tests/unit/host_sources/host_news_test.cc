@@ -1,6 +1,6 @@
-#include "cluster/host_news.h"
-
 #include <gtest/gtest.h>
+
+#include "cluster/host_source.h"
 
 namespace hvdray {
 namespace {

@@ -1,6 +1,4 @@
 // Real shells.
-#include "cluster/script_run.h"
-
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -9,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cluster/discovery_script.h"
 #include "tests/fakes/loop_runner.h"
 
 namespace hvdray {

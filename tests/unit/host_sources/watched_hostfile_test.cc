@@ -1,6 +1,4 @@
 // Real files. Where events are meant to do the work, polling comes once an hour.
-#include "cluster/watched_hostfile.h"
-
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -10,6 +8,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "cluster/host_source.h"
 #include "launcher/job/hostfile.h"
 #include "tests/fakes/loop_runner.h"
 #include "tests/fakes/temp_folder.h"

@@ -1,8 +1,6 @@
-#include "launcher/job/discovered_hosts.h"
-
 #include <gtest/gtest.h>
 
-#include "launcher/job/host_range.h"
+#include "launcher/job/hostfile.h"
 
 namespace hvdray {
 namespace {

@@ -4,7 +4,6 @@
 
 #include <string>
 
-#include "launcher/job/host_word.h"
 #include "launcher/job/hostfile.h"
 
 namespace hvdray {

@@ -1,6 +1,4 @@
 // node[01-32]: what it stands for, what is refused, and the way back from a folded list.
-#include "launcher/job/host_range.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
@@ -9,6 +7,7 @@
 #include <set>
 
 #include "launcher/driver/host_list.h"
+#include "launcher/job/hostfile.h"
 
 namespace hvdray {
 namespace {

@@ -138,7 +138,7 @@ TEST_F(JobOutputMovesTest, ALineOfWhichAPieceIsOutKeepsItsTagToItsEnd) {
 TEST_F(JobOutputMovesTest, WhatWasQueuedBeforeTheMoveKeepsItsTagAndItsFile) {
   const auto output = Open();
   output->StartWorker(5, 1, "a");
-  // More than the pipe takes: the rest waits for a reader.
+  // More than the pipe holds: the rest waits for a reader.
   std::string line(999, 'x');
   line += '\n';
   constexpr int kLines = 500;

@@ -1,5 +1,5 @@
-// A reader that is slower than the workers: nothing is lost, nothing piles up. Real pipe, real
-// loop; the workers are played with the credit that an agent would have.
+// A reader slower than the workers: nothing is lost, nothing piles up. Real pipe, real loop; the
+// test plays the workers with an agent's credit.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ constexpr int kRanks = 4;
 constexpr size_t kWindow = size_t{1} << 20;
 constexpr size_t kFrame = size_t{64} << 10;
 
-// One worker's output and the part of it that its credit lets through.
+// One worker's output, sent as its credit allows.
 struct Source {
   std::string bytes;
   size_t sent = 0;
@@ -46,7 +46,7 @@ class Pressure : public testing::Test {
     ::fcntl(out_.read_end.get(), F_SETFL, O_NONBLOCK);
   }
 
-  // Sends what credit allows. Returns whether anything went.
+  // Sends what credit allows. Returns whether it sent anything.
   bool Send() {
     bool has_sent = false;
     for (int rank = 0; rank < kRanks; ++rank) {
@@ -80,7 +80,7 @@ TEST_F(JobOutputPressureTest, ASlowReaderSlowsTheWritersAndLosesNothing) {
     }
   }
   while (Send()) Settle(*loop_);
-  // Nobody has read: the window is the bound, and the pipe is all that has gone.
+  // Nothing was read: the window bounds the queue, and only the pipe took bytes.
   EXPECT_LE(output_->QueuedBytes(), kRanks * kWindow);
   EXPECT_GE(output_->QueuedBytes(), kRanks * kWindow - (size_t{1} << 20));
 

@@ -1,4 +1,4 @@
-// What a worker's last lines say: as Python, libstdc++, torch and Horovod write them.
+// Errors in a worker's last lines, as Python, libstdc++, torch and Horovod print them.
 #include "launcher/driver/last_error.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ TEST(LastErrorTest, OfAChainIsTheFirst) {
   const LastError error = ReadLastError(kHorovod);
   EXPECT_TRUE(error.text.starts_with("RuntimeError: Horovod has been shut down"));
   EXPECT_EQ(error.peer_words, "Horovod has been shut down");
-  // Its own error, and then a collective that could not work any more.
+  // Its own error, followed by a failed collective.
   Lines chained = Joined(kOwn, {kHorovod[3]});
   chained = Joined(chained, kHorovod);
   EXPECT_EQ(ReadLastError(chained).text, "ValueError: the batch is empty");
@@ -74,7 +74,7 @@ TEST(LastErrorTest, LinesBehindTheMessageDoNotBlame) {
   EXPECT_TRUE(ReadLastError(Joined(lines, {"warning: Connection reset by peer"})).is_own());
 }
 
-// What Horovod 0.28.1 writes where a peer dies while the gang connects.
+// What Horovod 0.28.1 prints when a peer dies while the gang connects.
 TEST(LastErrorTest, AnErrorThatPointsToTheLinesAboveBlamesWhomTheyBlame) {
   const Lines failed = {
       "Traceback (most recent call last):", "  File \"basics.py\", line 132, in init",

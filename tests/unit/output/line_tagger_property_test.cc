@@ -1,4 +1,4 @@
-// However a stream is cut into reads, the same text comes out, and it can be taken apart again.
+// However a stream is split into reads, the output is the same and can be parsed back.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view kTag = "[7]<stdout>:";
 
 std::string RandomBytes(std::mt19937_64& random, size_t size) {
-  // A third of the runs have hardly any line ends, so that lines pass the limit.
+  // A third of the runs have few line ends, so that lines exceed the limit.
   const unsigned rare = std::uniform_int_distribution<unsigned>(0, 2)(random) == 0 ? 200'000 : 40;
   std::string bytes(size, '\0');
   for (char& byte : bytes) {

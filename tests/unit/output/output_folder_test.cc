@@ -31,7 +31,7 @@ TEST(RankFolderNameTest, WidthIsThatOfTheLastRank) {
   EXPECT_EQ(RankWidth(1000), 3);
   EXPECT_EQ(RankFolderName(7, 20), "rank.07");
   EXPECT_EQ(RankFolderName(0, 1), "rank.0");
-  EXPECT_EQ(RankFolderName(123, 10), "rank.123");  // Elastic: simply wider.
+  EXPECT_EQ(RankFolderName(123, 10), "rank.123");  // Elastic: wider.
 }
 
 TEST(OutputFolderTest, EmptyFilesOfAllRanksAreThereBeforeAnyOutput) {
@@ -73,7 +73,7 @@ TEST(OutputFolderTest, ARankThatStartsAgainHasAnEmptyFileAndItsEarlierAttemptsAr
   EXPECT_EQ(Read(temp / "attempt.1/rank.0/stdout"), "first try\n");
   EXPECT_EQ(Read(temp / "attempt.2/rank.0/stdout"), "");
   EXPECT_EQ(Read(temp / "rank.0/stdout"), "third\n");
-  EXPECT_TRUE(folder->BeginAttempt(5, StreamId::kStderr).ok());  // A rank that growth brought.
+  EXPECT_TRUE(folder->BeginAttempt(5, StreamId::kStderr).ok());  // A rank beyond np.
   EXPECT_EQ(Read(temp / "rank.5/stderr"), "");
 }
 
@@ -110,7 +110,7 @@ TEST(OutputFolderTest, APlaceThatCannotBeWrittenIsRefusedByName) {
   EXPECT_EQ(under_a_file.status().code(), ErrorCode::kFileUnwritable);
   EXPECT_NE(under_a_file.status().message().find("file"), std::string::npos);
 
-  ASSERT_TRUE(MakeDirs(temp / "rank.0/stdout").ok());  // A folder where the file belongs.
+  ASSERT_TRUE(MakeDirs(temp / "rank.0/stdout").ok());  // A directory in the file's place.
   const auto over_a_folder = OutputFolder::Create(temp.path(), 1);
   ASSERT_FALSE(over_a_folder.ok());
   EXPECT_EQ(over_a_folder.status().code(), ErrorCode::kFileUnwritable);

@@ -1,7 +1,7 @@
-// Whose the bytes of a record are: what is written, and what nobody writes.
-#include "launcher/report/record_places.h"
-
+// Ranks of a record's bytes: valid and invalid records.
 #include <gtest/gtest.h>
+
+#include "launcher/report/record_reader.h"
 
 namespace hvdray {
 namespace {

@@ -14,7 +14,7 @@ std::string Record(RecordKind kind, const std::string& bytes) {
   return FormatRecordHeader(kind, bytes.size()) + bytes;
 }
 
-/// What a reader makes of pieces.
+/// Collects what a reader reports.
 struct Heard {
   std::string out, err;
   std::vector<StreamEnd> ends;

@@ -261,7 +261,7 @@ TEST(JobPackageTest, TheJobsOwnFileIsItsOwnersAlone) {
   ASSERT_TRUE(zip.ok()) << zip.status().ToString();
   EXPECT_TRUE(ReadByPython(*zip).starts_with("hvdray_job/job.json 600 "));
   EXPECT_EQ(JobFilePackageName("hvd-1"), "hvdray_job_hvd-1.zip");
-  EXPECT_EQ(HurryPackageName("hvd-1"), "hvdray_now_hvd-1.zip");
+  EXPECT_EQ(ForceStopPackageName("hvd-1"), "hvdray_now_hvd-1.zip");
 }
 
 TEST(JobPackagePropertyTest, PythonUnpacksTheTreeThatIsThere) {

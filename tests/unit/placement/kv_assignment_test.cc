@@ -1,9 +1,9 @@
 // The scopes and answers that the rendezvous derives from an assignment.
-#include "launcher/job/kv_assignment.h"
-
 #include <gtest/gtest.h>
 
 #include <map>
+
+#include "launcher/job/placement.h"
 
 namespace hvdray {
 namespace {

@@ -99,30 +99,30 @@ TEST(BrokerMessagesTest, WhatIsWrongIsNamed) {
   for (const char* line : {"[]", "17", "{}", R"({"signal": 15, "nodes": []})"}) {
     EXPECT_EQ(Refusal(line), "not an object of one key") << line;
   }
-  EXPECT_EQ(Refusal(R"({"goodbye": {}})"), "no kind of message that is known");
+  EXPECT_EQ(Refusal(R"({"goodbye": {}})"), "unknown kind of message");
   const std::pair<const char*, const char*> cases[] = {
       {R"({"hello": 1})", "hello is not an object"},
-      {R"({"hello": {}})", "ray is not a text"},
+      {R"({"hello": {}})", "ray is not a non-empty string"},
       {R"({"hello": {"ray": 2}})", "ray is not a string"},
       {R"({"hello": {"ray": "2", "node_id": "a", "node_ip": "b", "logs": "c", "raylet_pid": -1}})",
        "raylet_pid is not in range"},
       {R"({"nodes": {}})", "nodes is not an array"},
       {R"({"nodes": [1]})", "nodes is not an array of objects"},
-      {R"({"nodes": [{"ip": "x"}]})", "id is not a text"},
+      {R"({"nodes": [{"ip": "x"}]})", "id is not a non-empty string"},
       {R"({"nodes": [{"id": "x", "is_alive": 1}]})", "is_alive is not true or false"},
       {R"({"nodes": [{"id": "x", "total": []}]})", "total is not an object"},
       {R"({"nodes": [{"id": "x", "free": {"CPU": "1"}}]})", "free is not an object of numbers"},
-      {R"({"nodes": [{"id": "x", "labels": {"a": 1}}]})", "labels is not an object of texts"},
-      {R"({"group": {"name": "g"}})", "state is not a text"},
-      {R"({"group": {"name": "g", "state": "odd"}})", "state is not that of a group"},
+      {R"({"nodes": [{"id": "x", "labels": {"a": 1}}]})", "labels is not an object of strings"},
+      {R"({"group": {"name": "g"}})", "state is not a non-empty string"},
+      {R"({"group": {"name": "g", "state": "odd"}})", "state is not a group state"},
       {R"({"group": {"name": "g", "state": "created", "bundles": "a"}})",
        "bundles is not an array"},
       {R"({"group": {"name": "g", "state": "created", "bundles": [null]}})",
-       "bundles is not an array of texts"},
-      {R"({"seat": {"state": "ended"}})", "seat is not the number of a seat"},
+       "bundles is not an array of strings"},
+      {R"({"seat": {"state": "ended"}})", "seat is not a seat number"},
       {R"({"seat": {"seat": 65536, "state": "ended"}})", "seat is not in range"},
-      {R"({"seat": {"seat": 1, "state": "odd"}})", "state is not that of a seat"},
-      {R"({"seat": {"seat": 1, "state": "started"}})", "node_id is not a text"},
+      {R"({"seat": {"seat": 1, "state": "odd"}})", "state is not a seat state"},
+      {R"({"seat": {"seat": 1, "state": "started"}})", "node_id is not a non-empty string"},
       {R"({"signal": 0})", "signal is not in range"},
       {R"({"signal": "TERM"})", "signal is not an integer"}};
   for (const auto& [line, fault] : cases) {

@@ -81,7 +81,7 @@ TEST_F(RayBrokerTest, TheEndOfPythonIsToldOnce) {
   wire_->Close({});
   ASSERT_EQ(closed_.size(), 1u);
   EXPECT_EQ(closed_[0].code(), ErrorCode::kRayFailed);
-  EXPECT_EQ(closed_[0].message(), "speak to Ray: ray_driver.py has ended");
+  EXPECT_EQ(closed_[0].message(), "talk to Ray: ray_driver.py has ended");
   EXPECT_FALSE(closed_[0].hint().empty());
   broker_->Watch();
   EXPECT_EQ(wire_->TakeSent(), "");
@@ -106,7 +106,7 @@ TEST_F(RayBrokerTest, WhatNoPythonFileOfOursSaysEndsTheConversation) {
     wire->Close({});
     ASSERT_EQ(closed_.size(), 1u) << text;
     EXPECT_EQ(closed_[0].code(), ErrorCode::kProtocolError);
-    EXPECT_TRUE(closed_[0].message().starts_with("ray_driver.py said '")) << closed_[0].message();
+    EXPECT_TRUE(closed_[0].message().starts_with("ray_driver.py sent '")) << closed_[0].message();
     EXPECT_EQ(closed_[0].message().find('\x1b'), std::string::npos);
   }
 }

@@ -56,7 +56,7 @@ TEST_F(GroupWaitTest, TheLimitEndsTheWaitAndSaysWhatIsMissing) {
   const Status why = wait.failure(late);
   EXPECT_EQ(why.code(), ErrorCode::kNoCapacity);
   EXPECT_EQ(why.message(),
-            "no placement group within 100 s: 2 slots of 1 CPU each are asked for, and 1 live node "
+            "no placement group within 100 s: 2 slots of 1 CPU each are requested, but 1 live node "
             "has room for 1 now (NO_RESOURCES)");
 }
 
@@ -65,7 +65,7 @@ TEST_F(GroupWaitTest, ALineIsDueAfterASecondAndThenEveryTen) {
   EXPECT_EQ(wait.TakeLine(began_), std::nullopt);
   EXPECT_EQ(wait.NextDeadline(), began_ + seconds(1));
   EXPECT_EQ(wait.TakeLine(began_ + seconds(1)),
-            "waiting for a placement group since 1 s: 2 bundles of 1 CPU are asked for");
+            "waiting for a placement group for 1 s: 2 bundles of 1 CPU are requested");
   EXPECT_EQ(wait.TakeLine(began_ + seconds(2)), std::nullopt);
   EXPECT_EQ(wait.NextDeadline(), began_ + seconds(11));
   EXPECT_TRUE(wait.TakeLine(began_ + seconds(11)).has_value());

@@ -48,8 +48,8 @@ std::string Text(const FollowPlan::Steps& steps) {
       case Kind::kStop:
         text += "stop";
         break;
-      case Kind::kHurry:
-        text += "hurry";
+      case Kind::kForceStop:
+        text += "force stop";
         break;
       case Kind::kFinish:
         text += "finish";
@@ -125,13 +125,13 @@ TEST(FollowPlanTest, OneSignalStopsAnotherHurriesAThirdLeaves) {
   (void)plan.Begin("n1");
   (void)plan.OnJob(Job(RayJobStatus::kRunning), kBegin);
   EXPECT_EQ(Text(plan.OnSignalTo(SIGINT)), "say stop");
-  EXPECT_EQ(Text(plan.OnSignalTo(SIGINT)), "hurry");
+  EXPECT_EQ(Text(plan.OnSignalTo(SIGINT)), "force stop");
   (void)plan.OnEnd({.exit_code = 143}, kBegin);
   EXPECT_EQ(Text(plan.OnJob(Job(RayJobStatus::kStopped), kBegin)), "finish");
   EXPECT_EQ(plan.outcome().exit_code, 130) << "we got SIGINT, whatever the driver was told by";
   FollowPlan left = PlanOf();
   (void)left.OnJob(Job(RayJobStatus::kRunning), kBegin);
-  for (const char* steps : {"say stop", "hurry", "say leave"}) {
+  for (const char* steps : {"say stop", "force stop", "say leave"}) {
     EXPECT_EQ(Text(left.OnSignalTo(SIGTERM)), steps);
   }
   EXPECT_EQ(left.outcome().exit_code, 143);
@@ -221,7 +221,7 @@ TEST(FollowPlanTest, WhoOnlyFollowsLeavesTheJobAlone) {
   FollowPlan stopper = PlanOf(OnSignal::kLeavesJob);
   (void)stopper.OnJob(Job(RayJobStatus::kRunning), kBegin);
   EXPECT_EQ(Text(stopper.StopNow()), "stop");
-  EXPECT_EQ(Text(stopper.OnSignalTo(SIGINT)), "hurry");
+  EXPECT_EQ(Text(stopper.OnSignalTo(SIGINT)), "force stop");
   EXPECT_EQ(Text(stopper.OnSignalTo(SIGINT)), "say leave");
 }
 

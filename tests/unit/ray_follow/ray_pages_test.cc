@@ -1,10 +1,10 @@
 // The pages of the commands that look at Ray are those in the tree, and whole.
-#include "cmd/ray_pages.h"
-
 #include <gtest/gtest.h>
 
 #include <fstream>
 #include <sstream>
+
+#include "cmd/ray_options.h"
 
 namespace hvdray {
 namespace {

@@ -79,10 +79,10 @@ TEST(RayRequestTest, AnyStrategyOfRaysWorksForSlots) {
 TEST(RayRequestTest, RefusesWhatNoBundleCanBe) {
   RayAsk nothing;
   nothing.cpus_per_slot = 0;
-  EXPECT_EQ(MakeRayRequest(nothing).status().message(), "a slot is made of nothing");
+  EXPECT_EQ(MakeRayRequest(nothing).status().message(), "a slot has no resources");
   RayAsk negative;
   negative.slot_resources = {{"disk", -1}};
-  EXPECT_EQ(MakeRayRequest(negative).status().message(), "a slot can't be made of -1 disk");
+  EXPECT_EQ(MakeRayRequest(negative).status().message(), "a slot can't have -1 disk");
   RayAsk uneven;
   uneven.np = 5;
   uneven.num_hosts = 2;
@@ -110,7 +110,7 @@ TEST(RayFitTest, BusyNodesAreNoReasonToGiveUp) {
   const RayFit fit = FitRequest(Made(ask), nodes);
   EXPECT_EQ(fit.room, RayRoom::kBusy);
   EXPECT_EQ(fit.missing,
-            "4 slots of 1 CPU each are asked for, and 2 live nodes have room for 1 now");
+            "4 slots of 1 CPU each are requested, but 2 live nodes have room for 1 now");
 }
 
 TEST(RayFitTest, TooManySlotsAreInfeasible) {
@@ -119,7 +119,7 @@ TEST(RayFitTest, TooManySlotsAreInfeasible) {
   ask.np = 5;
   const RayFit fit = FitRequest(Made(ask), nodes);
   EXPECT_EQ(fit.room, RayRoom::kInfeasible);
-  EXPECT_EQ(fit.missing, "5 slots of 1 CPU each are asked for, and 2 live nodes have room for 4");
+  EXPECT_EQ(fit.missing, "5 slots of 1 CPU each are requested, but 2 live nodes have room for 4");
 }
 
 TEST(RayFitTest, HostsAreCountedNotTheirRoom) {
@@ -130,7 +130,7 @@ TEST(RayFitTest, HostsAreCountedNotTheirRoom) {
   const RayFit fit = FitRequest(Made(ask), nodes);
   EXPECT_EQ(fit.room, RayRoom::kInfeasible);
   EXPECT_EQ(fit.missing,
-            "3 hosts with 2 CPU each are asked for, and 2 of 3 live nodes have that much");
+            "3 hosts with 2 CPU each are requested, but 2 of 3 live nodes have that much");
 }
 
 TEST(RayFitTest, TheResourceThatNobodyHasIsNamed) {
@@ -139,12 +139,12 @@ TEST(RayFitTest, TheResourceThatNobodyHasIsNamed) {
   ask.gpus_per_slot = 1;
   RayFit fit = FitRequest(Made(ask), nodes);
   EXPECT_EQ(fit.room, RayRoom::kBusy);
-  EXPECT_EQ(fit.missing, "1 slot of 1 CPU, 1 GPU is asked for, and no live node has GPU free");
+  EXPECT_EQ(fit.missing, "1 slot of 1 CPU, 1 GPU is requested, but no live node has GPU free");
   ask.gpus_per_slot = 2;
   fit = FitRequest(Made(ask), nodes);
   EXPECT_EQ(fit.room, RayRoom::kInfeasible);
   EXPECT_EQ(fit.missing,
-            "1 slot of 1 CPU, 2 GPU is asked for, and no live node has more than 1 GPU");
+            "1 slot of 1 CPU, 2 GPU is requested, but no live node has more than 1 GPU");
 }
 
 TEST(RayFitTest, OneHostForAllNeedsOneThatIsLargeEnough) {
@@ -153,7 +153,7 @@ TEST(RayFitTest, OneHostForAllNeedsOneThatIsLargeEnough) {
   ask.np = 4;
   ask.strategy = "STRICT_PACK";
   EXPECT_EQ(FitRequest(Made(ask), nodes).missing,
-            "4 slots of 1 CPU each on one host are asked for, and no live node has room for more "
+            "4 slots of 1 CPU each on one host are requested, but no live node has room for more "
             "than 3");
   ask.np = 3;
   EXPECT_EQ(FitRequest(Made(ask), nodes).room, RayRoom::kFree);
@@ -171,7 +171,7 @@ TEST(RayFitTest, ANamedHostThatIsNotThereIsNamed) {
   const RayFit fit = FitRequest(Made(ask), nodes);
   EXPECT_EQ(fit.room, RayRoom::kBusy);
   EXPECT_EQ(fit.missing,
-            "10.0.0.12: 1 host with 1 CPU is asked for, and no live node has CPU free");
+            "10.0.0.12: 1 host with 1 CPU is requested, but no live node has CPU free");
   nodes[1].is_alive = false;
   EXPECT_EQ(FitRequest(Made(ask), nodes).missing, "the cluster has no live node 10.0.0.12");
 }

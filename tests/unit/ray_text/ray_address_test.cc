@@ -99,7 +99,7 @@ TEST(RayAddressTest, WhatIsNoDashboardIsRefusedWithWhatToWriteInstead) {
       {"http://head:65536", "port", ""},
       {"http://head:80x", "port", ""},
       {"http://fe80::1", "port", ""},
-      {"http://head:8265/#/jobs", "no path", "without ? and #"},
+      {"http://head:8265/#/jobs", "invalid path", "without ? and #"},
       {"http://head\r\nX: y", "no host", ""},
   };
   for (const Refused& refused : kCases) {

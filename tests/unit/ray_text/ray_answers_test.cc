@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/json.h"
-#include "cluster/ray/ray_free.h"
+#include "cluster/ray/ray_facts.h"
 
 namespace hvdray {
 namespace {

@@ -1,6 +1,6 @@
-#include "cluster/ray/ray_errors.h"
-
 #include <gtest/gtest.h>
+
+#include "cluster/ray/ray_answers.h"
 
 namespace hvdray {
 namespace {
@@ -38,13 +38,13 @@ TEST(RayErrorsTest, ARefusalSaysWhetherThereWasATokenAndWhereOneComesFrom) {
       RayRefusal(kFirst, Reply(401, "Unauthorized: Missing authentication token"), {});
   EXPECT_EQ(none.code(), ErrorCode::kRayDenied);
   EXPECT_EQ(none.message(),
-            "http://h:8265 lets nobody in without a token (answers 401: "
+            "http://h:8265 requires a token (answers 401: "
             "Unauthorized: Missing authentication token)");
   EXPECT_NE(none.hint().find("~/.ray/auth_token"), std::string::npos);
   const Status wrong =
       RayRefusal(kFirst, Reply(403, "Forbidden: Invalid authentication token"), Token("geheim"));
   EXPECT_EQ(wrong.code(), ErrorCode::kRayDenied);
-  EXPECT_NE(wrong.message().find("does not take the token of RAY_AUTH_TOKEN"), std::string::npos);
+  EXPECT_NE(wrong.message().find("rejects the token of RAY_AUTH_TOKEN"), std::string::npos);
   EXPECT_EQ(wrong.ToString().find("geheim"), std::string::npos);
 }
 

@@ -50,7 +50,7 @@ TEST(RayReportTest, StatusSaysWhatWaitsAndWhatTheAutoscalerDoes) {
                       "  7 x 2 CPU, 1 GPU\n"),
             std::string::npos)
       << text;
-  EXPECT_NE(text.find("\nThe autoscaler is adding nodes:\n  2 of type worker asked for\n"
+  EXPECT_NE(text.find("\nThe autoscaler is adding nodes:\n  2 of type worker requested\n"
                       "  10.0.0.12 (worker): setting-up\n  10.0.0.13 (worker): failed\n"),
             std::string::npos)
       << text;
@@ -108,7 +108,7 @@ TEST(RayReportTest, WhatIsFreeOnANodeAndNotKnownIsNotShownAsFree) {
             "  10.0.0.11        b6c5c53b0000  ?/2 CPU, ?/2 GPU\n");
   EXPECT_EQ(
       RaySlotsText(cluster, RayAsk()),
-      "3 slots of 1 CPU free now, on 1 of 2 nodes at http://10.0.0.10:8265 (not known yet of 1 "
+      "3 slots of 1 CPU free now, on 1 of 2 nodes at http://10.0.0.10:8265 (not known yet for 1 "
       "node)\n"
       "  10.0.0.10  3 slots  free: 3 CPU\n"
       "  10.0.0.11  ? slots  free: ?      not known yet; 2 when idle\n");

@@ -1,8 +1,8 @@
-#include "cluster/retry_pauses.h"
-
 #include <gtest/gtest.h>
 
 #include <set>
+
+#include "cluster/remote_transport.h"
 
 namespace hvdray {
 namespace {

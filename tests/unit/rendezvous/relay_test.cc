@@ -29,7 +29,7 @@ class RelayTest : public HttpServerFixture, private KvUpstream {
 
   void Start(int workers, RelayOptions options = {}) {
     options.host = "h";
-    relay_ = std::make_unique<Relay>(*loop_, std::move(options), *this);
+    relay_ = std::make_unique<Relay>(*loop_, std::move(options), static_cast<KvUpstream&>(*this));
     NextGeneration(workers);
   }
 

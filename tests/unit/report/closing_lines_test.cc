@@ -36,7 +36,7 @@ TEST(ClosingLinesTest, VerboseSuccessIsOneLine) {
             "hvdray: 4 workers ended well, after 12.4 s\n");
 }
 
-TEST(ClosingLinesTest, StraysAreMentionedUnlessQuiet) {
+TEST(ClosingLinesTest, OrphansAreMentionedUnlessQuiet) {
   Verdict verdict = GoodVerdict();
   verdict.swept = 2;
   EXPECT_EQ(Text(verdict), "hvdray: 2 processes that workers left behind were killed\n");

@@ -1,4 +1,4 @@
-// Reads the tables of a Markdown page, so that tests can hold documents to the code.
+// Reads the tables of a Markdown page, so that tests can compare documents with the code.
 #ifndef HVDRAY_TESTS_UNIT_REPORT_DOC_TABLES_H_
 #define HVDRAY_TESTS_UNIT_REPORT_DOC_TABLES_H_
 
@@ -46,7 +46,7 @@ inline std::vector<DocRow> DocRows(const std::string& path, const std::string& h
   return rows;
 }
 
-/// The words between backticks of a cell.
+/// The words in backticks of a cell.
 inline std::set<std::string> Quoted(std::string_view cell) {
   std::set<std::string> words;
   for (size_t open = cell.find('`'); open != std::string_view::npos;) {

@@ -1,4 +1,4 @@
-// docs/errors.md and the catalogue are one.
+// docs/errors.md matches the catalogue.
 #include <gtest/gtest.h>
 
 #include "base/error_code.h"

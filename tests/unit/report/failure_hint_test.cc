@@ -1,9 +1,8 @@
-#include "launcher/report/failure_hint.h"
-
 #include <gtest/gtest.h>
 
 #include <cerrno>
 
+#include "launcher/report/closing_lines.h"
 #include "tests/unit/report/sample_job.h"
 
 namespace hvdray {

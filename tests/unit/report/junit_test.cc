@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <pugixml.hpp>
+#include <string>
+#include <utility>
+
 #include "tests/fakes/golden.h"
 #include "tests/unit/report/sample_job.h"
 
@@ -55,6 +59,42 @@ TEST(JunitTest, AWorkerThatFailedInAJobThatSucceededIsSkipped) {
 TEST(JunitTest, AJobWithoutWorkersIsValid) {
   const std::string xml = ToJunitXml(JobReport());
   EXPECT_TRUE(Has(xml, R"(tests="0")")) << xml;
+}
+
+/// What an XML reader gets for the last lines of the worker that failed first.
+std::string ReadBack(const std::string& line) {
+  JobReport report = FullReport();
+  report.last_lines = {line};
+  pugi::xml_document reader;
+  const pugi::xml_parse_result parsed = reader.load_string(ToJunitXml(report).c_str());
+  EXPECT_TRUE(parsed) << parsed.description();
+  const std::string text =
+      reader.select_node("//failure[@type='first_failure']").node().text().get();
+  return text.substr(0, text.rfind('\n'));
+}
+
+TEST(JunitTest, LastLinesComeBackFromAReader) {
+  for (const std::string line :
+       {"plain", "tab\there", "\xC3\xBC \xE2\x98\x83 \xF0\x9F\x98\x80", "&amp; &#65; <x/>", "]]>",
+        "'\"", "</failure> <!--", "\xEF\xBF\xBD"}) {
+    EXPECT_EQ(ReadBack(line), line);
+  }
+}
+
+TEST(JunitTest, EachByteWithoutAPlaceInXmlIsReplaced) {
+  using std::string_literals::operator""s;
+  const std::string r = "\xEF\xBF\xBD";
+  const std::pair<std::string, std::string> table[] = {
+      {"a\0b"s, "a" + r + "b"},
+      {"\x01\x08\x0b\x0c\x0e\x1f", r + r + r + r + r + r},
+      {"\x1b[31mred\x1b[0m", r + "[31mred" + r + "[0m"},
+      {"\xff\xfe", r + r},
+      {"cut \xe2\x98", "cut " + r + r},
+      {"\xed\xa0\x80", r + r + r},
+      {"\xef\xbf\xbe \xef\xbf\xbf", r + " " + r},
+      {"\xc0\xaf", r + r},
+  };
+  for (const auto& [bytes, wanted] : table) EXPECT_EQ(ReadBack(bytes), wanted);
 }
 
 TEST(WriteJunitTest, AFullDiskIsOutputLost) {

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "launcher/report/membership_lines.h"
 #include "tests/fakes/golden.h"
 #include "tests/unit/report/sample_elastic.h"
 

@@ -1,5 +1,3 @@
-#include "launcher/report/record_writer.h"
-
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -10,6 +8,7 @@
 
 #include "base/fd.h"
 #include "launcher/driver/elastic_replay.h"
+#include "launcher/report/event_log.h"
 #include "tests/fakes/loop_runner.h"
 #include "tests/fakes/temp_folder.h"
 

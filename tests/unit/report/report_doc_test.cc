@@ -1,4 +1,4 @@
-// docs/report.md says exactly what is written.
+// docs/report.md lists exactly the written keys.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -37,7 +37,7 @@ TEST(ReportDocTest, EveryKeyOfTheReportIsDocumentedAndNoOther) {
   for (const DocRow& row : DocRows(kPage, "Report")) {
     documented.merge(Quoted(row.at(0)));
   }
-  // Said in words there: an object that may be null, and one that repeats the keys of workers[].
+  // Described in prose there: an object that may be null, and one with the keys of workers[].
   EXPECT_EQ(documented.erase("exit.error"), 1u);
   EXPECT_EQ(documented.erase("first_failure"), 1u);
   EXPECT_EQ(documented.erase("earlier_failures[]"), 1u);
@@ -46,7 +46,7 @@ TEST(ReportDocTest, EveryKeyOfTheReportIsDocumentedAndNoOther) {
     if (key.starts_with("workers[].")) documented.insert(first + key.substr(10));
   }
   for (const std::string& key : std::set<std::string>(documented)) {
-    // How sure the blame is, is told of the end alone.
+    // Only the final failure has these.
     if (key == first + "certain" || key == first + "evidence") continue;
     if (key.starts_with(first)) documented.insert("earlier_failures[]." + key.substr(first.size()));
   }
@@ -55,7 +55,7 @@ TEST(ReportDocTest, EveryKeyOfTheReportIsDocumentedAndNoOther) {
 
 using KeysOfEvents = std::map<std::string, std::set<std::string>>;
 
-// The keys of each event that `feed` has a log write.
+// The keys of each event that a log writes for `feed`.
 template <typename Feeder>
 KeysOfEvents Written(std::vector<std::string> hosts, Feeder feed) {
   const TempFolder temp;

@@ -1,4 +1,4 @@
-// The facts and effects of a small elastic job, in order, with their times: two workers begin, a
+// The facts and effects of a small elastic job, in order, with their times: two workers start, a
 // third joins, one is killed, one leaves with its host, and a signal ends the last one.
 #ifndef HVDRAY_TESTS_UNIT_REPORT_SAMPLE_ELASTIC_H_
 #define HVDRAY_TESTS_UNIT_REPORT_SAMPLE_ELASTIC_H_
@@ -30,7 +30,7 @@ inline RankInfo ElasticPlace(int host, int rank, int size) {
   return info;
 }
 
-/// Every kind of event and effect is among them. Hosts a, b, c: numbers 0, 1, 2, a slot each.
+/// Includes every kind of event and effect. Hosts a, b, c: numbers 0, 1, 2, one slot each.
 inline std::vector<ElasticHappening> ElasticHappenings() {
   using E = ElasticEvent;
   using F = ElasticEffect;
@@ -130,7 +130,7 @@ void FeedElastic(Observer& observer) {
   }
 }
 
-/// What is collected of that job.
+/// The membership table of that job.
 inline std::vector<MembershipRecord> ElasticMemberships() {
   MembershipTable table;
   for (const auto& [time, happening] : ElasticHappenings()) {

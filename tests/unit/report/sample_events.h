@@ -13,7 +13,7 @@ namespace hvdray {
 
 using Happening = std::pair<double, std::variant<Event, Effect>>;
 
-/// Every kind of event and effect is among them. Hosts: node1 (ranks 0, 1), node2 (rank 2).
+/// Includes every kind of event and effect. Hosts: node1 (ranks 0, 1), node2 (rank 2).
 inline std::vector<Happening> SampleHappenings() {
   std::vector<RankInfo> ranks;
   for (int rank = 0; rank < 3; ++rank) {

@@ -30,7 +30,7 @@ inline WorkerRecord SampleWorker(int rank, std::string host, wire::ExitStatus st
   return worker;
 }
 
-/// Four workers on two hosts end well after 12.5 s.
+/// Four workers on two hosts succeed after 12.5 s.
 inline Verdict GoodVerdict() {
   Verdict verdict;
   for (int rank = 0; rank < 4; ++rank) {
@@ -56,7 +56,7 @@ inline Verdict BadVerdict() {
   return verdict;
 }
 
-/// Everything that a report can say, said.
+/// A report with every field set.
 inline JobReport FullReport() {
   JobReport report;
   report.job_id = "hvd-20261121-033730-0badcafe";

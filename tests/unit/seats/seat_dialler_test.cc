@@ -1,4 +1,4 @@
-// An agent's patience with its driver: retries, several addresses, final refusals.
+// How an agent dials its driver: retries, several addresses, final rejections.
 #include "cluster/ray/seat_dialler.h"
 
 #include "tests/unit/seats/seat_harness.h"
@@ -8,7 +8,7 @@ namespace {
 
 class SeatDiallerTest : public SeatTest {
  protected:
-  /// A port of loopback that nobody listens at, held so that it stays so.
+  /// A loopback port without a listener, reserved so that it stays so.
   TcpAddress NobodysDoor() {
     SeatListenerOptions options;
     options.addresses = {"127.0.0.1"};

@@ -1,4 +1,4 @@
-// A seat listener on loopback, honest agents that dial it, and peers that are neither.
+// A listener for agents on loopback, agents that dial it, and hostile peers.
 #ifndef HVDRAY_TESTS_UNIT_SEATS_SEAT_HARNESS_H_
 #define HVDRAY_TESTS_UNIT_SEATS_SEAT_HARNESS_H_
 
@@ -15,7 +15,6 @@
 #include "cluster/ray/seat_address.h"
 #include "cluster/ray/seat_dialler.h"
 #include "cluster/ray/seat_listener.h"
-#include "cluster/ray/seat_socket.h"
 #include "tests/fakes/loop_runner.h"
 
 namespace hvdray {
@@ -57,7 +56,7 @@ class SeatTest : public testing::Test {
                       outcome.emplace(std::move(result));
                     });
   }
-  /// A peer that has connected and says nothing yet.
+  /// A peer that has connected and sent nothing.
   UniqueFd Stranger() const {
     Result<UniqueFd> socket = BeginConnect(Door());
     EXPECT_TRUE(socket.ok());

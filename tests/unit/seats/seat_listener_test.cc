@@ -1,4 +1,4 @@
-// One agent a seat, and nobody else, whatever else knocks.
+// One agent per agent endpoint, and no other peer gets in.
 #include "cluster/ray/seat_listener.h"
 
 #include <sys/resource.h>

@@ -1,10 +1,9 @@
-#include "launcher/job/foreign_options.h"
-
 #include <gtest/gtest.h>
 
 #include <set>
 
 #include "launcher/job/argv.h"
+#include "launcher/job/horovod_options.h"
 #include "launcher/job/option_table.h"
 #include "tests/unit/spec/spec_test_support.h"
 

@@ -1,6 +1,4 @@
 // The two forms of --print-config.
-#include "launcher/job/print_config.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 
 #include "base/json.h"
 #include "launcher/job/option_table.h"
+#include "launcher/job/plan.h"
 #include "tests/unit/spec/spec_test_support.h"
 
 namespace hvdray {

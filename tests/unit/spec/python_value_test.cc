@@ -1,11 +1,11 @@
 // Plain YAML scalars as PyYAML 6 types them; each row was checked against it.
-#include "launcher/job/python_value.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "launcher/job/option_layers.h"
 
 namespace hvdray {
 namespace {

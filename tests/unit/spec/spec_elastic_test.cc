@@ -3,7 +3,7 @@
 
 #include <chrono>
 
-#include "launcher/job/print_config.h"
+#include "launcher/job/plan.h"
 #include "tests/unit/spec/spec_test_support.h"
 
 namespace hvdray {

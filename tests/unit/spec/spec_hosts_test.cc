@@ -1,7 +1,7 @@
 // Where hosts come from when several could name them, and what is shown of them.
 #include <gtest/gtest.h>
 
-#include "launcher/job/print_config.h"
+#include "launcher/job/plan.h"
 #include "tests/unit/spec/spec_test_support.h"
 
 namespace hvdray {

@@ -34,14 +34,15 @@ class Filler {
   explicit Filler(unsigned seed) : random_(seed) {}
 
   template <typename T>
-  void operator()(const char* name, Setting<T>& setting) {
+  void operator()(const char* name, OptionId /*option*/, Setting<T>& setting) {
     ++count;
     const T before = *setting;
     T value = before;
     while (value == before) Fill(&value);
     setting.Set(std::move(value), std::string("flag --") + name);
   }
-  void operator()(const char* /*name*/, std::map<std::string, Setting<std::string>>& tunables) {
+  void operator()(const char* /*name*/, OptionId /*option*/,
+                  std::map<std::string, Setting<std::string>>& tunables) {
     ++count;
     for (int i = 0; i < 3; ++i) {
       std::string value;
@@ -97,13 +98,14 @@ class Filler {
 class Lister {
  public:
   template <typename T>
-  void operator()(const char* name, const Setting<T>& setting) {
+  void operator()(const char* name, OptionId /*option*/, const Setting<T>& setting) {
     list.emplace_back(name, setting.origin());
     const bool is_same = *setting == *Other<Setting<T>>(name);
     EXPECT_TRUE(is_same) << name;
     EXPECT_EQ(setting.origin(), Other<Setting<T>>(name).origin()) << name;
   }
-  void operator()(const char* name, const std::map<std::string, Setting<std::string>>& tunables) {
+  void operator()(const char* name, OptionId /*option*/,
+                  const std::map<std::string, Setting<std::string>>& tunables) {
     list.emplace_back(name, "");
     ASSERT_EQ(tunables.size(), other.tunables.size());
     for (const auto& [variable, setting] : tunables) {
@@ -119,7 +121,7 @@ class Lister {
   template <typename Wanted>
   const Wanted& Other(std::string_view wanted) {
     const Wanted* found = nullptr;
-    ForEachSpecField(other, [&](std::string_view name, const auto& field) {
+    ForEachSpecField(other, [&](std::string_view name, OptionId /*option*/, const auto& field) {
       if constexpr (std::is_same_v<std::remove_cvref_t<decltype(field)>, Wanted>) {
         if (name == wanted) found = &field;
       }
@@ -132,7 +134,7 @@ TEST(SpecFieldsTest, EveryFieldOfTheStructsIsVisitedOnceUnderANameOfItsOwn) {
   const JobSpec spec;
   std::set<std::string> names;
   size_t visits = 0;
-  ForEachSpecField(spec, [&](const char* name, const auto& /*field*/) {
+  ForEachSpecField(spec, [&](const char* name, OptionId /*option*/, const auto& /*field*/) {
     ++visits;
     names.insert(name);
   });

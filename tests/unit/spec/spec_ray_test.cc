@@ -4,8 +4,8 @@
 #include <array>
 #include <chrono>
 
-#include "launcher/job/print_config.h"
-#include "launcher/job/ray_ask.h"
+#include "launcher/job/plan.h"
+#include "launcher/job/ray_job_file.h"
 #include "tests/unit/spec/spec_test_support.h"
 
 namespace hvdray {

@@ -1,6 +1,6 @@
-#include "launcher/job/sync_word.h"
-
 #include <gtest/gtest.h>
+
+#include "launcher/job/value_text.h"
 
 namespace hvdray {
 namespace {

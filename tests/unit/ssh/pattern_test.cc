@@ -1,8 +1,8 @@
-#include "cluster/ssh/pattern.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
+
+#include "cluster/ssh/ssh_config.h"
 
 namespace hvdray {
 namespace {

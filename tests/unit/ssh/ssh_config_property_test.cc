@@ -11,7 +11,6 @@
 #include <thread>
 
 #include "cluster/ssh/ssh_config_source.h"
-#include "cluster/ssh/ssh_g.h"
 #include "tests/fakes/temp_folder.h"
 
 namespace hvdray {

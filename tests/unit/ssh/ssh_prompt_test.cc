@@ -1,4 +1,4 @@
-// Ways in that need a person, on a real sshd. Who is asked when: ssh_questions_test.cc.
+// Ways in that need a user, on a real sshd. Who is asked when: ssh_questions_test.cc.
 #include <unistd.h>
 
 #include <filesystem>
@@ -70,7 +70,7 @@ TEST_F(SshPasswordTest, AHostWhoseKeyHasChangedGetsNoPasswordAndNoAnswer) {
     Configure(other.port(), folder_ / "none", "StrictHostKeyChecking no");
     const Status status = RunToFail("changed");
     EXPECT_EQ(status.code(), ErrorCode::kAuthenticationFailed);
-    EXPECT_TRUE(Has(status, "left out passwords (the host key has changed)")) << status.message();
+    EXPECT_TRUE(Has(status, "skipped passwords (the host key has changed)")) << status.message();
     EXPECT_EQ(asked_.size(), 1u) << "nobody was asked";
 
     Configure(other.port(), other.folder() / "client", "StrictHostKeyChecking no");
@@ -113,7 +113,7 @@ TEST_F(SshPasswordTest, NobodyIsAskedInBatchModeOrWhenAKeyIsEnough) {
   Configure(sshd.port(), folder_ / "none", "BatchMode yes");
   const Status status = RunToFail();
   EXPECT_EQ(status.code(), ErrorCode::kAuthenticationFailed);
-  EXPECT_TRUE(Has(status, "the host takes publickey,password")) << status.message();
+  EXPECT_TRUE(Has(status, "the host accepts publickey,password")) << status.message();
   Configure(sshd);
   EXPECT_EQ(Output("echo in"), "in\n");
   EXPECT_TRUE(asked_.empty());
@@ -200,7 +200,7 @@ TEST_F(SshPassphraseTest, AfterThreeWrongOnesTheKeyIsLeftOut) {
   answers_ = {"wrong"};
   const Status status = RunToFail();
   EXPECT_EQ(status.code(), ErrorCode::kAuthenticationFailed);
-  EXPECT_TRUE(Has(status, "locked_ed25519 (no passphrase opens it)")) << status.message();
+  EXPECT_TRUE(Has(status, "locked_ed25519 (wrong passphrase)")) << status.message();
   EXPECT_EQ(asked_.size(), 3u);
 }
 

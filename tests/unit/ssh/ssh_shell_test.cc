@@ -87,7 +87,7 @@ TEST_F(SshShellTest, KeysAreNotTriedWhereTheConfigurationForbidsThem) {
   Configure(sshd, "PubkeyAuthentication no");
   const Status status = RunToFail();
   EXPECT_EQ(status.code(), ErrorCode::kAuthenticationFailed);
-  EXPECT_TRUE(Has(status, "there is no key to try")) << status.message();
+  EXPECT_TRUE(Has(status, "no key to try")) << status.message();
   EXPECT_TRUE(status.hint().starts_with(fmt::format("ssh-copy-id -p {} ", sshd.port())))
       << status.hint();
 }
@@ -120,7 +120,7 @@ TEST_F(SshShellTest, AWrongKeyIsNamedInTheError) {
   const Status status = RunToFail();
   EXPECT_EQ(status.code(), ErrorCode::kAuthenticationFailed);
   EXPECT_TRUE(Has(status, "tried " + (folder_ / "wrong"))) << status.message();
-  EXPECT_TRUE(Has(status, "the host takes publickey")) << status.message();
+  EXPECT_TRUE(Has(status, "the host accepts publickey")) << status.message();
   EXPECT_NE(status.hint().find("ssh-copy-id"), std::string::npos);
 }
 
@@ -169,7 +169,7 @@ TEST_F(SshShellTest, AnEncryptedKeyNeedsAnAgentAndWorksWithOne) {
   Configure(sshd.port(), folder_ / "locked");
   const Status status = RunToFail();
   EXPECT_EQ(status.code(), ErrorCode::kAuthenticationFailed);
-  EXPECT_TRUE(Has(status, "encrypted and no agent holds it: ssh-add")) << status.message();
+  EXPECT_TRUE(Has(status, "encrypted and not in the agent: ssh-add")) << status.message();
 
   const LoopbackAgent agent;
   agent.Add(folder_ / "locked", "secret");
@@ -187,7 +187,7 @@ TEST_F(SshShellTest, OtherKeysOfTheAgentAreUsedUnlessIdentitiesOnly) {
   Configure(sshd.port(), folder_ / "none", "IdentityAgent " + agent.socket());
   EXPECT_EQ(Output("echo in"), "in\n");
   Configure(sshd.port(), folder_ / "none", "IdentitiesOnly yes\nIdentityAgent " + agent.socket());
-  EXPECT_TRUE(Has(RunToFail(), "there is no key to try"));
+  EXPECT_TRUE(Has(RunToFail(), "no key to try"));
 }
 
 TEST_F(SshShellTest, AKeyThatOthersCanReadIsRefusedAsSshDoes) {
@@ -195,7 +195,7 @@ TEST_F(SshShellTest, AKeyThatOthersCanReadIsRefusedAsSshDoes) {
   const std::string key = sshd.folder() / "client";
   ::chmod(key.c_str(), 0640);
   Configure(sshd);
-  EXPECT_TRUE(Has(RunToFail(), "mode 0640")) << "left out, and said so";
+  EXPECT_TRUE(Has(RunToFail(), "mode 0640")) << "skipped, and reported";
   options_.overrides.identity_file = key;
   shell_.reset();
   const Status status = RunToFail();

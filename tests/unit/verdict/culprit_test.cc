@@ -1,4 +1,4 @@
-// Who is blamed, for the ways in which gangs were seen to end (Horovod 0.28.1, torch 1.13).
+// Which worker is blamed, for observed ends of gangs (Horovod 0.28.1, torch 1.13).
 #include "launcher/driver/culprit.h"
 
 #include <gtest/gtest.h>
@@ -80,7 +80,7 @@ TEST(CulpritTest, IsTheCrashThatTheOthersHeardOf) {
 }
 
 TEST(CulpritTest, IsOnlyProbableWhereTheVictimsErrorsCameFirst) {
-  // hvd.shutdown(), and then an error: the others' begin with the shutdown.
+  // hvd.shutdown(), then an error: the others' errors start at the shutdown.
   const Culprit culprit = FindCulprit(Gang()
                                           .Ends(900, {.exit_code = 1}, kShutDown, 100)
                                           .Ends(950, {.exit_code = 1}, kOwn, 400)
@@ -153,7 +153,7 @@ TEST(CulpritTest, IsTheOneThatWasKilledWhateverItHadSaid) {
   EXPECT_TRUE(IsPlainCrash(gang.workers[0]));
 }
 
-// Its connections end before its end is known: the peers' errors come first.
+// Its connections close before its exit is known: the peers' errors come first.
 TEST(CulpritTest, IsTheOneThatWasKilledThoughOthersSaySomethingJustBefore) {
   const Culprit culprit = FindCulprit(
       Gang().Ends(900, {.exit_code = 1}, kOwn, 495).Ends(500, {.signal = SIGKILL}).workers);

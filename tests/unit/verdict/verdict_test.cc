@@ -1,4 +1,4 @@
-// The exit code and the words for every way in which a worker can end.
+// Exit code and description for every way in which a worker can end.
 #include "launcher/driver/verdict.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
-#include "wire/heartbeat_monitor.h"
-
 #include <gtest/gtest.h>
+
+#include "wire/link.h"
 
 namespace hvdray::wire {
 namespace {

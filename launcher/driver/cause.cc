@@ -1,0 +1,388 @@
+#include "launcher/driver/cause.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <csignal>
+#include <cstring>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "launcher/driver/host_list.h"
+#include "launcher/job/exit_code.h"
+
+namespace hvdray {
+namespace {
+
+std::string Hosts(std::span<const std::string> hosts) {
+  return fmt::format("{} {}", hosts.size() == 1 ? "host" : "hosts", CompressHostList(hosts));
+}
+
+ErrorCode CodeOf(const wire::ExitStatus& status) {
+  if (status.stage == wire::ExecStage::kNone) return ErrorCode::kWorkerFailed;
+  if (status.stage != wire::ExecStage::kExec) return ErrorCode::kWorkerStartFailed;
+  return ExitCodeOf(status) == 127 ? ErrorCode::kCommandNotFound : ErrorCode::kCommandNotExecutable;
+}
+
+constexpr int kNobodyToBlame = 1;
+constexpr int kWrongSpec = 2;
+constexpr int kOutputLostExit = 125;  // docs/errors.md: output not written whole
+
+constexpr std::string_view kHost = "HOST";  // as in hints
+constexpr std::string_view kAddress = "ADDRESS";
+constexpr std::string_view kContext = "host HOST: ";  // redundant with the list of hosts
+
+bool IsWordChar(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_';
+}
+
+// Ignores case: ssh prints names in lower case. A domain after the name does not count: hosts of
+// one site share it.
+bool StartsWithName(std::string_view text, std::string_view name) {
+  if (name.empty() || text.size() < name.size()) return false;
+  if (text.size() > name.size() && IsWordChar(text[name.size()])) return false;
+  return std::equal(name.begin(), name.end(), text.begin(), [](unsigned char a, unsigned char b) {
+    return std::tolower(a) == std::tolower(b);
+  });
+}
+
+bool IsAddress(int family, std::string_view text) {
+  in6_addr parsed;
+  return ::inet_pton(family, std::string(text).c_str(), &parsed) == 1;
+}
+
+// Length of the IPv4 or IPv6 address that `text` begins with; 0: none. A port may follow.
+size_t AddressLength(std::string_view text) {
+  const size_t run = std::min(text.find_first_not_of("0123456789abcdefABCDEF.:"), text.size());
+  const size_t end = text.substr(0, run).find_last_not_of(".:");
+  if (end == std::string_view::npos) return 0;
+  const std::string_view whole = text.substr(0, end + 1);
+  if (IsAddress(AF_INET6, whole)) return whole.size();
+  const std::string_view before_port = whole.substr(0, whole.find(':'));
+  return IsAddress(AF_INET, before_port) ? before_port.size() : 0;
+}
+
+enum class Addresses : uint8_t { kKept, kMasked };
+
+std::string Masked(std::string_view text, std::string_view name, Addresses addresses) {
+  std::string masked;
+  masked.reserve(text.size());
+  for (size_t at = 0; at < text.size();) {
+    const std::string_view rest = text.substr(at);
+    const size_t address = addresses == Addresses::kMasked ? AddressLength(rest) : 0;
+    if (StartsWithName(rest, name)) {
+      masked += kHost;
+      at += name.size();
+    } else if (address > 0) {
+      masked += kAddress;
+      at += address;
+    } else {
+      const auto word_end = std::find_if_not(rest.begin(), rest.end(), IsWordChar);
+      const size_t length = std::max<size_t>(1, static_cast<size_t>(word_end - rest.begin()));
+      masked += rest.substr(0, length);
+      at += length;
+    }
+  }
+  return masked;
+}
+
+struct Kind {
+  Status why;        ///< Of its first host.
+  std::string text;  ///< The message that all of them share.
+  std::vector<std::string> hosts;
+};
+
+Status ErrorOf(const Kind& kind) {
+  const Status& why = kind.why;
+  const std::string& first = kind.hosts.front();
+  if (kind.hosts.size() == 1) return ErrorOfHost(first, why);
+  std::string_view text = kind.text;
+  if (text.starts_with(kContext)) text.remove_prefix(kContext.size());
+  return {why.code(), fmt::format("hosts {}: {}", CompressHostList(kind.hosts), text),
+          Masked(why.hint(), first, Addresses::kKept)};
+}
+
+HostLoss Others(std::span<Kind> kinds) {
+  std::vector<std::string> hosts;
+  for (Kind& kind : kinds) {
+    hosts.insert(hosts.end(), std::make_move_iterator(kind.hosts.begin()),
+                 std::make_move_iterator(kind.hosts.end()));
+  }
+  const std::string count =
+      kinds.size() == 1 ? "another reason" : fmt::format("{} other reasons", kinds.size());
+  Status error(kinds.front().why.code(),
+               fmt::format("{} {}: lost for {}", hosts.size() == 1 ? "host" : "hosts",
+                           CompressHostList(hosts), count),
+               "--events FILE writes down each host's own");
+  return {std::move(error), std::move(hosts)};
+}
+
+}  // namespace
+
+std::string Ending::NoteDamage(const Status& why) {
+  if (!output_damage.ok()) return {};
+  output_damage = why.ok() ? Status(ErrorCode::kOutputLost, "output was not written whole")
+                           : Status(why).WithCode(ErrorCode::kOutputLost);
+  return fmt::format("{}; the job goes on without it", output_damage.message());
+}
+
+bool Ending::IsDrainUnlimited() const {
+  return is_output_blocked && signals == 0 && !is_timed_out && cause.kind != CauseKind::kReaderGone;
+}
+
+Duration Ending::StopLimit(Duration grace, Duration margin) const {
+  const bool is_asked = cause.kind == CauseKind::kInterrupted && grace > Duration::zero();
+  const int graces = is_asked && IsSigintFirst(cause.exit_code - 128) ? 2 : 1;
+  return graces * grace + margin;
+}
+
+void Ending::Close() {
+  if (cause.kind != CauseKind::kSuccess || output_damage.ok()) return;
+  cause.exit_code = kOutputLostExit;
+  cause.error = output_damage;
+}
+
+Cause SuccessCause() { return {.kind = CauseKind::kSuccess}; }
+
+Cause WorkerFailedCause(const WorkerRecord& worker, uint32_t restarts) {
+  const wire::ExitStatus& status = worker.status.value();
+  std::string text = fmt::format("{} {}", NameOf(worker), DescribeFailure(worker));
+  if (restarts > 0) {
+    text += fmt::format(" (after {} {})", restarts, restarts == 1 ? "restart" : "restarts");
+  }
+  const bool has_run = status.stage == wire::ExecStage::kNone;
+  return {.kind = CauseKind::kWorkerFailed,
+          .exit_code = ExitCodeOf(worker),
+          .origin = has_run ? ExitOrigin::kWorker : ExitOrigin::kHvdray,
+          .error = {CodeOf(status), std::move(text)}};
+}
+
+Cause HostLostCause(Status error) {
+  return {.kind = CauseKind::kHostLost, .exit_code = kHvdrayFailed, .error = std::move(error)};
+}
+
+Cause StartTimeoutCause(std::span<const std::string> hosts, const char* what, Duration limit) {
+  return {.kind = CauseKind::kStartTimeout,
+          .exit_code = kHvdrayFailed,
+          .error = {ErrorCode::kDeadlineExceeded,
+                    fmt::format("{} did not {} within {}", Hosts(hosts), what, ShowDuration(limit)),
+                    fmt::format("look at what {} doing, or raise --start-timeout (now {})",
+                                hosts.size() == 1 ? "this host is" : "these hosts are",
+                                ShowDuration(limit))}};
+}
+
+Cause TimeoutCause(Duration limit) {
+  return {.kind = CauseKind::kTimeout,
+          .exit_code = 124,
+          .error = {ErrorCode::kTimeout,
+                    fmt::format("the job did not end within {}", ShowDuration(limit)),
+                    fmt::format("raise --timeout (now {})", ShowDuration(limit))}};
+}
+
+Cause InterruptedCause(int signo) {
+  const char* name = ::sigabbrev_np(signo);
+  return {.kind = CauseKind::kInterrupted,
+          .exit_code = 128 + signo,
+          .error = {ErrorCode::kInterrupted, name != nullptr
+                                                 ? fmt::format("stopped by SIG{}", name)
+                                                 : fmt::format("stopped by signal {}", signo)}};
+}
+
+bool IsSigintFirst(int signo) { return signo == SIGINT; }
+
+std::string WayOfStop(bool is_sigint_first, Duration grace) {
+  if (grace <= Duration::zero()) return "SIGKILL";
+  const std::string limit = ShowDuration(grace);
+  return fmt::format("{}SIGTERM, after {} SIGKILL",
+                     is_sigint_first ? fmt::format("SIGINT, after {} ", limit) : std::string(),
+                     limit);
+}
+
+std::string StopNotice(int signo, Duration grace) {
+  const std::string limit = ShowDuration(grace);
+  return fmt::format("{}: the workers have {} to end{}; once more to kill them now",
+                     InterruptedCause(signo).error.message(), limit,
+                     IsSigintFirst(signo)
+                         ? fmt::format(", then get SIGTERM, and SIGKILL {} later", limit)
+                         : std::string());
+}
+
+Cause ReaderGoneCause() {
+  return {.kind = CauseKind::kReaderGone,
+          .exit_code = 128 + SIGPIPE,
+          .error = {ErrorCode::kReaderGone, "the reader of stdout went away"}};
+}
+
+Cause StopTimeoutCause(std::span<const std::string> hosts, Duration waited) {
+  return {.kind = CauseKind::kStopTimeout,
+          .exit_code = kHvdrayFailed,
+          .error = {ErrorCode::kDeadlineExceeded,
+                    fmt::format("{} did not report the end of the workers within {}", Hosts(hosts),
+                                ShowDuration(waited)),
+                    "processes may be left there"}};
+}
+
+Cause PartialSuccessCause(const WorkerRecord& winner, const std::optional<WorkerRecord>& failed,
+                          int unfinished) {
+  if (failed) {
+    Cause cause = WorkerFailedCause(*failed, 0);
+    cause.kind = CauseKind::kPartialSuccess;
+    cause.error = {
+        cause.error.code(),
+        fmt::format("{}, while {} ended with success", cause.error.message(), NameOf(winner)),
+        "--success any takes one success for that of the job"};
+    return cause;
+  }
+  return {.kind = CauseKind::kPartialSuccess,
+          .exit_code = kNobodyToBlame,
+          .error = {ErrorCode::kPartialSuccess,
+                    fmt::format("{} ended with success while {} other{} had not", NameOf(winner),
+                                unfinished, unfinished == 1 ? "" : "s"),
+                    "workers have to end together; --success any takes one success for that of "
+                    "the job"}};
+}
+
+Cause LossCause(const std::optional<WorkerRecord>& failed, const std::string& why,
+                uint32_t restarts) {
+  if (failed && failed->status) {
+    return WorkerFailedCause(*failed, restarts);
+  }
+  return {
+      .kind = CauseKind::kNoSurvivor,
+      .exit_code = kNobodyToBlame,
+      .error = {ErrorCode::kStateLost,
+                fmt::format("no worker is left to go on with{}{}", why.empty() ? "" : ": ", why),
+                "the state was on these hosts only"}};
+}
+
+Cause WhileConnecting(Cause cause) {
+  cause.error = {cause.error.code(),
+                 fmt::format("{} while the gang connected", cause.error.message()),
+                 "Horovod can't recover from a loss while its workers connect in hvd.init(): all "
+                 "others of the gang ended with it; start again from the last checkpoint"};
+  return cause;
+}
+
+Cause NoCommonHostCause() {
+  return {.kind = CauseKind::kNoSurvivor,
+          .exit_code = kNobodyToBlame,
+          // Horovod's own message, which scripts look for.
+          .error = {ErrorCode::kStateLost,
+                    "No hosts from previous set remaining, unable to broadcast state.",
+                    "the hosts that the job ran on are gone from discovery, or failed"}};
+}
+
+Cause ResetLimitCause(uint32_t limit) {
+  return {.kind = CauseKind::kResetLimit,
+          .exit_code = kNobodyToBlame,
+          // Horovod's own message, which scripts look for.
+          .error = {ErrorCode::kResetLimit,
+                    fmt::format("Horovod was shutdown because number of resets during elastic job "
+                                "exceeded limit: {}",
+                                limit),
+                    fmt::format("raise --reset-limit (now {})", limit)}};
+}
+
+Cause NoSlotsCause(int needed, int found, Duration limit, bool can_come, bool is_first) {
+  // A job needs -np slots to start, and --min-np to continue.
+  const std::string_view fewer = is_first ? "-np" : "--min-np";
+  const std::string when =
+      can_come ? fmt::format(" within {}", ShowDuration(limit)) : ", and no more can come";
+  return {
+      .kind = CauseKind::kNoSlots,
+      .exit_code = kHvdrayFailed,
+      .error = {ErrorCode::kNoCapacity,
+                fmt::format("{} of {} slots that the job needs were found{}", found, needed, when),
+                can_come ? fmt::format("raise --elastic-timeout (now {}), or lower {}",
+                                       ShowDuration(limit), fewer)
+                         : fmt::format("give more hosts, lower {}, or let failed hosts come back "
+                                       "(--blacklist-cooldown-range)",
+                                       fewer)}};
+}
+
+Cause DiscoveryCause(const Status& why) {
+  Status error = why.ok() ? Status(ErrorCode::kNoCapacity, "host discovery failed") : why;
+  // Nothing was started: its output is invalid, like a bad host file.
+  const bool is_spec = error.code() == ErrorCode::kSpecInvalid;
+  return {.kind = CauseKind::kDiscoveryFailed,
+          .exit_code = is_spec ? kWrongSpec : kHvdrayFailed,
+          .error = error};
+}
+
+Cause UnreportedCause(Status error) {
+  return {.kind = CauseKind::kStopTimeout, .exit_code = kHvdrayFailed, .error = std::move(error)};
+}
+
+std::string NameOf(const WorkerRecord& worker) {
+  return fmt::format("rank {} on host {}", worker.rank, worker.host);
+}
+
+std::string ShowDuration(Duration duration) {
+  const double seconds = std::chrono::duration<double>(duration).count();
+  if (seconds < 1) return fmt::format("{:.3g} ms", seconds * 1000);
+  return seconds < 100 ? fmt::format("{:.3g} s", seconds) : fmt::format("{:.0f} s", seconds);
+}
+
+void AddLateFault(Verdict& verdict, const Event& event) {
+  if (verdict.exit_code != 0) return;
+  Cause cause;
+  if (std::holds_alternative<event::ReaderGone>(event)) {
+    cause = ReaderGoneCause();
+  } else if (const auto* damaged = std::get_if<event::OutputDamaged>(&event)) {
+    cause.exit_code = kOutputLostExit;
+    cause.error = Status(damaged->why).WithCode(ErrorCode::kOutputLost);
+  } else {
+    return;
+  }
+  verdict.exit_code = cause.exit_code;
+  verdict.origin = ExitOrigin::kHvdray;
+  verdict.error = std::move(cause.error);
+}
+
+void AddDrainFault(Verdict& verdict, Status drained) {
+  if (drained.ok() || verdict.exit_code != 0) return;
+  const bool is_reader_gone = drained.code() == ErrorCode::kReaderGone;
+  verdict.exit_code = is_reader_gone ? 128 + SIGPIPE : kOutputLostExit;
+  verdict.error = std::move(drained);
+}
+
+std::vector<HostLoss> GroupLosses(std::span<const LostHost> lost, size_t max_kinds) {
+  std::vector<Kind> kinds;
+  std::map<std::pair<ErrorCode, std::string>, size_t> index;
+  for (const LostHost& host : lost) {
+    const std::string& message = host.why.message();
+    std::string masked = Masked(message, host.name, Addresses::kMasked);
+    std::string text = Masked(message, host.name, Addresses::kKept);
+    const auto [it, is_new] = index.try_emplace({host.why.code(), masked}, kinds.size());
+    if (is_new) kinds.push_back({.why = host.why, .text = text});
+    Kind& kind = kinds[it->second];
+    if (kind.text != text) kind.text = std::move(masked);
+    kind.hosts.push_back(host.name);
+  }
+  std::vector<HostLoss> losses;
+  const size_t named = std::min(kinds.size(), max_kinds);
+  for (size_t i = 0; i < named; ++i) {
+    Status error = ErrorOf(kinds[i]);
+    losses.push_back({std::move(error), std::move(kinds[i].hosts)});
+  }
+  if (kinds.size() > named) losses.push_back(Others(std::span(kinds).subspan(named)));
+  return losses;
+}
+
+Status ErrorOfHost(const std::string& name, const Status& why) {
+  const bool is_named = why.message().find(name) != std::string::npos;
+  return is_named ? why : Status(why).WithContext(fmt::format("host {}", name));
+}
+
+HostLoss SilentHosts(std::vector<std::string> hosts) {
+  Status error(
+      ErrorCode::kConnectTimeout,
+      fmt::format("{} more had not answered yet: {}", hosts.size(), CompressHostList(hosts)),
+      "the job ended before their time was up; they may be slow, or fail too");
+  return {std::move(error), std::move(hosts)};
+}
+
+}  // namespace hvdray

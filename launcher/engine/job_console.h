@@ -1,0 +1,131 @@
+// The user's side of a job, the same for every driver: its output, the signals that stop and pause
+// it, a reader that does not read, the order of shutdown. Decides nothing.
+#ifndef HVDRAY_LAUNCHER_ENGINE_JOB_CONSOLE_H_
+#define HVDRAY_LAUNCHER_ENGINE_JOB_CONSOLE_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/loop.h"
+#include "launcher/driver/events.h"
+#include "launcher/engine/agent_set.h"
+#include "launcher/engine/launcher.h"
+#include "launcher/job/job_spec.h"
+#include "launcher/report/event_log.h"
+#include "launcher/report/job_output.h"
+#include "launcher/report/job_report.h"
+#include "launcher/report/progress.h"
+#include "launcher/report/trace.h"
+
+namespace hvdray {
+
+/// Called from the loop; all but on_consumed never from within a call to JobConsole.
+struct JobConsoleHandlers {
+  std::function<void(int signo)> on_stop_signal;
+  std::function<void(int signo)> on_forward_signal;  ///< To pass on to the workers.
+  std::function<void()> on_reader_gone;
+  std::function<void(Status why)> on_damaged;
+  std::function<void(bool is_blocked)> on_output_blocked;
+  /// See JobOutputHandlers.
+  std::function<void(int worker, uint32_t bytes)> on_consumed;
+};
+
+/// Handlers that feed a DriverLoop, which outlives them, with what the user does; without
+/// on_forward_signal and on_consumed.
+template <typename Facts>
+JobConsoleHandlers HandlersFeeding(Facts& facts) {
+  JobConsoleHandlers handlers;
+  handlers.on_stop_signal = [&facts](int signo) { facts.Feed(event::UserSignal{signo}); };
+  handlers.on_reader_gone = [&facts] { facts.Feed(event::ReaderGone{}); };
+  handlers.on_damaged = [&facts](Status why) { facts.Feed(event::OutputDamaged{std::move(why)}); };
+  handlers.on_output_blocked = [&facts](bool is_blocked) {
+    facts.Feed(event::OutputBlocked{is_blocked});
+  };
+  return handlers;
+}
+
+/// Owns the job's output and signal handlers. Threads: the loop's.
+class JobConsole {
+ public:
+  /// Opens the output. Loop, trace, spec, environment and agents outlive it. `record_fd`: see
+  /// JobOutputOptions. Errors: kFileUnwritable.
+  static Result<std::unique_ptr<JobConsole>> Open(Loop& loop, Trace& trace, const JobSpec& spec,
+                                                  const Environment& environment, AgentSet& agents,
+                                                  JobConsoleHandlers handlers, int record_fd = -1);
+
+  JobOutput& output() { return *output_; }
+  /// Prints "hvdray: text" to the user, unless -q.
+  void Say(std::string_view text);
+  /// Updates the progress line on a terminal.
+  void ShowProgress(const StartProgress& progress);
+
+  /// Installs the signal handlers, calls `begin` and runs the loop until Finish() is complete.
+  void Run(const std::function<void()>& begin);
+  /// The job is over: writes what is queued, calls `on_drained` with the result, sends Bye to the
+  /// agents and waits for their carriers, calls `on_closed` and stops the loop.
+  void Finish(std::function<void(Status drained)> on_drained, std::function<void()> on_closed);
+  /// Handles a stop signal; also called for signals that hvdray raises itself.
+  void OnStopSignal(int signo);
+  bool is_finishing() const { return is_finishing_; }
+  /// The newest stop signal is the first one, and stops workers by SIGINT first.
+  bool is_sigint_first() const { return is_sigint_first_; }
+  /// The generation of the heartbeats that announce a pause (^Z).
+  void SetGeneration(Generation generation) { generation_ = generation; }
+
+  /// After Run(): the report, as far as it is the same for every driver. `last`: of the worker
+  /// that failed first.
+  JobReport BeginReport(const LaunchPlan& plan, Verdict verdict, LastWords last) const;
+  /// See Launcher::Print().
+  void Print(std::span<const std::string> lines);
+
+ private:
+  JobConsole(Loop& loop, Trace& trace, const JobSpec& spec, const Environment& environment,
+             AgentSet& agents, JobConsoleHandlers handlers);
+  void Pause(const std::function<void()>& stop_now);
+  void WaitFlushed(const std::function<void()>& then, TimePoint until);
+  void WatchReader();
+  std::optional<Duration> DrainLimit() const;
+
+  Loop& loop_;
+  Trace& trace_;
+  const JobSpec& spec_;
+  const Environment& environment_;
+  AgentSet& agents_;
+  JobConsoleHandlers handlers_;
+  std::unique_ptr<JobOutput> output_;
+  TerminalStyle style_;
+  Generation generation_ = 0;
+  bool is_finishing_ = false;
+  bool is_sigint_first_ = false;
+  bool was_blocked_ = false;
+  std::optional<TimePoint> told_to_stop_at_;
+  Watch pause_timer_;
+  Watch blocked_timer_;
+};
+
+// Which files a job writes, from its plan. Pure, except for the check that they can be written.
+
+/// The names of a plan's hosts, by host index.
+std::vector<std::string> NamesOf(const std::vector<HostSlots>& hosts);
+
+/// The start of messages about a file that an option names: "--report", or, for a job file,
+/// "job.yaml:4:9: report".
+std::string NamedBy(const Setting<std::string>& file, std::string_view option);
+
+/// Checks --report, --junit and --trace before anything is started. Errors: kFileUnwritable.
+Status CheckReportPaths(const JobSpec& spec);
+
+/// The settings of the output from a resolved spec.
+JobOutputOptions OutputOptionsOf(const JobSpec& spec);
+
+/// The settings of --events, without on_damaged.
+EventLogOptions EventOptionsOf(const LaunchPlan& plan);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_LAUNCHER_ENGINE_JOB_CONSOLE_H_

@@ -1,0 +1,66 @@
+// Exit code and message of every reason to end.
+#include "launcher/driver/cause.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+namespace hvdray {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+const std::vector<std::string> kOne = {"b"};
+const std::vector<std::string> kTwo = {"node1", "node2"};
+
+TEST(CauseTest, HasTheDocumentedExitCodes) {
+  EXPECT_EQ(SuccessCause().exit_code, 0);
+  EXPECT_EQ(TimeoutCause(seconds(1)).exit_code, 124);
+  EXPECT_EQ(StartTimeoutCause(kOne, "x", seconds(1)).exit_code, 125);
+  EXPECT_EQ(StopTimeoutCause(kOne, seconds(1)).exit_code, 125);
+  EXPECT_EQ(HostLostCause({ErrorCode::kAgentLost, "x"}).exit_code, 125);
+  EXPECT_EQ(InterruptedCause(SIGHUP).exit_code, 129);
+  EXPECT_EQ(InterruptedCause(SIGINT).exit_code, 130);
+  EXPECT_EQ(InterruptedCause(SIGTERM).exit_code, 143);
+  EXPECT_EQ(ReaderGoneCause().exit_code, 141);
+}
+
+TEST(CauseTest, BlamesTheWorkerOnlyForWhatItDidItself) {
+  WorkerRecord worker{.rank = 3, .host = "b", .status = wire::ExitStatus{.exit_code = 125}};
+  EXPECT_EQ(WorkerFailedCause(worker, 0).origin, ExitOrigin::kWorker);
+  worker.status->stage = wire::ExecStage::kFork;
+  EXPECT_EQ(WorkerFailedCause(worker, 0).origin, ExitOrigin::kHvdray);
+  EXPECT_EQ(WorkerFailedCause(worker, 0).exit_code, 125);
+}
+
+TEST(CauseTest, CountsRestartsInWords) {
+  const WorkerRecord worker{.rank = 3, .host = "b", .status = wire::ExitStatus{.exit_code = 1}};
+  EXPECT_EQ(WorkerFailedCause(worker, 0).error.message(), "rank 3 on host b exited with code 1");
+  EXPECT_EQ(WorkerFailedCause(worker, 1).error.message(),
+            "rank 3 on host b exited with code 1 (after 1 restart)");
+}
+
+TEST(CauseTest, SaysWhatToDoAboutATimeout) {
+  EXPECT_EQ(StartTimeoutCause(kTwo, "become ready", milliseconds(1500)).error.ToString(),
+            "hosts node[1-2] did not become ready within 1.5 s [HVD-E0005]\n"
+            "  hint: look at what these hosts are doing, or raise --start-timeout (now 1.5 s)");
+  EXPECT_NE(TimeoutCause(seconds(60)).error.hint().find("--timeout"), std::string::npos);
+}
+
+TEST(CauseTest, KnowsSignalsWithoutAName) {
+  EXPECT_EQ(InterruptedCause(SIGTERM).error.message(), "stopped by SIGTERM");
+  EXPECT_EQ(InterruptedCause(120).error.message(), "stopped by signal 120");
+}
+
+TEST(ShowDurationTest, ChoosesTheUnit) {
+  EXPECT_EQ(ShowDuration(seconds(30)), "30 s");
+  EXPECT_EQ(ShowDuration(milliseconds(1500)), "1.5 s");
+  EXPECT_EQ(ShowDuration(milliseconds(200)), "200 ms");
+  EXPECT_EQ(ShowDuration(std::chrono::microseconds(1500)), "1.5 ms");
+  EXPECT_EQ(ShowDuration(seconds(86400)), "86400 s");
+  EXPECT_EQ(ShowDuration(Duration::zero()), "0 ms");
+}
+
+}  // namespace
+}  // namespace hvdray

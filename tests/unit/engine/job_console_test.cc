@@ -1,0 +1,142 @@
+// The user's side of a job: signals, and the order of shutdown.
+#include "launcher/engine/job_console.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "tests/fakes/fake_transport.h"
+#include "tests/fakes/loop_runner.h"
+#include "tests/fakes/temp_folder.h"
+
+namespace hvdray {
+namespace {
+
+class JobConsoleTest : public testing::Test {
+ protected:
+  JobConsoleTest() : loop_(std::move(*Loop::Create())), transport_(*loop_) {
+    spec_.np.Set(1, "test");
+    spec_.is_quiet.Set(true, "test");
+    transport_.on_agent = [](const std::string&, FakeAgent& agent) { agent.SayHello(); };
+    AgentSetHandlers handlers;
+    handlers.on_ready = [this](int, const wire::HostFacts&) { ++ready_; };
+    handlers.on_lost = [](int, const Status& why) { ADD_FAILURE() << why.ToString(); };
+    handlers.on_message = [](int, wire::Message&&) {};
+    agents_.emplace(*loop_, transport_, std::vector<std::string>{"a"}, "test", wire::Welcome(),
+                    std::move(handlers));
+  }
+
+  Status Open() {
+    JobConsoleHandlers handlers;
+    handlers.on_stop_signal = [this](int signo) {
+      signals_.push_back(signo);
+      if (on_stop_) on_stop_();
+    };
+    handlers.on_forward_signal = [this](int signo) {
+      forwarded_.push_back(signo);
+      Finish();
+    };
+    handlers.on_reader_gone = [] {};
+    handlers.on_damaged = [](const Status&) {};
+    handlers.on_output_blocked = [](bool) {};
+    handlers.on_consumed = [](int, uint32_t) {};
+    Result<std::unique_ptr<JobConsole>> front =
+        JobConsole::Open(*loop_, trace_, spec_, environment_, *agents_, std::move(handlers));
+    if (!front.ok()) return front.status();
+    front_ = std::move(front).value();
+    return {};
+  }
+  void StartAgents() {
+    agents_->StartAll();
+    ASSERT_TRUE(RunUntil(*loop_, [&] { return ready_ == 1; }));
+  }
+  void Finish() {
+    front_->Finish(
+        [this](const Status& drained) {
+          EXPECT_TRUE(drained.ok()) << drained.ToString();
+          steps_.push_back(transport_.agents["a"]->closed.empty() ? "drained" : "drained too late");
+        },
+        [this] { steps_.push_back("closed"); });
+  }
+  /// The carrier ends with its link, as a real one does.
+  Watch EndCarrierWithLink() {
+    return loop_->Every(std::chrono::milliseconds(1), [this] {
+      if (transport_.agents["a"]->closed.empty()) return;
+      transport_.agents["a"]->Vanish();
+      transport_.Exit("a", Status());
+    });
+  }
+
+  std::unique_ptr<Loop> loop_;
+  FakeTransport transport_;
+  Trace trace_{TimePoint(), {}, false};
+  JobSpec spec_;
+  Environment environment_;
+  std::optional<AgentSet> agents_;
+  std::unique_ptr<JobConsole> front_;
+  int ready_ = 0;
+  std::function<void()> on_stop_;
+  std::vector<int> signals_;
+  std::vector<int> forwarded_;
+  std::vector<std::string> steps_;
+};
+
+TEST_F(JobConsoleTest, AnOutputFolderThatCannotBeMadeIsSaidAtOnce) {
+  const TempFolder temp;
+  ASSERT_TRUE(WriteFileAtomically(temp / "file", "x").ok());
+  spec_.output_folder.Set(temp / "file/out", "test");
+  EXPECT_EQ(Open().code(), ErrorCode::kFileUnwritable);
+}
+
+TEST_F(JobConsoleTest, TheEndIsOutputThenAgentsThenTheLoop) {
+  ASSERT_TRUE(Open().ok());
+  StartAgents();
+  const Watch carrier = EndCarrierWithLink();
+  EXPECT_FALSE(front_->is_finishing());
+  front_->Run([this] { Finish(); });
+  EXPECT_TRUE(front_->is_finishing());
+  EXPECT_EQ(steps_, (std::vector<std::string>{"drained", "closed"}));
+  EXPECT_TRUE(transport_.agents["a"]->closed.empty() || transport_.agents["a"]->closed[0].ok());
+}
+
+TEST_F(JobConsoleTest, StopSignalsAreTheDriversUntilTheJobIsOver) {
+  ASSERT_TRUE(Open().ok());
+  StartAgents();
+  const Watch carrier = EndCarrierWithLink();
+  on_stop_ = [this] {
+    if (signals_.size() == 1) {
+      ::kill(::getpid(), SIGINT);
+    } else {
+      Finish();
+    }
+  };
+  front_->Run([] { ::kill(::getpid(), SIGTERM); });
+  EXPECT_EQ(signals_, (std::vector<int>{SIGTERM, SIGINT}));
+  EXPECT_EQ(steps_.back(), "closed");
+}
+
+// The agent never ends, so only the signal can end the wait within this test's time.
+TEST_F(JobConsoleTest, AStopSignalAfterTheEndLeavesAtOnce) {
+  ASSERT_TRUE(Open().ok());
+  StartAgents();
+  const TimePoint began = loop_->Now();
+  front_->Run([this] {
+    Finish();
+    ::kill(::getpid(), SIGTERM);
+  });
+  EXPECT_TRUE(signals_.empty());
+  EXPECT_LT(loop_->Now() - began, std::chrono::seconds(4)) << "the limit for agents is 5 s";
+  for (const std::string& step : steps_) EXPECT_NE(step, "closed");
+}
+
+TEST_F(JobConsoleTest, UserSignalsGoOnToTheWorkers) {
+  ASSERT_TRUE(Open().ok());
+  StartAgents();
+  const Watch carrier = EndCarrierWithLink();
+  front_->Run([] { ::kill(::getpid(), SIGUSR1); });
+  EXPECT_EQ(forwarded_, std::vector<int>{SIGUSR1});
+  EXPECT_TRUE(signals_.empty());
+}
+
+}  // namespace
+}  // namespace hvdray

@@ -1,0 +1,98 @@
+#include "launcher/engine/worker_guard.h"
+
+#include <gtest/gtest.h>
+
+namespace hvdray {
+namespace {
+
+wire::Message Bytes(Generation generation, int worker, size_t size) {
+  return {generation, wire::Output{worker, wire::StreamId::kStdout, false, std::string(size, 'x')}};
+}
+
+class WorkerGuardTest : public testing::Test {
+ protected:
+  WorkerGuardTest() {
+    guard_.Admit(0, 3, 1);
+    guard_.Admit(70'000, 4, 2);
+  }
+  Status Check(int agent, const wire::Message& message) { return guard_.Check(agent, message); }
+  WorkerGuard guard_;
+};
+
+TEST_F(WorkerGuardTest, AnAgentSpeaksForTheWorkersThatItWasGivenOnly) {
+  const wire::Message messages[] = {
+      {2, wire::WorkerStarted{70'000, 10}},
+      {2, wire::WorkerExited{70'000, {}, false}},
+      Bytes(2, 70'000, 1),
+      {2, wire::Credit{70'000, wire::StreamId::kStdin, 1}},
+      {2, wire::WorkerArrived{70'000}},
+      {2, wire::KvRequest{1, wire::KvOperation::kRankAndSize, 70'000, "", "h:0", ""}},
+  };
+  for (const wire::Message& message : messages) {
+    EXPECT_TRUE(Check(4, message).ok()) << wire::NameOf(wire::TypeOf(message.body));
+    const Status status = Check(3, message);
+    EXPECT_EQ(status.code(), ErrorCode::kProtocolError);
+    EXPECT_NE(status.message().find("worker 70000 is not on this host"), std::string::npos)
+        << status.message();
+  }
+}
+
+TEST_F(WorkerGuardTest, NumbersThatWereNeverGivenBelongToNobody) {
+  for (const int worker : {1, 69'999, 70'001, 16'777'215}) {
+    EXPECT_EQ(Check(3, Bytes(1, worker, 1)).code(), ErrorCode::kProtocolError) << worker;
+    EXPECT_EQ(guard_.AgentOf(worker), -1) << worker;
+    EXPECT_EQ(guard_.GenerationOf(worker), 0u) << worker;
+    guard_.OnWritten(worker, 5);
+  }
+  EXPECT_EQ(guard_.AgentOf(-1), -1);
+}
+
+TEST_F(WorkerGuardTest, AWorkerIsFoundByItsNumber) {
+  EXPECT_EQ(guard_.AgentOf(0), 3);
+  EXPECT_EQ(guard_.GenerationOf(0), 1u);
+  EXPECT_EQ(guard_.AgentOf(70'000), 4);
+  EXPECT_EQ(guard_.GenerationOf(70'000), 2u);
+}
+
+TEST_F(WorkerGuardTest, NobodySpeaksOfAGenerationThatHasNotBegun) {
+  EXPECT_FALSE(Check(3, Bytes(3, 0, 1)).ok());
+  EXPECT_FALSE(Check(3, {3, wire::GenerationStopped{}}).ok());
+  guard_.SetNewest(3);
+  EXPECT_TRUE(Check(3, Bytes(3, 0, 1)).ok());
+  guard_.SetNewest(1);
+  EXPECT_TRUE(Check(3, {3, wire::GenerationStopped{}}).ok()) << "it never goes back";
+}
+
+TEST_F(WorkerGuardTest, AWorkerThatOutlivesItsGenerationMaySpeakInBoth) {
+  EXPECT_TRUE(Check(3, Bytes(1, 0, 1)).ok());
+  EXPECT_TRUE(Check(3, Bytes(2, 0, 1)).ok());
+}
+
+TEST_F(WorkerGuardTest, WhatSpeaksOfNoWorkerIsAnybodys) {
+  EXPECT_TRUE(Check(9, {0, wire::HostLeaving{1000}}).ok());
+  EXPECT_TRUE(Check(9, {2, wire::ConnectionsBroken{}}).ok());
+  EXPECT_TRUE(Check(9, {1, wire::KvRequest{1, wire::KvOperation::kFollow, -1, "s", "", ""}}).ok());
+}
+
+TEST_F(WorkerGuardTest, MoreOutputThanWasGrantedIsAViolation) {
+  EXPECT_TRUE(Check(3, Bytes(1, 0, wire::kOutputWindowBytes)).ok());
+  guard_.OnWritten(0, 100);
+  EXPECT_TRUE(Check(3, Bytes(2, 0, 100)).ok()) << "one window for all generations";
+  EXPECT_TRUE(Check(4, Bytes(2, 70'000, 100)).ok()) << "but each worker has its own";
+  EXPECT_EQ(Check(3, Bytes(2, 0, 1)).code(), ErrorCode::kProtocolError);
+}
+
+TEST_F(WorkerGuardTest, MoreWrittenThanSentGrantsNothingBeyondTheWindow) {
+  guard_.OnWritten(0, 1000);
+  EXPECT_FALSE(Check(3, Bytes(1, 0, wire::kOutputWindowBytes + 1)).ok());
+}
+
+TEST_F(WorkerGuardTest, AWorkerBegunAnewHasAFullWindow) {
+  EXPECT_TRUE(Check(3, Bytes(1, 0, wire::kOutputWindowBytes)).ok());
+  guard_.Admit(0, 5, 4);
+  EXPECT_TRUE(Check(5, Bytes(4, 0, wire::kOutputWindowBytes)).ok());
+  EXPECT_FALSE(Check(3, Bytes(4, 0, 0)).ok());
+}
+
+}  // namespace
+}  // namespace hvdray
