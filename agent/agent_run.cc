@@ -33,16 +33,17 @@ const char kAgentBuild[] = "hvdray " HVDRAY_VERSION;
 namespace {
 
 /// Empty: this process may not create cgroups.
-std::string MakeCgroupFolder() {
-  const std::optional<std::string> own = OwnCgroupFolder();
+std::string MakeCgroupDirectory() {
+  const std::optional<std::string> own = OwnCgroupDirectory();
   if (!own) return {};
-  std::string folder = AgentCgroupFolder(*own, ::getpid());
+  std::string directory = AgentCgroupDirectory(*own, ::getpid());
   // An existing group of this name is a leftover of a dead agent with the same pid.
-  if (::mkdir(folder.c_str(), 0755) != 0 &&
-      (errno != EEXIST || !KillAndRemoveCgroup(folder) || ::mkdir(folder.c_str(), 0755) != 0)) {
+  if (::mkdir(directory.c_str(), 0755) != 0 &&
+      (errno != EEXIST || !KillAndRemoveCgroup(directory) ||
+       ::mkdir(directory.c_str(), 0755) != 0)) {
     return {};
   }
-  return folder;
+  return directory;
 }
 
 /// Maps signals to the session's end; merges copies of one signal within `merge`.
@@ -96,7 +97,7 @@ int Leave(const std::string& seconds) {
                       seconds, kMaxLeaveSeconds));
     return kAgentUsage;
   }
-  const Result<int> told = TellAgentsToLeave(ControlFolder(), *in);
+  const Result<int> told = TellAgentsToLeave(ControlDirectory(), *in);
   if (!told.ok()) {
     Print(STDERR_FILENO, fmt::format("hvdray-agent: {}\n", told.status().ToString()));
     return told.status().code() == ErrorCode::kUsage ? kAgentUsage : kAgentFailed;
@@ -110,9 +111,9 @@ int Leave(const std::string& seconds) {
 void NoteUse() { (void)!::utimensat(AT_FDCWD, "/proc/self/exe", nullptr, 0); }
 
 /// Falls back to "/": a missing or unreadable home directory must not keep an agent from working.
-void StartIn(const char* folder) {
-  if (::chdir(folder) == 0) return;
-  Log(LogLevel::kWarning, "agent", "cannot start in '{}': {}", folder, ::strerror(errno));
+void StartIn(const char* directory) {
+  if (::chdir(directory) == 0) return;
+  Log(LogLevel::kWarning, "agent", "cannot start in '{}': {}", directory, ::strerror(errno));
   (void)!::chdir("/");
 }
 
@@ -203,10 +204,10 @@ int FailAgent(const Status& status) {
 AgentEnd RunAgentSession(Loop& loop, std::unique_ptr<ByteStream> stream, Lifelines& lifelines,
                          AgentSessionOptions options, Duration signal_merge) {
   options.build = kAgentBuild;
-  options.control_folder = ControlFolder();
-  options.cgroup_folder = MakeCgroupFolder();
+  options.control_directory = ControlDirectory();
+  options.cgroup_directory = MakeCgroupDirectory();
   options.facts = GatherHostFacts();
-  const std::string folder = options.cgroup_folder;
+  const std::string directory = options.cgroup_directory;
 
   AgentEnd end;
   {
@@ -221,7 +222,7 @@ AgentEnd RunAgentSession(Loop& loop, std::unique_ptr<ByteStream> stream, Lifelin
     end.why = session.why();
     lifelines.OnLost([](const Status&) {});
   }
-  if (!folder.empty()) KillAndRemoveCgroup(folder);
+  if (!directory.empty()) KillAndRemoveCgroup(directory);
   return end;
 }
 

@@ -79,7 +79,7 @@ void AgentSession::Start() {
     }
   }
   hello.takes_deflated = true;
-  hello.facts.cleanup = options_.cgroup_folder.empty() ? "subreaper" : "cgroup";
+  hello.facts.cleanup = options_.cgroup_directory.empty() ? "subreaper" : "cgroup";
   link_->Start({.on_message = [this](wire::Message&& message) { OnMessage(std::move(message)); },
                 .on_closed = [this](const Status& why) { OnLinkClosed(why); },
                 .on_output_room =
@@ -125,7 +125,7 @@ void AgentSession::On(Generation /*generation*/, wire::Welcome&& welcome) {
   options.cache_bytes = static_cast<size_t>(welcome_->kv_cache_bytes);
   options.is_peer_checked = welcome_->is_peer_checked;
   options.is_mesh_kept = welcome_->is_elastic;
-  options.is_meeting_held = welcome_->is_elastic;
+  options.is_barrier_held = welcome_->is_elastic;
   relay_ = std::make_unique<Relay>(loop_, std::move(options), static_cast<KvUpstream&>(*this));
   MakeGangs();
 }
@@ -144,10 +144,10 @@ void AgentSession::MakeGangs() {
     SendStopped(generation, swept);
   };
   handlers.on_idle = [this] { FinishIfIdle(); };
-  gangs_ = std::make_unique<GangSet>(
-      loop_, *relay_,
-      GangSetOptions{welcome_->job_id, options_.cgroup_folder, welcome_->is_elastic, options_.node},
-      std::move(handlers));
+  gangs_ = std::make_unique<GangSet>(loop_, *relay_,
+                                     GangSetOptions{welcome_->job_id, options_.cgroup_directory,
+                                                    welcome_->is_elastic, options_.node},
+                                     std::move(handlers));
   if (!welcome_->is_elastic) return;
   elastic_ = std::make_unique<ElasticDuties>(
       loop_, *relay_, *gangs_,
@@ -156,9 +156,9 @@ void AgentSession::MakeGangs() {
 }
 
 void AgentSession::OpenControl() {
-  if (options_.control_folder.empty()) return;
+  if (options_.control_directory.empty()) return;
   Result<std::unique_ptr<ControlSocket>> control =
-      ControlSocket::Open(loop_, options_.control_folder, [this](Duration in) {
+      ControlSocket::Open(loop_, options_.control_directory, [this](Duration in) {
         Retire(in, {ErrorCode::kAgentLost, "the agent was told to leave"}, kLinkFailed);
       });
   if (control.ok()) {
@@ -203,10 +203,10 @@ void AgentSession::On(Generation generation, wire::Inspect&& inspect) {
 void AgentSession::EndPreparation() {
   prober_.reset();
   probe_listener_.reset();
-  folder_receiver_.reset();
+  directory_receiver_.reset();
 }
 
-void AgentSession::On(Generation generation, wire::FolderList&& list) {
+void AgentSession::On(Generation generation, wire::DirectoryList&& list) {
   if (IsStale(generation)) {
     ++stale_requests_;
     return;
@@ -215,11 +215,11 @@ void AgentSession::On(Generation generation, wire::FolderList&& list) {
     Leave({ErrorCode::kProtocolError, "FolderList before Welcome"}, kLinkFailed);
     return;
   }
-  if (!folder_receiver_) {
-    folder_receiver_ =
-        std::make_unique<FolderReceiver>(Environment::FromProcess().GetOr("HOME", ""));
+  if (!directory_receiver_) {
+    directory_receiver_ =
+        std::make_unique<DirectoryReceiver>(Environment::FromProcess().GetOr("HOME", ""));
   }
-  Result<wire::Body> answer = folder_receiver_->OnList(std::move(list));
+  Result<wire::Body> answer = directory_receiver_->OnList(std::move(list));
   if (!answer.ok()) return Leave(answer.status(), kLinkFailed);
   Send(generation, std::move(answer).value());
 }
@@ -229,11 +229,11 @@ void AgentSession::On(Generation generation, wire::File&& file) {
     ++stale_requests_;
     return;
   }
-  if (!folder_receiver_) {
+  if (!directory_receiver_) {
     Leave({ErrorCode::kProtocolError, "File before FolderList"}, kLinkFailed);
     return;
   }
-  Result<std::optional<wire::Body>> answer = folder_receiver_->OnFile(file);
+  Result<std::optional<wire::Body>> answer = directory_receiver_->OnFile(file);
   if (!answer.ok()) return Leave(answer.status(), kLinkFailed);
   if (answer->has_value()) Send(generation, std::move(**answer));
 }
@@ -368,7 +368,7 @@ void AgentSession::Leave(const Status& why, int exit_code) {
   exit_code_ = exit_code;
   why_ = why;
   Log(LogLevel::kInfo, "agent", "leaving: {}", why.ToString());
-  folder_receiver_.reset();
+  directory_receiver_.reset();
   if (link_) {
     link_->Close({static_cast<uint16_t>(why.code()), why.message()}, kByeLimit, [this] {
       // Deferred: the link can't be destroyed from within its own callback.

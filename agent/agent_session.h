@@ -9,8 +9,8 @@
 #include <string>
 
 #include "agent/control_socket.h"
+#include "agent/directory_receiver.h"
 #include "agent/elastic_duties.h"
-#include "agent/folder_receiver.h"
 #include "agent/gang_set.h"
 #include "agent/host_facts.h"
 #include "agent/inspector.h"
@@ -25,9 +25,9 @@ namespace hvdray {
 /// What a session knows before the launcher speaks.
 struct AgentSessionOptions {
   std::string build;                ///< "hvdray 0.1.0"
-  std::string cgroup_folder;        ///< Exists and is ours; empty: generations get no cgroup.
+  std::string cgroup_directory;     ///< Exists and is ours; empty: generations get no cgroup.
   wire::HostFacts facts;            ///< The session fills in ports and cleanup.
-  std::string control_folder;       ///< For ControlSocket, in an elastic job; empty: no socket.
+  std::string control_directory;    ///< For ControlSocket, in an elastic job; empty: no socket.
   bool has_probe_listener = false;  ///< Other hosts may probe this one until workers start.
   NodeShare node;                   ///< On a Ray node; elsewhere empty.
 };
@@ -67,7 +67,7 @@ class AgentSession : private KvUpstream {
   void On(Generation generation, wire::Welcome&& welcome);
   void On(Generation generation, wire::Probe&& probe);
   void On(Generation generation, wire::Inspect&& inspect);
-  void On(Generation generation, wire::FolderList&& list);
+  void On(Generation generation, wire::DirectoryList&& list);
   void On(Generation generation, wire::File&& file);
   void On(Generation generation, wire::StartGeneration&& start);
   void On(Generation generation, wire::StopGeneration&& stop);
@@ -113,7 +113,7 @@ class AgentSession : private KvUpstream {
   std::unique_ptr<ProbeListener> probe_listener_;
   std::unique_ptr<Inspector> inspector_;
   std::unique_ptr<Prober> prober_;  // Kept after its answer: each session probes once.
-  std::unique_ptr<FolderReceiver> folder_receiver_;
+  std::unique_ptr<DirectoryReceiver> directory_receiver_;
   uint64_t stale_requests_ = 0;
   bool is_leaving_ = false;
   int exit_code_ = 0;

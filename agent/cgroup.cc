@@ -62,8 +62,8 @@ bool HasOption(std::string_view options, std::string_view wanted) {
 }
 
 // mountinfo: id parent dev root mountpoint options... - type source superoptions (proc(5)).
-std::optional<std::string> FindFolder(std::string_view mountinfo, std::string_view type,
-                                      std::string_view super_option, const std::string& path) {
+std::optional<std::string> FindDirectory(std::string_view mountinfo, std::string_view type,
+                                         std::string_view super_option, const std::string& path) {
   std::optional<std::string> found;
   ForEachLine(mountinfo, [&](std::string_view line) {
     const size_t dash = line.find(" - ");
@@ -107,22 +107,22 @@ std::string ReadProc(const char* path) {
   return text.ok() ? std::move(text).value() : std::string();
 }
 
-std::vector<std::string> Subfolders(const std::string& folder) {
+std::vector<std::string> Subdirectories(const std::string& directory) {
   std::vector<std::string> names;
-  DIR* handle = ::opendir(folder.c_str());
+  DIR* handle = ::opendir(directory.c_str());
   if (handle == nullptr) return names;
   while (const dirent* entry = ::readdir(handle)) {
     const std::string_view name = entry->d_name;
     if (entry->d_type == DT_DIR && name != "." && name != "..") {
-      names.push_back(fmt::format("{}/{}", folder, name));
+      names.push_back(fmt::format("{}/{}", directory, name));
     }
   }
   ::closedir(handle);
   return names;
 }
 
-void CollectMembers(const std::string& folder, std::vector<pid_t>& members) {
-  const Result<std::string> text = ReadFile(folder + "/cgroup.procs");
+void CollectMembers(const std::string& directory, std::vector<pid_t>& members) {
+  const Result<std::string> text = ReadFile(directory + "/cgroup.procs");
   if (text.ok()) {
     ForEachLine(*text, [&](std::string_view line) {
       pid_t pid = 0;
@@ -131,77 +131,80 @@ void CollectMembers(const std::string& folder, std::vector<pid_t>& members) {
       return false;
     });
   }
-  for (const std::string& below : Subfolders(folder)) CollectMembers(below, members);
+  for (const std::string& below : Subdirectories(directory)) CollectMembers(below, members);
 }
 
-bool RemoveTree(const std::string& folder) {
-  if (::rmdir(folder.c_str()) == 0 || errno == ENOENT) return true;
-  for (const std::string& below : Subfolders(folder)) {
+bool RemoveTree(const std::string& directory) {
+  if (::rmdir(directory.c_str()) == 0 || errno == ENOENT) return true;
+  for (const std::string& below : Subdirectories(directory)) {
     if (!RemoveTree(below)) return false;
   }
-  return ::rmdir(folder.c_str()) == 0 || errno == ENOENT;
+  return ::rmdir(directory.c_str()) == 0 || errno == ENOENT;
 }
 
 }  // namespace
 
-std::optional<std::string> FindCgroupFolder(std::string_view mountinfo, std::string_view cgroup) {
+std::optional<std::string> FindCgroupDirectory(std::string_view mountinfo,
+                                               std::string_view cgroup) {
   const std::optional<std::string> path = FindPath(cgroup, "");
   if (!path) return std::nullopt;
-  return FindFolder(mountinfo, "cgroup2", "", *path);
+  return FindDirectory(mountinfo, "cgroup2", "", *path);
 }
 
-std::optional<std::string> FindMemoryFolder(std::string_view mountinfo, std::string_view cgroup) {
+std::optional<std::string> FindMemoryDirectory(std::string_view mountinfo,
+                                               std::string_view cgroup) {
   const std::optional<std::string> path = FindPath(cgroup, "memory");
   if (!path) return std::nullopt;
-  return FindFolder(mountinfo, "cgroup", "memory", *path);
+  return FindDirectory(mountinfo, "cgroup", "memory", *path);
 }
 
-std::optional<std::string> OwnCgroupFolder() {
-  return FindCgroupFolder(ReadProc("/proc/self/mountinfo"), ReadProc("/proc/self/cgroup"));
+std::optional<std::string> OwnCgroupDirectory() {
+  return FindCgroupDirectory(ReadProc("/proc/self/mountinfo"), ReadProc("/proc/self/cgroup"));
 }
 
-std::string AgentCgroupFolder(const std::string& own_folder, pid_t agent_pid) {
+std::string AgentCgroupDirectory(const std::string& own_directory, pid_t agent_pid) {
   struct stat info {};
   ::stat("/proc/self/ns/pid", &info);
-  return fmt::format("{}/hvdray-{}-{}", own_folder, info.st_ino, agent_pid);
+  return fmt::format("{}/hvdray-{}-{}", own_directory, info.st_ino, agent_pid);
 }
 
-bool KillAndRemoveCgroup(const std::string& folder) {
-  if (RemoveTree(folder)) return true;
-  const UniqueFd kill_file(::open((folder + "/cgroup.kill").c_str(), O_WRONLY | O_CLOEXEC));
+bool KillAndRemoveCgroup(const std::string& directory) {
+  if (RemoveTree(directory)) return true;
+  const UniqueFd kill_file(::open((directory + "/cgroup.kill").c_str(), O_WRONLY | O_CLOEXEC));
   if (!kill_file.is_valid() || ::write(kill_file.get(), "1", 1) != 1) {
     std::vector<pid_t> members;  // Linux before 5.14
-    CollectMembers(folder, members);
+    CollectMembers(directory, members);
     for (const pid_t pid : members) ::kill(pid, SIGKILL);
   }
-  return RemoveTree(folder);
+  return RemoveTree(directory);
 }
 
-Result<Cgroup> Cgroup::Create(const std::string& folder) {
-  const std::string parent = folder.substr(0, folder.rfind('/'));
+Result<Cgroup> Cgroup::Create(const std::string& directory) {
+  const std::string parent = directory.substr(0, directory.rfind('/'));
   if (::mkdir(parent.c_str(), 0755) != 0 && errno != EEXIST) return ErrnoStatus(parent, errno);
   // An existing group of this name is a leftover of a dead agent with the same pid.
-  if (::mkdir(folder.c_str(), 0755) != 0 &&
-      (errno != EEXIST || !KillAndRemoveCgroup(folder) || ::mkdir(folder.c_str(), 0755) != 0)) {
-    return ErrnoStatus(folder, errno);
+  if (::mkdir(directory.c_str(), 0755) != 0 &&
+      (errno != EEXIST || !KillAndRemoveCgroup(directory) ||
+       ::mkdir(directory.c_str(), 0755) != 0)) {
+    return ErrnoStatus(directory, errno);
   }
   Cgroup group;
-  group.folder_ = folder;
-  group.folder_fd_.Reset(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!group.folder_fd_.is_valid()) return ErrnoStatus(folder, errno);
-  const std::string procs = folder + "/cgroup.procs";
+  group.directory_ = directory;
+  group.directory_fd_.Reset(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!group.directory_fd_.is_valid()) return ErrnoStatus(directory, errno);
+  const std::string procs = directory + "/cgroup.procs";
   group.procs_fd_.Reset(::open(procs.c_str(), O_WRONLY | O_CLOEXEC));
   if (!group.procs_fd_.is_valid()) return ErrnoStatus(procs, errno);
   return group;
 }
 
 Cgroup::~Cgroup() {
-  if (folder_fd_.is_valid()) KillAndRemove();
+  if (directory_fd_.is_valid()) KillAndRemove();
 }
 
 std::vector<pid_t> Cgroup::Members() const {
   std::vector<pid_t> members;
-  CollectMembers(folder_, members);
+  CollectMembers(directory_, members);
   return members;
 }
 
@@ -216,12 +219,12 @@ uint64_t ParseOomKills(std::string_view text) {
   return kills;
 }
 
-OomWatch::OomWatch(const std::string& folder) {
+OomWatch::OomWatch(const std::string& directory) {
   std::vector<std::string> paths;
-  if (!folder.empty()) paths.push_back(folder + "/memory.events");
-  if (const auto own = OwnCgroupFolder()) paths.push_back(*own + "/memory.events");
+  if (!directory.empty()) paths.push_back(directory + "/memory.events");
+  if (const auto own = OwnCgroupDirectory()) paths.push_back(*own + "/memory.events");
   if (const auto own =
-          FindMemoryFolder(ReadProc("/proc/self/mountinfo"), ReadProc("/proc/self/cgroup"))) {
+          FindMemoryDirectory(ReadProc("/proc/self/mountinfo"), ReadProc("/proc/self/cgroup"))) {
     paths.push_back(*own + "/memory.oom_control");
   }
   for (const std::string& path : paths) {

@@ -17,49 +17,49 @@ namespace hvdray {
 /// The directory of this process's own v2 group, from the texts of /proc/self/mountinfo and
 /// /proc/self/cgroup. nullopt: no v2 hierarchy is mounted, or the mount does not contain this
 /// process. Pure.
-std::optional<std::string> FindCgroupFolder(std::string_view mountinfo, std::string_view cgroup);
+std::optional<std::string> FindCgroupDirectory(std::string_view mountinfo, std::string_view cgroup);
 
 /// The same for this process, read from /proc.
-std::optional<std::string> OwnCgroupFolder();
+std::optional<std::string> OwnCgroupDirectory();
 
 /// The directory for everything that the agent `agent_pid` starts. A fixed rule, so that the keeper
 /// finds it after the agent's death; the number of the PID namespace keeps containers apart.
-std::string AgentCgroupFolder(const std::string& own_folder, pid_t agent_pid);
+std::string AgentCgroupDirectory(const std::string& own_directory, pid_t agent_pid);
 
 /// Kills every process in the tree and removes the tree once it is empty. True: it is gone, or did
 /// not exist. False: processes are still dying; try again in some milliseconds. Does not block.
-bool KillAndRemoveCgroup(const std::string& folder);
+bool KillAndRemoveCgroup(const std::string& directory);
 
 /// A group that this process created. The destructor tries once to kill and remove it.
 class Cgroup {
  public:
-  /// Creates `folder` and its parent; replaces a leftover of the same name. Errors: those of mkdir
-  /// and open, kSystem among them; the caller then relies on the subreaper (orphans.h).
-  static Result<Cgroup> Create(const std::string& folder);
+  /// Creates `directory` and its parent; replaces a leftover of the same name. Errors: those of
+  /// mkdir and open, kSystem among them; the caller then relies on the subreaper (orphans.h).
+  static Result<Cgroup> Create(const std::string& directory);
   Cgroup(Cgroup&&) noexcept = default;
   Cgroup& operator=(Cgroup&&) noexcept = default;
   ~Cgroup();
 
-  int folder_fd() const { return folder_fd_.get(); }  ///< For clone3(CLONE_INTO_CGROUP).
-  int procs_fd() const { return procs_fd_.get(); }    ///< cgroup.procs, for older kernels.
-  const std::string& folder() const { return folder_; }
+  int directory_fd() const { return directory_fd_.get(); }  ///< For clone3(CLONE_INTO_CGROUP).
+  int procs_fd() const { return procs_fd_.get(); }          ///< cgroup.procs, for older kernels.
+  const std::string& directory() const { return directory_; }
   /// Living processes of the group and of groups below it.
   std::vector<pid_t> Members() const;
   /// Kills all members and removes the group; see KillAndRemoveCgroup.
-  bool KillAndRemove() { return KillAndRemoveCgroup(folder_); }
+  bool KillAndRemove() { return KillAndRemoveCgroup(directory_); }
 
  private:
   Cgroup() = default;
-  std::string folder_;
-  UniqueFd folder_fd_;
+  std::string directory_;
+  UniqueFd directory_fd_;
   UniqueFd procs_fd_;
 };
 
-/// Counts the kernel's out-of-memory kills in the group `folder`; if that is empty or has no
+/// Counts the kernel's out-of-memory kills in the group `directory`; if that is empty or has no
 /// counter, in this process's own group (v2 memory.events, v1 memory.oom_control).
 class OomWatch {
  public:
-  explicit OomWatch(const std::string& folder);
+  explicit OomWatch(const std::string& directory);
   /// True: the kernel counted a kill, since construction, that no earlier call has claimed.
   bool ClaimKill();
 
@@ -71,8 +71,8 @@ class OomWatch {
 /// The number after "oom_kill " in either file's text; 0 without that line. Pure.
 uint64_t ParseOomKills(std::string_view text);
 
-/// The directory of this process's own v1 memory group; as FindCgroupFolder(). Pure.
-std::optional<std::string> FindMemoryFolder(std::string_view mountinfo, std::string_view cgroup);
+/// The directory of this process's own v1 memory group; as FindCgroupDirectory(). Pure.
+std::optional<std::string> FindMemoryDirectory(std::string_view mountinfo, std::string_view cgroup);
 
 }  // namespace hvdray
 

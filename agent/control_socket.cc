@@ -44,17 +44,18 @@ bool IsOurUser(int fd) {
 }
 
 // Anyone can write to /tmp: rejects a directory that another user has created there.
-Status CheckOwnFolder(const std::string& folder) {
+Status CheckOwnDirectory(const std::string& directory) {
   struct stat info {};
-  if (::lstat(folder.c_str(), &info) != 0) return ErrnoStatus(folder, errno);
+  if (::lstat(directory.c_str(), &info) != 0) return ErrnoStatus(directory, errno);
   if (S_ISDIR(info.st_mode) && info.st_uid == ::geteuid() && (info.st_mode & 077) == 0) return {};
   return {ErrorCode::kFileUnwritable,
-          fmt::format("{}: not a directory that only this user can enter", folder)};
+          fmt::format("{}: not a directory that only this user can enter", directory)};
 }
 
-Status MakeOwnFolder(const std::string& folder) {
-  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return ErrnoStatus(folder, errno);
-  return CheckOwnFolder(folder);
+Status MakeOwnDirectory(const std::string& directory) {
+  if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
+    return ErrnoStatus(directory, errno);
+  return CheckOwnDirectory(directory);
 }
 
 bool IsSocket(const std::string& path) {
@@ -99,7 +100,7 @@ std::optional<Duration> ParseLeave(std::string_view line) {
   return std::chrono::seconds(seconds);
 }
 
-std::string ControlFolder() {
+std::string ControlDirectory() {
   const std::string runtime = Environment::FromProcess().GetOr("XDG_RUNTIME_DIR", "");
   std::error_code ignored;
   if (!runtime.empty() && std::filesystem::is_directory(runtime, ignored)) {
@@ -108,10 +109,10 @@ std::string ControlFolder() {
   return fmt::format("/tmp/hvdray-{}", ::geteuid());
 }
 
-Result<std::unique_ptr<ControlSocket>> ControlSocket::Open(Loop& loop, const std::string& folder,
+Result<std::unique_ptr<ControlSocket>> ControlSocket::Open(Loop& loop, const std::string& directory,
                                                            std::function<void(Duration)> on_leave) {
-  HVDRAY_RETURN_IF_ERROR(MakeOwnFolder(folder));
-  std::string path = fmt::format("{}/agent-{}.sock", folder, ::getpid());
+  HVDRAY_RETURN_IF_ERROR(MakeOwnDirectory(directory));
+  std::string path = fmt::format("{}/agent-{}.sock", directory, ::getpid());
   HVDRAY_ASSIGN_OR_RETURN(const sockaddr_un address, AddressOf(path));
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   ::unlink(path.c_str());  // A leftover of a dead agent with our pid.
@@ -179,13 +180,13 @@ void ControlSocket::Drop(int id) {
   clients_.erase(found);
 }
 
-Result<int> TellAgentsToLeave(const std::string& folder, Duration in) {
+Result<int> TellAgentsToLeave(const std::string& directory, Duration in) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(in).count();
   int told = 0;
   // Removes leftovers only in a directory of our own.
-  const bool is_ours = CheckOwnFolder(folder).ok();
+  const bool is_ours = CheckOwnDirectory(directory).ok();
   std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, none)) {
+  for (const auto& entry : std::filesystem::directory_iterator(directory, none)) {
     if (entry.path().extension() != ".sock") continue;
     const std::string path = entry.path().string();
     UniqueFd fd;
@@ -198,7 +199,8 @@ Result<int> TellAgentsToLeave(const std::string& folder, Duration in) {
     }
   }
   if (told > 0) return told;
-  return Status(ErrorCode::kUsage, fmt::format("no agent of an elastic job listens in {}", folder),
+  return Status(ErrorCode::kUsage,
+                fmt::format("no agent of an elastic job listens in {}", directory),
                 "run it as the user whose workers run on this host");
 }
 

@@ -24,15 +24,15 @@ std::optional<Duration> ParseLeave(std::string_view line);
 inline constexpr Duration kDefaultLeave = std::chrono::seconds(30);
 
 /// $XDG_RUNTIME_DIR/hvdray if that directory exists, else /tmp/hvdray-UID. Creates nothing.
-std::string ControlFolder();
+std::string ControlDirectory();
 
 /// Accepts only connections of this user and of root. Threads: the loop's.
 class ControlSocket {
  public:
-  /// Creates `folder`/agent-PID.sock, mode 0600, in a directory of mode 0700 that must be ours.
+  /// Creates `directory`/agent-PID.sock, mode 0600, in a directory of mode 0700 that must be ours.
   /// `on_leave` is called from the loop and must not destroy the socket. The loop outlives the
   /// socket. Errors: kSystem, kFileUnwritable.
-  static Result<std::unique_ptr<ControlSocket>> Open(Loop& loop, const std::string& folder,
+  static Result<std::unique_ptr<ControlSocket>> Open(Loop& loop, const std::string& directory,
                                                      std::function<void(Duration)> on_leave);
   /// Removes the file.
   ~ControlSocket();
@@ -59,10 +59,10 @@ class ControlSocket {
   Watch watch_;
 };
 
-/// Sends "leave" to every agent with a socket in `folder`; returns how many accepted it. Skips
+/// Sends "leave" to every agent with a socket in `directory`; returns how many accepted it. Skips
 /// sockets of dead agents, and removes them if the directory is ours alone. Blocks for up to 2 s
 /// per agent that does not answer. Errors: kUsage when no agent accepted it.
-Result<int> TellAgentsToLeave(const std::string& folder, Duration in);
+Result<int> TellAgentsToLeave(const std::string& directory, Duration in);
 
 }  // namespace hvdray
 

@@ -21,8 +21,8 @@
 #include "base/environ.h"
 #include "base/log.h"
 #include "base/tls_stream.h"
-#include "cluster/ray/seat_address.h"
-#include "cluster/ray/seat_dialler.h"
+#include "cluster/ray/endpoint_address.h"
+#include "cluster/ray/endpoint_dialler.h"
 
 namespace hvdray {
 namespace {
@@ -76,23 +76,23 @@ Status AddLifelines(const DialOptions& options, ApartLifelines apart, Lifelines&
       options.raylet, fmt::format("Ray's raylet on this node (pid {}) died", options.raylet));
 }
 
-SeatDialOptions DialOf(const DialOptions& options) {
-  SeatDialOptions dial;
+EndpointDialOptions DialOf(const DialOptions& options) {
+  EndpointDialOptions dial;
   dial.addresses = options.addresses;
-  dial.seat = options.seat;
+  dial.endpoint = options.endpoint;
   dial.limit = options.limit;
   return dial;
 }
 
 /// Runs the loop until the driver has answered or a lifeline is lost.
-Result<std::unique_ptr<ByteStream>> Dial(Loop& loop, SeatDialOptions dial, Secret key,
+Result<std::unique_ptr<ByteStream>> Dial(Loop& loop, EndpointDialOptions dial, Secret key,
                                          Lifelines& lifelines) {
   std::optional<Result<std::unique_ptr<ByteStream>>> outcome;
-  auto dialler = DialSeat(loop, std::move(dial), std::move(key),
-                          [&](Result<std::unique_ptr<ByteStream>> result) {
-                            if (!outcome) outcome.emplace(std::move(result));
-                            loop.Stop();
-                          });
+  auto dialler = DialEndpoint(loop, std::move(dial), std::move(key),
+                              [&](Result<std::unique_ptr<ByteStream>> result) {
+                                if (!outcome) outcome.emplace(std::move(result));
+                                loop.Stop();
+                              });
   lifelines.OnLost([&](const Status& why) {
     outcome.emplace(why);
     loop.Stop();
@@ -179,11 +179,11 @@ Result<std::vector<std::string>> ParseGpus(std::string_view text) {
 
 Status Take(std::string_view name, std::string_view value, DialOptions* options) {
   if (name == "--dial") {
-    Result<std::vector<TcpAddress>> addresses = ParseSeatAddresses(value);
+    Result<std::vector<TcpAddress>> addresses = ParseEndpointAddresses(value);
     if (!addresses.ok()) return std::move(addresses).status().WithContext(name);
     options->addresses = std::move(addresses).value();
   } else if (name == "--seat") {
-    HVDRAY_ASSIGN_OR_RETURN(options->seat, ParseNumber(name, value, 0, kMaxSeat));
+    HVDRAY_ASSIGN_OR_RETURN(options->endpoint, ParseNumber(name, value, 0, kMaxEndpoint));
   } else if (name == "--gpus") {
     HVDRAY_ASSIGN_OR_RETURN(options->gpus, ParseGpus(value));
   } else if (name == "--path-end") {
@@ -245,7 +245,7 @@ Result<DialOptions> ParseDialOptions(std::span<const std::string_view> words) {
       return Status(ErrorCode::kUsage, fmt::format("{} needs a value", name));
     }
   }
-  if (options.addresses.empty() || options.seat < 0) {
+  if (options.addresses.empty() || options.endpoint < 0) {
     return Status(ErrorCode::kUsage, "--dial and --seat are both required");
   }
   return options;

@@ -19,7 +19,7 @@ namespace hvdray {
 /// The options of `hvdray-agent --dial`, which hvdray's actor on a Ray node starts.
 struct DialOptions {
   std::vector<TcpAddress> addresses;   ///< --dial: the driver's; the first that answers is used.
-  int seat = -1;                       ///< --seat: the agent endpoint's number at the driver.
+  int endpoint = -1;                   ///< --endpoint: the agent endpoint's number at the driver.
   std::vector<std::string> gpus;       ///< --gpus: for CUDA_VISIBLE_DEVICES. Empty: none known.
   std::string path_end;                ///< --path-end: a directory to append to workers' PATH.
   pid_t raylet = 0;                    ///< --raylet: its death ends the agent. 0: not watched.

@@ -11,14 +11,14 @@ namespace {
 
 constexpr std::string_view kDefaultPath = "/bin:/usr/bin";  // glibc's confstr(_CS_PATH)
 
-std::string Join(const std::string& folder, const std::string& path) {
-  if (folder.empty() || path.starts_with('/')) return path;
-  return folder + "/" + path;
+std::string Join(const std::string& directory, const std::string& path) {
+  if (directory.empty() || path.starts_with('/')) return path;
+  return directory + "/" + path;
 }
 
 // Adds the path unless it does not exist; execve judges paths that can't be examined.
 void Consider(ExecPlan& plan, std::string path) {
-  const std::string seen_from_here = Join(plan.working_folder, path);
+  const std::string seen_from_here = Join(plan.working_directory, path);
   struct stat info {};
   if (::stat(seen_from_here.c_str(), &info) != 0 && (errno == ENOENT || errno == ENOTDIR)) {
     plan.error = errno;
@@ -35,9 +35,9 @@ void Consider(ExecPlan& plan, std::string path) {
 
 ExecPlan PlanExec(const std::vector<std::string>& command,
                   std::optional<std::string_view> path_variable,
-                  const std::string& working_folder) {
+                  const std::string& working_directory) {
   ExecPlan plan;
-  plan.working_folder = working_folder;
+  plan.working_directory = working_directory;
   plan.argv = command;
   plan.error = ENOENT;
   if (command.empty() || command[0].empty()) {
@@ -45,9 +45,9 @@ ExecPlan PlanExec(const std::vector<std::string>& command,
     return plan;
   }
   const std::string& name = command[0];
-  struct stat folder {};
-  if (!working_folder.empty() &&
-      (::stat(working_folder.c_str(), &folder) != 0 || !S_ISDIR(folder.st_mode))) {
+  struct stat directory {};
+  if (!working_directory.empty() &&
+      (::stat(working_directory.c_str(), &directory) != 0 || !S_ISDIR(directory.st_mode))) {
     plan.paths.push_back(name);  // chdir will report the directory's error.
   } else if (name.find('/') != std::string::npos) {
     Consider(plan, name);

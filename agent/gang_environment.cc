@@ -95,7 +95,7 @@ std::string UsersModulePath(std::string_view path) {
     if (!IsIn(part, kJobFiles) && !(IsIn(part, kModules) && !IsIn(part, kUsersModules))) {
       if (!kept.empty()) kept += ':';
       kept += part;
-      if (IsIn(part, kPackages)) kept += std::string("/") + kPackageFilesFolder;
+      if (IsIn(part, kPackages)) kept += std::string("/") + kPackageFilesDirectory;
     }
     if (colon == std::string_view::npos) return kept;
     path.remove_prefix(colon + 1);
@@ -176,12 +176,13 @@ std::vector<std::string> WithoutRay(const std::vector<std::string>& environment,
   return kept;
 }
 
-std::string WithPathEnd(std::string_view entry, std::string_view folder) {
+std::string WithPathEnd(std::string_view entry, std::string_view directory) {
   constexpr std::string_view kName = "PATH=";
   const std::string_view list = entry.substr(std::min(kName.size(), entry.size()));
   const bool is_there =
-      fmt::format(":{}:", list).find(fmt::format(":{}:", folder)) != std::string::npos;
-  return folder.empty() || is_there ? std::string(entry) : fmt::format("{}:{}", entry, folder);
+      fmt::format(":{}:", list).find(fmt::format(":{}:", directory)) != std::string::npos;
+  return directory.empty() || is_there ? std::string(entry)
+                                       : fmt::format("{}:{}", entry, directory);
 }
 
 std::string VisibleGpus(wire::GpuVisibility visibility, const std::vector<std::string>& gpus,

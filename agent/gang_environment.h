@@ -33,8 +33,8 @@ enum class RayNames : uint8_t { kDropped, kKept };
 /// docs/ray.md, "Environment of a worker".
 std::vector<std::string> WithoutRay(const std::vector<std::string>& environment, RayNames names);
 
-/// Appends `folder` to the list in `entry`, "PATH=...", unless it is there already or empty.
-std::string WithPathEnd(std::string_view entry, std::string_view folder);
+/// Appends `directory` to the list in `entry`, "PATH=...", unless it is there already or empty.
+std::string WithPathEnd(std::string_view entry, std::string_view directory);
 
 /// The value of CUDA_VISIBLE_DEVICES for one worker; empty: leave the variable as it is, since no
 /// GPUs are known or the job does not divide them. kRank: a worker gets gpus.size() / local_size

@@ -38,15 +38,16 @@ void RaiseLimitFor(size_t workers) {
       limit.ok() ? *limit : 0, files);
 }
 
-void FallBackToOwnFolder(wire::StartGeneration& start) {
+void FallBackToOwnDirectory(wire::StartGeneration& start) {
   std::error_code ignored;
-  if (!start.is_folder_optional || std::filesystem::is_directory(start.working_folder, ignored)) {
+  if (!start.is_directory_optional ||
+      std::filesystem::is_directory(start.working_directory, ignored)) {
     return;
   }
   // As with horovodrun, whose `cd` fails without ending the job.
   Log(LogLevel::kWarning, "agent", "no directory {} here: workers start in {}",
-      start.working_folder, std::filesystem::current_path(ignored).string());
-  start.working_folder.clear();
+      start.working_directory, std::filesystem::current_path(ignored).string());
+  start.working_directory.clear();
 }
 
 }  // namespace
@@ -75,16 +76,16 @@ Status GangSet::Start(Generation generation, wire::StartGeneration start) {
   size_t workers = start.workers.size();
   for (const auto& gang : gangs_) workers += gang->workers().live_count();
   RaiseLimitFor(workers);
-  FallBackToOwnFolder(start);
+  FallBackToOwnDirectory(start);
   if (!options_.is_elastic) last_generation_ = generation;
   LocalGangOptions options;
   options.job_id = options_.job_id;
   options.generation = generation;
   options.ends_one_by_one = options_.is_elastic;
   options.node = options_.node;
-  if (!options_.cgroup_folder.empty()) {
-    options.cgroup_folder = fmt::format("{}/gen-{}", options_.cgroup_folder, generation);
-    if (options_.is_elastic) options.cgroup_folder += fmt::format("-{}", ++started_);
+  if (!options_.cgroup_directory.empty()) {
+    options.cgroup_directory = fmt::format("{}/gen-{}", options_.cgroup_directory, generation);
+    if (options_.is_elastic) options.cgroup_directory += fmt::format("-{}", ++started_);
   }
   gangs_.push_back(std::make_unique<LocalGang>(loop_, std::move(start), std::move(options),
                                                HandlersOf(generation)));

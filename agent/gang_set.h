@@ -18,7 +18,7 @@ namespace hvdray {
 /// The same for all gangs of the job.
 struct GangSetOptions {
   std::string job_id;
-  std::string cgroup_folder;  ///< Exists and is ours; empty: gangs get no cgroup.
+  std::string cgroup_directory;  ///< Exists and is ours; empty: gangs get no cgroup.
   bool is_elastic = false;
   NodeShare node;
 };

@@ -68,10 +68,10 @@ uint64_t NumberOf(std::string_view text) {
   return number;
 }
 
-std::vector<std::string> NamesIn(const std::string& folder) {
+std::vector<std::string> NamesIn(const std::string& directory) {
   std::vector<std::string> names;
   std::error_code error;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+  for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
     names.push_back(it->path().filename().string());
   }
   std::sort(names.begin(), names.end());
@@ -84,8 +84,8 @@ bool IsExecutableFile(const std::string& path) {
          ::faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) == 0;
 }
 
-std::string Below(const std::string& folder, const std::string& path) {
-  return folder.empty() || path.starts_with('/') ? path : folder + "/" + path;
+std::string Below(const std::string& directory, const std::string& path) {
+  return directory.empty() || path.starts_with('/') ? path : directory + "/" + path;
 }
 
 /// Searches `path`, as a shell does.
@@ -96,7 +96,7 @@ std::optional<std::string> FindProgram(const std::string& name, std::string_view
   return *program;
 }
 
-bool IsFolder(const std::string& path) {
+bool IsDirectory(const std::string& path) {
   std::error_code error;
   return fs::is_directory(path, error);
 }
@@ -126,22 +126,22 @@ uint64_t MemoryLimitOfCgroup() {
   const auto take = [&least](uint64_t bytes) {
     if (bytes > 0 && bytes < kNoLimitV1) least = least == 0 ? bytes : std::min(least, bytes);
   };
-  if (const std::optional<std::string> own = OwnCgroupFolder()) {
+  if (const std::optional<std::string> own = OwnCgroupDirectory()) {
     // The limits of parent groups apply as well.
-    const auto is_group = [](const fs::path& folder) {
-      return ::access((folder / "cgroup.procs").c_str(), F_OK) == 0;
+    const auto is_group = [](const fs::path& directory) {
+      return ::access((directory / "cgroup.procs").c_str(), F_OK) == 0;
     };
-    for (fs::path folder = *own; is_group(folder); folder = folder.parent_path()) {
-      take(NumberOf(TextOf((folder / "memory.max").string())));  // "max" reads as 0.
+    for (fs::path directory = *own; is_group(directory); directory = directory.parent_path()) {
+      take(NumberOf(TextOf((directory / "memory.max").string())));  // "max" reads as 0.
     }
   }
-  const auto v1 = FindMemoryFolder(TextOf("/proc/self/mountinfo"), TextOf("/proc/self/cgroup"));
+  const auto v1 = FindMemoryDirectory(TextOf("/proc/self/mountinfo"), TextOf("/proc/self/cgroup"));
   if (v1) take(NumberOf(TextOf(*v1 + "/memory.limit_in_bytes")));
   return least;
 }
 
 /// Returns errno; 0: a directory that this user may enter.
-int FolderError(const std::string& path) {
+int DirectoryError(const std::string& path) {
   struct stat info {};
   if (path.empty()) return ENOENT;
   if (::stat(path.c_str(), &info) != 0) return errno;
@@ -149,11 +149,11 @@ int FolderError(const std::string& path) {
   return ::faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) == 0 ? 0 : errno;
 }
 
-wire::FolderFacts LookAtFolder(std::string use, const std::string& path) {
-  wire::FolderFacts facts;
+wire::DirectoryFacts LookAtDirectory(std::string use, const std::string& path) {
+  wire::DirectoryFacts facts;
   facts.use = std::move(use);
   facts.path = path;
-  facts.error = FolderError(path);
+  facts.error = DirectoryError(path);
   struct statvfs disk {};
   if (facts.error != 0) return facts;
   facts.is_writable = ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0;
@@ -164,7 +164,7 @@ wire::FolderFacts LookAtFolder(std::string use, const std::string& path) {
   return facts;
 }
 
-std::string AgentFolder() {
+std::string AgentDirectory() {
   std::error_code error;
   return fs::read_symlink("/proc/self/exe", error).parent_path().string();
 }
@@ -197,13 +197,13 @@ class Gatherer {
     Add("system", [this] { AskSystem(); });
     Add("libc", [this] { facts_.libc = HostLibc(machine_); });
     Add("GPU driver", [this] { AskGpuDriver(); });
-    AddFolder("agent", AgentFolder());
-    AddFolder("tmp", "/tmp");
-    AddFolder("shm", "/dev/shm");
-    AddFolder("home", Environment::FromProcess().GetOr("HOME", ""));
+    AddDirectory("agent", AgentDirectory());
+    AddDirectory("tmp", "/tmp");
+    AddDirectory("shm", "/dev/shm");
+    AddDirectory("home", Environment::FromProcess().GetOr("HOME", ""));
     std::error_code gone;
-    AddFolder("working", inspect_.working_folder.empty() ? fs::current_path(gone).string()
-                                                         : inspect_.working_folder);
+    AddDirectory("working", inspect_.working_directory.empty() ? fs::current_path(gone).string()
+                                                               : inspect_.working_directory);
     if (!inspect_.command.empty()) Add("command", [this] { AskCommand(); });
     if (!inspect_.files.empty()) Add("files of the command", [this] { LookForFiles(); });
     Add("host name", [this] { AskName(); });
@@ -224,10 +224,10 @@ class Gatherer {
   void Add(std::string name, std::function<void()> act) {
     steps_.emplace_back(std::move(name), std::move(act));
   }
-  void AddFolder(std::string use, std::string path) {
+  void AddDirectory(std::string use, std::string path) {
     std::string name = fmt::format("free disk of {}", path);
     Add(std::move(name), [this, use = std::move(use), path = std::move(path)] {
-      facts_.folders.push_back(LookAtFolder(use, path));
+      facts_.directories.push_back(LookAtDirectory(use, path));
     });
   }
 
@@ -260,11 +260,11 @@ class Gatherer {
       const bool is_device = number.find_first_not_of("0123456789") == std::string_view::npos;
       if (!number.empty() && is_device) ++facts_.gpu_device_count;
     }
-    const std::string folder = "/proc/driver/nvidia/gpus";
-    for (const std::string& name : NamesIn(folder)) {
+    const std::string directory = "/proc/driver/nvidia/gpus";
+    for (const std::string& name : NamesIn(directory)) {
       if (facts_.gpus.size() >= wire::kMaxInspected) break;
       constexpr std::string_view kModel = "Model:";
-      EachLine(TextOf(fmt::format("{}/{}/information", folder, name)),
+      EachLine(TextOf(fmt::format("{}/{}/information", directory, name)),
                [this, kModel](std::string_view line) {
                  if (!line.starts_with(kModel)) return;
                  facts_.gpus.push_back({std::string(Trimmed(line.substr(kModel.size()))), 0});
@@ -304,13 +304,13 @@ class Gatherer {
   }
 
   /// The workers' directory; empty: this process's.
-  std::string Folder() const {
-    return IsFolder(inspect_.working_folder) ? inspect_.working_folder : std::string();
+  std::string Directory() const {
+    return IsDirectory(inspect_.working_directory) ? inspect_.working_directory : std::string();
   }
 
   void LookForFiles() {
     for (const std::string& path : inspect_.files) {
-      const std::string file = Below(Folder(), path);
+      const std::string file = Below(Directory(), path);
       if (::faccessat(AT_FDCWD, file.c_str(), R_OK, AT_EACCESS) == 0) continue;
       facts_.missing_files.push_back({path, errno});
     }
@@ -331,7 +331,7 @@ class Gatherer {
     if (python.empty()) return {module, "", "no python3 in the workers' PATH"};
     const Result<ProgramAnswer> answer =
         AskProgram({python, "-c", std::string(kImportProgram), module}, kImportLimit,
-                   {Folder(), inspect_.environment});
+                   {Directory(), inspect_.environment});
     if (!answer.ok()) return {module, "", answer.status().message()};
     return ModuleFactsOf(module, *answer);
   }
@@ -376,18 +376,19 @@ void GatherInspection(const wire::Inspect& inspect,
 
 FoundCommand FindCommand(const wire::Inspect& inspect) {
   // A missing directory is a finding of its own; workers may start elsewhere then.
-  const std::string folder = IsFolder(inspect.working_folder) ? inspect.working_folder : "";
+  const std::string directory =
+      IsDirectory(inspect.working_directory) ? inspect.working_directory : "";
   std::optional<std::string_view> path;
   if (!inspect.path.empty()) path = inspect.path;
-  const ExecPlan plan = PlanExec({inspect.command}, path, folder);
+  const ExecPlan plan = PlanExec({inspect.command}, path, directory);
   for (const std::string& candidate : plan.paths) {
-    const std::string file = Below(folder, candidate);
+    const std::string file = Below(directory, candidate);
     if (!IsExecutableFile(file)) continue;
     std::string missing = MissingInterpreterOf(file);
     return {file, missing.empty() ? 0 : ELIBACC, std::move(missing)};
   }
   if (plan.paths.empty()) return {"", plan.error, ""};
-  return {Below(folder, plan.paths.front()), EACCES, ""};
+  return {Below(directory, plan.paths.front()), EACCES, ""};
 }
 
 std::string LibcOfBanner(std::string_view bytes) {

@@ -101,8 +101,8 @@ Result<pid_t> Start(const std::vector<std::string>& argv, const AskedPlace& plac
   ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   ::posix_spawn_file_actions_adddup2(&actions, output_fd, STDOUT_FILENO);
   ::posix_spawn_file_actions_adddup2(&actions, output_fd, STDERR_FILENO);
-  if (!place.folder.empty()) {
-    ::posix_spawn_file_actions_addchdir_np(&actions, place.folder.c_str());
+  if (!place.directory.empty()) {
+    ::posix_spawn_file_actions_addchdir_np(&actions, place.directory.c_str());
   }
   pid_t pid = -1;
   const int error = ::posix_spawn(&pid, argv[0].c_str(), &actions, nullptr, words.data(),

@@ -58,7 +58,7 @@ struct ProgramAnswer {
 
 /// Directory and environment of a program.
 struct AskedPlace {
-  std::string folder;                    ///< Empty: ours.
+  std::string directory;                 ///< Empty: ours.
   std::vector<std::string> environment;  ///< "NAME=VALUE"; empty: ours.
 };
 

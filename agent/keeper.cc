@@ -83,14 +83,14 @@ timespec ToTimespec(Duration duration) {
 
 // The agent's orphans are our children now. Kills until the cgroup is gone and no child is left.
 void SweepAll(pid_t agent) {
-  const std::optional<std::string> own = OwnCgroupFolder();
-  const std::string folder = own ? AgentCgroupFolder(*own, agent) : std::string();
+  const std::optional<std::string> own = OwnCgroupDirectory();
+  const std::string directory = own ? AgentCgroupDirectory(*own, agent) : std::string();
   sigset_t child;
   ::sigemptyset(&child);
   ::sigaddset(&child, SIGCHLD);
   const timespec pause = ToTimespec(kSweepPause);
   for (auto left = kSweepLimit; left > Duration::zero(); left -= kSweepPause) {
-    const bool is_group_gone = folder.empty() || KillAndRemoveCgroup(folder);
+    const bool is_group_gone = directory.empty() || KillAndRemoveCgroup(directory);
     for (const pid_t pid : ListChildren()) ::kill(pid, SIGKILL);
     ReapAgent(agent);
     const bool has_children = ::waitpid(-1, nullptr, WNOHANG) >= 0 || errno != ECHILD;

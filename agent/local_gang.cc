@@ -55,7 +55,7 @@ LocalGang::LocalGang(Loop& loop, wire::StartGeneration start, LocalGangOptions o
       options_(std::move(options)),
       handlers_(std::move(handlers)),
       environment_(start_, options_.job_id, options_.generation, options_.node),
-      plan_(PlanExec(start_.command, FindPath(environment_.shared()), start_.working_folder)),
+      plan_(PlanExec(start_.command, FindPath(environment_.shared()), start_.working_directory)),
       workers_(loop,
                {[this](int rank, pid_t pid) {
                   handlers_.send(wire::WorkerStarted{rank, static_cast<uint32_t>(pid)});
@@ -80,15 +80,15 @@ void LocalGang::Enter(LocalGangState next) {
 }
 
 void LocalGang::Start() {
-  if (!options_.cgroup_folder.empty()) {
-    Result<Cgroup> group = Cgroup::Create(options_.cgroup_folder);
+  if (!options_.cgroup_directory.empty()) {
+    Result<Cgroup> group = Cgroup::Create(options_.cgroup_directory);
     if (group.ok()) {
       cgroup_ = std::move(group).value();
     } else {
       Log(LogLevel::kInfo, "agent", "no cgroup: {}", group.status().message());
     }
   }
-  oom_watch_.emplace(cgroup_ ? cgroup_->folder() : std::string());
+  oom_watch_.emplace(cgroup_ ? cgroup_->directory() : std::string());
   reap_timer_ = loop_.Every(kReapPeriod, [this] {
     if (!sweeper_) ReapOrphans([this](pid_t pid) { return IsWorker(pid); });
   });
@@ -134,7 +134,7 @@ void LocalGang::StartOne(const wire::WorkerSlot& slot) {
   request.own_environment = own;
   request.stdin_kind = slot.rank == start_.stdin_rank ? StdinKind::kPipe : StdinKind::kNull;
   if (cgroup_) {
-    request.cgroup_folder_fd = cgroup_->folder_fd();
+    request.cgroup_directory_fd = cgroup_->directory_fd();
     request.cgroup_procs_fd = cgroup_->procs_fd();
   }
   request.pipe_bytes = PipeBytes();

@@ -40,7 +40,7 @@ std::string_view NameOf(LocalGangState state);
 struct LocalGangOptions {
   std::string job_id;
   Generation generation = 0;
-  std::string cgroup_folder;  ///< Start() creates it; empty: no cgroup.
+  std::string cgroup_directory;  ///< Start() creates it; empty: no cgroup.
   /// After workers exit by themselves, how long their leftover processes may still write: enough
   /// for a `tee` to see its end of file.
   Duration linger{std::chrono::milliseconds(500)};

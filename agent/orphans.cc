@@ -31,9 +31,9 @@ std::optional<pid_t> ParsePid(std::string_view text) {
 }
 
 // The numeric names in a directory of /proc.
-std::vector<pid_t> ListNumbers(const char* folder) {
+std::vector<pid_t> ListNumbers(const char* directory) {
   std::vector<pid_t> numbers;
-  DIR* handle = ::opendir(folder);
+  DIR* handle = ::opendir(directory);
   if (handle == nullptr) return numbers;
   while (const dirent* entry = ::readdir(handle)) {
     if (const auto number = ParsePid(entry->d_name)) numbers.push_back(*number);

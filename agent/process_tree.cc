@@ -42,15 +42,15 @@ std::optional<ProcessKin> ParseKin(std::string_view stat) {
 
 std::vector<ProcessKin> ScanProcesses() {
   std::vector<ProcessKin> processes;
-  DIR* folder = ::opendir("/proc");
-  if (folder == nullptr) return processes;
-  while (const dirent* entry = ::readdir(folder)) {
+  DIR* directory = ::opendir("/proc");
+  if (directory == nullptr) return processes;
+  while (const dirent* entry = ::readdir(directory)) {
     if (entry->d_name[0] < '0' || entry->d_name[0] > '9') continue;
     const Result<std::string> stat = ReadFile(fmt::format("/proc/{}/stat", entry->d_name), 8192);
     if (!stat.ok()) continue;
     if (const auto kin = ParseKin(*stat)) processes.push_back(*kin);
   }
-  ::closedir(folder);
+  ::closedir(directory);
   return processes;
 }
 

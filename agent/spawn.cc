@@ -30,7 +30,7 @@ struct ChildPlan {
   char* const* argv;
   char** shell_argv;  // {"/bin/sh", path, argv[1]..., null}; the child fills in [1].
   char* const* envp;
-  const char* folder;  // Null: no chdir.
+  const char* directory;  // Null: no chdir.
   int stdin_fd, stdout_fd, stderr_fd, report_fd;
   int cgroup_procs_fd;
   pid_t parent;
@@ -100,8 +100,8 @@ void TakeDescriptors(const ChildPlan& plan) {
   if (plan.cgroup_procs_fd >= 0) (void)!::write(plan.cgroup_procs_fd, "0", 1);
   // Before any call that may hang: the child must not keep copies of the agent's link and sockets.
   TakeDescriptors(plan);
-  if (plan.folder != nullptr && ::chdir(plan.folder) != 0) {
-    FailExec(kReportFd, ExecStage::kFolder, errno);
+  if (plan.directory != nullptr && ::chdir(plan.directory) != 0) {
+    FailExec(kReportFd, ExecStage::kDirectory, errno);
   }
   ResetSignals();
   ExecFirst(plan);
@@ -179,9 +179,9 @@ pid_t Clone(uint64_t flags, int cgroup_fd, int& pidfd) {
 // an RCU grace period per process), else clone3() with a pidfd, else fork(). Returns 0 in the
 // child; adjusts `plan` for the call used.
 pid_t Fork(const SpawnRequest& request, ChildPlan& plan, int& pidfd) {
-  if (request.cgroup_folder_fd >= 0) {
+  if (request.cgroup_directory_fd >= 0) {
     const int procs_fd = std::exchange(plan.cgroup_procs_fd, -1);
-    const pid_t pid = Clone(CLONE_PIDFD | CLONE_INTO_CGROUP, request.cgroup_folder_fd, pidfd);
+    const pid_t pid = Clone(CLONE_PIDFD | CLONE_INTO_CGROUP, request.cgroup_directory_fd, pidfd);
     if (pid >= 0 || errno == EAGAIN || errno == ENOMEM) return pid;
     plan.cgroup_procs_fd = procs_fd;
   }
@@ -214,7 +214,7 @@ ExecFailure Spawn(const SpawnRequest& request, SpawnedProcess& child) {
                  argv.data(),
                  shell_argv.data(),
                  envp.data(),
-                 exec.working_folder.empty() ? nullptr : exec.working_folder.c_str(),
+                 exec.working_directory.empty() ? nullptr : exec.working_directory.c_str(),
                  fds.stdin_fd.get(),
                  fds.stdout_pipe.write_end.get(),
                  fds.stderr_pipe.write_end.get(),

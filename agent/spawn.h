@@ -30,9 +30,9 @@ struct SpawnRequest {
   std::span<const std::string> shared_environment;  ///< "NAME=VALUE", the same for all workers.
   std::span<const std::string> own_environment;     ///< This worker's; shares no name with those.
   StdinKind stdin_kind = StdinKind::kNull;
-  int cgroup_folder_fd = -1;  ///< The cgroup to start the child in (Linux 5.7); -1: none.
-  int cgroup_procs_fd = -1;   ///< Its cgroup.procs, for older kernels.
-  int pipe_bytes = 0;         ///< Requested size of the output pipes; 0: the kernel's default.
+  int cgroup_directory_fd = -1;  ///< The cgroup to start the child in (Linux 5.7); -1: none.
+  int cgroup_procs_fd = -1;      ///< Its cgroup.procs, for older kernels.
+  int pipe_bytes = 0;            ///< Requested size of the output pipes; 0: the kernel's default.
 };
 
 /// A child that leads its own process group and is killed when this process dies. The caller reaps

@@ -23,9 +23,9 @@ bool ParseNumber(std::string_view text, T* number) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-std::string ReadLink(int folder, const char* path) {
+std::string ReadLink(int directory, const char* path) {
   std::array<char, 64> target{};
-  const ssize_t n = ::readlinkat(folder, path, target.data(), target.size());
+  const ssize_t n = ::readlinkat(directory, path, target.data(), target.size());
   return n > 0 ? std::string(target.data(), static_cast<size_t>(n)) : std::string();
 }
 
@@ -48,18 +48,18 @@ std::string NetworkOf(std::string_view pid) {
 
 Result<std::vector<SocketDescriptor>> ListSocketDescriptors(pid_t pid) {
   const std::string path = fmt::format("/proc/{}/fd", pid);
-  DIR* folder = ::opendir(path.c_str());
-  if (folder == nullptr) return ErrnoStatus(path, errno);
+  DIR* directory = ::opendir(path.c_str());
+  if (directory == nullptr) return ErrnoStatus(path, errno);
   std::vector<SocketDescriptor> sockets;
-  while (const dirent* entry = ::readdir(folder)) {
+  while (const dirent* entry = ::readdir(directory)) {
     SocketDescriptor socket;
     if (!ParseNumber(std::string_view(entry->d_name), &socket.fd)) continue;
-    const auto inode = InodeOfSocket(ReadLink(::dirfd(folder), entry->d_name));
+    const auto inode = InodeOfSocket(ReadLink(::dirfd(directory), entry->d_name));
     if (!inode) continue;
     socket.inode = *inode;
     sockets.push_back(socket);
   }
-  ::closedir(folder);
+  ::closedir(directory);
   return sockets;
 }
 

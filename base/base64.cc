@@ -1,4 +1,4 @@
-// Strict base64: one text for each sequence of bytes, everything else is refused.
+// Strict base64: each byte sequence has one valid text; all other text is refused.
 #include "base/base64.h"
 
 #include <fmt/format.h>

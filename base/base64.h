@@ -9,12 +9,12 @@
 
 namespace hvdray {
 
-/// The bytes that `text` stands for, at most `limit_bytes`. Errors: kKvRejected for other
-/// characters (line ends and blanks too), missing or misplaced padding, spare bits that are not
-/// zero, or more than `limit_bytes`.
+/// Decodes `text` into at most `limit_bytes`. Errors: kKvRejected for characters outside the
+/// alphabet (line ends and blanks too), missing or misplaced padding, spare bits that are not zero,
+/// or more than `limit_bytes`.
 Result<std::string> DecodeBase64(ByteView text, size_t limit_bytes);
 
-/// The one text that DecodeBase64() takes for `bytes`.
+/// The only text that DecodeBase64() accepts for `bytes`.
 std::string EncodeBase64(ByteView bytes);
 
 }  // namespace hvdray

@@ -15,7 +15,7 @@ namespace {
 
 std::atomic<bool> has_left{false};
 
-/// They are never joined, and never destroyed while they run.
+/// Keeps threads that are never joined: destroying a running std::thread would abort.
 void LeaveForEver(std::vector<std::thread> threads) {
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory)
   static auto* const left = new std::vector<std::thread>;
@@ -33,7 +33,7 @@ BlockingPool::BlockingPool(Loop& loop, int max_threads, std::optional<Duration> 
 bool BlockingPool::has_left_threads() { return has_left; }
 
 BlockingPool::~BlockingPool() {
-  std::deque<Task> dropped;  // destroyed without the lock: a job may own anything
+  std::deque<Task> dropped;  // destroyed without the lock: a job's destructor may do anything
   bool is_left = false;
   {
     std::unique_lock lock(state_->mutex);
@@ -62,7 +62,7 @@ void BlockingPool::Enqueue(Task task) {
   }
   state_->wakeup.notify_one();
   if (!needs_thread || StartThread() || !threads_.empty()) return;
-  // Not one thread to be had: late and blocking is better than never.
+  // No thread could be started: running a job late and blocking is better than never.
   {
     const std::scoped_lock lock(state_->mutex);
     task = std::move(state_->waiting.front());
@@ -72,7 +72,7 @@ void BlockingPool::Enqueue(Task task) {
 }
 
 bool BlockingPool::StartThread() {
-  // Signals are the loop's.
+  // The loop handles all signals, so the new thread blocks them.
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
@@ -90,7 +90,8 @@ bool BlockingPool::StartThread() {
     is_started = false;
     const std::scoped_lock lock(state_->mutex);
     --state_->live_threads;
-    Log(LogLevel::kWarning, "pool", "no more than {} threads: {}", threads_.size(), error.what());
+    Log(LogLevel::kWarning, "pool", "cannot start more than {} threads: {}", threads_.size(),
+        error.what());
   }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return is_started;

@@ -1,5 +1,5 @@
-// Threads for calls that can only block: name look-up, SSH handshakes, HTTP to a cloud. They carry
-// messages and own no state: what a job finds out comes back to the loop, which alone decides.
+// Threads for calls that can only block: name lookup, SSH handshakes, HTTP to a cloud. They own no
+// state: each job posts its result back to the loop, and only the loop decides.
 #ifndef HVDRAY_BASE_BLOCKING_POOL_H_
 #define HVDRAY_BASE_BLOCKING_POOL_H_
 
@@ -17,7 +17,7 @@
 
 namespace hvdray {
 
-/// Threads are started when a job finds none idle, and stay until the end.
+/// Starts a thread when a job finds none idle, up to a limit; threads stay until the pool ends.
 /// Threads: all calls from the loop's thread. The loop outlives the pool.
 class BlockingPool {
  public:
@@ -25,39 +25,39 @@ class BlockingPool {
 
   explicit BlockingPool(Loop& loop, int max_threads = kMaxThreads)
       : BlockingPool(loop, max_threads, std::nullopt) {}
-  /// For jobs that may be stuck in the kernel or the resolver, where nothing calls them off, and
-  /// that own all they touch: the destructor waits for them no longer than `patience`. A thread
-  /// that is left never comes back to a caller; see has_left_threads().
+  /// For jobs that may hang in the kernel or the resolver, where nothing can cancel them. Such jobs
+  /// must own all they touch: the destructor waits at most `patience`, then leaves their threads
+  /// behind. A thread left behind never returns to a caller; see has_left_threads().
   BlockingPool(Loop& loop, Duration patience) : BlockingPool(loop, kMaxThreads, patience) {}
-  /// Waits for the jobs that run: each has a deadline of its own, or is told to give up first by
-  /// whoever started it. Jobs that wait for a thread are dropped, and no `done` is called any more.
+  /// Waits for running jobs: each has its own deadline, or its caller has cancelled it first.
+  /// Drops queued jobs. Calls no `done` any more.
   ~BlockingPool();
   BlockingPool(const BlockingPool&) = delete;
   BlockingPool& operator=(const BlockingPool&) = delete;
 
-  /// Runs `job` on a thread of the pool, in the order of the calls as threads become free, then
-  /// `done` with its result on the loop. The job must not throw, nor touch what the loop owns; it
-  /// is destroyed before `done` runs.
+  /// Queues `job` for the next free thread, first come first served, then runs `done` with its
+  /// result on the loop. The job must not throw or touch what the loop owns; it is destroyed before
+  /// `done` runs. If no thread can be started at all, runs a job here and blocks.
   template <typename T>
   void Run(std::function<T()> job, std::function<void(T)> done) {
     auto kept_done = std::make_shared<std::function<void(T)>>(std::move(done));
     Enqueue([job = std::move(job), kept_done]() -> std::function<void()> {
-      // Shared, for Post() takes copyable functions only and a result may be move-only.
+      // Shared: Post() takes copyable functions only, and a result may be move-only.
       auto result = std::make_shared<T>(job());
       return [kept_done, result] { (*kept_done)(std::move(*result)); };
     });
   }
 
-  /// A pool of this process has gone without waiting for all its threads: the process ends by
-  /// _exit(), for they may still use what the end of main() destroys.
+  /// True once a pool of this process has left threads behind. The process must then end by
+  /// _exit(): those threads may still use what the end of main() destroys. Threads: any.
   static bool has_left_threads();
 
   /// For reports and tests.
   int thread_count() const { return static_cast<int>(threads_.size()); }
 
  private:
-  using Task = std::function<std::function<void()>()>;  // returns what the loop is to run
-  /// What the threads use. Theirs too, for one that is left outlives the pool.
+  using Task = std::function<std::function<void()>()>;  // returns what to run on the loop
+  /// What the threads use. Shared with them, since a thread left behind outlives the pool.
   struct State {
     std::mutex mutex;  // guards the rest
     std::condition_variable wakeup;
@@ -66,7 +66,7 @@ class BlockingPool {
     size_t idle_threads = 0;
     size_t live_threads = 0;
     bool is_stopping = false;
-    bool is_left = false;  // the pool is gone, and the loop may be
+    bool is_left = false;  // the pool is gone, and perhaps the loop too
   };
 
   BlockingPool(Loop& loop, int max_threads, std::optional<Duration> patience);
@@ -80,8 +80,8 @@ class BlockingPool {
   const size_t max_threads_;
   const std::optional<Duration> patience_;
   std::vector<std::thread> threads_;                                  // the loop's thread only
-  const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // gone: results are dropped
-  const std::shared_ptr<State> state_ = std::make_shared<State>();    // with the threads
+  const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // expired: drop results
+  const std::shared_ptr<State> state_ = std::make_shared<State>();    // shared with threads
 };
 
 }  // namespace hvdray

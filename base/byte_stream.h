@@ -11,32 +11,34 @@
 
 namespace hvdray {
 
-/// Threads: the loop's only. Callbacks may destroy the stream; none is called from within one of
-/// its methods.
+/// Threads: the loop's only. A callback may destroy the stream. No method calls a callback before
+/// it returns.
 class ByteStream {
  public:
   struct Handlers {
+    /// Bytes as they arrive; the view is valid during the call only.
     std::function<void(ByteView)> on_data;
-    /// All that was written has left; called after a Write() that had to wait.
+    /// The queue is empty again after a Write() that had to wait.
     std::function<void()> on_drained;
-    /// Once: ok = the peer closed in order. Nothing is called afterwards. What the peer had sent
-    /// before is given to on_data first, also when it was writing that failed.
+    /// Called once, as the last callback. ok: the peer closed the stream in order. on_data gets all
+    /// the peer sent first, even if a write failed.
     std::function<void(Status)> on_closed;
   };
   virtual ~ByteStream() = default;
-  /// Begins to read. Call once.
+  /// Begins to read. Call once. Failures come as on_closed.
   virtual void Start(Handlers handlers) = 0;
-  /// Takes the bytes over; what can't be sent at once is queued without limit: the caller watches
-  /// QueuedBytes().
+  /// Sends what it can at once and queues the rest. The queue has no limit: the caller watches
+  /// QueuedBytes(). Does nothing after a failure.
   virtual void Write(std::string bytes) = 0;
+  /// Bytes given to Write() that have not been sent yet.
   virtual size_t QueuedBytes() const = 0;
-  /// No on_data until resumed: the peer feels it as back-pressure.
+  /// false: no on_data until reading is resumed, so that the peer gets back-pressure.
   virtual void SetReading(bool is_reading) = 0;
 };
 
-/// Over descriptors; `read_fd` and `write_fd` may be duplicates of one socket. Both become
-/// non-blocking. Bytes queued when it is destroyed are lost. A program that gives it a pipe to
-/// write to ignores SIGPIPE (sockets do not raise it).
+/// A stream over descriptors, which it owns; `read_fd` and `write_fd` may be duplicates of one
+/// socket. Start() makes both non-blocking. Bytes still queued at destruction are lost. If
+/// `write_fd` is a pipe, the program must ignore SIGPIPE (sockets do not raise it).
 std::unique_ptr<ByteStream> MakeFdStream(Loop& loop, UniqueFd read_fd, UniqueFd write_fd);
 
 }  // namespace hvdray

@@ -1,5 +1,5 @@
-// The pump between the loop and a channel: the queue of what is to be written, back-pressure, and
-// the order of endings.
+// Moves bytes between the loop and a channel: owns the write queue, back-pressure, and the order in
+// which a stream ends.
 #include <array>
 #include <deque>
 #include <utility>
@@ -66,7 +66,7 @@ class ChannelStream : public ByteStream {
     write_watch_ = loop_.OnFd(channel_->write_fd(), FdEvent::kWrite, [this] { OnWritable(); });
   }
 
-  /// Reads and hands on, at most `max_reads` times.
+  /// Reads and calls on_data, at most `max_reads` times.
   ReadEnd ReadSome(int max_reads) {
     const std::weak_ptr<Handlers> alive = handlers_;
     const std::shared_ptr<Handlers> handlers = handlers_;
@@ -77,7 +77,7 @@ class ChannelStream : public ByteStream {
       const IoStep step = channel_->Read(buffer.data(), buffer.size(), count);
       if (count > 0) {
         handlers->on_data(ByteView(buffer.data(), count));
-        // Only the stream itself holds the handlers besides this call.
+        // Besides this call only the stream holds the handlers: on_data has destroyed it.
         if (alive.use_count() == 1) return ReadEnd::kDestroyed;
       }
       switch (step) {
@@ -132,15 +132,15 @@ class ChannelStream : public ByteStream {
     if (handlers->on_drained) handlers->on_drained();
   }
 
-  /// Nothing can be written any more. The peer's last words may still wait to be read: they say
-  /// why it went away, so they come first.
+  /// Writing has failed. The peer's last bytes may still be unread, and they explain why it left:
+  /// reads them first.
   void FailLater(Status status) {
     is_write_broken_ = true;
     write_watch_.Cancel();
     queue_.clear();
     queued_bytes_ = 0;
     failed_later_ = loop_.After(Duration::zero(), [this, status = std::move(status)] {
-      constexpr int kAll = 1 << 10;  // 256 MiB, more than any socket holds
+      constexpr int kAll = 1 << 10;  // 256 MiB: more than a socket's buffer holds
       const ReadEnd end = is_started_ ? ReadSome(kAll) : ReadEnd::kFailed;
       if (end == ReadEnd::kDestroyed) return;
       Fail(end == ReadEnd::kClosed && channel_->is_close_its_word() ? Status() : status);

@@ -10,7 +10,7 @@
 namespace hvdray {
 namespace {
 
-/// What a word of options does, letter by letter: -uW ignore.
+/// What a word of short options such as -uW means for the next word.
 enum class Letters : uint8_t { kFlags, kTakeNext, kNoScript };
 
 Letters ReadLetters(std::string_view word) {
@@ -71,21 +71,20 @@ std::string InterpreterOf(std::string_view file) {
 std::string InterpreterHint(std::string_view path, std::string_view interpreter) {
   if (!interpreter.ends_with('\r')) {
     return fmt::format(
-        "the first line of {} names {}: mend it, or name the interpreter first: "
+        "the first line of {} names {}: fix it, or name the interpreter first: "
         "python train.py",
         path, ShownText(interpreter));
   }
   interpreter.remove_suffix(1);
   return fmt::format(
-      "{0} has DOS line ends, so its first line names {1} and a carriage return: "
+      "{0} has DOS line endings, so its first line names {1} and a carriage return: "
       "sed -i 's/\\r$//' {0}",
       path, ShownText(interpreter));
 }
 
 std::string CommandHint(std::string_view command) {
   if (!command.ends_with(".py")) return {};
-  return fmt::format("a Python script needs its interpreter in front: python3 {}",
-                     ShownText(command));
+  return fmt::format("name the interpreter before a Python script: python3 {}", ShownText(command));
 }
 
 }  // namespace hvdray

@@ -1,5 +1,5 @@
-// What a command says of itself: a Python and its script, the interpreter that a script names.
-// Pure.
+// What a command line tells about a program: a Python and its script, the interpreter that a script
+// names. Pure.
 #ifndef HVDRAY_BASE_COMMAND_WORDS_H_
 #define HVDRAY_BASE_COMMAND_WORDS_H_
 
@@ -10,26 +10,28 @@
 
 namespace hvdray {
 
-/// The last part of `path` is exactly "python", "python3" or "python3.N": a program that answers
-/// --version and -c. A name that only begins like that may be somebody's script.
+/// The last part of `path` is exactly "python", "python3" or "python3.N": a program that takes
+/// --version and -c. A longer name may be a user's script.
 bool IsPython(std::string_view path);
 
-/// NAME=VALUE, as a shell takes it in front of a command.
+/// `word` is NAME=VALUE, as a shell accepts it before a command.
 bool IsAssignment(std::string_view word);
 
-/// Index of the word of `command` that names the script for Python to run; 0: the command is no
-/// Python, or runs -m, -c or what it reads from stdin.
+/// Index of the word of `command` that names the script for Python to run; 0: the command is not
+/// Python, or Python runs -m, -c or its stdin.
 /// Source: "Command line and environment" of the Python 3.11 documentation.
 size_t PythonScriptOf(std::span<const std::string> command);
 
-/// What the first line of a script names, as the kernel reads it: up to a blank, so that a DOS line
-/// end belongs to it. `file`: its first bytes. Empty: no script. Source: execve(2).
+/// The interpreter that the first line of a script names. Ends at a blank, as for the kernel, so it
+/// includes the carriage return of a DOS line end. `file`: the script's first bytes. Empty: not a
+/// script. Source: execve(2).
 std::string InterpreterOf(std::string_view file);
 
-/// What to do about a script whose interpreter, as its first line names it, does not exist.
+/// A hint for the script at `path`, whose interpreter does not exist. `interpreter`: as
+/// InterpreterOf() returns it.
 std::string InterpreterHint(std::string_view path, std::string_view interpreter);
 
-/// What to do about a command that is no program; empty: nothing better than the general advice.
+/// A hint for a command that is not a program; empty: none better than the general one.
 std::string CommandHint(std::string_view command);
 
 }  // namespace hvdray

@@ -1,5 +1,5 @@
-// What a path that is to be written to leads to: an open descriptor of this process, such as
-// "/dev/stdout", a file, or a trap.
+// Where a path to write to leads: to an open descriptor of this process, such as "/dev/stdout", to
+// a file, or to a link that another user planted.
 #ifndef HVDRAY_BASE_DESCRIPTOR_NAME_H_
 #define HVDRAY_BASE_DESCRIPTOR_NAME_H_
 
@@ -9,15 +9,17 @@
 
 namespace hvdray {
 
-/// 1 for "/dev/stdout", N for "/dev/fd/N"; -1 for other paths. Opening such a path, when it leads
-/// to a file, would truncate what stands there and write over it from its start: OpenForWriting()
-/// and WriteFileAtomically() go on with a duplicate of the descriptor instead.
+/// 1 for "/dev/stdout", 2 for "/dev/stderr", N for "/dev/fd/N" and "/proc/self/fd/N"; -1 for other
+/// paths. Pure: does not check that the descriptor is open. If such a descriptor is a file, opening
+/// the path would truncate the file and overwrite it from its start: OpenForWriting() and
+/// WriteFileAtomically() write to a duplicate of the descriptor instead.
 int DescriptorNamedBy(const std::string& path);
 
-/// Where a file named `path` stands, behind the links that lead there: `path` itself where there is
-/// nothing yet. Links are followed by the kernel's rule, whatever fs.protected_symlinks says: one
-/// in a folder that everybody may write to (sticky, as /tmp) has to be ours or the folder's
-/// owner's. Errors: kFileUnwritable.
+/// Resolves the links of `path` and returns the path of the file itself; a file that does not exist
+/// yet is fine. Follows links by the rule of fs.protected_symlinks (proc(5)), whether the kernel
+/// enforces it or not: a link in a sticky directory that everybody may write to (as /tmp) must
+/// belong to this process's user or to the directory's owner. Errors: kFileUnwritable,
+/// kOutOfResources.
 Result<std::string> PlaceToWrite(const std::string& path);
 
 }  // namespace hvdray

@@ -29,7 +29,7 @@ std::string Hmac(const EVP_MD* hash, ByteView key, ByteView bytes) {
 
 std::string Sha256(ByteView bytes) {
   std::array<unsigned char, SHA256_DIGEST_LENGTH> out{};
-  // Fails only when libcrypto cannot allocate, or has been stripped of the algorithm.
+  // Fails only if libcrypto cannot allocate memory, or was built without the algorithm.
   HVDRAY_CHECK(::SHA256(Data(bytes), bytes.size(), out.data()) != nullptr);
   return {reinterpret_cast<const char*>(out.data()), out.size()};
 }
@@ -65,7 +65,7 @@ bool DigestsEqual(ByteView a, ByteView b) {
 
 std::string RandomBytes(size_t count) {
   std::string bytes(count, '\0');
-  // Up to 256 bytes come whole and are not interrupted (getrandom(2)).
+  // Up to 256 bytes come at once and are never interrupted (getrandom(2)).
   HVDRAY_CHECK(count <= 256);
   HVDRAY_CHECK(::getrandom(bytes.data(), count, 0) == static_cast<ssize_t>(count));
   return bytes;

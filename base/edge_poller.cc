@@ -8,8 +8,8 @@ namespace hvdray {
 namespace {
 
 constexpr int kBatch = 128;
-// What became ready while a batch was served is usually there by its end: looking again is cheaper
-// than a way around the outer loop. Bounded, for timers and signals.
+// More is usually ready by the end of a batch: polling again is cheaper than a turn of the outer
+// loop. Bounded, so that timers and signals get their turn.
 constexpr int kMaxRounds = 8;
 
 }  // namespace

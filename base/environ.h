@@ -16,20 +16,22 @@ class Environment {
   Environment() = default;
   explicit Environment(std::map<std::string, std::string> values) : values_(std::move(values)) {}
 
-  /// A copy of this process's environment. An entry without '=' is dropped; of two entries with
-  /// one name the first counts, as for getenv.
+  /// A copy of this process's environment. Drops entries without '='. If a name is there twice,
+  /// the first entry counts, as for getenv. Threads: call before another thread may change it.
   static Environment FromProcess();
 
+  /// nullopt when unset; an empty value is a value.
   std::optional<std::string> Get(const std::string& name) const;
   /// `fallback` when unset or empty.
   std::string GetOr(const std::string& name, std::string_view fallback) const;
+  /// Adds or replaces; this copy only, not the process's environment.
   void Set(std::string name, std::string value) {
     values_.insert_or_assign(std::move(name), std::move(value));
   }
   void Unset(const std::string& name) { values_.erase(name); }
   const std::map<std::string, std::string>& values() const { return values_; }
 
-  /// "NAME=VALUE" each, ordered by name.
+  /// One "NAME=VALUE" per variable, ordered by name, as execve() takes them.
   std::vector<std::string> ToStrings() const;
 
  private:

@@ -1,4 +1,4 @@
-// The catalogue of what can go wrong, one row a code. docs/errors.md has the same rows for people;
+// The catalogue of errors, one row per code. docs/errors.md has the same rows for users;
 // tests/unit/report/errors_doc_test.cc and tools/lint.py keep the two equal.
 #ifndef HVDRAY_BASE_ERROR_CODE_H_
 #define HVDRAY_BASE_ERROR_CODE_H_
@@ -10,7 +10,8 @@
 
 namespace hvdray {
 
-/// Numbers are part of the interface (reports, scripts): never reuse one, only add.
+/// Numbers are part of the interface (reports, scripts): add new ones, never reuse one. 1-99:
+/// anywhere; 100s: input; 200s: hosts and Ray; 300s: the job; 400s: collectives; 500s: rendezvous.
 enum class ErrorCode : uint16_t {
   kOk = 0,
   kInternal = 1,
@@ -66,16 +67,16 @@ struct ErrorInfo {
   ErrorCode code;
   std::string_view name;     ///< The enumerator without its k, in snake case: stable, for JSON.
   bool is_retriable;         ///< The same command may succeed later with nothing changed.
-  std::string_view summary;  ///< What it means, half a line.
+  std::string_view summary;  ///< Its meaning, half a line; column "Meaning" of docs/errors.md.
 };
 
-/// All codes but kOk, by number.
+/// All codes but kOk, in ascending order. Static.
 std::span<const ErrorInfo> ErrorCatalogue();
 
 /// The row of `code`; kOk and unknown numbers give the row of kInternal.
 const ErrorInfo& InfoOf(ErrorCode code);
 
-/// "HVD-E0204": what reports and messages carry.
+/// The code as reports and messages print it: "HVD-E0204".
 std::string ErrorLabel(ErrorCode code);
 
 }  // namespace hvdray

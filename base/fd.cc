@@ -60,11 +60,11 @@ Status FileStatus(ErrorCode code, const std::string& path, int error) {
 int DescriptorNamedBy(const std::string& path) {
   if (path == "/dev/stdout") return STDOUT_FILENO;
   if (path == "/dev/stderr") return STDERR_FILENO;
-  for (const std::string_view folder : {"/dev/fd/", "/proc/self/fd/"}) {
-    if (!path.starts_with(folder)) continue;
+  for (const std::string_view directory : {"/dev/fd/", "/proc/self/fd/"}) {
+    if (!path.starts_with(directory)) continue;
     int fd = -1;
     const char* const end = path.data() + path.size();
-    const auto parsed = std::from_chars(path.data() + folder.size(), end, fd);
+    const auto parsed = std::from_chars(path.data() + directory.size(), end, fd);
     if (parsed.ec == std::errc() && parsed.ptr == end) return fd;
   }
   return -1;
@@ -72,29 +72,30 @@ int DescriptorNamedBy(const std::string& path) {
 
 namespace {
 
-// "." for a bare name; "/tmp/" of "/tmp/x".
-std::string FolderOf(const std::string& path) {
+// "." for a bare name; "/tmp/" for "/tmp/x".
+std::string DirectoryOf(const std::string& path) {
   const size_t slash = path.rfind('/');
   return slash == std::string::npos ? "." : path.substr(0, slash + 1);
 }
 
-// What `info` tells of stands in a folder where everybody could have put it, and somebody else has.
+// The file `info` describes is in a directory where everybody can create files, and another user
+// created it.
 bool IsPlanted(const std::string& path, const struct stat& info) {
   constexpr mode_t kEverybodys = S_ISVTX | S_IWOTH;
-  struct stat folder {};
-  return ::stat(FolderOf(path).c_str(), &folder) == 0 &&
-         (folder.st_mode & kEverybodys) == kEverybodys && info.st_uid != ::geteuid() &&
-         info.st_uid != folder.st_uid;
+  struct stat directory {};
+  return ::stat(DirectoryOf(path).c_str(), &directory) == 0 &&
+         (directory.st_mode & kEverybodys) == kEverybodys && info.st_uid != ::geteuid() &&
+         info.st_uid != directory.st_uid;
 }
 
 Status RefusePlanted(const std::string& path, std::string_view what) {
-  return {
-      ErrorCode::kFileUnwritable,
-      fmt::format("{}: is another user's {} in a folder that everybody may write to", path, what),
-      "name a file in a folder of your own"};
+  return {ErrorCode::kFileUnwritable,
+          fmt::format("{}: is another user's {} in a directory that everybody may write to", path,
+                      what),
+          "name a file in a directory of your own"};
 }
 
-// The links on the way to the last part of `path`.
+// Checks the directories before the last part of `path` for planted links.
 Status CheckWayTo(const std::string& path) {
   for (size_t slash = path.find('/', 1); slash != std::string::npos;
        slash = path.find('/', slash + 1)) {
@@ -106,16 +107,16 @@ Status CheckWayTo(const std::string& path) {
   return {};
 }
 
-// Those of /proc/PID/fd lead to open files, not to what they read as.
+// Links in /proc/PID/fd lead to open files, not to the path that readlink() returns.
 bool IsInProc(const std::string& link) {
   struct statfs info {};
-  return ::statfs(FolderOf(link).c_str(), &info) == 0 && info.f_type == PROC_SUPER_MAGIC;
+  return ::statfs(DirectoryOf(link).c_str(), &info) == 0 && info.f_type == PROC_SUPER_MAGIC;
 }
 
 }  // namespace
 
 Result<std::string> PlaceToWrite(const std::string& path) {
-  constexpr int kMaxLinks = 40;  // as the kernel
+  constexpr int kMaxLinks = 40;  // the kernel's limit
   std::string place = path;
   for (int links = 0; links < kMaxLinks; ++links) {
     HVDRAY_RETURN_IF_ERROR(CheckWayTo(place));
@@ -130,18 +131,19 @@ Result<std::string> PlaceToWrite(const std::string& path) {
     const ssize_t size = ::readlink(place.c_str(), target.data(), target.size());
     if (size <= 0) return FileStatus(ErrorCode::kFileUnwritable, place, errno);
     const std::string_view text(target.data(), static_cast<size_t>(size));
-    place = text.front() == '/' ? std::string(text) : fmt::format("{}/{}", FolderOf(place), text);
+    place =
+        text.front() == '/' ? std::string(text) : fmt::format("{}/{}", DirectoryOf(place), text);
   }
   return FileStatus(ErrorCode::kFileUnwritable, path, ELOOP);
 }
 
 namespace {
 
-// Whatever was looked at before, the file that is open now decides.
+// Checks again on the open file: what PlaceToWrite() saw may have been replaced since.
 Result<UniqueFd> OpenPlace(const std::string& place) {
   struct stat info {};
   const bool is_there = ::lstat(place.c_str(), &info) == 0;
-  const bool is_link = is_there && S_ISLNK(info.st_mode);  // of /proc
+  const bool is_link = is_there && S_ISLNK(info.st_mode);  // only /proc has links here
   if (is_there && IsPlanted(place, info)) return RefusePlanted(place, "file");
   int flags = O_WRONLY | O_CLOEXEC;
   if (!is_link) flags |= O_NOFOLLOW;
@@ -199,7 +201,7 @@ Status WriteAll(int fd, ByteView bytes) {
 
 namespace {
 
-// A new file beside `path`. O_EXCL: in a folder that all may write to, a link could wait there.
+// O_EXCL: in a directory that everybody may write to, another user could plant a link of this name.
 Result<UniqueFd> OpenTemporary(const std::string& temporary) {
   ::unlink(temporary.c_str());
   UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
@@ -216,7 +218,7 @@ Status WriteFileAtomically(const std::string& path, ByteView bytes) {
     HVDRAY_ASSIGN_OR_RETURN(UniqueFd fd, OpenForWriting(path));
     return WriteAll(fd.get(), bytes).WithContext(path);
   }
-  // Of a link the target is replaced, and the link stays.
+  // If `path` is a link, replace its target and keep the link.
   HVDRAY_ASSIGN_OR_RETURN(const std::string target, PlaceToWrite(path));
   const std::string temporary = fmt::format("{}.tmp{}", target, ::getpid());
   Status status;

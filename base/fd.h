@@ -1,4 +1,5 @@
-// Owning file descriptors and the calls that make them. All are close-on-exec.
+// Owning file descriptors, the calls that make them, and whole files. Every descriptor made here is
+// close-on-exec. Threads: any; a UniqueFd has one user at a time.
 #ifndef HVDRAY_BASE_FD_H_
 #define HVDRAY_BASE_FD_H_
 
@@ -10,7 +11,7 @@
 
 namespace hvdray {
 
-/// Owns one descriptor; closes it. Move-only.
+/// Owns one descriptor and closes it. Move-only. -1: holds none.
 class UniqueFd {
  public:
   UniqueFd() = default;
@@ -28,7 +29,7 @@ class UniqueFd {
   bool is_valid() const { return fd_ >= 0; }
   /// Gives the descriptor away; the caller closes it.
   [[nodiscard]] int Release() { return std::exchange(fd_, -1); }
-  /// Closes what is held and holds `fd` instead.
+  /// Closes the held descriptor and takes ownership of `fd`.
   void Reset(int fd = -1);
 
  private:
@@ -40,32 +41,41 @@ struct Pipe {
   UniqueFd write_end;
 };
 
-/// A pipe; both ends blocking. Errors: kOutOfResources, kSystem.
+/// Makes a pipe; both ends block. Errors: kOutOfResources, kSystem.
 Result<Pipe> MakePipe();
 
-/// Two connected stream sockets. Errors: as MakePipe.
+/// Makes two connected stream sockets, both blocking. Errors: as MakePipe().
 Result<std::pair<UniqueFd, UniqueFd>> MakeSocketPair();
 
+/// Sets O_NONBLOCK on the open file, so all duplicates of `fd` get it too. Errors: kSystem.
 Status SetNonBlocking(int fd);
 
-/// Opens for writing, made with mode 0644 (umask applies) and truncated. Errors: kFileUnwritable.
+/// Opens `path` for writing and truncates it; creates it with mode 0644 (umask applies). For the
+/// name of a descriptor ("/dev/stdout"), returns a duplicate, not truncated. Refuses another user's
+/// file or link in a sticky directory that everybody may write to (as /tmp): see PlaceToWrite().
+/// Errors: kFileUnwritable, kOutOfResources.
 Result<UniqueFd> OpenForWriting(const std::string& path);
 
-/// The whole file. Blocks. Errors: kFileUnreadable, also above `limit_bytes` and for folders.
+/// Reads the whole file. Blocks. Errors: kFileUnreadable, also for a directory or a file of more
+/// than `limit_bytes`; kOutOfResources.
 Result<std::string> ReadFile(const std::string& path, size_t limit_bytes = size_t{64} << 20);
 
-/// Writes all bytes, retrying short writes. Blocks. Errors: as ErrnoStatus("write").
+/// Writes all bytes, retrying short writes. Blocks; `fd` must be a blocking one. Errors: as
+/// ErrnoStatus("write").
 Status WriteAll(int fd, ByteView bytes);
 
-/// Replaces `path` whole or not at all (temporary name in the same folder, fsync, rename); a
-/// path that is not a regular file (a device, a pipe) is written in place. Errors: kFileUnwritable.
+/// Replaces `path` whole or not at all (temporary file in the same directory, fsync, rename). If
+/// `path` is a link, replaces its target. Writes in place to what is not a regular file (a device,
+/// a pipe). Blocks. Errors: kFileUnwritable, kOutOfResources, kSystem.
 Status WriteFileAtomically(const std::string& path, ByteView bytes);
 
-/// Makes the folder and its parents (mode 0755, umask applies). Errors: kFileUnwritable.
+/// Makes the directory and its parents (mode 0755, umask applies); succeeds if it exists already.
+/// Errors: kFileUnwritable.
 Status MakeDirs(const std::string& path);
 
-/// Raises the soft limit of open files to at least `wanted`, the hard limit permitting (root raises
-/// that too). Returns the soft limit now in force, which may be below `wanted`.
+/// Raises this process's soft limit of open files to at least `wanted` if the hard limit permits;
+/// root raises the hard limit too. Returns the soft limit now in force: it may be below `wanted`.
+/// Errors: kSystem.
 Result<uint64_t> RaiseOpenFileLimit(uint64_t wanted);
 
 }  // namespace hvdray

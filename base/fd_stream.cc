@@ -54,7 +54,7 @@ class FdChannel : public IoChannel {
   }
 
   Status error() const override { return error_; }
-  // A peer that crashed looks the same.
+  // A peer that crashed closes its descriptor just as well.
   bool is_close_its_word() const override { return false; }
   void Close(bool /*has_last_word*/) override {}
 

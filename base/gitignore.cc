@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kMaxSets = 65535;
 
-// git drops spaces at the end of a line, but not those behind a backslash.
+// As git: drops trailing spaces, unless a backslash precedes them.
 std::string_view WithoutTrailingSpaces(std::string_view line) {
   size_t end = 0;
   for (size_t i = 0; i < line.size(); ++i) {
@@ -55,8 +55,8 @@ bool IsOfClass(std::string_view name, int byte, bool* is_known) {
 
 }  // namespace
 
-// From a glob to tokens. What can match nothing (a '[' without its end, an unknown class, a last
-// backslash) gives no pattern.
+// Compiles a glob to tokens. Fails on a glob that can match nothing: an unclosed '[', an unknown
+// class, a trailing backslash.
 class GitignoreFile::Compiler {
  public:
   Compiler(std::string_view glob, Pattern& out) : glob_(glob), out_(out) {}
@@ -93,9 +93,9 @@ class GitignoreFile::Compiler {
     if (at_ - begin == 1 || !is_at_start) return Add({Step::kRun});
     if (is_at_end || (At(at_) == '\\' && At(at_ + 1) == '/')) return Add({Step::kDeepRun});
     if (At(at_) != '/') return Add({Step::kRun});
-    // "**/": no folder, or some.
+    // "**/" matches zero or more directories.
     Add({Step::kSkip});
-    Add({Step::kFolderRun});
+    Add({Step::kDirectoryRun});
     ++at_;
   }
 
@@ -104,7 +104,7 @@ class GitignoreFile::Compiler {
     ++at_;
     const bool is_negated = At(at_) == '!' || At(at_) == '^';
     if (is_negated) ++at_;
-    int before = -1;  // the byte that a range may begin with
+    int before = -1;  // the byte that may start a range; -1: none
     bool is_first = true;
     for (; is_first || At(at_) != ']' || at_ >= glob_.size(); ++at_, is_first = false) {
       if (at_ >= glob_.size()) return false;
@@ -119,7 +119,7 @@ class GitignoreFile::Compiler {
     return true;
   }
 
-  // One member of a set; leaves at_ on its last byte.
+  // Compiles one member of a set and leaves at_ on its last byte.
   bool CompileMember(std::bitset<256>& set, int& before) {
     const char c = glob_[at_];
     if (c == '-' && before >= 0 && at_ + 1 < glob_.size() && glob_[at_ + 1] != ']') {
@@ -178,7 +178,7 @@ void GitignoreFile::AddLine(std::string_view line) {
     line.remove_prefix(1);
   }
   if (line.ends_with('/')) {
-    pattern.is_for_folders = true;
+    pattern.is_for_directories = true;
     line.remove_suffix(1);
   }
   pattern.is_anchored = line.find('/') != std::string_view::npos;
@@ -193,17 +193,17 @@ void GitignoreFile::AddLine(std::string_view line) {
   patterns_.push_back(std::move(pattern));
 }
 
-IgnoreVerdict GitignoreFile::Match(std::string_view path, bool is_folder) const {
+IgnoreVerdict GitignoreFile::Match(std::string_view path, bool is_directory) const {
   const std::string_view name = path.substr(path.rfind('/') + 1);  // npos + 1 is 0
   for (auto pattern = patterns_.rbegin(); pattern != patterns_.rend(); ++pattern) {
-    if (pattern->is_for_folders && !is_folder) continue;
+    if (pattern->is_for_directories && !is_directory) continue;
     if (!IsMatch(*pattern, pattern->is_anchored ? path : name)) continue;
     return pattern->is_negated ? IgnoreVerdict::kKept : IgnoreVerdict::kIgnored;
   }
   return IgnoreVerdict::kNone;
 }
 
-// The literal ends of a pattern settle most cases.
+// The literal bytes at both ends of a pattern decide most cases cheaply.
 bool GitignoreFile::IsMatch(const Pattern& pattern, std::string_view text) {
   const size_t count = pattern.tokens.size();
   if (pattern.literal_bytes > text.size() || pattern.literal_tail > text.size()) return false;
@@ -217,13 +217,13 @@ bool GitignoreFile::IsMatch(const Pattern& pattern, std::string_view text) {
   return RunTokens(pattern, text);
 }
 
-// All ways through the pattern at once: state i is "the tokens before i have matched".
+// Follows all ways through the pattern at once: state i means "the tokens before i have matched".
 bool GitignoreFile::RunTokens(const Pattern& pattern, std::string_view text) {
   const std::vector<Token>& tokens = pattern.tokens;
   std::vector<char> now(tokens.size() + 1, 0);
   std::vector<char> next(tokens.size() + 1, 0);
   const auto enter = [&tokens](std::vector<char>& states, size_t state) {
-    // Steps that may match nothing let the next one begin too; kSkip also the one behind that.
+    // A step that may match nothing enters the next one too; kSkip also enters the one after that.
     for (bool may_go_on = true; may_go_on; ++state) {
       states[state] = 1;
       if (state == tokens.size()) return;
@@ -258,7 +258,7 @@ bool GitignoreFile::RunTokens(const Pattern& pattern, std::string_view text) {
           break;
         case Step::kSkip:
           break;
-        case Step::kFolderRun:
+        case Step::kDirectoryRun:
           next[i] = 1;
           is_any = true;
           if (c == '/') to = i + 1;

@@ -1,5 +1,5 @@
-// Which paths a .gitignore file leaves out. Pure: gets text and paths, opens nothing.
-// Source of the rules: gitignore(5), and what git does where the page says less.
+// Decides which paths a .gitignore file leaves out. Pure: gets text and paths, opens nothing.
+// Source: gitignore(5); where the page is silent, git's behaviour.
 #ifndef HVDRAY_BASE_GITIGNORE_H_
 #define HVDRAY_BASE_GITIGNORE_H_
 
@@ -13,35 +13,36 @@
 
 namespace hvdray {
 
+/// What one file decides about a path.
 enum class IgnoreVerdict : uint8_t {
-  kNone,     ///< No pattern speaks of the path: a file further up may.
+  kNone,     ///< No pattern matches: a .gitignore file further up decides.
   kIgnored,  ///< The last pattern that matches leaves it out.
   kKept,     ///< The last pattern that matches begins with '!'.
 };
 
-/// The patterns of one .gitignore file. Value type. Matching takes time in proportion to the
-/// lengths of path and pattern, whatever the pattern is.
+/// The patterns of one .gitignore file. Value type. Matching a pattern takes time in proportion to
+/// its length times the path's: no pattern makes it exponential.
 class GitignoreFile {
  public:
   GitignoreFile() = default;
-  /// Any text is fine: what is no pattern matches nothing.
+  /// Takes any text: an invalid pattern matches nothing.
   explicit GitignoreFile(ByteView text);
 
-  /// path: relative to the folder that has the file, without '/' at either end. Whether a folder
-  /// above the path is left out is the caller's to know: what is in such a folder stays out.
-  IgnoreVerdict Match(std::string_view path, bool is_folder) const;
+  /// `path`: relative to the directory of the .gitignore file, without '/' at either end. Looks at
+  /// `path` alone: the caller must leave out all that is below an ignored directory.
+  IgnoreVerdict Match(std::string_view path, bool is_directory) const;
 
   bool is_empty() const { return patterns_.empty(); }
 
  private:
   enum class Step : uint8_t {
-    kByte,       // this byte
-    kAny,        // one byte, not '/'
-    kSet,        // one byte of a set
-    kRun,        // any bytes without '/'
-    kDeepRun,    // any bytes
-    kSkip,       // nothing: goes to the next step, and past it
-    kFolderRun,  // any bytes up to a '/' and that; behind kSkip
+    kByte,          // this byte
+    kAny,           // one byte, not '/'
+    kSet,           // one byte of a set
+    kRun,           // any bytes without '/'
+    kDeepRun,       // any bytes
+    kSkip,          // nothing: enters the next step and the one after it
+    kDirectoryRun,  // any bytes up to and including a '/'; follows kSkip
   };
   struct Token {
     Step step = Step::kByte;
@@ -50,10 +51,10 @@ class GitignoreFile {
   };
   struct Pattern {
     bool is_negated = false;
-    bool is_for_folders = false;  // "name/"
-    bool is_anchored = false;     // has a '/' in it: matches whole paths, not names
-    size_t literal_bytes = 0;     // how many tokens at the start are kByte
-    size_t literal_tail = 0;      // and at the end
+    bool is_for_directories = false;  // "name/"
+    bool is_anchored = false;         // contains a '/': matches whole paths, not names
+    size_t literal_bytes = 0;         // number of kByte tokens at the start
+    size_t literal_tail = 0;          // and at the end
     std::vector<Token> tokens;
     std::vector<std::bitset<256>> sets;
   };

@@ -7,10 +7,10 @@ namespace hvdray {
 
 Result<std::string> Gzip(const std::string& bytes) {
   z_stream stream{};
-  constexpr int kGzipWindow = 15 + 16;  // zlib's way to ask for a gzip header
+  constexpr int kGzipWindow = 15 + 16;  // plus 16: zlib writes a gzip header
   if (::deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kGzipWindow, 8,
                      Z_DEFAULT_STRATEGY) != Z_OK) {
-    return Status(ErrorCode::kOutOfResources, "deflate: no memory");
+    return Status(ErrorCode::kOutOfResources, "deflate: out of memory");
   }
   std::string out(::deflateBound(&stream, bytes.size()), '\0');
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
@@ -21,7 +21,7 @@ Result<std::string> Gzip(const std::string& bytes) {
   out.resize(stream.total_out);
   ::deflateEnd(&stream);
   if (result != Z_STREAM_END) {
-    return Status(ErrorCode::kOutOfResources, fmt::format("deflate: zlib's code {}", result));
+    return Status(ErrorCode::kOutOfResources, fmt::format("deflate: zlib error {}", result));
   }
   return out;
 }
@@ -33,7 +33,7 @@ Result<std::string> Deflate(ByteView bytes) {
       ::compress2(reinterpret_cast<Bytef*>(out.data()), &size,
                   reinterpret_cast<const Bytef*>(bytes.data()), bytes.size(), Z_BEST_SPEED);
   if (result != Z_OK) {
-    return Status(ErrorCode::kOutOfResources, fmt::format("deflate: zlib's code {}", result));
+    return Status(ErrorCode::kOutOfResources, fmt::format("deflate: zlib error {}", result));
   }
   out.resize(size);
   out.shrink_to_fit();
@@ -46,7 +46,7 @@ Result<std::string> Inflate(ByteView packed, size_t size) {
   const int result = ::uncompress(reinterpret_cast<Bytef*>(out.data()), &got,
                                   reinterpret_cast<const Bytef*>(packed.data()), packed.size());
   if (result == Z_OK && got == size) return out;
-  return Status(ErrorCode::kProtocolError, fmt::format("inflate: zlib's code {}", result));
+  return Status(ErrorCode::kProtocolError, fmt::format("inflate: zlib error {}", result));
 }
 
 }  // namespace hvdray

@@ -1,4 +1,5 @@
-// Packing by zlib: files as gzip(1) does (ADR 0006), and short values.
+// Compression by zlib: whole files in gzip's format, for staging
+// (docs/adr/0006-staging-over-stdio.md), and short values.
 #ifndef HVDRAY_BASE_GZIP_H_
 #define HVDRAY_BASE_GZIP_H_
 
@@ -9,16 +10,17 @@
 
 namespace hvdray {
 
-/// One gzip member of all `bytes`. Takes some 40 ms a MB: not for the loop. Threads: any.
+/// One gzip member of all `bytes`. Takes about 40 ms per MB: not for the loop. Threads: any.
 /// Errors: kOutOfResources.
 Result<std::string> Gzip(const std::string& bytes);
 
-/// A zlib stream (RFC 1950) of `bytes`, made fast rather than small: addresses of 1,024 workers,
-/// 139 KB and mostly zeros, take less than a millisecond. Errors: kOutOfResources.
+/// A zlib stream (RFC 1950) of `bytes`, compressed for speed rather than size: the addresses of
+/// 1,024 workers, 139 KB and mostly zeros, take less than a millisecond. Threads: any.
+/// Errors: kOutOfResources.
 Result<std::string> Deflate(ByteView bytes);
 
-/// What Deflate() packed, which were `size` bytes; never takes more memory than these. Errors:
-/// kProtocolError when they are not.
+/// Unpacks what Deflate() made from `size` bytes. Allocates `size` bytes, so the caller limits it.
+/// Threads: any. Errors: kProtocolError for a damaged stream or another size.
 Result<std::string> Inflate(ByteView packed, size_t size);
 
 }  // namespace hvdray

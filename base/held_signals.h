@@ -1,4 +1,4 @@
-// Signals that wait until what must not be cut in two is done.
+// Delays signals until work that must not be interrupted half-way is done.
 #ifndef HVDRAY_BASE_HELD_SIGNALS_H_
 #define HVDRAY_BASE_HELD_SIGNALS_H_
 
@@ -6,9 +6,9 @@
 
 namespace hvdray {
 
-/// Holds those back by which a user ends a program (Ctrl-C and the like) until it is destroyed;
-/// what came meanwhile comes then. Threads: holds them from the calling one and from those that it
-/// starts; to be destroyed on the same.
+/// Blocks the signals by which a user ends a program (SIGINT, SIGTERM, SIGQUIT, SIGHUP) until it is
+/// destroyed; pending ones are delivered then. Threads: blocks them in the calling thread and in
+/// those that it starts meanwhile; destroy it on the same thread.
 class HeldSignals {
  public:
   HeldSignals();

@@ -1,4 +1,4 @@
-// A host and its room for workers: what sources of hosts list and placement divides. A plain value.
+// A host and its slots: sources of hosts list them, placement assigns them. Plain values.
 #ifndef HVDRAY_BASE_HOST_SLOTS_H_
 #define HVDRAY_BASE_HOST_SLOTS_H_
 
@@ -7,24 +7,23 @@
 
 namespace hvdray {
 
-// How a machine is reached, apart from how the job calls it. A plain value that hosts' lists make
-// and transports use.
-
-/// What was said beside the plain name of a host; each part may be left out.
+/// How a transport reaches a host, as the user gave it beside the host's plain name. Each part may
+/// be left out.
 struct HostAddress {
-  std::string name;   ///< What to dial, where it is not the plain name: IPv6, without brackets.
-  std::string user;   ///< Login name. Empty: the transport's own default.
-  uint16_t port = 0;  ///< 0: the transport's own default.
-  /// A certain user or port was asked for, so a process of this machine will not do.
+  std::string name;   ///< What to dial if not the plain name. IPv6 without brackets.
+  std::string user;   ///< Login name. Empty: the transport's default.
+  uint16_t port = 0;  ///< 0: the transport's default.
+  /// The user asked for a login or port, so even this machine is reached by SSH.
   bool has_login() const { return !user.empty() || port != 0; }
   bool operator==(const HostAddress&) const = default;
 };
 
-/// A host as the scheduler names it and its room for workers. slots may be 0.
+/// A host as the scheduler names it, and its slots.
 struct HostSlots {
   std::string host;  ///< Plain name, as workers see it (HOROVOD_HOSTNAME): no ':', '/', ',', blank.
-  int slots = 0;
-  HostAddress address{};  ///< How a transport reaches it.
+  int slots = 0;     ///< Room for this many workers; 0 is allowed.
+  HostAddress address{};
+  /// The name or address that a transport connects to.
   const std::string& dial_name() const { return address.name.empty() ? host : address.name; }
   bool operator==(const HostSlots&) const = default;
 };

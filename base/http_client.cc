@@ -12,8 +12,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kRounding(1);
 
-/// Keeps a SIGPIPE of this thread's sends from ending the process: the library sends without
-/// MSG_NOSIGNAL, and the programs that link us own the signal's disposition.
+/// Keeps a SIGPIPE of this thread's sends from ending the process: cpp-httplib sends without
+/// MSG_NOSIGNAL, and the disposition of the signal belongs to the program that links us.
 class SigpipeGuard {
  public:
   SigpipeGuard() {
@@ -39,7 +39,7 @@ class SigpipeGuard {
   bool was_pending_ = false;
 };
 
-/// A path may not smuggle a second request or header in.
+/// Blanks and control bytes in a path could smuggle in a second request or header.
 bool IsSafePath(std::string_view path) {
   if (!path.starts_with('/')) return false;
   for (const char c : path) {
@@ -59,11 +59,12 @@ struct HttpClient::Impl {
     client.set_tcp_nodelay(true);
   }
 
-  /// One attempt. `refusal` gets what the reading of the body found wrong.
+  /// Makes one attempt. Sets `refusal` if the body is refused.
   httplib::Error Attempt(const std::string& method, const std::string& path,
                          const std::string& body, Clock::time_point deadline, HttpReply& reply,
                          Status& refusal) {
-    // Rounded up: the library counts whole microseconds, and a timeout must not look like a cut.
+    // Rounded up, since the library counts whole microseconds: otherwise it gives up just before
+    // the deadline, and the timeout looks like a closed connection.
     const Duration left = std::max(deadline - Clock::now(), Duration::zero()) + kRounding;
     client.set_connection_timeout(left);
     client.set_read_timeout(left);
@@ -103,18 +104,18 @@ struct HttpClient::Impl {
     }
     if (is_late) {
       return {ErrorCode::kDeadlineExceeded,
-              fmt::format("{}: no whole answer within {:.3g} s", place,
+              fmt::format("{}: no complete answer within {:.3g} s", place,
                           std::chrono::duration<double>(options.timeout).count())};
     }
     return {ErrorCode::kProtocolError,
-            fmt::format("{}: connection closed without a proper answer", place)};
+            fmt::format("{}: connection closed without a valid answer", place)};
   }
 
   Result<HttpReply> Send(const std::string& method, const std::string& path,
                          const std::string& body) {
     const std::string attempt = fmt::format("{} {}", method, path);
     if (!IsSafePath(path)) {
-      return Status(ErrorCode::kUsage, fmt::format("{}: not a path of a request", method));
+      return Status(ErrorCode::kUsage, fmt::format("{}: invalid request path", method));
     }
     const SigpipeGuard guard;
     const auto deadline = Clock::now() + options.timeout;

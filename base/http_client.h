@@ -1,5 +1,5 @@
-// The one door to cpp-httplib's client: plain HTTP/1.1 requests to one server, one after another.
-// No TLS, no redirects, no compression.
+// The only user of cpp-httplib's client: plain HTTP/1.1 requests to one server, one at a time. No
+// TLS, no redirects, no compression.
 #ifndef HVDRAY_BASE_HTTP_CLIENT_H_
 #define HVDRAY_BASE_HTTP_CLIENT_H_
 
@@ -12,38 +12,40 @@
 
 namespace hvdray {
 
+/// A complete reply of the server.
 struct HttpReply {
   int status = 0;  ///< As sent: 404 and 500 are replies, not errors.
   std::string body;
 };
 
+/// Limits of each request.
 struct HttpClientOptions {
-  /// For connecting, and then for the whole answer; a peer that drips header bytes can stretch it,
-  /// one that drips the body can't.
+  /// Limits connecting, and then the answer. A peer that sends its header byte by byte can stretch
+  /// it; one that does so with the body can't.
   Duration timeout{std::chrono::seconds(30)};
-  size_t max_body_bytes = size_t{16} << 20;
+  size_t max_body_bytes = size_t{16} << 20;  ///< Of the answer.
 };
 
-/// A connection that is kept between requests and made anew when the server has closed it. Each
-/// call blocks. Threads: one caller at a time. Move-only. The process's SIGPIPE setting is left
-/// alone.
+/// Keeps its connection between requests and reconnects when the server has closed it. Each call
+/// blocks. Threads: one caller at a time. Move-only. Does not change the process's SIGPIPE setting.
 class HttpClient {
  public:
-  /// Connects with the first request. `host`: a name or an address.
+  /// Connects on the first request. `host`: a name or an address.
   HttpClient(const std::string& host, uint16_t port, HttpClientOptions options = {});
   HttpClient(HttpClient&&) noexcept;
   HttpClient& operator=(HttpClient&&) noexcept;
   ~HttpClient();
 
-  /// `path` goes out as it stands, query included. A request on a kept connection that the server
-  /// closes without an answer is sent once more: all three verbs may be repeated.
+  /// Sends `path` unchanged, query included. If the server closes a kept connection without an
+  /// answer, sends the request once more: all three verbs are idempotent.
   /// Errors: kHostUnreachable (refused, no such name), kConnectTimeout, kDeadlineExceeded,
-  /// kProtocolError (closed without an answer, no HTTP, body over the limit), kUsage for a path
-  /// that does not start with '/' or holds white space or control bytes.
+  /// kProtocolError (closed without an answer, not HTTP, body over the limit), kInternal; kUsage
+  /// for a path that does not start with '/' or contains white space or control bytes.
   Result<HttpReply> Get(const std::string& path);
   Result<HttpReply> Put(const std::string& path, const std::string& body);
   Result<HttpReply> Delete(const std::string& path);
 
+  /// For the requests to come; see HttpClientOptions::timeout.
   void set_timeout(Duration timeout);
 
  private:

@@ -17,12 +17,11 @@ namespace hvdray {
 namespace {
 
 constexpr uint32_t kInputEvents = EPOLLIN | EPOLLRDHUP | EPOLLET;
-// Bytes that one recv() may bring: one piece of memory for all connections, as each empties it
-// before the next is served.
+// Bytes per recv(). All connections use one buffer: each empties it before the next is served.
 constexpr size_t kScratchBytes = size_t{64} * 1024;
-// What a peer may send ahead while its request is held; behind that, TCP makes it wait.
+// How much a peer may send ahead while its request is held; beyond that, TCP makes it wait.
 constexpr size_t kMaxStashBytes = size_t{64} * 1024;
-// Reads in a row for one connection; then the others have their turn.
+// Reads in a row for one connection; then the others get their turn.
 constexpr int kMaxReads = 32;
 constexpr size_t kMaxDiscardBytes = size_t{32} << 20;
 
@@ -67,7 +66,7 @@ void HttpConnection::Start(HttpShared& shared, UniqueFd fd) {
   HttpConnection* connection = owned.release();  // Close() hands it to the graveyard
   ++shared.connection_count;
   connection->Enter(HttpPhase::kSilent);
-  // The request is usually here already.
+  // The request has usually arrived already (TCP_DEFER_ACCEPT).
   connection->ReadInput(/*until_empty=*/false);
   if (!connection->is_open()) return;
   uint32_t events = kInputEvents;
@@ -82,13 +81,13 @@ HttpConnection::HttpConnection(HttpShared& shared, UniqueFd fd)
 
 void HttpConnection::OnReady(uint32_t events) {
   const std::shared_ptr<HttpShared> keep = shared_.shared_from_this();
-  keep->graveyard.clear();  // nothing of theirs runs while an event is being reported
+  keep->graveyard.clear();  // no function of theirs runs while an event is reported
   if (phase_ == HttpPhase::kLingering) return Discard();
   if ((events & EPOLLOUT) != 0 && phase_ == HttpPhase::kWriting) Flush();
   if (!is_open()) return;
   if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) is_end_near_ = true;
   if ((events & EPOLLIN) != 0 || is_end_near_) ReadInput(/*until_empty=*/is_end_near_);
-  // The end of what we do not read can't be read either. While an answer is written, send() tells.
+  // With input paused, recv() can't report the end of input. During kWriting, send() reports it.
   if (is_input_paused_ && is_end_near_ && phase_ == HttpPhase::kHeld) Close();
 }
 
@@ -107,7 +106,7 @@ void HttpConnection::ReadInput(bool until_empty) {
     const ByteView in(scratch, static_cast<size_t>(n));
     if (phase_ == HttpPhase::kLingering) return Discard();
     can_process() ? Process(in) : Stash(in);
-    // A short read has emptied the socket: what comes later makes an event of its own.
+    // A short read has emptied the socket: later bytes cause a new event.
     if (static_cast<size_t>(n) < kScratchBytes && !until_empty) return;
   }
 }
@@ -159,8 +158,8 @@ void HttpConnection::Stash(ByteView rest) {
 
 void HttpConnection::OnEndOfInput() {
   saw_end_ = true;
-  // Half-closed: an answer that is on its way is finished. A held request ends here: no client of
-  // ours half-closes, and otherwise nobody would notice one that was killed.
+  // Finishes an answer that is being written. Ends a held request: our clients never half-close, so
+  // the end of input means that the client is gone, and nothing else would show it.
   if (phase_ != HttpPhase::kWriting) Close();
 }
 
@@ -191,7 +190,7 @@ void HttpConnection::Refuse(int status) {
 void HttpConnection::Reply(int status, std::shared_ptr<const std::string> body) {
   exchange_ = nullptr;
   const size_t size = body == nullptr ? 0 : body->size();
-  // Horovod's client compares header names by case (spec 2.2).
+  // Horovod's client matches header names case-sensitively (docs/rendezvous.md).
   fmt::memory_buffer head;
   fmt::format_to(std::back_inserter(head), "HTTP/1.1 {} {}\r\nContent-Length: {}\r\n", status,
                  ReasonOf(status), size);
@@ -218,7 +217,7 @@ void HttpConnection::Reply(int status, std::shared_ptr<const std::string> body) 
   unsent_ = std::make_unique<Unsent>(
       Unsent{std::string(head.data(), head.size()), std::move(body), sent});
   Enter(HttpPhase::kWriting);
-  // Otherwise Start() does it.
+  // If not watched yet, Start() adds EPOLLOUT.
   if (is_watched_ && !shared_.poller.Modify(fd_.get(), kInputEvents | EPOLLOUT, this).ok()) Close();
 }
 
@@ -250,7 +249,7 @@ void HttpConnection::Flush() {
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
     if (n < 0) return Close();
     unsent_->sent += static_cast<size_t>(n);
-    Enter(HttpPhase::kWriting);  // it reads: its time starts anew
+    Enter(HttpPhase::kWriting);  // the peer reads: restart its timeout
   }
 }
 
@@ -258,7 +257,7 @@ void HttpConnection::AfterReply() {
   if (saw_end_) return Close();
   if (!keeps_alive_) return ShutDown();
   Enter(HttpPhase::kIdle);
-  // Answered from elsewhere: what waits behind must not call back into the one who answers.
+  // Answered outside Process(): the next request must not call back into the code that answers.
   if (!is_processing_ && (!stash_.empty() || is_input_paused_)) shared_.ResumeSoon(this);
 }
 
@@ -271,7 +270,7 @@ void HttpConnection::Resume() {
 }
 
 void HttpConnection::ShutDown() {
-  // Closing a socket with unread bytes resets the connection, and the peer may lose our answer.
+  // Closing a socket with unread bytes resets the connection, and the peer may lose the answer.
   if (::shutdown(fd_.get(), SHUT_WR) != 0) return Close();
   stash_.clear();
   Enter(HttpPhase::kLingering);
@@ -280,7 +279,7 @@ void HttpConnection::ShutDown() {
 
 void HttpConnection::Discard() {
   for (size_t total = 0; total < kMaxDiscardBytes;) {
-    // MSG_TRUNC on TCP: dropped in the kernel, not copied.
+    // MSG_TRUNC on TCP discards in the kernel, without a copy.
     const ssize_t n = ::recv(fd_.get(), nullptr, size_t{1} << 20, MSG_DONTWAIT | MSG_TRUNC);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
@@ -291,7 +290,7 @@ void HttpConnection::Discard() {
 }
 
 void HttpConnection::OnTimeout() {
-  // A request that is too slow is told so; all others had their time.
+  // Only a request that arrives too slowly gets an answer.
   phase_ == HttpPhase::kReading ? Refuse(408) : Close();
 }
 

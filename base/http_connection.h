@@ -1,5 +1,5 @@
-// One connection of the HTTP server, and what the connections of a server share. Private to
-// base/http_*.cc; knows nothing of listening.
+// One connection of the HTTP server, and the state that all connections of a server share. Private
+// to base/http_*.cc. Knows nothing about listening. Threads: the loop's only.
 #ifndef HVDRAY_BASE_HTTP_CONNECTION_H_
 #define HVDRAY_BASE_HTTP_CONNECTION_H_
 
@@ -20,44 +20,48 @@ namespace hvdray {
 
 class HttpConnection;
 
-/// What a connection is doing. Each but kHeld lasts for a limited time.
+/// What a connection is doing. Every phase but kHeld has a time limit: HttpShared::TimeoutOf().
 enum class HttpPhase : uint8_t {
   kSilent,     ///< Before the first byte.
   kIdle,       ///< Between requests.
-  kReading,    ///< A part of a request is here.
+  kReading,    ///< Part of a request has arrived.
   kHeld,       ///< A request waits for its answer.
-  kWriting,    ///< An answer did not fit into the socket's buffer.
-  kLingering,  ///< Our side is shut; what still comes is dropped, so that the peer can read ours.
-  kClosed,
+  kWriting,    ///< The socket's buffer had no room for the rest of an answer.
+  kLingering,  ///< Write side shut down; input is dropped, so that the peer can read the answer.
+  kClosed,     ///< In the graveyard.
 };
-inline constexpr size_t kHttpOpenPhases = 6;
+inline constexpr size_t kHttpOpenPhases = 6;  ///< All but kClosed.
 
-/// The connections in one phase, in the order in which they entered it and so of their deadlines.
+/// The connections in one phase, in the order in which they entered it, and so by deadline.
 struct HttpPhaseList {
   HttpConnection* first = nullptr;
   HttpConnection* last = nullptr;
   size_t count = 0;
 };
 
-/// What the connections of a server see of it. Shared with them while a function of theirs runs: a
-/// handler may destroy the server meanwhile.
+/// The part of a server that its connections use. Shared: the server owns it, and so does each
+/// function here and in the connections while it runs a handler, which may destroy the server.
 struct HttpShared : std::enable_shared_from_this<HttpShared> {
   HttpShared(Loop& its_loop, EdgePoller& its_poller) : loop(its_loop), poller(its_poller) {}
 
   HttpPhaseList& ListOf(HttpPhase phase) { return lists[static_cast<size_t>(phase)]; }
-  /// Closes all connections without telling anybody.
+  /// Closes all connections and calls no on_gone or on_closed.
   void CloseAll();
+  /// Duration::max(): no limit.
   Duration TimeoutOf(HttpPhase phase) const;
   bool IsFull() const { return connection_count >= options.max_connections; }
-  /// Of those that have not sent the header of a request yet; nullptr: each has sent one.
+  /// The oldest connection that has never sent a complete request header, silent ones first;
+  /// nullptr: none.
   HttpConnection* OldestWithoutHeader() const;
-  /// Closes that one.
+  /// Closes OldestWithoutHeader(), if any.
   void MakeRoom();
+  /// Asks on_connect about a new connection.
   bool IsWelcome(int fd, const sockaddr_in& remote);
-  /// Closes those whose time is over, or answers them 408.
+  /// Ends connections whose phase has timed out: 408 for an incomplete request, else no answer.
   void Expire();
+  /// Makes sure that Expire() runs at `due` or earlier.
   void ArmTimer(TimePoint due);
-  /// `connection` has input that waits for the end of the caller's callback.
+  /// Calls connection->Resume() from the loop, after the current callback has ended.
   void ResumeSoon(HttpConnection* connection);
 
   Loop& loop;
@@ -69,10 +73,11 @@ struct HttpShared : std::enable_shared_from_this<HttpShared> {
   bool is_bound_to_one_address = true;
   std::array<HttpPhaseList, kHttpOpenPhases> lists;
   size_t connection_count = 0;
-  size_t buffered_bytes = 0;  ///< Of bodies that are not complete yet, all connections.
+  size_t buffered_bytes = 0;  ///< Of incomplete bodies, all connections together.
+  // Each warning is logged once per server, then at debug level or not at all.
   bool has_logged_refusal = false;
   bool has_logged_drop = false;
-  /// Closed, freed when none of their functions can be running.
+  /// Closed connections, freed when none of their functions can be running.
   std::vector<std::unique_ptr<HttpConnection>> graveyard;
   std::vector<HttpConnection*> resumable;
   Watch resume_watch;
@@ -80,31 +85,37 @@ struct HttpShared : std::enable_shared_from_this<HttpShared> {
   TimePoint timer_due = TimePoint::max();
 };
 
+/// Owned by the HttpExchange; the connection has a plain pointer to it until the answer.
 struct HttpExchange::Impl {
   HttpRequest request;
-  HttpConnection* connection = nullptr;  ///< null: answered, or gone
+  HttpConnection* connection = nullptr;  ///< nullptr: answered, or gone.
   std::function<void()> on_gone;
 };
 
+/// Reads requests one after another, hands each to on_request, and writes the answer. Always in the
+/// list of its phase, which finds its deadline.
 class HttpConnection final : public EdgeSink {
  public:
-  /// Owns itself from here until it closes.
+  /// Makes a connection that owns itself until it closes, and reads what has arrived already: may
+  /// call on_request, and so destroy the server.
   static void Start(HttpShared& shared, UniqueFd fd);
   HttpConnection(HttpShared& shared, UniqueFd fd);
   HttpConnection(const HttpConnection&) = delete;
 
   void OnReady(uint32_t events) override;
+  /// Answers the held request. `body`: as HttpExchange::Reply().
   void Reply(int status, std::shared_ptr<const std::string> body);
   /// The exchange was dropped unanswered.
   void Abandon();
   void OnTimeout();
+  /// Processes the input that had to wait.
   void Resume();
-  /// The server is going away.
+  /// Closes without callbacks: the server is being destroyed.
   void CloseSilently();
 
  private:
   friend struct HttpShared;
-  /// An answer that the socket did not take whole.
+  /// An answer that the socket did not take completely.
   struct Unsent {
     std::string head;
     std::shared_ptr<const std::string> body;
@@ -117,7 +128,7 @@ class HttpConnection final : public EdgeSink {
   void OnEndOfInput();
   void Dispatch();
   void Refuse(int status);
-  /// Books what the parser holds. False: all connections together hold too much.
+  /// Counts what the parser buffers. False: all connections together buffer too much.
   bool Account();
   void Flush();
   void AfterReply();
@@ -140,8 +151,8 @@ class HttpConnection final : public EdgeSink {
   bool is_http10_ = false;
   bool is_head_ = false;
   bool has_sent_header_ = false;  // of its first request
-  bool is_input_paused_ = false;  // more is pipelined than we keep
-  bool is_end_near_ = false;      // the peer sends no more than what is here
+  bool is_input_paused_ = false;  // stash_ is full, or others get their turn first
+  bool is_end_near_ = false;      // the peer has shut down or failed: read to the end
   bool saw_end_ = false;
   bool is_watched_ = false;
   TimePoint entered_{};
@@ -149,8 +160,8 @@ class HttpConnection final : public EdgeSink {
   HttpConnection* next_ = nullptr;
   HttpExchange::Impl* exchange_ = nullptr;
   HttpParser parser_;
-  size_t buffered_ = 0;  // our part of shared_.buffered_bytes
-  std::string stash_;    // pipelined behind a request that is being served
+  size_t buffered_ = 0;  // this connection's part of shared_.buffered_bytes
+  std::string stash_;    // pipelined after a request in progress
   std::unique_ptr<Unsent> unsent_;
 };
 

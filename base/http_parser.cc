@@ -11,10 +11,10 @@ constexpr int kBadRequest = 400;
 constexpr int kTooLarge = 413;
 constexpr int kNotImplemented = 501;
 constexpr int kVersionNotSupported = 505;
-// Memory follows the bytes that came, not the length that a peer claims.
+// Memory grows with the bytes that arrive, not with the length that a peer claims.
 constexpr size_t kFirstBodyBytes = size_t{64} * 1024;
 
-/// RFC 9110, 5.6.2: what method and field names are made of.
+/// The bytes of methods and field names. Source: RFC 9110, 5.6.2.
 constexpr bool IsTokenByte(unsigned char c) {
   if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) return true;
   return c != 0 &&
@@ -27,7 +27,7 @@ bool IsToken(ByteView text) {
   });
 }
 
-/// Bytes a field value may hold: no control bytes but the tab.
+/// A field value may contain no control bytes but the tab.
 bool IsFieldValue(ByteView text) {
   return std::all_of(text.begin(), text.end(), [](char c) {
     const auto byte = static_cast<unsigned char>(c);
@@ -69,7 +69,7 @@ HttpEvent HttpParser::Feed(const HttpLimits& limits, ByteView* in) {
 HttpEvent HttpParser::FeedHead(const HttpLimits& limits, ByteView* in) {
   const size_t before = head_.size();
   if (before != 0) {
-    // One byte above the limit is enough to know that it is exceeded.
+    // One byte above the limit is enough to see that it is exceeded.
     head_.append(in->substr(0, limits.max_header_bytes + 1 - before));
   }
   const ByteView all = before != 0 ? ByteView(head_) : *in;
@@ -175,7 +175,7 @@ int HttpParser::ParseField(ByteView line) {
   if (colon == ByteView::npos) return kBadRequest;
   const ByteView name = line.substr(0, colon);
   const ByteView value = TrimBlanks(line.substr(colon + 1));
-  // A name that starts with a blank is a folded line; it is no token either.
+  // A folded line starts with a blank, which is not a token byte either.
   if (!IsToken(name) || !IsFieldValue(value)) return kBadRequest;
   switch (name.size()) {
     case 4:
@@ -209,7 +209,7 @@ int HttpParser::ParseContentLength(ByteView value) {
   uint64_t length = 0;
   for (const char c : value) {
     if (c < '0' || c > '9') return kBadRequest;
-    // Stays put above every limit instead of wrapping.
+    // Saturates above every limit instead of wrapping.
     length = std::min<uint64_t>(length * 10 + static_cast<uint64_t>(c - '0'), uint64_t{1} << 56);
   }
   request_.has_content_length = true;

@@ -15,14 +15,14 @@
 namespace hvdray {
 namespace {
 
-// How long nothing is accepted after descriptors or memory have run out.
+// Pause in accepting after descriptors or memory have run out.
 constexpr Duration kAcceptPause = std::chrono::milliseconds(50);
-// Accepted in a row; the listener is level-triggered, so the rest makes another event.
+// Connections accepted in a row. The listener is level-triggered, so the rest causes a new event.
 constexpr int kMaxAccepts = 512;
 constexpr Duration kLingerTimeout = std::chrono::seconds(2);
 
-/// The first request is then there when the connection is accepted, so that one recv() does. A
-/// client that says nothing is given to us after this time, and to the idle timeout.
+/// The kernel hands over a connection together with its first request, so that one recv() is
+/// enough. It hands over a silent client after this time; the idle timeout ends that one.
 constexpr int kDeferSeconds = 1;
 
 Result<UniqueFd> OpenListener(const HttpServerOptions& options) {
@@ -36,11 +36,11 @@ Result<UniqueFd> OpenListener(const HttpServerOptions& options) {
   if (!fd.is_valid()) return ErrnoStatus("socket", errno);
   const int one = 1;
   (void)::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-  // The connections inherit these.
+  // Accepted connections inherit the options from here on.
   (void)::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
   (void)::setsockopt(fd.get(), IPPROTO_TCP, TCP_DEFER_ACCEPT, &kDeferSeconds, sizeof(int));
   if ((ntohl(address.sin_addr.s_addr) >> 24) != 127) {
-    // A held request of a host that is gone without a word is noticed within about two minutes.
+    // Keepalive detects within about two minutes that a host with a held request has vanished.
     const int idle_s = 60, interval_s = 15, probes = 4;
     (void)::setsockopt(fd.get(), SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
     (void)::setsockopt(fd.get(), IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
@@ -94,7 +94,7 @@ void HttpServer::OnReady(uint32_t /*events*/) {
   for (int accepted = 0; accepted < kMaxAccepts; ++accepted) {
     if (keep->IsFull() && keep->OldestWithoutHeader() == nullptr) {
       is_full_ = true;
-      PauseAccepting("all connections of its limit are open");
+      PauseAccepting("the limit of open connections is reached");
       return;
     }
     sockaddr_in remote{};
@@ -110,10 +110,10 @@ void HttpServer::OnReady(uint32_t /*events*/) {
         resume_watch_ = shared_->loop.After(kAcceptPause, [this] { ResumeAccepting(); });
         return;
       }
-      continue;  // of that one connection only: it was reset, its network is down
+      continue;  // this connection alone failed: reset, or its network is down
     }
     const bool is_welcome = keep->IsWelcome(fd.get(), remote);
-    // A handler may have closed us, or destroyed this object.
+    // The handler may have closed the listener, or destroyed this object.
     if (keep->on_closed == nullptr || !listener_.is_valid()) return;
     if (!is_welcome) continue;
     if (keep->IsFull()) keep->MakeRoom();
@@ -124,7 +124,7 @@ void HttpServer::OnReady(uint32_t /*events*/) {
 
 void HttpServer::PauseAccepting(std::string_view why) {
   if (!std::exchange(has_logged_pause_, true)) {
-    Log(LogLevel::kWarning, "http", "port {} stops accepting for now: {}", port(), why);
+    Log(LogLevel::kWarning, "http", "port {} pauses accepting: {}", port(), why);
   }
   shared_->poller.Remove(listener_.get());
 }
@@ -209,7 +209,7 @@ void HttpShared::MakeRoom() {
   HttpConnection* const oldest = OldestWithoutHeader();
   if (oldest == nullptr) return;
   if (!std::exchange(has_logged_drop, true)) {
-    Log(LogLevel::kWarning, "http", "port {} is full; connections without a request make room",
+    Log(LogLevel::kWarning, "http", "port {} is full; closing connections without a request",
         ntohs(bound.sin_port));
   }
   oldest->Close();
@@ -258,7 +258,7 @@ void HttpShared::ResumeSoon(HttpConnection* connection) {
   resume_watch = loop.After(Duration::zero(), [this] {
     const std::shared_ptr<HttpShared> keep = shared_from_this();
     resume_watch.Cancel();
-    // Each may end others, which then take themselves off the list.
+    // Resume() may close other connections, which then remove themselves from the list.
     for (size_t left = resumable.size(); left > 0 && !resumable.empty(); --left) {
       HttpConnection* next = resumable.front();
       resumable.erase(resumable.begin());

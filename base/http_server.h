@@ -1,5 +1,5 @@
-// A small HTTP/1.1 server on the Loop whose requests can be held for as long as one likes, as
-// Horovod's rendezvous needs it. One listener an object.
+// A small HTTP/1.1 server on the Loop that can hold requests without a time limit, as Horovod's
+// rendezvous needs (docs/adr/0002-own-http-server.md). One listener per object.
 #ifndef HVDRAY_BASE_HTTP_SERVER_H_
 #define HVDRAY_BASE_HTTP_SERVER_H_
 
@@ -21,8 +21,8 @@ namespace hvdray {
 
 struct HttpShared;
 
-/// A request that has arrived whole and waits for its answer. Move-only. Destroyed unanswered, its
-/// connection is closed without one. Answering after the peer or the server is gone does nothing.
+/// A complete request that waits for its answer. Move-only. If destroyed unanswered, closes the
+/// connection. Answering after the peer or the server has gone does nothing. Threads: the loop's.
 class HttpExchange {
  public:
   struct Impl;
@@ -32,59 +32,65 @@ class HttpExchange {
   ~HttpExchange();
   const HttpRequest& request() const;
   HttpRequest& request();
-  /// Sends the status line, `Content-Length: N` in exactly that spelling and the body, which is
-  /// shared, not copied. Call once. nullptr: empty body.
+  /// Sends the status line, `Content-Length: N` in exactly that spelling (Horovod's client matches
+  /// it case-sensitively), and the body, which is shared, not copied; nullptr: empty. Call once.
   void Reply(int status, std::shared_ptr<const std::string> body = nullptr);
-  /// Called once if the peer goes away before Reply().
+  /// `callback` is called once if the peer disconnects before Reply().
   void OnGone(std::function<void()> callback);
 
  private:
   std::unique_ptr<Impl> impl_;
 };
 
+/// Where to listen, and the limits that keep a hostile client from exhausting the process.
 struct HttpServerOptions {
-  std::string address = "127.0.0.1";
-  uint16_t port = 0;  ///< 0: ephemeral.
+  std::string address = "127.0.0.1";  ///< IPv4.
+  uint16_t port = 0;                  ///< 0: ephemeral.
   HttpLimits limits;
   Duration read_timeout{std::chrono::seconds(10)};  ///< For a whole request, from its first byte.
   Duration idle_timeout{std::chrono::seconds(60)};  ///< Kept-alive connection without a request.
-  /// Beyond, the oldest that has not sent the header of a request yet makes room; where each has,
-  /// the next ones wait to be accepted.
+  /// At the limit, a new connection replaces the oldest one that has not sent a request header yet.
+  /// If all have sent one, new connections wait in the backlog.
   size_t max_connections = 65536;
-  /// Of bodies that are not complete yet, all connections together; beyond: 503.
+  /// Of incomplete bodies, all connections together; beyond: 503.
   size_t max_buffered_bytes = size_t{1} << 30;
-  int backlog = 8192;  ///< The kernel cuts it to net.core.somaxconn.
+  int backlog = 8192;  ///< The kernel lowers it to net.core.somaxconn.
 };
 
-/// The two ends of a connection, as the kernel gave them.
+/// The two ends of a connection, as the kernel reports them. `fd` still belongs to the server.
 struct HttpPeer {
   int fd = -1;
   sockaddr_in remote{};
   sockaddr_in local{};
 };
 
-/// Threads: the loop's. Destroying it closes the listener and all its connections at once; replies
-/// that are still being written are lost, so drain first (CloseListener, then wait for IsIdle).
+/// Threads: the loop's, handlers included; a handler may destroy the server. The destructor closes
+/// the listener and all connections at once and loses replies that are still being written: drain
+/// first (CloseListener(), then wait for IsIdle()).
 class HttpServer final : private EdgeSink {
  public:
   struct Handlers {
-    /// Somebody has connected. false: the connection is closed without an answer, unread, and takes
-    /// nobody's place. Unset: everybody may speak.
+    /// Called for each new connection. false: it is closed unread and replaces no other
+    /// connection. Unset: all are welcome.
     std::function<bool(const HttpPeer&)> on_connect;
+    /// Called for each complete request, never from within Reply().
     std::function<void(HttpExchange)> on_request;
   };
-  /// Errors: kAddressInUse, kSystem, kOutOfResources; kUsage for an address that is not IPv4 (the
-  /// worker's client speaks nothing else, Horovod spec 2.2).
+  /// Errors: kAddressInUse, kSystem, kOutOfResources; kUsage for an address that is not IPv4, since
+  /// Horovod's client in the workers knows nothing else.
   static Result<std::unique_ptr<HttpServer>> Listen(Loop& loop, HttpServerOptions options,
                                                     Handlers handlers);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
+  /// The port bound, also if HttpServerOptions::port was 0.
   uint16_t port() const;
+  /// Accepts no more connections; open ones are still served.
   void CloseListener();
-  /// No request is held and no answer is on its way.
+  /// No request is held and no answer is being written.
   bool IsIdle() const;
+  /// Open connections, idle ones included.
   size_t ConnectionCount() const;
 
  private:
@@ -94,10 +100,10 @@ class HttpServer final : private EdgeSink {
   void PauseAccepting(std::string_view why);
   void ResumeAccepting();
 
-  std::shared_ptr<HttpShared> shared_;  // with itself, while one of its functions runs
+  std::shared_ptr<HttpShared> shared_;  // also owned by whichever of its functions is running
   UniqueFd listener_;
-  bool is_full_ = false;
-  bool is_paused_ = false;
+  bool is_full_ = false;    // max_connections reached: a close resumes accepting
+  bool is_paused_ = false;  // descriptors or memory ran out: resume_watch_ resumes it
   bool has_logged_pause_ = false;
   Watch resume_watch_;
 };

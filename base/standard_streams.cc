@@ -25,13 +25,13 @@ struct DirectoryEntry {
   char name[1];
 };
 
-// false: there is no such folder.
+// false: there is no such directory.
 bool CloseListed(int first) {
-  const int folder = ::open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder < 0) return false;
+  const int directory = ::open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (directory < 0) return false;
   alignas(DirectoryEntry) char buffer[4096];
   for (;;) {
-    const int64_t size = ::syscall(SYS_getdents64, folder, buffer, sizeof buffer);
+    const int64_t size = ::syscall(SYS_getdents64, directory, buffer, sizeof buffer);
     if (size <= 0) break;
     for (int64_t at = 0; at < size;) {
       const auto* entry = reinterpret_cast<const DirectoryEntry*>(buffer + at);
@@ -40,10 +40,10 @@ bool CloseListed(int first) {
       const char* const end = entry->name + ::strlen(entry->name);
       const auto parsed = std::from_chars(entry->name, end, fd);
       const bool is_number = parsed.ec == std::errc() && parsed.ptr == end;
-      if (is_number && fd >= first && fd != folder) ::close(fd);
+      if (is_number && fd >= first && fd != directory) ::close(fd);
     }
   }
-  ::close(folder);
+  ::close(directory);
   return true;
 }
 
@@ -60,7 +60,7 @@ void RestoreSignals() {
 
 void CloseFrom(int first) {
   if (::syscall(SYS_close_range, first, ~0U, 0) == 0) return;
-  ::close(first);  // so that there is room for the folder's
+  ::close(first);  // so that there is room for the directory's
   if (CloseListed(first + 1)) return;
   constexpr int kEnd = 65536;
   for (int fd = first + 1; fd < kEnd; ++fd) ::close(fd);

@@ -20,7 +20,7 @@ void RestoreSignals();
 /// leaves those above 65,535 to close-on-exec.
 void CloseFrom(int first);
 
-/// Whether epoll takes this descriptor. It refuses regular files, folders and some devices
+/// Whether epoll takes this descriptor. It refuses regular files, directories and some devices
 /// (/dev/null), which can be read at any time, and what is not open at all.
 bool IsPollable(int fd);
 

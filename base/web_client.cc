@@ -90,10 +90,10 @@ struct WebClient::Impl {
     }
     if (!options.trust.path.empty()) {
       struct ::stat entry {};
-      const bool is_folder =
+      const bool is_directory =
           ::stat(options.trust.path.c_str(), &entry) == 0 && S_ISDIR(entry.st_mode);
-      client->set_ca_cert_path(is_folder ? "" : options.trust.path,
-                               is_folder ? options.trust.path : "");
+      client->set_ca_cert_path(is_directory ? "" : options.trust.path,
+                               is_directory ? options.trust.path : "");
     }
     if (options.is_tls && options.proxy) {
       client->set_proxy(options.proxy->host, options.proxy->port);

@@ -17,7 +17,7 @@
 
 namespace hvdray {
 
-/// Whose certificates are believed. With a path: those of that file (PEM), or of that folder as
+/// Whose certificates are believed. With a path: those of that file (PEM), or of that directory as
 /// `openssl rehash` leaves it; else those of the system.
 struct WebTrust {
   bool is_checked = true;

@@ -166,7 +166,7 @@ ZipWriter::ZipWriter(ZipWriter&&) noexcept = default;
 ZipWriter& ZipWriter::operator=(ZipWriter&&) noexcept = default;
 ZipWriter::~ZipWriter() = default;
 
-Status ZipWriter::AddFolder(const std::string& name, uint16_t mode) {
+Status ZipWriter::AddDirectory(const std::string& name, uint16_t mode) {
   HVDRAY_RETURN_IF_ERROR(impl_->CheckName(name));
   const zip_int64_t index = ::zip_dir_add(impl_->archive, name.c_str(), ZIP_FL_ENC_UTF_8);
   if (index < 0) return impl_->Failed(name);

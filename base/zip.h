@@ -24,9 +24,9 @@ class ZipWriter {
   ZipWriter& operator=(ZipWriter&&) noexcept;
   ~ZipWriter();
 
-  // `name`: UTF-8, with '/' between folders, not at the ends. `mode`: permission bits. Errors:
+  // `name`: UTF-8, with '/' between directories, not at the ends. `mode`: permission bits. Errors:
   // kUsage for a name that is there already or no UTF-8, kOutOfResources.
-  Status AddFolder(const std::string& name, uint16_t mode);
+  Status AddDirectory(const std::string& name, uint16_t mode);
   Status AddBytes(const std::string& name, uint16_t mode, std::string bytes,
                   ZipEffort effort = ZipEffort::kUsual);
   /// The file is read by Finish().

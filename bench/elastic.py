@@ -1,4 +1,4 @@
-"""How long elastic jobs stand still: a worker killed, a host frozen or added, a gang restarted."""
+"""How long elastic jobs stand still when a worker is killed, a host frozen or added, a gang restarted."""
 
 import json
 import os
@@ -14,13 +14,13 @@ from harness import ROOT, Measure, Series, kill_session, which
 from launch import environment
 
 WORKER = ROOT / "tests/integration/workers/elastic_worker.py"
-# Names of this machine that are as many hosts, to horovodrun too.
+# Names of this machine that count as different hosts, also for horovodrun.
 NAMES = ["localhost", "127.0.0.1", "127.1", "127.0.1", "127.00.0.1", "127.0.00.1", "0177.1", "0x7f.1"]
 START_S, PATIENCE_S, STEP_S, WARM_STEPS = 120, 60, 0.005, 20
 
 
 class Job:
-    """An hvd.elastic script on the first `size` of NAMES, a worker each, from `with` to its end."""
+    """An hvd.elastic script on the first `size` of NAMES with one worker each; runs during a `with` block."""
 
     def __init__(self, context, launcher, size, **plan):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="hvdray-bench-"))
@@ -51,7 +51,7 @@ class Job:
         new.rename(self.folder / "hosts")
 
     def log(self, event):
-        """Of all workers, in the order of time. Reads on where the last call stopped."""
+        """Log entries of one kind from all workers, in order of time. Continues reading where the last call stopped."""
         for file in self.folder.glob("*.jsonl"):
             offset, entries = self._seen.get(file, (0, []))
             with open(file, "rb") as stream:
@@ -64,7 +64,7 @@ class Job:
         return sorted(found, key=lambda entry: entry["t"])
 
     def firsts(self, size, after):
-        """rank: when it had made its first step in a gang of that size."""
+        """{rank: time of its first step in a gang of that size}."""
         found = {}
         for entry in self.log("step"):
             if entry["size"] == size and entry["t"] > after:
@@ -72,7 +72,7 @@ class Job:
         return found
 
     def all_stepped(self, size, after, limit):
-        """When the last rank of the first gang of that size had made a step; None: it did not happen."""
+        """Time when every rank of a gang of that size had made a step; None: never within the limit."""
         deadline = time.monotonic() + limit
         while time.monotonic() < deadline and self.process.poll() is None:
             found = self.firsts(size, after)
@@ -82,7 +82,7 @@ class Job:
         return None
 
     def warm_up(self):
-        """Until all have made some steps. Returns the newest entry by rank, or None."""
+        """Waits until all workers have made some steps. Returns the newest entry by rank, or None."""
         deadline = time.monotonic() + START_S
         while time.monotonic() < deadline and self.process.poll() is None:
             steps = [e for e in self.log("step") if e["size"] == self.size]
@@ -92,7 +92,7 @@ class Job:
         return None
 
     def end(self):
-        """Whether it ends well when it is told to."""
+        """Tells the job to stop; returns whether it succeeds."""
         (self.folder / "stop").touch()
         try:
             return self.process.wait(PATIENCE_S) == 0
@@ -101,7 +101,7 @@ class Job:
 
 
 def kill_all(process, folder):
-    """horovodrun's workers and hvdray's have sessions of their own, but all know their folder."""
+    """Workers have their own sessions, under horovodrun and hvdray, but the directory is in their environment."""
     process.kill()
     process.wait()
     needle = str(folder).encode()
@@ -116,7 +116,7 @@ def kill_all(process, folder):
 
 
 def killed(context, launcher, size):
-    """Seconds from the SIGKILL of one worker until all others have made a step again."""
+    """Seconds from the SIGKILL of one worker until all others have made another step."""
     with Job(context, launcher, size) as job:
         newest = job.warm_up()
         if newest is None:
@@ -128,7 +128,7 @@ def killed(context, launcher, size):
 
 
 def frozen(context, launcher, size=4):
-    """The same from the SIGSTOP of everything on a host. horovodrun has nothing there but the worker."""
+    """The same from the SIGSTOP of all processes on a host. horovodrun has only the worker there."""
     with Job(context, launcher, size) as job:
         newest = job.warm_up()
         if newest is None:
@@ -145,7 +145,7 @@ def frozen(context, launcher, size=4):
 
 
 def joined(context, launcher, import_s, size=3):
-    """Seconds from the last step of the old gang to the first that all of the larger one have made."""
+    """Seconds from the old gang's last step until all workers of the larger gang have made a step."""
     with Job(context, launcher, size, import_s=import_s) as job:
         if job.warm_up() is None:
             return None
@@ -157,7 +157,7 @@ def joined(context, launcher, import_s, size=3):
 
 
 def rounds_of(context, function, rounds, few=None):
-    """Alternates the launchers; `few`: rounds of horovodrun, where one takes half a minute."""
+    """Alternates the launchers. few: rounds for horovodrun, where a round takes half a minute."""
     rows = {name: Series(name) for name in (*context.builds, "horovodrun")}
     few = rounds if few is None else few
     for number in range(context.rounds(rounds)):
@@ -201,15 +201,15 @@ NOTE = 'echo > "$FOLDER/$TORCHELASTIC_RESTART_COUNT.$RANK.$$"; exec sleep 600'
 
 
 def restarted(context, launcher, ranks):
-    """Seconds from the SIGKILL of one rank until all run again, by the times of the files they make."""
+    """Seconds from the SIGKILL of one rank until all run again, measured by the times of files they create."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="hvdray-bench-"))
-    note = folder / "note.sh"  # a file: torchrun replaces things in the words of a command
+    note = folder / "note.sh"  # a file, because torchrun substitutes text in a command's words
     note.write_text(NOTE)
     command = {
         **{name: [hvdray, "run", "--elastic-mode", "gang", "-np", ranks, "--min-np", ranks,
                   "--max-restarts", 3, "-H", f"localhost:{ranks}", "--", "sh", note]
            for name, hvdray in context.builds.items()},
-        # Redirections: with Python 3.11 this torchrun fails without any.
+        # With Python 3.11 this torchrun fails without redirections.
         "torchrun": ["torchrun", "--no_python", "--nproc_per_node", ranks, "--max_restarts", 3,
                      "--monitor_interval", "0.1", "-r", "1", "-t", "1", "--log_dir", folder / "logs",
                      "--master_port", "29511", "sh", note]}[launcher]
@@ -232,7 +232,7 @@ def restarted(context, launcher, ranks):
 
 
 def started(process, folder, restart, ranks):
-    """file name: when it was made, once all ranks of that start have; None: they do not."""
+    """{file name: creation time} once all ranks of that start have made theirs; None if they never do."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline and process.poll() is None:
         found = {path.name: path.stat().st_mtime_ns for path in folder.glob(f"{restart}.*")}
@@ -257,7 +257,7 @@ def gangs(context):
 
 
 def driver(context):
-    """One event of the driver at 10,000 slots, by kind."""
+    """Cost of one event of the driver at 10,000 slots, by kind."""
     tool = context.bin_dir / "elastic_events"
     rows = {}
     for _ in range(context.rounds(5)):

@@ -1,6 +1,6 @@
-// What one event costs ElasticDriver at many slots: a start, a loss, the meeting and the release of
-// all, a warm join. Prints one JSON object: for each kind of event how many there were, and their
-// mean, 99th percentile and maximum in microseconds. Usage: elastic_events [HOSTS [SLOTS_PER_HOST]]
+// Measures the cost of one ElasticDriver event with many slots: a start, a loss, the round after
+// it, a warm join. Prints one JSON object: for each kind of event the count and the mean, 99th
+// percentile and maximum in microseconds. Usage: elastic_events [HOSTS [SLOTS_PER_HOST]]
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ class Bench {
     for (const WorkerId worker : members)
       Feed("started", event::ProcessStarted{worker, worker + 1});
     for (const WorkerId worker : members) Feed("registered", event::AddressesRegistered{worker});
-    // A loss takes the whole host; the others meet.
+    // A loss takes the whole host; the others ask for their next rank.
     const std::vector<WorkerId> lost = driver_.roster().LivingOn(hosts_ - 1);
     Feed("lost", event::ProcessExited{lost.front(), {.exit_code = 1}});
     for (size_t i = 1; i < lost.size(); ++i) {
@@ -61,7 +61,7 @@ class Bench {
     Feed("discovered", std::move(found));
   }
 
-  // Answers what was asked of hosts.
+  // Reports as ready every host that the driver wants to connect.
   void Settle(const char* kind) {
     std::vector<int> connected;
     for (; settled_ < effects_.size(); ++settled_) {
@@ -82,7 +82,7 @@ class Bench {
     for (auto it = effects_.rbegin(); it != effects_.rend(); ++it) {
       if (const E* one = std::get_if<E>(&*it)) return one;
     }
-    std::fprintf(stderr, "elastic_events: the driver did not do what was expected\n");
+    std::fprintf(stderr, "elastic_events: the driver did not return the expected effect\n");
     std::exit(1);
   }
 

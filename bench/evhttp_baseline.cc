@@ -1,5 +1,6 @@
-// What the rendezvous server is compared with: libevent's evhttp as it comes, and a bare epoll loop
-// that parses next to nothing: the ceiling. Neither checks peers, routes or holds. Not for use.
+// Baselines for the rendezvous server: libevent's evhttp unmodified, and a bare epoll loop that
+// parses almost nothing, as the ceiling. Neither checks peers, routes or holds requests. For
+// benchmarks only.
 #include <arpa/inet.h>
 #include <event2/buffer.h>
 #include <event2/event.h>
@@ -67,7 +68,7 @@ int ServeEvhttp(int listener) {
   return event_base_dispatch(base);
 }
 
-/// Answers a request that came in one piece. false: the connection is to be closed.
+/// Answers a request that arrived in one piece. False: the caller must close the connection.
 bool AnswerBare(int fd, Store& store) {
   char buffer[16384];
   const ssize_t n = ::recv(fd, buffer, sizeof buffer, 0);

@@ -1,4 +1,4 @@
-"""Parts of the benchmarks: alternating rounds, medians, a table, JSON with machine and commit."""
+"""Common parts of the benchmarks: alternating rounds, medians, a table, JSON with machine and commit."""
 
 import dataclasses
 import datetime
@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 @dataclasses.dataclass
 class Series:
-    """Values of one contender in one measure; None for a run that failed or was given up."""
+    """Values of one contender in one measure; None for a failed or abandoned run."""
     name: str
     values: list = dataclasses.field(default_factory=list)
     note: str = ""
@@ -40,15 +40,15 @@ class Measure:
         return next((s for s in self.series if s.name == name), None)
 
     def ratio(self, name, peer):
-        """Median of the ratios round by round, so that a slow phase of the machine hits both."""
+        """Median of the ratios round by round, so that a slow phase of the machine affects both."""
         pairs = [(a, b) for a, b in zip(self.row(name).values, self.row(peer).values)
                  if a is not None and b]
         return statistics.median(a / b for a, b in pairs) if pairs else None
 
 
 def alternate(contenders, rounds, warmup=1):
-    """contenders: name -> function giving a value or None. Every round runs each once, in turn. One
-    that fails or hangs in the warm-up is left out of the rounds."""
+    """contenders: name -> function that returns a value or None. Every round runs each once, in turn,
+    except contenders that failed or hung in the warm-up."""
     series = {name: Series(name) for name in contenders}
     for number in range(warmup + rounds):
         for name, function in contenders.items():
@@ -64,7 +64,7 @@ def alternate(contenders, rounds, warmup=1):
 
 def timed(command, timeout=120, expect=0, env=None, stdout=subprocess.DEVNULL,
           stdin=subprocess.DEVNULL):
-    """Wall seconds of a command, or None when it fails or hangs. Never leaves it running."""
+    """Wall seconds of a command, or None if it fails or hangs. Never leaves it running."""
     started = time.monotonic()
     process = subprocess.Popen([str(c) for c in command], stdin=stdin, stdout=stdout,
                                stderr=subprocess.DEVNULL, env=env, start_new_session=True)
@@ -74,13 +74,13 @@ def timed(command, timeout=120, expect=0, env=None, stdout=subprocess.DEVNULL,
         kill_session(process.pid)
         process.wait()
         return None
-    kill_session(process.pid)  # strays of a peer would slow what comes next
+    kill_session(process.pid)  # orphans of a peer would slow the next command
     return took if expect is None or code == expect else None
 
 
 def ended(process, timeout):
-    """Exit code of a child, or None when it still runs after `timeout` seconds. By pidfd: Python's
-    own wait with a timeout polls, in steps that grow to 50 ms, and would be all that is measured."""
+    """Exit code of a child, or None if it still runs after `timeout` seconds. Uses a pidfd, because
+    Python's own wait with a timeout polls in steps of up to 50 ms, which would dominate the result."""
     pidfd = os.pidfd_open(process.pid)
     try:
         poller = select.poll()

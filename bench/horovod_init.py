@@ -1,4 +1,4 @@
-"""hvd.init() of ranks that enter together: first in to last out, by launcher and number of ranks."""
+"""Duration of hvd.init() when all ranks enter together: first in to last out, by launcher and number of ranks."""
 
 import json
 import pathlib
@@ -57,7 +57,7 @@ def init_times(context):
 
 
 def scope_table(context, ranks=16):
-    """Requests and bytes by scope at the launcher's store, from hvdray's own report."""
+    """Requests and bytes per scope of the launcher's store, from hvdray's report."""
     if not context.venv:
         return ""
     with tempfile.TemporaryDirectory() as folder:

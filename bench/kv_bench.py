@@ -1,7 +1,7 @@
 """Measures `hvdray rendezvous` against Horovod's own server, bare evhttp and a bare epoll loop.
 
-All in one run, in alternating rounds, over 127.0.0.1: requests per second of 4 clients that open one
-connection a request, processor time of the server a request, and memory with 10,000 held requests.
+All in one run, in alternating rounds, over 127.0.0.1: requests per second from 4 clients that open one
+connection per request, the server's processor time per request, and its memory with 10,000 held requests.
 """
 import json
 import os
@@ -24,7 +24,7 @@ server.serve_forever()
 
 
 class Server:
-    """A server process that says "ADDRESS PORT" on its first line."""
+    """A server process that prints "ADDRESS PORT" as its first line."""
 
     def __init__(self, name, command):
         self.name = name
@@ -33,7 +33,7 @@ class Server:
         words = self.process.stdout.readline().split()
         if len(words) != 2:
             self.stop()
-            raise RuntimeError(f"{name} did not say where it listens")
+            raise RuntimeError(f"{name} did not print its address and port")
         self.port = words[1]
 
     def cpu_seconds(self):
@@ -48,7 +48,7 @@ class Server:
 
 
 def load(kv_load, server, seconds):
-    """One round on one server."""
+    """Runs one round on one server; returns kv_load's result and the processor time per request."""
     cpu = server.cpu_seconds()
     out = subprocess.run([kv_load, "load", "--port", server.port, "--seconds", str(seconds),
                           "--threads", str(THREADS)],
@@ -60,7 +60,7 @@ def load(kv_load, server, seconds):
 
 
 def hold(kv_load, command, count):
-    """Held requests on a server of their own."""
+    """Measures held requests on a separate server; returns kv_load's result."""
     server = Server("hvdray --kv-hold 60", command)
     try:
         out = subprocess.run([kv_load, "hold", "--port", server.port, "--pid",
@@ -95,7 +95,7 @@ def measures(context):
         for server in servers:  # warm-up, not counted
             load(kv_load, server, 0.3)
         for index in range(context.rounds(5)):
-            # Turn the order around each time: what warms up or throttles hits all alike.
+            # Reverse the order each time, so that warm-up and throttling affect all alike.
             for server in servers if index % 2 == 0 else reversed(servers):
                 rounds[server.name].append(load(kv_load, server, SECONDS))
     finally:

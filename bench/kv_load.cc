@@ -1,5 +1,5 @@
-// Load on a rendezvous server, as Horovod's C++ client makes it: one connection a request (connect,
-// send, read, close), several threads. Or thousands of held GETs that one PUT releases. Prints
+// Loads a rendezvous server as Horovod's C++ client does: one connection per request (connect,
+// send, read, close), several threads. Or holds thousands of GETs until PUTs release them. Prints
 // JSON.
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -42,15 +42,15 @@ double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// client: its own address in 127.0.0.0/8. A port that has been used can't be used again towards
-/// the same server for one to two seconds (tcp_tw_reuse), so that from a single address no server
-/// in the world answers more than 28,000 ports in two seconds.
+/// client: selects a source address in 127.0.0.0/8. The kernel reuses a port towards the same
+/// server only after one to two seconds (tcp_tw_reuse), so a single address can't open more than
+/// 28,000 connections in two seconds. Returns a descriptor; -1: failed.
 int Connect(uint16_t port, int client) {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in own{};
   own.sin_family = AF_INET;
   own.sin_addr.s_addr = htonl(INADDR_LOOPBACK + static_cast<uint32_t>(client));
-  const int late = 1;  // the port is chosen by connect, which knows the peer
+  const int late = 1;  // lets connect() choose the port, because it knows the peer
   if (fd >= 0 && (::setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &late, sizeof late) != 0 ||
                   ::bind(fd, reinterpret_cast<sockaddr*>(&own), sizeof own) != 0)) {
     ::close(fd);
@@ -76,7 +76,7 @@ bool SendAll(int fd, std::string_view bytes) {
   return true;
 }
 
-/// Reads one answer by its Content-Length, in Horovod's spelling. Returns its status; 0: none.
+/// Reads one answer by its Content-Length, in Horovod's spelling. Returns its status; 0: no answer.
 int ReadAnswer(int fd, size_t* body_bytes) {
   std::string answer;
   char buffer[4096];
@@ -101,7 +101,7 @@ std::string RequestOf(const char* method, const std::string& path, const std::st
          "\r\n\r\n" + body;
 }
 
-/// One request over a connection of its own. Returns the status.
+/// Sends one request over a new connection. Returns the status; 0: no answer.
 int Request(uint16_t port, int client, std::string_view bytes, size_t* body_bytes) {
   const int fd = Connect(port, client);
   if (fd < 0) return 0;
@@ -116,7 +116,7 @@ struct Tally {
   std::vector<float> latencies_us;
 };
 
-/// One client: PUTs its own key, GETs it a few times, again and again, and checks what comes.
+/// One client: repeatedly PUTs its own key, GETs it a few times, and checks the answers.
 Tally RunClient(const Options& options, int index, const std::atomic<bool>& is_over) {
   Tally tally;
   tally.latencies_us.reserve(1 << 18);
@@ -169,7 +169,7 @@ int Load(const Options& options) {
   return all.errors == 0 ? 0 : 1;
 }
 
-/// VmRSS of the server in KiB; 0 when it can't be read.
+/// VmRSS of the server in KiB; 0 if it can't be read.
 long RssKib(int pid) {
   std::ifstream status("/proc/" + std::to_string(pid) + "/status");
   std::string line;
@@ -179,7 +179,7 @@ long RssKib(int pid) {
   return 0;
 }
 
-/// Memory after the server has taken in all that was sent: unchanged for 300 ms.
+/// VmRSS in KiB once the server has processed everything: unchanged for 300 ms, or after 10 s.
 long SettledRssKib(int pid) {
   long last = RssKib(pid);
   for (int equal = 0, round = 0; equal < 3 && round < 100; ++round) {

@@ -1,6 +1,6 @@
-// What a large hvd.init() costs the launcher: the real store and the real links of many simulated
-// agents, which live in a process of their own. Each agent puts the addresses of its ranks, follows
-// the scope as a relay does, and is done when it has all values. Prints one JSON object.
+// Measures the launcher's cost of a large hvd.init(): the real store, and real links to many
+// simulated agents in a child process. Each agent puts the addresses of its ranks, follows the
+// scope as a relay does, and is done once it has all values. Prints one JSON object.
 // Usage: kv_mesh [RANKS [HOSTS [plain]]]
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -26,7 +26,7 @@ namespace {
 using namespace hvdray;
 
 constexpr Generation kGeneration = 1;
-constexpr uint64_t kInflateEach = 64;  // of the values; 128 hosts would do it side by side
+constexpr uint64_t kInflateEach = 64;  // one value in so many; 128 real hosts inflate in parallel
 
 struct Size {
   int ranks = 1024;
@@ -39,7 +39,7 @@ struct Counting {
   uint64_t sent_bytes = 0;
 };
 
-// As Gloo has them (Horovod 0.28): for each peer a sockaddr_storage and a number.
+// Gloo's format (Horovod 0.28): for each peer a sockaddr_storage and a number.
 std::string AddressesOf(int rank, const Size& size) {
   std::string row;
   for (int peer = 0; peer < size.ranks; ++peer) {

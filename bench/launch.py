@@ -1,4 +1,4 @@
-"""Launching and ending: how long a launcher takes for ranks that do nothing, and to notice a failure."""
+"""How long a launcher takes to start and end ranks that do nothing, and to notice a failure."""
 
 import os
 
@@ -6,7 +6,7 @@ from harness import Measure, Series, alternate, timed, which
 
 
 def commands(context, np, words):
-    """Contender -> command line that runs `words` on np ranks of this machine."""
+    """{contender: command line that runs `words` on np ranks of this machine}."""
     found = {name: [hvdray, "run", "-np", np, "--", *words] for name, hvdray in context.builds.items()}
     if which("mpirun.mpich"):
         found["hydra"] = ["mpirun.mpich", "-np", np, *words]
@@ -34,7 +34,7 @@ def launch_64(context):
     contenders["posix_spawn loop"] = lambda: timed([context.spawn_loop, 64, "/bin/true"])
     series = alternate(contenders, context.rounds(11))
     if slow and not context.is_quick:
-        # Half a minute each: two rounds tell enough of a factor of hundreds.
+        # Half a minute per round; two rounds suffice for a factor of hundreds.
         series.append(Series("horovodrun", [timed(slow, 120, env=env) for _ in range(2)]))
     return Measure("launch and reap 64 × /bin/true", "s", series,
                    "≤ 1.3 × hydra; ≥ 100 × faster than horovodrun")
@@ -43,7 +43,7 @@ def launch_64(context):
 def launch_1200(context):
     env = environment(context)
     peers = commands(context, 1200, ["/bin/true"])
-    peers.pop("horovodrun", None)  # stops at 1,000 ranks by construction
+    peers.pop("horovodrun", None)  # limited to 1,000 ranks by design
     peers.pop("OpenMPI", None)
     contenders = {name: (lambda c=c: timed(c, 120, env=env)) for name, c in peers.items()}
     return Measure("1,200 trivial ranks", "s", alternate(contenders, context.rounds(3), warmup=0),
@@ -52,7 +52,7 @@ def launch_1200(context):
 
 def first_failure(context):
     env = environment(context)
-    # The rank is HOROVOD_RANK, or PMI_RANK, or OMPI_COMM_WORLD_RANK: one script for all.
+    # One script for all launchers: the rank is HOROVOD_RANK, PMI_RANK or OMPI_COMM_WORLD_RANK.
     script = ("r=${HOROVOD_RANK:-${PMI_RANK:-$OMPI_COMM_WORLD_RANK}}; "
               "[ $r = 3 ] && { sleep 0.5; exit 7; }; exec sleep 30")
     contenders = {}

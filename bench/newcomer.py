@@ -1,4 +1,4 @@
-"""The first minutes: from a clone on a bare Debian 12 to a trained model, nothing cached."""
+"""A new user's first minutes: from a clone on a bare Debian 12 to a trained model, nothing cached."""
 
 import os
 import subprocess
@@ -7,19 +7,19 @@ import time
 from harness import ROOT, Measure, Series
 from remote_site import HostsError
 
-# quickstart's own headings, and what takes the time behind each.
+# quickstart's headings, and what each step does.
 STEPS = {"== 1/3": "of it packages", "== 2/3": "of it the build", "== 3/3": "of it the training"}
 
 
 def quickstart(_context):
     if os.getuid() != 0:
-        raise HostsError("a bare root needs root")
+        raise HostsError("tools/bare_root.sh needs root")
     command = [ROOT / "tools/bare_root.sh", "--", "sh", "-c", "echo begin; exec ./quickstart"]
     began, step, marks = None, None, {}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         for line in process.stdout:
             now = time.monotonic()
-            if line == "begin\n":  # the clone is there
+            if line == "begin\n":  # the clone is complete
                 began = now
             heading = line[:6] in STEPS or line.startswith("== done")
             if heading and step:

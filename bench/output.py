@@ -13,7 +13,7 @@ WRITER = f"yes {'x' * 99} | head -c {BYTES}"
 
 
 def through_pipe(command, env, count_lines):
-    """Seconds until all has arrived; None unless every line came whole."""
+    """Seconds until all output has arrived; None unless every line is complete."""
     started = time.monotonic()
     process = subprocess.Popen([str(c) for c in command], stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env,

@@ -1,5 +1,5 @@
-"""Jobs on a real Ray cluster in network namespaces, made and removed here (root): hvdray, which has
-no Ray on its side, against Ray's own ways. What a peer is called in the tables is what it is."""
+"""Jobs on a real Ray cluster in network namespaces, made and removed here (needs root): hvdray, whose
+client has no Ray, against Ray's own tools. The tables name each peer by its command."""
 
 import contextlib
 import os
@@ -22,7 +22,7 @@ SECOND_NODE = "h2"
 
 
 class Site:
-    """A head and one more node with tokens, and the launcher's machine, which has no Ray of its own."""
+    """A head and one more node with tokens, and the launcher's machine, which has no Ray."""
 
     def __init__(self, context):
         venv = subprocess.run([ROOT / "tools/ray_env.sh"], capture_output=True, text=True)
@@ -33,7 +33,7 @@ class Site:
 
     def __enter__(self):
         self.ray.up()
-        # Ray's own client wants to be told that there are tokens.
+        # Ray's own client must be told to use tokens.
         self.env = self.ray.hosts.environment(
             {**self.ray.client_environment(), "RAY_AUTH_MODE": "token"})
         return self
@@ -49,7 +49,7 @@ class Site:
                                  "--", *words])
 
     def ray_job(self, words):
-        """Ray's own client, for which Ray is installed at the launcher."""
+        """Ray's own client, which needs Ray installed at the launcher."""
         return self.at_launcher([f"{self.venv}/bin/ray", "job", "submit", "--address", self.ray.url,
                                  "--log-style", "record", "--log-color", "false", "--", *words])
 
@@ -57,7 +57,7 @@ class Site:
         return timed(command, PATIENCE_S, env=self.env)
 
     def first_byte(self, command, wanted):
-        """Seconds from the command to `wanted` on its stdout; None when it fails."""
+        """Seconds from the command to `wanted` on its stdout; None if it fails."""
         began = time.monotonic()
         process = subprocess.Popen(command, env=self.env, stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
@@ -74,9 +74,9 @@ class Site:
             process.stdout.close()
 
     def first_line_of_bare_job(self):
-        """POST to the first line of output, by the quickest way that Ray has to read it."""
+        """Seconds from the POST to the first line of output, read by Ray's quickest method."""
         began = time.monotonic()
-        job = self.ray.submit("echo first-$((1))")  # the log has the command too
+        job = self.ray.submit("echo first-$((1))")  # the log contains the command too
         deadline = began + PATIENCE_S
         node = None
         while time.monotonic() < deadline:
@@ -110,7 +110,7 @@ def starts(site):
 
 def output(site):
     megabytes = 8 if site.context.is_quick else OUTPUT_MB
-    # Lines of 64 bytes; Ray's viewers break at bytes that are no UTF-8.
+    # Lines of 64 bytes, in ASCII: Ray's viewers break on bytes that are not UTF-8.
     words = ["sh", "-c", f"base64 -w 63 /dev/zero | head -c {megabytes}000000"]
 
     def bytes_per_second(command):
@@ -142,8 +142,8 @@ def output(site):
 
 
 def lost(site, break_node):
-    """Seconds from the break until the client names the node on its stderr, until it has ended with
-    the job, and until Ray's own table has the node as dead."""
+    """Seconds from the break until the client names the node on its stderr, until client and job have
+    ended, and until Ray's own table lists the node as dead."""
     node = site.ray.node_id(SECOND_NODE)
     name = site.ray.address(SECOND_NODE).encode()
     process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Jobs on other hosts over SSH: starting them, the first copy of the agent, 64 hosts, the end."""
+"""Jobs on other hosts over SSH: launch, first copy of the agent, cost of 64 hosts, and the end."""
 
 import json
 import os
@@ -16,7 +16,7 @@ GONE_LIMIT_S = 10
 
 
 def launch(context):
-    """Rows 3 × 8, 8 × 4, 16 × 4, each on hosts of its own, with the phases of hvdray's part."""
+    """Rows 3 × 8, 8 × 4, 16 × 4, each on its own hosts, with the phases of hvdray's launch."""
     measures = []
     for count, slots in ((3, 8), (8, 4), (16, 4)):
         with Site(context, count) as site:
@@ -105,8 +105,8 @@ def processor_time(site):
 def processor_split(site, command, timeout):
     """Processor seconds (of the command's own process, of all its children); None: it failed.
 
-    Read from the process after its death and before it is reaped, so nothing is missed. Children
-    count when their parent has waited for them; the kernel gives both to 10 ms.
+    Reads them after the process has died and before it is reaped, so nothing is missed. Children
+    count once their parent has waited for them; the kernel's resolution is 10 ms.
     """
     process = site.start(command)
     try:
@@ -170,7 +170,7 @@ def killed(context, slots=4):
         for number in range(context.rounds(5)):
             for name, command in commands.items():
                 if name == "horovodrun" and number > 0:
-                    continue  # half a minute a round, and there is nothing to time
+                    continue  # half a minute per round, and it yields no time
                 value, rows[name].note = seconds_until_gone(site, command, slots)
                 rows[name].values.append(value)
     return [Measure("SIGKILL of the launcher → last remote process gone, 4 hosts × 4 sleepers", "s",
@@ -179,7 +179,7 @@ def killed(context, slots=4):
 
 
 def seconds_until_gone(site, command, slots):
-    """(seconds, "") or (None, why not)."""
+    """(seconds, "") or (None, reason)."""
     hosts, ranks = site.hosts, slots * len(site.names)
     process = site.start(command)
     try:
@@ -188,7 +188,7 @@ def seconds_until_gone(site, command, slots):
         pids = [pid for found in hosts.leftovers(*site.names).values() for pid in found]
         process.kill()
         took, alive = seconds_until_dead(pids, GONE_LIMIT_S)
-        # What came to life after the look above counts as well.
+        # Processes started after the scan above count as well.
         late = hosts.leftovers(*site.names)
         if alive or late:
             alive = max(alive, sum(len(found) for found in late.values()))

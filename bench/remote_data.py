@@ -1,4 +1,4 @@
-"""Bytes over SSH: worker output and input against ssh itself, and Horovod's rendezvous of 4 × 4."""
+"""Bytes over SSH: worker output and input compared with plain ssh, and Horovod's rendezvous of 4 × 4."""
 
 import contextlib
 import filecmp
@@ -19,7 +19,7 @@ RANKS_PER_HOST = 4
 
 
 def transfer(context):
-    """context.transfer_mb from a remote worker's stdout to a file, and the same into its stdin."""
+    """Moves context.transfer_mb from a remote worker's stdout to a file, and the same into its stdin."""
     with Site(context, 1) as site, memory_folder() as folder:
         data = folder / "data"
         with open(data, "wb") as out:
@@ -33,7 +33,7 @@ def transfer(context):
 
 @contextlib.contextmanager
 def memory_folder():
-    """A folder in memory where there is one, so that no disk is measured."""
+    """A temporary directory, in memory if possible, so that no disk is measured."""
     shm = "/dev/shm"
     with tempfile.TemporaryDirectory(dir=shm if os.access(shm, os.W_OK) else None) as folder:
         yield pathlib.Path(folder)
@@ -87,7 +87,7 @@ def megabytes(path):
 # ---- the rendezvous
 
 def rendezvous(context):
-    """hvd.init() of unmodified Horovod on 4 hosts: what the launcher is asked for and sends."""
+    """hvd.init() of unmodified Horovod on 4 hosts: the launcher's requests and bytes sent."""
     if not context.venv:
         return []
     with Site(context, 4) as site:
@@ -122,10 +122,10 @@ def init(site, command, ranks, times, sent):
 
 
 def from_report(report, what):
-    """The launcher's own count, against what the same values cost without a relay on each host.
+    """The launcher's own count, compared with the cost of the same values without a relay on each host.
 
-    Each member of a scope deletes one key, so the deletes are the members; and each wants all
-    values of the others. Horovod's client reads each value twice, first to see that it is there.
+    Each member of a scope deletes one key, so deletes count members, and each member needs all values
+    of the others. Horovod's client reads each value twice, first to check that it exists.
     """
     scopes = report["rendezvous"]["scopes"]
     relays = [host["relay"] for host in report["hosts"]]

@@ -1,4 +1,4 @@
-"""Where remote jobs are measured: tools/make_hosts.py's hosts, and how launchers reach them."""
+"""The site of remote measurements: hosts from tools/make_hosts.py, and how launchers reach them."""
 
 import os
 import select
@@ -13,14 +13,14 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 from make_hosts import Hosts, HostsError  # noqa: E402,F401  pylint: disable=wrong-import-position
 
-# One connection a host and nothing else: what sshd and the cheapest client cost.
+# Only one connection per host: the cost of sshd and the cheapest client.
 SSH_TO_ALL = 'for h; do ssh -n "$h" true & p="$p $!"; done; for i in $p; do wait $i || exit 1; done'
 
 
 class Site:
-    """`count` hosts with a real sshd each, from `with` to its end, whatever ends it. Needs root.
+    """`count` hosts with a real sshd each, for the duration of a `with` block. Needs root.
 
-    Commands run at the launcher's place, where ssh knows all hosts and their keys.
+    Commands run at the launcher, where ssh knows all hosts and their keys.
     """
 
     def __init__(self, context, count):
@@ -45,7 +45,7 @@ class Site:
                 *words]
 
     def commands(self, slots, words):
-        """Contender -> command line that runs `words` `slots` times on each host."""
+        """{contender: command line that runs `words` `slots` times on each host}."""
         np = slots * len(self.names)
         found = {name: self.hvdray(slots, words, build=name) for name in self.context.builds}
         if which("mpirun.mpich"):
@@ -69,13 +69,13 @@ class Site:
         return path
 
     def timed(self, command, timeout=60, **kwargs):
-        """harness.timed at the launcher's place; the next one finds the hosts quiet again."""
+        """harness.timed at the launcher; then waits until the hosts are quiet again."""
         value = timed(self.hosts.command(command), timeout, env=self.env, **kwargs)
         self.settle()
         return value
 
     def settle(self):
-        """Returns when nothing but the listening sshd runs on any host: by itself, else killed."""
+        """Returns when only the listening sshd runs on each host. Kills the rest after 2 s."""
         self.hosts.leftovers(within=2)
         self.hosts.kill_leftovers()
 
@@ -85,7 +85,8 @@ class Site:
                                 stderr=subprocess.DEVNULL, env=self.env, start_new_session=True)
 
     def wait_for(self, process, command_line, count, within):
-        """Whether `count` processes of that command line run on the hosts while `process` lives."""
+        """Waits until `count` processes with that command line run on the hosts. False: `process` ended
+        or `within` seconds passed."""
         deadline = time.monotonic() + within
         while time.monotonic() < deadline and process.poll() is None:
             alive = self.hosts.leftovers(*self.names)
@@ -96,13 +97,13 @@ class Site:
         return False
 
     def sent_bytes(self):
-        """Bytes that have left the launcher's place so far, headers included."""
+        """Bytes sent from the launcher so far, including headers."""
         done = self.hosts.run(["cat", "/sys/class/net/eth0/statistics/tx_bytes"], check=True)
         return int(done.stdout)
 
 
 def seconds_until_dead(pids, limit):
-    """Seconds from now to the death of the last of them, and how many outlive the limit."""
+    """Returns (seconds until the last of them died or the limit, number still alive)."""
     started = time.monotonic()
     waiting = select.poll()
     fds = set()

@@ -1,4 +1,4 @@
-// The limit of any launcher: posix_spawn N times, wait N times, nothing else.
+// A lower bound for any launcher: calls posix_spawn N times, then waits N times.
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-"""Who is blamed, and with which exit code, when a rank of a job fails: every way of failing in turn, and
-what horovodrun and torchrun say of the same."""
+"""Which rank is blamed, and with which exit code, when a rank fails: tries every way of failing, and compares
+with horovodrun and torchrun."""
 
 import collections
 import dataclasses
@@ -43,7 +43,7 @@ class Answer:
 
 
 def cases(kind, sizes):
-    """All of a kind; the rank that fails goes round, so that each place has its turn."""
+    """All cases of a kind; the failing rank rotates, so that each rank has its turn."""
     if kind == "plain":
         ways = [(how, "between") for how in CODES if how != "shutdown, raise"]
     elif kind == "elastic":
@@ -64,7 +64,7 @@ def cases(kind, sizes):
 
 
 def go(context, command):
-    """Exit code and all output, or None for a job that hangs."""
+    """(exit code, all output); the exit code is None if the job hangs."""
     env = dict(environment(context), OMP_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="1")
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL,
@@ -103,19 +103,19 @@ def ask_hvdray(context, case, hvdray):
 def ask_horovodrun(context, case):
     code, text = go(context, [context.venv / "bin/horovodrun", "--gloo", "-np", case.np, "-H",
                               f"localhost:{case.np}", *words(context, case)])
-    # Horovod says so on the standard output, where workers write as well; what it says last counts.
+    # Horovod prints this on stdout, where workers write as well, so the last match counts.
     names = re.findall(r"Process name: (\d+)", text)
     return Answer(int(names[-1]) if names else None, code)
 
 
 def ask_torchrun(context, case):
     with tempfile.TemporaryDirectory(prefix="hvdray-bench-") as folder:
-        # Redirections: with Python 3.11 this torchrun fails without any.
+        # With Python 3.11 this torchrun fails without redirections.
         code, text = go(context, ["/usr/bin/python3", "-m", "torch.distributed.run",
                                   "--nproc_per_node", case.np, "--master_port",
                                   29400 + os.getpid() % 500, "--no_python", "-r", "1", "-t", "1",
                                   "--log_dir", folder, *words(context, case)])
-    # Of the root cause; what it calls other failures comes before it.
+    # The last match is the root cause; torchrun lists the other failures before it.
     ranks = re.findall(r"rank\s*: (\d+) \(local_rank", text)
     return Answer(int(ranks[-1]) if ranks else None, code)
 
@@ -153,7 +153,7 @@ class Tally:
 
 
 def measure(context, kind, sizes=None):
-    """Runs all cases of a kind; returns a table, and what was wrong in our own runs."""
+    """Runs all cases of a kind; returns a table, followed by hvdray's wrong answers."""
     sizes = sizes or ((4,) if context.is_quick else (2, 4, 8))
     tallies = collections.defaultdict(Tally)
     contenders = []

@@ -1,5 +1,6 @@
-// What a link costs: 64 KiB Output frames, then small KV round trips, through two links over a
-// socketpair on one loop of one thread. Prints one JSON object. Usage: wire_bench [OUTPUT_MIB]
+// Measures the cost of a link: 64 KiB Output frames, then small KV round trips, through two links
+// over a socketpair, on one loop in one thread. Prints one JSON object.
+// Usage: wire_bench [OUTPUT_MIB]
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/resource.h>

@@ -48,7 +48,7 @@ constexpr std::string_view kFind =
     "if [ -n \"$b\" ]; then d=$b/hvdray-agents-$u; "
     "elif [ -n \"$XDG_CACHE_HOME\" ]; then d=$XDG_CACHE_HOME/hvdray/agents-$u; "
     "elif [ -d \"$HOME\" ]; then d=$HOME/.cache/hvdray/agents-$u; "
-    "else fail \"no home folder ($HOME)\"; fi; "
+    "else fail \"no home directory ($HOME)\"; fi; "
     "[ -d \"$d\" ] || e=$(umask 077; mkdir -p \"$d\" 2>&1) || fail \"mkdir $d: $e\"; "
     "if [ -L \"$d\" ]; then fail \"$d is a link, and others may lead it elsewhere\"; fi; "
     "cd \"$d\" 2>/dev/null || fail \"cannot enter $d\"; "
@@ -92,7 +92,7 @@ std::string BootstrapCommand(const BootstrapRequest& request) {
   std::string command =
       fmt::format("exec /bin/sh -c '{}{}{}' hvdray-stage {} {} {}", kHelpers, kFind, kStage,
                   ShellQuoted(request.stage_id), ShellQuoted(request.installed_path),
-                  ShellQuoted(request.folder));
+                  ShellQuoted(request.directory));
   for (const std::string& argument : request.agent_arguments) {
     command += ' ' + ShellQuoted(argument);
   }

@@ -19,7 +19,7 @@ struct BootstrapRequest {
   std::string stage_id;
   /// Staged agents are kept in its subdirectory hvdray-agents-UID; empty: in
   /// ${XDG_CACHE_HOME:-$HOME/.cache}/hvdray/agents-UID.
-  std::string folder;
+  std::string directory;
   /// Executed in place of a staged agent where the host has it, unless a user other than the
   /// login's own and root could have put it there; empty: none.
   std::string installed_path;
@@ -28,12 +28,12 @@ struct BootstrapRequest {
 
 /// One line for the host's login shell (valid in sh, bash, zsh, csh, tcsh and fish). It becomes the
 /// agent if the host has it; otherwise it prints one of:
-///   HVDRAY-STAGE/1 SYSTEM MACHINE FOLDER     and then reads StageAnswer() from stdin
+///   HVDRAY-STAGE/1 SYSTEM MACHINE DIRECTORY     and then reads StageAnswer() from stdin
 ///   HVDRAY-FAILED/1 TEXT                     the host can't take the agent
 /// Writes the file under a unique name, compares its hash, then renames it, so that concurrent runs
 /// don't collide. Removes staged agents that were not used for 30 days. Executes only a file that
-/// belongs to the user, in the user's own directory that nobody else may write. Passes `--folder`
-/// with the directory that the shell started in to the agent.
+/// belongs to the user, in the user's own directory that nobody else may write. Passes
+/// `--directory` with the directory that the shell started in to the agent.
 std::string BootstrapCommand(const BootstrapRequest& request);
 
 /// Header of the upload. The gzip stream, `compressed_bytes` long, must follow it immediately.
@@ -48,9 +48,9 @@ namespace bootstrap {
 struct Noise {};
 /// The host doesn't have the agent and asks for it.
 struct NeedsAgent {
-  std::string system;   ///< uname -s
-  std::string machine;  ///< uname -m
-  std::string folder;   ///< Where the agent will be staged; for messages.
+  std::string system;     ///< uname -s
+  std::string machine;    ///< uname -m
+  std::string directory;  ///< Where the agent will be staged; for messages.
 };
 /// The host can't take the agent.
 struct Failed {

@@ -48,8 +48,8 @@ constexpr size_t kMaxFileBytes = size_t{16} << 20;
 // With a writer that never pauses, read anyway after this many quiet times.
 constexpr int kMaxSettles = 10;
 // No IN_CREATE: a new file is still empty. Polling notices new symbolic links.
-constexpr uint32_t kFolderEvents = IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE |
-                                   IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR;
+constexpr uint32_t kDirectoryEvents = IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE |
+                                      IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR;
 
 /// Tells one state of a file from another.
 struct Stamp {
@@ -113,27 +113,27 @@ class WatchedHostfile final : public HostSource {
       return;
     }
     event_watch_ = loop_.OnFd(inotify_.get(), FdEvent::kRead, [this] { OnEvents(); });
-    WatchFolders();
+    WatchDirectories();
   }
 
   /// Watches the directory in the path and the file's real directory; a symbolic link makes them
   /// differ.
-  void WatchFolders() {
+  void WatchDirectories() {
     if (!inotify_.is_valid()) return;
     const std::filesystem::path path(options_.path);
     std::error_code no_target;
     const std::filesystem::path target = std::filesystem::canonical(path, no_target);
     std::set<std::string> wanted = {path.has_parent_path() ? path.parent_path().string() : "."};
     if (!no_target) wanted.insert(target.parent_path().string());
-    if (wanted == folders_) return;
+    if (wanted == directories_) return;
     for (const int watch : watches_) ::inotify_rm_watch(inotify_.get(), watch);
     watches_.clear();
-    folders_.clear();
-    for (const std::string& folder : wanted) {
-      const int watch = ::inotify_add_watch(inotify_.get(), folder.c_str(), kFolderEvents);
+    directories_.clear();
+    for (const std::string& directory : wanted) {
+      const int watch = ::inotify_add_watch(inotify_.get(), directory.c_str(), kDirectoryEvents);
       if (watch < 0) continue;  // Polling sees it.
       watches_.insert(watch);
-      folders_.insert(folder);
+      directories_.insert(directory);
     }
   }
 
@@ -150,7 +150,7 @@ class WatchedHostfile final : public HostSource {
       // The kernel also sends IN_IGNORED for watches that we removed ourselves.
       if ((event.mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED)) != 0 &&
           watches_.count(event.wd) != 0) {
-        folders_.clear();  // The next read sets the watches up again.
+        directories_.clear();  // The next read sets the watches up again.
         is_ours = true;
       }
       at += static_cast<ssize_t>(sizeof event + event.len);
@@ -167,7 +167,7 @@ class WatchedHostfile final : public HostSource {
   }
 
   void Poll() {
-    if (folders_.empty()) WatchFolders();
+    if (directories_.empty()) WatchDirectories();
     const std::optional<Stamp> stamp = StampOf(options_.path);
     const bool is_settled = std::exchange(polled_, stamp) == stamp;
     if (stamp == seen_ || !is_settled || settle_timer_.is_active()) return;
@@ -175,7 +175,7 @@ class WatchedHostfile final : public HostSource {
   }
 
   Result<std::vector<HostSlots>> Read() {
-    WatchFolders();
+    WatchDirectories();
     // Before the read, so that a concurrent write yields another stamp.
     seen_ = StampOf(options_.path);
     polled_ = seen_;
@@ -217,9 +217,9 @@ class WatchedHostfile final : public HostSource {
   HostNews news_;
   UniqueFd inotify_;
   std::set<int> watches_;
-  std::set<std::string> folders_;  // watched
-  std::optional<Stamp> seen_;      // of the last read
-  std::optional<Stamp> polled_;    // of the last poll
+  std::set<std::string> directories_;  // watched
+  std::optional<Stamp> seen_;          // of the last read
+  std::optional<Stamp> polled_;        // of the last poll
   Watch event_watch_;
   Watch poll_timer_;
   Watch settle_timer_;

@@ -46,7 +46,7 @@ class RemoteTransport : public Transport {
         errors_(errors),
         options_(std::move(options)),
         pauses_(options_.retry),
-        command_(BootstrapCommand({options_.builds.stage_id(), options_.folder,
+        command_(BootstrapCommand({options_.builds.stage_id(), options_.directory,
                                    options_.installed_path, options_.agent_arguments})) {}
 
   void Start(const std::string& host, DoneFn done) override {
@@ -114,7 +114,7 @@ class RemoteTransport : public Transport {
     auto build = options_.builds.For(needs.system, needs.machine);
     if (!build.ok()) return Finish(id, std::move(build).status());
     Log(LogLevel::kInfo, "host " + pending_[id].host, "copying {} to {}", (*build)->path,
-        needs.folder);
+        needs.directory);
     Packed& packed = packed_[needs.machine];
     packed.waiting.push_back(id);
     if (!packed.bytes.empty()) return SendPacked(needs.machine, **build);

@@ -72,7 +72,7 @@ class RemoteStderr {
 /// How MakeRemoteTransport() starts agents.
 struct RemoteTransportOptions {
   AgentBuilds builds;
-  std::string folder;          ///< --remote-dir; empty: see BootstrapRequest.
+  std::string directory;       ///< --remote-dir; empty: see BootstrapRequest.
   std::string installed_path;  ///< See BootstrapRequest.
   std::vector<std::string> agent_arguments;
   int max_starting = 32;  ///< Hosts that start at once, from shell to agent; the others wait.

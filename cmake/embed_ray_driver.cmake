@@ -1,6 +1,6 @@
-# Writes OUT, a C++ source with the bytes of the text file IN: cmake -DIN=... -DOUT=... -P this.
+# Writes OUT, a C++ source with the bytes of the text file IN: cmake -DIN=... -DOUT=... -P this_file.
 file(READ ${IN} text)
-# A raw literal may not hold its own end; a compiler may refuse one of more than 64 KiB.
+# A raw literal can't contain its own terminator; a compiler may reject one of more than 64 KiB.
 string(LENGTH "${text}" size)
 string(FIND "${text}" ")py\"" end)
 if(size GREATER 60000 OR NOT end EQUAL -1)

@@ -1,5 +1,5 @@
-# CUDA and NCCL are optional. What is there is told by `hvdray run --check-build`; the communicator on
-# NCCL will be built only where both are found.
+# CUDA and NCCL are optional. `hvdray run --check-build` reports which were found; the NCCL communicator
+# will be built only where both are.
 find_package(CUDAToolkit QUIET)
 set(HVDRAY_CUDA_VERSION "")
 set(HVDRAY_NCCL_VERSION "")

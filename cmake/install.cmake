@@ -1,5 +1,5 @@
-# cmake --install: the two programs side by side (hvdray looks for its agent there), horovodrun, which is
-# hvdray by another name, pages, completion, documents, and an example that runs from where it lies.
+# cmake --install: both programs in one directory (hvdray looks for its agent there), a horovodrun link to
+# hvdray, man pages, completion, documents, and an example that runs from its installed place.
 include(GNUInstallDirs)
 install(TARGETS hvdray hvdray-agent RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(CODE "
@@ -14,16 +14,16 @@ install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs FILES_MATCHING 
 install(DIRECTORY configs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/configs)
 install(FILES examples/digits/digits.csv examples/digits/DATA.md
         DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples/digits)
-# The example's program is there when it was built: ./quickstart does.
+# The example's program is installed if it was built; ./quickstart builds it.
 if(TARGET hvdray-digits)
   install(TARGETS hvdray-digits RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} OPTIONAL)
 endif()
-# The same job, with the places of what was installed.
+# The quickstart job, with installed paths.
 install(CODE "
   set(file \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DOCDIR}/configs/quickstart.yaml\")
   file(READ \"\${file}\" text)
   string(REGEX REPLACE \"From the root of the checkout, after a release build\"
-         \"From any folder\" text \"\${text}\")
+         \"From any directory\" text \"\${text}\")
   string(REPLACE \"build/release/bin/hvdray run --cluster configs/quickstart.yaml\"
          \"hvdray run --cluster \${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DOCDIR}/configs/quickstart.yaml\"
          text \"\${text}\")

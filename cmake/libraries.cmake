@@ -1,4 +1,4 @@
-# Third-party libraries, all from Debian packages. Each is linked by one adapter only (style 3).
+# Third-party libraries, all from Debian packages. Only one adapter links each (docs/architecture.md).
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 find_package(ZLIB REQUIRED)
@@ -16,7 +16,7 @@ if(HVDRAY_TESTS)
   find_package(GTest REQUIRED)
 endif()
 
-# The agent has to link without libevent's shared object; only the base loop sees this.
+# The agent is static and needs libevent's archive; only the base loop uses this target.
 find_library(EVENT_CORE_STATIC libevent_core.a REQUIRED)
 add_library(hvdray_event_core INTERFACE)
 target_link_libraries(hvdray_event_core INTERFACE ${EVENT_CORE_STATIC} Threads::Threads)

@@ -1,4 +1,4 @@
-# Compiler options of every target of ours, as the interface library hvdray_options.
+# Compiler options for all our targets, as the interface library hvdray_options.
 add_library(hvdray_options INTERFACE)
 target_include_directories(hvdray_options INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_options(hvdray_options INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor
@@ -7,10 +7,10 @@ if(HVDRAY_WERROR)
   target_compile_options(hvdray_options INTERFACE -Werror)
 endif()
 if(HVDRAY_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-  # g++ takes an included source for a header, in which a type with a local member would be a fault.
+  # g++ takes an included source for a header, where it warns about types with local members.
   target_compile_options(hvdray_options INTERFACE -Wno-subobject-linkage)
 endif()
-# A section for each function, so that the linker leaves out what nobody calls: the agent is sent over networks.
+# A section per function lets the linker drop uncalled ones: the agent is sent over networks.
 target_compile_options(hvdray_options INTERFACE $<$<CONFIG:Release>:-ffunction-sections>
                        $<$<CONFIG:Release>:-fdata-sections>)
 target_link_options(hvdray_options INTERFACE $<$<CONFIG:Release>:LINKER:--gc-sections>)
@@ -25,10 +25,10 @@ elseif(HVDRAY_SANITIZE STREQUAL "thread")
   target_compile_options(hvdray_options INTERFACE -fsanitize=thread)
   target_link_options(hvdray_options INTERFACE -fsanitize=thread)
 elseif(NOT HVDRAY_SANITIZE STREQUAL "")
-  message(FATAL_ERROR "HVDRAY_SANITIZE: address, thread or empty, not '${HVDRAY_SANITIZE}'")
+  message(FATAL_ERROR "HVDRAY_SANITIZE: expected address, thread or empty, found '${HVDRAY_SANITIZE}'")
 endif()
 if(HVDRAY_FUZZ)
-  # Coverage feedback in the libraries, without which libFuzzer is blind.
+  # libFuzzer needs coverage feedback from the libraries.
   target_compile_options(hvdray_options INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 if(NOT HVDRAY_SANITIZE STREQUAL "")
@@ -37,23 +37,23 @@ endif()
 
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # Where the cache cannot be written (a home that is read-only), ccache would fail each compilation.
+  # With an unwritable cache (a read-only home) ccache would fail every compilation.
   execute_process(COMMAND sh -c "folder=$(\"$0\" --get-config cache_dir) && mkdir -p \"$folder\" && test -w \"$folder\""
                           ${CCACHE} RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
   if(failed)
-    message(STATUS "The compiler's cache cannot be written: building without it")
+    message(STATUS "The compiler cache is not writable: building without it")
   else()
-    # Object files are the same in every clone of the tree and in every locale, so one cache serves all of them.
-    # What a source includes is read from the compiler's own list (DEPEND): no preprocessor runs before it.
+    # Object files are the same in every clone of the tree and in every locale, so one cache serves all.
+    # With DEPEND, ccache reads includes from the compiler's dependency list and runs no preprocessor first.
     set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_DEPEND=1
                                     CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=locale,pch_defines,time_macros
                                     ${CCACHE})
   endif()
 endif()
 
-# hvdray_sources(OUT NAME SOURCES...): the sources of target NAME; with HVDRAY_UNITY sources that include up to
-# twenty of them each. They name them from the top of the tree, so the compiler's cache knows them in every clone.
-# One that has properties of its own (compile definitions) stays alone.
+# hvdray_sources(OUT NAME SOURCES...): the sources of target NAME; with HVDRAY_UNITY, generated sources that include
+# up to twenty of them each. Their includes start at the top of the tree, so every clone hits the compiler cache. A
+# source with its own properties (compile definitions) stays alone.
 function(hvdray_sources out name)
   if(NOT HVDRAY_UNITY)
     set(${out} ${ARGN} PARENT_SCOPE)
@@ -72,7 +72,7 @@ function(hvdray_sources out name)
     cmake_path(RELATIVE_PATH path BASE_DIRECTORY ${CMAKE_SOURCE_DIR})
     list(APPEND paths ${path})
   endforeach()
-  # As many of them as it takes, of one size.
+  # As few generated sources as possible, of equal size.
   list(LENGTH paths left)
   math(EXPR files "(${left} + 19) / 20")
   while(files)
@@ -92,16 +92,16 @@ function(hvdray_sources out name)
   set(${out} ${result} PARENT_SCOPE)
 endfunction()
 
-# hvdray_optimize(LEVEL): all targets of this folder, in release builds. What runs once in a job, or only in a
-# test, is not worth a quarter of the time that it takes to build hvdray.
+# hvdray_optimize(LEVEL): sets -O for all targets of this directory in release builds. Optimizing code that runs once
+# per job, or only in tests, would take a quarter of hvdray's build time.
 set(HVDRAY_LEVEL 2)
 macro(hvdray_optimize level)
   set(HVDRAY_LEVEL ${level})
   add_compile_options($<$<CONFIG:Release>:-O${level}>)
 endmacro()
 
-# hvdray_precompile(TARGET [tests]): with HVDRAY_UNITY, the headers that most sources begin with are parsed once,
-# for each level once more: g++ takes no others than those made with the same options.
+# hvdray_precompile(TARGET [tests]): with HVDRAY_UNITY, precompiles the most common headers, once per optimization
+# level: g++ accepts only precompiled headers made with the same options.
 function(hvdray_precompile target)
   if(NOT HVDRAY_UNITY OR NOT CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     return()
@@ -115,7 +115,7 @@ function(hvdray_precompile target)
     target_precompile_headers(${headers} PRIVATE <algorithm> <chrono> <functional> <map> <memory> <optional> <set>
                               <span> <string> <string_view> <utility> <variant> <vector> <fmt/format.h>)
     if(ARGN)
-      # They are for programs, and these are -fPIE.
+      # Test programs are compiled with -fPIE, so these headers must be too.
       set_target_properties(${headers} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
       target_compile_options(${headers} PRIVATE -fPIE)
       target_link_libraries(${headers} PRIVATE GTest::gtest)
@@ -125,7 +125,7 @@ function(hvdray_precompile target)
   target_precompile_headers(${target} REUSE_FROM ${headers})
 endfunction()
 
-# hvdray_library(NAME SOURCES... [LINK targets...]): one static library of a room.
+# hvdray_library(NAME SOURCES... [LINK targets...]): a static library of a room.
 function(hvdray_library name)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
   hvdray_sources(sources ${name} ${ARG_UNPARSED_ARGUMENTS})

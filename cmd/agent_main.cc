@@ -5,15 +5,15 @@
 
 #include "agent/agent_run.h"
 #include "base/standard_streams.h"
-#include "launcher/ray/drive_main.h"
+#include "launcher/ray/ray_launch_main.h"
 
 int main(int argc, char** argv) {
   hvdray::FillStandardStreams();
   hvdray::RestoreSignals();
   // The driver of a job on Ray is no agent: it has no keeper and forks nothing.
   const std::vector<std::string_view> words(argv, argv + argc);
-  if (words.size() > 1 && words[1] == "drive") {
-    return hvdray::DriveMain(std::span(words).subspan(2));
+  if (words.size() > 1 && words[1] == "launch") {
+    return hvdray::RayLaunchMain(std::span(words).subspan(2));
   }
   return hvdray::AgentMain(argc, argv);
 }

@@ -47,17 +47,17 @@ CheckWishes WishesOf(const LaunchPlan& plan, std::vector<std::string> modules) {
   CheckWishes wishes;
   wishes.modules = std::move(modules);
   const std::vector<std::string>& command = *plan.spec.command;
-  const std::filesystem::path folder =
-      plan.spec.working_folder->empty() ? plan.current_folder : *plan.spec.working_folder;
+  const std::filesystem::path directory =
+      plan.spec.working_directory->empty() ? plan.current_directory : *plan.spec.working_directory;
   const size_t script = PythonScriptOf(command);
   for (size_t i = 1; i < command.size() && wishes.files.size() < wire::kMaxInspected; ++i) {
     const bool is_option = command[i].starts_with('-') && i != script;
     const size_t equals = is_option ? command[i].find('=') : std::string::npos;
     if (is_option && equals == std::string::npos) continue;
     const std::string word = is_option ? command[i].substr(equals + 1) : command[i];
-    const std::string here = folder / word;
+    const std::string here = directory / word;
     const bool is_here = !word.empty() && IsFileHere(here);
-    const bool is_copied = is_here && PlaceIn(plan.synced, ResolvedFolder(here));
+    const bool is_copied = is_here && PlaceIn(plan.synced, ResolvedDirectory(here));
     if (is_copied || (!is_here && i != script)) continue;
     if (i == script) wishes.script = word;
     if (std::find(wishes.files.begin(), wishes.files.end(), word) == wishes.files.end()) {
@@ -84,9 +84,9 @@ Status PlanCheck(CheckRequest& request, LaunchPlan& plan) {
   HVDRAY_RETURN_IF_ERROR(Place(plan));
   HVDRAY_ASSIGN_OR_RETURN(plan.synced,
                           PlanSync(*plan.spec.sync, plan.environment, SyncScope::kCheckOnly));
-  plan.worker_place = PlaceIn(
-      plan.synced, ResolvedFolder(plan.spec.working_folder->empty() ? plan.current_folder
-                                                                    : *plan.spec.working_folder));
+  plan.worker_place = PlaceIn(plan.synced, ResolvedDirectory(plan.spec.working_directory->empty()
+                                                                 ? plan.current_directory
+                                                                 : *plan.spec.working_directory));
   return plan.spec.command->empty() ? Status() : CheckExec(plan);
 }
 

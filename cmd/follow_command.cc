@@ -57,7 +57,7 @@ int FollowCommand(const CommandLine& line) {
   }
   const std::vector<RayWantedFile> files = FilesOf(words);
   Status writable = CheckWantedFiles(files);
-  if (writable.ok()) writable = CheckOutputFolder(words.output_folder, /*np=*/0);
+  if (writable.ok()) writable = CheckOutputDirectory(words.output_directory, /*np=*/0);
   if (!writable.ok()) return Fail("follow", writable);
   const std::string how =
       ray.address.empty()
@@ -72,7 +72,7 @@ int FollowCommand(const CommandLine& line) {
                                   .is_quiet = words.is_quiet},
                          .likely_node = "",
                          .files = files,
-                         .output_folder = words.output_folder,
+                         .output_directory = words.output_directory,
                          .is_stopped_at_once = words.is_stop});
 }
 

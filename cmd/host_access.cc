@@ -202,7 +202,7 @@ HostWay HostAccess::WayOf(const std::string& host) const {
 Status HostAccess::OpenRemote() {
   HVDRAY_ASSIGN_OR_RETURN(AgentBuilds builds, AgentBuilds::Load(agent_path_));
   RemoteTransportOptions options{.builds = std::move(builds)};
-  options.folder = *spec_.remote_folder;
+  options.directory = *spec_.remote_directory;
   // One path means the same on all hosts; a list says which file here is for whom.
   const bool is_one_path = spec_.agent_path->find_first_of("=,") == std::string::npos;
   if (is_one_path) options.installed_path = *spec_.agent_path;

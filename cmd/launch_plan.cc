@@ -67,8 +67,8 @@ LaunchPlan BeginPlan(const CommandLine& line) {
   plan.environment = Environment::FromProcess();
   plan.began = line.began;
   plan.began_wall = std::chrono::system_clock::now();
-  std::error_code no_folder;  // it may have been removed under us: workers then start elsewhere
-  plan.current_folder = std::filesystem::current_path(no_folder).string();
+  std::error_code no_directory;  // it may have been removed under us: workers then start elsewhere
+  plan.current_directory = std::filesystem::current_path(no_directory).string();
   plan.job_id = MakeJobId();
   plan.build = BuildName();
   return plan;

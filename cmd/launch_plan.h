@@ -12,7 +12,7 @@
 
 namespace hvdray {
 
-/// What is known before any option is read: environment, time, current folder, job id, build.
+/// What is known before any option is read: environment, time, current directory, job id, build.
 LaunchPlan BeginPlan(const CommandLine& line);
 
 /// What options say about reaching hosts and about elastic jobs, before anything is opened. Errors:

@@ -23,7 +23,7 @@ namespace hvdray {
 namespace {
 
 /// 0, or why nobody can start in it.
-int ErrorOfFolder(const std::string& path) {
+int ErrorOfDirectory(const std::string& path) {
   struct stat facts {};
   if (::stat(path.c_str(), &facts) != 0) return errno;
   if (!S_ISDIR(facts.st_mode)) return ENOTDIR;
@@ -62,17 +62,17 @@ bool IsTaken(uint16_t port) {
 
 }  // namespace
 
-Status CheckFolderHere(const LaunchPlan& plan) {
-  const Setting<std::string>& folder = plan.spec.working_folder;
+Status CheckDirectoryHere(const LaunchPlan& plan) {
+  const Setting<std::string>& directory = plan.spec.working_directory;
   const bool is_any_here =
       std::find(plan.is_remote.begin(), plan.is_remote.end(), false) != plan.is_remote.end();
-  if (folder->empty() || !is_any_here) return {};
-  const int error = ErrorOfFolder(*folder);
+  if (directory->empty() || !is_any_here) return {};
+  const int error = ErrorOfDirectory(*directory);
   if (error == 0) return {};
   return {ErrorCode::kUsage,
-          fmt::format("{}: workers cannot start in '{}': {}", folder.origin(), *folder,
+          fmt::format("{}: workers cannot start in '{}': {}", directory.origin(), *directory,
                       ::strerror(error)),
-          "make that folder, or leave --cwd out: they start where hvdray does"};
+          "make that directory, or leave --cwd out: they start where hvdray does"};
 }
 
 Status CheckDistinctFiles(const JobSpec& spec) {

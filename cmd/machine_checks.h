@@ -9,7 +9,7 @@
 namespace hvdray {
 
 /// --cwd, when a worker runs here. Errors: kUsage.
-Status CheckFolderHere(const LaunchPlan& plan);
+Status CheckDirectoryHere(const LaunchPlan& plan);
 
 /// Files that would be written over each other. Errors: kUsage.
 Status CheckDistinctFiles(const JobSpec& spec);

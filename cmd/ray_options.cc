@@ -29,7 +29,7 @@ void DeclareRay(CLI::App& app, RayOptions& words, RayOptionSet set) {
                  "a cluster file: the Ray on its head, through SSH where that is needed")
       ->type_name("FILE");
   app.add_option("--ray-verify", words.verify,
-                 "of https: whether the certificate is checked, or the file or folder of those "
+                 "of https: whether the certificate is checked, or the file or directory of those "
                  "that are believed")
       ->envname("HVDRAY_RAY_VERIFY")
       ->type_name("true|false|PATH");
@@ -300,9 +300,9 @@ void DeclareFollow(CLI::App& app, RayOptions& ray, FollowOptions& follow) {
   file("--junit", follow.junit, "the same for --junit");
   file("--trace", follow.trace, "the same for --trace");
   file("--record", follow.record, "the same for --record");
-  app.add_option("--output-filename", follow.output_folder,
-                 "also write each worker's output to FOLDER/rank.N/stdout and stderr")
-      ->type_name("FOLDER");
+  app.add_option("--output-filename", follow.output_directory,
+                 "also write each worker's output to DIR/rank.N/stdout and stderr")
+      ->type_name("DIR");
   app.footer(
       "Ctrl-C leaves the job alone; with --stop, it ends it at once.\n"
       "  hvdray follow hvd-20261122-101500-0a1b2c3d --ray-address http://10.0.0.10:8265");

@@ -35,7 +35,7 @@ struct FollowOptions {
   std::string id;
   bool is_stop = false;
   bool is_quiet = false;
-  std::string report, events, junit, trace, record, output_folder;
+  std::string report, events, junit, trace, record, output_directory;
 };
 
 /// Each names the command, says what it does, and declares its words.

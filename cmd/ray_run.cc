@@ -46,8 +46,8 @@ std::vector<RayWantedFile> FilesOf(const JobSpec& spec) {
 }
 
 Result<PackagePlan> PlanFor(const JobSpec& spec) {
-  const std::string folder = spec.ray.is_folder_remote() ? "" : *spec.ray.working_dir;
-  Result<PackagePlan> plan = PlanPackage({AgentPath(spec), folder, *spec.ray.excludes});
+  const std::string directory = spec.ray.is_directory_remote() ? "" : *spec.ray.working_dir;
+  Result<PackagePlan> plan = PlanPackage({AgentPath(spec), directory, *spec.ray.excludes});
   if (plan.ok()) return plan;
   return std::move(plan).status().WithContext("package for Ray");
 }
@@ -86,10 +86,10 @@ std::string PlanText(const RayOutlook& outlook, const PackagePlan& package, cons
   flush();
   text += outlook.fit.missing.empty() ? "there is room for them now\n"
                                       : fmt::format("they would wait: {}\n", outlook.fit.missing);
-  text +=
-      fmt::format("package {}: {} files of the working folder\n", package.name, package.user_files);
-  if (spec.ray.is_folder_remote()) {
-    text += fmt::format("the working folder is {}, which Ray fetches\n", *spec.ray.working_dir);
+  text += fmt::format("package {}: {} files of the working directory\n", package.name,
+                      package.user_files);
+  if (spec.ray.is_directory_remote()) {
+    text += fmt::format("the working directory is {}, which Ray fetches\n", *spec.ray.working_dir);
   }
   if (!spec.ray.runtime_env->empty()) {
     text += fmt::format("runtime environment: {}\n",
@@ -116,7 +116,7 @@ std::string FileWords(const JobSpec& spec) {
                                    {"junit", &*spec.junit_file},
                                    {"trace", &*spec.trace_file},
                                    {"record", &*spec.record_file},
-                                   {"output-filename", &*spec.output_folder}}) {
+                                   {"output-filename", &*spec.output_directory}}) {
     if (!path->empty()) words += fmt::format(" --{} {}", name, ShellQuoted(*path));
   }
   return words;
@@ -132,7 +132,7 @@ RayAttachOptions AttachOptionsOf(const LaunchPlan& plan, const RayAccess& access
                    .is_quiet = *plan.spec.is_quiet},
           .likely_node = outlook.head_node,
           .files = FilesOf(plan.spec),
-          .output_folder = *plan.spec.output_folder,
+          .output_directory = *plan.spec.output_directory,
           .tells_presence = *plan.spec.ray.stops_with_client};
 }
 
@@ -151,10 +151,10 @@ int RunOnRay(const LaunchPlan& plan) {
   if (const Status status = CheckDistinctFiles(spec); !status.ok()) return fail(status);
   if (!is_shown) {
     if (const Status status = CheckWantedFiles(files); !status.ok()) return fail(status);
-    const Status folder = CheckOutputFolder(*spec.output_folder, *spec.np);
-    if (!folder.ok()) return fail(folder);
+    const Status directory = CheckOutputDirectory(*spec.output_directory, *spec.np);
+    if (!directory.ok()) return fail(directory);
   }
-  // The files of the working folder before anybody is asked for anything.
+  // The files of the working directory before anybody is asked for anything.
   const Result<PackagePlan> package = PlanFor(spec);
   if (!package.ok()) return fail(package.status());
   const Result<RayModules> modules = ModulesFor(spec);

@@ -29,7 +29,7 @@ namespace {
 
 void Warn(const std::string& warning) { Tell(LogLevel::kWarning, "hvdray run", warning); }
 
-// The folders of --sync are looked through before any host is dialled.
+// The directories of --sync are looked through before any host is dialled.
 Status PlanCopies(LaunchPlan& plan) {
   const bool is_any_remote =
       plan.spec.may_learn_hosts() ||
@@ -37,14 +37,14 @@ Status PlanCopies(LaunchPlan& plan) {
   HVDRAY_ASSIGN_OR_RETURN(plan.synced,
                           PlanSync(*plan.spec.sync, plan.environment,
                                    is_any_remote ? SyncScope::kList : SyncScope::kCheckOnly));
-  for (const SyncedFolder& synced : plan.synced) {
+  for (const SyncedDirectory& synced : plan.synced) {
     for (const std::string& warning : synced.listing.warnings) {
       Warn("--sync: " + warning);
     }
   }
-  const std::string& folder =
-      plan.spec.working_folder->empty() ? plan.current_folder : *plan.spec.working_folder;
-  plan.worker_place = PlaceIn(plan.synced, ResolvedFolder(folder));
+  const std::string& directory =
+      plan.spec.working_directory->empty() ? plan.current_directory : *plan.spec.working_directory;
+  plan.worker_place = PlaceIn(plan.synced, ResolvedDirectory(directory));
   return {};
 }
 
@@ -117,7 +117,7 @@ Status MakePlan(LaunchPlan& plan, bool is_shown) {
   } else {
     PlaceElastic(plan);
   }
-  HVDRAY_RETURN_IF_ERROR(CheckFolderHere(plan));
+  HVDRAY_RETURN_IF_ERROR(CheckDirectoryHere(plan));
   HVDRAY_RETURN_IF_ERROR(CheckExec(plan));
   return PlanCopies(plan);
 }

@@ -1,6 +1,6 @@
-"""Speaks to Ray for `hvdray-agent drive`, its child, which decides everything. JSON, one object a
-line, by the child's stdin and stdout: cluster/ray/broker_messages.h names the fields. A job's
-entrypoint, in the cluster's own interpreter: Ray 2.40 to 2.60, Python 3.9 and later."""
+"""Talks to Ray for its child, `hvdray-agent launch`, which makes all decisions. They exchange JSON, one
+object per line, through the child's stdin and stdout; cluster/ray/broker_messages.h lists the fields. A
+job's entrypoint, in the cluster's own interpreter: Ray 2.40 to 2.60, Python 3.9 and later."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 
-JOB_LOG = os.dup(2)  # ours alone: what Ray writes to stderr goes elsewhere once it is connected
+JOB_LOG = os.dup(2)  # for us alone: join_cluster() redirects Ray's stderr
 
 
 def log_line(text):
@@ -24,21 +24,21 @@ def stop_early(*_):
     os._exit(143)
 
 
-signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # "ignored" would hide how children end
-signal.signal(signal.SIGTERM, stop_early)  # to import Ray takes long enough to be stopped
-import hvdray_job  # no code: the folder of job.json, which has the key of the job's links
+signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if ignored, children's exit status would be lost
+signal.signal(signal.SIGTERM, stop_early)  # a stop may arrive during the slow import of Ray
+import hvdray_job  # contains no code, only job.json with the key of the job's links
 import ray
 from ray.util import placement_group, placement_group_table, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 NODES_S, PENDING_S, MAILBOX_S, RELEASE_S, ORPHAN_S = 0.5, 5.0, 0.2, 10.0, 10.0
-CLIENT_POLL_S, CLIENT_S = 5.0, 60.0  # a client that is there says so every 15 s
-# A poll that fails is asked again; for so long, and Ray is gone.
+CLIENT_POLL_S, CLIENT_S = 5.0, 60.0  # a living client reports every 15 s
+# A failed poll is repeated every POLL_AGAIN_S; after POLL_LIMIT_S Ray counts as gone.
 POLLS, POLL_AGAIN_S, POLL_LIMIT_S = ("group", "watch", "signal", "client"), 1.0, 60.0
 
 
 class Seat:
-    """An actor: the agent is its child, in its process group, and ends with it."""
+    """The actor of an agent endpoint. The agent is its child, in its process group, and ends with it."""
 
     def start(self, argv, line, log_name, *others_gpus):
         gpus = list(dict.fromkeys(sum(others_gpus, gpus_here())))
@@ -46,14 +46,14 @@ class Seat:
                  "@python": os.path.dirname(sys.executable or "")}
         self.log = os.path.join(ray._private.worker._global_node.get_logs_dir_path(), log_name)
         forget(os.path.join(hvdray_job.__path__[0], "job.json"))
-        if not os.path.isfile(argv[0]):  # the working folder is the user's: it is among the modules
+        if not os.path.isfile(argv[0]):  # the working directory is the user's; search the module paths
             argv[0] = next(filter(os.path.isfile, (os.path.join(place, argv[0])
                                                    for place in sys.path)), argv[0])
         if os.path.isfile(argv[0]):
-            os.chmod(argv[0], 0o755)  # older Rays unpack without modes
-        stdin, self.lifeline = os.pipe()  # stays open for as long as the actor lives
+            os.chmod(argv[0], 0o755)  # older versions of Ray unpack without modes
+        stdin, self.lifeline = os.pipe()  # open as long as the actor lives
         os.write(self.lifeline, line.encode() + b"\n")
-        signal.pthread_sigmask(signal.SIG_SETMASK, [])  # this thread's, which the child inherits
+        signal.pthread_sigmask(signal.SIG_SETMASK, [])  # the child inherits this thread's mask
         self.agent = subprocess.Popen([names.get(word, word) for word in argv], stdin=stdin,
                                       stdout=open(self.log, "wb"), stderr=subprocess.STDOUT)
         os.close(stdin)
@@ -63,7 +63,7 @@ class Seat:
 
     def wait(self):
         code = self.agent.wait()
-        threading.Timer(ORPHAN_S, os._exit, [0]).start()  # without its head Ray ends no actor
+        threading.Timer(ORPHAN_S, os._exit, [0]).start()  # if the head is gone, Ray ends no actors
         said = open(self.log, "rb").read()[-500:].decode("ascii", "backslashreplace").strip()
         return (f"the agent ended: {f'signal {-code}' if code < 0 else f'exit code {code}'}"
                 + (": " + said.splitlines()[-1] if said else ""))
@@ -74,7 +74,7 @@ def gpus_here():
 
 
 class Broker:
-    """Does what drive asks for. One thread, the only one that calls Ray; orders come by `inbox`."""
+    """Executes the launcher's orders, which arrive in `inbox`. Only one thread runs it and calls Ray."""
 
     def __init__(self, say, job_id):
         self.say, self.job_id, self.inbox = say, job_id, queue.SimpleQueue()
@@ -82,7 +82,7 @@ class Broker:
         self.failing, self.is_resting, self.client_at = {}, False, time.monotonic()
 
     def run(self):
-        """Until told None; or until Ray fails it: then drive hears our end of the pipe close."""
+        """Runs until `inbox` gives None, or Ray fails; then the launcher sees our end of the pipe close."""
         try:
             while (message := self.next_message()) is not None:
                 for kind, body in message.items():
@@ -98,7 +98,7 @@ class Broker:
             log_line(text_of(error))
             self.say(None)
 
-    def next_message(self):  # or, by `due`, what we told ourselves to do now
+    def next_message(self):  # from `inbox`, or a poll that is due
         wait = max(0.0, min(self.due.values()) - time.monotonic()) if self.due else None
         try:
             return self.inbox.get(timeout=wait)
@@ -108,7 +108,7 @@ class Broker:
             return {kind: body}
 
     def poll(self, kind, body):
-        """One answer that Ray owes us is not worth a job."""
+        """Repeats a failed call to Ray for a while, so that one missing answer does not end the job."""
         key, now = (kind, body if isinstance(body, str) else None), time.monotonic()
         try:
             getattr(self, "on_" + kind)(body)
@@ -125,7 +125,7 @@ class Broker:
         more = {"bundle_label_selector": wanted} if wanted else {}
         try:
             group = placement_group(body["bundles"], body["strategy"], name=name, **more)
-        except Exception as error:  # what Ray does not take, it says in many ways
+        except Exception as error:  # Ray rejects requests with many exception types
             return self.say({"group": {"name": name, "state": "failed", "text": text_of(error)}})
         self.groups[name] = {"group": group, "said": None, "at": 0.0, "since": time.monotonic()}
         self.poll("group", name)
@@ -148,14 +148,14 @@ class Broker:
         if found != entry["said"] or (state == "pending" and now - entry["at"] >= PENDING_S):
             entry["said"], entry["at"] = found, now
             self.say({"group": found})
-        if state != "removed":  # at first often: an idle cluster answers within milliseconds
+        if state != "removed":  # poll often at first: an idle cluster answers within milliseconds
             self.due["group", name] = now + min(0.5, 0.01 + 0.2 * (now - entry["since"]))
 
     def on_seat(self, body):
         seat = self.seats[body["seat"]] = {"number": body["seat"], "actor": None}
         try:
             group = self.groups[body["name"]]["group"]
-            nice = {"RAY_worker_niceness": "0"}  # at the job's level Ray drops it
+            nice = {"RAY_worker_niceness": "0"}  # Ray ignores it in the job's environment
             options = [{"num_cpus": 0, "num_gpus": group.bundle_specs[place].get("GPU", 0),
                         "scheduling_strategy": PlacementGroupSchedulingStrategy(group, place),
                         "runtime_env": {"env_vars": nice}} for place in body["bundles"]]
@@ -172,7 +172,7 @@ class Broker:
             self.on_ended((seat, text_of(error)))
 
     def when_done(self, reply, kind, seat):
-        def tell(future):  # on a thread of Ray's
+        def tell(future):  # runs on one of Ray's threads
             error = future.exception()
             self.inbox.put({"ended": (seat, text_of(error))} if error else
                            {kind: (seat, future.result())})
@@ -186,7 +186,7 @@ class Broker:
 
     def on_ended(self, body):
         seat, text = body
-        if seat and self.seats.get(seat["number"]) is seat:  # else it was told already
+        if seat and self.seats.get(seat["number"]) is seat:  # if not, the end is already reported
             del self.seats[seat["number"]]
             self.say({"seat": {"seat": seat["number"], "state": "ended", "text": text}})
             if seat["actor"]:
@@ -196,7 +196,7 @@ class Broker:
         self.on_ended((self.seats.get(body["seat"]), "it was asked to end"))
 
     def on_rest(self, _):
-        """Until the next watch: nobody wants to hear of nodes and groups."""
+        """Stops polling nodes and groups until the next watch order."""
         self.is_resting = True
         self.due = {key: at for key, at in self.due.items() if key[0] not in ("watch", "group")}
 
@@ -204,7 +204,7 @@ class Broker:
         if self.is_resting:
             self.is_resting = False
             self.due.update({("group", name): time.monotonic() for name in self.groups})
-        free = ray._private.state.available_resources_per_node()  # it connects, if need be
+        free = ray._private.state.available_resources_per_node()  # connects if necessary
         leaving = leaving_nodes()
         nodes = [{"id": node["NodeID"], "ip": node["NodeManagerAddress"],
                   "is_alive": node["Alive"], "total": own(node["Resources"]),
@@ -218,7 +218,7 @@ class Broker:
         self.due["watch", None] = time.monotonic() + NODES_S
 
     def on_signal(self, _):
-        """Ray tells nobody of a job's second stop: a package of this name stands for it."""
+        """Ray does not report a second stop of a job; the client uploads a package of this name instead."""
         kv, key = ray.experimental.internal_kv, f"gcs://hvdray_now_{self.job_id}.zip"
         if kv._internal_kv_exists(key):
             kv._internal_kv_del(key)
@@ -227,7 +227,7 @@ class Broker:
 
 
     def on_client(self, _):
-        """Of a job that ends with its client: a package of this name says that it is there."""
+        """For a job that ends with its client: the client uploads a package of this name while it lives."""
         kv, key = ray.experimental.internal_kv, f"gcs://hvdray_here_{self.job_id}.zip"
         if kv._internal_kv_exists(key):
             kv._internal_kv_del(key)
@@ -238,25 +238,25 @@ class Broker:
         self.due["client", None] = time.monotonic() + CLIENT_POLL_S
 
 
-def leaving_nodes():  # id -> when, in seconds since 1970; 0: who drains it has not said
-    state = ray._private.state.state  # Ray 2.40 calls it otherwise than 2.60
+def leaving_nodes():  # id -> deadline in seconds since 1970; 0: unknown
+    state = ray._private.state.state  # its accessor's name differs between Ray 2.40 and 2.60
     accessor = getattr(state, "_global_state_accessor", getattr(state, "global_state_accessor", 0))
     ask = getattr(accessor, "get_draining_nodes", dict)
     return {node: at / 1000 for node, at in ask().items()}
 
 
-def own(resources):  # a group's shares are no resources of the node; object stores fluctuate
+def own(resources):  # without the groups' shares; object stores fluctuate
     return {name: amount for name, amount in resources.items()
             if "_group_" not in name and name != "object_store_memory"}
 
 
 def text_of(error):
-    error = getattr(error, "cause", None) or error  # of a RayTaskError, itself a traceback
+    error = getattr(error, "cause", None) or error  # the text of a RayTaskError is a traceback
     text = f"{type(error).__name__}: {' '.join(str(error).split())}"
-    return text if len(text) < 800 else f"{text[:400]} ... {text[-400:]}"  # a traceback within
+    return text if len(text) < 800 else f"{text[:400]} ... {text[-400:]}"  # may contain a traceback
 
 
-def join_cluster(log_name):  # and what drive wants to know first; our parent's is the raylet
+def join_cluster(log_name):  # returns the launcher's first facts; our parent's parent is the raylet
     ray.init(log_to_driver=False, logging_level="ERROR")
     logs = ray._private.worker._global_node.get_logs_dir_path()
     aside = os.open(os.path.join(logs, log_name), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -269,7 +269,7 @@ def join_cluster(log_name):  # and what drive wants to know first; our parent's 
             "submission_id": metadata.get("job_submission_id", "")}
 
 
-def forget(path):  # the key of the job's links and what -x says: Ray keeps packages for long
+def forget(path):  # it has the links' key and the values of -x, and Ray keeps packages for long
     try:
         os.unlink(path)
     except OSError:
@@ -290,23 +290,23 @@ def main():
     outbox = queue.SimpleQueue()
     outbox.put({"hello": join_cluster(f"hvdray_{job_id}.ray.log")})
     broker = Broker(outbox.put, job_id)
-    stops = (signal.SIGTERM, signal.SIGINT)  # sent to drive too, which hears of it from us
+    stops = (signal.SIGTERM, signal.SIGINT)  # the launcher ignores them and learns of them from us
     for stop in stops:
         signal.signal(stop, lambda signo, _: (outbox.put({"signal": signo}),
                                               broker.inbox.put({"signal": None})))
     os.chmod(agent := os.path.join(os.path.dirname(__file__), "hvdray-agent"), 0o755)
-    drive = subprocess.Popen([agent, "drive", os.path.dirname(job)], stdin=subprocess.PIPE,
+    launcher = subprocess.Popen([agent, "launch", os.path.dirname(job)], stdin=subprocess.PIPE,
                              stdout=subprocess.PIPE, stderr=JOB_LOG,
                              preexec_fn=lambda: [signal.signal(s, signal.SIG_IGN) for s in stops])
-    threading.Thread(target=write_lines, args=(drive.stdin, outbox), daemon=True).start()
+    threading.Thread(target=write_lines, args=(launcher.stdin, outbox), daemon=True).start()
     if settings.get("ray.stops_with_client"):
         broker.inbox.put({"client": None})
     caller = threading.Thread(target=broker.run, daemon=True)
     caller.start()
-    for line in drive.stdout:
-        forget(job)  # drive has read it, or it would ask for nothing
+    for line in launcher.stdout:
+        forget(job)  # the launcher's first order shows that it has read the file
         broker.inbox.put(json.loads(line))
-    code = drive.wait()
+    code = launcher.wait()
     forget(job)
     broker.inbox.put(None)
     caller.join(RELEASE_S)
@@ -316,6 +316,6 @@ def main():
 if __name__ == "__main__":
     try:
         main()
-    except BaseException as fault:  # SystemExit: what Ray makes of SIGTERM while it connects
+    except BaseException as fault:  # while connecting, Ray turns SIGTERM into SystemExit
         stop_early() if isinstance(fault, SystemExit) else log_line(text_of(fault))
         os._exit(125)

@@ -79,7 +79,7 @@ std::string JoinSlot(std::string_view host, int local_rank);
 
 /// The scope of the init barrier: the first in hvd.init(); no member gets past it before all have
 /// reached it.
-inline constexpr std::string_view kMeetingScope = "global";
+inline constexpr std::string_view kBarrierScope = "global";
 
 /// Whether `scope` is the last one of hvd.init(), which uses its scopes in a fixed order: the first
 /// process set's scope across hosts. Process sets of the user's own come later.

@@ -32,7 +32,7 @@ struct KvStore::Scope {
   int known_size = 0;
   StringMap<Entry> values;
   size_t numeric_count = 0;
-  bool is_held = false;      // See KvAssignment::is_meeting_held.
+  bool is_held = false;      // See KvAssignment::is_barrier_held.
   StringMap<int> held_from;  // Numeric key -> relay, while the init barrier is closed.
   std::unordered_set<uint32_t> finished;
   std::vector<Follower> followers;
@@ -198,12 +198,12 @@ void KvStore::Follow(int relay, const KvQuestion& question) {
   Reply(relay, question.id, 404);
 }
 
-void KvStore::OpenMeeting() {
-  assignment_.is_meeting_held = false;
-  const auto found = scopes_.find(kMeetingScope);
+void KvStore::OpenBarrier() {
+  assignment_.is_barrier_held = false;
+  const auto found = scopes_.find(kBarrierScope);
   if (found == scopes_.end() || !std::exchange(found->second->is_held, false)) return;
   Scope& scope = *found->second;
-  KvScopeStats& stats = StatsOf(kMeetingScope);
+  KvScopeStats& stats = StatsOf(kBarrierScope);
   for (const Follower& follower : scope.followers) {
     for (const auto& [key, from] : scope.held_from) {
       if (from == follower.relay) continue;
@@ -256,7 +256,7 @@ KvStore::Scope& KvStore::ScopeOf(std::string_view name) {
   const auto known = assignment_.scope_sizes.find(name);
   if (known != assignment_.scope_sizes.end()) {
     scope->is_known = true;
-    scope->is_held = assignment_.is_meeting_held && name == kMeetingScope;
+    scope->is_held = assignment_.is_barrier_held && name == kBarrierScope;
     scope->known_size = known->second;
   } else {
     stored_bytes_ += kKvScopeOverhead + name.size();

@@ -23,8 +23,8 @@ struct KvAssignment {
   /// "host:local_rank" -> "rank,size,local_rank,local_size,cross_rank,cross_size".
   StringMap<std::string> rank_and_size;
   /// The init barrier is closed: stores numeric values of scope "global", but serves none before
-  /// OpenMeeting().
-  bool is_meeting_held = false;
+  /// OpenBarrier().
+  bool is_barrier_held = false;
 
   /// Adds one worker: its rank_and_size and the sizes of its three scopes.
   void Add(std::string_view host, int rank, int size, int local_rank, int local_size,
@@ -48,7 +48,7 @@ inline constexpr size_t kMaxKvStatsRows = 1024;
 class KvStore {
  public:
   /// Sends answers to `answer(relay, KvAnswer)`, where `relay` is the number given to Ask(). Called
-  /// from within Ask() or OpenMeeting(); must not call back into the store. `limit_bytes` bounds
+  /// from within Ask() or OpenBarrier(); must not call back into the store. `limit_bytes` bounds
   /// stored_bytes().
   using AnswerFn = std::function<void(int relay, KvAnswer answer)>;
   explicit KvStore(AnswerFn answer, size_t limit_bytes = size_t{1} << 30);
@@ -72,7 +72,7 @@ class KvStore {
 
   /// Opens the init barrier: sends the held values of scope "global" to its followers, except to
   /// the relay that stored them. Until the next Reset(), the scope behaves like any other.
-  void OpenMeeting();
+  void OpenBarrier();
 
   /// The relay is gone: ends its follows.
   void DropRelay(int relay);

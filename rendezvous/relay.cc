@@ -27,7 +27,7 @@ Relay::Relay(Loop& loop, RelayOptions options, KvUpstream& upstream)
       options_(std::move(options)),
       checker_(::getuid()),
       core_(RelayCoreOptions{options_.kv_hold, options_.cache_bytes, options_.is_mesh_kept,
-                             options_.is_meeting_held}),
+                             options_.is_barrier_held}),
       upstream_(upstream) {}
 
 Relay::~Relay() = default;

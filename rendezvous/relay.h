@@ -27,7 +27,7 @@ struct RelayOptions {
   Duration kv_hold{std::chrono::seconds(1)};
   size_t cache_bytes = size_t{1} << 30;
   bool is_mesh_kept = false;     ///< As in RelayCoreOptions.
-  bool is_meeting_held = false;  ///< As in RelayCoreOptions.
+  bool is_barrier_held = false;  ///< As in RelayCoreOptions.
   bool is_peer_checked = true;   ///< Accept only processes of this user and of root.
 };
 

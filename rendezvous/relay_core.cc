@@ -477,7 +477,7 @@ RelayCore::Scope* RelayCore::FindOrMakeScope(std::string_view name) {
   if (scopes_.size() >= kMaxRelayScopes) return nullptr;
   Scope& scope = scopes_[std::string(name)];
   scope.stamp = ++last_stamp_;
-  scope.is_meeting = options_.is_meeting_held && name == kMeetingScope;
+  scope.is_barrier = options_.is_barrier_held && name == kBarrierScope;
   return &scope;
 }
 
@@ -527,13 +527,13 @@ void RelayCore::OnFollowed(const KvAnswer& answer, std::string_view name, RelayA
   }
   const bool was_held = IsHeld(*scope);
   scope->is_complete = true;
-  if (was_held) OpenMeeting(*scope, out);
+  if (was_held) OpenBarrier(*scope, out);
   std::vector<std::string> keys;
   for (const auto& [key, waiting] : scope->waiters) keys.push_back(key);
   for (const std::string& key : keys) AnswerOverdue(*scope, key, out);
 }
 
-void RelayCore::OpenMeeting(Scope& scope, RelayActions* out) {
+void RelayCore::OpenBarrier(Scope& scope, RelayActions* out) {
   std::vector<std::string> keys;
   for (const auto& [key, waiting] : scope.waiters) keys.push_back(key);
   for (const std::string& key : keys) {
@@ -541,7 +541,7 @@ void RelayCore::OpenMeeting(Scope& scope, RelayActions* out) {
     if (value != scope.values.end()) {
       Arrive(scope, key, KvValue(value->second), out);
     } else if (scope.is_partial) {
-      Fetch(scope, kMeetingScope, key, out);
+      Fetch(scope, kBarrierScope, key, out);
     }
   }
 }

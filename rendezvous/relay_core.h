@@ -61,7 +61,7 @@ struct RelayScope {
   uint64_t stamp = 0;
   uint64_t follow = 0;       ///< Question id; 0: none.
   bool is_complete = false;  ///< All values that existed at the follow's start have arrived.
-  bool is_meeting = false;   ///< The init barrier's scope: serves nothing before is_complete.
+  bool is_barrier = false;   ///< The init barrier's scope: serves nothing before is_complete.
   bool is_partial = false;   ///< A value did not fit the cache: fetch single keys.
   StringMap<KvValue> values;
   StringMap<std::vector<uint64_t>> waiters;
@@ -89,7 +89,7 @@ struct RelayCoreOptions {
   bool is_mesh_kept = false;
   /// Keeps the init barrier: serves nothing of scope "global" before the launcher has reported it
   /// complete; its waiters wait without limit.
-  bool is_meeting_held = false;
+  bool is_barrier_held = false;
 };
 
 /// Most requests of one worker held at a time; further ones get 503.
@@ -194,8 +194,8 @@ class RelayCore {
   /// Answers a request, held or not.
   void Answer(uint64_t request, int status, KvValue body, RelayActions* out);
 
-  bool IsHeld(const Scope& scope) const { return scope.is_meeting && !scope.is_complete; }
-  void OpenMeeting(Scope& scope, RelayActions* out);
+  bool IsHeld(const Scope& scope) const { return scope.is_barrier && !scope.is_complete; }
+  void OpenBarrier(Scope& scope, RelayActions* out);
   Scope* FindScope(std::string_view name);
   /// nullptr: there are kMaxRelayScopes already.
   Scope* FindOrMakeScope(std::string_view name);

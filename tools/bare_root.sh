@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Runs a command in a fresh clone of this tree on a bare machine: Debian 12 as debootstrap makes it, with
-# ca-certificates and git, and nothing else. Root only. The root is made once and kept in the user's cache; a
-# run writes into a layer over it, which goes when the run ends. Changes that are not committed are in the clone.
+# Runs a command in a fresh clone of this tree on a bare machine: Debian 12 as debootstrap makes it, plus only
+# ca-certificates and git. Needs root. The root file system is made once and kept in the user's cache; a run writes
+# into a layer over it, which is removed when the run ends. The clone includes uncommitted changes.
 # Usage: tools/bare_root.sh [OPTION]... [--] COMMAND [ARGUMENT]...
-#   --at FOLDER            where the clone lies inside (/root/hvdray)
-#   --bind OUTSIDE:INSIDE  mounts a folder of the outside, writable
+#   --at DIRECTORY         where the clone is inside (default /root/hvdray)
+#   --bind OUTSIDE:INSIDE  mounts a directory from outside, writable
 #   --env NAME=VALUE       sets a variable inside; --env NAME= sets an empty one, --env NAME removes one
-#   --space SIZE           what the layer can take (64M, 2G): a file system in memory
-#   --warm                 mounts the compiler's cache, Horovod's and Ray's environments, and downloaded packages
+#   --space SIZE           size of the layer (64M, 2G): a file system in memory
+#   --warm                 mounts the compiler cache, Horovod's and Ray's environments, and downloaded packages
 set -euo pipefail
 source "$(dirname "$0")/machine.sh"
 
@@ -20,13 +20,13 @@ while [[ $# -gt 0 ]]; do
     --space) space=$2; shift 2 ;;
     --warm) warm=1; shift ;;
     --) shift; break ;;
-    -*) echo "usage: $0 [--at FOLDER] [--bind OUTSIDE:INSIDE] [--env NAME=VALUE] [--space SIZE] [--warm] [--] COMMAND" >&2
+    -*) echo "usage: $0 [--at DIRECTORY] [--bind OUTSIDE:INSIDE] [--env NAME=VALUE] [--space SIZE] [--warm] [--] COMMAND" >&2
         exit 2 ;;
     *) break ;;
   esac
 done
-[[ $# -gt 0 ]] || { echo "$0: which command?" >&2; exit 2; }
-[[ $(id -u) -eq 0 ]] || { echo "$0: not root: debootstrap and chroot need it" >&2; exit 1; }
+[[ $# -gt 0 ]] || { echo "$0: expected a command" >&2; exit 2; }
+[[ $(id -u) -eq 0 ]] || { echo "$0: debootstrap and chroot need root" >&2; exit 1; }
 command -v debootstrap >/dev/null ||
   { echo "$0: debootstrap is missing: tools/install_packages.sh test" >&2; exit 1; }
 
@@ -35,12 +35,12 @@ cache=$(cache_folder)
 suite=bookworm
 root=$cache/bare-$suite
 
-# Whoever was killed left its layer behind; the lock tells it from one that is in use.
+# A killed run leaves its layer behind; the lock distinguishes it from one in use.
 for old in "$cache"/bare-run.*; do
   [[ ! -d $old ]] || flock -n "$old" rm -rf --one-file-system "$old" || true
 done
 
-# The outside's package sources and how it reaches them, but none of its hooks and none of its secrets.
+# Copies the package sources and proxy settings from outside, but no hooks and no secrets.
 copy_apt_configuration() {  # copy_apt_configuration ROOT
   local part
   rm -f "$1/etc/apt/sources.list"
@@ -58,7 +58,7 @@ make_root() {
            grep -v security | sed -E 's/^.* //; q') || true
   echo "== bare root: debootstrap $suite (once)" >&2
   rm -rf --one-file-system "$new"
-  # Without a mirror debootstrap takes its own.
+  # Without a mirror debootstrap uses its default.
   if ! debootstrap --variant=minbase --include=ca-certificates,git $suite "$new" \
        ${mirror:+"$mirror"} >"$cache/bare-$suite.log" 2>&1; then
     tail -n 20 "$cache/bare-$suite.log" >&2
@@ -81,7 +81,7 @@ exec 8<"$run"
 flock 8
 trap 'rm -rf --one-file-system "$run"' EXIT
 
-# Certificates of this machine's own and pip's configuration are of the outside, too.
+# Proxy and pip settings also come from outside, except paths that do not exist inside.
 environment=(HOME=/root "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
 for name in CI TERM "${!PIP_@}" http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY; do
   [[ -v $name && ! (${!name} == /* && ! -e $root${!name}) ]] && environment+=("$name=${!name}")
@@ -108,7 +108,7 @@ inside() {
   mkdir "$top"
   [[ -z $space ]] || mount -t tmpfs -o "size=$space,mode=755" layer "$run"
   mkdir -p "$top" "$run/upper" "$run/work"
-  # A file system that cannot be layered (an overlay itself) takes a copy.
+  # A file system that can't be layered (such as an overlay) gets a copy instead.
   mount -t overlay overlay -o "lowerdir=$root,upperdir=$run/upper,workdir=$run/work" "$top" 2>/dev/null ||
     { cp -a "$root/." "$top/"; mount --bind "$top" "$top"; }
   mount -t proc proc "$top/proc"
@@ -118,7 +118,7 @@ inside() {
   cp -L /etc/resolv.conf "$top/etc/resolv.conf"
   cp -L /etc/hosts "$top/etc/hosts"
   copy_apt_configuration "$top"
-  # A layer that is thrown away need not reach the disk, package by package.
+  # The layer is discarded, so packages need no fsync.
   [[ $warm == 0 ]] || echo force-unsafe-io >"$top/etc/dpkg/dpkg.cfg.d/00layer"
   for file in "${XDG_CONFIG_HOME:-$HOME/.config}/pip/pip.conf" /etc/pip.conf; do
     [[ ! -f $file || -e $top/etc/pip.conf ]] || cp "$file" "$top/etc/pip.conf"
@@ -140,7 +140,7 @@ inside() {
   GIT_INDEX_FILE=$run/index git -C "$tree" add -A
   GIT_INDEX_FILE=$run/index git -C "$tree" diff --cached --binary HEAD >"$difference"
   [[ ! -s $difference ]] || git -C "$top$at" apply --index "$difference"
-  # Not chroot: who enters another mount namespace in there, as the tests' hosts do, would be outside again.
+  # Not chroot: a process that enters another mount namespace, as the tests' hosts do, would be outside again.
   mkdir "$top/.outside"
   cd "$top"
   pivot_root . .outside
@@ -148,7 +148,7 @@ inside() {
 }
 export -f inside
 
-# A process namespace of its own: whatever the command leaves running ends with it.
+# In its own PID namespace, processes that the command leaves running end with it.
 status=0
 setpriv --pdeathsig KILL unshare --mount --pid --fork --kill-child \
   bash -c 'inside "$@"' inside "${binds[@]}" -- "${environment[@]}" \

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Fails on an include that points up or sideways between the rooms (tools/rooms.py), on an arrow that
-nothing uses any more, and on a third-party header outside its adapter."""
+nothing uses, and on a third-party header outside its adapter."""
 
 import sys
 
 from rooms import ARROWS, INCLUDE, ROOT, arrows
 
-# collective links alone: of base only these.
+# Training programs link collective alone, so it may use only these headers of base.
 COLLECTIVE_BASE = {"status.h", "result.h", "types.h", "error_code.h", "environ.h", "fd.h", "log.h",
                    "http_client.h"}
 

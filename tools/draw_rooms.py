@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Draws the rooms and their includes as docs/rooms.svg. An arrow that follows from two others is left out.
+"""Draws the rooms and their includes as docs/rooms.svg. Leaves out arrows that follow from two others.
 
     tools/draw_rooms.py           writes the picture
-    tools/draw_rooms.py --check   fails when the one in docs/ is not that of the tree"""
+    tools/draw_rooms.py --check   fails if the picture in docs/ does not match the tree"""
 
 import argparse
 import sys
@@ -10,7 +10,7 @@ import sys
 from rooms import ARROWS, ROOT, WHAT_IT_IS, arrows
 
 PICTURE = ROOT / "docs/rooms.svg"
-# From the top, left to right; "" is a gap.
+# Rows from the top, each from left to right; "" is a gap.
 ROWS = (("", "cmd", ""), ("", "launcher/ray", ""), ("", "launcher/engine", ""), ("", "launcher/report", ""),
         ("", "launcher/driver", ""), ("", "launcher/job", "agent"), ("cluster/ssh", "cluster/ray", "wire"),
         ("cluster", "rendezvous", "collective"), ("", "base", ""))
@@ -18,7 +18,7 @@ WIDTH, BOX_WIDTH, BOX_HEIGHT, ROW = 900, 232, 46, 84
 
 
 def needed(found):
-    """The arrows without those that a path of others stands for."""
+    """The arrows, without those that a path of other arrows implies."""
     below = {room: {target for (source, target) in found if source == room} for room in ARROWS}
 
     def reaches(source, target):
@@ -49,7 +49,7 @@ def drawn():
     for source, target in needed(arrows()):
         (x1, y1), (x2, y2) = at[source], at[target]
         bottom, middle = y1 + BOX_HEIGHT, y1 + BOX_HEIGHT // 2
-        if y2 - y1 > ROW and x1 != x2:  # around what lies between: out of the side
+        if y2 - y1 > ROW and x1 != x2:  # leave by the side, around the boxes in between
             side = x1 + BOX_WIDTH // 2 * (1 if x2 > x1 else -1)
             path = f"M{side} {middle}Q{x2} {middle} {x2} {y2}"
         else:
@@ -70,8 +70,8 @@ def main():
     text = drawn()
     if parser.parse_args().check:
         if not PICTURE.exists() or PICTURE.read_text() != text:
-            sys.exit("docs/rooms.svg is not the picture of this tree: tools/draw_rooms.py")
-        print("docs/rooms.svg is that of the tree")
+            sys.exit("docs/rooms.svg does not match the tree: run tools/draw_rooms.py")
+        print("docs/rooms.svg matches the tree")
         return
     PICTURE.write_text(text)
 

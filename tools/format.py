@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""clang-format over the tree: --check (default) names files that differ, --fix rewrites them."""
+"""Runs clang-format over the tree: --check (default) names files that differ, --fix rewrites them."""
 
 import pathlib
 import subprocess

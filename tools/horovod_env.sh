@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes a virtual environment with unmodified Horovod 0.28.1 over Debian's torch and prints its
-# folder. The wheel takes minutes to build, so it and the environment stay in the user's cache.
+# directory. The wheel takes minutes to build, so it and the environment stay in the user's cache.
 set -euo pipefail
 source "$(dirname "$0")/machine.sh"
 
@@ -12,7 +12,7 @@ venv=$cache/horovod-$version-$tag
 wheels=$cache/wheels-$tag
 
 exec 9>"$cache/horovod.lock"
-flock 9  # two runs at once build it once
+flock 9  # concurrent runs build it once
 
 if [[ -x $venv/bin/horovodrun && -f $venv/.complete ]]; then
   echo "$venv"
@@ -26,7 +26,7 @@ if [[ -z $wheel ]]; then
   echo "== building Horovod $version against Debian's torch (about 5 minutes, once)" >&2
   mkdir -p "$wheels"
   log=$cache/horovod-build.log
-  # cmake and a compiler cache do the rest; the build has no use for MPI or TensorFlow.
+  # The tests need neither MPI nor TensorFlow.
   if ! HOROVOD_WITHOUT_MPI=1 HOROVOD_WITH_GLOO=1 HOROVOD_WITH_PYTORCH=1 \
        HOROVOD_WITHOUT_TENSORFLOW=1 HOROVOD_WITHOUT_MXNET=1 \
        CPLUS_INCLUDE_PATH=/usr/include/torch/csrc/api/include MAKEFLAGS=-j"$(nproc)" \

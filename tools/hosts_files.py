@@ -7,7 +7,7 @@ from hosts_processes import finish, start
 
 
 class HostFiles:
-    """Lays out one state folder. `hosts` have name, address and jump; `launcher` is one more."""
+    """Creates the contents of one state directory. `hosts` have name, address and jump; so has `launcher`."""
 
     def __init__(self, state, hosts, launcher):
         self.state = pathlib.Path(state)
@@ -30,7 +30,7 @@ class HostFiles:
         return self.state / name
 
     def write(self):
-        (self.state / "home").mkdir()  # only a place to mount at
+        (self.state / "home").mkdir()  # only a mount point
         keys = [("client key", self.start_keygen(self.key))]
         for host in [self.launcher, *self.hosts]:
             folder = self.folder(host.name)
@@ -75,12 +75,12 @@ class HostFiles:
             (etc / "passwd").write_text("".join(f"{':'.join(row)}\n" for row in accounts))
             (etc / "shadow").write_text(passwords)
             (etc / "shadow").chmod(0o600)
-            # No name server is asked: an unknown name is unknown at once, not after a timeout.
+            # Without a name server an unknown name fails at once, not after a timeout.
             (etc / "nsswitch.conf").write_text(
                 "passwd: files\ngroup: files\nshadow: files\nhosts: files\n")
 
     def _accounts(self):
-        """The machine's accounts, with another home for root and, for all, no password."""
+        """The machine's accounts, with another home for root and without passwords."""
         rows = [line.split(":") for line in pathlib.Path("/etc/passwd").read_text().splitlines()
                 if line.count(":") == 6]
         for row in rows:
@@ -95,7 +95,7 @@ class HostFiles:
             f"AuthorizedKeysFile {self.state}/authorized_keys\nUsePAM no\nUseDNS no\n"
             "PermitRootLogin prohibit-password\nPasswordAuthentication no\n"
             "KbdInteractiveAuthentication no\nLogLevel VERBOSE\nSubsystem sftp internal-sftp\n"
-            "StrictModes no\n")  # the folder may lie below /tmp, which all may write to
+            "StrictModes no\n")  # the directory may be below /tmp, which is world-writable
 
     def _write_client_config(self):
         """For `ssh -F`, and as ~/.ssh/config of each host's own home."""

@@ -1,4 +1,4 @@
-"""Namespaces, bridges, addresses and broken links of test hosts. For tools/make_hosts.py."""
+"""Namespaces, bridges, addresses and faults of test hosts. For tools/make_hosts.py."""
 
 import dataclasses
 import ipaddress
@@ -40,7 +40,7 @@ class Host:
     name: str
     number: int  # 0: the launcher
     interface: str = "eth0"
-    jump: str = ""  # the host that this one is behind
+    jump: str = ""  # the host in front of this one
     delay_ms: float = 0  # added to a round trip
     address: str = ""
     ports: list = dataclasses.field(default_factory=list)  # its ends in the bridges' namespace
@@ -48,9 +48,9 @@ class Host:
 
 
 def free_range():
-    """The first two numbers of a /16 in 10.0.0.0/8 that no route of this machine meets.
+    """The first two numbers of a /16 in 10.0.0.0/8 that overlaps no route of this machine.
 
-    The hosts' packets can't get out anyway; but an address in a log then has one meaning only.
+    The hosts' packets can't leave the namespaces anyway, but an address in a log is then unambiguous.
     """
     taken = []
     for line in call(["ip", "-4", "route", "show", "table", "all"]).splitlines():
@@ -64,7 +64,7 @@ def free_range():
 
 
 class HostNetwork:
-    """The links of the hosts of one prefix. routed: hosts reach those behind others without ssh."""
+    """The links of one prefix's hosts. routed: hosts reach hosts behind a jump host without ssh."""
 
     def __init__(self, prefix, launcher, hosts, routed):
         self.prefix = prefix
@@ -81,10 +81,10 @@ class HostNetwork:
         return str(NETNS_FOLDER / self.netns(name))
 
     def make(self):
-        """Namespaces, bridges and devices; the hosts learn their address and ports."""
+        """Makes namespaces, bridges and devices, and sets the hosts' address and ports."""
         network = free_range()
         for host in [self.launcher, *self.hosts.values()]:
-            # The first bridge has 10.x.0.0/24, that behind host j 10.x.j.0/24; host n ends in n.
+            # The first bridge has 10.x.0.0/24, the one behind host j 10.x.j.0/24; host n's address ends in n.
             bridge = self.hosts[host.jump].number if host.jump else 0
             host.address = f"{network}.{bridge}.{host.number or LAUNCHER_NUMBER}"
             host.ports = [f"p{host.number}"]
@@ -113,7 +113,7 @@ class HostNetwork:
                              for port, bridge in zip(host.ports, bridges)))
 
     def ip_commands(self, host):
-        """What `ip -batch` must do inside the host: addresses and routes."""
+        """Commands for `ip -batch` inside the host: addresses and routes."""
         lines = ["link set lo up", f"addr add {host.address}/24 dev {host.interface}",
                  f"link set {host.interface} up"]
         if host.jump and self.routed:
@@ -137,7 +137,7 @@ class HostNetwork:
         return ".".join([*self.hosts[jump].address.split(".")[:2], str(third), f"0/{bits}"])
 
     def set_fault(self, name, sets):
-        """Drops what the named nftables sets say for all ports of a host; () undoes it."""
+        """Adds all ports of a host to the named nftables sets, which drop frames; () undoes it."""
         self._faults[name] = sets
         script = "".join(f"flush set bridge faults {kind}\n"
                          for kind in ("all_from", "all_to", "ip_from", "ip_to"))
@@ -157,7 +157,7 @@ class HostNetwork:
 
 
 def names_of(prefix):
-    """The network namespaces of a prefix, as paths, whoever made them."""
+    """Paths of all network namespaces with a prefix, from any process."""
     return [str(path) for path in NETNS_FOLDER.glob(f"{prefix}-*")]
 
 
@@ -165,5 +165,5 @@ def delete_netns(path):
     try:
         call(["ip", "netns", "del", os.path.basename(path)])
     except HostsError:
-        if os.path.exists(path):  # else another sweep was faster
+        if os.path.exists(path):  # if not, another sweep was faster
             raise

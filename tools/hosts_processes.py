@@ -1,4 +1,4 @@
-"""Processes by network namespace, for tools/make_hosts.py: found in /proc, killed by pid."""
+"""Finds processes by network namespace in /proc and kills them by pid. For tools/make_hosts.py."""
 
 import contextlib
 import ctypes
@@ -10,7 +10,7 @@ import time
 
 
 class HostsError(RuntimeError):
-    """The hosts can't be made or reached; the text says what was tried."""
+    """The hosts can't be made or reached; the text names the attempt."""
 
 
 PR_SET_PDEATHSIG = 1
@@ -18,10 +18,10 @@ _libc = ctypes.CDLL(None)
 
 
 def die_with(maker):
-    """A preexec_fn: the process is killed when `maker`, the pid of its parent, dies.
+    """A preexec_fn: kills the process when `maker`, the pid of its parent, dies.
 
-    A sweep finds what is inside a namespace; what a killed maker had started, but was not inside
-    yet, would enter after it. Children that it forks, once inside, live on.
+    A sweep finds only processes inside a namespace; one that a killed maker had started might enter
+    after the sweep. Children that it forks once inside live on.
     """
     def prepare():
         _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
@@ -32,7 +32,7 @@ def die_with(maker):
 
 
 def start(argv, **kwargs):
-    """A Popen for finish(), which does not outlive us."""
+    """A Popen for finish(); it does not outlive this process."""
     return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE, preexec_fn=die_with(os.getpid()), **kwargs)
 
@@ -47,7 +47,7 @@ def call(argv, **kwargs):
 
 
 def finish(started):
-    """Waits for processes that ran side by side: [(what, Popen)]."""
+    """Waits for processes that run in parallel: [(what, Popen)]. Errors: HostsError naming all failures."""
     failures = []
     for what, process in started:
         out, err = process.communicate()
@@ -59,7 +59,7 @@ def finish(started):
 
 
 def start_time(pid):
-    """Tells a process from a later one of the same pid; None when there is none."""
+    """Distinguishes a process from a later one with the same pid; None if no process has the pid."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as f:
             fields = f.read().rsplit(")", 1)[1].split()
@@ -84,7 +84,7 @@ def inode(path):
 
 
 def pids_inside(netns_paths):
-    """Living processes whose network namespace is one of those mounted at the paths."""
+    """Living processes whose network namespace is mounted at one of the paths."""
     wanted = {inode(path) for path in netns_paths} - {None}
     return [int(entry) for entry in os.listdir("/proc")
             if entry.isdigit() and inode(f"/proc/{entry}/ns/net") in wanted
@@ -114,9 +114,9 @@ def wait_until(predicate, what, within=30.0):
 
 
 def kill_all_inside(netns_paths, within=30.0):
-    """Returns when nothing lives in the namespaces any more.
+    """Returns when no process is left in the namespaces. Errors: HostsError after `within` seconds.
 
-    Two looks in a row must find nothing: a process that forks and exits can slip through one.
+    Two scans in a row must find nothing: a process that forks and exits can slip through one.
     """
     deadline = time.monotonic() + within
     empty_looks = 0

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that hvdray needs; a set that is there already costs milliseconds.
-# Usage: tools/install_packages.sh build|test ...   (root only when something is missing)
+# Installs the Debian packages that hvdray needs; takes milliseconds if they are installed.
+# Usage: tools/install_packages.sh build|test ...   (needs root only if something is missing)
 set -euo pipefail
 
 declare -A sets=(
@@ -30,13 +30,13 @@ done
 
 echo "== installing ${#missing[@]} Debian packages: ${missing[*]}"
 if [[ $(id -u) -ne 0 ]]; then
-  echo "$0: not root, so it installs nothing; as root: apt-get install ${missing[*]}" >&2
+  echo "$0: not root, so nothing was installed; as root: apt-get install ${missing[*]}" >&2
   exit 1
 fi
 export DEBIAN_FRONTEND=noninteractive
-umask 022  # packages are everybody's, whatever the caller's files are
+umask 022  # packages must be readable by all users, whatever the caller's umask
 log=$(mktemp)
-# A package wanted for its program (sshd) must not open a port of this machine: nothing is started.
+# Packages must not start services: sshd is needed as a program only and must not open a port.
 policy=/usr/sbin/policy-rc.d
 added=
 trap 'rm -f "$log" $added' EXIT
@@ -45,10 +45,10 @@ if [[ ! -e $policy ]]; then
   printf '#!/bin/sh\nexit 101\n' >"$policy"
   chmod 755 "$policy"
 fi
-# Package lists may be old or absent on a fresh image; a mirror may fail in the middle.
+# On a fresh image package lists may be old or missing; a mirror may fail halfway.
 attempts=3
 for ((attempt = 1; attempt <= attempts; ++attempt)); do
-  # A list that does not come (of another archive, say) does not matter if the packages do.
+  # A failed list (of another archive, say) does not matter if the packages can be installed.
   apt-get update -q >"$log" 2>&1 || true
   if apt-get install -y -q --no-install-recommends "${missing[@]}" >>"$log" 2>&1; then
     exit 0
@@ -61,8 +61,8 @@ for ((attempt = 1; attempt <= attempts; ++attempt)); do
   [[ $attempt -eq $attempts ]] && break
   echo "   trying again in $((attempt * 5)) s" >&2
   sleep $((attempt * 5))
-  dpkg --configure -a >>"$log" 2>&1 || true  # what an attempt that broke off left half done
+  dpkg --configure -a >>"$log" 2>&1 || true  # finish what a failed attempt left half done
 done
 tail -n 30 "$log" >&2
-echo "$0: gave up after $attempts attempts. Packages that are installed stay; it goes on from there next time." >&2
+echo "$0: gave up after $attempts attempts. Packages that are installed stay; the next run continues from there." >&2
 exit 1

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Facts about the tree that no compiler reports. Prints each offence as file:line: what."""
+"""Checks the tree for faults that no compiler reports. Prints each as file:line: what."""
 
 import pathlib
 import re
@@ -22,7 +22,7 @@ def text_offences(name, text):
         yield len(lines), "no newline at the end"
     for number, line in enumerate(lines, 1):
         if line != line.rstrip():
-            yield number, "white space at the end of the line"
+            yield number, "trailing white space"
         if "\t" in line and name.endswith((".cc", ".h", ".py", ".cmake", ".yaml")):
             yield number, "tab"
 
@@ -34,14 +34,14 @@ def code_offences(name, text):
         if f"#ifndef {guard}\n#define {guard}\n" not in text:
             yield 1, f"include guard is not {guard}"
     if suffix in (".h", ".cc") and not text.startswith(("//", "#")):
-        yield 1, "does not begin with a comment or an include"
+        yield 1, "does not start with a comment or an include"
     for number, line in enumerate(text.split("\n"), 1):
         if re.search(r"\bgetenv\b", line) and name.startswith(PRODUCT) and "environ" not in name:
             if not line.lstrip().startswith("//"):
                 yield number, "getenv outside base/environ"
         if re.search(r"\b(TODO|FIXME|XXX)\b", line):
-            yield number, "left undone"
-        # A probe is a child process that a test watches: it may take its time.
+            yield number, "unfinished: TODO, FIXME or XXX"
+        # A probe is a child process that a test watches; it may sleep.
         is_unit_test = name.startswith("tests/unit/") and not name.endswith("/probe.cc")
         if is_unit_test and re.search(r"sleep_for|usleep\(|time\.sleep", line):
             yield number, "a unit test that sleeps"
@@ -64,7 +64,7 @@ FUNCTION = re.compile(r"^(?!\s|return\b|using\b|#|//|\})[\w:<>,*&\[\] ]*[ *&>](\
 
 
 def parameter_types(text):
-    """What tells overloads apart, from behind the opening parenthesis: names and defaults are left out."""
+    """The parameter types that distinguish overloads. `text` starts after the opening parenthesis."""
     depth, words, word = 0, [], ""
     for c in text:
         if depth == 0 and c in ",)":
@@ -80,7 +80,7 @@ def parameter_types(text):
 
 
 def local_names(text):
-    """Of unnamed namespaces: (name, parameter types or None) -> line."""
+    """Names in unnamed namespaces: (name, parameter types or None) -> line."""
     lines = text.split("\n")
     names, is_inside = {}, False
     for number, line in enumerate(lines, 1):
@@ -97,8 +97,8 @@ def local_names(text):
 
 
 def twice_offences(names):
-    """A unity build (HVDRAY_UNITY) puts a library's sources into one: what two of them define is a clash there, and
-    one helper written twice everywhere."""
+    """A unity build (HVDRAY_UNITY) joins a library's sources into one, where a name defined in two of them clashes;
+    and such a pair is often one helper written twice."""
     for name in names:
         if not name.endswith("CMakeLists.txt"):
             continue
@@ -116,7 +116,7 @@ def twice_offences(names):
                     first = seen.setdefault(local, path)
                     if first != path:
                         yield (f"{path.relative_to(ROOT).as_posix()}:{line}: {local[0]} is in the unnamed namespace of "
-                               f"{first.name}, too: one place for both, or two names ({library}, HVDRAY_UNITY)")
+                               f"{first.name}, too: share one definition, or rename ({library}, HVDRAY_UNITY)")
 
 
 def main():

@@ -1,21 +1,21 @@
-# What the scripts of this tree ask of a machine; to be sourced. Gives HOME a value where it has none.
+# Checks and paths for the scripts of this tree, which source this file. Sets HOME if it is empty.
 
 if [[ -z ${HOME:-} ]]; then
   HOME=$(getent passwd "$(id -u)" | cut -d: -f6)
   export HOME=${HOME:-/nonexistent}
 fi
 
-# Makes and prints hvdray's folder in the user's cache.
+# Makes and prints hvdray's directory in the user's cache.
 cache_folder() {
   local folder=${XDG_CACHE_HOME:-$HOME/.cache}/hvdray
   if ! mkdir -p "$folder" 2>/dev/null || [[ ! -w $folder ]]; then
-    echo "${0##*/}: cannot write to $folder; set XDG_CACHE_HOME to a folder for caches" >&2
+    echo "${0##*/}: cannot write to $folder; set XDG_CACHE_HOME to a directory for caches" >&2
     return 1
   fi
   printf '%s\n' "$folder"
 }
 
-# CMakePresets.json needs CMake 3.25; an older one reads it and says something else.
+# CMakePresets.json needs CMake 3.25; older versions fail on it with a misleading message.
 check_cmake() {
   local version
   version=$(cmake --version 2>/dev/null | sed -n '1s/^cmake version //p')
@@ -26,8 +26,8 @@ check_cmake() {
   fi
 }
 
-# A disk that is full makes every tool say something different.
-tell_full_disk() {  # tell_full_disk FOLDER
+# On a full disk every tool prints a different error, so this names the cause.
+tell_full_disk() {  # tell_full_disk DIRECTORY
   local free
   free=$(df -Pm "$1" 2>/dev/null | awk 'NR == 2 {print $4}')
   [[ ${free:-9999} -ge 100 ]] || echo "${0##*/}: only $free MB are free where $1 is" >&2

@@ -7,22 +7,21 @@
     tools/make_hosts.py down --state DIR
 
 or `with Hosts(count=8) as hosts: hosts.run(["ssh", "h1", "true"])`. Needs root, and the `test` set
-of tools/install_packages.sh. What a killed maker left is removed by the next `up`, of any state;
+of tools/install_packages.sh. The next `up` removes the remains of a killed maker, whatever its state;
 hosts made by the command `up` stay until `down`.
 
-Hosts are h1..hN. A namespace `launcher` stands for the machine that one sits at. The bridges live
-in a namespace of their own, so the machine's own network gets no device, address or route. Each
+Hosts are h1..hN. A namespace `launcher` stands for the user's machine. The bridges have their own
+namespace, so the machine's own network gets no device, address or route. Each
 host has its own name (UTS), mounts, shared memory, sshd, host key and log, /etc/hosts, /etc/passwd
 and /etc/nsswitch.conf; root's home is DIR/home on all of them, with contents in DIR/<host>/home.
-/tmp, the rest of the file tree and the process table are common: tests count what is left from
+All share /tmp, the rest of the file tree and the process table, so tests count leftovers from
 outside. Keys, client configuration and known hosts are in DIR; ~/.ssh is neither read nor written.
 
-A host `behind` another sits on a second bridge which only the other is attached to. The launcher
-has no route to it (ProxyJump does); the other hosts reach it through its jump host, unless
-routed=False. `delay_ms` is added to every round trip, by tools/slow_link.py: not all kernels have
-netem.
+A host `behind` another is on a second bridge, to which only the other is attached. The launcher
+has no route to it (ProxyJump reaches it); the other hosts reach it through its jump host, unless
+routed=False. tools/slow_link.py adds `delay_ms` to every round trip: not all kernels have netem.
 
-Some dozens of hosts that all talk to each other fill the kernel's one neighbour table (1024).
+A few dozen hosts that all talk to each other fill the kernel's single neighbour table (1024).
 """
 
 import argparse
@@ -45,10 +44,10 @@ from hosts_network import MAX_HOSTS, Host, HostNetwork, delete_netns, names_of
 from hosts_processes import (HostsError, command_line, finish, kill_all_inside, pids_inside,
                              process_state, send, start, start_time, wait_until)
 
-LINK = "/run/hvdray-hosts-"  # + prefix: a link to the state folder, for the sweep
+LINK = "/run/hvdray-hosts-"  # + prefix: a link to the state directory, for the sweep
 LAUNCHER = "launcher"
 SSHD = "/usr/sbin/sshd"
-HIDDEN = ("/run", "/dev/shm", "/var/log")  # each host mounts its own there
+HIDDEN = ("/run", "/dev/shm", "/var/log")  # each host mounts its own
 _numbers = itertools.count()  # no prefix is used twice by one process
 
 # Runs in a host's fresh mount, UTS and IPC namespaces. The sleeping process keeps them alive.
@@ -57,13 +56,13 @@ cd "$FOLDER"
 ip -batch ip.batch
 echo "$NAME" >/proc/sys/kernel/hostname
 [ -z "$FORWARD" ] || echo 1 >/proc/sys/net/ipv4/ip_forward
-umount -l /run/netns   # our copy would keep other runs' namespaces alive
+umount -l /run/netns   # this copy would keep other runs' namespaces alive
 mount -t tmpfs -o mode=755 tmpfs /run
 mkdir -p -m 755 /run/sshd
 mount -t tmpfs -o mode=755 tmpfs /var/log
 mount -t tmpfs -o mode=1777 tmpfs /dev/shm
 mount --rbind /sys/fs/cgroup cgroup
-mount -t sysfs sysfs /sys   # /sys/class/net shows the namespace of whoever mounted it
+mount -t sysfs sysfs /sys   # /sys/class/net shows the namespace that mounted it
 mount --rbind cgroup /sys/fs/cgroup
 umount -l cgroup
 mount --bind home "$STATE/home"
@@ -73,17 +72,17 @@ echo $! >holder.pid
 """
 
 def remove(prefix, state):
-    """Removes all that belongs to the prefix, whoever made it, and returns when it is gone."""
-    while paths := names_of(prefix):  # again: a command of a killed maker may still be adding some
+    """Removes everything with the prefix, from any process, and returns when it is gone."""
+    while paths := names_of(prefix):  # a command of a killed maker may still be adding namespaces
         kill_all_inside(paths)
         for path in paths:
             delete_netns(path)
-    # First the link: a sweep that finds one without a folder takes the hosts for abandoned.
+    # The link goes first: a sweep that finds a link without a directory takes the hosts for abandoned.
     pathlib.Path(LINK + prefix).unlink(missing_ok=True)
     if (load_state(state) or {}).get("prefix") != prefix:
-        return  # the folder is gone, or somebody else's by now
+        return  # the directory is gone, or belongs to another maker by now
 
-    def is_gone():  # what the maker started last may still be writing
+    def is_gone():  # the maker's last process may still be writing
         shutil.rmtree(state, ignore_errors=True)
         return not os.path.exists(state)
 
@@ -98,7 +97,7 @@ def load_state(folder):
 
 
 def sweep():
-    """Removes hosts whose maker was killed before it could. Returns their prefixes."""
+    """Removes hosts whose maker was killed. Returns their prefixes."""
     swept = []
     for link in glob.glob(LINK + "*"):
         with contextlib.suppress(FileNotFoundError):
@@ -115,8 +114,8 @@ def sweep():
 class Hosts:
     """Test hosts, from up() to down(); also a context manager. One thread. Errors: HostsError.
 
-    state: a folder that is not there yet or is empty; None: a temporary one. down() removes it.
-    interfaces, behind, delay_ms: by host name, as in the module's text.
+    state: a directory that is missing or empty; None: a temporary one. down() removes it.
+    interfaces, behind, delay_ms: by host name, as in the module's docstring.
     """
 
     def __init__(self, count=8, state=None, interfaces=None, behind=None, delay_ms=None,
@@ -132,9 +131,9 @@ class Hosts:
         for host in self.hosts.values():
             jump = self.hosts.get(host.jump)
             if host.jump and (jump is None or jump.jump):
-                raise HostsError(f"{host.name} behind {host.jump}: no host of the first bridge")
+                raise HostsError(f"{host.name} behind {host.jump}: not a host on the first bridge")
         if self.launcher.jump:
-            raise HostsError("the launcher is on the first bridge")
+            raise HostsError("the launcher can't be behind a host")
         self._routed = routed
         self.prefix = ""  # of its namespaces' names, while it is up
         self._network = None
@@ -142,10 +141,10 @@ class Hosts:
 
     @classmethod
     def attach(cls, folder):
-        """Hosts that another process made: to run commands on them, and to take them down."""
+        """Hosts that another process made, to run commands on them or to remove them."""
         state = load_state(folder)
         if state is None:
-            raise HostsError(f"{folder}: no hosts there")
+            raise HostsError(f"{folder}: contains no hosts")
         hosts = cls(count=1, state=folder)
         hosts.hosts = {entry["name"]: Host(**entry) for entry in state["hosts"]}
         hosts.launcher = hosts.hosts.pop(LAUNCHER)
@@ -175,7 +174,7 @@ class Hosts:
     # ---- making and removing
 
     def up(self, keep=False):
-        """Makes the hosts. keep: they outlive this process, and no sweep removes them."""
+        """Makes the hosts. keep: they outlive this process, and sweeps keep them."""
         missing = [name for name in ("ip", "nft", "nsenter", "unshare", "ssh-keygen", SSHD)
                    if not shutil.which(name)]
         if missing:
@@ -195,7 +194,7 @@ class Hosts:
             raise
 
     def down(self):
-        """Kills what runs on the hosts and removes all of them; a second call does nothing."""
+        """Kills all processes on the hosts and removes the hosts; a second call does nothing."""
         if self.prefix:
             remove(self.prefix, self.state)
             self.prefix = ""
@@ -204,7 +203,7 @@ class Hosts:
         base = self.state or pathlib.Path(tempfile.gettempdir()).resolve()
         hider = next((top for top in HIDDEN if base.is_relative_to(top)), None)
         if hider:
-            raise HostsError(f"{base}: hosts have their own {hider}; take another folder")
+            raise HostsError(f"{base}: hosts have their own {hider}; choose another directory")
         while True:
             prefix = f"hvt{os.getpid()}x{next(_numbers)}"
             if not os.path.lexists(LINK + prefix) and not names_of(prefix):
@@ -215,7 +214,7 @@ class Hosts:
             raise HostsError(f"{self.state} is not empty")
         self.state.chmod(0o755)
         self._bind(prefix)
-        self._save(owner)  # before the link, which others follow
+        self._save(owner)  # before the link, because sweeps follow it
         os.symlink(self.state, LINK + prefix)
 
     def _save(self, owner):
@@ -259,8 +258,8 @@ class Hosts:
         return self._files.known_hosts
 
     def folder(self, name):
-        """A host's own folder: home/, sshd.log, sshd_config, and etc/, whose files a host sees
-        when they are changed in place (not replaced).
+        """A host's own directory: home/, sshd.log, sshd_config and etc/. The host sees changes to files
+        in etc/ that are made in place (not by replacing a file).
         """
         return self._files.folder(name)
 
@@ -268,7 +267,7 @@ class Hosts:
         return ",".join(f"{name}:{slots}" for name in names or self.hosts)
 
     def command(self, argv, on=LAUNCHER, cwd=None):
-        """The command line that runs argv on a host; the pid is then that of argv itself."""
+        """The command line that runs argv on a host; its process becomes argv and keeps the pid."""
         return ["nsenter", "-t", str(self[on].holder), "-n", "-m", "-u", "-i",
                 f"--wdns={cwd or os.getcwd()}", "--", *map(str, argv)]
 
@@ -283,7 +282,7 @@ class Hosts:
         return subprocess.Popen(self.command(argv, on, cwd), env=self.environment(env), **kwargs)
 
     def run(self, argv, on=LAUNCHER, cwd=None, env=None, **kwargs):
-        """subprocess.run on a host; output is captured as text unless said otherwise."""
+        """subprocess.run on a host; captures output as text by default."""
         if "stdout" not in kwargs and "stderr" not in kwargs:
             kwargs.setdefault("capture_output", True)
         kwargs.setdefault("text", True)
@@ -298,9 +297,9 @@ class Hosts:
                 if pid != self[name].holder}
 
     def leftovers(self, *names, within=0.0):
-        """What lives besides the listening sshd: {host: {pid: command line}}.
+        """Living processes other than the listening sshd: {host: {pid: command line}}.
 
-        Waits for at most `within` seconds; {} as soon as nothing does. No names: everywhere.
+        Waits at most `within` seconds until there are none, then returns {}. No names: all hosts.
         """
         deadline = time.monotonic() + within
         while True:
@@ -315,14 +314,14 @@ class Hosts:
             time.sleep(0.02)
 
     def kill_leftovers(self):
-        """SIGKILL to what leftovers() finds, until it finds nothing."""
+        """Sends SIGKILL to the processes that leftovers() finds, until it finds none."""
         def none_left():
             alive = self.leftovers()
             for found in alive.values():
                 send(found, signal.SIGKILL)
             return not alive
 
-        wait_until(none_left, "death of what was left on the hosts")
+        wait_until(none_left, "death of leftovers on the hosts")
 
     # ---- breaking and mending
 
@@ -333,14 +332,14 @@ class Hosts:
         return None
 
     def stop_sshd(self, name):
-        """Connections are refused from now on; those that are open go on."""
+        """Connections are refused from now on; open ones continue."""
         pid = self._sshd_pid(name)
         if pid is not None:
             send([pid], signal.SIGKILL)
             wait_until(lambda: pid not in self.processes(name), f"end of sshd on {name}")
 
     def start_sshd(self, *names):
-        """Starts sshd where none listens, and returns when all listen."""
+        """Starts sshd on hosts where none listens; returns when all listen."""
         stopped = [name for name in names if self._sshd_pid(name) is None]
         for name in stopped:
             (self.folder(name) / "sshd.pid").unlink(missing_ok=True)
@@ -353,33 +352,33 @@ class Hosts:
                        f"sshd on {name}; see {self.folder(name)}")
 
     def change_host_key(self, name):
-        """Gives a host another key, as if it were replaced; known_hosts keeps the old one."""
+        """Gives a host another key, as if the host were replaced; known_hosts keeps the old key."""
         self.stop_sshd(name)
         self._files.renew_host_key(name)
         self.start_sshd(name)
 
     def trust_host_keys(self):
-        """Writes known_hosts anew from the keys that the hosts have now."""
+        """Rewrites known_hosts with the hosts' current keys."""
         self._files.write_known_hosts()
 
     def cut(self, name):
-        """Drops every frame from and to a host, ARP too, without a word to either side."""
+        """Silently drops every frame from and to a host, including ARP."""
         self._network.set_fault(self[name].name, ("all_from", "all_to"))
 
     def blackhole_one_way(self, name, drop="from"):
-        """Drops IP packets from (or to) a host only; the other direction, and ARP, still work."""
+        """Drops only IP packets from (or to) a host; the other direction and ARP still work."""
         if drop not in ("from", "to"):
-            raise HostsError(f"drop {drop!r}: from or to")
+            raise HostsError(f"drop {drop!r}: expected from or to")
         self._network.set_fault(self[name].name, (f"ip_{drop}",))
 
     def mend(self, *names):
-        """Undoes cut and blackhole_one_way; without names, for all hosts."""
+        """Undoes cut and blackhole_one_way. No names: all hosts."""
         for name in names or self._network.broken():
             self._network.set_fault(self[name].name, ())
 
     @contextlib.contextmanager
     def mounted(self, name, path, options):
-        """A tmpfs over a host's folder: options "size=64k" for a full disk, or "noexec"."""
+        """Mounts a tmpfs over a host's directory, with options such as "size=64k" (a full disk) or "noexec"."""
         self.run(["mkdir", "-p", path], on=name, check=True)
         self.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", path], on=name, check=True)
         try:
@@ -388,7 +387,7 @@ class Hosts:
             self.run(["umount", "-l", path], on=name, check=True)
 
     def freeze(self, name):
-        """SIGSTOP to every process of a host; its kernel still takes connections."""
+        """Sends SIGSTOP to every process of a host; its kernel still accepts connections."""
         def all_stopped():
             running = [pid for pid in self.processes(name) if process_state(pid) not in "TtZX"]
             send(running, signal.SIGSTOP)
@@ -404,7 +403,7 @@ def pairs(values):
     found = dict(value.partition("=")[::2] for value in values)
     for name, value in found.items():
         if not value:
-            raise HostsError(f"'{name}': want HOST=VALUE")
+            raise HostsError(f"'{name}': expected HOST=VALUE")
     return found
 
 
@@ -417,11 +416,11 @@ def parse_args():
     up.add_argument("--behind", action="append", default=[], metavar="HOST=JUMP")
     up.add_argument("--delay-ms", action="append", default=[], metavar="HOST=MS")
     up.add_argument("--unrouted", action="store_true",
-                    help="hosts behind others: by ProxyJump only")
-    run = commands.add_parser("exec", help="run a command on a host, or at the launcher")
+                    help="reach hosts behind others by ProxyJump only")
+    run = commands.add_parser("exec", help="run a command on a host (default: the launcher)")
     run.add_argument("--on", default=LAUNCHER)
     run.add_argument("argv", nargs="+")
-    down = commands.add_parser("down", help="remove them, also when their maker was killed")
+    down = commands.add_parser("down", help="remove them, even if their maker was killed")
     for command in (up, run, down):
         command.add_argument("--state", required=True)
     return parser.parse_args()
@@ -443,7 +442,7 @@ def main():
         elif os.path.exists(args.state):
             Hosts.attach(args.state).down()
         else:
-            print(f"{args.state}: not there, so nothing to remove")
+            print(f"{args.state} does not exist; nothing to remove")
     except (HostsError, ValueError) as error:
         sys.exit(f"{sys.argv[0]}: {error}")
 

@@ -5,14 +5,14 @@
     tools/make_ray.py exec --state DIR [--on h2] -- hvdray run --ray-address http://10.64.0.1:8265 …
     tools/make_ray.py down --state DIR
 
-or `with RayCluster(venv) as ray: ray.call("GET", "/api/version")`. The machines are those of
+or `with RayCluster(venv) as ray: ray.call("GET", "/api/version")`. The machines come from
 tools/make_hosts.py (root; sshd on each; `cut`, `freeze`, leftovers): h1 is the head, h2 … the other
-nodes, the last of them spares that run no Ray until start_node(). `launcher` is where the client
-sits: it reaches the dashboard, and has no token of its own at home.
+nodes, the last of them spares that run no Ray until start_node(). The client runs at `launcher`,
+which reaches the dashboard and has no token in its home.
 
-Each node has its own session folder, /run/ray (DIR/<host>/ray from outside). PATH of the nodes has
-no Ray, as on clusters whose Ray lives in a virtual environment. Everything is ended by pid: `ray
-stop` would end every Ray of the machine. The virtual environment: tools/ray_env.sh.
+Each node has its own session directory, /run/ray (DIR/<host>/ray from outside). The nodes' PATH has
+no Ray, as on clusters with Ray in a virtual environment. Processes are ended by pid, because `ray
+stop` would end every Ray of the machine. tools/ray_env.sh makes the virtual environment.
 """
 
 import argparse
@@ -35,10 +35,10 @@ from make_hosts import LAUNCHER, Hosts, pairs
 
 HEAD = "h1"
 GCS_PORT, DASHBOARD_PORT = 6379, 8265
-FOLDER = "/run/ray"  # short: sockets live below, and their paths have at most 107 bytes
+FOLDER = "/run/ray"  # short, because paths of the sockets below have at most 107 bytes
 OBJECT_STORE_BYTES = 80_000_000
 CLONE_NEWNET = 0x40000000
-# What a node runs for Ray itself; workers that wait for work are part of it.
+# Ray's own processes on a node, including idle workers.
 RAYS_OWN = re.compile(r"site-packages/ray/|-m ray\.util\.client\.server|^ray-dashboard-|"
                       r"^ray::(IDLE|DashboardAgent|RuntimeEnvAgent)|"
                       r"multiprocessing\.(forkserver|resource_tracker)")
@@ -47,10 +47,11 @@ RAYS_OWN = re.compile(r"site-packages/ray/|-m ray\.util\.client\.server|^ray-das
 class RayCluster:
     """A cluster from up() to down(); also a context manager. One thread. Errors: HostsError.
 
-    workers: nodes beside the head; spares: machines without Ray at first. gpus, labels: by host
-    name, gpus a number, labels {"name": "value"} (Ray 2.60). environment: for every node's Ray,
-    such as {"RAY_health_check_period_ms": "1000"}. autoscaling: makes the head's cluster file of
-    {host name: address}; its node types are `head` and `worker`, its instances the hosts' names.
+    workers: nodes besides the head; spares: machines without Ray at first. gpus, labels: by host
+    name; gpus is a number, labels {"name": "value"} (Ray 2.60). environment: for every node's Ray,
+    such as {"RAY_health_check_period_ms": "1000"}. autoscaling: a function that makes the head's
+    cluster file from {host name: address}; the file's node types are `head` and `worker`, its
+    instances the hosts' names.
     """
 
     def __init__(self, venv, workers=3, spares=0, state=None, token=True, cpus=2, gpus=None,
@@ -66,7 +67,7 @@ class RayCluster:
 
     @classmethod
     def attach(cls, folder):
-        """A cluster that another process made: to look at it, to break it, to take it down."""
+        """A cluster that another process made, to inspect, break or remove it."""
         hosts = Hosts.attach(folder)
         try:
             saved = json.loads((pathlib.Path(folder) / "ray.json").read_text())
@@ -88,7 +89,7 @@ class RayCluster:
     def up(self, keep=False):
         """Makes hosts and cluster. keep: both outlive this process, until down()."""
         if not (self.venv / "bin/ray").exists():
-            raise HostsError(f"{self.venv}: no Ray there; tools/ray_env.sh makes it and says where")
+            raise HostsError(f"{self.venv}: no Ray there; tools/ray_env.sh makes it and prints where")
         self.hosts.up(keep=keep)
         try:
             if self._make_cluster_file:
@@ -104,17 +105,17 @@ class RayCluster:
             raise
 
     def down(self):
-        """Kills all that runs on the hosts, Ray too, and removes them."""
+        """Kills all processes on the hosts, including Ray, and removes the hosts."""
         self.hosts.down()
 
     def start(self):
-        """Starts Ray on the head, then on the others, and returns when all can take work."""
+        """Starts Ray on the head, then on the others; returns when all accept work."""
         self._start_ray([HEAD])
         self._start_ray([name for name in self._settings["started"] if name != HEAD])
         self.wait_for_nodes()
 
     def start_node(self, *names):
-        """Adds nodes: spares, or such that were ended. Returns when Ray lists them as alive."""
+        """Adds nodes: spares, or ended ones. Returns when Ray lists them as alive."""
         self._start_ray(names)
         self.wait_for_nodes()
 
@@ -148,7 +149,7 @@ class RayCluster:
         return start(self.hosts.command(argv, on=name, cwd="/"), env=self._environment(name))
 
     def _environment(self, name):
-        # Workers that nobody asked for would cost the first job of each test file seconds.
+        # Without prestarted workers the first job of each test file starts seconds sooner.
         names = {"HOME": str(self.hosts.state / "home"), "LANG": "C.UTF-8", "USER": "root",
                  "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
                  "RAY_AUTH_MODE": "token" if self.token else "disabled",
@@ -168,33 +169,33 @@ class RayCluster:
 
     @property
     def nodes(self):
-        """Names of the hosts that run, or should run, Ray."""
+        """Names of the hosts that run or should run Ray."""
         return list(self._settings["started"])
 
     @property
     def url(self):
-        """The dashboard, as `launcher` and the nodes reach it."""
+        """The dashboard's URL for `launcher` and the nodes."""
         return f"http://{self.address(HEAD)}:{DASHBOARD_PORT}"
 
     def address(self, name):
         return self.hosts[name].address
 
     def folder(self, name):
-        """A node's session folder as seen from outside: session_latest/logs is in it."""
+        """A node's session directory as seen from outside; contains session_latest/logs."""
         return self.hosts.folder(name) / "ray"
 
     def logs(self, name=HEAD):
-        """The folder of a node's newest session."""
+        """The log directory of a node's newest session."""
         return max(self.folder(name).glob("session_2*"), key=lambda path: path.name) / "logs"
 
     def client_environment(self, base=None):
-        """For a client at the launcher: no Ray variable of whoever runs us, and the token."""
+        """For a client at the launcher: the token, and no Ray variables of the caller."""
         names = {name: value for name, value in (os.environ if base is None else base).items()
                  if not name.startswith("RAY_")}
         return {**names, **({"RAY_AUTH_TOKEN": self.token} if self.token else {})}
 
     def request(self, method, path, body=None, headers=None, timeout=30, token=None):
-        """One request to the dashboard, from the launcher's network if it listens there: (status, bytes)."""
+        """One request to the dashboard, from the launcher's network if it listens there. Returns (status, bytes)."""
         token = self.token if token is None else token
         sent = {"User-Agent": "hvdray-test", **(headers or {})}
         if token:
@@ -215,16 +216,16 @@ class RayCluster:
         return inside_network_of(self.hosts[place].holder, exchange)
 
     def call(self, method, path, body=None, **kwargs):
-        """As request(), for answers that are JSON and 200; HostsError else."""
+        """As request(), but returns the JSON of a 200. Errors: HostsError for any other status."""
         status, text = self.request(method, path, body, **kwargs)
         if status != 200:
             raise HostsError(f"{method} {path}: {status}: {text.decode(errors='replace')[-500:]}")
         return json.loads(text)
 
     def node_table(self):
-        """[(host name, entry of /api/v0/nodes)] of the nodes that Ray takes for alive.
+        """[(host name, entry of /api/v0/nodes)] of the nodes that Ray believes alive.
 
-        A host is there twice while Ray has not noticed yet that its former raylet died.
+        A host appears twice until Ray notices that its former raylet died.
         """
         entries = self.call("GET", "/api/v0/nodes?limit=1000")["data"]["result"]["result"]
         names = {host.address: name for name, host in self.hosts.hosts.items()}
@@ -235,12 +236,12 @@ class RayCluster:
         return dict(self.node_table())[name]["node_id"]
 
     def jobs(self, *states):
-        """Jobs in these states; none named: those that have not ended."""
+        """Jobs in these states; no states: jobs that have not ended."""
         wanted = states or ("PENDING", "RUNNING")
         return [job for job in self.call("GET", "/api/jobs/") if job["status"] in wanted]
 
     def groups(self):
-        """Placement groups that are not removed."""
+        """Placement groups that have not been removed."""
         table = self.call("GET", "/api/v0/placement_groups?detail=True&limit=1000")
         return [entry for entry in table["data"]["result"]["result"] if entry["state"] != "REMOVED"]
 
@@ -250,7 +251,7 @@ class RayCluster:
         return answer["submission_id"]
 
     def wait_for_job(self, submission_id, within=60):
-        """The job's entry once it has ended."""
+        """Waits until the job has ended; returns its entry."""
         def job():
             return self.call("GET", f"/api/jobs/{submission_id}")
 
@@ -259,7 +260,7 @@ class RayCluster:
         return job()
 
     def wait_for_nodes(self, within=90):
-        """Returns when exactly the nodes that were started are alive and the head takes jobs."""
+        """Returns when exactly the started nodes are alive and the head accepts jobs."""
         def all_there():
             with contextlib.suppress(OSError, HostsError, ValueError, KeyError):
                 return [name for name, _ in self.node_table()] == sorted(self.nodes)
@@ -271,14 +272,14 @@ class RayCluster:
     # ---- breaking and mending
 
     def ray_processes(self, name):
-        """What a node runs for Ray itself: {pid: command line}."""
+        """Ray's own processes on a node: {pid: command line}."""
         return {pid: line for pid, line in self.hosts.processes(name).items()
                 if RAYS_OWN.search(line)}
 
     def foreign_processes(self, *names):
-        """What runs on the nodes besides sshd and Ray's own: {host: {pid: command line}}.
+        """Processes on the nodes other than sshd and Ray's own: {host: {pid: command line}}.
 
-        No names: on all, the launcher too.
+        No names: all hosts, including the launcher.
         """
         found = {}
         for name, alive in self.hosts.leftovers(*names).items():
@@ -288,7 +289,7 @@ class RayCluster:
         return found
 
     def raylet(self, name):
-        """The pid of a node's raylet; None when there is none."""
+        """The pid of a node's raylet; None without one."""
         return next((pid for pid, line in self.hosts.processes(name).items()
                      if line.split(" ", 1)[0].endswith("/raylet/raylet")), None)
 
@@ -300,7 +301,7 @@ class RayCluster:
         send([self.raylet(name)], signo)
 
     def remove_node(self, name):
-        """Ends a node as `ray stop` there would, and forgets it."""
+        """Ends a node as `ray stop` on it would, and forgets it."""
         self._settings["started"].remove(name)
         if raylet := self.raylet(name):
             send([raylet], signal.SIGTERM)
@@ -316,7 +317,7 @@ class RayCluster:
         wait_until(none_left, f"end of Ray on {name}")
 
     def heal(self, nodes):
-        """Has Ray on exactly these nodes again: what tests froze, cut, killed or added."""
+        """Restores Ray on exactly these nodes after tests froze, cut, killed or added some."""
         for name in self.hosts.hosts:
             self.hosts.thaw(name)
         self.hosts.mend()
@@ -331,19 +332,19 @@ class RayCluster:
         self.wait_for_nodes()
 
     def restart(self, nodes):
-        """Ends Ray everywhere and starts it anew on these nodes: jobs and groups are gone."""
+        """Ends Ray everywhere and restarts it on these nodes; jobs and groups are lost."""
         for name in self.hosts.hosts:
             self._end_ray(name)
         self._settings["started"] = list(nodes)
         self.start()
 
     def _is_given_up(self, name):
-        """Ray took the node for dead: its raylet will leave as soon as it hears of that."""
+        """Ray believes the node dead; its raylet will exit as soon as it learns that."""
         return name not in dict(self.node_table())
 
 
 def inside_network_of(pid, function):
-    """Runs the function with the sockets of another process's network; this thread's stay ours."""
+    """Runs the function in another process's network namespace; the calling thread keeps its own."""
     outcome = []
 
     def work():
@@ -369,17 +370,17 @@ def parse_args():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     commands = parser.add_subparsers(dest="command", required=True)
     up = commands.add_parser("up", help="make a cluster that stays until `down`")
-    up.add_argument("--nodes", type=int, default=3, help="beside the head")
+    up.add_argument("--nodes", type=int, default=3, help="besides the head")
     up.add_argument("--spares", type=int, default=0, help="machines without Ray")
-    up.add_argument("--cpus", type=int, default=2, help="of each node")
+    up.add_argument("--cpus", type=int, default=2, help="per node")
     up.add_argument("--gpus", action="append", default=[], metavar="HOST=COUNT")
     up.add_argument("--no-token", action="store_true")
     up.add_argument("--dashboard-host", default="0.0.0.0")
-    up.add_argument("--ray-venv", default="", help="default: tools/ray_env.sh makes it")
-    run = commands.add_parser("exec", help="run a command on a host, or at the launcher")
+    up.add_argument("--ray-venv", default="", help="default: made by tools/ray_env.sh")
+    run = commands.add_parser("exec", help="run a command on a host (default: the launcher)")
     run.add_argument("--on", default=LAUNCHER)
     run.add_argument("argv", nargs="+")
-    down = commands.add_parser("down", help="remove it, also when its maker was killed")
+    down = commands.add_parser("down", help="remove it, even if its maker was killed")
     for command in (up, run, down):
         command.add_argument("--state", required=True)
     return parser.parse_args()
@@ -405,7 +406,7 @@ def main():
         elif os.path.exists(args.state):
             Hosts.attach(args.state).down()
         else:
-            print(f"{args.state}: not there, so nothing to remove")
+            print(f"{args.state} does not exist; nothing to remove")
     except (HostsError, ValueError) as error:
         sys.exit(f"{sys.argv[0]}: {error}")
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes a virtual environment with unmodified Ray for tests' clusters and prints its folder. It is
-# kept in the user's cache. Nothing of hvdray itself needs it: a client has no Ray.
-# Usage: tools/ray_env.sh [VERSION]     2.60.0 unless said otherwise; 2.40.0 is the older one tested
+# Makes a virtual environment with unmodified Ray for the tests' clusters and prints its directory,
+# which is in the user's cache. hvdray itself does not need it: a client has no Ray.
+# Usage: tools/ray_env.sh [VERSION]     default 2.60.0; 2.40.0 is the older version tested
 set -euo pipefail
 source "$(dirname "$0")/machine.sh"
 
@@ -11,14 +11,14 @@ python=/usr/bin/python3
 tag=$($python -c 'import sys; print(f"py{sys.version_info[0]}{sys.version_info[1]}")')
 venv=$cache/ray-$version-$tag
 
-# Requirements that Ray leaves open, and a release of which broke it.
+# Requirements that Ray does not pin, and whose later releases break it.
 pins=()
 case "$version" in
   2.40.0) pins=('click<8.2' 'setuptools<80') ;;  # `ray start` copies click's options; pkg_resources
 esac
 
 exec 9>"$cache/ray-$version.lock"
-flock 9  # two runs at once make it once
+flock 9  # concurrent runs make it once
 
 if [[ -x $venv/bin/ray && -f $venv/.complete ]]; then
   echo "$venv"

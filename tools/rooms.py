@@ -1,14 +1,14 @@
 """The rooms of the tree and the arrows between them, read from the includes.
 
-A room may include the rooms that ARROWS names, and itself. tools/check_includes.py holds the tree to
-it, tools/draw_rooms.py draws it for docs/architecture.md."""
+A room may include itself and the rooms that ARROWS names. tools/check_includes.py enforces that,
+tools/draw_rooms.py draws it for docs/architecture.md."""
 
 import pathlib
 import re
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
-# Room -> rooms that it may include. From the bottom up, so that there can be no circle.
+# Room -> rooms that it may include, from the bottom up, so that no cycle is possible.
 ARROWS = {
     "base": (),
     "rendezvous": ("base",),
@@ -50,7 +50,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.M)
 
 
 def room_of(name):
-    """The room of a path below the root, None outside all of them."""
+    """The room of a path below the root; None if the path is in no room."""
     parts = name.split("/")
     for room in ("/".join(parts[:2]), parts[0]):
         if room in ARROWS:
@@ -59,7 +59,7 @@ def room_of(name):
 
 
 def sources():
-    """(path, its name below the root) of each source and header of the rooms."""
+    """Yields (path, its name below the root) for each source and header of the rooms."""
     for top in sorted({room.split("/")[0] for room in ARROWS}):
         for path in sorted((ROOT / top).rglob("*")):
             if path.suffix in (".h", ".cc"):
@@ -67,7 +67,7 @@ def sources():
 
 
 def arrows():
-    """{(from, to): [(file, header)]} between different rooms, as the files have them."""
+    """The includes between different rooms: {(from, to): [(file, header)]}."""
     found = {}
     for path, name in sources():
         for bracket, header in INCLUDE.findall(path.read_text()):

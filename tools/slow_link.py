@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A network link with a delay: a TAP device in each of two network namespaces, frames held between.
+"""A network link with a delay: a TAP device in each of two network namespaces, and frames held in between.
 
-What netem does, for kernels built without it; the frames are those of the kernel's own TCP.
+Does the work of netem on kernels built without it; the frames come from the kernel's own TCP.
 Usage: slow_link.py DELAY_MS NETNS:DEVICE NETNS:DEVICE
-Each way takes DELAY_MS. Returns when both devices are there, and leaves a process behind, in the
-second namespace, that carries the frames.
+Each way takes DELAY_MS. Returns when both devices exist, and leaves a process in the second
+namespace that carries the frames.
 """
 
 import collections
@@ -31,7 +31,7 @@ def enter(path):
 
 
 def open_tap(place):
-    """The descriptor stays bound to the namespace that it was made in, wherever we go then."""
+    """The descriptor stays bound to its namespace, whichever one this process enters later."""
     netns, _, device = place.rpartition(":")
     enter(netns)
     fd = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
@@ -43,7 +43,7 @@ def read_frames(fd, held, due):
     for _ in range(64):  # at most, so that one direction never starves the other
         try:
             frame = os.read(fd, FRAME_BYTES)
-        except OSError:  # nothing more, or the device is down just now
+        except OSError:  # no more frames, or the device is down
             return
         if len(held) < MAX_HELD:
             held.append((due, frame))
@@ -59,7 +59,7 @@ def write_due(fd, held, now):
 
 
 def carry(one, other, delay):
-    """Never returns. The delay is constant, so what came first is due first."""
+    """Never returns. The delay is constant, so frames are due in order of arrival."""
     ways = [(one, other, collections.deque()), (other, one, collections.deque())]
     while True:
         now = time.monotonic()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Passes on what ctest prints, and before its closing lines tells where the time went: the ten slowest tests, and
-the steps before them, each argument one line."""
+"""Passes ctest's output through. Before its closing lines prints where the time went: the steps before the tests,
+each argument one line, and the ten slowest tests."""
 
 import re
 import sys

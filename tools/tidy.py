@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""clang-tidy over the product's sources, as errors. A file that passed is not checked again until it,
-a file of ours that it includes, or the configuration changes (the answers are kept in the cache).
+"""Runs clang-tidy over the product's sources and treats findings as errors. A cache remembers files that
+passed until the file, one of our files that it includes, or the configuration changes.
 
-Most of the time goes into headers of others, so ./check hands it a build with HVDRAY_UNITY: twenty
-sources then cost little more than one."""
+Third-party headers take most of the time, so ./check passes a build with HVDRAY_UNITY: twenty sources
+then cost little more than one."""
 
 import argparse
 import concurrent.futures
@@ -17,7 +17,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 ROOMS = ("base", "agent", "wire", "cmd", "launcher", "rendezvous", "cluster", "collective", "examples")
-LAUNCHER = re.compile(r"^.*?/ccache ")  # what runs the compiler changes no answer
+LAUNCHER = re.compile(r"^.*?/ccache ")  # does not affect the findings
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 
 
@@ -29,7 +29,7 @@ def cache_folder():
 
 
 def closure(path, seen):
-    """The file and every header of ours below it."""
+    """Adds to `seen` the file and every header of ours that it includes, directly or not."""
     if path in seen or not path.is_file():
         return
     seen.add(path)
@@ -51,7 +51,7 @@ def key_of(path, command, version):
 def check(path, build, key, cache):
     if (cache / key).exists():
         return path, None
-    # suspicious-include: including sources is what a file of HVDRAY_UNITY is for.
+    # suspicious-include: a file of HVDRAY_UNITY includes sources on purpose.
     done = subprocess.run(["clang-tidy", "-p", str(build), "--quiet",
                            "--checks=-bugprone-suspicious-include", str(path)],
                           capture_output=True, text=True)
@@ -63,7 +63,7 @@ def check(path, build, key, cache):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--build", default="build/clang", help="where compile_commands.json is")
+    parser.add_argument("--build", default="build/clang", help="directory of compile_commands.json")
     parser.add_argument("-j", type=int, default=os.cpu_count())
     arguments = parser.parse_args()
     build = ROOT / arguments.build
@@ -75,7 +75,7 @@ def main():
         place = ROOT
         if path.is_relative_to(build):
             if path.parent.name != "unity":
-                continue  # made from something else, and perhaps not made yet
+                continue  # generated, and perhaps not yet there
             place = build
         if path.relative_to(place).parts[0] in ROOMS:
             command = LAUNCHER.sub("", entry["command"].replace(str(ROOT), ""))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Rewrites tests/golden/ with what the tests see now, and shows what changed: read that before you
-commit it. Frames of released versions (tests/golden/wire) may only be added to."""
+"""Rewrites tests/golden/ with the tests' current output and lists the changed files: review the diff
+before you commit it. Frames of released versions (tests/golden/wire) may be added, never changed."""
 
 import argparse
 import os

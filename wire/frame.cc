@@ -10,7 +10,7 @@ namespace hvdray::wire {
 namespace {
 
 // Capacity that is kept from frame to frame: above it one large value would pin its memory.
-// JSON of numbers only: 64 KiB hold every range of a FolderWanted.
+// JSON of numbers only: 64 KiB hold every range of a DirectoryWanted.
 constexpr size_t kMaxSmallJson = size_t{64} << 10;
 constexpr size_t kKeptCapacity = size_t{1} << 20;
 
@@ -83,11 +83,11 @@ std::optional<size_t> MaxBodyBytes(uint16_t type) {
     case MessageType::kWorkerArrived:
     case MessageType::kStopWorkers:
       return 4 + kMaxControlJson;
-    case MessageType::kFolderList:
-      return 4 + kMaxSmallJson + kMaxFolderRaw;
-    case MessageType::kFolderWanted:
-    case MessageType::kFolderProblem:
-      return 4 + kMaxSmallJson + kMaxFolderPath;
+    case MessageType::kDirectoryList:
+      return 4 + kMaxSmallJson + kMaxDirectoryRaw;
+    case MessageType::kDirectoryWanted:
+    case MessageType::kDirectoryProblem:
+      return 4 + kMaxSmallJson + kMaxDirectoryPath;
     case MessageType::kFile:
       return 4 + kMaxSmallJson + kMaxFileChunk;
   }

@@ -16,7 +16,7 @@ inline constexpr size_t kMaxInspectStrings = 8 << 20;  ///< Bytes of the strings
 /// Launcher to agent: say what this host is like, as a job that starts now would find it.
 struct Inspect {
   uint32_t timeout_ms = 5000;            ///< By then the answer is on its way, with what is known.
-  std::string working_folder;            ///< Of the workers; empty: the agent's own.
+  std::string working_directory;         ///< Of the workers; empty: the agent's own.
   std::string command;                   ///< Its first word; empty: there is none to look for.
   std::string path;                      ///< PATH of the workers; empty: they have none.
   std::vector<std::string> files;        ///< Arguments that name files, as the workers see them.
@@ -25,16 +25,16 @@ struct Inspect {
   bool operator==(const Inspect&) const = default;
 };
 
-/// A folder that a job uses, and the file system below it.
-struct FolderFacts {
+/// A directory that a job uses, and the file system below it.
+struct DirectoryFacts {
   std::string use;    ///< "agent", "home", "working", "tmp", "shm"
   std::string path;   ///< Empty: there is none (no HOME).
-  int32_t error = 0;  ///< errno: not there, no folder, not to be entered. The rest is 0 then.
+  int32_t error = 0;  ///< errno: not there, no directory, not to be entered. The rest is 0 then.
   bool is_writable = false;
   bool is_noexec = false;
   uint64_t total_bytes = 0;
   uint64_t free_bytes = 0;  ///< For this user.
-  bool operator==(const FolderFacts&) const = default;
+  bool operator==(const DirectoryFacts&) const = default;
 };
 
 struct LimitFacts {
@@ -75,7 +75,7 @@ struct Inspection {
   uint64_t memory_bytes = 0;
   uint64_t available_bytes = 0;     ///< Of the memory.
   uint64_t memory_limit_bytes = 0;  ///< Of the control group; 0: none.
-  std::vector<FolderFacts> folders;
+  std::vector<DirectoryFacts> directories;
   std::vector<LimitFacts> limits;
   std::vector<GpuFacts> gpus;
   uint32_t gpu_device_count = 0;            ///< /dev/nvidia0 and so on.

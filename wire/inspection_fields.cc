@@ -27,15 +27,15 @@ void ReadTexts(FieldReader& read, const char* key, std::vector<std::string>& lis
 }  // namespace
 
 Json ToJson(const Inspection& inspection) {
-  Json folders = Json::array();
-  for (const FolderFacts& folder : inspection.folders) {
-    folders.push_back({{"use", folder.use},
-                       {"path", folder.path},
-                       {"error", folder.error},
-                       {"is_writable", folder.is_writable},
-                       {"is_noexec", folder.is_noexec},
-                       {"total_bytes", folder.total_bytes},
-                       {"free_bytes", folder.free_bytes}});
+  Json directories = Json::array();
+  for (const DirectoryFacts& directory : inspection.directories) {
+    directories.push_back({{"use", directory.use},
+                           {"path", directory.path},
+                           {"error", directory.error},
+                           {"is_writable", directory.is_writable},
+                           {"is_noexec", directory.is_noexec},
+                           {"total_bytes", directory.total_bytes},
+                           {"free_bytes", directory.free_bytes}});
   }
   Json limits = Json::array();
   for (const LimitFacts& limit : inspection.limits) {
@@ -62,7 +62,7 @@ Json ToJson(const Inspection& inspection) {
           {"memory_bytes", inspection.memory_bytes},
           {"available_bytes", inspection.available_bytes},
           {"memory_limit_bytes", inspection.memory_limit_bytes},
-          {"folders", std::move(folders)},
+          {"folders", std::move(directories)},
           {"limits", std::move(limits)},
           {"gpus", std::move(gpus)},
           {"gpu_device_count", inspection.gpu_device_count},
@@ -88,15 +88,16 @@ void ReadInspection(FieldReader& read, Status& status, Inspection& inspection) {
   read.Unsigned64("memory_bytes", inspection.memory_bytes);
   read.Unsigned64("available_bytes", inspection.available_bytes);
   read.Unsigned64("memory_limit_bytes", inspection.memory_limit_bytes);
-  ReadObjects(read, status, "folders", inspection.folders, [](FieldReader& item, FolderFacts& f) {
-    item.Text("use", f.use);
-    item.Shown("path", f.path);
-    item.Int("error", f.error, 0, kMaxErrno);
-    item.Bool("is_writable", f.is_writable);
-    item.Bool("is_noexec", f.is_noexec);
-    item.Unsigned64("total_bytes", f.total_bytes);
-    item.Unsigned64("free_bytes", f.free_bytes);
-  });
+  ReadObjects(read, status, "folders", inspection.directories,
+              [](FieldReader& item, DirectoryFacts& f) {
+                item.Text("use", f.use);
+                item.Shown("path", f.path);
+                item.Int("error", f.error, 0, kMaxErrno);
+                item.Bool("is_writable", f.is_writable);
+                item.Bool("is_noexec", f.is_noexec);
+                item.Unsigned64("total_bytes", f.total_bytes);
+                item.Unsigned64("free_bytes", f.free_bytes);
+              });
   ReadObjects(read, status, "limits", inspection.limits, [](FieldReader& item, LimitFacts& limit) {
     item.Text("name", limit.name);
     item.Unsigned64("soft", limit.soft);

@@ -40,9 +40,9 @@ bool MayBeSentBy(LinkRole role, MessageType type) {
     case MessageType::kGenerationStopped:
     case MessageType::kProbeResult:
     case MessageType::kInspection:
-    case MessageType::kFolderWanted:
+    case MessageType::kDirectoryWanted:
     case MessageType::kFileTaken:
-    case MessageType::kFolderProblem:
+    case MessageType::kDirectoryProblem:
     case MessageType::kHostLeaving:
     case MessageType::kConnectionsBroken:
     case MessageType::kWorkerArrived:
@@ -56,7 +56,7 @@ bool MayBeSentBy(LinkRole role, MessageType type) {
     case MessageType::kKvReset:
     case MessageType::kStopGeneration:
     case MessageType::kInspect:
-    case MessageType::kFolderList:
+    case MessageType::kDirectoryList:
     case MessageType::kFile:
     case MessageType::kBreakConnections:
     case MessageType::kNotify:

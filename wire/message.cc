@@ -28,11 +28,11 @@ constexpr MessageType kTypes[] = {MessageType::kHello,
                                   MessageType::kBye,
                                   MessageType::kInspect,
                                   MessageType::kInspection,
-                                  MessageType::kFolderList,
-                                  MessageType::kFolderWanted,
+                                  MessageType::kDirectoryList,
+                                  MessageType::kDirectoryWanted,
                                   MessageType::kFile,
                                   MessageType::kFileTaken,
-                                  MessageType::kFolderProblem,
+                                  MessageType::kDirectoryProblem,
                                   MessageType::kBreakConnections,
                                   MessageType::kNotify,
                                   MessageType::kHostLeaving,
@@ -102,15 +102,15 @@ std::string_view NameOf(MessageType type) {
       return "Bye";
     case MessageType::kGenerationStopped:
       return "GenerationStopped";
-    case MessageType::kFolderList:
+    case MessageType::kDirectoryList:
       return "FolderList";
-    case MessageType::kFolderWanted:
+    case MessageType::kDirectoryWanted:
       return "FolderWanted";
     case MessageType::kFile:
       return "File";
     case MessageType::kFileTaken:
       return "FileTaken";
-    case MessageType::kFolderProblem:
+    case MessageType::kDirectoryProblem:
       return "FolderProblem";
     case MessageType::kBreakConnections:
       return "BreakConnections";

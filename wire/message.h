@@ -11,8 +11,8 @@
 
 #include "base/types.h"
 #include "rendezvous/relay_stats.h"
+#include "wire/directory.h"
 #include "wire/elastic.h"
-#include "wire/folder.h"
 #include "wire/host_facts.h"
 #include "wire/inspection.h"
 #include "wire/probe.h"
@@ -48,10 +48,10 @@ enum class MessageType : uint16_t {
   kProbeResult = 22,
   kInspect = 23,
   kInspection = 24,
-  kFolderList = 25,
-  kFolderWanted = 26,
+  kDirectoryList = 25,
+  kDirectoryWanted = 26,
   kFileTaken = 27,
-  kFolderProblem = 28,
+  kDirectoryProblem = 28,
   kConnectionsBroken = 29,
   kWorkerArrived = 30,
   kStopWorkers = 31,
@@ -121,10 +121,10 @@ struct StartGeneration {
   std::string nccl_interfaces;  ///< NCCL_SOCKET_IFNAME, comma list
   std::string master_address;
   uint16_t master_port = 0;
-  bool is_torch_environment = true;  ///< Sets torchrun's variables too.
-  int32_t stdin_rank = -1;           ///< Its stdin is a pipe; all others read /dev/null.
-  std::string working_folder;        ///< Empty: the agent's own.
-  bool is_folder_optional = false;   ///< Where it is missing, the agent's own will do.
+  bool is_torch_environment = true;    ///< Sets torchrun's variables too.
+  int32_t stdin_rank = -1;             ///< Its stdin is a pipe; all others read /dev/null.
+  std::string working_directory;       ///< Empty: the agent's own.
+  bool is_directory_optional = false;  ///< Where it is missing, the agent's own will do.
   std::vector<WorkerSlot> workers;
   std::vector<std::string> command;      ///< argv
   std::vector<std::string> environment;  ///< "NAME=VALUE"; slot variables are added by the agent.
@@ -144,7 +144,7 @@ struct WorkerStarted {
 enum class ExecStage : uint8_t {
   kNone = 0,
   kFork = 1,
-  kFolder = 2,       ///< chdir
+  kDirectory = 2,    ///< chdir
   kDescriptors = 3,  ///< dup2, close_range
   kLimits = 4,       ///< process group, parent-death signal, cgroup, resource limits
   kExec = 5,
@@ -284,9 +284,9 @@ struct Bye {
 using Body =
     std::variant<Hello, Welcome, Probe, ProbeResult, StartGeneration, WorkerStarted, WorkerExited,
                  Output, Credit, Stdin, Signal, KvRequest, KvReply, KvReset, StopGeneration,
-                 GenerationStopped, Heartbeat, Bye, Inspect, Inspection, FolderList, FolderWanted,
-                 File, FileTaken, FolderProblem, BreakConnections, Notify, HostLeaving,
-                 ConnectionsBroken, WorkerArrived, StopWorkers>;
+                 GenerationStopped, Heartbeat, Bye, Inspect, Inspection, DirectoryList,
+                 DirectoryWanted, File, FileTaken, DirectoryProblem, BreakConnections, Notify,
+                 HostLeaving, ConnectionsBroken, WorkerArrived, StopWorkers>;
 
 struct Message {
   Generation generation = 0;

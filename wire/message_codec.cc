@@ -6,7 +6,7 @@
 #include <iterator>
 #include <type_traits>
 
-#include "wire/folder_codec.h"
+#include "wire/directory_codec.h"
 #include "wire/message_fields.h"
 
 namespace hvdray::wire {
@@ -18,9 +18,9 @@ Status Unsendable(MessageType type, std::string_view what) {
   return {ErrorCode::kInternal, fmt::format("cannot send {}: {}", NameOf(type), what)};
 }
 
-// The raw part of StartGeneration: working folder, argv, environment, each ended by a NUL.
+// The raw part of StartGeneration: working directory, argv, environment, each ended by a NUL.
 Status PackStrings(const StartGeneration& start, std::string& raw) {
-  size_t total = start.working_folder.size() + 1;
+  size_t total = start.working_directory.size() + 1;
   for (const auto* list : {&start.command, &start.environment}) {
     for (const std::string& text : *list) total += text.size() + 1;
   }
@@ -34,14 +34,14 @@ Status PackStrings(const StartGeneration& start, std::string& raw) {
     raw += '\0';
     return text.find('\0') == std::string::npos;
   };
-  bool is_clean = add(start.working_folder);
+  bool is_clean = add(start.working_directory);
   for (const auto* list : {&start.command, &start.environment}) {
     for (const std::string& text : *list) is_clean = add(text) && is_clean;
   }
   return is_clean ? Status()
                   : Unsendable(MessageType::kStartGeneration,
                                "a NUL within an argument, a "
-                               "variable or the working folder");
+                               "variable or the working directory");
 }
 
 Status UnpackStrings(StringCounts counts, ByteView raw, StartGeneration& start) {
@@ -56,7 +56,7 @@ Status UnpackStrings(StringCounts counts, ByteView raw, StartGeneration& start) 
     raw.remove_prefix(end + 1);
     return text;
   };
-  start.working_folder = next();
+  start.working_directory = next();
   start.command.reserve(counts.command);
   start.environment.reserve(counts.environment);
   for (uint32_t i = 0; i < counts.command; ++i) start.command.push_back(next());
@@ -64,8 +64,8 @@ Status UnpackStrings(StringCounts counts, ByteView raw, StartGeneration& start) 
   return {};
 }
 
-// The raw part of Inspect: working folder, command, PATH, then files, modules and environment, each
-// ended by a NUL.
+// The raw part of Inspect: working directory, command, PATH, then files, modules and environment,
+// each ended by a NUL.
 Status PackStrings(const Inspect& inspect, std::string& raw) {
   bool is_clean = true;
   const auto add = [&raw, &is_clean](const std::string& text) {
@@ -73,7 +73,7 @@ Status PackStrings(const Inspect& inspect, std::string& raw) {
     raw += text;
     raw += '\0';
   };
-  for (const auto* text : {&inspect.working_folder, &inspect.command, &inspect.path}) add(*text);
+  for (const auto* text : {&inspect.working_directory, &inspect.command, &inspect.path}) add(*text);
   for (const auto* list : {&inspect.files, &inspect.modules, &inspect.environment}) {
     std::for_each(list->begin(), list->end(), add);
   }
@@ -93,7 +93,7 @@ Status UnpackStrings(const InspectCounts& counts, ByteView raw, Inspect& inspect
     raw.remove_prefix(text.size() + 1);
     return text;
   };
-  for (auto* text : {&inspect.working_folder, &inspect.command, &inspect.path}) *text = next();
+  for (auto* text : {&inspect.working_directory, &inspect.command, &inspect.path}) *text = next();
   for (uint32_t i = 0; i < counts.files; ++i) inspect.files.push_back(next());
   for (uint32_t i = 0; i < counts.modules; ++i) inspect.modules.push_back(next());
   for (uint32_t i = 0; i < counts.environment; ++i) inspect.environment.push_back(next());
@@ -132,10 +132,10 @@ struct RawWriter {
     raw.append(reply.key).append(reply.value);
     return Limits(MessageType::kKvReply, reply.key.size(), reply.value.size());
   }
-  Status operator()(const FolderList& list) const { return PackRaw(list, raw); }
-  Status operator()(const FolderWanted& wanted) const { return PackRaw(wanted, raw); }
+  Status operator()(const DirectoryList& list) const { return PackRaw(list, raw); }
+  Status operator()(const DirectoryWanted& wanted) const { return PackRaw(wanted, raw); }
   Status operator()(const File& file) const { return PackRaw(file, raw); }
-  Status operator()(const FolderProblem& problem) const { return PackRaw(problem, raw); }
+  Status operator()(const DirectoryProblem& problem) const { return PackRaw(problem, raw); }
   template <typename Other>
   Status operator()(const Other& /*body*/) const {
     return {};
@@ -167,10 +167,10 @@ struct RawReader {
     HVDRAY_RETURN_IF_ERROR(TakeName(MessageType::kKvReply, sizes.key, raw, reply.key));
     return TakeValue(MessageType::kKvReply, raw, reply.value);
   }
-  Status operator()(FolderList& list) { return UnpackRaw(sizes.folder, raw, list); }
-  Status operator()(FolderWanted& wanted) { return UnpackRaw(sizes.folder, raw, wanted); }
-  Status operator()(File& file) { return UnpackRaw(sizes.folder, raw, file); }
-  Status operator()(FolderProblem& problem) { return UnpackRaw(sizes.folder, raw, problem); }
+  Status operator()(DirectoryList& list) { return UnpackRaw(sizes.directory, raw, list); }
+  Status operator()(DirectoryWanted& wanted) { return UnpackRaw(sizes.directory, raw, wanted); }
+  Status operator()(File& file) { return UnpackRaw(sizes.directory, raw, file); }
+  Status operator()(DirectoryProblem& problem) { return UnpackRaw(sizes.directory, raw, problem); }
   template <typename Other>
   Status operator()(Other& body) {
     return raw.empty() ? Status() : Violation(TypeOf(Body(body)), "bytes behind the JSON");

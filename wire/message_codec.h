@@ -13,7 +13,7 @@ namespace hvdray::wire {
 
 /// Header and body in one string, ready to be written. The header says kHelloVersion for Hello and
 /// `version` for all else. Text that is not UTF-8 becomes U+FFFD; argv, environment, working
-/// folder, KV names and values are kept byte for byte.
+/// directory, KV names and values are kept byte for byte.
 /// Errors: kInternal, for what the decoder of the peer would refuse (a NUL in argv or in the
 /// environment, over 64 KiB of output, over 16 MiB of raw bytes).
 Result<std::string> EncodeMessage(const Message& message, uint16_t version = kMaxVersion);

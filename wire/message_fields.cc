@@ -6,9 +6,9 @@
 #include <limits>
 #include <optional>
 
+#include "wire/directory_codec.h"
 #include "wire/elastic_fields.h"
 #include "wire/field_reader.h"
-#include "wire/folder_codec.h"
 #include "wire/frame.h"
 #include "wire/inspection_fields.h"
 
@@ -100,7 +100,7 @@ struct JsonWriter {
                  {"master_address", start.master_address},
                  {"master_port", start.master_port},
                  {"is_torch_environment", start.is_torch_environment},
-                 {"is_folder_optional", start.is_folder_optional},
+                 {"is_folder_optional", start.is_directory_optional},
                  {"stdin_rank", start.stdin_rank},
                  {"workers", std::move(workers)},
                  {"argument_count", start.command.size()},
@@ -177,7 +177,7 @@ struct JsonWriter {
   std::string operator()(const Inspection& inspection) const {
     return DumpJson(ToJson(inspection));
   }
-  template <typename Other>  // of elastic.h and folder.h
+  template <typename Other>  // of elastic.h and directory.h
   std::string operator()(const Other& message) const {
     return JsonOf(message);
   }
@@ -281,7 +281,7 @@ struct JsonReader {
     read.Text("master_address", start.master_address);
     read.Unsigned("master_port", start.master_port);
     read.Bool("is_torch_environment", start.is_torch_environment);
-    read.Bool("is_folder_optional", start.is_folder_optional);
+    read.Bool("is_folder_optional", start.is_directory_optional);
     read.Bool("is_on_own_environment", start.is_on_own_environment);
     read.Int("gpu_visibility", start.gpu_visibility, 0, static_cast<int64_t>(GpuVisibility::kRank));
     read.Rank("stdin_rank", start.stdin_rank, -1);
@@ -352,12 +352,12 @@ struct JsonReader {
   void operator()(Inspection& inspection) const { ReadInspection(read, status, inspection); }
   void operator()(Output& /*output*/) const {}
   void operator()(Stdin& /*input*/) const {}
-  template <typename Other>  // of elastic.h and folder.h
+  template <typename Other>  // of elastic.h and directory.h
   void operator()(Other& message) const {
     if constexpr (requires { ReadFields(read, message); }) {
       ReadFields(read, message);
     } else {
-      ReadFields(read, json, sizes.folder, message);
+      ReadFields(read, json, sizes.directory, message);
     }
   }
 

@@ -29,8 +29,8 @@ struct InspectCounts {
   uint32_t environment = 0;
 };
 
-/// Of the messages of folder.h.
-struct FolderSizes {
+/// Of the messages of directory.h.
+struct DirectorySizes {
   uint32_t text = 0;  ///< A target or path, or the bytes of a file.
   uint32_t entries = 0;
 };
@@ -41,7 +41,7 @@ struct RawSizes {
   InspectCounts inspect;
   uint32_t scope = 0;
   uint32_t key = 0;
-  FolderSizes folder;
+  DirectorySizes directory;
 };
 
 /// A peer said what it may not say. Its code: kProtocolError.

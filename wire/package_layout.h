@@ -5,10 +5,11 @@
 namespace hvdray {
 
 /// The agent and ray_driver.py.
-inline constexpr const char* kPackageOwnFolder = ".hvdray";
-/// The user's working folder. Not the package's root: that is in the module path of every process
-/// that Ray starts for the job, its own too, and a json.py of the user's there would end them.
-inline constexpr const char* kPackageFilesFolder = "files";
+inline constexpr const char* kPackageOwnDirectory = ".hvdray";
+/// The user's working directory. Not the package's root: that is in the module path of every
+/// process that Ray starts for the job, its own too, and a json.py of the user's there would end
+/// them.
+inline constexpr const char* kPackageFilesDirectory = "files";
 
 }  // namespace hvdray
 

@@ -132,17 +132,18 @@ Result<BrokerEvent> ParseGroup(const Json& body) {
   return BrokerEvent(std::move(group));
 }
 
-Result<BrokerEvent> ParseSeat(const Json& body) {
-  HVDRAY_ASSIGN_OR_RETURN(const int64_t seat, JsonInt(body, "seat", -1, -1, kMaxBrokerSeat));
-  if (seat < 0) return Wrong("seat", "a seat number");
+Result<BrokerEvent> ParseEndpoint(const Json& body) {
+  HVDRAY_ASSIGN_OR_RETURN(const int64_t endpoint,
+                          JsonInt(body, "seat", -1, -1, kMaxBrokerEndpoint));
+  if (endpoint < 0) return Wrong("seat", "a seat number");
   HVDRAY_ASSIGN_OR_RETURN(const std::string state, NeededText(body, "state"));
   if (state == "ended") {
     HVDRAY_ASSIGN_OR_RETURN(std::string text, Text(body, "text"));
-    return BrokerEvent(BrokerSeatEnded{static_cast<int>(seat), std::move(text)});
+    return BrokerEvent(BrokerEndpointEnded{static_cast<int>(endpoint), std::move(text)});
   }
   if (state != "started") return Wrong("state", "a seat state");
-  BrokerSeatStarted started;
-  started.seat = static_cast<int>(seat);
+  BrokerEndpointStarted started;
+  started.endpoint = static_cast<int>(endpoint);
   HVDRAY_ASSIGN_OR_RETURN(started.node_id, NeededText(body, "node_id"));
   HVDRAY_ASSIGN_OR_RETURN(started.ip, Text(body, "ip"));
   HVDRAY_ASSIGN_OR_RETURN(started.hostname, Text(body, "hostname"));
@@ -170,7 +171,7 @@ Result<BrokerEvent> ParseEvent(const Json& message) {
   if (kind == "hello" || kind == "group" || kind == "seat") {
     HVDRAY_ASSIGN_OR_RETURN(const Json* body, ObjectAt(message, kind.c_str()));
     if (kind == "hello") return ParseHello(*body);
-    return kind == "group" ? ParseGroup(*body) : ParseSeat(*body);
+    return kind == "group" ? ParseGroup(*body) : ParseEndpoint(*body);
   }
   return Status(ErrorCode::kProtocolError, "unknown kind of message");
 }
@@ -217,20 +218,20 @@ std::string FormatBrokerWatch() { return Line("watch", Json::object()); }
 
 std::string FormatBrokerRest() { return Line("rest", Json::object()); }
 
-std::string FormatBrokerSeat(const BrokerSeat& seat) {
+std::string FormatBrokerEndpoint(const BrokerEndpoint& endpoint) {
   Json body;
-  body["seat"] = seat.seat;
-  body["name"] = seat.group;
-  body["bundles"] = seat.bundles;
-  body["argv"] = seat.argv;
-  body["stdin"] = seat.input;
-  if (!seat.runtime_env.empty()) {
-    Result<Json> environment = ParseJson(seat.runtime_env);
+  body["seat"] = endpoint.endpoint;
+  body["name"] = endpoint.group;
+  body["bundles"] = endpoint.bundles;
+  body["argv"] = endpoint.argv;
+  body["stdin"] = endpoint.input;
+  if (!endpoint.runtime_env.empty()) {
+    Result<Json> environment = ParseJson(endpoint.runtime_env);
     if (environment.ok()) body["runtime_env"] = std::move(environment).value();
   }
   return Line("seat", std::move(body));
 }
 
-std::string FormatBrokerUnseat(int seat) { return Line("unseat", {{"seat", seat}}); }
+std::string FormatBrokerCloseEndpoint(int endpoint) { return Line("unseat", {{"seat", endpoint}}); }
 
 }  // namespace hvdray

@@ -18,8 +18,8 @@ namespace hvdray {
 /// Longest line in either direction; fits a table of some ten thousand nodes.
 inline constexpr size_t kMaxBrokerLine = size_t{16} << 20;
 
-/// Highest number of an agent endpoint ("seat"); the C++ side numbers them from 0.
-inline constexpr int kMaxBrokerSeat = 65535;
+/// Highest number of an agent endpoint ("endpoint"); the C++ side numbers them from 0.
+inline constexpr int kMaxBrokerEndpoint = 65535;
 
 /// Resources by Ray's names: {"CPU": 2, "node:10.0.0.11": 0.001}.
 using BrokerAmounts = std::map<std::string, double>;
@@ -67,8 +67,8 @@ struct BrokerGroup {
 };
 
 /// The agent runs.
-struct BrokerSeatStarted {
-  int seat = 0;
+struct BrokerEndpointStarted {
+  int endpoint = 0;
   std::string node_id;
   std::string ip;
   std::string hostname;
@@ -76,9 +76,9 @@ struct BrokerSeatStarted {
   int pid = 0;                    ///< The agent's, on its node.
 };
 
-/// The agent or its actor has ended, or never started. Exactly once per seat.
-struct BrokerSeatEnded {
-  int seat = 0;
+/// The agent or its actor has ended, or never started. Exactly once per endpoint.
+struct BrokerEndpointEnded {
+  int endpoint = 0;
   std::string text;
 };
 
@@ -89,8 +89,8 @@ struct BrokerSignal {
   std::string why = {};  ///< For the user; empty: a user asked for it.
 };
 
-using BrokerEvent = std::variant<BrokerHello, BrokerNodes, BrokerGroup, BrokerSeatStarted,
-                                 BrokerSeatEnded, BrokerSignal>;
+using BrokerEvent = std::variant<BrokerHello, BrokerNodes, BrokerGroup, BrokerEndpointStarted,
+                                 BrokerEndpointEnded, BrokerSignal>;
 
 /// Parses one line, without its newline. Errors: kProtocolError naming the key; also for unknown
 /// kinds of messages, since both ends come in one package.
@@ -108,8 +108,8 @@ struct BrokerReserve {
 };
 
 /// Starts one agent on the node that has all of `bundles`; its actor runs in the first.
-struct BrokerSeat {
-  int seat = 0;
+struct BrokerEndpoint {
+  int endpoint = 0;
   std::string group;
   std::vector<int> bundles;
   /// Placeholders: "@gpus" becomes "0,1", "@python" the directory of the Python that Ray starts for
@@ -127,8 +127,8 @@ std::string FormatBrokerRelease(const std::string& group);
 std::string FormatBrokerWatch();
 /// Stops these reports until the next watch.
 std::string FormatBrokerRest();
-std::string FormatBrokerSeat(const BrokerSeat& seat);
-std::string FormatBrokerUnseat(int seat);
+std::string FormatBrokerEndpoint(const BrokerEndpoint& endpoint);
+std::string FormatBrokerCloseEndpoint(int endpoint);
 
 }  // namespace hvdray
 

@@ -58,8 +58,12 @@ struct RayBroker::Impl {
   void Tell(BrokerHello hello) { CallIfSet(handlers.on_hello, std::move(hello)); }
   void Tell(BrokerNodes nodes) { CallIfSet(handlers.on_nodes, std::move(nodes)); }
   void Tell(BrokerGroup group) { CallIfSet(handlers.on_group, std::move(group)); }
-  void Tell(BrokerSeatStarted seat) { CallIfSet(handlers.on_seat_started, std::move(seat)); }
-  void Tell(BrokerSeatEnded seat) { CallIfSet(handlers.on_seat_ended, std::move(seat)); }
+  void Tell(BrokerEndpointStarted endpoint) {
+    CallIfSet(handlers.on_endpoint_started, std::move(endpoint));
+  }
+  void Tell(BrokerEndpointEnded endpoint) {
+    CallIfSet(handlers.on_endpoint_ended, std::move(endpoint));
+  }
   void Tell(BrokerSignal signal) { CallIfSet(handlers.on_signal, std::move(signal)); }
 
   void Close(Status why) {
@@ -112,8 +116,10 @@ void RayBroker::Watch() { impl_->Say(FormatBrokerWatch()); }
 
 void RayBroker::Rest() { impl_->Say(FormatBrokerRest()); }
 
-void RayBroker::Seat(const BrokerSeat& seat) { impl_->Say(FormatBrokerSeat(seat)); }
+void RayBroker::Endpoint(const BrokerEndpoint& endpoint) {
+  impl_->Say(FormatBrokerEndpoint(endpoint));
+}
 
-void RayBroker::Unseat(int seat) { impl_->Say(FormatBrokerUnseat(seat)); }
+void RayBroker::CloseEndpoint(int endpoint) { impl_->Say(FormatBrokerCloseEndpoint(endpoint)); }
 
 }  // namespace hvdray

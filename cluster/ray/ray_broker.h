@@ -22,8 +22,8 @@ class RayBroker {
     std::function<void(BrokerHello)> on_hello;
     std::function<void(BrokerNodes)> on_nodes;  ///< Only after Watch().
     std::function<void(BrokerGroup)> on_group;
-    std::function<void(BrokerSeatStarted)> on_seat_started;
-    std::function<void(BrokerSeatEnded)> on_seat_ended;
+    std::function<void(BrokerEndpointStarted)> on_endpoint_started;
+    std::function<void(BrokerEndpointEnded)> on_endpoint_ended;
     std::function<void(BrokerSignal)> on_signal;
     /// The last call, never with ok. kRayFailed: Python has ended; kProtocolError: it sent an
     /// invalid message (line too long, not JSON, hello not first).
@@ -50,10 +50,10 @@ class RayBroker {
   void Watch();
   /// Stops reports of nodes and groups until Watch().
   void Rest();
-  /// Starts an agent. on_seat_started follows, and on_seat_ended in any case.
-  void Seat(const BrokerSeat& seat);
-  /// Kills the actor and, with its process group, the agent. on_seat_ended follows.
-  void Unseat(int seat);
+  /// Starts an agent. on_endpoint_started follows, and on_endpoint_ended in any case.
+  void Endpoint(const BrokerEndpoint& endpoint);
+  /// Kills the actor and, with its process group, the agent. on_endpoint_ended follows.
+  void CloseEndpoint(int endpoint);
 
  private:
   struct Impl;

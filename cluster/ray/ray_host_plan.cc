@@ -66,7 +66,7 @@ RayHostPlan::Orders RayHostPlan::OnDemand(const BrokerGroup& told, TimePoint now
   return orders;
 }
 
-RayHostPlan::Orders RayHostPlan::OnSeat(const std::string& host, bool is_live, TimePoint now) {
+RayHostPlan::Orders RayHostPlan::OnEndpoint(const std::string& host, bool is_live, TimePoint now) {
   Orders orders;
   const auto found = std::find_if(groups_.begin(), groups_.end(), [&host](const Group& group) {
     return group.host == host && !host.empty();

@@ -48,10 +48,10 @@ class RayHostPlan {
   /// What to do: first the releases, then the reservations.
   struct Orders {
     std::vector<BrokerReserve> reserve;
-    std::vector<std::string> release;                          ///< Names of groups.
-    std::vector<std::pair<std::string, RaySeatPlace>> placed;  ///< New hosts and their places.
-    std::vector<std::string> removed;                          ///< Hosts that lost their places.
-    bool has_news = false;                                     ///< hosts() has changed.
+    std::vector<std::string> release;                              ///< Names of groups.
+    std::vector<std::pair<std::string, RayEndpointPlace>> placed;  ///< New hosts and their places.
+    std::vector<std::string> removed;  ///< Hosts that lost their places.
+    bool has_news = false;             ///< hosts() has changed.
   };
 
   explicit RayHostPlan(RayHostPolicy policy) : policy_(std::move(policy)) {}
@@ -59,7 +59,7 @@ class RayHostPlan {
   Orders OnNodes(const BrokerNodes& nodes, TimePoint now);
   Orders OnGroup(const BrokerGroup& group, TimePoint now);
   /// is_live: an agent of that host is being started; false: its last one has ended.
-  Orders OnSeat(const std::string& host, bool is_live, TimePoint now);
+  Orders OnEndpoint(const std::string& host, bool is_live, TimePoint now);
   /// Does the work that is due by time alone.
   Orders Tick(TimePoint now);
   /// When Tick() may have work; nullopt: only an event can change anything.

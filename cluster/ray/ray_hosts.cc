@@ -64,8 +64,8 @@ void RayHosts::OnGroup(const BrokerGroup& group) {
   if (is_running_) Apply(plan_.OnGroup(group, loop_.Now()));
 }
 
-void RayHosts::OnSeat(const std::string& host, bool is_live) {
-  if (is_running_) Apply(plan_.OnSeat(host, is_live, loop_.Now()));
+void RayHosts::OnEndpoint(const std::string& host, bool is_live) {
+  if (is_running_) Apply(plan_.OnEndpoint(host, is_live, loop_.Now()));
 }
 
 void RayHosts::Apply(const RayHostPlan::Orders& orders) {

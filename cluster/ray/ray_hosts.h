@@ -39,7 +39,7 @@ class RayHosts final : public HostSource {
   // Call these with the events of broker and transport.
   void OnNodes(const BrokerNodes& nodes);
   void OnGroup(const BrokerGroup& group);
-  void OnSeat(const std::string& host, bool is_live);
+  void OnEndpoint(const std::string& host, bool is_live);
 
   const RayHostPlan& plan() const { return plan_; }
 

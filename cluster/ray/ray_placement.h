@@ -21,7 +21,7 @@ struct RayPlacement {
   // In the order of `hosts`, one each.
   std::vector<std::string> node_ids;
   std::vector<std::string> ips;
-  std::vector<RaySeatPlace> places;
+  std::vector<RayEndpointPlace> places;
 };
 
 /// `group` must be created, with a node of `nodes` for each bundle of `request`.

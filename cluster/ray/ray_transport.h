@@ -1,5 +1,5 @@
 // How the driver on Ray reaches the agent of a host: ray_driver.py starts the agent on the host's
-// node, and the agent dials back to its endpoint ("seat" in code and messages) at the driver.
+// node, and the agent dials back to its endpoint ("endpoint" in code and messages) at the driver.
 #ifndef HVDRAY_CLUSTER_RAY_RAY_TRANSPORT_H_
 #define HVDRAY_CLUSTER_RAY_RAY_TRANSPORT_H_
 
@@ -10,19 +10,19 @@
 #include <vector>
 
 #include "base/secret.h"
+#include "cluster/ray/endpoint_listener.h"
 #include "cluster/ray/ray_broker.h"
-#include "cluster/ray/seat_listener.h"
 #include "cluster/transport.h"
 
 namespace hvdray {
 
 /// The bundles of a placement group that a host's agent occupies.
-struct RaySeatPlace {
+struct RayEndpointPlace {
   std::string group;
   std::vector<int> bundles;  ///< All on one node; the agent's actor runs in the first.
   /// The node that must have them; Ray moves bundles when it loses a node. Empty: any node.
   std::string node_id = {};
-  bool operator==(const RaySeatPlace&) const = default;
+  bool operator==(const RayEndpointPlace&) const = default;
 };
 
 /// How RayTransport starts agents.
@@ -33,10 +33,10 @@ struct RayTransportOptions {
   std::string runtime_env;               ///< Ray's, for agents, as JSON. Empty: the job's.
   std::vector<std::string> agent_words;  ///< Arguments after those that every agent gets.
   std::string agent_path = ".hvdray/hvdray-agent";  ///< In the job's working directory.
-  int first_seat = 0;
+  int first_endpoint = 0;
   /// is_live: a host's agent is being started; false: its latest agent has ended or is no longer
   /// wanted. Called from the loop.
-  std::function<void(const std::string& host, bool is_live)> on_seat = {};
+  std::function<void(const std::string& host, bool is_live)> on_endpoint = {};
   /// A host's agent was handed over to the launcher. Called from the loop.
   std::function<void()> on_arrival = {};
 };
@@ -46,46 +46,47 @@ struct RayTransportOptions {
 class RayTransport final : public Transport {
  public:
   /// Loop, broker and listener outlive the transport.
-  RayTransport(Loop& loop, RayBroker& broker, SeatListener& listener, RayTransportOptions options);
+  RayTransport(Loop& loop, RayBroker& broker, EndpointListener& listener,
+               RayTransportOptions options);
   ~RayTransport() override;
 
   /// Call before the host's first Start(), and when its bundles have moved.
-  void Place(const std::string& host, RaySeatPlace place);
+  void Place(const std::string& host, RayEndpointPlace place);
   /// Errors: kAgentStartFailed, also for a host without a place; kRayFailed when Ray has lost or
   /// moved its node.
   void Start(const std::string& host, std::function<void(Result<AgentStart>)> done) override;
   /// Forgets the host's place and ends its agent.
   void Remove(const std::string& host);
 
-  /// Above all numbers used so far: first_seat for a transport that replaces this one.
-  int next_seat() const { return next_seat_; }
+  /// Above all numbers used so far: first_endpoint for a transport that replaces this one.
+  int next_endpoint() const { return next_endpoint_; }
 
   // Call these with the broker's events.
   void OnGroup(const BrokerGroup& group);
-  void OnSeatStarted(const BrokerSeatStarted& seat);
-  void OnSeatEnded(const BrokerSeatEnded& seat);
+  void OnEndpointStarted(const BrokerEndpointStarted& endpoint);
+  void OnEndpointEnded(const BrokerEndpointEnded& endpoint);
 
  private:
-  struct Seat;
+  struct Endpoint;
   class Carrier;
-  class SeatStream;
-  void Begin(const std::string& host, const std::shared_ptr<Seat>& seat);
-  void Arrive(const std::shared_ptr<Seat>& seat, SeatArrival arrival);
-  void Deliver(const std::shared_ptr<Seat>& seat);
-  void GiveUp(const std::shared_ptr<Seat>& seat, const std::string& why);
-  void OnStreamGone(const std::shared_ptr<Seat>& seat);
-  void TellIdle(const Seat& seat);
-  void End(const std::shared_ptr<Seat>& seat, Status how);
-  void Unseat(const std::string& host);
+  class EndpointStream;
+  void Begin(const std::string& host, const std::shared_ptr<Endpoint>& endpoint);
+  void Arrive(const std::shared_ptr<Endpoint>& endpoint, EndpointArrival arrival);
+  void Deliver(const std::shared_ptr<Endpoint>& endpoint);
+  void GiveUp(const std::shared_ptr<Endpoint>& endpoint, const std::string& why);
+  void OnStreamGone(const std::shared_ptr<Endpoint>& endpoint);
+  void TellIdle(const Endpoint& endpoint);
+  void End(const std::shared_ptr<Endpoint>& endpoint, Status how);
+  void CloseEndpoint(const std::string& host);
 
   Loop& loop_;
   RayBroker& broker_;
-  SeatListener& listener_;
+  EndpointListener& listener_;
   const RayTransportOptions options_;
-  std::map<std::string, RaySeatPlace> places_;
-  std::map<std::string, int> newest_;           // The latest seat number of each host.
-  std::map<int, std::shared_ptr<Seat>> seats_;  // Those that have not ended.
-  int next_seat_;
+  std::map<std::string, RayEndpointPlace> places_;
+  std::map<std::string, int> newest_;                   // The latest endpoint number of each host.
+  std::map<int, std::shared_ptr<Endpoint>> endpoints_;  // Those that have not ended.
+  int next_endpoint_;
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

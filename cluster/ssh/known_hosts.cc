@@ -108,13 +108,13 @@ void ForEachLineOf(std::span<const KnownHostsFile> files, std::string_view name,
   }
 }
 
-Status MakeFolderOf(const std::string& path) {
+Status MakeDirectoryOf(const std::string& path) {
   const size_t slash = path.rfind('/');
   if (slash == std::string::npos || slash == 0) return {};
   // Creates one level only: the parent is the home directory, which is not ours to create.
-  const std::string folder = path.substr(0, slash);
-  if (::mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST) return {};
-  return ErrnoStatus("mkdir " + folder, errno);
+  const std::string directory = path.substr(0, slash);
+  if (::mkdir(directory.c_str(), 0700) == 0 || errno == EEXIST) return {};
+  return ErrnoStatus("mkdir " + directory, errno);
 }
 
 /// Waits with a limit and for cancellation, so that another process's lock can't delay a job's end.
@@ -137,7 +137,7 @@ Status Lock(int fd, const SshLimit& limit) {
 /// Looks again under the file's lock: another connection may have added the host meanwhile.
 Result<HostKeyLookup> AddUnlessThere(const SshSettings& settings, const std::string& path,
                                      std::string_view name, ByteView blob, const SshLimit& limit) {
-  HVDRAY_RETURN_IF_ERROR(MakeFolderOf(path));
+  HVDRAY_RETURN_IF_ERROR(MakeDirectoryOf(path));
   const UniqueFd fd(::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600));
   if (!fd.is_valid()) return ErrnoStatus("open", errno);
   HVDRAY_RETURN_IF_ERROR(Lock(fd.get(), limit));

@@ -393,9 +393,9 @@ bool IsCompiledProgram(const std::string& program) {
   if (program.find('/') != std::string::npos) return IsElf(program);
   const std::string path = Environment::FromProcess().GetOr("PATH", "");
   for (std::string_view rest = path; !rest.empty();) {
-    const std::string_view folder = rest.substr(0, rest.find(':'));
-    rest.remove_prefix(std::min(folder.size() + 1, rest.size()));
-    const std::string file = fmt::format("{}/{}", folder.empty() ? "." : folder, program);
+    const std::string_view directory = rest.substr(0, rest.find(':'));
+    rest.remove_prefix(std::min(directory.size() + 1, rest.size()));
+    const std::string file = fmt::format("{}/{}", directory.empty() ? "." : directory, program);
     if (::access(file.c_str(), X_OK) == 0) return IsElf(file);
   }
   return false;

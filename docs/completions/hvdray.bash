@@ -94,6 +94,9 @@ _hvdray_run() {
     --strict-host-key-checking)
       COMPREPLY=($(compgen -W 'accept-new yes no' -- "$word"))
       return ;;
+    --remote-dir)
+      COMPREPLY=($(compgen -d -- "$word"))
+      return ;;
     --runtime-env|--runtime-env-json)
       COMPREPLY=($(compgen -f -- "$word"))
       return ;;

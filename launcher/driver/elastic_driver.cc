@@ -145,7 +145,7 @@ void ElasticDriver::On(const event::ProcessExited& e) {
   if (is_ours) {
     // A worker given up in hvd.init() that can't be replaced is lost to the others like a failed
     // one.
-    if (role == ElasticRoster::Role::kMember && policy_.repairs_meetings) NoteBroken();
+    if (role == ElasticRoster::Role::kMember && policy_.repairs_barriers) NoteBroken();
     return;
   }
   switch (role) {
@@ -320,7 +320,7 @@ void ElasticDriver::ExpireLimits() {
     approach_.clear_at.erase(due);
     ClearLeavingHost(host);
   }
-  if (round_.meet_by && now_ >= *round_.meet_by) ExpireMeeting();
+  if (round_.meet_by && now_ >= *round_.meet_by) ExpireBarrier();
   if (round_.moment_by && now_ >= *round_.moment_by) ExpireMoment();
   if (approach_.straggler_deadline && now_ >= *approach_.straggler_deadline) {
     approach_.straggler_deadline.reset();
@@ -407,7 +407,7 @@ void ElasticDriver::ReleaseHosts() {
 // Called while no member waits for a rank and none is lost.
 void ElasticDriver::AdvanceTraining() {
   const ElasticRoster::Counts& counts = roster_.counts();
-  const bool is_over = round_.is_broken || counts.members == 0 || IsMeetingLost();
+  const bool is_over = round_.is_broken || counts.members == 0 || IsBarrierLost();
   if (counts.parked > 0 || is_over) return BeginMeeting();
   const bool has_changed = Retarget();
   if (!has_changed && state_ == ElasticState::kRunning && round_.done == 0) return;
@@ -457,7 +457,7 @@ void ElasticDriver::BeginMeeting() {
 // rank of the new generation.
 void ElasticDriver::CloseRound() {
   if (!round_.is_open && CanBeginAgain()) return BeginAgain();
-  if (IsMeetingLost()) return EndByLostMeeting();
+  if (IsBarrierLost()) return EndByLostBarrier();
   const ElasticRoster::Counts& counts = roster_.counts();
   if (counts.unsettled > 0) {
     Retarget();  // Lets agents of spare hosts start meanwhile.
@@ -969,7 +969,7 @@ void ElasticDriver::ClearLeavingHost(int host) {
 // seen its addresses; if that is impossible, ends the round, so that no member waits for good.
 
 void ElasticDriver::On(const event::WorkerMet& e) {
-  const bool is_news = policy_.repairs_meetings && roster_.MarkMet(e.worker);
+  const bool is_news = policy_.repairs_barriers && roster_.MarkMet(e.worker);
   Count(is_news);
   if (!is_news) return;
   ++round_.met;
@@ -978,11 +978,11 @@ void ElasticDriver::On(const event::WorkerMet& e) {
   if (round_.met < static_cast<int>(round_.members.size())) return;
   round_.is_open = true;
   round_.meet_by.reset();
-  effects_.push_back(effect::OpenMeeting{generation_});
+  effects_.push_back(effect::OpenBarrier{generation_});
 }
 
 void ElasticDriver::On(const event::WorkerConnected& e) {
-  const bool is_news = policy_.repairs_meetings && roster_.MarkConnected(e.worker);
+  const bool is_news = policy_.repairs_barriers && roster_.MarkConnected(e.worker);
   Count(is_news);
   round_.connected += is_news ? 1 : 0;
   if (is_news && round_.is_open && !round_.is_connecting()) round_.through_at = now_ + kRestOfInit;
@@ -1005,7 +1005,7 @@ void ElasticDriver::NoteBroken() {
 // A member ended before any peer saw its addresses, so a new process can take its rank without the
 // waiting members noticing. Returns whether one was started.
 bool ElasticDriver::Rejoin(WorkerId dead) {
-  if (!policy_.repairs_meetings || IsGang() || round_.is_open) return false;
+  if (!policy_.repairs_barriers || IsGang() || round_.is_open) return false;
   const Process& process = roster_.Of(dead);
   const RankInfo place = process.place;
   const wire::ExitStatus& status = *process.record.status;
@@ -1035,15 +1035,15 @@ bool ElasticDriver::Rejoin(WorkerId dead) {
 
 // A member waits for one that will never come. Horovod can't recover there: the waiting worker has
 // no connection yet whose end would make it retry.
-bool ElasticDriver::IsMeetingLost() const {
-  if (!policy_.repairs_meetings || IsGang() || round_.is_open || round_.met == 0) return false;
+bool ElasticDriver::IsBarrierLost() const {
+  if (!policy_.repairs_barriers || IsGang() || round_.is_open || round_.met == 0) return false;
   return round_.is_broken || round_.done > 0;
 }
 
 // While no gang has left hvd.init(), there is no state to lose: if no member can continue, all can
 // be restarted. Once per job: a program that always dies there is not its hosts' fault.
 bool ElasticDriver::CanBeginAgain() const {
-  if (!policy_.repairs_meetings || IsGang() || has_begun_ || was_begun_again_) return false;
+  if (!policy_.repairs_barriers || IsGang() || has_begun_ || was_begun_again_) return false;
   if (round_.done > 0) return false;
   // Before they connect, a worker that died has had its second try.
   return round_.is_open ? round_.fell_apart : round_.has_lost_host && !round_.first_failure;
@@ -1064,14 +1064,14 @@ void ElasticDriver::BeginAgain() {
   StartAll();
 }
 
-void ElasticDriver::EndByLostMeeting() {
+void ElasticDriver::EndByLostBarrier() {
   if (round_.done > 0) return EndByDone();
   ChooseCulprit();
   EndBy(LossCause(round_.first_failure, log_.FirstReason(), 0));
 }
 
 // Members that the others have waited for too long in hvd.init() get a second try.
-void ElasticDriver::ExpireMeeting() {
+void ElasticDriver::ExpireBarrier() {
   round_.meet_by = now_ + policy_.elastic_timeout;
   std::vector<WorkerId> late;
   for (const WorkerId worker : round_.members) {

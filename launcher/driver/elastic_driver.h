@@ -96,13 +96,13 @@ class ElasticDriver {
 
   // The init barrier.
   bool Rejoin(WorkerId dead);
-  bool IsMeetingLost() const;
+  bool IsBarrierLost() const;
   void NoteThrough();
   void NoteBroken();
   bool CanBeginAgain() const;
   void BeginAgain();
-  void EndByLostMeeting();
-  void ExpireMeeting();
+  void EndByLostBarrier();
+  void ExpireBarrier();
 
   // Losses.
   void MemberFailed(WorkerId worker);

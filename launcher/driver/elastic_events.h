@@ -47,7 +47,7 @@ struct WorkerArrived {
   WorkerId worker;
 };
 /// A member has stored its addresses in scope `global` of its generation: it is in hvd.init() and
-/// waits for those of the others. It sees none of them before OpenMeeting.
+/// waits for those of the others. It sees none of them before OpenBarrier.
 struct WorkerMet {
   WorkerId worker;
 };
@@ -114,7 +114,7 @@ struct ReleaseHost {
 };
 /// Send each host's share to its agent. The relay holds the requests of a worker whose generation
 /// is not published yet (RelayCore). A worker started for the published generation replaces a
-/// member that died before OpenMeeting.
+/// member that died before OpenBarrier.
 struct StartWorkers {
   Generation generation;
   std::vector<NewWorker> workers;
@@ -132,8 +132,8 @@ struct PublishGeneration {
 };
 /// Every member of the published generation has reached the init barrier: release the values of
 /// scope `global`, which no worker has seen so far. Once per generation; only with
-/// ElasticPolicy::repairs_meetings.
-struct OpenMeeting {
+/// ElasticPolicy::repairs_barriers.
+struct OpenBarrier {
   Generation generation;
 };
 /// SIGTERM, grace, SIGKILL, for these workers only. ProcessExited answers for each.
@@ -172,7 +172,7 @@ struct MembershipChanged {
 /// newcomers that were never released.
 using ElasticEffect =
     std::variant<effect::ConnectHost, effect::ReleaseHost, effect::StartWorkers,
-                 effect::PublishGeneration, effect::OpenMeeting, effect::StopWorkers,
+                 effect::PublishGeneration, effect::OpenBarrier, effect::StopWorkers,
                  effect::BreakConnections, effect::Notify, effect::MembershipChanged,
                  effect::StopGeneration, effect::Say, effect::Finish>;
 

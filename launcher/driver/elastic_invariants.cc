@@ -78,7 +78,7 @@ void ElasticInvariants::Learn(const event::WorkerConnected& e) {
 void ElasticInvariants::Learn(const event::AddressesRegistered& e) {
   if (Find(e.worker) == nullptr) return;
   const std::vector<WorkerId>& members = published_.workers;
-  has_begun_ |= !was_member_lost_ && is_meeting_open_ &&
+  has_begun_ |= !was_member_lost_ && is_barrier_open_ &&
                 std::all_of(members.begin(), members.end(), [this](WorkerId id) {
                   const Worker* member = Find(id);
                   return member != nullptr && member->has_connected;
@@ -136,10 +136,10 @@ void ElasticInvariants::Judge(const effect::StartWorkers& e) {
 // A replacement in a published generation: only for a dead member, and only while no peer can have
 // seen that one.
 void ElasticInvariants::JudgeRejoin(const NewWorker& starting) {
-  if (!policy_.repairs_meetings || policy_.mode == ElasticMode::kGang) {
+  if (!policy_.repairs_barriers || policy_.mode == ElasticMode::kGang) {
     Broken("a worker joins a generation that has begun");
   }
-  if (is_meeting_open_) Broken("a worker joins a generation that has met");
+  if (is_barrier_open_) Broken("a worker joins a generation that has met");
   const auto rank = static_cast<size_t>(starting.place.rank);
   if (rank >= published_.ranks.size() || published_.ranks[rank] != starting.place) {
     return Broken("a worker joins a generation in a place that it does not have");
@@ -151,14 +151,14 @@ void ElasticInvariants::JudgeRejoin(const NewWorker& starting) {
   published_.workers[rank] = starting.worker;
 }
 
-void ElasticInvariants::Judge(const effect::OpenMeeting& e) {
-  if (e.generation != published_.generation) Broken("the meeting of another generation is opened");
-  if (is_meeting_open_) Broken("a meeting is opened twice");
-  is_meeting_open_ = true;
+void ElasticInvariants::Judge(const effect::OpenBarrier& e) {
+  if (e.generation != published_.generation) Broken("the barrier of another generation is opened");
+  if (is_barrier_open_) Broken("a barrier is opened twice");
+  is_barrier_open_ = true;
   for (const WorkerId id : published_.workers) {
     const Worker* worker = Find(id);
     const bool is_there = worker != nullptr && !worker->is_dead && worker->has_met;
-    if (!is_there) Broken("a meeting is opened before all are there");
+    if (!is_there) Broken("a barrier is opened before all are there");
   }
 }
 
@@ -224,7 +224,7 @@ void ElasticInvariants::JudgeMembers(const effect::PublishGeneration& e) {
 
 // All of its workers are new: it replaces the first generation.
 void ElasticInvariants::JudgeBeginning(const effect::PublishGeneration& /*e*/) {
-  if (!policy_.repairs_meetings) Broken("nobody has the state");
+  if (!policy_.repairs_barriers) Broken("nobody has the state");
   if (has_begun_) Broken("a gang begins again and the state is lost");
   if (was_begun_again_) Broken("a gang begins again a second time");
   if (!living_.empty()) Broken("a gang begins again while workers of the former one live");
@@ -248,7 +248,7 @@ void ElasticInvariants::Judge(const effect::PublishGeneration& e) {
     is_known ? JudgeMembers(e) : JudgeBeginning(e);
   }
   published_ = e;
-  is_meeting_open_ = false;
+  is_barrier_open_ = false;
   was_member_lost_ = false;
   for (const WorkerId id : e.workers) {
     Worker* worker = Find(id);

@@ -74,7 +74,7 @@ class ElasticInvariants {
   void Judge(const effect::ReleaseHost& e);
   void Judge(const effect::StartWorkers& e);
   void Judge(const effect::PublishGeneration& e);
-  void Judge(const effect::OpenMeeting& e);
+  void Judge(const effect::OpenBarrier& e);
   void Judge(const effect::StopWorkers& e);
   void Judge(const effect::BreakConnections& e);
   void Judge(const effect::Notify& e);
@@ -93,7 +93,7 @@ class ElasticInvariants {
   std::vector<Worker> workers_;      // By number.
   std::map<Slot, WorkerId> living_;  // The living worker of a slot.
   effect::PublishGeneration published_{};
-  bool is_meeting_open_ = false;
+  bool is_barrier_open_ = false;
   bool has_begun_ = false;        // A gang has left hvd.init().
   bool was_begun_again_ = false;  // Restarted before any state existed.
   bool was_member_lost_ = false;  // Since then.

@@ -59,7 +59,7 @@ void Fields(Io& io, Of<Io, ElasticPolicy> policy) {
   io.Choice("success", policy.success, kSuccessRules);
   io.Int("join_retries", policy.join_retries, kNotNegative);
   io.Flag("breaks_connections", policy.breaks_connections);
-  io.Flag("repairs_meetings", policy.repairs_meetings);
+  io.Flag("repairs_meetings", policy.repairs_barriers);
   io.Choice("join", policy.join, kJoins);
   io.Time("notice_interval_ns", policy.notice_interval, kTimes);
   io.Int("began_epoch_s", policy.began_epoch_s, {0, kLatestSecond});

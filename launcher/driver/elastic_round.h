@@ -39,8 +39,8 @@ struct ElasticRound {
   bool is_broken = false;             ///< A member was lost or is being stopped.
   bool has_failures = false;          ///< Some of these losses were not announced.
   bool is_break_ordered = false;      ///< BreakConnections was sent.
-  int met = 0;                        ///< Living members that wait for OpenMeeting.
-  bool is_open = false;               ///< OpenMeeting was sent.
+  int met = 0;                        ///< Living members that wait for OpenBarrier.
+  bool is_open = false;               ///< OpenBarrier was sent.
   int connected = 0;                  ///< Members that left hvd.init(), dead or alive.
   /// Set once all have connected: when all have left hvd.init().
   std::optional<TimePoint> through_at;

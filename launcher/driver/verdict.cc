@@ -32,8 +32,8 @@ std::string DescribeStage(const wire::ExitStatus& status) {
       break;
     case wire::ExecStage::kFork:
       return fmt::format("could not be started: fork: {}", ErrorText(status.error));
-    case wire::ExecStage::kFolder:
-      return fmt::format("could not be entered as working folder: {}", ErrorText(status.error));
+    case wire::ExecStage::kDirectory:
+      return fmt::format("could not be entered as working directory: {}", ErrorText(status.error));
     case wire::ExecStage::kDescriptors:
       return fmt::format("could not be started: file descriptors: {}", ErrorText(status.error));
     case wire::ExecStage::kLimits:

@@ -69,7 +69,7 @@ void ElasticAgents::BeReady(int host) {
 }
 
 void ElasticAgents::Copy(int host) {
-  FolderSyncHandlers handlers;
+  DirectorySyncHandlers handlers;
   handlers.send = [this](int to, wire::Body body) {
     SendTo(to, {kCopyGeneration, std::move(body)});
   };
@@ -79,8 +79,8 @@ void ElasticAgents::Copy(int host) {
     entry.sync = stats;
     handlers_.on_synced(done, stats);
     if (!plan_.worker_place) return;
-    entry.worker_folder = roots[plan_.worker_place->folder];
-    if (!plan_.worker_place->path.empty()) entry.worker_folder += "/" + plan_.worker_place->path;
+    entry.worker_directory = roots[plan_.worker_place->directory];
+    if (!plan_.worker_place->path.empty()) entry.worker_directory += "/" + plan_.worker_place->path;
   };
   handlers.on_failed = [this](int failed, Status why) {
     agents_.Reject(hosts_.At(failed).agent, std::move(why));
@@ -90,8 +90,8 @@ void ElasticAgents::Copy(int host) {
     BeReady(host);
   };
   auto& copy = copies_[host];
-  copy = std::make_unique<FolderSync>(loop_, std::vector{host}, plan_.synced,
-                                      *plan_.spec.start_timeout, std::move(handlers));
+  copy = std::make_unique<DirectorySync>(loop_, std::vector{host}, plan_.synced,
+                                         *plan_.spec.start_timeout, std::move(handlers));
   copy->Start();
   handlers_.on_copying(host);
 }
@@ -99,11 +99,11 @@ void ElasticAgents::Copy(int host) {
 bool ElasticAgents::OnCopyMessage(int host, const wire::Message& message) {
   const auto found = copies_.find(host);
   if (found == copies_.end()) return false;
-  if (const auto* wanted = std::get_if<wire::FolderWanted>(&message.body)) {
+  if (const auto* wanted = std::get_if<wire::DirectoryWanted>(&message.body)) {
     found->second->OnWanted(host, *wanted);
   } else if (const auto* taken = std::get_if<wire::FileTaken>(&message.body)) {
     found->second->OnTaken(host, *taken);
-  } else if (const auto* problem = std::get_if<wire::FolderProblem>(&message.body)) {
+  } else if (const auto* problem = std::get_if<wire::DirectoryProblem>(&message.body)) {
     found->second->OnProblem(host, *problem);
   } else {
     return false;

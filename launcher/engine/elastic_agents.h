@@ -14,9 +14,9 @@
 #include "base/loop.h"
 #include "cluster/transport.h"
 #include "launcher/engine/agent_set.h"
+#include "launcher/engine/directory_sync.h"
 #include "launcher/engine/elastic_host_table.h"
 #include "launcher/engine/elastic_launcher.h"
-#include "launcher/engine/folder_sync.h"
 
 namespace hvdray {
 
@@ -89,8 +89,8 @@ class ElasticAgents {
   AgentSet agents_;
   ElasticHostTable hosts_;
   ElasticNics nics_;
-  std::map<int, std::unique_ptr<FolderSync>> copies_;  // By host, while they run.
-  std::map<int, Watch> released_;                      // Agents whose last output is waited for.
+  std::map<int, std::unique_ptr<DirectorySync>> copies_;  // By host, while they run.
+  std::map<int, Watch> released_;                         // Agents whose last output is waited for.
   std::set<uint32_t> lost_here_;
   bool is_ending_ = false;
 };

@@ -25,7 +25,7 @@ struct ElasticHost {
   wire::HostFacts facts;
   std::optional<NicChoice> nic;        ///< Fixed while it has workers.
   std::optional<SyncStats> sync;       ///< What --sync copied there.
-  std::string worker_folder;           ///< Within that copy; empty: as in the plan.
+  std::string worker_directory;        ///< Within that copy; empty: as in the plan.
   std::optional<Generation> stopping;  ///< StopGeneration sent, not answered yet.
   RelayStats relay;
 };

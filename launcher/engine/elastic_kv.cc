@@ -7,9 +7,9 @@
 
 namespace hvdray {
 
-ElasticKv::ElasticKv(ElasticMode mode, bool is_meeting_held, Handlers handlers)
+ElasticKv::ElasticKv(ElasticMode mode, bool is_barrier_held, Handlers handlers)
     : is_held_(mode == ElasticMode::kHorovod),
-      is_meeting_held_(is_held_ && is_meeting_held),
+      is_barrier_held_(is_held_ && is_barrier_held),
       handlers_(std::move(handlers)),
       sender_(handlers_.ways),
       store_([this](int agent, KvAnswer answer) { sender_.Send(agent, std::move(answer)); }) {}
@@ -33,22 +33,22 @@ void ElasticKv::OnRequest(int agent, Generation generation, wire::KvRequest requ
 
 void ElasticKv::TellMet(const KvQuestion& question) {
   const KvAssignment& assignment = store_.assignment();
-  const bool is_address = question.op == KvOp::kPut && question.scope == kMeetingScope &&
+  const bool is_address = question.op == KvOp::kPut && question.scope == kBarrierScope &&
                           KindOfKey(question.key) == KeyKind::kNumber;
-  if (!assignment.is_meeting_held || !is_address) return;
+  if (!assignment.is_barrier_held || !is_address) return;
   if (question.generation != assignment.generation) return;
   handlers_.on_met(question.rank, *NumberOfKey(question.key));
 }
 
 void ElasticKv::TellConnected(const KvQuestion& question) {
   const bool is_last = question.op == KvOp::kDelete && IsLastScopeOfInit(question.scope);
-  if (!is_meeting_held_ || !is_last || question.rank < 0) return;
+  if (!is_barrier_held_ || !is_last || question.rank < 0) return;
   if (question.generation == store_.generation()) handlers_.on_connected(question.rank);
 }
 
 void ElasticKv::Reset(std::span<const RankInfo> ranks, Generation generation) {
   KvAssignment assignment = KvAssignmentOf(ranks, generation);
-  assignment.is_meeting_held = is_meeting_held_;
+  assignment.is_barrier_held = is_barrier_held_;
   store_.Reset(std::move(assignment));
 }
 

@@ -33,15 +33,15 @@ class ElasticKv {
     std::function<void(int worker)> on_connected;
   };
   /// `mode`: in gang mode no worker waits for a rank; rank_and_size is answered at once.
-  /// `is_meeting_held`: each generation's init barrier stays closed until OpenMeeting().
-  ElasticKv(ElasticMode mode, bool is_meeting_held, Handlers handlers);
+  /// `is_barrier_held`: each generation's init barrier stays closed until OpenBarrier().
+  ElasticKv(ElasticMode mode, bool is_barrier_held, Handlers handlers);
 
   /// A request of an agent; answered by KvWays::send, maybe later.
   void OnRequest(int agent, Generation generation, wire::KvRequest request);
   /// Clears the store for this assignment. The caller then sends KvReset to the agents and calls
   /// Release().
   void Reset(std::span<const RankInfo> ranks, Generation generation);
-  void OpenMeeting() { store_.OpenMeeting(); }
+  void OpenBarrier() { store_.OpenBarrier(); }
   /// Answers all workers that wait for a rank.
   void Release();
   /// The job is over: answers all waiting workers with "no rank".
@@ -65,7 +65,7 @@ class ElasticKv {
   void TellConnected(const KvQuestion& question);
 
   const bool is_held_;
-  const bool is_meeting_held_;
+  const bool is_barrier_held_;
   Handlers handlers_;
   KvSender sender_;
   KvStore store_;

@@ -13,8 +13,8 @@
 
 #include "base/log.h"
 #include "base/notice.h"
-#include "launcher/driver/elastic_driver.h"
 #include "launcher/driver/cause.h"
+#include "launcher/driver/elastic_driver.h"
 #include "launcher/engine/driver_loop.h"
 #include "launcher/engine/elastic_agents.h"
 #include "launcher/engine/elastic_kv.h"
@@ -53,7 +53,7 @@ class ElasticLauncher : public Launcher {
         jitter_seed_(std::random_device{}()),
         driver_(policy, jitter_seed_, began_, &LogJobStateChange),
         agents_(loop, transport, std::move(ways), plan_, MakeAgentHandlers()),
-        kv_(policy.mode, policy.repairs_meetings, MakeKvHandlers()),
+        kv_(policy.mode, policy.repairs_barriers, MakeKvHandlers()),
         errors_([this](int worker, LastError error, std::optional<Duration> age) {
           driver_loop_.Feed(
               event::ProcessErred{static_cast<WorkerId>(worker), std::move(error), age});
@@ -107,8 +107,9 @@ class ElasticLauncher : public Launcher {
       agents_.agents().SendAll({newest_, wire::Signal{-1, signo}});
     };
     handlers.on_consumed = [this](int worker, uint32_t bytes) {
-      guard_.OnWritten(worker, bytes);
-      SendToWorker(worker, wire::Credit{worker, wire::StreamId::kStdout, bytes});
+      const uint32_t granted = guard_.OnWritten(worker, bytes);
+      if (granted == 0) return;
+      SendToWorker(worker, wire::Credit{worker, wire::StreamId::kStdout, granted});
     };
     return handlers;
   }
@@ -260,7 +261,7 @@ class ElasticLauncher : public Launcher {
     agents_.agents().Send(agent, {guard_.GenerationOf(worker), std::move(body)});
   }
 
-  void Apply(const effect::OpenMeeting& /*open*/) { kv_.OpenMeeting(); }
+  void Apply(const effect::OpenBarrier& /*open*/) { kv_.OpenBarrier(); }
 
   void Apply(const effect::StopWorkers& stop) {
     std::map<int, wire::StopWorkers> by_agent;
@@ -336,6 +337,7 @@ class ElasticLauncher : public Launcher {
     if (auto* kv = std::get_if<wire::KvRequest>(&message.body)) {
       kv_.OnRequest(agent, message.generation, std::move(*kv));
     } else if (auto* output = std::get_if<wire::Output>(&message.body)) {
+      if (guard_.IsStale(message)) return;
       const bool is_stderr = output->stream == wire::StreamId::kStderr;
       console_->output().OnOutput(output->rank, output->stream, std::move(output->bytes),
                                   output->is_end);

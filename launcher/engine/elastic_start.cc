@@ -51,7 +51,7 @@ std::map<int, wire::StartGeneration> ElasticStartMessages(const LaunchPlan& plan
     if (is_new) {
       message = StartOfHost(is_whole ? ranks : std::span(&place, 1), place.host_index);
       message.workers.clear();
-      CompleteStart(plan, {*host.nic, host.is_remote, host.worker_folder}, &message);
+      CompleteStart(plan, {*host.nic, host.is_remote, host.worker_directory}, &message);
       message.restart_count = start.restart_count;
       message.master_port = start.master_port;
       if (is_whole) {
@@ -87,7 +87,7 @@ ElasticPolicy ElasticPolicyOf(const JobSpec& spec, std::chrono::system_clock::ti
   }
   policy.success = *spec.success;
   policy.breaks_connections = *spec.breaks_connections;
-  policy.repairs_meetings = policy.mode == ElasticMode::kHorovod;
+  policy.repairs_barriers = policy.mode == ElasticMode::kHorovod;
   policy.moment = std::chrono::milliseconds(300);  // as in GangPolicy
   policy.join = *spec.join;
   policy.began_epoch_s =

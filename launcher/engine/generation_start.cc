@@ -44,12 +44,12 @@ void CompleteStart(const LaunchPlan& plan, const StartSite& site, wire::StartGen
   message->gloo_interface = site.nic.gloo_interface;
   message->nccl_interfaces = site.nic.nccl_interfaces;
   message->is_torch_environment = plan.spec.wants_torch_env();
-  message->working_folder = *plan.spec.working_folder;
-  if (site.is_remote && message->working_folder.empty() && !plan.current_folder.empty()) {
-    message->working_folder = plan.current_folder;
-    message->is_folder_optional = true;
+  message->working_directory = *plan.spec.working_directory;
+  if (site.is_remote && message->working_directory.empty() && !plan.current_directory.empty()) {
+    message->working_directory = plan.current_directory;
+    message->is_directory_optional = true;
   }
-  if (!site.worker_folder.empty()) message->working_folder = site.worker_folder;
+  if (!site.worker_directory.empty()) message->working_directory = site.worker_directory;
   message->command = *plan.spec.command;
   message->is_on_own_environment = plan.place.is_on_own_environment;
   message->gpu_visibility = plan.place.gpu_visibility;
@@ -62,10 +62,9 @@ std::vector<RankInfo> RanksForWorkers(const LaunchPlan& plan, std::vector<RankIn
   return ranks;
 }
 
-std::vector<wire::StartGeneration> MakeStartMessages(const LaunchPlan& plan,
-                                                     const effect::StartGeneration& start,
-                                                     std::span<const NicChoice> nics,
-                                                     std::span<const std::string> worker_folders) {
+std::vector<wire::StartGeneration> MakeStartMessages(
+    const LaunchPlan& plan, const effect::StartGeneration& start, std::span<const NicChoice> nics,
+    std::span<const std::string> worker_directories) {
   const int first_host = start.ranks.front().host_index;
   const auto environment_of = [&plan](bool is_local) {
     return WorkerEnvironment(plan.spec, plan.environment, is_local).ToStrings();
@@ -76,7 +75,7 @@ std::vector<wire::StartGeneration> MakeStartMessages(const LaunchPlan& plan,
   std::vector<wire::StartGeneration> messages;
   for (size_t host = 0; host < plan.hosts.size(); ++host) {
     wire::StartGeneration message = StartOfHost(ranks, static_cast<int>(host));
-    CompleteStart(plan, {nics[host], plan.is_remote[host], worker_folders[host]}, &message);
+    CompleteStart(plan, {nics[host], plan.is_remote[host], worker_directories[host]}, &message);
     message.restart_count = start.restart_count;
     message.master_address = nics[static_cast<size_t>(first_host)].address;
     message.master_port = start.master_port;

@@ -32,7 +32,7 @@ Result<std::vector<NicChoice>> ChooseNics(const LaunchPlan& plan,
 struct StartSite {
   const NicChoice& nic;
   bool is_remote = false;
-  const std::string& worker_folder;  ///< Where they start; empty: as in the plan.
+  const std::string& worker_directory;  ///< Where they start; empty: as in the plan.
 };
 /// Fills in interfaces, command and working directory; the caller fills in ranks, master and
 /// environment.
@@ -42,12 +42,11 @@ void CompleteStart(const LaunchPlan& plan, const StartSite& site, wire::StartGen
 std::vector<RankInfo> RanksForWorkers(const LaunchPlan& plan, std::vector<RankInfo> ranks);
 
 /// One message for each host of the plan, by host index. Interfaces and MASTER_ADDR come from
-/// `nics`; workers start in the host's entry of `worker_folders` unless that is empty (both: one
-/// for each host).
-std::vector<wire::StartGeneration> MakeStartMessages(const LaunchPlan& plan,
-                                                     const effect::StartGeneration& start,
-                                                     std::span<const NicChoice> nics,
-                                                     std::span<const std::string> worker_folders);
+/// `nics`; workers start in the host's entry of `worker_directories` unless that is empty (both:
+/// one for each host).
+std::vector<wire::StartGeneration> MakeStartMessages(
+    const LaunchPlan& plan, const effect::StartGeneration& start, std::span<const NicChoice> nics,
+    std::span<const std::string> worker_directories);
 
 /// The hosts as NeighbourProbe wants them. `nics`, `facts`: one for each host of the plan.
 std::vector<ProbedHost> ProbedHostsOf(const LaunchPlan& plan, std::span<const NicChoice> nics,

@@ -33,9 +33,10 @@ CheckFacts FactsOf(const LaunchPlan& plan) {
   facts.build = plan.build;
   facts.np = *spec.np;
   if (!spec.command->empty()) facts.command = spec.command->front();
-  facts.is_folder_optional = spec.working_folder->empty();
-  facts.is_folder_synced = plan.worker_place.has_value();
-  facts.working_folder = facts.is_folder_optional ? plan.current_folder : *spec.working_folder;
+  facts.is_directory_optional = spec.working_directory->empty();
+  facts.is_directory_synced = plan.worker_place.has_value();
+  facts.working_directory =
+      facts.is_directory_optional ? plan.current_directory : *spec.working_directory;
   for (size_t i = 0; i < plan.hosts.size(); ++i) {
     CheckedHost host;
     host.name = plan.hosts[i].host;
@@ -145,8 +146,9 @@ void HostCheck::Ask(size_t host) {
   const auto limit =
       limits_.inspect + limits_.import_each * static_cast<int>(wishes_.modules.size());
   inspect.timeout_ms = static_cast<uint32_t>(limit.count());
-  inspect.working_folder = *plan_.spec.working_folder;
-  if (is_remote && inspect.working_folder.empty()) inspect.working_folder = plan_.current_folder;
+  inspect.working_directory = *plan_.spec.working_directory;
+  if (is_remote && inspect.working_directory.empty())
+    inspect.working_directory = plan_.current_directory;
   inspect.command = facts_.command;
   const Environment environment = WorkerEnvironment(plan_.spec, plan_.environment, !is_remote);
   inspect.path = environment.GetOr("PATH", "");

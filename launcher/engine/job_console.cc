@@ -60,9 +60,9 @@ Result<std::unique_ptr<JobConsole>> JobConsole::Open(Loop& loop, Trace& trace, c
   JobOutputOptions options = OutputOptionsOf(spec);
   options.record_fd = record_fd;
   HVDRAY_ASSIGN_OR_RETURN(console->output_, JobOutput::Open(loop, std::move(options), output));
-  if (const auto strangers = console->output_->StrangersInFolder(); !strangers.empty()) {
+  if (const auto strangers = console->output_->StrangersInDirectory(); !strangers.empty()) {
     console->Say(fmt::format("{} of another run {} in {} (--output-filename)", Listed(strangers),
-                             strangers.size() == 1 ? "is" : "are", *spec.output_folder));
+                             strangers.size() == 1 ? "is" : "are", *spec.output_directory));
   }
   return console;
 }
@@ -195,7 +195,7 @@ JobOutputOptions OutputOptionsOf(const JobSpec& spec) {
   JobOutputOptions options;
   options.tag = *spec.tag_output;
   options.is_timestamped = *spec.is_timestamped;
-  options.folder = *spec.output_folder;
+  options.directory = *spec.output_directory;
   options.np = *spec.np;
   return options;
 }

@@ -21,10 +21,10 @@
 #include "launcher/engine/job_console.h"
 #include "launcher/engine/kv_bridge.h"
 #include "launcher/engine/leftovers.h"
-#include "launcher/engine/rank_guard.h"
 #include "launcher/engine/start_sequence.h"
 #include "launcher/engine/stdin_feeder.h"
 #include "launcher/engine/worker_errors.h"
+#include "launcher/engine/worker_guard.h"
 #include "launcher/report/event_log.h"
 
 namespace hvdray {
@@ -166,7 +166,9 @@ class FixedLauncher : public Launcher {
     console_->SetGeneration(generation_);
     progress_.workers_started = 0;
     NoteEarlierFailure();
-    guard_.StartGeneration(start.generation, start.ranks);
+    for (const RankInfo& rank : start.ranks) {
+      guard_.Admit(rank.rank, rank.host_index, start.generation);
+    }
     console_->output().StartGeneration(start.ranks);
     started_ = start;
     start_.Begin(start.generation, facts_);
@@ -187,7 +189,7 @@ class FixedLauncher : public Launcher {
     kv_.Reset(RanksForWorkers(plan_, start.ranks), start.generation);
     stdin_.reset();
     std::vector<wire::StartGeneration> messages =
-        MakeStartMessages(plan_, start, nics, start_.worker_folders());
+        MakeStartMessages(plan_, start, nics, start_.worker_directories());
     for (size_t host = 0; host < messages.size(); ++host) {
       agents_.Send(static_cast<int>(host), {start.generation, wire::KvReset{}});
       agents_.Send(static_cast<int>(host), {start.generation, std::move(messages[host])});
@@ -281,10 +283,10 @@ class FixedLauncher : public Launcher {
   }
 
   void ReturnCredit(int rank, uint32_t bytes) {
-    const int host = guard_.HostOf(rank);
     const uint32_t granted = guard_.OnWritten(rank, bytes);
-    if (host < 0 || granted == 0) return;
-    agents_.Send(host, {generation_, wire::Credit{rank, wire::StreamId::kStdout, granted}});
+    if (granted == 0) return;
+    agents_.Send(guard_.AgentOf(rank),
+                 {generation_, wire::Credit{rank, wire::StreamId::kStdout, granted}});
   }
 
   JobReport MakeReport() {
@@ -311,7 +313,7 @@ class FixedLauncher : public Launcher {
   LaunchPlan plan_;
   GangDriver driver_;
   AgentSet agents_;
-  RankGuard guard_;
+  WorkerGuard guard_;
   KvBridge kv_;
   StartSequence start_;
   effect::StartGeneration started_{};  // the latest

@@ -48,10 +48,10 @@ struct LaunchPlan {
   std::vector<bool> is_remote;   ///< One per host: reached over the network.
   HostSpread spread = HostSpread::kOneMachine;
   std::vector<RankInfo> ranks;              ///< host_index points into `hosts`.
-  std::vector<SyncedFolder> synced;         ///< Directories copied to other hosts (--sync).
+  std::vector<SyncedDirectory> synced;      ///< Directories copied to other hosts (--sync).
   std::optional<SyncedPlace> worker_place;  ///< Where workers start, if within one of these.
   Environment environment;                  ///< Of hvdray itself.
-  std::string current_folder;  ///< Of hvdray: workers on other hosts start there if it exists.
+  std::string current_directory;  ///< Of hvdray: workers on other hosts start there if it exists.
   std::string job_id;
   std::string build;
   TimePoint began{};  ///< When hvdray was called.

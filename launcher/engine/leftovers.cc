@@ -76,8 +76,8 @@ int KillOnce(const std::string& variable) {
 
 int EndLeftovers(const std::string& job_id, uint32_t agent_pid) {
   if (agent_pid > 1) KillAgent(static_cast<pid_t>(agent_pid));
-  if (const std::optional<std::string> own = OwnCgroupFolder(); own && agent_pid > 1) {
-    KillAndRemoveCgroup(AgentCgroupFolder(*own, static_cast<pid_t>(agent_pid)));
+  if (const std::optional<std::string> own = OwnCgroupDirectory(); own && agent_pid > 1) {
+    KillAndRemoveCgroup(AgentCgroupDirectory(*own, static_cast<pid_t>(agent_pid)));
   }
   int killed = 0;
   for (int round = 0; round < kRounds; ++round) {

@@ -15,7 +15,7 @@ StartSequence::StartSequence(Loop& loop, Trace& trace, const LaunchPlan& plan,
       trace_(trace),
       plan_(plan),
       handlers_(std::move(handlers)),
-      worker_folders_(plan.hosts.size()) {}
+      worker_directories_(plan.hosts.size()) {}
 
 void StartSequence::Begin(Generation generation, std::span<const wire::HostFacts> facts) {
   Drop();
@@ -45,7 +45,7 @@ void StartSequence::Copy() {
   if (plan_.synced.empty() || hosts.empty()) return Probe();
   trace_.Begin(kPhaseSync, loop_.Now());
   handlers_.on_copying(true);
-  FolderSyncHandlers handlers;
+  DirectorySyncHandlers handlers;
   handlers.send = handlers_.send;
   handlers.on_host_done = [this](int host, const SyncStats& stats,
                                  const std::vector<std::string>& roots) {
@@ -57,8 +57,8 @@ void StartSequence::Copy() {
     handlers_.on_failed(host, std::move(why).WithContext(fmt::format("host {}", name)));
   };
   handlers.on_done = [this] { OnCopied(); };
-  sync_ = std::make_unique<FolderSync>(loop_, std::move(hosts), plan_.synced,
-                                       *plan_.spec.start_timeout, std::move(handlers));
+  sync_ = std::make_unique<DirectorySync>(loop_, std::move(hosts), plan_.synced,
+                                          *plan_.spec.start_timeout, std::move(handlers));
   sync_->Start();
 }
 
@@ -66,9 +66,9 @@ void StartSequence::OnHostCopied(int host, const SyncStats& stats,
                                  const std::vector<std::string>& roots) {
   const auto index = static_cast<size_t>(host);
   if (plan_.worker_place) {
-    std::string folder = roots[plan_.worker_place->folder];
-    if (!plan_.worker_place->path.empty()) folder += "/" + plan_.worker_place->path;
-    worker_folders_[index] = std::move(folder);
+    std::string directory = roots[plan_.worker_place->directory];
+    if (!plan_.worker_place->path.empty()) directory += "/" + plan_.worker_place->path;
+    worker_directories_[index] = std::move(directory);
   }
   Log(LogLevel::kInfo, "launcher", "{}: copied {} files, {} bytes in {:.3f} s",
       plan_.hosts[index].host, stats.files, stats.bytes,
@@ -78,7 +78,7 @@ void StartSequence::OnHostCopied(int host, const SyncStats& stats,
 
 void StartSequence::OnCopied() {
   trace_.End(kPhaseSync, loop_.Now());
-  const std::unique_ptr<FolderSync> done = std::move(sync_);
+  const std::unique_ptr<DirectorySync> done = std::move(sync_);
   handlers_.on_copying(false);
   // The callback may have ended the generation.
   if (generation_ != 0) Probe();
@@ -109,11 +109,11 @@ void StartSequence::OnProbed(std::optional<ProbeFailure> failure) {
 bool StartSequence::OnMessage(int host, const wire::Message& message) {
   if (const auto* probed = std::get_if<wire::ProbeResult>(&message.body)) {
     if (probe_) probe_->OnResult(host, *probed);
-  } else if (const auto* wanted = std::get_if<wire::FolderWanted>(&message.body)) {
+  } else if (const auto* wanted = std::get_if<wire::DirectoryWanted>(&message.body)) {
     if (sync_) sync_->OnWanted(host, *wanted);
   } else if (const auto* taken = std::get_if<wire::FileTaken>(&message.body)) {
     if (sync_) sync_->OnTaken(host, *taken);
-  } else if (const auto* problem = std::get_if<wire::FolderProblem>(&message.body)) {
+  } else if (const auto* problem = std::get_if<wire::DirectoryProblem>(&message.body)) {
     if (sync_) sync_->OnProblem(host, *problem);
   } else {
     return false;

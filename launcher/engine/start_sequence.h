@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/loop.h"
-#include "launcher/engine/folder_sync.h"
+#include "launcher/engine/directory_sync.h"
 #include "launcher/engine/launcher.h"
 #include "launcher/engine/neighbour_probe.h"
 #include "launcher/job/nic_select.h"
@@ -45,7 +45,7 @@ class StartSequence {
   void Drop();
 
   /// By host: the copied directory in which workers start; empty: as in the plan.
-  std::span<const std::string> worker_folders() const { return worker_folders_; }
+  std::span<const std::string> worker_directories() const { return worker_directories_; }
 
  private:
   void Copy();
@@ -61,8 +61,8 @@ class StartSequence {
   Generation generation_ = 0;
   std::vector<wire::HostFacts> facts_;
   std::vector<NicChoice> nics_;
-  std::vector<std::string> worker_folders_;
-  std::unique_ptr<FolderSync> sync_;       // while it runs
+  std::vector<std::string> worker_directories_;
+  std::unique_ptr<DirectorySync> sync_;    // while it runs
   std::unique_ptr<NeighbourProbe> probe_;  // while it runs
 };
 

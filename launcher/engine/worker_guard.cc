@@ -3,14 +3,35 @@
 #include <fmt/format.h>
 
 #include <optional>
-
-#include "launcher/engine/rank_guard.h"
+#include <string_view>
 
 namespace hvdray {
+namespace {
+
+Status GuardViolation(const wire::Message& message, std::string_view what) {
+  return {ErrorCode::kProtocolError,
+          fmt::format("{}: {}", wire::NameOf(wire::TypeOf(message.body)), what)};
+}
+
+// The worker that a message is about; nullopt: no particular one.
+std::optional<int> WorkerNamedBy(const wire::Body& body) {
+  if (const auto* started = std::get_if<wire::WorkerStarted>(&body)) return started->rank;
+  if (const auto* exited = std::get_if<wire::WorkerExited>(&body)) return exited->rank;
+  if (const auto* output = std::get_if<wire::Output>(&body)) return output->rank;
+  if (const auto* credit = std::get_if<wire::Credit>(&body)) return credit->rank;
+  if (const auto* arrived = std::get_if<wire::WorkerArrived>(&body)) return arrived->worker;
+  const auto* request = std::get_if<wire::KvRequest>(&body);
+  if (request != nullptr && request->rank >= 0) return request->rank;
+  return std::nullopt;
+}
+
+}  // namespace
+
 void WorkerGuard::Admit(int worker, int agent, Generation generation) {
   const auto index = static_cast<size_t>(worker);
   if (rows_.size() <= index) rows_.resize(index + 1);
-  rows_[index] = {agent, generation, 0};
+  Row& row = rows_[index];
+  row = {agent, generation, 0, row.left_over + row.unwritten};
   SetNewest(generation);
 }
 
@@ -29,20 +50,29 @@ Status WorkerGuard::Check(int agent, const wire::Message& message) {
   if (row == nullptr || row->agent != agent) {
     return GuardViolation(message, fmt::format("worker {} is not on this host", *worker));
   }
-  if (const auto* output = std::get_if<wire::Output>(&message.body)) {
-    uint64_t& unwritten = rows_[static_cast<size_t>(*worker)].unwritten;
-    unwritten += output->bytes.size();
-    if (unwritten > wire::kOutputWindowBytes) {
-      return GuardViolation(message, fmt::format("worker {} sent more than its credit", *worker));
-    }
+  const auto* output = std::get_if<wire::Output>(&message.body);
+  if (output == nullptr || IsStale(message)) return {};
+  uint64_t& unwritten = rows_[static_cast<size_t>(*worker)].unwritten;
+  unwritten += output->bytes.size();
+  if (unwritten > wire::kOutputWindowBytes) {
+    return GuardViolation(message, fmt::format("worker {} sent more than its credit", *worker));
   }
   return {};
 }
 
-void WorkerGuard::OnWritten(int worker, uint32_t bytes) {
-  if (Find(worker) == nullptr) return;
-  uint64_t& unwritten = rows_[static_cast<size_t>(worker)].unwritten;
-  unwritten -= std::min<uint64_t>(unwritten, bytes);
+bool WorkerGuard::IsStale(const wire::Message& message) const {
+  const std::optional<int> worker = WorkerNamedBy(message.body);
+  return worker && message.generation < GenerationOf(*worker);
+}
+
+uint32_t WorkerGuard::OnWritten(int worker, uint32_t bytes) {
+  if (Find(worker) == nullptr) return 0;
+  Row& row = rows_[static_cast<size_t>(worker)];
+  const auto late = static_cast<uint32_t>(std::min<uint64_t>(row.left_over, bytes));
+  row.left_over -= late;
+  const auto current = static_cast<uint32_t>(std::min<uint64_t>(row.unwritten, bytes - late));
+  row.unwritten -= current;
+  return current;
 }
 
 int WorkerGuard::AgentOf(int worker) const {

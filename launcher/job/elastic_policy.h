@@ -56,7 +56,7 @@ struct ElasticPolicy {
   /// Who dies in hvd.init() before anybody has seen its addresses is started again in its place
   /// (docs/elastic.md). Horovod mode; the launcher sets it. Default false: what recordings mean
   /// that were made before it was there.
-  bool repairs_meetings = false;
+  bool repairs_barriers = false;
 
   // Joining.
   JoinMode join = JoinMode::kWarm;  ///< --join

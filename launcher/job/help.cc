@@ -78,7 +78,7 @@ std::string CompletionOf(const OptionRow& row) {
     }
     return fmt::format("COMPREPLY=($(compgen -W '{}' -- \"$word\"))", words);
   }
-  if (row.value_name == "FOLDER") return "COMPREPLY=($(compgen -d -- \"$word\"))";
+  if (row.value_name == "DIR") return "COMPREPLY=($(compgen -d -- \"$word\"))";
   if (row.value_name.starts_with("FILE")) return "COMPREPLY=($(compgen -f -- \"$word\"))";
   return {};
 }
@@ -335,7 +335,7 @@ std::string CheckHelp(size_t width) {
   std::string help = "usage: hvdray check [OPTION...] [[--] COMMAND [ARGUMENT...]]\n\n";
   help += Wrap(
       "Says whether a job would start on these hosts, and what each of them is like: reachable, "
-      "versions, clock, disk, limits, CPUs, memory, GPUs, network, working folder, command. "
+      "versions, clock, disk, limits, CPUs, memory, GPUs, network, working directory, command. "
       "Starts agents as run does, but no worker, and leaves nothing running. Each finding says "
       "how to mend it.",
       0, width);
@@ -450,7 +450,8 @@ std::string CheckManPage() {
       "[OPTION...] [[\\-\\-] COMMAND [ARGUMENT...]]\n"
       ".SH DESCRIPTION\n"
       "Starts agents on the hosts of a job as hvdray\\-run(1) does, but no worker, and tells of\n"
-      "versions, clocks, disks, limits, CPUs, memory, GPUs, network, working folder and command.\n"
+      "versions, clocks, disks, limits, CPUs, memory, GPUs, network, working directory and "
+      "command.\n"
       "Each finding says how to mend it. Nothing is left running.\n"
       ".SH EXAMPLES\n";
   for (const HelpExample& example : kCheckExamples) {

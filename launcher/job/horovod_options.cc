@@ -225,7 +225,7 @@ constexpr std::string_view kRendezvous =
     "leave it out: workers find each other by what hvdray gives them; --master-port sets a port";
 constexpr std::string_view kHostfile = "--hostfile FILE";
 constexpr std::string_view kEnv = "-x NAME=VALUE, or -x NAME for a variable that is set here";
-constexpr std::string_view kFolder = "--cwd DIR";
+constexpr std::string_view kDirectory = "--cwd DIR";
 constexpr std::string_view kBinding =
     "nothing is bound to cores here: start the command through taskset or numactl";
 constexpr std::string_view kMpi =
@@ -270,9 +270,9 @@ constexpr auto kForeign = std::to_array<Foreign>({
     {"machinefile", kHostfile},
     {"env-list", kEnv},
     {"genv", kEnv},
-    {"wd", kFolder},
-    {"wdir", kFolder},
-    {"chdir", kFolder},
+    {"wd", kDirectory},
+    {"wdir", kDirectory},
+    {"chdir", kDirectory},
     {"bind-to", kBinding},
     {"map-by", kBinding},
     {"rank-by", kBinding},

@@ -29,12 +29,12 @@ enum class PlanFormat : uint8_t { kText, kJson };
 struct JobSpec {
   // What runs.
   Setting<std::vector<std::string>>
-      command;                            ///< argv; not empty unless is_dry_run or print_config.
-  Setting<std::string> working_folder;    ///< --cwd. Empty: where hvdray runs.
-  Setting<std::vector<SyncWord>> sync;    ///< --sync
-  Setting<std::vector<std::string>> env;  ///< -x: "NAME=VALUE", or "NAME" (taken from ours).
-  Setting<bool> is_clean_env;             ///< --clean-env
-  Setting<bool> is_torch_env{true};       ///< Torchrun's variables too; see wants_torch_env().
+      command;                             ///< argv; not empty unless is_dry_run or print_config.
+  Setting<std::string> working_directory;  ///< --cwd. Empty: where hvdray runs.
+  Setting<std::vector<SyncWord>> sync;     ///< --sync
+  Setting<std::vector<std::string>> env;   ///< -x: "NAME=VALUE", or "NAME" (taken from ours).
+  Setting<bool> is_clean_env;              ///< --clean-env
+  Setting<bool> is_torch_env{true};        ///< Torchrun's variables too; see wants_torch_env().
 
   // Where and how many.
   Setting<int> np;                        ///< -np. Range [1, 65536].
@@ -74,8 +74,8 @@ struct JobSpec {
   // Input and output.
   Setting<std::optional<int>> stdin_rank;  ///< nullopt: none.
   Setting<TagOutput> tag_output{TagOutput::kRank};
-  Setting<bool> is_timestamped;        ///< --prefix-output-with-timestamp
-  Setting<std::string> output_folder;  ///< --output-filename
+  Setting<bool> is_timestamped;           ///< --prefix-output-with-timestamp
+  Setting<std::string> output_directory;  ///< --output-filename
   Setting<ColorMode> color{ColorMode::kAuto};
   Setting<bool> is_quiet;
   Setting<bool> is_verbose;
@@ -96,7 +96,7 @@ struct JobSpec {
   Setting<HostKeyCheck> host_key_check{HostKeyCheck::kAcceptNew};
   Setting<int> ssh_connections{32};
   Setting<std::string> launch_agent;  ///< Empty: SSH.
-  Setting<std::string> remote_folder;
+  Setting<std::string> remote_directory;
   Setting<bool> is_remote_forced;
 
   RaySpec ray;

@@ -62,8 +62,8 @@ Result<std::vector<std::string>> ValuesOfVariable(const OptionKey& key, const st
   }
 }
 
-/// horovodrun takes `--output-filename "$FOLDER"` with an empty FOLDER as if it were not there. Not
-/// so with `-H "$HOSTS"`: a job for a cluster must not start all its workers here.
+/// horovodrun takes `--output-filename "$DIRECTORY"` with an empty DIRECTORY as if it were not
+/// there. Not so with `-H "$HOSTS"`: a job for a cluster must not start all its workers here.
 bool IsEmptyForHorovod(const ParsedOption& option) {
   const OptionRow& row = *option.row;
   return row.is_horovod && row.id != OptionId::kHosts && row.type == OptionType::kText &&

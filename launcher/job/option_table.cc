@@ -42,11 +42,11 @@ constexpr OptionRow kRows[] = {
      .default_text = "off", .group = Group::kJob,
      .help = "Workers inherit only PATH, HOME, LANG, HOROVOD_* and NCCL_*, and get what -x says."},
     {.id = Id::kCwd, .name = "cwd", .spellings = "--cwd", .type = Type::kText,
-     .value_name = "FOLDER", .default_text = "the current folder", .group = Group::kJob,
-     .help = "The folder that workers start in."},
+     .value_name = "DIR", .default_text = "the current directory", .group = Group::kJob,
+     .help = "The directory that workers start in."},
     {.id = Id::kSync, .name = "sync", .spellings = "--sync", .type = Type::kList,
      .value_name = "DIR[:TARGET]", .group = Group::kJob,
-     .help = "Copy this folder to the other hosts before the workers start: what differs there, without "
+     .help = "Copy this directory to the other hosts before the workers start: what differs there, without "
              ".git and what .gitignore leaves out. Default TARGET: the same place. Repeatable."},
     {.id = Id::kTorchEnv, .name = "torch-env", .negations = "--no-torch-env",
      .type = Type::kFlag, .default_text = "on", .group = Group::kJob,
@@ -159,9 +159,9 @@ constexpr OptionRow kRows[] = {
      .help = "A host that is silent for so long counts as lost."},
 
     {.id = Id::kOutputFilename, .name = "output-filename", .spellings = "--output-filename",
-     .type = Type::kText, .value_name = "FOLDER", .group = Group::kOutput, .is_horovod = true,
-     .help = "Also write each worker's output to FOLDER/rank.N/stdout and stderr; that of attempts "
-             "before a restart moves to FOLDER/attempt.K/rank.N."},
+     .type = Type::kText, .value_name = "DIR", .group = Group::kOutput, .is_horovod = true,
+     .help = "Also write each worker's output to DIR/rank.N/stdout and stderr; that of attempts "
+             "before a restart moves to DIR/attempt.K/rank.N."},
     {.id = Id::kPrefixTimestamp, .name = "prefix-output-with-timestamp",
      .spellings = "-prefix-timestamp --prefix-output-with-timestamp", .type = Type::kFlag,
      .default_text = "off", .group = Group::kOutput, .exclusion = Not::kTimestamp,
@@ -260,7 +260,7 @@ constexpr OptionRow kRows[] = {
              "line is appended as the last word. For example: kubectl exec -i {host} -- sh -c"},
     {.id = Id::kRemoteDir, .name = "remote-dir", .spellings = "--remote-dir", .type = Type::kText,
      .value_name = "DIR", .default_text = "~/.cache/hvdray", .group = Group::kNetwork,
-     .help = "Folder on other hosts that keeps the agent."},
+     .help = "Directory on other hosts that keeps the agent."},
     {.id = Id::kForceRemote, .name = "force-remote", .spellings = "--force-remote",
      .type = Type::kFlag, .default_text = "off", .group = Group::kNetwork,
      .help = "Reach hosts that are this machine as if they were others, too."},
@@ -276,7 +276,7 @@ constexpr OptionRow kRows[] = {
      .help = "The dashboard of the cluster, as in http://10.0.0.10:8265. Implies --ray."},
     {.id = Id::kRayVerify, .name = "ray-verify", .spellings = "--ray-verify", .type = Type::kText,
      .value_name = "true|false|PATH", .default_text = "true", .group = Group::kRay,
-     .help = "Whether the certificate of an https:// dashboard is checked, or the file or folder of the "
+     .help = "Whether the certificate of an https:// dashboard is checked, or the file or directory of the "
              "authorities that it is checked against."},
     {.id = Id::kRayHeaders, .name = "ray-headers", .spellings = "--ray-headers", .type = Type::kText,
      .value_name = "JSON", .default_text = "RAY_JOB_HEADERS", .group = Group::kRay,
@@ -301,7 +301,7 @@ constexpr OptionRow kRows[] = {
              "which a client that reads along has seen by then. At least 64MiB."},
     {.id = Id::kWorkingDir, .name = "working-dir", .spellings = "--working-dir", .type = Type::kText,
      .value_name = "DIR|URI", .group = Group::kRay,
-     .help = "A folder that goes with the job and that workers start in: all of it but .git, .venv, venv, "
+     .help = "A directory that goes with the job and that workers start in: all of it but .git, .venv, venv, "
              "__pycache__ and what .gitignore and .rayignore leave out. At most 100 MiB compressed. Or an "
              "archive that every node fetches: s3://, gs://, https://, as Ray has it."},
     {.id = Id::kExclude, .name = "exclude", .spellings = "--exclude", .type = Type::kList,

@@ -84,7 +84,7 @@ Result<OptionLayer> LoadUserLayer(const Environment& environment, const Resolver
   if (!text.ok()) {
     return Status(
         text.status().code(), text.status().message(),
-        "HOME or XDG_CONFIG_HOME may be another user's: let XDG_CONFIG_HOME name a folder "
+        "HOME or XDG_CONFIG_HOME may be another user's: let XDG_CONFIG_HOME name a directory "
         "of your own");
   }
   if (!*text) return OptionLayer();

@@ -305,7 +305,8 @@ std::string PlanToText(const JobSpec& spec, std::span<const RankInfo> ranks) {
   std::string text = fmt::format("{} on {}\n", Count(ranks.size(), "worker"),
                                  Count(HostsOf(ranks).size(), "host"));
   if (!spec.command->empty()) text += fmt::format("command: {}\n", QuoteAll(*spec.command));
-  if (!spec.working_folder->empty()) text += fmt::format("folder: {}\n", *spec.working_folder);
+  if (!spec.working_directory->empty())
+    text += fmt::format("directory: {}\n", *spec.working_directory);
   text += '\n' + Table(ranks);
   const std::vector<Variables> all = EnvironmentsOf(spec, ranks);
   text += Environments(all);
@@ -320,7 +321,7 @@ std::string PlanToText(const JobSpec& spec, std::span<const RankInfo> ranks) {
 
 std::string PlanToJson(const JobSpec& spec, std::span<const RankInfo> ranks) {
   Json plan = {{"schema", kSchema}, {"size", ranks.size()}, {"command", *spec.command}};
-  if (!spec.working_folder->empty()) plan["folder"] = *spec.working_folder;
+  if (!spec.working_directory->empty()) plan["folder"] = *spec.working_directory;
   plan["hosts"] = Json::array();
   for (const HostPlan& host : HostsOf(ranks)) {
     plan["hosts"].push_back({{"host", host.host}, {"workers", host.workers}});

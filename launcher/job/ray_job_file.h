@@ -18,7 +18,7 @@
 
 namespace hvdray {
 
-/// Its name in the package's folder.
+/// Its name in the package's directory.
 inline constexpr const char* kRayJobFileName = "job.json";
 /// Largest file that is read.
 inline constexpr size_t kMaxRayJobFileBytes = size_t{16} << 20;

@@ -243,11 +243,12 @@ Json ShownRuntimeEnv(std::string_view text) {
   return DumpJson(*env);
 }
 
-Status CheckRemoteFolder(std::string_view uri) {
+Status CheckRemoteDirectory(std::string_view uri) {
   const std::string_view scheme = uri.substr(0, uri.find("://"));
   if (std::find(kSchemes.begin(), kSchemes.end(), scheme) == kSchemes.end()) {
-    return Wrong(fmt::format("Ray fetches nothing from {}", Quoted(uri)),
-                 fmt::format("a folder of this machine, or {}://", fmt::join(kSchemes, "://, ")));
+    return Wrong(
+        fmt::format("Ray fetches nothing from {}", Quoted(uri)),
+        fmt::format("a directory of this machine, or {}://", fmt::join(kSchemes, "://, ")));
   }
   const bool is_archive = std::any_of(kArchives.begin(), kArchives.end(),
                                       [uri](std::string_view end) { return uri.ends_with(end); });

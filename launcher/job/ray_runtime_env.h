@@ -17,7 +17,7 @@ struct RayRuntimeEnv {
   /// What Ray itself makes of the nodes: pip, uv, conda, env_vars, image_uri, config and the like.
   /// Files that it names on this machine (requirements.txt, environment.yml) are read in.
   Json actors = Json::object();
-  std::vector<std::string> py_modules;  ///< Folders, wheels, URIs.
+  std::vector<std::string> py_modules;  ///< Directories, wheels, URIs.
   std::string working_dir;
   std::vector<std::string> excludes;
 };
@@ -39,7 +39,7 @@ Result<RayRuntimeEnv> ParseRuntimeEnvText(std::string_view text);
 Json ShownRuntimeEnv(std::string_view text);
 
 /// Of an archive, "s3://...". Errors: kUsage: Ray can't fetch it.
-Status CheckRemoteFolder(std::string_view uri);
+Status CheckRemoteDirectory(std::string_view uri);
 
 }  // namespace hvdray
 

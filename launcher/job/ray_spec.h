@@ -22,18 +22,19 @@ enum class Backend : uint8_t { kAuto, kRay, kSsh };
 enum class GpuChoice : uint8_t { kHost, kRank };
 
 struct RaySpec {
-  Setting<bool> is_wanted;          ///< --ray, or --ray-address.
-  Setting<Backend> backend;         ///< --backend
-  Setting<std::string> address;     ///< --ray-address. Empty: see cluster/ray/ray_address.h.
-  Setting<std::string> verify;      ///< --ray-verify: "true", "false", or a file or folder of CAs.
-  Setting<std::string> headers;     ///< --ray-headers: a JSON object of texts.
-  Setting<std::string> python;      ///< --ray-python. Empty: the one that Ray itself runs in.
-  Setting<bool> keeps_ray_env;      ///< --keep-ray-env
-  Setting<bool> is_detached;        ///< --detach
+  Setting<bool> is_wanted;       ///< --ray, or --ray-address.
+  Setting<Backend> backend;      ///< --backend
+  Setting<std::string> address;  ///< --ray-address. Empty: see cluster/ray/ray_address.h.
+  Setting<std::string> verify;   ///< --ray-verify: "true", "false", or a file or directory of CAs.
+  Setting<std::string> headers;  ///< --ray-headers: a JSON object of texts.
+  Setting<std::string> python;   ///< --ray-python. Empty: the one that Ray itself runs in.
+  Setting<bool> keeps_ray_env;   ///< --keep-ray-env
+  Setting<bool> is_detached;     ///< --detach
   Setting<bool> stops_with_client;  ///< --stop-with-client
   /// --ray-log-limit: bytes of output that lie on the head's disk, at most.
   Setting<double> log_limit{double{1 << 30}};
-  Setting<std::string> working_dir;  ///< --working-dir: a folder that goes with the job, or a URI.
+  Setting<std::string>
+      working_dir;  ///< --working-dir: a directory that goes with the job, or a URI.
   Setting<std::vector<std::string>> excludes;  ///< --exclude: lines as of a .gitignore.
   /// --runtime-env: JSON, with what it names on this machine read in. See ray_runtime_env.h.
   Setting<std::string> runtime_env;
@@ -50,8 +51,8 @@ struct RaySpec {
   Setting<Duration> group_timeout{std::chrono::seconds(100)};  ///< --placement-group-timeout
   Setting<GpuChoice> gpu_choice;                               ///< --gpu-visibility
 
-  /// An archive that Ray fetches on each node, not a folder of the client's.
-  bool is_folder_remote() const { return working_dir->find("://") != std::string::npos; }
+  /// An archive that Ray fetches on each node, not a directory of the client's.
+  bool is_directory_remote() const { return working_dir->find("://") != std::string::npos; }
   double slot_gpus() const { return gpus_per_slot->value_or(*uses_gpu ? 1 : 0); }
 };
 

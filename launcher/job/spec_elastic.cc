@@ -89,9 +89,9 @@ void WarnOfTorchScript(const ResolverFiles& files, const JobSpec& spec,
   const size_t script = PythonScriptOf(*spec.command);
   if (script == 0) return;
   const std::string& word = (*spec.command)[script];
-  const bool is_below = !word.starts_with('/') && !spec.working_folder->empty();
+  const bool is_below = !word.starts_with('/') && !spec.working_directory->empty();
   const Result<std::optional<std::string>> text =
-      files.read(is_below ? *spec.working_folder + "/" + word : word);
+      files.read(is_below ? *spec.working_directory + "/" + word : word);
   if (!text.ok() || !text->has_value()) return;  // checked where it is to run
   const auto has = [&text](std::string_view part) {
     return (*text)->find(part) != std::string::npos;

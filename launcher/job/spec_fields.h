@@ -46,25 +46,25 @@ void ForEachRayField(Ray& ray, Visitor&& visit) {
 template <typename Spec, typename Visitor>
 void ForEachSpecField(Spec& spec, Visitor&& visit) {
   // clang-format off
-  auto& [command, working_folder, sync, env, is_clean_env, is_torch_env,
+  auto& [command, working_directory, sync, env, is_clean_env, is_torch_env,
          np, hosts, min_np, max_np, host_discovery_script, slots_per_host, hostfile, job_file,
          config_file, cluster_file, network_interfaces,
          start_timeout, elastic_timeout, grace, timeout, heartbeat_timeout, kv_hold,
          max_restarts, reset_limit, blacklist_cooldown_range,
          elastic_mode, join, success, discovery_interval, discovery_timeout, straggler_timeout,
          breaks_connections,
-         stdin_rank, tag_output, is_timestamped, output_folder, color, is_quiet, is_verbose,
+         stdin_rank, tag_output, is_timestamped, output_directory, color, is_quiet, is_verbose,
          is_log_json, report_file, events_file, junit_file, trace_file, record_file,
          master_port, is_peer_checked, agent_path, ssh_port, ssh_identity_file, ssh_user,
          ssh_proxy_command, ssh_transport, ssh_config_file, host_key_check, ssh_connections,
-         launch_agent, remote_folder, is_remote_forced,
+         launch_agent, remote_directory, is_remote_forced,
          ray, is_dry_run, print_plan, print_config, tunables] = spec;
   // clang-format on
   visit("command", OptionId::kCount, command);
   visit("job_file", OptionId::kJobFile, job_file);
   visit("env", OptionId::kEnv, env);
   visit("is_clean_env", OptionId::kCleanEnv, is_clean_env);
-  visit("working_folder", OptionId::kCwd, working_folder);
+  visit("working_folder", OptionId::kCwd, working_directory);
   visit("sync", OptionId::kSync, sync);
   visit("is_torch_env", OptionId::kTorchEnv, is_torch_env);
   visit("np", OptionId::kNumProc, np);
@@ -90,7 +90,7 @@ void ForEachSpecField(Spec& spec, Visitor&& visit) {
   visit("timeout", OptionId::kTimeout, timeout);
   visit("start_timeout", OptionId::kStartTimeout, start_timeout);
   visit("heartbeat_timeout", OptionId::kHeartbeatTimeout, heartbeat_timeout);
-  visit("output_folder", OptionId::kOutputFilename, output_folder);
+  visit("output_folder", OptionId::kOutputFilename, output_directory);
   visit("is_timestamped", OptionId::kPrefixTimestamp, is_timestamped);
   visit("tag_output", OptionId::kTagOutput, tag_output);
   visit("stdin_rank", OptionId::kStdin, stdin_rank);
@@ -120,7 +120,7 @@ void ForEachSpecField(Spec& spec, Visitor&& visit) {
   visit("host_key_check", OptionId::kStrictHostKeyChecking, host_key_check);
   visit("ssh_connections", OptionId::kSshConnections, ssh_connections);
   visit("launch_agent", OptionId::kLaunchAgent, launch_agent);
-  visit("remote_folder", OptionId::kRemoteDir, remote_folder);
+  visit("remote_folder", OptionId::kRemoteDir, remote_directory);
   visit("is_remote_forced", OptionId::kForceRemote, is_remote_forced);
   ForEachRayField(ray, visit);
   visit("config_file", OptionId::kConfigFile, config_file);

@@ -187,14 +187,14 @@ Status Member(const Json& object, const char* key, T* value) {
 template <>
 struct Codec<SyncWord> {
   static Json To(const SyncWord& word) {
-    Json json = {{"folder", BytesToJson(word.folder)}};
+    Json json = {{"folder", BytesToJson(word.directory)}};
     if (word.has_target) json["target"] = BytesToJson(word.target);
     return json;
   }
   static Status From(const Json& json, SyncWord* word) {
     if (!json.is_object()) return WrongKind("objects");
     word->has_target = json.contains("target");
-    HVDRAY_RETURN_IF_ERROR(Member(json, "folder", &word->folder));
+    HVDRAY_RETURN_IF_ERROR(Member(json, "folder", &word->directory));
     return Member(json, "target", &word->target);
   }
 };

@@ -127,16 +127,16 @@ Result<double> LogLimitOf(const RawOption& raw) {
                 fmt::format("{} must be a size from 64MiB, not {}", raw.label, Quoted(text)));
 }
 
-/// What it says of the working folder goes where the options of that name put it.
+/// What it says of the working directory goes where the options of that name put it.
 Result<std::string> RuntimeEnvOf(const RawOption& raw, const ResolverFiles& files, RaySpec* ray) {
   Result<RayRuntimeEnv> env = ReadRuntimeEnv(LastOf(raw), files.read);
   if (!env.ok()) return std::move(env).status().WithContext(raw.label);
   if (!env->working_dir.empty()) {
     if (!ray->working_dir->empty()) {
-      return Status(
-          ErrorCode::kUsage,
-          fmt::format("{} and {} both name a working folder", raw.label, ray->working_dir.origin()),
-          "leave one of the two out");
+      return Status(ErrorCode::kUsage,
+                    fmt::format("{} and {} both name a working directory", raw.label,
+                                ray->working_dir.origin()),
+                    "leave one of the two out");
     }
     ray->working_dir.Set(env->working_dir, raw.origin);
   }
@@ -148,8 +148,8 @@ Result<std::string> RuntimeEnvOf(const RawOption& raw, const ResolverFiles& file
 
 /// A URI goes to Ray as it is.
 Status CheckWorkingDir(const RaySpec& ray) {
-  if (!ray.is_folder_remote()) return {};
-  Status status = CheckRemoteFolder(*ray.working_dir);
+  if (!ray.is_directory_remote()) return {};
+  Status status = CheckRemoteDirectory(*ray.working_dir);
   return status.ok() ? status : std::move(status).WithContext(ray.working_dir.origin());
 }
 
@@ -397,9 +397,9 @@ void SettleRay(const LayerStack& job, JobSpec* spec, std::vector<std::string>* w
   if (!spec->ray.excludes->empty() && spec->ray.working_dir->empty()) {
     warnings->push_back(spec->ray.excludes.origin() + " has no effect without --working-dir");
   }
-  if (!spec->ray.excludes->empty() && spec->ray.is_folder_remote()) {
+  if (!spec->ray.excludes->empty() && spec->ray.is_directory_remote()) {
     warnings->push_back(spec->ray.excludes.origin() +
-                        " has no effect on a working folder that Ray fetches");
+                        " has no effect on a working directory that Ray fetches");
   }
 }
 

@@ -144,15 +144,15 @@ Result<SyncWord> ParseSyncWord(std::string_view word) {
   if (word.find('\0') != std::string_view::npos) return refuse("must be DIR or DIR:TARGET");
   const size_t colon = word.rfind(':');
   SyncWord parts;
-  parts.folder = word.substr(0, colon);
-  if (parts.folder.empty()) return refuse("must be DIR or DIR:TARGET");
+  parts.directory = word.substr(0, colon);
+  if (parts.directory.empty()) return refuse("must be DIR or DIR:TARGET");
   if (colon == std::string_view::npos || colon + 1 == word.size()) return parts;
   std::string_view target = word.substr(colon + 1);
   // A shell leaves a '~' alone that does not begin the word.
   if (target == "~") target = ".";
   if (target.starts_with("~/")) target.remove_prefix(2);
   if (target.starts_with('~'))
-    return refuse("must name a folder in one's own home, or from '/' on");
+    return refuse("must name a directory in one's own home, or from '/' on");
   if (HasPart(target, "..")) return refuse("must have no '..' in TARGET");
   if (target.size() > kMaxPath) return refuse("must have a shorter TARGET");
   parts.has_target = true;
@@ -161,8 +161,8 @@ Result<SyncWord> ParseSyncWord(std::string_view word) {
 }
 
 std::string SyncText(const SyncWord& word) {
-  const bool is_plain = !word.has_target && word.folder.find(':') == std::string::npos;
-  return is_plain ? word.folder : fmt::format("{}:{}", word.folder, word.target);
+  const bool is_plain = !word.has_target && word.directory.find(':') == std::string::npos;
+  return is_plain ? word.directory : fmt::format("{}:{}", word.directory, word.target);
 }
 
 }  // namespace hvdray

@@ -39,13 +39,13 @@ std::string Quoted(std::string_view text);
 // The word behind --sync, cut into its parts. Pure.
 
 struct SyncWord {
-  std::string folder;  ///< As it was written.
-  std::string target;  ///< "" when none was named; else as it was written, but for "~/".
+  std::string directory;  ///< As it was written.
+  std::string target;     ///< "" when none was named; else as it was written, but for "~/".
   bool has_target = false;
   bool operator==(const SyncWord&) const = default;
 };
 
-/// "DIR" or "DIR:TARGET"; the last colon counts, so a folder with a colon in its name is written
+/// "DIR" or "DIR:TARGET"; the last colon counts, so a directory with a colon in its name is written
 /// "DIR:". Errors: kUsage, half a sentence for the caller to put the origin in front of.
 Result<SyncWord> ParseSyncWord(std::string_view word);
 

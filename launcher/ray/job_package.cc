@@ -15,7 +15,7 @@
 #include "base/fd.h"
 #include "base/shown_text.h"
 #include "base/zip.h"
-#include "launcher/engine/folder_list.h"
+#include "launcher/engine/directory_list.h"
 #include "wire/package_layout.h"
 
 namespace hvdray {
@@ -74,13 +74,13 @@ Result<std::string> NameOf(std::vector<PackageEntry>& entries, std::string_view 
   all.Add("hvdray package 1\n");
   for (PackageEntry& entry : entries) {
     Sha256Sum content;
-    if (!entry.path.empty() && !entry.is_folder) {
+    if (!entry.path.empty() && !entry.is_directory) {
       HVDRAY_RETURN_IF_ERROR(ReadForName(entry, content));
     } else {
       content.Add(entry.bytes);
     }
     AddPart(all, entry.name);
-    AddPart(all, fmt::format("{}{:o}", entry.is_folder ? 'd' : 'f', entry.mode));
+    AddPart(all, fmt::format("{}{:o}", entry.is_directory ? 'd' : 'f', entry.mode));
     AddPart(all, content.Finish());
   }
   constexpr size_t kHashBytes = 8;
@@ -88,8 +88,8 @@ Result<std::string> NameOf(std::vector<PackageEntry>& entries, std::string_view 
                      Hex(std::string_view(all.Finish()).substr(0, kHashBytes)));
 }
 
-FolderRules RulesOf(const PackageOptions& options) {
-  FolderRules rules;
+DirectoryRules RulesOf(const PackageOptions& options) {
+  DirectoryRules rules;
   rules.links = LinkRule::kFollow;
   rules.ignore_files = {".gitignore", ".rayignore"};
   rules.excludes = {".venv", "venv", "__pycache__"};
@@ -103,7 +103,7 @@ std::string LargestText(const PackagePlan& plan) {
   std::vector<const PackageEntry*> files;
   for (const PackageEntry& entry : plan.entries) {
     const bool is_ours = !entry.name.starts_with(plan.user_prefix);
-    if (!entry.is_folder && !is_ours) files.push_back(&entry);
+    if (!entry.is_directory && !is_ours) files.push_back(&entry);
   }
   const size_t count = std::min(kLargestNamed, files.size());
   std::partial_sort(files.begin(), files.begin() + static_cast<ptrdiff_t>(count), files.end(),
@@ -130,22 +130,23 @@ Status TooLarge(const PackagePlan& plan, size_t limit) {
 }
 
 /// Adds the directory's content below `name`.
-Status AddFolderEntries(const PackageOptions& options, const std::string& name, PackagePlan& plan) {
+Status AddDirectoryEntries(const PackageOptions& options, const std::string& name,
+                           PackagePlan& plan) {
   plan.working_dir = options.working_dir;
   plan.user_prefix = name + "/";
-  HVDRAY_ASSIGN_OR_RETURN(const FolderListing listing,
-                          ListFolder(options.working_dir, RulesOf(options)));
+  HVDRAY_ASSIGN_OR_RETURN(const DirectoryListing listing,
+                          ListDirectory(options.working_dir, RulesOf(options)));
   plan.user_files = listing.files;
   plan.user_bytes = listing.bytes;
-  plan.entries.push_back({.name = name, .mode = kProgramMode, .is_folder = true});
-  for (const wire::FolderEntry& found : listing.entries) {
-    if (found.kind == wire::FolderEntryKind::kFolderMode) continue;
+  plan.entries.push_back({.name = name, .mode = kProgramMode, .is_directory = true});
+  for (const wire::DirectoryEntry& found : listing.entries) {
+    if (found.kind == wire::DirectoryEntryKind::kDirectoryMode) continue;
     PackageEntry entry;
     entry.name = plan.user_prefix + found.path;
-    entry.is_folder = found.kind == wire::FolderEntryKind::kFolder;
+    entry.is_directory = found.kind == wire::DirectoryEntryKind::kDirectory;
     entry.path = fmt::format("{}/{}", options.working_dir, found.path);
     // A read-only directory could neither be unpacked nor cleaned up.
-    entry.mode = entry.is_folder ? found.mode | kOwnerAll : found.mode;
+    entry.mode = entry.is_directory ? found.mode | kOwnerAll : found.mode;
     entry.size = found.size;
     plan.entries.push_back(std::move(entry));
   }
@@ -153,7 +154,7 @@ Status AddFolderEntries(const PackageOptions& options, const std::string& name, 
 }
 
 Status CheckUnchanged(const PackageEntry& entry) {
-  if (entry.path.empty() || entry.is_folder) return {};
+  if (entry.path.empty() || entry.is_directory) return {};
   struct stat info {};
   if (::stat(entry.path.c_str(), &info) == 0 && static_cast<uint64_t>(info.st_size) == entry.size &&
       info.st_mtim.tv_sec == entry.mtime_s &&
@@ -169,33 +170,34 @@ Status CheckUnchanged(const PackageEntry& entry) {
 
 Result<PackagePlan> PlanPackage(const PackageOptions& options) {
   PackagePlan plan;
-  plan.entries.push_back({.name = kPackageOwnFolder, .mode = kProgramMode, .is_folder = true});
-  plan.entries.push_back({.name = fmt::format("{}/hvdray-agent", kPackageOwnFolder),
+  plan.entries.push_back(
+      {.name = kPackageOwnDirectory, .mode = kProgramMode, .is_directory = true});
+  plan.entries.push_back({.name = fmt::format("{}/hvdray-agent", kPackageOwnDirectory),
                           .mode = kProgramMode,
                           .path = options.agent_path});
-  plan.entries.push_back({.name = fmt::format("{}/ray_driver.py", kPackageOwnFolder),
+  plan.entries.push_back({.name = fmt::format("{}/ray_driver.py", kPackageOwnDirectory),
                           .mode = kTextMode,
                           .bytes = std::string(RayDriverText())});
   if (!options.working_dir.empty()) {
-    HVDRAY_RETURN_IF_ERROR(AddFolderEntries(options, kPackageFilesFolder, plan));
+    HVDRAY_RETURN_IF_ERROR(AddDirectoryEntries(options, kPackageFilesDirectory, plan));
   }
   HVDRAY_ASSIGN_OR_RETURN(plan.name, NameOf(plan.entries, ""));
   return plan;
 }
 
 Result<PackagePlan> PlanModulePackage(const std::string& path) {
-  std::string folder = path;
-  while (folder.size() > 1 && folder.ends_with('/')) folder.pop_back();
-  const std::string name = folder.substr(folder.rfind('/') + 1);
+  std::string directory = path;
+  while (directory.size() > 1 && directory.ends_with('/')) directory.pop_back();
+  const std::string name = directory.substr(directory.rfind('/') + 1);
   if (name.empty() || name == "." || name == "..") {
     return Status(ErrorCode::kUsage,
                   fmt::format("py_modules: {} has no name to import it by", path),
-                  "name the package's folder itself: ../src/mypackage");
+                  "name the package's directory itself: ../src/mypackage");
   }
   PackageOptions options;
-  options.working_dir = folder;
+  options.working_dir = directory;
   PackagePlan plan;
-  HVDRAY_RETURN_IF_ERROR(AddFolderEntries(options, name, plan));
+  HVDRAY_RETURN_IF_ERROR(AddDirectoryEntries(options, name, plan));
   HVDRAY_ASSIGN_OR_RETURN(plan.name, NameOf(plan.entries, "mod_"));
   return plan;
 }
@@ -204,11 +206,12 @@ Result<std::string> BuildPackage(const PackagePlan& plan, size_t limit_bytes) {
   ZipWriter zip(limit_bytes);
   for (const PackageEntry& entry : plan.entries) {
     // The agent is packed every time, and the user waits for it.
-    const ZipEffort effort = entry.mode == kProgramMode && entry.name.starts_with(kPackageOwnFolder)
-                                 ? ZipEffort::kFast
-                                 : ZipEffort::kUsual;
-    if (entry.is_folder) {
-      HVDRAY_RETURN_IF_ERROR(zip.AddFolder(entry.name, entry.mode));
+    const ZipEffort effort =
+        entry.mode == kProgramMode && entry.name.starts_with(kPackageOwnDirectory)
+            ? ZipEffort::kFast
+            : ZipEffort::kUsual;
+    if (entry.is_directory) {
+      HVDRAY_RETURN_IF_ERROR(zip.AddDirectory(entry.name, entry.mode));
     } else if (entry.path.empty()) {
       HVDRAY_RETURN_IF_ERROR(zip.AddBytes(entry.name, entry.mode, entry.bytes, effort));
     } else {

@@ -27,7 +27,7 @@ struct PackageOptions {
 struct PackageEntry {
   std::string name;  ///< In the package; directories without a trailing '/'.
   uint16_t mode = 0;
-  bool is_folder = false;
+  bool is_directory = false;
   std::string path = {};  ///< On disk; empty: the bytes are `bytes`.
   std::string bytes = {};
   // For a file on disk: its state when it was hashed.
@@ -49,7 +49,7 @@ struct PackagePlan {
 
 /// Lists the directory and reads all files once. Excludes .git, .venv, venv, __pycache__, and what
 /// --exclude, .gitignore and .rayignore name. Follows links. Blocks. Errors: kUsage and
-/// kFileUnreadable as ListFolder(), kPackageTooLarge if it can't fit at any compression.
+/// kFileUnreadable as ListDirectory(), kPackageTooLarge if it can't fit at any compression.
 Result<PackagePlan> PlanPackage(const PackageOptions& options);
 
 /// The zip archive. Blocks: about 25 ms per MB. Errors: kPackageTooLarge with the largest files;

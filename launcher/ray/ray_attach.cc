@@ -112,7 +112,7 @@ class Attachment {
         stream_(loop, pool_, options_.access.Copy(), options_.plan.id, "stream",
                 {.on_bytes = [this](const std::string& bytes) { OnBytes(bytes); },
                  .on_rest = [this](const std::string& line) { Do(plan_.OnRest(line)); }}),
-        rank_files_(options_.output_folder),
+        rank_files_(options_.output_directory),
         reader_({.on_output = [this](RecordKind kind, ByteView bytes) { OnOutput(kind, bytes); },
                  .on_end = [this](StreamEnd end) { OnEnd(std::move(end)); },
                  .on_places = [this](PlacesOfRecord record) { OnPlaces(std::move(record)); },
@@ -346,9 +346,9 @@ Status CheckWantedFiles(const std::vector<RayWantedFile>& files) {
   return {};
 }
 
-Status CheckOutputFolder(const std::string& path, int np) {
+Status CheckOutputDirectory(const std::string& path, int np) {
   if (path.empty()) return {};
-  if (np > 0) return OutputFolder::Create(path, np).status();
+  if (np > 0) return OutputDirectory::Create(path, np).status();
   HVDRAY_RETURN_IF_ERROR(MakeDirs(path));
   if (::access(path.c_str(), W_OK | X_OK) == 0) return {};
   return ErrnoStatus(path, errno).WithCode(ErrorCode::kFileUnwritable);

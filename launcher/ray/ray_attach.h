@@ -31,8 +31,8 @@ struct RayAttachOptions {
   FollowPlan::Options plan;
   std::string likely_node;  ///< Most likely node of the driver; may be empty.
   std::vector<RayWantedFile> files;
-  std::string output_folder = {};  ///< --output-filename; empty: none.
-  bool tells_presence = false;     ///< The job stops if it has no client.
+  std::string output_directory = {};  ///< --output-filename; empty: none.
+  bool tells_presence = false;        ///< The job stops if it has no client.
   bool is_stopped_at_once = false;
   /// Released once signals are handled here. May be null.
   std::shared_ptr<HeldSignals> held_signals = nullptr;
@@ -42,7 +42,7 @@ struct RayAttachOptions {
 Status CheckWantedFiles(const std::vector<RayWantedFile>& files);
 /// Creates the directory of --output-filename with the files of `np` ranks (0: not known yet). No
 /// effect for an empty path. Errors: kFileUnwritable.
-Status CheckOutputFolder(const std::string& path, int np);
+Status CheckOutputDirectory(const std::string& path, int np);
 
 /// Blocks until the job has ended or the user leaves. Returns the exit code; prints errors to
 /// stderr.

@@ -10,12 +10,12 @@ namespace hvdray {
 
 /// The driver runs in Ray's own Python, which often is not the one in PATH. `python`: value of
 /// --ray-python, shell words; empty: the program of the shell's parent, a process of Ray, with the
-/// site-packages that Ray's library was loaded from; failing that, python3. kWorkingFolder: the
+/// site-packages that Ray's library was loaded from; failing that, python3. kWorkingDirectory: the
 /// package is the job's working directory. kModulePath: it is in PYTHONPATH, beside a working
 /// directory of the user's that Ray fetches.
-enum class DriverPlace : uint8_t { kWorkingFolder, kModulePath };
+enum class DriverPlace : uint8_t { kWorkingDirectory, kModulePath };
 std::string RayEntrypoint(const std::string& python,
-                          DriverPlace place = DriverPlace::kWorkingFolder);
+                          DriverPlace place = DriverPlace::kWorkingDirectory);
 
 }  // namespace hvdray
 

@@ -14,15 +14,15 @@ wire::StreamId StreamOf(RecordKind kind) {
 
 void RayRankFiles::OnPlaces(PlacesOfRecord record) {
   if (path_.empty()) return;
-  if (folder_ == nullptr && lost_.ok()) {
-    auto folder = OutputFolder::Create(path_, record.np);
-    if (folder.ok()) {
-      folder_ = std::move(folder).value();
+  if (directory_ == nullptr && lost_.ok()) {
+    auto directory = OutputDirectory::Create(path_, record.np);
+    if (directory.ok()) {
+      directory_ = std::move(directory).value();
     } else {
-      Note(std::move(folder).status().WithCode(ErrorCode::kOutputLost));
+      Note(std::move(directory).status().WithCode(ErrorCode::kOutputLost));
     }
   }
-  if (folder_ == nullptr) return;
+  if (directory_ == nullptr) return;
   Places& places = PlacesOf(record.stream);
   places.insert(places.end(), record.places.begin(), record.places.end());
   EmptyFiles(record.stream);
@@ -34,7 +34,7 @@ void RayRankFiles::OnOutput(RecordKind kind, ByteView bytes) {
     RecordPlace& place = places.front();
     const auto taken = static_cast<size_t>(std::min<uint64_t>(place.length, bytes.size()));
     if (place.rank != RecordPlace::kNobody) {
-      Note(folder_->Append(place.rank, StreamOf(kind), bytes.substr(0, taken)));
+      Note(directory_->Append(place.rank, StreamOf(kind), bytes.substr(0, taken)));
     }
     bytes.remove_prefix(taken);
     place.length -= taken;
@@ -46,7 +46,7 @@ void RayRankFiles::OnOutput(RecordKind kind, ByteView bytes) {
 void RayRankFiles::EmptyFiles(RecordKind kind) {
   Places& places = PlacesOf(kind);
   while (!places.empty() && places.front().is_emptied) {
-    Note(folder_->BeginAttempt(places.front().rank, StreamOf(kind)));
+    Note(directory_->BeginAttempt(places.front().rank, StreamOf(kind)));
     places.pop_front();
   }
 }

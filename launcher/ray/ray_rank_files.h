@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/status.h"
-#include "launcher/report/output_folder.h"
+#include "launcher/report/output_directory.h"
 #include "launcher/report/record_reader.h"
 
 namespace hvdray {
@@ -33,7 +33,7 @@ class RayRankFiles {
   void Note(Status status);
 
   const std::string path_;
-  std::unique_ptr<OutputFolder> folder_;
+  std::unique_ptr<OutputDirectory> directory_;
   std::array<Places, 2> places_;  // of the bytes to come: stdout, stderr
   Status lost_;
 };

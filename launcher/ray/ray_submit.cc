@@ -102,15 +102,15 @@ Result<RayModules> PlanModules(const std::vector<std::string>& modules) {
     } else {
       HVDRAY_ASSIGN_OR_RETURN(PackagePlan plan, PlanModulePackage(module));
       result.uris.push_back("gcs://" + plan.name);
-      result.folders.push_back(std::move(plan));
+      result.directories.push_back(std::move(plan));
     }
   }
   return result;
 }
 
 Status SendModules(DashboardClient& client, const RayModules& modules) {
-  for (const PackagePlan& folder : modules.folders) {
-    HVDRAY_RETURN_IF_ERROR(SendPackage(client, folder));
+  for (const PackagePlan& directory : modules.directories) {
+    HVDRAY_RETURN_IF_ERROR(SendPackage(client, directory));
   }
   for (const auto& [name, path] : modules.wheels) {
     HVDRAY_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, kMaxRayPackageBytes));
@@ -142,15 +142,16 @@ Result<RaySubmission> MakeSubmission(const LaunchPlan& plan, const PackagePlan& 
   RaySubmission submission;
   HVDRAY_ASSIGN_OR_RETURN(submission.job_package, BuildJobFilePackage(RayJobFileText(job)));
   RayJobRequest& request = submission.request;
-  const bool is_folder_remote = spec.ray.is_folder_remote();
-  request.entrypoint = RayEntrypoint(
-      *spec.ray.python, is_folder_remote ? DriverPlace::kModulePath : DriverPlace::kWorkingFolder);
+  const bool is_directory_remote = spec.ray.is_directory_remote();
+  request.entrypoint =
+      RayEntrypoint(*spec.ray.python, is_directory_remote ? DriverPlace::kModulePath
+                                                          : DriverPlace::kWorkingDirectory);
   // The same id for `hvdray follow` and all of Ray's tools.
   request.submission_id = plan.job_id;
   const std::string own = "gcs://" + package.name;
-  request.working_dir = is_folder_remote ? *spec.ray.working_dir : own;
+  request.working_dir = is_directory_remote ? *spec.ray.working_dir : own;
   request.py_modules = {"gcs://" + JobFilePackageName(plan.job_id)};
-  if (is_folder_remote) request.py_modules.push_back(own);
+  if (is_directory_remote) request.py_modules.push_back(own);
   request.py_modules.insert(request.py_modules.end(), modules.uris.begin(), modules.uris.end());
   const double grace = std::chrono::duration<double>(*spec.grace).count();
   request.env_vars = {

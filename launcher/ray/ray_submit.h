@@ -33,7 +33,7 @@ Result<RayOutlook> LookAhead(const RayAccess& access, const JobSpec& spec);
 /// The local modules of runtime_env's py_modules, and the URIs of all of them.
 struct RayModules {
   std::vector<std::string> uris;                            ///< In the given order.
-  std::vector<PackagePlan> folders;                         ///< Each one to send.
+  std::vector<PackagePlan> directories;                     ///< Each one to send.
   std::vector<std::pair<std::string, std::string>> wheels;  ///< Name, path.
 };
 /// Lists and hashes local modules. Errors: as PlanPackage(); kUsage for anything but a module.

@@ -103,9 +103,9 @@ std::string ErrnoText(int error) {
   return ::strerror_r(error, buffer, sizeof buffer);
 }
 
-const wire::FolderFacts* FolderOf(const wire::Inspection& inspection, std::string_view use) {
-  for (const wire::FolderFacts& folder : inspection.folders) {
-    if (folder.use == use) return &folder;
+const wire::DirectoryFacts* DirectoryOf(const wire::Inspection& inspection, std::string_view use) {
+  for (const wire::DirectoryFacts& directory : inspection.directories) {
+    if (directory.use == use) return &directory;
   }
   return nullptr;
 }
@@ -115,19 +115,20 @@ bool IsUnanswered(const wire::Inspection& inspection, std::string_view what) {
          inspection.unanswered.end();
 }
 
-void JudgeWorkingFolder(const CheckFacts& facts, const CheckedHost& host, Issues& issues) {
-  const wire::FolderFacts* folder = FolderOf(*host.inspection, "working");
-  if (folder == nullptr || folder->error == 0) return;
-  if (facts.is_folder_synced && host.is_remote) return;
-  if (facts.is_folder_optional && host.is_remote) {
-    issues.Warn(host, "working_folder",
-                fmt::format("no folder {}: workers would start in the home folder", folder->path),
-                "share the folder, make it there, or name one that all hosts have: --cwd FOLDER");
+void JudgeWorkingDirectory(const CheckFacts& facts, const CheckedHost& host, Issues& issues) {
+  const wire::DirectoryFacts* directory = DirectoryOf(*host.inspection, "working");
+  if (directory == nullptr || directory->error == 0) return;
+  if (facts.is_directory_synced && host.is_remote) return;
+  if (facts.is_directory_optional && host.is_remote) {
+    issues.Warn(
+        host, "working_folder",
+        fmt::format("no directory {}: workers would start in the home directory", directory->path),
+        "share the directory, make it there, or name one that all hosts have: --cwd DIR");
     return;
   }
   issues.Fail(host, "working_folder", ErrorCode::kWorkerStartFailed,
-              fmt::format("working folder {}: {}", folder->path, ErrnoText(folder->error)),
-              "make it there, or name one that all hosts have: --cwd FOLDER");
+              fmt::format("working directory {}: {}", directory->path, ErrnoText(directory->error)),
+              "make it there, or name one that all hosts have: --cwd DIR");
 }
 
 void JudgeCommand(const CheckFacts& facts, const CheckedHost& host, Issues& issues) {
@@ -153,9 +154,10 @@ void JudgeCommand(const CheckFacts& facts, const CheckedHost& host, Issues& issu
 }
 
 void JudgeFiles(const CheckFacts& facts, const CheckedHost& host, Issues& issues) {
-  const wire::FolderFacts* folder = FolderOf(*host.inspection, "working");
-  const std::string place =
-      folder != nullptr && folder->error == 0 ? folder->path : std::string("the home folder");
+  const wire::DirectoryFacts* directory = DirectoryOf(*host.inspection, "working");
+  const std::string place = directory != nullptr && directory->error == 0
+                                ? directory->path
+                                : std::string("the home directory");
   std::vector<std::string> others;
   for (const wire::MissingFile& file : host.inspection->missing_files) {
     const std::string seen =
@@ -167,15 +169,15 @@ void JudgeFiles(const CheckFacts& facts, const CheckedHost& host, Issues& issues
     issues.Fail(host, "files", ErrorCode::kCommandNotFound,
                 fmt::format("script {}: {}", seen, ErrnoText(file.error)),
                 host.is_remote
-                    ? "share its folder, copy it with --sync, or give a path that all "
+                    ? "share its directory, copy it with --sync, or give a path that all "
                       "hosts have"
-                    : "check the path: it is seen from the folder that workers start in");
+                    : "check the path: it is seen from the directory that workers start in");
   }
   if (others.empty()) return;
   issues.Warn(host, "files",
               fmt::format("no {}, which the command names and which is there on this machine",
                           fmt::join(others, ", ")),
-              "if workers read it: share its folder, or copy it with --sync");
+              "if workers read it: share its directory, or copy it with --sync");
 }
 
 void JudgeModules(const CheckedHost& host, Issues& issues) {
@@ -218,29 +220,29 @@ void JudgeClock(const CheckedHost& host, Issues& issues) {
 void JudgeDisks(const CheckedHost& host, Issues& issues) {
   // Directories on one disk are one issue.
   std::map<std::pair<uint64_t, uint64_t>, std::vector<std::string>> full;
-  for (const wire::FolderFacts& folder : host.inspection->folders) {
-    const bool is_shm = folder.use == "shm";
-    if (folder.use == "working" && folder.error != 0) continue;  // judged elsewhere
-    if (folder.error != 0) {
-      const std::string what = folder.path.empty() ? "its " + folder.use : folder.path;
+  for (const wire::DirectoryFacts& directory : host.inspection->directories) {
+    const bool is_shm = directory.use == "shm";
+    if (directory.use == "working" && directory.error != 0) continue;  // judged elsewhere
+    if (directory.error != 0) {
+      const std::string what = directory.path.empty() ? "its " + directory.use : directory.path;
       issues.Warn(host, is_shm ? "shared_memory" : "disk",
-                  folder.path.empty() ? fmt::format("there is no {} folder", folder.use)
-                                      : fmt::format("{}: {}", what, ErrnoText(folder.error)),
+                  directory.path.empty() ? fmt::format("there is no {} directory", directory.use)
+                                         : fmt::format("{}: {}", what, ErrnoText(directory.error)),
                   "programs expect it: make it, or mount it");
       continue;
     }
-    if (folder.use == "tmp" && !folder.is_writable) {
-      issues.Warn(host, "disk", fmt::format("{} cannot be written", folder.path),
-                  "chmod 1777 it, or give workers another: -x TMPDIR=FOLDER");
+    if (directory.use == "tmp" && !directory.is_writable) {
+      issues.Warn(host, "disk", fmt::format("{} cannot be written", directory.path),
+                  "chmod 1777 it, or give workers another: -x TMPDIR=DIR");
     }
-    if (is_shm && folder.total_bytes > 0 && folder.total_bytes < kLowSharedMemory) {
+    if (is_shm && directory.total_bytes > 0 && directory.total_bytes < kLowSharedMemory) {
       issues.Warn(
           host, "shared_memory",
-          fmt::format("{} has room for {} only", folder.path, ShowBytes(folder.total_bytes)),
+          fmt::format("{} has room for {} only", directory.path, ShowBytes(directory.total_bytes)),
           "NCCL and data loaders need more: mount -o remount,size=50% /dev/shm; docker run "
           "--shm-size or --ipc=host");
-    } else if (folder.total_bytes > 0 && folder.free_bytes < kLowDisk) {
-      full[{folder.total_bytes, folder.free_bytes}].push_back(folder.path);
+    } else if (directory.total_bytes > 0 && directory.free_bytes < kLowDisk) {
+      full[{directory.total_bytes, directory.free_bytes}].push_back(directory.path);
     }
   }
   for (auto& [sizes, paths] : full) {
@@ -324,7 +326,7 @@ void JudgeHost(const CheckFacts& facts, const CheckedHost& host, Issues& issues)
     issues.Warn(host, "build", fmt::format("its agent is {}, this is {}", host.build, ours),
                 "install the same version there, or leave --agent-path out");
   }
-  JudgeWorkingFolder(facts, host, issues);
+  JudgeWorkingDirectory(facts, host, issues);
   JudgeCommand(facts, host, issues);
   JudgeFiles(facts, host, issues);
   JudgeModules(host, issues);

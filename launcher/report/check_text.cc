@@ -158,7 +158,7 @@ std::string ShowClock(const Block& block) {
 std::string ShowFree(const Block& block) {
   const std::pair<const char*, const char*> uses[] = {{"agent", "agent"},
                                                       {"home", "home"},
-                                                      {"working", "working folder"},
+                                                      {"working", "working directory"},
                                                       {"tmp", "/tmp"},
                                                       {"shm", "/dev/shm"}};
   std::vector<std::string> parts;
@@ -171,9 +171,10 @@ std::string ShowFree(const Block& block) {
     uint64_t least = UINT64_MAX;
     for (const CheckedHost* host : block.hosts) {
       if (!host->inspection) continue;
-      for (const wire::FolderFacts& folder : host->inspection->folders) {
-        const bool is_known = folder.use == use && folder.error == 0 && folder.total_bytes > 0;
-        if (is_known) least = std::min(least, folder.free_bytes);
+      for (const wire::DirectoryFacts& directory : host->inspection->directories) {
+        const bool is_known =
+            directory.use == use && directory.error == 0 && directory.total_bytes > 0;
+        if (is_known) least = std::min(least, directory.free_bytes);
       }
     }
     if (least != UINT64_MAX) parts.push_back(fmt::format("{} {}", name, ShowBytes(least)));
@@ -222,14 +223,14 @@ Json InspectionJson(const wire::Inspection& inspection) {
   json["memory_limit_bytes"] =
       inspection.memory_limit_bytes == 0 ? Json(nullptr) : Json(inspection.memory_limit_bytes);
   json["folders"] = Json::array();
-  for (const wire::FolderFacts& folder : inspection.folders) {
-    json["folders"].push_back({{"use", folder.use},
-                               {"path", TextOrNull(folder.path)},
-                               {"errno", folder.error},
-                               {"writable", folder.is_writable},
-                               {"noexec", folder.is_noexec},
-                               {"total_bytes", folder.total_bytes},
-                               {"free_bytes", folder.free_bytes}});
+  for (const wire::DirectoryFacts& directory : inspection.directories) {
+    json["folders"].push_back({{"use", directory.use},
+                               {"path", TextOrNull(directory.path)},
+                               {"errno", directory.error},
+                               {"writable", directory.is_writable},
+                               {"noexec", directory.is_noexec},
+                               {"total_bytes", directory.total_bytes},
+                               {"free_bytes", directory.free_bytes}});
   }
   json["limits"] = Json::object();
   for (const wire::LimitFacts& limit : inspection.limits) {

@@ -77,8 +77,8 @@ void AddFirstFailure(const Verdict& verdict, std::span<const std::string> last_l
   const WorkerRecord& worker = *verdict.first_failure;
   std::string text = fmt::format("hvdray: rank {} on host {}", worker.rank, worker.host);
   const bool has_run = !worker.status || worker.status->stage == wire::ExecStage::kNone;
-  const bool is_folder = !has_run && worker.status->stage == wire::ExecStage::kFolder;
-  const std::string& what = is_folder ? style.folder : style.command;
+  const bool is_directory = !has_run && worker.status->stage == wire::ExecStage::kDirectory;
+  const std::string& what = is_directory ? style.directory : style.command;
   text += has_run || what.empty() ? " " : fmt::format(": {} ", what);
   text += worker.status.has_value() ? DescribeFailure(worker) : "was lost with its agent";
   if (worker.ended.has_value()) {

@@ -13,8 +13,8 @@ namespace hvdray {
 
 /// What the lines may mention and how they look.
 struct ClosingStyle {
-  std::string command = {};  ///< argv[0]: named if it could not be executed.
-  std::string folder = {};   ///< --cwd: named if workers could not enter it.
+  std::string command = {};    ///< argv[0]: named if it could not be executed.
+  std::string directory = {};  ///< --cwd: named if workers could not enter it.
   bool is_colored = false;
   bool is_quiet = false;    ///< -q: no lines on success.
   bool is_verbose = false;  ///< --verbose: a line on success, too, and the table of generations.

@@ -193,7 +193,7 @@ std::vector<Json> ElasticEventLines::Lines(const ElasticEffect& effect) {
     line = Line("break_connections");
     line["generation"] = order->generation;
     line["hosts"] = HostNames(order->hosts);
-  } else if (const auto* open = std::get_if<effect::OpenMeeting>(&effect)) {
+  } else if (const auto* open = std::get_if<effect::OpenBarrier>(&effect)) {
     line = Line("meeting_opened");
     line["generation"] = open->generation;
   } else if (const auto* notify = std::get_if<effect::Notify>(&effect)) {

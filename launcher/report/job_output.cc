@@ -6,7 +6,7 @@
 
 #include "launcher/report/console.h"
 #include "launcher/report/line_tagger.h"
-#include "launcher/report/output_folder.h"
+#include "launcher/report/output_directory.h"
 #include "launcher/report/record_reader.h"
 
 namespace hvdray {
@@ -52,11 +52,11 @@ void JobOutput::Worker::KeepTail(ByteView bytes) {
 }
 
 JobOutput::JobOutput(Loop& loop, JobOutputOptions options, JobOutputHandlers handlers,
-                     std::unique_ptr<OutputFolder> folder)
+                     std::unique_ptr<OutputDirectory> directory)
     : loop_(loop),
       options_(std::move(options)),
       handlers_(std::move(handlers)),
-      folder_(std::move(folder)) {
+      directory_(std::move(directory)) {
   const auto open = [&](int fd, RecordKind kind, std::optional<RecordPlaces>& places) {
     const int file = options_.record_fd;
     if (file < 0) return std::make_unique<OutputSink>(loop, fd);
@@ -176,8 +176,8 @@ size_t JobOutput::Render(ConsoleItem& item, std::string& text) {
   const bool is_cut = is_over && stream.tagger.Finish(Stamp(), text);
   if (item.kind == ConsoleItem::Kind::kPartial) stream.tagger.PassHeld(Stamp(), text);
   const size_t held = stream.tagger.held_bytes();
-  if (folder_ != nullptr) {
-    OnFileDamaged(folder_->Append(stream.place, item.stream, ByteView(text).substr(begin)));
+  if (directory_ != nullptr) {
+    OnFileDamaged(directory_->Append(stream.place, item.stream, ByteView(text).substr(begin)));
   }
   std::optional<RecordPlaces>& places = PlacesOf(item.stream);
   if (places) places->Add(stream.place, begin, text.size());
@@ -187,7 +187,7 @@ size_t JobOutput::Render(ConsoleItem& item, std::string& text) {
   if (is_restart) {
     if (places) places->Empty(item.place);
     stream = Stream(std::move(item.bytes), item.place);
-    if (folder_ != nullptr) OnFileDamaged(folder_->BeginAttempt(item.place, item.stream));
+    if (directory_ != nullptr) OnFileDamaged(directory_->BeginAttempt(item.place, item.stream));
   }
   return owned - held;
 }
@@ -234,11 +234,11 @@ void JobOutput::OnTrouble(StreamId console, OutputSink::Outcome outcome, int err
 }
 
 void JobOutput::OnFileDamaged(Status why) {
-  // A full disk hits every file of the folder: report it once; DamagedFiles() has all.
-  if (why.ok() || is_folder_damaged_) return;
-  is_folder_damaged_ = true;
+  // A full disk hits every file of the directory: report it once; DamagedFiles() has all.
+  if (why.ok() || is_directory_damaged_) return;
+  is_directory_damaged_ = true;
   if (loss_.ok()) loss_ = why;
-  folder_trouble_ =
+  directory_trouble_ =
       loop_.After(Duration::zero(), [this, why = std::move(why)] { handlers_.on_damaged(why); });
 }
 
@@ -280,12 +280,12 @@ void JobOutput::FinishDrain(Status status) {
 
 Result<std::unique_ptr<JobOutput>> JobOutput::Open(Loop& loop, JobOutputOptions options,
                                                    JobOutputHandlers handlers) {
-  std::unique_ptr<OutputFolder> folder;
-  if (!options.folder.empty()) {
-    HVDRAY_ASSIGN_OR_RETURN(folder, OutputFolder::Create(options.folder, options.np));
+  std::unique_ptr<OutputDirectory> directory;
+  if (!options.directory.empty()) {
+    HVDRAY_ASSIGN_OR_RETURN(directory, OutputDirectory::Create(options.directory, options.np));
   }
   return std::unique_ptr<JobOutput>(
-      new JobOutput(loop, std::move(options), std::move(handlers), std::move(folder)));
+      new JobOutput(loop, std::move(options), std::move(handlers), std::move(directory)));
 }
 
 }  // namespace hvdray

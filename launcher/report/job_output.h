@@ -20,7 +20,7 @@
 #include "launcher/job/placement.h"
 #include "launcher/report/console.h"
 #include "launcher/report/last_lines.h"
-#include "launcher/report/output_folder.h"
+#include "launcher/report/output_directory.h"
 #include "launcher/report/record_reader.h"
 #include "wire/message.h"
 
@@ -30,9 +30,9 @@ namespace hvdray {
 struct JobOutputOptions {
   TagOutput tag = TagOutput::kRank;
   bool is_timestamped = false;
-  std::string folder;  ///< --output-filename; empty: none.
-  int np = 1;          ///< As asked for: sets the width of rank directories' names.
-  int stdout_fd = 1;   ///< Not owned; open as long as the JobOutput lives.
+  std::string directory;  ///< --output-filename; empty: none.
+  int np = 1;             ///< As asked for: sets the width of rank directories' names.
+  int stdout_fd = 1;      ///< Not owned; open as long as the JobOutput lives.
   int stderr_fd = 2;
   /// A plain file that takes both as records (launcher/report/record_file.h) instead; -1: none. Not
   /// owned.
@@ -97,11 +97,11 @@ class JobOutput {
   LastError ErrorOf(int rank) const;
   /// Incomplete files of the output directory.
   std::vector<std::string> DamagedFiles() const {
-    return folder_ != nullptr ? folder_->damaged() : std::vector<std::string>();
+    return directory_ != nullptr ? directory_->damaged() : std::vector<std::string>();
   }
-  /// Directories that another run left in the output directory; see OutputFolder.
-  std::vector<std::string> StrangersInFolder() const {
-    return folder_ != nullptr ? folder_->strangers() : std::vector<std::string>();
+  /// Directories that another run left in the output directory; see OutputDirectory.
+  std::vector<std::string> StrangersInDirectory() const {
+    return directory_ != nullptr ? directory_->strangers() : std::vector<std::string>();
   }
   /// Queued bytes of workers: never more than their credit.
   size_t QueuedBytes() const { return queued_bytes_; }
@@ -121,7 +121,7 @@ class JobOutput {
   struct Worker;
 
   JobOutput(Loop& loop, JobOutputOptions options, JobOutputHandlers handlers,
-            std::unique_ptr<OutputFolder> folder);
+            std::unique_ptr<OutputDirectory> directory);
   Console& err() { return err_ != nullptr ? *err_ : *out_; }
   std::optional<RecordPlaces>& PlacesOf(wire::StreamId id) {
     return id == wire::StreamId::kStderr ? err_places_ : out_places_;
@@ -140,7 +140,7 @@ class JobOutput {
   Loop& loop_;
   JobOutputOptions options_;
   JobOutputHandlers handlers_;
-  std::unique_ptr<OutputFolder> folder_;
+  std::unique_ptr<OutputDirectory> directory_;
   std::optional<RecordPlaces> out_places_, err_places_;  // With record_fd; written by the consoles.
   std::unique_ptr<Console> out_;
   std::unique_ptr<Console> err_;  // Null: stderr is the same file as stdout and shares its queue.
@@ -150,8 +150,8 @@ class JobOutput {
   std::time_t stamp_time_ = -1;
   std::string stamp_;
   Status loss_;  // The first loss of output.
-  bool is_folder_damaged_ = false;
-  Watch folder_trouble_;
+  bool is_directory_damaged_ = false;
+  Watch directory_trouble_;
   Watch partial_line_;
   std::function<void(Status)> drained_;
   Watch drain_limit_;

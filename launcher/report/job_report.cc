@@ -196,8 +196,8 @@ Status CheckReportPath(const std::string& path, std::string_view flag) {
   }
   // The file is replaced as a whole, so its directory must accept a new one.
   const size_t slash = target.rfind('/');
-  const std::string folder = slash == std::string::npos ? "." : target.substr(0, slash + 1);
-  if (::access(folder.c_str(), W_OK | X_OK) != 0) return refuse(folder, errno);
+  const std::string directory = slash == std::string::npos ? "." : target.substr(0, slash + 1);
+  if (::access(directory.c_str(), W_OK | X_OK) != 0) return refuse(directory, errno);
   return {};
 }
 

@@ -59,8 +59,8 @@ std::string InterpreterHere(const JobSpec& spec) {
   constexpr size_t kMostBytes = 256;  // of the first line; the kernel reads no more
   std::string path = spec.command->front();
   if (path.find('/') == std::string::npos) return {};
-  if (!path.starts_with('/') && !spec.working_folder->empty()) {
-    path = *spec.working_folder + "/" + path;
+  if (!path.starts_with('/') && !spec.working_directory->empty()) {
+    path = *spec.working_directory + "/" + path;
   }
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   std::array<char, kMostBytes> bytes{};
@@ -75,7 +75,7 @@ int EndRun(const JobSpec& spec, Wording wording, const Environment& environment,
   const TerminalStyle style =
       ChooseStyle(::isatty(STDERR_FILENO) != 0, *spec.color, *spec.is_quiet, environment);
   const ClosingStyle closing{.command = spec.command->front(),
-                             .folder = *spec.working_folder,
+                             .directory = *spec.working_directory,
                              .is_colored = style.is_colored && !IsLogJson(),
                              .is_quiet = *spec.is_quiet,
                              .is_verbose = *spec.is_verbose,

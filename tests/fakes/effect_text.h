@@ -38,7 +38,7 @@ inline std::string EffectText(const effect::PublishGeneration& e) {
   for (const WorkerId worker : e.workers) text += fmt::format(" {}", worker);
   return text;
 }
-inline std::string EffectText(const effect::OpenMeeting& e) {
+inline std::string EffectText(const effect::OpenBarrier& e) {
   return fmt::format("open {}", e.generation);
 }
 inline std::string EffectText(const effect::StopWorkers& e) {

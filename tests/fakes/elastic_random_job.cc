@@ -42,7 +42,7 @@ ElasticPolicy RandomPolicy(Dice& dice) {
   if (dice.OneIn(10)) policy.timeout = seconds(1 + dice.Below(60));
   policy.grace = milliseconds(dice.Below(4) * 1000);
   policy.settle = milliseconds(dice.Below(3) * 500);
-  policy.repairs_meetings = !dice.OneIn(4);
+  policy.repairs_barriers = !dice.OneIn(4);
   return policy;
 }
 

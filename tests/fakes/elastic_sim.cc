@@ -224,7 +224,7 @@ void ElasticSim::Apply(const effect::PublishGeneration& e) {
   if (ranks_.held() != 0) Break("a held request is not answered");
 }
 
-void ElasticSim::Apply(const effect::OpenMeeting& e) {
+void ElasticSim::Apply(const effect::OpenBarrier& e) {
   Gang& gang = gangs_[e.generation];
   gang.is_open = true;
   for (const WorkerId id : gang.members) {

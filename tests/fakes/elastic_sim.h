@@ -165,7 +165,7 @@ class ElasticSim {
   void Apply(const effect::ReleaseHost& e);
   void Apply(const effect::StartWorkers& e);
   void Apply(const effect::PublishGeneration& e);
-  void Apply(const effect::OpenMeeting& e);
+  void Apply(const effect::OpenBarrier& e);
   void Apply(const effect::StopWorkers& e);
   void Apply(const effect::BreakConnections& e);
   void Apply(const effect::Notify& e);

@@ -135,7 +135,7 @@ void ElasticSim::BeginInit(WorkerId id, Generation generation) {
 }
 
 bool ElasticSim::IsHeldApart(Generation generation) {
-  return policy_.repairs_meetings && policy_.mode == ElasticMode::kHorovod &&
+  return policy_.repairs_barriers && policy_.mode == ElasticMode::kHorovod &&
          !gangs_[generation].is_open;
 }
 
@@ -164,7 +164,7 @@ void ElasticSim::Form(Generation generation) {
 }
 
 void ElasticSim::TellConnected(WorkerId id) {
-  if (!policy_.repairs_meetings || policy_.mode == ElasticMode::kGang) return;
+  if (!policy_.repairs_barriers || policy_.mode == ElasticMode::kGang) return;
   Report(workers_[id].place.host_index, [this, id] {
     if (!workers_[id].is_known_dead) Feed(event::WorkerConnected{id});
   });

@@ -126,15 +126,15 @@ UniqueFd LoopbackListener::Accept() const {
 }
 
 LoopbackSshd::LoopbackSshd(const std::string& settings, Shadow shadow) {
-  MakeSshKey(folder_ / "host_ed25519");
-  MakeSshKey(folder_ / "host_ecdsa", "ecdsa");
-  MakeSshKey(folder_ / "client");
-  std::filesystem::copy_file(folder_ / "client.pub", folder_ / "authorized_keys");
-  // sshd wants its folder when it runs as root.
+  MakeSshKey(directory_ / "host_ed25519");
+  MakeSshKey(directory_ / "host_ecdsa", "ecdsa");
+  MakeSshKey(directory_ / "client");
+  std::filesystem::copy_file(directory_ / "client.pub", directory_ / "authorized_keys");
+  // sshd wants its directory when it runs as root.
   if (::getuid() == 0) ::mkdir("/run/sshd", 0755);
   if (shadow == Shadow::kPrivate) {
-    HVDRAY_CHECK(WriteFileAtomically(folder_ / "shadow", kShadowLine).ok());
-    ::chmod((folder_ / "shadow").c_str(), 0600);
+    HVDRAY_CHECK(WriteFileAtomically(directory_ / "shadow", kShadowLine).ok());
+    ::chmod((directory_ / "shadow").c_str(), 0600);
   }
   // Between finding a free port and listening there, somebody else may take it.
   bool is_up = false;
@@ -153,20 +153,20 @@ bool LoopbackSshd::Start(const std::string& settings, Shadow shadow) {
       "KbdInteractiveAuthentication no\n"
       // The shell files of whoever runs the tests may print, wait, or take a lock.
       "SetEnv HOME={}\n",
-      settings, port_, folder_ / "host_ed25519", folder_ / "host_ecdsa",
-      folder_ / "authorized_keys", folder_.path());
+      settings, port_, directory_ / "host_ed25519", directory_ / "host_ecdsa",
+      directory_ / "authorized_keys", directory_.path());
   // Of this one sshd takes the last line, not the first.
   const bool has_startups = settings.find("MaxStartups") != std::string::npos;
-  HVDRAY_CHECK(WriteFileAtomically(folder_ / "sshd_config",
+  HVDRAY_CHECK(WriteFileAtomically(directory_ / "sshd_config",
                                    config + (has_startups ? "" : "MaxStartups 100\n"))
                    .ok());
   Pipe log = MakePipe().value();
   // Nobody reads along: room for the log of some thousand connections.
   (void)::fcntl(log.write_end.get(), F_SETPIPE_SZ, 1 << 20);
-  std::vector<std::string> argv = {"/usr/sbin/sshd", "-D", "-e", "-f", folder_ / "sshd_config"};
+  std::vector<std::string> argv = {"/usr/sbin/sshd", "-D", "-e", "-f", directory_ / "sshd_config"};
   if (shadow == Shadow::kPrivate) {
     const std::string script =
-        fmt::format("mount --bind {} /etc/shadow && exec \"$@\"", folder_ / "shadow");
+        fmt::format("mount --bind {} /etc/shadow && exec \"$@\"", directory_ / "shadow");
     argv.insert(argv.begin(), {"unshare", "-m", "sh", "-c", script, "sh"});
   }
   pid_ = Spawn(argv, log.write_end.get(), Environment::FromProcess().ToStrings());
@@ -219,7 +219,7 @@ LoopbackAgent::LoopbackAgent() {
 LoopbackAgent::~LoopbackAgent() { KillAndReap(pid_); }
 
 void LoopbackAgent::Add(const std::string& key_path, const std::string& passphrase) const {
-  const std::string helper = folder_ / "askpass";
+  const std::string helper = directory_ / "askpass";
   HVDRAY_CHECK(WriteFileAtomically(helper, "#!/bin/sh\necho '" + passphrase + "'\n").ok());
   ::chmod(helper.c_str(), 0700);
   Environment environment = Environment::FromProcess();

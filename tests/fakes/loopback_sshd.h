@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/fd.h"
-#include "tests/fakes/temp_folder.h"
+#include "tests/fakes/temp_directory.h"
 
 namespace hvdray {
 
@@ -45,8 +45,9 @@ class LoopbackSshd {
   LoopbackSshd& operator=(const LoopbackSshd&) = delete;
 
   int port() const { return port_; }
-  /// Its folder: host_ed25519, host_ecdsa (keys), client (a key that it lets in), authorized_keys.
-  const TempFolder& folder() const { return folder_; }
+  /// Its directory: host_ed25519, host_ecdsa (keys), client (a key that it lets in),
+  /// authorized_keys.
+  const TempDirectory& directory() const { return directory_; }
   /// Kills each session (SIGKILL) and leaves the listener.
   void KillSessions() const;
   /// What it logged so far.
@@ -55,7 +56,7 @@ class LoopbackSshd {
  private:
   bool Start(const std::string& settings, Shadow shadow);
 
-  TempFolder folder_;
+  TempDirectory directory_;
   UniqueFd log_;
   pid_t pid_ = -1;
   int port_ = 0;
@@ -70,10 +71,10 @@ class LoopbackAgent {
   LoopbackAgent& operator=(const LoopbackAgent&) = delete;
   /// `passphrase`: of the key, if it has one.
   void Add(const std::string& key_path, const std::string& passphrase = "") const;
-  std::string socket() const { return folder_ / "agent"; }
+  std::string socket() const { return directory_ / "agent"; }
 
  private:
-  TempFolder folder_;
+  TempDirectory directory_;
   pid_t pid_ = -1;
 };
 

@@ -31,11 +31,12 @@ Told Deliver(const std::string& bytes, size_t piece) {
          Require(!group.name.empty());
          tell('g');
        },
-       [tell](hvdray::BrokerSeatStarted seat) {
-         Require(seat.seat >= 0 && seat.seat <= hvdray::kMaxBrokerSeat && seat.pid >= 0);
+       [tell](hvdray::BrokerEndpointStarted endpoint) {
+         Require(endpoint.endpoint >= 0 && endpoint.endpoint <= hvdray::kMaxBrokerEndpoint &&
+                 endpoint.pid >= 0);
          tell('s');
        },
-       [tell](hvdray::BrokerSeatEnded) { tell('e'); },
+       [tell](hvdray::BrokerEndpointEnded) { tell('e'); },
        [tell](hvdray::BrokerSignal signal) {
          Require(signal.signo > 0);
          tell('!');

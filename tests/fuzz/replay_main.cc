@@ -1,6 +1,6 @@
-// Runs a fuzz target without libFuzzer: one file, or each of a corpus folder, as it is, cut short,
-// and with seeded damage. Any crash fails it, and so does a lost corpus.
-// Usage: X_fuzzer PATH [SEED]
+// Runs a fuzz target without libFuzzer: one file, or each of a corpus directory, as it is, cut
+// short, and with seeded damage. Any crash fails it, and so does a lost corpus. Usage: X_fuzzer
+// PATH [SEED]
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>

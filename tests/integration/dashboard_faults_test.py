@@ -197,7 +197,7 @@ def test_nobody_there_is_exit_2(ask):
     (("--ray", "--timeout", "0"), {}, "--timeout"),
     (("--ray", "extra"), {}, "extra"),
     (("--ray",), {"RAY_AUTH_TOKEN_PATH": "/nowhere/token"}, "RAY_AUTH_TOKEN_PATH: /nowhere/token"),
-    (("--ray",), {"RAY_AUTH_TOKEN": "two words"}, "RAY_AUTH_TOKEN: no token"),
+    (("--ray",), {"RAY_AUTH_TOKEN": "two words"}, "RAY_AUTH_TOKEN: not a Ray token"),
 ], ids=["which", "gcs", "client", "auto", "headers", "timeout", "extra", "token_file", "token"])
 def test_what_is_wrong_here_is_exit_2_and_asks_nobody(ask, words, variables, said):
     for command in ("status", "slots"):

@@ -36,7 +36,7 @@ def script(path, text, mode=0o755):
     (["--min-np", "1", "--straggler-timeout", "soon"], ["--straggler-timeout", "soon"]),
     (["--host-discovery-script", "   "], ["--host-discovery-script", "empty"]),
     (["--host-discovery-script", "/nowhere/discover"], ["--host-discovery-script", "/nowhere/"]),
-    (["--host-discovery-script", "/"], ["folder"]),
+    (["--host-discovery-script", "/"], ["directory"]),
     (["--host-discovery-script", "x", "-H", "a:1"], ["-H", "--host-discovery-script"]),
     (["--min-np", "1", "-H", "localhost:1"], ["(2)", "(1)"]),
     (["--min-np", "1", "--hostfile", "/nowhere/hosts"], ["/nowhere/hosts"]),
@@ -50,7 +50,7 @@ def test_words_that_cannot_be(hvdray, tmp_path, args, needles):
 def test_a_script_that_may_not_be_executed(hvdray, tmp_path):
     path = script(tmp_path / "discover", "echo localhost:2\n", mode=0o644)
     refused(hvdray.go("-np", "2", "--host-discovery-script", path, "true"),
-            "not executable", "chmod +x")
+            "not executable", "make it executable")
 
 
 def test_a_torch_script_in_horovods_mode_is_sent_to_gangs(hvdray, tmp_path):

@@ -91,7 +91,7 @@ def test_a_worker_that_dies_while_it_waits_for_its_rank(elastic):
 
 @pytest.mark.parametrize("delay_ms", [20, 40, 60, 80])
 def test_a_worker_that_dies_somewhere_in_the_meeting_hangs_nobody(elastic, delay_ms):
-    """Once all have met, whoever is in hvd.init() when another dies there aborts; before, see elastic_meeting_test."""
+    """Once all have met, whoever is in hvd.init() when another dies there aborts; before, see elastic_barrier_test."""
     faults = [{"at": "step", "rank": 3, "size": 4, "step": 12, "how": "SIGKILL"},
               {"at": "interrupted", "host": NAMES[1], "entry": 1, "how": "SIGKILL",
                "delay_ms": delay_ms}]

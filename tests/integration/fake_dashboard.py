@@ -1,5 +1,5 @@
 """A Ray dashboard that is well, with a driver that a test plays: packages, jobs, and the files of a
-session's logs folder, as hvdray run --ray meets them."""
+session's logs directory, as hvdray run --ray meets them."""
 
 import http.server
 import io
@@ -48,7 +48,7 @@ class PlayedJob:
         self.status, self.message, self.error_type, self.code = "PENDING", "", None, None
         self.node = None
         self.stops = 0
-        self.files = {}  # name in the logs folder -> bytes
+        self.files = {}  # name in the logs directory -> bytes
 
     @property
     def id(self):

@@ -261,7 +261,7 @@ def test_two_sets_side_by_side_do_not_meet_and_the_machine_is_as_before(hosts):
         assert not set(others.processes("h1")) & set(hosts.processes("h1"))
         assert ssh(others, "h2", "uname -n").stdout == "h2\n"
         assert others.run(["getent", "hosts", "h3"]).returncode == 2
-        # A working folder, an open file and a child that ignores SIGTERM hold nothing back.
+        # A working directory, an open file and a child that ignores SIGTERM hold nothing back.
         stubborn = others.popen(["ssh", "h1", "trap '' TERM HUP; cd ~; sleep 4712"])
         while "sleep 4712" not in others.processes("h1").values():
             assert stubborn.poll() is None

@@ -1,4 +1,4 @@
-"""ray_driver.py and Ray as a test plays them: speaks the pipe of `hvdray-agent drive`, has nodes
+"""ray_driver.py and Ray as a test plays them: speaks the pipe of `hvdray-agent launch`, has nodes
 with CPUs, and starts real agents that dial the driver over loopback."""
 
 import json
@@ -40,7 +40,7 @@ class PretendRay:
                  "environment": [["HOROVOD_OF_CLIENT", "yes"]], **(job or {})}
         (folder / "job.json").write_text(json.dumps(whole) if text is None else text)
         self.log = open(folder / "log", "wb")
-        self.job = hvdray.start("drive", folder, binary=hvdray.agent, stdin=subprocess.PIPE,
+        self.job = hvdray.start("launch", folder, binary=hvdray.agent, stdin=subprocess.PIPE,
                                 stdout=subprocess.PIPE, stderr=self.log)
         self.agent = hvdray.agent
         threading.Thread(target=self.listen, daemon=True).start()
@@ -57,7 +57,7 @@ class PretendRay:
                 self.job.process.stdin.write(json.dumps(message).encode() + b"\n")
                 self.job.process.stdin.flush()
             except (BrokenPipeError, ValueError):
-                pass  # drive has ended
+                pass  # the launcher has ended
 
     def listen(self):
         for line in self.job.process.stdout:
@@ -65,7 +65,7 @@ class PretendRay:
                 with self.lock:
                     self.orders.append((kind, body))
                     getattr(self, "on_" + kind)(body)
-        with self.lock:  # what ray_driver.py does when drive has ended
+        with self.lock:  # what ray_driver.py does when the launcher has ended
             for number in list(self.seats):
                 self.end_seat(number)
 

@@ -1,7 +1,7 @@
 """python/ray_driver.py on real Ray: what it is told and what it tells, and what stays after it.
 
 The C++ side is played by the test: a program of ours in the place of hvdray-agent carries the pipe
-to a socket of the test (as `drive`), or is an agent of a few lines of shell.
+to a socket of the test (as `hvdray-agent launch`), or is an agent of a few lines of shell.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 DRIVER = ROOT / "python/ray_driver.py"
 
 PROGRAM = r"""#!/bin/sh
-if [ "$1" = drive ]; then exec /usr/bin/python3 "$(dirname "$0")/drive.py" "$2"; fi
+if [ "$1" = launch ]; then exec /usr/bin/python3 "$(dirname "$0")/launch.py" "$2"; fi
 # AGENT FOLDER NAME WORDS...: says what it got, lives until its stdin ends.
 read -r key
 ps -o ni= -o pgid= -p $$ | { read -r nice group
@@ -38,12 +38,12 @@ touch "$2/$3.ended"
 exit 7
 """
 
-DRIVE = r"""
+LAUNCH = r"""
 import json, os, signal, socket, sys, threading
 job = json.load(open(os.path.join(sys.argv[1], "job.json")))
 link = socket.socket(socket.AF_UNIX)
 link.connect(job["socket"])
-print("drive is there", file=sys.stderr, flush=True)
+print("the launcher is there", file=sys.stderr, flush=True)
 def upward():
     for line in sys.stdin.buffer:
         link.sendall(line)
@@ -86,7 +86,7 @@ class Driver:
     def __init__(self, ray, folder):
         self.ray, self.folder, self.id = ray, folder, uuid.uuid4().hex[:12]
         self.said = []
-        path = str(folder / "drive.socket")
+        path = str(folder / "launch.socket")
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(path)
             listener.listen(1)
@@ -100,7 +100,7 @@ class Driver:
     def submit(self, path):
         job = json.dumps({"job_id": self.id, "socket": path})
         program = package(self.ray, f"hvdray_{self.id}.zip", {
-            ".hvdray/hvdray-agent": (PROGRAM, 0o755), ".hvdray/drive.py": (DRIVE, 0o644),
+            ".hvdray/hvdray-agent": (PROGRAM, 0o755), ".hvdray/launch.py": (LAUNCH, 0o644),
             ".hvdray/ray_driver.py": (DRIVER.read_text(), 0o644)})
         private = package(self.ray, f"hvdray_job_{self.id}.zip",
                           {"hvdray_job/job.json": (job, 0o600)})
@@ -186,7 +186,7 @@ def test_hello_says_where_the_driver_is(driver, ray_cluster):
 def test_the_jobs_exit_code_is_drives(driver):
     assert driver.end(11)["driver_exit_code"] == 11
     assert all(byte < 128 for byte in driver.log())
-    assert b"drive is there" in driver.log()
+    assert b"the launcher is there" in driver.log()
 
 
 def test_a_drive_that_was_killed_gives_128_and_its_signal(driver):
@@ -349,7 +349,7 @@ def test_a_killed_driver_leaves_nothing(driver, ray_cluster):
     pid = next(pid for pid, line in ray_cluster.foreign_processes(HEAD)[HEAD].items()
                if line.endswith("ray_driver.py"))
     os.kill(pid, signal.SIGKILL)
-    driver.wait_for("eof", within=20)  # drive hears of it by its stdin
+    driver.wait_for("eof", within=20)  # the launcher hears of it on its stdin
     driver.tell(exit=0)
     wait_until(lambda: not is_alive(agent["pid"]), "end of the agent", 20)
     assert ray_cluster.wait_for_job(driver.submission)["driver_exit_code"] == -9
@@ -367,7 +367,7 @@ def test_rays_noise_is_not_in_the_jobs_log(driver, ray_cluster):
     lines = [line for line in driver.log().decode("ascii").splitlines()
              if line and line not in ENTRYPOINT.splitlines()]
     assert len(lines) == 3 and "Runtime env is setting up" in lines[0], lines
-    assert "drive is there" in lines and any("Running entrypoint" in line for line in lines)
+    assert "the launcher is there" in lines and any("Running entrypoint" in line for line in lines)
 
 
 def test_the_older_ray_seats_agents_too(old_ray_cluster, tmp_path):

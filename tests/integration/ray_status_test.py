@@ -31,15 +31,17 @@ def caller(tool, url):
 
 
 def settled_page(tool, ray):
-    """status, once all of a cluster that has just started have made their first report."""
+    """status, once every node has made its first report, and no report still counts an earlier test's job."""
     seen = []
 
     def has_reported():
         seen.append(json.loads(tool.run("status", "--ray-address", ray.url, "--json").text))
         nodes = [node["resources"].get("object_store_memory", {}).get("free") for node in seen[-1]["nodes"]]
-        return seen[-1]["autoscaler"] is not None and all(nodes)
+        cpus = [node["resources"].get("CPU", {}) for node in seen[-1]["nodes"]]
+        is_idle = all(cpu.get("free") == cpu.get("total") for cpu in cpus)
+        return seen[-1]["autoscaler"] is not None and all(nodes) and is_idle
 
-    wait_until(has_reported, "the first reports of the autoscaler and of the nodes")
+    wait_until(has_reported, "reports of the autoscaler and of idle nodes")
     return seen[-1]
 
 

@@ -177,7 +177,7 @@ def test_stdin_goes_to_one_rank(hvdray):
 
 @pytest.mark.parametrize("source", ["/dev/null", "/"])
 def test_stdin_may_be_what_cannot_be_waited_for(hvdray, source):
-    fd = os.open(source, os.O_RDONLY)  # a folder gives no bytes: the end, too
+    fd = os.open(source, os.O_RDONLY)  # a directory gives no bytes: the end, too
     try:
         result = hvdray.go("-np", "1", "--stdin", "0", "--", "wc", "-c", stdin=fd)
     finally:

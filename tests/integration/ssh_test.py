@@ -367,7 +367,7 @@ def test_a_full_disk_a_noexec_folder_and_a_missing_home_are_said(remote, hosts):
 
 
 def test_an_agent_that_somebody_planted_in_a_shared_folder_is_not_run(remote, hosts):
-    """As root, with files of nobody's in a folder that everybody may write in."""
+    """As root, with files of nobody's in a directory that everybody may write in."""
     with hosts.mounted("h6", "/mnt", "mode=1777"):
         remote("-H", "h6:1", "--remote-dir", "/mnt", "--", "true")
         plant = ("agent=$(cd /mnt/hvdray-agents-0 && echo agent-*); rm -r /mnt/hvdray-agents-0; "

@@ -1,4 +1,4 @@
-"""--sync: a folder of the launcher on other hosts, through real sshd: what is copied, what is not, and
+"""--sync: a directory of the launcher on other hosts, through real sshd: what is copied, what is not, and
 what an interrupted copy leaves."""
 
 import json
@@ -16,7 +16,7 @@ FOLDER = "proj"  # in the launcher's home, and so in that of the hosts
 
 @pytest.fixture
 def sync(hvdray, hosts, tmp_path):
-    """Runs hvdray at the launcher's place with its home as the current folder."""
+    """Runs hvdray at the launcher's place with its home as the current directory."""
 
     def run(*words, timeout=60, **kwargs):
         kwargs.setdefault("cwd", str(hosts.state / "home"))
@@ -50,7 +50,7 @@ def write(folder, files):
 
 @pytest.fixture
 def project(hosts):
-    """The folder as it lies at the launcher, seen from outside."""
+    """The directory as it lies at the launcher, seen from outside."""
     folder = home_of(hosts, "launcher") / FOLDER
     shutil.rmtree(folder, ignore_errors=True)
     write(folder, {
@@ -128,7 +128,7 @@ def test_workers_start_in_the_copy_of_the_current_folder(sync, hosts, project, t
     result = sync("-H", "h1:1", "--ssh-transport", transport, "--tag-output", "none", "--sync", "..",
                   "--", "sh", "-c", "pwd; cat data/small; ../run.sh", cwd=str(here))
     assert result.returncode == 0, result.stderr
-    assert result.stdout == f"{here}\nyes\nran\n"  # the home folder has one name on all hosts
+    assert result.stdout == f"{here}\nyes\nran\n"  # the home directory has one name on all hosts
 
 
 def test_a_target_of_its_own_is_where_workers_start_too(sync, hosts, project):
@@ -258,7 +258,7 @@ def test_what_cannot_be_copied_is_refused_before_any_connection(sync, hosts, pro
     assert f"{FOLDER}/pkg/pipe is a named pipe" in refused(sync, "--sync", FOLDER)
     write(project, {"pkg/.gitignore": "pipe\n"})
     write(home_of(hosts, "launcher"), {"file": "x"})
-    assert "--sync: file is no folder" in refused(sync, "--sync", "file")
+    assert "--sync: file is no directory" in refused(sync, "--sync", "file")
     assert "--sync: none: No such file" in refused(sync, "--sync", "none")
     assert "'..' in TARGET" in refused(sync, "--sync", f"{FOLDER}:../x")
     (home_of(hosts, "launcher") / "file").unlink()
@@ -269,7 +269,7 @@ def test_links_that_lead_out_are_said_once_and_copied(sync, hosts, project):
     (project / "gone").symlink_to("not-here")
     result = sync("-H", "h1:1", "--sync", FOLDER, "--", "true")
     assert result.returncode == 0, result.stderr
-    assert result.stderr.count("leads out of the folder") == 1
+    assert result.stderr.count("leads out of the directory") == 1
     assert result.stderr.count("leads nowhere") == 1
     assert os.readlink(home_of(hosts, "h1") / FOLDER / "out") == "/etc/hostname"
     assert os.readlink(home_of(hosts, "h1") / FOLDER / "gone") == "not-here"

@@ -1,4 +1,4 @@
-"""A cloud for Ray's autoscaler whose machines are files of a folder: who wants one writes it down, and whoever
+"""A cloud for Ray's autoscaler whose machines are files of a directory: who wants one writes it down, and whoever
 owns the machines (ray_autoscaler_test.py) starts or ends Ray there. Imported by the monitor on the head."""
 
 import fcntl

@@ -6,7 +6,7 @@
 
 #include "base/base64.h"
 #include "base/fd.h"
-#include "tests/fakes/temp_folder.h"
+#include "tests/fakes/temp_directory.h"
 #include "tests/fakes/test_sockets.h"
 #include "tests/unit/agent/agent_session_harness.h"
 #include "tests/unit/agent/mesh_gang.h"
@@ -66,7 +66,7 @@ TEST_F(ElasticAgentSessionTest, BreakConnectionsIsAnsweredEvenWhereNothingIsConn
 
 TEST_F(ElasticAgentSessionTest, BreakConnectionsFreesAWorkerWhoseMeshThisHostHasSeen) {
   const TestListener peer;
-  const TempFolder temp;
+  const TempDirectory temp;
   const sockaddr_in end = Ipv4("127.0.0.1", peer.port());
   const TcpAddress address =
       *ReadSockaddr(ByteView(reinterpret_cast<const char*>(&end), sizeof end));

@@ -22,42 +22,43 @@ constexpr char kHybrid[] =
     "41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n";
 constexpr char kUnified[] = "30 24 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cg rw,nsd\n";
 
-TEST(FindCgroupFolderTest, UnifiedAndHybridMountsAreFound) {
-  EXPECT_EQ(FindCgroupFolder(kUnified, "0::/user.slice/a\n"), "/sys/fs/cgroup/user.slice/a");
-  EXPECT_EQ(FindCgroupFolder(kHybrid, "8:memory:/x\n0::/\n"), "/sys/fs/cgroup/unified");
+TEST(FindCgroupDirectoryTest, UnifiedAndHybridMountsAreFound) {
+  EXPECT_EQ(FindCgroupDirectory(kUnified, "0::/user.slice/a\n"), "/sys/fs/cgroup/user.slice/a");
+  EXPECT_EQ(FindCgroupDirectory(kHybrid, "8:memory:/x\n0::/\n"), "/sys/fs/cgroup/unified");
 }
 
-TEST(FindCgroupFolderTest, PathCountsFromTheRootOfTheMount) {
+TEST(FindCgroupDirectoryTest, PathCountsFromTheRootOfTheMount) {
   constexpr char kContainer[] = "30 24 0:26 /docker/abc /sys/fs/cgroup ro - cgroup2 cgroup rw\n";
-  EXPECT_EQ(FindCgroupFolder(kContainer, "0::/docker/abc\n"), "/sys/fs/cgroup");
-  EXPECT_EQ(FindCgroupFolder(kContainer, "0::/docker/abc/x\n"), "/sys/fs/cgroup/x");
-  EXPECT_EQ(FindCgroupFolder(kContainer, "0::/docker/abcd\n"), std::nullopt);
-  EXPECT_EQ(FindCgroupFolder(kContainer, "0::/other\n"), std::nullopt);
+  EXPECT_EQ(FindCgroupDirectory(kContainer, "0::/docker/abc\n"), "/sys/fs/cgroup");
+  EXPECT_EQ(FindCgroupDirectory(kContainer, "0::/docker/abc/x\n"), "/sys/fs/cgroup/x");
+  EXPECT_EQ(FindCgroupDirectory(kContainer, "0::/docker/abcd\n"), std::nullopt);
+  EXPECT_EQ(FindCgroupDirectory(kContainer, "0::/other\n"), std::nullopt);
 }
 
-TEST(FindCgroupFolderTest, GroupOutsideOfTheNamespaceIsNotOurs) {
-  EXPECT_EQ(FindCgroupFolder(kUnified, "0::/../other\n"), std::nullopt);
-  EXPECT_EQ(FindCgroupFolder(kUnified, "0::/a/..\n"), std::nullopt);
+TEST(FindCgroupDirectoryTest, GroupOutsideOfTheNamespaceIsNotOurs) {
+  EXPECT_EQ(FindCgroupDirectory(kUnified, "0::/../other\n"), std::nullopt);
+  EXPECT_EQ(FindCgroupDirectory(kUnified, "0::/a/..\n"), std::nullopt);
 }
 
-TEST(FindCgroupFolderTest, EscapedMountPointsAreRead) {
-  EXPECT_EQ(FindCgroupFolder("1 2 0:3 / /a\\040b\\134 rw - cgroup2 c rw\n", "0::/x\n"), "/a b\\/x");
+TEST(FindCgroupDirectoryTest, EscapedMountPointsAreRead) {
+  EXPECT_EQ(FindCgroupDirectory("1 2 0:3 / /a\\040b\\134 rw - cgroup2 c rw\n", "0::/x\n"),
+            "/a b\\/x");
 }
 
-TEST(FindCgroupFolderTest, NonsenseIsNowhere) {
+TEST(FindCgroupDirectoryTest, NonsenseIsNowhere) {
   for (const char* mounts :
        {"", "\n\n", "1 2 3", "1 2 0:3 / /x rw - cgroup2", " - cgroup2 a b\n"}) {
-    EXPECT_EQ(FindCgroupFolder(mounts, "0::/\n"), std::nullopt) << mounts;
+    EXPECT_EQ(FindCgroupDirectory(mounts, "0::/\n"), std::nullopt) << mounts;
   }
   for (const char* groups : {"", "0", "0:", "1::/x\n", "0:cpu:/x\n", ":::\n"}) {
-    EXPECT_EQ(FindCgroupFolder(kUnified, groups), std::nullopt) << groups;
+    EXPECT_EQ(FindCgroupDirectory(kUnified, groups), std::nullopt) << groups;
   }
 }
 
-TEST(FindMemoryFolderTest, MemoryHierarchyIsFoundByItsOption) {
-  EXPECT_EQ(FindMemoryFolder(kHybrid, "8:memory:/job\n0::/\n"), "/sys/fs/cgroup/memory/job");
-  EXPECT_EQ(FindMemoryFolder(kHybrid, "8:cpu,memory:/job\n"), "/sys/fs/cgroup/memory/job");
-  EXPECT_EQ(FindMemoryFolder(kUnified, "0::/\n"), std::nullopt);
+TEST(FindMemoryDirectoryTest, MemoryHierarchyIsFoundByItsOption) {
+  EXPECT_EQ(FindMemoryDirectory(kHybrid, "8:memory:/job\n0::/\n"), "/sys/fs/cgroup/memory/job");
+  EXPECT_EQ(FindMemoryDirectory(kHybrid, "8:cpu,memory:/job\n"), "/sys/fs/cgroup/memory/job");
+  EXPECT_EQ(FindMemoryDirectory(kUnified, "0::/\n"), std::nullopt);
 }
 
 TEST(ParseOomKillsTest, BothFileFormatsAreRead) {
@@ -68,10 +69,10 @@ TEST(ParseOomKillsTest, BothFileFormatsAreRead) {
   EXPECT_EQ(ParseOomKills(""), 0U);
 }
 
-TEST(AgentCgroupFolderTest, NameIsAFixedRule) {
-  EXPECT_EQ(AgentCgroupFolder("/x", 42), AgentCgroupFolder("/x", 42));
-  EXPECT_NE(AgentCgroupFolder("/x", 42), AgentCgroupFolder("/x", 43));
-  EXPECT_TRUE(AgentCgroupFolder("/x", 42).starts_with("/x/hvdray-"));
+TEST(AgentCgroupDirectoryTest, NameIsAFixedRule) {
+  EXPECT_EQ(AgentCgroupDirectory("/x", 42), AgentCgroupDirectory("/x", 42));
+  EXPECT_NE(AgentCgroupDirectory("/x", 42), AgentCgroupDirectory("/x", 43));
+  EXPECT_TRUE(AgentCgroupDirectory("/x", 42).starts_with("/x/hvdray-"));
 }
 
 TEST(OomWatchTest, NothingIsClaimedWithoutAKill) {
@@ -97,35 +98,35 @@ pid_t StartIn(const std::string& procs, std::vector<std::string> words) {
 class RealCgroupTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    const auto own = OwnCgroupFolder();
-    if (own) folder_ = AgentCgroupFolder(*own, ::getpid());
-    if (folder_.empty() || !Cgroup::Create(folder_ + "/probe").ok()) {
+    const auto own = OwnCgroupDirectory();
+    if (own) directory_ = AgentCgroupDirectory(*own, ::getpid());
+    if (directory_.empty() || !Cgroup::Create(directory_ + "/probe").ok()) {
       GTEST_SKIP() << "no cgroup may be made here";
     }
   }
   void TearDown() override {
-    if (!folder_.empty()) KillAndRemoveCgroup(folder_);
+    if (!directory_.empty()) KillAndRemoveCgroup(directory_);
   }
   bool Exists(const std::string& path) const { return ::access(path.c_str(), F_OK) == 0; }
-  std::string folder_;
+  std::string directory_;
 };
 
 TEST_F(RealCgroupTest, GroupIsRemovedWithItsOwner) {
   {
-    const Result<Cgroup> group = Cgroup::Create(folder_ + "/one");
+    const Result<Cgroup> group = Cgroup::Create(directory_ + "/one");
     ASSERT_TRUE(group.ok());
-    EXPECT_TRUE(Exists(folder_ + "/one"));
+    EXPECT_TRUE(Exists(directory_ + "/one"));
     EXPECT_TRUE(group->Members().empty());
   }
-  EXPECT_FALSE(Exists(folder_ + "/one"));
+  EXPECT_FALSE(Exists(directory_ + "/one"));
 }
 
 TEST_F(RealCgroupTest, EverythingBelowIsKilledAndRemoved) {
-  Result<Cgroup> group = Cgroup::Create(folder_ + "/one");
+  Result<Cgroup> group = Cgroup::Create(directory_ + "/one");
   ASSERT_TRUE(group.ok());
-  ASSERT_EQ(::mkdir((folder_ + "/one/nested").c_str(), 0755), 0);
-  const pid_t outer = StartIn(folder_ + "/one/cgroup.procs", {"wait"});
-  const pid_t inner = StartIn(folder_ + "/one/nested/cgroup.procs", {"wait"});
+  ASSERT_EQ(::mkdir((directory_ + "/one/nested").c_str(), 0755), 0);
+  const pid_t outer = StartIn(directory_ + "/one/cgroup.procs", {"wait"});
+  const pid_t inner = StartIn(directory_ + "/one/nested/cgroup.procs", {"wait"});
   ASSERT_TRUE(WaitFor([&] { return group->Members().size() == 2; }));
   EXPECT_TRUE(WaitFor([&] { return group->KillAndRemove(); }));  // dying takes a moment
   for (const pid_t pid : {outer, inner}) {
@@ -133,19 +134,19 @@ TEST_F(RealCgroupTest, EverythingBelowIsKilledAndRemoved) {
     EXPECT_EQ(::waitpid(pid, &status, 0), pid);
     EXPECT_EQ(WTERMSIG(status), SIGKILL);
   }
-  EXPECT_FALSE(Exists(folder_ + "/one"));
+  EXPECT_FALSE(Exists(directory_ + "/one"));
 }
 
 TEST_F(RealCgroupTest, GroupLeftBehindByADeadAgentIsTakenOver) {
-  ASSERT_EQ(::mkdir((folder_ + "/old").c_str(), 0755), 0);
-  const Result<Cgroup> group = Cgroup::Create(folder_ + "/old");
+  ASSERT_EQ(::mkdir((directory_ + "/old").c_str(), 0755), 0);
+  const Result<Cgroup> group = Cgroup::Create(directory_ + "/old");
   ASSERT_TRUE(group.ok());
   EXPECT_TRUE(group->Members().empty());
 }
 
 TEST_F(RealCgroupTest, WorkersOfAKilledForMemoryAreClaimedOnce) {
   const auto read = [](const char* path) { return ReadFile(path).value(); };
-  const auto memory = FindMemoryFolder(read("/proc/self/mountinfo"), read("/proc/self/cgroup"));
+  const auto memory = FindMemoryDirectory(read("/proc/self/mountinfo"), read("/proc/self/cgroup"));
   const std::string group = memory ? *memory + "/hvdray-test" : "";
   const std::string limit = group + "/memory.limit_in_bytes";
   if (!memory || ::mkdir(group.c_str(), 0755) != 0) GTEST_SKIP() << "no v1 memory group here";

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "tests/fakes/temp_folder.h"
+#include "tests/fakes/temp_directory.h"
 
 namespace hvdray {
 namespace {
@@ -24,29 +24,29 @@ void LeaveSocket(const std::string& path) {
 }
 
 TEST(TellAgentsToLeaveTest, SocketsOfDeadAgentsGoAndNothingElseDoes) {
-  const TempFolder folder;
-  ASSERT_EQ(::chmod(folder.path().c_str(), 0700), 0);
-  LeaveSocket(folder / "agent-1.sock");
-  ASSERT_TRUE(WriteFileAtomically(folder / "notes.sock", "kept").ok());
-  EXPECT_EQ(TellAgentsToLeave(folder.path(), std::chrono::seconds(1)).status().code(),
+  const TempDirectory directory;
+  ASSERT_EQ(::chmod(directory.path().c_str(), 0700), 0);
+  LeaveSocket(directory / "agent-1.sock");
+  ASSERT_TRUE(WriteFileAtomically(directory / "notes.sock", "kept").ok());
+  EXPECT_EQ(TellAgentsToLeave(directory.path(), std::chrono::seconds(1)).status().code(),
             ErrorCode::kUsage);
-  EXPECT_FALSE(std::filesystem::exists(folder / "agent-1.sock"));
-  EXPECT_TRUE(std::filesystem::exists(folder / "notes.sock"));
+  EXPECT_FALSE(std::filesystem::exists(directory / "agent-1.sock"));
+  EXPECT_TRUE(std::filesystem::exists(directory / "notes.sock"));
 }
 
-TEST(TellAgentsToLeaveTest, NothingIsTakenAwayInAFolderThatOthersMayWriteTo) {
-  const TempFolder folder;
-  LeaveSocket(folder / "agent-1.sock");
+TEST(TellAgentsToLeaveTest, NothingIsTakenAwayInADirectoryThatOthersMayWriteTo) {
+  const TempDirectory directory;
+  LeaveSocket(directory / "agent-1.sock");
   for (const mode_t mode : {0770, 0707}) {
-    ASSERT_EQ(::chmod(folder.path().c_str(), mode), 0);
-    EXPECT_FALSE(TellAgentsToLeave(folder.path(), std::chrono::seconds(1)).ok());
-    EXPECT_TRUE(std::filesystem::exists(folder / "agent-1.sock"));
+    ASSERT_EQ(::chmod(directory.path().c_str(), mode), 0);
+    EXPECT_FALSE(TellAgentsToLeave(directory.path(), std::chrono::seconds(1)).ok());
+    EXPECT_TRUE(std::filesystem::exists(directory / "agent-1.sock"));
   }
-  ASSERT_EQ(::chmod(folder.path().c_str(), 0700), 0);
+  ASSERT_EQ(::chmod(directory.path().c_str(), 0700), 0);
   if (::geteuid() != 0) return;
-  ASSERT_EQ(::chown(folder.path().c_str(), 65534, 65534), 0);
-  EXPECT_FALSE(TellAgentsToLeave(folder.path(), std::chrono::seconds(1)).ok());
-  EXPECT_TRUE(std::filesystem::exists(folder / "agent-1.sock"));
+  ASSERT_EQ(::chown(directory.path().c_str(), 65534, 65534), 0);
+  EXPECT_FALSE(TellAgentsToLeave(directory.path(), std::chrono::seconds(1)).ok());
+  EXPECT_TRUE(std::filesystem::exists(directory / "agent-1.sock"));
 }
 
 }  // namespace

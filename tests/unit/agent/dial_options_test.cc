@@ -13,7 +13,7 @@ TEST(DialOptionsTest, AllOfThemAreTaken) {
                               "--keep-ray-env", "--probe-listener", "--dial-timeout", "5"});
   ASSERT_TRUE(options.ok()) << options.status().ToString();
   EXPECT_EQ(options->addresses.size(), 2u);
-  EXPECT_EQ(options->seat, 3);
+  EXPECT_EQ(options->endpoint, 3);
   EXPECT_EQ(options->gpus, (std::vector<std::string>{"0", "GPU-8932f937/1/0"}));
   EXPECT_EQ(options->path_end, "/ray/bin");
   EXPECT_EQ(options->raylet, 4242);

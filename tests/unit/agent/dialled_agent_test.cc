@@ -11,7 +11,7 @@
 #include <optional>
 
 #include "base/tls_stream.h"
-#include "cluster/ray/seat_listener.h"
+#include "cluster/ray/endpoint_listener.h"
 #include "tests/unit/agent/probe.h"
 #include "tests/unit/agent/process_scan.h"
 #include "wire/link.h"
@@ -27,12 +27,12 @@ class DialledAgentTest : public ::testing::Test {
     auto loop = Loop::Create();
     ASSERT_TRUE(loop.ok());
     loop_ = std::move(loop).value();
-    SeatListenerOptions options;
+    EndpointListenerOptions options;
     options.addresses = {"127.0.0.1"};
-    auto listener = SeatListener::Open(*loop_, options, ParseTlsKey(key_).value());
+    auto listener = EndpointListener::Open(*loop_, options, ParseTlsKey(key_).value());
     ASSERT_TRUE(listener.ok()) << listener.status().ToString();
     listener_ = std::move(listener).value();
-    listener_->Expect(4, [this](SeatArrival arrival) { Link(std::move(arrival.stream)); });
+    listener_->Expect(4, [this](EndpointArrival arrival) { Link(std::move(arrival.stream)); });
   }
 
   void TearDown() override {
@@ -142,7 +142,7 @@ class DialledAgentTest : public ::testing::Test {
   const std::string key_ = std::string(62, 'a') + "07";
   std::string mark_ = MakeMark();
   std::unique_ptr<Loop> loop_;
-  std::unique_ptr<SeatListener> listener_;
+  std::unique_ptr<EndpointListener> listener_;
   std::unique_ptr<wire::Link> link_;
   UniqueFd stdin_;
   pid_t actor_ = 0;

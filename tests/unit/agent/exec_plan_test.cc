@@ -7,7 +7,7 @@
 #include <cerrno>
 
 #include "base/fd.h"
-#include "tests/fakes/temp_folder.h"
+#include "tests/fakes/temp_directory.h"
 
 namespace hvdray {
 namespace {
@@ -15,17 +15,17 @@ namespace {
 class ExecPlanTest : public ::testing::Test {
  protected:
   std::string MakeProgram(const std::string& name, mode_t mode) {
-    const std::string path = folder_.path() + "/" + name;
+    const std::string path = directory_.path() + "/" + name;
     EXPECT_TRUE(WriteFileAtomically(path, "#!/bin/sh\n").ok());
     EXPECT_EQ(::chmod(path.c_str(), mode), 0);
     return path;
   }
-  std::string Subfolder(const std::string& name) {
-    const std::string path = folder_.path() + "/" + name;
+  std::string Subdirectory(const std::string& name) {
+    const std::string path = directory_.path() + "/" + name;
     EXPECT_TRUE(MakeDirs(path).ok());
     return path;
   }
-  TempFolder folder_;
+  TempDirectory directory_;
 };
 
 TEST_F(ExecPlanTest, EmptyCommandAndEmptyNameAreNotFound) {
@@ -40,12 +40,12 @@ TEST_F(ExecPlanTest, NameWithSlashIsNotSearched) {
   EXPECT_EQ(plan.paths, std::vector<std::string>{path});
   EXPECT_TRUE(plan.has_executable);
   EXPECT_EQ(plan.error, 0);
-  EXPECT_EQ(PlanExec({"./tool"}, folder_.path(), "").error, ENOENT);
+  EXPECT_EQ(PlanExec({"./tool"}, directory_.path(), "").error, ENOENT);
 }
 
 TEST_F(ExecPlanTest, SearchKeepsTheOrderOfPathAndLeavesOutWhatIsNotThere) {
-  const std::string first = Subfolder("first");
-  const std::string second = Subfolder("second");
+  const std::string first = Subdirectory("first");
+  const std::string second = Subdirectory("second");
   MakeProgram("first/tool", 0644);
   MakeProgram("second/tool", 0755);
   const ExecPlan plan = PlanExec({"tool"}, first + ":/nowhere:" + second, "");
@@ -53,22 +53,23 @@ TEST_F(ExecPlanTest, SearchKeepsTheOrderOfPathAndLeavesOutWhatIsNotThere) {
   EXPECT_TRUE(plan.has_executable);
 }
 
-TEST_F(ExecPlanTest, EmptyEntryOfPathIsTheWorkingFolder) {
+TEST_F(ExecPlanTest, EmptyEntryOfPathIsTheWorkingDirectory) {
   MakeProgram("tool", 0755);
   for (const char* path : {"", ":", "/nowhere:", ":/nowhere"}) {
-    const ExecPlan plan = PlanExec({"tool"}, path, folder_.path());
+    const ExecPlan plan = PlanExec({"tool"}, path, directory_.path());
     ASSERT_FALSE(plan.paths.empty()) << path;
     EXPECT_EQ(plan.paths[0], "./tool");
   }
 }
 
-TEST_F(ExecPlanTest, RelativeEntryOfPathCountsFromTheWorkingFolder) {
-  Subfolder("bin");
+TEST_F(ExecPlanTest, RelativeEntryOfPathCountsFromTheWorkingDirectory) {
+  Subdirectory("bin");
   MakeProgram("bin/tool", 0755);
-  EXPECT_EQ(PlanExec({"tool"}, "bin", folder_.path()).paths, std::vector<std::string>{"bin/tool"});
+  EXPECT_EQ(PlanExec({"tool"}, "bin", directory_.path()).paths,
+            std::vector<std::string>{"bin/tool"});
 }
 
-TEST_F(ExecPlanTest, UnsetPathMeansTheSystemFolders) {
+TEST_F(ExecPlanTest, UnsetPathMeansTheSystemDirectories) {
   EXPECT_FALSE(PlanExec({"sh"}, std::nullopt, "").paths.empty());
 }
 
@@ -76,19 +77,19 @@ TEST_F(ExecPlanTest, PathIsTheWorkersOwn) {
   EXPECT_EQ(PlanExec({"sh"}, "/nowhere", "").error, ENOENT);
 }
 
-TEST_F(ExecPlanTest, FolderIsNoExecutableAndLeftForExecveToRefuse) {
-  Subfolder("tool");
-  const ExecPlan plan = PlanExec({"tool"}, folder_.path(), "");
+TEST_F(ExecPlanTest, DirectoryIsNoExecutableAndLeftForExecveToRefuse) {
+  Subdirectory("tool");
+  const ExecPlan plan = PlanExec({"tool"}, directory_.path(), "");
   EXPECT_EQ(plan.paths.size(), 1U);
   EXPECT_FALSE(plan.has_executable);
 }
 
-TEST_F(ExecPlanTest, MissingWorkingFolderIsLeftForChdirToName) {
+TEST_F(ExecPlanTest, MissingWorkingDirectoryIsLeftForChdirToName) {
   EXPECT_EQ(PlanExec({"./tool"}, "/bin", "/no/such/folder").paths.size(), 1U);
   EXPECT_EQ(PlanExec({"sh"}, "/bin", MakeProgram("file", 0644)).paths.size(), 1U);
 }
 
-TEST_F(ExecPlanTest, FileWhereAFolderBelongsIsNotFound) {
+TEST_F(ExecPlanTest, FileWhereADirectoryBelongsIsNotFound) {
   const std::string file = MakeProgram("file", 0755);
   EXPECT_EQ(PlanExec({file + "/tool"}, "/bin", "").error, ENOTDIR);
   EXPECT_EQ(PlanExec({"tool"}, file, "").error, ENOENT);

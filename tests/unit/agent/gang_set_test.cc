@@ -41,7 +41,7 @@ class GangSetTest : public ::testing::Test {
     EXPECT_TRUE(WaitFor([&] { return FindMarked(mark_).empty(); }));
   }
 
-  void Make(bool is_elastic, std::string cgroup_folder = {}) {
+  void Make(bool is_elastic, std::string cgroup_directory = {}) {
     GangSet::Handlers handlers;
     handlers.send = [this](Generation generation, wire::Body body) {
       OnSend(generation, std::move(body));
@@ -53,9 +53,9 @@ class GangSetTest : public ::testing::Test {
       exits_at_answer_ = exits_.size();
     };
     handlers.on_idle = [this] { ++idle_calls_; };
-    gangs_ = std::make_unique<GangSet>(*loop_, *relay_,
-                                       GangSetOptions{"job", std::move(cgroup_folder), is_elastic},
-                                       std::move(handlers));
+    gangs_ = std::make_unique<GangSet>(
+        *loop_, *relay_, GangSetOptions{"job", std::move(cgroup_directory), is_elastic},
+        std::move(handlers));
   }
 
   void OnSend(Generation generation, wire::Body body) {
@@ -344,19 +344,19 @@ class GangSetCgroupTest : public GangSetTest {
  protected:
   void SetUp() override {
     GangSetTest::SetUp();
-    const auto own = OwnCgroupFolder();
-    folder_ = own ? AgentCgroupFolder(*own, ::getpid()) : "";
-    if (folder_.empty() || !Cgroup::Create(folder_ + "/probe").ok()) {
+    const auto own = OwnCgroupDirectory();
+    directory_ = own ? AgentCgroupDirectory(*own, ::getpid()) : "";
+    if (directory_.empty() || !Cgroup::Create(directory_ + "/probe").ok()) {
       GTEST_SKIP() << "no cgroup may be made here; the case without one runs";
     }
-    Make(/*is_elastic=*/true, folder_);
+    Make(/*is_elastic=*/true, directory_);
   }
   void TearDown() override {
     GangSetTest::TearDown();
-    if (folder_.empty()) return;
-    EXPECT_TRUE(WaitFor([this] { return KillAndRemoveCgroup(folder_); }));
+    if (directory_.empty()) return;
+    EXPECT_TRUE(WaitFor([this] { return KillAndRemoveCgroup(directory_); }));
   }
-  std::string folder_;
+  std::string directory_;
 };
 
 TEST_F(GangSetCgroupTest, DaemonOfAStoppedGangIsSweptAndThatOfAnotherGangIsLeftAlone) {

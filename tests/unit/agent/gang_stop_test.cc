@@ -23,20 +23,20 @@ class GangStopTest : public GangHarness, public ::testing::WithParamInterface<Ne
   void SetUp() override {
     GangHarness::SetUp();
     if (GetParam() == Net::kSubreaper) return;
-    const auto own = OwnCgroupFolder();
-    folder_ = own ? AgentCgroupFolder(*own, ::getpid()) : "";
-    if (folder_.empty() || !Cgroup::Create(folder_ + "/probe").ok()) {
+    const auto own = OwnCgroupDirectory();
+    directory_ = own ? AgentCgroupDirectory(*own, ::getpid()) : "";
+    if (directory_.empty() || !Cgroup::Create(directory_ + "/probe").ok()) {
       GTEST_SKIP() << "no cgroup may be made here; the subreaper cases run";
     }
-    options_.cgroup_folder = folder_ + "/gen-1";
+    options_.cgroup_directory = directory_ + "/gen-1";
   }
   void TearDown() override {
     GangHarness::TearDown();
-    if (folder_.empty()) return;
+    if (directory_.empty()) return;
     // The kernel takes the dead out of their group a little after they are gone for everyone else.
-    EXPECT_TRUE(WaitFor([this] { return KillAndRemoveCgroup(folder_); }));
+    EXPECT_TRUE(WaitFor([this] { return KillAndRemoveCgroup(directory_); }));
   }
-  std::string folder_;
+  std::string directory_;
 };
 
 TEST_P(GangStopTest, ObedientWorkersEndBySigtermWithinTheGrace) {

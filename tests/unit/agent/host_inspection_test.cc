@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <fstream>
 
-#include "tests/fakes/temp_folder.h"
+#include "tests/fakes/temp_directory.h"
 
 namespace hvdray {
 namespace {
@@ -44,11 +44,11 @@ TEST(HostInspectionTest, TellsOfThisHost) {
   EXPECT_TRUE(facts.command_path.ends_with("/sh"));
   EXPECT_EQ(facts.command_version, "");
   std::vector<std::string> uses;
-  for (const wire::FolderFacts& folder : facts.folders) {
-    uses.push_back(folder.use);
-    if (folder.use != "tmp" && folder.use != "working") continue;
-    EXPECT_EQ(folder.error, 0) << folder.path;
-    EXPECT_GT(folder.total_bytes, 0U) << folder.path;
+  for (const wire::DirectoryFacts& directory : facts.directories) {
+    uses.push_back(directory.use);
+    if (directory.use != "tmp" && directory.use != "working") continue;
+    EXPECT_EQ(directory.error, 0) << directory.path;
+    EXPECT_GT(directory.total_bytes, 0U) << directory.path;
   }
   EXPECT_EQ(uses, (std::vector<std::string>{"agent", "tmp", "shm", "home", "working"}));
 }
@@ -63,99 +63,100 @@ TEST(HostInspectionTest, EveryReportNamesWhatIsStillToCome) {
   EXPECT_EQ(reports.front().unanswered.front(), "system");
 }
 
-TEST(HostInspectionTest, AWorkingFolderThatIsNotThereIsAnErrno) {
-  const TempFolder folder;
+TEST(HostInspectionTest, AWorkingDirectoryThatIsNotThereIsAnErrno) {
+  const TempDirectory directory;
   wire::Inspect inspect;
-  inspect.working_folder = folder / "nowhere";
-  EXPECT_EQ(Reports(inspect).back().folders.back().error, ENOENT);
-  Write(folder / "file", "", 0644);
-  inspect.working_folder = folder / "file";
-  EXPECT_EQ(Reports(inspect).back().folders.back().error, ENOTDIR);
+  inspect.working_directory = directory / "nowhere";
+  EXPECT_EQ(Reports(inspect).back().directories.back().error, ENOENT);
+  Write(directory / "file", "", 0644);
+  inspect.working_directory = directory / "file";
+  EXPECT_EQ(Reports(inspect).back().directories.back().error, ENOTDIR);
 }
 
 TEST(FindCommandTest, LooksAlongThePathOfTheWorkers) {
-  const TempFolder folder;
-  Write(folder / "train", "#!/bin/sh\n", 0755);
+  const TempDirectory directory;
+  Write(directory / "train", "#!/bin/sh\n", 0755);
   wire::Inspect inspect;
   inspect.command = "train";
-  inspect.path = "/usr/bin:" + folder.path();
-  EXPECT_EQ(FindCommand(inspect).path, folder / "train");
+  inspect.path = "/usr/bin:" + directory.path();
+  EXPECT_EQ(FindCommand(inspect).path, directory / "train");
   EXPECT_EQ(FindCommand(inspect).error, 0);
   inspect.path = "/usr/bin";
   EXPECT_EQ(FindCommand(inspect).error, ENOENT);
 }
 
-TEST(FindCommandTest, ARelativeCommandIsSeenFromTheWorkingFolder) {
-  const TempFolder folder;
-  Write(folder / "train.sh", "#!/bin/sh\n", 0755);
+TEST(FindCommandTest, ARelativeCommandIsSeenFromTheWorkingDirectory) {
+  const TempDirectory directory;
+  Write(directory / "train.sh", "#!/bin/sh\n", 0755);
   wire::Inspect inspect;
-  inspect.working_folder = folder.path();
+  inspect.working_directory = directory.path();
   inspect.command = "./train.sh";
   EXPECT_EQ(FindCommand(inspect).error, 0);
-  inspect.working_folder = folder / "nowhere";
+  inspect.working_directory = directory / "nowhere";
   EXPECT_EQ(FindCommand(inspect).error, ENOENT) << "workers start somewhere else";
 }
 
 TEST(FindCommandTest, WhatCannotBeExecutedIsToldApartFromWhatIsMissing) {
-  const TempFolder folder;
-  Write(folder / "data", "no program", 0644);
-  Write(folder / "script", "#!/no/such/interpreter -x\n", 0755);
-  Write(folder / "spaced", "#! /bin/sh -e\n", 0755);
-  Write(folder / "dos", "#!/bin/sh\r\necho\r\n", 0755);
+  const TempDirectory directory;
+  Write(directory / "data", "no program", 0644);
+  Write(directory / "script", "#!/no/such/interpreter -x\n", 0755);
+  Write(directory / "spaced", "#! /bin/sh -e\n", 0755);
+  Write(directory / "dos", "#!/bin/sh\r\necho\r\n", 0755);
   wire::Inspect inspect;
-  inspect.command = folder / "data";
+  inspect.command = directory / "data";
   EXPECT_EQ(FindCommand(inspect).error, EACCES);
-  inspect.command = folder / "script";
+  inspect.command = directory / "script";
   EXPECT_EQ(FindCommand(inspect).error, ELIBACC);
   EXPECT_EQ(FindCommand(inspect).interpreter, "/no/such/interpreter");
-  inspect.command = folder / "dos";
+  inspect.command = directory / "dos";
   EXPECT_EQ(FindCommand(inspect).error, ELIBACC);
   EXPECT_EQ(FindCommand(inspect).interpreter, "/bin/sh\r");
-  inspect.command = folder / "spaced";
+  inspect.command = directory / "spaced";
   EXPECT_EQ(FindCommand(inspect).error, 0);
-  inspect.command = folder.path();
+  inspect.command = directory.path();
   EXPECT_EQ(FindCommand(inspect).error, EACCES);
 }
 
 TEST(HostInspectionTest, APythonIsAskedForItsVersion) {
-  const TempFolder folder;
-  Write(folder / "python3.99", "#!/bin/sh\necho Python 3.99.1\n", 0755);
+  const TempDirectory directory;
+  Write(directory / "python3.99", "#!/bin/sh\necho Python 3.99.1\n", 0755);
   wire::Inspect inspect;
-  inspect.command = folder / "python3.99";
+  inspect.command = directory / "python3.99";
   EXPECT_EQ(Reports(inspect).back().command_version, "Python 3.99.1");
 }
 
 TEST(HostInspectionTest, AScriptWhoseNameOnlyBeginsLikePythonIsNotRun) {
   for (const char* name : {"python_train.sh", "python3.11-train", "python2.sh"}) {
-    const TempFolder folder;
-    Write(folder / name, "#!/bin/sh\necho Python 3.99.1\n: >\"$0.was-run\"\n", 0755);
+    const TempDirectory directory;
+    Write(directory / name, "#!/bin/sh\necho Python 3.99.1\n: >\"$0.was-run\"\n", 0755);
     wire::Inspect inspect;
-    inspect.command = folder / name;
+    inspect.command = directory / name;
     const wire::Inspection facts = Reports(inspect).back();
     EXPECT_EQ(facts.command_error, 0);
     EXPECT_EQ(facts.command_version, "");
-    EXPECT_NE(::access((folder / name + ".was-run").c_str(), F_OK), 0) << name;
+    EXPECT_NE(::access((directory / name + ".was-run").c_str(), F_OK), 0) << name;
   }
 }
 
-TEST(HostInspectionTest, FilesOfTheCommandAreSeenFromTheWorkingFolder) {
-  const TempFolder folder;
-  Write(folder / "here.yaml", "", 0644);
+TEST(HostInspectionTest, FilesOfTheCommandAreSeenFromTheWorkingDirectory) {
+  const TempDirectory directory;
+  Write(directory / "here.yaml", "", 0644);
   wire::Inspect inspect;
-  inspect.working_folder = folder.path();
-  inspect.files = {"here.yaml", "nosuch.py", folder / "here.yaml", "/no/such/file"};
+  inspect.working_directory = directory.path();
+  inspect.files = {"here.yaml", "nosuch.py", directory / "here.yaml", "/no/such/file"};
   EXPECT_EQ(Reports(inspect).back().missing_files,
             (std::vector<wire::MissingFile>{{"nosuch.py", ENOENT}, {"/no/such/file", ENOENT}}));
 }
 
 TEST(HostInspectionTest, ModulesAreImportedByTheCommandsPythonInTheWorkersPlace) {
-  const TempFolder folder;
-  Write(folder / "mine.py", "import os\n__version__ = os.environ['MINE']\nprint('noise')\n", 0644);
-  Write(folder / "broken.py", "import sys\nsys.exit('no luck')\n", 0644);
+  const TempDirectory directory;
+  Write(directory / "mine.py", "import os\n__version__ = os.environ['MINE']\nprint('noise')\n",
+        0644);
+  Write(directory / "broken.py", "import sys\nsys.exit('no luck')\n", 0644);
   wire::Inspect inspect;
   inspect.command = "python3";
   inspect.path = "/usr/bin:/bin";
-  inspect.working_folder = folder.path();
+  inspect.working_directory = directory.path();
   inspect.environment = {"MINE=4.2", "PATH=/usr/bin:/bin"};
   inspect.modules = {"mine", "broken", "nosuchmodule"};
   EXPECT_EQ(Reports(inspect).back().modules,

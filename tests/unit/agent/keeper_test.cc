@@ -49,11 +49,11 @@ class KeeperTest : public ::testing::Test {
     link_.reset();
     if (keeper_ > 0 && !keeper_status_) ReapKeeper();
     EXPECT_TRUE(WaitFor([&] { return FindMarked(mark_).empty(); }));
-    const auto own = OwnCgroupFolder();
+    const auto own = OwnCgroupDirectory();
     if (own) {
       // The name is that of the keeper's PID namespace, which is ours.
-      const std::string folder = AgentCgroupFolder(*own, agent_);
-      EXPECT_TRUE(WaitFor([&] { return ::access(folder.c_str(), F_OK) != 0; })) << folder;
+      const std::string directory = AgentCgroupDirectory(*own, agent_);
+      EXPECT_TRUE(WaitFor([&] { return ::access(directory.c_str(), F_OK) != 0; })) << directory;
     }
   }
 

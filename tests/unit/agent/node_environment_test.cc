@@ -30,7 +30,7 @@ TEST(NodeEnvironmentTest, KeptNamesOfRayBringNoThrottleAlong) {
                      "RAY_ADDRESS=10.0.0.10:6379", "RAY_AUTH_TOKEN=secret"}));
 }
 
-TEST(NodeEnvironmentTest, FoldersThatRayMadeForItselfAreNobodysBusiness) {
+TEST(NodeEnvironmentTest, DirectoriesThatRayMadeForItselfAreNobodysBusiness) {
   const std::string place = "/s/runtime_resources/";
   EXPECT_EQ(WithoutRay({"PWD=/x", "OLDPWD=/",
                         "PYTHONPATH=" + place + "py_modules_files/hvdray_job_hvd-1:" + place +
@@ -94,12 +94,13 @@ TEST(NodeShareTest, JobsVariablesGoOverThoseOfTheNode) {
 }
 
 TEST(WithoutRayTest, OurOwnPackageAmongTheModulesIsNobodys) {
-  const std::string folder = "/run/runtime_resources/py_modules_files";
-  EXPECT_EQ(WithoutRay({"PYTHONPATH=/run/runtime_resources/working_dir_files/s3_b_x:" + folder +
-                        "/hvdray_0123:" + folder + "/hvdray_job_1:" + folder + "/hvdray_mod_4567"},
-                       RayNames::kDropped),
-            Strings{"PYTHONPATH=/run/runtime_resources/working_dir_files/s3_b_x:" + folder +
-                    "/hvdray_mod_4567"});
+  const std::string directory = "/run/runtime_resources/py_modules_files";
+  EXPECT_EQ(
+      WithoutRay({"PYTHONPATH=/run/runtime_resources/working_dir_files/s3_b_x:" + directory +
+                  "/hvdray_0123:" + directory + "/hvdray_job_1:" + directory + "/hvdray_mod_4567"},
+                 RayNames::kDropped),
+      Strings{"PYTHONPATH=/run/runtime_resources/working_dir_files/s3_b_x:" + directory +
+              "/hvdray_mod_4567"});
 }
 
 TEST(NodeShareTest, RaysOwnPythonIsTheLastOnThePath) {

@@ -47,10 +47,10 @@ void StartDaemon(bool is_forked_twice) {
 
 int CountOpenFiles() {
   int count = 0;
-  DIR* folder = ::opendir("/proc/self/fd");
-  while (::readdir(folder) != nullptr) ++count;
-  ::closedir(folder);
-  return count - 3;  // ".", ".." and the folder's own
+  DIR* directory = ::opendir("/proc/self/fd");
+  while (::readdir(directory) != nullptr) ++count;
+  ::closedir(directory);
+  return count - 3;  // ".", ".." and the directory's own
 }
 
 // Exit code 0: what a fresh process expects; else which expectation failed.

@@ -30,8 +30,8 @@ std::string MakeMark() {
 
 std::vector<pid_t> FindMarked(const std::string& mark) {
   std::vector<pid_t> found;
-  DIR* folder = ::opendir("/proc");
-  while (const dirent* entry = ::readdir(folder)) {
+  DIR* directory = ::opendir("/proc");
+  while (const dirent* entry = ::readdir(directory)) {
     const pid_t pid = ::atoi(entry->d_name);
     if (pid <= 0) continue;
     const Result<std::string> text = ReadFile(fmt::format("/proc/{}/environ", pid));
@@ -41,7 +41,7 @@ std::vector<pid_t> FindMarked(const std::string& mark) {
       found.push_back(pid);
     }
   }
-  ::closedir(folder);
+  ::closedir(directory);
   return found;
 }
 

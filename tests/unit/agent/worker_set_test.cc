@@ -19,7 +19,7 @@
 #include <map>
 #include <set>
 
-#include "tests/fakes/temp_folder.h"
+#include "tests/fakes/temp_directory.h"
 #include "tests/unit/agent/probe.h"
 #include "tests/unit/agent/process_scan.h"
 
@@ -46,8 +46,8 @@ class WorkerSetTest : public ::testing::Test {
   }
 
   ExecFailure Start(int rank, const std::vector<std::string>& command,
-                    const std::string& folder = "") {
-    const ExecPlan plan = PlanExec(command, "/usr/bin:/bin", folder);
+                    const std::string& directory = "") {
+    const ExecPlan plan = PlanExec(command, "/usr/bin:/bin", directory);
     SpawnRequest request;
     request.plan = &plan;
     request.shared_environment = environment_;
@@ -58,9 +58,9 @@ class WorkerSetTest : public ::testing::Test {
     return failure;
   }
 
-  ExitStatus Run(const std::vector<std::string>& command, const std::string& folder = "") {
+  ExitStatus Run(const std::vector<std::string>& command, const std::string& directory = "") {
     const int rank = next_rank_++;
-    const ExecFailure failure = Start(rank, command, folder);
+    const ExecFailure failure = Start(rank, command, directory);
     if (failure.stage != ExecStage::kNone) {
       ExitStatus status;
       status.stage = failure.stage;
@@ -136,11 +136,11 @@ TEST_F(WorkerSetTest, WorkerStartsCleanWhileTheAgentBlocksAndIgnoresSignals) {
 }
 
 TEST_F(WorkerSetTest, BadProgramsFailWithTheReasonOfExecve) {
-  const TempFolder folder;
+  const TempDirectory directory;
   const auto make = [&](const std::string& name, ByteView text, mode_t mode) {
-    EXPECT_TRUE(WriteFileAtomically(folder / name, text).ok());
-    EXPECT_EQ(::chmod((folder / name).c_str(), mode), 0);
-    return folder / name;
+    EXPECT_TRUE(WriteFileAtomically(directory / name, text).ok());
+    EXPECT_EQ(::chmod((directory / name).c_str(), mode), 0);
+    return directory / name;
   };
   struct Case {
     std::string program;
@@ -148,11 +148,11 @@ TEST_F(WorkerSetTest, BadProgramsFailWithTheReasonOfExecve) {
   };
   const std::vector<Case> cases = {
       {make("plain", "#!/bin/sh\n", 0644), EACCES},
-      {folder.path(), EACCES},
+      {directory.path(), EACCES},
       {make("interpreter", "#!/no/such/interpreter\n", 0755), ELIBACC},
       {make("folder_as_interpreter", "#!/tmp\n", 0755), EACCES},
-      {folder / "missing", ENOENT},
-      {folder / "plain/below", ENOTDIR},
+      {directory / "missing", ENOENT},
+      {directory / "plain/below", ENOTDIR},
       {"no-such-command", ENOENT},
   };
   for (const Case& c : cases) {
@@ -164,23 +164,23 @@ TEST_F(WorkerSetTest, BadProgramsFailWithTheReasonOfExecve) {
 }
 
 TEST_F(WorkerSetTest, ScriptWithoutInterpreterIsRunByTheShell) {
-  const TempFolder folder;
-  ASSERT_TRUE(WriteFileAtomically(folder / "script", "exit $1\n").ok());
-  ASSERT_EQ(::chmod((folder / "script").c_str(), 0755), 0);
-  EXPECT_EQ(Run({folder / "script", "9"}).exit_code, 9);
+  const TempDirectory directory;
+  ASSERT_TRUE(WriteFileAtomically(directory / "script", "exit $1\n").ok());
+  ASSERT_EQ(::chmod((directory / "script").c_str(), 0755), 0);
+  EXPECT_EQ(Run({directory / "script", "9"}).exit_code, 9);
 }
 
-TEST_F(WorkerSetTest, UnreachableWorkingFolderIsNamedByItsStage) {
+TEST_F(WorkerSetTest, UnreachableWorkingDirectoryIsNamedByItsStage) {
   const ExitStatus status = Run({"true"}, "/no/such/folder");
-  EXPECT_EQ(status.stage, ExecStage::kFolder);
+  EXPECT_EQ(status.stage, ExecStage::kDirectory);
   EXPECT_EQ(status.error, ENOENT);
 }
 
-TEST_F(WorkerSetTest, RelativeProgramIsFoundFromTheWorkingFolder) {
-  const TempFolder folder;
-  ASSERT_TRUE(WriteFileAtomically(folder / "tool", "#!/bin/sh\nexit 4\n").ok());
-  ASSERT_EQ(::chmod((folder / "tool").c_str(), 0755), 0);
-  EXPECT_EQ(Run({"./tool"}, folder.path()).exit_code, 4);
+TEST_F(WorkerSetTest, RelativeProgramIsFoundFromTheWorkingDirectory) {
+  const TempDirectory directory;
+  ASSERT_TRUE(WriteFileAtomically(directory / "tool", "#!/bin/sh\nexit 4\n").ok());
+  ASSERT_EQ(::chmod((directory / "tool").c_str(), 0755), 0);
+  EXPECT_EQ(Run({"./tool"}, directory.path()).exit_code, 4);
 }
 
 TEST_F(WorkerSetTest, ArgumentsTooLongAreARefusalOfExecve) {
@@ -286,12 +286,12 @@ int Filter(uint32_t number, uint32_t action, uint32_t least = 0) {
 std::set<std::string> DescriptorsOf(pid_t pid) {
   std::set<std::string> numbers;
   const std::string path = "/proc/" + std::to_string(pid) + "/fd";
-  DIR* const folder = ::opendir(path.c_str());
-  if (folder == nullptr) return {"unreadable"};
-  while (const dirent* entry = ::readdir(folder)) {
+  DIR* const directory = ::opendir(path.c_str());
+  if (directory == nullptr) return {"unreadable"};
+  while (const dirent* entry = ::readdir(directory)) {
     if (entry->d_name[0] != '.') numbers.insert(entry->d_name);
   }
-  ::closedir(folder);
+  ::closedir(directory);
   return numbers;
 }
 
@@ -304,7 +304,7 @@ int InAnotherProcess(const std::function<int()>& body) {
   return WEXITSTATUS(status);
 }
 
-TEST_F(WorkerSetTest, AWorkerThatHangsOnItsWayIntoItsFolderHoldsNothingOfOurs) {
+TEST_F(WorkerSetTest, AWorkerThatHangsOnItsWayIntoItsDirectoryHoldsNothingOfOurs) {
   constexpr int kRefused = 77;
   const UniqueFd ours(::open("/dev/null", O_RDONLY));  // nor is close-on-exec what closes it
   const int code = InAnotherProcess([] {
@@ -334,7 +334,7 @@ TEST_F(WorkerSetTest, AKernelWithoutCloseRangeClosesWhatIsOpenAndNotWhatMayBe) {
     Filter(SYS_close, SECCOMP_RET_KILL_PROCESS, /*least=*/2000);
     Start(0, {"sh", "-c", "echo /proc/self/fd/*"});  // no pipe: dash would close(-1) for that
     if (!WaitFor(*loop_, [&] { return exits_.contains(0); })) return 2;
-    // The shell has the folder open besides.
+    // The shell has the directory open besides.
     return ReadAll(0) == "/proc/self/fd/0 /proc/self/fd/1 /proc/self/fd/2 /proc/self/fd/3\n" ? 0
                                                                                              : 1;
   });

@@ -11,7 +11,7 @@
 #include <csignal>
 #include <filesystem>
 
-#include "tests/fakes/temp_folder.h"
+#include "tests/fakes/temp_directory.h"
 
 namespace hvdray {
 namespace {
@@ -78,16 +78,16 @@ TEST(FdTest, DescriptorsUsedUpIsOutOfResources) {
 }
 
 TEST(ReadFileTest, ReadsBytesAndRefusesWhatIsTooLargeOrNoFile) {
-  const TempFolder folder;
-  const std::string path = folder / "f";
+  const TempDirectory directory;
+  const std::string path = directory / "f";
   const std::string bytes("a\0\xff\n", 4);
   ASSERT_TRUE(WriteFileAtomically(path, bytes).ok());
   EXPECT_EQ(ReadFile(path).value(), bytes);
   EXPECT_EQ(ReadFile(path, 4).value(), bytes);
   EXPECT_EQ(ReadFile(path, 3).status().code(), ErrorCode::kFileUnreadable);
-  EXPECT_EQ(ReadFile(folder / "absent").status().code(), ErrorCode::kFileUnreadable);
-  EXPECT_EQ(ReadFile(folder.path()).status().code(), ErrorCode::kFileUnreadable);
-  EXPECT_NE(ReadFile(folder / "absent").status().message().find("absent"), std::string::npos);
+  EXPECT_EQ(ReadFile(directory / "absent").status().code(), ErrorCode::kFileUnreadable);
+  EXPECT_EQ(ReadFile(directory.path()).status().code(), ErrorCode::kFileUnreadable);
+  EXPECT_NE(ReadFile(directory / "absent").status().message().find("absent"), std::string::npos);
 }
 
 TEST(WriteAllTest, WritesMoreThanAPipeHolds) {
@@ -110,17 +110,17 @@ TEST(WriteAllTest, WritesMoreThanAPipeHolds) {
 }
 
 TEST(WriteFileAtomicallyTest, ReplacesWholeAndLeavesNothingBeside) {
-  const TempFolder folder;
-  const std::string path = folder / "report.json";
+  const TempDirectory directory;
+  const std::string path = directory / "report.json";
   ASSERT_TRUE(WriteFileAtomically(path, "old and long").ok());
   ASSERT_TRUE(WriteFileAtomically(path, "new").ok());
   EXPECT_EQ(ReadFile(path).value(), "new");
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory.path()), {}), 1);
 }
 
 TEST(WriteFileAtomicallyTest, FailureKeepsTheOldFileAndLeavesNothingBeside) {
-  const TempFolder folder;
-  const std::string path = folder / "report.json";
+  const TempDirectory directory;
+  const std::string path = directory / "report.json";
   ASSERT_TRUE(WriteFileAtomically(path, "old").ok());
   rlimit saved{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &saved), 0);
@@ -136,7 +136,7 @@ TEST(WriteFileAtomicallyTest, FailureKeepsTheOldFileAndLeavesNothingBeside) {
   EXPECT_FALSE(status.ok());
   EXPECT_NE(status.message().find(path), std::string::npos);
   EXPECT_EQ(ReadFile(path).value(), "old");
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory.path()), {}), 1);
 }
 
 TEST(WriteFileAtomicallyTest, DeviceIsWrittenInPlace) {
@@ -148,7 +148,7 @@ TEST(WriteFileAtomicallyTest, DeviceIsWrittenInPlace) {
 }
 
 TEST(WriteFileAtomicallyTest, ALinkStaysAndItsTargetIsReplaced) {
-  const TempFolder temp;
+  const TempDirectory temp;
   ASSERT_TRUE(WriteFileAtomically(temp / "real", "old").ok());
   ASSERT_EQ(::symlink("real", (temp / "link").c_str()), 0);
   ASSERT_TRUE(WriteFileAtomically(temp / "link", "new").ok());
@@ -157,7 +157,7 @@ TEST(WriteFileAtomicallyTest, ALinkStaysAndItsTargetIsReplaced) {
 }
 
 TEST(WriteFileAtomicallyTest, ALinkInThePlaceOfTheTemporaryFileIsNotFollowed) {
-  const TempFolder temp;
+  const TempDirectory temp;
   ASSERT_TRUE(WriteFileAtomically(temp / "precious", "kept").ok());
   const std::string trap = temp / ("report.tmp" + std::to_string(::getpid()));
   ASSERT_EQ(::symlink((temp / "precious").c_str(), trap.c_str()), 0);
@@ -167,7 +167,7 @@ TEST(WriteFileAtomicallyTest, ALinkInThePlaceOfTheTemporaryFileIsNotFollowed) {
 }
 
 TEST(WriteFileAtomicallyTest, ANamedDescriptorIsContinuedNotReplaced) {
-  const TempFolder temp;
+  const TempDirectory temp;
   const UniqueFd fd = OpenForWriting(temp / "out").value();
   const std::string name = "/dev/fd/" + std::to_string(fd.get());
   ASSERT_TRUE(WriteAll(fd.get(), "before ").ok());
@@ -177,8 +177,8 @@ TEST(WriteFileAtomicallyTest, ANamedDescriptorIsContinuedNotReplaced) {
   EXPECT_EQ(ReadFile(temp / "out").value(), "before report events after");
 }
 
-// A folder as /tmp, in which somebody else has put a link, a file and a pipe.
-class SharedFolder : public testing::Test {
+// A directory as /tmp, in which somebody else has put a link, a file and a pipe.
+class SharedDirectory : public testing::Test {
  protected:
   void SetUp() override {
     if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
@@ -194,12 +194,12 @@ class SharedFolder : public testing::Test {
     }
   }
 
-  TempFolder own_;
-  TempFolder shared_;
+  TempDirectory own_;
+  TempDirectory shared_;
   const std::string precious_ = own_ / "precious";
 };
 
-TEST_F(SharedFolder, AnotherUsersLinkLeadsNowhere) {
+TEST_F(SharedDirectory, AnotherUsersLinkLeadsNowhere) {
   ASSERT_EQ(::symlink((shared_ / "link").c_str(), (own_ / "indirect").c_str()), 0);
   for (const std::string& path :
        {shared_ / "link", shared_ / "folder/precious", own_ / "indirect"}) {
@@ -211,7 +211,7 @@ TEST_F(SharedFolder, AnotherUsersLinkLeadsNowhere) {
   EXPECT_EQ(ReadFile(precious_).value(), "kept");
 }
 
-TEST_F(SharedFolder, AnotherUsersFileOrPipeIsNotWrittenTo) {
+TEST_F(SharedDirectory, AnotherUsersFileOrPipeIsNotWrittenTo) {
   for (const std::string& path : {shared_ / "file", shared_ / "pipe"}) {
     EXPECT_EQ(OpenForWriting(path).status().code(), ErrorCode::kFileUnwritable) << path;
   }
@@ -222,7 +222,7 @@ TEST_F(SharedFolder, AnotherUsersFileOrPipeIsNotWrittenTo) {
   EXPECT_EQ(info.st_uid, ::geteuid());
 }
 
-TEST_F(SharedFolder, OurOwnLinkIsFollowed) {
+TEST_F(SharedDirectory, OurOwnLinkIsFollowed) {
   ASSERT_EQ(::symlink(precious_.c_str(), (shared_ / "ours").c_str()), 0);
   ASSERT_TRUE(WriteFileAtomically(shared_ / "ours", "new").ok());
   EXPECT_EQ(ReadFile(precious_).value(), "new");
@@ -236,27 +236,27 @@ TEST(OpenForWritingTest, ADescriptorThatIsNotOpenIsRefused) {
   EXPECT_EQ(OpenForWriting("/dev/fd/99999999999").status().code(), ErrorCode::kFileUnwritable);
 }
 
-TEST(WriteFileAtomicallyTest, FolderThatIsNotThereIsNamed) {
-  const TempFolder folder;
-  const Status status = WriteFileAtomically(folder / "no/such/file", "x");
+TEST(WriteFileAtomicallyTest, DirectoryThatIsNotThereIsNamed) {
+  const TempDirectory directory;
+  const Status status = WriteFileAtomically(directory / "no/such/file", "x");
   EXPECT_EQ(status.code(), ErrorCode::kFileUnwritable);
   EXPECT_NE(status.message().find("no/such/file"), std::string::npos);
-  EXPECT_FALSE(WriteFileAtomically(folder.path(), "x").ok()) << "a folder is no file";
+  EXPECT_FALSE(WriteFileAtomically(directory.path(), "x").ok()) << "a directory is no file";
 }
 
 TEST(MakeDirsTest, MakesParentsAndIsContentWithWhatIsThere) {
-  const TempFolder folder;
-  EXPECT_TRUE(MakeDirs(folder / "a/b//c/").ok());
-  EXPECT_TRUE(std::filesystem::is_directory(folder / "a/b/c"));
-  EXPECT_TRUE(MakeDirs(folder / "a/b/c").ok());
+  const TempDirectory directory;
+  EXPECT_TRUE(MakeDirs(directory / "a/b//c/").ok());
+  EXPECT_TRUE(std::filesystem::is_directory(directory / "a/b/c"));
+  EXPECT_TRUE(MakeDirs(directory / "a/b/c").ok());
   EXPECT_TRUE(MakeDirs("/").ok());
 }
 
 TEST(MakeDirsTest, FileInTheWayIsNamed) {
-  const TempFolder folder;
-  ASSERT_TRUE(WriteFileAtomically(folder / "file", "").ok());
-  EXPECT_EQ(MakeDirs(folder / "file").code(), ErrorCode::kFileUnwritable);
-  const Status status = MakeDirs(folder / "file/below");
+  const TempDirectory directory;
+  ASSERT_TRUE(WriteFileAtomically(directory / "file", "").ok());
+  EXPECT_EQ(MakeDirs(directory / "file").code(), ErrorCode::kFileUnwritable);
+  const Status status = MakeDirs(directory / "file/below");
   EXPECT_EQ(status.code(), ErrorCode::kFileUnwritable);
   EXPECT_NE(status.message().find("file"), std::string::npos);
   EXPECT_FALSE(MakeDirs("").ok());

@@ -8,8 +8,8 @@
 namespace hvdray {
 namespace {
 
-bool IsIgnored(std::string_view text, std::string_view path, bool is_folder = false) {
-  return GitignoreFile(text).Match(path, is_folder) == IgnoreVerdict::kIgnored;
+bool IsIgnored(std::string_view text, std::string_view path, bool is_directory = false) {
+  return GitignoreFile(text).Match(path, is_directory) == IgnoreVerdict::kIgnored;
 }
 
 TEST(GitignoreTest, NothingSpeaksOfAPathThatNoPatternMatches) {
@@ -25,14 +25,14 @@ TEST(GitignoreTest, NameWithoutSlashMatchesAtAnyDepth) {
   EXPECT_FALSE(IsIgnored("core", "core/x")) << "the walk does not enter what is ignored";
 }
 
-TEST(GitignoreTest, SlashAnchorsToTheFolderOfTheFile) {
+TEST(GitignoreTest, SlashAnchorsToTheDirectoryOfTheFile) {
   EXPECT_TRUE(IsIgnored("/core", "core"));
   EXPECT_FALSE(IsIgnored("/core", "a/core"));
   EXPECT_TRUE(IsIgnored("a/core", "a/core"));
   EXPECT_FALSE(IsIgnored("a/core", "b/a/core"));
 }
 
-TEST(GitignoreTest, SlashAtTheEndMeansFoldersOnlyAndDoesNotAnchor) {
+TEST(GitignoreTest, SlashAtTheEndMeansDirectoriesOnlyAndDoesNotAnchor) {
   EXPECT_TRUE(IsIgnored("build/", "build", true));
   EXPECT_TRUE(IsIgnored("build/", "a/build", true));
   EXPECT_FALSE(IsIgnored("build/", "build", false));
@@ -58,7 +58,7 @@ TEST(GitignoreTest, StarAndQuestionMarkStopAtSlashes) {
   EXPECT_FALSE(IsIgnored("a*b*c", "aXbYbZ"));
 }
 
-TEST(GitignoreTest, TwoStarsCrossFoldersWhereTheyStandAlone) {
+TEST(GitignoreTest, TwoStarsCrossDirectoriesWhereTheyStandAlone) {
   EXPECT_TRUE(IsIgnored("**/foo", "foo"));
   EXPECT_TRUE(IsIgnored("**/foo", "a/b/foo"));
   EXPECT_FALSE(IsIgnored("**/foo", "afoo"));

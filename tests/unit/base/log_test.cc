@@ -11,7 +11,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/notice.h"
-#include "tests/fakes/temp_folder.h"
+#include "tests/fakes/temp_directory.h"
 
 namespace hvdray {
 namespace {
@@ -19,8 +19,8 @@ namespace {
 // Everything that is written to stderr while `body` runs.
 template <typename Body>
 std::string StderrOf(const Body& body) {
-  const TempFolder folder;
-  const std::string path = folder / "stderr";
+  const TempDirectory directory;
+  const std::string path = directory / "stderr";
   const int saved = ::dup(STDERR_FILENO);
   {
     const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600));

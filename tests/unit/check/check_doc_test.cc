@@ -34,13 +34,13 @@ TEST(CheckDocTest, EveryKeyIsDocumentedAndNoOther) {
   std::set<std::string> written;
   Flatten(*json, "", written);
   std::set<std::string> documented;
-  for (const DocRow& row : DocRows(kPage, "JSON")) documented.merge(Quoted(row.at(0)));
+  for (const DocRow& row : DocRows(kPage, "JSON")) documented.merge(InBackticks(row.at(0)));
   EXPECT_EQ(written, documented);
 }
 
 TEST(CheckDocTest, EveryKindOfFindingIsDocumentedAndNoOther) {
   std::set<std::string> documented;
-  for (const DocRow& row : DocRows(kPage, "Findings")) documented.merge(Quoted(row.at(0)));
+  for (const DocRow& row : DocRows(kPage, "Findings")) documented.merge(InBackticks(row.at(0)));
   EXPECT_EQ(std::set<std::string>(kFindingKinds.begin(), kFindingKinds.end()), documented);
 }
 

@@ -127,28 +127,28 @@ TEST(ReadClockTest, AnyNumbersOfAPeerAreTakenWithoutHarm) {
   }
 }
 
-TEST(CheckFindingsTest, AMissingWorkingFolderIsAnErrorOnlyWhenItWasAskedFor) {
+TEST(CheckFindingsTest, AMissingWorkingDirectoryIsAnErrorOnlyWhenItWasAskedFor) {
   const auto lose = [](CheckedHost& host) {
-    host.inspection->folders[4] = {"working", "/data/job", ENOENT};
+    host.inspection->directories[4] = {"working", "/data/job", ENOENT};
   };
   const Finding error = OnlyFinding([&](CheckFacts&, CheckedHost& host) { lose(host); });
   EXPECT_EQ(error.code, ErrorCode::kWorkerStartFailed);
-  EXPECT_EQ(error.text, "host node1: working folder /data/job: No such file or directory");
+  EXPECT_EQ(error.text, "host node1: working directory /data/job: No such file or directory");
   EXPECT_EQ(ExitCodeOf(std::span(&error, 1)), 125);
 
   const Finding warning = OnlyFinding([&](CheckFacts& facts, CheckedHost& host) {
     lose(host);
-    facts.is_folder_optional = true;
+    facts.is_directory_optional = true;
   });
   EXPECT_EQ(warning.level, FindingLevel::kWarning);
   EXPECT_EQ(warning.text,
-            "host node1: no folder /data/job: workers would start in the home folder");
+            "host node1: no directory /data/job: workers would start in the home directory");
 }
 
-TEST(CheckFindingsTest, AWorkingFolderThatIsCopiedThereNeedNotExistYet) {
+TEST(CheckFindingsTest, AWorkingDirectoryThatIsCopiedThereNeedNotExistYet) {
   EXPECT_TRUE(FindingsAfter([](CheckFacts& facts, CheckedHost& host) {
-                host.inspection->folders[4] = {"working", "/data/job", ENOENT};
-                facts.is_folder_optional = facts.is_folder_synced = true;
+                host.inspection->directories[4] = {"working", "/data/job", ENOENT};
+                facts.is_directory_optional = facts.is_directory_synced = true;
               }).empty());
 }
 
@@ -247,10 +247,11 @@ TEST(CheckFindingsTest, ACommandThatWasNotLookedForInTimeIsNotMissing) {
   EXPECT_EQ(finding.text, "host node1: no answer in time: command, nvidia-smi");
 }
 
-TEST(CheckFindingsTest, FoldersOnOneFullDiskAreOneFinding) {
+TEST(CheckFindingsTest, DirectoriesOnOneFullDiskAreOneFinding) {
   const Finding finding = OnlyFinding([](CheckFacts&, CheckedHost& host) {
-    for (wire::FolderFacts& folder : host.inspection->folders) {
-      if (folder.use != "shm" && folder.use != "working") folder.free_bytes = 12 * kTestMiB;
+    for (wire::DirectoryFacts& directory : host.inspection->directories) {
+      if (directory.use != "shm" && directory.use != "working")
+        directory.free_bytes = 12 * kTestMiB;
     }
   });
   EXPECT_EQ(finding.kind, "disk");
@@ -260,23 +261,23 @@ TEST(CheckFindingsTest, FoldersOnOneFullDiskAreOneFinding) {
 
 TEST(CheckFindingsTest, AFileSystemWithoutASizeIsNotFull) {
   EXPECT_TRUE(FindingsAfter([](CheckFacts&, CheckedHost& host) {
-                for (wire::FolderFacts& folder : host.inspection->folders) {
-                  folder.total_bytes = folder.free_bytes = 0;
+                for (wire::DirectoryFacts& directory : host.inspection->directories) {
+                  directory.total_bytes = directory.free_bytes = 0;
                 }
               }).empty());
 }
 
 TEST(CheckFindingsTest, SmallSharedMemoryMissingHomeAndReadOnlyTmpAreWarnings) {
   EXPECT_EQ(OnlyFinding([](CheckFacts&, CheckedHost& host) {
-              host.inspection->folders[2].total_bytes = 64 * kTestMiB;
+              host.inspection->directories[2].total_bytes = 64 * kTestMiB;
             }).text,
             "host node1: /dev/shm has room for 64 MiB only");
   EXPECT_EQ(OnlyFinding([](CheckFacts&, CheckedHost& host) {
-              host.inspection->folders[3] = {"home", "", ENOENT};
+              host.inspection->directories[3] = {"home", "", ENOENT};
             }).text,
-            "host node1: there is no home folder");
+            "host node1: there is no home directory");
   EXPECT_EQ(OnlyFinding([](CheckFacts&, CheckedHost& host) {
-              host.inspection->folders[1].is_writable = false;
+              host.inspection->directories[1].is_writable = false;
             }).text,
             "host node1: /tmp cannot be written");
 }

@@ -19,7 +19,7 @@ inline wire::Inspection GoodInspection() {
   inspection.libc = "glibc 2.36";
   inspection.memory_bytes = 64 * kTestGiB;
   inspection.available_bytes = 60 * kTestGiB;
-  inspection.folders = {
+  inspection.directories = {
       {"agent", "/home/ann/.cache/hvdray", 0, true, false, 100 * kTestGiB, 40 * kTestGiB},
       {"tmp", "/tmp", 0, true, false, 100 * kTestGiB, 40 * kTestGiB},
       {"shm", "/dev/shm", 0, true, false, 32 * kTestGiB, 32 * kTestGiB},
@@ -67,7 +67,7 @@ inline CheckFacts GoodFacts(int hosts = 2) {
   facts.build = "hvdray 0.1.0 (abc1234)";
   facts.np = 4 * hosts;
   facts.command = "python3";
-  facts.working_folder = "/data/job";
+  facts.working_directory = "/data/job";
   for (int n = 1; n <= hosts; ++n) facts.hosts.push_back(GoodHost(n));
   facts.is_probed = hosts > 1;
   return facts;
@@ -76,7 +76,7 @@ inline CheckFacts GoodFacts(int hosts = 2) {
 /// A bit of everything.
 inline CheckFacts BadFacts() {
   CheckFacts facts = GoodFacts(5);
-  facts.is_folder_optional = true;
+  facts.is_directory_optional = true;
   facts.script = "train.py";
   facts.unused_hosts = {"node8", "node9"};
   for (const int lost : {2, 3}) {
@@ -90,7 +90,7 @@ inline CheckFacts BadFacts() {
   }
   wire::Inspection& fourth = *facts.hosts[3].inspection;
   fourth.libc = "glibc 2.31";
-  fourth.folders[4] = {"working", "/data/job", 2};
+  fourth.directories[4] = {"working", "/data/job", 2};
   fourth.command_path.clear();
   fourth.command_version.clear();
   fourth.command_error = 2;

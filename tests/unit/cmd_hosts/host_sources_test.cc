@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tests/fakes/loop_runner.h"
-#include "tests/fakes/temp_folder.h"
+#include "tests/fakes/temp_directory.h"
 #include "tests/unit/host_sources/source_log.h"
 
 namespace hvdray {
@@ -62,10 +62,10 @@ TEST_F(HostSourcesTest, AScriptThatIsNotThereIsNoSource) {
 }
 
 TEST_F(HostSourcesTest, AHostFileIsReadAsForOtherJobsAndMayChange) {
-  const TempFolder folder;
+  const TempDirectory directory;
   JobSpec spec;
-  spec.hostfile.Set(folder / "hosts", "test");
-  std::ofstream(folder / "hosts") << "a slots=2  # mine\nnode[1-2]:1\n";
+  spec.hostfile.Set(directory / "hosts", "test");
+  std::ofstream(directory / "hosts") << "a slots=2  # mine\nnode[1-2]:1\n";
   Run(spec);
   EXPECT_EQ(log_.lists, std::vector<std::string>{"a:2 node1:1 node2:1"});
   EXPECT_FALSE(log_.is_final);

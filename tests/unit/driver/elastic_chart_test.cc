@@ -31,7 +31,7 @@ TEST(ElasticChartTest, ThePageHasExactlyTheChartOfTheTable) {
   ASSERT_TRUE(page.ok()) << page.status().ToString();
   const Result<std::string> drawn = WithElasticChart(*page);
   ASSERT_TRUE(drawn.ok()) << drawn.status().ToString();
-  EXPECT_EQ(*page, *drawn) << "update with: hvdray-gen-cli . (in the source folder)";
+  EXPECT_EQ(*page, *drawn) << "update with: hvdray-gen-cli . (in the source directory)";
 }
 
 TEST(ElasticChartTest, EachTransitionIsOneArrow) {

@@ -257,40 +257,40 @@ TEST(ElasticInvariantsTest, ConnectionsAreBrokenOnlyForALossOfTheirGeneration) {
 
 ElasticPolicy Repairing() {
   ElasticPolicy policy = Watched::Policy();
-  policy.repairs_meetings = true;
+  policy.repairs_barriers = true;
   return policy;
 }
 
-TEST(ElasticInvariantsTest, AMeetingOpensOnceAndWhenAllThatLiveAreThere) {
+TEST(ElasticInvariantsTest, ABarrierOpensOnceAndWhenAllThatLiveAreThere) {
   Watched job(Repairing());
   job.Running();
   EXPECT_EQ(job.Say({}, event::WorkerMet{0}), Rules{});
-  EXPECT_EQ(job.Say({effect::OpenMeeting{2}}, event::WorkerMet{1}),
-            Rules{"the meeting of another generation is opened"});
-  EXPECT_EQ(job.Say({effect::OpenMeeting{1}}), Rules{"a meeting is opened twice"});
+  EXPECT_EQ(job.Say({effect::OpenBarrier{2}}, event::WorkerMet{1}),
+            Rules{"the barrier of another generation is opened"});
+  EXPECT_EQ(job.Say({effect::OpenBarrier{1}}), Rules{"a barrier is opened twice"});
   Watched early(Repairing());
   early.Running();
-  EXPECT_EQ(early.Say({effect::OpenMeeting{1}}, event::WorkerMet{0}),
-            Rules{"a meeting is opened before all are there"});
+  EXPECT_EQ(early.Say({effect::OpenBarrier{1}}, event::WorkerMet{0}),
+            Rules{"a barrier is opened before all are there"});
   Watched dead(Repairing());
   dead.Running();
   EXPECT_EQ(dead.Say({}, event::WorkerMet{0}), Rules{});
   EXPECT_EQ(dead.Say({}, event::WorkerMet{1}), Rules{});
-  EXPECT_EQ(dead.Say({effect::OpenMeeting{1}}, event::ProcessExited{1, {.signal = 9}}),
-            Rules{"a meeting is opened before all are there"});
+  EXPECT_EQ(dead.Say({effect::OpenBarrier{1}}, event::ProcessExited{1, {.signal = 9}}),
+            Rules{"a barrier is opened before all are there"});
 }
 
-TEST(ElasticInvariantsTest, OnlyAMemberThatDiedBeforeTheMeetingIsReplaced) {
+TEST(ElasticInvariantsTest, OnlyAMemberThatDiedBeforeTheBarrierIsReplaced) {
   const effect::StartWorkers again{1, {{2, Watched::Pair(1).ranks[1]}}, 0, 0};
   Watched job(Repairing());
   job.Running();
   EXPECT_EQ(job.Say({again}, event::ProcessExited{1, {.signal = 9}}), Rules{});
   EXPECT_EQ(job.Say({}, event::WorkerMet{0}), Rules{});
-  EXPECT_EQ(job.Say({effect::OpenMeeting{1}}, event::WorkerMet{2}), Rules{});
+  EXPECT_EQ(job.Say({effect::OpenBarrier{1}}, event::WorkerMet{2}), Rules{});
   Watched open(Repairing());
   open.Running();
   EXPECT_EQ(open.Say({}, event::WorkerMet{0}), Rules{});
-  EXPECT_EQ(open.Say({effect::OpenMeeting{1}}, event::WorkerMet{1}), Rules{});
+  EXPECT_EQ(open.Say({effect::OpenBarrier{1}}, event::WorkerMet{1}), Rules{});
   EXPECT_EQ(open.Say({again}, event::ProcessExited{1, {.signal = 9}}),
             Rules{"a worker joins a generation that has met"});
   Watched off;

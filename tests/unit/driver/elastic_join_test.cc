@@ -246,7 +246,7 @@ TEST(ElasticJoinTest, ASlowHostIsWaitedForAMomentAndThenJoinsLater) {
   EXPECT_EQ(job.state(), ElasticState::kCalling);
 }
 
-TEST(ElasticJoinTest, AHostThatTakesACopyOfTheFoldersIsNotLate) {
+TEST(ElasticJoinTest, AHostThatTakesACopyOfTheDirectoriesIsNotLate) {
   ElasticWorld world;
   world.connect = seconds(20);
   ElasticPolicy policy = Workers(1, 1);

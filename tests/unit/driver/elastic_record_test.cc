@@ -30,7 +30,7 @@ ElasticPolicy FullPolicy() {
   policy.success = SuccessRule::kAny;
   policy.join_retries = 5;
   policy.breaks_connections = false;
-  policy.repairs_meetings = true;
+  policy.repairs_barriers = true;
   policy.join = JoinMode::kTogether;
   policy.notice_interval = Duration(1);
   policy.began_epoch_s = 1'800'000'000;

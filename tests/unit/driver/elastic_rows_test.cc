@@ -43,7 +43,7 @@ TEST(ElasticRowsTest, Row1ANewcomerThatDiesAtTheGateIsReplacedWhileNobodyIsCommi
   EXPECT_TRUE(job.HasSaid("it is started again"));
 }
 
-TEST(ElasticRowsTest, Row1WhoAbortsAfterAPeerDiedInTheMeetingIsNotBlamed) {
+TEST(ElasticRowsTest, Row1WhoAbortsAfterAPeerDiedInTheBarrierIsNotBlamed) {
   ElasticJob job(Workers(3, 1), {{"a", 1}, {"b", 1}, {"c", 1}});
   job.Fail("b", 0, {.signal = SIGKILL});
   job.Fail("c", 0, {.signal = SIGABRT});

@@ -10,7 +10,7 @@ constexpr const char* kRemoved = "-1,-1,-1,-1,-1,-1";
 
 class ElasticKvTest : public testing::Test {
  protected:
-  void Make(ElasticMode mode, bool is_meeting_held = false) {
+  void Make(ElasticMode mode, bool is_barrier_held = false) {
     ElasticKv::Handlers handlers;
     handlers.ways.send = [this](int agent, wire::Message message) {
       const auto& reply = std::get<wire::KvReply>(message.body);
@@ -22,7 +22,7 @@ class ElasticKvTest : public testing::Test {
     handlers.on_registered = [this](int worker) { registered_.push_back(worker); };
     handlers.on_met = [this](int worker, uint32_t member) { met_.emplace_back(worker, member); };
     handlers.on_connected = [this](int worker) { connected_.push_back(worker); };
-    kv_.emplace(mode, is_meeting_held, std::move(handlers));
+    kv_.emplace(mode, is_barrier_held, std::move(handlers));
   }
   void SetUp() override { Make(ElasticMode::kHorovod); }
 
@@ -66,8 +66,8 @@ TEST_F(ElasticKvTest, WhoAsksForARankWaitsForTheNextGeneration) {
   EXPECT_TRUE(Said().empty());
 }
 
-TEST_F(ElasticKvTest, AddressesAreToldAndHeldUntilTheMeetingOpens) {
-  Make(ElasticMode::kHorovod, /*is_meeting_held=*/true);
+TEST_F(ElasticKvTest, AddressesAreToldAndHeldUntilTheBarrierOpens) {
+  Make(ElasticMode::kHorovod, /*is_barrier_held=*/true);
   Publish(1, {{"a", 1}, {"b", 1}});
   Ask(0, 1, wire::KvOperation::kFollow, -1, "global", "");
   EXPECT_TRUE(Said().empty());
@@ -77,7 +77,7 @@ TEST_F(ElasticKvTest, AddressesAreToldAndHeldUntilTheMeetingOpens) {
   Ask(1, 4, wire::KvOperation::kPut, 71, "local_b", "0", "");
   EXPECT_EQ(met_, (std::vector<std::pair<int, uint32_t>>{{71, 1}}));
   EXPECT_EQ(Said(), (Texts{"1: 2 200  in 1", "1: 3 200  in 1", "1: 4 200  in 1"}));
-  kv_->OpenMeeting();
+  kv_->OpenBarrier();
   EXPECT_EQ(Said(), (Texts{"0: 1 200 there in 1", "0: 1 404  in 1"}));
   Ask(1, 5, wire::KvOperation::kPut, 71, "global", "1", "again");
   EXPECT_EQ(met_.size(), 1u) << "the meeting is over";
@@ -85,7 +85,7 @@ TEST_F(ElasticKvTest, AddressesAreToldAndHeldUntilTheMeetingOpens) {
 
 TEST_F(ElasticKvTest, WhoHasLeftTheLastScopeIsTold) {
   constexpr const char* kLast = "cross_0_process_set_hash_ab12";
-  Make(ElasticMode::kHorovod, /*is_meeting_held=*/true);
+  Make(ElasticMode::kHorovod, /*is_barrier_held=*/true);
   Publish(1, {{"a", 1}, {"b", 1}});
   Ask(1, 1, wire::KvOperation::kDelete, 71, "cross_0", "1");
   Ask(1, 2, wire::KvOperation::kPut, 71, kLast, "1", "there");

@@ -17,7 +17,7 @@ class ElasticStartTest : public testing::Test {
     plan_.spec.min_np.Set(std::optional<int>(1), "test");
     plan_.spec.stdin_rank.Set(std::optional<int>(0), "test");
     plan_.spec.max_restarts.Set(3, "test");
-    plan_.current_folder = "/home/me";
+    plan_.current_directory = "/home/me";
     plan_.job_id = "job";
     for (int host = 0; host < 2; ++host) {
       hosts_.Connect(host, {host == 0 ? "a" : "b", 2}, 10 + host);
@@ -129,11 +129,11 @@ TEST_F(ElasticStartTest, StdinIsForTheFirstGenerationOnly) {
   EXPECT_EQ(Messages(Start(2), ranks_)[0].stdin_rank, -1);
 }
 
-TEST_F(ElasticStartTest, OtherMachinesTryTheFolderOfTheLauncher) {
+TEST_F(ElasticStartTest, OtherMachinesTryTheDirectoryOfTheLauncher) {
   auto messages = Messages(Start(1), ranks_);
-  EXPECT_EQ(messages[0].working_folder, "");
-  EXPECT_EQ(messages[1].working_folder, "/home/me");
-  EXPECT_TRUE(messages[1].is_folder_optional);
+  EXPECT_EQ(messages[0].working_directory, "");
+  EXPECT_EQ(messages[1].working_directory, "/home/me");
+  EXPECT_TRUE(messages[1].is_directory_optional);
 }
 
 TEST_F(ElasticStartTest, AHostWithoutAgentOrInterfaceIsToldNothing) {

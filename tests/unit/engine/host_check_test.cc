@@ -21,7 +21,7 @@ class HostCheckTest : public testing::Test {
     plan_.ranks = std::move(*AssignRanks(plan_.hosts, 5, 5));
     plan_.spec.np.Set(5, "test");
     plan_.spec.command.Set({"train", "--fast"}, "test");
-    plan_.current_folder = "/here";
+    plan_.current_directory = "/here";
     plan_.environment.Set("PATH", "/opt/bin");
     plan_.build = "hvdray test";
     transport_.on_agent = [this](const std::string& host, FakeAgent& agent) {
@@ -118,15 +118,15 @@ TEST_F(HostCheckTest, AgentsLookWhereWorkersWould) {
   (void)Run();
   const auto remote = transport_.agents["a"]->All<wire::Inspect>();
   ASSERT_EQ(remote.size(), 1U);
-  EXPECT_EQ(remote[0].working_folder, "/here");
+  EXPECT_EQ(remote[0].working_directory, "/here");
   EXPECT_EQ(remote[0].command, "train");
   EXPECT_EQ(remote[0].path, "/opt/bin");
-  EXPECT_EQ(transport_.agents["c"]->All<wire::Inspect>()[0].working_folder, "")
+  EXPECT_EQ(transport_.agents["c"]->All<wire::Inspect>()[0].working_directory, "")
       << "this machine: where the agent is";
-  plan_.spec.working_folder.Set("/data", "flag --cwd");
+  plan_.spec.working_directory.Set("/data", "flag --cwd");
   const CheckFacts facts = Run().facts;
-  EXPECT_FALSE(facts.is_folder_optional);
-  EXPECT_EQ(transport_.agents["c"]->All<wire::Inspect>()[0].working_folder, "/data");
+  EXPECT_FALSE(facts.is_directory_optional);
+  EXPECT_EQ(transport_.agents["c"]->All<wire::Inspect>()[0].working_directory, "/data");
 }
 
 TEST_F(HostCheckTest, FilesAndModulesAreAskedForWithTheWorkersEnvironment) {

@@ -7,7 +7,7 @@
 
 #include "tests/fakes/fake_transport.h"
 #include "tests/fakes/loop_runner.h"
-#include "tests/fakes/temp_folder.h"
+#include "tests/fakes/temp_directory.h"
 
 namespace hvdray {
 namespace {
@@ -81,10 +81,10 @@ class JobConsoleTest : public testing::Test {
   std::vector<std::string> steps_;
 };
 
-TEST_F(JobConsoleTest, AnOutputFolderThatCannotBeMadeIsSaidAtOnce) {
-  const TempFolder temp;
+TEST_F(JobConsoleTest, AnOutputDirectoryThatCannotBeMadeIsSaidAtOnce) {
+  const TempDirectory temp;
   ASSERT_TRUE(WriteFileAtomically(temp / "file", "x").ok());
-  spec_.output_folder.Set(temp / "file/out", "test");
+  spec_.output_directory.Set(temp / "file/out", "test");
   EXPECT_EQ(Open().code(), ErrorCode::kFileUnwritable);
 }
 

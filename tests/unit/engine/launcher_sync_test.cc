@@ -10,7 +10,7 @@
 #include "base/fd.h"
 #include "launcher/engine/launcher.h"
 #include "tests/fakes/fake_transport.h"
-#include "tests/fakes/temp_folder.h"
+#include "tests/fakes/temp_directory.h"
 
 namespace hvdray {
 namespace {
@@ -33,8 +33,8 @@ class LauncherSyncTest : public testing::Test {
     // The launcher kills processes with its job's id: no other test may use the same one.
     plan_.job_id = "job-" + std::to_string(::getpid());
     plan_.began = loop_->Now();
-    plan_.current_folder = temp_ / "proj/sub";
-    plan_.synced = {{temp_ / "proj", "proj", ListFolder(temp_ / "proj").value()}};
+    plan_.current_directory = temp_ / "proj/sub";
+    plan_.synced = {{temp_ / "proj", "proj", ListDirectory(temp_ / "proj").value()}};
     plan_.worker_place = SyncedPlace{0, "sub"};
     transport_.on_agent = [this](const std::string& host, FakeAgent& agent) {
       wire::HostFacts facts;
@@ -46,11 +46,11 @@ class LauncherSyncTest : public testing::Test {
     on_list_ = [](FakeAgent& agent) { agent.Send(1, Everything()); };
   }
 
-  static wire::FolderWanted Everything() { return {{{1, 1}}, 0, "/home/there/proj"}; }
+  static wire::DirectoryWanted Everything() { return {{{1, 1}}, 0, "/home/there/proj"}; }
 
   void Play(const std::string& host, const wire::Message& message) {
     FakeAgent& agent = *transport_.agents[host];
-    if (std::holds_alternative<wire::FolderList>(message.body)) {
+    if (std::holds_alternative<wire::DirectoryList>(message.body)) {
       if (on_list_) on_list_(agent);
     } else if (const auto* file = std::get_if<wire::File>(&message.body)) {
       const auto bytes = static_cast<uint32_t>(file->bytes.size());
@@ -88,7 +88,7 @@ class LauncherSyncTest : public testing::Test {
     EXPECT_TRUE(Sent<wire::StartGeneration>("b").empty());
   }
 
-  TempFolder temp_;
+  TempDirectory temp_;
   std::unique_ptr<Loop> loop_;
   FakeTransport transport_;
   LaunchPlan plan_;
@@ -96,15 +96,15 @@ class LauncherSyncTest : public testing::Test {
   Generation ends_well_in_ = 1;
 };
 
-TEST_F(LauncherSyncTest, OtherHostsGetTheFolderAndTheirWorkersStartInIt) {
+TEST_F(LauncherSyncTest, OtherHostsGetTheDirectoryAndTheirWorkersStartInIt) {
   const JobReport report = Run();
   EXPECT_EQ(report.verdict.exit_code, 0) << report.verdict.error.ToString();
-  EXPECT_EQ(Sent<wire::FolderList>("a").size(), 1U);
-  EXPECT_TRUE(Sent<wire::FolderList>("b").empty()) << "it is this machine";
+  EXPECT_EQ(Sent<wire::DirectoryList>("a").size(), 1U);
+  EXPECT_TRUE(Sent<wire::DirectoryList>("b").empty()) << "it is this machine";
   ASSERT_EQ(Sent<wire::File>("a").size(), 1U);
   EXPECT_EQ(Sent<wire::File>("a")[0].bytes, "hello");
-  EXPECT_EQ(Sent<wire::StartGeneration>("a").at(0).working_folder, "/home/there/proj/sub");
-  EXPECT_EQ(Sent<wire::StartGeneration>("b").at(0).working_folder, "");
+  EXPECT_EQ(Sent<wire::StartGeneration>("a").at(0).working_directory, "/home/there/proj/sub");
+  EXPECT_EQ(Sent<wire::StartGeneration>("b").at(0).working_directory, "");
   ASSERT_TRUE(report.hosts[0].sync.has_value());
   EXPECT_EQ(report.hosts[0].sync->files, 1U);
   EXPECT_EQ(report.hosts[0].sync->bytes, 5U);
@@ -114,12 +114,12 @@ TEST_F(LauncherSyncTest, OtherHostsGetTheFolderAndTheirWorkersStartInIt) {
   }));
 }
 
-TEST_F(LauncherSyncTest, FolderOfWorkersThatIsNotCopiedIsAsWithoutACopy) {
+TEST_F(LauncherSyncTest, DirectoryOfWorkersThatIsNotCopiedIsAsWithoutACopy) {
   plan_.worker_place.reset();
   Run();
   const auto start = Sent<wire::StartGeneration>("a").at(0);
-  EXPECT_EQ(start.working_folder, plan_.current_folder);
-  EXPECT_TRUE(start.is_folder_optional);
+  EXPECT_EQ(start.working_directory, plan_.current_directory);
+  EXPECT_TRUE(start.is_directory_optional);
 }
 
 TEST_F(LauncherSyncTest, RestartStartsInTheCopyAgainAndCopiesNothing) {
@@ -128,8 +128,8 @@ TEST_F(LauncherSyncTest, RestartStartsInTheCopyAgainAndCopiesNothing) {
   EXPECT_EQ(report.verdict.exit_code, 0);
   const auto starts = Sent<wire::StartGeneration>("a");
   ASSERT_EQ(starts.size(), 2U);
-  EXPECT_EQ(starts[1].working_folder, "/home/there/proj/sub");
-  EXPECT_EQ(Sent<wire::FolderList>("a").size(), 1U);
+  EXPECT_EQ(starts[1].working_directory, "/home/there/proj/sub");
+  EXPECT_EQ(Sent<wire::DirectoryList>("a").size(), 1U);
 }
 
 TEST_F(LauncherSyncTest, TimeOfTheCopyIsNotTheStartsAsLongAsItGoesOn) {
@@ -161,7 +161,7 @@ TEST_F(LauncherSyncTest, CopyThatDoesNotGoOnEndsTheJobAndNamesTheHost) {
 }
 
 TEST_F(LauncherSyncTest, ProblemOfAHostEndsTheJob) {
-  on_list_ = [](FakeAgent& agent) { agent.Send(1, wire::FolderProblem{ENOSPC, "write", "/x"}); };
+  on_list_ = [](FakeAgent& agent) { agent.Send(1, wire::DirectoryProblem{ENOSPC, "write", "/x"}); };
   const JobReport report = Run();
   EXPECT_EQ(report.verdict.exit_code, 125);
   EXPECT_EQ(report.verdict.error.code(), ErrorCode::kOutOfResources);

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "tests/fakes/fake_transport.h"
-#include "tests/fakes/temp_folder.h"
+#include "tests/fakes/temp_directory.h"
 
 namespace hvdray {
 namespace {
@@ -249,8 +249,8 @@ TEST_F(LauncherTest, AHostThatIsLostEndsTheJobWith125) {
 
 // A compromised host: it invents ranks, or reports about those of another host.
 TEST_F(LauncherTest, AHostThatSpeaksForOthersIsLostAndLeavesNoFile) {
-  const TempFolder folder;
-  plan_.spec.output_folder.Set(folder.path() + "/out", "test");
+  const TempDirectory directory;
+  plan_.spec.output_directory.Set(directory.path() + "/out", "test");
   for (const int rank : {0, 5000}) {
     statuses_ = {};
     const auto play = transport_.on_agent;
@@ -269,8 +269,8 @@ TEST_F(LauncherTest, AHostThatSpeaksForOthersIsLostAndLeavesNoFile) {
     const JobReport report = Run();
     EXPECT_EQ(report.verdict.exit_code, 125);
     EXPECT_EQ(report.verdict.error.code(), ErrorCode::kProtocolError);
-    EXPECT_FALSE(std::filesystem::exists(folder.path() + "/out/rank.5000"));
-    EXPECT_EQ(std::filesystem::file_size(folder.path() + "/out/rank.0/stdout"), 0U);
+    EXPECT_FALSE(std::filesystem::exists(directory.path() + "/out/rank.5000"));
+    EXPECT_EQ(std::filesystem::file_size(directory.path() + "/out/rank.0/stdout"), 0U);
     transport_.on_agent = play;
   }
 }

@@ -5,14 +5,14 @@
 #include <filesystem>
 
 #include "base/fd.h"
-#include "tests/fakes/temp_folder.h"
+#include "tests/fakes/temp_directory.h"
 
 namespace hvdray {
 namespace {
 
 namespace fs = std::filesystem;
 
-TEST(SyncPlanTest, WhatLiesInTheHomeFolderGoesToTheSamePlaceInTheOtherOne) {
+TEST(SyncPlanTest, WhatLiesInTheHomeDirectoryGoesToTheSamePlaceInTheOtherOne) {
   EXPECT_EQ(DefaultTarget("/home/me/proj", "/home/me"), "proj");
   EXPECT_EQ(DefaultTarget("/home/me", "/home/me"), "");
   EXPECT_EQ(DefaultTarget("/home/menace", "/home/me"), "/home/menace");
@@ -21,8 +21,8 @@ TEST(SyncPlanTest, WhatLiesInTheHomeFolderGoesToTheSamePlaceInTheOtherOne) {
   EXPECT_EQ(DefaultTarget("/data/proj", "/"), "/data/proj");
 }
 
-TEST(SyncPlanTest, PlaceIsInTheInnermostFolder) {
-  const std::vector<SyncedFolder> synced = {{"/a", "", {}}, {"/a/b", "", {}}, {"/", "", {}}};
+TEST(SyncPlanTest, PlaceIsInTheInnermostDirectory) {
+  const std::vector<SyncedDirectory> synced = {{"/a", "", {}}, {"/a/b", "", {}}, {"/", "", {}}};
   EXPECT_EQ(PlaceIn(synced, "/a"), (SyncedPlace{0, ""}));
   EXPECT_EQ(PlaceIn(synced, "/a/c/d"), (SyncedPlace{0, "c/d"}));
   EXPECT_EQ(PlaceIn(synced, "/a/b/c"), (SyncedPlace{1, "c"}));
@@ -37,19 +37,19 @@ class PlanSyncTest : public testing::Test {
     EXPECT_TRUE(WriteFileAtomically(temp_ / "home/proj/sub/x", "x").ok());
     environment_.Set("HOME", temp_ / "home");
   }
-  Result<std::vector<SyncedFolder>> Plan(SyncWord word, SyncScope scope = SyncScope::kList) {
+  Result<std::vector<SyncedDirectory>> Plan(SyncWord word, SyncScope scope = SyncScope::kList) {
     return PlanSync(std::vector<SyncWord>{std::move(word)}, environment_, scope);
   }
 
-  TempFolder temp_;
+  TempDirectory temp_;
   Environment environment_;
 };
 
-TEST_F(PlanSyncTest, FolderIsListedUnderItsRealName) {
+TEST_F(PlanSyncTest, DirectoryIsListedUnderItsRealName) {
   fs::create_directory_symlink(temp_ / "home/proj", temp_ / "link");
   const auto plan = Plan({temp_ / "link/sub/..", "", false});
   ASSERT_TRUE(plan.ok()) << plan.status().ToString();
-  EXPECT_EQ(plan->front().folder, fs::canonical(temp_ / "home/proj"));
+  EXPECT_EQ(plan->front().directory, fs::canonical(temp_ / "home/proj"));
   EXPECT_EQ(plan->front().target, "proj");
   EXPECT_EQ(plan->front().listing.files, 1U);
 }
@@ -66,13 +66,13 @@ TEST_F(PlanSyncTest, WithoutOtherHostsOnlyThePlaceIsChecked) {
             ErrorCode::kUsage);
 }
 
-TEST_F(PlanSyncTest, FolderThatIsNoneIsAUsageErrorWithItsName) {
+TEST_F(PlanSyncTest, DirectoryThatIsNoneIsAUsageErrorWithItsName) {
   const Status missing = Plan({temp_ / "none", "", false}).status();
   EXPECT_EQ(missing.code(), ErrorCode::kUsage);
   EXPECT_EQ(missing.message(), "--sync: " + temp_ / "none" + ": No such file or directory");
   const Status file = Plan({temp_ / "home/proj/sub/x", "", false}).status();
   EXPECT_EQ(file.code(), ErrorCode::kUsage);
-  EXPECT_NE(file.message().find("is no folder"), std::string::npos);
+  EXPECT_NE(file.message().find("is no directory"), std::string::npos);
 }
 
 }  // namespace

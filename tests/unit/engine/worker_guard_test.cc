@@ -42,7 +42,7 @@ TEST_F(WorkerGuardTest, NumbersThatWereNeverGivenBelongToNobody) {
     EXPECT_EQ(Check(3, Bytes(1, worker, 1)).code(), ErrorCode::kProtocolError) << worker;
     EXPECT_EQ(guard_.AgentOf(worker), -1) << worker;
     EXPECT_EQ(guard_.GenerationOf(worker), 0u) << worker;
-    guard_.OnWritten(worker, 5);
+    EXPECT_EQ(guard_.OnWritten(worker, 5), 0U) << worker;
   }
   EXPECT_EQ(guard_.AgentOf(-1), -1);
 }
@@ -76,14 +76,15 @@ TEST_F(WorkerGuardTest, WhatSpeaksOfNoWorkerIsAnybodys) {
 
 TEST_F(WorkerGuardTest, MoreOutputThanWasGrantedIsAViolation) {
   EXPECT_TRUE(Check(3, Bytes(1, 0, wire::kOutputWindowBytes)).ok());
-  guard_.OnWritten(0, 100);
+  EXPECT_TRUE(Check(3, Bytes(1, 0, 0)).ok()) << "an end needs no credit";
+  EXPECT_EQ(guard_.OnWritten(0, 100), 100U);
   EXPECT_TRUE(Check(3, Bytes(2, 0, 100)).ok()) << "one window for all generations";
   EXPECT_TRUE(Check(4, Bytes(2, 70'000, 100)).ok()) << "but each worker has its own";
   EXPECT_EQ(Check(3, Bytes(2, 0, 1)).code(), ErrorCode::kProtocolError);
 }
 
 TEST_F(WorkerGuardTest, MoreWrittenThanSentGrantsNothingBeyondTheWindow) {
-  guard_.OnWritten(0, 1000);
+  EXPECT_EQ(guard_.OnWritten(0, 1000), 0U);
   EXPECT_FALSE(Check(3, Bytes(1, 0, wire::kOutputWindowBytes + 1)).ok());
 }
 
@@ -92,6 +93,37 @@ TEST_F(WorkerGuardTest, AWorkerBegunAnewHasAFullWindow) {
   guard_.Admit(0, 5, 4);
   EXPECT_TRUE(Check(5, Bytes(4, 0, wire::kOutputWindowBytes)).ok());
   EXPECT_FALSE(Check(3, Bytes(4, 0, 0)).ok());
+}
+
+TEST_F(WorkerGuardTest, WhatComesOfAnEarlierGenerationIsStaleAndNotCounted) {
+  guard_.Admit(0, 3, 2);
+  const wire::Message late = Bytes(1, 0, wire::kOutputWindowBytes + 1);
+  EXPECT_TRUE(Check(3, late).ok());
+  EXPECT_TRUE(guard_.IsStale(late));
+  EXPECT_FALSE(guard_.IsStale(Bytes(2, 0, 1)));
+  EXPECT_FALSE(Check(4, late).ok()) << "and still only its agent's";
+  EXPECT_FALSE(guard_.IsStale({1, wire::GenerationStopped{}})) << "of no worker";
+}
+
+// A reader that blocks during a restart: old bytes are not granted to the new generation, whose
+// window is full already.
+TEST_F(WorkerGuardTest, WhatIsLeftOverFromAnEarlierGenerationGrantsNothing) {
+  EXPECT_TRUE(Check(3, Bytes(1, 0, 1000)).ok());
+  guard_.Admit(0, 3, 2);
+  EXPECT_TRUE(Check(3, Bytes(2, 0, wire::kOutputWindowBytes)).ok());
+  EXPECT_EQ(guard_.OnWritten(0, 600), 0U);
+  EXPECT_EQ(guard_.OnWritten(0, 600), 200U);
+  EXPECT_TRUE(Check(3, Bytes(2, 0, 200)).ok());
+  EXPECT_FALSE(Check(3, Bytes(2, 0, 1)).ok());
+}
+
+TEST_F(WorkerGuardTest, BeforeTheFirstGenerationThereIsNothingToReport) {
+  WorkerGuard fresh;
+  EXPECT_FALSE(fresh.Check(0, Bytes(0, 0, 1)).ok());
+  EXPECT_FALSE(fresh.Check(0, {1, wire::GenerationStopped{0, 1}}).ok());
+  const wire::ProbeResult result{{{wire::ProbeStage::kOk, 0}}};
+  EXPECT_TRUE(fresh.Check(0, {0, result}).ok());
+  EXPECT_FALSE(fresh.Check(0, {1, result}).ok());
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "launcher/job/hostfile.h"
 #include "tests/fakes/loop_runner.h"
-#include "tests/fakes/temp_folder.h"
+#include "tests/fakes/temp_directory.h"
 #include "tests/unit/host_sources/source_log.h"
 
 namespace hvdray {
@@ -26,15 +26,15 @@ class DiscoveryScriptTest : public testing::Test {
 
   void Write(const std::string& name, const std::string& text) const {
     // As a scheduler would: never half a file.
-    std::ofstream(folder_ / (name + ".new")) << text;
-    ASSERT_EQ(std::rename((folder_ / (name + ".new")).c_str(), (folder_ / name).c_str()), 0);
+    std::ofstream(directory_ / (name + ".new")) << text;
+    ASSERT_EQ(std::rename((directory_ / (name + ".new")).c_str(), (directory_ / name).c_str()), 0);
   }
   std::string Read(const std::string& name) const {
     std::ostringstream text;
-    text << std::ifstream(folder_ / name).rdbuf();
+    text << std::ifstream(directory_ / name).rdbuf();
     return text.str();
   }
-  /// `script` runs in the test's folder.
+  /// `script` runs in the test's directory.
   void Start(const std::string& script, Duration limit = std::chrono::hours(1)) {
     source_ = MakeDiscoveryScript(*loop_, Options(script, limit));
     const Status status = source_->Start(log_.handlers());
@@ -42,7 +42,7 @@ class DiscoveryScriptTest : public testing::Test {
   }
   DiscoveryScriptOptions Options(const std::string& script, Duration limit) {
     DiscoveryScriptOptions options;
-    options.command = "cd " + folder_.path() + " && echo >> runs; " + script;
+    options.command = "cd " + directory_.path() + " && echo >> runs; " + script;
     options.interval = std::chrono::milliseconds(1);
     options.limit = limit;
     options.parse = [](std::string_view text, std::string* warning) {
@@ -62,7 +62,7 @@ class DiscoveryScriptTest : public testing::Test {
     return RunUntil(*loop_, [&] { return log_.failures.size() >= count; });
   }
 
-  TempFolder folder_;
+  TempDirectory directory_;
   std::unique_ptr<Loop> loop_;
   std::vector<std::string> log_lines_;
   LogSink sink_;
@@ -113,7 +113,7 @@ TEST_F(DiscoveryScriptTest, FailingLaterIsToldOnceAndSoIsItsEnd) {
   Write("hosts", "a:2");
   Start("cat hosts");
   ASSERT_TRUE(AwaitList("a:2"));
-  std::rename((folder_ / "hosts").c_str(), (folder_ / "away").c_str());
+  std::rename((directory_ / "hosts").c_str(), (directory_ / "away").c_str());
   ASSERT_TRUE(AwaitFailures(1));
   ASSERT_TRUE(AwaitRuns(3));
   EXPECT_EQ(log_.failures.size(), 1U);
@@ -132,7 +132,7 @@ TEST_F(DiscoveryScriptTest, HangingOneIsKilledAndRunAgain) {
     return !log_.failures.empty() && log_.failures.back().code() == ErrorCode::kDeadlineExceeded;
   }));
   Write("hosts", "b:1");
-  std::rename((folder_ / "hangs").c_str(), (folder_ / "away").c_str());
+  std::rename((directory_ / "hangs").c_str(), (directory_ / "away").c_str());
   EXPECT_TRUE(AwaitList("b:1"));
 }
 
@@ -203,38 +203,39 @@ TEST_F(DiscoveryScriptTest, ItsHandlersMayDestroyIt) {
 
 TEST_F(DiscoveryScriptTest, WrongCommandIsRefusedBeforeTheStartAndNoHandlerHearsOfIt) {
   DiscoveryScriptOptions options = Options("", std::chrono::hours(1));
-  options.command = folder_ / "missing.sh";
+  options.command = directory_ / "missing.sh";
   source_ = MakeDiscoveryScript(*loop_, std::move(options));
   EXPECT_EQ(source_->Start(log_.handlers()).code(), ErrorCode::kFileUnreadable);
   Settle(*loop_);
   EXPECT_TRUE(log_.failures.empty());
 }
 
-TEST_F(DiscoveryScriptTest, CheckKnowsMissingFoldersAndWhatIsNotExecutable) {
+TEST_F(DiscoveryScriptTest, CheckKnowsMissingDirectoriesAndWhatIsNotExecutable) {
   Write("plain.sh", "echo a:1\n");
   Write("good.sh", "echo a:1\n");  // no first line: the shell runs it all the same
-  ASSERT_EQ(::chmod((folder_ / "plain.sh").c_str(), 0644), 0);
-  ASSERT_EQ(::chmod((folder_ / "good.sh").c_str(), 0755), 0);
+  ASSERT_EQ(::chmod((directory_ / "plain.sh").c_str(), 0644), 0);
+  ASSERT_EQ(::chmod((directory_ / "good.sh").c_str(), 0755), 0);
   EXPECT_EQ(CheckDiscoveryCommand(" \t").code(), ErrorCode::kUsage);
-  EXPECT_EQ(CheckDiscoveryCommand((folder_ / "missing.sh") + " --all").code(),
+  EXPECT_EQ(CheckDiscoveryCommand((directory_ / "missing.sh") + " --all").code(),
             ErrorCode::kFileUnreadable);
-  EXPECT_EQ(CheckDiscoveryCommand(folder_.path()).code(), ErrorCode::kUsage);
-  const Status plain = CheckDiscoveryCommand(folder_ / "plain.sh");
+  EXPECT_EQ(CheckDiscoveryCommand(directory_.path()).code(), ErrorCode::kUsage);
+  const Status plain = CheckDiscoveryCommand(directory_ / "plain.sh");
   EXPECT_EQ(plain.code(), ErrorCode::kUsage);
-  EXPECT_NE(plain.hint().find("chmod +x"), std::string::npos) << plain.hint();
+  EXPECT_NE(plain.hint().find("make it executable"), std::string::npos) << plain.hint();
   for (const std::string& good :
-       {folder_ / "good.sh", "  " + (folder_ / "good.sh") + " x y", "sh " + (folder_ / "plain.sh"),
-        std::string("~/x.sh"), std::string("$HOME/x.sh"), std::string("'/a b/x.sh'"),
-        std::string("echo a:1"), std::string("A=/b /no/such"), std::string("(/no/such)")}) {
+       {directory_ / "good.sh", "  " + (directory_ / "good.sh") + " x y",
+        "sh " + (directory_ / "plain.sh"), std::string("~/x.sh"), std::string("$HOME/x.sh"),
+        std::string("'/a b/x.sh'"), std::string("echo a:1"), std::string("A=/b /no/such"),
+        std::string("(/no/such)")}) {
     EXPECT_TRUE(CheckDiscoveryCommand(good).ok()) << good;
   }
 }
 
 TEST_F(DiscoveryScriptTest, FileWithoutAFirstLineRuns) {
   Write("good.sh", "echo a:1\n");
-  ASSERT_EQ(::chmod((folder_ / "good.sh").c_str(), 0755), 0);
+  ASSERT_EQ(::chmod((directory_ / "good.sh").c_str(), 0755), 0);
   DiscoveryScriptOptions options = Options("", std::chrono::hours(1));
-  options.command = folder_ / "good.sh";
+  options.command = directory_ / "good.sh";
   source_ = MakeDiscoveryScript(*loop_, std::move(options));
   ASSERT_TRUE(source_->Start(log_.handlers()).ok());
   EXPECT_TRUE(AwaitList("a:1"));

@@ -11,7 +11,7 @@
 #include "cluster/host_source.h"
 #include "launcher/job/hostfile.h"
 #include "tests/fakes/loop_runner.h"
-#include "tests/fakes/temp_folder.h"
+#include "tests/fakes/temp_directory.h"
 #include "tests/unit/host_sources/source_log.h"
 
 namespace hvdray {
@@ -22,7 +22,7 @@ using Watching = WatchedHostfileOptions::Watching;
 
 class WatchedHostfileTest : public testing::Test {
  protected:
-  WatchedHostfileTest() : loop_(std::move(*Loop::Create())), path_(folder_ / "hosts") {
+  WatchedHostfileTest() : loop_(std::move(*Loop::Create())), path_(directory_ / "hosts") {
     options_.path = path_;
     options_.parse = [this](std::string_view text, std::string*) {
       ++reads_;
@@ -60,7 +60,7 @@ class WatchedHostfileTest : public testing::Test {
     return source_->Start(log_.handlers());
   }
 
-  TempFolder folder_;
+  TempDirectory directory_;
   std::unique_ptr<Loop> loop_;
   std::string path_;
   WatchedHostfileOptions options_;
@@ -117,19 +117,19 @@ TEST_F(WatchedHostfileTest, WriterThatNeverRestsIsReadAllTheSame) {
 
 TEST_F(WatchedHostfileTest, LinkThatIsSwitchedIsSeen) {
   // As Kubernetes mounts a ConfigMap: hosts -> ..data/hosts, and ..data is replaced by rename.
-  fs::create_directory(folder_ / "v1");
-  fs::create_directory(folder_ / "v2");
-  Write(folder_ / "v1/hosts", "a:1\n");
-  Write(folder_ / "v2/hosts", "b:1\n");
-  fs::create_symlink("v1", folder_ / "..data");
+  fs::create_directory(directory_ / "v1");
+  fs::create_directory(directory_ / "v2");
+  Write(directory_ / "v1/hosts", "a:1\n");
+  Write(directory_ / "v2/hosts", "b:1\n");
+  fs::create_symlink("v1", directory_ / "..data");
   fs::create_symlink("..data/hosts", path_);
   Start();
   ASSERT_TRUE(AwaitList("a:1"));
-  fs::create_symlink("v2", folder_ / "..next");
-  fs::rename(folder_ / "..next", folder_ / "..data");
+  fs::create_symlink("v2", directory_ / "..next");
+  fs::rename(directory_ / "..next", directory_ / "..data");
   ASSERT_TRUE(AwaitList("b:1"));
-  Write(folder_ / "v2/hosts", "c:1\n");
-  ASSERT_TRUE(AwaitList("c:1")) << "the folder behind the link is watched too";
+  Write(directory_ / "v2/hosts", "c:1\n");
+  ASSERT_TRUE(AwaitList("c:1")) << "the directory behind the link is watched too";
 }
 
 TEST_F(WatchedHostfileTest, SameHostsInAnotherOrderAreNoNews) {
@@ -172,22 +172,22 @@ TEST_F(WatchedHostfileTest, PollingAloneSeesEveryKindOfChange) {
   ASSERT_TRUE(AwaitList("b:1 c:1"));
   fs::remove(path_);
   ASSERT_TRUE(AwaitFailures(1));
-  Write(folder_ / "other", "d:1\n");
+  Write(directory_ / "other", "d:1\n");
   fs::create_symlink("other", path_);
   EXPECT_TRUE(AwaitList("d:1"));
 }
 
-TEST_F(WatchedHostfileTest, FolderThatIsExchangedIsSeen) {
-  fs::create_directory(folder_ / "now");
-  fs::create_directory(folder_ / "next");
-  options_.path = folder_ / "now/hosts";
+TEST_F(WatchedHostfileTest, DirectoryThatIsExchangedIsSeen) {
+  fs::create_directory(directory_ / "now");
+  fs::create_directory(directory_ / "next");
+  options_.path = directory_ / "now/hosts";
   options_.poll_interval = std::chrono::milliseconds(2);
   Write(options_.path, "a:1\n");
-  Write(folder_ / "next/hosts", "b:1\n");
+  Write(directory_ / "next/hosts", "b:1\n");
   Start();
   ASSERT_TRUE(AwaitList("a:1"));
-  fs::rename(folder_ / "now", folder_ / "old");
-  fs::rename(folder_ / "next", folder_ / "now");
+  fs::rename(directory_ / "now", directory_ / "old");
+  fs::rename(directory_ / "next", directory_ / "now");
   ASSERT_TRUE(AwaitList("b:1"));
   Replace(options_.path, "c:1\n");
   EXPECT_TRUE(AwaitList("c:1"));
@@ -197,9 +197,9 @@ TEST_F(WatchedHostfileTest, FileThatIsNoGoodFromTheStartIsAnErrorOfStart) {
   EXPECT_EQ(StartStatus().code(), ErrorCode::kFileUnreadable);
   Write(path_, "a:x\n");
   EXPECT_EQ(StartStatus().code(), ErrorCode::kSpecInvalid);
-  options_.path = folder_.path();
+  options_.path = directory_.path();
   EXPECT_EQ(StartStatus().code(), ErrorCode::kFileUnreadable);
-  options_.path = folder_ / "fifo";
+  options_.path = directory_ / "fifo";
   ASSERT_EQ(::mkfifo(options_.path.c_str(), 0600), 0);
   EXPECT_EQ(StartStatus().code(), ErrorCode::kFileUnreadable) << "and it did not hang";
   Settle(*loop_);

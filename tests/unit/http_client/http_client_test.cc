@@ -111,7 +111,7 @@ TEST(HttpClientTest, ANewConnectionThatIsClosedWithoutAnAnswerIsAnError) {
   ASSERT_FALSE(reply.ok());
   EXPECT_EQ(reply.status().code(), ErrorCode::kProtocolError);
   EXPECT_EQ(reply.status().message(), "GET /a: 127.0.0.1:" + std::to_string(server.port()) +
-                                          ": connection closed without a proper answer");
+                                          ": connection closed without a valid answer");
 }
 
 TEST(HttpClientTest, WhatIsNotHttpIsAnError) {

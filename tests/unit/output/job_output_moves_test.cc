@@ -10,7 +10,7 @@
 #include "launcher/report/job_output.h"
 #include "launcher/report/line_tagger.h"
 #include "tests/fakes/loop_runner.h"
-#include "tests/fakes/temp_folder.h"
+#include "tests/fakes/temp_directory.h"
 
 namespace hvdray {
 namespace {
@@ -26,7 +26,7 @@ class JobOutputMovesTest : public testing::Test {
     options.tag = tag;
     options.stdout_fd = out_.write_end.get();
     options.stderr_fd = err_.write_end.get();
-    options.folder = temp_ / "out";
+    options.directory = temp_ / "out";
     options.np = 2;
     JobOutputHandlers handlers;
     handlers.on_consumed = [this](int worker, uint32_t bytes) { consumed_[worker] += bytes; };
@@ -55,7 +55,7 @@ class JobOutputMovesTest : public testing::Test {
   }
 
   std::unique_ptr<Loop> loop_ = Loop::Create().value();
-  TempFolder temp_;
+  TempDirectory temp_;
   Pipe out_ = MakePipe().value();
   Pipe err_ = MakePipe().value();
   std::map<int, size_t> consumed_;

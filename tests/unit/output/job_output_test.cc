@@ -12,7 +12,7 @@
 #include "base/fd.h"
 #include "tests/fakes/file_size_limit.h"
 #include "tests/fakes/loop_runner.h"
-#include "tests/fakes/temp_folder.h"
+#include "tests/fakes/temp_directory.h"
 
 namespace hvdray {
 namespace {
@@ -129,9 +129,9 @@ TEST_F(JobOutputTest, TimeStampsFollowTheClock) {
 }
 
 TEST_F(JobOutputTest, FilesHoldWhatTheConsoleShowsButTheEndOfAnUnfinishedLine) {
-  const TempFolder temp;
+  const TempDirectory temp;
   JobOutputOptions options = Options();
-  options.folder = temp / "out";
+  options.directory = temp / "out";
   options.np = 2;
   const auto output = Open(options);
   output->OnOutput(0, StreamId::kStdout, "a\rb\npart", false);
@@ -145,9 +145,9 @@ TEST_F(JobOutputTest, FilesHoldWhatTheConsoleShowsButTheEndOfAnUnfinishedLine) {
 }
 
 TEST_F(JobOutputTest, ARestartBeginsFilesAnewAfterTheOldOutputIsWritten) {
-  const TempFolder temp;
+  const TempDirectory temp;
   JobOutputOptions options = Options();
-  options.folder = temp.path();
+  options.directory = temp.path();
   const auto output = Open(options);
   output->StartGeneration(std::vector<RankInfo>{On("a", 0)});
   output->OnOutput(0, StreamId::kStdout, "old\nopen", false);  // Its agent was lost: no end.
@@ -162,21 +162,21 @@ TEST_F(JobOutputTest, ARestartBeginsFilesAnewAfterTheOldOutputIsWritten) {
             "[0]<stdout>:old\n[0]<stdout>:open");
 }
 
-TEST_F(JobOutputTest, AnUnwritableFolderIsSaidBeforeAnythingStarts) {
-  const TempFolder temp;
+TEST_F(JobOutputTest, AnUnwritableDirectoryIsSaidBeforeAnythingStarts) {
+  const TempDirectory temp;
   ASSERT_TRUE(WriteFileAtomically(temp / "file", "").ok());
   JobOutputOptions options = Options();
-  options.folder = temp / "file";
+  options.directory = temp / "file";
   const auto output = JobOutput::Open(*loop_, options, Handlers());
   ASSERT_FALSE(output.ok());
   EXPECT_EQ(output.status().code(), ErrorCode::kFileUnwritable);
 }
 
-TEST_F(JobOutputTest, AFullDiskUnderTheFolderIsSaidOnceAndTheConsoleGoesOn) {
-  const TempFolder temp;
+TEST_F(JobOutputTest, AFullDiskUnderTheDirectoryIsSaidOnceAndTheConsoleGoesOn) {
+  const TempDirectory temp;
   const FileSizeLimit full(4);
   JobOutputOptions options = Options();
-  options.folder = temp.path();
+  options.directory = temp.path();
   options.np = 2;
   const auto output = Open(options);
   for (int rank : {0, 1, 0}) output->OnOutput(rank, StreamId::kStdout, "x\n", false);
@@ -204,9 +204,9 @@ TEST_F(JobOutputTest, AStdoutThatIsFullIsDamageAndCreditStillComes) {
 }
 
 TEST_F(JobOutputTest, AReaderOfStdoutThatLeftIsSaidOnceAndFilesGoOn) {
-  const TempFolder temp;
+  const TempDirectory temp;
   JobOutputOptions options = Options();
-  options.folder = temp.path();
+  options.directory = temp.path();
   const auto output = Open(options);
   out_.read_end.Reset();
   output->OnOutput(0, StreamId::kStdout, "x\n", false);

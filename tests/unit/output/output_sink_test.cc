@@ -10,7 +10,7 @@
 #include <csignal>
 
 #include "tests/fakes/loop_runner.h"
-#include "tests/fakes/temp_folder.h"
+#include "tests/fakes/temp_directory.h"
 
 namespace hvdray {
 namespace {
@@ -118,7 +118,7 @@ TEST_F(OutputSinkKindTest, ASocketWaitsWithoutChangingItsFlags) {
 }
 
 TEST_F(OutputSinkKindTest, AFileIsWrittenAtItsSharedOffset) {
-  const TempFolder temp;
+  const TempDirectory temp;
   const UniqueFd fd = OpenForWriting(temp / "out").value();
   ASSERT_TRUE(WriteAll(fd.get(), "before ").ok());
   OutputSink sink(*loop_, fd.get());

@@ -14,7 +14,7 @@
 #include "launcher/report/job_output.h"
 #include "launcher/report/record_reader.h"
 #include "tests/fakes/loop_runner.h"
-#include "tests/fakes/temp_folder.h"
+#include "tests/fakes/temp_directory.h"
 
 namespace hvdray {
 namespace {
@@ -23,12 +23,12 @@ class RecordFileTest : public testing::Test {
  protected:
   std::string Text() {
     std::ostringstream text;
-    text << std::ifstream(folder_ / "stream", std::ios::binary).rdbuf();
+    text << std::ifstream(directory_ / "stream", std::ios::binary).rdbuf();
     return text.str();
   }
 
-  const TempFolder folder_;
-  const UniqueFd file_{::open((folder_ / "stream").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)};
+  const TempDirectory directory_;
+  const UniqueFd file_{::open((directory_ / "stream").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)};
 };
 
 TEST_F(RecordFileTest, ARecordIsItsKindItsLengthAndItsBytes) {

@@ -17,7 +17,7 @@
 #include <set>
 
 #include "base/fd.h"
-#include "tests/fakes/temp_folder.h"
+#include "tests/fakes/temp_directory.h"
 
 namespace hvdray {
 namespace {
@@ -30,9 +30,9 @@ void Write(const std::string& path, const std::string& text, mode_t mode = 0644)
   ASSERT_EQ(::chmod(path.c_str(), mode), 0) << path;
 }
 
-/// A folder with an agent beside it.
+/// A directory with an agent beside it.
 struct World {
-  TempFolder root;
+  TempDirectory root;
   std::string agent = root / "hvdray-agent";
   std::string dir = root / "work";
 
@@ -66,8 +66,8 @@ using Names = std::set<std::string>;
 
 /// "name mode sha" of everything that python3's zipfile finds, sorted.
 std::string ReadByPython(const std::string& bytes) {
-  const TempFolder folder;
-  Write(folder / "x.zip", bytes);
+  const TempDirectory directory;
+  Write(directory / "x.zip", bytes);
   const std::string program =
       "import hashlib, sys, zipfile\n"
       "z = zipfile.ZipFile(sys.argv[1])\n"
@@ -76,16 +76,16 @@ std::string ReadByPython(const std::string& bytes) {
       "    for i in sorted(z.infolist(), key=lambda i: i.filename):\n"
       "        kind = 'd' if i.is_dir() else hashlib.sha256(z.read(i)).hexdigest()\n"
       "        out.write('%s %o %s\\n' % (i.filename, i.external_attr >> 16 & 0o777, kind))\n";
-  Write(folder / "read.py", program);
-  const std::string command =
-      "python3 " + (folder / "read.py") + " " + (folder / "x.zip") + " " + (folder / "out");
+  Write(directory / "read.py", program);
+  const std::string command = "python3 " + (directory / "read.py") + " " + (directory / "x.zip") +
+                              " " + (directory / "out");
   EXPECT_EQ(std::system(command.c_str()), 0);  // NOLINT: a test of what another program reads
-  const Result<std::string> text = ReadFile(folder / "out");
+  const Result<std::string> text = ReadFile(directory / "out");
   EXPECT_TRUE(text.ok());
   return text.ok() ? *text : std::string();
 }
 
-TEST(JobPackageTest, PythonReadsTheAgentTheDriverAndTheFolder) {
+TEST(JobPackageTest, PythonReadsTheAgentTheDriverAndTheDirectory) {
   const World world;
   Write(world.dir + "/train.py", "print(1)\n");
   Write(world.dir + "/bin/tool", "#!/bin/sh\n", 0750);
@@ -101,7 +101,7 @@ TEST(JobPackageTest, PythonReadsTheAgentTheDriverAndTheFolder) {
   EXPECT_NE(found.find("files/train.py 644 "), std::string::npos) << found;
 }
 
-TEST(JobPackageTest, WithoutAFolderThereIsOnlyOurs) {
+TEST(JobPackageTest, WithoutADirectoryThereIsOnlyOurs) {
   const World world;
   const Result<PackagePlan> plan = PlanPackage({world.agent, "", {}});
   ASSERT_TRUE(plan.ok()) << plan.status().ToString();
@@ -128,7 +128,7 @@ TEST(JobPackageTest, TheNameIsOfNamesModesAndBytesAlone) {
   EXPECT_NE(world.Plan().name, renamed);
 }
 
-TEST(JobPackageTest, EqualFoldersMakeEqualBytesWhereverTheyAre) {
+TEST(JobPackageTest, EqualDirectoriesMakeEqualBytesWhereverTheyAre) {
   const World one;
   const World other;
   for (const World* world : {&one, &other}) Write(world->dir + "/x/y.txt", "text");
@@ -187,7 +187,7 @@ TEST(JobPackageTest, WhatCannotGoAlongIsNamedOnceWithAWayOut) {
   fs::create_directories(world.dir + "/sub");
   fs::create_symlink("..", world.dir + "/sub/up");
   EXPECT_EQ(world.StatusOfPlan().message(),
-            world.dir + "/sub/up -> .. leads back to a folder above it");
+            world.dir + "/sub/up -> .. leads back to a directory above it");
   fs::remove(world.dir + "/sub/up");
 
   Write(world.dir + "/\xff.txt", "x");
@@ -203,7 +203,7 @@ TEST(JobPackageTest, AFileThatMayNotBeReadIsNamed) {
   EXPECT_EQ(world.StatusOfPlan().code(), ErrorCode::kFileUnreadable);
 }
 
-TEST(JobPackageTest, AMissingAgentOrFolderIsNamed) {
+TEST(JobPackageTest, AMissingAgentOrDirectoryIsNamed) {
   const World world;
   Status status = PlanPackage({world.root / "none", "", {}}).status();
   EXPECT_EQ(status.code(), ErrorCode::kFileUnreadable);
@@ -238,7 +238,7 @@ TEST(JobPackageTest, WhatCountsIsTheSizeWhenCompressed) {
   ASSERT_TRUE(zip.ok()) << zip.status().ToString();
 }
 
-TEST(JobPackageTest, AFolderThatNeverFitsIsNotEvenRead) {
+TEST(JobPackageTest, ADirectoryThatNeverFitsIsNotEvenRead) {
   const World world;
   Write(world.dir + "/sparse", "");
   fs::resize_file(world.dir + "/sparse", uint64_t{20} << 30);
@@ -285,7 +285,7 @@ TEST(JobPackagePropertyTest, PythonUnpacksTheTreeThatIsThere) {
     }
     const Result<std::string> zip = BuildPackage(world.Plan());
     ASSERT_TRUE(zip.ok()) << kSeed << " round " << round << ": " << zip.status().ToString();
-    const TempFolder unpacked;
+    const TempDirectory unpacked;
     Write(unpacked / "x.zip", *zip);
     const std::string command = "cd " + unpacked.path() + " && python3 -m zipfile -e x.zip out";
     ASSERT_EQ(std::system(command.c_str()), 0);  // NOLINT: what Ray's nodes do

@@ -43,7 +43,7 @@ TEST(PlanTest, ShowsOneWorker) {
 
 TEST(PlanTest, ShowsUnevenHosts) {
   JobSpec spec = SpecOf({"python", "train.py", "--name", "it's a test", ""});
-  spec.working_folder.Set("/data/run 1", "flag --cwd");
+  spec.working_directory.Set("/data/run 1", "flag --cwd");
   spec.env.Set({"LR=0.1", "HF_TOKEN", "HOROVOD_RANK=99"}, "flag -x");
   spec.tunables["HOROVOD_FUSION_THRESHOLD"].Set("33554432", "flag --fusion-threshold-mb");
   spec.master_port.Set(29500, "flag --master-port");

@@ -74,19 +74,19 @@ TEST(BrokerMessagesTest, EachStateOfAGroupIsKnown) {
   }
 }
 
-TEST(BrokerMessagesTest, SeatsStartAndEnd) {
-  const auto started = Parsed<BrokerSeatStarted>(
+TEST(BrokerMessagesTest, EndpointsStartAndEnd) {
+  const auto started = Parsed<BrokerEndpointStarted>(
       R"({"seat": {"seat": 3, "state": "started", "node_id": "ab", "ip": "10.0.0.11",)"
       R"( "hostname": "node1", "gpus": ["0", "MIG-1"], "pid": 4711}})");
-  EXPECT_EQ(started.seat, 3);
+  EXPECT_EQ(started.endpoint, 3);
   EXPECT_EQ(started.node_id, "ab");
   EXPECT_EQ(started.ip, "10.0.0.11");
   EXPECT_EQ(started.hostname, "node1");
   EXPECT_EQ(started.gpus, (std::vector<std::string>{"0", "MIG-1"}));
   EXPECT_EQ(started.pid, 4711);
-  const auto ended = Parsed<BrokerSeatEnded>(
+  const auto ended = Parsed<BrokerEndpointEnded>(
       R"({"seat": {"seat": 65535, "state": "ended", "text": "ActorDiedError: x"}})");
-  EXPECT_EQ(ended.seat, 65535);
+  EXPECT_EQ(ended.endpoint, 65535);
   EXPECT_EQ(ended.text, "ActorDiedError: x");
   EXPECT_EQ(Parsed<BrokerSignal>(R"({"signal": 15})").signo, 15);
   const auto stop = Parsed<BrokerSignal>(R"({"stop": {"signo": 15, "why": "it is time"}})");
@@ -139,10 +139,10 @@ TEST(BrokerMessagesTest, OrdersAreLinesOfAscii) {
             "\"selectors\":[{\"zone\":\"a\"}]}}\n");
   EXPECT_EQ(FormatBrokerRelease("g"), "{\"release\":{\"name\":\"g\"}}\n");
   EXPECT_EQ(FormatBrokerWatch(), "{\"watch\":{}}\n");
-  EXPECT_EQ(FormatBrokerSeat({2, "g", {0, 3}, {"a", "b\n"}, "k"}),
+  EXPECT_EQ(FormatBrokerEndpoint({2, "g", {0, 3}, {"a", "b\n"}, "k"}),
             "{\"seat\":{\"seat\":2,\"name\":\"g\",\"bundles\":[0,3],\"argv\":[\"a\",\"b\\n\"],"
             "\"stdin\":\"k\"}}\n");
-  EXPECT_EQ(FormatBrokerUnseat(2), "{\"unseat\":{\"seat\":2}}\n");
+  EXPECT_EQ(FormatBrokerCloseEndpoint(2), "{\"unseat\":{\"seat\":2}}\n");
 }
 
 TEST(BrokerMessagesTest, BytesThatAreNotUtf8DoNotSpoilALine) {

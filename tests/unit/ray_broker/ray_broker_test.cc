@@ -21,24 +21,25 @@ class RayBrokerTest : public testing::Test {
     wire_ = wire;
     broker_ = std::make_unique<RayBroker>(
         std::move(stream),
-        RayBroker::Handlers{
-            [this](BrokerHello hello) { heard_.push_back("hello " + hello.ray); },
-            [this](BrokerNodes nodes) {
-              heard_.push_back("nodes " + std::to_string(nodes.nodes.size()));
-            },
-            [this](BrokerGroup group) { heard_.push_back("group " + group.name); },
-            [this](BrokerSeatStarted seat) { heard_.push_back("started " + seat.node_id); },
-            [this](BrokerSeatEnded seat) {
-              heard_.push_back("ended " + seat.text);
-              if (ends_with_seat_) broker_.reset();
-            },
-            [this](BrokerSignal signal) {
-              heard_.push_back("signal " + std::to_string(signal.signo));
-            },
-            [this](Status why) {
-              closed_.push_back(why);
-              if (ends_when_closed_) broker_.reset();
-            }});
+        RayBroker::Handlers{[this](BrokerHello hello) { heard_.push_back("hello " + hello.ray); },
+                            [this](BrokerNodes nodes) {
+                              heard_.push_back("nodes " + std::to_string(nodes.nodes.size()));
+                            },
+                            [this](BrokerGroup group) { heard_.push_back("group " + group.name); },
+                            [this](BrokerEndpointStarted endpoint) {
+                              heard_.push_back("started " + endpoint.node_id);
+                            },
+                            [this](BrokerEndpointEnded endpoint) {
+                              heard_.push_back("ended " + endpoint.text);
+                              if (ends_with_endpoint_) broker_.reset();
+                            },
+                            [this](BrokerSignal signal) {
+                              heard_.push_back("signal " + std::to_string(signal.signo));
+                            },
+                            [this](Status why) {
+                              closed_.push_back(why);
+                              if (ends_when_closed_) broker_.reset();
+                            }});
     broker_->Start();
   }
 
@@ -46,7 +47,7 @@ class RayBrokerTest : public testing::Test {
   std::unique_ptr<RayBroker> broker_;
   std::vector<std::string> heard_;
   std::vector<Status> closed_;
-  bool ends_with_seat_ = false;
+  bool ends_with_endpoint_ = false;
   bool ends_when_closed_ = false;
 };
 
@@ -66,13 +67,13 @@ TEST_F(RayBrokerTest, EachMessageGoesToItsHandlerInWhateverPiecesItComes) {
 TEST_F(RayBrokerTest, OrdersLeaveInTheirOrder) {
   broker_->Reserve({"g", {{{"CPU", 1}}}, "PACK", {}});
   broker_->Watch();
-  broker_->Seat({0, "g", {0}, {"agent"}, "key"});
-  broker_->Unseat(0);
+  broker_->Endpoint({0, "g", {0}, {"agent"}, "key"});
+  broker_->CloseEndpoint(0);
   broker_->Release("g");
   EXPECT_EQ(wire_->TakeSent(), FormatBrokerReserve({"g", {{{"CPU", 1}}}, "PACK", {}}) +
                                    FormatBrokerWatch() +
-                                   FormatBrokerSeat({0, "g", {0}, {"agent"}, "key"}) +
-                                   FormatBrokerUnseat(0) + FormatBrokerRelease("g"));
+                                   FormatBrokerEndpoint({0, "g", {0}, {"agent"}, "key"}) +
+                                   FormatBrokerCloseEndpoint(0) + FormatBrokerRelease("g"));
 }
 
 TEST_F(RayBrokerTest, TheEndOfPythonIsToldOnce) {
@@ -122,7 +123,7 @@ TEST_F(RayBrokerTest, ALineWithoutEndIsNotKeptForEver) {
 }
 
 TEST_F(RayBrokerTest, AHandlerMayDestroyTheBroker) {
-  ends_with_seat_ = true;
+  ends_with_endpoint_ = true;
   wire_->Deliver(std::string(kHello) + R"({"seat":{"seat":0,"state":"ended","text":"t"}})" +
                  "\n{\"signal\":15}\n");
   EXPECT_EQ(heard_, (std::vector<std::string>{"hello 2.60.0", "ended t"}));

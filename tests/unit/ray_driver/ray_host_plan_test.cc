@@ -52,7 +52,7 @@ TEST(RayHostPlanTest, AHostIsThereWhenItsGroupIs) {
   EXPECT_TRUE(orders.has_news);
   ASSERT_EQ(orders.placed.size(), 1U);
   EXPECT_EQ(orders.placed[0].first, "10.0.0.1");
-  EXPECT_EQ(orders.placed[0].second, (RaySeatPlace{"hvdray-j-1", {0}}));
+  EXPECT_EQ(orders.placed[0].second, (RayEndpointPlace{"hvdray-j-1", {0}}));
   EXPECT_EQ(plan.hosts(), (std::vector<HostSlots>{{"10.0.0.1", 3}}));
   EXPECT_EQ(plan.held_slots(), 3);
   EXPECT_EQ(plan.IpOf("10.0.0.1"), "10.0.0.1");
@@ -138,8 +138,8 @@ TEST(RayHostPlanTest, WithoutCooldownTheSlotsOfAHostThatFailedGoToOthers) {
   RayHostPlan plan(Policy(2));
   plan.OnNodes({{Node("a", "10.0.0.1", 2, 2)}}, kStart);
   plan.OnGroup(Created("hvdray-j-1", {"a"}), kStart);
-  plan.OnSeat("10.0.0.1", true, kStart);
-  const Orders lost = plan.OnSeat("10.0.0.1", false, kStart);
+  plan.OnEndpoint("10.0.0.1", true, kStart);
+  const Orders lost = plan.OnEndpoint("10.0.0.1", false, kStart);
   EXPECT_EQ(lost.release, std::vector<std::string>{"hvdray-j-1"});
   EXPECT_EQ(lost.removed, std::vector<std::string>{"10.0.0.1"});
   const Orders orders =
@@ -152,12 +152,12 @@ TEST(RayHostPlanTest, WithCooldownTheHostIsKeptAndOthersMayStandInForIt) {
   RayHostPlan plan(Policy(2, /*has_cooldown=*/true));
   plan.OnNodes({{Node("a", "10.0.0.1", 2, 2), Node("b", "10.0.0.2", 2, 2)}}, kStart);
   plan.OnGroup(Created("hvdray-j-1", {"a"}), kStart);
-  plan.OnSeat("10.0.0.1", true, kStart);
-  const Orders lost = plan.OnSeat("10.0.0.1", false, kStart);
+  plan.OnEndpoint("10.0.0.1", true, kStart);
+  const Orders lost = plan.OnEndpoint("10.0.0.1", false, kStart);
   EXPECT_TRUE(lost.release.empty());
   EXPECT_EQ(lost.reserve.size(), 1U);
   EXPECT_EQ(plan.held_slots(), 0);
-  plan.OnSeat("10.0.0.1", true, kStart);
+  plan.OnEndpoint("10.0.0.1", true, kStart);
   EXPECT_EQ(plan.held_slots(), 2);
 }
 
@@ -232,7 +232,7 @@ TEST(RayHostPlanTest, DemandIsNotForNodesThatTheJobHasGivenUp) {
   RayHostPlan plan(WantsSlots(1));
   plan.OnNodes({{Node("a", "10.0.0.1", 1, 1)}}, kStart);
   plan.OnGroup(Created("hvdray-j-1", {"a"}), kStart);
-  const Orders orders = plan.OnSeat("10.0.0.1", /*is_live=*/false, kStart);
+  const Orders orders = plan.OnEndpoint("10.0.0.1", /*is_live=*/false, kStart);
   ASSERT_EQ(orders.reserve.size(), 1U);
   EXPECT_EQ(orders.reserve[0].selectors,
             (std::vector<BrokerLabels>{{{"ray.io/node-id", "!in(a)"}}}));
@@ -311,7 +311,8 @@ class RandomCluster {
       case 3: {
         const std::vector<HostSlots> hosts = plan_.hosts();
         if (hosts.empty()) return;
-        return Take(plan_.OnSeat(hosts[random_() % hosts.size()].host, random_() % 3 != 0, now_));
+        return Take(
+            plan_.OnEndpoint(hosts[random_() % hosts.size()].host, random_() % 3 != 0, now_));
       }
       default:
         Take(plan_.Tick(now_));

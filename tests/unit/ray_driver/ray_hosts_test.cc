@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/fakes/fake_seat_listener.h"
+#include "tests/fakes/fake_endpoint_listener.h"
 #include "tests/fakes/fake_stream.h"
 #include "tests/fakes/loop_runner.h"
 #include "tests/unit/ray_driver/ray_cluster.h"
@@ -40,7 +40,7 @@ class RayHostsTest : public testing::Test {
   std::unique_ptr<Loop> loop_;
   std::shared_ptr<FakeWire> python_;
   std::unique_ptr<RayBroker> broker_;
-  FakeSeatListener listener_;
+  FakeEndpointListener listener_;
   std::unique_ptr<RayTransport> transport_;
   std::unique_ptr<RayHosts> hosts_;
   std::vector<std::string> told_;
@@ -88,7 +88,7 @@ TEST_F(RayHostsTest, WhoIsToldMayStopIt) {
   Settle(*loop_);
   EXPECT_EQ(told_.size(), 1U);
   hosts_->OnGroup(Created("g-1", {"a"}));
-  hosts_->OnSeat("10.0.0.1", false);
+  hosts_->OnEndpoint("10.0.0.1", false);
   Settle(*loop_);
   EXPECT_EQ(told_.size(), 1U);
 }

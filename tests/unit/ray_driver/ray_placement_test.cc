@@ -26,8 +26,8 @@ TEST(RayPlacementTest, BundlesOfANodeAreOneHostInTheOrderOfFirstBundles) {
   EXPECT_EQ(placement.hosts, (std::vector<HostSlots>{{"10.0.0.2-bbbbbbbb", 3}, {"10.0.0.1", 2}}));
   EXPECT_EQ(placement.node_ids, (std::vector<std::string>{"bbbbbbbb22", "aaaaaaaa11"}));
   EXPECT_EQ(placement.ips, (std::vector<std::string>{"10.0.0.2", "10.0.0.1"}));
-  EXPECT_EQ(placement.places, (std::vector<RaySeatPlace>{{"g", {0, 2, 4}, "bbbbbbbb22"},
-                                                         {"g", {1, 3}, "aaaaaaaa11"}}));
+  EXPECT_EQ(placement.places, (std::vector<RayEndpointPlace>{{"g", {0, 2, 4}, "bbbbbbbb22"},
+                                                             {"g", {1, 3}, "aaaaaaaa11"}}));
 }
 
 TEST(RayPlacementTest, ABundleMayHoldSeveralSlots) {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/fakes/fake_seat_listener.h"
+#include "tests/fakes/fake_endpoint_listener.h"
 #include "tests/fakes/fake_stream.h"
 #include "tests/fakes/loop_runner.h"
 
@@ -23,8 +23,8 @@ class RayTransportTest : public testing::Test {
     options.dial = "10.0.0.1:4711";
     options.key_line = "of-the-job";
     options.agent_words = {"--keep-ray-env"};
-    options.on_seat = [this](const std::string& host, bool is_live) {
-      seats_.push_back(host + (is_live ? " live" : " idle"));
+    options.on_endpoint = [this](const std::string& host, bool is_live) {
+      endpoints_.push_back(host + (is_live ? " live" : " idle"));
     };
     transport_ = std::make_unique<RayTransport>(*loop_, *broker_, listener_, std::move(options));
   }
@@ -40,24 +40,24 @@ class RayTransportTest : public testing::Test {
     });
     Settle(*loop_);
   }
-  std::shared_ptr<FakeWire> Arrive(int seat) {
+  std::shared_ptr<FakeWire> Arrive(int endpoint) {
     auto [stream, wire] = FakeWire::Make();
-    listener_.Arrive(seat, std::move(stream));
+    listener_.Arrive(endpoint, std::move(stream));
     return wire;
   }
 
   std::unique_ptr<Loop> loop_;
   std::shared_ptr<FakeWire> python_;
   std::unique_ptr<RayBroker> broker_;
-  FakeSeatListener listener_;
+  FakeEndpointListener listener_;
   std::unique_ptr<RayTransport> transport_;
   std::vector<AgentStart> agents_;
   std::vector<Status> failures_;
   std::vector<std::string> exits_;
-  std::vector<std::string> seats_;
+  std::vector<std::string> endpoints_;
 };
 
-TEST_F(RayTransportTest, AnAgentIsSeatedInTheBundlesOfItsHostAndComesInByItsSeat) {
+TEST_F(RayTransportTest, AnAgentIsSeatedInTheBundlesOfItsHostAndComesInByItsEndpoint) {
   transport_->Place("a", {"group", {1, 3}});
   Start("a");
   EXPECT_EQ(python_->TakeSent(),
@@ -68,29 +68,29 @@ TEST_F(RayTransportTest, AnAgentIsSeatedInTheBundlesOfItsHostAndComesInByItsSeat
             "\n");
   ASSERT_TRUE(listener_.expected.contains(0));
   EXPECT_TRUE(agents_.empty());
-  transport_->OnSeatStarted({.seat = 0});
+  transport_->OnEndpointStarted({.endpoint = 0});
   const std::shared_ptr<FakeWire> wire = Arrive(0);
   ASSERT_EQ(agents_.size(), 1U);
   agents_[0].stream->Write("hello");
   EXPECT_EQ(wire->TakeSent(), "hello");
-  EXPECT_EQ(seats_, std::vector<std::string>{"a live"});
+  EXPECT_EQ(endpoints_, std::vector<std::string>{"a live"});
 }
 
-TEST_F(RayTransportTest, ASeatThatEndsBeforeItsAgentCameIsAFailedStart) {
+TEST_F(RayTransportTest, AEndpointThatEndsBeforeItsAgentCameIsAFailedStart) {
   transport_->Place("a", {"group", {0}});
   Start("a");
-  transport_->OnSeatEnded({0, "RuntimeEnvSetupError: no"});
+  transport_->OnEndpointEnded({0, "RuntimeEnvSetupError: no"});
   ASSERT_EQ(failures_.size(), 1U);
   EXPECT_EQ(failures_[0],
             Status(ErrorCode::kAgentStartFailed, "start agent on a: RuntimeEnvSetupError: no"));
   EXPECT_TRUE(listener_.expected.empty());
-  EXPECT_EQ(seats_, (std::vector<std::string>{"a live", "a idle"}));
+  EXPECT_EQ(endpoints_, (std::vector<std::string>{"a live", "a idle"}));
 }
 
 TEST_F(RayTransportTest, AnActorThatRayItselfLostIsWorthAnotherTry) {
   transport_->Place("a", {"group", {0}});
   Start("a");
-  transport_->OnSeatEnded({0, "ActorDiedError: its node has died"});
+  transport_->OnEndpointEnded({0, "ActorDiedError: its node has died"});
   ASSERT_EQ(failures_.size(), 1U);
   EXPECT_EQ(failures_[0].code(), ErrorCode::kRayFailed);
 }
@@ -102,11 +102,11 @@ TEST_F(RayTransportTest, AnAgentIsNotLetInBeforeItsNodeIsKnownToBeTheRightOne) {
   Start("b");
   Arrive(0);
   EXPECT_TRUE(agents_.empty());
-  transport_->OnSeatStarted({.seat = 0, .node_id = "n1"});
+  transport_->OnEndpointStarted({.endpoint = 0, .node_id = "n1"});
   EXPECT_EQ(agents_.size(), 1U);
   const std::shared_ptr<FakeWire> wire = Arrive(1);
   python_->TakeSent();
-  transport_->OnSeatStarted({.seat = 1, .node_id = "n3", .ip = "10.0.0.3"});
+  transport_->OnEndpointStarted({.endpoint = 1, .node_id = "n3", .ip = "10.0.0.3"});
   ASSERT_EQ(failures_.size(), 1U);
   EXPECT_EQ(failures_[0], Status(ErrorCode::kRayFailed,
                                  "start agent on b: Ray has moved it to the node at 10.0.0.3"));
@@ -127,18 +127,18 @@ TEST_F(RayTransportTest, WhoseSlotsAreGoneBeforeItsAgentCameIsLost) {
   EXPECT_EQ(failures_[0].code(), ErrorCode::kRayFailed);
   EXPECT_NE(failures_[0].message().find("start agent on b: Ray has lost the node"),
             std::string::npos);
-  EXPECT_EQ(transport_->next_seat(), 2);
+  EXPECT_EQ(transport_->next_endpoint(), 2);
 }
 
-TEST_F(RayTransportTest, ASeatThatEndsLaterIsTheEndOfTheCarrier) {
+TEST_F(RayTransportTest, AEndpointThatEndsLaterIsTheEndOfTheCarrier) {
   transport_->Place("a", {"group", {0}});
   Start("a");
   Arrive(0);
-  transport_->OnSeatEnded({0, "the agent ended: signal 9"});
+  transport_->OnEndpointEnded({0, "the agent ended: signal 9"});
   EXPECT_EQ(exits_, std::vector<std::string>{"the agent ended: signal 9"});
   EXPECT_TRUE(failures_.empty());
-  transport_->OnSeatEnded({0, "again"});
-  transport_->OnSeatEnded({77, "of nobody"});
+  transport_->OnEndpointEnded({0, "again"});
+  transport_->OnEndpointEnded({77, "of nobody"});
   EXPECT_EQ(exits_.size(), 1U);
 }
 
@@ -146,7 +146,7 @@ TEST_F(RayTransportTest, OfRaysWordForADeadActorTheReasonIsKept) {
   transport_->Place("a", {"group", {0}});
   Start("a");
   Arrive(0);
-  transport_->OnSeatEnded(
+  transport_->OnEndpointEnded(
       {0,
        "ActorDiedError: The actor died unexpectedly. class_name: Seat pid: 7 The actor died "
        "because its node has died."});
@@ -159,7 +159,7 @@ TEST_F(RayTransportTest, WhoAsksLateHowItEndedIsToldToo) {
   transport_->Start("a", [&agent](Result<AgentStart> start) { agent = std::move(*start); });
   Settle(*loop_);
   Arrive(0);
-  transport_->OnSeatEnded({0, ""});
+  transport_->OnEndpointEnded({0, ""});
   std::string how;
   agent.process->OnExit([&how](const Status& status) { how = status.message(); });
   EXPECT_TRUE(how.empty());
@@ -167,7 +167,7 @@ TEST_F(RayTransportTest, WhoAsksLateHowItEndedIsToldToo) {
   EXPECT_EQ(how, "its actor has ended");
 }
 
-TEST_F(RayTransportTest, ASecondStartEndsTheFirstSeatAndTakesAnotherNumber) {
+TEST_F(RayTransportTest, ASecondStartEndsTheFirstEndpointAndTakesAnotherNumber) {
   transport_->Place("a", {"group", {0}});
   Start("a");
   Arrive(0);
@@ -175,8 +175,8 @@ TEST_F(RayTransportTest, ASecondStartEndsTheFirstSeatAndTakesAnotherNumber) {
   Start("a");
   const std::string sent = python_->TakeSent();
   EXPECT_TRUE(sent.starts_with("{\"unseat\":{\"seat\":0}}\n{\"seat\":{\"seat\":1,")) << sent;
-  transport_->OnSeatEnded({0, "it was asked to end"});
-  EXPECT_EQ(seats_, (std::vector<std::string>{"a live", "a live"})) << "the second one lives";
+  transport_->OnEndpointEnded({0, "it was asked to end"});
+  EXPECT_EQ(endpoints_, (std::vector<std::string>{"a live", "a live"})) << "the second one lives";
   Arrive(1);
   EXPECT_EQ(agents_.size(), 2U);
 }
@@ -203,12 +203,13 @@ TEST_F(RayTransportTest, AnAgentThatNobodyListensToAnyMoreIsIdleAndEndedInTheEnd
   agents_[0].stream.reset();
   EXPECT_TRUE(wire->is_destroyed());
   Settle(*loop_);
-  EXPECT_EQ(seats_, std::vector<std::string>{"a live"}) << "the loss itself is to be known first";
-  ASSERT_TRUE(RunUntil(*loop_, [this] { return seats_.size() == 2; }));
-  EXPECT_EQ(seats_.back(), "a idle");
+  EXPECT_EQ(endpoints_, std::vector<std::string>{"a live"})
+      << "the loss itself is to be known first";
+  ASSERT_TRUE(RunUntil(*loop_, [this] { return endpoints_.size() == 2; }));
+  EXPECT_EQ(endpoints_.back(), "a idle");
   EXPECT_TRUE(python_->TakeSent().empty()) << "it may end by itself first";
-  transport_->OnSeatEnded({0, "the agent ended: exit code 0"});
-  EXPECT_EQ(seats_.size(), 2U) << "said already";
+  transport_->OnEndpointEnded({0, "the agent ended: exit code 0"});
+  EXPECT_EQ(endpoints_.size(), 2U) << "said already";
 }
 
 TEST_F(RayTransportTest, StreamsMayOutliveIt) {

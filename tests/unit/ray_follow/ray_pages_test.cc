@@ -10,13 +10,13 @@ namespace hvdray {
 namespace {
 
 std::string FileText(const std::string& name) {
-  const std::ifstream in(name, std::ios::binary);  // tests run in the source folder
+  const std::ifstream in(name, std::ios::binary);  // tests run in the source directory
   std::ostringstream text;
   text << in.rdbuf();
   return text.str();
 }
 
-constexpr const char* kHowToUpdate = "update with: hvdray-gen-cli . (in the source folder)";
+constexpr const char* kHowToUpdate = "update with: hvdray-gen-cli . (in the source directory)";
 
 TEST(RayPagesTest, FilesInTheTreeAreUpToDate) {
   EXPECT_TRUE(FileText("docs/cli.md").ends_with(RayCommandsMarkdown())) << kHowToUpdate;
@@ -30,7 +30,7 @@ TEST(RayPagesTest, EveryCommandHasItsWordsInBoth) {
   for (const char* words :
        {"# hvdray follow\n", "# hvdray status\n", "# hvdray jobs\n", "# hvdray slots\n",
         "# hvdray rendezvous\n", "| `--kv-hold DURATION` | ", "| `ID` | ", "| `-q`, `--quiet` | ",
-        "| `--output-filename FOLDER` | ", "| `--timeout DURATION` | ", "(default 30s)",
+        "| `--output-filename DIR` | ", "| `--timeout DURATION` | ", "(default 30s)",
         "| `--ray-verify true\\|false\\|PATH` | ", "; HVDRAY_LABEL_SELECTOR |"}) {
     EXPECT_NE(markdown.find(words), std::string::npos) << words << markdown;
   }

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "tests/fakes/temp_folder.h"
+#include "tests/fakes/temp_directory.h"
 
 namespace hvdray {
 namespace {
@@ -16,12 +16,12 @@ class RayRankFilesTest : public testing::Test {
  protected:
   std::string Text(const std::string& name) const {
     std::ostringstream text;
-    text << std::ifstream(folder_ / ("out/" + name), std::ios::binary).rdbuf();
+    text << std::ifstream(directory_ / ("out/" + name), std::ios::binary).rdbuf();
     return text.str();
   }
 
-  const TempFolder folder_;
-  RayRankFiles files_{folder_ / "out"};
+  const TempDirectory directory_;
+  RayRankFiles files_{directory_ / "out"};
 };
 
 TEST_F(RayRankFilesTest, EachRankGetsItsBytesHoweverTheyCome) {
@@ -36,7 +36,7 @@ TEST_F(RayRankFilesTest, EachRankGetsItsBytesHoweverTheyCome) {
   EXPECT_EQ(Text("rank.10/stdout"), "cde\n");
   EXPECT_EQ(Text("rank.00/stderr"), "\xff\n");
   EXPECT_EQ(Text("rank.01/stdout"), "");
-  EXPECT_TRUE(std::filesystem::exists(folder_ / "out/rank.09/stderr"));
+  EXPECT_TRUE(std::filesystem::exists(directory_ / "out/rank.09/stderr"));
   EXPECT_TRUE(files_.lost().ok());
 }
 
@@ -52,10 +52,10 @@ TEST_F(RayRankFilesTest, AFileBeginsAnewWhereItsWorkerDid) {
 }
 
 TEST_F(RayRankFilesTest, WhatCannotBeWrittenIsToldAndTheRestGoesOn) {
-  std::filesystem::create_directories(folder_ / "out/rank.0");
+  std::filesystem::create_directories(directory_ / "out/rank.0");
   files_.OnPlaces({RecordKind::kStdout, 2, {{0, 1, false}, {1, 1, false}}});
-  std::filesystem::remove_all(folder_ / "out/rank.0");
-  std::ofstream(folder_ / "out/rank.0") << "a file in its place";
+  std::filesystem::remove_all(directory_ / "out/rank.0");
+  std::ofstream(directory_ / "out/rank.0") << "a file in its place";
   // Opened already: 256 files are.
   files_.OnPlaces({RecordKind::kStdout, 2, {{0, 0, true}}});
   files_.OnOutput(RecordKind::kStdout, "ab");

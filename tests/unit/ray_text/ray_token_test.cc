@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "base/fd.h"
-#include "tests/fakes/temp_folder.h"
+#include "tests/fakes/temp_directory.h"
 
 namespace hvdray {
 namespace {
@@ -13,20 +13,20 @@ namespace {
 class RayTokenTest : public testing::Test {
  protected:
   std::string Write(const std::string& name, const std::string& text) {
-    const std::string path = folder_.path() + "/" + name;
+    const std::string path = directory_.path() + "/" + name;
     std::filesystem::create_directories(std::filesystem::path(path).parent_path());
     EXPECT_TRUE(WriteFileAtomically(path, text).ok());
     return path;
   }
 
-  TempFolder folder_;
+  TempDirectory directory_;
 };
 
 TEST_F(RayTokenTest, TheVariableBeatsTheNamedFileBeatsTheOneAtHome) {
   const std::string home = Write(".ray/auth_token", "at-home\n");
   const std::string named = Write("token", "  named \n");
   Environment environment;
-  environment.Set("HOME", folder_.path());
+  environment.Set("HOME", directory_.path());
   Result<RayToken> token = FindRayToken(environment);
   ASSERT_TRUE(token.ok());
   EXPECT_EQ(token->text.view(), "at-home");
@@ -46,13 +46,13 @@ TEST_F(RayTokenTest, TheVariableBeatsTheNamedFileBeatsTheOneAtHome) {
 TEST_F(RayTokenTest, WithoutAnyThereIsNoneAndNoError) {
   Environment environment;
   EXPECT_TRUE(FindRayToken(environment)->is_empty());
-  environment.Set("HOME", folder_.path());
+  environment.Set("HOME", directory_.path());
   EXPECT_TRUE(FindRayToken(environment)->is_empty());
 }
 
 TEST_F(RayTokenTest, ANamedFileThatIsNotThereIsAnError) {
   Environment environment;
-  environment.Set("RAY_AUTH_TOKEN_PATH", folder_.path() + "/none");
+  environment.Set("RAY_AUTH_TOKEN_PATH", directory_.path() + "/none");
   const Result<RayToken> token = FindRayToken(environment);
   ASSERT_FALSE(token.ok());
   EXPECT_EQ(token.status().code(), ErrorCode::kFileUnreadable);

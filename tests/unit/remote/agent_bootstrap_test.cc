@@ -32,7 +32,7 @@ TEST(AgentBootstrapTest, LinesAreTakenApart) {
   ASSERT_TRUE(std::holds_alternative<NeedsAgent>(line));
   EXPECT_EQ(std::get<NeedsAgent>(line).system, "Linux");
   EXPECT_EQ(std::get<NeedsAgent>(line).machine, "aarch64");
-  EXPECT_EQ(std::get<NeedsAgent>(line).folder, "/home/a b/.cache/hvdray");
+  EXPECT_EQ(std::get<NeedsAgent>(line).directory, "/home/a b/.cache/hvdray");
 
   const auto failed = ParseBootstrapLine("HVDRAY-FAILED/1 mkdir /x: No space left on device");
   ASSERT_TRUE(std::holds_alternative<Failed>(failed));

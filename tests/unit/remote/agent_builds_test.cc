@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/fd.h"
-#include "tests/fakes/temp_folder.h"
+#include "tests/fakes/temp_directory.h"
 
 namespace hvdray {
 namespace {
@@ -24,10 +24,10 @@ std::string Elf(uint16_t machine, bool is_little = true, const std::string& rest
 class AgentBuildsTest : public testing::Test {
  protected:
   std::string Write(const std::string& name, const std::string& bytes) {
-    EXPECT_TRUE(WriteFileAtomically(folder_ / name, bytes).ok());
-    return folder_ / name;
+    EXPECT_TRUE(WriteFileAtomically(directory_ / name, bytes).ok());
+    return directory_ / name;
   }
-  TempFolder folder_;
+  TempDirectory directory_;
 };
 
 TEST(ElfTest, TheMachineIsNamedAsUnameNamesIt) {

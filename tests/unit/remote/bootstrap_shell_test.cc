@@ -14,7 +14,7 @@
 #include "cluster/agent_builds.h"
 #include "cluster/child_process.h"
 #include "tests/fakes/loop_runner.h"
-#include "tests/fakes/temp_folder.h"
+#include "tests/fakes/temp_directory.h"
 
 namespace hvdray {
 namespace {
@@ -66,8 +66,8 @@ class BootstrapShellTest : public testing::TestWithParam<const char*> {
     return outcome;
   }
 
-  static std::string OwnFolder(const BootstrapRequest& request) {
-    return fmt::format("{}/hvdray-agents-{}", request.folder, ::geteuid());
+  static std::string OwnDirectory(const BootstrapRequest& request) {
+    return fmt::format("{}/hvdray-agents-{}", request.directory, ::geteuid());
   }
   std::string AgentName() const { return "agent-" + builds_.stage_id(); }
   static unsigned ModeOf(const std::string& path) {
@@ -88,9 +88,9 @@ class BootstrapShellTest : public testing::TestWithParam<const char*> {
   }
 
   static std::string MachineHere() { return *MachineOfElf(*ReadFile("/proc/self/exe")); }
-  std::vector<std::string> Files(const std::string& folder) {
+  std::vector<std::string> Files(const std::string& directory) {
     std::vector<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    for (const auto& entry : std::filesystem::directory_iterator(directory)) {
       names.push_back(entry.path().filename());
     }
     return names;
@@ -98,41 +98,44 @@ class BootstrapShellTest : public testing::TestWithParam<const char*> {
 
   std::unique_ptr<Loop> loop_;
   AgentBuilds builds_;
-  TempFolder folder_;
+  TempDirectory directory_;
   bool has_shell_ = true;
 };
 
 TEST_P(BootstrapShellTest, TheFirstTimeTheAgentIsCopiedAndThenItIsThere) {
   if (!has_shell_) GTEST_SKIP() << GetParam() << " is not installed";
-  BootstrapRequest request{builds_.stage_id(), folder_ / "it's a cache", "", {"--spoken", "a b"}};
+  BootstrapRequest request{
+      builds_.stage_id(), directory_ / "it's a cache", "", {"--spoken", "a b"}};
   const Outcome first = Run(request);
   EXPECT_TRUE(first.how.ok()) << first.how.ToString() << first.text;
   EXPECT_NE(first.text.find("HVDRAY-STAGE/1 Linux"), std::string::npos) << first.text;
   const std::string spoken =
       fmt::format("--folder {} --spoken a b\n", std::filesystem::current_path().string());
   EXPECT_TRUE(first.text.ends_with(spoken)) << first.text;
-  EXPECT_EQ(Files(OwnFolder(request)), std::vector<std::string>{AgentName()});
-  EXPECT_EQ(ModeOf(OwnFolder(request)), 0700U);
-  EXPECT_EQ(ModeOf(OwnFolder(request) + "/" + AgentName()), 0700U);
+  EXPECT_EQ(Files(OwnDirectory(request)), std::vector<std::string>{AgentName()});
+  EXPECT_EQ(ModeOf(OwnDirectory(request)), 0700U);
+  EXPECT_EQ(ModeOf(OwnDirectory(request) + "/" + AgentName()), 0700U);
 
   const Outcome second = Run(request);
   EXPECT_EQ(second.text, spoken) << "one round trip";
 }
 
-TEST_P(BootstrapShellTest, TheUsersFilesInTheFolderStayHoweverOldTheyAre) {
+TEST_P(BootstrapShellTest, TheUsersFilesInTheDirectoryStayHoweverOldTheyAre) {
   if (!has_shell_) GTEST_SKIP() << GetParam() << " is not installed";
-  const BootstrapRequest request{builds_.stage_id(), folder_ / "project", "", {}};
+  const BootstrapRequest request{builds_.stage_id(), directory_ / "project", "", {}};
   const std::string digits(32, 'a');
-  std::filesystem::create_directories(OwnFolder(request) + "/deep");
-  ::chmod(OwnFolder(request).c_str(), 0700);
-  std::filesystem::create_directories(request.folder + "/proj");
+  std::filesystem::create_directories(OwnDirectory(request) + "/deep");
+  ::chmod(OwnDirectory(request).c_str(), 0700);
+  std::filesystem::create_directories(request.directory + "/proj");
   const std::vector<std::string> kept = {
-      request.folder + "/agent-policy.onnx",        request.folder + "/proj/agent-checkpoint-12.pt",
-      request.folder + "/agent-" + digits,          OwnFolder(request) + "/agent-notes",
-      OwnFolder(request) + "/deep/agent-" + digits,
+      request.directory + "/agent-policy.onnx",
+      request.directory + "/proj/agent-checkpoint-12.pt",
+      request.directory + "/agent-" + digits,
+      OwnDirectory(request) + "/agent-notes",
+      OwnDirectory(request) + "/deep/agent-" + digits,
   };
-  const std::vector<std::string> removed = {OwnFolder(request) + "/agent-" + digits,
-                                            OwnFolder(request) + "/agent-" + digits + ".h1.77"};
+  const std::vector<std::string> removed = {OwnDirectory(request) + "/agent-" + digits,
+                                            OwnDirectory(request) + "/agent-" + digits + ".h1.77"};
   for (const auto* files : {&kept, &removed}) {
     for (const std::string& file : *files) MakeOldFile(file);
   }
@@ -142,40 +145,41 @@ TEST_P(BootstrapShellTest, TheUsersFilesInTheFolderStayHoweverOldTheyAre) {
   for (const std::string& file : removed) EXPECT_FALSE(std::filesystem::exists(file)) << file;
 }
 
-TEST_P(BootstrapShellTest, AFolderOrFileThatSomebodyElsePlantedIsNotTrusted) {
+TEST_P(BootstrapShellTest, ADirectoryOrFileThatSomebodyElsePlantedIsNotTrusted) {
   if (!has_shell_) GTEST_SKIP() << GetParam() << " is not installed";
   if (::geteuid() != 0) GTEST_SKIP() << "only root can make files of others";
-  const BootstrapRequest request{builds_.stage_id(), folder_ / "shared", "", {"--spoken"}};
-  std::filesystem::create_directories(request.folder);
-  ::chmod(request.folder.c_str(), 01777);
+  const BootstrapRequest request{builds_.stage_id(), directory_ / "shared", "", {"--spoken"}};
+  std::filesystem::create_directories(request.directory);
+  ::chmod(request.directory.c_str(), 01777);
   // Where earlier versions looked.
-  MakeProgram(request.folder + "/" + AgentName(), "echo PLANTED", kNobody);
+  MakeProgram(request.directory + "/" + AgentName(), "echo PLANTED", kNobody);
   const Outcome beside = Run(request);
   EXPECT_TRUE(beside.text.ends_with("--spoken\n")) << beside.text;
   EXPECT_EQ(beside.text.find("PLANTED"), std::string::npos) << beside.text;
 
-  // A file of another owner within our folder, as root may leave one there by `cp -a`.
-  MakeProgram(OwnFolder(request) + "/" + AgentName(), "echo PLANTED", kNobody);
+  // A file of another owner within our directory, as root may leave one there by `cp -a`.
+  MakeProgram(OwnDirectory(request) + "/" + AgentName(), "echo PLANTED", kNobody);
   const Outcome within = Run(request);
   EXPECT_EQ(within.text.find("PLANTED"), std::string::npos) << within.text;
   EXPECT_TRUE(within.text.ends_with("--spoken\n")) << "staged anew: " << within.text;
 
-  std::filesystem::remove_all(OwnFolder(request));
-  std::filesystem::create_directory(OwnFolder(request));
-  MakeProgram(OwnFolder(request) + "/" + AgentName(), "echo PLANTED", kNobody);
-  ASSERT_EQ(::chown(OwnFolder(request).c_str(), kNobody, kNobody), 0);
+  std::filesystem::remove_all(OwnDirectory(request));
+  std::filesystem::create_directory(OwnDirectory(request));
+  MakeProgram(OwnDirectory(request) + "/" + AgentName(), "echo PLANTED", kNobody);
+  ASSERT_EQ(::chown(OwnDirectory(request).c_str(), kNobody, kNobody), 0);
   const Outcome theirs = Run(request);
   EXPECT_EQ(theirs.text, fmt::format("HVDRAY-FAILED/1 {} is not yours, or others may write in it\n",
-                                     OwnFolder(request)));
+                                     OwnDirectory(request)));
 
-  ASSERT_EQ(::chown(OwnFolder(request).c_str(), 0, 0), 0);
-  ASSERT_EQ(::chown((OwnFolder(request) + "/" + AgentName()).c_str(), 0, 0), 0);
-  ::chmod(OwnFolder(request).c_str(), 0777);
+  ASSERT_EQ(::chown(OwnDirectory(request).c_str(), 0, 0), 0);
+  ASSERT_EQ(::chown((OwnDirectory(request) + "/" + AgentName()).c_str(), 0, 0), 0);
+  ::chmod(OwnDirectory(request).c_str(), 0777);
   EXPECT_EQ(Run(request).text, theirs.text) << "others may write in it";
 
-  std::filesystem::rename(OwnFolder(request), request.folder + "/elsewhere");
-  ::chmod((request.folder + "/elsewhere").c_str(), 0700);
-  std::filesystem::create_directory_symlink(request.folder + "/elsewhere", OwnFolder(request));
+  std::filesystem::rename(OwnDirectory(request), request.directory + "/elsewhere");
+  ::chmod((request.directory + "/elsewhere").c_str(), 0700);
+  std::filesystem::create_directory_symlink(request.directory + "/elsewhere",
+                                            OwnDirectory(request));
   const Outcome link = Run(request);
   EXPECT_NE(link.text.find(" is a link"), std::string::npos) << link.text;
   EXPECT_EQ(link.text.find("PLANTED"), std::string::npos) << link.text;
@@ -183,26 +187,26 @@ TEST_P(BootstrapShellTest, AFolderOrFileThatSomebodyElsePlantedIsNotTrusted) {
 
 TEST_P(BootstrapShellTest, ALinkInThePlaceOfTheTemporaryFileIsNotFollowed) {
   if (!has_shell_) GTEST_SKIP() << GetParam() << " is not installed";
-  const BootstrapRequest request{builds_.stage_id(), folder_ / "cache", "", {}};
+  const BootstrapRequest request{builds_.stage_id(), directory_ / "cache", "", {}};
   EXPECT_TRUE(Run(request).how.ok());
   // Nobody else can put it there; links that are there all the same lead nowhere.
-  std::filesystem::remove(OwnFolder(request) + "/" + AgentName());
-  const std::string victim = folder_ / "victim";
-  std::filesystem::create_symlink(victim, OwnFolder(request) + "/" + AgentName());
+  std::filesystem::remove(OwnDirectory(request) + "/" + AgentName());
+  const std::string victim = directory_ / "victim";
+  std::filesystem::create_symlink(victim, OwnDirectory(request) + "/" + AgentName());
   EXPECT_TRUE(Run(request).how.ok());
   EXPECT_FALSE(std::filesystem::exists(victim));
-  EXPECT_FALSE(std::filesystem::is_symlink(OwnFolder(request) + "/" + AgentName()));
+  EXPECT_FALSE(std::filesystem::is_symlink(OwnDirectory(request) + "/" + AgentName()));
 }
 
 TEST_P(BootstrapShellTest, AnUploadThatIsCutLeavesNothing) {
   if (!has_shell_) GTEST_SKIP() << GetParam() << " is not installed";
-  const BootstrapRequest request{builds_.stage_id(), folder_ / "cache", "", {}};
+  const BootstrapRequest request{builds_.stage_id(), directory_ / "cache", "", {}};
   const Outcome outcome = Run(request, /*is_cut=*/true);
   EXPECT_FALSE(outcome.how.ok());
-  EXPECT_TRUE(Files(OwnFolder(request)).empty());
+  EXPECT_TRUE(Files(OwnDirectory(request)).empty());
 }
 
-TEST_P(BootstrapShellTest, AFolderThatCannotBeMadeIsSaid) {
+TEST_P(BootstrapShellTest, ADirectoryThatCannotBeMadeIsSaid) {
   if (!has_shell_) GTEST_SKIP() << GetParam() << " is not installed";
   const Outcome outcome = Run({builds_.stage_id(), "/proc/none", "", {}});
   EXPECT_NE(outcome.text.find("HVDRAY-FAILED/1 mkdir /proc/none/hvdray-agents-"), std::string::npos)
@@ -214,38 +218,38 @@ TEST_P(BootstrapShellTest, WithoutAHomeThatIsSaid) {
   if (!has_shell_) GTEST_SKIP() << GetParam() << " is not installed";
   const std::string before = "unset XDG_CACHE_HOME; HOME=/nowhere; export HOME; ";
   const Outcome outcome = Run({builds_.stage_id(), "", "", {}}, false, before);
-  EXPECT_NE(outcome.text.find("HVDRAY-FAILED/1 no home folder (/nowhere)"), std::string::npos)
+  EXPECT_NE(outcome.text.find("HVDRAY-FAILED/1 no home directory (/nowhere)"), std::string::npos)
       << outcome.text;
 }
 
 TEST_P(BootstrapShellTest, AnAgentThatIsInstalledIsTakenAsItIs) {
   if (!has_shell_) GTEST_SKIP() << GetParam() << " is not installed";
-  const Outcome outcome = Run({builds_.stage_id(), folder_ / "cache", "/bin/echo", {"hello"}});
+  const Outcome outcome = Run({builds_.stage_id(), directory_ / "cache", "/bin/echo", {"hello"}});
   EXPECT_EQ(outcome.text, "hello\n");
-  EXPECT_FALSE(std::filesystem::exists(folder_ / "cache"));
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "cache"));
 }
 
 TEST_P(BootstrapShellTest, AnInstalledAgentThatOthersCanReplaceIsNotRun) {
   if (!has_shell_) GTEST_SKIP() << GetParam() << " is not installed";
-  const std::string bin = folder_ / "bin";
+  const std::string bin = directory_ / "bin";
   std::filesystem::create_directory(bin);
   MakeProgram(bin + "/agent", "echo INSTALLED", ::geteuid());
-  const BootstrapRequest request{builds_.stage_id(), folder_ / "cache", bin + "/agent", {}};
+  const BootstrapRequest request{builds_.stage_id(), directory_ / "cache", bin + "/agent", {}};
   const auto is_run = [&] { return Run(request).text.find("INSTALLED") != std::string::npos; };
   EXPECT_TRUE(is_run());
   ::chmod(bin.c_str(), 0777);
-  EXPECT_FALSE(is_run()) << "a folder that anybody may write";
+  EXPECT_FALSE(is_run()) << "a directory that anybody may write";
   ::chmod(bin.c_str(), 01777);
   EXPECT_TRUE(is_run()) << "a sticky one: the file there is ours";
   ::chmod((bin + "/agent").c_str(), 0775);
   EXPECT_FALSE(is_run()) << "a file that a group may write";
   ::chmod((bin + "/agent").c_str(), 0755);
   std::filesystem::create_symlink(bin + "/agent", bin + "/link");
-  const BootstrapRequest by_link{builds_.stage_id(), folder_ / "cache", bin + "/link", {}};
+  const BootstrapRequest by_link{builds_.stage_id(), directory_ / "cache", bin + "/link", {}};
   EXPECT_EQ(Run(by_link).text.find("INSTALLED"), std::string::npos) << "a link";
   if (::geteuid() != 0) return;
   ASSERT_EQ(::chown(bin.c_str(), kNobody, kNobody), 0);
-  EXPECT_FALSE(is_run()) << "a folder of somebody else";
+  EXPECT_FALSE(is_run()) << "a directory of somebody else";
 }
 
 INSTANTIATE_TEST_SUITE_P(Shells, BootstrapShellTest,

@@ -21,14 +21,14 @@ class SshTunnelTest : public testing::Test {
  protected:
   void SetUp() override {
     std::string pattern = testing::TempDir() + "/tunnelXXXXXX";
-    folder_ = ::mkdtemp(pattern.data());
+    directory_ = ::mkdtemp(pattern.data());
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
 
   Result<std::unique_ptr<SshTunnel>> Open(const std::string& script, Duration limit) {
-    const std::string path = folder_ + "/ssh";
+    const std::string path = directory_ + "/ssh";
     std::ofstream(path) << fmt::format(
-        "#!/bin/sh\necho $$ >>{0}/pids\necho \"$@\" >>{0}/words\n{1}\n", folder_, script);
+        "#!/bin/sh\necho $$ >>{0}/pids\necho \"$@\" >>{0}/words\n{1}\n", directory_, script);
     ::chmod(path.c_str(), 0755);
     SshTunnelOptions options;
     options.ssh.program = path;
@@ -38,12 +38,12 @@ class SshTunnelTest : public testing::Test {
     return SshTunnel::Open(options);
   }
   std::string Text(const char* name) const {
-    std::ifstream file(folder_ + "/" + name);
+    std::ifstream file(directory_ + "/" + name);
     return {std::istreambuf_iterator<char>(file), {}};
   }
   bool IsAlive() const { return ::kill(std::stoi(Text("pids")), 0) == 0; }
 
-  std::string folder_;
+  std::string directory_;
 };
 
 constexpr std::chrono::seconds kLong(30);

@@ -76,9 +76,9 @@ class KvStoreTest : public testing::Test {
 
 using Pairs = std::set<std::pair<std::string, std::string>>;
 
-TEST_F(KvStoreTest, AHeldMeetingHandsOutNothingBeforeItOpens) {
+TEST_F(KvStoreTest, AHeldBarrierHandsOutNothingBeforeItOpens) {
   KvAssignment assignment = TwoHosts(1);
-  assignment.is_meeting_held = true;
+  assignment.is_barrier_held = true;
   store_.Reset(assignment);
   const uint64_t early = Ask(0, KvOp::kFollow, "global", "");
   EXPECT_TRUE(answers_.empty());
@@ -90,7 +90,7 @@ TEST_F(KvStoreTest, AHeldMeetingHandsOutNothingBeforeItOpens) {
   Put("local_a", "0", "there", 0);
   EXPECT_EQ(Get("local_a", "0"), "there") << "only the first scope is held";
   answers_.clear();
-  store_.OpenMeeting();
+  store_.OpenBarrier();
   ASSERT_EQ(answers_.size(), 2u) << "its own value is not sent back to relay 0";
   EXPECT_EQ(answers_[0].second.id, early);
   EXPECT_EQ(*answers_[0].second.value, "of b");
@@ -100,13 +100,13 @@ TEST_F(KvStoreTest, AHeldMeetingHandsOutNothingBeforeItOpens) {
   EXPECT_EQ(answers_.size(), 3u) << "who follows later gets all at once";
 }
 
-TEST_F(KvStoreTest, AMeetingThatBeginsAnewIsHeldAgain) {
+TEST_F(KvStoreTest, ABarrierThatBeginsAnewIsHeldAgain) {
   KvAssignment assignment = TwoHosts(1);
-  assignment.is_meeting_held = true;
+  assignment.is_barrier_held = true;
   store_.Reset(assignment);
   Put("global", "0", "old");
   Put("global", "0", "new", 1);
-  store_.OpenMeeting();
+  store_.OpenBarrier();
   EXPECT_EQ(Get("global", "0"), "new") << "who is started again says it anew";
   assignment.generation = generation_ = 2;
   store_.Reset(assignment);

@@ -154,9 +154,9 @@ std::string AddressOf(uint16_t port) {
   return record;
 }
 
-class RelayMeetingTest : public RelayCoreHarness {
+class RelayBarrierTest : public RelayCoreHarness {
  protected:
-  explicit RelayMeetingTest(RelayCoreOptions options = {.is_meeting_held = true})
+  explicit RelayBarrierTest(RelayCoreOptions options = {.is_barrier_held = true})
       : RelayCoreHarness(options) {}
   void SetUp() override {
     Reset(1);
@@ -169,7 +169,7 @@ class RelayMeetingTest : public RelayCoreHarness {
   }
 };
 
-TEST_F(RelayMeetingTest, NothingIsServedBeforeAllIsThere) {
+TEST_F(RelayBarrierTest, NothingIsServedBeforeAllIsThere) {
   PutAndAnswer(0, "/global/0", "of 0");
   const uint64_t own = Get(1, "/global/0");
   const KvQuestion follow = NextQuestion();
@@ -185,7 +185,7 @@ TEST_F(RelayMeetingTest, NothingIsServedBeforeAllIsThere) {
   EXPECT_EQ(ReplyTo(Get(0, "/global/2")), "200 of 2");
 }
 
-TEST_F(RelayMeetingTest, WhoIsStartedAgainTakesThePlaceOfItsValue) {
+TEST_F(RelayBarrierTest, WhoIsStartedAgainTakesThePlaceOfItsValue) {
   PutAndAnswer(0, "/global/0", "dead");
   const uint64_t waiting = Get(1, "/global/0");
   const KvQuestion follow = NextQuestion();
@@ -196,13 +196,13 @@ TEST_F(RelayMeetingTest, WhoIsStartedAgainTakesThePlaceOfItsValue) {
   EXPECT_EQ(ReplyTo(waiting), "200 alive");
 }
 
-TEST_F(RelayMeetingTest, OtherScopesAreServedAsTheyCome) {
+TEST_F(RelayBarrierTest, OtherScopesAreServedAsTheyCome) {
   PutAndAnswer(0, "/local_h/0", "of 0");
   EXPECT_EQ(ReplyTo(Get(1, "/local_h/0")), "200 of 0");
 }
 
-TEST_F(RelayMeetingTest, AValueThatTheCacheDoesNotHoldIsAskedForWhenAllIsThere) {
-  core_ = RelayCore({.cache_bytes = 10, .is_meeting_held = true});
+TEST_F(RelayBarrierTest, AValueThatTheCacheDoesNotHoldIsAskedForWhenAllIsThere) {
+  core_ = RelayCore({.cache_bytes = 10, .is_barrier_held = true});
   SetUp();
   PutAndAnswer(0, "/global/0", "of 0");
   const uint64_t waiting = Get(1, "/global/0");

@@ -47,7 +47,7 @@ inline std::vector<DocRow> DocRows(const std::string& path, const std::string& h
 }
 
 /// The words in backticks of a cell.
-inline std::set<std::string> Quoted(std::string_view cell) {
+inline std::set<std::string> InBackticks(std::string_view cell) {
   std::set<std::string> words;
   for (size_t open = cell.find('`'); open != std::string_view::npos;) {
     const size_t close = cell.find('`', open + 1);

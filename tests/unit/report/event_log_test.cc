@@ -11,7 +11,7 @@
 #include "base/fd.h"
 #include "tests/fakes/golden.h"
 #include "tests/fakes/loop_runner.h"
-#include "tests/fakes/temp_folder.h"
+#include "tests/fakes/temp_directory.h"
 #include "tests/unit/report/sample_elastic.h"
 #include "tests/unit/report/sample_events.h"
 
@@ -38,7 +38,7 @@ class EventLogTest : public testing::Test {
   }
 
   std::unique_ptr<Loop> loop_ = Loop::Create().value();
-  TempFolder temp_;
+  TempDirectory temp_;
   std::vector<Status> damage_;
 };
 
@@ -121,7 +121,7 @@ TEST_F(EventLogTest, NumbersOutOfRangeFromAnAgentAreHarmless) {
   EXPECT_TRUE(damage_.empty());
 }
 
-TEST_F(EventLogTest, AFolderThatDoesNotExistIsSaidAtOnce) {
+TEST_F(EventLogTest, ADirectoryThatDoesNotExistIsSaidAtOnce) {
   const auto log = EventLog::Open(*loop_, Options("/nowhere/events"));
   ASSERT_FALSE(log.ok());
   EXPECT_EQ(log.status().code(), ErrorCode::kFileUnwritable);

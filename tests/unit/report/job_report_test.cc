@@ -6,7 +6,7 @@
 
 #include "base/fd.h"
 #include "tests/fakes/golden.h"
-#include "tests/fakes/temp_folder.h"
+#include "tests/fakes/temp_directory.h"
 #include "tests/unit/report/sample_elastic.h"
 
 namespace hvdray {
@@ -82,7 +82,7 @@ TEST(OutcomeTest, WithoutAFirstFailureWorkersWereStoppedFromOutside) {
 }
 
 TEST(WriteJobReportTest, ReplacesAFileWhole) {
-  const TempFolder temp;
+  const TempDirectory temp;
   ASSERT_TRUE(WriteFileAtomically(temp / "r.json", std::string(100'000, 'x')).ok());
   ASSERT_TRUE(WriteJobReport(temp / "r.json", FullReport()).ok());
   EXPECT_EQ(ReadFile(temp / "r.json").value(), DumpJson(ToJson(FullReport()), 2) + "\n");
@@ -96,7 +96,7 @@ TEST(WriteJobReportTest, WhatCannotBeWrittenIsOutputLost) {
 }
 
 TEST(CheckReportPathTest, AcceptsWhatCanBeWrittenAndChangesNothing) {
-  const TempFolder temp;
+  const TempDirectory temp;
   ASSERT_TRUE(WriteFileAtomically(temp / "old", "old").ok());
   EXPECT_TRUE(CheckReportPath(temp / "new", "--report").ok());
   EXPECT_TRUE(CheckReportPath(temp / "old", "--report").ok());
@@ -108,7 +108,7 @@ TEST(CheckReportPathTest, AcceptsWhatCanBeWrittenAndChangesNothing) {
 }
 
 TEST(CheckReportPathTest, RefusesByFlagAndPlace) {
-  const TempFolder temp;
+  const TempDirectory temp;
   const auto refused = [](const std::string& path) {
     const Status status = CheckReportPath(path, "--junit");
     EXPECT_EQ(status.code(), ErrorCode::kFileUnwritable) << path;

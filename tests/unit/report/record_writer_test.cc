@@ -10,7 +10,7 @@
 #include "launcher/driver/elastic_replay.h"
 #include "launcher/report/event_log.h"
 #include "tests/fakes/loop_runner.h"
-#include "tests/fakes/temp_folder.h"
+#include "tests/fakes/temp_directory.h"
 
 namespace hvdray {
 namespace {
@@ -41,7 +41,7 @@ class RecordWriterTest : public testing::Test {
   }
 
   std::unique_ptr<Loop> loop_ = Loop::Create().value();
-  TempFolder temp_;
+  TempDirectory temp_;
   std::vector<Status> damage_;
 };
 
@@ -92,7 +92,7 @@ TEST_F(RecordWriterTest, ATimeThatGoesBackCountsAsTheLastOne) {
   EXPECT_EQ(lines[3], lines[2]);
 }
 
-TEST_F(RecordWriterTest, AFolderThatDoesNotExistIsSaidAtOnce) {
+TEST_F(RecordWriterTest, ADirectoryThatDoesNotExistIsSaidAtOnce) {
   const auto writer = RecordWriter::Open(*loop_, Options("/nowhere/r"));
   ASSERT_FALSE(writer.ok());
   EXPECT_EQ(writer.status().code(), ErrorCode::kFileUnwritable);

@@ -5,7 +5,7 @@
 
 #include "launcher/report/event_log.h"
 #include "launcher/report/job_report.h"
-#include "tests/fakes/temp_folder.h"
+#include "tests/fakes/temp_directory.h"
 #include "tests/unit/report/doc_tables.h"
 #include "tests/unit/report/sample_elastic.h"
 #include "tests/unit/report/sample_events.h"
@@ -35,7 +35,7 @@ TEST(ReportDocTest, EveryKeyOfTheReportIsDocumentedAndNoOther) {
   Flatten(ToJson(report), "", written);
   std::set<std::string> documented;
   for (const DocRow& row : DocRows(kPage, "Report")) {
-    documented.merge(Quoted(row.at(0)));
+    documented.merge(InBackticks(row.at(0)));
   }
   // Described in prose there: an object that may be null, and one with the keys of workers[].
   EXPECT_EQ(documented.erase("exit.error"), 1u);
@@ -58,7 +58,7 @@ using KeysOfEvents = std::map<std::string, std::set<std::string>>;
 // The keys of each event that a log writes for `feed`.
 template <typename Feeder>
 KeysOfEvents Written(std::vector<std::string> hosts, Feeder feed) {
-  const TempFolder temp;
+  const TempDirectory temp;
   const std::unique_ptr<Loop> loop = Loop::Create().value();
   EventLogOptions options;
   options.path = temp / "events";
@@ -85,7 +85,8 @@ KeysOfEvents Written(std::vector<std::string> hosts, Feeder feed) {
 KeysOfEvents Documented(const std::string& heading) {
   KeysOfEvents documented;
   for (const DocRow& row : DocRows(kPage, heading)) {
-    for (const std::string& name : Quoted(row.at(0))) documented[name] = Quoted(row.at(1));
+    for (const std::string& name : InBackticks(row.at(0)))
+      documented[name] = InBackticks(row.at(1));
   }
   return documented;
 }

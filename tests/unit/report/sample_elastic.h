@@ -62,7 +62,7 @@ inline std::vector<ElasticHappening> ElasticHappenings() {
       {0.31, F(effect::StartWorkers{1, {{3, ElasticPlace(1, 1, 2)}}, 0, 0})},
       {0.32, E(event::ProcessStarted{3, 4003})},
       {0.40, E(event::WorkerMet{3})},
-      {0.40, F(effect::OpenMeeting{1})},
+      {0.40, F(effect::OpenBarrier{1})},
       {0.45, E(event::WorkerConnected{0})},
       {0.46, E(event::WorkerConnected{3})},
       {0.50, E(event::AddressesRegistered{0})},

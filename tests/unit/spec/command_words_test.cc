@@ -70,16 +70,15 @@ TEST(InterpreterOfTest, ReadsTheFirstLineAsTheKernelDoes) {
 
 TEST(InterpreterHintTest, ACarriageReturnIsNamed) {
   EXPECT_EQ(InterpreterHint("train.py", "/usr/bin/python3\r"),
-            "train.py has DOS line ends, so its first line names /usr/bin/python3 and a carriage "
-            "return: sed -i 's/\\r$//' train.py");
+            "train.py has DOS line endings, so its first line names /usr/bin/python3 and a "
+            "carriage return: sed -i 's/\\r$//' train.py");
   EXPECT_EQ(InterpreterHint("train.py", "/no/python"),
-            "the first line of train.py names /no/python: mend it, or name the interpreter first: "
+            "the first line of train.py names /no/python: fix it, or name the interpreter first: "
             "python train.py");
 }
 
 TEST(CommandHintTest, AScriptIsToldFromAProgram) {
-  EXPECT_EQ(CommandHint("ddp.py"),
-            "a Python script needs its interpreter in front: python3 ddp.py");
+  EXPECT_EQ(CommandHint("ddp.py"), "name the interpreter before a Python script: python3 ddp.py");
   EXPECT_EQ(CommandHint("ddp"), "");
 }
 

@@ -14,7 +14,7 @@
 namespace hvdray {
 namespace {
 
-/// Tests run in the source folder.
+/// Tests run in the source directory.
 std::string FileText(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   std::ostringstream text;
@@ -22,7 +22,7 @@ std::string FileText(const std::string& path) {
   return text.str();
 }
 
-constexpr const char* kHowToUpdate = "update with: hvdray-gen-cli . (in the source folder)";
+constexpr const char* kHowToUpdate = "update with: hvdray-gen-cli . (in the source directory)";
 
 TEST(HelpTest, FilesInTheTreeAreUpToDate) {
   // What follows is of the commands that only look at Ray: ray_pages_test.

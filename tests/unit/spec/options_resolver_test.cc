@@ -41,7 +41,7 @@ TEST(ResolveRunTest, ReadsEveryOptionThatStandsAlone) {
       "--print-plan=json --print-config --disable-cache --gloo ./t");
   ASSERT_TRUE(request.ok()) << request.status().ToString();
   const JobSpec& spec = request->spec;
-  EXPECT_EQ(*spec.working_folder, "/data");
+  EXPECT_EQ(*spec.working_directory, "/data");
   EXPECT_TRUE(*spec.is_clean_env);
   EXPECT_FALSE(*spec.is_torch_env);
   EXPECT_EQ(*spec.network_interfaces, (std::vector<std::string>{"eth0", "eth1"}));
@@ -55,7 +55,7 @@ TEST(ResolveRunTest, ReadsEveryOptionThatStandsAlone) {
   EXPECT_EQ(*spec.stdin_rank, std::optional<int>(1));
   EXPECT_EQ(*spec.tag_output, TagOutput::kHost);
   EXPECT_TRUE(*spec.is_timestamped);
-  EXPECT_EQ(*spec.output_folder, "out");
+  EXPECT_EQ(*spec.output_directory, "out");
   EXPECT_EQ(*spec.color, ColorMode::kNever);
   EXPECT_TRUE(*spec.is_quiet && *spec.is_verbose && *spec.is_log_json && *spec.is_dry_run);
   EXPECT_EQ(*spec.report_file, "r.json");
@@ -147,7 +147,7 @@ TEST(ResolveRunTest, TakesAnEmptyWordAsNotGivenWhereHorovodrunDoes) {
   const Result<RunRequest> request =
       SpecWorld().Resolve("-np 2 --output-filename= --hostfile= -i= --config-file= ./t");
   ASSERT_TRUE(request.ok()) << request.status().ToString();
-  EXPECT_TRUE(request->spec.output_folder->empty());
+  EXPECT_TRUE(request->spec.output_directory->empty());
   EXPECT_EQ(*request->spec.hosts, (HostList{{"localhost", 2}}));
 }
 

@@ -78,7 +78,7 @@ TEST(RayRuntimeEnvTest, TheTextOfASpecHasItAllAndShowsNoPasswords) {
   EXPECT_TRUE(ParseRuntimeEnvText("")->actors.empty());
 }
 
-TEST(RayRuntimeEnvTest, ASpecTakesTheWorkingFolderFromIt) {
+TEST(RayRuntimeEnvTest, ASpecTakesTheWorkingDirectoryFromIt) {
   SpecWorld world;
   const auto spec = [&world](const std::string& line) {
     const Result<RunRequest> request = world.Resolve("-np 1 --ray " + line + " ./t");
@@ -93,7 +93,7 @@ TEST(RayRuntimeEnvTest, ASpecTakesTheWorkingFolderFromIt) {
   EXPECT_EQ(*spec("--working-dir s3://b/x.zip").working_dir, "s3://b/x.zip");
   EXPECT_EQ(world.StatusOf("-np 1 --ray --working-dir a --runtime-env {\"working_dir\":\"b\"} ./t")
                 .message(),
-            "flag --runtime-env and flag --working-dir both name a working folder");
+            "flag --runtime-env and flag --working-dir both name a working directory");
   EXPECT_EQ(world.StatusOf("-np 1 --ray --working-dir s3://b/x ./t").message(),
             "flag --working-dir: 's3://b/x' is not the name of an archive");
   EXPECT_EQ(world.StatusOf("-np 1 --ray --working-dir ftp://b/x.zip ./t").message(),

@@ -78,7 +78,7 @@ class Filler {
   }
   void Fill(std::pair<int, int>* value) { *value = {Draw(100), Draw(100)}; }
   void Fill(SyncWord* value) {
-    Fill(&value->folder);
+    Fill(&value->directory);
     value->has_target = Draw(2) == 1;
     value->target.clear();
     if (value->has_target) Fill(&value->target);

@@ -12,7 +12,7 @@ TEST(SyncWordTest, TargetIsBehindTheLastColon) {
   EXPECT_EQ(ParseSyncWord("a:b:").value(), (SyncWord{"a:b", "", false}));
 }
 
-TEST(SyncWordTest, TildeIsTheHomeFolderThere) {
+TEST(SyncWordTest, TildeIsTheHomeDirectoryThere) {
   EXPECT_EQ(ParseSyncWord("d:~").value().target, ".");
   EXPECT_EQ(ParseSyncWord("d:~/").value().target, ".");
   EXPECT_EQ(ParseSyncWord("d:~/x").value().target, "x");

@@ -13,7 +13,7 @@
 #include "base/base64.h"
 #include "base/fd.h"
 #include "cluster/ssh/wire_text.h"
-#include "tests/fakes/temp_folder.h"
+#include "tests/fakes/temp_directory.h"
 
 namespace hvdray {
 namespace {
@@ -108,8 +108,8 @@ class KnownHostsFileTest : public testing::Test {
  protected:
   void SetUp() override {
     settings_.host_name = "h";
-    settings_.user_known_hosts_files = {folder_ / "ssh/known_hosts"};
-    settings_.global_known_hosts_files = {folder_ / "global"};
+    settings_.user_known_hosts_files = {directory_ / "ssh/known_hosts"};
+    settings_.global_known_hosts_files = {directory_ / "global"};
   }
   Result<HostKeyMatch> Check(std::string_view host, const std::string& blob) {
     return CheckHostKey(settings_, host, blob, SshLimit::In(std::chrono::minutes(1)));
@@ -119,18 +119,18 @@ class KnownHostsFileTest : public testing::Test {
   }
   std::string Text() { return ReadFile(settings_.user_known_hosts_files[0]).value(); }
 
-  TempFolder folder_;
+  TempDirectory directory_;
   SshSettings settings_;
 };
 
-TEST_F(KnownHostsFileTest, ANewHostIsAddedOnceInAFolderForTheUserAlone) {
+TEST_F(KnownHostsFileTest, ANewHostIsAddedOnceInADirectoryForTheUserAlone) {
   EXPECT_TRUE(Check("h", kA).ok());
   EXPECT_TRUE(Check("h", kA).ok());
   EXPECT_EQ(Text(), Row("h", kA) + "\n");
   struct stat info {};
-  ASSERT_EQ(::stat((folder_ / "ssh").c_str(), &info), 0);
+  ASSERT_EQ(::stat((directory_ / "ssh").c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0700u);
-  ASSERT_EQ(::stat((folder_ / "ssh/known_hosts").c_str(), &info), 0);
+  ASSERT_EQ(::stat((directory_ / "ssh/known_hosts").c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0600u);
 }
 
@@ -138,7 +138,7 @@ TEST_F(KnownHostsFileTest, AChangedKeyIsRefusedWithFileLineAndFingerprints) {
   ASSERT_TRUE(Check("h", kA).ok());
   const Status status = Check("node7", kB).status();
   EXPECT_EQ(status.code(), ErrorCode::kHostKeyRejected);
-  for (const std::string& part : {folder_ / "ssh/known_hosts:1", HostKeyFingerprint(kA),
+  for (const std::string& part : {directory_ / "ssh/known_hosts:1", HostKeyFingerprint(kA),
                                   HostKeyFingerprint(kB), std::string("node7")}) {
     EXPECT_NE(status.message().find(part), std::string::npos) << status.message();
   }
@@ -150,7 +150,7 @@ TEST_F(KnownHostsFileTest, PolicyYesTakesKnownHostsOnly) {
   const Status status = Check("h", kA).status();
   EXPECT_EQ(status.code(), ErrorCode::kHostKeyRejected);
   EXPECT_NE(status.message().find(HostKeyFingerprint(kA)), std::string::npos);
-  ASSERT_TRUE(WriteFileAtomically(folder_ / "global", Row("h", kA)).ok());
+  ASSERT_TRUE(WriteFileAtomically(directory_ / "global", Row("h", kA)).ok());
   EXPECT_TRUE(Check("h", kA).ok());
 }
 
@@ -159,13 +159,13 @@ TEST_F(KnownHostsFileTest, PolicyNoLetsChangedKeysPassButNotRevokedOnes) {
   EXPECT_EQ(Check("h", kA).value(), HostKeyMatch::kUnknown);
   EXPECT_EQ(Check("h", kA).value(), HostKeyMatch::kKnown);
   EXPECT_EQ(Check("h", kB).value(), HostKeyMatch::kChanged) << "the caller has to know";
-  ASSERT_TRUE(WriteFileAtomically(folder_ / "global", "@revoked " + Row("*", kB)).ok());
+  ASSERT_TRUE(WriteFileAtomically(directory_ / "global", "@revoked " + Row("*", kB)).ok());
   EXPECT_EQ(Check("h", kB).status().code(), ErrorCode::kHostKeyRejected);
 }
 
 TEST_F(KnownHostsFileTest, AnOpenLastLineIsEndedFirst) {
-  ASSERT_EQ(::mkdir((folder_ / "ssh").c_str(), 0700), 0);
-  ASSERT_TRUE(WriteFileAtomically(folder_ / "ssh/known_hosts", Row("other", kB)).ok());
+  ASSERT_EQ(::mkdir((directory_ / "ssh").c_str(), 0700), 0);
+  ASSERT_TRUE(WriteFileAtomically(directory_ / "ssh/known_hosts", Row("other", kB)).ok());
   ASSERT_TRUE(Check("h", kA).ok());
   EXPECT_EQ(Text(), Row("other", kB) + "\n" + Row("h", kA) + "\n");
 }
@@ -210,8 +210,8 @@ TEST_F(KnownHostsFileTest, AFileThatSomebodyKeepsLockedIsGivenUp) {
 
 TEST_F(KnownHostsFileTest, AnAddressHasAKeyOfItsOwnWhereThatIsChecked) {
   settings_.host_key_policy = HostKeyPolicy::kYes;
-  ASSERT_EQ(::mkdir((folder_ / "ssh").c_str(), 0700), 0);
-  ASSERT_TRUE(WriteFileAtomically(folder_ / "ssh/known_hosts", Row("h", kA) + "\n").ok());
+  ASSERT_EQ(::mkdir((directory_ / "ssh").c_str(), 0700), 0);
+  ASSERT_TRUE(WriteFileAtomically(directory_ / "ssh/known_hosts", Row("h", kA) + "\n").ok());
   EXPECT_TRUE(CheckAddress("10.0.0.7", kA).ok()) << "the host is known by its name";
   EXPECT_EQ(Text(), Row("h", kA) + "\n" + Row("10.0.0.7", kA) + "\n");
   const Status changed = CheckAddress("10.0.0.7", kB);

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "cluster/ssh/wire_text.h"
-#include "tests/fakes/temp_folder.h"
+#include "tests/fakes/temp_directory.h"
 
 namespace hvdray {
 namespace {
@@ -33,11 +33,11 @@ class AgentSocket {
     HVDRAY_CHECK(::bind(fd_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
     HVDRAY_CHECK(::listen(fd_.get(), 4) == 0);
   }
-  std::string path() const { return folder_ / "agent"; }
+  std::string path() const { return directory_ / "agent"; }
   UniqueFd Accept() const { return UniqueFd(::accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC)); }
 
  private:
-  TempFolder folder_;
+  TempDirectory directory_;
   UniqueFd fd_;
 };
 

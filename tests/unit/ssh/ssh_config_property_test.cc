@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "cluster/ssh/ssh_config_source.h"
-#include "tests/fakes/temp_folder.h"
+#include "tests/fakes/temp_directory.h"
 
 namespace hvdray {
 namespace {
@@ -53,10 +53,10 @@ class Case {
   explicit Case(uint32_t seed) : random_(seed) {
     for (const char* name : {"INC", "INC2a", "INC2b", "config"}) {
       const std::string text = Grow(name);
-      std::ofstream(folder_ / name) << text;
+      std::ofstream(directory_ / name) << text;
       words_ += fmt::format("--- {}\n{}", name, text);
     }
-    overrides_.config_file = folder_ / "config";
+    overrides_.config_file = directory_ / "config";
     if (random_() % 4 == 0) overrides_.port = 99;
     if (random_() % 4 == 0) overrides_.identity_file = "/n1";
     for (uint32_t i = 0; i < 8; ++i) {
@@ -91,7 +91,7 @@ class Case {
       // Only the main file includes, so that nothing includes itself.
       const size_t include = head.find("INC");
       if (include != std::string::npos && name != "config") continue;
-      if (include != std::string::npos) head.insert(include, folder_.path() + "/");
+      if (include != std::string::npos) head.insert(include, directory_.path() + "/");
       text += head + "\n";
       for (uint32_t lines = random_() % 3; lines > 0; --lines) {
         text += "  " + Any(is_plain || random_() % 4 != 0 ? kValues : kRareValues) + "\n";
@@ -101,7 +101,7 @@ class Case {
   }
 
   std::mt19937 random_;
-  TempFolder folder_;
+  TempDirectory directory_;
   SshOverrides overrides_;
   const SshUser user_ = {"me", "/nowhere", ""};
   std::vector<SshTarget> targets_;

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 
 #include "base/fd.h"
-#include "tests/fakes/temp_folder.h"
+#include "tests/fakes/temp_directory.h"
 
 namespace hvdray {
 namespace {
@@ -13,36 +13,36 @@ namespace {
 class SshConfigSourceTest : public testing::Test {
  protected:
   void SetUp() override {
-    user_ = {"me", folder_.path(), ""};
-    overrides_.config_file = folder_ / "config";
+    user_ = {"me", directory_.path(), ""};
+    overrides_.config_file = directory_ / "config";
   }
   void Write(const std::string& name, const std::string& text) {
-    ASSERT_TRUE(WriteFileAtomically(folder_ / name, text).ok());
-    ::chmod((folder_ / name).c_str(), 0600);
+    ASSERT_TRUE(WriteFileAtomically(directory_ / name, text).ok());
+    ::chmod((directory_ / name).c_str(), 0600);
   }
   Result<SshSettings> Resolve(const std::string& host, const std::string& program) {
     return SshConfigSource(overrides_, user_, program)
         .Settings(ParseSshTarget(host).value(), SshLimit::In(std::chrono::seconds(30)));
   }
 
-  TempFolder folder_;
+  TempDirectory directory_;
   SshUser user_;
   SshOverrides overrides_;
 };
 
 TEST_F(SshConfigSourceTest, SshAndTheReaderAgree) {
   Write("config", "Host a*\n HostName 10.1.2.3\n Port 2022\n User eva\n IdentityFile " +
-                      (folder_ / "k") + "\n IdentitiesOnly yes\n UserKnownHostsFile " +
-                      (folder_ / "kh") +
+                      (directory_ / "k") + "\n IdentitiesOnly yes\n UserKnownHostsFile " +
+                      (directory_ / "kh") +
                       "\n StrictHostKeyChecking accept-new\n ConnectTimeout 3\n");
   for (const char* program : {"ssh", "", "no-such-ssh-client"}) {
     const SshSettings settings = Resolve("ab", program).value();
     EXPECT_EQ(settings.host_name, "10.1.2.3") << program;
     EXPECT_EQ(settings.port, 2022);
     EXPECT_EQ(settings.user, "eva");
-    EXPECT_EQ(settings.identity_files, std::vector<std::string>{folder_ / "k"});
+    EXPECT_EQ(settings.identity_files, std::vector<std::string>{directory_ / "k"});
     EXPECT_TRUE(settings.identities_only);
-    EXPECT_EQ(settings.user_known_hosts_files, std::vector<std::string>{folder_ / "kh"});
+    EXPECT_EQ(settings.user_known_hosts_files, std::vector<std::string>{directory_ / "kh"});
     EXPECT_EQ(settings.connect_timeout, std::chrono::seconds(3));
     EXPECT_EQ(settings.needs_openssh, "");
   }
@@ -77,25 +77,25 @@ TEST_F(SshConfigSourceTest, AConfigurationThatHangsIsGivenUp) {
 TEST_F(SshConfigSourceTest, RsaKeysAloneNeedTheSystemsSsh) {
   Write("rsa", "-----BEGIN RSA PRIVATE KEY-----\nAAAA\n-----END RSA PRIVATE KEY-----\n");
   Write("ec", "-----BEGIN EC PRIVATE KEY-----\nAAAA\n-----END EC PRIVATE KEY-----\n");
-  Write("config", "IdentityFile " + (folder_ / "rsa") + "\n");
+  Write("config", "IdentityFile " + (directory_ / "rsa") + "\n");
   EXPECT_NE(Resolve("h", "").value().needs_openssh.find("rsa is an RSA key"), std::string::npos);
   Write("config",
-        "IdentityFile " + (folder_ / "rsa") + "\nIdentityFile " + (folder_ / "ec") + "\n");
+        "IdentityFile " + (directory_ / "rsa") + "\nIdentityFile " + (directory_ / "ec") + "\n");
   EXPECT_EQ(Resolve("h", "").value().needs_openssh, "");
-  overrides_.identity_file = folder_ / "rsa";
+  overrides_.identity_file = directory_ / "rsa";
   EXPECT_NE(Resolve("h", "").value().needs_openssh, "") << "the key that was named comes first";
 }
 
 TEST_F(SshConfigSourceTest, ACertificateBesideTheKeyNeedsTheSystemsSsh) {
   Write("ec", "-----BEGIN EC PRIVATE KEY-----\nAAAA\n-----END EC PRIVATE KEY-----\n");
   Write("ec-cert.pub", "x");
-  Write("config", "IdentityFile " + (folder_ / "ec") + "\n");
+  Write("config", "IdentityFile " + (directory_ / "ec") + "\n");
   EXPECT_NE(Resolve("h", "").value().needs_openssh.find("certificate"), std::string::npos);
 }
 
 TEST_F(SshConfigSourceTest, HostsThatAreAlikeCostOneRun) {
   Write("included", "Host c*\n Port 77\n");
-  Write("config", "Host b\n Include " + (folder_ / "included") + "\nHost *\n User eva\n");
+  Write("config", "Host b\n Include " + (directory_ / "included") + "\nHost *\n User eva\n");
   SshConfigSource source(overrides_, user_, "ssh");
   const auto limit = SshLimit::In(std::chrono::seconds(30));
   for (int i = 0; i < 20; ++i) {
@@ -112,7 +112,7 @@ TEST_F(SshConfigSourceTest, HostsThatAreAlikeCostOneRun) {
 
 TEST_F(SshConfigSourceTest, AFileThatChangesCountsAtOnce) {
   Write("included", "Port 77\n");
-  Write("config", "Include " + (folder_ / "included") + "\n");
+  Write("config", "Include " + (directory_ / "included") + "\n");
   SshConfigSource source(overrides_, user_, "ssh");
   const auto limit = SshLimit::In(std::chrono::seconds(30));
   EXPECT_EQ(source.Settings({.host = "a"}, limit)->port, 77);
@@ -126,9 +126,9 @@ TEST_F(SshConfigSourceTest, AFileThatChangesCountsAtOnce) {
 
 TEST_F(SshConfigSourceTest, AScriptCalledSshIsAskedForEachHost) {
   Write("ssh", "#!/bin/sh\nexec ssh \"$@\"\n");
-  ::chmod((folder_ / "ssh").c_str(), 0700);
+  ::chmod((directory_ / "ssh").c_str(), 0700);
   Write("config", "Host *\n User eva\n");
-  SshConfigSource source(overrides_, user_, folder_ / "ssh");
+  SshConfigSource source(overrides_, user_, directory_ / "ssh");
   for (const char* host : {"a", "b", "c"}) {
     EXPECT_EQ(source.Settings({.host = host}, SshLimit::In(std::chrono::seconds(30)))->host_name,
               host);

@@ -9,7 +9,7 @@
 #include "base/base64.h"
 #include "base/fd.h"
 #include "cluster/ssh/wire_text.h"
-#include "tests/fakes/temp_folder.h"
+#include "tests/fakes/temp_directory.h"
 
 namespace hvdray {
 namespace {
@@ -84,12 +84,12 @@ TEST(SshIdentityTest, PublicKeyLineHasToAgreeWithItself) {
 class SshIdentityFileTest : public testing::Test {
  protected:
   std::string Write(const std::string& name, const std::string& text, mode_t mode) {
-    const std::string path = folder_ / name;
+    const std::string path = directory_ / name;
     EXPECT_TRUE(WriteFileAtomically(path, text).ok());
     ::chmod(path.c_str(), mode);
     return path;
   }
-  TempFolder folder_;
+  TempDirectory directory_;
 };
 
 TEST_F(SshIdentityFileTest, AKeyOfOnesOwnIsRead) {
@@ -112,13 +112,13 @@ TEST_F(SshIdentityFileTest, AKeyThatOthersCanReadIsRefusedWithFileAndMode) {
   EXPECT_EQ(LoadSshIdentity(path).text, "") << "not to be used by mistake";
 }
 
-TEST_F(SshIdentityFileTest, MissingFoldersAndNonsenseHaveTheirOwnErrors) {
-  EXPECT_EQ(CheckSshIdentityFile(folder_ / "none", "").code(), ErrorCode::kFileUnreadable);
-  EXPECT_EQ(CheckSshIdentityFile(folder_.path(), "").code(), ErrorCode::kFileUnreadable);
+TEST_F(SshIdentityFileTest, MissingDirectoriesAndNonsenseHaveTheirOwnErrors) {
+  EXPECT_EQ(CheckSshIdentityFile(directory_ / "none", "").code(), ErrorCode::kFileUnreadable);
+  EXPECT_EQ(CheckSshIdentityFile(directory_.path(), "").code(), ErrorCode::kFileUnreadable);
   EXPECT_EQ(CheckSshIdentityFile(Write("k", "hello\n", 0600), "").code(), ErrorCode::kSpecInvalid);
   EXPECT_EQ(CheckSshIdentityFile(Write("big", std::string(100'000, 'x'), 0600), "").code(),
             ErrorCode::kSpecInvalid);
-  EXPECT_FALSE(LoadSshIdentity(folder_ / "none").exists);
+  EXPECT_FALSE(LoadSshIdentity(directory_ / "none").exists);
 }
 
 TEST_F(SshIdentityFileTest, AnEncryptedKeyNeedsAnAgent) {

@@ -46,7 +46,7 @@ class SshPasswordTest : public SshPromptTest {
 
 TEST_F(SshPasswordTest, APasswordIsAskedForWhenThereIsSomebodyToAsk) {
   const LoopbackSshd sshd("PasswordAuthentication yes", LoopbackSshd::Shadow::kPrivate);
-  Configure(sshd.port(), folder_ / "none");
+  Configure(sshd.port(), directory_ / "none");
   EXPECT_EQ(Output("echo in"), "in\n");
   EXPECT_EQ(asked_, Words{"root@127.0.0.1's password: "});
   EXPECT_EQ(Output("echo again"), "again\n");
@@ -57,33 +57,33 @@ TEST_F(SshPasswordTest, AHostWhoseKeyHasChangedGetsNoPasswordAndNoAnswer) {
   for (const char* settings :
        {"PasswordAuthentication yes", "KbdInteractiveAuthentication yes\nUsePAM yes"}) {
     const LoopbackSshd good(settings, LoopbackSshd::Shadow::kPrivate);
-    Configure(good.port(), folder_ / "none", "StrictHostKeyChecking no");
+    Configure(good.port(), directory_ / "none", "StrictHostKeyChecking no");
     EXPECT_EQ(Output("echo in"), "in\n");
     EXPECT_EQ(asked_.size(), 1u) << settings;
 
     // The same password is kept; the other one has another key in known_hosts.
     const LoopbackSshd other(settings, LoopbackSshd::Shadow::kPrivate);
-    const std::string old = ReadFile(other.folder() / "client.pub").value();
-    ASSERT_TRUE(WriteFileAtomically(folder_ / "known_hosts",
+    const std::string old = ReadFile(other.directory() / "client.pub").value();
+    ASSERT_TRUE(WriteFileAtomically(directory_ / "known_hosts",
                                     fmt::format("[127.0.0.1]:{} {}", other.port(), old))
                     .ok());
-    Configure(other.port(), folder_ / "none", "StrictHostKeyChecking no");
+    Configure(other.port(), directory_ / "none", "StrictHostKeyChecking no");
     const Status status = RunToFail("changed");
     EXPECT_EQ(status.code(), ErrorCode::kAuthenticationFailed);
     EXPECT_TRUE(Has(status, "skipped passwords (the host key has changed)")) << status.message();
     EXPECT_EQ(asked_.size(), 1u) << "nobody was asked";
 
-    Configure(other.port(), other.folder() / "client", "StrictHostKeyChecking no");
+    Configure(other.port(), other.directory() / "client", "StrictHostKeyChecking no");
     EXPECT_EQ(Output("echo in"), "in\n") << "a key gives nothing away";
     shell_.reset();
     asked_.clear();
-    std::filesystem::remove(folder_ / "known_hosts");
+    std::filesystem::remove(directory_ / "known_hosts");
   }
 }
 
 TEST_F(SshPasswordTest, AWrongPasswordIsAskedForThreeTimes) {
   const LoopbackSshd sshd("PasswordAuthentication yes", LoopbackSshd::Shadow::kPrivate);
-  Configure(sshd.port(), folder_ / "none");
+  Configure(sshd.port(), directory_ / "none");
   answers_ = {"wrong", "", "right"};
   EXPECT_EQ(Output("echo in"), "in\n");
   EXPECT_EQ(asked_.size(), 3u);
@@ -100,7 +100,7 @@ TEST_F(SshPasswordTest, WhoDoesNotAnswerIsNotAskedAgain) {
   const LoopbackSshd sshd(
       "PasswordAuthentication yes\nKbdInteractiveAuthentication yes\nUsePAM yes",
       LoopbackSshd::Shadow::kPrivate);
-  Configure(sshd.port(), folder_ / "none");
+  Configure(sshd.port(), directory_ / "none");
   answers_.clear();
   const Status status = RunToFail();
   EXPECT_EQ(status.code(), ErrorCode::kAuthenticationFailed);
@@ -110,7 +110,7 @@ TEST_F(SshPasswordTest, WhoDoesNotAnswerIsNotAskedAgain) {
 
 TEST_F(SshPasswordTest, NobodyIsAskedInBatchModeOrWhenAKeyIsEnough) {
   const LoopbackSshd sshd("PasswordAuthentication yes", LoopbackSshd::Shadow::kPrivate);
-  Configure(sshd.port(), folder_ / "none", "BatchMode yes");
+  Configure(sshd.port(), directory_ / "none", "BatchMode yes");
   const Status status = RunToFail();
   EXPECT_EQ(status.code(), ErrorCode::kAuthenticationFailed);
   EXPECT_TRUE(Has(status, "the host accepts publickey,password")) << status.message();
@@ -121,9 +121,9 @@ TEST_F(SshPasswordTest, NobodyIsAskedInBatchModeOrWhenAKeyIsEnough) {
 
 TEST_F(SshPasswordTest, NobodyIsAskedWhenTheSystemsSshMayHaveAKey) {
   const LoopbackSshd sshd("PasswordAuthentication yes", LoopbackSshd::Shadow::kPrivate);
-  MakeSshKey(folder_ / "rsa", "rsa");
-  MakeSshKey(folder_ / "wrong");
-  Configure(sshd.port(), folder_ / "wrong", "IdentityFile " + (folder_ / "rsa"));
+  MakeSshKey(directory_ / "rsa", "rsa");
+  MakeSshKey(directory_ / "wrong");
+  Configure(sshd.port(), directory_ / "wrong", "IdentityFile " + (directory_ / "rsa"));
   EXPECT_EQ(RunToFail().code(), ErrorCode::kNotSupported);
   EXPECT_TRUE(asked_.empty());
 }
@@ -131,7 +131,7 @@ TEST_F(SshPasswordTest, NobodyIsAskedWhenTheSystemsSshMayHaveAKey) {
 TEST_F(SshPasswordTest, QuestionsOfTheHostArePassedOn) {
   const LoopbackSshd sshd("KbdInteractiveAuthentication yes\nUsePAM yes",
                           LoopbackSshd::Shadow::kPrivate);
-  Configure(sshd.port(), folder_ / "none");
+  Configure(sshd.port(), directory_ / "none");
   answers_ = {"wrong", "right"};
   EXPECT_EQ(Output("echo in"), "in\n");
   ASSERT_EQ(asked_.size(), 2u);
@@ -142,7 +142,7 @@ TEST_F(SshPasswordTest, QuestionsOfTheHostArePassedOn) {
 
 TEST_F(SshPasswordTest, OneQuestionIsEnoughForManyHosts) {
   const LoopbackSshd sshd("PasswordAuthentication yes", LoopbackSshd::Shadow::kPrivate);
-  Configure(sshd.port(), folder_ / "none");
+  Configure(sshd.port(), directory_ / "none");
   answers_ = {"wrong", "right"};
   std::vector<Result<AgentStart>> outcomes;
   for (int i = 0; i < 8; ++i) {
@@ -158,7 +158,7 @@ TEST_F(SshPasswordTest, OneQuestionIsEnoughForManyHosts) {
 
 TEST_F(SshPasswordTest, AHostThatDidNotWaitForTheAnswerIsBusy) {
   LoopbackSshd sshd("PasswordAuthentication yes", LoopbackSshd::Shadow::kPrivate);
-  Configure(sshd.port(), folder_ / "none");
+  Configure(sshd.port(), directory_ / "none");
   options_.ask = [&sshd](const SshQuestion&) {
     sshd.KillSessions();  // as its LoginGraceTime does
     return Secret("right");
@@ -171,10 +171,10 @@ class SshPassphraseTest : public SshPromptTest {
  protected:
   /// The server takes this key only, which has the passphrase "right".
   void MakeLocked(const LoopbackSshd& sshd, const std::string& type = "ed25519") {
-    const std::string path = folder_ / ("locked_" + type);
+    const std::string path = directory_ / ("locked_" + type);
     MakeSshKey(path, type, "right");
     const std::string key = ReadFile(path + ".pub").value();
-    ASSERT_TRUE(WriteFileAtomically(sshd.folder() / "authorized_keys", key).ok());
+    ASSERT_TRUE(WriteFileAtomically(sshd.directory() / "authorized_keys", key).ok());
     Configure(sshd.port(), path);
   }
 };
@@ -187,7 +187,7 @@ TEST_F(SshPassphraseTest, APassphraseOpensAnEncryptedKeyAndIsKeptForTheJob) {
     answers_ = {"wrong", "right"};
     EXPECT_EQ(Output("echo in"), "in\n");
     const std::string text = fmt::format("{}@127.0.0.1: passphrase of {}: ", options_.user.name,
-                                         folder_ / (std::string("locked_") + type));
+                                         directory_ / (std::string("locked_") + type));
     EXPECT_EQ(asked_, (Words{text, text}));
     EXPECT_EQ(Output("echo again"), "again\n");
     EXPECT_EQ(asked_.size(), 2u);
@@ -207,9 +207,9 @@ TEST_F(SshPassphraseTest, AfterThreeWrongOnesTheKeyIsLeftOut) {
 TEST_F(SshPassphraseTest, NobodyIsAskedForAKeyThatTheHostDoesNotTake) {
   const LoopbackSshd sshd;
   MakeLocked(sshd);
-  MakeSshKey(folder_ / "other");
-  const std::string key = ReadFile(folder_ / "other.pub").value();
-  ASSERT_TRUE(WriteFileAtomically(sshd.folder() / "authorized_keys", key).ok());
+  MakeSshKey(directory_ / "other");
+  const std::string key = ReadFile(directory_ / "other.pub").value();
+  ASSERT_TRUE(WriteFileAtomically(sshd.directory() / "authorized_keys", key).ok());
   const Status status = RunToFail();
   EXPECT_EQ(status.code(), ErrorCode::kAuthenticationFailed);
   EXPECT_TRUE(asked_.empty()) << asked_[0];
@@ -217,19 +217,19 @@ TEST_F(SshPassphraseTest, NobodyIsAskedForAKeyThatTheHostDoesNotTake) {
 
 TEST_F(SshPassphraseTest, NobodyIsAskedWhenAnotherKeyIsEnough) {
   const LoopbackSshd sshd;
-  MakeSshKey(folder_ / "locked", "ed25519", "right");
-  Configure(sshd, "IdentityFile " + (folder_ / "locked"));
+  MakeSshKey(directory_ / "locked", "ed25519", "right");
+  Configure(sshd, "IdentityFile " + (directory_ / "locked"));
   EXPECT_EQ(Output("echo in"), "in\n");
   EXPECT_TRUE(asked_.empty());
 }
 
 TEST_F(SshPassphraseTest, ADamagedKeyIsLeftOutWithoutAQuestion) {
   const LoopbackSshd sshd;
-  std::string key = ReadFile(sshd.folder() / "client").value();
+  std::string key = ReadFile(sshd.directory() / "client").value();
   key.replace(key.size() - 120, 20, "AAAAAAAAAAAAAAAAAAAA");
-  ASSERT_TRUE(WriteFileAtomically(folder_ / "damaged", key).ok());
-  ASSERT_TRUE(RunToEnd({"chmod", "600", folder_ / "damaged"}));
-  Configure(sshd.port(), folder_ / "damaged");
+  ASSERT_TRUE(WriteFileAtomically(directory_ / "damaged", key).ok());
+  ASSERT_TRUE(RunToEnd({"chmod", "600", directory_ / "damaged"}));
+  Configure(sshd.port(), directory_ / "damaged");
   EXPECT_EQ(RunToFail().code(), ErrorCode::kAuthenticationFailed);
   EXPECT_TRUE(asked_.empty());
 }

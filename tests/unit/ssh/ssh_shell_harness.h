@@ -20,7 +20,7 @@ class SshShellTest : public testing::Test {
  protected:
   void SetUp() override {
     options_.user = CurrentSshUser(Environment());
-    options_.overrides.config_file = folder_ / "config";
+    options_.overrides.config_file = directory_ / "config";
     options_.connect_timeout = std::chrono::seconds(20);
     options_.on_stderr = [this](const std::string&, std::string_view line) {
       stderr_lines_.emplace_back(line);
@@ -33,11 +33,11 @@ class SshShellTest : public testing::Test {
         "{}\nHostName 127.0.0.1\nPort {}\nIdentityFile {}\nIdentityAgent none\n"
         "UserKnownHostsFile {}\nGlobalKnownHostsFile /dev/null\nStrictHostKeyChecking ask\n"
         "HashKnownHosts no\n",
-        settings, port, key, folder_ / "known_hosts");
-    ASSERT_TRUE(WriteFileAtomically(folder_ / "config", text).ok());
+        settings, port, key, directory_ / "known_hosts");
+    ASSERT_TRUE(WriteFileAtomically(directory_ / "config", text).ok());
   }
   void Configure(const LoopbackSshd& sshd, const std::string& settings = "") {
-    Configure(sshd.port(), sshd.folder() / "client", settings);
+    Configure(sshd.port(), sshd.directory() / "client", settings);
   }
 
   RemoteShell& shell() {
@@ -83,7 +83,7 @@ class SshShellTest : public testing::Test {
     return got_;
   }
 
-  TempFolder folder_;
+  TempDirectory directory_;
   std::unique_ptr<Loop> loop_ = Loop::Create().value();
   std::unique_ptr<BlockingPool> pool_ = std::make_unique<BlockingPool>(*loop_);
   Libssh2ShellOptions options_;

@@ -23,17 +23,17 @@ TEST_F(SshShellTest, ANewHostIsReachedAndRemembered) {
   const LoopbackSshd sshd;
   Configure(sshd);
   EXPECT_EQ(Output("echo hello"), "hello\n");
-  const std::string known = ReadFile(folder_ / "known_hosts").value();
+  const std::string known = ReadFile(directory_ / "known_hosts").value();
   EXPECT_EQ(known.rfind(fmt::format("[127.0.0.1]:{} ssh-ed25519 ", sshd.port()), 0), 0u) << known;
   EXPECT_EQ(Output("echo again"), "again\n");
-  EXPECT_EQ(ReadFile(folder_ / "known_hosts").value(), known);
+  EXPECT_EQ(ReadFile(directory_ / "known_hosts").value(), known);
 }
 
 TEST_F(SshShellTest, AHostKnownByItsEcdsaKeyIsAskedForThatOne) {
   const LoopbackSshd sshd;
   Configure(sshd, "StrictHostKeyChecking yes");
-  const std::string key = ReadFile(sshd.folder() / "host_ecdsa.pub").value();
-  ASSERT_TRUE(WriteFileAtomically(folder_ / "known_hosts",
+  const std::string key = ReadFile(sshd.directory() / "host_ecdsa.pub").value();
+  ASSERT_TRUE(WriteFileAtomically(directory_ / "known_hosts",
                                   fmt::format("[127.0.0.1]:{} {}", sshd.port(), key))
                   .ok());
   EXPECT_EQ(Output("echo hello"), "hello\n");
@@ -42,9 +42,9 @@ TEST_F(SshShellTest, AHostKnownByItsEcdsaKeyIsAskedForThatOne) {
 TEST_F(SshShellTest, AHostKnownByRsaOnlyIsLeftToTheSystemsSsh) {
   const LoopbackSshd sshd;
   Configure(sshd);
-  MakeSshKey(folder_ / "rsa", "rsa");
-  const std::string key = ReadFile(folder_ / "rsa.pub").value();
-  ASSERT_TRUE(WriteFileAtomically(folder_ / "known_hosts",
+  MakeSshKey(directory_ / "rsa", "rsa");
+  const std::string key = ReadFile(directory_ / "rsa.pub").value();
+  ASSERT_TRUE(WriteFileAtomically(directory_ / "known_hosts",
                                   fmt::format("[127.0.0.1]:{} {}", sshd.port(), key))
                   .ok());
   EXPECT_EQ(RunToFail().code(), ErrorCode::kNotSupported);
@@ -52,14 +52,15 @@ TEST_F(SshShellTest, AHostKnownByRsaOnlyIsLeftToTheSystemsSsh) {
 
 TEST_F(SshShellTest, ARevokedKeyOrACommandThatNamesKeysIsLeftToTheSystemsSsh) {
   const LoopbackSshd sshd;
-  const std::string revoked = sshd.folder() / "host_ed25519.pub";
+  const std::string revoked = sshd.directory() / "host_ed25519.pub";
   for (const std::string& setting :
        {"RevokedHostKeys " + revoked, std::string("KnownHostsCommand /bin/false"),
         std::string("VerifyHostKeyDNS yes"), std::string("Ciphers aes256-gcm@openssh.com")}) {
     Configure(sshd, setting);
     shell_.reset();  // what it learnt of the configuration is gone with it
     EXPECT_EQ(RunToFail().code(), ErrorCode::kNotSupported) << setting;
-    EXPECT_NE(::access((folder_ / "known_hosts").c_str(), F_OK), 0) << "written under " << setting;
+    EXPECT_NE(::access((directory_ / "known_hosts").c_str(), F_OK), 0)
+        << "written under " << setting;
   }
 }
 
@@ -69,17 +70,17 @@ TEST_F(SshShellTest, TheAlgorithmsThatTheConfigurationLeavesAreUsed) {
             "Ciphers aes256-ctr\nMACs hmac-sha2-512\nKexAlgorithms ecdh-sha2-nistp384\n"
             "HostKeyAlgorithms ecdsa-sha2-nistp256");
   EXPECT_EQ(Output("echo hello"), "hello\n");
-  const std::string known = ReadFile(folder_ / "known_hosts").value();
+  const std::string known = ReadFile(directory_ / "known_hosts").value();
   EXPECT_NE(known.find(" ecdsa-sha2-nistp256 "), std::string::npos) << known;
 }
 
 TEST_F(SshShellTest, AHostOfACertificateAuthorityIsLeftToTheSystemsSsh) {
   const LoopbackSshd sshd;
   Configure(sshd);
-  const std::string line = "@cert-authority * " + ReadFile(sshd.folder() / "client.pub").value();
-  ASSERT_TRUE(WriteFileAtomically(folder_ / "known_hosts", line).ok());
+  const std::string line = "@cert-authority * " + ReadFile(sshd.directory() / "client.pub").value();
+  ASSERT_TRUE(WriteFileAtomically(directory_ / "known_hosts", line).ok());
   EXPECT_EQ(RunToFail().code(), ErrorCode::kNotSupported);
-  EXPECT_EQ(ReadFile(folder_ / "known_hosts").value(), line) << "its plain key is not noted";
+  EXPECT_EQ(ReadFile(directory_ / "known_hosts").value(), line) << "its plain key is not noted";
 }
 
 TEST_F(SshShellTest, KeysAreNotTriedWhereTheConfigurationForbidsThem) {
@@ -95,13 +96,13 @@ TEST_F(SshShellTest, KeysAreNotTriedWhereTheConfigurationForbidsThem) {
 TEST_F(SshShellTest, AChangedHostKeyIsRefusedByFileAndLine) {
   const LoopbackSshd sshd;
   Configure(sshd);
-  const std::string old = ReadFile(sshd.folder() / "client.pub").value();
-  ASSERT_TRUE(WriteFileAtomically(folder_ / "known_hosts",
+  const std::string old = ReadFile(sshd.directory() / "client.pub").value();
+  ASSERT_TRUE(WriteFileAtomically(directory_ / "known_hosts",
                                   fmt::format("# old\n[127.0.0.1]:{} {}", sshd.port(), old))
                   .ok());
   const Status status = RunToFail();
   EXPECT_EQ(status.code(), ErrorCode::kHostKeyRejected);
-  EXPECT_TRUE(Has(status, folder_ / "known_hosts:2")) << status.message();
+  EXPECT_TRUE(Has(status, directory_ / "known_hosts:2")) << status.message();
   EXPECT_TRUE(Has(status, "SHA256:")) << status.message();
 }
 
@@ -110,24 +111,24 @@ TEST_F(SshShellTest, AnUnknownHostIsRefusedUnderStrictChecking) {
   Configure(sshd);
   options_.overrides.host_key_policy = HostKeyPolicy::kYes;
   EXPECT_EQ(RunToFail().code(), ErrorCode::kHostKeyRejected);
-  EXPECT_NE(::access((folder_ / "known_hosts").c_str(), F_OK), 0) << "nothing was written";
+  EXPECT_NE(::access((directory_ / "known_hosts").c_str(), F_OK), 0) << "nothing was written";
 }
 
 TEST_F(SshShellTest, AWrongKeyIsNamedInTheError) {
   const LoopbackSshd sshd;
-  MakeSshKey(folder_ / "wrong");
-  Configure(sshd.port(), folder_ / "wrong");
+  MakeSshKey(directory_ / "wrong");
+  Configure(sshd.port(), directory_ / "wrong");
   const Status status = RunToFail();
   EXPECT_EQ(status.code(), ErrorCode::kAuthenticationFailed);
-  EXPECT_TRUE(Has(status, "tried " + (folder_ / "wrong"))) << status.message();
+  EXPECT_TRUE(Has(status, "tried " + (directory_ / "wrong"))) << status.message();
   EXPECT_TRUE(Has(status, "the host accepts publickey")) << status.message();
   EXPECT_NE(status.hint().find("ssh-copy-id"), std::string::npos);
 }
 
 TEST_F(SshShellTest, TheSecondKeyIsTriedWhenTheFirstIsRefused) {
   const LoopbackSshd sshd;
-  MakeSshKey(folder_ / "wrong", "ecdsa");
-  Configure(sshd, "IdentityFile " + (folder_ / "wrong"));
+  MakeSshKey(directory_ / "wrong", "ecdsa");
+  Configure(sshd, "IdentityFile " + (directory_ / "wrong"));
   EXPECT_EQ(Output("echo in"), "in\n");
 }
 
@@ -135,8 +136,8 @@ TEST_F(SshShellTest, TheHostsLimitOfTriesIsARefusal) {
   const LoopbackSshd sshd("MaxAuthTries 2");
   std::string lines;
   for (int i = 0; i < 4; ++i) {
-    MakeSshKey(folder_ / fmt::format("wrong{}", i));
-    lines += fmt::format("IdentityFile {}\n", folder_ / fmt::format("wrong{}", i));
+    MakeSshKey(directory_ / fmt::format("wrong{}", i));
+    lines += fmt::format("IdentityFile {}\n", directory_ / fmt::format("wrong{}", i));
   }
   Configure(sshd, lines);
   const Status status = RunToFail();
@@ -154,27 +155,27 @@ TEST_F(SshShellTest, AnUnknownUserFailsToAuthenticate) {
 
 TEST_F(SshShellTest, AnEcdsaKeyGetsInToo) {
   const LoopbackSshd sshd;
-  MakeSshKey(folder_ / "ec", "ecdsa");
-  const std::string key = ReadFile(folder_ / "ec.pub").value();
-  ASSERT_TRUE(WriteFileAtomically(sshd.folder() / "authorized_keys", key).ok());
-  Configure(sshd.port(), folder_ / "ec");
+  MakeSshKey(directory_ / "ec", "ecdsa");
+  const std::string key = ReadFile(directory_ / "ec.pub").value();
+  ASSERT_TRUE(WriteFileAtomically(sshd.directory() / "authorized_keys", key).ok());
+  Configure(sshd.port(), directory_ / "ec");
   EXPECT_EQ(Output("echo in"), "in\n");
 }
 
 TEST_F(SshShellTest, AnEncryptedKeyNeedsAnAgentAndWorksWithOne) {
   const LoopbackSshd sshd;
-  MakeSshKey(folder_ / "locked", "ed25519", "secret");
-  const std::string key = ReadFile(folder_ / "locked.pub").value();
-  ASSERT_TRUE(WriteFileAtomically(sshd.folder() / "authorized_keys", key).ok());
-  Configure(sshd.port(), folder_ / "locked");
+  MakeSshKey(directory_ / "locked", "ed25519", "secret");
+  const std::string key = ReadFile(directory_ / "locked.pub").value();
+  ASSERT_TRUE(WriteFileAtomically(sshd.directory() / "authorized_keys", key).ok());
+  Configure(sshd.port(), directory_ / "locked");
   const Status status = RunToFail();
   EXPECT_EQ(status.code(), ErrorCode::kAuthenticationFailed);
   EXPECT_TRUE(Has(status, "encrypted and not in the agent: ssh-add")) << status.message();
 
   const LoopbackAgent agent;
-  agent.Add(folder_ / "locked", "secret");
+  agent.Add(directory_ / "locked", "secret");
   for (const char* only : {"yes", "no"}) {
-    Configure(sshd.port(), folder_ / "locked",
+    Configure(sshd.port(), directory_ / "locked",
               fmt::format("IdentityAgent {}\nIdentitiesOnly {}", agent.socket(), only));
     EXPECT_EQ(Output("echo in"), "in\n");
   }
@@ -183,16 +184,17 @@ TEST_F(SshShellTest, AnEncryptedKeyNeedsAnAgentAndWorksWithOne) {
 TEST_F(SshShellTest, OtherKeysOfTheAgentAreUsedUnlessIdentitiesOnly) {
   const LoopbackSshd sshd;
   const LoopbackAgent agent;
-  agent.Add(sshd.folder() / "client");
-  Configure(sshd.port(), folder_ / "none", "IdentityAgent " + agent.socket());
+  agent.Add(sshd.directory() / "client");
+  Configure(sshd.port(), directory_ / "none", "IdentityAgent " + agent.socket());
   EXPECT_EQ(Output("echo in"), "in\n");
-  Configure(sshd.port(), folder_ / "none", "IdentitiesOnly yes\nIdentityAgent " + agent.socket());
+  Configure(sshd.port(), directory_ / "none",
+            "IdentitiesOnly yes\nIdentityAgent " + agent.socket());
   EXPECT_TRUE(Has(RunToFail(), "no key to try"));
 }
 
 TEST_F(SshShellTest, AKeyThatOthersCanReadIsRefusedAsSshDoes) {
   const LoopbackSshd sshd;
-  const std::string key = sshd.folder() / "client";
+  const std::string key = sshd.directory() / "client";
   ::chmod(key.c_str(), 0640);
   Configure(sshd);
   EXPECT_TRUE(Has(RunToFail(), "mode 0640")) << "skipped, and reported";
@@ -205,9 +207,9 @@ TEST_F(SshShellTest, AKeyThatOthersCanReadIsRefusedAsSshDoes) {
 
 TEST_F(SshShellTest, AKeyLeftOutForLibssh2sSakePointsToTheSystemsSsh) {
   const LoopbackSshd sshd;
-  MakeSshKey(folder_ / "rsa", "rsa");
-  MakeSshKey(folder_ / "wrong");
-  Configure(sshd.port(), folder_ / "wrong", "IdentityFile " + (folder_ / "rsa"));
+  MakeSshKey(directory_ / "rsa", "rsa");
+  MakeSshKey(directory_ / "wrong");
+  Configure(sshd.port(), directory_ / "wrong", "IdentityFile " + (directory_ / "rsa"));
   const Status status = RunToFail();
   EXPECT_EQ(status.code(), ErrorCode::kNotSupported);
   EXPECT_TRUE(Has(status, "rsa (RSA key)")) << status.message();
@@ -215,7 +217,7 @@ TEST_F(SshShellTest, AKeyLeftOutForLibssh2sSakePointsToTheSystemsSsh) {
 
 TEST_F(SshShellTest, HostsBehindAJumpAreLeftToTheSystemsSshBeforeAnyConnection) {
   const LoopbackListener nobody;
-  Configure(nobody.port(), folder_ / "none", "ProxyJump bastion");
+  Configure(nobody.port(), directory_ / "none", "ProxyJump bastion");
   const Status status = RunToFail();
   EXPECT_EQ(status.code(), ErrorCode::kNotSupported);
   EXPECT_TRUE(Has(status, "proxyjump bastion")) << status.message();
@@ -223,7 +225,7 @@ TEST_F(SshShellTest, HostsBehindAJumpAreLeftToTheSystemsSshBeforeAnyConnection) 
 
 TEST_F(SshShellTest, ARefusedPortIsNamed) {
   const int port = LoopbackListener().port();
-  Configure(port, folder_ / "none");
+  Configure(port, directory_ / "none");
   const Status status = RunToFail();
   EXPECT_EQ(status.code(), ErrorCode::kHostRefused);
   EXPECT_TRUE(Has(status, fmt::format("127.0.0.1:{}", port))) << status.message();
@@ -231,7 +233,7 @@ TEST_F(SshShellTest, ARefusedPortIsNamed) {
 
 TEST_F(SshShellTest, AServerThatSaysNothingIsGivenUpAtTheDeadline) {
   const LoopbackListener silent;
-  Configure(silent.port(), folder_ / "none");
+  Configure(silent.port(), directory_ / "none");
   options_.connect_timeout = std::chrono::milliseconds(300);
   const Status status = RunToFail();
   EXPECT_EQ(status.code(), ErrorCode::kConnectTimeout);
@@ -240,13 +242,13 @@ TEST_F(SshShellTest, AServerThatSaysNothingIsGivenUpAtTheDeadline) {
 
 TEST_F(SshShellTest, ConnectTimeoutOfTheConfigurationHolds) {
   const LoopbackListener silent;
-  Configure(silent.port(), folder_ / "none", "ConnectTimeout 1");
+  Configure(silent.port(), directory_ / "none", "ConnectTimeout 1");
   EXPECT_EQ(RunToFail().code(), ErrorCode::kConnectTimeout);
 }
 
 TEST_F(SshShellTest, AServerThatHangsUpBeforeWeAreInIsBusy) {
   const LoopbackListener listener;
-  Configure(listener.port(), folder_ / "none");
+  Configure(listener.port(), directory_ / "none");
   // The reset of a full backlog of sshd's, its own words, a version and no more.
   for (const char* words : {"", "Exceeded MaxStartups\r\n", "Not allowed at this time\r\n",
                             "SSH-2.0-OpenSSH_9.2\r\n"}) {
@@ -267,7 +269,7 @@ TEST_F(SshShellTest, AServerThatHangsUpAfterWordsOfItsOwnIsNoSsh) {
     const UniqueFd peer = listener.Accept();
     (void)WriteAll(peer.get(), "HTTP/1.1 400 Bad Request\r\n\r\n");
   });
-  Configure(listener.port(), folder_ / "none");
+  Configure(listener.port(), directory_ / "none");
   const Status status = RunToFail();
   server.join();
   EXPECT_EQ(status.code(), ErrorCode::kHandshakeFailed);
@@ -283,13 +285,13 @@ TEST_F(SshShellTest, AServerOfAnotherProtocolIsNoSsh) {
     while (::read(peer.get(), &byte, 1) > 0) {
     }
   });
-  Configure(listener.port(), folder_ / "none");
+  Configure(listener.port(), directory_ / "none");
   EXPECT_EQ(RunToFail().code(), ErrorCode::kHandshakeFailed);
   server.join();
 }
 
 TEST_F(SshShellTest, ANameWithoutAddressIsAnUnknownHost) {
-  Configure(22, folder_ / "none", "HostName no-such-host.invalid");
+  Configure(22, directory_ / "none", "HostName no-such-host.invalid");
   const Status status = RunToFail();
   EXPECT_EQ(status.code(), ErrorCode::kUnknownHost);
   EXPECT_TRUE(Has(status, "no-such-host.invalid")) << status.message();
@@ -355,7 +357,7 @@ TEST_F(SshManyTest, TenSessionsAtOnceAllRunAndOneLineIsRemembered) {
   LoopbackSshd sshd("MaxStartups 10:30:100");
   Configure(sshd);
   RunMany(10);
-  const std::string known = ReadFile(folder_ / "known_hosts").value();
+  const std::string known = ReadFile(directory_ / "known_hosts").value();
   EXPECT_EQ(std::count(known.begin(), known.end(), '\n'), 1) << known;
   EXPECT_EQ(sshd.TakeLog().find("MaxStartups"), std::string::npos) << "none was dropped";
 }
@@ -377,7 +379,7 @@ TEST_F(SshManyTest, ThoseThatAFullServerDropsAreBusy) {
 
 TEST_F(SshManyTest, DestroyingTheShellCallsOffWhatIsOnItsWay) {
   const LoopbackListener silent;
-  Configure(silent.port(), folder_ / "none");
+  Configure(silent.port(), directory_ / "none");
   options_.connect_timeout = std::chrono::minutes(10);
   bool is_called = false;
   for (int i = 0; i < 20; ++i) {

@@ -33,7 +33,7 @@ TEST(ExitCodeOfTest, Is127OnlyWhenTheCommandDoesNotExist) {
 
 TEST(ExitCodeOfTest, Is125WhenTheWorkerNeverReachedItsCommand) {
   for (const ExecStage stage :
-       {ExecStage::kFork, ExecStage::kFolder, ExecStage::kDescriptors, ExecStage::kLimits}) {
+       {ExecStage::kFork, ExecStage::kDirectory, ExecStage::kDescriptors, ExecStage::kLimits}) {
     EXPECT_EQ(ExitCodeOf(ExitStatus{.stage = stage, .error = ENOENT}), 125)
         << static_cast<int>(stage);
   }
@@ -76,8 +76,8 @@ TEST(DescribeTest, SaysWhyTheCommandDidNotRun) {
             "could not be executed: Permission denied");
   EXPECT_EQ(Describe({.stage = ExecStage::kExec, .error = ELIBACC}),
             "could not be executed: its interpreter does not exist");
-  EXPECT_EQ(Describe({.stage = ExecStage::kFolder, .error = ENOENT}),
-            "could not be entered as working folder: No such file or directory");
+  EXPECT_EQ(Describe({.stage = ExecStage::kDirectory, .error = ENOENT}),
+            "could not be entered as working directory: No such file or directory");
   EXPECT_EQ(Describe({.stage = ExecStage::kFork, .error = EAGAIN}),
             "could not be started: fork: Resource temporarily unavailable");
   EXPECT_EQ(Describe({.stage = ExecStage::kDescriptors, .error = EMFILE}),

@@ -361,7 +361,7 @@ TEST(StartGenerationCodecTest, CountsThatDoNotFitTheStringsAreRefused) {
   EXPECT_TRUE(refused(1, 1, "\0a\0B=1"sv)) << "the last string has no end";
   EXPECT_TRUE(refused(1, 1, "\0a\0"sv));
   EXPECT_TRUE(refused(1, 1, "\0a\0B=1\0C=2\0"sv));
-  EXPECT_TRUE(refused(0, 0, ""sv)) << "no working folder";
+  EXPECT_TRUE(refused(0, 0, ""sv)) << "no working directory";
   EXPECT_TRUE(refused(UINT32_MAX, UINT32_MAX, "\0a\0B=1\0"sv));
   EXPECT_TRUE(refused(UINT32_MAX, 3, "\0\0\0"sv)) << "a sum that wraps in 32 bits";
 }
@@ -370,7 +370,7 @@ TEST(StartGenerationCodecTest, NulWithinAStringIsNotSent) {
   const std::string nul("a\0b", 3);
   for (int place = 0; place < 3; ++place) {
     StartGeneration start;
-    start.working_folder = place == 0 ? nul : "";
+    start.working_directory = place == 0 ? nul : "";
     start.command = {place == 1 ? nul : "c"};
     start.environment = {place == 2 ? nul : "A=1"};
     EXPECT_EQ(EncodeMessage({1, start}).status().code(), ErrorCode::kInternal) << place;

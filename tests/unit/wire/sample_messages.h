@@ -43,7 +43,7 @@ inline StartGeneration SampleStart() {
   start.master_port = 29512;
   start.is_torch_environment = false;
   start.stdin_rank = 2;
-  start.working_folder = "/home/caf\xe9/job";
+  start.working_directory = "/home/caf\xe9/job";
   start.workers = {{2, 0, 1, 2}, {3, 1, 1, 2}};
   start.command = {"python3", "", "train.py", "--name=\xff\xfe"};
   start.environment = {"PATH=/usr/bin", "EMPTY=", "BASH_FUNC_x%%=() {  echo \"a\n\"; }"};
@@ -60,9 +60,10 @@ inline Inspection SampleInspection() {
   inspection.memory_bytes = uint64_t{256} << 30;
   inspection.available_bytes = uint64_t{200} << 30;
   inspection.memory_limit_bytes = uint64_t{64} << 30;
-  inspection.folders = {{"home", "/home/ann", 0, true, false, uint64_t{1} << 40, uint64_t{1} << 30},
-                        {"tmp", "/tmp", 0, false, true, 4096, 0},
-                        {"working", "/data/job", 2, false, false, 0, 0}};
+  inspection.directories = {
+      {"home", "/home/ann", 0, true, false, uint64_t{1} << 40, uint64_t{1} << 30},
+      {"tmp", "/tmp", 0, false, true, 4096, 0},
+      {"working", "/data/job", 2, false, false, 0, 0}};
   inspection.limits = {{"nofile", 1024, 1048576}, {"memlock", UINT64_MAX, UINT64_MAX}};
   inspection.gpus = {{"NVIDIA H100 80GB HBM3", uint64_t{81559} << 20}, {"other", 0}};
   inspection.gpu_device_count = 2;
@@ -80,16 +81,16 @@ inline Inspection SampleInspection() {
   return inspection;
 }
 
-inline FolderList SampleFolderList() {
-  FolderList list;
-  list.folder = 1;
+inline DirectoryList SampleDirectoryList() {
+  DirectoryList list;
+  list.directory = 1;
   list.target = "caf\xe9/job";
-  list.entries = {
-      {FolderEntryKind::kFolder, 0755, 0, 0, 0, "a", ""},
-      {FolderEntryKind::kFile, 0640, UINT64_C(1) << 40, 1'714'564'800, 123'456'789, "a/b\xff", ""},
-      {FolderEntryKind::kLink, 0777, 0, 0, 0, "a/c", "../d e"},
-      {FolderEntryKind::kFile, 0, 0, -1, 999'999'999, "d e", ""},
-      {FolderEntryKind::kFolderMode, 0555, 0, 0, 0, "a", ""}};
+  list.entries = {{DirectoryEntryKind::kDirectory, 0755, 0, 0, 0, "a", ""},
+                  {DirectoryEntryKind::kFile, 0640, UINT64_C(1) << 40, 1'714'564'800, 123'456'789,
+                   "a/b\xff", ""},
+                  {DirectoryEntryKind::kLink, 0777, 0, 0, 0, "a/c", "../d e"},
+                  {DirectoryEntryKind::kFile, 0, 0, -1, 999'999'999, "d e", ""},
+                  {DirectoryEntryKind::kDirectoryMode, 0555, 0, 0, 0, "a", ""}};
   return list;
 }
 
@@ -130,13 +131,13 @@ inline std::vector<std::pair<std::string, Message>> SampleMessages() {
       {"inspect_modules",
        {0, Inspect{9000, "", "", "/bin", {"train.py", "caf\xe9"}, {"torch"}, {"A=\xff", "B="}}}},
       {"inspection", {0, SampleInspection()}},
-      {"folder_list", {1, SampleFolderList()}},
-      {"folder_wanted", {1, FolderWanted{{{0, 2}, {3, 1}, {2000, 48}}, 3, "/home/caf\xe9/job"}}},
+      {"folder_list", {1, SampleDirectoryList()}},
+      {"folder_wanted", {1, DirectoryWanted{{{0, 2}, {3, 1}, {2000, 48}}, 3, "/home/caf\xe9/job"}}},
       {"file", {1, File{7, false, false, 0, 0, 0, std::string("a\0b\xff\n", 5)}}},
       {"file_end", {1, File{2047, true, false, 0755, -1, 999'999'999, "last"}}},
       {"file_restart", {1, File{7, false, true, 0, 0, 0, ""}}},
       {"file_taken", {1, FileTaken{3, 65536}}},
-      {"folder_problem", {1, FolderProblem{28, "write", "/home/caf\xe9/job/a b"}}},
+      {"folder_problem", {1, DirectoryProblem{28, "write", "/home/caf\xe9/job/a b"}}},
       {"break_connections", {3, BreakConnections{}}},
       {"notify", {3, Notify{70001, 1700000000, 3}}},
       {"host_leaving", {0, HostLeaving{30000}}},

@@ -5,14 +5,14 @@
 
 #include <fstream>
 
-#include "tests/fakes/temp_folder.h"
+#include "tests/fakes/temp_directory.h"
 
 namespace hvdray {
 namespace {
 
 std::string Packed(ZipEffort effort, uint16_t mode = 0644) {
   ZipWriter writer(size_t{1} << 20);
-  EXPECT_TRUE(writer.AddFolder("empty", 0755).ok());
+  EXPECT_TRUE(writer.AddDirectory("empty", 0755).ok());
   EXPECT_TRUE(writer.AddBytes("a/b.txt", mode, std::string(5000, 'x'), effort).ok());
   const Result<std::string> zip = writer.Finish();
   EXPECT_TRUE(zip.ok()) << zip.status().ToString();
@@ -44,8 +44,8 @@ TEST(ZipTest, StopsAtItsLimit) {
 }
 
 TEST(ZipTest, FilesAreReadWhenItIsMade) {
-  const TempFolder folder;
-  const std::string path = folder.path() + "/file";
+  const TempDirectory directory;
+  const std::string path = directory.path() + "/file";
   ZipWriter writer(size_t{1} << 20);
   std::ofstream(path) << "first";
   ASSERT_TRUE(writer.AddFile("file", 0640, path).ok());
@@ -53,7 +53,7 @@ TEST(ZipTest, FilesAreReadWhenItIsMade) {
   ASSERT_TRUE(zip.ok()) << zip.status().ToString();
   ZipWriter gone(size_t{1} << 20);
   std::ofstream(path).close();
-  const std::string missing = folder.path() + "/missing";
+  const std::string missing = directory.path() + "/missing";
   Status status = gone.AddFile("missing", 0644, missing);
   if (status.ok()) status = gone.Finish().status();
   EXPECT_EQ(status.code(), ErrorCode::kFileUnreadable) << status.ToString();

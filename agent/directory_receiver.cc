@@ -1,0 +1,319 @@
+#include "agent/directory_receiver.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <string_view>
+#include <utility>
+
+namespace hvdray {
+namespace {
+
+constexpr mode_t kModeBits = 0777;
+constexpr mode_t kOwnerAll = 0700;
+constexpr int kDirectoryFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+// Reports progress after this much or at the end of a list: well below the launcher's window.
+constexpr uint32_t kTellBytes = 32 << 10;
+constexpr uint32_t kTellFiles = 64;
+
+Status Violation(std::string_view what) {
+  return {ErrorCode::kProtocolError, fmt::format("File: {}", what)};
+}
+
+std::string_view NameIn(const std::string& path) {
+  return std::string_view(path).substr(path.rfind('/') + 1);  // npos + 1 is 0.
+}
+
+std::string DirectoryOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? std::string() : path.substr(0, slash);
+}
+
+// Includes the host name: hosts may share the file system, and so the directory of temporaries.
+std::string TemporaryPrefix() {
+  std::array<char, 256> host{};
+  (void)::gethostname(host.data(), host.size() - 1);
+  return fmt::format("{}{:.64}.{}.", wire::kDirectoryTemporaryPrefix, host.data(), ::getpid());
+}
+
+}  // namespace
+
+DirectoryReceiver::DirectoryReceiver(std::string home)
+    : home_(std::move(home)), temporary_prefix_(TemporaryPrefix()) {}
+
+DirectoryReceiver::~DirectoryReceiver() { DropTemporary(); }
+
+bool DirectoryReceiver::Fail(const char* step, int error, const std::string& path) {
+  DropTemporary();
+  std::string place = path.empty() ? root_ : fmt::format("{}/{}", root_, path);
+  place.resize(std::min(place.size(), wire::kMaxDirectoryPath));
+  problem_ = wire::DirectoryProblem{error, step, std::move(place)};
+  return false;
+}
+
+Result<wire::Body> DirectoryReceiver::OnList(wire::DirectoryList&& list) {
+  if (next_ < wanted_.size()) {
+    return Status(ErrorCode::kProtocolError, "FolderList before all files of the last one");
+  }
+  if (problem_) return wire::Body(*problem_);
+  if (directory_ != list.directory) {
+    if (!OpenRoot(list.target)) return wire::Body(*problem_);
+    directory_ = list.directory;
+  }
+  entries_ = std::move(list.entries);
+  wanted_.clear();
+  next_ = 0;
+  wire::DirectoryWanted answer;
+  answer.root = root_;
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    Need need = Need::kNothing;
+    if (!Visit(entries_[i], need)) {
+      wanted_.clear();
+      return wire::Body(*problem_);
+    }
+    if (need == Need::kLink) ++answer.links;
+    if (need != Need::kFile) continue;
+    const auto index = static_cast<uint32_t>(i);
+    wanted_.push_back(index);
+    const bool goes_on =
+        !answer.ranges.empty() && answer.ranges.back().first + answer.ranges.back().count == index;
+    if (goes_on) {
+      ++answer.ranges.back().count;
+    } else {
+      answer.ranges.push_back({index, 1});
+    }
+  }
+  return wire::Body(std::move(answer));
+}
+
+// The user named the path to the target: follows links in it and creates missing directories.
+bool DirectoryReceiver::OpenRoot(const std::string& target) {
+  parent_fd_.Reset();
+  parent_.clear();
+  root_ = target;
+  if (!target.starts_with('/')) {
+    if (!home_.starts_with('/')) return Fail("find the home directory", ENOENT, "");
+    root_ = target.empty() ? home_ : fmt::format("{}/{}", home_, target);
+  }
+  while (root_.size() > 1 && root_.ends_with('/')) root_.pop_back();
+  for (size_t slash = root_.find('/', 1);; slash = root_.find('/', slash + 1)) {
+    const std::string part = root_.substr(0, slash);
+    if (::mkdir(part.c_str(), kModeBits) != 0 && errno != EEXIST) {
+      const int error = errno;
+      struct stat info {};
+      // On a read-only file system, mkdir fails with EROFS even for existing directories.
+      if (::stat(part.c_str(), &info) != 0) return Fail("create directory", error, "");
+    }
+    if (slash == std::string::npos) break;
+  }
+  root_fd_.Reset(::open(root_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  return root_fd_.is_valid() || Fail("open directory", errno, "");
+}
+
+bool DirectoryReceiver::OpenDirectoryAt(int parent, const std::string& name, UniqueFd& out) {
+  out.Reset(::openat(parent, name.c_str(), kDirectoryFlags));
+  return out.is_valid();
+}
+
+// Opens the directory of `path` part by part, so that it follows no link on the way.
+bool DirectoryReceiver::OpenParent(const std::string& path) {
+  const std::string directory = DirectoryOf(path);
+  if (parent_fd_.is_valid() && directory == parent_) return true;
+  UniqueFd fd(::openat(root_fd_.get(), ".", kDirectoryFlags));
+  if (!fd.is_valid()) return Fail("open directory", errno, "");
+  for (size_t begin = 0; begin < directory.size();) {
+    const size_t end = std::min(directory.find('/', begin), directory.size());
+    UniqueFd next;
+    if (!OpenDirectoryAt(fd.get(), directory.substr(begin, end - begin), next)) {
+      return Fail("open directory", errno, directory.substr(0, end));
+    }
+    fd = std::move(next);
+    begin = end + 1;
+  }
+  parent_fd_ = std::move(fd);
+  parent_ = directory;
+  return true;
+}
+
+bool DirectoryReceiver::Visit(const wire::DirectoryEntry& entry, Need& need) {
+  // The decoder has checked this, too, but this check keeps us within the target.
+  if (!wire::IsPlainPath(entry.path)) return Fail("use the path", EINVAL, "");
+  if (!OpenParent(entry.path)) return false;
+  switch (entry.kind) {
+    case wire::DirectoryEntryKind::kFile:
+      return VisitFile(entry, need);
+    case wire::DirectoryEntryKind::kDirectory:
+      return MakeDirectory(entry);
+    case wire::DirectoryEntryKind::kLink:
+      return VisitLink(entry, need);
+    case wire::DirectoryEntryKind::kDirectoryMode:
+      return SetDirectoryMode(entry);
+  }
+  return true;
+}
+
+bool DirectoryReceiver::VisitFile(const wire::DirectoryEntry& entry, Need& need) {
+  const std::string name(NameIn(entry.path));
+  struct stat info {};
+  if (::fstatat(parent_fd_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
+    if (errno != ENOENT) return Fail("look at", errno, entry.path);
+    need = Need::kFile;
+    return true;
+  }
+  if (S_ISDIR(info.st_mode)) return Fail("write a file over the directory", EISDIR, entry.path);
+  const bool is_same = S_ISREG(info.st_mode) && static_cast<uint64_t>(info.st_size) == entry.size &&
+                       info.st_mtim.tv_sec == entry.mtime_s &&
+                       info.st_mtim.tv_nsec == static_cast<long>(entry.mtime_ns);
+  if (is_same && (info.st_mode & kModeBits) == entry.mode) return true;
+  // If another user owns the file, its mode can't be changed, but the file may be replaced.
+  if (!is_same || ::fchmodat(parent_fd_.get(), name.c_str(), entry.mode, 0) != 0) {
+    need = Need::kFile;
+  }
+  return true;
+}
+
+bool DirectoryReceiver::VisitLink(const wire::DirectoryEntry& entry, Need& need) {
+  const std::string name(NameIn(entry.path));
+  std::string text(entry.link.size() + 1, '\0');
+  const ssize_t length = ::readlinkat(parent_fd_.get(), name.c_str(), text.data(), text.size());
+  if (length >= 0 && std::string_view(text.data(), static_cast<size_t>(length)) == entry.link) {
+    return true;
+  }
+  struct stat info {};
+  if (::fstatat(parent_fd_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+      S_ISDIR(info.st_mode)) {
+    return Fail("make a link over the directory", EISDIR, entry.path);
+  }
+  need = Need::kLink;
+  return MakeLink(entry);
+}
+
+bool DirectoryReceiver::MakeLink(const wire::DirectoryEntry& entry) {
+  const std::string temporary = NextTemporaryName();
+  if (::symlinkat(entry.link.c_str(), parent_fd_.get(), temporary.c_str()) != 0) {
+    return Fail("make link", errno, entry.path);
+  }
+  temporary_ = temporary;
+  return Rename(entry.path);
+}
+
+bool DirectoryReceiver::MakeDirectory(const wire::DirectoryEntry& entry) {
+  const std::string name(NameIn(entry.path));
+  const mode_t mode = entry.mode | kOwnerAll;
+  if (::mkdirat(parent_fd_.get(), name.c_str(), kOwnerAll) != 0 && errno != EEXIST) {
+    const int error = errno;
+    struct stat info {};
+    if (::fstatat(parent_fd_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
+      return Fail("create directory", error, entry.path);
+    }
+  }
+  struct stat info {};
+  if (::fstatat(parent_fd_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
+    return Fail("look at", errno, entry.path);
+  }
+  // Rejects links as well: they may lead anywhere.
+  if (!S_ISDIR(info.st_mode)) return Fail("create a directory over", ENOTDIR, entry.path);
+  if ((info.st_mode & kModeBits) == mode) return true;
+  // Another user's directory keeps its mode. Writing files will show whether it accepts them.
+  (void)!::fchmodat(parent_fd_.get(), name.c_str(), mode | (info.st_mode & ~(S_IFMT | kModeBits)),
+                    0);
+  return true;
+}
+
+bool DirectoryReceiver::SetDirectoryMode(const wire::DirectoryEntry& entry) {
+  const std::string name(NameIn(entry.path));
+  struct stat info {};
+  if (::fstatat(parent_fd_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
+    return Fail("look at", errno, entry.path);
+  }
+  if (!S_ISDIR(info.st_mode)) return Fail("set the mode of", ENOTDIR, entry.path);
+  const mode_t mode = entry.mode | (info.st_mode & ~(S_IFMT | kModeBits));
+  (void)!::fchmodat(parent_fd_.get(), name.c_str(), mode, 0);
+  return true;
+}
+
+Result<std::optional<wire::Body>> DirectoryReceiver::OnFile(const wire::File& file) {
+  using Answer = std::optional<wire::Body>;
+  if (problem_) return Answer();  // Reported already: drops files that were on their way.
+  if (next_ >= wanted_.size()) return Violation("no file is expected");
+  if (file.entry != wanted_[next_]) return Violation("another file is expected");
+  if (file.is_restart) {
+    DropTemporary();
+    return Answer();
+  }
+  const bool is_fine = Append(file) && (!file.is_end || FinishFile(file));
+  if (!is_fine) {
+    wanted_.clear();
+    next_ = 0;
+    return Answer(*problem_);
+  }
+  taken_.bytes += static_cast<uint32_t>(file.bytes.size());
+  if (file.is_end) {
+    ++taken_.files;
+    ++next_;
+  }
+  const bool is_told = taken_.bytes >= kTellBytes || taken_.files >= kTellFiles;
+  if (!is_told && next_ < wanted_.size()) return Answer();
+  return Answer(std::exchange(taken_, {}));
+}
+
+std::string DirectoryReceiver::NextTemporaryName() {
+  return temporary_prefix_ + std::to_string(++temporaries_);
+}
+
+bool DirectoryReceiver::OpenTemporary() {
+  const std::string& path = entries_[wanted_[next_]].path;
+  if (!OpenParent(path)) return false;
+  const std::string name = NextTemporaryName();
+  UniqueFd fd(::openat(parent_fd_.get(), name.c_str(),
+                       O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR));
+  if (!fd.is_valid()) return Fail("write", errno, path);
+  file_ = std::move(fd);
+  temporary_ = name;
+  return true;
+}
+
+bool DirectoryReceiver::Append(const wire::File& file) {
+  if (temporary_.empty() && !OpenTemporary()) return false;
+  ByteView bytes = file.bytes;
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(file_.get(), bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return Fail("write", errno, entries_[file.entry].path);
+    bytes.remove_prefix(static_cast<size_t>(n));
+  }
+  return true;
+}
+
+bool DirectoryReceiver::FinishFile(const wire::File& file) {
+  const std::string& path = entries_[file.entry].path;
+  const timespec times[2] = {{0, UTIME_OMIT},
+                             {static_cast<time_t>(file.mtime_s), static_cast<long>(file.mtime_ns)}};
+  if (::fchmod(file_.get(), file.mode) != 0) return Fail("set the mode of", errno, path);
+  if (::futimens(file_.get(), times) != 0) return Fail("set the time of", errno, path);
+  // Network file systems may report a full disk only now.
+  if (::close(file_.Release()) != 0) return Fail("write", errno, path);
+  return Rename(path);
+}
+
+bool DirectoryReceiver::Rename(const std::string& path) {
+  const std::string name(NameIn(path));
+  if (::renameat(parent_fd_.get(), temporary_.c_str(), parent_fd_.get(), name.c_str()) != 0) {
+    return Fail("put in place", errno, path);
+  }
+  temporary_.clear();
+  return true;
+}
+
+void DirectoryReceiver::DropTemporary() {
+  file_.Reset();
+  if (temporary_.empty()) return;
+  (void)!::unlinkat(parent_fd_.get(), temporary_.c_str(), 0);
+  temporary_.clear();
+}
+
+}  // namespace hvdray

@@ -1,0 +1,172 @@
+#include "launcher/report/output_directory.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "tests/fakes/file_size_limit.h"
+#include "tests/fakes/temp_directory.h"
+
+namespace hvdray {
+namespace {
+
+using wire::StreamId;
+
+std::string Read(const std::string& path) {
+  const Result<std::string> text = ReadFile(path);
+  return text.ok() ? text.value() : text.status().message();
+}
+
+TEST(RankDirectoryNameTest, WidthIsThatOfTheLastRank) {
+  EXPECT_EQ(RankWidth(1), 1);
+  EXPECT_EQ(RankWidth(2), 1);
+  EXPECT_EQ(RankWidth(10), 1);
+  EXPECT_EQ(RankWidth(11), 2);
+  EXPECT_EQ(RankWidth(100), 2);
+  EXPECT_EQ(RankWidth(101), 3);
+  EXPECT_EQ(RankWidth(1000), 3);
+  EXPECT_EQ(RankDirectoryName(7, 20), "rank.07");
+  EXPECT_EQ(RankDirectoryName(0, 1), "rank.0");
+  EXPECT_EQ(RankDirectoryName(123, 10), "rank.123");  // Elastic: wider.
+}
+
+TEST(OutputDirectoryTest, EmptyFilesOfAllRanksAreThereBeforeAnyOutput) {
+  const TempDirectory temp;
+  const auto directory = OutputDirectory::Create(temp / "a/b", 11);
+  ASSERT_TRUE(directory.ok()) << directory.status().ToString();
+  EXPECT_EQ(Read(temp / "a/b/rank.00/stdout"), "");
+  EXPECT_EQ(Read(temp / "a/b/rank.10/stderr"), "");
+  EXPECT_FALSE(std::filesystem::exists(temp / "a/b/rank.11"));
+}
+
+TEST(OutputDirectoryTest, OldFilesAreEmptied) {
+  const TempDirectory temp;
+  ASSERT_TRUE(MakeDirs(temp / "rank.0").ok());
+  ASSERT_TRUE(WriteFileAtomically(temp / "rank.0/stdout", "of yesterday").ok());
+  ASSERT_TRUE(OutputDirectory::Create(temp.path(), 1).ok());
+  EXPECT_EQ(Read(temp / "rank.0/stdout"), "");
+}
+
+TEST(OutputDirectoryTest, StreamsAreKeptApartAndAppended) {
+  const TempDirectory temp;
+  auto directory = OutputDirectory::Create(temp.path(), 1).value();
+  EXPECT_TRUE(directory->Append(0, StreamId::kStdout, "a\n").ok());
+  EXPECT_TRUE(directory->Append(0, StreamId::kStderr, "e\n").ok());
+  EXPECT_TRUE(directory->Append(0, StreamId::kStdout, "b\n").ok());
+  EXPECT_EQ(Read(temp / "rank.0/stdout"), "a\nb\n");
+  EXPECT_EQ(Read(temp / "rank.0/stderr"), "e\n");
+}
+
+TEST(OutputDirectoryTest, ARankThatStartsAgainHasAnEmptyFileAndItsEarlierAttemptsAreKept) {
+  const TempDirectory temp;
+  auto directory = OutputDirectory::Create(temp.path(), 1).value();
+  EXPECT_TRUE(directory->BeginAttempt(0, StreamId::kStdout).ok());
+  ASSERT_TRUE(directory->Append(0, StreamId::kStdout, "first try\n").ok());
+  EXPECT_TRUE(directory->BeginAttempt(0, StreamId::kStdout).ok());
+  EXPECT_EQ(Read(temp / "rank.0/stdout"), "");
+  EXPECT_TRUE(directory->BeginAttempt(0, StreamId::kStdout).ok());
+  ASSERT_TRUE(directory->Append(0, StreamId::kStdout, "third\n").ok());
+  EXPECT_EQ(Read(temp / "attempt.1/rank.0/stdout"), "first try\n");
+  EXPECT_EQ(Read(temp / "attempt.2/rank.0/stdout"), "");
+  EXPECT_EQ(Read(temp / "rank.0/stdout"), "third\n");
+  EXPECT_TRUE(directory->BeginAttempt(5, StreamId::kStderr).ok());  // A rank beyond np.
+  EXPECT_EQ(Read(temp / "rank.5/stderr"), "");
+}
+
+TEST(OutputDirectoryTest, AnAttemptWhoseFileIsGoneOrCannotBeMovedIsNoLossOfTheNext) {
+  const TempDirectory temp;
+  auto directory = OutputDirectory::Create(temp.path(), 2).value();
+  for (const int rank : {0, 1}) {
+    ASSERT_TRUE(directory->BeginAttempt(rank, StreamId::kStdout).ok());
+    ASSERT_TRUE(directory->Append(rank, StreamId::kStdout, "old\n").ok());
+  }
+  std::filesystem::remove(temp / "rank.0/stdout");
+  EXPECT_TRUE(directory->BeginAttempt(0, StreamId::kStdout).ok());
+  std::filesystem::remove_all(temp / "attempt.1");
+  ASSERT_TRUE(WriteFileAtomically(temp / "attempt.1", "in the way").ok());
+  EXPECT_EQ(directory->BeginAttempt(1, StreamId::kStdout).code(), ErrorCode::kOutputLost);
+  EXPECT_EQ(Read(temp / "rank.1/stdout"), "old\n");  // not destroyed
+  EXPECT_EQ(directory->damaged(), std::vector<std::string>{temp / "rank.1/stdout"});
+}
+
+TEST(OutputDirectoryTest, DirectoriesOfAnotherRunAreFound) {
+  const TempDirectory temp;
+  for (const char* name : {"rank.0", "rank.1", "rank.2", "rank.00", "attempt.1", "results"}) {
+    ASSERT_TRUE(MakeDirs(temp / name).ok());
+  }
+  EXPECT_EQ(OutputDirectory::Create(temp.path(), 2).value()->strangers(),
+            (std::vector<std::string>{"attempt.1", "rank.00", "rank.2"}));
+}
+
+TEST(OutputDirectoryTest, APlaceThatCannotBeWrittenIsRefusedByName) {
+  const TempDirectory temp;
+  ASSERT_TRUE(WriteFileAtomically(temp / "file", "x").ok());
+  const auto under_a_file = OutputDirectory::Create(temp / "file/out", 1);
+  ASSERT_FALSE(under_a_file.ok());
+  EXPECT_EQ(under_a_file.status().code(), ErrorCode::kFileUnwritable);
+  EXPECT_NE(under_a_file.status().message().find("file"), std::string::npos);
+
+  ASSERT_TRUE(MakeDirs(temp / "rank.0/stdout").ok());  // A directory in the file's place.
+  const auto over_a_directory = OutputDirectory::Create(temp.path(), 1);
+  ASSERT_FALSE(over_a_directory.ok());
+  EXPECT_EQ(over_a_directory.status().code(), ErrorCode::kFileUnwritable);
+  EXPECT_NE(over_a_directory.status().message().find("rank.0/stdout"), std::string::npos);
+}
+
+TEST(OutputDirectoryTest, APipeInTheWayIsRefusedAtOnce) {
+  const TempDirectory temp;
+  ASSERT_TRUE(MakeDirs(temp / "rank.0").ok());
+  ASSERT_EQ(::mkfifo((temp / "rank.0/stdout").c_str(), 0600), 0);
+  const auto directory = OutputDirectory::Create(temp.path(), 1);
+  ASSERT_FALSE(directory.ok());
+  EXPECT_EQ(directory.status().code(), ErrorCode::kFileUnwritable);
+}
+
+TEST(OutputDirectoryTest, ALinkInThePlaceOfAFileIsRefused) {
+  const TempDirectory temp;
+  ASSERT_TRUE(MakeDirs(temp / "rank.0").ok());
+  ASSERT_TRUE(WriteFileAtomically(temp / "other", "kept").ok());
+  ASSERT_EQ(::symlink((temp / "other").c_str(), (temp / "rank.0/stdout").c_str()), 0);
+  EXPECT_EQ(OutputDirectory::Create(temp.path(), 1).status().code(), ErrorCode::kFileUnwritable);
+  EXPECT_EQ(Read(temp / "other"), "kept");
+}
+
+TEST(OutputDirectoryTest, AFullDiskIsSaidOnceForAFileAndSparesTheOthers) {
+  const TempDirectory temp;
+  auto directory = OutputDirectory::Create(temp.path(), 2).value();
+  const FileSizeLimit full(8);
+  const Status first = directory->Append(0, StreamId::kStdout, "the end is lost\n");
+  EXPECT_EQ(first.code(), ErrorCode::kOutputLost);
+  EXPECT_NE(first.message().find("rank.0/stdout: write: File too large"), std::string::npos)
+      << first.message();
+  EXPECT_FALSE(first.hint().empty());
+  EXPECT_TRUE(directory->Append(0, StreamId::kStdout, "lost too\n").ok());
+  EXPECT_TRUE(directory->Append(1, StreamId::kStdout, "kept\n").ok());
+  EXPECT_EQ(Read(temp / "rank.1/stdout"), "kept\n");
+  EXPECT_EQ(directory->damaged(), (std::vector<std::string>{temp / "rank.0/stdout"}));
+}
+
+TEST(OutputDirectoryTest, MoreRanksThanDescriptorsAreNoTrouble) {
+  const TempDirectory temp;
+  auto directory = OutputDirectory::Create(temp.path(), 400).value();
+  size_t open_files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    open_files += entry.exists() ? 1 : 0;
+  }
+  EXPECT_LT(open_files, 400u);
+  for (int turn = 0; turn < 2; ++turn) {
+    for (int rank = 0; rank < 400; ++rank) {
+      ASSERT_TRUE(
+          directory->Append(rank, StreamId::kStdout, fmt::format("{}.{}\n", rank, turn)).ok());
+    }
+  }
+  EXPECT_EQ(Read(temp / "rank.007/stdout"), "7.0\n7.1\n");
+  EXPECT_EQ(Read(temp / "rank.399/stdout"), "399.0\n399.1\n");
+}
+
+}  // namespace
+}  // namespace hvdray
