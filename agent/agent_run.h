@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs one agent on its stream: session, signals, cgroup, exit. Shared by both ways to become an
 // agent: AgentMain() below, on stdin and stdout, and dialled_agent.h, on a Ray node.
 #ifndef HVDRAY_AGENT_AGENT_RUN_H_

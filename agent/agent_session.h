@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The agent's side of the link to the launcher: turns messages into work for gangs, relay and host,
 // and stops everything when the link is lost, so that a crashed launcher leaves nothing behind.
 #ifndef HVDRAY_AGENT_AGENT_SESSION_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Control groups (v2, also the hybrid mount) that hold every process of a gang: created, entered at
 // birth, killed as a whole, removed. Sets no limits. Source: kernel, admin-guide/cgroup-v2.
 #ifndef HVDRAY_AGENT_CGROUP_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Frees the survivors of a lost worker: shuts the Gloo connections between living workers, so that
 // workers which wait for a peer learn of the loss at once, not after Horovod's timeout. Touches no
 // other connection; others decide when. docs/elastic.md, "Survivors are freed at once".

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tells agents that their machine goes away: a Unix socket in a directory of the user's own, one
 // line per connection. Both ends: the agent's, and the one of `hvdray-agent --leave`.
 #ifndef HVDRAY_AGENT_CONTROL_SOCKET_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An agent on a Ray node: a child of an actor, it dials the job's driver. docs/protocol.md, "On
 // Ray".
 #ifndef HVDRAY_AGENT_DIALLED_AGENT_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "agent/elastic_duties.h"
 
 #include <chrono>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The agent's work for an elastic job beyond starting and stopping workers: delivers notices to
 // them, and frees the survivors of a loss.
 #ifndef HVDRAY_AGENT_ELASTIC_DUTIES_H_

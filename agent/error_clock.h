@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds when a worker's error began and what it says: ErrorClock from tracebacks on stderr,
 // ErrorFile from the file that torch's error handler writes. Memory is bounded for any input.
 #ifndef HVDRAY_AGENT_ERROR_CLOCK_H_

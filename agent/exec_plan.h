@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Resolves what a worker executes before the fork, so that the child only calls execve on ready
 // paths: after fork, it may use async-signal-safe functions only. Reads the file system; starts
 // nothing.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Builds the complete environment of a worker: the job's variables, the slot variables (which
 // always win, see wire/slot_environment.h), and our own. Pure.
 #ifndef HVDRAY_AGENT_GANG_ENVIRONMENT_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The gangs of one agent: one at a time in a job of fixed size; side by side in an elastic job, one
 // for each StartGeneration. Detects stale requests. docs/adr/0010-gangs-side-by-side.md.
 #ifndef HVDRAY_AGENT_GANG_SET_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gathers facts of the agent's host: addresses, interfaces, processors, limits, a free port. Uses
 // system calls only: the static agent has no name service.
 #ifndef HVDRAY_AGENT_HOST_FACTS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Inspects a host as a job that starts now would find it: system, memory, disks, limits, GPUs, the
 // command with its files and modules. Changes nothing.
 #ifndef HVDRAY_AGENT_HOST_INSPECTION_H_

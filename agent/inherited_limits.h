@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Undoes what processes on Ray inherit and training processes should not: blocked signals, a low
 // soft limit on open files, niceness, and a raised out-of-memory score.
 #ifndef HVDRAY_AGENT_INHERITED_LIMITS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The agent's side of `hvdray check`: a child process gathers the host's facts, so that a hanging
 // file system or driver costs only the deadline, not the agent. docs/check.md.
 #ifndef HVDRAY_AGENT_INSPECTOR_H_

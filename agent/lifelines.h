@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Watches what an agent depends on besides its link: each lifeline is a descriptor that becomes
 // readable at its end (a pipe or a pidfd).
 #ifndef HVDRAY_AGENT_LIFELINES_H_

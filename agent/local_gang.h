@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The workers of one StartGeneration on this host, from the first fork until no process of theirs
 // is left: start, output, stop with grace, sweep, drain. Communicates through its handlers only.
 // docs/adr/0003-keeper-and-cleanup.md has the order of a stop.

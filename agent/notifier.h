@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Delivers notices, "the set of hosts has changed", to the workers of this host. Each worker's
 // Python process listens for them and has registered its addresses. rendezvous/notice.h has the
 // format.

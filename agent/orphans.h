@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds and kills a gang's orphans: members of its cgroup, and children that this process adopted
 // as their subreaper. Never touches a living worker. docs/adr/0003-keeper-and-cleanup.md.
 #ifndef HVDRAY_AGENT_ORPHANS_H_

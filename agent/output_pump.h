@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Moves bytes from the workers' pipes to Output frames, only as fast as credit and link permit: a
 // slow reader slows the writers and never fills memory. Does not interpret the bytes.
 // docs/protocol.md, "Credit".

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Both ends of the test that hosts reach each other: a listener to which neighbours connect before
 // the first generation starts, and the connections to a neighbour's listener. docs/protocol.md,
 // "Probe".

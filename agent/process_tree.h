@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds the processes of a worker: its descendants and the members of its process group. Only reads
 // /proc.
 #ifndef HVDRAY_AGENT_PROCESS_TREE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Starts one process: fork, groups, descriptors, exec. Knows no ranks and does not wait for the
 // child.
 #ifndef HVDRAY_AGENT_SPAWN_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lists the TCP sockets of a process on this machine, with their descriptors. Changes nothing.
 #ifndef HVDRAY_AGENT_TCP_SOCKETS_H_
 #define HVDRAY_AGENT_TCP_SOCKETS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The worker processes of one gang on this host: starts, signals and reaps them. No other code may
 // wait for them. Decides nothing: LocalGang decides when to stop.
 #ifndef HVDRAY_AGENT_WORKER_SET_H_

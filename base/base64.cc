@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strict base64: each byte sequence has one valid text; all other text is refused.
 #include "base/base64.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strict base64 (RFC 4648, standard alphabet, padded). Pure.
 #ifndef HVDRAY_BASE_BASE64_H_
 #define HVDRAY_BASE_BASE64_H_

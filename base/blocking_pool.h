@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Threads for calls that can only block: name lookup, SSH handshakes, HTTP to a cloud. They own no
 // state: each job posts its result back to the loop, and only the loop decides.
 #ifndef HVDRAY_BASE_BLOCKING_POOL_H_

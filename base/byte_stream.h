@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A two-way stream of bytes with back-pressure: a socketpair, an SSH channel, a TLS connection.
 #ifndef HVDRAY_BASE_BYTE_STREAM_H_
 #define HVDRAY_BASE_BYTE_STREAM_H_

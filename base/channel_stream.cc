@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Moves bytes between the loop and a channel: owns the write queue, back-pressure, and the order in
 // which a stream ends.
 #include <array>

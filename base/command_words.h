@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a command line tells about a program: a Python and its script, the interpreter that a script
 // names. Pure.
 #ifndef HVDRAY_BASE_COMMAND_WORDS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where a path to write to leads: to an open descriptor of this process, such as "/dev/stdout", to
 // a file, or to a link that another user planted.
 #ifndef HVDRAY_BASE_DESCRIPTOR_NAME_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Digests and random bytes, by libcrypto and the kernel. Keeps no keys: they belong to the caller.
 // If libcrypto or the kernel fails, the process aborts (HVDRAY_CHECK).
 #ifndef HVDRAY_BASE_DIGEST_H_

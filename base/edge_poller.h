@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Events of tens of thousands of sockets that live for one request each. A socket costs two
 // epoll_ctl calls in its life and no allocation; a Watch costs two of each.
 #ifndef HVDRAY_BASE_EDGE_POLLER_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The process environment, read once. Nothing else in the tree calls getenv (tools/lint.py).
 #ifndef HVDRAY_BASE_ENVIRON_H_
 #define HVDRAY_BASE_ENVIRON_H_

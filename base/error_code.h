@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The catalogue of errors, one row per code. docs/errors.md has the same rows for users;
 // tests/unit/report/errors_doc_test.cc and tools/lint.py keep the two equal.
 #ifndef HVDRAY_BASE_ERROR_CODE_H_

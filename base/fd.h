@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Owning file descriptors, the calls that make them, and whole files. Every descriptor made here is
 // close-on-exec. Threads: any; a UniqueFd has one user at a time.
 #ifndef HVDRAY_BASE_FD_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Streams over descriptors: pipes and sockets.
 #include <sys/socket.h>
 #include <sys/stat.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compiles fmt's own code once for the whole tree. Debian has fmt as a shared library, which the
 // static agent cannot link, and as headers, which would add about four seconds to the compile of
 // every source that formats a line.

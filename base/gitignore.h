@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decides which paths a .gitignore file leaves out. Pure: gets text and paths, opens nothing.
 // Source: gitignore(5); where the page is silent, git's behaviour.
 #ifndef HVDRAY_BASE_GITIGNORE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compression by zlib: whole files in gzip's format, for staging
 // (docs/adr/0006-staging-over-stdio.md), and short values.
 #ifndef HVDRAY_BASE_GZIP_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Delays signals until work that must not be interrupted half-way is done.
 #ifndef HVDRAY_BASE_HELD_SIGNALS_H_
 #define HVDRAY_BASE_HELD_SIGNALS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A host and its slots: sources of hosts list them, placement assigns them. Plain values.
 #ifndef HVDRAY_BASE_HOST_SLOTS_H_
 #define HVDRAY_BASE_HOST_SLOTS_H_

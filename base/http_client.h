@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The only user of cpp-httplib's client: plain HTTP/1.1 requests to one server, one at a time. No
 // TLS, no redirects, no compression.
 #ifndef HVDRAY_BASE_HTTP_CLIENT_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One connection of the HTTP server, and the state that all connections of a server share. Private
 // to base/http_*.cc. Knows nothing about listening. Threads: the loop's only.
 #ifndef HVDRAY_BASE_HTTP_CONNECTION_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parses the bytes of a connection into HTTP/1.x requests, piece by piece. Pure: no I/O, no clock.
 // Strict on purpose: refuses whatever two readers could take for different requests (request
 // smuggling). Source: RFC 9112.

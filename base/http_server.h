@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A small HTTP/1.1 server on the Loop that can hold requests without a time limit, as Horovod's
 // rendezvous needs (docs/adr/0002-own-http-server.md). One listener per object.
 #ifndef HVDRAY_BASE_HTTP_SERVER_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a ByteStream over descriptors moves its bytes through: two ends of pipes, a socket, TLS on a
 // socket. Only base/ uses it: the others see ByteStream.
 #ifndef HVDRAY_BASE_IO_CHANNEL_H_

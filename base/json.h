@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The one door to nlohmann JSON. Values keep the order in which they were written.
 #ifndef HVDRAY_BASE_JSON_H_
 #define HVDRAY_BASE_JSON_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The log of hvdray itself, on stderr: one line a message, never worker output, never secrets.
 #ifndef HVDRAY_BASE_LOG_H_
 #define HVDRAY_BASE_LOG_H_

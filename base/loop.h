@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The event loop: one thread that owns all control state of a launcher or an agent.
 // Descriptors, timers and signals are events of it; Post() is the only way in from elsewhere.
 #ifndef HVDRAY_BASE_LOOP_H_

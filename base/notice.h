@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What hvdray tells its user, in one form wherever it is said: a line of text, or with --log-json
 // an object like those of the log. Implemented by log.cc.
 #ifndef HVDRAY_BASE_NOTICE_H_

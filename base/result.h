@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Result<T>: a T, or the Status that says why there is none.
 #ifndef HVDRAY_BASE_RESULT_H_
 #define HVDRAY_BASE_RESULT_H_

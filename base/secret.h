@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Text that must not stay in memory once it has been used: passwords, passphrases.
 #ifndef HVDRAY_BASE_SECRET_H_
 #define HVDRAY_BASE_SECRET_H_

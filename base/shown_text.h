@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Somebody else's text in a message of ours.
 #ifndef HVDRAY_BASE_SHOWN_TEXT_H_
 #define HVDRAY_BASE_SHOWN_TEXT_H_

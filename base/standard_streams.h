@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a process was given when it began: a closed stdin, stdout or stderr and an ignored signal
 // are traps, not every file can be waited for, and the child of a fork has too much of it.
 #ifndef HVDRAY_BASE_STANDARD_STREAMS_H_

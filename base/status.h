@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Status and Result<T>: how everything that can fail at run time reports it. Exceptions cross no
 // header of ours; each adapter of a library translates them into these.
 #ifndef HVDRAY_BASE_STATUS_H_

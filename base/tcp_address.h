@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One end of a TCP connection as a plain value that compares and sorts, whatever family it was
 // written in.
 #ifndef HVDRAY_BASE_TCP_ADDRESS_H_

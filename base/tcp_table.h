@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kernel's table of TCP sockets: asked by sock_diag, or read from /proc/net/tcp where that is
 // missing. Knows which sockets there are, not whose processes have them open.
 #ifndef HVDRAY_BASE_TCP_TABLE_H_

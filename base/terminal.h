@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Questions to whoever sits at the controlling terminal. A process has one of those at most, so
 // this is the process's: questions of all its threads come one after the other.
 #ifndef HVDRAY_BASE_TERMINAL_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Small questions about ASCII text that everybody asks. Pure.
 #ifndef HVDRAY_BASE_TEXT_H_
 #define HVDRAY_BASE_TEXT_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One end of a TLS connection over a non-blocking socket, step by step: the adapter of OpenSSL, for
 // base/tls_stream.cc alone. Knows no loop and no time.
 #ifndef HVDRAY_BASE_TLS_SESSION_H_

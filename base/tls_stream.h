@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TLS 1.3 with a key that both ends have already (PSK), as a ByteStream over a connected socket. No
 // certificates: who knows the key of an identity is that identity, and so is the other end's peer.
 #ifndef HVDRAY_BASE_TLS_STREAM_H_

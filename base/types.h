@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Small types that every room uses.
 #ifndef HVDRAY_BASE_TYPES_H_
 #define HVDRAY_BASE_TYPES_H_

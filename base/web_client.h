@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HTTP and HTTPS requests to one server that we do not own: own headers, large bodies, answers that
 // never end. The second door to cpp-httplib, beside base/http_client.h for the plain ones of
 // training programs. No redirects, no compression; a proxy for https alone.

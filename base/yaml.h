@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The one door to yaml-cpp: a checked, read-only tree in which every value knows its place.
 #ifndef HVDRAY_BASE_YAML_H_
 #define HVDRAY_BASE_YAML_H_

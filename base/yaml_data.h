@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a YamlNode points to. Shared by the parser (yaml.cc) and the reads (yaml_node.cc) only.
 #ifndef HVDRAY_BASE_YAML_DATA_H_
 #define HVDRAY_BASE_YAML_DATA_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a YAML file's bytes must be before the library sees them.
 #include <fmt/format.h>
 

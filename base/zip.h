@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The one door to libzip: makes zip archives in memory, the same bytes for the same entries.
 #ifndef HVDRAY_BASE_ZIP_H_
 #define HVDRAY_BASE_ZIP_H_

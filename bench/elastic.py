@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How long elastic jobs stand still when a worker is killed, a host frozen or added, a gang restarted."""
 
 import json

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Measures the cost of one ElasticDriver event with many slots: a start, a loss, the round after
 // it, a warm join. Prints one JSON object: for each kind of event the count and the mean, 99th
 // percentile and maximum in microseconds. Usage: elastic_events [HOSTS [SLOTS_PER_HOST]]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Baselines for the rendezvous server: libevent's evhttp unmodified, and a bare epoll loop that
 // parses almost nothing, as the ceiling. Neither checks peers, routes or holds requests. For
 // benchmarks only.

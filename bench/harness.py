@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Common parts of the benchmarks: alternating rounds, medians, a table, JSON with machine and commit."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Duration of hvd.init() when all ranks enter together: first in to last out, by launcher and number of ranks."""
 
 import json

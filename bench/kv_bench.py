@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measures `hvdray rendezvous` against Horovod's own server, bare evhttp and a bare epoll loop.
 
 All in one run, in alternating rounds, over 127.0.0.1: requests per second from 4 clients that open one

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loads a rendezvous server as Horovod's C++ client does: one connection per request (connect,
 // send, read, close), several threads. Or holds thousands of GETs until PUTs release them. Prints
 // JSON.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Measures the launcher's cost of a large hvd.init(): the real store, and real links to many
 // simulated agents in a child process. Each agent puts the addresses of its ranks, follows the
 // scope as a relay does, and is done once it has all values. Prints one JSON object.

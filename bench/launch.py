@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How long a launcher takes to start and end ranks that do nothing, and to notice a failure."""
 
 import os

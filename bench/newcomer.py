@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A new user's first minutes: from a clone on a bare Debian 12 to a trained model, nothing cached."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Worker output through a launcher into a pipe: four ranks, 25 MB of 100-byte lines each."""
 
 import subprocess

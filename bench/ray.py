@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Jobs on a real Ray cluster in network namespaces, made and removed here (needs root): hvdray, whose
 client has no Ray, against Ray's own tools. The tables name each peer by its command."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Jobs on other hosts over SSH: launch, first copy of the agent, cost of 64 hosts, and the end."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bytes over SSH: worker output and input compared with plain ssh, and Horovod's rendezvous of 4 × 4."""
 
 import contextlib

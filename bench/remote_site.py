@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The site of remote measurements: hosts from tools/make_hosts.py, and how launchers reach them."""
 
 import os

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A lower bound for any launcher: calls posix_spawn N times, then waits N times.
 #include <spawn.h>
 #include <sys/wait.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which rank is blamed, and with which exit code, when a rank fails: tries every way of failing, and compares
 with horovodrun and torchrun."""
 

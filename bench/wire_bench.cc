@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Measures the cost of a link: 64 KiB Output frames, then small KV round trips, through two links
 // over a socketpair, on one loop in one thread. Prints one JSON object.
 // Usage: wire_bench [OUTPUT_MIB]

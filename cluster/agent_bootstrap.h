@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The dialogue with the shell of another host until the agent runs there. Pure. docs/ssh.md, "What
 // is copied and left".
 #ifndef HVDRAY_CLUSTER_AGENT_BOOTSTRAP_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The builds of hvdray-agent that can be copied to other hosts, one per CPU architecture.
 #ifndef HVDRAY_CLUSTER_AGENT_BUILDS_H_
 #define HVDRAY_CLUSTER_AGENT_BUILDS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Helper programs that the launcher starts itself (a local agent, ssh, a remote shell): a child
 // with a stream on its stdin and stdout. Never starts workers: only agents do.
 #ifndef HVDRAY_CLUSTER_CHILD_PROCESS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A cluster file (the YAML of `ray up`, plus a section `hvdray`), checked as a whole. Pure except
 // for LoadClusterSpec(); starts nothing and opens no connection.
 #ifndef HVDRAY_CLUSTER_CLUSTER_SPEC_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Remote shells that are programs: the system's ssh, or the command of --launch-agent.
 #ifndef HVDRAY_CLUSTER_COMMAND_SHELL_H_
 #define HVDRAY_CLUSTER_COMMAND_SHELL_H_

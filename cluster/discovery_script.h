@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hosts that a user's command prints, run again and again (--host-discovery-script).
 #ifndef HVDRAY_CLUSTER_DISCOVERY_SCRIPT_H_
 #define HVDRAY_CLUSTER_DISCOVERY_SCRIPT_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where the hosts of an elastic job come from: a fixed list, a watched file, a script, a scheduler.
 // A source only reports the hosts it finds; the driver decides which of them to use.
 #ifndef HVDRAY_CLUSTER_HOST_SOURCE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Agents on this machine: hvdray-agent as a child, its frames over a socketpair.
 #ifndef HVDRAY_CLUSTER_LOCAL_TRANSPORT_H_
 #define HVDRAY_CLUSTER_LOCAL_TRANSPORT_H_

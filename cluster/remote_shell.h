@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs one command line on a host through any kind of remote shell: an SSH library, the system's
 // ssh, another program. Knows nothing about the command's purpose.
 #ifndef HVDRAY_CLUSTER_REMOTE_SHELL_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Agents on other hosts. Runs a remote shell that becomes the agent; copies the agent there first
 // when the host doesn't have it.
 #ifndef HVDRAY_CLUSTER_REMOTE_TRANSPORT_H_

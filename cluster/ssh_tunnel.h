@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Forwards a port of this machine's loopback to a port of another host, through the system's ssh.
 // Reaches a dashboard that listens on its own loopback only.
 #ifndef HVDRAY_CLUSTER_SSH_TUNNEL_H_

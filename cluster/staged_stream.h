@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The stdio of a remote shell. Carries the bootstrap dialogue first, and the agent's link once the
 // agent has announced itself.
 #ifndef HVDRAY_CLUSTER_STAGED_STREAM_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the launcher reaches the agent of a host: locally, over SSH, on Ray. One object per kind.
 #ifndef HVDRAY_CLUSTER_TRANSPORT_H_
 #define HVDRAY_CLUSTER_TRANSPORT_H_

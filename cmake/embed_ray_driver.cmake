@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Writes OUT, a C++ source with the bytes of the text file IN: cmake -DIN=... -DOUT=... -P this_file.
 file(READ ${IN} text)
 # A raw literal can't contain its own terminator; a compiler may reject one of more than 64 KiB.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # CUDA and NCCL are optional. `hvdray run --check-build` reports which were found; the NCCL communicator
 # will be built only where both are.
 find_package(CUDAToolkit QUIET)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # cmake --install: both programs in one directory (hvdray looks for its agent there), a horovodrun link to
 # hvdray, man pages, completion, documents, and an example that runs from its installed place.
 include(GNUInstallDirs)

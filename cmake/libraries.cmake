@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Third-party libraries, all from Debian packages. Only one adapter links each (docs/architecture.md).
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Compiler options for all our targets, as the interface library hvdray_options.
 add_library(hvdray_options INTERFACE)
 target_include_directories(hvdray_options INTERFACE ${CMAKE_SOURCE_DIR})

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The executable hvdray-agent. No logic here.
 #include <span>
 #include <string_view>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hvdray check`: words to a plan as for run, the plan to agents without workers, what they say to
 // findings, text or JSON and an exit code.
 #include <fmt/format.h>

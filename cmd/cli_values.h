@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What CLI11 checks about values, without its own words for it in help. For declarations.
 #ifndef HVDRAY_CMD_CLI_VALUES_H_
 #define HVDRAY_CMD_CLI_VALUES_H_

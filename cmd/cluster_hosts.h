@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The hosts that a --cluster file names, as `hvdray run` wants them.
 #ifndef HVDRAY_CMD_CLUSTER_HOSTS_H_
 #define HVDRAY_CMD_CLUSTER_HOSTS_H_

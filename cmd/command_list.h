@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The commands of hvdray by name, and what is read about all of them at once. Pure.
 #ifndef HVDRAY_CMD_COMMAND_LIST_H_
 #define HVDRAY_CMD_COMMAND_LIST_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The commands of hvdray, one file each. All return an exit code of docs/errors.md.
 #ifndef HVDRAY_CMD_COMMANDS_H_
 #define HVDRAY_CMD_COMMANDS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hvdray explain`: the rows of docs/errors.md, for people at a terminal.
 #ifndef HVDRAY_CMD_EXPLAIN_COMMAND_H_
 #define HVDRAY_CMD_EXPLAIN_COMMAND_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hvdray follow ID`: a job on Ray that goes on without its client, followed again from its first
 // line; or stopped.
 #include <fmt/format.h>

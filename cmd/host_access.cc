@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cmd/host_access.h"
 
 #include <fmt/format.h>

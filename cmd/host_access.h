@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the hosts of a job are reached: this machine by a child process, others by SSH (a library,
 // or the system's ssh) or by --launch-agent. Owns all that this takes.
 #ifndef HVDRAY_CMD_HOST_ACCESS_H_

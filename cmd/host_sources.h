@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which source tells an elastic job of its hosts, by its options.
 #ifndef HVDRAY_CMD_HOST_SOURCES_H_
 #define HVDRAY_CMD_HOST_SOURCES_H_

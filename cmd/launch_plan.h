@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From a resolved spec to a plan that can be launched or checked: what `hvdray run` and
 // `hvdray check` have in common.
 #ifndef HVDRAY_CMD_LAUNCH_PLAN_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What this machine has to say against a plan, before anything is started.
 #ifndef HVDRAY_CMD_MACHINE_CHECKS_H_
 #define HVDRAY_CMD_MACHINE_CHECKS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // hvdray: finds the command and calls it. Called as "horovodrun" it is `hvdray run`.
 #include <fmt/format.h>
 #include <signal.h>

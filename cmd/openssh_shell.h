@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The system's ssh, under the plain names of a job's hosts.
 #ifndef HVDRAY_CMD_OPENSSH_SHELL_H_
 #define HVDRAY_CMD_OPENSSH_SHELL_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hvdray jobs --ray`: the jobs of hvdray on a Ray cluster, and how they are. Only looks.
 #include <chrono>
 #include <optional>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Ray that runs on the cluster of a --cluster file: on its head, directly or through SSH.
 #ifndef HVDRAY_CMD_RAY_OF_CLUSTER_H_
 #define HVDRAY_CMD_RAY_OF_CLUSTER_H_

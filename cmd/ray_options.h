@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The words of the commands that look at a Ray cluster: `hvdray status`, `jobs`, `slots`, `follow`.
 // Pure: what is read about them (ray_pages.h) is made of these declarations.
 #ifndef HVDRAY_CMD_RAY_OPTIONS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hvdray run --ray`: from a resolved spec to a job on Ray, followed to its end or left alone.
 #ifndef HVDRAY_CMD_RAY_RUN_H_
 #define HVDRAY_CMD_RAY_RUN_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hvdray slots --ray`: how many slots each node of a Ray cluster has room for now. Only looks.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hvdray status --ray`: version, nodes with what is in use, and what waits for room. Only looks.
 #include "cmd/commands.h"
 #include "cmd/launch_plan.h"

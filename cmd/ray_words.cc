@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cmd/ray_words.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the commands that only look at a Ray cluster have in common: the words that say which one
 // and how it is reached, and a look at it. Names and variables are those of `hvdray run`.
 #ifndef HVDRAY_CMD_RAY_WORDS_H_

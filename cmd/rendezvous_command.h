@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hvdray rendezvous`: the key-value server alone, for workers that something else starts.
 #ifndef HVDRAY_CMD_RENDEZVOUS_COMMAND_H_
 #define HVDRAY_CMD_RENDEZVOUS_COMMAND_H_

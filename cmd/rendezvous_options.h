@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The words of `hvdray rendezvous`. Pure: its pages are made of this declaration.
 #ifndef HVDRAY_CMD_RENDEZVOUS_OPTIONS_H_
 #define HVDRAY_CMD_RENDEZVOUS_OPTIONS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hvdray replay`: a file to lines, the lines to the replay, its result to text or JSON and an exit
 // code. Starts nothing.
 #include <fcntl.h>

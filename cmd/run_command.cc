@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hvdray run`: words to a plan, the plan to a launcher, its report to files and an exit code.
 #include <algorithm>
 #include <chrono>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a job says of SSH, in the words of cluster/ssh. Pure.
 #ifndef HVDRAY_CMD_SSH_OPTIONS_H_
 #define HVDRAY_CMD_SSH_OPTIONS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Collective operations over all ranks of a job. Training programs link this library alone.
 #ifndef HVDRAY_COLLECTIVE_COMMUNICATOR_H_
 #define HVDRAY_COLLECTIVE_COMMUNICATOR_H_

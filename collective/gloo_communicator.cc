@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The only file that knows Gloo. Its exceptions (gloo::EnforceNotMet is no gloo::Exception) end
 // here.
 #include <fmt/format.h>

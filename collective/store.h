@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A client of Horovod's key-value rendezvous: how ranks that know only an address find each other.
 #ifndef HVDRAY_COLLECTIVE_STORE_H_
 #define HVDRAY_COLLECTIVE_STORE_H_

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The digits with unmodified Horovod and PyTorch: hvdray run -np 4 -- python3 examples/digits_horovod.py"""
 
 import argparse

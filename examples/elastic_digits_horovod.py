@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The digits, elastic: workers may come and go while this unmodified hvd.elastic script trains.
 
 hvdray run -np 2 --min-np 2 --max-np 4 --host-discovery-script ./hosts.sh -- \\

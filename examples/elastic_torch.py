@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """torch.distributed that restarts as a gang: every change of membership stops all workers and starts
 them anew, and they go on from their checkpoint. Runs under torchrun, too.
 

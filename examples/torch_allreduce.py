@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A plain torch.distributed script: hvdray run -np 4 -- python3 examples/torch_allreduce.py"""
 
 import torch

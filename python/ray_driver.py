@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Talks to Ray for its child, `hvdray-agent launch`, which makes all decisions. They exchange JSON, one
 object per line, through the child's stdin and stdout; cluster/ray/broker_messages.h lists the fields. A
 job's entrypoint, in the cluster's own interpreter: Ray 2.40 to 2.60, Python 3.9 and later."""

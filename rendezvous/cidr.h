@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranges of IPv4 addresses in CIDR form, for the peers that may use a rendezvous on the network
 // (--allow). Pure.
 #ifndef HVDRAY_RENDEZVOUS_CIDR_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parses Horovod's key-value requests. Total: every input yields a call or a status.
 #include "rendezvous/horovod_protocol.h"
 

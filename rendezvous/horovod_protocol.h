@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parses request lines of Horovod's key-value protocol: verb, scope, key and their kinds, or the
 // HTTP status that rejects the request. Pure; knows no sockets and no values. docs/rendezvous.md,
 // "What is served".

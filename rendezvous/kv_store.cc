@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The store of rendezvous values. Every table that a peer can make grow is bounded here.
 #include "rendezvous/kv_store.h"
 

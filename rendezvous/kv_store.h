@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The launcher's only store of rendezvous values: scopes, keys, finish rules, followers. Pure: no
 // I/O (except one log warning) and no clock. docs/rendezvous.md has the rules.
 #ifndef HVDRAY_RENDEZVOUS_KV_STORE_H_

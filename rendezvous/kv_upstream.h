@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The relay's interface to the launcher: an ordered stream of requests and answers. The agent's
 // session implements it over its link.
 #ifndef HVDRAY_RENDEZVOUS_KV_UPSTREAM_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/mesh_addresses.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The addresses on which the Gloo meshes of a generation listen, from the values that pass through
 // the relay. They distinguish connections between two workers of the gang from all their other
 // connections. Pure. docs/rendezvous.md, "In an elastic job", Addresses.

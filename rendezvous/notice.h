@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Encodes a notice to a Horovod worker, "the set of hosts has changed", and decodes the worker's
 // answer. Pure; agent/notifier.h sends and receives them. Source: Horovod,
 // horovod/runner/common/util/network.py and horovod/runner/elastic/worker.py.

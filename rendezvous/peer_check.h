@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds the owner of the other end of a loopback connection: only the job's user and root may use
 // the rendezvous. Asks the kernel; must never mistake an unknown owner for root.
 // docs/rendezvous.md, "Who may speak".

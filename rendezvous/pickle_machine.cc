@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The accepted opcodes and their effects. Checks sizes before it consumes input.
 #include "rendezvous/pickle_machine.h"
 

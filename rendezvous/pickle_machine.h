@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A stack machine for the few pickle opcodes of plain data; rejects all others. Objects are passive
 // records, only of classes that the caller names. Values are in an arena and refer to each other by
 // index, so a self-referential pickle is only a graph of numbers and harmless. Pure; never

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tracks the workers of an elastic job that wait for a rank, and their addresses for notices. Holds
 // rank_and_size requests until a generation is published. Pure: no I/O, no clock.
 // docs/rendezvous.md, "In an elastic job".

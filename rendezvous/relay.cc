@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Order matters: questions leave before any reply, in the core's order, even if a reply or an
 // answer triggers the next request at once.
 #include "rendezvous/relay.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rendezvous of one host: an HTTP front end with a cache between the host's workers and the
 // launcher's store; holds requests for missing values. docs/rendezvous.md has the rules.
 #ifndef HVDRAY_RENDEZVOUS_RELAY_H_

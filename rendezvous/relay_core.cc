@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Handles the requests of workers: answers them, holds them or passes them upstream.
 #include "rendezvous/relay_core.h"
 

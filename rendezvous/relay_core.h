@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A relay's decisions, without sockets: requests, answers and times in; replies and questions out.
 // Pure: no I/O, no clock. docs/rendezvous.md has the rules.
 #ifndef HVDRAY_RENDEZVOUS_RELAY_CORE_H_

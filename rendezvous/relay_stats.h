@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counters of one relay, for reports and benchmarks.
 #ifndef HVDRAY_RENDEZVOUS_RELAY_STATS_H_
 #define HVDRAY_RENDEZVOUS_RELAY_STATS_H_

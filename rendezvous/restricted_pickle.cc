@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Turns a passive pickle into typed addresses: accepts one shape and checks every field.
 #include "rendezvous/restricted_pickle.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the only pickle that a worker may send: its addresses for notices. Builds passive data only
 // and rejects opcodes that could name code (CVE-2024-10190). Pure. docs/rendezvous.md, "Who may
 // speak".

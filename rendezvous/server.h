@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The stand-alone rendezvous of `hvdray rendezvous`: one port and the store, without relay or
 // cache, for workers that another tool starts. docs/rendezvous.md, "Alone".
 #ifndef HVDRAY_RENDEZVOUS_SERVER_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A hash map with string keys that finds entries by string_view, without creating a string.
 #ifndef HVDRAY_RENDEZVOUS_STRING_MAP_H_
 #define HVDRAY_RENDEZVOUS_STRING_MAP_H_

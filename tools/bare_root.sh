@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Runs a command in a fresh clone of this tree on a bare machine: Debian 12 as debootstrap makes it, plus only
 # ca-certificates and git. Needs root. The root file system is made once and kept in the user's cache; a run writes
 # into a layer over it, which is removed when the run ends. The clone includes uncommitted changes.

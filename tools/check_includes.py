@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Fails on an include that points up or sideways between the rooms (tools/rooms.py), on an arrow that
 nothing uses, and on a third-party header outside its adapter."""
 

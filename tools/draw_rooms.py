@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Draws the rooms and their includes as docs/rooms.svg. Leaves out arrows that follow from two others.
 
     tools/draw_rooms.py           writes the picture

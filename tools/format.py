@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs clang-format over the tree: --check (default) names files that differ, --fix rewrites them."""
 
 import pathlib

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // hvdray-gen-cli ROOT: writes the files that come from the option table below ROOT: docs/cli.md,
 // the pages of docs/man, docs/completions/hvdray.bash,
 // tests/golden/help/. Also draws the elastic driver's states in docs/elastic.md.

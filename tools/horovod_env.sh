@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Makes a virtual environment with unmodified Horovod 0.28.1 over Debian's torch and prints its
 # directory. The wheel takes minutes to build, so it and the environment stay in the user's cache.
 set -euo pipefail

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The files of tools/make_hosts.py: keys, accounts, names, and what sshd and ssh read."""
 
 import pathlib

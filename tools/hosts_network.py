@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Namespaces, bridges, addresses and faults of test hosts. For tools/make_hosts.py."""
 
 import dataclasses

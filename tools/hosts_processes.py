@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finds processes by network namespace in /proc and kills them by pid. For tools/make_hosts.py."""
 
 import contextlib

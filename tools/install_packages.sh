@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages that hvdray needs; takes milliseconds if they are installed.
 # Usage: tools/install_packages.sh build|test ...   (needs root only if something is missing)
 set -euo pipefail

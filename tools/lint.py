@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Checks the tree for faults that no compiler reports. Prints each as file:line: what."""
 
 import pathlib

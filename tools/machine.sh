@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Checks and paths for the scripts of this tree, which source this file. Sets HOME if it is empty.
 
 if [[ -z ${HOME:-} ]]; then

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Makes test hosts on one machine: a real OpenSSH server per network namespace, all on a bridge.
 
     tools/make_hosts.py up --count 8 --state DIR [--interface h3=ens5] [--behind h8=h7]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Makes a real Ray cluster on one machine: a head and more nodes, a network namespace each.
 
     tools/make_ray.py up --nodes 3 --state DIR [--ray-venv DIR] [--no-token] [--gpus h3=2]

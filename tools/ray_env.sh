@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Makes a virtual environment with unmodified Ray for the tests' clusters and prints its directory,
 # which is in the user's cache. hvdray itself does not need it: a client has no Ray.
 # Usage: tools/ray_env.sh [VERSION]     default 2.60.0; 2.40.0 is the older version tested

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rooms of the tree and the arrows between them, read from the includes.
 
 A room may include itself and the rooms that ARROWS names. tools/check_includes.py enforces that,

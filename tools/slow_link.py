@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """A network link with a delay: a TAP device in each of two network namespaces, and frames held in between.
 
 Does the work of netem on kernels built without it; the frames come from the kernel's own TCP.

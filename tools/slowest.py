@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Passes ctest's output through. Before its closing lines prints where the time went: the steps before the tests,
 each argument one line, and the ten slowest tests."""
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs clang-tidy over the product's sources and treats findings as errors. A cache remembers files that
 passed until the file, one of our files that it includes, or the configuration changes.
 

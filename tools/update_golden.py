@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Rewrites tests/golden/ with the tests' current output and lists the changed files: review the diff
 before you commit it. Frames of released versions (tests/golden/wire) may be added, never changed."""
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The line with which an agent says that frames follow, and how a launcher finds it behind what a
 // login shell prints. Pure but for the random number of the nonce.
 #ifndef HVDRAY_WIRE_ANNOUNCEMENT_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The messages that copy a directory to a host (--sync). Part of message.h, which is what users
 // include; docs/protocol.md is the normative text.
 #ifndef HVDRAY_WIRE_DIRECTORY_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bytes of the messages of directory.h. Internal to the codec: users include message_codec.h.
 #ifndef HVDRAY_WIRE_DIRECTORY_CODEC_H_
 #define HVDRAY_WIRE_DIRECTORY_CODEC_H_

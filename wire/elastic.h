@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Messages of elastic jobs only: a gang that changes while its workers live. Values.
 #ifndef HVDRAY_WIRE_ELASTIC_H_
 #define HVDRAY_WIRE_ELASTIC_H_

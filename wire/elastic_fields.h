@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The JSON of the messages of elastic.h. Internal to the codec: users include message_codec.h.
 #ifndef HVDRAY_WIRE_ELASTIC_FIELDS_H_
 #define HVDRAY_WIRE_ELASTIC_FIELDS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the keys of one JSON object into the fields of a struct, each within its range. Internal to
 // the codec: users include message_codec.h.
 #ifndef HVDRAY_WIRE_FIELD_READER_H_

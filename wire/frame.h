@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Frames: the 16-byte header and where one frame ends and the next begins. Pure: opens nothing,
 // knows message types only by number and size. docs/protocol.md is the normative text.
 #ifndef HVDRAY_WIRE_FRAME_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an agent knows of its host and tells in its Hello. Values.
 #ifndef HVDRAY_WIRE_HOST_FACTS_H_
 #define HVDRAY_WIRE_HOST_FACTS_H_

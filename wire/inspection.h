@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The messages of `hvdray check`: what is a host like, beyond what its Hello says? Part of
 // message.h, which is what users include; docs/protocol.md is the normative text.
 #ifndef HVDRAY_WIRE_INSPECTION_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A link between launcher and agent: typed messages over any byte stream, with version agreement,
 // heartbeat and two lanes (control overtakes queued output).
 #ifndef HVDRAY_WIRE_LINK_H_

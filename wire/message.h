@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The messages between launcher and agent, as types. docs/protocol.md is the normative text; the
 // codec (message_codec.h) is the only place that knows their bytes.
 #ifndef HVDRAY_WIRE_MESSAGE_H_

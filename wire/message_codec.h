@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Messages to frames and back: the only place that knows their bytes. Pure; whatever a peer sent is
 // checked here, once, so that no one behind it has to.
 #ifndef HVDRAY_WIRE_MESSAGE_CODEC_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where things lie in the package that a job on Ray goes with.
 #ifndef HVDRAY_WIRE_PACKAGE_LAYOUT_H_
 #define HVDRAY_WIRE_PACKAGE_LAYOUT_H_

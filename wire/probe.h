@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The messages of the probe: can a host open connections to its neighbour? Part of message.h, which
 // is what users include; docs/protocol.md is the normative text.
 #ifndef HVDRAY_WIRE_PROBE_H_

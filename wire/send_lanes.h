@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The two queues of a link: control goes first, output waits. Pure: holds encoded frames only.
 #ifndef HVDRAY_WIRE_SEND_LANES_H_
 #define HVDRAY_WIRE_SEND_LANES_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The variables that tell a worker its place: Horovod's and torchrun's. The one list of them: the
 // agent sets what it gives, --print-plan shows it. Pure.
 #ifndef HVDRAY_WIRE_SLOT_ENVIRONMENT_H_

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One rank of a job that fails in a way to be chosen: failing.py KIND HOW WHERE RANK.
 
 KIND: horovod, torch (torch.distributed over gloo), plain (the others only sleep). WHERE: before (init),

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Horovod's own launcher with one thing changed: its rendezvous listens with a backlog of 4096."""
 
 import socketserver

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Enters hvd.init() together with all other ranks and writes when it went in and came out."""
 
 import os

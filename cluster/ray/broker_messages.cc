@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cluster/ray/broker_messages.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Client of the Ray dashboard's HTTP interface, through which hvdray uses a cluster from outside.
 // docs/ray.md, "The cluster".
 #ifndef HVDRAY_CLUSTER_RAY_DASHBOARD_CLIENT_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Connects an agent to its driver on Ray: tries the driver's addresses in turn until one answers
 // with the job's key. Retries refused connections until the deadline: the driver may not listen
 // yet.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Accepts the agents of a job on Ray: one TCP port of the driver, TLS 1.3 with the job's key, one
 // agent for each expected endpoint ("endpoint"). Drops and counts all other peers.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The wait for a placement group: decides when it is ready, when to give up, and what to tell the
 // user meanwhile. Pure: takes the broker's events and the time.
 #ifndef HVDRAY_CLUSTER_RAY_GROUP_WAIT_H_

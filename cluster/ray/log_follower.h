@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Follows one file in a Ray node's log directory from the client: every byte once and in order,
 // even when the connection breaks.
 #ifndef HVDRAY_CLUSTER_RAY_LOG_FOLLOWER_H_

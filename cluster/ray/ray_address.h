@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds the address of a Ray cluster's dashboard, and how to connect, from options and environment.
 // Pure.
 #ifndef HVDRAY_CLUSTER_RAY_RAY_ADDRESS_H_

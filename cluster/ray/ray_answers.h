@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Converts the dashboard's JSON to plain values and back, and its failures to errors. Pure. Any
 // input yields a value or a kProtocolError that names the fault; unknown keys are ignored.
 #ifndef HVDRAY_CLUSTER_RAY_RAY_ANSWERS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cluster/ray/ray_broker.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The facts that a Ray cluster's dashboard reports, as plain values.
 #ifndef HVDRAY_CLUSTER_RAY_RAY_FACTS_H_
 #define HVDRAY_CLUSTER_RAY_RAY_FACTS_H_

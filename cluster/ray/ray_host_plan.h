@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decides which slots an elastic job holds and requests on a Ray cluster. It reserves a placement
 // group on each node with room, pinned to the node, and another one when more room appears there.
 // Each created group is a host. The slots that the job still lacks are a pending group, which Ray's

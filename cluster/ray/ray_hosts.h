@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The hosts of an elastic job on Ray, as a HostSource: nodes on which the job holds a placement
 // group.
 #ifndef HVDRAY_CLUSTER_RAY_RAY_HOSTS_H_

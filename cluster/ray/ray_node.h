@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A node of a Ray cluster with its total and free resources. A plain value, from the dashboard or
 // from the broker.
 #ifndef HVDRAY_CLUSTER_RAY_RAY_NODE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Turns a created placement group into hosts with slots, and a place for each host's agent. Pure.
 #ifndef HVDRAY_CLUSTER_RAY_RAY_PLACEMENT_H_
 #define HVDRAY_CLUSTER_RAY_RAY_PLACEMENT_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The output of `hvdray status --ray`, `hvdray slots --ray` and `hvdray jobs --ray`. Pure.
 #ifndef HVDRAY_CLUSTER_RAY_RAY_REPORT_H_
 #define HVDRAY_CLUSTER_RAY_RAY_REPORT_H_

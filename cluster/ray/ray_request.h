@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Turns a job's request to a Ray cluster into the bundles of a placement group, and checks whether
 // the cluster's nodes could hold them. Pure. docs/ray.md, "Slots".
 #ifndef HVDRAY_CLUSTER_RAY_RAY_REQUEST_H_

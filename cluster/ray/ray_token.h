@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The access token of a Ray cluster. Never shown: messages only name its origin.
 #ifndef HVDRAY_CLUSTER_RAY_RAY_TOKEN_H_
 #define HVDRAY_CLUSTER_RAY_RAY_TOKEN_H_

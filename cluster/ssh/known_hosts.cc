@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cluster/ssh/known_hosts.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The known_hosts files: looks up the keys that hosts showed before, and adds new ones.
 #ifndef HVDRAY_CLUSTER_SSH_KNOWN_HOSTS_H_
 #define HVDRAY_CLUSTER_SSH_KNOWN_HOSTS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Client of the user's ssh-agent: lists its keys and has it sign. Unlike libssh2's own client it
 // has a deadline, since an agent may wait for the user or hang.
 // Source: the SSH agent protocol (draft-miller-ssh-agent).

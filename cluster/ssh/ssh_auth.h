@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Logs in: decides which methods to try in which order, and explains a failure.
 #ifndef HVDRAY_CLUSTER_SSH_SSH_AUTH_H_
 #define HVDRAY_CLUSTER_SSH_SSH_AUTH_H_

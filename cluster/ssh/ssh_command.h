@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A command that runs over an SSH session, presented as a stream and a process on the loop.
 #ifndef HVDRAY_CLUSTER_SSH_SSH_COMMAND_H_
 #define HVDRAY_CLUSTER_SSH_SSH_COMMAND_H_

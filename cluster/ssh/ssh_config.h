@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The user's SSH configuration for one host: parses the output of `ssh -G`, or reads the same files
 // where ssh is not installed. Pure; ssh_config_source.h runs ssh and opens files.
 #ifndef HVDRAY_CLUSTER_SSH_SSH_CONFIG_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decides which thread runs ssh and which ones wait; adds what the machine's files and keys tell.
 #include "cluster/ssh/ssh_config_source.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The settings of a job's hosts, from the user's SSH configuration, with as few runs of `ssh -G` as
 // possible.
 #ifndef HVDRAY_CLUSTER_SSH_SSH_CONFIG_SOURCE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From a host's settings to a command that runs there: name lookup, TCP, key exchange, host key,
 // authentication, exec. Each error names its step.
 #ifndef HVDRAY_CLUSTER_SSH_SSH_CONNECT_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Limits the concurrent logins per address: sshd drops unauthenticated connections when there are
 // too many (MaxStartups). Only decides; opens nothing.
 #ifndef HVDRAY_CLUSTER_SSH_SSH_GATE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads configuration files only as far as needed to find what tells hosts apart.
 #include "cluster/ssh/ssh_host_classes.h"
 

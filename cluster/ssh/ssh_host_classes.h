@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Groups hosts that an SSH configuration can't tell apart, so that `ssh -G` runs for one of them
 // only.
 #ifndef HVDRAY_CLUSTER_SSH_SSH_HOST_CLASSES_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Private keys on disk: their type, and whether they can be used, without decrypting them.
 #ifndef HVDRAY_CLUSTER_SSH_SSH_IDENTITY_H_
 #define HVDRAY_CLUSTER_SSH_SSH_IDENTITY_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The time limit of a blocking step of a connection, and its cancellation.
 #ifndef HVDRAY_CLUSTER_SSH_SSH_LIMIT_H_
 #define HVDRAY_CLUSTER_SSH_SSH_LIMIT_H_

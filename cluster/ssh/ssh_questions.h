@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Questions to the user while a job logs in to its hosts. Asks one question at a time, and tries an
 // answer that was right once on the other hosts before it asks again. Keeps answers in memory only.
 #ifndef HVDRAY_CLUSTER_SSH_SSH_QUESTIONS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One SSH connection that runs one command: the adapter of libssh2. libssh2 never touches the
 // socket; it reads from and writes to buffers here. So it never sees a packet half sent, after
 // which its API can only repeat the same call, and each system call moves many packets.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs command lines on other hosts by libssh2, one connection per host.
 #ifndef HVDRAY_CLUSTER_SSH_SSH_SHELL_H_
 #define HVDRAY_CLUSTER_SSH_SSH_SHELL_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A host as the user wrote it, and the SSH settings that reach it.
 #ifndef HVDRAY_CLUSTER_SSH_SSH_TARGET_H_
 #define HVDRAY_CLUSTER_SSH_SSH_TARGET_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strings and numbers in SSH's binary form (RFC 4251, section 5). Pure.
 #ifndef HVDRAY_CLUSTER_SSH_WIRE_TEXT_H_
 #define HVDRAY_CLUSTER_SSH_WIRE_TEXT_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The optical digits: 8x8 grey images and what digit each shows (see DATA.md).
 #ifndef HVDRAY_EXAMPLES_DIGITS_DATASET_H_
 #define HVDRAY_EXAMPLES_DIGITS_DATASET_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Trains the perceptron on the digits, data-parallel over the ranks that hvdray started. Run alone
 // it is one rank.
 #include <fmt/format.h>

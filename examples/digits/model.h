@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A multi-layer perceptron with one hidden layer, as one flat array of parameters: what a
 // data-parallel job has to average is then one buffer.
 #ifndef HVDRAY_EXAMPLES_DIGITS_MODEL_H_

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # As RayExecutor(settings, min_workers=2, max_workers=4).run(train): workers come and go with the
 # nodes. More options may follow: examples/ray/elastic.sh --use-gpu
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # As RayExecutor(settings, num_hosts=2, num_workers_per_host=2).run(train): a fixed number of workers
 # on nodes of a Ray cluster. More options may follow: examples/ray/static.sh --use-gpu
 set -eu

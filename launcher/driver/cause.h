@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Why a job ends: exit code, error and message for each reason. Pure. Exit codes: docs/errors.md,
 // "Exit codes".
 #ifndef HVDRAY_LAUNCHER_DRIVER_CAUSE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds the worker that failed first. Weighs all evidence, since in a gang the first worker to end
 // is often not the first to fail: a worker that raises an error shuts Horovod down in all others,
 // which may exit before it does. Pure. docs/adr/0005-gang-driver.md.

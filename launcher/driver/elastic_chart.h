@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The state chart of elastic jobs as text, drawn from the driver's own table for docs/elastic.md.
 // Pure.
 #ifndef HVDRAY_LAUNCHER_DRIVER_ELASTIC_CHART_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "launcher/driver/elastic_driver.h"
 
 #include <fmt/format.h>

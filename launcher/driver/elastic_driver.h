@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decides the life of an elastic job: which workers are in which generation, when newcomers start,
 // when the gang is called, released, freed or stopped. Pure: takes facts and a time, returns
 // effects; no I/O, no clock. docs/adr/0008-elastic-driver.md.

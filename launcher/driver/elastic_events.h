@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Facts that ElasticDriver takes and effects that it returns, in addition to those of events.h.
 // Values only. A worker is identified by its WorkerId, a host by its number in the driver's
 // HostRegistry.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rules that no elastic job may break, checked over facts and effects as they pass: in the
 // simulator of the tests and in `hvdray replay`. Knows only what the driver knows. Pure.
 #ifndef HVDRAY_LAUNCHER_DRIVER_ELASTIC_INVARIANTS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which slots form a generation, and which workers already run on them. Pure functions over the
 // registry and the roster.
 #ifndef HVDRAY_LAUNCHER_DRIVER_ELASTIC_PLAN_H_

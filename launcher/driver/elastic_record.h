@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The recording of an elastic job, schema hvdray.record/1: one JSON object a line, enough to run
 // ElasticDriver over the same facts again (docs/replay.md). Pure: text in, values out.
 #ifndef HVDRAY_LAUNCHER_DRIVER_ELASTIC_RECORD_H_

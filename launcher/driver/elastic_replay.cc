@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "launcher/driver/elastic_replay.h"
 
 #include <fmt/format.h>

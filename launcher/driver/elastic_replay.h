@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs ElasticDriver over a recording in virtual time and checks its rules. Pure: lines in, a
 // result out; launcher/report/replay_text.h prints it.
 #ifndef HVDRAY_LAUNCHER_DRIVER_ELASTIC_REPLAY_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The processes of an elastic job: which one runs on which slot, in which role, and how far it has
 // come. Keeps counts, so that no fact costs a walk over all. Pure; decides nothing.
 #ifndef HVDRAY_LAUNCHER_DRIVER_ELASTIC_ROSTER_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What ElasticDriver remembers: about the present round, the next generation, and the end. Plain
 // values; only the driver changes them.
 #ifndef HVDRAY_LAUNCHER_DRIVER_ELASTIC_ROUND_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The states of an elastic job and the transitions between them, as one table that also feeds the
 // chart in docs/elastic.md. Values only.
 #ifndef HVDRAY_LAUNCHER_DRIVER_ELASTIC_STATES_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Facts that drivers take and effects that they return, shared by GangDriver and ElasticDriver.
 // Values only; times are monotonic.
 #ifndef HVDRAY_LAUNCHER_DRIVER_EVENTS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decides the life of a gang of fixed size: start all, stop all after a failure, maybe restart all.
 // Pure: takes facts and a time, returns effects; no I/O, no clock. docs/adr/0005-gang-driver.md.
 #ifndef HVDRAY_LAUNCHER_DRIVER_GANG_DRIVER_H_

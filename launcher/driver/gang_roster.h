@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The hosts and workers of a gang with their states, and nothing else. Keeps counts, so that no
 // fact costs a walk over all workers. Pure; decides nothing.
 #ifndef HVDRAY_LAUNCHER_DRIVER_GANG_ROSTER_H_

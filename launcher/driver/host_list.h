@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Many host names as one short text: node[003-202]. Pure.
 #ifndef HVDRAY_LAUNCHER_DRIVER_HOST_LIST_H_
 #define HVDRAY_LAUNCHER_DRIVER_HOST_LIST_H_

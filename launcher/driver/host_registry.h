@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The hosts of an elastic job: as the source lists them, oldest first, with the blacklisted ones.
 // Pure; decides nothing about workers. Rules: docs/elastic.md, "The model".
 #ifndef HVDRAY_LAUNCHER_DRIVER_HOST_REGISTRY_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads from a worker's last lines of stderr which error ended it, and whether that error blames a
 // peer. Pure.
 #ifndef HVDRAY_LAUNCHER_DRIVER_LAST_ERROR_H_

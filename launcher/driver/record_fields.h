@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // JSON of a struct, described once for both directions: Fields(io, value) names each field; `io` is
 // a FieldsOut or FieldsIn. For elastic_record.cc only.
 #ifndef HVDRAY_LAUNCHER_DRIVER_RECORD_FIELDS_H_

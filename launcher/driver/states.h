@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The states of a gang and of its workers, and the valid transitions. Values only.
 #ifndef HVDRAY_LAUNCHER_DRIVER_STATES_H_
 #define HVDRAY_LAUNCHER_DRIVER_STATES_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a job ended and which worker failed first. A value; made by a driver, printed by the report.
 #ifndef HVDRAY_LAUNCHER_DRIVER_VERDICT_H_
 #define HVDRAY_LAUNCHER_DRIVER_VERDICT_H_

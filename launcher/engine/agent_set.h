@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The agents of a job on the launcher's side: started through a transport, greeted, watched.
 // Decides nothing about workers.
 #ifndef HVDRAY_LAUNCHER_ENGINE_AGENT_SET_H_

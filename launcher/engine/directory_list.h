@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lists what --sync or a package for Ray copies of a directory: all but .git and what its
 // .gitignore files exclude. Only reads, and before any connection, so that a file that can't be
 // copied is reported first.

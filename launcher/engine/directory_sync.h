@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies the directories of --sync to all other hosts at once, each at its own pace, over the links
 // of their agents: sends a list, gets the entries that the host wants, sends those files.
 // docs/adr/0009-directory-sync.md.

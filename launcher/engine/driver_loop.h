@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Connects a driver, which is pure, to the event loop: facts in, effects out, and its timer.
 #ifndef HVDRAY_LAUNCHER_ENGINE_DRIVER_LOOP_H_
 #define HVDRAY_LAUNCHER_ENGINE_DRIVER_LOOP_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The agents of an elastic job, by host of its driver: dials and greets them, copies the
 // directories of --sync, and releases them after their last output. A host may have several agents,
 // one after the other; this class keeps messages of a former one apart. Decides nothing about

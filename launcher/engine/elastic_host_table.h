@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The hosts of an elastic job on the launcher's side, by the driver's numbers: the present agent,
 // its facts, the interface of its workers. Decides nothing about workers.
 #ifndef HVDRAY_LAUNCHER_ENGINE_ELASTIC_HOST_TABLE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rendezvous of an elastic job: the store of the published generation, and the workers that
 // wait for a rank in the next one. Carries requests of the agents to both, and the answers back.
 #ifndef HVDRAY_LAUNCHER_ENGINE_ELASTIC_KV_H_

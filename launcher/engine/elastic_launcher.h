@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An elastic job on its way. Applies the decisions of an elastic driver, over hosts that come and
 // go: starts and releases agents, serves the rendezvous, moves output, writes events, recording,
 // trace and reports. Decides nothing itself; owns the loop's side of a job.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which interface the workers of a host use in an elastic job: chosen once per host, since a
 // process keeps its interface for life, and compatible with those of the present hosts. Pure.
 // docs/elastic.md, "Network interfaces".

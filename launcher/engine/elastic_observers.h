@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The observers of an elastic job: its trace, --events, --record and the report's table of
 // memberships. They decide nothing.
 #ifndef HVDRAY_LAUNCHER_ENGINE_ELASTIC_OBSERVERS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Turns decisions of an elastic driver into messages to agents: the welcome, and the messages that
 // start workers. Pure.
 #ifndef HVDRAY_LAUNCHER_ENGINE_ELASTIC_START_H_

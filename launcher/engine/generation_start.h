@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Turns a plan into messages to its hosts: the welcome, the probe of their network, the start of a
 // generation. Pure.
 #ifndef HVDRAY_LAUNCHER_ENGINE_GENERATION_START_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hvdray check`: starts the agents of a job's hosts, collects facts about the hosts and whether
 // they reach each other, and releases the agents. Starts no worker; judges nothing. docs/check.md.
 #ifndef HVDRAY_LAUNCHER_ENGINE_HOST_CHECK_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The user's side of a job, the same for every driver: its output, the signals that stop and pause
 // it, a reader that does not read, the order of shutdown. Decides nothing.
 #ifndef HVDRAY_LAUNCHER_ENGINE_JOB_CONSOLE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Carries KV requests of the agents from their links to the store, and the answers back.
 #ifndef HVDRAY_LAUNCHER_ENGINE_KV_BRIDGE_H_
 #define HVDRAY_LAUNCHER_ENGINE_KV_BRIDGE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs one job: applies the decisions of its driver, starts agents, sends messages, serves the
 // store, moves output, writes events, trace and reports. Decides nothing itself. This header has
 // the interface of all jobs and opens those of fixed size.

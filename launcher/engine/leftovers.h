@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cleans up after the agent of this machine: if agent and keeper were both killed, nothing else
 // kills their orphans, and a stopped agent (SIGSTOP) never exits by itself.
 #ifndef HVDRAY_LAUNCHER_ENGINE_LEFTOVERS_H_

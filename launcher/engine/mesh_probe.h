@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // For `hvdray check`: every host opens a TCP connection to every other one through the chosen
 // interfaces, as Gloo and NCCL will. Sends nothing itself and starts nothing.
 #ifndef HVDRAY_LAUNCHER_ENGINE_MESH_PROBE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Before the first generation of a job on several machines: every host opens a TCP connection to
 // the next one through the chosen interfaces. Sends nothing itself and starts nothing.
 #ifndef HVDRAY_LAUNCHER_ENGINE_NEIGHBOUR_PROBE_H_

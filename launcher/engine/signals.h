@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The signals that a user sends to hvdray: stop, force stop, pause; and those for the workers.
 #ifndef HVDRAY_LAUNCHER_ENGINE_SIGNALS_H_
 #define HVDRAY_LAUNCHER_ENGINE_SIGNALS_H_

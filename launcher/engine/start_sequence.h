@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The steps before the workers of a generation start: choose interfaces, copy directories (--sync),
 // probe neighbours. One after the other, the last two before the first generation only.
 #ifndef HVDRAY_LAUNCHER_ENGINE_START_SEQUENCE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Carries hvdray's stdin to one worker, limited by the credit that its agent grants.
 #ifndef HVDRAY_LAUNCHER_ENGINE_STDIN_FEEDER_H_
 #define HVDRAY_LAUNCHER_ENGINE_STDIN_FEEDER_H_

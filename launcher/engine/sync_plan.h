@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Turns the values of --sync into directories, targets and the workers' directory. Reads this
 // machine's file system, and nothing else. docs/ssh.md, "A directory for all hosts".
 #ifndef HVDRAY_LAUNCHER_ENGINE_SYNC_PLAN_H_

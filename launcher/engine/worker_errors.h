@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reports workers' errors to the driver: once one worker has failed, what it and the others printed
 // on stderr, and again as more arrives.
 #ifndef HVDRAY_LAUNCHER_ENGINE_WORKER_ERRORS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Restricts what agents may report about workers: only about their own, and only as much output as
 // they have credit for. A compromised host can harm its own workers, and no others.
 #ifndef HVDRAY_LAUNCHER_ENGINE_WORKER_GUARD_H_

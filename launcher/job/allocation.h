@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The hosts that a batch system gave to this job, from its environment. Pure: files are read
 // through a callback.
 #ifndef HVDRAY_LAUNCHER_JOB_ALLOCATION_H_

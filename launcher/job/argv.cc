@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A word is first classified (option, value, unknown), then consumed; argparse does the same, which
 // is why a value that looks like an option needs the form --name=value.
 #include "launcher/job/argv.h"

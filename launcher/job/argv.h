@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The words after `hvdray run`, taken apart as Python's argparse does for horovodrun. Pure: knows
 // the option table, reads no value's meaning.
 #ifndef HVDRAY_LAUNCHER_JOB_ARGV_H_

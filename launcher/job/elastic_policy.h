@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an elastic job may do and for how long it waits: the settings of ElasticDriver, each with
 // unit, default and source. Values only.
 #ifndef HVDRAY_LAUNCHER_JOB_ELASTIC_POLICY_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kernel answers E2BIG without a name; this finds the name first.
 #include "launcher/job/exec_limits.h"
 

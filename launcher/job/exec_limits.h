@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What execve takes, checked before anything starts. Pure.
 #ifndef HVDRAY_LAUNCHER_JOB_EXEC_LIMITS_H_
 #define HVDRAY_LAUNCHER_JOB_EXEC_LIMITS_H_

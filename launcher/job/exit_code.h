@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which exit code an error of ours becomes (docs/errors.md).
 #ifndef HVDRAY_LAUNCHER_JOB_EXIT_CODE_H_
 #define HVDRAY_LAUNCHER_JOB_EXIT_CODE_H_

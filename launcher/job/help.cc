@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The terminal's form of the option table.
 #include "launcher/job/help.h"
 

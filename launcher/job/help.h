@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What people read about the options of `hvdray run` and `check`, all of it made from the option
 // table. Pure.
 #ifndef HVDRAY_LAUNCHER_JOB_HELP_H_

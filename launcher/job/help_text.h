@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The parts that help, docs, man page and completion share. Pure.
 #ifndef HVDRAY_LAUNCHER_JOB_HELP_TEXT_H_
 #define HVDRAY_LAUNCHER_JOB_HELP_TEXT_H_

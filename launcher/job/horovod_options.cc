@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Three steps, each a function: read the config file, merge the levels, write the variables.
 #include "launcher/job/horovod_options.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Horovod's tunables and its --config-file, as the environment that workers read (Horovod spec 4.2,
 // 4.3). Pure.
 #ifndef HVDRAY_LAUNCHER_JOB_HOROVOD_OPTIONS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Host files.
 #include "launcher/job/hostfile.h"
 

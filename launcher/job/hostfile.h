@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Host lists as people write them: the -H option and host files of three launchers. Pure.
 #ifndef HVDRAY_LAUNCHER_JOB_HOSTFILE_H_
 #define HVDRAY_LAUNCHER_JOB_HOSTFILE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What to run, resolved once from flags, environment, files and defaults; each value knows where
 // it came from. Nothing reads the environment or a file afterwards (style P11).
 #ifndef HVDRAY_LAUNCHER_JOB_JOB_SPEC_H_

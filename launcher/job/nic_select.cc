@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "launcher/job/nic_select.h"
 
 #include <arpa/inet.h>

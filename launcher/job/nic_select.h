@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which network interface the workers of each host use. Pure: from the facts that agents report;
 // whether packets really pass is proved elsewhere.
 #ifndef HVDRAY_LAUNCHER_JOB_NIC_SELECT_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Levels from flags and from the environment, and the typed reads. Files: file_layer.cc.
 #include "launcher/job/option_layers.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The levels of precedence: what flags, environment and files say, before it has a type. Each value
 // keeps its place. Pure.
 #ifndef HVDRAY_LAUNCHER_JOB_OPTION_LAYERS_H_

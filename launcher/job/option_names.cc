@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Spellings, keys and titles derived from the rows of the option table.
 #include <utility>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rows. Adding an option is adding a row here and reading it in options_resolver.cc.
 #include "launcher/job/option_table.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every option of `hvdray run`, once: the parser, the resolver, help, docs/cli.md and completions
 // all read this table. `hvdray check` takes the same ones and some of its own. It decides nothing.
 #ifndef HVDRAY_LAUNCHER_JOB_OPTION_TABLE_H_

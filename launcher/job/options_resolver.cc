@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The order of reading: words, environment, user file, job file, cluster file, config file; then
 // one spec from all of them.
 #include "launcher/job/options_resolver.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From words, environment and files to one JobSpec: precedence, validation, origins (style 6).
 // Opens nothing itself: what it wants to read goes through ResolverFiles.
 #ifndef HVDRAY_LAUNCHER_JOB_OPTIONS_RESOLVER_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "launcher/job/placement.h"
 
 #include <fmt/format.h>

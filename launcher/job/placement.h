@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From hosts with slots to one RankInfo per worker (Horovod spec 1.3). Pure.
 #ifndef HVDRAY_LAUNCHER_JOB_PLACEMENT_H_
 #define HVDRAY_LAUNCHER_JOB_PLACEMENT_H_

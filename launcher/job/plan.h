@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `--dry-run --print-plan`: who would run where, and what each worker would be told. Pure.
 #ifndef HVDRAY_LAUNCHER_JOB_PLAN_H_
 #define HVDRAY_LAUNCHER_JOB_PLAN_H_

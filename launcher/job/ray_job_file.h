@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a job on Ray takes with it that no listing of the Jobs API may show: hvdray_job/job.json of
 // its second package, written by the client, read by `hvdray-agent drive`. Pure.
 #ifndef HVDRAY_LAUNCHER_JOB_RAY_JOB_FILE_H_

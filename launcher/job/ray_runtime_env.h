@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A runtime environment of Ray's, as `ray job submit` takes it and a user writes it. Pure.
 #ifndef HVDRAY_LAUNCHER_JOB_RAY_RUNTIME_ENV_H_
 #define HVDRAY_LAUNCHER_JOB_RAY_RUNTIME_ENV_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What `hvdray run --ray` takes beside the options of every job: the cluster, what a slot is made
 // of, the package. Part of JobSpec.
 #ifndef HVDRAY_LAUNCHER_JOB_RAY_SPEC_H_

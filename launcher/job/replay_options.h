@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The words of `hvdray replay`, and what people read about them. Pure.
 #ifndef HVDRAY_LAUNCHER_JOB_REPLAY_OPTIONS_H_
 #define HVDRAY_LAUNCHER_JOB_REPLAY_OPTIONS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A value that knows where it came from.
 #ifndef HVDRAY_LAUNCHER_JOB_SETTING_H_
 #define HVDRAY_LAUNCHER_JOB_SETTING_H_

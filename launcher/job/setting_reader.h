@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From raw options to typed settings, one after another. Part of the spec builder.
 #ifndef HVDRAY_LAUNCHER_JOB_SETTING_READER_H_
 #define HVDRAY_LAUNCHER_JOB_SETTING_READER_H_

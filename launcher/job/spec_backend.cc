@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether the slots of a --cluster file come from the Ray that runs there, or by SSH.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Settings that stand alone, the command, and -x. Hosts: spec_hosts.cc.
 #include "launcher/job/spec_builder.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From untyped levels to a checked JobSpec. Pure but for the host file, which it gets as text.
 #ifndef HVDRAY_LAUNCHER_JOB_SPEC_BUILDER_H_
 #define HVDRAY_LAUNCHER_JOB_SPEC_BUILDER_H_

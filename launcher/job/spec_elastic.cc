@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an elastic job changes in a spec, and which options mean nothing to which kind of job.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The fields of a JobSpec with their names and options, for code that handles all of them. A field
 // that is added to the struct and not here does not compile.
 #ifndef HVDRAY_LAUNCHER_JOB_SPEC_FIELDS_H_

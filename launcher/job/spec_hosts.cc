@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who names the hosts, how many workers they get, and whether that fits.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A resolved JobSpec as JSON and back, so that the driver of a job on Ray works with the very
 // settings that the client has resolved. Pure.
 #ifndef HVDRAY_LAUNCHER_JOB_SPEC_JSON_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What `--ray` changes in a spec: slots instead of hosts, and which options mean nothing there or
 // only there.
 #include <arpa/inet.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parsing never depends on the locale, so it goes through from_chars.
 #include "launcher/job/value_text.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Values as people write them: durations, numbers, yes and no; and numbers as Python prints them.
 #ifndef HVDRAY_LAUNCHER_JOB_VALUE_TEXT_H_
 #define HVDRAY_LAUNCHER_JOB_VALUE_TEXT_H_

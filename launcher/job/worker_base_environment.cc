@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a worker inherits. Which names go, and why, stands beside each list.
 #include <algorithm>
 #include <array>

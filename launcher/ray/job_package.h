@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The packages of a job on Ray: the large one (agent, Ray's side of the driver, the user's
 // directory), reused as long as nothing in it changes, and the small one of this job alone.
 // docs/adr/0011-packages-by-libzip.md.

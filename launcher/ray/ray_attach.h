@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Follows a job on Ray to its end, from a machine that reaches only the dashboard: its output,
 // state and files, and the user's signals. Carries out what ray_follow_plan.h decides.
 #ifndef HVDRAY_LAUNCHER_RAY_RAY_ATTACH_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The command line that Ray runs for a job of ours, by /bin/sh in the job's working directory.
 // Pure.
 #ifndef HVDRAY_LAUNCHER_RAY_RAY_ENTRYPOINT_H_

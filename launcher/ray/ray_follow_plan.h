@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decides what a client does about its job on Ray. Pure, like the drivers: facts and a time in,
 // steps out; ray_attach.h carries them out.
 #ifndef HVDRAY_LAUNCHER_RAY_RAY_FOLLOW_PLAN_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The driver's side of a job on Ray: asks ray_driver.py for slots, waits for them, starts agents
 // there and runs the launcher over them, as `hvdray run` does over other hosts. docs/ray.md, "What
 // runs where".

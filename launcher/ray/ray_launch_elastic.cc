@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The elastic part of RayLaunch: hosts come and go with the nodes of the cluster.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The output of a Ray job's driver while no launcher runs: the job's own log (stderr), which a
 // single non-text byte would break for good, and the stream file that the client reads.
 #ifndef HVDRAY_LAUNCHER_RAY_RAY_LAUNCH_LOG_H_

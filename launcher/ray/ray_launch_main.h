@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // hvdray-agent drive DIRECTORY: the driver of a job on Ray; runs inside the cluster as a child of
 // ray_driver.py.
 #ifndef HVDRAY_LAUNCHER_RAY_RAY_LAUNCH_MAIN_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The part of a Ray job's driver that is independent of the source of hosts: its settings, its log,
 // the launcher over known hosts, and the end.
 #ifndef HVDRAY_LAUNCHER_RAY_RAY_LAUNCH_RUN_H_

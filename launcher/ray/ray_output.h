@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // stdout and stderr of a client that follows a job on Ray: writes the driver's bytes unchanged,
 // without blocking the loop.
 #ifndef HVDRAY_LAUNCHER_RAY_RAY_OUTPUT_H_

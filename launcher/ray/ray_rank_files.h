@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The files of --output-filename of a job on Ray, written locally from the driver's stream while
 // the job runs.
 #ifndef HVDRAY_LAUNCHER_RAY_RAY_RANK_FILES_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads a file of a Ray job's driver (its stream, its events) over the network: a pool thread reads
 // it, the loop gets it piece by piece, at the loop's pace.
 #ifndef HVDRAY_LAUNCHER_RAY_RAY_STREAM_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "launcher/ray/ray_submit.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Submits a job to Ray: checks that the cluster can hold it, sends the packages, then the job. All
 // functions block.
 #ifndef HVDRAY_LAUNCHER_RAY_RAY_SUBMIT_H_

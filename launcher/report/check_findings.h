@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is wrong with the hosts of a job, and how to fix it. Pure. docs/check.md.
 #ifndef HVDRAY_LAUNCHER_REPORT_CHECK_FINDINGS_H_
 #define HVDRAY_LAUNCHER_REPORT_CHECK_FINDINGS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hvdray check` on a terminal and as JSON. Pure.
 #ifndef HVDRAY_LAUNCHER_REPORT_CHECK_TEXT_H_
 #define HVDRAY_LAUNCHER_REPORT_CHECK_TEXT_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The last lines on the terminal: which worker failed first, how, when, and what to do. Pure.
 #ifndef HVDRAY_LAUNCHER_REPORT_CLOSING_LINES_H_
 #define HVDRAY_LAUNCHER_REPORT_CLOSING_LINES_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Many ranks as a short text, so that one message covers them all. Pure.
 #ifndef HVDRAY_LAUNCHER_REPORT_COMPRESS_H_
 #define HVDRAY_LAUNCHER_REPORT_COMPRESS_H_

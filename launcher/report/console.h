@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The queue in front of one console destination: items wait as raw bytes, bounded by the workers'
 // credit, and become text only when the destination takes it.
 #ifndef HVDRAY_LAUNCHER_REPORT_CONSOLE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lines of --events for facts and effects that only elastic jobs have (docs/report.md, "Events of
 // an elastic job"). Pure.
 #ifndef HVDRAY_LAUNCHER_REPORT_ELASTIC_EVENT_LINES_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // --events FILE: one JSON object per line, written as things happen; schema in docs/report.md,
 // "Events". Observes only; never blocks the loop.
 #ifndef HVDRAY_LAUNCHER_REPORT_EVENT_LOG_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The JSON form of a job's facts, shared by report and events. Pure.
 #ifndef HVDRAY_LAUNCHER_REPORT_FACTS_JSON_H_
 #define HVDRAY_LAUNCHER_REPORT_FACTS_JSON_H_

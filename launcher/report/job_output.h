@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // All output of a job: tags lines, writes them to stdout, stderr and files, and returns credit to
 // the workers only for what has been written. Decides nothing about the job.
 #ifndef HVDRAY_LAUNCHER_REPORT_JOB_OUTPUT_H_

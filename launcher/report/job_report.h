@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // --report FILE: what happened, as JSON with a versioned schema (docs/report.md, "Report"). No
 // secrets and no environment: only the fields of these structs.
 #ifndef HVDRAY_LAUNCHER_REPORT_JOB_REPORT_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // --junit FILE: the job as a JUnit test suite, one test case per rank, for CI systems.
 // docs/report.md, "JUnit".
 #ifndef HVDRAY_LAUNCHER_REPORT_JUNIT_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The last lines that a worker printed, for the verdict. Pure; bounded memory for any input.
 #ifndef HVDRAY_LAUNCHER_REPORT_LAST_LINES_H_
 #define HVDRAY_LAUNCHER_REPORT_LAST_LINES_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A file of lines, written while a job runs: opened before anything starts, never blocks the loop,
 // reports once that it can't be written whole. For EventLog and RecordWriter.
 #ifndef HVDRAY_LAUNCHER_REPORT_LINE_FILE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "launcher/report/line_tagger.h"
 
 #include <fmt/format.h>

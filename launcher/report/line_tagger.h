@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cuts one stream of a worker into lines and puts a tag in front of each, as horovodrun does. Pure:
 // it neither writes nor reads a clock.
 #ifndef HVDRAY_LAUNCHER_REPORT_LINE_TAGGER_H_

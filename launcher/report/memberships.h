@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The generations of an elastic job as a table: sizes, hosts that joined and left, why, and how
 // long the gang stood still for it. Collected while the job runs; printed by --report and the
 // closing lines.

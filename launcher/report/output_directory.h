@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The files of --output-filename: DIR/rank.<padded rank>/{stdout,stderr}; for each attempt before a
 // restart DIR/attempt.<n>/rank.<padded rank>/... Writes text to plain files; knows nothing of lines
 // or of the loop.

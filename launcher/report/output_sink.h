@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One destination of text that this process inherited (stdout, stderr) or opened (a pipe for
 // events): writes without blocking the loop and without changing file flags shared with other
 // processes.

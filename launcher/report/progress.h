@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The progress line of a job's start. Pure; JobOutput shows it.
 #ifndef HVDRAY_LAUNCHER_REPORT_PROGRESS_H_
 #define HVDRAY_LAUNCHER_REPORT_PROGRESS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The stream file of a job on Ray: everything for stdout and stderr, as records of one file that
 // the client reads by offset (docs/ray.md, "Following, stopping, leaving").
 #ifndef HVDRAY_LAUNCHER_REPORT_RECORD_FILE_H_

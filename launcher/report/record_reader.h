@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parses the stream file of a job on Ray (record_file.h), from pieces of any size, as they arrive
 // from the network. Pure.
 #ifndef HVDRAY_LAUNCHER_REPORT_RECORD_READER_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What `hvdray replay` prints: transitions in order and the result. Pure. docs/replay.md.
 #ifndef HVDRAY_LAUNCHER_REPORT_REPLAY_TEXT_H_
 #define HVDRAY_LAUNCHER_REPORT_REPLAY_TEXT_H_

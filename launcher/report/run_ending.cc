@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "launcher/report/run_ending.h"
 
 #include <fcntl.h>

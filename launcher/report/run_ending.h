@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The last steps of every job, after its launcher has run: reports, closing lines, exit code.
 #ifndef HVDRAY_LAUNCHER_REPORT_RUN_ENDING_H_
 #define HVDRAY_LAUNCHER_REPORT_RUN_ENDING_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where the time of a launch is spent: spans of phases and of each worker's life, collected while
 // the job runs, written at its end as a Chrome trace (chrome://tracing, Perfetto). Reads no clock.
 // docs/report.md, "Trace".

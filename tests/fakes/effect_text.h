@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Effects of an elastic driver as text with every field, to compare two runs.
 #ifndef HVDRAY_TESTS_FAKES_EFFECT_TEXT_H_
 #define HVDRAY_TESTS_FAKES_EFFECT_TEXT_H_

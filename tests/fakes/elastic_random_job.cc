@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/fakes/elastic_random_job.h"
 
 #include <fmt/format.h>

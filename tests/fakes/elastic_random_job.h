@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random elastic jobs in the simulator: hosts join, leave, flap, fail and fall silent; workers
 // fail, hang and ignore signals; notices are lost and doubled.
 #ifndef HVDRAY_TESTS_FAKES_ELASTIC_RANDOM_JOB_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A whole elastic job around an ElasticDriver and a RankService on virtual time: fake hosts, agents
 // and Horovod-like workers, and a watchman that notes every broken rule (ElasticInvariants, and
 // those that take a view of the world). No threads, no clock.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The life of a fake worker: start, import, meet, train, commit, hear, reset, end.
 #include <fmt/format.h>
 

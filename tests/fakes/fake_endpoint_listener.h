@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A endpoint listener whose agents the test plays.
 #ifndef HVDRAY_TESTS_FAKES_FAKE_ENDPOINT_LISTENER_H_
 #define HVDRAY_TESTS_FAKES_FAKE_ENDPOINT_LISTENER_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A worker as the rendezvous sees it: walks the scopes of hvd.init() as Horovod's client does (spec
 // 2.2, 2.4), on a FakeKvNetwork, and notes every value that is not of its own round.
 #ifndef HVDRAY_TESTS_FAKES_FAKE_HOROVOD_MEMBER_H_

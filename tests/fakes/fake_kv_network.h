@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rendezvous of a job without sockets: one store, one relay core a host, and links between them
 // that delay, thin and stall messages but never reorder them. Time moves by hand.
 #ifndef HVDRAY_TESTS_FAKES_FAKE_KV_NETWORK_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A ByteStream whose network is the test: what was written leaves, splits, stalls, is lost or comes
 // late by hand. Like the real ones it calls no handler from within its own methods.
 #ifndef HVDRAY_TESTS_FAKES_FAKE_STREAM_H_

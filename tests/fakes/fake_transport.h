@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A transport whose agents are played by the test: it holds the other end of each stream.
 #ifndef HVDRAY_TESTS_FAKES_FAKE_TRANSPORT_H_
 #define HVDRAY_TESTS_FAKES_FAKE_TRANSPORT_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A Link that breaks at its n-th call, so that a test can try every n: nothing is sent from then on
 // and on_closed says kAgentLost, as when a cable is cut.
 #ifndef HVDRAY_TESTS_FAKES_FAULTY_LINK_H_

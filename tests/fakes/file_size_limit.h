@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A disk that takes no more, without one: while it lives no file of this process can grow beyond a
 // size, and what would fails with EFBIG.
 #ifndef HVDRAY_TESTS_FAKES_FILE_SIZE_LIMIT_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs a real Loop until a fact holds; a test that waits for something that never comes fails after
 // a minute instead of hanging.
 #ifndef HVDRAY_TESTS_FAKES_LOOP_RUNNER_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A real sshd on 127.0.0.1 with keys of its own, for one test; gone with it, sessions and all.
 #ifndef HVDRAY_TESTS_FAKES_LOOPBACK_SSHD_H_
 #define HVDRAY_TESTS_FAKES_LOOPBACK_SSHD_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A terminal with a test at its keyboard.
 #ifndef HVDRAY_TESTS_FAKES_PSEUDO_TERMINAL_H_
 #define HVDRAY_TESTS_FAKES_PSEUDO_TERMINAL_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A server on loopback that says, connection by connection, what a test wrote down for it: raw
 // bytes, so that an answer may be cut anywhere.
 #ifndef HVDRAY_TESTS_FAKES_SCRIPTED_SERVER_H_

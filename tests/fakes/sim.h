@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A whole job around a GangDriver on virtual time: fake agents and workers behind ordered links
 // with delays, and a watchman that notes every broken rule. No threads, no clock, no sleeping.
 #ifndef HVDRAY_TESTS_FAKES_SIM_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A directory of its own for one test; gone with it.
 #ifndef HVDRAY_TESTS_FAKES_TEMP_DIRECTORY_H_
 #define HVDRAY_TESTS_FAKES_TEMP_DIRECTORY_H_

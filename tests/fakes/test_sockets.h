@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sockets on loopback for tests of who can connect to whom.
 #ifndef HVDRAY_TESTS_FAKES_TEST_SOCKETS_H_
 #define HVDRAY_TESTS_FAKES_TEST_SOCKETS_H_

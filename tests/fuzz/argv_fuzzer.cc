@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any words after `hvdray run`: a spec or one line of error, and the same answer twice.
 #include <algorithm>
 #include <cstddef>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Recordings of elastic jobs: whatever the lines are, they are refused with their number or
 // replayed without harm; what is decoded encodes to the same again.
 #include <cstdint>

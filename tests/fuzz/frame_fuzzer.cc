@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bytes of a hostile peer into frame decoder and codec. What decodes must encode, and come back
 // equal; how the bytes were split must not matter.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any text as a .gitignore file. The first line of the input is the path, the rest the patterns.
 #include <algorithm>
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The HTTP parser must say the same about bytes however they are cut, keep what it is told to keep
 // within its limits, and hand on nothing that another reader could take for something else.
 #include <cstddef>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any text as job file, as Horovod's config file and as user file: a spec, or one line of error
 // that names the file.
 #include <cstddef>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any request line gives a call whose parts are pieces of it, or a status: never anything else.
 #include <cstdint>
 #include <cstdlib>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bytes of a hostile peer into a whole link, of either side. Whatever comes, the user hears of the
 // end once, of nothing after it, and of no message before a Hello. Byte 0 of the input: bit 0 the
 // role, bit 1 that the start-up has been gone through, the rest how the bytes are split.

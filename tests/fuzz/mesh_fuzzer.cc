@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any values under any keys, as lines "scope key length" each with its bytes behind: what is kept
 // stays within its limits, and a problem leaves nothing to act on.
 #include <algorithm>

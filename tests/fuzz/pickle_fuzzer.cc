@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any pickle, raw or in base64, is refused or gives addresses within their limits; as the answer to
 // a notice, signed or not, it is refused unless it is the one that a worker gives.
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs a fuzz target without libFuzzer: one file, or each of a corpus directory, as it is, cut
 // short, and with seeded damage. Any crash fails it, and so does a lost corpus. Usage: X_fuzzer
 // PATH [SEED]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`hvdray-agent launch` without Ray: the pipe's other end is played by the test, agents and workers
 are real. On a real cluster: ray_*_test.py."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each of these gets one line that names the place, the documented exit code, and leaves nothing."""
 
 import os

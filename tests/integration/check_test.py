@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`hvdray check` on hosts that are well and on hosts that are not, through real sshd."""
 
 import json

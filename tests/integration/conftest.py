@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shared parts of the integration tests: real processes, bounded in time, counted from outside."""
 
 import dataclasses

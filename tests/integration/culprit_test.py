@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who is blamed, and with which exit code, when a rank of a real gang fails. bench/run verdict has all ways of
 failing; these are those that were once told wrongly, and one of each other kind."""
 

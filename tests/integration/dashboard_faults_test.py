@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`hvdray status --ray` and `hvdray slots --ray` against dashboards that answer well, wrongly, slowly,
 or not at all. Each fault is one line with the address, and an exit code that says whose turn it is."""
 

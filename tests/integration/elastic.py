@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Elastic jobs for tests: hosts that the test lists and changes, workers that follow its plan and log what
 they do, and what must hold of every log whatever happened in between."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Workers of unmodified Horovod 0.28.1 that die within hvd.init(): until all have met, they are started again."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Survivors are freed although the job has no rights, or hear honestly that they will not be."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Elastic jobs of unmodified Horovod 0.28.1 whose hosts come, go and return."""
 
 import os

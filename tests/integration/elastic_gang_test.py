@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """--elastic-mode gang: every change stops all workers and starts them anew; no Horovod."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Elastic jobs of unmodified Horovod 0.28.1 over real sshd: hosts that fail, freeze, vanish and return."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is wrong with an elastic job before it starts is one message and exit 2; nothing is started."""
 
 import json

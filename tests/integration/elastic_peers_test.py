@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bad hosts, bad discovery and bad peers of elastic jobs: said clearly, and the job unharmed by one of them."""
 
 import base64

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Elastic jobs of unmodified Horovod 0.28.1 lose workers, agents and hosts, and train on."""
 
 import os

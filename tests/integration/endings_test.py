@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How jobs end: the right exit code, the right words, and nothing left running."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A Ray dashboard that is well, with a driver that a test plays: packages, jobs, and the files of a
 session's logs directory, as hvdray run --ray meets them."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A dashboard that misbehaves on order: raw HTTP on loopback, a thread a connection."""
 
 import json

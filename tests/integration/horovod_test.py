@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Unmodified Horovod 0.28.1 under hvdray: it initialises, computes, initialises again, trains."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The hosts that tests of remote jobs share: made once a session, whole again after each test."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The test hosts are what they claim: real sshd, own names and links, real faults, no traces."""
 
 import glob

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """cmake --install puts down what runs from there, without the build tree."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Notices that reach unmodified Horovod 0.28.1: its notification service registers at a relay, and what the
 agent's notifier sends is what its listener hears."""
 

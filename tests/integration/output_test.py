@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Worker output: unharmed, tagged, bounded, and honest when it can't be written."""
 
 import fcntl

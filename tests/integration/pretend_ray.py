@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ray_driver.py and Ray as a test plays them: speaks the pipe of `hvdray-agent launch`, has nodes
 with CPUs, and starts real agents that dial the driver over loopback."""
 

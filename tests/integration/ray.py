@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Ray clusters that tests share: made once a session, whole again and empty after each test."""
 
 import os

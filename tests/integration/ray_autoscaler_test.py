@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A Ray autoscaler that really adds nodes, both versions: it hears of what a job lacks, and when nobody lacks it."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`--cluster FILE` of a cluster whose head runs Ray with its dashboard on loopback, as Ray has it by
 default: the job goes through a tunnel, or by SSH where there is no Ray."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The clusters of the Ray tests are what they claim: real Ray, own nodes, real faults, no traces."""
 
 import glob

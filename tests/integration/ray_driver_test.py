@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """python/ray_driver.py on real Ray: what it is told and what it tells, and what stays after it.
 
 The C++ side is played by the test: a program of ours in the place of hvdray-agent carries the pipe

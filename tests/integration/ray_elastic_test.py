@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Jobs whose slots come and go on a real Ray cluster: nodes that are added, killed, cut off."""
 
 import re

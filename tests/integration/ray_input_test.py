@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`hvdray run --ray` against a dashboard that a test plays: what is refused before anything is
 submitted, and what a client does about its job. The cluster itself: ray_run_test.py."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`hvdray run --ray` on a real cluster, from a client without Ray: what a person gets, and that
 nothing is left (the fixture looks for processes, jobs and groups after each test)."""
 

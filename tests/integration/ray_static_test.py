@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Static jobs on a real Ray cluster from their driver's side: Horovod over its nodes, nodes that go."""
 
 import contextlib

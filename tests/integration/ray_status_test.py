@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The dashboard's client on real Ray: what `hvdray status` and `hvdray slots` say, and each call of
 jobs, packages and logs, from a machine without Ray."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`hvdray replay` on recordings that are well, broken, cut off, and none at all."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The main path of `hvdray run`: who is started where, with what, and what comes back."""
 
 import json

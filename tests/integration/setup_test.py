@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The scripts that prepare a machine, where the machine is not as they want it. Stand-ins for apt-get and others come
 first in PATH; nothing is installed."""
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The Ray cluster that all of a ctest run share: the fixture `ray_cluster_up` makes it, `ray_cluster_down` removes it.
 
     shared_ray.py up --state DIR --ray-venv DIR

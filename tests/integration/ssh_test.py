@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Jobs on other hosts through real sshd: what runs there, what goes wrong there, what is left."""
 
 import fcntl

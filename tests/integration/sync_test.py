@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """--sync: a directory of the launcher on other hosts, through real sshd: what is copied, what is not, and
 what an interrupted copy leaves."""
 

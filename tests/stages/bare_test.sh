@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Both commands of the README on a bare machine: ./quickstart whole, and ./check up to its configured build. The
 # compiler's cache, Horovod, both Rays and downloaded packages are those of the outside, so it takes two minutes or so.
 set -euo pipefail

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An agent's two parts that a Horovod worker meets when hosts change, and nothing else: its relay,
 // where it registers, and the notifier. Driven by lines of stdin, for tests with real workers.
 //   prints  port N                   where the one worker (slot "testhost:0") finds its relay

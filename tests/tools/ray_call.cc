@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One call of the dashboard client for integration tests, which have no other way to each of them:
 // ray_call URL VERB [WORD...]. Prints what came; an error goes to stderr and is exit code 1.
 #include <fmt/format.h>

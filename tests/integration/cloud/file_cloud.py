@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A cloud for Ray's autoscaler whose machines are files of a directory: who wants one writes it down, and whoever
 owns the machines (ray_autoscaler_test.py) starts or ends Ray there. Imported by the monitor on the head."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A worker of no framework for gangs that are restarted: notes its place in each generation, works until
 the file `stop` is there (or `steps` are done), and breaks where the test's plan says."""
 

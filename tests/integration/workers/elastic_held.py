@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Connections of a worker's own, which nobody may touch: a listening socket with an echo behind it, an echo
 held to every other worker, and one kept open to the rendezvous. What happens to them goes into the log."""
 

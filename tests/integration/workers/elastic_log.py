@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the elastic workers share: the plan that the test gives them, a log with monotonic times, and faults.
 
 ELASTIC_PLAN in the environment is a JSON object with `folder`, where each process writes <pid>.jsonl, and:

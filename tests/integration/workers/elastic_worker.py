@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An unmodified hvd.elastic script that writes down what it does and breaks where the test's plan says.
 
 Of ELASTIC_PLAN (see elastic_log.py): `steps`, `step_s`, `commit_every`, `big_mb` (an allreduce of that size

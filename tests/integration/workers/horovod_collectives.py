@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run under a launcher: Horovod's operations with results that are known exactly."""
 
 import sys

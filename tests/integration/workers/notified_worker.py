@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Takes notices as an elastic Horovod worker does, and prints each that its listener hears. Ends with its
 stdin."""
 

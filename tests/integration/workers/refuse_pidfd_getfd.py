@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a command in which pidfd_getfd(2) is refused with EPERM, as some containers' filters do."""
 
 import ctypes

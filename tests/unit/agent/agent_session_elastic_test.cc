@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an agent's session does in an elastic job only: arrivals, notices, freed survivors, single
 // workers that end, a host that leaves.
 #include <gtest/gtest.h>

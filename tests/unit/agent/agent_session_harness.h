@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An agent's session over a real socketpair; the test is the launcher's link at the other end.
 #ifndef HVDRAY_TESTS_UNIT_AGENT_AGENT_SESSION_HARNESS_H_
 #define HVDRAY_TESTS_UNIT_AGENT_AGENT_SESSION_HARNESS_H_

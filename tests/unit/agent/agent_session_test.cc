@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The agent's session over a real socketpair, with a launcher's link at the other end.
 #include "agent/agent_session.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Real agents below real "actors", over TLS on loopback; killed as Ray kills, counted from outside.
 #include "agent/dialled_agent.h"
 

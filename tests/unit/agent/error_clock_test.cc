@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // When a worker's error began, and what it recorded of it.
 #include "agent/error_clock.h"
 

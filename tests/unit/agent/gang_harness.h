@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A LocalGang with real processes, whose launcher is the test.
 #ifndef HVDRAY_TESTS_UNIT_AGENT_GANG_HARNESS_H_
 #define HVDRAY_TESTS_UNIT_AGENT_GANG_HARNESS_H_

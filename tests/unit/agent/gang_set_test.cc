@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gangs side by side, with real processes and a real relay; the launcher is the test.
 #include "agent/gang_set.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Endings of a gang: by grace, by force, with what its workers leave behind.
 #include <gtest/gtest.h>
 #include <sys/wait.h>

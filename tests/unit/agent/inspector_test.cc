@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The inspector with a real child, and what it does when that child hangs.
 #include "agent/inspector.h"
 

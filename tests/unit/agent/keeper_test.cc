@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Real agents with real keepers, killed from outside; survivors are counted from outside.
 #include "agent/keeper.h"
 

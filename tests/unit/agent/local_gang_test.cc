@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "agent/local_gang.h"
 
 #include <gtest/gtest.h>

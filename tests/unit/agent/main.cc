@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs the tests, or becomes the probe that they start.
 #include <gtest/gtest.h>
 #include <sys/prctl.h>

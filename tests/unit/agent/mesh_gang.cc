@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/agent/mesh_gang.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Workers that are joined as Gloo joins them, as real processes: each listens, tells its address in
 // records as a mesh value has them, and holds one connection to every other; besides a few
 // connections that are nobody's business.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Notices over real sockets to a worker that this test plays.
 #include "agent/notifier.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The test binary in another role: a worker that behaves as a test wants it, or the agent itself.
 #ifndef HVDRAY_TESTS_UNIT_AGENT_PROBE_H_
 #define HVDRAY_TESTS_UNIT_AGENT_PROBE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Probes over real sockets; nothing leaves this machine.
 #include "agent/prober.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counts processes from outside, by a mark in their environment that they can't lose.
 #ifndef HVDRAY_TESTS_UNIT_AGENT_PROCESS_SCAN_H_
 #define HVDRAY_TESTS_UNIT_AGENT_PROCESS_SCAN_H_

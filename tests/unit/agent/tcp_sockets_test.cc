@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "agent/tcp_sockets.h"
 
 #include <gtest/gtest.h>

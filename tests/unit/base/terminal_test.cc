@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Questions at a real (pseudo) terminal, asked by a child process, for one process has one of them.
 #include "base/terminal.h"
 

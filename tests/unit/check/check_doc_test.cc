@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // docs/check.md says exactly what is written.
 #include <gtest/gtest.h>
 

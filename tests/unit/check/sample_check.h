@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hosts as `hvdray check` may find them.
 #ifndef HVDRAY_TESTS_UNIT_CHECK_SAMPLE_CHECK_H_
 #define HVDRAY_TESTS_UNIT_CHECK_SAMPLE_CHECK_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hosts that a job learns of one by one: by which way each is reached.
 #include "cmd/host_access.h"
 

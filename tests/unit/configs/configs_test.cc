@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The examples in configs/ are what people start from: each is read as hvdray would read it.
 #include <fmt/format.h>
 #include <gtest/gtest.h>

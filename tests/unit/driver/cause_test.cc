@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Exit code and message of every reason to end.
 #include "launcher/driver/cause.h"
 

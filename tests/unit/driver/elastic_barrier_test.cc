@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The init barrier: a worker that dies in hvd.init() before all have reached the barrier is
 // restarted in its place; if that is impossible, no worker is left waiting.
 #include "tests/unit/driver/elastic_job.h"

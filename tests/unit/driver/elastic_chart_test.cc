@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // docs/elastic.md draws the states of the driver and explains each of them.
 #include "launcher/driver/elastic_chart.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How elastic jobs end, and with which exit code.
 #include "tests/unit/driver/elastic_job.h"
 

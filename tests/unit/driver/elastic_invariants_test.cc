@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Effects that break a rule are reported for that rule, and only for that one.
 #include "launcher/driver/elastic_invariants.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A job by hand for the tests of ElasticDriver: only the test makes things happen, except that
 // agents connect and newcomers arrive at once. Every broken rule fails the test.
 #ifndef HVDRAY_TESTS_UNIT_DRIVER_ELASTIC_JOB_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Invalid combinations of elastic options, and the table of states.
 #include "launcher/job/elastic_policy.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ten thousand random elastic jobs: hosts join, leave, flap, fail and fall silent; workers fail,
 // hang and ignore signals; notices are lost and duplicated. The simulator checks the rules; this
 // test checks that each job ends, with a verdict that the facts explain.

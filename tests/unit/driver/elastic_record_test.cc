@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Recordings: everything survives the round trip, jobs replay identically, and errors are reported
 // with their line.
 #include "launcher/driver/elastic_record.h"

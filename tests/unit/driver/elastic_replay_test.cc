@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Replays: what they show, where they stop, and how they treat an incomplete recording. The
 // recordings under tests/golden/record are made here.
 #include "launcher/driver/elastic_replay.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One test per known defect of Horovod's elastic driver that ours could share. Defects 6, 8 and 10
 // concern discovery, store and server, and are tested there.
 #include "tests/unit/driver/elastic_job.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The simulator of elastic jobs keeps its promises, since it judges the driver; and whole jobs
 // whose workers act by themselves.
 #include "tests/unit/driver/elastic_job.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The scenarios of Horovod's own tests of its elastic driver: same inputs, same outcomes. Source:
 // Horovod 0.28.1, test/single/test_elastic_driver.py. Comments name the differences.
 #include "tests/unit/driver/elastic_job.h"

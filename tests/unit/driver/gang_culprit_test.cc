@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The time that the others get after a worker has failed, and which worker is blamed.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Start and ordinary ends: all ready, all started, all succeed, or one fails.
 #include "launcher/driver/gang_driver.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hosts lost before the first generation: which others the job waits for, how long, and what it
 // reports.
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ten thousand random jobs with random events in random order: each ends, with one verdict that the
 // facts explain, never with two generations alive, and with nothing left on a reachable host.
 #include <fmt/format.h>

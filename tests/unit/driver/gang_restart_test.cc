@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // --max-restarts: restarts the whole gang, only after it has ended, and only for failures that may
 // not repeat.
 #include <gtest/gtest.h>

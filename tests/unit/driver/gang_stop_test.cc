@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ends with other causes: signals, --timeout, a reader that leaves, hosts that do not answer,
 // output that is lost or slow.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Short lists of hosts: what is folded, what is not, and that nothing is lost on the way.
 #include "launcher/driver/host_list.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Losses shared by many hosts, reported once.
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Horovod's scenarios for hosts (test/single/test_elastic_discovery.py) and our own.
 #include "launcher/driver/host_registry.h"
 

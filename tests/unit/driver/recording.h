@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Recordings of simulated jobs, for the tests of record and replay.
 #ifndef HVDRAY_TESTS_UNIT_DRIVER_RECORDING_H_
 #define HVDRAY_TESTS_UNIT_DRIVER_RECORDING_H_

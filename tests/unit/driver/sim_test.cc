@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The simulator keeps its promises, since it judges the driver.
 #include "tests/fakes/sim.h"
 

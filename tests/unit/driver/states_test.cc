@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every state and every pair of states, so that a new one cannot slip in unnoticed.
 #include "launcher/driver/states.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How an agent dials its driver: retries, several addresses, final rejections.
 #include "cluster/ray/endpoint_dialler.h"
 

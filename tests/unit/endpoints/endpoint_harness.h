@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A listener for agents on loopback, agents that dial it, and hostile peers.
 #ifndef HVDRAY_TESTS_UNIT_ENDPOINTS_ENDPOINT_HARNESS_H_
 #define HVDRAY_TESTS_UNIT_ENDPOINTS_ENDPOINT_HARNESS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One agent per agent endpoint, and no other peer gets in.
 #include "cluster/ray/endpoint_listener.h"
 

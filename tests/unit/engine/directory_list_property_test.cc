@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compares with git itself, on random trees and .gitignore files.
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Interfaces of the hosts in tests of elastic jobs.
 #ifndef HVDRAY_TESTS_UNIT_ENGINE_ELASTIC_FACTS_H_
 #define HVDRAY_TESTS_UNIT_ENGINE_ELASTIC_FACTS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Requests of agents in an elastic job: held until a generation is published, or answered at once.
 #include "launcher/engine/elastic_kv.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which interface a joining host gets, and which hosts can't join.
 #include "launcher/engine/elastic_nics.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Each option of an elastic job sets its field of the driver's policy.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What agents are told to start in an elastic job.
 #include "launcher/engine/elastic_start.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The user's side of a job: signals, and the order of shutdown.
 #include "launcher/engine/job_console.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // --sync in the launcher: before the workers start, to remote hosts only, and what ends it.
 #include <gtest/gtest.h>
 #include <signal.h>

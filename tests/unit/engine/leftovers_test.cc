@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Real processes: a stopped agent that was given up does not outlive its job.
 #include "launcher/engine/leftovers.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Real scripts, run by a real loop.
 #include "cluster/discovery_script.h"
 

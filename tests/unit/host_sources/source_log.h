@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes down what a host source says.
 #ifndef HVDRAY_TESTS_UNIT_HOST_SOURCES_SOURCE_LOG_H_
 #define HVDRAY_TESTS_UNIT_HOST_SOURCES_SOURCE_LOG_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Real files. Where events are meant to do the work, polling comes once an hour.
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hosts of a batch job: what Slurm, PBS and LSF say, and what is said of what does not parse.
 #include "launcher/job/allocation.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The -H option: Horovod's form, its extensions, and what is refused in whose words.
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // node[01-32]: what it stands for, what is refused, and the way back from a folded list.
 #include <fmt/format.h>
 #include <fmt/ranges.h>

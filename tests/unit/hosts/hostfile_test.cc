@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "launcher/job/hostfile.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Raw clients and a server on one loop in one thread: what a test sends goes out as it stands, and
 // nothing waits for the clock but the limit after which a test is given up.
 #ifndef HVDRAY_TESTS_UNIT_HTTP_HTTP_CLIENT_FIXTURE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Peers that come, stay and go: admission, held requests, limits, and handlers that destroy things.
 #include <poll.h>
 #include <sys/resource.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the server says on the wire, byte by byte.
 #include "base/http_server.h"
 

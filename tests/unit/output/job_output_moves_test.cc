@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Output of workers whose rank changes while they live, as in elastic jobs: tags, files, credit.
 #include <fcntl.h>
 #include <gtest/gtest.h>

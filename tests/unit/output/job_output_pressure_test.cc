@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A reader slower than the workers: nothing is lost, nothing piles up. Real pipe, real loop; the
 // test plays the workers with an agent's credit.
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Errors in a worker's last lines, as Python, libstdc++, torch and Horovod print them.
 #include "launcher/driver/last_error.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // However a stream is split into reads, the output is the same and can be parsed back.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "launcher/report/output_directory.h"
 
 #include <fmt/format.h>

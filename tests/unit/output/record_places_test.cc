@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranks of a record's bytes: valid and invalid records.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The stream file of a job on Ray, read back: whole, in pieces, and broken.
 #include "launcher/report/record_reader.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Packages for Ray: what is in them as Python's zipfile reads it, when their names change, and what
 // is refused.
 #include "launcher/ray/job_package.h"

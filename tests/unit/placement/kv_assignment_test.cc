@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The scopes and answers that the rendezvous derives from an assignment.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random clusters: whatever the facts are, the choice is one of the host's own usable interfaces,
 // the same each time, and does not hang on the order in which facts are listed.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which interface is taken, by the facts of hosts as they are found in the wild.
 #include "launcher/job/nic_select.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random host lists: the invariants of an assignment, and a slow reference that is written as the
 // definition reads instead of as the algorithm runs.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The vectors of Horovod spec 1.3 and the inputs that are refused.
 #include "launcher/job/placement.h"
 

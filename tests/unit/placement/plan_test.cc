@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // --print-plan against golden files. HVDRAY_UPDATE_GOLDEN=1 rewrites them.
 #include "launcher/job/plan.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a worker is told about its place, against Horovod spec 1.4 and torchrun's names.
 #include "wire/slot_environment.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What ray_driver.py says is taken whole or refused with the key that is wrong; what it is told is
 // one ASCII line.
 #include "cluster/ray/broker_messages.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The broker hands on what comes in any pieces, and says once why no more will come.
 #include "cluster/ray/ray_broker.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Nodes and groups as tests write them.
 #ifndef HVDRAY_TESTS_UNIT_RAY_DRIVER_RAY_CLUSTER_H_
 #define HVDRAY_TESTS_UNIT_RAY_DRIVER_RAY_CLUSTER_H_

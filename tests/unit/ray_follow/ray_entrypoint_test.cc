@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The lines that Ray runs, run by real shells.
 #include "launcher/ray/ray_entrypoint.h"
 

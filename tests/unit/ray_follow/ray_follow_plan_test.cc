@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a client of a job on Ray does, fact by fact.
 #include "launcher/ray/ray_follow_plan.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The pages of the commands that look at Ray are those in the tree, and whole.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cluster/ray/ray_address.h"
 
 #include <gtest/gtest.h>

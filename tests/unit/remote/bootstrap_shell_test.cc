@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bootstrap line under the real shells of this machine, with a real program as the agent.
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Vectors of Horovod spec 3.10, made by a live service, and answers that are not to be trusted.
 #include "rendezvous/notice.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/peer_check.h"
 
 #include <arpa/inet.h>

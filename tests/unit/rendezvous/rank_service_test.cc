@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Questions of rank_and_size: held, answered by what is published, void with their process.
 #include "rendezvous/rank_service.h"
 

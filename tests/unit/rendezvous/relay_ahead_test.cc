@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Workers that are ahead of the store, as newcomers of an elastic job are, and what the relay keeps
 // of the meshes of its generation.
 #include <arpa/inet.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A relay core with its replies and questions at hand; the test plays workers and launcher.
 #ifndef HVDRAY_TESTS_UNIT_RENDEZVOUS_RELAY_CORE_HARNESS_H_
 #define HVDRAY_TESTS_UNIT_RENDEZVOUS_RELAY_CORE_HARNESS_H_

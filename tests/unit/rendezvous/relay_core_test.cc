@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/relay_core.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One agent with 1,000 workers: what must not grow with their number, or only as fast as it.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who may say what: generations of workers, other workers' slots, and what they register.
 #include <gtest/gtest.h>
 

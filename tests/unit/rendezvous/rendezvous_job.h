@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A whole job of simulated Horovod members on a FakeKvNetwork: starts, rounds of hvd.init(), losses
 // of members, restarts of the gang and elastic resets.
 #ifndef HVDRAY_TESTS_UNIT_RENDEZVOUS_RENDEZVOUS_JOB_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random jobs over random links: whatever is killed, restarted or reset, every init ends and each
 // member sees exactly the values of its own round. HVDRAY_TEST_SEED (with HVDRAY_TEST_SEED_COUNT)
 // chooses others.

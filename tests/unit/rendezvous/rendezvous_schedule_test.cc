@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Schedules of messages that have gone wrong elsewhere, or would if a rule were left out.
 #include <gtest/gtest.h>
 

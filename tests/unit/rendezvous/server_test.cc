@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The stand-alone server as Horovod's client sees it: the request bytes are those of spec 2.2.
 #include "rendezvous/server.h"
 

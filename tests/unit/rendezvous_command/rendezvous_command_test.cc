@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The command in a process of its own: what a script reads, which code it ends with.
 #include "cmd/rendezvous_command.h"
 

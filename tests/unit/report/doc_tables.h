@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the tables of a Markdown page, so that tests can compare documents with the code.
 #ifndef HVDRAY_TESTS_UNIT_REPORT_DOC_TABLES_H_
 #define HVDRAY_TESTS_UNIT_REPORT_DOC_TABLES_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // docs/errors.md matches the catalogue.
 #include <gtest/gtest.h>
 

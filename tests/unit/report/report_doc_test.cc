@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // docs/report.md lists exactly the written keys.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The facts and effects of a small elastic job, in order, with their times: two workers start, a
 // third joins, one is killed, one leaves with its host, and a signal ends the last one.
 #ifndef HVDRAY_TESTS_UNIT_REPORT_SAMPLE_ELASTIC_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The facts and effects of a small job that fails, in order, with their times.
 #ifndef HVDRAY_TESTS_UNIT_REPORT_SAMPLE_EVENTS_H_
 #define HVDRAY_TESTS_UNIT_REPORT_SAMPLE_EVENTS_H_

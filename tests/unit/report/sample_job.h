@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Jobs with fixed times, for goldens.
 #ifndef HVDRAY_TESTS_UNIT_REPORT_SAMPLE_JOB_H_
 #define HVDRAY_TESTS_UNIT_REPORT_SAMPLE_JOB_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // argparse's habits, word by word. The accepted forms were compared with horovodrun 0.28.1.
 #include "launcher/job/argv.h"
 

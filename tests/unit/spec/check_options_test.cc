@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hvdray check` takes the words of `hvdray run`, and a few of its own.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The limits of execve: computed, and checked against the kernel's own answer.
 #include "launcher/job/exec_limits.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Help, docs, man page and completion: made from the table, and the files in the tree are up to
 // date.
 #include "launcher/job/help.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tunables and the config file (Horovod spec 4.2, 4.3). Expected variables are what horovodrun
 // 0.28.1 exports for the same words and files.
 #include "launcher/job/horovod_options.h"

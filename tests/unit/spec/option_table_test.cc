@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table against the list of Horovod's options, and rules that keep old scripts working.
 #include "launcher/job/option_table.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From a command line to a spec: values, defaults, ranges, and what each message says.
 #include "launcher/job/options_resolver.h"
 

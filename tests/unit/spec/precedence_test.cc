@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which level wins, and what each level may hold.
 #include <fmt/format.h>
 #include <gtest/gtest.h>

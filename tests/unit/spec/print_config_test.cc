@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The two forms of --print-config.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plain YAML scalars as PyYAML 6 types them; each row was checked against it.
 #include <gtest/gtest.h>
 

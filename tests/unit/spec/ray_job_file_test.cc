@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "launcher/job/ray_job_file.h"
 
 #include <gtest/gtest.h>

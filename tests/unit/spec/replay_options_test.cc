@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The words of `hvdray replay`.
 #include "launcher/job/replay_options.h"
 

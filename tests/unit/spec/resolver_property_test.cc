@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random command lines, environments and files: an answer or one line of error, always.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Options of elastic jobs: their values, their limits, and who is told that one has no effect.
 #include <gtest/gtest.h>
 

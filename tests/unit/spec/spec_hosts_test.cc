@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where hosts come from when several could name them, and what is shown of them.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // --ray in a spec: what implies it, how many slots, what it forbids, what is forbidden without it.
 #include <gtest/gtest.h>
 

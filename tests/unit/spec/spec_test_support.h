@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A file system in memory and short words for the tests of launcher/spec.
 #ifndef HVDRAY_TESTS_UNIT_SPEC_SPEC_TEST_SUPPORT_H_
 #define HVDRAY_TESTS_UNIT_SPEC_SPEC_TEST_SUPPORT_H_

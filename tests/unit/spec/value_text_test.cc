@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Durations, numbers and Python's float text.
 #include "launcher/job/value_text.h"
 

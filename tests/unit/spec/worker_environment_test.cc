@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a worker inherits, here and on another host (style 6; Horovod spec 1.5).
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What libssh2 1.10 itself never frees; everything else is for the leak checker to find.
 #ifndef HVDRAY_TESTS_UNIT_SSH_LIBRARY_LEAKS_H_
 #define HVDRAY_TESTS_UNIT_SSH_LIBRARY_LEAKS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The stream and the process of a command on a real sshd.
 #include <algorithm>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What ssh itself has to say about configurations that nobody thought of: sharing its answers among
 // hosts changes none of them. Nothing is connected to.
 #include <fmt/format.h>

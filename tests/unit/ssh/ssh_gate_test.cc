@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cluster/ssh/ssh_gate.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ways in that need a user, on a real sshd. Who is asked when: ssh_questions_test.cc.
 #include <unistd.h>
 

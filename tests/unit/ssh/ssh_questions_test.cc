@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who is asked when, and who gets whose answer, among connections on threads of their own.
 #include "cluster/ssh/ssh_questions.h"
 

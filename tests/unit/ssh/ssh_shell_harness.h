@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A loop, a pool, and a shell that reaches one sshd by a configuration file of its own.
 #ifndef HVDRAY_TESTS_UNIT_SSH_SSH_SHELL_HARNESS_H_
 #define HVDRAY_TESTS_UNIT_SSH_SSH_SHELL_HARNESS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ways to reach a host, and ways to fail at it, on a real sshd.
 #include <netinet/in.h>
 #include <poll.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who is let in, and what becomes of everybody else.
 #include <gtest/gtest.h>
 #include <sys/socket.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two ends of one TLS connection over a socketpair, on one loop.
 #ifndef HVDRAY_TESTS_UNIT_TLS_TLS_PAIR_H_
 #define HVDRAY_TESTS_UNIT_TLS_TLS_PAIR_H_

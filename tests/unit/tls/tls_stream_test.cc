@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The stream behind the handshake: order, back-pressure, endings.
 #include <gtest/gtest.h>
 #include <sys/socket.h>

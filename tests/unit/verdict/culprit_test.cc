@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which worker is blamed, for observed ends of gangs (Horovod 0.28.1, torch 1.13).
 #include "launcher/driver/culprit.h"
 

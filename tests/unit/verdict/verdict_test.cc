@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Exit code and description for every way in which a worker can end.
 #include "launcher/driver/verdict.h"
 

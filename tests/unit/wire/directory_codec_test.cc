@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the messages of --sync must not be able to say.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The fakes of the link and its stream do what the real ones promise.
 #include <gtest/gtest.h>
 

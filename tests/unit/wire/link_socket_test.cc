@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two links over a real socketpair on one loop: what a launcher and an agent of this machine use.
 #include <gtest/gtest.h>
 #include <unistd.h>

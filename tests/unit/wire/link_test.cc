@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One link against a peer that the test plays byte by byte, so that the rules of order, version and
 // direction are seen from both sides.
 #include "wire/link.h"

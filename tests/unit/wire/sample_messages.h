@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One message of each type with every field off its default, for codec tests and fuzzing.
 #ifndef HVDRAY_TESTS_UNIT_WIRE_SAMPLE_MESSAGES_H_
 #define HVDRAY_TESTS_UNIT_WIRE_SAMPLE_MESSAGES_H_

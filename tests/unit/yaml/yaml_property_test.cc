@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random trees, written in random styles by a writer of the test's own, read back as they were.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Archives as libzip makes them for us; what others read out of them: tests of the job package.
 #include "base/zip.h"
 
