@@ -87,10 +87,8 @@ def ask_hvdray(context, case, hvdray):
     with tempfile.TemporaryDirectory(prefix="hvdray-bench-") as folder:
         report = pathlib.Path(folder) / "report.json"
         elastic = []
-        if case.is_elastic:
-            hosts = pathlib.Path(folder) / "hosts"
-            hosts.write_text(f"localhost:{case.np}\n")
-            elastic = ["--min-np", case.np, "--host-discovery-script", f"cat {hosts}"]
+        if case.is_elastic:  # no more hosts will come, so a failure ends the job
+            elastic = ["--min-np", case.np, "-H", f"localhost:{case.np}"]
             if case.kind == "torch":
                 elastic += ["--elastic-mode", "gang"]
         code, _ = go(context, [hvdray, "run", "-np", case.np, *elastic, "--report", report, "--",
