@@ -356,13 +356,17 @@ void ElasticDriver::AdvanceGathering() {
   StartAll();
 }
 
+// There are enough slots, or listed hosts may still bring them.
+bool ElasticDriver::HasSlotsInSight(int needed) const {
+  return SizeOf(approach_.target) >= needed || approach_.potential >= needed ||
+         registry_.connecting() > 0 || registry_.NextExpiry().has_value();
+}
+
 // On false, ends the job if the missing slots can never come.
 bool ElasticDriver::HasEnough(int needed) {
   const int found = SizeOf(approach_.target);
   if (found >= needed) return true;
-  const bool can_come = !is_source_final_ || approach_.potential >= needed ||
-                        registry_.connecting() > 0 || registry_.NextExpiry().has_value();
-  if (!can_come)
+  if (is_source_final_ && !HasSlotsInSight(needed))
     EndBy(NoSlotsCause(needed, found, policy_.elastic_timeout, false, generation_ == 0));
   return false;
 }
@@ -467,7 +471,11 @@ void ElasticDriver::CloseRound() {
   approach_.straggler_deadline.reset();
   if (round_.done > 0) return EndByDone();
   if (counts.staying == 0) {
-    if (CanBeginAgain()) return BeginAgain();
+    if (CanBeginAgain()) {
+      Retarget();
+      // A failure on the last hosts ends the job with its exit code; no other host is awaited.
+      if (!round_.first_failure || HasSlotsInSight(policy_.min_np)) return BeginAgain();
+    }
     ChooseCulprit();
     Cause cause = LossCause(round_.first_failure, log_.FirstReason(), 0);
     return EndBy(round_.fell_apart ? WhileConnecting(std::move(cause)) : std::move(cause));

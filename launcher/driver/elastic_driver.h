@@ -79,6 +79,7 @@ class ElasticDriver {
   void CloseRound();
   void Regroup();
   void EnterShort();
+  bool HasSlotsInSight(int needed) const;
   bool HasEnough(int needed);
   bool Retarget();
   void ConnectHosts();

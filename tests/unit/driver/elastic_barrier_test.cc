@@ -193,6 +193,18 @@ TEST_F(ElasticBarrierTest, ALossInWhatIsLeftOfInitBeginsItAgainToo) {
   EXPECT_TRUE(job_.HasSaid("nobody had a state yet"));
 }
 
+TEST_F(ElasticBarrierTest, AFailureInWhatIsLeftOfInitOnTheOnlyHostEndsTheJobWithItsCode) {
+  for (const bool is_final : {true, false}) {
+    ElasticJob job(Repairing(2, 2), {}, {.import_time = seconds(1)});
+    job.Find({{"a", 2}}, is_final);
+    job.Advance(milliseconds(1100));
+    job.Fail("a", 1, {.exit_code = 17});
+    job.Run();
+    EXPECT_EQ(job.verdict().exit_code, 17) << is_final;
+    EXPECT_EQ(job.verdict().first_failure->rank, 1) << is_final;
+  }
+}
+
 TEST_F(ElasticBarrierTest, WhoTakesNoticesIsThroughWithInit) {
   job_.Advance(milliseconds(1100));
   job_.Register("a", 0);
