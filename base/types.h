@@ -21,7 +21,14 @@ using TimePoint = std::chrono::time_point<std::chrono::steady_clock, Duration>;
 /// Counts membership changes from 1; 0 means "before the first".
 using Generation = uint32_t;
 
+/// For arithmetic and output.
 using Seconds = std::chrono::duration<double>;
+
+/// Whole milliseconds, rounded down, as messages and files carry them.
+constexpr uint32_t Milliseconds(Duration duration) {
+  return static_cast<uint32_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
+}
 
 }  // namespace hvdray
 

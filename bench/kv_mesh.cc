@@ -185,10 +185,7 @@ class Launcher {
         size_(size),
         transport_(loop, std::move(sockets), counting_),
         agents_(loop, transport_, Names(size), "bench", {}, Handlers()),
-        kv_({.send = [this](int host,
-                            wire::Message message) { agents_.Send(host, std::move(message)); },
-             .has_room = [this](int host) { return agents_.HasControlRoom(host); },
-             .takes_deflated = [this](int host) { return agents_.TakesDeflated(host); }}) {}
+        kv_(WaysOver(agents_)) {}
 
   void Run() {
     agents_.StartAll();

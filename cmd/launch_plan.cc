@@ -28,7 +28,7 @@
 #include "cluster/local_transport.h"
 #include "cmd/host_access.h"
 #include "cmd/host_sources.h"
-#include "launcher/engine/elastic_start.h"
+#include "launcher/engine/generation_start.h"
 #include "launcher/job/exec_limits.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/value_text.h"

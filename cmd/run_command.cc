@@ -15,7 +15,6 @@
 #include "cmd/ray_of_cluster.h"
 #include "cmd/ray_run.h"
 #include "launcher/engine/elastic_launcher.h"
-#include "launcher/engine/elastic_start.h"
 #include "launcher/engine/generation_start.h"
 #include "launcher/engine/job_console.h"
 #include "launcher/engine/launcher.h"

@@ -140,6 +140,19 @@ void DirectorySync::SendList(Host& host) {
   handlers_->send(host.index, std::move(list));
 }
 
+bool DirectorySync::OnMessage(int host, const wire::Message& message) {
+  if (const auto* wanted = std::get_if<wire::DirectoryWanted>(&message.body)) {
+    OnWanted(host, *wanted);
+  } else if (const auto* taken = std::get_if<wire::FileTaken>(&message.body)) {
+    OnTaken(host, *taken);
+  } else if (const auto* problem = std::get_if<wire::DirectoryProblem>(&message.body)) {
+    OnProblem(host, *problem);
+  } else {
+    return false;
+  }
+  return true;
+}
+
 void DirectorySync::OnWanted(int index, const wire::DirectoryWanted& wanted) {
   Host* host = Find(index);
   if (host == nullptr) return;

@@ -50,7 +50,8 @@ class DirectorySync {
 
   /// Call once.
   void Start();
-  /// Answers of the agents; ignored from hosts that have everything.
+  /// True: the message was an agent's answer to this copy; ignored from hosts that have everything.
+  bool OnMessage(int host, const wire::Message& message);
   void OnWanted(int host, const wire::DirectoryWanted& wanted);
   void OnTaken(int host, const wire::FileTaken& taken);
   void OnProblem(int host, const wire::DirectoryProblem& problem);

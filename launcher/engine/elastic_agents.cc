@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/notice.h"
-#include "launcher/engine/elastic_start.h"
+#include "launcher/engine/generation_start.h"
 
 namespace hvdray {
 namespace {
@@ -14,6 +14,12 @@ namespace {
 constexpr Duration kReleaseLimit = std::chrono::seconds(5);
 // Copies precede a host's first generation, whichever that will be.
 constexpr Generation kCopyGeneration = 1;
+
+wire::Welcome ElasticWelcomeOf(const LaunchPlan& plan) {
+  wire::Welcome welcome = WelcomeOf(plan);
+  welcome.is_elastic = true;
+  return welcome;
+}
 
 }  // namespace
 
@@ -52,7 +58,7 @@ void ElasticAgents::Connect(int host, const HostSlots& slots) {
 void ElasticAgents::OnHello(int agent, const wire::HostFacts& facts) {
   const int number = hosts_.HostOf(agent);
   if (number < 0) return;
-  ElasticHost& host = hosts_.At(number);
+  JobHost& host = hosts_.At(number);
   host.facts = facts;
   host.is_remote = ways_.is_remote(host.slots.host);
   host.is_elsewhere = ways_.is_elsewhere(host.slots.host);
@@ -76,12 +82,8 @@ void ElasticAgents::Copy(int host) {
   };
   handlers.on_host_done = [this](int done, const SyncStats& stats,
                                  const std::vector<std::string>& roots) {
-    ElasticHost& entry = hosts_.At(done);
-    entry.sync = stats;
+    hosts_.NoteCopy(done, stats, roots, plan_.worker_place);
     handlers_.on_synced(done, stats);
-    if (!plan_.worker_place) return;
-    entry.worker_directory = roots[plan_.worker_place->directory];
-    if (!plan_.worker_place->path.empty()) entry.worker_directory += "/" + plan_.worker_place->path;
   };
   handlers.on_failed = [this](int failed, Status why) {
     agents_.Reject(hosts_.At(failed).agent, std::move(why));
@@ -97,24 +99,10 @@ void ElasticAgents::Copy(int host) {
   handlers_.on_copying(host);
 }
 
-bool ElasticAgents::OnCopyMessage(int host, const wire::Message& message) {
-  const auto found = copies_.find(host);
-  if (found == copies_.end()) return false;
-  if (const auto* wanted = std::get_if<wire::DirectoryWanted>(&message.body)) {
-    found->second->OnWanted(host, *wanted);
-  } else if (const auto* taken = std::get_if<wire::FileTaken>(&message.body)) {
-    found->second->OnTaken(host, *taken);
-  } else if (const auto* problem = std::get_if<wire::DirectoryProblem>(&message.body)) {
-    found->second->OnProblem(host, *problem);
-  } else {
-    return false;
-  }
-  return true;
-}
-
 void ElasticAgents::OnMessage(int agent, wire::Message&& message) {
   const int host = hosts_.HostOf(agent);
-  if (host >= 0 && OnCopyMessage(host, message)) return;
+  const auto copy = copies_.find(host);
+  if (copy != copies_.end() && copy->second->OnMessage(host, message)) return;
   const bool is_end = std::holds_alternative<wire::GenerationStopped>(message.body);
   handlers_.on_message(agent, host, std::move(message));
   // The answer to Release()'s stop comes after all output.
@@ -124,7 +112,7 @@ void ElasticAgents::OnMessage(int agent, wire::Message&& message) {
 void ElasticAgents::OnLost(int agent, Status why) {
   const int number = hosts_.HostOf(agent);
   if (number >= 0) {
-    const ElasticHost& host = hosts_.At(number);
+    const JobHost& host = hosts_.At(number);
     if (!host.is_remote && host.facts.agent_pid != 0) lost_here_.insert(host.facts.agent_pid);
     copies_.erase(number);
     hosts_.Disconnect(number);

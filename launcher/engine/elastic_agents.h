@@ -16,8 +16,8 @@
 #include "cluster/transport.h"
 #include "launcher/engine/agent_set.h"
 #include "launcher/engine/directory_sync.h"
-#include "launcher/engine/elastic_host_table.h"
 #include "launcher/engine/elastic_launcher.h"
+#include "launcher/engine/host_table.h"
 
 namespace hvdray {
 
@@ -67,7 +67,7 @@ class ElasticAgents {
   void SendTo(int host, wire::Message message);
 
   AgentSet& agents() { return agents_; }
-  ElasticHostTable& hosts() { return hosts_; }
+  HostTable& hosts() { return hosts_; }
   ElasticNics& nics() { return nics_; }
   /// Pids of lost agents on this machine, for EndLeftovers().
   const std::set<uint32_t>& lost_here() const { return lost_here_; }
@@ -78,7 +78,6 @@ class ElasticAgents {
   void OnMessage(int agent, wire::Message&& message);
   void OnLost(int agent, Status why);
   void Copy(int host);
-  bool OnCopyMessage(int host, const wire::Message& message);
   void BeReady(int host);
   void EndRelease(int agent);
   void CheckReleased();
@@ -88,7 +87,7 @@ class ElasticAgents {
   const LaunchPlan& plan_;
   ElasticAgentsHandlers handlers_;
   AgentSet agents_;
-  ElasticHostTable hosts_;
+  HostTable hosts_;
   ElasticNics nics_;
   std::map<int, std::unique_ptr<DirectorySync>> copies_;  // By host, while they run.
   std::map<int, Watch> released_;                         // Agents whose last output is waited for.

@@ -18,10 +18,10 @@
 #include "launcher/driver/elastic_driver.h"
 #include "launcher/engine/driver_loop.h"
 #include "launcher/engine/elastic_agents.h"
-#include "launcher/engine/elastic_kv.h"
 #include "launcher/engine/elastic_observers.h"
-#include "launcher/engine/elastic_start.h"
+#include "launcher/engine/generation_start.h"
 #include "launcher/engine/job_console.h"
+#include "launcher/engine/kv_bridge.h"
 #include "launcher/engine/leftovers.h"
 #include "launcher/engine/stdin_feeder.h"
 #include "launcher/engine/worker_errors.h"
@@ -30,15 +30,16 @@
 namespace hvdray {
 namespace {
 
-uint32_t Milliseconds(Duration duration) {
-  return static_cast<uint32_t>(
-      std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
-}
-
 void LogJobStateChange(const StateChange& change) {
   const std::string who = change.rank < 0 ? "job" : fmt::format("rank {}", change.rank);
   Log(LogLevel::kDebug, fmt::format("driver[gen={}]", change.generation), "{}: {} -> {}", who,
       change.from, change.to);
+}
+
+// In gang mode a process keeps its rank for life.
+KvBridge::Hold HoldOf(const ElasticPolicy& policy) {
+  if (policy.mode == ElasticMode::kGang) return KvBridge::Hold::kNothing;
+  return policy.repairs_barriers ? KvBridge::Hold::kRanksAndBarrier : KvBridge::Hold::kRanks;
 }
 
 class ElasticLauncher : public Launcher {
@@ -54,7 +55,7 @@ class ElasticLauncher : public Launcher {
         jitter_seed_(std::random_device{}()),
         driver_(policy, jitter_seed_, began_, &LogJobStateChange),
         agents_(loop, transport, std::move(ways), plan_, MakeAgentHandlers()),
-        kv_(policy.mode, policy.repairs_barriers, MakeKvHandlers()),
+        kv_(WaysOver(agents_.agents()), HoldOf(policy), MakeKvHandlers()),
         errors_([this](int worker, LastError error, std::optional<Duration> age) {
           driver_loop_.Feed(
               event::ProcessErred{static_cast<WorkerId>(worker), std::move(error), age});
@@ -91,7 +92,7 @@ class ElasticLauncher : public Launcher {
 
   void StopBy(int signo) override { console_->OnStopSignal(signo); }
   void HostLeaves(const std::string& host, Duration in) override {
-    ElasticHostTable& hosts = agents_.hosts();
+    HostTable& hosts = agents_.hosts();
     for (int i = 0; i < hosts.size(); ++i) {
       if (hosts.At(i).slots.host == host) driver_loop_.Feed(event::HostLeaving{i, in});
     }
@@ -115,15 +116,8 @@ class ElasticLauncher : public Launcher {
     return handlers;
   }
 
-  ElasticKv::Handlers MakeKvHandlers() {
-    ElasticKv::Handlers handlers;
-    handlers.ways.send = [this](int agent, wire::Message message) {
-      agents_.agents().Send(agent, std::move(message));
-    };
-    handlers.ways.has_room = [this](int agent) { return agents_.agents().HasControlRoom(agent); };
-    handlers.ways.takes_deflated = [this](int agent) {
-      return agents_.agents().TakesDeflated(agent);
-    };
+  KvBridge::Handlers MakeKvHandlers() {
+    KvBridge::Handlers handlers;
     handlers.on_rank_asked = [this](int worker) {
       driver_loop_.Feed(event::RankAsked{static_cast<WorkerId>(worker)});
     };
@@ -225,8 +219,8 @@ class ElasticLauncher : public Launcher {
     // Newcomers start before their generation is published.
     const bool is_whole = start.generation == published_;
     const std::vector<RankInfo> whole = is_whole ? ranks_ : std::vector<RankInfo>();
-    for (auto& [host, message] : ElasticStartMessages(plan_, start, whole, agents_.hosts())) {
-      ElasticHost& entry = agents_.hosts().At(host);
+    for (auto& [host, message] : StartMessages(plan_, start, whole, agents_.hosts())) {
+      JobHost& entry = agents_.hosts().At(host);
       for (const wire::WorkerSlot& slot : message.workers) {
         guard_.Admit(slot.worker, entry.agent, start.generation);
       }
@@ -291,15 +285,12 @@ class ElasticLauncher : public Launcher {
   void Apply(const effect::MembershipChanged& /*change*/) {}  // observers_ have it
 
   void Apply(const effect::StopGeneration& stop) {
-    const bool is_sigint_first = console_->is_sigint_first() && stop.grace > Duration::zero();
-    Log(LogLevel::kInfo, "launcher", "stopping all workers: {}",
-        WayOfStop(is_sigint_first, stop.grace));
     SetNewest(stop.generation);
     kv_.Close();
+    const std::vector<wire::Body> orders = console_->StopOrders(stop.grace);
     for (const int host : stop.hosts) {
       agents_.hosts().At(host).stopping = stop.generation;
-      if (is_sigint_first) agents_.SendTo(host, {stop.generation, wire::Signal{-1, SIGINT}});
-      agents_.SendTo(host, {stop.generation, wire::StopGeneration{Milliseconds(stop.grace)}});
+      for (const wire::Body& order : orders) agents_.SendTo(host, {stop.generation, order});
     }
   }
 
@@ -377,7 +368,7 @@ class ElasticLauncher : public Launcher {
 
   // Messages about a host, not about a worker's life.
   void OnHostMessage(int host, const wire::Message& message) {
-    ElasticHost& entry = agents_.hosts().At(host);
+    JobHost& entry = agents_.hosts().At(host);
     if (const auto* stopped = std::get_if<wire::GenerationStopped>(&message.body)) {
       entry.relay = stopped->relay;
       if (entry.stopping != message.generation) return;
@@ -459,7 +450,7 @@ class ElasticLauncher : public Launcher {
   ElasticDriver driver_;
   ElasticAgents agents_;
   WorkerGuard guard_;
-  ElasticKv kv_;
+  KvBridge kv_;
   std::map<int, RankInfo> living_;  // Workers with their present places.
   std::vector<int> failed_;         // Failed workers, in order.
   std::vector<RankInfo> ranks_;     // Of the published generation.

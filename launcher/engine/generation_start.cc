@@ -1,12 +1,64 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/engine/generation_start.h"
 
+#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "base/terminal.h"
 #include "launcher/job/placement.h"
 
 namespace hvdray {
+namespace {
+
+// Compares more than counts: warm newcomers start while `ranks` are still the old gang's.
+bool AreAllOf(std::span<const RankInfo> ranks, const std::vector<NewWorker>& workers) {
+  return ranks.size() == workers.size() &&
+         std::all_of(workers.begin(), workers.end(), [ranks](const NewWorker& worker) {
+           const auto rank = static_cast<size_t>(worker.place.rank);
+           return rank < ranks.size() && ranks[rank] == worker.place;
+         });
+}
+
+// What is the same for all workers of a host, and independent of who they are.
+void CompleteStart(const LaunchPlan& plan, const JobHost& host, wire::StartGeneration* message) {
+  message->max_restarts = static_cast<uint32_t>(*plan.spec.max_restarts);
+  message->gloo_interface = host.nic->gloo_interface;
+  message->nccl_interfaces = host.nic->nccl_interfaces;
+  message->is_torch_environment = plan.spec.wants_torch_env();
+  message->working_directory = *plan.spec.working_directory;
+  if (host.is_remote && message->working_directory.empty() && !plan.current_directory.empty()) {
+    message->working_directory = plan.current_directory;
+    message->is_directory_optional = true;
+  }
+  if (!host.worker_directory.empty()) message->working_directory = host.worker_directory;
+  message->command = *plan.spec.command;
+  message->is_on_own_environment = plan.place.is_on_own_environment;
+  message->gpu_visibility = plan.place.gpu_visibility;
+}
+
+// The environments of workers on other hosts and on this one; made only where needed.
+class Environments {
+ public:
+  explicit Environments(const LaunchPlan& plan) : plan_(plan) {}
+  const std::vector<std::string>& Of(bool is_remote) {
+    std::vector<std::string>& texts = texts_[is_remote ? 1 : 0];
+    if (texts.empty()) {
+      Environment environment = WorkerEnvironment(plan_.spec, plan_.environment, !is_remote);
+      // In gang mode a process keeps its rank for life and must not ask for another.
+      if (plan_.spec.outlives_changes()) environment.Set("HOROVOD_ELASTIC", "1");
+      texts = environment.ToStrings();
+    }
+    return texts;
+  }
+
+ private:
+  const LaunchPlan& plan_;
+  std::array<std::vector<std::string>, 2> texts_;
+};
+
+}  // namespace
+
 GangPolicy GangPolicyOf(const JobSpec& spec, const PlanPlace& place) {
   GangPolicy policy;
   policy.start_timeout = *spec.start_timeout;
@@ -18,42 +70,44 @@ GangPolicy GangPolicyOf(const JobSpec& spec, const PlanPlace& place) {
   return policy;
 }
 
+ElasticPolicy ElasticPolicyOf(const JobSpec& spec, std::chrono::system_clock::time_point began) {
+  ElasticPolicy policy;
+  policy.mode = *spec.elastic_mode;
+  policy.np = *spec.np;
+  policy.min_np = spec.min_np->value_or(policy.np);
+  policy.max_np = *spec.max_np;
+  if (spec.reset_limit->has_value()) {
+    policy.reset_limit = static_cast<uint32_t>(**spec.reset_limit);
+  }
+  policy.max_restarts = static_cast<uint32_t>(*spec.max_restarts);
+  if (const auto& range = *spec.blacklist_cooldown_range) {
+    policy.cooldown =
+        CooldownRange{std::chrono::seconds(range->first), std::chrono::seconds(range->second)};
+  }
+  policy.success = *spec.success;
+  policy.breaks_connections = *spec.breaks_connections;
+  policy.repairs_barriers = policy.mode == ElasticMode::kHorovod;
+  policy.moment = std::chrono::milliseconds(300);  // as in GangPolicy
+  policy.join = *spec.join;
+  policy.began_epoch_s =
+      std::chrono::duration_cast<std::chrono::seconds>(began.time_since_epoch()).count();
+  policy.elastic_timeout = *spec.elastic_timeout;
+  policy.start_timeout = *spec.start_timeout;
+  policy.straggler_timeout = *spec.straggler_timeout;
+  policy.grace = *spec.grace;
+  policy.timeout = *spec.timeout;
+  policy.master_port = *spec.master_port;
+  return policy;
+}
+
 wire::Welcome WelcomeOf(const LaunchPlan& plan) {
-  const auto ms = [](Duration d) {
-    return static_cast<uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(d).count());
-  };
   wire::Welcome welcome;
   welcome.job_id = plan.job_id;
-  welcome.heartbeat_timeout_ms = ms(*plan.spec.heartbeat_timeout);
-  welcome.grace_ms = ms(*plan.spec.grace);
-  welcome.kv_hold_ms = ms(*plan.spec.kv_hold);
+  welcome.heartbeat_timeout_ms = Milliseconds(*plan.spec.heartbeat_timeout);
+  welcome.grace_ms = Milliseconds(*plan.spec.grace);
+  welcome.kv_hold_ms = Milliseconds(*plan.spec.kv_hold);
   welcome.is_peer_checked = *plan.spec.is_peer_checked;
   return welcome;
-}
-
-Result<std::vector<NicChoice>> ChooseNics(const LaunchPlan& plan,
-                                          std::span<const wire::HostFacts> facts) {
-  std::vector<HostNics> hosts;
-  for (size_t i = 0; i < facts.size(); ++i) {
-    hosts.push_back({plan.hosts[i].host, facts[i].interfaces});
-  }
-  return SelectNics(hosts, *plan.spec.network_interfaces, plan.spread);
-}
-
-void CompleteStart(const LaunchPlan& plan, const StartSite& site, wire::StartGeneration* message) {
-  message->max_restarts = static_cast<uint32_t>(*plan.spec.max_restarts);
-  message->gloo_interface = site.nic.gloo_interface;
-  message->nccl_interfaces = site.nic.nccl_interfaces;
-  message->is_torch_environment = plan.spec.wants_torch_env();
-  message->working_directory = *plan.spec.working_directory;
-  if (site.is_remote && message->working_directory.empty() && !plan.current_directory.empty()) {
-    message->working_directory = plan.current_directory;
-    message->is_directory_optional = true;
-  }
-  if (!site.worker_directory.empty()) message->working_directory = site.worker_directory;
-  message->command = *plan.spec.command;
-  message->is_on_own_environment = plan.place.is_on_own_environment;
-  message->gpu_visibility = plan.place.gpu_visibility;
 }
 
 std::vector<RankInfo> RanksForWorkers(const LaunchPlan& plan, std::vector<RankInfo> ranks) {
@@ -63,38 +117,40 @@ std::vector<RankInfo> RanksForWorkers(const LaunchPlan& plan, std::vector<RankIn
   return ranks;
 }
 
-std::vector<wire::StartGeneration> MakeStartMessages(
-    const LaunchPlan& plan, const effect::StartGeneration& start, std::span<const NicChoice> nics,
-    std::span<const std::string> worker_directories) {
-  const int first_host = start.ranks.front().host_index;
-  const auto environment_of = [&plan](bool is_local) {
-    return WorkerEnvironment(plan.spec, plan.environment, is_local).ToStrings();
-  };
-  const std::vector<std::string> local = environment_of(true);
-  const std::vector<std::string> remote = environment_of(false);
-  const std::vector<RankInfo> ranks = RanksForWorkers(plan, start.ranks);
-  std::vector<wire::StartGeneration> messages;
-  for (size_t host = 0; host < plan.hosts.size(); ++host) {
-    wire::StartGeneration message = StartOfHost(ranks, static_cast<int>(host));
-    CompleteStart(plan, {nics[host], plan.is_remote[host], worker_directories[host]}, &message);
-    message.restart_count = start.restart_count;
-    message.master_address = nics[static_cast<size_t>(first_host)].address;
-    message.master_port = start.master_port;
-    message.stdin_rank = plan.spec.stdin_rank->value_or(-1);
-    message.environment = plan.is_remote[host] ? remote : local;
-    messages.push_back(std::move(message));
+std::map<int, wire::StartGeneration> StartMessages(const LaunchPlan& plan,
+                                                   const effect::StartWorkers& start,
+                                                   std::span<const RankInfo> ranks,
+                                                   HostTable& hosts) {
+  const bool is_whole = AreAllOf(ranks, start.workers);
+  Environments environments(plan);
+  std::map<int, wire::StartGeneration> messages;
+  for (const NewWorker& worker : start.workers) {
+    const RankInfo& place = worker.place;
+    const JobHost& host = hosts.At(place.host_index);
+    if (host.agent < 0 || !host.nic) continue;
+    auto [entry, is_new] = messages.try_emplace(place.host_index);
+    wire::StartGeneration& message = entry->second;
+    if (is_new) {
+      message = StartOfHost(is_whole ? ranks : std::span(&place, 1), place.host_index);
+      message.workers.clear();
+      CompleteStart(plan, host, &message);
+      message.restart_count = start.restart_count;
+      message.master_port = start.master_port;
+      if (is_whole) {
+        const JobHost& first = hosts.At(ranks.front().host_index);
+        if (first.nic) message.master_address = first.nic->address;
+      }
+      if (start.generation == 1 && is_whole)
+        message.stdin_rank = plan.spec.stdin_rank->value_or(-1);
+      message.environment = environments.Of(host.is_remote);
+    }
+    message.workers.push_back({.rank = place.rank,
+                               .local_rank = place.local_rank,
+                               .cross_rank = place.cross_rank,
+                               .cross_size = place.cross_size,
+                               .worker = static_cast<int32_t>(worker.worker)});
   }
   return messages;
-}
-
-std::vector<ProbedHost> ProbedHostsOf(const LaunchPlan& plan, std::span<const NicChoice> nics,
-                                      std::span<const wire::HostFacts> facts) {
-  std::vector<ProbedHost> hosts;
-  for (size_t i = 0; i < plan.hosts.size(); ++i) {
-    hosts.push_back(
-        {plan.hosts[i].host, nics[i].gloo_interface, nics[i].address, facts[i].probe_port});
-  }
-  return hosts;
 }
 
 }  // namespace hvdray

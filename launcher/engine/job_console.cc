@@ -2,6 +2,7 @@
 #include "launcher/engine/job_console.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <chrono>
@@ -100,6 +101,15 @@ void JobConsole::OnStopSignal(int signo) {
   is_sigint_first_ = !told_to_stop_at_ && IsSigintFirst(signo);
   if (!told_to_stop_at_) told_to_stop_at_ = loop_.Now();
   handlers_.on_stop_signal(signo);
+}
+
+std::vector<wire::Body> JobConsole::StopOrders(Duration grace) const {
+  const bool is_sigint_first = is_sigint_first_ && grace > Duration::zero();
+  Log(LogLevel::kInfo, "launcher", "stopping all workers: {}", WayOfStop(is_sigint_first, grace));
+  std::vector<wire::Body> orders;
+  if (is_sigint_first) orders.emplace_back(wire::Signal{-1, SIGINT});
+  orders.emplace_back(wire::StopGeneration{Milliseconds(grace)});
+  return orders;
 }
 
 void JobConsole::Pause(const std::function<void()>& stop_now) {

@@ -5,7 +5,6 @@
 
 #include "base/gzip.h"
 #include "base/log.h"
-#include "launcher/job/placement.h"
 
 namespace hvdray {
 namespace {
@@ -88,16 +87,68 @@ void KvSender::SendNow(int agent, KvAnswer answer) {
   ways_.send(agent, ReplyOf(std::move(answer), takes_deflated));
 }
 
-KvBridge::KvBridge(KvWays ways)
-    : sender_(std::move(ways)),
-      store_([this](int host, KvAnswer answer) { sender_.Send(host, std::move(answer)); }) {}
-
-void KvBridge::Reset(std::span<const RankInfo> ranks, Generation generation) {
-  store_.Reset(KvAssignmentOf(ranks, generation));
+KvWays WaysOver(AgentSet& agents) {
+  return {.send = [&agents](int agent,
+                            wire::Message message) { agents.Send(agent, std::move(message)); },
+          .has_room = [&agents](int agent) { return agents.HasControlRoom(agent); },
+          .takes_deflated = [&agents](int agent) { return agents.TakesDeflated(agent); }};
 }
 
-void KvBridge::OnRequest(int host, Generation generation, wire::KvRequest request) {
-  store_.Ask(host, QuestionOf(generation, std::move(request)));
+KvBridge::KvBridge(KvWays ways, Hold hold, Handlers handlers)
+    : hold_(hold),
+      handlers_(std::move(handlers)),
+      sender_(std::move(ways)),
+      store_([this](int agent, KvAnswer answer) { sender_.Send(agent, std::move(answer)); }) {}
+
+void KvBridge::OnRequest(int agent, Generation generation, wire::KvRequest request) {
+  const KvQuestion question = QuestionOf(generation, std::move(request));
+  if (hold_ == Hold::kNothing) return store_.Ask(agent, question);
+  if (question.op == KvOp::kRankAndSize) {
+    std::vector<RankAnswer> answers;
+    const bool is_news = ranks_.Ask(agent, question, &answers);
+    Send(std::move(answers));
+    if (is_news) handlers_.on_rank_asked(question.rank);
+  } else if (question.op == KvOp::kWorkerAddresses) {
+    if (ranks_.Register(question)) handlers_.on_registered(question.rank);
+  } else {
+    const uint64_t refused = store_.refused_questions();
+    store_.Ask(agent, question);
+    if (store_.refused_questions() == refused) TellMet(question);
+    TellConnected(question);
+  }
+}
+
+void KvBridge::TellMet(const KvQuestion& question) {
+  const KvAssignment& assignment = store_.assignment();
+  const bool is_address = question.op == KvOp::kPut && question.scope == kBarrierScope &&
+                          KindOfKey(question.key) == KeyKind::kNumber;
+  if (!assignment.is_barrier_held || !is_address) return;
+  if (question.generation != assignment.generation) return;
+  handlers_.on_met(question.rank, *NumberOfKey(question.key));
+}
+
+void KvBridge::TellConnected(const KvQuestion& question) {
+  const bool is_last = question.op == KvOp::kDelete && IsLastScopeOfInit(question.scope);
+  if (hold_ != Hold::kRanksAndBarrier || !is_last || question.rank < 0) return;
+  if (question.generation == store_.generation()) handlers_.on_connected(question.rank);
+}
+
+void KvBridge::Reset(std::span<const RankInfo> ranks, Generation generation) {
+  KvAssignment assignment = KvAssignmentOf(ranks, generation);
+  assignment.is_barrier_held = hold_ == Hold::kRanksAndBarrier;
+  store_.Reset(std::move(assignment));
+}
+
+void KvBridge::DropAgent(int agent) {
+  store_.DropRelay(agent);
+  sender_.Drop(agent);
+  ranks_.DropRelay(agent);
+}
+
+void KvBridge::Send(std::vector<RankAnswer> answers) {
+  for (RankAnswer& answer : answers) {
+    sender_.Send(answer.relay, std::move(answer.answer));
+  }
 }
 
 }  // namespace hvdray

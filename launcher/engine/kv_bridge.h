@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Carries KV requests of the agents from their links to the store, and the answers back.
+// Carries KV requests of the agents from their links to the store, and the answers back; in an
+// elastic job also to the workers that wait for a rank.
 #ifndef HVDRAY_LAUNCHER_ENGINE_KV_BRIDGE_H_
 #define HVDRAY_LAUNCHER_ENGINE_KV_BRIDGE_H_
 
@@ -7,9 +8,14 @@
 #include <functional>
 #include <map>
 #include <span>
+#include <string_view>
+#include <vector>
 
+#include "launcher/engine/agent_set.h"
 #include "launcher/job/placement.h"
+#include "rendezvous/horovod_protocol.h"
 #include "rendezvous/kv_store.h"
+#include "rendezvous/rank_service.h"
 #include "wire/message.h"
 
 namespace hvdray {
@@ -26,6 +32,8 @@ struct KvWays {
   std::function<bool(int agent)> has_room;
   std::function<bool(int agent)> takes_deflated;
 };
+/// The links of `agents`, which outlives the result.
+KvWays WaysOver(AgentSet& agents);
 
 /// Sends answers in order, at the pace of each agent's link. What a link has no room for waits here
 /// with its value shared among agents; inside the links each agent has its own copy. Threads: one.
@@ -46,27 +54,64 @@ class KvSender {
   std::map<int, std::deque<KvAnswer>> waiting_;  // only agents with waiting answers
 };
 
-/// The rendezvous of a gang of fixed size: owns its store. Threads: one.
+/// The rendezvous: the store of the current generation and, in an elastic job, the workers that
+/// wait for a rank in the next one. Owns both. Agents are identified by their AgentSet numbers.
+/// Threads: one.
 class KvBridge {
  public:
-  explicit KvBridge(KvWays ways);
+  /// What workers must wait for.
+  enum class Hold : uint8_t {
+    kNothing,          ///< rank_and_size is answered at once.
+    kRanks,            ///< A rank, until a generation is published.
+    kRanksAndBarrier,  ///< And the addresses of the others, until OpenBarrier().
+  };
+  /// News of workers in an elastic job; never called with Hold::kNothing.
+  struct Handlers {
+    /// The worker waits for a rank, and did not before.
+    std::function<void(int worker)> on_rank_asked;
+    /// That worker has registered its notification address.
+    std::function<void(int worker)> on_registered;
+    /// While the init barrier holds values back: that worker has stored the addresses of that
+    /// member.
+    std::function<void(int worker, uint32_t member)> on_met;
+    /// With an init barrier: that worker has finished the last scope of hvd.init().
+    std::function<void(int worker)> on_connected;
+  };
+  explicit KvBridge(KvWays ways, Hold hold = Hold::kNothing, Handlers handlers = {});
 
+  /// A request of an agent; answered by KvWays::send, maybe later.
+  void OnRequest(int agent, Generation generation, wire::KvRequest request);
   /// Clears the store for this assignment (docs/rendezvous.md, "Scopes and how they end"). The
-  /// caller sends KvReset.
+  /// caller then sends KvReset to the agents, and calls Release() in an elastic job.
   void Reset(std::span<const RankInfo> ranks, Generation generation);
-  /// A request of a host's agent; answered by KvWays::send, maybe later.
-  void OnRequest(int host, Generation generation, wire::KvRequest request);
-  void OnRoom(int host) { sender_.OnRoom(host); }
-  /// The host's agent is gone: drops its requests and answers.
-  void DropHost(int host) {
-    store_.DropRelay(host);
-    sender_.Drop(host);
-  }
+  void OpenBarrier() { store_.OpenBarrier(); }
+  /// Answers all workers that wait for a rank.
+  void Release() { Send(ranks_.Publish(store_.assignment())); }
+  /// The job is over: answers all waiting workers with "no rank".
+  void Close() { Send(ranks_.Close()); }
+
+  /// A worker was started on that slot, or has ended there.
+  void Admit(std::string_view host, int local_rank) { ranks_.Admit(JoinSlot(host, local_rank)); }
+  void Forget(std::string_view host, int local_rank) { ranks_.Forget(JoinSlot(host, local_rank)); }
+  /// The agent's link has room again.
+  void OnRoom(int agent) { sender_.OnRoom(agent); }
+  /// The agent is gone: drops its requests and answers.
+  void DropAgent(int agent);
+
   const KvStore& store() const { return store_; }
+  /// Rejected requests, for the report.
+  uint64_t refused_questions() const { return store_.refused_questions() + ranks_.refused(); }
 
  private:
+  void Send(std::vector<RankAnswer> answers);
+  void TellMet(const KvQuestion& question);
+  void TellConnected(const KvQuestion& question);
+
+  const Hold hold_;
+  const Handlers handlers_;
   KvSender sender_;
   KvStore store_;
+  RankService ranks_;
 };
 
 }  // namespace hvdray

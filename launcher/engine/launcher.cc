@@ -19,6 +19,7 @@
 #include "launcher/engine/agent_set.h"
 #include "launcher/engine/driver_loop.h"
 #include "launcher/engine/generation_start.h"
+#include "launcher/engine/host_table.h"
 #include "launcher/engine/job_console.h"
 #include "launcher/engine/kv_bridge.h"
 #include "launcher/engine/leftovers.h"
@@ -47,19 +48,18 @@ class FixedLauncher : public Launcher {
                 plan_.place.start_clock.value_or(plan_.began), &LogStateChange),
         agents_(loop, transport, NamesOf(plan_.hosts), plan_.build, WelcomeOf(plan_),
                 MakeAgentHandlers()),
-        kv_({.send = [this](int host,
-                            wire::Message message) { agents_.Send(host, std::move(message)); },
-             .has_room = [this](int host) { return agents_.HasControlRoom(host); },
-             .takes_deflated = [this](int host) { return agents_.TakesDeflated(host); }}),
-        start_(loop, trace, plan_, MakeStartHandlers()),
+        kv_(WaysOver(agents_)),
+        start_(loop, trace, plan_, hosts_, MakeStartHandlers()),
         errors_([this](int rank, LastError error, std::optional<Duration> age) {
           driver_loop_.Feed(event::WorkerErred{generation_, rank, std::move(error), age});
         }),
-        facts_(plan_.hosts.size()),
-        relay_stats_(plan_.hosts.size()),
-        sync_stats_(plan_.hosts.size()),
         driver_loop_(loop, driver_, MakeFactHandlers()) {
-    progress_.host_count = static_cast<int>(plan_.hosts.size());
+    for (size_t i = 0; i < plan_.hosts.size(); ++i) {
+      const auto host = static_cast<int>(i);
+      hosts_.Connect(host, plan_.hosts[i], host);
+      hosts_.At(host).is_remote = plan_.is_remote[i];
+    }
+    progress_.host_count = hosts_.size();
     progress_.np = static_cast<int>(plan_.ranks.size());
   }
 
@@ -107,16 +107,16 @@ class FixedLauncher : public Launcher {
   AgentSetHandlers MakeAgentHandlers() {
     AgentSetHandlers handlers;
     handlers.on_ready = [this](int host, const wire::HostFacts& facts) {
-      facts_[static_cast<size_t>(host)] = facts;
+      hosts_.At(host).facts = facts;
       Log(LogLevel::kInfo, "host " + plan_.hosts[static_cast<size_t>(host)].host,
           "its agent is ready: process {}, {} CPUs", facts.agent_pid, facts.cpu_count);
       ++progress_.hosts_ready;
       driver_loop_.Feed(event::HostReady{host, facts});
     };
     handlers.on_lost = [this](int host, Status why) {
-      kv_.DropHost(host);
+      kv_.DropAgent(host);
       start_.Drop();
-      lost_.insert(static_cast<size_t>(host));
+      lost_.insert(host);
       driver_loop_.Feed(event::HostLost{host, std::move(why)});
     };
     handlers.on_control_room = [this](int host) { kv_.OnRoom(host); };
@@ -138,10 +138,9 @@ class FixedLauncher : public Launcher {
     };
     handlers.on_copying = [this](bool is_active) { driver_loop_.Feed(event::Copying{is_active}); };
     handlers.on_synced = [this](int host, const SyncStats& stats) {
-      sync_stats_[static_cast<size_t>(host)] = stats;
       driver_loop_.Feed(event::HostSynced{host, stats});
     };
-    handlers.on_ready = [this](const std::vector<NicChoice>& nics) { SendStart(nics); };
+    handlers.on_ready = [this] { SendStart(); };
     return handlers;
   }
 
@@ -172,7 +171,7 @@ class FixedLauncher : public Launcher {
     }
     console_->output().StartGeneration(start.ranks);
     started_ = start;
-    start_.Begin(start.generation, facts_);
+    start_.Begin(start.generation);
   }
 
   // Called before the next attempt's output replaces the last one's.
@@ -183,19 +182,22 @@ class FixedLauncher : public Launcher {
     if (earlier_failures_.size() > kMaxEarlierFailures) earlier_failures_.pop_front();
   }
 
-  void SendStart(const std::vector<NicChoice>& nics) {
-    const effect::StartGeneration& start = started_;
+  void SendStart() {
     Log(LogLevel::kInfo, "launcher", "starting ranks 0 to {} on {} (generation {})",
-        start.ranks.size() - 1, CompressHostList(NamesOf(plan_.hosts)), start.generation);
-    kv_.Reset(RanksForWorkers(plan_, start.ranks), start.generation);
+        started_.ranks.size() - 1, CompressHostList(NamesOf(plan_.hosts)), generation_);
+    const std::vector<RankInfo> ranks = RanksForWorkers(plan_, started_.ranks);
+    effect::StartWorkers start{.generation = generation_,
+                               .workers = {},
+                               .restart_count = started_.restart_count,
+                               .master_port = started_.master_port};
+    for (const RankInfo& place : ranks) start.workers.push_back({kNoWorker, place});
+    kv_.Reset(ranks, generation_);
     stdin_.reset();
-    std::vector<wire::StartGeneration> messages =
-        MakeStartMessages(plan_, start, nics, start_.worker_directories());
-    for (size_t host = 0; host < messages.size(); ++host) {
-      agents_.Send(static_cast<int>(host), {start.generation, wire::KvReset{}});
-      agents_.Send(static_cast<int>(host), {start.generation, std::move(messages[host])});
+    for (auto& [host, message] : StartMessages(plan_, start, ranks, hosts_)) {
+      agents_.Send(host, {generation_, wire::KvReset{}});
+      agents_.Send(host, {generation_, std::move(message)});
     }
-    StartStdin(start.ranks);
+    StartStdin(started_.ranks);
   }
 
   void StartStdin(const std::vector<RankInfo>& ranks) {
@@ -210,14 +212,10 @@ class FixedLauncher : public Launcher {
   }
 
   void Apply(const effect::StopGeneration& stop) {
-    const bool is_sigint_first = console_->is_sigint_first() && stop.grace > Duration::zero();
-    Log(LogLevel::kInfo, "launcher", "stopping all workers: {}",
-        WayOfStop(is_sigint_first, stop.grace));
     start_.Drop();
-    const auto grace = std::chrono::duration_cast<std::chrono::milliseconds>(stop.grace).count();
+    const std::vector<wire::Body> orders = console_->StopOrders(stop.grace);
     for (const int host : stop.hosts) {
-      if (is_sigint_first) agents_.Send(host, {stop.generation, wire::Signal{-1, SIGINT}});
-      agents_.Send(host, {stop.generation, wire::StopGeneration{static_cast<uint32_t>(grace)}});
+      for (const wire::Body& order : orders) agents_.Send(host, {stop.generation, order});
     }
   }
 
@@ -234,8 +232,9 @@ class FixedLauncher : public Launcher {
 
   // By now the keeper of a lost agent has ended, by itself or killed like the agent.
   void EndLeftoversOfLostAgents() {
-    for (const size_t host : lost_) {
-      if (!plan_.is_remote[host]) EndLeftovers(plan_.job_id, facts_[host].agent_pid);
+    for (const int number : lost_) {
+      const JobHost& host = hosts_.At(number);
+      if (!host.is_remote) EndLeftovers(plan_.job_id, host.facts.agent_pid);
     }
   }
 
@@ -265,7 +264,7 @@ class FixedLauncher : public Launcher {
       driver_loop_.Feed(
           event::WorkerExited{generation, exited->rank, exited->status, exited->was_stopping});
     } else if (const auto* stopped = std::get_if<wire::GenerationStopped>(&message.body)) {
-      relay_stats_[static_cast<size_t>(host)] = stopped->relay;
+      hosts_.At(host).relay = stopped->relay;
       driver_loop_.Feed(
           event::GenerationStopped{generation, host, stopped->swept, stopped->offered_port});
     } else if (const auto* credit = std::get_if<wire::Credit>(&message.body)) {
@@ -298,14 +297,11 @@ class FixedLauncher : public Launcher {
     JobReport report = console_->BeginReport(plan_, std::move(verdict_), std::move(last));
     report.np = static_cast<int>(plan_.ranks.size());
     report.generations = generation_;
-    for (size_t i = 0; i < plan_.hosts.size(); ++i) {
-      const HostSlots& host = plan_.hosts[i];
-      report.hosts.push_back({host.host, host.slots, facts_[i], relay_stats_[i], sync_stats_[i]});
-    }
+    report.hosts = hosts_.Report();
     report.earlier_failures.assign(earlier_failures_.begin(), earlier_failures_.end());
     report.rendezvous = kv_.store().stats();
     report.stale_questions = kv_.store().stale_questions();
-    report.refused_questions = kv_.store().refused_questions();
+    report.refused_questions = kv_.refused_questions();
     return report;
   }
 
@@ -316,14 +312,12 @@ class FixedLauncher : public Launcher {
   AgentSet agents_;
   WorkerGuard guard_;
   KvBridge kv_;
+  HostTable hosts_;
   StartSequence start_;
   effect::StartGeneration started_{};  // the latest
   WorkerErrors errors_;
-  std::vector<wire::HostFacts> facts_;
-  std::set<size_t> lost_;
+  std::set<int> lost_;
   std::deque<EarlierFailure> earlier_failures_;
-  std::vector<RelayStats> relay_stats_;
-  std::vector<std::optional<SyncStats>> sync_stats_;
   std::unique_ptr<JobConsole> console_;
   std::unique_ptr<EventLog> event_log_;
   std::unique_ptr<StdinFeeder> stdin_;

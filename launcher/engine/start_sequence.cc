@@ -6,42 +6,47 @@
 #include <utility>
 
 #include "base/log.h"
-#include "launcher/engine/generation_start.h"
+#include "launcher/job/nic_select.h"
 
 namespace hvdray {
 
-StartSequence::StartSequence(Loop& loop, Trace& trace, const LaunchPlan& plan,
+StartSequence::StartSequence(Loop& loop, Trace& trace, const LaunchPlan& plan, HostTable& hosts,
                              StartSequenceHandlers handlers)
-    : loop_(loop),
-      trace_(trace),
-      plan_(plan),
-      handlers_(std::move(handlers)),
-      worker_directories_(plan.hosts.size()) {}
+    : loop_(loop), trace_(trace), plan_(plan), hosts_(hosts), handlers_(std::move(handlers)) {}
 
-void StartSequence::Begin(Generation generation, std::span<const wire::HostFacts> facts) {
+void StartSequence::Begin(Generation generation) {
   Drop();
   generation_ = generation;
-  facts_.assign(facts.begin(), facts.end());
-  Result<std::vector<NicChoice>> nics = ChooseNics(plan_, facts_);
-  if (!nics.ok()) {
+  if (Status status = ChooseNics(); !status.ok()) {
     // Nothing was started: to the driver these are unusable hosts.
-    for (size_t host = 0; host < plan_.hosts.size(); ++host) {
-      handlers_.on_failed(static_cast<int>(host), nics.status());
-    }
+    for (int host = 0; host < hosts_.size(); ++host) handlers_.on_failed(host, status);
     return;
   }
-  nics_ = std::move(nics).value();
   if (generation == 1) {
     Copy();
   } else {
-    handlers_.on_ready(nics_);
+    handlers_.on_ready();
   }
+}
+
+Status StartSequence::ChooseNics() {
+  std::vector<HostNics> nics;
+  nics.reserve(plan_.hosts.size());
+  for (int host = 0; host < hosts_.size(); ++host) {
+    nics.push_back({hosts_.At(host).slots.host, hosts_.At(host).facts.interfaces});
+  }
+  HVDRAY_ASSIGN_OR_RETURN(std::vector<NicChoice> choices,
+                          SelectNics(nics, *plan_.spec.network_interfaces, plan_.spread));
+  for (int host = 0; host < hosts_.size(); ++host) {
+    hosts_.At(host).nic = std::move(choices[static_cast<size_t>(host)]);
+  }
+  return {};
 }
 
 void StartSequence::Copy() {
   std::vector<int> hosts;
-  for (size_t host = 0; host < plan_.hosts.size(); ++host) {
-    if (plan_.is_remote[host]) hosts.push_back(static_cast<int>(host));
+  for (int host = 0; host < hosts_.size(); ++host) {
+    if (hosts_.At(host).is_remote) hosts.push_back(host);
   }
   if (plan_.synced.empty() || hosts.empty()) return Probe();
   trace_.Begin(kPhaseSync, loop_.Now());
@@ -54,8 +59,8 @@ void StartSequence::Copy() {
   };
   handlers.on_failed = [this](int host, Status why) {
     Drop();
-    const std::string& name = plan_.hosts[static_cast<size_t>(host)].host;
-    handlers_.on_failed(host, std::move(why).WithContext(fmt::format("host {}", name)));
+    handlers_.on_failed(
+        host, std::move(why).WithContext(fmt::format("host {}", hosts_.At(host).slots.host)));
   };
   handlers.on_done = [this] { OnCopied(); };
   sync_ = std::make_unique<DirectorySync>(loop_, std::move(hosts), plan_.synced,
@@ -65,14 +70,9 @@ void StartSequence::Copy() {
 
 void StartSequence::OnHostCopied(int host, const SyncStats& stats,
                                  const std::vector<std::string>& roots) {
-  const auto index = static_cast<size_t>(host);
-  if (plan_.worker_place) {
-    std::string directory = roots[plan_.worker_place->directory];
-    if (!plan_.worker_place->path.empty()) directory += "/" + plan_.worker_place->path;
-    worker_directories_[index] = std::move(directory);
-  }
+  hosts_.NoteCopy(host, stats, roots, plan_.worker_place);
   Log(LogLevel::kInfo, "launcher", "{}: copied {} files, {} bytes in {:.3f} s",
-      plan_.hosts[index].host, stats.files, stats.bytes,
+      hosts_.At(host).slots.host, stats.files, stats.bytes,
       std::chrono::duration_cast<Seconds>(stats.time).count());
   handlers_.on_synced(host, stats);
 }
@@ -87,11 +87,18 @@ void StartSequence::OnCopied() {
 
 void StartSequence::Probe() {
   if (generation_ != 1 || !IsProbeWanted(plan_.spread, plan_.hosts.size())) {
-    return handlers_.on_ready(nics_);
+    return handlers_.on_ready();
   }
   trace_.Begin(kPhaseProbe, loop_.Now());
+  std::vector<ProbedHost> hosts;
+  hosts.reserve(plan_.hosts.size());
+  for (int i = 0; i < hosts_.size(); ++i) {
+    const JobHost& host = hosts_.At(i);
+    hosts.push_back(
+        {host.slots.host, host.nic->gloo_interface, host.nic->address, host.facts.probe_port});
+  }
   probe_ = std::make_unique<NeighbourProbe>(
-      loop_, ProbedHostsOf(plan_, nics_, facts_), ProbeLimitsWithin(*plan_.spec.start_timeout),
+      loop_, std::move(hosts), ProbeLimitsWithin(*plan_.spec.start_timeout),
       [this](int host, wire::Probe probe) { handlers_.send(host, std::move(probe)); },
       [this](std::optional<ProbeFailure> failure) { OnProbed(std::move(failure)); });
   probe_->Start();
@@ -103,23 +110,16 @@ void StartSequence::OnProbed(std::optional<ProbeFailure> failure) {
   if (failure) {
     handlers_.on_failed(failure->host, std::move(failure->why));
   } else {
-    handlers_.on_ready(nics_);
+    handlers_.on_ready();
   }
 }
 
 bool StartSequence::OnMessage(int host, const wire::Message& message) {
   if (const auto* probed = std::get_if<wire::ProbeResult>(&message.body)) {
     if (probe_) probe_->OnResult(host, *probed);
-  } else if (const auto* wanted = std::get_if<wire::DirectoryWanted>(&message.body)) {
-    if (sync_) sync_->OnWanted(host, *wanted);
-  } else if (const auto* taken = std::get_if<wire::FileTaken>(&message.body)) {
-    if (sync_) sync_->OnTaken(host, *taken);
-  } else if (const auto* problem = std::get_if<wire::DirectoryProblem>(&message.body)) {
-    if (sync_) sync_->OnProblem(host, *problem);
-  } else {
-    return false;
+    return true;
   }
-  return true;
+  return sync_ && sync_->OnMessage(host, message);
 }
 
 void StartSequence::Drop() {

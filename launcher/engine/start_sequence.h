@@ -7,15 +7,14 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "base/loop.h"
 #include "launcher/engine/directory_sync.h"
+#include "launcher/engine/host_table.h"
 #include "launcher/engine/launcher.h"
 #include "launcher/engine/neighbour_probe.h"
-#include "launcher/job/nic_select.h"
 #include "launcher/report/trace.h"
 
 namespace hvdray {
@@ -30,25 +29,25 @@ struct StartSequenceHandlers {
   std::function<void(bool is_active)> on_copying;
   std::function<void(int host, const SyncStats& stats)> on_synced;
   /// The workers may start.
-  std::function<void(const std::vector<NicChoice>& nics)> on_ready;
+  std::function<void()> on_ready;
 };
 
-/// Runs the steps. Loop, trace and plan outlive it. Threads: the loop's.
+/// Runs the steps; notes their results in the host table, which has the hosts of the plan. Loop,
+/// trace, plan and hosts outlive it. Threads: the loop's.
 class StartSequence {
  public:
-  StartSequence(Loop& loop, Trace& trace, const LaunchPlan& plan, StartSequenceHandlers handlers);
+  StartSequence(Loop& loop, Trace& trace, const LaunchPlan& plan, HostTable& hosts,
+                StartSequenceHandlers handlers);
 
-  /// `facts`: one for each host of the plan.
-  void Begin(Generation generation, std::span<const wire::HostFacts> facts);
+  /// All hosts have reported their facts.
+  void Begin(Generation generation);
   /// True: the message belongs to a present or former step and needs no other handling.
   bool OnMessage(int host, const wire::Message& message);
   /// Cancels the remaining steps. No effect when idle.
   void Drop();
 
-  /// By host: the copied directory in which workers start; empty: as in the plan.
-  std::span<const std::string> worker_directories() const { return worker_directories_; }
-
  private:
+  Status ChooseNics();
   void Copy();
   void OnHostCopied(int host, const SyncStats& stats, const std::vector<std::string>& roots);
   void OnCopied();
@@ -58,11 +57,9 @@ class StartSequence {
   Loop& loop_;
   Trace& trace_;
   const LaunchPlan& plan_;
+  HostTable& hosts_;
   const StartSequenceHandlers handlers_;
   Generation generation_ = 0;
-  std::vector<wire::HostFacts> facts_;
-  std::vector<NicChoice> nics_;
-  std::vector<std::string> worker_directories_;
   std::unique_ptr<DirectorySync> sync_;    // while it runs
   std::unique_ptr<NeighbourProbe> probe_;  // while it runs
 };

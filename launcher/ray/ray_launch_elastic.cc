@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "launcher/engine/elastic_launcher.h"
-#include "launcher/engine/elastic_start.h"
+#include "launcher/engine/generation_start.h"
 #include "launcher/job/placement.h"
 #include "launcher/job/ray_job_file.h"
 #include "launcher/ray/ray_launch.h"

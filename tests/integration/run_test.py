@@ -176,6 +176,17 @@ def test_stdin_goes_to_one_rank(hvdray):
     assert sorted(result.text.splitlines()) == ["[0]<stdout>:0", f"[1]<stdout>:{len(data)}"]
 
 
+def test_a_restarted_rank_reads_an_empty_stdin(hvdray):
+    read, write = os.pipe()
+    job = hvdray.job("-np", "1", "--stdin", "0", "--max-restarts", "1", "--",
+                     "sh", "-c", "head -c 3; echo; exit 3", stdin=read)
+    os.close(read)
+    os.write(write, b"abcdef")  # the stream is half read, and stays open
+    result = job.wait()
+    os.close(write)
+    assert (result.code, result.text) == (3, "[0]<stdout>:abc\n[0]<stdout>:\n"), result.errors
+
+
 @pytest.mark.parametrize("source", ["/dev/null", "/"])
 def test_stdin_may_be_what_cannot_be_waited_for(hvdray, source):
     fd = os.open(source, os.O_RDONLY)  # a directory gives no bytes: the end, too

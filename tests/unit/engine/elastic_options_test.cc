@@ -5,7 +5,7 @@
 #include <chrono>
 #include <sstream>
 
-#include "launcher/engine/elastic_start.h"
+#include "launcher/engine/generation_start.h"
 #include "launcher/job/options_resolver.h"
 
 namespace hvdray {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/engine/elastic_host_table.h"
+#include "launcher/engine/host_table.h"
 
 #include <gtest/gtest.h>
 
@@ -8,23 +8,23 @@
 namespace hvdray {
 namespace {
 
-class ElasticHostTableTest : public testing::Test {
+class HostTableTest : public testing::Test {
  protected:
   /// A ready host with `interfaces`.
-  ElasticHost& Ready(int host, const std::string& name, int agent,
-                     std::vector<wire::InterfaceFacts> interfaces, bool is_elsewhere = false) {
+  JobHost& Ready(int host, const std::string& name, int agent,
+                 std::vector<wire::InterfaceFacts> interfaces, bool is_elsewhere = false) {
     hosts_.Connect(host, {name, 2}, agent);
-    ElasticHost& entry = hosts_.At(host);
+    JobHost& entry = hosts_.At(host);
     entry.is_ready = true;
     entry.is_elsewhere = is_elsewhere;
     entry.facts.interfaces = std::move(interfaces);
     return entry;
   }
-  ElasticHostTable hosts_;
+  HostTable hosts_;
   const ElasticNics nics_{{}, /*is_fixed=*/false};
 };
 
-TEST_F(ElasticHostTableTest, AHostIsFoundByItsPresentAgentOnly) {
+TEST_F(HostTableTest, AHostIsFoundByItsPresentAgentOnly) {
   hosts_.Connect(0, {"a", 2}, 10);
   hosts_.Connect(2, {"c", 1}, 11);
   EXPECT_EQ(hosts_.HostOf(10), 0);
@@ -36,7 +36,7 @@ TEST_F(ElasticHostTableTest, AHostIsFoundByItsPresentAgentOnly) {
   EXPECT_EQ(hosts_.At(0).slots.slots, 4);
 }
 
-TEST_F(ElasticHostTableTest, HostsAreKnownUpToTheHighestThatWasNamed) {
+TEST_F(HostTableTest, HostsAreKnownUpToTheHighestThatWasNamed) {
   EXPECT_FALSE(hosts_.IsKnown(0));
   hosts_.Connect(1, {"b", 1}, 5);
   EXPECT_TRUE(hosts_.IsKnown(0));
@@ -45,8 +45,8 @@ TEST_F(ElasticHostTableTest, HostsAreKnownUpToTheHighestThatWasNamed) {
   EXPECT_FALSE(hosts_.IsKnown(-1));
 }
 
-TEST_F(ElasticHostTableTest, WhatAnAgentBroughtGoesWithIt) {
-  ElasticHost& host = Ready(0, "a", 10, {Loopback(), Network("eth0", "10.0.0.1", true)});
+TEST_F(HostTableTest, WhatAnAgentBroughtGoesWithIt) {
+  JobHost& host = Ready(0, "a", 10, {Loopback(), Network("eth0", "10.0.0.1", true)});
   host.has_workers = true;
   host.stopping = 3;
   host.relay.requests = 7;
@@ -54,7 +54,7 @@ TEST_F(ElasticHostTableTest, WhatAnAgentBroughtGoesWithIt) {
   ASSERT_TRUE(hosts_.At(0).nic.has_value());
   EXPECT_EQ(hosts_.Disconnect(0), 10);
   EXPECT_EQ(hosts_.HostOf(10), -1);
-  const ElasticHost& gone = hosts_.At(0);
+  const JobHost& gone = hosts_.At(0);
   EXPECT_EQ(gone.agent, -1);
   EXPECT_FALSE(gone.is_ready);
   EXPECT_FALSE(gone.has_workers);
@@ -64,7 +64,7 @@ TEST_F(ElasticHostTableTest, WhatAnAgentBroughtGoesWithIt) {
   EXPECT_EQ(hosts_.Disconnect(0), -1);
 }
 
-TEST_F(ElasticHostTableTest, AHostIsCheckedAgainstTheOthersThatAreReady) {
+TEST_F(HostTableTest, AHostIsCheckedAgainstTheOthersThatAreReady) {
   Ready(0, "a", 10, {Loopback()}).nic = NicChoice{"lo", "lo", "127.0.0.1"};
   Ready(1, "b", 11, {Loopback(), Network("eth0", "10.0.0.2", true)}, /*is_elsewhere=*/true);
   EXPECT_EQ(hosts_.CheckNic(nics_, 1).code(), ErrorCode::kNoUsableInterface);
@@ -72,7 +72,7 @@ TEST_F(ElasticHostTableTest, AHostIsCheckedAgainstTheOthersThatAreReady) {
   EXPECT_TRUE(hosts_.CheckNic(nics_, 1).ok());
 }
 
-TEST_F(ElasticHostTableTest, InterfacesAreChosenForReadyHostsAndStay) {
+TEST_F(HostTableTest, InterfacesAreChosenForReadyHostsAndStay) {
   Ready(0, "a", 10, {Loopback(), Network("eth0", "10.0.0.1", true)});
   hosts_.Connect(1, {"b", 1}, 11);
   ASSERT_TRUE(hosts_.ChooseNics(nics_).ok());
@@ -85,7 +85,7 @@ TEST_F(ElasticHostTableTest, InterfacesAreChosenForReadyHostsAndStay) {
   EXPECT_EQ(hosts_.At(1).nic->address, "10.0.0.2");
 }
 
-TEST_F(ElasticHostTableTest, TheReportHasEveryHostThatWasConnectedTo) {
+TEST_F(HostTableTest, TheReportHasEveryHostThatWasConnectedTo) {
   hosts_.Connect(0, {"a", 2}, 10);
   hosts_.Connect(2, {"c", 3}, 11);
   hosts_.Disconnect(0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What agents are told to start in an elastic job.
-#include "launcher/engine/elastic_start.h"
+// What agents are told to start.
+#include "launcher/engine/generation_start.h"
 
 #include <gtest/gtest.h>
 
@@ -11,9 +11,9 @@
 namespace hvdray {
 namespace {
 
-class ElasticStartTest : public testing::Test {
+class GenerationStartTest : public testing::Test {
  protected:
-  ElasticStartTest() {
+  GenerationStartTest() {
     plan_.spec.command.Set({"train"}, "test");
     plan_.spec.min_np.Set(std::optional<int>(1), "test");
     plan_.spec.stdin_rank.Set(std::optional<int>(0), "test");
@@ -39,7 +39,7 @@ class ElasticStartTest : public testing::Test {
   }
   std::map<int, wire::StartGeneration> Messages(const effect::StartWorkers& start,
                                                 std::span<const RankInfo> ranks) {
-    return ElasticStartMessages(plan_, start, ranks, hosts_);
+    return StartMessages(plan_, start, ranks, hosts_);
   }
   void BecomeGang() { plan_.spec.elastic_mode.Set(ElasticMode::kGang, "test"); }
   static bool IsElastic(const wire::StartGeneration& start) {
@@ -48,16 +48,11 @@ class ElasticStartTest : public testing::Test {
   }
 
   LaunchPlan plan_;
-  ElasticHostTable hosts_;
+  HostTable hosts_;
   std::vector<RankInfo> ranks_;
 };
 
-TEST_F(ElasticStartTest, TheWelcomeSaysThatTheJobIsElastic) {
-  EXPECT_TRUE(ElasticWelcomeOf(plan_).is_elastic);
-  EXPECT_EQ(ElasticWelcomeOf(plan_).job_id, "job");
-}
-
-TEST_F(ElasticStartTest, EachHostGetsItsWorkersWithTheirNumbersAndPlaces) {
+TEST_F(GenerationStartTest, EachHostGetsItsWorkersWithTheirNumbersAndPlaces) {
   auto messages = Messages(Start(1), ranks_);
   ASSERT_EQ(messages.size(), 2u);
   const std::vector<wire::WorkerSlot> on_a = {{0, 0, 0, 2, 70'000}, {1, 1, 0, 1, 70'001}};
@@ -71,7 +66,7 @@ TEST_F(ElasticStartTest, EachHostGetsItsWorkersWithTheirNumbersAndPlaces) {
   EXPECT_EQ(messages[0].command, std::vector<std::string>{"train"});
 }
 
-TEST_F(ElasticStartTest, ANewcomerHasItsPlaceInTheWholeGeneration) {
+TEST_F(GenerationStartTest, ANewcomerHasItsPlaceInTheWholeGeneration) {
   effect::StartWorkers start = Start(2);
   start.workers.erase(start.workers.begin(), start.workers.begin() + 1);
   start.workers.pop_back();
@@ -85,7 +80,7 @@ TEST_F(ElasticStartTest, ANewcomerHasItsPlaceInTheWholeGeneration) {
 
 // Warm newcomers start before their generation is published, while the known ranks are the old
 // ones.
-TEST_F(ElasticStartTest, AsManyNewcomersAsThereAreWorkersAreNotTakenForThem) {
+TEST_F(GenerationStartTest, AsManyNewcomersAsThereAreWorkersAreNotTakenForThem) {
   const auto larger = *AssignRanks(std::vector<HostSlots>{{"a", 1}, {"b", 1}}, 2, 2);
   const auto old = *AssignRanks(std::vector<HostSlots>{{"a", 1}}, 1, 1);
   auto messages = Messages({2, {{70'009, larger[1]}}, 0, 0}, old);
@@ -95,14 +90,14 @@ TEST_F(ElasticStartTest, AsManyNewcomersAsThereAreWorkersAreNotTakenForThem) {
   EXPECT_EQ(messages[1].host_name, "b");
 }
 
-TEST_F(ElasticStartTest, HorovodIsToldThatItIsElasticAndNobodyOfTorchsRanks) {
+TEST_F(GenerationStartTest, HorovodIsToldThatItIsElasticAndNobodyOfTorchsRanks) {
   auto messages = Messages(Start(1), ranks_);
   EXPECT_TRUE(IsElastic(messages[0]));
   EXPECT_TRUE(IsElastic(messages[1]));
   EXPECT_FALSE(messages[0].is_torch_environment) << "they would go stale";
 }
 
-TEST_F(ElasticStartTest, AGangGetsTorchsVariablesAndItsMaster) {
+TEST_F(GenerationStartTest, AGangGetsTorchsVariablesAndItsMaster) {
   BecomeGang();
   auto messages = Messages(Start(2), ranks_);
   for (auto& [host, message] : messages) {
@@ -117,7 +112,7 @@ TEST_F(ElasticStartTest, AGangGetsTorchsVariablesAndItsMaster) {
   }
 }
 
-TEST_F(ElasticStartTest, AGangWithoutTorchsVariablesIsStillNoElasticHorovodJob) {
+TEST_F(GenerationStartTest, AGangWithoutTorchsVariablesIsStillNoElasticHorovodJob) {
   BecomeGang();
   plan_.spec.is_torch_env.Set(false, "test");
   auto messages = Messages(Start(1), ranks_);
@@ -125,19 +120,19 @@ TEST_F(ElasticStartTest, AGangWithoutTorchsVariablesIsStillNoElasticHorovodJob) 
   EXPECT_FALSE(IsElastic(messages[0]));
 }
 
-TEST_F(ElasticStartTest, StdinIsForTheFirstGenerationOnly) {
+TEST_F(GenerationStartTest, StdinIsForTheFirstGenerationOnly) {
   EXPECT_EQ(Messages(Start(1), ranks_)[0].stdin_rank, 0);
   EXPECT_EQ(Messages(Start(2), ranks_)[0].stdin_rank, -1);
 }
 
-TEST_F(ElasticStartTest, OtherMachinesTryTheDirectoryOfTheLauncher) {
+TEST_F(GenerationStartTest, OtherMachinesTryTheDirectoryOfTheLauncher) {
   auto messages = Messages(Start(1), ranks_);
   EXPECT_EQ(messages[0].working_directory, "");
   EXPECT_EQ(messages[1].working_directory, "/home/me");
   EXPECT_TRUE(messages[1].is_directory_optional);
 }
 
-TEST_F(ElasticStartTest, AHostWithoutAgentOrInterfaceIsToldNothing) {
+TEST_F(GenerationStartTest, AHostWithoutAgentOrInterfaceIsToldNothing) {
   hosts_.At(0).nic.reset();
   EXPECT_FALSE(Messages(Start(1), ranks_).contains(0));
   hosts_.Disconnect(1);

@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// The hosts of an elastic job on the launcher's side, by the driver's numbers: the present agent,
+// The hosts of a job on the launcher's side, by the driver's numbers: the present agent,
 // its facts, the interface of its workers. Decides nothing about workers.
-#ifndef HVDRAY_LAUNCHER_ENGINE_ELASTIC_HOST_TABLE_H_
-#define HVDRAY_LAUNCHER_ENGINE_ELASTIC_HOST_TABLE_H_
+#ifndef HVDRAY_LAUNCHER_ENGINE_HOST_TABLE_H_
+#define HVDRAY_LAUNCHER_ENGINE_HOST_TABLE_H_
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "launcher/engine/elastic_nics.h"
+#include "launcher/engine/sync_plan.h"
 #include "launcher/report/job_report.h"
 #include "wire/message.h"
 
 namespace hvdray {
 
 /// One host; facts and choices belong to its present agent.
-struct ElasticHost {
+struct JobHost {
   HostSlots slots;
   int agent = -1;         ///< Its number in AgentSet; -1: none.
   bool is_ready = false;  ///< Hello has arrived.
@@ -32,10 +34,10 @@ struct ElasticHost {
 };
 
 /// Threads: one.
-class ElasticHostTable {
+class HostTable {
  public:
   /// Adds the host if it is new. Valid until the next new host.
-  ElasticHost& At(int host);
+  JobHost& At(int host);
   int size() const { return static_cast<int>(hosts_.size()); }
   bool IsKnown(int host) const { return host >= 0 && host < size(); }
   /// The host whose present agent that is; -1: no host's.
@@ -45,6 +47,10 @@ class ElasticHostTable {
   void Connect(int host, const HostSlots& slots, int agent);
   /// Its agent is gone or released. Returns that agent's number.
   int Disconnect(int host);
+
+  /// The host has its copies of --sync, in `roots`. `place`: where workers start, if within one.
+  void NoteCopy(int host, const SyncStats& stats, std::span<const std::string> roots,
+                const std::optional<SyncedPlace>& place);
 
   /// Ok if the workers of that host, whose facts are known, could reach the others. Errors:
   /// kNoUsableInterface.
@@ -56,10 +62,10 @@ class ElasticHostTable {
   std::vector<HostReport> Report() const;
 
  private:
-  std::vector<ElasticHost> hosts_;
+  std::vector<JobHost> hosts_;
   std::map<int, int> host_of_agent_;
 };
 
 }  // namespace hvdray
 
-#endif  // HVDRAY_LAUNCHER_ENGINE_ELASTIC_HOST_TABLE_H_
+#endif  // HVDRAY_LAUNCHER_ENGINE_HOST_TABLE_H_

@@ -1,38 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/engine/elastic_host_table.h"
+#include "launcher/engine/host_table.h"
 
 #include <utility>
 
 namespace hvdray {
 namespace {
 
-ElasticNicHost NicHostOf(const ElasticHost& host) {
+ElasticNicHost NicHostOf(const JobHost& host) {
   return {host.slots.host, host.facts.interfaces, host.is_elsewhere, host.nic};
 }
 
 }  // namespace
 
-ElasticHost& ElasticHostTable::At(int host) {
+JobHost& HostTable::At(int host) {
   const auto index = static_cast<size_t>(host);
   if (hosts_.size() <= index) hosts_.resize(index + 1);
   return hosts_[index];
 }
 
-int ElasticHostTable::HostOf(int agent) const {
+int HostTable::HostOf(int agent) const {
   const auto found = host_of_agent_.find(agent);
   return found == host_of_agent_.end() ? -1 : found->second;
 }
 
-void ElasticHostTable::Connect(int host, const HostSlots& slots, int agent) {
+void HostTable::Connect(int host, const HostSlots& slots, int agent) {
   Disconnect(host);
-  ElasticHost& entry = At(host);
+  JobHost& entry = At(host);
   entry.slots = slots;
   entry.agent = agent;
   host_of_agent_[agent] = host;
 }
 
-int ElasticHostTable::Disconnect(int host) {
-  ElasticHost& entry = At(host);
+int HostTable::Disconnect(int host) {
+  JobHost& entry = At(host);
   const int agent = std::exchange(entry.agent, -1);
   host_of_agent_.erase(agent);
   entry.is_ready = false;
@@ -42,7 +42,16 @@ int ElasticHostTable::Disconnect(int host) {
   return agent;
 }
 
-Status ElasticHostTable::CheckNic(const ElasticNics& nics, int host) {
+void HostTable::NoteCopy(int host, const SyncStats& stats, std::span<const std::string> roots,
+                         const std::optional<SyncedPlace>& place) {
+  JobHost& entry = At(host);
+  entry.sync = stats;
+  if (!place) return;
+  entry.worker_directory = roots[place->directory];
+  if (!place->path.empty()) entry.worker_directory += "/" + place->path;
+}
+
+Status HostTable::CheckNic(const ElasticNics& nics, int host) {
   std::vector<ElasticNicHost> present;
   for (int other = 0; other < size(); ++other) {
     if (other != host && At(other).is_ready) present.push_back(NicHostOf(At(other)));
@@ -50,10 +59,10 @@ Status ElasticHostTable::CheckNic(const ElasticNics& nics, int host) {
   return nics.Check(present, NicHostOf(At(host)));
 }
 
-Status ElasticHostTable::ChooseNics(const ElasticNics& nics) {
+Status HostTable::ChooseNics(const ElasticNics& nics) {
   std::vector<ElasticNicHost> ready;
-  std::vector<ElasticHost*> entries;
-  for (ElasticHost& host : hosts_) {
+  std::vector<JobHost*> entries;
+  for (JobHost& host : hosts_) {
     if (!host.is_ready) continue;
     ready.push_back(NicHostOf(host));
     entries.push_back(&host);
@@ -63,9 +72,9 @@ Status ElasticHostTable::ChooseNics(const ElasticNics& nics) {
   return {};
 }
 
-std::vector<HostReport> ElasticHostTable::Report() const {
+std::vector<HostReport> HostTable::Report() const {
   std::vector<HostReport> report;
-  for (const ElasticHost& host : hosts_) {
+  for (const JobHost& host : hosts_) {
     if (host.slots.host.empty()) continue;
     report.push_back({host.slots.host, host.slots.slots, host.facts, host.relay, host.sync});
   }
