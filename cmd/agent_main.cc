@@ -11,7 +11,7 @@
 int main(int argc, char** argv) {
   hvdray::FillStandardStreams();
   hvdray::RestoreSignals();
-  // The driver of a job on Ray is no agent: it has no keeper and forks nothing.
+  // The driver of a job on Ray is not an agent: it has no keeper and forks nothing.
   const std::vector<std::string_view> words(argv, argv + argc);
   if (words.size() > 1 && words[1] == "launch") {
     return hvdray::RayLaunchMain(std::span(words).subspan(2));

@@ -19,11 +19,11 @@ std::string OrNone(std::string version) { return version.empty() ? "none" : std:
 
 constexpr Duration kAskLimit = std::chrono::seconds(10);
 
-// Looks at the files of Horovod and imports none of them: that would load the frameworks. A library
-// that was built with NCCL calls its functions by name.
+// Looks at Horovod's files without importing them, which would load the frameworks. A library built
+// with NCCL contains the names of its functions.
 constexpr std::string_view kAskHorovod =
     "import glob, importlib.metadata, importlib.util, os, sys\n"
-    "sys.path = [path for path in sys.path if path]  # not where we happen to be\n"
+    "sys.path = [path for path in sys.path if path]  # not the current directory\n"
     "spec = importlib.util.find_spec('horovod')\n"
     "if spec is not None and spec.submodule_search_locations:\n"
     "    print('version=' + importlib.metadata.version('horovod'))\n"
@@ -35,9 +35,9 @@ constexpr std::string_view kAskHorovod =
     "                    if b'ncclCommInitRank' in library.read():\n"
     "                        print('nccl=1')\n";
 
-/// What the first Python of PATH says of its Horovod, "NAME=VALUE" a line.
+/// The Horovod of the first Python on PATH.
 struct HorovodHere {
-  std::string python;  ///< Empty: there is none.
+  std::string python;  ///< Empty: there is no Python.
   std::map<std::string, std::string, std::less<>> facts;
   bool Has(std::string_view name) const { return facts.contains(name); }
   std::string version() const { return Has("version") ? facts.at("version") : std::string(); }
@@ -70,11 +70,11 @@ HorovodHere AskHorovod() {
 }
 
 std::string WhereHorovodIs(const HorovodHere& horovod) {
-  if (horovod.python.empty()) return "No python3 along PATH to ask for its Horovod";
+  if (horovod.python.empty()) return "No python3 on PATH to ask for its Horovod";
   if (horovod.version().empty()) {
-    return fmt::format("No Horovod in {}; that of the workers counts", horovod.python);
+    return fmt::format("No Horovod in {}; the workers' own counts", horovod.python);
   }
-  return fmt::format("Horovod {} of {}; that of the workers counts", horovod.version(),
+  return fmt::format("Horovod {} of {}; the workers' own counts", horovod.version(),
                      horovod.python);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `hvdray check`: words to a plan as for run, the plan to agents without workers, what they say to
-// findings, text or JSON and an exit code.
+// `hvdray check`: from words to a plan, as run does; from the plan to agents without workers; from
+// what they say to findings, as text or JSON, and an exit code.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,9 +29,9 @@
 namespace hvdray {
 namespace {
 
-/// What asks for a text and no check.
+/// The text to print instead of a check, if the words ask for one.
 std::optional<std::string> TextWanted(const RunRequest& request) {
-  if (request.wants_help) return CheckHelp();
+  if (request.wants_help) return Help(CommandNamed("check"));
   if (request.wants_version) return VersionText();
   if (request.wants_check_build) return BuildTable();
   return std::nullopt;
@@ -42,8 +42,8 @@ bool IsFileHere(const std::string& path) {
   return std::filesystem::is_regular_file(path, error);
 }
 
-/// What of the command names files: the script of a Python, and every word (or value behind '=')
-/// that is a file on this machine and is not copied to the others anyway.
+/// The files that the command names: a Python's script, and every word (or value after '=') that is
+/// a file on this machine and that --sync does not copy to the others.
 CheckWishes WishesOf(const LaunchPlan& plan, std::vector<std::string> modules) {
   CheckWishes wishes;
   wishes.modules = std::move(modules);
@@ -68,12 +68,13 @@ CheckWishes WishesOf(const LaunchPlan& plan, std::vector<std::string> modules) {
   return wishes;
 }
 
-/// With too few slots the hosts are worth a look all the same: as many workers as there is room.
+/// With too few slots, plans as many workers as there is room for: the hosts are still worth a
+/// look.
 Status PlanCheck(CheckRequest& request, LaunchPlan& plan) {
   HVDRAY_RETURN_IF_ERROR(CheckSupported(plan.spec));
   HVDRAY_RETURN_IF_ERROR(LearnHosts(plan.spec, &SayDiscovery));
   if (plan.spec.may_learn_hosts()) {
-    // A job would wait for more; that there are too few of them now is what is asked here.
+    // A job would wait for more hosts; a check reports that there are too few now.
     request.slots = AssignRanks(*plan.spec.hosts, *plan.spec.np, *plan.spec.max_np).status();
   }
   if (!request.slots.ok()) {

@@ -31,7 +31,7 @@ Result<ClusterHosts> LoadClusterHosts(const std::string& path) {
   result.ssh_proxy_command = spec.auth.ssh_proxy_command;
   result.ssh_identity_file = spec.auth.ssh_private_key;
   if (result.ssh_identity_file.starts_with("~/")) {
-    // As Ray reads it.
+    // As Ray does.
     const std::string home = Environment::FromProcess().GetOr("HOME", "");
     if (!home.empty()) result.ssh_identity_file.replace(0, 1, home);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The hosts that a --cluster file names, as `hvdray run` wants them.
+// The hosts that a --cluster file names, as options_resolver.h takes them.
 #ifndef HVDRAY_CMD_CLUSTER_HOSTS_H_
 #define HVDRAY_CMD_CLUSTER_HOSTS_H_
 
@@ -9,8 +9,8 @@
 
 namespace hvdray {
 
-/// Reads the file, prints its warnings to stderr. Slots: hvdray.slots_per_host of the file, else
-/// the CPUs of this machine; what ClusterHostsOf() refuses is in hosts_status. Errors: as
+/// Reads the file and prints its warnings to stderr. Slots: hvdray.slots_per_host of the file, else
+/// the CPUs of this machine. hosts_status has the errors of ClusterHostsOf(). Errors: those of
 /// LoadClusterSpec().
 Result<ClusterHosts> LoadClusterHosts(const std::string& path);
 

@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// The commands of hvdray, one file each. All return an exit code of docs/errors.md.
+// The commands of hvdray, one file each, and what they share. All return an exit code of
+// docs/errors.md.
 #ifndef HVDRAY_CMD_COMMANDS_H_
 #define HVDRAY_CMD_COMMANDS_H_
 
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "base/types.h"
+#include "launcher/job/options_resolver.h"
 
 namespace hvdray {
 
-/// What every command is given: its words (without its own name) and when hvdray was called.
+/// What every command gets.
 struct CommandLine {
-  std::span<const std::string> args;
-  TimePoint began{};
-  bool is_horovodrun = false;  ///< Called under that name: `run`, with horovodrun's own habits.
+  std::span<const std::string> args;  ///< The words after the command's name.
+  TimePoint began{};                  ///< When hvdray was started.
+  bool is_horovodrun = false;         ///< Called as horovodrun: `run`, with horovodrun's habits.
 };
 
 int RunCommand(const CommandLine& line);
@@ -24,17 +28,27 @@ int StatusCommand(const CommandLine& line);
 int JobsCommand(const CommandLine& line);
 int SlotsCommand(const CommandLine& line);
 int FollowCommand(const CommandLine& line);
+/// Serves until SIGINT, SIGTERM or SIGHUP, then answers held requests and returns 128 + signal; a
+/// second signal ends it at once. Once it listens, prints to stdout "ADDRESS PORT" and then the
+/// variables that a worker needs, NAME=VALUE a line.
+int RendezvousCommand(const CommandLine& line);
 int ExplainCommand(const CommandLine& line);
 int AgentCommand(const CommandLine& line);
 
+/// Resolves the words of a command that starts no job. nullopt: it goes on with `request`;
+/// otherwise its exit code: help was printed (0), or what is wrong with the words (2).
+std::optional<int> TakeWords(std::string_view command, const CommandLine& line,
+                             CommandRequest* request);
+
 /// "hvdray 0.1.0 (abc1234)"
 std::string BuildName();
-/// What --version prints: BuildName() and the libraries that it was built with.
+/// What --version prints: BuildName() and the libraries it was built with.
 std::string VersionText();
-/// What -cb prints: which frameworks, controllers and operations there are, for the Horovod of the
-/// python3 of PATH. Blocks for as long as that takes to answer, 10 s at most.
+/// What -cb prints: the frameworks, controllers and operations of the Horovod that the first
+/// python3 on PATH has. Blocks until that python answers, 10 s at most.
 std::string BuildTable();
-/// What `horovodrun --version` prints: Horovod's version if the python3 of PATH has one, then ours.
+/// What `horovodrun --version` prints: Horovod's version, if that python3 has one, then ours.
+/// Blocks as BuildTable().
 std::string HorovodrunVersion();
 
 }  // namespace hvdray

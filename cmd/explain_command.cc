@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/explain_command.h"
-
+// `hvdray explain`: the rows of docs/errors.md, at a terminal.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/shown_text.h"
 #include "base/text.h"
 #include "cmd/commands.h"
-#include "cmd/launch_plan.h"
 #include "launcher/job/exit_code.h"
 
 namespace hvdray {
+
+/// docs/errors.md as it was at build time: the only source of what `explain` says.
+std::string_view ErrorsPage();
+
 namespace {
 
 constexpr std::string_view kErrorLabel = "HVD-E";
@@ -63,16 +67,8 @@ std::string ErrorWord(std::string_view word) {
   return is_number ? fmt::format("{}{:0>{}}", kErrorLabel, digits, kErrorDigits) : name;
 }
 
-constexpr const char* kExplainHelp =
-    "usage: hvdray explain [ERROR...]\n\n"
-    "Says what an error means and what to do about it. ERROR is the number that ends a\n"
-    "message (HVD-E0201, or 201), or its name in reports (host_unreachable). Without one:\n"
-    "all of them, a line each.\n\n"
-    "  hvdray explain HVD-E0201\n\n"
-    "Exit codes: 0 it was said; 2 there is no such error.\n";
-
-}  // namespace
-
+/// What the page says about an error. `word`: "HVD-E0201", "E0201", "201" or its name. Errors:
+/// kUsage with the nearest name.
 Result<std::string> ExplainError(std::string_view page, std::string_view word) {
   const std::string wanted = ErrorWord(word);
   const std::vector<ErrorRow> rows = ErrorRowsOf(page);
@@ -94,6 +90,7 @@ Result<std::string> ExplainError(std::string_view page, std::string_view word) {
       nearest.empty() ? "hvdray explain lists them" : fmt::format("did you mean {}?", nearest));
 }
 
+/// All errors of the page, a line each: number, name, meaning.
 std::string ListErrors(std::string_view page) {
   std::string list;
   for (const ErrorRow& row : ErrorRowsOf(page)) {
@@ -102,15 +99,18 @@ std::string ListErrors(std::string_view page) {
   return list;
 }
 
+}  // namespace
+
 int ExplainCommand(const CommandLine& line) {
+  CommandRequest request;
+  if (const auto code = TakeWords("explain", line, &request)) return *code;
   std::string text;
-  for (const std::string& word : line.args) {
-    if (word == "-h" || word == "--help") return PrintOut("explain", kExplainHelp);
+  for (const std::string& word : request.arguments) {
     Result<std::string> one = ExplainError(ErrorsPage(), word);
     if (!one.ok()) return Fail("explain", one.status());
     text += (text.empty() ? "" : "\n") + *one;
   }
-  return PrintOut("explain", line.args.empty() ? ListErrors(ErrorsPage()) : text);
+  return PrintOut("explain", text.empty() ? ListErrors(ErrorsPage()) : text);
 }
 
 }  // namespace hvdray

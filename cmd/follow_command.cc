@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `hvdray follow ID`: a job on Ray that goes on without its client, followed again from its first
-// line; or stopped.
+// `hvdray follow ID`: follows a job on Ray, which runs on without its client, from its first line
+// of output; or stops it.
 #include <fmt/format.h>
 
 #include <string>
@@ -9,24 +9,13 @@
 
 #include "base/shown_text.h"
 #include "cmd/commands.h"
-#include "cmd/ray_words.h"
+#include "cmd/ray_access.h"
+#include "cmd/ray_run.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/ray/ray_attach.h"
 
 namespace hvdray {
 namespace {
-
-std::vector<RayWantedFile> FilesOf(const FollowOptions& words) {
-  std::vector<RayWantedFile> files;
-  for (const auto& [suffix, path] : {std::pair{"report.json", &words.report},
-                                     {"events.jsonl", &words.events},
-                                     {"junit.xml", &words.junit},
-                                     {"trace.json", &words.trace},
-                                     {"record", &words.record}}) {
-    if (!path->empty()) files.push_back({suffix, *path});
-  }
-  return files;
-}
 
 Status CheckOurs(const RayAccess& access, const std::string& id) {
   DashboardClient client(access.Copy());
@@ -45,36 +34,30 @@ Status CheckOurs(const RayAccess& access, const std::string& id) {
 }  // namespace
 
 int FollowCommand(const CommandLine& line) {
-  RayWords ray;
-  FollowOptions words;
-  CLI::App app;
-  DeclareFollow(app, ray, words);
-  if (const std::optional<int> code = ParseRayWords(app, "follow", line.args)) return *code;
-  ray.is_ray = true;
-  Result<RayAccess> access = ResolveRayAccess("follow", ray);
+  CommandRequest request;
+  if (const auto code = TakeWords("follow", line, &request)) return *code;
+  const std::string& id = request.arguments.front();
+  JobSpec& spec = request.spec;
+  spec.ray.is_wanted.Set(true, "hvdray follow");
+  RayOfCluster way;
+  Result<RayAccess> access = FindRay("follow", spec, way);
   if (!access.ok()) return Fail("follow", access.status());
-  if (const Status status = CheckOurs(*access, words.id); !status.ok()) {
-    return Fail("follow", status);
-  }
-  const std::vector<RayWantedFile> files = FilesOf(words);
+  if (const Status status = CheckOurs(*access, id); !status.ok()) return Fail("follow", status);
+  const std::vector<RayWantedFile> files = WantedFilesOf(spec);
   Status writable = CheckWantedFiles(files);
-  if (writable.ok()) writable = CheckOutputDirectory(words.output_directory, /*np=*/0);
+  if (writable.ok()) writable = CheckOutputDirectory(*spec.output_directory, /*np=*/0);
   if (!writable.ok()) return Fail("follow", writable);
-  const std::string how =
-      ray.address.empty()
-          ? fmt::format("hvdray follow {}{}", words.id,
-                        ray.cluster.empty() ? "" : " --cluster " + ray.cluster)
-          : fmt::format("hvdray follow {} --ray-address {}", words.id, access->address.Url());
+  const std::string how = FollowHint(spec, access->address.Url(), id);
   return AttachToRayJob({.command = "follow",
                          .access = std::move(access).value(),
-                         .plan = {.id = words.id,
+                         .plan = {.id = id,
                                   .how_to_follow = how,
                                   .on_signal = FollowPlan::OnSignal::kLeavesJob,
-                                  .is_quiet = words.is_quiet},
+                                  .is_quiet = *spec.is_quiet},
                          .likely_node = "",
                          .files = files,
-                         .output_directory = words.output_directory,
-                         .is_stopped_at_once = words.is_stop});
+                         .output_directory = *spec.output_directory,
+                         .is_stopped_at_once = request.Has(OptionId::kStop)});
 }
 
 }  // namespace hvdray

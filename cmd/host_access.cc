@@ -16,7 +16,6 @@
 #include "base/terminal.h"
 #include "cluster/remote_shell.h"
 #include "cluster/ssh/ssh_shell.h"
-#include "cmd/openssh_shell.h"
 #include "launcher/engine/neighbour_probe.h"
 #include "launcher/job/hostfile.h"
 #include "launcher/report/progress.h"
@@ -26,7 +25,7 @@ namespace {
 
 constexpr std::string_view kHostPlace = "{host}";
 
-Status ExplainCommand(const Status& how, const std::vector<std::string>& lines) {
+Status ExplainLaunchAgent(const Status& how, const std::vector<std::string>& lines) {
   const std::string last = lines.empty() ? "" : ": " + lines.back();
   return {ErrorCode::kAgentStartFailed,
           (how.ok() ? std::string("it ended before the agent spoke") : how.message()) + last,
@@ -43,7 +42,7 @@ CommandShellOptions LaunchAgentOptionsOf(const JobSpec& spec, const HostsByName&
   return options;
 }
 
-/// Empty when nobody is there to be asked.
+/// Empty when nobody is at the terminal.
 AskUser AskAtOurTerminal(const Environment& environment) {
   if (IsContinuousIntegration(environment) || !IsSomebodyAtTerminal()) return {};
   const bool erases_line = environment.GetOr("TERM", "dumb") != "dumb";
@@ -75,12 +74,12 @@ Libssh2ShellOptions LibraryOptionsOf(const JobSpec& spec, const HostsByName& hos
 Status CheckLogin(const JobSpec& spec, const HostSlots& host) {
   if (spec.launch_agent->empty() || !host.address.has_login()) return {};
   return {ErrorCode::kSpecInvalid,
-          fmt::format("--launch-agent: it is told the host only, not the user or port of {}",
+          fmt::format("--launch-agent: it gets only the host, not the user or port of {}",
                       HostText(host)),
           "leave out user and port, or reach the hosts by SSH"};
 }
 
-// A list names builds by machine; one of them is for the machine we are on.
+// A list names a build for each machine type; one of them is for this machine.
 Result<std::string> AgentForThisMachine(const std::string& agent_path) {
   if (agent_path.find_first_of("=,") == std::string::npos) return agent_path;
   HVDRAY_ASSIGN_OR_RETURN(const AgentBuilds builds, AgentBuilds::Load(agent_path));
@@ -126,7 +125,7 @@ Status CheckHostAccess(const JobSpec& spec) {
 HostWay WayTo(const HostSlots& host, bool is_this_machine, const JobSpec& spec) {
   return {
       .is_remote = !is_this_machine || host.address.has_login() || *spec.is_remote_forced,
-      // Behind a port of this machine there may be another one, forwarded to.
+      // A port of this machine may forward to another machine.
       .is_elsewhere = !is_this_machine || host.address.port != 0,
   };
 }
@@ -179,13 +178,13 @@ void HostAccess::AddHost(const HostSlots& host) {
   if (is_this_machine || LookupOf(spec_) == NameLookup::kNone) {
     return SetWay(host, is_this_machine);
   }
-  // A name server that does not answer must not keep the loop, and with it all hosts.
+  // A name server that does not answer must not block the loop, and with it all hosts.
   pool_.Run<bool>([name = host.dial_name()] { return IsThisMachine(name); },
                   [this, host](bool is_this) { SetWay(host, is_this); });
 }
 
 void HostAccess::SetWay(const HostSlots& host, bool is_this_machine) {
-  // Meanwhile it may have got another address, whose own look-up is on its way.
+  // The host may have a new address by now, whose own look-up is still running.
   if (hosts_.at(host.host).address != host.address) return;
   ways_[host.host] = WayTo(host, is_this_machine, spec_);
   const auto waiting = waiting_.find(host.host);
@@ -204,13 +203,13 @@ Status HostAccess::OpenRemote() {
   HVDRAY_ASSIGN_OR_RETURN(AgentBuilds builds, AgentBuilds::Load(agent_path_));
   RemoteTransportOptions options{.builds = std::move(builds)};
   options.directory = *spec_.remote_directory;
-  // One path means the same on all hosts; a list says which file here is for whom.
+  // One path means the same file on all hosts; a list names files on this machine.
   const bool is_one_path = spec_.agent_path->find_first_of("=,") == std::string::npos;
   if (is_one_path) options.installed_path = *spec_.agent_path;
   options.agent_arguments = agent_arguments_;
   options.max_starting = *spec_.ssh_connections;
   options.retry.seed = std::random_device{}();
-  options.explain = spec_.launch_agent->empty() ? &ExplainOpenssh : &ExplainCommand;
+  options.explain = spec_.launch_agent->empty() ? &ExplainOpenssh : &ExplainLaunchAgent;
   remote_ = MakeRemoteTransport(loop_, pool_, OpenShell(), errors_, std::move(options));
   return {};
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the hosts of a job are reached: this machine by a child process, others by SSH (a library,
-// or the system's ssh) or by --launch-agent. Owns all that this takes.
+// How to reach the hosts of a job: this machine by a child process, others by SSH (a library, or
+// the system's ssh) or by --launch-agent.
 #ifndef HVDRAY_CMD_HOST_ACCESS_H_
 #define HVDRAY_CMD_HOST_ACCESS_H_
 
@@ -16,57 +16,57 @@
 #include "cluster/command_shell.h"
 #include "cluster/local_transport.h"
 #include "cluster/remote_transport.h"
-#include "cmd/ssh_options.h"
+#include "cmd/job_ssh.h"
 #include "launcher/job/job_spec.h"
 #include "launcher/job/nic_select.h"
 #include "launcher/job/placement.h"
 
 namespace hvdray {
 
-/// How one host is reached.
+/// How to reach one host.
 struct HostWay {
-  bool is_remote = false;     ///< Over the network, be it to this machine.
+  bool is_remote = false;     ///< Over the network, even if it is this machine.
   bool is_elsewhere = false;  ///< Another machine, or one behind a port of this one.
 };
 
-/// is_this_machine: what AreThisMachine() says of its dial_name(). Pure.
+/// `is_this_machine`: AreThisMachine() of its dial_name(). Pure.
 HostWay WayTo(const HostSlots& host, bool is_this_machine, const JobSpec& spec);
 
-/// Whether names of hosts mean anything to this machine.
+/// Whether this machine can look up the names of hosts: --launch-agent may have names of its own.
 NameLookup LookupOf(const JobSpec& spec);
 
-/// The transport of a job: each host by its own way. Threads: the loop's.
+/// The transport of a job; owns the transports of its hosts. Threads: the loop's.
 class HostAccess : public Transport {
  public:
-  /// `is_remote`: as many as `hosts`. agent_path: resolved, for this machine. spread: says whether
-  /// agents listen for the probe of their neighbours. Errors: those of AgentBuilds when a host is
-  /// remote.
+  /// `is_remote`: one for each of `hosts`. `agent_path`: resolved, for this machine. `spread`:
+  /// decides whether agents listen for their neighbours' probe. Errors: those of AgentBuilds when a
+  /// host is remote.
   static Result<std::unique_ptr<HostAccess>> Open(Loop& loop, const JobSpec& spec,
                                                   const std::string& agent_path,
                                                   const std::vector<HostSlots>& hosts,
                                                   const std::vector<bool>& is_remote,
                                                   HostSpread spread);
-  /// The same for a job whose hosts are told one by one. Nothing remote is opened before a host
-  /// wants it. Errors: those of AgentBuilds when agent_path is a list.
+  /// The same for a job that learns its hosts one by one. Opens nothing remote before a host needs
+  /// it. Errors: those of AgentBuilds when agent_path is a list.
   static Result<std::unique_ptr<HostAccess>> OpenElastic(Loop& loop, const JobSpec& spec,
                                                          const std::string& agent_path,
                                                          HostSpread spread);
 
-  /// Before the first Start() of a host, and again when its address is another. Does not block: a
-  /// name that has to be looked up is, in the pool. What is wrong with a host, Start() says.
+  /// Call it before the first Start() of a host, and again when its address changes. Does not
+  /// block: looks names up in the pool. Start() reports what is wrong with a host.
   void AddHost(const HostSlots& host);
-  /// Of a job opened by OpenElastic(). Certain once Start() of the host has called back; until its
-  /// name has been looked up, true.
+  /// For OpenElastic(). Certain once Start() of the host has called back; true while the look-up of
+  /// its name runs.
   bool IsRemote(const std::string& host) const { return WayOf(host).is_remote; }
   bool IsElsewhere(const std::string& host) const { return WayOf(host).is_elsewhere; }
 
-  /// Of a host that was opened with or added. Waits for the look-up of its name.
+  /// `host`: given to Open() or AddHost(). Waits for the look-up of its name.
   void Start(const std::string& host, std::function<void(Result<AgentStart>)> done) override;
 
  private:
   using DoneFn = std::function<void(Result<AgentStart>)>;
-  /// A resolver that does not answer, or a file system: the job's end does not wait for it. What
-  /// runs in the pool owns all that it touches.
+  /// The end of a job does not wait longer for a resolver or file system that does not answer. Jobs
+  /// in the pool own all that they touch.
   static constexpr Duration kEndPatience = std::chrono::milliseconds(500);
   HostAccess(Loop& loop, const JobSpec& spec, std::string agent_path,
              std::vector<std::string> agent_arguments)
@@ -90,20 +90,20 @@ class HostAccess : public Transport {
   const std::string agent_path_;
   const std::vector<std::string> agent_arguments_;
   HostsByName hosts_;
-  std::map<std::string, HostWay> ways_;                 // of those that have been looked up
-  std::map<std::string, std::vector<DoneFn>> waiting_;  // for that
+  std::map<std::string, HostWay> ways_;                 // of hosts that have been looked up
+  std::map<std::string, std::vector<DoneFn>> waiting_;  // for the look-up
   BlockingPool pool_;
   RemoteStderr errors_;
   std::unique_ptr<RemoteShell> command_shell_;
   std::unique_ptr<RemoteShell> library_shell_;
-  std::unique_ptr<RemoteShell> shell_;  // whichever of the two is right for a host
+  std::unique_ptr<RemoteShell> shell_;  // chooses between the two for each host
   std::unique_ptr<Transport> local_;
   std::unique_ptr<Transport> remote_;
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
-/// Before anything is opened: is what the options say about reaching hosts possible at all?
-/// Errors: kSpecInvalid, kFileUnreadable.
+/// Checks what the options say about reaching hosts, before anything is opened. Errors:
+/// kSpecInvalid, kFileUnreadable.
 Status CheckHostAccess(const JobSpec& spec);
 
 }  // namespace hvdray

@@ -18,7 +18,7 @@
 namespace hvdray {
 namespace {
 
-// A script may have much to say, but a line is a line.
+// Of a line that the script wrote.
 constexpr size_t kMaxLineBytes = 1000;
 
 bool IsRegularFile(const std::string& path) {

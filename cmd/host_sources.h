@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which source tells an elastic job of its hosts, by its options.
+// The source of an elastic job's hosts, by its options.
 #ifndef HVDRAY_CMD_HOST_SOURCES_H_
 #define HVDRAY_CMD_HOST_SOURCES_H_
 
@@ -13,21 +13,21 @@
 
 namespace hvdray {
 
-/// Takes a line for a user, without its end: "discovery: …", what the script wrote to its
-/// stderr. Must not end the source.
+/// Takes a line for the user, without its newline: "discovery: …", which the script wrote to
+/// stderr. Must not destroy the source.
 using SayDiscoveryFn = std::function<void(std::string_view line)>;
 
-/// To stderr at once, for as long as nothing else writes there.
+/// Writes to stderr at once. Only while nothing else writes there.
 void SayDiscovery(std::string_view line);
 
-/// --host-discovery-script; --hostfile, watched and read as for other jobs (a pipe can be read once
-/// only: its hosts never change); else spec.hosts as they are. The loop outlives the source.
-/// Errors: those of CheckDiscoveryCommand().
+/// --host-discovery-script; else --hostfile, watched for changes, unless it is a pipe, which can be
+/// read only once; else spec.hosts as they are. The loop outlives the source. Errors: those of
+/// CheckDiscoveryCommand().
 Result<std::unique_ptr<HostSource>> MakeHostSource(Loop& loop, const JobSpec& spec,
                                                    SayDiscoveryFn say);
 
-/// Sets spec.hosts to what a discovery script prints now; without one they are known already.
-/// Blocks for one run of it (--discovery-timeout). Errors: those of the source.
+/// Sets spec.hosts to what the discovery script prints now; without a script, does nothing. Blocks
+/// for one run of it, --discovery-timeout at most. Errors: those of the source.
 Status LearnHosts(JobSpec& spec, SayDiscoveryFn say);
 
 }  // namespace hvdray

@@ -2,8 +2,11 @@
 #include "cmd/launch_plan.h"
 
 #include <fmt/format.h>
+#include <netinet/in.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,10 +15,10 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -23,6 +26,8 @@
 #include <system_error>
 #include <utility>
 
+#include "base/descriptor_name.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "cluster/discovery_script.h"
 #include "cluster/local_transport.h"
@@ -57,8 +62,47 @@ void FindWays(LaunchPlan& plan) {
     plan.is_remote.push_back(way.is_remote);
     if (way.is_elsewhere) plan.spread = HostSpread::kManyMachines;
   }
-  // A worker keeps its network interface for life, so those that may come count as well.
+  // A worker keeps its network interface for life, so hosts that may come later count, too.
   if (plan.spec.may_learn_hosts()) plan.spread = HostSpread::kManyMachines;
+}
+
+/// 0, or the errno that keeps workers from starting in it.
+int ErrorOfDirectory(const std::string& path) {
+  struct stat facts {};
+  if (::stat(path.c_str(), &facts) != 0) return errno;
+  if (!S_ISDIR(facts.st_mode)) return ENOTDIR;
+  return ::access(path.c_str(), X_OK) == 0 ? 0 : errno;
+}
+
+/// The file that a report would overwrite; empty for what takes several writers (a terminal,
+/// /dev/null).
+std::string FileBehind(const std::string& path) {
+  namespace fs = std::filesystem;
+  if (path.empty() || DescriptorNamedBy(path) >= 0) return {};
+  std::error_code error;
+  const fs::path real = fs::weakly_canonical(fs::absolute(path, error), error);
+  if (error || (fs::exists(real, error) && !fs::is_regular_file(real, error))) return {};
+  return real.string();
+}
+
+/// Whether rank 0, which listens on all addresses, would find `port` in use. Ignores other errors.
+bool IsTaken(uint16_t port) {
+  UniqueFd fd(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const bool is_v6 = fd.is_valid();
+  if (!is_v6) fd = UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int on = 1;
+  const int off = 0;
+  (void)::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  (void)::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+  sockaddr_in6 any6{};
+  any6.sin6_family = AF_INET6;
+  any6.sin6_port = htons(port);
+  sockaddr_in any4{};
+  any4.sin_family = AF_INET;
+  any4.sin_port = htons(port);
+  const int bound = is_v6 ? ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&any6), sizeof any6)
+                          : ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&any4), sizeof any4);
+  return bound != 0 && errno == EADDRINUSE;
 }
 
 }  // namespace
@@ -68,7 +112,7 @@ LaunchPlan BeginPlan(const CommandLine& line) {
   plan.environment = Environment::FromProcess();
   plan.began = line.began;
   plan.began_wall = std::chrono::system_clock::now();
-  std::error_code no_directory;  // it may have been removed under us: workers then start elsewhere
+  std::error_code no_directory;  // it may have been removed: workers then start elsewhere
   plan.current_directory = std::filesystem::current_path(no_directory).string();
   plan.job_id = MakeJobId();
   plan.build = BuildName();
@@ -148,11 +192,44 @@ void SetUpLogEarly(std::span<const std::string> args, const Environment& environ
   if (is_asked || set == "1" || set == "true") SetLogFormat(LogFormat::kJson);
 }
 
-int PrintOut(std::string_view command, const std::string& text, int exit_code) {
-  const bool is_written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
-  if (std::fflush(stdout) == 0 && is_written) return exit_code;
-  const ErrorCode code = errno == EPIPE ? ErrorCode::kReaderGone : ErrorCode::kOutputLost;
-  return Fail(command, Status(code, fmt::format("write to stdout: {}", ::strerror(errno))));
+Status CheckDirectoryHere(const LaunchPlan& plan) {
+  const Setting<std::string>& directory = plan.spec.working_directory;
+  const bool is_any_here =
+      std::find(plan.is_remote.begin(), plan.is_remote.end(), false) != plan.is_remote.end();
+  if (directory->empty() || !is_any_here) return {};
+  const int error = ErrorOfDirectory(*directory);
+  if (error == 0) return {};
+  return {ErrorCode::kUsage,
+          fmt::format("{}: workers cannot start in '{}': {}", directory.origin(), *directory,
+                      ::strerror(error)),
+          "make that directory, or leave --cwd out: they start where hvdray does"};
+}
+
+Status CheckDistinctFiles(const JobSpec& spec) {
+  const std::array<const Setting<std::string>*, 5> files = {
+      &spec.report_file, &spec.events_file, &spec.junit_file, &spec.trace_file, &spec.record_file};
+  std::map<std::string, const Setting<std::string>*> seen;
+  for (const Setting<std::string>* file : files) {
+    const std::string real = FileBehind(**file);
+    if (real.empty()) continue;
+    const auto [first, is_new] = seen.emplace(real, file);
+    if (is_new) continue;
+    return {ErrorCode::kUsage,
+            fmt::format("{} and {} name the same file '{}'", first->second->origin(),
+                        file->origin(), **file),
+            "each needs a file of its own"};
+  }
+  return {};
+}
+
+Status CheckMasterPortHere(const LaunchPlan& plan) {
+  const auto& port = plan.spec.master_port;
+  if (*port == 0 || plan.ranks.empty()) return {};
+  if (plan.is_remote[static_cast<size_t>(plan.ranks[0].host_index)] || !IsTaken(*port)) return {};
+  return {ErrorCode::kAddressInUse,
+          fmt::format("{}: port {} of this machine is in use, and rank 0 is to listen there",
+                      port.origin(), *port),
+          "name another port, or leave --master-port out: a free one is found"};
 }
 
 }  // namespace hvdray

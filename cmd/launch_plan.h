@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a resolved spec to a plan that can be launched or checked: what `hvdray run` and
-// `hvdray check` have in common.
+// `hvdray check` share.
 #ifndef HVDRAY_CMD_LAUNCH_PLAN_H_
 #define HVDRAY_CMD_LAUNCH_PLAN_H_
 
@@ -13,36 +13,45 @@
 
 namespace hvdray {
 
-/// What is known before any option is read: environment, time, current directory, job id, build.
+/// A plan with what is known before any option is read: environment, time, current directory, job
+/// id, build.
 LaunchPlan BeginPlan(const CommandLine& line);
 
-/// What options say about reaching hosts and about elastic jobs, before anything is opened. Errors:
-/// kUsage, kSpecInvalid, kFileUnreadable.
+/// Checks what options say about reaching hosts and about elastic jobs, before anything is opened.
+/// Errors: kUsage, kSpecInvalid, kFileUnreadable.
 Status CheckSupported(const JobSpec& spec);
 
-/// Ranks, and the hosts that get some: others get no agent either. Of an elastic job: those of its
-/// first generation, if spec.hosts is all that it ever learns. Looks up names. Errors: those of
+/// Fills in the ranks and the hosts that have some: others get no agent either. Of an elastic job:
+/// its first generation, if spec.hosts is all it ever learns. Looks up names. Errors: those of
 /// AssignRanks().
 Status Place(LaunchPlan& plan);
 
-/// Of an elastic job, before its source has said anything: the spread; and if no source can ever
-/// say more than spec.hosts, those and whether they are remote. No ranks. Looks up names.
+/// Of an elastic job, before its host source has reported: fills in the spread and, if spec.hosts
+/// is all it can ever learn, the hosts and whether they are remote. No ranks. Looks up names.
 void PlaceElastic(LaunchPlan& plan);
 
-/// Whatever execve would refuse on every host. Errors: kEnvironmentTooLarge.
+/// The command and environment must be small enough for execve. Errors: kEnvironmentTooLarge.
 Status CheckExec(const LaunchPlan& plan);
 
-/// --agent-path, or hvdray-agent beside hvdray, wherever that was installed or linked to.
+/// --agent-path, or hvdray-agent beside hvdray itself, not beside a link to it.
 std::string AgentPath(const JobSpec& spec);
 
 /// --verbose, --log-level, --log-json.
 void SetUpLog(const JobSpec& spec);
-/// Before the options are read: their errors are JSON too where --log-json is among the words.
+/// Before the options are read, so that errors in them are JSON, too, if --log-json is among the
+/// words.
 void SetUpLogEarly(std::span<const std::string> args, const Environment& environment);
 
-/// Writes to stdout and returns `exit_code`; when nobody reads it or it is full, says so in the
-/// name of the command and returns the code for that.
-int PrintOut(std::string_view command, const std::string& text, int exit_code = 0);
+// What on this machine stands against a plan, before anything is started.
+
+/// --cwd must be usable, if a worker runs here. Errors: kUsage.
+Status CheckDirectoryHere(const LaunchPlan& plan);
+
+/// No two reports may overwrite each other's file. Errors: kUsage.
+Status CheckDistinctFiles(const JobSpec& spec);
+
+/// --master-port must be free now, if rank 0 runs here. Errors: kAddressInUse.
+Status CheckMasterPortHere(const LaunchPlan& plan);
 
 }  // namespace hvdray
 

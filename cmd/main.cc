@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// hvdray: finds the command and calls it. Called as "horovodrun" it is `hvdray run`.
+// hvdray: finds the command and calls it. Called as horovodrun, it is `hvdray run`.
 #include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
@@ -15,38 +15,35 @@
 #include "base/environ.h"
 #include "base/notice.h"
 #include "base/standard_streams.h"
+#include "base/status.h"
 #include "base/text.h"
-#include "cmd/command_list.h"
 #include "cmd/commands.h"
 #include "cmd/launch_plan.h"
-#include "cmd/rendezvous_command.h"
+#include "launcher/job/help.h"
 
 namespace hvdray {
 namespace {
 
-int Rendezvous(const CommandLine& line) { return RendezvousCommand(line.args); }
-
-/// As kCommandNames.
-constexpr std::array kCommands = {&RunCommand,     &CheckCommand, &ReplayCommand, &FollowCommand,
-                                  &StatusCommand,  &JobsCommand,  &SlotsCommand,  &Rendezvous,
-                                  &ExplainCommand, &AgentCommand};
-static_assert(kCommands.size() == kCommandNames.size());
+/// In the order of CommandTable().
+constexpr std::array kCommands = {
+    &RunCommand,  &CheckCommand, &ReplayCommand,     &FollowCommand,  &StatusCommand,
+    &JobsCommand, &SlotsCommand, &RendezvousCommand, &ExplainCommand, &AgentCommand};
 
 /// `hvdray help`, `hvdray help run`.
 int Help(const CommandLine& line);
 
 int Dispatch(std::string_view name, const CommandLine& line) {
-  for (size_t i = 0; i < kCommands.size(); ++i) {
-    if (kCommandNames[i].name == name) return kCommands[i](line);
+  HVDRAY_CHECK(kCommands.size() == CommandTable().size());
+  std::vector<std::string_view> names;
+  for (const CommandRow& command : CommandTable()) {
+    if (command.name == name) return kCommands[names.size()](line);
+    names.push_back(command.name);
   }
   if (name == "help" || name == "--help" || name == "-h") return Help(line);
   if (name == "version" || name == "--version" || name == "-v") {
     std::fputs(VersionText().c_str(), stdout);
     return 0;
   }
-  std::vector<std::string_view> names;
-  names.reserve(kCommandNames.size());
-  for (const CommandName& command : kCommandNames) names.push_back(command.name);
   const std::string nearest = Nearest(name, names);
   const std::string meant = nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest);
   SetUpLogEarly(line.args, Environment::FromProcess());
@@ -70,7 +67,7 @@ int Main(int argc, char** argv) {
   const TimePoint began = std::chrono::steady_clock::now();
   FillStandardStreams();
   RestoreSignals();
-  // A reader that goes away is an error of one write, not the end of the process.
+  // When a reader goes away, one write fails; the process goes on.
   ::signal(SIGPIPE, SIG_IGN);
   std::vector<std::string> words(argv, argv + argc);
   const std::string_view path = words.empty() ? std::string_view() : words[0];
@@ -90,7 +87,7 @@ int Main(int argc, char** argv) {
 int main(int argc, char** argv) {
   const int code = hvdray::Main(argc, argv);
   if (!hvdray::BlockingPool::has_left_threads()) return code;
-  // They may still use what exit() would destroy.
+  // Those threads may still use what exit() would destroy.
   std::fflush(nullptr);
   ::_exit(code);
 }

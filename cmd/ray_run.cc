@@ -4,47 +4,20 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "base/notice.h"
 #include "cluster/agent_bootstrap.h"
 #include "cmd/launch_plan.h"
-#include "cmd/machine_checks.h"
-#include "cmd/ray_words.h"
+#include "cmd/ray_access.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/ray_runtime_env.h"
-#include "launcher/ray/ray_attach.h"
 #include "launcher/ray/ray_submit.h"
 #include "launcher/report/progress.h"
 
 namespace hvdray {
 namespace {
-
-RayWords WordsOf(const JobSpec& spec) {
-  RayWords words;
-  words.is_ray = true;
-  words.address = *spec.ray.address;
-  words.address_origin = spec.ray.address.origin();
-  words.verify = *spec.ray.verify;
-  words.headers = *spec.ray.headers;
-  return words;
-}
-
-std::vector<RayWantedFile> FilesOf(const JobSpec& spec) {
-  std::vector<RayWantedFile> files;
-  const auto add = [&files](const Setting<std::string>& file, const char* suffix) {
-    if (!file->empty()) files.push_back({suffix, *file});
-  };
-  add(spec.report_file, "report.json");
-  add(spec.events_file, "events.jsonl");
-  add(spec.junit_file, "junit.xml");
-  add(spec.trace_file, "trace.json");
-  add(spec.record_file, "record");
-  return files;
-}
 
 Result<PackagePlan> PlanFor(const JobSpec& spec) {
   const std::string directory = spec.ray.is_directory_remote() ? "" : *spec.ray.working_dir;
@@ -99,17 +72,7 @@ std::string PlanText(const RayOutlook& outlook, const PackagePlan& package, cons
   return text;
 }
 
-std::string FollowHint(const JobSpec& spec, const std::string& url, const std::string& id) {
-  // A tunnel's port is another one each time.
-  if (!spec.cluster_file->empty() && spec.ray.address.origin() == *spec.cluster_file) {
-    return fmt::format("hvdray follow {} --cluster {}", id, *spec.cluster_file);
-  }
-  // An address that the environment has is there for the next command as well.
-  const bool is_said = !spec.ray.address->empty();
-  return fmt::format("hvdray follow {}{}", id, is_said ? " --ray-address " + url : "");
-}
-
-/// " --report 'r.json'": what was asked for here, and is for the follower to write.
+/// " --report 'r.json'": the files asked for here, for the follower to write.
 std::string FileWords(const JobSpec& spec) {
   std::string words;
   for (const auto& [name, path] : {std::pair("report", &*spec.report_file),
@@ -132,17 +95,40 @@ RayAttachOptions AttachOptionsOf(const LaunchPlan& plan, const RayAccess& access
                    .on_signal = FollowPlan::OnSignal::kStopsJob,
                    .is_quiet = *plan.spec.is_quiet},
           .likely_node = outlook.head_node,
-          .files = FilesOf(plan.spec),
+          .files = WantedFilesOf(plan.spec),
           .output_directory = *plan.spec.output_directory,
           .tells_presence = *plan.spec.ray.stops_with_client};
 }
 
 }  // namespace
 
+std::vector<RayWantedFile> WantedFilesOf(const JobSpec& spec) {
+  std::vector<RayWantedFile> files;
+  const auto add = [&files](const Setting<std::string>& file, const char* suffix) {
+    if (!file->empty()) files.push_back({suffix, *file});
+  };
+  add(spec.report_file, "report.json");
+  add(spec.events_file, "events.jsonl");
+  add(spec.junit_file, "junit.xml");
+  add(spec.trace_file, "trace.json");
+  add(spec.record_file, "record");
+  return files;
+}
+
+std::string FollowHint(const JobSpec& spec, const std::string& url, const std::string& id) {
+  // A tunnel gets another port each time.
+  if (!spec.cluster_file->empty() && spec.ray.address.origin() == *spec.cluster_file) {
+    return fmt::format("hvdray follow {} --cluster {}", id, *spec.cluster_file);
+  }
+  // The next command finds an address in the environment, too.
+  const bool is_said = !spec.ray.address->empty();
+  return fmt::format("hvdray follow {}{}", id, is_said ? " --ray-address " + url : "");
+}
+
 int RunOnRay(const LaunchPlan& plan) {
   const auto fail = [](const Status& status) { return Fail("run", status); };
   const JobSpec& spec = plan.spec;
-  const std::vector<RayWantedFile> files = FilesOf(spec);
+  const std::vector<RayWantedFile> files = WantedFilesOf(spec);
   const bool is_shown = *spec.is_dry_run || spec.print_plan->has_value();
   if (spec.print_plan->has_value() && **spec.print_plan == PlanFormat::kJson) {
     return fail({ErrorCode::kNotSupported,
@@ -155,13 +141,12 @@ int RunOnRay(const LaunchPlan& plan) {
     const Status directory = CheckOutputDirectory(*spec.output_directory, *spec.np);
     if (!directory.ok()) return fail(directory);
   }
-  // The files of the working directory before anybody is asked for anything.
+  // The files of the working directory, before any question to the cluster.
   const Result<PackagePlan> package = PlanFor(spec);
   if (!package.ok()) return fail(package.status());
   const Result<RayModules> modules = ModulesFor(spec);
   if (!modules.ok()) return fail(modules.status());
-  RayWords words = WordsOf(spec);
-  Result<RayAccess> access = ResolveRayAccess("run", words);
+  Result<RayAccess> access = ResolveRayAccess("run", spec);
   if (!access.ok()) return fail(access.status());
   Result<RayOutlook> outlook = LookAhead(*access, spec);
   if (!outlook.ok()) return fail(outlook.status());
@@ -176,7 +161,7 @@ int RunOnRay(const LaunchPlan& plan) {
   DashboardClient client(access->Copy());
   if (const Status status = SendPackage(client, *package); !status.ok()) return fail(status);
   if (const Status status = SendModules(client, *modules); !status.ok()) return fail(status);
-  // Who presses Ctrl-C from here on may have a job, which is then stopped.
+  // From here on there may be a job, which Ctrl-C then stops.
   auto held_signals = std::make_shared<HeldSignals>();
   if (const Status status = Submit(client, *submission); !status.ok()) return fail(status);
   const std::string how = FollowHint(spec, outlook->cluster.url, plan.job_id) + FileWords(spec);

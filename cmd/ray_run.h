@@ -3,13 +3,26 @@
 #ifndef HVDRAY_CMD_RAY_RUN_H_
 #define HVDRAY_CMD_RAY_RUN_H_
 
+#include <string>
+#include <vector>
+
 #include "launcher/engine/launcher.h"
+#include "launcher/ray/ray_attach.h"
 
 namespace hvdray {
 
-/// `plan`: as BeginPlan() makes it, with the spec. Nothing is submitted before version, room and
-/// package are known to be fine. Returns the exit code.
+/// `plan`: as BeginPlan() makes it, with the spec. Submits nothing before it has checked version,
+/// room and package. Returns the exit code.
 int RunOnRay(const LaunchPlan& plan);
+
+// Shared with `hvdray follow`.
+
+/// The reports to fetch: --report, --events, --junit, --trace, --record.
+std::vector<RayWantedFile> WantedFilesOf(const JobSpec& spec);
+
+/// "hvdray follow ID --ray-address URL": the command that follows the job from here. `url`: of the
+/// dashboard that `spec` led to.
+std::string FollowHint(const JobSpec& spec, const std::string& url, const std::string& id);
 
 }  // namespace hvdray
 

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/rendezvous_command.h"
-
+// `hvdray rendezvous`: the key-value server alone, for workers that something else starts.
 #include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -15,31 +13,45 @@
 
 #include "base/fd.h"
 #include "base/loop.h"
-#include "cmd/rendezvous_options.h"
+#include "cmd/commands.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/hostfile.h"
 #include "launcher/job/placement.h"
+#include "launcher/job/setting_reader.h"
 #include "rendezvous/server.h"
 
 namespace hvdray {
 namespace {
 
 constexpr Duration kDrainLimit = std::chrono::seconds(2);
-// A descriptor a held request, and some.
+constexpr Duration kMaxHold = std::chrono::hours(1);
+// One descriptor for each held request, and a few more.
 constexpr uint64_t kOpenFiles = 65536 + 64;
 
-Result<RendezvousOptions> OptionsOf(const RendezvousWords& words) {
-  RendezvousOptions options;
-  options.address = words.address;
-  options.port = words.port;
-  options.kv_hold = std::chrono::duration_cast<Duration>(Seconds(words.kv_hold_s));
-  options.is_peer_checked = !words.no_peer_check;
-  options.user = ::getuid();
-  if (!words.allow.empty()) {
-    HVDRAY_ASSIGN_OR_RETURN(options.allow, ParseCidrList(words.allow));
+Result<RendezvousOptions> OptionsOf(const CommandRequest& request) {
+  Setting<std::string> address("127.0.0.1"), allow;
+  Setting<uint16_t> port;
+  SettingReader reader(request.said);
+  reader.Text(OptionId::kBind, &address);
+  reader.Whole(OptionId::kPort, &port);
+  reader.Text(OptionId::kAllow, &allow);
+  HVDRAY_RETURN_IF_ERROR(reader.TakeStatus());
+  const JobSpec& spec = request.spec;
+  if (*spec.kv_hold > kMaxHold) {
+    return Status(ErrorCode::kUsage,
+                  fmt::format("{} must be at most an hour", spec.kv_hold.origin()));
   }
-  if (!words.hosts.empty()) {
-    HVDRAY_ASSIGN_OR_RETURN(const std::vector<HostSlots> hosts, ParseHostList(words.hosts));
+  RendezvousOptions options;
+  options.address = *address;
+  options.port = *port;
+  options.kv_hold = *spec.kv_hold;
+  options.is_peer_checked = *spec.is_peer_checked;
+  options.user = ::getuid();
+  if (!allow->empty()) {
+    HVDRAY_ASSIGN_OR_RETURN(options.allow, ParseCidrList(*allow));
+  }
+  if (const RawOption* list = request.said.Find(OptionId::kHosts)) {
+    HVDRAY_ASSIGN_OR_RETURN(const std::vector<HostSlots> hosts, ParseHostList(list->values.back()));
     HVDRAY_ASSIGN_OR_RETURN(const std::vector<RankInfo> ranks,
                             AssignRanks(hosts, /*min_np=*/1, /*max_np=*/std::nullopt));
     options.assignment = KvAssignmentOf(ranks, /*generation=*/1);
@@ -47,7 +59,7 @@ Result<RendezvousOptions> OptionsOf(const RendezvousWords& words) {
   return options;
 }
 
-/// What a worker puts into HOROVOD_GLOO_RENDEZVOUS_ADDR: no other machine can connect to 0.0.0.0.
+/// For HOROVOD_GLOO_RENDEZVOUS_ADDR: no other machine can connect to 0.0.0.0.
 std::string ReachableName(const std::string& address) {
   if (address != "0.0.0.0") return address;
   std::array<char, 256> name{};
@@ -58,7 +70,7 @@ std::string ReachableName(const std::string& address) {
 Status Announce(const std::string& address, uint16_t port) {
   const std::string name = ReachableName(address);
   std::fputs(
-      "hvdray rendezvous: the protocol has no authentication: who can connect can change "
+      "hvdray rendezvous: the protocol has no authentication: whoever can connect can change "
       "what workers trust\n",
       stderr);
   const Status written = WriteAll(
@@ -67,13 +79,13 @@ Status Announce(const std::string& address, uint16_t port) {
                                  "HOROVOD_CPU_OPERATIONS=gloo\n",
                                  address, port, name, port));
   if (written.ok()) return {};
-  return Status(ErrorCode::kReaderGone, "say where it listens: " + written.message());
+  return Status(ErrorCode::kReaderGone, "announce the address: " + written.message());
 }
 
 /// Returns the exit code.
 int ServeUntilSignal(Loop& loop, RendezvousOptions options) {
   const std::string address = options.address;
-  // What can't be raised is said when it runs out.
+  // If the limit is too low, that is an error when it is reached.
   (void)RaiseOpenFileLimit(kOpenFiles).ok();
   auto server = RendezvousServer::Start(loop, std::move(options));
   if (!server.ok()) return Fail("rendezvous", server.status());
@@ -93,21 +105,10 @@ int ServeUntilSignal(Loop& loop, RendezvousOptions options) {
 
 }  // namespace
 
-int RendezvousCommand(std::span<const std::string> args) {
-  RendezvousWords words;
-  CLI::App app;
-  DeclareRendezvous(app, words);
-  try {
-    // CLI11 takes its words from the back.
-    app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
-  } catch (const CLI::CallForHelp&) {
-    std::fputs(app.help().c_str(), stdout);
-    return 0;
-  } catch (const CLI::Error& error) {
-    return Fail("rendezvous", Status(ErrorCode::kUsage, error.what(),
-                                     "hvdray rendezvous --help lists the options"));
-  }
-  Result<RendezvousOptions> options = OptionsOf(words);
+int RendezvousCommand(const CommandLine& line) {
+  CommandRequest request;
+  if (const auto code = TakeWords("rendezvous", line, &request)) return *code;
+  Result<RendezvousOptions> options = OptionsOf(request);
   if (!options.ok()) return Fail("rendezvous", options.status());
   Result<std::unique_ptr<Loop>> loop = Loop::Create();
   if (!loop.ok()) return Fail("rendezvous", loop.status());

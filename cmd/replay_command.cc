@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `hvdray replay`: a file to lines, the lines to the replay, its result to text or JSON and an exit
+// `hvdray replay`: from a file's lines to the replay, from its result to text or JSON and an exit
 // code. Starts nothing.
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -9,10 +9,8 @@
 
 #include "base/fd.h"
 #include "cmd/commands.h"
-#include "cmd/launch_plan.h"
 #include "launcher/driver/elastic_replay.h"
 #include "launcher/job/exit_code.h"
-#include "launcher/job/replay_options.h"
 #include "launcher/report/replay_text.h"
 
 namespace hvdray {
@@ -24,7 +22,7 @@ Status Unreadable(const std::string& path, int error) {
   return ErrnoStatus(path, error).WithCode(ErrorCode::kFileUnreadable);
 }
 
-/// Feeds the whole lines in `pending` and leaves the rest. false: the replay has stopped.
+/// Feeds the whole lines of `pending` and keeps the rest. false: the replay has stopped.
 Result<bool> FeedLines(ElasticReplay& replay, std::string& pending) {
   size_t begin = 0;
   for (size_t end = 0; (end = pending.find('\n', begin)) != std::string::npos; begin = end + 1) {
@@ -36,8 +34,8 @@ Result<bool> FeedLines(ElasticReplay& replay, std::string& pending) {
   return true;
 }
 
-/// A recording may be larger than the memory; of a line only so much is kept that the replay
-/// refuses it.
+/// A recording may be larger than memory; of a line that is too long, keeps just enough for the
+/// replay to refuse it.
 Result<ReplayResult> Replay(const std::string& path) {
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.is_valid()) return Unreadable(path, errno);
@@ -65,15 +63,14 @@ Result<ReplayResult> Replay(const std::string& path) {
 }  // namespace
 
 int ReplayCommand(const CommandLine& line) {
-  const Result<ReplayRequest> request = ResolveReplay(line.args);
-  if (!request.ok()) return Fail("replay", request.status());
-  if (request->wants_help) return PrintOut("replay", ReplayHelp());
-  if (request->wants_version) return PrintOut("replay", VersionText());
-  const Result<ReplayResult> result = Replay(request->path);
+  CommandRequest request;
+  if (const auto code = TakeWords("replay", line, &request)) return *code;
+  if (request.wants_version) return PrintOut("replay", VersionText());
+  const Result<ReplayResult> result = Replay(request.arguments.front());
   if (!result.ok()) return Fail("replay", result.status());
   const int exit_code = result->is_well() ? 0 : 1;
-  if (request->is_json) return PrintOut("replay", ReplayJson(*result), exit_code);
-  return PrintOut("replay", request->is_quiet ? ReplayFaults(*result) : ReplayText(*result),
+  if (request.Has(OptionId::kJson)) return PrintOut("replay", ReplayJson(*result), exit_code);
+  return PrintOut("replay", *request.spec.is_quiet ? ReplayFaults(*result) : ReplayText(*result),
                   exit_code);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `hvdray run`: words to a plan, the plan to a launcher, its report to files and an exit code.
+// `hvdray run`: from words to a plan, from the plan to a launcher, from its report to files and an
+// exit code.
 #include <algorithm>
 #include <chrono>
 
@@ -11,8 +12,7 @@
 #include "cmd/host_access.h"
 #include "cmd/host_sources.h"
 #include "cmd/launch_plan.h"
-#include "cmd/machine_checks.h"
-#include "cmd/ray_of_cluster.h"
+#include "cmd/ray_access.h"
 #include "cmd/ray_run.h"
 #include "launcher/engine/elastic_launcher.h"
 #include "launcher/engine/generation_start.h"
@@ -29,7 +29,7 @@ namespace {
 
 void Warn(const std::string& warning) { Tell(LogLevel::kWarning, "hvdray run", warning); }
 
-// The directories of --sync are looked through before any host is dialled.
+// Lists the directories of --sync before dialling any host.
 Status PlanCopies(LaunchPlan& plan) {
   const bool is_any_remote =
       plan.spec.may_learn_hosts() ||
@@ -107,7 +107,7 @@ int LaunchElastic(LaunchPlan plan, Wording wording) {
   return RunToEnd(**launcher, spec, wording, environment, trace);
 }
 
-/// A plan that is only shown is made of the hosts of the moment.
+/// `is_shown`: the plan is only printed, from the hosts of the moment.
 Status MakePlan(LaunchPlan& plan, bool is_shown) {
   HVDRAY_RETURN_IF_ERROR(CheckSupported(plan.spec));
   HVDRAY_RETURN_IF_ERROR(CheckDistinctFiles(plan.spec));
@@ -135,7 +135,7 @@ int RunCommand(const CommandLine& line) {
   SetUpLogEarly(line.args, plan.environment);
   ResolverFiles files = RealResolverFiles();
   files.load_cluster = &LoadClusterHosts;
-  RayOfCluster ray;  // a tunnel to it lasts as long as the command
+  RayOfCluster ray;  // its tunnel lasts as long as the command
   files.find_ray = [&ray](const ClusterHosts& cluster, const JobSpec& spec) {
     return ray.Find(cluster, spec);
   };
@@ -148,7 +148,7 @@ int RunCommand(const CommandLine& line) {
   for (const std::string& warning : request->warnings) {
     Warn(warning);
   }
-  if (request->wants_help) return PrintOut("run", RunHelp());
+  if (request->wants_help) return PrintOut("run", Help(CommandNamed("run")));
   if (request->wants_version) {
     return PrintOut("run", line.is_horovodrun ? HorovodrunVersion() : VersionText());
   }

@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// hvdray-gen-cli ROOT: writes the files that come from the option table below ROOT: docs/cli.md,
-// the pages of docs/man, docs/completions/hvdray.bash,
-// tests/golden/help/. Also draws the elastic driver's states in docs/elastic.md.
+// hvdray-gen-cli ROOT: writes the files made from the command and option tables: docs/cli.md,
+// docs/man, docs/completions/hvdray.bash, tests/golden/help. Also draws the elastic driver's states
+// in docs/elastic.md.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <string>
 
 #include "base/fd.h"
-#include "cmd/command_list.h"
-#include "cmd/ray_options.h"
 #include "launcher/driver/elastic_chart.h"
 #include "launcher/job/help.h"
-#include "launcher/job/replay_options.h"
 
 namespace {
 
@@ -47,19 +44,15 @@ int main(int argc, char** argv) {
     return 2;
   }
   const std::filesystem::path root(argv[1]);
-  for (const hvdray::ManPage& page : hvdray::RayManPages()) {
-    if (!Write(root / "docs/man" / page.name, page.text)) return 1;
+  for (const hvdray::CommandRow& command : hvdray::CommandTable()) {
+    if (command.arguments.empty()) continue;
+    const std::string name(command.name);
+    if (!Write(root / "docs/man" / ("hvdray-" + name + ".1"), hvdray::ManPage(command))) return 1;
+    if (!Write(root / "tests/golden/help" / (name + ".txt"), hvdray::Help(command))) return 1;
   }
-  const std::string options = hvdray::RunMarkdown() + hvdray::RayCommandsMarkdown();
-  const bool is_written = Write(root / "docs/cli.md", options) &&
+  const bool is_written = Write(root / "docs/cli.md", hvdray::CliMarkdown()) &&
                           Write(root / "docs/man/hvdray.1", hvdray::OverviewManPage()) &&
-                          Write(root / "docs/man/hvdray-run.1", hvdray::RunManPage()) &&
-                          Write(root / "docs/man/hvdray-check.1", hvdray::CheckManPage()) &&
-                          Write(root / "docs/man/hvdray-replay.1", hvdray::ReplayManPage()) &&
-                          Write(root / "tests/golden/help/check.txt", hvdray::CheckHelp(80)) &&
-                          Write(root / "tests/golden/help/replay.txt", hvdray::ReplayHelp()) &&
                           Write(root / "docs/completions/hvdray.bash", hvdray::BashCompletion()) &&
-                          Write(root / "tests/golden/help/run.txt", hvdray::RunHelp(80)) &&
                           Redraw(root / "docs/elastic.md");
   return is_written ? 0 : 1;
 }

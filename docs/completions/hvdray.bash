@@ -1,38 +1,32 @@
 # Generated from the option table by hvdray-gen-cli; do not edit.
 _hvdray_run() {
   local word="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}" i
-  local first=1
-  [[ ${COMP_WORDS[0]##*/} == hvdray ]] && first=2
+  local first=1 command=run words
+  if [[ ${COMP_WORDS[0]##*/} == hvdray ]]; then
+    first=2
+    command=${COMP_WORDS[1]}
+  fi
   if (( first == 2 && COMP_CWORD == 1 )); then
     COMPREPLY=($(compgen -W 'run check replay follow status jobs slots rendezvous explain agent help version' -- "$word"))
     return
   fi
-  if [[ $first == 2 && ${COMP_WORDS[1]} == replay ]]; then
-    if [[ $word == -* ]]; then
-      COMPREPLY=($(compgen -W '--json -q --quiet -h --help -v --version' -- "$word"))
-    else
-      COMPREPLY=($(compgen -f -- "$word"))
-    fi
+  case "$command" in
+    help) COMPREPLY=($(compgen -W 'run check replay follow status jobs slots rendezvous explain' -- "$word")); return ;;
+    run) words='-h --help -v --version -cb --check-build -f --file -x --env --clean-env --cwd --sync --no-torch-env -np --num-proc -H --hosts -hostfile --hostfile --cluster --slots-per-host --disable-cache --host-discovery-script --min-np --min-num-proc --max-np --max-num-proc --elastic-timeout --reset-limit --blacklist-cooldown-range --elastic-mode --join --success --discovery-interval --discovery-timeout --straggler-timeout --no-break-connections --max-restarts --grace --timeout --start-timeout --heartbeat-timeout --output-filename -prefix-timestamp --prefix-output-with-timestamp --tag-output --stdin --color -q --quiet --verbose --log-json --dry-run --print-plan --print-config --report --events --junit --trace --record --network-interfaces --network-interface --master-port --no-peer-check --kv-hold --agent-path -p --ssh-port -i --ssh-identity-file --ssh-transport --ssh-config --strict-host-key-checking --ssh-connections --launch-agent --remote-dir --force-remote --ray --ray-address --ray-verify --ray-headers --ray-python --keep-ray-env --detach --stop-with-client --ray-log-limit --working-dir --exclude --runtime-env --runtime-env-json --num-hosts --num-slots --cpus-per-slot --gpus-per-slot --use-gpu --resources-per-slot --label-selector --strategy --placement-group-timeout --gpu-visibility --backend --config-file --fusion-threshold-mb --cycle-time-ms --cache-capacity --hierarchical-allreduce --no-hierarchical-allreduce --hierarchical-allgather --no-hierarchical-allgather --torus-allreduce --no-torus-allreduce --tcp --autotune --autotune-log-file --autotune-warmup-samples --autotune-steps-per-sample --autotune-bayes-opt-max-samples --autotune-gaussian-process-noise --timeline-filename --timeline-mark-cycles --no-stall-check --stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --mpi-threads-disable --num-nccl-streams --thread-affinity --gloo-timeout-seconds --log-level --log-without-timestamp --gloo --mpi --jsrun --mpi-args --binding-args' ;;
+    check) words='-h --help -v --version -cb --check-build -f --file -x --env --clean-env --cwd --sync --no-torch-env -np --num-proc -H --hosts -hostfile --hostfile --cluster --slots-per-host --disable-cache --host-discovery-script --min-np --min-num-proc --max-np --max-num-proc --elastic-timeout --reset-limit --blacklist-cooldown-range --elastic-mode --join --success --discovery-interval --discovery-timeout --straggler-timeout --no-break-connections --max-restarts --grace --timeout --start-timeout --heartbeat-timeout --output-filename -prefix-timestamp --prefix-output-with-timestamp --tag-output --stdin --color -q --quiet --verbose --log-json --dry-run --print-plan --print-config --report --events --junit --trace --record --network-interfaces --network-interface --master-port --no-peer-check --kv-hold --agent-path -p --ssh-port -i --ssh-identity-file --ssh-transport --ssh-config --strict-host-key-checking --ssh-connections --launch-agent --remote-dir --force-remote --ray --ray-address --ray-verify --ray-headers --ray-python --keep-ray-env --detach --stop-with-client --ray-log-limit --working-dir --exclude --runtime-env --runtime-env-json --num-hosts --num-slots --cpus-per-slot --gpus-per-slot --use-gpu --resources-per-slot --label-selector --strategy --placement-group-timeout --gpu-visibility --backend --config-file --fusion-threshold-mb --cycle-time-ms --cache-capacity --hierarchical-allreduce --no-hierarchical-allreduce --hierarchical-allgather --no-hierarchical-allgather --torus-allreduce --no-torus-allreduce --tcp --autotune --autotune-log-file --autotune-warmup-samples --autotune-steps-per-sample --autotune-bayes-opt-max-samples --autotune-gaussian-process-noise --timeline-filename --timeline-mark-cycles --no-stall-check --stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --mpi-threads-disable --num-nccl-streams --thread-affinity --gloo-timeout-seconds --log-level --log-without-timestamp --gloo --mpi --jsrun --mpi-args --binding-args --json --import' ;;
+    replay) words='--json -q --quiet -h --help -v --version' ;;
+    follow) words='--ray-address --cluster --ray-verify --ray-headers --timeout --stop -q --quiet --report --events --junit --trace --record --output-filename -h --help' ;;
+    status) words='--ray --ray-address --cluster --ray-verify --ray-headers --timeout --json -h --help' ;;
+    jobs) words='--ray --ray-address --cluster --ray-verify --ray-headers --timeout --json -h --help' ;;
+    slots) words='--ray --ray-address --cluster --ray-verify --ray-headers --timeout --json --cpus-per-slot --gpus-per-slot --use-gpu --resources-per-slot --label-selector -h --help' ;;
+    rendezvous) words='--host --bind --port -H --hosts --kv-hold --allow --no-peer-check -h --help' ;;
+    explain) words='-h --help' ;;
+    *) return ;;
+  esac
+  if [[ $command == explain && $word != -* ]]; then
+    COMPREPLY=($(compgen -W "$("${COMP_WORDS[0]}" explain | cut -d' ' -f1)" -- "$word"))
     return
   fi
-  if [[ $first == 2 && ${COMP_WORDS[1]} == @(help|explain) ]]; then
-    local names='run check replay follow status jobs slots rendezvous explain'
-    [[ ${COMP_WORDS[1]} == explain ]] && names=$("${COMP_WORDS[0]}" explain | cut -d' ' -f1)
-    COMPREPLY=($(compgen -W "$names" -- "$word"))
-    return
-  fi
-  # These say themselves which options they have.
-  if [[ $first == 2 && ${COMP_WORDS[1]} == @(follow|status|jobs|slots|rendezvous) ]]; then
-    if [[ $word == -* ]]; then
-      local said=$("${COMP_WORDS[0]}" "${COMP_WORDS[1]}" --help 2>/dev/null)
-      said=$(grep -oE -- '(^|[ ,])--?[A-Za-z][a-z-]*' <<<"$said" | tr -d ' ,')
-      COMPREPLY=($(compgen -W "$said" -- "$word"))
-    else
-      COMPREPLY=($(compgen -f -- "$word"))
-    fi
-    return
-  fi
-  [[ $first == 2 && ${COMP_WORDS[1]} != run && ${COMP_WORDS[1]} != check ]] && return
   case "$before" in
     -f|--file)
       COMPREPLY=($(compgen -f -- "$word"))
@@ -122,21 +116,23 @@ _hvdray_run() {
       COMPREPLY=($(compgen -W 'TRACE DEBUG INFO WARNING ERROR FATAL' -- "$word"))
       return ;;
   esac
-  # Behind the first word that is neither an option nor its value, files belong to the command.
-  local with_value=' -f --file -x --env --cwd --sync -np --num-proc -H --hosts -hostfile --hostfile --cluster --slots-per-host --host-discovery-script --min-np --min-num-proc --max-np --max-num-proc --elastic-timeout --reset-limit --blacklist-cooldown-range --elastic-mode --join --success --discovery-interval --discovery-timeout --straggler-timeout --max-restarts --grace --timeout --start-timeout --heartbeat-timeout --output-filename --tag-output --stdin --color --report --events --junit --trace --record --network-interfaces --network-interface --master-port --kv-hold --agent-path -p --ssh-port -i --ssh-identity-file --ssh-transport --ssh-config --strict-host-key-checking --ssh-connections --launch-agent --remote-dir --ray-address --ray-verify --ray-headers --ray-python --ray-log-limit --working-dir --exclude --runtime-env --runtime-env-json --num-hosts --num-slots --cpus-per-slot --gpus-per-slot --resources-per-slot --label-selector --strategy --placement-group-timeout --gpu-visibility --backend --config-file --fusion-threshold-mb --cycle-time-ms --cache-capacity --autotune-log-file --autotune-warmup-samples --autotune-steps-per-sample --autotune-bayes-opt-max-samples --autotune-gaussian-process-noise --timeline-filename --stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --num-nccl-streams --thread-affinity --gloo-timeout-seconds --log-level --mpi-args --binding-args '
+  # After the first word that is neither an option nor its value, files belong to the command.
+  local with_value=' -f --file -x --env --cwd --sync -np --num-proc -H --hosts -hostfile --hostfile --cluster --slots-per-host --host-discovery-script --min-np --min-num-proc --max-np --max-num-proc --elastic-timeout --reset-limit --blacklist-cooldown-range --elastic-mode --join --success --discovery-interval --discovery-timeout --straggler-timeout --max-restarts --grace --timeout --start-timeout --heartbeat-timeout --output-filename --tag-output --stdin --color --report --events --junit --trace --record --network-interfaces --network-interface --master-port --kv-hold --agent-path -p --ssh-port -i --ssh-identity-file --ssh-transport --ssh-config --strict-host-key-checking --ssh-connections --launch-agent --remote-dir --ray-address --ray-verify --ray-headers --ray-python --ray-log-limit --working-dir --exclude --runtime-env --runtime-env-json --num-hosts --num-slots --cpus-per-slot --gpus-per-slot --resources-per-slot --label-selector --strategy --placement-group-timeout --gpu-visibility --backend --config-file --fusion-threshold-mb --cycle-time-ms --cache-capacity --autotune-log-file --autotune-warmup-samples --autotune-steps-per-sample --autotune-bayes-opt-max-samples --autotune-gaussian-process-noise --timeline-filename --stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --num-nccl-streams --thread-affinity --gloo-timeout-seconds --log-level --mpi-args --binding-args --import '
   for (( i = first; i < COMP_CWORD; i++ )); do
-    if [[ ${COMP_WORDS[i]} != -* && $with_value != *" ${COMP_WORDS[i-1]} "* ]] ||
+    if [[ $command != run && $command != check ]]; then
+      break
+    elif [[ ${COMP_WORDS[i]} != -* && $with_value != *" ${COMP_WORDS[i-1]} "* ]] ||
        [[ ${COMP_WORDS[i]} == -- ]]; then
       COMPREPLY=($(compgen -f -- "$word"))
       return
     fi
   done
-  local words='-h --help -v --version -cb --check-build -f --file -x --env --clean-env --cwd --sync --no-torch-env -np --num-proc -H --hosts -hostfile --hostfile --cluster --slots-per-host --disable-cache --host-discovery-script --min-np --min-num-proc --max-np --max-num-proc --elastic-timeout --reset-limit --blacklist-cooldown-range --elastic-mode --join --success --discovery-interval --discovery-timeout --straggler-timeout --no-break-connections --max-restarts --grace --timeout --start-timeout --heartbeat-timeout --output-filename -prefix-timestamp --prefix-output-with-timestamp --tag-output --stdin --color -q --quiet --verbose --log-json --dry-run --print-plan --print-config --report --events --junit --trace --record --network-interfaces --network-interface --master-port --no-peer-check --kv-hold --agent-path -p --ssh-port -i --ssh-identity-file --ssh-transport --ssh-config --strict-host-key-checking --ssh-connections --launch-agent --remote-dir --force-remote --ray --ray-address --ray-verify --ray-headers --ray-python --keep-ray-env --detach --stop-with-client --ray-log-limit --working-dir --exclude --runtime-env --runtime-env-json --num-hosts --num-slots --cpus-per-slot --gpus-per-slot --use-gpu --resources-per-slot --label-selector --strategy --placement-group-timeout --gpu-visibility --backend --config-file --fusion-threshold-mb --cycle-time-ms --cache-capacity --hierarchical-allreduce --no-hierarchical-allreduce --hierarchical-allgather --no-hierarchical-allgather --torus-allreduce --no-torus-allreduce --tcp --autotune --autotune-log-file --autotune-warmup-samples --autotune-steps-per-sample --autotune-bayes-opt-max-samples --autotune-gaussian-process-noise --timeline-filename --timeline-mark-cycles --no-stall-check --stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --mpi-threads-disable --num-nccl-streams --thread-affinity --gloo-timeout-seconds --log-level --log-without-timestamp --gloo --mpi --jsrun --mpi-args --binding-args'
-  [[ $first == 2 && ${COMP_WORDS[1]} == check ]] && words+=' --json --import'
   if [[ $word == -* ]]; then
     COMPREPLY=($(compgen -W "$words" -- "$word"))
-  else
+  elif [[ $command == run || $command == check ]]; then
     COMPREPLY=($(compgen -c -f -- "$word"))
+  else
+    COMPREPLY=($(compgen -f -- "$word"))
   fi
 }
 complete -o filenames -F _hvdray_run hvdray horovodrun

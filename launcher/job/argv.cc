@@ -114,9 +114,10 @@ Match Classify(const Vocabulary& known, std::string_view word) {
   return unknown;
 }
 
-Status UnknownOption(std::string_view command, const Vocabulary& known, std::string_view word) {
+Status UnknownOption(const CommandRow& command, const Vocabulary& known, std::string_view word) {
   std::string_view head = word.substr(0, word.find('='));
-  if (const std::string_view hint = HintForForeignOption(head); !hint.empty()) {
+  const std::string_view hint = command.is_launch ? HintForForeignOption(head) : "";
+  if (!hint.empty()) {
     return Status(ErrorCode::kUsage, fmt::format("unknown option '{}'", head), std::string(hint));
   }
   if (head.size() > 80) head = head.substr(0, 80);
@@ -131,7 +132,7 @@ Status UnknownOption(std::string_view command, const Vocabulary& known, std::str
   }
   const std::string nearest = Nearest(head, names);
   return Status(ErrorCode::kUsage, fmt::format("unknown option '{}'", head),
-                nearest.empty() ? fmt::format("see hvdray {} --help", command)
+                nearest.empty() ? fmt::format("see hvdray {} --help", command.name)
                                 : fmt::format("did you mean {}?", nearest));
 }
 
@@ -165,7 +166,7 @@ size_t ValuesOf(OptionType type) {
 /// Consumes words from the left.
 class Parser {
  public:
-  Parser(std::string_view command, const Vocabulary& known, std::span<const std::string> args)
+  Parser(const CommandRow& command, const Vocabulary& known, std::span<const std::string> args)
       : command_(command), known_(known), args_(args) {}
 
   Result<ParsedArgv> Parse() {
@@ -179,14 +180,19 @@ class Parser {
       if (match.kind == Match::Kind::kUnknown) return UnknownOption(command_, known_, word);
       if (match.kind == Match::Kind::kAmbiguous) return AmbiguousOption(word, match.candidates);
       if (match.kind == Match::Kind::kWord) {
-        // No program is called -1 or "-x y": a slip, and the command would not be found anyway.
+        // No program is called -1 or "-x y": it is a slip.
         if (word.size() > 1 && word.front() == '-') return UnknownOption(command_, known_, word);
-        break;
+        if (command_.is_launch) break;
+        parsed_.command.push_back(word);
+        ++next_;
+        continue;
       }
       ++next_;
       HVDRAY_RETURN_IF_ERROR(Consume(std::move(match), word));
     }
-    if (!is_done_) parsed_.command.assign(args_.begin() + next_, args_.end());
+    if (!is_done_) {
+      parsed_.command.insert(parsed_.command.end(), args_.begin() + next_, args_.end());
+    }
     return std::move(parsed_);
   }
 
@@ -271,7 +277,7 @@ class Parser {
     return Status(ErrorCode::kUsage, std::move(message), std::move(hint));
   }
 
-  const std::string_view command_;
+  const CommandRow& command_;
   const Vocabulary& known_;
   std::span<const std::string> args_;
   size_t next_ = 0;
@@ -281,17 +287,9 @@ class Parser {
 
 }  // namespace
 
-Result<ParsedArgv> ParseArgv(std::span<const std::string> args) {
-  return Parser("run", AllSpellings(), args).Parse();
-}
-
-Result<ParsedArgv> ParseCheckArgv(std::span<const std::string> args) {
-  return Parser("check", AllCheckSpellings(), args).Parse();
-}
-
-Result<ParsedArgv> ParseWordsOf(std::string_view command, const std::vector<Spelling>& known,
-                                std::span<const std::string> args) {
-  return Parser(command, known, args).Parse();
+Result<ParsedArgv> ParseArgv(std::span<const std::string> args, std::string_view command) {
+  const CommandRow& row = CommandNamed(command);
+  return Parser(row, SpellingsOf(row), args).Parse();
 }
 
 }  // namespace hvdray

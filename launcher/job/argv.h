@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words after `hvdray run`, taken apart as Python's argparse does for horovodrun. Pure: knows
-// the option table, reads no value's meaning.
+// Splits the words after `hvdray COMMAND` into options and arguments, as Python's argparse does for
+// horovodrun. Pure: knows the option table, but not what a value means.
 #ifndef HVDRAY_LAUNCHER_JOB_ARGV_H_
 #define HVDRAY_LAUNCHER_JOB_ARGV_H_
 
@@ -24,23 +24,19 @@ struct ParsedOption {
 
 struct ParsedArgv {
   std::vector<ParsedOption> options;  ///< In the order given; repeats kept.
-  std::vector<std::string> command;   ///< From the first positional word on, or after "--".
+  /// Of run and check: everything from the first positional word on, or after "--". Of other
+  /// commands: the positional words; options may stand before, between and after them.
+  std::vector<std::string> command;
 };
 
-/// Takes `args` apart. Accepted beside `--name value`: `--name=value`, `-np 4`, `-np=4`, `-p22`,
-/// `-Hlocalhost:2`, one-letter options in one word (`-qx A=1`), unambiguous prefixes of Horovod's
-/// own options (never of ours), negative numbers and words with a blank as values. Parsing ends at
-/// the first kAction option: nothing behind it matters then.
+/// Splits `args`, the words after the name of `command`. Accepts, besides `--name value`:
+/// `--name=value`, `-np 4`, `-np=4`, `-p22`, `-Hlocalhost:2`, one-letter options in one word
+/// (`-qx A=1`), unambiguous prefixes of Horovod's own options of run (never of ours), and negative
+/// numbers and words with a blank as values. Stops at the first kAction option: nothing after it
+/// matters.
 /// Errors: kUsage with the nearest name, or the candidates of an ambiguous prefix.
 /// Source: argparse of CPython 3.11 (_parse_optional, _get_option_tuples, consume_optional).
-Result<ParsedArgv> ParseArgv(std::span<const std::string> args);
-
-/// The same for the words after `hvdray check`, which has options of its own as well.
-Result<ParsedArgv> ParseCheckArgv(std::span<const std::string> args);
-
-/// The same for a `command` that knows other words alone: `known`.
-Result<ParsedArgv> ParseWordsOf(std::string_view command, const std::vector<Spelling>& known,
-                                std::span<const std::string> args);
+Result<ParsedArgv> ParseArgv(std::span<const std::string> args, std::string_view command = "run");
 
 }  // namespace hvdray
 

@@ -3,6 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
 #include "base/notice.h"
 
 namespace hvdray {
@@ -39,6 +43,13 @@ int ExitCodeOf(const Status& status) {
 int Fail(std::string_view command, const Status& status) {
   Tell(LogLevel::kError, fmt::format("hvdray {}", command), status.ToString());
   return ExitCodeOf(status);
+}
+
+int PrintOut(std::string_view command, const std::string& text, int exit_code) {
+  const bool is_written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (std::fflush(stdout) == 0 && is_written) return exit_code;
+  const ErrorCode code = errno == EPIPE ? ErrorCode::kReaderGone : ErrorCode::kOutputLost;
+  return Fail(command, Status(code, fmt::format("write to stdout: {}", ::strerror(errno))));
 }
 
 }  // namespace hvdray

@@ -3,6 +3,9 @@
 #ifndef HVDRAY_LAUNCHER_JOB_EXIT_CODE_H_
 #define HVDRAY_LAUNCHER_JOB_EXIT_CODE_H_
 
+#include <string>
+#include <string_view>
+
 #include "base/status.h"
 
 namespace hvdray {
@@ -16,6 +19,10 @@ int ExitCodeOf(const Status& status);
 
 /// Prints "hvdray COMMAND: message [HVD-Ennnn]" and the hint to stderr and returns ExitCodeOf().
 int Fail(std::string_view command, const Status& status);
+
+/// Writes `text` to stdout and returns `exit_code`. If nobody reads it, or it cannot be written
+/// whole: Fail(), with kReaderGone or kOutputLost.
+int PrintOut(std::string_view command, const std::string& text, int exit_code = 0);
 
 }  // namespace hvdray
 

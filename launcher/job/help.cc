@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The terminal's form of the option table.
+// The command and option tables as help, man pages, docs/cli.md and completion.
 #include "launcher/job/help.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-
-#include "launcher/job/help_text.h"
-#include "launcher/job/replay_options.h"
+#include <array>
+#include <vector>
 
 namespace hvdray {
 namespace {
@@ -46,29 +45,96 @@ std::string Wrap(std::string_view text, size_t indent, size_t width) {
   return lines + "\n";
 }
 
-std::string HelpOf(const OptionRow& row) {
+/// Groups in the order in which they are shown.
+constexpr std::array kGroupOrder = {
+    OptionGroup::kJob,      OptionGroup::kHosts,    OptionGroup::kFailure,
+    OptionGroup::kOutput,   OptionGroup::kPlan,     OptionGroup::kNetwork,
+    OptionGroup::kElastic,  OptionGroup::kRay,      OptionGroup::kTunables,
+    OptionGroup::kAutotune, OptionGroup::kTimeline, OptionGroup::kStallCheck,
+    OptionGroup::kLibrary,  OptionGroup::kLogging,  OptionGroup::kController,
+    OptionGroup::kGeneral};
+
+/// The command whose options are those of the table, shown by group.
+bool IsRun(const CommandRow& command) { return command.options.empty(); }
+
+/// One visible spelling with its value, as one types it.
+std::string WithValue(const Spelling& spelling) {
+  const OptionRow& row = *spelling.row;
+  if (row.type == OptionType::kOptionalChoice) {
+    return fmt::format("{}[={}]", spelling.text, row.value_name);
+  }
+  return row.value_name.empty() ? std::string(spelling.text)
+                                : fmt::format("{} {}", spelling.text, row.value_name);
+}
+
+/// "-np N, --num-proc N": the visible spellings with their value.
+std::string SpellingLine(const OptionRow& row) {
+  std::string line;
+  for (const Spelling& spelling : SpellingsOf(row)) {
+    if (spelling.is_hidden) continue;
+    line += (line.empty() ? "" : ", ") + WithValue(spelling);
+  }
+  return line;
+}
+
+std::vector<const OptionRow*> RowsOf(OptionGroup group) {
+  std::vector<const OptionRow*> rows;
+  for (const OptionRow& row : OptionTable()) {
+    if (row.group == group) rows.push_back(&row);
+  }
+  return rows;
+}
+
+/// Calls `use` for each option in the order of help; for run, `title` before each group.
+template <typename Title, typename Use>
+void ForEachOption(const CommandRow& command, const Title& title, const Use& use) {
+  if (IsRun(command)) {
+    for (const OptionGroup group : kGroupOrder) {
+      title(TitleOf(group));
+      for (const OptionRow* row : RowsOf(group)) use(*row);
+    }
+    return;
+  }
+  for (const OptionRow& row : OptionsOf(command)) use(row);
+}
+
+std::string HelpOf(const CommandRow& command, const OptionRow& row) {
   std::string text(row.help);
+  // As LayerOfVariables() reads them; those of run and check have one each.
+  if (!command.is_launch && row.group == OptionGroup::kRay) {
+    std::string key(row.name);
+    std::ranges::replace(key, '-', '_');
+    text += fmt::format(" Also {}.", VariableOfKey(key));
+  }
   if (!row.default_text.empty() && row.default_text != "off" && row.default_text != "on") {
     text += fmt::format(" [{}]", row.default_text);
   }
   return text;
 }
 
-/// Text as roff prints it unchanged: a line must not begin with '.' or '\'', '-' is a minus.
+/// Text as roff prints it unchanged: a line must not begin with '.' or '\'', '-' is a minus, '"'
+/// quotes arguments.
 std::string Roff(std::string_view text) {
   std::string roff;
   for (const char c : text) {
+    const bool is_first = roff.empty() || roff.back() == '\n';
+    if (is_first && (c == '.' || c == '\'')) roff += "\\&";
     if (c == '\\') {
       roff += "\\e";
     } else if (c == '-') {
       roff += "\\-";
+    } else if (c == '"') {
+      roff += "\\(dq";
     } else {
       roff += c;
     }
   }
-  if (roff.starts_with('.') || roff.starts_with('\'')) roff.insert(0, "\\&");
   return roff;
 }
+
+constexpr std::string_view kManHead =
+    ".\\\" Generated from the option table by hvdray-gen-cli; do not edit.\n";
+constexpr size_t kManWidth = 90;
 
 /// What follows an option of this row: words to choose from, a file, or nothing known.
 std::string CompletionOf(const OptionRow& row) {
@@ -84,25 +150,15 @@ std::string CompletionOf(const OptionRow& row) {
   return {};
 }
 
-std::string Words(bool is_only_with_value) {
+/// The visible ones, with a blank between.
+std::string WordsOf(const std::vector<Spelling>& spellings, bool is_only_with_value) {
   std::string words;
-  for (const Spelling& spelling : AllSpellings()) {
+  for (const Spelling& spelling : spellings) {
     const OptionType type = spelling.row->type;
     const bool takes_value = type != OptionType::kFlag && type != OptionType::kAction &&
                              type != OptionType::kOptionalChoice;
     if (spelling.is_hidden || (is_only_with_value && !takes_value)) continue;
     words += (words.empty() ? "" : " ") + std::string(spelling.text);
-  }
-  return words;
-}
-
-/// What check has beside these.
-std::string CheckWords() {
-  std::string words;
-  for (const OptionRow& row : CheckOptionTable()) {
-    for (const Spelling& spelling : SpellingsOf(row)) {
-      words += (words.empty() ? "" : " ") + std::string(spelling.text);
-    }
   }
   return words;
 }
@@ -227,24 +283,6 @@ constexpr std::string_view kExitCodes = R"(## Exit codes
 | 141 | the reader of hvdray's output went away |
 )";
 
-constexpr std::string_view kCheckIntroduction = R"(# hvdray check
-
-    hvdray check [OPTION...] [[--] COMMAND [ARGUMENT...]]
-
-Says whether a job would start, and what its hosts are like: [check](check.md). Takes every option of `hvdray run`,
-with the same meaning: put `check` in the place of `run`. The command may be left out, and so may `-np`. `--dry-run`,
-`--print-plan` and `--print-config` are refused.
-
-)";
-
-constexpr std::string_view kCheckRules = R"(
-Exit codes: 0 a job would start, maybe with warnings; else what `run` would return: 2, 125, 126, 127. 129, 130,
-131, 143: stopped by a signal.
-
-| option of check alone | meaning |
-|---|---|
-)";
-
 /// Table cells: '|' separates columns.
 std::string Cell(std::string_view text) {
   std::string cell;
@@ -296,225 +334,163 @@ std::string GroupTable(OptionGroup group) {
   return table + "\n";
 }
 
+std::string MarkdownOf(const CommandRow& command) {
+  constexpr size_t kWidth = 118;
+  std::string examples;
+  for (const HelpExample& example : command.examples) examples += ExampleLine(example);
+  if (IsRun(command)) {
+    std::string page =
+        std::string(kIntroduction) + examples + std::string(kRules) + "## Options\n\n";
+    for (const OptionGroup group : kGroupOrder) page += GroupTable(group);
+    return page + std::string(kExitCodes);
+  }
+  std::string page = fmt::format("# hvdray {}\n\n    hvdray {} {}\n\n", command.name, command.name,
+                                 command.arguments);
+  page += Wrap(fmt::format("{} {}{}{}", command.description, command.notes,
+                           command.notes.empty() ? "" : " ", command.see),
+               0, kWidth);
+  page += "\n" + examples + "\n";
+  page += Wrap(fmt::format("Exit codes: {}", command.exit_codes), 0, kWidth);
+  page += "\n| option | meaning |\n|---|---|\n";
+  for (const OptionRow& row : OptionsOf(command)) {
+    // Those that check shares with run are in the tables of run.
+    if (command.is_launch && row.id < OptionId::kJson) continue;
+    page += fmt::format("| {} | {} |\n", OptionCell(row), Cell(HelpOf(command, row)));
+  }
+  return page;
+}
+
 }  // namespace
 
-std::string WithValue(const Spelling& spelling) {
-  const OptionRow& row = *spelling.row;
-  if (row.type == OptionType::kOptionalChoice) {
-    return fmt::format("{}[={}]", spelling.text, row.value_name);
-  }
-  return row.value_name.empty() ? std::string(spelling.text)
-                                : fmt::format("{} {}", spelling.text, row.value_name);
-}
-
-std::string SpellingLine(const OptionRow& row) {
-  std::string line;
-  for (const Spelling& spelling : SpellingsOf(row)) {
-    if (spelling.is_hidden) continue;
-    line += (line.empty() ? "" : ", ") + WithValue(spelling);
-  }
-  return line;
-}
-
-std::vector<const OptionRow*> RowsOf(OptionGroup group) {
-  std::vector<const OptionRow*> rows;
-  for (const OptionRow& row : OptionTable()) {
-    if (row.group == group) rows.push_back(&row);
-  }
-  return rows;
-}
-
-std::vector<const OptionRow*> RowsOfCheck() {
-  std::vector<const OptionRow*> rows;
-  for (const OptionRow& row : CheckOptionTable()) rows.push_back(&row);
-  for (const OptionId id : kCheckOptions) rows.push_back(&RowOf(id));
-  return rows;
-}
-
-std::string CheckHelp(size_t width) {
+std::string Help(const CommandRow& command, size_t width) {
   width = std::max<size_t>(width, 60);
-  std::string help = "usage: hvdray check [OPTION...] [[--] COMMAND [ARGUMENT...]]\n\n";
-  help += Wrap(
-      "Says whether a job would start on these hosts, and what each of them is like: reachable, "
-      "versions, clock, disk, limits, CPUs, memory, GPUs, network, working directory, command. "
-      "Starts agents as run does, but no worker, and leaves nothing running. Each finding says "
-      "how to mend it.",
-      0, width);
-  help += "\nExamples:\n";
-  for (const HelpExample& example : kCheckExamples) {
+  std::string help = fmt::format("usage: hvdray {} {}\n\n", command.name, command.arguments);
+  help += Wrap(command.description, 0, width) + "\nExamples:\n";
+  for (const HelpExample& example : command.examples) {
     help += fmt::format("  # {}\n  {}\n", example.text, example.command);
   }
-  help += "\nOptions:\n";
-  for (const OptionRow* row : RowsOfCheck()) {
-    help += fmt::format("  {}\n", SpellingLine(*row));
-    help += Wrap(HelpOf(*row), 8, width);
-  }
-  help += "\n";
-  help += Wrap(
-      "All other options of run are taken as well, so that the words of a job can be checked as "
-      "they are; they make no difference here.",
-      0, width);
-  help += "\n";
-  help += Wrap(
-      "Exit codes: 0 a job would start, maybe with warnings; else what run would return: 2 wrong "
-      "usage or too few slots, 125 hosts or network, 126 command not executable, 127 not found. "
-      "129, 130, 131, 143: stopped by a signal.",
-      0, width);
-  return help;
+  if (!IsRun(command)) help += "\nOptions:\n";
+  ForEachOption(
+      command, [&](std::string_view title) { help += fmt::format("\n{}:\n", title); },
+      [&](const OptionRow& row) {
+        help += fmt::format("  {}\n", SpellingLine(row)) + Wrap(HelpOf(command, row), 8, width);
+      });
+  if (!command.notes.empty()) help += "\n" + Wrap(command.notes, 0, width);
+  return help + "\n" + Wrap(fmt::format("Exit codes: {}", command.exit_codes), 0, width);
 }
 
-std::string RunHelp(size_t width) {
-  width = std::max<size_t>(width, 60);
-  std::string help = "usage: hvdray run [OPTION...] [--] COMMAND [ARGUMENT...]\n\n";
-  help += Wrap(
-      "Starts COMMAND once for each slot, gives every worker its rank by Horovod's and "
-      "torchrun's variables, shows their output, and ends when they end.",
-      0, width);
-  help += "\nExamples:\n";
-  for (const HelpExample& example : kRunExamples) {
-    help += fmt::format("  # {}\n  {}\n", example.text, example.command);
+std::string OverviewHelp() {
+  std::string help =
+      "hvdray starts data-parallel training: unmodified Horovod scripts, torch.distributed\n"
+      "scripts, or any command that reads its rank from the environment.\n\n"
+      "  hvdray run -np 4 -- python train.py\n"
+      "  hvdray run --cluster configs/quickstart.yaml\n\n"
+      "Commands:\n";
+  for (const CommandRow& command : CommandTable()) {
+    help += fmt::format("  {:<12}{}\n", command.name, command.summary);
   }
-  for (const OptionGroup group : kGroupOrder) {
-    help += fmt::format("\n{}:\n", TitleOf(group));
-    for (const OptionRow* row : RowsOf(group)) {
-      help += fmt::format("  {}\n", SpellingLine(*row));
-      help += Wrap(HelpOf(*row), 8, width);
-    }
-  }
-  help += "\n";
-  help += Wrap(
-      "Options end at the first word that is none, or at --. Each option is also a key of "
-      "the job file (num_proc) and an environment variable (HVDRAY_NUM_PROC); flags win, "
-      "then the environment, then files. Horovod's own options may be shortened "
-      "(--slots for --slots-per-host). Times are seconds or have a unit: 0.5, 200ms, 2m.",
-      0, width);
-  help += "\n";
-  help += Wrap(
-      "Exit codes: the code of the worker that failed first (128+n for signal n); 2 wrong "
-      "usage, nothing was started; 124 --timeout; 125 hvdray could not do its part; 126 "
-      "command not executable; 127 not found. All of them: docs/cli.md.",
-      0, width);
-  return help;
+  return help + "\nhvdray COMMAND --help shows a command's options. Exit codes: docs/errors.md\n";
 }
 
-// The manual page and the completion for bash.
+// Manual pages.
 
-std::string RunManPage() {
-  std::string page =
-      ".\\\" Generated from the option table by hvdray-gen-cli; do not edit.\n"
-      ".TH HVDRAY\\-RUN 1\n"
-      ".SH NAME\n"
-      "hvdray\\-run \\- start a command on many slots and report what happened\n"
-      ".SH SYNOPSIS\n"
-      ".B hvdray run\n"
-      "[OPTION...] [\\-\\-] COMMAND [ARGUMENT...]\n"
-      ".SH DESCRIPTION\n"
-      "Starts COMMAND once for each slot, gives every worker its rank by Horovod's and torchrun's\n"
-      "variables, shows their output, and ends when they end.\n"
-      ".SH EXAMPLES\n";
-  for (const HelpExample& example : kRunExamples) {
+std::string ManPage(const CommandRow& command) {
+  std::string title = VariableOfKey(command.name);
+  title.replace(title.find('_'), 1, "-");
+  std::string page = fmt::format(
+      "{}.TH {} 1\n.SH NAME\nhvdray\\-{} \\- {}\n.SH SYNOPSIS\n.B hvdray {}\n{}\n"
+      ".SH DESCRIPTION\n{}.SH EXAMPLES\n",
+      kManHead, Roff(title), command.name, command.summary, command.name, Roff(command.arguments),
+      Roff(Wrap(command.description, 0, kManWidth)));
+  for (const HelpExample& example : command.examples) {
     page += fmt::format(".TP\n.B {}\n{}\n", Roff(example.command), Roff(example.text));
   }
   page += ".SH OPTIONS\n";
-  for (const OptionGroup group : kGroupOrder) {
-    page += fmt::format(".SS {}\n", Roff(TitleOf(group)));
-    for (const OptionRow* row : RowsOf(group)) {
-      page += fmt::format(".TP\n.B {}\n{}\n", Roff(SpellingLine(*row)), Roff(row->help));
-      if (!row->default_text.empty())
-        page += fmt::format("Default: {}.\n", Roff(row->default_text));
-    }
+  ForEachOption(
+      command, [&](std::string_view group) { page += fmt::format(".SS {}\n", Roff(group)); },
+      [&](const OptionRow& row) {
+        page += fmt::format(".TP\n.B {}\n{}", Roff(SpellingLine(row)),
+                            Roff(Wrap(HelpOf(command, row), 0, kManWidth)));
+      });
+  if (!command.notes.empty()) page += ".SH NOTES\n" + Roff(Wrap(command.notes, 0, kManWidth));
+  page += ".SH EXIT STATUS\n" + Roff(Wrap(command.exit_codes, 0, kManWidth));
+  if (IsRun(command)) {
+    page +=
+        ".SH FILES\n.TP\n.I $XDG_CONFIG_HOME/hvdray/config.yaml\n"
+        "Defaults of the user, with the long option names as keys.\n";
   }
+  return page + ".SH SEE ALSO\nhvdray(1)\n";
+}
+
+std::string OverviewManPage() {
+  std::string page(kManHead);
   page +=
-      ".SH EXIT STATUS\n"
-      "The code of the worker that failed first, 128+n if signal n killed it; 2 wrong usage, "
-      "nothing\n"
-      "was started; 124 \\-\\-timeout; 125 hvdray could not do its part; 126 command not "
-      "executable;\n"
-      "127 command not found; 129, 130, 131, 143 hvdray got SIGHUP, SIGINT, SIGQUIT, SIGTERM; 141 "
-      "the\n"
-      "reader of the output went away. SIGUSR1 and SIGUSR2 are passed on to the workers.\n"
-      ".SH FILES\n"
-      ".TP\n"
-      ".I $XDG_CONFIG_HOME/hvdray/config.yaml\n"
-      "Defaults of the user, with the long option names as keys.\n";
+      ".TH HVDRAY 1\n.SH NAME\n"
+      "hvdray \\- start data\\-parallel training on one host, many hosts or a Ray cluster\n"
+      ".SH SYNOPSIS\n.B hvdray\nCOMMAND [OPTION...]\n"
+      ".SH DESCRIPTION\n"
+      "Starts unmodified Horovod scripts, torch.distributed scripts, or any command that reads\n"
+      "its rank from the environment, and reports what happened. Called as horovodrun, it is\n"
+      "hvdray\\-run(1).\n"
+      ".SH COMMANDS\n";
+  std::string pages;
+  for (const CommandRow& command : CommandTable()) {
+    page += fmt::format(".TP\n.B {}\n{}\n", command.name, Roff(command.summary));
+    if (command.arguments.empty()) continue;
+    pages += fmt::format("{}hvdray\\-{}(1)", pages.empty() ? "" : ",\n", command.name);
+  }
+  return page +
+         ".SH EXIT STATUS\n"
+         "That of the command; 2 for a command that does not exist.\n"
+         ".SH SEE ALSO\n" +
+         pages + "\n";
+}
+
+// docs/cli.md. Sentences that no row holds stand here, once.
+
+std::string CliMarkdown() {
+  std::string page;
+  for (const CommandRow& command : CommandTable()) {
+    if (!command.arguments.empty()) page += (page.empty() ? "" : "\n") + MarkdownOf(command);
+  }
   return page;
 }
 
-std::string CheckManPage() {
-  std::string page =
-      ".\\\" Generated from the option table by hvdray-gen-cli; do not edit.\n"
-      ".TH HVDRAY\\-CHECK 1\n"
-      ".SH NAME\n"
-      "hvdray\\-check \\- say whether a job would start, and what its hosts are like\n"
-      ".SH SYNOPSIS\n"
-      ".B hvdray check\n"
-      "[OPTION...] [[\\-\\-] COMMAND [ARGUMENT...]]\n"
-      ".SH DESCRIPTION\n"
-      "Starts agents on the hosts of a job as hvdray\\-run(1) does, but no worker, and tells of\n"
-      "versions, clocks, disks, limits, CPUs, memory, GPUs, network, working directory and "
-      "command.\n"
-      "Each finding says how to mend it. Nothing is left running.\n"
-      ".SH EXAMPLES\n";
-  for (const HelpExample& example : kCheckExamples) {
-    page += fmt::format(".TP\n.B {}\n{}\n", Roff(example.command), Roff(example.text));
-  }
-  page +=
-      ".SH OPTIONS\n"
-      "All of hvdray\\-run(1); these make a difference:\n";
-  for (const OptionRow* row : RowsOfCheck()) {
-    page += fmt::format(".TP\n.B {}\n{}\n", Roff(SpellingLine(*row)), Roff(row->help));
-    if (!row->default_text.empty()) page += fmt::format("Default: {}.\n", Roff(row->default_text));
-  }
-  page +=
-      ".SH EXIT STATUS\n"
-      "0 a job would start, maybe with warnings; else what hvdray\\-run(1) would return: 2 wrong\n"
-      "usage or too few slots, 125 hosts or network, 126 command not executable, 127 not found;\n"
-      "129, 130, 131, 143 stopped by SIGHUP, SIGINT, SIGQUIT, SIGTERM.\n";
-  return page;
-}
+// Completion for bash.
 
 std::string BashCompletion() {
-  std::string script =
-      "# Generated from the option table by hvdray-gen-cli; do not edit.\n"
-      "_hvdray_run() {\n"
-      "  local word=\"${COMP_WORDS[COMP_CWORD]}\" before=\"${COMP_WORDS[COMP_CWORD-1]}\" i\n"
-      "  local first=1\n"
-      "  [[ ${COMP_WORDS[0]##*/} == hvdray ]] && first=2\n"
-      "  if (( first == 2 && COMP_CWORD == 1 )); then\n"
-      "    COMPREPLY=($(compgen -W 'run check replay follow status jobs slots rendezvous "
-      "explain agent help version' -- \"$word\"))\n"
-      "    return\n"
-      "  fi\n"
-      "  if [[ $first == 2 && ${COMP_WORDS[1]} == replay ]]; then\n"
-      "    if [[ $word == -* ]]; then\n"
-      "      COMPREPLY=($(compgen -W '" +
-      ReplayWords() +
-      "' -- \"$word\"))\n"
-      "    else\n"
-      "      COMPREPLY=($(compgen -f -- \"$word\"))\n"
-      "    fi\n"
-      "    return\n"
-      "  fi\n"
-      "  if [[ $first == 2 && ${COMP_WORDS[1]} == @(help|explain) ]]; then\n"
-      "    local names='run check replay follow status jobs slots rendezvous explain'\n"
-      "    [[ ${COMP_WORDS[1]} == explain ]] && names=$(\"${COMP_WORDS[0]}\" explain | cut -d' ' "
-      "-f1)\n"
-      "    COMPREPLY=($(compgen -W \"$names\" -- \"$word\"))\n"
-      "    return\n"
-      "  fi\n"
-      "  # These say themselves which options they have.\n"
-      "  if [[ $first == 2 && ${COMP_WORDS[1]} == @(follow|status|jobs|slots|rendezvous) ]]; then\n"
-      "    if [[ $word == -* ]]; then\n"
-      "      local said=$(\"${COMP_WORDS[0]}\" \"${COMP_WORDS[1]}\" --help 2>/dev/null)\n"
-      "      said=$(grep -oE -- '(^|[ ,])--?[A-Za-z][a-z-]*' <<<\"$said\" | tr -d ' ,')\n"
-      "      COMPREPLY=($(compgen -W \"$said\" -- \"$word\"))\n"
-      "    else\n"
-      "      COMPREPLY=($(compgen -f -- \"$word\"))\n"
-      "    fi\n"
-      "    return\n"
-      "  fi\n"
-      "  [[ $first == 2 && ${COMP_WORDS[1]} != run && ${COMP_WORDS[1]} != check ]] && return\n"
-      "  case \"$before\" in\n";
+  std::string names, of_people, cases;
+  for (const CommandRow& command : CommandTable()) {
+    names += fmt::format("{} ", command.name);
+    if (command.arguments.empty()) continue;
+    of_people += fmt::format("{}{}", of_people.empty() ? "" : " ", command.name);
+    cases += fmt::format("    {}) words='{}' ;;\n", command.name,
+                         WordsOf(SpellingsOf(command), /*is_only_with_value=*/false));
+  }
+  std::string script = fmt::format(
+      R"bash(# Generated from the option table by hvdray-gen-cli; do not edit.
+_hvdray_run() {{
+  local word="${{COMP_WORDS[COMP_CWORD]}}" before="${{COMP_WORDS[COMP_CWORD-1]}}" i
+  local first=1 command=run words
+  if [[ ${{COMP_WORDS[0]##*/}} == hvdray ]]; then
+    first=2
+    command=${{COMP_WORDS[1]}}
+  fi
+  if (( first == 2 && COMP_CWORD == 1 )); then
+    COMPREPLY=($(compgen -W '{}help version' -- "$word"))
+    return
+  fi
+  case "$command" in
+    help) COMPREPLY=($(compgen -W '{}' -- "$word")); return ;;
+{}    *) return ;;
+  esac
+  if [[ $command == explain && $word != -* ]]; then
+    COMPREPLY=($(compgen -W "$("${{COMP_WORDS[0]}}" explain | cut -d' ' -f1)" -- "$word"))
+    return
+  fi
+  case "$before" in
+)bash",
+      names, of_people, cases);
   for (const OptionRow& row : OptionTable()) {
     const std::string reply = CompletionOf(row);
     if (reply.empty()) continue;
@@ -527,54 +503,30 @@ std::string BashCompletion() {
     script += fmt::format("    {})\n      {}\n      return ;;\n", pattern, reply);
   }
   script += fmt::format(
-      "  esac\n"
-      "  # Behind the first word that is neither an option nor its value, files belong to the "
-      "command.\n"
-      "  local with_value=' {} '\n"
-      "  for (( i = first; i < COMP_CWORD; i++ )); do\n"
-      "    if [[ ${{COMP_WORDS[i]}} != -* && $with_value != *\" ${{COMP_WORDS[i-1]}} \"* ]] ||\n"
-      "       [[ ${{COMP_WORDS[i]}} == -- ]]; then\n"
-      "      COMPREPLY=($(compgen -f -- \"$word\"))\n"
-      "      return\n"
-      "    fi\n"
-      "  done\n"
-      "  local words='{}'\n"
-      "  [[ $first == 2 && ${{COMP_WORDS[1]}} == check ]] && words+=' {}'\n"
-      "  if [[ $word == -* ]]; then\n"
-      "    COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
-      "  else\n"
-      "    COMPREPLY=($(compgen -c -f -- \"$word\"))\n"
-      "  fi\n"
-      "}}\n"
-      "complete -o filenames -F _hvdray_run hvdray horovodrun\n",
-      Words(true), Words(false), CheckWords());
+      R"bash(  esac
+  # After the first word that is neither an option nor its value, files belong to the command.
+  local with_value=' {} '
+  for (( i = first; i < COMP_CWORD; i++ )); do
+    if [[ $command != run && $command != check ]]; then
+      break
+    elif [[ ${{COMP_WORDS[i]}} != -* && $with_value != *" ${{COMP_WORDS[i-1]}} "* ]] ||
+       [[ ${{COMP_WORDS[i]}} == -- ]]; then
+      COMPREPLY=($(compgen -f -- "$word"))
+      return
+    fi
+  done
+  if [[ $word == -* ]]; then
+    COMPREPLY=($(compgen -W "$words" -- "$word"))
+  elif [[ $command == run || $command == check ]]; then
+    COMPREPLY=($(compgen -c -f -- "$word"))
+  else
+    COMPREPLY=($(compgen -f -- "$word"))
+  fi
+}}
+complete -o filenames -F _hvdray_run hvdray horovodrun
+)bash",
+      WordsOf(SpellingsOf(CommandNamed("check")), /*is_only_with_value=*/true));
   return script;
-}
-
-// docs/cli.md. Sentences that no row holds stand here, once.
-
-std::string RunMarkdown() {
-  std::string page(kIntroduction);
-  for (const HelpExample& example : kRunExamples) {
-    page += ExampleLine(example);
-  }
-  page += kRules;
-  page += "## Options\n\n";
-  for (const OptionGroup group : kGroupOrder) page += GroupTable(group);
-  page += kExitCodes;
-  return page + "\n" + CheckMarkdown() + "\n" + ReplayMarkdown();
-}
-
-std::string CheckMarkdown() {
-  std::string page(kCheckIntroduction);
-  for (const HelpExample& example : kCheckExamples) {
-    page += ExampleLine(example);
-  }
-  page += kCheckRules;
-  for (const OptionRow& row : CheckOptionTable()) {
-    page += fmt::format("| {} | {} |\n", OptionCell(row), Cell(row.help));
-  }
-  return page;
 }
 
 }  // namespace hvdray

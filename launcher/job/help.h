@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// What people read about the options of `hvdray run` and `check`, all of it made from the option
-// table. Pure.
+// What people read about the commands and their options, made from the tables. Pure.
 #ifndef HVDRAY_LAUNCHER_JOB_HELP_H_
 #define HVDRAY_LAUNCHER_JOB_HELP_H_
 
 #include <cstddef>
 #include <string>
 
+#include "launcher/job/option_table.h"
+
 namespace hvdray {
 
-/// `hvdray run --help`: examples first, then the options by group. Wrapped at `width` columns, at
-/// least 60.
-std::string RunHelp(size_t width = 80);
+/// `hvdray COMMAND --help`, of a command with arguments: examples first, then the options. Wrapped
+/// at `width` columns, at least 60.
+std::string Help(const CommandRow& command, size_t width = 80);
+/// `hvdray --help`.
+std::string OverviewHelp();
 
-/// `hvdray check --help`.
-std::string CheckHelp(size_t width = 80);
+/// hvdray-COMMAND(1), in man(7) macros.
+std::string ManPage(const CommandRow& command);
+/// hvdray(1).
+std::string OverviewManPage();
 
-/// docs/cli.md, of both.
-std::string RunMarkdown();
+/// docs/cli.md.
+std::string CliMarkdown();
 
-/// The manual page hvdray-run(1), in man(7) macros.
-std::string RunManPage();
-/// hvdray-check(1).
-std::string CheckManPage();
-
-/// Completion of `hvdray run`, `hvdray check` and `horovodrun` for bash.
+/// Completion of hvdray and horovodrun for bash.
 std::string BashCompletion();
 
 }  // namespace hvdray

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Levels from flags and from the environment, and the typed reads. Files: file_layer.cc.
+// Levels from flags, environment and files, and the typed reads.
 #include "launcher/job/option_layers.h"
 
 #include <fmt/format.h>
@@ -34,13 +34,23 @@ bool IsOwnVariable(std::string_view name) {
 }
 
 std::vector<std::string> SplitAt(std::string_view text, std::string_view separators) {
-  std::vector<std::string> parts;
-  while (!text.empty()) {
-    const size_t end = text.find_first_of(separators);
-    if (end != 0) parts.emplace_back(text.substr(0, end));
-    text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+  const std::vector<std::string_view> parts = BlankSeparated(text, separators);
+  return {parts.begin(), parts.end()};
+}
+
+/// "zone=in(a,b),gpu=yes": a comma between parentheses does not separate.
+std::vector<std::string> SplitSelectors(std::string_view text) {
+  std::vector<std::string> selectors;
+  for (const std::string& part : SplitAt(text, ",")) {
+    const bool is_open = !selectors.empty() && std::ranges::count(selectors.back(), '(') >
+                                                   std::ranges::count(selectors.back(), ')');
+    if (is_open) {
+      selectors.back() += "," + part;
+    } else {
+      selectors.push_back(part);
+    }
   }
-  return parts;
+  return selectors;
 }
 
 /// One variable as words, by the type of its option.
@@ -57,10 +67,20 @@ Result<std::vector<std::string>> ValuesOfVariable(const OptionKey& key, const st
     case OptionType::kIntPair:
       return SplitAt(text, " ,");
     case OptionType::kList:
-      return SplitAt(text, ",");
+      return key.row->id == OptionId::kLabelSelector ? SplitSelectors(text) : SplitAt(text, ",");
     default:
       return std::vector<std::string>{text};
   }
+}
+
+Status ReadVariable(const OptionKey& key, const Environment& environment, OptionLayer* layer) {
+  const std::string name = VariableOfKey(key.text);
+  const std::string text = environment.GetOr(name, "");
+  if (text.empty() || layer->options.contains(key.row->id)) return {};
+  HVDRAY_ASSIGN_OR_RETURN(std::vector<std::string> values, ValuesOfVariable(key, text));
+  const std::string origin = "env " + name;
+  layer->options[key.row->id] = {std::move(values), origin, origin};
+  return {};
 }
 
 /// horovodrun takes `--output-filename "$DIRECTORY"` with an empty DIRECTORY as if it were not
@@ -373,17 +393,23 @@ Result<OptionLayer> LayerOfEnvironment(const Environment& environment,
                                        std::vector<std::string>* warnings) {
   OptionLayer layer;
   for (const OptionKey& key : AllKeys()) {
-    const std::string name = VariableOfKey(key.text);
-    const std::string text = environment.GetOr(name, "");
-    if (text.empty() || layer.options.contains(key.row->id)) continue;
-    HVDRAY_ASSIGN_OR_RETURN(std::vector<std::string> values, ValuesOfVariable(key, text));
-    const std::string origin = "env " + name;
-    layer.options[key.row->id] = {std::move(values), origin, origin};
+    HVDRAY_RETURN_IF_ERROR(ReadVariable(key, environment, &layer));
   }
   HVDRAY_RETURN_IF_ERROR(CheckExclusions(layer));
   AddFallbackVariable(OptionId::kStartTimeout, "HOROVOD_START_TIMEOUT", environment, &layer);
   AddFallbackVariable(OptionId::kElasticTimeout, "HOROVOD_ELASTIC_TIMEOUT", environment, &layer);
   WarnOfUnknown(environment, warnings);
+  return layer;
+}
+
+Result<OptionLayer> LayerOfVariables(const Environment& environment, const CommandRow& command) {
+  OptionLayer layer;
+  for (const OptionKey& key : AllKeys()) {
+    const auto is_same = [&key](const CommandOption& option) { return option.id == key.row->id; };
+    if (key.row->group != OptionGroup::kRay || std::ranges::none_of(command.options, is_same))
+      continue;
+    HVDRAY_RETURN_IF_ERROR(ReadVariable(key, environment, &layer));
+  }
   return layer;
 }
 

@@ -45,6 +45,9 @@ Result<OptionLayer> LayerOfFlags(const ParsedArgv& argv);
 Result<OptionLayer> LayerOfEnvironment(const Environment& environment,
                                        std::vector<std::string>* warnings);
 
+/// HVDRAY_<NAME> of the options of group Ray among those of `command`. Errors: kUsage.
+Result<OptionLayer> LayerOfVariables(const Environment& environment, const CommandRow& command);
+
 /// A mapping of keys (long names with '_') and `command`. A null root gives an empty layer.
 /// Errors: kSpecInvalid at file:line:column: unknown key with the nearest one, one option named
 /// twice, wrong type, a key that does not belong into this kind of file.

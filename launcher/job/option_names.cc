@@ -1,25 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Spellings, keys and titles derived from the rows of the option table.
+// Spellings, keys and titles, derived from the rows.
 #include <utility>
 
+#include "base/text.h"
 #include "launcher/job/option_table.h"
 
 namespace hvdray {
 namespace {
 
-std::vector<std::string_view> Split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  while (!text.empty()) {
-    const size_t end = text.find(separator);
-    if (end != 0) parts.push_back(text.substr(0, end));
-    text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
-  }
-  return parts;
-}
-
 void AddSpellings(const OptionRow& row, std::string_view words, bool is_negation,
                   std::vector<Spelling>* spellings) {
-  for (std::string_view word : Split(words, ' ')) {
+  for (std::string_view word : BlankSeparated(words)) {
     const bool is_hidden = word.front() != '-';
     const bool is_added = word.front() == '+';
     if (is_hidden) word.remove_prefix(1);
@@ -72,15 +63,18 @@ const std::vector<Spelling>& AllSpellings() {
   return rows;
 }
 
-const std::vector<Spelling>& AllCheckSpellings() {
-  static const std::vector<Spelling> rows = [] {
-    std::vector<Spelling> all = AllSpellings();
-    for (const OptionRow& row : CheckOptionTable()) {
-      for (const Spelling& spelling : SpellingsOf(row)) all.push_back(spelling);
+std::vector<Spelling> SpellingsOf(const CommandRow& command) {
+  std::vector<Spelling> all;
+  if (command.is_launch) all = AllSpellings();
+  for (const CommandOption& option : command.options) {
+    const OptionRow& row = RowOf(option.id);
+    if (command.is_launch && row.id < OptionId::kJson) continue;
+    for (Spelling spelling : SpellingsOf(row)) {
+      spelling.is_abbreviable = false;
+      all.push_back(spelling);
     }
-    return all;
-  }();
-  return rows;
+  }
+  return all;
 }
 
 const std::vector<OptionKey>& AllKeys() {
@@ -96,7 +90,9 @@ std::string VariableOfKey(std::string_view key) {
   return variable;
 }
 
-std::vector<std::string_view> ChoicesOf(const OptionRow& row) { return Split(row.value_name, '|'); }
+std::vector<std::string_view> ChoicesOf(const OptionRow& row) {
+  return BlankSeparated(row.value_name, "|");
+}
 
 std::string_view TitleOf(OptionGroup group) {
   switch (group) {

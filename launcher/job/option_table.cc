@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rows. Adding an option is adding a row here and reading it in options_resolver.cc.
+// The rows of the options. A new option needs a row here, and code that reads it.
 #include "launcher/job/option_table.h"
 
 #include <iterator>
@@ -495,15 +495,24 @@ constexpr OptionRow kRows[] = {
     {.id = Id::kBindingArgs, .name = "binding-args", .spellings = "--binding-args",
      .type = Type::kText, .value_name = "ARGS", .group = Group::kController, .is_horovod = true,
      .help = "Not supported: there is no mpirun or jsrun to give them to."},
-};
 
-constexpr OptionRow kCheckRows[] = {
+    // Those of other commands.
     {.id = Id::kJson, .name = "json", .spellings = "--json", .type = Type::kFlag,
-     .default_text = "off", .group = Group::kPlan,
-     .help = "Print one JSON object (docs/check.md) instead of text."},
+     .default_text = "off", .group = Group::kPlan, .help = "Print one JSON object instead of text."},
     {.id = Id::kImport, .name = "import", .spellings = "--import", .type = Type::kList,
      .value_name = "MODULE,...", .group = Group::kPlan,
      .help = "Have the command's Python import these modules on every host, as workers would. Repeatable."},
+    {.id = Id::kStop, .name = "stop", .spellings = "--stop", .type = Type::kFlag, .default_text = "off",
+     .group = Group::kFailure, .help = "Stop the job in good order, and follow it to its end."},
+    {.id = Id::kBind, .name = "host", .spellings = "--host --bind", .type = Type::kText,
+     .value_name = "ADDRESS", .default_text = "127.0.0.1", .group = Group::kNetwork,
+     .help = "IPv4 address to listen on."},
+    {.id = Id::kPort, .name = "port", .spellings = "--port", .type = Type::kInt, .value_name = "N",
+     .min = 0, .max = 65535, .default_text = "0", .group = Group::kNetwork,
+     .help = "Port to listen on; 0: any free one."},
+    {.id = Id::kAllow, .name = "allow", .spellings = "--allow", .type = Type::kText,
+     .value_name = "CIDR,...", .group = Group::kNetwork,
+     .help = "Addresses that may connect. Required unless it listens on loopback."},
 };
 // clang-format on
 
@@ -517,9 +526,9 @@ static_assert(IsInOrder(), "rows stand in the order of OptionId, one each");
 
 }  // namespace
 
-std::span<const OptionRow> OptionTable() { return kRows; }
-
-std::span<const OptionRow> CheckOptionTable() { return kCheckRows; }
+std::span<const OptionRow> OptionTable() {
+  return std::span(kRows).first(static_cast<size_t>(Id::kJson));
+}
 
 const OptionRow& RowOf(OptionId id) {
   HVDRAY_CHECK(id < OptionId::kCount);

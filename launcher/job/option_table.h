@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every option of `hvdray run`, once: the parser, the resolver, help, docs/cli.md and completions
-// all read this table. `hvdray check` takes the same ones and some of its own. It decides nothing.
+// Every command of hvdray and every option, once: the parser, the resolver, help, man pages,
+// docs/cli.md and completions all read these tables. They decide nothing.
 #ifndef HVDRAY_LAUNCHER_JOB_OPTION_TABLE_H_
 #define HVDRAY_LAUNCHER_JOB_OPTION_TABLE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -38,8 +39,8 @@ enum class OptionId : uint8_t {
   kMpiThreadsDisable, kNumNcclStreams, kThreadAffinity, kGlooTimeout,
   kLogLevel, kLogWithTimestamp,
   kGloo, kMpi, kJsrun, kMpiArgs, kBindingArgs,
-  kCount,  // Those of run end here; the others are of check alone.
-  kJson, kImport,
+  kJson, kImport, kStop, kBind, kPort, kAllow,  // Not options of run.
+  kCount,
 };
 // clang-format on
 
@@ -98,11 +99,46 @@ struct OptionRow {
   std::string_view help;
 };
 
-/// All rows of run, by OptionId.
+/// The rows of run, by OptionId.
 std::span<const OptionRow> OptionTable();
+/// A row of any command.
 const OptionRow& RowOf(OptionId id);
-/// What `hvdray check` has beside them: no keys of files, no variables.
-std::span<const OptionRow> CheckOptionTable();
+
+struct HelpExample {
+  std::string_view text;
+  std::string_view command;
+};
+
+/// An option as one command describes it.
+struct CommandOption {
+  OptionId id;
+  std::string_view help = {};          ///< Empty: that of the row.
+  std::string_view default_text = {};  ///< The same; "off": help shows none.
+};
+
+/// A command, and what help, man page and docs/cli.md say about it.
+struct CommandRow {
+  std::string_view name;
+  std::string_view summary;
+  std::string_view arguments = {};  ///< "[OPTION...] FILE". Empty: the command has no page.
+  std::string_view missing = {};    ///< The error without any argument; empty: none is needed.
+  size_t max_arguments = 0;
+  /// Takes every option of run and then a command line, which ends the options.
+  bool is_launch = false;
+  std::string_view description = {};
+  std::string_view see = {};  ///< Follows the description in docs/cli.md; in Markdown.
+  std::span<const HelpExample> examples = {};
+  std::string_view notes = {};  ///< Follows the options.
+  std::string_view exit_codes = {};
+  std::span<const CommandOption> options = {};  ///< As shown; empty: all of run, by group.
+};
+
+/// In the order of `hvdray --help`.
+std::span<const CommandRow> CommandTable();
+/// `name` is one of CommandTable().
+const CommandRow& CommandNamed(std::string_view name);
+/// The options that the help of `command` shows, in its words.
+std::vector<OptionRow> OptionsOf(const CommandRow& command);
 
 /// One way to write an option.
 struct Spelling {
@@ -114,11 +150,11 @@ struct Spelling {
   bool is_long() const { return text.starts_with("--"); }
 };
 
-/// All spellings of all rows, in the table's order. Built once.
+/// All spellings of run, in the table's order. Built once.
 const std::vector<Spelling>& AllSpellings();
 std::vector<Spelling> SpellingsOf(const OptionRow& row);
-/// The same and those of CheckOptionTable().
-const std::vector<Spelling>& AllCheckSpellings();
+/// All spellings that `command` takes. Only those of run may be abbreviated.
+std::vector<Spelling> SpellingsOf(const CommandRow& command);
 
 /// A name that stands for a row in files and in the environment.
 struct OptionKey {

@@ -301,13 +301,44 @@ Result<RunRequest> ResolveRun(std::span<const std::string> args, const Environme
 
 Result<CheckRequest> ResolveCheck(std::span<const std::string> args, const Environment& environment,
                                   const ResolverFiles& files) {
-  HVDRAY_ASSIGN_OR_RETURN(ParsedArgv argv, ParseCheckArgv(args));
+  HVDRAY_ASSIGN_OR_RETURN(ParsedArgv argv, ParseArgv(args, "check"));
   CheckRequest request;
   HVDRAY_RETURN_IF_ERROR(TakeOwnOptions(argv, request));
   HVDRAY_ASSIGN_OR_RETURN(request.run, ResolveParsed(argv, environment, files, SpecUse::kCheck));
   const JobSpec& spec = request.run.spec;
   HVDRAY_RETURN_IF_ERROR(RefusePlan(spec));
   request.slots = CheckSlots(spec);
+  return request;
+}
+
+Result<CommandRequest> ResolveRequest(std::string_view command, std::span<const std::string> args,
+                                      const Environment& environment) {
+  const CommandRow& row = CommandNamed(command);
+  HVDRAY_ASSIGN_OR_RETURN(ParsedArgv argv, ParseArgv(args, command));
+  CommandRequest request;
+  if (!argv.options.empty() && argv.options.back().row->type == OptionType::kAction) {
+    request.wants_help = argv.options.back().row->id == OptionId::kHelp;
+    request.wants_version = !request.wants_help;
+    return request;
+  }
+  request.arguments = std::move(argv.command);
+  const std::string usage = fmt::format("hvdray {} {}", command, row.arguments);
+  if (request.arguments.empty() && !row.missing.empty()) {
+    return Status(ErrorCode::kUsage, std::string(row.missing), usage);
+  }
+  if (request.arguments.size() > row.max_arguments) {
+    return Status(ErrorCode::kUsage,
+                  fmt::format("unexpected word {}", Quoted(request.arguments[row.max_arguments])),
+                  usage);
+  }
+  argv.command.clear();
+  HVDRAY_ASSIGN_OR_RETURN(OptionLayer flags, LayerOfFlags(argv));
+  request.said.PushLowest(std::move(flags));
+  HVDRAY_ASSIGN_OR_RETURN(OptionLayer variables, LayerOfVariables(environment, row));
+  request.said.PushLowest(std::move(variables));
+  request.spec.np.Set(1, "default");
+  HVDRAY_RETURN_IF_ERROR(ReadSettings(request.said, &request.spec));
+  HVDRAY_RETURN_IF_ERROR(ReadRayAsk(request.said, request.said, &request.spec.ray));
   return request;
 }
 

@@ -9,12 +9,14 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/environ.h"
 #include "base/result.h"
 #include "base/yaml.h"
 #include "launcher/job/job_spec.h"
+#include "launcher/job/option_layers.h"
 
 namespace hvdray {
 
@@ -85,6 +87,22 @@ struct CheckRequest {
 /// few slots, which are told beside.
 Result<CheckRequest> ResolveCheck(std::span<const std::string> args, const Environment& environment,
                                   const ResolverFiles& files);
+
+/// What was asked of a command that starts no job.
+struct CommandRequest {
+  std::vector<std::string> arguments;  ///< As many as the command takes.
+  LayerStack said;                     ///< Flags, then variables.
+  JobSpec spec;                        ///< The options that run has too; no hosts, np 1.
+  bool wants_help = false;
+  bool wants_version = false;
+  /// Whether a flag was given.
+  bool Has(OptionId id) const { return said.Find(id) != nullptr; }
+};
+
+/// Resolves `args`, the words after `hvdray COMMAND`. Options stand before or after arguments;
+/// those of group Ray also come from HVDRAY_<LONG_NAME>. Errors: kUsage.
+Result<CommandRequest> ResolveRequest(std::string_view command, std::span<const std::string> args,
+                                      const Environment& environment);
 
 }  // namespace hvdray
 

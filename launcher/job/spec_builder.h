@@ -38,6 +38,10 @@ Status ResolveHosts(const LayerStack& layers, const LayerStack& job,
                     const std::optional<ClusterHosts>& cluster, const Environment& environment,
                     const ResolverFiles& files, SpecUse use, JobSpec* spec);
 
+/// Whether the job runs on Ray, --ray-headers, and what a slot is made of. `job`: as below. Errors:
+/// kUsage.
+Status ReadRayAsk(const LayerStack& all, const LayerStack& job, RaySpec* spec);
+
 /// --ray and what belongs to it. `job`: the levels that speak of this job, without the user's own
 /// file. Behind ReadSettings(). Errors: kUsage for options that mean nothing with Ray, or only with
 /// it; kNotSupported; those of ChooseBackend(), which it calls once it has read the settings.

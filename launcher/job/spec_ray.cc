@@ -325,19 +325,12 @@ Status CheckStrategy(const JobSpec& spec) {
 
 }  // namespace
 
-Status ReadRaySettings(const LayerStack& all, const LayerStack& job,
-                       const std::optional<ClusterHosts>& cluster, const ResolverFiles& files,
-                       JobSpec* spec, std::vector<std::string>* warnings) {
-  RaySpec& ray = spec->ray;
+Status ReadRayAsk(const LayerStack& all, const LayerStack& job, RaySpec* spec) {
+  RaySpec& ray = *spec;
   ray.is_wanted = WantsRay(all, job);
   SettingReader reader(all);
   const auto amount = [](const RawOption& raw) { return AmountOf(raw, LastOf(raw)); };
   reader.Read(OptionId::kRayHeaders, &ray.headers, HeadersOf);
-  reader.Read(OptionId::kRayLogLimit, &ray.log_limit, LogLimitOf);
-  reader.Read(OptionId::kExclude, &ray.excludes,
-              [](const RawOption& raw) -> Result<std::vector<std::string>> { return raw.values; });
-  reader.Read(OptionId::kRuntimeEnv, &ray.runtime_env,
-              [&](const RawOption& raw) { return RuntimeEnvOf(raw, files, &ray); });
   reader.Read(OptionId::kCpusPerSlot, &ray.cpus_per_slot, amount);
   reader.Read(OptionId::kGpusPerSlot, &ray.gpus_per_slot,
               [&](const RawOption& raw) -> Result<std::optional<double>> {
@@ -346,6 +339,20 @@ Status ReadRaySettings(const LayerStack& all, const LayerStack& job,
               });
   reader.Read(OptionId::kResourcesPerSlot, &ray.slot_resources, ResourcesOf);
   reader.Read(OptionId::kLabelSelector, &ray.label_selectors, LabelsOf);
+  return reader.TakeStatus();
+}
+
+Status ReadRaySettings(const LayerStack& all, const LayerStack& job,
+                       const std::optional<ClusterHosts>& cluster, const ResolverFiles& files,
+                       JobSpec* spec, std::vector<std::string>* warnings) {
+  RaySpec& ray = spec->ray;
+  HVDRAY_RETURN_IF_ERROR(ReadRayAsk(all, job, &ray));
+  SettingReader reader(all);
+  reader.Read(OptionId::kRayLogLimit, &ray.log_limit, LogLimitOf);
+  reader.Read(OptionId::kExclude, &ray.excludes,
+              [](const RawOption& raw) -> Result<std::vector<std::string>> { return raw.values; });
+  reader.Read(OptionId::kRuntimeEnv, &ray.runtime_env,
+              [&](const RawOption& raw) { return RuntimeEnvOf(raw, files, &ray); });
   HVDRAY_RETURN_IF_ERROR(reader.TakeStatus());
   HVDRAY_RETURN_IF_ERROR(ChooseBackend(job, cluster, files, spec, warnings));
   if (!*ray.is_wanted) return RefuseRayOptions(job);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any words after `hvdray run`: a spec or one line of error, and the same answer twice.
+// Any words after `hvdray run`, and other commands: a spec or one line of error, and the same
+// answer twice.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -33,6 +34,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const ResolverFiles files = {
       [](const std::string&) { return Result<std::optional<std::string>>(std::nullopt); },
       [](const std::string&) { return false; }, nullptr};
+  for (const CommandRow& command : CommandTable()) {
+    if (command.is_launch || command.arguments.empty()) continue;
+    const Status status = ResolveRequest(command.name, args, environment).status();
+    HVDRAY_CHECK(status.ok() != !status.message().empty());
+    HVDRAY_CHECK(status.message().find('\n') == std::string::npos);
+  }
   const Result<RunRequest> request = ResolveRun(args, environment, files);
   if (!request.ok()) {
     HVDRAY_CHECK(!request.status().message().empty());

@@ -194,7 +194,7 @@ def test_nobody_there_is_exit_2(ask):
     (("--ray-address", "10.0.0.10:6379"), {}, "write http://10.0.0.10:8265"),
     (("--ray-address", "ray://head:10001"), {}, "write http://head:8265"),
     (("--ray",), {"HVDRAY_RAY_ADDRESS": "auto"}, "env HVDRAY_RAY_ADDRESS: "),
-    (("--ray", "--ray-headers", "{"), {}, "--ray-headers: "),
+    (("--ray", "--ray-headers", "{"), {}, "--ray-headers"),
     (("--ray", "--timeout", "0"), {}, "--timeout"),
     (("--ray", "extra"), {}, "extra"),
     (("--ray",), {"RAY_AUTH_TOKEN_PATH": "/nowhere/token"}, "RAY_AUTH_TOKEN_PATH: /nowhere/token"),
@@ -219,7 +219,7 @@ def test_inside_a_node_rays_own_variable_names_the_host(ask):
     (("--resources-per-slot", "my_res=-1"), "must be from 0 to"),
     (("--gpus-per-slot", "1"), "--gpus-per-slot has no effect without --use-gpu"),
     (("--use-gpu", "--gpus-per-slot", "0.5"), "must be a whole number from 1"),
-    (("--label-selector", "zone"), "is not NAME=VALUE"),
+    (("--label-selector", "zone"), "must be NAME=VALUE"),
     (("--gpus-per-slot", "-1"), "--gpus-per-slot"),
 ])
 def test_a_slot_of_nothing_is_exit_2(ask, words, said):

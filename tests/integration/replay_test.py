@@ -142,7 +142,7 @@ def test_a_huge_line_costs_neither_time_nor_memory(replay, tmp_path):
     (("nowhere.record",), "nowhere.record: No such file or directory [HVD-E0104]"),
     (("/",), "Is a directory [HVD-E0104]"),
     (("--jsn", "x"), "unknown option '--jsn'"),
-    (("a", "b"), "one file, not 'b' too"),
+    (("a", "b"), "unexpected word 'b'"),
     (("-np", "2"), "unknown option"),
 ])
 def test_wrong_words_and_files_are_exit_2(replay, words, said):

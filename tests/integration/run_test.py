@@ -294,7 +294,7 @@ def test_help_and_version(hvdray):
         result = hvdray.run(*args)
         assert result.code == 0 and "hvdray" in result.text, args
     version = hvdray.go("-v").text
-    assert re.match(r"hvdray \d+\.\d+\.\d+ \(\w+\)\nbuilt with CLI11 \d", version), version
+    assert re.match(r"hvdray \d+\.\d+\.\d+ \(\w+\)\nbuilt with cpp-httplib \d", version), version
     assert re.search(r", libssh2 \d.*, OpenSSL \d.*, zlib \d\S+\n$", version), version
     assert "[X] Gloo" in hvdray.go("-cb").text
 
@@ -346,7 +346,7 @@ def test_check_build_tells_of_the_horovod_that_is_there(hvdray, horovod_python, 
     for name in ("TensorFlow", "MXNet", "NCCL", "MPI"):
         assert f"[ ] {name}" in table and f"[X] {name}" not in table, table
     table = hvdray.go("--check-build", env=dict(os.environ, PATH=str(tmp_path))).text
-    assert "No python3 along PATH" in table and "[ ] PyTorch" in table, table
+    assert "No python3 on PATH" in table and "[ ] PyTorch" in table, table
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@
 #include <sstream>
 
 #include "launcher/job/option_table.h"
-#include "launcher/job/replay_options.h"
 #include "tests/unit/spec/spec_test_support.h"
 
 namespace hvdray {
@@ -26,20 +25,20 @@ std::string FileText(const std::string& path) {
 constexpr const char* kHowToUpdate = "update with: hvdray-gen-cli . (in the source directory)";
 
 TEST(HelpTest, FilesInTheTreeAreUpToDate) {
-  // What follows is of the commands that only look at Ray: ray_pages_test.
-  EXPECT_TRUE(FileText("docs/cli.md").starts_with(RunMarkdown())) << kHowToUpdate;
-  EXPECT_EQ(FileText("docs/man/hvdray-run.1"), RunManPage()) << kHowToUpdate;
-  EXPECT_EQ(FileText("docs/man/hvdray-check.1"), CheckManPage()) << kHowToUpdate;
-  EXPECT_EQ(FileText("docs/man/hvdray-replay.1"), ReplayManPage()) << kHowToUpdate;
-  EXPECT_EQ(FileText("tests/golden/help/replay.txt"), ReplayHelp()) << kHowToUpdate;
-  EXPECT_EQ(FileText("tests/golden/help/check.txt"), CheckHelp(80)) << kHowToUpdate;
+  EXPECT_EQ(FileText("docs/cli.md"), CliMarkdown()) << kHowToUpdate;
+  EXPECT_EQ(FileText("docs/man/hvdray.1"), OverviewManPage()) << kHowToUpdate;
   EXPECT_EQ(FileText("docs/completions/hvdray.bash"), BashCompletion()) << kHowToUpdate;
-  EXPECT_EQ(FileText("tests/golden/help/run.txt"), RunHelp(80)) << kHowToUpdate;
+  for (const CommandRow& command : CommandTable()) {
+    if (command.arguments.empty()) continue;
+    const std::string name(command.name);
+    EXPECT_EQ(FileText("docs/man/hvdray-" + name + ".1"), ManPage(command)) << kHowToUpdate;
+    EXPECT_EQ(FileText("tests/golden/help/" + name + ".txt"), Help(command)) << kHowToUpdate;
+  }
 }
 
 TEST(HelpTest, ShowsEveryVisibleSpellingEverywhereAndNoHiddenOne) {
-  const std::string help = RunHelp();
-  const std::string page = RunMarkdown();
+  const std::string help = Help(CommandNamed("run"));
+  const std::string page = CliMarkdown();
   const std::string completion = BashCompletion();
   for (const Spelling& spelling : AllSpellings()) {
     const std::string text(spelling.text);
@@ -55,21 +54,34 @@ TEST(HelpTest, ShowsEveryVisibleSpellingEverywhereAndNoHiddenOne) {
   }
 }
 
-TEST(HelpTest, WhatIsOfCheckAloneIsShownWithCheckAlone) {
-  for (const OptionRow& row : CheckOptionTable()) {
-    const std::string text(SpellingsOf(row).front().text);
-    EXPECT_NE(CheckHelp().find("  " + text), std::string::npos) << text;
-    const std::string completion = BashCompletion();
-    EXPECT_NE(completion.find(" " + text, completion.find("words+='")), std::string::npos) << text;
-    EXPECT_NE(RunMarkdown().find("| `" + text), std::string::npos) << text;
-    EXPECT_EQ(RunHelp().find(text + "\n"), std::string::npos) << text;
-    EXPECT_EQ(RunManPage().find("\\-\\-json\n"), std::string::npos) << text;
+TEST(HelpTest, EveryOptionOfACommandIsShownEverywhere) {
+  const std::string page = CliMarkdown();
+  const std::string completion = BashCompletion();
+  for (const CommandRow& command : CommandTable()) {
+    if (command.options.empty()) continue;
+    const std::string name(command.name);
+    const size_t in_page = page.find("# hvdray " + name + "\n");
+    const size_t in_completion = completion.find("    " + name + ") words='");
+    ASSERT_TRUE(in_page != std::string::npos && in_completion != std::string::npos) << name;
+    for (const OptionRow& row : OptionsOf(command)) {
+      const std::string text(SpellingsOf(row).front().text);
+      EXPECT_NE(Help(command).find("  " + text), std::string::npos) << name << text;
+      EXPECT_NE(completion.find(text, in_completion), std::string::npos) << name << text;
+      const bool is_of_run = command.is_launch && row.id < OptionId::kJson;
+      EXPECT_TRUE(is_of_run || page.find("`" + text, in_page) != std::string::npos) << name << text;
+    }
+  }
+}
+
+TEST(HelpTest, WhatIsOfOtherCommandsIsNotShownWithRun) {
+  for (const char* option : {"--json", "--import", "--stop", "--port", "--allow"}) {
+    EXPECT_EQ(Help(CommandNamed("run")).find(std::string("  ") + option + "\n"), std::string::npos);
   }
 }
 
 TEST(HelpTest, KeepsToTheWidthAsked) {
   for (const size_t width : {60u, 80u, 120u}) {
-    std::istringstream lines(RunHelp(width) + CheckHelp(width));
+    std::istringstream lines(Help(CommandNamed("run"), width) + Help(CommandNamed("check"), width));
     bool is_in_examples = false;
     for (std::string line; std::getline(lines, line);) {
       if (line == "Examples:") is_in_examples = true;
@@ -85,7 +97,7 @@ TEST(HelpTest, ShowsExamplesThatResolve) {
   SpecWorld world;
   world.files["job.yaml"] = "np: 2\ncommand: [true]\n";
   world.clusters["configs/quickstart.yaml"] = {{{"localhost", 4}}, std::nullopt};
-  std::istringstream lines(RunHelp());
+  std::istringstream lines(Help(CommandNamed("run")));
   int examples = 0;
   for (std::string line; std::getline(lines, line);) {
     const std::string prefix = "  hvdray run ";
@@ -103,7 +115,7 @@ TEST(HelpTest, TheTableIsFitForMarkdownAndRoff) {
     EXPECT_FALSE(row.help.empty()) << row.name;
     EXPECT_EQ(row.help.find_first_of("`\\\n"), std::string_view::npos) << row.name;
   }
-  std::istringstream lines(RunManPage());
+  std::istringstream lines(ManPage(CommandNamed("run")));
   for (std::string line; std::getline(lines, line);) {
     const bool is_request = line.starts_with(".TH ") || line.starts_with(".SH ") ||
                             line.starts_with(".SS ") || line.starts_with(".TP") ||

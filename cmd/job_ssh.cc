@@ -1,24 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/openssh_shell.h"
+#include "cmd/job_ssh.h"
 
 #include <sys/eventfd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <map>
 #include <optional>
-#include <string>
 #include <utility>
 
 #include "base/environ.h"
 #include "base/fd.h"
-#include "cluster/command_shell.h"
 #include "cluster/ssh/ssh_config_source.h"
-#include "cmd/ssh_options.h"
-#include "launcher/job/placement.h"
 
 namespace hvdray {
 namespace {
+
+HostKeyPolicy PolicyOf(HostKeyCheck check) {
+  switch (check) {
+    case HostKeyCheck::kAcceptNew:
+      return HostKeyPolicy::kAcceptNew;
+    case HostKeyCheck::kYes:
+      return HostKeyPolicy::kYes;
+    case HostKeyCheck::kNo:
+      return HostKeyPolicy::kNo;
+  }
+  return HostKeyPolicy::kYes;
+}
 
 std::string WordOf(HostKeyPolicy policy) {
   switch (policy) {
@@ -32,7 +39,7 @@ std::string WordOf(HostKeyPolicy policy) {
   return "yes";
 }
 
-/// What jobs in the pool need; they may outlast the shell by the time it takes to notice.
+/// What jobs in the pool need: they may outlive the shell for a moment.
 struct Lookup {
   explicit Lookup(const JobSpec& spec)
       : configs(SshOverridesOf(spec), CurrentSshUser(Environment::FromProcess()),
@@ -78,7 +85,7 @@ class OpensshShell : public RemoteShell {
         [this, alive = std::weak_ptr<bool>(alive_), host, command,
          done = std::move(done)](Result<HostKeyPolicy> policy) {
           if (alive.expired()) return;
-          // A wrapper called ssh may not know -G; a wrong configuration ssh will tell of itself.
+          // A wrapper called ssh may not know -G; ssh itself will report a wrong configuration.
           policies_[host] = policy.ok() ? *policy : HostKeyPolicy::kAcceptNew;
           shell_->Run(host, command, done);
         });
@@ -101,6 +108,28 @@ class OpensshShell : public RemoteShell {
 };
 
 }  // namespace
+
+SshOverrides SshOverridesOf(const JobSpec& spec) {
+  SshOverrides overrides;
+  overrides.port = *spec.ssh_port;
+  overrides.identity_file = *spec.ssh_identity_file;
+  overrides.config_file = *spec.ssh_config_file;
+  if (!spec.host_key_check.is_default()) overrides.host_key_policy = PolicyOf(*spec.host_key_check);
+  return overrides;
+}
+
+SshTarget SshTargetOf(const JobSpec& spec, const HostSlots& host) {
+  SshTarget target;
+  target.host = host.dial_name();
+  target.user = host.address.user.empty() ? *spec.ssh_user : host.address.user;
+  target.port = host.address.port;
+  return target;
+}
+
+Duration SshConnectTimeoutOf(const JobSpec& spec) {
+  const Duration second = std::chrono::seconds(1);
+  return std::max<Duration>(second, *spec.start_timeout - second);
+}
 
 OpensshOptions OpensshOptionsOf(const JobSpec& spec, const HostSlots& host, HostKeyPolicy policy) {
   const SshTarget dialled = SshTargetOf(spec, host);

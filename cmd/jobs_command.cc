@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `hvdray jobs --ray`: the jobs of hvdray on a Ray cluster, and how they are. Only looks.
+// `hvdray jobs --ray`: the jobs of hvdray on a Ray cluster and their states. Only looks.
 #include <chrono>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,18 +8,16 @@
 #include "cluster/ray/dashboard_client.h"
 #include "cluster/ray/ray_report.h"
 #include "cmd/commands.h"
-#include "cmd/launch_plan.h"
-#include "cmd/ray_words.h"
+#include "cmd/ray_access.h"
 #include "launcher/job/exit_code.h"
 
 namespace hvdray {
 
 int JobsCommand(const CommandLine& line) {
-  RayWords words;
-  CLI::App app;
-  DeclareJobs(app, words);
-  if (const std::optional<int> code = ParseRayWords(app, "jobs", line.args)) return *code;
-  Result<RayAccess> access = ResolveRayAccess("jobs", words);
+  CommandRequest request;
+  if (const auto code = TakeWords("jobs", line, &request)) return *code;
+  RayOfCluster way;
+  Result<RayAccess> access = FindRay("jobs", request.spec, way);
   if (!access.ok()) return Fail("jobs", access.status());
   const std::string url = access->address.Url();
   DashboardClient client(std::move(access).value());
@@ -30,7 +27,7 @@ int JobsCommand(const CommandLine& line) {
   const std::vector<RayJob> ours = JobsOfOurs(std::move(jobs).value());
   return PrintOut(
       "jobs",
-      words.is_json
+      request.Has(OptionId::kJson)
           ? RayJobsJson(url, ours)
           : RayJobsText(url, ours,
                         std::chrono::duration_cast<std::chrono::milliseconds>(now).count()));

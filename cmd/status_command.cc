@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // `hvdray status --ray`: version, nodes with what is in use, and what waits for room. Only looks.
+#include "cluster/ray/dashboard_client.h"
+#include "cluster/ray/ray_report.h"
 #include "cmd/commands.h"
-#include "cmd/launch_plan.h"
-#include "cmd/ray_words.h"
+#include "cmd/ray_access.h"
 #include "launcher/job/exit_code.h"
 
 namespace hvdray {
 
 int StatusCommand(const CommandLine& line) {
-  RayWords words;
-  CLI::App app;
-  DeclareStatus(app, words);
-  if (const std::optional<int> code = ParseRayWords(app, "status", line.args)) return *code;
-  Result<RayAccess> access = ResolveRayAccess("status", words);
+  CommandRequest request;
+  if (const auto code = TakeWords("status", line, &request)) return *code;
+  RayOfCluster way;
+  Result<RayAccess> access = FindRay("status", request.spec, way);
   if (!access.ok()) return Fail("status", access.status());
   const Result<RaySnapshot> cluster = LookAtRay(std::move(access).value());
   if (!cluster.ok()) return Fail("status", cluster.status());
-  return PrintOut("status", words.is_json ? RayStatusJson(*cluster) : RayStatusText(*cluster));
+  return PrintOut("status",
+                  request.Has(OptionId::kJson) ? RayStatusJson(*cluster) : RayStatusText(*cluster));
 }
 
 }  // namespace hvdray

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// The way to a Ray cluster: its address, what it asks for, and, for a --cluster file, the tunnel to
+// the Ray on its head.
+#ifndef HVDRAY_CMD_RAY_ACCESS_H_
+#define HVDRAY_CMD_RAY_ACCESS_H_
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "cluster/ray/dashboard_client.h"
+#include "cluster/ssh_tunnel.h"
+#include "launcher/job/options_resolver.h"
+
+namespace hvdray {
+
+/// The Ray on the head of a cluster file, reached directly or through SSH. Keeps that way open for
+/// as long as it lives.
+class RayOfCluster {
+ public:
+  /// See ResolverFiles::find_ray. Blocks, for seconds at worst. A Ray that denies access counts as
+  /// found. Errors: kRayUnreachable with what each way said.
+  Result<std::string> Find(const ClusterHosts& cluster, const JobSpec& spec);
+
+ private:
+  std::unique_ptr<SshTunnel> tunnel_;
+};
+
+/// How to reach the Ray of `spec`, which has no --cluster file or has its Ray's address. Reports on
+/// stderr, as `command`, what it assumes. Reads files. Errors: those of ResolveRayAddress(),
+/// ResolveRayHeaders(), FindRayToken().
+Result<RayAccess> ResolveRayAccess(std::string_view command, const JobSpec& spec);
+
+/// The same for a command that only looks at a cluster: --timeout limits each answer. Sets the
+/// address in `spec` to that of its --cluster file, if no flag gives one; `way` must outlive the
+/// access. Errors: also kUsage without any of --ray, address and cluster file, kNotSupported when
+/// only the provider of a cluster file knows its head, those of LoadClusterHosts() and
+/// RayOfCluster::Find().
+Result<RayAccess> FindRay(std::string_view command, JobSpec& spec, RayOfCluster& way);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_CMD_RAY_ACCESS_H_
