@@ -151,7 +151,7 @@ void ControlSocket::OnConnection() {
   Client& client = clients_[id];
   client.fd = std::move(fd);
   client.watch = loop_.OnFd(client.fd.get(), FdEvent::kRead, [this, id] { OnReadable(id); });
-  client.limit = loop_.After(kClientLimit, [this, id] { Drop(id); });
+  client.limit = loop_.After(kClientLimit, [this, id] { clients_.erase(id); });
 }
 
 void ControlSocket::OnReadable(int id) {
@@ -159,26 +159,20 @@ void ControlSocket::OnReadable(int id) {
   std::string bytes(kMaxLine, '\0');
   const ssize_t size = ::read(client.fd.get(), bytes.data(), bytes.size());
   if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (size <= 0) return Drop(id);
+  if (size <= 0) {
+    clients_.erase(id);
+    return;
+  }
   client.text.append(bytes, 0, static_cast<size_t>(size));
   const size_t end = client.text.find('\n');
   if (end == std::string::npos) {
-    if (client.text.size() >= kMaxLine) Drop(id);
+    if (client.text.size() >= kMaxLine) clients_.erase(id);
     return;
   }
   const std::optional<Duration> in = ParseLeave(std::string_view(client.text).substr(0, end));
   (void)WriteAll(client.fd.get(), in ? "ok\n" : "error: expected 'leave SECONDS'\n").ok();
-  Drop(id);
+  clients_.erase(id);
   if (in) on_leave_(*in);
-}
-
-// Deferred to the loop: one of the client's watches may be running.
-void ControlSocket::Drop(int id) {
-  const auto found = clients_.find(id);
-  if (found == clients_.end()) return;
-  found->second.watch.Cancel();
-  loop_.Post([client = std::make_shared<Client>(std::move(found->second))] {});
-  clients_.erase(found);
 }
 
 Result<int> TellAgentsToLeave(const std::string& directory, Duration in) {

@@ -31,8 +31,7 @@ std::string ControlDirectory();
 class ControlSocket {
  public:
   /// Creates `directory`/agent-PID.sock, mode 0600, in a directory of mode 0700 that must be ours.
-  /// `on_leave` is called from the loop and must not destroy the socket. The loop outlives the
-  /// socket. Errors: kSystem, kFileUnwritable.
+  /// The loop outlives the socket. Errors: kSystem, kFileUnwritable.
   static Result<std::unique_ptr<ControlSocket>> Open(Loop& loop, const std::string& directory,
                                                      std::function<void(Duration)> on_leave);
   /// Removes the file.
@@ -49,7 +48,6 @@ class ControlSocket {
   void Listen();
   void OnConnection();
   void OnReadable(int id);
-  void Drop(int id);
 
   Loop& loop_;
   const std::string path_;

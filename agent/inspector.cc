@@ -179,9 +179,7 @@ void Inspector::Finish() {
   wire::Inspection inspection = LastReport(received_);
   inspection.received_ns = received_ns_;
   inspection.sent_ns = WallNs();
-  // The callee may destroy this inspector, so the callback must not be a member.
-  const DoneFn done = std::exchange(on_done_, nullptr);
-  done(std::move(inspection));
+  std::exchange(on_done_, nullptr)(std::move(inspection));
 }
 
 Result<ProgramAnswer> AskProgram(const std::vector<std::string>& argv, Duration limit,

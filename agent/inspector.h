@@ -27,8 +27,8 @@ class Inspector {
   /// Calls `report` with all known facts after each step; the last report counts.
   using GatherFn = std::function<void(const wire::Inspect& inspect,
                                       const std::function<void(const wire::Inspection&)>& report)>;
-  /// `on_done`: called once, from the loop, at the latest after the Inspect's timeout; may destroy
-  /// the inspector. `gather` runs in the child; GatherInspection() except in tests.
+  /// `on_done`: called once, at the latest after the Inspect's timeout. `gather` runs in the child;
+  /// GatherInspection() except in tests.
   Inspector(Loop& loop, const wire::Inspect& inspect, DoneFn on_done, const GatherFn& gather);
   ~Inspector();
   Inspector(const Inspector&) = delete;

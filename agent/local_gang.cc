@@ -332,7 +332,6 @@ void LocalGang::Advance() {
       if (!pump_.HasEnded()) return;
       Enter(LocalGangState::kStopped);
       reap_timer_.Cancel();
-      // The callee may destroy this gang, so the callback must not be a member.
       std::exchange(handlers_.on_stopped, nullptr)(swept_);
       return;
     case LocalGangState::kStopped:

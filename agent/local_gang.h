@@ -69,8 +69,7 @@ class LocalGang {
     std::function<bool(pid_t)> is_elsewhere;
     /// Whether sibling gangs are alive, so that orphans may be theirs. Empty: never.
     std::function<bool()> has_siblings;
-    /// Once, last: no process is left and `send` got all output; `swept`: orphans killed. May
-    /// destroy the gang.
+    /// Once, last: no process is left and `send` got all output; `swept`: orphans killed.
     std::function<void(uint32_t swept)> on_stopped;
   };
   /// The loop outlives the gang. The destructor kills living workers, without grace.
@@ -113,8 +112,8 @@ class LocalGang {
   void FailToStart(int rank, wire::ExecStage stage, int error);
   void CancelStarts();
   void CancelStartsOf(std::span<const int> workers);
-  /// Calls Advance() after `delay`, from the loop: never from within a callback of a member.
   void Schedule(Duration delay = Duration::zero());
+  /// For Schedule() alone: on_stopped may destroy the gang.
   void Advance();
   void AdvanceLingering();
   void AdvanceStopping();

@@ -183,19 +183,10 @@ void Notifier::Finish(int worker, Status outcome) {
 }
 
 void Notifier::Tell(DoneFn on_done, Status outcome) {
-  due_.emplace_back(std::move(on_done), std::move(outcome));
-  if (!due_timer_.is_active()) {
-    due_timer_ = loop_.After(Duration::zero(), [this] { TellDue(); });
-  }
-}
-
-void Notifier::TellDue() {
-  due_timer_.Cancel();
-  const std::weak_ptr<int> alive = alive_;
-  for (auto& [on_done, outcome] : std::exchange(due_, {})) {
-    on_done(std::move(outcome));
-    if (alive.expired()) return;
-  }
+  loop_.Post([alive = std::weak_ptr<int>(alive_), on_done = std::move(on_done),
+              outcome = std::move(outcome)] {
+    if (!alive.expired()) on_done(outcome);
+  });
 }
 
 }  // namespace hvdray

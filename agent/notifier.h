@@ -32,10 +32,10 @@ std::vector<WorkerAddresses::Endpoint> NoticeTargets(const WorkerAddresses& addr
 /// Sends at most one notice at a time to each worker. Threads: the loop's; never blocks.
 class Notifier {
  public:
-  /// Called once per notice, from the loop; may destroy the notifier. ok: the worker accepted it.
-  /// kCancelled: a newer notice replaced it before it was sent. Any other code: probably lost, such
-  /// as kDeadlineExceeded, kProtocolError (the answer is not the worker's), kHostRefused. A worker
-  /// ignores duplicates, so a lost notice may be repeated.
+  /// Called once per notice. ok: the worker accepted it. kCancelled: a newer notice replaced it
+  /// before it was sent. Any other code: probably lost, such as kDeadlineExceeded, kProtocolError
+  /// (the answer is not the worker's), kHostRefused. A worker ignores duplicates, so a lost notice
+  /// may be repeated.
   using DoneFn = std::function<void(Status outcome)>;
 
   /// `limit`: for one notice, over all its addresses. The loop outlives the notifier. Destroying
@@ -83,13 +83,10 @@ class Notifier {
   void GiveUpTarget(int worker, Status why);
   void Finish(int worker, Status outcome);
   void Tell(DoneFn on_done, Status outcome);
-  void TellDue();
 
   Loop& loop_;
   const Duration limit_;
   std::unordered_map<int, Worker> workers_;
-  std::vector<std::pair<DoneFn, Status>> due_;
-  Watch due_timer_;
   std::shared_ptr<int> alive_ = std::make_shared<int>();
 };
 

@@ -117,8 +117,7 @@ void Sweeper::Step() {
     return;
   }
   timer_.Cancel();
-  const auto on_done = std::move(on_done_);
-  on_done(static_cast<uint32_t>(killed_.size()), is_clean);
+  std::exchange(on_done_, nullptr)(static_cast<uint32_t>(killed_.size()), is_clean);
 }
 
 bool Sweeper::KillOnce() {

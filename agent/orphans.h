@@ -38,8 +38,7 @@ class Sweeper {
   /// empty: none.
   Sweeper(Loop& loop, Cgroup* cgroup, IsWorkerFn is_worker, IsWorkerFn is_foreign = {});
   /// Kills until no process is left or `limit` has passed. `on_done` gets the number of killed
-  /// processes and whether all are gone. Called once, from the loop, never from within this call;
-  /// may destroy the sweeper.
+  /// processes and whether all are gone. Called once.
   void Run(Duration limit, std::function<void(uint32_t swept, bool is_clean)> on_done);
 
  private:

@@ -26,7 +26,7 @@ class OutputPump {
   struct Handlers {
     std::function<void(wire::Output)> send;
     std::function<bool()> has_room;     ///< As Link::HasOutputRoom().
-    std::function<void()> on_progress;  ///< A stream ended. Must not destroy the pump.
+    std::function<void()> on_progress;  ///< A stream ended.
   };
   /// The loop outlives the pump.
   OutputPump(Loop& loop, Handlers handlers);

@@ -132,9 +132,7 @@ void Prober::Answer() {
     connection.socket.Reset();
     result.results.push_back(connection.outcome);
   }
-  // The callee may destroy this prober, so the callback must not be a member.
-  const DoneFn done = std::exchange(on_done_, nullptr);
-  done(std::move(result));
+  std::exchange(on_done_, nullptr)(std::move(result));
 }
 
 }  // namespace hvdray

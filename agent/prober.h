@@ -39,8 +39,7 @@ class ProbeListener {
 class Prober {
  public:
   using DoneFn = std::function<void(wire::ProbeResult result)>;
-  /// `on_done`: called from the loop, never from the constructor, at the latest after the probe's
-  /// timeout; may destroy the prober. The loop outlives the prober.
+  /// `on_done`: called at the latest after the probe's timeout. The loop outlives the prober.
   Prober(Loop& loop, const wire::Probe& probe, DoneFn on_done);
 
  private:

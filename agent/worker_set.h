@@ -39,8 +39,8 @@ class WorkerSet {
   WorkerSet(const WorkerSet&) = delete;
   WorkerSet& operator=(const WorkerSet&) = delete;
 
-  /// Forks the worker; handlers are called from the loop, never from within this call. nullopt: no
-  /// process was created, `failure` has the reason, and no handler will be called.
+  /// Forks the worker. nullopt: no process was created, `failure` has the reason, and no handler
+  /// will be called.
   std::optional<WorkerPipes> Start(int rank, const SpawnRequest& request, ExecFailure& failure);
 
   /// Signals the whole process group of a worker, even after its leader was reaped, but never pid 0

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The event loop: one thread that owns all control state of a launcher or an agent.
 // Descriptors, timers and signals are events of it; Post() is the only way in from elsewhere.
+//
+// The contract of callbacks on the loop: one that is called once, as the answer to a call or the
+// end of an object, comes from the loop, never from within that call, and may destroy the object;
+// the object touches no member afterwards. One that is called repeatedly must not destroy it. A
+// type that differs says so.
 #ifndef HVDRAY_BASE_LOOP_H_
 #define HVDRAY_BASE_LOOP_H_
 

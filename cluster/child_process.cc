@@ -80,10 +80,7 @@ class ChildProcess : public AgentProcess {
 
   void OnExit(std::function<void(Status)> callback) override {
     callback_ = std::move(callback);
-    if (is_told_)
-      loop_.Post([this, alive = std::weak_ptr<int>(alive_)] {
-        if (!alive.expired()) Tell();
-      });
+    if (is_told_) tell_timer_ = loop_.After(Duration::zero(), [this] { Tell(); });
   }
 
   int pid() const override { return pid_; }
@@ -97,11 +94,11 @@ class ChildProcess : public AgentProcess {
     how_ = Explain(status);
     if (errors_ == nullptr || errors_->has_ended()) return Tell();
     errors_->on_end = [this] { Tell(); };
-    stderr_timer_ = loop_.After(kStderrWait, [this] { Tell(); });
+    tell_timer_ = loop_.After(kStderrWait, [this] { Tell(); });
   }
 
   void Tell() {
-    stderr_timer_.Cancel();
+    tell_timer_.Cancel();
     is_told_ = true;
     if (errors_ != nullptr) errors_->on_end = nullptr;
     if (const auto callback = std::exchange(callback_, nullptr)) callback(*how_);
@@ -123,11 +120,10 @@ class ChildProcess : public AgentProcess {
   std::string name_;
   std::unique_ptr<LineReader> errors_;
   Watch watch_;
-  Watch stderr_timer_;
+  Watch tell_timer_;
   std::optional<Status> how_;
   bool is_told_ = false;
   std::function<void(Status)> callback_;
-  std::shared_ptr<int> alive_ = std::make_shared<int>();
 };
 
 class SpawnActions {
@@ -146,9 +142,7 @@ class SpawnActions {
   posix_spawnattr_t attributes{};
 };
 
-}  // namespace
-
-Result<AgentStart> StartChild(Loop& loop, ChildOptions options) {
+Result<AgentStart> Start(Loop& loop, ChildOptions options) {
   HVDRAY_ASSIGN_OR_RETURN(auto sockets, MakeSocketPair());
   Pipe errors;
   if (options.on_stderr) {
@@ -170,6 +164,14 @@ Result<AgentStart> StartChild(Loop& loop, ChildOptions options) {
   start.process = std::make_unique<ChildProcess>(loop, helper.pid, std::move(helper.pidfd),
                                                  std::move(options.name), std::move(reader));
   return start;
+}
+
+}  // namespace
+
+void StartChild(Loop& loop, ChildOptions options, std::function<void(Result<AgentStart>)> done) {
+  // Post() takes copyable functions only.
+  auto start = std::make_shared<Result<AgentStart>>(Start(loop, std::move(options)));
+  loop.Post([start, done = std::move(done)] { done(std::move(*start)); });
 }
 
 Result<Helper> SpawnHelper(const std::vector<std::string>& command, const HelperStreams& streams) {

@@ -28,12 +28,12 @@ struct ChildOptions {
   std::string name;
 };
 
-/// Starts a child as SpawnHelper() does, with one socket as its stdin and stdout. The AgentProcess
-/// reports its end (ok: exit code 0; otherwise kAgentLost with the code or signal) after its stderr
-/// has been read to the end, or shortly later if a grandchild holds stderr open. The loop outlives
-/// both.
-/// Errors: kAgentStartFailed when it can't be executed, kOutOfResources, kSystem.
-Result<AgentStart> StartChild(Loop& loop, ChildOptions options);
+/// Starts a child as SpawnHelper() does, with one socket as its stdin and stdout, and calls `done`
+/// once. The AgentProcess reports its end (ok: exit code 0; otherwise kAgentLost with the code or
+/// signal) after its stderr has been read to the end, or shortly later if a grandchild holds stderr
+/// open. The loop outlives both. Errors: kAgentStartFailed when it can't be executed,
+/// kOutOfResources, kSystem.
+void StartChild(Loop& loop, ChildOptions options, std::function<void(Result<AgentStart>)> done);
 
 // The spawn itself, for callers that want the descriptors and the exit status.
 

@@ -25,9 +25,7 @@ class CommandShell : public RemoteShell {
     child.on_stderr = [errors = options_.errors, host](const std::string& line) {
       errors->OnLine(host, line);
     };
-    // Post() takes copyable functions only.
-    auto start = std::make_shared<Result<AgentStart>>(StartChild(loop_, std::move(child)));
-    loop_.Post([start, done = std::move(done)] { done(std::move(*start)); });
+    StartChild(loop_, std::move(child), std::move(done));
   }
 
  private:

@@ -55,7 +55,6 @@ class DiscoveryScript final : public HostSource {
     run_ = std::move(run).value();
   }
 
-  // Handlers are called last and as copies: they may destroy this.
   void OnDone(Result<std::string> output) {
     run_.reset();
     RunAfter(options_.interval);
@@ -235,10 +234,8 @@ void ScriptRun::OnExit() {
     (void)ReadErrors();
     if (!error_line_.empty()) FlushErrorLine();
   }
-  Status status = why_.ok() ? Explain(wait_status) : std::move(why_);
-  const auto done = std::exchange(on_done_, nullptr);
-  if (status.ok()) return done(std::move(output_));
-  done(std::move(status));
+  const Status status = why_.ok() ? Explain(wait_status) : std::move(why_);
+  std::exchange(on_done_, nullptr)(status.ok() ? Result<std::string>(std::move(output_)) : status);
 }
 
 Status ScriptRun::Explain(int wait_status) const {

@@ -24,7 +24,7 @@ struct DiscoveryScriptOptions {
   Duration limit{std::chrono::seconds(30)};
   size_t max_output_bytes = size_t{8} << 20;  ///< A run that prints more is killed and has failed.
   ParseHosts parse;
-  /// Called with each line of its stderr; must not end the source. Empty: it inherits our stderr.
+  /// Called with each line of its stderr; must not stop the source. Empty: it inherits our stderr.
   std::function<void(std::string line)> on_stderr;
 };
 
@@ -47,8 +47,7 @@ struct ScriptRunOptions {
   std::string command;  ///< For /bin/sh -c.
   Duration limit{std::chrono::seconds(30)};
   size_t max_output_bytes = size_t{8} << 20;
-  /// Called with each line of its stderr, without the newline; must not destroy the run. Empty: it
-  /// inherits our stderr.
+  /// Called with each line of its stderr, without the newline. Empty: it inherits our stderr.
   std::function<void(std::string line)> on_stderr;
 };
 
@@ -60,7 +59,7 @@ class ScriptRun {
   /// much output), kDeadlineExceeded; the process group is killed if the run still goes on.
   using DoneFn = std::function<void(Result<std::string> output)>;
 
-  /// Calls `on_done` once, from the loop; it may destroy the run. Errors: as SpawnHelper().
+  /// Calls `on_done` once. Errors: as SpawnHelper().
   static Result<std::unique_ptr<ScriptRun>> Start(Loop& loop, ScriptRunOptions options,
                                                   DoneFn on_done);
   ~ScriptRun();

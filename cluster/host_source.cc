@@ -28,11 +28,8 @@ class FixedHosts final : public HostSource {
   FixedHosts(Loop& loop, std::vector<HostSlots> hosts) : loop_(loop), hosts_(std::move(hosts)) {}
 
   Status Start(Handlers handlers) override {
-    on_hosts_ = std::move(handlers.on_hosts);
-    timer_ = loop_.After(Duration::zero(), [this] {
-      // The callee may destroy this, and with it the function that is running.
-      const auto tell = std::exchange(on_hosts_, nullptr);
-      tell(std::move(hosts_), /*is_final=*/true);
+    timer_ = loop_.After(Duration::zero(), [tell = std::move(handlers.on_hosts), hosts = hosts_] {
+      tell(hosts, /*is_final=*/true);
     });
     return {};
   }
@@ -40,8 +37,7 @@ class FixedHosts final : public HostSource {
 
  private:
   Loop& loop_;
-  std::vector<HostSlots> hosts_;
-  decltype(Handlers::on_hosts) on_hosts_;
+  const std::vector<HostSlots> hosts_;
   Watch timer_;
 };
 
@@ -194,7 +190,6 @@ class WatchedHostfile final : public HostSource {
     return hosts;
   }
 
-  // Handlers are called last and as copies: they may destroy this.
   void ReadAndTell() {
     settle_timer_.Cancel();
     Result<std::vector<HostSlots>> hosts = Read();

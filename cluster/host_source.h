@@ -19,17 +19,17 @@
 
 namespace hvdray {
 
-/// Reports hosts until it is stopped. Threads: the loop's. Never calls a handler from within
-/// Start() or Stop().
+/// Reports hosts until it is stopped. Threads: the loop's. Its handlers are never called from
+/// within Start() or Stop(), and may destroy it.
 class HostSource {
  public:
   struct Handlers {
     /// All present hosts, in the order of the source, without duplicates. Called for the first
     /// list, for each list that differs in more than its order, and for the first list after a
-    /// failure. is_final: the list never changes again. May stop or destroy the source.
+    /// failure. is_final: the list never changes again.
     std::function<void(std::vector<HostSlots> hosts, bool is_final)> on_hosts;
     /// The source failed, for a reason that differs from the last one; it keeps trying. Before the
-    /// first on_hosts the job has no hosts at all. May stop or destroy the source.
+    /// first on_hosts the job has no hosts at all.
     std::function<void(Status why)> on_failure;
   };
   virtual ~HostSource() = default;

@@ -20,28 +20,21 @@ class LocalTransport : public Transport {
     std::move(agent_arguments.begin(), agent_arguments.end(), std::back_inserter(command_));
   }
 
+  // The keeper process itself carries the stream; it inherits our stderr, where the user reads it.
   void Start(const std::string& host, std::function<void(Result<AgentStart>)> done) override {
-    Result<AgentStart> start = StartNow();
-    if (!start.ok()) {
-      start = std::move(start).status().WithContext(fmt::format("start agent on {}", host));
-    }
-    // Post() takes copyable functions only.
-    auto shared = std::make_shared<Result<AgentStart>>(std::move(start));
-    loop_.Post([shared, done = std::move(done)] { done(std::move(*shared)); });
+    StartChild(loop_, {.command = command_, .on_stderr = {}, .name = "agent"},
+               [host, done = std::move(done)](Result<AgentStart> start) {
+                 if (start.ok()) return done(std::move(start));
+                 Status why = std::move(start).status();
+                 if (why.code() == ErrorCode::kAgentStartFailed) {
+                   why = std::move(why).WithHint(
+                       "put hvdray-agent beside hvdray, or name it with --agent-path");
+                 }
+                 done(std::move(why).WithContext(fmt::format("start agent on {}", host)));
+               });
   }
 
  private:
-  // The keeper process itself carries the stream; it inherits our stderr, where the user reads it.
-  Result<AgentStart> StartNow() {
-    ChildOptions child;
-    child.command = command_;
-    child.name = "agent";
-    Result<AgentStart> start = StartChild(loop_, std::move(child));
-    if (start.ok() || start.status().code() != ErrorCode::kAgentStartFailed) return start;
-    return std::move(start).status().WithHint(
-        "put hvdray-agent beside hvdray, or name it with --agent-path");
-  }
-
   Loop& loop_;
   std::vector<std::string> command_;
 };

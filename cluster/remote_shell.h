@@ -19,8 +19,8 @@ class RemoteShell {
   virtual ~RemoteShell() = default;
   /// Has the login shell of `host` run `command` (one line of POSIX sh) without a terminal. The
   /// stream is its stdin and stdout; the implementation passes its stderr on, line by line. Closing
-  /// the stream closes the connection. Calls `done` once, from the loop, never from within Run(),
-  /// when the connection is up and the command has been sent.
+  /// the stream closes the connection. Calls `done` once, when the connection is up and the command
+  /// has been sent.
   /// Errors: kAgentStartFailed and those of the connection; kHostBusy: a retry may succeed. They
   /// name the stage; the caller adds the host.
   /// The process of AgentStart ends with the command: ok for exit code 0.

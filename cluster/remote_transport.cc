@@ -185,19 +185,15 @@ class RemoteTransport : public Transport {
 
   void Finish(int id, Result<AgentStart> result) {
     const auto found = pending_.find(id);
-    if (found == pending_.end() || found->second.done == nullptr) return;
-    const DoneFn done = std::exchange(found->second.done, nullptr);
-    found->second.reason_timer.Cancel();
+    if (found == pending_.end()) return;
+    const DoneFn done = std::move(found->second.done);
     if (!result.ok()) {
       result = std::move(result).status().WithContext(
           fmt::format("start agent on {}", found->second.host));
     }
-    // Later: this may run within a callback of the stream or process that erase() destroys.
-    loop_.Post([this, id] {
-      pending_.erase(id);
-      --starting_count_;
-      StartWaiting();
-    });
+    pending_.erase(found);
+    --starting_count_;
+    StartWaiting();
     done(std::move(result));
   }
 

@@ -15,11 +15,12 @@ StagedStream::StagedStream(Loop& loop, std::unique_ptr<ByteStream> inner)
     : loop_(loop), inner_(std::move(inner)) {}
 
 void StagedStream::Scan(ScanHandlers handlers) {
-  scan_ = std::move(handlers);
+  scan_ = std::make_shared<ScanHandlers>(std::move(handlers));
   Handlers inner;
   inner.on_data = [this](ByteView bytes) { OnData(bytes); };
   inner.on_drained = [this] {
-    if (is_passing_ && handlers_.on_drained) handlers_.on_drained();
+    const auto held = handlers_;
+    if (is_passing_ && held->on_drained) held->on_drained();
   };
   inner.on_closed = [this](Status why) { OnClosed(std::move(why)); };
   inner_->Start(std::move(inner));
@@ -27,7 +28,8 @@ void StagedStream::Scan(ScanHandlers handlers) {
 
 void StagedStream::OnData(ByteView bytes) {
   if (is_passing_ && kept_.empty()) {
-    handlers_.on_data(bytes);
+    const auto held = handlers_;
+    held->on_data(bytes);
     return;
   }
   if (is_found_) {
@@ -39,7 +41,7 @@ void StagedStream::OnData(ByteView bytes) {
 }
 
 void StagedStream::TakeLines() {
-  const std::weak_ptr<int> alive = alive_;
+  const auto held = scan_;
   for (;;) {
     const size_t end = pending_.find('\n');
     if (end == std::string::npos) break;
@@ -53,8 +55,9 @@ void StagedStream::TakeLines() {
       kept_ += std::exchange(pending_, {});
       inner_->SetReading(false);
     }
-    if (!std::holds_alternative<bootstrap::Noise>(line)) scan_.on_line(line);
-    if (alive.expired() || is_found_) return;
+    if (!std::holds_alternative<bootstrap::Noise>(line)) held->on_line(line);
+    const bool is_destroyed = held.use_count() == 1;
+    if (is_destroyed || is_found_) return;
   }
   if (kept_.size() + pending_.size() > kMaxNoise) {
     inner_->SetReading(false);
@@ -67,20 +70,20 @@ void StagedStream::TakeLines() {
 void StagedStream::OnClosed(Status why) {
   if (std::exchange(is_closed_, true)) return;
   if (is_passing_ && kept_.empty()) {
-    handlers_.on_closed(std::move(why));
+    const auto held = handlers_;
+    held->on_closed(std::move(why));
   } else if (is_found_) {
     closed_ = std::move(why);
   } else {
-    scan_.on_closed(std::move(why));
+    const auto held = scan_;
+    held->on_closed(std::move(why));
   }
 }
 
 void StagedStream::Start(Handlers handlers) {
-  handlers_ = std::move(handlers);
+  handlers_ = std::make_shared<Handlers>(std::move(handlers));
   is_passing_ = true;
-  loop_.Post([this, alive = std::weak_ptr<int>(alive_)] {
-    if (!alive.expired()) Deliver();
-  });
+  deliver_ = loop_.After(Duration::zero(), [this] { Deliver(); });
 }
 
 void StagedStream::SetReading(bool is_reading) {
@@ -88,20 +91,19 @@ void StagedStream::SetReading(bool is_reading) {
   if (kept_.empty()) {
     inner_->SetReading(is_reading);
   } else if (is_reading && !was_reading && is_passing_) {
-    loop_.Post([this, alive = std::weak_ptr<int>(alive_)] {
-      if (!alive.expired()) Deliver();
-    });
+    deliver_ = loop_.After(Duration::zero(), [this] { Deliver(); });
   }
 }
 
 void StagedStream::Deliver() {
   if (!wants_reading_ || kept_.empty()) return;
-  const std::weak_ptr<int> alive = alive_;
+  const auto held = handlers_;
   const std::string kept = std::exchange(kept_, {});
-  handlers_.on_data(kept);
-  if (alive.expired()) return;
+  held->on_data(kept);
+  const bool is_destroyed = held.use_count() == 1;
+  if (is_destroyed) return;
   if (is_closed_) {
-    handlers_.on_closed(std::move(closed_));
+    held->on_closed(std::move(closed_));
   } else {
     inner_->SetReading(wants_reading_);
   }

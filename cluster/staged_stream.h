@@ -28,7 +28,7 @@ class StagedStream : public ByteStream {
   /// `inner`: not started yet. The loop outlives the stream.
   StagedStream(Loop& loop, std::unique_ptr<ByteStream> inner);
 
-  /// Starts reading the shell's output. Call once, before Start(). The handlers may destroy this.
+  /// Starts reading the shell's output. Call once, before Start().
   void Scan(ScanHandlers handlers);
 
   void Start(Handlers handlers) override;
@@ -44,8 +44,9 @@ class StagedStream : public ByteStream {
 
   Loop& loop_;
   std::unique_ptr<ByteStream> inner_;
-  ScanHandlers scan_;
-  Handlers handlers_;
+  // Shared with the call in progress only.
+  std::shared_ptr<const ScanHandlers> scan_;
+  std::shared_ptr<const Handlers> handlers_;
   std::string kept_;     // for Start(): noise, the announcement and what follows it
   std::string pending_;  // an unfinished line
   bool is_found_ = false;
@@ -53,7 +54,7 @@ class StagedStream : public ByteStream {
   bool wants_reading_ = true;
   bool is_closed_ = false;
   Status closed_;
-  std::shared_ptr<int> alive_ = std::make_shared<int>();
+  Watch deliver_;
 };
 
 }  // namespace hvdray

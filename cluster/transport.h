@@ -18,7 +18,7 @@ class AgentProcess {
  public:
   virtual ~AgentProcess() = default;
   /// Calls back once when the carrier has ended, with the reason as far as it is known. The stream
-  /// may close earlier. If the carrier has ended already, the call comes on the loop's next turn.
+  /// may close earlier.
   virtual void OnExit(std::function<void(Status)> callback) = 0;
   /// For reports; 0 when no process on this machine carries the stream.
   virtual int pid() const = 0;
@@ -34,8 +34,8 @@ struct AgentStart {
 class Transport {
  public:
   virtual ~Transport() = default;
-  /// Starts the agent of `host` in the background. Calls `done` once, from the loop, never from
-  /// within Start(). Errors: kAgentStartFailed and those of the connection, each naming the host.
+  /// Starts the agent of `host` in the background. Calls `done` once. Errors: kAgentStartFailed and
+  /// those of the connection, each naming the host.
   virtual void Start(const std::string& host, std::function<void(Result<AgentStart>)> done) = 0;
 };
 

@@ -48,8 +48,8 @@ inline constexpr size_t kMaxKvStatsRows = 1024;
 /// keys with it. Threads: one.
 class KvStore {
  public:
-  /// Sends answers to `answer(relay, KvAnswer)`, where `relay` is the number given to Ask(). Called
-  /// from within Ask() or OpenBarrier(); must not call back into the store. `limit_bytes` bounds
+  /// Sends answers to `answer(relay, KvAnswer)`, where `relay` is the number given to Ask(). Ask()
+  /// and OpenBarrier() call it; it must not call back into the store. `limit_bytes` bounds
   /// stored_bytes().
   using AnswerFn = std::function<void(int relay, KvAnswer answer)>;
   explicit KvStore(AnswerFn answer, size_t limit_bytes = size_t{1} << 30);

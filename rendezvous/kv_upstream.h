@@ -64,7 +64,7 @@ struct KvAnswer {
 class KvUpstream {
  public:
   virtual ~KvUpstream() = default;
-  /// Sends the request. Never blocks; keeps the order of calls. May answer from within the call.
+  /// Sends the request. Never blocks; keeps the order of calls.
   virtual void Ask(KvQuestion question) = 0;
   /// A worker of a generation ahead of the store has reached its first hvd.init() and waits for its
   /// generation. Called once per worker; matters in elastic jobs only.

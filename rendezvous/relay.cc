@@ -129,8 +129,6 @@ void Relay::OnRequest(int worker, HttpExchange exchange) {
 }
 
 void Relay::Act() {
-  if (is_acting_) return;  // The call further up the stack handles the rest.
-  is_acting_ = true;
   while (!actions_.questions.empty() || !actions_.replies.empty() || !actions_.arrivals.empty()) {
     if (!actions_.questions.empty()) {
       KvQuestion question = std::move(actions_.questions.front());
@@ -148,7 +146,6 @@ void Relay::Act() {
     actions_.replies.pop_front();
     Reply(reply);
   }
-  is_acting_ = false;
   ArmTimer();
 }
 

@@ -37,7 +37,7 @@ struct RelayOptions {
 /// Threads: the loop's.
 class Relay {
  public:
-  /// Loop and `upstream` outlive the relay; `upstream` may answer from within Ask().
+  /// Loop and `upstream` outlive the relay.
   Relay(Loop& loop, RelayOptions options, KvUpstream& upstream);
   ~Relay();
   Relay(const Relay&) = delete;
@@ -48,8 +48,7 @@ class Relay {
   /// questions and CloseWorker(): any number that no other open worker of this relay has. Closes a
   /// worker that is still open under it first. Errors: kOutOfResources, kSystem.
   Result<uint16_t> OpenWorker(int rank, int host_local_rank, Generation generation);
-  /// The process was reaped: closes its listener and connections and ends its held requests. Do not
-  /// call from within KvUpstream::Ask().
+  /// The process was reaped: closes its listener and connections and ends its held requests.
   void CloseWorker(int rank);
   /// KvReset from the launcher: the store is empty and belongs to `generation`. Drops the cache;
   /// answers held GETs with 404, held PUTs and DELETEs with 200; keeps holding rank_and_size.
@@ -81,7 +80,6 @@ class Relay {
   RelayCore core_;
   KvUpstream& upstream_;
   RelayActions actions_;
-  bool is_acting_ = false;
   uint64_t last_request_ = 0;
   uint64_t refused_requests_ = 0;
   uint64_t refused_peers_ = 0;

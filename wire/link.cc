@@ -155,24 +155,29 @@ class StreamLink : public Link {
  private:
   enum class State : uint8_t { kOpen, kClosing, kClosed };
 
-  // Handlers may destroy the link, and with it the function they run in: a copy of the pointer is
-  // held while one runs, and a token tells whether the link is still there.
-  using Handlers = std::shared_ptr<LinkHandlers>;
-  using Token = std::weak_ptr<char>;
+  /// Calls a handler that is set. False: it has destroyed the link.
+  template <typename Handler, typename... Args>
+  bool Tell(Handler LinkHandlers::*handler, Args&&... args) {
+    const std::shared_ptr<LinkHandlers> held = handlers_;
+    if (held == nullptr || !((*held).*handler)) return true;
+    ((*held).*handler)(std::forward<Args>(args)...);
+    return held.use_count() > 1;
+  }
 
   void OnData(ByteView bytes) {
     if (monitor_) monitor_->OnBytes();
     if (state_ != State::kOpen) return;
-    const Token alive = alive_;
     if (scanner_ && !Scan(bytes)) return;
     decoder_.Push(bytes);
     is_corked_ = true;
     while (state_ == State::kOpen) {
       Result<std::optional<Frame>> frame = decoder_.Next();
-      if (!frame.ok()) return Violation(frame.status());
+      if (!frame.ok()) {
+        Violation(frame.status());
+        return;
+      }
       if (!frame->has_value()) break;
-      HandleFrame(**frame);
-      if (alive.expired()) return;
+      if (!HandleFrame(**frame)) return;
     }
     is_corked_ = false;
     Pump();
@@ -182,8 +187,6 @@ class StreamLink : public Link {
 
   /// True: announced, `bytes` are frames now.
   bool Scan(ByteView& bytes) {
-    const Token alive = alive_;
-    const Handlers handlers = handlers_;
     for (;;) {
       const Result<AnnouncementScanner::Event> event = scanner_->Next(bytes);
       if (!event.ok()) {
@@ -194,8 +197,9 @@ class StreamLink : public Link {
         case AnnouncementScanner::Event::kNeedMore:
           return false;
         case AnnouncementScanner::Event::kNoise:
-          if (handlers->on_noise) handlers->on_noise(scanner_->noise());
-          if (alive.expired() || state_ != State::kOpen) return false;
+          if (!Tell(&LinkHandlers::on_noise, scanner_->noise()) || state_ != State::kOpen) {
+            return false;
+          }
           break;
         case AnnouncementScanner::Event::kAnnounced:
           Log(LogLevel::kDebug, "link", "agent announced itself: pid {} nonce {}",
@@ -207,7 +211,8 @@ class StreamLink : public Link {
     }
   }
 
-  void HandleFrame(const Frame& frame) {
+  /// False: it ended the link, and a handler may have destroyed it.
+  bool HandleFrame(const Frame& frame) {
     const auto type = static_cast<MessageType>(frame.header.type);
     Status status = CheckOrder(frame.header, type);
     if (!status.ok()) return Violation(std::move(status));
@@ -216,7 +221,7 @@ class StreamLink : public Link {
     if (const auto* beat = std::get_if<Heartbeat>(&message->body)) {
       is_peer_paused_ = beat->is_paused;
       if (monitor_) monitor_->OnHeartbeat(beat->is_paused);
-      return;
+      return true;
     }
     if (auto* bye = std::get_if<Bye>(&message->body)) {
       return Closed(bye->code == 0 ? Status() : Status(ErrorCode{bye->code}, std::move(bye->text)));
@@ -226,8 +231,7 @@ class StreamLink : public Link {
       status = Agree();
       if (!status.ok()) return Violation(std::move(status));
     }
-    const Handlers handlers = handlers_;
-    handlers->on_message(std::move(message).value());
+    return Tell(&LinkHandlers::on_message, std::move(message).value());
   }
 
   Status CheckOrder(const FrameHeader& header, MessageType type) const {
@@ -291,19 +295,15 @@ class StreamLink : public Link {
   }
 
   void NotifyRoom() {
-    if (!is_room_owed_ && !is_control_room_owed_) return;
-    const Token alive = alive_;
-    const Handlers handlers = handlers_;
     const bool is_control_room_due = is_control_room_owed_ && state_ == State::kOpen &&
                                      lanes_.control_bytes() < kControlLaneBytes / 2;
     if (is_control_room_due) {
       is_control_room_owed_ = false;
-      if (handlers->on_control_room) handlers->on_control_room();
-      if (alive.expired()) return;
+      if (!Tell(&LinkHandlers::on_control_room)) return;
     }
     if (!IsRoomDue()) return;
     is_room_owed_ = false;
-    if (handlers->on_output_room) handlers->on_output_room();
+    Tell(&LinkHandlers::on_output_room);
   }
 
   void OnHeartbeatDue() {
@@ -316,7 +316,8 @@ class StreamLink : public Link {
                   fmt::format("the agent heard nothing from the launcher for {:.1f} s and gave up",
                               silence_s)});
       }
-      return Closed({ErrorCode::kAgentLost, fmt::format("silent for {:.1f} s", silence_s)});
+      Closed({ErrorCode::kAgentLost, fmt::format("silent for {:.1f} s", silence_s)});
+      return;
     }
     if (++looks_ % kLooksPerHeartbeat != 0) return;
     // A peer that does not read finds one heartbeat waiting, not one for each period.
@@ -336,15 +337,18 @@ class StreamLink : public Link {
   }
 
   /// The peer broke the rules: it is told, as far as it reads, and given up.
-  void Violation(Status status) {
+  bool Violation(Status status) {
     WriteBye({static_cast<uint16_t>(status.code()), status.message()});
-    Closed(std::move(status));
+    return Closed(std::move(status));
   }
 
   void FailLater(const Status& status) {
     later_ = loop_.After(Duration::zero(), [this, status] {
-      if (is_started_ && !scanner_) return Violation(status);
-      Closed(status);
+      if (is_started_ && !scanner_) {
+        Violation(status);
+      } else {
+        Closed(status);
+      }
     });
   }
 
@@ -352,43 +356,40 @@ class StreamLink : public Link {
     if (state_ == State::kClosing) return FinishClose();
     if (state_ == State::kClosed) return;
     if (scanner_) {
-      const Token alive = alive_;
-      const Handlers handlers = handlers_;
       const std::string last_words = scanner_->unfinished();
-      if (!last_words.empty() && handlers->on_noise) handlers->on_noise(last_words);
-      if (alive.expired() || state_ != State::kOpen) return;
-      return Closed({ErrorCode::kAgentStartFailed,
-                     status.ok() ? "ended before it announced itself" : status.message()});
+      if (!last_words.empty() && !Tell(&LinkHandlers::on_noise, last_words)) return;
+      Closed({ErrorCode::kAgentStartFailed,
+              status.ok() ? "ended before it announced itself" : status.message()});
+      return;
     }
     Closed(
         {ErrorCode::kAgentLost, status.ok() ? "the link closed without a word" : status.message()});
   }
 
-  void Closed(Status status) {
-    if (state_ != State::kOpen) return;
+  /// The last call of a handler; false, as HandleFrame() returns it.
+  bool Closed(Status status) {
+    if (state_ != State::kOpen) return false;
     state_ = State::kClosed;
     heartbeat_.Cancel();
+    later_.Cancel();
     lanes_.Clear();
-    stream_->SetReading(false);
-    // Not now: this may run inside one of the stream's own calls.
-    later_ = loop_.After(Duration::zero(), [this] { stream_.reset(); });
-    const Handlers handlers = handlers_;
-    if (handlers && handlers->on_closed) handlers->on_closed(std::move(status));
+    stream_.reset();
+    Tell(&LinkHandlers::on_closed, std::move(status));
+    return false;
   }
 
   void FinishClose() {
     state_ = State::kClosed;
     later_ = loop_.After(Duration::zero(), [this] {
       stream_.reset();
-      const std::function<void()> on_done = std::exchange(on_done_, nullptr);
-      if (on_done) on_done();
+      if (const auto on_done = std::exchange(on_done_, nullptr)) on_done();
     });
   }
 
   Loop& loop_;
   const LinkRole role_;
   std::unique_ptr<ByteStream> stream_;
-  Handlers handlers_;
+  std::shared_ptr<LinkHandlers> handlers_;      // shared with the call in progress, see Tell()
   std::optional<AnnouncementScanner> scanner_;  // while the launcher waits for the announcement
   FrameDecoder decoder_;
   SendLanes lanes_;
@@ -409,7 +410,6 @@ class StreamLink : public Link {
   bool is_control_room_owed_ = false;
   bool is_peer_paused_ = false;
   bool is_timed_out_ = false;
-  std::shared_ptr<char> alive_ = std::make_shared<char>();  // shared with no one: only watched
 };
 
 }  // namespace

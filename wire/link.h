@@ -39,8 +39,8 @@ inline constexpr size_t kOutputLaneBytes = size_t{1} << 20;
 /// The same for values of the rendezvous in the control lane (HasControlRoom()).
 inline constexpr size_t kControlLaneBytes = size_t{256} << 10;
 
-/// Threads: the loop's. Handlers may destroy the Link; none is called from within one of its
-/// methods. Destroying it closes the stream and loses what is queued.
+/// Threads: the loop's. Any handler may destroy it. Destroying it closes the stream and loses what
+/// is queued.
 class Link {
  public:
   virtual ~Link() = default;

@@ -70,12 +70,11 @@ class Dialler : public EndpointDialler {
     watch_.Cancel();
     later_.Cancel();
     socket_.Reset();
-    // Later: this may run within the handshake's own callback.
-    later_ = loop_.After(Duration::zero(), [this] { Next(); });
+    handshake_.reset();
+    Next();
   }
 
   void Next() {
-    handshake_.reset();
     if (std::all_of(doors_.begin(), doors_.end(), [this](const Door& d) { return IsShut(d); })) {
       return Finish(std::exchange(last_, {}).WithHint(
           "the job is over, or this agent belongs to another job"));
@@ -98,13 +97,11 @@ class Dialler : public EndpointDialler {
         fmt::format("dial the job's driver for {:.0f} s", Seconds(options_.limit).count())));
   }
 
-  /// `done` may destroy this.
   void Finish(Result<std::unique_ptr<ByteStream>> result) {
     limit_.Cancel();
     later_.Cancel();
     watch_.Cancel();
-    const auto done = std::exchange(done_, nullptr);
-    done(std::move(result));
+    std::exchange(done_, nullptr)(std::move(result));
   }
 
   Loop& loop_;

@@ -37,8 +37,7 @@ class EndpointDialler {
   virtual ~EndpointDialler() = default;
 };
 
-/// Starts dialling. Calls `done` once, from the loop, never from within this call; it may destroy
-/// the dialler. key: kTlsKeyBytes bytes. The loop outlives the dialler.
+/// Starts dialling. Calls `done` once. key: kTlsKeyBytes bytes. The loop outlives the dialler.
 /// Errors, each naming the addresses: kAuthenticationFailed when every address has refused our key
 /// or this endpoint max_refusals times; otherwise, at the end of `limit`, the error of the last try
 /// (kHostRefused, kHostUnreachable, kConnectTimeout, kHandshakeFailed).

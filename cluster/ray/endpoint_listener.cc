@@ -105,11 +105,8 @@ class TlsEndpointListener : public EndpointListener {
   // A guest that leaves ends the pause early, since it frees a descriptor.
   void PauseAccepting(Duration pause) {
     is_accepting_ = false;
-    // Later: this may run within the callback of one of these watches.
-    accept_later_ = loop_.After(Duration::zero(), [this, pause] {
-      accept_watches_.clear();
-      accept_later_ = loop_.After(pause, [this] { Accept(); });
-    });
+    accept_watches_.clear();
+    accept_later_ = loop_.After(pause, [this] { Accept(); });
   }
 
   void AcceptSome(int listener) {
@@ -166,7 +163,7 @@ class TlsEndpointListener : public EndpointListener {
     const OnArrival on_arrival = std::move(endpoint->second);
     expected_.erase(endpoint);
     Release(guest);
-    on_arrival(std::move(arrival));  // may destroy this
+    on_arrival(std::move(arrival));
   }
 
   uint64_t& CounterOf(const Status& why) {

@@ -62,8 +62,8 @@ class EndpointListener {
 
   virtual uint16_t port() const = 0;
   /// Accepts one agent for `endpoint` (0 to kMaxEndpoint) from now on. Calls `on_arrival` at most
-  /// once, from the loop, never from within this call; it may destroy the listener, and it may
-  /// Expect() the same endpoint again for a later agent. A second call replaces the first.
+  /// once; it may Expect() the same endpoint again for a later agent. A second call replaces the
+  /// first.
   virtual void Expect(int endpoint, OnArrival on_arrival) = 0;
   /// Stops waiting for `endpoint`; its `on_arrival` will not be called. No effect for a endpoint
   /// that has arrived or was never expected.

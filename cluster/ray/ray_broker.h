@@ -17,8 +17,7 @@ namespace hvdray {
 /// this process's exit code. Threads: the loop's.
 class RayBroker {
  public:
-  /// Never called from within a method of the broker; each may destroy it. Each may be empty.
-  /// on_hello comes first, and once.
+  /// Each may be empty. on_hello comes first, and once; only on_closed may destroy the broker.
   struct Handlers {
     std::function<void(BrokerHello)> on_hello;
     std::function<void(BrokerNodes)> on_nodes;  ///< Only after Watch().
@@ -34,7 +33,6 @@ class RayBroker {
   /// `stream`: to Python, such as MakeFdStream(loop, UniqueFd(0), UniqueFd(1)). SIGPIPE must be
   /// ignored.
   RayBroker(std::unique_ptr<ByteStream> stream, Handlers handlers);
-  ~RayBroker();
   RayBroker(const RayBroker&) = delete;
   RayBroker& operator=(const RayBroker&) = delete;
 
@@ -57,8 +55,17 @@ class RayBroker {
   void CloseEndpoint(int endpoint);
 
  private:
-  struct Impl;
-  std::shared_ptr<Impl> impl_;  // shared with the running callback
+  void OnData(ByteView bytes);
+  Status OnLine(const std::string& line);
+  void OnStreamClosed(Status why);
+  void Close(Status why);
+  void Say(std::string text);
+
+  std::unique_ptr<ByteStream> stream_;
+  Handlers handlers_;
+  std::string line_;  // Unfinished.
+  bool has_hello_ = false;
+  bool is_closed_ = false;
 };
 
 }  // namespace hvdray

@@ -76,10 +76,8 @@ void RayHosts::Apply(const RayHostPlan::Orders& orders) {
   for (const auto& [host, place] : orders.placed) transport_.Place(host, place);
   Arm();
   if (!orders.has_news) return;
-  // Later: the handler may stop or destroy this.
-  tell_ = loop_.After(Duration::zero(), [this] {
-    tell_.Cancel();
-    handlers_.on_hosts(plan_.hosts(), /*is_final=*/false);
+  tell_ = loop_.After(Duration::zero(), [this, on_hosts = handlers_.on_hosts] {
+    on_hosts(plan_.hosts(), /*is_final=*/false);
   });
 }
 

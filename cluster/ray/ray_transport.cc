@@ -109,7 +109,6 @@ void RayTransport::Start(const std::string& host, std::function<void(Result<Agen
   auto endpoint = std::make_shared<Endpoint>();
   endpoint->host = host;
   endpoint->done = std::move(done);
-  // Later: `done` must not be called from within Start().
   loop_.Post([this, alive = std::weak_ptr<bool>(alive_), host, endpoint] {
     if (!alive.expired()) Begin(host, endpoint);
   });
@@ -162,13 +161,8 @@ void RayTransport::Arrive(const std::shared_ptr<Endpoint>& endpoint, EndpointArr
 void RayTransport::Deliver(const std::shared_ptr<Endpoint>& endpoint) {
   AgentStart start;
   start.stream = std::make_unique<EndpointStream>(
-      std::move(endpoint->arrival->stream),
-      [this, endpoint, alive = std::weak_ptr<bool>(alive_), loop = &loop_] {
-        // Later: this runs within the destructor of the stream.
-        if (alive.expired()) return;
-        loop->Post([this, endpoint, alive] {
-          if (!alive.expired()) OnStreamGone(endpoint);
-        });
+      std::move(endpoint->arrival->stream), [this, endpoint, alive = std::weak_ptr<bool>(alive_)] {
+        if (!alive.expired()) OnStreamGone(endpoint);
       });
   endpoint->arrival.reset();
   start.process = std::make_unique<Carrier>(loop_, endpoint);

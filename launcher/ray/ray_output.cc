@@ -67,7 +67,6 @@ void RayOutput::Break(Stream& stream, const OutputSink::Progress& progress) {
           .WithCode(ErrorCode::kOutputLost)
           .WithHint("free space there, or send it elsewhere");
   if (!is_gone && lost_.ok()) lost_ = why;
-  // Not from within Write(): its caller may be in the middle of a piece.
   trouble_ = loop_.After(Duration::zero(), [this, is_gone, why = std::move(why)] {
     if (is_gone) {
       handlers_.on_reader_gone();

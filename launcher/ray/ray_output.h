@@ -19,16 +19,15 @@
 
 namespace hvdray {
 
-/// Threads: the loop's.
+/// Threads: the loop's. Handlers must not destroy it.
 class RayOutput {
  public:
   struct Handlers {
-    /// Once, from the loop: stdout has no reader. Not called for stderr: the job can work without
-    /// it.
+    /// Once: stdout has no reader. Not called for stderr: the job can work without it.
     std::function<void()> on_reader_gone;
-    /// From the loop: output was lost. Errors: kOutputLost.
+    /// Output was lost. Errors: kOutputLost.
     std::function<void(Status why)> on_lost;
-    /// waiting() may have changed.
+    /// waiting() may have changed. Called from within Write() and Say(), too.
     std::function<void()> on_waiting;
   };
   RayOutput(Loop& loop, Handlers handlers);

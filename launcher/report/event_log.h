@@ -33,8 +33,7 @@ struct EventLogOptions {
   std::vector<std::string> hosts;
   TimePoint began{};  ///< When hvdray was called: `time` counts from here.
   std::chrono::system_clock::time_point began_wall{};
-  /// Called once, from the loop or from within a call: the file can't be written whole.
-  std::function<void(Status)> on_damaged;
+  std::function<void(Status)> on_damaged;  ///< As in LineFileOptions.
 };
 
 /// Owns the file. Threads: the loop's.
@@ -69,12 +68,10 @@ class LineFile;
 /// Settings of a recording.
 struct RecordOptions {
   std::string path;
-  std::string option = "--record";  ///< Names the path in messages.
-  RecordHeader header;              ///< Policy and seed exactly as the driver gets them.
-  TimePoint began{};                ///< The `now` of the driver's construction.
-  /// Called once, from the loop or from within a call: the file can't be written whole
-  /// (kOutputLost).
-  std::function<void(Status)> on_damaged;
+  std::string option = "--record";         ///< Names the path in messages.
+  RecordHeader header;                     ///< Policy and seed exactly as the driver gets them.
+  TimePoint began{};                       ///< The `now` of the driver's construction.
+  std::function<void(Status)> on_damaged;  ///< As in LineFileOptions.
 };
 
 /// Owns the file. Threads: the loop's.

@@ -264,7 +264,7 @@ void JobOutput::Drain(std::optional<Duration> limit, std::function<void(Status)>
 void JobOutput::CheckDrained() {
   if (drained_ == nullptr || drain_done_.is_active()) return;
   if (!out_->is_idle() || !err().is_idle()) return;
-  // From the loop: `done` may destroy this, and pending trouble is reported first.
+  // After pending trouble.
   drain_done_ = loop_.After(Duration::zero(), [this] {
     drain_done_.Cancel();
     if (!out_->is_idle() || !err().is_idle()) return;  // New lines came in between.

@@ -42,8 +42,7 @@ struct JobOutputOptions {
   std::function<std::time_t()> clock = [] { return std::time(nullptr); };
 };
 
-/// Called from the loop; on_consumed also from within OnOutput(), the others never from within a
-/// call. Must not destroy the JobOutput.
+/// None may destroy the JobOutput. on_consumed is also called from within OnOutput().
 struct JobOutputHandlers {
   /// `bytes` of a worker (stdout and stderr share its window) have reached their destination, or
   /// the destination is gone: return them as credit.
@@ -109,11 +108,11 @@ class JobOutput {
   /// stdout or stderr takes no more for now (a pager). A held open line does not count.
   bool IsBlocked() const { return out_->is_blocked() || (err_ != nullptr && err_->is_blocked()); }
 
-  /// No more output will come: ends all streams and calls `done` (which may destroy this) once
-  /// everything is written, or when `limit` has passed (nullopt: no limit). ok: everything has
-  /// reached its destination. kOutputLost: the limit passed, or something could not be written
-  /// whole, now or earlier. kReaderGone: the reader of stdout is gone. (Faults in the last bytes
-  /// are reported only here.) May be called again after `done`, for later lines.
+  /// No more output will come: ends all streams and calls `done` once everything is written, or
+  /// when `limit` has passed (nullopt: no limit). ok: everything has reached its destination.
+  /// kOutputLost: the limit passed, or something could not be written whole, now or earlier.
+  /// kReaderGone: the reader of stdout is gone. (Faults in the last bytes are reported only here.)
+  /// May be called again after `done`, for later lines.
   void Drain(std::optional<Duration> limit, std::function<void(Status)> done);
 
   bool IsStderrTerminal() const { return is_stderr_terminal_; }

@@ -19,8 +19,8 @@ namespace hvdray {
 struct LineFileOptions {
   std::string option;  ///< "--events": for messages.
   std::string path;
-  /// Called once, from the loop or from within a call: the file can't be written whole
-  /// (kOutputLost).
+  /// Called once, maybe from within Write(): the file can't be written whole (kOutputLost). Must
+  /// not destroy the file.
   std::function<void(Status)> on_damaged;
 };
 

@@ -43,9 +43,11 @@ class BootstrapShellTest : public testing::TestWithParam<const char*> {
     child.command = {GetParam(), "-c", before + BootstrapCommand(request)};
     child.name = "shell";
     child.on_stderr = [&](const std::string& line) { outcome.text += "stderr: " + line + "\n"; };
-    Result<AgentStart> start = StartChild(*loop_, std::move(child));
-    EXPECT_TRUE(start.ok());
-    start->process->OnExit([&](Status how) {
+    AgentStart start;
+    StartChild(*loop_, std::move(child),
+               [&](Result<AgentStart> result) { start = std::move(result).value(); });
+    EXPECT_TRUE(RunUntil(*loop_, [&] { return start.process != nullptr; }));
+    start.process->OnExit([&](Status how) {
       outcome.how = std::move(how);
       has_ended = true;
     });
@@ -57,12 +59,12 @@ class BootstrapShellTest : public testing::TestWithParam<const char*> {
       has_answered = true;
       const auto build = *builds_.For("Linux", MachineHere());
       const std::string packed = *Gzip(build->bytes);
-      start->stream->Write(StageAnswer(build->sha256, packed.size()));
-      start->stream->Write(is_cut ? packed.substr(0, packed.size() / 2) : packed);
-      if (is_cut) loop_->Post([&] { start->stream.reset(); });
+      start.stream->Write(StageAnswer(build->sha256, packed.size()));
+      start.stream->Write(is_cut ? packed.substr(0, packed.size() / 2) : packed);
+      if (is_cut) loop_->Post([&] { start.stream.reset(); });
     };
     handlers.on_closed = [](const Status&) {};
-    start->stream->Start(std::move(handlers));
+    start.stream->Start(std::move(handlers));
     EXPECT_TRUE(RunUntil(*loop_, [&] { return has_ended; }));
     return outcome;
   }

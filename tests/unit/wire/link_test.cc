@@ -268,7 +268,7 @@ TEST_F(LinkTest, NothingIsReadAfterAViolation) {
   MakeGreeted(LinkRole::kLauncher);
   wire_->Deliver(Bytes({1, WorkerStarted{0, 5}}, 9) + Bytes({1, WorkerStarted{0, 5}}));
   EXPECT_TRUE(messages_.empty());
-  EXPECT_FALSE(wire_->is_reading());
+  EXPECT_TRUE(wire_->is_destroyed());
 }
 
 TEST_F(LinkTest, ByeClosesInOrderOrWithThePeersReason) {
