@@ -3,9 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
+#include <limits>
 #include <type_traits>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "agent/host_inspection.h"
 #include "base/environ.h"
@@ -138,7 +142,7 @@ void AgentSession::MakeGangs() {
   };
   handlers.has_output_room = [this] { return link_ != nullptr && link_->HasOutputRoom(); };
   handlers.on_reaped = [this](int worker) {
-    if (elastic_) elastic_->OnReaped(worker);
+    if (notifier_) notifier_->Forget(worker);
   };
   handlers.on_stopped = [this](Generation generation, uint32_t swept) {
     HoldPort();
@@ -150,9 +154,7 @@ void AgentSession::MakeGangs() {
                                                     welcome_->is_elastic, options_.node},
                                      std::move(handlers));
   if (!welcome_->is_elastic) return;
-  elastic_ = std::make_unique<ElasticDuties>(
-      loop_, *relay_, *gangs_,
-      [this](Generation generation, wire::Body body) { Send(generation, std::move(body)); });
+  notifier_.emplace(loop_);
   OpenControl();
 }
 
@@ -261,14 +263,45 @@ void AgentSession::On(Generation generation, wire::StopWorkers&& stop) {
   CountStale(generation);
 }
 
+// Shuts the Gloo connections of that generation's workers, so that the survivors of a loss notice.
+// Blocks for milliseconds, see ConnectionBreaker.
 void AgentSession::On(Generation generation, wire::BreakConnections&& /*order*/) {
-  if (elastic_) return elastic_->Break(generation);
-  CountStale(generation);
+  if (!notifier_) return CountStale(generation);
+  // Pending address lookups first: later answers would lead to connections that the breaker misses.
+  relay_->EndMeshes(generation);
+  const std::vector<LivingWorker> living = gangs_->LivingOf(generation);
+  wire::ConnectionsBroken answer;
+  if (const std::string& problem = relay_->mesh().problem(); !problem.empty()) {
+    answer.refused = static_cast<uint32_t>(living.size());
+    answer.why = problem;
+    Log(LogLevel::kDebug, "agent", "connections of generation {} stay: {}", generation, problem);
+    return Send(generation, std::move(answer));
+  }
+  const BreakResult result =
+      breaker_.Break(living, relay_->mesh().Addresses(), relay_->mesh().Listening());
+  answer.shut = result.shut;
+  answer.destroyed = result.destroyed;
+  answer.refused = result.refused;
+  const auto took = std::chrono::duration_cast<std::chrono::microseconds>(result.took).count();
+  answer.took_us =
+      static_cast<uint32_t>(std::min<int64_t>(took, std::numeric_limits<uint32_t>::max()));
+  answer.why = result.why;
+  answer.hint = result.hint;
+  Send(generation, std::move(answer));
 }
 
+// Logs a lost notice; the launcher repeats it.
 void AgentSession::On(Generation generation, wire::Notify&& notice) {
-  if (elastic_) return elastic_->Notify(notice);
-  CountStale(generation);
+  if (!notifier_) return CountStale(generation);
+  const WorkerAddresses* addresses = relay_->AddressesOf(notice.worker);
+  if (addresses == nullptr) return;  // Not registered yet, or dead: the launcher repeats it.
+  notifier_->Send(notice.worker, *addresses, {notice.timestamp, notice.code},
+                  [worker = notice.worker](const Status& outcome) {
+                    const bool is_news = outcome.ok() || outcome.code() == ErrorCode::kCancelled;
+                    Log(is_news ? LogLevel::kDebug : LogLevel::kInfo, "agent",
+                        "worker={}: notice {}", worker,
+                        outcome.ok() ? std::string("taken") : outcome.message());
+                  });
 }
 
 LocalGang* AgentSession::GangOf(Generation generation, int worker) {
@@ -372,11 +405,8 @@ void AgentSession::Leave(const Status& why, int exit_code) {
   directory_receiver_.reset();
   if (link_) {
     link_->Close({static_cast<uint16_t>(why.code()), why.message()}, kByeLimit, [this] {
-      // Deferred: the link can't be destroyed from within its own callback.
-      close_timer_ = loop_.After(Duration::zero(), [this] {
-        link_.reset();
-        FinishIfIdle();
-      });
+      link_.reset();
+      FinishIfIdle();
     });
   }
   StopGangs();
@@ -384,7 +414,7 @@ void AgentSession::Leave(const Status& why, int exit_code) {
 }
 
 void AgentSession::Retire(Duration notice, const Status& why, int exit_code) {
-  const bool is_busy = elastic_ && !gangs_->is_empty() && !is_leaving_;
+  const bool is_busy = notifier_ && !gangs_->is_empty() && !is_leaving_;
   if (!is_busy || retire_timer_.is_active()) return Leave(why, exit_code);
   Log(LogLevel::kInfo, "agent", "this host is leaving: {}", why.ToString());
   Send(0, wire::HostLeaving{
@@ -398,7 +428,6 @@ void AgentSession::FinishIfIdle() {
   if (stale_requests() > 0) {
     Log(LogLevel::kInfo, "agent", "dropped {} stale requests", stale_requests());
   }
-  // The callee may destroy this session, so the callback must not be a member.
   done_timer_ = loop_.After(Duration::zero(),
                             [on_done = std::move(on_done_), code = exit_code_] { on_done(code); });
 }

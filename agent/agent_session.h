@@ -9,12 +9,13 @@
 #include <optional>
 #include <string>
 
+#include "agent/connection_breaker.h"
 #include "agent/control_socket.h"
 #include "agent/directory_receiver.h"
-#include "agent/elastic_duties.h"
 #include "agent/gang_set.h"
 #include "agent/host_facts.h"
 #include "agent/inspector.h"
+#include "agent/notifier.h"
 #include "agent/prober.h"
 #include "base/byte_stream.h"
 #include "base/loop.h"
@@ -36,9 +37,8 @@ struct AgentSessionOptions {
 /// Owns the link, the relay and the gangs. Threads: the loop's.
 class AgentSession : private KvUpstream {
  public:
-  /// `on_done(exit_code)`: the link is closed and none of our processes is left. Called once, from
-  /// the loop; may destroy the session. 0: the launcher sent Bye; 125: the link was lost or broken.
-  /// The loop outlives the session.
+  /// `on_done(exit_code)`: the link is closed and none of our processes is left. Called once. 0:
+  /// the launcher sent Bye; 125: the link was lost or broken. The loop outlives the session.
   AgentSession(Loop& loop, std::unique_ptr<ByteStream> stream, AgentSessionOptions options,
                std::function<void(int exit_code)> on_done);
   ~AgentSession() override;
@@ -107,8 +107,9 @@ class AgentSession : private KvUpstream {
   std::unique_ptr<wire::Link> link_;
   std::optional<wire::Welcome> welcome_;
   std::unique_ptr<Relay> relay_;
-  std::unique_ptr<GangSet> gangs_;          // Since Welcome.
-  std::unique_ptr<ElasticDuties> elastic_;  // Since Welcome, in an elastic job.
+  std::unique_ptr<GangSet> gangs_;    // Since Welcome.
+  std::optional<Notifier> notifier_;  // Since Welcome, in an elastic job.
+  ConnectionBreaker breaker_;
   std::unique_ptr<ControlSocket> control_;
   std::optional<HeldPort> port_;
   std::unique_ptr<ProbeListener> probe_listener_;
@@ -119,7 +120,6 @@ class AgentSession : private KvUpstream {
   bool is_leaving_ = false;
   int exit_code_ = 0;
   Status why_;
-  Watch close_timer_;
   Watch done_timer_;
   Watch retire_timer_;
 };

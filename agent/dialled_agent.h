@@ -39,6 +39,13 @@ Result<DialOptions> ParseDialOptions(std::span<const std::string_view> words);
 /// exit code: 0, 125, 128+n after signal n. Call before starting threads.
 int RunDialledAgent(const DialOptions& options);
 
+/// Undoes what processes on Ray inherit and training processes should not: blocked signals, a low
+/// soft limit on open files, niceness, and a raised out-of-memory score. Applies to this process
+/// and its later children. Returns one line for each property that the system does not permit to
+/// restore. Call before starting threads. Source: Ray 2.60 starts workers with niceness 15 and a
+/// raised oom_score_adj; docs/ray.md, "Environment of a worker".
+std::vector<std::string> RepairInheritedLimits();
+
 }  // namespace hvdray
 
 #endif  // HVDRAY_AGENT_DIALLED_AGENT_H_

@@ -6,7 +6,7 @@
 
 #include "agent/agent_run.h"
 #include "base/standard_streams.h"
-#include "launcher/ray/ray_launch_main.h"
+#include "launcher/ray/ray_launch.h"
 
 int main(int argc, char** argv) {
   hvdray::FillStandardStreams();

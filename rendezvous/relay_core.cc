@@ -26,13 +26,6 @@ KvValue ValueOf(const KvAnswer& answer) {
   return answer.value ? answer.value : std::make_shared<const std::string>();
 }
 
-// Before the launcher has answered, a 404 would be a guess, and a wrong one is fatal: Horovod reads
-// each value twice and treats a 404 to the second read as an empty value. It would also repeat the
-// same question, forever if the launcher is slower than the hold.
-bool IsKnownAbsent(const RelayScope& scope, std::string_view key) {
-  return scope.is_complete && !scope.fetches.contains(key);
-}
-
 }  // namespace
 
 void RelayCore::OpenWorker(int worker, std::string slot, Generation generation) {
@@ -407,7 +400,7 @@ void RelayCore::OnTick(TimePoint now, RelayActions* out) {
     deadlines_.pop_front();
     if (!is_waiting) continue;
     const Scope* scope = FindScope(found->second.scope);
-    if (scope != nullptr && !IsKnownAbsent(*scope, found->second.key)) {
+    if (scope != nullptr && !scope->IsKnownAbsent(found->second.key)) {
       found->second.is_overdue = true;
       continue;
     }
@@ -556,7 +549,7 @@ void RelayCore::OnFetched(Scope& scope, std::string_view key, const KvAnswer& an
 
 void RelayCore::AnswerOverdue(Scope& scope, std::string_view key, RelayActions* out) {
   const auto waiters = scope.waiters.find(key);
-  if (waiters == scope.waiters.end() || !IsKnownAbsent(scope, key)) return;
+  if (waiters == scope.waiters.end() || !scope.IsKnownAbsent(key)) return;
   const std::vector<uint64_t> waiting = waiters->second;
   for (const uint64_t request : waiting) {
     const Request& held = requests_.at(request);

@@ -23,65 +23,6 @@
 
 namespace hvdray {
 
-// The state of a relay core: workers, their open requests, mesh scopes, open questions. Private to
-// this file.
-
-/// A request of a worker without an answer yet.
-struct RelayRequest {
-  enum class Kind : uint8_t {
-    kWaiter,       ///< GET of a missing numeric key; ends after the hold.
-    kAsked,        ///< Waits for one answer of the launcher.
-    kRankAndSize,  ///< Waits for a rank, without limit.
-    kEarly,        ///< Its worker's generation is ahead of the store's.
-  };
-  int worker = 0;
-  Kind kind = Kind::kWaiter;
-  KvVerb verb = KvVerb::kGet;
-  uint64_t question = 0;    ///< kAsked, kRankAndSize
-  bool is_overdue = false;  ///< kWaiter: its hold is over, but the value may exist.
-  size_t held_index = 0;    ///< In the worker's list.
-  size_t waiter_index = 0;  ///< kWaiter: in the key's list.
-  std::string scope;        ///< kWaiter, kEarly
-  std::string key;
-  KvValue body;  ///< kEarly
-};
-
-/// An open worker.
-struct RelayWorker {
-  std::string slot;  ///< "host:local_rank"
-  /// The generation in which it was started or which rank_and_size last moved it to.
-  Generation generation = 0;
-  bool has_arrived = false;    ///< It reached its first hvd.init() ahead of the store.
-  std::vector<uint64_t> held;  ///< Its open requests.
-  std::optional<WorkerAddresses> addresses;
-};
-
-/// The cache of a mesh scope. A drop deletes it, and its successor gets another stamp, so the stamp
-/// shows whether a question is older than the last drop.
-struct RelayScope {
-  uint64_t stamp = 0;
-  uint64_t follow = 0;       ///< Question id; 0: none.
-  bool is_complete = false;  ///< All values that existed at the follow's start have arrived.
-  bool is_barrier = false;   ///< The init barrier's scope: serves nothing before is_complete.
-  bool is_partial = false;   ///< A value did not fit the cache: fetch single keys.
-  StringMap<KvValue> values;
-  StringMap<std::vector<uint64_t>> waiters;
-  StringMap<uint64_t> fetches;  ///< Key -> question, when is_partial.
-  size_t bytes = 0;
-};
-
-/// A question to the launcher whose answers are still expected.
-struct RelayQuestion {
-  enum class Kind : uint8_t { kPass, kFetch, kFollow, kRankAndSize };
-  Kind kind = Kind::kPass;
-  uint64_t request = 0;  ///< 0: its peer is gone.
-  int worker = -1;
-  uint64_t stamp = 0;  ///< The scope's; 0: do not cache the answer.
-  std::string scope;
-  std::string key;
-  KvValue value;  ///< Of a PUT.
-};
-
 /// The launcher's settings for a relay core.
 struct RelayCoreOptions {
   Duration kv_hold{std::chrono::seconds(1)};  ///< How long a GET waits for a missing value.
@@ -165,10 +106,65 @@ class RelayCore {
   const MeshAddresses& mesh() const { return mesh_; }
 
  private:
-  using Request = RelayRequest;
-  using Worker = RelayWorker;
-  using Scope = RelayScope;
-  using Question = RelayQuestion;
+  /// A request of a worker without an answer yet.
+  struct Request {
+    enum class Kind : uint8_t {
+      kWaiter,       ///< GET of a missing numeric key; ends after the hold.
+      kAsked,        ///< Waits for one answer of the launcher.
+      kRankAndSize,  ///< Waits for a rank, without limit.
+      kEarly,        ///< Its worker's generation is ahead of the store's.
+    };
+    int worker = 0;
+    Kind kind = Kind::kWaiter;
+    KvVerb verb = KvVerb::kGet;
+    uint64_t question = 0;    ///< kAsked, kRankAndSize
+    bool is_overdue = false;  ///< kWaiter: its hold is over, but the value may exist.
+    size_t held_index = 0;    ///< In the worker's list.
+    size_t waiter_index = 0;  ///< kWaiter: in the key's list.
+    std::string scope;        ///< kWaiter, kEarly
+    std::string key;
+    KvValue body;  ///< kEarly
+  };
+
+  /// An open worker.
+  struct Worker {
+    std::string slot;  ///< "host:local_rank"
+    /// The generation in which it was started or which rank_and_size last moved it to.
+    Generation generation = 0;
+    bool has_arrived = false;    ///< It reached its first hvd.init() ahead of the store.
+    std::vector<uint64_t> held;  ///< Its open requests.
+    std::optional<WorkerAddresses> addresses;
+  };
+
+  /// The cache of a mesh scope. A drop deletes it, and its successor gets another stamp, so the
+  /// stamp shows whether a question is older than the last drop.
+  struct Scope {
+    uint64_t stamp = 0;
+    uint64_t follow = 0;       ///< Question id; 0: none.
+    bool is_complete = false;  ///< All values that existed at the follow's start have arrived.
+    bool is_barrier = false;   ///< The init barrier's scope: serves nothing before is_complete.
+    bool is_partial = false;   ///< A value did not fit the cache: fetch single keys.
+    StringMap<KvValue> values;
+    StringMap<std::vector<uint64_t>> waiters;
+    StringMap<uint64_t> fetches;  ///< Key -> question, when is_partial.
+    size_t bytes = 0;
+    /// Before the launcher has answered, a 404 would be a guess, and a wrong one is fatal: Horovod
+    /// reads each value twice and treats a 404 to the second read as an empty value. It would also
+    /// repeat the same question, forever if the launcher is slower than the hold.
+    bool IsKnownAbsent(std::string_view key) const { return is_complete && !fetches.contains(key); }
+  };
+
+  /// A question to the launcher whose answers are still expected.
+  struct Question {
+    enum class Kind : uint8_t { kPass, kFetch, kFollow, kRankAndSize };
+    Kind kind = Kind::kPass;
+    uint64_t request = 0;  ///< 0: its peer is gone.
+    int worker = -1;
+    uint64_t stamp = 0;  ///< The scope's; 0: do not cache the answer.
+    std::string scope;
+    std::string key;
+    KvValue value;  ///< Of a PUT.
+  };
 
   void Route(Worker& speaker, int worker, uint64_t request, const KvCall& call, KvValue body,
              TimePoint now, RelayActions* out);

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/ray/ray_launch.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <optional>
 #include <set>
 #include <string>
@@ -12,12 +16,19 @@
 #include <vector>
 
 #include "agent/agent_run.h"
+#include "base/fd.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/shown_text.h"
+#include "base/standard_streams.h"
 #include "base/tls_stream.h"
 #include "cluster/ray/endpoint_address.h"
+#include "launcher/engine/elastic_launcher.h"
+#include "launcher/engine/generation_start.h"
 #include "launcher/engine/neighbour_probe.h"
+#include "launcher/job/placement.h"
 #include "launcher/job/ray_job_file.h"
+#include "launcher/ray/ray_launch_log.h"
 #include "wire/package_layout.h"
 
 namespace hvdray {
@@ -75,6 +86,67 @@ wire::GpuVisibility VisibilityOf(const RaySpec& ray) {
 HostSpread SpreadOf(const std::vector<std::string>& ips) {
   const std::set<std::string> different(ips.begin(), ips.end());
   return different.size() <= 1 ? HostSpread::kOneMachine : HostSpread::kManyMachines;
+}
+
+ElasticHosts WaysOfRay(const RayHosts& hosts, const std::string& own_ip) {
+  return {
+      .add = [](const HostSlots& /*host*/) {},
+      .is_remote = [](const std::string& /*host*/) { return true; },
+      .is_elsewhere =
+          [&hosts, own_ip](const std::string& host) { return hosts.plan().IpOf(host) != own_ip; }};
+}
+
+constexpr int kUsage = 2;
+constexpr uint64_t kOpenFiles = 65536;
+
+int Fail(const Status& status, int exit_code) {
+  RayLaunchLog(STDERR_FILENO).Note(fmt::format("launch: {}", status.ToString()));
+  return exit_code;
+}
+
+/// Moves the pipe away from 0 and 1, so that accidental prints can't reach it.
+Result<std::pair<UniqueFd, UniqueFd>> TakePipe() {
+  UniqueFd in(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+  UniqueFd out(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+  const UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!in.is_valid() || !out.is_valid() || !null.is_valid()) return ErrnoStatus("dup", errno);
+  ::dup2(null.get(), STDIN_FILENO);
+  ::dup2(STDERR_FILENO, STDOUT_FILENO);
+  return std::pair{std::move(in), std::move(out)};
+}
+
+// Ray sends SIGTERM and SIGINT to every process of the job, and ray_driver.py reports them to us.
+// One stop must not count as two, since a second one forces the stop.
+void IgnoreSignals() {
+  for (const int signo : {SIGHUP, SIGQUIT, SIGPIPE, SIGTSTP, SIGTTOU, SIGTTIN, SIGTERM, SIGINT}) {
+    ::signal(signo, SIG_IGN);
+  }
+}
+
+void UseLogOf(const JobSpec& spec) {
+  SetLogLevel(*spec.is_verbose ? LogLevel::kInfo : LogLevel::kWarning);
+  SetLogFormat(*spec.is_log_json ? LogFormat::kJson : LogFormat::kText);
+}
+
+int Drive(const std::string& directory, TimePoint began) {
+  IgnoreSignals();
+  if (!IsPollable(STDIN_FILENO) || !IsPollable(STDOUT_FILENO)) {
+    return Fail({ErrorCode::kUsage, "stdin and stdout have to be pipes of ray_driver.py"}, kUsage);
+  }
+  RayLaunchOptions options;
+  options.began = began;
+  Result<RayJobFile> job = LoadJob(directory);
+  if (!job.ok()) return Fail(job.status(), kLaunchFailed);
+  options.job = std::move(job).value();
+  UseLogOf(options.job.spec);
+
+  auto pipe = TakePipe();
+  if (!pipe.ok()) return Fail(pipe.status(), kLaunchFailed);
+  Result<std::unique_ptr<Loop>> loop = Loop::Create();
+  if (!loop.ok()) return Fail(loop.status(), kLaunchFailed);
+  (void)RaiseOpenFileLimit(kOpenFiles).ok();
+  options.python = MakeFdStream(**loop, std::move(pipe->first), std::move(pipe->second));
+  return RayLaunch(**loop, std::move(options)).Run();
 }
 
 }  // namespace
@@ -421,6 +493,65 @@ Status PlaceStatic(const RayPlacement& placement, LaunchPlan* plan) {
   plan->spread = SpreadOf(placement.ips);
   HVDRAY_ASSIGN_OR_RETURN(plan->ranks, AssignRanks(plan->hosts, *plan->spec.np, *plan->spec.np));
   return {};
+}
+
+RayHostsOptions RayLaunch::HostsOptions() {
+  RayHostsOptions options;
+  options.policy.group_prefix = "hvdray-" + run_.job().job_id;
+  options.policy.ask = RayAskOf(run_.spec());
+  options.policy.max_slots = run_.spec().max_np->value_or(kMaxRanks);
+  if (run_.job().can_grow) options.policy.wanted_slots = *run_.spec().np;
+  options.policy.is_spread = *run_.spec().ray.strategy == RayStrategy::kSpread;
+  options.policy.has_cooldown = run_.spec().blacklist_cooldown_range->has_value();
+  for (const RayNamedHost& host : options.policy.ask.named) options.policy.only_ips.insert(host.ip);
+  options.wanted_slots = *run_.spec().np;
+  return options;
+}
+
+int RayLaunch::RunElastic() {
+  LaunchPlan plan = run_.PlanWithoutHosts();
+  const ElasticPolicy policy = ElasticPolicyOf(run_.spec(), run_.began_wall());
+  if (Status status = CheckElasticPolicy(policy); !status.ok()) {
+    GiveUp(std::move(status), kLaunchFailed);
+    return run_.EndEarly();
+  }
+  RayTransportOptions transport = TransportOptions(plan.spread, /*host_count=*/1);
+  transport.on_endpoint = [this](const std::string& host, bool is_live) {
+    hosts_->OnEndpoint(host, is_live);
+  };
+  transport_ = std::make_unique<RayTransport>(loop_, *broker_, *listener_, std::move(transport));
+  Launcher* running = nullptr;
+  RayHostsOptions hosts = HostsOptions();
+  hosts.say = [this, &running](std::string_view line) {
+    run_.log().Note(line);
+    if (running != nullptr && !*run_.spec().is_quiet) running->Say(line);
+  };
+  hosts.on_leaving = [&running](const std::string& host, Duration in) {
+    if (running != nullptr) running->HostLeaves(host, in);
+  };
+  hosts_ = std::make_unique<RayHosts>(loop_, *broker_, *transport_, std::move(hosts));
+  Trace trace(run_.began(), {}, !run_.spec().trace_file->empty());
+  Result<std::unique_ptr<Launcher>> launcher =
+      OpenElastic(loop_, *transport_, *hosts_, WaysOfRay(*hosts_, hello_.node_ip), trace,
+                  std::move(plan), policy);
+  if (!launcher.ok()) {
+    GiveUp(launcher.status(), kLaunchFailed);
+    return run_.EndEarly();
+  }
+  running = launcher->get();
+  run_.OnStop([running](int signo) { running->StopBy(signo); });
+  if (nodes_) hosts_->OnNodes(*nodes_);
+  JobReport report = running->Run();
+  run_.OnStop([](int /*signo*/) {});  // the launcher has ended
+  return run_.End(trace, std::move(report),
+                  [running](std::span<const std::string> lines) { running->Print(lines); });
+}
+
+int RayLaunchMain(std::span<const std::string_view> words) {
+  const TimePoint began = std::chrono::steady_clock::now();
+  if (words.size() == 1 && !words[0].starts_with("-")) return Drive(std::string(words[0]), began);
+  return Fail({ErrorCode::kUsage, "wants the directory of one job; ray_driver.py starts it"},
+              kUsage);
 }
 
 }  // namespace hvdray

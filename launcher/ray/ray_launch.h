@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -117,6 +118,11 @@ LaunchPlan PlanOnRay(const RayJobFile& job, JobSpec spec);
 
 /// Adds hosts and ranks to `plan`. Errors: those of AssignRanks().
 Status PlaceStatic(const RayPlacement& placement, LaunchPlan* plan);
+
+/// hvdray-agent launch DIRECTORY: the driver of a job on Ray; runs inside the cluster as a child of
+/// ray_driver.py. `words`: the arguments after "launch". Blocks until the job has ended. Returns
+/// the job's exit code.
+int RayLaunchMain(std::span<const std::string_view> words);
 
 }  // namespace hvdray
 

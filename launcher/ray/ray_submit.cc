@@ -12,12 +12,25 @@
 
 #include "base/digest.h"
 #include "base/fd.h"
+#include "cluster/agent_bootstrap.h"
 #include "launcher/job/ray_job_file.h"
 #include "launcher/job/ray_runtime_env.h"
-#include "launcher/ray/ray_entrypoint.h"
 
 namespace hvdray {
 namespace {
+
+/// Logs how long a phase of a command took, from construction to Done(), for --verbose.
+class TimedPhase {
+ public:
+  void Done(const std::string& what) const {
+    const auto took = std::chrono::steady_clock::now() - began_;
+    Log(LogLevel::kInfo, "ray", "{} after={:.3f}s", what,
+        std::chrono::duration<double>(took).count());
+  }
+
+ private:
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+};
 
 using Clock = std::chrono::steady_clock;
 
@@ -48,6 +61,18 @@ Status Infeasible(const RayOutlook& outlook) {
           fmt::format("{}: {}, and nothing adds nodes", outlook.cluster.url, outlook.fit.missing),
           "ask for less, or add nodes; hvdray slots --ray shows what each node has"};
 }
+
+constexpr const char* kDriver = ".hvdray/ray_driver.py";
+
+// Only builtins of any /bin/sh: PATH is whatever the raylet started with.
+constexpr const char* kFindRaysOwn =
+    "while read -r a b c d e f; do case $f in */ray/_raylet.so) s=${f%/ray/_raylet.so};; esac; "
+    "done 2>/dev/null </proc/$PPID/maps; "
+    "if [ -n \"$s\" ]; then PYTHONPATH=${PYTHONPATH:+$PYTHONPATH:}$s; export PYTHONPATH; "
+    "exec /proc/$PPID/exe -u ";
+
+constexpr const char* kFindPackage =
+    "IFS=:; for p in $PYTHONPATH; do [ -f \"$p/{}\" ] && break; done; unset IFS; ";
 
 }  // namespace
 
@@ -194,6 +219,14 @@ Status Submit(DashboardClient& client, const RaySubmission& submission) {
   HVDRAY_RETURN_IF_ERROR(SubmitJob(client, submission.request));
   phase.Done(fmt::format("submitted job {}", submission.request.submission_id));
   return {};
+}
+
+std::string RayEntrypoint(const std::string& python, DriverPlace place) {
+  const bool is_apart = place == DriverPlace::kModulePath;
+  const std::string driver = is_apart ? fmt::format("\"$p/{}\"", kDriver) : kDriver;
+  const std::string find = is_apart ? fmt::format(kFindPackage, kDriver) : std::string();
+  if (!python.empty()) return fmt::format("{}exec {} -u {}", find, python, driver);
+  return fmt::format("{}{}{}; fi; exec python3 -u {}", find, kFindRaysOwn, driver, driver);
 }
 
 }  // namespace hvdray

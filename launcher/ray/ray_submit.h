@@ -4,7 +4,7 @@
 #ifndef HVDRAY_LAUNCHER_RAY_RAY_SUBMIT_H_
 #define HVDRAY_LAUNCHER_RAY_RAY_SUBMIT_H_
 
-#include <chrono>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -63,20 +63,17 @@ Result<RaySubmission> MakeSubmission(const LaunchPlan& plan, const PackagePlan& 
 /// unknown.
 Status Submit(DashboardClient& client, const RaySubmission& submission);
 
-// Logs how long a phase of a command took, for --verbose.
+// The command line that Ray runs for a job of ours, by /bin/sh in the job's working directory.
+// Pure.
 
-/// Measures from construction to Done().
-class TimedPhase {
- public:
-  void Done(const std::string& what) const {
-    const auto took = std::chrono::steady_clock::now() - began_;
-    Log(LogLevel::kInfo, "ray", "{} after={:.3f}s", what,
-        std::chrono::duration<double>(took).count());
-  }
-
- private:
-  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
-};
+/// The driver runs in Ray's own Python, which often is not the one in PATH. `python`: value of
+/// --ray-python, shell words; empty: the program of the shell's parent, a process of Ray, with the
+/// site-packages that Ray's library was loaded from; failing that, python3. kWorkingDirectory: the
+/// package is the job's working directory. kModulePath: it is in PYTHONPATH, beside a working
+/// directory of the user's that Ray fetches.
+enum class DriverPlace : uint8_t { kWorkingDirectory, kModulePath };
+std::string RayEntrypoint(const std::string& python,
+                          DriverPlace place = DriverPlace::kWorkingDirectory);
 
 }  // namespace hvdray
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/inherited_limits.h"
-
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -10,6 +8,7 @@
 #include <csignal>
 #include <cstdlib>
 
+#include "agent/dialled_agent.h"
 #include "base/fd.h"
 
 namespace hvdray {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The lines that Ray runs, run by real shells.
-#include "launcher/ray/ray_entrypoint.h"
-
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -10,6 +8,7 @@
 #include <fstream>
 
 #include "base/fd.h"
+#include "launcher/ray/ray_submit.h"
 #include "tests/fakes/temp_directory.h"
 
 namespace hvdray {

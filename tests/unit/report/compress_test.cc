@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/report/compress.h"
-
 #include <gtest/gtest.h>
+
+#include "launcher/report/closing_lines.h"
 
 namespace hvdray {
 namespace {
