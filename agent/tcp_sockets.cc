@@ -9,20 +9,15 @@
 
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <set>
 #include <string_view>
+
+#include "base/text.h"
 
 namespace hvdray {
 namespace {
 
 constexpr uint32_t kStates = (1U << TCP_ESTABLISHED) | (1U << TCP_SYN_SENT) | (1U << TCP_LISTEN);
-
-template <typename T>
-bool ParseNumber(std::string_view text, T* number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *number);
-  return error == std::errc() && end == text.data() + text.size();
-}
 
 std::string ReadLink(int directory, const char* path) {
   std::array<char, 64> target{};
@@ -36,9 +31,7 @@ std::optional<uint64_t> InodeOfSocket(std::string_view target) {
   if (!target.starts_with(kPrefix) || !target.ends_with(']')) return std::nullopt;
   target.remove_prefix(kPrefix.size());
   target.remove_suffix(1);
-  uint64_t inode = 0;
-  if (!ParseNumber(target, &inode)) return std::nullopt;
-  return inode;
+  return ParseInteger<uint64_t>(target);
 }
 
 std::string NetworkOf(std::string_view pid) {
@@ -53,12 +46,13 @@ Result<std::vector<SocketDescriptor>> ListSocketDescriptors(pid_t pid) {
   if (directory == nullptr) return ErrnoStatus(path, errno);
   std::vector<SocketDescriptor> sockets;
   while (const dirent* entry = ::readdir(directory)) {
-    SocketDescriptor socket;
-    if (!ParseNumber(std::string_view(entry->d_name), &socket.fd)) continue;
+    const auto fd = ParseInteger<int>(entry->d_name);
+    if (!fd) continue;
     const auto inode = InodeOfSocket(ReadLink(::dirfd(directory), entry->d_name));
     if (!inode) continue;
+    SocketDescriptor& socket = sockets.emplace_back();
+    socket.fd = *fd;
     socket.inode = *inode;
-    sockets.push_back(socket);
   }
   ::closedir(directory);
   return sockets;

@@ -12,8 +12,8 @@
 
 namespace hvdray {
 
-/// Threads: the loop's only. A callback may destroy the stream. No method calls a callback before
-/// it returns.
+/// Threads: the loop's. The owner may drop the stream at any time, in a handler too: the loop calls
+/// each handler, as the last thing it does with the stream, and no method calls one.
 class ByteStream {
  public:
   struct Handlers {

@@ -3,6 +3,7 @@
 // which a stream ends.
 #include <array>
 #include <deque>
+#include <optional>
 #include <utility>
 
 #include "base/io_channel.h"
@@ -11,32 +12,34 @@ namespace hvdray {
 namespace {
 
 constexpr size_t kReadBytes = size_t{256} << 10;
-constexpr int kReadsPerWakeup = 4;  // so that one busy peer does not starve the rest of the loop
+constexpr int kMaxLastReads = 1 << 10;  // 256 MiB: more than a socket's buffer holds
 
+/// Calls at most one handler per callback of the loop, and does nothing after it: by then its owner
+/// may have dropped the stream.
 class ChannelStream : public ByteStream {
  public:
   ChannelStream(Loop& loop, std::unique_ptr<IoChannel> channel)
       : loop_(loop), channel_(std::move(channel)) {}
   ~ChannelStream() override {
-    if (!is_closed_) channel_->Close(queue_.empty() && !is_write_broken_);
+    if (state_ != State::kClosed) channel_->Close(queue_.empty() && !write_failure_);
   }
   ChannelStream(const ChannelStream&) = delete;
   ChannelStream& operator=(const ChannelStream&) = delete;
 
   void Start(Handlers handlers) override {
-    handlers_ = std::make_shared<Handlers>(std::move(handlers));
-    if (Status status = channel_->Prepare(); !status.ok()) return FailLater(std::move(status));
-    is_started_ = true;
+    handlers_ = std::make_shared<const Handlers>(std::move(handlers));
+    if (Status status = channel_->Prepare(); !status.ok()) return CloseLater(std::move(status));
+    state_ = State::kOpen;
     SetReading(true);
     if (!queue_.empty()) WaitToWrite();
   }
 
   void Write(std::string bytes) override {
-    if (bytes.empty() || is_closed_ || is_write_broken_) return;
+    if (bytes.empty() || state_ > State::kOpen || write_failure_) return;
     size_t sent = 0;
-    if (is_started_ && queue_.empty()) {
+    if (state_ == State::kOpen && queue_.empty()) {
       const IoStep step = channel_->Write(bytes, sent);
-      if (step == IoStep::kFailed || step == IoStep::kClosed) return FailLater(channel_->error());
+      if (step == IoStep::kFailed || step == IoStep::kClosed) return OnWriteFailed();
     }
     if (sent == bytes.size()) return;
     queued_bytes_ += bytes.size() - sent;
@@ -47,11 +50,11 @@ class ChannelStream : public ByteStream {
   size_t QueuedBytes() const override { return queued_bytes_; }
 
   void SetReading(bool is_reading) override {
-    if (is_closed_ || !is_started_) return;
+    if (state_ != State::kOpen) return;
     if (!is_reading) {
       read_watch_.Cancel();
     } else if (!read_watch_.is_active()) {
-      read_watch_ = loop_.OnFd(channel_->read_fd(), FdEvent::kRead, [this] { OnReadable(); });
+      read_watch_ = loop_.OnFd(channel_->read_fd(), FdEvent::kRead, [this] { ReadOnce(); });
     }
   }
 
@@ -60,63 +63,55 @@ class ChannelStream : public ByteStream {
     std::string bytes;
     size_t sent;
   };
-  enum class ReadEnd : uint8_t { kMoreLater, kPaused, kClosed, kFailed, kDestroyed };
+  enum class State : uint8_t {
+    kNotStarted,
+    kOpen,
+    kEnding,  // no more input; on_closed is due
+    kClosed,
+  };
 
   void WaitToWrite() {
-    if (!is_started_ || write_watch_.is_active()) return;
+    if (state_ != State::kOpen || write_watch_.is_active()) return;
     write_watch_ = loop_.OnFd(channel_->write_fd(), FdEvent::kWrite, [this] { OnWritable(); });
   }
 
-  /// Reads and calls on_data, at most `max_reads` times.
-  ReadEnd ReadSome(int max_reads) {
-    const std::weak_ptr<Handlers> alive = handlers_;
-    const std::shared_ptr<Handlers> handlers = handlers_;
+  void ReadOnce() {
     static thread_local std::array<char, kReadBytes> buffer;
-    for (int i = 0; i < max_reads; ++i) {
-      if (!read_watch_.is_active()) return ReadEnd::kPaused;
-      size_t count = 0;
-      const IoStep step = channel_->Read(buffer.data(), buffer.size(), count);
-      if (count > 0) {
-        handlers->on_data(ByteView(buffer.data(), count));
-        // Besides this call only the stream holds the handlers: on_data has destroyed it.
-        if (alive.use_count() == 1) return ReadEnd::kDestroyed;
-      }
-      switch (step) {
-        case IoStep::kDone:
-          break;
-        case IoStep::kWantWrite:
-          is_read_waiting_to_write_ = true;
-          WaitToWrite();
-          return ReadEnd::kMoreLater;
-        case IoStep::kWantRead:
-          return ReadEnd::kMoreLater;
-        case IoStep::kClosed:
-          return ReadEnd::kClosed;
-        case IoStep::kFailed:
-          return ReadEnd::kFailed;
-      }
+    size_t count = 0;
+    const IoStep step = channel_->Read(buffer.data(), buffer.size(), count);
+    const std::optional<Status> end = EndAfter(step);
+    if (end && count == 0) return Close(*end);
+    if (end) {
+      CloseLater(*end);
+    } else if (write_failure_) {
+      ReadRestLater();
+    } else if (step == IoStep::kWantWrite) {
+      is_read_waiting_to_write_ = true;
+      WaitToWrite();
     }
-    return ReadEnd::kMoreLater;
+    if (count == 0) return;
+    const std::shared_ptr<const Handlers> running = handlers_;
+    running->on_data(ByteView(buffer.data(), count));
   }
 
-  void OnReadable() {
-    switch (ReadSome(kReadsPerWakeup)) {
-      case ReadEnd::kMoreLater:
-      case ReadEnd::kPaused:
-      case ReadEnd::kDestroyed:
-        return;
-      case ReadEnd::kClosed:
-        return Fail({});
-      case ReadEnd::kFailed:
-        return Fail(channel_->error());
+  /// How the stream ends after a read that ended in `step`; nullopt: it goes on.
+  std::optional<Status> EndAfter(IoStep step) {
+    if (step == IoStep::kClosed && (!write_failure_ || channel_->is_close_its_word())) {
+      return Status();
     }
+    if (write_failure_) {
+      const bool is_more = step == IoStep::kDone && ++last_reads_ < kMaxLastReads;
+      return is_more ? std::nullopt : write_failure_;
+    }
+    if (step == IoStep::kFailed) return channel_->error();
+    return std::nullopt;
   }
 
   void OnWritable() {
     if (std::exchange(is_read_waiting_to_write_, false)) {
-      const std::weak_ptr<Handlers> alive = handlers_;
-      OnReadable();
-      if (alive.expired() || is_closed_) return;
+      if (queue_.empty()) write_watch_.Cancel();
+      if (read_watch_.is_active()) ReadOnce();
+      return;
     }
     while (!queue_.empty()) {
       Chunk& chunk = queue_.front();
@@ -124,54 +119,63 @@ class ChannelStream : public ByteStream {
       const IoStep step = channel_->Write(ByteView(chunk.bytes).substr(chunk.sent), count);
       chunk.sent += count;
       queued_bytes_ -= count;
-      if (step == IoStep::kFailed || step == IoStep::kClosed) return FailLater(channel_->error());
+      if (step == IoStep::kFailed || step == IoStep::kClosed) return OnWriteFailed();
       if (step != IoStep::kDone) return;
       queue_.pop_front();
     }
     write_watch_.Cancel();
-    const std::shared_ptr<Handlers> handlers = handlers_;
-    if (handlers->on_drained) handlers->on_drained();
+    const std::shared_ptr<const Handlers> running = handlers_;
+    if (running->on_drained) running->on_drained();
   }
 
-  /// Writing has failed. The peer's last bytes may still be unread, and they explain why it left:
-  /// reads them first.
-  void FailLater(Status status) {
-    is_write_broken_ = true;
-    write_watch_.Cancel();
-    queue_.clear();
-    queued_bytes_ = 0;
-    failed_later_ = loop_.After(Duration::zero(), [this, status = std::move(status)] {
-      constexpr int kAll = 1 << 10;  // 256 MiB: more than a socket's buffer holds
-      const ReadEnd end = is_started_ ? ReadSome(kAll) : ReadEnd::kFailed;
-      if (end == ReadEnd::kDestroyed) return;
-      Fail(end == ReadEnd::kClosed && channel_->is_close_its_word() ? Status() : status);
+  /// The peer's last bytes may still be unread, and they explain why it left: reads them first.
+  void OnWriteFailed() {
+    write_failure_ = channel_->error();
+    DropQueue();
+    ReadRestLater();
+  }
+
+  void ReadRestLater() {
+    later_ = loop_.After(Duration::zero(), [this] {
+      if (read_watch_.is_active()) return ReadOnce();
+      Close(*write_failure_);
     });
   }
 
-  void Fail(const Status& status) {
-    if (is_closed_) return;
-    is_closed_ = true;
+  void CloseLater(Status status) {
+    state_ = State::kEnding;
     read_watch_.Cancel();
+    DropQueue();
+    later_ = loop_.After(Duration::zero(), [this, status = std::move(status)] { Close(status); });
+  }
+
+  void Close(Status status) {
+    state_ = State::kClosed;
+    read_watch_.Cancel();
+    later_.Cancel();
+    DropQueue();
+    channel_->Close(status.ok());
+    const std::shared_ptr<const Handlers> running = handlers_;
+    if (running->on_closed) running->on_closed(std::move(status));
+  }
+
+  void DropQueue() {
     write_watch_.Cancel();
-    failed_later_.Cancel();
     queue_.clear();
     queued_bytes_ = 0;
-    channel_->Close(status.ok());
-    const std::shared_ptr<Handlers> handlers = handlers_;
-    if (handlers->on_closed) handlers->on_closed(status);
   }
 
   Loop& loop_;
   const std::unique_ptr<IoChannel> channel_;
-  std::shared_ptr<Handlers> handlers_;  // shared with the call in progress, which may destroy this
-  Watch read_watch_;
+  std::shared_ptr<const Handlers> handlers_;  // shared with the call of one that is in progress
+  State state_ = State::kNotStarted;
+  Watch read_watch_;  // inactive: the owner has paused reading
   Watch write_watch_;
-  Watch failed_later_;
+  Watch later_;
   std::deque<Chunk> queue_;
   size_t queued_bytes_ = 0;
-  bool is_started_ = false;
-  bool is_closed_ = false;
-  bool is_write_broken_ = false;
+  std::optional<Status> write_failure_;
+  int last_reads_ = 0;  // since then
   bool is_read_waiting_to_write_ = false;
 };
 

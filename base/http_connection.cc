@@ -81,8 +81,7 @@ HttpConnection::HttpConnection(HttpShared& shared, UniqueFd fd)
     : shared_(shared), fd_(std::move(fd)) {}
 
 void HttpConnection::OnReady(uint32_t events) {
-  const std::shared_ptr<HttpShared> keep = shared_.shared_from_this();
-  keep->graveyard.clear();  // no function of theirs runs while an event is reported
+  shared_.graveyard.clear();  // no function of theirs runs while an event is reported
   if (phase_ == HttpPhase::kLingering) return Discard();
   if ((events & EPOLLOUT) != 0 && phase_ == HttpPhase::kWriting) Flush();
   if (!is_open()) return;
@@ -174,7 +173,7 @@ void HttpConnection::Dispatch() {
   impl->connection = this;
   exchange_ = impl.get();
   Enter(HttpPhase::kHeld);
-  shared_.handlers.on_request(HttpExchange(std::move(impl)));
+  shared_.Call(shared_.handlers.on_request, HttpExchange(std::move(impl)));
 }
 
 void HttpConnection::Refuse(int status) {
@@ -308,7 +307,7 @@ void HttpConnection::Close() {
   if (exchange == nullptr) return;
   exchange->connection = nullptr;
   const std::function<void()> on_gone = std::exchange(exchange->on_gone, nullptr);
-  if (on_gone != nullptr) on_gone();
+  if (on_gone != nullptr) shared_.Call(on_gone);
 }
 
 void HttpConnection::CloseSilently() {

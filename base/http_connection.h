@@ -40,12 +40,21 @@ struct HttpPhaseList {
   size_t count = 0;
 };
 
-/// The part of a server that its connections use. Shared: the server owns it, and so does each
-/// function here and in the connections while it runs a handler, which may destroy the server.
-struct HttpShared : std::enable_shared_from_this<HttpShared> {
+/// The part of a server that its connections use. The server owns it.
+struct HttpShared {
   HttpShared(Loop& its_loop, EdgePoller& its_poller) : loop(its_loop), poller(its_poller) {}
 
   HttpPhaseList& ListOf(HttpPhase phase) { return lists[static_cast<size_t>(phase)]; }
+  /// Calls a handler of the server's owner, or an on_gone.
+  template <typename Handler, typename... Args>
+  auto Call(const Handler& handler, Args&&... args) {
+    ++handlers_running;
+    struct Returned {
+      int& running;
+      ~Returned() { --running; }
+    } const returned{handlers_running};
+    return handler(std::forward<Args>(args)...);
+  }
   /// Closes all connections and calls no on_gone or on_closed.
   void CloseAll();
   /// Duration::max(): no limit.
@@ -73,6 +82,7 @@ struct HttpShared : std::enable_shared_from_this<HttpShared> {
   sockaddr_in bound{};
   bool is_bound_to_one_address = true;
   std::array<HttpPhaseList, kHttpOpenPhases> lists;
+  int handlers_running = 0;
   size_t connection_count = 0;
   size_t buffered_bytes = 0;  ///< Of incomplete bodies, all connections together.
   // Each warning is logged once per server, then at debug level or not at all.
@@ -97,8 +107,8 @@ struct HttpExchange::Impl {
 /// list of its phase, which finds its deadline.
 class HttpConnection final : public EdgeSink {
  public:
-  /// Makes a connection that owns itself until it closes, and reads what has arrived already: may
-  /// call on_request, and so destroy the server.
+  /// Makes a connection that owns itself until it closes, and reads what has arrived already, so it
+  /// may call on_request.
   static void Start(HttpShared& shared, UniqueFd fd);
   HttpConnection(HttpShared& shared, UniqueFd fd);
   HttpConnection(const HttpConnection&) = delete;

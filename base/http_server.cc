@@ -58,10 +58,11 @@ Result<UniqueFd> OpenListener(const HttpServerOptions& options) {
 
 }  // namespace
 
-HttpServer::HttpServer(std::shared_ptr<HttpShared> shared, UniqueFd listener)
+HttpServer::HttpServer(std::unique_ptr<HttpShared> shared, UniqueFd listener)
     : shared_(std::move(shared)), listener_(std::move(listener)) {}
 
 HttpServer::~HttpServer() {
+  HVDRAY_CHECK(shared_->handlers_running == 0);
   CloseListener();
   shared_->on_closed = nullptr;
   shared_->CloseAll();
@@ -90,10 +91,10 @@ void HttpServer::CloseListener() {
 }
 
 void HttpServer::OnReady(uint32_t /*events*/) {
-  const std::shared_ptr<HttpShared> keep = shared_;
-  keep->graveyard.clear();
+  HttpShared& shared = *shared_;
+  shared.graveyard.clear();
   for (int accepted = 0; accepted < kMaxAccepts; ++accepted) {
-    if (keep->IsFull() && keep->OldestWithoutHeader() == nullptr) {
+    if (shared.IsFull() && shared.OldestWithoutHeader() == nullptr) {
       is_full_ = true;
       PauseAccepting("the limit of open connections is reached");
       return;
@@ -108,18 +109,17 @@ void HttpServer::OnReady(uint32_t /*events*/) {
         const Status why = ErrnoStatus("accept", errno);
         PauseAccepting(why.message());
         is_paused_ = true;
-        resume_watch_ = shared_->loop.After(kAcceptPause, [this] { ResumeAccepting(); });
+        resume_watch_ = shared.loop.After(kAcceptPause, [this] { ResumeAccepting(); });
         return;
       }
       continue;  // this connection alone failed: reset, or its network is down
     }
-    const bool is_welcome = keep->IsWelcome(fd.get(), remote);
-    // The handler may have closed the listener, or destroyed this object.
-    if (keep->on_closed == nullptr || !listener_.is_valid()) return;
+    const bool is_welcome = shared.IsWelcome(fd.get(), remote);
+    if (!listener_.is_valid()) return;  // the handler has closed it
     if (!is_welcome) continue;
-    if (keep->IsFull()) keep->MakeRoom();
-    HttpConnection::Start(*keep, std::move(fd));
-    if (keep->on_closed == nullptr || !listener_.is_valid()) return;
+    if (shared.IsFull()) shared.MakeRoom();
+    HttpConnection::Start(shared, std::move(fd));
+    if (!listener_.is_valid()) return;
   }
 }
 
@@ -143,7 +143,7 @@ Result<std::unique_ptr<HttpServer>> HttpServer::Listen(Loop& loop, HttpServerOpt
                                                        Handlers handlers) {
   HVDRAY_ASSIGN_OR_RETURN(UniqueFd listener, OpenListener(options));
   HVDRAY_ASSIGN_OR_RETURN(EdgePoller * poller, loop.edge_poller());
-  auto shared = std::make_shared<HttpShared>(loop, *poller);
+  auto shared = std::make_unique<HttpShared>(loop, *poller);
   socklen_t size = sizeof shared->bound;
   if (::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&shared->bound), &size) != 0) {
     return ErrnoStatus("getsockname", errno);
@@ -193,7 +193,7 @@ bool HttpShared::IsWelcome(int fd, const sockaddr_in& remote) {
     socklen_t size = sizeof peer.local;
     (void)::getsockname(fd, reinterpret_cast<sockaddr*>(&peer.local), &size);
   }
-  return handlers.on_connect(peer);
+  return Call(handlers.on_connect, peer);
 }
 
 HttpConnection* HttpShared::OldestWithoutHeader() const {
@@ -240,7 +240,6 @@ void HttpShared::ArmTimer(TimePoint due) {
 }
 
 void HttpShared::Expire() {
-  const std::shared_ptr<HttpShared> keep = shared_from_this();
   timer_due = TimePoint::max();
   const TimePoint now = loop.Now();
   for (const HttpPhase phase : {HttpPhase::kSilent, HttpPhase::kIdle, HttpPhase::kReading,
@@ -257,7 +256,6 @@ void HttpShared::ResumeSoon(HttpConnection* connection) {
   resumable.push_back(connection);
   if (resume_watch.is_active()) return;
   resume_watch = loop.After(Duration::zero(), [this] {
-    const std::shared_ptr<HttpShared> keep = shared_from_this();
     resume_watch.Cancel();
     // Resume() may close other connections, which then remove themselves from the list.
     for (size_t left = resumable.size(); left > 0 && !resumable.empty(); --left) {

@@ -65,16 +65,17 @@ struct HttpPeer {
   sockaddr_in local{};
 };
 
-/// Threads: the loop's, handlers included; a handler may destroy the server. The destructor closes
-/// the listener and all connections at once and loses replies that are still being written: drain
-/// first (CloseListener(), then wait for IsIdle()).
+/// Threads: the loop's, handlers included. The destructor closes the listener and all connections
+/// at once and loses replies that are still being written: drain first (CloseListener(), then wait
+/// for IsIdle()). A handler that wants the server gone posts that to the loop; a destructor that
+/// runs in a handler aborts the process (HVDRAY_CHECK).
 class HttpServer final : private EdgeSink {
  public:
   struct Handlers {
     /// Called for each new connection. false: it is closed unread and replaces no other
     /// connection. Unset: all are welcome.
     std::function<bool(const HttpPeer&)> on_connect;
-    /// Called for each complete request, never from within Reply().
+    /// Called for each complete request; Reply() never calls it.
     std::function<void(HttpExchange)> on_request;
   };
   /// Errors: kAddressInUse, kSystem, kOutOfResources; kUsage for an address that is not IPv4, since
@@ -95,13 +96,13 @@ class HttpServer final : private EdgeSink {
   size_t ConnectionCount() const;
 
  private:
-  HttpServer(std::shared_ptr<HttpShared> shared, UniqueFd listener);
+  HttpServer(std::unique_ptr<HttpShared> shared, UniqueFd listener);
   Status Start();
   void OnReady(uint32_t events) override;
   void PauseAccepting(std::string_view why);
   void ResumeAccepting();
 
-  std::shared_ptr<HttpShared> shared_;  // also owned by whichever of its functions is running
+  const std::unique_ptr<HttpShared> shared_;
   UniqueFd listener_;
   bool is_full_ = false;    // max_connections reached: a close resumes accepting
   bool is_paused_ = false;  // descriptors or memory ran out: resume_watch_ resumes it

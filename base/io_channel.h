@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a ByteStream over descriptors moves its bytes through: two ends of pipes, a socket, TLS on a
-// socket. Only base/ uses it: the others see ByteStream.
+// What a ByteStream over descriptors moves its bytes through: two pipes, a socket, TLS on a socket.
+// For base/ only; other rooms see ByteStream.
 #ifndef HVDRAY_BASE_IO_CHANNEL_H_
 #define HVDRAY_BASE_IO_CHANNEL_H_
 
@@ -14,32 +14,34 @@
 namespace hvdray {
 
 enum class IoStep : uint8_t {
-  kDone,       ///< All bytes have moved; there may be more.
-  kWantRead,   ///< Again once it can be read.
-  kWantWrite,  ///< Again once it can be written.
-  kClosed,     ///< The peer will send no more.
-  kFailed,     ///< error() says why.
+  kDone,       ///< Moved all it could; there may be more.
+  kWantRead,   ///< Call again when read_fd() is readable.
+  kWantWrite,  ///< Call again when write_fd() is writable.
+  kClosed,     ///< The peer sends no more.
+  kFailed,     ///< error() tells why. No more reads or writes.
 };
 
-/// Nothing blocks. Threads: one at a time.
+/// Owns its descriptors. No call blocks. Threads: one at a time.
 class IoChannel {
  public:
   virtual ~IoChannel() = default;
-  /// Called once, before any other.
+  /// Called once, before the first read or write. Errors: kSystem.
   virtual Status Prepare() = 0;
   virtual int read_fd() const = 0;
   virtual int write_fd() const = 0;
-  /// `count`: how many have come, whatever the step.
+  /// Reads at most `size` bytes. `count`: bytes read, whatever the step; 0 on entry.
   virtual IoStep Read(char* buffer, size_t size, size_t& count) = 0;
-  /// `count`: how many have left, whatever the step. The rest is to be given again.
+  /// `count`: bytes sent, whatever the step; 0 on entry. The caller passes the rest again.
   virtual IoStep Write(ByteView bytes, size_t& count) = 0;
+  /// Why the last step was kFailed.
   virtual Status error() const = 0;
-  /// kClosed of Read() is the peer's own word, so that it counts for more than a write that failed.
+  /// A kClosed from Read() is the peer's explicit statement, which outranks a failed write.
   virtual bool is_close_its_word() const = 0;
-  /// The last call. `has_last_word`: all that was written has left.
+  /// The last call. `has_last_word`: everything written has been sent.
   virtual void Close(bool has_last_word) = 0;
 };
 
+/// A stream that owns `channel`. The loop outlives it.
 std::unique_ptr<ByteStream> MakeChannelStream(Loop& loop, std::unique_ptr<IoChannel> channel);
 
 }  // namespace hvdray

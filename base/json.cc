@@ -9,20 +9,20 @@ namespace hvdray {
 namespace {
 
 constexpr int kMaxDepth = 64;
-// Ordered objects look their keys up one by one: a megabyte of keys in one object would cost the
-// loop seconds.
+// Ordered objects search their keys one by one: a megabyte of keys in one object would block the
+// loop for seconds.
 constexpr size_t kMaxKeys = 4096;
 
-// Watches a document while it is parsed; once it is refused nothing more of it is kept.
+// Watches a document while it is parsed. Once it has refused one, it drops the rest.
 class ParseLimits {
  public:
   bool Allow(int depth, Json::parse_event_t event) {
     if (fault_ != nullptr) return false;
-    if (depth > kMaxDepth) return Refuse("nested over 64 deep");
+    if (depth > kMaxDepth) return Refuse("nested more than 64 deep");
     const auto level = static_cast<size_t>(depth);
     if (event == Json::parse_event_t::object_start) keys_[level + 1] = 0;
     if (event == Json::parse_event_t::key && ++keys_[level] > kMaxKeys) {
-      return Refuse("with over 4096 keys in one object");
+      return Refuse("with more than 4096 keys in one object");
     }
     return true;
   }
@@ -35,8 +35,12 @@ class ParseLimits {
   }
 
   const char* fault_ = nullptr;
-  std::array<size_t, kMaxDepth + 2> keys_{};  // of the object that is open at each depth
+  std::array<size_t, kMaxDepth + 2> keys_{};  // of the open object at each depth
 };
+
+Status WrongType(const char* key, const char* wanted) {
+  return {ErrorCode::kProtocolError, fmt::format("JSON key {} is not {}", key, wanted)};
+}
 
 }  // namespace
 
@@ -54,7 +58,7 @@ Result<Json> ParseJson(ByteView text, size_t limit_bytes) {
     if (limits.fault() == nullptr) return value;
     return Status(ErrorCode::kProtocolError, fmt::format("JSON {}", limits.fault()));
   } catch (const Json::parse_error& error) {
-    return Status(ErrorCode::kProtocolError, fmt::format("JSON wrong at byte {}", error.byte));
+    return Status(ErrorCode::kProtocolError, fmt::format("invalid JSON at byte {}", error.byte));
   } catch (const std::exception& error) {
     return Status(ErrorCode::kProtocolError, fmt::format("JSON: {}", error.what()));
   }
@@ -63,14 +67,6 @@ Result<Json> ParseJson(ByteView text, size_t limit_bytes) {
 std::string DumpJson(const Json& value, int indent) {
   return value.dump(indent, ' ', false, Json::error_handler_t::replace);
 }
-
-namespace {
-
-Status WrongType(const char* key, const char* wanted) {
-  return {ErrorCode::kProtocolError, fmt::format("JSON key {} is not {}", key, wanted)};
-}
-
-}  // namespace
 
 Result<int64_t> JsonInt(const Json& object, const char* key, int64_t fallback, int64_t min,
                         int64_t max) {

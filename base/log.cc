@@ -11,7 +11,6 @@
 #include <string>
 #include <utility>
 
-#include "base/notice.h"
 #include "base/shown_text.h"
 #include "base/text.h"
 
@@ -34,8 +33,8 @@ std::string Stamp() {
                      now.tv_usec / 1000);
 }
 
-// JSON text of bytes that need not be UTF-8: what is neither that nor printable is escaped byte by
-// byte.
+// A JSON string of any bytes: escapes control bytes, and each byte that is not UTF-8. The core does
+// not link the JSON library.
 std::string Quote(std::string_view text) {
   std::string out = "\"";
   while (!text.empty()) {
@@ -59,7 +58,7 @@ std::string JsonLine(LogLevel level, std::string_view where, std::string_view te
 
 void WriteToStderr(std::string line) {
   line += '\n';
-  // What can't be written can't be reported either.
+  // A failure to write here can't be reported either.
   (void)!::write(STDERR_FILENO, line.data(), line.size());
 }
 
@@ -94,7 +93,7 @@ void LogMessage(LogLevel level, std::string_view where, std::string_view text) {
                        ShownLine(text));
   }
   if (t_sink != nullptr) {
-    // What is logged while the sink works goes to stderr: it must not go round.
+    // A sink that logs must not call itself.
     const auto* const sink = std::exchange(t_sink, nullptr);
     (*sink)(line);
     t_sink = sink;

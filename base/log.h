@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The log of hvdray itself, on stderr: one line a message, never worker output, never secrets.
+// What hvdray itself writes to stderr: its log, and notices to its user. One line per message;
+// never worker output, never secrets. Threads: any, unless stated; no call waits for a lock of
+// ours.
 #ifndef HVDRAY_BASE_LOG_H_
 #define HVDRAY_BASE_LOG_H_
 
@@ -7,21 +9,39 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <string_view>
 
 namespace hvdray {
 
 enum class LogLevel : uint8_t { kError, kWarning, kInfo, kDebug };
+/// A line of text, or a JSON object with time, level, where and message (--log-json).
 enum class LogFormat : uint8_t { kText, kJson };
 
-/// Messages above `level` are dropped; the default is kWarning. Threads: any.
+/// Drops messages less urgent than `level`. Initially kWarning.
 void SetLogLevel(LogLevel level);
+/// Initially kText.
 void SetLogFormat(LogFormat format);
 bool LogEnabled(LogLevel level);
+bool IsLogJson();
 
-/// Takes the lines of this thread (without line end) instead of stderr while it lives, so that they
-/// keep their place among other output and never block on a reader. One a thread; ends on the
-/// thread that made it.
+/// Writes "2024-05-01T12:00:00.123Z W gang[gen=3] host=b: text" in one write(2), so that lines
+/// never mix. `where`: the component, and what it is about. Does not look at the level. Blocks
+/// while stderr is full, unless a LogSink takes the line; a failed write is ignored.
+void LogMessage(LogLevel level, std::string_view where, std::string_view text);
+
+/// Logs a formatted message, if `level` is enabled.
+template <typename... Args>
+void Log(LogLevel level, std::string_view where, fmt::format_string<Args...> format,
+         Args&&... args) {
+  if (LogEnabled(level)) {
+    LogMessage(level, where, fmt::format(format, std::forward<Args>(args)...));
+  }
+}
+
+/// While it lives, passes this thread's log lines (without line end) to `take` instead of stderr,
+/// so that they keep their place among other output. What `take` itself logs goes to stderr. At
+/// most one per thread; destroy it on the thread that made it.
 class LogSink {
  public:
   explicit LogSink(std::function<void(std::string_view line)> take);
@@ -33,17 +53,12 @@ class LogSink {
   std::function<void(std::string_view)> take_;
 };
 
-/// "2024-05-01T12:00:00.123Z W gang[gen=3] host=b: text" in one write(2), so lines never mix.
-/// `where`: component and what it speaks of. Threads: any. Never blocks on a lock of ours.
-void LogMessage(LogLevel level, std::string_view where, std::string_view text);
+/// A notice: "hvdray run: text", with "warning: " before the text at kWarning; or an object as
+/// LogMessage() writes it. `who`: the speaker. The log's level does not matter. No line end.
+std::string NoticeLine(LogLevel level, std::string_view who, std::string_view text);
 
-template <typename... Args>
-void Log(LogLevel level, std::string_view where, fmt::format_string<Args...> format,
-         Args&&... args) {
-  if (LogEnabled(level)) {
-    LogMessage(level, where, fmt::format(format, std::forward<Args>(args)...));
-  }
-}
+/// Writes a notice to stderr in one write(2).
+void Tell(LogLevel level, std::string_view who, std::string_view text);
 
 }  // namespace hvdray
 

@@ -33,12 +33,16 @@ struct Watch::Impl {
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
   ~Impl() {
+    if (has_ended != nullptr) *has_ended = true;
     if (handle != nullptr) event_free(handle);
   }
 
   static void Fire(evutil_socket_t /*fd*/, short /*what*/, void* self) {
-    // The callback may destroy the Watch and with it `self` and the function it runs in.
-    const std::function<void()> running = static_cast<Impl*>(self)->callback;
+    auto* const impl = static_cast<Impl*>(self);
+    // The running function belongs to this call, so that it outlasts a Watch that it ends.
+    std::function<void()> running = std::move(impl->callback);
+    bool has_ended = false;
+    impl->has_ended = &has_ended;
 #ifndef NDEBUG
     const TimePoint start = SteadyNow();
 #endif
@@ -50,10 +54,14 @@ struct Watch::Impl {
           std::chrono::duration<double, std::milli>(took).count());
     }
 #endif
+    if (has_ended) return;
+    impl->has_ended = nullptr;
+    impl->callback = std::move(running);
   }
 
   std::function<void()> callback;
   event* handle = nullptr;
+  bool* has_ended = nullptr;  // Fire()'s, while it runs
 };
 
 Watch::Watch() = default;
@@ -82,7 +90,7 @@ Result<std::unique_ptr<Loop>> Loop::Create() {
   if (!posted->wakeup.is_valid()) return ErrnoStatus("eventfd", errno);
   event_config* config = event_config_new();
   if (config == nullptr) return Status(ErrorCode::kOutOfResources, "event_config_new");
-  // Timers to the microsecond: heartbeats do not need it, the held KV answers do.
+  // Timers to the microsecond, for the answers that the rendezvous holds; heartbeats don't need it.
   event_config_set_flag(config, EVENT_BASE_FLAG_PRECISE_TIMER);
   event_base* base = event_base_new_with_config(config);
   event_config_free(config);
@@ -114,7 +122,7 @@ Loop::~Loop() {
 }
 
 void Loop::Run() {
-  // Without a registered event libevent returns at once; the wake-up is always registered.
+  // Without a registered event libevent would return at once; the wake-up is always registered.
   event_base_loop(base_, EVLOOP_NO_EXIT_ON_EMPTY);
   posted_->is_stopping.store(false);
 }
@@ -156,7 +164,7 @@ Watch Loop::After(Duration delay, std::function<void()> callback) {
 }
 
 Watch Loop::Every(Duration period, std::function<void()> callback) {
-  // libevent takes a period of 0 for "once".
+  // libevent takes a period of 0 to mean "once".
   const timeval timeout = ToTimeval(std::max<Duration>(period, std::chrono::microseconds(1)));
   return Register(base_, -1, EV_TIMEOUT | EV_PERSIST, &timeout, std::move(callback));
 }

@@ -11,9 +11,11 @@
 
 namespace hvdray {
 
+/// Value type; owns its T. Threads: like any value.
 template <typename T>
 class [[nodiscard]] Result {
  public:
+  /// `status` is not ok.
   Result(Status status) : status_(std::move(status)) {  // NOLINT(google-explicit-constructor)
     HVDRAY_CHECK(!status_.ok());
   }
@@ -24,11 +26,12 @@ class [[nodiscard]] Result {
       : value_(std::in_place, std::forward<U>(value)) {}
 
   bool ok() const { return value_.has_value(); }
-  /// Success, or why there is no value.
+  /// ok, or why there is no value.
   const Status& status() const& { return status_; }
   Status status() && { return std::move(status_); }
 
-  /// Only when ok().
+  // The value. Aborts (HVDRAY_CHECK) unless ok().
+
   T& value() & {
     HVDRAY_CHECK(ok());
     return *value_;
@@ -56,7 +59,7 @@ class [[nodiscard]] Result {
 
 #define HVDRAY_CONCAT_INNER_(a, b) a##b
 #define HVDRAY_CONCAT_(a, b) HVDRAY_CONCAT_INNER_(a, b)
-/// HVDRAY_ASSIGN_OR_RETURN(auto x, F()): x = the value, or return the Status.
+/// HVDRAY_ASSIGN_OR_RETURN(auto x, F()): sets x to the value of F(), or returns its Status.
 #define HVDRAY_ASSIGN_OR_RETURN(lhs, expression) \
   HVDRAY_ASSIGN_OR_RETURN_(HVDRAY_CONCAT_(hvdray_result_, __LINE__), lhs, expression)
 #define HVDRAY_ASSIGN_OR_RETURN_(result, lhs, expression) \

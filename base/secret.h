@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text that must not stay in memory once it has been used: passwords, passphrases.
+// Text that must not stay in memory after its use: passwords, passphrases, keys.
 #ifndef HVDRAY_BASE_SECRET_H_
 #define HVDRAY_BASE_SECRET_H_
 
@@ -11,12 +11,13 @@
 
 namespace hvdray {
 
-/// Wiped when it goes. Move-only, so that each copy is asked for. Threads: as any value.
+/// Wipes its memory when it is destroyed or assigned. Move-only: a copy must be asked for. Threads:
+/// like any value.
 class Secret {
  public:
   Secret() = default;
   explicit Secret(std::string_view text) {
-    bytes_.reserve(text.size() + 1);  // once: a vector that grows leaves its old bytes behind
+    bytes_.reserve(text.size() + 1);  // once: a growing vector leaves its old bytes behind
     bytes_.assign(text.begin(), text.end());
     bytes_.push_back('\0');
   }
@@ -32,6 +33,7 @@ class Secret {
   ~Secret() { Wipe(); }
 
   Secret Copy() const { return Secret(view()); }
+  // Valid until this is moved, assigned or destroyed.
   std::string_view view() const { return {c_str(), bytes_.empty() ? 0 : bytes_.size() - 1}; }
   const char* c_str() const { return bytes_.empty() ? "" : bytes_.data(); }
 

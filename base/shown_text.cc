@@ -10,9 +10,8 @@
 namespace hvdray {
 namespace {
 
-/// Characters of more than one byte that a terminal takes for a command (U+0080 to U+009F), or that
-/// turn the text around them (marks, embeddings and isolates of the bidirectional algorithm, line
-/// and paragraph separators).
+/// A character of more than one byte that a terminal obeys (U+0080 to U+009F) or that reorders the
+/// text around it (bidirectional marks, embeddings and isolates, line and paragraph separators).
 bool IsCommand(std::string_view character) {
   const auto byte = [character](size_t i) { return static_cast<unsigned char>(character[i]); };
   if (character.size() == 2) {
@@ -32,7 +31,7 @@ std::string Escaped(std::string_view bytes) {
 
 bool IsControl(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }
 
-/// A whole character, or one byte that belongs to none.
+/// The first character, or one byte that is part of none.
 std::string_view FirstOf(std::string_view text) {
   return text.substr(0, std::max<size_t>(Utf8Length(text), 1));
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Somebody else's text in a message of ours.
+// Makes text from other programs and machines safe to show in our own output, where it must not
+// move a cursor, change colors or reorder the text around it. Workers' output passes unchanged,
+// without this. Pure. Threads: any.
 #ifndef HVDRAY_BASE_SHOWN_TEXT_H_
 #define HVDRAY_BASE_SHOWN_TEXT_H_
 
@@ -9,16 +11,13 @@
 
 namespace hvdray {
 
-/// `text` fit for a one-line message: control bytes as \x1b, cut after some `limit` bytes, never
-/// within a UTF-8 sequence.
+/// `text` for use inside a one-line message: control bytes and bytes that are not UTF-8 become
+/// "\x1b". Cuts it after about `limit` bytes, at the end of a character, and appends "...".
 std::string ShownText(std::string_view text, size_t limit = 60);
 
-// A line that another machine or program wrote, in our own output. What a worker writes is not
-// ours: it passes as it is.
-
-/// `line`, fit to be printed as ours: what ShownText() shows as bytes is shown so, but control
-/// bytes are left out, colors with them; tabs stay, line ends become blanks. Called where such a
-/// line comes in, once.
+/// A whole `line` as one of ours. As ShownText(), but drops control bytes, and color sequences with
+/// them; keeps tabs; turns line ends into blanks; cuts nothing. Call it once, where the line comes
+/// in.
 std::string ShownLine(std::string_view line);
 
 }  // namespace hvdray

@@ -17,7 +17,7 @@
 namespace hvdray {
 namespace {
 
-// The kernel's, as getdents64(2) has it: readdir() allocates.
+// As getdents64(2) fills it; readdir() would allocate.
 struct DirectoryEntry {
   uint64_t inode;
   int64_t offset;
@@ -26,7 +26,7 @@ struct DirectoryEntry {
   char name[1];
 };
 
-// false: there is no such directory.
+// False: no /proc.
 bool CloseListed(int first) {
   const int directory = ::open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (directory < 0) return false;
@@ -61,7 +61,7 @@ void RestoreSignals() {
 
 void CloseFrom(int first) {
   if (::syscall(SYS_close_range, first, ~0U, 0) == 0) return;
-  ::close(first);  // so that there is room for the directory's
+  ::close(first);  // makes room for the directory's descriptor
   if (CloseListed(first + 1)) return;
   constexpr int kEnd = 65536;
   for (int fd = first + 1; fd < kEnd; ++fd) ::close(fd);
@@ -75,7 +75,7 @@ void FillStandardStreams() {
       ::close(fd);
       return;
     }
-    ::fcntl(fd, F_SETFD, 0);  // children get it as they would have got the missing one
+    ::fcntl(fd, F_SETFD, 0);  // children inherit it, as they would the missing one
   }
 }
 

@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a process was given when it began: a closed stdin, stdout or stderr and an ignored signal
-// are traps, not every file can be waited for, and the child of a fork has too much of it.
+// Descriptors and signals that a process inherits. A closed stdin, stdout or stderr and an ignored
+// signal are traps; epoll does not take every file; a forked child holds too many descriptors.
 #ifndef HVDRAY_BASE_STANDARD_STREAMS_H_
 #define HVDRAY_BASE_STANDARD_STREAMS_H_
 
 namespace hvdray {
 
-/// Opens /dev/null wherever 0, 1 or 2 is closed: else a descriptor of ours would get such a number,
-/// and a print would go into it. To be called first, before anything else opens a file.
+/// Opens /dev/null as 0, 1 and 2 where they are closed. Otherwise a file of ours would get such a
+/// number, and a print would go into it. Call first, before anything else opens a file. Ignores
+/// errors.
 void FillStandardStreams();
 
-/// Takes back what a careless parent has left to us: SIGCHLD ignored (the kernel then reaps our
-/// children, and nobody learns how they ended) and blocked signals (nobody could stop us). What is
-/// ignored on purpose stays so: SIGHUP by nohup, SIGINT and SIGQUIT by a shell's `&`. To be called
-/// first in every program, before there are threads.
+/// Undoes what a careless parent passes on: unblocks all signals (blocked ones can't stop us) and
+/// resets SIGCHLD (while it is ignored, the kernel reaps our children, and we never learn how they
+/// ended). Keeps what is ignored on purpose: SIGHUP by nohup, SIGINT and SIGQUIT by a shell's `&`.
+/// Call first in every program, before it has threads.
 void RestoreSignals();
 
-/// Closes every descriptor from `first` on. For the child of a fork: async-signal-safe, allocates
-/// nothing, and takes no longer where more may be open. A kernel older than 5.9 without /proc
-/// leaves those above 65,535 to close-on-exec.
+/// Closes every descriptor from `first` on. For a forked child: async-signal-safe, allocates
+/// nothing, and takes no longer if the limit is high. Without close_range(2) (Linux 5.9) and /proc,
+/// closes only those below 65,536; close-on-exec covers the rest.
 void CloseFrom(int first);
 
-/// Whether epoll takes this descriptor. It refuses regular files, directories and some devices
-/// (/dev/null), which can be read at any time, and what is not open at all.
+/// Whether epoll takes this descriptor. False for regular files, directories and some devices
+/// (/dev/null), which are always readable, and for a closed one. Threads: any.
 bool IsPollable(int fd);
 
 }  // namespace hvdray

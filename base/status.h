@@ -12,8 +12,8 @@
 
 namespace hvdray {
 
-/// Success, or a code with the attempt in words and, where there is one, a hint what to do.
-/// Value type; threads: as any value.
+/// Success, or an error code with a message and perhaps a hint. Value type. Threads: like any
+/// value.
 class [[nodiscard]] Status {
  public:
   Status() = default;
@@ -22,19 +22,20 @@ class [[nodiscard]] Status {
 
   bool ok() const { return code_ == ErrorCode::kOk; }
   ErrorCode code() const { return code_; }
-  /// "start agent on node7: connect 10.0.0.7:22: timed out after 30 s"; one line.
+  /// What was attempted and what failed, in one line:
+  /// "start agent on node7: connect 10.0.0.7:22: timed out after 30 s".
   const std::string& message() const { return message_; }
-  /// What the reader can do about it; empty when nothing is known. One line.
+  /// What the user can do about it, in one line; empty: nothing known.
   const std::string& hint() const { return hint_; }
 
   /// Puts the attempt in front: "<attempt>: <message>". No effect on success.
   Status WithContext(std::string_view attempt) &&;
-  /// Sets the hint if there is none yet. No effect on success.
+  /// Sets the hint, unless there is one already. No effect on success.
   Status WithHint(std::string_view hint) &&;
-  /// Same message and hint under another code.
+  /// Replaces the code and keeps message and hint. No effect on success.
   Status WithCode(ErrorCode code) &&;
 
-  /// "<message> [HVD-E0204]", then a line "  hint: …" if there is a hint. "ok" on success.
+  /// "<message> [HVD-E0204]", then a line "  hint: …" if there is a hint; "ok" on success.
   std::string ToString() const;
 
   bool operator==(const Status&) const = default;
@@ -45,13 +46,13 @@ class [[nodiscard]] Status {
   std::string hint_;
 };
 
-/// A Status for the error number `error` (errno) of `call`: "<call>: <strerror>". Maps the numbers
-/// that have a code of their own (ENOSPC, EMFILE, EADDRINUSE, ECONNREFUSED, …), the rest is
-/// kSystem.
+/// The Status for errno `error` of `call`: "<call>: <strerror>". Its code is that of the errno
+/// where there is one (ENOSPC, EMFILE, EADDRINUSE, ECONNREFUSED, …), else kSystem. Threads: any.
 Status ErrnoStatus(std::string_view call, int error);
 
-/// Ends the process with a message: for states that only a bug of ours can bring about. An agent or
-/// launcher that aborts leaves nothing behind: its peers see the link close (style P6).
+/// Aborts the process with a message, for states that only a bug of ours can cause. An agent or
+/// launcher that aborts leaves no worker behind: its peer sees the link close, and an agent's
+/// keeper sweeps what is left.
 [[noreturn]] void CheckFailed(const char* expression, const char* file, int line);
 
 }  // namespace hvdray

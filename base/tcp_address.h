@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One end of a TCP connection as a plain value that compares and sorts, whatever family it was
-// written in.
+// One end of a TCP connection as a plain value.
 #ifndef HVDRAY_BASE_TCP_ADDRESS_H_
 #define HVDRAY_BASE_TCP_ADDRESS_H_
 
@@ -16,18 +15,18 @@
 
 namespace hvdray {
 
-/// IPv4 is kept as its mapped IPv6 address: a socket of either family with the same end compares
-/// equal. The scope of a link-local address is not kept.
+/// Compares and sorts, whatever family the address came in: an IPv4 address is stored as its mapped
+/// IPv6 address. Does not keep the scope of a link-local address.
 struct TcpAddress {
   std::array<uint8_t, 16> ip{};  ///< In network order.
-  uint16_t port = 0;
+  uint16_t port = 0;             ///< In host order.
 
-  /// `ip`: in network order, as in sockaddr_in; `port`: in host order, as everywhere here.
+  /// `ip`: in network order, as in sockaddr_in. `port`: in host order.
   static TcpAddress FromIpv4(uint32_t ip, uint16_t port);
   bool is_ipv4() const;
-  /// In network order. Only when is_ipv4().
+  /// In network order. Only if is_ipv4().
   uint32_t ipv4() const;
-  /// No machine: "0.0.0.0" or "::".
+  /// "0.0.0.0" or "::".
   bool is_unspecified() const;
   /// "10.0.0.5:4711", "[fe80::1]:4711".
   std::string ToString() const;
@@ -35,8 +34,8 @@ struct TcpAddress {
   auto operator<=>(const TcpAddress&) const = default;
 };
 
-/// From the first bytes of a sockaddr_in or sockaddr_in6 of this machine, as getsockname() fills
-/// it. nullopt: another family, or too short.
+/// Reads a sockaddr_in or sockaddr_in6, as getsockname() fills it, from the start of `bytes`.
+/// nullopt: another family, or too short. Pure.
 std::optional<TcpAddress> ReadSockaddr(ByteView bytes);
 
 }  // namespace hvdray

@@ -10,8 +10,10 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cstring>
+#include <optional>
+
+#include "base/text.h"
 
 namespace hvdray {
 namespace {
@@ -64,13 +66,13 @@ TcpTableRow RowOf(const inet_diag_msg& message) {
 
 ssize_t Receive(int fd, char* buffer, size_t size) {
   for (;;) {
-    // The kernel has answered when send() returns, and goes on with a list while it is read.
+    // The kernel has answered by the time send() returns, and extends a list while we read it.
     const ssize_t n = ::recv(fd, buffer, size, MSG_DONTWAIT);
     if (n >= 0 || errno != EINTR) return n;
   }
 }
 
-// The errno in a message of type NLMSG_ERROR or NLMSG_DONE; EBADMSG if it has none.
+// The errno in a message of type NLMSG_ERROR or NLMSG_DONE; EBADMSG if there is no room for one.
 int ErrorIn(const nlmsghdr* header) {
   int32_t error = 0;
   if (header->nlmsg_len < NLMSG_LENGTH(sizeof error)) return EBADMSG;
@@ -88,36 +90,39 @@ std::string_view NextWord(std::string_view* line) {
   return word;
 }
 
-template <typename T>
-bool ParseNumber(std::string_view word, int base, T* number) {
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), *number, base);
-  return error == std::errc() && !word.empty() && end == word.data() + word.size();
-}
-
 // "0100007F:1F90", or with four such words before the colon: the kernel prints the address as
 // native words, the port as a number.
-bool ParseEnd(std::string_view word, TcpAddress* end) {
+std::optional<TcpAddress> ParseEnd(std::string_view word) {
   const size_t colon = word.find(':');
-  if (colon != 8 && colon != 32) return false;
+  if (colon != 8 && colon != 32) return std::nullopt;
   std::array<uint32_t, 4> words{};
   for (size_t i = 0; i < colon / 8; ++i) {
-    if (!ParseNumber(word.substr(i * 8, 8), 16, &words[i])) return false;
+    const auto parsed = ParseInteger<uint32_t>(word.substr(i * 8, 8), 16);
+    if (!parsed) return std::nullopt;
+    words[i] = *parsed;
   }
-  uint16_t port = 0;
-  if (!ParseNumber(word.substr(colon + 1), 16, &port)) return false;
-  *end = TakeAddress(words.data(), colon == 8 ? AF_INET : AF_INET6, htons(port));
-  return true;
+  const auto port = ParseInteger<uint16_t>(word.substr(colon + 1), 16);
+  if (!port) return std::nullopt;
+  return TakeAddress(words.data(), colon == 8 ? AF_INET : AF_INET6, htons(*port));
 }
 
-bool ParseRow(std::string_view line, TcpTableRow* row) {
+std::optional<TcpTableRow> ParseRow(std::string_view line) {
   NextWord(&line);  // the line's number
-  if (!ParseEnd(NextWord(&line), &row->local)) return false;
-  if (!ParseEnd(NextWord(&line), &row->remote)) return false;
-  if (!ParseNumber(NextWord(&line), 16, &row->state)) return false;
+  const auto local = ParseEnd(NextWord(&line));
+  const auto remote = ParseEnd(NextWord(&line));
+  const auto state = ParseInteger<uint8_t>(NextWord(&line), 16);
   for (int skipped = 0; skipped < 3; ++skipped) NextWord(&line);  // queues, timer, retries
-  if (!ParseNumber(NextWord(&line), 10, &row->uid)) return false;
+  const auto uid = ParseInteger<uid_t>(NextWord(&line));
   NextWord(&line);  // timeout
-  return ParseNumber(NextWord(&line), 10, &row->inode);
+  const auto inode = ParseInteger<uint64_t>(NextWord(&line));
+  if (!local || !remote || !state || !uid || !inode) return std::nullopt;
+  TcpTableRow row;
+  row.local = *local;
+  row.remote = *remote;
+  row.state = *state;
+  row.uid = *uid;
+  row.inode = *inode;
+  return row;
 }
 
 }  // namespace
@@ -159,7 +164,7 @@ SockDiag::Answer SockDiag::Find(const TcpAddress& local, const TcpAddress& remot
     const ssize_t n = Receive(socket_.get(), buffer, sizeof buffer);
     if (n < static_cast<ssize_t>(sizeof(nlmsghdr))) return Answer::kNoAnswer;
     const auto* header = reinterpret_cast<const nlmsghdr*>(buffer);
-    // Left-overs of an earlier failure are skipped.
+    // Skips what an earlier failure left over.
     if (!NLMSG_OK(header, static_cast<size_t>(n)) || header->nlmsg_seq != sequence_) continue;
     if (header->nlmsg_type == NLMSG_ERROR) {
       return ErrorIn(header) == ENOENT ? Answer::kNoSuchSocket : Answer::kNoAnswer;
@@ -168,7 +173,7 @@ SockDiag::Answer SockDiag::Find(const TcpAddress& local, const TcpAddress& remot
     if (header->nlmsg_len < NLMSG_LENGTH(sizeof message)) return Answer::kNoAnswer;
     std::memcpy(&message, NLMSG_DATA(header), sizeof message);
     *row = RowOf(message);
-    // Against a kernel that answers with a listener for want of the connection itself.
+    // A kernel may answer with a listener when the connection does not exist.
     const bool is_that = row->local.port == local.port && row->remote.port == remote.port;
     return is_that ? Answer::kFound : Answer::kNoSuchSocket;
   }
@@ -179,7 +184,7 @@ Result<std::vector<TcpTableRow>> SockDiag::List(uint32_t states) {
   std::vector<TcpTableRow> rows;
   for (const uint8_t family : {AF_INET, AF_INET6}) {
     const int error = ListFamily(family, states, &rows);
-    // A kernel without IPv6 has no sockets of it.
+    // This kernel has no IPv6.
     if (error == ENOENT && family == AF_INET6) continue;
     if (error != 0) return ErrnoStatus("sock_diag", error);
   }
@@ -190,7 +195,7 @@ int SockDiag::ListFamily(uint8_t family, uint32_t states, std::vector<TcpTableRo
   TcpTableRow any;
   any.family = family;
   if (!Send(SOCK_DIAG_BY_FAMILY, NLM_F_DUMP, any, states)) return errno;
-  // As large as the kernel makes its answers; it sizes them by what the reader asks for.
+  // The largest answer that the kernel makes; it sizes them by what the reader asks for.
   constexpr size_t kBufferBytes = 32768;
   std::vector<nlmsghdr> buffer(kBufferBytes / sizeof(nlmsghdr));
   for (;;) {
@@ -227,8 +232,8 @@ int SockDiag::Destroy(const TcpTableRow& row) {
 void ReadProcNetTcp(std::string_view text, const std::function<bool(const TcpTableRow&)>& take) {
   while (!text.empty()) {
     const size_t end = text.find('\n');
-    TcpTableRow row;
-    if (ParseRow(text.substr(0, end), &row) && !take(row)) return;
+    const std::optional<TcpTableRow> row = ParseRow(text.substr(0, end));
+    if (row && !take(*row)) return;
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
   }
 }

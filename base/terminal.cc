@@ -26,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t kMaxAnswerBytes = 1023;
 constexpr const char* kEraseLine = "\r\x1b[K";
 
-std::mutex terminal_mutex;  // guards the terminal: who holds it asks
+std::mutex terminal_mutex;  // guards the terminal: held while a question is open
 
 struct QuestionTimes {
   std::mutex mutex;  // guards the rest
@@ -39,7 +39,7 @@ QuestionTimes& Times() {
   return times;
 }
 
-/// Readable once no more questions are wanted.
+/// Readable after EndTerminalQuestions().
 int EndFd() {
   static const UniqueFd fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   return fd.get();
@@ -60,7 +60,7 @@ class OpenQuestion {
   OpenQuestion& operator=(const OpenQuestion&) = delete;
 };
 
-// For the handler of a signal that ends the process in the middle of a question.
+// For the handler of a signal that ends the process during a question.
 struct Restore {
   int fd = -1;
   termios before{};
@@ -75,7 +75,7 @@ void RestoreAndDie(int signo) {
   ::raise(signo);
 }
 
-/// Echo as wanted for as long as it lives; under terminal_mutex.
+/// Sets the echo while it lives. Under terminal_mutex.
 class TerminalMode {
  public:
   TerminalMode(int fd, Echo echo) : fd_(fd) {
@@ -88,7 +88,7 @@ class TerminalMode {
     termios now = before_;
     now.c_lflag |= static_cast<tcflag_t>(ICANON | ISIG | ECHO);
     if (echo == Echo::kOff) now.c_lflag &= ~static_cast<tcflag_t>(ECHO | ECHOE | ECHOK | ECHONL);
-    // Stopped or dumped in the middle, we would leave the terminal mute.
+    // A process that ^Z stops or ^\ ends here would leave the terminal without echo.
     now.c_cc[VSUSP] = _POSIX_VDISABLE;
     now.c_cc[VQUIT] = _POSIX_VDISABLE;
     is_set_ = ::tcsetattr(fd, TCSAFLUSH, &now) == 0;
@@ -113,12 +113,12 @@ class TerminalMode {
 
 UniqueFd OpenTerminal() {
   UniqueFd fd(::open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY));
-  // In the background a read would stop us, or fail.
+  // In the background, a read would stop this process or fail.
   if (fd.is_valid() && ::tcgetpgrp(fd.get()) != ::getpgrp()) fd.Reset();
   return fd;
 }
 
-/// A question may have several lines: those that a host wants read before it.
+/// The question with each line made safe to show: a remote host may have sent it.
 std::string Harmless(std::string_view text) {
   std::string shown;
   for (;;) {
@@ -153,7 +153,7 @@ bool IsCalledOff(const TerminalQuestion& question) {
   return ::poll(fds.data(), fds.size(), 0) > 0;
 }
 
-/// A line, without its end. The terminal hands out whole lines.
+/// One line without its end; the terminal delivers whole lines.
 Result<Secret> ReadLine(int fd, const TerminalQuestion& question) {
   struct Buffer {
     std::array<char, kMaxAnswerBytes + 1> bytes{};
@@ -187,7 +187,7 @@ Result<Secret> AskAtTerminal(const TerminalQuestion& question) {
   const std::string shown = (question.erases_line ? kEraseLine : "") + Harmless(question.text);
   HVDRAY_RETURN_IF_ERROR(WriteAll(terminal.get(), shown));
   Result<Secret> answer = ReadLine(terminal.get(), question);
-  // What ended the line was not shown either.
+  // Without echo, the line's end was not shown either.
   if (!answer.ok() || question.echo == Echo::kOff) (void)WriteAll(terminal.get(), "\n");
   return answer;
 }

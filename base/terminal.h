@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Questions to whoever sits at the controlling terminal. A process has one of those at most, so
-// this is the process's: questions of all its threads come one after the other.
+// Questions to the user at the controlling terminal. A process has at most one, so this is global
+// state of the process: questions from all threads are asked one after another. Threads: any.
 #ifndef HVDRAY_BASE_TERMINAL_H_
 #define HVDRAY_BASE_TERMINAL_H_
 
@@ -16,29 +16,28 @@ namespace hvdray {
 enum class Echo : uint8_t { kOff, kOn };
 
 struct TerminalQuestion {
-  std::string text;  ///< May have several lines; what could move a cursor is shown as '?'.
+  std::string text;  ///< May have several lines. Shown as ShownLine() makes each.
   Echo echo = Echo::kOff;
-  Duration limit = std::chrono::seconds(120);  ///< From its being shown.
-  int cancel_fd = -1;                          ///< Readable: called off. -1: nobody can.
-  bool erases_line = false;                    ///< Takes a line of progress away first.
+  Duration limit = std::chrono::seconds(120);  ///< From when it is shown.
+  int cancel_fd = -1;        ///< Cancels the question once readable; -1: nothing does.
+  bool erases_line = false;  ///< First erases the line that the cursor is on.
 };
 
-/// There is a controlling terminal and we are in its foreground. Threads: any.
+/// Whether there is a controlling terminal with this process in its foreground.
 bool IsSomebodyAtTerminal();
 
-/// Shows the question on the controlling terminal, whatever stdin and stdout are, and reads a line.
-/// The terminal is as before on every way out, SIGQUIT and SIGABRT included; ^C stays SIGINT, ^Z
-/// and ^\ do nothing meanwhile. Blocks. Threads: any; SIGTTIN and SIGTTOU are best blocked.
-/// Errors: kNotSupported (nobody there), kCancelled (called off, end of input, no answer in time),
-/// kSystem.
+/// Shows the question on the controlling terminal, whatever stdin and stdout are, and reads one
+/// line of at most 1,023 bytes. Restores the terminal in every case, also on SIGQUIT and SIGABRT.
+/// ^C stays SIGINT; ^Z and ^\ do nothing meanwhile. Blocks, also for questions of other threads.
+/// The caller should block SIGTTIN and SIGTTOU. Errors: kNotSupported (nobody there), kCancelled
+/// (cancelled, end of input, no answer in time, too long), kSystem.
 Result<Secret> AskAtTerminal(const TerminalQuestion& question);
 
-/// Threads: any.
 bool IsTerminalQuestionOpen();
-/// From now on this process asks nothing; returns once the question that is open has ended, with
-/// the terminal as it was. Threads: any.
+/// Cancels the open question and all later ones. Returns once the open one has ended and the
+/// terminal is restored.
 void EndTerminalQuestions();
-/// How long questions have been open so far, in all; the open one up to now. Threads: any.
+/// How long questions have been open in total, including the open one so far.
 Duration TimeOfTerminalQuestions();
 
 }  // namespace hvdray

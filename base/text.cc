@@ -83,6 +83,15 @@ size_t Utf8Length(std::string_view text) {
   return 0;
 }
 
+bool IsUtf8(std::string_view text) {
+  while (!text.empty()) {
+    const size_t length = Utf8Length(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
 std::string Nearest(std::string_view word, std::span<const std::string_view> candidates) {
   std::string_view best;
   size_t best_distance = word.size() + 1;

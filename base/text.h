@@ -1,45 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small questions about ASCII text that everybody asks. Pure.
+// Small helpers for text: ASCII, numbers, UTF-8, misspelt names. All pure. Threads: any.
 #ifndef HVDRAY_BASE_TEXT_H_
 #define HVDRAY_BASE_TEXT_H_
 
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace hvdray {
 
 inline constexpr std::string_view kBlankBytes = " \t\r\n\v\f";
 
-/// `text` with A to Z in lower case; every other byte stays.
+/// `text` with A to Z in lower case and every other byte as it is.
 std::string Lower(std::string_view text);
 
-/// `text` without `blanks` at both ends.
+/// `text` without `blanks` at either end; a view into it.
 std::string_view Trimmed(std::string_view text, std::string_view blanks = kBlankBytes);
 
-/// At least one digit and nothing else.
-bool IsAllDigits(std::string_view text);
+/// The words of `text`, which any number of `blanks` separate; views into it.
+std::vector<std::string_view> BlankSeparated(std::string_view text,
+                                             std::string_view blanks = kBlankBytes);
 
 /// "1 worker", "3 workers".
 std::string Count(uint64_t count, std::string_view noun);
 
-/// What stands between `blanks` in `text`, as views into it.
-std::vector<std::string_view> BlankSeparated(std::string_view text,
-                                             std::string_view blanks = kBlankBytes);
+/// At least one digit and nothing else.
+bool IsAllDigits(std::string_view text);
 
-// What is well-formed UTF-8. Pure.
+/// All of `text` as an integer in `base`: digits, after '-' for a signed T; no '+', blank or
+/// prefix. nullopt: anything else, or out of T's range.
+template <typename T>
+std::optional<T> ParseInteger(std::string_view text, int base = 10) {
+  T number{};
+  const char* const end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, number, base);
+  if (parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
+  return number;
+}
 
-/// Bytes of the well-formed sequence at the start of `text` (1 to 4); 0 if there is none.
+/// Bytes (1 to 4) of the well-formed UTF-8 sequence that starts `text`; 0: none does.
 /// Source: Unicode 15, table 3-7.
 size_t Utf8Length(std::string_view text);
 
-// "Did you mean …": the nearest of some known names.
+/// All of `text` is well-formed UTF-8.
+bool IsUtf8(std::string_view text);
 
-/// The candidate with the smallest edit distance (insert, delete, replace, swap of neighbours) to
-/// `word`, if that is at most a third of the longer word's length, rounded up; else empty.
+/// For "did you mean …": the candidate with the smallest edit distance to `word` (insert, delete,
+/// replace, swap of neighbours), if that is at most a third of the longer one's length, rounded up;
+/// else empty.
 std::string Nearest(std::string_view word, std::span<const std::string_view> candidates);
 
 }  // namespace hvdray

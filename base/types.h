@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small types that every room uses.
+// Small value types that every room uses.
 #ifndef HVDRAY_BASE_TYPES_H_
 #define HVDRAY_BASE_TYPES_H_
 
@@ -10,18 +10,19 @@
 
 namespace hvdray {
 
-/// Bytes that somebody else owns. Not text: may hold NULs and invalid UTF-8.
+/// Bytes that someone else owns. Not text: may contain NULs and invalid UTF-8.
 using ByteView = std::string_view;
 
+/// A span of time.
 using Duration = std::chrono::nanoseconds;
 
-/// Monotonic time. Pure code gets it as an argument and never asks for it.
+/// Monotonic time. Pure code takes it as an argument and reads no clock.
 using TimePoint = std::chrono::time_point<std::chrono::steady_clock, Duration>;
 
 /// Counts membership changes from 1; 0 means "before the first".
 using Generation = uint32_t;
 
-/// For arithmetic and output.
+/// A span of time in settings and messages.
 using Seconds = std::chrono::duration<double>;
 
 /// Whole milliseconds, rounded down, as messages and files carry them.

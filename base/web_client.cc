@@ -23,12 +23,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The library's own limits are only the net below ours.
+// The library's own limits only back up ours.
 constexpr std::chrono::seconds kMargin(2);
 // A log may be silent for days. More than 24 days would overflow the library's milliseconds.
 constexpr std::chrono::hours kSilence(24 * 7);
-// How long a connection that was cut may take to notice, until it is cut again: the next address
-// of a name may just have been tried.
+// Pause before cutting again: a call whose connection was cut may go on with the name's next
+// address.
 constexpr std::chrono::milliseconds kCutAgain(20);
 constexpr size_t kSendPiece = size_t{256} << 10;
 
@@ -47,7 +47,7 @@ bool IsSafeHeader(const std::string& name, const std::string& value) {
   }) && std::ranges::none_of(value, is_control);
 }
 
-/// Without keep-alive a reader would wait for ever for a peer that was switched off.
+/// Without keep-alive, a reader would wait forever for a peer that was switched off.
 void NoticeLostPeers(int fd) {
   const int on = 1, idle_s = 15, interval_s = 5, count = 3;
   ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
@@ -56,7 +56,7 @@ void NoticeLostPeers(int fd) {
   ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
 }
 
-/// Numbers of OpenSSL's x509_vfy.h, whose own words are for those who wrote it.
+/// The numbers are OpenSSL's (x509_vfy.h); its own texts are not for users.
 std::string CertificateFault(long verify_result) {
   switch (verify_result) {
     case 0:
@@ -71,9 +71,9 @@ std::string CertificateFault(long verify_result) {
     case 19:
     case 20:
     case 21:
-      return "its certificate is signed by nobody that is known here";
+      return "its certificate is not signed by an authority that this host trusts";
     default:
-      return fmt::format("its certificate is not accepted (X.509 error {})", verify_result);
+      return fmt::format("its certificate is not valid (X.509 error {})", verify_result);
   }
 }
 
@@ -123,11 +123,11 @@ struct WebClient::Impl {
 
   Status Check(const WebRequest& request) const {
     if (!IsSafePath(request.path)) {
-      return {ErrorCode::kUsage, fmt::format("{}: not a path of a request", request.method)};
+      return {ErrorCode::kUsage, fmt::format("{}: not a valid request path", request.method)};
     }
     for (const auto& [name, value] : options.headers) {
       if (!IsSafeHeader(name, value)) {
-        return {ErrorCode::kUsage, "a header with bytes that can't be sent"};
+        return {ErrorCode::kUsage, "a header contains bytes that can't be sent"};
       }
     }
     return {};
@@ -155,7 +155,7 @@ struct WebClient::Impl {
     return request;
   }
 
-  /// One attempt. `take`: null for an answer that is kept whole.
+  /// Makes one attempt. `take`: nullptr to keep the whole answer.
   httplib::Error Attempt(const WebRequest& from, const std::function<bool(ByteView)>* take,
                          WebReply& reply) {
     httplib::Request request = MakeRequest(from);
@@ -188,14 +188,14 @@ struct WebClient::Impl {
     httplib::Response response;
     httplib::Error error = httplib::Error::Success;
     if (client->send(request, response, error)) {
-      // What a proxy answers instead of a tunnel reaches no handler.
+      // A proxy's refusal of the tunnel reaches no handler.
       if (reply.status == 0) reply.status = response.status;
       return httplib::Error::Success;
     }
     return error == httplib::Error::Success ? httplib::Error::Unknown : error;
   }
 
-  /// Cuts the connection when it is time, or when asked to: nothing else ends a blocking call.
+  /// Cuts the connection at the deadline or on Cancel(): nothing else ends a blocking call.
   void Watch() {
     std::unique_lock lock(mutex);
     while (!is_done) {
@@ -211,7 +211,7 @@ struct WebClient::Impl {
     }
   }
 
-  /// Watch() on a thread, for as long as it lives.
+  /// Runs Watch() on a thread while it lives.
   class Watcher {
    public:
     explicit Watcher(Impl& of) : impl_(of), thread_([&of] { of.Watch(); }) {}
@@ -270,9 +270,9 @@ struct WebClient::Impl {
   Result<WebReply> Run(const WebRequest& request, const std::function<bool(ByteView)>* take,
                        bool may_be_silent = false) {
     HVDRAY_RETURN_IF_ERROR(Check(request));
-    // What can't be repeated gets a connection that the server can't have closed meanwhile.
+    // A POST can't be repeated, so it gets a connection that the server can't have closed yet.
     if (request.method == "POST") Close();
-    if (!Begin(may_be_silent)) return Status(ErrorCode::kCancelled, "given up");
+    if (!Begin(may_be_silent)) return Status(ErrorCode::kCancelled, "cancelled");
     WebReply reply;
     httplib::Error error = httplib::Error::Unknown;
     try {
@@ -293,7 +293,7 @@ struct WebClient::Impl {
     if (error == httplib::Error::Success && !was_cut) return reply;
     Close();
     if (is_enough) return reply;
-    if (IsCancelled()) return Status(ErrorCode::kCancelled, "given up");
+    if (IsCancelled()) return Status(ErrorCode::kCancelled, "cancelled");
     return ToStatus(error, reply, request.body.size());
   }
 
@@ -302,7 +302,7 @@ struct WebClient::Impl {
     return is_cancelled;
   }
 
-  /// The watch has ended: what it guards is ours alone, but for what Cancel() may still set.
+  /// Call after the Watcher has ended: only Cancel() may still touch what the mutex guards.
   Status ToStatus(httplib::Error error, const WebReply& reply, size_t body_bytes) const {
     const std::string timeout =
         fmt::format("{:.3g} s", std::chrono::duration<double>(options.timeout).count());
@@ -331,19 +331,21 @@ struct WebClient::Impl {
       return {ErrorCode::kHostKeyRejected, CertificateFault(tls->get_openssl_verify_result())};
     }
     if (error == httplib::Error::SSLConnection) {
-      // Who waits for the end of a line of plain HTTP says nothing at all.
-      return {ErrorCode::kHandshakeFailed,
-              was_cut     ? fmt::format("it speaks no TLS: no word of it within {}", timeout)
-              : has_proxy ? fmt::format("the proxy {}:{} gives no way there, or it speaks no TLS",
-                                        options.proxy->host, options.proxy->port)
-                          : "it speaks no TLS, or none that is accepted here"};
+      // A plain HTTP server waits for the end of a line, so it may say nothing at all.
+      return {
+          ErrorCode::kHandshakeFailed,
+          was_cut ? fmt::format("it does not speak TLS: no handshake within {}", timeout)
+          : has_proxy
+              ? fmt::format("the proxy {}:{} refused the tunnel, or the server does not speak TLS",
+                            options.proxy->host, options.proxy->port)
+              : "it does not speak TLS, or no version accepted here"};
     }
     if (was_cut) {
-      return {ErrorCode::kDeadlineExceeded, fmt::format("no whole answer within {}", timeout)};
+      return {ErrorCode::kDeadlineExceeded, fmt::format("no complete answer within {}", timeout)};
     }
     if (is_too_large) {
       return {ErrorCode::kProtocolError,
-              fmt::format("answer of over {} bytes", options.max_body_bytes)};
+              fmt::format("answer larger than {} bytes", options.max_body_bytes)};
     }
     if (error == httplib::Error::Write && body_bytes > 0) {
       return {
@@ -352,12 +354,12 @@ struct WebClient::Impl {
     }
     return {ErrorCode::kProtocolError, reply.status == 0
                                            ? "connection closed without an HTTP answer"
-                                           : "connection closed within the answer"};
+                                           : "connection closed in the middle of the answer"};
   }
 
   const WebClientOptions options;
   std::unique_ptr<httplib::ClientImpl> client;
-  httplib::SSLClient* tls = nullptr;  // the same one, if it is one
+  httplib::SSLClient* tls = nullptr;  // `client`, if that is one
   bool is_enough = false;
   bool is_too_large = false;
   bool is_endless = false;
@@ -366,7 +368,7 @@ struct WebClient::Impl {
   std::mutex mutex;  // guards the rest while a call runs
   std::condition_variable wakeup;
   std::optional<Clock::time_point> deadline;
-  UniqueFd socket;  // the same connection as the library's, so that it can be cut from outside
+  UniqueFd socket;  // a duplicate of the library's, so that Watch() can cut the connection
   bool has_address = false;
   bool is_done = true;
   bool was_cut = false;

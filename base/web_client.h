@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// HTTP and HTTPS requests to one server that we do not own: own headers, large bodies, answers that
-// never end. The second door to cpp-httplib, beside base/http_client.h for the plain ones of
-// training programs. No redirects, no compression; a proxy for https alone.
+// HTTP and HTTPS requests to one server that is not ours: own headers, large bodies, answers
+// without end. An adapter of cpp-httplib; base/http_client.h is the small one that training
+// programs link. No redirects, no compression; a proxy only for https.
 #ifndef HVDRAY_BASE_WEB_CLIENT_H_
 #define HVDRAY_BASE_WEB_CLIENT_H_
 
@@ -18,81 +18,79 @@
 
 namespace hvdray {
 
-/// Whose certificates are believed. With a path: those of that file (PEM), or of that directory as
-/// `openssl rehash` leaves it; else those of the system.
+/// Which certificates to trust.
 struct WebTrust {
-  bool is_checked = true;
-  std::string path;
+  bool is_checked = true;  ///< False: any certificate will do.
+  std::string path;  ///< PEM file, or directory as `openssl rehash` makes it. Empty: the system's.
 };
 
-/// Name and value. Values may be secrets: they appear in no message.
+/// Name and value of each. Values may be secrets: no message shows them.
 using WebHeaders = std::vector<std::pair<std::string, std::string>>;
 
-/// Where a tunnel to an https server is asked for, in plain HTTP (CONNECT). The password appears in
-/// no message.
+/// A proxy that is asked, in plain HTTP (CONNECT), for a tunnel to an https server. No message
+/// shows the password.
 struct WebProxy {
   std::string host;  ///< IPv6 without brackets.
   uint16_t port = 0;
-  std::string user, password;  ///< Empty: none are sent.
+  std::string user, password;  ///< Empty: not sent.
 };
 
 struct WebClientOptions {
-  std::string host;  ///< A name or an address, IPv6 without brackets.
+  std::string host;  ///< A name or an address; IPv6 without brackets.
   uint16_t port = 0;
   bool is_tls = false;
   WebTrust trust;
-  std::optional<WebProxy> proxy;  ///< With is_tls; else it has no meaning.
-  WebHeaders headers;  ///< Of every request. A name that is sent anyway (User-Agent) is replaced.
-  Duration timeout{std::chrono::seconds(30)};  ///< Without a byte sent, and of the whole answer.
-  size_t max_body_bytes = size_t{64} << 20;    ///< Of an answer that is kept.
+  std::optional<WebProxy> proxy;  ///< Ignored without is_tls.
+  WebHeaders headers;  ///< Sent with every request; replace those the client sends (User-Agent).
+  Duration timeout{std::chrono::seconds(30)};  ///< Without a byte sent, and for the whole answer.
+  size_t max_body_bytes = size_t{64} << 20;    ///< Of an answer that Send() returns.
 };
 
 struct WebRequest {
   std::string method;        ///< GET, PUT, POST or DELETE.
-  std::string path;          ///< As it goes out, query included.
+  std::string path;          ///< As sent, query included.
   ByteView body;             ///< Not copied: outlives the call.
   std::string content_type;  ///< Of the body.
 };
 
 struct WebReply {
-  int status = 0;  ///< As sent: 404 and 500 are replies, not errors.
+  int status = 0;  ///< As received: 404 and 500 are replies, not errors.
   std::string body;
   std::string content_type;
-  std::string location;  ///< Where a redirect points to.
+  std::string location;  ///< Where a redirect points.
 };
 
-/// Requests one after another over one connection that is made anew when the server has closed it.
-/// Threads: one caller at a time; Cancel() from any. SIGPIPE is ignored by the process, as hvdray
-/// does. Not movable.
+/// Sends requests one after another over one connection, and reconnects when the server has closed
+/// it. The process must ignore SIGPIPE. Threads: one caller at a time; Cancel() from any.
 class WebClient {
  public:
-  /// Opens nothing. The certificates of `trust` are read with the first request.
+  /// Opens nothing: the first request reads the certificates of `trust` and connects.
   explicit WebClient(WebClientOptions options);
   ~WebClient();
   WebClient(const WebClient&) = delete;
   WebClient& operator=(const WebClient&) = delete;
 
-  /// Blocks until the whole answer is there. A GET or DELETE on a kept connection that the server
-  /// closes without an answer is sent once more.
+  /// Blocks until the whole answer has arrived. Repeats a GET, PUT or DELETE once if the server
+  /// closes a kept connection without an answer.
   /// Errors: kUnknownHost, kHostUnreachable (refused, no route), kConnectTimeout, kHostKeyRejected
-  /// (its certificate, in words), kHandshakeFailed (no TLS there), kFileUnreadable (trust.path),
-  /// kDeadlineExceeded, kProtocolError (closed before a whole answer, no HTTP, body over the
-  /// limit), kCancelled, kUsage for a path or header that is none.
+  /// (certificate), kHandshakeFailed (not TLS), kFileUnreadable (trust.path), kDeadlineExceeded,
+  /// kProtocolError (incomplete answer, not HTTP, body too large), kCancelled, kOutOfResources,
+  /// kUsage (invalid path or header).
   Result<WebReply> Send(const WebRequest& request);
 
-  /// GET whose answer comes in pieces, for as long as the server goes on: `take` gets each as it
-  /// comes, on this thread, and returns false to end. Only a peer that is gone (TCP keep-alive, 30
-  /// s) ends the wait for a piece; connecting has the timeout. Returns the reply's head once the
-  /// answer has ended or `take` has said so; with a status other than 200 its body is in the reply
-  /// and `take` is not called. Errors: as Send(); kProtocolError when it is cut off.
+  /// GETs an answer that may last for days: calls `take` on this thread with each piece as it
+  /// arrives, until that returns false. The timeout covers connecting; after that only TCP
+  /// keep-alive (a peer lost for 30 s) ends the wait. Returns the reply's head when the answer or
+  /// `take` has ended it. With a status other than 200, returns the body too and does not call
+  /// `take`. Errors: as Send(); kProtocolError if it is cut off.
   Result<WebReply> Stream(const std::string& path, const std::function<bool(ByteView piece)>& take);
 
-  /// The same for an answer that is there already: kDeadlineExceeded when the next piece of it does
-  /// not come within the timeout; what `take` needs does not count.
+  /// As Stream(), for an answer that exists already: kDeadlineExceeded if its next piece does not
+  /// arrive within the timeout. The time `take` needs does not count.
   Result<WebReply> Fetch(const std::string& path, const std::function<bool(ByteView piece)>& take);
 
-  /// Ends the call under way with kCancelled, and every later one at once. Returns at once; a name
-  /// look-up that is under way ends in its own time.
+  /// Ends the current call and all later ones with kCancelled. Returns at once, but a name look-up
+  /// in progress takes its own time.
   void Cancel();
 
  private:

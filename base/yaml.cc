@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Text is cleaned, then yaml-cpp's events build the tree, then readers ask its nodes for values.
 #include "base/yaml.h"
 
 #include <fmt/format.h>
@@ -7,56 +8,117 @@
 #include <yaml-cpp/parser.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
 #include <optional>
 #include <sstream>
 #include <unordered_map>
 
 #include "base/fd.h"
 #include "base/shown_text.h"
-#include "base/yaml_data.h"
+#include "base/text.h"
 
 namespace hvdray {
+
+/// What a YamlNode points to.
+struct YamlNode::Data {
+  struct Place {
+    int line = 1;
+    int column = 1;  ///< In bytes.
+  };
+
+  Kind kind = Kind::kNull;
+  bool is_quoted = false;
+  Place place;
+  int height = 1;     ///< Levels from here down; a scalar has 1.
+  size_t weight = 1;  ///< Nodes of the expanded subtree, and one more per 64 bytes of its text.
+  std::shared_ptr<const std::string> file;
+  std::string text;
+  std::vector<YamlNode> items;
+  std::vector<Entry> entries;
+};
+
 namespace {
 
 constexpr int kMaxDepth = 64;
-/// Of all nodes after aliases are expanded: readers walk the expanded tree.
+/// Of all nodes with aliases expanded: readers walk the expanded tree.
 constexpr size_t kMaxWeight = 250'000;
 constexpr size_t kBytesPerWeight = 64;
+
+using Place = YamlNode::Data::Place;
+
+/// "job.yaml:7:3".
+std::string ToText(const std::string& file, Place place) {
+  return fmt::format("{}:{}:{}", file, place.line, place.column);
+}
+
+Status Refused(const std::string& file, Place place, std::string_view what, std::string hint = {}) {
+  return {ErrorCode::kSpecInvalid, fmt::format("{}: {}", ToText(file, place), what),
+          std::move(hint)};
+}
+
+/// The text with one '\n' a line break and no byte-order mark. Refuses what YAML does not allow in
+/// a stream: the library would stop reading at the first 0x04, and takes NULs as text.
+Result<std::string> CleanText(std::string_view text, const std::string& file) {
+  if (text.size() > kMaxYamlBytes) {
+    return Refused(file, Place{},
+                   fmt::format("{} bytes, at most {} allowed", text.size(), kMaxYamlBytes));
+  }
+  if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF")) {
+    return Refused(file, Place{}, "UTF-16 text", "save the file as UTF-8");
+  }
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  std::string clean;
+  clean.reserve(text.size());
+  Place place;
+  while (!text.empty()) {
+    const size_t length = Utf8Length(text);
+    if (length == 0) return Refused(file, place, "not UTF-8 text", "save the file as UTF-8");
+    const auto c = static_cast<unsigned char>(text[0]);
+    if (c == '\r' && text.substr(1).starts_with('\n')) text.remove_prefix(1);
+    if (c == '\n' || c == '\r') {
+      clean += '\n';
+      text.remove_prefix(1);
+      ++place.line;
+      place.column = 1;
+      continue;
+    }
+    if ((c < 0x20 && c != '\t') || c == 0x7F) {
+      return Refused(file, place, fmt::format("control character 0x{:02x}", c),
+                     "is this a text file?");
+    }
+    clean.append(text.substr(0, length));
+    text.remove_prefix(length);
+    place.column += static_cast<int>(length);
+  }
+  return clean;
+}
 
 /// Thrown from event callbacks through the library, caught in ParseYaml.
 struct Refusal {
   Status status;
 };
 
-struct Place {
-  int line = 1;
-  int column = 1;
-};
-
 Place ToPlace(const YAML::Mark& mark) { return {mark.line + 1, mark.column + 1}; }
 
-Status Refused(const std::string& file, Place place, std::string_view what, std::string hint = {}) {
-  return {ErrorCode::kSpecInvalid,
-          fmt::format("{}: {}", YamlPlace(file, place.line, place.column), what), std::move(hint)};
-}
-
-/// Builds the checked tree from the library's events; each fault is a Refusal.
+/// Builds the checked tree from the library's events. Throws a Refusal at the first fault.
 class TreeBuilder : public YAML::EventHandler {
  public:
   /// `text`: what is being parsed; must outlive the parse.
   TreeBuilder(std::string_view text, std::shared_ptr<const std::string> file)
       : text_(text), file_(std::move(file)) {}
 
-  /// Null for a file without a document.
+  /// A null node for a file without a document.
   YamlNode Root() {
-    if (!root_) root_ = Made(NewData(YamlNode::Kind::kNull, Place{}));
+    if (!root_) root_ = NewData(YamlNode::Kind::kNull, Place{});
     return YamlNode(root_);
   }
 
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (has_document_) {
       Refuse(ToPlace(mark), "a second document starts here",
-             "one document a file; without a '---' here the indentation above is broken");
+             "write one document per file; if there is no '---' here, check the indentation above");
     }
     has_document_ = true;
   }
@@ -64,7 +126,7 @@ class TreeBuilder : public YAML::EventHandler {
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     Place place = ToPlace(mark);
-    // The mark of a value that is not there is that of whatever comes next.
+    // A missing value carries the mark of whatever comes next.
     const bool is_value = !frames_.empty() && frames_.back().has_key;
     if (is_value && frames_.back().key_place.line != place.line) place = frames_.back().key_place;
     Accept(NewData(YamlNode::Kind::kNull, place), anchor, place);
@@ -85,7 +147,7 @@ class TreeBuilder : public YAML::EventHandler {
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const Place place = ToPlace(mark);
     const auto found = anchors_.find(anchor);
-    if (found == anchors_.end()) Refuse(place, "this alias stands inside the value that it names");
+    if (found == anchors_.end()) Refuse(place, "this alias refers to the value that contains it");
     if (static_cast<int>(frames_.size()) + found->second->height > kMaxDepth) RefuseDepth(place);
     PutShared(found->second, place);
   }
@@ -105,7 +167,7 @@ class TreeBuilder : public YAML::EventHandler {
   using DataPtr = std::shared_ptr<YamlNode::Data>;
   using ConstDataPtr = std::shared_ptr<const YamlNode::Data>;
 
-  /// A list or map whose end has not come yet.
+  /// A list or map that is still open.
   struct Frame {
     DataPtr data;
     YAML::anchor_t anchor = 0;
@@ -122,20 +184,18 @@ class TreeBuilder : public YAML::EventHandler {
     throw Refusal{Refused(*file_, place, what, std::move(hint))};
   }
   [[noreturn]] void RefuseDepth(Place place) const {
-    Refuse(place, fmt::format("nested over {} deep", kMaxDepth));
+    Refuse(place, fmt::format("nested more than {} deep", kMaxDepth));
   }
 
   DataPtr NewData(YamlNode::Kind kind, Place place) const {
     auto data = std::make_shared<YamlNode::Data>();
     data->kind = kind;
-    data->line = place.line;
-    data->column = place.column;
+    data->place = place;
     data->file = file_;
     return data;
   }
-  static ConstDataPtr Made(DataPtr data) { return data; }
 
-  /// The library takes the end of the file for the end of a quoted scalar.
+  /// The library lets the end of the file end a quoted scalar.
   bool IsClosed(const YAML::Mark& mark) const {
     std::string_view rest = text_.substr(std::min(text_.size(), static_cast<size_t>(mark.pos)));
     while (rest.starts_with('&') || rest.starts_with('!')) {
@@ -157,7 +217,7 @@ class TreeBuilder : public YAML::EventHandler {
 
   void CheckTag(const std::string& tag, Place place) const {
     if (tag.empty() || tag == "?" || tag == "!" || tag.starts_with("tag:yaml.org,2002:")) return;
-    Refuse(place, fmt::format("the tag {} means nothing here", ShownText(tag)), "remove it");
+    Refuse(place, fmt::format("the tag {} is not supported", ShownText(tag)), "remove it");
   }
 
   void Open(YamlNode::Kind kind, Place place, const std::string& tag, YAML::anchor_t anchor) {
@@ -174,7 +234,7 @@ class TreeBuilder : public YAML::EventHandler {
     Frame frame = std::move(frames_.back());
     frames_.pop_back();
     if (frame.merge) Merge(frame);
-    const Place place{frame.data->line, frame.data->column};
+    const Place place = frame.data->place;
     Accept(std::move(frame.data), frame.anchor, place);
   }
 
@@ -185,7 +245,7 @@ class TreeBuilder : public YAML::EventHandler {
 
   void Accept(DataPtr data, YAML::anchor_t anchor, Place place) {
     if (anchor != 0) anchors_[anchor] = data;
-    // Children were charged when they came.
+    // Its children have been charged already.
     const bool is_leaf = data->items.empty() && data->entries.empty();
     Charge(is_leaf ? data->weight : 1, place);
     Put(std::move(data), place);
@@ -199,7 +259,7 @@ class TreeBuilder : public YAML::EventHandler {
   void Charge(size_t weight, Place place) {
     total_weight_ += weight;
     if (total_weight_ > kMaxWeight) {
-      Refuse(place, fmt::format("over {} values, aliases expanded", kMaxWeight));
+      Refuse(place, fmt::format("more than {} values with aliases expanded", kMaxWeight));
     }
   }
 
@@ -229,7 +289,7 @@ class TreeBuilder : public YAML::EventHandler {
       Refuse(place, "a key is missing", "quote it if the key is the word null or ~");
     }
     if (key.kind != YamlNode::Kind::kScalar) Refuse(place, "a key must be a scalar");
-    const std::string where = YamlPlace(*file_, place.line, place.column);
+    const std::string where = ToText(*file_, place);
     const auto [first, is_new] = frame.seen.emplace(key.text, where);
     if (!is_new) {
       Refuse(place,
@@ -252,9 +312,8 @@ class TreeBuilder : public YAML::EventHandler {
       return;
     }
     Grow(*frame.data, *data);
-    frame.data->entries.push_back({std::move(frame.key),
-                                   YamlPlace(*file_, frame.key_place.line, frame.key_place.column),
-                                   YamlNode(std::move(data))});
+    frame.data->entries.push_back(
+        {std::move(frame.key), ToText(*file_, frame.key_place), YamlNode(std::move(data))});
   }
 
   void CheckMerge(const YamlNode::Data& data, Place place) const {
@@ -267,7 +326,7 @@ class TreeBuilder : public YAML::EventHandler {
     if (!is_fine) Refuse(place, "<< takes a map or a list of maps");
   }
 
-  /// Own keys win; of several merged maps the first one does.
+  /// The map's own keys win, then those of the first merged map.
   void Merge(Frame& frame) {
     std::vector<YamlNode> sources{YamlNode(frame.merge)};
     if (frame.merge->kind == YamlNode::Kind::kSequence) sources = frame.merge->items;
@@ -292,7 +351,7 @@ class TreeBuilder : public YAML::EventHandler {
   ConstDataPtr root_;
 };
 
-/// Does white space with a tab in it open the line (from 1)?
+/// Whether the line (from 1) is indented with a tab.
 bool IsTabIndented(std::string_view text, int line) {
   for (int i = 1; i < line; ++i) {
     const size_t end = text.find('\n');
@@ -308,17 +367,163 @@ std::string SyntaxHint(std::string_view text, Place place, std::string_view what
     return "indent with spaces, not tabs";
   }
   if (what == "illegal map value")
-    return "quote a value that holds ': ', and check the indentation";
+    return "quote a value that contains ': ', and check the indentation";
   if (what.find("not found") != std::string_view::npos) return "check indentation and brackets";
   if (what == "unknown token") return "quote a value that starts with @, ` or %";
   return {};
 }
 
+/// YAML 1.1's spellings, which Ray's and Horovod's files use.
+std::optional<bool> ParseBool(std::string_view text) {
+  constexpr std::array<std::string_view, 9> kTrue = {"true", "True", "TRUE", "yes", "Yes",
+                                                     "YES",  "on",   "On",   "ON"};
+  constexpr std::array<std::string_view, 9> kFalse = {"false", "False", "FALSE", "no", "No",
+                                                      "NO",    "off",   "Off",   "OFF"};
+  if (std::ranges::find(kTrue, text) != kTrue.end()) return true;
+  if (std::ranges::find(kFalse, text) != kFalse.end()) return false;
+  return std::nullopt;
+}
+
+std::string_view WithoutPlus(std::string_view text) {
+  const bool is_signed = text.size() > 1 && text[0] == '+' && text[1] != '-';
+  return is_signed ? text.substr(1) : text;
+}
+
+/// Finite decimal numbers only: no hexadecimal, inf or nan.
+std::optional<double> ParseDouble(std::string_view text) {
+  const std::string_view digits = WithoutPlus(text);
+  if (digits.find_first_not_of("0123456789.eE+-") != std::string_view::npos) return std::nullopt;
+  double value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error != std::errc() || end != digits.data() + digits.size() || !std::isfinite(value)) {
+    return std::nullopt;
+  }
+  return value;
+}
+
+bool IsInteger(std::string_view text) {
+  if (!text.empty() && (text[0] == '-' || text[0] == '+')) text.remove_prefix(1);
+  return IsAllDigits(text);
+}
+
+/// 010 is eight in YAML 1.1 and ten in YAML 1.2.
+bool HasLeadingZero(std::string_view text) {
+  if (text[0] == '-' || text[0] == '+') text.remove_prefix(1);
+  return text.size() > 1 && text[0] == '0';
+}
+
+/// "a string ("four")": what the value is, for "np is …, not an integer".
+std::string Describe(const YamlNode& node) {
+  switch (node.kind()) {
+    case YamlNode::Kind::kNull:
+      return "empty";
+    case YamlNode::Kind::kSequence:
+      return "a list";
+    case YamlNode::Kind::kMap:
+      return "a map";
+    case YamlNode::Kind::kScalar:
+      break;
+  }
+  const std::string shown = ShownText(node.text());
+  if (node.is_quoted()) return fmt::format("a quoted string (\"{}\")", shown);
+  if (ParseBool(node.text())) return fmt::format("true or false ({})", shown);
+  if (ParseDouble(node.text())) return fmt::format("a number ({})", shown);
+  return fmt::format("a string (\"{}\")", shown);
+}
+
+Status WrongKind(const YamlNode& node, std::string_view name, std::string_view wanted,
+                 std::string hint = {}) {
+  return node.Error(fmt::format("{} is {}, not {}", name, Describe(node), wanted), std::move(hint));
+}
+
+bool IsPlainScalar(const YamlNode& node) {
+  return node.kind() == YamlNode::Kind::kScalar && !node.is_quoted();
+}
+
+std::string UnquoteHint(const YamlNode& node) {
+  return node.is_quoted() ? "write it without quotes" : "";
+}
+
 }  // namespace
+
+YamlNode::Kind YamlNode::kind() const { return data_->kind; }
+
+std::string YamlNode::Where() const { return ToText(*data_->file, data_->place); }
+
+const std::string& YamlNode::text() const { return data_->text; }
+
+bool YamlNode::is_quoted() const { return data_->is_quoted; }
+
+const std::vector<YamlNode>& YamlNode::items() const { return data_->items; }
+
+const std::vector<YamlNode::Entry>& YamlNode::entries() const { return data_->entries; }
+
+const YamlNode* YamlNode::Find(std::string_view key) const {
+  for (const Entry& entry : data_->entries) {
+    if (entry.key == key) return &entry.value;
+  }
+  return nullptr;
+}
+
+Result<int64_t> YamlNode::AsInt(std::string_view name, int64_t min, int64_t max) const {
+  if (!IsPlainScalar(*this) || !IsInteger(text())) {
+    return WrongKind(*this, name, "an integer", UnquoteHint(*this));
+  }
+  if (HasLeadingZero(text())) {
+    return Error(fmt::format("{} has a leading zero ({})", name, ShownText(text())),
+                 "drop the zero: some programs read such numbers as octal");
+  }
+  const std::optional<int64_t> value = ParseInteger<int64_t>(WithoutPlus(text()));
+  if (!value || *value < min || *value > max) {
+    return Error(fmt::format("{} is {}, not within {} to {}", name, ShownText(text()), min, max));
+  }
+  return *value;
+}
+
+Result<double> YamlNode::AsDouble(std::string_view name) const {
+  const std::optional<double> value =
+      IsPlainScalar(*this) ? ParseDouble(text()) : std::optional<double>();
+  if (!value) return WrongKind(*this, name, "a number", UnquoteHint(*this));
+  return *value;
+}
+
+Result<bool> YamlNode::AsBool(std::string_view name) const {
+  const std::optional<bool> value =
+      IsPlainScalar(*this) ? ParseBool(text()) : std::optional<bool>();
+  if (!value) return WrongKind(*this, name, "true or false", UnquoteHint(*this));
+  return *value;
+}
+
+Result<std::string> YamlNode::AsString(std::string_view name) const {
+  if (kind() == Kind::kNull) {
+    return WrongKind(*this, name, "a string",
+                     "write \"\" for an empty string, or \"null\" for the word");
+  }
+  if (kind() != Kind::kScalar) return WrongKind(*this, name, "a string");
+  if (text().find('\0') != std::string::npos) {
+    return Error(fmt::format("{} holds a NUL byte", name));
+  }
+  return text();
+}
+
+Result<std::vector<std::string>> YamlNode::AsStrings(std::string_view name) const {
+  if (kind() != Kind::kSequence) return WrongKind(*this, name, "a list of strings");
+  std::vector<std::string> strings;
+  strings.reserve(items().size());
+  for (size_t i = 0; i < items().size(); ++i) {
+    HVDRAY_ASSIGN_OR_RETURN(std::string item, items()[i].AsString(fmt::format("{}[{}]", name, i)));
+    strings.push_back(std::move(item));
+  }
+  return strings;
+}
+
+Status YamlNode::Error(std::string_view what, std::string hint) const {
+  return {ErrorCode::kSpecInvalid, fmt::format("{}: {}", Where(), what), std::move(hint)};
+}
 
 Result<YamlNode> ParseYaml(std::string_view text, std::string file_name) {
   const auto file = std::make_shared<const std::string>(std::move(file_name));
-  HVDRAY_ASSIGN_OR_RETURN(const std::string clean, CleanYamlText(text, *file));
+  HVDRAY_ASSIGN_OR_RETURN(const std::string clean, CleanText(text, *file));
   try {
     std::istringstream stream(clean);
     YAML::Parser parser(stream);

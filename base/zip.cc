@@ -18,19 +18,10 @@ namespace {
 
 constexpr int kFastLevel = 1;
 constexpr int kUsualLevel = 6;
-// The first day that a zip archive can name.
+// The first day that a zip archive can express: 1980-01-01.
 constexpr uint16_t kFixedDate = (0 << 9) | (1 << 5) | 1;
 
-bool IsUtf8(std::string_view text) {
-  while (!text.empty()) {
-    const size_t length = Utf8Length(text);
-    if (length == 0) return false;
-    text.remove_prefix(length);
-  }
-  return true;
-}
-
-/// Where libzip writes to: memory that does not grow without end.
+/// Where libzip writes: memory with a limit.
 struct Sink {
   std::string bytes;
   size_t position = 0;
@@ -52,7 +43,7 @@ struct Sink {
   }
 };
 
-/// libzip's interface for sources; ours is only written to.
+/// A libzip source that is only written to.
 zip_int64_t OnSink(void* state, void* data, zip_uint64_t size, zip_source_cmd_t command) {
   auto* sink = static_cast<Sink*>(state);
   switch (command) {
@@ -65,7 +56,7 @@ zip_int64_t OnSink(void* state, void* data, zip_uint64_t size, zip_source_cmd_t 
     case ZIP_SOURCE_STAT: {
       auto* stat = static_cast<zip_stat_t*>(data);
       ::zip_stat_init(stat);
-      // Nothing is there yet: with ZIP_CREATE that is a new archive.
+      // ENOENT and ZIP_CREATE together make a new archive.
       if (!sink->has_archive) {
         ::zip_error_set(&sink->error, ZIP_ER_READ, ENOENT);
         return -1;
@@ -108,8 +99,8 @@ zip_int64_t OnSink(void* state, void* data, zip_uint64_t size, zip_source_cmd_t 
 
 struct ZipWriter::Impl {
   Sink sink;
-  std::deque<std::string> kept;  // what entries are made of, until Finish()
-  zip_t* archive = nullptr;      // gone after Finish()
+  std::deque<std::string> kept;  // the entries' bytes, which libzip reads in Finish()
+  zip_t* archive = nullptr;      // nullptr after Finish()
 
   ~Impl() {
     if (archive != nullptr) ::zip_discard(archive);
@@ -120,7 +111,7 @@ struct ZipWriter::Impl {
     return {ErrorCode::kOutOfResources, fmt::format("pack {}: {}", what, ::zip_strerror(archive))};
   }
 
-  /// `source` is the archive's once it is added.
+  /// Takes over `source`.
   Status Add(const std::string& name, uint16_t mode, zip_source_t* source, ZipEffort effort) {
     if (source == nullptr) return Failed(name);
     const zip_int64_t index = ::zip_file_add(archive, name.c_str(), source, ZIP_FL_ENC_UTF_8);
@@ -147,7 +138,7 @@ struct ZipWriter::Impl {
               "rename it, or leave it out"};
     }
     if (::zip_name_locate(archive, name.c_str(), 0) < 0) return {};
-    return {ErrorCode::kUsage, fmt::format("pack {}: it is there already", name)};
+    return {ErrorCode::kUsage, fmt::format("pack {}: already in the archive", name)};
   }
 };
 
@@ -157,7 +148,7 @@ ZipWriter::ZipWriter(size_t limit_bytes) : impl_(std::make_unique<Impl>()) {
   zip_error_t error{};
   ::zip_error_init(&error);
   zip_source_t* source = ::zip_source_function_create(&OnSink, &impl_->sink, &error);
-  HVDRAY_CHECK(source != nullptr);  // only memory can be missing
+  HVDRAY_CHECK(source != nullptr);  // fails only for want of memory
   impl_->archive = ::zip_open_from_source(source, ZIP_CREATE | ZIP_TRUNCATE, &error);
   HVDRAY_CHECK(impl_->archive != nullptr);
   ::zip_error_fini(&error);
@@ -193,7 +184,7 @@ Status ZipWriter::AddFile(const std::string& name, uint16_t mode, const std::str
 Result<std::string> ZipWriter::Finish() {
   Impl& impl = *impl_;
   if (::zip_get_num_entries(impl.archive, 0) == 0) {
-    return Status(ErrorCode::kUsage, "an archive of nothing");
+    return Status(ErrorCode::kUsage, "an archive without entries");
   }
   if (::zip_close(impl.archive) != 0) {
     if (impl.sink.is_too_large) {

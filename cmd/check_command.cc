@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "base/command_words.h"
+#include "base/log.h"
 #include "base/loop.h"
-#include "base/notice.h"
 #include "base/terminal.h"
 #include "cmd/cluster_hosts.h"
 #include "cmd/commands.h"

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "base/environ.h"
-#include "base/notice.h"
+#include "base/log.h"
 #include "cluster/cluster_spec.h"
 #include "launcher/job/hostfile.h"
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/notice.h"
+#include "base/log.h"
 #include "base/shown_text.h"
 #include "cluster/discovery_script.h"
 #include "cluster/host_source.h"

@@ -13,7 +13,7 @@
 
 #include "base/blocking_pool.h"
 #include "base/environ.h"
-#include "base/notice.h"
+#include "base/log.h"
 #include "base/standard_streams.h"
 #include "base/status.h"
 #include "base/text.h"

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/environ.h"
-#include "base/notice.h"
 #include "cluster/local_transport.h"
 #include "cluster/ssh/ssh_config_source.h"
 #include "cmd/cluster_hosts.h"

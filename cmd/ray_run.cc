@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "base/notice.h"
+#include "base/log.h"
 #include "cluster/agent_bootstrap.h"
 #include "cmd/launch_plan.h"
 #include "cmd/ray_access.h"

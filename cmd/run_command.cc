@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/log.h"
 #include "base/loop.h"
-#include "base/notice.h"
 #include "base/terminal.h"
 #include "cmd/cluster_hosts.h"
 #include "cmd/commands.h"

@@ -19,7 +19,7 @@ THIRD_PARTY = {
     "httplib.h": {"base/http_client.cc", "base/web_client.cc"},
     "pugixml.hpp": {"launcher/report/junit.cc"},
     "zip.h": {"base/zip.cc"},
-    "openssl/": {"base/digest.cc", "base/tls_session.cc"},
+    "openssl/": {"base/digest.cc", "base/tls_stream.cc"},
     "libssh2": {"cluster/ssh/ssh_session.cc"},
     "curl/": {"base/curl_client.cc"},
     "gloo/": {"collective/gloo_communicator.cc"},

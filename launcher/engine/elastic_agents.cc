@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/notice.h"
+#include "base/log.h"
 #include "launcher/engine/generation_start.h"
 
 namespace hvdray {

@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "base/log.h"
-#include "base/notice.h"
 #include "launcher/driver/cause.h"
 #include "launcher/driver/elastic_driver.h"
 #include "launcher/engine/driver_loop.h"

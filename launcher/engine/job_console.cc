@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "base/log.h"
-#include "base/notice.h"
 #include "launcher/driver/cause.h"
 #include "launcher/engine/signals.h"
 

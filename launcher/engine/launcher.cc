@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "base/log.h"
-#include "base/notice.h"
 #include "launcher/driver/cause.h"
 #include "launcher/driver/gang_driver.h"
 #include "launcher/driver/host_list.h"

@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "base/notice.h"
+#include "base/log.h"
 
 namespace hvdray {
 

@@ -19,15 +19,6 @@ namespace {
 constexpr char kSchema[] = "hvdray.spec/1";
 constexpr size_t kMaxBytes = size_t{16} << 20;
 
-bool IsUtf8(std::string_view text) {
-  while (!text.empty()) {
-    const size_t length = Utf8Length(text);
-    if (length == 0) return false;
-    text.remove_prefix(length);
-  }
-  return true;
-}
-
 Status WrongKind(std::string_view wanted) {
   return {ErrorCode::kProtocolError, fmt::format("must be {}", wanted)};
 }

@@ -18,7 +18,6 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/loop.h"
-#include "base/notice.h"
 #include "launcher/engine/signals.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/ray/job_package.h"

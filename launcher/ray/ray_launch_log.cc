@@ -12,7 +12,7 @@
 #include "agent/agent_run.h"
 #include "base/fd.h"
 #include "base/json.h"
-#include "base/notice.h"
+#include "base/log.h"
 #include "launcher/report/facts_json.h"
 
 namespace hvdray {

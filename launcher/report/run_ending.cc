@@ -12,7 +12,7 @@
 
 #include "base/command_words.h"
 #include "base/fd.h"
-#include "base/notice.h"
+#include "base/log.h"
 #include "launcher/report/closing_lines.h"
 #include "launcher/report/junit.h"
 #include "launcher/report/progress.h"

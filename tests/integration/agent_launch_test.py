@@ -486,7 +486,7 @@ def test_without_ray_driver_the_job_ends(launch):
 # ---- what can't be
 
 def test_a_job_file_that_is_none_is_said_in_the_log(launch):
-    for text, why in (("{", "JSON wrong at byte"), ("{}", "it has no job_id"),
+    for text, why in (("{", "invalid JSON at byte"), ("{}", "it has no job_id"),
                       (json.dumps({"job_id": "j", "key": "k"}), "its key is not 64 hex digits")):
         job = launch({"command": ["true"]}, text=text)
         assert job.job.process.wait(20) == 125

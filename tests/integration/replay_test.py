@@ -102,7 +102,7 @@ def test_another_end_than_the_recorded_one_is_told(replay, tmp_path):
     (lambda lines: ["{}"], ":1: no recording: it has no schema"),
     (lambda lines: lines[1:], ":1: no recording: it has no schema"),
     (lambda lines: lines[:5] + ['{"t":1}'] + lines[5:], ":6: event is missing"),
-    (lambda lines: lines[:5] + [""] + lines[5:], ":6: JSON wrong at byte 1"),
+    (lambda lines: lines[:5] + [""] + lines[5:], ":6: invalid JSON at byte 1"),
     (lambda lines: lines[:5] + [lines[5].replace('"t":', '"t":-')], ":6: t is not within 0 to "),
     (lambda lines: lines[:9] + lines[2:], ":10: its time is before that of the line above"),
     (lambda lines: lines + lines[-1:], ": the job has ended in the line above"),
@@ -119,10 +119,10 @@ def test_a_binary_file_is_refused(replay, tmp_path):
     path = tmp_path / "job.record"
     path.write_bytes(os.urandom(1 << 20).replace(b"{", b"?"))
     result = replay(path)
-    assert result.code == 2 and f"{path}:1: JSON" in result.errors, result.errors
+    assert result.code == 2 and f"{path}:1: invalid JSON" in result.errors, result.errors
     path.write_bytes(WELL.read_bytes()[:2000].rsplit(b"\n", 1)[0] + b"\n\x00\xff\x80\n")
     result = replay(path)
-    assert result.code == 2 and ": JSON wrong at byte 1" in result.errors
+    assert result.code == 2 and ": invalid JSON at byte 1" in result.errors
 
 
 def test_a_huge_line_costs_neither_time_nor_memory(replay, tmp_path):

@@ -11,7 +11,6 @@
 
 #include "base/fd.h"
 #include "base/json.h"
-#include "base/notice.h"
 #include "tests/fakes/temp_directory.h"
 
 namespace hvdray {

@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <string>
+#include <vector>
+
 namespace hvdray {
 namespace {
 
@@ -29,6 +33,87 @@ TEST(TextTest, BlankSeparatedHasNoEmptyWord) {
   EXPECT_EQ(BlankSeparated("  a\tbc \n"), (Words{"a", "bc"}));
   EXPECT_EQ(BlankSeparated(" "), Words{});
   EXPECT_EQ(BlankSeparated("a\nb c", " "), (Words{"a\nb", "c"}));
+}
+
+TEST(TextTest, ParseIntegerTakesAllOfTheTextOrNothing) {
+  EXPECT_EQ(ParseInteger<int>("-42"), -42);
+  EXPECT_EQ(ParseInteger<uint16_t>("fFfF", 16), 65535);
+  EXPECT_EQ(ParseInteger<uint8_t>("255"), 255);
+  for (const char* text : {"", " 1", "1 ", "+1", "0x1", "1.0", "256", "-1"}) {
+    EXPECT_EQ(ParseInteger<uint8_t>(text), std::nullopt) << text;
+  }
+}
+
+std::string Encode(uint32_t c) {
+  const auto tail = [c](int shift) { return static_cast<char>(0x80 | ((c >> shift) & 0x3F)); };
+  if (c < 0x80) return {static_cast<char>(c)};
+  if (c < 0x800) return {static_cast<char>(0xC0 | (c >> 6)), tail(0)};
+  if (c < 0x10000) return {static_cast<char>(0xE0 | (c >> 12)), tail(6), tail(0)};
+  return {static_cast<char>(0xF0 | (c >> 18)), tail(12), tail(6), tail(0)};
+}
+
+TEST(Utf8Test, EveryScalarValueIsWellFormedAndNothingElseIs) {
+  for (uint32_t c = 0; c < 0x120000; ++c) {
+    const bool is_scalar = c <= 0x10FFFF && (c < 0xD800 || c > 0xDFFF);
+    const std::string text = Encode(c) + "x";
+    ASSERT_EQ(Utf8Length(text), is_scalar ? text.size() - 1 : 0) << std::hex << c;
+  }
+}
+
+TEST(Utf8Test, OverlongFormsAreNotWellFormed) {
+  for (const char* text : {"\xC0\xAF", "\xC1\xBF", "\xE0\x80\xAF", "\xE0\x9F\xBF",
+                           "\xF0\x80\x80\xAF", "\xF0\x8F\xBF\xBF"}) {
+    EXPECT_EQ(Utf8Length(text), 0U);
+  }
+}
+
+TEST(Utf8Test, CutSequencesAndStrayBytesAreNotWellFormed) {
+  for (const char* text :
+       {"", "\x80", "\xBF", "\xC3", "\xC3x", "\xE2\x98", "\xE2x\x83", "\xE2\x98x", "\xF0\x9F\x98",
+        "\xF0\x9F\x98x", "\xF5\x80\x80\x80", "\xFE", "\xFF"}) {
+    EXPECT_EQ(Utf8Length(text), 0U);
+  }
+}
+
+TEST(Utf8Test, TextIsUtf8IfAllOfItIs) {
+  EXPECT_TRUE(IsUtf8(""));
+  EXPECT_TRUE(IsUtf8("\xC3\xA4x\xF0\x9F\x98\x80"));
+  EXPECT_FALSE(IsUtf8("x\xC3"));
+}
+
+std::string NearestOf(std::string_view word, const std::vector<std::string_view>& candidates) {
+  return Nearest(word, candidates);
+}
+
+TEST(NearestTest, FindsOneSlipOfEachKind) {
+  const std::vector<std::string_view> words = {"verbose", "timeout", "hostfile", "report"};
+  EXPECT_EQ(NearestOf("verbos", words), "verbose");     // left out
+  EXPECT_EQ(NearestOf("timeoout", words), "timeout");   // doubled
+  EXPECT_EQ(NearestOf("hostfike", words), "hostfile");  // wrong key
+  EXPECT_EQ(NearestOf("repotr", words), "report");      // swapped
+}
+
+TEST(NearestTest, SaysNothingWhenNothingIsNear) {
+  EXPECT_EQ(NearestOf("banana", {"verbose", "timeout"}), "");
+  EXPECT_EQ(NearestOf("x", {}), "");
+  EXPECT_EQ(NearestOf("", {"verbose"}), "");
+}
+
+TEST(NearestTest, LimitIsAThirdOfTheLongerWordRoundedUp) {
+  EXPECT_EQ(NearestOf("abc", {"abd"}), "abd");
+  EXPECT_EQ(NearestOf("abc", {"axy"}), "");
+  EXPECT_EQ(NearestOf("abcd", {"abxy"}), "abxy");
+}
+
+TEST(NearestTest, TakesTheNearestAndOfEqualsTheFirst) {
+  EXPECT_EQ(NearestOf("host", {"hosts-x", "hosts", "hose"}), "hosts");
+  EXPECT_EQ(NearestOf("host", {"hose", "hosts"}), "hose");
+}
+
+TEST(NearestTest, SwapOfNeighboursCountsOnce) { EXPECT_EQ(NearestOf("ab", {"ba"}), "ba"); }
+
+TEST(NearestTest, LongHostileWordIsNoTrouble) {
+  EXPECT_EQ(NearestOf(std::string(2000, 'a'), {"verbose", "timeout"}), "");
 }
 
 }  // namespace

@@ -275,8 +275,8 @@ TEST(ElasticRecordTest, UnknownKeysAreIgnored) {
 
 TEST(ElasticRecordTest, WhatIsWrongIsNamedWithItsLine) {
   const std::pair<const char*, const char*> cases[] = {
-      {"", "job.record:2: JSON wrong at byte 1"},
-      {"\xff\xfe", "job.record:2: JSON wrong at byte 1"},
+      {"", "job.record:2: invalid JSON at byte 1"},
+      {"\xff\xfe", "job.record:2: invalid JSON at byte 1"},
       {"[1]", "job.record:2: no JSON object"},
       {R"({"event":"tick"})", "job.record:2: t is missing"},
       {R"({"t":-1,"event":"tick"})", "job.record:2: t is not within 0 to 946080000000000000"},

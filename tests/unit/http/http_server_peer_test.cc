@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Peers that come, stay and go: admission, held requests, limits, and handlers that destroy things.
+// Peers that come, stay and go: admission, held requests, limits, and handlers that end the server.
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -295,16 +295,18 @@ TEST_F(HttpServerPeerTest, ClosesAllWhenDestroyedAndLaterAnswersDoNothing) {
   held_[0].Reply(200);
 }
 
-TEST_F(HttpServerPeerTest, MayBeDestroyedByItsOwnHandlers) {
+TEST_F(HttpServerPeerTest, HandlersPostItsEndToTheLoop) {
   for (const bool in_admission : {true, false}) {
+    std::vector<HttpExchange> held;
+    const auto post_end = [this] { loop_->Post([this] { server_.reset(); }); };
     HttpServer::Handlers handlers;
     handlers.on_connect = [&](const HttpPeer&) {
-      if (in_admission) server_.reset();
+      if (in_admission) post_end();
       return true;
     };
     handlers.on_request = [&](HttpExchange exchange) {
-      server_.reset();
-      exchange.Reply(200);
+      post_end();
+      held.push_back(std::move(exchange));
     };
     server_ = HttpServer::Listen(*loop_, {}, std::move(handlers)).value();
     RawClient first = Connect(), second = Connect();
@@ -312,16 +314,17 @@ TEST_F(HttpServerPeerTest, MayBeDestroyedByItsOwnHandlers) {
     second.Send("GET /a/3 HTTP/1.1\r\n\r\n");
     EXPECT_EQ(RunUntilClosed(first), "");
     EXPECT_EQ(RunUntilClosed(second), "");
+    for (HttpExchange& exchange : held) exchange.Reply(200);
   }
 }
 
-TEST_F(HttpServerPeerTest, MayBeDestroyedWhenAPeerGoes) {
+TEST_F(HttpServerPeerTest, PeerThatGoesPostsItsEndToTheLoop) {
   HttpServer::Handlers handlers;
   std::vector<HttpExchange> held;
   handlers.on_request = [&](HttpExchange exchange) {
     exchange.OnGone([&] {
       held.clear();
-      server_.reset();
+      loop_->Post([this] { server_.reset(); });
     });
     held.push_back(std::move(exchange));
   };
@@ -334,6 +337,15 @@ TEST_F(HttpServerPeerTest, MayBeDestroyedWhenAPeerGoes) {
   second.Close();
   RunUntil([&] { return server_ == nullptr; });
   EXPECT_TRUE(held.empty());
+}
+
+TEST_F(HttpServerPeerTest, ItsEndInsideAHandlerIsABug) {
+  HttpServer::Handlers handlers;
+  handlers.on_request = [this](const HttpExchange&) { server_.reset(); };
+  server_ = HttpServer::Listen(*loop_, {}, std::move(handlers)).value();
+  RawClient client = Connect();
+  client.Send("GET /a/1 HTTP/1.1\r\n\r\n");
+  EXPECT_DEATH(RunUntil([] { return false; }), "handlers_running");
 }
 
 TEST_F(HttpServerPeerTest, ServesTheOthersWhileOneSendsWithoutEnd) {

@@ -96,7 +96,7 @@ TEST(BrokerMessagesTest, EndpointsStartAndEnd) {
 }
 
 TEST(BrokerMessagesTest, WhatIsWrongIsNamed) {
-  EXPECT_EQ(Refusal("{\"hello\""), "JSON wrong at byte 9");
+  EXPECT_EQ(Refusal("{\"hello\""), "invalid JSON at byte 9");
   for (const char* line : {"[]", "17", "{}", R"({"signal": 15, "nodes": []})"}) {
     EXPECT_EQ(Refusal(line), "not an object of one key") << line;
   }

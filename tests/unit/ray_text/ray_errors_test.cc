@@ -79,14 +79,14 @@ TEST(RayErrorsTest, EachKindOfAnswerHasItsCode) {
 
 TEST(RayErrorsTest, APageIsNotQuoted) {
   const Status page = NotRays(kFirst, Reply(200, "<!doctype html><h1>Log in", "text/html"),
-                              Status(ErrorCode::kProtocolError, "JSON wrong at byte 1"));
+                              Status(ErrorCode::kProtocolError, "invalid JSON at byte 1"));
   EXPECT_EQ(page.code(), ErrorCode::kRayUnreachable);
   EXPECT_NE(page.message().find("a web page"), std::string::npos);
   EXPECT_EQ(page.message().find("Log in"), std::string::npos);
   const Status refusal = RayRefusal(kLater, Reply(500, "<html>\n<b>x</b>\n</html>"), {});
   EXPECT_EQ(refusal.message(), "http://h:8265: list nodes: answers 500");
   const Status garbage = NotRays(kLater, Reply(200, "garbage"),
-                                 Status(ErrorCode::kProtocolError, "JSON wrong at byte 1"));
+                                 Status(ErrorCode::kProtocolError, "invalid JSON at byte 1"));
   EXPECT_EQ(garbage.code(), ErrorCode::kRayFailed);
 }
 

@@ -48,7 +48,7 @@ TEST(RayJobFileTest, WhatAProxyAsksTheClientForStaysWithTheClient) {
 }
 
 TEST(RayJobFileTest, AFileThatCannotBeTheClientsIsRefused) {
-  EXPECT_EQ(WhyNot(""), "JSON wrong at byte 1");
+  EXPECT_EQ(WhyNot(""), "invalid JSON at byte 1");
   EXPECT_EQ(WhyNot("[]"), "it is no JSON object");
   EXPECT_EQ(WhyNot("{}"), "it has no job_id");
   EXPECT_EQ(WhyNot(R"({"job_id":"j","key":"abc"})"), "its key is not 64 hex digits");

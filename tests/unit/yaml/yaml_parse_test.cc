@@ -128,7 +128,7 @@ TEST(YamlParseTest, RefusesASecondDocument) {
 TEST(YamlParseTest, SyntaxErrorsNameTheLineAndOftenAHint) {
   EXPECT_EQ(ErrorOf("a: 1\nb: 'x"), "f.yaml:2:6: illegal EOF in scalar");
   EXPECT_EQ(ErrorOf("a: b: c\n"), "f.yaml:1:5: illegal map value");
-  EXPECT_EQ(HintOf("a: b: c\n"), "quote a value that holds ': ', and check the indentation");
+  EXPECT_EQ(HintOf("a: b: c\n"), "quote a value that contains ': ', and check the indentation");
   EXPECT_EQ(ErrorOf("a: 1\n]\n"), "f.yaml:2:1: illegal flow end");
   EXPECT_EQ(ErrorOf("a: @x\n"), "f.yaml:1:4: unknown token");
   EXPECT_EQ(HintOf("a: @x\n"), "quote a value that starts with @, ` or %");
@@ -160,9 +160,9 @@ TEST(YamlParseTest, TabsAsIndentationAreNamedAsSuch) {
 TEST(YamlParseTest, TagsOfTheCoreSchemaWorkAndOthersAreRefused) {
   EXPECT_EQ(Shape(Parsed("[!!str 3, !!int '4', !!seq [a], ! x]")), "[\"3\", 4, [a], \"x\"]");
   EXPECT_EQ(ErrorOf("a: !python/object x\n"),
-            "f.yaml:1:4: the tag !python/object means nothing here");
-  EXPECT_EQ(ErrorOf("a: !mine [1]\n"), "f.yaml:1:4: the tag !mine means nothing here");
-  EXPECT_EQ(ErrorOf("!mine {a: 1}\n"), "f.yaml:1:1: the tag !mine means nothing here");
+            "f.yaml:1:4: the tag !python/object is not supported");
+  EXPECT_EQ(ErrorOf("a: !mine [1]\n"), "f.yaml:1:4: the tag !mine is not supported");
+  EXPECT_EQ(ErrorOf("!mine {a: 1}\n"), "f.yaml:1:1: the tag !mine is not supported");
 }
 
 TEST(YamlParseTest, AliasesStandForTheirAnchor) {
