@@ -40,9 +40,9 @@ std::string MessageOf(const std::string& text) {
   const auto outer = json->find("message");
   if (outer == json->end()) return text;
   if (outer->is_string()) return outer->get<std::string>();
-  const Result<std::string> inner =
-      outer->is_object() ? JsonString(*outer, "message", "") : Result<std::string>(std::string());
-  return inner.ok() && !inner->empty() ? *inner : text;
+  const auto inner = outer->is_object() ? outer->find("message") : outer->end();
+  if (inner == outer->end() || !inner->is_string() || *inner == "") return text;
+  return inner->get<std::string>();
 }
 
 std::string WellFormed(std::string_view text) {

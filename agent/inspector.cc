@@ -18,10 +18,9 @@
 
 #include "agent/spawn.h"
 #include "base/fd.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "base/standard_streams.h"
-#include "wire/message_fields.h"
+#include "wire/message_codec.h"
 
 namespace hvdray {
 namespace {
@@ -50,7 +49,7 @@ void LetGoOfAll(int report_fd) {
   ResetSignals();
   LetGoOfAll(report_fd);
   gather(inspect, [](const wire::Inspection& inspection) {
-    if (!WriteAll(kFindingsFd, wire::FieldsToJson(inspection) + "\n").ok()) ::_exit(0);
+    if (!WriteAll(kFindingsFd, wire::ToJson(inspection) + "\n").ok()) ::_exit(0);
   });
   ::_exit(0);
 }
@@ -75,12 +74,9 @@ wire::Inspection LastReport(std::string_view lines) {
   lines = lines.substr(0, end);
   const size_t begin = lines.rfind('\n');
   if (begin != std::string_view::npos) lines.remove_prefix(begin + 1);
-  wire::RawSizes sizes;
-  const Result<Json> json = ParseJson(lines);
-  if (!json.ok()) return {.unanswered = {"all"}};
-  Result<wire::Body> body = wire::FieldsFromJson(wire::MessageType::kInspection, *json, sizes);
-  if (!body.ok()) return {.unanswered = {"all"}};
-  return std::get<wire::Inspection>(std::move(body).value());
+  Result<wire::Inspection> report = wire::InspectionFromJson(lines);
+  if (!report.ok()) return {.unanswered = {"all"}};
+  return std::move(report).value();
 }
 
 constexpr size_t kMaxText = size_t{64} << 10;

@@ -38,10 +38,6 @@ class ParseLimits {
   std::array<size_t, kMaxDepth + 2> keys_{};  // of the open object at each depth
 };
 
-Status WrongType(const char* key, const char* wanted) {
-  return {ErrorCode::kProtocolError, fmt::format("JSON key {} is not {}", key, wanted)};
-}
-
 }  // namespace
 
 Result<Json> ParseJson(ByteView text, size_t limit_bytes) {
@@ -66,33 +62,6 @@ Result<Json> ParseJson(ByteView text, size_t limit_bytes) {
 
 std::string DumpJson(const Json& value, int indent) {
   return value.dump(indent, ' ', false, Json::error_handler_t::replace);
-}
-
-Result<int64_t> JsonInt(const Json& object, const char* key, int64_t fallback, int64_t min,
-                        int64_t max) {
-  const auto found = object.find(key);
-  if (found == object.end()) return fallback;
-  if (!found->is_number_integer()) return WrongType(key, "an integer");
-  if (found->is_number_unsigned() && found->get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) {
-    return WrongType(key, "in range");
-  }
-  const auto value = found->get<int64_t>();
-  if (value < min || value > max) return WrongType(key, "in range");
-  return value;
-}
-
-Result<bool> JsonBool(const Json& object, const char* key, bool fallback) {
-  const auto found = object.find(key);
-  if (found == object.end()) return fallback;
-  if (!found->is_boolean()) return WrongType(key, "true or false");
-  return found->get<bool>();
-}
-
-Result<std::string> JsonString(const Json& object, const char* key, std::string fallback) {
-  const auto found = object.find(key);
-  if (found == object.end()) return fallback;
-  if (!found->is_string()) return WrongType(key, "a string");
-  return found->get<std::string>();
 }
 
 }  // namespace hvdray

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The adapter of nlohmann JSON, which throws: nothing here does. Pure. Threads: any.
+// The adapter of nlohmann JSON, which throws: nothing here does. Objects keep their keys in the
+// order of insertion. Pure. Threads: any. Typed fields with ranges: json_fields.h.
 #ifndef HVDRAY_BASE_JSON_H_
 #define HVDRAY_BASE_JSON_H_
 
@@ -14,19 +15,13 @@ namespace hvdray {
 /// Objects keep the order in which their keys were written.
 using Json = nlohmann::ordered_json;
 
-/// Parses one document of at most `limit_bytes`, 64 levels and 4096 keys per object.
-/// Errors: kProtocolError with the byte offset; the caller adds what it was reading.
+/// Parses one document of at most `limit_bytes`, at most 64 levels and at most 4096 keys per
+/// object. The last of duplicate keys wins. Errors: kProtocolError with the byte offset; the caller
+/// adds what was being read.
 Result<Json> ParseJson(ByteView text, size_t limit_bytes = size_t{1} << 20);
 
-/// `indent`: blanks per level; negative: all on one line. Bytes that are not UTF-8 become U+FFFD.
+/// Compact if `indent` < 0. Bytes that are not UTF-8 become U+FFFD. Never throws.
 std::string DumpJson(const Json& value, int indent = -1);
-
-/// Typed look-ups in an object. A missing key gives `fallback`. Errors: kProtocolError, naming the
-/// key, for another type or a number outside `min` to `max`.
-Result<int64_t> JsonInt(const Json& object, const char* key, int64_t fallback, int64_t min,
-                        int64_t max);
-Result<bool> JsonBool(const Json& object, const char* key, bool fallback);
-Result<std::string> JsonString(const Json& object, const char* key, std::string fallback);
 
 }  // namespace hvdray
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/environ.h"
+#include "base/log.h"
 #include "cluster/local_transport.h"
 #include "cluster/ssh/ssh_config_source.h"
 #include "cmd/cluster_hosts.h"

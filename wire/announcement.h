@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The line with which an agent says that frames follow, and how a launcher finds it behind what a
-// login shell prints. Pure but for the random number of the nonce.
+// The line by which an agent announces that frames follow, and the scanner that finds it after the
+// output of a login shell. Pure, except that MakeAnnouncement() draws random bytes.
 #ifndef HVDRAY_WIRE_ANNOUNCEMENT_H_
 #define HVDRAY_WIRE_ANNOUNCEMENT_H_
 
@@ -13,35 +13,35 @@
 
 namespace hvdray::wire {
 
-/// Most bytes that may come before the announcement has ended.
+/// Largest number of bytes up to the end of the announcement.
 inline constexpr size_t kMaxNoise = size_t{64} << 10;
 
 struct Announcement {
   uint32_t pid = 0;
-  std::string nonce;  ///< 32 lower-case hexadecimal digits: tells two starts of an agent apart.
+  std::string nonce;  ///< 32 lower-case hexadecimal digits, different for each start.
   bool operator==(const Announcement&) const = default;
 };
 
 /// "HVDRAY-AGENT/1 <pid> <nonce>\n"
 std::string FormatAnnouncement(const Announcement& announcement);
-/// With this process's pid and 16 random bytes. Errors: kSystem.
+/// Returns an announcement with this process's pid and 16 random bytes. Errors: kSystem.
 Result<Announcement> MakeAnnouncement();
 
-/// Reads bytes up to and with the announcement. A banner that ends without a newline may stand
-/// before it in the same line.
+/// Reads input up to the end of the announcement. A banner without a newline may precede it on the
+/// same line. Threads: one.
 /// Source: mosh scripts/mosh.pl, which waits for "MOSH CONNECT" in the same way.
 class AnnouncementScanner {
  public:
   enum class Event : uint8_t { kNeedMore, kNoise, kAnnounced };
 
-  /// Takes bytes off the front of `in` up to the next event. Errors: kProtocolError above
-  /// kMaxNoise.
+  /// Removes bytes from the front of `in` up to the next event. Errors: kProtocolError beyond
+  /// kMaxNoise bytes.
   Result<Event> Next(ByteView& in);
-  /// Of kNoise: the line without its end, as ShownLine() has it. Valid until the next call.
+  /// After kNoise: the line without its ending, cleaned by ShownLine(). Valid until the next call.
   const std::string& noise() const { return noise_; }
-  /// Of kAnnounced.
+  /// After kAnnounced.
   const Announcement& announcement() const { return announcement_; }
-  /// What has come of a line that has no end yet: the last words of a peer that closed.
+  /// The start of a line whose end has not arrived: the last output of a peer that closed.
   std::string unfinished() const;
 
  private:
@@ -49,7 +49,7 @@ class AnnouncementScanner {
   std::string line_;
   std::string noise_;
   Announcement announcement_;
-  bool is_announced_next_ = false;  // the noise before it in its line was given out first
+  bool is_announced_next_ = false;  // after the noise that preceded it on its line
 };
 
 }  // namespace hvdray::wire

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The messages that copy a directory to a host (--sync). Part of message.h, which is what users
-// include; docs/protocol.md is the normative text.
+// The messages that copy a directory to a host (--sync). Part of message.h; values.
+// docs/protocol.md is normative.
 #ifndef HVDRAY_WIRE_DIRECTORY_H_
 #define HVDRAY_WIRE_DIRECTORY_H_
 
@@ -12,43 +12,45 @@
 
 namespace hvdray::wire {
 
-inline constexpr size_t kMaxDirectoryEntries = 2048;  ///< Of one DirectoryList.
-inline constexpr size_t kMaxDirectoryRaw = size_t{1}
-                                           << 20;  ///< Bytes of one DirectoryList's entries.
-inline constexpr size_t kMaxDirectoryPath = 4095;  ///< Of a path, and of what a link says.
-inline constexpr size_t kMaxFileChunk = size_t{64} << 10;  ///< Bytes of one File.
-inline constexpr size_t kDirectoryWindowBytes = size_t{1}
-                                                << 20;  ///< Of files on the way to a host,
-inline constexpr size_t kDirectoryWindowFiles = 256;    ///< and how many of them.
+/// Entries per DirectoryList, and the bytes of its raw part.
+inline constexpr size_t kMaxDirectoryEntries = 2048;
+inline constexpr size_t kMaxDirectoryRaw = size_t{1} << 20;
+/// Bytes of a path, and of a link's target.
+inline constexpr size_t kMaxDirectoryPath = 4095;
+/// Bytes per File.
+inline constexpr size_t kMaxFileChunk = size_t{64} << 10;
+/// How much may be in flight to a host: bytes of files, and number of files.
+inline constexpr size_t kDirectoryWindowBytes = size_t{1} << 20;
+inline constexpr size_t kDirectoryWindowFiles = 256;
 
-/// Names that begin so are an agent's unfinished files: no list has them.
+/// Prefix of an agent's unfinished files. No list contains such names.
 inline constexpr std::string_view kDirectoryTemporaryPrefix = ".hvdray-sync.";
 
-/// Wire format.
+/// The values are wire format.
 enum class DirectoryEntryKind : uint8_t {
   kFile = 0,
-  kDirectory = 1,      ///< To be there, and to take files until kDirectoryMode has come.
+  kDirectory = 1,      ///< Created writable; kDirectoryMode sets its final mode if that is not.
   kLink = 2,           ///< A symbolic link.
-  kDirectoryMode = 3,  ///< Behind all else in it: a mode that forbids its owner something.
+  kDirectoryMode = 3,  ///< After its contents: a mode that restricts its owner.
 };
 
 /// One file, directory or link of the list.
 struct DirectoryEntry {
   DirectoryEntryKind kind = DirectoryEntryKind::kFile;
   uint16_t mode = 0;      ///< 0 to 0777.
-  uint64_t size = 0;      ///< Of a file.
-  int64_t mtime_s = 0;    ///< Of a file.
+  uint64_t size = 0;      ///< Bytes; files only.
+  int64_t mtime_s = 0;    ///< Since 1970; files only.
   uint32_t mtime_ns = 0;  ///< 0 to 999999999.
-  std::string path;       ///< "a/b", see IsPlainPath().
-  std::string link;       ///< What a link says.
+  std::string path;       ///< "a/b"; must satisfy IsPlainPath().
+  std::string link;       ///< Target of a link; empty for others.
   bool operator==(const DirectoryEntry&) const = default;
 };
 
-/// Launcher to agent: some entries of a directory. The next one comes when the agent has all that
-/// it wanted of these.
+/// Launcher to agent: some entries of a directory. The next list follows once the agent has all
+/// files that it wanted from this one.
 struct DirectoryList {
-  uint32_t directory = 0;  ///< Counts the directories of a job.
-  std::string target;      ///< Absolute, or in the home directory; empty: that itself.
+  uint32_t directory = 0;  ///< Index of the directory in the job, from 0.
+  std::string target;      ///< Absolute, or relative to the home directory (empty).
   std::vector<DirectoryEntry> entries;
   bool operator==(const DirectoryList&) const = default;
 };
@@ -60,20 +62,20 @@ struct EntryRange {
   bool operator==(const EntryRange&) const = default;
 };
 
-/// Agent to launcher, once for a DirectoryList: the files that differ there. Rising; none overlaps
-/// another.
+/// Agent to launcher, once per DirectoryList: the files that differ on this host, in ascending
+/// ranges that do not overlap.
 struct DirectoryWanted {
   std::vector<EntryRange> ranges;
-  uint32_t links = 0;  ///< Links that were made at once.
-  std::string root;    ///< Where the target lies there: absolute.
+  uint32_t links = 0;  ///< Number of links created.
+  std::string root;    ///< The target on this host, absolute.
   bool operator==(const DirectoryWanted&) const = default;
 };
 
-/// Launcher to agent: the next bytes of a file that was wanted, in the order of the list.
+/// Launcher to agent: the next bytes of a wanted file. Files come in the order of the list.
 struct File {
   uint32_t entry = 0;
-  bool is_end = false;      ///< These are the last: what follows in the struct is the file's.
-  bool is_restart = false;  ///< What came of it is void: it changed while it was read.
+  bool is_end = false;      ///< The last bytes: mode and mtime are those of the file.
+  bool is_restart = false;  ///< Discard what came before: the file changed while it was read.
   uint16_t mode = 0;
   int64_t mtime_s = 0;
   uint32_t mtime_ns = 0;
@@ -81,23 +83,23 @@ struct File {
   bool operator==(const File&) const = default;
 };
 
-/// Agent to launcher: since the last one so many files were put in place, and bytes written.
+/// Agent to launcher: files completed and bytes written since the last FileTaken.
 struct FileTaken {
   uint32_t files = 0;
   uint32_t bytes = 0;
   bool operator==(const FileTaken&) const = default;
 };
 
-/// Agent to launcher: it cannot go on with any directory.
+/// Agent to launcher: copying failed, for all directories.
 struct DirectoryProblem {
-  int32_t error = 0;  ///< errno; 0: `step` says it all.
+  int32_t error = 0;  ///< errno; 0: `step` says everything.
   std::string step;   ///< "write", "is a directory there"
   std::string path;   ///< Absolute.
   bool operator==(const DirectoryProblem&) const = default;
 };
 
-/// Relative, of at most kMaxDirectoryPath bytes, without NUL, and no part of it is empty, "." or
-/// "..".
+/// Whether `path` is relative, at most kMaxDirectoryPath bytes long and free of NULs, and has no
+/// part that is empty, "." or "..".
 bool IsPlainPath(std::string_view path);
 
 }  // namespace hvdray::wire

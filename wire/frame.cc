@@ -10,9 +10,9 @@
 namespace hvdray::wire {
 namespace {
 
-// Capacity that is kept from frame to frame: above it one large value would pin its memory.
-// JSON of numbers only: 64 KiB hold every range of a DirectoryWanted.
+// JSON that contains numbers only: 64 KiB hold all ranges of a DirectoryWanted.
 constexpr size_t kMaxSmallJson = size_t{64} << 10;
+// Capacity kept between frames; more would let one large value pin its memory.
 constexpr size_t kKeptCapacity = size_t{1} << 20;
 
 Status Violation(std::string text) { return {ErrorCode::kProtocolError, std::move(text)}; }
@@ -143,7 +143,7 @@ Result<std::optional<Frame>> FrameDecoder::Next() {
     buffer_.append(input_.substr(0, count));
     input_.remove_prefix(count);
   };
-  // A frame that lies whole in what was pushed is handed out where it lies.
+  // A frame that is complete in the input is returned without a copy.
   if (buffer_.empty() && input_.size() >= kHeaderBytes) {
     HVDRAY_ASSIGN_OR_RETURN(const FrameHeader header, CheckedHeader(input_));
     if (input_.size() - kHeaderBytes >= header.length) {

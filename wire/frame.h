@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Frames: the 16-byte header and where one frame ends and the next begins. Pure: opens nothing,
-// knows message types only by number and size. docs/protocol.md is the normative text.
+// Frames: the 16-byte header, and cutting a byte stream into frames. Knows message types only by
+// number and size. Pure. docs/protocol.md is normative.
 #ifndef HVDRAY_WIRE_FRAME_H_
 #define HVDRAY_WIRE_FRAME_H_
 
@@ -15,11 +15,12 @@ namespace hvdray::wire {
 
 inline constexpr size_t kHeaderBytes = 16;
 inline constexpr uint32_t kMagic = 0x52445648;  ///< "HVDR" as little-endian bytes.
-/// Hello, and Bye while no version is agreed, carry this version for ever.
+/// The version of Hello, and of Bye before a version is agreed, forever.
 inline constexpr uint16_t kHelloVersion = 1;
 
+// Limits, in bytes.
 inline constexpr size_t kMaxLauncherHello = size_t{4} << 10;
-inline constexpr size_t kMaxAgentHello = size_t{64} << 10;  ///< It brings the host's facts.
+inline constexpr size_t kMaxAgentHello = size_t{64} << 10;  ///< It contains the host's facts.
 inline constexpr size_t kMaxControlJson = size_t{1} << 20;
 inline constexpr size_t kMaxKvValue = size_t{16} << 20;
 inline constexpr size_t kMaxKvNames = size_t{16} << 10;  ///< Scope and key together.
@@ -29,50 +30,50 @@ inline constexpr size_t kOutputPrefixBytes = 8;  ///< rank u32 | stream u8 | fla
 
 struct FrameHeader {
   uint16_t version = kHelloVersion;
-  uint16_t type = 0;    ///< A MessageType, known or not.
+  uint16_t type = 0;    ///< A MessageType, possibly unknown.
   uint32_t length = 0;  ///< Bytes of the body.
   Generation generation = 0;
   bool operator==(const FrameHeader&) const = default;
 };
 
-/// One frame as it lies in the decoder's or its feeder's memory.
+/// One frame, in memory of the decoder or of its caller.
 struct Frame {
   FrameHeader header;
-  ByteView body;  ///< Valid until the decoder is used again.
+  ByteView body;  ///< Valid until the next call of the decoder.
 };
 
-/// Little-endian numbers, the only kind on the wire.
+/// Appends a little-endian number, as all numbers on the wire are.
 void PutU16(std::string& out, uint16_t value);
 void PutU32(std::string& out, uint32_t value);
-/// `at` must hold that many bytes.
+/// Reads a little-endian number of 2 or 4 bytes at `at`.
 uint16_t GetU16(const char* at);
 uint32_t GetU32(const char* at);
 
-/// Appends the 16 bytes.
+/// Appends the 16 bytes of a header.
 void EncodeHeader(std::string& out, const FrameHeader& header);
-/// Overwrites the version of a frame that is encoded already.
+/// Overwrites the version in an encoded frame.
 void SetVersion(std::string& frame, uint16_t version);
 
-/// Reads the first 16 bytes of `bytes` (at least that many). Checks magic, type and length: a type
-/// that is not known has no limit and so no place. Errors: kProtocolError.
+/// Reads and checks magic, type and length from the first 16 bytes of `bytes`, which must have that
+/// many. Errors: kProtocolError, also for unknown types, which have no limit.
 Result<FrameHeader> DecodeHeader(ByteView bytes);
 
-/// The longest body that a frame of `type` may have; nullopt: no such type.
+/// The largest body of a frame of `type`, in bytes; nullopt: unknown type.
 std::optional<size_t> MaxBodyBytes(uint16_t type);
 
-/// Cuts a stream of bytes into frames. Memory: what has arrived of one frame, never what a header
-/// promises. After an error it stays in error.
+/// Cuts a byte stream into frames. It buffers what has arrived of one frame and never allocates the
+/// length that a header claims. After an error, every call fails. Threads: one.
 class FrameDecoder {
  public:
-  /// first_limit: longest body of the first frame, whatever its type (kMaxLauncherHello, …).
+  /// first_limit: largest body of the first frame, of any type, in bytes (kMaxLauncherHello, …).
   explicit FrameDecoder(size_t first_limit) : first_limit_(first_limit) {}
 
-  /// Gives it bytes. They must stay until Next() has returned no frame, and no more may be pushed
-  /// before that.
+  /// Adds input. `bytes` must stay valid, and Push() must not be called again, until Next() has
+  /// returned nullopt.
   void Push(ByteView bytes) { input_ = bytes; }
-  /// The next whole frame; nullopt: more bytes are needed. Errors: kProtocolError.
+  /// The next complete frame; nullopt: more input is needed. Errors: kProtocolError.
   Result<std::optional<Frame>> Next();
-  /// Bytes kept of a frame that is not complete.
+  /// Bytes buffered of an incomplete frame.
   size_t BufferedBytes() const { return buffer_.size(); }
 
  private:

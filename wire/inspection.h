@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The messages of `hvdray check`: what is a host like, beyond what its Hello says? Part of
-// message.h, which is what users include; docs/protocol.md is the normative text.
+// The messages of `hvdray check`, which inspects a host beyond the facts of its Hello. Part of
+// message.h; values. docs/protocol.md is normative.
 #ifndef HVDRAY_WIRE_INSPECTION_H_
 #define HVDRAY_WIRE_INSPECTION_H_
 
@@ -11,86 +11,89 @@
 
 namespace hvdray::wire {
 
-inline constexpr size_t kMaxInspected = 256;           ///< Elements of each array of an Inspection.
-inline constexpr size_t kMaxInspectStrings = 8 << 20;  ///< Bytes of the strings of an Inspect.
+inline constexpr size_t kMaxInspected = 256;           ///< Elements per list of an Inspection.
+inline constexpr size_t kMaxInspectStrings = 8 << 20;  ///< Bytes of all strings of an Inspect.
 
-/// Launcher to agent: say what this host is like, as a job that starts now would find it.
+/// Launcher to agent: report the state of this host as a job that starts now would find it.
 struct Inspect {
-  uint32_t timeout_ms = 5000;            ///< By then the answer is on its way, with what is known.
-  std::string working_directory;         ///< Of the workers; empty: the agent's own.
-  std::string command;                   ///< Its first word; empty: there is none to look for.
-  std::string path;                      ///< PATH of the workers; empty: they have none.
-  std::vector<std::string> files;        ///< Arguments that name files, as the workers see them.
-  std::vector<std::string> modules;      ///< Of Python, to be imported: "torch".
-  std::vector<std::string> environment;  ///< For that: "NAME=VALUE"; empty: the agent's own.
+  uint32_t timeout_ms = 5000;        ///< The agent answers within this time, with what it knows.
+  std::string working_directory;     ///< The workers'; empty: the agent's own.
+  std::string command;               ///< The command's first word; empty: do not look for it.
+  std::string path;                  ///< The workers' PATH; empty: none.
+  std::vector<std::string> files;    ///< Files that the command's arguments name.
+  std::vector<std::string> modules;  ///< Python modules to import, such as "torch".
+  std::vector<std::string> environment;  ///< For the import: "NAME=VALUE"; empty: the agent's own.
   bool operator==(const Inspect&) const = default;
 };
 
-/// A directory that a job uses, and the file system below it.
+/// A directory that a job uses, and its file system.
 struct DirectoryFacts {
   std::string use;    ///< "agent", "home", "working", "tmp", "shm"
-  std::string path;   ///< Empty: there is none (no HOME).
-  int32_t error = 0;  ///< errno: not there, no directory, not to be entered. The rest is 0 then.
+  std::string path;   ///< Empty: not set (no HOME).
+  int32_t error = 0;  ///< errno of opening it; if not 0, the rest is 0.
   bool is_writable = false;
   bool is_noexec = false;
   uint64_t total_bytes = 0;
-  uint64_t free_bytes = 0;  ///< For this user.
+  uint64_t free_bytes = 0;  ///< Available to this user.
   bool operator==(const DirectoryFacts&) const = default;
 };
 
+/// A resource limit of the agent.
 struct LimitFacts {
-  std::string name;   ///< "nofile", as in ulimit's and limits.conf's names.
-  uint64_t soft = 0;  ///< UINT64_MAX: none.
+  std::string name;   ///< As in limits.conf: "nofile".
+  uint64_t soft = 0;  ///< UINT64_MAX: unlimited.
   uint64_t hard = 0;
   bool operator==(const LimitFacts&) const = default;
 };
 
 /// A file of Inspect::files that a worker could not read.
 struct MissingFile {
-  std::string path;   ///< As it was asked for.
+  std::string path;   ///< As in the Inspect.
   int32_t error = 0;  ///< errno
   bool operator==(const MissingFile&) const = default;
 };
 
-/// What became of importing one of Inspect::modules.
+/// The result of importing one of Inspect::modules.
 struct ModuleFacts {
   std::string name;
-  std::string version;  ///< Its __version__; empty: it has none.
-  std::string trouble;  ///< Why it cannot be imported: the last line of what Python said.
+  std::string version;  ///< Its __version__; empty: none.
+  std::string
+      trouble;  ///< Why the import failed: the last line of Python's output. Empty: imported.
   bool operator==(const ModuleFacts&) const = default;
 };
 
+/// A GPU that nvidia-smi lists.
 struct GpuFacts {
   std::string name;           ///< "NVIDIA H100 80GB HBM3"
   uint64_t memory_bytes = 0;  ///< 0: unknown.
   bool operator==(const GpuFacts&) const = default;
 };
 
-/// Agent to launcher, once for an Inspect. Texts are empty and numbers 0 where nothing is known.
+/// Agent to launcher, once per Inspect. Unknown texts are empty, unknown numbers 0.
 struct Inspection {
-  uint64_t received_ns = 0;  ///< Wall clock when the Inspect came, since 1970.
-  uint64_t sent_ns = 0;      ///< The same when this went off.
+  uint64_t received_ns = 0;  ///< Wall clock when the Inspect arrived, ns since 1970.
+  uint64_t sent_ns = 0;      ///< Wall clock when this was sent.
   std::string kernel;        ///< uname -r
   std::string distribution;  ///< "Debian GNU/Linux 12 (bookworm)"
   std::string libc;          ///< The host's own: "glibc 2.36", "musl 1.2.4".
   uint64_t memory_bytes = 0;
-  uint64_t available_bytes = 0;     ///< Of the memory.
-  uint64_t memory_limit_bytes = 0;  ///< Of the control group; 0: none.
+  uint64_t available_bytes = 0;     ///< Available memory.
+  uint64_t memory_limit_bytes = 0;  ///< The control group's limit; 0: none.
   std::vector<DirectoryFacts> directories;
   std::vector<LimitFacts> limits;
   std::vector<GpuFacts> gpus;
-  uint32_t gpu_device_count = 0;            ///< /dev/nvidia0 and so on.
+  uint32_t gpu_device_count = 0;            ///< Number of /dev/nvidia0, /dev/nvidia1, …
   std::string gpu_driver;                   ///< "535.104.05"
-  std::string gpu_trouble;                  ///< What nvidia-smi says is wrong.
-  uint32_t infiniband_count = 0;            ///< Devices.
+  std::string gpu_trouble;                  ///< The error that nvidia-smi reports.
+  uint32_t infiniband_count = 0;            ///< Number of InfiniBand devices.
   std::string command_path;                 ///< The file that would be executed.
-  int32_t command_error = 0;                ///< errno; ELIBACC: its interpreter is missing.
-  std::string command_interpreter;          ///< With ELIBACC: what its first line names.
-  std::string command_version;              ///< Of a Python: "Python 3.11.2".
-  std::vector<std::string> name_addresses;  ///< Those of the host's own name, in its own order.
+  int32_t command_error = 0;                ///< errno of its look-up; ELIBACC: no interpreter.
+  std::string command_interpreter;          ///< With ELIBACC: the interpreter in its first line.
+  std::string command_version;              ///< If it is a Python: "Python 3.11.2".
+  std::vector<std::string> name_addresses;  ///< What the host's own name resolves to, in order.
   std::vector<MissingFile> missing_files;
   std::vector<ModuleFacts> modules;
-  std::vector<std::string> unanswered;  ///< What did not come in time: "free disk of /data", …
+  std::vector<std::string> unanswered;  ///< What took too long: "free disk of /data", …
   bool operator==(const Inspection&) const = default;
 };
 

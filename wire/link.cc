@@ -18,7 +18,8 @@ namespace {
 
 constexpr unsigned kLooksPerHeartbeat = 4;
 
-// What the stream may hold of ours: enough to keep it busy, and all that control must wait for.
+// Bytes handed to the stream ahead of time: enough to keep it busy, and the most that control
+// messages wait for.
 constexpr size_t kHandedBytes = size_t{64} << 10;
 
 bool IsOutputLane(const Body& body) {
@@ -26,7 +27,7 @@ bool IsOutputLane(const Body& body) {
          std::holds_alternative<GenerationStopped>(body) || std::holds_alternative<File>(body);
 }
 
-/// Who may say what; Hello, Credit, Heartbeat and Bye go both ways.
+/// Hello, Credit, Heartbeat and Bye go both ways.
 bool MayBeSentBy(LinkRole role, MessageType type) {
   switch (type) {
     case MessageType::kHello:
@@ -120,8 +121,8 @@ class StreamLink : public Link {
 
   void StartHeartbeat(Duration period, Duration timeout) override {
     if (state_ != State::kOpen) return;
-    // Silence is looked at more often than it is broken: what is lost is known at its timeout and
-    // not up to a period later.
+    // Silence is checked more often than heartbeats are sent, so that a loss is noticed at its
+    // timeout and not up to a period later.
     const auto look = std::max<Duration>(period / kLooksPerHeartbeat, std::chrono::milliseconds(1));
     monitor_.emplace(look, timeout, loop_.Now());
     monitor_->OnHeartbeat(is_peer_paused_);
@@ -135,7 +136,7 @@ class StreamLink : public Link {
     state_ = State::kClosing;
     heartbeat_.Cancel();
     if (!version_) {
-      // Nothing but a Hello can have been sent; who has not announced itself reads no frames.
+      // Only a Hello can have been sent. A peer that has not announced itself reads no frames.
       lanes_.Clear();
       if (is_started_ && !scanner_) WriteBye(bye);
     } else {
@@ -185,7 +186,7 @@ class StreamLink : public Link {
     NotifyRoom();
   }
 
-  /// True: announced, `bytes` are frames now.
+  /// True: the agent has announced itself and `bytes` are frames.
   bool Scan(ByteView& bytes) {
     for (;;) {
       const Result<AnnouncementScanner::Event> event = scanner_->Next(bytes);
@@ -255,7 +256,7 @@ class StreamLink : public Link {
     return {};
   }
 
-  /// With both Hellos: the highest version that both speak.
+  /// Once both Hellos are known: chooses the highest common version.
   Status Agree() {
     if (!own_hello_ || !peer_hello_) return {};
     const uint16_t version = std::min(own_hello_->max_version, peer_hello_->max_version);
@@ -311,7 +312,7 @@ class StreamLink : public Link {
       is_timed_out_ = true;
       const double silence_s = Seconds(monitor_->Silence()).count();
       if (role_ == LinkRole::kAgent) {
-        // A launcher that was stopped finds the reason when it runs again.
+        // A stopped launcher finds the reason when it continues.
         WriteBye({static_cast<uint16_t>(ErrorCode::kAgentLost),
                   fmt::format("the agent heard nothing from the launcher for {:.1f} s and gave up",
                               silence_s)});
@@ -320,7 +321,7 @@ class StreamLink : public Link {
       return;
     }
     if (++looks_ % kLooksPerHeartbeat != 0) return;
-    // A peer that does not read finds one heartbeat waiting, not one for each period.
+    // A peer that does not read finds one heartbeat waiting, not one per period.
     if (!lanes_.has_control()) Send({0, Heartbeat{}});
   }
 
@@ -336,7 +337,7 @@ class StreamLink : public Link {
     stream_->Write(EncodeBye(bye));
   }
 
-  /// The peer broke the rules: it is told, as far as it reads, and given up.
+  /// The peer broke the protocol: tells it, if it still reads, and gives it up.
   bool Violation(Status status) {
     WriteBye({static_cast<uint16_t>(status.code()), status.message()});
     return Closed(std::move(status));
@@ -400,12 +401,13 @@ class StreamLink : public Link {
   std::optional<HeartbeatMonitor> monitor_;
   Watch heartbeat_;
   unsigned looks_ = 0;  // since heartbeats began
-  Watch later_;  // what ends the link: a failure to report, the deadline of Close(), the release
+  Watch
+      later_;  // ends the link: reports a failure, keeps the deadline of Close(), frees the stream
   Watch room_later_;
   std::function<void()> on_done_;
   State state_ = State::kOpen;
   bool is_started_ = false;
-  bool is_corked_ = false;  // answers to what was read in one go leave in one write
+  bool is_corked_ = false;  // answers to one read leave in one write
   bool is_room_owed_ = false;
   bool is_control_room_owed_ = false;
   bool is_peer_paused_ = false;
@@ -426,7 +428,7 @@ bool HeartbeatMonitor::IsLostAt(TimePoint now) {
     heard_at_ = now;
     return false;
   }
-  // A tick that comes late says that we slept: what the peer sent meanwhile waits to be read.
+  // A late tick means that we did not run; what the peer sent meanwhile is still unread.
   if (since_tick > 2 * period_) heard_at_ += since_tick - period_;
   return timeout_ > Duration::zero() && now - heard_at_ > timeout_;
 }

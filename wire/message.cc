@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "wire/message.h"
 
+#include <algorithm>
 #include <type_traits>
 
 #include "base/status.h"
@@ -8,7 +9,7 @@
 namespace hvdray::wire {
 namespace {
 
-// The n-th alternative of Body has the n-th number; a static_assert below counts them.
+// The type of each alternative of Body, in its order.
 constexpr MessageType kTypes[] = {MessageType::kHello,
                                   MessageType::kWelcome,
                                   MessageType::kProbe,
@@ -59,6 +60,17 @@ Body EmptyBody(MessageType type) {
     if (kTypes[i] == type) return MakeBody(i);
   }
   CheckFailed("a known message type", __FILE__, __LINE__);
+}
+
+bool IsPlainPath(std::string_view path) {
+  if (path.size() > kMaxDirectoryPath || path.find('\0') != std::string_view::npos) return false;
+  for (;;) {
+    const size_t end = std::min(path.find('/'), path.size());
+    const std::string_view part = path.substr(0, end);
+    if (part.empty() || part == "." || part == "..") return false;
+    if (end == path.size()) return true;
+    path.remove_prefix(end + 1);
+  }
 }
 
 std::string_view NameOf(MessageType type) {

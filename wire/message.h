@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The messages between launcher and agent, as types. docs/protocol.md is the normative text; the
-// codec (message_codec.h) is the only place that knows their bytes.
+// The messages between launcher and agent, as plain values: they own what they hold, and any thread
+// may use them. docs/protocol.md is normative; message_codec.h alone knows their bytes and ranges.
 #ifndef HVDRAY_WIRE_MESSAGE_H_
 #define HVDRAY_WIRE_MESSAGE_H_
 
@@ -60,88 +60,89 @@ enum class MessageType : uint16_t {
 
 enum class StreamId : uint8_t { kStdin = 0, kStdout = 1, kStderr = 2 };
 
-/// First frame each way. Never changes its layout.
+/// The first frame in each direction. Its layout never changes.
 struct Hello {
   uint16_t min_version = kMinVersion;
   uint16_t max_version = kMaxVersion;
   std::string build;            ///< "hvdray 0.1.0 (abc1234)"
-  HostFacts facts;              ///< From the agent; empty from the launcher.
-  bool takes_deflated = false;  ///< From the agent: KvReply::inflated_bytes.
+  HostFacts facts;              ///< Set by agents only.
+  bool takes_deflated = false;  ///< Agents: this one accepts KvReply::inflated_bytes.
   bool operator==(const Hello&) const = default;
 };
 
-/// Launcher to agent, once, after both Hellos.
+/// Launcher to agent, once, after both Hellos: settings of the job.
 struct Welcome {
   uint16_t version = kMaxVersion;
   std::string job_id;
-  std::string host;  ///< The host's name as the scheduler has it.
+  std::string host;  ///< The host's name as the scheduler knows it.
   uint32_t heartbeat_period_ms = 1000;
-  uint32_t heartbeat_timeout_ms = 15000;
-  uint32_t grace_ms = 5000;  ///< SIGTERM to SIGKILL when the link is lost.
-  uint32_t kv_hold_ms = 1000;
-  uint64_t kv_cache_bytes = uint64_t{1} << 30;
-  bool is_peer_checked = true;  ///< false: --no-peer-check.
-  /// Workers of several generations may live side by side and end one by one; only a
-  /// StopGeneration is answered by a GenerationStopped (docs/protocol.md).
+  uint32_t heartbeat_timeout_ms = 15000;  ///< 0: the peer is never lost.
+  uint32_t grace_ms = 5000;               ///< From SIGTERM to SIGKILL when the link is lost.
+  uint32_t kv_hold_ms = 1000;             ///< How long the relay holds a GET of a missing key.
+  uint64_t kv_cache_bytes = uint64_t{1} << 30;  ///< Limit of the relay's cache.
+  bool is_peer_checked = true;                  ///< false: --no-peer-check.
+  /// Workers of several generations may run side by side and end one by one, and an agent sends
+  /// GenerationStopped only in answer to StopGeneration (docs/protocol.md).
   bool is_elastic = false;
-  bool takes_deflated = false;  ///< KvRequest::inflated_bytes.
+  bool takes_deflated = false;  ///< The launcher accepts KvRequest::inflated_bytes.
   bool operator==(const Welcome&) const = default;
 };
 
-/// Where one worker of this host stands in the gang.
+/// The place of one worker of this host in the gang.
 struct WorkerSlot {
   int32_t rank = 0;
   int32_t local_rank = 0;
   int32_t cross_rank = 0;
   int32_t cross_size = 1;
-  /// What messages call it (their `rank`), where ranks change while it lives: the launcher's number
-  /// of the process, never used twice. -1: its rank.
+  /// What messages call the worker (their `rank`) in jobs where ranks change while it runs: the
+  /// launcher's number for the process, never reused. -1: its rank.
   int32_t worker = -1;
   int32_t name() const { return worker < 0 ? rank : worker; }
   bool operator==(const WorkerSlot&) const = default;
 };
 
-/// Which of its host's GPUs a worker sees, where the agent was told which are the job's
-/// (`hvdray-agent --gpus`); wire format.
+/// Which GPUs of its host a worker sees, if the agent knows which ones belong to the job
+/// (`hvdray-agent --gpus`). The values are wire format.
 enum class GpuVisibility : uint8_t {
-  kInherited = 0,  ///< CUDA_VISIBLE_DEVICES is not touched.
+  kInherited = 0,  ///< CUDA_VISIBLE_DEVICES stays as it is.
   kHost = 1,       ///< All of them, the same list for each worker (Horovod's rule).
-  kRank = 2,       ///< Its own: as many as fall to each worker, by local rank.
+  kRank = 2,       ///< An equal share of its own, chosen by local rank.
 };
 
-/// Launcher to agent: fork these workers. The generation is in the frame header.
+/// Launcher to agent: start these workers. The generation is in the frame header.
 struct StartGeneration {
   int32_t size = 0;
   int32_t local_size = 0;
-  int32_t host_index = 0;  ///< GROUP_RANK: position among the hosts that have workers.
-  int32_t host_count = 1;
-  uint32_t restart_count = 0;  ///< TORCHELASTIC_RESTART_COUNT
-  uint32_t max_restarts = 0;
-  std::string host_name;        ///< HOROVOD_HOSTNAME
-  std::string gloo_interface;   ///< HOROVOD_GLOO_IFACE
-  std::string nccl_interfaces;  ///< NCCL_SOCKET_IFNAME, comma list
-  std::string master_address;
-  uint16_t master_port = 0;
-  bool is_torch_environment = true;    ///< Sets torchrun's variables too.
-  int32_t stdin_rank = -1;             ///< Its stdin is a pipe; all others read /dev/null.
+  int32_t host_index = 0;            ///< GROUP_RANK: index among the hosts that have workers.
+  int32_t host_count = 1;            ///< GROUP_WORLD_SIZE
+  uint32_t restart_count = 0;        ///< TORCHELASTIC_RESTART_COUNT
+  uint32_t max_restarts = 0;         ///< TORCHELASTIC_MAX_RESTARTS
+  std::string host_name;             ///< HOROVOD_HOSTNAME
+  std::string gloo_interface;        ///< HOROVOD_GLOO_IFACE
+  std::string nccl_interfaces;       ///< NCCL_SOCKET_IFNAME, comma list
+  std::string master_address;        ///< MASTER_ADDR
+  uint16_t master_port = 0;          ///< MASTER_PORT
+  bool is_torch_environment = true;  ///< Also set torchrun's variables.
+  int32_t stdin_rank = -1;  ///< This worker's stdin is a pipe, all others read /dev/null. -1: none.
   std::string working_directory;       ///< Empty: the agent's own.
-  bool is_directory_optional = false;  ///< Where it is missing, the agent's own will do.
+  bool is_directory_optional = false;  ///< If it is missing, use the agent's own.
   std::vector<WorkerSlot> workers;
   std::vector<std::string> command;      ///< argv
-  std::vector<std::string> environment;  ///< "NAME=VALUE"; slot variables are added by the agent.
-  /// `environment` goes over the agent's own, of which what belongs to Ray is left out.
+  std::vector<std::string> environment;  ///< "NAME=VALUE"; the agent adds the slot variables.
+  /// `environment` is applied on top of the agent's own, without Ray's variables.
   bool is_on_own_environment = false;
   GpuVisibility gpu_visibility = GpuVisibility::kInherited;
   bool operator==(const StartGeneration&) const = default;
 };
 
+/// Agent to launcher: the worker's command runs.
 struct WorkerStarted {
   int32_t rank = 0;
   uint32_t pid = 0;
   bool operator==(const WorkerStarted&) const = default;
 };
 
-/// Which step failed between fork and exec; wire format.
+/// The step that failed between fork and exec. The values are wire format.
 enum class ExecStage : uint8_t {
   kNone = 0,
   kFork = 1,
@@ -154,33 +155,35 @@ enum class ExecStage : uint8_t {
 /// How a worker ended.
 struct ExitStatus {
   int32_t exit_code = 0;  ///< Meaningful when signal is 0 and stage is kNone.
-  int32_t signal = 0;     ///< Died of this signal; 0: exited.
+  int32_t signal = 0;     ///< The signal that killed it; 0: it exited.
   bool has_core = false;
-  bool is_oom = false;                 ///< The kernel says that it ran out of memory.
-  ExecStage stage = ExecStage::kNone;  ///< Not kNone: the command never ran.
-  /// errno of that stage. kExec: ELIBACC when the file is there but its interpreter is not, since
-  /// execve answers ENOENT to both.
+  bool is_oom = false;                 ///< Killed by the kernel for memory.
+  ExecStage stage = ExecStage::kNone;  ///< Anything but kNone: the command never ran.
+  /// errno of that stage. kExec: ELIBACC if the file exists but its interpreter does not, since
+  /// execve returns ENOENT for both.
   int32_t error = 0;
 
   bool is_success() const { return exit_code == 0 && signal == 0 && stage == ExecStage::kNone; }
   bool operator==(const ExitStatus&) const = default;
 };
 
-inline constexpr size_t kMaxRecordedError = size_t{1} << 10;
+inline constexpr size_t kMaxRecordedError = size_t{1} << 10;  ///< Bytes.
 
-/// Sent when the process has been reaped; its output may still be on the way.
+/// Agent to launcher, exactly once per worker, after the process was reaped. Its last output may
+/// still follow.
 struct WorkerExited {
   int32_t rank = 0;
   ExitStatus status;
-  bool was_stopping = false;  ///< We had signalled it before it ended.
-  /// How long before its end its error began to show: the first line of its last traceback on
-  /// stderr, or its record in TORCHELASTIC_ERROR_FILE. -1: it did not.
+  bool was_stopping = false;  ///< The agent had signalled it before it ended.
+  /// Time from the first sign of its error to its end. The sign is the first line of its last
+  /// traceback on stderr, or its record in TORCHELASTIC_ERROR_FILE. -1: there was no sign.
   int64_t error_age_ms = -1;
-  std::string recorded_error = {};  ///< What it wrote there; at most kMaxRecordedError bytes.
+  std::string recorded_error = {};  ///< What it wrote to that file.
   bool operator==(const WorkerExited&) const = default;
 };
 
-/// Bytes of a worker, at most 64 KiB a frame. `is_end` comes once a stream, maybe with bytes.
+/// Agent to launcher: bytes that a worker wrote, at most kMaxOutput per message. `is_end` comes
+/// once per stream, possibly with bytes.
 struct Output {
   int32_t rank = 0;
   StreamId stream = StreamId::kStdout;
@@ -189,14 +192,14 @@ struct Output {
   bool operator==(const Output&) const = default;
 };
 
-/// What a sender of Output may have on the way for a rank before any Credit has come, stdout and
-/// stderr together.
+/// Bytes of Output that may be in flight per rank before the first Credit, stdout and stderr
+/// together.
 inline constexpr uint32_t kOutputWindowBytes = uint32_t{1} << 20;
-/// The most that one Credit may grant.
+/// Largest number of bytes that one Credit may grant.
 inline constexpr uint32_t kMaxCreditBytes = uint32_t{1} << 20;
 
-/// Receiver of Output (or Stdin) to its sender: so many more bytes of that stream may come.
-/// stdout and stderr of a rank share one window, named kStdout.
+/// From the receiver of Output or Stdin to its sender: grants `bytes` more of that stream. stdout
+/// and stderr of a rank share one window, named kStdout.
 struct Credit {
   int32_t rank = 0;
   StreamId stream = StreamId::kStdout;
@@ -204,6 +207,7 @@ struct Credit {
   bool operator==(const Credit&) const = default;
 };
 
+/// Launcher to agent: bytes for a worker's stdin, at most kMaxOutput per message.
 struct Stdin {
   int32_t rank = 0;
   bool is_end = false;
@@ -211,74 +215,77 @@ struct Stdin {
   bool operator==(const Stdin&) const = default;
 };
 
-/// Launcher to agent: signal the process groups of one worker, or of all (rank -1).
+/// Launcher to agent: signal the process group of one worker, or of each worker (rank -1).
 struct Signal {
   int32_t rank = -1;
   int32_t signo = 0;
   bool operator==(const Signal&) const = default;
 };
 
+/// The values are wire format.
 enum class KvOperation : uint8_t {
   kPut = 1,
-  kGet = 2,  ///< Answered at once with 200 or 404.
+  kGet = 2,  ///< Answered at once, with 200 or 404.
   kDelete = 3,
-  kFollow = 4,  ///< All numeric values of a scope, now and as they arrive, until kUnfollow.
+  kFollow = 4,  ///< All numeric keys of a scope, now and as they arrive, until kUnfollow.
   kUnfollow = 5,
-  kRankAndSize = 6,      ///< key "host:local_rank"; answered when the launcher knows.
+  kRankAndSize = 6,      ///< key "host:local_rank"; answered once the launcher knows.
   kWorkerAddresses = 7,  ///< key "host:local_rank"; value: typed content, without the key.
 };
 
+/// Agent to launcher: a request of a worker that the relay cannot answer itself.
 struct KvRequest {
-  uint64_t id = 0;  ///< Chosen by the agent, rising; the reply repeats it.
+  uint64_t id = 0;  ///< Chosen by the agent, increasing; the reply repeats it.
   KvOperation operation = KvOperation::kGet;
-  int32_t rank = -1;  ///< The worker that asks; -1: the relay itself.
+  int32_t rank = -1;  ///< The asking worker; -1: the relay itself.
   std::string scope;
   std::string key;
   std::string value;
-  /// Not 0: `value` is a zlib stream of so many bytes. Only to a peer that takes it.
+  /// Unless 0, `value` is a zlib stream of this many bytes. Only for peers with takes_deflated.
   uint32_t inflated_bytes = 0;
   bool operator==(const KvRequest&) const = default;
 };
 
-/// Answer to a KvRequest. A kFollow has any number of them, one a value, each with its key, and a
-/// 404 without a key behind those that were there when it began.
+/// Launcher to agent: answers a KvRequest. A kFollow gets one reply per value, each with its key,
+/// and a 404 without a key after the values that existed when it began.
 struct KvReply {
   uint64_t id = 0;
-  uint16_t status = 200;  ///< 200 or 404; 413 and 503 by the limits of docs/rendezvous.md.
+  uint16_t status = 200;  ///< 200 or 404; 413 and 503 for the limits in docs/rendezvous.md.
   std::string key;
   std::string value;
   uint32_t inflated_bytes = 0;  ///< As in KvRequest.
   bool operator==(const KvReply&) const = default;
 };
 
-/// The store is empty again and belongs to the generation of the header.
+/// Launcher to agent: the store is empty and belongs to the generation in the header.
 struct KvReset {
   bool operator==(const KvReset&) const = default;
 };
 
-/// Launcher to agent: end this generation: SIGTERM, grace, SIGKILL, sweep.
+/// Launcher to agent: stop this generation by SIGTERM, grace, SIGKILL and a sweep.
 struct StopGeneration {
   uint32_t grace_ms = 0;  ///< 0: SIGKILL at once.
   bool operator==(const StopGeneration&) const = default;
 };
 
-/// Agent to launcher, behind all output of the generation: nothing of it is left on this host.
+/// Agent to launcher, after all output of the generation: no process of it is left on this host.
 struct GenerationStopped {
   uint32_t swept = 0;         ///< Processes found outside the workers' groups and killed.
-  uint16_t offered_port = 0;  ///< A fresh one, held for the next generation.
-  RelayStats relay;           ///< Of the agent's whole life.
+  uint16_t offered_port = 0;  ///< A new one, reserved for the next generation.
+  RelayStats relay;           ///< Counted since the agent started.
   bool operator==(const GenerationStopped&) const = default;
 };
 
+/// Sent by both sides, so that silence means a lost peer.
 struct Heartbeat {
-  bool is_paused = false;  ///< ^Z stops the launcher: wait for it without limit.
+  bool is_paused = false;  ///< ^Z is about to stop the launcher: wait for it without limit.
   bool operator==(const Heartbeat&) const = default;
 };
 
-/// Last frame of a side that ends in order. code 0: all well.
+/// The last frame of a side that ends in order. code 0: success.
 struct Bye {
   uint16_t code = 0;  ///< An ErrorCode.
-  std::string text;
+  std::string text;   ///< The reason, for people.
   bool operator==(const Bye&) const = default;
 };
 
@@ -296,9 +303,9 @@ struct Message {
 };
 
 MessageType TypeOf(const Body& body);
-/// The body of a known `type` with the defaults of its struct.
+/// A body of `type`, which must be known, with the defaults of its struct.
 Body EmptyBody(MessageType type);
-/// "StartGeneration": for logs and traces; "unknown" for other numbers.
+/// The name for logs and messages, such as "StartGeneration"; "unknown" for unknown numbers.
 std::string_view NameOf(MessageType type);
 
 }  // namespace hvdray::wire

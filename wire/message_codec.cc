@@ -1,182 +1,585 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "wire/message_codec.h"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <type_traits>
 
-#include "wire/directory_codec.h"
-#include "wire/message_fields.h"
+#include "base/json_fields.h"
 
 namespace hvdray::wire {
 namespace {
 
 constexpr uint8_t kFlagEnd = 1;
+constexpr int32_t kMaxSize = 65536;                // workers of a job
+constexpr int64_t kMaxSeconds = int64_t{1} << 53;  // exact in any JSON reader
+constexpr int64_t kMaxMode = 0777;
+constexpr int64_t kMaxNanoseconds = 999'999'999;
+
+constexpr FieldRange kSizes = {0, kMaxSize};
+constexpr FieldRange kRanks = {0, kMaxSize - 1};
+// How messages identify a worker: its rank or, in an elastic job, the number of its process, which
+// increases while the job runs.
+constexpr FieldRange kWorkers = {0, (1 << 24) - 1};
+constexpr FieldRange kWorkersOrNone = {-1, kWorkers.max};
+constexpr FieldRange kVersions = {1, UINT16_MAX};
+constexpr FieldRange kSignals = {0, 64};
+constexpr FieldRange kErrnos = {0, 4095};
+constexpr FieldRange kSeconds = {-kMaxSeconds, kMaxSeconds};
+constexpr FieldLength kName = {0, 4096};  // a name, an address, a list of interfaces
+constexpr FieldLength kReason = {0, 1024};
+constexpr FieldLength kCause = {0, 65536};
+
+Status Violation(MessageType type, std::string_view what) {
+  return {ErrorCode::kProtocolError, fmt::format("{}: {}", NameOf(type), what)};
+}
 
 Status Unsendable(MessageType type, std::string_view what) {
   return {ErrorCode::kInternal, fmt::format("cannot send {}: {}", NameOf(type), what)};
 }
 
-// The raw part of StartGeneration: working directory, argv, environment, each ended by a NUL.
-Status PackStrings(const StartGeneration& start, std::string& raw) {
-  size_t total = start.working_directory.size() + 1;
-  for (const auto* list : {&start.command, &start.environment}) {
-    for (const std::string& text : *list) total += text.size() + 1;
-  }
-  if (total > kMaxRaw) {
-    return Unsendable(MessageType::kStartGeneration,
-                      fmt::format("command and environment have {} bytes", total));
-  }
-  raw.reserve(total);
-  const auto add = [&raw](const std::string& text) {
-    raw += text;
-    raw += '\0';
-    return text.find('\0') == std::string::npos;
-  };
-  bool is_clean = add(start.working_directory);
-  for (const auto* list : {&start.command, &start.environment}) {
-    for (const std::string& text : *list) is_clean = add(text) && is_clean;
-  }
-  return is_clean ? Status()
-                  : Unsendable(MessageType::kStartGeneration,
-                               "a NUL within an argument, a "
-                               "variable or the working directory");
-}
+bool HasNul(std::string_view text) { return text.find('\0') != std::string_view::npos; }
 
-Status UnpackStrings(StringCounts counts, ByteView raw, StartGeneration& start) {
-  const auto ends = static_cast<uint64_t>(std::count(raw.begin(), raw.end(), '\0'));
-  if (ends != uint64_t{1} + counts.command + counts.environment ||
-      (!raw.empty() && raw.back() != '\0')) {
-    return Violation(MessageType::kStartGeneration, "the strings are not as many as counted");
-  }
-  const auto next = [&raw] {
-    const size_t end = raw.find('\0');
-    std::string text(raw.substr(0, end));
-    raw.remove_prefix(end + 1);
-    return text;
-  };
-  start.working_directory = next();
-  start.command.reserve(counts.command);
-  start.environment.reserve(counts.environment);
-  for (uint32_t i = 0; i < counts.command; ++i) start.command.push_back(next());
-  for (uint32_t i = 0; i < counts.environment; ++i) start.environment.push_back(next());
-  return {};
-}
+// A body is JSON fields followed by raw bytes. BodyWriter and BodyReader handle both, so that
+// Fields() lists each part of a message once. Raw bytes are in the order of the calls.
 
-// The raw part of Inspect: working directory, command, PATH, then files, modules and environment,
-// each ended by a NUL.
-Status PackStrings(const Inspect& inspect, std::string& raw) {
-  bool is_clean = true;
-  const auto add = [&raw, &is_clean](const std::string& text) {
-    is_clean = is_clean && text.find('\0') == std::string::npos;
-    raw += text;
-    raw += '\0';
-  };
-  for (const auto* text : {&inspect.working_directory, &inspect.command, &inspect.path}) add(*text);
-  for (const auto* list : {&inspect.files, &inspect.modules, &inspect.environment}) {
-    std::for_each(list->begin(), list->end(), add);
-  }
-  if (!is_clean) return Unsendable(MessageType::kInspect, "a NUL within a text");
-  if (raw.size() <= kMaxInspectStrings) return {};
-  return Unsendable(MessageType::kInspect, fmt::format("texts of {} bytes", raw.size()));
-}
+class BodyWriter : public FieldWriter {
+ public:
+  BodyWriter(std::string& json, std::string& raw) : FieldWriter(json), raw_(raw) {}
 
-Status UnpackStrings(const InspectCounts& counts, ByteView raw, Inspect& inspect) {
-  const auto ends = static_cast<uint64_t>(std::count(raw.begin(), raw.end(), '\0'));
-  const uint64_t wanted = uint64_t{3} + counts.files + counts.modules + counts.environment;
-  if (ends != wanted || raw.back() != '\0') {
-    return Violation(MessageType::kInspect, "the texts are not as many as counted");
+  /// Raw bytes, counted by the field.
+  void Piece(const char* key, const std::string& bytes, size_t max) {
+    Limit(bytes.size() <= max, "a part is too long");
+    Int(key, static_cast<int64_t>(bytes.size()));
+    raw_ += bytes;
   }
-  const auto next = [&raw] {
-    std::string text(raw.substr(0, raw.find('\0')));
-    raw.remove_prefix(text.size() + 1);
-    return text;
-  };
-  for (auto* text : {&inspect.working_directory, &inspect.command, &inspect.path}) *text = next();
-  for (uint32_t i = 0; i < counts.files; ++i) inspect.files.push_back(next());
-  for (uint32_t i = 0; i < counts.modules; ++i) inspect.modules.push_back(next());
-  for (uint32_t i = 0; i < counts.environment; ++i) inspect.environment.push_back(next());
-  return {};
-}
-
-// Cuts the names off the front of the raw part of a KV message; what is left is the value.
-Status TakeName(MessageType type, uint32_t size, ByteView& raw, std::string& name) {
-  if (size > raw.size()) return Violation(type, "a name is longer than the frame");
-  if (size > kMaxKvNames) return Violation(type, "a name over 16 KiB");
-  name = raw.substr(0, size);
-  raw.remove_prefix(size);
-  return {};
-}
-
-Status TakeValue(MessageType type, ByteView raw, std::string& value) {
-  if (raw.size() > kMaxKvValue) return Violation(type, "value over 16 MiB");
-  value = raw;
-  return {};
-}
-
-// Sees to the raw part of each body: nothing for most.
-struct RawWriter {
-  std::string& raw;
-
-  Status operator()(const StartGeneration& start) const { return PackStrings(start, raw); }
-  Status operator()(const Inspect& inspect) const { return PackStrings(inspect, raw); }
-  Status operator()(const KvRequest& request) const {
-    raw.reserve(request.scope.size() + request.key.size() + request.value.size());
-    raw.append(request.scope).append(request.key).append(request.value);
-    return Limits(MessageType::kKvRequest, request.scope.size() + request.key.size(),
-                  request.value.size());
+  /// All remaining raw bytes.
+  void Rest(const std::string& bytes, size_t max) {
+    Limit(bytes.size() <= max, "the value is too long");
+    raw_ += bytes;
   }
-  Status operator()(const KvReply& reply) const {
-    raw.reserve(reply.key.size() + reply.value.size());
-    raw.append(reply.key).append(reply.value);
-    return Limits(MessageType::kKvReply, reply.key.size(), reply.value.size());
+  /// A raw string, ended by a NUL.
+  void String(const std::string& text) {
+    Limit(!HasNul(text), "a string has a NUL");
+    raw_ += text;
+    raw_ += '\0';
   }
-  Status operator()(const DirectoryList& list) const { return PackRaw(list, raw); }
-  Status operator()(const DirectoryWanted& wanted) const { return PackRaw(wanted, raw); }
-  Status operator()(const File& file) const { return PackRaw(file, raw); }
-  Status operator()(const DirectoryProblem& problem) const { return PackRaw(problem, raw); }
-  template <typename Other>
-  Status operator()(const Other& /*body*/) const {
-    return {};
+  /// Raw strings, counted by the field, which is left out if `is_optional` and there are none.
+  void Strings(const char* key, const std::vector<std::string>& list, FieldRange /*count*/,
+               bool is_optional = false) {
+    if (!is_optional || !list.empty()) Int(key, static_cast<int64_t>(list.size()));
+    for (const std::string& text : list) String(text);
   }
+  /// Raw elements, counted by the field: calls fields(io, element) for each.
+  template <typename T, typename Fields>
+  void Elements(const char* key, const std::vector<T>& list, size_t max, const Fields& fields) {
+    Limit(list.size() <= max, "too many elements");
+    Int(key, static_cast<int64_t>(list.size()));
+    for (const T& element : list) fields(*this, element);
+  }
+  /// A raw little-endian number.
+  template <typename T>
+  void Fixed(const T& number) {
+    for (size_t i = 0; i < sizeof(T); ++i) {
+      raw_ += static_cast<char>(static_cast<uint64_t>(number) >> 8 * i);
+    }
+  }
+  /// `count` raw bytes.
+  void Counted(const std::string& bytes, size_t /*count*/) { raw_ += bytes; }
+
+  /// A rule for both directions, so that nothing is sent that the peer would refuse.
+  void Limit(bool is_kept, const char* rule) {
+    if (!is_kept && broken_ == nullptr) broken_ = rule;
+  }
+  size_t raw_bytes() const { return raw_.size(); }
+  const char* broken_rule() const { return broken_; }  ///< nullptr: none.
 
  private:
-  static Status Limits(MessageType type, size_t names, size_t value) {
-    if (names <= kMaxKvNames && value <= kMaxKvValue) return {};
-    return Unsendable(type, fmt::format("names of {} and a value of {} bytes", names, value));
-  }
+  std::string& raw_;
+  const char* broken_ = nullptr;
 };
 
-struct RawReader {
-  ByteView raw;
-  const RawSizes& sizes;
+class BodyReader : public FieldReader {
+ public:
+  BodyReader(const Json& json, ByteView raw, Status& status)
+      : FieldReader(json, Missing::kKeepsDefault, status), raw_(raw), raw_bytes_(raw.size()) {}
 
-  Status operator()(StartGeneration& start) { return UnpackStrings(sizes.strings, raw, start); }
-  Status operator()(Inspect& inspect) { return UnpackStrings(sizes.inspect, raw, inspect); }
-  Status operator()(KvRequest& request) {
-    constexpr auto kType = MessageType::kKvRequest;
-    HVDRAY_RETURN_IF_ERROR(TakeName(kType, sizes.scope, raw, request.scope));
-    HVDRAY_RETURN_IF_ERROR(TakeName(kType, sizes.key, raw, request.key));
-    if (request.scope.size() + request.key.size() > kMaxKvNames) {
-      return Violation(kType, "names over 16 KiB");
-    }
-    return TakeValue(kType, raw, request.value);
+  void Piece(const char* key, std::string& bytes, size_t max) {
+    uint32_t size = 0;
+    Int(key, size, {0, static_cast<int64_t>(max)});
+    Counted(bytes, size);
   }
-  Status operator()(KvReply& reply) {
-    HVDRAY_RETURN_IF_ERROR(TakeName(MessageType::kKvReply, sizes.key, raw, reply.key));
-    return TakeValue(MessageType::kKvReply, raw, reply.value);
+  void Rest(std::string& bytes, size_t max) {
+    Limit(raw_.size() <= max, "the value is too long");
+    Counted(bytes, raw_.size());
   }
-  Status operator()(DirectoryList& list) { return UnpackRaw(sizes.directory, raw, list); }
-  Status operator()(DirectoryWanted& wanted) { return UnpackRaw(sizes.directory, raw, wanted); }
-  Status operator()(File& file) { return UnpackRaw(sizes.directory, raw, file); }
-  Status operator()(DirectoryProblem& problem) { return UnpackRaw(sizes.directory, raw, problem); }
-  template <typename Other>
-  Status operator()(Other& body) {
-    return raw.empty() ? Status() : Violation(TypeOf(Body(body)), "bytes behind the JSON");
+  void String(std::string& text) {
+    const size_t end = raw_.find('\0');
+    if (end == ByteView::npos) return Refuse({}, "has fewer strings than counted");
+    Counted(text, end);
+    raw_.remove_prefix(1);
   }
+  void Strings(const char* key, std::vector<std::string>& list, FieldRange range,
+               bool /*is_optional*/ = false) {
+    uint32_t count = 0;
+    Int(key, count, range);
+    for (uint32_t i = 0; i < count && ok(); ++i) String(list.emplace_back());
+  }
+  template <typename T, typename Fields>
+  void Elements(const char* key, std::vector<T>& list, size_t max, const Fields& fields) {
+    uint32_t count = 0;
+    Int(key, count, {0, static_cast<int64_t>(max)});
+    for (uint32_t i = 0; i < count && ok(); ++i) fields(*this, list.emplace_back());
+  }
+  template <typename T>
+  void Fixed(T& number) {
+    std::string bytes;
+    Counted(bytes, sizeof(T));
+    uint64_t value = 0;
+    for (size_t i = bytes.size(); i > 0; --i)
+      value = value << 8 | static_cast<uint8_t>(bytes[i - 1]);
+    number = static_cast<T>(value);
+  }
+  void Counted(std::string& bytes, size_t count) {
+    Limit(count <= raw_.size(), "the raw bytes are too few");
+    if (!ok()) return;
+    bytes = raw_.substr(0, count);
+    raw_.remove_prefix(count);
+  }
+  void Limit(bool is_kept, const char* rule) { Require({}, is_kept, rule); }
+  size_t raw_bytes() const { return raw_bytes_; }
+  void End() { Limit(raw_.empty(), "bytes behind the body"); }
+
+ private:
+  ByteView raw_;  // what is left
+  const size_t raw_bytes_;
 };
+
+bool IsIpv4(const std::string& text) {
+  in_addr parsed{};
+  return ::inet_pton(AF_INET, text.c_str(), &parsed) == 1;
+}
+constexpr std::string_view kMustBeIpv4 = "must be an IPv4 address";
+
+template <typename Io>
+void Fields(Io& io, FieldsOf<Io, InterfaceFacts> face) {
+  io.Text("name", face.name, kName);
+  io.List("addresses", face.addresses, kAnyCount, [](auto& item, auto& address) {
+    item.Text("address", address.address, kName);
+    item.Int("prefix_length", address.prefix_length, {0, 32});
+    item.Require("address", IsIpv4(address.address), kMustBeIpv4);
+  });
+  io.Flag("is_up", face.is_up);
+  io.Flag("is_loopback", face.is_loopback);
+  io.Flag("is_virtual", face.is_virtual);
+  io.Int("speed_mbps", face.speed_mbps, {0, INT32_MAX});
+  io.Flag("has_default_route", face.has_default_route);
+}
+
+template <typename Io>
+void Fields(Io& io, FieldsOf<Io, HostFacts> facts) {
+  io.Text("host_name", facts.host_name, kName);
+  io.Text("machine", facts.machine, kName);
+  io.Text("system", facts.system, kName);
+  io.Int("cpu_count", facts.cpu_count, kAnyOf<uint32_t>);
+  io.Int("agent_pid", facts.agent_pid, kAnyOf<uint32_t>);
+  io.Int("offered_port", facts.offered_port, kAnyOf<uint16_t>);
+  io.Int("probe_port", facts.probe_port, kAnyOf<uint16_t>);
+  io.Word("open_file_limit", facts.open_file_limit);
+  io.Shown("cleanup", facts.cleanup, kName);
+  io.List("interfaces", facts.interfaces, kAnyCount,
+          [](auto& item, auto& face) { Fields(item, face); });
+}
+
+template <typename Io>
+void Fields(Io& io, FieldsOf<Io, Hello> hello) {
+  io.Int("min", hello.min_version, kVersions);
+  io.Int("max", hello.max_version, kVersions);
+  io.Require("min", hello.min_version <= hello.max_version, "must not be over max");
+  io.Shown("build", hello.build, {0, 256});
+  if (io.Has("facts", hello.facts != HostFacts())) {
+    io.Object("facts", hello.facts, [](auto& part, auto& facts) { Fields(part, facts); });
+  }
+  if (io.Has("takes_deflated", hello.takes_deflated)) {
+    io.Flag("takes_deflated", hello.takes_deflated);
+  }
+}
+
+template <typename Io>
+void Fields(Io& io, FieldsOf<Io, Welcome> welcome) {
+  io.Int("version", welcome.version, kVersions);
+  io.Text("job_id", welcome.job_id, kName);
+  io.Text("host", welcome.host, kName);
+  io.Int("heartbeat_period_ms", welcome.heartbeat_period_ms, {1, UINT32_MAX});
+  io.Int("heartbeat_timeout_ms", welcome.heartbeat_timeout_ms, kAnyOf<uint32_t>);
+  io.Int("grace_ms", welcome.grace_ms, kAnyOf<uint32_t>);
+  io.Int("kv_hold_ms", welcome.kv_hold_ms, kAnyOf<uint32_t>);
+  io.Word("kv_cache_bytes", welcome.kv_cache_bytes);
+  io.Flag("is_peer_checked", welcome.is_peer_checked);
+  if (io.Has("is_elastic", welcome.is_elastic)) io.Flag("is_elastic", welcome.is_elastic);
+  if (io.Has("takes_deflated", welcome.takes_deflated)) {
+    io.Flag("takes_deflated", welcome.takes_deflated);
+  }
+}
+
+template <typename Io>
+void Fields(Io& io, FieldsOf<Io, Probe> probe) {
+  io.Int("timeout_ms", probe.timeout_ms, kAnyOf<uint32_t>);
+  io.List("targets", probe.targets, kMaxProbeTargets, [](auto& item, auto& target) {
+    item.Text(0, target.source);
+    item.Text(1, target.address);
+    item.Int(2, target.port, {1, UINT16_MAX});
+    item.Require(0, IsIpv4(target.source), kMustBeIpv4);
+    item.Require(1, IsIpv4(target.address), kMustBeIpv4);
+  });
+}
+
+template <typename Io>
+void Fields(Io& io, FieldsOf<Io, ProbeResult> result) {
+  io.List("results", result.results, kMaxProbeTargets, [](auto& item, auto& outcome) {
+    item.Int(0, outcome.stage, {0, static_cast<int64_t>(ProbeStage::kOther)});
+    item.Int(1, outcome.error, kErrnos);
+  });
+}
+
+template <typename Io>
+void Fields(Io& io, FieldsOf<Io, StartGeneration> start) {
+  io.Int("size", start.size, kSizes);
+  io.Int("local_size", start.local_size, kSizes);
+  io.Int("host_index", start.host_index, kRanks);
+  io.Int("host_count", start.host_count, kSizes);
+  io.Int("restart_count", start.restart_count, kAnyOf<uint32_t>);
+  io.Int("max_restarts", start.max_restarts, kAnyOf<uint32_t>);
+  io.Text("host_name", start.host_name, kName);
+  io.Text("gloo_interface", start.gloo_interface, kName);
+  io.Text("nccl_interfaces", start.nccl_interfaces, kName);
+  io.Text("master_address", start.master_address, kName);
+  io.Int("master_port", start.master_port, kAnyOf<uint16_t>);
+  io.Flag("is_torch_environment", start.is_torch_environment);
+  io.Flag("is_folder_optional", start.is_directory_optional);
+  io.Int("stdin_rank", start.stdin_rank, {-1, kRanks.max});
+  io.List("workers", start.workers, kAnyCount, [](auto& item, auto& slot) {
+    item.Int(0, slot.rank, kRanks);
+    item.Int(1, slot.local_rank, kRanks);
+    item.Int(2, slot.cross_rank, kRanks);
+    item.Int(3, slot.cross_size, kSizes);
+    if (item.Has(4, slot.worker >= 0)) item.Int(4, slot.worker, kWorkers);
+  });
+  io.String(start.working_directory);
+  io.Strings("argument_count", start.command, kAnyOf<uint32_t>);
+  io.Strings("environment_count", start.environment, kAnyOf<uint32_t>);
+  if constexpr (Io::kIsWriter) io.Limit(io.raw_bytes() <= kMaxRaw, "strings of over 16 MiB");
+  // On Ray only: agents that know nothing of it are never asked.
+  if (io.Has("is_on_own_environment", start.is_on_own_environment)) {
+    io.Flag("is_on_own_environment", start.is_on_own_environment);
+  }
+  if (io.Has("gpu_visibility", start.gpu_visibility != GpuVisibility::kInherited)) {
+    io.Int("gpu_visibility", start.gpu_visibility, {0, static_cast<int64_t>(GpuVisibility::kRank)});
+  }
+}
+
+template <typename Io>
+void Fields(Io& io, FieldsOf<Io, WorkerStarted> started) {
+  io.Int("rank", started.rank, kWorkers);
+  io.Int("pid", started.pid, kAnyOf<uint32_t>);
+}
+
+template <typename Io>
+void Fields(Io& io, FieldsOf<Io, WorkerExited> exited) {
+  io.Int("rank", exited.rank, kWorkers);
+  io.Int("exit_code", exited.status.exit_code, {0, 255});
+  io.Int("signal", exited.status.signal, kSignals);
+  io.Flag("has_core", exited.status.has_core);
+  io.Flag("is_oom", exited.status.is_oom);
+  io.Int("stage", exited.status.stage, {0, static_cast<int64_t>(ExecStage::kExec)});
+  io.Int("error", exited.status.error, kErrnos);
+  io.Flag("was_stopping", exited.was_stopping);
+  if (io.Has("error_age_ms", exited.error_age_ms >= 0)) {
+    io.Int("error_age_ms", exited.error_age_ms, {-1, int64_t{1} << 40});
+  }
+  if (io.Has("recorded_error", !exited.recorded_error.empty())) {
+    io.Text("recorded_error", exited.recorded_error, {0, kMaxRecordedError});
+  }
+}
+
+template <typename Io>
+void Fields(Io& io, FieldsOf<Io, Credit> credit) {
+  io.Int("rank", credit.rank, kWorkers);
+  io.Int("stream", credit.stream, {0, static_cast<int64_t>(StreamId::kStdout)});
+  io.Int("bytes", credit.bytes, {0, kMaxCreditBytes});
+}
+
+template <typename Io>
+void Fields(Io& io, FieldsOf<Io, Signal> signal) {
+  io.Int("rank", signal.rank, kWorkersOrNone);
+  io.Int("signo", signal.signo, kSignals);
+}
+
+template <typename Io>
+void InflatedBytes(Io& io, FieldsOf<Io, uint32_t> bytes) {
+  if (io.Has("inflated_bytes", bytes != 0)) {
+    io.Int("inflated_bytes", bytes, {0, int64_t{kMaxKvValue}});
+  }
+}
+
+template <typename Io>
+void Fields(Io& io, FieldsOf<Io, KvRequest> request) {
+  io.Word("id", request.id);
+  io.Int("operation", request.operation,
+         {static_cast<int64_t>(KvOperation::kPut),
+          static_cast<int64_t>(KvOperation::kWorkerAddresses)});
+  io.Int("rank", request.rank, kWorkersOrNone);
+  io.Piece("scope_bytes", request.scope, kMaxKvNames);
+  io.Piece("key_bytes", request.key, kMaxKvNames);
+  io.Limit(request.scope.size() + request.key.size() <= kMaxKvNames, "names of over 16 KiB");
+  io.Rest(request.value, kMaxKvValue);
+  InflatedBytes(io, request.inflated_bytes);
+}
+
+template <typename Io>
+void Fields(Io& io, FieldsOf<Io, KvReply> reply) {
+  io.Word("id", reply.id);
+  io.Int("status", reply.status, {100, 599});
+  io.Piece("key_bytes", reply.key, kMaxKvNames);
+  io.Rest(reply.value, kMaxKvValue);
+  InflatedBytes(io, reply.inflated_bytes);
+}
+
+template <typename Io>
+void Fields(Io&, FieldsOf<Io, KvReset>) {}
+
+template <typename Io>
+void Fields(Io& io, FieldsOf<Io, StopGeneration> stop) {
+  io.Int("grace_ms", stop.grace_ms, kAnyOf<uint32_t>);
+}
+
+template <typename Io>
+void Fields(Io& io, FieldsOf<Io, GenerationStopped> stopped) {
+  io.Int("swept", stopped.swept, kAnyOf<uint32_t>);
+  io.Int("offered_port", stopped.offered_port, kAnyOf<uint16_t>);
+  io.Object("relay", stopped.relay, [](auto& part, auto& relay) {
+    for (const auto& [name, counter] : kRelayCounters) part.Word(name, relay.*counter);
+  });
+}
+
+template <typename Io>
+void Fields(Io& io, FieldsOf<Io, Heartbeat> beat) {
+  io.Flag("is_paused", beat.is_paused);
+}
+
+template <typename Io>
+void Fields(Io& io, FieldsOf<Io, Bye> bye) {
+  io.Int("code", bye.code, kAnyOf<uint16_t>);
+  io.Shown("text", bye.text, kCause);
+}
+
+template <typename Io>
+void Fields(Io& io, FieldsOf<Io, Inspect> inspect) {
+  constexpr FieldRange kCounts = {0, kMaxInspected};
+  io.Int("timeout_ms", inspect.timeout_ms, kAnyOf<uint32_t>);
+  io.String(inspect.working_directory);
+  io.String(inspect.command);
+  io.String(inspect.path);
+  // Agents older than these counts take an Inspect without them.
+  io.Strings("file_count", inspect.files, kCounts, /*is_optional=*/true);
+  io.Strings("module_count", inspect.modules, kCounts, /*is_optional=*/true);
+  io.Strings("environment_count", inspect.environment, kAnyOf<uint32_t>, /*is_optional=*/true);
+  if constexpr (Io::kIsWriter) {
+    io.Limit(io.raw_bytes() <= kMaxInspectStrings, "strings of over 8 MiB");
+  }
+}
+
+template <typename Io>
+void Fields(Io& io, FieldsOf<Io, DirectoryFacts> directory) {
+  io.Text("use", directory.use, kName);
+  io.Shown("path", directory.path, kName);
+  io.Int("error", directory.error, kErrnos);
+  io.Flag("is_writable", directory.is_writable);
+  io.Flag("is_noexec", directory.is_noexec);
+  io.Word("total_bytes", directory.total_bytes);
+  io.Word("free_bytes", directory.free_bytes);
+}
+
+template <typename Io>
+void Fields(Io& io, FieldsOf<Io, Inspection> inspection) {
+  const auto texts = [](auto& item, auto& text) { item.Shown({}, text, kName); };
+  io.Word("received_ns", inspection.received_ns);
+  io.Word("sent_ns", inspection.sent_ns);
+  io.Shown("kernel", inspection.kernel, kName);
+  io.Shown("distribution", inspection.distribution, kName);
+  io.Shown("libc", inspection.libc, kName);
+  io.Word("memory_bytes", inspection.memory_bytes);
+  io.Word("available_bytes", inspection.available_bytes);
+  io.Word("memory_limit_bytes", inspection.memory_limit_bytes);
+  io.List("folders", inspection.directories, kMaxInspected,
+          [](auto& item, auto& directory) { Fields(item, directory); });
+  io.List("limits", inspection.limits, kMaxInspected, [](auto& item, auto& limit) {
+    item.Text("name", limit.name, kName);
+    item.Word("soft", limit.soft);
+    item.Word("hard", limit.hard);
+  });
+  io.List("gpus", inspection.gpus, kMaxInspected, [](auto& item, auto& gpu) {
+    item.Shown("name", gpu.name, kName);
+    item.Word("memory_bytes", gpu.memory_bytes);
+  });
+  io.Int("gpu_device_count", inspection.gpu_device_count, kAnyOf<uint32_t>);
+  io.Shown("gpu_driver", inspection.gpu_driver, kName);
+  io.Shown("gpu_trouble", inspection.gpu_trouble, kName);
+  io.Int("infiniband_count", inspection.infiniband_count, kAnyOf<uint32_t>);
+  io.Shown("command_path", inspection.command_path, kName);
+  io.Int("command_error", inspection.command_error, kErrnos);
+  // Unchanged, since a trailing \r is what to report; the printing code escapes it.
+  io.Text("command_interpreter", inspection.command_interpreter, kName);
+  io.Shown("command_version", inspection.command_version, kName);
+  io.List("name_addresses", inspection.name_addresses, kMaxInspected, texts);
+  io.List("missing_files", inspection.missing_files, kMaxInspected, [](auto& item, auto& file) {
+    item.Shown("path", file.path, kName);
+    item.Int("error", file.error, kErrnos);
+  });
+  io.List("modules", inspection.modules, kMaxInspected, [](auto& item, auto& module) {
+    item.Shown("name", module.name, kName);
+    item.Shown("version", module.version, kName);
+    item.Shown("trouble", module.trouble, kName);
+  });
+  io.List("unanswered", inspection.unanswered, kMaxInspected, texts);
+}
+
+template <typename Io>
+void Fields(Io&, FieldsOf<Io, BreakConnections>) {}
+
+template <typename Io>
+void Fields(Io& io, FieldsOf<Io, ConnectionsBroken> result) {
+  io.Int("shut", result.shut, kAnyOf<uint32_t>);
+  io.Int("destroyed", result.destroyed, kAnyOf<uint32_t>);
+  io.Int("refused", result.refused, kAnyOf<uint32_t>);
+  io.Int("took_us", result.took_us, kAnyOf<uint32_t>);
+  io.Shown("why", result.why, kReason);
+  io.Shown("hint", result.hint, kReason);
+}
+
+template <typename Io>
+void Fields(Io& io, FieldsOf<Io, Notify> notice) {
+  io.Int("worker", notice.worker, kWorkers);
+  io.Int("timestamp", notice.timestamp, {0, INT64_MAX});
+  io.Int("code", notice.code, {0, 3});
+}
+
+template <typename Io>
+void Fields(Io& io, FieldsOf<Io, HostLeaving> leaving) {
+  io.Int("in_ms", leaving.in_ms, kAnyOf<uint32_t>);
+}
+
+template <typename Io>
+void Fields(Io& io, FieldsOf<Io, WorkerArrived> arrived) {
+  io.Int("worker", arrived.worker, kWorkers);
+}
+
+template <typename Io>
+void Fields(Io& io, FieldsOf<Io, StopWorkers> stop) {
+  io.List("workers", stop.workers, kMaxSize,
+          [](auto& item, auto& worker) { item.Int({}, worker, kWorkers); });
+  io.Int("grace_ms", stop.grace_ms, kAnyOf<uint32_t>);
+}
+
+// A path or a target.
+template <typename Io>
+void Path(Io& io, const char* key, FieldsOf<Io, std::string> path) {
+  io.Piece(key, path, kMaxDirectoryPath);
+  io.Limit(!HasNul(path), "a NUL in a path");
+}
+
+// nullptr: none. The same rules for both directions.
+const char* FaultOf(const DirectoryEntry& entry) {
+  const bool is_link = entry.kind == DirectoryEntryKind::kLink;
+  if (entry.kind > DirectoryEntryKind::kDirectoryMode) return "an entry of an unknown kind";
+  if (!IsPlainPath(entry.path)) return "a path that is absolute, empty, or has '.' or '..' in it";
+  if (entry.link.size() > kMaxDirectoryPath || HasNul(entry.link)) return "an invalid link";
+  if (entry.link.empty() == is_link) return "a link without a target, or a target without a link";
+  if (entry.mode > kMaxMode) return "a mode beyond 0777";
+  if (entry.mtime_ns > kMaxNanoseconds) return "a time with too many nanoseconds";
+  if (entry.mtime_s > kMaxSeconds || entry.mtime_s < -kMaxSeconds) return "a time out of range";
+  if (entry.size > static_cast<uint64_t>(INT64_MAX)) return "a size out of range";
+  return nullptr;
+}
+
+// kind u8 | reserved u8 | mode u16 | mtime_ns u32 | size u64 | mtime_s i64 | path u16 | link u16
+template <typename Io>
+void RawFields(Io& io, FieldsOf<Io, DirectoryEntry> entry) {
+  uint8_t reserved = 0;
+  auto path_bytes = static_cast<uint16_t>(entry.path.size());
+  auto link_bytes = static_cast<uint16_t>(entry.link.size());
+  io.Fixed(entry.kind);
+  io.Fixed(reserved);
+  io.Fixed(entry.mode);
+  io.Fixed(entry.mtime_ns);
+  io.Fixed(entry.size);
+  io.Fixed(entry.mtime_s);
+  io.Fixed(path_bytes);
+  io.Fixed(link_bytes);
+  io.Counted(entry.path, path_bytes);
+  io.Counted(entry.link, link_bytes);
+  io.Limit(reserved == 0, "a reserved byte that is not 0");
+  if (const char* fault = FaultOf(entry)) io.Limit(false, fault);
+}
+
+template <typename Io>
+void Fields(Io& io, FieldsOf<Io, DirectoryList> list) {
+  io.Int("folder", list.directory, kAnyOf<uint32_t>);
+  Path(io, "target_bytes", list.target);
+  io.Elements("count", list.entries, kMaxDirectoryEntries,
+              [](auto& item, auto& entry) { RawFields(item, entry); });
+  io.Limit(io.raw_bytes() <= kMaxDirectoryRaw, "a list of over 1 MiB");
+}
+
+template <typename Io>
+void Fields(Io& io, FieldsOf<Io, DirectoryWanted> wanted) {
+  constexpr int64_t kEntries = kMaxDirectoryEntries;
+  int64_t least = 0;
+  io.List("ranges", wanted.ranges, kMaxDirectoryEntries, [&least](auto& item, auto& range) {
+    item.Int(0, range.first, {least, kEntries});
+    item.Int(1, range.count, {1, kEntries - range.first});
+    least = int64_t{range.first} + range.count;
+  });
+  io.Int("links", wanted.links, {0, kEntries});
+  Path(io, "root_bytes", wanted.root);
+}
+
+template <typename Io>
+void Fields(Io& io, FieldsOf<Io, File> file) {
+  io.Int("entry", file.entry, {0, kMaxDirectoryEntries - 1});
+  io.Flag("is_end", file.is_end);
+  io.Flag("is_restart", file.is_restart);
+  io.Int("mode", file.mode, {0, kMaxMode});
+  io.Int("mtime_s", file.mtime_s, kSeconds);
+  io.Int("mtime_ns", file.mtime_ns, {0, kMaxNanoseconds});
+  io.Piece("bytes", file.bytes, kMaxFileChunk);
+  io.Limit(!file.is_restart || (!file.is_end && file.bytes.empty()),
+           "a restart with bytes or an end");
+  io.Limit(file.mode <= kMaxMode && file.mtime_ns <= kMaxNanoseconds &&
+               file.mtime_s <= kMaxSeconds && file.mtime_s >= -kMaxSeconds,
+           "a mode or time out of range");
+}
+
+template <typename Io>
+void Fields(Io& io, FieldsOf<Io, FileTaken> taken) {
+  io.Int("files", taken.files, {0, kMaxDirectoryEntries});
+  io.Int("bytes", taken.bytes, {0, kDirectoryWindowBytes});
+}
+
+template <typename Io>
+void Fields(Io& io, FieldsOf<Io, DirectoryProblem> problem) {
+  io.Int("error", problem.error, kErrnos);
+  io.Text("step", problem.step, {0, 256});
+  Path(io, "path_bytes", problem.path);
+}
+
+// Their frames have no JSON.
+template <typename Io>
+void Fields(Io&, FieldsOf<Io, Output>) {}
+template <typename Io>
+void Fields(Io&, FieldsOf<Io, Stdin>) {}
 
 Result<std::string> EncodeStream(const Message& message, uint16_t version, int32_t rank,
                                  StreamId stream, bool is_end, const std::string& bytes) {
@@ -203,7 +606,7 @@ Result<Message> DecodeStream(const FrameHeader& header, ByteView body) {
   const uint32_t rank = GetU32(body.data());
   const auto stream = static_cast<uint8_t>(body[4]);
   const auto flags = static_cast<uint8_t>(body[5]);
-  if (rank > static_cast<uint32_t>(kMaxWorker)) return Violation(type, "rank out of range");
+  if (rank > static_cast<uint32_t>(kWorkers.max)) return Violation(type, "rank out of range");
   if ((flags & ~kFlagEnd) != 0) return Violation(type, "unknown flags");
   if (GetU16(body.data() + 6) != 0) return Violation(type, "reserved bytes are not 0");
   body.remove_prefix(kOutputPrefixBytes);
@@ -230,22 +633,29 @@ Result<std::string> EncodeMessage(const Message& message, uint16_t version) {
     return EncodeStream(message, version, input->rank, StreamId::kStdin, input->is_end,
                         input->bytes);
   }
-  const std::string json = FieldsToJson(message.body);
-  const size_t json_limit = type == MessageType::kHello ? kMaxAgentHello - 4 : kMaxControlJson;
-  if (json.size() > json_limit) {
-    return Unsendable(type,
-                      fmt::format("{} bytes of JSON, at most {} allowed", json.size(), json_limit));
-  }
+  // The JSON is written in place; header and lengths are filled in afterwards.
+  constexpr size_t kJsonAt = kHeaderBytes + 4;
+  std::string frame(kJsonAt, '\0');
   std::string raw;
-  HVDRAY_RETURN_IF_ERROR(std::visit(RawWriter{raw}, message.body));
-  std::string frame;
-  frame.reserve(kHeaderBytes + 4 + json.size() + raw.size());
-  EncodeHeader(frame,
-               {type == MessageType::kHello ? kHelloVersion : version, static_cast<uint16_t>(type),
-                static_cast<uint32_t>(4 + json.size() + raw.size()), message.generation});
-  PutU32(frame, static_cast<uint32_t>(json.size()));
-  frame += json;
+  const auto write = [&frame, &raw](const auto& body) {
+    BodyWriter io(frame, raw);
+    Fields(io, body);
+    return io.broken_rule();
+  };
+  if (const char* rule = std::visit(write, message.body)) return Unsendable(type, rule);
+  const size_t json_bytes = frame.size() - kJsonAt;
+  const size_t json_limit = type == MessageType::kHello ? kMaxAgentHello - 4 : kMaxControlJson;
+  if (json_bytes > json_limit) {
+    return Unsendable(type,
+                      fmt::format("{} bytes of JSON, at most {} allowed", json_bytes, json_limit));
+  }
   frame += raw;
+  std::string front;
+  EncodeHeader(front,
+               {type == MessageType::kHello ? kHelloVersion : version, static_cast<uint16_t>(type),
+                static_cast<uint32_t>(frame.size() - kHeaderBytes), message.generation});
+  PutU32(front, static_cast<uint32_t>(json_bytes));
+  frame.replace(0, kJsonAt, front);
   return frame;
 }
 
@@ -267,15 +677,27 @@ Result<Message> DecodeMessage(const FrameHeader& header, ByteView body) {
   if (json_bytes > kMaxControlJson || json_bytes > body.size()) {
     return Violation(type, "JSON length out of range");
   }
-  Result<Json> json = ParseJson(body.substr(0, json_bytes), kMaxControlJson);
-  if (!json.ok()) return std::move(json).status().WithContext(NameOf(type));
-  body.remove_prefix(json_bytes);
-  RawSizes sizes;
-  Result<Body> fields = FieldsFromJson(type, *json, sizes);
-  if (!fields.ok()) return std::move(fields).status();
-  Message message{header.generation, std::move(fields).value()};
-  HVDRAY_RETURN_IF_ERROR(std::visit(RawReader{body, sizes}, message.body));
+  const Result<Json> json = ParseJson(body.substr(0, json_bytes), kMaxControlJson);
+  if (!json.ok()) return Status(json.status()).WithContext(NameOf(type));
+  Message message{header.generation, EmptyBody(type)};
+  Status status;
+  BodyReader io(*json, body.substr(json_bytes), status);
+  std::visit([&io](auto& fields) { Fields(io, fields); }, message.body);
+  io.End();
+  if (!status.ok()) return std::move(status).WithContext(NameOf(type));
   return message;
+}
+
+std::string ToJson(const Inspection& inspection) {
+  return WriteFields([&](FieldWriter& io) { Fields(io, inspection); });
+}
+
+Result<Inspection> InspectionFromJson(ByteView text) {
+  HVDRAY_ASSIGN_OR_RETURN(const Json json, ParseJson(text));
+  Inspection inspection;
+  HVDRAY_RETURN_IF_ERROR(ReadFields(json, FieldReader::Missing::kKeepsDefault,
+                                    [&](FieldReader& io) { Fields(io, inspection); }));
+  return inspection;
 }
 
 }  // namespace hvdray::wire

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where things lie in the package that a job on Ray goes with.
+// Directories in the package of a job on Ray.
 #ifndef HVDRAY_WIRE_PACKAGE_LAYOUT_H_
 #define HVDRAY_WIRE_PACKAGE_LAYOUT_H_
 
 namespace hvdray {
 
-/// The agent and ray_driver.py.
+/// Contains the agent and ray_driver.py.
 inline constexpr const char* kPackageOwnDirectory = ".hvdray";
-/// The user's working directory. Not the package's root: that is in the module path of every
-/// process that Ray starts for the job, its own too, and a json.py of the user's there would end
-/// them.
+/// Contains the user's working directory. The package's root can't: it is in the module path of all
+/// processes that Ray starts for the job, Ray's own too, and a json.py there would break them.
 inline constexpr const char* kPackageFilesDirectory = "files";
 
 }  // namespace hvdray

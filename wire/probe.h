@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The messages of the probe: can a host open connections to its neighbour? Part of message.h, which
-// is what users include; docs/protocol.md is the normative text.
+// The messages of the network probe, which tests whether a host can connect to others. Part of
+// message.h; values. docs/protocol.md is normative.
 #ifndef HVDRAY_WIRE_PROBE_H_
 #define HVDRAY_WIRE_PROBE_H_
 
@@ -11,38 +11,38 @@
 
 namespace hvdray::wire {
 
-inline constexpr size_t kMaxProbeTargets = 64;  ///< Of one Probe.
+inline constexpr size_t kMaxProbeTargets = 64;  ///< Per Probe.
 
 struct ProbeTarget {
-  std::string source;   ///< "10.0.0.5": an own address that the connection leaves from.
-  std::string address;  ///< "10.0.0.6"
+  std::string source;   ///< "10.0.0.5": the local IPv4 address to connect from.
+  std::string address;  ///< "10.0.0.6": the IPv4 address to connect to.
   uint16_t port = 1;    ///< Never 0.
   bool operator==(const ProbeTarget&) const = default;
 };
 
-/// Launcher to agent: open a TCP connection to each target, all at once, and say what came of it.
+/// Launcher to agent: open TCP connections to all targets at once and report the results.
 struct Probe {
-  uint32_t timeout_ms = 5000;  ///< For all of them together.
+  uint32_t timeout_ms = 5000;  ///< For all targets together.
   std::vector<ProbeTarget> targets;
   bool operator==(const Probe&) const = default;
 };
 
-/// How far a connection came; wire format.
+/// The outcome of a connection attempt. The values are wire format.
 enum class ProbeStage : uint8_t {
   kOk = 0,
   kRefused = 1,
   kTimeout = 2,
-  kUnreachable = 3,  ///< No route, or the network says that the host is not there.
-  kOther = 4,        ///< No such own address, no descriptor left, forbidden here…
+  kUnreachable = 3,  ///< No route, or the network reports the host as unreachable.
+  kOther = 4,        ///< No such local address, no descriptor left, not permitted, …
 };
 
 struct ProbeOutcome {
   ProbeStage stage = ProbeStage::kOk;
-  int32_t error = 0;  ///< errno; 0 when ok, or when only the time was over.
+  int32_t error = 0;  ///< errno; 0: connected, or out of time.
   bool operator==(const ProbeOutcome&) const = default;
 };
 
-/// Agent to launcher, once for a Probe: in the order of its targets.
+/// Agent to launcher, once per Probe: the outcomes, in the order of its targets.
 struct ProbeResult {
   std::vector<ProbeOutcome> results;
   bool operator==(const ProbeResult&) const = default;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two queues of a link: control goes first, output waits. Pure: holds encoded frames only.
+// The two send queues of a link. Control goes first, output waits. Pure: holds encoded frames only.
 #ifndef HVDRAY_WIRE_SEND_LANES_H_
 #define HVDRAY_WIRE_SEND_LANES_H_
 
@@ -11,14 +11,15 @@
 
 namespace hvdray::wire {
 
+/// Owns the queued frames. Sizes are in bytes. Threads: one.
 class SendLanes {
  public:
   void PushControl(std::string frame) { Push(control_, control_bytes_, std::move(frame)); }
   void PushOutput(std::string frame) { Push(output_, output_bytes_, std::move(frame)); }
-  /// Bytes for one write: a frame, or several small ones that together stay small. Control as long
-  /// as there is any, each lane in its order. Empty: nothing is queued.
+  /// Removes and returns the bytes of one write: one frame, or several small ones that stay small
+  /// together. Output only if no control is queued; each lane in order. Empty: nothing is queued.
   std::string Pop();
-  /// Stamps `version` on all frames that wait.
+  /// Sets the version of all queued frames.
   void SetVersion(uint16_t version);
   void Clear();
 

@@ -39,7 +39,7 @@ void AddHorovod(const wire::StartGeneration& start, const wire::WorkerSlot& slot
   out->Add("HOROVOD_CPU_OPERATIONS", "gloo");
   out->AddIfKnown("HOROVOD_GLOO_IFACE", start.gloo_interface);
   out->AddIfKnown("NCCL_SOCKET_IFNAME", start.nccl_interfaces);
-  // Torch's Gloo would otherwise tell its peers what the host's own name resolves to.
+  // Otherwise torch's Gloo announces the address that the host's own name resolves to.
   out->AddIfKnown("GLOO_SOCKET_IFNAME", start.gloo_interface);
   out->Add("PYTHONUNBUFFERED", "1");
 }
@@ -60,7 +60,7 @@ void AddTorch(const wire::StartGeneration& start, const wire::WorkerSlot& slot,
   out->Add("TORCHELASTIC_RESTART_COUNT", start.restart_count);
   out->Add("TORCHELASTIC_MAX_RESTARTS", start.max_restarts);
   out->AddIfKnown("TORCHELASTIC_RUN_ID", std::string(job_id));
-  // Torch would otherwise look for a store that torchrun keeps beside the workers.
+  // Otherwise torch looks for a store that torchrun keeps beside the workers.
   out->Add("TORCHELASTIC_USE_AGENT_STORE", "False");
 }
 

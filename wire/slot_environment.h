@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The variables that tell a worker its place: Horovod's and torchrun's. The one list of them: the
-// agent sets what it gives, --print-plan shows it. Pure.
+// The variables that tell a worker its place: Horovod's and torchrun's. The agent sets them, and
+// --print-plan shows them. Pure.
 #ifndef HVDRAY_WIRE_SLOT_ENVIRONMENT_H_
 #define HVDRAY_WIRE_SLOT_ENVIRONMENT_H_
 
@@ -16,10 +16,10 @@ namespace hvdray {
 
 using EnvironmentEntry = std::pair<std::string, std::string>;
 
-/// Of one worker, in a fixed order. They beat whatever else the worker's environment has.
-/// rendezvous_port: of this worker's listener in its agent. A port of 0 and an empty interface or
-/// address are not known yet and left out (a plan); in a job all are known.
-/// Source: Horovod spec 1.4; torchrun's list, with a store that rank 0 itself opens.
+/// Returns the variables of one worker, in a fixed order. They override the rest of its
+/// environment. rendezvous_port: the agent's listener for this worker. Ports that are 0 and
+/// interfaces and addresses that are empty are unknown, as in a plan, and left out. Source: Horovod
+/// spec 1.4; torchrun's list, with a store that rank 0 opens itself.
 std::vector<EnvironmentEntry> SlotEnvironment(const wire::StartGeneration& start,
                                               const wire::WorkerSlot& slot, std::string_view job_id,
                                               uint16_t rendezvous_port);

@@ -1,238 +1,160 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/ray/broker_messages.h"
 
-#include <fmt/format.h>
-
 #include <cstdint>
+#include <string_view>
 #include <utility>
 
-#include "base/json.h"
+#include "base/json_fields.h"
 
 namespace hvdray {
 namespace {
 
-constexpr int64_t kMaxPid = INT32_MAX;
+constexpr FieldRange kPids = {0, INT32_MAX};
+constexpr FieldRange kSignals = {1, 64};
+constexpr FieldLength kNeeded = {.min = 1};
+constexpr std::string_view kGroupStates[] = {"pending", "created", "rescheduling", "removed",
+                                             "failed"};
 
-Status Wrong(std::string_view key, std::string_view wanted) {
-  return {ErrorCode::kProtocolError, fmt::format("JSON key {} is not {}", key, wanted)};
+constexpr auto kText = [](auto& io, auto& text) { io.Text({}, text); };
+constexpr auto kNumber = [](auto& io, auto& number) { io.Number({}, number); };
+
+void Fields(FieldReader& io, BrokerHello& hello) {
+  io.Text("ray", hello.ray, kNeeded);
+  io.Text("python", hello.python);
+  io.Text("node_id", hello.node_id, kNeeded);
+  io.Text("node_ip", hello.node_ip, kNeeded);
+  io.Text("logs", hello.logs, kNeeded);
+  io.Text("submission_id", hello.submission_id);
+  io.Int("raylet_pid", hello.raylet_pid, kPids);
 }
 
-/// The object under a required key.
-Result<const Json*> ObjectAt(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  if (found == object.end() || !found->is_object()) return Wrong(key, "an object");
-  return &*found;
+void Fields(FieldReader& io, BrokerNode& node) {
+  io.Text("id", node.id, kNeeded);
+  io.Text("ip", node.ip);
+  io.Flag("is_alive", node.is_alive);
+  io.Table("total", node.total, kNumber);
+  io.Table("free", node.free, kNumber);
+  io.Table("labels", node.labels, kText);
+  if (io.Has("leaves_at")) io.Number("leaves_at", node.leaves_at.emplace());
 }
 
-Result<std::string> Text(const Json& object, const char* key) {
-  return JsonString(object, key, {});
+void Fields(FieldReader& io, BrokerGroup& group) {
+  io.Text("name", group.name, kNeeded);
+  io.Require("state", io.Has("state"), "is missing");
+  io.Choice("state", group.state, kGroupStates);
+  io.Text("reason", group.reason);
+  io.Text("text", group.text);
+  io.List("bundles", group.bundles, kAnyCount, kText);
 }
 
-Result<std::string> NeededText(const Json& object, const char* key) {
-  HVDRAY_ASSIGN_OR_RETURN(std::string text, JsonString(object, key, {}));
-  if (text.empty()) return Wrong(key, "a non-empty string");
-  return text;
+void Fields(FieldReader& io, BrokerEndpointStarted& started) {
+  io.Text("node_id", started.node_id, kNeeded);
+  io.Text("ip", started.ip);
+  io.Text("hostname", started.hostname);
+  io.List("gpus", started.gpus, kAnyCount, kText);
+  io.Int("pid", started.pid, kPids);
 }
 
-Result<std::vector<std::string>> Texts(const Json& object, const char* key) {
-  std::vector<std::string> texts;
-  const auto found = object.find(key);
-  if (found == object.end()) return texts;
-  if (!found->is_array()) return Wrong(key, "an array");
-  for (const Json& item : *found) {
-    if (!item.is_string()) return Wrong(key, "an array of strings");
-    texts.push_back(item.get<std::string>());
+BrokerEvent Endpoint(FieldReader& io) {
+  constexpr std::string_view kStates[] = {"started", "ended"};
+  int endpoint = 0;
+  bool is_ended = false;
+  for (const char* key : {"seat", "state"}) io.Require(key, io.Has(key), "is missing");
+  io.Int("seat", endpoint, {0, kMaxBrokerEndpoint});
+  io.Choice("state", is_ended, kStates);
+  if (is_ended) {
+    BrokerEndpointEnded ended{endpoint, {}};
+    io.Text("text", ended.text);
+    return ended;
   }
-  return texts;
+  BrokerEndpointStarted started{.endpoint = endpoint};
+  Fields(io, started);
+  return started;
 }
 
-Result<BrokerAmounts> Amounts(const Json& object, const char* key) {
-  BrokerAmounts amounts;
-  const auto found = object.find(key);
-  if (found == object.end()) return amounts;
-  if (!found->is_object()) return Wrong(key, "an object");
-  for (const auto& [name, amount] : found->items()) {
-    if (!amount.is_number()) return Wrong(key, "an object of numbers");
-    amounts[name] = amount.get<double>();
+// The value of a message's only key.
+BrokerEvent Event(FieldReader& io, const std::string& kind) {
+  BrokerEvent event;
+  const auto read = [](auto& part, auto& value) { Fields(part, value); };
+  if (kind == "hello") {
+    io.Object("hello", event.emplace<BrokerHello>(), read);
+  } else if (kind == "nodes") {
+    io.List("nodes", event.emplace<BrokerNodes>().nodes, kAnyCount, read);
+  } else if (kind == "group") {
+    io.Object("group", event.emplace<BrokerGroup>(), read);
+  } else if (kind == "seat") {
+    io.Object("seat", event, [](auto& part, auto& value) { value = Endpoint(part); });
+  } else if (kind == "signal") {
+    io.Int("signal", event.emplace<BrokerSignal>().signo, kSignals);
+  } else if (kind == "stop") {
+    io.Object("stop", event.emplace<BrokerSignal>(), [](auto& part, auto& signal) {
+      part.Int("signo", signal.signo, kSignals);
+      part.Text("why", signal.why);
+    });
+  } else {
+    io.Refuse({}, "unknown kind of message");
   }
-  return amounts;
-}
-
-Result<BrokerLabels> Labels(const Json& object, const char* key) {
-  BrokerLabels labels;
-  const auto found = object.find(key);
-  if (found == object.end()) return labels;
-  if (!found->is_object()) return Wrong(key, "an object");
-  for (const auto& [name, value] : found->items()) {
-    if (!value.is_string()) return Wrong(key, "an object of strings");
-    labels[name] = value.get<std::string>();
-  }
-  return labels;
-}
-
-Result<int> Pid(const Json& object, const char* key) {
-  HVDRAY_ASSIGN_OR_RETURN(const int64_t pid, JsonInt(object, key, 0, 0, kMaxPid));
-  return static_cast<int>(pid);
-}
-
-Result<BrokerEvent> ParseHello(const Json& body) {
-  BrokerHello hello;
-  HVDRAY_ASSIGN_OR_RETURN(hello.ray, NeededText(body, "ray"));
-  HVDRAY_ASSIGN_OR_RETURN(hello.python, Text(body, "python"));
-  HVDRAY_ASSIGN_OR_RETURN(hello.node_id, NeededText(body, "node_id"));
-  HVDRAY_ASSIGN_OR_RETURN(hello.node_ip, NeededText(body, "node_ip"));
-  HVDRAY_ASSIGN_OR_RETURN(hello.logs, NeededText(body, "logs"));
-  HVDRAY_ASSIGN_OR_RETURN(hello.submission_id, Text(body, "submission_id"));
-  HVDRAY_ASSIGN_OR_RETURN(hello.raylet_pid, Pid(body, "raylet_pid"));
-  return BrokerEvent(std::move(hello));
-}
-
-Result<BrokerNode> ParseNode(const Json& item) {
-  if (!item.is_object()) return Wrong("nodes", "an array of objects");
-  BrokerNode node;
-  HVDRAY_ASSIGN_OR_RETURN(node.id, NeededText(item, "id"));
-  HVDRAY_ASSIGN_OR_RETURN(node.ip, Text(item, "ip"));
-  HVDRAY_ASSIGN_OR_RETURN(node.is_alive, JsonBool(item, "is_alive", false));
-  HVDRAY_ASSIGN_OR_RETURN(node.total, Amounts(item, "total"));
-  HVDRAY_ASSIGN_OR_RETURN(node.free, Amounts(item, "free"));
-  HVDRAY_ASSIGN_OR_RETURN(node.labels, Labels(item, "labels"));
-  if (const auto leaves = item.find("leaves_at"); leaves != item.end()) {
-    if (!leaves->is_number()) return Wrong("leaves_at", "a number");
-    node.leaves_at = leaves->get<double>();
-  }
-  return node;
-}
-
-Result<BrokerEvent> ParseNodes(const Json& list) {
-  if (!list.is_array()) return Wrong("nodes", "an array");
-  BrokerNodes nodes;
-  for (const Json& item : list) {
-    HVDRAY_ASSIGN_OR_RETURN(BrokerNode node, ParseNode(item));
-    nodes.nodes.push_back(std::move(node));
-  }
-  return BrokerEvent(std::move(nodes));
-}
-
-Result<BrokerGroupState> ParseGroupState(const std::string& name) {
-  if (name == "pending") return BrokerGroupState::kPending;
-  if (name == "created") return BrokerGroupState::kCreated;
-  if (name == "rescheduling") return BrokerGroupState::kRescheduling;
-  if (name == "removed") return BrokerGroupState::kRemoved;
-  if (name == "failed") return BrokerGroupState::kFailed;
-  return Wrong("state", "a group state");
-}
-
-Result<BrokerEvent> ParseGroup(const Json& body) {
-  BrokerGroup group;
-  HVDRAY_ASSIGN_OR_RETURN(group.name, NeededText(body, "name"));
-  HVDRAY_ASSIGN_OR_RETURN(const std::string state, NeededText(body, "state"));
-  HVDRAY_ASSIGN_OR_RETURN(group.state, ParseGroupState(state));
-  HVDRAY_ASSIGN_OR_RETURN(group.reason, Text(body, "reason"));
-  HVDRAY_ASSIGN_OR_RETURN(group.text, Text(body, "text"));
-  HVDRAY_ASSIGN_OR_RETURN(group.bundles, Texts(body, "bundles"));
-  return BrokerEvent(std::move(group));
-}
-
-Result<BrokerEvent> ParseEndpoint(const Json& body) {
-  HVDRAY_ASSIGN_OR_RETURN(const int64_t endpoint,
-                          JsonInt(body, "seat", -1, -1, kMaxBrokerEndpoint));
-  if (endpoint < 0) return Wrong("seat", "a seat number");
-  HVDRAY_ASSIGN_OR_RETURN(const std::string state, NeededText(body, "state"));
-  if (state == "ended") {
-    HVDRAY_ASSIGN_OR_RETURN(std::string text, Text(body, "text"));
-    return BrokerEvent(BrokerEndpointEnded{static_cast<int>(endpoint), std::move(text)});
-  }
-  if (state != "started") return Wrong("state", "a seat state");
-  BrokerEndpointStarted started;
-  started.endpoint = static_cast<int>(endpoint);
-  HVDRAY_ASSIGN_OR_RETURN(started.node_id, NeededText(body, "node_id"));
-  HVDRAY_ASSIGN_OR_RETURN(started.ip, Text(body, "ip"));
-  HVDRAY_ASSIGN_OR_RETURN(started.hostname, Text(body, "hostname"));
-  HVDRAY_ASSIGN_OR_RETURN(started.gpus, Texts(body, "gpus"));
-  HVDRAY_ASSIGN_OR_RETURN(started.pid, Pid(body, "pid"));
-  return BrokerEvent(std::move(started));
-}
-
-Result<BrokerEvent> ParseEvent(const Json& message) {
-  if (!message.is_object() || message.size() != 1) {
-    return Status(ErrorCode::kProtocolError, "not an object of one key");
-  }
-  const std::string& kind = message.begin().key();
-  if (kind == "nodes") return ParseNodes(message.begin().value());
-  if (kind == "signal") {
-    HVDRAY_ASSIGN_OR_RETURN(const int64_t signo, JsonInt(message, "signal", 0, 1, 64));
-    return BrokerEvent(BrokerSignal{static_cast<int>(signo)});
-  }
-  if (kind == "stop") {
-    HVDRAY_ASSIGN_OR_RETURN(const Json* body, ObjectAt(message, "stop"));
-    HVDRAY_ASSIGN_OR_RETURN(const int64_t signo, JsonInt(*body, "signo", 0, 1, 64));
-    HVDRAY_ASSIGN_OR_RETURN(std::string why, Text(*body, "why"));
-    return BrokerEvent(BrokerSignal{static_cast<int>(signo), std::move(why)});
-  }
-  if (kind == "hello" || kind == "group" || kind == "seat") {
-    HVDRAY_ASSIGN_OR_RETURN(const Json* body, ObjectAt(message, kind.c_str()));
-    if (kind == "hello") return ParseHello(*body);
-    return kind == "group" ? ParseGroup(*body) : ParseEndpoint(*body);
-  }
-  return Status(ErrorCode::kProtocolError, "unknown kind of message");
+  return event;
 }
 
 /// Formats one message in ASCII, so that the reader's encoding doesn't matter.
-std::string Line(const char* kind, Json body) {
-  Json message;
-  message[kind] = std::move(body);
-  return message.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace) + "\n";
-}
-
-template <typename Map>
-Json Objects(const std::vector<Map>& maps) {
-  Json list = Json::array();
-  for (const Map& map : maps) {
-    Json object = Json::object();
-    for (const auto& [name, value] : map) object[name] = value;
-    list.push_back(std::move(object));
-  }
-  return list;
+template <typename T, typename List>
+std::string Line(const char* kind, const T& value, const List& fields) {
+  return WriteFields([&](FieldWriter& io) { io.Object(kind, value, fields); },
+                     FieldWriter::Escape::kNonAscii) +
+         "\n";
 }
 
 }  // namespace
 
 Result<BrokerEvent> ParseBrokerEvent(ByteView line) {
   HVDRAY_ASSIGN_OR_RETURN(const Json message, ParseJson(line, kMaxBrokerLine));
-  return ParseEvent(message);
+  if (!message.is_object() || message.size() != 1) {
+    return Status(ErrorCode::kProtocolError, "not an object of one key");
+  }
+  BrokerEvent event;
+  HVDRAY_RETURN_IF_ERROR(
+      ReadFields(message, FieldReader::Missing::kKeepsDefault,
+                 [&](FieldReader& io) { event = Event(io, message.begin().key()); }));
+  return event;
 }
 
 std::string FormatBrokerReserve(const BrokerReserve& reserve) {
-  Json body;
-  body["name"] = reserve.name;
-  body["bundles"] = Objects(reserve.bundles);
-  body["strategy"] = reserve.strategy;
-  body["selectors"] = reserve.selectors.empty() ? Json(nullptr) : Objects(reserve.selectors);
-  return Line("reserve", std::move(body));
+  return Line("reserve", reserve, [](FieldWriter& io, const BrokerReserve& r) {
+    io.Text("name", r.name);
+    io.List("bundles", r.bundles, kAnyCount,
+            [](auto& item, auto& amounts) { item.Table({}, amounts, kNumber); });
+    io.Text("strategy", r.strategy);
+    if (r.selectors.empty()) return io.Raw("selectors", "null");
+    io.List("selectors", r.selectors, kAnyCount,
+            [](auto& item, auto& labels) { item.Table({}, labels, kText); });
+  });
 }
 
 std::string FormatBrokerRelease(const std::string& group) {
-  return Line("release", {{"name", group}});
+  return Line("release", group, [](FieldWriter& io, auto& name) { io.Text("name", name); });
 }
 
-std::string FormatBrokerWatch() { return Line("watch", Json::object()); }
+std::string FormatBrokerWatch() { return "{\"watch\":{}}\n"; }
 
-std::string FormatBrokerRest() { return Line("rest", Json::object()); }
+std::string FormatBrokerRest() { return "{\"rest\":{}}\n"; }
 
 std::string FormatBrokerEndpoint(const BrokerEndpoint& endpoint) {
-  Json body;
-  body["seat"] = endpoint.endpoint;
-  body["name"] = endpoint.group;
-  body["bundles"] = endpoint.bundles;
-  body["argv"] = endpoint.argv;
-  body["stdin"] = endpoint.input;
-  if (!endpoint.runtime_env.empty()) {
-    Result<Json> environment = ParseJson(endpoint.runtime_env);
-    if (environment.ok()) body["runtime_env"] = std::move(environment).value();
-  }
-  return Line("seat", std::move(body));
+  return Line("seat", endpoint, [](FieldWriter& io, const BrokerEndpoint& e) {
+    io.Int("seat", e.endpoint);
+    io.Text("name", e.group);
+    io.List("bundles", e.bundles, kAnyCount, [](auto& item, auto& b) { item.Int({}, b); });
+    io.List("argv", e.argv, kAnyCount, kText);
+    io.Text("stdin", e.input);
+    if (e.runtime_env.empty()) return;
+    const Result<Json> environment = ParseJson(e.runtime_env);
+    if (environment.ok()) io.Document("runtime_env", *environment);
+  });
 }
 
-std::string FormatBrokerCloseEndpoint(int endpoint) { return Line("unseat", {{"seat", endpoint}}); }
+std::string FormatBrokerCloseEndpoint(int endpoint) {
+  return Line("unseat", endpoint, [](FieldWriter& io, auto& number) { io.Int("seat", number); });
+}
 
 }  // namespace hvdray

@@ -1,29 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/driver/elastic_record.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
-#include <limits>
-#include <type_traits>
+#include <utility>
 
-#include "launcher/driver/record_fields.h"
+#include "base/json_fields.h"
 
 namespace hvdray {
-// A named namespace, so that the templates find overloads declared after them.
-namespace record {
+namespace {
 
-template <typename Io, typename T>
-using Of = std::conditional_t<Io::kIsOut, const T, T>&;
-
-template <typename T>
-constexpr FieldRange kAll = {std::numeric_limits<T>::min(), std::numeric_limits<T>::max()};
-constexpr FieldRange kNotNegative = {0, std::numeric_limits<int>::max()};
+constexpr FieldRange kNotNegative = {0, INT32_MAX};
 constexpr FieldRange kRanks = {1, kMaxRanks};
 constexpr FieldRange kTimes = {0, kLongestRecordedTime.count()};
 constexpr FieldRange kSignals = {1, 64};
 constexpr int64_t kLatestSecond = int64_t{1} << 40;
 constexpr size_t kMaxListedHosts = 100'000;
-constexpr int kMaxListedSlots = 1 << 20;
+constexpr int64_t kMaxListedSlots = 1'048'576;
 constexpr size_t kMaxNameBytes = 1024;
 
 constexpr std::array<std::string_view, 2> kModes = {"horovod", "gang"};
@@ -43,20 +38,19 @@ static_assert(std::is_same_v<std::variant_alternative_t<0, ElasticEvent>, event:
 static_assert(std::is_same_v<std::variant_alternative_t<19, ElasticEvent>, event::Tick>);
 
 template <typename Io>
-void Fields(Io& io, Of<Io, CooldownRange> range) {
-  io.Time("lower_ns", range.lower, kTimes);
-  io.Time("upper_ns", range.upper, kTimes);
-}
-
-template <typename Io>
-void Fields(Io& io, Of<Io, ElasticPolicy> policy) {
+void Fields(Io& io, FieldsOf<Io, ElasticPolicy> policy) {
+  if constexpr (!Io::kIsWriter) io.KeepDefaults();  // recordings may be older than a setting
   io.Choice("mode", policy.mode, kModes);
   io.Int("np", policy.np, kRanks);
   io.Int("min_np", policy.min_np, kRanks);
-  io.MaybeInt("max_np", policy.max_np, kRanks);
-  io.MaybeInt("reset_limit", policy.reset_limit, kAll<uint32_t>);
-  io.Int("max_restarts", policy.max_restarts, kAll<uint32_t>);
-  Part(io, "cooldown", policy.cooldown);
+  io.Maybe("max_np", policy.max_np, [](auto& item, auto& np) { item.Int({}, np, kRanks); });
+  io.Maybe("reset_limit", policy.reset_limit,
+           [](auto& item, auto& limit) { item.Int({}, limit, kAnyOf<uint32_t>); });
+  io.Int("max_restarts", policy.max_restarts, kAnyOf<uint32_t>);
+  io.Maybe("cooldown", policy.cooldown, [](auto& part, auto& range) {
+    part.Time("lower_ns", range.lower, kTimes);
+    part.Time("upper_ns", range.upper, kTimes);
+  });
   io.Choice("success", policy.success, kSuccessRules);
   io.Int("join_retries", policy.join_retries, kNotNegative);
   io.Flag("breaks_connections", policy.breaks_connections);
@@ -73,78 +67,33 @@ void Fields(Io& io, Of<Io, ElasticPolicy> policy) {
   io.Time("leave_limit_ns", policy.leave_limit, kTimes);
   io.Time("settle_ns", policy.settle, kTimes);
   io.Time("moment_ns", policy.moment, kTimes);
-  io.Int("master_port", policy.master_port, kAll<uint16_t>);
-}
-
-template <typename Io>
-void Fields(Io& io, Of<Io, HostSlots> host) {
-  io.Text("host", host.host);
-  io.Int("slots", host.slots, {0, kMaxRanks});
-  io.Text("address", host.address.name);
-  io.Text("user", host.address.user);
-  io.Int("port", host.address.port, kAll<uint16_t>);
+  io.Int("master_port", policy.master_port, kAnyOf<uint16_t>);
 }
 
 // A code by its name, which is stable.
-void Code(FieldsOut& io, const ErrorCode& code) {
-  io.Text("code", code == ErrorCode::kOk ? "ok" : std::string(InfoOf(code).name));
-}
-
-void Code(FieldsIn& io, ErrorCode& code) {
-  std::string name;
+template <typename Io>
+void Code(Io& io, FieldsOf<Io, ErrorCode> code) {
+  std::string name(code == ErrorCode::kOk ? "ok" : InfoOf(code).name);
   io.Text("code", name);
-  if (!io.fault().empty()) return;
-  code = ErrorCode::kOk;
-  if (name == "ok") return;
-  for (const ErrorInfo& info : ErrorCatalogue()) {
-    if (info.name == name) code = info.code;
+  if constexpr (!Io::kIsWriter) {
+    const auto catalogue = ErrorCatalogue();
+    const auto info = std::find_if(catalogue.begin(), catalogue.end(),
+                                   [&name](const ErrorInfo& i) { return i.name == name; });
+    io.Require("code", name == "ok" || info != catalogue.end(), "must be a known error");
+    code = info == catalogue.end() ? ErrorCode::kOk : info->code;
   }
-  if (code == ErrorCode::kOk) io.Refuse("code", "is none that is known");
 }
 
-void Part(FieldsOut& io, const char* key, const Status& status) {
-  FieldsOut part(io.At(key));
-  Code(part, status.code());
-  part.Text("message", status.message());
-  part.Text("hint", status.hint());
-}
-
-void Part(FieldsIn& io, const char* key, Status& status) {
-  const Json* found = io.Find(key);
-  if (found == nullptr) return;
-  FieldsIn part(*found, /*is_lenient=*/false);
-  ErrorCode code = ErrorCode::kOk;
-  std::string message, hint;
-  Code(part, code);
-  part.Text("message", message);
-  part.Text("hint", hint);
-  io.Adopt(key, part);
-  status = Status(code, std::move(message), std::move(hint));
-}
-
-void Part(FieldsOut& io, const char* key, const std::optional<CooldownRange>& range) {
-  Json& object = io.At(key);
-  if (!range) return;
-  FieldsOut part(object);
-  Fields(part, *range);
-}
-
-void Part(FieldsIn& io, const char* key, std::optional<CooldownRange>& range) {
-  const Json* found = io.Find(key);
-  if (found == nullptr) return;
-  range.reset();
-  if (found->is_null()) return;
-  FieldsIn part(*found, /*is_lenient=*/false);
-  Fields(part, range.emplace());
-  io.Adopt(key, part);
-}
-
-void Part(FieldsOut& io, const char* key, const std::vector<HostSlots>& hosts) {
-  Json& list = io.At(key) = Json::array();
-  for (const HostSlots& host : hosts) {
-    FieldsOut part(list.emplace_back(Json::object()));
-    Fields(part, host);
-  }
+template <typename Io>
+void Why(Io& io, FieldsOf<Io, Status> why) {
+  io.Object("why", why, [](auto& part, auto& status) {
+    ErrorCode code = status.code();
+    auto [message, hint] = std::pair(status.message(), status.hint());  // Read into, or written.
+    Code(part, code);
+    part.Text("message", message);
+    part.Text("hint", hint);
+    if constexpr (!Io::kIsWriter) status = Status(code, std::move(message), std::move(hint));
+  });
 }
 
 // Names are printed to users.
@@ -154,136 +103,133 @@ bool IsName(std::string_view name) {
          std::none_of(name.begin(), name.end(), is_wrong);
 }
 
-void Part(FieldsIn& io, const char* key, std::vector<HostSlots>& hosts) {
-  const Json* found = io.Find(key);
-  if (found == nullptr) return;
-  if (!found->is_array()) return io.Refuse(key, "is no list");
-  if (found->size() > kMaxListedHosts) return io.Refuse(key, "has too many hosts");
-  int slots = 0;
-  for (const Json& element : *found) {
-    FieldsIn part(element, /*is_lenient=*/false);
-    Fields(part, hosts.emplace_back());
-    io.Adopt(key, part);
-    if (!io.fault().empty()) return;
-    if (!IsName(hosts.back().host)) return io.Refuse(key, "has a host without a fit name");
-    slots += hosts.back().slots;
-    if (slots > kMaxListedSlots) return io.Refuse(key, "has too many slots");
-  }
-}
-
 template <typename Io>
-void Fields(Io& io, Of<Io, event::HostsDiscovered> e) {
+void Fields(Io& io, FieldsOf<Io, event::HostsDiscovered> e) {
   io.Flag("final", e.is_final);
-  Part(io, "hosts", e.hosts);
+  int64_t slots = 0;
+  io.List("hosts", e.hosts, kMaxListedHosts, [&slots](auto& item, auto& host) {
+    item.Text("host", host.host);
+    item.Int("slots", host.slots, {0, kMaxRanks});
+    item.Text("address", host.address.name);
+    item.Text("user", host.address.user);
+    item.Int("port", host.address.port, kAnyOf<uint16_t>);
+    slots += host.slots;
+    item.Require("host", IsName(host.host), "must be a name");
+    item.Require("slots", slots <= kMaxListedSlots, "must not bring the list over 1048576 slots");
+  });
 }
 template <typename Io>
-void Fields(Io& io, Of<Io, event::DiscoveryFailed> e) {
-  Part(io, "why", e.why);
+void Fields(Io& io, FieldsOf<Io, event::DiscoveryFailed> e) {
+  Why(io, e.why);
 }
 template <typename Io>
-void Fields(Io& io, Of<Io, event::HostReady> e) {
-  io.Int("host", e.host, kAll<int>);
+void Fields(Io& io, FieldsOf<Io, event::HostReady> e) {
+  io.Int("host", e.host, kAnyOf<int>);
   io.Text("host_name", e.facts.host_name);
-  io.Int("offered_port", e.facts.offered_port, kAll<uint16_t>);
+  io.Int("offered_port", e.facts.offered_port, kAnyOf<uint16_t>);
 }
 template <typename Io>
-void Fields(Io& io, Of<Io, event::HostLost> e) {
-  io.Int("host", e.host, kAll<int>);
-  Part(io, "why", e.why);
+void Fields(Io& io, FieldsOf<Io, event::HostLost> e) {
+  io.Int("host", e.host, kAnyOf<int>);
+  Why(io, e.why);
 }
 template <typename Io>
-void Fields(Io& io, Of<Io, event::ProcessStarted> e) {
-  io.Int("worker", e.worker, kAll<WorkerId>);
-  io.Int("pid", e.pid, kAll<uint32_t>);
+void Fields(Io& io, FieldsOf<Io, event::ProcessStarted> e) {
+  io.Int("worker", e.worker, kAnyOf<WorkerId>);
+  io.Int("pid", e.pid, kAnyOf<uint32_t>);
 }
 template <typename Io>
-void Fields(Io& io, Of<Io, event::ProcessExited> e) {
-  io.Int("worker", e.worker, kAll<WorkerId>);
+void Fields(Io& io, FieldsOf<Io, event::ProcessExited> e) {
+  io.Int("worker", e.worker, kAnyOf<WorkerId>);
   io.Int("exit_code", e.status.exit_code, {0, 255});
   io.Int("signal", e.status.signal, {0, kSignals.max});
   io.Flag("core", e.status.has_core);
   io.Flag("oom", e.status.is_oom);
   io.Choice("stage", e.status.stage, kStages);
-  io.Int("errno", e.status.error, kAll<int32_t>);
+  io.Int("errno", e.status.error, kAnyOf<int32_t>);
 }
 template <typename Io>
-void Fields(Io& io, Of<Io, event::WorkerArrived> e) {
-  io.Int("worker", e.worker, kAll<WorkerId>);
+void Fields(Io& io, FieldsOf<Io, event::WorkerArrived> e) {
+  io.Int("worker", e.worker, kAnyOf<WorkerId>);
 }
-void Fields(FieldsOut& io, const event::ProcessErred& e) {
-  const int64_t age_ns = e.age ? std::clamp<int64_t>(e.age->count(), 0, kTimes.max) : -1;
-  io.Int("worker", e.worker, kAll<WorkerId>);
-  io.Flag("error", !e.error.text.empty());
-  io.Text("peer_words", e.error.peer_words);
-  io.Int("age_ns", age_ns, {-1, kTimes.max});
-}
-void Fields(FieldsIn& io, event::ProcessErred& e) {
-  bool is_error = false;
-  int64_t age_ns = -1;
-  io.Int("worker", e.worker, kAll<WorkerId>);
+template <typename Io>
+void Fields(Io& io, FieldsOf<Io, event::ProcessErred> e) {
+  bool is_error = !e.error.text.empty();
+  int64_t age_ns = e.age ? std::clamp<int64_t>(e.age->count(), 0, kTimes.max) : -1;
+  io.Int("worker", e.worker, kAnyOf<WorkerId>);
   io.Flag("error", is_error);
   io.Text("peer_words", e.error.peer_words);
   io.Int("age_ns", age_ns, {-1, kTimes.max});
-  if (is_error) e.error.text = kSomeError;
-  if (age_ns >= 0) e.age = Duration(age_ns);
+  if constexpr (!Io::kIsWriter) {
+    if (is_error) e.error.text = kSomeError;
+    if (age_ns >= 0) e.age = Duration(age_ns);
+  }
 }
 template <typename Io>
-void Fields(Io& io, Of<Io, event::WorkerMet> e) {
-  io.Int("worker", e.worker, kAll<WorkerId>);
+void Fields(Io& io, FieldsOf<Io, event::WorkerMet> e) {
+  io.Int("worker", e.worker, kAnyOf<WorkerId>);
 }
 template <typename Io>
-void Fields(Io& io, Of<Io, event::WorkerConnected> e) {
-  io.Int("worker", e.worker, kAll<WorkerId>);
+void Fields(Io& io, FieldsOf<Io, event::WorkerConnected> e) {
+  io.Int("worker", e.worker, kAnyOf<WorkerId>);
 }
 template <typename Io>
-void Fields(Io& io, Of<Io, event::RankAsked> e) {
-  io.Int("worker", e.worker, kAll<WorkerId>);
+void Fields(Io& io, FieldsOf<Io, event::RankAsked> e) {
+  io.Int("worker", e.worker, kAnyOf<WorkerId>);
 }
 template <typename Io>
-void Fields(Io& io, Of<Io, event::AddressesRegistered> e) {
-  io.Int("worker", e.worker, kAll<WorkerId>);
+void Fields(Io& io, FieldsOf<Io, event::AddressesRegistered> e) {
+  io.Int("worker", e.worker, kAnyOf<WorkerId>);
 }
 template <typename Io>
-void Fields(Io& io, Of<Io, event::HostCopying> e) {
-  io.Int("host", e.host, kAll<int>);
+void Fields(Io& io, FieldsOf<Io, event::HostCopying> e) {
+  io.Int("host", e.host, kAnyOf<int>);
 }
 template <typename Io>
-void Fields(Io& io, Of<Io, event::HostLeaving> e) {
-  io.Int("host", e.host, kAll<int>);
+void Fields(Io& io, FieldsOf<Io, event::HostLeaving> e) {
+  io.Int("host", e.host, kAnyOf<int>);
   io.Time("in_ns", e.in, {-kTimes.max, kTimes.max});
 }
 template <typename Io>
-void Fields(Io& io, Of<Io, event::GenerationStopped> e) {
-  io.Int("generation", e.generation, kAll<Generation>);
-  io.Int("host", e.host, kAll<int>);
-  io.Int("swept", e.swept, kAll<uint32_t>);
-  io.Int("offered_port", e.offered_port, kAll<uint16_t>);
+void Fields(Io& io, FieldsOf<Io, event::GenerationStopped> e) {
+  io.Int("generation", e.generation, kAnyOf<Generation>);
+  io.Int("host", e.host, kAnyOf<int>);
+  io.Int("swept", e.swept, kAnyOf<uint32_t>);
+  io.Int("offered_port", e.offered_port, kAnyOf<uint16_t>);
 }
 template <typename Io>
-void Fields(Io& io, Of<Io, event::UserSignal> e) {
+void Fields(Io& io, FieldsOf<Io, event::UserSignal> e) {
   io.Int("signo", e.signo, kSignals);
 }
 template <typename Io>
-void Fields(Io&, Of<Io, event::ReaderGone>) {}
+void Fields(Io&, FieldsOf<Io, event::ReaderGone>) {}
 template <typename Io>
-void Fields(Io& io, Of<Io, event::OutputDamaged> e) {
-  Part(io, "why", e.why);
+void Fields(Io& io, FieldsOf<Io, event::OutputDamaged> e) {
+  Why(io, e.why);
 }
 template <typename Io>
-void Fields(Io& io, Of<Io, event::OutputBlocked> e) {
+void Fields(Io& io, FieldsOf<Io, event::OutputBlocked> e) {
   io.Flag("blocked", e.is_blocked);
 }
 template <typename Io>
-void Fields(Io&, Of<Io, event::Tick>) {}
+void Fields(Io&, FieldsOf<Io, event::Tick>) {}
 
 template <typename Io>
-void Fields(Io& io, Of<Io, RecordedEnd> end) {
+void Fields(Io& io, FieldsOf<Io, RecordedEnd> end) {
   io.Int("exit_code", end.exit_code, {0, 255});
   Code(io, end.error);
-  io.Int("generation", end.generation, kAll<Generation>);
+  io.Int("generation", end.generation, kAnyOf<Generation>);
   io.Int("size", end.size, {0, kMaxRanks});
-  io.Int("resets", end.resets, kAll<uint32_t>);
+  io.Int("resets", end.resets, kAnyOf<uint32_t>);
   io.Word("stale_events", end.stale_events);
+}
+
+template <typename Io>
+void Fields(Io& io, FieldsOf<Io, RecordHeader> header) {
+  io.Text("build", header.build);
+  io.Text("job_id", header.job_id);
+  io.Word("jitter_seed", header.jitter_seed);
+  io.Object("policy", header.policy, [](auto& part, auto& policy) { Fields(part, policy); });
 }
 
 // Creates the alternative with that index.
@@ -294,17 +240,17 @@ ElasticEvent EmptyEvent(size_t index, std::index_sequence<kIndices...>) {
   return event;
 }
 
-Json Begin(std::string_view kind, Duration at) {
-  Json object;
-  FieldsOut(object).Time("t", at, kTimes);
-  object["event"] = kind;
-  return object;
+// One line, which begins with its time and kind.
+template <typename T>
+std::string EncodeLine(std::string_view kind, Duration at, const T& value) {
+  return WriteFields([&](FieldWriter& io) {
+    io.Time("t", at, kTimes);
+    io.Text("event", kind);
+    Fields(io, value);
+  });
 }
 
-}  // namespace record
-
-using record::FieldsIn;
-using record::FieldsOut;
+}  // namespace
 
 RecordedEnd EndOf(const Verdict& verdict, const ElasticSnapshot& snapshot, Duration at) {
   return {.at = at,
@@ -317,29 +263,17 @@ RecordedEnd EndOf(const Verdict& verdict, const ElasticSnapshot& snapshot, Durat
 }
 
 std::string EncodeHeader(const RecordHeader& header) {
-  Json object;
-  object["schema"] = kRecordSchema;
-  object["build"] = header.build;
-  object["job_id"] = header.job_id;
-  object["jitter_seed"] = header.jitter_seed;
-  FieldsOut policy(object["policy"]);
-  Fields(policy, header.policy);
-  return DumpJson(object);
+  return WriteFields([&](FieldWriter& io) {
+    io.Text("schema", kRecordSchema);
+    Fields(io, header);
+  });
 }
 
 std::string EncodeEvent(const ElasticEvent& event, Duration at) {
-  Json object = record::Begin(NameOf(event), at);
-  FieldsOut out(object);
-  std::visit([&out](const auto& e) { Fields(out, e); }, event);
-  return DumpJson(object);
+  return std::visit([&](const auto& e) { return EncodeLine(NameOf(event), at, e); }, event);
 }
 
-std::string EncodeEnd(const RecordedEnd& end) {
-  Json object = record::Begin(record::kEnd, end.at);
-  FieldsOut out(object);
-  Fields(out, end);
-  return DumpJson(object);
-}
+std::string EncodeEnd(const RecordedEnd& end) { return EncodeLine(kEnd, end.at, end); }
 
 Status RecordDecoder::Wrong(std::string_view what) const {
   return {ErrorCode::kSpecInvalid, fmt::format("{}:{}: {}", file_name_, line_, what)};
@@ -348,7 +282,7 @@ Status RecordDecoder::Wrong(std::string_view what) const {
 Result<Json> RecordDecoder::Parse(ByteView text) const {
   Result<Json> object = ParseJson(text, kMaxRecordLineBytes);
   if (!object.ok()) return Wrong(object.status().message());
-  if (!object->is_object()) return Wrong("no JSON object");
+  if (!object->is_object()) return Wrong("the line must be a JSON object");
   return object;
 }
 
@@ -356,21 +290,14 @@ Result<RecordHeader> RecordDecoder::Header(ByteView line) {
   ++line_;
   HVDRAY_ASSIGN_OR_RETURN(const Json object, Parse(line));
   if (const auto schema = object.find("schema"); schema == object.end()) {
-    return Wrong("no recording: it has no schema");
+    return Wrong("this is no recording: schema is missing");
   } else if (*schema != kRecordSchema) {
-    return Wrong(fmt::format("not of schema {}", kRecordSchema));
+    return Wrong(fmt::format("schema must be {}", kRecordSchema));
   }
   RecordHeader header;
-  FieldsIn in(object, /*is_lenient=*/false);
-  in.Text("build", header.build);
-  in.Text("job_id", header.job_id);
-  in.Word("jitter_seed", header.jitter_seed);
-  if (const Json* found = in.Find("policy")) {
-    FieldsIn policy(*found, /*is_lenient=*/true);
-    Fields(policy, header.policy);
-    in.Adopt("policy", policy);
-  }
-  if (!in.fault().empty()) return Wrong(in.fault());
+  const Status status = ReadFields(object, FieldReader::Missing::kIsFault,
+                                   [&](FieldReader& io) { Fields(io, header); });
+  if (!status.ok()) return Wrong(status.message());
   const Status possible = CheckElasticPolicy(header.policy);
   if (!possible.ok()) return Wrong(possible.message());
   return header;
@@ -379,32 +306,32 @@ Result<RecordHeader> RecordDecoder::Header(ByteView line) {
 Result<RecordLine> RecordDecoder::Next(ByteView line) {
   ++line_;
   HVDRAY_ASSIGN_OR_RETURN(const Json object, Parse(line));
-  FieldsIn in(object, /*is_lenient=*/false);
+  Status status;
+  FieldReader io(object, FieldReader::Missing::kIsFault, status);
   Duration at{};
   std::string kind;
-  in.Time("t", at, record::kTimes);
-  in.Text("event", kind);
-  if (!in.fault().empty()) return Wrong(in.fault());
+  io.Time("t", at, kTimes);
+  io.Text("event", kind);
+  if (!status.ok()) return Wrong(status.message());
   if (at < last_) return Wrong("its time is before that of the line above");
   if (has_ended_) return Wrong("the job has ended in the line above");
   last_ = at;
-  if (kind == record::kEnd) {
+  if (kind == kEnd) {
     RecordedEnd end{.at = at};
-    Fields(in, end);
-    if (!in.fault().empty()) return Wrong(in.fault());
+    Fields(io, end);
+    if (!status.ok()) return Wrong(status.message());
     has_ended_ = true;
     return RecordLine(end);
   }
-  const auto name = std::find(record::kEvents.begin(), record::kEvents.end(), kind);
-  if (name == record::kEvents.end()) return Wrong("its event is none that is known");
-  RecordedEvent recorded{at,
-                         record::EmptyEvent(static_cast<size_t>(name - record::kEvents.begin()),
-                                            std::make_index_sequence<record::kEvents.size()>())};
-  std::visit([&in](auto& e) { Fields(in, e); }, recorded.event);
-  if (!in.fault().empty()) return Wrong(in.fault());
+  const auto name = std::find(kEvents.begin(), kEvents.end(), kind);
+  if (name == kEvents.end()) return Wrong("event must be a known kind");
+  RecordedEvent recorded{at, EmptyEvent(static_cast<size_t>(name - kEvents.begin()),
+                                        std::make_index_sequence<kEvents.size()>())};
+  std::visit([&io](auto& e) { Fields(io, e); }, recorded.event);
+  if (!status.ok()) return Wrong(status.message());
   return RecordLine(std::move(recorded));
 }
 
-std::string_view NameOf(const ElasticEvent& event) { return record::kEvents[event.index()]; }
+std::string_view NameOf(const ElasticEvent& event) { return kEvents[event.index()]; }
 
 }  // namespace hvdray

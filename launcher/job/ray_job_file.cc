@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/json_fields.h"
 #include "base/shown_text.h"
 #include "launcher/job/spec_json.h"
 #include "launcher/job/value_text.h"
@@ -24,7 +25,24 @@ bool IsKey(std::string_view key) {
          });
 }
 
-Status Wrong(const char* what) { return {ErrorCode::kProtocolError, what}; }
+template <typename Io>
+void Fields(Io& io, FieldsOf<Io, RayJobFile> job) {
+  io.Text("job_id", job.job_id, {1});
+  io.Text("build", job.build);
+  io.Text("key", job.key);
+  io.Require("key", IsKey(job.key), "must be 64 hex digits");
+  io.Flag("can_grow", job.can_grow);
+}
+
+// Pairs, since names may be any bytes as well.
+template <typename Io, typename List>
+void Variables(Io& io, List& variables) {
+  io.List("environment", variables, kAnyCount, [](auto& item, auto& variable) {
+    item.Exactly(2);
+    item.Bytes(0, variable.first);
+    item.Bytes(1, variable.second);
+  });
+}
 
 std::string StrategyName(RayStrategy strategy) {
   switch (strategy) {
@@ -74,33 +92,28 @@ std::string RayJobFileText(const RayJobFile& job) {
   // For the client's own way to the dashboard, and maybe a password: nobody on the nodes needs it.
   JobSpec spec = job.spec;
   spec.ray.headers = Setting<std::string>();
-  // Pairs, since a name too may be anything.
-  Json environment = Json::array();
-  for (const auto& [name, value] : job.environment.values()) {
-    environment.push_back(Json::array({BytesToJson(name), BytesToJson(value)}));
-  }
-  const Json json = {{"job_id", job.job_id},
-                     {"build", job.build},
-                     {"key", job.key},
-                     {"can_grow", job.can_grow},
-                     {"options", SpecToJson(spec)},
-                     {"environment", std::move(environment)}};
-  return DumpJson(json) + "\n";
+  const auto& values = job.environment.values();
+  return WriteFields([&](FieldWriter& io) {
+           Fields(io, job);
+           io.Raw("options", SpecToJson(spec));
+           const std::vector<std::pair<std::string, std::string>> variables(values.begin(),
+                                                                            values.end());
+           Variables(io, variables);
+         }) +
+         "\n";
 }
 
 Result<RayJobFile> ParseRayJobFile(ByteView text) {
   HVDRAY_ASSIGN_OR_RETURN(const Json json, ParseJson(text, kMaxRayJobFileBytes));
-  if (!json.is_object()) return Wrong("it is no JSON object");
   RayJobFile job;
-  HVDRAY_ASSIGN_OR_RETURN(job.job_id, JsonString(json, "job_id", ""));
-  HVDRAY_ASSIGN_OR_RETURN(job.build, JsonString(json, "build", ""));
-  HVDRAY_ASSIGN_OR_RETURN(job.key, JsonString(json, "key", ""));
-  HVDRAY_ASSIGN_OR_RETURN(job.can_grow, JsonBool(json, "can_grow", true));
-  if (job.job_id.empty()) return Wrong("it has no job_id");
-  if (!IsKey(job.key)) return Wrong("its key is not 64 hex digits");
-  const auto options = json.find("options");
-  if (options == json.end()) return Wrong("it has no options");
-  Result<JobSpec> spec = SpecFromJson(*options);
+  std::vector<std::pair<std::string, std::string>> variables;
+  HVDRAY_RETURN_IF_ERROR(
+      ReadFields(json, FieldReader::Missing::kKeepsDefault, [&](FieldReader& io) {
+        Fields(io, job);
+        io.Require("options", io.Has("options"), "is missing");
+        Variables(io, variables);
+      }));
+  Result<JobSpec> spec = SpecFromJson(json["options"]);
   if (!spec.ok()) {
     return std::move(spec)
         .status()
@@ -108,14 +121,7 @@ Result<RayJobFile> ParseRayJobFile(ByteView text) {
         .WithContext(fmt::format("options that '{}' wrote", ShownText(job.build)));
   }
   job.spec = std::move(spec).value();
-  const auto environment = json.find("environment");
-  if (environment == json.end()) return job;
-  for (const Json& pair : *environment) {
-    if (!pair.is_array() || pair.size() != 2) return Wrong("its environment is no list of pairs");
-    HVDRAY_ASSIGN_OR_RETURN(std::string name, BytesFromJson(pair[0]));
-    HVDRAY_ASSIGN_OR_RETURN(std::string value, BytesFromJson(pair[1]));
-    job.environment.Set(std::move(name), std::move(value));
-  }
+  for (auto& [name, value] : variables) job.environment.Set(std::move(name), std::move(value));
   return job;
 }
 

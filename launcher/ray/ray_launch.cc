@@ -17,7 +17,7 @@
 
 #include "agent/agent_run.h"
 #include "base/fd.h"
-#include "base/json.h"
+#include "base/json_fields.h"
 #include "base/log.h"
 #include "base/shown_text.h"
 #include "base/standard_streams.h"
@@ -67,13 +67,15 @@ Duration SetupLimit(const std::string& runtime_env) {
   constexpr int64_t kDefault = 600;
   constexpr int64_t kLongest = 86'400;
   const Result<Json> env = ParseJson(runtime_env);
-  const auto config = env.ok() && env->is_object() ? env->find("config") : env->end();
-  if (!env.ok() || config == env->end() || !config->is_object()) {
-    return std::chrono::seconds(kDefault);
+  int64_t limit = kDefault;
+  if (env.ok()) {  // a limit that is missing or invalid leaves the default
+    (void)ReadFields(*env, FieldReader::Missing::kKeepsDefault, [&limit](FieldReader& io) {
+      io.Object("config", limit, [](FieldReader& config, int64_t& seconds) {
+        config.Int("setup_timeout_seconds", seconds, {-1, kLongest});
+      });
+    });
   }
-  const Result<int64_t> limit = JsonInt(*config, "setup_timeout_seconds", kDefault, -1, kLongest);
-  if (!limit.ok()) return std::chrono::seconds(kDefault);
-  return std::chrono::seconds(*limit < 0 ? kLongest : *limit);
+  return std::chrono::seconds(limit < 0 ? kLongest : limit);
 }
 
 wire::GpuVisibility VisibilityOf(const RaySpec& ray) {

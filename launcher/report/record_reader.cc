@@ -7,7 +7,7 @@
 #include <charconv>
 #include <utility>
 
-#include "base/json.h"
+#include "base/json_fields.h"
 #include "launcher/job/placement.h"
 
 namespace hvdray {
@@ -113,19 +113,18 @@ Status RecordReader::FinishEnd() {
   };
   const Result<Json> json = ParseJson(kept_);
   if (!json.ok()) return refused(json.status());
-  if (!json->is_object()) return refused({ErrorCode::kProtocolError, "no object"});
   StreamEnd end;
-  const Result<int64_t> code = JsonInt(*json, "exit_code", -1, 0, kMaxExitCode);
-  if (!code.ok()) return refused(code.status());
-  if (*code < 0) return refused({ErrorCode::kProtocolError, "no exit_code"});
-  end.exit_code = static_cast<int>(*code);
+  const Status status = ReadFields(*json, FieldReader::Missing::kIsFault, [&end](FieldReader& io) {
+    io.Int("exit_code", end.exit_code, {0, kMaxExitCode});
+  });
+  if (!status.ok()) return refused(status);
   const auto error = json->find("error");
-  if (error != json->end() && error->is_object()) {
-    const Result<std::string> label = JsonString(*error, "code", "");
-    if (label.ok()) end.error_code = *label;
-    const Result<std::string> message = JsonString(*error, "message", "");
-    if (message.ok()) end.error_message = *message;
-  }
+  const auto take = [&](const char* key, std::string& text) {
+    if (error == json->end() || !error->is_object() || !error->contains(key)) return;
+    if ((*error)[key].is_string()) text = (*error)[key].get<std::string>();
+  };
+  take("code", end.error_code);
+  take("message", end.error_message);
   is_at_end_ = true;
   handlers_.on_end(std::move(end));
   return {};

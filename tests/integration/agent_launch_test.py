@@ -486,8 +486,8 @@ def test_without_ray_driver_the_job_ends(launch):
 # ---- what can't be
 
 def test_a_job_file_that_is_none_is_said_in_the_log(launch):
-    for text, why in (("{", "invalid JSON at byte"), ("{}", "it has no job_id"),
-                      (json.dumps({"job_id": "j", "key": "k"}), "its key is not 64 hex digits")):
+    for text, why in (("{", "invalid JSON at byte"), ("{}", "job_id must be a string"),
+                      (json.dumps({"job_id": "j", "key": "k"}), "key must be 64 hex digits")):
         job = launch({"command": ["true"]}, text=text)
         assert job.job.process.wait(20) == 125
         assert why in job.log_text() and "/job.json" in job.log_text()

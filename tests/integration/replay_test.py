@@ -99,11 +99,11 @@ def test_another_end_than_the_recorded_one_is_told(replay, tmp_path):
 
 @pytest.mark.parametrize("change, said", [
     (lambda lines: [], ":1: the file is empty [HVD-E0102]"),
-    (lambda lines: ["{}"], ":1: no recording: it has no schema"),
-    (lambda lines: lines[1:], ":1: no recording: it has no schema"),
+    (lambda lines: ["{}"], ":1: this is no recording: schema is missing"),
+    (lambda lines: lines[1:], ":1: this is no recording: schema is missing"),
     (lambda lines: lines[:5] + ['{"t":1}'] + lines[5:], ":6: event is missing"),
     (lambda lines: lines[:5] + [""] + lines[5:], ":6: invalid JSON at byte 1"),
-    (lambda lines: lines[:5] + [lines[5].replace('"t":', '"t":-')], ":6: t is not within 0 to "),
+    (lambda lines: lines[:5] + [lines[5].replace('"t":', '"t":-')], ":6: t must be within 0 to "),
     (lambda lines: lines[:9] + lines[2:], ":10: its time is before that of the line above"),
     (lambda lines: lines + lines[-1:], ": the job has ended in the line above"),
 ], ids=["empty", "other_json", "no_header", "no_event", "blank", "negative", "back", "behind_end"])

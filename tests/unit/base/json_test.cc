@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <limits>
-
 namespace hvdray {
 namespace {
 
@@ -54,45 +52,6 @@ TEST(ParseJsonTest, RefusesAnObjectOfMoreThan4096KeysButNotManyObjects) {
 
 TEST(DumpJsonTest, ReplacesBytesThatAreNotUtf8) {
   EXPECT_EQ(DumpJson(Json("a\xff")), "\"a\xef\xbf\xbd\"");
-}
-
-TEST(JsonIntTest, MissingKeyGivesTheFallback) {
-  EXPECT_EQ(JsonInt(Json::object(), "n", 7, 0, 10).value(), 7);
-}
-
-TEST(JsonIntTest, RefusesOtherTypesAndNumbersOutOfRange) {
-  for (const char* text : {R"({"n":"1"})", R"({"n":1.0})", R"({"n":true})", R"({"n":null})",
-                           R"({"n":-1})", R"({"n":11})", R"({"n":1e99})",
-                           R"({"n":18446744073709551615})", R"({"n":99999999999999999999999})"}) {
-    const Result<Json> json = ParseJson(text);
-    ASSERT_TRUE(json.ok() || json.status().code() == ErrorCode::kProtocolError) << text;
-    if (!json.ok()) continue;
-    const Result<int64_t> number = JsonInt(*json, "n", 0, 0, 10);
-    ASSERT_FALSE(number.ok()) << text;
-    EXPECT_NE(number.status().message().find("JSON key n"), std::string::npos);
-  }
-  const Json top = {{"n", std::numeric_limits<uint64_t>::max()}};
-  EXPECT_FALSE(
-      JsonInt(top, "n", 0, std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max())
-          .ok());
-}
-
-TEST(JsonIntTest, AcceptsBothEndsOfTheRange) {
-  EXPECT_EQ(JsonInt(Json{{"n", 0}}, "n", 5, 0, 10).value(), 0);
-  EXPECT_EQ(JsonInt(Json{{"n", 10}}, "n", 5, 0, 10).value(), 10);
-  EXPECT_EQ(JsonInt(Json{{"n", -3}}, "n", 5, -3, 10).value(), -3);
-}
-
-TEST(JsonBoolTest, TakesOnlyTrueAndFalse) {
-  EXPECT_TRUE(JsonBool(Json{{"b", true}}, "b", false).value());
-  EXPECT_TRUE(JsonBool(Json::object(), "b", true).value());
-  EXPECT_FALSE(JsonBool(Json{{"b", 1}}, "b", false).ok());
-}
-
-TEST(JsonStringTest, TakesOnlyStrings) {
-  EXPECT_EQ(JsonString(Json{{"s", "x"}}, "s", "y").value(), "x");
-  EXPECT_EQ(JsonString(Json::object(), "s", "y").value(), "y");
-  EXPECT_FALSE(JsonString(Json{{"s", 1}}, "s", "y").ok());
 }
 
 }  // namespace

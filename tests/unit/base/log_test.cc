@@ -98,9 +98,9 @@ TEST_F(LogTest, JsonLinesParseWhateverTheTextHolds) {
   EXPECT_EQ(std::count(line.begin(), line.end(), '\n'), 1) << line;
   const Result<Json> json = ParseJson(line);
   ASSERT_TRUE(json.ok()) << line;
-  EXPECT_EQ(JsonString(*json, "level", "").value(), "error");
-  EXPECT_EQ(JsonString(*json, "where", "").value(), "where \"here\"");
-  const std::string message = JsonString(*json, "message", "").value();
+  EXPECT_EQ((*json)["level"], "error");
+  EXPECT_EQ((*json)["where"], "where \"here\"");
+  const auto message = (*json)["message"].get<std::string>();
   EXPECT_NE(message.find("quote \" slash \\ newline \n tab \t nul \x01"), std::string::npos);
 }
 
@@ -119,9 +119,9 @@ TEST_F(LogTest, ALineForTheUserIsPlainOrAnObjectAndKnowsNoLevel) {
   const Result<Json> json =
       ParseJson(StderrOf([] { Tell(LogLevel::kWarning, "hvdray run", "text"); }));
   ASSERT_TRUE(json.ok());
-  EXPECT_EQ(JsonString(*json, "level", "").value(), "warn");
-  EXPECT_EQ(JsonString(*json, "where", "").value(), "hvdray run");
-  EXPECT_EQ(JsonString(*json, "message", "").value(), "text");
+  EXPECT_EQ((*json)["level"], "warn");
+  EXPECT_EQ((*json)["where"], "hvdray run");
+  EXPECT_EQ((*json)["message"], "text");
 }
 
 TEST_F(LogTest, LinesOfThreadsDoNotMix) {

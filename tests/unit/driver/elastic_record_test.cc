@@ -277,30 +277,30 @@ TEST(ElasticRecordTest, WhatIsWrongIsNamedWithItsLine) {
   const std::pair<const char*, const char*> cases[] = {
       {"", "job.record:2: invalid JSON at byte 1"},
       {"\xff\xfe", "job.record:2: invalid JSON at byte 1"},
-      {"[1]", "job.record:2: no JSON object"},
+      {"[1]", "job.record:2: the line must be a JSON object"},
       {R"({"event":"tick"})", "job.record:2: t is missing"},
-      {R"({"t":-1,"event":"tick"})", "job.record:2: t is not within 0 to 946080000000000000"},
+      {R"({"t":-1,"event":"tick"})", "job.record:2: t must be within 0 to 946080000000000000"},
       {R"({"t":18446744073709551615,"event":"tick"})",
-       "job.record:2: t is not within 0 to 946080000000000000"},
-      {R"({"t":1.5,"event":"tick"})", "job.record:2: t is no whole number"},
-      {R"({"t":1,"event":"tock"})", "job.record:2: its event is none that is known"},
-      {R"({"t":1,"event":7})", "job.record:2: event is no string"},
+       "job.record:2: t must be within 0 to 946080000000000000"},
+      {R"({"t":1.5,"event":"tick"})", "job.record:2: t must be a whole number"},
+      {R"({"t":1,"event":"tock"})", "job.record:2: event must be a known kind"},
+      {R"({"t":1,"event":7})", "job.record:2: event must be a string"},
       {R"({"t":1,"event":"rank_asked"})", "job.record:2: worker is missing"},
       {R"({"t":1,"event":"rank_asked","worker":-1})",
-       "job.record:2: worker is not within 0 to 4294967295"},
+       "job.record:2: worker must be within 0 to 4294967295"},
       {R"({"t":1,"event":"signal","signo":2147483647})",
-       "job.record:2: signo is not within 1 to 64"},
+       "job.record:2: signo must be within 1 to 64"},
       {R"({"t":1,"event":"output_blocked","blocked":1})",
-       "job.record:2: blocked is not true or false"},
+       "job.record:2: blocked must be true or false"},
       {R"({"t":1,"event":"host_lost","host":1,"why":"gone"})",
-       "job.record:2: why of which no object"},
+       "job.record:2: why must be an object"},
       {R"({"t":1,"event":"host_lost","host":1,"why":{"code":"x","message":"","hint":""}})",
-       "job.record:2: why of which code is none that is known"},
+       "job.record:2: why.code must be a known error"},
       {R"({"t":1,"event":"hosts_discovered","final":true,"hosts":{}})",
-       "job.record:2: hosts is no list"},
+       "job.record:2: hosts must be a list"},
       {R"({"t":1,"event":"hosts_discovered","final":true,"hosts":[{"host":"a b","slots":1,)"
        R"("address":"","user":"","port":0}]})",
-       "job.record:2: hosts has a host without a fit name"},
+       "job.record:2: hosts[0].host must be a name"},
   };
   for (const auto& [line, message] : cases) EXPECT_EQ(MessageOf(line), message) << line;
 }
@@ -310,7 +310,7 @@ TEST(ElasticRecordTest, HostsThatWouldEatTheMemoryAreRefused) {
   std::string list = host;
   for (int i = 0; i < 16; ++i) list += "," + host;
   EXPECT_EQ(MessageOf(R"({"t":1,"event":"hosts_discovered","final":true,"hosts":[)" + list + "]}"),
-            "job.record:2: hosts has too many slots");
+            "job.record:2: hosts[16].slots must not bring the list over 1048576 slots");
 }
 
 TEST(ElasticRecordTest, TimeGoesForwardAndNothingFollowsTheEnd) {
@@ -326,14 +326,14 @@ TEST(ElasticRecordTest, TimeGoesForwardAndNothingFollowsTheEnd) {
 
 TEST(ElasticRecordTest, AFirstLineOfAnotherKindIsRefused) {
   const std::pair<std::string, const char*> cases[] = {
-      {"{}", "f:1: no recording: it has no schema"},
-      {R"({"schema":"hvdray.events/1"})", "f:1: not of schema hvdray.record/1"},
+      {"{}", "f:1: this is no recording: schema is missing"},
+      {R"({"schema":"hvdray.events/1"})", "f:1: schema must be hvdray.record/1"},
       {R"({"schema":"hvdray.record/1"})", "f:1: build is missing"},
       {R"({"schema":"hvdray.record/1","build":"","job_id":"","jitter_seed":-1,"policy":{}})",
-       "f:1: jitter_seed is no whole number"},
+       "f:1: jitter_seed must be a whole number from 0"},
       {R"({"schema":"hvdray.record/1","build":"","job_id":"","jitter_seed":1,)"
        R"("policy":{"mode":"solo"}})",
-       "f:1: policy of which mode is none of the words that it may be"},
+       "f:1: policy.mode must be one of horovod, gang"},
       {R"({"schema":"hvdray.record/1","build":"","job_id":"","jitter_seed":1,)"
        R"("policy":{"np":2,"min_np":3}})",
        "f:1: --min-np 3 does not fit -np 2"},

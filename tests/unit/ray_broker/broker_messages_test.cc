@@ -102,32 +102,34 @@ TEST(BrokerMessagesTest, WhatIsWrongIsNamed) {
   }
   EXPECT_EQ(Refusal(R"({"goodbye": {}})"), "unknown kind of message");
   const std::pair<const char*, const char*> cases[] = {
-      {R"({"hello": 1})", "hello is not an object"},
-      {R"({"hello": {}})", "ray is not a non-empty string"},
-      {R"({"hello": {"ray": 2}})", "ray is not a string"},
+      {R"({"hello": 1})", "hello must be an object"},
+      {R"({"hello": {}})", "hello.ray must be a string that is not empty"},
+      {R"({"hello": {"ray": 2}})", "hello.ray must be a string"},
       {R"({"hello": {"ray": "2", "node_id": "a", "node_ip": "b", "logs": "c", "raylet_pid": -1}})",
-       "raylet_pid is not in range"},
-      {R"({"nodes": {}})", "nodes is not an array"},
-      {R"({"nodes": [1]})", "nodes is not an array of objects"},
-      {R"({"nodes": [{"ip": "x"}]})", "id is not a non-empty string"},
-      {R"({"nodes": [{"id": "x", "is_alive": 1}]})", "is_alive is not true or false"},
-      {R"({"nodes": [{"id": "x", "total": []}]})", "total is not an object"},
-      {R"({"nodes": [{"id": "x", "free": {"CPU": "1"}}]})", "free is not an object of numbers"},
-      {R"({"nodes": [{"id": "x", "labels": {"a": 1}}]})", "labels is not an object of strings"},
-      {R"({"group": {"name": "g"}})", "state is not a non-empty string"},
-      {R"({"group": {"name": "g", "state": "odd"}})", "state is not a group state"},
+       "hello.raylet_pid must be within 0 to 2147483647"},
+      {R"({"nodes": {}})", "nodes must be a list"},
+      {R"({"nodes": [1]})", "nodes[0] must be an object"},
+      {R"({"nodes": [{"ip": "x"}]})", "nodes[0].id must be a string that is not empty"},
+      {R"({"nodes": [{"id": "x", "is_alive": 1}]})", "nodes[0].is_alive must be true or false"},
+      {R"({"nodes": [{"id": "x", "total": []}]})", "nodes[0].total must be an object"},
+      {R"({"nodes": [{"id": "x", "free": {"CPU": "1"}}]})", "nodes[0].free.CPU must be a number"},
+      {R"({"nodes": [{"id": "x", "labels": {"a": 1}}]})", "nodes[0].labels.a must be a string"},
+      {R"({"group": {"name": "g"}})", "group.state is missing"},
+      {R"({"group": {"name": "g", "state": "odd"}})",
+       "group.state must be one of pending, created, rescheduling, removed, failed"},
       {R"({"group": {"name": "g", "state": "created", "bundles": "a"}})",
-       "bundles is not an array"},
+       "group.bundles must be a list"},
       {R"({"group": {"name": "g", "state": "created", "bundles": [null]}})",
-       "bundles is not an array of strings"},
-      {R"({"seat": {"state": "ended"}})", "seat is not a seat number"},
-      {R"({"seat": {"seat": 65536, "state": "ended"}})", "seat is not in range"},
-      {R"({"seat": {"seat": 1, "state": "odd"}})", "state is not a seat state"},
-      {R"({"seat": {"seat": 1, "state": "started"}})", "node_id is not a non-empty string"},
-      {R"({"signal": 0})", "signal is not in range"},
-      {R"({"signal": "TERM"})", "signal is not an integer"}};
+       "group.bundles[0] must be a string"},
+      {R"({"seat": {"state": "ended"}})", "seat.seat is missing"},
+      {R"({"seat": {"seat": 65536, "state": "ended"}})", "seat.seat must be within 0 to 65535"},
+      {R"({"seat": {"seat": 1, "state": "odd"}})", "seat.state must be one of started, ended"},
+      {R"({"seat": {"seat": 1, "state": "started"}})",
+       "seat.node_id must be a string that is not empty"},
+      {R"({"signal": 0})", "signal must be within 1 to 64"},
+      {R"({"signal": "TERM"})", "signal must be a whole number"}};
   for (const auto& [line, fault] : cases) {
-    EXPECT_EQ(Refusal(line), std::string("JSON key ") + fault) << line;
+    EXPECT_EQ(Refusal(line), fault) << line;
   }
 }
 

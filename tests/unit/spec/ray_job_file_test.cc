@@ -49,18 +49,18 @@ TEST(RayJobFileTest, WhatAProxyAsksTheClientForStaysWithTheClient) {
 
 TEST(RayJobFileTest, AFileThatCannotBeTheClientsIsRefused) {
   EXPECT_EQ(WhyNot(""), "invalid JSON at byte 1");
-  EXPECT_EQ(WhyNot("[]"), "it is no JSON object");
-  EXPECT_EQ(WhyNot("{}"), "it has no job_id");
-  EXPECT_EQ(WhyNot(R"({"job_id":"j","key":"abc"})"), "its key is not 64 hex digits");
+  EXPECT_EQ(WhyNot("[]"), "must be an object");
+  EXPECT_EQ(WhyNot("{}"), "job_id must be a string that is not empty");
+  EXPECT_EQ(WhyNot(R"({"job_id":"j","key":"abc"})"), "key must be 64 hex digits");
   RayJobFile job = Sample();
   job.key[3] = 'G';
-  EXPECT_EQ(WhyNot(RayJobFileText(job)), "its key is not 64 hex digits");
+  EXPECT_EQ(WhyNot(RayJobFileText(job)), "key must be 64 hex digits");
   const std::string begin = R"({"job_id":"j","key":")" + std::string(64, '0') + "\"";
-  EXPECT_EQ(WhyNot(begin + "}"), "it has no options");
+  EXPECT_EQ(WhyNot(begin + "}"), "options is missing");
   EXPECT_EQ(WhyNot(begin + R"(,"options":{}})"),
             "options that '' wrote: the settings are not hvdray.spec/1");
   EXPECT_EQ(WhyNot(begin + R"(,"options":{"schema":"hvdray.spec/1"},"environment":{"A":"b"}})"),
-            "its environment is no list of pairs");
+            "environment must be a list");
   EXPECT_EQ(WhyNot(begin + R"(,"options":{"schema":"hvdray.spec/1"},"of_tomorrow":1})"), "taken");
 }
 

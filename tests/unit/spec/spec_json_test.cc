@@ -151,7 +151,7 @@ TEST(SpecJsonTest, EveryFieldComesBackWithItsOrigin) {
     Filler filler(seed);
     ForEachSpecField(spec, filler);
     // As text, since that is how it travels.
-    const Result<Json> json = ParseJson(DumpJson(SpecToJson(spec)));
+    const Result<Json> json = ParseJson(SpecToJson(spec));
     ASSERT_TRUE(json.ok());
     const Result<JobSpec> read = SpecFromJson(*json);
     ASSERT_TRUE(read.ok()) << read.status().ToString();
@@ -168,7 +168,7 @@ TEST(SpecJsonTest, EveryWordOfEveryChoiceComesBack) {
       JobSpec spec;
       using T = std::remove_cvref_t<decltype(*(spec.*field))>;
       (spec.*field).Set(static_cast<T>(i), "flag");
-      const Result<JobSpec> read = SpecFromJson(SpecToJson(spec));
+      const Result<JobSpec> read = SpecFromJson(*ParseJson(SpecToJson(spec)));
       ASSERT_TRUE(read.ok());
       EXPECT_EQ(static_cast<int>(*((*read).*field)), i);
     }
@@ -186,7 +186,7 @@ TEST(SpecJsonTest, EveryWordOfEveryChoiceComesBack) {
     spec.ray.backend.Set(static_cast<Backend>(i % 3), "flag");
     spec.ray.gpu_choice.Set(static_cast<GpuChoice>(i % 2), "flag");
     spec.print_plan.Set(static_cast<PlanFormat>(i % 2), "flag");
-    const Result<JobSpec> read = SpecFromJson(SpecToJson(spec));
+    const Result<JobSpec> read = SpecFromJson(*ParseJson(SpecToJson(spec)));
     ASSERT_TRUE(read.ok());
     EXPECT_EQ(*read->ray.strategy, *spec.ray.strategy);
     EXPECT_EQ(*read->ray.backend, *spec.ray.backend);
@@ -196,8 +196,7 @@ TEST(SpecJsonTest, EveryWordOfEveryChoiceComesBack) {
 }
 
 TEST(SpecJsonTest, ASpecOfDefaultsIsShort) {
-  EXPECT_EQ(DumpJson(SpecToJson(JobSpec{})),
-            R"({"schema":"hvdray.spec/1","settings":{},"origins":{}})");
+  EXPECT_EQ(SpecToJson(JobSpec{}), R"({"schema":"hvdray.spec/1","settings":{},"origins":{}})");
 }
 
 TEST(SpecJsonTest, UnknownKeysArePassedOverAndMissingOnesKeepTheirDefault) {
@@ -221,21 +220,21 @@ TEST(SpecJsonTest, AnotherSchemaAndValuesOfAnotherKindAreRefusedByName) {
   const auto of = [&why](const std::string& setting) {
     return why((R"({"schema":"hvdray.spec/1","settings":{)" + setting + "}}").c_str());
   };
-  EXPECT_EQ(of(R"("np":"4")"), "np: must be a whole number");
-  EXPECT_EQ(of(R"("np":4000000000)"), "np: must be in range");
-  EXPECT_EQ(of(R"("np":18446744073709551615)"), "np: must be in range");
-  EXPECT_EQ(of(R"("master_port":-1)"), "master_port: must be in range");
-  EXPECT_EQ(of(R"("grace":0.5)"), "grace: must be a whole number");
-  EXPECT_EQ(of(R"("command":"true")"), "command: must be a list");
-  EXPECT_EQ(of(R"("command":[1])"), "command: must be a text");
-  EXPECT_EQ(of(R"("command":[{"base64":"?"}])").substr(0, 9), "command: ");
-  EXPECT_EQ(of(R"("is_quiet":1)"), "is_quiet: must be true or false");
-  EXPECT_EQ(of(R"("color":"red")"), "color: must be a word that this version knows");
-  EXPECT_EQ(of(R"("hosts":["a:2"])"), "hosts: must be objects");
+  EXPECT_EQ(of(R"("np":"4")"), "np must be a whole number");
+  EXPECT_EQ(of(R"("np":4000000000)"), "np must be within -2147483648 to 2147483647");
+  EXPECT_EQ(of(R"("np":18446744073709551615)"), "np must be within -2147483648 to 2147483647");
+  EXPECT_EQ(of(R"("master_port":-1)"), "master_port must be within 0 to 65535");
+  EXPECT_EQ(of(R"("grace":0.5)"), "grace must be a whole number");
+  EXPECT_EQ(of(R"("command":"true")"), "command must be a list");
+  EXPECT_EQ(of(R"("command":[1])"), "command[0] must be a string");
+  EXPECT_EQ(of(R"("command":[{"base64":"?"}])"), "command[0] must be base64 of at most 16 MiB");
+  EXPECT_EQ(of(R"("is_quiet":1)"), "is_quiet must be true or false");
+  EXPECT_EQ(of(R"("color":"red")"), "color must be one of auto, always, never");
+  EXPECT_EQ(of(R"("hosts":["a:2"])"), "hosts[0] must be an object");
   EXPECT_EQ(of(R"("blacklist_cooldown_range":[1])"),
-            "blacklist_cooldown_range: must be two whole numbers");
-  EXPECT_EQ(of(R"("ray.cpus_per_slot":"1")"), "ray.cpus_per_slot: must be a number");
-  EXPECT_EQ(of(R"("tunables":[])"), "tunables: must be an object");
+            "blacklist_cooldown_range must be a list of 2");
+  EXPECT_EQ(of(R"("ray.cpus_per_slot":"1")"), "ray.cpus_per_slot must be a number");
+  EXPECT_EQ(of(R"("tunables":[])"), "tunables must be an object");
 }
 
 }  // namespace
