@@ -43,41 +43,26 @@ constexpr Duration kRestOfInit = std::chrono::seconds(1);
 
 ElasticDriver::ElasticDriver(ElasticPolicy policy, uint64_t jitter_seed, TimePoint now,
                              StateChangeFn on_change)
-    : policy_(policy),
-      on_change_(on_change),
-      begun_(now),
+    : JobDriver(
+          {.grace = policy.grace, .timeout = policy.timeout, .stop_margin = policy.stop_margin},
+          ElasticState::kGathering, now, on_change),
+      policy_(policy),
       registry_(policy.cooldown, jitter_seed),
-      roster_(std::move(on_change)),
-      now_(now),
-      state_deadline_(now + policy.elastic_timeout) {
-  if (policy_.timeout > Duration::zero()) job_deadline_ = now + policy_.timeout;
+      roster_(std::move(on_change)) {
+  state_deadline_ = now + policy.elastic_timeout;
 }
 
 std::vector<ElasticEffect> ElasticDriver::Handle(const ElasticEvent& event, TimePoint now) {
-  if (IsTerminal(state_)) return {};
-  now_ = std::max(now_, now);
-  effects_.clear();
-  const bool was_unlimited = IsDrainUnlimited();
-  std::visit([this](const auto& e) { On(e); }, event);
-  Settle();
-  ExpireDeadlines();
-  Settle();
-  // The limit that was suspended while the reader was slow starts now.
-  if (was_unlimited && !IsDrainUnlimited() && state_ == ElasticState::kStopping) {
-    state_deadline_ = std::max(*state_deadline_, now_ + policy_.stop_margin);
-  }
-  RingBell();
-  return std::exchange(effects_, {});
+  return Take(now, [&] { std::visit([this](const auto& e) { On(e); }, event); });
 }
 
 std::optional<TimePoint> ElasticDriver::NextDeadline() const {
-  if (IsTerminal(state_)) return std::nullopt;
-  std::optional<TimePoint> next = job_deadline_;
+  if (IsTerminal(state())) return std::nullopt;
+  std::optional<TimePoint> next = NextLimit();
   const auto add = [&next](const std::optional<TimePoint>& one) {
     if (one) next = next ? std::min(*next, *one) : *one;
   };
-  if (!IsDrainUnlimited()) add(state_deadline_);
-  if (state_ == ElasticState::kStopping) return next;
+  if (state() == ElasticState::kStopping) return next;
   add(registry_.NextExpiry());
   if (const auto limit = registry_.NextConnectLimit()) add(limit->first);
   add(approach_.settle_deadline);
@@ -91,7 +76,7 @@ std::optional<TimePoint> ElasticDriver::NextDeadline() const {
 }
 
 ElasticSnapshot ElasticDriver::Snapshot() const {
-  return {.state = state_,
+  return {.state = state(),
           .generation = generation_,
           .size = static_cast<int>(round_.members.size()),
           .counts = roster_.counts(),
@@ -118,7 +103,7 @@ void ElasticDriver::On(const event::DiscoveryFailed& e) {
 void ElasticDriver::On(const event::HostReady& e) {
   if (!registry_.MarkReady(e.host, e.facts.offered_port)) return Count(false);
   // With many connecting agents, looking at all hosts for each of them would cost quadratic time.
-  const bool is_one_of_many = state_ == ElasticState::kGathering && registry_.connecting() > 0 &&
+  const bool is_one_of_many = state() == ElasticState::kGathering && registry_.connecting() > 0 &&
                               (approach_.settle_deadline || registry_.ready_slots() < policy_.np);
   if (!is_one_of_many) approach_.is_dirty = true;
 }
@@ -137,24 +122,24 @@ void ElasticDriver::On(const event::ProcessExited& e) {
   const Process* process = roster_.Living(e.worker);
   if (process == nullptr) return Count(false);
   const bool is_ours = process->is_told_to_end;
-  const ElasticRoster::Role role = process->role;
-  roster_.MarkEnded(e.worker, e.status, now_);
+  const WorkerRoster::Role role = process->role;
+  roster_.MarkEnded(e.worker, e.status, /*was_stopping=*/is_ours, now_);
   approach_.is_dirty = true;
   if (is_ours) roster_.MarkVictim(e.worker);
-  if (state_ == ElasticState::kStopping) return;
-  if (role == ElasticRoster::Role::kMember && Rejoin(e.worker)) return;
+  if (state() == ElasticState::kStopping) return;
+  if (role == WorkerRoster::Role::kMember && Rejoin(e.worker)) return;
   if (is_ours) {
     // A worker given up in hvd.init() that can't be replaced is lost to the others like a failed
     // one.
-    if (role == ElasticRoster::Role::kMember && policy_.repairs_barriers) NoteBroken();
+    if (role == WorkerRoster::Role::kMember && policy_.repairs_barriers) NoteBroken();
     return;
   }
   switch (role) {
-    case ElasticRoster::Role::kNewcomer:
+    case WorkerRoster::Role::kNewcomer:
       return NewcomerDied(e.worker);
-    case ElasticRoster::Role::kRemoved:
+    case WorkerRoster::Role::kRemoved:
       return;
-    case ElasticRoster::Role::kMember:
+    case WorkerRoster::Role::kMember:
       if (!e.status.is_success()) return MemberFailed(e.worker);
       if (++round_.done == 1) round_.first_done = e.worker;
       return;
@@ -186,57 +171,32 @@ void ElasticDriver::On(const event::HostLeaving& e) {
 }
 
 void ElasticDriver::On(const event::GenerationStopped& e) {
-  if (ending_.unstopped.erase(e.host) == 0) return Count(false);
+  if (unstopped_.erase(e.host) == 0) return Count(false);
   in_use_.erase(e.host);
   ending_.swept += e.swept;
   registry_.OfferPort(e.host, e.offered_port);
   for (const WorkerId worker : roster_.LivingOn(e.host)) roster_.MarkLost(worker, now_);
 }
 
-void ElasticDriver::On(const event::UserSignal& e) {
-  ++ending_.signals;
-  const bool was_stopping = state_ == ElasticState::kStopping;
-  if (ending_.signals == 1) {
-    Cause cause = InterruptedCause(e.signo);
-    if (was_stopping) {
-      Say("the workers are being stopped already; once more to kill them now");
-    } else if (!in_use_.empty()) {
-      Say(StopNotice(e.signo, policy_.grace));
-    }
-    EndBy(std::move(cause));
-  } else if (ending_.signals == 2 && was_stopping) {
-    Say("killing all workers");
-    StopAll(Duration::zero());
-  }
-}
-
-void ElasticDriver::On(const event::ReaderGone&) { EndBy(ReaderGoneCause()); }
-
-void ElasticDriver::On(const event::OutputDamaged& e) {
-  if (std::string text = ending_.NoteDamage(e.why); !text.empty()) Say(std::move(text));
-}
-
-void ElasticDriver::On(const event::OutputBlocked& e) { ending_.is_output_blocked = e.is_blocked; }
-
-void ElasticDriver::Settle() {
+void ElasticDriver::Advance() {
   for (;;) {
-    const ElasticState state = state_;
+    const ElasticState before = state();
     const CauseKind kind = ending_.cause.kind;
-    Advance();
+    Step();
     // A cause found just now has consequences, too.
-    if (state_ == state && ending_.cause.kind == kind) return;
+    if (state() == before && ending_.cause.kind == kind) return;
   }
 }
 
 // Takes one step from the known facts.
-void ElasticDriver::Advance() {
-  if (ending_.cause.kind != CauseKind::kNone && state_ != ElasticState::kStopping &&
-      !IsTerminal(state_)) {
+void ElasticDriver::Step() {
+  if (ending_.cause.kind != CauseKind::kNone && state() != ElasticState::kStopping &&
+      !IsTerminal(state())) {
     // Processes left by a successful gang are not workers: they get no grace.
     const bool is_all_over = roster_.counts().living == 0;
     return StopAll(is_all_over ? Duration::zero() : policy_.grace);
   }
-  switch (state_) {
+  switch (state()) {
     case ElasticState::kGathering:
       return AdvanceGathering();
     case ElasticState::kRunning:
@@ -252,50 +212,28 @@ void ElasticDriver::Advance() {
     case ElasticState::kRestarting:
       return AdvanceRestarting();
     case ElasticState::kStopping:
-      if (ending_.unstopped.empty()) Finish();
+      if (unstopped_.empty()) Finish();
       return;
     case ElasticState::kFinished:
       return;
   }
 }
 
-// The only place that changes the state.
-void ElasticDriver::Enter(ElasticState to) {
-  if (to == state_) return;
-  const ElasticState from = std::exchange(state_, to);
-  HVDRAY_CHECK(CanFollow(from, to));
-  state_deadline_.reset();
-  if (on_change_) {
-    on_change_({.when = now_,
-                .generation = generation_,
-                .rank = -1,
-                .from = NameOf(from),
-                .to = NameOf(to)});
-  }
-}
-
-void ElasticDriver::ExpireDeadlines() {
+void ElasticDriver::ExpireOthers() {
+  if (state() == ElasticState::kStopping || IsTerminal(state())) return;
   if (registry_.Expire(now_) != UpdateCode::kNone) approach_.is_dirty = true;
-  if (job_deadline_ && now_ >= *job_deadline_) {
-    job_deadline_.reset();
-    ending_.is_timed_out = true;
-    EndBy(TimeoutCause(policy_.timeout));
-  }
-  if (state_deadline_ && now_ >= *state_deadline_ && !IsDrainUnlimited()) {
-    state_deadline_.reset();
-    ExpireState();
-  }
-  if (state_ == ElasticState::kStopping) return;
   while (const auto limit = registry_.NextConnectLimit()) {
     if (limit->first > now_) break;
     GiveUp(limit->second,
            {ErrorCode::kDeadlineExceeded,
             fmt::format("its agent did not start within {}", ShowDuration(policy_.start_timeout))});
   }
-  ExpireLimits();
+  ExpireProcesses();
+  Advance();
+  RingBell();
 }
 
-void ElasticDriver::ExpireLimits() {
+void ElasticDriver::ExpireProcesses() {
   while (!approach_.limits.empty() && approach_.limits.begin()->first <= now_) {
     const WorkerId worker = approach_.limits.begin()->second;
     approach_.limits.erase(approach_.limits.begin());
@@ -304,12 +242,12 @@ void ElasticDriver::ExpireLimits() {
     if (process->is_told_to_end) {
       GiveUp(process->host(),
              {ErrorCode::kDeadlineExceeded, "it did not report the end of its workers"});
-    } else if (process->role == ElasticRoster::Role::kNewcomer && !process->has_arrived) {
+    } else if (process->role == WorkerRoster::Role::kNewcomer && !process->has_arrived) {
       Say(fmt::format("{} has not joined within {}", NameOf(process->record),
                       ShowDuration(policy_.elastic_timeout)));
       StopWorkers(std::vector{worker}, Duration::zero());
       NewcomerDied(worker);
-    } else if (process->role == ElasticRoster::Role::kRemoved) {
+    } else if (process->role == WorkerRoster::Role::kRemoved) {
       StopWorkers(std::vector{worker}, policy_.grace);
     }
   }
@@ -330,11 +268,11 @@ void ElasticDriver::ExpireLimits() {
 }
 
 void ElasticDriver::ExpireState() {
-  if (state_ == ElasticState::kStopping || state_ == ElasticState::kRestarting) {
+  if (state() == ElasticState::kStopping || state() == ElasticState::kRestarting) {
     return GiveUpUnstopped();
   }
   // kGathering and kShort; the other states have no limit.
-  const bool is_first = state_ == ElasticState::kGathering;
+  const bool is_first = state() == ElasticState::kGathering;
   EndBy(NoSlotsCause(is_first ? policy_.np : policy_.min_np, SizeOf(approach_.target),
                      policy_.elastic_timeout, true, is_first));
 }
@@ -342,7 +280,7 @@ void ElasticDriver::ExpireState() {
 // From one generation to the next.
 
 void ElasticDriver::AdvanceGathering() {
-  const int needed = state_ == ElasticState::kGathering ? policy_.np : policy_.min_np;
+  const int needed = state() == ElasticState::kGathering ? policy_.np : policy_.min_np;
   if (approach_.settle_deadline && now_ >= *approach_.settle_deadline) approach_.is_dirty = true;
   Retarget();
   if (SizeOf(approach_.target) < needed) {
@@ -411,11 +349,11 @@ void ElasticDriver::ReleaseHosts() {
 
 // Called while no member waits for a rank and none is lost.
 void ElasticDriver::AdvanceTraining() {
-  const ElasticRoster::Counts& counts = roster_.counts();
+  const WorkerRoster::Counts& counts = roster_.counts();
   const bool is_over = round_.is_broken || counts.members == 0 || IsBarrierLost();
   if (counts.parked > 0 || is_over) return BeginMeeting();
   const bool has_changed = Retarget();
-  if (!has_changed && state_ == ElasticState::kRunning && round_.done == 0) return;
+  if (!has_changed && state() == ElasticState::kRunning && round_.done == 0) return;
   std::optional<ElasticNext>& next = approach_.next;
   const bool is_back = approach_.target == round_.plan;
   if (next && (is_back || !Holds(next->plan, registry_))) next.reset();
@@ -441,7 +379,7 @@ void ElasticDriver::AbandonJoin() {
   std::vector<WorkerId> abandoned;
   for (const WorkerId worker : std::exchange(approach_.newcomers, {})) {
     const Process* process = roster_.Living(worker);
-    const bool is_let_in = process == nullptr || process->role != ElasticRoster::Role::kNewcomer;
+    const bool is_let_in = process == nullptr || process->role != WorkerRoster::Role::kNewcomer;
     if (!is_let_in) abandoned.push_back(worker);
   }
   StopWorkers(abandoned, Duration::zero());
@@ -463,7 +401,7 @@ void ElasticDriver::BeginMeeting() {
 void ElasticDriver::CloseRound() {
   if (!round_.is_open && CanBeginAgain()) return BeginAgain();
   if (IsBarrierLost()) return EndByLostBarrier();
-  const ElasticRoster::Counts& counts = roster_.counts();
+  const WorkerRoster::Counts& counts = roster_.counts();
   if (counts.unsettled > 0) {
     Retarget();  // Lets agents of spare hosts start meanwhile.
     return;
@@ -496,7 +434,7 @@ void ElasticDriver::Regroup() {
   };
   if (next && (!Holds(next->plan, registry_) || !has_state(next->plan))) next.reset();
   if (next && IsNextMet()) return Publish(next->plan);
-  const bool is_waiting = state_ == ElasticState::kGate || state_ == ElasticState::kShort;
+  const bool is_waiting = state() == ElasticState::kGate || state() == ElasticState::kShort;
   if (is_waiting && !has_changed) return;
   if (!HasEnough(policy_.min_np)) return EnterShort();
   if (!has_state(approach_.target)) return EndBy(NoCommonHostCause());
@@ -510,7 +448,7 @@ void ElasticDriver::Regroup() {
 }
 
 void ElasticDriver::EnterShort() {
-  if (state_ == ElasticState::kShort) return;
+  if (state() == ElasticState::kShort) return;
   approach_.next.reset();
   Enter(ElasticState::kShort);
   state_deadline_ = now_ + policy_.elastic_timeout;
@@ -545,7 +483,7 @@ void ElasticDriver::Staff() {
     // The process on that slot has to end first.
     if (roster_.On(place.host_index, place.local_rank) != kNoWorker) continue;
     const WorkerId worker =
-        roster_.Add(place, start.generation, ElasticRoster::Role::kNewcomer, now_);
+        roster_.Add(place, start.generation, WorkerRoster::Role::kNewcomer, now_);
     approach_.newcomers.push_back(worker);
     in_use_.insert(place.host_index);
     Watch(worker, now_ + policy_.elastic_timeout);
@@ -560,17 +498,17 @@ void ElasticDriver::Staff() {
 // newcomer. If any newcomer is released, the others must be gone, since they share its generation
 // number.
 bool ElasticDriver::IsNextMet() const {
-  const ElasticRoster::Counts& counts = roster_.counts();
+  const WorkerRoster::Counts& counts = roster_.counts();
   if (counts.newcomers != counts.arrived) return false;
   int let_in = 0;
   for (const RankInfo& place : approach_.next->ranks) {
     const WorkerId worker = roster_.On(place.host_index, place.local_rank);
     if (GoesOn(roster_, worker)) continue;
     const Process* process = roster_.Living(worker);
-    const bool is_newcomer =
-        process != nullptr && process->role == ElasticRoster::Role::kNewcomer &&
-        process->has_arrived && !process->is_told_to_end &&
-        process->record.generation == generation_ + 1 && process->place == place;
+    const bool is_newcomer = process != nullptr && process->role == WorkerRoster::Role::kNewcomer &&
+                             process->has_arrived && !process->is_told_to_end &&
+                             process->record.generation == generation_ + 1 &&
+                             process->place == place;
     if (!is_newcomer) return false;
     ++let_in;
   }
@@ -651,7 +589,7 @@ void ElasticDriver::StartAll() {
       .restart_count = restarts_,
       .master_port = policy_.master_port != 0 ? policy_.master_port : offered};
   for (const RankInfo& place : publish.ranks) {
-    const WorkerId worker = roster_.Add(place, generation_, ElasticRoster::Role::kMember, now_);
+    const WorkerId worker = roster_.Add(place, generation_, WorkerRoster::Role::kMember, now_);
     publish.workers.push_back(worker);
     start.workers.push_back({worker, place});
     in_use_.insert(place.host_index);
@@ -870,8 +808,8 @@ void ElasticDriver::LoseHost(int host, const Status& why) {
     members += GoesOn(roster_, worker) ? 1 : 0;
     roster_.MarkLost(worker, now_);
   }
-  const bool was_unstopped = ending_.unstopped.erase(host) > 0;
-  if (state_ == ElasticState::kStopping) {
+  const bool was_unstopped = unstopped_.erase(host) > 0;
+  if (state() == ElasticState::kStopping) {
     // The output of a successful worker may be lost with it.
     if (was_unstopped && ending_.cause.kind == CauseKind::kSuccess) {
       EndBy(UnreportedCause(Status(why).WithContext(fmt::format("host {}", registry_.name(host)))));
@@ -982,7 +920,7 @@ void ElasticDriver::On(const event::WorkerMet& e) {
   Count(is_news);
   if (!is_news) return;
   ++round_.met;
-  if (!IsTraining(state_) || round_.is_broken || round_.done > 0) return;
+  if (!IsTraining(state()) || round_.is_broken || round_.done > 0) return;
   if (!round_.meet_by) round_.meet_by = now_ + policy_.elastic_timeout;
   if (round_.met < static_cast<int>(round_.members.size())) return;
   round_.is_open = true;
@@ -1019,7 +957,7 @@ bool ElasticDriver::Rejoin(WorkerId dead) {
   const RankInfo place = process.place;
   const wire::ExitStatus& status = *process.record.status;
   if (process.has_met) --round_.met;
-  if (!IsTraining(state_) || round_.is_broken || round_.done > 0) return false;
+  if (!IsTraining(state()) || round_.is_broken || round_.done > 0) return false;
   if (status.is_success() && !process.is_told_to_end) return false;
   if (status.stage != wire::ExecStage::kNone) return false;
   // In the first generation a program that fails before any worker is in hvd.init() fails
@@ -1032,7 +970,7 @@ bool ElasticDriver::Rejoin(WorkerId dead) {
   if (++approach_.tries[{place.host_index, place.local_rank}] > policy_.join_retries) return false;
   Say(fmt::format("{} {} before all had met: it is started again", NameOf(process.record),
                   Describe(status)));
-  const WorkerId worker = roster_.Add(place, generation_, ElasticRoster::Role::kMember, now_);
+  const WorkerId worker = roster_.Add(place, generation_, WorkerRoster::Role::kMember, now_);
   round_.members[static_cast<size_t>(place.rank)] = worker;
   if (round_.meet_by) round_.meet_by = now_ + policy_.elastic_timeout;
   effects_.push_back(effect::StartWorkers{.generation = generation_,
@@ -1098,11 +1036,6 @@ void ElasticDriver::ExpireBarrier() {
 
 // How an elastic job ends, and how gang mode restarts.
 
-// The first cause wins; success can be replaced until every host has reported.
-void ElasticDriver::EndBy(Cause cause) {
-  if (!ending_.cause.is_final()) ending_.cause = std::move(cause);
-}
-
 // All members wait or have ended, and one has ended with success.
 void ElasticDriver::EndByDone() {
   ChooseCulprit();
@@ -1144,7 +1077,7 @@ void ElasticDriver::AdvanceGang() {
 }
 
 void ElasticDriver::AdvanceRestarting() {
-  if (!ending_.unstopped.empty()) return;
+  if (!unstopped_.empty()) return;
   round_.is_broken = false;
   Retarget();
   if (SizeOf(approach_.target) >= policy_.min_np) return StartAll();
@@ -1155,11 +1088,11 @@ void ElasticDriver::AdvanceRestarting() {
 // Stops the workers on all hosts in use. May be repeated with less grace.
 void ElasticDriver::StopAll(Duration grace) {
   const bool is_end = ending_.cause.kind != CauseKind::kNone;
-  ending_.unstopped = in_use_;
+  unstopped_ = in_use_;
   if (is_end && in_use_.empty()) return Finish();
   if (is_end) SetBell(false);
   const ElasticState to = is_end ? ElasticState::kStopping : ElasticState::kRestarting;
-  if (state_ != to) ending_.since = now_;
+  if (state() != to) ending_.since = now_;
   Enter(to);
   state_deadline_ = now_ + ending_.StopLimit(grace, policy_.stop_margin);
   for (const int host : in_use_) {
@@ -1171,36 +1104,22 @@ void ElasticDriver::StopAll(Duration grace) {
 }
 
 void ElasticDriver::GiveUpUnstopped() {
-  const std::set<int> hosts = ending_.unstopped;
+  const std::set<int> hosts = unstopped_;
   std::vector<std::string> names;
   names.reserve(hosts.size());
   for (const int host : hosts) names.push_back(registry_.name(host));
-  const Status error = StopTimeoutCause(names, now_ - ending_.since).error;
-  Say(fmt::format("{}: {}", error.message(), error.hint()));
+  const Status error = GiveUpCause(names).error;
   for (const int host : hosts) GiveUp(host, error);
-  if (state_ == ElasticState::kStopping) EndBy(UnreportedCause(error));
-}
-
-bool ElasticDriver::IsDrainUnlimited() const {
-  return state_ == ElasticState::kStopping && ending_.IsDrainUnlimited();
+  if (state() == ElasticState::kStopping) EndBy(UnreportedCause(error));
 }
 
 void ElasticDriver::Finish() {
-  Enter(ElasticState::kFinished);
-  ending_.Close();
-  const Cause& cause = ending_.cause;
-  Verdict verdict{.exit_code = cause.exit_code,
-                  .origin = cause.origin,
-                  .error = cause.error,
-                  .losses = {},
-                  .first_failure = round_.first_failure,
-                  .is_first_certain = round_.culprit.index < 0 || round_.culprit.is_certain,
-                  .evidence = round_.culprit.evidence,
-                  .workers = roster_.Records(round_.members),
-                  .restarts = IsGang() ? restarts_ : resets_,
-                  .swept = ending_.swept,
-                  .started = begun_,
-                  .ended = now_};
+  Verdict verdict = Close();
+  verdict.first_failure = round_.first_failure;
+  verdict.is_first_certain = round_.culprit.index < 0 || round_.culprit.is_certain;
+  verdict.evidence = round_.culprit.evidence;
+  verdict.workers = roster_.Records(round_.members);
+  verdict.restarts = IsGang() ? restarts_ : resets_;
   effects_.push_back(effect::Finish{std::move(verdict)});
 }
 

@@ -5,14 +5,16 @@
 #ifndef HVDRAY_LAUNCHER_DRIVER_ELASTIC_DRIVER_H_
 #define HVDRAY_LAUNCHER_DRIVER_ELASTIC_DRIVER_H_
 
-#include "launcher/driver/elastic_roster.h"
 #include "launcher/driver/elastic_round.h"
+#include "launcher/driver/job_driver.h"
+#include "launcher/driver/membership_log.h"
+#include "launcher/driver/worker_roster.h"
 
 namespace hvdray {
 
 /// The state machine of an elastic job; its chart is in docs/elastic.md, "States". Owns the host
 /// registry and the roster of processes. Never blocks. Threads: one caller at a time.
-class ElasticDriver {
+class ElasticDriver final : public JobDriver<ElasticState, ElasticEffect> {
  public:
   /// `policy` has passed CheckElasticPolicy(). `jitter_seed` makes cooldowns repeatable. --timeout
   /// counts from `now`. `on_change` is called for every change of state, from within Handle(), and
@@ -28,19 +30,17 @@ class ElasticDriver {
   /// anything, or the job has ended.
   std::optional<TimePoint> NextDeadline() const;
 
-  ElasticState state() const { return state_; }
-  /// The generation published last; 0 before the first.
-  Generation generation() const { return generation_; }
   /// Valid as long as the driver; change with each Handle().
   const HostRegistry& hosts() const { return registry_; }
-  const ElasticRoster& roster() const { return roster_; }
+  const WorkerRoster& roster() const { return roster_; }
   /// State and counts for the status and the reports.
   ElasticSnapshot Snapshot() const;
 
  private:
-  using Process = ElasticRoster::Process;
+  using Process = WorkerRoster::Process;
 
   // Facts.
+  using JobDriver::On;
   void On(const event::HostsDiscovered& e);
   void On(const event::DiscoveryFailed& e);
   void On(const event::HostReady& e);
@@ -58,19 +58,11 @@ class ElasticDriver {
   void On(const event::HostCopying& e) { Count(registry_.MarkCopying(e.host)); }
   void On(const event::HostLeaving& e);
   void On(const event::GenerationStopped& e);
-  void On(const event::UserSignal& e);
-  void On(const event::ReaderGone& e);
-  void On(const event::OutputDamaged& e);
-  void On(const event::OutputBlocked& e);
-  void On(const event::Tick&) {}
-  void Count(bool is_news) { stale_events_ += is_news ? 0 : 1; }
-  void Settle();
-  void Advance();
-  void ExpireDeadlines();
-  void ExpireLimits();
-  void ExpireState();
-  void Enter(ElasticState to);
-  void Say(std::string text) { effects_.push_back(effect::Say{std::move(text)}); }
+  void Advance() override;
+  void Step();
+  void ExpireState() override;
+  void ExpireOthers() override;
+  void ExpireProcesses();
 
   // Rounds.
   void AdvanceGathering();
@@ -129,32 +121,23 @@ class ElasticDriver {
   // Ends, and restarts of a gang.
   void AdvanceGang();
   void AdvanceRestarting();
-  void EndBy(Cause cause);
   void EndByDone();
-  void StopAll(Duration grace);
+  void StopAll(Duration grace) override;
+  bool HasWorkers() const override { return !in_use_.empty(); }
   void Finish();
   void GiveUpUnstopped();
-  bool IsDrainUnlimited() const;
   bool IsGang() const { return policy_.mode == ElasticMode::kGang; }
 
   const ElasticPolicy policy_;
-  const StateChangeFn on_change_;
-  const TimePoint begun_;
   HostRegistry registry_;
-  ElasticRoster roster_;
+  WorkerRoster roster_;
   MembershipLog log_;
-  TimePoint now_;
-  ElasticState state_ = ElasticState::kGathering;
-  std::optional<TimePoint> state_deadline_;
-  std::optional<TimePoint> job_deadline_;
-  Generation generation_ = 0;          // The last published one.
   Generation started_generation_ = 0;  // The newest one with workers started for it.
   ElasticRound round_;
   ElasticApproach approach_;
-  ElasticEnding ending_;
-  std::set<int> in_use_;  // Hosts whose agents got workers.
+  std::set<int> unstopped_;  // Hosts that were told to stop and have not confirmed their end.
+  std::set<int> in_use_;     // Hosts whose agents got workers.
   uint32_t resets_ = 0;
-  uint32_t restarts_ = 0;
   std::string told_failure_;  // Printed with the restart; the membership line need not repeat it.
   int64_t last_timestamp_ = 0;
   bool has_begun_ = false;        // A gang has left hvd.init(): there is a state.
@@ -162,8 +145,6 @@ class ElasticDriver {
   bool has_discovered_ = false;
   bool is_source_final_ = false;
   bool is_discovery_failing_ = false;
-  uint64_t stale_events_ = 0;
-  std::vector<ElasticEffect> effects_;
 };
 
 }  // namespace hvdray

@@ -7,13 +7,9 @@
 
 #include "launcher/driver/events.h"
 #include "launcher/driver/host_registry.h"
+#include "launcher/driver/states.h"
 
 namespace hvdray {
-
-/// One process of the job, numbered from 0 in start order. Never reused; its rank may change from
-/// generation to generation.
-using WorkerId = uint32_t;
-inline constexpr WorkerId kNoWorker = ~WorkerId{0};
 
 namespace event {
 /// All present hosts, in the order of the source. Hosts that are missing here have left.

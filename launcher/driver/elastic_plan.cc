@@ -6,7 +6,7 @@
 
 namespace hvdray {
 
-using Role = ElasticRoster::Role;
+using Role = WorkerRoster::Role;
 
 int SizeOf(const HostPlan& plan) {
   int size = 0;
@@ -14,17 +14,17 @@ int SizeOf(const HostPlan& plan) {
   return size;
 }
 
-bool GoesOn(const ElasticRoster& roster, WorkerId worker) {
-  const ElasticRoster::Process* process = roster.Living(worker);
+bool GoesOn(const WorkerRoster& roster, WorkerId worker) {
+  const WorkerRoster::Process* process = roster.Living(worker);
   return process != nullptr && process->role == Role::kMember && !process->is_told_to_end;
 }
 
-bool HasMemberThatGoesOn(const ElasticRoster& roster, int host) {
+bool HasMemberThatGoesOn(const WorkerRoster& roster, int host) {
   // A host loses its members together or from the highest local rank down, so local rank 0 decides.
   return GoesOn(roster, roster.On(host, 0));
 }
 
-HostPlan PlanOf(const HostRegistry& hosts, const ElasticRoster& roster, std::optional<int> max_np,
+HostPlan PlanOf(const HostRegistry& hosts, const WorkerRoster& roster, std::optional<int> max_np,
                 Reach reach) {
   std::vector<int> order = hosts.order();
   std::stable_partition(order.begin(), order.end(),
@@ -42,7 +42,7 @@ HostPlan PlanOf(const HostRegistry& hosts, const ElasticRoster& roster, std::opt
   return plan;
 }
 
-std::optional<HostPlan> SurvivorsOf(const HostPlan& plan, const ElasticRoster& roster) {
+std::optional<HostPlan> SurvivorsOf(const HostPlan& plan, const WorkerRoster& roster) {
   HostPlan survivors;
   for (const HostShare& share : plan) {
     int last = -1;

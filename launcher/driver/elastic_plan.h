@@ -7,8 +7,9 @@
 #include <optional>
 #include <vector>
 
-#include "launcher/driver/elastic_roster.h"
+#include "launcher/driver/elastic_events.h"
 #include "launcher/driver/host_registry.h"
+#include "launcher/driver/worker_roster.h"
 
 namespace hvdray {
 
@@ -30,12 +31,12 @@ enum class Reach : uint8_t { kAll, kReady };
 /// The largest gang that the hosts allow, up to `max_np` (nullopt: no limit). Hosts with a
 /// continuing member come first, then the others, each in the registry's order, so that rank 0 is a
 /// survivor whenever there is one.
-HostPlan PlanOf(const HostRegistry& hosts, const ElasticRoster& roster, std::optional<int> max_np,
+HostPlan PlanOf(const HostRegistry& hosts, const WorkerRoster& roster, std::optional<int> max_np,
                 Reach reach);
 
 /// The part of `plan` whose slots have members that wait for a rank. nullopt: a host's slots would
 /// have a gap, or no member waits.
-std::optional<HostPlan> SurvivorsOf(const HostPlan& plan, const ElasticRoster& roster);
+std::optional<HostPlan> SurvivorsOf(const HostPlan& plan, const WorkerRoster& roster);
 
 /// True if all hosts of `plan` are available, ready, and still have that many slots.
 bool Holds(const HostPlan& plan, const HostRegistry& hosts);
@@ -48,9 +49,9 @@ std::vector<HostChange> ChangesBetween(const HostPlan& before, const HostPlan& a
                                        const HostRegistry& hosts);
 
 /// The worker stays in the job: it lives, is a member and was not told to end.
-bool GoesOn(const ElasticRoster& roster, WorkerId worker);
+bool GoesOn(const WorkerRoster& roster, WorkerId worker);
 /// The host has at least one worker for which GoesOn() holds.
-bool HasMemberThatGoesOn(const ElasticRoster& roster, int host);
+bool HasMemberThatGoesOn(const WorkerRoster& roster, int host);
 
 }  // namespace hvdray
 

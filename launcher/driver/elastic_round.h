@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ElasticDriver remembers: about the present round, the next generation, and the end. Plain
-// values; only the driver changes them.
+// What ElasticDriver remembers about the present round and the next generation. Plain values; only
+// the driver changes them.
 #ifndef HVDRAY_LAUNCHER_DRIVER_ELASTIC_ROUND_H_
 #define HVDRAY_LAUNCHER_DRIVER_ELASTIC_ROUND_H_
 
@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/driver/cause.h"
 #include "launcher/driver/culprit.h"
 #include "launcher/driver/elastic_plan.h"
 #include "launcher/driver/elastic_states.h"
@@ -22,7 +21,7 @@ struct ElasticSnapshot {
   ElasticState state = ElasticState::kGathering;
   Generation generation = 0;
   int size = 0;  ///< Of the published generation.
-  ElasticRoster::Counts counts;
+  WorkerRoster::Counts counts;
   int slots_found = 0;  ///< On available hosts.
   uint32_t resets = 0;  ///< Counted against --reset-limit; gang mode: restarts after failures.
   uint64_t stale_events = 0;
@@ -82,10 +81,6 @@ struct ElasticApproach {
   std::optional<TimePoint> straggler_deadline;
   std::map<int, TimePoint> clear_at;                ///< Leaving hosts: deadline of their workers.
   std::set<std::pair<TimePoint, WorkerId>> limits;  ///< Deadlines of processes; may be stale.
-};
-
-struct ElasticEnding : Ending {
-  std::set<int> unstopped;  ///< Hosts that have not confirmed their end.
 };
 
 }  // namespace hvdray

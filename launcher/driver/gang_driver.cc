@@ -9,87 +9,65 @@
 #include "launcher/driver/cause.h"
 
 namespace hvdray {
-namespace {
-
-using Host = GangRoster::Host;
-
-bool IsReady(const Host& host) { return host.is_ready; }
-bool IsAwaited(const Host& host) { return !host.is_ready && !host.is_lost; }
-bool IsUnstopped(const Host& host) { return !host.is_stopped; }
-
-}  // namespace
 
 GangDriver::GangDriver(GangPolicy policy, std::vector<RankInfo> ranks, TimePoint now,
                        StateChangeFn on_change)
-    : policy_(std::move(policy)),
-      on_change_(on_change),
-      begun_(now),
-      roster_(std::move(ranks), std::move(on_change)),
-      now_(now),
-      state_deadline_(now + policy_.start_timeout) {
-  if (policy_.timeout > Duration::zero()) job_deadline_ = now + policy_.timeout;
+    : JobDriver(
+          {.grace = policy.grace, .timeout = policy.timeout, .stop_margin = policy.stop_margin},
+          GangState::kConnecting, now, std::move(on_change)),
+      policy_(std::move(policy)),
+      ranks_(std::move(ranks)),
+      roster_(on_change_) {
+  HVDRAY_CHECK(!ranks_.empty());
+  state_deadline_ = now + policy_.start_timeout;
+  for (const RankInfo& info : ranks_) hosts_[info.host_index].name = info.host;
 }
 
 std::vector<Effect> GangDriver::Handle(const Event& event, TimePoint now) {
-  if (IsTerminal(state_)) return {};
-  now_ = std::max(now_, now);
-  effects_.clear();
-  const bool was_unlimited = IsDrainUnlimited();
-  std::visit([this](const auto& e) { On(e); }, event);
-  Advance();
-  // The limit that was suspended while the reader was slow starts now.
-  if (was_unlimited && !IsDrainUnlimited() && state_ == GangState::kStopping) {
-    state_deadline_ = std::max(*state_deadline_, now_ + policy_.stop_margin);
-  }
-  ExpireDeadlines();
-  return std::exchange(effects_, {});
+  return Take(now, [&] { std::visit([this](const auto& e) { On(e); }, event); });
 }
 
 std::optional<TimePoint> GangDriver::NextDeadline() const {
-  if (IsTerminal(state_)) return std::nullopt;
-  std::optional<TimePoint> next = job_deadline_;
-  if (const auto of_state = StateDeadline(); of_state && !IsDrainUnlimited()) {
-    next = next ? std::min(*next, *of_state) : *of_state;
-  }
-  return next;
+  return IsTerminal(state()) ? std::nullopt : NextLimit();
 }
 
 // Waiting for a user's password does not make a host slow.
 std::optional<TimePoint> GangDriver::StateDeadline() const {
   const bool is_starting =
-      state_ == GangState::kConnecting && ending_.cause.kind == CauseKind::kNone;
+      state() == GangState::kConnecting && ending_.cause.kind == CauseKind::kNone;
   if (!state_deadline_ || !is_starting || !policy_.held_up) return state_deadline_;
   return *state_deadline_ + policy_.held_up();
 }
 
 GangSnapshot GangDriver::Snapshot() const {
-  GangSnapshot snapshot{.state = state_,
-                        .generation = roster_.generation(),
+  GangSnapshot snapshot{.state = state(),
+                        .generation = generation_,
                         .restarts = restarts_,
-                        .hosts_ready = roster_.Count(IsReady),
-                        .hosts_expected = static_cast<int>(roster_.hosts().size()),
+                        .hosts_expected = static_cast<int>(hosts_.size()),
                         .stale_events = stale_events_};
-  snapshot.workers.reserve(roster_.workers().size());
-  for (const GangRoster::Worker& worker : roster_.workers()) {
-    const WorkerRecord& record = worker.record;
-    snapshot.workers.push_back({record.rank, record.host, record.pid, worker.state});
+  for (const auto& [index, host] : hosts_) snapshot.hosts_ready += host.is_ready ? 1 : 0;
+  for (const WorkerRecord& record : Records()) {
+    const bool is_pending = generation_ == 0;
+    const WorkerState state =
+        is_pending ? WorkerState::kPending : roster_.Of(static_cast<WorkerId>(record.rank)).state;
+    snapshot.workers.push_back({record.rank, record.host, record.pid, state});
   }
   return snapshot;
 }
 
 void GangDriver::On(const event::HostReady& e) {
-  if (!roster_.MarkReady(e.host, e.facts.offered_port)) ++stale_events_;
+  const auto it = hosts_.find(e.host);
+  if (it == hosts_.end() || it->second.is_ready || it->second.is_lost) return Count(false);
+  it->second.is_ready = true;
+  it->second.offered_port = e.facts.offered_port;
 }
 
 void GangDriver::On(const event::HostLost& e) {
   const Status why =
       e.why.ok() ? Status(ErrorCode::kAgentLost, "the link to its agent closed") : e.why;
-  if (!roster_.MarkLost(e.host, why, now_)) {
-    ++stale_events_;
-    return;
-  }
+  if (!Lose(e.host, why)) return Count(false);
   lost_hosts_.push_back(e.host);
-  if (state_ == GangState::kConnecting) {
+  if (state() == GangState::kConnecting) {
     state_deadline_ = std::min(*StateDeadline(), now_ + policy_.settle);
   }
   // Workers that blame a peer have reported this loss before we knew of it.
@@ -97,26 +75,24 @@ void GangDriver::On(const event::HostLost& e) {
     ending_.cause = {};
     failed_rank_ = -1;
   }
-  const bool is_news = ending_.cause.kind == CauseKind::kNone && state_ != GangState::kConnecting;
+  const bool is_news = ending_.cause.kind == CauseKind::kNone && state() != GangState::kConnecting;
   EndBy(HostLostCause(why));
   // The closing lines come only when the others have ended; say it now.
-  if (is_news && roster_.living() > 0) {
+  if (is_news && roster_.counts().living > 0) {
     Say(fmt::format("{}; the workers of other hosts are stopped",
-                    ErrorOfHost(roster_.host(e.host).name, why).message()));
+                    ErrorOfHost(hosts_.at(e.host).name, why).message()));
   }
 }
 
 void GangDriver::On(const event::WorkerStarted& e) {
-  if (!roster_.MarkStarted(e, now_)) ++stale_events_;
+  Count(roster_.MarkStarted(NumberOf(e.generation, e.rank), e.pid, now_));
 }
 
 void GangDriver::On(const event::WorkerExited& e) {
-  if (!roster_.MarkExited(e, now_)) {
-    ++stale_events_;
-    return;
-  }
-  if (e.status.is_success() || state_ == GangState::kStopping) return;
-  const WorkerRecord& record = roster_.workers()[e.rank].record;
+  const WorkerId worker = NumberOf(e.generation, e.rank);
+  if (!roster_.MarkEnded(worker, e.status, e.was_stopping, now_)) return Count(false);
+  if (e.status.is_success() || state() == GangState::kStopping) return;
+  const WorkerRecord& record = RecordOf(e.rank);
   if (record.error.peer_words.empty()) last_own_failure_ = now_;
   if (failed_rank_ >= 0) return;
   failed_rank_ = e.rank;
@@ -125,60 +101,34 @@ void GangDriver::On(const event::WorkerExited& e) {
 }
 
 void GangDriver::On(const event::WorkerErred& e) {
-  if (!roster_.MarkErred(e, now_)) ++stale_events_;
+  Count(roster_.MarkErred(NumberOf(e.generation, e.rank), e.error, e.age, now_));
 }
 
 void GangDriver::On(const event::GenerationStopped& e) {
   // A host whose workers have all ended finishes the generation without an order.
-  const bool is_expected = state_ == GangState::kStopping || !roster_.HasLiving(e.host);
-  if (!roster_.MarkStopped(e, now_)) {
-    ++stale_events_;
-    return;
-  }
+  const bool is_expected = state() == GangState::kStopping || roster_.CountLivingOn(e.host) == 0;
+  const auto it = hosts_.find(e.host);
+  const bool is_news = it != hosts_.end() && e.generation == generation_ && !it->second.is_stopped;
+  if (!is_news) return Count(false);
+  it->second.is_stopped = true;
+  it->second.offered_port = e.offered_port;
+  // Agents report exits first.
+  for (const WorkerId worker : roster_.LivingOn(e.host)) roster_.MarkLost(worker, now_);
   ending_.swept += e.swept;
   if (is_expected) return;
   On(event::HostLost{e.host,
                      Status(ErrorCode::kProtocolError, "its agent ended the generation unasked")});
 }
 
-void GangDriver::On(const event::UserSignal& e) {
-  ++ending_.signals;
-  const bool was_stopping = state_ == GangState::kStopping;
-  if (ending_.signals == 1) {
-    Cause cause = InterruptedCause(e.signo);
-    if (was_stopping) {
-      Say("the workers are being stopped already; once more to kill them now");
-    } else if (state_ != GangState::kConnecting) {
-      Say(StopNotice(e.signo, policy_.grace));
-    }
-    EndBy(std::move(cause));
-  } else if (ending_.signals == 2 && was_stopping) {
-    Say("killing all workers");
-    StopGang(Duration::zero());
-  }
-}
-
-void GangDriver::On(const event::ReaderGone&) { EndBy(ReaderGoneCause()); }
-
-void GangDriver::On(const event::OutputDamaged& e) {
-  if (std::string text = ending_.NoteDamage(e.why); !text.empty()) Say(std::move(text));
-}
-
-void GangDriver::On(const event::OutputBlocked& e) { ending_.is_output_blocked = e.is_blocked; }
-
 void GangDriver::On(const event::Copying& e) {
-  if (state_ != GangState::kStarting) return;
+  if (state() != GangState::kStarting) return;
   state_deadline_.reset();
   if (!e.is_active) state_deadline_ = now_ + policy_.start_timeout;
 }
 
-void GangDriver::On(const event::HostSynced&) {}
-
-void GangDriver::On(const event::Tick&) {}
-
 // Acts on the known facts; the only place that leaves a state.
 void GangDriver::Advance() {
-  switch (state_) {
+  switch (state()) {
     case GangState::kConnecting:
       AdvanceConnecting();
       break;
@@ -198,7 +148,7 @@ void GangDriver::Advance() {
 }
 
 void GangDriver::AdvanceConnecting() {
-  const bool is_settled = roster_.Count(IsAwaited) == 0;
+  const bool is_settled = !IsAny(IsAwaited);
   if (ending_.cause.kind == CauseKind::kNone) {
     if (is_settled) StartGeneration();
     return;
@@ -210,34 +160,34 @@ void GangDriver::AdvanceConnecting() {
 }
 
 void GangDriver::AdvanceRunning() {
-  if (ending_.cause.kind == CauseKind::kNone && roster_.living() == 0) EndBy(SuccessCause());
+  if (ending_.cause.kind == CauseKind::kNone && roster_.counts().living == 0) EndBy(SuccessCause());
   if (ending_.cause.kind == CauseKind::kNone) {
-    if (state_ == GangState::kStarting && roster_.starting() == 0) Enter(GangState::kRunning);
+    if (state() == GangState::kStarting && roster_.counts().starting == 0)
+      Enter(GangState::kRunning);
     return;
   }
   // If the command can't be executed, the others need not be awaited.
   const bool is_failure =
       ending_.cause.kind == CauseKind::kWorkerFailed && ending_.cause.origin == ExitOrigin::kWorker;
-  const bool is_clear = is_failure && roster_.erring() == 0 &&
-                        IsPlainCrash(roster_.workers()[static_cast<size_t>(failed_rank_)].record);
-  if (is_failure && !is_clear && roster_.living() > 0) {
+  const bool is_clear = is_failure && roster_.erring() == 0 && IsPlainCrash(RecordOf(failed_rank_));
+  if (is_failure && !is_clear && roster_.counts().living > 0) {
     Enter(GangState::kFailing);
     AdvanceFailing();
     return;
   }
   // Processes left by a successful gang are not workers: they get no grace.
-  StopGang(ending_.cause.kind == CauseKind::kSuccess ? Duration::zero() : policy_.grace);
+  StopAll(ending_.cause.kind == CauseKind::kSuccess ? Duration::zero() : policy_.grace);
 }
 
 void GangDriver::AdvanceFailing() {
   const bool is_asked =
       ending_.cause.kind != CauseKind::kWorkerFailed || ending_.signals > 0 || ending_.is_timed_out;
-  if (!is_asked && roster_.living() > 0 && now_ < EndOfMoment()) {
+  if (!is_asked && roster_.counts().living > 0 && now_ < EndOfMoment()) {
     state_deadline_ = EndOfMoment();
     return;
   }
   ChooseCulprit();
-  StopGang(policy_.grace);
+  StopAll(policy_.grace);
 }
 
 TimePoint GangDriver::EndOfMoment() const {
@@ -249,15 +199,14 @@ TimePoint GangDriver::EndOfMoment() const {
 // Weighs the present evidence; more of the workers' last lines may come until all have stopped.
 void GangDriver::ChooseCulprit() {
   if (failed_rank_ < 0) return;
-  culprit_ = FindCulprit(roster_.Records(), failed_rank_);
+  culprit_ = FindCulprit(Records(), failed_rank_);
   if (culprit_.index >= 0) failed_rank_ = culprit_.index;
   if (ending_.cause.kind != CauseKind::kWorkerFailed) return;
-  ending_.cause =
-      WorkerFailedCause(roster_.workers()[static_cast<size_t>(failed_rank_)].record, restarts_);
+  ending_.cause = WorkerFailedCause(RecordOf(failed_rank_), restarts_);
 }
 
 void GangDriver::AdvanceStopping() {
-  if (roster_.Count(IsUnstopped) > 0) return;
+  if (IsAny(IsUnstopped)) return;
   ChooseCulprit();
   if (WillRestart()) {
     Restart();
@@ -266,52 +215,41 @@ void GangDriver::AdvanceStopping() {
   }
 }
 
-void GangDriver::Enter(GangState to) {
-  const GangState from = std::exchange(state_, to);
-  HVDRAY_CHECK(CanFollow(from, to));
-  state_deadline_.reset();
-  if (on_change_) {
-    on_change_(
-        {.when = now_, .generation = roster_.generation(), .from = NameOf(from), .to = NameOf(to)});
-  }
-}
-
-// The first cause wins; a cause that does not end the job yet is replaced by one that does.
-void GangDriver::EndBy(Cause cause) {
-  if (!IsCauseFinal()) ending_.cause = std::move(cause);
-}
-
-bool GangDriver::IsCauseFinal() const { return ending_.cause.is_final() && !WillRestart(); }
-
 bool GangDriver::WillRestart() const {
   // A command that can't be executed will fail the same way again.
   return ending_.cause.kind == CauseKind::kWorkerFailed &&
          ending_.cause.origin == ExitOrigin::kWorker && restarts_ < policy_.max_restarts;
 }
 
-bool GangDriver::IsDrainUnlimited() const {
-  return state_ == GangState::kStopping && ending_.IsDrainUnlimited();
-}
-
 void GangDriver::StartGeneration() {
-  roster_.BeginGeneration(roster_.generation() + 1, now_);
+  ++generation_;
+  roster_ = WorkerRoster(on_change_);
+  for (const RankInfo& place : ranks_) {
+    roster_.Add(place, generation_, WorkerRoster::Role::kMember, now_);
+  }
+  for (auto& [index, host] : hosts_) host.is_stopped = false;
   Enter(GangState::kStarting);
   state_deadline_ = now_ + policy_.start_timeout;
-  const uint16_t offered = roster_.host(roster_.ranks()[0].host_index).offered_port;
+  const uint16_t offered = hosts_.at(ranks_[0].host_index).offered_port;
   effects_.push_back(effect::StartGeneration{
-      .generation = roster_.generation(),
-      .ranks = roster_.ranks(),
+      .generation = generation_,
+      .ranks = ranks_,
       .restart_count = restarts_,
       .master_port = policy_.master_port != 0 ? policy_.master_port : offered});
 }
 
-void GangDriver::StopGang(Duration grace) {
-  std::vector<int> hosts = roster_.MarkStopping(now_);
+void GangDriver::StopAll(Duration grace) {
+  std::vector<int> hosts;
+  for (const auto& [index, host] : hosts_) {
+    if (host.is_stopped) continue;
+    hosts.push_back(index);
+    for (const WorkerId worker : roster_.LivingOn(index)) roster_.MarkToldToEnd(worker, now_);
+  }
   if (hosts.empty() && !WillRestart()) {
     Finish();
     return;
   }
-  if (state_ != GangState::kStopping) {
+  if (state() != GangState::kStopping) {
     Enter(GangState::kStopping);
     ending_.since = now_;
   }
@@ -320,12 +258,12 @@ void GangDriver::StopGang(Duration grace) {
     return;
   }
   state_deadline_ = now_ + ending_.StopLimit(grace, policy_.stop_margin);
-  effects_.push_back(effect::StopGeneration{roster_.generation(), std::move(hosts), grace});
+  effects_.push_back(effect::StopGeneration{generation_, std::move(hosts), grace});
 }
 
 void GangDriver::Restart() {
   ++restarts_;
-  const WorkerRecord& failed = roster_.workers()[failed_rank_].record;
+  const WorkerRecord& failed = RecordOf(failed_rank_);
   Say(fmt::format("restart {} of {}: {} {}", restarts_, policy_.max_restarts, NameOf(failed),
                   DescribeFailure(failed)));
   earlier_failure_ = failed;
@@ -336,20 +274,13 @@ void GangDriver::Restart() {
 }
 
 void GangDriver::Finish() {
-  Enter(GangState::kFinished);
   MarkVictims();
   std::vector<HostLoss> losses = Losses();
   if (!losses.empty()) ending_.cause.error = losses.front().error;
-  ending_.Close();
-  Verdict verdict{.exit_code = ending_.cause.exit_code,
-                  .origin = ending_.cause.origin,
-                  .error = ending_.cause.error,
-                  .losses = std::move(losses),
-                  .workers = roster_.Records(),
-                  .restarts = restarts_,
-                  .swept = ending_.swept,
-                  .started = begun_,
-                  .ended = now_};
+  Verdict verdict = Close();
+  verdict.losses = std::move(losses);
+  verdict.workers = Records();
+  verdict.restarts = restarts_;
   if (failed_rank_ >= 0) {
     verdict.first_failure = verdict.workers[static_cast<size_t>(failed_rank_)];
     verdict.is_first_certain = culprit_.is_certain;
@@ -362,14 +293,13 @@ void GangDriver::Finish() {
 void GangDriver::MarkVictims() {
   const bool is_host_lost = ending_.cause.kind == CauseKind::kHostLost;
   if (failed_rank_ < 0 && !is_host_lost) return;
-  for (const GangRoster::Worker& worker : roster_.workers()) {
-    const WorkerRecord& record = worker.record;
+  for (const WorkerRecord& record : Records()) {
     if (!record.status || record.rank == failed_rank_) continue;
     // It blames a peer, or a host was lost. A worker that ends by itself without an error message
     // has failed, too.
     const bool has_fallen =
         !record.status->is_success() && (is_host_lost || !record.error.peer_words.empty());
-    if (record.was_stopping || has_fallen) roster_.MarkVictim(record.rank);
+    if (record.was_stopping || has_fallen) roster_.MarkVictim(static_cast<WorkerId>(record.rank));
   }
 }
 
@@ -378,48 +308,30 @@ std::vector<HostLoss> GangDriver::Losses() const {
   if (ending_.cause.kind != CauseKind::kHostLost) return {};
   std::vector<LostHost> lost;
   for (const int index : lost_hosts_) {
-    const Host& host = roster_.host(index);
+    const Host& host = hosts_.at(index);
     lost.push_back({host.name, host.why_lost});
   }
   std::vector<HostLoss> losses = GroupLosses(lost);
   // Once workers run, later losses may be consequences of the first.
-  if (roster_.generation() > 0) {
+  if (generation_ > 0) {
     losses.resize(1);
-  } else if (std::vector<std::string> silent = roster_.Names(IsAwaited); !silent.empty()) {
+  } else if (std::vector<std::string> silent = NamesOf(IsAwaited); !silent.empty()) {
     losses.push_back(SilentHosts(std::move(silent)));
   }
   return losses;
 }
 
-void GangDriver::ExpireDeadlines() {
-  if (job_deadline_ && now_ >= *job_deadline_ && !IsTerminal(state_)) {
-    job_deadline_.reset();
-    // If all workers have succeeded in time, only the wait for a slow reader ends.
-    const bool was_unlimited = IsDrainUnlimited();
-    ending_.is_timed_out = true;
-    if (was_unlimited) state_deadline_ = now_ + policy_.stop_margin;
-    if (ending_.cause.kind != CauseKind::kSuccess) EndBy(TimeoutCause(policy_.timeout));
-    Advance();
-  }
-  if (const auto of_state = StateDeadline(); of_state && now_ >= *of_state && !IsDrainUnlimited()) {
-    state_deadline_.reset();
-    ExpireState();
-    Advance();
-  }
-}
-
 void GangDriver::ExpireState() {
-  switch (state_) {
+  switch (state()) {
     case GangState::kConnecting:
       if (ending_.cause.kind == CauseKind::kHostLost) {
         Finish();
       } else {
-        EndBy(StartTimeoutCause(roster_.Names(IsAwaited), "become ready", policy_.start_timeout));
+        EndBy(StartTimeoutCause(NamesOf(IsAwaited), "become ready", policy_.start_timeout));
       }
       break;
     case GangState::kStarting:
-      EndBy(
-          StartTimeoutCause(roster_.NamesOfStarting(), "start all workers", policy_.start_timeout));
+      EndBy(StartTimeoutCause(NamesOfStarting(), "start all workers", policy_.start_timeout));
       break;
     case GangState::kStopping:
       GiveUpHosts();
@@ -432,12 +344,63 @@ void GangDriver::ExpireState() {
 }
 
 void GangDriver::GiveUpHosts() {
-  Cause cause = StopTimeoutCause(roster_.Names(IsUnstopped), now_ - ending_.since);
-  Say(fmt::format("{}: {}", cause.error.message(), cause.error.hint()));
-  for (const auto& [index, host] : roster_.hosts()) {
-    if (!host.is_stopped) roster_.MarkLost(index, cause.error, now_);
+  Cause cause = GiveUpCause(NamesOf(IsUnstopped));
+  for (const auto& [index, host] : hosts_) {
+    if (!host.is_stopped) Lose(index, cause.error);
   }
   EndBy(std::move(cause));
+}
+
+bool GangDriver::Lose(int host, const Status& why) {
+  const auto it = hosts_.find(host);
+  if (it == hosts_.end() || it->second.is_lost) return false;
+  it->second.is_lost = it->second.is_stopped = true;
+  it->second.why_lost = why;
+  for (const WorkerId worker : roster_.LivingOn(host)) roster_.MarkLost(worker, now_);
+  return true;
+}
+
+// The roster begins anew with each generation.
+WorkerId GangDriver::NumberOf(Generation generation, int rank) const {
+  return generation == generation_ && rank >= 0 ? static_cast<WorkerId>(rank) : kNoWorker;
+}
+
+std::vector<WorkerRecord> GangDriver::Records() const {
+  std::vector<WorkerRecord> records;
+  records.reserve(ranks_.size());
+  for (const RankInfo& info : ranks_) {
+    if (generation_ > 0) {
+      records.push_back(RecordOf(info.rank));
+    } else {
+      records.push_back({.rank = info.rank, .host = info.host, .local_rank = info.local_rank});
+    }
+  }
+  return records;
+}
+
+bool GangDriver::IsAny(bool (*is_wanted)(const Host&)) const {
+  return std::any_of(hosts_.begin(), hosts_.end(),
+                     [&](const auto& entry) { return is_wanted(entry.second); });
+}
+
+std::vector<std::string> GangDriver::NamesOf(bool (*is_wanted)(const Host&)) const {
+  std::vector<std::string> names;
+  for (const auto& [index, host] : hosts_) {
+    if (is_wanted(host)) names.push_back(host.name);
+  }
+  return names;
+}
+
+std::vector<std::string> GangDriver::NamesOfStarting() const {
+  std::vector<std::string> names;
+  for (const auto& [index, host] : hosts_) {
+    const std::vector<WorkerId> living = roster_.LivingOn(index);
+    const bool is_starting = std::any_of(living.begin(), living.end(), [this](WorkerId worker) {
+      return roster_.Of(worker).state == WorkerState::kStarting;
+    });
+    if (is_starting) names.push_back(host.name);
+  }
+  return names;
 }
 
 }  // namespace hvdray

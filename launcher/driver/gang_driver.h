@@ -5,6 +5,7 @@
 #define HVDRAY_LAUNCHER_DRIVER_GANG_DRIVER_H_
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,8 +13,9 @@
 #include "launcher/driver/cause.h"
 #include "launcher/driver/culprit.h"
 #include "launcher/driver/events.h"
-#include "launcher/driver/gang_roster.h"
+#include "launcher/driver/job_driver.h"
 #include "launcher/driver/states.h"
+#include "launcher/driver/worker_roster.h"
 
 namespace hvdray {
 
@@ -59,8 +61,9 @@ struct GangSnapshot {
   std::vector<Worker> workers;
 };
 
-/// The state machine of a gang. Owns its roster. Never blocks. Threads: one caller at a time.
-class GangDriver {
+/// The state machine of a gang. Owns the roster of its generation. Never blocks. Threads: one
+/// caller at a time.
+class GangDriver final : public JobDriver<GangState, Effect> {
  public:
   /// `ranks`: from AssignRanks(), not empty; events name hosts by their host_index. Hosts without
   /// workers are ignored. --timeout counts from `now`. `on_change` is called for every change of
@@ -76,70 +79,75 @@ class GangDriver {
   /// anything, or the job has ended.
   std::optional<TimePoint> NextDeadline() const;
 
-  GangState state() const { return state_; }
-  Generation generation() const { return roster_.generation(); }
   /// The first failure of the previous generation, if that caused this restart.
   const std::optional<WorkerRecord>& earlier_failure() const { return earlier_failure_; }
   /// Copies the state of all workers.
   GangSnapshot Snapshot() const;
 
  private:
+  struct Host {
+    std::string name;
+    bool is_ready = false;
+    bool is_lost = false;
+    bool is_stopped = true;     ///< Nothing of the current generation is there.
+    uint16_t offered_port = 0;  ///< For MASTER_PORT of the next generation.
+    Status why_lost;
+  };
+
+  static bool IsAwaited(const Host& host) { return !host.is_ready && !host.is_lost; }
+  static bool IsUnstopped(const Host& host) { return !host.is_stopped; }
+
+  using JobDriver::On;
   void On(const event::HostReady& e);
   void On(const event::HostLost& e);
   void On(const event::WorkerStarted& e);
   void On(const event::WorkerExited& e);
   void On(const event::WorkerErred& e);
   void On(const event::GenerationStopped& e);
-  void On(const event::UserSignal& e);
-  void On(const event::ReaderGone& e);
-  void On(const event::OutputDamaged& e);
-  void On(const event::OutputBlocked& e);
   void On(const event::Copying& e);
-  void On(const event::HostSynced& e);
-  void On(const event::Tick& e);
+  void On(const event::HostSynced& /*e*/) {}
 
-  void Advance();
+  void Advance() override;
   void AdvanceConnecting();
   void AdvanceRunning();
   void AdvanceFailing();
   void AdvanceStopping();
-  void Enter(GangState to);
-  void EndBy(Cause cause);
   TimePoint EndOfMoment() const;
   void ChooseCulprit();
   void MarkVictims();
   void StartGeneration();
-  void StopGang(Duration grace);
+  void StopAll(Duration grace) override;
+  bool HasWorkers() const override { return generation_ > 0; }
   void Restart();
   void Finish();
-  std::optional<TimePoint> StateDeadline() const;
-  void ExpireDeadlines();
-  void ExpireState();
+  std::optional<TimePoint> StateDeadline() const override;
+  void ExpireState() override;
   void GiveUpHosts();
   std::vector<HostLoss> Losses() const;
-  bool WillRestart() const;
-  bool IsCauseFinal() const;
-  bool IsDrainUnlimited() const;
-  void Say(std::string text) { effects_.push_back(effect::Say{std::move(text)}); }
+  bool WillRestart() const override;
+
+  WorkerId NumberOf(Generation generation, int rank) const;
+  const WorkerRecord& RecordOf(int rank) const {
+    return roster_.Of(static_cast<WorkerId>(rank)).record;
+  }
+  std::vector<WorkerRecord> Records() const;
+  /// False: no host of this job, or lost already.
+  bool Lose(int host, const Status& why);
+  bool IsAny(bool (*is_wanted)(const Host&)) const;
+  /// Hosts for which `is_wanted` holds, by name, in host order.
+  std::vector<std::string> NamesOf(bool (*is_wanted)(const Host&)) const;
+  std::vector<std::string> NamesOfStarting() const;
 
   const GangPolicy policy_;
-  const StateChangeFn on_change_;
-  const TimePoint begun_;
-  GangRoster roster_;
-  TimePoint now_;
-  GangState state_ = GangState::kConnecting;
-  std::optional<TimePoint> state_deadline_;
-  std::optional<TimePoint> job_deadline_;
-  Ending ending_;
+  const std::vector<RankInfo> ranks_;
+  std::map<int, Host> hosts_;  ///< By host_index; only those with workers.
+  WorkerRoster roster_;        ///< Of this generation, by rank; empty before the first.
   std::optional<WorkerRecord> earlier_failure_;
   int failed_rank_ = -1;  ///< First failure of this generation, whatever ended the job.
   Culprit culprit_;       ///< That worker with its evidence, once weighed.
   TimePoint failing_since_;
   TimePoint last_own_failure_;
   std::vector<int> lost_hosts_;  ///< In the order of their losses.
-  uint32_t restarts_ = 0;
-  uint64_t stale_events_ = 0;
-  std::vector<Effect> effects_;
 };
 
 }  // namespace hvdray

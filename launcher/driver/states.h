@@ -38,6 +38,11 @@ constexpr bool IsTerminal(WorkerState s) { return s >= WorkerState::kExited; }
 bool CanFollow(WorkerState from, WorkerState to);
 std::string_view NameOf(WorkerState state);
 
+/// One process of a roster, numbered from 0 in start order. Never reused; its rank may change from
+/// generation to generation.
+using WorkerId = uint32_t;
+inline constexpr WorkerId kNoWorker = ~WorkerId{0};
+
 /// One change of state, for --trace, --events and the log.
 struct StateChange {
   TimePoint when;

@@ -234,8 +234,27 @@ TEST(ElasticEndTest, AReaderThatDoesNotReadIsNoDeadHost) {
   job.Advance(seconds(1000));
   EXPECT_FALSE(job.has_finished());
   job.Feed(event::OutputBlocked{false});
-  job.Advance(seconds(11));
+  job.Advance(seconds(9));
+  EXPECT_FALSE(job.has_finished()) << "its limit counts from now";
+  job.Advance(seconds(2));
   EXPECT_TRUE(job.has_finished());
+}
+
+TEST(ElasticEndTest, TheTimeoutEndsTheWaitForASlowReaderAndNothingElse) {
+  ElasticPolicy policy = Workers(1, 1);
+  policy.timeout = seconds(60);
+  for (const bool is_stuck : {false, true}) {
+    ElasticJob job(policy, {{"a", 1}});
+    job.machine("a").is_stuck_in_stop = true;
+    job.Feed(event::OutputBlocked{true});
+    job.Succeed("a", 0);
+    job.Advance(seconds(65));
+    EXPECT_FALSE(job.has_finished()) << "the host has its limit to report the end";
+    if (!is_stuck) job.Feed(event::GenerationStopped{1, 0, 0, 0});
+    job.Advance(seconds(10));
+    ASSERT_TRUE(job.has_finished());
+    EXPECT_EQ(job.verdict().exit_code, is_stuck ? 125 : 0) << "all workers succeeded in time";
+  }
 }
 
 ElasticPolicy Gang(int np, int min_np, uint32_t max_restarts) {

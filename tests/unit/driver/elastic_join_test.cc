@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How hosts join an elastic job and leave it.
-#include "launcher/driver/elastic_roster.h"
+#include "launcher/driver/membership_log.h"
 #include "tests/unit/driver/elastic_job.h"
 
 namespace hvdray {

@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// The processes of an elastic job: which one runs on which slot, in which role, and how far it has
-// come. Keeps counts, so that no fact costs a walk over all. Pure; decides nothing.
-#ifndef HVDRAY_LAUNCHER_DRIVER_ELASTIC_ROSTER_H_
-#define HVDRAY_LAUNCHER_DRIVER_ELASTIC_ROSTER_H_
+// The processes of a job: which one runs on which slot, in which role, and how far it has come.
+// Keeps counts, so that no fact costs a walk over all. Pure; decides nothing.
+#ifndef HVDRAY_LAUNCHER_DRIVER_WORKER_ROSTER_H_
+#define HVDRAY_LAUNCHER_DRIVER_WORKER_ROSTER_H_
 
-#include <map>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
-#include "launcher/driver/elastic_events.h"
 #include "launcher/driver/states.h"
+#include "launcher/driver/verdict.h"
+#include "launcher/job/placement.h"
 
 namespace hvdray {
 
-/// Owned by ElasticDriver. Keeps every process for the whole job, also after its end. Threads: one.
-class ElasticRoster {
+/// Owned by a driver. Keeps every process, also after its end. Threads: one.
+class WorkerRoster {
  public:
   enum class Role : uint8_t {
     kNewcomer,  ///< Started for an unpublished generation.
@@ -35,6 +34,8 @@ class ElasticRoster {
     bool is_registered = false;   ///< Its notification address is known.
     bool is_told_to_end = false;  ///< By us: its exit is not a failure.
     TimePoint limit{};            ///< Deadline to arrive, leave or end.
+    /// Which of own_failures() and erring() includes it.
+    enum class Part : uint8_t { kNone, kOwnFailure, kErring } part = Part::kNone;
     int host() const { return place.host_index; }
   };
   /// Counts of living processes.
@@ -47,11 +48,12 @@ class ElasticRoster {
     int newcomers = 0;  ///< Not told to end.
     int arrived = 0;    ///< Of these, waiting in hvd.init().
     int orphans = 0;    ///< Newcomers told to end.
+    int starting = 0;   ///< Not reported as started, nor told to end.
   };
 
   /// `on_change` is called for each change of a process, from within the call that makes it;
   /// StateChange.rank is the rank it was started with.
-  explicit ElasticRoster(StateChangeFn on_change) : on_change_(std::move(on_change)) {}
+  explicit WorkerRoster(StateChangeFn on_change) : on_change_(std::move(on_change)) {}
 
   /// Adds a process in kStarting; its slot must be free. Returns its number.
   WorkerId Add(const RankInfo& place, Generation generation, Role role, TimePoint now);
@@ -65,6 +67,10 @@ class ElasticRoster {
   std::vector<WorkerId> LivingOn(int host) const;
   int CountLivingOn(int host) const;
   const Counts& counts() const { return counts_; }
+  /// Processes that failed by themselves and blame no peer.
+  int own_failures() const { return own_failures_; }
+  /// Running processes that have shown an error of their own and may be about to end.
+  int erring() const { return erring_; }
 
   // Each takes a fact about a living process and returns whether it was new.
   bool MarkStarted(WorkerId worker, uint32_t pid, TimePoint now);
@@ -74,7 +80,8 @@ class ElasticRoster {
   bool MarkParked(WorkerId worker);
   bool MarkRegistered(WorkerId worker);
   bool MarkToldToEnd(WorkerId worker, TimePoint now);
-  bool MarkEnded(WorkerId worker, const wire::ExitStatus& status, TimePoint now);
+  /// `was_stopping`: see WorkerRecord.
+  bool MarkEnded(WorkerId worker, const wire::ExitStatus& status, bool was_stopping, TimePoint now);
   /// Valid after the process's end, too.
   bool MarkErred(WorkerId worker, const LastError& error, std::optional<Duration> age,
                  TimePoint now);
@@ -98,41 +105,16 @@ class ElasticRoster {
   void End(WorkerId worker, WorkerState to, TimePoint now);
   /// Adds (+1) or removes (-1) the process's part of the counts.
   void Tally(const Process& process, int sign);
+  void Recount(Process& process);
 
-  const StateChangeFn on_change_;
+  StateChangeFn on_change_;
   std::vector<Process> processes_;            // By number.
   std::vector<std::vector<WorkerId>> slots_;  // By host and local rank.
   Counts counts_;
+  int own_failures_ = 0;
+  int erring_ = 0;
 };
-
-// Collects why members leave until the next generation is published. Pure.
-
-/// Owned by ElasticDriver. Threads: one.
-class MembershipLog {
- public:
-  /// Members of `host` leave or have left. The first reason per host wins.
-  void NoteLeaving(const std::string& host, std::string why);
-  /// Makes `host` the one that FirstReason() returns, whatever was noted before.
-  void NoteCause(const std::string& host) { first_host_ = host; }
-  /// The gang stands still from now on; later calls change nothing.
-  void NoteStandstill(TimePoint now);
-  bool has_reasons() const { return !reasons_.empty(); }
-  /// "a: rank 3 on host a was killed by SIGKILL (signal 9)": the first reason, with its host.
-  std::string FirstReason() const;
-  /// Fills in reasons and standstill; adds hosts whose workers were replaced (change 0). Clears the
-  /// log.
-  effect::MembershipChanged Close(effect::MembershipChanged change, TimePoint now);
-
- private:
-  std::map<std::string, std::string> reasons_;
-  std::string first_host_;
-  std::optional<TimePoint> still_since_;
-};
-
-/// "generation 3: 6 workers; host c joined with 2; host b left with 2: rank 3 on host b exited with
-/// code 1; stood still for 0.42 s". Hosts with the same change are folded (node[3-9]).
-std::string MembershipLine(const effect::MembershipChanged& change);
 
 }  // namespace hvdray
 
-#endif  // HVDRAY_LAUNCHER_DRIVER_ELASTIC_ROSTER_H_
+#endif  // HVDRAY_LAUNCHER_DRIVER_WORKER_ROSTER_H_
