@@ -24,7 +24,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", default=HERE / "digits" / "digits.csv")
     parser.add_argument("--epochs", type=int, default=20)
-    parser.add_argument("--batch", type=int, default=16, help="images a step and rank")
+    parser.add_argument("--batch", type=int, default=16, help="images per step and rank")
     arguments = parser.parse_args()
 
     started = time.monotonic()
@@ -43,7 +43,7 @@ def main():
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
     optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
 
-    # Shards differ by an image at most; all ranks take as many steps as the smallest has batches.
+    # Shards differ by at most one image; every rank takes as many steps as the smallest shard has batches.
     steps = int(hvd.allreduce(torch.tensor(float(len(labels))), op=hvd.Min)) // arguments.batch
     for epoch in range(1, arguments.epochs + 1):
         order = torch.randperm(len(labels))

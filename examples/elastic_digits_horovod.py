@@ -34,8 +34,8 @@ def checksum(model):
 
 
 def shard(order, seen, batch):
-    """This rank's images of the next step, and how many all ranks together take. The ranks walk
-    through one order, so that a gang of another size goes on where the old one stopped."""
+    """This rank's images for the next step, and how many all ranks take together. All ranks share one
+    order, so a gang of another size continues where the old one stopped."""
     taken = min(batch * hvd.size(), len(order) - seen)
     taken -= taken % hvd.size()
     return order[seen + hvd.rank():seen + taken:hvd.size()], taken
@@ -46,7 +46,7 @@ def train(state, images, labels, arguments):
     print(f"rank {hvd.rank()} of {hvd.size()} goes on at step {state.step}", flush=True)
     while state.epoch <= arguments.epochs:
         order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(state.epoch))
-        loss = None  # stays so on all ranks when the gang changes behind the last step of an epoch
+        loss = None  # stays None on all ranks if the gang changes after the last step of an epoch
         while True:
             batch, taken = shard(order, state.seen, arguments.batch)
             if taken == 0:
@@ -60,8 +60,8 @@ def train(state, images, labels, arguments):
             if arguments.step_s:
                 time.sleep(arguments.step_s)
             if state.step % arguments.commit_every == 0:
-                state.commit()  # also the moment at which newcomers are let in
-        # Collectives have names: unnamed ones are counted by each process, and newcomers begin at 0.
+                state.commit()  # newcomers join here
+        # Named, because each process counts its unnamed collectives and newcomers begin at 0.
         mean = hvd.allreduce(loss.detach(), name="loss") if loss is not None else None
         if mean is not None and hvd.rank() == 0 and (state.epoch == 1 or state.epoch % 5 == 0):
             print(f"epoch {state.epoch:2d}  loss {mean.item():.4f}  {hvd.size()} workers", flush=True)
@@ -74,10 +74,10 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", default=HERE / "digits" / "digits.csv")
     parser.add_argument("--epochs", type=int, default=20)
-    parser.add_argument("--batch", type=int, default=16, help="images a step and rank")
+    parser.add_argument("--batch", type=int, default=16, help="images per step and rank")
     parser.add_argument("--commit-every", type=int, default=5, metavar="STEPS")
     parser.add_argument("--step-s", type=float, default=0, metavar="SECONDS",
-                        help="a pause after each step, to have time to watch changes")
+                        help="pause after each step, to leave time to watch changes")
     arguments = parser.parse_args()
 
     started = time.monotonic()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.distributed that restarts as a gang: every change of membership stops all workers and starts
-them anew, and they go on from their checkpoint. Runs under torchrun, too.
+"""torch.distributed that restarts as a gang: every change of membership restarts all workers, which
+continue from their checkpoint. Runs under torchrun, too.
 
 hvdray run --elastic-mode gang --min-np 2 --max-np 4 --max-restarts 3 \\
     --host-discovery-script ./hosts.sh -- python3 examples/elastic_torch.py --checkpoint digits.pt
@@ -32,14 +32,14 @@ def checksum(model):
 
 
 def save(path, model, optimizer, step):
-    """Whole or not at all: a worker may be stopped at any moment."""
+    """Writes all or nothing: a worker may be stopped at any moment."""
     new = path.with_name(path.name + ".new")
     torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step}, new)
     new.rename(path)
 
 
 def resume(path, model, optimizer):
-    """Rank 0 reads the checkpoint and gives it to all, so that only its host needs the file."""
+    """Rank 0 reads the checkpoint and broadcasts it, so that only its host needs the file."""
     found = [None]
     if dist.get_rank() == 0 and path.exists():
         found = [torch.load(path)]
@@ -57,10 +57,10 @@ def main():
     parser.add_argument("--data", default=HERE / "digits" / "digits.csv")
     parser.add_argument("--checkpoint", type=pathlib.Path, required=True)
     parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--batch", type=int, default=16, help="images a step and rank")
+    parser.add_argument("--batch", type=int, default=16, help="images per step and rank")
     parser.add_argument("--save-every", type=int, default=10, metavar="STEPS")
     parser.add_argument("--step-s", type=float, default=0, metavar="SECONDS",
-                        help="a pause after each step, to have time to watch changes")
+                        help="pause after each step, to leave time to watch changes")
     arguments = parser.parse_args()
 
     dist.init_process_group("gloo")  # reads RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT
@@ -91,7 +91,7 @@ def main():
         if arguments.step_s:
             time.sleep(arguments.step_s)
 
-    dist.barrier()  # who ends first would look like a failure to the others
+    dist.barrier()  # to the others, a rank that ends early looks like a failure
     if rank == 0:
         with torch.no_grad():
             accuracy = (model(images).argmax(dim=1) == labels).float().mean().item()

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kMaxGrey = 16;
 
-// Reads one integer and the separator behind it; false when there is none in range.
+// Reads an integer and the separator after it; false unless the integer is from 0 to `max`.
 bool TakeInt(std::string_view& line, int max, int& value) {
   const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), value);
   if (error != std::errc() || value < 0 || value > max) return false;
@@ -44,8 +44,9 @@ Result<Dataset> ParseDigits(std::string_view text, const std::string& name) {
     }
     is_good = is_good && TakeInt(line, kClasses - 1, value) && line.empty();
     if (!is_good) {
-      return Status(ErrorCode::kSpecInvalid,
-                    fmt::format("{}:{}: not 64 pixels of 0..16 and a digit", name, number));
+      return Status(
+          ErrorCode::kSpecInvalid,
+          fmt::format("{}:{}: expected 64 pixels from 0 to 16 and a digit", name, number));
     }
     data.labels.push_back(value);
   }

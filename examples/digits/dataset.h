@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The optical digits: 8x8 grey images and what digit each shows (see DATA.md).
+// Handwritten digits: 8x8 grey images and the digit that each shows (see DATA.md).
 #ifndef HVDRAY_EXAMPLES_DIGITS_DATASET_H_
 #define HVDRAY_EXAMPLES_DIGITS_DATASET_H_
 
@@ -15,6 +15,7 @@ namespace hvdray::digits {
 inline constexpr size_t kPixels = 64;
 inline constexpr size_t kClasses = 10;
 
+/// Images with their labels.
 struct Dataset {
   std::vector<float> images;  ///< kPixels each, scaled to 0..1, one after the other.
   std::vector<int> labels;    ///< 0..9
@@ -22,19 +23,20 @@ struct Dataset {
   const float* image(size_t i) const { return images.data() + i * kPixels; }
 };
 
+/// The images to train on and those to test with.
 struct Split {
   Dataset train;
   Dataset test;
 };
 
-/// One image a line: 64 integers 0..16 and the digit, comma separated. Errors: kSpecInvalid with
-/// `name`:line.
+/// One image per line: 64 integers from 0 to 16 and the digit, separated by commas. `name`: for
+/// messages. Errors: kSpecInvalid with `name`:line.
 Result<Dataset> ParseDigits(std::string_view text, const std::string& name);
 
-/// Every fifth image is for the test, so the split is the same on all ranks.
+/// Every fifth image is for testing, so the split is the same on all ranks.
 Split SplitDigits(const Dataset& all);
 
-/// The part of `all` that belongs to `rank` of `size`: every size-th image. Parts differ by one.
+/// The images of `rank`: every `size`-th one of `all`. Shards differ by at most one image.
 Dataset ShardOf(const Dataset& all, int rank, int size);
 
 }  // namespace hvdray::digits

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trains the perceptron on the digits, data-parallel over the ranks that hvdray started. Run alone
-// it is one rank.
+// Trains the perceptron on the digits, data-parallel over the ranks that hvdray starts. Run alone,
+// it is a single rank.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -23,7 +23,7 @@ namespace {
 struct Settings {
   std::string data = "examples/digits/digits.csv";
   int epochs = 20;
-  int batch = 16;  // of one rank
+  int batch = 16;  // Of one rank.
   int hidden = 64;
   float rate = 0.1F;
   float momentum = 0.9F;
@@ -46,7 +46,7 @@ Result<double> TrainEpoch(Communicator& communicator, const Settings& settings,
   double loss = 0;
   double seen = 0;
   for (size_t step = 0; step < steps; ++step) {
-    // The last two floats carry loss and count, so that one all-reduce a step does it all.
+    // The last two floats carry the loss and the count, so each step needs only one all-reduce.
     std::vector<float> sums(count + 2, 0.0F);
     const size_t first = std::min(step * batch, order.size());
     const size_t last = std::min(first + batch, order.size());
@@ -92,7 +92,7 @@ Status Train(const Settings& settings) {
   Print(fmt::format("rank {} of {}: {} of {} training images", rank, size, shard.size(),
                     split.train.size()));
 
-  // Every rank starts elsewhere on purpose: only the broadcast makes them one model.
+  // Every rank starts with other weights on purpose: the broadcast makes them one model.
   Model model(static_cast<size_t>(settings.hidden), static_cast<uint32_t>(rank) + 1);
   std::vector<float>& parameters = model.parameters();
   HVDRAY_RETURN_IF_ERROR(
@@ -126,7 +126,7 @@ int main(int argc, char** argv) try {
   CLI::App app{"Trains a small network on 8x8 images of digits, data-parallel."};
   app.add_option("--data", settings.data, "CSV file of images")->capture_default_str();
   app.add_option("--epochs", settings.epochs)->check(CLI::Range(1, 100000))->capture_default_str();
-  app.add_option("--batch", settings.batch, "Images a step and rank")
+  app.add_option("--batch", settings.batch, "Images per step and rank")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
   app.add_option("--hidden", settings.hidden)->check(CLI::Range(1, 4096))->capture_default_str();

@@ -16,7 +16,7 @@ struct Model::Activations {
 Model::Model(size_t hidden, uint32_t seed)
     : hidden_(hidden), parameters_(hidden * kPixels + hidden + kClasses * hidden + kClasses) {
   std::mt19937 random(seed);
-  // He's rule: the variance of a ReLU layer's inputs stays the same from layer to layer.
+  // He initialisation keeps the variance of activations constant across ReLU layers.
   std::normal_distribution<float> first(0.0F, std::sqrt(2.0F / kPixels));
   std::normal_distribution<float> second(0.0F, std::sqrt(2.0F / static_cast<float>(hidden)));
   float* p = parameters_.data();

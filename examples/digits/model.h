@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A multi-layer perceptron with one hidden layer, as one flat array of parameters: what a
-// data-parallel job has to average is then one buffer.
+// A perceptron with one hidden layer. All parameters are in one flat array, so a data-parallel job
+// averages a single buffer.
 #ifndef HVDRAY_EXAMPLES_DIGITS_MODEL_H_
 #define HVDRAY_EXAMPLES_DIGITS_MODEL_H_
 
@@ -12,19 +12,20 @@
 
 namespace hvdray::digits {
 
+/// Maps an image of kPixels to one of kClasses. Threads: one caller at a time.
 class Model {
  public:
-  /// Random weights, the same for the same seed.
+  /// Random weights; the same seed gives the same weights.
   Model(size_t hidden, uint32_t seed);
 
   std::vector<float>& parameters() { return parameters_; }
   const std::vector<float>& parameters() const { return parameters_; }
 
-  /// Adds the gradient of the summed cross-entropy of these images to `gradient` (as many floats as
-  /// parameters) and returns the summed loss.
+  /// Adds the gradient of the summed cross-entropy over the images at these indices of `data` to
+  /// `gradient` (as many floats as there are parameters). Returns the summed loss.
   double AddGradient(const Dataset& data, std::span<const size_t> images,
                      std::span<float> gradient) const;
-  /// The digit that the model sees.
+  /// The digit that the model recognises in `image` (kPixels floats).
   int Predict(const float* image) const;
 
  private:
