@@ -16,8 +16,8 @@
 #include "cmd/commands.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/hostfile.h"
+#include "launcher/job/option_layers.h"
 #include "launcher/job/placement.h"
-#include "launcher/job/setting_reader.h"
 #include "rendezvous/server.h"
 
 namespace hvdray {
@@ -29,29 +29,27 @@ constexpr Duration kMaxHold = std::chrono::hours(1);
 constexpr uint64_t kOpenFiles = 65536 + 64;
 
 Result<RendezvousOptions> OptionsOf(const CommandRequest& request) {
-  Setting<std::string> address("127.0.0.1"), allow;
-  Setting<uint16_t> port;
-  SettingReader reader(request.said);
-  reader.Text(OptionId::kBind, &address);
-  reader.Whole(OptionId::kPort, &port);
-  reader.Text(OptionId::kAllow, &allow);
-  HVDRAY_RETURN_IF_ERROR(reader.TakeStatus());
+  const LayerStack& said = request.said;
   const JobSpec& spec = request.spec;
   if (*spec.kv_hold > kMaxHold) {
     return Status(ErrorCode::kUsage,
                   fmt::format("{} must be at most an hour", spec.kv_hold.origin()));
   }
   RendezvousOptions options;
-  options.address = *address;
-  options.port = *port;
+  options.address = "127.0.0.1";
+  if (const RawOption* address = said.Find(OptionId::kBind)) options.address = address->last();
+  if (const RawOption* port = said.Find(OptionId::kPort)) {
+    HVDRAY_ASSIGN_OR_RETURN(const int64_t number, WholeOf(OptionId::kPort, *port));
+    options.port = static_cast<uint16_t>(number);
+  }
   options.kv_hold = *spec.kv_hold;
   options.is_peer_checked = *spec.is_peer_checked;
   options.user = ::getuid();
-  if (!allow->empty()) {
-    HVDRAY_ASSIGN_OR_RETURN(options.allow, ParseCidrList(*allow));
+  if (const RawOption* allow = said.Find(OptionId::kAllow); allow && !allow->last().empty()) {
+    HVDRAY_ASSIGN_OR_RETURN(options.allow, ParseCidrList(allow->last()));
   }
-  if (const RawOption* list = request.said.Find(OptionId::kHosts)) {
-    HVDRAY_ASSIGN_OR_RETURN(const std::vector<HostSlots> hosts, ParseHostList(list->values.back()));
+  if (const RawOption* list = said.Find(OptionId::kHosts)) {
+    HVDRAY_ASSIGN_OR_RETURN(const std::vector<HostSlots> hosts, ParseHostList(list->last()));
     HVDRAY_ASSIGN_OR_RETURN(const std::vector<RankInfo> ranks,
                             AssignRanks(hosts, /*min_np=*/1, /*max_np=*/std::nullopt));
     options.assignment = KvAssignmentOf(ranks, /*generation=*/1);

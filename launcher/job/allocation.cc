@@ -14,13 +14,13 @@
 namespace hvdray {
 namespace {
 
-constexpr std::string_view kHint = "-H or --hostfile names other hosts than the batch system";
+constexpr std::string_view kHint = "-H or --hostfile overrides the hosts of the batch system";
 
 Status Wrong(std::string_view place, std::string_view what) {
   return {ErrorCode::kSpecInvalid, fmt::format("{}: {}", place, what), std::string(kHint)};
 }
 
-/// A value of the environment and how messages name a place in it.
+/// A variable, and how messages name a place in its value.
 struct Variable {
   std::string name;
   std::string value;
@@ -38,24 +38,24 @@ std::optional<Variable> Find(const Environment& environment, const char* name) {
   return variable;
 }
 
-/// Adds slots up by host, in the order of first appearance.
+/// Adds up the slots of each host, in the order of first appearance.
 class SlotCounter {
  public:
   /// Returns what is wrong with `name` or with the sum, or nothing.
   std::string Add(std::string_view name, int slots) {
     const HostSlots made = MakeHostSlots(name, slots);
-    // An IPv6 address has a plain name of its own; nothing else with a ':' does.
+    // MakeHostSlots() gives an IPv6 address a plain name; nothing else may contain a ':'.
     if (!IsHostName(made.host)) return fmt::format("'{}' is not a host name", ShownText(name));
     const auto [index, is_new] = index_.try_emplace(made.host, hosts_.size());
     if (!is_new) {
       HostSlots& host = hosts_[index->second];
       if (slots > kMaxSlots - host.slots) {
-        return fmt::format("host {} has over {} slots", host.host, kMaxSlots);
+        return fmt::format("host {} has more than {} slots", host.host, kMaxSlots);
       }
       host.slots += slots;
       return {};
     }
-    if (hosts_.size() == kMaxHosts) return fmt::format("over {} hosts", kMaxHosts);
+    if (hosts_.size() == kMaxHosts) return fmt::format("more than {} hosts", kMaxHosts);
     hosts_.push_back(made);
     return {};
   }
@@ -83,9 +83,8 @@ Result<std::vector<int>> ParseCounts(const Variable& variable, const std::string
                                   : std::nullopt;
     }
     if (!count || !times || *times == 0) {
-      return variable.WrongAt(offset, fmt::format("'{}' is neither a number of slots nor one with "
-                                                  "a repetition, as 2(x3)",
-                                                  ShownText(item)));
+      return variable.WrongAt(
+          offset, fmt::format("'{}' is not a slot count such as 2 or 2(x3)", ShownText(item)));
     }
     if (counts.size() + static_cast<size_t>(*times) > host_count) {
       return variable.WrongAt(
@@ -124,7 +123,7 @@ Result<std::vector<int>> SlurmSlots(const Environment& environment, const Variab
   const auto cpus = Find(environment, "SLURM_CPUS_ON_NODE");
   if (cpus && host_count == 1) return ParseCount(*cpus, host_count);
   return Wrong("env " + hosts.name,
-               fmt::format("nothing says how many tasks each of its {} hosts has: "
+               fmt::format("no variable gives the tasks of each of its {} hosts: "
                            "SLURM_TASKS_PER_NODE is not set",
                            host_count));
 }
@@ -161,17 +160,17 @@ Result<std::vector<HostSlots>> SlurmJobHosts(const Environment& environment,
   return WithSlots(names, slots);
 }
 
-/// The step that we run in, unless it is the one that stands for the whole allocation.
+/// The step in which this process runs, unless that step stands for the whole allocation.
 std::optional<Variable> FindSlurmStep(const Environment& environment) {
-  // What srun makes for the shell of salloc (LaunchParameters=use_interactive_step), and for the
-  // script of sbatch: one task on the first host, with the others there to be used.
+  // The steps of salloc's shell (LaunchParameters=use_interactive_step) and of sbatch's script: one
+  // task on the first host, which is meant to use the others.
   for (const char* whole : {"4294967290", "4294967291"}) {
     if (environment.GetOr("SLURM_STEP_ID", "") == whole) return std::nullopt;
   }
   return Find(environment, "SLURM_STEP_NODELIST");
 }
 
-/// nullopt: these are another job's, inherited by sbatch or salloc within a step.
+/// nullopt: the step is another job's, inherited by running sbatch or salloc within it.
 Result<std::optional<std::vector<HostSlots>>> SlurmStepHosts(const Environment& environment,
                                                              const Variable& step,
                                                              const Variable& job) {
@@ -187,8 +186,8 @@ Result<std::optional<std::vector<HostSlots>>> SlurmStepHosts(const Environment& 
                             ParseCounts(*tasks, step.name, names.size()));
     return std::optional(WithSlots(names, slots));
   }
-  // Within a step SLURM_TASKS_PER_NODE speaks of the step where srun has set it anew, of the job
-  // where not. Which of the two shows in its length; equally long, they are the same hosts.
+  // Within a step, SLURM_TASKS_PER_NODE describes the step if srun has set it, otherwise the job.
+  // Its length shows which; if both have the same length, they have the same hosts.
   Result<std::vector<int>> slots = SlurmSlots(environment, step, names.size());
   if (!slots.ok()) {
     HVDRAY_ASSIGN_OR_RETURN(const std::vector<int> of_job,
@@ -227,19 +226,19 @@ Result<std::vector<HostSlots>> PbsHosts(const Variable& variable, const ReadWhol
     if (words.empty()) continue;
     is_empty = false;
     const std::string wrong =
-        words.size() > 1 ? fmt::format("'{}' behind the host of this line", ShownText(words[1]))
+        words.size() > 1 ? fmt::format("unexpected '{}' after the host", ShownText(words[1]))
                          : counter.Add(words[0], 1);
     if (wrong.empty()) continue;
     const auto column = static_cast<size_t>(words[words.size() > 1].data() - line.data()) + 1;
     return Wrong(fmt::format("env PBS_NODEFILE: {}:{}:{}", path, number, column), wrong);
   }
-  if (is_empty) return Wrong("env PBS_NODEFILE: " + path, "no host in this file");
+  if (is_empty) return Wrong("env PBS_NODEFILE: " + path, "the file names no host");
   return std::move(counter).Take();
 }
 
 Result<std::vector<HostSlots>> LsfHosts(const Variable& variable) {
   const std::vector<std::string_view> words = BlankSeparated(variable.value);
-  if (words.empty()) return variable.WrongAt(0, "no host in it");
+  if (words.empty()) return variable.WrongAt(0, "it names no host");
   SlotCounter counter;
   for (const std::string_view word : words) {
     const std::string wrong = counter.Add(word, 1);
@@ -250,7 +249,7 @@ Result<std::vector<HostSlots>> LsfHosts(const Variable& variable) {
 
 Result<std::vector<HostSlots>> LsfCountedHosts(const Variable& variable) {
   const std::vector<std::string_view> words = BlankSeparated(variable.value);
-  if (words.empty()) return variable.WrongAt(0, "no host in it");
+  if (words.empty()) return variable.WrongAt(0, "it names no host");
   SlotCounter counter;
   for (size_t i = 0; i < words.size(); i += 2) {
     if (i + 1 == words.size()) {

@@ -23,12 +23,11 @@ int64_t WholeSeconds(Duration duration) {
 
 Status CheckElasticPolicy(const ElasticPolicy& policy) {
   if (policy.np < 1 || policy.np > kMaxRanks) {
-    return Invalid(fmt::format("-np {}: 1 to {} are possible", policy.np, kMaxRanks), "");
+    return Invalid(fmt::format("-np {} is not between 1 and {}", policy.np, kMaxRanks), "");
   }
   if (policy.min_np < 1 || policy.min_np > policy.np) {
-    return Invalid(
-        fmt::format("--min-np {} does not fit -np {}", policy.min_np, policy.np),
-        "the job starts with -np workers and goes on with --min-np: 1 <= --min-np <= -np");
+    return Invalid(fmt::format("--min-np {} is not between 1 and -np {}", policy.min_np, policy.np),
+                   "the job starts with -np workers and needs --min-np to continue");
   }
   if (policy.max_np && *policy.max_np < policy.min_np) {
     return Invalid(fmt::format("--min-np {} is above --max-np {}", policy.min_np, *policy.max_np),
@@ -48,7 +47,7 @@ Status CheckElasticPolicy(const ElasticPolicy& policy) {
   if (lower < kLeastCooldown || upper > kMostCooldown) {
     return Invalid(fmt::format("--blacklist-cooldown-range {} {} is out of range",
                                WholeSeconds(lower), WholeSeconds(upper)),
-                   "1 to 3600 seconds are possible");
+                   "both times must be from 1 to 3600 seconds");
   }
   return {};
 }

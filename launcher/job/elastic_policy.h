@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an elastic job may do and for how long it waits: the settings of ElasticDriver, each with
-// unit, default and source. Values only.
+// What an elastic job may do and how long it waits: the settings of ElasticDriver, each with its
+// unit and default. docs/elastic.md describes what they do. Values only.
 #ifndef HVDRAY_LAUNCHER_JOB_ELASTIC_POLICY_H_
 #define HVDRAY_LAUNCHER_JOB_ELASTIC_POLICY_H_
 
@@ -12,90 +12,95 @@
 
 namespace hvdray {
 
-/// Who the workers are. kHorovod: hvd.elastic scripts, whose processes live through a change.
-/// kGang: anything else; every change stops all workers and starts them anew (torchrun's meaning).
+/// What the workers run. kHorovod: hvd.elastic scripts, whose processes outlive a change. kGang:
+/// anything else; every change restarts all workers, as torchrun does.
 enum class ElasticMode : uint8_t { kHorovod, kGang };
 
-/// When a worker ends with success while others of its generation have not, the job is over in both
-/// cases (Horovod spec 3.5). kAll: it has failed. kAny: it has succeeded.
+/// The verdict when some workers of the last generation succeed and others fail; either way the job
+/// ends, as in Horovod. kAll: it has failed. kAny: it has succeeded.
 enum class SuccessRule : uint8_t { kAll, kAny };
 
-/// kWarm: newcomers start and import while the old gang trains (spec 3.10.2). kTogether: the gang
-/// is called first and waits for them, one reset for a loss and its replacement (Horovod).
+/// How newcomers join. kWarm: they start and import while the old gang trains. kTogether: the gang
+/// stops first and waits for them, so that a loss and its replacement cost one reset (Horovod's
+/// way).
 enum class JoinMode : uint8_t { kWarm, kTogether };
 
-/// How long a host that failed is left out, doubled at each failure, with jitter (spec 3.4).
+/// How long a failed host is left out: `lower` at first, doubled with each failure up to `upper`,
+/// with jitter.
 struct CooldownRange {
   Duration lower = std::chrono::seconds(1);     ///< At least 1 s.
   Duration upper = std::chrono::seconds(3600);  ///< At most 3600 s, and not below `lower`.
   bool operator==(const CooldownRange&) const = default;
 };
 
+/// The settings of one elastic job. A plain value.
 struct ElasticPolicy {
   ElasticMode mode = ElasticMode::kHorovod;  ///< --elastic-mode
 
-  // How many. Workers; range [1, kMaxRanks].
+  // Numbers of workers; range [1, kMaxRanks].
   int np = 1;                 ///< -np: needed for the first generation.
-  int min_np = 1;             ///< --min-np: needed to go on. Default of the option: -np.
-  std::optional<int> max_np;  ///< --max-np: never more. Default: no limit (spec 3.1).
+  int min_np = 1;             ///< --min-np: needed to continue. Default of the option: -np.
+  std::optional<int> max_np;  ///< --max-np: at most. Default: no limit.
 
   // Failures.
   /// --reset-limit: how many times the gang may change after its first generation. Default: no
-  /// limit. Not counted: a round that only brings back what failures took, and hosts that leave
+  /// limit. A round that only restores what failures took does not count, nor do hosts that leave
   /// with notice. Horovod mode only.
   std::optional<uint32_t> reset_limit;
-  uint32_t max_restarts = 0;  ///< --max-restarts: after failures. Gang mode only (torchrun).
-  /// --blacklist-cooldown-range. nullopt, the default: a host that failed never comes back.
+  uint32_t max_restarts = 0;  ///< --max-restarts: after failures. Gang mode only.
+  /// --blacklist-cooldown-range. nullopt, the default: a failed host never comes back.
   std::optional<CooldownRange> cooldown;
-  SuccessRule success = SuccessRule::kAll;  ///< --success. Default: spec 3.7.
-  /// How often a newcomer that ends before it has arrived, or a member before all have met, is
-  /// started again, before its host is blamed. Default 1 (spec 3.6: best keep the plan and start
-  /// the dead slot again).
+  SuccessRule success = SuccessRule::kAll;  ///< --success
+  /// How often a slot is restarted when its worker ends before it has arrived (a newcomer) or
+  /// before all have met (a member); then its host is blamed. Default 1: restarting the slot is
+  /// cheaper than a new plan.
   int join_retries = 1;
-  /// --no-break-connections clears it: after a loss, survivors are freed at once (spec 3.10.1).
+  /// After a loss, break the survivors' connections so that they notice at once.
+  /// --no-break-connections clears it.
   bool breaks_connections = true;
-  /// Who dies in hvd.init() before anybody has seen its addresses is started again in its place
-  /// (docs/elastic.md). Horovod mode; the launcher sets it. Default false: what recordings mean
-  /// that were made before it was there.
+  /// Restart a worker in its place if it dies in hvd.init() before any peer has seen its addresses
+  /// (docs/elastic.md). Horovod mode; the launcher sets it. Default false, the meaning of
+  /// recordings older than this setting.
   bool repairs_barriers = false;
 
   // Joining.
   JoinMode join = JoinMode::kWarm;  ///< --join
-  /// How often the notice to rank 0 is repeated until the gang comes. Default 1 s: timestamps of
-  /// notices are whole seconds and must rise (spec 3.9).
+  /// How often the notice to rank 0 is repeated until the gang stops. Default 1 s: a worker ignores
+  /// a notice whose timestamp, in whole seconds, is not above the last one's.
   Duration notice_interval = std::chrono::seconds(1);
-  /// Seconds since the epoch when the job began: notices carry wall clock time. Default 0.
+  /// When the job began, in seconds since the epoch: notices carry wall-clock time. Default 0.
   int64_t began_epoch_s = 0;
 
-  // Waiting. Zero means without limit where "or none" is said.
-  /// --elastic-timeout: each wait for slots, and the longest that a newcomer may take to arrive.
-  /// Default 600 s (spec 3.1).
+  // Waiting. Zero means no limit where "or none" is said.
+  /// --elastic-timeout: limits each wait for slots, and the time that a newcomer takes to arrive.
+  /// Default 600 s.
   Duration elastic_timeout = std::chrono::seconds(600);
   /// --start-timeout: from the first dial of a host to its agent's Hello. Default 30 s.
   Duration start_timeout = std::chrono::seconds(30);
-  /// --straggler-timeout, or none (default): how long a gang in which one has come waits for those
-  /// that have not, before they are stopped and their hosts blamed (spec 3.11 row 7).
+  /// --straggler-timeout, or none (default): once the first worker of a gang has arrived, how long
+  /// it waits for the others before they are stopped and their hosts blamed.
   Duration straggler_timeout = Duration::zero();
   Duration grace = std::chrono::seconds(5);  ///< --grace: SIGTERM to SIGKILL.
   Duration timeout = Duration::zero();       ///< --timeout of the whole job, or none. Exit 124.
-  /// Beyond the grace: how long a host may take to report the end of workers that it was told to
-  /// stop, before it is given up. Default 10 s.
+  /// How long beyond the grace a host may take to report the end of workers that it must stop; then
+  /// it counts as lost. Default 10 s.
   Duration stop_margin = std::chrono::seconds(10);
-  /// How long workers that have been told to leave may take to end by themselves. Default 10 s.
+  /// How long workers that were told to leave may take to end by themselves. Default 10 s.
   Duration leave_limit = std::chrono::seconds(10);
-  /// Once np slots are ready: how long hosts whose agents are still starting are waited for, since
-  /// to come a little later costs a reset. Default 2 s.
+  /// How long to wait, once np slots are ready, for hosts whose agents are still starting: joining
+  /// a little later would cost a reset. Default 2 s.
   Duration settle = std::chrono::seconds(2);
-  /// Where a failure ends the job, or in a gang: how long the others may go on ending by themselves
-  /// before they are stopped, as GangPolicy has it; as there, longer while nobody's error is its
-  /// own. Default 0, what recordings mean that were made before it was there; the launcher sets it.
+  /// When a failure ends the job, or in a gang: how long the other workers may take to end by
+  /// themselves before they are stopped; longer while no error is a worker's own, as in GangPolicy.
+  /// Default 0, the meaning of recordings older than this setting; the launcher sets it.
   Duration moment = Duration::zero();
 
-  uint16_t master_port = 0;  ///< Gang mode; 0: a fresh one of rank 0's agent, each generation.
+  /// Gang mode. 0: rank 0's agent chooses a new one for each generation.
+  uint16_t master_port = 0;
 };
 
-/// What of this can't be, in the words of the options: kSpecInvalid. Durations are not checked
-/// beyond the cooldown range.
+/// Checks the numbers of workers and the cooldown range; no other durations. Errors: kSpecInvalid,
+/// in the words of the options. Pure.
 Status CheckElasticPolicy(const ElasticPolicy& policy);
 
 }  // namespace hvdray

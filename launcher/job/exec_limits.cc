@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel answers E2BIG without a name; this finds the name first.
+// The kernel only answers E2BIG; this names what is too large.
 #include "launcher/job/exec_limits.h"
 
 #include <fmt/format.h>
@@ -17,14 +17,13 @@ constexpr uint64_t kMinTotalBytes = uint64_t{128} << 10;
 constexpr uint64_t kMaxTotalBytes = uint64_t{6} << 20;
 
 Status TooLong(const std::string& what, size_t bytes) {
-  return Status(
-      ErrorCode::kEnvironmentTooLarge,
-      fmt::format("{} has {} bytes; the kernel starts no program with one of more than {}", what,
-                  bytes, kMaxExecStringBytes - 1),
-      "unset it, or put its value into a file and pass the name of that");
+  return Status(ErrorCode::kEnvironmentTooLarge,
+                fmt::format("{} has {} bytes; the kernel accepts at most {}", what, bytes,
+                            kMaxExecStringBytes - 1),
+                "unset it, or put its value in a file and pass the file's name");
 }
 
-/// "A (90000 bytes), B (70000 bytes), C (5 bytes)": where to save most.
+/// "A (90000 bytes), B (70000 bytes), C (5 bytes)": the largest variables.
 std::string Largest(const Environment& environment) {
   std::vector<std::pair<size_t, std::string>> sizes;
   for (const auto& [name, value] : environment.values()) {
@@ -63,10 +62,10 @@ Status CheckExecLimits(std::span<const std::string> command, const Environment& 
   if (total <= limit) return {};
   const std::string largest = Largest(environment);
   return Status(ErrorCode::kEnvironmentTooLarge,
-                fmt::format("command and environment have {} bytes in all; the kernel takes {} at "
-                            "this stack limit",
+                fmt::format("command and environment have {} bytes in total; the kernel accepts {} "
+                            "at this stack limit",
                             total, limit),
-                fmt::format("{}raise the limit (ulimit -s), or give --clean-env",
+                fmt::format("{}raise the limit (ulimit -s), or use --clean-env",
                             largest.empty() ? "" : "the largest are " + largest + ": "));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which exit code an error of ours becomes (docs/errors.md).
+// The exit code for an error of hvdray's own (docs/errors.md).
 #ifndef HVDRAY_LAUNCHER_JOB_EXIT_CODE_H_
 #define HVDRAY_LAUNCHER_JOB_EXIT_CODE_H_
 
@@ -10,11 +10,12 @@
 
 namespace hvdray {
 
-/// hvdray could not do its part.
+/// hvdray could not do its part; whether a retry helps depends on the error's code.
 inline constexpr int kHvdrayFailed = 125;
 
-/// 0 for ok; 2 for what the user has to change before anything can start; 124 and so on by the
-/// table; 125 for all else. For errors before a job runs and for commands that run none.
+/// 0 for ok; 2 for what the user must change before anything can start; 124, 126, 127 and 141 as
+/// docs/errors.md lists them; 125 for everything else. For errors before a job runs, and for
+/// commands that run no job. Pure.
 int ExitCodeOf(const Status& status);
 
 /// Prints "hvdray COMMAND: message [HVD-Ennnn]" and the hint to stderr and returns ExitCodeOf().

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Three steps, each a function: read the config file, merge the levels, write the variables.
+// Scalars are typed by hand: std::regex recurses on long input.
 #include "launcher/job/horovod_options.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -21,6 +24,90 @@ using TunableMap = std::map<OptionId, Tunable>;
 constexpr std::array<std::string_view, 7> kSections = {
     "controller", "params", "autotune", "timeline", "stall_check", "library_options", "logging"};
 
+template <size_t N>
+bool IsOneOf(std::string_view text, const std::array<std::string_view, N>& words) {
+  return std::find(words.begin(), words.end(), text) != words.end();
+}
+
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
+std::string WithoutUnderscores(std::string_view text) {
+  std::string plain(text);
+  std::erase(plain, '_');
+  return plain;
+}
+
+/// Digits of `base`, underscores anywhere; `negative` as the sign was.
+std::optional<int64_t> Digits(std::string_view text, int base, bool is_negative) {
+  const std::string digits = (is_negative ? "-" : "") + WithoutUnderscores(text);
+  int64_t value = 0;
+  const auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
+  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<int64_t> TypeInt(std::string_view text) {
+  const bool is_negative = text.starts_with('-');
+  if (is_negative || text.starts_with('+')) text.remove_prefix(1);
+  if (text.empty() || !IsDigit(text.front())) return std::nullopt;
+  if (text.starts_with("0b")) return Digits(text.substr(2), 2, is_negative);
+  if (text.starts_with("0x")) return Digits(text.substr(2), 16, is_negative);
+  if (text.size() > 1 && text.front() == '0') return Digits(text.substr(1), 8, is_negative);
+  return Digits(text, 10, is_negative);
+}
+
+/// [-+]?[0-9][0-9_]*\.[0-9_]*([eE][-+][0-9]+)? and \.[0-9][0-9_]*([eE][-+][0-9]+)?
+bool IsFloatText(std::string_view text) {
+  const bool has_sign = text.starts_with('-') || text.starts_with('+');
+  if (has_sign) text.remove_prefix(1);
+  const auto skip = [&text](bool with_underscores) {
+    size_t i = 0;
+    while (i < text.size() && (IsDigit(text[i]) || (with_underscores && text[i] == '_'))) ++i;
+    text.remove_prefix(i);
+  };
+  const bool starts_with_dot = text.starts_with('.');
+  if (!starts_with_dot) {
+    if (text.empty() || !IsDigit(text.front())) return false;
+    skip(true);
+    if (!text.starts_with('.')) return false;
+  }
+  text.remove_prefix(1);
+  if (starts_with_dot && (has_sign || text.empty() || !IsDigit(text.front()))) return false;
+  skip(true);
+  if (text.empty()) return true;
+  if (text.size() < 3 || (text[0] != 'e' && text[0] != 'E')) return false;
+  if (text[1] != '-' && text[1] != '+') return false;
+  text.remove_prefix(2);
+  skip(false);
+  return text.empty();
+}
+
+std::optional<double> TypeFloat(std::string_view text) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  static constexpr std::array<std::string_view, 6> kInf = {".inf",  ".Inf",  ".INF",
+                                                           "+.inf", "+.Inf", "+.INF"};
+  static constexpr std::array<std::string_view, 3> kMinusInf = {"-.inf", "-.Inf", "-.INF"};
+  static constexpr std::array<std::string_view, 3> kNan = {".nan", ".NaN", ".NAN"};
+  if (IsOneOf(text, kInf)) return kInfinity;
+  if (IsOneOf(text, kMinusInf)) return -kInfinity;
+  if (IsOneOf(text, kNan)) return std::numeric_limits<double>::quiet_NaN();
+  if (!IsFloatText(text)) return std::nullopt;
+  std::string plain = WithoutUnderscores(text);
+  if (plain.starts_with('+')) plain.erase(0, 1);
+  double value = 0;
+  const auto [end, error] = std::from_chars(plain.data(), plain.data() + plain.size(), value);
+  if (end != plain.data() + plain.size() || error == std::errc::invalid_argument) {
+    return std::nullopt;
+  }
+  if (error == std::errc()) return value;
+  // Out of range: Python gives infinity for what is too large and zero for what is too small.
+  const bool is_tiny =
+      plain.find_first_of("eE") != std::string::npos && plain[plain.find_first_of("eE") + 1] == '-';
+  const double magnitude = is_tiny ? 0.0 : kInfinity;
+  return plain.starts_with('-') ? -magnitude : magnitude;
+}
+
 const OptionRow* FindConfigRow(std::string_view key) {
   for (const OptionRow& row : OptionTable()) {
     if (row.config_key == key) return &row;
@@ -28,7 +115,7 @@ const OptionRow* FindConfigRow(std::string_view key) {
   return nullptr;
 }
 
-/// "fusion_threshold_mb": Horovod's own name of the option in its messages.
+/// "fusion_threshold_mb": Horovod's own name for the option.
 std::string PythonName(const OptionRow& row) {
   std::string name(row.name);
   for (char& c : name) {
@@ -62,14 +149,14 @@ Status ReadSection(const YamlNode::Entry& section, HorovodConfig* config,
     }
     PythonValue value = TypeScalar(entry.value);
     if (std::holds_alternative<std::monostate>(value)) {
-      // Nothing said, but for the two switches Horovod takes it for "no".
+      // Null is no value, except for the two switches, which Horovod then takes as off.
       if (row->id != OptionId::kAutotune && row->id != OptionId::kStallCheck) continue;
       value = false;
     }
     const std::string where = entry.value.Where();
     config->tunables[row->id] = {std::move(value), where, where};
   }
-  // A section that is there without `enabled` says it: autotune off, stall check on.
+  // A section without `enabled` counts as one: autotune off, stall check on.
   const std::string where = section.where;
   if (section.value.entries().empty()) return {};
   if (section.key == "autotune") {
@@ -97,7 +184,7 @@ Status ReadController(const YamlNode& node, HorovodConfig* config) {
 }
 
 Result<PythonValue> TypeRaw(const OptionRow& row, const RawOption& raw) {
-  const std::string text = raw.values.empty() ? std::string() : raw.values.back();
+  const std::string text = raw.last();
   switch (row.type) {
     case OptionType::kFlag: {
       HVDRAY_ASSIGN_OR_RETURN(const bool flag, FlagOf(raw));
@@ -146,7 +233,7 @@ Status CheckRange(const OptionRow& row, const Tunable& tunable) {
   return {};
 }
 
-/// The text of one variable. Flags become 1 and 0; Horovod names two of them by their opposite.
+/// The text of one variable. Flags become 1 and 0; two of Horovod's variables mean the opposite.
 std::string VariableText(const OptionRow& row, const PythonValue& value) {
   switch (row.id) {
     case OptionId::kStallCheck:
@@ -172,7 +259,7 @@ bool IsOn(const TunableMap& tunables, OptionId id) {
   return found != tunables.end() && IsTruthy(found->second.value);
 }
 
-/// The option without which `id` is not exported; nullopt: none, or it is on.
+/// The option that must be on for `id` to be exported, and is not; nullopt: `id` is exported.
 std::optional<OptionId> MissingCondition(const TunableMap& tunables, OptionId id) {
   const bool needs_autotune = IsAutotuneDetail(id) || id == OptionId::kAutotune;
   if (needs_autotune && !IsOn(tunables, OptionId::kAutotune)) return OptionId::kAutotune;
@@ -181,7 +268,7 @@ std::optional<OptionId> MissingCondition(const TunableMap& tunables, OptionId id
   if (needs_timeline && !IsOn(tunables, OptionId::kTimelineFilename)) {
     return OptionId::kTimelineFilename;
   }
-  // --tcp has no opposite: switched off it says nothing.
+  // --tcp has no opposite: switched off, it exports nothing.
   if (id == OptionId::kTcp && !IsOn(tunables, id)) return id;
   return std::nullopt;
 }
@@ -206,43 +293,44 @@ Result<TunableMap> Merge(const LayerStack& above, const HorovodConfig& config,
   return merged;
 }
 
-std::string WhatWasMeant(std::string_view section) {
+std::string SuggestionFor(std::string_view section) {
   const std::vector<OptionKey>& keys = AllKeys();
   const auto is_it = [section](const OptionKey& key) { return key.text == section; };
   if (section == "command" || std::any_of(keys.begin(), keys.end(), is_it)) {
-    return ": this file is in Horovod's format; a job file of hvdray is given with -f";
+    return ": --config-file takes Horovod's format; give an hvdray job file with -f";
   }
   const std::string nearest = Nearest(section.substr(0, 80), kSections);
   return nearest.empty() ? "" : ": did you mean " + nearest + "?";
 }
 
-constexpr std::string_view kNumber = "-np N is the number of workers";
+constexpr std::string_view kNumber = "-np N sets the number of workers";
 constexpr std::string_view kPerHost =
-    "-H localhost:N or -H a:N,b:N: the workers of a host stand behind its name";
-constexpr std::string_view kHosts = "-H a:4,b:4 names the hosts and how many workers each takes";
+    "-H localhost:N or -H a:N,b:N: each host with its number of workers";
+constexpr std::string_view kHosts = "-H a:4,b:4: each host with its number of workers";
 constexpr std::string_view kOneLaunch =
-    "leave it out: one hvdray run starts the workers of all hosts, see -H a:4,b:4";
+    "leave it out: one hvdray run starts the workers on all hosts, see -H a:4,b:4";
 constexpr std::string_view kRendezvous =
-    "leave it out: workers find each other by what hvdray gives them; --master-port sets a port";
+    "leave it out: hvdray provides the rendezvous; --master-port sets a port";
 constexpr std::string_view kHostfile = "--hostfile FILE";
-constexpr std::string_view kEnv = "-x NAME=VALUE, or -x NAME for a variable that is set here";
+constexpr std::string_view kEnv =
+    "-x NAME=VALUE, or -x NAME to forward a variable that is set here";
 constexpr std::string_view kDirectory = "--cwd DIR";
 constexpr std::string_view kBinding =
-    "nothing is bound to cores here: start the command through taskset or numactl";
+    "hvdray binds no cores: start the command through taskset or numactl";
 constexpr std::string_view kMpi =
-    "there is no MPI here: --network-interfaces chooses networks, -x NAME=VALUE passes variables";
+    "hvdray does not use MPI: --network-interfaces chooses networks, -x NAME=VALUE sets variables";
 constexpr std::string_view kRayMode =
     "leave it out: a placement group reserves all slots of a job on Ray at once";
 constexpr std::string_view kModule =
     "put the interpreter first: hvdray run -np 4 -- python -m MODULE";
-constexpr std::string_view kTag = "lines begin with their rank anyway; see --tag-output";
+constexpr std::string_view kTag = "each line already begins with its rank; see --tag-output";
 constexpr std::string_view kGpus =
     "every worker sees its host's GPUs and takes one by its LOCAL_RANK: give each host as many "
-    "slots as it has GPUs, -H a:8,b:8; on Ray --gpus-per-slot";
+    "slots as it has GPUs, -H a:8,b:8; on Ray, --gpus-per-slot";
 constexpr std::string_view kLogs = "--output-filename DIR, and --tag-output for the terminal";
 
 struct Foreign {
-  std::string_view name;  ///< Without leading dashes, '-' for '_'.
+  std::string_view name;  ///< Without leading dashes, with '-' for '_'.
   std::string_view hint;
 };
 
@@ -282,7 +370,7 @@ constexpr auto kForeign = std::to_array<Foreign>({
     {"gmca", kMpi},
     {"m", kModule},
     {"module", kModule},
-    {"no-python", "leave it out: the command is started as it is"},
+    {"no-python", "leave it out: the command runs as given"},
     {"l", kTag},
     {"label", kTag},
     {"gres", kGpus},
@@ -293,7 +381,7 @@ constexpr auto kForeign = std::to_array<Foreign>({
      "workers inherit this environment; -x NAME=VALUE adds to it, --clean-env leaves it out"},
     {"time", "--timeout TIME: 90, 30m, 2h"},
     {"time-limit", "--timeout TIME: 90, 30m, 2h"},
-    {"allow-run-as-root", "leave it out: root may start jobs"},
+    {"allow-run-as-root", "leave it out: root may run jobs"},
     {"display-map", "--print-plan"},
     {"log-dir", kLogs},
     {"ray-mode", kRayMode},
@@ -303,11 +391,41 @@ constexpr auto kForeign = std::to_array<Foreign>({
 
 }  // namespace
 
+PythonValue TypePlainScalar(std::string_view text) {
+  static constexpr std::array<std::string_view, 5> kNull = {"", "~", "null", "Null", "NULL"};
+  static constexpr std::array<std::string_view, 9> kTrue = {"yes",  "Yes", "YES", "true", "True",
+                                                            "TRUE", "on",  "On",  "ON"};
+  static constexpr std::array<std::string_view, 9> kFalse = {
+      "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"};
+  if (IsOneOf(text, kNull)) return std::monostate();
+  if (IsOneOf(text, kTrue)) return true;
+  if (IsOneOf(text, kFalse)) return false;
+  if (const std::optional<int64_t> whole = TypeInt(text)) return *whole;
+  if (const std::optional<double> number = TypeFloat(text)) return *number;
+  return std::string(text);
+}
+
+std::string FormatPython(const PythonValue& value) {
+  if (const bool* flag = std::get_if<bool>(&value)) return *flag ? "True" : "False";
+  if (const int64_t* whole = std::get_if<int64_t>(&value)) return std::to_string(*whole);
+  if (const double* number = std::get_if<double>(&value)) return FormatPythonFloat(*number);
+  if (const std::string* text = std::get_if<std::string>(&value)) return *text;
+  return "None";
+}
+
+bool IsTruthy(const PythonValue& value) {
+  if (const bool* flag = std::get_if<bool>(&value)) return *flag;
+  if (const int64_t* whole = std::get_if<int64_t>(&value)) return *whole != 0;
+  if (const double* number = std::get_if<double>(&value)) return *number != 0.0;
+  if (const std::string* text = std::get_if<std::string>(&value)) return !text->empty();
+  return false;
+}
+
 Result<HorovodConfig> ReadHorovodConfig(const YamlNode& root, std::vector<std::string>* warnings) {
   HorovodConfig config;
   if (root.IsNull()) return config;
   if (root.kind() != YamlNode::Kind::kMap) {
-    return root.Error("a mapping with Horovod's sections (params, autotune, …) belongs here");
+    return root.Error("expected a mapping of Horovod's sections (params, autotune, …)");
   }
   for (const YamlNode::Entry& entry : root.entries()) {
     if (entry.key == "controller") {
@@ -316,7 +434,7 @@ Result<HorovodConfig> ReadHorovodConfig(const YamlNode& root, std::vector<std::s
       HVDRAY_RETURN_IF_ERROR(ReadSection(entry, &config, warnings));
     } else {
       warnings->push_back(fmt::format("{}: unknown section {} has no effect{}", entry.where,
-                                      Quoted(entry.key), WhatWasMeant(entry.key)));
+                                      Quoted(entry.key), SuggestionFor(entry.key)));
     }
   }
   return config;

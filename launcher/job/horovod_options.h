@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Horovod's tunables and its --config-file, as the environment that workers read (Horovod spec 4.2,
-// 4.3). Pure.
+// Horovod's tunables and its --config-file, turned into the environment that workers read; hints
+// for options of other launchers. Pure.
 #ifndef HVDRAY_LAUNCHER_JOB_HOROVOD_OPTIONS_H_
 #define HVDRAY_LAUNCHER_JOB_HOROVOD_OPTIONS_H_
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "base/result.h"
@@ -16,37 +18,54 @@
 
 namespace hvdray {
 
-/// One tunable before it becomes text.
+// Horovod reads its config file with Python, so workers see each scalar as PyYAML types it and
+// Python prints it.
+
+/// None, bool, int, float or str.
+using PythonValue = std::variant<std::monostate, bool, int64_t, double, std::string>;
+
+/// The type that PyYAML's safe loader gives a plain scalar (YAML 1.1): 010 is eight, `1e3` is
+/// text (no dot, no sign), `on` is true. Base-60 numbers, dates and integers beyond 64 bits stay
+/// text. Source: PyYAML resolver.py, constructor.py.
+PythonValue TypePlainScalar(std::string_view text);
+
+/// Python's str(): "True", "20.0", "1e-05".
+std::string FormatPython(const PythonValue& value);
+
+/// Python's bool(): 0, 0.0, "", None and False are not.
+bool IsTruthy(const PythonValue& value);
+
+/// A tunable before it becomes text.
 struct Tunable {
   PythonValue value;
   std::string origin;
   std::string label;  ///< How a message about it begins.
 };
 
-/// What a config file sets.
+/// What Horovod's config file sets.
 struct HorovodConfig {
   std::map<OptionId, Tunable> tunables;
   std::string controller;        ///< Lower case: "gloo", "mpi", or empty.
   std::string controller_place;  ///< "cfg.yaml:1:13"
 };
 
-/// Reads the mapping of spec 4.3. Unknown keys are ignored, as Horovod does, with a line in
-/// `warnings`. Errors: kSpecInvalid for a section that is no mapping, a value that is no scalar, a
-/// controller that does not exist.
+/// Reads the file that horovodrun's --config-file takes: a mapping with one mapping for each
+/// section (params, autotune, timeline, ...). Unknown keys are ignored, as Horovod does, and add a
+/// line to `warnings`. Errors: kSpecInvalid for a section that is not a mapping, a value that is
+/// not a scalar, an unknown controller.
 Result<HorovodConfig> ReadHorovodConfig(const YamlNode& root, std::vector<std::string>* warnings);
 
-/// Worker variables by name. A level of `above` beats `config`, which beats `below` (the user
-/// file). Options without effect (--autotune-* without --autotune) add a line to `warnings`.
-/// Errors: kUsage "flag --cache-capacity: cache_capacity=-1 must be >= 0".
+/// The variables of a worker by name, as horovodrun exports them. A level of `above` beats
+/// `config`, which beats `below` (the user file). Each option without effect (--autotune-* without
+/// --autotune) adds a line to `warnings`. Errors: kUsage, as "flag --cache-capacity:
+/// cache_capacity=-1 must be
+/// >= 0" (Horovod's words).
 Result<std::map<std::string, Setting<std::string>>> ResolveTunables(
     const LayerStack& above, const HorovodConfig& config, const OptionLayer& below,
     std::vector<std::string>* warnings);
 
-// Options of other launchers, for people whose hands know those.
-
-/// What serves here for an option of torchrun, mpirun, hydra or srun that this program does not
-/// have: a hint, with the name of ours. `option`: as it was typed, without a value. Empty: not one
-/// of those. Pure.
+/// A hint for an option of torchrun, mpirun, hydra or srun that hvdray does not have, naming the
+/// option that does the same. `option`: as typed, without a value. Empty if it is none of theirs.
 std::string_view HintForForeignOption(std::string_view option);
 
 }  // namespace hvdray

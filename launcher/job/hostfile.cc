@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host files.
 #include "launcher/job/hostfile.h"
 
 #include <arpa/inet.h>
@@ -20,16 +19,16 @@ namespace hvdray {
 namespace {
 
 constexpr std::string_view kLineSpaces = " \t\v\f";
-constexpr std::string_view kLineHint = "one host a line: 'node1 slots=4' or 'node1:4'";
+constexpr std::string_view kLineHint = "one host per line: 'node1 slots=4' or 'node1:4'";
 
-/// One word of a host file's line and its column from 1.
+/// A word of a host file and its column, from 1.
 struct Word {
   std::string_view text;
   size_t column = 1;
 };
 
-/// Words of `line` up to a comment; "slots = 4" counts as the one word "slots=4", so each '=' is a
-/// word of its own and is put together again by the caller.
+/// The words of `line` up to a comment. Each '=' is a word of its own, so that "slots = 4" and
+/// "slots=4" give the same words.
 std::vector<Word> WordsOfLine(std::string_view line) {
   std::vector<Word> words;
   size_t i = 0;
@@ -49,7 +48,7 @@ std::vector<Word> WordsOfLine(std::string_view line) {
   return words;
 }
 
-/// Words behind the host that mean something; Open MPI spells some in several ways.
+/// The keys that have a meaning; Open MPI spells some in several ways.
 enum class Key : uint8_t { kSlots, kMaxSlots, kPort, kUser, kCount };
 
 constexpr size_t kMaxKeyBytes = 40;
@@ -63,7 +62,7 @@ std::optional<Key> KeyOf(std::string_view text) {
   return static_cast<Key>(found - kKeyNames.begin());
 }
 
-/// What a line says of each key, wherever in the line.
+/// The value that a line gives each key.
 using Values = std::array<std::optional<Word>, static_cast<size_t>(Key::kCount)>;
 
 std::optional<Word>& At(Values& values, Key key) { return values[static_cast<size_t>(key)]; }
@@ -83,16 +82,16 @@ class HostfileParser {
       const auto [first, is_new] = line_of_.emplace(name, line_);
       if (is_new) continue;
       const std::string place =
-          first->second == line_ ? "in this line" : fmt::format("first in line {}", first->second);
+          first->second == line_ ? "on this line" : fmt::format("first on line {}", first->second);
       return Wrong(words[0].column, fmt::format("host {} is listed twice, {}", name, place),
-                   "put all slots of a host into one line");
+                   "put all slots of a host on one line");
     }
     return {};
   }
 
   Result<std::vector<HostSlots>> Finish() && {
     if (hosts_.empty()) {
-      return Status(ErrorCode::kSpecInvalid, fmt::format("{}: no host in this file", file_name_),
+      return Status(ErrorCode::kSpecInvalid, fmt::format("{}: the file names no host", file_name_),
                     std::string(kLineHint));
     }
     return std::move(hosts_);
@@ -114,7 +113,7 @@ class HostfileParser {
       return Wrong(first.column, fmt::format("'{}' has too many colons", ShownText(first.text)),
                    "an IPv6 address is written [::1]:slots, a port ssh://host:port:slots");
     }
-    // Before what follows: a line that names no host at all is best told so.
+    // Checked first: if the line names no host, that is the best message.
     std::vector<HostSlots> named;
     if (const auto fault = AppendHosts(host, 0, kMaxHosts - hosts_.size(), &named)) {
       return Wrong(first.column + fault->offset, fault->message);
@@ -149,7 +148,7 @@ class HostfileParser {
     const bool is_in_host =
         (*key == Key::kPort && host.port != 0) || (*key == Key::kUser && !host.user.empty());
     if (value || is_in_host) {
-      return Wrong(name.column, fmt::format("{} {} given twice in this line",
+      return Wrong(name.column, fmt::format("{} {} given twice on this line",
                                             kKeyNames[static_cast<size_t>(*key)],
                                             *key == Key::kSlots ? "are" : "is"));
     }
@@ -157,7 +156,7 @@ class HostfileParser {
     return {};
   }
 
-  /// Other launchers' keys mean nothing here, but a slip would be lost without a word.
+  /// Ignores the keys of other launchers, but not a misspelling of ours.
   Status CheckForeignKey(const Word& name) const {
     const std::string meant = Nearest(name.text.substr(0, kMaxKeyBytes), kKeyNames);
     if (meant.empty()) return {};
@@ -172,8 +171,8 @@ class HostfileParser {
     }
     const std::optional<int> read = ParseSlots(word.text);
     if (!read) {
-      return Wrong(word.column, fmt::format("{}={} is not within 0 to {}", name,
-                                            ShownText(word.text), kMaxSlots));
+      return Wrong(word.column,
+                   fmt::format("{}={} is not from 0 to {}", name, ShownText(word.text), kMaxSlots));
     }
     *count = *read;
     return {};
@@ -194,7 +193,7 @@ class HostfileParser {
       const std::optional<uint16_t> read = ParsePort(word->text);
       if (!read) {
         return Wrong(word->column,
-                     fmt::format("port '{}' is not within 1 to 65535", ShownText(word->text)));
+                     fmt::format("port '{}' is not from 1 to 65535", ShownText(word->text)));
       }
       port = *read;
     }
@@ -218,7 +217,7 @@ class HostfileParser {
 
 constexpr std::string_view kScheme = "ssh://";
 constexpr size_t kMaxUserBytes = 64;
-constexpr size_t kMaxZoneBytes = 15;  // Of an interface name on Linux.
+constexpr size_t kMaxZoneBytes = 15;  // An interface name on Linux.
 
 /// Address and zone of "fe80::1%eth0"; the zone may be empty.
 struct Ipv6 {
@@ -243,7 +242,7 @@ std::optional<Ipv6> ParseIpv6(std::string_view text) {
   return address;
 }
 
-/// Names are cut at ':', and a leading '-' would be an option of ssh.
+/// Horovod splits names at ':', and ssh takes a leading '-' for an option.
 std::string PlainNameOf(const Ipv6& address) {
   std::string name = address.canonical;
   if (name.starts_with(':')) name.insert(0, "0");
@@ -288,13 +287,13 @@ std::optional<HostFault> ParseName(std::string_view* rest, size_t* at, HostWord*
   return std::nullopt;
 }
 
-/// ":2222" or ":2222:4" behind "ssh://".
+/// Takes the port off the front of `*rest`, which is ":2222" or ":2222:4" after "ssh://".
 std::optional<HostFault> ParsePortPart(std::string_view* rest, size_t* at, HostWord* word) {
   if (rest->empty()) return std::nullopt;
   const std::string_view text = rest->substr(1, rest->find(':', 1) - 1);
   const std::optional<uint16_t> port = ParsePort(text);
   if (!port) {
-    return HostFault{*at + 1, fmt::format("port '{}' is not within 1 to 65535", ShownText(text))};
+    return HostFault{*at + 1, fmt::format("port '{}' is not from 1 to 65535", ShownText(text))};
   }
   word->port = *port;
   rest->remove_prefix(1 + text.size());
@@ -303,8 +302,7 @@ std::optional<HostFault> ParsePortPart(std::string_view* rest, size_t* at, HostW
 }
 
 constexpr size_t kMaxHostBytes = 253;  // A DNS name's limit, RFC 1035.
-constexpr size_t kMaxDigits = 18;      // Fits a uint64_t with room for a sum.
-constexpr std::string_view kDigits = "0123456789";
+constexpr size_t kMaxDigits = 18;      // Fits a uint64_t, with room for a sum.
 
 bool IsHostByte(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
@@ -318,7 +316,7 @@ struct NumberRange {
   size_t width = 0;
 };
 
-/// The text before a bracket and the bracket; no ranges: text to the end.
+/// A text and the bracket after it; no ranges: the text at the end.
 struct Part {
   std::string_view text;
   std::vector<NumberRange> ranges;
@@ -326,13 +324,9 @@ struct Part {
 
 struct Pattern {
   std::vector<Part> parts;
-  size_t shortest = 0;  ///< Bytes of the shortest name, at least.
-  uint64_t count = 1;   ///< Names, or more than `room`.
+  size_t shortest = 0;  ///< No name has fewer bytes.
+  uint64_t count = 1;   ///< Names; saturates above `room`.
 };
-
-bool IsNumber(std::string_view text) {
-  return !text.empty() && text.find_first_not_of(kDigits) == std::string_view::npos;
-}
 
 bool IsPadded(std::string_view digits) { return digits.size() > 1 && digits[0] == '0'; }
 
@@ -342,12 +336,12 @@ uint64_t ValueOf(std::string_view digits) {
   return value;
 }
 
-/// "7" or "007-130". Returns what is wrong, or nothing.
+/// "7" or "007-130". Returns what is wrong, or an empty text.
 std::string ParseRange(std::string_view text, NumberRange* range) {
   const size_t dash = text.find('-');
   const std::string_view first = text.substr(0, dash);
   const std::string_view last = dash == std::string_view::npos ? first : text.substr(dash + 1);
-  if (!IsNumber(first) || !IsNumber(last)) {
+  if (!IsAllDigits(first) || !IsAllDigits(last)) {
     return fmt::format("'{}' is not a number or a range of numbers", ShownText(text));
   }
   if (first.size() > kMaxDigits || last.size() > kMaxDigits) {
@@ -383,7 +377,7 @@ class PatternReader {
     }
     if (pattern->parts.empty()) return NoHostName();
     if (pattern->count > room_) {
-      return HostFault{0, fmt::format("over {} hosts", kMaxHosts)};
+      return HostFault{0, fmt::format("more than {} hosts", kMaxHosts)};
     }
     return std::nullopt;
   }
@@ -402,7 +396,7 @@ class PatternReader {
     return std::nullopt;
   }
 
-  /// The text from `begin` to `end` is within brackets.
+  /// Reads the text from `begin` to `end`, which is within brackets.
   std::optional<HostFault> ReadBracket(size_t begin, size_t end, Part* part, Pattern* pattern) {
     uint64_t count = 0;
     size_t shortest = kMaxDigits;
@@ -411,7 +405,7 @@ class PatternReader {
       NumberRange range;
       std::string wrong = ParseRange(text_.substr(begin, comma - begin), &range);
       if (!wrong.empty()) return HostFault{begin, std::move(wrong)};
-      // Both factors of the product below stay small: saturated one above the room.
+      // Saturates one above the room, so the product below cannot overflow.
       count = std::min<uint64_t>(count + (range.last - range.first + 1), room_ + 1);
       shortest = std::min(shortest, range.width);
       if (part->ranges.size() <= room_) part->ranges.push_back(range);
@@ -454,8 +448,8 @@ class HostListParser {
     }
     const std::optional<int> slots = ParseSlots(*word.slots);
     if (!slots) {
-      return Wrong(
-          text, fmt::format("slots={} is not within 0 to {}", ShownText(*word.slots), kMaxSlots));
+      return Wrong(text,
+                   fmt::format("slots={} is not from 0 to {}", ShownText(*word.slots), kMaxSlots));
     }
     size_t next = hosts_.size();
     if (const auto fault = AppendHosts(word, *slots, kMaxHosts - next, &hosts_)) {
@@ -496,7 +490,7 @@ class HostListParser {
                                   ? fmt::format("both times in item {}", item_)
                                   : fmt::format("items {} and {}", first.item, item_);
     return {ErrorCode::kSpecInvalid, fmt::format("host {} is listed twice: {}", host.host, place),
-            fmt::format("add the slots up: {}:{}", host.host, first.slots + host.slots)};
+            fmt::format("add up the slots: {}:{}", host.host, first.slots + host.slots)};
   }
 
   size_t item_ = 0;
@@ -521,7 +515,7 @@ class DiscoveryParser {
       }
       slots = ParseSlots(*word.slots);
       if (!slots) {
-        return Wrong(fmt::format("slots '{}' of '{}' are not a number from 0 to {}",
+        return Wrong(fmt::format("slots '{}' in '{}' is not a number from 0 to {}",
                                  ShownText(*word.slots), ShownText(text), kMaxSlots));
       }
     }
@@ -532,7 +526,7 @@ class DiscoveryParser {
     }
     if (!slots) {
       return Wrong(fmt::format("host {} has no slots", named.front().host),
-                   "let the script print host:slots, or give --slots-per-host");
+                   "make the script print host:slots, or give --slots-per-host");
     }
     for (HostSlots& host : named) Add(std::move(host));
     return {};
@@ -542,7 +536,7 @@ class DiscoveryParser {
 
  private:
   Status Wrong(std::string_view what,
-               std::string_view hint = "one host a line: 'node1' or 'node1:4'") const {
+               std::string_view hint = "one host per line: 'node1' or 'node1:4'") const {
     return {ErrorCode::kSpecInvalid, fmt::format("line {}: {}", line_, what), std::string(hint)};
   }
 
@@ -552,8 +546,8 @@ class DiscoveryParser {
     const auto& [index, first_line] = seen->second;
     if (hosts_[index] == host || !warning_->empty()) return;
     *warning_ = fmt::format(
-        "the discovery script prints host {} twice, '{}' in line {} and '{}' in line {}: the first "
-        "counts",
+        "the discovery script prints host {} twice, '{}' on line {} and '{}' on line {}: using the "
+        "first",
         host.host, HostText(hosts_[index]), first_line, HostText(host), line_);
   }
 
@@ -631,7 +625,7 @@ std::optional<HostFault> AppendHosts(const HostWord& word, int slots, size_t roo
     return HostFault{fault->offset + word.names_offset, fault->message};
   }
   if (names.size() > room) {
-    return HostFault{word.names_offset, fmt::format("over {} hosts", kMaxHosts)};
+    return HostFault{word.names_offset, fmt::format("more than {} hosts", kMaxHosts)};
   }
   for (const std::string& name : names) {
     HostSlots host = MakeHostSlots(name, slots);
@@ -660,8 +654,6 @@ std::string HostText(const HostSlots& host) {
                      address.name.empty() ? host.host : fmt::format("[{}]", address.name),
                      address.port == 0 ? "" : fmt::format(":{}", address.port), host.slots);
 }
-
-// Counts before it expands, so that no text costs more memory than the names it may stand for.
 
 bool IsHostName(std::string_view name) {
   return !name.empty() && name.size() <= kMaxHostBytes && name[0] != '-' &&
@@ -698,8 +690,6 @@ std::vector<std::string_view> SplitHostItems(std::string_view list) {
   }
   return items;
 }
-
-// The -H option.
 
 Result<std::vector<HostSlots>> ParseHostList(std::string_view list) {
   HostListParser parser;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host lists as people write them: the -H option and host files of three launchers. Pure.
+// Hosts as people write them: the -H option, the host files of three launchers, and what a
+// discovery script prints. A word names one host or a range: [ssh://][user@]host[:port][:slots].
+// Pure.
 #ifndef HVDRAY_LAUNCHER_JOB_HOSTFILE_H_
 #define HVDRAY_LAUNCHER_JOB_HOSTFILE_H_
 
@@ -14,65 +16,59 @@
 
 namespace hvdray {
 
-// Many host names from one short text: node[01-32]. Pure. The way back is CompressHostList()
-// (launcher/driver/host_list.h).
-
-/// Hosts of one list at most, however they are written; a slip in a range must not eat the memory.
+/// Most hosts of a list, however they are written; bounds what a slip in a range can allocate.
 inline constexpr size_t kMaxHosts = 100'000;
 
-/// What is wrong with a text about hosts, and where in it.
+/// What is wrong with a text about hosts, and where.
 struct HostFault {
   size_t offset = 0;    ///< Bytes from the start of the text.
   std::string message;  ///< One line.
 };
 
-/// ASCII letters, digits, '.', '_', '-' in the length of a DNS name; no leading '-', which would
-/// reach ssh as an option.
+/// True for ASCII letters, digits, '.', '_', '-', up to the length of a DNS name, without a leading
+/// '-', which ssh would take for an option.
 bool IsHostName(std::string_view name);
 
-/// Appends the names of `pattern` to `names`: a name in which each bracket stands for the numbers
-/// and ranges in it, the last bracket running fastest. "n[1,3]x[08-10]" is n1x08 n1x09 n1x10 n3x08
-/// and so on. Leading zeros of a range's first number are its width. Returns what is wrong, or
-/// nullopt; then `names` is as before: no host name, a reversed range, ends that are padded
-/// differently, more than `room` names. A name may come twice ("n[1,1]").
-/// Source of the form: Slurm's host lists.
+/// Appends the names of `pattern` to `names`. Each bracket stands for the numbers and ranges in it,
+/// and the last bracket varies fastest: "n[1,3]x[08-10]" is n1x08 n1x09 n1x10 n3x08 and so on. The
+/// first number of a range gives its width. A name may come twice ("n[1,1]"). Returns what is wrong
+/// (not a host name, a reversed range, ends padded differently, more than `room` names) and leaves
+/// `names` unchanged, or nullopt. It counts before it expands, so no text costs more memory than
+/// its names. The form is Slurm's; CompressHostList() (launcher/driver/host_list.h) is the inverse.
 std::optional<HostFault> ExpandHostRange(std::string_view pattern, size_t room,
                                          std::vector<std::string>* names);
 
-/// Pieces of `list` between commas that are outside brackets; one empty piece for an empty list.
-/// They are views into it.
+/// Splits `list` at the commas outside brackets; one empty item for an empty list. Views into
+/// `list`.
 std::vector<std::string_view> SplitHostItems(std::string_view list);
 
-/// Slots of one host at most; far above any real one, so that a typing error is caught.
+/// Most slots of a host; far above any real one, so that it catches a typing error.
 inline constexpr int kMaxSlots = 65536;
 
 /// "2" of host:2: decimal digits only, at most kMaxSlots.
 std::optional<int> ParseSlots(std::string_view text);
 
-/// "a:2,b:2" of -H, in the order given; white space around an item does not count. Slots may be 0.
-/// Beside host:slots an item may be user@host:slots, [IPv6]:slots, node[01-32]:slots and
+/// The hosts of -H, "a:2,b:2", in the order given, without white space around an item. Slots may be
+/// 0. Besides host:slots, an item may be user@host:slots, [IPv6]:slots, node[01-32]:slots or
 /// ssh://user@host:port:slots.
-/// Errors: kSpecInvalid in Horovod's words for an item that is not host:slots; naming the item for
-/// a bad range, user, port, number of slots, over kMaxHosts, and for a plain name that comes twice
-/// (DEV: Horovod takes it and gets the topology wrong), be it with another user or port: what
-/// workers know of their host is its name alone.
-/// Source: Horovod spec 1.2.
+/// Errors: kSpecInvalid. Horovod's words for an item that is not host:slots; otherwise the item,
+/// for a bad range, user, port or number of slots, for more than kMaxHosts, and for a name that
+/// comes twice, even with another user or port: workers know a host by its name alone, and Horovod,
+/// which accepts such a list, gets the topology wrong.
 Result<std::vector<HostSlots>> ParseHostList(std::string_view list);
 
-/// A host file. A line is one host, or a range of them, and the slots of each: "host slots=N"
-/// (Horovod, with white space around the '=' or not), "host slots=N max_slots=M" (Open MPI: `slots`
-/// counts and must not be above M), "host:N" (hydra). The host is written as in -H; "user=" and
-/// "port=" may stand behind it as well, other key=value words are left alone. A host without slots
-/// is refused: Open MPI would take it for one slot or for all cores by its version, hydra for one,
-/// Horovod refuses it, so nobody's guess is safe. Blank lines, `#` comments, CRLF and a UTF-8
-/// byte-order mark are accepted. `file_name` is only for messages.
-/// Errors: kSpecInvalid with file:line:column; for a host listed twice both lines are named; a file
-/// without any host.
+/// The hosts of a host file. Each line has one host, or a range of them, and its slots: "host
+/// slots=N" (Horovod, with or without white space around the '='), "host slots=N max_slots=M" (Open
+/// MPI: `slots` counts and must not exceed M) or "host:N" (hydra). The host is written as in -H;
+/// "user=" and "port=" may follow it. Other key=value words are ignored, unless they look like a
+/// misspelling. Blank lines, `#` comments, CRLF and a UTF-8 byte-order mark are accepted. A host
+/// without slots is refused: Open MPI takes it for one slot or for all cores, depending on its
+/// version, hydra for one, and Horovod refuses it, so no guess is safe. `file_name`: for messages.
+/// Errors: kSpecInvalid with file:line:column; both lines for a host listed twice; a file without
+/// hosts.
 Result<std::vector<HostSlots>> ParseHostfile(std::string_view text, std::string_view file_name);
 
-// One word that names hosts: [ssh://][user@]host[:port][:slots], in -H and in host files. Pure.
-
-/// A word taken apart. Views point into it.
+/// A word that names hosts, taken apart. Views into the word.
 struct HostWord {
   std::string_view user;                  ///< Empty: none.
   std::string_view names;                 ///< May have ranges; IPv6 without its brackets.
@@ -83,43 +79,40 @@ struct HostWord {
   size_t slots_offset = 0;
 };
 
-/// "host", "user@host", "[fe80::1]", each with ":slots" or without. What follows a plain host is
-/// its slots, as in Horovod and hydra; only behind "ssh://" the first number is a port:
-/// "ssh://user@host:2222:4", "ssh://host:2222". The host itself is checked by HostsOf().
-/// Returns what is wrong, or nullopt: user, port, brackets of an address.
+/// "host", "user@host", "[fe80::1]", each with or without ":slots". What follows a plain host is
+/// its slots, as in Horovod and hydra; only after "ssh://" is the first number a port:
+/// "ssh://user@host:2222:4", "ssh://host:2222". Returns what is wrong with the user, the port or
+/// the brackets of an address, or nullopt. AppendHosts() checks the host.
 std::optional<HostFault> ParseHostWord(std::string_view text, HostWord* word);
 
-/// Port of "2222"; nullopt unless within 1 to 65535.
+/// The port of "2222"; nullopt unless from 1 to 65535.
 std::optional<uint16_t> ParsePort(std::string_view text);
 
-/// ASCII letters, digits, '.', '_', '-', '+'; up to 64 bytes, no leading '-'.
+/// True for up to 64 ASCII letters, digits, '.', '_', '-', '+', without a leading '-'.
 bool IsUserName(std::string_view user);
 
-/// All hosts of the word, each with `slots`, at most `room`, appended to `hosts`. Returns what is
+/// Appends all hosts of the word, at most `room`, each with `slots`, to `hosts`. Returns what is
 /// wrong with the names, as ExpandHostRange() does.
 std::optional<HostFault> AppendHosts(const HostWord& word, int slots, size_t room,
                                      std::vector<HostSlots>* hosts);
 
-/// A host of which only a name or an address is known, IPv6 without brackets. Its plain name is
-/// `name`, but for IPv6: canonical, with '-' for each ':', '0' in front of a leading and behind a
+/// The host with this name or address (IPv6 without brackets). Its plain name is `name`, except for
+/// an IPv6 address: the canonical form, with '-' for each ':', a '0' before a leading and after a
 /// trailing "--", and '_' for the '%' of a zone: "fe80::1%eth0" is fe80--1_eth0, "::1" is 0--1.
-/// So it is the same for all spellings of an address, and Horovod, which cuts at colons, takes it.
+/// That name is the same for all spellings of an address, and Horovod, which splits at colons,
+/// accepts it.
 HostSlots MakeHostSlots(std::string_view name, int slots);
 
-/// The word for one host, which -H reads back as the same: "ssh://user@[fe80::1]:2222:4".
+/// The word that -H reads back as the same host: "ssh://user@[fe80::1]:2222:4".
 std::string HostText(const HostSlots& host);
 
-// What a host discovery script printed. Pure.
-
-/// A host a line, "host" or "host:slots", written as in -H (user@host, [IPv6], node[01-32],
-/// ssh://host:port:slots). Blanks around a line, empty lines and CRLF do not count; no line at all
-/// is a list without hosts. `default_slots`: of a host without a number (--slots-per-host).
-/// A host that comes again keeps its place; its first line counts, and if the others say something
-/// else `*warning` says which (a job that runs does not end for that).
-/// Errors: kSpecInvalid "line N: …": garbage, too many colons, no number, over kMaxSlots or
-/// kMaxHosts, a host without slots and no default. Then nothing of the list is taken: half a list
-/// would look like hosts that are gone.
-/// Source: Horovod spec 3.2.
+/// The hosts that a discovery script printed, one per line: "host" or "host:slots", written as in
+/// -H. Blanks around a line, empty lines and CRLF are ignored; no line at all is a list without
+/// hosts. `default_slots`: of a host without a number (--slots-per-host). A host that comes again
+/// keeps its place and its first line counts; if a later line differs, `*warning` says so, since a
+/// running job must not end for that. Errors: kSpecInvalid "line N: …" for a line that names no
+/// host, a bad number, more than kMaxSlots or kMaxHosts, and a host without slots if there is no
+/// default. Then nothing of the list counts: half a list would look as if hosts had gone.
 Result<std::vector<HostSlots>> ParseDiscoveredHosts(std::string_view text,
                                                     std::optional<int> default_slots,
                                                     std::string* warning);

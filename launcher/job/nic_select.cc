@@ -28,7 +28,7 @@ struct Candidate {
   bool is_subnet_shared = true;  // Every other host has a candidate in its subnet.
 };
 
-/// What is possible on one host, and what it has in all.
+/// The candidates of one host.
 struct HostCandidates {
   const HostNics* nics = nullptr;
   std::vector<Candidate> candidates;
@@ -48,7 +48,7 @@ uint32_t MaskOf(int prefix_length) {
 bool IsLinkLocal(uint32_t address) { return (address >> 16) == 0xA9FE; }  // 169.254/16
 bool IsLoopback(uint32_t address) { return (address >> 24) == 127; }
 
-/// nullopt: it has no IPv4 address or is down.
+/// nullopt: the interface is down or has no IPv4 address.
 std::optional<Candidate> Usable(const InterfaceFacts& facts) {
   if (!facts.is_up || facts.addresses.empty()) return std::nullopt;
   const std::optional<uint32_t> address = ParseIpv4(facts.addresses[0].address);
@@ -75,7 +75,7 @@ Status NoInterface(const HostNics& host, std::string_view what) {
                                                      host.host, what, ShowAll(host.interfaces))};
 }
 
-/// NCCL takes names as prefixes: "eth1" is "eth10" too, unless the list begins with '='.
+/// NCCL treats names as prefixes ("eth1" also matches "eth10") unless the list begins with '='.
 std::string NcclList(const HostNics& host, const std::vector<std::string>& names) {
   const bool is_ambiguous =
       std::any_of(host.interfaces.begin(), host.interfaces.end(), [&](const auto& facts) {
@@ -120,7 +120,7 @@ void DropUnless(bool Candidate::*is_wanted, HostCandidates* host) {
   std::erase_if(all, [&](const Candidate& c) { return !(c.*is_wanted); });
 }
 
-/// Leaves out what can't be a way between the hosts when there is something better.
+/// Drops the candidates that cannot connect the hosts, if a host has better ones.
 void DropUnreachable(std::vector<HostCandidates>* hosts) {
   std::map<uint32_t, std::set<const HostNics*>> owners;
   std::set<uint32_t> masks;
@@ -148,7 +148,7 @@ void DropUnreachable(std::vector<HostCandidates>* hosts) {
   }
 }
 
-/// Smaller is better.
+/// The smaller, the better.
 auto Cost(const Candidate& one, bool is_alone) {
   const InterfaceFacts& facts = *one.facts;
   return std::make_tuple(is_alone && !facts.has_default_route, facts.is_virtual,
@@ -163,7 +163,7 @@ const Candidate* Find(const HostCandidates& host, std::string_view name) {
   return nullptr;
 }
 
-/// The name that all hosts have and that is best where it is worst; empty: there is none.
+/// Of the names that all hosts have, the one with the best worst case; empty if there is none.
 std::string CommonName(const std::vector<HostCandidates>& hosts) {
   const bool is_alone = hosts.size() == 1;
   std::string best;
@@ -195,7 +195,7 @@ Result<std::vector<NicChoice>> SelectByFacts(std::span<const HostNics> hosts) {
       own.candidates.push_back(*one);
     }
     if (!own.candidates.empty()) continue;
-    if (hosts.size() > 1) return NoInterface(host, "no interface that other hosts could reach");
+    if (hosts.size() > 1) return NoInterface(host, "no interface that other hosts can reach");
     HVDRAY_ASSIGN_OR_RETURN(NicChoice loopback, LoopbackOf(host));
     return std::vector<NicChoice>{std::move(loopback)};
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Levels from flags, environment and files, and the typed reads.
+// One level each from flags, the environment and a file, and the typed reads.
 #include "launcher/job/option_layers.h"
 
 #include <fmt/format.h>
@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
-#include <limits>
 #include <optional>
 
 #include "base/text.h"
@@ -17,14 +15,14 @@
 namespace hvdray {
 namespace {
 
-/// Names that hvdray itself puts into environments: a job started inside a job inherits them.
+/// Variables that hvdray itself sets: a job started from within a job inherits them.
 constexpr std::array<std::string_view, 12> kOwnVariables = {
     "HVDRAY_RANK",       "HVDRAY_SIZE",       "HVDRAY_LOCAL_RANK", "HVDRAY_LOCAL_SIZE",
     "HVDRAY_CROSS_RANK", "HVDRAY_CROSS_SIZE", "HVDRAY_HOST",       "HVDRAY_JOB_ID",
     "HVDRAY_GENERATION", "HVDRAY_SLOT",       "HVDRAY_VERSION",    "HVDRAY_RESTART_COUNT"};
 constexpr std::array<std::string_view, 5> kOwnPrefixes = {"HVDRAY_AGENT_", "HVDRAY_TEST_",
                                                           "HVDRAY_RENDEZVOUS_",
-                                                          // Of ./check and its tests.
+                                                          // Those of ./check and its tests.
                                                           "HVDRAY_HOROVOD_", "HVDRAY_STAGES"};
 
 bool IsOwnVariable(std::string_view name) {
@@ -33,15 +31,15 @@ bool IsOwnVariable(std::string_view name) {
                      [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
-std::vector<std::string> SplitAt(std::string_view text, std::string_view separators) {
-  const std::vector<std::string_view> parts = BlankSeparated(text, separators);
-  return {parts.begin(), parts.end()};
+std::vector<std::string> WordsOf(std::string_view text, std::string_view separators) {
+  const std::vector<std::string_view> words = BlankSeparated(text, separators);
+  return {words.begin(), words.end()};
 }
 
 /// "zone=in(a,b),gpu=yes": a comma between parentheses does not separate.
 std::vector<std::string> SplitSelectors(std::string_view text) {
   std::vector<std::string> selectors;
-  for (const std::string& part : SplitAt(text, ",")) {
+  for (const std::string& part : WordsOf(text, ",")) {
     const bool is_open = !selectors.empty() && std::ranges::count(selectors.back(), '(') >
                                                    std::ranges::count(selectors.back(), ')');
     if (is_open) {
@@ -53,7 +51,7 @@ std::vector<std::string> SplitSelectors(std::string_view text) {
   return selectors;
 }
 
-/// One variable as words, by the type of its option.
+/// The value of one variable, split as the type of its option wants it.
 Result<std::vector<std::string>> ValuesOfVariable(const OptionKey& key, const std::string& text) {
   switch (key.row->type) {
     case OptionType::kFlag: {
@@ -65,9 +63,9 @@ Result<std::vector<std::string>> ValuesOfVariable(const OptionKey& key, const st
       return std::vector<std::string>{*flag != key.is_negation ? "true" : "false"};
     }
     case OptionType::kIntPair:
-      return SplitAt(text, " ,");
+      return WordsOf(text, " ,");
     case OptionType::kList:
-      return key.row->id == OptionId::kLabelSelector ? SplitSelectors(text) : SplitAt(text, ",");
+      return key.row->id == OptionId::kLabelSelector ? SplitSelectors(text) : WordsOf(text, ",");
     default:
       return std::vector<std::string>{text};
   }
@@ -83,15 +81,15 @@ Status ReadVariable(const OptionKey& key, const Environment& environment, Option
   return {};
 }
 
-/// horovodrun takes `--output-filename "$DIRECTORY"` with an empty DIRECTORY as if it were not
-/// there. Not so with `-H "$HOSTS"`: a job for a cluster must not start all its workers here.
+/// horovodrun ignores `--output-filename "$DIRECTORY"` when DIRECTORY is empty. An empty
+/// `-H "$HOSTS"` is different: a job meant for a cluster must not start all its workers here.
 bool IsEmptyForHorovod(const ParsedOption& option) {
   const OptionRow& row = *option.row;
   return row.is_horovod && row.id != OptionId::kHosts && row.type == OptionType::kText &&
          row.worker_variable.empty() && option.values.front().empty();
 }
 
-/// One level holds at most one option of each kind of exclusion.
+/// Each level may hold at most one option of each kind of exclusion.
 Status CheckExclusions(const OptionLayer& layer) {
   std::map<OptionExclusion, const RawOption*> first;
   for (const auto& [id, raw] : layer.options) {
@@ -101,7 +99,7 @@ Status CheckExclusions(const OptionLayer& layer) {
     if (is_new) continue;
     return Status(ErrorCode::kUsage,
                   fmt::format("{} is not allowed with {}", raw.label, found->second->label),
-                  "leave one of the two out");
+                  "leave one of them out");
   }
   return {};
 }
@@ -115,7 +113,7 @@ void AddFallbackVariable(OptionId id, const char* name, const Environment& envir
   layer->options[id] = {{text}, origin, origin};
 }
 
-// Somebody's own HVDRAY_* family of variables must not bury what matters.
+// A user's own family of HVDRAY_* variables must not bury other warnings.
 constexpr size_t kMaxUnknownNamed = 5;
 
 void WarnOfUnknown(const Environment& environment, std::vector<std::string>* warnings) {
@@ -128,22 +126,17 @@ void WarnOfUnknown(const Environment& environment, std::vector<std::string>* war
     if (std::find(views.begin(), views.end(), name) != views.end()) continue;
     if (++count > kMaxUnknownNamed) continue;
     const std::string nearest = Nearest(name.substr(0, 80), views);
-    warnings->push_back(fmt::format("environment variable {} is not known{}", Quoted(name),
+    warnings->push_back(fmt::format("unknown environment variable {}{}", Quoted(name),
                                     nearest.empty() ? "" : ": did you mean " + nearest + "?"));
   }
   if (count > kMaxUnknownNamed) {
-    warnings->push_back(fmt::format("{} more environment variables HVDRAY_* are not known",
-                                    count - kMaxUnknownNamed));
+    warnings->push_back(
+        fmt::format("{} more unknown HVDRAY_* environment variables", count - kMaxUnknownNamed));
   }
 }
 
 Status WithLabel(const RawOption& raw, const Status& status) {
   return Status(ErrorCode::kUsage, fmt::format("{} {}", raw.label, status.message()));
-}
-
-const std::string& OnlyValue(const RawOption& raw) {
-  static const std::string nothing;
-  return raw.values.empty() ? nothing : raw.values.back();
 }
 
 Status AtKey(const YamlNode::Entry& entry, std::string what, std::string hint = {}) {
@@ -166,18 +159,18 @@ Status UnknownKey(const YamlNode::Entry& entry) {
                                : fmt::format("did you mean {}?", nearest));
 }
 
-/// Why `id` cannot stand in a file of this kind; empty when it can.
+/// Why `id` is not allowed in a file of this kind; empty if it is.
 std::string_view WhyNotHere(OptionId id, FileKind kind) {
-  if (id == OptionId::kJobFile) return "a file cannot name the job file: give -f";
+  if (id == OptionId::kJobFile) return "name the job file with -f";
   if (kind != FileKind::kClusterRun) return {};
-  if (id == OptionId::kCluster) return "this is the cluster file";
+  if (id == OptionId::kCluster) return "this file is the cluster file";
   if (RowOf(id).exclusion == OptionExclusion::kHostSource) {
-    return "the hosts of this job are those of the cluster";
+    return "the hosts come from this cluster file";
   }
   return {};
 }
 
-/// Lists of NAME=VALUE, which may be mappings in a file.
+/// A list of NAME=VALUE, which a file may write as a mapping.
 bool IsOfPairs(OptionId id) {
   return id == OptionId::kEnv || id == OptionId::kResourcesPerSlot ||
          id == OptionId::kLabelSelector;
@@ -201,7 +194,7 @@ Result<std::vector<std::string>> ReadPairs(const YamlNode& node, std::string_vie
   return variables;
 }
 
-/// A list, or one text.
+/// A list, or a single string.
 Result<std::vector<std::string>> ReadWords(const YamlNode& node, std::string_view name) {
   if (node.kind() == YamlNode::Kind::kSequence) return node.AsStrings(name);
   HVDRAY_ASSIGN_OR_RETURN(std::string text, node.AsString(name));
@@ -239,7 +232,7 @@ Result<std::vector<std::string>> ReadValue(const OptionKey& key, const YamlNode&
 }
 
 Status ReadCommand(const YamlNode::Entry& entry, FileKind kind, OptionLayer* layer) {
-  if (kind == FileKind::kUser) return AtKey(entry, "a user's defaults cannot hold a command");
+  if (kind == FileKind::kUser) return AtKey(entry, "the user file cannot set a command");
   const YamlNode& node = entry.value;
   std::vector<std::string> words;
   if (node.kind() == YamlNode::Kind::kScalar) {
@@ -258,12 +251,11 @@ Status ReadEntry(const YamlNode::Entry& entry, FileKind kind, OptionLayer* layer
   const OptionKey* key = FindKey(entry.key);
   if (key == nullptr) return UnknownKey(entry);
   if (const std::string_view why = WhyNotHere(key->row->id, kind); !why.empty()) {
-    return AtKey(entry, fmt::format("{} cannot stand here: {}", Quoted(entry.key), why));
+    return AtKey(entry, fmt::format("{} is not allowed here: {}", Quoted(entry.key), why));
   }
   const auto before = layer->options.find(key->row->id);
   if (before != layer->options.end()) {
-    return AtKey(
-        entry, fmt::format("{} says again what {} says", Quoted(entry.key), before->second.label));
+    return AtKey(entry, fmt::format("{} repeats {}", Quoted(entry.key), before->second.label));
   }
   HVDRAY_ASSIGN_OR_RETURN(std::vector<std::string> values, ReadValue(*key, entry.value));
   const std::string where = entry.value.Where();
@@ -275,90 +267,6 @@ Status ReadEntry(const YamlNode::Entry& entry, FileKind kind, OptionLayer* layer
   }
   layer->options.emplace(key->row->id, std::move(raw));
   return {};
-}
-
-template <size_t N>
-bool IsOneOf(std::string_view text, const std::array<std::string_view, N>& words) {
-  return std::find(words.begin(), words.end(), text) != words.end();
-}
-
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-
-std::string WithoutUnderscores(std::string_view text) {
-  std::string plain(text);
-  std::erase(plain, '_');
-  return plain;
-}
-
-/// Digits of `base`, underscores anywhere; `negative` as the sign was.
-std::optional<int64_t> Digits(std::string_view text, int base, bool is_negative) {
-  const std::string digits = (is_negative ? "-" : "") + WithoutUnderscores(text);
-  int64_t value = 0;
-  const auto [end, error] =
-      std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
-  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
-  return value;
-}
-
-std::optional<int64_t> TypeInt(std::string_view text) {
-  const bool is_negative = text.starts_with('-');
-  if (is_negative || text.starts_with('+')) text.remove_prefix(1);
-  if (text.empty() || !IsDigit(text.front())) return std::nullopt;
-  if (text.starts_with("0b")) return Digits(text.substr(2), 2, is_negative);
-  if (text.starts_with("0x")) return Digits(text.substr(2), 16, is_negative);
-  if (text.size() > 1 && text.front() == '0') return Digits(text.substr(1), 8, is_negative);
-  return Digits(text, 10, is_negative);
-}
-
-/// [-+]?[0-9][0-9_]*\.[0-9_]*([eE][-+][0-9]+)? and \.[0-9][0-9_]*([eE][-+][0-9]+)?
-bool IsFloatText(std::string_view text) {
-  const bool has_sign = text.starts_with('-') || text.starts_with('+');
-  if (has_sign) text.remove_prefix(1);
-  const auto skip = [&text](bool with_underscores) {
-    size_t i = 0;
-    while (i < text.size() && (IsDigit(text[i]) || (with_underscores && text[i] == '_'))) ++i;
-    text.remove_prefix(i);
-  };
-  const bool starts_with_dot = text.starts_with('.');
-  if (!starts_with_dot) {
-    if (text.empty() || !IsDigit(text.front())) return false;
-    skip(true);
-    if (!text.starts_with('.')) return false;
-  }
-  text.remove_prefix(1);
-  if (starts_with_dot && (has_sign || text.empty() || !IsDigit(text.front()))) return false;
-  skip(true);
-  if (text.empty()) return true;
-  if (text.size() < 3 || (text[0] != 'e' && text[0] != 'E')) return false;
-  if (text[1] != '-' && text[1] != '+') return false;
-  text.remove_prefix(2);
-  skip(false);
-  return text.empty();
-}
-
-std::optional<double> TypeFloat(std::string_view text) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  static constexpr std::array<std::string_view, 6> kInf = {".inf",  ".Inf",  ".INF",
-                                                           "+.inf", "+.Inf", "+.INF"};
-  static constexpr std::array<std::string_view, 3> kMinusInf = {"-.inf", "-.Inf", "-.INF"};
-  static constexpr std::array<std::string_view, 3> kNan = {".nan", ".NaN", ".NAN"};
-  if (IsOneOf(text, kInf)) return kInfinity;
-  if (IsOneOf(text, kMinusInf)) return -kInfinity;
-  if (IsOneOf(text, kNan)) return std::numeric_limits<double>::quiet_NaN();
-  if (!IsFloatText(text)) return std::nullopt;
-  std::string plain = WithoutUnderscores(text);
-  if (plain.starts_with('+')) plain.erase(0, 1);
-  double value = 0;
-  const auto [end, error] = std::from_chars(plain.data(), plain.data() + plain.size(), value);
-  if (end != plain.data() + plain.size() || error == std::errc::invalid_argument) {
-    return std::nullopt;
-  }
-  if (error == std::errc()) return value;
-  // Out of range: Python gives infinity for what is too large and zero for what is too small.
-  const bool is_tiny =
-      plain.find_first_of("eE") != std::string::npos && plain[plain.find_first_of("eE") + 1] == '-';
-  const double magnitude = is_tiny ? 0.0 : kInfinity;
-  return plain.starts_with('-') ? -magnitude : magnitude;
 }
 
 }  // namespace
@@ -422,41 +330,41 @@ const RawOption* LayerStack::Find(OptionId id) const {
 }
 
 Result<bool> FlagOf(const RawOption& raw) {
-  Result<bool> flag = ParseYesNo(OnlyValue(raw));
+  Result<bool> flag = ParseYesNo(raw.last());
   if (!flag.ok()) return WithLabel(raw, flag.status());
   return flag;
 }
 
 Result<int64_t> WholeOf(OptionId id, const RawOption& raw) {
-  Result<int64_t> value = ParseWhole(OnlyValue(raw), RowOf(id).min, RowOf(id).max);
+  Result<int64_t> value = ParseWhole(raw.last(), RowOf(id).min, RowOf(id).max);
   if (!value.ok()) return WithLabel(raw, value.status());
   return value;
 }
 
 Result<Duration> DurationOf(const RawOption& raw) {
-  Result<Duration> value = ParseDuration(OnlyValue(raw));
+  Result<Duration> value = ParseDuration(raw.last());
   if (!value.ok()) return WithLabel(raw, value.status());
   return value;
 }
 
 Result<size_t> ChoiceOf(OptionId id, const RawOption& raw) {
   const std::vector<std::string_view> choices = ChoicesOf(RowOf(id));
-  // Python's logging writes its levels in capitals, people do not.
+  // Python's logging spells its levels in capitals; users often do not.
   const auto is_same = [any_case = id == OptionId::kLogLevel](char one, char other) {
     return one == other || (any_case && one == std::toupper(static_cast<unsigned char>(other)));
   };
   const auto found = std::find_if(choices.begin(), choices.end(), [&](std::string_view choice) {
-    const std::string& given = OnlyValue(raw);
+    const std::string& given = raw.last();
     return std::equal(choice.begin(), choice.end(), given.begin(), given.end(), is_same);
   });
   if (found != choices.end()) return static_cast<size_t>(found - choices.begin());
   return Status(ErrorCode::kUsage, fmt::format("{} must be one of {}, not {}", raw.label,
-                                               fmt::join(choices, ", "), Quoted(OnlyValue(raw))));
+                                               fmt::join(choices, ", "), Quoted(raw.last())));
 }
 
 Result<std::optional<size_t>> OptionalChoiceOf(OptionId id, const RawOption& raw) {
   if (raw.values.empty()) return std::optional<size_t>(0);
-  if (const Result<bool> flag = ParseYesNo(raw.values.back()); flag.ok()) {
+  if (const Result<bool> flag = ParseYesNo(raw.last()); flag.ok()) {
     return *flag ? std::optional<size_t>(0) : std::nullopt;
   }
   HVDRAY_ASSIGN_OR_RETURN(const size_t choice, ChoiceOf(id, raw));
@@ -475,50 +383,16 @@ Result<std::pair<int, int>> PairOf(OptionId id, const RawOption& raw) {
   return std::pair<int, int>(static_cast<int>(*low), static_cast<int>(*high));
 }
 
-// A level from a file: the job file, the run section of a cluster file, the user's own defaults.
-
 Result<OptionLayer> LayerOfFile(const YamlNode& root, FileKind kind) {
   OptionLayer layer;
   if (root.IsNull()) return layer;
   if (root.kind() != YamlNode::Kind::kMap) {
-    return root.Error("a mapping of option names to values belongs here");
+    return root.Error("expected a mapping of option names to values");
   }
   for (const YamlNode::Entry& entry : root.entries()) {
     HVDRAY_RETURN_IF_ERROR(ReadEntry(entry, kind, &layer));
   }
   return layer;
-}
-
-// Written out by hand rather than with std::regex, which recurses on long input.
-
-PythonValue TypePlainScalar(std::string_view text) {
-  static constexpr std::array<std::string_view, 5> kNull = {"", "~", "null", "Null", "NULL"};
-  static constexpr std::array<std::string_view, 9> kTrue = {"yes",  "Yes", "YES", "true", "True",
-                                                            "TRUE", "on",  "On",  "ON"};
-  static constexpr std::array<std::string_view, 9> kFalse = {
-      "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"};
-  if (IsOneOf(text, kNull)) return std::monostate();
-  if (IsOneOf(text, kTrue)) return true;
-  if (IsOneOf(text, kFalse)) return false;
-  if (const std::optional<int64_t> whole = TypeInt(text)) return *whole;
-  if (const std::optional<double> number = TypeFloat(text)) return *number;
-  return std::string(text);
-}
-
-std::string FormatPython(const PythonValue& value) {
-  if (const bool* flag = std::get_if<bool>(&value)) return *flag ? "True" : "False";
-  if (const int64_t* whole = std::get_if<int64_t>(&value)) return std::to_string(*whole);
-  if (const double* number = std::get_if<double>(&value)) return FormatPythonFloat(*number);
-  if (const std::string* text = std::get_if<std::string>(&value)) return *text;
-  return "None";
-}
-
-bool IsTruthy(const PythonValue& value) {
-  if (const bool* flag = std::get_if<bool>(&value)) return *flag;
-  if (const int64_t* whole = std::get_if<int64_t>(&value)) return *whole != 0;
-  if (const double* number = std::get_if<double>(&value)) return *number != 0.0;
-  if (const std::string* text = std::get_if<std::string>(&value)) return !text->empty();
-  return false;
 }
 
 }  // namespace hvdray

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The levels of precedence: what flags, environment and files say, before it has a type. Each value
-// keeps its place. Pure.
+// keeps its origin. Pure.
 #ifndef HVDRAY_LAUNCHER_JOB_OPTION_LAYERS_H_
 #define HVDRAY_LAUNCHER_JOB_OPTION_LAYERS_H_
 
@@ -8,8 +8,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <variant>
 #include <vector>
 
 #include "base/environ.h"
@@ -25,22 +23,27 @@ namespace hvdray {
 struct RawOption {
   std::vector<std::string> values;
   std::string origin;  ///< "flag -np", "env HVDRAY_GRACE", "job.yaml:7:3"
-  std::string label;   ///< How messages begin: as origin, for files followed by ": <key>".
+  std::string label;   ///< How messages begin: the origin, in files followed by ": <key>".
+  /// The value of an option that takes one; empty without values.
+  std::string last() const { return values.empty() ? std::string() : values.back(); }
 };
 
+/// What one level says.
 struct OptionLayer {
   std::map<OptionId, RawOption> options;
   std::optional<Setting<std::vector<std::string>>> command;
 };
 
-/// Which file a mapping stands in; each refuses keys that make no sense there.
+/// The file that holds a mapping: a job file, the run section of a cluster file, or the user's own
+/// defaults. Each refuses the keys that make no sense there.
 enum class FileKind : uint8_t { kJob, kClusterRun, kUser };
 
-/// Last one wins, repeatable ones add up. Errors: kUsage for two that exclude each other.
+/// Of a repeated option the last one wins; lists add up. Errors: kUsage for two options that
+/// exclude each other.
 Result<OptionLayer> LayerOfFlags(const ParsedArgv& argv);
 
-/// HVDRAY_<NAME> of every key; then HOROVOD_START_TIMEOUT and HOROVOD_ELASTIC_TIMEOUT. An empty
-/// value counts as unset. Unknown HVDRAY_* names add a line to `warnings`, except those that
+/// HVDRAY_<NAME> of every key, then HOROVOD_START_TIMEOUT and HOROVOD_ELASTIC_TIMEOUT. An empty
+/// value counts as unset. Each unknown HVDRAY_* name adds a line to `warnings`, except those that
 /// hvdray sets itself. Errors: kUsage.
 Result<OptionLayer> LayerOfEnvironment(const Environment& environment,
                                        std::vector<std::string>* warnings);
@@ -49,16 +52,16 @@ Result<OptionLayer> LayerOfEnvironment(const Environment& environment,
 Result<OptionLayer> LayerOfVariables(const Environment& environment, const CommandRow& command);
 
 /// A mapping of keys (long names with '_') and `command`. A null root gives an empty layer.
-/// Errors: kSpecInvalid at file:line:column: unknown key with the nearest one, one option named
-/// twice, wrong type, a key that does not belong into this kind of file.
+/// Errors: kSpecInvalid at file:line:column for an unknown key (with the nearest known one), an
+/// option given twice, a wrong type, and a key that this kind of file does not allow.
 Result<OptionLayer> LayerOfFile(const YamlNode& root, FileKind kind);
 
-/// Levels, highest first.
+/// Levels, the highest first.
 class LayerStack {
  public:
   void PushLowest(OptionLayer layer) { layers_.push_back(std::move(layer)); }
   const std::vector<OptionLayer>& layers() const { return layers_; }
-  /// The highest level's; nullptr when no level names it.
+  /// What the highest level that names it says; nullptr if none does. Lives as long as the stack.
   const RawOption* Find(OptionId id) const;
 
  private:
@@ -70,26 +73,9 @@ Result<bool> FlagOf(const RawOption& raw);
 Result<int64_t> WholeOf(OptionId id, const RawOption& raw);
 Result<Duration> DurationOf(const RawOption& raw);
 Result<size_t> ChoiceOf(OptionId id, const RawOption& raw);  ///< Index into ChoicesOf().
-/// nullopt: said to be off ("false").
+/// The first choice without a value; nullopt for "false".
 Result<std::optional<size_t>> OptionalChoiceOf(OptionId id, const RawOption& raw);
 Result<std::pair<int, int>> PairOf(OptionId id, const RawOption& raw);
-
-// A YAML scalar as PyYAML types it and as Python prints it: Horovod's config file is read by
-// Python, so workers see Python's text. Pure.
-
-/// None, bool, int, float or str.
-using PythonValue = std::variant<std::monostate, bool, int64_t, double, std::string>;
-
-/// The type that PyYAML's safe loader gives to a plain scalar (YAML 1.1): 010 is eight, `1e3` is
-/// text (no dot, no sign), `on` is true. Base-60 numbers, dates and integers beyond 64 bits stay
-/// text. Source: PyYAML resolver.py, constructor.py.
-PythonValue TypePlainScalar(std::string_view text);
-
-/// Python's str(): "True", "20.0", "1e-05".
-std::string FormatPython(const PythonValue& value);
-
-/// Python's bool(): 0, 0.0, "", None and False are not.
-bool IsTruthy(const PythonValue& value);
 
 }  // namespace hvdray
 

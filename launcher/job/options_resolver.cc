@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of reading: words, environment, user file, job file, cluster file, config file; then
-// one spec from all of them.
+// Reads in this order: words, environment, user file, job file, cluster file, config file. Then
+// BuildSpec() makes one spec of them all.
 #include "launcher/job/options_resolver.h"
 
 #include <fcntl.h>
@@ -30,7 +30,7 @@ Result<std::optional<std::string>> ReadRealFile(const std::string& path) {
   const auto failed = [&path](const char* call, int error) {
     return ErrnoStatus(call, error).WithCode(ErrorCode::kFileUnreadable).WithContext(path);
   };
-  // May block on a pipe: `--hostfile <(command)` is one.
+  // May block: `--hostfile <(command)` is a pipe.
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.is_valid()) {
     if (errno == ENOENT || errno == ENOTDIR) return std::optional<std::string>();
@@ -54,9 +54,9 @@ bool IsRealExecutable(const std::string& path) {
          ::access(path.c_str(), X_OK) == 0;
 }
 
-/// A file that somebody named: it has to be there.
+/// A file that an option names, so it must exist.
 Result<YamlNode> LoadNamed(const ResolverFiles& files, const RawOption& raw) {
-  const std::string path = raw.values.empty() ? std::string() : raw.values.back();
+  const std::string path = raw.last();
   if (path.empty()) {
     return Status(ErrorCode::kUsage, fmt::format("{} must not be empty", raw.label));
   }
@@ -72,7 +72,7 @@ Result<YamlNode> LoadNamed(const ResolverFiles& files, const RawOption& raw) {
 /// $XDG_CONFIG_HOME/hvdray/config.yaml or ~/.config/…; empty when neither is known.
 std::string UserFilePath(const Environment& environment) {
   const std::string xdg = environment.GetOr("XDG_CONFIG_HOME", "");
-  // The XDG rules say to ignore a relative one.
+  // The XDG specification says to ignore a relative path.
   if (xdg.starts_with('/')) return xdg + "/hvdray/config.yaml";
   const std::string home = environment.GetOr("HOME", "");
   return home.empty() ? std::string() : home + "/.config/hvdray/config.yaml";
@@ -85,7 +85,7 @@ Result<OptionLayer> LoadUserLayer(const Environment& environment, const Resolver
   if (!text.ok()) {
     return Status(
         text.status().code(), text.status().message(),
-        "HOME or XDG_CONFIG_HOME may be another user's: let XDG_CONFIG_HOME name a directory "
+        "HOME or XDG_CONFIG_HOME may belong to another user: set XDG_CONFIG_HOME to a directory "
         "of your own");
   }
   if (!*text) return OptionLayer();
@@ -93,7 +93,7 @@ Result<OptionLayer> LoadUserLayer(const Environment& environment, const Resolver
   return LayerOfFile(root, FileKind::kUser);
 }
 
-/// horovodrun: a start timeout of 0 counts as not given.
+/// As in horovodrun, a start timeout of 0 counts as not given.
 void DropZeroStartTimeout(OptionLayer* layer) {
   const auto found = layer->options.find(OptionId::kStartTimeout);
   if (found == layer->options.end()) return;
@@ -101,64 +101,57 @@ void DropZeroStartTimeout(OptionLayer* layer) {
   if (timeout.ok() && *timeout == Duration::zero()) layer->options.erase(found);
 }
 
-/// Everything that files say, in the order of precedence below flags and environment.
-struct FileLevels {
-  LayerStack above_config;  ///< Flags, environment, job file, run section.
-  LayerStack all;           ///< The same and the user file.
-  OptionLayer user;
-  std::optional<ClusterHosts> cluster;
-};
-
-void Push(OptionLayer layer, FileLevels* levels) {
+void Push(OptionLayer layer, SpecInput* input) {
   DropZeroStartTimeout(&layer);
-  levels->above_config.PushLowest(layer);
-  levels->all.PushLowest(std::move(layer));
+  input->job.PushLowest(layer);
+  input->all.PushLowest(std::move(layer));
 }
 
 Result<ClusterHosts> LoadCluster(const ResolverFiles& files, const RawOption& raw) {
-  const std::string path = raw.values.empty() ? std::string() : raw.values.back();
+  const std::string path = raw.last();
   if (path.empty() || !files.load_cluster) {
     return Status(ErrorCode::kUsage, fmt::format("{} must name a cluster file", raw.label));
   }
   return files.load_cluster(path);
 }
 
-Result<FileLevels> ReadLevels(const ParsedArgv& argv, const Environment& environment,
-                              const ResolverFiles& files, std::vector<std::string>* warnings) {
-  FileLevels levels;
+/// All levels but the config file.
+Result<SpecInput> ReadLevels(const ParsedArgv& argv, const Environment& environment,
+                             const ResolverFiles& files, std::vector<std::string>* warnings) {
+  SpecInput input;
   HVDRAY_ASSIGN_OR_RETURN(OptionLayer flags, LayerOfFlags(argv));
-  Push(std::move(flags), &levels);
+  Push(std::move(flags), &input);
   HVDRAY_ASSIGN_OR_RETURN(OptionLayer variables, LayerOfEnvironment(environment, warnings));
-  Push(std::move(variables), &levels);
-  HVDRAY_ASSIGN_OR_RETURN(levels.user, LoadUserLayer(environment, files));
-  if (const RawOption* raw = levels.all.Find(OptionId::kJobFile)) {
+  Push(std::move(variables), &input);
+  HVDRAY_ASSIGN_OR_RETURN(input.user, LoadUserLayer(environment, files));
+  if (const RawOption* raw = input.all.Find(OptionId::kJobFile)) {
     HVDRAY_ASSIGN_OR_RETURN(const YamlNode root, LoadNamed(files, *raw));
     HVDRAY_ASSIGN_OR_RETURN(OptionLayer job, LayerOfFile(root, FileKind::kJob));
-    Push(std::move(job), &levels);
+    Push(std::move(job), &input);
   }
-  const RawOption* cluster = levels.all.Find(OptionId::kCluster);
-  const auto from_user = levels.user.options.find(OptionId::kCluster);
-  if (cluster == nullptr && from_user != levels.user.options.end()) cluster = &from_user->second;
+  const RawOption* cluster = input.all.Find(OptionId::kCluster);
+  const auto from_user = input.user.options.find(OptionId::kCluster);
+  if (cluster == nullptr && from_user != input.user.options.end()) cluster = &from_user->second;
   if (cluster != nullptr) {
-    HVDRAY_ASSIGN_OR_RETURN(levels.cluster, LoadCluster(files, *cluster));
-    if (levels.cluster->run) {
+    HVDRAY_ASSIGN_OR_RETURN(input.cluster, LoadCluster(files, *cluster));
+    if (input.cluster->run) {
       HVDRAY_ASSIGN_OR_RETURN(OptionLayer run,
-                              LayerOfFile(*levels.cluster->run, FileKind::kClusterRun));
-      Push(std::move(run), &levels);
+                              LayerOfFile(*input.cluster->run, FileKind::kClusterRun));
+      Push(std::move(run), &input);
     }
   }
-  DropZeroStartTimeout(&levels.user);
-  levels.all.PushLowest(levels.user);
-  return levels;
+  DropZeroStartTimeout(&input.user);
+  input.all.PushLowest(input.user);
+  return input;
 }
 
-Result<HorovodConfig> LoadHorovodConfig(const FileLevels& levels, const ResolverFiles& files,
+Result<HorovodConfig> LoadHorovodConfig(const SpecInput& input, const ResolverFiles& files,
                                         std::vector<std::string>* warnings) {
-  const RawOption* raw = levels.all.Find(OptionId::kConfigFile);
+  const RawOption* raw = input.all.Find(OptionId::kConfigFile);
   if (raw == nullptr) return HorovodConfig();
   HVDRAY_ASSIGN_OR_RETURN(const YamlNode root, LoadNamed(files, *raw));
   HVDRAY_ASSIGN_OR_RETURN(HorovodConfig config, ReadHorovodConfig(root, warnings));
-  if (config.controller == "mpi" && levels.all.Find(OptionId::kGloo) == nullptr) {
+  if (config.controller == "mpi" && input.all.Find(OptionId::kGloo) == nullptr) {
     return Status(ErrorCode::kNotSupported,
                   fmt::format("{}: controller mpi is not supported, because hvdray starts the "
                               "workers itself and Horovod trains over Gloo and NCCL",
@@ -166,31 +159,6 @@ Result<HorovodConfig> LoadHorovodConfig(const FileLevels& levels, const Resolver
                   "controller: gloo, or --gloo");
   }
   return config;
-}
-
-Result<JobSpec> BuildSpec(const FileLevels& levels, const HorovodConfig& config,
-                          const Environment& environment, const ResolverFiles& files, SpecUse use,
-                          std::vector<std::string>* warnings) {
-  JobSpec spec;
-  HVDRAY_RETURN_IF_ERROR(RefuseMpi(levels.all));
-  HVDRAY_RETURN_IF_ERROR(ReadSettings(levels.all, &spec));
-  HVDRAY_RETURN_IF_ERROR(
-      ReadRaySettings(levels.all, levels.above_config, levels.cluster, files, &spec, warnings));
-  HVDRAY_ASSIGN_OR_RETURN(spec.tunables,
-                          ResolveTunables(levels.above_config, config, levels.user, warnings));
-  HVDRAY_RETURN_IF_ERROR(ResolveHosts(levels.all, levels.above_config, levels.cluster, environment,
-                                      files, use, &spec));
-  HVDRAY_RETURN_IF_ERROR(ResolveEnv(levels.all, environment, &spec));
-  HVDRAY_RETURN_IF_ERROR(ResolveCommand(levels.all, environment, files, use, &spec));
-  if (spec.stdin_rank->has_value() && **spec.stdin_rank >= *spec.np && !spec.is_elastic()) {
-    return Status(ErrorCode::kUsage,
-                  fmt::format("{}: there is no rank {} among {} workers", spec.stdin_rank.origin(),
-                              **spec.stdin_rank, *spec.np));
-  }
-  SettleElastic(&spec, warnings);
-  WarnOfTorchScript(files, spec, warnings);
-  SettleRay(levels.above_config, &spec, warnings);
-  return spec;
 }
 
 Status ResolveInto(RunRequest& request, const ParsedArgv& argv, const Environment& environment,
@@ -202,12 +170,10 @@ Status ResolveInto(RunRequest& request, const ParsedArgv& argv, const Environmen
     request.wants_check_build = action == OptionId::kCheckBuild;
     return {};
   }
-  HVDRAY_ASSIGN_OR_RETURN(const FileLevels levels,
-                          ReadLevels(argv, environment, files, &request.warnings));
-  HVDRAY_ASSIGN_OR_RETURN(const HorovodConfig config,
-                          LoadHorovodConfig(levels, files, &request.warnings));
+  HVDRAY_ASSIGN_OR_RETURN(SpecInput input, ReadLevels(argv, environment, files, &request.warnings));
+  HVDRAY_ASSIGN_OR_RETURN(input.config, LoadHorovodConfig(input, files, &request.warnings));
   HVDRAY_ASSIGN_OR_RETURN(request.spec,
-                          BuildSpec(levels, config, environment, files, use, &request.warnings));
+                          BuildSpec(input, environment, files, use, &request.warnings));
   return {};
 }
 
@@ -221,16 +187,16 @@ Result<RunRequest> ResolveParsed(const ParsedArgv& argv, const Environment& envi
   return request;
 }
 
-/// These ask for something else than a check.
+/// A check does not take what asks for something else.
 Status RefusePlan(const JobSpec& spec) {
   if (*spec.ray.is_wanted) {
     return {ErrorCode::kNotSupported,
-            fmt::format("{} has no meaning for hvdray check", spec.ray.is_wanted.origin()),
-            "hvdray slots --ray says what a cluster has free"};
+            fmt::format("{} does not apply to hvdray check", spec.ray.is_wanted.origin()),
+            "hvdray slots --ray shows what a cluster has free"};
   }
   const auto refused = [](const std::string& origin) {
-    return Status(ErrorCode::kUsage, fmt::format("{} has no meaning for hvdray check", origin),
-                  "hvdray run has it");
+    return Status(ErrorCode::kUsage, fmt::format("{} does not apply to hvdray check", origin),
+                  "use it with hvdray run");
   };
   if (*spec.is_dry_run) return refused(spec.is_dry_run.origin());
   if (spec.print_plan->has_value()) return refused(spec.print_plan.origin());
@@ -238,7 +204,7 @@ Status RefusePlan(const JobSpec& spec) {
   return {};
 }
 
-/// `FOO=1 python train.py` as a shell reads it.
+/// `FOO=1 python train.py`, as a shell reads it: FOO=1 becomes a -x.
 void TakeAssignments(ParsedArgv& argv) {
   const auto begin = argv.command.begin();
   const auto end = std::find_if_not(begin, argv.command.end(), &IsAssignment);
@@ -248,7 +214,7 @@ void TakeAssignments(ParsedArgv& argv) {
   argv.command.erase(begin, end);
 }
 
-/// "torch,horovod.torch" to its modules.
+/// Adds the modules of "torch,horovod.torch", each once.
 Status AddModules(std::string_view list, std::vector<std::string>& modules) {
   for (;;) {
     const std::string_view name = list.substr(0, list.find(','));
@@ -259,21 +225,21 @@ Status AddModules(std::string_view list, std::vector<std::string>& modules) {
                          });
     if (!is_name) {
       return {ErrorCode::kUsage,
-              fmt::format("flag --import: {} is not the name of a module", Quoted(name)),
+              fmt::format("flag --import: {} is not a module name", Quoted(name)),
               "--import torch,horovod.torch"};
     }
     if (std::find(modules.begin(), modules.end(), name) == modules.end()) {
       modules.emplace_back(name);
     }
     if (modules.size() > kMaxModules) {
-      return {ErrorCode::kUsage, fmt::format("flag --import: over {} modules", kMaxModules)};
+      return {ErrorCode::kUsage, fmt::format("flag --import: more than {} modules", kMaxModules)};
     }
     if (name.size() == list.size()) return {};
     list.remove_prefix(name.size() + 1);
   }
 }
 
-/// The options that check has beside those of run.
+/// Takes out the options of check that run does not have.
 Status TakeOwnOptions(ParsedArgv& argv, CheckRequest& request) {
   for (const ParsedOption& option : argv.options) {
     if (option.row->id == OptionId::kJson) request.is_json = true;
@@ -337,8 +303,7 @@ Result<CommandRequest> ResolveRequest(std::string_view command, std::span<const 
   HVDRAY_ASSIGN_OR_RETURN(OptionLayer variables, LayerOfVariables(environment, row));
   request.said.PushLowest(std::move(variables));
   request.spec.np.Set(1, "default");
-  HVDRAY_RETURN_IF_ERROR(ReadSettings(request.said, &request.spec));
-  HVDRAY_RETURN_IF_ERROR(ReadRayAsk(request.said, request.said, &request.spec.ray));
+  HVDRAY_RETURN_IF_ERROR(ReadCommandSettings(request.said, &request.spec));
   return request;
 }
 

@@ -14,11 +14,12 @@ Status CheckHosts(std::span<const HostSlots> hosts) {
   for (const HostSlots& host : hosts) {
     if (!seen.insert(host.host).second) {
       return {ErrorCode::kSpecInvalid, fmt::format("host {} is listed twice", host.host),
-              fmt::format("list it once, with all its slots ({}:N)", host.host)};
+              fmt::format("list it once with all its slots ({}:N)", host.host)};
     }
     if (host.slots < 0) {
       return {ErrorCode::kSpecInvalid,
-              fmt::format("host {} has {} slots: 0 or more are possible", host.host, host.slots)};
+              fmt::format("host {} has {} slots; the number cannot be negative", host.host,
+                          host.slots)};
     }
   }
   return {};
@@ -31,7 +32,7 @@ Result<std::vector<RankInfo>> AssignRanks(std::span<const HostSlots> hosts, int 
   HVDRAY_RETURN_IF_ERROR(CheckHosts(hosts));
   const int limit = std::min(max_np.value_or(kMaxRanks + 1), kMaxRanks + 1);
   std::vector<RankInfo> ranks;
-  std::vector<int> hosts_with;  // By local rank: how many hosts have a worker of it.
+  std::vector<int> hosts_with;  // By local rank: how many hosts have that one.
   for (size_t i = 0; i < hosts.size(); ++i) {
     const int room = std::max(0, limit - static_cast<int>(ranks.size()));
     const int local_size = std::min(hosts[i].slots, room);
@@ -48,14 +49,14 @@ Result<std::vector<RankInfo>> AssignRanks(std::span<const HostSlots> hosts, int 
   const int size = static_cast<int>(ranks.size());
   if (size > kMaxRanks) {
     return Status(ErrorCode::kSpecInvalid,
-                  fmt::format("the hosts have more than {} slots in all", kMaxRanks),
+                  fmt::format("the hosts have more than {} slots in total", kMaxRanks),
                   "cap the number of workers with -np");
   }
   if (size < min_np) {
     return Status(ErrorCode::kNotEnoughSlots,
                   fmt::format("Requested more processes ({}) than there are available slots ({})",
                               min_np, size),
-                  "lower -np, or give more hosts or slots (-H host:slots)");
+                  "lower -np, or name more hosts or slots (-H host:slots)");
   }
   for (RankInfo& info : ranks) {
     info.size = size;
@@ -74,7 +75,7 @@ wire::StartGeneration StartOfHost(std::span<const RankInfo> ranks, int host_inde
   start.host_index = 0;
   start.host_count = 0;
   int previous = -1;
-  for (const RankInfo& info : ranks) {  // Contiguous by host, so a new index is a new host.
+  for (const RankInfo& info : ranks) {  // Contiguous by host, so a new index means a new host.
     if (info.host_index != previous) {
       previous = info.host_index;
       if (info.host_index == host_index) start.host_index = start.host_count;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From hosts with slots to one RankInfo per worker (Horovod spec 1.3). Pure.
+// From hosts with slots to one RankInfo per worker, as Horovod assigns ranks. Pure.
 #ifndef HVDRAY_LAUNCHER_JOB_PLACEMENT_H_
 #define HVDRAY_LAUNCHER_JOB_PLACEMENT_H_
 
@@ -17,13 +17,13 @@
 
 namespace hvdray {
 
-/// Most workers a job can have; a slip in a hostfile must not eat the memory.
+/// Most workers of a job; bounds what a slip in a host file can allocate.
 inline constexpr int kMaxRanks = 65536;
 
-/// Everything a worker is told about its place.
+/// Everything that a worker is told about its place.
 struct RankInfo {
   std::string host;
-  int host_index = 0;  ///< Position in the host list that was given.
+  int host_index = 0;  ///< Position in the host list.
   int rank = 0;
   int size = 0;
   int local_rank = 0;
@@ -35,22 +35,21 @@ struct RankInfo {
 
 /// Ranks are 0..N-1, contiguous per host in host order; local ranks are dense; cross_rank is the
 /// position among the hosts that have that local rank. `max_np` caps the number of workers.
-/// Errors: kNotEnoughSlots when fewer than `min_np` fit, in Horovod's words; kSpecInvalid for a
-/// host listed twice, slots below 0, or more than kMaxRanks workers.
+/// Errors: kNotEnoughSlots, in Horovod's words, if fewer than `min_np` fit; kSpecInvalid for a host
+/// listed twice, negative slots, or more than kMaxRanks workers.
 Result<std::vector<RankInfo>> AssignRanks(std::span<const HostSlots> hosts, int min_np,
                                           std::optional<int> max_np);
 
-/// "0,4,0,2,0,2": Horovod's answer to rank_and_size. Order: rank, size, local, cross.
+/// "0,4,0,2,0,2": Horovod's answer to rank_and_size. Rank and size: global, local, cross.
 std::string ToRankAndSize(const RankInfo& info);
 
-/// The place-related fields of the message that starts the workers of `host_index`; command,
-/// environment, interfaces, master and the like are left to the caller.
+/// The message that starts the workers of `host_index`, with the fields about their place. The
+/// caller adds command, environment, interfaces, master and the like.
 wire::StartGeneration StartOfHost(std::span<const RankInfo> ranks, int host_index);
 
-// What the rendezvous has to know of an assignment. Pure.
-
-/// Sizes of the scopes "global", "local_<host>" and "cross_<local rank>", and the answer to
-/// rank_and_size of every slot. `ranks` is what AssignRanks() gave. Source: Horovod spec 2.5, 2.6.
+/// What the rendezvous needs to know of an assignment: the sizes of the scopes "global",
+/// "local_<host>" and "cross_<local rank>", and the answer to rank_and_size for every slot
+/// (docs/rendezvous.md). `ranks`: as AssignRanks() returns them.
 KvAssignment KvAssignmentOf(std::span<const RankInfo> ranks, Generation generation);
 
 }  // namespace hvdray

@@ -40,7 +40,7 @@ std::vector<HostPlan> HostsOf(std::span<const RankInfo> ranks) {
   return hosts;
 }
 
-/// One interface for all: loopback on a single host; unknown as long as no host was asked.
+/// Loopback on a single host. Otherwise unknown, since no host has been asked.
 void AddInterfaces(const JobSpec& spec, size_t host_count, wire::StartGeneration* start) {
   if (host_count != 1 || spec.is_elastic()) return;
   start->master_address = "127.0.0.1";
@@ -49,7 +49,7 @@ void AddInterfaces(const JobSpec& spec, size_t host_count, wire::StartGeneration
   start->nccl_interfaces = "lo";
 }
 
-/// By rank, what hvdray would set: tunables, -x with a value, then the place, which wins.
+/// What hvdray would set, by rank: tunables, -x with a value, then the place, which wins.
 std::vector<Variables> EnvironmentsOf(const JobSpec& spec, std::span<const RankInfo> ranks) {
   const Environment given = WorkerEnvironment(spec, Environment(), true);
   const size_t host_count = HostsOf(ranks).size();
@@ -93,12 +93,12 @@ std::vector<std::string> DecidedAtStart(const JobSpec& spec, const Variables& kn
     return std::any_of(known.begin(), known.end(),
                        [&name](const auto& entry) { return entry.first == name; });
   });
-  // As they are here, with 127.0.0.1 put into them.
+  // The launcher's own, with 127.0.0.1 added.
   names.insert(names.end(), {"no_proxy", "NO_PROXY"});
   return names;
 }
 
-/// Names that are taken over from hvdray's own environment, whatever their value is then.
+/// Names that are forwarded from hvdray's own environment, with the value that they have then.
 std::vector<std::string> Forwarded(const JobSpec& spec) {
   std::vector<std::string> names;
   for (const std::string& entry : *spec.env) {
@@ -107,7 +107,7 @@ std::vector<std::string> Forwarded(const JobSpec& spec) {
   return names;
 }
 
-/// As a POSIX shell would take it. Source: Horovod spec 1.5.
+/// Quoted for a POSIX shell.
 std::string Quote(const std::string& word) {
   constexpr std::string_view kSafe =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-";
@@ -140,7 +140,7 @@ std::string Table(std::span<const RankInfo> ranks) {
 std::string Environments(const std::vector<Variables>& all) {
   std::string shared;
   std::vector<std::string> own(all.size());
-  // All workers have the same names in the same order.
+  // All workers have the same names, in the same order.
   for (size_t i = 0; i < all[0].size(); ++i) {
     const bool is_shared = std::all_of(all.begin(), all.end(),
                                        [&](const Variables& one) { return one[i] == all[0][i]; });
@@ -206,7 +206,7 @@ Json ToJson(const std::vector<HostSlots>& hosts) {
   return list;
 }
 
-/// What a setting shows of itself: neither variables nor headers that may be secret.
+/// The value of a setting, without variables and headers that may be secret.
 template <typename T>
 Json ShownValue(OptionId id, const Setting<T>& setting) {
   if constexpr (std::is_enum_v<T>) {
@@ -228,7 +228,7 @@ Json ShownValue(OptionId id, const Setting<T>& setting) {
   }
 }
 
-/// The command, then the options in the table's order, under the table's names.
+/// The command, then the options in the order and under the names of the option table.
 std::vector<ConfigRow> ConfigRows(const JobSpec& spec) {
   std::vector<ConfigRow> rows = {{"command", ToJson(*spec.command), spec.command.origin()}};
   ForEachSpecField(spec, [&rows](const char* /*name*/, OptionId id, const auto& field) {
@@ -241,7 +241,7 @@ std::vector<ConfigRow> ConfigRows(const JobSpec& spec) {
   return rows;
 }
 
-/// 0 stands for "nothing was said" where no option value is 0.
+/// 0 means unset where no value of the option is 0.
 bool IsUnset(const ConfigRow& row) {
   static constexpr std::array<std::string_view, 4> kZeroIsUnset = {"master-port", "ssh-port",
                                                                    "straggler-timeout", "timeout"};
@@ -269,7 +269,7 @@ std::string OneLine(std::string text) {
   return text;
 }
 
-/// A value of the middle column that fits a line; the JSON form has it whole.
+/// A value cut to fit the middle column; the JSON form has it whole.
 std::string Cut(const std::string& whole) {
   constexpr size_t kMaxBytes = 60;
   std::string text = OneLine(whole);
@@ -346,9 +346,8 @@ std::string PlanToJson(const JobSpec& spec, std::span<const RankInfo> ranks) {
   return DumpJson(plan, 2) + "\n";
 }
 
-// One list of rows feeds both forms, so that text and JSON cannot tell different things.
-
 std::string PrintConfig(const JobSpec& spec, PlanFormat format) {
+  // Text and JSON show the same rows.
   std::vector<ConfigRow> rows = ConfigRows(spec);
   if (format == PlanFormat::kText) {
     for (const auto& [name, setting] : spec.tunables)

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <string_view>
 #include <utility>
@@ -44,6 +43,7 @@ void Variables(Io& io, List& variables) {
   });
 }
 
+/// Ray's name; empty: Ray is not told.
 std::string StrategyName(RayStrategy strategy) {
   switch (strategy) {
     case RayStrategy::kAuto:
@@ -60,36 +60,10 @@ std::string StrategyName(RayStrategy strategy) {
   return {};
 }
 
-constexpr double kMaxAmount = 1e15;
-
-/// "1.5GiB" in bytes; a number as it is.
-Result<double> ParseBytes(std::string_view text) {
-  constexpr std::array<std::pair<std::string_view, double>, 9> kUnits = {
-      {{"KiB", 1024.0},
-       {"MiB", 1024.0 * 1024},
-       {"GiB", 1024.0 * 1024 * 1024},
-       {"TiB", 1024.0 * 1024 * 1024 * 1024},
-       {"KB", 1e3},
-       {"MB", 1e6},
-       {"GB", 1e9},
-       {"TB", 1e12},
-       {"B", 1}}};
-  for (const auto& [unit, bytes] : kUnits) {
-    if (!text.ends_with(unit)) continue;
-    const Result<double> number = ParseNumber(text.substr(0, text.size() - unit.size()));
-    if (number.ok()) return std::ceil(*number * bytes);
-    break;
-  }
-  Result<double> number = ParseNumber(text);
-  if (number.ok()) return number;
-  return Status(ErrorCode::kUsage,
-                fmt::format("must be a number of bytes or as 1GiB, not {}", Quoted(text)));
-}
-
 }  // namespace
 
 std::string RayJobFileText(const RayJobFile& job) {
-  // For the client's own way to the dashboard, and maybe a password: nobody on the nodes needs it.
+  // The client's headers for the dashboard may hold a password, and no node needs them.
   JobSpec spec = job.spec;
   spec.ray.headers = Setting<std::string>();
   const auto& values = job.environment.values();
@@ -118,7 +92,7 @@ Result<RayJobFile> ParseRayJobFile(ByteView text) {
     return std::move(spec)
         .status()
         .WithCode(ErrorCode::kProtocolMismatch)
-        .WithContext(fmt::format("options that '{}' wrote", ShownText(job.build)));
+        .WithContext(fmt::format("options written by '{}'", ShownText(job.build)));
   }
   job.spec = std::move(spec).value();
   for (auto& [name, value] : variables) job.environment.Set(std::move(name), std::move(value));
@@ -169,7 +143,7 @@ Status CheckSlotGpus(std::string_view label, const std::optional<double>& gpus, 
   }
   if (*gpus >= 1 && *gpus == std::floor(*gpus)) return {};
   return {ErrorCode::kUsage,
-          fmt::format("{} must be a whole number from 1, with --use-gpu", label)};
+          fmt::format("{} must be a whole number of at least 1 with --use-gpu", label)};
 }
 
 RayAsk RayAskOf(const JobSpec& spec) {
@@ -180,7 +154,7 @@ RayAsk RayAskOf(const JobSpec& spec) {
   for (const HostSlots& host : *spec.hosts) ask.named.push_back({host.dial_name(), host.slots});
   ask.cpus_per_slot = *ray.cpus_per_slot;
   ask.gpus_per_slot = ray.slot_gpus();
-  // Both are lists of NAME=VALUE that the resolver has checked.
+  // The resolver has checked both lists of NAME=VALUE.
   for (const std::string& text : *ray.slot_resources) {
     const auto resource = ParseSlotResource({}, text);
     if (resource.ok()) ask.slot_resources[resource->first] = resource->second;

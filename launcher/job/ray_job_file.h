@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a job on Ray takes with it that no listing of the Jobs API may show: hvdray_job/job.json of
-// its second package, written by the client, read by `hvdray-agent drive`. Pure.
+// What a job on Ray carries and no listing of the Jobs API may show: hvdray_job/job.json in its
+// second package, which the client writes and `hvdray-agent drive` reads; and what a job asks of
+// Ray. Pure.
 #ifndef HVDRAY_LAUNCHER_JOB_RAY_JOB_FILE_H_
 #define HVDRAY_LAUNCHER_JOB_RAY_JOB_FILE_H_
 
@@ -19,46 +20,49 @@
 
 namespace hvdray {
 
-/// Its name in the package's directory.
+/// The file's name in the package.
 inline constexpr const char* kRayJobFileName = "job.json";
-/// Largest file that is read.
+/// The largest file that ParseRayJobFile() accepts.
 inline constexpr size_t kMaxRayJobFileBytes = size_t{16} << 20;
 
+/// Largest amount of a resource, beyond any real node; keeps sums exact.
+inline constexpr double kMaxAmount = 1e15;
+
+/// The contents of the file.
 struct RayJobFile {
   std::string job_id;
   std::string build;  ///< Of the client.
-  std::string key;    ///< Of the links between agents and driver: 64 hex digits. Never logged.
-  /// Nodes may be added to the cluster, so that a job waits for slots that no node could hold now.
+  std::string key;    ///< For the links between agents and driver: 64 hex digits. Never logged.
+  /// The cluster may gain nodes, so the job waits for slots that no node could hold now.
   bool can_grow = true;
   JobSpec spec;
   Environment environment;  ///< See EnvironmentForRay().
 };
 
-/// The file's bytes. Without --ray-headers.
+/// The file's bytes, without --ray-headers.
 std::string RayJobFileText(const RayJobFile& job);
 
-/// Unknown keys are passed over. Errors: kProtocolError: no JSON, no job_id, a key that is not 64
-/// hex digits; kProtocolMismatch: a spec that SpecFromJson() refuses, of another build.
+/// Ignores unknown keys. Errors: kProtocolError for invalid JSON, a missing job_id, a key that is
+/// not 64 hex digits; kProtocolMismatch for a spec of another build that SpecFromJson() refuses.
 Result<RayJobFile> ParseRayJobFile(ByteView text);
 
-/// What of the client's environment goes with a job on Ray, whose workers have their node's own
-/// otherwise: HOROVOD_*, NCCL_*, and the variables that -x names without a value.
+/// The part of the client's environment that goes with a job on Ray: HOROVOD_*, NCCL_*, and the
+/// variables that -x names without a value. The rest comes from each worker's node.
 Environment EnvironmentForRay(const JobSpec& spec, const Environment& client);
 
-// What a JobSpec asks of a Ray cluster, in the words of cluster/ray. Pure.
-
-/// `spec`: resolved, with --ray. MakeRayRequest() says what of it can't be.
+/// What `spec`, resolved with --ray, asks of a Ray cluster. MakeRayRequest() checks whether Ray can
+/// provide it.
 RayAsk RayAskOf(const JobSpec& spec);
 
-// What a slot is made of, as `hvdray run` and `hvdray slots` take it. Errors: kUsage, beginning
-// with `label`, which names the option.
+// What makes up a slot, for `hvdray run` and `hvdray slots`. Errors: kUsage, beginning with
+// `label`, which names the option.
 
-/// "disk=0.5", "memory=1GiB": what Ray counts in bytes may have a unit (KB, MB, GB, TB, KiB, MiB,
-/// GiB, TiB). CPU and GPU have options of their own.
+/// The name and amount of "disk=0.5" or "memory=1GiB". What Ray counts in bytes may have a unit
+/// (ParseBytes()). Refuses CPU and GPU, which have options of their own.
 Result<std::pair<std::string, double>> ParseSlotResource(std::string_view label,
                                                          std::string_view text);
 
-/// --gpus-per-slot is a whole number from 1, and needs --use-gpu; 0 needs nothing.
+/// Checks --gpus-per-slot: a whole number of at least 1 that needs --use-gpu, or 0 without it.
 Status CheckSlotGpus(std::string_view label, const std::optional<double>& gpus, bool uses_gpu);
 
 }  // namespace hvdray

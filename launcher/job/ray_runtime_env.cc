@@ -18,13 +18,12 @@ constexpr std::array<std::string_view, 14> kKeys = {
     "pip",           "uv",       "conda",   "env_vars",   "py_modules",
     "working_dir",   "excludes", "config",  "image_uri",  "container",
     "py_executable", "nsight",   "_nsight", "rocprof_sys"};
-/// Each says which packages Python has: Ray takes one of them.
+/// Each chooses Python's packages, so Ray accepts only one of them.
 constexpr std::array<const char*, 3> kInstallers = {"pip", "uv", "conda"};
-/// Ray starts workers in such an image, and takes these keys alone with it.
+/// Ray starts workers in such an image and accepts only kBesideImage with it.
 constexpr std::array<const char*, 2> kImages = {"image_uri", "container"};
 constexpr std::array<std::string_view, 4> kBesideImage = {"image_uri", "container", "config",
                                                           "env_vars"};
-constexpr std::string_view kBlanks = " \t\r";
 constexpr std::array<std::string_view, 7> kSchemes = {"s3",    "gs",    "https", "http",
                                                       "azure", "abfss", "file"};
 constexpr std::array<std::string_view, 5> kArchives = {".zip", ".tar.gz", ".tgz", ".tar.xz",
@@ -34,7 +33,7 @@ Status Wrong(std::string text, std::string hint = {}) {
   return {ErrorCode::kUsage, std::move(text), std::move(hint)};
 }
 
-/// As YAML 1.1 has it: a word that is not quoted is what it looks like.
+/// Types a scalar as YAML 1.1 does.
 Json ScalarToJson(const YamlNode& node) {
   if (node.is_quoted()) return node.text();
   if (const Result<bool> flag = node.AsBool(""); flag.ok()) return *flag;
@@ -63,7 +62,7 @@ Json ToJson(const YamlNode& node) {
   return nullptr;
 }
 
-/// A variable is text whatever it looks like.
+/// The value of a variable is a string, whatever it looks like.
 Json FileToJson(const YamlNode& root) {
   Json env = ToJson(root);
   const YamlNode* variables = root.Find("env_vars");
@@ -80,7 +79,7 @@ Result<std::string> ReadNamed(const std::string& key, const std::string& path,
                               const ReadTextFn& read) {
   HVDRAY_ASSIGN_OR_RETURN(std::optional<std::string> text, read(path));
   if (text) return *std::move(text);
-  return Status(ErrorCode::kFileUnreadable, fmt::format("{}: there is no file {}", key, path));
+  return Status(ErrorCode::kFileUnreadable, fmt::format("{}: no file {}", key, Quoted(path)));
 }
 
 Result<Json> ReadRequirements(const std::string& key, const std::string& path,
@@ -89,17 +88,16 @@ Result<Json> ReadRequirements(const std::string& key, const std::string& path,
   Json lines = Json::array();
   for (std::string_view rest = text; !rest.empty();) {
     const size_t end = std::min(rest.find('\n'), rest.size());
-    std::string_view line = rest.substr(0, end);
+    // Leading blanks stay: they separate the words of a continued line.
+    const std::string_view line = rest.substr(0, end);
     rest.remove_prefix(std::min(end + 1, rest.size()));
-    while (!line.empty() && kBlanks.find(line.back()) != std::string_view::npos) {
-      line.remove_suffix(1);
-    }
-    if (!line.empty()) lines.push_back(std::string(line));
+    const size_t last = line.find_last_not_of(kBlankBytes);
+    if (last != std::string_view::npos) lines.push_back(std::string(line.substr(0, last + 1)));
   }
   return lines;
 }
 
-bool IsTextList(const Json& value) {
+bool IsStringList(const Json& value) {
   return value.is_array() &&
          std::all_of(value.begin(), value.end(), [](const Json& item) { return item.is_string(); });
 }
@@ -114,31 +112,33 @@ Status CompletePackages(const std::string& key, Json& value, const ReadTextFn& r
   if (packages->is_string()) {
     HVDRAY_ASSIGN_OR_RETURN(*packages, ReadRequirements(key, packages->get<std::string>(), read));
   }
-  if (IsTextList(*packages)) return {};
-  return Wrong(fmt::format("{} must be a list of texts, or the path of a requirements file", key));
+  if (IsStringList(*packages)) return {};
+  return Wrong(
+      fmt::format("{} must be a list of strings, or the path of a requirements file", key));
 }
 
 Status CompleteConda(Json& value, const ReadTextFn& read) {
   if (value.is_object()) return {};
   if (!value.is_string()) {
-    return Wrong("conda must be an object, an environment's name, or the path of a YAML file");
+    return Wrong("conda must be an object, the name of an environment, or the path of a YAML file");
   }
   const std::string name = value.get<std::string>();
   if (!name.ends_with(".yaml") && !name.ends_with(".yml")) return {};
   HVDRAY_ASSIGN_OR_RETURN(const std::string text, ReadNamed("conda", name, read));
   HVDRAY_ASSIGN_OR_RETURN(const YamlNode root, ParseYaml(text, name));
   value = ToJson(root);
-  return value.is_object() ? Status() : Wrong(fmt::format("conda: {} is no environment", name));
+  return value.is_object() ? Status()
+                           : Wrong(fmt::format("conda: {} is not an environment", Quoted(name)));
 }
 
 Status CheckVariables(const Json& variables) {
-  if (!variables.is_object()) return Wrong("env_vars must be an object of texts");
+  if (!variables.is_object()) return Wrong("env_vars must be an object with string values");
   for (const auto& [name, value] : variables.items()) {
     if (!value.is_string()) {
-      return Wrong(fmt::format("env_vars: the value of {} must be a text", Quoted(name)));
+      return Wrong(fmt::format("env_vars: the value of {} must be a string", Quoted(name)));
     }
     if (name.empty() || name.find_first_of(std::string_view("=\0", 2)) != std::string::npos) {
-      return Wrong(fmt::format("env_vars: {} can't be a variable's name", Quoted(name)));
+      return Wrong(fmt::format("env_vars: {} is not a valid variable name", Quoted(name)));
     }
   }
   return {};
@@ -150,35 +150,35 @@ Status CheckKeys(const Json& env) {
     if (std::find(kKeys.begin(), kKeys.end(), key) != kKeys.end()) continue;
     const std::string nearest = Nearest(key, kKeys);
     return Wrong(fmt::format("unknown key {}", Quoted(key)),
-                 nearest.empty() ? fmt::format("known are {}", fmt::join(kKeys, ", "))
+                 nearest.empty() ? fmt::format("the known keys are {}", fmt::join(kKeys, ", "))
                                  : fmt::format("did you mean {}?", nearest));
   }
   const auto count = std::count_if(kInstallers.begin(), kInstallers.end(),
                                    [&env](const char* key) { return env.contains(key); });
-  if (count > 1) return Wrong("only one of pip, uv and conda");
+  if (count > 1) return Wrong("use only one of pip, uv and conda");
   for (const char* image : kImages) {
     if (!env.contains(image)) continue;
     for (const auto& [key, value] : env.items()) {
       if (std::find(kBesideImage.begin(), kBesideImage.end(), key) != kBesideImage.end()) continue;
-      return Wrong(fmt::format("Ray takes no {} beside {}", key, image),
-                   "install it in the image; --working-dir brings your files");
+      return Wrong(fmt::format("Ray does not accept {} together with {}", key, image),
+                   "install it in the image; --working-dir adds your files");
     }
   }
   return {};
 }
 
-Result<std::vector<std::string>> TakeTexts(Json& env, const char* key) {
+Result<std::vector<std::string>> TakeStrings(Json& env, const char* key) {
   std::vector<std::string> texts;
   const auto found = env.find(key);
   if (found == env.end()) return texts;
-  if (!IsTextList(*found)) return Wrong(fmt::format("{} must be a list of texts", key));
+  if (!IsStringList(*found)) return Wrong(fmt::format("{} must be a list of strings", key));
   for (const Json& item : *found) texts.push_back(item.get<std::string>());
   env.erase(key);
   return texts;
 }
 
 Result<RayRuntimeEnv> Complete(Json env, const ReadTextFn& read) {
-  // Ray takes null for what is not there.
+  // To Ray, null means absent.
   for (const std::string_view key : kKeys) {
     const auto found = env.is_object() ? env.find(std::string(key)) : env.end();
     if (found != env.end() && found->is_null()) env.erase(found);
@@ -189,10 +189,10 @@ Result<RayRuntimeEnv> Complete(Json env, const ReadTextFn& read) {
   if (env.contains("conda")) HVDRAY_RETURN_IF_ERROR(CompleteConda(env["conda"], read));
   if (env.contains("env_vars")) HVDRAY_RETURN_IF_ERROR(CheckVariables(env["env_vars"]));
   RayRuntimeEnv result;
-  HVDRAY_ASSIGN_OR_RETURN(result.py_modules, TakeTexts(env, "py_modules"));
-  HVDRAY_ASSIGN_OR_RETURN(result.excludes, TakeTexts(env, "excludes"));
+  HVDRAY_ASSIGN_OR_RETURN(result.py_modules, TakeStrings(env, "py_modules"));
+  HVDRAY_ASSIGN_OR_RETURN(result.excludes, TakeStrings(env, "excludes"));
   if (const auto found = env.find("working_dir"); found != env.end()) {
-    if (!found->is_string()) return Wrong("working_dir must be a text");
+    if (!found->is_string()) return Wrong("working_dir must be a string");
     result.working_dir = found->get<std::string>();
     env.erase("working_dir");
   }
@@ -206,13 +206,13 @@ Result<RayRuntimeEnv> ReadRuntimeEnv(std::string_view text, const ReadTextFn& re
   const size_t begin = text.find_first_not_of(" \t\r\n");
   if (begin != std::string_view::npos && text[begin] == '{') {
     Result<Json> env = ParseJson(text);
-    // Without the text: it may hold a password.
-    if (!env.ok()) return Wrong(fmt::format("it is no JSON: {}", env.status().message()));
+    // Not the text itself: it may hold a password.
+    if (!env.ok()) return Wrong(env.status().message());
     return Complete(std::move(env).value(), read);
   }
   const std::string path(text);
   HVDRAY_ASSIGN_OR_RETURN(std::optional<std::string> file, read(path));
-  if (!file) return Wrong(fmt::format("there is no file {}", Quoted(path)), "a YAML file, or JSON");
+  if (!file) return Wrong(fmt::format("no file {}", Quoted(path)), "give a YAML file, or JSON");
   HVDRAY_ASSIGN_OR_RETURN(const YamlNode root, ParseYaml(*file, path));
   Result<RayRuntimeEnv> env = Complete(FileToJson(root), read);
   if (env.ok()) return env;
@@ -229,8 +229,8 @@ Result<RayRuntimeEnv> ParseRuntimeEnvText(std::string_view text) {
   RayRuntimeEnv env;
   if (text.empty()) return env;
   HVDRAY_ASSIGN_OR_RETURN(env.actors, ParseJson(text));
-  if (!env.actors.is_object()) return Wrong("the runtime environment is no object");
-  HVDRAY_ASSIGN_OR_RETURN(env.py_modules, TakeTexts(env.actors, "py_modules"));
+  if (!env.actors.is_object()) return Wrong("the runtime environment is not an object");
+  HVDRAY_ASSIGN_OR_RETURN(env.py_modules, TakeStrings(env.actors, "py_modules"));
   return env;
 }
 
@@ -248,14 +248,14 @@ Status CheckRemoteDirectory(std::string_view uri) {
   const std::string_view scheme = uri.substr(0, uri.find("://"));
   if (std::find(kSchemes.begin(), kSchemes.end(), scheme) == kSchemes.end()) {
     return Wrong(
-        fmt::format("Ray fetches nothing from {}", Quoted(uri)),
-        fmt::format("a directory of this machine, or {}://", fmt::join(kSchemes, "://, ")));
+        fmt::format("Ray cannot fetch {}", Quoted(uri)),
+        fmt::format("give a directory on this machine, or {}://", fmt::join(kSchemes, "://, ")));
   }
   const bool is_archive = std::any_of(kArchives.begin(), kArchives.end(),
                                       [uri](std::string_view end) { return uri.ends_with(end); });
   if (is_archive) return {};
-  return Wrong(fmt::format("{} is not the name of an archive", Quoted(uri)),
-               fmt::format("Ray takes {}", fmt::join(kArchives, ", ")));
+  return Wrong(fmt::format("{} is not an archive", Quoted(uri)),
+               fmt::format("Ray accepts {}", fmt::join(kArchives, ", ")));
 }
 
 }  // namespace hvdray

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fields of a JobSpec with their names and options, for code that handles all of them. A field
-// that is added to the struct and not here does not compile.
+// added to the struct alone does not compile. The names are part of the JSON of spec_json.h.
 #ifndef HVDRAY_LAUNCHER_JOB_SPEC_FIELDS_H_
 #define HVDRAY_LAUNCHER_JOB_SPEC_FIELDS_H_
 
@@ -42,8 +42,8 @@ void ForEachRayField(Ray& ray, Visitor&& visit) {
 }
 
 /// Calls `visit(name, option, setting)` for each field of `spec` (a JobSpec, const or not), in the
-/// order of the option table; OptionId::kCount: no option of run sets it. Calls
-/// `visit("tunables", OptionId::kCount, map)` too, whose values are settings themselves.
+/// order of the option table. OptionId::kCount: no option of run sets the field. Also calls
+/// `visit("tunables", OptionId::kCount, map)`, whose values are themselves settings.
 template <typename Spec, typename Visitor>
 void ForEachSpecField(Spec& spec, Visitor&& visit) {
   // clang-format off

@@ -10,17 +10,14 @@
 #include <cmath>
 #include <utility>
 
+#include "base/shown_text.h"
+#include "base/text.h"
+
 namespace hvdray {
 namespace {
 
 Status Wrong(std::string_view wanted, std::string_view text) {
   return Status(ErrorCode::kUsage, fmt::format("must be {}, not {}", wanted, Quoted(text)));
-}
-
-bool EqualsNoCase(std::string_view a, std::string_view lower) {
-  return std::equal(a.begin(), a.end(), lower.begin(), lower.end(), [](char x, char y) {
-    return (x >= 'A' && x <= 'Z' ? static_cast<char>(x - 'A' + 'a') : x) == y;
-  });
 }
 
 /// from_chars takes no '+'.
@@ -29,7 +26,7 @@ std::string_view WithoutPlus(std::string_view text) {
   return text;
 }
 
-constexpr size_t kMaxPath = 4000;  // below what a frame takes
+constexpr size_t kMaxPath = 4000;  // Fits a frame.
 
 bool HasPart(std::string_view path, std::string_view wanted) {
   while (!path.empty()) {
@@ -42,13 +39,7 @@ bool HasPart(std::string_view path, std::string_view wanted) {
 
 }  // namespace
 
-std::string Quoted(std::string_view text) {
-  std::string quoted = "'";
-  for (const char c : text.substr(0, 80)) {
-    quoted += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
-  }
-  return quoted + (text.size() > 80 ? "…'" : "'");
-}
+std::string Quoted(std::string_view text) { return fmt::format("'{}'", ShownText(text, 80)); }
 
 Result<int64_t> ParseWhole(std::string_view text, int64_t min, int64_t max) {
   const std::string_view digits = WithoutPlus(text);
@@ -73,12 +64,34 @@ Result<double> ParseNumber(std::string_view text) {
   return value;
 }
 
+Result<double> ParseBytes(std::string_view text) {
+  constexpr std::array<std::pair<std::string_view, double>, 9> kUnits = {
+      {{"KiB", 1024.0},
+       {"MiB", 1024.0 * 1024},
+       {"GiB", 1024.0 * 1024 * 1024},
+       {"TiB", 1024.0 * 1024 * 1024 * 1024},
+       {"KB", 1e3},
+       {"MB", 1e6},
+       {"GB", 1e9},
+       {"TB", 1e12},
+       {"B", 1}}};
+  for (const auto& [unit, bytes] : kUnits) {
+    if (!text.ends_with(unit)) continue;
+    const Result<double> number = ParseNumber(text.substr(0, text.size() - unit.size()));
+    if (number.ok()) return std::ceil(*number * bytes);
+    break;
+  }
+  Result<double> number = ParseNumber(text);
+  if (number.ok()) return number;
+  return Wrong("a number of bytes, or a size such as 1GiB", text);
+}
+
 Result<bool> ParseYesNo(std::string_view text) {
   for (const std::string_view word : {"1", "true", "yes", "on", "y"}) {
-    if (EqualsNoCase(text, word)) return true;
+    if (Lower(text) == word) return true;
   }
   for (const std::string_view word : {"0", "false", "no", "off", "n"}) {
-    if (EqualsNoCase(text, word)) return false;
+    if (Lower(text) == word) return false;
   }
   return Wrong("true or false", text);
 }
@@ -149,13 +162,14 @@ Result<SyncWord> ParseSyncWord(std::string_view word) {
   if (parts.directory.empty()) return refuse("must be DIR or DIR:TARGET");
   if (colon == std::string_view::npos || colon + 1 == word.size()) return parts;
   std::string_view target = word.substr(colon + 1);
-  // A shell leaves a '~' alone that does not begin the word.
+  // A shell expands '~' only at the beginning of a word.
   if (target == "~") target = ".";
   if (target.starts_with("~/")) target.remove_prefix(2);
-  if (target.starts_with('~'))
-    return refuse("must name a directory in one's own home, or from '/' on");
+  if (target.starts_with('~')) {
+    return refuse("must have a TARGET in your own home directory, or an absolute one");
+  }
   if (HasPart(target, "..")) return refuse("must have no '..' in TARGET");
-  if (target.size() > kMaxPath) return refuse("must have a shorter TARGET");
+  if (target.size() > kMaxPath) return refuse("must have a TARGET of at most 4000 bytes");
   parts.has_target = true;
   parts.target = target.empty() ? "." : target;
   return parts;

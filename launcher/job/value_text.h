@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values as people write them: durations, numbers, yes and no; and numbers as Python prints them.
+// Values as people write them (durations, numbers, sizes, yes and no, --sync), and numbers as
+// Python prints them. Pure.
 #ifndef HVDRAY_LAUNCHER_JOB_VALUE_TEXT_H_
 #define HVDRAY_LAUNCHER_JOB_VALUE_TEXT_H_
 
@@ -12,16 +13,20 @@
 
 namespace hvdray {
 
-// Errors of all parsers: kUsage with half a sentence ("must be …, not 'x'") for the caller to put
-// the origin in front of.
+// Errors of all parsers: kUsage with half a sentence ("must be …, not 'x'"); the caller puts the
+// origin in front.
 
-/// "4", "+4", "-1".
+/// "4", "+4", "-1"; decimal, from `min` to `max`.
 Result<int64_t> ParseWhole(std::string_view text, int64_t min, int64_t max);
 
 /// "20", "0.5", "1e-3"; finite.
 Result<double> ParseNumber(std::string_view text);
 
-/// true/false, yes/no, on/off, 1/0; any case.
+/// Bytes, with an optional unit (B KB MB GB TB KiB MiB GiB TiB): "512", "1.5GiB". Rounded up. May
+/// be negative.
+Result<double> ParseBytes(std::string_view text);
+
+/// true/false, yes/no, on/off, y/n, 1/0; any case.
 Result<bool> ParseYesNo(std::string_view text);
 
 /// Seconds with an optional unit: "0.5", "200ms", "2m", "1.5h"; units us ms s m h d. From 0 to
@@ -31,26 +36,25 @@ Result<Duration> ParseDuration(std::string_view text);
 /// Seconds, as short as it is exact: "0.2", "30".
 std::string FormatSeconds(Duration duration);
 
-/// As Python's str(float): shortest digits that read back as the same value, "20.0", "1e-05".
+/// As Python's str(float): the fewest digits that read back as the same value, "20.0", "1e-05".
 std::string FormatPythonFloat(double value);
 
-/// A word of somebody's for a message: cut at 80 bytes, control characters as '?', in quotes.
+/// `text` in quotes, for a one-line message: as ShownText(), cut after some 80 bytes.
 std::string Quoted(std::string_view text);
 
-// The word behind --sync, cut into its parts. Pure.
-
+/// The value of --sync, in its parts.
 struct SyncWord {
   std::string directory;  ///< As it was written.
-  std::string target;     ///< "" when none was named; else as it was written, but for "~/".
+  std::string target;     ///< Empty without one; else as written, less a leading "~/".
   bool has_target = false;
   bool operator==(const SyncWord&) const = default;
 };
 
-/// "DIR" or "DIR:TARGET"; the last colon counts, so a directory with a colon in its name is written
-/// "DIR:". Errors: kUsage, half a sentence for the caller to put the origin in front of.
+/// "DIR" or "DIR:TARGET". The last colon counts, so a directory with a colon in its name is written
+/// "DIR:".
 Result<SyncWord> ParseSyncWord(std::string_view word);
 
-/// The word again.
+/// The inverse of ParseSyncWord().
 std::string SyncText(const SyncWord& word);
 
 }  // namespace hvdray

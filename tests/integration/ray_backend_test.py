@@ -34,7 +34,7 @@ ONE_LINE = ("sh", "-c", "echo ${RAY_JOB_ID:-none} $HOROVOD_SIZE $HOROVOD_HOSTNAM
 def test_the_job_goes_to_the_ray_on_the_head(hvdray_at_hidden_ray, hidden_ray, file):
     result = hvdray_at_hidden_ray.go("--cluster", file(), "--", *ONE_LINE)
     assert result.code == 0, result.errors
-    assert "reached by SSH" not in result.errors
+    assert "reaching its hosts over SSH" not in result.errors
     ids = {entry["node_id"] for _, entry in hidden_ray.node_table()}
     lines = result.text.splitlines()
     assert len(lines) == 4, "all slots of the file"
@@ -53,7 +53,7 @@ def test_without_ray_the_hosts_are_reached_by_ssh_and_that_is_said(hvdray_at_hid
     result = hvdray_at_hidden_ray.go("--cluster", file(head=HIDDEN_SPARE, workers=()), "--", *ONE_LINE)
     assert result.code == 0, result.errors
     assert f"no Ray answers on {hidden_ray.address(HIDDEN_SPARE)}" in result.errors
-    assert "reached by SSH" in result.errors
+    assert "reaching its hosts over SSH" in result.errors
     assert len(result.text.splitlines()) == 2
 
 

@@ -249,7 +249,7 @@ def test_a_runtime_environment_that_is_wrong_is_known_first(run, cluster, tmp_pa
     dashboard = cluster()
     (tmp_path / "env.yaml").write_text("pip: [a]\nenv_var: {A: 1}\n")
     for text, *said in (("env.yaml", "env.yaml: unknown key 'env_var'", "did you mean env_vars?"),
-                        ('{"pip": "none.txt"}', "there is no file none.txt"),
+                        ('{"pip": "none.txt"}', "no file 'none.txt'"),
                         ('{"py_modules": ["none"]}', "none")):
         result = run(dashboard.url, "-np", "1", "--runtime-env", text, "true")
         assert result.code == 2, result.errors

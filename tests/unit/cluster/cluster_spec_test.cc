@@ -1,24 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
+// Cluster files: the schema of every key, node types, the local provider, and what they become. Not
+// here: the run section (tests/unit/spec), the providers themselves (tests/unit/host_sources).
 #include "cluster/cluster_spec.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <span>
 #include <string>
+
+#include "tests/fakes/fault_catalogue.h"
 
 namespace hvdray {
 namespace {
 
+const auto* const kCatalogue = FaultCatalogue::Install("tests/golden/messages/cluster.txt");
+
 Result<ClusterSpec> Parsed(const std::string& text) { return ParseClusterSpec(text, "c.yaml"); }
 
-Result<ClusterSpec> Local(const std::string& keys, const std::string& rest = "") {
-  return Parsed("provider: {type: local, " + keys + "}\n" + rest);
+std::string LocalText(const std::string& keys, const std::string& rest = "") {
+  return "provider: {type: local, " + keys + "}\n" + rest;
 }
 
-std::string ErrorOf(const Result<ClusterSpec>& spec) {
-  if (spec.ok()) return "no error";
-  EXPECT_EQ(spec.status().code(), ErrorCode::kSpecInvalid);
-  return spec.status().message();
+Result<ClusterSpec> Local(const std::string& keys, const std::string& rest = "") {
+  return Parsed(LocalText(keys, rest));
+}
+
+std::string AwsText(const std::string& text) { return "provider: {type: aws}\n" + text; }
+
+Result<ClusterSpec> Aws(const std::string& text) { return Parsed(AwsText(text)); }
+
+/// Returns the hint.
+std::string ExpectRefused(const std::string& text, std::string_view place) {
+  const Status status = Parsed(text).status();
+  ExpectFault(text, status, ErrorCode::kSpecInvalid, place);
+  return status.hint();
 }
 
 std::string HostsOf(const Result<ClusterSpec>& spec, int default_slots = 2) {
@@ -31,6 +48,51 @@ std::string HostsOf(const Result<ClusterSpec>& spec, int default_slots = 2) {
   std::string out;
   for (const ClusterHost& host : *hosts) out += fmt::format("{}={} ", host.address, host.slots);
   return out;
+}
+
+/// "name:min..max" of each type, or the fault.
+std::string TypesOf(const Result<ClusterSpec>& spec) {
+  if (!spec.ok()) return spec.status().ToString();
+  std::string out =
+      fmt::format("{}..{} head={}", spec->min_workers, spec->max_workers, spec->head_node_type);
+  for (const ClusterNodeType& type : spec->node_types) {
+    out += fmt::format(" {}:{}..{}", type.name, type.min_workers, type.max_workers);
+  }
+  return out;
+}
+
+Status CheckSchema(const std::string& text, std::vector<std::string>* warnings = nullptr) {
+  const Result<YamlNode> root = ParseYaml(text, "c.yaml");
+  EXPECT_TRUE(root.ok()) << root.status().ToString();
+  std::vector<std::string> ignored;
+  return CheckClusterSchema(*root, warnings != nullptr ? *warnings : ignored);
+}
+
+/// Returns the hint.
+std::string ExpectBadSchema(const std::string& text, std::string_view place) {
+  const Status status = CheckSchema(text);
+  ExpectFault(text, status, ErrorCode::kSpecInvalid, place);
+  return status.hint();
+}
+
+struct Row {
+  const char* key;
+  const char* good;
+  const char* bad;
+  const char* path;  ///< The key that the message for `bad` names.
+};
+
+/// Puts "key: value" where `before` ends and checks both values of each row.
+void CheckRows(std::span<const Row> rows, const std::string& before, const std::string& line) {
+  for (const Row& row : rows) {
+    const std::string start = before + row.key + ": ";
+    EXPECT_TRUE(CheckSchema(start + row.good + "\n").ok()) << row.key;
+    const std::string text = start + row.bad + "\n";
+    const Status status = CheckSchema(text);
+    ExpectFault(text, status, ErrorCode::kSpecInvalid);
+    EXPECT_TRUE(status.message().starts_with(line)) << status.ToString();
+    EXPECT_NE(status.message().find(row.path), std::string::npos) << status.ToString();
+  }
 }
 
 TEST(ClusterSpecTest, ALocalClusterIsItsHeadAndItsWorkers) {
@@ -57,12 +119,9 @@ TEST(ClusterSpecTest, TheRunSectionIsKeptForTheResolver) {
 }
 
 TEST(ClusterSpecTest, ALocalClusterNeedsItsAddresses) {
-  EXPECT_EQ(ErrorOf(Local("worker_ips: [a]")),
-            "c.yaml:1:11: provider.head_ip is missing: type local needs head_ip and worker_ips");
-  const Result<ClusterSpec> spec = Local("head_ip: a");
-  EXPECT_EQ(ErrorOf(spec),
-            "c.yaml:1:11: provider.worker_ips is missing: type local needs head_ip and worker_ips");
-  EXPECT_EQ(spec.status().hint(), "worker_ips: [] if the head is the only host");
+  ExpectRefused(LocalText("worker_ips: [a]"), "c.yaml:1:11");
+  const std::string hint = ExpectRefused(LocalText("head_ip: a"), "c.yaml:1:11");
+  EXPECT_NE(hint.find("worker_ips: []"), std::string::npos) << hint;
 }
 
 TEST(ClusterSpecTest, AddressesAreNamesOrNumbersAndNothingElse) {
@@ -71,21 +130,16 @@ TEST(ClusterSpecTest, AddressesAreNamesOrNumbersAndNothingElse) {
   }
   for (const char* address : {"-oProxyCommand=x", "a b", "user@host", "a;b", "$(x)", "", "[::1]",
                               "host:22", "fe80::1::2"}) {
-    EXPECT_EQ(ErrorOf(Local(fmt::format("head_ip: '{}', worker_ips: []", address))),
-              fmt::format("c.yaml:1:34: provider.head_ip '{}' is not an address", address));
-    EXPECT_EQ(ErrorOf(Local(fmt::format("head_ip: a, worker_ips: ['{}']", address))),
-              fmt::format("c.yaml:1:50: provider.worker_ips '{}' is not an address", address));
+    ExpectRefused(LocalText(fmt::format("head_ip: '{}', worker_ips: []", address)), "c.yaml:1:34");
+    ExpectRefused(LocalText(fmt::format("head_ip: a, worker_ips: ['{}']", address)), "c.yaml:1:50");
   }
-  EXPECT_EQ(ErrorOf(Local("head_ip: a, worker_ips: [], external_head_ip: -x")),
-            "c.yaml:1:71: provider.external_head_ip '-x' is not an address");
+  ExpectRefused(LocalText("head_ip: a, worker_ips: [], external_head_ip: -x"), "c.yaml:1:71");
   EXPECT_EQ(Local("head_ip: a, worker_ips: [], external_head_ip: b")->external_head_ip, "b");
 }
 
 TEST(ClusterSpecTest, EachHostIsListedOnce) {
-  EXPECT_EQ(ErrorOf(Local("head_ip: a, worker_ips: [b, c, b]")),
-            "c.yaml:1:56: host b is listed twice, first at c.yaml:1:50");
-  EXPECT_EQ(ErrorOf(Local("head_ip: a, worker_ips: [a]")),
-            "c.yaml:1:50: host a is listed twice, first at c.yaml:1:34");
+  ExpectRefused(LocalText("head_ip: a, worker_ips: [b, c, b]"), "c.yaml:1:56");
+  ExpectRefused(LocalText("head_ip: a, worker_ips: [a]"), "c.yaml:1:50");
 }
 
 TEST(ClusterSpecTest, WorkerCountsAreCappedAtTheAddresses) {
@@ -94,19 +148,17 @@ TEST(ClusterSpecTest, WorkerCountsAreCappedAtTheAddresses) {
   ASSERT_TRUE(spec.ok()) << spec.status().ToString();
   EXPECT_EQ(spec->min_workers, 1);
   EXPECT_EQ(spec->max_workers, 1);
-  EXPECT_EQ(spec->warnings,
-            (std::vector<std::string>{"c.yaml:3:14: max_workers is 4, but worker_ips has 1",
-                                      "c.yaml:2:14: min_workers is 3, but worker_ips has 1"}));
+  ExpectWarnings("one address, min_workers: 3, max_workers: 4", spec->warnings,
+                 {"c.yaml:3:14", "c.yaml:2:14"});
 }
 
 TEST(ClusterSpecTest, MaxWorkersLeavesTheLastWorkersOut) {
   const Result<ClusterSpec> spec = Local("head_ip: a, worker_ips: [b, c, d]", "max_workers: 1\n");
   EXPECT_EQ(HostsOf(spec), "a=2 b=2 ");
-  EXPECT_EQ(spec->warnings,
-            (std::vector<std::string>{"c.yaml:2:14: max_workers leaves 2 of worker_ips unused"}));
+  ExpectWarnings("three addresses, max_workers: 1", spec->warnings, {"c.yaml:2:14"});
   EXPECT_EQ(HostsOf(Local("head_ip: a, worker_ips: [b]", "max_workers: 0\n")), "a=2 ");
-  EXPECT_EQ(ErrorOf(Local("head_ip: a, worker_ips: [b, c]", "max_workers: 1\nmin_workers: 2\n")),
-            "c.yaml:3:14: min_workers (2) is above max_workers (1)");
+  ExpectRefused(LocalText("head_ip: a, worker_ips: [b, c]", "max_workers: 1\nmin_workers: 2\n"),
+                "c.yaml:3:14");
 }
 
 TEST(ClusterSpecTest, OldInitialWorkersRaiseTheMinimum) {
@@ -119,21 +171,21 @@ TEST(ClusterSpecTest, OldInitialWorkersRaiseTheMinimum) {
 
 TEST(ClusterSpecTest, NodeTypesDoNotGoWithALocalCluster) {
   const std::string addresses = "head_ip: a, worker_ips: []";
-  EXPECT_EQ(ErrorOf(Local(addresses, "available_node_types: {n: {node_config: {}}}\n")),
-            "c.yaml:2:1: available_node_types is not valid with provider type local");
-  EXPECT_EQ(ErrorOf(Local(addresses, "head_node: {a: b}\n")),
-            "c.yaml:2:1: head_node is not valid with provider type local");
-  EXPECT_EQ(ErrorOf(Local(addresses, "worker_nodes: {a: b}\n")),
-            "c.yaml:2:1: worker_nodes is not valid with provider type local");
+  ExpectRefused(LocalText(addresses, "available_node_types: {n: {node_config: {}}}\n"),
+                "c.yaml:2:1");
+  ExpectRefused(LocalText(addresses, "head_node: {a: b}\n"), "c.yaml:2:1");
+  ExpectRefused(LocalText(addresses, "worker_nodes: {a: b}\n"), "c.yaml:2:1");
   EXPECT_TRUE(Local(addresses, "head_node: {}\nworker_nodes: {}\n").ok())
       << "as old examples have it";
 }
 
 TEST(ClusterSpecTest, HostsThatAreNotInTheFileAreSaidToBeElsewhere) {
-  EXPECT_EQ(HostsOf(Local("coordinator_address: 10.0.0.1:8000")),
-            "a cluster file with a coordinator_address does not list its hosts");
-  EXPECT_EQ(HostsOf(Parsed("provider: {type: gcp}\n")),
-            "a cluster file with provider type gcp does not list its hosts");
+  for (const char* provider :
+       {"{type: local, coordinator_address: 10.0.0.1:8000}", "{type: gcp}"}) {
+    const Result<ClusterSpec> spec = Parsed(fmt::format("provider: {}\n", provider));
+    ASSERT_TRUE(spec.ok()) << spec.status().ToString();
+    ExpectFault(provider, ClusterHostsOf(*spec, 2).status(), ErrorCode::kNotSupported);
+  }
 }
 
 TEST(ClusterSpecTest, ProviderTypesAreKnown) {
@@ -143,11 +195,9 @@ TEST(ClusterSpecTest, ProviderTypesAreKnown) {
     ASSERT_TRUE(spec.ok()) << spec.status().ToString();
     EXPECT_EQ(spec->provider_type, type);
   }
-  const Result<ClusterSpec> wrong = Parsed("provider: {type: asw}\n");
-  EXPECT_EQ(ErrorOf(wrong), "c.yaml:1:18: unknown provider.type 'asw'");
-  EXPECT_EQ(wrong.status().hint(), "did you mean aws?");
-  EXPECT_EQ(ErrorOf(Parsed("provider: {type: external}\n")),
-            "c.yaml:1:11: provider.module is missing: type external needs it");
+  const std::string hint = ExpectRefused("provider: {type: asw}\n", "c.yaml:1:18");
+  EXPECT_NE(hint.find("aws?"), std::string::npos) << hint;
+  ExpectRefused("provider: {type: external}\n", "c.yaml:1:11");
   EXPECT_TRUE(Parsed("provider: {type: external, module: my.provider}\n").ok());
 }
 
@@ -162,39 +212,297 @@ TEST(ClusterSpecTest, AuthIsRead) {
   EXPECT_EQ(spec->auth.ssh_public_key, "p");
   EXPECT_EQ(spec->auth.ssh_proxy_command, "ssh -W %h:%p j");
   EXPECT_TRUE(spec->auth.is_proxied_by_node_id);
-  EXPECT_EQ(ErrorOf(Parsed("provider: {type: aws}\nauth: {ssh_proxy_use_node_id: true}\n")),
-            "c.yaml:2:31: auth.ssh_proxy_use_node_id needs ssh_proxy_command");
+  ExpectRefused("provider: {type: aws}\nauth: {ssh_proxy_use_node_id: true}\n", "c.yaml:2:31");
   EXPECT_TRUE(Parsed("provider: {type: aws}\nauth: {ssh_proxy_use_node_id: false}\n").ok());
 }
 
 TEST(ClusterSpecTest, DockerHasANameAndAnImageOrNeither) {
-  const auto docker = [](const std::string& keys) {
-    return ErrorOf(Parsed("provider: {type: aws}\ndocker: {" + keys + "}\n"));
-  };
+  const auto docker = [](const std::string& keys) { return AwsText("docker: {" + keys + "}\n"); };
   for (const char* keys : {"", "image: '', container_name: ''", "image: i, container_name: n",
                            "head_image: h, worker_image: w, container_name: n", "head_image: h",
                            "pull_before_run: no"}) {
-    EXPECT_EQ(docker(keys), "no error") << keys;
+    EXPECT_TRUE(Parsed(docker(keys)).ok()) << keys;
   }
-  EXPECT_EQ(docker("container_name: n"), "c.yaml:2:9: docker has a container_name but no image");
-  EXPECT_EQ(docker("container_name: n, head_image: h"),
-            "c.yaml:2:9: docker has a container_name but no image");
-  EXPECT_EQ(docker("image: i"), "c.yaml:2:9: docker has an image but no container_name");
-  EXPECT_EQ(docker("image: i, container_name: ''"),
-            "c.yaml:2:9: docker has an image but no container_name");
+  ExpectRefused(docker("container_name: n"), "c.yaml:2:9");
+  ExpectRefused(docker("container_name: n, head_image: h"), "c.yaml:2:9");
+  ExpectRefused(docker("image: i"), "c.yaml:2:9");
+  ExpectRefused(docker("image: i, container_name: ''"), "c.yaml:2:9");
 }
 
 TEST(ClusterSpecTest, NamesAreNotEmpty) {
-  EXPECT_EQ(ErrorOf(Parsed("cluster_name: ''\nprovider: {type: aws}\n")),
-            "c.yaml:1:15: cluster_name is empty");
+  ExpectRefused("cluster_name: ''\nprovider: {type: aws}\n", "c.yaml:1:15");
   EXPECT_EQ(Parsed("cluster_name: c\nprovider: {type: aws}\n")->cluster_name, "c");
 }
 
 TEST(ClusterSpecTest, BrokenYamlAndMissingFilesAreSaid) {
-  EXPECT_EQ(ErrorOf(Parsed("provider: {type: local\n")), "c.yaml:2:1: end of map flow not found");
-  EXPECT_EQ(ErrorOf(Parsed("auth: {}\nauth: {}\n")),
-            "c.yaml:2:1: duplicate key auth, first at c.yaml:1:1");
+  ExpectRefused("provider: {type: local\n", "c.yaml:2:1");
+  ExpectRefused("auth: {}\nauth: {}\n", "c.yaml:2:1");
   EXPECT_EQ(LoadClusterSpec("/nowhere/c.yaml").status().code(), ErrorCode::kFileUnreadable);
+}
+
+TEST(ClusterNodeTypesTest, DefaultsAreThoseOfRay) {
+  EXPECT_EQ(TypesOf(Aws("")), "0..2 head=");
+  EXPECT_EQ(TypesOf(Aws("head_node_type: h\nmax_workers: 5\navailable_node_types:\n"
+                        "  h: {node_config: {}}\n  w: {node_config: {}, min_workers: 1}\n")),
+            "1..5 head=h h:0..0 w:1..5");
+  EXPECT_EQ(TypesOf(Aws("available_node_types: {ray.head.default: {node_config: {}}}\n")),
+            "0..2 head=ray.head.default ray.head.default:0..0");
+  EXPECT_EQ(TypesOf(Aws("head_node_type: ray.head.default\n")), "0..2 head=");
+}
+
+TEST(ClusterNodeTypesTest, KeepsResourcesAndTheProvidersWords) {
+  const Result<ClusterSpec> spec = Aws(
+      "head_node_type: h\navailable_node_types:\n"
+      "  h: {node_config: {InstanceType: m5.large, ImageId: x}, resources: {CPU: 2, GPU: 0}}\n");
+  ASSERT_TRUE(spec.ok()) << spec.status().ToString();
+  const ClusterNodeType& type = spec->node_types.at(0);
+  EXPECT_EQ(type.resources, (std::map<std::string, int64_t>{{"CPU", 2}, {"GPU", 0}}));
+  ASSERT_EQ(type.node_config.size(), 2U);
+  EXPECT_EQ(type.node_config[0].key, "InstanceType");
+  EXPECT_EQ(type.node_config[0].value.text(), "m5.large");
+}
+
+TEST(ClusterNodeTypesTest, TheHeadTypeIsOneOfTheTypes) {
+  ExpectRefused(AwsText("available_node_types: {w: {node_config: {}}}\n"), "c.yaml:2:23");
+  const std::string hint = ExpectRefused(
+      AwsText("head_node_type: hed\navailable_node_types: {head: {node_config: {}}}\n"),
+      "c.yaml:2:17");
+  EXPECT_NE(hint.find("head?"), std::string::npos) << hint;
+  ExpectRefused(AwsText("head_node_type: h\n"), "c.yaml:2:17");
+}
+
+TEST(ClusterNodeTypesTest, WorkersThatAreNeededHaveToFit) {
+  const std::string types =
+      "head_node_type: h\navailable_node_types:\n  h: {node_config: {}}\n"
+      "  a: {node_config: {}, min_workers: 2}\n  b: {node_config: {}, min_workers: 1}\n";
+  EXPECT_EQ(TypesOf(Aws("max_workers: 3\n" + types)), "3..3 head=h h:0..0 a:2..3 b:1..3");
+  ExpectRefused(AwsText(types), "c.yaml:4:3");
+  EXPECT_NE(Aws(types).status().hint().find("max_workers: 3"), std::string::npos);
+  ExpectRefused(AwsText("head_node_type: h\navailable_node_types:\n"
+                        "  h: {node_config: {}, min_workers: 2, max_workers: 1}\n"),
+                "c.yaml:4:6");
+  ExpectRefused(AwsText("min_workers: 3\n"), "c.yaml:2:14");
+}
+
+TEST(ClusterNodeTypesTest, ResourcesAreNeededWhereNoCloudKnowsThem) {
+  const std::string types = "head_node_type: h\navailable_node_types:\n  h: {node_config: {}}\n";
+  EXPECT_TRUE(ParseClusterSpec("provider: {type: gcp}\n" + types, "c.yaml").ok());
+  ExpectRefused("provider: {type: external, module: m}\n" + types, "c.yaml:4:6");
+}
+
+TEST(ClusterNodeTypesTest, TopLevelMinimumHasNoEffectBesideTypes) {
+  const Result<ClusterSpec> spec =
+      Aws("min_workers: 2\ninitial_workers: 1\nhead_node_type: h\n"
+          "available_node_types: {h: {node_config: {}}}\n");
+  EXPECT_EQ(TypesOf(spec), "0..2 head=h h:0..0");
+  ExpectWarnings("min_workers and initial_workers beside types", spec->warnings,
+                 {"c.yaml:2:1", "c.yaml:3:1"});
+}
+
+TEST(ClusterNodeTypesTest, TheOldFormBecomesTwoTypes) {
+  const Result<ClusterSpec> spec =
+      Aws("min_workers: 1\nmax_workers: 3\nhead_node: {InstanceType: a}\n"
+          "worker_nodes: {InstanceType: b, resources: {CPU: 8}}\n");
+  EXPECT_EQ(TypesOf(spec),
+            "1..3 head=ray-legacy-head-node-type ray-legacy-head-node-type:0..0 "
+            "ray-legacy-worker-node-type:1..3");
+  ASSERT_TRUE(spec.ok());
+  const ClusterNodeType& worker = spec->node_types.at(1);
+  EXPECT_EQ(worker.resources, (std::map<std::string, int64_t>{{"CPU", 8}}));
+  ASSERT_EQ(worker.node_config.size(), 1U) << "resources stand beside the provider's words now";
+  EXPECT_EQ(worker.node_config[0].key, "InstanceType");
+  EXPECT_EQ(spec->warnings.size(), 2U);
+}
+
+TEST(ClusterNodeTypesTest, TheOldFormIsWholeAndAlone) {
+  ExpectRefused(AwsText("head_node: {a: b}\n"), "c.yaml:2:12");
+  ExpectRefused(AwsText("worker_nodes: {a: b}\n"), "c.yaml:2:15");
+  const std::string both = "head_node: {a: b}\nworker_nodes: {a: b}\n";
+  ExpectRefused(AwsText(both + "available_node_types: {h: {node_config: {}}}\n"), "c.yaml:4:23");
+  ExpectRefused(AwsText(both + "head_node_type: h\n"), "c.yaml:4:17");
+  EXPECT_TRUE(Aws(both + "available_node_types: {}\n").ok());
+  ExpectRefused(AwsText(both + "min_workers: 3\n"), "c.yaml:3:15");
+  ExpectRefused(AwsText("head_node: {resources: {CPU: 0.5}}\nworker_nodes: {}\n"), "c.yaml:2:30");
+}
+
+TEST(ClusterNodeTypesTest, InitialWorkersRaiseTheMinimumWithinTheMaximum) {
+  const std::string both = "head_node: {a: b}\nworker_nodes: {a: b}\nmax_workers: 4\n";
+  const Result<ClusterSpec> raised = Aws(both + "min_workers: 1\ninitial_workers: 3\n");
+  ASSERT_TRUE(raised.ok()) << raised.status().ToString();
+  EXPECT_EQ(raised->min_workers, 3);
+  ExpectWarnings("initial_workers: 3", {raised->warnings.back()}, {"c.yaml:6:1"});
+  EXPECT_EQ(Aws(both + "initial_workers: 9\n")->min_workers, 4);
+  EXPECT_EQ(Aws(both + "min_workers: 2\ninitial_workers: 1\n")->min_workers, 2);
+}
+
+TEST(ClusterSchemaTest, EveryTopLevelKeyHasItsType) {
+  const Row rows[] = {
+      {"cluster_name", "c", "[c]", "cluster_name"},
+      {"min_workers", "0", "-1", "min_workers"},
+      {"max_workers", "7", "two", "max_workers"},
+      {"upscaling_speed", "1.5", "-0.5", "upscaling_speed"},
+      {"idle_timeout_minutes", "5", "five", "idle_timeout_minutes"},
+      {"auth", "{}", "[]", "auth"},
+      {"docker", "{}", "x", "docker"},
+      {"head_node_type", "head", "{}", "head_node_type"},
+      {"available_node_types", "{}", "[]", "available_node_types"},
+      {"file_mounts", "{/r: ./l, /n: 1}", "{/r: [x]}", "file_mounts./r"},
+      {"cluster_synced_files", "[a]", "a", "cluster_synced_files"},
+      {"file_mounts_sync_continuously", "no", "0", "file_mounts_sync_continuously"},
+      {"rsync_exclude", "['**/.git']", "{}", "rsync_exclude"},
+      {"rsync_filter", "[]", "[[x]]", "rsync_filter[0]"},
+      {"metadata", "{any: [{thing: 1}]}", "3", "metadata"},
+      {"initialization_commands", "[a]", "[{a: b}]", "initialization_commands[0]"},
+      {"setup_commands", "[]", "pip", "setup_commands"},
+      {"head_setup_commands", "[a]", "", "head_setup_commands"},
+      {"worker_setup_commands", "[a, b]", "[~]", "worker_setup_commands[0]"},
+      {"head_start_ray_commands", "[ray stop]", "1", "head_start_ray_commands"},
+      {"worker_start_ray_commands", "[ray stop]", "{}", "worker_start_ray_commands"},
+      {"no_restart", "true", "[]", "no_restart"},
+      {"hvdray", "{}", "4", "hvdray"},
+      {"head_node", "{InstanceType: m5.large}", "m5.large", "head_node"},
+      {"worker_nodes", "{}", "[]", "worker_nodes"},
+      {"initial_workers", "1", "x", "initial_workers"},
+      {"autoscaling_mode", "default", "[]", "autoscaling_mode"},
+      {"target_utilization_fraction", "0.8", "x", "target_utilization_fraction"},
+      {"worker_default_node_type", "w", "{}", "worker_default_node_type"},
+  };
+  CheckRows(rows, "provider: {type: local}\n", "c.yaml:2:");
+}
+
+TEST(ClusterSchemaTest, EveryKeyOfAuthAndDockerHasItsType) {
+  const Row auth[] = {
+      {"ssh_user", "u", "[]", "auth.ssh_user"},
+      {"ssh_private_key", "~/.ssh/id", "{}", "auth.ssh_private_key"},
+      {"ssh_public_key", "k", "", "auth.ssh_public_key"},
+      {"ssh_proxy_command", "ssh -W %h:%p j", "[]", "auth.ssh_proxy_command"},
+      {"ssh_proxy_use_node_id", "true", "maybe", "auth.ssh_proxy_use_node_id"},
+  };
+  CheckRows(auth, "provider: {type: local}\nauth:\n  ", "c.yaml:3:");
+  const Row docker[] = {
+      {"image", "i", "[]", "docker.image"},
+      {"container_name", "''", "{}", "docker.container_name"},
+      {"pull_before_run", "false", "'false'", "docker.pull_before_run"},
+      {"run_options", "[--ipc=host]", "--ipc", "docker.run_options"},
+      {"head_image", "i", "[]", "docker.head_image"},
+      {"head_run_options", "[]", "{}", "docker.head_run_options"},
+      {"worker_image", "i", "[]", "docker.worker_image"},
+      {"worker_run_options", "[]", "{}", "docker.worker_run_options"},
+      {"disable_automatic_runtime_detection", "true", "1",
+       "docker.disable_automatic_runtime_detection"},
+      {"disable_shm_size_detection", "on", "1", "docker.disable_shm_size_detection"},
+      {"use_podman", "true", "[]", "docker.use_podman"},
+  };
+  CheckRows(docker, "provider: {type: local}\ndocker:\n  ", "c.yaml:3:");
+}
+
+TEST(ClusterSchemaTest, EveryKnownKeyOfTheProviderHasItsType) {
+  const Row rows[] = {
+      {"module", "m", "[]", "provider.module"},
+      {"use_internal_ips", "true", "x", "provider.use_internal_ips"},
+      {"use_external_head_ip", "true", "1", "provider.use_external_head_ip"},
+      {"disable_node_updaters", "true", "1", "provider.disable_node_updaters"},
+      {"disable_launch_config_check", "no", "1", "provider.disable_launch_config_check"},
+      {"foreground_node_launch", "no", "1", "provider.foreground_node_launch"},
+      {"worker_liveness_check", "no", "1", "provider.worker_liveness_check"},
+      {"head_ip", "10.0.0.1", "[a]", "provider.head_ip"},
+      {"worker_ips", "[a, b]", "a,b", "provider.worker_ips"},
+      {"external_head_ip", "a", "{}", "provider.external_head_ip"},
+      {"coordinator_address", "a:1", "{}", "provider.coordinator_address"},
+      {"region", "us-west-2", "[]", "provider.region"},
+      {"availability_zone", "a,b", "[a]", "provider.availability_zone"},
+      {"cache_stopped_nodes", "false", "0", "provider.cache_stopped_nodes"},
+      {"key_pair", "{key_name: k, more: 1}", "{key_name: []}", "provider.key_pair.key_name"},
+      {"security_group", "{GroupName: g, IpPermissions: [{FromPort: 22}]}", "{IpPermissions: {}}",
+       "provider.security_group.IpPermissions"},
+      {"aws_credentials", "{profile_name: p}", "p", "provider.aws_credentials"},
+      {"cloudwatch", "{agent: {}}", "[]", "provider.cloudwatch"},
+  };
+  CheckRows(rows, "provider:\n  type: aws\n  ", "c.yaml:3:");
+}
+
+TEST(ClusterSchemaTest, EveryKeyOfANodeTypeHasItsType) {
+  const Row rows[] = {
+      {"resources", "{CPU: 4, memory: 8589934592}", "{CPU: 0.5}",
+       "available_node_types.n.resources.CPU"},
+      {"min_workers", "1", "-1", "available_node_types.n.min_workers"},
+      {"max_workers", "1", "x", "available_node_types.n.max_workers"},
+      {"idle_timeout_s", "null", "-1", "available_node_types.n.idle_timeout_s"},
+      {"priority", "-5", "1.5", "available_node_types.n.priority"},
+      {"labels", "{a: b}", "{a: []}", "available_node_types.n.labels.a"},
+      {"initialization_commands", "[a]", "a", "available_node_types.n.initialization_commands"},
+      {"worker_setup_commands", "[]", "{}", "available_node_types.n.worker_setup_commands"},
+      {"docker", "{worker_image: i, worker_run_options: [], pull_before_run: no}", "{image: i}",
+       "available_node_types.n.docker"},
+  };
+  CheckRows(rows, "provider: {type: aws}\navailable_node_types:\n n:\n  node_config: {}\n  ",
+            "c.yaml:5:");
+  ExpectBadSchema("provider: {type: aws}\navailable_node_types: {n: {}}\n", "c.yaml:2:27");
+  ExpectBadSchema("provider: {type: aws}\navailable_node_types: {n: {node_config: []}}\n",
+                  "c.yaml:2:41");
+  ExpectBadSchema("provider: {type: aws}\navailable_node_types: {n: 3}\n", "c.yaml:2:27");
+}
+
+TEST(ClusterSchemaTest, EveryKeyOfOurSectionHasItsType) {
+  const Row rows[] = {
+      {"slots_per_host", "4", "0", "hvdray.slots_per_host"},
+      {"slots_per_host", "65536", "65537", "hvdray.slots_per_host"},
+      {"run", "{np: 4, whatever: [1]}", "python train.py", "hvdray.run"},
+  };
+  CheckRows(rows, "provider: {type: local}\nhvdray:\n  ", "c.yaml:3:");
+}
+
+TEST(ClusterSchemaTest, UnknownKeysAreRefusedWithTheNearestOne) {
+  std::string hint;
+  hint = ExpectBadSchema("provider: {type: local}\nmax_worker: 2\n", "c.yaml:2:1");
+  EXPECT_NE(hint.find("max_workers?"), std::string::npos);
+  hint = ExpectBadSchema("provider: {type: local}\nauth: {ssh_usr: u}\n", "c.yaml:2:8");
+  EXPECT_NE(hint.find("ssh_user?"), std::string::npos);
+  hint = ExpectBadSchema("provider: {type: local}\nhvdray: {qqqqqqqq: 1}\n", "c.yaml:2:10");
+  EXPECT_NE(hint.find("slots_per_host, run"), std::string::npos);
+  ExpectBadSchema("provider: {type: aws, security_group: {Name: g}}\n", "c.yaml:1:40");
+}
+
+TEST(ClusterSchemaTest, UnknownKeysAreAcceptedWhereAProviderHasItsOwn) {
+  EXPECT_TRUE(CheckSchema("provider: {type: gcp, project_id: p, key_pair: {x: 1}}\n").ok());
+  EXPECT_TRUE(
+      CheckSchema("provider: {type: aws}\nhead_node: {Anything: [goes]}\nmetadata: {x: {y: z}}\n")
+          .ok());
+}
+
+TEST(ClusterSchemaTest, TheFileIsAMapWithAProviderAndItsType) {
+  ExpectBadSchema("", "c.yaml:1:1");
+  ExpectBadSchema("- a\n", "c.yaml:1:1");
+  ExpectBadSchema("text", "c.yaml:1:1");
+  ExpectBadSchema("cluster_name: c\n", "c.yaml:1:1");
+  ExpectBadSchema("provider: {region: r}\n", "c.yaml:1:11");
+  ExpectBadSchema("provider:\n", "c.yaml:1:1");
+}
+
+TEST(ClusterSchemaTest, OldKeysGiveOneWarningEach) {
+  std::vector<std::string> warnings;
+  EXPECT_TRUE(
+      CheckSchema(
+          "provider: {type: aws}\nautoscaling_mode: default\ntarget_utilization_fraction: 0.8\n"
+          "worker_default_node_type: w\nhead_node: {a: b}\nworker_nodes: {a: b}\n",
+          &warnings)
+          .ok());
+  ExpectWarnings("keys of older Ray versions", warnings,
+                 {"c.yaml:2:1", "c.yaml:3:1", "c.yaml:4:1", "c.yaml:5:1", "c.yaml:6:1"});
+  warnings.clear();
+  EXPECT_TRUE(
+      CheckSchema("provider: {type: aws}\nhead_node: {}\nworker_nodes: {}\n", &warnings).ok());
+  EXPECT_TRUE(warnings.empty()) << "empty, they say nothing";
+}
+
+TEST(ClusterSchemaTest, LongAndStrangeNamesStayShortInMessages) {
+  const std::string name(100'000, 'n');
+  EXPECT_LT(CheckSchema("provider: {type: aws}\n? " + name + "\n: 1\n").message().size(), 150U);
+  EXPECT_LT(CheckSchema("provider: {type: aws}\nfile_mounts:\n  ? " + name + "\n  : []\n")
+                .message()
+                .size(),
+            150U);
+  ExpectBadSchema("provider: {type: aws}\n\"a\\nb\": 1\n", "c.yaml:2:1");
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ TEST(ElasticPolicyTest, TakesWhatFits) {
 TEST(ElasticPolicyTest, RefusesSizesThatContradictEachOther) {
   EXPECT_EQ(WhyNot(Sizes(4, 4, 3)), "--min-np 4 is above --max-np 3");
   EXPECT_EQ(WhyNot(Sizes(4, 2, 3)), "--max-np 3 is below -np 4");
-  EXPECT_EQ(WhyNot(Sizes(4, 5, {})), "--min-np 5 does not fit -np 4");
+  EXPECT_EQ(WhyNot(Sizes(4, 5, {})), "--min-np 5 is not between 1 and -np 4");
   EXPECT_FALSE(CheckElasticPolicy(Sizes(0, 0, {})).ok());
   EXPECT_FALSE(CheckElasticPolicy(Sizes(kMaxRanks + 1, 1, {})).ok());
 }

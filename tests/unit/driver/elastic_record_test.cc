@@ -336,7 +336,7 @@ TEST(ElasticRecordTest, AFirstLineOfAnotherKindIsRefused) {
        "f:1: policy.mode must be one of horovod, gang"},
       {R"({"schema":"hvdray.record/1","build":"","job_id":"","jitter_seed":1,)"
        R"("policy":{"np":2,"min_np":3}})",
-       "f:1: --min-np 3 does not fit -np 2"},
+       "f:1: --min-np 3 is not between 1 and -np 2"},
   };
   for (const auto& [line, message] : cases) {
     const Result<RecordHeader> header = RecordDecoder("f").Header(line);

@@ -167,7 +167,7 @@ TEST_F(DiscoveryScriptTest, HostThatComesTwiceIsWarnedOfOnceAndTheFirstCounts) {
   ASSERT_TRUE(AwaitList("a:2 b:1"));
   ASSERT_TRUE(AwaitRuns(3));
   ASSERT_EQ(log_lines_.size(), 1U);
-  EXPECT_NE(log_lines_[0].find("host a twice, 'a:2' in line 1 and 'a:3' in line 3"),
+  EXPECT_NE(log_lines_[0].find("host a twice, 'a:2' on line 1 and 'a:3' on line 3"),
             std::string::npos)
       << log_lines_[0];
 }

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hosts of a batch job: what Slurm, PBS and LSF say, and what is said of what does not parse.
+// The hosts of a batch job: what Slurm, PBS and LSF say. Not here: real batch systems.
 #include "launcher/job/allocation.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <map>
+#include <tuple>
+
+#include "tests/fakes/fault_catalogue.h"
 
 namespace hvdray {
 namespace {
@@ -30,13 +33,19 @@ Result<std::optional<Allocation>> FindIn(const Variables& variables) {
 
 std::string Shown(const Variables& variables) {
   const Result<std::optional<Allocation>> result = FindIn(variables);
-  if (!result.ok()) return result.status().message();
+  if (!result.ok()) return result.status().ToString();
   if (!*result) return "none";
   std::string out = (*result)->variable + ":";
   for (const HostSlots& host : (*result)->hosts) {
     out += fmt::format(" {}={}", host.host, host.slots);
   }
   return out;
+}
+
+void ExpectRefused(const Variables& variables, std::string_view origin) {
+  std::string input;
+  for (const auto& [name, value] : variables) input += fmt::format("{}={} ", name, value);
+  ExpectFault(input, FindIn(variables).status(), ErrorCode::kSpecInvalid, origin);
 }
 
 TEST(AllocationTest, ThereIsNoneOutsideOfABatchJob) {
@@ -63,31 +72,26 @@ TEST(AllocationTest, SlurmsOtherCountsStandInForTasks) {
   EXPECT_EQ(Shown(job), "SLURM_JOB_NODELIST: n1=1 n2=1");
   EXPECT_EQ(Shown({{"SLURM_JOB_NODELIST", "n1"}, {"SLURM_CPUS_ON_NODE", "8"}}),
             "SLURM_JOB_NODELIST: n1=8");
-  EXPECT_EQ(Shown({{"SLURM_JOB_NODELIST", "n[1-2]"}, {"SLURM_CPUS_ON_NODE", "8"}}),
-            "env SLURM_JOB_NODELIST: nothing says how many tasks each of its 2 hosts has: "
-            "SLURM_TASKS_PER_NODE is not set");
+  ExpectRefused({{"SLURM_JOB_NODELIST", "n[1-2]"}, {"SLURM_CPUS_ON_NODE", "8"}},
+                "env SLURM_JOB_NODELIST");
 }
 
 TEST(AllocationTest, ASlurmVariableThatDoesNotParseIsNamedWithTheColumn) {
   const std::tuple<const char*, const char*, const char*> table[] = {
-      {"n[1-2", "1", "env SLURM_JOB_NODELIST:2: this bracket is not closed"},
-      {"a,n[2-1]", "1", "env SLURM_JOB_NODELIST:5: range 2-1 is reversed"},
-      {"a,,b", "1", "env SLURM_JOB_NODELIST:3: '' is not a host name"},
-      {"a,-b", "1", "env SLURM_JOB_NODELIST:3: '-b' is not a host name"},
-      {"a,user@b", "1", "env SLURM_JOB_NODELIST:3: 'user@b' is not a host name"},
-      {"a,n[1-100000]", "1", "env SLURM_JOB_NODELIST:3: over 100000 hosts"},
-      {"n[1-3],a,n[3-4]", "1", "env SLURM_JOB_NODELIST:10: host n3 is listed twice"},
-      {"a,b", "2", "env SLURM_TASKS_PER_NODE:2: 1 counts for the 2 hosts of SLURM_JOB_NODELIST"},
-      {"a,b", "2(x2),1",
-       "env SLURM_TASKS_PER_NODE:7: more counts than the 2 hosts of SLURM_JOB_NODELIST"},
-      {"a,b", "2(x65536)",
-       "env SLURM_TASKS_PER_NODE:1: more counts than the 2 hosts of SLURM_JOB_NODELIST"},
-      {"a,b", "2,two",
-       "env SLURM_TASKS_PER_NODE:3: 'two' is neither a number of slots nor one with a repetition, "
-       "as 2(x3)"},
+      {"n[1-2", "1", "env SLURM_JOB_NODELIST:2"},
+      {"a,n[2-1]", "1", "env SLURM_JOB_NODELIST:5"},
+      {"a,,b", "1", "env SLURM_JOB_NODELIST:3"},
+      {"a,-b", "1", "env SLURM_JOB_NODELIST:3"},
+      {"a,user@b", "1", "env SLURM_JOB_NODELIST:3"},
+      {"a,n[1-100000]", "1", "env SLURM_JOB_NODELIST:3"},
+      {"n[1-3],a,n[3-4]", "1", "env SLURM_JOB_NODELIST:10"},
+      {"a,b", "2", "env SLURM_TASKS_PER_NODE:2"},
+      {"a,b", "2(x2),1", "env SLURM_TASKS_PER_NODE:7"},
+      {"a,b", "2(x65536)", "env SLURM_TASKS_PER_NODE:1"},
+      {"a,b", "2,two", "env SLURM_TASKS_PER_NODE:3"},
   };
-  for (const auto& [hosts, tasks, wanted] : table) {
-    EXPECT_EQ(Shown({{"SLURM_JOB_NODELIST", hosts}, {"SLURM_TASKS_PER_NODE", tasks}}), wanted);
+  for (const auto& [hosts, tasks, origin] : table) {
+    ExpectRefused({{"SLURM_JOB_NODELIST", hosts}, {"SLURM_TASKS_PER_NODE", tasks}}, origin);
   }
   for (const char* tasks : {"2(x0)", "2(x)", "2(x2", "2(x2)1", "(x2)", "2x2", "-1", " 2", "2,",
                             ","
@@ -98,10 +102,10 @@ TEST(AllocationTest, ASlurmVariableThatDoesNotParseIsNamedWithTheColumn) {
     EXPECT_EQ(result.status().code(), ErrorCode::kSpecInvalid) << tasks;
     EXPECT_TRUE(result.status().message().starts_with("env SLURM_TASKS_PER_NODE:")) << tasks;
   }
-  EXPECT_EQ(Shown({{"SLURM_JOB_NODELIST", "a"}, {"SLURM_NTASKS_PER_NODE", "2(x2)"}}),
-            "env SLURM_NTASKS_PER_NODE:1: '2(x2)' is not a number from 0 to 65536");
-  EXPECT_EQ(Shown({{"SLURM_JOB_NODELIST", "a"}, {"SLURM_CPUS_ON_NODE", "x"}}),
-            "env SLURM_CPUS_ON_NODE:1: 'x' is not a number from 0 to 65536");
+  ExpectRefused({{"SLURM_JOB_NODELIST", "a"}, {"SLURM_NTASKS_PER_NODE", "2(x2)"}},
+                "env SLURM_NTASKS_PER_NODE:1");
+  ExpectRefused({{"SLURM_JOB_NODELIST", "a"}, {"SLURM_CPUS_ON_NODE", "x"}},
+                "env SLURM_CPUS_ON_NODE:1");
 }
 
 TEST(AllocationTest, AStepThatIsNarrowerThanItsSlurmJobCounts) {
@@ -137,27 +141,20 @@ TEST(AllocationTest, AStepOfSlurmThatStandsForTheWholeJobOrIsOfAnotherSaysNothin
 
 TEST(AllocationTest, AStepOfSlurmThatDoesNotParseIsNamedWithTheColumn) {
   const std::tuple<const char*, const char*, const char*> table[] = {
-      {"n[1-", "1", "env SLURM_STEP_NODELIST:2: this bracket is not closed"},
-      {"n[1-2]", "1",
-       "env SLURM_STEP_TASKS_PER_NODE:2: 1 counts for the 2 hosts of "
-       "SLURM_STEP_NODELIST"},
-      {"n1", "2(x2)",
-       "env SLURM_STEP_TASKS_PER_NODE:1: more counts than the 1 hosts of "
-       "SLURM_STEP_NODELIST"},
-      {"n1", "two",
-       "env SLURM_STEP_TASKS_PER_NODE:1: 'two' is neither a number of slots nor one "
-       "with a repetition, as 2(x3)"},
+      {"n[1-", "1", "env SLURM_STEP_NODELIST:2"},
+      {"n[1-2]", "1", "env SLURM_STEP_TASKS_PER_NODE:2"},
+      {"n1", "2(x2)", "env SLURM_STEP_TASKS_PER_NODE:1"},
+      {"n1", "two", "env SLURM_STEP_TASKS_PER_NODE:1"},
   };
-  for (const auto& [hosts, tasks, wanted] : table) {
-    EXPECT_EQ(Shown({{"SLURM_JOB_NODELIST", "n[1-3]"},
-                     {"SLURM_TASKS_PER_NODE", "1(x3)"},
-                     {"SLURM_STEP_NODELIST", hosts},
-                     {"SLURM_STEP_TASKS_PER_NODE", tasks}}),
-              wanted);
+  for (const auto& [hosts, tasks, origin] : table) {
+    ExpectRefused({{"SLURM_JOB_NODELIST", "n[1-3]"},
+                   {"SLURM_TASKS_PER_NODE", "1(x3)"},
+                   {"SLURM_STEP_NODELIST", hosts},
+                   {"SLURM_STEP_TASKS_PER_NODE", tasks}},
+                  origin);
   }
-  EXPECT_EQ(Shown({{"SLURM_JOB_NODELIST", "n[1-3]"}, {"SLURM_STEP_NODELIST", "n[1-2]"}}),
-            "env SLURM_JOB_NODELIST: nothing says how many tasks each of its 3 hosts has: "
-            "SLURM_TASKS_PER_NODE is not set");
+  ExpectRefused({{"SLURM_JOB_NODELIST", "n[1-3]"}, {"SLURM_STEP_NODELIST", "n[1-2]"}},
+                "env SLURM_JOB_NODELIST");
 }
 
 TEST(AllocationTest, APbsFileHasALineForEachSlot) {
@@ -165,14 +162,11 @@ TEST(AllocationTest, APbsFileHasALineForEachSlot) {
 }
 
 TEST(AllocationTest, APbsFileThatDoesNotParseIsNamedWithThePlace) {
-  EXPECT_EQ(Shown({{"PBS_NODEFILE", "/pbs/bad"}}),
-            "env PBS_NODEFILE: /pbs/bad:2:3: 'n2/x' is not a host name");
-  EXPECT_EQ(Shown({{"PBS_NODEFILE", "/pbs/words"}}),
-            "env PBS_NODEFILE: /pbs/words:2:4: 'n2' behind the host of this line");
-  EXPECT_EQ(Shown({{"PBS_NODEFILE", "/pbs/empty"}}),
-            "env PBS_NODEFILE: /pbs/empty: no host in this file");
-  EXPECT_EQ(Shown({{"PBS_NODEFILE", "/pbs/none"}}), "env PBS_NODEFILE: no file '/pbs/none'");
-  EXPECT_EQ(FindIn({{"PBS_NODEFILE", "/pbs/none"}}).status().code(), ErrorCode::kFileUnreadable);
+  ExpectRefused({{"PBS_NODEFILE", "/pbs/bad"}}, "env PBS_NODEFILE: /pbs/bad:2:3");
+  ExpectRefused({{"PBS_NODEFILE", "/pbs/words"}}, "env PBS_NODEFILE: /pbs/words:2:4");
+  ExpectRefused({{"PBS_NODEFILE", "/pbs/empty"}}, "env PBS_NODEFILE: /pbs/empty");
+  ExpectFault("/pbs/none", FindIn({{"PBS_NODEFILE", "/pbs/none"}}).status(),
+              ErrorCode::kFileUnreadable, "env PBS_NODEFILE");
 }
 
 TEST(AllocationTest, LsfNamesAHostForEachSlotOrCountsThem) {
@@ -182,15 +176,12 @@ TEST(AllocationTest, LsfNamesAHostForEachSlotOrCountsThem) {
 }
 
 TEST(AllocationTest, AnLsfVariableThatDoesNotParseIsNamedWithTheColumn) {
-  EXPECT_EQ(Shown({{"LSB_HOSTS", "a b/c"}}), "env LSB_HOSTS:3: 'b/c' is not a host name");
-  EXPECT_EQ(Shown({{"LSB_HOSTS", "  "}}), "env LSB_HOSTS:1: no host in it");
-  EXPECT_EQ(Shown({{"LSB_MCPU_HOSTS", "a 2 b"}}), "env LSB_MCPU_HOSTS:6: host b has no slots");
-  EXPECT_EQ(Shown({{"LSB_MCPU_HOSTS", "a b"}}),
-            "env LSB_MCPU_HOSTS:3: 'b' is not a number from 0 to 65536");
-  EXPECT_EQ(Shown({{"LSB_MCPU_HOSTS", "a 1 b! 1"}}),
-            "env LSB_MCPU_HOSTS:5: 'b!' is not a host name");
-  EXPECT_EQ(Shown({{"LSB_MCPU_HOSTS", "a 65536 a 1"}}),
-            "env LSB_MCPU_HOSTS:9: host a has over 65536 slots");
+  ExpectRefused({{"LSB_HOSTS", "a b/c"}}, "env LSB_HOSTS:3");
+  ExpectRefused({{"LSB_HOSTS", "  "}}, "env LSB_HOSTS:1");
+  ExpectRefused({{"LSB_MCPU_HOSTS", "a 2 b"}}, "env LSB_MCPU_HOSTS:6");
+  ExpectRefused({{"LSB_MCPU_HOSTS", "a b"}}, "env LSB_MCPU_HOSTS:3");
+  ExpectRefused({{"LSB_MCPU_HOSTS", "a 1 b! 1"}}, "env LSB_MCPU_HOSTS:5");
+  ExpectRefused({{"LSB_MCPU_HOSTS", "a 65536 a 1"}}, "env LSB_MCPU_HOSTS:9");
 }
 
 TEST(AllocationTest, OneBatchSystemCountsWhereSeveralSpeak) {

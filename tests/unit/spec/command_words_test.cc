@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// What a command line tells about a program. Not here: whether the program exists.
 #include "base/command_words.h"
 
 #include <gtest/gtest.h>
@@ -70,16 +71,16 @@ TEST(InterpreterOfTest, ReadsTheFirstLineAsTheKernelDoes) {
 }
 
 TEST(InterpreterHintTest, ACarriageReturnIsNamed) {
-  EXPECT_EQ(InterpreterHint("train.py", "/usr/bin/python3\r"),
-            "train.py has DOS line endings, so its first line names /usr/bin/python3 and a "
-            "carriage return: sed -i 's/\\r$//' train.py");
-  EXPECT_EQ(InterpreterHint("train.py", "/no/python"),
-            "the first line of train.py names /no/python: fix it, or name the interpreter first: "
-            "python train.py");
+  const std::string dos = InterpreterHint("train.py", "/usr/bin/python3\r");
+  EXPECT_NE(dos.find("carriage return"), std::string::npos) << dos;
+  EXPECT_NE(dos.find("sed -i 's/\\r$//' train.py"), std::string::npos) << dos;
+  const std::string missing = InterpreterHint("train.py", "/no/python");
+  EXPECT_NE(missing.find("/no/python"), std::string::npos) << missing;
+  EXPECT_EQ(missing.find("carriage return"), std::string::npos) << missing;
 }
 
 TEST(CommandHintTest, AScriptIsToldFromAProgram) {
-  EXPECT_EQ(CommandHint("ddp.py"), "name the interpreter before a Python script: python3 ddp.py");
+  EXPECT_TRUE(CommandHint("ddp.py").ends_with("python3 ddp.py"));
   EXPECT_EQ(CommandHint("ddp"), "");
 }
 

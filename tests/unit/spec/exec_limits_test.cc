@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The limits of execve: computed, and checked against the kernel's own answer.
+// The limits of execve: computed, and compared with this kernel's own answer. Not here: other
+// kernels.
 #include "launcher/job/exec_limits.h"
 
 #include <gtest/gtest.h>
@@ -23,29 +24,24 @@ TEST(CheckExecLimitsTest, NamesTheVariableThatIsTooLong) {
   // "BIG=" and the NUL count.
   EXPECT_TRUE(CheckExecLimits({}, Env({{"BIG", Filled(131072 - 5)}}), kUsualStack).ok());
   const Status status = CheckExecLimits({}, Env({{"BIG", Filled(131072 - 4)}}), kUsualStack);
-  EXPECT_EQ(status.code(), ErrorCode::kEnvironmentTooLarge);
-  EXPECT_EQ(
-      status.message(),
-      "the environment variable 'BIG' has 131072 bytes; the kernel starts no program with one "
-      "of more than 131071");
+  ExpectFault("BIG of 131068 bytes", status, ErrorCode::kEnvironmentTooLarge);
+  EXPECT_NE(status.message().find("'BIG'"), std::string::npos) << status.ToString();
+  EXPECT_NE(status.message().find("131072"), std::string::npos) << status.ToString();
 }
 
 TEST(CheckExecLimitsTest, NamesTheWordThatIsTooLong) {
   const std::vector<std::string> command = {"./t", Filled(131072)};
-  EXPECT_TRUE(CheckExecLimits(command, {}, kUsualStack)
-                  .message()
-                  .starts_with("word 2 of the command has 131072 bytes"));
+  ExpectFault("a word of 131072 bytes", CheckExecLimits(command, {}, kUsualStack),
+              ErrorCode::kEnvironmentTooLarge, "word 2");
 }
 
 TEST(CheckExecLimitsTest, NamesTheLargestWhenTheSumIsTooMuch) {
   std::map<std::string, std::string> many;
   for (int i = 0; i < 30; ++i) many["V" + std::to_string(i)] = Filled(100000);
   many["MOST"] = Filled(120000);
-  EXPECT_EQ(CheckExecLimits({}, Environment(many), kUsualStack).code(),
-            ErrorCode::kEnvironmentTooLarge);
-  EXPECT_TRUE(CheckExecLimits({}, Environment(many), kUsualStack)
-                  .hint()
-                  .starts_with("the largest are 'MOST' (120005 bytes), "));
+  const Status status = CheckExecLimits({}, Environment(many), kUsualStack);
+  ExpectFault("31 large variables", status, ErrorCode::kEnvironmentTooLarge);
+  EXPECT_NE(status.hint().find("'MOST' (120005 bytes), "), std::string::npos) << status.hint();
   EXPECT_TRUE(CheckExecLimits({}, Environment(many), uint64_t{16} << 20).ok());
 }
 

@@ -14,8 +14,7 @@
 namespace hvdray {
 namespace {
 
-/// horovodrun 0.28.1: every spelling that its parser knows, hidden ones too (Horovod
-/// spec 4.1, 4.2).
+/// horovodrun 0.28.1: every spelling that its parser knows, hidden ones too.
 const std::set<std::string> kHorovodSpellings = {"-h",
                                                  "--help",
                                                  "-v",
@@ -199,7 +198,7 @@ TEST(OptionTableTest, RowsAreWhole) {
     EXPECT_FALSE(row.worker_variable.empty()) << row.name;
     EXPECT_TRUE(variables.emplace(row.worker_variable, row.id).second) << row.name;
   }
-  EXPECT_EQ(variables.size(), 23u) << "tunables of Horovod's config file (spec 4.2)";
+  EXPECT_EQ(variables.size(), 23u) << "tunables of Horovod's config file";
 }
 
 }  // namespace

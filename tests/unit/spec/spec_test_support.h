@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file system in memory and short words for the tests of launcher/spec.
+// A file system in memory and short words for the tests of launcher/job.
 #ifndef HVDRAY_TESTS_UNIT_SPEC_SPEC_TEST_SUPPORT_H_
 #define HVDRAY_TESTS_UNIT_SPEC_SPEC_TEST_SUPPORT_H_
 
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "launcher/job/options_resolver.h"
+#include "tests/fakes/fault_catalogue.h"
 
 namespace hvdray {
 
@@ -29,13 +30,13 @@ inline Environment Env(std::map<std::string, std::string> values) {
   return Environment(std::move(values));
 }
 
-/// The world of one ResolveRun.
+/// The files, variables and clusters that one ResolveRun() sees.
 struct SpecWorld {
   std::map<std::string, std::string> files;
   std::set<std::string> executables;
   std::map<std::string, ClusterHosts> clusters;
   Environment environment;
-  /// What a search for the Ray of a cluster finds; not set: nobody searches.
+  /// What the search for the Ray of a cluster finds; not set: there is no search.
   std::optional<Result<std::string>> ray = {};
 
   ResolverFiles Files() const {
@@ -60,6 +61,25 @@ struct SpecWorld {
   Result<RunRequest> Resolve(const std::string& line) const { return Resolve(Words(line)); }
   /// Status of a line; ok when it resolves.
   Status StatusOf(const std::string& line) const { return Resolve(line).status(); }
+
+  /// The line and the job file, for the catalogue of faults.
+  std::string InputOf(const std::string& line) const {
+    const auto file = files.find("job.yaml");
+    return file == files.end() ? line : line + " | " + file->second;
+  }
+  /// Expects that the line is refused, naming `origin`. Returns the hint.
+  std::string ExpectRefused(const std::string& line, std::string_view origin,
+                            ErrorCode code = ErrorCode::kUsage) const {
+    const Status status = StatusOf(line);
+    ExpectFault(InputOf(line), status, code, origin);
+    return status.hint();
+  }
+  /// Expects that the line resolves with one warning for each of `origins`.
+  void ExpectWarned(const std::string& line, const std::vector<std::string>& origins) const {
+    const Result<RunRequest> request = Resolve(line);
+    EXPECT_TRUE(request.ok()) << request.status().ToString();
+    if (request.ok()) ExpectWarnings(InputOf(line), request->warnings, origins);
+  }
 };
 
 }  // namespace hvdray

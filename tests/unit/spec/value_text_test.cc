@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Durations, numbers and Python's float text.
+// Values as people write them: durations, numbers, sizes, yes and no, --sync; Python's float text.
+// Not here: which option takes which of them.
 #include "launcher/job/value_text.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
+
+#include "tests/fakes/fault_catalogue.h"
 
 namespace hvdray {
 namespace {
@@ -27,13 +30,12 @@ TEST(ParseDurationTest, TakesSecondsFractionsAndUnits) {
   EXPECT_EQ(*ParseDuration("+3"), seconds(3));
 }
 
-TEST(ParseDurationTest, RefusesWhatIsNoTime) {
+TEST(ParseDurationTest, RefusesOtherText) {
   for (const char* bad : {"", "s", "-1", "-0", "1e3", "1 s", " 1", "1 ", "1m30s", "1.2.3", "0x10",
                           "inf", "nan", "1S", "11y", "99999999999", "--5", "+-5", "1d\n"}) {
     EXPECT_FALSE(ParseDuration(bad).ok()) << bad;
   }
-  EXPECT_EQ(ParseDuration("soon").status().message(),
-            "must be a time such as 30, 0.5, 200ms or 2m, not 'soon'");
+  ExpectFault("soon", ParseDuration("soon").status(), ErrorCode::kUsage, "must be");
 }
 
 TEST(FormatSecondsTest, IsShortAndExact) {
@@ -101,8 +103,46 @@ TEST(FormatPythonFloatTest, WritesWhatPythonsStrWrites) {
 
 TEST(QuotedTest, KeepsAMessageOnOneShortLine) {
   EXPECT_EQ(Quoted("a"), "'a'");
-  EXPECT_EQ(Quoted("a\nb\x1b"), "'a?b?'");
+  EXPECT_EQ(Quoted("a\nb\x1b"), "'a\\x0ab\\x1b'");
   EXPECT_LT(Quoted(std::string(1000, 'x')).size(), 100u);
+}
+
+TEST(ParseBytesTest, TakesDecimalAndBinaryUnits) {
+  const std::pair<const char*, double> table[] = {{"512", 512},     {"512B", 512},
+                                                  {"2KB", 2e3},     {"3TB", 3e12},
+                                                  {"1.5KiB", 1536}, {"1GiB", 1073741824}};
+  for (const auto& [text, bytes] : table) EXPECT_EQ(ParseBytes(text).value(), bytes) << text;
+  for (const char* bad : {"", "GiB", "1Gi", "1 GiB", "many"}) {
+    EXPECT_EQ(ParseBytes(bad).status().code(), ErrorCode::kUsage) << bad;
+  }
+}
+
+TEST(SyncWordTest, TargetIsBehindTheLastColon) {
+  EXPECT_EQ(ParseSyncWord("dir").value(), (SyncWord{"dir", "", false}));
+  EXPECT_EQ(ParseSyncWord("dir:/x").value(), (SyncWord{"dir", "/x", true}));
+  EXPECT_EQ(ParseSyncWord("a:b:c").value(), (SyncWord{"a:b", "c", true}));
+  EXPECT_EQ(ParseSyncWord("a:b:").value(), (SyncWord{"a:b", "", false}));
+}
+
+TEST(SyncWordTest, TildeIsTheHomeDirectoryThere) {
+  EXPECT_EQ(ParseSyncWord("d:~").value().target, ".");
+  EXPECT_EQ(ParseSyncWord("d:~/").value().target, ".");
+  EXPECT_EQ(ParseSyncWord("d:~/x").value().target, "x");
+}
+
+TEST(SyncWordTest, WhatNamesNoPlaceIsRefused) {
+  for (const std::string& word :
+       {std::string(), std::string(":x"), std::string("d:.."), std::string("d:a/../b"),
+        std::string("d:/.."), std::string("d:~me/x"), "d:" + std::string(4001, 'x'),
+        std::string("d\0x", 3)}) {
+    EXPECT_EQ(ParseSyncWord(word).status().code(), ErrorCode::kUsage) << word;
+  }
+}
+
+TEST(SyncWordTest, WordComesBackAsItWasMeant) {
+  for (const char* word : {"dir", "dir:/x", "a:b:c", "a:b:", "d:."}) {
+    EXPECT_EQ(SyncText(ParseSyncWord(word).value()), word);
+  }
 }
 
 }  // namespace

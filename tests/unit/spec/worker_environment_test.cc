@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a worker inherits, here and on another host (style 6; Horovod spec 1.5).
+// What a worker inherits, here and on another host. Not here: the variables of its slot
+// (tests/unit/placement), and whether the agent passes them on (tests/unit/agent).
 #include <gtest/gtest.h>
 
 #include "tests/unit/spec/spec_test_support.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a worker inherits. Which names go, and why, stands beside each list.
+// What a worker inherits. The comment at each list says why its names are dropped or kept.
 #include <algorithm>
 #include <array>
 #include <span>
@@ -12,8 +12,8 @@ namespace {
 
 using Names = std::span<const std::string_view>;
 
-// A gang must not see the place of the process that started hvdray (Horovod spec 1.5, DEV; issue of
-// scripts under torchrun that start a job).
+// The place of the process that started hvdray, which may itself be a worker of Horovod or
+// torchrun, means nothing to this gang.
 constexpr std::array<std::string_view, 28> kPlaceOfAnotherJob = {"HOROVOD_HOSTNAME",
                                                                  "HOROVOD_RANK",
                                                                  "HOROVOD_SIZE",
@@ -43,11 +43,11 @@ constexpr std::array<std::string_view, 28> kPlaceOfAnotherJob = {"HOROVOD_HOSTNA
                                                                  "TORCHELASTIC_USE_AGENT_STORE",
                                                                  "TORCHELASTIC_ERROR_FILE"};
 
-// Horovod spec 1.5: dropped when the name begins with one of these, whatever follows.
+// Horovod drops the first three; HVDRAY_* is for the launcher.
 constexpr std::array<std::string_view, 4> kNeverPrefixes = {"BASH_FUNC_", "OLDPWD",
                                                             "_HOROVOD_SECRET_KEY", "HVDRAY_"};
 
-// What belongs to a login on this machine and means nothing, or something else, on another one.
+// These belong to a login on this machine and mean nothing, or something else, on another.
 constexpr std::array<std::string_view, 3> kLoginPrefixes = {"SSH_", "XDG_", "DBUS_"};
 constexpr std::array<std::string_view, 3> kLoginNames = {"DISPLAY", "XAUTHORITY", "TMPDIR"};
 
@@ -67,19 +67,19 @@ bool IsInherited(const std::string& name, bool is_clean, bool is_local) {
   if (IsIn(name, kPlaceOfAnotherJob) || BeginsWithOne(name, kNeverPrefixes)) return false;
   if (is_clean) return IsIn(name, kCleanNames) || BeginsWithOne(name, kCleanPrefixes);
   if (is_local) return true;
-  // Devices are numbered per machine, so a selection made here says nothing there.
+  // Devices are numbered per machine, so a selection made here means nothing there.
   if (name.find("CUDA_VISIBLE_DEVICES") != std::string::npos) return false;
   if (name == "HIP_VISIBLE_DEVICES" || name == "ROCR_VISIBLE_DEVICES") return false;
   return !IsIn(name, kLoginNames) && !BeginsWithOne(name, kLoginPrefixes);
 }
 
 constexpr const char* kGlooTimeout = "HOROVOD_GLOO_TIMEOUT_SECONDS";
-constexpr int kGlooTimeoutS = 30;  // Horovod's own
+constexpr int kGlooTimeoutS = 30;  // Horovod's default.
 constexpr int kMaxGlooTimeoutS = 600;
 constexpr int kFewRanks = 32;
 
-// The clock runs from a rank's own init, so what counts is how far apart the first and the last one
-// get there, and that grows with the gang (imports from one shared disk).
+// The timeout runs from a rank's own init, so it must cover the time between the first and the last
+// rank's arrival, which grows with the gang (imports from one shared disk).
 int GlooTimeoutS(int np) {
   return std::min(kGlooTimeoutS + std::max(np - kFewRanks, 0), kMaxGlooTimeoutS);
 }
@@ -96,7 +96,7 @@ Environment WorkerEnvironment(const JobSpec& spec, const Environment& launcher, 
     result.Set(kGlooTimeout, std::to_string(gloo_timeout_s));
   }
   for (const auto& [name, value] : spec.tunables) result.Set(name, *value);
-  // Lines of a Python worker appear as they are printed; -x may say otherwise.
+  // A Python worker's lines appear as soon as it prints them; -x may override this.
   result.Set("PYTHONUNBUFFERED", "1");
   for (const std::string& variable : *spec.env) {
     const size_t equals = variable.find('=');
