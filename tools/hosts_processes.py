@@ -106,12 +106,24 @@ def send(pids, signo):
                 os.kill(pid, signo)
 
 
-def wait_until(predicate, what, within=30.0):
+def looks(within, least=0.005):
+    """Yields once for each look that a waiting caller may take, until `within` seconds have passed. Rests between looks,
+    `least` seconds or four times as long as the last look took: what is waited for needs the processor more."""
     deadline = time.monotonic() + within
-    while not predicate():
-        if time.monotonic() > deadline:
-            raise HostsError(f"not within {within} s: {what}")
-        time.sleep(0.005)
+    while True:
+        begun = time.monotonic()
+        yield
+        now = time.monotonic()
+        if now > deadline:
+            return
+        time.sleep(min(max(least, 4 * (now - begun)), 0.5))
+
+
+def wait_until(predicate, what, within=30.0):
+    for _ in looks(within):
+        if predicate():
+            return
+    raise HostsError(f"not within {within} s: {what}")
 
 
 def kill_all_inside(netns_paths, within=30.0):
@@ -119,13 +131,11 @@ def kill_all_inside(netns_paths, within=30.0):
 
     Two scans in a row must find nothing: a process that forks and exits can slip through one.
     """
-    deadline = time.monotonic() + within
     empty_looks = 0
-    while empty_looks < 2:
+    for _ in looks(within):
         alive = pids_inside(netns_paths)
         send(alive, signal.SIGKILL)
         empty_looks = 0 if alive else empty_looks + 1
-        if alive:
-            if time.monotonic() > deadline:
-                raise HostsError(f"not dead within {within} s: {alive}")
-            time.sleep(0.005)
+        if empty_looks == 2:
+            return
+    raise HostsError(f"not dead within {within} s: {alive}")

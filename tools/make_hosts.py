@@ -38,11 +38,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 
 from hosts_files import HostFiles
 from hosts_network import MAX_HOSTS, Host, HostNetwork, delete_netns, names_of
-from hosts_processes import (HostsError, command_line, finish, kill_all_inside, pids_inside,
+from hosts_processes import (HostsError, command_line, finish, kill_all_inside, looks, pids_inside,
                              process_state, send, start, start_time, wait_until)
 
 LINK = "/run/hvdray-hosts-"  # + prefix: a link to the state directory, for the sweep
@@ -302,17 +301,16 @@ class Hosts:
 
         Waits at most `within` seconds until there are none, then returns {}. No names: all hosts.
         """
-        deadline = time.monotonic() + within
-        while True:
+        for _ in looks(within, least=0.02):
             found = {}
             for name in names or [host.name for host in self._all()]:
                 alive = self.processes(name)
                 alive.pop(self._sshd_pid(name), None)
                 if alive:
                     found[name] = alive
-            if not found or time.monotonic() >= deadline:
-                return found
-            time.sleep(0.02)
+            if not found:
+                break
+        return found
 
     def kill_leftovers(self):
         """Sends SIGKILL to the processes that leftovers() finds, until it finds none."""

@@ -15,6 +15,7 @@ import pytest
 
 from elastic import Elastic
 from hosts import host_set, hosts  # noqa: F401  pylint: disable=unused-import
+from hosts_processes import looks
 from ray import (hidden_ray, hidden_ray_set, old_ray_cluster,  # noqa: F401  pylint: disable=unused-import
                  old_ray_set, open_ray_cluster, open_ray_set, ray_cluster, ray_set, ray_v2_cluster,
                  ray_v2_set, ray_venv)
@@ -110,21 +111,18 @@ class Job:
 
     def survivors(self, within=10.0):
         """What is still alive after at most `within` seconds; {} as soon as nothing is."""
-        deadline = time.monotonic() + within
-        while True:
+        for _ in looks(within, least=0.02):
             alive = self.processes()
-            if not alive or time.monotonic() > deadline:
-                return alive
-            time.sleep(0.02)
+            if not alive:
+                break
+        return alive
 
     def wait_for(self, predicate, within=20.0, what="condition"):
-        deadline = time.monotonic() + within
-        while time.monotonic() < deadline:
+        for _ in looks(within, least=0.01):
             value = predicate()
             if value:
                 return value
             assert self.process.poll() is None, f"ended before {what}: {self.wait()}"
-            time.sleep(0.01)
         self.kill()
         raise AssertionError(f"not within {within} s: {what}")
 

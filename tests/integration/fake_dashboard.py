@@ -12,6 +12,7 @@ import urllib.parse
 import zipfile
 
 from fault_server import NODES, VERSION
+from hosts_processes import looks
 
 HEAD = "f547dcca0000"
 LIMIT = 100 << 20
@@ -240,7 +241,7 @@ class FakeDashboard:
 
 
 def wait_until(condition, within=20.0):
-    deadline = time.monotonic() + within
-    while not condition():
-        assert time.monotonic() < deadline, "not in time"
-        time.sleep(0.01)
+    for _ in looks(within, least=0.01):
+        if condition():
+            return
+    raise AssertionError("not in time")
