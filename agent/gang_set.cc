@@ -96,9 +96,7 @@ Status GangSet::Start(Generation generation, wire::StartGeneration start) {
 
 LocalGang::Handlers GangSet::HandlersOf(Generation generation) {
   LocalGang::Handlers handlers;
-  handlers.send = [this, generation](wire::Body body) {
-    handlers_.send(generation, std::move(body));
-  };
+  handlers.send = handlers_.send;
   handlers.has_output_room = handlers_.has_output_room;
   handlers.open_relay = [this, generation](const wire::WorkerSlot& slot) {
     return relay_.OpenWorker(slot.name(), slot.local_rank, generation);

@@ -59,16 +59,17 @@ LocalGang::LocalGang(Loop& loop, wire::StartGeneration start, LocalGangOptions o
       plan_(PlanExec(start_.command, FindPath(environment_.shared()), start_.working_directory)),
       workers_(loop,
                {[this](int rank, pid_t pid) {
-                  handlers_.send(wire::WorkerStarted{rank, static_cast<uint32_t>(pid)});
+                  handlers_.send(options_.generation,
+                                 wire::WorkerStarted{rank, static_cast<uint32_t>(pid)});
                 },
                 [this](int rank, const wire::ExitStatus& status) { OnExited(rank, status); }}),
       pump_(loop, {[this](wire::Output output) {
                      if (output.stream == wire::StreamId::kStderr) {
                        error_clocks_[output.rank].Feed(output.bytes, loop_.Now());
                      }
-                     handlers_.send(std::move(output));
+                     handlers_.send(options_.generation, std::move(output));
                    },
-                   [this] { return handlers_.has_output_room(); }, [this] { Schedule(); }}) {
+                   handlers_.has_output_room, [this] { Schedule(); }}) {
   for (const wire::WorkerSlot& slot : start_.workers) names_.insert(slot.name());
 }
 
@@ -149,7 +150,7 @@ void LocalGang::StartOne(const wire::WorkerSlot& slot) {
   pump_.Add(name, std::move(pipes->stdout_pipe), std::move(pipes->stderr_pipe));
   if (pipes->stdin_pipe.is_valid()) {
     stdin_pumps_.try_emplace(name, loop_, std::move(pipes->stdin_pipe), [this, name](uint32_t n) {
-      handlers_.send(wire::Credit{name, wire::StreamId::kStdin, n});
+      handlers_.send(options_.generation, wire::Credit{name, wire::StreamId::kStdin, n});
     });
   }
 }
@@ -189,9 +190,9 @@ void LocalGang::FailToStart(int rank, ExecStage stage, int error) {
   status.stage = stage;
   status.error = error;
   for (const auto stream : {wire::StreamId::kStdout, wire::StreamId::kStderr}) {
-    handlers_.send(wire::Output{rank, stream, true, {}});
+    handlers_.send(options_.generation, wire::Output{rank, stream, true, {}});
   }
-  handlers_.send(wire::WorkerExited{rank, status, IsToldToEnd(rank)});
+  handlers_.send(options_.generation, wire::WorkerExited{rank, status, IsToldToEnd(rank)});
 }
 
 bool LocalGang::IsToldToEnd(int rank) const {
@@ -203,7 +204,7 @@ void LocalGang::OnExited(int rank, wire::ExitStatus status) {
   if (status.signal == SIGKILL && !was_stopping) status.is_oom = oom_watch_->ClaimKill();
   if (const auto pump = stdin_pumps_.find(rank); pump != stdin_pumps_.end()) pump->second.Close();
   handlers_.close_relay(rank);
-  handlers_.send(ExitOf(rank, status, was_stopping));
+  handlers_.send(options_.generation, ExitOf(rank, status, was_stopping));
   if (options_.ends_one_by_one && !was_stopping) EndGroupAfter(rank, options_.linger);
   Schedule();
 }
@@ -294,7 +295,8 @@ Status LocalGang::WriteStdin(int rank, std::string bytes, bool is_end) {
   const auto pump = stdin_pumps_.find(rank);
   if (pump != stdin_pumps_.end()) return pump->second.Write(std::move(bytes), is_end);
   if (!bytes.empty()) {
-    handlers_.send(wire::Credit{rank, wire::StreamId::kStdin, static_cast<uint32_t>(bytes.size())});
+    const auto size = static_cast<uint32_t>(bytes.size());
+    handlers_.send(options_.generation, wire::Credit{rank, wire::StreamId::kStdin, size});
   }
   return {};
 }
@@ -395,7 +397,7 @@ void LocalGang::GiveUpOnUnreaped() {
         Seconds(options_.reap_limit).count());
     wire::ExitStatus status;
     status.signal = SIGKILL;
-    handlers_.send(wire::WorkerExited{rank, status, true});
+    handlers_.send(options_.generation, wire::WorkerExited{rank, status, true});
   }
 }
 

@@ -59,8 +59,9 @@ struct LocalGangOptions {
 class LocalGang {
  public:
   struct Handlers {
-    /// WorkerStarted, WorkerExited (once for every requested worker), Output, Credit.
-    std::function<void(wire::Body)> send;
+    /// A message of this gang's generation: WorkerStarted, WorkerExited (once for every requested
+    /// worker), Output, Credit.
+    std::function<void(Generation, wire::Body)> send;
     std::function<bool()> has_output_room;  ///< As Link::HasOutputRoom().
     /// Before the fork: opens the worker's rendezvous and returns its port.
     std::function<Result<uint16_t>(const wire::WorkerSlot&)> open_relay;

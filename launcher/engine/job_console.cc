@@ -51,13 +51,10 @@ Result<std::unique_ptr<JobConsole>> JobConsole::Open(Loop& loop, Trace& trace, c
                                                      int record_fd) {
   std::unique_ptr<JobConsole> console(
       new JobConsole(loop, trace, spec, environment, agents, std::move(handlers)));
-  JobConsole* raw = console.get();
   JobOutputHandlers output;
-  output.on_consumed = [raw](int worker, uint32_t bytes) {
-    raw->handlers_.on_consumed(worker, bytes);
-  };
-  output.on_reader_gone = [raw] { raw->handlers_.on_reader_gone(); };
-  output.on_damaged = [raw](Status why) { raw->handlers_.on_damaged(std::move(why)); };
+  output.on_consumed = console->handlers_.on_consumed;
+  output.on_reader_gone = console->handlers_.on_reader_gone;
+  output.on_damaged = console->handlers_.on_damaged;
   JobOutputOptions options = OutputOptionsOf(spec);
   options.record_fd = record_fd;
   HVDRAY_ASSIGN_OR_RETURN(console->output_, JobOutput::Open(loop, std::move(options), output));

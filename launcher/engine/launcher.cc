@@ -70,7 +70,12 @@ class FixedLauncher : public Launcher {
       if (progress_.workers_started > 0) return agents_.SendAll({generation_, signal});
       console_->Say("there is no worker yet to pass the signal on to");
     };
-    handlers.on_consumed = [this](int rank, uint32_t bytes) { ReturnCredit(rank, bytes); };
+    handlers.on_consumed = [this](int rank, uint32_t bytes) {
+      const uint32_t granted = guard_.OnWritten(rank, bytes);
+      if (granted == 0) return;
+      agents_.Send(guard_.AgentOf(rank),
+                   {generation_, wire::Credit{rank, wire::StreamId::kStdout, granted}});
+    };
     HVDRAY_ASSIGN_OR_RETURN(console_,
                             JobConsole::Open(loop_, trace_, plan_.spec, plan_.environment, agents_,
                                              std::move(handlers), plan_.place.record_fd));
@@ -279,13 +284,6 @@ class FixedLauncher : public Launcher {
     std::vector<int> ranks(errors_.has_failed() ? 0 : plan_.ranks.size());
     std::iota(ranks.begin(), ranks.end(), 0);
     return ranks;
-  }
-
-  void ReturnCredit(int rank, uint32_t bytes) {
-    const uint32_t granted = guard_.OnWritten(rank, bytes);
-    if (granted == 0) return;
-    agents_.Send(guard_.AgentOf(rank),
-                 {generation_, wire::Credit{rank, wire::StreamId::kStdout, granted}});
   }
 
   JobReport MakeReport() {

@@ -45,7 +45,10 @@ class GangHarness : public ::testing::Test {
 
   void Start(wire::StartGeneration start) {
     LocalGang::Handlers handlers;
-    handlers.send = [this](wire::Body body) { OnSend(std::move(body)); };
+    handlers.send = [this](Generation generation, wire::Body body) {
+      EXPECT_EQ(generation, options_.generation);
+      OnSend(std::move(body));
+    };
     handlers.has_output_room = [this] { return has_room_; };
     handlers.open_relay = [this](const wire::WorkerSlot& slot) -> Result<uint16_t> {
       if (slot.rank == refused_relay_) return Status(ErrorCode::kOutOfResources, "no more");
