@@ -70,11 +70,11 @@ HorovodHere AskHorovod() {
 }
 
 std::string WhereHorovodIs(const HorovodHere& horovod) {
-  if (horovod.python.empty()) return "No python3 on PATH to ask for its Horovod";
+  if (horovod.python.empty()) return "No python3 on PATH, so Horovod was not checked";
   if (horovod.version().empty()) {
-    return fmt::format("No Horovod in {}; the workers' own counts", horovod.python);
+    return fmt::format("No Horovod in {} (workers may use another Python)", horovod.python);
   }
-  return fmt::format("Horovod {} of {}; the workers' own counts", horovod.version(),
+  return fmt::format("Horovod {} in {} (workers may use another Python)", horovod.version(),
                      horovod.python);
 }
 

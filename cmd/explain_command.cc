@@ -85,9 +85,9 @@ Result<std::string> ExplainError(std::string_view page, std::string_view word) {
                              : row[3]);
   }
   const std::string nearest = Nearest(wanted.substr(0, 80), names);
-  return Status(
-      ErrorCode::kUsage, fmt::format("no error '{}'", ShownText(word)),
-      nearest.empty() ? "hvdray explain lists them" : fmt::format("did you mean {}?", nearest));
+  return Status(ErrorCode::kUsage, fmt::format("unknown error '{}'", ShownText(word)),
+                nearest.empty() ? "hvdray explain lists all errors"
+                                : fmt::format("did you mean {}?", nearest));
 }
 
 /// All errors of the page, a line each: number, name, meaning.

@@ -27,9 +27,10 @@ constexpr std::string_view kHostPlace = "{host}";
 
 Status ExplainLaunchAgent(const Status& how, const std::vector<std::string>& lines) {
   const std::string last = lines.empty() ? "" : ": " + lines.back();
-  return {ErrorCode::kAgentStartFailed,
-          (how.ok() ? std::string("it ended before the agent spoke") : how.message()) + last,
-          "run it by hand: the --launch-agent command with the host, and 'true' as its last word"};
+  return {
+      ErrorCode::kAgentStartFailed,
+      (how.ok() ? std::string("it ended before the agent answered") : how.message()) + last,
+      "try it by hand: the --launch-agent command with the host, and 'true' as its last argument"};
 }
 
 CommandShellOptions LaunchAgentOptionsOf(const JobSpec& spec, const HostsByName& hosts) {
@@ -74,9 +75,9 @@ Libssh2ShellOptions LibraryOptionsOf(const JobSpec& spec, const HostsByName& hos
 Status CheckLogin(const JobSpec& spec, const HostSlots& host) {
   if (spec.launch_agent->empty() || !host.address.has_login()) return {};
   return {ErrorCode::kSpecInvalid,
-          fmt::format("--launch-agent: it gets only the host, not the user or port of {}",
+          fmt::format("--launch-agent: it receives only the host, not the user or port of {}",
                       HostText(host)),
-          "leave out user and port, or reach the hosts by SSH"};
+          "omit user and port, or reach the hosts over SSH"};
 }
 
 // A list names a build for each machine type; one of them is for this machine.

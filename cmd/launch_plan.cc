@@ -202,7 +202,7 @@ Status CheckDirectoryHere(const LaunchPlan& plan) {
   return {ErrorCode::kUsage,
           fmt::format("{}: workers cannot start in '{}': {}", directory.origin(), *directory,
                       ::strerror(error)),
-          "make that directory, or leave --cwd out: they start where hvdray does"};
+          "create that directory, or omit --cwd: they start where hvdray does"};
 }
 
 Status CheckDistinctFiles(const JobSpec& spec) {
@@ -217,7 +217,7 @@ Status CheckDistinctFiles(const JobSpec& spec) {
     return {ErrorCode::kUsage,
             fmt::format("{} and {} name the same file '{}'", first->second->origin(),
                         file->origin(), **file),
-            "each needs a file of its own"};
+            "give each its own file"};
   }
   return {};
 }
@@ -227,9 +227,9 @@ Status CheckMasterPortHere(const LaunchPlan& plan) {
   if (*port == 0 || plan.ranks.empty()) return {};
   if (plan.is_remote[static_cast<size_t>(plan.ranks[0].host_index)] || !IsTaken(*port)) return {};
   return {ErrorCode::kAddressInUse,
-          fmt::format("{}: port {} of this machine is in use, and rank 0 is to listen there",
+          fmt::format("{}: port {} of this machine is in use, but rank 0 must listen there",
                       port.origin(), *port),
-          "name another port, or leave --master-port out: a free one is found"};
+          "choose another port, or omit --master-port to use a free one"};
 }
 
 }  // namespace hvdray

@@ -48,7 +48,8 @@ int Dispatch(std::string_view name, const CommandLine& line) {
   const std::string meant = nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest);
   SetUpLogEarly(line.args, Environment::FromProcess());
   Tell(LogLevel::kError, "hvdray",
-       fmt::format("no command '{}'{} [HVD-E0101]\n  hint: hvdray --help lists them", name, meant));
+       fmt::format("unknown command '{}'{} [HVD-E0101]\n  hint: hvdray --help lists the commands",
+                   name, meant));
   return 2;
 }
 

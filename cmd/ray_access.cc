@@ -94,7 +94,7 @@ Result<std::string> RayOfCluster::Find(const ClusterHosts& cluster, const JobSpe
     }
   }
   return Status(ErrorCode::kRayUnreachable, fmt::format("no Ray answers on {}: {}", head, said),
-                "start it there, or name its dashboard by --ray-address URL");
+                "start Ray there, or name its dashboard with --ray-address URL");
 }
 
 Result<RayAccess> ResolveRayAccess(std::string_view command, const JobSpec& spec) {
@@ -135,7 +135,7 @@ Result<RayAccess> FindRay(std::string_view command, JobSpec& spec, RayOfCluster&
     ray.address.Set(std::move(url), file);
   }
   if (!*ray.is_wanted && ray.address->empty()) {
-    return Status(ErrorCode::kUsage, "of which cluster?",
+    return Status(ErrorCode::kUsage, "no cluster given",
                   fmt::format("hvdray {} --ray, --ray-address URL, or --cluster FILE", command));
   }
   HVDRAY_ASSIGN_OR_RETURN(RayAccess access, ResolveRayAccess(command, spec));

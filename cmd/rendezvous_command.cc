@@ -68,7 +68,7 @@ std::string ReachableName(const std::string& address) {
 Status Announce(const std::string& address, uint16_t port) {
   const std::string name = ReachableName(address);
   std::fputs(
-      "hvdray rendezvous: the protocol has no authentication: whoever can connect can change "
+      "hvdray rendezvous: the protocol has no authentication: anyone who can connect can change "
       "what workers trust\n",
       stderr);
   const Status written = WriteAll(

@@ -117,7 +117,7 @@ HostLoss Others(std::span<Kind> kinds) {
   Status error(kinds.front().why.code(),
                fmt::format("{} {}: lost for {}", hosts.size() == 1 ? "host" : "hosts",
                            CompressHostList(hosts), count),
-               "--events FILE writes down each host's own");
+               "--events FILE records the reason of each host");
   return {std::move(error), std::move(hosts)};
 }
 
@@ -127,7 +127,7 @@ std::string Ending::NoteDamage(const Status& why) {
   if (!output_damage.ok()) return {};
   output_damage = why.ok() ? Status(ErrorCode::kOutputLost, "output was not written whole")
                            : Status(why).WithCode(ErrorCode::kOutputLost);
-  return fmt::format("{}; the job goes on without it", output_damage.message());
+  return fmt::format("{}; the job continues without it", output_damage.message());
 }
 
 bool Ending::IsDrainUnlimited() const {
@@ -204,7 +204,7 @@ std::string WayOfStop(bool is_sigint_first, Duration grace) {
 
 std::string StopNotice(int signo, Duration grace) {
   const std::string limit = ShowDuration(grace);
-  return fmt::format("{}: the workers have {} to end{}; once more to kill them now",
+  return fmt::format("{}: the workers have {} to end{}; repeat to kill them now",
                      InterruptedCause(signo).error.message(), limit,
                      IsSigintFirst(signo)
                          ? fmt::format(", then get SIGTERM, and SIGKILL {} later", limit)
@@ -223,7 +223,7 @@ Cause StopTimeoutCause(std::span<const std::string> hosts, Duration waited) {
           .error = {ErrorCode::kDeadlineExceeded,
                     fmt::format("{} did not report the end of the workers within {}", Hosts(hosts),
                                 ShowDuration(waited)),
-                    "processes may be left there"}};
+                    "processes may still be running there"}};
 }
 
 Cause PartialSuccessCause(const WorkerRecord& winner, const std::optional<WorkerRecord>& failed,
@@ -231,19 +231,17 @@ Cause PartialSuccessCause(const WorkerRecord& winner, const std::optional<Worker
   if (failed) {
     Cause cause = WorkerFailedCause(*failed, 0);
     cause.kind = CauseKind::kPartialSuccess;
-    cause.error = {
-        cause.error.code(),
-        fmt::format("{}, while {} ended with success", cause.error.message(), NameOf(winner)),
-        "--success any takes one success for that of the job"};
+    cause.error = {cause.error.code(),
+                   fmt::format("{}, while {} succeeded", cause.error.message(), NameOf(winner)),
+                   "with --success any, one success is enough"};
     return cause;
   }
   return {.kind = CauseKind::kPartialSuccess,
           .exit_code = kNobodyToBlame,
           .error = {ErrorCode::kPartialSuccess,
-                    fmt::format("{} ended with success while {} other{} had not", NameOf(winner),
-                                unfinished, unfinished == 1 ? "" : "s"),
-                    "workers have to end together; --success any takes one success for that of "
-                    "the job"}};
+                    fmt::format("{} succeeded while {} other{} had not", NameOf(winner), unfinished,
+                                unfinished == 1 ? "" : "s"),
+                    "workers must end together; with --success any, one success is enough"}};
 }
 
 Cause LossCause(const std::optional<WorkerRecord>& failed, const std::string& why,
@@ -255,15 +253,15 @@ Cause LossCause(const std::optional<WorkerRecord>& failed, const std::string& wh
       .kind = CauseKind::kNoSurvivor,
       .exit_code = kNobodyToBlame,
       .error = {ErrorCode::kStateLost,
-                fmt::format("no worker is left to go on with{}{}", why.empty() ? "" : ": ", why),
-                "the state was on these hosts only"}};
+                fmt::format("no worker is left to continue with{}{}", why.empty() ? "" : ": ", why),
+                "only these hosts had the state"}};
 }
 
 Cause WhileConnecting(Cause cause) {
   cause.error = {cause.error.code(),
-                 fmt::format("{} while the gang connected", cause.error.message()),
-                 "Horovod can't recover from a loss while its workers connect in hvd.init(): all "
-                 "others of the gang ended with it; start again from the last checkpoint"};
+                 fmt::format("{} while the gang was connecting", cause.error.message()),
+                 "Horovod can't recover from a loss while its workers connect in hvd.init(): the "
+                 "rest of the gang ended with it; restart from the last checkpoint"};
   return cause;
 }
 
@@ -273,7 +271,7 @@ Cause NoCommonHostCause() {
           // Horovod's own message, which scripts look for.
           .error = {ErrorCode::kStateLost,
                     "No hosts from previous set remaining, unable to broadcast state.",
-                    "the hosts that the job ran on are gone from discovery, or failed"}};
+                    "all hosts of the job failed or disappeared from discovery"}};
 }
 
 Cause ResetLimitCause(uint32_t limit) {
@@ -292,16 +290,15 @@ Cause NoSlotsCause(int needed, int found, Duration limit, bool can_come, bool is
   const std::string_view fewer = is_first ? "-np" : "--min-np";
   const std::string when =
       can_come ? fmt::format(" within {}", ShowDuration(limit)) : ", and no more can come";
-  return {
-      .kind = CauseKind::kNoSlots,
-      .exit_code = kHvdrayFailed,
-      .error = {ErrorCode::kNoCapacity,
-                fmt::format("{} of {} slots that the job needs were found{}", found, needed, when),
-                can_come ? fmt::format("raise --elastic-timeout (now {}), or lower {}",
-                                       ShowDuration(limit), fewer)
-                         : fmt::format("give more hosts, lower {}, or let failed hosts come back "
-                                       "(--blacklist-cooldown-range)",
-                                       fewer)}};
+  return {.kind = CauseKind::kNoSlots,
+          .exit_code = kHvdrayFailed,
+          .error = {ErrorCode::kNoCapacity,
+                    fmt::format("found {} of {} slots that the job needs{}", found, needed, when),
+                    can_come ? fmt::format("raise --elastic-timeout (now {}), or lower {}",
+                                           ShowDuration(limit), fewer)
+                             : fmt::format("add hosts, lower {}, or let failed hosts return "
+                                           "(--blacklist-cooldown-range)",
+                                           fewer)}};
 }
 
 Cause DiscoveryCause(const Status& why) {
@@ -379,10 +376,9 @@ Status ErrorOfHost(const std::string& name, const Status& why) {
 }
 
 HostLoss SilentHosts(std::vector<std::string> hosts) {
-  Status error(
-      ErrorCode::kConnectTimeout,
-      fmt::format("{} more had not answered yet: {}", hosts.size(), CompressHostList(hosts)),
-      "the job ended before their time was up; they may be slow, or fail too");
+  Status error(ErrorCode::kConnectTimeout,
+               fmt::format("no answer yet from {} more: {}", hosts.size(), CompressHostList(hosts)),
+               "the job ended before they timed out; they may be slow, or failing too");
   return {std::move(error), std::move(hosts)};
 }
 

@@ -129,7 +129,7 @@ void AddNoneOfItsOwn(const Suspect& first, std::span<const WorkerRecord> workers
     const bool has_left = worker.status && worker.status->is_success() && !worker.was_stopping &&
                           EndOf(worker) <= EndOf(*first.worker);
     if (!has_left) continue;
-    culprit.evidence.push_back(fmt::format("rank {} had ended with success before", worker.rank));
+    culprit.evidence.push_back(fmt::format("rank {} had already succeeded", worker.rank));
     return;
   }
 }

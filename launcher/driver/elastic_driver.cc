@@ -21,7 +21,7 @@ bool IsSameMembership(HostPlan a, HostPlan b) {
 }
 
 constexpr Duration kLongestMoment = std::chrono::seconds(3);  // as in GangPolicy
-constexpr std::string_view kWhileConnecting = " while the gang connected";
+constexpr std::string_view kWhileConnecting = " while the gang was connecting";
 
 // Horovod's workers abort when a peer dies during their init barrier (std::terminate; 134 is a
 // shell's report of it). docs/elastic.md, "The model".
@@ -97,7 +97,7 @@ void ElasticDriver::On(const event::DiscoveryFailed& e) {
   if (!has_discovered_) return EndBy(DiscoveryCause(e.why));
   if (is_discovery_failing_) return;
   is_discovery_failing_ = true;
-  Say(fmt::format("{}; the job goes on with the hosts that it knows", e.why.message()));
+  Say(fmt::format("{}; the job continues with the hosts it knows", e.why.message()));
 }
 
 void ElasticDriver::On(const event::HostReady& e) {
@@ -165,8 +165,8 @@ void ElasticDriver::On(const event::HostLeaving& e) {
   if (!registry_.MarkLeaving(e.host)) return Count(false);
   approach_.is_dirty = true;
   if (roster_.CountLivingOn(e.host) == 0) return;
-  Say(fmt::format("host {} leaves in {}: its workers are moved out of the job",
-                  registry_.name(e.host), ShowDuration(std::max(e.in, Duration::zero()))));
+  Say(fmt::format("host {} leaves in {}; moving its workers out of the job", registry_.name(e.host),
+                  ShowDuration(std::max(e.in, Duration::zero()))));
   approach_.clear_at[e.host] = std::max(now_, now_ + e.in - policy_.grace);
 }
 
@@ -241,9 +241,9 @@ void ElasticDriver::ExpireProcesses() {
     if (process == nullptr || process->limit > now_) continue;
     if (process->is_told_to_end) {
       GiveUp(process->host(),
-             {ErrorCode::kDeadlineExceeded, "it did not report the end of its workers"});
+             {ErrorCode::kDeadlineExceeded, "it did not report that its workers ended"});
     } else if (process->role == WorkerRoster::Role::kNewcomer && !process->has_arrived) {
-      Say(fmt::format("{} has not joined within {}", NameOf(process->record),
+      Say(fmt::format("{} did not join within {}", NameOf(process->record),
                       ShowDuration(policy_.elastic_timeout)));
       StopWorkers(std::vector{worker}, Duration::zero());
       NewcomerDied(worker);
@@ -452,7 +452,7 @@ void ElasticDriver::EnterShort() {
   approach_.next.reset();
   Enter(ElasticState::kShort);
   state_deadline_ = now_ + policy_.elastic_timeout;
-  Say(fmt::format("{} of at least {} slots are there: waiting for more, for up to {}",
+  Say(fmt::format("{} of at least {} slots available; waiting up to {} for more",
                   SizeOf(approach_.target), policy_.min_np, ShowDuration(policy_.elastic_timeout)));
 }
 
@@ -605,7 +605,7 @@ void ElasticDriver::StartAll() {
 std::string ElasticDriver::WhyFewer(const std::string& name) const {
   const HostRegistry::Host* host = registry_.Find(name);
   if (host == nullptr || host->is_available()) return "it has fewer slots now";
-  return host->is_leaving ? "it was told to leave" : "discovery does not list it any more";
+  return host->is_leaving ? "it was told to leave" : "discovery no longer lists it";
 }
 
 void ElasticDriver::Announce(std::vector<HostChange> changes, bool is_counted) {
@@ -779,10 +779,10 @@ void ElasticDriver::NewcomerDied(WorkerId worker) {
   approach_.is_dirty = true;
   if (IsAnnounced(host)) return;
   if (tries <= policy_.join_retries) {
-    Say(fmt::format("{} {} before it joined: it is started again", NameOf(process.record), what));
+    Say(fmt::format("{} {} before it joined; restarting it", NameOf(process.record), what));
     return;
   }
-  Say(fmt::format("{} {} before it joined: host {} is left out", NameOf(process.record), what,
+  Say(fmt::format("{} {} before it joined; excluding host {}", NameOf(process.record), what,
                   registry_.name(host)));
   approach_.next.reset();
   int members = 0;
@@ -820,7 +820,7 @@ void ElasticDriver::LoseHost(int host, const Status& why) {
   if (is_blamed) MarkFailed(host);
   const std::string& name = registry_.name(host);
   if (members == 0) {
-    if (is_blamed) Say(fmt::format("host {} is left out: {}", name, ReasonOf(why, name)));
+    if (is_blamed) Say(fmt::format("excluding host {}: {}", name, ReasonOf(why, name)));
     return;
   }
   log_.NoteLeaving(name, ReasonOf(why, name));
@@ -884,7 +884,7 @@ void ElasticDriver::StopStragglers() {
     for (const WorkerId worker : roster_.LivingOn(share.host)) {
       if (!GoesOn(roster_, worker) || roster_.Of(worker).is_parked) continue;
       log_.NoteLeaving(registry_.name(share.host),
-                       fmt::format("{} did not come within {}", NameOf(roster_.Of(worker).record),
+                       fmt::format("{} did not arrive within {}", NameOf(roster_.Of(worker).record),
                                    ShowDuration(policy_.straggler_timeout)));
       NoteBroken();
       if (!IsAnnounced(share.host)) {
@@ -968,7 +968,7 @@ bool ElasticDriver::Rejoin(WorkerId dead) {
                         Holds({{place.host_index, place.local_rank + 1}}, registry_);
   if (!is_there) return false;
   if (++approach_.tries[{place.host_index, place.local_rank}] > policy_.join_retries) return false;
-  Say(fmt::format("{} {} before all had met: it is started again", NameOf(process.record),
+  Say(fmt::format("{} {} before all workers had arrived; restarting it", NameOf(process.record),
                   Describe(status)));
   const WorkerId worker = roster_.Add(place, generation_, WorkerRoster::Role::kMember, now_);
   round_.members[static_cast<size_t>(place.rank)] = worker;
@@ -1006,8 +1006,7 @@ void ElasticDriver::BeginAgain() {
   Retarget();
   if (!HasEnough(policy_.min_np)) return EnterShort();
   was_begun_again_ = true;
-  Say(fmt::format("{}: nobody had a state yet, so all workers are started again",
-                  log_.FirstReason()));
+  Say(fmt::format("{}: no state to keep yet; restarting all workers", log_.FirstReason()));
   StartAll();
 }
 
@@ -1026,7 +1025,7 @@ void ElasticDriver::ExpireBarrier() {
     if (process == nullptr || process->has_met || process->is_told_to_end) continue;
     late.push_back(worker);
     const std::string what =
-        fmt::format("{} has not come to hvd.init() within {}", NameOf(process->record),
+        fmt::format("{} did not reach hvd.init() within {}", NameOf(process->record),
                     ShowDuration(policy_.elastic_timeout));
     log_.NoteLeaving(registry_.name(process->host()), what);
     Say(what);
@@ -1043,8 +1042,8 @@ void ElasticDriver::EndByDone() {
   if (round_.done == size) return EndBy(SuccessCause());
   const WorkerRecord& winner = roster_.Of(round_.first_done).record;
   if (policy_.success == SuccessRule::kAny) {
-    Say(fmt::format("{} ended with success, which is that of the job; {} of {} workers had not",
-                    NameOf(winner), size - round_.done, size));
+    Say(fmt::format("{} succeeded, and so does the job; {} of {} workers had not", NameOf(winner),
+                    size - round_.done, size));
     return EndBy(SuccessCause());
   }
   EndBy(PartialSuccessCause(winner, round_.first_failure, size - round_.done));

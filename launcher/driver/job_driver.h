@@ -86,7 +86,7 @@ class JobDriver {
     const bool was_stopping = state_ == State::kStopping;
     if (ending_.signals == 1) {
       if (was_stopping) {
-        Say("the workers are being stopped already; once more to kill them now");
+        Say("the workers are being stopped already; repeat to kill them now");
       } else if (HasWorkers()) {
         Say(StopNotice(e.signo, limits_.grace));
       }

@@ -14,7 +14,7 @@ namespace hvdray {
 namespace {
 
 std::string Deed(const HostChange& change) {
-  if (change.workers == 0) return "went on with new workers";
+  if (change.workers == 0) return "continued with new workers";
   return fmt::format("{} with {}", change.workers > 0 ? "joined" : "left",
                      std::abs(change.workers));
 }
@@ -67,7 +67,7 @@ std::string MembershipLine(const effect::MembershipChanged& change) {
     if (!deed.why.empty()) text += ": " + deed.why;
   }
   if (change.stood_still > Duration::zero()) {
-    text += fmt::format("; stood still for {}", ShowDuration(change.stood_still));
+    text += fmt::format("; paused for {}", ShowDuration(change.stood_still));
   }
   return text;
 }

@@ -34,7 +34,7 @@ class MembershipLog {
 };
 
 /// "generation 3: 6 workers; host c joined with 2; host b left with 2: rank 3 on host b exited with
-/// code 1; stood still for 0.42 s". Hosts with the same change are folded (node[3-9]).
+/// code 1; paused for 0.42 s". Hosts with the same change are folded (node[3-9]).
 std::string MembershipLine(const effect::MembershipChanged& change);
 
 }  // namespace hvdray

@@ -272,7 +272,7 @@ class Parser {
     std::string hint =
         wanted == 1 ? fmt::format("{} {}", option.spelling, option.row->value_name) : std::string();
     if (next_ < args_.size() && wanted == 1) {
-      hint = fmt::format("a value that begins with '-' is written {}=VALUE", option.spelling);
+      hint = fmt::format("write a value that begins with '-' as {}=VALUE", option.spelling);
     }
     return Status(ErrorCode::kUsage, std::move(message), std::move(hint));
   }

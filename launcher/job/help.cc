@@ -104,7 +104,7 @@ std::string HelpOf(const CommandRow& command, const OptionRow& row) {
   if (!command.is_launch && row.group == OptionGroup::kRay) {
     std::string key(row.name);
     std::ranges::replace(key, '-', '_');
-    text += fmt::format(" Also {}.", VariableOfKey(key));
+    text += fmt::format(" Also set by {}.", VariableOfKey(key));
   }
   if (!row.default_text.empty() && row.default_text != "off" && row.default_text != "on") {
     text += fmt::format(" [{}]", row.default_text);
@@ -170,27 +170,27 @@ Generated from the option table (`launcher/job/option_table.cc`) by `hvdray-gen-
 
     hvdray run [OPTION...] [--] COMMAND [ARGUMENT...]
 
-Starts COMMAND once for each slot, gives every worker its rank by Horovod's and torchrun's variables,
-shows their output, and ends when they end. Called under the name `horovodrun` the program does the same.
+Starts COMMAND once per slot, tells every worker its rank in Horovod's and torchrun's variables, shows
+the workers' output, and exits when they exit. Called as `horovodrun`, the program does the same.
 
 )";
 
 constexpr std::string_view kRules = R"(
-## How words are read
+## Command-line syntax
 
-* Options end at the first word that is none, or at `--`; the rest is the command.
-* A value follows as the next word, after `=`, or glued to a single letter: `-np 4`, `-np=4`, `-p22`,
-  `-Hlocalhost:2`. A value that begins with `-` is written `--option=-value`; negative numbers and words
-  with a blank need no `=`.
-* Horovod's long options may be shortened as long as one of *Horovod's* options fits (`--slots 4`).
-  Options that only hvdray has are written in full, so a new one never breaks an old script.
-* A repeated option: the last one counts; `-x` and `--network-interface` add up.
-* Times are seconds or have a unit: `0.5`, `200ms`, `2m`, `1.5h`.
-* Without `-np`, a job on named hosts takes all their slots.
+* Options end at the first word that is not an option, or at `--`; the rest is the command.
+* A value is the next word, follows `=`, or directly follows a single-letter option: `-np 4`, `-np=4`,
+  `-p22`, `-Hlocalhost:2`. Write a value that begins with `-` as `--option=-value`; negative numbers and
+  values that contain a space need no `=`.
+* Horovod's long options may be abbreviated as long as only one of *Horovod's* options matches
+  (`--slots 4`). hvdray's own options must be written in full, so a new one never breaks an old script.
+* If an option is repeated, the last one counts; `-x` and `--network-interface` accumulate.
+* Times are in seconds or have a unit: `0.5`, `200ms`, `2m`, `1.5h`.
+* Without `-np`, a job on given hosts takes all their slots.
 
 ## Where values come from
 
-The first of these that names an option decides:
+The first of these sources that sets an option wins:
 
 1. flags;
 2. `HVDRAY_<LONG_NAME>` in the environment (`HVDRAY_NUM_PROC=4`; flags as `1` or `0`; lists with commas),
@@ -201,50 +201,51 @@ The first of these that names an option decides:
 6. the user file, `$XDG_CONFIG_HOME/hvdray/config.yaml` or `~/.config/hvdray/config.yaml`;
 7. the default.
 
-`hvdray run --print-config` shows each value with its origin. `-x` is different: all levels add up, and
-the higher one wins for the same name. An unknown or repeated key in a file is an error with its place
-and the nearest name; an unknown `HVDRAY_*` variable is a warning.
+`hvdray run --print-config` shows each value with its origin. `-x` is different: all sources accumulate, and
+for the same name the higher one wins. An unknown or repeated key in a file is an error that gives its
+position and the nearest name; an unknown `HVDRAY_*` variable is a warning.
 
 ## Naming hosts
 
-`-H` takes items with a comma between, a host file takes a host a line; both stand for the same:
+`-H` takes hosts separated by commas, a host file one host per line:
 
 | `-H` | host file | meaning |
 |---|---|---|
 | `node1:4` | `node1 slots=4`, `node1:4` | four slots on node1 |
 | `alice@node1:4` | `alice@node1 slots=4`, `node1 slots=4 user=alice` | log in as alice |
-| `ssh://node1:2222:4` | `ssh://node1:2222 slots=4`, `node1 slots=4 port=2222` | SSH port 2222; else that of `-p` |
+| `ssh://node1:2222:4` | `ssh://node1:2222 slots=4`, `node1 slots=4 port=2222` | SSH port 2222 instead of that of `-p` |
 | `[fe80::1]:4` | `[fe80::1] slots=4` | an IPv6 address; with a zone `[fe80::1%eth0]` |
 | `node[01-32]:4` | `node[01-32] slots=4` | node01, node02, ... with four slots each |
-| `r[1-2]n[1,3,5-8]:4` | `r[1-2]n[1,3,5-8] slots=4` | lists and several brackets; the last one runs fastest |
+| `r[1-2]n[1,3,5-8]:4` | `r[1-2]n[1,3,5-8] slots=4` | lists and several brackets; the last one varies fastest |
 
-* The number behind a plain host is always its slots, as for horovodrun; only behind `ssh://` the first
-  number is a port.
-* Slots may be 0, but not left out. Of Open MPI's `max_slots=M` hvdray only checks that the slots do not
-  exceed it; other `key=value` words of a host file are ignored, but for slips (`slot=4`). `#` begins a comment.
-* A padded range keeps its zeros. A list has 100,000 hosts at most. Shells want brackets quoted:
+* The number after a plain host is always its slots, as for horovodrun; only after `ssh://` is the first
+  number a port.
+* Slots may be 0, but not omitted. With Open MPI's `max_slots=M` hvdray only checks that the slots do not
+  exceed it. Other `key=value` words of a host file are ignored, except for typos (`slot=4`). `#` begins a
+  comment.
+* A padded range keeps its zeros. A list has at most 100,000 hosts. Quote brackets in a shell:
   `-H 'node[01-32]:4'`.
-* No host may come twice, not even with another user or port, nor through two ranges.
-* Workers know their host by its plain name (`HOROVOD_HOSTNAME`), without user and port. Horovod cuts such
-  names at colons, so that of an IPv6 address is its shortest form with `-` for `:`: `fe80--1` for
+* No host may appear twice, not even with another user or port, or in two ranges.
+* Workers see their host's plain name (`HOROVOD_HOSTNAME`), without user and port. Horovod cuts such
+  names at colons, so an IPv6 address appears in its shortest form with `-` for `:`: `fe80--1` for
   `fe80::1`, `0--1` for `::1`, `fe80--1_eth0` for `fe80::1%eth0`.
 
-A job for which no flag, variable or file names hosts takes those of the batch system it runs under, the
-first of:
+If no flag, variable or file names hosts, a job takes those of the batch system it runs under, from the
+first of these variables that is set:
 
 | variable | slots |
 |---|---|
 | `SLURM_STEP_NODELIST`, within a step (`srun`) of this job that is not the shell of `salloc` | `SLURM_STEP_TASKS_PER_NODE`, else as below |
 | `SLURM_JOB_NODELIST` | `SLURM_TASKS_PER_NODE`, else `SLURM_NTASKS_PER_NODE`, else `SLURM_JOB_CPUS_PER_NODE`, else, for one host, `SLURM_CPUS_ON_NODE` |
-| `PBS_NODEFILE` | a line of the file for each |
-| `LSB_HOSTS` | a word for each |
-| `LSB_MCPU_HOSTS` | the number behind each host |
+| `PBS_NODEFILE` | one per line of the file |
+| `LSB_HOSTS` | one per word |
+| `LSB_MCPU_HOSTS` | the number after each host |
 
-`-H localhost:N` leaves the batch system aside. A variable that does not parse is an error.
+`-H localhost:N` ignores the batch system. A variable that does not parse is an error.
 
 ## The job file
 
-Keys are the long option names with `_`. `command` is a list of words, or one text for `/bin/sh -c`.
+Keys are the long option names with `_`. `command` is a list of words, or one string for `/bin/sh -c`.
 
 ```yaml
 command: [python, train.py, --epochs, "3"]
@@ -259,12 +260,12 @@ cycle_time_ms: 3.5
 
 ## What a worker inherits
 
-The environment of `hvdray`, less `HVDRAY_*`, `BASH_FUNC_*`, `OLDPWD`, `_HOROVOD_SECRET_KEY` and the rank
-variables of Horovod and torchrun that belong to another job. On other hosts also less
+The environment of `hvdray`, minus `HVDRAY_*`, `BASH_FUNC_*`, `OLDPWD`, `_HOROVOD_SECRET_KEY` and the rank
+variables of Horovod and torchrun that belong to another job. On other hosts also minus
 `*CUDA_VISIBLE_DEVICES`, `HIP_VISIBLE_DEVICES`, `ROCR_VISIBLE_DEVICES`, `SSH_*`, `XDG_*`, `DBUS_*`,
 `DISPLAY`, `XAUTHORITY` and `TMPDIR`. With `--clean-env` only `PATH`, `HOME`, `LANG`, `HOROVOD_*` and
-`NCCL_*` are inherited. Tunables come on top, then `-x`, then the variables of the worker's own place,
-which always win.
+`NCCL_*` are inherited. Tunables are added next, then `-x`, then the worker's own rank variables, which
+always win.
 
 )";
 
@@ -272,14 +273,14 @@ constexpr std::string_view kExitCodes = R"(## Exit codes
 
 | code | meaning |
 |---|---|
-| 0 | every worker ended with 0 |
-| the worker's | the code of the worker that failed first, 128+n if signal n killed it |
+| 0 | every worker exited with 0 |
+| the worker's | exit code of the worker that failed first; 128+n if signal n killed it |
 | 1 | an elastic job ended without success and no worker is to blame |
 | 2 | wrong usage or a wrong file; nothing was started |
 | 124 | `--timeout` was reached |
 | 125 | hvdray could not do its part; the report's `error.code` says which, `HVD-Ennnn` (docs/errors.md) |
-| 126, 127 | the command cannot be executed; it was not found on the worker's host |
-| 129, 130, 131, 143 | hvdray got SIGHUP, SIGINT, SIGQUIT, SIGTERM; SIGUSR1 and SIGUSR2 go on to the workers |
+| 126, 127 | the command is not executable; it was not found on the worker's host |
+| 129, 130, 131, 143 | hvdray received SIGHUP, SIGINT, SIGQUIT, SIGTERM; SIGUSR1 and SIGUSR2 are forwarded to the workers |
 | 141 | the reader of hvdray's output went away |
 )";
 
@@ -417,7 +418,7 @@ std::string ManPage(const CommandRow& command) {
   if (IsRun(command)) {
     page +=
         ".SH FILES\n.TP\n.I $XDG_CONFIG_HOME/hvdray/config.yaml\n"
-        "Defaults of the user, with the long option names as keys.\n";
+        "User defaults, with the long option names as keys.\n";
   }
   return page + ".SH SEE ALSO\nhvdray(1)\n";
 }
@@ -430,7 +431,7 @@ std::string OverviewManPage() {
       ".SH SYNOPSIS\n.B hvdray\nCOMMAND [OPTION...]\n"
       ".SH DESCRIPTION\n"
       "Starts unmodified Horovod scripts, torch.distributed scripts, or any command that reads\n"
-      "its rank from the environment, and reports what happened. Called as horovodrun, it is\n"
+      "its rank from the environment, and reports the result. Called as horovodrun, it is\n"
       "hvdray\\-run(1).\n"
       ".SH COMMANDS\n";
   std::string pages;
@@ -441,7 +442,7 @@ std::string OverviewManPage() {
   }
   return page +
          ".SH EXIT STATUS\n"
-         "That of the command; 2 for a command that does not exist.\n"
+         "The command's; 2 for an unknown command.\n"
          ".SH SEE ALSO\n" +
          pages + "\n";
 }

@@ -97,9 +97,9 @@ std::vector<std::string_view> ChoicesOf(const OptionRow& row) {
 std::string_view TitleOf(OptionGroup group) {
   switch (group) {
     case OptionGroup::kJob:
-      return "What runs";
+      return "Job";
     case OptionGroup::kHosts:
-      return "Where, and how many";
+      return "Hosts and workers";
     case OptionGroup::kElastic:
       return "Elastic jobs";
     case OptionGroup::kRay:
@@ -109,7 +109,7 @@ std::string_view TitleOf(OptionGroup group) {
     case OptionGroup::kOutput:
       return "Input and output";
     case OptionGroup::kPlan:
-      return "Plans, reports, traces";
+      return "Plans, reports and traces";
     case OptionGroup::kNetwork:
       return "Network and SSH";
     case OptionGroup::kTunables:

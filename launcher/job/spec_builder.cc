@@ -258,7 +258,7 @@ Result<std::string> HeadersOf(const RawOption& raw) {
   const auto refused = [&raw](std::string_view why) {
     // Not the text itself: it may hold a password.
     return Refused(fmt::format("{} must be a JSON object with string values: {}", raw.label, why),
-                   R"(as in '{"X-Team": "vision"}')");
+                   R"(for example '{"X-Team": "vision"}')");
   };
   const Result<Json> headers = ParseJson(raw.last());
   if (!headers.ok()) return refused(headers.status().message());
@@ -322,7 +322,7 @@ constexpr std::array kNotOnRay = {
              "-H names nodes by address; -np N or --num-hosts N takes any"},
     NotOnRay{OptionId::kHostDiscoveryScript, "Ray knows its nodes",
              "--min-np alone makes the job elastic"},
-    NotOnRay{OptionId::kSlotsPerHost, "it belongs to a discovery script", "--num-slots N"},
+    NotOnRay{OptionId::kSlotsPerHost, "it only applies to a discovery script", "--num-slots N"},
     NotOnRay{OptionId::kSync, "files reach the nodes in the job's package", "--working-dir DIR"},
     NotOnRay{OptionId::kLaunchAgent, "Ray starts the agents", "leave it out"},
     NotOnRay{OptionId::kForceRemote, "Ray starts the agents", "leave it out"},
@@ -629,7 +629,7 @@ Status CheckStrategy(const JobSpec& spec) {
   return Refused(fmt::format("{} is not allowed with {}, which implies STRICT_SPREAD",
                              spec.ray.strategy.origin(),
                              has_named ? spec.hosts.origin() : spec.ray.num_hosts.origin()),
-                 "give -np N with the strategy, or leave the strategy out");
+                 "use the strategy with -np N, or omit it");
 }
 
 /// The workers of a job on Ray: -np, --num-hosts, --num-slots and -H, which depend on each other.
@@ -943,11 +943,12 @@ Status CheckSlots(const JobSpec& spec) {
   // Nobody asked for the hosts of a batch system, so the hint shows how to stay on this machine.
   const std::string& origin = spec.hosts.origin();
   const bool is_allocated = origin.starts_with("env ") && !origin.starts_with("env HVDRAY_");
-  return Status(ErrorCode::kNotEnoughSlots,
-                fmt::format("{}: Requested more processes ({}) than there are available slots ({})",
-                            spec.np.origin(), *spec.np, slots),
-                fmt::format("the slots come from {}: name more{}, or ask for fewer workers", origin,
-                            is_allocated ? fmt::format(", as in -H localhost:{}", *spec.np) : ""));
+  return Status(
+      ErrorCode::kNotEnoughSlots,
+      fmt::format("{}: Requested more processes ({}) than there are available slots ({})",
+                  spec.np.origin(), *spec.np, slots),
+      fmt::format("the slots come from {}: name more{}, or ask for fewer workers", origin,
+                  is_allocated ? fmt::format(", for example -H localhost:{}", *spec.np) : ""));
 }
 
 Result<JobSpec> BuildSpec(const SpecInput& input, const Environment& environment,

@@ -98,7 +98,7 @@ FollowPlan::Steps FollowPlan::OnJobUnknown() {
   return Finish(
       {kHvdrayFailed,
        Status(ErrorCode::kRayFailed, fmt::format("Ray does not know job {} any more", options_.id),
-              "its head may have been started anew")});
+              "its head may have been restarted")});
 }
 
 FollowPlan::Steps FollowPlan::OnNoAnswer(const Status& why, TimePoint now) {

@@ -152,7 +152,7 @@ std::string ShowClock(const Block& block) {
   if (most.count() < 0) return {};
   const double seconds = SecondsOf(most);
   return seconds < 1 ? fmt::format("within {:.2g} ms of ours", std::max(seconds * 1e3, 0.01))
-                     : fmt::format("up to {:.1f} s off ours", seconds);
+                     : fmt::format("off by up to {:.1f} s", seconds);
 }
 
 /// The least that any of them has free, since a job hits that limit first.
@@ -336,18 +336,18 @@ std::string CheckText(const CheckFacts& facts, std::span<const Finding> findings
     for (size_t i = kMaxBlocks; i < blocks.size(); ++i) {
       for (std::string& name : NamesOf(blocks[i])) others.push_back(std::move(name));
     }
-    text += fmt::format("{}: of other kinds again, see --json\n\n", CompressHostList(others));
+    text += fmt::format("{}: further kinds of hosts, see --json\n\n", CompressHostList(others));
   }
   if (!facts.unused_hosts.empty()) {
-    text +=
-        fmt::format("{}: not asked, would get no worker\n\n", CompressHostList(facts.unused_hosts));
+    text += fmt::format("{}: not checked, would get no workers\n\n",
+                        CompressHostList(facts.unused_hosts));
   }
   text += TextOf(findings);
   const auto errors = static_cast<size_t>(
       std::count_if(findings.begin(), findings.end(),
                     [](const Finding& finding) { return finding.level == FindingLevel::kError; }));
   return text + fmt::format("{}: {}, {}\n",
-                            errors == 0 ? "a job would start" : "no job would start",
+                            errors == 0 ? "a job would start" : "a job would not start",
                             Plural(errors, "error"), Plural(findings.size() - errors, "warning"));
 }
 

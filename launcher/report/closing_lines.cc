@@ -44,10 +44,10 @@ std::string HintFor(const WorkerRecord& worker) {
   if (status.stage == wire::ExecStage::kExec) {
     return "name an executable file, or its interpreter first: python train.py";
   }
-  if (status.is_oom) return "run fewer workers on a host, or make each smaller";
+  if (status.is_oom) return "run fewer workers per host, or reduce the memory that each one uses";
   if (status.has_core) return "/proc/sys/kernel/core_pattern says where the core file went";
   if (status.signal == SIGKILL) {
-    return "nobody here sent that SIGKILL: look for the out-of-memory killer in dmesg";
+    return "hvdray did not send that SIGKILL: look for the out-of-memory killer in dmesg";
   }
   return {};
 }
@@ -90,7 +90,7 @@ void AddFirstFailure(const Verdict& verdict, std::span<const std::string> last_l
   const std::span<const std::string> quoted = last_lines.empty() ? style.last_stdout : last_lines;
   if (quoted.empty()) return;
   lines.push_back(
-      fmt::format("hvdray: its last lines on {}:", last_lines.empty() ? "stdout" : "stderr"));
+      fmt::format("hvdray: last lines of its {}:", last_lines.empty() ? "stdout" : "stderr"));
   for (const std::string& line : quoted) lines.push_back("  | " + ShownLine(line));
 }
 
@@ -136,13 +136,13 @@ void AddOthers(const Verdict& verdict, const ClosingStyle& style, std::vector<st
   }
   if (!victims.empty()) {
     const std::string_view why =
-        verdict.first_failure.has_value() ? "victims, stopped because of it" : "stopped";
+        verdict.first_failure.has_value() ? "stopped because of it" : "stopped";
     lines.push_back(fmt::format("hvdray: {}: {}", why, RanksText(victims)));
   }
   if (!lost.empty()) lines.push_back("hvdray: lost with their agent: " + RanksText(lost));
   // Obvious in a static job; an elastic one may have failed because of them.
   if (!style.memberships.empty() && !succeeded.empty()) {
-    lines.push_back("hvdray: ended with success: " + RanksText(succeeded));
+    lines.push_back("hvdray: succeeded: " + RanksText(succeeded));
   }
   if (!not_started.empty()) lines.push_back("hvdray: never started: " + RanksText(not_started));
 }
@@ -155,13 +155,12 @@ void AddRestartsAndOrphans(const Verdict& verdict, const ClosingStyle& style,
       lines.push_back(std::move(line));
     }
   } else if (verdict.restarts > 0 && style.is_quiet) {  // else each was printed when it happened
-    lines.push_back(fmt::format("hvdray: restarted {} before", Count(verdict.restarts, "time")));
+    lines.push_back(fmt::format("hvdray: restarted {}", Count(verdict.restarts, "time")));
   }
   if (verdict.swept > 0) {
     const bool is_one = verdict.swept == 1;
-    lines.push_back(fmt::format("hvdray: {} that workers left behind {} killed",
-                                is_one ? "1 process" : fmt::format("{} processes", verdict.swept),
-                                is_one ? "was" : "were"));
+    lines.push_back(fmt::format("hvdray: killed {} that workers left behind",
+                                is_one ? "1 process" : fmt::format("{} processes", verdict.swept)));
   }
 }
 
@@ -174,7 +173,7 @@ std::vector<std::string> SuccessLines(const Verdict& verdict, const ClosingStyle
         verdict.workers.begin(), verdict.workers.end(), [&verdict](const WorkerRecord& worker) {
           return OutcomeOf(worker, verdict) == WorkerOutcome::kSucceeded;
         });
-    lines.push_back(fmt::format("hvdray: {} ended well, after {}",
+    lines.push_back(fmt::format("hvdray: {} succeeded after {}",
                                 Count(static_cast<size_t>(ended_well), "worker"),
                                 After(verdict.ended - verdict.started)));
   }
@@ -267,12 +266,12 @@ std::string FailureHint(const Verdict& verdict, std::span<const std::string> las
     return std::any_of(last_lines.begin(), last_lines.end(), is_sign);
   };
   if (HasRemoteHost(verdict.workers) && any(&IsPeerOnLoopback)) {
-    return "a host has told the others a loopback address as its own: its name resolves to that; "
-           "hvdray check says which, mend /etc/hosts there";
+    return "a host announced a loopback address, because its own name resolves to it; hvdray check "
+           "says which host: fix /etc/hosts there";
   }
   if (style.outlives_changes && (any(&IsRankMissing) || any(&IsKeyOfTorchrun))) {
-    return "a torch.distributed script needs --elastic-mode gang: all workers start anew after a "
-           "change, with RANK and WORLD_SIZE set";
+    return "a torch.distributed script needs --elastic-mode gang, which sets RANK and WORLD_SIZE "
+           "and restarts all workers after a change";
   }
   return {};
 }

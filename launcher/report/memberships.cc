@@ -48,10 +48,9 @@ std::string SumLine(std::span<const MembershipRecord> rows) {
   const std::string sizes = least->size == most->size
                                 ? fmt::format("{}", most->size)
                                 : fmt::format("{} to {}", least->size, most->size);
-  return fmt::format(
-      "hvdray: the gang changed {} time{}, {} worker{}; it stood still for {} in all",
-      rows.size() - 1, rows.size() == 2 ? "" : "s", sizes, most->size == 1 ? "" : "s",
-      ShowSeconds(TotalStandstill(rows)));
+  return fmt::format("hvdray: the gang changed {} time{}, {} worker{}; it paused for {} in all",
+                     rows.size() - 1, rows.size() == 2 ? "" : "s", sizes,
+                     most->size == 1 ? "" : "s", ShowSeconds(TotalStandstill(rows)));
 }
 
 }  // namespace
@@ -126,7 +125,7 @@ std::vector<std::string> MembershipLines(std::span<const MembershipRecord> rows,
   if (!is_verbose) return lines;
   const size_t left_out = rows.size() - std::min(rows.size(), kMaxTableRows);
   lines.push_back(fmt::format("hvdray: {:>10}  {:>10}  {:>7}  {:>11}  {}", "generation", "after",
-                              "workers", "stood still", "change"));
+                              "workers", "paused", "change"));
   if (left_out > 0) {
     lines.push_back(fmt::format("hvdray: {:>10}  {} before; --report has them", "...", left_out));
   }

@@ -41,10 +41,10 @@ std::string HeaderText(const RecordHeader& header) {
 }
 
 std::string EndText(const ReplayResult& result) {
-  if (result.is_cut) return "the last line is cut off and was left out, as after a kill";
-  if (!result.end) return "the recording stops before the job has ended";
+  if (result.is_cut) return "the last line is cut off, as after a kill, and was ignored";
+  if (!result.end) return "the recording stops before the end of the job";
   const std::string end = fmt::format("the job ends with exit code {}", result.end->exit_code);
-  return end + (result.recorded_end ? ", as recorded" : "; the recording does not say how it did");
+  return end + (result.recorded_end ? ", as recorded" : "; its end was not recorded");
 }
 
 Json EndJson(const std::optional<RecordedEnd>& end) {
@@ -93,9 +93,9 @@ Json BrokenJson(const ReplayResult& result) {
 std::string ReplayFaults(const ReplayResult& result) {
   std::string text;
   for (const std::string& rule : result.broken) {
-    text += fmt::format("line {}: a rule is broken: {}\n", result.broken_line, rule);
+    text += fmt::format("line {}: broken rule: {}\n", result.broken_line, rule);
   }
-  if (!result.recent.empty()) text += "what came last:\n";
+  if (!result.recent.empty()) text += "last events:\n";
   for (const RecentLine& recent : result.recent) {
     text += fmt::format("  {:>6}  {}\n", recent.line, Shown(recent.text));
   }
@@ -103,7 +103,7 @@ std::string ReplayFaults(const ReplayResult& result) {
     text += fmt::format("the job ends differently: {}\n", difference);
   }
   if (!result.differences.empty()) {
-    text += fmt::format("  the recording is of {}\n", Shown(result.header.build));
+    text += fmt::format("  recorded by {}\n", Shown(result.header.build));
   }
   return text;
 }
@@ -117,9 +117,9 @@ std::string ReplayText(const ReplayResult& result) {
   }
   text += ReplayFaults(result);
   if (!result.is_well()) return text;
-  return text + fmt::format("{}, {}, {:.3f} s: every rule holds; {}\n",
-                            Count(result.events, "event"), Count(result.generations, "generation"),
-                            InSeconds(result.lasted), EndText(result));
+  return text + fmt::format("{}, {}, {:.3f} s: all rules hold; {}\n", Count(result.events, "event"),
+                            Count(result.generations, "generation"), InSeconds(result.lasted),
+                            EndText(result));
 }
 
 std::string ReplayJson(const ReplayResult& result) {

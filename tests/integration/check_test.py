@@ -111,7 +111,7 @@ def test_the_same_in_words_has_a_hint_for_each(check, hosts):
     bad = [i for i, line in enumerate(lines) if line.startswith(("error: ", "warning: "))]
     assert len(bad) >= 2 and all(lines[i + 1].startswith("  hint: ") for i in bad)
     assert "1 of 5 hosts ready" in result.stdout
-    assert lines[-1].startswith("no job would start: 2 errors"), result.stdout
+    assert lines[-1].startswith("a job would not start: 2 errors"), result.stdout
 
 
 def test_a_host_that_is_down_is_named_in_time(check, hosts):
@@ -265,7 +265,7 @@ def test_a_script_that_is_nowhere_is_an_error(hvdray, tmp_path):
     result = hvdray.run("check", "--", "python3", "-u", "nosuch.py", cwd=tmp_path)
     assert result.code == 127, result.text
     assert "script nosuch.py in " in result.text and "No such file" in result.text
-    assert result.text.splitlines()[-1].startswith("no job would start: 1 error")
+    assert result.text.splitlines()[-1].startswith("a job would not start: 1 error")
 
 
 def test_modules_are_imported_on_every_host(check, hosts):

@@ -190,7 +190,7 @@ def test_nobody_there_is_exit_2(ask):
 
 
 @pytest.mark.parametrize("words, variables, said", [
-    ((), {}, "of which cluster?"),
+    ((), {}, "no cluster given"),
     (("--ray-address", "10.0.0.10:6379"), {}, "write http://10.0.0.10:8265"),
     (("--ray-address", "ray://head:10001"), {}, "write http://head:8265"),
     (("--ray",), {"HVDRAY_RAY_ADDRESS": "auto"}, "env HVDRAY_RAY_ADDRESS: "),
@@ -218,7 +218,7 @@ def test_inside_a_node_rays_own_variable_names_the_host(ask):
     (("--resources-per-slot", "my_res"), "--resources-per-slot must be NAME=AMOUNT"),
     (("--resources-per-slot", "my_res=-1"), "must be from 0 to"),
     (("--gpus-per-slot", "1"), "--gpus-per-slot has no effect without --use-gpu"),
-    (("--use-gpu", "--gpus-per-slot", "0.5"), "must be a whole number from 1"),
+    (("--use-gpu", "--gpus-per-slot", "0.5"), "must be a whole number of at least 1"),
     (("--label-selector", "zone"), "must be NAME=VALUE"),
     (("--gpus-per-slot", "-1"), "--gpus-per-slot"),
 ])

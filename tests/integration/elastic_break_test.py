@@ -55,7 +55,7 @@ def lose_one_of_four(job, timeout_s):
     job.wait_steps(4)
     died = job.kill(2)
     job.wait_steps(3)
-    print(f"4 -> 3: stood still for {job.standstill(died):.3f} s")
+    print(f"4 -> 3: paused for {job.standstill(died):.3f} s")
     result = job.end()
     assert result.code == 0, result.errors
     check_training(job, 3)

@@ -41,7 +41,7 @@ def test_a_host_that_the_script_adds_joins_while_the_job_trains(elastic, join):
     job.hosts(*NAMES[:3])
     job.wait_steps(3)
     last = [e["t"] for e in job.log("step", size=2)][-1]
-    print(f"2 -> 3, {join}: stood still for {job.standstill(last):.3f} s")
+    print(f"2 -> 3, {join}: paused for {job.standstill(last):.3f} s")
     result = ended(job, 3)
     said(result, f"host {NAMES[2]} joined with 1")
 
@@ -62,7 +62,7 @@ def test_a_newcomer_that_dies_on_its_way_is_no_event_for_the_others(elastic, at)
     job.hosts(*NAMES[:3])
     job.wait_steps(3)
     result = ended(job, 3)
-    said(result, "it is started again")
+    said(result, "; restarting it")
     assert len(check_training(job)) == 2, "one change, not two"
 
 
@@ -72,7 +72,7 @@ def test_a_newcomer_that_dies_each_time_is_left_out_and_nobody_notices(elastic):
     job.wait_for(lambda: len(job.log("fault")) == 2, "two tries")
     job.wait_steps(2, count=50)
     result = ended(job, 2)
-    said(result, "is left out")
+    said(result, "excluding host")
     assert len(check_training(job)) == 1
     assert len(job.log("fault")) == 2
 
@@ -108,7 +108,7 @@ def test_a_host_that_the_script_drops_leaves_without_being_a_failure(elastic, go
     job.hosts(*[name for n, name in enumerate(NAMES[:3]) if n != gone])
     job.wait_steps(2)
     result = ended(job, 2)
-    said(result, f"host {NAMES[gone]} left with 1: discovery does not list it any more")
+    said(result, f"host {NAMES[gone]} left with 1: discovery no longer lists it")
 
 
 def test_fewer_slots_end_the_highest_local_ranks(elastic):

@@ -59,7 +59,7 @@ def test_a_killed_worker_on_another_host(remote, hosts, victim):
     job = started(remote(), names)
     died = job.kill(victim)
     job.wait_steps(3)
-    print(f"4 -> 3: stood still for {job.standstill(died):.3f} s")
+    print(f"4 -> 3: paused for {job.standstill(died):.3f} s")
     result = ended(job, 3)
     assert not waited(result)
     said(result, f"host {names[victim]} left with 1", "SIGKILL")
@@ -78,7 +78,7 @@ def test_a_killed_agent_takes_only_its_host(remote, hosts):
     at = time.monotonic()
     os.kill(agent_of(hosts, "h2"), signal.SIGKILL)
     job.wait_steps(2)
-    print(f"3 -> 2: stood still for {job.standstill(at):.3f} s")
+    print(f"3 -> 2: paused for {job.standstill(at):.3f} s")
     assert hosts.leftovers("h2", within=10) == {}
     result = ended(job, 2)
     said(result, "host h2 left with 1")
@@ -89,7 +89,7 @@ def test_a_host_that_is_cut_off_is_given_up(remote, hosts):
     at = time.monotonic()
     hosts.cut("h2")
     job.wait_steps(2)
-    print(f"3 -> 2, cut off: stood still for {job.standstill(at):.3f} s")
+    print(f"3 -> 2, cut off: paused for {job.standstill(at):.3f} s")
     # It cannot be told, and ends its workers by itself. (Its sshd hears of nothing.)
     deadline = time.monotonic() + 30
     while ours(hosts, "h2") and time.monotonic() < deadline:
@@ -105,7 +105,7 @@ def test_a_frozen_host_is_given_up_and_clears_itself_when_it_thaws(remote, hosts
     at = time.monotonic()
     hosts.freeze("h2")
     job.wait_steps(3)
-    print(f"4 -> 3, frozen: stood still for {job.standstill(at):.3f} s")
+    print(f"4 -> 3, frozen: paused for {job.standstill(at):.3f} s")
     hosts.thaw("h2")
     assert hosts.leftovers("h2", within=30) == {}
     ended(job, 3)
@@ -127,7 +127,7 @@ def test_hosts_are_added_and_dropped_by_the_script(remote, hosts):
     job.wait_steps(3)
     assert hosts.leftovers("h1", within=15) == {}
     result = ended(job, 3)
-    said(result, "host h3 joined with 2", "host h1 left with 1: discovery does not list it any more")
+    said(result, "host h3 joined with 2", "host h1 left with 1: discovery no longer lists it")
 
 
 def test_a_host_that_cannot_be_reached_costs_nothing_and_joins_when_it_can(remote, hosts):

@@ -39,7 +39,7 @@ def test_a_killed_worker_costs_nobody_else(elastic, size, rank, at):
     job.start("-np", size, "--min-np", 1, env={**os.environ, **PATIENT})
     job.wait_steps(size - 1)
     died = job.log("fault")[0]["t"]
-    print(f"{size} -> {size - 1}: stood still for {job.standstill(died):.3f} s")
+    print(f"{size} -> {size - 1}: paused for {job.standstill(died):.3f} s")
     result = ended(job, size - 1)
     said(result, "SIGKILL")
     # Gloo itself ends a worker that is in a broken allreduce, now and then; its host gets another.
@@ -119,7 +119,7 @@ def test_a_killed_agent_is_a_lost_host(elastic):
     at = time.monotonic()
     os.kill(agents[NAMES[1]], signal.SIGKILL)
     job.wait_steps(2)
-    print(f"stood still for {job.standstill(at):.3f} s")
+    print(f"paused for {job.standstill(at):.3f} s")
     result = ended(job, 2)
     said(result, NAMES[1])
 
@@ -132,7 +132,7 @@ def test_a_frozen_host_is_given_up_and_leaves_nothing(elastic):
         os.kill(pid, signal.SIGSTOP)
     try:
         job.wait_steps(3)
-        print(f"stood still for {job.standstill(at):.3f} s")
+        print(f"paused for {job.standstill(at):.3f} s")
         ended(job, 3)
         assert job.job.survivors(within=10) == {}
     finally:
@@ -151,7 +151,7 @@ def test_a_worker_that_does_not_come_is_stopped_after_the_straggler_timeout(elas
     job.start("-np", 3, "--min-np", 1, "--straggler-timeout", 2, env={**os.environ, **PATIENT})
     job.wait_steps(1)
     result = ended(job, 1)
-    said(result, "did not come within 2 s")
+    said(result, "did not arrive within 2 s")
 
 
 # ---- connections of their own
@@ -217,7 +217,7 @@ def test_one_success_ends_the_job_by_the_rule(elastic, rule, code):
     job.hosts(*NAMES[:2])
     result = job.start("-np", 2, "--min-np", 1, "--success", rule).wait()
     assert result.code == code, result.errors
-    said(result, "ended with success")
+    said(result, "succeeded")
 
 
 @pytest.mark.parametrize("signo, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -68,8 +68,8 @@ def test_one_failure_is_told_once(hvdray):
     assert len(lines) == 5, lines
     assert lines[0] == "[1]<stderr>:no GPU here"
     assert lines[1].startswith("hvdray: rank 1 on host localhost exited with code 7"), lines
-    assert lines[2:4] == ["hvdray: its last lines on stderr:", "  | no GPU here"]
-    assert "victims" in lines[4] and "ranks 0,2" in lines[4], lines
+    assert lines[2:4] == ["hvdray: last lines of its stderr:", "  | no GPU here"]
+    assert "stopped because of it" in lines[4] and "ranks 0,2" in lines[4], lines
 
 
 def test_horovods_sentences_are_for_who_calls_horovodrun(hvdray, tmp_path):
@@ -92,7 +92,7 @@ def test_each_restart_is_told_once(hvdray):
 def test_an_error_on_stdout_is_quoted_too(hvdray, tmp_path):
     result = hvdray.go("-np", "1", "--report", tmp_path / "report", "--", "sh", "-c",
                        "echo epoch 1; echo cannot open data.bin; exit 3")
-    assert ("hvdray: its last lines on stdout:\n  | epoch 1\n  | cannot open data.bin\n"
+    assert ("hvdray: last lines of its stdout:\n  | epoch 1\n  | cannot open data.bin\n"
             in result.errors), result.errors
     failure = json.loads((tmp_path / "report").read_text())["first_failure"]
     assert failure["last_stdout"] == ["epoch 1", "cannot open data.bin"]

@@ -147,7 +147,7 @@ def test_every_line_of_ours_is_json_when_asked_for(hvdray):
     assert all(line.keys() == {"time", "level", "where", "message"} for line in lines)
     assert any(text.startswith("rank 1 on host localhost exited with code 7") for text in texts)
     assert "  | caf\u00e9" in texts and any(text.startswith("restart 1 of 1") for text in texts)
-    assert [line["level"] for line in lines if line["message"].startswith("victims")] == ["error"]
+    assert [line["level"] for line in lines if line["message"].startswith("stopped because of it")] == ["error"]
     assert not any(" -> " in text for text in texts), "the state machine is for --log-level debug"
     for wrong in (["--no-such-option"], ["-np", "x", "true"], ["-np", "1"]):
         (line,) = ours(*wrong, code=2)

@@ -694,4 +694,4 @@ def test_who_follows_leaves_the_job_alone_unless_told_to_stop_it(run, hvdray, en
 def test_only_jobs_of_ours_are_followed(hvdray, environment, cluster):
     dashboard = cluster()
     refused(hvdray.run("follow", "nope", "--ray-address", dashboard.url, env=environment), 2,
-            "HVD-E0101", "there is no job nope")
+            "HVD-E0101", "no job nope")

@@ -61,14 +61,14 @@ def test_a_killed_launchers_recording_is_replayed_but_for_its_last_line(replay, 
     path.write_bytes(whole[:whole.rindex(b'"event"')])
     result = replay(path)
     assert result.code == 0, result.text
-    assert "the last line is cut off and was left out, as after a kill" in result.text
+    assert "the last line is cut off, as after a kill, and was ignored" in result.text
     assert json.loads(replay("--json", path).text)["cut_off"] is True
 
 
 def test_a_recording_that_stops_early_is_said(replay, tmp_path):
     result = replay(written(tmp_path, WELL.read_text().splitlines()[:20]))
     assert result.code == 0
-    assert result.text.endswith("the recording stops before the job has ended\n")
+    assert result.text.endswith("the recording stops before the end of the job\n")
 
 
 def test_the_first_broken_rule_stops_it_with_line_and_events(replay, tmp_path):
@@ -78,8 +78,8 @@ def test_the_first_broken_rule_stops_it_with_line_and_events(replay, tmp_path):
     result = replay(path)
     assert result.code == 1
     number = len(lines) - 1
-    assert f"line {number}: a rule is broken: the job does not end\n" in result.text
-    assert "what came last:\n" in result.text and lines[-3][:100] in result.text
+    assert f"line {number}: broken rule: the job does not end\n" in result.text
+    assert "last events:\n" in result.text and lines[-3][:100] in result.text
     assert replay("-q", path).text.startswith(f"line {number}: ")
     page = json.loads(replay("--json", path).text)
     assert page["exit_code"] == 1
@@ -138,7 +138,7 @@ def test_a_huge_line_costs_neither_time_nor_memory(replay, tmp_path):
 
 
 @pytest.mark.parametrize("words, said", [
-    ((), "which recording?"),
+    ((), "no recording given"),
     (("nowhere.record",), "nowhere.record: No such file or directory [HVD-E0104]"),
     (("/",), "Is a directory [HVD-E0104]"),
     (("--jsn", "x"), "unknown option '--jsn'"),
@@ -153,7 +153,7 @@ def test_wrong_words_and_files_are_exit_2(replay, words, said):
 
 def test_help_says_how_it_ends(replay):
     result = replay("--help")
-    assert result.code == 0 and "Exit codes: 0 every rule held; 1 " in result.text
+    assert result.code == 0 and "Exit codes: 0 all rules hold; 1 " in result.text
 
 
 def test_a_hundred_thousand_events_take_seconds(replay, tmp_path):

@@ -341,7 +341,7 @@ def test_the_plan_names_every_variable_that_workers_get(hvdray):
 def test_check_build_tells_of_the_horovod_that_is_there(hvdray, horovod_python, tmp_path):
     path = f"{horovod_python.parent}:{os.environ['PATH']}"
     table = hvdray.go("--check-build", env=dict(os.environ, PATH=path)).text
-    assert f"Horovod 0.28.1 of {horovod_python.parent}/python3;" in table, table
+    assert f"Horovod 0.28.1 in {horovod_python.parent}/python3 (" in table, table
     assert "[X] PyTorch" in table and "[X] Gloo" in table
     for name in ("TensorFlow", "MXNet", "NCCL", "MPI"):
         assert f"[ ] {name}" in table and f"[X] {name}" not in table, table

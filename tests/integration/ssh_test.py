@@ -317,7 +317,7 @@ def test_hosts_that_had_not_answered_when_another_failed_are_named(remote, hosts
         hosts.cut(name)
     result = remote("-H", "nope:1,h1:1,h2:1,h6:1", "--", "true")
     assert result.returncode == 125 and "HVD-E0209" in result.stderr
-    assert "2 more had not answered yet: h[2,6]" in result.stderr, result.stderr
+    assert "no answer yet from 2 more: h[2,6]" in result.stderr, result.stderr
 
 
 def test_a_host_that_is_down_is_named_in_time(remote, hosts):

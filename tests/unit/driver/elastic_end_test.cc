@@ -31,7 +31,7 @@ TEST(ElasticEndTest, ASuccessBesideAFailureIsAFailureWithTheWorkersCode) {
   ASSERT_TRUE(job.has_finished());
   EXPECT_EQ(job.verdict().exit_code, 7);
   EXPECT_EQ(job.verdict().error.message(),
-            "rank 0 on host a exited with code 7, while rank 1 on host b ended with success");
+            "rank 0 on host a exited with code 7, while rank 1 on host b succeeded");
 }
 
 TEST(ElasticEndTest, OneSuccessIsEnoughWhereTheRuleSaysSo) {
@@ -43,7 +43,7 @@ TEST(ElasticEndTest, OneSuccessIsEnoughWhereTheRuleSaysSo) {
   job.Advance(seconds(1));
   ASSERT_TRUE(job.has_finished());
   EXPECT_EQ(job.verdict().exit_code, 0);
-  EXPECT_TRUE(job.HasSaid("rank 1 on host b ended with success, which is that of the job"));
+  EXPECT_TRUE(job.HasSaid("rank 1 on host b succeeded, and so does the job"));
 }
 
 TEST(ElasticEndTest, TheResetLimitEndsTheJobInHorovodsWords) {

@@ -229,7 +229,7 @@ TEST(ElasticJoinTest, AHostThatDoesNotConnectIsLeftOutAndOthersStart) {
   job.machine("b").is_refusing = true;
   job.Find({{"a", 1}, {"b", 1}});
   EXPECT_EQ(job.size(), 1);
-  EXPECT_TRUE(job.HasSaid("host b is left out: connection refused"));
+  EXPECT_TRUE(job.HasSaid("excluding host b: connection refused"));
 }
 
 TEST(ElasticJoinTest, ASlowHostIsWaitedForAMomentAndThenJoinsLater) {
@@ -257,7 +257,7 @@ TEST(ElasticJoinTest, AHostThatTakesACopyOfTheDirectoriesIsNotLate) {
     job.Advance(seconds(9));
     if (is_copying) job.Feed(event::HostCopying{0});
     job.Advance(seconds(10));
-    EXPECT_EQ(job.HasSaid("host a is left out: its agent did not start within 10 s"), !is_copying);
+    EXPECT_EQ(job.HasSaid("excluding host a: its agent did not start within 10 s"), !is_copying);
     job.Advance(seconds(10));
     EXPECT_EQ(job.size(), is_copying ? 1 : 0);
   }
@@ -271,9 +271,10 @@ TEST(MembershipLogTest, SaysWhoCameWhoWentWhyAndForHowLongTheGangStood) {
   EXPECT_EQ(
       MembershipLine(change),
       "generation 3: 6 workers; hosts c,d joined with 2 each; host b left with 2: it is gone; "
-      "stood still for 420 ms");
+      "paused for 420 ms");
   change = {.generation = 2, .size = 1, .changes = {{"a", 0, "why"}}};
-  EXPECT_EQ(MembershipLine(change), "generation 2: 1 worker; host a went on with new workers: why");
+  EXPECT_EQ(MembershipLine(change),
+            "generation 2: 1 worker; host a continued with new workers: why");
 }
 
 TEST(ElasticJoinTest, AMembershipChangeCarriesTheReasonAndTheStandstill) {

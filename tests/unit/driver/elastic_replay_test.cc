@@ -96,9 +96,8 @@ TEST(ElasticReplayTest, AJobThatDoesNotEndBreaksARuleAtTheEndOfItsRecording) {
   EXPECT_EQ(result.recent.back().line, lines.size());
   EXPECT_EQ(result.recent.back().text, lines.back().substr(0, 160));
   const std::string text = ReplayText(result);
-  EXPECT_NE(
-      text.find(fmt::format("line {}: a rule is broken: the job does not end\n", lines.size())),
-      std::string::npos);
+  EXPECT_NE(text.find(fmt::format("line {}: broken rule: the job does not end\n", lines.size())),
+            std::string::npos);
 }
 
 TEST(ElasticReplayTest, AnEndThatIsNotAsRecordedIsTold) {
@@ -109,7 +108,7 @@ TEST(ElasticReplayTest, AnEndThatIsNotAsRecordedIsTold) {
   const ReplayResult result = Replayed(lines).value();
   EXPECT_TRUE(result.broken.empty());
   EXPECT_EQ(result.differences, std::vector<std::string>{"the exit code is 139, was 7"});
-  EXPECT_NE(ReplayFaults(result).find("of hvdray 0.0.0 (simulator)"), std::string::npos);
+  EXPECT_NE(ReplayFaults(result).find("by hvdray 0.0.0 (simulator)"), std::string::npos);
 }
 
 TEST(ElasticReplayTest, ARecordingThatIsCutOffAnywhereIsReplayedSoFar) {

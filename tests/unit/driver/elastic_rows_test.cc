@@ -41,7 +41,7 @@ TEST(ElasticRowsTest, Row1ANewcomerThatDiesAtTheGateIsReplacedWhileNobodyIsCommi
   job.Advance(seconds(6));
   EXPECT_EQ(job.generation(), 2u);
   EXPECT_EQ(job.size(), 2);
-  EXPECT_TRUE(job.HasSaid("it is started again"));
+  EXPECT_TRUE(job.HasSaid("; restarting it"));
 }
 
 TEST(ElasticRowsTest, Row1WhoAbortsAfterAPeerDiedInTheBarrierIsNotBlamed) {
@@ -138,7 +138,7 @@ TEST(ElasticRowsTest, Row7AStragglerIsStoppedAndItsHostLeftOutWhenALimitIsSet) {
   EXPECT_EQ(job.generation(), 1u);
   job.Advance(seconds(2));
   EXPECT_EQ(job.size(), 2);
-  EXPECT_TRUE(job.HasSaid("did not come within 30 s"));
+  EXPECT_TRUE(job.HasSaid("did not arrive within 30 s"));
 }
 
 TEST(ElasticRowsTest, Row7WithoutALimitAStragglerIsWaitedFor) {

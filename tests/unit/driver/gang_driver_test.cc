@@ -314,8 +314,8 @@ TEST(GangDriverTest, TheUserIsToldThatSigintGoesToTheWorkersFirst) {
     EXPECT_EQ(sim.said(),
               std::vector<std::string>{
                   signo == SIGINT ? "stopped by SIGINT: the workers have 3 s to end, then get "
-                                    "SIGTERM, and SIGKILL 3 s later; once more to kill them now"
-                                  : "stopped by SIGTERM: the workers have 3 s to end; once more to "
+                                    "SIGTERM, and SIGKILL 3 s later; repeat to kill them now"
+                                  : "stopped by SIGTERM: the workers have 3 s to end; repeat to "
                                     "kill them now"});
     EXPECT_EQ(sim.verdict().exit_code, 128 + signo);
   }

@@ -78,7 +78,7 @@ TEST(GangLossTest, HostsThatNeverAnswerAreWaitedForTwoSecondsOnly) {
   EXPECT_EQ(sim.elapsed(), milliseconds(2050));
   ASSERT_EQ(sim.verdict().losses.size(), 2u);
   const HostLoss& silent = sim.verdict().losses[1];
-  EXPECT_EQ(silent.error.message(), "2 more had not answered yet: node[2-3]");
+  EXPECT_EQ(silent.error.message(), "no answer yet from 2 more: node[2-3]");
   EXPECT_EQ(silent.error.code(), ErrorCode::kConnectTimeout);
   EXPECT_EQ(silent.hosts, (Names{"node2", "node3"}));
 }

@@ -63,7 +63,7 @@ TEST(GangSignalTest, SaysWhatASecondOneWouldDo) {
   ASSERT_TRUE(sim.Run());
   EXPECT_EQ(sim.said(),
             (std::vector<std::string>{"stopped by SIGINT: the workers have 5 s to end, then "
-                                      "get SIGTERM, and SIGKILL 5 s later; once more "
+                                      "get SIGTERM, and SIGKILL 5 s later; repeat "
                                       "to kill them now"}));
 }
 
@@ -123,7 +123,7 @@ TEST(GangSignalTest, DoesNotHideWhoFailedBefore) {
   ASSERT_TRUE(sim.Run());
   EXPECT_EQ(sim.verdict().exit_code, 7);
   EXPECT_LT(sim.elapsed(), seconds(3)) << "the second signal still cuts the grace short";
-  EXPECT_EQ(sim.said()[0], "the workers are being stopped already; once more to kill them now");
+  EXPECT_EQ(sim.said()[0], "the workers are being stopped already; repeat to kill them now");
 }
 
 TEST(GangSignalTest, BlamesNoWorkerThatFailsBecauseOfIt) {
@@ -201,7 +201,8 @@ TEST(GangOutputTest, DamageLetsTheJobGoOnButNotEndWithZero) {
   sim.At(milliseconds(60), event::OutputDamaged{{ErrorCode::kSystem, "second"}});
   ASSERT_TRUE(sim.Run());
   EXPECT_GT(sim.elapsed(), milliseconds(100));
-  EXPECT_EQ(sim.said(), std::vector<std::string>{"write x: no space; the job goes on without it"});
+  EXPECT_EQ(sim.said(),
+            std::vector<std::string>{"write x: no space; the job continues without it"});
   EXPECT_EQ(sim.verdict().exit_code, 125);
   EXPECT_EQ(sim.verdict().error, Status(ErrorCode::kOutputLost, "write x: no space"));
   EXPECT_EQ(sim.verdict().origin, ExitOrigin::kHvdray);
@@ -285,9 +286,9 @@ TEST(GangStopTest, GivesUpAHostThatDoesNotReportTheEnd) {
   EXPECT_EQ(sim.verdict().exit_code, 7) << "the worker's code stays";
   EXPECT_GE(sim.elapsed(), seconds(16));
   EXPECT_LT(sim.elapsed(), seconds(17));
-  EXPECT_EQ(
-      sim.said().back(),
-      "host b did not report the end of the workers within 15 s: processes may be left there");
+  EXPECT_EQ(sim.said().back(),
+            "host b did not report the end of the workers within 15 s: processes may still be "
+            "running there");
   ExpectRight(sim);
 }
 

@@ -34,13 +34,13 @@ TEST(ClosingLinesTest, PlainSuccessSaysNothing) { EXPECT_EQ(Text(GoodVerdict()),
 
 TEST(ClosingLinesTest, VerboseSuccessIsOneLine) {
   EXPECT_EQ(Text(GoodVerdict(), {}, {.is_verbose = true}),
-            "hvdray: 4 workers ended well, after 12.4 s\n");
+            "hvdray: 4 workers succeeded after 12.4 s\n");
 }
 
 TEST(ClosingLinesTest, OrphansAreMentionedUnlessQuiet) {
   Verdict verdict = GoodVerdict();
   verdict.swept = 2;
-  EXPECT_EQ(Text(verdict), "hvdray: 2 processes that workers left behind were killed\n");
+  EXPECT_EQ(Text(verdict), "hvdray: killed 2 processes that workers left behind\n");
   EXPECT_EQ(Text(verdict, {}, {.is_quiet = true}), "");
 }
 
@@ -48,13 +48,13 @@ TEST(ClosingLinesTest, RestartsAreCountedOnlyWhereNoneWasTold) {
   Verdict verdict = BadVerdict();
   verdict.restarts = 2;
   EXPECT_FALSE(Has(Text(verdict), "restart"));
-  EXPECT_TRUE(Has(Text(verdict, {}, {.is_quiet = true}), "hvdray: restarted 2 times before\n"));
+  EXPECT_TRUE(Has(Text(verdict, {}, {.is_quiet = true}), "hvdray: restarted 2 times\n"));
 }
 
 TEST(ClosingLinesTest, AFailureToldOnStdoutIsQuotedFromThere) {
   const Lines out = {"epoch 1", "cannot open data.bin"};
   const std::string text = Text(BadVerdict(), {}, {.last_stdout = out});
-  EXPECT_TRUE(Has(text, "its last lines on stdout:\n  | epoch 1\n  | cannot open data.bin\n"));
+  EXPECT_TRUE(Has(text, "last lines of its stdout:\n  | epoch 1\n  | cannot open data.bin\n"));
   EXPECT_FALSE(Has(Text(BadVerdict(), {"on stderr"}, {.last_stdout = out}), "epoch 1"));
 }
 
@@ -166,7 +166,7 @@ TEST(ClosingLinesTest, OthersThatFailedByThemselvesAreGroupedByHow) {
   }
   const std::string text = Text(verdict);
   EXPECT_TRUE(Has(text, "hvdray: ranks 0,1 failed too: exited with code 1\n")) << text;
-  EXPECT_TRUE(Has(text, "hvdray: victims, stopped because of it: rank 3\n")) << text;
+  EXPECT_TRUE(Has(text, "hvdray: stopped because of it: rank 3\n")) << text;
 }
 
 TEST(ClosingLinesTest, TheResetLimitIsInHorovodsWordsBelowTheFailureThatReachedIt) {
@@ -188,12 +188,12 @@ TEST(ClosingLinesTest, ASuccessThatCameTooSoonNamesTheOthers) {
   Verdict verdict = GoodVerdict();
   for (const size_t rank : {1u, 2u, 3u}) verdict.workers[rank].status = Killed(SIGTERM);
   verdict.exit_code = 1;
-  verdict.error = Status(ErrorCode::kPartialSuccess,
-                         "rank 0 on host node1 ended with success while 3 others had not");
+  verdict.error =
+      Status(ErrorCode::kPartialSuccess, "rank 0 on host node1 succeeded while 3 others had not");
   EXPECT_EQ(Text(verdict, {}, {.memberships = std::span(rows).first(1)}),
             "hvdray: stopped: ranks 1-3\n"
-            "hvdray: ended with success: rank 0\n"
-            "hvdray: rank 0 on host node1 ended with success while 3 others had not "
+            "hvdray: succeeded: rank 0\n"
+            "hvdray: rank 0 on host node1 succeeded while 3 others had not "
             "[HVD-E0310]\n");
 }
 
@@ -203,11 +203,11 @@ TEST(ClosingLinesTest, AnElasticSuccessSaysHowOftenTheGangChanged) {
   verdict.restarts = 2;
   verdict.workers[3].status = Killed(SIGTERM);
   EXPECT_EQ(Text(verdict, {}, {.memberships = rows}),
-            "hvdray: the gang changed 2 times, 2 to 3 workers; it stood still for 0.35 s in all\n");
+            "hvdray: the gang changed 2 times, 2 to 3 workers; it paused for 0.35 s in all\n");
   EXPECT_EQ(Text(verdict, {}, {.is_quiet = true, .memberships = rows}), "");
   const std::string told = Text(verdict, {}, {.is_verbose = true, .memberships = rows});
   EXPECT_TRUE(Has(told, "-1 on b: rank 1 on host b was killed by SIGKILL\n")) << told;
-  EXPECT_TRUE(Has(told, "hvdray: 3 workers ended well, after 12.4 s\n")) << told;
+  EXPECT_TRUE(Has(told, "hvdray: 3 workers succeeded after 12.4 s\n")) << told;
 }
 
 TEST(ClosingLinesTest, AThousandVictimsAreOneLine) {

@@ -75,7 +75,7 @@ TEST(MembershipLinesTest, AJobThatNeverChangedSaysNothing) {
 
 TEST(MembershipLinesTest, OneLineSumsUp) {
   EXPECT_EQ(Text(ElasticMemberships(), false),
-            "hvdray: the gang changed 2 times, 2 to 3 workers; it stood still for 0.35 s in all\n");
+            "hvdray: the gang changed 2 times, 2 to 3 workers; it paused for 0.35 s in all\n");
 }
 
 TEST(MembershipLinesTest, OneChangeAndOneSizeAreWordedSo) {
@@ -83,7 +83,7 @@ TEST(MembershipLinesTest, OneChangeAndOneSizeAreWordedSo) {
   table.OnEffect(Change(1, 1), At(1));
   table.OnEffect(Change(2, 1), At(2));
   EXPECT_EQ(Text(table.rows(), false),
-            "hvdray: the gang changed 1 time, 1 worker; it stood still for 0.02 s in all\n");
+            "hvdray: the gang changed 1 time, 1 worker; it paused for 0.02 s in all\n");
 }
 
 TEST(MembershipLinesTest, VerboseIsATable) {

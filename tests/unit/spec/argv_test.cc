@@ -113,7 +113,7 @@ TEST(ArgvTest, NamesWhatIsMissingOrTooMuch) {
   EXPECT_EQ(Parsed("-np"), "error: option -np needs a value");
   EXPECT_EQ(Hint("-np"), "-np N");
   EXPECT_EQ(Parsed("-np -H a:1 ./t"), "error: option -np needs a value");
-  EXPECT_EQ(Hint("-np --hosts a:1 ./t"), "a value that begins with '-' is written -np=VALUE");
+  EXPECT_EQ(Hint("-np --hosts a:1 ./t"), "write a value that begins with '-' as -np=VALUE");
   EXPECT_EQ(Parsed("-np -- ./t"), "error: option -np needs a value");
   EXPECT_EQ(Parsed("--verbose=1 ./t"), "error: option --verbose takes no value");
   EXPECT_EQ(Parsed("--no-stall-check=0 ./t"), "error: option --no-stall-check takes no value");

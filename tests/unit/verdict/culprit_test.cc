@@ -140,7 +140,7 @@ TEST(CulpritTest, IsTheFirstWhereAllBlameAPeerAndThatIsSaid) {
   EXPECT_FALSE(culprit.is_own);
   EXPECT_FALSE(culprit.is_certain);
   ASSERT_EQ(culprit.evidence.size(), 2u);
-  EXPECT_EQ(culprit.evidence[1], "rank 1 had ended with success before");
+  EXPECT_EQ(culprit.evidence[1], "rank 1 had already succeeded");
 }
 
 TEST(CulpritTest, IsTheOneThatWasKilledWhateverItHadSaid) {
