@@ -85,14 +85,7 @@ void AgentSession::Start() {
   }
   hello.takes_deflated = true;
   hello.facts.cleanup = options_.cgroup_directory.empty() ? "subreaper" : "cgroup";
-  link_->Start({.on_message = [this](wire::Message&& message) { OnMessage(std::move(message)); },
-                .on_closed = [this](const Status& why) { OnLinkClosed(why); },
-                .on_output_room =
-                    [this] {
-                      if (gangs_) gangs_->OnOutputRoom();
-                    },
-                .on_control_room = {},
-                .on_noise = {}});
+  link_->Start(*this);
   link_->Send({0, std::move(hello)});
 }
 
@@ -124,7 +117,7 @@ void AgentSession::On(Generation /*generation*/, wire::Welcome&& welcome) {
   welcome_ = std::move(welcome);
   link_->StartHeartbeat(milliseconds(welcome_->heartbeat_period_ms),
                         milliseconds(welcome_->heartbeat_timeout_ms));
-  RelayOptions options;
+  Relay::Options options;
   options.host = welcome_->host;
   options.kv_hold = milliseconds(welcome_->kv_hold_ms);
   options.cache_bytes = static_cast<size_t>(welcome_->kv_cache_bytes);
@@ -137,10 +130,6 @@ void AgentSession::On(Generation /*generation*/, wire::Welcome&& welcome) {
 
 void AgentSession::MakeGangs() {
   GangSet::Handlers handlers;
-  handlers.send = [this](Generation generation, wire::Body body) {
-    Send(generation, std::move(body));
-  };
-  handlers.has_output_room = [this] { return link_ != nullptr && link_->HasOutputRoom(); };
   handlers.on_reaped = [this](int worker) {
     if (notifier_) notifier_->Forget(worker);
   };
@@ -149,9 +138,9 @@ void AgentSession::MakeGangs() {
     SendStopped(generation, swept);
   };
   handlers.on_idle = [this] { FinishIfIdle(); };
-  gangs_ = std::make_unique<GangSet>(loop_, *relay_,
-                                     GangSetOptions{welcome_->job_id, options_.cgroup_directory,
-                                                    welcome_->is_elastic, options_.node},
+  gangs_ = std::make_unique<GangSet>(loop_, *link_, *relay_,
+                                     GangSet::Options{welcome_->job_id, options_.cgroup_directory,
+                                                      welcome_->is_elastic, options_.node},
                                      std::move(handlers));
   if (!welcome_->is_elastic) return;
   notifier_.emplace(loop_);
@@ -181,7 +170,7 @@ void AgentSession::On(Generation generation, wire::Probe&& probe) {
     return;
   }
   prober_ = std::make_unique<Prober>(loop_, probe, [this, generation](wire::ProbeResult result) {
-    Send(generation, std::move(result));
+    link_->Send({generation, std::move(result)});
   });
 }
 
@@ -198,7 +187,7 @@ void AgentSession::On(Generation generation, wire::Inspect&& inspect) {
       loop_, inspect,
       [this, generation](wire::Inspection inspection) {
         inspector_.reset();
-        Send(generation, std::move(inspection));
+        link_->Send({generation, std::move(inspection)});
       },
       &GatherInspection);
 }
@@ -224,7 +213,7 @@ void AgentSession::On(Generation generation, wire::DirectoryList&& list) {
   }
   Result<wire::Body> answer = directory_receiver_->OnList(std::move(list));
   if (!answer.ok()) return Leave(answer.status(), kLinkFailed);
-  Send(generation, std::move(answer).value());
+  link_->Send({generation, std::move(answer).value()});
 }
 
 void AgentSession::On(Generation generation, wire::File&& file) {
@@ -238,7 +227,7 @@ void AgentSession::On(Generation generation, wire::File&& file) {
   }
   Result<std::optional<wire::Body>> answer = directory_receiver_->OnFile(file);
   if (!answer.ok()) return Leave(answer.status(), kLinkFailed);
-  if (answer->has_value()) Send(generation, std::move(**answer));
+  if (answer->has_value()) link_->Send({generation, std::move(**answer)});
 }
 
 void AgentSession::On(Generation generation, wire::StartGeneration&& start) {
@@ -275,9 +264,9 @@ void AgentSession::On(Generation generation, wire::BreakConnections&& /*order*/)
     answer.refused = static_cast<uint32_t>(living.size());
     answer.why = problem;
     Log(LogLevel::kDebug, "agent", "connections of generation {} stay: {}", generation, problem);
-    return Send(generation, std::move(answer));
+    return link_->Send({generation, std::move(answer)});
   }
-  const BreakResult result =
+  const ConnectionBreaker::Outcome result =
       breaker_.Break(living, relay_->mesh().Addresses(), relay_->mesh().Listening());
   answer.shut = result.shut;
   answer.destroyed = result.destroyed;
@@ -287,7 +276,7 @@ void AgentSession::On(Generation generation, wire::BreakConnections&& /*order*/)
       static_cast<uint32_t>(std::min<int64_t>(took, std::numeric_limits<uint32_t>::max()));
   answer.why = result.why;
   answer.hint = result.hint;
-  Send(generation, std::move(answer));
+  link_->Send({generation, std::move(answer)});
 }
 
 // Logs a lost notice; the launcher repeats it.
@@ -349,7 +338,7 @@ void AgentSession::On(Generation generation, wire::KvReset&& /*reset*/) {
 }
 
 void AgentSession::Arrived(int worker) {
-  Send(relay_->GenerationOf(worker), wire::WorkerArrived{worker});
+  link_->Send({relay_->GenerationOf(worker), wire::WorkerArrived{worker}});
 }
 
 void AgentSession::Ask(KvQuestion question) {
@@ -361,11 +350,7 @@ void AgentSession::Ask(KvQuestion question) {
   request.key = std::move(question.key);
   if (question.value) request.value = *question.value;
   if (question.op == KvOp::kPut && welcome_->takes_deflated) DeflateValue(request);
-  Send(question.generation, std::move(request));
-}
-
-void AgentSession::Send(Generation generation, wire::Body body) {
-  if (link_ && !is_leaving_) link_->Send({generation, std::move(body)});
+  link_->Send({question.generation, std::move(request)});
 }
 
 void AgentSession::SendStopped(Generation generation, uint32_t swept) {
@@ -373,21 +358,21 @@ void AgentSession::SendStopped(Generation generation, uint32_t swept) {
   stopped.swept = swept;
   stopped.offered_port = port_ ? port_->port() : uint16_t{0};
   if (relay_) stopped.relay = relay_->stats();
-  Send(generation, stopped);
+  link_->Send({generation, stopped});
 }
 
 void AgentSession::StopGangs() {
   if (gangs_) gangs_->StopAll(milliseconds(welcome_->grace_ms));
 }
 
-void AgentSession::OnLinkClosed(const Status& why) {
-  link_.reset();
+void AgentSession::OnClosed(Status why) {
+  is_link_closed_ = true;
   if (is_leaving_) return FinishIfIdle();
   is_leaving_ = true;
   exit_code_ = why.ok() ? 0 : kLinkFailed;
   if (!why.ok()) {
     Log(LogLevel::kInfo, "agent", "link lost: {}", why.ToString());
-    why_ = Status(why).WithContext("link to the launcher");
+    why_ = std::move(why).WithContext("link to the launcher");
   }
   EndPreparation();
   StopGangs();
@@ -403,12 +388,10 @@ void AgentSession::Leave(const Status& why, int exit_code) {
   why_ = why;
   Log(LogLevel::kInfo, "agent", "leaving: {}", why.ToString());
   directory_receiver_.reset();
-  if (link_) {
-    link_->Close({static_cast<uint16_t>(why.code()), why.message()}, kByeLimit, [this] {
-      link_.reset();
-      FinishIfIdle();
-    });
-  }
+  link_->Close({static_cast<uint16_t>(why.code()), why.message()}, kByeLimit, [this] {
+    is_link_closed_ = true;
+    FinishIfIdle();
+  });
   StopGangs();
   FinishIfIdle();
 }
@@ -417,13 +400,13 @@ void AgentSession::Retire(Duration notice, const Status& why, int exit_code) {
   const bool is_busy = notifier_ && !gangs_->is_empty() && !is_leaving_;
   if (!is_busy || retire_timer_.is_active()) return Leave(why, exit_code);
   Log(LogLevel::kInfo, "agent", "this host is leaving: {}", why.ToString());
-  Send(0, wire::HostLeaving{
-              static_cast<uint32_t>(std::chrono::duration_cast<milliseconds>(notice).count())});
+  const auto in_ms = std::chrono::duration_cast<milliseconds>(notice).count();
+  link_->Send({0, wire::HostLeaving{static_cast<uint32_t>(in_ms)}});
   retire_timer_ = loop_.After(notice, [this, why, exit_code] { Leave(why, exit_code); });
 }
 
 void AgentSession::FinishIfIdle() {
-  if (!is_leaving_ || link_ || done_timer_.is_active()) return;
+  if (!is_leaving_ || !is_link_closed_ || done_timer_.is_active()) return;
   if (gangs_ && !gangs_->is_empty()) return;
   if (stale_requests() > 0) {
     Log(LogLevel::kInfo, "agent", "dropped {} stale requests", stale_requests());

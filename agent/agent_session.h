@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "agent/connection_breaker.h"
 #include "agent/control_socket.h"
@@ -35,7 +36,7 @@ struct AgentSessionOptions {
 };
 
 /// Owns the link, the relay and the gangs. Threads: the loop's.
-class AgentSession : private KvUpstream {
+class AgentSession : private KvUpstream, private wire::Link::Owner {
  public:
   /// `on_done(exit_code)`: the link is closed and none of our processes is left. Called once. 0:
   /// the launcher sent Bye; 125: the link was lost or broken. The loop outlives the session.
@@ -63,7 +64,11 @@ class AgentSession : private KvUpstream {
   }
 
  private:
-  void OnMessage(wire::Message&& message);
+  void OnMessage(wire::Message&& message) override;
+  void OnClosed(Status why) override;
+  void OnOutputRoom() override {
+    if (gangs_) gangs_->OnOutputRoom();
+  }
   void On(Generation generation, wire::Hello&& hello);
   void On(Generation generation, wire::Welcome&& welcome);
   void On(Generation generation, wire::Probe&& probe);
@@ -86,9 +91,7 @@ class AgentSession : private KvUpstream {
 
   void Ask(KvQuestion question) override;
   void Arrived(int worker) override;
-  void OnLinkClosed(const Status& why);
   void SendStopped(Generation generation, uint32_t swept);
-  void Send(Generation generation, wire::Body body);
   void MakeGangs();
   void OpenControl();
   void StopGangs();
@@ -104,7 +107,7 @@ class AgentSession : private KvUpstream {
   Loop& loop_;
   AgentSessionOptions options_;
   std::function<void(int)> on_done_;
-  std::unique_ptr<wire::Link> link_;
+  std::unique_ptr<wire::Link> link_;  // Sends nothing more once it is closing or closed.
   std::optional<wire::Welcome> welcome_;
   std::unique_ptr<Relay> relay_;
   std::unique_ptr<GangSet> gangs_;    // Since Welcome.
@@ -118,6 +121,7 @@ class AgentSession : private KvUpstream {
   std::unique_ptr<DirectoryReceiver> directory_receiver_;
   uint64_t stale_requests_ = 0;
   bool is_leaving_ = false;
+  bool is_link_closed_ = false;
   int exit_code_ = 0;
   Status why_;
   Watch done_timer_;

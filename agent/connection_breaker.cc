@@ -91,9 +91,9 @@ std::string HintFor(int error) {
 
 }  // namespace
 
-BreakResult ConnectionBreaker::Break(std::span<const LivingWorker> workers,
-                                     std::span<const TcpAddress> addresses,
-                                     std::span<const TcpAddress> listening) {
+ConnectionBreaker::Outcome ConnectionBreaker::Break(std::span<const LivingWorker> workers,
+                                                    std::span<const TcpAddress> addresses,
+                                                    std::span<const TcpAddress> listening) {
   const auto begin = std::chrono::steady_clock::now();
   Round round{TcpSockets(diag_), addresses, listening, std::nullopt, {}};
   if (!addresses.empty() || !listening.empty()) {
@@ -169,7 +169,7 @@ void ConnectionBreaker::End(int pidfd, const ProcessConnection& connection, Roun
                                         : Refusal("SOCK_DESTROY", destroy_error));
 }
 
-void ConnectionBreaker::Refuse(const Attempt& attempt, BreakResult& result) {
+void ConnectionBreaker::Refuse(const Attempt& attempt, ConnectionBreaker::Outcome& result) {
   if (result.refused++ > 0) return;
   result.why = attempt.why;
   result.hint = HintFor(attempt.error);

@@ -26,31 +26,31 @@ struct LivingWorker {
   bool is_parked = false;  ///< It already waits in rank_and_size: Break() skips it.
 };
 
-/// What Break() did, for ConnectionsBroken.
-struct BreakResult {
-  /// Shut ends of connections and listeners; a connection between two workers here counts twice.
-  uint32_t shut = 0;
-  /// Connections ended by sock_diag, because their descriptor could not be duplicated.
-  uint32_t destroyed = 0;
-  /// Workers with connections that could not be ended: they wait for Horovod's own timeout.
-  uint32_t refused = 0;
-  std::string why;   ///< Of the first refusal: the calls and the kernel's reasons; one line.
-  std::string hint;  ///< What would permit the quick way; one line. Empty: no refusal.
-  Duration took{};
-};
-
 /// Ends connections from outside: by pidfd_getfd(2) and shutdown(2), else by SOCK_DESTROY.
 /// Threads: one. Blocks: for milliseconds (0.2 s at 16,000 connections).
 class ConnectionBreaker {
  public:
+  /// What Break() did, for ConnectionsBroken.
+  struct Outcome {
+    /// Shut ends of connections and listeners; a connection between two workers here counts twice.
+    uint32_t shut = 0;
+    /// Connections ended by sock_diag, because their descriptor could not be duplicated.
+    uint32_t destroyed = 0;
+    /// Workers with connections that could not be ended: they wait for Horovod's own timeout.
+    uint32_t refused = 0;
+    std::string why;   ///< Of the first refusal: the calls and the kernel's reasons; one line.
+    std::string hint;  ///< What would permit the quick way; one line. Empty: no refusal.
+    Duration took{};
+  };
+
   /// Shuts every TCP connection of `workers`, established or in progress, with one end in
   /// `addresses` (sorted, as from MeshAddresses::Addresses()), and each of their sockets that
   /// listens on one of `listening` (sorted), so that workers waiting there for a peer fail as well.
   /// If a worker's own process has no such socket (a shell that waits for the training program),
   /// searches its descendants and process group. Idempotent: shut connections are not found again.
   /// Reports failures in the result and logs only the first refusal.
-  BreakResult Break(std::span<const LivingWorker> workers, std::span<const TcpAddress> addresses,
-                    std::span<const TcpAddress> listening = {});
+  Outcome Break(std::span<const LivingWorker> workers, std::span<const TcpAddress> addresses,
+                std::span<const TcpAddress> listening = {});
 
  private:
   /// The outcome for one worker.
@@ -66,13 +66,13 @@ class ConnectionBreaker {
     std::span<const TcpAddress> addresses;
     std::span<const TcpAddress> listening;
     std::optional<std::vector<ProcessKin>> processes;  ///< Read when first needed.
-    BreakResult result;
+    Outcome result;
   };
 
   void BreakWorker(const LivingWorker& worker, Round& round);
   void BreakProcess(pid_t pid, int pidfd, Round& round, Attempt& attempt);
   void End(int pidfd, const ProcessConnection& connection, Round& round, Attempt& attempt);
-  void Refuse(const Attempt& attempt, BreakResult& result);
+  void Refuse(const Attempt& attempt, Outcome& result);
 
   SockDiag diag_;
   bool has_logged_ = false;

@@ -53,8 +53,13 @@ void FallBackToOwnDirectory(wire::StartGeneration& start) {
 
 }  // namespace
 
-GangSet::GangSet(Loop& loop, Relay& relay, GangSetOptions options, Handlers handlers)
-    : loop_(loop), relay_(relay), options_(std::move(options)), handlers_(std::move(handlers)) {}
+GangSet::GangSet(Loop& loop, wire::Link& link, Relay& relay, GangSet::Options options,
+                 Handlers handlers)
+    : loop_(loop),
+      link_(link),
+      relay_(relay),
+      options_(std::move(options)),
+      handlers_(std::move(handlers)) {}
 
 Status GangSet::Start(Generation generation, wire::StartGeneration start) {
   if (IsStale(generation)) {
@@ -79,7 +84,7 @@ Status GangSet::Start(Generation generation, wire::StartGeneration start) {
   RaiseLimitFor(workers);
   FallBackToOwnDirectory(start);
   if (!options_.is_elastic) last_generation_ = generation;
-  LocalGangOptions options;
+  LocalGang::Options options;
   options.job_id = options_.job_id;
   options.generation = generation;
   options.ends_one_by_one = options_.is_elastic;
@@ -88,7 +93,7 @@ Status GangSet::Start(Generation generation, wire::StartGeneration start) {
     options.cgroup_directory = fmt::format("{}/gen-{}", options_.cgroup_directory, generation);
     if (options_.is_elastic) options.cgroup_directory += fmt::format("-{}", ++started_);
   }
-  gangs_.push_back(std::make_unique<LocalGang>(loop_, std::move(start), std::move(options),
+  gangs_.push_back(std::make_unique<LocalGang>(loop_, link_, std::move(start), std::move(options),
                                                HandlersOf(generation)));
   gangs_.back()->Start();
   return {};
@@ -96,8 +101,6 @@ Status GangSet::Start(Generation generation, wire::StartGeneration start) {
 
 LocalGang::Handlers GangSet::HandlersOf(Generation generation) {
   LocalGang::Handlers handlers;
-  handlers.send = handlers_.send;
-  handlers.has_output_room = handlers_.has_output_room;
   handlers.open_relay = [this, generation](const wire::WorkerSlot& slot) {
     return relay_.OpenWorker(slot.name(), slot.local_rank, generation);
   };
@@ -112,7 +115,7 @@ LocalGang::Handlers GangSet::HandlersOf(Generation generation) {
   handlers.has_siblings = [this] { return gangs_.size() > 1; };
   handlers.on_stopped = [this](uint32_t swept) {
     const auto stopped = std::find_if(gangs_.begin(), gangs_.end(), [](const auto& gang) {
-      return gang->state() == LocalGangState::kStopped;
+      return gang->state() == LocalGang::State::kStopped;
     });
     OnGangStopped(stopped->get(), swept);
   };

@@ -16,20 +16,18 @@
 
 namespace hvdray {
 
-/// The same for all gangs of the job.
-struct GangSetOptions {
-  std::string job_id;
-  std::string cgroup_directory;  ///< Exists and is ours; empty: gangs get no cgroup.
-  bool is_elastic = false;
-  NodeShare node;
-};
-
 /// Owns the gangs. Workers are identified by WorkerSlot::name(). Threads: the loop's.
 class GangSet {
  public:
+  /// The same for all gangs of the job.
+  struct Options {
+    std::string job_id;
+    std::string cgroup_directory;  ///< Exists and is ours; empty: gangs get no cgroup.
+    bool is_elastic = false;
+    NodeShare node;
+  };
+
   struct Handlers {
-    std::function<void(Generation, wire::Body)> send;  ///< A message for the launcher.
-    std::function<bool()> has_output_room;             ///< As Link::HasOutputRoom().
     std::function<void(int worker)> on_reaped;
     /// No process of that generation or an earlier one is left; `swept`: orphans killed. In a job
     /// of fixed size: when a gang has ended. In an elastic job: the answer to Stop().
@@ -37,8 +35,8 @@ class GangSet {
     /// The last gang has ended, for any reason.
     std::function<void()> on_idle;
   };
-  /// Loop and relay outlive it.
-  GangSet(Loop& loop, Relay& relay, GangSetOptions options, Handlers handlers);
+  /// Loop, link and relay outlive it.
+  GangSet(Loop& loop, wire::Link& link, Relay& relay, Options options, Handlers handlers);
 
   /// Forks the workers. Drops and counts a request of a generation that was stopped or, in a job of
   /// fixed size, started before. Errors: kProtocolError.
@@ -72,8 +70,9 @@ class GangSet {
   bool IsRunningUpTo(Generation generation) const;
 
   Loop& loop_;
+  wire::Link& link_;
   Relay& relay_;
-  const GangSetOptions options_;
+  const Options options_;
   Handlers handlers_;
   std::vector<std::unique_ptr<LocalGang>> gangs_;
   Generation last_generation_ = 0;  ///< Fixed size: last started or stopped; elastic: last stopped.

@@ -29,29 +29,30 @@ constexpr int kKernelPipeBytes = 64 << 10;
 
 }  // namespace
 
-std::string_view NameOf(LocalGangState state) {
+std::string_view NameOf(LocalGang::State state) {
   switch (state) {
-    case LocalGangState::kStarting:
+    case LocalGang::State::kStarting:
       return "starting";
-    case LocalGangState::kRunning:
+    case LocalGang::State::kRunning:
       return "running";
-    case LocalGangState::kLingering:
+    case LocalGang::State::kLingering:
       return "lingering";
-    case LocalGangState::kStopping:
+    case LocalGang::State::kStopping:
       return "stopping";
-    case LocalGangState::kSweeping:
+    case LocalGang::State::kSweeping:
       return "sweeping";
-    case LocalGangState::kDraining:
+    case LocalGang::State::kDraining:
       return "draining";
-    case LocalGangState::kStopped:
+    case LocalGang::State::kStopped:
       return "stopped";
   }
   return "?";
 }
 
-LocalGang::LocalGang(Loop& loop, wire::StartGeneration start, LocalGangOptions options,
-                     Handlers handlers)
+LocalGang::LocalGang(Loop& loop, wire::Link& link, wire::StartGeneration start,
+                     LocalGang::Options options, Handlers handlers)
     : loop_(loop),
+      link_(link),
       start_(std::move(start)),
       options_(std::move(options)),
       handlers_(std::move(handlers)),
@@ -59,23 +60,16 @@ LocalGang::LocalGang(Loop& loop, wire::StartGeneration start, LocalGangOptions o
       plan_(PlanExec(start_.command, FindPath(environment_.shared()), start_.working_directory)),
       workers_(loop,
                {[this](int rank, pid_t pid) {
-                  handlers_.send(options_.generation,
-                                 wire::WorkerStarted{rank, static_cast<uint32_t>(pid)});
+                  Send(wire::WorkerStarted{rank, static_cast<uint32_t>(pid)});
                 },
                 [this](int rank, const wire::ExitStatus& status) { OnExited(rank, status); }}),
-      pump_(loop, {[this](wire::Output output) {
-                     if (output.stream == wire::StreamId::kStderr) {
-                       error_clocks_[output.rank].Feed(output.bytes, loop_.Now());
-                     }
-                     handlers_.send(options_.generation, std::move(output));
-                   },
-                   handlers_.has_output_room, [this] { Schedule(); }}) {
+      pump_(loop, link, options_.generation, [this] { Schedule(); }) {
   for (const wire::WorkerSlot& slot : start_.workers) names_.insert(slot.name());
 }
 
 LocalGang::~LocalGang() = default;
 
-void LocalGang::Enter(LocalGangState next) {
+void LocalGang::Enter(LocalGang::State next) {
   Log(LogLevel::kDebug, "agent", "gang[gen={}] {} -> {} at {:.6f}", options_.generation,
       NameOf(state_), NameOf(next), Seconds(loop_.Now().time_since_epoch()).count());
   state_ = next;
@@ -111,7 +105,7 @@ void LocalGang::StartSome() {
     start_timer_ = loop_.After(Duration::zero(), [this] { StartSome(); });
     return;
   }
-  Enter(LocalGangState::kRunning);
+  Enter(LocalGang::State::kRunning);
   Schedule();
 }
 
@@ -141,7 +135,7 @@ void LocalGang::StartOne(const wire::WorkerSlot& slot) {
   }
   request.pipe_bytes = PipeBytes();
   ExecFailure failure;
-  std::optional<WorkerPipes> pipes = workers_.Start(name, request, failure);
+  std::optional<WorkerSet::Pipes> pipes = workers_.Start(name, request, failure);
   if (!pipes) {
     handlers_.close_relay(name);
     FailToStart(name, failure.stage, failure.error);
@@ -150,7 +144,7 @@ void LocalGang::StartOne(const wire::WorkerSlot& slot) {
   pump_.Add(name, std::move(pipes->stdout_pipe), std::move(pipes->stderr_pipe));
   if (pipes->stdin_pipe.is_valid()) {
     stdin_pumps_.try_emplace(name, loop_, std::move(pipes->stdin_pipe), [this, name](uint32_t n) {
-      handlers_.send(options_.generation, wire::Credit{name, wire::StreamId::kStdin, n});
+      Send(wire::Credit{name, wire::StreamId::kStdin, n});
     });
   }
 }
@@ -168,12 +162,8 @@ std::string LocalGang::ErrorFileOf(int name) {
 // Includes when the worker's error began and its recorded message, where known.
 wire::WorkerExited LocalGang::ExitOf(int rank, const wire::ExitStatus& status, bool was_stopping) {
   wire::WorkerExited exited{rank, status, was_stopping};
-  pump_.ReadErrors(rank);
   std::optional<Duration> age;
-  const auto clock = error_clocks_.find(rank);
-  if (clock != error_clocks_.end() && clock->second.erred()) {
-    age = loop_.Now() - *clock->second.erred();
-  }
+  if (const auto erred = pump_.ReadErrors(rank)) age = loop_.Now() - *erred;
   if (const auto file = error_files_.find(rank); file != error_files_.end()) {
     if (std::optional<ErrorFile::Record> record = file->second.Read()) {
       age = std::max(age.value_or(Duration::zero()), record->age);
@@ -190,9 +180,9 @@ void LocalGang::FailToStart(int rank, ExecStage stage, int error) {
   status.stage = stage;
   status.error = error;
   for (const auto stream : {wire::StreamId::kStdout, wire::StreamId::kStderr}) {
-    handlers_.send(options_.generation, wire::Output{rank, stream, true, {}});
+    Send(wire::Output{rank, stream, true, {}});
   }
-  handlers_.send(options_.generation, wire::WorkerExited{rank, status, IsToldToEnd(rank)});
+  Send(wire::WorkerExited{rank, status, IsToldToEnd(rank)});
 }
 
 bool LocalGang::IsToldToEnd(int rank) const {
@@ -204,7 +194,7 @@ void LocalGang::OnExited(int rank, wire::ExitStatus status) {
   if (status.signal == SIGKILL && !was_stopping) status.is_oom = oom_watch_->ClaimKill();
   if (const auto pump = stdin_pumps_.find(rank); pump != stdin_pumps_.end()) pump->second.Close();
   handlers_.close_relay(rank);
-  handlers_.send(options_.generation, ExitOf(rank, status, was_stopping));
+  Send(ExitOf(rank, status, was_stopping));
   if (options_.ends_one_by_one && !was_stopping) EndGroupAfter(rank, options_.linger);
   Schedule();
 }
@@ -251,8 +241,8 @@ void LocalGang::SignalToEnd(int signo) {
 }
 
 void LocalGang::Stop(Duration grace) {
-  if (state_ == LocalGangState::kSweeping || state_ == LocalGangState::kDraining ||
-      state_ == LocalGangState::kStopped) {
+  if (state_ == LocalGang::State::kSweeping || state_ == LocalGang::State::kDraining ||
+      state_ == LocalGang::State::kStopped) {
     return;
   }
   workers_.ReapDead();
@@ -267,7 +257,7 @@ void LocalGang::Stop(Duration grace) {
       SignalToEnd(SIGTERM);
     }
     poll_pause_ = kFirstPoll;
-    Enter(LocalGangState::kStopping);
+    Enter(LocalGang::State::kStopping);
   } else {
     if (term_at_) term_at_ = now;
     kill_at_ = std::min(*kill_at_, now + grace);
@@ -296,7 +286,7 @@ Status LocalGang::WriteStdin(int rank, std::string bytes, bool is_end) {
   if (pump != stdin_pumps_.end()) return pump->second.Write(std::move(bytes), is_end);
   if (!bytes.empty()) {
     const auto size = static_cast<uint32_t>(bytes.size());
-    handlers_.send(options_.generation, wire::Credit{rank, wire::StreamId::kStdin, size});
+    Send(wire::Credit{rank, wire::StreamId::kStdin, size});
   }
   return {};
 }
@@ -313,30 +303,30 @@ void LocalGang::Schedule(Duration delay) {
 
 void LocalGang::Advance() {
   switch (state_) {
-    case LocalGangState::kStarting:
+    case LocalGang::State::kStarting:
       return;
-    case LocalGangState::kRunning:
+    case LocalGang::State::kRunning:
       if (workers_.live_count() > 0) return;
-      Enter(LocalGangState::kLingering);
+      Enter(LocalGang::State::kLingering);
       linger_until_ = std::max(loop_.Now() + options_.linger, groups_until_);
       poll_pause_ = kFirstPoll;
       AdvanceLingering();
       return;
-    case LocalGangState::kLingering:
+    case LocalGang::State::kLingering:
       AdvanceLingering();
       return;
-    case LocalGangState::kStopping:
+    case LocalGang::State::kStopping:
       AdvanceStopping();
       return;
-    case LocalGangState::kSweeping:
+    case LocalGang::State::kSweeping:
       return;
-    case LocalGangState::kDraining:
+    case LocalGang::State::kDraining:
       if (!pump_.HasEnded()) return;
-      Enter(LocalGangState::kStopped);
+      Enter(LocalGang::State::kStopped);
       reap_timer_.Cancel();
       std::exchange(handlers_.on_stopped, nullptr)(swept_);
       return;
-    case LocalGangState::kStopped:
+    case LocalGang::State::kStopped:
       return;
   }
 }
@@ -397,7 +387,7 @@ void LocalGang::GiveUpOnUnreaped() {
         Seconds(options_.reap_limit).count());
     wire::ExitStatus status;
     status.signal = SIGKILL;
-    handlers_.send(options_.generation, wire::WorkerExited{rank, status, true});
+    Send(wire::WorkerExited{rank, status, true});
   }
 }
 
@@ -406,7 +396,7 @@ bool LocalGang::IsWorker(pid_t pid) const {
 }
 
 void LocalGang::Sweep() {
-  Enter(LocalGangState::kSweeping);
+  Enter(LocalGang::State::kSweeping);
   const auto is_worker = [this](pid_t pid) { return workers_.IsLive(pid); };
   // An orphan adopted as subreaper does not show its gang: while sibling gangs live, only the
   // cgroup, if there is one, identifies ours.
@@ -415,7 +405,7 @@ void LocalGang::Sweep() {
   sweeper_->Run(options_.sweep_limit, [this](uint32_t swept, bool is_clean) {
     swept_ = swept;
     if (!is_clean) Log(LogLevel::kError, "agent", "some processes of the gang can't be killed");
-    Enter(LocalGangState::kDraining);
+    Enter(LocalGang::State::kDraining);
     pump_.ForceEnd();
     Schedule();
   });

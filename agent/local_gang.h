@@ -11,6 +11,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "agent/cgroup.h"
 #include "agent/error_clock.h"
@@ -20,49 +21,44 @@
 #include "agent/stdin_pump.h"
 #include "agent/worker_set.h"
 #include "base/loop.h"
+#include "wire/link.h"
 #include "wire/message.h"
 
 namespace hvdray {
-
-/// kLingering: all workers have exited by themselves, but their output pipes or groups are still in
-/// use. kSweeping: kills orphans. kDraining: sends the remaining output.
-enum class LocalGangState : uint8_t {
-  kStarting,
-  kRunning,
-  kLingering,
-  kStopping,
-  kSweeping,
-  kDraining,
-  kStopped,
-};
-std::string_view NameOf(LocalGangState state);
-
-/// Identity, directories and limits of one gang.
-struct LocalGangOptions {
-  std::string job_id;
-  Generation generation = 0;
-  std::string cgroup_directory;  ///< Start() creates it; empty: no cgroup.
-  /// After workers exit by themselves, how long their leftover processes may still write: enough
-  /// for a `tee` to see its end of file.
-  Duration linger{std::chrono::milliseconds(500)};
-  /// In an elastic job: kills a worker's leftovers in its group after the linger, even while other
-  /// workers of the gang live.
-  bool ends_one_by_one = false;
-  Duration sweep_limit{std::chrono::seconds(5)};
-  /// How long after SIGKILL the gang waits for a worker that hangs in the kernel.
-  Duration reap_limit{std::chrono::seconds(10)};
-  NodeShare node;
-};
 
 /// Owns the processes, their pipes and the cgroup. `rank` and `worker` mean WorkerSlot::name().
 /// Threads: the loop's.
 class LocalGang {
  public:
+  /// kLingering: all workers have exited by themselves, but their output pipes or groups are still
+  /// in use. kSweeping: kills orphans. kDraining: sends the remaining output.
+  enum class State : uint8_t {
+    kStarting,
+    kRunning,
+    kLingering,
+    kStopping,
+    kSweeping,
+    kDraining,
+    kStopped,
+  };
+
+  /// Identity, directories and limits of one gang.
+  struct Options {
+    std::string job_id;
+    Generation generation = 0;
+    std::string cgroup_directory;  ///< Start() creates it; empty: no cgroup.
+    /// After workers exit by themselves, how long their leftover processes may still write: enough
+    /// for a `tee` to see its end of file.
+    Duration linger{std::chrono::milliseconds(500)};
+    /// In an elastic job: kills a worker's leftovers in its group after the linger, even while
+    /// other workers of the gang live.
+    bool ends_one_by_one = false;
+    Duration sweep_limit{std::chrono::seconds(5)};
+    /// How long after SIGKILL the gang waits for a worker that hangs in the kernel.
+    Duration reap_limit{std::chrono::seconds(10)};
+    NodeShare node;
+  };
   struct Handlers {
-    /// A message of this gang's generation: WorkerStarted, WorkerExited (once for every requested
-    /// worker), Output, Credit.
-    std::function<void(Generation, wire::Body)> send;
-    std::function<bool()> has_output_room;  ///< As Link::HasOutputRoom().
     /// Before the fork: opens the worker's rendezvous and returns its port.
     std::function<Result<uint16_t>(const wire::WorkerSlot&)> open_relay;
     std::function<void(int rank)> close_relay;  ///< The process was reaped or not started.
@@ -70,11 +66,13 @@ class LocalGang {
     std::function<bool(pid_t)> is_elsewhere;
     /// Whether sibling gangs are alive, so that orphans may be theirs. Empty: never.
     std::function<bool()> has_siblings;
-    /// Once, last: no process is left and `send` got all output; `swept`: orphans killed.
+    /// Once, last: no process is left and all output is sent; `swept`: orphans killed.
     std::function<void(uint32_t swept)> on_stopped;
   };
-  /// The loop outlives the gang. The destructor kills living workers, without grace.
-  LocalGang(Loop& loop, wire::StartGeneration start, LocalGangOptions options, Handlers handlers);
+  /// Sends WorkerStarted, WorkerExited (once for every requested worker), Output and Credit to
+  /// `link`. Loop and link outlive the gang. The destructor kills living workers, without grace.
+  LocalGang(Loop& loop, wire::Link& link, wire::StartGeneration start, Options options,
+            Handlers handlers);
   ~LocalGang();
 
   /// Forks the workers in small batches on the loop.
@@ -99,10 +97,11 @@ class LocalGang {
   bool IsLive(pid_t pid) const { return workers_.IsLive(pid); }
   const WorkerSet& workers() const { return workers_; }
   Generation generation() const { return options_.generation; }
-  LocalGangState state() const { return state_; }
+  State state() const { return state_; }
 
  private:
-  void Enter(LocalGangState next);
+  void Enter(State next);
+  void Send(wire::Body body) { link_.Send({options_.generation, std::move(body)}); }
   void StartSome();
   void StartOne(const wire::WorkerSlot& slot);
   bool IsToldToEnd(int rank) const;
@@ -128,12 +127,13 @@ class LocalGang {
   int PipeBytes() const;
 
   Loop& loop_;
+  wire::Link& link_;
   const wire::StartGeneration start_;
   std::set<int> names_;           // All requested workers.
   std::set<int> told_to_end_;     // By StopWorkers().
   std::set<int> cancelled_;       // Those of told_to_end_ that were not forked yet.
   std::map<int, Watch> endings_;  // Worker -> timer of its group's SIGKILL.
-  const LocalGangOptions options_;
+  const Options options_;
   Handlers handlers_;
   const GangEnvironment environment_;
   const ExecPlan plan_;
@@ -142,10 +142,9 @@ class LocalGang {
   WorkerSet workers_;
   OutputPump pump_;
   std::map<int, StdinPump> stdin_pumps_;
-  std::map<int, ErrorClock> error_clocks_;
   std::map<int, ErrorFile> error_files_;
   std::optional<Sweeper> sweeper_;
-  LocalGangState state_ = LocalGangState::kStarting;
+  State state_ = State::kStarting;
   size_t next_start_ = 0;        // Index into start_.workers.
   bool is_interrupted_ = false;  // All groups were sent SIGINT.
   bool is_killed_ = false;
@@ -160,6 +159,8 @@ class LocalGang {
   TimePoint advance_at_{};
   Watch reap_timer_;
 };
+
+std::string_view NameOf(LocalGang::State state);
 
 }  // namespace hvdray
 

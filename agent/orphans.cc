@@ -8,13 +8,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <cstdlib>
 #include <string>
 #include <utility>
 
 #include "base/fd.h"
+#include "base/text.h"
 
 namespace hvdray {
 namespace {
@@ -25,10 +25,8 @@ constexpr Duration kFirstPause = milliseconds(1);
 constexpr Duration kLongestPause = milliseconds(50);
 
 std::optional<pid_t> ParsePid(std::string_view text) {
-  pid_t pid = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), pid);
-  if (error != std::errc() || end != text.data() + text.size() || pid <= 0) return std::nullopt;
-  return pid;
+  const auto pid = ParseInteger<pid_t>(text);
+  return pid && *pid > 0 ? pid : std::nullopt;
 }
 
 // The numeric names in a directory of /proc.

@@ -17,10 +17,15 @@ constexpr int kReadsPerWakeup = 4;  // One busy worker must not starve the other
 // the sweep could not reach.
 constexpr size_t kForcedLimitBytes = size_t{1} << 20;
 
+wire::StreamId StreamOf(size_t index) {
+  return index == 0 ? wire::StreamId::kStdout : wire::StreamId::kStderr;
+}
+
 }  // namespace
 
-OutputPump::OutputPump(Loop& loop, Handlers handlers)
-    : loop_(loop), handlers_(std::move(handlers)) {}
+OutputPump::OutputPump(Loop& loop, wire::Link& link, Generation generation,
+                       std::function<void()> on_progress)
+    : loop_(loop), link_(link), generation_(generation), on_progress_(std::move(on_progress)) {}
 
 void OutputPump::Add(int rank, UniqueFd stdout_pipe, UniqueFd stderr_pipe) {
   Rank& state = ranks_[rank];
@@ -37,15 +42,15 @@ void OutputPump::AddCredit(int rank, uint32_t bytes) {
   Rearm(rank);
 }
 
-void OutputPump::OnRoom() { RearmAll(); }
-
 void OutputPump::Discard() {
   is_discarding_ = true;
   RearmAll();
 }
 
-void OutputPump::ReadErrors(int rank) {
-  if (ranks_.contains(rank)) OnReadable(rank, 1);
+std::optional<TimePoint> OutputPump::ReadErrors(int rank) {
+  if (!ranks_.contains(rank)) return std::nullopt;
+  OnReadable(rank, 1);
+  return ranks_.at(rank).errors.erred();
 }
 
 void OutputPump::ForceEnd() {
@@ -55,7 +60,7 @@ void OutputPump::ForceEnd() {
 
 bool OutputPump::IsHeldBack() const {
   if (is_discarding_ || open_count_ == 0) return false;
-  if (!handlers_.has_room()) return true;
+  if (!link_.HasOutputRoom()) return true;
   return std::any_of(ranks_.begin(), ranks_.end(), [](const auto& entry) {
     const Rank& state = entry.second;
     return state.credit == 0 && (state.streams[0].fd.is_valid() || state.streams[1].fd.is_valid());
@@ -68,7 +73,7 @@ void OutputPump::RearmAll() {
 
 void OutputPump::Rearm(int rank) {
   Rank& state = ranks_.at(rank);
-  const bool may_read = is_discarding_ || (state.credit > 0 && handlers_.has_room());
+  const bool may_read = MayRead(state);
   for (size_t i = 0; i < state.streams.size(); ++i) {
     Stream& stream = state.streams[i];
     if (!stream.fd.is_valid() || !may_read) {
@@ -86,11 +91,10 @@ void OutputPump::Rearm(int rank) {
 void OutputPump::OnReadable(int rank, size_t index) {
   Rank& state = ranks_.at(rank);
   for (int i = 0; i < kReadsPerWakeup; ++i) {
-    if (!is_discarding_ && (state.credit == 0 || !handlers_.has_room())) break;
+    if (!MayRead(state)) break;
     if (ReadOnce(rank, state, index)) break;
   }
-  const bool may_read = is_discarding_ || (state.credit > 0 && handlers_.has_room());
-  if (is_forced_ || !may_read) Rearm(rank);
+  if (is_forced_ || !MayRead(state)) Rearm(rank);
 }
 
 bool OutputPump::ReadOnce(int rank, Rank& state, size_t index) {
@@ -117,7 +121,9 @@ bool OutputPump::ReadOnce(int rank, Rank& state, size_t index) {
   bytes_read_ += count;
   if (!is_discarding_) {
     state.credit -= count;
-    Send(rank, index, std::string(buffer.data(), count), false);
+    if (index == 1) state.errors.Feed(ByteView(buffer.data(), count), loop_.Now());
+    link_.Send({generation_,
+                wire::Output{rank, StreamOf(index), false, std::string(buffer.data(), count)}});
   }
   if (is_forced_) {
     stream.forced_bytes += count;
@@ -126,17 +132,12 @@ bool OutputPump::ReadOnce(int rank, Rank& state, size_t index) {
   return count < wanted && !is_forced_;
 }
 
-void OutputPump::Send(int rank, size_t index, std::string bytes, bool is_end) {
-  const wire::StreamId stream = index == 0 ? wire::StreamId::kStdout : wire::StreamId::kStderr;
-  handlers_.send(wire::Output{rank, stream, is_end, std::move(bytes)});
-}
-
 void OutputPump::End(int rank, Rank& state, size_t index) {
   state.streams[index].watch.Cancel();
   state.streams[index].fd.Reset();
   --open_count_;
-  if (!is_discarding_) Send(rank, index, {}, true);
-  handlers_.on_progress();
+  if (!is_discarding_) link_.Send({generation_, wire::Output{rank, StreamOf(index), true, {}}});
+  on_progress_();
 }
 
 }  // namespace hvdray

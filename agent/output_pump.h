@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Moves bytes from the workers' pipes to Output frames, only as fast as credit and link permit: a
-// slow reader slows the writers and never fills memory. Does not interpret the bytes.
-// docs/protocol.md, "Credit".
+// slow reader slows the writers and never fills memory. Notes when an error began on stderr, and
+// does not interpret the bytes otherwise. docs/protocol.md, "Credit".
 #ifndef HVDRAY_AGENT_OUTPUT_PUMP_H_
 #define HVDRAY_AGENT_OUTPUT_PUMP_H_
 
 #include <array>
 #include <functional>
 #include <map>
+#include <optional>
 
+#include "agent/error_clock.h"
 #include "base/fd.h"
 #include "base/loop.h"
+#include "wire/link.h"
 #include "wire/message.h"
 
 namespace hvdray {
@@ -23,13 +26,9 @@ inline constexpr size_t kOutputFrameBytes = size_t{64} << 10;
 /// Owns the read ends of the pipes. Threads: the loop's.
 class OutputPump {
  public:
-  struct Handlers {
-    std::function<void(wire::Output)> send;
-    std::function<bool()> has_room;     ///< As Link::HasOutputRoom().
-    std::function<void()> on_progress;  ///< A stream ended.
-  };
-  /// The loop outlives the pump.
-  OutputPump(Loop& loop, Handlers handlers);
+  /// `on_progress`: a stream has ended. Loop and link outlive the pump.
+  OutputPump(Loop& loop, wire::Link& link, Generation generation,
+             std::function<void()> on_progress);
 
   /// Takes ownership of the non-blocking read ends and starts reading. A rank starts with a credit
   /// of wire::kOutputWindowBytes for both streams.
@@ -37,11 +36,12 @@ class OutputPump {
   /// Ignores unknown ranks and credit beyond kMaxCreditHeld.
   void AddCredit(int rank, uint32_t bytes);
   /// The link has room again.
-  void OnRoom();
+  void OnRoom() { RearmAll(); }
   /// The launcher is gone: reads and drops further output, so that no writer blocks.
   void Discard();
-  /// Reads that rank's stderr pipe now, as far as credit and link permit.
-  void ReadErrors(int rank);
+  /// Reads that rank's stderr pipe now, as far as credit and link permit. Returns when its last
+  /// error began; nullopt: no traceback yet.
+  std::optional<TimePoint> ReadErrors(int rank);
   /// All writers should be gone: ends each stream once its pipe is empty, even without EOF.
   void ForceEnd();
 
@@ -60,6 +60,7 @@ class OutputPump {
   struct Rank {
     uint64_t credit = wire::kOutputWindowBytes;
     std::array<Stream, 2> streams;  // stdout, stderr
+    ErrorClock errors;
   };
 
   void Rearm(int rank);
@@ -67,11 +68,16 @@ class OutputPump {
   void OnReadable(int rank, size_t index);
   /// True: the pipe is empty for now, or has ended.
   bool ReadOnce(int rank, Rank& state, size_t index);
-  void Send(int rank, size_t index, std::string bytes, bool is_end);
   void End(int rank, Rank& state, size_t index);
 
+  bool MayRead(const Rank& state) const {
+    return is_discarding_ || (state.credit > 0 && link_.HasOutputRoom());
+  }
+
   Loop& loop_;
-  Handlers handlers_;
+  wire::Link& link_;
+  const Generation generation_;
+  const std::function<void()> on_progress_;
   std::map<int, Rank> ranks_;
   size_t open_count_ = 0;
   uint64_t bytes_read_ = 0;

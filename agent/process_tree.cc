@@ -4,24 +4,22 @@
 #include <dirent.h>
 #include <fmt/format.h>
 
-#include <charconv>
 #include <map>
 #include <set>
 #include <string>
 
 #include "base/fd.h"
+#include "base/text.h"
 
 namespace hvdray {
 namespace {
 
 // Consumes the number at the start of `text` and the blank after it.
 std::optional<pid_t> TakePid(std::string_view* text) {
-  pid_t pid = 0;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), pid);
-  const auto length = static_cast<size_t>(end - text->data());
-  if (error != std::errc() || pid < 0 || length == text->size() || *end != ' ') {
-    return std::nullopt;
-  }
+  const size_t length = text->find(' ');
+  if (length == std::string_view::npos) return std::nullopt;
+  const auto pid = ParseInteger<pid_t>(text->substr(0, length));
+  if (!pid || *pid < 0) return std::nullopt;
   text->remove_prefix(length + 1);
   return pid;
 }

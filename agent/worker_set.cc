@@ -54,8 +54,8 @@ WorkerSet::~WorkerSet() {
   }
 }
 
-std::optional<WorkerPipes> WorkerSet::Start(int rank, const SpawnRequest& request,
-                                            ExecFailure& failure) {
+std::optional<WorkerSet::Pipes> WorkerSet::Start(int rank, const SpawnRequest& request,
+                                                 ExecFailure& failure) {
   HVDRAY_CHECK(!workers_.contains(rank));
   SpawnedProcess child;
   failure = Spawn(request, child);
@@ -69,8 +69,8 @@ std::optional<WorkerPipes> WorkerSet::Start(int rank, const SpawnRequest& reques
       loop_.OnFd(worker.report.get(), FdEvent::kRead, [this, rank] { OnReport(rank); });
   worker.exit_watch =
       loop_.OnFd(worker.pidfd.get(), FdEvent::kRead, [this, rank] { OnExit(rank); });
-  return WorkerPipes{std::move(child.stdin_pipe), std::move(child.stdout_pipe),
-                     std::move(child.stderr_pipe)};
+  return WorkerSet::Pipes{std::move(child.stdin_pipe), std::move(child.stdout_pipe),
+                          std::move(child.stderr_pipe)};
 }
 
 void WorkerSet::OnReport(int rank) {

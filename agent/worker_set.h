@@ -17,17 +17,17 @@
 
 namespace hvdray {
 
-/// Pipes of a started worker, for the pumps.
-struct WorkerPipes {
-  UniqueFd stdin_pipe;  ///< Invalid: its stdin is /dev/null.
-  UniqueFd stdout_pipe;
-  UniqueFd stderr_pipe;
-};
-
 /// Owns the processes. The destructor sends SIGKILL to all groups and waits up to 1 s for each
 /// worker. Threads: the loop's.
 class WorkerSet {
  public:
+  /// Pipes of a started worker, for the pumps.
+  struct Pipes {
+    UniqueFd stdin_pipe;  ///< Invalid: its stdin is /dev/null.
+    UniqueFd stdout_pipe;
+    UniqueFd stderr_pipe;
+  };
+
   struct Handlers {
     /// exec succeeded; always before on_exited.
     std::function<void(int rank, pid_t pid)> on_started;
@@ -41,7 +41,7 @@ class WorkerSet {
 
   /// Forks the worker. nullopt: no process was created, `failure` has the reason, and no handler
   /// will be called.
-  std::optional<WorkerPipes> Start(int rank, const SpawnRequest& request, ExecFailure& failure);
+  std::optional<Pipes> Start(int rank, const SpawnRequest& request, ExecFailure& failure);
 
   /// Signals the whole process group of a worker, even after its leader was reaped, but never pid 0
   /// or 1, nor a group whose number may have been reused. Ignores unknown ranks and empty groups.

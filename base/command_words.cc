@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "base/shown_text.h"
+#include "base/text.h"
 
 namespace hvdray {
 namespace {

@@ -66,9 +66,8 @@ enum class ErrorCode : uint16_t {
 /// One row of the catalogue.
 struct ErrorInfo {
   ErrorCode code;
-  std::string_view name;     ///< The enumerator without its k, in snake case: stable, for JSON.
-  bool is_retriable;         ///< The same command may succeed later with nothing changed.
-  std::string_view summary;  ///< Its meaning, half a line; column "Meaning" of docs/errors.md.
+  std::string_view name;  ///< The enumerator without its k, in snake case: stable, for JSON.
+  bool is_retriable;      ///< The same command may succeed later with nothing changed.
 };
 
 /// All codes but kOk, in ascending order. Static.

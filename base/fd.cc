@@ -18,8 +18,6 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "base/descriptor_name.h"
-
 namespace hvdray {
 
 void UniqueFd::Reset(int fd) {

@@ -12,6 +12,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kRounding(1);
+constexpr size_t kMaxBodyBytes = size_t{16} << 20;  // of an answer
 
 /// Keeps a SIGPIPE of this thread's sends from ending the process: cpp-httplib sends without
 /// MSG_NOSIGNAL, and the disposition of the signal belongs to the program that links us.
@@ -52,8 +53,8 @@ bool IsSafePath(std::string_view path) {
 }  // namespace
 
 struct HttpClient::Impl {
-  Impl(const std::string& to_host, uint16_t to_port, HttpClientOptions with)
-      : host(to_host), port(to_port), options(with), client(to_host, to_port) {
+  Impl(const std::string& to_host, uint16_t to_port, Duration limit)
+      : host(to_host), port(to_port), timeout(limit), client(to_host, to_port) {
     client.set_keep_alive(true);
     client.set_url_encode(false);
     client.set_decompress(false);
@@ -76,9 +77,9 @@ struct HttpClient::Impl {
     request.body = body;
     reply.body.clear();
     request.content_receiver = [&](const char* data, size_t size, uint64_t, uint64_t) {
-      if (reply.body.size() + size > options.max_body_bytes) {
+      if (reply.body.size() + size > kMaxBodyBytes) {
         refusal = Status(ErrorCode::kProtocolError,
-                         fmt::format("answer of over {} bytes", options.max_body_bytes));
+                         fmt::format("answer of over {} bytes", kMaxBodyBytes));
         return false;
       }
       if (Clock::now() >= deadline) return false;
@@ -106,7 +107,7 @@ struct HttpClient::Impl {
     if (is_late) {
       return {ErrorCode::kDeadlineExceeded,
               fmt::format("{}: no complete answer within {:.3g} s", place,
-                          std::chrono::duration<double>(options.timeout).count())};
+                          std::chrono::duration<double>(timeout).count())};
     }
     return {ErrorCode::kProtocolError,
             fmt::format("{}: connection closed without a valid answer", place)};
@@ -119,7 +120,7 @@ struct HttpClient::Impl {
       return Status(ErrorCode::kUsage, fmt::format("{}: invalid request path", method));
     }
     const SigpipeGuard guard;
-    const auto deadline = Clock::now() + options.timeout;
+    const auto deadline = Clock::now() + timeout;
     HttpReply reply;
     Status refusal;
     try {
@@ -140,12 +141,12 @@ struct HttpClient::Impl {
 
   std::string host;
   uint16_t port;
-  HttpClientOptions options;
+  Duration timeout;
   httplib::Client client;
 };
 
-HttpClient::HttpClient(const std::string& host, uint16_t port, HttpClientOptions options)
-    : impl_(std::make_unique<Impl>(host, port, options)) {}
+HttpClient::HttpClient(const std::string& host, uint16_t port, Duration timeout)
+    : impl_(std::make_unique<Impl>(host, port, timeout)) {}
 HttpClient::HttpClient(HttpClient&&) noexcept = default;
 HttpClient& HttpClient::operator=(HttpClient&&) noexcept = default;
 HttpClient::~HttpClient() = default;
@@ -160,6 +161,6 @@ Result<HttpReply> HttpClient::Delete(const std::string& path) {
   return impl_->Send("DELETE", path, {});
 }
 
-void HttpClient::set_timeout(Duration timeout) { impl_->options.timeout = timeout; }
+void HttpClient::set_timeout(Duration timeout) { impl_->timeout = timeout; }
 
 }  // namespace hvdray

@@ -173,7 +173,8 @@ void HttpConnection::Dispatch() {
   impl->connection = this;
   exchange_ = impl.get();
   Enter(HttpPhase::kHeld);
-  shared_.Call(shared_.handlers.on_request, HttpExchange(std::move(impl)));
+  const HttpShared::Running running(shared_);
+  shared_.owner.OnRequest(HttpExchange(std::move(impl)));
 }
 
 void HttpConnection::Refuse(int status) {
@@ -307,7 +308,9 @@ void HttpConnection::Close() {
   if (exchange == nullptr) return;
   exchange->connection = nullptr;
   const std::function<void()> on_gone = std::exchange(exchange->on_gone, nullptr);
-  if (on_gone != nullptr) shared_.Call(on_gone);
+  if (on_gone == nullptr) return;
+  const HttpShared::Running running(shared_);
+  on_gone();
 }
 
 void HttpConnection::CloseSilently() {

@@ -42,19 +42,18 @@ struct HttpPhaseList {
 
 /// The part of a server that its connections use. The server owns it.
 struct HttpShared {
-  HttpShared(Loop& its_loop, EdgePoller& its_poller) : loop(its_loop), poller(its_poller) {}
+  HttpShared(Loop& its_loop, EdgePoller& its_poller, HttpServer::Owner& its_owner)
+      : loop(its_loop), poller(its_poller), owner(its_owner) {}
 
   HttpPhaseList& ListOf(HttpPhase phase) { return lists[static_cast<size_t>(phase)]; }
-  /// Calls a handler of the server's owner, or an on_gone.
-  template <typename Handler, typename... Args>
-  auto Call(const Handler& handler, Args&&... args) {
-    ++handlers_running;
-    struct Returned {
-      int& running;
-      ~Returned() { --running; }
-    } const returned{handlers_running};
-    return handler(std::forward<Args>(args)...);
-  }
+  /// Lives while a function of the server's owner runs, or an on_gone.
+  struct Running {
+    explicit Running(HttpShared& its_shared) : shared(its_shared) { ++shared.handlers_running; }
+    ~Running() { --shared.handlers_running; }
+    Running(const Running&) = delete;
+    Running& operator=(const Running&) = delete;
+    HttpShared& shared;
+  };
   /// Closes all connections and calls no on_gone or on_closed.
   void CloseAll();
   /// Duration::max(): no limit.
@@ -65,7 +64,7 @@ struct HttpShared {
   HttpConnection* OldestWithoutHeader() const;
   /// Closes OldestWithoutHeader(), if any.
   void MakeRoom();
-  /// Asks on_connect about a new connection.
+  /// Asks the owner about a new connection.
   bool IsWelcome(int fd, const sockaddr_in& remote);
   /// Ends connections whose phase has timed out: 408 for an incomplete request, else no answer.
   void Expire();
@@ -76,8 +75,8 @@ struct HttpShared {
 
   Loop& loop;
   EdgePoller& poller;
+  HttpServer::Owner& owner;
   HttpServerOptions options;
-  HttpServer::Handlers handlers;
   std::function<void()> on_closed;  ///< A connection has ended: there is room for another.
   sockaddr_in bound{};
   bool is_bound_to_one_address = true;
@@ -103,12 +102,12 @@ struct HttpExchange::Impl {
   std::function<void()> on_gone;
 };
 
-/// Reads requests one after another, hands each to on_request, and writes the answer. Always in the
+/// Reads requests one after another, hands each to the owner, and writes the answer. Always in the
 /// list of its phase, which finds its deadline.
 class HttpConnection final : public EdgeSink {
  public:
   /// Makes a connection that owns itself until it closes, and reads what has arrived already, so it
-  /// may call on_request.
+  /// may call OnRequest().
   static void Start(HttpShared& shared, UniqueFd fd);
   HttpConnection(HttpShared& shared, UniqueFd fd);
   HttpConnection(const HttpConnection&) = delete;

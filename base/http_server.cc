@@ -140,17 +140,16 @@ void HttpServer::ResumeAccepting() {
 }
 
 Result<std::unique_ptr<HttpServer>> HttpServer::Listen(Loop& loop, HttpServerOptions options,
-                                                       Handlers handlers) {
+                                                       Owner& owner) {
   HVDRAY_ASSIGN_OR_RETURN(UniqueFd listener, OpenListener(options));
   HVDRAY_ASSIGN_OR_RETURN(EdgePoller * poller, loop.edge_poller());
-  auto shared = std::make_unique<HttpShared>(loop, *poller);
+  auto shared = std::make_unique<HttpShared>(loop, *poller, owner);
   socklen_t size = sizeof shared->bound;
   if (::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&shared->bound), &size) != 0) {
     return ErrnoStatus("getsockname", errno);
   }
   shared->is_bound_to_one_address = shared->bound.sin_addr.s_addr != htonl(INADDR_ANY);
   shared->options = std::move(options);
-  shared->handlers = std::move(handlers);
   std::unique_ptr<HttpServer> server(new HttpServer(std::move(shared), std::move(listener)));
   HVDRAY_RETURN_IF_ERROR(server->Start());
   return server;
@@ -187,13 +186,13 @@ void HttpShared::CloseAll() {
 }
 
 bool HttpShared::IsWelcome(int fd, const sockaddr_in& remote) {
-  if (handlers.on_connect == nullptr) return true;
   HttpPeer peer{fd, remote, bound};
   if (!is_bound_to_one_address) {
     socklen_t size = sizeof peer.local;
     (void)::getsockname(fd, reinterpret_cast<sockaddr*>(&peer.local), &size);
   }
-  return Call(handlers.on_connect, peer);
+  const Running running(*this);
+  return owner.IsWelcome(peer);
 }
 
 HttpConnection* HttpShared::OldestWithoutHeader() const {

@@ -65,23 +65,27 @@ struct HttpPeer {
   sockaddr_in local{};
 };
 
-/// Threads: the loop's, handlers included. The destructor closes the listener and all connections
-/// at once and loses replies that are still being written: drain first (CloseListener(), then wait
-/// for IsIdle()). A handler that wants the server gone posts that to the loop; a destructor that
-/// runs in a handler aborts the process (HVDRAY_CHECK).
+/// Threads: the loop's, its owner's functions included. The destructor closes the listener and all
+/// connections at once and loses replies that are still being written: drain first
+/// (CloseListener(), then wait for IsIdle()). An owner that wants the server gone within its own
+/// function posts that to the loop; a destructor that runs there aborts the process (HVDRAY_CHECK).
 class HttpServer final : private EdgeSink {
  public:
-  struct Handlers {
-    /// Called for each new connection. false: it is closed unread and replaces no other
-    /// connection. Unset: all are welcome.
-    std::function<bool(const HttpPeer&)> on_connect;
-    /// Called for each complete request; Reply() never calls it.
-    std::function<void(HttpExchange)> on_request;
+  class Owner {
+   public:
+    /// Asked about each new connection. false: it is closed unread and replaces no other
+    /// connection.
+    virtual bool IsWelcome(const HttpPeer& /*peer*/) { return true; }
+    /// A complete request; Reply() never calls it.
+    virtual void OnRequest(HttpExchange exchange) = 0;
+
+   protected:
+    ~Owner() = default;
   };
-  /// Errors: kAddressInUse, kSystem, kOutOfResources; kUsage for an address that is not IPv4, since
-  /// Horovod's client in the workers knows nothing else.
+  /// Loop and owner outlive the server. Errors: kAddressInUse, kSystem, kOutOfResources; kUsage for
+  /// an address that is not IPv4, since Horovod's client in the workers knows nothing else.
   static Result<std::unique_ptr<HttpServer>> Listen(Loop& loop, HttpServerOptions options,
-                                                    Handlers handlers);
+                                                    Owner& owner);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;

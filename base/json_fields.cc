@@ -3,8 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "base/base64.h"
-#include "base/shown_text.h"
 #include "base/text.h"
 
 namespace hvdray {
@@ -64,7 +65,7 @@ void FieldWriter::Flag(FieldKey key, bool value) {
 
 void FieldWriter::Number(FieldKey key, double value) { Document(key, Json(value)); }
 
-void FieldWriter::Text(FieldKey key, std::string_view value, FieldLength /*length*/) {
+void FieldWriter::Text(FieldKey key, std::string_view value, FieldRange /*length*/) {
   Begin(key);
   PutText(value);
 }
@@ -176,13 +177,14 @@ void FieldReader::Number(FieldKey key, double& value) {
   value = found->get<double>();
 }
 
-void FieldReader::Text(FieldKey key, std::string& value, FieldLength length) {
+void FieldReader::Text(FieldKey key, std::string& value, FieldRange length) {
   if (const Json* found = FindString(key)) value = found->get<std::string>();
-  if (value.size() < length.min) Refuse(key, "must be a string that is not empty");
-  if (value.size() > length.max) Refuse(key, fmt::format("must have at most {} bytes", length.max));
+  if (std::cmp_less(value.size(), length.min)) Refuse(key, "must be a string that is not empty");
+  if (std::cmp_greater(value.size(), length.max))
+    Refuse(key, fmt::format("must have at most {} bytes", length.max));
 }
 
-void FieldReader::Shown(FieldKey key, std::string& value, FieldLength length) {
+void FieldReader::Shown(FieldKey key, std::string& value, FieldRange length) {
   Text(key, value, length);
   if (ok()) value = ShownLine(value);
 }

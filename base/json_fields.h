@@ -25,10 +25,10 @@ namespace hvdray {
 template <typename Io, typename T>
 using FieldsOf = std::conditional_t<Io::kIsWriter, const T, T>&;
 
-/// Smallest and largest valid number, inclusive.
+/// Smallest and largest valid number, or number of bytes of a string; inclusive.
 struct FieldRange {
   int64_t min = 0;
-  int64_t max = 0;
+  int64_t max = std::numeric_limits<int64_t>::max();
 };
 
 template <typename T>
@@ -38,12 +38,6 @@ inline constexpr FieldRange kAnyOf<Duration> = kAnyOf<int64_t>;
 
 /// The list may have any number of elements.
 inline constexpr size_t kAnyCount = std::numeric_limits<size_t>::max();
-
-/// Smallest and largest valid number of bytes of a string.
-struct FieldLength {
-  size_t min = 0;
-  size_t max = std::numeric_limits<size_t>::max();
-};
 
 /// Where a field is: the key of an object, the index in a list, or {}: the value itself.
 struct FieldKey {
@@ -82,8 +76,8 @@ class FieldWriter {
   void Word(FieldKey key, uint64_t value);
   void Flag(FieldKey key, bool value);
   void Number(FieldKey key, double value);
-  void Text(FieldKey key, std::string_view value, FieldLength = {});
-  void Shown(FieldKey key, std::string_view value, FieldLength = {}) { Text(key, value); }
+  void Text(FieldKey key, std::string_view value, FieldRange = {});
+  void Shown(FieldKey key, std::string_view value, FieldRange = {}) { Text(key, value); }
   void Bytes(FieldKey key, const std::string& value);
   void Time(FieldKey key, Duration value, FieldRange range) {
     PutInt(key, std::min(std::max(int64_t{value.count()}, range.min), range.max));
@@ -199,9 +193,9 @@ class FieldReader {
   void Word(FieldKey key, uint64_t& value);
   void Flag(FieldKey key, bool& value);
   void Number(FieldKey key, double& value);
-  void Text(FieldKey key, std::string& value, FieldLength length = {});
+  void Text(FieldKey key, std::string& value, FieldRange length = {});
   /// A text that is only for people: ShownLine() of what came.
-  void Shown(FieldKey key, std::string& value, FieldLength length = {});
+  void Shown(FieldKey key, std::string& value, FieldRange length = {});
   /// Any bytes: a string, or {"base64": "..."} where they are not UTF-8. At most 16 MiB.
   void Bytes(FieldKey key, std::string& value);
   /// Nanoseconds. A writer clamps them into `range`.

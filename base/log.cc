@@ -11,14 +11,13 @@
 #include <string>
 #include <utility>
 
-#include "base/shown_text.h"
 #include "base/text.h"
 
 namespace hvdray {
 namespace {
 
 std::atomic<LogLevel> g_level{LogLevel::kWarning};
-std::atomic<LogFormat> g_format{LogFormat::kText};
+std::atomic<bool> g_is_json{false};
 thread_local const std::function<void(std::string_view)>* t_sink = nullptr;
 
 constexpr std::array<std::string_view, 4> kLevelNames = {"error", "warn", "info", "debug"};
@@ -65,9 +64,9 @@ void WriteToStderr(std::string line) {
 }  // namespace
 
 void SetLogLevel(LogLevel level) { g_level.store(level, std::memory_order_relaxed); }
-void SetLogFormat(LogFormat format) { g_format.store(format, std::memory_order_relaxed); }
+void SetLogJson(bool is_json) { g_is_json.store(is_json, std::memory_order_relaxed); }
 bool LogEnabled(LogLevel level) { return level <= g_level.load(std::memory_order_relaxed); }
-bool IsLogJson() { return g_format.load(std::memory_order_relaxed) == LogFormat::kJson; }
+bool IsLogJson() { return g_is_json.load(std::memory_order_relaxed); }
 
 std::string NoticeLine(LogLevel level, std::string_view who, std::string_view text) {
   if (IsLogJson()) return JsonLine(level, who, text);

@@ -15,13 +15,12 @@
 namespace hvdray {
 
 enum class LogLevel : uint8_t { kError, kWarning, kInfo, kDebug };
-/// A line of text, or a JSON object with time, level, where and message (--log-json).
-enum class LogFormat : uint8_t { kText, kJson };
 
 /// Drops messages less urgent than `level`. Initially kWarning.
 void SetLogLevel(LogLevel level);
-/// Initially kText.
-void SetLogFormat(LogFormat format);
+/// Whether a message is a JSON object with time, level, where and message (--log-json) instead of a
+/// line of text. Initially false.
+void SetLogJson(bool is_json);
 bool LogEnabled(LogLevel level);
 bool IsLogJson();
 

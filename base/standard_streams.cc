@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <system_error>
 
 #include "base/fd.h"
@@ -84,5 +85,14 @@ bool IsPollable(int fd) {
   epoll_event event{};
   return epoll.is_valid() && ::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd, &event) == 0;
 }
+
+HeldSignals::HeldSignals() {
+  sigset_t held;
+  ::sigemptyset(&held);
+  for (const int signo : {SIGINT, SIGTERM, SIGQUIT, SIGHUP}) ::sigaddset(&held, signo);
+  ::pthread_sigmask(SIG_BLOCK, &held, &before_);
+}
+
+HeldSignals::~HeldSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
 }  // namespace hvdray

@@ -4,6 +4,8 @@
 #ifndef HVDRAY_BASE_STANDARD_STREAMS_H_
 #define HVDRAY_BASE_STANDARD_STREAMS_H_
 
+#include <signal.h>
+
 namespace hvdray {
 
 /// Opens /dev/null as 0, 1 and 2 where they are closed. Otherwise a file of ours would get such a
@@ -25,6 +27,21 @@ void CloseFrom(int first);
 /// Whether epoll takes this descriptor. False for regular files, directories and some devices
 /// (/dev/null), which are always readable, and for a closed one. Threads: any.
 bool IsPollable(int fd);
+
+/// Delays signals until work that must not be interrupted half-way is done: blocks the signals by
+/// which a user ends a program (SIGINT, SIGTERM, SIGQUIT, SIGHUP) until it is destroyed; pending
+/// ones are delivered then. Threads: blocks them in the calling thread and in those that it starts
+/// meanwhile; destroy it on the same thread.
+class HeldSignals {
+ public:
+  HeldSignals();
+  ~HeldSignals();
+  HeldSignals(const HeldSignals&) = delete;
+  HeldSignals& operator=(const HeldSignals&) = delete;
+
+ private:
+  sigset_t before_;
+};
 
 }  // namespace hvdray
 

@@ -16,7 +16,7 @@
 #include <optional>
 
 #include "base/fd.h"
-#include "base/shown_text.h"
+#include "base/text.h"
 
 namespace hvdray {
 namespace {
@@ -78,7 +78,7 @@ void RestoreAndDie(int signo) {
 /// Sets the echo while it lives. Under terminal_mutex.
 class TerminalMode {
  public:
-  TerminalMode(int fd, Echo echo) : fd_(fd) {
+  TerminalMode(int fd, bool is_shown) : fd_(fd) {
     if (::tcgetattr(fd, &before_) != 0) return;
     restore = {fd, before_};
     struct sigaction action {};
@@ -87,7 +87,7 @@ class TerminalMode {
     is_restore_due = true;
     termios now = before_;
     now.c_lflag |= static_cast<tcflag_t>(ICANON | ISIG | ECHO);
-    if (echo == Echo::kOff) now.c_lflag &= ~static_cast<tcflag_t>(ECHO | ECHOE | ECHOK | ECHONL);
+    if (!is_shown) now.c_lflag &= ~static_cast<tcflag_t>(ECHO | ECHOE | ECHOK | ECHONL);
     // A process that ^Z stops or ^\ ends here would leave the terminal without echo.
     now.c_cc[VSUSP] = _POSIX_VDISABLE;
     now.c_cc[VQUIT] = _POSIX_VDISABLE;
@@ -141,14 +141,14 @@ Status WaitForKey(int fd, const TerminalQuestion& question, TimePoint deadline) 
     const int rest_ms = static_cast<int>(std::clamp<int64_t>(rest.count(), 0, 1 << 30));
     const int ready = ::poll(fds.data(), fds.size(), rest_ms);
     if (ready < 0 && errno != EINTR) return ErrnoStatus("poll", errno);
-    if (ready == 0) return NoAnswer("nobody answered in time");
+    if (ready == 0) return NoAnswer("no answer in time");
     if (ready < 0) continue;
-    if (fds[1].revents != 0 || fds[2].revents != 0) return NoAnswer("called off");
+    if (fds[1].revents != 0 || fds[2].revents != 0) return NoAnswer("cancelled");
     return {};
   }
 }
 
-bool IsCalledOff(const TerminalQuestion& question) {
+bool IsCancelled(const TerminalQuestion& question) {
   std::array<pollfd, 2> fds = {{{question.cancel_fd, POLLIN, 0}, {EndFd(), POLLIN, 0}}};
   return ::poll(fds.data(), fds.size(), 0) > 0;
 }
@@ -165,30 +165,30 @@ Result<Secret> ReadLine(int fd, const TerminalQuestion& question) {
     HVDRAY_RETURN_IF_ERROR(WaitForKey(fd, question, deadline));
     const ssize_t n = ::read(fd, buffer.bytes.data() + size, buffer.bytes.size() - size);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return NoAnswer("the terminal gave no answer");
+    if (n <= 0) return NoAnswer("no answer: the terminal's input ended");
     size += static_cast<size_t>(n);
     if (buffer.bytes[size - 1] == '\n') return Secret({buffer.bytes.data(), size - 1});
   }
-  return NoAnswer("the answer was too long");
+  return NoAnswer("the answer is too long");
 }
 
 }  // namespace
 
-bool IsSomebodyAtTerminal() { return OpenTerminal().is_valid(); }
+bool IsUserAtTerminal() { return OpenTerminal().is_valid(); }
 
 Result<Secret> AskAtTerminal(const TerminalQuestion& question) {
   const std::lock_guard lock(terminal_mutex);
-  if (IsCalledOff(question)) return NoAnswer("called off");
+  if (IsCancelled(question)) return NoAnswer("cancelled");
   const UniqueFd terminal = OpenTerminal();
-  if (!terminal.is_valid()) return Status(ErrorCode::kNotSupported, "nobody is at the terminal");
+  if (!terminal.is_valid()) return Status(ErrorCode::kNotSupported, "no terminal to ask at");
   const OpenQuestion open;
-  const TerminalMode mode(terminal.get(), question.echo);
+  const TerminalMode mode(terminal.get(), question.is_shown);
   if (!mode.is_set()) return ErrnoStatus("tcsetattr", errno);
   const std::string shown = (question.erases_line ? kEraseLine : "") + Harmless(question.text);
   HVDRAY_RETURN_IF_ERROR(WriteAll(terminal.get(), shown));
   Result<Secret> answer = ReadLine(terminal.get(), question);
   // Without echo, the line's end was not shown either.
-  if (!answer.ok() || question.echo == Echo::kOff) (void)WriteAll(terminal.get(), "\n");
+  if (!answer.ok() || !question.is_shown) (void)WriteAll(terminal.get(), "\n");
   return answer;
 }
 

@@ -4,7 +4,6 @@
 #ifndef HVDRAY_BASE_TERMINAL_H_
 #define HVDRAY_BASE_TERMINAL_H_
 
-#include <cstdint>
 #include <string>
 
 #include "base/result.h"
@@ -13,23 +12,22 @@
 
 namespace hvdray {
 
-enum class Echo : uint8_t { kOff, kOn };
-
+/// A question, and how to ask it.
 struct TerminalQuestion {
-  std::string text;  ///< May have several lines. Shown as ShownLine() makes each.
-  Echo echo = Echo::kOff;
+  std::string text;       ///< May have several lines. Shown as ShownLine() makes each.
+  bool is_shown = false;  ///< Echo the answer.
   Duration limit = std::chrono::seconds(120);  ///< From when it is shown.
   int cancel_fd = -1;        ///< Cancels the question once readable; -1: nothing does.
   bool erases_line = false;  ///< First erases the line that the cursor is on.
 };
 
 /// Whether there is a controlling terminal with this process in its foreground.
-bool IsSomebodyAtTerminal();
+bool IsUserAtTerminal();
 
 /// Shows the question on the controlling terminal, whatever stdin and stdout are, and reads one
 /// line of at most 1,023 bytes. Restores the terminal in every case, also on SIGQUIT and SIGABRT.
 /// ^C stays SIGINT; ^Z and ^\ do nothing meanwhile. Blocks, also for questions of other threads.
-/// The caller should block SIGTTIN and SIGTTOU. Errors: kNotSupported (nobody there), kCancelled
+/// The caller should block SIGTTIN and SIGTTOU. Errors: kNotSupported (no user there), kCancelled
 /// (cancelled, end of input, no answer in time, too long), kSystem.
 Result<Secret> AskAtTerminal(const TerminalQuestion& question);
 

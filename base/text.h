@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small helpers for text: ASCII, numbers, UTF-8, misspelt names. All pure. Threads: any.
+// Small helpers for text: ASCII, numbers, UTF-8, misspelt names, text of others. All pure. Threads:
+// any.
 #ifndef HVDRAY_BASE_TEXT_H_
 #define HVDRAY_BASE_TEXT_H_
 
@@ -55,6 +56,19 @@ bool IsUtf8(std::string_view text);
 /// replace, swap of neighbours), if that is at most a third of the longer one's length, rounded up;
 /// else empty.
 std::string Nearest(std::string_view word, std::span<const std::string_view> candidates);
+
+// Text from other programs and machines, made safe to show in our own output: it must not move a
+// cursor, change colors or reorder the text around it. Workers' output passes unchanged, without
+// this.
+
+/// `text` for use inside a one-line message: control bytes and bytes that are not UTF-8 become
+/// "\x1b". Cuts it after about `limit` bytes, at the end of a character, and appends "...".
+std::string ShownText(std::string_view text, size_t limit = 60);
+
+/// A whole `line` as one of ours. As ShownText(), but drops control bytes, and color sequences with
+/// them; keeps tabs; turns line ends into blanks; cuts nothing. Call it once, where the line comes
+/// in.
+std::string ShownLine(std::string_view line);
 
 }  // namespace hvdray
 

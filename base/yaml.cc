@@ -16,7 +16,6 @@
 #include <unordered_map>
 
 #include "base/fd.h"
-#include "base/shown_text.h"
 #include "base/text.h"
 
 namespace hvdray {

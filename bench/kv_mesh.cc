@@ -63,23 +63,21 @@ std::unique_ptr<ByteStream> StreamOf(Loop& loop, UniqueFd fd) {
 
 // ---- the agents
 
-class SimulatedAgent {
+class SimulatedAgent final : private wire::Link::Owner {
  public:
   SimulatedAgent(Loop& loop, UniqueFd socket, int host, const Size& size)
       : size_(size),
         host_(host),
         link_(wire::MakeLink(loop, wire::LinkRole::kAgent, StreamOf(loop, std::move(socket)))) {
-    wire::LinkHandlers handlers;
-    handlers.on_message = [this](wire::Message&& message) { OnMessage(std::move(message)); };
-    handlers.on_closed = [](const Status&) { ::_exit(0); };
-    link_->Start(std::move(handlers));
+    link_->Start(*this);
     wire::Hello hello;
     hello.takes_deflated = !size.is_plain;
     link_->Send({0, std::move(hello)});
   }
 
  private:
-  void OnMessage(wire::Message&& message) {
+  void OnClosed(Status /*why*/) override { ::_exit(0); }
+  void OnMessage(wire::Message&& message) override {
     if (std::holds_alternative<wire::KvReset>(message.body)) return Begin();
     const auto* reply = std::get_if<wire::KvReply>(&message.body);
     if (reply == nullptr || reply->id != kFollow || reply->status != 200) return;
@@ -178,14 +176,14 @@ class SocketTransport : public Transport {
   size_t next_ = 0;
 };
 
-class Launcher {
+class Launcher final : private AgentSet::Owner {
  public:
   Launcher(Loop& loop, std::vector<UniqueFd> sockets, const Size& size)
       : loop_(loop),
         size_(size),
         transport_(loop, std::move(sockets), counting_),
-        agents_(loop, transport_, Names(size), "bench", {}, Handlers()),
-        kv_(WaysOver(agents_)) {}
+        agents_(loop, transport_, Names(size), "bench", {}, *this),
+        kv_(agents_) {}
 
   void Run() {
     agents_.StartAll();
@@ -209,24 +207,20 @@ class Launcher {
     return names;
   }
 
-  AgentSetHandlers Handlers() {
-    AgentSetHandlers handlers;
-    handlers.on_ready = [this](int /*host*/, const wire::HostFacts& /*facts*/) {
-      if (++ready_ == size_.hosts) Begin();
-    };
-    handlers.on_lost = [](int /*host*/, const Status& why) {
-      fmt::print(stderr, "kv_mesh: {}\n", why.ToString());
-      std::exit(1);
-    };
-    handlers.on_control_room = [this](int host) { kv_.OnRoom(host); };
-    handlers.on_message = [this](int host, wire::Message&& message) {
-      if (auto* request = std::get_if<wire::KvRequest>(&message.body)) {
-        kv_.OnRequest(host, message.generation, std::move(*request));
-      } else if (std::holds_alternative<wire::GenerationStopped>(message.body)) {
-        if (++done_ == size_.hosts) loop_.Stop();
-      }
-    };
-    return handlers;
+  void OnReady(int /*host*/, const wire::HostFacts& /*facts*/) override {
+    if (++ready_ == size_.hosts) Begin();
+  }
+  void OnLost(int /*host*/, Status why) override {
+    fmt::print(stderr, "kv_mesh: {}\n", why.ToString());
+    std::exit(1);
+  }
+  void OnControlRoom(int host) override { kv_.OnRoom(host); }
+  void OnMessage(int host, wire::Message&& message) override {
+    if (auto* request = std::get_if<wire::KvRequest>(&message.body)) {
+      kv_.OnRequest(host, message.generation, std::move(*request));
+    } else if (std::holds_alternative<wire::GenerationStopped>(message.body)) {
+      if (++done_ == size_.hosts) loop_.Stop();
+    }
   }
 
   void Begin() {

@@ -48,15 +48,8 @@ class Bench {
   }
 
   void Run() {
-    LinkHandlers at_launcher;
-    at_launcher.on_message = [this](Message&& message) { AtLauncher(message); };
-    at_launcher.on_closed = [](const Status& status) { Die(status); };
-    LinkHandlers at_agent;
-    at_agent.on_message = [this](Message&& message) { AtAgent(message); };
-    at_agent.on_closed = [](const Status& status) { Die(status); };
-    at_agent.on_output_room = [this] { FillOutput(); };
-    launcher_->Start(std::move(at_launcher));
-    agent_->Start(std::move(at_agent));
+    launcher_->Start(launcher_end_);
+    agent_->Start(agent_end_);
     agent_->Send({0, Hello{}});
     launcher_->Send({0, Hello{}});
     loop_->Run();
@@ -71,6 +64,20 @@ class Bench {
   }
 
  private:
+  struct LauncherEnd final : Link::Owner {
+    explicit LauncherEnd(Bench& its_bench) : bench(its_bench) {}
+    void OnMessage(Message&& message) override { bench.AtLauncher(message); }
+    void OnClosed(Status status) override { Die(status); }
+    Bench& bench;
+  };
+  struct AgentEnd final : Link::Owner {
+    explicit AgentEnd(Bench& its_bench) : bench(its_bench) {}
+    void OnMessage(Message&& message) override { bench.AtAgent(message); }
+    void OnClosed(Status status) override { Die(status); }
+    void OnOutputRoom() override { bench.FillOutput(); }
+    Bench& bench;
+  };
+
   [[noreturn]] static void Die(const Status& status) {
     fmt::print(stderr, "wire_bench: {}\n", status.ToString());
     std::exit(1);
@@ -120,6 +127,8 @@ class Bench {
   }
 
   std::unique_ptr<Loop> loop_ = Loop::Create().value();
+  LauncherEnd launcher_end_{*this};
+  AgentEnd agent_end_{*this};
   std::unique_ptr<Link> launcher_;
   std::unique_ptr<Link> agent_;
   const std::string block_ = std::string(kMaxOutput, 'x');

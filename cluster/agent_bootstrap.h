@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The dialogue with the shell of another host until the agent runs there. Pure. docs/ssh.md, "What
-// is copied and left".
+// The dialogue with the shell of another host until the agent runs there: its lines, pure, and the
+// stream that carries them. docs/ssh.md, "What is copied and left".
 #ifndef HVDRAY_CLUSTER_AGENT_BOOTSTRAP_H_
 #define HVDRAY_CLUSTER_AGENT_BOOTSTRAP_H_
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
+#include "base/byte_stream.h"
 #include "base/types.h"
 
 namespace hvdray {
@@ -44,29 +47,71 @@ std::string StageAnswer(std::string_view sha256, size_t compressed_bytes);
 /// The word in single quotes, for any of the login shells above.
 std::string ShellQuoted(std::string_view word);
 
-namespace bootstrap {
-/// Any other line: a banner, or output of the shell's start-up files.
-struct Noise {};
-/// The host doesn't have the agent and asks for it.
-struct NeedsAgent {
-  std::string system;     ///< uname -s
-  std::string machine;    ///< uname -m
-  std::string directory;  ///< Where the agent will be staged; for messages.
-};
-/// The host can't take the agent.
-struct Failed {
-  std::string why;
-};
-/// The agent's announcement. This line and all that follows come from the agent.
-struct AgentSpeaks {};
-}  // namespace bootstrap
 /// What a line of the shell means.
-using BootstrapLine = std::variant<bootstrap::Noise, bootstrap::NeedsAgent, bootstrap::Failed,
-                                   bootstrap::AgentSpeaks>;
+struct BootstrapLine {
+  enum class Kind : uint8_t {
+    kNoise,        ///< Any other line: a banner, or output of the shell's start-up files.
+    kNeedsAgent,   ///< The host doesn't have the agent and asks for it.
+    kFailed,       ///< The host can't take the agent.
+    kAgentSpeaks,  ///< The agent's announcement. This line and all that follows come from the
+                   ///< agent.
+  };
+  Kind kind = Kind::kNoise;
+  // kNeedsAgent.
+  std::string system = {};     ///< uname -s
+  std::string machine = {};    ///< uname -m
+  std::string directory = {};  ///< Where the agent will be staged; for messages.
+  std::string why = {};        ///< kFailed: the reason.
+};
 
 /// Parses a line without its newline; texts for the user pass through ShownLine(). A start-up file
 /// may have printed text without a newline before one of our marks.
 BootstrapLine ParseBootstrapLine(std::string_view line);
+
+/// The stdio of a remote shell. Carries the dialogue first, and the agent's link once the agent has
+/// announced itself. As a ByteStream it replays the noise and the announcement first, so its user
+/// sees the same bytes as from an agent that was installed already. Threads: the loop's.
+class StagedStream : public ByteStream {
+ public:
+  struct ScanHandlers {
+    /// Called for NeedsAgent (answer it with Write()), Failed and AgentSpeaks. AgentSpeaks is the
+    /// last: reading pauses until Start().
+    std::function<void(const BootstrapLine& line)> on_line;
+    /// The stream closed before AgentSpeaks, or the shell printed over 64 KiB of noise
+    /// (kProtocolError).
+    std::function<void(Status)> on_closed;
+  };
+  /// `inner`: not started yet. The loop outlives the stream.
+  StagedStream(Loop& loop, std::unique_ptr<ByteStream> inner);
+
+  /// Starts reading the shell's output. Call once, before Start().
+  void Scan(ScanHandlers handlers);
+
+  void Start(Handlers handlers) override;
+  void Write(std::string bytes) override { inner_->Write(std::move(bytes)); }
+  size_t QueuedBytes() const override { return inner_->QueuedBytes(); }
+  void SetReading(bool is_reading) override;
+
+ private:
+  void OnData(ByteView bytes);
+  void OnClosed(Status why);
+  void TakeLines();
+  void Deliver();
+
+  Loop& loop_;
+  std::unique_ptr<ByteStream> inner_;
+  // Shared with the call in progress only.
+  std::shared_ptr<const ScanHandlers> scan_;
+  std::shared_ptr<const Handlers> handlers_;
+  std::string kept_;     // for Start(): noise, the announcement and what follows it
+  std::string pending_;  // an unfinished line
+  bool is_found_ = false;
+  bool is_passing_ = false;
+  bool wants_reading_ = true;
+  bool is_closed_ = false;
+  Status closed_;
+  Watch deliver_;
+};
 
 }  // namespace hvdray
 

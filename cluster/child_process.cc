@@ -142,10 +142,11 @@ class SpawnActions {
   posix_spawnattr_t attributes{};
 };
 
-Result<AgentStart> Start(Loop& loop, ChildOptions options) {
+Result<AgentStart> Start(Loop& loop, std::string name, const std::vector<std::string>& command,
+                         std::function<void(std::string line)> on_stderr) {
   HVDRAY_ASSIGN_OR_RETURN(auto sockets, MakeSocketPair());
   Pipe errors;
-  if (options.on_stderr) {
+  if (on_stderr) {
     HVDRAY_ASSIGN_OR_RETURN(errors, MakePipe());
     HVDRAY_RETURN_IF_ERROR(SetNonBlocking(errors.read_end.get()));
   }
@@ -153,33 +154,35 @@ Result<AgentStart> Start(Loop& loop, ChildOptions options) {
   if (!write_fd.is_valid()) return ErrnoStatus("dup", errno);
   const int socket = sockets.second.get();
   HVDRAY_ASSIGN_OR_RETURN(Helper helper,
-                          SpawnHelper(options.command, {socket, socket, errors.write_end.get()}));
+                          SpawnHelper(command, socket, socket, errors.write_end.get()));
   std::unique_ptr<LineReader> reader;
-  if (options.on_stderr) {
-    reader = std::make_unique<LineReader>(loop, std::move(errors.read_end),
-                                          std::move(options.on_stderr));
+  if (on_stderr) {
+    reader = std::make_unique<LineReader>(loop, std::move(errors.read_end), std::move(on_stderr));
   }
   AgentStart start;
   start.stream = MakeFdStream(loop, std::move(sockets.first), std::move(write_fd));
   start.process = std::make_unique<ChildProcess>(loop, helper.pid, std::move(helper.pidfd),
-                                                 std::move(options.name), std::move(reader));
+                                                 std::move(name), std::move(reader));
   return start;
 }
 
 }  // namespace
 
-void StartChild(Loop& loop, ChildOptions options, std::function<void(Result<AgentStart>)> done) {
+void StartChild(Loop& loop, std::string name, const std::vector<std::string>& command,
+                std::function<void(std::string line)> on_stderr,
+                std::function<void(Result<AgentStart>)> done) {
   // Post() takes copyable functions only.
-  auto start = std::make_shared<Result<AgentStart>>(Start(loop, std::move(options)));
+  auto start = std::make_shared<Result<AgentStart>>(
+      Start(loop, std::move(name), command, std::move(on_stderr)));
   loop.Post([start, done = std::move(done)] { done(std::move(*start)); });
 }
 
-Result<Helper> SpawnHelper(const std::vector<std::string>& command, const HelperStreams& streams) {
+Result<Helper> SpawnHelper(const std::vector<std::string>& command, int in, int out, int err) {
   SpawnActions spawn;
-  ::posix_spawn_file_actions_adddup2(&spawn.actions, streams.in, STDIN_FILENO);
-  ::posix_spawn_file_actions_adddup2(&spawn.actions, streams.out, STDOUT_FILENO);
-  if (streams.err >= 0) {
-    ::posix_spawn_file_actions_adddup2(&spawn.actions, streams.err, STDERR_FILENO);
+  ::posix_spawn_file_actions_adddup2(&spawn.actions, in, STDIN_FILENO);
+  ::posix_spawn_file_actions_adddup2(&spawn.actions, out, STDOUT_FILENO);
+  if (err >= 0) {
+    ::posix_spawn_file_actions_adddup2(&spawn.actions, err, STDERR_FILENO);
   }
   ::posix_spawn_file_actions_addclosefrom_np(&spawn.actions, STDERR_FILENO + 1);
   // The launcher ignores SIGPIPE and may block signals; the child must not inherit either.

@@ -12,7 +12,6 @@
 #include <span>
 
 #include "base/fd.h"
-#include "base/shown_text.h"
 #include "base/text.h"
 
 namespace hvdray {

@@ -14,29 +14,29 @@ namespace {
 
 class CommandShell : public RemoteShell {
  public:
-  CommandShell(Loop& loop, CommandShellOptions options)
-      : loop_(loop), options_(std::move(options)) {}
+  CommandShell(Loop& loop, std::string name, ShellArgv argv, RemoteStderr& errors)
+      : loop_(loop), name_(std::move(name)), argv_(std::move(argv)), errors_(errors) {}
 
   void Run(const std::string& host, const std::string& command,
            std::function<void(Result<AgentStart>)> done) override {
-    ChildOptions child;
-    child.command = options_.argv(host, command);
-    child.name = options_.name;
-    child.on_stderr = [errors = options_.errors, host](const std::string& line) {
-      errors->OnLine(host, line);
+    const auto on_stderr = [&errors = errors_, host](const std::string& line) {
+      errors.OnLine(host, line);
     };
-    StartChild(loop_, std::move(child), std::move(done));
+    StartChild(loop_, name_, argv_(host, command), on_stderr, std::move(done));
   }
 
  private:
   Loop& loop_;
-  CommandShellOptions options_;
+  const std::string name_;
+  const ShellArgv argv_;
+  RemoteStderr& errors_;
 };
 
 }  // namespace
 
-std::unique_ptr<RemoteShell> MakeCommandShell(Loop& loop, CommandShellOptions options) {
-  return std::make_unique<CommandShell>(loop, std::move(options));
+std::unique_ptr<RemoteShell> MakeCommandShell(Loop& loop, std::string name, ShellArgv argv,
+                                              RemoteStderr& errors) {
+  return std::make_unique<CommandShell>(loop, std::move(name), std::move(argv), errors);
 }
 
 std::vector<std::string> OpensshArgv(const OpensshOptions& options, const std::string& host,

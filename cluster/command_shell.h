@@ -9,22 +9,18 @@
 #include <vector>
 
 #include "base/loop.h"
-#include "cluster/remote_shell.h"
 #include "cluster/remote_transport.h"
 
 namespace hvdray {
 
-/// Which program MakeCommandShell() runs.
-struct CommandShellOptions {
-  /// Returns the argv that runs `command` on `host`.
-  std::function<std::vector<std::string>(const std::string& host, const std::string& command)> argv;
-  std::string name;                ///< In messages: "ssh".
-  RemoteStderr* errors = nullptr;  ///< Outlives the shell.
-};
+/// The argv that runs `command` on `host`.
+using ShellArgv =
+    std::function<std::vector<std::string>(const std::string& host, const std::string& command)>;
 
 /// Starts one child per host. Calls `done` once the child runs; only its output and its end show
-/// whether it reached the host. The loop outlives the shell.
-std::unique_ptr<RemoteShell> MakeCommandShell(Loop& loop, CommandShellOptions options);
+/// whether it reached the host. `name`: in messages, "ssh". loop and errors outlive the shell.
+std::unique_ptr<RemoteShell> MakeCommandShell(Loop& loop, std::string name, ShellArgv argv,
+                                              RemoteStderr& errors);
 
 /// Options of the system's ssh. ssh takes omitted settings from its config files.
 struct OpensshOptions {

@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "base/log.h"
-#include "base/shown_text.h"
+#include "base/text.h"
 #include "cluster/host_source.h"
 
 namespace hvdray {
@@ -49,8 +49,7 @@ class DiscoveryScript final : public HostSource {
 
   void Run() {
     Result<std::unique_ptr<ScriptRun>> run = ScriptRun::Start(
-        loop_, {options_.command, options_.limit, options_.max_output_bytes, options_.on_stderr},
-        [this](Result<std::string> output) { OnDone(std::move(output)); });
+        loop_, options_, [this](Result<std::string> output) { OnDone(std::move(output)); });
     if (!run.ok()) return OnDone(std::move(run).status());
     run_ = std::move(run).value();
   }
@@ -121,7 +120,7 @@ std::unique_ptr<HostSource> MakeDiscoveryScript(Loop& loop, DiscoveryScriptOptio
   return std::make_unique<DiscoveryScript>(loop, std::move(options));
 }
 
-Result<std::unique_ptr<ScriptRun>> ScriptRun::Start(Loop& loop, ScriptRunOptions options,
+Result<std::unique_ptr<ScriptRun>> ScriptRun::Start(Loop& loop, DiscoveryScriptOptions options,
                                                     DoneFn on_done) {
   std::unique_ptr<ScriptRun> run(new ScriptRun(std::move(options), std::move(on_done)));
   UniqueFd input(::open("/dev/null", O_RDONLY | O_CLOEXEC));
@@ -133,9 +132,9 @@ Result<std::unique_ptr<ScriptRun>> ScriptRun::Start(Loop& loop, ScriptRunOptions
     HVDRAY_ASSIGN_OR_RETURN(errors, MakePipe());
     HVDRAY_RETURN_IF_ERROR(SetNonBlocking(errors.read_end.get()));
   }
-  HVDRAY_ASSIGN_OR_RETURN(
-      run->helper_, SpawnHelper({"/bin/sh", "-c", run->options_.command},
-                                {input.get(), output.write_end.get(), errors.write_end.get()}));
+  HVDRAY_ASSIGN_OR_RETURN(run->helper_,
+                          SpawnHelper({"/bin/sh", "-c", run->options_.command}, input.get(),
+                                      output.write_end.get(), errors.write_end.get()));
   run->output_fd_ = std::move(output.read_end);
   run->error_fd_ = std::move(errors.read_end);
   ScriptRun* raw = run.get();
@@ -157,7 +156,7 @@ Result<std::unique_ptr<ScriptRun>> ScriptRun::Start(Loop& loop, ScriptRunOptions
   return run;
 }
 
-ScriptRun::ScriptRun(ScriptRunOptions options, DoneFn on_done)
+ScriptRun::ScriptRun(DiscoveryScriptOptions options, DoneFn on_done)
     : options_(std::move(options)), on_done_(std::move(on_done)) {}
 
 ScriptRun::~ScriptRun() {

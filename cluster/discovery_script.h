@@ -40,18 +40,8 @@ std::unique_ptr<HostSource> MakeDiscoveryScript(Loop& loop, DiscoveryScriptOptio
 /// not executable; kFileUnreadable for a missing file.
 Status CheckDiscoveryCommand(const std::string& command);
 
-// One run of a shell command whose output is wanted, limited in time and size.
-
-/// The command and its limits.
-struct ScriptRunOptions {
-  std::string command;  ///< For /bin/sh -c.
-  Duration limit{std::chrono::seconds(30)};
-  size_t max_output_bytes = size_t{8} << 20;
-  /// Called with each line of its stderr, without the newline. Empty: it inherits our stderr.
-  std::function<void(std::string line)> on_stderr;
-};
-
-/// Kills its process group when destroyed. Threads: the loop's, which outlives it.
+/// One run of the command. Kills its process group when destroyed. Threads: the loop's, which
+/// outlives it.
 class ScriptRun {
  public:
   /// The stdout of a shell that exited with code 0. Does not wait for grandchildren that still hold
@@ -59,15 +49,16 @@ class ScriptRun {
   /// much output), kDeadlineExceeded; the process group is killed if the run still goes on.
   using DoneFn = std::function<void(Result<std::string> output)>;
 
-  /// Calls `on_done` once. Errors: as SpawnHelper().
-  static Result<std::unique_ptr<ScriptRun>> Start(Loop& loop, ScriptRunOptions options,
+  /// Uses the command, its limits and on_stderr of `options`. Calls `on_done` once. Errors: as
+  /// SpawnHelper().
+  static Result<std::unique_ptr<ScriptRun>> Start(Loop& loop, DiscoveryScriptOptions options,
                                                   DoneFn on_done);
   ~ScriptRun();
   ScriptRun(const ScriptRun&) = delete;
   ScriptRun& operator=(const ScriptRun&) = delete;
 
  private:
-  ScriptRun(ScriptRunOptions options, DoneFn on_done);
+  ScriptRun(DiscoveryScriptOptions options, DoneFn on_done);
   enum class PipeState : uint8_t { kOpen, kEmpty, kEnded };
 
   PipeState ReadOutput();
@@ -78,7 +69,7 @@ class ScriptRun {
   void OnExit();
   Status Explain(int wait_status) const;
 
-  ScriptRunOptions options_;
+  DiscoveryScriptOptions options_;
   DoneFn on_done_;
   Helper helper_;
   UniqueFd output_fd_;

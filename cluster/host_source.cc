@@ -18,7 +18,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
-#include "base/shown_text.h"
+#include "base/text.h"
 
 namespace hvdray {
 namespace {

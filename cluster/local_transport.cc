@@ -22,7 +22,7 @@ class LocalTransport : public Transport {
 
   // The keeper process itself carries the stream; it inherits our stderr, where the user reads it.
   void Start(const std::string& host, std::function<void(Result<AgentStart>)> done) override {
-    StartChild(loop_, {.command = command_, .on_stderr = {}, .name = "agent"},
+    StartChild(loop_, "agent", command_, {},
                [host, done = std::move(done)](Result<AgentStart> start) {
                  if (start.ok()) return done(std::move(start));
                  Status why = std::move(start).status();

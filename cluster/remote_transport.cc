@@ -7,12 +7,13 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "base/gzip.h"
 #include "base/log.h"
-#include "base/shown_text.h"
-#include "cluster/staged_stream.h"
+#include "base/text.h"
+#include "cluster/agent_bootstrap.h"
 
 namespace hvdray {
 namespace {
@@ -46,7 +47,7 @@ class RemoteTransport : public Transport {
         shell_(shell),
         errors_(errors),
         options_(std::move(options)),
-        pauses_(options_.retry),
+        random_(options_.retry.seed),
         command_(BootstrapCommand({options_.builds.stage_id(), options_.directory,
                                    options_.installed_path, options_.agent_arguments})) {}
 
@@ -92,12 +93,12 @@ class RemoteTransport : public Transport {
 
   void OnLine(int id, const BootstrapLine& line) {
     pending_[id].has_answered = true;
-    if (const auto* needs = std::get_if<bootstrap::NeedsAgent>(&line)) return Stage(id, *needs);
-    if (const auto* failed = std::get_if<bootstrap::Failed>(&line)) {
-      return Finish(id, Status(ErrorCode::kAgentStartFailed, failed->why,
+    if (line.kind == BootstrapLine::Kind::kNeedsAgent) return Stage(id, line);
+    if (line.kind == BootstrapLine::Kind::kFailed) {
+      return Finish(id, Status(ErrorCode::kAgentStartFailed, line.why,
                                "choose another directory on the hosts: --remote-dir DIR"));
     }
-    if (!std::holds_alternative<bootstrap::AgentSpeaks>(line)) return;
+    if (line.kind != BootstrapLine::Kind::kAgentSpeaks) return;
     Pending& pending = pending_[id];
     errors_.MarkRunning(pending.host);
     AgentStart start;
@@ -107,7 +108,7 @@ class RemoteTransport : public Transport {
   }
 
   // An agent takes megabytes: a host that asks repeatedly must not fill our memory.
-  void Stage(int id, const bootstrap::NeedsAgent& needs) {
+  void Stage(int id, const BootstrapLine& needs) {
     if (std::exchange(pending_[id].has_asked, true)) {
       return Finish(id, Status(ErrorCode::kProtocolError, "the host asked for the agent twice",
                                "check what the shell's start-up files print there"));
@@ -168,7 +169,7 @@ class RemoteTransport : public Transport {
       const std::string times = tries == 1 ? "" : fmt::format(" ({} tries)", tries);
       return Finish(id, Status(why.code(), why.message() + times, why.hint()));
     }
-    const Duration pause = pauses_.Next(pending.retries++);
+    const Duration pause = RetryPause(options_.retry, pending.retries++, random_);
     Log(LogLevel::kInfo, "host " + pending.host, "busy, retry {} of {} in {:.2f} s: {}",
         pending.retries, most, Seconds(pause).count(), why.message());
     pending.reason_timer.Cancel();
@@ -207,7 +208,7 @@ class RemoteTransport : public Transport {
   RemoteShell& shell_;
   RemoteStderr& errors_;
   const RemoteTransportOptions options_;
-  RetryPauses pauses_;
+  std::mt19937_64 random_;
   const std::string command_;
   std::map<int, Pending> pending_;
   std::map<std::string, Packed> packed_;
@@ -242,13 +243,42 @@ std::vector<std::string> RemoteStderr::LinesOf(const std::string& host) const {
   return {found->second.begin(), found->second.end()};
 }
 
-Duration RetryPauses::Next(int retries) {
-  const double span = Seconds(policy_.longest) / Seconds(policy_.shortest);
-  const double part = std::uniform_real_distribution<double>(0, 1)(random_);
-  const double factor = std::pow(span, 1.0 / policy_.max_retries);
+Duration RetryPause(const RetryPolicy& policy, int retries, std::mt19937_64& random) {
+  const double span = Seconds(policy.longest) / Seconds(policy.shortest);
+  const double part = std::uniform_real_distribution<double>(0, 1)(random);
+  const double factor = std::pow(span, 1.0 / policy.max_retries);
   const double low = std::pow(factor, retries);
   const double pause = low + part * (low * factor - low);
-  return std::chrono::duration_cast<Duration>(Seconds(policy_.shortest) * pause);
+  return std::chrono::duration_cast<Duration>(Seconds(policy.shortest) * pause);
+}
+
+namespace {
+
+class FallbackShell : public RemoteShell {
+ public:
+  FallbackShell(RemoteShell& first, RemoteShell& second) : first_(first), second_(second) {}
+
+  void Run(const std::string& host, const std::string& command,
+           std::function<void(Result<AgentStart>)> done) override {
+    first_.Run(host, command,
+               [this, host, command, done = std::move(done)](Result<AgentStart> start) {
+                 if (start.ok() || start.status().code() != ErrorCode::kNotSupported) {
+                   return done(std::move(start));
+                 }
+                 Log(LogLevel::kInfo, "host " + host, "{}", start.status().message());
+                 second_.Run(host, command, done);
+               });
+  }
+
+ private:
+  RemoteShell& first_;
+  RemoteShell& second_;
+};
+
+}  // namespace
+
+std::unique_ptr<RemoteShell> MakeFallbackShell(RemoteShell& first, RemoteShell& second) {
+  return std::make_unique<FallbackShell>(first, second);
 }
 
 }  // namespace hvdray

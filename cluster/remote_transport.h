@@ -17,12 +17,35 @@
 
 #include "base/blocking_pool.h"
 #include "base/loop.h"
+#include "base/result.h"
 #include "base/types.h"
 #include "cluster/agent_bootstrap.h"
 #include "cluster/agent_builds.h"
-#include "cluster/remote_shell.h"
+#include "cluster/transport.h"
 
 namespace hvdray {
+
+// Runs one command line on a host through any kind of remote shell: an SSH library, the system's
+// ssh, another program. Knows nothing about the command's purpose.
+
+/// Opens connections to hosts and runs commands there. Threads: the loop's.
+class RemoteShell {
+ public:
+  virtual ~RemoteShell() = default;
+  /// Has the login shell of `host` run `command` (one line of POSIX sh) without a terminal. The
+  /// stream is its stdin and stdout; the implementation passes its stderr on, line by line. Closing
+  /// the stream closes the connection. Calls `done` once, when the connection is up and the command
+  /// has been sent.
+  /// Errors: kAgentStartFailed and those of the connection; kHostBusy: a retry may succeed. They
+  /// name the stage; the caller adds the host.
+  /// The process of AgentStart ends with the command: ok for exit code 0.
+  virtual void Run(const std::string& host, const std::string& command,
+                   std::function<void(Result<AgentStart>)> done) = 0;
+};
+
+/// Runs commands by `first`, and by `second` where `first` answers kNotSupported. All other errors
+/// are final. Both outlive the shell.
+std::unique_ptr<RemoteShell> MakeFallbackShell(RemoteShell& first, RemoteShell& second);
 
 // How long to wait before retrying a busy host: longer each time, and randomly spread, so that
 // hosts that were turned away together don't come back together. Pure.
@@ -35,20 +58,10 @@ struct RetryPolicy {
   uint64_t seed = 0;                           ///< Of the jitter.
 };
 
-/// Draws the pauses of a RetryPolicy.
-class RetryPauses {
- public:
-  explicit RetryPauses(const RetryPolicy& policy) : policy_(policy), random_(policy.seed) {}
-
-  /// The next pause of a host after `retries` retries, 0 <= retries < max_retries. Equal factors
-  /// cut the range from shortest to longest into one part per retry; the pause is drawn uniformly
-  /// from its part.
-  Duration Next(int retries);
-
- private:
-  const RetryPolicy policy_;
-  std::mt19937_64 random_;
-};
+/// The next pause of a host after `retries` retries, 0 <= retries < max_retries. Equal factors cut
+/// the range from shortest to longest into one part per retry; the pause is drawn uniformly from
+/// its part.
+Duration RetryPause(const RetryPolicy& policy, int retries, std::mt19937_64& random);
 
 // The stderr of remote shells: the reason when an agent doesn't start, log lines for the user once
 // it runs.

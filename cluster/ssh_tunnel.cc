@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "base/fd.h"
-#include "base/shown_text.h"
+#include "base/text.h"
 #include "cluster/child_process.h"
 
 namespace hvdray {
@@ -48,12 +48,6 @@ Result<uint16_t> FreePort() {
   return ::ntohs(address.sin_port);
 }
 
-std::vector<std::string> ArgvOf(const SshTunnelOptions& options, uint16_t port) {
-  OpensshOptions ssh = options.ssh;
-  ssh.local_forward = fmt::format("127.0.0.1:{}:127.0.0.1:{}", port, options.remote_port);
-  return OpensshArgv(ssh, options.host, kWaitForOurEnd);
-}
-
 std::vector<std::string> LinesOf(std::string_view text) {
   std::vector<std::string> lines;
   while (!text.empty()) {
@@ -66,114 +60,106 @@ std::vector<std::string> LinesOf(std::string_view text) {
   return lines;
 }
 
-class RealTunnel : public SshTunnel {
- public:
-  RealTunnel(Helper helper, UniqueFd input, UniqueFd output, UniqueFd errors, uint16_t port)
-      : helper_(std::move(helper)),
-        input_(std::move(input)),
-        output_(std::move(output)),
-        errors_(std::move(errors)),
-        port_(port) {}
-  RealTunnel(const RealTunnel&) = delete;
-  RealTunnel& operator=(const RealTunnel&) = delete;
-  ~RealTunnel() override { End(); }
+/// false: the pipe is closed.
+bool Read(const UniqueFd& fd, std::string* text) {
+  std::array<char, 4096> bytes{};
+  const ssize_t n = ::read(fd.get(), bytes.data(), bytes.size());
+  if (n < 0) return errno == EINTR || errno == EAGAIN;
+  if (text->size() < kMaxBytes) text->append(bytes.data(), static_cast<size_t>(n));
+  return n > 0;
+}
 
-  uint16_t local_port() const override { return port_; }
+}  // namespace
 
-  Status WaitReady(TimePoint deadline) {
-    std::string output;
-    while (true) {
-      const auto left =
-          std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-      if (left.count() <= 0) {
-        return {ErrorCode::kConnectTimeout, "ssh opened no tunnel in time"};
-      }
-      std::array<pollfd, 2> ready = {pollfd{output_.get(), POLLIN, 0},
-                                     pollfd{errors_.get(), POLLIN, 0}};
-      const int count = ::poll(ready.data(), ready.size(), static_cast<int>(left.count()));
-      if (count < 0 && errno != EINTR) return ErrnoStatus("poll", errno);
-      if (count <= 0) continue;
-      if (ready[1].revents != 0 && !Read(errors_, &said_)) errors_.Reset();
-      const bool is_open = ready[0].revents == 0 || Read(output_, &output);
-      const std::vector<std::string> lines = LinesOf(output);
-      if (std::find(lines.begin(), lines.end(), kReady) != lines.end()) return {};
-      if (!is_open) return HowItEnded();
+SshTunnel::SshTunnel(Helper helper, UniqueFd input, UniqueFd output, UniqueFd errors, uint16_t port)
+    : helper_(std::move(helper)),
+      input_(std::move(input)),
+      output_(std::move(output)),
+      errors_(std::move(errors)),
+      port_(port) {}
+
+SshTunnel::~SshTunnel() { End(); }
+
+Status SshTunnel::WaitReady(TimePoint deadline) {
+  std::string output;
+  while (true) {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    if (left.count() <= 0) {
+      return {ErrorCode::kConnectTimeout, "ssh opened no tunnel in time"};
     }
+    std::array<pollfd, 2> ready = {pollfd{output_.get(), POLLIN, 0},
+                                   pollfd{errors_.get(), POLLIN, 0}};
+    const int count = ::poll(ready.data(), ready.size(), static_cast<int>(left.count()));
+    if (count < 0 && errno != EINTR) return ErrnoStatus("poll", errno);
+    if (count <= 0) continue;
+    if (ready[1].revents != 0 && !Read(errors_, &said_)) errors_.Reset();
+    const bool is_open = ready[0].revents == 0 || Read(output_, &output);
+    const std::vector<std::string> lines = LinesOf(output);
+    if (std::find(lines.begin(), lines.end(), kReady) != lines.end()) return {};
+    if (!is_open) return HowItEnded();
   }
+}
 
- private:
-  /// false: the pipe is closed.
-  static bool Read(const UniqueFd& fd, std::string* text) {
-    std::array<char, 4096> bytes{};
-    const ssize_t n = ::read(fd.get(), bytes.data(), bytes.size());
-    if (n < 0) return errno == EINTR || errno == EAGAIN;
-    if (text->size() < kMaxBytes) text->append(bytes.data(), static_cast<size_t>(n));
-    return n > 0;
+Status SshTunnel::HowItEnded() {
+  const int code = End();
+  while (errors_.is_valid() && Read(errors_, &said_)) {
   }
+  const std::vector<std::string> lines = LinesOf(said_);
+  const bool is_taken = std::any_of(lines.begin(), lines.end(), [](const std::string& line) {
+    return line.find(kPortTaken) != std::string::npos;
+  });
+  if (is_taken) return {ErrorCode::kAddressInUse, "the port for the tunnel was taken"};
+  const Status how(ErrorCode::kAgentStartFailed, code >= 0
+                                                     ? fmt::format("ssh exited with code {}", code)
+                                                     : std::string("ssh was killed"));
+  return ExplainOpenssh(how, lines);
+}
 
-  Status HowItEnded() {
-    const int code = End();
-    while (errors_.is_valid() && Read(errors_, &said_)) {
-    }
-    const std::vector<std::string> lines = LinesOf(said_);
-    const bool is_taken = std::any_of(lines.begin(), lines.end(), [](const std::string& line) {
-      return line.find(kPortTaken) != std::string::npos;
-    });
-    if (is_taken) return {ErrorCode::kAddressInUse, "the port for the tunnel was taken"};
-    const Status how(
-        ErrorCode::kAgentStartFailed,
-        code >= 0 ? fmt::format("ssh exited with code {}", code) : std::string("ssh was killed"));
-    return ExplainOpenssh(how, lines);
+int SshTunnel::End() {
+  if (helper_.pid < 0) return -1;
+  input_.Reset();
+  pollfd gone = {helper_.pidfd.get(), POLLIN, 0};
+  if (::poll(&gone, 1, kPatienceMs) <= 0) ::kill(-helper_.pid, SIGKILL);
+  int status = 0;
+  while (::waitpid(helper_.pid, &status, 0) < 0 && errno == EINTR) {
   }
+  helper_.pid = -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
 
-  /// Returns ssh's exit code; -1: killed by a signal, or ended before.
-  int End() {
-    if (helper_.pid < 0) return -1;
-    input_.Reset();
-    pollfd gone = {helper_.pidfd.get(), POLLIN, 0};
-    if (::poll(&gone, 1, kPatienceMs) <= 0) ::kill(-helper_.pid, SIGKILL);
-    int status = 0;
-    while (::waitpid(helper_.pid, &status, 0) < 0 && errno == EINTR) {
-    }
-    helper_.pid = -1;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
-
-  Helper helper_;
-  UniqueFd input_, output_, errors_;
-  const uint16_t port_;
-  std::string said_;
-};
-
-Result<std::unique_ptr<SshTunnel>> OpenAt(const SshTunnelOptions& options, uint16_t port,
-                                          TimePoint deadline) {
+Result<std::unique_ptr<SshTunnel>> SshTunnel::OpenAt(const std::vector<std::string>& argv,
+                                                     uint16_t port, TimePoint deadline) {
   HVDRAY_ASSIGN_OR_RETURN(Pipe input, MakePipe());
   HVDRAY_ASSIGN_OR_RETURN(Pipe output, MakePipe());
   HVDRAY_ASSIGN_OR_RETURN(Pipe errors, MakePipe());
   HVDRAY_RETURN_IF_ERROR(SetNonBlocking(output.read_end.get()));
   HVDRAY_RETURN_IF_ERROR(SetNonBlocking(errors.read_end.get()));
-  HVDRAY_ASSIGN_OR_RETURN(Helper helper, SpawnHelper(ArgvOf(options, port),
-                                                     {input.read_end.get(), output.write_end.get(),
-                                                      errors.write_end.get()}));
+  HVDRAY_ASSIGN_OR_RETURN(
+      Helper helper,
+      SpawnHelper(argv, input.read_end.get(), output.write_end.get(), errors.write_end.get()));
   output.write_end.Reset();
   errors.write_end.Reset();
-  auto tunnel =
-      std::make_unique<RealTunnel>(std::move(helper), std::move(input.write_end),
-                                   std::move(output.read_end), std::move(errors.read_end), port);
+  std::unique_ptr<SshTunnel> tunnel(new SshTunnel(std::move(helper), std::move(input.write_end),
+                                                  std::move(output.read_end),
+                                                  std::move(errors.read_end), port));
   HVDRAY_RETURN_IF_ERROR(tunnel->WaitReady(deadline));
-  return std::unique_ptr<SshTunnel>(std::move(tunnel));
+  return tunnel;
 }
 
-}  // namespace
-
-Result<std::unique_ptr<SshTunnel>> SshTunnel::Open(const SshTunnelOptions& options) {
-  const TimePoint deadline = std::chrono::steady_clock::now() + options.limit;
+Result<std::unique_ptr<SshTunnel>> SshTunnel::Open(const OpensshOptions& ssh,
+                                                   const std::string& host, uint16_t remote_port,
+                                                   Duration limit) {
+  const TimePoint deadline = std::chrono::steady_clock::now() + limit;
+  OpensshOptions forwarding = ssh;
   for (int tries = 1;; ++tries) {
     HVDRAY_ASSIGN_OR_RETURN(const uint16_t port, FreePort());
-    Result<std::unique_ptr<SshTunnel>> tunnel = OpenAt(options, port, deadline);
+    forwarding.local_forward = fmt::format("127.0.0.1:{}:127.0.0.1:{}", port, remote_port);
+    Result<std::unique_ptr<SshTunnel>> tunnel =
+        OpenAt(OpensshArgv(forwarding, host, kWaitForOurEnd), port, deadline);
     if (tunnel.ok()) return tunnel;
     if (tunnel.status().code() == ErrorCode::kAddressInUse && tries < kPorts) continue;
-    return std::move(tunnel).status().WithContext("tunnel to " + options.host);
+    return std::move(tunnel).status().WithContext("tunnel to " + host);
   }
 }
 

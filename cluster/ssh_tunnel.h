@@ -7,32 +7,46 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "base/fd.h"
 #include "base/result.h"
 #include "base/types.h"
+#include "cluster/child_process.h"
 #include "cluster/command_shell.h"
 
 namespace hvdray {
-
-/// Where the tunnel leads, and how to log in there.
-struct SshTunnelOptions {
-  OpensshOptions ssh;
-  std::string host;          ///< As for ssh: a name, an address or an alias of its config.
-  uint16_t remote_port = 0;  ///< On the host's 127.0.0.1.
-  Duration limit{};          ///< For all of Open().
-};
 
 /// Closes with this object, and with this process however it ends: ssh runs a shell on the host
 /// that exits when its stdin closes. While the tunnel is open, every user of this machine can use
 /// the port. Threads: one caller at a time.
 class SshTunnel {
  public:
-  /// Blocks until the local port accepts connections; does not test the remote port. Errors: those
-  /// of ExplainOpenssh(); kAddressInUse; kConnectTimeout when the limit has passed.
-  static Result<std::unique_ptr<SshTunnel>> Open(const SshTunnelOptions& options);
-  virtual ~SshTunnel() = default;
+  /// Leads to `remote_port` on the 127.0.0.1 of `host` (as for ssh: a name, an address or an alias
+  /// of its config), and logs in there by `ssh`. `limit`: for all of it. Blocks until the local
+  /// port accepts connections; does not test the remote port. Errors: those of ExplainOpenssh();
+  /// kAddressInUse; kConnectTimeout when the limit has passed.
+  static Result<std::unique_ptr<SshTunnel>> Open(const OpensshOptions& ssh, const std::string& host,
+                                                 uint16_t remote_port, Duration limit);
+  ~SshTunnel();
+  SshTunnel(const SshTunnel&) = delete;
+  SshTunnel& operator=(const SshTunnel&) = delete;
   /// On 127.0.0.1.
-  virtual uint16_t local_port() const = 0;
+  uint16_t local_port() const { return port_; }
+
+ private:
+  SshTunnel(Helper helper, UniqueFd input, UniqueFd output, UniqueFd errors, uint16_t port);
+  static Result<std::unique_ptr<SshTunnel>> OpenAt(const std::vector<std::string>& argv,
+                                                   uint16_t port, TimePoint deadline);
+  Status WaitReady(TimePoint deadline);
+  Status HowItEnded();
+  /// Returns ssh's exit code; -1: killed by a signal, or ended before.
+  int End();
+
+  Helper helper_;
+  UniqueFd input_, output_, errors_;
+  const uint16_t port_;
+  std::string said_;
 };
 
 }  // namespace hvdray

@@ -13,7 +13,6 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/terminal.h"
-#include "cmd/cluster_hosts.h"
 #include "cmd/commands.h"
 #include "cmd/host_access.h"
 #include "cmd/host_sources.h"

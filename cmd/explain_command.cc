@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/shown_text.h"
 #include "base/text.h"
 #include "cmd/commands.h"
 #include "launcher/job/exit_code.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/shown_text.h"
+#include "base/text.h"
 #include "cmd/commands.h"
 #include "cmd/ray_access.h"
 #include "cmd/ray_run.h"
@@ -39,8 +39,8 @@ int FollowCommand(const CommandLine& line) {
   const std::string& id = request.arguments.front();
   JobSpec& spec = request.spec;
   spec.ray.is_wanted.Set(true, "hvdray follow");
-  RayOfCluster way;
-  Result<RayAccess> access = FindRay("follow", spec, way);
+  std::unique_ptr<SshTunnel> tunnel;
+  Result<RayAccess> access = FindRay("follow", spec, tunnel);
   if (!access.ok()) return Fail("follow", access.status());
   if (const Status status = CheckOurs(*access, id); !status.ok()) return Fail("follow", status);
   const std::vector<RayWantedFile> files = WantedFilesOf(spec);

@@ -14,7 +14,7 @@
 
 #include "base/environ.h"
 #include "base/terminal.h"
-#include "cluster/remote_shell.h"
+#include "cluster/remote_transport.h"
 #include "cluster/ssh/ssh_shell.h"
 #include "launcher/engine/neighbour_probe.h"
 #include "launcher/job/hostfile.h"
@@ -33,25 +33,13 @@ Status ExplainLaunchAgent(const Status& how, const std::vector<std::string>& lin
       "try it by hand: the --launch-agent command with the host, and 'true' as its last argument"};
 }
 
-CommandShellOptions LaunchAgentOptionsOf(const JobSpec& spec, const HostsByName& hosts) {
-  CommandShellOptions options;
-  options.name = "--launch-agent";
-  options.argv = [pattern = *spec.launch_agent, &hosts](const std::string& host,
-                                                        const std::string& command) {
-    return LaunchAgentArgv(pattern, hosts.at(host).dial_name(), command);
-  };
-  return options;
-}
-
 /// Empty when nobody is at the terminal.
 AskUser AskAtOurTerminal(const Environment& environment) {
-  if (IsContinuousIntegration(environment) || !IsSomebodyAtTerminal()) return {};
+  if (IsContinuousIntegration(environment) || !IsUserAtTerminal()) return {};
   const bool erases_line = environment.GetOr("TERM", "dumb") != "dumb";
-  return [erases_line](const SshQuestion& question) {
-    return AskAtTerminal({.text = question.text,
-                          .echo = question.is_shown ? Echo::kOn : Echo::kOff,
-                          .cancel_fd = question.cancel_fd,
-                          .erases_line = erases_line});
+  return [erases_line](TerminalQuestion question) {
+    question.erases_line = erases_line;
+    return AskAtTerminal(question);
   };
 }
 
@@ -217,9 +205,10 @@ Status HostAccess::OpenRemote() {
 
 RemoteShell& HostAccess::OpenShell() {
   if (!spec_.launch_agent->empty()) {
-    CommandShellOptions options = LaunchAgentOptionsOf(spec_, hosts_);
-    options.errors = &errors_;
-    command_shell_ = MakeCommandShell(loop_, std::move(options));
+    ShellArgv argv = [this](const std::string& host, const std::string& command) {
+      return LaunchAgentArgv(*spec_.launch_agent, hosts_.at(host).dial_name(), command);
+    };
+    command_shell_ = MakeCommandShell(loop_, "--launch-agent", std::move(argv), errors_);
     return *command_shell_;
   }
   command_shell_ = MakeOpensshShell(loop_, pool_, spec_, hosts_, errors_);

@@ -17,6 +17,7 @@
 #include "cluster/local_transport.h"
 #include "cluster/remote_transport.h"
 #include "cmd/job_ssh.h"
+#include "launcher/engine/elastic_launcher.h"
 #include "launcher/job/job_spec.h"
 #include "launcher/job/nic_select.h"
 #include "launcher/job/placement.h"
@@ -36,7 +37,7 @@ HostWay WayTo(const HostSlots& host, bool is_this_machine, const JobSpec& spec);
 NameLookup LookupOf(const JobSpec& spec);
 
 /// The transport of a job; owns the transports of its hosts. Threads: the loop's.
-class HostAccess : public Transport {
+class HostAccess : public Transport, public ElasticHosts {
  public:
   /// `is_remote`: one for each of `hosts`. `agent_path`: resolved, for this machine. `spread`:
   /// decides whether agents listen for their neighbours' probe. Errors: those of AgentBuilds when a
@@ -52,13 +53,11 @@ class HostAccess : public Transport {
                                                          const std::string& agent_path,
                                                          HostSpread spread);
 
-  /// Call it before the first Start() of a host, and again when its address changes. Does not
-  /// block: looks names up in the pool. Start() reports what is wrong with a host.
-  void AddHost(const HostSlots& host);
-  /// For OpenElastic(). Certain once Start() of the host has called back; true while the look-up of
-  /// its name runs.
-  bool IsRemote(const std::string& host) const { return WayOf(host).is_remote; }
-  bool IsElsewhere(const std::string& host) const { return WayOf(host).is_elsewhere; }
+  /// Does not block: looks names up in the pool. Start() reports what is wrong with a host.
+  void AddHost(const HostSlots& host) override;
+  /// For OpenElastic(). True while the look-up of its name runs.
+  bool IsRemote(const std::string& host) const override { return WayOf(host).is_remote; }
+  bool IsElsewhere(const std::string& host) const override { return WayOf(host).is_elsewhere; }
 
   /// `host`: given to Open() or AddHost(). Waits for the look-up of its name.
   void Start(const std::string& host, std::function<void(Result<AgentStart>)> done) override;

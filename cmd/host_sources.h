@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The source of an elastic job's hosts, by its options.
+// Where a job's hosts come from: the source of an elastic job's, and what a --cluster file names.
 #ifndef HVDRAY_CMD_HOST_SOURCES_H_
 #define HVDRAY_CMD_HOST_SOURCES_H_
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "base/loop.h"
 #include "cluster/host_source.h"
 #include "launcher/job/job_spec.h"
+#include "launcher/job/options_resolver.h"
 
 namespace hvdray {
 
@@ -29,6 +31,11 @@ Result<std::unique_ptr<HostSource>> MakeHostSource(Loop& loop, const JobSpec& sp
 /// Sets spec.hosts to what the discovery script prints now; without a script, does nothing. Blocks
 /// for one run of it, --discovery-timeout at most. Errors: those of the source.
 Status LearnHosts(JobSpec& spec, SayDiscoveryFn say);
+
+/// The hosts of a --cluster file, as options_resolver.h takes them. Reads the file and prints its
+/// warnings to stderr. Slots: hvdray.slots_per_host of the file, else the CPUs of this machine.
+/// hosts_status has the errors of ClusterHostsOf(). Errors: those of LoadClusterSpec().
+Result<ClusterHosts> LoadClusterHosts(const std::string& path);
 
 }  // namespace hvdray
 

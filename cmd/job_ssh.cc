@@ -58,13 +58,10 @@ class OpensshShell : public RemoteShell {
   OpensshShell(Loop& loop, BlockingPool& pool, const JobSpec& spec, const HostsByName& hosts,
                RemoteStderr& errors)
       : pool_(pool), spec_(spec), hosts_(hosts), lookup_(std::make_shared<Lookup>(spec)) {
-    CommandShellOptions options;
-    options.name = "ssh";
-    options.errors = &errors;
-    options.argv = [this](const std::string& host, const std::string& command) {
+    ShellArgv argv = [this](const std::string& host, const std::string& command) {
       return ArgvOf(host, command);
     };
-    shell_ = MakeCommandShell(loop, std::move(options));
+    shell_ = MakeCommandShell(loop, "ssh", std::move(argv), errors);
   }
 
   ~OpensshShell() override {

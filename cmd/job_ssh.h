@@ -9,7 +9,6 @@
 
 #include "base/blocking_pool.h"
 #include "cluster/command_shell.h"
-#include "cluster/remote_shell.h"
 #include "cluster/remote_transport.h"
 #include "cluster/ssh/ssh_target.h"
 #include "launcher/job/job_spec.h"

@@ -26,7 +26,6 @@
 #include <system_error>
 #include <utility>
 
-#include "base/descriptor_name.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "cluster/discovery_script.h"
@@ -182,14 +181,14 @@ void SetUpLog(const JobSpec& spec) {
   }
   if (*spec.is_verbose) level = std::max(level, LogLevel::kInfo);
   SetLogLevel(level);
-  SetLogFormat(*spec.is_log_json ? LogFormat::kJson : LogFormat::kText);
+  SetLogJson(*spec.is_log_json);
 }
 
 void SetUpLogEarly(std::span<const std::string> args, const Environment& environment) {
   const auto end = std::find(args.begin(), args.end(), "--");
   const bool is_asked = std::find(args.begin(), end, "--log-json") != end;
   const std::string set = environment.GetOr("HVDRAY_LOG_JSON", "0");
-  if (is_asked || set == "1" || set == "true") SetLogFormat(LogFormat::kJson);
+  if (is_asked || set == "1" || set == "true") SetLogJson(true);
 }
 
 Status CheckDirectoryHere(const LaunchPlan& plan) {

@@ -11,9 +11,9 @@
 #include "base/log.h"
 #include "cluster/local_transport.h"
 #include "cluster/ssh/ssh_config_source.h"
-#include "cmd/cluster_hosts.h"
 #include "cmd/commands.h"
 #include "cmd/host_access.h"
+#include "cmd/host_sources.h"
 #include "cmd/job_ssh.h"
 #include "launcher/job/hostfile.h"
 #include "launcher/job/spec_builder.h"
@@ -56,17 +56,15 @@ Result<std::unique_ptr<SshTunnel>> OpenTunnel(const std::string& head, const Job
                           OpensshOptions().program);
   const Result<HostKeyPolicy> policy =
       configs.HostKeys(SshTargetOf(spec, host), SshLimit::In(limit, -1));
-  SshTunnelOptions options;
-  options.ssh = OpensshOptionsOf(spec, host, policy.ok() ? *policy : HostKeyPolicy::kAcceptNew);
-  options.host = head;
-  options.remote_port = kRayDashboardPort;
-  options.limit = limit;
-  return SshTunnel::Open(options);
+  const OpensshOptions ssh =
+      OpensshOptionsOf(spec, host, policy.ok() ? *policy : HostKeyPolicy::kAcceptNew);
+  return SshTunnel::Open(ssh, head, kRayDashboardPort, limit);
 }
 
 }  // namespace
 
-Result<std::string> RayOfCluster::Find(const ClusterHosts& cluster, const JobSpec& spec) {
+Result<std::string> FindRayOfCluster(const ClusterHosts& cluster, const JobSpec& spec,
+                                     std::unique_ptr<SshTunnel>& tunnel) {
   const std::string& head = cluster.head;
   const bool is_here = AreThisMachine({head}, LookupOf(spec)).front();
   std::vector<std::string> hosts = {head};
@@ -80,17 +78,17 @@ Result<std::string> RayOfCluster::Find(const ClusterHosts& cluster, const JobSpe
     said = status.message();
   }
   if (!is_here && spec.launch_agent->empty()) {
-    Result<std::unique_ptr<SshTunnel>> tunnel = OpenTunnel(head, spec);
-    if (tunnel.ok()) {
-      const std::string url = UrlOf("127.0.0.1", (*tunnel)->local_port());
+    Result<std::unique_ptr<SshTunnel>> opened = OpenTunnel(head, spec);
+    if (opened.ok()) {
+      const std::string url = UrlOf("127.0.0.1", (*opened)->local_port());
       const Status status = Probe(url);
       if (status.ok()) {
-        tunnel_ = std::move(tunnel).value();
+        tunnel = std::move(opened).value();
         return url;
       }
       said += "; nor through SSH";
     } else {
-      said += "; " + tunnel.status().message();
+      said += "; " + opened.status().message();
     }
   }
   return Status(ErrorCode::kRayUnreachable, fmt::format("no Ray answers on {}: {}", head, said),
@@ -114,7 +112,8 @@ Result<RayAccess> ResolveRayAccess(std::string_view command, const JobSpec& spec
   return access;
 }
 
-Result<RayAccess> FindRay(std::string_view command, JobSpec& spec, RayOfCluster& way) {
+Result<RayAccess> FindRay(std::string_view command, JobSpec& spec,
+                          std::unique_ptr<SshTunnel>& tunnel) {
   RaySpec& ray = spec.ray;
   const std::string& file = *spec.cluster_file;
   const bool is_timed = !spec.timeout.is_default();
@@ -131,7 +130,7 @@ Result<RayAccess> FindRay(std::string_view command, JobSpec& spec, RayOfCluster&
                     "--ray-address URL names its Ray");
     }
     TakeLogin(cluster, &spec);
-    HVDRAY_ASSIGN_OR_RETURN(std::string url, way.Find(cluster, spec));
+    HVDRAY_ASSIGN_OR_RETURN(std::string url, FindRayOfCluster(cluster, spec, tunnel));
     ray.address.Set(std::move(url), file);
   }
   if (!*ray.is_wanted && ray.address->empty()) {

@@ -14,17 +14,11 @@
 
 namespace hvdray {
 
-/// The Ray on the head of a cluster file, reached directly or through SSH. Keeps that way open for
-/// as long as it lives.
-class RayOfCluster {
- public:
-  /// See ResolverFiles::find_ray. Blocks, for seconds at worst. A Ray that denies access counts as
-  /// found. Errors: kRayUnreachable with what each way said.
-  Result<std::string> Find(const ClusterHosts& cluster, const JobSpec& spec);
-
- private:
-  std::unique_ptr<SshTunnel> tunnel_;
-};
+/// The URL of the Ray on the head of a cluster file, reached directly or through SSH; then `tunnel`
+/// must last as long as its use. See ResolverFiles::find_ray. Blocks, for seconds at worst. A Ray
+/// that denies access counts as found. Errors: kRayUnreachable with what each way said.
+Result<std::string> FindRayOfCluster(const ClusterHosts& cluster, const JobSpec& spec,
+                                     std::unique_ptr<SshTunnel>& tunnel);
 
 /// How to reach the Ray of `spec`, which has no --cluster file or has its Ray's address. Reports on
 /// stderr, as `command`, what it assumes. Reads files. Errors: those of ResolveRayAddress(),
@@ -32,11 +26,12 @@ class RayOfCluster {
 Result<RayAccess> ResolveRayAccess(std::string_view command, const JobSpec& spec);
 
 /// The same for a command that only looks at a cluster: --timeout limits each answer. Sets the
-/// address in `spec` to that of its --cluster file, if no flag gives one; `way` must outlive the
+/// address in `spec` to that of its --cluster file, if no flag gives one; `tunnel` must outlive the
 /// access. Errors: also kUsage without any of --ray, address and cluster file, kNotSupported when
 /// only the provider of a cluster file knows its head, those of LoadClusterHosts() and
-/// RayOfCluster::Find().
-Result<RayAccess> FindRay(std::string_view command, JobSpec& spec, RayOfCluster& way);
+/// FindRayOfCluster().
+Result<RayAccess> FindRay(std::string_view command, JobSpec& spec,
+                          std::unique_ptr<SshTunnel>& tunnel);
 
 }  // namespace hvdray
 

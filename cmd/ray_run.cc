@@ -21,7 +21,7 @@ namespace {
 
 Result<PackagePlan> PlanFor(const JobSpec& spec) {
   const std::string directory = spec.ray.is_directory_remote() ? "" : *spec.ray.working_dir;
-  Result<PackagePlan> plan = PlanPackage({AgentPath(spec), directory, *spec.ray.excludes});
+  Result<PackagePlan> plan = PlanPackage(AgentPath(spec), directory, *spec.ray.excludes);
   if (plan.ok()) return plan;
   return std::move(plan).status().WithContext("package for Ray");
 }

@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/terminal.h"
-#include "cmd/cluster_hosts.h"
 #include "cmd/commands.h"
 #include "cmd/host_access.h"
 #include "cmd/host_sources.h"
@@ -55,15 +54,15 @@ Trace BeginTrace(const LaunchPlan& plan, std::vector<std::string> hosts) {
   return trace;
 }
 
-int RunToEnd(Launcher& launcher, const JobSpec& spec, Wording wording,
-             const Environment& environment, Trace& trace) {
+int RunToEnd(Launcher& launcher, const JobSpec& spec, CalledAs name, const Environment& environment,
+             Trace& trace) {
   JobReport report = launcher.Run();
   EndTerminalQuestions();  // No answer is needed any more.
-  return EndRun(spec, wording, environment, trace, std::move(report),
+  return EndRun(spec, name, environment, trace, std::move(report),
                 [&launcher](std::span<const std::string> lines) { launcher.Print(lines); });
 }
 
-int LaunchFixed(LaunchPlan plan, Wording wording) {
+int LaunchFixed(LaunchPlan plan, CalledAs name) {
   const JobSpec spec = plan.spec;
   const Environment environment = plan.environment;
   Trace trace = BeginTrace(plan, NamesOf(plan.hosts));
@@ -74,16 +73,10 @@ int LaunchFixed(LaunchPlan plan, Wording wording) {
   if (!access.ok()) return Fail("run", access.status());
   Result<std::unique_ptr<Launcher>> launcher = OpenFixed(**loop, **access, trace, std::move(plan));
   if (!launcher.ok()) return Fail("run", launcher.status());
-  return RunToEnd(**launcher, spec, wording, environment, trace);
+  return RunToEnd(**launcher, spec, name, environment, trace);
 }
 
-ElasticHosts WaysOf(HostAccess& access) {
-  return {.add = [&access](const HostSlots& host) { access.AddHost(host); },
-          .is_remote = [&access](const std::string& host) { return access.IsRemote(host); },
-          .is_elsewhere = [&access](const std::string& host) { return access.IsElsewhere(host); }};
-}
-
-int LaunchElastic(LaunchPlan plan, Wording wording) {
+int LaunchElastic(LaunchPlan plan, CalledAs name) {
   const JobSpec spec = plan.spec;
   const Environment environment = plan.environment;
   const ElasticPolicy policy = ElasticPolicyOf(spec, plan.began_wall);
@@ -101,10 +94,10 @@ int LaunchElastic(LaunchPlan plan, Wording wording) {
   if (!source.ok()) return Fail("run", source.status());
   Trace trace = BeginTrace(plan, /*hosts=*/{});
   Result<std::unique_ptr<Launcher>> launcher =
-      OpenElastic(**loop, **access, **source, WaysOf(**access), trace, std::move(plan), policy);
+      OpenElastic(**loop, **access, **access, **source, trace, std::move(plan), policy);
   if (!launcher.ok()) return Fail("run", launcher.status());
   running = launcher->get();
-  return RunToEnd(**launcher, spec, wording, environment, trace);
+  return RunToEnd(**launcher, spec, name, environment, trace);
 }
 
 /// `is_shown`: the plan is only printed, from the hosts of the moment.
@@ -135,9 +128,9 @@ int RunCommand(const CommandLine& line) {
   SetUpLogEarly(line.args, plan.environment);
   ResolverFiles files = RealResolverFiles();
   files.load_cluster = &LoadClusterHosts;
-  RayOfCluster ray;  // its tunnel lasts as long as the command
-  files.find_ray = [&ray](const ClusterHosts& cluster, const JobSpec& spec) {
-    return ray.Find(cluster, spec);
+  std::unique_ptr<SshTunnel> tunnel;  // lasts as long as the command
+  files.find_ray = [&tunnel](const ClusterHosts& cluster, const JobSpec& spec) {
+    return FindRayOfCluster(cluster, spec, tunnel);
   };
   files.warn = &Warn;
   Result<RunRequest> request =
@@ -161,10 +154,10 @@ int RunCommand(const CommandLine& line) {
   const bool is_shown = plan.spec.print_plan->has_value() || *plan.spec.is_dry_run;
   if (const Status status = MakePlan(plan, is_shown); !status.ok()) return Fail("run", status);
   if (is_shown) return ShowPlan(plan);
-  const Wording wording = line.is_horovodrun ? Wording::kHorovods : Wording::kOwn;
-  if (plan.spec.is_elastic()) return LaunchElastic(std::move(plan), wording);
+  const CalledAs name = line.is_horovodrun ? CalledAs::kHorovodrun : CalledAs::kHvdray;
+  if (plan.spec.is_elastic()) return LaunchElastic(std::move(plan), name);
   if (const Status status = CheckMasterPortHere(plan); !status.ok()) return Fail("run", status);
-  return LaunchFixed(std::move(plan), wording);
+  return LaunchFixed(std::move(plan), name);
 }
 
 }  // namespace hvdray

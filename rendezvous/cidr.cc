@@ -14,12 +14,8 @@ namespace {
 /// octal, so two programs may read 010.0.0.1 as two different addresses).
 std::optional<uint32_t> ParseNumber(std::string_view text, uint32_t limit) {
   if (text.empty() || text.size() > 3 || (text.size() > 1 && text[0] == '0')) return std::nullopt;
-  uint32_t number = 0;
-  for (const char c : text) {
-    if (c < '0' || c > '9') return std::nullopt;
-    number = number * 10 + static_cast<uint32_t>(c - '0');
-  }
-  return number <= limit ? std::optional(number) : std::nullopt;
+  const auto number = ParseInteger<uint32_t>(text);
+  return number && *number <= limit ? number : std::nullopt;
 }
 
 uint32_t MaskOf(int prefix) { return prefix == 0 ? 0 : ~uint32_t{0} << (32 - prefix); }

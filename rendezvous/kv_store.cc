@@ -49,8 +49,7 @@ void KvAssignment::Add(std::string_view host, int rank, int size, int local_rank
       fmt::format("{},{},{},{},{},{}", rank, size, local_rank, local_size, cross_rank, cross_size));
 }
 
-KvStore::KvStore(AnswerFn answer, size_t limit_bytes)
-    : answer_(std::move(answer)), limit_bytes_(limit_bytes) {}
+KvStore::KvStore(Owner& owner, size_t limit_bytes) : owner_(owner), limit_bytes_(limit_bytes) {}
 
 KvStore::~KvStore() = default;
 
@@ -302,8 +301,8 @@ bool KvStore::Fits(const KvQuestion& question, size_t replaced_bytes, int* statu
 }
 
 void KvStore::Reply(int relay, uint64_t id, int status, std::string key, Entry entry) {
-  answer_(relay, KvAnswer{id, assignment_.generation, status, std::move(key),
-                          std::move(entry.value), entry.inflated_bytes});
+  owner_.Answer(relay, KvAnswer{id, assignment_.generation, status, std::move(key),
+                                std::move(entry.value), entry.inflated_bytes});
 }
 
 }  // namespace hvdray

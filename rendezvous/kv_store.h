@@ -48,11 +48,17 @@ inline constexpr size_t kMaxKvStatsRows = 1024;
 /// keys with it. Threads: one.
 class KvStore {
  public:
-  /// Sends answers to `answer(relay, KvAnswer)`, where `relay` is the number given to Ask(). Ask()
-  /// and OpenBarrier() call it; it must not call back into the store. `limit_bytes` bounds
-  /// stored_bytes().
-  using AnswerFn = std::function<void(int relay, KvAnswer answer)>;
-  explicit KvStore(AnswerFn answer, size_t limit_bytes = size_t{1} << 30);
+  class Owner {
+   public:
+    /// `relay`: the number given to Ask(). Called within Ask() and OpenBarrier(); must not call
+    /// back into the store.
+    virtual void Answer(int relay, KvAnswer answer) = 0;
+
+   protected:
+    ~Owner() = default;
+  };
+  /// `owner` outlives it. `limit_bytes` bounds stored_bytes().
+  explicit KvStore(Owner& owner, size_t limit_bytes = size_t{1} << 30);
   ~KvStore();
   KvStore(const KvStore&) = delete;
   KvStore& operator=(const KvStore&) = delete;
@@ -115,7 +121,7 @@ class KvStore {
   bool Fits(const KvQuestion& question, size_t replaced_bytes, int* status);
   void Reply(int relay, uint64_t id, int status, std::string key = {}, Entry entry = {});
 
-  AnswerFn answer_;
+  Owner& owner_;
   size_t limit_bytes_;
   size_t stored_bytes_ = 0;
   KvAssignment assignment_;

@@ -23,7 +23,22 @@ constexpr size_t kMaxBufferedBytes = 4 * kMaxKvValueBytes;
 
 }  // namespace
 
-Relay::Relay(Loop& loop, RelayOptions options, KvUpstream& upstream)
+/// The listener of one worker.
+class Relay::Port final : public HttpServer::Owner {
+ public:
+  Port(Relay& relay, int worker) : relay_(relay), worker_(worker) {}
+  Status Listen();
+  uint16_t number() const { return server_->port(); }
+  bool IsWelcome(const HttpPeer& peer) override;
+  void OnRequest(HttpExchange exchange) override;
+
+ private:
+  Relay& relay_;
+  const int worker_;
+  std::unique_ptr<HttpServer> server_;
+};
+
+Relay::Relay(Loop& loop, Relay::Options options, KvUpstream& upstream)
     : loop_(loop),
       options_(std::move(options)),
       checker_(::getuid()),
@@ -35,32 +50,27 @@ Relay::~Relay() = default;
 
 Result<uint16_t> Relay::OpenWorker(int rank, int host_local_rank, Generation generation) {
   CloseWorker(rank);
+  auto port = std::make_unique<Port>(*this, rank);
+  if (Status status = port->Listen(); !status.ok()) {
+    return std::move(status).WithContext(
+        fmt::format("rendezvous of worker {}:{}", options_.host, host_local_rank));
+  }
+  core_.OpenWorker(rank, JoinSlot(options_.host, host_local_rank), generation);
+  return (ports_[rank] = std::move(port))->number();
+}
+
+Status Relay::Port::Listen() {
   HttpServerOptions http;
   http.limits.max_body_bytes = kMaxKvValueBytes;
   http.max_connections = kMaxConnectionsPerWorker;
   http.idle_timeout = kIdleTimeout;
   http.max_buffered_bytes = kMaxBufferedBytes;
-  HttpServer::Handlers handlers;
-  if (options_.is_peer_checked) {
-    handlers.on_connect = [this](const HttpPeer& peer) { return IsOurs(peer); };
-  }
-  handlers.on_request = [this, rank](HttpExchange exchange) {
-    OnRequest(rank, std::move(exchange));
-  };
-  Result<std::unique_ptr<HttpServer>> server =
-      HttpServer::Listen(loop_, std::move(http), std::move(handlers));
-  if (!server.ok()) {
-    return std::move(server).status().WithContext(
-        fmt::format("rendezvous of worker {}:{}", options_.host, host_local_rank));
-  }
-  core_.OpenWorker(rank, JoinSlot(options_.host, host_local_rank), generation);
-  const uint16_t port = (*server)->port();
-  servers_[rank] = std::move(server).value();
-  return port;
+  HVDRAY_ASSIGN_OR_RETURN(server_, HttpServer::Listen(relay_.loop_, std::move(http), *this));
+  return {};
 }
 
 void Relay::CloseWorker(int rank) {
-  servers_.erase(rank);
+  ports_.erase(rank);
   for (const uint64_t request : core_.HeldBy(rank)) exchanges_.erase(request);
   core_.CloseWorker(rank);
 }
@@ -87,44 +97,46 @@ RelayStats Relay::stats() const {
   return stats;
 }
 
-bool Relay::IsOurs(const HttpPeer& peer) {
-  const PeerVerdict verdict = checker_.Check(peer.remote, peer.local);
+bool Relay::Port::IsWelcome(const HttpPeer& peer) {
+  if (!relay_.options_.is_peer_checked) return true;
+  const PeerVerdict verdict = relay_.checker_.Check(peer.remote, peer.local);
   if (verdict == PeerVerdict::kAccepted) return true;
   // A peer that closed its socket at once is harmless. Any other refusal may be an attack, or a
   // kernel without the query, which stops every worker.
-  if (verdict != PeerVerdict::kGone && refused_peers_ == 0) {
+  if (verdict != PeerVerdict::kGone && relay_.refused_peers_ == 0) {
     Log(LogLevel::kWarning, "rendezvous", "{}",
         verdict == PeerVerdict::kUnknown
             ? "the kernel does not report who connects: all peers are refused; see --no-peer-check"
             : "refused a process of another user; further refusals are only counted");
   }
-  ++refused_peers_;
+  ++relay_.refused_peers_;
   return false;
 }
 
-// A request on the listener of `worker`.
-void Relay::OnRequest(int worker, HttpExchange exchange) {
+void Relay::Port::OnRequest(HttpExchange exchange) {
   HttpRequest& http = exchange.request();
   // The call's views point into `target`, as `exchange` is moved below.
   const std::string target = std::move(http.target);
   const ParsedKvRequest parsed = ParseKvRequest(http.method, target, http.has_content_length);
   if (parsed.status != 200) {
-    ++refused_requests_;
+    ++relay_.refused_requests_;
     return exchange.Reply(parsed.status);
   }
   KvValue body;
   if (parsed.call.verb == KvVerb::kPut) {
     body = std::make_shared<const std::string>(std::move(http.body));
   }
-  const uint64_t request = ++last_request_;
-  exchanges_.emplace(request, std::move(exchange));
-  core_.OnRequest(worker, request, parsed.call, std::move(body), loop_.Now(), &actions_);
-  Act();
-  const auto held = exchanges_.find(request);
-  if (held == exchanges_.end()) return;
-  held->second.OnGone([this, request] {
-    core_.OnGone(request);
-    exchanges_.erase(request);
+  Relay& relay = relay_;
+  const uint64_t request = ++relay.last_request_;
+  relay.exchanges_.emplace(request, std::move(exchange));
+  relay.core_.OnRequest(worker_, request, parsed.call, std::move(body), relay.loop_.Now(),
+                        &relay.actions_);
+  relay.Act();
+  const auto held = relay.exchanges_.find(request);
+  if (held == relay.exchanges_.end()) return;
+  held->second.OnGone([&relay, request] {
+    relay.core_.OnGone(request);
+    relay.exchanges_.erase(request);
   });
 }
 
@@ -144,17 +156,12 @@ void Relay::Act() {
     }
     const RelayReply reply = std::move(actions_.replies.front());
     actions_.replies.pop_front();
-    Reply(reply);
+    auto exchange = exchanges_.extract(reply.request);
+    if (!exchange.empty() && reply.status != 0) {
+      exchange.mapped().Reply(reply.status, reply.body);
+    }
   }
   ArmTimer();
-}
-
-void Relay::Reply(const RelayReply& reply) {
-  const auto found = exchanges_.find(reply.request);
-  if (found == exchanges_.end()) return;
-  HttpExchange exchange = std::move(found->second);
-  exchanges_.erase(found);
-  if (reply.status != 0) exchange.Reply(reply.status, reply.body);
 }
 
 void Relay::ArmTimer() {

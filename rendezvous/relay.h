@@ -21,24 +21,24 @@
 
 namespace hvdray {
 
-/// The launcher's settings for a relay.
-struct RelayOptions {
-  std::string host;  ///< HOROVOD_HOSTNAME of the workers here.
-  /// How long a GET waits for a missing value. Horovod's client has no read timeout.
-  Duration kv_hold{std::chrono::seconds(1)};
-  size_t cache_bytes = size_t{1} << 30;
-  bool is_mesh_kept = false;     ///< As in RelayCoreOptions.
-  bool is_barrier_held = false;  ///< As in RelayCoreOptions.
-  bool is_peer_checked = true;   ///< Accept only processes of this user and of root.
-};
-
 /// Opens one listener on 127.0.0.1 for each worker process, so that the port identifies the worker,
 /// which nothing in the protocol does. RelayCore decides what to answer, hold or ask upstream.
 /// Threads: the loop's.
 class Relay {
  public:
+  /// The launcher's settings for a relay.
+  struct Options {
+    std::string host;  ///< HOROVOD_HOSTNAME of the workers here.
+    /// How long a GET waits for a missing value. Horovod's client has no read timeout.
+    Duration kv_hold{std::chrono::seconds(1)};
+    size_t cache_bytes = size_t{1} << 30;
+    bool is_mesh_kept = false;     ///< As in RelayCoreOptions.
+    bool is_barrier_held = false;  ///< As in RelayCoreOptions.
+    bool is_peer_checked = true;   ///< Accept only processes of this user and of root.
+  };
+
   /// Loop and `upstream` outlive the relay.
-  Relay(Loop& loop, RelayOptions options, KvUpstream& upstream);
+  Relay(Loop& loop, Options options, KvUpstream& upstream);
   ~Relay();
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
@@ -68,14 +68,12 @@ class Relay {
   RelayStats stats() const;
 
  private:
-  bool IsOurs(const HttpPeer& peer);
-  void OnRequest(int worker, HttpExchange exchange);
+  class Port;
   void Act();
-  void Reply(const RelayReply& reply);
   void ArmTimer();
 
   Loop& loop_;
-  const RelayOptions options_;
+  const Options options_;
   PeerChecker checker_;
   RelayCore core_;
   KvUpstream& upstream_;
@@ -86,7 +84,7 @@ class Relay {
   std::unordered_map<uint64_t, HttpExchange> exchanges_;  // Held, by request.
   Watch timer_;
   // Last member: destroyed first, and with the connections the callbacks into the other members.
-  std::unordered_map<int, std::unique_ptr<HttpServer>> servers_;
+  std::unordered_map<int, std::unique_ptr<Port>> ports_;
 };
 
 }  // namespace hvdray

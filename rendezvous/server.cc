@@ -35,13 +35,7 @@ Result<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(Loop& loop,
   http.address = server->options_.address;
   http.port = server->options_.port;
   http.limits.max_body_bytes = kMaxKvValueBytes;
-  HttpServer::Handlers handlers;
-  handlers.on_connect = [self = server.get()](const HttpPeer& peer) { return self->Admit(peer); };
-  handlers.on_request = [self = server.get()](HttpExchange exchange) {
-    self->Serve(std::move(exchange));
-  };
-  HVDRAY_ASSIGN_OR_RETURN(server->http_,
-                          HttpServer::Listen(loop, std::move(http), std::move(handlers)));
+  HVDRAY_ASSIGN_OR_RETURN(server->http_, HttpServer::Listen(loop, std::move(http), *server));
   return server;
 }
 
@@ -49,14 +43,13 @@ RendezvousServer::RendezvousServer(Loop& loop, RendezvousOptions options)
     : loop_(loop),
       options_(std::move(options)),
       checker_(options_.user),
-      store_([this](int /*relay*/, KvAnswer answer) { answer_ = std::move(answer); },
-             options_.store_bytes) {
+      store_(*this, options_.store_bytes) {
   store_.Reset(options_.assignment);
 }
 
 RendezvousServer::~RendezvousServer() = default;
 
-bool RendezvousServer::Admit(const HttpPeer& peer) {
+bool RendezvousServer::IsWelcome(const HttpPeer& peer) {
   const uint32_t address = ntohl(peer.remote.sin_addr.s_addr);
   if (Contains(options_.allow, address)) return true;
   PeerVerdict verdict = PeerVerdict::kNotLocal;
@@ -77,7 +70,7 @@ bool RendezvousServer::Admit(const HttpPeer& peer) {
   return false;
 }
 
-void RendezvousServer::Serve(HttpExchange exchange) {
+void RendezvousServer::OnRequest(HttpExchange exchange) {
   ++stats_.requests;
   const HttpRequest& request = exchange.request();
   const ParsedKvRequest parsed =

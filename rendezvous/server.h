@@ -46,7 +46,7 @@ struct RendezvousStats {
 
 /// Destroying it closes all connections at once; call Drain() before for an orderly end. Threads:
 /// the loop's.
-class RendezvousServer {
+class RendezvousServer final : private HttpServer::Owner, private KvStore::Owner {
  public:
   /// Listens. The loop outlives the server. Errors: as HttpServer::Listen(); kUsage for an address
   /// that is not IPv4, or not loopback without `allow`.
@@ -69,9 +69,10 @@ class RendezvousServer {
   using HeldList = std::list<Held>;
 
   RendezvousServer(Loop& loop, RendezvousOptions options);
-  bool Admit(const HttpPeer& peer);
-  void Serve(HttpExchange exchange);
+  bool IsWelcome(const HttpPeer& peer) override;
+  void OnRequest(HttpExchange exchange) override;
   KvAnswer Ask(KvOp op, const KvCall& call, KvValue value);
+  void Answer(int /*relay*/, KvAnswer answer) override { answer_ = std::move(answer); }
   void Put(const KvCall& call, HttpExchange exchange);
   void Get(const KvCall& call, HttpExchange exchange);
   void Hold(HttpExchange exchange);

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/fd.h"
-#include "launcher/driver/elastic_chart.h"
+#include "launcher/driver/states.h"
 #include "launcher/job/help.h"
 
 namespace {

@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <charconv>
 
-#include "base/shown_text.h"
+#include "base/text.h"
 
 namespace hvdray::wire {
 namespace {

@@ -76,8 +76,8 @@ class StreamLink : public Link {
         stream_(std::move(stream)),
         decoder_(role == LinkRole::kLauncher ? kMaxAgentHello : kMaxLauncherHello) {}
 
-  void Start(LinkHandlers handlers) override {
-    handlers_ = std::make_shared<LinkHandlers>(std::move(handlers));
+  void Start(Owner& owner) override {
+    owner_ = &owner;
     stream_->Start({.on_data = [this](ByteView bytes) { OnData(bytes); },
                     .on_drained = [this] { OnDrained(); },
                     .on_closed = [this](const Status& status) { OnStreamClosed(status); }});
@@ -156,15 +156,6 @@ class StreamLink : public Link {
  private:
   enum class State : uint8_t { kOpen, kClosing, kClosed };
 
-  /// Calls a handler that is set. False: it has destroyed the link.
-  template <typename Handler, typename... Args>
-  bool Tell(Handler LinkHandlers::*handler, Args&&... args) {
-    const std::shared_ptr<LinkHandlers> held = handlers_;
-    if (held == nullptr || !((*held).*handler)) return true;
-    ((*held).*handler)(std::forward<Args>(args)...);
-    return held.use_count() > 1;
-  }
-
   void OnData(ByteView bytes) {
     if (monitor_) monitor_->OnBytes();
     if (state_ != State::kOpen) return;
@@ -198,9 +189,8 @@ class StreamLink : public Link {
         case AnnouncementScanner::Event::kNeedMore:
           return false;
         case AnnouncementScanner::Event::kNoise:
-          if (!Tell(&LinkHandlers::on_noise, scanner_->noise()) || state_ != State::kOpen) {
-            return false;
-          }
+          owner_->OnNoise(scanner_->noise());
+          if (state_ != State::kOpen) return false;
           break;
         case AnnouncementScanner::Event::kAnnounced:
           Log(LogLevel::kDebug, "link", "agent announced itself: pid {} nonce {}",
@@ -212,7 +202,7 @@ class StreamLink : public Link {
     }
   }
 
-  /// False: it ended the link, and a handler may have destroyed it.
+  /// False: it ended the link, and the owner may have destroyed it.
   bool HandleFrame(const Frame& frame) {
     const auto type = static_cast<MessageType>(frame.header.type);
     Status status = CheckOrder(frame.header, type);
@@ -232,7 +222,8 @@ class StreamLink : public Link {
       status = Agree();
       if (!status.ok()) return Violation(std::move(status));
     }
-    return Tell(&LinkHandlers::on_message, std::move(message).value());
+    owner_->OnMessage(std::move(message).value());
+    return true;
   }
 
   Status CheckOrder(const FrameHeader& header, MessageType type) const {
@@ -300,11 +291,11 @@ class StreamLink : public Link {
                                      lanes_.control_bytes() < kControlLaneBytes / 2;
     if (is_control_room_due) {
       is_control_room_owed_ = false;
-      if (!Tell(&LinkHandlers::on_control_room)) return;
+      owner_->OnControlRoom();
     }
     if (!IsRoomDue()) return;
     is_room_owed_ = false;
-    Tell(&LinkHandlers::on_output_room);
+    owner_->OnOutputRoom();
   }
 
   void OnHeartbeatDue() {
@@ -358,7 +349,7 @@ class StreamLink : public Link {
     if (state_ == State::kClosed) return;
     if (scanner_) {
       const std::string last_words = scanner_->unfinished();
-      if (!last_words.empty() && !Tell(&LinkHandlers::on_noise, last_words)) return;
+      if (!last_words.empty()) owner_->OnNoise(last_words);
       Closed({ErrorCode::kAgentStartFailed,
               status.ok() ? "ended before it announced itself" : status.message()});
       return;
@@ -367,7 +358,7 @@ class StreamLink : public Link {
         {ErrorCode::kAgentLost, status.ok() ? "the link closed without a word" : status.message()});
   }
 
-  /// The last call of a handler; false, as HandleFrame() returns it.
+  /// Tells the owner, which may destroy the link; false, as HandleFrame() returns it.
   bool Closed(Status status) {
     if (state_ != State::kOpen) return false;
     state_ = State::kClosed;
@@ -375,7 +366,7 @@ class StreamLink : public Link {
     later_.Cancel();
     lanes_.Clear();
     stream_.reset();
-    Tell(&LinkHandlers::on_closed, std::move(status));
+    if (owner_ != nullptr) owner_->OnClosed(std::move(status));
     return false;
   }
 
@@ -390,7 +381,7 @@ class StreamLink : public Link {
   Loop& loop_;
   const LinkRole role_;
   std::unique_ptr<ByteStream> stream_;
-  std::shared_ptr<LinkHandlers> handlers_;      // shared with the call in progress, see Tell()
+  Owner* owner_ = nullptr;                      // since Start()
   std::optional<AnnouncementScanner> scanner_;  // while the launcher waits for the announcement
   FrameDecoder decoder_;
   SendLanes lanes_;

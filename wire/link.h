@@ -17,53 +17,59 @@ namespace hvdray::wire {
 
 enum class LinkRole : uint8_t { kLauncher, kAgent };
 
-struct LinkHandlers {
-  /// Called for each message of the peer, in order; the first is its Hello. The link handles
-  /// Heartbeat and Bye itself.
-  std::function<void(Message&&)> on_message;
-  /// Called once, as the last handler. ok: the peer sent Bye with code 0; with another code, that
-  /// code and text. kAgentStartFailed: closed before the announcement. kAgentLost: closed without a
-  /// Bye, or silent. kProtocolError, kProtocolMismatch: the peer broke the protocol, or no common
-  /// version exists. kInternal: a message could not be encoded.
-  std::function<void(Status)> on_closed;
-  /// The output lane was full and is now below half of kOutputLaneBytes.
-  std::function<void()> on_output_room;
-  /// The control lane was full and is now below half of kControlLaneBytes.
-  std::function<void()> on_control_room;
-  /// Launcher only: a line of output that arrived before the agent's announcement, without its
-  /// line ending. At most 64 KiB in all.
-  std::function<void(ByteView)> on_noise;
-};
-
 /// Queued bytes from which HasOutputRoom() is false.
 inline constexpr size_t kOutputLaneBytes = size_t{1} << 20;
 /// Queued bytes from which HasControlRoom() is false.
 inline constexpr size_t kControlLaneBytes = size_t{256} << 10;
 
 /// Owns its stream: destroying the link closes it and drops what is queued. Threads: the loop's
-/// only; no method blocks. Any handler may destroy the link.
+/// only; no method blocks.
 class Link {
  public:
+  /// What a link tells, from the loop. Only OnClosed() may destroy the link.
+  class Owner {
+   public:
+    /// Each message of the peer, in order; the first is its Hello. The link handles Heartbeat and
+    /// Bye itself.
+    virtual void OnMessage(Message&& message) = 0;
+    /// Once, as the last call. ok: the peer sent Bye with code 0; with another code, that code and
+    /// text. kAgentStartFailed: closed before the announcement. kAgentLost: closed without a Bye,
+    /// or silent. kProtocolError, kProtocolMismatch: the peer broke the protocol, or no common
+    /// version exists. kInternal: a message could not be encoded.
+    virtual void OnClosed(Status why) = 0;
+    /// The output lane was full and is now below half of kOutputLaneBytes.
+    virtual void OnOutputRoom() {}
+    /// The control lane was full and is now below half of kControlLaneBytes.
+    virtual void OnControlRoom() {}
+    /// Launcher only: a line of output that arrived before the agent's announcement, without its
+    /// line ending. At most 64 KiB in all.
+    virtual void OnNoise(ByteView /*line*/) {}
+
+   protected:
+    ~Owner() = default;
+  };
+
   virtual ~Link() = default;
   /// Starts reading; an agent's link sends the announcement first. Call once. The caller sends its
   /// own Hello, at any time. Other messages wait until both Hellos have been exchanged, and a
   /// launcher's Hello waits for the announcement. The link checks that the peer's Hello comes first
   /// and within its limit (4 KiB from a launcher, 64 KiB from an agent), and checks version and
   /// direction of all later frames. It answers a violation with a Bye and closes.
-  virtual void Start(LinkHandlers handlers) = 0;
+  /// `owner` outlives the link.
+  virtual void Start(Owner& owner) = 0;
   /// Queues a message: Output, Stdin, File and GenerationStopped in the output lane, all others in
   /// the control lane, which is sent first. Each lane keeps its order. Ignored once the link is
   /// closed or closing.
   virtual void Send(Message message) = 0;
-  /// False: hold Output and Stdin back until on_output_room. The link queues them regardless.
+  /// False: hold Output and Stdin back until OnOutputRoom(). The link queues them regardless.
   virtual bool HasOutputRoom() const = 0;
-  /// False: hold KV values back until on_control_room. Other control messages are few and small.
+  /// False: hold KV values back until OnControlRoom(). Other control messages are few and small.
   virtual bool HasControlRoom() const = 0;
   /// Sends a Heartbeat every `period` and treats a peer that is silent for `timeout` as lost (0:
   /// never), unless its last Heartbeat had is_paused.
   virtual void StartHeartbeat(Duration period, Duration timeout) = 0;
   /// Sends what is queued and `bye`, closes the stream and calls `on_done`, at the latest after
-  /// `deadline` from now. No other handler is called afterwards.
+  /// `deadline` from now; `on_done` may destroy the link. The owner is told nothing more.
   virtual void Close(Bye bye, Duration deadline, std::function<void()> on_done) = 0;
   /// Bytes in both lanes and in the stream that the kernel has not accepted yet.
   virtual size_t QueuedBytes() const = 0;

@@ -28,9 +28,9 @@ constexpr FieldRange kVersions = {1, UINT16_MAX};
 constexpr FieldRange kSignals = {0, 64};
 constexpr FieldRange kErrnos = {0, 4095};
 constexpr FieldRange kSeconds = {-kMaxSeconds, kMaxSeconds};
-constexpr FieldLength kName = {0, 4096};  // a name, an address, a list of interfaces
-constexpr FieldLength kReason = {0, 1024};
-constexpr FieldLength kCause = {0, 65536};
+constexpr FieldRange kName = {0, 4096};  // a name, an address, a list of interfaces
+constexpr FieldRange kReason = {0, 1024};
+constexpr FieldRange kCause = {0, 65536};
 
 Status Violation(MessageType type, std::string_view what) {
   return {ErrorCode::kProtocolError, fmt::format("{}: {}", NameOf(type), what)};

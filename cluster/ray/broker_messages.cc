@@ -12,7 +12,7 @@ namespace {
 
 constexpr FieldRange kPids = {0, INT32_MAX};
 constexpr FieldRange kSignals = {1, 64};
-constexpr FieldLength kNeeded = {.min = 1};
+constexpr FieldRange kNeeded = {.min = 1};
 constexpr std::string_view kGroupStates[] = {"pending", "created", "rescheduling", "removed",
                                              "failed"};
 
@@ -29,7 +29,8 @@ void Fields(FieldReader& io, BrokerHello& hello) {
   io.Int("raylet_pid", hello.raylet_pid, kPids);
 }
 
-void Fields(FieldReader& io, BrokerNode& node) {
+void Fields(FieldReader& io, RayNode& node) {
+  node.is_alive = false;  // unless the message says so
   io.Text("id", node.id, kNeeded);
   io.Text("ip", node.ip);
   io.Flag("is_alive", node.is_alive);
@@ -80,7 +81,7 @@ BrokerEvent Event(FieldReader& io, const std::string& kind) {
   if (kind == "hello") {
     io.Object("hello", event.emplace<BrokerHello>(), read);
   } else if (kind == "nodes") {
-    io.List("nodes", event.emplace<BrokerNodes>().nodes, kAnyCount, read);
+    io.List("nodes", event.emplace<BrokerNodes>(), kAnyCount, read);
   } else if (kind == "group") {
     io.Object("group", event.emplace<BrokerGroup>(), read);
   } else if (kind == "seat") {

@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "base/types.h"
+#include "cluster/ray/ray_node.h"
 
 namespace hvdray {
 
@@ -21,10 +22,6 @@ inline constexpr size_t kMaxBrokerLine = size_t{16} << 20;
 
 /// Highest number of an agent endpoint ("endpoint"); the C++ side numbers them from 0.
 inline constexpr int kMaxBrokerEndpoint = 65535;
-
-/// Resources by Ray's names: {"CPU": 2, "node:10.0.0.11": 0.001}.
-using BrokerAmounts = std::map<std::string, double>;
-using BrokerLabels = std::map<std::string, std::string>;
 
 // ---- from Python
 
@@ -39,22 +36,8 @@ struct BrokerHello {
   int raylet_pid = 0;  ///< 0: unknown.
 };
 
-/// A node as Ray reports it.
-struct BrokerNode {
-  std::string id;  ///< The key, since several nodes may share an address.
-  std::string ip;
-  bool is_alive = false;
-  BrokerAmounts total;
-  BrokerAmounts free;  ///< Empty for a dead node.
-  BrokerLabels labels;
-  /// Set while Ray drains the node: when it leaves, in seconds since 1970; 0: unknown.
-  std::optional<double> leaves_at = {};
-};
-
-/// The whole table each time, including dead nodes.
-struct BrokerNodes {
-  std::vector<BrokerNode> nodes;
-};
+/// The whole table each time, including dead nodes, which have no free resources.
+using BrokerNodes = std::vector<RayNode>;
 
 enum class BrokerGroupState : uint8_t { kPending, kCreated, kRescheduling, kRemoved, kFailed };
 
@@ -103,9 +86,9 @@ Result<BrokerEvent> ParseBrokerEvent(ByteView line);
 /// or one per bundle.
 struct BrokerReserve {
   std::string name;  ///< Unique in the job.
-  std::vector<BrokerAmounts> bundles;
+  std::vector<RayAmounts> bundles;
   std::string strategy = "PACK";
-  std::vector<BrokerLabels> selectors;
+  std::vector<RayLabels> selectors;
 };
 
 /// Starts one agent on the node that has all of `bundles`; its actor runs in the first.

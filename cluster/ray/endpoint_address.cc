@@ -7,8 +7,9 @@
 #include <sys/socket.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cstring>
+
+#include "base/text.h"
 
 namespace hvdray {
 namespace {
@@ -19,13 +20,9 @@ constexpr size_t kMaxAddresses = 16;
 /// Digits only, no leading zero, within the range.
 std::optional<int> ParseNumber(std::string_view text, int lowest, int highest) {
   if (text.empty() || text.size() > 9 || (text.size() > 1 && text[0] == '0')) return std::nullopt;
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || text[0] == '-') {
-    return std::nullopt;
-  }
-  if (number < lowest || number > highest) return std::nullopt;
-  return number;
+  const auto number = ParseInteger<int>(text);
+  return number && text[0] != '-' && *number >= lowest && *number <= highest ? number
+                                                                             : std::nullopt;
 }
 
 std::optional<TcpAddress> ParseOne(std::string_view text) {

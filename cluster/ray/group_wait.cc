@@ -7,6 +7,8 @@
 #include <chrono>
 #include <utility>
 
+#include "cluster/ray/ray_request.h"
+
 namespace hvdray {
 namespace {
 
@@ -21,23 +23,10 @@ double SecondsOf(Duration duration) {
 
 }  // namespace
 
-std::vector<RayNode> RayNodesOf(const BrokerNodes& nodes) {
-  std::vector<RayNode> result;
-  for (const BrokerNode& node : nodes.nodes) {
-    result.push_back({.id = node.id,
-                      .ip = node.ip,
-                      .is_alive = node.is_alive,
-                      .total = node.total,
-                      .free = node.free,
-                      .labels = node.labels,
-                      .is_leaving = node.leaves_at.has_value()});
-  }
-  return result;
-}
-
-GroupWait::GroupWait(RayRequest request, GroupWaitOptions options, TimePoint began)
+GroupWait::GroupWait(RayRequest request, Duration limit, bool can_grow, TimePoint began)
     : request_(std::move(request)),
-      options_(options),
+      limit_(limit),
+      can_grow_(can_grow),
       began_(began),
       bundles_(request_.bundles.size()),
       next_line_(began + kFirstLine) {}
@@ -47,8 +36,6 @@ void GroupWait::Expect(size_t bundles) {
   group_ = {};
   infeasible_since_.reset();
 }
-
-void GroupWait::OnNodes(const BrokerNodes& nodes) { nodes_ = RayNodesOf(nodes); }
 
 void GroupWait::OnGroup(const BrokerGroup& group, TimePoint now) {
   group_ = group;
@@ -71,14 +58,14 @@ bool GroupWait::IsPlaced() const {
 }
 
 bool GroupWait::IsHopeless(TimePoint now) const {
-  return !options_.can_grow && infeasible_since_ && now - *infeasible_since_ >= kInfeasibleFor;
+  return !can_grow_ && infeasible_since_ && now - *infeasible_since_ >= kInfeasibleFor;
 }
 
 GroupWait::State GroupWait::Look(TimePoint now) const {
   if (IsPlaced()) return State::kCreated;
   const bool is_refused =
       group_.state == BrokerGroupState::kFailed || group_.state == BrokerGroupState::kRemoved;
-  const bool is_late = now - began_ >= options_.limit;
+  const bool is_late = now - began_ >= limit_;
   return is_refused || is_late || IsHopeless(now) ? State::kFailed : State::kWaiting;
 }
 
@@ -102,10 +89,9 @@ Status GroupWait::failure(TimePoint now) const {
     return {ErrorCode::kInfeasible, MissingText(),
             "request less, or add nodes; `hvdray slots --ray` shows the free slots"};
   }
-  return {
-      ErrorCode::kNoCapacity,
-      fmt::format("no placement group within {:g} s: {}", SecondsOf(options_.limit), MissingText()),
-      "wait for other jobs, request less, or raise --placement-group-timeout"};
+  return {ErrorCode::kNoCapacity,
+          fmt::format("no placement group within {:g} s: {}", SecondsOf(limit_), MissingText()),
+          "wait for other jobs, request less, or raise --placement-group-timeout"};
 }
 
 std::optional<std::string> GroupWait::TakeLine(TimePoint now) {
@@ -116,11 +102,32 @@ std::optional<std::string> GroupWait::TakeLine(TimePoint now) {
 }
 
 TimePoint GroupWait::NextDeadline() const {
-  TimePoint next = std::min(next_line_, began_ + options_.limit);
-  if (infeasible_since_ && !options_.can_grow) {
+  TimePoint next = std::min(next_line_, began_ + limit_);
+  if (infeasible_since_ && !can_grow_) {
     next = std::min(next, *infeasible_since_ + kInfeasibleFor);
   }
   return next;
+}
+
+RayPlacement PlaceGroup(const RayRequest& request, const BrokerGroup& group,
+                        std::span<const RayNode> nodes) {
+  RayPlacement placement;
+  for (size_t bundle = 0; bundle < group.bundles.size(); ++bundle) {
+    const std::string& id = group.bundles[bundle];
+    const auto found = std::find(placement.node_ids.begin(), placement.node_ids.end(), id);
+    const auto host = static_cast<size_t>(found - placement.node_ids.begin());
+    if (found == placement.node_ids.end()) {
+      placement.node_ids.push_back(id);
+      placement.ips.push_back(RayIpOf(id, nodes));
+      placement.hosts.emplace_back();
+      placement.places.push_back({.group = group.name, .bundles = {}, .node_id = id});
+    }
+    placement.hosts[host].slots += bundle < request.slots.size() ? request.slots[bundle] : 0;
+    placement.places[host].bundles.push_back(static_cast<int>(bundle));
+  }
+  const std::vector<std::string> names = RayHostNames(placement.node_ids, nodes);
+  for (size_t i = 0; i < names.size(); ++i) placement.hosts[i].host = names[i];
+  return placement;
 }
 
 }  // namespace hvdray

@@ -1,30 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // The wait for a placement group: decides when it is ready, when to give up, and what to tell the
-// user meanwhile. Pure: takes the broker's events and the time.
+// user meanwhile; turns the group into hosts with slots, and a place for each host's agent. Pure:
+// takes the broker's events and the time.
 #ifndef HVDRAY_CLUSTER_RAY_GROUP_WAIT_H_
 #define HVDRAY_CLUSTER_RAY_GROUP_WAIT_H_
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "base/host_slots.h"
 #include "base/status.h"
 #include "base/types.h"
 #include "cluster/ray/broker_messages.h"
 #include "cluster/ray/ray_node.h"
 #include "cluster/ray/ray_request.h"
+#include "cluster/ray/ray_transport.h"
 
 namespace hvdray {
-
-/// Converts the broker's table of nodes.
-std::vector<RayNode> RayNodesOf(const BrokerNodes& nodes);
-
-/// How long to wait, and for what.
-struct GroupWaitOptions {
-  Duration limit{std::chrono::seconds(100)};  ///< --placement-group-timeout.
-  /// Nodes may be added, so a request that no node can hold now is worth waiting for.
-  bool can_grow = true;
-};
 
 /// Times passed to one object never go back.
 class GroupWait {
@@ -32,11 +26,13 @@ class GroupWait {
   enum class State : uint8_t { kWaiting, kCreated, kFailed };
 
   /// `request`: the slots that messages compare with the nodes. Expects a group of its bundles.
-  GroupWait(RayRequest request, GroupWaitOptions options, TimePoint began);
+  /// `limit`: --placement-group-timeout. `can_grow`: nodes may be added, so a request that no node
+  /// can hold now is worth waiting for.
+  GroupWait(RayRequest request, Duration limit, bool can_grow, TimePoint began);
 
   /// Waits for another group from now on, with `bundles` bundles.
   void Expect(size_t bundles);
-  void OnNodes(const BrokerNodes& nodes);
+  void OnNodes(const BrokerNodes& nodes) { nodes_ = nodes; }
   void OnGroup(const BrokerGroup& group, TimePoint now);
 
   /// kCreated: each bundle of group() is on a live node of nodes().
@@ -59,7 +55,8 @@ class GroupWait {
   bool IsHopeless(TimePoint now) const;
 
   const RayRequest request_;
-  const GroupWaitOptions options_;
+  const Duration limit_;
+  const bool can_grow_;
   const TimePoint began_;
   std::vector<RayNode> nodes_;
   BrokerGroup group_;
@@ -67,6 +64,20 @@ class GroupWait {
   std::optional<TimePoint> infeasible_since_;
   TimePoint next_line_;
 };
+
+/// One host per node that has a bundle, in the order of first bundles. So the ranks of a node are
+/// contiguous, whatever the order of Ray's bundles.
+struct RayPlacement {
+  std::vector<HostSlots> hosts;
+  // In the order of `hosts`, one each.
+  std::vector<std::string> node_ids;
+  std::vector<std::string> ips;
+  std::vector<RayEndpointPlace> places;
+};
+
+/// `group` must be created, with a node of `nodes` for each bundle of `request`.
+RayPlacement PlaceGroup(const RayRequest& request, const BrokerGroup& group,
+                        std::span<const RayNode> nodes);
 
 }  // namespace hvdray
 

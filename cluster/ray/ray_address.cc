@@ -2,13 +2,16 @@
 #include "cluster/ray/ray_address.h"
 
 #include <fmt/format.h>
+#include <string.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <string_view>
 
+#include "base/fd.h"
 #include "base/json.h"
-#include "base/shown_text.h"
 #include "base/text.h"
 
 namespace hvdray {
@@ -50,10 +53,8 @@ std::optional<Place> SplitPlace(std::string_view text) {
 }
 
 std::optional<uint16_t> ParsePort(std::string_view text) {
-  uint16_t port = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
-  if (error != std::errc() || end != text.data() + text.size() || port == 0) return std::nullopt;
-  return port;
+  const auto port = ParseInteger<uint16_t>(text);
+  return port && *port > 0 ? port : std::nullopt;
 }
 
 std::string Bracketed(const std::string& host) {
@@ -253,16 +254,12 @@ WebTrust ParseRayVerify(std::string_view text) {
   return {.is_checked = true, .path = std::string(text)};
 }
 
-Result<WebHeaders> ResolveRayHeaders(std::string_view given, const Environment& environment) {
-  const std::string inherited = environment.GetOr("RAY_JOB_HEADERS", "");
-  const std::string_view text = given.empty() ? std::string_view(inherited) : given;
-  const std::string_view name = given.empty() ? "RAY_JOB_HEADERS" : "--ray-headers";
-  const auto wrong = [&](std::string_view why) {
-    return Status(ErrorCode::kSpecInvalid, fmt::format("{}: {}", name, why),
+Result<WebHeaders> ParseRayHeaders(std::string_view text) {
+  const auto wrong = [](std::string_view why) {
+    return Status(ErrorCode::kSpecInvalid, std::string(why),
                   "expected a JSON object of strings, such as '{\"X-Team\": \"vision\"}'");
   };
   WebHeaders headers;
-  if (text.empty()) return headers;
   const Result<Json> json = ParseJson(text);
   if (!json.ok()) return wrong(json.status().message());
   if (!json->is_object()) return wrong("not a JSON object");
@@ -287,6 +284,57 @@ Result<WebHeaders> ResolveRayHeaders(std::string_view given, const Environment& 
     headers.emplace_back(key, bytes);
   }
   return headers;
+}
+
+Result<WebHeaders> ResolveRayHeaders(std::string_view given, const Environment& environment) {
+  const std::string inherited = environment.GetOr("RAY_JOB_HEADERS", "");
+  const std::string_view text = given.empty() ? std::string_view(inherited) : given;
+  if (text.empty()) return WebHeaders();
+  Result<WebHeaders> headers = ParseRayHeaders(text);
+  if (headers.ok()) return headers;
+  return std::move(headers).status().WithContext(given.empty() ? "RAY_JOB_HEADERS"
+                                                               : "--ray-headers");
+}
+
+namespace {
+
+constexpr size_t kMaxTokenBytes = 8192;  // servers refuse longer headers
+
+Result<RayToken> Checked(std::string text, std::string origin) {
+  std::string_view view(text);
+  const auto begin = view.find_first_not_of(" \t\r\n");
+  view = begin == std::string_view::npos
+             ? std::string_view()
+             : view.substr(begin, view.find_last_not_of(" \t\r\n") - begin + 1);
+  const bool is_word = std::ranges::all_of(
+      view, [](char c) { return static_cast<unsigned char>(c) > 0x20 && c != 0x7F; });
+  RayToken token{Secret(view), std::move(origin)};
+  const bool is_fit = !view.empty() && view.size() <= kMaxTokenBytes && is_word;
+  ::explicit_bzero(text.data(), text.size());
+  if (!is_fit) {
+    return Status(ErrorCode::kSpecInvalid,
+                  fmt::format("{}: not a Ray token: expected one word", token.origin),
+                  "`ray get-auth-token` on the head prints it");
+  }
+  return token;
+}
+
+}  // namespace
+
+Result<RayToken> FindRayToken(const Environment& environment) {
+  std::string text = environment.GetOr("RAY_AUTH_TOKEN", "");
+  if (!text.empty()) return Checked(std::move(text), "RAY_AUTH_TOKEN");
+  std::string path = environment.GetOr("RAY_AUTH_TOKEN_PATH", "");
+  const bool is_named = !path.empty();
+  const std::string home = environment.GetOr("HOME", "");
+  if (!is_named && !home.empty()) path = home + "/.ray/auth_token";
+  if (path.starts_with("~/") && !home.empty()) path = home + path.substr(1);
+  if (path.empty() || (!is_named && ::access(path.c_str(), F_OK) != 0)) return RayToken{};
+  Result<std::string> read = ReadFile(path, kMaxTokenBytes + 64);
+  if (!read.ok()) {
+    return std::move(read).status().WithContext(is_named ? "RAY_AUTH_TOKEN_PATH" : "Ray's token");
+  }
+  return Checked(std::move(read).value(), path);
 }
 
 }  // namespace hvdray

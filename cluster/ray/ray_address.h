@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds the address of a Ray cluster's dashboard, and how to connect, from options and environment.
-// Pure.
+// Pure, except for FindRayToken().
 #ifndef HVDRAY_CLUSTER_RAY_RAY_ADDRESS_H_
 #define HVDRAY_CLUSTER_RAY_RAY_ADDRESS_H_
 
@@ -11,6 +11,7 @@
 
 #include "base/environ.h"
 #include "base/result.h"
+#include "base/secret.h"
 #include "base/web_client.h"
 
 namespace hvdray {
@@ -52,9 +53,28 @@ Result<std::optional<WebProxy>> FindRayProxy(const RayAddress& address,
 /// Parses --ray-verify: "true", "false", or a file or directory with certificates. Empty: true.
 WebTrust ParseRayVerify(std::string_view text);
 
-/// Parses a JSON object of strings: `given` (--ray-headers) unless empty, else RAY_JOB_HEADERS.
-/// Errors: kSpecInvalid; messages never show values, which may be passwords.
+/// Parses a JSON object of header names and values. Errors: kSpecInvalid with half a sentence,
+/// which never shows a value, since it may be a password.
+Result<WebHeaders> ParseRayHeaders(std::string_view json);
+
+/// ParseRayHeaders() of `given` (--ray-headers) unless empty, else of RAY_JOB_HEADERS.
+/// Errors: kSpecInvalid.
 Result<WebHeaders> ResolveRayHeaders(std::string_view given, const Environment& environment);
+
+/// A token and where it was found. Never shown: messages only name its origin. Move-only, wiped on
+/// destruction.
+struct RayToken {
+  Secret text;         ///< Empty: none found.
+  std::string origin;  ///< "RAY_AUTH_TOKEN", or the file's path; empty: none found.
+
+  bool is_empty() const { return text.view().empty(); }
+};
+
+/// Takes RAY_AUTH_TOKEN, else the file of RAY_AUTH_TOKEN_PATH, else ~/.ray/auth_token, and trims
+/// white space. Empty when none exists: not every cluster wants a token. Blocks to read a file.
+/// Errors: kFileUnreadable for an unreadable file (for RAY_AUTH_TOKEN_PATH also a missing one),
+/// kSpecInvalid for contents that are no token (empty, several words, control bytes).
+Result<RayToken> FindRayToken(const Environment& environment);
 
 }  // namespace hvdray
 

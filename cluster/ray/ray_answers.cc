@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "base/json.h"
-#include "base/shown_text.h"
+#include "base/text.h"
 
 namespace hvdray {
 namespace {

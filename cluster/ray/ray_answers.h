@@ -12,8 +12,8 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "base/web_client.h"
+#include "cluster/ray/ray_address.h"
 #include "cluster/ray/ray_facts.h"
-#include "cluster/ray/ray_token.h"
 
 namespace hvdray {
 

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "base/shown_text.h"
+#include "base/text.h"
 
 namespace hvdray {
 namespace {

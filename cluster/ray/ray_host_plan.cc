@@ -20,7 +20,7 @@ constexpr size_t kShortId = 8;
 
 RayHostPlan::Orders RayHostPlan::OnNodes(const BrokerNodes& nodes, TimePoint now) {
   Orders orders;
-  nodes_ = RayNodesOf(nodes);
+  nodes_ = nodes;
   for (size_t i = groups_.size(); i-- > 0;) {
     const RayNode* node = Find(groups_[i].node_id);
     if (node == nullptr || !node->is_alive) Drop(i, &orders);
@@ -170,7 +170,7 @@ void RayHostPlan::AskForNodes(TimePoint now, Orders* orders) {
   reserve.name = fmt::format("{}-{}", policy_.group_prefix, next_group_++);
   reserve.strategy = policy_.is_spread ? "SPREAD" : "PACK";
   reserve.bundles.assign(static_cast<size_t>(missing), SlotBundle(policy_.ask));
-  BrokerLabels labels = policy_.ask.labels;
+  RayLabels labels = policy_.ask.labels;
   if (!banned_.empty()) labels["ray.io/node-id"] = fmt::format("!in({})", fmt::join(banned_, ","));
   if (!labels.empty()) reserve.selectors.assign(reserve.bundles.size(), labels);
   demand_ = reserve.name;
@@ -206,7 +206,7 @@ std::vector<int> RayHostPlan::SlotsOfNodes(int room, TimePoint now) const {
 
 bool RayHostPlan::IsUsable(const RayNode& node, TimePoint now) const {
   const auto paused = paused_.find(node.id);
-  return node.is_alive && !node.is_leaving && !banned_.contains(node.id) &&
+  return node.is_alive && !node.leaves_at && !banned_.contains(node.id) &&
          (paused == paused_.end() || paused->second <= now) &&
          (policy_.only_ips.empty() || policy_.only_ips.contains(node.ip)) &&
          std::none_of(groups_.begin(), groups_.end(), [&node](const Group& group) {
@@ -223,7 +223,7 @@ BrokerReserve RayHostPlan::ReserveOn(const RayNode& node, int slots) {
   BrokerReserve reserve;
   reserve.name = fmt::format("{}-{}", policy_.group_prefix, next_group_++);
   reserve.strategy = "STRICT_PACK";
-  BrokerAmounts bundle;
+  RayAmounts bundle;
   for (const auto& [name, amount] : SlotBundle(policy_.ask)) bundle[name] = amount * slots;
   const auto at_ip = std::count_if(nodes_.begin(), nodes_.end(), [&node](const RayNode& other) {
     return other.is_alive && other.ip == node.ip;

@@ -50,7 +50,7 @@ void RayHosts::OnNodes(const BrokerNodes& nodes) {
 void RayHosts::TellLeaving(const BrokerNodes& nodes) {
   using std::chrono::system_clock;
   const double now = Seconds(system_clock::now().time_since_epoch()).count();
-  for (const BrokerNode& node : nodes.nodes) {
+  for (const RayNode& node : nodes) {
     if (!node.is_alive || !node.leaves_at || !options_.on_leaving) continue;
     if (!leaving_.insert(node.id).second) continue;
     const double left = *node.leaves_at > 0 ? *node.leaves_at - now : kUnknownLeave.count();

@@ -5,6 +5,7 @@
 #define HVDRAY_CLUSTER_RAY_RAY_NODE_H_
 
 #include <map>
+#include <optional>
 #include <string>
 
 namespace hvdray {
@@ -24,7 +25,9 @@ struct RayNode {
   RayAmounts free;            ///< Empty if unknown.
   bool is_free_known = true;  ///< Unknown resources count as taken.
   RayLabels labels;
-  bool is_leaving = false;  ///< Ray drains it, so it accepts nothing new.
+  /// Set while Ray drains the node, which then accepts nothing new: when it leaves, in seconds
+  /// since 1970; 0: unknown.
+  std::optional<double> leaves_at = {};
   bool operator==(const RayNode&) const = default;
 };
 

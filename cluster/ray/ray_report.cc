@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/json.h"
-#include "base/shown_text.h"
+#include "base/text.h"
 #include "cluster/ray/ray_facts.h"
 
 namespace hvdray {

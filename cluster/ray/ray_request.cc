@@ -238,12 +238,12 @@ RayRequest NamedRequest(const RayAsk& ask) {
   RayRequest request;
   request.strategy = "STRICT_SPREAD";
   int rest = ask.np;
-  for (const RayNamedHost& host : ask.named) {
+  for (const HostSlots& host : ask.named) {
     const int slots = std::min(rest, host.slots);
     if (slots <= 0) continue;
     rest -= slots;
     RayAmounts bundle = Times(SlotBundle(ask), slots);
-    bundle[std::string(kNodePrefix) + host.ip] = kPin;
+    bundle[std::string(kNodePrefix) + host.host] = kPin;
     request.bundles.push_back(std::move(bundle));
     request.slots.push_back(slots);
   }

@@ -11,22 +11,18 @@
 #include <string_view>
 #include <vector>
 
+#include "base/host_slots.h"
 #include "base/result.h"
 #include "cluster/ray/ray_node.h"
 
 namespace hvdray {
 
-/// A node that the user names by its address.
-struct RayNamedHost {
-  std::string ip;
-  int slots = 1;
-};
-
 /// The job's options that define its request.
 struct RayAsk {
-  int np = 1;                       ///< Slots; for an elastic job: at the start.
-  std::optional<int> num_hosts;     ///< Use this many nodes, with np / num_hosts slots each.
-  std::vector<RayNamedHost> named;  ///< Or use these nodes; not together with num_hosts.
+  int np = 1;                    ///< Slots; for an elastic job: at the start.
+  std::optional<int> num_hosts;  ///< Use this many nodes, with np / num_hosts slots each.
+  /// Or use these nodes, each by its address in `host`; not together with num_hosts.
+  std::vector<HostSlots> named;
   double cpus_per_slot = 1;
   double gpus_per_slot = 0;
   RayAmounts slot_resources;  ///< Per slot, besides CPU and GPU.

@@ -19,7 +19,6 @@
 #include "base/digest.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "base/shown_text.h"
 #include "base/text.h"
 #include "cluster/ssh/ssh_config.h"
 #include "cluster/ssh/ssh_identity.h"
@@ -129,7 +128,7 @@ Status Lock(int fd, const SshLimit& limit) {
     pollfd cancel{limit.cancel_fd, POLLIN, 0};
     const auto pause = std::chrono::duration_cast<std::chrono::milliseconds>(kLockPause);
     if (::poll(&cancel, 1, static_cast<int>(pause.count())) > 0) {
-      return {ErrorCode::kCancelled, "called off"};
+      return {ErrorCode::kCancelled, "cancelled"};
     }
   }
   return {};

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/shown_text.h"
+#include "base/text.h"
 #include "cluster/ssh/known_hosts.h"
 #include "cluster/ssh/ssh_agent.h"
 #include "cluster/ssh/ssh_identity.h"

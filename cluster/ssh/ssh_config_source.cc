@@ -21,7 +21,7 @@
 #include "base/environ.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "base/shown_text.h"
+#include "base/text.h"
 #include "cluster/ssh/ssh_agent.h"
 #include "cluster/ssh/ssh_identity.h"
 
@@ -41,11 +41,12 @@ std::vector<SshConfigLine> ReadConfigFiles(const SshTarget& target, const SshOve
   for (const std::string& path : paths) {
     const Result<std::string> text = ReadFile(path, kMaxConfigBytes);
     if (!text.ok()) continue;
-    SshConfigRead read = ReadSshConfig(*text, target.host);
-    for (const std::string& warning : read.warnings) {
+    std::vector<std::string> warnings;
+    std::vector<SshConfigLine> read = ReadSshConfig(*text, target.host, warnings);
+    for (const std::string& warning : warnings) {
       Log(LogLevel::kWarning, "ssh", "{}: {}", path, warning);
     }
-    std::move(read.lines.begin(), read.lines.end(), std::back_inserter(lines));
+    std::move(read.begin(), read.end(), std::back_inserter(lines));
   }
   return lines;
 }
@@ -159,7 +160,7 @@ Status ReadBoth(Pipe& out, Pipe& err, ProgramEnd& end, const SshLimit& limit) {
         ::poll(fds.data(), fds.size(), static_cast<int>(std::min<int64_t>(rest.count(), 1 << 30)));
     if (ready < 0 && errno == EINTR) continue;
     if (ready < 0) return ErrnoStatus("poll", errno);
-    if (fds[2].revents != 0) return {ErrorCode::kCancelled, "called off"};
+    if (fds[2].revents != 0) return {ErrorCode::kCancelled, "cancelled"};
     if (ready == 0) return {ErrorCode::kConnectTimeout, "no answer in time"};
     bool is_short = true;
     if (fds[0].revents != 0) is_short = Drain(out.read_end, end.output);

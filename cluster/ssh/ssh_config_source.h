@@ -18,7 +18,6 @@
 #include "base/result.h"
 #include "base/types.h"
 #include "cluster/ssh/ssh_config.h"
-#include "cluster/ssh/ssh_host_classes.h"
 #include "cluster/ssh/ssh_limit.h"
 #include "cluster/ssh/ssh_target.h"
 

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a host's settings to a command that runs there: name lookup, TCP, key exchange, host key,
-// authentication, exec. Each error names its step.
+// authentication, exec. Each error names its step. And how many hosts may do so at a time.
 #ifndef HVDRAY_CLUSTER_SSH_SSH_CONNECT_H_
 #define HVDRAY_CLUSTER_SSH_SSH_CONNECT_H_
 
 #include <sys/socket.h>
 
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -47,6 +51,26 @@ Result<std::unique_ptr<SshSession>> ConnectSsh(const SshSettings& settings, cons
                                                const std::vector<SshAddress>& addresses,
                                                const std::string& command, SshQuestions& questions,
                                                SshLimit limit);
+
+/// Limits the concurrent logins per address: sshd drops unauthenticated connections when there are
+/// too many (MaxStartups). Counts them and queues the surplus; opens nothing. Threads: one.
+class SshGate {
+ public:
+  explicit SshGate(int max_per_address) : max_per_address_(max_per_address) {}
+
+  /// Calls `enter` at once if there is room for `address`, otherwise in turn, from within Leave().
+  void Enter(const std::string& address, std::function<void()> enter);
+  /// Call exactly once for each `enter` that was called.
+  void Leave(const std::string& address);
+
+ private:
+  struct Door {
+    int inside = 0;
+    std::deque<std::function<void()>> waiting;
+  };
+  const int max_per_address_;
+  std::map<std::string, Door> doors_;
+};
 
 }  // namespace hvdray
 

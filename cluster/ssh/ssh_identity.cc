@@ -13,7 +13,7 @@
 
 #include "base/base64.h"
 #include "base/fd.h"
-#include "base/shown_text.h"
+#include "base/text.h"
 #include "cluster/ssh/wire_text.h"
 
 namespace hvdray {

@@ -29,7 +29,7 @@ Status WaitForFd(int fd, short events, const SshLimit& limit) {
     const int ready = ::poll(fds.data(), fds.size(), rest_ms);
     if (ready < 0 && errno == EINTR) continue;
     if (ready < 0) return ErrnoStatus("poll", errno);
-    if (fds[1].revents != 0) return {ErrorCode::kCancelled, "called off"};
+    if (fds[1].revents != 0) return {ErrorCode::kCancelled, "cancelled"};
     if (ready == 0) return {ErrorCode::kConnectTimeout, "no answer in time"};
     return {};
   }

@@ -26,7 +26,7 @@ Status SshAsker::AwaitTurn() {
   std::unique_lock lock(questions_.mutex_);
   questions_.turn_free_.wait(
       lock, [this] { return questions_.is_closed_ || has_turn_ || !questions_.is_turn_taken_; });
-  if (questions_.is_closed_) return {ErrorCode::kCancelled, "called off"};
+  if (questions_.is_closed_) return {ErrorCode::kCancelled, "cancelled"};
   has_turn_ = questions_.is_turn_taken_ = true;
   return {};
 }
@@ -38,7 +38,7 @@ void SshAsker::ReleaseTurn() {
   questions_.turn_free_.notify_one();
 }
 
-Result<Secret> SshAsker::Get(const std::string& subject, const SshQuestion& question) {
+Result<Secret> SshAsker::Get(const std::string& subject, const TerminalQuestion& question) {
   subject_.clear();
   answer_ = {};
   if (std::optional<Secret> kept = TakeKept(subject)) return std::move(*kept);

@@ -14,19 +14,14 @@
 
 #include "base/result.h"
 #include "base/secret.h"
+#include "base/terminal.h"
 #include "base/types.h"
 
 namespace hvdray {
 
-/// One question for the terminal.
-struct SshQuestion {
-  std::string text;       ///< Names user and host.
-  bool is_shown = false;  ///< Echo the answer.
-  int cancel_fd = -1;     ///< Readable: give up.
-};
-
-/// Asks the user. Blocks for a limited time. Errors: kCancelled, kNotSupported: no answer.
-using AskUser = std::function<Result<Secret>(const SshQuestion&)>;
+/// Asks the user a question that names user and host. Blocks for a limited time. Errors:
+/// kCancelled, kNotSupported: no answer.
+using AskUser = std::function<Result<Secret>(const TerminalQuestion&)>;
 
 /// The turn to ask, and the known answers, shared by all connections of a job. Threads: any.
 class SshQuestions {
@@ -71,7 +66,7 @@ class SshAsker {
   /// Returns a known answer to `subject` ("password of eva") that this asker has not had yet, or
   /// else asks the user. Empty subject: always asks. Blocks. Errors: kCancelled; kNotSupported: no
   /// answer; kHostBusy: no longer worth asking.
-  Result<Secret> Get(const std::string& subject, const SshQuestion& question);
+  Result<Secret> Get(const std::string& subject, const TerminalQuestion& question);
   /// Reports the last answer as right, so that other askers get it. Releases the turn.
   void Keep();
 

@@ -14,7 +14,7 @@
 #include <mutex>
 #include <utility>
 
-#include "base/shown_text.h"
+#include "base/text.h"
 
 namespace hvdray {
 namespace {
@@ -362,19 +362,20 @@ void SshSession::SendKeepAlive() {
 
 bool SshSession::is_at_end() const { return ::libssh2_channel_eof(channel_) == 1; }
 
-std::optional<SshExit> SshSession::Exit() {
+std::optional<Status> SshSession::Exit() {
   if (!is_at_end() || ::libssh2_channel_wait_closed(channel_) != 0) return std::nullopt;
-  SshExit exit;
   char* signal = nullptr;
   size_t size = 0;
   // Read the signal first: the exit status of a killed command is 0.
   ::libssh2_channel_get_exit_signal(channel_, &signal, &size, nullptr, nullptr, nullptr, nullptr);
   if (signal != nullptr) {
-    exit.signal.assign(signal, size);
+    const std::string name = ShownText({signal, size});
     ::libssh2_free(session_, signal);
+    if (!name.empty()) return Status(ErrorCode::kAgentLost, "was killed by SIG" + name);
   }
-  exit.code = ::libssh2_channel_get_exit_status(channel_);
-  return exit;
+  const int code = ::libssh2_channel_get_exit_status(channel_);
+  if (code == 0) return Status();
+  return Status(ErrorCode::kAgentLost, fmt::format("exited with code {}", code));
 }
 
 // Authentication methods, one try each. ssh_auth.cc decides which to try, and their order.

@@ -26,12 +26,6 @@ struct _LIBSSH2_CHANNEL;
 
 namespace hvdray {
 
-/// How a command ended.
-struct SshExit {
-  int code = 0;
-  std::string signal;  ///< "KILL", "SEGV": `code` means nothing then. Empty: it exited.
-};
-
 /// Answers a question of the host. `text`: the question; `is_shown`: echo the answer. nullopt: no
 /// answer.
 using SshPrompt = std::function<std::optional<Secret>(const std::string& text, bool is_shown)>;
@@ -103,8 +97,9 @@ class SshSession {
   void SendKeepAlive();
   /// The command closed its outputs, and they were read to the end.
   bool is_at_end() const;
-  /// How the command ended; nullopt before is_at_end() and before the host has reported it.
-  std::optional<SshExit> Exit();
+  /// How the command ended: ok for exit code 0, else kAgentLost with "exited with code 3" or "was
+  /// killed by SIGKILL". nullopt before is_at_end() and before the host has reported it.
+  std::optional<Status> Exit();
 
  private:
   struct Callbacks;

@@ -11,10 +11,9 @@
 #include <vector>
 
 #include "base/fd.h"
-#include "base/shown_text.h"
+#include "base/text.h"
 #include "cluster/ssh/ssh_config_source.h"
 #include "cluster/ssh/ssh_connect.h"
-#include "cluster/ssh/ssh_gate.h"
 
 namespace hvdray {
 namespace {
@@ -72,7 +71,6 @@ class Command : public std::enable_shared_from_this<Command> {
   void CheckDrained();
   void CheckEnd();
   void DeliverRest();
-  Status Explain(const SshExit& exit) const;
   void CloseStream(const Status& status);
   void End(Status how);
   void Disconnect();
@@ -271,8 +269,11 @@ void Command::CheckEnd() {
   if (!is_paused && session_->is_at_end()) {
     if (!stderr_line_.empty()) TakeStderr("\n");
     if (session_ != nullptr) CloseStream({});
-    const std::optional<SshExit> exit = session_ == nullptr ? std::nullopt : session_->Exit();
-    if (exit) return End(Explain(*exit));
+    const std::optional<Status> exit = session_ == nullptr ? std::nullopt : session_->Exit();
+    if (exit && exit->ok()) return End({});
+    if (exit) {
+      return End({exit->code(), fmt::format("command on {} {}", options_.host, exit->message())});
+    }
   }
   if (session_ == nullptr) return;
   if (session_->is_peer_gone() && !is_paused) Break({ErrorCode::kAgentLost, "closed by the host"});
@@ -292,16 +293,6 @@ void Command::DeliverRest() {
     if (!broken_.ok()) break;
   }
   broken_ = why;
-}
-
-Status Command::Explain(const SshExit& exit) const {
-  if (!exit.signal.empty()) {
-    return {ErrorCode::kAgentLost, fmt::format("command on {} was killed by SIG{}", options_.host,
-                                               ShownText(exit.signal))};
-  }
-  if (exit.code == 0) return {};
-  return {ErrorCode::kAgentLost,
-          fmt::format("command on {} exited with code {}", options_.host, exit.code)};
 }
 
 void Command::CloseStream(const Status& status) {

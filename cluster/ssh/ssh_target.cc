@@ -6,8 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <vector>
+
+#include "base/text.h"
 
 namespace hvdray {
 namespace {
@@ -17,11 +18,11 @@ Status BadHost(std::string_view text, std::string_view why) {
 }
 
 Status TakePort(std::string_view text, std::string_view digits, SshTarget& target) {
-  const char* end = digits.data() + digits.size();
-  const auto [rest, error] = std::from_chars(digits.data(), end, target.port);
-  if (error != std::errc() || rest != end || target.port < 1 || target.port > 65535) {
+  const auto port = ParseInteger<uint16_t>(digits);
+  if (!port || *port == 0) {
     return BadHost(text, fmt::format("port '{}' is not within 1 to 65535", digits));
   }
+  target.port = *port;
   return {};
 }
 

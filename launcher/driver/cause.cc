@@ -12,8 +12,8 @@
 #include <string_view>
 #include <utility>
 
-#include "launcher/driver/host_list.h"
 #include "launcher/job/exit_code.h"
+#include "launcher/job/hostfile.h"
 
 namespace hvdray {
 namespace {
@@ -347,18 +347,18 @@ void AddDrainFault(Verdict& verdict, Status drained) {
   verdict.error = std::move(drained);
 }
 
-std::vector<HostLoss> GroupLosses(std::span<const LostHost> lost, size_t max_kinds) {
+std::vector<HostLoss> GroupLosses(std::span<const HostLoss> lost, size_t max_kinds) {
   std::vector<Kind> kinds;
   std::map<std::pair<ErrorCode, std::string>, size_t> index;
-  for (const LostHost& host : lost) {
-    const std::string& message = host.why.message();
-    std::string masked = Masked(message, host.name, Addresses::kMasked);
-    std::string text = Masked(message, host.name, Addresses::kKept);
-    const auto [it, is_new] = index.try_emplace({host.why.code(), masked}, kinds.size());
-    if (is_new) kinds.push_back({.why = host.why, .text = text});
+  for (const HostLoss& loss : lost) {
+    const std::string& message = loss.error.message();
+    std::string masked = Masked(message, loss.hosts.front(), Addresses::kMasked);
+    std::string text = Masked(message, loss.hosts.front(), Addresses::kKept);
+    const auto [it, is_new] = index.try_emplace({loss.error.code(), masked}, kinds.size());
+    if (is_new) kinds.push_back({.why = loss.error, .text = text});
     Kind& kind = kinds[it->second];
     if (kind.text != text) kind.text = std::move(masked);
-    kind.hosts.push_back(host.name);
+    kind.hosts.push_back(loss.hosts.front());
   }
   std::vector<HostLoss> losses;
   const size_t named = std::min(kinds.size(), max_kinds);

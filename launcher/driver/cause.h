@@ -122,17 +122,11 @@ void AddDrainFault(Verdict& verdict, Status drained);
 
 // Hosts lost for the same reason are reported once, however many there are. Pure.
 
-/// One lost host.
-struct LostHost {
-  std::string name;
-  Status why;  ///< Not ok.
-};
-
-/// Groups equal losses, in the order of their first host. Equal: the same code, and the same
-/// message without the host's own name and all addresses. A loss of one host keeps its message; in
-/// a group, HOST replaces the name and ADDRESS the addresses that differ. At most `max_kinds`
-/// reasons are spelled out; one more entry counts the others and names their hosts.
-std::vector<HostLoss> GroupLosses(std::span<const LostHost> lost, size_t max_kinds = 5);
+/// Groups equal losses, each of one host, in the order of their first host. Equal: the same code,
+/// and the same message without the host's own name and all addresses. A loss of one host keeps its
+/// message; in a group, HOST replaces the name and ADDRESS the addresses that differ. At most
+/// `max_kinds` reasons are spelled out; one more entry counts the others and names their hosts.
+std::vector<HostLoss> GroupLosses(std::span<const HostLoss> lost, size_t max_kinds = 5);
 
 /// `why` with the host's name in its message.
 Status ErrorOfHost(const std::string& name, const Status& why);

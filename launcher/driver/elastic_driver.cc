@@ -354,7 +354,7 @@ void ElasticDriver::AdvanceTraining() {
   if (counts.parked > 0 || is_over) return BeginMeeting();
   const bool has_changed = Retarget();
   if (!has_changed && state() == ElasticState::kRunning && round_.done == 0) return;
-  std::optional<ElasticNext>& next = approach_.next;
+  std::optional<Next>& next = approach_.next;
   const bool is_back = approach_.target == round_.plan;
   if (next && (is_back || !Holds(next->plan, registry_))) next.reset();
   // When one member ends, the others are about to end, too: call no one.
@@ -427,7 +427,7 @@ void ElasticDriver::CloseRound() {
 // Called once all living members wait for a rank.
 void ElasticDriver::Regroup() {
   const bool has_changed = Retarget();
-  std::optional<ElasticNext>& next = approach_.next;
+  std::optional<Next>& next = approach_.next;
   // Rank 0 broadcasts the state, so it must have it.
   const auto has_state = [this](const HostPlan& plan) {
     return HasMemberThatGoesOn(roster_, plan.front().host);
@@ -457,7 +457,7 @@ void ElasticDriver::EnterShort() {
 }
 
 void ElasticDriver::Prepare(const HostPlan& plan) {
-  approach_.next = ElasticNext{plan, RanksOf(plan, registry_)};
+  approach_.next = Next{plan, RanksOf(plan, registry_)};
 }
 
 // Starts the missing workers of the next generation; stops newcomers that were promised another

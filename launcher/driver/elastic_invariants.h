@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/driver/elastic_events.h"
+#include "launcher/driver/events.h"
 #include "launcher/job/elastic_policy.h"
 
 namespace hvdray {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "launcher/driver/elastic_events.h"
+#include "launcher/driver/events.h"
 #include "launcher/driver/host_registry.h"
 #include "launcher/driver/worker_roster.h"
 

@@ -21,9 +21,6 @@ constexpr size_t kMaxListedHosts = 100'000;
 constexpr int64_t kMaxListedSlots = 1'048'576;
 constexpr size_t kMaxNameBytes = 1024;
 
-constexpr std::array<std::string_view, 2> kModes = {"horovod", "gang"};
-constexpr std::array<std::string_view, 2> kSuccessRules = {"all", "any"};
-constexpr std::array<std::string_view, 2> kJoins = {"warm", "together"};
 constexpr std::array<std::string_view, 6> kStages = {"none",        "fork",   "folder",
                                                      "descriptors", "limits", "exec"};
 // In the order of ElasticEvent's alternatives.
@@ -40,7 +37,7 @@ static_assert(std::is_same_v<std::variant_alternative_t<19, ElasticEvent>, event
 template <typename Io>
 void Fields(Io& io, FieldsOf<Io, ElasticPolicy> policy) {
   if constexpr (!Io::kIsWriter) io.KeepDefaults();  // recordings may be older than a setting
-  io.Choice("mode", policy.mode, kModes);
+  io.Choice("mode", policy.mode, kElasticModeWords);
   io.Int("np", policy.np, kRanks);
   io.Int("min_np", policy.min_np, kRanks);
   io.Maybe("max_np", policy.max_np, [](auto& item, auto& np) { item.Int({}, np, kRanks); });
@@ -51,11 +48,11 @@ void Fields(Io& io, FieldsOf<Io, ElasticPolicy> policy) {
     part.Time("lower_ns", range.lower, kTimes);
     part.Time("upper_ns", range.upper, kTimes);
   });
-  io.Choice("success", policy.success, kSuccessRules);
+  io.Choice("success", policy.success, kSuccessRuleWords);
   io.Int("join_retries", policy.join_retries, kNotNegative);
   io.Flag("breaks_connections", policy.breaks_connections);
   io.Flag("repairs_meetings", policy.repairs_barriers);
-  io.Choice("join", policy.join, kJoins);
+  io.Choice("join", policy.join, kJoinModeWords);
   io.Time("notice_interval_ns", policy.notice_interval, kTimes);
   io.Int("began_epoch_s", policy.began_epoch_s, {0, kLatestSecond});
   io.Time("elastic_timeout_ns", policy.elastic_timeout, kTimes);

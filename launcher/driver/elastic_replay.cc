@@ -120,8 +120,8 @@ void ElasticReplay::Note(ReplayStep::Kind kind, std::string text) {
 
 void ElasticReplay::Remember(ByteView text) {
   if (recent_.size() == kRecentLines) recent_.pop_front();
-  recent_.push_back({decoder_.line(), std::string(text.substr(0, kRecentBytes))});
-  if (text.size() > kRecentBytes) recent_.back().text += " ...";
+  recent_.emplace_back(text.substr(0, kRecentBytes));
+  if (text.size() > kRecentBytes) recent_.back() += " ...";
 }
 
 }  // namespace hvdray

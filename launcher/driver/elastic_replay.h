@@ -29,12 +29,6 @@ struct ReplayStep {
   int size = 0;
 };
 
-/// A line of the recording, cut to a screen's width or two.
-struct RecentLine {
-  uint64_t line = 0;
-  std::string text;
-};
-
 /// What a replay found, by value.
 struct ReplayResult {
   RecordHeader header;
@@ -48,7 +42,11 @@ struct ReplayResult {
   /// Rules broken by the first bad event, at line `broken_line`; empty: all held.
   std::vector<std::string> broken;
   uint64_t broken_line = 0;
-  std::vector<RecentLine> recent;  ///< If a rule broke: that line and the lines before it.
+  /// If a rule broke: `broken_line` and the lines just before it, each cut to a screen's width or
+  /// two.
+  std::vector<std::string> recent;
+  /// Number of the first of them.
+  uint64_t first_recent() const { return broken_line + 1 - recent.size(); }
   /// Differences between recorded and replayed end, one line each.
   std::vector<std::string> differences;
   /// The rules held and the end is as recorded.
@@ -81,7 +79,7 @@ class ElasticReplay {
   RecordDecoder decoder_;
   std::unique_ptr<ElasticDriver> driver_;
   std::unique_ptr<ElasticInvariants> invariants_;
-  std::deque<RecentLine> recent_;
+  std::deque<std::string> recent_;
   ReplayResult result_;
   Duration now_{};
 };

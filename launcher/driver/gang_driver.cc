@@ -39,22 +39,6 @@ std::optional<TimePoint> GangDriver::StateDeadline() const {
   return *state_deadline_ + policy_.held_up();
 }
 
-GangSnapshot GangDriver::Snapshot() const {
-  GangSnapshot snapshot{.state = state(),
-                        .generation = generation_,
-                        .restarts = restarts_,
-                        .hosts_expected = static_cast<int>(hosts_.size()),
-                        .stale_events = stale_events_};
-  for (const auto& [index, host] : hosts_) snapshot.hosts_ready += host.is_ready ? 1 : 0;
-  for (const WorkerRecord& record : Records()) {
-    const bool is_pending = generation_ == 0;
-    const WorkerState state =
-        is_pending ? WorkerState::kPending : roster_.Of(static_cast<WorkerId>(record.rank)).state;
-    snapshot.workers.push_back({record.rank, record.host, record.pid, state});
-  }
-  return snapshot;
-}
-
 void GangDriver::On(const event::HostReady& e) {
   const auto it = hosts_.find(e.host);
   if (it == hosts_.end() || it->second.is_ready || it->second.is_lost) return Count(false);
@@ -306,10 +290,10 @@ void GangDriver::MarkVictims() {
 // Groups lost hosts by reason, if they ended the job.
 std::vector<HostLoss> GangDriver::Losses() const {
   if (ending_.cause.kind != CauseKind::kHostLost) return {};
-  std::vector<LostHost> lost;
+  std::vector<HostLoss> lost;
   for (const int index : lost_hosts_) {
     const Host& host = hosts_.at(index);
-    lost.push_back({host.name, host.why_lost});
+    lost.push_back({host.why_lost, {host.name}});
   }
   std::vector<HostLoss> losses = GroupLosses(lost);
   // Once workers run, later losses may be consequences of the first.

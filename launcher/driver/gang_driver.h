@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "launcher/driver/cause.h"
-#include "launcher/driver/culprit.h"
 #include "launcher/driver/events.h"
 #include "launcher/driver/job_driver.h"
 #include "launcher/driver/states.h"
+#include "launcher/driver/verdict.h"
 #include "launcher/driver/worker_roster.h"
 
 namespace hvdray {
@@ -44,23 +44,6 @@ struct GangPolicy {
   Duration longest_moment = std::chrono::seconds(3);
 };
 
-/// Public state of a gang, by value; see GangDriver::Snapshot().
-struct GangSnapshot {
-  struct Worker {
-    int rank = 0;
-    std::string host;
-    uint32_t pid = 0;
-    WorkerState state = WorkerState::kPending;
-  };
-  GangState state = GangState::kConnecting;
-  Generation generation = 0;
-  uint32_t restarts = 0;
-  int hosts_ready = 0;
-  int hosts_expected = 0;
-  uint64_t stale_events = 0;  ///< Dropped: old generation, unknown worker, or repeated.
-  std::vector<Worker> workers;
-};
-
 /// The state machine of a gang. Owns the roster of its generation. Never blocks. Threads: one
 /// caller at a time.
 class GangDriver final : public JobDriver<GangState, Effect> {
@@ -81,8 +64,9 @@ class GangDriver final : public JobDriver<GangState, Effect> {
 
   /// The first failure of the previous generation, if that caused this restart.
   const std::optional<WorkerRecord>& earlier_failure() const { return earlier_failure_; }
-  /// Copies the state of all workers.
-  GangSnapshot Snapshot() const;
+  /// The workers of this generation, by rank; empty before the first. Valid until the next
+  /// Handle().
+  const WorkerRoster& roster() const { return roster_; }
 
  private:
   struct Host {

@@ -19,13 +19,6 @@
 
 namespace hvdray {
 
-/// The limits that every job has.
-struct JobLimits {
-  Duration grace;        ///< From SIGTERM to SIGKILL.
-  Duration timeout;      ///< Of the whole job; 0: no limit.
-  Duration stop_margin;  ///< Beyond `grace`: how long a host may take to report its end.
-};
-
 /// Base of GangDriver and ElasticDriver. `State`: has kStopping and kFinished, and CanFollow().
 /// `Effect`: a variant with effect::Say. Threads: one caller at a time.
 template <typename State, typename Effect>
@@ -35,8 +28,18 @@ class JobDriver {
   /// The generation started or published last; 0 before the first.
   Generation generation() const { return generation_; }
 
+  /// Facts that were dropped: of an old generation, about unknown workers, or repeated.
+  uint64_t stale_events() const { return stale_events_; }
+
  protected:
-  JobDriver(const JobLimits& limits, State first, TimePoint now, StateChangeFn on_change)
+  /// The limits that every job has.
+  struct Limits {
+    Duration grace;        ///< From SIGTERM to SIGKILL.
+    Duration timeout;      ///< Of the whole job; 0: no limit.
+    Duration stop_margin;  ///< Beyond `grace`: how long a host may take to report its end.
+  };
+
+  JobDriver(const Limits& limits, State first, TimePoint now, StateChangeFn on_change)
       : begun_(now), on_change_(std::move(on_change)), now_(now), state_(first), limits_(limits) {
     if (limits.timeout > Duration::zero()) job_deadline_ = now + limits.timeout;
   }
@@ -172,7 +175,7 @@ class JobDriver {
   }
 
   State state_;
-  const JobLimits limits_;
+  const Limits limits_;
   std::optional<TimePoint> job_deadline_;
 };
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "launcher/driver/cause.h"
-#include "launcher/driver/host_list.h"
+#include "launcher/job/hostfile.h"
 
 namespace hvdray {
 namespace {

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -80,6 +82,164 @@ std::string Describe(const wire::ExitStatus& status) {
                        status.has_core ? ", core dumped" : "");
   }
   return fmt::format("exited with code {}", status.exit_code);
+}
+
+namespace {
+
+using std::chrono::milliseconds;
+
+// An error shown longer before the end did not cause it: the program survived it.
+constexpr Duration kLongestEnd = std::chrono::seconds(30);
+// The order of closer times proves nothing: pipes of one host are read in turn, links have
+// different delays, and the kernel closes the connections of a killed process, which its peers
+// report at once, before its parent can reap it.
+constexpr Duration kSlack = milliseconds(50);
+constexpr Duration kSlackOfEnds = milliseconds(5);
+
+struct Suspect {
+  int index = 0;
+  const WorkerRecord* worker = nullptr;
+  bool is_own = false;
+  bool has_erred = false;  ///< `sign` is the time of its error, not of its end.
+  TimePoint sign;          ///< The first sign of its failure.
+  int rank() const { return worker->rank; }
+};
+
+// No program ends by SIGKILL because a peer ended: the signal came from outside, whatever the
+// program printed before.
+bool IsKilled(const WorkerRecord& worker) {
+  return worker.status && worker.status->signal == SIGKILL && !worker.was_stopping;
+}
+
+bool HasFailed(const WorkerRecord& worker) {
+  return worker.status.has_value() && !worker.status->is_success();
+}
+
+TimePoint EndOf(const WorkerRecord& worker) { return worker.ended.value_or(TimePoint::max()); }
+
+TimePoint FirstEnd(std::span<const WorkerRecord> workers) {
+  TimePoint first = TimePoint::max();
+  for (const WorkerRecord& worker : workers) {
+    if (HasFailed(worker) && !worker.was_stopping) first = std::min(first, EndOf(worker));
+  }
+  return first;
+}
+
+std::vector<Suspect> SuspectsOf(std::span<const WorkerRecord> workers) {
+  const TimePoint first_end = FirstEnd(workers);
+  std::vector<Suspect> suspects;
+  for (size_t i = 0; i < workers.size(); ++i) {
+    const WorkerRecord& worker = workers[i];
+    if (!HasFailed(worker)) continue;
+    // The error of a worker that we stopped counts only if we can't have caused it.
+    const bool has_own_error = worker.error.is_own() && worker.erred && *worker.erred <= first_end;
+    if (worker.was_stopping && !has_own_error) continue;
+    Suspect suspect{.index = static_cast<int>(i),
+                    .worker = &worker,
+                    .is_own = worker.error.peer_words.empty() || IsKilled(worker),
+                    .sign = EndOf(worker)};
+    // A worker that dies of a signal did not end by the error that it printed.
+    const bool is_crash = worker.status->signal != 0 && !worker.was_stopping;
+    if (worker.erred && !is_crash && *worker.erred + kLongestEnd >= suspect.sign) {
+      suspect.has_erred = true;
+      suspect.sign = *worker.erred;
+    }
+    if (IsKilled(worker)) suspect.sign -= kSlack;
+    suspects.push_back(suspect);
+  }
+  return suspects;
+}
+
+const Suspect* Earliest(std::span<const Suspect> suspects, bool is_own, int preferred = -1) {
+  const Suspect* first = nullptr;
+  for (const Suspect& one : suspects) {
+    if (one.is_own != is_own) continue;
+    const bool is_before = first == nullptr || one.sign < first->sign ||
+                           (one.sign == first->sign && one.index == preferred);
+    if (is_before) first = &one;
+  }
+  return first;
+}
+
+int64_t Ms(Duration time) { return std::chrono::duration_cast<milliseconds>(time).count(); }
+
+// Peers that blame another worker are evidence against one with an error of its own.
+void WeighVictims(const Suspect& first, std::span<const Suspect> suspects, Culprit& culprit) {
+  const Suspect* victim = Earliest(suspects, /*is_own=*/false);
+  if (victim == nullptr) return;
+  culprit.evidence.push_back(
+      fmt::format("the others' errors blame a peer (\"{}\")", victim->worker->error.peer_words));
+  // Without a traceback it is unknown how long the program had been ending.
+  const bool is_sign_known = first.has_erred || first.worker->status->signal != 0;
+  if (!is_sign_known || victim->sign + kSlack >= first.sign) return;
+  culprit.is_certain = false;
+  culprit.evidence.push_back(fmt::format("but that of rank {} came {} ms earlier", victim->rank(),
+                                         Ms(first.sign - victim->sign)));
+}
+
+void WeighOthers(const Suspect& first, std::span<const Suspect> suspects, Culprit& culprit) {
+  const Suspect* second = nullptr;
+  for (const Suspect& one : suspects) {
+    if (!one.is_own || one.index == first.index) continue;
+    if (second == nullptr || one.sign < second->sign) second = &one;
+  }
+  if (second == nullptr) return;
+  const bool is_close = second->sign - first.sign < kSlackOfEnds;
+  const bool has_ended_before = EndOf(*second->worker) < EndOf(*first.worker);
+  if (!is_close && !has_ended_before) return;
+  culprit.is_certain = false;
+  culprit.evidence.emplace_back(first.has_erred ? "its error came first" : "it ended first");
+  culprit.evidence.push_back(has_ended_before
+                                 ? fmt::format("but rank {} ended before it", second->rank())
+                                 : fmt::format("but rank {} failed too, {} ms later",
+                                               second->rank(), Ms(second->sign - first.sign)));
+}
+
+// All failed workers blame a peer: the culprit itself is unknown.
+void AddNoneOfItsOwn(const Suspect& first, std::span<const WorkerRecord> workers,
+                     Culprit& culprit) {
+  culprit.evidence.push_back(
+      fmt::format("its error came first, though it blames a peer (\"{}\") as all do",
+                  first.worker->error.peer_words));
+  for (const WorkerRecord& worker : workers) {
+    const bool has_left = worker.status && worker.status->is_success() && !worker.was_stopping &&
+                          EndOf(worker) <= EndOf(*first.worker);
+    if (!has_left) continue;
+    culprit.evidence.push_back(fmt::format("rank {} had already succeeded", worker.rank));
+    return;
+  }
+}
+
+}  // namespace
+
+bool IsPlainCrash(const WorkerRecord& worker) {
+  if (IsKilled(worker)) return true;
+  constexpr std::array<int, 6> kCrashes = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGSYS, SIGTRAP};
+  const bool is_crash = worker.status && std::find(kCrashes.begin(), kCrashes.end(),
+                                                   worker.status->signal) != kCrashes.end();
+  return is_crash && !worker.was_stopping && worker.error == LastError();
+}
+
+Culprit FindCulprit(std::span<const WorkerRecord> workers, int preferred) {
+  const std::vector<Suspect> suspects = SuspectsOf(workers);
+  const Suspect* first = Earliest(suspects, /*is_own=*/true, preferred);
+  Culprit culprit{.index = -1, .is_own = first != nullptr, .is_certain = first != nullptr};
+  if (first == nullptr) first = Earliest(suspects, /*is_own=*/false, preferred);
+  if (first == nullptr) return culprit;
+  culprit.index = first->index;
+  if (!culprit.is_own) {
+    culprit.is_certain = suspects.size() == 1 && workers.size() == 1;
+    AddNoneOfItsOwn(*first, workers, culprit);
+  } else {
+    WeighVictims(*first, suspects, culprit);
+    WeighOthers(*first, suspects, culprit);
+    if (first->worker->was_stopping) {
+      culprit.is_certain = false;
+      culprit.evidence.emplace_back("its error came before any worker ended");
+    }
+  }
+  if (culprit.is_certain) culprit.evidence.clear();
+  return culprit;
 }
 
 }  // namespace hvdray

@@ -21,8 +21,20 @@ constexpr Duration kLostLimit = std::chrono::milliseconds(500);
 
 }  // namespace
 
-struct AgentSet::Agent {
-  std::string host;
+/// One agent; its link tells it what happens.
+class AgentSet::Agent final : public wire::Link::Owner {
+ public:
+  Agent(AgentSet& its_set, int its_number, std::string its_host)
+      : set(its_set), number(its_number), host(std::move(its_host)) {}
+
+  void OnMessage(wire::Message&& message) override;
+  void OnClosed(Status why) override { set.OnLinkClosed(number, std::move(why)); }
+  void OnControlRoom() override { set.owner_.OnControlRoom(number); }
+  void OnNoise(ByteView line) override { set.owner_.OnNoise(number, line); }
+
+  AgentSet& set;
+  const int number;
+  const std::string host;
   std::string build;
   bool takes_deflated = false;
   State state = State::kStarting;
@@ -37,12 +49,12 @@ struct AgentSet::Agent {
 };
 
 AgentSet::AgentSet(Loop& loop, Transport& transport, std::vector<std::string> hosts,
-                   std::string build, wire::Welcome welcome, AgentSetHandlers handlers)
+                   std::string build, wire::Welcome welcome, Owner& owner)
     : loop_(loop),
       transport_(transport),
       build_(std::move(build)),
       welcome_(std::move(welcome)),
-      handlers_(std::move(handlers)) {
+      owner_(owner) {
   for (std::string& host : hosts) Add(std::move(host));
 }
 
@@ -53,9 +65,9 @@ void AgentSet::StartAll() {
 }
 
 int AgentSet::Add(std::string host) {
-  agents_.push_back(std::make_unique<Agent>());
-  agents_.back()->host = std::move(host);
-  return static_cast<int>(agents_.size()) - 1;
+  const auto number = static_cast<int>(agents_.size());
+  agents_.push_back(std::make_unique<Agent>(*this, number, std::move(host)));
+  return number;
 }
 
 void AgentSet::Start(int host) {
@@ -75,44 +87,35 @@ void AgentSet::OnStarted(int host, Result<AgentStart> start) {
   if (agent.state == State::kClosing) return;  // `start` closes the stream, which is its lifeline
   agent.state = State::kGreeting;
   agent.link = wire::MakeLink(loop_, wire::LinkRole::kLauncher, std::move(start->stream));
-  wire::LinkHandlers handlers;
-  handlers.on_message = [this, host](wire::Message&& m) { OnMessage(host, std::move(m)); };
-  handlers.on_closed = [this, host](Status why) { OnLinkClosed(host, std::move(why)); };
-  handlers.on_noise = [this, host](ByteView line) {
-    if (handlers_.on_noise) handlers_.on_noise(host, line);
-  };
-  handlers.on_control_room = [this, host] {
-    if (handlers_.on_control_room) handlers_.on_control_room(host);
-  };
-  agent.link->Start(std::move(handlers));
+  agent.link->Start(agent);
   wire::Hello hello;
   hello.build = build_;
   agent.link->Send({0, std::move(hello)});
 }
 
-void AgentSet::OnMessage(int host, wire::Message&& message) {
-  Agent& agent = *agents_[host];
-  if (agent.state == State::kGreeting) {
-    const auto* hello = std::get_if<wire::Hello>(&message.body);
-    if (hello == nullptr) {
-      Reject(host, {ErrorCode::kProtocolError,
-                    fmt::format("agent on {} did not begin with Hello", agent.host)});
-      return;
-    }
-    agent.state = State::kReady;
-    agent.build = hello->build;
-    agent.takes_deflated = hello->takes_deflated;
-    wire::Welcome welcome = welcome_;
-    welcome.takes_deflated = true;
-    welcome.host = agent.host;
-    welcome.version = std::min(hello->max_version, wire::kMaxVersion);
-    agent.link->Send({0, std::move(welcome)});
-    agent.link->StartHeartbeat(std::chrono::milliseconds(welcome_.heartbeat_period_ms),
-                               std::chrono::milliseconds(welcome_.heartbeat_timeout_ms));
-    handlers_.on_ready(host, hello->facts);
-    return;
+void AgentSet::Agent::OnMessage(wire::Message&& message) {
+  if (state == State::kReady) return set.owner_.OnMessage(number, std::move(message));
+  if (state != State::kGreeting) return;
+  if (const auto* hello = std::get_if<wire::Hello>(&message.body)) {
+    return set.Greet(number, *hello);
   }
-  if (agent.state == State::kReady) handlers_.on_message(host, std::move(message));
+  set.Reject(number, {ErrorCode::kProtocolError,
+                      fmt::format("agent on {} did not begin with Hello", host)});
+}
+
+void AgentSet::Greet(int host, const wire::Hello& hello) {
+  Agent& agent = *agents_[host];
+  agent.state = State::kReady;
+  agent.build = hello.build;
+  agent.takes_deflated = hello.takes_deflated;
+  wire::Welcome welcome = welcome_;
+  welcome.takes_deflated = true;
+  welcome.host = agent.host;
+  welcome.version = std::min(hello.max_version, wire::kMaxVersion);
+  agent.link->Send({0, std::move(welcome)});
+  agent.link->StartHeartbeat(std::chrono::milliseconds(welcome_.heartbeat_period_ms),
+                             std::chrono::milliseconds(welcome_.heartbeat_timeout_ms));
+  owner_.OnReady(host, hello.facts);
 }
 
 void AgentSet::OnLinkClosed(int host, Status why) {
@@ -141,16 +144,15 @@ void AgentSet::OnCarrierExited(int host, Status how) {
     Lose(host,
          {ErrorCode::kAgentStartFailed, how.ok() ? "agent ended before it spoke" : how.message()});
   }
-  // A ready agent's link closes, too; its last messages may still be unread.
+  // A ready agent's link closes, too; its last messages may still be unread. This is the carrier's
+  // last call, so it may go.
   ReleaseCarrier(agent);
   CheckAllGone();
 }
 
 void AgentSet::ReleaseCarrier(Agent& agent) {
   const bool is_over = agent.state == State::kLost || agent.state == State::kClosing;
-  if (!is_over || !agent.has_exited || agent.process == nullptr) return;
-  // Not from within its own callback.
-  loop_.Post([carrier = std::shared_ptr<AgentProcess>(std::move(agent.process))] {});
+  if (is_over && agent.has_exited) agent.process.reset();
 }
 
 void AgentSet::Lose(int host, Status why) {
@@ -159,10 +161,10 @@ void AgentSet::Lose(int host, Status why) {
   agent.state = State::kLost;
   agent.reason_timer.Cancel();
   // Closing our end orders a living agent to stop everything there.
-  loop_.Post([link = std::shared_ptr<wire::Link>(std::move(agent.link))] {});
+  agent.link.reset();
   ReleaseCarrier(agent);
   if (why.code() == ErrorCode::kAgentLost) why = std::move(why).WithHint(kLostHint);
-  handlers_.on_lost(host, std::move(why).WithContext(fmt::format("host {}", agent.host)));
+  owner_.OnLost(host, std::move(why).WithContext(fmt::format("host {}", agent.host)));
 }
 
 void AgentSet::Reject(int host, Status why) {
@@ -173,11 +175,8 @@ void AgentSet::Reject(int host, Status why) {
   agent.closing = std::move(agent.link);
   agent.closing->Close({static_cast<uint16_t>(why.code()), why.message()}, kByeLimit,
                        [this, raw = &agent] {
-                         // Not from within the link's own callback.
-                         loop_.Post([this, raw] {
-                           raw->closing.reset();
-                           CheckAllGone();
-                         });
+                         raw->closing.reset();
+                         CheckAllGone();
                        });
   Lose(host, std::move(why));
 }
@@ -232,15 +231,12 @@ void AgentSet::SayBye(Agent& agent, Duration limit) {
   agent.reason_timer.Cancel();
   ReleaseCarrier(agent);
   if (before != State::kReady) {
-    loop_.Post([link = std::shared_ptr<wire::Link>(std::move(agent.link))] {});
+    agent.link.reset();
     return;
   }
   agent.link->Close(wire::Bye{}, limit, [this, raw = &agent] {
-    // Not from within the link's own callback.
-    loop_.Post([this, raw] {
-      raw->link.reset();
-      CheckAllGone();
-    });
+    raw->link.reset();
+    CheckAllGone();
   });
 }
 

@@ -18,48 +18,63 @@ namespace hvdray {
 /// Agents exit at once after Bye; this limits the wait for one that does not.
 inline constexpr Duration kAgentsCloseLimit = std::chrono::seconds(5);
 
-/// Called from the loop. `host` is the agent's index.
-struct AgentSetHandlers {
-  /// Hello has arrived and Welcome is on its way: the agent accepts a generation now.
-  std::function<void(int host, const wire::HostFacts& facts)> on_ready;
-  /// Once per agent: it did not start, or its link closed or fell silent. Never after Close().
-  std::function<void(int host, Status why)> on_lost;
-  /// Every message that AgentSet does not handle itself.
-  std::function<void(int host, wire::Message&& message)> on_message;
-  /// A line that the host printed before its agent's first frame (a login banner, for example).
-  std::function<void(int host, ByteView line)> on_noise;
-  /// HasControlRoom() has become true again.
-  std::function<void(int host)> on_control_room;
+/// Where the answers to agents go; AgentSet, or a test. Agents are identified by their numbers.
+class AgentLinks {
+ public:
+  /// Queues the message; drops it when the agent is lost or not ready.
+  virtual void Send(int host, wire::Message message) = 0;
+  /// As wire::Link::HasControlRoom(); also true where Send() drops messages.
+  virtual bool HasControlRoom(int host) const = 0;
+  /// The agent accepts deflated values in KvReply.
+  virtual bool TakesDeflated(int host) const = 0;
+
+ protected:
+  ~AgentLinks() = default;
 };
 
 /// Owns the links and carriers of all agents. Never blocks. Threads: the loop's. A host is
 /// identified by its index in `hosts`, or by what Add() returned.
-class AgentSet {
+class AgentSet final : public AgentLinks {
  public:
+  /// What the set tells, from the loop. No call may destroy the set.
+  class Owner {
+   public:
+    /// Hello has arrived and Welcome is on its way: the agent accepts a generation now.
+    virtual void OnReady(int host, const wire::HostFacts& facts) = 0;
+    /// Once per agent: it did not start, or its link closed or fell silent. Never after Close().
+    virtual void OnLost(int host, Status why) = 0;
+    /// Every message that AgentSet does not handle itself.
+    virtual void OnMessage(int host, wire::Message&& message) = 0;
+    /// A line that the host printed before its agent's first frame (a login banner, for example).
+    virtual void OnNoise(int /*host*/, ByteView /*line*/) {}
+    /// HasControlRoom() has become true again.
+    virtual void OnControlRoom(int /*host*/) {}
+
+   protected:
+    ~Owner() = default;
+  };
+
   /// `build`: our version, for Hello. `welcome`: sent to each agent with the host's name filled in.
-  /// Loop and transport outlive it.
+  /// Loop, transport and owner outlive it.
   AgentSet(Loop& loop, Transport& transport, std::vector<std::string> hosts, std::string build,
-           wire::Welcome welcome, AgentSetHandlers handlers);
+           wire::Welcome welcome, Owner& owner);
   ~AgentSet();
   AgentSet(const AgentSet&) = delete;
   AgentSet& operator=(const AgentSet&) = delete;
 
-  /// Starts the agents of all `hosts`; answered by on_ready or on_lost for each.
+  /// Starts the agents of all `hosts`; answered by OnReady() or OnLost() for each.
   void StartAll();
   /// Adds an agent, maybe of a host that had one before; returns its number. Start() starts it.
   int Add(std::string host);
   void Start(int host);
-  /// Sends Bye to this agent if it is ready, else stops waiting for it. No handler is called for it
-  /// afterwards.
+  /// Sends Bye to this agent if it is ready, else stops waiting for it. The owner hears nothing of
+  /// it afterwards.
   void Release(int host);
-  /// Queues the message; drops it when the host is lost or not ready.
-  void Send(int host, wire::Message message);
+  void Send(int host, wire::Message message) override;
   void SendAll(const wire::Message& message);
   bool IsReady(int host) const;
-  /// As wire::Link::HasControlRoom(); also true where Send() drops messages.
-  bool HasControlRoom(int host) const;
-  /// The agent accepts deflated values in KvReply.
-  bool TakesDeflated(int host) const;
+  bool HasControlRoom(int host) const override;
+  bool TakesDeflated(int host) const override;
   /// The agent's build as its Hello has it; empty before it is ready.
   const std::string& BuildOf(int host) const;
   /// The host violated the protocol: sends its agent a Bye with `why`, then counts it as lost.
@@ -71,9 +86,9 @@ class AgentSet {
 
  private:
   enum class State : uint8_t { kStarting, kGreeting, kReady, kLost, kClosing, kGone };
-  struct Agent;
+  class Agent;
   void OnStarted(int host, Result<AgentStart> start);
-  void OnMessage(int host, wire::Message&& message);
+  void Greet(int host, const wire::Hello& hello);
   void OnLinkClosed(int host, Status why);
   void OnCarrierExited(int host, Status how);
   void Lose(int host, Status why);
@@ -86,7 +101,7 @@ class AgentSet {
   Transport& transport_;
   std::string build_;
   wire::Welcome welcome_;
-  AgentSetHandlers handlers_;
+  Owner& owner_;
   std::vector<std::unique_ptr<Agent>> agents_;
   std::function<void()> on_all_gone_;
   Watch close_timer_;

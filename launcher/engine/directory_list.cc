@@ -15,7 +15,7 @@
 
 #include "base/fd.h"
 #include "base/gitignore.h"
-#include "base/shown_text.h"
+#include "base/text.h"
 
 namespace hvdray {
 namespace {

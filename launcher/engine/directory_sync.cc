@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "base/shown_text.h"
+#include "base/text.h"
 
 namespace hvdray {
 namespace {
@@ -78,12 +78,12 @@ struct DirectorySync::Host {
 
 DirectorySync::DirectorySync(Loop& loop, const std::vector<int>& hosts,
                              std::span<const SyncedDirectory> directories, Duration stall_limit,
-                             DirectorySyncHandlers handlers)
+                             DirectorySync::Handlers handlers)
     : loop_(loop),
       directories_(directories),
       stall_limit_(stall_limit),
       tick_(std::clamp<Duration>(stall_limit / 4, milliseconds(5), milliseconds(1000))),
-      handlers_(std::make_shared<DirectorySyncHandlers>(std::move(handlers))) {
+      handlers_(std::make_shared<DirectorySync::Handlers>(std::move(handlers))) {
   for (const int index : hosts) {
     hosts_.push_back(std::make_unique<Host>());
     hosts_.back()->index = index;
@@ -317,7 +317,7 @@ void DirectorySync::TellLater() {
 
 void DirectorySync::Tell() {
   const std::weak_ptr<char> alive = alive_;
-  const std::shared_ptr<DirectorySyncHandlers> handlers = handlers_;
+  const std::shared_ptr<DirectorySync::Handlers> handlers = handlers_;
   tell_later_.Cancel();
   while (!finished_.empty()) {
     Host& host = *finished_.front();

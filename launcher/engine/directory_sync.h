@@ -22,28 +22,28 @@
 
 namespace hvdray {
 
-/// Called from the loop; each callback may destroy the DirectorySync.
-struct DirectorySyncHandlers {
-  /// Sends a message to the host's agent.
-  std::function<void(int host, wire::Body body)> send;
-  /// A host has everything. `roots`: the absolute paths of the copies there.
-  std::function<void(int host, SyncStats stats, std::vector<std::string> roots)> on_host_done;
-  /// Once, as the last callback. Errors: kSyncFailed, kOutOfResources, kDeadlineExceeded,
-  /// kProtocolError; the message names directory and file, but not the host.
-  std::function<void(int host, Status why)> on_failed;
-  /// Once, after on_host_done of the last host.
-  std::function<void()> on_done;
-};
-
 /// Has at most wire::kDirectoryWindowBytes in flight to each host; reads the files again for each
 /// host. Threads: the loop's.
 class DirectorySync {
  public:
+  /// Called from the loop; each callback may destroy the DirectorySync.
+  struct Handlers {
+    /// Sends a message to the host's agent.
+    std::function<void(int host, wire::Body body)> send;
+    /// A host has everything. `roots`: the absolute paths of the copies there.
+    std::function<void(int host, SyncStats stats, std::vector<std::string> roots)> on_host_done;
+    /// Once, as the last callback. Errors: kSyncFailed, kOutOfResources, kDeadlineExceeded,
+    /// kProtocolError; the message names directory and file, but not the host.
+    std::function<void(int host, Status why)> on_failed;
+    /// Once, after on_host_done of the last host.
+    std::function<void()> on_done;
+  };
+
   /// `hosts`: indices, at least one. `directories`: at least one; outlives this. `stall_limit`: how
   /// long a host may make no progress.
   DirectorySync(Loop& loop, const std::vector<int>& hosts,
                 std::span<const SyncedDirectory> directories, Duration stall_limit,
-                DirectorySyncHandlers handlers);
+                Handlers handlers);
   ~DirectorySync();
   DirectorySync(const DirectorySync&) = delete;
   DirectorySync& operator=(const DirectorySync&) = delete;
@@ -77,7 +77,7 @@ class DirectorySync {
   std::vector<UniqueFd> tops_;  // of the directories
   const Duration stall_limit_;
   const Duration tick_;
-  const std::shared_ptr<DirectorySyncHandlers> handlers_;  // shared with the one that runs
+  const std::shared_ptr<Handlers> handlers_;  // shared with the one that runs
   std::vector<std::unique_ptr<Host>> hosts_;
   std::deque<Host*> finished_;  // not reported yet
   size_t finished_count_ = 0;

@@ -4,9 +4,9 @@
 #define HVDRAY_LAUNCHER_ENGINE_DRIVER_LOOP_H_
 
 #include <deque>
-#include <functional>
 #include <optional>
 #include <utility>
+#include <variant>
 
 #include "base/loop.h"
 #include "launcher/driver/events.h"
@@ -15,18 +15,19 @@ namespace hvdray {
 
 /// Feeds facts to a driver one by one and applies the effects of each before the next; facts that
 /// arrive meanwhile are queued. Threads: the loop's.
-template <typename Driver, typename Fact, typename Effect>
+///
+/// `Owner` is the launcher; it has these functions:
+///   OnFact(fact, now)      before the driver gets it
+///   OnEffect(effect, now)  before it is applied
+///   Apply(e)               for each kind of effect
+///   OnLate(fact)           instead of these, after Finish()
+///   OnIdle()               the queue is empty
+template <typename Owner, typename Driver, typename Fact, typename Effect>
 class DriverLoop {
  public:
-  struct Handlers {
-    std::function<void(const Fact&, TimePoint now)> on_fact;  ///< Before the driver gets it.
-    std::function<void(const Effect&, TimePoint now)> apply;
-    std::function<void(const Fact&)> on_late;  ///< Instead of both, after Finish().
-    std::function<void()> on_idle;             ///< The queue is empty.
-  };
-  /// The loop and the driver outlive this.
-  DriverLoop(Loop& loop, Driver& driver, Handlers handlers)
-      : loop_(loop), driver_(driver), handlers_(std::move(handlers)) {}
+  /// Loop, driver and owner outlive this.
+  DriverLoop(Loop& loop, Driver& driver, Owner& owner)
+      : loop_(loop), driver_(driver), owner_(owner) {}
 
   /// Facts fed before this call were queued for it.
   void Start() {
@@ -34,7 +35,7 @@ class DriverLoop {
     pending_.empty() ? Arm() : Drain();
   }
 
-  /// May be called from within a handler.
+  /// May be called from within the owner's functions.
   void Feed(Fact fact) {
     pending_.push_back(std::move(fact));
     Drain();
@@ -51,18 +52,20 @@ class DriverLoop {
     while (!pending_.empty()) {
       const Fact next = std::move(pending_.front());
       pending_.pop_front();
-      FeedOne(next);
+      if (is_finished_) {
+        owner_.OnLate(next);
+        continue;
+      }
+      const TimePoint now = loop_.Now();
+      owner_.OnFact(next, now);
+      for (const Effect& effect : driver_.Handle(next, now)) {
+        owner_.OnEffect(effect, now);
+        std::visit([this](const auto& e) { owner_.Apply(e); }, effect);
+      }
     }
     is_feeding_ = false;
-    handlers_.on_idle();
+    owner_.OnIdle();
     Arm();
-  }
-
-  void FeedOne(const Fact& fact) {
-    if (is_finished_) return handlers_.on_late(fact);
-    const TimePoint now = loop_.Now();
-    handlers_.on_fact(fact, now);
-    for (const Effect& effect : driver_.Handle(fact, now)) handlers_.apply(effect, now);
   }
 
   void Arm() {
@@ -79,7 +82,7 @@ class DriverLoop {
 
   Loop& loop_;
   Driver& driver_;
-  const Handlers handlers_;
+  Owner& owner_;
   std::deque<Fact> pending_;
   bool is_started_ = false;
   bool is_feeding_ = false;

@@ -23,45 +23,35 @@ wire::Welcome ElasticWelcomeOf(const LaunchPlan& plan) {
 
 }  // namespace
 
-ElasticAgents::ElasticAgents(Loop& loop, Transport& transport, ElasticHosts ways,
-                             const LaunchPlan& plan, ElasticAgentsHandlers handlers)
+ElasticAgents::ElasticAgents(Loop& loop, Transport& transport, ElasticHosts& reach,
+                             const LaunchPlan& plan, Owner& owner)
     : loop_(loop),
-      ways_(std::move(ways)),
+      reach_(reach),
       plan_(plan),
-      handlers_(std::move(handlers)),
-      agents_(loop, transport, {}, plan.build, ElasticWelcomeOf(plan), MakeHandlers()),
+      owner_(owner),
+      agents_(loop, transport, {}, plan.build, ElasticWelcomeOf(plan), *this),
       nics_(*plan.spec.network_interfaces, /*is_fixed=*/false) {}
 
-AgentSetHandlers ElasticAgents::MakeHandlers() {
-  AgentSetHandlers handlers;
-  handlers.on_ready = [this](int agent, const wire::HostFacts& facts) { OnHello(agent, facts); };
-  handlers.on_lost = [this](int agent, Status why) { OnLost(agent, std::move(why)); };
-  handlers.on_message = [this](int agent, wire::Message&& message) {
-    OnMessage(agent, std::move(message));
-  };
-  handlers.on_noise = [this](int agent, ByteView line) {
-    const int host = hosts_.HostOf(agent);
-    if (host < 0) return;
-    handlers_.on_noise(NoticeLine(LogLevel::kInfo, hosts_.At(host).slots.host, line));
-  };
-  handlers.on_control_room = [this](int agent) { handlers_.on_control_room(agent); };
-  return handlers;
+void ElasticAgents::OnNoise(int agent, ByteView line) {
+  const int host = hosts_.HostOf(agent);
+  if (host < 0) return;
+  owner_.OnNoise(NoticeLine(LogLevel::kInfo, hosts_.At(host).slots.host, line));
 }
 
 void ElasticAgents::Connect(int host, const HostSlots& slots) {
-  ways_.add(slots);
+  reach_.AddHost(slots);
   const int agent = agents_.Add(slots.host);
   hosts_.Connect(host, slots, agent);
   agents_.Start(agent);
 }
 
-void ElasticAgents::OnHello(int agent, const wire::HostFacts& facts) {
+void ElasticAgents::OnReady(int agent, const wire::HostFacts& facts) {
   const int number = hosts_.HostOf(agent);
   if (number < 0) return;
   JobHost& host = hosts_.At(number);
   host.facts = facts;
-  host.is_remote = ways_.is_remote(host.slots.host);
-  host.is_elsewhere = ways_.is_elsewhere(host.slots.host);
+  host.is_remote = reach_.IsRemote(host.slots.host);
+  host.is_elsewhere = reach_.IsElsewhere(host.slots.host);
   if (Status status = hosts_.CheckNic(nics_, number); !status.ok()) {
     agents_.Reject(agent, std::move(status));
     return;
@@ -72,18 +62,18 @@ void ElasticAgents::OnHello(int agent, const wire::HostFacts& facts) {
 
 void ElasticAgents::BeReady(int host) {
   hosts_.At(host).is_ready = true;
-  handlers_.on_ready(host, hosts_.At(host).facts);
+  owner_.OnReady(host, hosts_.At(host).facts);
 }
 
 void ElasticAgents::Copy(int host) {
-  DirectorySyncHandlers handlers;
+  DirectorySync::Handlers handlers;
   handlers.send = [this](int to, wire::Body body) {
     SendTo(to, {kCopyGeneration, std::move(body)});
   };
   handlers.on_host_done = [this](int done, const SyncStats& stats,
                                  const std::vector<std::string>& roots) {
     hosts_.NoteCopy(done, stats, roots, plan_.worker_place);
-    handlers_.on_synced(done, stats);
+    owner_.OnSynced(done, stats);
   };
   handlers.on_failed = [this](int failed, Status why) {
     agents_.Reject(hosts_.At(failed).agent, std::move(why));
@@ -96,7 +86,7 @@ void ElasticAgents::Copy(int host) {
   copy = std::make_unique<DirectorySync>(loop_, std::vector{host}, plan_.synced,
                                          *plan_.spec.start_timeout, std::move(handlers));
   copy->Start();
-  handlers_.on_copying(host);
+  owner_.OnCopying(host);
 }
 
 void ElasticAgents::OnMessage(int agent, wire::Message&& message) {
@@ -104,7 +94,7 @@ void ElasticAgents::OnMessage(int agent, wire::Message&& message) {
   const auto copy = copies_.find(host);
   if (copy != copies_.end() && copy->second->OnMessage(host, message)) return;
   const bool is_end = std::holds_alternative<wire::GenerationStopped>(message.body);
-  handlers_.on_message(agent, host, std::move(message));
+  owner_.OnMessage(agent, host, std::move(message));
   // The answer to Release()'s stop comes after all output.
   if (host < 0 && is_end) loop_.Post([this, agent] { EndRelease(agent); });
 }
@@ -116,9 +106,9 @@ void ElasticAgents::OnLost(int agent, Status why) {
     if (!host.is_remote && host.facts.agent_pid != 0) lost_here_.insert(host.facts.agent_pid);
     copies_.erase(number);
     hosts_.Disconnect(number);
-    handlers_.on_left(agent);
-    handlers_.on_gone(agent);
-    handlers_.on_lost(number, std::move(why));
+    owner_.OnLeft(agent);
+    owner_.OnGone(agent);
+    owner_.OnLost(number, std::move(why));
   } else {
     EndRelease(agent);
   }
@@ -129,21 +119,21 @@ void ElasticAgents::Release(int host, Generation newest) {
   const bool has_worked = hosts_.At(host).has_workers;
   const int agent = hosts_.Disconnect(host);
   copies_.erase(host);
-  handlers_.on_left(agent);
+  owner_.OnLeft(agent);
   if (has_worked && agents_.IsReady(agent)) {
     agents_.Send(agent, {newest, wire::StopGeneration{0}});
     released_[agent] = loop_.After(
         kReleaseLimit, [this, agent] { loop_.Post([this, agent] { EndRelease(agent); }); });
   } else {
     agents_.Release(agent);
-    handlers_.on_gone(agent);
+    owner_.OnGone(agent);
   }
 }
 
 void ElasticAgents::EndRelease(int agent) {
   if (released_.erase(agent) == 0) return;
   agents_.Release(agent);
-  handlers_.on_gone(agent);
+  owner_.OnGone(agent);
   CheckReleased();
 }
 
@@ -153,7 +143,7 @@ void ElasticAgents::EndReleases() {
 }
 
 void ElasticAgents::CheckReleased() {
-  if (is_ending_ && released_.empty()) handlers_.on_released();
+  if (is_ending_ && released_.empty()) owner_.OnReleased();
 }
 
 void ElasticAgents::SendTo(int host, wire::Message message) {

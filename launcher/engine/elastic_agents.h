@@ -6,14 +6,12 @@
 #ifndef HVDRAY_LAUNCHER_ENGINE_ELASTIC_AGENTS_H_
 #define HVDRAY_LAUNCHER_ENGINE_ELASTIC_AGENTS_H_
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <set>
-#include <string>
+#include <string_view>
 
 #include "base/loop.h"
-#include "cluster/transport.h"
 #include "launcher/engine/agent_set.h"
 #include "launcher/engine/directory_sync.h"
 #include "launcher/engine/elastic_launcher.h"
@@ -21,45 +19,48 @@
 
 namespace hvdray {
 
-/// All but on_left are called from the loop.
-struct ElasticAgentsHandlers {
-  /// The host accepts workers now.
-  std::function<void(int host, const wire::HostFacts& facts)> on_ready;
-  /// The copy of the --sync directories to that host begins.
-  std::function<void(int host)> on_copying;
-  /// The host has its copy of the --sync directories; before on_ready.
-  std::function<void(int host, const SyncStats& stats)> on_synced;
-  /// The agent could not be started or greeted, its link is gone, or it violated the protocol.
-  std::function<void(int host, Status why)> on_lost;
-  /// `agent` no longer belongs to its host: before on_lost, and from within Release(). Its last
-  /// output may still arrive.
-  std::function<void(int agent)> on_left;
-  /// Nothing more will arrive from that agent.
-  std::function<void(int agent)> on_gone;
-  /// As in AgentSetHandlers.
-  std::function<void(int agent)> on_control_room;
-  /// `host`: -1 for a released agent.
-  std::function<void(int agent, int host, wire::Message&& message)> on_message;
-  /// A line for the user.
-  std::function<void(std::string line)> on_noise;
-  /// After EndReleases(): all releases are complete.
-  std::function<void()> on_released;
-};
-
 /// Threads: the loop's.
 /// Owns the agents, the host table and running copies.
-class ElasticAgents {
+class ElasticAgents final : private AgentSet::Owner {
  public:
-  /// Loop, transport and plan outlive it.
-  ElasticAgents(Loop& loop, Transport& transport, ElasticHosts ways, const LaunchPlan& plan,
-                ElasticAgentsHandlers handlers);
+  /// What they tell, from the loop, OnLeft() also from within Release().
+  class Owner {
+   public:
+    /// The host accepts workers now.
+    virtual void OnReady(int host, const wire::HostFacts& facts) = 0;
+    /// The copy of the --sync directories to that host begins.
+    virtual void OnCopying(int host) = 0;
+    /// The host has its copy of the --sync directories; before OnReady().
+    virtual void OnSynced(int host, const SyncStats& stats) = 0;
+    /// The agent could not be started or greeted, its link is gone, or it violated the protocol.
+    virtual void OnLost(int host, Status why) = 0;
+    /// `agent` no longer belongs to its host: before OnLost(). Its last output may still arrive.
+    virtual void OnLeft(int agent) = 0;
+    /// Nothing more will arrive from that agent.
+    virtual void OnGone(int agent) = 0;
+    /// As in AgentSet::Owner.
+    virtual void OnControlRoom(int agent) = 0;
+    /// `host`: -1 for a released agent.
+    virtual void OnMessage(int agent, int host, wire::Message&& message) = 0;
+    /// A line for the user.
+    virtual void OnNoise(std::string_view line) = 0;
+    /// After EndReleases(): all releases are complete.
+    virtual void OnReleased() = 0;
 
-  /// Dials the host, with a new agent; answered by on_ready or on_lost.
+   protected:
+    ~Owner() = default;
+  };
+
+  /// Loop, transport, `reach`, plan and owner outlive it.
+  ElasticAgents(Loop& loop, Transport& transport, ElasticHosts& reach, const LaunchPlan& plan,
+                Owner& owner);
+
+  /// Dials the host, with a new agent; answered by OnReady() or OnLost().
   void Connect(int host, const HostSlots& slots);
   /// Tells the host's agent to end what is left there, waits a limited time for its output, then
   /// sends Bye. `newest`: the newest generation with workers.
   void Release(int host, Generation newest);
-  /// Calls on_released once all releases are complete.
+  /// Calls OnReleased() once all releases are complete.
   void EndReleases();
   /// As AgentSet::Reject(): sends Bye, and the host counts as lost.
   void Reject(int agent, Status why) { agents_.Reject(agent, std::move(why)); }
@@ -73,19 +74,20 @@ class ElasticAgents {
   const std::set<uint32_t>& lost_here() const { return lost_here_; }
 
  private:
-  AgentSetHandlers MakeHandlers();
-  void OnHello(int agent, const wire::HostFacts& facts);
-  void OnMessage(int agent, wire::Message&& message);
-  void OnLost(int agent, Status why);
+  void OnReady(int agent, const wire::HostFacts& facts) override;
+  void OnMessage(int agent, wire::Message&& message) override;
+  void OnLost(int agent, Status why) override;
+  void OnNoise(int agent, ByteView line) override;
+  void OnControlRoom(int agent) override { owner_.OnControlRoom(agent); }
   void Copy(int host);
   void BeReady(int host);
   void EndRelease(int agent);
   void CheckReleased();
 
   Loop& loop_;
-  const ElasticHosts ways_;
+  ElasticHosts& reach_;
   const LaunchPlan& plan_;
-  ElasticAgentsHandlers handlers_;
+  Owner& owner_;
   AgentSet agents_;
   HostTable hosts_;
   ElasticNics nics_;

@@ -41,9 +41,9 @@ KvBridge::Hold HoldOf(const ElasticPolicy& policy) {
   return policy.repairs_barriers ? KvBridge::Hold::kRanksAndBarrier : KvBridge::Hold::kRanks;
 }
 
-class ElasticLauncher : public Launcher {
+class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
  public:
-  ElasticLauncher(Loop& loop, Transport& transport, HostSource& source, ElasticHosts ways,
+  ElasticLauncher(Loop& loop, Transport& transport, ElasticHosts& hosts, HostSource& source,
                   Trace& trace, LaunchPlan plan, ElasticPolicy policy)
       : loop_(loop),
         source_(source),
@@ -53,14 +53,14 @@ class ElasticLauncher : public Launcher {
         began_(loop.Now()),
         jitter_seed_(std::random_device{}()),
         driver_(policy, jitter_seed_, began_, &LogJobStateChange),
-        agents_(loop, transport, std::move(ways), plan_, MakeAgentHandlers()),
-        kv_(WaysOver(agents_.agents()), HoldOf(policy), MakeKvHandlers()),
+        agents_(loop, transport, hosts, plan_, *this),
+        kv_(agents_.agents(), HoldOf(policy), MakeKvHandlers()),
         errors_([this](int worker, LastError error, std::optional<Duration> age) {
           driver_loop_.Feed(
               event::ProcessErred{static_cast<WorkerId>(worker), std::move(error), age});
         }),
         observers_(loop, trace),
-        driver_loop_(loop, driver_, MakeFactHandlers()) {}
+        driver_loop_(loop, driver_, *this) {}
 
   Status OpenFiles() {
     HVDRAY_RETURN_IF_ERROR(CheckReportPaths(plan_.spec));
@@ -82,10 +82,10 @@ class ElasticLauncher : public Launcher {
   }
 
   JobReport Run() override {
-    console_->Run([this] {
-      trace_.Begin(kPhaseHello, loop_.Now());
-      driver_loop_.Start();
-    });
+    console_->Begin();
+    trace_.Begin(kPhaseHello, loop_.Now());
+    driver_loop_.Start();
+    console_->Run();
     return MakeReport();
   }
 
@@ -102,8 +102,8 @@ class ElasticLauncher : public Launcher {
   }
 
  private:
-  JobConsoleHandlers MakeFrontHandlers() {
-    JobConsoleHandlers handlers = HandlersFeeding(driver_loop_);
+  JobConsole::Handlers MakeFrontHandlers() {
+    JobConsole::Handlers handlers = HandlersFeeding(driver_loop_);
     handlers.on_forward_signal = [this](int signo) {
       agents_.agents().SendAll({newest_, wire::Signal{-1, signo}});
     };
@@ -136,30 +136,19 @@ class ElasticLauncher : public Launcher {
     return handlers;
   }
 
-  ElasticAgentsHandlers MakeAgentHandlers() {
-    ElasticAgentsHandlers handlers;
-    handlers.on_ready = [this](int host, const wire::HostFacts& facts) {
-      driver_loop_.Feed(event::HostReady{host, facts});
-    };
-    handlers.on_copying = [this](int host) { driver_loop_.Feed(event::HostCopying{host}); };
-    handlers.on_synced = [this](int host, const SyncStats& stats) {
-      observers_.OnSynced(host, stats);
-    };
-    handlers.on_lost = [this](int host, Status why) {
-      driver_loop_.Feed(event::HostLost{host, std::move(why)});
-    };
-    handlers.on_left = [this](int agent) { ForgetWorkersOf(agent); };
-    handlers.on_gone = [this](int agent) { kv_.DropAgent(agent); };
-    handlers.on_control_room = [this](int agent) { kv_.OnRoom(agent); };
-    handlers.on_message = [this](int agent, int host, wire::Message&& message) {
-      OnMessage(agent, host, std::move(message));
-    };
-    handlers.on_noise = [this](const std::string& line) { console_->output().Say(line); };
-    handlers.on_released = [this] { EndJob(); };
-    return handlers;
+  void OnReady(int host, const wire::HostFacts& facts) override {
+    driver_loop_.Feed(event::HostReady{host, facts});
   }
+  void OnCopying(int host) override { driver_loop_.Feed(event::HostCopying{host}); }
+  void OnSynced(int host, const SyncStats& stats) override { observers_.OnSynced(host, stats); }
+  void OnLost(int host, Status why) override {
+    driver_loop_.Feed(event::HostLost{host, std::move(why)});
+  }
+  void OnGone(int agent) override { kv_.DropAgent(agent); }
+  void OnControlRoom(int agent) override { kv_.OnRoom(agent); }
+  void OnNoise(std::string_view line) override { console_->output().Say(line); }
 
-  void ForgetWorkersOf(int agent) {
+  void OnLeft(int agent) override {
     for (auto it = living_.begin(); it != living_.end();) {
       if (guard_.AgentOf(it->first) == agent) {
         kv_.Forget(it->second.host, it->second.local_rank);
@@ -170,21 +159,13 @@ class ElasticLauncher : public Launcher {
     }
   }
 
-  DriverLoop<ElasticDriver, ElasticEvent, ElasticEffect>::Handlers MakeFactHandlers() {
-    DriverLoop<ElasticDriver, ElasticEvent, ElasticEffect>::Handlers handlers;
-    handlers.on_fact = [this](const ElasticEvent& event, TimePoint now) {
-      observers_.OnEvent(event, now);
-    };
-    handlers.apply = [this](const ElasticEffect& effect, TimePoint now) {
-      observers_.OnEffect(effect, now);
-      std::visit([this](const auto& e) { Apply(e); }, effect);
-    };
-    handlers.on_late = [this](const ElasticEvent& event) {
-      if (const std::optional<Event> late = AsStatic(event)) AddLateFault(verdict_, *late);
-    };
-    handlers.on_idle = [this] { console_->ShowProgress(progress_); };
-    return handlers;
+  friend DriverLoop<ElasticLauncher, ElasticDriver, ElasticEvent, ElasticEffect>;
+  void OnFact(const ElasticEvent& event, TimePoint now) { observers_.OnEvent(event, now); }
+  void OnEffect(const ElasticEffect& effect, TimePoint now) { observers_.OnEffect(effect, now); }
+  void OnLate(const ElasticEvent& event) {
+    if (const std::optional<Event> late = AsStatic(event)) AddLateFault(verdict_, *late);
   }
+  void OnIdle() { console_->ShowProgress(progress_); }
 
   void Apply(const effect::ConnectHost& connect) { agents_.Connect(connect.host, connect.slots); }
 
@@ -304,7 +285,7 @@ class ElasticLauncher : public Launcher {
     loop_.Post([this] { agents_.EndReleases(); });
   }
 
-  void EndJob() {
+  void OnReleased() override {
     console_->Finish([this](Status drained) { AddDrainFault(verdict_, std::move(drained)); },
                      [this] { EndLeftoversOfLostAgents(); });
   }
@@ -320,7 +301,7 @@ class ElasticLauncher : public Launcher {
     console_->SetGeneration(newest_);
   }
 
-  void OnMessage(int agent, int host, wire::Message&& message) {
+  void OnMessage(int agent, int host, wire::Message&& message) override {
     if (Status status = guard_.Check(agent, message); !status.ok()) {
       agents_.Reject(agent, std::move(status));
       return;
@@ -463,16 +444,16 @@ class ElasticLauncher : public Launcher {
   Generation newest_ = 0;      // Newest in any message.
   Generation refused_in_ = 0;  // Last generation with that warning.
   Verdict verdict_;
-  DriverLoop<ElasticDriver, ElasticEvent, ElasticEffect> driver_loop_;
+  DriverLoop<ElasticLauncher, ElasticDriver, ElasticEvent, ElasticEffect> driver_loop_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Launcher>> OpenElastic(Loop& loop, Transport& transport, HostSource& source,
-                                              ElasticHosts hosts, Trace& trace, LaunchPlan plan,
+Result<std::unique_ptr<Launcher>> OpenElastic(Loop& loop, Transport& transport, ElasticHosts& hosts,
+                                              HostSource& source, Trace& trace, LaunchPlan plan,
                                               ElasticPolicy policy) {
-  auto launcher = std::make_unique<ElasticLauncher>(loop, transport, source, std::move(hosts),
-                                                    trace, std::move(plan), policy);
+  auto launcher = std::make_unique<ElasticLauncher>(loop, transport, hosts, source, trace,
+                                                    std::move(plan), policy);
   HVDRAY_RETURN_IF_ERROR(launcher->OpenFiles());
   return std::unique_ptr<Launcher>(std::move(launcher));
 }

@@ -5,7 +5,6 @@
 #ifndef HVDRAY_LAUNCHER_ENGINE_ELASTIC_LAUNCHER_H_
 #define HVDRAY_LAUNCHER_ENGINE_ELASTIC_LAUNCHER_H_
 
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -18,19 +17,26 @@
 
 namespace hvdray {
 
-/// What the elastic launcher needs to know about the transport's hosts.
-struct ElasticHosts {
-  std::function<void(const HostSlots&)> add;  ///< Before Transport::Start of a new host.
-  /// Reliable once Transport::Start of that host has called back.
-  std::function<bool(const std::string& host)> is_remote;     ///< Reached over the network.
-  std::function<bool(const std::string& host)> is_elsewhere;  ///< Another machine.
+/// The hosts of a transport, as they come and go. What it says of a host is reliable once
+/// Transport::Start() of that host has called back.
+class ElasticHosts {
+ public:
+  /// Called before Transport::Start() of a host; it may be known, at another address.
+  virtual void AddHost(const HostSlots& host) = 0;
+  /// Reached over the network.
+  virtual bool IsRemote(const std::string& host) const = 0;
+  /// Another machine.
+  virtual bool IsElsewhere(const std::string& host) const = 0;
+
+ protected:
+  ~ElasticHosts() = default;
 };
 
 /// Opens all files that the job writes and starts the source, so that a mistake stops the job
-/// before any host is dialled. `plan` needs no hosts or ranks. Loop, transport, source and trace
-/// outlive the launcher. Errors: kFileUnwritable, those of HostSource::Start().
-Result<std::unique_ptr<Launcher>> OpenElastic(Loop& loop, Transport& transport, HostSource& source,
-                                              ElasticHosts hosts, Trace& trace, LaunchPlan plan,
+/// before any host is dialled. `plan` needs no hosts or ranks. Loop, transport, hosts, source and
+/// trace outlive the launcher. Errors: kFileUnwritable, those of HostSource::Start().
+Result<std::unique_ptr<Launcher>> OpenElastic(Loop& loop, Transport& transport, ElasticHosts& hosts,
+                                              HostSource& source, Trace& trace, LaunchPlan plan,
                                               ElasticPolicy policy);
 
 }  // namespace hvdray

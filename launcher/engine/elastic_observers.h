@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/loop.h"
-#include "launcher/driver/elastic_events.h"
+#include "launcher/driver/events.h"
 #include "launcher/engine/launcher.h"
 #include "launcher/job/elastic_policy.h"
 #include "launcher/report/event_log.h"

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "launcher/driver/elastic_events.h"
+#include "launcher/driver/events.h"
 #include "launcher/driver/gang_driver.h"
 #include "launcher/engine/host_table.h"
 #include "launcher/engine/launcher.h"

@@ -86,8 +86,7 @@ HostCheck::HostCheck(Loop& loop, Transport& transport, LaunchPlan plan, CheckLim
       wishes_(std::move(wishes)),
       facts_(FactsOf(plan_)),
       rows_(plan_.hosts.size()),
-      agents_(loop, transport, NamesOf(plan_), plan_.build, WelcomeOf(plan_), MakeAgentHandlers()) {
-}
+      agents_(loop, transport, NamesOf(plan_), plan_.build, WelcomeOf(plan_), *this) {}
 
 HostCheck::Outcome HostCheck::Run() {
   const UserSignals signals(loop_, MakeSignalHandlers());
@@ -99,21 +98,8 @@ HostCheck::Outcome HostCheck::Run() {
   return {std::move(facts_), signo_};
 }
 
-AgentSetHandlers HostCheck::MakeAgentHandlers() {
-  AgentSetHandlers handlers;
-  handlers.on_ready = [this](int host, const wire::HostFacts& facts) {
-    OnReady(static_cast<size_t>(host), facts);
-  };
-  handlers.on_lost = [this](int host, Status why) {
-    OnLost(static_cast<size_t>(host), std::move(why));
-  };
-  handlers.on_message = [this](int host, wire::Message&& message) {
-    OnMessage(static_cast<size_t>(host), std::move(message));
-  };
-  handlers.on_noise = [this](int host, ByteView line) {
-    Log(LogLevel::kInfo, "host " + plan_.hosts[static_cast<size_t>(host)].host, "{}", line);
-  };
-  return handlers;
+void HostCheck::OnNoise(int number, ByteView line) {
+  Log(LogLevel::kInfo, "host " + plan_.hosts[static_cast<size_t>(number)].host, "{}", line);
 }
 
 SignalHandlers HostCheck::MakeSignalHandlers() {
@@ -131,7 +117,8 @@ SignalHandlers HostCheck::MakeSignalHandlers() {
   return handlers;
 }
 
-void HostCheck::OnReady(size_t host, const wire::HostFacts& facts) {
+void HostCheck::OnReady(int number, const wire::HostFacts& facts) {
+  const auto host = static_cast<size_t>(number);
   if (rows_[host].state != State::kStarting) return;  // already given up
   CheckedHost& checked = facts_.hosts[host];
   checked.ready_after = loop_.Now() - began_;
@@ -166,7 +153,8 @@ void HostCheck::Ask(size_t host) {
   agents_.Send(static_cast<int>(host), {0, std::move(inspect)});
 }
 
-void HostCheck::OnLost(size_t host, Status why) {
+void HostCheck::OnLost(int number, Status why) {
+  const auto host = static_cast<size_t>(number);
   Row& row = rows_[host];
   if (row.state == State::kLost || is_closing_) return;
   row.state = State::kLost;
@@ -176,7 +164,8 @@ void HostCheck::OnLost(size_t host, Status why) {
   Advance();
 }
 
-void HostCheck::OnMessage(size_t host, wire::Message&& message) {
+void HostCheck::OnMessage(int number, wire::Message&& message) {
+  const auto host = static_cast<size_t>(number);
   Row& row = rows_[host];
   if (const auto* inspection = std::get_if<wire::Inspection>(&message.body)) {
     if (row.state != State::kAsked) return;

@@ -39,7 +39,7 @@ struct CheckWishes {
 
 /// Continues when hosts fail, unlike a job. Takes at most --start-timeout plus the limits plus 15
 /// s. Threads: the loop's.
-class HostCheck {
+class HostCheck final : private AgentSet::Owner {
  public:
   /// `plan.ranks` tell how many workers each host gets. Loop and transport outlive the check.
   HostCheck(Loop& loop, Transport& transport, LaunchPlan plan, CheckLimits limits = {},
@@ -63,11 +63,11 @@ class HostCheck {
     size_t place = 0;  // index into probing_
   };
 
-  AgentSetHandlers MakeAgentHandlers();
   SignalHandlers MakeSignalHandlers();
-  void OnReady(size_t host, const wire::HostFacts& facts);
-  void OnLost(size_t host, Status why);
-  void OnMessage(size_t host, wire::Message&& message);
+  void OnReady(int number, const wire::HostFacts& facts) override;
+  void OnLost(int number, Status why) override;
+  void OnMessage(int number, wire::Message&& message) override;
+  void OnNoise(int number, ByteView line) override;
   void OnStartTimeout();
   void Ask(size_t host);
   /// Enters the next step once all awaited answers have arrived.

@@ -8,9 +8,7 @@
 #include <chrono>
 #include <utility>
 
-#include "base/log.h"
 #include "launcher/driver/cause.h"
-#include "launcher/engine/signals.h"
 
 namespace hvdray {
 namespace {
@@ -37,7 +35,7 @@ std::string Listed(std::span<const std::string> names) {
 
 JobConsole::JobConsole(Loop& loop, Trace& trace, const JobSpec& spec,
                        const Environment& environment, AgentSet& agents,
-                       JobConsoleHandlers handlers)
+                       JobConsole::Handlers handlers)
     : loop_(loop),
       trace_(trace),
       spec_(spec),
@@ -47,8 +45,8 @@ JobConsole::JobConsole(Loop& loop, Trace& trace, const JobSpec& spec,
 
 Result<std::unique_ptr<JobConsole>> JobConsole::Open(Loop& loop, Trace& trace, const JobSpec& spec,
                                                      const Environment& environment,
-                                                     AgentSet& agents, JobConsoleHandlers handlers,
-                                                     int record_fd) {
+                                                     AgentSet& agents,
+                                                     JobConsole::Handlers handlers, int record_fd) {
   std::unique_ptr<JobConsole> console(
       new JobConsole(loop, trace, spec, environment, agents, std::move(handlers)));
   JobOutputHandlers output;
@@ -73,7 +71,7 @@ void JobConsole::ShowProgress(const StartProgress& progress) {
   if (style_.is_progress_shown && !is_finishing_) output_->ShowProgress(ProgressText(progress));
 }
 
-void JobConsole::Run(const std::function<void()>& begin) {
+void JobConsole::Begin() {
   style_ = ChooseStyle(output_->IsStderrTerminal(), *spec_.color, *spec_.is_quiet, environment_);
   if (IsLogJson()) style_ = {};
   SignalHandlers signal_handlers;
@@ -81,11 +79,15 @@ void JobConsole::Run(const std::function<void()>& begin) {
   signal_handlers.on_forward = handlers_.on_forward_signal;
   signal_handlers.on_pause = [this](const std::function<void()>& stop_now) { Pause(stop_now); };
   signal_handlers.on_resume = [this] { agents_.SendAll({generation_, wire::Heartbeat{false}}); };
-  UserSignals signals(loop_, std::move(signal_handlers));
-  const LogSink log([this](std::string_view line) { output_->Say(line); });
-  begin();
+  signals_.emplace(loop_, std::move(signal_handlers));
+  log_.emplace([this](std::string_view line) { output_->Say(line); });
   blocked_timer_ = loop_.Every(kBlockedPoll, [this] { WatchReader(); });
+}
+
+void JobConsole::Run() {
   loop_.Run();
+  log_.reset();
+  signals_.reset();
 }
 
 void JobConsole::OnStopSignal(int signo) {

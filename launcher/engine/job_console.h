@@ -12,10 +12,12 @@
 #include <string_view>
 #include <vector>
 
+#include "base/log.h"
 #include "base/loop.h"
 #include "launcher/driver/events.h"
 #include "launcher/engine/agent_set.h"
 #include "launcher/engine/launcher.h"
+#include "launcher/engine/signals.h"
 #include "launcher/job/job_spec.h"
 #include "launcher/report/event_log.h"
 #include "launcher/report/job_output.h"
@@ -25,39 +27,25 @@
 
 namespace hvdray {
 
-/// Called from the loop; all but on_consumed never from within a call to JobConsole.
-struct JobConsoleHandlers {
-  std::function<void(int signo)> on_stop_signal;
-  std::function<void(int signo)> on_forward_signal;  ///< To pass on to the workers.
-  std::function<void()> on_reader_gone;
-  std::function<void(Status why)> on_damaged;
-  std::function<void(bool is_blocked)> on_output_blocked;
-  /// See JobOutputHandlers.
-  std::function<void(int worker, uint32_t bytes)> on_consumed;
-};
-
-/// Handlers that feed a DriverLoop, which outlives them, with what the user does; without
-/// on_forward_signal and on_consumed.
-template <typename Facts>
-JobConsoleHandlers HandlersFeeding(Facts& facts) {
-  JobConsoleHandlers handlers;
-  handlers.on_stop_signal = [&facts](int signo) { facts.Feed(event::UserSignal{signo}); };
-  handlers.on_reader_gone = [&facts] { facts.Feed(event::ReaderGone{}); };
-  handlers.on_damaged = [&facts](Status why) { facts.Feed(event::OutputDamaged{std::move(why)}); };
-  handlers.on_output_blocked = [&facts](bool is_blocked) {
-    facts.Feed(event::OutputBlocked{is_blocked});
-  };
-  return handlers;
-}
-
 /// Owns the job's output and signal handlers. Threads: the loop's.
 class JobConsole {
  public:
+  /// Called from the loop; all but on_consumed never from within a call to JobConsole.
+  struct Handlers {
+    std::function<void(int signo)> on_stop_signal;
+    std::function<void(int signo)> on_forward_signal;  ///< To pass on to the workers.
+    std::function<void()> on_reader_gone;
+    std::function<void(Status why)> on_damaged;
+    std::function<void(bool is_blocked)> on_output_blocked;
+    /// See JobOutputHandlers.
+    std::function<void(int worker, uint32_t bytes)> on_consumed;
+  };
+
   /// Opens the output. Loop, trace, spec, environment and agents outlive it. `record_fd`: see
   /// JobOutputOptions. Errors: kFileUnwritable.
   static Result<std::unique_ptr<JobConsole>> Open(Loop& loop, Trace& trace, const JobSpec& spec,
                                                   const Environment& environment, AgentSet& agents,
-                                                  JobConsoleHandlers handlers, int record_fd = -1);
+                                                  Handlers handlers, int record_fd = -1);
 
   JobOutput& output() { return *output_; }
   /// Prints "hvdray: text" to the user, unless -q.
@@ -65,8 +53,10 @@ class JobConsole {
   /// Updates the progress line on a terminal.
   void ShowProgress(const StartProgress& progress);
 
-  /// Installs the signal handlers, calls `begin` and runs the loop until Finish() is complete.
-  void Run(const std::function<void()>& begin);
+  /// Installs the signal handlers and takes over the log, until the end of Run().
+  void Begin();
+  /// Runs the loop until Finish() is complete. Call once, after Begin().
+  void Run();
   /// The job is over: writes what is queued, calls `on_drained` with the result, sends Bye to the
   /// agents and waits for their carriers, calls `on_closed` and stops the loop.
   void Finish(std::function<void(Status drained)> on_drained, std::function<void()> on_closed);
@@ -87,7 +77,7 @@ class JobConsole {
 
  private:
   JobConsole(Loop& loop, Trace& trace, const JobSpec& spec, const Environment& environment,
-             AgentSet& agents, JobConsoleHandlers handlers);
+             AgentSet& agents, Handlers handlers);
   void Pause(const std::function<void()>& stop_now);
   void WaitFlushed(const std::function<void()>& then, TimePoint until);
   void WatchReader();
@@ -98,9 +88,11 @@ class JobConsole {
   const JobSpec& spec_;
   const Environment& environment_;
   AgentSet& agents_;
-  JobConsoleHandlers handlers_;
+  Handlers handlers_;
   std::unique_ptr<JobOutput> output_;
   TerminalStyle style_;
+  std::optional<UserSignals> signals_;  // from Begin() to Run(), like the next two
+  std::optional<LogSink> log_;
   Generation generation_ = 0;
   bool is_finishing_ = false;
   bool is_sigint_first_ = false;
@@ -109,6 +101,20 @@ class JobConsole {
   Watch pause_timer_;
   Watch blocked_timer_;
 };
+
+/// Handlers that feed a DriverLoop, which outlives them, with what the user does; without
+/// on_forward_signal and on_consumed.
+template <typename Facts>
+JobConsole::Handlers HandlersFeeding(Facts& facts) {
+  JobConsole::Handlers handlers;
+  handlers.on_stop_signal = [&facts](int signo) { facts.Feed(event::UserSignal{signo}); };
+  handlers.on_reader_gone = [&facts] { facts.Feed(event::ReaderGone{}); };
+  handlers.on_damaged = [&facts](Status why) { facts.Feed(event::OutputDamaged{std::move(why)}); };
+  handlers.on_output_blocked = [&facts](bool is_blocked) {
+    facts.Feed(event::OutputBlocked{is_blocked});
+  };
+  return handlers;
+}
 
 // Which files a job writes, from its plan. Pure, except for the check that they can be written.
 

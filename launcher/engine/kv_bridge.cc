@@ -64,41 +64,27 @@ KvQuestion QuestionOf(Generation generation, wire::KvRequest request) {
   return question;
 }
 
-void KvSender::Send(int agent, KvAnswer answer) {
-  const auto waiting = waiting_.find(agent);
-  if (waiting != waiting_.end()) return waiting->second.push_back(std::move(answer));
-  if (HasRoom(agent)) return SendNow(agent, std::move(answer));
-  waiting_[agent].push_back(std::move(answer));
+KvBridge::KvBridge(AgentLinks& links, Hold hold, Handlers handlers)
+    : hold_(hold), handlers_(std::move(handlers)), links_(links), store_(*this) {}
+
+void KvBridge::Answer(int agent, KvAnswer answer) {
+  if (waiting_.contains(agent) || !links_.HasControlRoom(agent)) {
+    waiting_[agent].push_back(std::move(answer));
+  } else {
+    links_.Send(agent, ReplyOf(std::move(answer), links_.TakesDeflated(agent)));
+  }
 }
 
-void KvSender::OnRoom(int agent) {
+void KvBridge::OnRoom(int agent) {
   const auto waiting = waiting_.find(agent);
   if (waiting == waiting_.end()) return;
   std::deque<KvAnswer>& answers = waiting->second;
-  while (!answers.empty() && HasRoom(agent)) {
-    SendNow(agent, std::move(answers.front()));
+  while (!answers.empty() && links_.HasControlRoom(agent)) {
+    links_.Send(agent, ReplyOf(std::move(answers.front()), links_.TakesDeflated(agent)));
     answers.pop_front();
   }
   if (answers.empty()) waiting_.erase(waiting);
 }
-
-void KvSender::SendNow(int agent, KvAnswer answer) {
-  const bool takes_deflated = ways_.takes_deflated == nullptr || ways_.takes_deflated(agent);
-  ways_.send(agent, ReplyOf(std::move(answer), takes_deflated));
-}
-
-KvWays WaysOver(AgentSet& agents) {
-  return {.send = [&agents](int agent,
-                            wire::Message message) { agents.Send(agent, std::move(message)); },
-          .has_room = [&agents](int agent) { return agents.HasControlRoom(agent); },
-          .takes_deflated = [&agents](int agent) { return agents.TakesDeflated(agent); }};
-}
-
-KvBridge::KvBridge(KvWays ways, Hold hold, Handlers handlers)
-    : hold_(hold),
-      handlers_(std::move(handlers)),
-      sender_(std::move(ways)),
-      store_([this](int agent, KvAnswer answer) { sender_.Send(agent, std::move(answer)); }) {}
 
 void KvBridge::OnRequest(int agent, Generation generation, wire::KvRequest request) {
   const KvQuestion question = QuestionOf(generation, std::move(request));
@@ -141,13 +127,13 @@ void KvBridge::Reset(std::span<const RankInfo> ranks, Generation generation) {
 
 void KvBridge::DropAgent(int agent) {
   store_.DropRelay(agent);
-  sender_.Drop(agent);
+  waiting_.erase(agent);
   ranks_.DropRelay(agent);
 }
 
 void KvBridge::Send(std::vector<RankAnswer> answers) {
   for (RankAnswer& answer : answers) {
-    sender_.Send(answer.relay, std::move(answer.answer));
+    Answer(answer.relay, std::move(answer.answer));
   }
 }
 

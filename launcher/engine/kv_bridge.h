@@ -25,39 +25,11 @@ KvQuestion QuestionOf(Generation generation, wire::KvRequest request);
 /// Converts an answer to its message; inflates a deflated value unless the agent takes those.
 wire::Message ReplyOf(KvAnswer answer, bool takes_deflated);
 
-/// Access to the agents' links.
-struct KvWays {
-  std::function<void(int agent, wire::Message message)> send;
-  /// As AgentSet::HasControlRoom() and TakesDeflated(); unset: always.
-  std::function<bool(int agent)> has_room;
-  std::function<bool(int agent)> takes_deflated;
-};
-/// The links of `agents`, which outlives the result.
-KvWays WaysOver(AgentSet& agents);
-
-/// Sends answers in order, at the pace of each agent's link. What a link has no room for waits here
-/// with its value shared among agents; inside the links each agent has its own copy. Threads: one.
-class KvSender {
- public:
-  explicit KvSender(KvWays ways) : ways_(std::move(ways)) {}
-  void Send(int agent, KvAnswer answer);
-  /// Its link has room again.
-  void OnRoom(int agent);
-  /// The agent is gone: drops its answers.
-  void Drop(int agent) { waiting_.erase(agent); }
-
- private:
-  bool HasRoom(int agent) const { return ways_.has_room == nullptr || ways_.has_room(agent); }
-  void SendNow(int agent, KvAnswer answer);
-
-  const KvWays ways_;
-  std::map<int, std::deque<KvAnswer>> waiting_;  // only agents with waiting answers
-};
-
 /// The rendezvous: the store of the current generation and, in an elastic job, the workers that
-/// wait for a rank in the next one. Owns both. Agents are identified by their AgentSet numbers.
-/// Threads: one.
-class KvBridge {
+/// wait for a rank in the next one. Owns both. Answers each agent in order, at the pace of its
+/// link: what a link has no room for waits here with its value shared among agents; inside the
+/// links each agent has its own copy. Threads: one.
+class KvBridge final : private KvStore::Owner {
  public:
   /// What workers must wait for.
   enum class Hold : uint8_t {
@@ -77,9 +49,10 @@ class KvBridge {
     /// With an init barrier: that worker has finished the last scope of hvd.init().
     std::function<void(int worker)> on_connected;
   };
-  explicit KvBridge(KvWays ways, Hold hold = Hold::kNothing, Handlers handlers = {});
+  /// `links` outlives it.
+  explicit KvBridge(AgentLinks& links, Hold hold = Hold::kNothing, Handlers handlers = {});
 
-  /// A request of an agent; answered by KvWays::send, maybe later.
+  /// A request of an agent; answered through its link, maybe later.
   void OnRequest(int agent, Generation generation, wire::KvRequest request);
   /// Clears the store for this assignment (docs/rendezvous.md, "Scopes and how they end"). The
   /// caller then sends KvReset to the agents, and calls Release() in an elastic job.
@@ -94,7 +67,7 @@ class KvBridge {
   void Admit(std::string_view host, int local_rank) { ranks_.Admit(JoinSlot(host, local_rank)); }
   void Forget(std::string_view host, int local_rank) { ranks_.Forget(JoinSlot(host, local_rank)); }
   /// The agent's link has room again.
-  void OnRoom(int agent) { sender_.OnRoom(agent); }
+  void OnRoom(int agent);
   /// The agent is gone: drops its requests and answers.
   void DropAgent(int agent);
 
@@ -103,13 +76,15 @@ class KvBridge {
   uint64_t refused_questions() const { return store_.refused_questions() + ranks_.refused(); }
 
  private:
+  void Answer(int agent, KvAnswer answer) override;
   void Send(std::vector<RankAnswer> answers);
   void TellMet(const KvQuestion& question);
   void TellConnected(const KvQuestion& question);
 
   const Hold hold_;
   const Handlers handlers_;
-  KvSender sender_;
+  AgentLinks& links_;
+  std::map<int, std::deque<KvAnswer>> waiting_;  // only agents with waiting answers
   KvStore store_;
   RankService ranks_;
 };

@@ -14,7 +14,6 @@
 #include "base/log.h"
 #include "launcher/driver/cause.h"
 #include "launcher/driver/gang_driver.h"
-#include "launcher/driver/host_list.h"
 #include "launcher/engine/agent_set.h"
 #include "launcher/engine/driver_loop.h"
 #include "launcher/engine/generation_start.h"
@@ -26,6 +25,7 @@
 #include "launcher/engine/stdin_feeder.h"
 #include "launcher/engine/worker_errors.h"
 #include "launcher/engine/worker_guard.h"
+#include "launcher/job/hostfile.h"
 #include "launcher/report/event_log.h"
 
 namespace hvdray {
@@ -37,7 +37,7 @@ void LogStateChange(const StateChange& change) {
       change.from, change.to);
 }
 
-class FixedLauncher : public Launcher {
+class FixedLauncher : public Launcher, private AgentSet::Owner {
  public:
   FixedLauncher(Loop& loop, Transport& transport, Trace& trace, LaunchPlan plan)
       : loop_(loop),
@@ -45,14 +45,13 @@ class FixedLauncher : public Launcher {
         plan_(std::move(plan)),
         driver_(GangPolicyOf(plan_.spec, plan_.place), plan_.ranks,
                 plan_.place.start_clock.value_or(plan_.began), &LogStateChange),
-        agents_(loop, transport, NamesOf(plan_.hosts), plan_.build, WelcomeOf(plan_),
-                MakeAgentHandlers()),
-        kv_(WaysOver(agents_)),
+        agents_(loop, transport, NamesOf(plan_.hosts), plan_.build, WelcomeOf(plan_), *this),
+        kv_(agents_),
         start_(loop, trace, plan_, hosts_, MakeStartHandlers()),
         errors_([this](int rank, LastError error, std::optional<Duration> age) {
           driver_loop_.Feed(event::WorkerErred{generation_, rank, std::move(error), age});
         }),
-        driver_loop_(loop, driver_, MakeFactHandlers()) {
+        driver_loop_(loop, driver_, *this) {
     for (size_t i = 0; i < plan_.hosts.size(); ++i) {
       const auto host = static_cast<int>(i);
       hosts_.Connect(host, plan_.hosts[i], host);
@@ -64,7 +63,7 @@ class FixedLauncher : public Launcher {
 
   Status OpenFiles() {
     HVDRAY_RETURN_IF_ERROR(CheckReportPaths(plan_.spec));
-    JobConsoleHandlers handlers = HandlersFeeding(driver_loop_);
+    JobConsole::Handlers handlers = HandlersFeeding(driver_loop_);
     handlers.on_forward_signal = [this](int signo) {
       const wire::Signal signal = {-1, signo};
       if (progress_.workers_started > 0) return agents_.SendAll({generation_, signal});
@@ -89,14 +88,14 @@ class FixedLauncher : public Launcher {
   }
 
   JobReport Run() override {
-    console_->Run([this] {
-      trace_.Begin(kPhaseHello, loop_.Now());
-      Log(LogLevel::kInfo, "launcher", "starting agents on {}",
-          CompressHostList(NamesOf(plan_.hosts)));
-      console_->ShowProgress(progress_);
-      agents_.StartAll();
-      driver_loop_.Start();
-    });
+    console_->Begin();
+    trace_.Begin(kPhaseHello, loop_.Now());
+    Log(LogLevel::kInfo, "launcher", "starting agents on {}",
+        CompressHostList(NamesOf(plan_.hosts)));
+    console_->ShowProgress(progress_);
+    agents_.StartAll();
+    driver_loop_.Start();
+    console_->Run();
     return MakeReport();
   }
 
@@ -108,32 +107,30 @@ class FixedLauncher : public Launcher {
   void Print(std::span<const std::string> lines) override { console_->Print(lines); }
 
  private:
-  AgentSetHandlers MakeAgentHandlers() {
-    AgentSetHandlers handlers;
-    handlers.on_ready = [this](int host, const wire::HostFacts& facts) {
-      hosts_.At(host).facts = facts;
-      Log(LogLevel::kInfo, "host " + plan_.hosts[static_cast<size_t>(host)].host,
-          "its agent is ready: process {}, {} CPUs", facts.agent_pid, facts.cpu_count);
-      ++progress_.hosts_ready;
-      driver_loop_.Feed(event::HostReady{host, facts});
-    };
-    handlers.on_lost = [this](int host, Status why) {
-      kv_.DropAgent(host);
-      start_.Drop();
-      lost_.insert(host);
-      driver_loop_.Feed(event::HostLost{host, std::move(why)});
-    };
-    handlers.on_control_room = [this](int host) { kv_.OnRoom(host); };
-    handlers.on_message = [this](int host, wire::Message&& m) { OnMessage(host, std::move(m)); };
-    handlers.on_noise = [this](int host, ByteView line) {
-      console_->output().Say(
-          NoticeLine(LogLevel::kInfo, plan_.hosts[static_cast<size_t>(host)].host, line));
-    };
-    return handlers;
+  void OnReady(int host, const wire::HostFacts& facts) override {
+    hosts_.At(host).facts = facts;
+    Log(LogLevel::kInfo, "host " + plan_.hosts[static_cast<size_t>(host)].host,
+        "its agent is ready: process {}, {} CPUs", facts.agent_pid, facts.cpu_count);
+    ++progress_.hosts_ready;
+    driver_loop_.Feed(event::HostReady{host, facts});
   }
 
-  StartSequenceHandlers MakeStartHandlers() {
-    StartSequenceHandlers handlers;
+  void OnLost(int host, Status why) override {
+    kv_.DropAgent(host);
+    start_.Drop();
+    lost_.insert(host);
+    driver_loop_.Feed(event::HostLost{host, std::move(why)});
+  }
+
+  void OnControlRoom(int host) override { kv_.OnRoom(host); }
+
+  void OnNoise(int host, ByteView line) override {
+    console_->output().Say(
+        NoticeLine(LogLevel::kInfo, plan_.hosts[static_cast<size_t>(host)].host, line));
+  }
+
+  StartSequence::Handlers MakeStartHandlers() {
+    StartSequence::Handlers handlers;
     handlers.send = [this](int host, wire::Body body) {
       agents_.Send(host, {generation_, std::move(body)});
     };
@@ -148,21 +145,17 @@ class FixedLauncher : public Launcher {
     return handlers;
   }
 
-  DriverLoop<GangDriver, Event, Effect>::Handlers MakeFactHandlers() {
-    DriverLoop<GangDriver, Event, Effect>::Handlers handlers;
-    handlers.on_fact = [this](const Event& event, TimePoint now) {
-      trace_.OnEvent(event, now);
-      if (event_log_) event_log_->OnEvent(event, now);
-    };
-    handlers.apply = [this](const Effect& effect, TimePoint now) {
-      trace_.OnEffect(effect, now);
-      if (event_log_) event_log_->OnEffect(effect, now);
-      std::visit([this](const auto& e) { Apply(e); }, effect);
-    };
-    handlers.on_late = [this](const Event& event) { AddLateFault(verdict_, event); };
-    handlers.on_idle = [this] { console_->ShowProgress(progress_); };
-    return handlers;
+  friend DriverLoop<FixedLauncher, GangDriver, Event, Effect>;
+  void OnFact(const Event& event, TimePoint now) {
+    trace_.OnEvent(event, now);
+    if (event_log_) event_log_->OnEvent(event, now);
   }
+  void OnEffect(const Effect& effect, TimePoint now) {
+    trace_.OnEffect(effect, now);
+    if (event_log_) event_log_->OnEffect(effect, now);
+  }
+  void OnLate(const Event& event) { AddLateFault(verdict_, event); }
+  void OnIdle() { console_->ShowProgress(progress_); }
 
   void Apply(const effect::StartGeneration& start) {
     generation_ = start.generation;
@@ -242,7 +235,7 @@ class FixedLauncher : public Launcher {
     }
   }
 
-  void OnMessage(int host, wire::Message&& message) {
+  void OnMessage(int host, wire::Message&& message) override {
     if (Status status = guard_.Check(host, message); !status.ok()) {
       agents_.Reject(host, std::move(status));
       return;
@@ -321,7 +314,7 @@ class FixedLauncher : public Launcher {
   StartProgress progress_;
   Generation generation_ = 0;
   Verdict verdict_;
-  DriverLoop<GangDriver, Event, Effect> driver_loop_;
+  DriverLoop<FixedLauncher, GangDriver, Event, Effect> driver_loop_;
 };
 
 }  // namespace

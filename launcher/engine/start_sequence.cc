@@ -11,7 +11,7 @@
 namespace hvdray {
 
 StartSequence::StartSequence(Loop& loop, Trace& trace, const LaunchPlan& plan, HostTable& hosts,
-                             StartSequenceHandlers handlers)
+                             StartSequence::Handlers handlers)
     : loop_(loop), trace_(trace), plan_(plan), hosts_(hosts), handlers_(std::move(handlers)) {}
 
 void StartSequence::Begin(Generation generation) {
@@ -22,11 +22,13 @@ void StartSequence::Begin(Generation generation) {
     for (int host = 0; host < hosts_.size(); ++host) handlers_.on_failed(host, status);
     return;
   }
-  if (generation == 1) {
-    Copy();
-  } else {
-    handlers_.on_ready();
+  std::vector<int> remote;
+  for (int host = 0; host < hosts_.size(); ++host) {
+    if (hosts_.At(host).is_remote) remote.push_back(host);
   }
+  const bool has_copies = generation == 1 && !plan_.synced.empty() && !remote.empty();
+  if (has_copies) return Copy(remote);
+  Probe();
 }
 
 Status StartSequence::ChooseNics() {
@@ -43,15 +45,10 @@ Status StartSequence::ChooseNics() {
   return {};
 }
 
-void StartSequence::Copy() {
-  std::vector<int> hosts;
-  for (int host = 0; host < hosts_.size(); ++host) {
-    if (hosts_.At(host).is_remote) hosts.push_back(host);
-  }
-  if (plan_.synced.empty() || hosts.empty()) return Probe();
+void StartSequence::Copy(const std::vector<int>& hosts) {
   trace_.Begin(kPhaseSync, loop_.Now());
   handlers_.on_copying(true);
-  DirectorySyncHandlers handlers;
+  DirectorySync::Handlers handlers;
   handlers.send = handlers_.send;
   handlers.on_host_done = [this](int host, const SyncStats& stats,
                                  const std::vector<std::string>& roots) {
@@ -63,8 +60,8 @@ void StartSequence::Copy() {
         host, std::move(why).WithContext(fmt::format("host {}", hosts_.At(host).slots.host)));
   };
   handlers.on_done = [this] { OnCopied(); };
-  sync_ = std::make_unique<DirectorySync>(loop_, std::move(hosts), plan_.synced,
-                                          *plan_.spec.start_timeout, std::move(handlers));
+  sync_ = std::make_unique<DirectorySync>(loop_, hosts, plan_.synced, *plan_.spec.start_timeout,
+                                          std::move(handlers));
   sync_->Start();
 }
 

@@ -19,25 +19,25 @@
 
 namespace hvdray {
 
-/// Called from the loop; each may call Drop().
-struct StartSequenceHandlers {
-  /// Sends a message of the current generation to the host's agent.
-  std::function<void(int host, wire::Body body)> send;
-  /// A step failed on that host; the caller calls Drop().
-  std::function<void(int host, Status why)> on_failed;
-  /// The copy begins or ends.
-  std::function<void(bool is_active)> on_copying;
-  std::function<void(int host, const SyncStats& stats)> on_synced;
-  /// The workers may start.
-  std::function<void()> on_ready;
-};
-
 /// Runs the steps; notes their results in the host table, which has the hosts of the plan. Loop,
 /// trace, plan and hosts outlive it. Threads: the loop's.
 class StartSequence {
  public:
+  /// Called from the loop; each may call Drop().
+  struct Handlers {
+    /// Sends a message of the current generation to the host's agent.
+    std::function<void(int host, wire::Body body)> send;
+    /// A step failed on that host; the caller calls Drop().
+    std::function<void(int host, Status why)> on_failed;
+    /// The copy begins or ends.
+    std::function<void(bool is_active)> on_copying;
+    std::function<void(int host, const SyncStats& stats)> on_synced;
+    /// The workers may start.
+    std::function<void()> on_ready;
+  };
+
   StartSequence(Loop& loop, Trace& trace, const LaunchPlan& plan, HostTable& hosts,
-                StartSequenceHandlers handlers);
+                Handlers handlers);
 
   /// All hosts have reported their facts.
   void Begin(Generation generation);
@@ -48,7 +48,7 @@ class StartSequence {
 
  private:
   Status ChooseNics();
-  void Copy();
+  void Copy(const std::vector<int>& hosts);
   void OnHostCopied(int host, const SyncStats& stats, const std::vector<std::string>& roots);
   void OnCopied();
   void Probe();
@@ -58,7 +58,7 @@ class StartSequence {
   Trace& trace_;
   const LaunchPlan& plan_;
   HostTable& hosts_;
-  const StartSequenceHandlers handlers_;
+  const Handlers handlers_;
   Generation generation_ = 0;
   std::unique_ptr<DirectorySync> sync_;    // while it runs
   std::unique_ptr<NeighbourProbe> probe_;  // while it runs

@@ -8,7 +8,7 @@
 #include <system_error>
 #include <utility>
 
-#include "base/shown_text.h"
+#include "base/text.h"
 
 namespace hvdray {
 namespace {

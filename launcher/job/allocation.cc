@@ -7,7 +7,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include "base/shown_text.h"
 #include "base/text.h"
 #include "launcher/job/hostfile.h"
 
@@ -198,14 +197,22 @@ Result<std::optional<std::vector<HostSlots>>> SlurmStepHosts(const Environment& 
   return std::optional(WithSlots(names, *slots));
 }
 
-Result<Allocation> SlurmHosts(const Environment& environment, const Variable& job) {
+/// Hosts that `variable` names.
+Setting<std::vector<HostSlots>> HostsOf(std::vector<HostSlots> hosts, const Variable& variable) {
+  Setting<std::vector<HostSlots>> found;
+  found.Set(std::move(hosts), fmt::format("env {}", variable.name));
+  return found;
+}
+
+Result<Setting<std::vector<HostSlots>>> SlurmHosts(const Environment& environment,
+                                                   const Variable& job) {
   if (const auto step = FindSlurmStep(environment)) {
     HVDRAY_ASSIGN_OR_RETURN(std::optional<std::vector<HostSlots>> hosts,
                             SlurmStepHosts(environment, *step, job));
-    if (hosts) return Allocation{std::move(*hosts), step->name};
+    if (hosts) return HostsOf(*std::move(hosts), *step);
   }
   HVDRAY_ASSIGN_OR_RETURN(std::vector<HostSlots> hosts, SlurmJobHosts(environment, job));
-  return Allocation{std::move(hosts), job.name};
+  return HostsOf(std::move(hosts), job);
 }
 
 Result<std::vector<HostSlots>> PbsHosts(const Variable& variable, const ReadWholeFile& read) {
@@ -270,24 +277,22 @@ Result<std::vector<HostSlots>> LsfCountedHosts(const Variable& variable) {
 
 }  // namespace
 
-Result<std::optional<Allocation>> FindAllocation(const Environment& environment,
-                                                 const ReadWholeFile& read) {
-  Allocation found;
+Result<std::optional<Setting<std::vector<HostSlots>>>> FindAllocation(
+    const Environment& environment, const ReadWholeFile& read) {
+  std::optional<Setting<std::vector<HostSlots>>> found;
   if (const auto slurm = Find(environment, "SLURM_JOB_NODELIST")) {
     HVDRAY_ASSIGN_OR_RETURN(found, SlurmHosts(environment, *slurm));
   } else if (const auto pbs = Find(environment, "PBS_NODEFILE")) {
-    HVDRAY_ASSIGN_OR_RETURN(found.hosts, PbsHosts(*pbs, read));
-    found.variable = pbs->name;
+    HVDRAY_ASSIGN_OR_RETURN(std::vector<HostSlots> hosts, PbsHosts(*pbs, read));
+    found = HostsOf(std::move(hosts), *pbs);
   } else if (const auto lsf = Find(environment, "LSB_HOSTS")) {
-    HVDRAY_ASSIGN_OR_RETURN(found.hosts, LsfHosts(*lsf));
-    found.variable = lsf->name;
+    HVDRAY_ASSIGN_OR_RETURN(std::vector<HostSlots> hosts, LsfHosts(*lsf));
+    found = HostsOf(std::move(hosts), *lsf);
   } else if (const auto counted = Find(environment, "LSB_MCPU_HOSTS")) {
-    HVDRAY_ASSIGN_OR_RETURN(found.hosts, LsfCountedHosts(*counted));
-    found.variable = counted->name;
-  } else {
-    return std::optional<Allocation>();
+    HVDRAY_ASSIGN_OR_RETURN(std::vector<HostSlots> hosts, LsfCountedHosts(*counted));
+    found = HostsOf(std::move(hosts), *counted);
   }
-  return std::optional<Allocation>(std::move(found));
+  return found;
 }
 
 }  // namespace hvdray

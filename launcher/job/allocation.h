@@ -11,20 +11,16 @@
 
 #include "base/environ.h"
 #include "base/result.h"
-#include "launcher/job/placement.h"
+#include "launcher/job/job_spec.h"
 
 namespace hvdray {
-
-/// The hosts of a batch job, and where they come from.
-struct Allocation {
-  std::vector<HostSlots> hosts;
-  std::string variable;  ///< The variable that names the hosts: "SLURM_JOB_NODELIST".
-};
 
 /// Returns the whole file; nullopt if it does not exist.
 using ReadWholeFile = std::function<Result<std::optional<std::string>>(const std::string& path)>;
 
-/// nullopt outside a batch job. The first of these variables that is set and not empty counts:
+/// The hosts of a batch job, with the variable that names them as origin ("env
+/// SLURM_JOB_NODELIST"); nullopt outside of one. The first of these variables that is set and not
+/// empty counts:
 /// - SLURM_JOB_NODELIST ("node[01-03],gpu1"). The slots of its hosts, in its order, come from the
 /// first
 ///   that is set of SLURM_TASKS_PER_NODE ("2(x3),1"), SLURM_NTASKS_PER_NODE (one number for all),
@@ -40,8 +36,8 @@ using ReadWholeFile = std::function<Result<std::optional<std::string>>(const std
 ///   too large for LSB_HOSTS. Source: LSF administration, "parallel jobs".
 /// Errors: kSpecInvalid "env NAME:column: …" (for a file "env PBS_NODEFILE: file:line:column: …");
 /// kFileUnreadable for a missing file.
-Result<std::optional<Allocation>> FindAllocation(const Environment& environment,
-                                                 const ReadWholeFile& read);
+Result<std::optional<Setting<std::vector<HostSlots>>>> FindAllocation(
+    const Environment& environment, const ReadWholeFile& read);
 
 }  // namespace hvdray
 

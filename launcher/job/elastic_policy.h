@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an elastic job may do and how long it waits: the settings of ElasticDriver, each with its
-// unit and default. docs/elastic.md describes what they do. Values only.
+// unit and default. docs/elastic.md describes what they do. Values only. The words of a choice, in
+// the order of its enum, are those of the options, of a spec in JSON and of recordings.
 #ifndef HVDRAY_LAUNCHER_JOB_ELASTIC_POLICY_H_
 #define HVDRAY_LAUNCHER_JOB_ELASTIC_POLICY_H_
 
+#include <array>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "base/status.h"
 #include "base/types.h"
@@ -15,15 +18,18 @@ namespace hvdray {
 /// What the workers run. kHorovod: hvd.elastic scripts, whose processes outlive a change. kGang:
 /// anything else; every change restarts all workers, as torchrun does.
 enum class ElasticMode : uint8_t { kHorovod, kGang };
+inline constexpr std::array<std::string_view, 2> kElasticModeWords = {"horovod", "gang"};
 
 /// The verdict when some workers of the last generation succeed and others fail; either way the job
 /// ends, as in Horovod. kAll: it has failed. kAny: it has succeeded.
 enum class SuccessRule : uint8_t { kAll, kAny };
+inline constexpr std::array<std::string_view, 2> kSuccessRuleWords = {"all", "any"};
 
 /// How newcomers join. kWarm: they start and import while the old gang trains. kTogether: the gang
 /// stops first and waits for them, so that a loss and its replacement cost one reset (Horovod's
 /// way).
 enum class JoinMode : uint8_t { kWarm, kTogether };
+inline constexpr std::array<std::string_view, 2> kJoinModeWords = {"warm", "together"};
 
 /// How long a failed host is left out: `lower` at first, doubled with each failure up to `upper`,
 /// with jitter.

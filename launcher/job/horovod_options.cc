@@ -19,6 +19,7 @@
 namespace hvdray {
 namespace {
 
+using Tunable = HorovodConfig::Tunable;
 using TunableMap = std::map<OptionId, Tunable>;
 
 constexpr std::array<std::string_view, 7> kSections = {

@@ -35,15 +35,14 @@ std::string FormatPython(const PythonValue& value);
 /// Python's bool(): 0, 0.0, "", None and False are not.
 bool IsTruthy(const PythonValue& value);
 
-/// A tunable before it becomes text.
-struct Tunable {
-  PythonValue value;
-  std::string origin;
-  std::string label;  ///< How a message about it begins.
-};
-
 /// What Horovod's config file sets.
 struct HorovodConfig {
+  /// A tunable before it becomes text.
+  struct Tunable {
+    PythonValue value;
+    std::string origin;
+    std::string label;  ///< How a message about it begins.
+  };
   std::map<OptionId, Tunable> tunables;
   std::string controller;        ///< Lower case: "gloo", "mpi", or empty.
   std::string controller_place;  ///< "cfg.yaml:1:13"

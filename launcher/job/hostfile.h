@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hosts as people write them: the -H option, the host files of three launchers, and what a
-// discovery script prints. A word names one host or a range: [ssh://][user@]host[:port][:slots].
-// Pure.
+// discovery script prints; and many host names as one short text. A word names one host or a range:
+// [ssh://][user@]host[:port][:slots]. Pure.
 #ifndef HVDRAY_LAUNCHER_JOB_HOSTFILE_H_
 #define HVDRAY_LAUNCHER_JOB_HOSTFILE_H_
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,7 +35,7 @@ bool IsHostName(std::string_view name);
 /// first number of a range gives its width. A name may come twice ("n[1,1]"). Returns what is wrong
 /// (not a host name, a reversed range, ends padded differently, more than `room` names) and leaves
 /// `names` unchanged, or nullopt. It counts before it expands, so no text costs more memory than
-/// its names. The form is Slurm's; CompressHostList() (launcher/driver/host_list.h) is the inverse.
+/// its names. The form is Slurm's; CompressHostList() is the inverse.
 std::optional<HostFault> ExpandHostRange(std::string_view pattern, size_t room,
                                          std::vector<std::string>* names);
 
@@ -68,33 +69,8 @@ Result<std::vector<HostSlots>> ParseHostList(std::string_view list);
 /// hosts.
 Result<std::vector<HostSlots>> ParseHostfile(std::string_view text, std::string_view file_name);
 
-/// A word that names hosts, taken apart. Views into the word.
-struct HostWord {
-  std::string_view user;                  ///< Empty: none.
-  std::string_view names;                 ///< May have ranges; IPv6 without its brackets.
-  size_t names_offset = 0;                ///< Where `names` (or its bracket) begins in the word.
-  bool is_ipv6 = false;                   ///< [address] or [address%zone]
-  uint16_t port = 0;                      ///< 0: none.
-  std::optional<std::string_view> slots;  ///< As written, unchecked.
-  size_t slots_offset = 0;
-};
-
-/// "host", "user@host", "[fe80::1]", each with or without ":slots". What follows a plain host is
-/// its slots, as in Horovod and hydra; only after "ssh://" is the first number a port:
-/// "ssh://user@host:2222:4", "ssh://host:2222". Returns what is wrong with the user, the port or
-/// the brackets of an address, or nullopt. AppendHosts() checks the host.
-std::optional<HostFault> ParseHostWord(std::string_view text, HostWord* word);
-
-/// The port of "2222"; nullopt unless from 1 to 65535.
-std::optional<uint16_t> ParsePort(std::string_view text);
-
 /// True for up to 64 ASCII letters, digits, '.', '_', '-', '+', without a leading '-'.
 bool IsUserName(std::string_view user);
-
-/// Appends all hosts of the word, at most `room`, each with `slots`, to `hosts`. Returns what is
-/// wrong with the names, as ExpandHostRange() does.
-std::optional<HostFault> AppendHosts(const HostWord& word, int slots, size_t room,
-                                     std::vector<HostSlots>* hosts);
 
 /// The host with this name or address (IPv6 without brackets). Its plain name is `name`, except for
 /// an IPv6 address: the canonical form, with '-' for each ':', a '0' before a leading and after a
@@ -116,6 +92,12 @@ std::string HostText(const HostSlots& host);
 Result<std::vector<HostSlots>> ParseDiscoveredHosts(std::string_view text,
                                                     std::optional<int> default_slots,
                                                     std::string* warning);
+
+/// "node[003-005,9],gpu1.example.org": folds names that differ in one number only, in order of
+/// first appearance; duplicates count once. The number is the last one of the first label, or of
+/// the whole name if it is an IPv4 address; leading zeros are kept. Writes at most `max_groups`
+/// groups with as many ranges each, then "and N more".
+std::string CompressHostList(std::span<const std::string> hosts, size_t max_groups = 16);
 
 }  // namespace hvdray
 

@@ -44,6 +44,9 @@ class Setting {
 
 // The order of each enum's values is that of the option's choices in the option table.
 
+/// The name under which hvdray was called. As horovodrun it also prints failures in Horovod's
+/// sentences, which scripts look for.
+enum class CalledAs : uint8_t { kHvdray, kHorovodrun };
 /// What precedes a line of worker output.
 enum class TagOutput : uint8_t { kRank, kHost, kNone };
 /// Colour in messages; kAuto: on a terminal.

@@ -162,7 +162,7 @@ Result<HorovodConfig> LoadHorovodConfig(const SpecInput& input, const ResolverFi
 }
 
 Status ResolveInto(RunRequest& request, const ParsedArgv& argv, const Environment& environment,
-                   const ResolverFiles& files, SpecUse use) {
+                   const ResolverFiles& files, bool is_check) {
   if (!argv.options.empty() && argv.options.back().row->type == OptionType::kAction) {
     const OptionId action = argv.options.back().row->id;
     request.wants_help = action == OptionId::kHelp;
@@ -172,15 +172,15 @@ Status ResolveInto(RunRequest& request, const ParsedArgv& argv, const Environmen
   }
   HVDRAY_ASSIGN_OR_RETURN(SpecInput input, ReadLevels(argv, environment, files, &request.warnings));
   HVDRAY_ASSIGN_OR_RETURN(input.config, LoadHorovodConfig(input, files, &request.warnings));
-  HVDRAY_ASSIGN_OR_RETURN(request.spec,
-                          BuildSpec(input, environment, files, use, &request.warnings));
+  input.is_check = is_check;
+  HVDRAY_ASSIGN_OR_RETURN(request.spec, BuildSpec(input, environment, files, &request.warnings));
   return {};
 }
 
 Result<RunRequest> ResolveParsed(const ParsedArgv& argv, const Environment& environment,
-                                 const ResolverFiles& files, SpecUse use) {
+                                 const ResolverFiles& files, bool is_check) {
   RunRequest request;
-  if (Status status = ResolveInto(request, argv, environment, files, use); !status.ok()) {
+  if (Status status = ResolveInto(request, argv, environment, files, is_check); !status.ok()) {
     if (files.warn) std::for_each(request.warnings.begin(), request.warnings.end(), files.warn);
     return status;
   }
@@ -262,7 +262,7 @@ Result<RunRequest> ResolveRun(std::span<const std::string> args, const Environme
                               const ResolverFiles& files, CalledAs name) {
   HVDRAY_ASSIGN_OR_RETURN(ParsedArgv argv, ParseArgv(args));
   if (name == CalledAs::kHorovodrun) TakeAssignments(argv);
-  return ResolveParsed(argv, environment, files, SpecUse::kRun);
+  return ResolveParsed(argv, environment, files, /*is_check=*/false);
 }
 
 Result<CheckRequest> ResolveCheck(std::span<const std::string> args, const Environment& environment,
@@ -270,7 +270,7 @@ Result<CheckRequest> ResolveCheck(std::span<const std::string> args, const Envir
   HVDRAY_ASSIGN_OR_RETURN(ParsedArgv argv, ParseArgv(args, "check"));
   CheckRequest request;
   HVDRAY_RETURN_IF_ERROR(TakeOwnOptions(argv, request));
-  HVDRAY_ASSIGN_OR_RETURN(request.run, ResolveParsed(argv, environment, files, SpecUse::kCheck));
+  HVDRAY_ASSIGN_OR_RETURN(request.run, ResolveParsed(argv, environment, files, /*is_check=*/true));
   const JobSpec& spec = request.run.spec;
   HVDRAY_RETURN_IF_ERROR(RefusePlan(spec));
   request.slots = CheckSlots(spec);

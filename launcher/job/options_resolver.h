@@ -64,9 +64,6 @@ struct RunRequest {
   bool wants_check_build = false;  ///< -cb
 };
 
-/// The name under which hvdray was called.
-enum class CalledAs : uint8_t { kHvdray, kHorovodrun };
-
 /// Resolves `args`, the words after `hvdray run` (or after `horovodrun`). Precedence: flags, then
 /// HVDRAY_<LONG_NAME> (then HOROVOD_START_TIMEOUT and HOROVOD_ELASTIC_TIMEOUT), the -f file, the
 /// run section of --cluster, Horovod's --config-file, the user file, the default. Called as

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/json_fields.h"
-#include "base/shown_text.h"
+#include "base/text.h"
 #include "launcher/job/spec_json.h"
 #include "launcher/job/value_text.h"
 

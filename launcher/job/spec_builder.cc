@@ -17,6 +17,7 @@
 #include "base/command_words.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "cluster/ray/ray_address.h"
 #include "launcher/job/allocation.h"
 #include "launcher/job/hostfile.h"
 #include "launcher/job/ray_job_file.h"
@@ -255,25 +256,10 @@ Result<std::vector<std::string>> LabelsOf(const RawOption& raw) {
 }
 
 Result<std::string> HeadersOf(const RawOption& raw) {
-  const auto refused = [&raw](std::string_view why) {
-    // Not the text itself: it may hold a password.
-    return Refused(fmt::format("{} must be a JSON object with string values: {}", raw.label, why),
-                   R"(for example '{"X-Team": "vision"}')");
-  };
-  const Result<Json> headers = ParseJson(raw.last());
-  if (!headers.ok()) return refused(headers.status().message());
-  if (!headers->is_object()) return refused("it is not an object");
-  for (const auto& [name, value] : headers->items()) {
-    const bool is_plain = name.find_first_of("\r\n: ") == std::string::npos && !name.empty();
-    if (!is_plain) return refused("a name is empty or has a character that is not allowed");
-    if (!value.is_string()) {
-      return refused(fmt::format("the value of {} is not a string", Quoted(name)));
-    }
-    if (value.get<std::string>().find_first_of("\r\n") != std::string::npos) {
-      return refused(fmt::format("the value of {} has more than one line", Quoted(name)));
-    }
-  }
-  return raw.last();
+  const Result<WebHeaders> headers = ParseRayHeaders(raw.last());
+  if (headers.ok()) return raw.last();
+  return Refused(fmt::format("{}: {}", raw.label, headers.status().message()),
+                 headers.status().hint());
 }
 
 Result<double> LogLimitOf(const RawOption& raw) {
@@ -701,16 +687,15 @@ Status FindHosts(const SpecInput& input, const Environment& environment, const R
     spec->hosts.Set(input.cluster->hosts, *spec->cluster_file);
     TakeLogin(*input.cluster, spec);
   } else {
-    HVDRAY_ASSIGN_OR_RETURN(std::optional<Allocation> found,
-                            FindAllocation(environment, files.read));
-    if (found) spec->hosts.Set(std::move(found->hosts), "env " + found->variable);
+    HVDRAY_ASSIGN_OR_RETURN(auto found, FindAllocation(environment, files.read));
+    if (found) spec->hosts = *std::move(found);
   }
   return {};
 }
 
 /// The hosts, -np and the elastic limits, which depend on each other.
 Status ResolveHosts(const SpecInput& input, const Environment& environment,
-                    const ResolverFiles& files, SpecUse use, JobSpec* spec) {
+                    const ResolverFiles& files, JobSpec* spec) {
   HVDRAY_RETURN_IF_ERROR(ReadLimit(input.all, OptionId::kMinNp, &spec->min_np));
   HVDRAY_RETURN_IF_ERROR(ReadLimit(input.all, OptionId::kMaxNp, &spec->max_np));
   if (*spec->ray.is_wanted) {
@@ -724,7 +709,7 @@ Status ResolveHosts(const SpecInput& input, const Environment& environment,
   if (!is_settled && !spec->hosts->empty()) {
     HVDRAY_RETURN_IF_ERROR(SetNpToAllSlots(spec));
   } else if (!is_settled) {
-    if (use == SpecUse::kRun) return Refused(kAskForNp, "-np N");
+    if (!input.is_check) return Refused(kAskForNp, "-np N");
     spec->np = Setting<int>(1);
   }
   HVDRAY_RETURN_IF_ERROR(CheckStart(*spec));
@@ -732,7 +717,7 @@ Status ResolveHosts(const SpecInput& input, const Environment& environment,
   if (spec->hosts.is_default()) {
     spec->hosts = Setting<std::vector<HostSlots>>({{"localhost", *spec->np}});
   }
-  return use == SpecUse::kRun ? CheckSlots(*spec) : Status();
+  return !input.is_check ? CheckSlots(*spec) : Status();
 }
 
 // --- The command and its environment
@@ -750,16 +735,15 @@ bool IsExecutable(const std::string& word, const Environment& environment,
 }
 
 /// The highest level's command, and the slips that people make with it.
-Status ResolveCommand(const LayerStack& layers, const Environment& environment,
-                      const ResolverFiles& files, SpecUse use, JobSpec* spec) {
-  for (const OptionLayer& layer : layers.layers()) {
+Status ResolveCommand(const SpecInput& input, const Environment& environment,
+                      const ResolverFiles& files, JobSpec* spec) {
+  for (const OptionLayer& layer : input.all.layers()) {
     if (!layer.command) continue;
     spec->command = *layer.command;
     break;
   }
   if (spec->command->empty()) {
-    if (use == SpecUse::kCheck || spec->is_dry_run.get() || spec->print_config->has_value())
-      return {};
+    if (input.is_check || spec->is_dry_run.get() || spec->print_config->has_value()) return {};
     return Refused("no command to run",
                    "put it after the options: hvdray run -np 4 python train.py");
   }
@@ -952,17 +936,16 @@ Status CheckSlots(const JobSpec& spec) {
 }
 
 Result<JobSpec> BuildSpec(const SpecInput& input, const Environment& environment,
-                          const ResolverFiles& files, SpecUse use,
-                          std::vector<std::string>* warnings) {
+                          const ResolverFiles& files, std::vector<std::string>* warnings) {
   JobSpec spec;
   HVDRAY_RETURN_IF_ERROR(RefuseMpi(input.all));
   HVDRAY_RETURN_IF_ERROR(ReadSettings(input.all, &spec));
   HVDRAY_RETURN_IF_ERROR(ReadRaySettings(input, files, &spec, warnings));
   HVDRAY_ASSIGN_OR_RETURN(spec.tunables,
                           ResolveTunables(input.job, input.config, input.user, warnings));
-  HVDRAY_RETURN_IF_ERROR(ResolveHosts(input, environment, files, use, &spec));
+  HVDRAY_RETURN_IF_ERROR(ResolveHosts(input, environment, files, &spec));
   HVDRAY_RETURN_IF_ERROR(ResolveEnv(input.all, environment, &spec));
-  HVDRAY_RETURN_IF_ERROR(ResolveCommand(input.all, environment, files, use, &spec));
+  HVDRAY_RETURN_IF_ERROR(ResolveCommand(input, environment, files, &spec));
   if (spec.stdin_rank->has_value() && **spec.stdin_rank >= *spec.np && !spec.is_elastic()) {
     return Refused(fmt::format("{}: there is no rank {} among {} workers", spec.stdin_rank.origin(),
                                **spec.stdin_rank, *spec.np));

@@ -17,10 +17,6 @@
 
 namespace hvdray {
 
-/// What a spec is for. A check needs neither a command nor a number of workers, and the caller
-/// reports too few slots with the rest (CheckSlots()).
-enum class SpecUse : uint8_t { kRun, kCheck };
-
 /// Everything that flags, environment and files say about a job.
 struct SpecInput {
   LayerStack job;  ///< Flags, environment, job file, run section of the cluster file.
@@ -28,16 +24,18 @@ struct SpecInput {
   OptionLayer user;
   std::optional<ClusterHosts> cluster;  ///< Of the cluster file, if there is one.
   HorovodConfig config;
+  /// For `hvdray check`, which needs neither a command nor a number of workers, and whose caller
+  /// reports too few slots with the rest (CheckSlots()).
+  bool is_check = false;
 };
 
 /// One spec from all levels. `environment`: the launcher's, for -x NAME and for the hosts of a
 /// batch system. Adds a line to `warnings` for each option without effect. Blocks as long as
 /// `files.find_ray` does.
-/// Errors: kUsage, kSpecInvalid, kNotEnoughSlots (kRun only), kNotSupported, kFileUnreadable, and
-/// those of `files.find_ray` if nothing but Ray will do.
+/// Errors: kUsage, kSpecInvalid, kNotEnoughSlots (not for a check), kNotSupported, kFileUnreadable,
+/// and those of `files.find_ray` if nothing but Ray will do.
 Result<JobSpec> BuildSpec(const SpecInput& input, const Environment& environment,
-                          const ResolverFiles& files, SpecUse use,
-                          std::vector<std::string>* warnings);
+                          const ResolverFiles& files, std::vector<std::string>* warnings);
 
 /// What `said` says of a command that starts no job: settings, and what of Ray is asked. Errors:
 /// kUsage.

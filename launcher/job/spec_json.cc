@@ -29,11 +29,11 @@ constexpr std::string_view kWords<HostKeyCheck>[] = {"accept-new", "yes", "no"};
 template <>
 constexpr std::string_view kWords<PlanFormat>[] = {"text", "json"};
 template <>
-constexpr std::string_view kWords<ElasticMode>[] = {"horovod", "gang"};
+constexpr auto kWords<ElasticMode> = kElasticModeWords;
 template <>
-constexpr std::string_view kWords<JoinMode>[] = {"warm", "together"};
+constexpr auto kWords<JoinMode> = kJoinModeWords;
 template <>
-constexpr std::string_view kWords<SuccessRule>[] = {"all", "any"};
+constexpr auto kWords<SuccessRule> = kSuccessRuleWords;
 template <>
 constexpr std::string_view kWords<RayStrategy>[] = {"auto", "pack", "spread", "strict-pack",
                                                     "strict-spread"};

@@ -10,7 +10,6 @@
 #include <cmath>
 #include <utility>
 
-#include "base/shown_text.h"
 #include "base/text.h"
 
 namespace hvdray {

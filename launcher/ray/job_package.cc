@@ -14,7 +14,7 @@
 
 #include "base/digest.h"
 #include "base/fd.h"
-#include "base/shown_text.h"
+#include "base/text.h"
 #include "base/zip.h"
 #include "launcher/engine/directory_list.h"
 #include "wire/package_layout.h"
@@ -89,12 +89,12 @@ Result<std::string> NameOf(std::vector<PackageEntry>& entries, std::string_view 
                      Hex(std::string_view(all.Finish()).substr(0, kHashBytes)));
 }
 
-DirectoryRules RulesOf(const PackageOptions& options) {
+DirectoryRules RulesOf(const std::vector<std::string>& excludes) {
   DirectoryRules rules;
   rules.links = LinkRule::kFollow;
   rules.ignore_files = {".gitignore", ".rayignore"};
   rules.excludes = {".venv", "venv", "__pycache__"};
-  rules.excludes.insert(rules.excludes.end(), options.excludes.begin(), options.excludes.end());
+  rules.excludes.insert(rules.excludes.end(), excludes.begin(), excludes.end());
   rules.way_out = "leave it out: --exclude, or a line in .gitignore";
   return rules;
 }
@@ -121,22 +121,21 @@ std::string LargestText(const PackagePlan& plan) {
 }
 
 Status TooLarge(const PackagePlan& plan, size_t limit) {
-  return {
-      ErrorCode::kPackageTooLarge,
-      fmt::format("{}: a package for Ray may have {} when compressed, and {} files of {} do not "
-                  "fit; the largest: {}",
-                  ShownText(plan.working_dir, kShownBytes), SizeText(limit), plan.user_files,
-                  SizeText(plan.user_bytes), LargestText(plan)),
-      "leave out what the nodes have already: --exclude PATTERN, or lines in .gitignore"};
+  return {ErrorCode::kPackageTooLarge,
+          fmt::format("{}: {} files of {} exceed Ray's limit of {} for a compressed package; the "
+                      "largest: {}",
+                      ShownText(plan.working_dir, kShownBytes), plan.user_files,
+                      SizeText(plan.user_bytes), SizeText(limit), LargestText(plan)),
+          "exclude what the nodes already have: --exclude PATTERN, or lines in .gitignore"};
 }
 
 /// Adds the directory's content below `name`.
-Status AddDirectoryEntries(const PackageOptions& options, const std::string& name,
-                           PackagePlan& plan) {
-  plan.working_dir = options.working_dir;
+Status AddDirectoryEntries(const std::string& directory, const std::vector<std::string>& excludes,
+                           const std::string& name, PackagePlan& plan) {
+  plan.working_dir = directory;
   plan.user_prefix = name + "/";
   HVDRAY_ASSIGN_OR_RETURN(const DirectoryListing listing,
-                          ListDirectory(options.working_dir, RulesOf(options)));
+                          ListDirectory(directory, RulesOf(excludes)));
   plan.user_files = listing.files;
   plan.user_bytes = listing.bytes;
   plan.entries.push_back({.name = name, .mode = kProgramMode, .is_directory = true});
@@ -145,7 +144,7 @@ Status AddDirectoryEntries(const PackageOptions& options, const std::string& nam
     PackageEntry entry;
     entry.name = plan.user_prefix + found.path;
     entry.is_directory = found.kind == wire::DirectoryEntryKind::kDirectory;
-    entry.path = fmt::format("{}/{}", options.working_dir, found.path);
+    entry.path = fmt::format("{}/{}", directory, found.path);
     // A read-only directory could neither be unpacked nor cleaned up.
     entry.mode = entry.is_directory ? found.mode | kOwnerAll : found.mode;
     entry.size = found.size;
@@ -163,24 +162,26 @@ Status CheckUnchanged(const PackageEntry& entry) {
     return {};
   }
   return {ErrorCode::kFileUnreadable,
-          fmt::format("{} has changed while it was packed", ShownText(entry.path, kShownBytes)),
-          "run the command again when nobody writes to it, or leave it out: --exclude"};
+          fmt::format("{} changed while it was being packed", ShownText(entry.path, kShownBytes)),
+          "retry once nothing writes to it, or exclude it: --exclude"};
 }
 
 }  // namespace
 
-Result<PackagePlan> PlanPackage(const PackageOptions& options) {
+Result<PackagePlan> PlanPackage(const std::string& agent_path, const std::string& working_dir,
+                                const std::vector<std::string>& excludes) {
   PackagePlan plan;
   plan.entries.push_back(
       {.name = kPackageOwnDirectory, .mode = kProgramMode, .is_directory = true});
   plan.entries.push_back({.name = fmt::format("{}/hvdray-agent", kPackageOwnDirectory),
                           .mode = kProgramMode,
-                          .path = options.agent_path});
+                          .path = agent_path});
   plan.entries.push_back({.name = fmt::format("{}/ray_driver.py", kPackageOwnDirectory),
                           .mode = kTextMode,
                           .bytes = std::string(RayDriverText())});
-  if (!options.working_dir.empty()) {
-    HVDRAY_RETURN_IF_ERROR(AddDirectoryEntries(options, kPackageFilesDirectory, plan));
+  if (!working_dir.empty()) {
+    HVDRAY_RETURN_IF_ERROR(
+        AddDirectoryEntries(working_dir, excludes, kPackageFilesDirectory, plan));
   }
   HVDRAY_ASSIGN_OR_RETURN(plan.name, NameOf(plan.entries, ""));
   return plan;
@@ -195,10 +196,8 @@ Result<PackagePlan> PlanModulePackage(const std::string& path) {
                   fmt::format("py_modules: {} has no name to import it by", path),
                   "name the package's directory itself: ../src/mypackage");
   }
-  PackageOptions options;
-  options.working_dir = directory;
   PackagePlan plan;
-  HVDRAY_RETURN_IF_ERROR(AddDirectoryEntries(options, name, plan));
+  HVDRAY_RETURN_IF_ERROR(AddDirectoryEntries(directory, {}, name, plan));
   HVDRAY_ASSIGN_OR_RETURN(plan.name, NameOf(plan.entries, "mod_"));
   return plan;
 }

@@ -17,13 +17,6 @@ namespace hvdray {
 /// The exact limit of Ray's dashboard for one request.
 inline constexpr size_t kMaxRayPackageBytes = size_t{100} << 20;
 
-/// What the large package contains.
-struct PackageOptions {
-  std::string agent_path;             ///< The hvdray-agent for the nodes.
-  std::string working_dir;            ///< Empty: none.
-  std::vector<std::string> excludes;  ///< Patterns as in a .gitignore.
-};
-
 /// One file or directory of a package.
 struct PackageEntry {
   std::string name;  ///< In the package; directories without a trailing '/'.
@@ -48,10 +41,13 @@ struct PackagePlan {
   std::string user_prefix;  ///< Prefix of the names of the user's entries.
 };
 
-/// Lists the directory and reads all files once. Excludes .git, .venv, venv, __pycache__, and what
+/// Plans the large package: `agent_path`, the hvdray-agent for the nodes, and the user's directory
+/// (empty: none) without `excludes`, patterns as in a .gitignore. Lists the directory and reads all
+/// files once. Excludes .git, .venv, venv, __pycache__, and what
 /// --exclude, .gitignore and .rayignore name. Follows links. Blocks. Errors: kUsage and
 /// kFileUnreadable as ListDirectory(), kPackageTooLarge if it can't fit at any compression.
-Result<PackagePlan> PlanPackage(const PackageOptions& options);
+Result<PackagePlan> PlanPackage(const std::string& agent_path, const std::string& working_dir,
+                                const std::vector<std::string>& excludes);
 
 /// The zip archive. Blocks: about 25 ms per MB. Errors: kPackageTooLarge with the largest files;
 /// kFileUnreadable, also for a file that changed since PlanPackage().

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <deque>
@@ -12,6 +13,8 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/blocking_pool.h"
@@ -21,9 +24,9 @@
 #include "launcher/engine/signals.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/ray/job_package.h"
-#include "launcher/ray/ray_output.h"
 #include "launcher/ray/ray_rank_files.h"
 #include "launcher/ray/ray_stream.h"
+#include "launcher/report/output_sink.h"
 
 namespace hvdray {
 namespace {
@@ -32,6 +35,170 @@ namespace {
 constexpr Duration kTick = std::chrono::milliseconds(500);
 constexpr size_t kBusyBytes = size_t{1} << 20;  // of unread output
 constexpr Duration kPresencePeriod = std::chrono::seconds(15);
+
+/// Our stdout and stderr: writes the driver's bytes unchanged, without blocking the loop. Handlers
+/// must not destroy it.
+class RayOutput {
+ public:
+  struct Handlers {
+    /// Once: stdout has no reader. Not called for stderr: the job can work without it.
+    std::function<void()> on_reader_gone;
+    /// Output was lost. Errors: kOutputLost.
+    std::function<void(Status why)> on_lost;
+    /// waiting() may have changed. Called from within Write() and Say(), too.
+    std::function<void()> on_waiting;
+  };
+  RayOutput(Loop& loop, Handlers handlers);
+
+  void Write(RecordKind kind, ByteView bytes);
+  /// Prints a line of ours to stderr: "hvdray run: text".
+  void Say(std::string_view line);
+
+  /// What on_lost reported or will report; ok: nothing lost.
+  const Status& lost() const { return lost_; }
+
+  /// Bytes not yet taken by a slow reader.
+  size_t waiting() const { return streams_[0].text.size() + streams_[1].text.size(); }
+
+ private:
+  struct Stream {
+    int fd = -1;
+    std::unique_ptr<OutputSink> sink;
+    std::string text;  // waits
+    bool is_waiting = false;
+    bool is_broken = false;
+    bool is_at_line_start = true;
+  };
+  void Append(Stream& stream, ByteView bytes);
+  void Flush(Stream& stream);
+  void Break(Stream& stream, const OutputSink::Progress& progress);
+
+  Loop& loop_;
+  Handlers handlers_;
+  std::array<Stream, 2> streams_;  // stdout, stderr
+  Watch trouble_;                  // delivers Break()'s report
+  Status lost_;                    // the first
+};
+
+RayOutput::RayOutput(Loop& loop, Handlers handlers) : loop_(loop), handlers_(std::move(handlers)) {
+  for (const int fd : {STDOUT_FILENO, STDERR_FILENO}) {
+    Stream& stream = streams_.at(fd == STDOUT_FILENO ? 0 : 1);
+    stream.fd = fd;
+    stream.sink = std::make_unique<OutputSink>(loop, fd);
+  }
+}
+
+void RayOutput::Write(RecordKind kind, ByteView bytes) {
+  Append(streams_.at(kind == RecordKind::kStdout ? 0 : 1), bytes);
+}
+
+void RayOutput::Say(std::string_view line) {
+  Stream& stream = streams_[1];
+  Append(stream, fmt::format("{}{}\n", stream.is_at_line_start ? "" : "\n", line));
+}
+
+void RayOutput::Append(Stream& stream, ByteView bytes) {
+  if (bytes.empty() || stream.is_broken) return;
+  stream.is_at_line_start = bytes.back() == '\n';
+  stream.text.append(bytes);
+  if (stream.is_waiting) {
+    handlers_.on_waiting();
+  } else {
+    Flush(stream);
+  }
+}
+
+void RayOutput::Flush(Stream& stream) {
+  stream.is_waiting = false;
+  const OutputSink::Progress progress = stream.sink->Write(stream.text);
+  switch (progress.outcome) {
+    case OutputSink::Outcome::kWritten:
+      stream.text.clear();
+      break;
+    case OutputSink::Outcome::kMustWait:
+      stream.text.erase(0, progress.written);
+      stream.is_waiting = true;
+      stream.sink->OnWritable([this, &stream] { Flush(stream); });
+      break;
+    case OutputSink::Outcome::kReaderGone:
+    case OutputSink::Outcome::kFailed:
+      Break(stream, progress);
+      break;
+  }
+  handlers_.on_waiting();
+}
+
+void RayOutput::Break(Stream& stream, const OutputSink::Progress& progress) {
+  stream.is_broken = true;
+  stream.text.clear();
+  const bool is_stdout = stream.fd == STDOUT_FILENO;
+  const bool is_gone = progress.outcome == OutputSink::Outcome::kReaderGone;
+  if (is_gone && !is_stdout) return;
+  Status why =
+      ErrnoStatus(fmt::format("write to {}", is_stdout ? "stdout" : "stderr"), progress.error)
+          .WithCode(ErrorCode::kOutputLost)
+          .WithHint("free space there, or send it elsewhere");
+  if (!is_gone && lost_.ok()) lost_ = why;
+  trouble_ = loop_.After(Duration::zero(), [this, is_gone, why = std::move(why)] {
+    if (is_gone) {
+      handlers_.on_reader_gone();
+    } else {
+      handlers_.on_lost(why);
+    }
+  });
+}
+
+/// A local copy of a file of the driver that is written while the job runs: its events. Loop and
+/// pool outlive it. Writes block.
+class RayLiveFile {
+ public:
+  RayLiveFile(Loop& loop, BlockingPool& pool, RayAccess access, const std::string& job_id,
+              RayWantedFile file);
+
+  /// Reads from the driver's node from now on.
+  void Follow(const std::string& node);
+  /// Returns the file with the number of bytes fetched; the caller fetches the rest. Errors:
+  /// kFileUnwritable; kOutputLost: a write failed.
+  Result<RayWantedFile> End();
+
+ private:
+  void OnBytes(const std::string& bytes);
+
+  RayWantedFile file_;
+  RayStream stream_;
+  Status lost_;
+};
+
+RayLiveFile::RayLiveFile(Loop& loop, BlockingPool& pool, RayAccess access,
+                         const std::string& job_id, RayWantedFile file)
+    : file_(std::move(file)),
+      stream_(
+          loop, pool, std::move(access), job_id, file_.suffix,
+          {.on_bytes = [this](const std::string& bytes) { OnBytes(bytes); }, .on_rest = nullptr}) {
+  Result<UniqueFd> out = OpenForWriting(file_.path);
+  if (out.ok()) {
+    file_.out = std::make_shared<UniqueFd>(std::move(out).value());
+  } else {
+    lost_ = std::move(out).status();
+  }
+}
+
+void RayLiveFile::Follow(const std::string& node) {
+  if (lost_.ok()) stream_.Follow(node);
+}
+
+void RayLiveFile::OnBytes(const std::string& bytes) {
+  if (!lost_.ok()) return;
+  lost_ = WriteAll(file_.out->get(), bytes).WithContext(file_.path);
+  if (!lost_.ok()) lost_ = std::move(lost_).WithCode(ErrorCode::kOutputLost);
+}
+
+Result<RayWantedFile> RayLiveFile::End() {
+  stream_.Stop();
+  file_.begin = stream_.offset();
+  if (!lost_.ok()) return lost_;
+  return file_;
+}
 
 /// Calls to Ray, one after another over one connection, off the loop.
 class RayCalls {
@@ -143,7 +310,7 @@ class Attachment {
     loop_.Run();
     stream_.Stop();
     if (!output_.lost().ok()) plan_.OnOutputLost(output_.lost());
-    const FollowOutcome& outcome = plan_.outcome();
+    const FollowPlan::Outcome& outcome = plan_.outcome();
     if (!outcome.error.ok() && outcome.error.code() != ErrorCode::kReaderGone) {
       (void)Fail(options_.command, outcome.error);
     }
@@ -157,29 +324,29 @@ class Attachment {
   }
 
   void Do(const FollowPlan::Steps& steps) {
-    for (const FollowStep& step : steps) {
+    for (const FollowPlan::Step& step : steps) {
       switch (step.kind) {
-        case FollowStep::Kind::kSay:
+        case FollowPlan::Step::Kind::kSay:
           Say(LogLevel::kInfo, step.text);
           break;
-        case FollowStep::Kind::kFollow:
+        case FollowPlan::Step::Kind::kFollow:
           stream_.Follow(step.text);
           for (const auto& file : live_) file->Follow(step.text);
           break;
-        case FollowStep::Kind::kReadRest:
+        case FollowPlan::Step::Kind::kReadRest:
           stream_.ReadRest();
           break;
-        case FollowStep::Kind::kStop:
+        case FollowPlan::Step::Kind::kStop:
           SendStop();
           break;
-        case FollowStep::Kind::kForceStop:
+        case FollowPlan::Step::Kind::kForceStop:
           SendForceStop();
           break;
-        case FollowStep::Kind::kFinish:
+        case FollowPlan::Step::Kind::kFinish:
           next_ask_.Cancel();
           Fetch();
           break;
-        case FollowStep::Kind::kLeave:
+        case FollowPlan::Step::Kind::kLeave:
           loop_.Stop();
           break;
       }

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/fd.h"
-#include "base/held_signals.h"
+#include "base/standard_streams.h"
 #include "cluster/ray/dashboard_client.h"
 #include "launcher/ray/ray_follow_plan.h"
 

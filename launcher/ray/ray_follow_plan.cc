@@ -8,13 +8,13 @@
 #include <string_view>
 #include <utility>
 
-#include "base/shown_text.h"
+#include "base/text.h"
 #include "launcher/job/exit_code.h"
 
 namespace hvdray {
 namespace {
 
-using Kind = FollowStep::Kind;
+using Kind = FollowPlan::Step::Kind;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
@@ -84,7 +84,7 @@ FollowPlan::Steps FollowPlan::OnJob(const RayJob& job, TimePoint now) {
     const auto told = (now - began_) / kPendingTold;
     if (told > pending_told_) {
       pending_told_ = static_cast<int>(told);
-      Say(steps, fmt::format("job {} is pending at Ray for {} s{}", options_.id,
+      Say(steps, fmt::format("job {} has been pending in Ray for {} s{}", options_.id,
                              std::chrono::duration_cast<seconds>(now - began_).count(),
                              Colon(std::string(LastLineOf(job.message)))));
     }
@@ -95,10 +95,9 @@ FollowPlan::Steps FollowPlan::OnJob(const RayJob& job, TimePoint now) {
 FollowPlan::Steps FollowPlan::OnJobUnknown() {
   if (is_done_) return {};
   if (end_) return FinishByEnd();
-  return Finish(
-      {kHvdrayFailed,
-       Status(ErrorCode::kRayFailed, fmt::format("Ray does not know job {} any more", options_.id),
-              "its head may have been restarted")});
+  return Finish({kHvdrayFailed, Status(ErrorCode::kRayFailed,
+                                       fmt::format("Ray no longer knows job {}", options_.id),
+                                       "the cluster's head may have restarted")});
 }
 
 FollowPlan::Steps FollowPlan::OnNoAnswer(const Status& why, TimePoint now) {
@@ -112,7 +111,7 @@ FollowPlan::Steps FollowPlan::OnNoAnswer(const Status& why, TimePoint now) {
   }
   if (silence >= kSilenceTold && !is_silence_told_) {
     is_silence_told_ = true;
-    Say(steps, fmt::format("{}; asking again", why.message()));
+    Say(steps, fmt::format("{}; retrying", why.message()));
   }
   return steps;
 }
@@ -120,9 +119,9 @@ FollowPlan::Steps FollowPlan::OnNoAnswer(const Status& why, TimePoint now) {
 // Without the hint of `why`, which is for clients that have never reached Ray.
 Status FollowPlan::NotThere(const Status& why, Duration silence) const {
   return {why.code(),
-          fmt::format("{}; asked for {} s", why.message(),
+          fmt::format("{}; gave up after {} s", why.message(),
                       std::chrono::duration_cast<seconds>(silence).count()),
-          fmt::format("unless its head is gone, job {} may run on: {}", options_.id,
+          fmt::format("unless the head is gone, job {} may still be running: {}", options_.id,
                       options_.how_to_follow)};
 }
 
@@ -147,7 +146,7 @@ FollowPlan::Steps FollowPlan::OnSignalTo(int signo) {
     is_done_ = true;
     outcome_ = {kSignalBase + signo, {}};
     Steps steps;
-    Say(steps, fmt::format("job {} goes on: {}", options_.id, options_.how_to_follow));
+    Say(steps, fmt::format("job {} continues: {}", options_.id, options_.how_to_follow));
     steps.push_back({Kind::kLeave});
     return steps;
   }
@@ -156,7 +155,7 @@ FollowPlan::Steps FollowPlan::OnSignalTo(int signo) {
   Steps steps;
   // The driver prints what a second signal would do.
   Say(steps, fmt::format("stopping job {}", options_.id));
-  for (FollowStep& step : Stop()) steps.push_back(std::move(step));
+  for (FollowPlan::Step& step : Stop()) steps.push_back(std::move(step));
   return steps;
 }
 
@@ -196,7 +195,7 @@ FollowPlan::Steps FollowPlan::OnStopFailed(const Status& why) {
   if (is_done_) return steps;
   is_stop_owed_ = true;
   if (!std::exchange(is_stop_failure_told_, true)) {
-    Say(steps, fmt::format("{}; asking again", why.message()));
+    Say(steps, fmt::format("{}; retrying", why.message()));
   }
   return steps;
 }
@@ -219,7 +218,7 @@ int FollowPlan::CodeOfStop(int driver_code) const {
   return stop_signo_ != 0 && is_of_stop ? kSignalBase + stop_signo_ : driver_code;
 }
 
-FollowPlan::Steps FollowPlan::Finish(FollowOutcome outcome) {
+FollowPlan::Steps FollowPlan::Finish(FollowPlan::Outcome outcome) {
   is_done_ = true;
   if (outcome.exit_code == 0 && !output_lost_.ok()) outcome = {kHvdrayFailed, output_lost_};
   outcome_ = std::move(outcome);
@@ -232,39 +231,38 @@ FollowPlan::Steps FollowPlan::FinishByEnd() {
 }
 
 Status FollowPlan::StoppedByOthers() const {
-  return {ErrorCode::kInterrupted,
-          fmt::format("job {} was stopped at Ray by somebody else", options_.id)};
+  return {ErrorCode::kInterrupted, fmt::format("someone else stopped job {} in Ray", options_.id)};
 }
 
-FollowOutcome FollowPlan::OutcomeWithoutEnd(const std::string& last_line) const {
+FollowPlan::Outcome FollowPlan::OutcomeWithoutEnd(const std::string& last_line) const {
   const RayJob& job = *job_;
   if (job.status == RayJobStatus::kStopped) {
     if (is_stop_wanted_) {
       return {kSignalBase + (stop_signo_ != 0 ? stop_signo_ : SIGTERM),
               Status(ErrorCode::kInterrupted,
-                     fmt::format("job {} was stopped before it had started", options_.id))};
+                     fmt::format("job {} was stopped before it started", options_.id))};
     }
     return {kHvdrayFailed, StoppedByOthers()};
   }
   std::string text = fmt::format("job {}", options_.id);
   if (!job.error_type.empty() && job.error_type != "JOB_ENTRYPOINT_COMMAND_ERROR") {
     // Ray's own message: the driver never ran or was removed.
-    text += fmt::format(" failed at Ray: {}{}", job.error_type,
+    text += fmt::format(" failed in Ray: {}{}", job.error_type,
                         Colon(std::string(LastLineOf(job.message))));
   } else {
     text += job.driver_exit_code
-                ? fmt::format(": its driver ended with exit code {}", *job.driver_exit_code)
-                : std::string(": its driver ended");
+                ? fmt::format(": its driver exited with code {}", *job.driver_exit_code)
+                : std::string(": its driver exited");
     text += Colon(last_line);
     if (IsWithoutRay(job.driver_exit_code, last_line)) {
-      return {kHvdrayFailed,
-              Status(ErrorCode::kRayFailed, std::move(text),
-                     "name the Python on the head that Ray is installed for: --ray-python "
-                     "/opt/ray/bin/python")};
+      return {
+          kHvdrayFailed,
+          Status(ErrorCode::kRayFailed, std::move(text),
+                 "name the head's Python that has Ray, such as --ray-python /opt/ray/bin/python")};
     }
   }
-  return {kHvdrayFailed, Status(ErrorCode::kRayFailed, std::move(text),
-                                "the job's own log says more: Ray's dashboard shows it")};
+  return {kHvdrayFailed,
+          Status(ErrorCode::kRayFailed, std::move(text), "see the job's log in Ray's dashboard")};
 }
 
 }  // namespace hvdray

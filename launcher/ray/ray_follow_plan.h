@@ -11,35 +11,35 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "cluster/ray/ray_facts.h"
-#include "launcher/report/record_reader.h"
+#include "launcher/report/record_file.h"
 
 namespace hvdray {
-
-/// One action of the client.
-struct FollowStep {
-  enum class Kind : uint8_t {
-    kSay,        ///< Print the line `text` to stderr.
-    kFollow,     ///< Read the job's stream from node `text` from now on.
-    kReadRest,   ///< The job is over: read the rest of its stream, then call OnRest().
-    kStop,       ///< Ask Ray to stop the job.
-    kForceStop,  ///< Tell the stopping driver to force the stop.
-    kFinish,     ///< Fetch files if the job has ended, then exit with outcome().
-    kLeave,      ///< Exit with outcome() now; the job continues.
-  };
-  Kind kind;
-  std::string text = {};
-};
-
-/// Exit code and error of the client.
-struct FollowOutcome {
-  int exit_code = 0;
-  Status error;  ///< What the driver has not printed on the stream itself.
-};
 
 /// The state machine of a following client. Each On... takes a fact and returns the steps to take
 /// now, in order. Threads: one.
 class FollowPlan {
  public:
+  /// One action of the client.
+  struct Step {
+    enum class Kind : uint8_t {
+      kSay,        ///< Print the line `text` to stderr.
+      kFollow,     ///< Read the job's stream from node `text` from now on.
+      kReadRest,   ///< The job is over: read the rest of its stream, then call OnRest().
+      kStop,       ///< Ask Ray to stop the job.
+      kForceStop,  ///< Tell the stopping driver to force the stop.
+      kFinish,     ///< Fetch files if the job has ended, then exit with outcome().
+      kLeave,      ///< Exit with outcome() now; the job continues.
+    };
+    Kind kind;
+    std::string text = {};
+  };
+
+  /// Exit code and error of the client.
+  struct Outcome {
+    int exit_code = 0;
+    Status error;  ///< What the driver has not printed on the stream itself.
+  };
+
   enum class OnSignal : uint8_t { kStopsJob, kLeavesJob };
   struct Options {
     std::string id;
@@ -49,7 +49,7 @@ class FollowPlan {
   };
   FollowPlan(Options options, TimePoint now) : options_(std::move(options)), began_(now) {}
 
-  using Steps = std::vector<FollowStep>;
+  using Steps = std::vector<Step>;
 
   /// `likely_node`: most likely node of the driver; its stream may be read before Ray reports the
   /// node.
@@ -75,17 +75,17 @@ class FollowPlan {
 
   /// Time until the next request for the job's state.
   Duration AskPause() const;
-  const FollowOutcome& outcome() const { return outcome_; }
+  const Outcome& outcome() const { return outcome_; }
   bool is_done() const { return is_done_; }
 
  private:
   Steps Stop();
   void Say(Steps& steps, std::string text) const;
-  Steps Finish(FollowOutcome outcome);
+  Steps Finish(Outcome outcome);
   Steps FinishByEnd();
   Status StoppedByOthers() const;
   Status NotThere(const Status& why, Duration silence) const;
-  FollowOutcome OutcomeWithoutEnd(const std::string& last_line) const;
+  Outcome OutcomeWithoutEnd(const std::string& last_line) const;
   int CodeOfStop(int driver_code) const;
 
   const Options options_;
@@ -105,7 +105,7 @@ class FollowPlan {
   bool is_silence_told_ = false;
   int pending_told_ = 0;
   Status output_lost_;
-  FollowOutcome outcome_;
+  Outcome outcome_;
   bool is_done_ = false;
 };
 

@@ -3,12 +3,15 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -16,19 +19,29 @@
 #include <vector>
 
 #include "agent/agent_run.h"
+#include "base/byte_stream.h"
 #include "base/fd.h"
 #include "base/json_fields.h"
 #include "base/log.h"
-#include "base/shown_text.h"
+#include "base/loop.h"
 #include "base/standard_streams.h"
+#include "base/text.h"
 #include "base/tls_stream.h"
 #include "cluster/ray/endpoint_address.h"
+#include "cluster/ray/endpoint_listener.h"
+#include "cluster/ray/group_wait.h"
+#include "cluster/ray/ray_broker.h"
+#include "cluster/ray/ray_hosts.h"
+#include "cluster/ray/ray_transport.h"
+#include "cluster/transport.h"
 #include "launcher/engine/elastic_launcher.h"
 #include "launcher/engine/generation_start.h"
+#include "launcher/engine/job_console.h"
 #include "launcher/engine/neighbour_probe.h"
 #include "launcher/job/placement.h"
-#include "launcher/job/ray_job_file.h"
 #include "launcher/ray/ray_launch_log.h"
+#include "launcher/report/run_ending.h"
+#include "launcher/report/trace.h"
 #include "wire/package_layout.h"
 
 namespace hvdray {
@@ -90,13 +103,19 @@ HostSpread SpreadOf(const std::vector<std::string>& ips) {
   return different.size() <= 1 ? HostSpread::kOneMachine : HostSpread::kManyMachines;
 }
 
-ElasticHosts WaysOfRay(const RayHosts& hosts, const std::string& own_ip) {
-  return {
-      .add = [](const HostSlots& /*host*/) {},
-      .is_remote = [](const std::string& /*host*/) { return true; },
-      .is_elsewhere =
-          [&hosts, own_ip](const std::string& host) { return hosts.plan().IpOf(host) != own_ip; }};
-}
+class RayReach final : public ElasticHosts {
+ public:
+  RayReach(const RayHosts& hosts, std::string own_ip) : hosts_(hosts), own_ip_(std::move(own_ip)) {}
+  void AddHost(const HostSlots& /*host*/) override {}
+  bool IsRemote(const std::string& /*host*/) const override { return true; }
+  bool IsElsewhere(const std::string& host) const override {
+    return hosts_.plan().IpOf(host) != own_ip_;
+  }
+
+ private:
+  const RayHosts& hosts_;
+  const std::string own_ip_;
+};
 
 constexpr int kUsage = 2;
 constexpr uint64_t kOpenFiles = 65536;
@@ -127,39 +146,276 @@ void IgnoreSignals() {
 
 void UseLogOf(const JobSpec& spec) {
   SetLogLevel(*spec.is_verbose ? LogLevel::kInfo : LogLevel::kWarning);
-  SetLogFormat(*spec.is_log_json ? LogFormat::kJson : LogFormat::kText);
+  SetLogJson(*spec.is_log_json);
 }
 
-int Drive(const std::string& directory, TimePoint began) {
-  IgnoreSignals();
-  if (!IsPollable(STDIN_FILENO) || !IsPollable(STDOUT_FILENO)) {
-    return Fail({ErrorCode::kUsage, "stdin and stdout have to be pipes of ray_driver.py"}, kUsage);
-  }
-  RayLaunchOptions options;
-  options.began = began;
-  Result<RayJobFile> job = LoadJob(directory);
-  if (!job.ok()) return Fail(job.status(), kLaunchFailed);
-  options.job = std::move(job).value();
-  UseLogOf(options.job.spec);
+// Proxies cut connections that are silent for a minute, some after half a minute.
+constexpr Duration kPulse = std::chrono::seconds(10);
+constexpr Duration kRollLook = std::chrono::milliseconds(200);
 
-  auto pipe = TakePipe();
-  if (!pipe.ok()) return Fail(pipe.status(), kLaunchFailed);
-  Result<std::unique_ptr<Loop>> loop = Loop::Create();
-  if (!loop.ok()) return Fail(loop.status(), kLaunchFailed);
-  (void)RaiseOpenFileLimit(kOpenFiles).ok();
-  options.python = MakeFdStream(**loop, std::move(pipe->first), std::move(pipe->second));
-  return RayLaunch(**loop, std::move(options)).Run();
-}
+constexpr int kLaunchFailed = 125;
 
-}  // namespace
+/// The part that is independent of the source of hosts: settings, log, the launcher over known
+/// hosts, and the end. Owns spec and log of the job.
+class RayLaunchRun {
+ public:
+  using PrintFn = std::function<void(std::span<const std::string> lines)>;
 
-RayLaunch::RayLaunch(Loop& loop, RayLaunchOptions options)
+  RayLaunchRun(Loop& loop, RayJobFile job, TimePoint began);
+
+  const RayJobFile& job() const { return job_; }
+  const JobSpec& spec() const { return spec_; }
+  RayLaunchLog& log() { return log_; }
+  TimePoint began() const { return began_; }
+  std::chrono::system_clock::time_point began_wall() const { return began_wall_; }
+
+  /// Opens the stream file in directory `logs`, where the launcher will write its files, too.
+  /// Errors: kFileUnwritable.
+  Status Open(const std::string& logs);
+
+  /// Runs the loop while the job waits for hosts: until the caller stops the loop, or GiveUp().
+  void Wait();
+  /// Ends the job before it has hosts; EndEarly() does the rest. The first call counts.
+  void GiveUp(Status why, int exit_code);
+  bool has_failed() const { return failure_.has_value(); }
+
+  /// Acts as if the launcher had got the signal; before it runs: GiveUp().
+  void StopBy(int signo);
+  /// The parent (ray_driver.py) is gone: ends the job, with `why` as its error unless a worker is
+  /// to blame.
+  void Orphan(Status why);
+  bool is_orphaned() const { return orphaned_.has_value(); }
+  /// A launcher runs or has run.
+  bool is_launched() const { return stop_ != nullptr; }
+  /// Sets how to stop a launcher that Launch() did not start.
+  void OnStop(std::function<void(int signo)> stop) { stop_ = std::move(stop); }
+
+  /// The plan with hosts and ranks. Errors: those of PlaceStatic().
+  Result<LaunchPlan> PlanFor(const RayPlacement& placement);
+  /// The plan of an elastic job.
+  LaunchPlan PlanWithoutHosts() const;
+
+  /// Runs a static job over `plan`, whose hosts `transport` reaches. `reserve_began`: when Ray was
+  /// asked for them. Returns the exit code; nullopt: `is_final` rejected the report, so nothing was
+  /// reported and the job may wait for hosts again.
+  std::optional<int> Launch(LaunchPlan plan, Transport& transport, TimePoint reserve_began,
+                            const std::function<bool(const JobReport&)>& is_final);
+
+  /// Writes reports and the stream's last record. Returns the exit code.
+  int End(Trace& trace, JobReport report, const PrintFn& print);
+  /// The same after GiveUp().
+  int EndEarly();
+
+ private:
+  Loop& loop_;
+  const RayJobFile job_;
+  JobSpec spec_;
+  const TimePoint began_;
+  const std::chrono::system_clock::time_point began_wall_;
+  RayLaunchLog log_;
+  std::optional<Status> failure_;
+  int failure_code_ = 0;
+  std::optional<Status> orphaned_;
+  Watch pulse_;
+  Watch roll_;
+  std::function<void(int signo)> stop_;
+};
+
+RayLaunchRun::RayLaunchRun(Loop& loop, RayJobFile job, TimePoint began)
     : loop_(loop),
-      hello_limit_(options.hello_limit),
-      run_(loop, std::move(options.job), options.log_fd, options.began),
-      broker_(std::make_unique<RayBroker>(std::move(options.python), MakeHandlers())) {}
+      job_(std::move(job)),
+      spec_(job_.spec),
+      began_(began),
+      began_wall_(std::chrono::system_clock::now()),
+      log_(STDERR_FILENO) {}
 
-RayLaunch::~RayLaunch() = default;
+Status RayLaunchRun::Open(const std::string& logs) {
+  spec_ = SpecOnRay(job_, logs);
+  HVDRAY_RETURN_IF_ERROR(log_.Open(RayLaunchFile(logs, job_.job_id, "stream")));
+  pulse_ = loop_.Every(kPulse, [this] { log_.Pulse(); });
+  roll_ = loop_.Every(
+      kRollLook, [this, limit = static_cast<uint64_t>(*spec_.ray.log_limit)] { log_.Roll(limit); });
+  return {};
+}
+
+void RayLaunchRun::Wait() {
+  // The job's log takes only ASCII; while a launcher runs, these lines go there.
+  const LogSink log([this](std::string_view line) { log_.Note(line); });
+  loop_.Run();
+}
+
+void RayLaunchRun::GiveUp(Status why, int exit_code) {
+  if (failure_) return;
+  failure_ = std::move(why);
+  failure_code_ = exit_code;
+  loop_.Stop();
+}
+
+void RayLaunchRun::StopBy(int signo) {
+  if (stop_) return stop_(signo);
+  const char* name = ::sigabbrev_np(signo);
+  GiveUp({ErrorCode::kInterrupted,
+          fmt::format("stopped by SIG{} before it got its slots", name == nullptr ? "?" : name)},
+         128 + signo);
+}
+
+void RayLaunchRun::Orphan(Status why) {
+  orphaned_ = why;
+  // Ray ends the agents now; those that still hear us stop in good order.
+  if (stop_) return stop_(SIGTERM);
+  GiveUp(std::move(why), kLaunchFailed);
+}
+
+LaunchPlan RayLaunchRun::PlanWithoutHosts() const {
+  LaunchPlan plan = PlanOnRay(job_, spec_);
+  plan.began = began_;
+  plan.began_wall = began_wall_;
+  plan.place.record_fd = log_.stream_fd();
+  return plan;
+}
+
+Result<LaunchPlan> RayLaunchRun::PlanFor(const RayPlacement& placement) {
+  LaunchPlan plan = PlanWithoutHosts();
+  HVDRAY_RETURN_IF_ERROR(PlaceStatic(placement, &plan));
+  std::vector<std::string> names;
+  for (const HostSlots& host : plan.hosts) {
+    names.push_back(fmt::format("{}:{}", host.host, host.slots));
+  }
+  log_.Note(fmt::format("slots: {}", fmt::join(names, ", ")));
+  return plan;
+}
+
+std::optional<int> RayLaunchRun::Launch(LaunchPlan plan, Transport& transport,
+                                        TimePoint reserve_began,
+                                        const std::function<bool(const JobReport&)>& is_final) {
+  Trace trace(began_, NamesOf(plan.hosts), !spec_.trace_file->empty());
+  trace.Begin("reserve", reserve_began);
+  trace.End("reserve", loop_.Now());
+  Result<std::unique_ptr<Launcher>> launcher = OpenFixed(loop_, transport, trace, std::move(plan));
+  if (!launcher.ok()) {
+    GiveUp(launcher.status(), kLaunchFailed);
+    return EndEarly();
+  }
+  stop_ = [&launcher](int signo) { (*launcher)->StopBy(signo); };
+  JobReport report = (*launcher)->Run();
+  if (!is_final(report)) {
+    stop_ = nullptr;
+    return std::nullopt;
+  }
+  stop_ = [](int /*signo*/) {};  // the launcher has ended
+  return End(trace, std::move(report),
+             [&launcher](std::span<const std::string> lines) { (*launcher)->Print(lines); });
+}
+
+int RayLaunchRun::EndEarly() {
+  JobReport report;
+  report.job_id = job_.job_id;
+  report.build = job_.build;
+  report.command = *spec_.command;
+  report.np = *spec_.np;
+  report.began = began_;
+  report.began_wall = began_wall_;
+  report.verdict.exit_code = failure_code_;
+  report.verdict.error = *failure_;
+  report.verdict.started = began_;
+  report.verdict.ended = loop_.Now();
+  Trace trace(began_, {}, /*is_detailed=*/false);
+  return End(trace, std::move(report), [this](std::span<const std::string> lines) {
+    for (const std::string& line : lines) log_.Print(line);
+  });
+}
+
+int RayLaunchRun::End(Trace& trace, JobReport report, const PrintFn& print) {
+  if (orphaned_ && report.verdict.exit_code != 0 && report.verdict.origin == ExitOrigin::kHvdray) {
+    report.verdict.exit_code = kLaunchFailed;
+    report.verdict.error = *orphaned_;
+  }
+  Status error = report.verdict.error;
+  int exit_code =
+      EndRun(spec_, CalledAs::kHvdray, job_.environment, trace, std::move(report), print);
+  const Status lost = log_.End(exit_code, error);
+  if (!lost.ok() && exit_code == 0) {
+    exit_code = kLaunchFailed;
+    error = lost;
+  }
+  log_.Note(fmt::format("job {} ended with exit code {}{}{}", job_.job_id, exit_code,
+                        error.ok() ? "" : ": ", error.ok() ? "" : error.ToString()));
+  return exit_code;
+}
+
+// How long ray_driver.py may take to send its hello.
+constexpr Duration kHelloLimit = std::chrono::seconds(60);
+
+/// Owns the pipe to ray_driver.py, the placement group and the launcher. Threads: the loop's.
+class RayLaunch {
+ public:
+  /// `python`: the pipe to ray_driver.py. `began`: when this process was started.
+  RayLaunch(Loop& loop, RayJobFile job, std::unique_ptr<ByteStream> python, TimePoint began);
+
+  /// Runs the loop until the job has ended and all Ray resources are returned. Returns the exit
+  /// code. Call once.
+  int Run();
+
+ private:
+  RayBroker::Handlers MakeHandlers();
+  void OnHello(BrokerHello hello);
+  void OnGroup(const BrokerGroup& group);
+  void OnNodes(const BrokerNodes& nodes);
+  void OnEndpointStarted(const BrokerEndpointStarted& endpoint);
+  void OnEndpointEnded(const BrokerEndpointEnded& endpoint);
+  void OnSignal(const BrokerSignal& signal);
+  void OnArrival();
+  void OnClosed(Status why);
+
+  Status Begin();
+  void Reserve(RayRequest request);
+  /// When to ask for single slots, if Ray finds no room for bundles of several slots.
+  std::optional<TimePoint> TimeForSingleSlots() const;
+  void Look();
+  void GiveUp(Status why, int exit_code);
+  int RunStatic();
+  /// The exit code; nullopt: Ray took slots away before any worker started.
+  std::optional<int> RunPlaced();
+  bool WasTakenAway(const JobReport& report) const;
+  bool IsMoved() const;
+  bool WaitAgain();
+  /// Waits until the group is complete. False: it never will be.
+  bool WaitOn();
+  void AwaitRaysNotice();
+  int RunElastic();
+  RayHostsOptions HostsOptions();
+  RayTransportOptions TransportOptions(HostSpread spread, size_t host_count) const;
+  Duration HeldUp() const;
+
+  Loop& loop_;
+  RayLaunchRun run_;
+  BrokerHello hello_;
+  std::unique_ptr<RayBroker> broker_;
+  std::unique_ptr<EndpointListener> listener_;
+  std::unique_ptr<RayTransport> transport_;
+  std::unique_ptr<RayHosts> hosts_;   // Elastic jobs only.
+  std::optional<BrokerNodes> nodes_;  // The latest table.
+  std::optional<GroupWait> wait_;
+  RayRequest request_;   // A bundle per slot, or per host if hosts are asked for.
+  RayRequest reserved_;  // The same slots, as last asked for.
+  std::string group_name_;
+  std::optional<TimePoint> refused_since_;  // Since when Ray has no room for reserved_.
+  TimePoint reserve_began_{};
+  RayPlacement placement_;
+  Status taken_;  // Why slots were taken away, while waiting for new ones.
+  Watch timer_;
+  size_t endpoints_wanted_ = 0;
+  size_t endpoints_started_ = 0;
+  size_t arrivals_ = 0;
+  TimePoint endpoints_began_{};
+  std::optional<TimePoint> endpoints_ended_;
+};
+
+RayLaunch::RayLaunch(Loop& loop, RayJobFile job, std::unique_ptr<ByteStream> python,
+                     TimePoint began)
+    : loop_(loop),
+      run_(loop, std::move(job), began),
+      broker_(std::make_unique<RayBroker>(std::move(python), MakeHandlers())) {}
 
 RayBroker::Handlers RayLaunch::MakeHandlers() {
   RayBroker::Handlers handlers;
@@ -179,10 +435,10 @@ RayBroker::Handlers RayLaunch::MakeHandlers() {
 
 int RayLaunch::Run() {
   broker_->Start();
-  timer_ = loop_.After(hello_limit_, [this] {
+  timer_ = loop_.After(kHelloLimit, [this] {
     GiveUp({ErrorCode::kRayFailed,
-            fmt::format("ray_driver.py has not said hello within {:g} s",
-                        std::chrono::duration_cast<Seconds>(hello_limit_).count())},
+            fmt::format("no hello from ray_driver.py within {:g} s",
+                        std::chrono::duration_cast<Seconds>(kHelloLimit).count())},
            kLaunchFailed);
   });
   run_.Wait();
@@ -202,7 +458,8 @@ void RayLaunch::OnHello(BrokerHello hello) {
 Status RayLaunch::Begin() {
   if (!ParseIpLiteral(hello_.node_ip)) {
     return {ErrorCode::kProtocolError,
-            fmt::format("Ray's address of this node is '{}'", ShownText(hello_.node_ip))};
+            fmt::format("Ray's address for this node, '{}', is not an IP address",
+                        ShownText(hello_.node_ip))};
   }
   HVDRAY_RETURN_IF_ERROR(run_.Open(hello_.logs));
   Result<std::unique_ptr<EndpointListener>> listener =
@@ -220,10 +477,7 @@ Status RayLaunch::Begin() {
   if (!request.ok()) return std::move(request).status();
   request_ = std::move(request).value();
   reserve_began_ = loop_.Now();
-  wait_.emplace(
-      request_,
-      GroupWaitOptions{.limit = *run_.spec().ray.group_timeout, .can_grow = run_.job().can_grow},
-      reserve_began_);
+  wait_.emplace(request_, *run_.spec().ray.group_timeout, run_.job().can_grow, reserve_began_);
   Look();
   return {};
 }
@@ -409,15 +663,12 @@ bool RayLaunch::IsMoved() const {
 bool RayLaunch::WaitAgain() {
   reserve_began_ = loop_.Now();
   const BrokerGroup group = wait_->group();
-  wait_.emplace(
-      request_,
-      GroupWaitOptions{.limit = *run_.spec().ray.group_timeout, .can_grow = run_.job().can_grow},
-      reserve_began_);
+  wait_.emplace(request_, *run_.spec().ray.group_timeout, run_.job().can_grow, reserve_began_);
   wait_->Expect(reserved_.bundles.size());
   wait_->OnGroup(group, reserve_began_);
   if (nodes_) wait_->OnNodes(*nodes_);
   broker_->Watch();
-  run_.log().Say(fmt::format("{}; no worker had started: waiting for Ray to replace these slots",
+  run_.log().Say(fmt::format("{}; no worker had started; waiting for Ray to replace the slots",
                              taken_.message()),
                  *run_.spec().is_quiet);
   const bool is_whole = WaitOn();
@@ -442,6 +693,79 @@ void RayLaunch::AwaitRaysNotice() {
     Look();
   });
 }
+
+RayHostsOptions RayLaunch::HostsOptions() {
+  RayHostsOptions options;
+  options.policy.group_prefix = "hvdray-" + run_.job().job_id;
+  options.policy.ask = RayAskOf(run_.spec());
+  options.policy.max_slots = run_.spec().max_np->value_or(kMaxRanks);
+  if (run_.job().can_grow) options.policy.wanted_slots = *run_.spec().np;
+  options.policy.is_spread = *run_.spec().ray.strategy == RayStrategy::kSpread;
+  options.policy.has_cooldown = run_.spec().blacklist_cooldown_range->has_value();
+  for (const HostSlots& host : options.policy.ask.named) options.policy.only_ips.insert(host.host);
+  options.wanted_slots = *run_.spec().np;
+  return options;
+}
+
+int RayLaunch::RunElastic() {
+  LaunchPlan plan = run_.PlanWithoutHosts();
+  const ElasticPolicy policy = ElasticPolicyOf(run_.spec(), run_.began_wall());
+  if (Status status = CheckElasticPolicy(policy); !status.ok()) {
+    GiveUp(std::move(status), kLaunchFailed);
+    return run_.EndEarly();
+  }
+  RayTransportOptions transport = TransportOptions(plan.spread, /*host_count=*/1);
+  transport.on_endpoint = [this](const std::string& host, bool is_live) {
+    hosts_->OnEndpoint(host, is_live);
+  };
+  transport_ = std::make_unique<RayTransport>(loop_, *broker_, *listener_, std::move(transport));
+  Launcher* running = nullptr;
+  RayHostsOptions hosts = HostsOptions();
+  hosts.say = [this, &running](std::string_view line) {
+    run_.log().Note(line);
+    if (running != nullptr && !*run_.spec().is_quiet) running->Say(line);
+  };
+  hosts.on_leaving = [&running](const std::string& host, Duration in) {
+    if (running != nullptr) running->HostLeaves(host, in);
+  };
+  hosts_ = std::make_unique<RayHosts>(loop_, *broker_, *transport_, std::move(hosts));
+  RayReach reach(*hosts_, hello_.node_ip);
+  Trace trace(run_.began(), {}, !run_.spec().trace_file->empty());
+  Result<std::unique_ptr<Launcher>> launcher =
+      OpenElastic(loop_, *transport_, reach, *hosts_, trace, std::move(plan), policy);
+  if (!launcher.ok()) {
+    GiveUp(launcher.status(), kLaunchFailed);
+    return run_.EndEarly();
+  }
+  running = launcher->get();
+  run_.OnStop([running](int signo) { running->StopBy(signo); });
+  if (nodes_) hosts_->OnNodes(*nodes_);
+  JobReport report = running->Run();
+  run_.OnStop([](int /*signo*/) {});  // the launcher has ended
+  return run_.End(trace, std::move(report),
+                  [running](std::span<const std::string> lines) { running->Print(lines); });
+}
+
+int Drive(const std::string& directory, TimePoint began) {
+  IgnoreSignals();
+  if (!IsPollable(STDIN_FILENO) || !IsPollable(STDOUT_FILENO)) {
+    return Fail({ErrorCode::kUsage, "stdin and stdout must be pipes from ray_driver.py"}, kUsage);
+  }
+  Result<RayJobFile> job = LoadJob(directory);
+  if (!job.ok()) return Fail(job.status(), kLaunchFailed);
+  UseLogOf(job->spec);
+
+  auto pipe = TakePipe();
+  if (!pipe.ok()) return Fail(pipe.status(), kLaunchFailed);
+  Result<std::unique_ptr<Loop>> loop = Loop::Create();
+  if (!loop.ok()) return Fail(loop.status(), kLaunchFailed);
+  (void)RaiseOpenFileLimit(kOpenFiles).ok();
+  std::unique_ptr<ByteStream> python =
+      MakeFdStream(**loop, std::move(pipe->first), std::move(pipe->second));
+  return RayLaunch(**loop, std::move(job).value(), std::move(python), began).Run();
+}
+
+}  // namespace
 
 std::string RayLaunchFile(std::string_view directory, std::string_view job_id,
                           std::string_view suffix) {
@@ -497,63 +821,12 @@ Status PlaceStatic(const RayPlacement& placement, LaunchPlan* plan) {
   return {};
 }
 
-RayHostsOptions RayLaunch::HostsOptions() {
-  RayHostsOptions options;
-  options.policy.group_prefix = "hvdray-" + run_.job().job_id;
-  options.policy.ask = RayAskOf(run_.spec());
-  options.policy.max_slots = run_.spec().max_np->value_or(kMaxRanks);
-  if (run_.job().can_grow) options.policy.wanted_slots = *run_.spec().np;
-  options.policy.is_spread = *run_.spec().ray.strategy == RayStrategy::kSpread;
-  options.policy.has_cooldown = run_.spec().blacklist_cooldown_range->has_value();
-  for (const RayNamedHost& host : options.policy.ask.named) options.policy.only_ips.insert(host.ip);
-  options.wanted_slots = *run_.spec().np;
-  return options;
-}
-
-int RayLaunch::RunElastic() {
-  LaunchPlan plan = run_.PlanWithoutHosts();
-  const ElasticPolicy policy = ElasticPolicyOf(run_.spec(), run_.began_wall());
-  if (Status status = CheckElasticPolicy(policy); !status.ok()) {
-    GiveUp(std::move(status), kLaunchFailed);
-    return run_.EndEarly();
-  }
-  RayTransportOptions transport = TransportOptions(plan.spread, /*host_count=*/1);
-  transport.on_endpoint = [this](const std::string& host, bool is_live) {
-    hosts_->OnEndpoint(host, is_live);
-  };
-  transport_ = std::make_unique<RayTransport>(loop_, *broker_, *listener_, std::move(transport));
-  Launcher* running = nullptr;
-  RayHostsOptions hosts = HostsOptions();
-  hosts.say = [this, &running](std::string_view line) {
-    run_.log().Note(line);
-    if (running != nullptr && !*run_.spec().is_quiet) running->Say(line);
-  };
-  hosts.on_leaving = [&running](const std::string& host, Duration in) {
-    if (running != nullptr) running->HostLeaves(host, in);
-  };
-  hosts_ = std::make_unique<RayHosts>(loop_, *broker_, *transport_, std::move(hosts));
-  Trace trace(run_.began(), {}, !run_.spec().trace_file->empty());
-  Result<std::unique_ptr<Launcher>> launcher =
-      OpenElastic(loop_, *transport_, *hosts_, WaysOfRay(*hosts_, hello_.node_ip), trace,
-                  std::move(plan), policy);
-  if (!launcher.ok()) {
-    GiveUp(launcher.status(), kLaunchFailed);
-    return run_.EndEarly();
-  }
-  running = launcher->get();
-  run_.OnStop([running](int signo) { running->StopBy(signo); });
-  if (nodes_) hosts_->OnNodes(*nodes_);
-  JobReport report = running->Run();
-  run_.OnStop([](int /*signo*/) {});  // the launcher has ended
-  return run_.End(trace, std::move(report),
-                  [running](std::span<const std::string> lines) { running->Print(lines); });
-}
-
 int RayLaunchMain(std::span<const std::string_view> words) {
   const TimePoint began = std::chrono::steady_clock::now();
   if (words.size() == 1 && !words[0].starts_with("-")) return Drive(std::string(words[0]), began);
-  return Fail({ErrorCode::kUsage, "wants the directory of one job; ray_driver.py starts it"},
-              kUsage);
+  return Fail(
+      {ErrorCode::kUsage, "expected the directory of one job; ray_driver.py runs this command"},
+      kUsage);
 }
 
 }  // namespace hvdray

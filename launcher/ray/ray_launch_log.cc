@@ -51,7 +51,7 @@ Result<std::string> ReadWhole(const std::string& path) {
     if (n == 0) return text;
     text.append(piece, 0, static_cast<size_t>(n));
     if (text.size() > kMaxRayJobFileBytes) {
-      return Status(ErrorCode::kFileUnreadable, "it is larger than any that a client writes");
+      return Status(ErrorCode::kFileUnreadable, "the file is larger than any client writes");
     }
   }
 }
@@ -112,22 +112,21 @@ void RayLaunchLog::DropOldest() {
   kept_bytes_ -= kept_.front();
   const std::string line = NoticeLine(
       LogLevel::kWarning, "hvdray",
-      fmt::format("{} MiB of output were dropped here: the cluster keeps no more (--ray-log-limit)",
+      fmt::format("dropped {} MiB of output here: the cluster keeps no more (--ray-log-limit)",
                   kept_.front() >> 20));
   kept_.pop_front();
   ReplaceBy(NameOf(path_, dropped), line + "\n", dropped + 1);
   if (dropped == 0) {
-    return Note("output is dropped, the oldest first (--ray-log-limit)");
+    return Note("dropping output, oldest first (--ray-log-limit)");
   }
   // A reader that starts at the first file reaches the remaining ones in one step.
-  ReplaceBy(
-      path_,
-      NoticeLine(LogLevel::kWarning, "hvdray",
-                 fmt::format("the first {} MiB of output were dropped: the cluster keeps no more "
-                             "(--ray-log-limit)",
-                             dropped_bytes_ >> 20)) +
-          "\n",
-      dropped + 1);
+  ReplaceBy(path_,
+            NoticeLine(LogLevel::kWarning, "hvdray",
+                       fmt::format("dropped the first {} MiB of output: the cluster keeps no more "
+                                   "(--ray-log-limit)",
+                                   dropped_bytes_ >> 20)) +
+                "\n",
+            dropped + 1);
 }
 
 void RayLaunchLog::Say(std::string_view text, bool is_quiet) {
@@ -158,7 +157,7 @@ Status RayLaunchLog::End(int exit_code, const Status& error) {
   Append(RecordKind::kEnd, DumpJson({{"exit_code", exit_code}, {"error", ErrorJson(error)}}));
   if (lost_error_ == 0) lost_error_ = lost_before;
   if (lost_error_ == 0) return {};
-  return ErrnoStatus("write the stream of the job", lost_error_).WithCode(ErrorCode::kOutputLost);
+  return ErrnoStatus("write the job's stream", lost_error_).WithCode(ErrorCode::kOutputLost);
 }
 
 Result<RayJobFile> LoadJob(const std::string& directory) {

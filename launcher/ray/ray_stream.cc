@@ -9,7 +9,7 @@
 #include <mutex>
 #include <utility>
 
-#include "cluster/ray/log_follower.h"
+#include "cluster/ray/dashboard_client.h"
 
 namespace hvdray {
 namespace {

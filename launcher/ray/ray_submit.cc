@@ -105,7 +105,7 @@ Status SendPackage(DashboardClient& client, const PackagePlan& package) {
   // This request also keeps the package for ten minutes if its last job ends just now.
   HVDRAY_ASSIGN_OR_RETURN(const bool is_there, client.HasPackage(package.name));
   if (is_there) {
-    phase.Done(fmt::format("package {} is there", package.name));
+    phase.Done(fmt::format("package {} is already in the cluster", package.name));
     return {};
   }
   HVDRAY_ASSIGN_OR_RETURN(const std::string bytes, BuildPackage(package));
@@ -169,9 +169,7 @@ Result<RaySubmission> MakeSubmission(const LaunchPlan& plan, const PackagePlan& 
   HVDRAY_ASSIGN_OR_RETURN(submission.job_package, BuildJobFilePackage(RayJobFileText(job)));
   RayJobRequest& request = submission.request;
   const bool is_directory_remote = spec.ray.is_directory_remote();
-  request.entrypoint =
-      RayEntrypoint(*spec.ray.python, is_directory_remote ? DriverPlace::kModulePath
-                                                          : DriverPlace::kWorkingDirectory);
+  request.entrypoint = RayEntrypoint(spec.ray);
   // The same id for `hvdray follow` and all of Ray's tools.
   request.submission_id = plan.job_id;
   const std::string own = "gcs://" + package.name;
@@ -197,7 +195,7 @@ Status SubmitJob(DashboardClient& client, const RayJobRequest& request) {
   for (;;) {
     const Result<std::optional<RayJob>> job = client.GetJob(id);
     if (job.ok() && job->has_value()) {
-      Log(LogLevel::kInfo, "ray", "job {} is there, although: {}", id, sent.message());
+      Log(LogLevel::kInfo, "ray", "Ray has job {} despite: {}", id, sent.message());
       return {};
     }
     if (job.ok()) return sent;
@@ -205,8 +203,8 @@ Status SubmitJob(DashboardClient& client, const RayJobRequest& request) {
     std::this_thread::sleep_for(kAutoscalerPause);
   }
   return {ErrorCode::kRayFailed,
-          fmt::format("{}; whether Ray has taken job {} is not known", sent.message(), id),
-          fmt::format("once it answers: hvdray follow {} --stop", id)};
+          fmt::format("{}; it is unknown whether Ray accepted job {}", sent.message(), id),
+          fmt::format("once Ray answers: hvdray follow {} --stop", id)};
 }
 
 }  // namespace
@@ -221,8 +219,9 @@ Status Submit(DashboardClient& client, const RaySubmission& submission) {
   return {};
 }
 
-std::string RayEntrypoint(const std::string& python, DriverPlace place) {
-  const bool is_apart = place == DriverPlace::kModulePath;
+std::string RayEntrypoint(const RaySpec& ray) {
+  const std::string& python = *ray.python;
+  const bool is_apart = ray.is_directory_remote();
   const std::string driver = is_apart ? fmt::format("\"$p/{}\"", kDriver) : kDriver;
   const std::string find = is_apart ? fmt::format(kFindPackage, kDriver) : std::string();
   if (!python.empty()) return fmt::format("{}exec {} -u {}", find, python, driver);

@@ -63,17 +63,13 @@ Result<RaySubmission> MakeSubmission(const LaunchPlan& plan, const PackagePlan& 
 /// unknown.
 Status Submit(DashboardClient& client, const RaySubmission& submission);
 
-// The command line that Ray runs for a job of ours, by /bin/sh in the job's working directory.
-// Pure.
-
-/// The driver runs in Ray's own Python, which often is not the one in PATH. `python`: value of
-/// --ray-python, shell words; empty: the program of the shell's parent, a process of Ray, with the
-/// site-packages that Ray's library was loaded from; failing that, python3. kWorkingDirectory: the
-/// package is the job's working directory. kModulePath: it is in PYTHONPATH, beside a working
-/// directory of the user's that Ray fetches.
-enum class DriverPlace : uint8_t { kWorkingDirectory, kModulePath };
-std::string RayEntrypoint(const std::string& python,
-                          DriverPlace place = DriverPlace::kWorkingDirectory);
+/// The command line that Ray runs for a job of ours, by /bin/sh in the job's working directory. The
+/// driver runs in Ray's own Python, which often is not the one in PATH: that of --ray-python (shell
+/// words); without it, the program of the shell's parent, a process of Ray, with the site-packages
+/// that Ray's library was loaded from; failing that, python3. The package is the job's working
+/// directory; if that is a remote one, which Ray fetches, the package is in PYTHONPATH beside it.
+/// Pure.
+std::string RayEntrypoint(const RaySpec& ray);
 
 }  // namespace hvdray
 

@@ -16,7 +16,7 @@
 
 #include "base/command_words.h"
 #include "launcher/driver/cause.h"
-#include "launcher/driver/host_list.h"
+#include "launcher/job/hostfile.h"
 
 namespace hvdray {
 namespace {
@@ -38,7 +38,6 @@ constexpr size_t kMaxValues = 4;
 
 /// One host's problem, without the host's name.
 struct Issue {
-  FindingLevel level;
   std::string_view kind;
   ErrorCode code;
   std::string text;
@@ -49,7 +48,7 @@ struct Issue {
 class Issues {
  public:
   void Add(const std::string& host, Issue issue) {
-    const auto key = std::make_tuple(issue.level, issue.kind, Masked(issue.text));
+    const auto key = std::make_tuple(issue.code != ErrorCode::kOk, issue.kind, Masked(issue.text));
     const auto [it, is_new] = index_.try_emplace(key, groups_.size());
     if (is_new) {
       groups_.push_back({std::move(issue), {host}, true});
@@ -60,12 +59,11 @@ class Issues {
     group.hosts.push_back(host);
   }
   void Warn(const CheckedHost& host, std::string_view kind, std::string text, std::string hint) {
-    Add(host.name,
-        {FindingLevel::kWarning, kind, ErrorCode::kOk, std::move(text), std::move(hint)});
+    Add(host.name, {kind, ErrorCode::kOk, std::move(text), std::move(hint)});
   }
   void Fail(const CheckedHost& host, std::string_view kind, ErrorCode code, std::string text,
             std::string hint) {
-    Add(host.name, {FindingLevel::kError, kind, code, std::move(text), std::move(hint)});
+    Add(host.name, {kind, code, std::move(text), std::move(hint)});
   }
   void MoveTo(std::vector<Finding>& findings) {
     for (Group& group : groups_) {
@@ -74,7 +72,7 @@ class Issues {
               ? fmt::format("host {}: {}", group.hosts[0], group.issue.text)
               : fmt::format("hosts {}: {}", CompressHostList(group.hosts), group.issue.text);
       if (!group.is_same) text += fmt::format(" (the numbers of {})", group.hosts[0]);
-      findings.push_back({group.issue.level, group.issue.kind, group.issue.code, std::move(text),
+      findings.push_back({group.issue.kind, group.issue.code, std::move(text),
                           std::move(group.issue.hint), std::move(group.hosts)});
     }
   }
@@ -95,7 +93,7 @@ class Issues {
     }
     return masked;
   }
-  std::map<std::tuple<FindingLevel, std::string_view, std::string>, size_t> index_;
+  std::map<std::tuple<bool, std::string_view, std::string>, size_t> index_;
   std::vector<Group> groups_;
 };
 
@@ -343,12 +341,12 @@ void JudgeHost(const CheckFacts& facts, const CheckedHost& host, Issues& issues)
 }
 
 void JudgeLosses(const CheckFacts& facts, std::vector<Finding>& findings) {
-  std::vector<LostHost> lost;
+  std::vector<HostLoss> lost;
   for (const CheckedHost& host : facts.hosts) {
-    if (!host.lost.ok()) lost.push_back({host.name, host.lost});
+    if (!host.lost.ok()) lost.push_back({host.lost, {host.name}});
   }
   for (HostLoss& loss : GroupLosses(lost, lost.size() + 1)) {
-    findings.push_back({FindingLevel::kError, "host", loss.error.code(), loss.error.message(),
+    findings.push_back({"host", loss.error.code(), loss.error.message(),
                         loss.error.hint().empty() ? "see docs/errors.md" : loss.error.hint(),
                         std::move(loss.hosts)});
   }
@@ -393,8 +391,7 @@ void JudgeDifferences(const CheckFacts& facts, std::vector<Finding>& findings) {
     if (!text.empty()) differences.push_back(fmt::format("{}: {}", name, text));
   }
   if (differences.empty()) return;
-  findings.push_back({FindingLevel::kWarning,
-                      "differences",
+  findings.push_back({"differences",
                       ErrorCode::kOk,
                       fmt::format("the hosts differ in {}", fmt::join(differences, "; in ")),
                       "a program built on one may fail or be slower on another: use one image",
@@ -513,17 +510,12 @@ ClockReading ReadClock(uint64_t asked_ns, uint64_t answered_ns,
 std::vector<Finding> FindFindings(const CheckFacts& facts) {
   std::vector<Finding> findings;
   if (!facts.slots.ok()) {
-    findings.push_back({FindingLevel::kError,
-                        "slots",
-                        facts.slots.code(),
-                        facts.slots.message(),
-                        facts.slots.hint(),
-                        {}});
+    findings.push_back(
+        {"slots", facts.slots.code(), facts.slots.message(), facts.slots.hint(), {}});
   }
   JudgeLosses(facts, findings);
   if (!facts.interfaces.ok()) {
-    findings.push_back({FindingLevel::kError,
-                        "interface",
+    findings.push_back({"interface",
                         facts.interfaces.code(),
                         facts.interfaces.message(),
                         facts.interfaces.hint().empty()
@@ -536,15 +528,16 @@ std::vector<Finding> FindFindings(const CheckFacts& facts) {
   for (const CheckedHost& host : facts.hosts) JudgeHost(facts, host, issues);
   issues.MoveTo(findings);
   JudgeDifferences(facts, findings);
-  std::stable_sort(findings.begin(), findings.end(),
-                   [](const Finding& a, const Finding& b) { return a.level < b.level; });
+  std::stable_sort(findings.begin(), findings.end(), [](const Finding& a, const Finding& b) {
+    return a.is_error() && !b.is_error();
+  });
   return findings;
 }
 
 int ExitCodeOf(std::span<const Finding> findings) {
   int code = 0;
   for (const Finding& finding : findings) {
-    if (finding.level != FindingLevel::kError) continue;
+    if (!finding.is_error()) continue;
     switch (finding.code) {
       case ErrorCode::kNotEnoughSlots:
         return 2;  // nothing would be tried

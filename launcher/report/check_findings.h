@@ -76,11 +76,6 @@ struct CheckFacts {
   std::vector<ClosedWay> closed_ways;
 };
 
-enum class FindingLevel : uint8_t {
-  kError,    ///< A job would not start.
-  kWarning,  ///< It would start, but may have problems.
-};
-
 /// What a finding is about; stable names for programs.
 inline constexpr std::array<std::string_view, 20> kFindingKinds = {
     "slots", "host",    "silent",    "interface", "network",    "working_folder", "command",
@@ -89,12 +84,13 @@ inline constexpr std::array<std::string_view, 20> kFindingKinds = {
 
 /// One problem, with its remedy.
 struct Finding {
-  FindingLevel level = FindingLevel::kError;
-  std::string_view kind;            ///< One of kFindingKinds.
-  ErrorCode code = ErrorCode::kOk;  ///< kError only: the error that the job would end with.
-  std::string text;                 ///< One line; names the hosts.
-  std::string hint;                 ///< One line: how to fix it.
-  std::vector<std::string> hosts;   ///< Empty: not about hosts.
+  std::string_view kind;  ///< One of kFindingKinds.
+  /// The error that a job would end with. kOk, a warning: it would start, but may have problems.
+  ErrorCode code = ErrorCode::kOk;
+  std::string text;                ///< One line; names the hosts.
+  std::string hint;                ///< One line: how to fix it.
+  std::vector<std::string> hosts;  ///< Empty: not about hosts.
+  bool is_error() const { return code != ErrorCode::kOk; }
 };
 
 /// Judges the facts. Errors first; a problem that several hosts share is one finding.
@@ -112,10 +108,9 @@ std::string ShowModules(const wire::Inspection& inspection);
 /// "8 x NVIDIA H100 80GB HBM3", "no GPU".
 std::string ShowGpus(const wire::Inspection& inspection);
 
-// Which hosts can't reach which, in as few lines as possible. Pure; part of check_findings.h.
-
-/// Adds the findings from `facts.closed_ways`: an agent that does not answer, a host that no other
-/// reaches, one that reaches no other, two that can't reach each other, one failed direction.
+/// Which hosts can't reach which, in as few lines as possible: adds the findings from
+/// `facts.closed_ways`: an agent that does not answer, a host that no other reaches, one that
+/// reaches no other, two that can't reach each other, one failed direction.
 void JudgeNetwork(const CheckFacts& facts, std::vector<Finding>& findings);
 
 }  // namespace hvdray

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/driver/host_list.h"
+#include "launcher/job/hostfile.h"
 #include "launcher/report/facts_json.h"
 
 namespace hvdray {
@@ -196,7 +196,7 @@ std::string TextOf(const CheckFacts& facts, const Block& block) {
 std::string TextOf(std::span<const Finding> findings) {
   std::string text;
   for (const Finding& finding : findings) {
-    const bool is_error = finding.level == FindingLevel::kError;
+    const bool is_error = finding.is_error();
     const std::string label =
         finding.code == ErrorCode::kOk ? "" : fmt::format(" [{}]", ErrorLabel(finding.code));
     text += fmt::format("{}: {}{}\n  hint: {}\n", is_error ? "error" : "warning", finding.text,
@@ -308,7 +308,7 @@ Json HostJson(const CheckedHost& host) {
 Json FindingJson(const Finding& finding) {
   const bool is_coded = finding.code != ErrorCode::kOk;
   Json json;
-  json["level"] = finding.level == FindingLevel::kError ? "error" : "warning";
+  json["level"] = finding.is_error() ? "error" : "warning";
   json["kind"] = finding.kind;
   json["code"] = is_coded ? Json(ErrorLabel(finding.code)) : Json(nullptr);
   json["name"] = is_coded ? Json(InfoOf(finding.code).name) : Json(nullptr);
@@ -343,9 +343,8 @@ std::string CheckText(const CheckFacts& facts, std::span<const Finding> findings
                         CompressHostList(facts.unused_hosts));
   }
   text += TextOf(findings);
-  const auto errors = static_cast<size_t>(
-      std::count_if(findings.begin(), findings.end(),
-                    [](const Finding& finding) { return finding.level == FindingLevel::kError; }));
+  const auto errors = static_cast<size_t>(std::count_if(
+      findings.begin(), findings.end(), [](const Finding& finding) { return finding.is_error(); }));
   return text + fmt::format("{}: {}, {}\n",
                             errors == 0 ? "a job would start" : "a job would not start",
                             Plural(errors, "error"), Plural(findings.size() - errors, "warning"));

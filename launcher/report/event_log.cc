@@ -1,14 +1,241 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/report/event_log.h"
 
-#include <algorithm>
+#include <fmt/format.h>
+#include <poll.h>
 
-#include "launcher/report/elastic_event_lines.h"
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "base/fd.h"
+#include "base/json.h"
+#include "launcher/report/elastic_names.h"
 #include "launcher/report/facts_json.h"
-#include "launcher/report/line_file.h"
+#include "launcher/report/memberships.h"
+#include "launcher/report/output_sink.h"
 
 namespace hvdray {
 namespace {
+
+Json Line(std::string_view event) {
+  Json json;
+  json["event"] = event;
+  return json;
+}
+
+std::string_view NameOf(UpdateCode code) {
+  switch (code) {
+    case UpdateCode::kNone:
+      return "none";
+    case UpdateCode::kRemoved:
+      return "removed";
+    case UpdateCode::kAdded:
+      return "added";
+    case UpdateCode::kMixed:
+      return "mixed";
+  }
+  return "none";
+}
+
+Json ChangeLine(const effect::MembershipChanged& change) {
+  Json line = Line("membership");
+  line["generation"] = change.generation;
+  line["size"] = change.size;
+  line["changes"] = ChangesJson(change.changes);
+  line["stood_still_s"] = RoundedSeconds(change.stood_still);
+  line["counted"] = change.is_counted;
+  return line;
+}
+
+/// The lines for facts and effects that only elastic jobs have. Threads: one.
+class ElasticEventLines {
+ public:
+  /// Lines without their times, "event" first. No lines for Tick, for messages to the user, for an
+  /// unchanged answer of the host source, and for the kinds that static jobs have, too.
+  std::vector<Json> Lines(const ElasticEvent& event);
+  std::vector<Json> Lines(const ElasticEffect& effect);
+  /// The line "connections_broken".
+  Json Broken(int host, Generation generation, const wire::ConnectionsBroken& broken) const;
+
+  std::string HostName(int host) const { return names_.HostName(host); }
+
+ private:
+  Json WorkerLine(std::string_view event, WorkerId worker) const;
+  std::vector<Json> Discovered(const event::HostsDiscovered& found);
+  std::vector<Json> Failed(const event::DiscoveryFailed& failed);
+  std::vector<Json> Starting(const effect::StartWorkers& start) const;
+  Json Published(const effect::PublishGeneration& publish) const;
+  Json HostNames(const std::vector<int>& hosts) const;
+
+  ElasticNames names_;
+  std::string last_answer_;  // The host source's, as JSON; empty: none yet.
+};
+
+Json ElasticEventLines::HostNames(const std::vector<int>& hosts) const {
+  Json names = Json::array();
+  for (const int host : hosts) names.push_back(HostName(host));
+  return names;
+}
+
+Json ElasticEventLines::WorkerLine(std::string_view event, WorkerId worker) const {
+  Json line = Line(event);
+  const ElasticNames::Worker* known = names_.Find(worker);
+  const ElasticNames::Worker as_started = known != nullptr ? *known : ElasticNames::Worker();
+  line["worker"] = worker;
+  line["generation"] = as_started.generation;
+  line["rank"] = as_started.rank;
+  line["host"] = HostName(as_started.host);
+  line["local_rank"] = as_started.local_rank;
+  return line;
+}
+
+std::vector<Json> ElasticEventLines::Discovered(const event::HostsDiscovered& found) {
+  Json line = Line("hosts_discovered");
+  line["hosts"] = Json::array();
+  for (const HostSlots& one : found.hosts) {
+    Json host;
+    host["host"] = one.host;
+    host["slots"] = one.slots;
+    line["hosts"].push_back(std::move(host));
+  }
+  line["final"] = found.is_final;
+  if (DumpJson(line) == std::exchange(last_answer_, DumpJson(line))) return {};
+  return {std::move(line)};
+}
+
+std::vector<Json> ElasticEventLines::Failed(const event::DiscoveryFailed& failed) {
+  Json line = Line("discovery_failed");
+  line["error"] = ErrorJson(failed.why);
+  if (DumpJson(line) == std::exchange(last_answer_, DumpJson(line))) return {};
+  return {std::move(line)};
+}
+
+std::vector<Json> ElasticEventLines::Lines(const ElasticEvent& event) {
+  names_.Learn(event);
+  if (const auto* found = std::get_if<event::HostsDiscovered>(&event)) return Discovered(*found);
+  if (const auto* failed = std::get_if<event::DiscoveryFailed>(&event)) return Failed(*failed);
+  if (const auto* started = std::get_if<event::ProcessStarted>(&event)) {
+    Json line = WorkerLine("worker_started", started->worker);
+    line["pid"] = started->pid;
+    return {std::move(line)};
+  }
+  if (const auto* exited = std::get_if<event::ProcessExited>(&event)) {
+    Json line = WorkerLine("worker_exited", exited->worker);
+    AddEnd(line, exited->status);
+    const ElasticNames::Worker* known = names_.Find(exited->worker);
+    line["stopping"] = known != nullptr && known->is_told_to_end;
+    return {std::move(line)};
+  }
+  if (const auto* arrived = std::get_if<event::WorkerArrived>(&event)) {
+    return {WorkerLine("worker_arrived", arrived->worker)};
+  }
+  if (const auto* met = std::get_if<event::WorkerMet>(&event)) {
+    return {WorkerLine("worker_met", met->worker)};
+  }
+  if (const auto* connected = std::get_if<event::WorkerConnected>(&event)) {
+    return {WorkerLine("worker_connected", connected->worker)};
+  }
+  if (const auto* asked = std::get_if<event::RankAsked>(&event)) {
+    return {WorkerLine("rank_asked", asked->worker)};
+  }
+  if (const auto* registered = std::get_if<event::AddressesRegistered>(&event)) {
+    return {WorkerLine("worker_registered", registered->worker)};
+  }
+  if (const auto* leaving = std::get_if<event::HostLeaving>(&event)) {
+    Json line = Line("host_leaving");
+    line["host"] = HostName(leaving->host);
+    line["in_s"] = RoundedSeconds(leaving->in);
+    return {std::move(line)};
+  }
+  return {};
+}
+
+std::vector<Json> ElasticEventLines::Starting(const effect::StartWorkers& start) const {
+  std::vector<Json> lines;
+  for (const NewWorker& one : start.workers) {
+    if (const WorkerId former = names_.FormerOf(one.worker); former != kNoWorker) {
+      lines.push_back(WorkerLine("worker_replaced", former));
+      lines.back()["by"] = one.worker;
+    }
+    lines.push_back(WorkerLine("worker_starting", one.worker));
+    lines.back()["restart"] = start.restart_count;
+  }
+  return lines;
+}
+
+Json ElasticEventLines::Published(const effect::PublishGeneration& publish) const {
+  Json line = Line("generation");
+  line["generation"] = publish.generation;
+  line["ranks"] = Json::array();
+  const size_t count = std::min(publish.ranks.size(), publish.workers.size());
+  for (size_t i = 0; i < count; ++i) {
+    const ElasticNames::Worker* known = names_.Find(publish.workers[i]);
+    Json row;
+    row["rank"] = publish.ranks[i].rank;
+    row["host"] = publish.ranks[i].host;
+    row["local_rank"] = publish.ranks[i].local_rank;
+    row["worker"] = publish.workers[i];
+    row["pid"] = nullptr;
+    if (known != nullptr && known->pid != 0) row["pid"] = known->pid;
+    line["ranks"].push_back(std::move(row));
+  }
+  return line;
+}
+
+std::vector<Json> ElasticEventLines::Lines(const ElasticEffect& effect) {
+  names_.Learn(effect);
+  if (const auto* start = std::get_if<effect::StartWorkers>(&effect)) return Starting(*start);
+  if (const auto* publish = std::get_if<effect::PublishGeneration>(&effect)) {
+    return {Published(*publish)};
+  }
+  if (const auto* change = std::get_if<effect::MembershipChanged>(&effect)) {
+    return {ChangeLine(*change)};
+  }
+  Json line;
+  if (const auto* connect = std::get_if<effect::ConnectHost>(&effect)) {
+    line = Line("host_connecting");
+    line["host"] = connect->slots.host;
+    line["slots"] = connect->slots.slots;
+  } else if (const auto* release = std::get_if<effect::ReleaseHost>(&effect)) {
+    line = Line("host_released");
+    line["host"] = HostName(release->host);
+  } else if (const auto* stop = std::get_if<effect::StopWorkers>(&effect)) {
+    line = Line("stop_workers");
+    line["workers"] = stop->workers;
+    line["grace_s"] = RoundedSeconds(stop->grace);
+  } else if (const auto* order = std::get_if<effect::BreakConnections>(&effect)) {
+    line = Line("break_connections");
+    line["generation"] = order->generation;
+    line["hosts"] = HostNames(order->hosts);
+  } else if (const auto* open = std::get_if<effect::OpenBarrier>(&effect)) {
+    line = Line("meeting_opened");
+    line["generation"] = open->generation;
+  } else if (const auto* notify = std::get_if<effect::Notify>(&effect)) {
+    line = Line("notice");
+    line["worker"] = notify->worker;
+    line["host"] = HostName(notify->host);
+    line["timestamp"] = notify->timestamp;
+    line["code"] = NameOf(notify->code);
+  } else {
+    return {};
+  }
+  return {std::move(line)};
+}
+
+Json ElasticEventLines::Broken(int host, Generation generation,
+                               const wire::ConnectionsBroken& broken) const {
+  Json line = Line("connections_broken");
+  line["host"] = HostName(host);
+  line["generation"] = generation;
+  line["shut"] = broken.shut;
+  line["destroyed"] = broken.destroyed;
+  line["refused"] = broken.refused;
+  line["took_s"] = RoundedSeconds(std::chrono::microseconds(broken.took_us));
+  line["why"] = broken.why;
+  line["hint"] = broken.hint;
+  return line;
+}
 
 Json RankJson(const RankInfo& info) {
   Json json;
@@ -18,7 +245,98 @@ Json RankJson(const RankInfo& info) {
   return json;
 }
 
+// How far a pipe's reader may lag before the file counts as damaged.
+constexpr size_t kMaxPendingBytes = size_t{4} << 20;
+// How long the job's end waits for that reader.
+constexpr int kLastWaitMs = 2000;
+
 }  // namespace
+
+/// A file of lines, written while a job runs: opened before anything starts, never blocks the loop,
+/// reports once that it can't be written whole. Threads: the loop's.
+class LineFile {
+ public:
+  struct Options {
+    std::string option;  ///< "--events": for messages.
+    std::string path;
+    /// Called once, maybe from within Write(): the file can't be written whole (kOutputLost). Must
+    /// not destroy the file.
+    std::function<void(Status)> on_damaged;
+  };
+
+  /// Opens (a named pipe: waits for its reader) and truncates. Errors: kFileUnwritable.
+  static Result<std::unique_ptr<LineFile>> Open(Loop& loop, Options options);
+  /// Waits a moment for a pipe that has not taken all lines.
+  ~LineFile();
+
+  /// `line`: without its newline.
+  void Write(ByteView line);
+
+ private:
+  LineFile(Loop& loop, Options options, UniqueFd target)
+      : options_(std::move(options)), fd_(std::move(target)), sink_(loop, fd_.get()) {}
+  void Flush();
+  void Break(int error);
+
+  const Options options_;
+  UniqueFd fd_;
+  OutputSink sink_;
+  std::string pending_;      // Lines not written to a pipe yet.
+  bool is_waiting_ = false;  // For the pipe.
+  bool is_broken_ = false;
+};
+
+Result<std::unique_ptr<LineFile>> LineFile::Open(Loop& loop, Options options) {
+  // Opening a named pipe blocks until it has a reader, as in a shell's redirection; nothing runs
+  // yet.
+  Result<UniqueFd> target = OpenForWriting(options.path);
+  if (!target.ok()) return std::move(target).status().WithContext(options.option);
+  return std::unique_ptr<LineFile>(
+      new LineFile(loop, std::move(options), std::move(target).value()));
+}
+
+LineFile::~LineFile() {
+  // The loop no longer serves the pipe; give its reader one more chance.
+  pollfd ready{fd_.get(), POLLOUT, 0};
+  while (!pending_.empty() && ::poll(&ready, 1, kLastWaitMs) > 0) Flush();
+}
+
+void LineFile::Write(ByteView line) {
+  if (is_broken_) return;
+  pending_ += line;
+  pending_ += '\n';
+  if (!is_waiting_) Flush();
+  if (pending_.size() > kMaxPendingBytes) Break(EAGAIN);
+}
+
+void LineFile::Flush() {
+  is_waiting_ = false;
+  const OutputSink::Progress progress = sink_.Write(pending_);
+  pending_.erase(0, progress.written);
+  switch (progress.outcome) {
+    case OutputSink::Outcome::kWritten:
+      break;
+    case OutputSink::Outcome::kMustWait:
+      is_waiting_ = true;
+      sink_.OnWritable([this] { Flush(); });
+      break;
+    case OutputSink::Outcome::kReaderGone:
+    case OutputSink::Outcome::kFailed:
+      Break(progress.error);
+      break;
+  }
+}
+
+void LineFile::Break(int error) {
+  is_broken_ = true;
+  pending_.clear();
+  Status why = error == EAGAIN ? Status(ErrorCode::kOutputLost, "its reader is too slow")
+                               : ErrnoStatus("write", error).WithCode(ErrorCode::kOutputLost);
+  why = std::move(why)
+            .WithContext(fmt::format("{} {}", options_.option, options_.path))
+            .WithHint("free space there, or write it elsewhere");
+  if (options_.on_damaged != nullptr) options_.on_damaged(std::move(why));
+}
 
 struct EventLog::Impl {
   Impl(EventLogOptions given, std::unique_ptr<LineFile> target)

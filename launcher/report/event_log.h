@@ -13,8 +13,8 @@
 #include "base/json.h"
 #include "base/loop.h"
 #include "base/result.h"
-#include "launcher/driver/elastic_events.h"
 #include "launcher/driver/elastic_record.h"
+#include "launcher/driver/events.h"
 #include "wire/message.h"
 
 namespace hvdray {
@@ -33,7 +33,9 @@ struct EventLogOptions {
   std::vector<std::string> hosts;
   TimePoint began{};  ///< When hvdray was called: `time` counts from here.
   std::chrono::system_clock::time_point began_wall{};
-  std::function<void(Status)> on_damaged;  ///< As in LineFileOptions.
+  /// Called once, maybe from within a call: the file can't be written whole (kOutputLost). Must not
+  /// destroy the log.
+  std::function<void(Status)> on_damaged;
 };
 
 /// Owns the file. Threads: the loop's.
@@ -68,10 +70,12 @@ class LineFile;
 /// Settings of a recording.
 struct RecordOptions {
   std::string path;
-  std::string option = "--record";         ///< Names the path in messages.
-  RecordHeader header;                     ///< Policy and seed exactly as the driver gets them.
-  TimePoint began{};                       ///< The `now` of the driver's construction.
-  std::function<void(Status)> on_damaged;  ///< As in LineFileOptions.
+  std::string option = "--record";  ///< Names the path in messages.
+  RecordHeader header;              ///< Policy and seed exactly as the driver gets them.
+  TimePoint began{};                ///< The `now` of the driver's construction.
+  /// Called once, maybe from within a call: the file can't be written whole (kOutputLost). Must not
+  /// destroy the log.
+  std::function<void(Status)> on_damaged;
 };
 
 /// Owns the file. Threads: the loop's.

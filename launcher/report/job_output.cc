@@ -6,9 +6,9 @@
 #include <map>
 
 #include "launcher/report/console.h"
-#include "launcher/report/line_tagger.h"
 #include "launcher/report/output_directory.h"
-#include "launcher/report/record_reader.h"
+#include "launcher/report/record_file.h"
+#include "launcher/report/worker_lines.h"
 
 namespace hvdray {
 namespace {

@@ -20,9 +20,9 @@
 #include "launcher/job/job_spec.h"
 #include "launcher/job/placement.h"
 #include "launcher/report/console.h"
-#include "launcher/report/last_lines.h"
 #include "launcher/report/output_directory.h"
-#include "launcher/report/record_reader.h"
+#include "launcher/report/record_file.h"
+#include "launcher/report/worker_lines.h"
 #include "wire/message.h"
 
 namespace hvdray {

@@ -6,11 +6,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <pugixml.hpp>
 #include <utility>
 
-#include "base/descriptor_name.h"
 #include "base/fd.h"
+#include "base/text.h"
 #include "launcher/report/facts_json.h"
 
 namespace hvdray {
@@ -200,6 +202,208 @@ Status CheckReportPath(const std::string& path, std::string_view flag) {
   const std::string directory = slash == std::string::npos ? "." : target.substr(0, slash + 1);
   if (::access(directory.c_str(), W_OK | X_OK) != 0) return refuse(directory, errno);
   return {};
+}
+
+namespace {
+
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+
+// Source: XML 1.0, fifth edition, production 2 (Char).
+bool IsXmlChar(std::string_view sequence) {
+  const auto lead = static_cast<unsigned char>(sequence[0]);
+  if (sequence.size() == 1) return lead >= 0x20 || lead == '\t' || lead == '\n' || lead == '\r';
+  return sequence != "\xEF\xBF\xBE" && sequence != "\xEF\xBF\xBF";
+}
+
+// Bytes that XML has no place for become U+FFFD, one by one.
+std::string ToXmlText(std::string_view bytes) {
+  std::string text;
+  text.reserve(bytes.size());
+  while (!bytes.empty()) {
+    const size_t length = Utf8Length(bytes);
+    const std::string_view sequence = bytes.substr(0, std::max<size_t>(length, 1));
+    const bool is_fine = length > 0 && IsXmlChar(sequence);
+    text += is_fine ? sequence : kReplacement;
+    bytes.remove_prefix(sequence.size());
+  }
+  return text;
+}
+
+void Set(pugi::xml_node node, const char* name, std::string_view value) {
+  HVDRAY_CHECK(node.append_attribute(name).set_value(ToXmlText(value).c_str()));
+}
+
+void Set(pugi::xml_node node, const char* name, int64_t value) {
+  Set(node, name, std::to_string(value));
+}
+
+void SetText(pugi::xml_node node, std::string_view text) {
+  if (!text.empty()) HVDRAY_CHECK(node.text().set(ToXmlText(text).c_str()));
+}
+
+void AddSkipped(pugi::xml_node test, std::string_view message) {
+  Set(test.append_child("skipped"), "message", message);
+}
+
+struct StringWriter : pugi::xml_writer {
+  std::string out;
+  void write(const void* data, size_t size) override {
+    out.append(static_cast<const char*>(data), size);
+  }
+};
+
+struct Counts {
+  int64_t tests = 0;
+  int64_t failures = 0;
+  int64_t errors = 0;
+  int64_t skipped = 0;
+};
+
+// The job failed, but no worker is to blame.
+bool IsOurOwnError(const Verdict& verdict) {
+  return !verdict.error.ok() && !IsWorkerToBlame(verdict);
+}
+
+// The job succeeded in spite of that worker: elastic, with --success any.
+bool IsForgiven(WorkerOutcome outcome, const Verdict& verdict) {
+  const bool is_bad = outcome == WorkerOutcome::kFailed || outcome == WorkerOutcome::kLost;
+  return is_bad && verdict.error.ok() && verdict.exit_code == 0;
+}
+
+Counts CountOf(const Verdict& verdict) {
+  Counts counts;
+  for (const WorkerRecord& worker : verdict.workers) {
+    ++counts.tests;
+    const WorkerOutcome outcome = OutcomeOf(worker, verdict);
+    switch (outcome) {
+      case WorkerOutcome::kSucceeded:
+        break;
+      case WorkerOutcome::kFailed:
+      case WorkerOutcome::kLost:
+        ++(IsForgiven(outcome, verdict) ? counts.skipped : counts.failures);
+        break;
+      case WorkerOutcome::kStopped:
+      case WorkerOutcome::kNotStarted:
+        ++counts.skipped;
+        break;
+    }
+  }
+  if (IsOurOwnError(verdict)) {
+    ++counts.tests;
+    ++counts.errors;
+  }
+  return counts;
+}
+
+std::string TimeText(Duration time) {
+  return fmt::format("{:.3f}", std::chrono::duration_cast<Seconds>(time).count());
+}
+
+// More than one error only if hosts were lost for several reasons.
+std::string ErrorText(const Verdict& verdict) {
+  std::string text = verdict.error.ToString() + "\n";
+  for (size_t i = 1; i < verdict.losses.size(); ++i) {
+    text += verdict.losses[i].error.ToString() + "\n";
+  }
+  return text;
+}
+
+std::string LastLinesOf(const JobReport& report) {
+  std::string text;
+  for (const std::string& line :
+       report.last_lines.empty() ? report.last_stdout : report.last_lines) {
+    text += line + "\n";
+  }
+  return text;
+}
+
+void AddWorker(pugi::xml_node suite, const WorkerRecord& worker, const JobReport& report) {
+  const Verdict& verdict = report.verdict;
+  pugi::xml_node test = suite.append_child("testcase");
+  Set(test, "name", fmt::format("rank {}", worker.rank));
+  Set(test, "classname", "hvdray." + worker.host);
+  if (worker.started.has_value()) {
+    Set(test, "time", TimeText(worker.ended.value_or(verdict.ended) - *worker.started));
+  }
+  const bool is_first = verdict.first_failure.has_value() &&
+                        verdict.first_failure->rank == worker.rank &&
+                        verdict.first_failure->generation == worker.generation;
+  const std::string how = worker.status.has_value() ? Describe(*worker.status) : "";
+  const WorkerOutcome outcome = OutcomeOf(worker, verdict);
+  if (IsForgiven(outcome, verdict)) {
+    return AddSkipped(
+        test, "the job succeeded without it: " + (how.empty() ? "lost with its agent" : how));
+  }
+  switch (outcome) {
+    case WorkerOutcome::kSucceeded:
+      return;
+    case WorkerOutcome::kFailed: {
+      pugi::xml_node failure = test.append_child("failure");
+      Set(failure, "message", how);
+      Set(failure, "type", is_first ? "first_failure" : "failure");
+      return SetText(failure, is_first ? LastLinesOf(report) : "");
+    }
+    case WorkerOutcome::kLost: {
+      pugi::xml_node failure = test.append_child("failure");
+      Set(failure, "message", "lost with the agent of its host");
+      return Set(failure, "type", "lost");
+    }
+    case WorkerOutcome::kStopped:
+      return AddSkipped(test, verdict.first_failure.has_value()
+                                  ? fmt::format("stopped after the failure of rank {}: {}",
+                                                verdict.first_failure->rank, how)
+                                  : "stopped: " + how);
+    case WorkerOutcome::kNotStarted:
+      return AddSkipped(test, "never started");
+  }
+}
+
+}  // namespace
+
+std::string ToJunitXml(const JobReport& report) {
+  const Verdict& verdict = report.verdict;
+  const Counts counts = CountOf(verdict);
+  pugi::xml_document document;
+  pugi::xml_node declaration = document.append_child(pugi::node_declaration);
+  Set(declaration, "version", "1.0");
+  Set(declaration, "encoding", "UTF-8");
+  pugi::xml_node suite = document.append_child("testsuites").append_child("testsuite");
+  Set(suite, "name", "hvdray");
+  Set(suite, "id", report.job_id);
+  Set(suite, "tests", counts.tests);
+  Set(suite, "failures", counts.failures);
+  Set(suite, "errors", counts.errors);
+  Set(suite, "skipped", counts.skipped);
+  Set(suite, "time", TimeText(verdict.ended - report.began));
+  Set(suite, "timestamp", WallText(report.began_wall));
+  pugi::xml_node properties = suite.append_child("properties");
+  const auto property = [&properties](std::string_view name, const std::string& value) {
+    pugi::xml_node node = properties.append_child("property");
+    Set(node, "name", name);
+    Set(node, "value", value);
+  };
+  property("build", report.build);
+  property("np", fmt::format("{}", report.np));
+  property("exit_code", fmt::format("{}", verdict.exit_code));
+  property("restarts", fmt::format("{}", verdict.restarts));
+  if (!report.memberships.empty()) property("generations", fmt::format("{}", report.generations));
+  for (const WorkerRecord& worker : verdict.workers) AddWorker(suite, worker, report);
+  if (IsOurOwnError(verdict)) {
+    pugi::xml_node test = suite.append_child("testcase");
+    Set(test, "name", "hvdray");
+    Set(test, "classname", "hvdray");
+    pugi::xml_node error = test.append_child("error");
+    Set(error, "message", verdict.error.message());
+    Set(error, "type", ErrorLabel(verdict.error.code()));
+    SetText(error, ErrorText(verdict));
+  }
+  StringWriter writer;
+  document.save(writer, "  ", pugi::format_indent, pugi::encoding_utf8);
+  return std::move(writer.out);
+}
+
+Status WriteJunit(const std::string& path, const JobReport& report) {
+  return WriteReportFile(path, "--junit", ToJunitXml(report));
 }
 
 }  // namespace hvdray

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// --report FILE: what happened, as JSON with a versioned schema (docs/report.md, "Report"). No
-// secrets and no environment: only the fields of these structs.
+// --report FILE: what happened, as JSON with a versioned schema (docs/report.md, "Report"); --junit
+// FILE: the same as a JUnit test suite for CI systems, one test case per rank (docs/report.md,
+// "JUnit"). No secrets and no environment: only the fields of these structs.
 #ifndef HVDRAY_LAUNCHER_REPORT_JOB_REPORT_H_
 #define HVDRAY_LAUNCHER_REPORT_JOB_REPORT_H_
 
@@ -14,9 +15,9 @@
 #include "base/status.h"
 #include "launcher/driver/events.h"
 #include "launcher/driver/verdict.h"
-#include "launcher/report/last_lines.h"
 #include "launcher/report/memberships.h"
 #include "launcher/report/trace.h"
+#include "launcher/report/worker_lines.h"
 #include "rendezvous/kv_store.h"
 #include "rendezvous/relay_stats.h"
 #include "wire/message.h"
@@ -88,6 +89,15 @@ Status WriteReportFile(const std::string& path, std::string_view flag, std::stri
 /// empty path (not asked for) is ok. `flag` names the option in the message. Errors:
 /// kFileUnwritable.
 Status CheckReportPath(const std::string& path, std::string_view flag);
+
+/// The first failure is a failure with its last lines of stderr; other workers that failed by
+/// themselves are failures, too. Victims, workers that never started, and failed workers of an
+/// elastic job that succeeded without them are skipped. A job that failed without a worker to blame
+/// has one more test case, "hvdray", with an error.
+std::string ToJunitXml(const JobReport& report);
+
+/// Replaces `path` atomically. Blocks. Errors: kOutputLost.
+Status WriteJunit(const std::string& path, const JobReport& report);
 
 }  // namespace hvdray
 

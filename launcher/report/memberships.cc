@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "launcher/driver/host_list.h"
+#include "launcher/job/hostfile.h"
 #include "launcher/report/facts_json.h"
 
 namespace hvdray {

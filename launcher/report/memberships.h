@@ -12,7 +12,7 @@
 
 #include "base/json.h"
 #include "base/types.h"
-#include "launcher/driver/elastic_events.h"
+#include "launcher/driver/events.h"
 #include "wire/message.h"
 
 namespace hvdray {

@@ -12,7 +12,6 @@
 #include "base/loop.h"
 #include "base/types.h"
 #include "launcher/report/record_file.h"
-#include "launcher/report/record_reader.h"
 
 namespace hvdray {
 

@@ -82,8 +82,9 @@ Json BrokenJson(const ReplayResult& result) {
   json["at_s"] = InSeconds(result.lasted);
   json["rules"] = result.broken;
   json["recent"] = Json::array();
-  for (const RecentLine& recent : result.recent) {
-    json["recent"].push_back({{"line", recent.line}, {"text", recent.text}});
+  uint64_t line = result.first_recent();
+  for (const std::string& text : result.recent) {
+    json["recent"].push_back({{"line", line++}, {"text", text}});
   }
   return json;
 }
@@ -96,8 +97,9 @@ std::string ReplayFaults(const ReplayResult& result) {
     text += fmt::format("line {}: broken rule: {}\n", result.broken_line, rule);
   }
   if (!result.recent.empty()) text += "last events:\n";
-  for (const RecentLine& recent : result.recent) {
-    text += fmt::format("  {:>6}  {}\n", recent.line, Shown(recent.text));
+  uint64_t line = result.first_recent();
+  for (const std::string& recent : result.recent) {
+    text += fmt::format("  {:>6}  {}\n", line++, Shown(recent));
   }
   for (const std::string& difference : result.differences) {
     text += fmt::format("the job ends differently: {}\n", difference);

@@ -32,7 +32,7 @@ Json NameOfLane(std::string_view kind, int pid, int tid, const std::string& name
 }
 
 // An absurd number must not become a list of that size.
-constexpr int kMaxHosts = 1 << 20;
+constexpr int kMaxTracedHosts = 1 << 20;
 
 }  // namespace
 
@@ -221,7 +221,7 @@ Trace::Lane Trace::LaneOf(WorkerId worker) const {
 }
 
 void Trace::NameHost(int host, const std::string& name) {
-  if (host < 0 || host >= kMaxHosts) return;
+  if (host < 0 || host >= kMaxTracedHosts) return;
   const auto index = static_cast<size_t>(host);
   if (hosts_.size() <= index) hosts_.resize(index + 1);
   hosts_[index] = name;

@@ -14,8 +14,8 @@
 
 #include "base/status.h"
 #include "base/types.h"
-#include "launcher/driver/elastic_events.h"
-#include "launcher/report/elastic_event_lines.h"
+#include "launcher/driver/events.h"
+#include "launcher/report/elastic_names.h"
 #include "wire/message.h"
 
 namespace hvdray {

@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "launcher/driver/elastic_events.h"
+#include "launcher/driver/events.h"
 
 namespace hvdray {
 

@@ -27,15 +27,14 @@ struct FakeLinkShape {
   double bytes_per_second = 0;  ///< 0: no limit.
 };
 
-class FakeKvNetwork {
+class FakeKvNetwork final : private KvStore::Owner {
  public:
   /// status 0: the connection was closed without an answer.
   using Done = std::function<void(int status, std::string body)>;
 
   explicit FakeKvNetwork(std::vector<std::string> hosts, uint64_t seed = 1,
                          RelayCoreOptions options = {})
-      : random_(seed),
-        store_([this](int host, KvAnswer answer) { SendDown(host, std::move(answer)); }) {
+      : random_(seed), store_(*this) {
     for (std::string& name : hosts) {
       hosts_.push_back(std::make_unique<Host>(std::move(name), options));
     }
@@ -156,7 +155,7 @@ class FakeKvNetwork {
     agenda_.emplace(std::pair(arrival, ++last_event_), std::move(what));
   }
 
-  void SendDown(int index, KvAnswer answer) {
+  void Answer(int index, KvAnswer answer) override {
     Host* host = &At(index);
     const size_t bytes = 32 + answer.key.size() + (answer.value ? answer.value->size() : 0);
     bytes_down_ += answer.value ? answer.value->size() : 0;

@@ -19,19 +19,13 @@
 namespace hvdray {
 
 /// The agent of one host as the test plays it.
-class FakeAgent {
+class FakeAgent final : private wire::Link::Owner {
  public:
   FakeAgent(Loop& loop, UniqueFd socket) {
     UniqueFd write_fd(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 3));
     link_ = wire::MakeLink(loop, wire::LinkRole::kAgent,
                            MakeFdStream(loop, std::move(socket), std::move(write_fd)));
-    wire::LinkHandlers handlers;
-    handlers.on_message = [this](wire::Message&& message) {
-      received.push_back(message);
-      if (on_message) on_message(received.back());
-    };
-    handlers.on_closed = [this](Status why) { closed.push_back(std::move(why)); };
-    link_->Start(std::move(handlers));
+    link_->Start(*this);
   }
 
   void SayHello(wire::HostFacts facts = {}) {
@@ -57,6 +51,12 @@ class FakeAgent {
   std::vector<Status> closed;
 
  private:
+  void OnMessage(wire::Message&& message) override {
+    received.push_back(std::move(message));
+    if (on_message) on_message(received.back());
+  }
+  void OnClosed(Status why) override { closed.push_back(std::move(why)); }
+
   std::unique_ptr<wire::Link> link_;
 };
 

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/shown_text.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "tests/fakes/golden.h"
 
 namespace hvdray {

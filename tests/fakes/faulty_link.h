@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A Link that breaks at its n-th call, so that a test can try every n: nothing is sent from then on
-// and on_closed says kAgentLost, as when a cable is cut.
+// and OnClosed() says kAgentLost, as when a cable is cut.
 #ifndef HVDRAY_TESTS_FAKES_FAULTY_LINK_H_
 #define HVDRAY_TESTS_FAKES_FAULTY_LINK_H_
 
@@ -21,9 +21,9 @@ class FaultyLink : public Link {
   /// Calls so far: run once with fail_at 0 to learn how many there are to break.
   int calls() const { return calls_; }
 
-  void Start(LinkHandlers handlers) override {
-    on_closed_ = handlers.on_closed;
-    if (!Breaks()) link_->Start(std::move(handlers));
+  void Start(Owner& owner) override {
+    owner_ = &owner;
+    if (!Breaks()) link_->Start(owner);
   }
   void Send(Message message) override {
     if (!Breaks()) link_->Send(std::move(message));
@@ -51,8 +51,9 @@ class FaultyLink : public Link {
     // Later, as a real link does: the caller may be in a handler of `link_`.
     broken_later_ = loop_.After(Duration::zero(), [this] {
       link_.reset();
-      const auto on_closed = on_closed_;
-      if (on_closed) on_closed({ErrorCode::kAgentLost, "the link was cut by a test"});
+      if (owner_ != nullptr) {
+        owner_->OnClosed({ErrorCode::kAgentLost, "the link was cut by a test"});
+      }
     });
     is_broken_ = true;
     return true;
@@ -63,7 +64,7 @@ class FaultyLink : public Link {
   int fail_at_;
   int calls_ = 0;
   bool is_broken_ = false;
-  std::function<void(Status)> on_closed_;
+  Owner* owner_ = nullptr;
   Watch broken_later_;
 };
 

@@ -59,7 +59,7 @@ void CheckAllocation(std::map<std::string, std::string> variables, const std::st
       hvdray::FindAllocation(hvdray::Environment(std::move(variables)),
                              [&file](const std::string&) -> Text { return {file}; });
   if (!result.ok()) return CheckStatus(result.status());
-  if (*result) CheckHosts((*result)->hosts);
+  if (*result) CheckHosts(***result);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "tests/fakes/fake_stream.h"
+#include "tests/fakes/link_calls.h"
 #include "wire/link.h"
 #include "wire/message_codec.h"
 
@@ -23,22 +24,22 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const std::string hello = EncodeMessage({0, Hello{}}).value();
   const LinkRole role = (data[0] & 1) != 0 ? LinkRole::kAgent : LinkRole::kLauncher;
   auto [stream, wire] = FakeWire::Make();
-  const auto link = MakeLink(*loop, role, std::move(stream));
   int closes = 0;
   int messages = 0;
-  LinkHandlers handlers;
-  handlers.on_message = [&](Message&& message) {
+  LinkCalls calls;
+  calls.on_message = [&](Message&& message) {
     HVDRAY_CHECK(closes == 0);
     HVDRAY_CHECK((messages++ == 0) == std::holds_alternative<Hello>(message.body));
     // What a link lets through can be sent on as it is.
     HVDRAY_CHECK(EncodeMessage(message).ok());
   };
-  handlers.on_closed = [&](const Status&) { HVDRAY_CHECK(++closes == 1); };
-  handlers.on_noise = [&](ByteView line) {
+  calls.on_closed = [&](const Status&) { HVDRAY_CHECK(++closes == 1); };
+  calls.on_noise = [&](ByteView line) {
     HVDRAY_CHECK(closes == 0 && messages == 0);
     HVDRAY_CHECK(line.find('\n') == ByteView::npos);
   };
-  link->Start(std::move(handlers));
+  const auto link = MakeLink(*loop, role, std::move(stream));
+  link->Start(calls);
   link->Send({0, Hello{}});
   if ((data[0] & 2) != 0) {
     if (role == LinkRole::kLauncher) wire->Deliver(kAnnounced);

@@ -74,10 +74,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   CheckLines(told);
   CheckSettings(told);
   for (const char* host : {"node7", "a.b", ""}) {
-    const hvdray::SshConfigRead read = hvdray::ReadSshConfig(text, host);
-    CheckLines(read.lines);
-    CheckSettings(read.lines);
-    for (const std::string& warning : read.warnings) {
+    std::vector<std::string> warnings;
+    const std::vector<hvdray::SshConfigLine> lines = hvdray::ReadSshConfig(text, host, warnings);
+    CheckLines(lines);
+    CheckSettings(lines);
+    for (const std::string& warning : warnings) {
       Require(warning.starts_with("line ") && warning.find('\n') == std::string::npos);
     }
   }

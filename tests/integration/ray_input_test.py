@@ -409,7 +409,7 @@ def test_a_driver_that_dies_says_its_last_line(run, cluster):
         job.error_type, job.code, job.status = "JOB_ENTRYPOINT_COMMAND_ERROR", 1, "FAILED"
 
     refused(run(cluster(play).url, "-np", "1", "true"), 125, "HVD-E0218",
-            "its driver ended with exit code 1: ModuleNotFoundError: ray")
+            "its driver exited with code 1: ModuleNotFoundError: ray")
 
 
 def test_a_stream_in_several_files_is_one_and_a_cut_costs_no_more_than_one_of_them(run, cluster):
@@ -582,7 +582,7 @@ def test_a_job_that_may_be_there_is_said_to_be(run, cluster):
         return True
 
     dashboard.before_answer = goes_away
-    refused(run(dashboard.url, "-np", "1", "true"), 125, "HVD-E0218", "whether Ray has taken job hvd-",
+    refused(run(dashboard.url, "-np", "1", "true"), 125, "HVD-E0218", "it is unknown whether Ray accepted job hvd-",
             "hvdray follow hvd-")
 
 

@@ -99,7 +99,7 @@ def test_a_node_that_dies_between_slots_and_workers_is_replaced(hvdray_at_ray, r
     ran = sorted(re.findall(r"up (\w+) (\d)", result.text))
     others = {node for node, name in names.items() if name != lost}
     assert ran == sorted((node, local) for node in others for local in "01"), result.text
-    assert "replace these slots" in result.errors
+    assert "replace the slots" in result.errors
 
 
 def test_a_killed_head_ends_the_client_and_leaves_nobody(hvdray_at_ray, ray_cluster):

@@ -40,7 +40,7 @@ class Peer {
  public:
   explicit Peer(Loop& loop)
       : loop_(loop),
-        relay_(std::make_unique<Relay>(loop, RelayOptions{.host = "testhost"}, registrations_)),
+        relay_(std::make_unique<Relay>(loop, Relay::Options{.host = "testhost"}, registrations_)),
         notifier_(loop) {}
 
   Status Start() {

@@ -14,7 +14,7 @@
 
 #include "base/environ.h"
 #include "base/fd.h"
-#include "cluster/ray/log_follower.h"
+#include "cluster/ray/dashboard_client.h"
 
 namespace hvdray {
 namespace {

@@ -18,7 +18,7 @@
 
 namespace hvdray {
 
-class AgentSessionHarness : public ::testing::Test {
+class AgentSessionHarness : public ::testing::Test, private wire::Link::Owner {
  protected:
   void SetUp() override {
     auto loop = Loop::Create();
@@ -36,11 +36,7 @@ class AgentSessionHarness : public ::testing::Test {
                                                 session_.reset();
                                               });
     link_ = wire::MakeLink(*loop_, wire::LinkRole::kLauncher, Stream(std::move(sockets->second)));
-    link_->Start({.on_message = [this](wire::Message&& m) { OnMessage(std::move(m)); },
-                  .on_closed = [this](const Status& why) { closed_ = why; },
-                  .on_output_room = [] {},
-                  .on_control_room = {},
-                  .on_noise = {}});
+    link_->Start(*this);
     session_->Start();
     link_->Send({0, wire::Hello{.build = "launcher"}});
   }
@@ -55,7 +51,8 @@ class AgentSessionHarness : public ::testing::Test {
     return MakeFdStream(*loop_, std::move(fd), std::move(copy));
   }
 
-  void OnMessage(wire::Message&& message) {
+  void OnClosed(Status why) override { closed_ = std::move(why); }
+  void OnMessage(wire::Message&& message) override {
     if (auto* output = std::get_if<wire::Output>(&message.body)) {
       text_ += output->bytes;
       if (!output->bytes.empty()) {

@@ -116,7 +116,8 @@ TEST(ConnectionBreakerTest, SurvivorsThatWaitForEachOtherAreFreed) {
   Lost lost;
   EXPECT_EQ(lost.Waiting(), "waiting 3") << "the loss alone frees nobody";
   ConnectionBreaker breaker;
-  const BreakResult result = breaker.Break(lost.gang.Living(), lost.gang.addresses());
+  const ConnectionBreaker::Outcome result =
+      breaker.Break(lost.gang.Living(), lost.gang.addresses());
   EXPECT_EQ(lost.Freed(), "freed 0, freed 0, freed 0");
   EXPECT_EQ(result.shut, 6U) << "both ends of three connections";
   EXPECT_EQ(result.destroyed, 0U);
@@ -199,7 +200,7 @@ TEST(ConnectionBreakerTest, ASecondTimeFindsNothing) {
   Lost lost;
   ConnectionBreaker breaker;
   EXPECT_EQ(breaker.Break(lost.gang.Living(), lost.gang.addresses()).shut, 6U);
-  const BreakResult again = breaker.Break(lost.gang.Living(), lost.gang.addresses());
+  const ConnectionBreaker::Outcome again = breaker.Break(lost.gang.Living(), lost.gang.addresses());
   EXPECT_EQ(again.shut, 0U);
   EXPECT_EQ(again.refused, 0U) << again.why;
 }
@@ -207,7 +208,7 @@ TEST(ConnectionBreakerTest, ASecondTimeFindsNothing) {
 TEST(ConnectionBreakerTest, WithoutAddressesNothingIsTouched) {
   Lost lost;
   ConnectionBreaker breaker;
-  const BreakResult result = breaker.Break(lost.gang.Living(), {});
+  const ConnectionBreaker::Outcome result = breaker.Break(lost.gang.Living(), {});
   EXPECT_EQ(result.shut + result.destroyed + result.refused, 0U);
   EXPECT_EQ(lost.Waiting(), "waiting 3");
 }
@@ -234,7 +235,8 @@ TEST(ConnectionBreakerTest, AWorkerThatIsOnlyAShellIsLookedBehind) {
   Lost lost(MemberKind::kBehindShell);
   EXPECT_EQ(lost.Waiting(), "waiting 3");
   ConnectionBreaker breaker;
-  const BreakResult result = breaker.Break(lost.gang.Living(), lost.gang.addresses());
+  const ConnectionBreaker::Outcome result =
+      breaker.Break(lost.gang.Living(), lost.gang.addresses());
   EXPECT_EQ(result.shut, 6U);
   EXPECT_EQ(result.refused, 0U) << result.why;
   EXPECT_EQ(lost.Freed(), "freed 0, freed 0, freed 0");
@@ -258,7 +260,7 @@ TEST(ConnectionBreakerTest, AWorkerThatEndsMeanwhileIsNoRefusal) {
   // Dead, and not reaped: its descriptors can't be listed by everybody.
   ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(living[2].pid), &info, WEXITED | WNOWAIT), 0);
   ConnectionBreaker breaker;
-  const BreakResult result = breaker.Break(living, gang.addresses());
+  const ConnectionBreaker::Outcome result = breaker.Break(living, gang.addresses());
   EXPECT_EQ(result.refused, 0U) << result.why;
   EXPECT_EQ(result.shut, 2U);
 }
@@ -273,7 +275,8 @@ class RightsTest : public testing::Test {
     return RunWith(rights, [kind] {
       Lost lost(kind);
       ConnectionBreaker breaker;
-      const BreakResult result = breaker.Break(lost.gang.Living(), lost.gang.addresses());
+      const ConnectionBreaker::Outcome result =
+          breaker.Break(lost.gang.Living(), lost.gang.addresses());
       std::string text = fmt::format("shut {}, destroyed {}, refused {}", result.shut,
                                      result.destroyed >= 3   ? "all"
                                      : result.destroyed == 0 ? "none"
@@ -347,7 +350,8 @@ TEST_F(RightsTest, WorkersInAnotherNetworkNamespaceAreFreed) {
     Lost lost;
     if (::setns(ours.get(), CLONE_NEWNET) != 0) return std::string("no way back");
     ConnectionBreaker breaker;
-    const BreakResult result = breaker.Break(lost.gang.Living(), lost.gang.addresses());
+    const ConnectionBreaker::Outcome result =
+        breaker.Break(lost.gang.Living(), lost.gang.addresses());
     return fmt::format("shut {}, refused {}; {}", result.shut, result.refused, lost.Freed());
   });
   EXPECT_EQ(text, "shut 6, refused 0; freed 0, freed 0, freed 0");

@@ -13,6 +13,7 @@
 
 #include "base/tls_stream.h"
 #include "cluster/ray/endpoint_listener.h"
+#include "tests/fakes/link_calls.h"
 #include "tests/unit/agent/probe.h"
 #include "tests/unit/agent/process_scan.h"
 #include "wire/link.h"
@@ -79,10 +80,9 @@ class DialledAgentTest : public ::testing::Test {
 
   void Link(std::unique_ptr<ByteStream> stream) {
     link_ = wire::MakeLink(*loop_, wire::LinkRole::kLauncher, std::move(stream));
-    link_->Start({.on_message = [this](Message&& m) { OnMessage(std::move(m)); },
-                  .on_closed = [this](const Status& why) { closed_ = why; },
-                  .on_output_room = [] {},
-                  .on_noise = {}});
+    calls_.on_message = [this](Message&& m) { OnMessage(std::move(m)); };
+    calls_.on_closed = [this](const Status& why) { closed_ = why; };
+    link_->Start(calls_);
     link_->Send({0, wire::Hello{.build = "launcher"}});
     wire::Welcome welcome;
     welcome.job_id = "job";
@@ -144,6 +144,7 @@ class DialledAgentTest : public ::testing::Test {
   std::string mark_ = MakeMark();
   std::unique_ptr<Loop> loop_;
   std::unique_ptr<EndpointListener> listener_;
+  wire::LinkCalls calls_;
   std::unique_ptr<wire::Link> link_;
   UniqueFd stdin_;
   pid_t actor_ = 0;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "agent/local_gang.h"
+#include "tests/fakes/fake_link.h"
 #include "tests/unit/agent/probe.h"
 #include "tests/unit/agent/process_scan.h"
 
@@ -45,11 +46,6 @@ class GangHarness : public ::testing::Test {
 
   void Start(wire::StartGeneration start) {
     LocalGang::Handlers handlers;
-    handlers.send = [this](Generation generation, wire::Body body) {
-      EXPECT_EQ(generation, options_.generation);
-      OnSend(std::move(body));
-    };
-    handlers.has_output_room = [this] { return has_room_; };
     handlers.open_relay = [this](const wire::WorkerSlot& slot) -> Result<uint16_t> {
       if (slot.rank == refused_relay_) return Status(ErrorCode::kOutOfResources, "no more");
       EXPECT_TRUE(open_relays_.insert(slot.rank).second);
@@ -63,7 +59,8 @@ class GangHarness : public ::testing::Test {
     };
     options_.job_id = "job";
     options_.generation = 1;
-    gang_ = std::make_unique<LocalGang>(*loop_, std::move(start), options_, std::move(handlers));
+    gang_ =
+        std::make_unique<LocalGang>(*loop_, link_, std::move(start), options_, std::move(handlers));
     gang_->Start();
   }
 
@@ -110,9 +107,12 @@ class GangHarness : public ::testing::Test {
 
   std::string mark_ = MakeMark();
   std::unique_ptr<Loop> loop_;
-  LocalGangOptions options_;
+  LocalGang::Options options_;
+  wire::FakeLink link_{[this](wire::Message message) {
+    EXPECT_EQ(message.generation, options_.generation);
+    OnSend(std::move(message.body));
+  }};
   std::unique_ptr<LocalGang> gang_;
-  bool has_room_ = true;
   bool is_credit_returned_ = true;
   int refused_relay_ = -1;
   std::set<int> open_relays_;

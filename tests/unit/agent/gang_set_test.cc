@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/fakes/fake_link.h"
 #include "tests/unit/agent/probe.h"
 #include "tests/unit/agent/process_scan.h"
 
@@ -33,7 +34,7 @@ class GangSetTest : public ::testing::Test {
     auto loop = Loop::Create();
     ASSERT_TRUE(loop.ok());
     loop_ = std::move(loop).value();
-    relay_ = std::make_unique<Relay>(*loop_, RelayOptions{.host = "here"}, upstream_);
+    relay_ = std::make_unique<Relay>(*loop_, Relay::Options{.host = "here"}, upstream_);
     Make(/*is_elastic=*/true);
   }
 
@@ -44,10 +45,6 @@ class GangSetTest : public ::testing::Test {
 
   void Make(bool is_elastic, std::string cgroup_directory = {}) {
     GangSet::Handlers handlers;
-    handlers.send = [this](Generation generation, wire::Body body) {
-      OnSend(generation, std::move(body));
-    };
-    handlers.has_output_room = [] { return true; };
     handlers.on_reaped = [this](int worker) { reaped_.push_back(worker); };
     handlers.on_stopped = [this](Generation generation, uint32_t swept) {
       stopped_.emplace_back(generation, swept);
@@ -55,7 +52,7 @@ class GangSetTest : public ::testing::Test {
     };
     handlers.on_idle = [this] { ++idle_calls_; };
     gangs_ = std::make_unique<GangSet>(
-        *loop_, *relay_, GangSetOptions{"job", std::move(cgroup_directory), is_elastic},
+        *loop_, link_, *relay_, GangSet::Options{"job", std::move(cgroup_directory), is_elastic},
         std::move(handlers));
   }
 
@@ -123,6 +120,8 @@ class GangSetTest : public ::testing::Test {
   NobodyUpstream upstream_;
   std::unique_ptr<Loop> loop_;
   std::unique_ptr<Relay> relay_;
+  wire::FakeLink link_{
+      [this](wire::Message message) { OnSend(message.generation, std::move(message.body)); }};
   std::unique_ptr<GangSet> gangs_;
   std::map<int, std::string> text_;
   std::map<int, Generation> started_;

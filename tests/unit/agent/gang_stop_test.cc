@@ -119,7 +119,7 @@ TEST_P(GangStopTest, SecondStopTakesTheGraceAway) {
   ASSERT_TRUE(WaitUntilReady(2));
   gang_->Stop(seconds(3600));
   gang_->Stop(seconds(7200));
-  EXPECT_EQ(gang_->state(), LocalGangState::kStopping);
+  EXPECT_EQ(gang_->state(), LocalGang::State::kStopping);
   gang_->Stop(Duration::zero());
   ASSERT_TRUE(WaitUntilStopped());
 }
@@ -213,14 +213,14 @@ TEST_P(GangStopTest, StopWhileADaemonLingersEndsIt) {
   options_.linger = seconds(60);
   StartProbes(1, {"daemon", "and-exit"});
   ASSERT_TRUE(WaitFor(*loop_, [&] { return exits_.size() == 1; }));
-  ASSERT_TRUE(WaitFor(*loop_, [&] { return gang_->state() == LocalGangState::kLingering; }));
+  ASSERT_TRUE(WaitFor(*loop_, [&] { return gang_->state() == LocalGang::State::kLingering; }));
   gang_->Stop(milliseconds(10));
   ASSERT_TRUE(WaitUntilStopped());
   EXPECT_EQ(swept_, 1U);
 }
 
 TEST_P(GangStopTest, LostLauncherDoesNotBlockWritersOnTheirWayOut) {
-  has_room_ = false;
+  link_.has_room = false;
   is_credit_returned_ = false;
   StartProbes(2, {"flood", "50000000"});
   ASSERT_TRUE(WaitFor(*loop_, [&] { return started_.size() == 2; }));

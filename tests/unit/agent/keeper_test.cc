@@ -11,6 +11,7 @@
 #include <csignal>
 
 #include "agent/cgroup.h"
+#include "tests/fakes/link_calls.h"
 #include "tests/unit/agent/probe.h"
 #include "tests/unit/agent/process_scan.h"
 #include "wire/link.h"
@@ -33,10 +34,9 @@ class KeeperTest : public ::testing::Test {
     UniqueFd copy(::dup(sockets->first.get()));
     link_ = wire::MakeLink(*loop_, wire::LinkRole::kLauncher,
                            MakeFdStream(*loop_, std::move(sockets->first), std::move(copy)));
-    link_->Start({.on_message = [this](Message&& m) { OnMessage(std::move(m)); },
-                  .on_closed = [this](const Status& why) { closed_ = why; },
-                  .on_output_room = [] {},
-                  .on_noise = {}});
+    calls_.on_message = [this](Message&& m) { OnMessage(std::move(m)); };
+    calls_.on_closed = [this](const Status& why) { closed_ = why; };
+    link_->Start(calls_);
     link_->Send({0, wire::Hello{.build = "launcher"}});
     ASSERT_TRUE(WaitFor(*loop_, [&] { return agent_ != 0; }));
     wire::Welcome welcome;
@@ -116,6 +116,7 @@ class KeeperTest : public ::testing::Test {
 
   std::string mark_ = MakeMark();
   std::unique_ptr<Loop> loop_;
+  wire::LinkCalls calls_;
   std::unique_ptr<wire::Link> link_;
   pid_t keeper_ = 0;
   pid_t agent_ = 0;

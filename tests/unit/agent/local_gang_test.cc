@@ -105,7 +105,7 @@ TEST_F(LocalGangTest, TenMegabytesArriveWholeThoughCreditIsSmall) {
 }
 
 TEST_F(LocalGangTest, FullLinkHoldsTheWriterAndRoomLetsItGoOn) {
-  has_room_ = false;
+  link_.has_room = false;
   StartProbes(2, {"flood", "3000000"});
   ASSERT_TRUE(WaitFor(*loop_, [&] { return started_.size() == 2; }));
   bool is_over = false;
@@ -113,7 +113,7 @@ TEST_F(LocalGangTest, FullLinkHoldsTheWriterAndRoomLetsItGoOn) {
   ASSERT_TRUE(WaitFor(*loop_, [&] { return is_over; }));
   EXPECT_EQ(Stdout(0).size() + Stdout(1).size(), 0U);
   EXPECT_TRUE(exits_.empty());
-  has_room_ = true;
+  link_.has_room = true;
   gang_->OnOutputRoom();
   ASSERT_TRUE(WaitUntilStopped());
   EXPECT_EQ(Stdout(0).size(), 3'000'000U);

@@ -7,10 +7,13 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "tests/fakes/fake_link.h"
 #include "tests/fakes/loop_runner.h"
 
 namespace hvdray {
 namespace {
+
+constexpr Generation kGeneration = 4;
 
 class OutputPumpTest : public ::testing::Test {
  protected:
@@ -18,9 +21,7 @@ class OutputPumpTest : public ::testing::Test {
     auto loop = Loop::Create();
     ASSERT_TRUE(loop.ok());
     loop_ = std::move(loop).value();
-    pump_ = std::make_unique<OutputPump>(
-        *loop_, OutputPump::Handlers{[this](wire::Output output) { sent_.push_back(output); },
-                                     [this] { return has_room_; }, [this] { ++progress_; }});
+    pump_ = std::make_unique<OutputPump>(*loop_, link_, kGeneration, [this] { ++progress_; });
     for (UniqueFd* writer : {&stdout_, &stderr_}) {
       auto pipe = MakePipe();
       ASSERT_TRUE(pipe.ok());
@@ -52,12 +53,29 @@ class OutputPumpTest : public ::testing::Test {
   }
 
   std::unique_ptr<Loop> loop_;
+  wire::FakeLink link_{[this](wire::Message message) {
+    EXPECT_EQ(message.generation, kGeneration);
+    sent_.push_back(std::get<wire::Output>(std::move(message.body)));
+  }};
   std::unique_ptr<OutputPump> pump_;
   UniqueFd out_, err_, stdout_, stderr_;
   std::vector<wire::Output> sent_;
-  bool has_room_ = true;
   int progress_ = 0;
 };
+
+TEST_F(OutputPumpTest, ATracebackOnStderrIsTimedAndPassedOn) {
+  Add();
+  ASSERT_TRUE(WriteAll(stdout_.get(), "Traceback (most recent call last):\n").ok());
+  Settle(*loop_);
+  EXPECT_FALSE(pump_->ReadErrors(3).has_value()) << "stdout is data";
+  const TimePoint before = loop_->Now();
+  ASSERT_TRUE(WriteAll(stderr_.get(), "Traceback (most recent call last):\n").ok());
+  const std::optional<TimePoint> erred = pump_->ReadErrors(3);
+  ASSERT_TRUE(erred.has_value());
+  EXPECT_GE(*erred, before);
+  EXPECT_EQ(sent_.size(), 2U);
+  EXPECT_FALSE(pump_->ReadErrors(99).has_value());
+}
 
 TEST_F(OutputPumpTest, EndOfEachStreamIsToldOnceAndLast) {
   Add();
@@ -105,12 +123,12 @@ TEST_F(OutputPumpTest, EndOfFileWaitsForCreditAndIsNotSpunOn) {
 }
 
 TEST_F(OutputPumpTest, NothingIsReadWithoutRoomOnTheLink) {
-  has_room_ = false;
+  link_.has_room = false;
   Add();
   Fill(stdout_, 100);
   EXPECT_TRUE(sent_.empty());
   EXPECT_TRUE(pump_->IsHeldBack());
-  has_room_ = true;
+  link_.has_room = true;
   pump_->OnRoom();
   Settle(*loop_);
   EXPECT_EQ(SentBytes(), 100U);
@@ -133,7 +151,7 @@ TEST_F(OutputPumpTest, CreditForAnUnknownRankIsIgnoredAndTooMuchIsCutOff) {
 }
 
 TEST_F(OutputPumpTest, DiscardReadsOnWithoutCreditRoomOrFrames) {
-  has_room_ = false;
+  link_.has_room = false;
   Add();
   pump_->Discard();
   EXPECT_EQ(Fill(stdout_, 5'000'000), 5'000'000U);

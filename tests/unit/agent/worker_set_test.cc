@@ -92,7 +92,7 @@ class WorkerSetTest : public ::testing::Test {
   std::unique_ptr<Loop> loop_;
   std::map<int, pid_t> started_;
   std::map<int, ExitStatus> exits_;
-  std::map<int, WorkerPipes> pipes_;
+  std::map<int, WorkerSet::Pipes> pipes_;
   std::unique_ptr<WorkerSet> workers_;
   int next_rank_ = 0;
 };

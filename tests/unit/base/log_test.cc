@@ -36,7 +36,7 @@ class LogTest : public testing::Test {
  protected:
   void TearDown() override {
     SetLogLevel(LogLevel::kWarning);
-    SetLogFormat(LogFormat::kText);
+    SetLogJson(false);
   }
 };
 
@@ -92,7 +92,7 @@ TEST_F(LogTest, MessagesAboveTheLevelAreDropped) {
 }
 
 TEST_F(LogTest, JsonLinesParseWhateverTheTextHolds) {
-  SetLogFormat(LogFormat::kJson);
+  SetLogJson(true);
   const std::string nasty = "quote \" slash \\ newline \n tab \t nul \x01 latin \xe9 end";
   const std::string line = StderrOf([&] { LogMessage(LogLevel::kError, "where \"here\"", nasty); });
   EXPECT_EQ(std::count(line.begin(), line.end(), '\n'), 1) << line;
@@ -105,7 +105,7 @@ TEST_F(LogTest, JsonLinesParseWhateverTheTextHolds) {
 }
 
 TEST_F(LogTest, JsonKeepsUtf8) {
-  SetLogFormat(LogFormat::kJson);
+  SetLogJson(true);
   const std::string line = NoticeLine(LogLevel::kInfo, "hvdray", "café …");
   EXPECT_NE(line.find("\"café …\""), std::string::npos) << line;
 }
@@ -115,7 +115,7 @@ TEST_F(LogTest, ALineForTheUserIsPlainOrAnObjectAndKnowsNoLevel) {
   EXPECT_EQ(NoticeLine(LogLevel::kInfo, "hvdray", "text"), "hvdray: text");
   EXPECT_EQ(StderrOf([] { Tell(LogLevel::kWarning, "hvdray run", "text"); }),
             "hvdray run: warning: text\n");
-  SetLogFormat(LogFormat::kJson);
+  SetLogJson(true);
   const Result<Json> json =
       ParseJson(StderrOf([] { Tell(LogLevel::kWarning, "hvdray run", "text"); }));
   ASSERT_TRUE(json.ok());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/shown_text.h"
-
 #include <gtest/gtest.h>
+
+#include "base/text.h"
 
 namespace hvdray {
 namespace {

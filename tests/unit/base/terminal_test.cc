@@ -33,7 +33,7 @@ TEST(TerminalTest, AnAnswerIsReadAndNotShown) {
 }
 
 TEST(TerminalTest, AnAnswerThatMayBeSeenIsShown) {
-  PseudoTerminal terminal([] { return Ask({.text = "name: ", .echo = Echo::kOn}, "eva"); });
+  PseudoTerminal terminal([] { return Ask({.text = "name: ", .is_shown = true}, "eva"); });
   ASSERT_TRUE(terminal.Expect("name: "));
   terminal.Type("eva\n");
   EXPECT_EQ(ExitCode(terminal.Wait()), 0);
@@ -141,7 +141,7 @@ TEST(TerminalTest, NobodyIsThereWithoutAControllingTerminalOrInItsBackground) {
     const pid_t child = ::fork();
     if (child == 0) {
       ::setsid();
-      ::_exit(IsSomebodyAtTerminal() ? 0 : Ask({.text = "?"}, ""));
+      ::_exit(IsUserAtTerminal() ? 0 : Ask({.text = "?"}, ""));
     }
     int status = 0;
     ::waitpid(child, &status, 0);
@@ -152,14 +152,14 @@ TEST(TerminalTest, NobodyIsThereWithoutAControllingTerminalOrInItsBackground) {
     const pid_t child = ::fork();
     if (child == 0) {
       ::setpgid(0, 0);
-      ::_exit(IsSomebodyAtTerminal() ? 0 : Ask({.text = "?"}, ""));
+      ::_exit(IsUserAtTerminal() ? 0 : Ask({.text = "?"}, ""));
     }
     int status = 0;
     ::waitpid(child, &status, 0);
     return ExitCode(status);
   });
   EXPECT_EQ(ExitCode(background.Wait()), kNobody);
-  PseudoTerminal there([] { return IsSomebodyAtTerminal() ? 0 : 1; });
+  PseudoTerminal there([] { return IsUserAtTerminal() ? 0 : 1; });
   EXPECT_EQ(ExitCode(there.Wait()), 0);
 }
 

@@ -32,7 +32,6 @@ Finding OnlyFinding(const std::function<void(CheckFacts&, CheckedHost&)>& spoil)
     EXPECT_NE(std::find(kFindingKinds.begin(), kFindingKinds.end(), finding.kind),
               kFindingKinds.end())
         << finding.kind;
-    EXPECT_EQ(finding.level == FindingLevel::kError, finding.code != ErrorCode::kOk);
   }
   return findings.empty() ? Finding() : findings[0];
 }
@@ -47,7 +46,7 @@ TEST(CheckFindingsTest, ALostHostIsAnErrorWithItsOwnCodeAndHint) {
   const Finding finding = OnlyFinding([](CheckFacts&, CheckedHost& host) {
     host.lost = Status(ErrorCode::kAuthenticationFailed, "host node1: no key is taken", "-i KEY");
   });
-  EXPECT_EQ(finding.level, FindingLevel::kError);
+  EXPECT_TRUE(finding.is_error());
   EXPECT_EQ(finding.code, ErrorCode::kAuthenticationFailed);
   EXPECT_EQ(finding.text, "host node1: no key is taken");
   EXPECT_EQ(finding.hint, "-i KEY");
@@ -96,7 +95,7 @@ TEST(CheckFindingsTest, AClockIsWrongOnceItIsSurelyOffByMoreThanASecond) {
     });
     EXPECT_EQ(findings.empty() ? "" : findings[0].text, row.text);
     if (!findings.empty()) {
-      EXPECT_EQ(findings[0].level, FindingLevel::kWarning);
+      EXPECT_FALSE(findings[0].is_error());
     }
   }
 }
@@ -141,7 +140,7 @@ TEST(CheckFindingsTest, AMissingWorkingDirectoryIsAnErrorOnlyWhenItWasAskedFor) 
     lose(host);
     facts.is_directory_optional = true;
   });
-  EXPECT_EQ(warning.level, FindingLevel::kWarning);
+  EXPECT_FALSE(warning.is_error());
   EXPECT_EQ(warning.text,
             "host node1: no directory /data/job: workers would start in the home directory");
 }
@@ -168,7 +167,7 @@ TEST(CheckFindingsTest, OtherArgumentsThatAreFilesHereAreAWarning) {
     facts.script = "train.py";
     host.inspection->missing_files = {{"a.yaml", ENOENT}, {"/etc/b", EACCES}};
   });
-  EXPECT_EQ(finding.level, FindingLevel::kWarning);
+  EXPECT_FALSE(finding.is_error());
   EXPECT_EQ(finding.text,
             "host node1: no a.yaml in /data/job, /etc/b, which the command names and which is "
             "there on this machine");
@@ -201,7 +200,7 @@ TEST(CheckFindingsTest, ANameThatResolvesToLoopbackIsAWarningWhereThereAreOtherH
       host.inspection->name_addresses = {address, "10.1.0.1"};
     });
     EXPECT_EQ(finding.kind, "host_name");
-    EXPECT_EQ(finding.level, FindingLevel::kWarning);
+    EXPECT_FALSE(finding.is_error());
     EXPECT_EQ(finding.text, std::string("host node1: its own name node1 resolves to ") + address);
   }
   EXPECT_TRUE(FindingsAfter([](CheckFacts&, CheckedHost& host) {
@@ -365,7 +364,7 @@ TEST(CheckFindingsTest, DifferencesBetweenHostsAreOneWarning) {
   const std::vector<Finding> findings = FindFindings(facts);
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].kind, "differences");
-  EXPECT_EQ(findings[0].level, FindingLevel::kWarning);
+  EXPECT_FALSE(findings[0].is_error());
   EXPECT_EQ(findings[0].text,
             "the hosts differ in libc: glibc 2.36 (node[1-2]), glibc 2.31 (node[3-4]); in Python: "
             "Python 3.11.2 (node[1-3]), Python 3.8.10 (node4)");
@@ -386,14 +385,12 @@ TEST(CheckFindingsTest, WhatManyHostsHaveAlikeIsOneFindingWithTheNumbersOfTheFir
 }
 
 TEST(CheckFindingsTest, TheExitCodeIsThatOfWhatAJobWouldMeetFirst) {
-  const auto error = [](ErrorCode code) {
-    return Finding{FindingLevel::kError, "kind", code, "text", "hint", {}};
-  };
+  const auto error = [](ErrorCode code) { return Finding{"kind", code, "text", "hint", {}}; };
   const Finding slots = error(ErrorCode::kNotEnoughSlots);
   const Finding host = error(ErrorCode::kHostRefused);
   const Finding missing = error(ErrorCode::kCommandNotFound);
   const Finding denied = error(ErrorCode::kCommandNotExecutable);
-  const Finding warning{FindingLevel::kWarning, "kind", ErrorCode::kOk, "text", "hint", {}};
+  const Finding warning{"kind", ErrorCode::kOk, "text", "hint", {}};
   EXPECT_EQ(ExitCodeOf(std::vector{warning}), 0);
   EXPECT_EQ(ExitCodeOf(std::vector{missing, denied, warning}), 127);
   EXPECT_EQ(ExitCodeOf(std::vector{denied, missing}), 126);
@@ -416,8 +413,8 @@ TEST(CheckFindingsTest, ErrorsStandBeforeWarningsAndEachHasAHint) {
   for (const Finding& finding : FindFindings(BadFacts())) {
     EXPECT_FALSE(finding.hint.empty()) << finding.text;
     EXPECT_EQ(finding.text.find('\n'), std::string::npos);
-    if (finding.level == FindingLevel::kWarning) is_warning = true;
-    EXPECT_EQ(finding.level == FindingLevel::kWarning, is_warning) << finding.text;
+    if (!finding.is_error()) is_warning = true;
+    EXPECT_EQ(!finding.is_error(), is_warning) << finding.text;
   }
   EXPECT_TRUE(is_warning);
 }

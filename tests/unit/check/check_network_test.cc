@@ -15,7 +15,7 @@ std::vector<std::string> TextsOf(const CheckFacts& facts) {
   std::vector<std::string> texts;
   for (const Finding& finding : findings) {
     EXPECT_EQ(finding.kind, "network");
-    EXPECT_EQ(finding.level, FindingLevel::kError);
+    EXPECT_TRUE(finding.is_error());
     EXPECT_FALSE(finding.hint.empty());
     EXPECT_FALSE(finding.hosts.empty());
     texts.push_back(finding.text);

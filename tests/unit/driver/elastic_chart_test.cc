@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // docs/elastic.md draws the states of the driver and explains each of them.
-#include "launcher/driver/elastic_chart.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +8,7 @@
 #include <vector>
 
 #include "base/fd.h"
-#include "launcher/driver/elastic_states.h"
+#include "launcher/driver/states.h"
 #include "tests/unit/report/doc_tables.h"
 
 namespace hvdray {

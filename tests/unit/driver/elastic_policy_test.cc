@@ -6,7 +6,7 @@
 
 #include <set>
 
-#include "launcher/driver/elastic_states.h"
+#include "launcher/driver/states.h"
 #include "launcher/job/placement.h"
 
 namespace hvdray {

@@ -53,7 +53,6 @@ TEST(GangDriverTest, StartsNobodyBeforeTheLastAgentIsReady) {
 
 TEST(GangDriverTest, WaitsForNoHostThatGetsNoWorkers) {
   GangDriver driver({}, AssignRanks(std::vector<HostSlots>{{"a", 1}, {"b", 1}}, 1, 1).value(), {});
-  EXPECT_EQ(driver.Snapshot().hosts_expected, 1);
   EXPECT_TRUE(driver.Handle(event::HostLost{1, {ErrorCode::kAgentLost, "x"}}, {}).empty());
   EXPECT_EQ(driver.Handle(event::HostReady{0, {}}, {}).size(), 1u);
   EXPECT_EQ(driver.state(), GangState::kStarting);
@@ -274,7 +273,7 @@ TEST(GangDriverTest, DropsAndCountsWhatIsNotNews) {
       event::HostReady{7, {}}, event::HostReady{-1, {}}, event::WorkerStarted{1, 0, 5},
       event::WorkerExited{0, 0, {.exit_code = 1}, false}, event::GenerationStopped{0, 0, 0, 0}};
   for (const Event& one : before) EXPECT_TRUE(driver.Handle(one, {}).empty());
-  EXPECT_EQ(driver.Snapshot().stale_events, 5u);
+  EXPECT_EQ(driver.stale_events(), 5u);
   driver.Handle(event::HostReady{0, {}}, {});
   driver.Handle(event::WorkerStarted{1, 0, 5}, {});
   const std::vector<Event> during = {event::HostReady{0, {}},
@@ -285,8 +284,8 @@ TEST(GangDriverTest, DropsAndCountsWhatIsNotNews) {
                                      event::WorkerExited{2, 1, {.exit_code = 1}, false},
                                      event::WorkerExited{1, 65536, {.exit_code = 1}, false}};
   for (const Event& one : during) EXPECT_TRUE(driver.Handle(one, {}).empty());
-  EXPECT_EQ(driver.Snapshot().stale_events, 12u);
-  EXPECT_EQ(driver.Snapshot().workers[0].pid, 5u);
+  EXPECT_EQ(driver.stale_events(), 12u);
+  EXPECT_EQ(driver.roster().Of(0).record.pid, 5u);
   EXPECT_EQ(driver.state(), GangState::kStarting);
 }
 
@@ -365,21 +364,17 @@ TEST(GangDriverTest, HasNoDeadlineWhileTheWorkersRunUnlessTheJobHas) {
   }
 }
 
-TEST(GangDriverTest, ShowsWhoIsWhereInASnapshot) {
+TEST(GangDriverTest, ShowsWhoIsWhereInItsRoster) {
   GangDriver driver({}, AssignRanks(std::vector<HostSlots>{{"a", 1}, {"b", 1}}, 2, {}).value(), {});
   driver.Handle(event::HostReady{1, {}}, {});
-  GangSnapshot snapshot = driver.Snapshot();
-  EXPECT_EQ(snapshot.hosts_ready, 1);
-  EXPECT_EQ(snapshot.hosts_expected, 2);
-  EXPECT_EQ(snapshot.workers[1].state, WorkerState::kPending);
+  EXPECT_EQ(driver.roster().counts().living, 0);
   driver.Handle(event::HostReady{0, {}}, {});
   driver.Handle(event::WorkerStarted{1, 1, 77}, {});
-  snapshot = driver.Snapshot();
-  EXPECT_EQ(snapshot.generation, 1u);
-  EXPECT_EQ(snapshot.workers[0].state, WorkerState::kStarting);
-  EXPECT_EQ(snapshot.workers[1].state, WorkerState::kRunning);
-  EXPECT_EQ(snapshot.workers[1].pid, 77u);
-  EXPECT_EQ(snapshot.workers[1].host, "b");
+  EXPECT_EQ(driver.generation(), 1u);
+  EXPECT_EQ(driver.roster().Of(0).state, WorkerState::kStarting);
+  EXPECT_EQ(driver.roster().Of(1).state, WorkerState::kRunning);
+  EXPECT_EQ(driver.roster().Of(1).record.pid, 77u);
+  EXPECT_EQ(driver.roster().Of(1).record.host, "b");
 }
 
 }  // namespace

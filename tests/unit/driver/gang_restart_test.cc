@@ -161,7 +161,7 @@ TEST(GangRestartTest, AcceptsNothingFromWorkersOfTheOldGeneration) {
   EXPECT_EQ(sim.verdict().exit_code, 0);
   EXPECT_EQ(sim.verdict().workers[0].pid, 2000u);
   EXPECT_EQ(sim.verdict().swept, 0u);
-  EXPECT_EQ(sim.driver().Snapshot().stale_events, 3u);
+  EXPECT_EQ(sim.driver().stale_events(), 3u);
 }
 
 TEST(GangRestartTest, GoesThroughTheNamedStates) {

@@ -362,9 +362,9 @@ TEST(GangStopTest, TakesALateStartReportWithoutTakingBackTheStop) {
   driver.Handle(event::HostReady{0, {}}, {});
   driver.Handle(event::UserSignal{SIGINT}, {});
   driver.Handle(event::WorkerStarted{1, 0, 42}, {});
-  EXPECT_EQ(driver.Snapshot().workers[0].state, WorkerState::kStopping);
-  EXPECT_EQ(driver.Snapshot().workers[0].pid, 42u);
-  EXPECT_EQ(driver.Snapshot().stale_events, 0u);
+  EXPECT_EQ(driver.roster().Of(0).state, WorkerState::kStopping);
+  EXPECT_EQ(driver.roster().Of(0).record.pid, 42u);
+  EXPECT_EQ(driver.stale_events(), 0u);
 }
 
 }  // namespace

@@ -10,9 +10,21 @@ namespace {
 
 using Names = std::vector<std::string>;
 
+struct LostHost {
+  std::string name;
+  Status why;
+};
+
+std::vector<HostLoss> Grouped(std::span<const LostHost> lost) {
+  std::vector<HostLoss> losses;
+  losses.reserve(lost.size());
+  for (const LostHost& host : lost) losses.push_back({host.why, {host.name}});
+  return GroupLosses(losses);
+}
+
 std::string Messages(std::span<const LostHost> lost) {
   std::string text;
-  for (const HostLoss& loss : GroupLosses(lost)) text += loss.error.message() + "\n";
+  for (const HostLoss& loss : Grouped(lost)) text += loss.error.message() + "\n";
   return text;
 }
 
@@ -25,20 +37,20 @@ LostHost Unknown(const std::string& name) {
            "check the spelling"}};
 }
 
-TEST(GroupLossesTest, NothingLostIsNothingToTell) { EXPECT_TRUE(GroupLosses({}).empty()); }
+TEST(GroupLossesTest, NothingLostIsNothingToTell) { EXPECT_TRUE(Grouped({}).empty()); }
 
 TEST(GroupLossesTest, OneHostKeepsItsWordsAndIsNamed) {
   const std::vector<LostHost> named = {Unknown("b")};
-  EXPECT_EQ(GroupLosses(named)[0].error, named[0].why);
+  EXPECT_EQ(Grouped(named)[0].error, named[0].why);
   const std::vector<LostHost> unnamed = {{"c1", {ErrorCode::kAgentLost, "10.0.0.1 is gone", "x"}}};
-  EXPECT_EQ(GroupLosses(unnamed)[0].error,
+  EXPECT_EQ(Grouped(unnamed)[0].error,
             Status(ErrorCode::kAgentLost, "host c1: 10.0.0.1 is gone", "x"));
 }
 
 TEST(GroupLossesTest, TwoHundredHostsWithTheSameReasonAreOneLine) {
   std::vector<LostHost> lost;
   for (int i = 3; i <= 202; ++i) lost.push_back(Unknown(fmt::format("node{:03}", i)));
-  const std::vector<HostLoss> losses = GroupLosses(lost);
+  const std::vector<HostLoss> losses = Grouped(lost);
   ASSERT_EQ(losses.size(), 1u);
   EXPECT_EQ(losses[0].error,
             Status(ErrorCode::kUnknownHost,
@@ -54,7 +66,7 @@ TEST(GroupLossesTest, ReasonsStayInTheOrderOfTheirFirstHost) {
                                       Unknown("a1"),
                                       {"b1", {ErrorCode::kHostRefused, "refused"}},
                                       {"b3", {ErrorCode::kConnectTimeout, "refused"}}};
-  const std::vector<HostLoss> losses = GroupLosses(lost);
+  const std::vector<HostLoss> losses = Grouped(lost);
   ASSERT_EQ(losses.size(), 3u);
   EXPECT_EQ(losses[0].error.message(), "hosts b[1-2]: refused");
   EXPECT_EQ(losses[0].hosts, (Names{"b2", "b1"}));
@@ -94,14 +106,14 @@ TEST(GroupLossesTest, NumbersThatAreNoAddressAreADifference) {
     const std::vector<LostHost> lost = {{"n1", {ErrorCode::kAgentLost, "exited with code 255"}},
                                         {"n2", {ErrorCode::kAgentLost, "1.2.4 is too old"}},
                                         {"n3", {ErrorCode::kAgentLost, other}}};
-    EXPECT_EQ(GroupLosses(lost).size(), 3u) << other;
+    EXPECT_EQ(Grouped(lost).size(), 3u) << other;
   }
 }
 
 TEST(GroupLossesTest, AHintOfManyNamesNoneOfThem) {
   const std::vector<LostHost> lost = {{"n1", {ErrorCode::kHostRefused, "no", "ssh n1 true"}},
                                       {"n2", {ErrorCode::kHostRefused, "no", "ssh n2 true"}}};
-  EXPECT_EQ(GroupLosses(lost)[0].error.hint(), "ssh HOST true");
+  EXPECT_EQ(Grouped(lost)[0].error.hint(), "ssh HOST true");
 }
 
 TEST(GroupLossesTest, MoreThanFiveReasonsAreCountedAndTheirHostsNamed) {
@@ -109,13 +121,13 @@ TEST(GroupLossesTest, MoreThanFiveReasonsAreCountedAndTheirHostsNamed) {
   for (int i = 1; i <= 6; ++i) {
     lost.push_back({fmt::format("n{}", i), {ErrorCode::kAgentLost, fmt::format("code {}", i)}});
   }
-  std::vector<HostLoss> losses = GroupLosses(lost);
+  std::vector<HostLoss> losses = Grouped(lost);
   ASSERT_EQ(losses.size(), 6u);
   EXPECT_EQ(losses[4].error.message(), "host n5: code 5");
   EXPECT_EQ(losses[5].error.message(), "host n6: lost for another reason");
   lost.push_back({"n7", {ErrorCode::kHostRefused, "code 7"}});
   lost.push_back({"n8", {ErrorCode::kHostRefused, "code 7"}});
-  losses = GroupLosses(lost);
+  losses = Grouped(lost);
   ASSERT_EQ(losses.size(), 6u);
   EXPECT_EQ(losses[5].error.message(), "hosts n[6-8]: lost for 2 other reasons");
   EXPECT_EQ(losses[5].error.code(), ErrorCode::kAgentLost);

@@ -9,7 +9,7 @@
 namespace hvdray {
 namespace {
 
-class AgentSetTest : public testing::Test {
+class AgentSetTest : public testing::Test, public AgentSet::Owner {
  protected:
   AgentSetTest() : loop_(std::move(*Loop::Create())), transport_(*loop_) {
     transport_.on_agent = [this](const std::string&, FakeAgent& agent) {
@@ -18,25 +18,25 @@ class AgentSetTest : public testing::Test {
   }
 
   AgentSet& Make(std::vector<std::string> hosts) {
-    AgentSetHandlers handlers;
-    handlers.on_ready = [this](int host, const wire::HostFacts&) {
-      ready_.push_back(host);
-      if (on_ready_) on_ready_(host);
-    };
-    handlers.on_lost = [this](int host, Status why) {
-      lost_.emplace_back(host, std::move(why));
-      loop_->Stop();
-    };
-    handlers.on_message = [this](int host, wire::Message&& message) {
-      messages_.emplace_back(host, std::move(message));
-      loop_->Stop();
-    };
     wire::Welcome welcome;
     welcome.job_id = "job";
     welcome.heartbeat_timeout_ms = heartbeat_timeout_ms_;
     agents_ = std::make_unique<AgentSet>(*loop_, transport_, std::move(hosts), "test",
-                                         std::move(welcome), std::move(handlers));
+                                         std::move(welcome), *this);
     return *agents_;
+  }
+
+  void OnReady(int host, const wire::HostFacts& /*facts*/) override {
+    ready_.push_back(host);
+    if (on_ready_) on_ready_(host);
+  }
+  void OnLost(int host, Status why) override {
+    lost_.emplace_back(host, std::move(why));
+    loop_->Stop();
+  }
+  void OnMessage(int host, wire::Message&& message) override {
+    messages_.emplace_back(host, std::move(message));
+    loop_->Stop();
   }
 
   std::unique_ptr<Loop> loop_;

@@ -32,7 +32,7 @@ class DirectorySyncTest : public testing::Test {
     directories_.push_back({temp_ / name, "there/" + name, ListDirectory(temp_ / name).value()});
   }
   void Start(std::vector<int> hosts, Duration stall = seconds(30)) {
-    DirectorySyncHandlers handlers;
+    DirectorySync::Handlers handlers;
     handlers.send = [this](int host, wire::Body body) { sent_[host].push_back(std::move(body)); };
     handlers.on_host_done = [this](int host, SyncStats stats, std::vector<std::string> roots) {
       stats_[host] = stats;

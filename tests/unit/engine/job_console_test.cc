@@ -13,22 +13,22 @@
 namespace hvdray {
 namespace {
 
-class JobConsoleTest : public testing::Test {
+class JobConsoleTest : public testing::Test, public AgentSet::Owner {
  protected:
   JobConsoleTest() : loop_(std::move(*Loop::Create())), transport_(*loop_) {
     spec_.np.Set(1, "test");
     spec_.is_quiet.Set(true, "test");
     transport_.on_agent = [](const std::string&, FakeAgent& agent) { agent.SayHello(); };
-    AgentSetHandlers handlers;
-    handlers.on_ready = [this](int, const wire::HostFacts&) { ++ready_; };
-    handlers.on_lost = [](int, const Status& why) { ADD_FAILURE() << why.ToString(); };
-    handlers.on_message = [](int, wire::Message&&) {};
     agents_.emplace(*loop_, transport_, std::vector<std::string>{"a"}, "test", wire::Welcome(),
-                    std::move(handlers));
+                    *this);
   }
 
+  void OnReady(int /*host*/, const wire::HostFacts& /*facts*/) override { ++ready_; }
+  void OnLost(int /*host*/, Status why) override { ADD_FAILURE() << why.ToString(); }
+  void OnMessage(int /*host*/, wire::Message&& /*message*/) override {}
+
   Status Open() {
-    JobConsoleHandlers handlers;
+    JobConsole::Handlers handlers;
     handlers.on_stop_signal = [this](int signo) {
       signals_.push_back(signo);
       if (on_stop_) on_stop_();
@@ -94,7 +94,9 @@ TEST_F(JobConsoleTest, TheEndIsOutputThenAgentsThenTheLoop) {
   StartAgents();
   const Watch carrier = EndCarrierWithLink();
   EXPECT_FALSE(front_->is_finishing());
-  front_->Run([this] { Finish(); });
+  front_->Begin();
+  Finish();
+  front_->Run();
   EXPECT_TRUE(front_->is_finishing());
   EXPECT_EQ(steps_, (std::vector<std::string>{"drained", "closed"}));
   EXPECT_TRUE(transport_.agents["a"]->closed.empty() || transport_.agents["a"]->closed[0].ok());
@@ -111,7 +113,9 @@ TEST_F(JobConsoleTest, StopSignalsAreTheDriversUntilTheJobIsOver) {
       Finish();
     }
   };
-  front_->Run([] { ::kill(::getpid(), SIGTERM); });
+  front_->Begin();
+  ::kill(::getpid(), SIGTERM);
+  front_->Run();
   EXPECT_EQ(signals_, (std::vector<int>{SIGTERM, SIGINT}));
   EXPECT_EQ(steps_.back(), "closed");
 }
@@ -121,10 +125,10 @@ TEST_F(JobConsoleTest, AStopSignalAfterTheEndLeavesAtOnce) {
   ASSERT_TRUE(Open().ok());
   StartAgents();
   const TimePoint began = loop_->Now();
-  front_->Run([this] {
-    Finish();
-    ::kill(::getpid(), SIGTERM);
-  });
+  front_->Begin();
+  Finish();
+  ::kill(::getpid(), SIGTERM);
+  front_->Run();
   EXPECT_TRUE(signals_.empty());
   EXPECT_LT(loop_->Now() - began, std::chrono::seconds(4)) << "the limit for agents is 5 s";
   for (const std::string& step : steps_) EXPECT_NE(step, "closed");
@@ -134,7 +138,9 @@ TEST_F(JobConsoleTest, UserSignalsGoOnToTheWorkers) {
   ASSERT_TRUE(Open().ok());
   StartAgents();
   const Watch carrier = EndCarrierWithLink();
-  front_->Run([] { ::kill(::getpid(), SIGUSR1); });
+  front_->Begin();
+  ::kill(::getpid(), SIGUSR1);
+  front_->Run();
   EXPECT_EQ(forwarded_, std::vector<int>{SIGUSR1});
   EXPECT_TRUE(signals_.empty());
 }

@@ -8,18 +8,18 @@
 namespace hvdray {
 namespace {
 
-class KvBridgeTest : public testing::Test {
+class KvBridgeTest : public testing::Test, public AgentLinks {
  protected:
-  KvBridgeTest()
-      : bridge_({.send =
-                     [this](int agent, wire::Message message) {
-                       sent_.emplace_back(agent, std::get<wire::KvReply>(std::move(message.body)));
-                     },
-                 .has_room = [this](int agent) { return agent != full_; },
-                 .takes_deflated = [this](int agent) { return agent != old_; }}) {
+  KvBridgeTest() : bridge_(*this) {
     const std::vector<HostSlots> hosts{{"a", 1}, {"b", 1}, {"c", 1}};
     bridge_.Reset(*AssignRanks(hosts, 3, 3), 1);
   }
+
+  void Send(int agent, wire::Message message) override {
+    sent_.emplace_back(agent, std::get<wire::KvReply>(std::move(message.body)));
+  }
+  bool HasControlRoom(int agent) const override { return agent != full_; }
+  bool TakesDeflated(int agent) const override { return agent != old_; }
 
   void Ask(int agent, wire::KvOperation operation, std::string key = {}, std::string value = {},
            uint32_t inflated_bytes = 0) {
@@ -97,24 +97,26 @@ TEST_F(KvBridgeTest, AValueThatWouldBeTooLargeIsRefused) {
 
 constexpr const char* kRemoved = "-1,-1,-1,-1,-1,-1";
 
-class HeldRanksTest : public testing::Test {
+class HeldRanksTest : public testing::Test, public AgentLinks {
  protected:
   void Make(KvBridge::Hold hold) {
-    KvWays ways;
-    ways.send = [this](int agent, wire::Message message) {
-      const auto& reply = std::get<wire::KvReply>(message.body);
-      said_.push_back(std::to_string(agent) + ": " + std::to_string(reply.id) + " " +
-                      std::to_string(reply.status) + " " + reply.value + " in " +
-                      std::to_string(message.generation));
-    };
     KvBridge::Handlers handlers;
     handlers.on_rank_asked = [this](int worker) { asked_.push_back(worker); };
     handlers.on_registered = [this](int worker) { registered_.push_back(worker); };
     handlers.on_met = [this](int worker, uint32_t member) { met_.emplace_back(worker, member); };
     handlers.on_connected = [this](int worker) { connected_.push_back(worker); };
-    kv_.emplace(std::move(ways), hold, std::move(handlers));
+    kv_.emplace(*this, hold, std::move(handlers));
   }
   void SetUp() override { Make(KvBridge::Hold::kRanks); }
+
+  void Send(int agent, wire::Message message) override {
+    const auto& reply = std::get<wire::KvReply>(message.body);
+    said_.push_back(std::to_string(agent) + ": " + std::to_string(reply.id) + " " +
+                    std::to_string(reply.status) + " " + reply.value + " in " +
+                    std::to_string(message.generation));
+  }
+  bool HasControlRoom(int /*agent*/) const override { return true; }
+  bool TakesDeflated(int /*agent*/) const override { return true; }
 
   void Ask(int agent, uint64_t id, wire::KvOperation operation, int worker, std::string scope,
            std::string key, std::string value = {}) {

@@ -28,7 +28,7 @@ class ScriptRunTest : public testing::Test {
   ScriptRunTest() : loop_(std::move(*Loop::Create())) {}
 
   void Start(const std::string& command, Duration limit = std::chrono::hours(1)) {
-    ScriptRunOptions options;
+    DiscoveryScriptOptions options;
     options.command = command;
     options.limit = limit;
     options.max_output_bytes = 100'000;

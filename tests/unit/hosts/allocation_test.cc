@@ -22,7 +22,9 @@ const Variables kFiles = {
     {"/pbs/words", "n1\nn1 n2\n"},
 };
 
-Result<std::optional<Allocation>> FindIn(const Variables& variables) {
+using Found = Result<std::optional<Setting<std::vector<HostSlots>>>>;
+
+Found FindIn(const Variables& variables) {
   return FindAllocation(Environment(variables),
                         [](const std::string& path) -> Result<std::optional<std::string>> {
                           const auto found = kFiles.find(path);
@@ -32,11 +34,11 @@ Result<std::optional<Allocation>> FindIn(const Variables& variables) {
 }
 
 std::string Shown(const Variables& variables) {
-  const Result<std::optional<Allocation>> result = FindIn(variables);
+  const Found result = FindIn(variables);
   if (!result.ok()) return result.status().ToString();
   if (!*result) return "none";
-  std::string out = (*result)->variable + ":";
-  for (const HostSlots& host : (*result)->hosts) {
+  std::string out = (*result)->origin() + ":";
+  for (const HostSlots& host : ***result) {
     out += fmt::format(" {}={}", host.host, host.slots);
   }
   return out;
@@ -56,22 +58,22 @@ TEST(AllocationTest, ThereIsNoneOutsideOfABatchJob) {
 
 TEST(AllocationTest, SlurmsTasksGoToItsHostsInOrder) {
   EXPECT_EQ(Shown({{"SLURM_JOB_NODELIST", "n[01-03],gpu1"}, {"SLURM_TASKS_PER_NODE", "2(x3),1"}}),
-            "SLURM_JOB_NODELIST: n01=2 n02=2 n03=2 gpu1=1");
+            "env SLURM_JOB_NODELIST: n01=2 n02=2 n03=2 gpu1=1");
   EXPECT_EQ(Shown({{"SLURM_JOB_NODELIST", "a"}, {"SLURM_TASKS_PER_NODE", "16"}}),
-            "SLURM_JOB_NODELIST: a=16");
+            "env SLURM_JOB_NODELIST: a=16");
   EXPECT_EQ(Shown({{"SLURM_JOB_NODELIST", "a,b[7,9]"}, {"SLURM_TASKS_PER_NODE", "4,2,1"}}),
-            "SLURM_JOB_NODELIST: a=4 b7=2 b9=1");
+            "env SLURM_JOB_NODELIST: a=4 b7=2 b9=1");
 }
 
 TEST(AllocationTest, SlurmsOtherCountsStandInForTasks) {
   Variables job = {{"SLURM_JOB_NODELIST", "n[1-2]"}, {"SLURM_JOB_CPUS_PER_NODE", "40,8"}};
-  EXPECT_EQ(Shown(job), "SLURM_JOB_NODELIST: n1=40 n2=8");
+  EXPECT_EQ(Shown(job), "env SLURM_JOB_NODELIST: n1=40 n2=8");
   job["SLURM_NTASKS_PER_NODE"] = "3";
-  EXPECT_EQ(Shown(job), "SLURM_JOB_NODELIST: n1=3 n2=3");
+  EXPECT_EQ(Shown(job), "env SLURM_JOB_NODELIST: n1=3 n2=3");
   job["SLURM_TASKS_PER_NODE"] = "1(x2)";
-  EXPECT_EQ(Shown(job), "SLURM_JOB_NODELIST: n1=1 n2=1");
+  EXPECT_EQ(Shown(job), "env SLURM_JOB_NODELIST: n1=1 n2=1");
   EXPECT_EQ(Shown({{"SLURM_JOB_NODELIST", "n1"}, {"SLURM_CPUS_ON_NODE", "8"}}),
-            "SLURM_JOB_NODELIST: n1=8");
+            "env SLURM_JOB_NODELIST: n1=8");
   ExpectRefused({{"SLURM_JOB_NODELIST", "n[1-2]"}, {"SLURM_CPUS_ON_NODE", "8"}},
                 "env SLURM_JOB_NODELIST");
 }
@@ -97,7 +99,7 @@ TEST(AllocationTest, ASlurmVariableThatDoesNotParseIsNamedWithTheColumn) {
                             ","
                             "65537",
                             "99999999999999999999", "2(x-1)", "2(x"}) {
-    const Result<std::optional<Allocation>> result =
+    const Found result =
         FindIn({{"SLURM_JOB_NODELIST", "n[1-3]"}, {"SLURM_TASKS_PER_NODE", tasks}});
     EXPECT_EQ(result.status().code(), ErrorCode::kSpecInvalid) << tasks;
     EXPECT_TRUE(result.status().message().starts_with("env SLURM_TASKS_PER_NODE:")) << tasks;
@@ -112,13 +114,13 @@ TEST(AllocationTest, AStepThatIsNarrowerThanItsSlurmJobCounts) {
   Variables step = {{"SLURM_JOB_NODELIST", "n[1-4]"},  {"SLURM_JOB_CPUS_PER_NODE", "8(x4)"},
                     {"SLURM_TASKS_PER_NODE", "2(x2)"}, {"SLURM_STEP_ID", "0"},
                     {"SLURM_STEP_NODELIST", "n[2,4]"}, {"SLURM_STEP_TASKS_PER_NODE", "2,1"}};
-  EXPECT_EQ(Shown(step), "SLURM_STEP_NODELIST: n2=2 n4=1");
+  EXPECT_EQ(Shown(step), "env SLURM_STEP_NODELIST: n2=2 n4=1");
   step["SLURM_STEP_TASKS_PER_NODE"] = "";
-  EXPECT_EQ(Shown(step), "SLURM_STEP_NODELIST: n2=2 n4=2") << "as srun sets it within a step";
+  EXPECT_EQ(Shown(step), "env SLURM_STEP_NODELIST: n2=2 n4=2") << "as srun sets it within a step";
   step["SLURM_TASKS_PER_NODE"] = "1,2,3,4";
-  EXPECT_EQ(Shown(step), "SLURM_STEP_NODELIST: n2=2 n4=4") << "the job's, by host";
+  EXPECT_EQ(Shown(step), "env SLURM_STEP_NODELIST: n2=2 n4=4") << "the job's, by host";
   step.erase("SLURM_TASKS_PER_NODE");
-  EXPECT_EQ(Shown(step), "SLURM_STEP_NODELIST: n2=8 n4=8");
+  EXPECT_EQ(Shown(step), "env SLURM_STEP_NODELIST: n2=8 n4=8");
 }
 
 TEST(AllocationTest, AStepOfSlurmThatStandsForTheWholeJobOrIsOfAnotherSaysNothing) {
@@ -128,14 +130,14 @@ TEST(AllocationTest, AStepOfSlurmThatStandsForTheWholeJobOrIsOfAnotherSaysNothin
                    {"SLURM_STEP_TASKS_PER_NODE", "1"}};
   for (const char* id : {"4294967290", "4294967291"}) {
     job["SLURM_STEP_ID"] = id;
-    EXPECT_EQ(Shown(job), "SLURM_JOB_NODELIST: n1=2 n2=2") << id;
+    EXPECT_EQ(Shown(job), "env SLURM_JOB_NODELIST: n1=2 n2=2") << id;
   }
   job["SLURM_STEP_ID"] = "1";
-  EXPECT_EQ(Shown(job), "SLURM_STEP_NODELIST: n1=1");
+  EXPECT_EQ(Shown(job), "env SLURM_STEP_NODELIST: n1=1");
   job["SLURM_STEP_NODELIST"] = "n[2-3]";
-  EXPECT_EQ(Shown(job), "SLURM_JOB_NODELIST: n1=2 n2=2") << "n3 is no host of this job";
+  EXPECT_EQ(Shown(job), "env SLURM_JOB_NODELIST: n1=2 n2=2") << "n3 is no host of this job";
   job["SLURM_STEP_NODELIST"] = "";
-  EXPECT_EQ(Shown(job), "SLURM_JOB_NODELIST: n1=2 n2=2");
+  EXPECT_EQ(Shown(job), "env SLURM_JOB_NODELIST: n1=2 n2=2");
   EXPECT_EQ(Shown({{"SLURM_STEP_NODELIST", "n1"}, {"SLURM_STEP_TASKS_PER_NODE", "1"}}), "none");
 }
 
@@ -158,7 +160,7 @@ TEST(AllocationTest, AStepOfSlurmThatDoesNotParseIsNamedWithTheColumn) {
 }
 
 TEST(AllocationTest, APbsFileHasALineForEachSlot) {
-  EXPECT_EQ(Shown({{"PBS_NODEFILE", "/pbs/good"}}), "PBS_NODEFILE: n1=3 n2=1 n2.x=1");
+  EXPECT_EQ(Shown({{"PBS_NODEFILE", "/pbs/good"}}), "env PBS_NODEFILE: n1=3 n2=1 n2.x=1");
 }
 
 TEST(AllocationTest, APbsFileThatDoesNotParseIsNamedWithThePlace) {
@@ -170,9 +172,9 @@ TEST(AllocationTest, APbsFileThatDoesNotParseIsNamedWithThePlace) {
 }
 
 TEST(AllocationTest, LsfNamesAHostForEachSlotOrCountsThem) {
-  EXPECT_EQ(Shown({{"LSB_HOSTS", "a a  b a "}}), "LSB_HOSTS: a=3 b=1");
-  EXPECT_EQ(Shown({{"LSB_MCPU_HOSTS", "a 2 b 1 a 3 "}}), "LSB_MCPU_HOSTS: a=5 b=1");
-  EXPECT_EQ(Shown({{"LSB_HOSTS", "a"}, {"LSB_MCPU_HOSTS", "b 2"}}), "LSB_HOSTS: a=1");
+  EXPECT_EQ(Shown({{"LSB_HOSTS", "a a  b a "}}), "env LSB_HOSTS: a=3 b=1");
+  EXPECT_EQ(Shown({{"LSB_MCPU_HOSTS", "a 2 b 1 a 3 "}}), "env LSB_MCPU_HOSTS: a=5 b=1");
+  EXPECT_EQ(Shown({{"LSB_HOSTS", "a"}, {"LSB_MCPU_HOSTS", "b 2"}}), "env LSB_HOSTS: a=1");
 }
 
 TEST(AllocationTest, AnLsfVariableThatDoesNotParseIsNamedWithTheColumn) {
@@ -189,11 +191,11 @@ TEST(AllocationTest, OneBatchSystemCountsWhereSeveralSpeak) {
                    {"SLURM_TASKS_PER_NODE", "1"},
                    {"PBS_NODEFILE", "/pbs/good"},
                    {"LSB_HOSTS", "l"}};
-  EXPECT_EQ(Shown(all), "SLURM_JOB_NODELIST: s=1");
+  EXPECT_EQ(Shown(all), "env SLURM_JOB_NODELIST: s=1");
   all.erase("SLURM_JOB_NODELIST");
-  EXPECT_EQ(Shown(all), "PBS_NODEFILE: n1=3 n2=1 n2.x=1");
+  EXPECT_EQ(Shown(all), "env PBS_NODEFILE: n1=3 n2=1 n2.x=1");
   all.erase("PBS_NODEFILE");
-  EXPECT_EQ(Shown(all), "LSB_HOSTS: l=1");
+  EXPECT_EQ(Shown(all), "env LSB_HOSTS: l=1");
 }
 
 }  // namespace

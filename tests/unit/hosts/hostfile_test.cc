@@ -13,7 +13,6 @@
 #include <string>
 #include <tuple>
 
-#include "launcher/driver/host_list.h"
 #include "tests/fakes/fault_catalogue.h"
 
 namespace hvdray {

@@ -83,16 +83,15 @@ class RawClient {
   std::string received_;
 };
 
-class HttpServerFixture : public testing::Test {
+class HttpServerFixture : public testing::Test, protected HttpServer::Owner {
  protected:
   HttpServerFixture() : loop_(Loop::Create().value()) {}
 
   /// Answers GET with the target, PUT with its body; keeps what goes to "/hold" in held_.
   void Serve(HttpServerOptions options = {},
              std::function<bool(const HttpPeer&)> on_connect = nullptr) {
-    HttpServer::Handlers handlers;
-    handlers.on_connect = std::move(on_connect);
-    handlers.on_request = [this](HttpExchange exchange) {
+    on_connect_ = std::move(on_connect);
+    on_request_ = [this](HttpExchange exchange) {
       ++requests_;
       if (exchange.request().target.starts_with("/hold")) {
         exchange.OnGone([this] { ++gone_; });
@@ -103,10 +102,13 @@ class HttpServerFixture : public testing::Test {
       exchange.Reply(200, std::make_shared<const std::string>(
                               request.method == "PUT" ? request.body : request.target));
     };
-    auto server = HttpServer::Listen(*loop_, std::move(options), std::move(handlers));
+    auto server = HttpServer::Listen(*loop_, std::move(options), *this);
     ASSERT_TRUE(server.ok()) << server.status().ToString();
     server_ = std::move(server).value();
   }
+
+  bool IsWelcome(const HttpPeer& peer) override { return !on_connect_ || on_connect_(peer); }
+  void OnRequest(HttpExchange exchange) override { on_request_(std::move(exchange)); }
 
   RawClient Connect() const { return RawClient(server_->port()); }
 
@@ -150,6 +152,8 @@ class HttpServerFixture : public testing::Test {
   }
 
   std::unique_ptr<Loop> loop_;
+  std::function<bool(const HttpPeer&)> on_connect_;  // empty: all are welcome
+  std::function<void(HttpExchange)> on_request_;
   std::unique_ptr<HttpServer> server_;
   std::vector<HttpExchange> held_;
   int requests_ = 0;

@@ -299,16 +299,15 @@ TEST_F(HttpServerPeerTest, HandlersPostItsEndToTheLoop) {
   for (const bool in_admission : {true, false}) {
     std::vector<HttpExchange> held;
     const auto post_end = [this] { loop_->Post([this] { server_.reset(); }); };
-    HttpServer::Handlers handlers;
-    handlers.on_connect = [&](const HttpPeer&) {
+    on_connect_ = [&](const HttpPeer&) {
       if (in_admission) post_end();
       return true;
     };
-    handlers.on_request = [&](HttpExchange exchange) {
+    on_request_ = [&](HttpExchange exchange) {
       post_end();
       held.push_back(std::move(exchange));
     };
-    server_ = HttpServer::Listen(*loop_, {}, std::move(handlers)).value();
+    server_ = HttpServer::Listen(*loop_, {}, *this).value();
     RawClient first = Connect(), second = Connect();
     first.Send("GET /a/1 HTTP/1.1\r\n\r\nGET /a/2 HTTP/1.1\r\n\r\n");
     second.Send("GET /a/3 HTTP/1.1\r\n\r\n");
@@ -319,16 +318,15 @@ TEST_F(HttpServerPeerTest, HandlersPostItsEndToTheLoop) {
 }
 
 TEST_F(HttpServerPeerTest, PeerThatGoesPostsItsEndToTheLoop) {
-  HttpServer::Handlers handlers;
   std::vector<HttpExchange> held;
-  handlers.on_request = [&](HttpExchange exchange) {
+  on_request_ = [&](HttpExchange exchange) {
     exchange.OnGone([&] {
       held.clear();
       loop_->Post([this] { server_.reset(); });
     });
     held.push_back(std::move(exchange));
   };
-  server_ = HttpServer::Listen(*loop_, {}, std::move(handlers)).value();
+  server_ = HttpServer::Listen(*loop_, {}, *this).value();
   RawClient first = Connect(), second = Connect();
   first.Send("GET /a/1 HTTP/1.1\r\n\r\n");
   second.Send("GET /a/2 HTTP/1.1\r\n\r\n");
@@ -340,9 +338,8 @@ TEST_F(HttpServerPeerTest, PeerThatGoesPostsItsEndToTheLoop) {
 }
 
 TEST_F(HttpServerPeerTest, ItsEndInsideAHandlerIsABug) {
-  HttpServer::Handlers handlers;
-  handlers.on_request = [this](const HttpExchange&) { server_.reset(); };
-  server_ = HttpServer::Listen(*loop_, {}, std::move(handlers)).value();
+  on_request_ = [this](const HttpExchange&) { server_.reset(); };
+  server_ = HttpServer::Listen(*loop_, {}, *this).value();
   RawClient client = Connect();
   client.Send("GET /a/1 HTTP/1.1\r\n\r\n");
   EXPECT_DEATH(RunUntil([] { return false; }), "handlers_running");

@@ -245,7 +245,7 @@ TEST_F(HttpServerTest, TakesAPortOnlyOnce) {
   Serve();
   HttpServerOptions options;
   options.port = server_->port();
-  const auto second = HttpServer::Listen(*loop_, options, {});
+  const auto second = HttpServer::Listen(*loop_, options, *this);
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(second.status().code(), ErrorCode::kAddressInUse) << second.status().ToString();
 }
@@ -254,7 +254,7 @@ TEST_F(HttpServerTest, RefusesAnAddressThatIsNotIpv4) {
   for (const char* address : {"::1", "localhost", "", "1.2.3"}) {
     HttpServerOptions options;
     options.address = address;
-    const auto server = HttpServer::Listen(*loop_, options, {});
+    const auto server = HttpServer::Listen(*loop_, options, *this);
     ASSERT_FALSE(server.ok());
     EXPECT_EQ(server.status().code(), ErrorCode::kUsage) << server.status().ToString();
   }

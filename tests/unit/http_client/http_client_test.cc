@@ -135,7 +135,7 @@ TEST(HttpClientTest, NobodyListeningIsHostUnreachable) {
 
 TEST(HttpClientTest, ASilentServerMeetsTheDeadline) {
   ScriptedServer server({{{}, /*is_held=*/true}});
-  HttpClient client("127.0.0.1", server.port(), {.timeout = 50ms});
+  HttpClient client("127.0.0.1", server.port(), 50ms);
   const Result<HttpReply> reply = client.Get("/a");
   ASSERT_FALSE(reply.ok());
   EXPECT_EQ(reply.status().code(), ErrorCode::kDeadlineExceeded);
@@ -145,21 +145,22 @@ TEST(HttpClientTest, ASilentServerMeetsTheDeadline) {
 
 TEST(HttpClientTest, ABodyThatStopsMidwayMeetsTheDeadline) {
   ScriptedServer server({{{"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc"}, /*is_held=*/true}});
-  HttpClient client("127.0.0.1", server.port(), {.timeout = 50ms});
+  HttpClient client("127.0.0.1", server.port(), 50ms);
   EXPECT_EQ(client.Get("/a").status().code(), ErrorCode::kDeadlineExceeded);
 }
 
 TEST(HttpClientTest, BodiesAboveTheLimitAreRefused) {
-  ScriptedServer server({{{Answer("200 OK", std::string(100, 'x'))}},
-                         {{Answer("200 OK", std::string(101, 'x'))}},
-                         {{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n65\r\n" +
-                           std::string(101, 'x') + "\r\n0\r\n\r\n"}}});
-  HttpClient client("127.0.0.1", server.port(), {.timeout = 10s, .max_body_bytes = 100});
+  constexpr size_t kLimit = size_t{16} << 20;
+  ScriptedServer server({{{Answer("200 OK", std::string(kLimit, 'x'))}},
+                         {{Answer("200 OK", std::string(kLimit + 1, 'x'))}},
+                         {{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1000001\r\n" +
+                           std::string(kLimit + 1, 'x') + "\r\n0\r\n\r\n"}}});
+  HttpClient client("127.0.0.1", server.port(), 10s);
   EXPECT_TRUE(client.Get("/a").ok());
   for (int i = 0; i < 2; ++i) {
     const Result<HttpReply> reply = client.Get("/a");
     ASSERT_FALSE(reply.ok());
-    EXPECT_EQ(reply.status().message(), "GET /a: answer of over 100 bytes");
+    EXPECT_EQ(reply.status().message(), "GET /a: answer of over 16777216 bytes");
   }
 }
 
@@ -175,7 +176,7 @@ TEST(HttpClientTest, ABrokenPipeEndsTheRequestAndNotTheProcess) {
   ASSERT_NE(::signal(SIGPIPE, SIG_DFL), SIG_ERR);
   // The server closes without reading all, so that a large body meets a reset connection.
   ScriptedServer server({{{Answer("200 OK", "")}}, {{}}, {{}}, {{}}, {{}}});
-  HttpClient client("127.0.0.1", server.port(), {.timeout = 10s});
+  HttpClient client("127.0.0.1", server.port(), 10s);
   ASSERT_TRUE(client.Get("/a").ok());
   EXPECT_FALSE(client.Put("/a", std::string(50'000'000, 'x')).ok());
   sigset_t pending;

@@ -9,7 +9,7 @@
 
 #include "base/fd.h"
 #include "launcher/report/job_output.h"
-#include "launcher/report/line_tagger.h"
+#include "launcher/report/worker_lines.h"
 #include "tests/fakes/loop_runner.h"
 #include "tests/fakes/temp_directory.h"
 

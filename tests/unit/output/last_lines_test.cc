@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/report/last_lines.h"
-
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include "launcher/report/worker_lines.h"
 
 namespace hvdray {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <random>
 
-#include "launcher/report/line_tagger.h"
+#include "launcher/report/worker_lines.h"
 
 namespace hvdray {
 namespace {

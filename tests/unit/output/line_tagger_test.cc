@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/report/line_tagger.h"
-
 #include <gtest/gtest.h>
+
+#include "launcher/report/worker_lines.h"
 
 namespace hvdray {
 namespace {

@@ -13,7 +13,6 @@
 
 #include "base/fd.h"
 #include "launcher/report/job_output.h"
-#include "launcher/report/record_reader.h"
 #include "tests/fakes/loop_runner.h"
 #include "tests/fakes/temp_directory.h"
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stream file of a job on Ray, read back: whole, in pieces, and broken.
-#include "launcher/report/record_reader.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <random>
 #include <vector>
+
+#include "launcher/report/record_file.h"
 
 namespace hvdray {
 namespace {

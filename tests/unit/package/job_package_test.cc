@@ -44,15 +44,12 @@ struct World {
           0700);
     fs::create_directories(dir);
   }
-  PackageOptions Options() const { return {agent, dir, {}}; }
   PackagePlan Plan(const std::vector<std::string>& excludes = {}) const {
-    PackageOptions options = Options();
-    options.excludes = excludes;
-    Result<PackagePlan> plan = PlanPackage(options);
+    Result<PackagePlan> plan = PlanPackage(agent, dir, excludes);
     EXPECT_TRUE(plan.ok()) << plan.status().ToString();
     return plan.ok() ? std::move(plan).value() : PackagePlan();
   }
-  Status StatusOfPlan() const { return PlanPackage(Options()).status(); }
+  Status StatusOfPlan() const { return PlanPackage(agent, dir, {}).status(); }
 };
 
 std::set<std::string> NamesOf(const PackagePlan& plan) {
@@ -104,7 +101,7 @@ TEST(JobPackageTest, PythonReadsTheAgentTheDriverAndTheDirectory) {
 
 TEST(JobPackageTest, WithoutADirectoryThereIsOnlyOurs) {
   const World world;
-  const Result<PackagePlan> plan = PlanPackage({world.agent, "", {}});
+  const Result<PackagePlan> plan = PlanPackage(world.agent, "", {});
   ASSERT_TRUE(plan.ok()) << plan.status().ToString();
   EXPECT_EQ(NamesOf(*plan), Names());
   EXPECT_EQ(plan->entries.size(), 3U);
@@ -206,10 +203,10 @@ TEST(JobPackageTest, AFileThatMayNotBeReadIsNamed) {
 
 TEST(JobPackageTest, AMissingAgentOrDirectoryIsNamed) {
   const World world;
-  Status status = PlanPackage({world.root / "none", "", {}}).status();
+  Status status = PlanPackage(world.root / "none", "", {}).status();
   EXPECT_EQ(status.code(), ErrorCode::kFileUnreadable);
   EXPECT_NE(status.message().find("/none: "), std::string::npos);
-  status = PlanPackage({world.agent, world.root / "none", {}}).status();
+  status = PlanPackage(world.agent, world.root / "none", {}).status();
   EXPECT_EQ(status.code(), ErrorCode::kFileUnreadable);
 }
 
@@ -226,9 +223,8 @@ TEST(JobPackageTest, OneThatIsTooLargeNamesTheLargestFiles) {
   ASSERT_EQ(zip.status().code(), ErrorCode::kPackageTooLarge) << zip.status().ToString();
   EXPECT_EQ(zip.status().message(),
             world.dir +
-                ": a package for Ray may have 1.0 MiB when compressed, and 6 files of 1.5 "
-                "MiB do not fit; the largest: big/one.bin 1.3 MiB, two.bin 200 KiB, c 0 "
-                "KiB, d 0 KiB, e 0 KiB");
+                ": 6 files of 1.5 MiB exceed Ray's limit of 1.0 MiB for a compressed package; the "
+                "largest: big/one.bin 1.3 MiB, two.bin 200 KiB, c 0 KiB, d 0 KiB, e 0 KiB");
   EXPECT_TRUE(BuildPackage(plan).ok());
 }
 
@@ -252,7 +248,7 @@ TEST(JobPackageTest, AFileThatChangesInBetweenIsNamed) {
   const PackagePlan plan = world.Plan();
   Write(world.dir + "/a", "longer");
   EXPECT_EQ(BuildPackage(plan).status().message(),
-            world.dir + "/a has changed while it was packed");
+            world.dir + "/a changed while it was being packed");
   fs::remove(world.dir + "/a");
   EXPECT_EQ(BuildPackage(plan).status().code(), ErrorCode::kFileUnreadable);
 }

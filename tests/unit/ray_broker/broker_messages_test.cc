@@ -45,14 +45,14 @@ TEST(BrokerMessagesTest, NodesHaveWhatTheyHaveAndWhatIsFree) {
   const auto nodes = Parsed<BrokerNodes>(
       R"({"nodes": [{"id": "a", "ip": "10.0.0.10", "is_alive": true, "total": {"CPU": 2, "x": 0.5},)"
       R"( "free": {"CPU": 1.5}, "labels": {"zone": "b"}}, {"id": "c"}]})");
-  ASSERT_EQ(nodes.nodes.size(), 2u);
-  EXPECT_EQ(nodes.nodes[0].id, "a");
-  EXPECT_EQ(nodes.nodes[0].ip, "10.0.0.10");
-  EXPECT_TRUE(nodes.nodes[0].is_alive);
-  EXPECT_EQ(nodes.nodes[0].total, (BrokerAmounts{{"CPU", 2}, {"x", 0.5}}));
-  EXPECT_EQ(nodes.nodes[0].free, (BrokerAmounts{{"CPU", 1.5}}));
-  EXPECT_EQ(nodes.nodes[0].labels, (BrokerLabels{{"zone", "b"}}));
-  EXPECT_FALSE(nodes.nodes[1].is_alive);
+  ASSERT_EQ(nodes.size(), 2u);
+  EXPECT_EQ(nodes[0].id, "a");
+  EXPECT_EQ(nodes[0].ip, "10.0.0.10");
+  EXPECT_TRUE(nodes[0].is_alive);
+  EXPECT_EQ(nodes[0].total, (RayAmounts{{"CPU", 2}, {"x", 0.5}}));
+  EXPECT_EQ(nodes[0].free, (RayAmounts{{"CPU", 1.5}}));
+  EXPECT_EQ(nodes[0].labels, (RayLabels{{"zone", "b"}}));
+  EXPECT_FALSE(nodes[1].is_alive);
 }
 
 TEST(BrokerMessagesTest, EachStateOfAGroupIsKnown) {

@@ -25,7 +25,7 @@ class RayBrokerTest : public testing::Test {
         RayBroker::Handlers{
             [this](BrokerHello hello) { heard_.push_back("hello " + hello.ray); },
             [this](BrokerNodes nodes) {
-              heard_.push_back("nodes " + std::to_string(nodes.nodes.size()));
+              heard_.push_back("nodes " + std::to_string(nodes.size()));
             },
             [this](BrokerGroup group) { heard_.push_back("group " + group.name); },
             [this](BrokerEndpointStarted endpoint) {

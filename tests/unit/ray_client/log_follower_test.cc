@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cluster/ray/log_follower.h"
-
 #include <gtest/gtest.h>
 #include <signal.h>
 
 #include <string>
 #include <thread>
 
+#include "cluster/ray/dashboard_client.h"
 #include "tests/fakes/scripted_server.h"
 
 namespace hvdray {

@@ -21,9 +21,7 @@ RayRequest TwoSlots() {
 
 class GroupWaitTest : public testing::Test {
  protected:
-  GroupWait Wait(bool can_grow = true) {
-    return {TwoSlots(), {.limit = seconds(100), .can_grow = can_grow}, began_};
-  }
+  GroupWait Wait(bool can_grow = true) { return {TwoSlots(), seconds(100), can_grow, began_}; }
   const TimePoint began_ = TimePoint(seconds(1000));
 };
 
@@ -31,15 +29,15 @@ TEST_F(GroupWaitTest, AGroupIsThereWhenEachBundleIsOnALiveNodeThatIsKnown) {
   GroupWait wait = Wait();
   wait.OnGroup(Created("g", {"a", "b"}), began_);
   EXPECT_EQ(wait.Look(began_), State::kWaiting) << "where is b?";
-  wait.OnNodes({{Node("a", "10.0.0.1", 2, 1), Dead(Node("b", "10.0.0.2", 2, 2))}});
+  wait.OnNodes({Node("a", "10.0.0.1", 2, 1), Dead(Node("b", "10.0.0.2", 2, 2))});
   EXPECT_EQ(wait.Look(began_), State::kWaiting);
-  wait.OnNodes({{Node("a", "10.0.0.1", 2, 1), Node("b", "10.0.0.2", 2, 2)}});
+  wait.OnNodes({Node("a", "10.0.0.1", 2, 1), Node("b", "10.0.0.2", 2, 2)});
   EXPECT_EQ(wait.Look(began_), State::kCreated);
 }
 
 TEST_F(GroupWaitTest, AGroupThatLosesABundleIsWaitedForAgain) {
   GroupWait wait = Wait();
-  wait.OnNodes({{Node("a", "10.0.0.1", 2, 1)}});
+  wait.OnNodes({Node("a", "10.0.0.1", 2, 1)});
   wait.OnGroup(Created("g", {"a", "a"}), began_);
   ASSERT_EQ(wait.Look(began_), State::kCreated);
   wait.OnGroup({.name = "g", .state = BrokerGroupState::kRescheduling, .bundles = {"a", ""}},
@@ -49,7 +47,7 @@ TEST_F(GroupWaitTest, AGroupThatLosesABundleIsWaitedForAgain) {
 
 TEST_F(GroupWaitTest, TheLimitEndsTheWaitAndSaysWhatIsMissing) {
   GroupWait wait = Wait();
-  wait.OnNodes({{Node("a", "10.0.0.1", 2, 1)}});
+  wait.OnNodes({Node("a", "10.0.0.1", 2, 1)});
   wait.OnGroup(Pending("g", "NO_RESOURCES", 2), began_);
   EXPECT_EQ(wait.Look(began_ + seconds(100) - milliseconds(1)), State::kWaiting);
   const TimePoint late = began_ + seconds(100);
@@ -75,7 +73,7 @@ TEST_F(GroupWaitTest, ALineIsDueAfterASecondAndThenEveryTen) {
 TEST_F(GroupWaitTest, WhatCannotBeFailsFastUnlessNodesMayCome) {
   for (const bool can_grow : {true, false}) {
     GroupWait wait = Wait(can_grow);
-    wait.OnNodes({{Node("a", "10.0.0.1", 0.5, 0.5)}});
+    wait.OnNodes({Node("a", "10.0.0.1", 0.5, 0.5)});
     wait.OnGroup(Pending("g", "INFEASIBLE", 2), began_);
     EXPECT_EQ(wait.Look(began_ + seconds(1)), State::kWaiting) << "a node may be about to come";
     const TimePoint later = began_ + seconds(2);
@@ -102,7 +100,7 @@ TEST_F(GroupWaitTest, RaysOwnRefusalIsTold) {
 
 TEST_F(GroupWaitTest, AnotherGroupOfTheSameSlotsMayHaveFewerBundles) {
   GroupWait wait = Wait(/*can_grow=*/false);
-  wait.OnNodes({{Node("a", "10.0.0.1", 2, 2)}});
+  wait.OnNodes({Node("a", "10.0.0.1", 2, 2)});
   wait.OnGroup(Pending("g", "INFEASIBLE", 2), began_);
   wait.Expect(1);
   EXPECT_EQ(wait.Look(began_ + seconds(10)), State::kWaiting) << "that was the other group";

@@ -11,10 +11,10 @@
 namespace hvdray {
 
 /// A live node with CPUs; free: of those.
-inline BrokerNode Node(const std::string& id, const std::string& ip, double cpus, double free) {
+inline RayNode Node(const std::string& id, const std::string& ip, double cpus, double free) {
   return {.id = id, .ip = ip, .is_alive = true, .total = {{"CPU", cpus}}, .free = {{"CPU", free}}};
 }
-inline BrokerNode Dead(BrokerNode node) {
+inline RayNode Dead(RayNode node) {
   node.is_alive = false;
   node.free.clear();
   return node;

@@ -36,18 +36,18 @@ TEST(RayHostPlanTest, EachNodeWithFreeRoomGetsAGroupThatIsPinnedToIt) {
   ASSERT_EQ(orders.reserve.size(), 3U);
   EXPECT_EQ(orders.reserve[0].name, "hvdray-j-1");
   EXPECT_EQ(orders.reserve[0].bundles,
-            (std::vector<BrokerAmounts>{{{"CPU", 3}, {"node:10.0.0.1", 0.001}}}));
+            (std::vector<RayAmounts>{{{"CPU", 3}, {"node:10.0.0.1", 0.001}}}));
   EXPECT_TRUE(orders.reserve[0].selectors.empty());
   // Two nodes at one address: that does not tell them apart.
-  EXPECT_EQ(orders.reserve[1].bundles, (std::vector<BrokerAmounts>{{{"CPU", 2}}}));
-  EXPECT_EQ(orders.reserve[1].selectors, (std::vector<BrokerLabels>{{{"ray.io/node-id", "d"}}}));
-  EXPECT_EQ(orders.reserve[2].selectors, (std::vector<BrokerLabels>{{{"ray.io/node-id", "e"}}}));
+  EXPECT_EQ(orders.reserve[1].bundles, (std::vector<RayAmounts>{{{"CPU", 2}}}));
+  EXPECT_EQ(orders.reserve[1].selectors, (std::vector<RayLabels>{{{"ray.io/node-id", "d"}}}));
+  EXPECT_EQ(orders.reserve[2].selectors, (std::vector<RayLabels>{{{"ray.io/node-id", "e"}}}));
   EXPECT_TRUE(plan.hosts().empty()) << "no group is there yet";
 }
 
 TEST(RayHostPlanTest, AHostIsThereWhenItsGroupIs) {
   RayHostPlan plan(Policy(100));
-  plan.OnNodes({{Node("a", "10.0.0.1", 4, 3)}}, kStart);
+  plan.OnNodes({Node("a", "10.0.0.1", 4, 3)}, kStart);
   EXPECT_FALSE(plan.OnGroup(Pending("hvdray-j-1", "", 1), kStart).has_news);
   const Orders orders = plan.OnGroup(Created("hvdray-j-1", {"a"}), kStart);
   EXPECT_TRUE(orders.has_news);
@@ -85,11 +85,11 @@ TEST(RayHostPlanTest, ASpreadJobTakesAsEvenlyAsThereIsRoom) {
 
 TEST(RayHostPlanTest, ANodeThatGoesTakesItsHostWithItAndMakesRoom) {
   RayHostPlan plan(Policy(2));
-  const BrokerNode a = Node("a", "10.0.0.1", 2, 2);
-  const BrokerNode b = Node("b", "10.0.0.2", 2, 2);
-  plan.OnNodes({{a, b}}, kStart);
+  const RayNode a = Node("a", "10.0.0.1", 2, 2);
+  const RayNode b = Node("b", "10.0.0.2", 2, 2);
+  plan.OnNodes({a, b}, kStart);
   plan.OnGroup(Created("hvdray-j-1", {"a"}), kStart);
-  const Orders orders = plan.OnNodes({{Dead(a), b}}, kStart);
+  const Orders orders = plan.OnNodes({Dead(a), b}, kStart);
   EXPECT_EQ(orders.removed, std::vector<std::string>{"10.0.0.1"});
   EXPECT_EQ(orders.release, std::vector<std::string>{"hvdray-j-1"});
   EXPECT_TRUE(orders.has_news);
@@ -100,18 +100,18 @@ TEST(RayHostPlanTest, ANodeThatGoesTakesItsHostWithItAndMakesRoom) {
 
 TEST(RayHostPlanTest, ANewNodeAtAnOldAddressIsAnotherHost) {
   RayHostPlan plan(Policy(9));
-  const BrokerNode a = Node("aaaaaaaa1", "10.0.0.1", 2, 2);
-  plan.OnNodes({{a}}, kStart);
+  const RayNode a = Node("aaaaaaaa1", "10.0.0.1", 2, 2);
+  plan.OnNodes({a}, kStart);
   plan.OnGroup(Created("hvdray-j-1", {"aaaaaaaa1"}), kStart);
-  plan.OnNodes({{Dead(a)}}, kStart);
-  plan.OnNodes({{Dead(a), Node("bbbbbbbb2", "10.0.0.1", 2, 2)}}, kStart);
+  plan.OnNodes({Dead(a)}, kStart);
+  plan.OnNodes({Dead(a), Node("bbbbbbbb2", "10.0.0.1", 2, 2)}, kStart);
   plan.OnGroup(Created("hvdray-j-2", {"bbbbbbbb2"}), kStart);
   EXPECT_EQ(plan.hosts(), (std::vector<HostSlots>{{"10.0.0.1-bbbbbbbb", 2}}));
 }
 
 TEST(RayHostPlanTest, AGroupThatRayMovesIsGivenBack) {
   RayHostPlan plan(Policy(9));
-  plan.OnNodes({{Node("a", "10.0.0.1", 2, 2)}}, kStart);
+  plan.OnNodes({Node("a", "10.0.0.1", 2, 2)}, kStart);
   plan.OnGroup(Created("hvdray-j-1", {"a"}), kStart);
   const Orders orders = plan.OnGroup(
       {.name = "hvdray-j-1", .state = BrokerGroupState::kRescheduling, .bundles = {""}}, kStart);
@@ -124,11 +124,11 @@ TEST(RayHostPlanTest, AGroupThatRayMovesIsGivenBack) {
 
 TEST(RayHostPlanTest, AGroupThatSomebodyElseBeatsIsGivenUpAndTriedAgain) {
   RayHostPlan plan(Policy(9));
-  plan.OnNodes({{Node("a", "10.0.0.1", 2, 2)}}, kStart);
+  plan.OnNodes({Node("a", "10.0.0.1", 2, 2)}, kStart);
   plan.OnGroup(Pending("hvdray-j-1", "NO_RESOURCES", 1), kStart);
   EXPECT_EQ(plan.NextDeadline(), kStart + seconds(10));
   EXPECT_EQ(plan.Tick(kStart + seconds(10)).release, std::vector<std::string>{"hvdray-j-1"});
-  EXPECT_TRUE(plan.OnNodes({{Node("a", "10.0.0.1", 2, 1)}}, kStart + seconds(11)).reserve.empty());
+  EXPECT_TRUE(plan.OnNodes({Node("a", "10.0.0.1", 2, 1)}, kStart + seconds(11)).reserve.empty());
   const Orders again = plan.Tick(kStart + seconds(20));
   ASSERT_EQ(again.reserve.size(), 1U);
   EXPECT_EQ(again.reserve[0].bundles.front().at("CPU"), 1);
@@ -137,21 +137,21 @@ TEST(RayHostPlanTest, AGroupThatSomebodyElseBeatsIsGivenUpAndTriedAgain) {
 
 TEST(RayHostPlanTest, WithoutCooldownTheSlotsOfAHostThatFailedGoToOthers) {
   RayHostPlan plan(Policy(2));
-  plan.OnNodes({{Node("a", "10.0.0.1", 2, 2)}}, kStart);
+  plan.OnNodes({Node("a", "10.0.0.1", 2, 2)}, kStart);
   plan.OnGroup(Created("hvdray-j-1", {"a"}), kStart);
   plan.OnEndpoint("10.0.0.1", true, kStart);
   const Orders lost = plan.OnEndpoint("10.0.0.1", false, kStart);
   EXPECT_EQ(lost.release, std::vector<std::string>{"hvdray-j-1"});
   EXPECT_EQ(lost.removed, std::vector<std::string>{"10.0.0.1"});
   const Orders orders =
-      plan.OnNodes({{Node("a", "10.0.0.1", 2, 2), Node("b", "10.0.0.2", 2, 2)}}, kStart);
+      plan.OnNodes({Node("a", "10.0.0.1", 2, 2), Node("b", "10.0.0.2", 2, 2)}, kStart);
   ASSERT_EQ(orders.reserve.size(), 1U) << "the job holds something against a";
   EXPECT_EQ(orders.reserve[0].bundles.front().count("node:10.0.0.2"), 1U);
 }
 
 TEST(RayHostPlanTest, WithCooldownTheHostIsKeptAndOthersMayStandInForIt) {
   RayHostPlan plan(Policy(2, /*has_cooldown=*/true));
-  plan.OnNodes({{Node("a", "10.0.0.1", 2, 2), Node("b", "10.0.0.2", 2, 2)}}, kStart);
+  plan.OnNodes({Node("a", "10.0.0.1", 2, 2), Node("b", "10.0.0.2", 2, 2)}, kStart);
   plan.OnGroup(Created("hvdray-j-1", {"a"}), kStart);
   plan.OnEndpoint("10.0.0.1", true, kStart);
   const Orders lost = plan.OnEndpoint("10.0.0.1", false, kStart);
@@ -167,7 +167,7 @@ TEST(RayHostPlanTest, OnlyTheHostsThatAreNamedAreUsed) {
   policy.only_ips = {"10.0.0.2"};
   RayHostPlan plan(policy);
   const Orders orders =
-      plan.OnNodes({{Node("a", "10.0.0.1", 2, 2), Node("b", "10.0.0.2", 2, 2)}}, kStart);
+      plan.OnNodes({Node("a", "10.0.0.1", 2, 2), Node("b", "10.0.0.2", 2, 2)}, kStart);
   ASSERT_EQ(orders.reserve.size(), 1U);
   EXPECT_EQ(orders.reserve[0].bundles.front().count("node:10.0.0.2"), 1U);
 }
@@ -182,48 +182,48 @@ TEST(RayHostPlanTest, WhatIsMissingStandsAsAPendingGroupUntilItIsThere) {
   RayHostPolicy policy = WantsSlots(5);
   policy.ask.labels = {{"zone", "eu"}};
   RayHostPlan plan(policy);
-  BrokerNode a = Node("a", "10.0.0.1", 2, 2);
+  RayNode a = Node("a", "10.0.0.1", 2, 2);
   a.labels = policy.ask.labels;
-  Orders orders = plan.OnNodes({{a}}, kStart);
+  Orders orders = plan.OnNodes({a}, kStart);
   ASSERT_EQ(orders.reserve.size(), 2U);
   EXPECT_EQ(orders.reserve[1].name, "hvdray-j-2");
   EXPECT_EQ(orders.reserve[1].strategy, "PACK");
-  EXPECT_EQ(orders.reserve[1].bundles, std::vector<BrokerAmounts>(3, {{"CPU", 1}}));
-  EXPECT_EQ(orders.reserve[1].selectors, std::vector<BrokerLabels>(3, {{"zone", "eu"}}));
+  EXPECT_EQ(orders.reserve[1].bundles, std::vector<RayAmounts>(3, {{"CPU", 1}}));
+  EXPECT_EQ(orders.reserve[1].selectors, std::vector<RayLabels>(3, {{"zone", "eu"}}));
   plan.OnGroup(Created("hvdray-j-1", {"a"}), kStart);
   EXPECT_TRUE(plan.OnGroup(Pending("hvdray-j-2", "INFEASIBLE", 3), kStart).release.empty());
-  EXPECT_TRUE(plan.OnNodes({{a}}, kStart + seconds(1)).reserve.empty()) << "it stands";
-  BrokerNode b = Node("b", "10.0.0.2", 2, 2);
+  EXPECT_TRUE(plan.OnNodes({a}, kStart + seconds(1)).reserve.empty()) << "it stands";
+  RayNode b = Node("b", "10.0.0.2", 2, 2);
   b.labels = policy.ask.labels;
-  orders = plan.OnNodes({{a, b}}, kStart + seconds(2));
+  orders = plan.OnNodes({a, b}, kStart + seconds(2));
   EXPECT_EQ(orders.release, std::vector<std::string>{"hvdray-j-2"});
   ASSERT_EQ(orders.reserve.size(), 2U) << "the new node's, and what is still missing";
   EXPECT_EQ(orders.reserve[1].bundles.size(), 1U);
-  BrokerNode c = Node("c", "10.0.0.3", 2, 2);
+  RayNode c = Node("c", "10.0.0.3", 2, 2);
   c.labels = policy.ask.labels;
-  orders = plan.OnNodes({{a, b, c}}, kStart + seconds(3));
+  orders = plan.OnNodes({a, b, c}, kStart + seconds(3));
   EXPECT_EQ(orders.release, std::vector<std::string>{"hvdray-j-4"});
   EXPECT_EQ(orders.reserve.size(), 1U) << "nothing is missing any more";
 }
 
 TEST(RayHostPlanTest, DemandThatRayHasRoomForIsGivenBackForAPinnedGroup) {
   RayHostPlan plan(WantsSlots(2));
-  const BrokerNode full = Node("a", "10.0.0.1", 2, 0);
-  ASSERT_EQ(plan.OnNodes({{full}}, kStart).reserve.size(), 1U);
+  const RayNode full = Node("a", "10.0.0.1", 2, 0);
+  ASSERT_EQ(plan.OnNodes({full}, kStart).reserve.size(), 1U);
   Orders orders = plan.OnGroup(Created("hvdray-j-1", {"a", "a"}), kStart + seconds(1));
   EXPECT_EQ(orders.release, std::vector<std::string>{"hvdray-j-1"});
   EXPECT_TRUE(orders.reserve.empty() && plan.hosts().empty());
-  orders = plan.OnNodes({{Node("a", "10.0.0.1", 2, 2)}}, kStart + seconds(2));
+  orders = plan.OnNodes({Node("a", "10.0.0.1", 2, 2)}, kStart + seconds(2));
   ASSERT_EQ(orders.reserve.size(), 1U);
   EXPECT_EQ(orders.reserve[0].bundles.front().at("node:10.0.0.1"), 0.001);
 }
 
 TEST(RayHostPlanTest, DemandComesAgainWhenTheRoomWentToSomebodyElse) {
   RayHostPlan plan(WantsSlots(2));
-  const BrokerNode full = Node("a", "10.0.0.1", 2, 0);
-  plan.OnNodes({{full}}, kStart);
+  const RayNode full = Node("a", "10.0.0.1", 2, 0);
+  plan.OnNodes({full}, kStart);
   plan.OnGroup(Created("hvdray-j-1", {"a", "a"}), kStart);
-  EXPECT_TRUE(plan.OnNodes({{full}}, kStart + seconds(1)).reserve.empty());
+  EXPECT_TRUE(plan.OnNodes({full}, kStart + seconds(1)).reserve.empty());
   ASSERT_EQ(plan.NextDeadline(), kStart + seconds(3));
   EXPECT_EQ(plan.Tick(kStart + seconds(3)).reserve.size(), 1U);
   EXPECT_FALSE(plan.NextDeadline().has_value());
@@ -231,52 +231,51 @@ TEST(RayHostPlanTest, DemandComesAgainWhenTheRoomWentToSomebodyElse) {
 
 TEST(RayHostPlanTest, DemandIsNotForNodesThatTheJobHasGivenUp) {
   RayHostPlan plan(WantsSlots(1));
-  plan.OnNodes({{Node("a", "10.0.0.1", 1, 1)}}, kStart);
+  plan.OnNodes({Node("a", "10.0.0.1", 1, 1)}, kStart);
   plan.OnGroup(Created("hvdray-j-1", {"a"}), kStart);
   const Orders orders = plan.OnEndpoint("10.0.0.1", /*is_live=*/false, kStart);
   ASSERT_EQ(orders.reserve.size(), 1U);
-  EXPECT_EQ(orders.reserve[0].selectors,
-            (std::vector<BrokerLabels>{{{"ray.io/node-id", "!in(a)"}}}));
+  EXPECT_EQ(orders.reserve[0].selectors, (std::vector<RayLabels>{{{"ray.io/node-id", "!in(a)"}}}));
 }
 
 TEST(RayHostPlanTest, WhereNobodyAddsNodesNothingIsAskedOfThem) {
   RayHostPlan plan(WantsSlots(0));
-  EXPECT_TRUE(plan.OnNodes({{Node("a", "10.0.0.1", 2, 0)}}, kStart).reserve.empty());
+  EXPECT_TRUE(plan.OnNodes({Node("a", "10.0.0.1", 2, 0)}, kStart).reserve.empty());
 }
 
 TEST(RayHostPlanTest, RoomThatIsMadeOnANodeLaterIsAHostOfItsOwn) {
   RayHostPlan plan(Policy(9));
-  plan.OnNodes({{Node("a", "10.0.0.1", 4, 1)}}, kStart);
+  plan.OnNodes({Node("a", "10.0.0.1", 4, 1)}, kStart);
   plan.OnGroup(Created("hvdray-j-1", {"a"}), kStart + seconds(1));
-  EXPECT_TRUE(plan.OnNodes({{Node("a", "10.0.0.1", 4, 1)}}, kStart + seconds(2)).reserve.empty())
+  EXPECT_TRUE(plan.OnNodes({Node("a", "10.0.0.1", 4, 1)}, kStart + seconds(2)).reserve.empty())
       << "may be from before the group";
-  EXPECT_TRUE(plan.OnNodes({{Node("a", "10.0.0.1", 4, 0)}}, kStart + seconds(3)).reserve.empty());
+  EXPECT_TRUE(plan.OnNodes({Node("a", "10.0.0.1", 4, 0)}, kStart + seconds(3)).reserve.empty());
   EXPECT_EQ(plan.NextDeadline(), kStart + seconds(4));
   EXPECT_TRUE(plan.Tick(kStart + seconds(4)).reserve.empty());
   EXPECT_EQ(plan.NextDeadline(), std::nullopt);
-  const Orders orders = plan.OnNodes({{Node("a", "10.0.0.1", 4, 2)}}, kStart + seconds(9));
+  const Orders orders = plan.OnNodes({Node("a", "10.0.0.1", 4, 2)}, kStart + seconds(9));
   ASSERT_EQ(orders.reserve.size(), 1U);
   EXPECT_EQ(orders.reserve[0].name, "hvdray-j-2");
   EXPECT_EQ(orders.reserve[0].bundles.front().at("CPU"), 2);
-  EXPECT_TRUE(plan.OnNodes({{Node("a", "10.0.0.1", 4, 2)}}, kStart + seconds(9)).reserve.empty())
+  EXPECT_TRUE(plan.OnNodes({Node("a", "10.0.0.1", 4, 2)}, kStart + seconds(9)).reserve.empty())
       << "it is asked for once";
   plan.OnGroup(Created("hvdray-j-2", {"a"}), kStart + seconds(10));
   EXPECT_EQ(plan.hosts(), (std::vector<HostSlots>{{"10.0.0.1", 1}, {"10.0.0.1-2", 2}}));
   EXPECT_EQ(plan.IpOf("10.0.0.1-2"), "10.0.0.1");
-  const Orders gone = plan.OnNodes({{Dead(Node("a", "10.0.0.1", 4, 4))}}, kStart + seconds(11));
+  const Orders gone = plan.OnNodes({Dead(Node("a", "10.0.0.1", 4, 4))}, kStart + seconds(11));
   EXPECT_EQ(gone.removed, (std::vector<std::string>{"10.0.0.1-2", "10.0.0.1"}));
 }
 
 TEST(RayHostPlanTest, WhatALostNodeHeldMayBeHadOnANodeThatIsInUse) {
   RayHostPlan plan(Policy(4));
-  const BrokerNode a = Node("a", "10.0.0.1", 2, 2);
-  plan.OnNodes({{a, Node("b", "10.0.0.2", 6, 6)}}, kStart);
+  const RayNode a = Node("a", "10.0.0.1", 2, 2);
+  plan.OnNodes({a, Node("b", "10.0.0.2", 6, 6)}, kStart);
   plan.OnGroup(Created("hvdray-j-1", {"a"}), kStart);
   plan.OnGroup(Created("hvdray-j-2", {"b"}), kStart);
   EXPECT_TRUE(plan.Tick(kStart + seconds(3)).reserve.empty());
-  const BrokerNode b = Node("b", "10.0.0.2", 6, 4);
-  EXPECT_TRUE(plan.OnNodes({{a, b}}, kStart + seconds(5)).reserve.empty()) << "it has its four";
-  const Orders orders = plan.OnNodes({{Dead(a), b}}, kStart + seconds(6));
+  const RayNode b = Node("b", "10.0.0.2", 6, 4);
+  EXPECT_TRUE(plan.OnNodes({a, b}, kStart + seconds(5)).reserve.empty()) << "it has its four";
+  const Orders orders = plan.OnNodes({Dead(a), b}, kStart + seconds(6));
   ASSERT_EQ(orders.reserve.size(), 1U);
   EXPECT_EQ(orders.reserve[0].bundles.front().at("CPU"), 2);
 }
@@ -300,7 +299,7 @@ class RandomCluster {
     now_ += std::chrono::milliseconds(random_() % 4000);
     switch (random_() % 6) {
       case 0: {
-        BrokerNode& node = nodes_[random_() % nodes_.size()];
+        RayNode& node = nodes_[random_() % nodes_.size()];
         node.is_alive = !node.is_alive;
         node.free = {{"CPU", node.is_alive ? static_cast<double>(random_() % 5) : 0}};
         return Take(plan_.OnNodes({nodes_}, now_));
@@ -337,7 +336,7 @@ class RandomCluster {
     for (const std::string& name : orders.release) EXPECT_EQ(asked_.erase(name), 1U) << name;
     for (const BrokerReserve& reserve : orders.reserve) {
       ASSERT_EQ(reserve.bundles.size(), 1U);
-      const auto node = std::find_if(nodes_.begin(), nodes_.end(), [&](const BrokerNode& n) {
+      const auto node = std::find_if(nodes_.begin(), nodes_.end(), [&](const RayNode& n) {
         return reserve.bundles[0].contains("node:" + n.ip);
       });
       ASSERT_NE(node, nodes_.end());
@@ -363,7 +362,7 @@ class RandomCluster {
   const bool has_cooldown_;
   RayHostPlan plan_;
   TimePoint now_ = kStart;
-  std::vector<BrokerNode> nodes_;
+  std::vector<RayNode> nodes_;
   std::map<std::string, std::string> asked_;  // groups, with their node
   std::set<std::string> came_;                // those that were there at least once
 };

@@ -49,7 +49,7 @@ class RayHostsTest : public testing::Test {
 };
 
 TEST_F(RayHostsTest, TheFirstTableIsToldEvenWhenNothingIsThereYet) {
-  hosts_->OnNodes({{Node("a", "10.0.0.1", 2, 2)}});
+  hosts_->OnNodes({Node("a", "10.0.0.1", 2, 2)});
   EXPECT_TRUE(told_.empty()) << "never from within";
   Settle(*loop_);
   EXPECT_EQ(told_, std::vector<std::string>{"[]"});
@@ -60,7 +60,7 @@ TEST_F(RayHostsTest, TheFirstTableIsToldEvenWhenNothingIsThereYet) {
 }
 
 TEST_F(RayHostsTest, AHostThatIsToldCanBeStartedAndOneThatHasGoneCannot) {
-  hosts_->OnNodes({{Node("a", "10.0.0.1", 2, 2)}});
+  hosts_->OnNodes({Node("a", "10.0.0.1", 2, 2)});
   hosts_->OnGroup(Created("g-1", {"a"}));
   Settle(*loop_);
   EXPECT_EQ(told_.back(), "[10.0.0.1:2 ]");
@@ -71,7 +71,7 @@ TEST_F(RayHostsTest, AHostThatIsToldCanBeStartedAndOneThatHasGoneCannot) {
   transport_->Start("10.0.0.1", done);
   Settle(*loop_);
   EXPECT_TRUE(listener_.expected.contains(0));
-  hosts_->OnNodes({{Dead(Node("a", "10.0.0.1", 2, 2))}});
+  hosts_->OnNodes({Dead(Node("a", "10.0.0.1", 2, 2))});
   Settle(*loop_);
   EXPECT_EQ(told_.back(), "[]");
   const std::string sent = python_->TakeSent();
@@ -85,7 +85,7 @@ TEST_F(RayHostsTest, AHostThatIsToldCanBeStartedAndOneThatHasGoneCannot) {
 
 TEST_F(RayHostsTest, WhoIsToldMayStopIt) {
   stops_ = true;
-  hosts_->OnNodes({{Node("a", "10.0.0.1", 2, 2)}});
+  hosts_->OnNodes({Node("a", "10.0.0.1", 2, 2)});
   Settle(*loop_);
   EXPECT_EQ(told_.size(), 1U);
   hosts_->OnGroup(Created("g-1", {"a"}));

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cluster/ray/ray_placement.h"
 
 #include <gtest/gtest.h>
 
@@ -11,9 +10,8 @@ namespace hvdray {
 namespace {
 
 std::vector<RayNode> ThreeNodes() {
-  return RayNodesOf(
-      {{Node("aaaaaaaa11", "10.0.0.1", 4, 4), Node("bbbbbbbb22", "10.0.0.2", 4, 4),
-        Node("cccccccc33", "10.0.0.2", 4, 4), Dead(Node("dddddddd44", "10.0.0.1", 4, 4))}});
+  return {Node("aaaaaaaa11", "10.0.0.1", 4, 4), Node("bbbbbbbb22", "10.0.0.2", 4, 4),
+          Node("cccccccc33", "10.0.0.2", 4, 4), Dead(Node("dddddddd44", "10.0.0.1", 4, 4))};
 }
 
 TEST(RayPlacementTest, BundlesOfANodeAreOneHostInTheOrderOfFirstBundles) {
@@ -42,9 +40,9 @@ TEST(RayPlacementTest, ABundleMayHoldSeveralSlots) {
 }
 
 TEST(RayHostNamesTest, NoTwoAreAlikeAndNoneHasAColon) {
-  const std::vector<RayNode> nodes =
-      RayNodesOf({{Node("1111111100", "fd00::1", 1, 1), Node("2222222200", "10.0.0.9", 1, 1),
-                   Node("2222222211", "10.0.0.9", 1, 1)}});
+  const std::vector<RayNode> nodes = {Node("1111111100", "fd00::1", 1, 1),
+                                      Node("2222222200", "10.0.0.9", 1, 1),
+                                      Node("2222222211", "10.0.0.9", 1, 1)};
   const std::vector<std::string> ids = {"1111111100", "2222222200", "2222222211", "unknown0"};
   EXPECT_EQ(RayHostNames(ids, nodes),
             (std::vector<std::string>{"fd00..1", "10.0.0.9-22222222",

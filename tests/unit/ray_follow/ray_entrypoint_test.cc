@@ -14,6 +14,13 @@
 namespace hvdray {
 namespace {
 
+RaySpec SpecWith(std::string python, std::string working_dir = {}) {
+  RaySpec ray;
+  ray.python.Set(std::move(python), "test");
+  ray.working_dir.Set(std::move(working_dir), "test");
+  return ray;
+}
+
 /// What .hvdray/ray_driver.py prints when /bin/sh runs the line there.
 std::string RunIn(const TempDirectory& directory, const std::string& line) {
   std::filesystem::create_directories(directory / ".hvdray");
@@ -31,15 +38,15 @@ TEST(RayEntrypointTest, APythonThatIsNamedMayHaveArguments) {
   const TempDirectory directory;
   std::ofstream(directory / "my python's") << "#!/bin/sh\necho named \"$@\"\n";
   std::filesystem::permissions(directory / "my python's", std::filesystem::perms::owner_all);
-  EXPECT_EQ(RunIn(directory, RayEntrypoint("\"./my python's\"")),
+  EXPECT_EQ(RunIn(directory, RayEntrypoint(SpecWith("\"./my python's\""))),
             "named -u .hvdray/ray_driver.py\n");
-  EXPECT_EQ(RunIn(directory, RayEntrypoint("./my\\ python\\'s run -n 'the env' python")),
+  EXPECT_EQ(RunIn(directory, RayEntrypoint(SpecWith("./my\\ python\\'s run -n 'the env' python"))),
             "named run -n the env python -u .hvdray/ray_driver.py\n");
 }
 
 TEST(RayEntrypointTest, AParentThatIsNotRaysLeavesPython3) {
   const TempDirectory directory;
-  const std::string out = RunIn(directory, RayEntrypoint(""));
+  const std::string out = RunIn(directory, RayEntrypoint(SpecWith("")));
   EXPECT_NE(out.find(" /given\n"), std::string::npos) << out;
 }
 
@@ -49,7 +56,8 @@ TEST(RayEntrypointTest, ADriverBesideTheWorkingDirectoryIsFoundAmongTheModules) 
   std::filesystem::create_directories(directory / "a module/.hvdray");
   std::ofstream(directory / "a module/.hvdray/ray_driver.py")
       << "import os, sys\nprint(sys.argv, os.environ['PYTHONPATH'])\n";
-  std::ofstream(directory / "line.sh") << RayEntrypoint("", DriverPlace::kModulePath) << "\n";
+  std::ofstream(directory / "line.sh")
+      << RayEntrypoint(SpecWith("", "s3://bucket/job.zip")) << "\n";
   const std::string path = directory / "other" + ":" + directory / "a module";
   const std::string command = "cd " + directory.path() + "/other && PYTHONPATH='" + path +
                               "' sh ../line.sh >../out 2>../err";
@@ -67,7 +75,7 @@ TEST(RayEntrypointTest, TheParentsOwnInterpreterAndPackagesAreTaken) {
   std::ofstream(directory / ".hvdray/ray_driver.py")
       << "import os, sys\n"
          "print(os.environ['PYTHONPATH'], os.readlink('/proc/self/exe'), sys.argv)\n";
-  std::ofstream(directory / "line.sh") << RayEntrypoint("") << "\n";
+  std::ofstream(directory / "line.sh") << RayEntrypoint(SpecWith("")) << "\n";
   std::ofstream(directory / "parent.py")
       << "import mmap, os, subprocess\n"
          "file = open('site dir/ray/_raylet.so', 'rb')\n"

@@ -11,7 +11,7 @@
 namespace hvdray {
 namespace {
 
-using Kind = FollowStep::Kind;
+using Kind = FollowPlan::Step::Kind;
 using OnSignal = FollowPlan::OnSignal;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
@@ -34,7 +34,7 @@ RayJob Job(RayJobStatus status, const std::string& node = "n1") {
 /// "say follow:n1 stop": kinds, and what is not for people.
 std::string Text(const FollowPlan::Steps& steps) {
   std::string text;
-  for (const FollowStep& step : steps) {
+  for (const FollowPlan::Step& step : steps) {
     if (!text.empty()) text += ' ';
     switch (step.kind) {
       case Kind::kSay:
@@ -106,7 +106,7 @@ TEST(FollowPlanTest, ADriverWithoutALastWordIsAFailure) {
   EXPECT_EQ(plan.outcome().exit_code, 125);
   EXPECT_EQ(plan.outcome().error.code(), ErrorCode::kRayFailed);
   EXPECT_EQ(plan.outcome().error.message(),
-            "job hvd-1: its driver ended with exit code 3: python3: not found");
+            "job hvd-1: its driver exited with code 3: python3: not found");
 }
 
 TEST(FollowPlanTest, WhatRaySaysOfAJobThatNeverRanIsOneLine) {
@@ -117,7 +117,7 @@ TEST(FollowPlanTest, WhatRaySaysOfAJobThatNeverRanIsOneLine) {
   (void)plan.OnJob(job, kBegin);
   (void)plan.OnRest("");
   EXPECT_EQ(plan.outcome().error.message(),
-            "job hvd-1 failed at Ray: RUNTIME_ENV_SETUP_FAILURE: IOError: no package");
+            "job hvd-1 failed in Ray: RUNTIME_ENV_SETUP_FAILURE: IOError: no package");
   EXPECT_EQ(plan.outcome().exit_code, 125);
 }
 
@@ -187,7 +187,7 @@ TEST(FollowPlanTest, AJobThatSomebodyElseStopsIsNoSuccess) {
   (void)plan.OnJob(Job(RayJobStatus::kStopped), kBegin);
   (void)plan.OnRest("");
   EXPECT_EQ(plan.outcome().exit_code, 125);
-  EXPECT_EQ(plan.outcome().error.message(), "job hvd-1 was stopped at Ray by somebody else");
+  EXPECT_EQ(plan.outcome().error.message(), "someone else stopped job hvd-1 in Ray");
 }
 
 TEST(FollowPlanTest, ARunningJobThatSomebodyElseStopsKeepsItsCodeAndIsToldAsOne) {
@@ -196,7 +196,7 @@ TEST(FollowPlanTest, ARunningJobThatSomebodyElseStopsKeepsItsCodeAndIsToldAsOne)
   (void)plan.OnEnd({.exit_code = 143}, kBegin);
   EXPECT_EQ(Text(plan.OnJob(Job(RayJobStatus::kStopped), kBegin)), "finish");
   EXPECT_EQ(plan.outcome().exit_code, 143);
-  EXPECT_EQ(plan.outcome().error.message(), "job hvd-1 was stopped at Ray by somebody else");
+  EXPECT_EQ(plan.outcome().error.message(), "someone else stopped job hvd-1 in Ray");
 }
 
 TEST(FollowPlanTest, ADriverThatFoundNoRayNamesTheOptionThatDoes) {
@@ -240,7 +240,7 @@ TEST(FollowPlanTest, AJobThatIsStoppedBeforeItsDriverSpeaksIsNobodyElsesDoing) {
   (void)plan.OnJob(Job(RayJobStatus::kStopped), kBegin);
   EXPECT_EQ(Text(plan.OnRest("")), "finish");
   EXPECT_EQ(plan.outcome().exit_code, 143);
-  EXPECT_EQ(plan.outcome().error.message(), "job hvd-1 was stopped before it had started");
+  EXPECT_EQ(plan.outcome().error.message(), "job hvd-1 was stopped before it started");
 }
 
 TEST(FollowPlanTest, AReaderThatIsGoneStopsTheJob) {
@@ -294,9 +294,9 @@ TEST(FollowPlanTest, ASilentDashboardIsWaitedForAndNamed) {
   EXPECT_EQ(Text(plan.OnNoAnswer(why, kBegin + seconds(105))), "finish");
   EXPECT_EQ(plan.outcome().exit_code, 125);
   EXPECT_EQ(plan.outcome().error.code(), ErrorCode::kRayUnreachable);
-  EXPECT_EQ(plan.outcome().error.message(), "http://h:1: refused; asked for 75 s");
+  EXPECT_EQ(plan.outcome().error.message(), "http://h:1: refused; gave up after 75 s");
   EXPECT_EQ(plan.outcome().error.hint(),
-            "unless its head is gone, job hvd-1 may run on: hvdray follow hvd-1");
+            "unless the head is gone, job hvd-1 may still be running: hvdray follow hvd-1");
 }
 
 TEST(FollowPlanTest, ADashboardThatRefusesIsGivenUpSoonerThanOneThatIsSilent) {
@@ -312,14 +312,14 @@ TEST(FollowPlanTest, ADashboardThatRefusesIsGivenUpSoonerThanOneThatIsSilent) {
   }
   EXPECT_EQ(Text(plan.OnNoAnswer(why, kBegin + seconds(61))), "finish");
   EXPECT_EQ(plan.outcome().exit_code, 125);
-  EXPECT_EQ(plan.outcome().error.message(), "refused; asked for 30 s");
-  EXPECT_TRUE(plan.outcome().error.hint().starts_with("unless its head is gone"));
+  EXPECT_EQ(plan.outcome().error.message(), "refused; gave up after 30 s");
+  EXPECT_TRUE(plan.outcome().error.hint().starts_with("unless the head is gone"));
 }
 
 TEST(FollowPlanTest, AHeadThatForgotTheJobIsSaid) {
   FollowPlan plan = PlanOf();
   EXPECT_EQ(Text(plan.OnJobUnknown()), "finish");
-  EXPECT_EQ(plan.outcome().error.message(), "Ray does not know job hvd-1 any more");
+  EXPECT_EQ(plan.outcome().error.message(), "Ray no longer knows job hvd-1");
 }
 
 TEST(FollowPlanTest, AJobThatIsPendingForLongIsSpokenOfEveryTenSeconds) {
@@ -329,7 +329,7 @@ TEST(FollowPlanTest, AJobThatIsPendingForLongIsSpokenOfEveryTenSeconds) {
   EXPECT_EQ(Text(plan.OnJob(job, kBegin + seconds(9))), "");
   const FollowPlan::Steps steps = plan.OnJob(job, kBegin + seconds(10));
   ASSERT_EQ(Text(steps), "say");
-  EXPECT_EQ(steps[0].text, "job hvd-1 is pending at Ray for 10 s: Job has not started yet.");
+  EXPECT_EQ(steps[0].text, "job hvd-1 has been pending in Ray for 10 s: Job has not started yet.");
   EXPECT_EQ(Text(plan.OnJob(job, kBegin + seconds(19))), "");
   EXPECT_EQ(Text(plan.OnJob(job, kBegin + seconds(20))), "say");
 }
@@ -348,7 +348,8 @@ TEST(FollowPlanPropertyTest, AnyOrderOfFactsEndsOnceTheJobHasEnded) {
     TimePoint now = kBegin;
     bool is_resting = false;
     const auto hear = [&](const FollowPlan::Steps& steps) {
-      for (const FollowStep& step : steps) is_resting = is_resting || step.kind == Kind::kReadRest;
+      for (const FollowPlan::Step& step : steps)
+        is_resting = is_resting || step.kind == Kind::kReadRest;
     };
     hear(plan.Begin(random() % 2 == 0 ? "n1" : ""));
     for (int i = 0; i < 12; ++i) {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cluster/ray/ray_token.h"
-
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
 #include "base/fd.h"
+#include "cluster/ray/ray_address.h"
 #include "tests/fakes/temp_directory.h"
 
 namespace hvdray {

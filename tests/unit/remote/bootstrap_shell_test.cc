@@ -39,12 +39,11 @@ class BootstrapShellTest : public testing::TestWithParam<const char*> {
               const std::string& before = "") {
     Outcome outcome;
     bool has_ended = false;
-    ChildOptions child;
-    child.command = {GetParam(), "-c", before + BootstrapCommand(request)};
-    child.name = "shell";
-    child.on_stderr = [&](const std::string& line) { outcome.text += "stderr: " + line + "\n"; };
+    const auto on_stderr = [&](const std::string& line) {
+      outcome.text += "stderr: " + line + "\n";
+    };
     AgentStart start;
-    StartChild(*loop_, std::move(child),
+    StartChild(*loop_, "shell", {GetParam(), "-c", before + BootstrapCommand(request)}, on_stderr,
                [&](Result<AgentStart> result) { start = std::move(result).value(); });
     EXPECT_TRUE(RunUntil(*loop_, [&] { return start.process != nullptr; }));
     start.process->OnExit([&](Status how) {

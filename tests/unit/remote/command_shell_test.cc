@@ -90,13 +90,10 @@ TEST(ExplainOpensshTest, WhatSshPrintsBecomesATypedError) {
 TEST(CommandShellTest, RunsTheCommandWithAStreamAndKeepsItsStderr) {
   auto loop = std::move(*Loop::Create());
   RemoteStderr errors;
-  CommandShellOptions options;
-  options.name = "test shell";
-  options.errors = &errors;
-  options.argv = [](const std::string& host, const std::string& command) {
+  const ShellArgv argv = [](const std::string& host, const std::string& command) {
     return LaunchAgentArgv(": {host}; sh -c", host, command);
   };
-  const auto shell = MakeCommandShell(*loop, std::move(options));
+  const auto shell = MakeCommandShell(*loop, "test shell", argv, errors);
   AgentStart running;
   Status how;
   std::string received;
@@ -125,10 +122,10 @@ TEST(CommandShellTest, RunsTheCommandWithAStreamAndKeepsItsStderr) {
 TEST(CommandShellTest, AProgramThatIsNotThereIsAnError) {
   auto loop = std::move(*Loop::Create());
   RemoteStderr errors;
-  CommandShellOptions options;
-  options.errors = &errors;
-  options.argv = [](const std::string&, const std::string&) { return Words{"/no/such/ssh"}; };
-  const auto shell = MakeCommandShell(*loop, std::move(options));
+  const ShellArgv argv = [](const std::string&, const std::string&) {
+    return Words{"/no/such/ssh"};
+  };
+  const auto shell = MakeCommandShell(*loop, "", argv, errors);
   Status seen;
   shell->Run("h", "x", [&](Result<AgentStart> start) { seen = std::move(start).status(); });
   ASSERT_TRUE(RunUntil(*loop, [&] { return !seen.ok(); }));

@@ -8,7 +8,6 @@
 
 #include "base/fd.h"
 #include "base/gzip.h"
-#include "cluster/remote_shell.h"
 #include "tests/fakes/fake_stream.h"
 #include "tests/fakes/loop_runner.h"
 

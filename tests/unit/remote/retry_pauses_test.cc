@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <random>
 #include <set>
 
 #include "cluster/remote_transport.h"
@@ -12,10 +13,10 @@ using std::chrono::milliseconds;
 
 TEST(RetryPausesTest, GrowFromShortestToLongestWhateverIsDrawn) {
   for (uint64_t seed = 1; seed <= 1000; ++seed) {
-    RetryPauses pauses({.seed = seed});
+    std::mt19937_64 random(seed);
     Duration before = milliseconds(100);
     for (int retries = 0; retries < 3; ++retries) {
-      const Duration pause = pauses.Next(retries);
+      const Duration pause = RetryPause({}, retries, random);
       EXPECT_GE(pause, before) << seed;
       before = pause;
     }
@@ -25,13 +26,13 @@ TEST(RetryPausesTest, GrowFromShortestToLongestWhateverIsDrawn) {
 }
 
 TEST(RetryPausesTest, DifferFromHostToHostAndAreTheSameForASeed) {
-  RetryPauses one({.seed = 7}), same({.seed = 7}), other({.seed = 8});
+  std::mt19937_64 one(7), same(7), other(8);
   std::set<Duration> drawn;
   for (int host = 0; host < 100; ++host) {
-    const Duration pause = one.Next(0);
+    const Duration pause = RetryPause({}, 0, one);
     drawn.insert(pause);
-    EXPECT_EQ(same.Next(0), pause);
-    drawn.insert(other.Next(0));
+    EXPECT_EQ(RetryPause({}, 0, same), pause);
+    drawn.insert(RetryPause({}, 0, other));
   }
   EXPECT_EQ(drawn.size(), 200u);
 }

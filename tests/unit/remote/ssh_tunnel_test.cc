@@ -31,12 +31,7 @@ class SshTunnelTest : public testing::Test {
     std::ofstream(path) << fmt::format(
         "#!/bin/sh\necho $$ >>{0}/pids\necho \"$@\" >>{0}/words\n{1}\n", directory_, script);
     ::chmod(path.c_str(), 0755);
-    SshTunnelOptions options;
-    options.ssh.program = path;
-    options.host = "head";
-    options.remote_port = 8265;
-    options.limit = limit;
-    return SshTunnel::Open(options);
+    return SshTunnel::Open({.program = path}, "head", 8265, limit);
   }
   std::string Text(const char* name) const {
     std::ifstream file(directory_ + "/" + name);

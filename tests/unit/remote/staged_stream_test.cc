@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cluster/staged_stream.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
 
+#include "cluster/agent_bootstrap.h"
 #include "tests/fakes/fake_stream.h"
 #include "tests/fakes/loop_runner.h"
 
@@ -46,8 +45,8 @@ TEST_F(StagedStreamTest, ByteByByteTheUserSeesNoiseAnnouncementAndTheRest) {
   Scan();
   wire_->Deliver("motd\nHVDRAY-STAGE/1 Linux x86_64 /d\nmore\n" + kAgent + "frames", 1);
   ASSERT_EQ(lines_.size(), 2U);
-  EXPECT_TRUE(std::holds_alternative<bootstrap::NeedsAgent>(lines_[0]));
-  EXPECT_TRUE(std::holds_alternative<bootstrap::AgentSpeaks>(lines_[1]));
+  EXPECT_EQ(lines_[0].kind, BootstrapLine::Kind::kNeedsAgent);
+  EXPECT_EQ(lines_[1].kind, BootstrapLine::Kind::kAgentSpeaks);
   EXPECT_FALSE(wire_->is_reading()) << "nothing is read for a user that is not there yet";
   Start();
   EXPECT_TRUE(data_.empty()) << "never from within Start()";

@@ -16,12 +16,13 @@ namespace {
 KvValue Text(std::string text) { return std::make_shared<const std::string>(std::move(text)); }
 
 /// The store with its answers collected by relay.
-class KvStoreTest : public testing::Test {
+class KvStoreTest : public testing::Test, private KvStore::Owner {
  protected:
-  explicit KvStoreTest(size_t limit_bytes = size_t{1} << 30)
-      : store_([this](int relay, KvAnswer answer) { answers_.emplace_back(relay, answer); },
-               limit_bytes) {
+  explicit KvStoreTest(size_t limit_bytes = size_t{1} << 30) : store_(*this, limit_bytes) {
     store_.Reset(TwoHosts(1));
+  }
+  void Answer(int relay, KvAnswer answer) override {
+    answers_.emplace_back(relay, std::move(answer));
   }
 
   /// Hosts a (2 workers) and b (1).

@@ -24,11 +24,13 @@ namespace {
 constexpr std::string_view kEmpty200 = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 constexpr std::string_view kEmpty404 = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
 
-class RelayTest : public HttpServerFixture, private KvUpstream {
+class RelayTest : public HttpServerFixture, private KvUpstream, private KvStore::Owner {
  protected:
-  RelayTest() : store_([this](int, KvAnswer answer) { relay_->OnAnswer(std::move(answer)); }) {}
+  RelayTest() : store_(*this) {}
+  using HttpServerFixture::Answer;
+  void Answer(int /*relay*/, KvAnswer answer) override { relay_->OnAnswer(answer); }
 
-  void Start(int workers, RelayOptions options = {}) {
+  void Start(int workers, Relay::Options options = {}) {
     options.host = "h";
     relay_ = std::make_unique<Relay>(*loop_, std::move(options), static_cast<KvUpstream&>(*this));
     NextGeneration(workers);
@@ -148,7 +150,7 @@ TEST_F(RelayTest, AMemberOfASetOfOneHasEmptyAddresses) {
 }
 
 TEST_F(RelayTest, AMissingNumberIsAbsentAfterTheHoldAndANameAtOnce) {
-  RelayOptions options;
+  Relay::Options options;
   options.kv_hold = std::chrono::milliseconds(5);
   Start(1, options);
   EXPECT_EQ(Ask(0, "GET", "/global/7"), kEmpty404);
@@ -208,7 +210,7 @@ TEST_F(RelayTest, ManyRequestsOnOneConnectionAreAnsweredInOrder) {
 }
 
 TEST_F(RelayTest, AResetReleasesWhatIsHeld) {
-  RelayOptions options;
+  Relay::Options options;
   options.kv_hold = std::chrono::minutes(1);
   Start(2, options);
   RawClient get = Send(0, "GET", "/global/1");
@@ -285,7 +287,7 @@ TEST_F(RelayTest, WhatLiesInTheSocketOfAKilledWorkerNeverReachesTheNextRound) {
 }
 
 TEST_F(RelayTest, AClientThatLeavesEndsItsHeldRequest) {
-  RelayOptions options;
+  Relay::Options options;
   options.kv_hold = std::chrono::minutes(1);
   options.is_peer_checked = false;
   Start(1, options);
@@ -360,7 +362,7 @@ TEST_F(RelayTest, OpeningAWorkerAgainReplacesIt) {
 }
 
 TEST_F(RelayTest, ANewcomerArrivesOnceAndIsServedByTheNextReset) {
-  RelayOptions options;
+  Relay::Options options;
   options.is_mesh_kept = true;
   Start(1, options);
   const Result<uint16_t> port = relay_->OpenWorker(70'000, 1, 2);

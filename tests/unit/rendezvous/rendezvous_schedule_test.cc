@@ -46,7 +46,12 @@ TEST(RendezvousScheduleTest, NobodyCanReinitBeforeTheSlowestDeleteIsStored) {
 TEST(RendezvousScheduleTest, ADeleteThatWereAnsweredEarlyWouldWipeTheNextRound) {
   // Why the above matters: what the store does if B's DELETE arrives after A's new PUT.
   std::vector<KvAnswer> answers;
-  KvStore store([&](int, KvAnswer answer) { answers.push_back(std::move(answer)); });
+  struct Answers final : KvStore::Owner {
+    explicit Answers(decltype(answers)& its_list) : list(its_list) {}
+    void Answer(int /*relay*/, KvAnswer answer) override { list.push_back(std::move(answer)); }
+    decltype(answers)& list;
+  } owner(answers);
+  KvStore store(owner);
   KvAssignment assignment;
   assignment.scope_sizes["global"] = 2;
   store.Reset(std::move(assignment));

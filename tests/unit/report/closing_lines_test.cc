@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/report/closing_lines.h"
-
 #include <gtest/gtest.h>
 
 #include <cerrno>
 
+#include "launcher/report/run_ending.h"
 #include "tests/fakes/golden.h"
 #include "tests/unit/report/sample_elastic.h"
 

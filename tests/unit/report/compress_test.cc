@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "launcher/report/closing_lines.h"
+#include "launcher/report/run_ending.h"
 
 namespace hvdray {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <cerrno>
 
-#include "launcher/report/closing_lines.h"
+#include "launcher/report/run_ending.h"
 #include "tests/unit/report/sample_job.h"
 
 namespace hvdray {

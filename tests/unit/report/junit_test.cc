@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/report/junit.h"
-
 #include <gtest/gtest.h>
 
 #include <pugixml.hpp>
 #include <string>
 #include <utility>
 
+#include "launcher/report/job_report.h"
 #include "tests/fakes/golden.h"
 #include "tests/unit/report/sample_job.h"
 

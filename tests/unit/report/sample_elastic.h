@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "launcher/driver/elastic_events.h"
+#include "launcher/driver/events.h"
 #include "launcher/report/memberships.h"
 #include "tests/unit/report/sample_job.h"
 

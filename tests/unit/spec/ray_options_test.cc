@@ -113,9 +113,9 @@ TEST(SpecRayTest, HostsAreNamedByTheAddressesOfRaysNodes) {
   EXPECT_EQ(*spec.np, 3);
   const RayAsk ask = RayAskOf(spec);
   ASSERT_EQ(ask.named.size(), 2U);
-  EXPECT_EQ(ask.named[0].ip, "10.0.0.11");
+  EXPECT_EQ(ask.named[0].host, "10.0.0.11");
   EXPECT_EQ(ask.named[0].slots, 2);
-  EXPECT_EQ(ask.named[1].ip, "fe80::1");
+  EXPECT_EQ(ask.named[1].host, "fe80::1");
   EXPECT_EQ(*SpecOf("--ray -H 10.0.0.11:2 -np 1 ./t").np, 1);
   SpecWorld().ExpectRefused("--ray -H node1:2 ./t", "flag -H");
   SpecWorld().ExpectRefused("--ray -H me@10.0.0.11:2 ./t", "flag -H");

@@ -28,9 +28,10 @@ constexpr std::string_view kConfig =
 
 SshSettings Settings(std::string_view config, const std::string& host,
                      const SshOverrides& overrides = {}) {
-  const SshConfigRead read = ReadSshConfig(config, host);
+  std::vector<std::string> warnings;
+  const std::vector<SshConfigLine> lines = ReadSshConfig(config, host, warnings);
   Result<SshSettings> settings =
-      SettingsFromLines(read.lines, {.host = host}, overrides, {"me", "/home/me", "/agent"});
+      SettingsFromLines(lines, {.host = host}, overrides, {"me", "/home/me", "/agent"});
   EXPECT_TRUE(settings.ok()) << settings.status().ToString();
   return settings.ok() ? std::move(*settings) : SshSettings{};
 }
@@ -62,13 +63,14 @@ TEST(SshConfigTest, PatternsSelectAndExclude) {
 }
 
 TEST(SshConfigTest, WhatTheReaderLeavesOutIsSaid) {
-  const SshConfigRead read =
-      ReadSshConfig("Include x\nMatch exec foo\nPort 1\nHost b\nPort 2\n", "b");
-  ASSERT_EQ(read.warnings.size(), 2u);
-  EXPECT_NE(read.warnings[0].find("line 1: Include"), std::string::npos);
-  EXPECT_NE(read.warnings[1].find("line 2: Match"), std::string::npos);
-  ASSERT_EQ(read.lines.size(), 1u);
-  EXPECT_EQ(read.lines[0].words[0], "2");
+  std::vector<std::string> warnings;
+  const std::vector<SshConfigLine> lines =
+      ReadSshConfig("Include x\nMatch exec foo\nPort 1\nHost b\nPort 2\n", "b", warnings);
+  ASSERT_EQ(warnings.size(), 2u);
+  EXPECT_NE(warnings[0].find("line 1: Include"), std::string::npos);
+  EXPECT_NE(warnings[1].find("line 2: Match"), std::string::npos);
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0].words[0], "2");
 }
 
 TEST(SshConfigTest, TheCommandLineIsStrongerThanTheFileAndTheHostStronger) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cluster/ssh/ssh_gate.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "cluster/ssh/ssh_connect.h"
 
 namespace hvdray {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cluster/ssh/ssh_host_classes.h"
-
 #include <gtest/gtest.h>
+
+#include "cluster/ssh/ssh_config.h"
 
 namespace hvdray {
 namespace {

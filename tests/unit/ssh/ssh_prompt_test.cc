@@ -20,12 +20,12 @@ class SshPromptTest : public SshShellTest {
  protected:
   void SetUp() override {
     SshShellTest::SetUp();
-    options_.ask = [this](const SshQuestion& question) -> Result<Secret> {
+    options_.ask = [this](const TerminalQuestion& question) -> Result<Secret> {
       const std::lock_guard lock(mutex_);
       asked_.push_back(question.text);
       EXPECT_FALSE(question.is_shown);
       EXPECT_GE(question.cancel_fd, 0);
-      if (answers_.empty()) return Status(ErrorCode::kCancelled, "called off");
+      if (answers_.empty()) return Status(ErrorCode::kCancelled, "cancelled");
       Secret answer(answers_.front());
       if (answers_.size() > 1) answers_.erase(answers_.begin());
       return answer;
@@ -105,7 +105,7 @@ TEST_F(SshPasswordTest, WhoDoesNotAnswerIsNotAskedAgain) {
   answers_.clear();
   const Status status = RunToFail();
   EXPECT_EQ(status.code(), ErrorCode::kAuthenticationFailed);
-  EXPECT_TRUE(Has(status, "called off")) << status.message();
+  EXPECT_TRUE(Has(status, "cancelled")) << status.message();
   EXPECT_EQ(asked_.size(), 1u);
 }
 
@@ -160,7 +160,7 @@ TEST_F(SshPasswordTest, OneQuestionIsEnoughForManyHosts) {
 TEST_F(SshPasswordTest, AHostThatDidNotWaitForTheAnswerIsBusy) {
   LoopbackSshd sshd("PasswordAuthentication yes", LoopbackSshd::Shadow::kPrivate);
   Configure(sshd.port(), directory_ / "none");
-  options_.ask = [&sshd](const SshQuestion&) {
+  options_.ask = [&sshd](const TerminalQuestion&) {
     sshd.KillSessions();  // as its LoginGraceTime does
     return Secret("right");
   };

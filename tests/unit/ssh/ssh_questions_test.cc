@@ -14,15 +14,15 @@ namespace {
 
 bool Always() { return true; }
 
-SshQuestion Question(const std::string& text) {
-  SshQuestion question;
+TerminalQuestion Question(const std::string& text) {
+  TerminalQuestion question;
   question.text = text;
   return question;
 }
 
 TEST(SshQuestionsTest, AnAnswerThatProvedRightIsGivenToOthersUnasked) {
   int asked = 0;
-  SshQuestions questions([&](const SshQuestion&) { return ++asked, Secret("right"); });
+  SshQuestions questions([&](const TerminalQuestion&) { return ++asked, Secret("right"); });
   SshAsker first(questions, Always);
   EXPECT_EQ(first.Get("password of eva", Question("?")).value().view(), "right");
   first.Keep();
@@ -37,7 +37,7 @@ TEST(SshQuestionsTest, AnAnswerThatProvedRightIsGivenToOthersUnasked) {
 TEST(SshQuestionsTest, AnAnswerThatFailedHereIsAskedForAgain) {
   std::vector<std::string> answers = {"old", "wrong", "new"};
   size_t asked = 0;
-  SshQuestions questions([&](const SshQuestion&) { return Secret(answers[asked++]); });
+  SshQuestions questions([&](const TerminalQuestion&) { return Secret(answers[asked++]); });
   {
     SshAsker elsewhere(questions, Always);
     (void)elsewhere.Get("p", Question("?")).value();
@@ -55,7 +55,7 @@ TEST(SshQuestionsTest, AnAnswerThatFailedHereIsAskedForAgain) {
 
 TEST(SshQuestionsTest, NoSubjectIsKeptByNobody) {
   int asked = 0;
-  SshQuestions questions([&](const SshQuestion&) { return ++asked, Secret("123456"); });
+  SshQuestions questions([&](const TerminalQuestion&) { return ++asked, Secret("123456"); });
   for (int i = 1; i <= 2; ++i) {
     SshAsker asker(questions, Always);
     (void)asker.Get("", Question("one-time code: ")).value();
@@ -66,7 +66,7 @@ TEST(SshQuestionsTest, NoSubjectIsKeptByNobody) {
 
 TEST(SshQuestionsTest, WhileAnAnswerIsTriedTheOthersWaitForWhatBecomesOfIt) {
   std::atomic<int> asked = 0;
-  SshQuestions questions([&](const SshQuestion&) { return ++asked, Secret("right"); });
+  SshQuestions questions([&](const TerminalQuestion&) { return ++asked, Secret("right"); });
   std::promise<void> has_answer;
   std::promise<void> is_tried;
   std::thread first([&] {
@@ -94,7 +94,7 @@ TEST(SshQuestionsTest, WhileAnAnswerIsTriedTheOthersWaitForWhatBecomesOfIt) {
 TEST(SshQuestionsTest, OneQuestionIsOpenAtATime) {
   std::atomic<int> open = 0;
   std::atomic<int> asked = 0;
-  SshQuestions questions([&](const SshQuestion&) -> Result<Secret> {
+  SshQuestions questions([&](const TerminalQuestion&) -> Result<Secret> {
     EXPECT_EQ(++open, 1);
     std::this_thread::yield();
     --open;
@@ -113,7 +113,7 @@ TEST(SshQuestionsTest, OneQuestionIsOpenAtATime) {
 }
 
 TEST(SshQuestionsTest, WhoeverWaitsWhenItIsOverIsCalledOff) {
-  SshQuestions questions([](const SshQuestion&) { return Secret("x"); });
+  SshQuestions questions([](const TerminalQuestion&) { return Secret("x"); });
   SshAsker holder(questions, Always);
   (void)holder.Get("p", Question("?")).value();
   std::thread waiter([&] {
@@ -126,7 +126,7 @@ TEST(SshQuestionsTest, WhoeverWaitsWhenItIsOverIsCalledOff) {
 
 TEST(SshQuestionsTest, NobodyIsAskedAboutAHostThatHasHungUp) {
   int asked = 0;
-  SshQuestions questions([&](const SshQuestion&) { return ++asked, Secret("x"); });
+  SshQuestions questions([&](const TerminalQuestion&) { return ++asked, Secret("x"); });
   SshAsker asker(questions, [] { return false; });
   EXPECT_EQ(asker.Get("p", Question("?")).status().code(), ErrorCode::kHostBusy);
   EXPECT_EQ(asked, 0);

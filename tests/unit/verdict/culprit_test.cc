@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which worker is blamed, for observed ends of gangs (Horovod 0.28.1, torch 1.13).
-#include "launcher/driver/culprit.h"
-
 #include <gtest/gtest.h>
 
 #include <csignal>
+
+#include "launcher/driver/verdict.h"
 
 namespace hvdray {
 namespace {

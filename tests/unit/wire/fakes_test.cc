@@ -4,6 +4,7 @@
 
 #include "tests/fakes/fake_stream.h"
 #include "tests/fakes/faulty_link.h"
+#include "tests/fakes/link_calls.h"
 #include "tests/fakes/loop_runner.h"
 #include "wire/message_codec.h"
 
@@ -79,10 +80,9 @@ TEST(FaultyLinkTest, BreaksAtEachCallInTurnAndTellsOnce) {
     auto [stream, wire] = FakeWire::Make();
     FaultyLink link(*loop, MakeLink(*loop, LinkRole::kAgent, std::move(stream)), n);
     std::vector<Status> closed;
-    LinkHandlers handlers;
-    handlers.on_message = [](Message&&) {};
-    handlers.on_closed = [&](Status status) { closed.push_back(std::move(status)); };
-    link.Start(std::move(handlers));
+    LinkCalls calls;
+    calls.on_closed = [&](Status status) { closed.push_back(std::move(status)); };
+    link.Start(calls);
     link.Send({0, Hello{}});
     link.StartHeartbeat(std::chrono::hours(1), std::chrono::hours(1));
     link.Send({1, WorkerStarted{}});
@@ -103,10 +103,9 @@ TEST(FaultyLinkTest, ZeroNeverBreaksAndCountsTheCalls) {
   const auto loop = Loop::Create().value();
   auto [stream, wire] = FakeWire::Make();
   FaultyLink link(*loop, MakeLink(*loop, LinkRole::kAgent, std::move(stream)), 0);
-  LinkHandlers handlers;
-  handlers.on_message = [](Message&&) {};
-  handlers.on_closed = [](const Status&) { FAIL(); };
-  link.Start(std::move(handlers));
+  LinkCalls calls;
+  calls.on_closed = [](const Status&) { FAIL(); };
+  link.Start(calls);
   link.Send({0, Hello{}});
   EXPECT_EQ(link.calls(), 2);
   EXPECT_TRUE(link.HasOutputRoom());

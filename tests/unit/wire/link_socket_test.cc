@@ -11,19 +11,15 @@
 namespace hvdray::wire {
 namespace {
 
-struct End {
-  std::unique_ptr<Link> link;
+struct End final : Link::Owner {
   std::vector<Message> messages;
   std::optional<Status> closed;
   int rooms = 0;
+  std::unique_ptr<Link> link;
 
-  LinkHandlers Handlers() {
-    LinkHandlers handlers;
-    handlers.on_message = [this](Message&& message) { messages.push_back(std::move(message)); };
-    handlers.on_closed = [this](const Status& status) { closed = status; };
-    handlers.on_output_room = [this] { ++rooms; };
-    return handlers;
-  }
+  void OnMessage(Message&& message) override { messages.push_back(std::move(message)); }
+  void OnClosed(Status status) override { closed = std::move(status); }
+  void OnOutputRoom() override { ++rooms; }
 };
 
 std::unique_ptr<ByteStream> StreamOf(Loop& loop, UniqueFd fd) {
@@ -41,8 +37,8 @@ class LinkSocketTest : public testing::Test {
   }
 
   void Greet() {
-    launcher_.link->Start(launcher_.Handlers());
-    agent_.link->Start(agent_.Handlers());
+    launcher_.link->Start(launcher_);
+    agent_.link->Start(agent_);
     agent_.link->Send({0, Hello{1, 1, "agent build", SampleFacts()}});
     launcher_.link->Send({0, Hello{1, 1, "launcher build", {}}});
     ASSERT_TRUE(RunUntil(
@@ -105,7 +101,7 @@ TEST_F(LinkSocketTest, CloseEndsAtItsDeadlineWhenThePeerDoesNotRead) {
   auto [mine, other] = MakeSocketPair().value();
   auto agent = MakeLink(*loop_, LinkRole::kAgent, StreamOf(*loop_, std::move(mine)));
   End end;
-  agent->Start(end.Handlers());
+  agent->Start(end);
   agent->Send({0, Hello{}});
   // The peer says Hello and then reads nothing.
   const std::string hello = EncodeMessage({0, Hello{}}).value();

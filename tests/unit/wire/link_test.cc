@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/fakes/fake_stream.h"
+#include "tests/fakes/link_calls.h"
 #include "tests/fakes/loop_runner.h"
 #include "tests/unit/wire/sample_messages.h"
 #include "wire/message_codec.h"
@@ -28,15 +29,15 @@ class LinkTest : public testing::Test {
     auto [stream, wire] = FakeWire::Make();
     wire_ = std::move(wire);
     link_ = MakeLink(*loop_, role, std::move(stream));
-    link_->Start({.on_message = [this](Message&& m) { messages_.push_back(std::move(m)); },
-                  .on_closed =
-                      [this](const Status& status) {
-                        ASSERT_FALSE(closed_.has_value()) << "closed twice";
-                        closed_ = status;
-                      },
-                  .on_output_room = [this] { ++rooms_; },
-                  .on_control_room = [this] { ++control_rooms_; },
-                  .on_noise = [this](ByteView line) { noise_.emplace_back(line); }});
+    calls_.on_message = [this](Message&& m) { messages_.push_back(std::move(m)); };
+    calls_.on_closed = [this](const Status& status) {
+      ASSERT_FALSE(closed_.has_value()) << "closed twice";
+      closed_ = status;
+    };
+    calls_.on_output_room = [this] { ++rooms_; };
+    calls_.on_control_room = [this] { ++control_rooms_; };
+    calls_.on_noise = [this](ByteView line) { noise_.emplace_back(line); };
+    link_->Start(calls_);
   }
   /// Both Hellos are through and everything sent so far is forgotten.
   void MakeGreeted(LinkRole role) {
@@ -61,7 +62,7 @@ class LinkTest : public testing::Test {
     }
     return sent;
   }
-  /// The peer is told why by a Bye, the user by on_closed.
+  /// The peer is told why by a Bye, the user by OnClosed().
   void ExpectClosed(ErrorCode code) {
     ASSERT_TRUE(closed_.has_value());
     EXPECT_EQ(closed_->code(), code) << closed_->ToString();
@@ -78,6 +79,7 @@ class LinkTest : public testing::Test {
 
   std::unique_ptr<Loop> loop_ = Loop::Create().value();
   std::shared_ptr<FakeWire> wire_;
+  LinkCalls calls_;
   std::unique_ptr<Link> link_;
   std::vector<Message> messages_;
   std::vector<std::string> noise_;
@@ -159,14 +161,13 @@ TEST_F(LinkTest, HelloMayBeAnsweredFromWithinOnMessage) {
   auto [stream, wire] = FakeWire::Make();
   auto link = MakeLink(*loop_, LinkRole::kLauncher, std::move(stream));
   int welcomes = 0;
-  LinkHandlers handlers;
-  handlers.on_message = [&](Message&&) {
+  LinkCalls calls;
+  calls.on_message = [&](Message&&) {
     link->Send({0, Hello{}});
     link->Send({0, Welcome{}});
     ++welcomes;
   };
-  handlers.on_closed = [](const Status&) {};
-  link->Start(std::move(handlers));
+  link->Start(calls);
   wire->Deliver(std::string(kAnnounced) + HelloBytes());
   wire_ = wire;
   EXPECT_EQ(Sent().size(), 2u);
@@ -350,15 +351,14 @@ TEST_F(LinkTest, FullControlLaneSaysSoOnceThereIsRoomAgain) {
 TEST_F(LinkTest, AnswersToWhatCameTogetherLeaveTogether) {
   auto [stream, wire] = FakeWire::Make();
   auto link = MakeLink(*loop_, LinkRole::kLauncher, std::move(stream));
-  LinkHandlers handlers;
-  handlers.on_message = [&](Message&& message) {
+  LinkCalls calls;
+  calls.on_message = [&](Message&& message) {
     if (const auto* request = std::get_if<KvRequest>(&message.body)) {
       link->Send({1, KvReply{request->id, 200, "", "v"}});
       EXPECT_EQ(wire->TakeSent(), "") << "one write for all, after the last";
     }
   };
-  handlers.on_closed = [](const Status&) {};
-  link->Start(std::move(handlers));
+  link->Start(calls);
   link->Send({0, Hello{}});
   wire->Deliver(std::string(kAnnounced) + HelloBytes());
   (void)wire->TakeSent();
@@ -445,12 +445,12 @@ TEST_F(LinkTest, CloseWithinOnMessageLeavesTheRestUnread) {
   auto link = MakeLink(*loop_, LinkRole::kAgent, std::move(stream));
   int count = 0;
   bool is_done = false;
-  LinkHandlers handlers;
-  handlers.on_message = [&](Message&&) {
+  LinkCalls calls;
+  calls.on_message = [&](Message&&) {
     if (++count == 2) link->Close(Bye{}, std::chrono::hours(1), [&] { is_done = true; });
   };
-  handlers.on_closed = [](const Status&) { FAIL(); };
-  link->Start(std::move(handlers));
+  calls.on_closed = [](const Status&) { FAIL(); };
+  link->Start(calls);
   link->Send({0, Hello{}});
   wire->Deliver(HelloBytes() + Bytes({1, KvReset{}}) + Bytes({1, KvReset{}}));
   Settle(*loop_);
@@ -473,48 +473,37 @@ TEST_F(LinkTest, PeerThatDoesNotReadFindsOneHeartbeatWaiting) {
   EXPECT_EQ(beats, 1);
 }
 
-// Each handler may destroy the link; sanitizers see what is touched afterwards.
-TEST_F(LinkTest, MayBeDestroyedInEachHandler) {
-  enum class Where { kMessage, kClosed, kViolation, kNoise, kLastWords, kRoom, kDone };
-  for (const Where where : {Where::kMessage, Where::kClosed, Where::kViolation, Where::kNoise,
-                            Where::kLastWords, Where::kRoom, Where::kDone}) {
+// The last call may destroy the link; sanitizers see what is touched afterwards.
+TEST_F(LinkTest, MayBeDestroyedByItsLastCall) {
+  enum class Where { kClosed, kBye, kViolation, kLastWords, kSilence, kDone };
+  for (const Where where : {Where::kClosed, Where::kBye, Where::kViolation, Where::kLastWords,
+                            Where::kSilence, Where::kDone}) {
     auto [stream, wire] = FakeWire::Make();
-    auto link = MakeLink(*loop_,
-                         where == Where::kNoise || where == Where::kLastWords ? LinkRole::kLauncher
-                                                                              : LinkRole::kAgent,
-                         std::move(stream));
+    auto link =
+        MakeLink(*loop_, where == Where::kLastWords ? LinkRole::kLauncher : LinkRole::kAgent,
+                 std::move(stream));
     const std::string capture(100, 'x');  // lives in the function that runs
     std::string seen;
     const auto destroy = [&link, &seen, capture] {
       link.reset();
       seen = capture;
     };
-    LinkHandlers handlers;
-    handlers.on_message = [&, destroy](Message&& message) {
-      if (where == Where::kMessage && !std::holds_alternative<Hello>(message.body)) destroy();
-    };
-    handlers.on_closed = [destroy](const Status&) { destroy(); };
-    handlers.on_noise = [destroy](ByteView) { destroy(); };
-    handlers.on_output_room = [destroy] { destroy(); };
-    link->Start(std::move(handlers));
+    LinkCalls calls;
+    calls.on_closed = [destroy](const Status&) { destroy(); };
+    link->Start(calls);
     link->Send({0, Hello{}});
-    if (where == Where::kNoise) {
-      wire->Deliver("one\ntwo\n");
-    } else if (where == Where::kLastWords) {
+    if (where == Where::kLastWords) {
       wire->Deliver("one");
       wire->Close({});
     } else {
       wire->Deliver(HelloBytes());
-      if (where == Where::kMessage) wire->Deliver(Bytes({1, KvReset{}}) + Bytes({1, KvReset{}}));
       if (where == Where::kClosed) wire->Close({});
+      if (where == Where::kBye) wire->Deliver(Bytes({0, Bye{}}) + Bytes({1, KvReset{}}));
       if (where == Where::kViolation) wire->Deliver("no frame at all, surely");
       if (where == Where::kDone) link->Close(Bye{}, std::chrono::hours(1), destroy);
-      if (where == Where::kRoom) {
-        wire->SetRoom(0);
-        while (link->HasOutputRoom()) {
-          link->Send({1, Output{0, StreamId::kStdout, false, std::string(kMaxOutput, 'x')}});
-        }
-        wire->Drain();
+      if (where == Where::kSilence) {
+        link->StartHeartbeat(std::chrono::milliseconds(4), std::chrono::milliseconds(1));
+        ASSERT_TRUE(RunUntil(*loop_, [&link] { return link == nullptr; }));
       }
     }
     Settle(*loop_);

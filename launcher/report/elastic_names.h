@@ -1,22 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lines of --events for facts and effects that only elastic jobs have (docs/report.md, "Events of
-// an elastic job"). Pure.
-#ifndef HVDRAY_LAUNCHER_REPORT_ELASTIC_EVENT_LINES_H_
-#define HVDRAY_LAUNCHER_REPORT_ELASTIC_EVENT_LINES_H_
+// Names for the numbers of hosts and workers in the facts and effects of an elastic job, collected
+// from these as they pass. Values only.
+#ifndef HVDRAY_LAUNCHER_REPORT_ELASTIC_NAMES_H_
+#define HVDRAY_LAUNCHER_REPORT_ELASTIC_NAMES_H_
 
 #include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "base/json.h"
-#include "launcher/driver/elastic_events.h"
-#include "wire/message.h"
+#include "launcher/driver/events.h"
 
 namespace hvdray {
-
-// Names for the numbers of hosts and workers in the facts and effects of an elastic job, collected
-// from these as they pass. Values only.
 
 /// Converts the kinds that static jobs have, too; nullopt for the others.
 std::optional<Event> AsStatic(const ElasticEvent& event);
@@ -58,30 +53,6 @@ class ElasticNames {
   std::unordered_map<WorkerId, WorkerId> formers_;
 };
 
-/// Makes the lines of one job. Threads: one.
-class ElasticEventLines {
- public:
-  /// Lines without their times, "event" first. No lines for Tick, for messages to the user, for an
-  /// unchanged answer of the host source, and for the kinds that static jobs have, too.
-  std::vector<Json> Lines(const ElasticEvent& event);
-  std::vector<Json> Lines(const ElasticEffect& effect);
-  /// The line "connections_broken".
-  Json Broken(int host, Generation generation, const wire::ConnectionsBroken& broken) const;
-
-  std::string HostName(int host) const { return names_.HostName(host); }
-
- private:
-  Json WorkerLine(std::string_view event, WorkerId worker) const;
-  std::vector<Json> Discovered(const event::HostsDiscovered& found);
-  std::vector<Json> Failed(const event::DiscoveryFailed& failed);
-  std::vector<Json> Starting(const effect::StartWorkers& start) const;
-  Json Published(const effect::PublishGeneration& publish) const;
-  Json HostNames(const std::vector<int>& hosts) const;
-
-  ElasticNames names_;
-  std::string last_answer_;  // The host source's, as JSON; empty: none yet.
-};
-
 }  // namespace hvdray
 
-#endif  // HVDRAY_LAUNCHER_REPORT_ELASTIC_EVENT_LINES_H_
+#endif  // HVDRAY_LAUNCHER_REPORT_ELASTIC_NAMES_H_

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Short lists of hosts: what is folded, what is not, and that nothing is lost on the way.
-#include "launcher/driver/host_list.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <random>
 #include <set>
 #include <vector>
+
+#include "launcher/job/hostfile.h"
 
 namespace hvdray {
 namespace {

@@ -1,18 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cuts one stream of a worker into lines and puts a tag in front of each, as horovodrun does. Pure:
-// it neither writes nor reads a clock.
-#ifndef HVDRAY_LAUNCHER_REPORT_LINE_TAGGER_H_
-#define HVDRAY_LAUNCHER_REPORT_LINE_TAGGER_H_
+// One stream of a worker as lines: its last ones, for the verdict, and all of them with a tag in
+// front, as horovodrun prints them. Pure; bounded memory for any input.
+#ifndef HVDRAY_LAUNCHER_REPORT_WORKER_LINES_H_
+#define HVDRAY_LAUNCHER_REPORT_WORKER_LINES_H_
 
 #include <ctime>
+#include <deque>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/types.h"
 #include "launcher/job/job_spec.h"
 #include "wire/message.h"
 
 namespace hvdray {
+
+/// A worker's last lines: of stderr; if empty, of stdout.
+struct LastWords {
+  std::vector<std::string> err;
+  std::vector<std::string> out;
+};
+
+/// Keeps the last lines of one stream. Threads: one.
+class LastLines {
+ public:
+  static constexpr size_t kMaxLines = 20;
+  static constexpr size_t kMaxBytes = size_t{8} << 10;
+  static constexpr size_t kMaxLineBytes = size_t{2} << 10;
+  /// More than is printed: chained tracebacks are longer than a user wants to see.
+  static constexpr size_t kKeptLines = 80;
+  static constexpr size_t kKeptBytes = size_t{16} << 10;
+
+  /// As on a terminal, text after '\r' replaces the line: a progress bar is one line, not hundreds.
+  void Feed(ByteView bytes);
+  /// Lines to print: oldest first, without line ends, including an unfinished one. Omits empty
+  /// lines. "…" marks where a long line was cut.
+  std::vector<std::string> Lines() const;
+  /// The same, but all kept lines.
+  std::vector<std::string> Kept() const;
+  void Clear();
+
+ private:
+  void EndLine();
+
+  std::deque<std::string> lines_;
+  size_t bytes_ = 0;
+  std::string open_;
+  bool is_cut_ = false;        // The open line was cut.
+  bool is_at_return_ = false;  // '\r' was last: what follows replaces the line, unless it is '\n'.
+};
 
 /// An unfinished line is held up to this size, then passed on in pieces. This bounds memory; only
 /// longer lines can have another worker's line between their pieces.
@@ -55,4 +92,4 @@ class LineTagger {
 
 }  // namespace hvdray
 
-#endif  // HVDRAY_LAUNCHER_REPORT_LINE_TAGGER_H_
+#endif  // HVDRAY_LAUNCHER_REPORT_WORKER_LINES_H_
