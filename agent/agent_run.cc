@@ -70,7 +70,7 @@ constexpr uint64_t kOpenFiles = 65536;
 constexpr std::string_view kHelp =
     "usage: hvdray-agent [--help | --version | --leave [SECONDS]]\n"
     "       hvdray-agent [--folder DIR] [--probe-listener]\n"
-    "       hvdray-agent --dial ADDRESS:PORT[,...] --seat N [--gpus ID,...] [--raylet PID]\n"
+    "       hvdray-agent --dial ADDRESS:PORT[,...] --endpoint N [--gpus ID,...] [--raylet PID]\n"
     "                    [--keep-ray-env] [--probe-listener] [--dial-timeout SECONDS]\n"
     "\n"
     "Runs the workers of one host for hvdray. hvdray starts it, on this machine or over SSH, and\n"

@@ -186,7 +186,7 @@ Status Take(std::string_view name, std::string_view value, DialOptions* options)
     Result<std::vector<TcpAddress>> addresses = ParseEndpointAddresses(value);
     if (!addresses.ok()) return std::move(addresses).status().WithContext(name);
     options->addresses = std::move(addresses).value();
-  } else if (name == "--seat") {
+  } else if (name == "--endpoint") {
     HVDRAY_ASSIGN_OR_RETURN(options->endpoint, ParseNumber(name, value, 0, kMaxEndpoint));
   } else if (name == "--gpus") {
     HVDRAY_ASSIGN_OR_RETURN(options->gpus, ParseGpus(value));
@@ -202,7 +202,7 @@ Status Take(std::string_view name, std::string_view value, DialOptions* options)
 }
 
 bool HasValue(std::string_view name) {
-  return name == "--dial" || name == "--seat" || name == "--gpus" || name == "--path-end" ||
+  return name == "--dial" || name == "--endpoint" || name == "--gpus" || name == "--path-end" ||
          name == "--raylet" || name == "--dial-timeout";
 }
 
@@ -265,7 +265,7 @@ Result<DialOptions> ParseDialOptions(std::span<const std::string_view> words) {
     }
   }
   if (options.addresses.empty() || options.endpoint < 0) {
-    return Status(ErrorCode::kUsage, "--dial and --seat are both required");
+    return Status(ErrorCode::kUsage, "--dial and --endpoint are both required");
   }
   return options;
 }

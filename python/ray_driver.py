@@ -38,7 +38,7 @@ CLIENT_POLL_S, CLIENT_S = 5.0, 60.0  # a living client reports every 15 s
 POLLS, POLL_AGAIN_S, POLL_LIMIT_S = ("group", "watch", "signal", "client"), 1.0, 60.0
 
 
-class Seat:
+class Endpoint:
     """The actor of an agent endpoint. The agent is its child, in its process group, and ends with it."""
 
     def start(self, argv, line, log_name, *others_gpus):
@@ -79,7 +79,7 @@ class Broker:
 
     def __init__(self, say, job_id):
         self.say, self.job_id, self.inbox = say, job_id, queue.SimpleQueue()
-        self.groups, self.seats, self.nodes, self.due = {}, {}, None, {}
+        self.groups, self.endpoints, self.nodes, self.due = {}, {}, None, {}
         self.failing, self.is_resting, self.client_at = {}, False, time.monotonic()
 
     def run(self):
@@ -91,8 +91,8 @@ class Broker:
                         self.poll(kind, body)
                     else:
                         getattr(self, "on_" + kind)(body)
-            for seat in self.seats.values():
-                ray.kill(seat["actor"])
+            for endpoint in self.endpoints.values():
+                ray.kill(endpoint["actor"])
             for entry in self.groups.values():
                 remove_placement_group(entry["group"])
         except Exception as error:
@@ -152,8 +152,8 @@ class Broker:
         if state != "removed":  # poll often at first: an idle cluster answers within milliseconds
             self.due["group", name] = now + min(0.5, 0.01 + 0.2 * (now - entry["since"]))
 
-    def on_seat(self, body):
-        seat = self.seats[body["seat"]] = {"number": body["seat"], "actor": None}
+    def on_endpoint(self, body):
+        endpoint = self.endpoints[body["endpoint"]] = {"number": body["endpoint"], "actor": None}
         try:
             group = self.groups[body["name"]]["group"]
             nice = {"RAY_worker_niceness": "0"}  # Ray ignores it in the job's environment
@@ -163,38 +163,38 @@ class Broker:
             wanted = body.get("runtime_env", {})
             options[0]["runtime_env"] = {**wanted,
                                          "env_vars": {**wanted.get("env_vars", {}), **nice}}
-            seat["actor"] = ray.remote(Seat).options(max_restarts=0, **options[0]).remote()
+            endpoint["actor"] = ray.remote(Endpoint).options(max_restarts=0, **options[0]).remote()
             others = [ray.remote(gpus_here).options(max_retries=0, **more).remote()
                       for more in options[1:] if more["num_gpus"]]
-            log_name = f"hvdray_{self.job_id}_seat{body['seat']}.log"
-            self.when_done(seat["actor"].start.remote(body["argv"], body["stdin"], log_name,
-                                                      *others), "started", seat)
+            log_name = f"hvdray_{self.job_id}_endpoint{body['endpoint']}.log"
+            self.when_done(endpoint["actor"].start.remote(body["argv"], body["stdin"], log_name,
+                                                          *others), "started", endpoint)
         except Exception as error:
-            self.on_ended((seat, text_of(error)))
+            self.on_ended((endpoint, text_of(error)))
 
-    def when_done(self, reply, kind, seat):
+    def when_done(self, reply, kind, endpoint):
         def tell(future):  # runs on one of Ray's threads
             error = future.exception()
-            self.inbox.put({"ended": (seat, text_of(error))} if error else
-                           {kind: (seat, future.result())})
+            self.inbox.put({"ended": (endpoint, text_of(error))} if error else
+                           {kind: (endpoint, future.result())})
         reply.future().add_done_callback(tell)
 
     def on_started(self, body):
-        seat, facts = body
-        if self.seats.get(seat["number"]) is seat:
-            self.say({"seat": {"seat": seat["number"], "state": "started", **facts}})
-            self.when_done(seat["actor"].wait.remote(), "ended", seat)
+        endpoint, facts = body
+        if self.endpoints.get(endpoint["number"]) is endpoint:
+            self.say({"endpoint": {"endpoint": endpoint["number"], "state": "started", **facts}})
+            self.when_done(endpoint["actor"].wait.remote(), "ended", endpoint)
 
     def on_ended(self, body):
-        seat, text = body
-        if seat and self.seats.get(seat["number"]) is seat:  # if not, the end is already reported
-            del self.seats[seat["number"]]
-            self.say({"seat": {"seat": seat["number"], "state": "ended", "text": text}})
-            if seat["actor"]:
-                ray.kill(seat["actor"])
+        endpoint, text = body
+        if endpoint and self.endpoints.get(endpoint["number"]) is endpoint:  # if not, the end is already reported
+            del self.endpoints[endpoint["number"]]
+            self.say({"endpoint": {"endpoint": endpoint["number"], "state": "ended", "text": text}})
+            if endpoint["actor"]:
+                ray.kill(endpoint["actor"])
 
-    def on_unseat(self, body):
-        self.on_ended((self.seats.get(body["seat"]), "it was asked to end"))
+    def on_close_endpoint(self, body):
+        self.on_ended((self.endpoints.get(body["endpoint"]), "it was asked to end"))
 
     def on_rest(self, _):
         """Stops polling nodes and groups until the next watch order."""

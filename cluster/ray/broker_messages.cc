@@ -61,8 +61,8 @@ BrokerEvent Endpoint(FieldReader& io) {
   constexpr std::string_view kStates[] = {"started", "ended"};
   int endpoint = 0;
   bool is_ended = false;
-  for (const char* key : {"seat", "state"}) io.Require(key, io.Has(key), "is missing");
-  io.Int("seat", endpoint, {0, kMaxBrokerEndpoint});
+  for (const char* key : {"endpoint", "state"}) io.Require(key, io.Has(key), "is missing");
+  io.Int("endpoint", endpoint, {0, kMaxBrokerEndpoint});
   io.Choice("state", is_ended, kStates);
   if (is_ended) {
     BrokerEndpointEnded ended{endpoint, {}};
@@ -84,8 +84,8 @@ BrokerEvent Event(FieldReader& io, const std::string& kind) {
     io.List("nodes", event.emplace<BrokerNodes>(), kAnyCount, read);
   } else if (kind == "group") {
     io.Object("group", event.emplace<BrokerGroup>(), read);
-  } else if (kind == "seat") {
-    io.Object("seat", event, [](auto& part, auto& value) { value = Endpoint(part); });
+  } else if (kind == "endpoint") {
+    io.Object("endpoint", event, [](auto& part, auto& value) { value = Endpoint(part); });
   } else if (kind == "signal") {
     io.Int("signal", event.emplace<BrokerSignal>().signo, kSignals);
   } else if (kind == "stop") {
@@ -142,8 +142,8 @@ std::string FormatBrokerWatch() { return "{\"watch\":{}}\n"; }
 std::string FormatBrokerRest() { return "{\"rest\":{}}\n"; }
 
 std::string FormatBrokerEndpoint(const BrokerEndpoint& endpoint) {
-  return Line("seat", endpoint, [](FieldWriter& io, const BrokerEndpoint& e) {
-    io.Int("seat", e.endpoint);
+  return Line("endpoint", endpoint, [](FieldWriter& io, const BrokerEndpoint& e) {
+    io.Int("endpoint", e.endpoint);
     io.Text("name", e.group);
     io.List("bundles", e.bundles, kAnyCount, [](auto& item, auto& b) { item.Int({}, b); });
     io.List("argv", e.argv, kAnyCount, kText);
@@ -155,7 +155,8 @@ std::string FormatBrokerEndpoint(const BrokerEndpoint& endpoint) {
 }
 
 std::string FormatBrokerCloseEndpoint(int endpoint) {
-  return Line("unseat", endpoint, [](FieldWriter& io, auto& number) { io.Int("seat", number); });
+  return Line("close_endpoint", endpoint,
+              [](FieldWriter& io, auto& number) { io.Int("endpoint", number); });
 }
 
 }  // namespace hvdray

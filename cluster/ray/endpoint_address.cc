@@ -14,7 +14,7 @@
 namespace hvdray {
 namespace {
 
-constexpr std::string_view kPrefix = "hvdray-seat-";
+constexpr std::string_view kPrefix = "hvdray-endpoint-";
 constexpr size_t kMaxAddresses = 16;
 
 /// Digits only, no leading zero, within the range.

@@ -173,7 +173,7 @@ class TlsEndpointListener : public EndpointListener {
 
   void Refuse(Guests::iterator guest, uint64_t& counter, std::string_view why) {
     ++counter;
-    Log(LogLevel::kInfo, "seats", "dropped {}: {}", guest->peer.ToString(), why);
+    Log(LogLevel::kInfo, "endpoints", "dropped {}: {}", guest->peer.ToString(), why);
     Release(guest);
   }
 

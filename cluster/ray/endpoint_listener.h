@@ -65,7 +65,7 @@ class EndpointListener {
   /// once; it may Expect() the same endpoint again for a later agent. A second call replaces the
   /// first.
   virtual void Expect(int endpoint, OnArrival on_arrival) = 0;
-  /// Stops waiting for `endpoint`; its `on_arrival` will not be called. No effect for a endpoint
+  /// Stops waiting for `endpoint`; its `on_arrival` will not be called. No effect for an endpoint
   /// that has arrived or was never expected.
   virtual void Forget(int endpoint) = 0;
   virtual const EndpointRefusals& refusals() const = 0;

@@ -135,7 +135,7 @@ void RayTransport::Begin(const std::string& host, const std::shared_ptr<Endpoint
   order.argv = {options_.agent_path,
                 "--dial",
                 options_.dial,
-                "--seat",
+                "--endpoint",
                 std::to_string(endpoint->number),
                 "--gpus",
                 "@gpus",

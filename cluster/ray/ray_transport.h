@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the driver on Ray reaches the agent of a host: ray_driver.py starts the agent on the host's
-// node, and the agent dials back to its endpoint ("endpoint" in code and messages) at the driver.
+// node, and the agent dials back to its endpoint at the driver.
 #ifndef HVDRAY_CLUSTER_RAY_RAY_TRANSPORT_H_
 #define HVDRAY_CLUSTER_RAY_RAY_TRANSPORT_H_
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A endpoint listener whose agents the test plays.
+// An endpoint listener whose agents the test plays.
 #ifndef HVDRAY_TESTS_FAKES_FAKE_ENDPOINT_LISTENER_H_
 #define HVDRAY_TESTS_FAKES_FAKE_ENDPOINT_LISTENER_H_
 
@@ -19,7 +19,7 @@ class FakeEndpointListener : public EndpointListener {
   void Forget(int endpoint) override { expected.erase(endpoint); }
   const EndpointRefusals& refusals() const override { return refusals_; }
 
-  /// The agent of a endpoint that is expected comes in.
+  /// The agent of an endpoint that is expected comes in.
   void Arrive(int endpoint, std::unique_ptr<ByteStream> stream) {
     const auto found = expected.find(endpoint);
     HVDRAY_CHECK(found != expected.end());

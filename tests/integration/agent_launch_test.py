@@ -65,7 +65,7 @@ def test_a_job_runs_on_the_slots_that_it_gets(launch):
                      f"[2]<stdout>:2/4 0 1 {second.id}", f"[3]<stdout>:3/4 1 1 {second.id}"]
     assert sorted(job.err.splitlines()) == [f"[{rank}]<stderr>:to stderr" for rank in range(4)]
     assert job.end == {"exit_code": 0, "error": None}
-    assert [kind for kind, _ in job.orders].count("seat") == 2
+    assert [kind for kind, _ in job.orders].count("endpoint") == 2
 
 
 def test_ranks_follow_one_another_on_each_node_whatever_the_order_of_bundles(launch):
@@ -95,7 +95,7 @@ def test_rays_own_python_is_the_last_on_the_path_of_workers(launch):
     assert given.out == f"[0]<stdout>:/mine:/bin:{RAYS_PYTHON}\n"
 
 
-def test_gpus_of_the_seat_are_the_workers(launch):
+def test_gpus_of_the_endpoint_are_the_workers(launch):
     script = shell("echo $CUDA_VISIBLE_DEVICES")
     host = launch({"np": 2, "ray.gpus_per_slot": 1.0, "command": script})
     rank = launch({"np": 2, "ray.gpus_per_slot": 1.0, "ray.gpu_choice": "rank", "command": script})
@@ -191,14 +191,14 @@ def test_agents_that_hear_nothing_from_the_driver_say_so_in_their_logs_and_in_th
     job = launch({"np": 2, "heartbeat_timeout": 2, "command": SLEEPERS, "report_file": "r"},
                 nodes=[Node(1, 1), Node(2, 1)])
     wait_up(job, 2)
-    agents = [seat["agent"] for seat in job.seats.values()]
+    agents = [endpoint["agent"] for endpoint in job.endpoints.values()]
     os.kill(job.job.process.pid, signal.SIGSTOP)
     for agent in agents:
         assert agent.wait(30) == 125
     os.kill(job.job.process.pid, signal.SIGCONT)
     assert job.wait() == 125, job.said()
     for number in 0, 1:
-        assert "link to the launcher: silent for " in job.seat_log(number).read_text()
+        assert "link to the launcher: silent for " in job.endpoint_log(number).read_text()
     report = json.loads((job.folder / "logs" / f"hvdray_{job.job_id}.report.json").read_text())
     assert any(words in report["exit"]["error"]["message"] for words in (
         "heard nothing from the launcher for ", "link to the launcher: silent for ")), job.said()
@@ -217,22 +217,22 @@ time.sleep(60)
 
 def test_an_agent_of_another_build_ends_the_job_and_both_builds_are_named(launch, hvdray):
     job = launch({"np": 4, "command": SLEEPERS})
-    seat, processes = job.on_seat, []
+    endpoint, processes = job.on_endpoint, []
 
     def other_build(body):
-        if body["seat"] != 1:
-            return seat(body)
+        if body["endpoint"] != 1:
+            return endpoint(body)
         words = body["argv"]
         there = words[words.index("--dial") + 1].split(",")[0]
         hello = subprocess.Popen([sys.executable, "-c", HELLO], stdout=subprocess.PIPE)
         link = subprocess.Popen(
             ["openssl", "s_client", "-tls1_3", "-quiet", "-connect", there, "-psk", body["stdin"],
-             "-psk_identity", "hvdray-seat-1"], stdin=hello.stdout, stdout=subprocess.DEVNULL,
+             "-psk_identity", "hvdray-endpoint-1"], stdin=hello.stdout, stdout=subprocess.DEVNULL,
             stderr=job.log)
         processes.extend([hello, link])
-        job.tell({"seat": {"seat": 1, "state": "started", "node_id": job.nodes[1].id,
+        job.tell({"endpoint": {"endpoint": 1, "state": "started", "node_id": job.nodes[1].id,
                            "ip": "127.0.0.1", "hostname": "here", "gpus": [], "pid": link.pid}})
-    job.on_seat = other_build
+    job.on_endpoint = other_build
     assert job.wait() == 125, job.said()
     for process in processes:
         process.kill()
@@ -244,39 +244,39 @@ def test_an_agent_of_another_build_ends_the_job_and_both_builds_are_named(launch
     assert not workers(job)
 
 
-def test_a_seat_that_never_begins_is_an_error_with_rays_words(launch):
+def test_a_endpoint_that_never_begins_is_an_error_with_rays_words(launch):
     job = launch({"np": 1, "command": ["true"]})
-    job.on_seat = lambda body: job.tell({"seat": {
-        "seat": body["seat"], "state": "ended", "text": "RuntimeEnvSetupError: no space left"}})
+    job.on_endpoint = lambda body: job.tell({"endpoint": {
+        "endpoint": body["endpoint"], "state": "ended", "text": "RuntimeEnvSetupError: no space left"}})
     assert job.wait() == 125, job.said()
     assert "RuntimeEnvSetupError: no space left" in job.end["error"]["message"]
 
 
 def test_an_agent_that_never_dials_is_given_up_after_the_start_timeout(launch):
     job = launch({"np": 1, "command": ["true"], "start_timeout": 0.5})
-    job.on_seat = lambda body: job.tell({"seat": {
-        "seat": body["seat"], "state": "started", "node_id": job.nodes[0].id, "ip": "127.0.0.1",
+    job.on_endpoint = lambda body: job.tell({"endpoint": {
+        "endpoint": body["endpoint"], "state": "started", "node_id": job.nodes[0].id, "ip": "127.0.0.1",
         "hostname": "here", "gpus": [], "pid": 2}})
     assert job.wait() == 125, job.said()
 
 
 def test_the_time_that_ray_takes_to_start_an_actor_is_not_the_starts(launch):
     job = launch({"np": 1, "command": shell("echo up"), "start_timeout": 1})
-    seat = job.on_seat
-    job.on_seat = lambda body: threading.Timer(3, seat, [body]).start()
+    endpoint = job.on_endpoint
+    job.on_endpoint = lambda body: threading.Timer(3, endpoint, [body]).start()
     assert job.wait() == 0, job.said()
     assert job.out == "[0]<stdout>:up\n"
 
 
 def lose_second_node(job):
-    """Has the second seat's node die right after its agent was started."""
-    seat = job.on_seat
+    """Has the second endpoint's node die right after its agent was started."""
+    endpoint = job.on_endpoint
 
     def lose(body):
-        seat(body)
-        if body["seat"] == 1:
+        endpoint(body)
+        if body["endpoint"] == 1:
             job.kill_node(job.nodes[1])
-    job.on_seat = lose
+    job.on_endpoint = lose
 
 
 def test_a_bundle_that_is_lost_before_the_start_is_waited_for_and_its_place_is_the_new_one(launch):
@@ -290,7 +290,7 @@ def test_a_bundle_that_is_lost_before_the_start_is_waited_for_and_its_place_is_t
     first, _, third = job.nodes
     assert sorted(line.split(" ")[1] for line in job.out.splitlines()) == (
         [first.id] * 2 + [third.id] * 2)
-    assert [body["seat"] for kind, body in job.orders if kind == "seat"] == [0, 1, 2, 3]
+    assert [body["endpoint"] for kind, body in job.orders if kind == "endpoint"] == [0, 1, 2, 3]
 
 
 def test_a_lost_bundle_for_which_there_is_no_room_in_time_is_an_error_worth_another_try(launch):
@@ -306,9 +306,9 @@ def test_a_lost_bundle_for_which_there_is_no_room_in_time_is_an_error_worth_anot
 def test_an_actor_that_dies_before_the_start_is_replaced_if_ray_sees_why_in_time(launch, is_noticed):
     job = launch({"np": 4, "command": shell("echo up"), "ray.group_timeout": 30 if is_noticed else 1},
                 nodes=[Node(1, 2), Node(2, 2), Node(3, 2)])
-    seat = job.on_seat
-    job.on_seat = lambda body: seat(body) if body["seat"] != 1 else job.tell({"seat": {
-        "seat": 1, "state": "ended", "text": "ActorDiedError: The actor died because of its node"}})
+    endpoint = job.on_endpoint
+    job.on_endpoint = lambda body: endpoint(body) if body["endpoint"] != 1 else job.tell({"endpoint": {
+        "endpoint": 1, "state": "ended", "text": "ActorDiedError: The actor died because of its node"}})
     job.wait_for(lambda: "replace the slots" in job.err, what="the loss is told")
     if is_noticed:
         job.kill_node(job.nodes[1])
@@ -412,7 +412,7 @@ def test_a_runtime_environment_is_that_of_the_agents(launch):
     env = {"uv": ["x"], "env_vars": {"A": "1"}}
     job = launch({"np": 2, "ray.runtime_env": json.dumps(env), "command": ["true"]})
     assert job.wait() == 0, job.said()
-    assert [body["runtime_env"] for kind, body in job.orders if kind == "seat"] == [env]
+    assert [body["runtime_env"] for kind, body in job.orders if kind == "endpoint"] == [env]
 
 
 def test_nobody_asks_for_nodes_and_groups_once_the_agents_of_a_static_job_are_in(launch):
@@ -420,7 +420,7 @@ def test_nobody_asks_for_nodes_and_groups_once_the_agents_of_a_static_job_are_in
     assert job.wait() == 0, job.said()
     kinds = [kind for kind, _ in job.orders]
     assert kinds.count("rest") == 1 and kinds.index("rest") > max(
-        place for place, kind in enumerate(kinds) if kind == "seat")
+        place for place, kind in enumerate(kinds) if kind == "endpoint")
 
 
 # ---- stops
@@ -601,7 +601,7 @@ def test_a_node_that_ray_drains_is_left_before_it_goes(launch):
     job.drain(job.nodes[1], time.time() + 300)
     job.wait_for(lambda: "leaves in " in job.err, what="a word")
     wait_size(job, 1)
-    job.wait_for(lambda: [seat["node"] for seat in job.seats.values()] == job.nodes[:1],
+    job.wait_for(lambda: [endpoint["node"] for endpoint in job.endpoints.values()] == job.nodes[:1],
                  what="the agent there to be gone")
     job.signal()
     assert job.wait() == 143, job.said()

@@ -27,7 +27,7 @@ class PretendRay:
 
     def __init__(self, hvdray, folder, settings, nodes=(), job=None, text=None, says_hello=True):
         self.folder, self.nodes = folder, list(nodes)
-        self.groups, self.seats, self.lock = {}, {}, threading.RLock()
+        self.groups, self.endpoints, self.lock = {}, {}, threading.RLock()
         self.orders = []  # as they came
         self.is_watched = False
         self.job_id = f"hvd-pretended-{os.getpid()}-{id(self):x}"
@@ -67,8 +67,8 @@ class PretendRay:
                     self.orders.append((kind, body))
                     getattr(self, "on_" + kind)(body)
         with self.lock:  # what ray_driver.py does when the launcher has ended
-            for number in list(self.seats):
-                self.end_seat(number)
+            for number in list(self.endpoints):
+                self.end_endpoint(number)
 
     def used(self, node):
         return sum(bundle["CPU"] for group in self.groups.values()
@@ -125,52 +125,52 @@ class PretendRay:
         if self.groups.pop(body["name"], None):
             self.tell_nodes()
 
-    def on_seat(self, body):
+    def on_endpoint(self, body):
         environment = dict(os.environ, **{MARK: self.job.mark}, RAY_OF_NODE="1", OF_NODE="here")
         words = {"@gpus": "0,1", "@raylet": str(os.getpid()), "@python": RAYS_PYTHON}
         argv = [words.get(word, word) for word in body["argv"]]
         assert argv[0] == ".hvdray/hvdray-agent"
-        log = open(self.seat_log(body["seat"]), "wb")
+        log = open(self.endpoint_log(body["endpoint"]), "wb")
         agent = subprocess.Popen([str(self.agent), *argv[1:]], stdin=subprocess.PIPE,
                                  stdout=subprocess.DEVNULL, stderr=log, env=environment,
                                  cwd=self.folder, start_new_session=True)
         agent.stdin.write(body["stdin"].encode() + b"\n")
         agent.stdin.flush()
         node = self.groups[body["name"]]["nodes"][body["bundles"][0]]
-        self.seats[body["seat"]] = {"agent": agent, "node": node}
-        self.tell({"seat": {"seat": body["seat"], "state": "started", "node_id": node.id,
+        self.endpoints[body["endpoint"]] = {"agent": agent, "node": node}
+        self.tell({"endpoint": {"endpoint": body["endpoint"], "state": "started", "node_id": node.id,
                             "ip": node.ip, "hostname": "here", "gpus": ["0", "1"],
                             "pid": agent.pid}})
-        threading.Thread(target=self.watch_seat, args=(body["seat"], agent), daemon=True).start()
+        threading.Thread(target=self.watch_endpoint, args=(body["endpoint"], agent), daemon=True).start()
 
-    def watch_seat(self, number, agent):
+    def watch_endpoint(self, number, agent):
         code = agent.wait()
         with self.lock:
-            self.seats.pop(number, None)
-            said = self.seat_log(number).read_text(errors="replace").strip()
-            self.tell({"seat": {"seat": number, "state": "ended",
+            self.endpoints.pop(number, None)
+            said = self.endpoint_log(number).read_text(errors="replace").strip()
+            self.tell({"endpoint": {"endpoint": number, "state": "ended",
                                 "text": f"the agent ended: exit code {code}"
                                         + (": " + said.splitlines()[-1] if said else "")}})
 
-    def on_unseat(self, body):
-        self.end_seat(body["seat"])
+    def on_close_endpoint(self, body):
+        self.end_endpoint(body["endpoint"])
 
-    def end_seat(self, number):
+    def end_endpoint(self, number):
         """As ray.kill() does: the actor's process group dies, the keeper has left it."""
-        seat = self.seats.get(number)
-        if seat:
-            seat["agent"].stdin.close()
+        endpoint = self.endpoints.get(number)
+        if endpoint:
+            endpoint["agent"].stdin.close()
             try:
-                os.killpg(seat["agent"].pid, signal.SIGKILL)
+                os.killpg(endpoint["agent"].pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
 
     def kill_node(self, node):
         with self.lock:
             node.is_alive = False
-            for number, seat in list(self.seats.items()):
-                if seat["node"] is node:
-                    self.end_seat(number)
+            for number, endpoint in list(self.endpoints.items()):
+                if endpoint["node"] is node:
+                    self.end_endpoint(number)
             for name, group in list(self.groups.items()):
                 if node in group["nodes"]:
                     self.tell_group(name, "rescheduling")
@@ -199,8 +199,8 @@ class PretendRay:
         """ray_driver.py is killed, and Ray ends its actors."""
         with self.lock:
             self.job.process.stdin.close()
-            for number in list(self.seats):
-                self.end_seat(number)
+            for number in list(self.endpoints):
+                self.end_endpoint(number)
 
     # ---- what the test sees
 
@@ -234,12 +234,12 @@ class PretendRay:
     def err(self):
         return self.text(2)
 
-    def seat_log(self, number):
-        return self.folder / f"seat{number}.log"
+    def endpoint_log(self, number):
+        return self.folder / f"endpoint{number}.log"
 
     def log_text(self):
         return "".join(path.read_text(errors="replace")
-                       for path in [self.folder / "log", *self.folder.glob("seat*.log")])
+                       for path in [self.folder / "log", *self.folder.glob("endpoint*.log")])
 
     def wait_for(self, predicate, within=30, what="condition"):
         deadline = time.monotonic() + within

@@ -136,15 +136,15 @@ class Driver:
                            "selectors": selectors})
         return self.wait_for("group", name=name, state=state)
 
-    def seat(self, number, bundles=(0,), words=(), group="g"):
-        self.tell(seat={"seat": number, "name": group, "bundles": list(bundles),
+    def endpoint(self, number, bundles=(0,), words=(), group="g"):
+        self.tell(endpoint={"endpoint": number, "name": group, "bundles": list(bundles),
                         "argv": [".hvdray/hvdray-agent", "agent", str(self.folder),
-                                 f"seat{number}", *words], "stdin": "0123abcd"})
+                                 f"endpoint{number}", *words], "stdin": "0123abcd"})
 
     def agent(self, number):
-        """What the agent of a seat wrote down."""
-        path = self.folder / f"seat{number}"
-        wait_until(path.exists, f"agent of seat {number}")
+        """What the agent of an endpoint wrote down."""
+        path = self.folder / f"endpoint{number}"
+        wait_until(path.exists, f"agent of endpoint {number}")
         pid, parent, nice, group, blocked, key, words = path.read_text().split(" ", 6)
         return {"pid": int(pid), "parent": int(parent), "nice": nice, "group": int(group),
                 "blocked": int(blocked, 16), "key": key, "words": words.split()}
@@ -192,7 +192,7 @@ def test_the_jobs_exit_code_is_drives(driver):
 
 def test_a_drive_that_was_killed_gives_128_and_its_signal(driver):
     driver.reserve([{"CPU": 1}])
-    driver.seat(0)
+    driver.endpoint(0)
     pid = driver.agent(0)["pid"]
     driver.tell(kill=signal.SIGKILL)
     assert driver.ray.wait_for_job(driver.submission)["driver_exit_code"] == 137
@@ -265,9 +265,9 @@ def test_what_ray_does_not_take_is_a_failed_group(driver):
 def test_agents_are_children_of_actors_with_nothing_inherited_from_ray(driver, ray_cluster):
     group = driver.reserve([{"CPU": 1}] * 2, "STRICT_SPREAD")
     for number in (0, 1):
-        driver.seat(number, [number], ["@raylet", "@gpus"])
+        driver.endpoint(number, [number], ["@raylet", "@gpus"])
     for number in (0, 1):
-        told = driver.wait_for("seat", seat=number, state="started")
+        told = driver.wait_for("endpoint", endpoint=number, state="started")
         agent = driver.agent(number)
         assert told["pid"] == agent["pid"] and told["node_id"] == group["bundles"][number]
         assert told["ip"] == ray_cluster.address(told["hostname"]) and told["gpus"] == []
@@ -279,9 +279,9 @@ def test_agents_are_children_of_actors_with_nothing_inherited_from_ray(driver, r
 def test_an_agents_gpus_are_those_of_all_its_bundles(driver):
     driver.reserve([{"CPU": 0.5, "GPU": 1}] * 4, "STRICT_PACK")
     driver.reserve([{"GPU": 2}], name="other")
-    driver.seat(0, [0, 1, 2, 3], ["@gpus"])
-    driver.seat(1, [0], ["@gpus"], group="other")
-    told = [driver.wait_for("seat", seat=number, state="started") for number in (0, 1)]
+    driver.endpoint(0, [0, 1, 2, 3], ["@gpus"])
+    driver.endpoint(1, [0], ["@gpus"], group="other")
+    told = [driver.wait_for("endpoint", endpoint=number, state="started") for number in (0, 1)]
     assert told[0]["hostname"] == "h4" and sorted(told[0]["gpus"]) == ["0", "1", "2", "3"]
     assert told[1]["hostname"] == "h3" and sorted(told[1]["gpus"]) == ["0", "1"]
     assert driver.agent(0)["words"][3:] == [",".join(told[0]["gpus"])]
@@ -289,43 +289,43 @@ def test_an_agents_gpus_are_those_of_all_its_bundles(driver):
 
 def test_an_agent_that_ends_says_how(driver):
     driver.reserve([{"CPU": 1}])
-    driver.tell(seat={"seat": 5, "name": "g", "bundles": [0], "stdin": "k",
+    driver.tell(endpoint={"endpoint": 5, "name": "g", "bundles": [0], "stdin": "k",
                       "argv": ["sh", "-c", "echo no such host >&2; exit 9"]})
-    assert driver.wait_for("seat", seat=5, state="ended")["text"] == (
+    assert driver.wait_for("endpoint", endpoint=5, state="ended")["text"] == (
         "the agent ended: exit code 9: no such host")
-    driver.tell(seat={"seat": 6, "name": "g", "bundles": [0], "argv": ["/no/such"], "stdin": "k"})
-    assert "FileNotFoundError" in driver.wait_for("seat", seat=6, state="ended")["text"]
+    driver.tell(endpoint={"endpoint": 6, "name": "g", "bundles": [0], "argv": ["/no/such"], "stdin": "k"})
+    assert "FileNotFoundError" in driver.wait_for("endpoint", endpoint=6, state="ended")["text"]
 
 
 def started(driver, number=0):
     driver.reserve([{"CPU": 1}], name=f"g{number}")
-    driver.seat(number, group=f"g{number}")
-    return driver.wait_for("seat", seat=number, state="started"), driver.agent(number)
+    driver.endpoint(number, group=f"g{number}")
+    return driver.wait_for("endpoint", endpoint=number, state="started"), driver.agent(number)
 
 
-def test_a_seat_that_is_given_up_takes_its_agent_with_it(driver):
+def test_a_endpoint_that_is_given_up_takes_its_agent_with_it(driver):
     _, agent = started(driver)
-    driver.tell(unseat={"seat": 0})
-    driver.wait_for("seat", within=20, seat=0, state="ended")
+    driver.tell(close_endpoint={"endpoint": 0})
+    driver.wait_for("endpoint", within=20, endpoint=0, state="ended")
     wait_until(lambda: not is_alive(agent["pid"]), "end of the agent", 20)
     started(driver, 1)  # and others go on
 
 
-def test_a_killed_actor_ends_its_seat_and_its_agent(driver):
+def test_a_killed_actor_ends_its_endpoint_and_its_agent(driver):
     _, agent = started(driver)
-    assert "Seat" in command_line(agent["parent"])
+    assert "Endpoint" in command_line(agent["parent"])
     os.kill(agent["parent"], signal.SIGKILL)
-    assert "ActorDiedError" in driver.wait_for("seat", within=20, seat=0, state="ended")["text"]
+    assert "ActorDiedError" in driver.wait_for("endpoint", within=20, endpoint=0, state="ended")["text"]
     wait_until(lambda: not is_alive(agent["pid"]), "end of the agent", 20)
 
 
-def test_a_killed_raylet_ends_its_seats_and_empties_its_bundles(driver, ray_cluster):
+def test_a_killed_raylet_ends_its_endpoints_and_empties_its_bundles(driver, ray_cluster):
     driver.reserve([{"CPU": 1}], selectors=[{"ray.io/node-id": ray_cluster.node_id("h2")}])
-    driver.seat(0)
-    told, agent = driver.wait_for("seat", seat=0, state="started"), driver.agent(0)
+    driver.endpoint(0)
+    told, agent = driver.wait_for("endpoint", endpoint=0, state="started"), driver.agent(0)
     assert told["hostname"] == "h2"
     ray_cluster.kill_raylet("h2")
-    driver.wait_for("seat", within=20, seat=0, state="ended")
+    driver.wait_for("endpoint", within=20, endpoint=0, state="ended")
     wait_until(lambda: not is_alive(agent["pid"]), "end of the agent", 20)
     assert driver.wait_for("group", within=30, name="g", state="rescheduling")["bundles"] == [""]
 
@@ -359,11 +359,11 @@ def test_a_killed_driver_leaves_nothing(driver, ray_cluster):
 def test_rays_noise_is_not_in_the_jobs_log(driver, ray_cluster):
     driver.reserve([{"CPU": 1}] * 4, "STRICT_SPREAD")
     for number in range(4):
-        driver.seat(number, [number])
-    seats = {driver.wait_for("seat", seat=number, state="started")["hostname"]: number
+        driver.endpoint(number, [number])
+    endpoints = {driver.wait_for("endpoint", endpoint=number, state="started")["hostname"]: number
              for number in range(4)}
     ray_cluster.kill_raylet("h2", signal.SIGTERM)
-    driver.wait_for("seat", seat=seats["h2"], state="ended")
+    driver.wait_for("endpoint", endpoint=endpoints["h2"], state="ended")
     driver.end(0)
     lines = [line for line in driver.log().decode("ascii").splitlines()
              if line and line not in ENTRYPOINT.splitlines()]
@@ -371,7 +371,7 @@ def test_rays_noise_is_not_in_the_jobs_log(driver, ray_cluster):
     assert "the launcher is there" in lines and any("Running entrypoint" in line for line in lines)
 
 
-def test_the_older_ray_seats_agents_too(old_ray_cluster, tmp_path):
+def test_the_older_ray_runs_agents_too(old_ray_cluster, tmp_path):
     driver = Driver(old_ray_cluster, tmp_path)
     assert driver.hello["ray"] == "2.40.0"
     driver.tell(watch={})
@@ -379,8 +379,8 @@ def test_the_older_ray_seats_agents_too(old_ray_cluster, tmp_path):
     assert len(nodes) == 3 and all(node["free"]["CPU"] == CPUS for node in nodes)
     assert all(node["labels"]["ray.io/node_id"] == node["id"] for node in nodes)
     driver.reserve([{"CPU": 1, "GPU": 1}] * 2, "STRICT_PACK")
-    driver.seat(0, [0, 1], ["@gpus"])
-    told, agent = driver.wait_for("seat", seat=0, state="started"), driver.agent(0)
+    driver.endpoint(0, [0, 1], ["@gpus"])
+    told, agent = driver.wait_for("endpoint", endpoint=0, state="started"), driver.agent(0)
     assert sorted(told["gpus"]) == ["0", "1"] and agent["nice"] == str(os.nice(0))
     for host in {HEAD, told["hostname"]}:
         session = old_ray_cluster.logs(host).parent

@@ -9,7 +9,7 @@ namespace {
 Result<DialOptions> Parse(std::vector<std::string_view> words) { return ParseDialOptions(words); }
 
 TEST(DialOptionsTest, AllOfThemAreTaken) {
-  const auto options = Parse({"--dial", "10.0.0.5:4711,[fd00::5]:4711", "--seat=3", "--gpus",
+  const auto options = Parse({"--dial", "10.0.0.5:4711,[fd00::5]:4711", "--endpoint=3", "--gpus",
                               "0,GPU-8932f937/1/0", "--path-end", "/ray/bin", "--raylet", "4242",
                               "--keep-ray-env", "--probe-listener", "--dial-timeout", "5"});
   ASSERT_TRUE(options.ok()) << options.status().ToString();
@@ -24,7 +24,7 @@ TEST(DialOptionsTest, AllOfThemAreTaken) {
 }
 
 TEST(DialOptionsTest, WhatIsNotSaidIsNotAskedFor) {
-  const auto options = Parse({"--dial=10.0.0.5:1", "--seat=0", "--gpus="});
+  const auto options = Parse({"--dial=10.0.0.5:1", "--endpoint=0", "--gpus="});
   ASSERT_TRUE(options.ok());
   EXPECT_TRUE(options->gpus.empty());
   EXPECT_EQ(options->raylet, 0);
@@ -35,16 +35,16 @@ TEST(DialOptionsTest, WhatIsNotSaidIsNotAskedFor) {
 
 TEST(DialOptionsTest, MistakesAreUsageErrorsThatNameTheWord) {
   const std::vector<std::pair<std::vector<std::string_view>, std::string>> mistakes = {
-      {{"--dial", "10.0.0.5:1"}, "--seat"},
-      {{"--seat", "1"}, "--dial"},
-      {{"--dial", "10.0.0.5:1", "--seat"}, "--seat needs a value"},
-      {{"--dial", "head:1", "--seat", "1"}, "'head:1'"},
-      {{"--dial", "10.0.0.5:1", "--seat", "-1"}, "'-1'"},
-      {{"--dial", "10.0.0.5:1", "--seat", "1", "--raylet", "1"}, "--raylet"},
-      {{"--dial", "10.0.0.5:1", "--seat", "1", "--gpus", "0,,1"}, "--gpus"},
-      {{"--dial", "10.0.0.5:1", "--seat", "1", "--gpus", "0 1"}, "'0 1'"},
-      {{"--dial", "10.0.0.5:1", "--seat", "1", "--dial-timeout", "0"}, "--dial-timeout"},
-      {{"--dial", "10.0.0.5:1", "--seat", "1", "--sea", "1"}, "'--sea'"},
+      {{"--dial", "10.0.0.5:1"}, "--endpoint"},
+      {{"--endpoint", "1"}, "--dial"},
+      {{"--dial", "10.0.0.5:1", "--endpoint"}, "--endpoint needs a value"},
+      {{"--dial", "head:1", "--endpoint", "1"}, "'head:1'"},
+      {{"--dial", "10.0.0.5:1", "--endpoint", "-1"}, "'-1'"},
+      {{"--dial", "10.0.0.5:1", "--endpoint", "1", "--raylet", "1"}, "--raylet"},
+      {{"--dial", "10.0.0.5:1", "--endpoint", "1", "--gpus", "0,,1"}, "--gpus"},
+      {{"--dial", "10.0.0.5:1", "--endpoint", "1", "--gpus", "0 1"}, "'0 1'"},
+      {{"--dial", "10.0.0.5:1", "--endpoint", "1", "--dial-timeout", "0"}, "--dial-timeout"},
+      {{"--dial", "10.0.0.5:1", "--endpoint", "1", "--sea", "1"}, "'--sea'"},
   };
   for (const auto& [words, name] : mistakes) {
     const auto options = Parse(words);

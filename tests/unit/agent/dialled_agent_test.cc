@@ -71,7 +71,7 @@ class DialledAgentTest : public ::testing::Test {
   void StartActor(std::vector<std::string> more = {}, const std::string& line = {}) {
     Pipe pipe = MakePipe().value();
     std::vector<std::string> words = {
-        "actor", "--dial", fmt::format("127.0.0.1:{}", listener_->port()), "--seat", "4"};
+        "actor", "--dial", fmt::format("127.0.0.1:{}", listener_->port()), "--endpoint", "4"};
     words.insert(words.end(), more.begin(), more.end());
     actor_ = Spawn(ProbeCommand(words), pipe.read_end.get(), mark_);
     stdin_ = std::move(pipe.write_end);
@@ -273,7 +273,7 @@ TEST_F(DialledAgentTest, ActorThatGoesAwayBeforeTheDriverAnswersTakesTheAgentAlo
   listener_.reset();
   Pipe pipe = MakePipe().value();
   actor_ =
-      Spawn(ProbeCommand({"actor", "--dial", fmt::format("127.0.0.1:{}", port), "--seat", "4"}),
+      Spawn(ProbeCommand({"actor", "--dial", fmt::format("127.0.0.1:{}", port), "--endpoint", "4"}),
             pipe.read_end.get(), mark_);
   stdin_ = std::move(pipe.write_end);
   ASSERT_TRUE(WriteAll(stdin_.get(), key_ + "\n").ok());

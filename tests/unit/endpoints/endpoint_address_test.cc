@@ -7,18 +7,19 @@ namespace hvdray {
 namespace {
 
 TEST(EndpointAddressTest, IdentityReadsBackAsItsEndpoint) {
-  EXPECT_EQ(EndpointIdentity(7), "hvdray-seat-7");
+  EXPECT_EQ(EndpointIdentity(7), "hvdray-endpoint-7");
   for (const int endpoint : {0, 1, 10, kMaxEndpoint})
     EXPECT_EQ(ParseEndpointIdentity(EndpointIdentity(endpoint)), endpoint);
 }
 
 TEST(EndpointAddressTest, OnlyOneSpellingOfAEndpointCounts) {
-  for (const char* text : {"", "hvdray-seat-", "hvdray-seat-07", "hvdray-seat--1", "hvdray-seat-+1",
-                           "hvdray-seat-1 ", "hvdray-seat-1x", "hvdray-seat-1000000",
-                           "hvdray-seat-99999999999999999999", "Hvdray-seat-1", "seat-1"}) {
+  for (const char* text :
+       {"", "hvdray-endpoint-", "hvdray-endpoint-07", "hvdray-endpoint--1", "hvdray-endpoint-+1",
+        "hvdray-endpoint-1 ", "hvdray-endpoint-1x", "hvdray-endpoint-1000000",
+        "hvdray-endpoint-99999999999999999999", "Hvdray-endpoint-1", "endpoint-1"}) {
     EXPECT_EQ(ParseEndpointIdentity(text), std::nullopt) << text;
   }
-  EXPECT_EQ(ParseEndpointIdentity(std::string_view("hvdray-seat-1\0", 14)), std::nullopt);
+  EXPECT_EQ(ParseEndpointIdentity(std::string_view("hvdray-endpoint-1\0", 14)), std::nullopt);
 }
 
 TEST(EndpointAddressTest, ListOfLiteralsReadsBackAsWritten) {

@@ -77,7 +77,7 @@ TEST(BrokerMessagesTest, EachStateOfAGroupIsKnown) {
 
 TEST(BrokerMessagesTest, EndpointsStartAndEnd) {
   const auto started = Parsed<BrokerEndpointStarted>(
-      R"({"seat": {"seat": 3, "state": "started", "node_id": "ab", "ip": "10.0.0.11",)"
+      R"({"endpoint": {"endpoint": 3, "state": "started", "node_id": "ab", "ip": "10.0.0.11",)"
       R"( "hostname": "node1", "gpus": ["0", "MIG-1"], "pid": 4711}})");
   EXPECT_EQ(started.endpoint, 3);
   EXPECT_EQ(started.node_id, "ab");
@@ -86,7 +86,7 @@ TEST(BrokerMessagesTest, EndpointsStartAndEnd) {
   EXPECT_EQ(started.gpus, (std::vector<std::string>{"0", "MIG-1"}));
   EXPECT_EQ(started.pid, 4711);
   const auto ended = Parsed<BrokerEndpointEnded>(
-      R"({"seat": {"seat": 65535, "state": "ended", "text": "ActorDiedError: x"}})");
+      R"({"endpoint": {"endpoint": 65535, "state": "ended", "text": "ActorDiedError: x"}})");
   EXPECT_EQ(ended.endpoint, 65535);
   EXPECT_EQ(ended.text, "ActorDiedError: x");
   EXPECT_EQ(Parsed<BrokerSignal>(R"({"signal": 15})").signo, 15);
@@ -121,11 +121,13 @@ TEST(BrokerMessagesTest, WhatIsWrongIsNamed) {
        "group.bundles must be a list"},
       {R"({"group": {"name": "g", "state": "created", "bundles": [null]}})",
        "group.bundles[0] must be a string"},
-      {R"({"seat": {"state": "ended"}})", "seat.seat is missing"},
-      {R"({"seat": {"seat": 65536, "state": "ended"}})", "seat.seat must be within 0 to 65535"},
-      {R"({"seat": {"seat": 1, "state": "odd"}})", "seat.state must be one of started, ended"},
-      {R"({"seat": {"seat": 1, "state": "started"}})",
-       "seat.node_id must be a string that is not empty"},
+      {R"({"endpoint": {"state": "ended"}})", "endpoint.endpoint is missing"},
+      {R"({"endpoint": {"endpoint": 65536, "state": "ended"}})",
+       "endpoint.endpoint must be within 0 to 65535"},
+      {R"({"endpoint": {"endpoint": 1, "state": "odd"}})",
+       "endpoint.state must be one of started, ended"},
+      {R"({"endpoint": {"endpoint": 1, "state": "started"}})",
+       "endpoint.node_id must be a string that is not empty"},
       {R"({"signal": 0})", "signal must be within 1 to 64"},
       {R"({"signal": "TERM"})", "signal must be a whole number"}};
   for (const auto& [line, fault] : cases) {
@@ -142,10 +144,11 @@ TEST(BrokerMessagesTest, OrdersAreLinesOfAscii) {
             "\"selectors\":[{\"zone\":\"a\"}]}}\n");
   EXPECT_EQ(FormatBrokerRelease("g"), "{\"release\":{\"name\":\"g\"}}\n");
   EXPECT_EQ(FormatBrokerWatch(), "{\"watch\":{}}\n");
-  EXPECT_EQ(FormatBrokerEndpoint({2, "g", {0, 3}, {"a", "b\n"}, "k"}),
-            "{\"seat\":{\"seat\":2,\"name\":\"g\",\"bundles\":[0,3],\"argv\":[\"a\",\"b\\n\"],"
-            "\"stdin\":\"k\"}}\n");
-  EXPECT_EQ(FormatBrokerCloseEndpoint(2), "{\"unseat\":{\"seat\":2}}\n");
+  EXPECT_EQ(
+      FormatBrokerEndpoint({2, "g", {0, 3}, {"a", "b\n"}, "k"}),
+      "{\"endpoint\":{\"endpoint\":2,\"name\":\"g\",\"bundles\":[0,3],\"argv\":[\"a\",\"b\\n\"],"
+      "\"stdin\":\"k\"}}\n");
+  EXPECT_EQ(FormatBrokerCloseEndpoint(2), "{\"close_endpoint\":{\"endpoint\":2}}\n");
 }
 
 TEST(BrokerMessagesTest, BytesThatAreNotUtf8DoNotSpoilALine) {

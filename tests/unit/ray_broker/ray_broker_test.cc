@@ -52,8 +52,8 @@ class RayBrokerTest : public testing::Test {
 TEST_F(RayBrokerTest, EachMessageGoesToItsHandlerInWhateverPiecesItComes) {
   const std::string all = std::string(kHello) + "{\"nodes\":[]}\n" +
                           R"({"group":{"name":"g","state":"created","bundles":["a"]}})" + "\n" +
-                          R"({"seat":{"seat":0,"state":"started","node_id":"a"}})" + "\n" +
-                          R"({"seat":{"seat":0,"state":"ended","text":"t"}})" + "\n" +
+                          R"({"endpoint":{"endpoint":0,"state":"started","node_id":"a"}})" + "\n" +
+                          R"({"endpoint":{"endpoint":0,"state":"ended","text":"t"}})" + "\n" +
                           "{\"signal\":15}\n";
   const std::vector<std::string> expected = {"hello 2.60.0", "nodes 0", "group g",
                                              "started a",    "ended t", "signal 15"};

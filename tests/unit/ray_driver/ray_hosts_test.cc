@@ -75,7 +75,7 @@ TEST_F(RayHostsTest, AHostThatIsToldCanBeStartedAndOneThatHasGoneCannot) {
   Settle(*loop_);
   EXPECT_EQ(told_.back(), "[]");
   const std::string sent = python_->TakeSent();
-  EXPECT_NE(sent.find("{\"release\":{\"name\":\"g-1\"}}\n{\"unseat\":{\"seat\":0}}\n"),
+  EXPECT_NE(sent.find("{\"release\":{\"name\":\"g-1\"}}\n{\"close_endpoint\":{\"endpoint\":0}}\n"),
             std::string::npos)
       << sent;
   transport_->Start("10.0.0.1", done);

@@ -58,15 +58,16 @@ class RayTransportTest : public testing::Test {
   std::vector<std::string> endpoints_;
 };
 
-TEST_F(RayTransportTest, AnAgentIsSeatedInTheBundlesOfItsHostAndComesInByItsEndpoint) {
+TEST_F(RayTransportTest, AnAgentIsPlacedInTheBundlesOfItsHostAndComesInByItsEndpoint) {
   transport_->Place("a", {"group", {1, 3}});
   Start("a");
-  EXPECT_EQ(python_->TakeSent(),
-            R"({"seat":{"seat":0,"name":"group","bundles":[1,3],"argv":[".hvdray/hvdray-agent",)"
-            R"("--dial","10.0.0.1:4711","--seat","0","--gpus","@gpus",)"
-            R"("--path-end","@python","--raylet","@raylet",)"
-            R"("--keep-ray-env"],"stdin":"of-the-job"}})"
-            "\n");
+  EXPECT_EQ(
+      python_->TakeSent(),
+      R"({"endpoint":{"endpoint":0,"name":"group","bundles":[1,3],"argv":[".hvdray/hvdray-agent",)"
+      R"("--dial","10.0.0.1:4711","--endpoint","0","--gpus","@gpus",)"
+      R"("--path-end","@python","--raylet","@raylet",)"
+      R"("--keep-ray-env"],"stdin":"of-the-job"}})"
+      "\n");
   ASSERT_TRUE(listener_.expected.contains(0));
   EXPECT_TRUE(agents_.empty());
   transport_->OnEndpointStarted({.endpoint = 0});
@@ -112,7 +113,7 @@ TEST_F(RayTransportTest, AnAgentIsNotLetInBeforeItsNodeIsKnownToBeTheRightOne) {
   EXPECT_EQ(failures_[0], Status(ErrorCode::kRayFailed,
                                  "start agent on b: Ray has moved it to the node at 10.0.0.3"));
   EXPECT_TRUE(wire->is_destroyed());
-  EXPECT_EQ(python_->TakeSent(), "{\"unseat\":{\"seat\":1}}\n");
+  EXPECT_EQ(python_->TakeSent(), "{\"close_endpoint\":{\"endpoint\":1}}\n");
 }
 
 TEST_F(RayTransportTest, WhoseSlotsAreGoneBeforeItsAgentCameIsLost) {
@@ -149,7 +150,7 @@ TEST_F(RayTransportTest, OfRaysWordForADeadActorTheReasonIsKept) {
   Arrive(0);
   transport_->OnEndpointEnded(
       {0,
-       "ActorDiedError: The actor died unexpectedly. class_name: Seat pid: 7 The actor died "
+       "ActorDiedError: The actor died unexpectedly. class_name: Endpoint pid: 7 The actor died "
        "because its node has died."});
   EXPECT_EQ(exits_, std::vector<std::string>{"The actor died because its node has died."});
 }
@@ -175,7 +176,9 @@ TEST_F(RayTransportTest, ASecondStartEndsTheFirstEndpointAndTakesAnotherNumber) 
   python_->TakeSent();
   Start("a");
   const std::string sent = python_->TakeSent();
-  EXPECT_TRUE(sent.starts_with("{\"unseat\":{\"seat\":0}}\n{\"seat\":{\"seat\":1,")) << sent;
+  EXPECT_TRUE(
+      sent.starts_with("{\"close_endpoint\":{\"endpoint\":0}}\n{\"endpoint\":{\"endpoint\":1,"))
+      << sent;
   transport_->OnEndpointEnded({0, "it was asked to end"});
   EXPECT_EQ(endpoints_, (std::vector<std::string>{"a live", "a live"})) << "the second one lives";
   Arrive(1);
@@ -191,7 +194,7 @@ TEST_F(RayTransportTest, AHostWithoutAPlaceCannotBeStarted) {
   Arrive(0);
   python_->TakeSent();
   transport_->Remove("a");
-  EXPECT_EQ(python_->TakeSent(), "{\"unseat\":{\"seat\":0}}\n");
+  EXPECT_EQ(python_->TakeSent(), "{\"close_endpoint\":{\"endpoint\":0}}\n");
   Start("a");
   EXPECT_EQ(failures_.size(), 2U);
 }

@@ -35,7 +35,7 @@ TEST_F(TlsHandshakeTest, BothEndsWithTheKeyAgreeAndTheServerLearnsWhoCame) {
   ASSERT_TRUE(BothAreDone());
   ASSERT_TRUE(client_->ok()) << client_->status().ToString();
   ASSERT_TRUE(server_->ok()) << server_->status().ToString();
-  EXPECT_EQ((*server_)->identity, "seat");
+  EXPECT_EQ((*server_)->identity, "endpoint");
 }
 
 TEST_F(TlsHandshakeTest, OutcomeIsNeverToldFromWithinTheCall) {
@@ -85,7 +85,7 @@ TEST_F(TlsHandshakeTest, PeerThatOnlyConnectsIsGivenUpAtTheLimit) {
 }
 
 TEST_F(TlsHandshakeTest, ServerThatSaysNothingIsGivenUpAtTheLimit) {
-  StartClient(TestKey(), "seat", milliseconds(20));
+  StartClient(TestKey(), "endpoint", milliseconds(20));
   ASSERT_TRUE(RunUntil(*loop_, [this] { return client_.has_value(); }));
   EXPECT_EQ(CodeOf(client_), ErrorCode::kConnectTimeout);
 }

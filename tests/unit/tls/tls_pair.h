@@ -44,7 +44,7 @@ class TlsTest : public testing::Test {
     server_socket_ = std::move(server);
   }
 
-  void StartClient(Secret key = TestKey(), std::string identity = "seat",
+  void StartClient(Secret key = TestKey(), std::string identity = "endpoint",
                    Duration limit = std::chrono::seconds(20)) {
     client_handshake_ = StartTlsClient(*loop_, std::move(client_socket_), std::move(identity),
                                        std::move(key), limit, Into(client_));
@@ -53,7 +53,7 @@ class TlsTest : public testing::Test {
     server_handshake_ = StartTlsServer(
         *loop_, std::move(server_socket_),
         [](std::string_view identity) {
-          return identity == "seat" ? std::optional(TestKey()) : std::nullopt;
+          return identity == "endpoint" ? std::optional(TestKey()) : std::nullopt;
         },
         limit, Into(server_));
   }
