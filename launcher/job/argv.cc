@@ -130,7 +130,8 @@ Status UnknownOption(const CommandRow& command, const Vocabulary& known, std::st
                     fmt::format("write it in full: {}", spelling.text));
     }
   }
-  const std::string nearest = Nearest(head, names);
+  // Every short option is near to a dash and a letter.
+  const std::string nearest = head.size() > 2 ? Nearest(head, names) : "";
   return Status(ErrorCode::kUsage, fmt::format("unknown option '{}'", head),
                 nearest.empty() ? fmt::format("see hvdray {} --help", command.name)
                                 : fmt::format("did you mean {}?", nearest));
