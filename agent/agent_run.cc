@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -17,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "agent/agent_arguments.h"
 #include "agent/cgroup.h"
 #include "agent/control_socket.h"
 #include "agent/dialled_agent.h"
@@ -118,30 +118,9 @@ void StartIn(const char* directory) {
   (void)!::chdir("/");
 }
 
-/// Handles the command line. Returns an exit code, or nullopt to run as an agent.
-std::optional<int> AnswerWords(int argc, char** argv, AgentSessionOptions* options) {
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view word = argv[i];
-    if (word == "--help" || word == "-h") {
-      Print(STDOUT_FILENO, kHelp);
-      return 0;
-    }
-    if (word == "--version") {
-      Print(STDOUT_FILENO, fmt::format("{}\n", kAgentBuild));
-      return 0;
-    }
-    if (word == "--leave") return Leave(i + 1 < argc ? argv[i + 1] : "");
-    if (word == "--folder" && i + 1 < argc) {
-      NoteUse();
-      StartIn(argv[++i]);
-      continue;
-    }
-    if (word != "--probe-listener") {
-      Print(STDERR_FILENO, fmt::format("hvdray-agent: unknown argument '{}' (see --help)\n", word));
-      return kAgentUsage;
-    }
-    options->has_probe_listener = true;
-  }
+/// Refuses to be an agent for anything but a launcher at the other end. Returns an exit code, or
+/// nullopt to go on.
+std::optional<int> RefuseWithoutLauncher() {
   if (::isatty(STDIN_FILENO) == 1 || ::isatty(STDOUT_FILENO) == 1) {
     Print(STDERR_FILENO,
           "hvdray-agent: runs the workers of one host for hvdray, which starts it; "
@@ -182,17 +161,18 @@ int RunAgent(UniqueFd keeper, AgentSessionOptions options) {
       .exit_code;
 }
 
-/// nullopt: the command line has no --dial.
-std::optional<int> DialIfAsked(int argc, char** argv) {
-  const std::vector<std::string_view> words(argv + 1, argv + argc);
-  const auto is_dial = [](std::string_view word) {
-    return word == "--dial" || word.starts_with("--dial=");
-  };
-  if (std::none_of(words.begin(), words.end(), is_dial)) return std::nullopt;
-  Result<DialOptions> options = ParseDialOptions(words);
-  if (options.ok()) return RunDialledAgent(*options);
-  FailAgent(options.status());
-  return kAgentUsage;
+int Serve(const AgentArguments& arguments) {
+  if (!arguments.directory.empty()) {
+    NoteUse();
+    StartIn(arguments.directory.c_str());
+  }
+  if (const std::optional<int> code = RefuseWithoutLauncher()) return *code;
+  ::signal(SIGPIPE, SIG_IGN);
+  Result<UniqueFd> lifeline = ForkKeeper();
+  if (!lifeline.ok()) return FailAgent(lifeline.status());
+  AgentSessionOptions options;
+  options.has_probe_listener = arguments.has_probe_listener;
+  return RunAgent(std::move(lifeline).value(), std::move(options));
 }
 
 }  // namespace
@@ -228,13 +208,27 @@ AgentEnd RunAgentSession(Loop& loop, std::unique_ptr<ByteStream> stream, Lifelin
 }
 
 int AgentMain(int argc, char** argv) {
-  AgentSessionOptions options;
-  if (const std::optional<int> code = DialIfAsked(argc, argv)) return *code;
-  if (const std::optional<int> code = AnswerWords(argc, argv, &options)) return *code;
-  ::signal(SIGPIPE, SIG_IGN);
-  Result<UniqueFd> lifeline = ForkKeeper();
-  if (!lifeline.ok()) return FailAgent(lifeline.status());
-  return RunAgent(std::move(lifeline).value(), std::move(options));
+  const std::vector<std::string_view> words(argv + 1, argv + argc);
+  const Result<AgentArguments> arguments = ParseAgentArguments(words);
+  if (!arguments.ok()) {
+    FailAgent(arguments.status());
+    return kAgentUsage;
+  }
+  switch (arguments->task) {
+    case AgentTask::kHelp:
+      Print(STDOUT_FILENO, kHelp);
+      return 0;
+    case AgentTask::kVersion:
+      Print(STDOUT_FILENO, fmt::format("{}\n", kAgentBuild));
+      return 0;
+    case AgentTask::kLeave:
+      return Leave(arguments->leave_in);
+    case AgentTask::kDial:
+      return RunDialledAgent(arguments->dial);
+    case AgentTask::kServe:
+      break;
+  }
+  return Serve(*arguments);
 }
 
 }  // namespace hvdray

@@ -6,18 +6,16 @@
 
 #include <sys/types.h>
 
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "base/result.h"
 #include "base/tcp_address.h"
 #include "base/types.h"
 
 namespace hvdray {
 
-/// The options of `hvdray-agent --dial`, which hvdray's actor on a Ray node starts.
+/// The options of `hvdray-agent --dial`, which hvdray's actor on a Ray node starts;
+/// agent_arguments.h reads them.
 struct DialOptions {
   std::vector<TcpAddress> addresses;   ///< --dial: the driver's; the first that answers is used.
   int endpoint = -1;                   ///< --endpoint: the agent endpoint's number at the driver.
@@ -28,10 +26,6 @@ struct DialOptions {
   bool has_probe_listener = false;     ///< --probe-listener: as in AgentSessionOptions.
   Duration limit = std::chrono::seconds(60);  ///< --dial-timeout
 };
-
-/// Parses `words`, all arguments after the program's name, as `--name value` or `--name=value`.
-/// Pure. Errors: kUsage.
-Result<DialOptions> ParseDialOptions(std::span<const std::string_view> words);
 
 /// Runs the agent; blocks until the job is over. Reads the job's key, one line of 64 hexadecimal
 /// digits, from stdin. Stdin must then stay open: when it, the link or the raylet ends, the agent
