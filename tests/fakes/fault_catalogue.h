@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests assert what a program may rely on: the code of a fault and the origin that it names. The
-// wording of all faults of a test program is in one golden file, where it can be read at a stretch.
+// Tests assert what a program may rely on: the code of a fault, the origin that it names, and the
+// hosts, ranks, numbers and options in a sentence. The wording of all sentences of a test program
+// is in one golden file, where it can be read at a stretch.
 #ifndef HVDRAY_TESTS_FAKES_FAULT_CATALOGUE_H_
 #define HVDRAY_TESTS_FAKES_FAULT_CATALOGUE_H_
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <initializer_list>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -29,9 +33,17 @@ class FaultCatalogue : public ::testing::Environment {
     return catalogue;
   }
 
+  /// Paths of a TempDirectory, which are other ones each time, are written as TMP.
   static void Add(std::string_view input, const std::string& text) {
     if (Installed() == nullptr) return;
-    Installed()->entries_.insert("<- " + ShownText(input, 160) + "\n" + text + "\n");
+    std::string entry = "<- " + ShownText(input, 160) + "\n" + text + "\n";
+    constexpr std::string_view kTemp = "/hvdray-test-";
+    constexpr size_t kRandom = 6;
+    for (size_t at; (at = entry.find(kTemp)) != std::string::npos;) {
+      const size_t begin = entry.find_last_of(" ':\n", at) + 1;
+      entry.replace(begin, at + kTemp.size() + kRandom - begin, "TMP");
+    }
+    Installed()->entries_.insert(std::move(entry));
   }
 
   void TearDown() override {
@@ -78,6 +90,55 @@ inline void ExpectWarnings(std::string_view input, const std::vector<std::string
     EXPECT_TRUE(NamesOrigin(warnings[i], origins[i])) << input << ": " << warnings[i];
     FaultCatalogue::Add(input, "warning: " + warnings[i]);
   }
+}
+
+/// What a sentence must name: "host b", "rank 3", "30 s", "--timeout".
+using Facts = std::initializer_list<std::string_view>;
+
+/// Whether `text` names all of `facts` in this order, each as whole words: "3 s" is not in "13 s".
+inline bool NamesFacts(std::string_view text, Facts facts) {
+  const auto is_word = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+  };
+  size_t from = 0;
+  for (const std::string_view fact : facts) {
+    const auto is_whole = [&](size_t at) {
+      const size_t end = at + fact.size();
+      return !(at > 0 && is_word(text[at - 1]) && is_word(fact.front())) &&
+             !(end < text.size() && is_word(text[end]) && is_word(fact.back()));
+    };
+    size_t at = text.find(fact, from);
+    while (at != std::string_view::npos && !is_whole(at)) at = text.find(fact, at + 1);
+    if (fact.empty() || at == std::string_view::npos) return false;
+    from = at + fact.size();
+  }
+  return true;
+}
+
+/// Expects that `text`, said in the current test, names `facts`; its wording goes into the
+/// catalogue, with the name of the test.
+inline void ExpectSays(std::string_view text, Facts facts) {
+  if (!NamesFacts(text, facts)) {
+    ADD_FAILURE() << text << "\ndoes not name, in this order: " << ::testing::PrintToString(facts);
+    return;
+  }
+  const auto* const test = ::testing::UnitTest::GetInstance()->current_test_info();
+  FaultCatalogue::Add(std::string(test->test_suite_name()) + "." + test->name(), std::string(text));
+}
+
+/// Expects that one of `lines` names `facts`; the wording of the first such line goes into the
+/// catalogue.
+inline void ExpectSaid(const std::vector<std::string>& lines, Facts facts) {
+  const auto line = std::find_if(lines.begin(), lines.end(),
+                                 [&](const std::string& one) { return NamesFacts(one, facts); });
+  ASSERT_NE(line, lines.end()) << ::testing::PrintToString(lines);
+  ExpectSays(*line, facts);
+}
+
+/// Expects `code`, and that the message, then the hint, name `facts`.
+inline void ExpectError(const Status& status, ErrorCode code, Facts facts) {
+  ASSERT_EQ(status.code(), code) << status.ToString();
+  ExpectSays(status.ToString(), facts);
 }
 
 }  // namespace hvdray

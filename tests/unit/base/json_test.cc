@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/fakes/fault_catalogue.h"
+
 namespace hvdray {
 namespace {
 
@@ -45,7 +47,7 @@ TEST(ParseJsonTest, RefusesAnObjectOfMoreThan4096KeysButNotManyObjects) {
   EXPECT_TRUE(ParseJson(object(4096)).ok());
   const Result<Json> refused = ParseJson(object(4097));
   ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.status().message(), "JSON with more than 4096 keys in one object");
+  ExpectSays(refused.status().message(), {"4096 keys"});
   EXPECT_TRUE(ParseJson("[" + object(2100) + "," + object(2100) + "]").ok());
   EXPECT_TRUE(ParseJson("{\"a\":" + object(2100) + ",\"b\":" + object(2100) + "}").ok());
 }

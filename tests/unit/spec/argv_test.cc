@@ -26,7 +26,12 @@ std::string Parsed(const std::vector<std::string>& words) {
 }
 std::string Parsed(const std::string& line) { return Parsed(Words(line)); }
 
-std::string Hint(const std::string& line) { return ParseArgv(Words(line)).status().hint(); }
+/// Expects that the line is refused and that message and hint name `facts`.
+void ExpectBad(const std::string& line, Facts facts) {
+  const Status status = ParseArgv(Words(line)).status();
+  ExpectFault(line, status, ErrorCode::kUsage);
+  EXPECT_TRUE(NamesFacts(status.ToString(), facts)) << status.ToString();
+}
 
 TEST(ArgvTest, TakesEveryFormOfAValueThatHorovodrunTakes) {
   EXPECT_EQ(Parsed("-np 4 ./t"), "num-proc=4 | ./t");
@@ -67,10 +72,8 @@ TEST(ArgvTest, ExpandsUnambiguousPrefixesOfHorovodsOptionsOnly) {
   EXPECT_EQ(Parsed("--no-st ./t"), "no:stall-check | ./t");
   EXPECT_EQ(Parsed("-c"), "check-build | ");
   EXPECT_EQ(Parsed("--min 2 ./t"), "min-np=2 | ./t") << "both spellings say the same";
-  EXPECT_EQ(Parsed("--grac 4 ./t"), "error: unknown option '--grac'");
-  EXPECT_EQ(Hint("--grac 4 ./t"), "write it in full: --grace");
-  EXPECT_EQ(Parsed("--ver ./t"),
-            "error: option '--ver' is ambiguous: it could be --version, --verbose");
+  ExpectBad("--grac 4 ./t", {"'--grac'", "hint: ", "--grace"});
+  ExpectBad("--ver ./t", {"'--ver'", "ambiguous", "--version, --verbose"});
   EXPECT_EQ(Parsed("--network=eth0 ./t"), "network-interfaces=eth0 | ./t");
 }
 
@@ -88,8 +91,8 @@ TEST(ArgvTest, TakesNegativeNumbersAndWordsWithABlankAsValues) {
   EXPECT_EQ(Parsed(std::vector<std::string>{"--mpi-args", "-x FOO", "./t"}),
             "mpi-args=-x FOO | ./t");
   EXPECT_EQ(Parsed("--output-filename - ./t"), "output-filename=- | ./t");
-  EXPECT_EQ(Parsed("--output-filename -5.x ./t"), "error: option --output-filename needs a value");
-  EXPECT_EQ(Parsed("-1 ./t"), "error: unknown option '-1'");
+  ExpectBad("--output-filename -5.x ./t", {"option --output-filename", "value"});
+  ExpectBad("-1 ./t", {"option '-1'"});
 }
 
 TEST(ArgvTest, TakesLettersTogetherInOneWord) {
@@ -98,7 +101,7 @@ TEST(ArgvTest, TakesLettersTogetherInOneWord) {
   EXPECT_EQ(Parsed("-qp=22 ./t"), "quiet ssh-port=22 | ./t");
   EXPECT_EQ(Parsed("-qfjob.yaml"), "quiet file=job.yaml | ");
   EXPECT_EQ(Parsed("-qv ./t"), "quiet version | ");
-  EXPECT_EQ(Parsed("-qz ./t"), "error: unknown option '-z' in '-qz'");
+  ExpectBad("-qz ./t", {"option '-z'", "'-qz'"});
   EXPECT_EQ(Parsed("-xA=1 -x B ./t"), "env=A=1 env=B | ./t");
 }
 
@@ -110,34 +113,31 @@ TEST(ArgvTest, SurvivesAWordOfThirtyThousandLetters) {
 }
 
 TEST(ArgvTest, NamesWhatIsMissingOrTooMuch) {
-  EXPECT_EQ(Parsed("-np"), "error: option -np needs a value");
-  EXPECT_EQ(Hint("-np"), "-np N");
-  EXPECT_EQ(Parsed("-np -H a:1 ./t"), "error: option -np needs a value");
-  EXPECT_EQ(Hint("-np --hosts a:1 ./t"), "write a value that begins with '-' as -np=VALUE");
-  EXPECT_EQ(Parsed("-np -- ./t"), "error: option -np needs a value");
-  EXPECT_EQ(Parsed("--verbose=1 ./t"), "error: option --verbose takes no value");
-  EXPECT_EQ(Parsed("--no-stall-check=0 ./t"), "error: option --no-stall-check takes no value");
-  EXPECT_EQ(Parsed("-q=1 ./t"), "error: option -q takes no value");
+  ExpectBad("-np", {"option -np", "value", "hint: -np N"});
+  ExpectBad("-np -H a:1 ./t", {"option -np", "value"});
+  ExpectBad("-np --hosts a:1 ./t", {"option -np", "value", "hint: ", "-np=VALUE"});
+  ExpectBad("-np -- ./t", {"option -np", "value"});
+  ExpectBad("--verbose=1 ./t", {"option --verbose", "no value"});
+  ExpectBad("--no-stall-check=0 ./t", {"option --no-stall-check", "no value"});
+  ExpectBad("-q=1 ./t", {"option -q", "no value"});
   EXPECT_EQ(Parsed("--blacklist-cooldown-range 10 ./t"), "blacklist-cooldown-range=10,./t | ");
-  EXPECT_EQ(Parsed("--blacklist-cooldown-range 10 --verbose ./t"),
-            "error: option --blacklist-cooldown-range needs 2 values");
-  EXPECT_EQ(Parsed("--blacklist-cooldown-range=10 100 ./t"),
-            "error: option --blacklist-cooldown-range takes 2 values, as separate words");
+  ExpectBad("--blacklist-cooldown-range 10 --verbose ./t",
+            {"option --blacklist-cooldown-range", "2 values"});
+  ExpectBad("--blacklist-cooldown-range=10 100 ./t",
+            {"option --blacklist-cooldown-range", "2 values", "separate words"});
 }
 
 TEST(ArgvTest, NamesTheNearestOfAnUnknownOption) {
-  EXPECT_EQ(Parsed("--hostss a:1 ./t"), "error: unknown option '--hostss'");
-  EXPECT_EQ(Hint("--hostss a:1 ./t"), "did you mean --hosts?");
-  EXPECT_EQ(Hint("--reprot=x ./t"), "did you mean --report?");
-  EXPECT_EQ(Hint("-np4 ./t"), "did you mean -np?");
-  EXPECT_EQ(Hint("--something-else-entirely ./t"), "see hvdray run --help");
-  EXPECT_EQ(Parsed("--=x ./t"), "error: unknown option '--'");
+  ExpectBad("--hostss a:1 ./t", {"option '--hostss'", "hint: ", "--hosts"});
+  ExpectBad("--reprot=x ./t", {"option '--reprot'", "hint: ", "--report"});
+  ExpectBad("-np4 ./t", {"option '-np4'", "hint: ", "-np"});
+  ExpectBad("--something-else-entirely ./t", {"hint: ", "hvdray run --help"});
+  ExpectBad("--=x ./t", {"option '--'"});
 }
 
 TEST(ArgvTest, CallsAGluedLetterAmbiguousWhenALongerOptionBeginsSo) {
-  EXPECT_EQ(Parsed("-prefix ./t"),
-            "error: option '-prefix' is ambiguous: it could be -prefix-timestamp, -p");
-  EXPECT_EQ(Parsed("-hostfil x ./t").substr(0, 37), "error: option '-hostfil' is ambiguous");
+  ExpectBad("-prefix ./t", {"'-prefix'", "ambiguous", "-prefix-timestamp, -p"});
+  ExpectBad("-hostfil x ./t", {"'-hostfil'", "ambiguous"});
 }
 
 TEST(ArgvTest, TakesAnOptionalChoiceOnlyAfterAnEqualsSign) {
@@ -147,7 +147,7 @@ TEST(ArgvTest, TakesAnOptionalChoiceOnlyAfterAnEqualsSign) {
 }
 
 TEST(ArgvTest, EndsAtHelpVersionAndCheckBuild) {
-  EXPECT_EQ(Parsed("--no-such -h"), "error: unknown option '--no-such'");
+  ExpectBad("--no-such -h", {"option '--no-such'"});
   EXPECT_EQ(Parsed("-h --no-such"), "help | ");
   EXPECT_EQ(Parsed("-np 2 -v x"), "num-proc=2 version | ");
   EXPECT_EQ(Parsed("-cb x"), "check-build | ");
