@@ -61,7 +61,7 @@ TEST_F(ElasticBarrierTest, WhoDiesWhileOthersWaitIsStartedAgainInItsPlace) {
   ASSERT_EQ(start.workers.size(), 1u);
   EXPECT_EQ(start.workers[0].place, job_.All<effect::PublishGeneration>()[0].ranks[1]);
   EXPECT_EQ(job_.state(), ElasticState::kRunning);
-  EXPECT_TRUE(job_.HasSaid("before all workers had arrived; restarting it"));
+  job_.ExpectSaid({"rank 1", "host b", "restarting"});
   job_.Advance(seconds(1));
   EXPECT_EQ(job_.Count<effect::PublishGeneration>(), 1u) << "nobody's rank has changed";
   EXPECT_EQ(job_.Count<effect::StopWorkers>(), 0u) << "the host is not blamed";
@@ -107,7 +107,7 @@ TEST_F(ElasticBarrierTest, WithoutAHostThatIsLostTheFirstGenerationBeginsAgain) 
   job_.CutOff("c");
   job_.Settle();
   EXPECT_EQ(job_.Count<effect::BreakConnections>(), 0u) << "there are none yet";
-  EXPECT_TRUE(job_.HasSaid("c: its agent fell silent: no state to keep yet"));
+  job_.ExpectSaid({"c", "agent", "no state"});
   EXPECT_EQ(job_.generation(), 2u);
   EXPECT_EQ(job_.size(), 2);
   job_.CutOff("b");
@@ -127,9 +127,7 @@ TEST_F(ElasticBarrierTest, ADeathWhileTheFirstGangConnectsBeginsItAgain) {
   ASSERT_EQ(job_.generation(), 2u);
   EXPECT_EQ(job_.size(), 3) << "no host is to blame";
   EXPECT_EQ(job_.All<effect::StartWorkers>().back().workers.size(), 3u);
-  EXPECT_TRUE(
-      job_.HasSaid("b: rank 1 on host b was killed by SIGKILL (signal 9) while the gang was "
-                   "connecting: no state to keep yet"));
+  job_.ExpectSaid({"b", "rank 1", "host b", "SIGKILL", "signal 9", "connecting", "no state"});
   EXPECT_EQ(job_.All<effect::MembershipChanged>().back().is_counted, false);
   job_.Advance(seconds(2));
   EXPECT_EQ(job_.Count<effect::OpenBarrier>(), 2u);
@@ -148,8 +146,8 @@ TEST_F(ElasticBarrierTest, TheSecondTimeTheJobEndsAndTheFirstCauseIsBlamed) {
   const Verdict& verdict = job_.verdict();
   EXPECT_EQ(verdict.exit_code, 137);
   EXPECT_EQ(verdict.first_failure->host, "c");
-  EXPECT_NE(verdict.error.message().find("while the gang was connecting"), std::string::npos);
-  EXPECT_NE(verdict.error.hint().find("Horovod can't recover"), std::string::npos);
+  ExpectError(verdict.error, ErrorCode::kWorkerFailed,
+              {"host c", "SIGKILL", "connecting", "hint: ", "Horovod"});
 }
 
 TEST_F(ElasticBarrierTest, OnceAGangHasConnectedTheStateIsNotThrownAway) {
@@ -162,8 +160,7 @@ TEST_F(ElasticBarrierTest, OnceAGangHasConnectedTheStateIsNotThrownAway) {
   job_.Run();
   EXPECT_EQ(job_.Count<effect::PublishGeneration>(), 2u);
   EXPECT_EQ(job_.verdict().exit_code, 137);
-  EXPECT_NE(job_.verdict().error.message().find("while the gang was connecting"),
-            std::string::npos);
+  ExpectError(job_.verdict().error, ErrorCode::kWorkerFailed, {"host b", "SIGKILL", "connecting"});
 }
 
 TEST_F(ElasticBarrierTest, WhoAbortsBeforeTheCauseIsKnownIsNotBlamed) {
@@ -192,7 +189,7 @@ TEST_F(ElasticBarrierTest, ALossInWhatIsLeftOfInitBeginsItAgainToo) {
   job_.Advance(milliseconds(1100));
   for (const char* host : {"b", "a", "c"}) job_.Fail(host, 0, host[0] == 'b' ? kKilled : kAborted);
   EXPECT_EQ(job_.generation(), 2u);
-  EXPECT_TRUE(job_.HasSaid("no state to keep yet"));
+  job_.ExpectSaid({"b", "no state"});
 }
 
 TEST_F(ElasticBarrierTest, AFailureInWhatIsLeftOfInitOnTheOnlyHostEndsTheJobWithItsCode) {
@@ -268,7 +265,7 @@ TEST_F(ElasticBarrierTest, WhoBroadcastsTheStateIsNotReplaced) {
 TEST_F(ElasticBarrierTest, WhoDoesNotComeIsStoppedAndStartedAgain) {
   MeetAgainWithout("b");
   job_.Advance(job_.policy().elastic_timeout);
-  EXPECT_TRUE(job_.HasSaid("did not reach hvd.init() within"));
+  job_.ExpectSaid({"rank 1", "host b", "hvd.init()", "600 s"});
   ASSERT_EQ(LateStarts().size(), 1u);
   job_.Advance(seconds(2));
   EXPECT_EQ(job_.Count<effect::OpenBarrier>(), 2u);

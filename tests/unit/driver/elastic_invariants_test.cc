@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/fakes/fault_catalogue.h"
+
 namespace hvdray {
 namespace {
 
@@ -72,6 +74,14 @@ class Watched {
   ElasticInvariants rules_;
 };
 
+/// Expects that `rules` are those that `parts` tell from all others, and no more; their wording
+/// goes into the catalogue.
+void ExpectBroken(const Rules& rules, const std::vector<std::string_view>& parts) {
+  EXPECT_EQ(rules.size(), parts.size()) << testing::PrintToString(rules);
+  for (size_t i = 0; i < std::min(rules.size(), parts.size()); ++i)
+    ExpectSays(rules[i], {parts[i]});
+}
+
 TEST(ElasticInvariantsTest, ARightJobBreaksNone) {
   Watched job;
   job.Parked();
@@ -84,43 +94,36 @@ TEST(ElasticInvariantsTest, ARightJobBreaksNone) {
 
 TEST(ElasticInvariantsTest, NothingComesAfterFinish) {
   Watched job;
-  EXPECT_EQ(job.Say({effect::Finish{}, effect::Say{"more"}}),
-            Rules{"Finish is not the last effect"});
-  EXPECT_EQ(job.Say({effect::Say{"more"}}), Rules{"something comes after Finish"});
+  ExpectBroken(job.Say({effect::Finish{}, effect::Say{"more"}}), {"last effect"});
+  ExpectBroken(job.Say({effect::Say{"more"}}), {"after Finish"});
   EXPECT_EQ(job.Say({}), Rules{});
-  EXPECT_EQ(job.Say({}, event::Tick{}, TimePoint{} + seconds(9)),
-            Rules{"something comes after Finish"});
+  ExpectBroken(job.Say({}, event::Tick{}, TimePoint{} + seconds(9)), {"after Finish"});
 }
 
-TEST(ElasticInvariantsTest, AJobEnds) {
-  EXPECT_EQ(Watched().Ended(), Rules{"the job does not end"});
-}
+TEST(ElasticInvariantsTest, AJobEnds) { ExpectBroken(Watched().Ended(), {"not end"}); }
 
 TEST(ElasticInvariantsTest, AJobThatIsOverLeavesNobodyBehind) {
   Watched job;
   job.Running();
-  EXPECT_EQ(job.Say({effect::Finish{}}, event::ProcessExited{0, {}}),
-            Rules{"the job is over and the worker on slot 0 of b lives"});
+  ExpectBroken(job.Say({effect::Finish{}}, event::ProcessExited{0, {}}), {"slot 0 of b"});
   Watched stopping;
   stopping.Running();
   stopping.Say({effect::StopGeneration{1, {0, 1}, {}}});
   stopping.Say({}, event::ProcessExited{0, {}});
   stopping.Say({}, event::GenerationStopped{1, 1, 0, 0});
-  EXPECT_EQ(stopping.Say({effect::Finish{}}),
-            Rules{"the job is over before a host has reported its end"});
+  ExpectBroken(stopping.Say({effect::Finish{}}), {"over before a host"});
 }
 
 TEST(ElasticInvariantsTest, APassedDeadlineIsActedOn) {
   Watched job;
   EXPECT_EQ(job.Say({}, event::Tick{}, TimePoint{} + seconds(6)), Rules{});
-  EXPECT_EQ(job.Say({}, event::Tick{}, TimePoint{} + seconds(5)),
-            Rules{"a deadline that has passed is not acted on"});
+  ExpectBroken(job.Say({}, event::Tick{}, TimePoint{} + seconds(5)), {"deadline"});
 }
 
 TEST(ElasticInvariantsTest, AHostIsConnectedOnceAtATime) {
   Watched job;
   job.Running();
-  EXPECT_EQ(job.Say({effect::ConnectHost{0, {"a", 2}}}), Rules{"a host is connected twice"});
+  ExpectBroken(job.Say({effect::ConnectHost{0, {"a", 2}}}), {"host is connected twice"});
   EXPECT_EQ(job.Say({effect::ReleaseHost{1}, effect::ConnectHost{1, {"b", 2}}}), Rules{});
 }
 
@@ -128,21 +131,20 @@ TEST(ElasticInvariantsTest, ASlotHasOneLivingWorkerWithANumberOfItsOwn) {
   const RankInfo slot = Watched::Place(0, 0, 0, 2, 1, 2);
   Watched job;
   job.Running();
-  EXPECT_EQ(job.Say({effect::StartWorkers{2, {{2, slot}}, 0, 0}}),
-            Rules{"a second worker for slot 0 of a, whose first one lives"});
+  ExpectBroken(job.Say({effect::StartWorkers{2, {{2, slot}}, 0, 0}}), {"second worker"});
   Watched again;
   again.Running();
-  EXPECT_EQ(again.Say({effect::StartWorkers{2, {{0, slot}}, 0, 0}}, event::ProcessExited{0, {}}),
-            Rules{"a worker's number is used twice"});
-  EXPECT_EQ(again.Say({effect::StartWorkers{2, {}, 0, 0}}), Rules{"StartWorkers for nobody"});
+  ExpectBroken(again.Say({effect::StartWorkers{2, {{0, slot}}, 0, 0}}, event::ProcessExited{0, {}}),
+               {"worker's number"});
+  ExpectBroken(again.Say({effect::StartWorkers{2, {}, 0, 0}}), {"StartWorkers"});
 }
 
 TEST(ElasticInvariantsTest, WorkersStartWhereThereIsAnAgent) {
   const RankInfo slot = Watched::Place(1, 0, 1, 2, 1, 2);
   Watched job;
   job.Running();
-  EXPECT_EQ(job.Say({effect::StartWorkers{2, {{2, slot}}, 0, 0}}, event::HostLost{1, {}}),
-            Rules{"workers are started on a host without an agent"});
+  ExpectBroken(job.Say({effect::StartWorkers{2, {{2, slot}}, 0, 0}}, event::HostLost{1, {}}),
+               {"without an agent"});
 }
 
 TEST(ElasticInvariantsTest, TheMapIsWhole) {
@@ -153,46 +155,44 @@ TEST(ElasticInvariantsTest, TheMapIsWhole) {
     change(next);
     return job.Say({next});
   };
-  EXPECT_EQ(broken_by([](auto& e) { e.generation = 1; }), Rules{"a generation does not rise"});
-  EXPECT_EQ(broken_by([](auto& e) { e.ranks[1].rank = 2; }), Rules{"ranks are not 0..N-1"});
-  EXPECT_EQ(broken_by([](auto& e) { e.ranks[0].size = 3; }), Rules{"ranks are not 0..N-1"});
-  EXPECT_EQ(broken_by([](auto& e) { e.ranks[0].local_size = 2; }), Rules{"a wrong local size"});
-  EXPECT_EQ(broken_by([](auto& e) { e.ranks[0].cross_size = 1; }), Rules{"a wrong cross size"});
-  EXPECT_EQ(broken_by([](auto& e) { e.ranks[1].cross_rank = 0; }),
-            Rules{"cross ranks do not follow the hosts"});
-  EXPECT_EQ(broken_by([](auto& e) { e.workers.pop_back(); }), Rules{"a rank without a worker"});
+  ExpectBroken(broken_by([](auto& e) { e.generation = 1; }), {"generation does not rise"});
+  ExpectBroken(broken_by([](auto& e) { e.ranks[1].rank = 2; }), {"0..N-1"});
+  ExpectBroken(broken_by([](auto& e) { e.ranks[0].size = 3; }), {"0..N-1"});
+  ExpectBroken(broken_by([](auto& e) { e.ranks[0].local_size = 2; }), {"local size"});
+  ExpectBroken(broken_by([](auto& e) { e.ranks[0].cross_size = 1; }), {"cross size"});
+  ExpectBroken(broken_by([](auto& e) { e.ranks[1].cross_rank = 0; }), {"cross ranks"});
+  ExpectBroken(broken_by([](auto& e) { e.workers.pop_back(); }), {"rank without a worker"});
 }
 
 TEST(ElasticInvariantsTest, LocalRanksAreDenseAndHostsTogether) {
   Watched job(ElasticPolicy{.np = 1});
   const effect::PublishGeneration gap{1, {Watched::Place(0, 1, 0, 1, 1, 1)}, {0}};
-  EXPECT_EQ(job.Say({gap}), Rules{"local ranks are not dense"});
+  ExpectBroken(job.Say({gap}), {"local ranks"});
   effect::PublishGeneration apart{
       2,
       {Watched::Place(0, 0, 0, 3, 2, 2), Watched::Place(1, 0, 1, 3, 1, 2),
        Watched::Place(0, 1, 2, 3, 2, 1)},
       {0, 1, 2}};
   Watched other(ElasticPolicy{.np = 1});
-  EXPECT_EQ(other.Say({apart}), Rules{"the ranks of a host are not together"});
+  ExpectBroken(other.Say({apart}), {"ranks of a host"});
 }
 
 TEST(ElasticInvariantsTest, TheSizeIsWithinItsBounds) {
   ElasticPolicy policy = Watched::Policy();
   policy.np = 3;
   Watched small(policy);
-  EXPECT_EQ(small.Say({Watched::Pair(1)}), Rules{"2 workers, fewer than 3"});
+  ExpectBroken(small.Say({Watched::Pair(1)}), {"fewer than 3"});
   policy.np = 1;
   policy.max_np = 1;
   Watched large(policy);
-  EXPECT_EQ(large.Say({Watched::Pair(1)}), Rules{"2 workers, more than max_np 1"});
+  ExpectBroken(large.Say({Watched::Pair(1)}), {"more than max_np 1"});
 }
 
 TEST(ElasticInvariantsTest, AGenerationBeginsWhenTheOldOneIsParkedOrDead) {
   Watched job;
   job.Running();
   job.Say({}, event::RankAsked{0});
-  EXPECT_EQ(job.Say({Watched::Pair(2)}),
-            Rules{"a generation is published before an old worker is parked or dead"});
+  ExpectBroken(job.Say({Watched::Pair(2)}), {"old worker"});
 }
 
 TEST(ElasticInvariantsTest, RankZeroIsASurvivor) {
@@ -202,20 +202,19 @@ TEST(ElasticInvariantsTest, RankZeroIsASurvivor) {
           event::ProcessExited{0, {.exit_code = 1}});
   effect::PublishGeneration next = Watched::Pair(2);
   next.workers = {2, 1};
-  EXPECT_EQ(job.Say({next}, event::WorkerArrived{2}), Rules{"rank 0 is no survivor"});
+  ExpectBroken(job.Say({next}, event::WorkerArrived{2}), {"no survivor"});
 }
 
 TEST(ElasticInvariantsTest, SomebodyHasTheStateAndTheDeadHaveNoRank) {
   Watched job;
   job.Parked();
-  EXPECT_EQ(job.Say({Watched::Pair(2)}, event::ProcessExited{1, {.exit_code = 1}}),
-            Rules{"rank 1 has no living worker"});
+  ExpectBroken(job.Say({Watched::Pair(2)}, event::ProcessExited{1, {.exit_code = 1}}),
+               {"rank 1 has no living"});
   Watched lost;
   lost.Parked();
   lost.Say({}, event::HostLost{1, {}});
-  EXPECT_EQ(lost.Say({Watched::Pair(2)}, event::HostLost{0, {}}),
-            (Rules{"rank 0 has no living worker", "rank 1 has no living worker",
-                   "nobody has the state"}));
+  ExpectBroken(lost.Say({Watched::Pair(2)}, event::HostLost{0, {}}),
+               {"rank 0 has no living", "rank 1 has no living", "has the state"});
 }
 
 TEST(ElasticInvariantsTest, ANewcomerIsLetInWhereItWasPromisedAndWhenItHasArrived) {
@@ -230,30 +229,27 @@ TEST(ElasticInvariantsTest, ANewcomerIsLetInWhereItWasPromisedAndWhenItHasArrive
     return job.Say({next});
   };
   EXPECT_EQ(with(Watched::Place(1, 0, 1, 2, 1, 2), true), Rules{});
-  EXPECT_EQ(with(Watched::Place(1, 0, 1, 2, 1, 2), false),
-            Rules{"a newcomer is let in before it has arrived"});
-  EXPECT_EQ(with(Watched::Place(1, 0, 2, 3, 1, 2), true),
-            Rules{"a newcomer was promised another place"});
+  ExpectBroken(with(Watched::Place(1, 0, 1, 2, 1, 2), false), {"newcomer is let in"});
+  ExpectBroken(with(Watched::Place(1, 0, 2, 3, 1, 2), true), {"newcomer was promised"});
 }
 
 TEST(ElasticInvariantsTest, WhoIsStoppedLives) {
   Watched job;
   job.Running();
-  EXPECT_EQ(job.Say({effect::StopWorkers{{1}, {}}}, event::ProcessExited{1, {}}),
-            Rules{"a dead worker is stopped"});
-  EXPECT_EQ(job.Say({effect::StopWorkers{{7}, {}}}), Rules{"a dead worker is stopped"});
+  ExpectBroken(job.Say({effect::StopWorkers{{1}, {}}}, event::ProcessExited{1, {}}),
+               {"dead worker"});
+  ExpectBroken(job.Say({effect::StopWorkers{{7}, {}}}), {"dead worker"});
 }
 
 TEST(ElasticInvariantsTest, ConnectionsAreBrokenOnlyForALossOfTheirGeneration) {
   Watched job;
   job.Running();
-  EXPECT_EQ(job.Say({effect::BreakConnections{1, {0}}}, event::ProcessExited{1, {}}),
-            Rules{"connections are broken without a loss"});
+  ExpectBroken(job.Say({effect::BreakConnections{1, {0}}}, event::ProcessExited{1, {}}),
+               {"without a loss"});
   Watched lost;
   lost.Running();
   EXPECT_EQ(lost.Say({effect::BreakConnections{1, {0}}}, event::HostLost{1, {}}), Rules{});
-  EXPECT_EQ(lost.Say({effect::BreakConnections{2, {0}}}),
-            Rules{"connections of another generation are broken"});
+  ExpectBroken(lost.Say({effect::BreakConnections{2, {0}}}), {"connections of another"});
 }
 
 ElasticPolicy Repairing() {
@@ -266,19 +262,18 @@ TEST(ElasticInvariantsTest, ABarrierOpensOnceAndWhenAllThatLiveAreThere) {
   Watched job(Repairing());
   job.Running();
   EXPECT_EQ(job.Say({}, event::WorkerMet{0}), Rules{});
-  EXPECT_EQ(job.Say({effect::OpenBarrier{2}}, event::WorkerMet{1}),
-            Rules{"the barrier of another generation is opened"});
-  EXPECT_EQ(job.Say({effect::OpenBarrier{1}}), Rules{"a barrier is opened twice"});
+  ExpectBroken(job.Say({effect::OpenBarrier{2}}, event::WorkerMet{1}), {"barrier of another"});
+  ExpectBroken(job.Say({effect::OpenBarrier{1}}), {"barrier is opened twice"});
   Watched early(Repairing());
   early.Running();
-  EXPECT_EQ(early.Say({effect::OpenBarrier{1}}, event::WorkerMet{0}),
-            Rules{"a barrier is opened before all are there"});
+  ExpectBroken(early.Say({effect::OpenBarrier{1}}, event::WorkerMet{0}),
+               {"barrier is opened before"});
   Watched dead(Repairing());
   dead.Running();
   EXPECT_EQ(dead.Say({}, event::WorkerMet{0}), Rules{});
   EXPECT_EQ(dead.Say({}, event::WorkerMet{1}), Rules{});
-  EXPECT_EQ(dead.Say({effect::OpenBarrier{1}}, event::ProcessExited{1, {.signal = 9}}),
-            Rules{"a barrier is opened before all are there"});
+  ExpectBroken(dead.Say({effect::OpenBarrier{1}}, event::ProcessExited{1, {.signal = 9}}),
+               {"barrier is opened before"});
 }
 
 TEST(ElasticInvariantsTest, OnlyAMemberThatDiedBeforeTheBarrierIsReplaced) {
@@ -292,50 +287,43 @@ TEST(ElasticInvariantsTest, OnlyAMemberThatDiedBeforeTheBarrierIsReplaced) {
   open.Running();
   EXPECT_EQ(open.Say({}, event::WorkerMet{0}), Rules{});
   EXPECT_EQ(open.Say({effect::OpenBarrier{1}}, event::WorkerMet{1}), Rules{});
-  EXPECT_EQ(open.Say({again}, event::ProcessExited{1, {.signal = 9}}),
-            Rules{"a worker joins a generation that has met"});
+  ExpectBroken(open.Say({again}, event::ProcessExited{1, {.signal = 9}}), {"has met"});
   Watched off;
   off.Running();
-  EXPECT_EQ(off.Say({again}, event::ProcessExited{1, {.signal = 9}}),
-            Rules{"a worker joins a generation that has begun"});
+  ExpectBroken(off.Say({again}, event::ProcessExited{1, {.signal = 9}}), {"has begun"});
   Watched moved(Repairing());
   moved.Running();
   RankInfo elsewhere = Watched::Pair(1).ranks[1];
   elsewhere.local_rank = 1;
-  EXPECT_EQ(moved.Say({effect::StartWorkers{1, {{2, elsewhere}}, 0, 0}},
-                      event::ProcessExited{1, {.signal = 9}}),
-            Rules{"a worker joins a generation in a place that it does not have"});
+  ExpectBroken(moved.Say({effect::StartWorkers{1, {{2, elsewhere}}, 0, 0}},
+                         event::ProcessExited{1, {.signal = 9}}),
+               {"in a place"});
 }
 
 TEST(ElasticInvariantsTest, RankZeroOfALaterGenerationIsNotReplaced) {
   Watched job(Repairing());
   job.Parked();
   EXPECT_EQ(job.Say({Watched::Pair(2)}), Rules{});
-  EXPECT_EQ(job.Say({effect::StartWorkers{2, {{2, Watched::Pair(2).ranks[0]}}, 0, 0}},
-                    event::ProcessExited{0, {.signal = 9}}),
-            Rules{"rank 0 begins anew and the state is lost"});
+  ExpectBroken(job.Say({effect::StartWorkers{2, {{2, Watched::Pair(2).ranks[0]}}, 0, 0}},
+                       event::ProcessExited{0, {.signal = 9}}),
+               {"state is lost"});
 }
 
 TEST(ElasticInvariantsTest, NoticesGoToRankZeroWithTimesThatRise) {
   Watched job;
   job.Running();
   EXPECT_EQ(job.Say({effect::Notify{0, 0, 5, UpdateCode::kMixed}}), Rules{});
-  EXPECT_EQ(job.Say({effect::Notify{0, 0, 5, UpdateCode::kMixed}}),
-            Rules{"timestamps of notices do not rise"});
-  EXPECT_EQ(job.Say({effect::Notify{1, 0, 6, UpdateCode::kMixed}}),
-            Rules{"a notice to another than rank 0"});
-  EXPECT_EQ(job.Say({effect::Notify{0, 0, 7, UpdateCode::kAdded}}),
-            Rules{"a notice that lets workers skip their sync"});
+  ExpectBroken(job.Say({effect::Notify{0, 0, 5, UpdateCode::kMixed}}), {"timestamps"});
+  ExpectBroken(job.Say({effect::Notify{1, 0, 6, UpdateCode::kMixed}}), {"another than rank 0"});
+  ExpectBroken(job.Say({effect::Notify{0, 0, 7, UpdateCode::kAdded}}), {"skip their sync"});
 }
 
 TEST(ElasticInvariantsTest, WhatIsSaidIsTrueAndOneLine) {
   Watched job;
   job.Running();
-  EXPECT_EQ(job.Say({effect::MembershipChanged{2, 2, {}, {}, false}}),
-            Rules{"a change of another generation is told"});
-  EXPECT_EQ(job.Say({effect::MembershipChanged{1, 3, {}, {}, false}}),
-            Rules{"a wrong size is told"});
-  EXPECT_EQ(job.Say({effect::Say{"a\nb"}}), Rules{"Say has more than one line"});
+  ExpectBroken(job.Say({effect::MembershipChanged{2, 2, {}, {}, false}}), {"change of another"});
+  ExpectBroken(job.Say({effect::MembershipChanged{1, 3, {}, {}, false}}), {"wrong size is told"});
+  ExpectBroken(job.Say({effect::Say{"a\nb"}}), {"Say has"});
 }
 
 TEST(ElasticInvariantsTest, FactsAboutNobodyAreHarmless) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/fakes/elastic_sim.h"
+#include "tests/fakes/fault_catalogue.h"
 
 namespace hvdray {
 
@@ -56,12 +57,8 @@ class ElasticJob : public ElasticSim {
   size_t Count() const {
     return All<E>().size();
   }
-  bool HasSaid(const std::string& part) const {
-    for (const std::string& line : said()) {
-      if (line.find(part) != std::string::npos) return true;
-    }
-    return false;
-  }
+  /// Expects a line that names `facts`; its wording goes into the catalogue.
+  void ExpectSaid(Facts facts) const { hvdray::ExpectSaid(said(), facts); }
 };
 
 }  // namespace hvdray

@@ -5,6 +5,7 @@
 #include <csignal>
 
 #include "launcher/driver/verdict.h"
+#include "tests/fakes/fault_catalogue.h"
 
 namespace hvdray {
 namespace {
@@ -88,10 +89,9 @@ TEST(CulpritTest, IsOnlyProbableWhereTheVictimsErrorsCameFirst) {
                                           .workers);
   EXPECT_EQ(culprit.index, 1);
   EXPECT_FALSE(culprit.is_certain);
-  EXPECT_EQ(
-      culprit.evidence,
-      (std::vector<std::string>{"the others' errors blame a peer (\"Horovod has been shut down\")",
-                                "but that of rank 0 came 300 ms earlier"}));
+  ASSERT_EQ(culprit.evidence.size(), 2u);
+  ExpectSays(culprit.evidence[0], {"others", kShutDown.peer_words});
+  ExpectSays(culprit.evidence[1], {"rank 0", "300 ms"});
 }
 
 TEST(CulpritTest, IsTheEarlierErrorOfTwoOfTheirOwn) {
@@ -99,8 +99,9 @@ TEST(CulpritTest, IsTheEarlierErrorOfTwoOfTheirOwn) {
       Gang().Ends(900, {.exit_code = 1}, kOwn, 300).Ends(500, {.exit_code = 5}).workers);
   EXPECT_EQ(culprit.index, 0);
   EXPECT_FALSE(culprit.is_certain);
-  EXPECT_EQ(culprit.evidence,
-            (std::vector<std::string>{"its error came first", "but rank 1 ended before it"}));
+  ASSERT_EQ(culprit.evidence.size(), 2u);
+  ExpectSays(culprit.evidence[0], {"error", "first"});
+  ExpectSays(culprit.evidence[1], {"rank 1", "before"});
 }
 
 TEST(CulpritTest, IsUncertainBetweenTwoThatFailAtOnce) {
@@ -119,8 +120,7 @@ TEST(CulpritTest, MayBeOneThatWeStoppedInItsOwnShutdown) {
   EXPECT_FALSE(culprit.is_certain);
   WorkerRecord blamed = Gang().IsStopped(4300, kOwn, 5).workers[0];
   EXPECT_EQ(ExitCodeOf(blamed), 1);
-  EXPECT_EQ(DescribeFailure(blamed),
-            "failed (ValueError: the batch is empty) and was stopped while it ended");
+  ExpectSays(DescribeFailure(blamed), {kOwn.text, "stopped"});
 }
 
 TEST(CulpritTest, IsNotOneWhoseErrorCameOfOurSignal) {
@@ -140,7 +140,7 @@ TEST(CulpritTest, IsTheFirstWhereAllBlameAPeerAndThatIsSaid) {
   EXPECT_FALSE(culprit.is_own);
   EXPECT_FALSE(culprit.is_certain);
   ASSERT_EQ(culprit.evidence.size(), 2u);
-  EXPECT_EQ(culprit.evidence[1], "rank 1 had already succeeded");
+  ExpectSays(culprit.evidence[1], {"rank 1", "succeeded"});
 }
 
 TEST(CulpritTest, IsTheOneThatWasKilledWhateverItHadSaid) {
