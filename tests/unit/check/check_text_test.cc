@@ -39,7 +39,7 @@ TEST(CheckTextTest, HostsOfManyKindsFitOnTwo) {
   }
   const std::string text = Text(facts);
   EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 72) << text;
-  EXPECT_NE(text.find("node[7-60]: further kinds of hosts"), std::string::npos) << text;
+  EXPECT_NE(text.find("node[7-60]: further"), std::string::npos) << text;
 }
 
 TEST(CheckTextTest, LostHostsAndThoseWithoutAnAnswerHaveNoEmptyLines) {
@@ -51,11 +51,12 @@ TEST(CheckTextTest, LostHostsAndThoseWithoutAnAnswerHaveNoEmptyLines) {
   const std::string text = Text(facts);
   EXPECT_EQ(text.find("\n\n\n"), std::string::npos) << text;
   EXPECT_NE(text.find("1 of 2 hosts ready"), std::string::npos) << text;
-  EXPECT_TRUE(text.ends_with("a job would not start: 2 errors, 0 warnings\n")) << text;
+  const std::string last = text.substr(text.rfind('\n', text.size() - 2) + 1);
+  ExpectSays(last, {"not start", "2 errors", "0 warnings"});
 }
 
 TEST(CheckTextTest, TheWayIsProvedOnlyWhenItWasTried) {
-  EXPECT_NE(Text(GoodFacts(2)).find("all hosts reach each other"), std::string::npos);
+  EXPECT_NE(Text(GoodFacts(2)).find("reach each other"), std::string::npos);
   EXPECT_EQ(Text(GoodFacts(1)).find("reach each other"), std::string::npos);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hosts as `hvdray check` may find them.
+// Hosts as `hvdray check` may find them, and what a test expects of a finding.
 #ifndef HVDRAY_TESTS_UNIT_CHECK_SAMPLE_CHECK_H_
 #define HVDRAY_TESTS_UNIT_CHECK_SAMPLE_CHECK_H_
 
@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "launcher/report/check_findings.h"
+#include "tests/fakes/fault_catalogue.h"
 
 namespace hvdray {
 
@@ -107,6 +108,12 @@ inline CheckFacts BadFacts() {
       ClockReading{std::chrono::milliseconds(-3200), std::chrono::milliseconds(2)};
   facts.closed_ways = {{0, 3, Status(ErrorCode::kConnectTimeout, "timed out after 5 s", "look")}};
   return facts;
+}
+
+/// Expects that `finding` is of `kind` and names `facts`; its wording goes into the catalogue.
+inline void ExpectFinding(const Finding& finding, std::string_view kind, Facts facts) {
+  EXPECT_EQ(finding.kind, kind) << finding.text;
+  ExpectSays(finding.text, facts);
 }
 
 }  // namespace hvdray

@@ -7,10 +7,13 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <map>
 
 #include "base/fd.h"
+#include "tests/fakes/fault_catalogue.h"
 #include "tests/fakes/file_size_limit.h"
 #include "tests/fakes/loop_runner.h"
 #include "tests/fakes/temp_directory.h"
@@ -198,8 +201,7 @@ TEST_F(JobOutputTest, AStdoutThatIsFullIsDamageAndCreditStillComes) {
   for (int i = 0; i < 3; ++i) output->OnOutput(0, StreamId::kStdout, "x\n", false);
   Settle(*loop_);
   ASSERT_EQ(damage_.size(), 1u);
-  EXPECT_EQ(damage_[0].code(), ErrorCode::kOutputLost);
-  EXPECT_EQ(damage_[0].message(), "write to stdout: No space left on device");
+  ExpectError(damage_[0], ErrorCode::kOutputLost, {"write", "stdout", std::strerror(ENOSPC)});
   EXPECT_EQ(readers_gone_, 0);
   EXPECT_EQ(consumed_[0], 6u);
 }

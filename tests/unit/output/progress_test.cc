@@ -3,8 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/fakes/fault_catalogue.h"
+
 namespace hvdray {
 namespace {
+
+const auto* const kCatalogue = FaultCatalogue::Install("tests/golden/messages/output.txt");
 
 Environment With(std::map<std::string, std::string> values) {
   return Environment(std::move(values));
@@ -52,14 +56,14 @@ TEST(ChooseStyleTest, TheFlagBeatsTheEnvironment) {
 }
 
 TEST(ProgressTextTest, CountsWorkersAndEndsWhenAllRun) {
-  EXPECT_EQ(ProgressText({1, 1, 4, 3}), "starting 4 workers on 1 host … 3/4");
-  EXPECT_EQ(ProgressText({1, 0, 1, 0}), "starting 1 worker on 1 host … 0/1");
+  ExpectSays(ProgressText({1, 1, 4, 3}), {"4 workers", "1 host", "3/4"});
+  ExpectSays(ProgressText({1, 0, 1, 0}), {"1 worker", "1 host", "0/1"});
   EXPECT_EQ(ProgressText({1, 1, 4, 4}), "");
 }
 
 TEST(ProgressTextTest, CountsHostsWhileAgentsAreOnTheWay) {
-  EXPECT_EQ(ProgressText({2, 1, 8, 0}), "starting 8 workers on 2 hosts … 1/2 hosts ready");
-  EXPECT_EQ(ProgressText({2, 2, 8, 5}), "starting 8 workers on 2 hosts … 5/8");
+  ExpectSays(ProgressText({2, 1, 8, 0}), {"8 workers", "2 hosts", "1/2 hosts ready"});
+  ExpectSays(ProgressText({2, 2, 8, 5}), {"8 workers", "2 hosts", "5/8"});
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <csignal>
 
 #include "base/fd.h"
+#include "tests/fakes/fault_catalogue.h"
 #include "tests/fakes/golden.h"
 #include "tests/fakes/loop_runner.h"
 #include "tests/fakes/temp_directory.h"
@@ -124,17 +125,15 @@ TEST_F(EventLogTest, NumbersOutOfRangeFromAnAgentAreHarmless) {
 
 TEST_F(EventLogTest, ADirectoryThatDoesNotExistIsSaidAtOnce) {
   const auto log = EventLog::Open(*loop_, Options("/nowhere/events"));
-  ASSERT_FALSE(log.ok());
-  EXPECT_EQ(log.status().code(), ErrorCode::kFileUnwritable);
-  EXPECT_EQ(log.status().message(), "--events: /nowhere/events: No such file or directory");
+  ExpectFault("/nowhere/events", log.status(), ErrorCode::kFileUnwritable,
+              "--events: /nowhere/events");
 }
 
 TEST_F(EventLogTest, AFullDiskIsSaidOnce) {
   auto log = EventLog::Open(*loop_, Options("/dev/full")).value();
   Feed(*log);
   ASSERT_EQ(damage_.size(), 1u);
-  EXPECT_EQ(damage_[0].code(), ErrorCode::kOutputLost);
-  EXPECT_EQ(damage_[0].message(), "--events /dev/full: write: No space left on device");
+  ExpectFault("/dev/full", damage_[0], ErrorCode::kOutputLost, "--events /dev/full");
 }
 
 class EventLogPipeTest : public EventLogTest {

@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "launcher/report/run_ending.h"
+#include "tests/fakes/fault_catalogue.h"
 #include "tests/unit/report/sample_job.h"
 
 namespace hvdray {
@@ -60,8 +61,8 @@ TEST(FailureHintTest, ABareScriptAndADosLineEndAreNamed) {
   EXPECT_TRUE(Has(HintForExec(ENOENT, {.command = "ddp.py"}), "python3 ddp.py"));
   EXPECT_TRUE(Has(HintForExec(EACCES, {.command = "./ddp.py"}), "python3 ./ddp.py"));
   EXPECT_EQ(HintForExec(ENOENT, {.command = "ddp"}), "");
-  EXPECT_TRUE(Has(HintForExec(ELIBACC, {.command = "./a.py", .interpreter = "/bin/python\r"}),
-                  "names /bin/python and a carriage return"));
+  ExpectSays(HintForExec(ELIBACC, {.command = "./a.py", .interpreter = "/bin/python\r"}),
+             {"/bin/python", "carriage return"});
   EXPECT_EQ(HintForExec(ELIBACC, {.command = "./a"}), "");
 }
 

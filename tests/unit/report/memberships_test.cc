@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/fakes/fault_catalogue.h"
 #include "tests/fakes/golden.h"
 #include "tests/unit/report/sample_elastic.h"
 
@@ -74,16 +75,16 @@ TEST(MembershipLinesTest, AJobThatNeverChangedSaysNothing) {
 }
 
 TEST(MembershipLinesTest, OneLineSumsUp) {
-  EXPECT_EQ(Text(ElasticMemberships(), false),
-            "hvdray: the gang changed 2 times, 2 to 3 workers; it paused for 0.35 s in all\n");
+  const std::string text = Text(ElasticMemberships(), false);
+  EXPECT_EQ(text.find('\n'), text.size() - 1);
+  ExpectSays(text, {"changed 2 times", "2 to 3 workers", "0.35 s"});
 }
 
 TEST(MembershipLinesTest, OneChangeAndOneSizeAreWordedSo) {
   MembershipTable table;
   table.OnEffect(Change(1, 1), At(1));
   table.OnEffect(Change(2, 1), At(2));
-  EXPECT_EQ(Text(table.rows(), false),
-            "hvdray: the gang changed 1 time, 1 worker; it paused for 0.02 s in all\n");
+  ExpectSays(Text(table.rows(), false), {"changed 1 time", "1 worker", "0.02 s"});
 }
 
 TEST(MembershipLinesTest, VerboseIsATable) {
@@ -97,7 +98,7 @@ TEST(MembershipLinesTest, VerboseIsATable) {
 TEST(MembershipLinesTest, OnlyTheLastTwentyAreShown) {
   const std::string text = Text(Rows(500), true);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 23);
-  EXPECT_NE(text.find("480 before; --report has them"), std::string::npos) << text;
+  EXPECT_TRUE(NamesFacts(text, {"480 before", "--report"})) << text;
   EXPECT_EQ(text.find("480.00 s"), std::string::npos) << text;
   EXPECT_NE(text.find("481.00 s"), std::string::npos) << text;
 }

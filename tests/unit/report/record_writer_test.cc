@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstring>
 
 #include "base/fd.h"
 #include "launcher/driver/elastic_replay.h"
 #include "launcher/report/event_log.h"
+#include "tests/fakes/fault_catalogue.h"
 #include "tests/fakes/loop_runner.h"
 #include "tests/fakes/temp_directory.h"
 
@@ -95,17 +97,16 @@ TEST_F(RecordWriterTest, ATimeThatGoesBackCountsAsTheLastOne) {
 
 TEST_F(RecordWriterTest, ADirectoryThatDoesNotExistIsSaidAtOnce) {
   const auto writer = RecordWriter::Open(*loop_, Options("/nowhere/r"));
-  ASSERT_FALSE(writer.ok());
-  EXPECT_EQ(writer.status().code(), ErrorCode::kFileUnwritable);
-  EXPECT_EQ(writer.status().message(), "--record: /nowhere/r: No such file or directory");
+  ExpectError(writer.status(), ErrorCode::kFileUnwritable,
+              {"--record: /nowhere/r", std::strerror(ENOENT)});
 }
 
 TEST_F(RecordWriterTest, AFullDiskIsSaidOnce) {
   auto writer = RecordWriter::Open(*loop_, Options("/dev/full")).value();
   for (int i = 0; i < 3; ++i) writer->OnEvent(event::Tick{}, At(i));
   ASSERT_EQ(damage_.size(), 1u);
-  EXPECT_EQ(damage_[0].code(), ErrorCode::kOutputLost);
-  EXPECT_EQ(damage_[0].message(), "--record /dev/full: write: No space left on device");
+  ExpectError(damage_[0], ErrorCode::kOutputLost,
+              {"--record /dev/full", "write", std::strerror(ENOSPC)});
 }
 
 TEST_F(RecordWriterTest, APipeThatNobodyReadsIsGivenUpWithinABoundAndNothingBlocks) {

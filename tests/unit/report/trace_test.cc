@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/json.h"
+#include "tests/fakes/fault_catalogue.h"
 #include "tests/fakes/golden.h"
 #include "tests/unit/report/sample_elastic.h"
 #include "tests/unit/report/sample_events.h"
@@ -145,8 +146,7 @@ TEST(TraceTest, AJobThatRestartsForDaysStaysWithinItsBound) {
 
 TEST(TraceTest, AFullDiskIsOutputLost) {
   const Status status = Detailed().WriteTo("/dev/full", At(1));
-  EXPECT_EQ(status.code(), ErrorCode::kOutputLost);
-  EXPECT_EQ(status.message(), "--trace: /dev/full: write: No space left on device");
+  ExpectFault("/dev/full", status, ErrorCode::kOutputLost, "--trace: /dev/full");
 }
 
 }  // namespace
