@@ -13,6 +13,7 @@
 
 #include "base/tls_stream.h"
 #include "cluster/ray/endpoint_listener.h"
+#include "tests/fakes/fault_catalogue.h"
 #include "tests/fakes/link_calls.h"
 #include "tests/unit/agent/probe.h"
 #include "tests/unit/agent/process_scan.h"
@@ -187,8 +188,7 @@ TEST_F(DialledAgentTest, KilledActorAloneStopsTheWorkersInOrder) {
   StartDaemons(2);
   ASSERT_EQ(::kill(actor_, SIGKILL), 0);
   ASSERT_TRUE(WaitFor(*loop_, [&] { return closed_.has_value(); }));
-  EXPECT_NE(closed_->message().find("the actor that started the agent is gone"), std::string::npos)
-      << closed_->ToString();
+  EXPECT_TRUE(NamesFacts(closed_->message(), {"actor", "gone"})) << closed_->ToString();
   EXPECT_TRUE(NothingIsLeft());
 }
 
@@ -208,8 +208,7 @@ TEST_F(DialledAgentTest, DeathOfTheRayletStopsTheWorkersAndIsTold) {
   const pid_t dead = std::exchange(raylet_, 0);
   EXPECT_EQ(ReapActor(), 125);
   ASSERT_TRUE(WaitFor(*loop_, [&] { return closed_.has_value(); }));
-  EXPECT_NE(closed_->message().find(fmt::format("raylet on this node (pid {}) died", dead)),
-            std::string::npos)
+  EXPECT_TRUE(NamesFacts(closed_->message(), {"raylet", fmt::format("pid {}", dead), "died"}))
       << closed_->ToString();
   EXPECT_TRUE(NothingIsLeft());
 }

@@ -9,10 +9,13 @@
 #include <cerrno>
 #include <fstream>
 
+#include "tests/fakes/fault_catalogue.h"
 #include "tests/fakes/temp_directory.h"
 
 namespace hvdray {
 namespace {
+
+const auto* const kCatalogue = FaultCatalogue::Install("tests/golden/messages/agent.txt");
 
 std::vector<wire::Inspection> Reports(const wire::Inspect& inspect) {
   std::vector<wire::Inspection> reports;
@@ -171,8 +174,10 @@ TEST(HostInspectionTest, WithoutAPythonModulesSaySo) {
   wire::Inspect inspect;
   inspect.path = "/no/such/folder";
   inspect.modules = {"torch"};
-  EXPECT_EQ(Reports(inspect).back().modules,
-            (std::vector<wire::ModuleFacts>{{"torch", "", "no python3 in the workers' PATH"}}));
+  const std::vector<wire::ModuleFacts> modules = Reports(inspect).back().modules;
+  ASSERT_EQ(modules.size(), 1U);
+  EXPECT_EQ(modules[0], (wire::ModuleFacts{"torch", "", modules[0].trouble}));
+  ExpectSays(modules[0].trouble, {"python3", "PATH"});
 }
 
 TEST(HostTextsTest, AnImportCountsOnceItHasSaidSo) {
@@ -180,9 +185,12 @@ TEST(HostTextsTest, AnImportCountsOnceItHasSaidSo) {
             (wire::ModuleFacts{"a", "1.0", ""}));
   EXPECT_EQ(ModuleFactsOf("a", {1, "Traceback:\nImportError: x\n\n"}),
             (wire::ModuleFacts{"a", "", "ImportError: x"}));
-  EXPECT_EQ(ModuleFactsOf("a", {139, "half a line"}),
-            (wire::ModuleFacts{"a", "", "Python was killed by signal 11"}));
-  EXPECT_EQ(ModuleFactsOf("a", {3, ""}), (wire::ModuleFacts{"a", "", "Python exited with code 3"}));
+  const wire::ModuleFacts killed = ModuleFactsOf("a", {139, "half a line"});
+  EXPECT_EQ(killed.version, "");
+  ExpectSays(killed.trouble, {"Python", "signal 11"});
+  const wire::ModuleFacts failed = ModuleFactsOf("a", {3, ""});
+  EXPECT_EQ(failed.version, "");
+  ExpectSays(failed.trouble, {"Python", "code 3"});
 }
 
 TEST(HostTextsTest, AddressesOfANameAreTakenOnceEach) {

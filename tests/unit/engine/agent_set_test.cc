@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 
 #include "tests/fakes/fake_transport.h"
+#include "tests/fakes/fault_catalogue.h"
 #include "tests/fakes/loop_runner.h"
 
 namespace hvdray {
 namespace {
+
+const auto* const kCatalogue = FaultCatalogue::Install("tests/golden/messages/engine.txt");
 
 class AgentSetTest : public testing::Test, public AgentSet::Owner {
  protected:
@@ -128,7 +131,7 @@ TEST_F(AgentSetTest, ALinkThatClosesBehindItsCarrierIsExplainedByThatToo) {
   agents.StartAll();
   loop_->Run();
   ASSERT_EQ(lost_.size(), 1U);
-  EXPECT_EQ(lost_[0].second.message(), "host a: agent was killed by SIGKILL");
+  ExpectError(lost_[0].second, ErrorCode::kAgentLost, {"host a", "SIGKILL"});
 }
 
 TEST_F(AgentSetTest, ASilentAgentIsLostForItsSilenceAtOnceWhateverBecomesOfItsCarrier) {

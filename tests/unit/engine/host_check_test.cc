@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "tests/fakes/fake_transport.h"
+#include "tests/fakes/fault_catalogue.h"
 
 namespace hvdray {
 namespace {
@@ -171,8 +172,7 @@ TEST_F(HostCheckTest, AHostThatIsNotReadyInTimeIsLostAndTheOthersAreToldOf) {
   mute_ = {"b"};
   plan_.spec.start_timeout.Set(milliseconds(50), "test");
   const CheckFacts facts = Run().facts;
-  EXPECT_EQ(facts.hosts[1].lost.code(), ErrorCode::kDeadlineExceeded);
-  EXPECT_EQ(facts.hosts[1].lost.message(), "host b: did not become ready within 0.05 s");
+  ExpectError(facts.hosts[1].lost, ErrorCode::kDeadlineExceeded, {"host b", "ready", "0.05 s"});
   EXPECT_TRUE(facts.hosts[0].inspection.has_value());
 }
 

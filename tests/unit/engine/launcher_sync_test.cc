@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "launcher/engine/launcher.h"
 #include "tests/fakes/fake_transport.h"
+#include "tests/fakes/fault_catalogue.h"
 #include "tests/fakes/temp_directory.h"
 
 namespace hvdray {
@@ -154,9 +155,8 @@ TEST_F(LauncherSyncTest, CopyThatDoesNotGoOnEndsTheJobAndNamesTheHost) {
   on_list_ = nullptr;
   const JobReport report = Run();
   EXPECT_EQ(report.verdict.exit_code, 125);
-  EXPECT_EQ(report.verdict.error.code(), ErrorCode::kDeadlineExceeded);
-  EXPECT_EQ(report.verdict.error.message(),
-            "host a: --sync " + temp_ / "proj" + ": the copy did not go on for 0.1 s");
+  ExpectError(report.verdict.error, ErrorCode::kDeadlineExceeded,
+              {"host a", "--sync " + (temp_ / "proj"), "copy", "0.1 s"});
   EXPECT_FALSE(report.hosts[0].sync.has_value());
   ExpectNothingStarted();
 }

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "tests/fakes/fake_transport.h"
+#include "tests/fakes/fault_catalogue.h"
 #include "tests/fakes/temp_directory.h"
 
 namespace hvdray {
@@ -329,9 +330,8 @@ TEST_F(LauncherTest, HostThatDoesNotReachItsNeighbourEndsTheJobAndStartsNothing)
   };
   const JobReport report = Run();
   EXPECT_EQ(report.verdict.exit_code, 125);
-  EXPECT_EQ(report.verdict.error.code(), ErrorCode::kConnectTimeout);
-  EXPECT_EQ(report.verdict.error.message(),
-            "host b (eth0 10.1.0.2) cannot reach host a (10.1.0.1): timed out after 5 s");
+  ExpectError(report.verdict.error, ErrorCode::kConnectTimeout,
+              {"host b (eth0 10.1.0.2)", "cannot reach", "host a (10.1.0.1)", "5 s"});
   EXPECT_FALSE(report.verdict.error.hint().empty());
   ExpectNothingStarted();
 }

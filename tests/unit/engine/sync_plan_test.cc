@@ -3,9 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 
 #include "base/fd.h"
+#include "tests/fakes/fault_catalogue.h"
 #include "tests/fakes/temp_directory.h"
 
 namespace hvdray {
@@ -69,11 +72,9 @@ TEST_F(PlanSyncTest, WithoutOtherHostsOnlyThePlaceIsChecked) {
 
 TEST_F(PlanSyncTest, DirectoryThatIsNoneIsAUsageErrorWithItsName) {
   const Status missing = Plan({temp_ / "none", "", false}).status();
-  EXPECT_EQ(missing.code(), ErrorCode::kUsage);
-  EXPECT_EQ(missing.message(), "--sync: " + temp_ / "none" + ": No such file or directory");
+  ExpectError(missing, ErrorCode::kUsage, {"--sync: " + (temp_ / "none"), std::strerror(ENOENT)});
   const Status file = Plan({temp_ / "home/proj/sub/x", "", false}).status();
-  EXPECT_EQ(file.code(), ErrorCode::kUsage);
-  EXPECT_NE(file.message().find("is no directory"), std::string::npos);
+  ExpectError(file, ErrorCode::kUsage, {temp_ / "home/proj/sub/x", "directory"});
 }
 
 }  // namespace

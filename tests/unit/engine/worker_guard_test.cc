@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/fakes/fault_catalogue.h"
+
 namespace hvdray {
 namespace {
 
@@ -32,9 +34,7 @@ TEST_F(WorkerGuardTest, AnAgentSpeaksForTheWorkersThatItWasGivenOnly) {
   for (const wire::Message& message : messages) {
     EXPECT_TRUE(Check(4, message).ok()) << wire::NameOf(wire::TypeOf(message.body));
     const Status status = Check(3, message);
-    EXPECT_EQ(status.code(), ErrorCode::kProtocolError);
-    EXPECT_NE(status.message().find("worker 70000 is not on this host"), std::string::npos)
-        << status.message();
+    ExpectError(status, ErrorCode::kProtocolError, {"worker 70000", "this host"});
   }
 }
 

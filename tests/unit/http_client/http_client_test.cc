@@ -13,10 +13,13 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "tests/fakes/fault_catalogue.h"
 #include "tests/fakes/scripted_server.h"
 
 namespace hvdray {
 namespace {
+
+const auto* const kCatalogue = FaultCatalogue::Install("tests/golden/messages/http_client.txt");
 
 using namespace std::chrono_literals;
 
@@ -111,8 +114,10 @@ TEST(HttpClientTest, ANewConnectionThatIsClosedWithoutAnAnswerIsAnError) {
   const Result<HttpReply> reply = client.Get("/a");
   ASSERT_FALSE(reply.ok());
   EXPECT_EQ(reply.status().code(), ErrorCode::kProtocolError);
-  EXPECT_EQ(reply.status().message(), "GET /a: 127.0.0.1:" + std::to_string(server.port()) +
-                                          ": connection closed without a valid answer");
+  std::string message = reply.status().message();
+  const std::string port = std::to_string(server.port());
+  ASSERT_TRUE(NamesFacts(message, {"GET /a: ", "127.0.0.1:" + port, "closed"})) << message;
+  ExpectSays(message.replace(message.find(port), port.size(), "PORT"), {"PORT"});
 }
 
 TEST(HttpClientTest, WhatIsNotHttpIsAnError) {
@@ -160,7 +165,7 @@ TEST(HttpClientTest, BodiesAboveTheLimitAreRefused) {
   for (int i = 0; i < 2; ++i) {
     const Result<HttpReply> reply = client.Get("/a");
     ASSERT_FALSE(reply.ok());
-    EXPECT_EQ(reply.status().message(), "GET /a: answer of over 16777216 bytes");
+    ExpectSays(reply.status().message(), {"GET /a: ", "16777216 bytes"});
   }
 }
 

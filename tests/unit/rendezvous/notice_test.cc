@@ -9,6 +9,7 @@
 #include "base/digest.h"
 #include "rendezvous/pickle_machine.h"
 #include "rendezvous/restricted_pickle.h"
+#include "tests/fakes/fault_catalogue.h"
 
 namespace hvdray {
 namespace {
@@ -132,7 +133,8 @@ TEST(NoticeTest, ARegistrationMayStillNameNoClass) {
   EXPECT_EQ(ReadWorkerAddresses(kAck).status().code(), ErrorCode::kKvRejected);
   PickleMachine machine(kAck);
   EXPECT_FALSE(machine.Run());
-  EXPECT_NE(machine.Refused().message().find("opcode 0x93 is not accepted"), std::string::npos);
+  EXPECT_TRUE(NamesFacts(machine.Refused().message(), {"opcode 0x93", "not accepted"}))
+      << machine.Refused().message();
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "base/fd.h"
 #include "cmd/commands.h"
+#include "tests/fakes/fault_catalogue.h"
 #include "tests/unit/http/http_client_fixture.h"
 
 namespace hvdray {
@@ -119,9 +120,7 @@ TEST(RendezvousCommandTest, RefusesTheNetworkWithoutAList) {
   Child child({"--host", "0.0.0.0"});
   EXPECT_EQ(child.ExitCode(), 2);
   const std::string errors = child.Errors();
-  EXPECT_NE(errors.find("hint: name the addresses of your workers: --allow CIDR"),
-            std::string::npos)
-      << errors;
+  EXPECT_TRUE(NamesFacts(errors, {"hint: ", "addresses", "--allow CIDR"})) << errors;
   EXPECT_EQ(child.Output(), "");
 }
 

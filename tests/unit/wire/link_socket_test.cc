@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "tests/fakes/fault_catalogue.h"
 #include "tests/fakes/loop_runner.h"
 #include "tests/unit/wire/sample_messages.h"
 #include "wire/link.h"
@@ -163,8 +164,8 @@ TEST_F(LinkSocketTest, AnAgentThatHearsNothingTellsTheLauncherWhyItGivesUp) {
   agent_.link->StartHeartbeat(milliseconds(2), milliseconds(10));
   ASSERT_TRUE(RunUntil(*loop_, [&] { return launcher_.closed.has_value(); }));
   EXPECT_EQ(launcher_.closed->code(), ErrorCode::kAgentLost);
-  EXPECT_TRUE(
-      launcher_.closed->message().starts_with("the agent heard nothing from the launcher for "));
+  EXPECT_TRUE(NamesFacts(launcher_.closed->message(), {"agent", "nothing", "launcher"}))
+      << launcher_.closed->message();
 }
 
 }  // namespace
