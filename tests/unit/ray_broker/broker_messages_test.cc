@@ -6,9 +6,12 @@
 #include <gtest/gtest.h>
 
 #include "base/json.h"
+#include "tests/fakes/fault_catalogue.h"
 
 namespace hvdray {
 namespace {
+
+const auto* const kCatalogue = FaultCatalogue::Install("tests/golden/messages/ray_broker.txt");
 
 template <typename Event>
 Event Parsed(const std::string& line) {
@@ -21,11 +24,9 @@ Event Parsed(const std::string& line) {
   return std::get<Event>(std::move(event).value());
 }
 
-std::string Refusal(const std::string& line) {
-  const Result<BrokerEvent> event = ParseBrokerEvent(line);
-  if (event.ok()) return "none";
-  EXPECT_EQ(event.status().code(), ErrorCode::kProtocolError);
-  return event.status().message();
+/// Expects that `line` is refused, naming the key that is wrong.
+void ExpectRefused(const std::string& line, std::string_view key) {
+  ExpectFault(line, ParseBrokerEvent(line).status(), ErrorCode::kProtocolError, key);
 }
 
 TEST(BrokerMessagesTest, HelloSaysWhereTheDriverIs) {
@@ -96,43 +97,35 @@ TEST(BrokerMessagesTest, EndpointsStartAndEnd) {
 }
 
 TEST(BrokerMessagesTest, WhatIsWrongIsNamed) {
-  EXPECT_EQ(Refusal("{\"hello\""), "invalid JSON at byte 9");
+  ExpectRefused("{\"hello\"", "invalid JSON at byte");
   for (const char* line : {"[]", "17", "{}", R"({"signal": 15, "nodes": []})"}) {
-    EXPECT_EQ(Refusal(line), "not an object of one key") << line;
+    ExpectRefused(line, "not an object");
   }
-  EXPECT_EQ(Refusal(R"({"goodbye": {}})"), "unknown kind of message");
+  ExpectRefused(R"({"goodbye": {}})", "unknown kind");
   const std::pair<const char*, const char*> cases[] = {
-      {R"({"hello": 1})", "hello must be an object"},
-      {R"({"hello": {}})", "hello.ray must be a string that is not empty"},
-      {R"({"hello": {"ray": 2}})", "hello.ray must be a string"},
+      {R"({"hello": 1})", "hello"},
+      {R"({"hello": {}})", "hello.ray"},
+      {R"({"hello": {"ray": 2}})", "hello.ray"},
       {R"({"hello": {"ray": "2", "node_id": "a", "node_ip": "b", "logs": "c", "raylet_pid": -1}})",
-       "hello.raylet_pid must be within 0 to 2147483647"},
-      {R"({"nodes": {}})", "nodes must be a list"},
-      {R"({"nodes": [1]})", "nodes[0] must be an object"},
-      {R"({"nodes": [{"ip": "x"}]})", "nodes[0].id must be a string that is not empty"},
-      {R"({"nodes": [{"id": "x", "is_alive": 1}]})", "nodes[0].is_alive must be true or false"},
-      {R"({"nodes": [{"id": "x", "total": []}]})", "nodes[0].total must be an object"},
-      {R"({"nodes": [{"id": "x", "free": {"CPU": "1"}}]})", "nodes[0].free.CPU must be a number"},
-      {R"({"nodes": [{"id": "x", "labels": {"a": 1}}]})", "nodes[0].labels.a must be a string"},
-      {R"({"group": {"name": "g"}})", "group.state is missing"},
-      {R"({"group": {"name": "g", "state": "odd"}})",
-       "group.state must be one of pending, created, rescheduling, removed, failed"},
-      {R"({"group": {"name": "g", "state": "created", "bundles": "a"}})",
-       "group.bundles must be a list"},
-      {R"({"group": {"name": "g", "state": "created", "bundles": [null]}})",
-       "group.bundles[0] must be a string"},
-      {R"({"endpoint": {"state": "ended"}})", "endpoint.endpoint is missing"},
-      {R"({"endpoint": {"endpoint": 65536, "state": "ended"}})",
-       "endpoint.endpoint must be within 0 to 65535"},
-      {R"({"endpoint": {"endpoint": 1, "state": "odd"}})",
-       "endpoint.state must be one of started, ended"},
-      {R"({"endpoint": {"endpoint": 1, "state": "started"}})",
-       "endpoint.node_id must be a string that is not empty"},
-      {R"({"signal": 0})", "signal must be within 1 to 64"},
-      {R"({"signal": "TERM"})", "signal must be a whole number"}};
-  for (const auto& [line, fault] : cases) {
-    EXPECT_EQ(Refusal(line), fault) << line;
-  }
+       "hello.raylet_pid"},
+      {R"({"nodes": {}})", "nodes"},
+      {R"({"nodes": [1]})", "nodes[0]"},
+      {R"({"nodes": [{"ip": "x"}]})", "nodes[0].id"},
+      {R"({"nodes": [{"id": "x", "is_alive": 1}]})", "nodes[0].is_alive"},
+      {R"({"nodes": [{"id": "x", "total": []}]})", "nodes[0].total"},
+      {R"({"nodes": [{"id": "x", "free": {"CPU": "1"}}]})", "nodes[0].free.CPU"},
+      {R"({"nodes": [{"id": "x", "labels": {"a": 1}}]})", "nodes[0].labels.a"},
+      {R"({"group": {"name": "g"}})", "group.state"},
+      {R"({"group": {"name": "g", "state": "odd"}})", "group.state"},
+      {R"({"group": {"name": "g", "state": "created", "bundles": "a"}})", "group.bundles"},
+      {R"({"group": {"name": "g", "state": "created", "bundles": [null]}})", "group.bundles[0]"},
+      {R"({"endpoint": {"state": "ended"}})", "endpoint.endpoint"},
+      {R"({"endpoint": {"endpoint": 65536, "state": "ended"}})", "endpoint.endpoint"},
+      {R"({"endpoint": {"endpoint": 1, "state": "odd"}})", "endpoint.state"},
+      {R"({"endpoint": {"endpoint": 1, "state": "started"}})", "endpoint.node_id"},
+      {R"({"signal": 0})", "signal"},
+      {R"({"signal": "TERM"})", "signal"}};
+  for (const auto& [line, key] : cases) ExpectRefused(line, key);
 }
 
 TEST(BrokerMessagesTest, OrdersAreLinesOfAscii) {

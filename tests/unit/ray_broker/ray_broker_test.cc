@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/fakes/fake_stream.h"
+#include "tests/fakes/fault_catalogue.h"
 
 namespace hvdray {
 namespace {
@@ -79,8 +80,7 @@ TEST_F(RayBrokerTest, TheEndOfPythonIsToldOnce) {
   wire_->Close({});
   wire_->Close({});
   ASSERT_EQ(closed_.size(), 1u);
-  EXPECT_EQ(closed_[0].code(), ErrorCode::kRayFailed);
-  EXPECT_EQ(closed_[0].message(), "talk to Ray: ray_driver.py has ended");
+  ExpectError(closed_[0], ErrorCode::kRayFailed, {"Ray", "ray_driver.py", "ended"});
   EXPECT_FALSE(closed_[0].hint().empty());
   broker_->Watch();
   EXPECT_EQ(wire_->TakeSent(), "");

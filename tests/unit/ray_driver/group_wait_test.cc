@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/fakes/fault_catalogue.h"
 #include "tests/unit/ray_driver/ray_cluster.h"
 
 namespace hvdray {
 namespace {
+
+const auto* const kCatalogue = FaultCatalogue::Install("tests/golden/messages/ray_driver.txt");
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
@@ -53,18 +56,17 @@ TEST_F(GroupWaitTest, TheLimitEndsTheWaitAndSaysWhatIsMissing) {
   const TimePoint late = began_ + seconds(100);
   EXPECT_EQ(wait.Look(late), State::kFailed);
   const Status why = wait.failure(late);
-  EXPECT_EQ(why.code(), ErrorCode::kNoCapacity);
-  EXPECT_EQ(why.message(),
-            "no placement group within 100 s: 2 slots of 1 CPU each are requested, but 1 live node "
-            "has room for 1 now (NO_RESOURCES)");
+  ExpectError(
+      why, ErrorCode::kNoCapacity,
+      {"placement group", "100 s", "2 slots of 1 CPU", "1 live node", "1 now", "NO_RESOURCES"});
 }
 
 TEST_F(GroupWaitTest, ALineIsDueAfterASecondAndThenEveryTen) {
   GroupWait wait = Wait();
   EXPECT_EQ(wait.TakeLine(began_), std::nullopt);
   EXPECT_EQ(wait.NextDeadline(), began_ + seconds(1));
-  EXPECT_EQ(wait.TakeLine(began_ + seconds(1)),
-            "waiting for a placement group for 1 s: 2 bundles of 1 CPU are requested");
+  ExpectSays(wait.TakeLine(began_ + seconds(1)).value_or(""),
+             {"placement group", "1 s", "2 bundles of 1 CPU"});
   EXPECT_EQ(wait.TakeLine(began_ + seconds(2)), std::nullopt);
   EXPECT_EQ(wait.NextDeadline(), began_ + seconds(11));
   EXPECT_TRUE(wait.TakeLine(began_ + seconds(11)).has_value());
@@ -91,8 +93,7 @@ TEST_F(GroupWaitTest, RaysOwnRefusalIsTold) {
   GroupWait wait = Wait();
   wait.OnGroup({.name = "g", .state = BrokerGroupState::kFailed, .text = "ValueError: x"}, began_);
   EXPECT_EQ(wait.Look(began_), State::kFailed);
-  EXPECT_EQ(wait.failure(began_),
-            Status(ErrorCode::kRayFailed, "reserve a placement group: ValueError: x"));
+  ExpectError(wait.failure(began_), ErrorCode::kRayFailed, {"placement group", "ValueError: x"});
   wait.OnGroup({.name = "g", .state = BrokerGroupState::kRemoved}, began_);
   EXPECT_EQ(wait.Look(began_), State::kFailed);
   EXPECT_EQ(wait.failure(began_).code(), ErrorCode::kRayFailed);
