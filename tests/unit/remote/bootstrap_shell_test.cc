@@ -14,6 +14,7 @@
 #include "cluster/agent_bootstrap.h"
 #include "cluster/agent_builds.h"
 #include "cluster/child_process.h"
+#include "tests/fakes/fault_catalogue.h"
 #include "tests/fakes/loop_runner.h"
 #include "tests/fakes/temp_directory.h"
 
@@ -170,8 +171,8 @@ TEST_P(BootstrapShellTest, ADirectoryOrFileThatSomebodyElsePlantedIsNotTrusted) 
   MakeProgram(OwnDirectory(request) + "/" + AgentName(), "echo PLANTED", kNobody);
   ASSERT_EQ(::chown(OwnDirectory(request).c_str(), kNobody, kNobody), 0);
   const Outcome theirs = Run(request);
-  EXPECT_EQ(theirs.text, fmt::format("HVDRAY-FAILED/1 {} is not yours, or others may write in it\n",
-                                     OwnDirectory(request)));
+  EXPECT_TRUE(theirs.text.starts_with("HVDRAY-FAILED/1 " + OwnDirectory(request) + " "));
+  EXPECT_TRUE(NamesFacts(theirs.text, {"not yours", "others"})) << theirs.text;
 
   ASSERT_EQ(::chown(OwnDirectory(request).c_str(), 0, 0), 0);
   ASSERT_EQ(::chown((OwnDirectory(request) + "/" + AgentName()).c_str(), 0, 0), 0);
@@ -220,8 +221,7 @@ TEST_P(BootstrapShellTest, WithoutAHomeThatIsSaid) {
   if (!has_shell_) GTEST_SKIP() << GetParam() << " is not installed";
   const std::string before = "unset XDG_CACHE_HOME; HOME=/nowhere; export HOME; ";
   const Outcome outcome = Run({builds_.stage_id(), "", "", {}}, false, before);
-  EXPECT_NE(outcome.text.find("HVDRAY-FAILED/1 no home directory (/nowhere)"), std::string::npos)
-      << outcome.text;
+  EXPECT_TRUE(NamesFacts(outcome.text, {"HVDRAY-FAILED/1", "home", "/nowhere"})) << outcome.text;
 }
 
 TEST_P(BootstrapShellTest, AnAgentThatIsInstalledIsTakenAsItIs) {

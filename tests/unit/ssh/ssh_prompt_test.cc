@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <mutex>
 
+#include "tests/fakes/fault_catalogue.h"
 #include "tests/unit/ssh/ssh_shell_harness.h"
 
 namespace hvdray {
@@ -71,7 +72,8 @@ TEST_F(SshPasswordTest, AHostWhoseKeyHasChangedGetsNoPasswordAndNoAnswer) {
     Configure(other.port(), directory_ / "none", "StrictHostKeyChecking no");
     const Status status = RunToFail("changed");
     EXPECT_EQ(status.code(), ErrorCode::kAuthenticationFailed);
-    EXPECT_TRUE(Has(status, "skipped passwords (the host key has changed)")) << status.message();
+    EXPECT_TRUE(NamesFacts(status.message(), {"skipped passwords", "host key has changed"}))
+        << status.message();
     EXPECT_EQ(asked_.size(), 1u) << "nobody was asked";
 
     Configure(other.port(), other.directory() / "client", "StrictHostKeyChecking no");
@@ -114,7 +116,8 @@ TEST_F(SshPasswordTest, NobodyIsAskedInBatchModeOrWhenAKeyIsEnough) {
   Configure(sshd.port(), directory_ / "none", "BatchMode yes");
   const Status status = RunToFail();
   EXPECT_EQ(status.code(), ErrorCode::kAuthenticationFailed);
-  EXPECT_TRUE(Has(status, "the host accepts publickey,password")) << status.message();
+  EXPECT_TRUE(NamesFacts(status.message(), {"host accepts", "publickey,password"}))
+      << status.message();
   Configure(sshd);
   EXPECT_EQ(Output("echo in"), "in\n");
   EXPECT_TRUE(asked_.empty());
@@ -201,7 +204,8 @@ TEST_F(SshPassphraseTest, AfterThreeWrongOnesTheKeyIsLeftOut) {
   answers_ = {"wrong"};
   const Status status = RunToFail();
   EXPECT_EQ(status.code(), ErrorCode::kAuthenticationFailed);
-  EXPECT_TRUE(Has(status, "locked_ed25519 (wrong passphrase)")) << status.message();
+  EXPECT_TRUE(NamesFacts(status.message(), {"locked_ed25519", "wrong passphrase"}))
+      << status.message();
   EXPECT_EQ(asked_.size(), 3u);
 }
 
