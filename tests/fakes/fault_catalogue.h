@@ -102,6 +102,7 @@ inline bool NamesFacts(std::string_view text, Facts facts) {
   };
   size_t from = 0;
   for (const std::string_view fact : facts) {
+    if (fact.empty()) return false;
     const auto is_whole = [&](size_t at) {
       const size_t end = at + fact.size();
       return !(at > 0 && is_word(text[at - 1]) && is_word(fact.front())) &&
@@ -109,7 +110,7 @@ inline bool NamesFacts(std::string_view text, Facts facts) {
     };
     size_t at = text.find(fact, from);
     while (at != std::string_view::npos && !is_whole(at)) at = text.find(fact, at + 1);
-    if (fact.empty() || at == std::string_view::npos) return false;
+    if (at == std::string_view::npos) return false;
     from = at + fact.size();
   }
   return true;
