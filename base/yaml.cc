@@ -94,6 +94,18 @@ Result<std::string> CleanText(std::string_view text, const std::string& file) {
   return clean;
 }
 
+/// The library makes one byte of the escapes \N and \_ (U+0085, U+00A0), which is no UTF-8.
+std::string WithWholeCharacters(std::string_view text) {
+  std::string whole;
+  while (!text.empty()) {
+    const size_t length = Utf8Length(text);
+    if (length == 0) whole += '\xC2';
+    whole += text.substr(0, std::max<size_t>(1, length));
+    text.remove_prefix(std::max<size_t>(1, length));
+  }
+  return whole;
+}
+
 /// Thrown from event callbacks through the library, caught in ParseYaml.
 struct Refusal {
   Status status;
@@ -136,7 +148,7 @@ class TreeBuilder : public YAML::EventHandler {
     const Place place = ToPlace(mark);
     CheckTag(tag, place);
     auto data = NewData(YamlNode::Kind::kScalar, place);
-    data->text = value;
+    data->text = IsUtf8(value) ? value : WithWholeCharacters(value);
     data->weight += value.size() / kBytesPerWeight;
     data->is_quoted = tag == "!" || tag == "tag:yaml.org,2002:str";
     if (!IsClosed(mark)) Refuse(place, "this quote is never closed");
@@ -518,6 +530,34 @@ Result<std::vector<std::string>> YamlNode::AsStrings(std::string_view name) cons
 
 Status YamlNode::Error(std::string_view what, std::string hint) const {
   return {ErrorCode::kSpecInvalid, fmt::format("{}: {}", Where(), what), std::move(hint)};
+}
+
+YamlNode YamlNode::Scalar(std::string text, bool is_quoted, const YamlNode& at) {
+  auto data = std::make_shared<Data>();
+  data->kind = Kind::kScalar;
+  data->is_quoted = is_quoted;
+  data->place = at.data_->place;
+  data->file = at.data_->file;
+  data->text = std::move(text);
+  return YamlNode(std::move(data));
+}
+
+YamlNode YamlNode::Sequence(std::vector<YamlNode> items, const YamlNode& at) {
+  auto data = std::make_shared<Data>();
+  data->kind = Kind::kSequence;
+  data->place = at.data_->place;
+  data->file = at.data_->file;
+  data->items = std::move(items);
+  return YamlNode(std::move(data));
+}
+
+YamlNode YamlNode::Map(std::vector<Entry> entries, const YamlNode& at) {
+  auto data = std::make_shared<Data>();
+  data->kind = Kind::kMap;
+  data->place = at.data_->place;
+  data->file = at.data_->file;
+  data->entries = std::move(entries);
+  return YamlNode(std::move(data));
 }
 
 Result<YamlNode> ParseYaml(std::string_view text, std::string file_name) {

@@ -53,6 +53,14 @@ class YamlNode {
   /// kSpecInvalid at this node's place: "job.yaml:7:3: <what>".
   Status Error(std::string_view what, std::string hint = {}) const;
 
+  // New nodes, to rewrite a document. They have the place of `at`.
+
+  /// `is_quoted`: the text is a string, whatever it looks like.
+  static YamlNode Scalar(std::string text, bool is_quoted, const YamlNode& at);
+  static YamlNode Sequence(std::vector<YamlNode> items, const YamlNode& at);
+  /// Keys must be distinct.
+  static YamlNode Map(std::vector<Entry> entries, const YamlNode& at);
+
   struct Data;
   /// For the parser only.
   explicit YamlNode(std::shared_ptr<const Data> data) : data_(std::move(data)) {}
