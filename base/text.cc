@@ -148,6 +148,19 @@ size_t ColorLength(std::string_view text) {
 
 }  // namespace
 
+Result<std::string> WithPart(std::string_view page, std::string_view begin, std::string_view end,
+                             std::string_view part) {
+  const size_t first = page.find(begin);
+  const size_t last = page.find(end);
+  const bool is_there_once = first != std::string_view::npos && last != std::string_view::npos &&
+                             first < last && page.rfind(begin) == first && page.rfind(end) == last;
+  if (!is_there_once) {
+    return Status(ErrorCode::kSpecInvalid, "the page has no place for the generated part, or two",
+                  fmt::format("put one '{}' before one '{}'", Trimmed(begin), Trimmed(end)));
+  }
+  return fmt::format("{}{}{}", page.substr(0, first + begin.size()), part, page.substr(last));
+}
+
 std::string ShownText(std::string_view text, size_t limit) {
   std::string shown;
   while (!text.empty()) {

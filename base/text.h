@@ -14,6 +14,8 @@
 #include <system_error>
 #include <vector>
 
+#include "base/result.h"
+
 namespace hvdray {
 
 inline constexpr std::string_view kBlankBytes = " \t\r\n\v\f";
@@ -56,6 +58,11 @@ bool IsUtf8(std::string_view text);
 /// replace, swap of neighbours), if that is at most a third of the longer one's length, rounded up;
 /// else empty.
 std::string Nearest(std::string_view word, std::span<const std::string_view> candidates);
+
+/// `page` with `part` instead of what is between its marker lines `begin` and `end`. Errors:
+/// kSpecInvalid unless each marker occurs exactly once, begin before end.
+Result<std::string> WithPart(std::string_view page, std::string_view begin, std::string_view end,
+                             std::string_view part);
 
 // Text from other programs and machines, made safe to show in our own output: it must not move a
 // cursor, change colors or reorder the text around it. Workers' output passes unchanged, without

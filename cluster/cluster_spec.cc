@@ -9,17 +9,19 @@
 #include <cstdint>
 #include <limits>
 #include <map>
-#include <span>
+#include <utility>
 
 #include "base/fd.h"
 #include "base/text.h"
+#include "cluster/cluster_schema.h"
 
 namespace hvdray {
 namespace {
 
-constexpr std::string_view kProviders[] = {
-    "local",    "aws",     "gcp",      "azure", "vsphere",        "aliyun",
-    "external", "kuberay", "readonly", "spark", "fake_multinode", "fake_multinode_docker"};
+// Memory is counted in bytes.
+constexpr int64_t kMaxResource = int64_t{1} << 53;
+
+constexpr size_t kMaxNameBytes = 100;
 
 /// A string of `map`, empty when absent. The schema check has verified its type.
 std::string TextOf(const YamlNode& map, std::string_view key) {
@@ -43,34 +45,71 @@ Status ReadAuth(const YamlNode& root, ClusterSpec& spec) {
   return {};
 }
 
+/// A type's own image needs the container that the whole cluster names.
+Status CheckTypeImages(const YamlNode& root) {
+  const YamlNode* types = root.Find("available_node_types");
+  if (types == nullptr) return {};
+  for (const YamlNode::Entry& type : types->entries()) {
+    const YamlNode* docker = type.value.Find("docker");
+    if (docker == nullptr || TextOf(*docker, "worker_image").empty()) continue;
+    return docker->Find("worker_image")
+        ->Error(fmt::format("available_node_types.{}.docker has a worker_image, but there is no "
+                            "docker.container_name",
+                            ShownText(type.key)),
+                "set container_name and image in the section docker, too");
+  }
+  return {};
+}
+
 /// A container needs a name, and an image or both images. Empty strings count as absent.
 Status CheckDocker(const YamlNode& root) {
   const YamlNode* docker = root.Find("docker");
-  if (docker == nullptr) return {};
+  if (docker == nullptr) return CheckTypeImages(root);
   const bool has_name = !TextOf(*docker, "container_name").empty();
   const bool has_both =
       !TextOf(*docker, "head_image").empty() && !TextOf(*docker, "worker_image").empty();
   const bool has_image = !TextOf(*docker, "image").empty() || has_both;
-  if (has_name == has_image) return {};
-  return docker->Error(has_name ? "docker has a container_name but no image"
-                                : "docker has an image but no container_name",
-                       "set container_name and image (or head_image and worker_image), or none");
+  if (has_name != has_image) {
+    return docker->Error(has_name ? "docker has a container_name but no image"
+                                  : "docker has an image but no container_name",
+                         "set container_name and image (or head_image and worker_image), or none");
+  }
+  return has_name ? Status() : CheckTypeImages(root);
 }
 
-Status ReadProvider(const YamlNode& provider, ClusterSpec& spec) {
+Status ReadProviderType(const YamlNode& provider, ClusterSpec& spec) {
   const YamlNode& type = *provider.Find("type");
   spec.provider_type = type.text();
-  if (std::find(std::begin(kProviders), std::end(kProviders), spec.provider_type) ==
-      std::end(kProviders)) {
-    const std::string nearest = Nearest(spec.provider_type.substr(0, 80), kProviders);
+  const std::vector<std::string_view> known = ClusterProviders();
+  if (std::ranges::find(known, spec.provider_type) == known.end()) {
+    const std::string nearest = Nearest(spec.provider_type.substr(0, 80), known);
     return type.Error(fmt::format("unknown provider.type '{}'", ShownText(spec.provider_type)),
-                      nearest.empty() ? fmt::format("types are {}", fmt::join(kProviders, ", "))
+                      nearest.empty() ? fmt::format("types are {}", fmt::join(known, ", "))
                                       : fmt::format("did you mean {}?", nearest));
   }
   if (spec.provider_type == "external" && TextOf(provider, "module").empty()) {
     return provider.Error("provider.module is missing: type external needs it");
   }
   return {};
+}
+
+/// The name becomes part of paths, tags and a security group's name.
+Status ReadName(const YamlNode& root, ClusterSpec& spec) {
+  const YamlNode& name = *root.Find("cluster_name");
+  spec.cluster_name = name.text();
+  if (spec.cluster_name.empty()) return name.Error("cluster_name is empty");
+  const bool is_plain = std::ranges::all_of(spec.cluster_name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '-' || c == '_';
+  });
+  const char first = spec.cluster_name.front();
+  if (is_plain && first != '.' && first != '-' && spec.cluster_name.size() <= kMaxNameBytes) {
+    return {};
+  }
+  return name.Error(fmt::format("cluster_name '{}' is not a name", ShownText(spec.cluster_name)),
+                    fmt::format("at most {} letters, digits, '.', '_' and '-', not beginning with "
+                                "'.' or '-'",
+                                kMaxNameBytes));
 }
 
 /// Names and addresses, including IPv6; nothing that ssh or a shell would interpret otherwise.
@@ -112,17 +151,6 @@ Status ReadAddresses(const YamlNode& provider, ClusterSpec& spec) {
   return CheckAddress(*provider.Find("external_head_ip"), "provider.external_head_ip");
 }
 
-Status RefuseNodeTypes(const YamlNode& root) {
-  for (const std::string_view key : {"available_node_types", "head_node", "worker_nodes"}) {
-    const YamlNode::Entry* entry = FindEntry(root, key);
-    if (entry == nullptr || entry->value.entries().empty()) continue;
-    return {ErrorCode::kSpecInvalid,
-            fmt::format("{}: {} is not valid with provider type local", entry->where, key),
-            "remove the key: the hosts are provider.head_ip and provider.worker_ips"};
-  }
-  return {};
-}
-
 /// The count under `key`, limited to the number of worker addresses.
 Result<int64_t> CappedCount(const YamlNode& root, std::string_view key, int64_t fallback,
                             ClusterSpec& spec) {
@@ -137,13 +165,28 @@ Result<int64_t> CappedCount(const YamlNode& root, std::string_view key, int64_t 
   return hosts;
 }
 
+/// A coordinator has the hosts, so the file has to say how many of them.
+Status ReadCoordinated(const YamlNode& root, ClusterSpec& spec) {
+  const YamlNode* max = root.Find("max_workers");
+  if (max == nullptr) {
+    return root.Find("provider")
+        ->Error("max_workers is missing: a coordinator_address needs it",
+                "add max_workers: 4 at the top");
+  }
+  HVDRAY_ASSIGN_OR_RETURN(spec.max_workers, CountOr(root, "max_workers", 0));
+  HVDRAY_ASSIGN_OR_RETURN(spec.min_workers, CountOr(root, "min_workers", 0));
+  if (spec.min_workers <= spec.max_workers) return {};
+  return root.Find("min_workers")
+      ->Error(fmt::format("min_workers ({}) is above max_workers ({})", spec.min_workers,
+                          spec.max_workers));
+}
+
 Status ReadLocal(const YamlNode& root, const YamlNode& provider, ClusterSpec& spec) {
-  HVDRAY_RETURN_IF_ERROR(RefuseNodeTypes(root));
   spec.coordinator_address = TextOf(provider, "coordinator_address");
   const bool has_hosts =
       provider.Find("head_ip") != nullptr && provider.Find("worker_ips") != nullptr;
   if (!has_hosts) {
-    if (!spec.coordinator_address.empty()) return {};
+    if (!spec.coordinator_address.empty()) return ReadCoordinated(root, spec);
     const bool has_head = provider.Find("head_ip") != nullptr;
     return provider.Error(
         fmt::format("provider.{} is missing: type local needs head_ip and worker_ips",
@@ -155,7 +198,6 @@ Status ReadLocal(const YamlNode& root, const YamlNode& provider, ClusterSpec& sp
   HVDRAY_ASSIGN_OR_RETURN(spec.max_workers, CappedCount(root, "max_workers", hosts, spec));
   HVDRAY_ASSIGN_OR_RETURN(spec.min_workers,
                           CappedCount(root, "min_workers", spec.max_workers, spec));
-  HVDRAY_RETURN_IF_ERROR(RaiseToInitialWorkers(root, spec));
   if (spec.min_workers > spec.max_workers) {
     return root.Find("min_workers")
         ->Error(fmt::format("min_workers ({}) is above max_workers ({})", spec.min_workers,
@@ -169,6 +211,126 @@ Status ReadLocal(const YamlNode& root, const YamlNode& provider, ClusterSpec& sp
   return {};
 }
 
+/// The list of strings under `key`; leaves `list` alone when absent.
+void ReadList(const YamlNode& map, std::string_view key, std::vector<std::string>& list) {
+  const YamlNode* node = map.Find(key);
+  if (node == nullptr) return;
+  list.clear();
+  for (const YamlNode& item : node->items()) list.push_back(item.text());
+}
+
+void ReadList(const YamlNode& map, std::string_view key,
+              std::optional<std::vector<std::string>>& list) {
+  if (map.Find(key) != nullptr) ReadList(map, key, list.emplace());
+}
+
+template <typename Bool>
+Status ReadFlag(const YamlNode& map, std::string_view key, Bool& flag) {
+  const YamlNode* node = map.Find(key);
+  if (node == nullptr) return {};
+  HVDRAY_ASSIGN_OR_RETURN(flag, node->AsBool(key));
+  return {};
+}
+
+Status ReadNumber(const YamlNode& map, std::string_view key, double& number) {
+  const YamlNode* node = map.Find(key);
+  if (node == nullptr) return {};
+  HVDRAY_ASSIGN_OR_RETURN(number, node->AsDouble(key));
+  return {};
+}
+
+Status ReadDocker(const YamlNode& map, ClusterDocker& docker) {
+  const YamlNode* node = map.Find("docker");
+  if (node == nullptr) return {};
+  docker.image = TextOf(*node, "image");
+  docker.container_name = TextOf(*node, "container_name");
+  ReadList(*node, "run_options", docker.run_options);
+  docker.head_image = TextOf(*node, "head_image");
+  ReadList(*node, "head_run_options", docker.head_run_options);
+  docker.worker_image = TextOf(*node, "worker_image");
+  ReadList(*node, "worker_run_options", docker.worker_run_options);
+  HVDRAY_RETURN_IF_ERROR(ReadFlag(*node, "pull_before_run", docker.pull_before_run));
+  HVDRAY_RETURN_IF_ERROR(ReadFlag(*node, "disable_automatic_runtime_detection",
+                                  docker.disable_automatic_runtime_detection));
+  HVDRAY_RETURN_IF_ERROR(
+      ReadFlag(*node, "disable_shm_size_detection", docker.disable_shm_size_detection));
+  return ReadFlag(*node, "use_podman", docker.use_podman);
+}
+
+/// Splits "us-west-2a,us-west-2b".
+std::vector<std::string> ZonesOf(std::string_view text) {
+  std::vector<std::string> zones;
+  while (!text.empty()) {
+    const size_t comma = std::min(text.find(','), text.size());
+    const std::string_view zone = Trimmed(text.substr(0, comma));
+    if (!zone.empty()) zones.emplace_back(zone);
+    text.remove_prefix(std::min(comma + 1, text.size()));
+  }
+  return zones;
+}
+
+/// Each zone belongs to the region: EC2 says so only after keys and groups have been made.
+Status CheckZones(const YamlNode& node, const ClusterProvider& provider) {
+  for (const std::string& zone : provider.availability_zones) {
+    if (zone.starts_with(provider.region) && zone.size() > provider.region.size()) continue;
+    return node.Find("availability_zone")
+        ->Error(fmt::format("availability_zone {} is not in region {}", ShownText(zone),
+                            ShownText(provider.region)),
+                fmt::format("for example {}a", ShownText(provider.region)));
+  }
+  return {};
+}
+
+Status ReadProvider(const YamlNode& node, ClusterSpec& spec) {
+  ClusterProvider& provider = spec.provider;
+  HVDRAY_RETURN_IF_ERROR(ReadFlag(node, "use_internal_ips", provider.use_internal_ips));
+  HVDRAY_RETURN_IF_ERROR(ReadFlag(node, "use_external_head_ip", provider.use_external_head_ip));
+  HVDRAY_RETURN_IF_ERROR(ReadFlag(node, "disable_node_updaters", provider.disable_node_updaters));
+  HVDRAY_RETURN_IF_ERROR(
+      ReadFlag(node, "disable_launch_config_check", provider.disable_launch_config_check));
+  HVDRAY_RETURN_IF_ERROR(ReadFlag(node, "foreground_node_launch", provider.foreground_node_launch));
+  HVDRAY_RETURN_IF_ERROR(ReadFlag(node, "worker_liveness_check", provider.worker_liveness_check));
+  HVDRAY_RETURN_IF_ERROR(ReadFlag(node, "cache_stopped_nodes", provider.cache_stopped_nodes));
+  provider.region = TextOf(node, "region");
+  provider.availability_zones = ZonesOf(TextOf(node, "availability_zone"));
+  if (const YamlNode* key = node.Find("key_pair")) provider.key_name = TextOf(*key, "key_name");
+  if (const YamlNode* group = node.Find("security_group")) {
+    provider.security_group_name = TextOf(*group, "GroupName");
+    if (const YamlNode* rules = group->Find("IpPermissions")) {
+      provider.security_group_rules = rules->items();
+    }
+  }
+  if (const YamlNode* credentials = node.Find("aws_credentials")) {
+    for (const YamlNode::Entry& entry : credentials->entries()) {
+      provider.aws_credentials[entry.key] = entry.value.text();
+    }
+  }
+  if (const YamlNode* cloudwatch = node.Find("cloudwatch")) provider.cloudwatch = *cloudwatch;
+  return spec.provider_type == "aws" ? CheckZones(node, provider) : Status();
+}
+
+Status ReadSetup(const YamlNode& root, ClusterSpec& spec) {
+  if (const YamlNode* mounts = root.Find("file_mounts")) {
+    for (const YamlNode::Entry& entry : mounts->entries()) {
+      spec.file_mounts.push_back({entry.key, entry.value.text()});
+    }
+  }
+  ReadList(root, "cluster_synced_files", spec.cluster_synced_files);
+  HVDRAY_RETURN_IF_ERROR(
+      ReadFlag(root, "file_mounts_sync_continuously", spec.file_mounts_sync_continuously));
+  ReadList(root, "rsync_exclude", spec.rsync_exclude);
+  ReadList(root, "rsync_filter", spec.rsync_filter);
+  ReadList(root, "initialization_commands", spec.commands.initialization);
+  ReadList(root, "setup_commands", spec.commands.setup);
+  ReadList(root, "head_setup_commands", spec.commands.head_setup);
+  ReadList(root, "worker_setup_commands", spec.commands.worker_setup);
+  ReadList(root, "head_start_ray_commands", spec.commands.head_start);
+  ReadList(root, "worker_start_ray_commands", spec.commands.worker_start);
+  HVDRAY_RETURN_IF_ERROR(ReadNumber(root, "upscaling_speed", spec.upscaling_speed));
+  HVDRAY_RETURN_IF_ERROR(ReadNumber(root, "idle_timeout_minutes", spec.idle_timeout_minutes));
+  return ReadDocker(root, spec.docker);
+}
+
 Status ReadHvdray(const YamlNode& root, ClusterSpec& spec) {
   const YamlNode* ours = root.Find("hvdray");
   if (ours == nullptr) return {};
@@ -178,309 +340,6 @@ Status ReadHvdray(const YamlNode& root, ClusterSpec& spec) {
   }
   if (const YamlNode* run = ours->Find("run")) spec.run = *run;
   return {};
-}
-
-enum class ValueType : uint8_t {
-  kString,
-  kBool,
-  kInt,
-  kNumber,        ///< At least 0.
-  kNumberOrNull,  ///< At least 0, or null.
-  kList,
-  kStrings,
-  kMap,
-  kStringMap,
-  kCountMap,  ///< Names to integers, at least 0.
-  kObject,    ///< A map with its own table of keys.
-  kObjects,   ///< Names to such maps.
-};
-
-enum class Presence : uint8_t { kOptional, kRequired };
-
-/// How an object treats keys that are not in its table.
-enum class Unknown : uint8_t { kRefused, kAccepted };
-
-struct ObjectRule;
-
-struct KeyRule {
-  std::string_view name;
-  ValueType type = ValueType::kString;
-  Presence presence = Presence::kOptional;
-  const ObjectRule* object = nullptr;
-  int64_t min = 0;
-  int64_t max = std::numeric_limits<int32_t>::max();
-  std::string_view warning = {};  ///< For an outdated key that still works or is harmless.
-};
-
-struct ObjectRule {
-  std::span<const KeyRule> keys;
-  Unknown unknown = Unknown::kRefused;
-};
-
-using Type = ValueType;
-constexpr Presence kRequired = Presence::kRequired;
-
-constexpr KeyRule kAuthKeys[] = {
-    {.name = "ssh_user", .type = Type::kString},
-    {.name = "ssh_private_key", .type = Type::kString},
-    {.name = "ssh_public_key", .type = Type::kString},
-    {.name = "ssh_proxy_command", .type = Type::kString},
-    {.name = "ssh_proxy_use_node_id", .type = Type::kBool},
-};
-constexpr ObjectRule kAuth{kAuthKeys};
-
-constexpr KeyRule kDockerKeys[] = {
-    {.name = "image", .type = Type::kString},
-    {.name = "container_name", .type = Type::kString},
-    {.name = "pull_before_run", .type = Type::kBool},
-    {.name = "run_options", .type = Type::kStrings},
-    {.name = "head_image", .type = Type::kString},
-    {.name = "head_run_options", .type = Type::kStrings},
-    {.name = "worker_image", .type = Type::kString},
-    {.name = "worker_run_options", .type = Type::kStrings},
-    {.name = "disable_automatic_runtime_detection", .type = Type::kBool},
-    {.name = "disable_shm_size_detection", .type = Type::kBool},
-    {.name = "use_podman", .type = Type::kBool},
-};
-constexpr ObjectRule kDocker{kDockerKeys};
-
-constexpr KeyRule kKeyPairKeys[] = {{.name = "key_name", .type = Type::kString}};
-constexpr ObjectRule kKeyPair{kKeyPairKeys, Unknown::kAccepted};
-
-constexpr KeyRule kSecurityGroupKeys[] = {
-    {.name = "GroupName", .type = Type::kString},
-    {.name = "IpPermissions", .type = Type::kList},
-};
-constexpr ObjectRule kSecurityGroup{kSecurityGroupKeys};
-
-constexpr KeyRule kProviderKeys[] = {
-    {.name = "type", .type = Type::kString, .presence = kRequired},
-    {.name = "module", .type = Type::kString},
-    {.name = "use_internal_ips", .type = Type::kBool},
-    {.name = "use_external_head_ip", .type = Type::kBool},
-    {.name = "disable_node_updaters", .type = Type::kBool},
-    {.name = "disable_launch_config_check", .type = Type::kBool},
-    {.name = "foreground_node_launch", .type = Type::kBool},
-    {.name = "worker_liveness_check", .type = Type::kBool},
-    {.name = "head_ip", .type = Type::kString},
-    {.name = "worker_ips", .type = Type::kStrings},
-    {.name = "external_head_ip", .type = Type::kString},
-    {.name = "coordinator_address", .type = Type::kString},
-    {.name = "region", .type = Type::kString},
-    {.name = "availability_zone", .type = Type::kString},
-    {.name = "cache_stopped_nodes", .type = Type::kBool},
-    {.name = "key_pair", .type = Type::kObject, .object = &kKeyPair},
-    {.name = "security_group", .type = Type::kObject, .object = &kSecurityGroup},
-    {.name = "aws_credentials", .type = Type::kMap},
-    {.name = "cloudwatch", .type = Type::kMap},
-};
-constexpr ObjectRule kProvider{kProviderKeys, Unknown::kAccepted};
-
-constexpr KeyRule kNodeTypeDockerKeys[] = {
-    {.name = "pull_before_run", .type = Type::kBool},
-    {.name = "worker_image", .type = Type::kString},
-    {.name = "worker_run_options", .type = Type::kStrings},
-};
-constexpr ObjectRule kNodeTypeDocker{kNodeTypeDockerKeys};
-
-constexpr KeyRule kNodeTypeKeys[] = {
-    {.name = "node_config", .type = Type::kMap, .presence = kRequired},
-    {.name = "resources", .type = Type::kCountMap},
-    {.name = "min_workers", .type = Type::kInt},
-    {.name = "max_workers", .type = Type::kInt},
-    {.name = "idle_timeout_s", .type = Type::kNumberOrNull},
-    {.name = "priority",
-     .type = Type::kInt,
-     .min = std::numeric_limits<int32_t>::min(),
-     .max = std::numeric_limits<int32_t>::max()},
-    {.name = "labels", .type = Type::kStringMap},
-    {.name = "initialization_commands", .type = Type::kStrings},
-    {.name = "worker_setup_commands", .type = Type::kStrings},
-    {.name = "docker", .type = Type::kObject, .object = &kNodeTypeDocker},
-};
-constexpr ObjectRule kNodeType{kNodeTypeKeys};
-
-constexpr KeyRule kHvdrayKeys[] = {
-    {.name = "slots_per_host", .type = Type::kInt, .min = 1, .max = 65536},
-    {.name = "run", .type = Type::kMap},
-};
-constexpr ObjectRule kHvdray{kHvdrayKeys};
-
-constexpr std::string_view kOldIgnored = "is from older Ray versions and has no effect";
-constexpr std::string_view kOldNodes =
-    "is from older Ray versions: treated as a type of available_node_types";
-
-constexpr KeyRule kTopKeys[] = {
-    {.name = "cluster_name", .type = Type::kString},
-    {.name = "min_workers", .type = Type::kInt},
-    {.name = "max_workers", .type = Type::kInt},
-    {.name = "upscaling_speed", .type = Type::kNumber},
-    {.name = "idle_timeout_minutes", .type = Type::kNumber},
-    {.name = "provider", .type = Type::kObject, .presence = kRequired, .object = &kProvider},
-    {.name = "auth", .type = Type::kObject, .object = &kAuth},
-    {.name = "docker", .type = Type::kObject, .object = &kDocker},
-    {.name = "head_node_type", .type = Type::kString},
-    {.name = "available_node_types", .type = Type::kObjects, .object = &kNodeType},
-    {.name = "file_mounts", .type = Type::kStringMap},
-    {.name = "cluster_synced_files", .type = Type::kStrings},
-    {.name = "file_mounts_sync_continuously", .type = Type::kBool},
-    {.name = "rsync_exclude", .type = Type::kStrings},
-    {.name = "rsync_filter", .type = Type::kStrings},
-    {.name = "metadata", .type = Type::kMap},
-    {.name = "initialization_commands", .type = Type::kStrings},
-    {.name = "setup_commands", .type = Type::kStrings},
-    {.name = "head_setup_commands", .type = Type::kStrings},
-    {.name = "worker_setup_commands", .type = Type::kStrings},
-    {.name = "head_start_ray_commands", .type = Type::kStrings},
-    {.name = "worker_start_ray_commands", .type = Type::kStrings},
-    {.name = "no_restart", .type = Type::kBool},
-    {.name = "hvdray", .type = Type::kObject, .object = &kHvdray},
-    {.name = "head_node", .type = Type::kMap, .warning = kOldNodes},
-    {.name = "worker_nodes", .type = Type::kMap, .warning = kOldNodes},
-    {.name = "initial_workers", .type = Type::kInt},
-    {.name = "autoscaling_mode", .type = Type::kString, .warning = kOldIgnored},
-    {.name = "target_utilization_fraction", .type = Type::kNumber, .warning = kOldIgnored},
-    {.name = "worker_default_node_type", .type = Type::kString, .warning = kOldIgnored},
-};
-constexpr ObjectRule kTop{kTopKeys};
-
-const KeyRule* FindRule(const ObjectRule& object, std::string_view name) {
-  for (const KeyRule& rule : object.keys) {
-    if (rule.name == name) return &rule;
-  }
-  return nullptr;
-}
-
-template <typename T>
-Status StatusOf(const Result<T>& result) {
-  return result.status();
-}
-
-class SchemaChecker {
- public:
-  explicit SchemaChecker(std::vector<std::string>& warnings) : warnings_(warnings) {}
-
-  Status CheckObject(const YamlNode& node, const ObjectRule& object, const std::string& path) {
-    HVDRAY_RETURN_IF_ERROR(CheckIsMap(node, path));
-    for (const YamlNode::Entry& entry : node.entries()) {
-      const KeyRule* rule = FindRule(object, entry.key);
-      if (rule == nullptr) {
-        if (object.unknown == Unknown::kRefused) return UnknownKey(entry, object, path);
-        continue;
-      }
-      HVDRAY_RETURN_IF_ERROR(CheckValue(entry.value, *rule, Join(path, entry.key)));
-      const bool is_empty_map =
-          entry.value.kind() == YamlNode::Kind::kMap && entry.value.entries().empty();
-      if (!rule->warning.empty() && !is_empty_map) {
-        warnings_.push_back(fmt::format("{}: {} {}", entry.where, entry.key, rule->warning));
-      }
-    }
-    for (const KeyRule& rule : object.keys) {
-      if (rule.presence == kRequired && node.Find(rule.name) == nullptr) {
-        return node.Error(fmt::format("{} is missing", Join(path, rule.name)));
-      }
-    }
-    return {};
-  }
-
- private:
-  static std::string Join(const std::string& path, std::string_view key) {
-    return path.empty() ? ShownText(key) : fmt::format("{}.{}", path, ShownText(key));
-  }
-
-  static Status WrongKind(const YamlNode& node, const std::string& path, std::string_view wanted) {
-    std::string_view is = "a plain value";
-    if (node.kind() == YamlNode::Kind::kNull) is = "empty";
-    if (node.kind() == YamlNode::Kind::kSequence) is = "a list";
-    if (node.kind() == YamlNode::Kind::kMap) is = "a map";
-    return node.Error(fmt::format("{} is {}, not {}", path.empty() ? "the file" : path, is, wanted),
-                      node.IsNull() && !path.empty() ? "remove the key or give it a value" : "");
-  }
-
-  static Status CheckIsMap(const YamlNode& node, const std::string& path) {
-    return node.kind() == YamlNode::Kind::kMap ? Status() : WrongKind(node, path, "a map");
-  }
-
-  static Status UnknownKey(const YamlNode::Entry& entry, const ObjectRule& object,
-                           const std::string& path) {
-    std::vector<std::string_view> names;
-    for (const KeyRule& rule : object.keys) names.push_back(rule.name);
-    const std::string nearest = Nearest(std::string_view(entry.key).substr(0, 80), names);
-    return {ErrorCode::kSpecInvalid,
-            fmt::format("{}: unknown key '{}'{}", entry.where, ShownText(entry.key),
-                        path.empty() ? "" : " in " + path),
-            nearest.empty() ? fmt::format("keys are {}", fmt::join(names, ", "))
-                            : fmt::format("did you mean {}?", nearest)};
-  }
-
-  static Status CheckNumber(const YamlNode& node, const std::string& path) {
-    HVDRAY_ASSIGN_OR_RETURN(const double value, node.AsDouble(path));
-    if (value >= 0) return {};
-    return node.Error(fmt::format("{} is {}, but must be at least 0", path, node.text()));
-  }
-
-  Status CheckMapValues(const YamlNode& node, const KeyRule& rule, const std::string& path) {
-    HVDRAY_RETURN_IF_ERROR(CheckIsMap(node, path));
-    for (const YamlNode::Entry& entry : node.entries()) {
-      const std::string name = Join(path, entry.key);
-      Status status;
-      if (rule.type == Type::kStringMap) status = StatusOf(entry.value.AsString(name));
-      if (rule.type == Type::kCountMap) status = StatusOf(entry.value.AsInt(name, 0, kMaxCount));
-      if (rule.type == Type::kObjects) status = CheckObject(entry.value, *rule.object, name);
-      HVDRAY_RETURN_IF_ERROR(status);
-    }
-    return {};
-  }
-
-  Status CheckValue(const YamlNode& node, const KeyRule& rule, const std::string& path) {
-    switch (rule.type) {
-      case Type::kString:
-        return StatusOf(node.AsString(path));
-      case Type::kBool:
-        return StatusOf(node.AsBool(path));
-      case Type::kInt:
-        return StatusOf(node.AsInt(path, rule.min, rule.max));
-      case Type::kNumberOrNull:
-        return node.IsNull() ? Status() : CheckNumber(node, path);
-      case Type::kNumber:
-        return CheckNumber(node, path);
-      case Type::kList:
-        return node.kind() == YamlNode::Kind::kSequence ? Status()
-                                                        : WrongKind(node, path, "a list");
-      case Type::kStrings:
-        return StatusOf(node.AsStrings(path));
-      case Type::kMap:
-        return CheckIsMap(node, path);
-      case Type::kStringMap:
-      case Type::kCountMap:
-      case Type::kObjects:
-        return CheckMapValues(node, rule, path);
-      case Type::kObject:
-        return CheckObject(node, *rule.object, path);
-    }
-    return {};
-  }
-
-  // Memory is counted in bytes.
-  static constexpr int64_t kMaxCount = int64_t{1} << 53;
-
-  std::vector<std::string>& warnings_;
-};
-
-constexpr std::string_view kLegacyHead = "ray-legacy-head-node-type";
-constexpr std::string_view kLegacyWorker = "ray-legacy-worker-node-type";
-constexpr std::string_view kAwsHead = "ray.head.default";  // from Ray's defaults for aws
-constexpr int64_t kDefaultMaxWorkers = 2;
-constexpr int64_t kMaxWorkers = std::numeric_limits<int32_t>::max();
-// Memory is counted in bytes.
-constexpr int64_t kMaxResource = int64_t{1} << 53;
-
-bool IsGiven(const YamlNode* node) { return node != nullptr && !node->entries().empty(); }
-
-Result<int64_t> CountOr(const YamlNode& map, std::string_view key, int64_t fallback) {
-  const YamlNode* node = map.Find(key);
-  if (node == nullptr) return fallback;
-  return node->AsInt(key, 0, kMaxWorkers);
 }
 
 Status ReadResources(const YamlNode& node, ClusterNodeType& type) {
@@ -511,7 +370,8 @@ Result<ClusterNodeType> ReadNodeType(const YamlNode::Entry& entry, const Cluster
   const std::string name = "available_node_types." + ShownText(entry.key);
   if (type.min_workers > type.max_workers) {
     return node.Error(fmt::format("{}: min_workers ({}) is above max_workers ({})", name,
-                                  type.min_workers, type.max_workers));
+                                  type.min_workers, type.max_workers),
+                      fmt::format("set max_workers: {} or lower min_workers", type.min_workers));
   }
   if (const YamlNode* resources = node.Find("resources")) {
     HVDRAY_RETURN_IF_ERROR(ReadResources(*resources, type));
@@ -520,6 +380,23 @@ Result<ClusterNodeType> ReadNodeType(const YamlNode::Entry& entry, const Cluster
                       "list what a machine has, for example resources: {CPU: 8}");
   }
   type.node_config = node.Find("node_config")->entries();
+  if (const YamlNode* labels = node.Find("labels")) {
+    for (const YamlNode::Entry& label : labels->entries()) {
+      type.labels[label.key] = label.value.text();
+    }
+  }
+  const YamlNode* idle = node.Find("idle_timeout_s");
+  if (idle != nullptr && !idle->IsNull()) {
+    HVDRAY_ASSIGN_OR_RETURN(type.idle_timeout_s, idle->AsDouble("idle_timeout_s"));
+  }
+  if (const YamlNode* priority = node.Find("priority")) {
+    HVDRAY_ASSIGN_OR_RETURN(type.priority,
+                            priority->AsInt("priority", std::numeric_limits<int32_t>::min(),
+                                            std::numeric_limits<int32_t>::max()));
+  }
+  ReadList(node, "initialization_commands", type.initialization_commands);
+  ReadList(node, "worker_setup_commands", type.worker_setup_commands);
+  HVDRAY_RETURN_IF_ERROR(ReadDocker(node, type.docker));
   return type;
 }
 
@@ -539,6 +416,27 @@ Status CheckHeadType(const YamlNode& root, const YamlNode& types, const ClusterS
                      nearest.empty() ? "" : fmt::format("did you mean {}?", ShownText(nearest)));
 }
 
+/// With a key of the user's own, EC2 has to be told its name, type by type.
+Status CheckKeyNames(const YamlNode& root, const ClusterSpec& spec) {
+  if (spec.provider_type != "aws" || spec.auth.ssh_private_key.empty()) return {};
+  for (const YamlNode::Entry& entry : root.Find("available_node_types")->entries()) {
+    const YamlNode& config = *entry.value.Find("node_config");
+    if (config.Find("KeyName") != nullptr || config.Find("UserData") != nullptr) continue;
+    return root.Find("auth")
+        ->Find("ssh_private_key")
+        ->Error(fmt::format("auth.ssh_private_key needs KeyName in the node_config of every type, "
+                            "but {} has none",
+                            ShownText(entry.key)),
+                "KeyName: the name of this key pair in EC2; or remove ssh_private_key, and a key "
+                "pair is created");
+  }
+  return {};
+}
+
+YamlNode WithCount(const YamlNode& map, std::string_view key, int64_t count) {
+  return WithEntry(map, key, YamlNode::Scalar(std::to_string(count), /*is_quoted=*/false, map));
+}
+
 /// The minimums of all types together must fit into max_workers.
 Status CheckSum(const YamlNode& place, const ClusterSpec& spec) {
   int64_t sum = 0;
@@ -549,89 +447,54 @@ Status CheckSum(const YamlNode& place, const ClusterSpec& spec) {
                      fmt::format("set max_workers: {} or lower min_workers", sum));
 }
 
-void WarnNoEffect(const YamlNode& root, std::string_view key, ClusterSpec& spec) {
-  if (const YamlNode::Entry* entry = FindEntry(root, key)) {
-    spec.warnings.push_back(fmt::format(
-        "{}: {} has no effect with available_node_types: set it per type", entry->where, key));
-  }
-}
-
-Status ReadTypes(const YamlNode& root, const YamlNode& types, ClusterSpec& spec) {
-  HVDRAY_RETURN_IF_ERROR(CheckHeadType(root, types, spec));
-  for (const std::string_view key : {"min_workers", "initial_workers"}) {
-    WarnNoEffect(root, key, spec);
-  }
-  for (const YamlNode::Entry& entry : types.entries()) {
+/// Of a document with the defaults of its provider. `modern`: the same without.
+Status ReadTypes(const YamlNode& root, const YamlNode& modern, ClusterSpec& spec) {
+  HVDRAY_ASSIGN_OR_RETURN(spec.max_workers, CountOr(root, "max_workers", kDefaultMaxWorkers));
+  const YamlNode* types = root.Find("available_node_types");
+  if (types == nullptr || types->entries().empty()) return {};
+  spec.head_node_type = TextOf(root, "head_node_type");
+  HVDRAY_RETURN_IF_ERROR(CheckHeadType(modern, *types, spec));
+  for (const YamlNode::Entry& entry : types->entries()) {
     HVDRAY_ASSIGN_OR_RETURN(ClusterNodeType type, ReadNodeType(entry, spec));
     spec.min_workers += type.min_workers;
     spec.node_types.push_back(std::move(type));
   }
-  return CheckSum(types, spec);
-}
-
-/// Splits the resources off `node`: in the current form they are a sibling of node_config.
-Result<ClusterNodeType> FromLegacy(std::string_view name, const YamlNode& node) {
-  ClusterNodeType type;
-  type.name = name;
-  for (const YamlNode::Entry& entry : node.entries()) {
-    if (entry.key == "resources") {
-      HVDRAY_RETURN_IF_ERROR(ReadResources(entry.value, type));
-    } else {
-      type.node_config.push_back(entry);
-    }
-  }
-  return type;
-}
-
-Status ReadLegacyTypes(const YamlNode& root, ClusterSpec& spec) {
-  const YamlNode* head = root.Find("head_node");
-  const YamlNode* workers = root.Find("worker_nodes");
-  if (head == nullptr || workers == nullptr) {
-    return (head != nullptr ? head : workers)
-        ->Error(fmt::format("{} without {}", head != nullptr ? "head_node" : "worker_nodes",
-                            head != nullptr ? "worker_nodes" : "head_node"),
-                "set both, or available_node_types");
-  }
-  for (const std::string_view key : {"available_node_types", "head_node_type"}) {
-    const YamlNode* node = root.Find(key);
-    if (node == nullptr || (node->kind() == YamlNode::Kind::kMap && !IsGiven(node))) continue;
-    return node->Error(fmt::format("{} and head_node are mutually exclusive", key),
-                       "head_node is the old form: remove it and worker_nodes");
-  }
-  HVDRAY_ASSIGN_OR_RETURN(spec.min_workers, CountOr(root, "min_workers", 0));
-  HVDRAY_RETURN_IF_ERROR(RaiseToInitialWorkers(root, spec));
-  HVDRAY_ASSIGN_OR_RETURN(ClusterNodeType head_type, FromLegacy(kLegacyHead, *head));
-  HVDRAY_ASSIGN_OR_RETURN(ClusterNodeType worker_type, FromLegacy(kLegacyWorker, *workers));
-  worker_type.min_workers = spec.min_workers;
-  worker_type.max_workers = spec.max_workers;
-  spec.head_node_type = kLegacyHead;
-  spec.node_types = {std::move(head_type), std::move(worker_type)};
-  return CheckSum(*workers, spec);
+  return CheckSum(*types, spec);
 }
 
 }  // namespace
 
-Result<ClusterSpec> ParseClusterSpec(std::string_view text, std::string file_name) {
+Result<ClusterSpec> ParseClusterSpec(std::string_view text, std::string file_name,
+                                     const ClusterOverrides& overrides) {
   HVDRAY_ASSIGN_OR_RETURN(const YamlNode root, ParseYaml(text, std::move(file_name)));
   ClusterSpec spec;
   HVDRAY_RETURN_IF_ERROR(CheckClusterSchema(root, spec.warnings));
-  if (const YamlNode* name = root.Find("cluster_name")) {
-    if (name->text().empty()) return name->Error("cluster_name is empty");
-    spec.cluster_name = name->text();
-  }
-  const YamlNode& provider = *root.Find("provider");
+  HVDRAY_RETURN_IF_ERROR(ReadProviderType(*root.Find("provider"), spec));
+  HVDRAY_ASSIGN_OR_RETURN(const YamlNode modern, ModernCluster(root, overrides, spec.warnings));
+  YamlNode document = WithClusterDefaults(modern);
+  HVDRAY_RETURN_IF_ERROR(ReadName(document, spec));
+  const YamlNode& provider = *document.Find("provider");
   HVDRAY_RETURN_IF_ERROR(ReadProvider(provider, spec));
-  HVDRAY_RETURN_IF_ERROR(ReadAuth(root, spec));
-  HVDRAY_RETURN_IF_ERROR(CheckDocker(root));
-  HVDRAY_RETURN_IF_ERROR(spec.is_local() ? ReadLocal(root, provider, spec)
-                                         : ReadNodeTypes(root, spec));
-  HVDRAY_RETURN_IF_ERROR(ReadHvdray(root, spec));
+  HVDRAY_RETURN_IF_ERROR(ReadAuth(document, spec));
+  HVDRAY_RETURN_IF_ERROR(CheckDocker(document));
+  HVDRAY_RETURN_IF_ERROR(spec.is_local() ? ReadLocal(document, provider, spec)
+                                         : ReadTypes(document, modern, spec));
+  HVDRAY_RETURN_IF_ERROR(CheckKeyNames(document, spec));
+  HVDRAY_RETURN_IF_ERROR(ReadSetup(document, spec));
+  HVDRAY_RETURN_IF_ERROR(ReadHvdray(document, spec));
+  if (!spec.head_ip.empty()) {
+    // As capped. Once more, for the order of the keys.
+    document = WithCount(document, "min_workers", spec.min_workers);
+    document = WithClusterDefaults(WithCount(document, "max_workers", spec.max_workers));
+  }
+  spec.modern = modern;
+  spec.resolved = std::move(document);
   return spec;
 }
 
-Result<ClusterSpec> LoadClusterSpec(const std::string& path) {
+Result<ClusterSpec> LoadClusterSpec(const std::string& path, const ClusterOverrides& overrides) {
   HVDRAY_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxYamlBytes));
-  return ParseClusterSpec(text, path);
+  return ParseClusterSpec(text, path, overrides);
 }
 
 Result<std::vector<ClusterHost>> ClusterHostsOf(const ClusterSpec& spec, int default_slots) {
@@ -654,52 +517,6 @@ Result<std::vector<ClusterHost>> ClusterHostsOf(const ClusterSpec& spec, int def
     hosts.push_back({worker, slots});
   }
   return hosts;
-}
-
-const YamlNode::Entry* FindEntry(const YamlNode& map, std::string_view key) {
-  for (const YamlNode::Entry& entry : map.entries()) {
-    if (entry.key == key) return &entry;
-  }
-  return nullptr;
-}
-
-Status CheckClusterSchema(const YamlNode& root, std::vector<std::string>& warnings) {
-  return SchemaChecker(warnings).CheckObject(root, kTop, "");
-}
-
-Status RaiseToInitialWorkers(const YamlNode& root, ClusterSpec& spec) {
-  const YamlNode::Entry* entry = FindEntry(root, "initial_workers");
-  if (entry == nullptr) return {};
-  HVDRAY_ASSIGN_OR_RETURN(const int64_t initial, CountOr(root, "initial_workers", 0));
-  spec.min_workers = std::max(spec.min_workers, std::min(initial, spec.max_workers));
-  spec.warnings.push_back(
-      fmt::format("{}: initial_workers is from older Ray versions: min_workers is now {}",
-                  entry->where, spec.min_workers));
-  return {};
-}
-
-Status ReadNodeTypes(const YamlNode& root, ClusterSpec& spec) {
-  HVDRAY_ASSIGN_OR_RETURN(spec.max_workers, CountOr(root, "max_workers", kDefaultMaxWorkers));
-  const bool is_aws = spec.provider_type == "aws";
-  const YamlNode* head = root.Find("head_node_type");
-  if (head != nullptr || is_aws) {
-    spec.head_node_type = head != nullptr ? head->text() : std::string(kAwsHead);
-  }
-  const YamlNode* types = root.Find("available_node_types");
-  if (IsGiven(root.Find("head_node")) || IsGiven(root.Find("worker_nodes"))) {
-    return ReadLegacyTypes(root, spec);
-  }
-  if (IsGiven(types)) return ReadTypes(root, *types, spec);
-  if (head != nullptr && !(is_aws && spec.head_node_type == kAwsHead)) {
-    return head->Error("head_node_type without available_node_types");
-  }
-  spec.head_node_type.clear();
-  HVDRAY_ASSIGN_OR_RETURN(spec.min_workers, CountOr(root, "min_workers", 0));
-  HVDRAY_RETURN_IF_ERROR(RaiseToInitialWorkers(root, spec));
-  if (spec.min_workers <= spec.max_workers) return {};
-  return root.Find("min_workers")
-      ->Error(fmt::format("min_workers ({}) is above max_workers ({})", spec.min_workers,
-                          spec.max_workers));
 }
 
 }  // namespace hvdray

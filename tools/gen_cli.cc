@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // hvdray-gen-cli ROOT: writes the files made from the command and option tables: docs/cli.md,
-// docs/man, docs/completions/hvdray.bash, tests/golden/help. Also draws the elastic driver's states
-// in docs/elastic.md.
+// docs/man, docs/completions/hvdray.bash, tests/golden/help. Also the elastic driver's states in
+// docs/elastic.md, and the keys of cluster files in docs/cluster.md and configs/schema.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <string>
 
 #include "base/fd.h"
+#include "cluster/cluster_schema.h"
 #include "launcher/driver/states.h"
 #include "launcher/job/help.h"
+#include "launcher/job/run_schema.h"
 
 namespace {
 
@@ -24,13 +26,14 @@ bool Write(const std::filesystem::path& path, const std::string& text) {
   return false;
 }
 
-bool Redraw(const std::filesystem::path& path) {
+template <typename Draw>
+bool Redraw(const std::filesystem::path& path, const Draw& draw) {
   const hvdray::Result<std::string> page = hvdray::ReadFile(path);
   if (!page.ok()) {
     std::fprintf(stderr, "hvdray-gen-cli: %s\n", page.status().ToString().c_str());
     return false;
   }
-  const hvdray::Result<std::string> drawn = hvdray::WithElasticChart(*page);
+  const hvdray::Result<std::string> drawn = draw(*page);
   if (drawn.ok()) return Write(path, *drawn);
   std::fprintf(stderr, "hvdray-gen-cli: %s: %s\n", path.c_str(), drawn.status().ToString().c_str());
   return false;
@@ -53,6 +56,9 @@ int main(int argc, char** argv) {
   const bool is_written = Write(root / "docs/cli.md", hvdray::CliMarkdown()) &&
                           Write(root / "docs/man/hvdray.1", hvdray::OverviewManPage()) &&
                           Write(root / "docs/completions/hvdray.bash", hvdray::BashCompletion()) &&
-                          Redraw(root / "docs/elastic.md");
+                          Redraw(root / "docs/elastic.md", hvdray::WithElasticChart) &&
+                          Redraw(root / "docs/cluster.md", hvdray::WithClusterKeys) &&
+                          Write(root / "configs/schema/cluster.schema.json",
+                                hvdray::ClusterJsonSchema(hvdray::RunSectionSchema()));
   return is_written ? 0 : 1;
 }

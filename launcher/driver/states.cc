@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "base/text.h"
+
 namespace hvdray {
 
 bool CanFollow(GangState from, GangState to) {
@@ -186,19 +188,7 @@ std::string ElasticChart() {
 }
 
 Result<std::string> WithElasticChart(std::string_view page) {
-  const size_t begin = page.find(kChartBegin);
-  const size_t end = page.find(kChartEnd);
-  const bool is_there_once = begin != std::string_view::npos && end != std::string_view::npos &&
-                             begin < end && page.rfind(kChartBegin) == begin &&
-                             page.rfind(kChartEnd) == end;
-  if (!is_there_once) {
-    return Status(
-        ErrorCode::kSpecInvalid, "the page has no place for the chart, or two",
-        fmt::format("put one '{}' before one '{}'", kChartBegin.substr(0, kChartBegin.size() - 1),
-                    kChartEnd.substr(0, kChartEnd.size() - 1)));
-  }
-  return std::string(page.substr(0, begin + kChartBegin.size())) + ElasticChart() +
-         std::string(page.substr(end));
+  return WithPart(page, kChartBegin, kChartEnd, ElasticChart());
 }
 
 }  // namespace hvdray

@@ -159,17 +159,6 @@ Status UnknownKey(const YamlNode::Entry& entry) {
                                : fmt::format("did you mean {}?", nearest));
 }
 
-/// Why `id` is not allowed in a file of this kind; empty if it is.
-std::string_view WhyNotHere(OptionId id, FileKind kind) {
-  if (id == OptionId::kJobFile) return "name the job file with -f";
-  if (kind != FileKind::kClusterRun) return {};
-  if (id == OptionId::kCluster) return "this file is the cluster file";
-  if (RowOf(id).exclusion == OptionExclusion::kHostSource) {
-    return "the hosts come from this cluster file";
-  }
-  return {};
-}
-
 /// A list of NAME=VALUE, which a file may write as a mapping.
 bool IsOfPairs(OptionId id) {
   return id == OptionId::kEnv || id == OptionId::kResourcesPerSlot ||
@@ -250,7 +239,7 @@ Status ReadEntry(const YamlNode::Entry& entry, FileKind kind, OptionLayer* layer
   if (entry.key == "command") return ReadCommand(entry, kind, layer);
   const OptionKey* key = FindKey(entry.key);
   if (key == nullptr) return UnknownKey(entry);
-  if (const std::string_view why = WhyNotHere(key->row->id, kind); !why.empty()) {
+  if (const std::string_view why = WhyNotInFile(key->row->id, kind); !why.empty()) {
     return AtKey(entry, fmt::format("{} is not allowed here: {}", Quoted(entry.key), why));
   }
   const auto before = layer->options.find(key->row->id);
@@ -270,6 +259,16 @@ Status ReadEntry(const YamlNode::Entry& entry, FileKind kind, OptionLayer* layer
 }
 
 }  // namespace
+
+std::string_view WhyNotInFile(OptionId id, FileKind kind) {
+  if (id == OptionId::kJobFile) return "name the job file with -f";
+  if (kind != FileKind::kClusterRun) return {};
+  if (id == OptionId::kCluster) return "this file is the cluster file";
+  if (RowOf(id).exclusion == OptionExclusion::kHostSource) {
+    return "the hosts come from this cluster file";
+  }
+  return {};
+}
 
 Result<OptionLayer> LayerOfFlags(const ParsedArgv& argv) {
   OptionLayer layer;

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/environ.h"
@@ -37,6 +38,9 @@ struct OptionLayer {
 /// The file that holds a mapping: a job file, the run section of a cluster file, or the user's own
 /// defaults. Each refuses the keys that make no sense there.
 enum class FileKind : uint8_t { kJob, kClusterRun, kUser };
+
+/// Why this kind of file cannot have the option; empty if it can.
+std::string_view WhyNotInFile(OptionId id, FileKind kind);
 
 /// Of a repeated option the last one wins; lists add up. Errors: kUsage for two options that
 /// exclude each other.

@@ -921,6 +921,18 @@ Status ReadCommandSettings(const LayerStack& said, JobSpec* spec) {
   return ReadRayAsk(said, said, &spec->ray);
 }
 
+Status CheckRunSection(const YamlNode& run) {
+  HVDRAY_ASSIGN_OR_RETURN(OptionLayer layer, LayerOfFile(run, FileKind::kClusterRun));
+  LayerStack said;
+  said.PushLowest(std::move(layer));
+  HVDRAY_RETURN_IF_ERROR(RefuseMpi(said));
+  JobSpec spec;
+  spec.np.Set(1, "default");
+  HVDRAY_RETURN_IF_ERROR(ReadCommandSettings(said, &spec));
+  std::vector<std::string> ignored;
+  return ResolveTunables(said, HorovodConfig(), OptionLayer(), &ignored).status();
+}
+
 Status CheckSlots(const JobSpec& spec) {
   const int64_t slots = TotalSlots(*spec.hosts);
   if (*spec.np <= slots || spec.may_learn_hosts()) return {};

@@ -41,6 +41,11 @@ Result<JobSpec> BuildSpec(const SpecInput& input, const Environment& environment
 /// kUsage.
 Status ReadCommandSettings(const LayerStack& said, JobSpec* spec);
 
+/// Checks the section `hvdray: {run: …}` of a cluster file, as far as one can without hosts and
+/// files: keys, types, ranges, and what excludes each other. Errors: kSpecInvalid or kUsage, with
+/// file:line:column.
+Status CheckRunSection(const YamlNode& run);
+
 /// kNotEnoughSlots if the hosts have fewer slots than -np asks for and cannot grow. Pure.
 Status CheckSlots(const JobSpec& spec);
 

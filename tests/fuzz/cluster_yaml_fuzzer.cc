@@ -4,9 +4,33 @@
 #include <set>
 #include <string>
 
+#include "base/yaml_writer.h"
+#include "cluster/cluster_form.h"
 #include "cluster/cluster_spec.h"
 
 namespace {
+
+/// The resolved form is one that can be read again, and means the same; the modern form, too. Nodes
+/// of a local cluster start no autoscaler.
+void CheckForms(const hvdray::ClusterSpec& spec) {
+  const std::string resolved = hvdray::YamlText(*spec.resolved);
+  // Values that the file shares by aliases are written out, and may become too many to be read.
+  if (resolved.size() > hvdray::kMaxYamlBytes / 4) return;
+  for (const hvdray::YamlNode& form : {*spec.resolved, *spec.modern}) {
+    const auto again = hvdray::ParseClusterSpec(hvdray::YamlText(form), "again.yaml");
+    // A translation puts what was nested deep already two levels deeper.
+    if (!again.ok() && again.status().message().find("nested more than") != std::string::npos)
+      return;
+    if (!again.ok() || hvdray::YamlText(*again->resolved) != resolved) std::abort();
+  }
+  for (const auto kind : {hvdray::ClusterNodeKind::kHead, hvdray::ClusterNodeKind::kWorker}) {
+    const hvdray::ClusterNodeSetup setup = hvdray::ClusterNodeSetupOf(spec, kind, "w");
+    if (!spec.is_local()) continue;
+    for (const std::string& command : setup.start_commands) {
+      if (command.find("--autoscaling-config") != std::string::npos) std::abort();
+    }
+  }
+}
 
 /// What holds for every file that is accepted.
 void CheckSpec(const hvdray::ClusterSpec& spec) {
@@ -18,6 +42,7 @@ void CheckSpec(const hvdray::ClusterSpec& spec) {
     least += type.min_workers;
   }
   if (least > spec.max_workers) std::abort();
+  CheckForms(spec);
   const auto hosts = hvdray::ClusterHostsOf(spec, 1);
   if (!hosts.ok()) return;
   if (!spec.is_local() || hosts->empty()) std::abort();

@@ -10,6 +10,8 @@
 #include <span>
 #include <string>
 
+#include "base/fd.h"
+#include "cluster/cluster_schema.h"
 #include "tests/fakes/fault_catalogue.h"
 
 namespace hvdray {
@@ -182,7 +184,8 @@ TEST(ClusterSpecTest, NodeTypesDoNotGoWithALocalCluster) {
 TEST(ClusterSpecTest, HostsThatAreNotInTheFileAreSaidToBeElsewhere) {
   for (const char* provider :
        {"{type: local, coordinator_address: 10.0.0.1:8000}", "{type: gcp}"}) {
-    const Result<ClusterSpec> spec = Parsed(fmt::format("provider: {}\n", provider));
+    const Result<ClusterSpec> spec =
+        Parsed(fmt::format("provider: {}\nmax_workers: 2\n", provider));
     ASSERT_TRUE(spec.ok()) << spec.status().ToString();
     ExpectFault(provider, ClusterHostsOf(*spec, 2).status(), ErrorCode::kNotSupported);
   }
@@ -229,6 +232,78 @@ TEST(ClusterSpecTest, DockerHasANameAndAnImageOrNeither) {
   ExpectRefused(docker("image: i, container_name: ''"), "c.yaml:2:9");
 }
 
+TEST(ClusterSpecTest, ATypesImageNeedsAContainer) {
+  const std::string types =
+      "head_node_type: h\navailable_node_types:\n  h: {node_config: {}, docker: {worker_image: "
+      "i}}\n";
+  ExpectRefused(AwsText(types), "c.yaml:4:47");
+  ExpectRefused(AwsText("docker: {image: ''}\n" + types), "c.yaml:5:47");
+  EXPECT_TRUE(Aws("docker: {image: i, container_name: c}\n" + types).ok());
+}
+
+TEST(ClusterSpecTest, ACoordinatorNeedsANumberOfWorkers) {
+  const std::string coordinator = LocalText("coordinator_address: 'a:1'");
+  ExpectRefused(coordinator, "c.yaml:1:11");
+  ExpectRefused(coordinator + "max_workers: 1\nmin_workers: 2\n", "c.yaml:3:14");
+  EXPECT_EQ(Parsed(coordinator + "max_workers: 3\n")->max_workers, 3);
+}
+
+TEST(ClusterSpecTest, ZonesBelongToTheRegion) {
+  ExpectRefused("provider: {type: aws, availability_zone: us-east-1a}\n", "c.yaml:1:42");
+  ExpectRefused(
+      "provider: {type: aws, region: us-west-1, availability_zone: 'us-west-1b, us-west-1'}\n",
+      "c.yaml:1:61");
+  const Result<ClusterSpec> spec = Parsed(
+      "provider: {type: aws, region: eu-west-1, availability_zone: 'eu-west-1b, eu-west-1a,'}\n");
+  ASSERT_TRUE(spec.ok()) << spec.status().ToString();
+  EXPECT_EQ(spec->provider.availability_zones,
+            (std::vector<std::string>{"eu-west-1b", "eu-west-1a"}));
+}
+
+TEST(ClusterSpecTest, AnOwnKeyNeedsItsNameInEveryType) {
+  const std::string key = "auth: {ssh_private_key: k.pem}\nhead_node_type: h\n";
+  ExpectRefused(AwsText(key + "available_node_types:\n  h: {node_config: {KeyName: k}}\n"
+                              "  w: {node_config: {}}\n"),
+                "c.yaml:2:25");
+  EXPECT_TRUE(Aws(key + "available_node_types:\n  h: {node_config: {KeyName: k}}\n"
+                        "  w: {node_config: {UserData: x}}\n")
+                  .ok());
+  ExpectRefused(AwsText("auth: {ssh_private_key: k.pem}\n"), "c.yaml:2:25");
+}
+
+TEST(ClusterSpecTest, TheProvidersKeysAreRead) {
+  const Result<ClusterSpec> spec = Parsed(
+      "provider: {type: aws, use_internal_ips: yes, use_external_head_ip: yes, "
+      "disable_node_updaters: yes, disable_launch_config_check: yes, foreground_node_launch: yes, "
+      "worker_liveness_check: no, cache_stopped_nodes: no, key_pair: {key_name: k}, "
+      "security_group: {GroupName: g, IpPermissions: [{FromPort: 1}]}, "
+      "aws_credentials: {profile_name: p}, cloudwatch: {agent: {}}}\n"
+      "upscaling_speed: 2.5\nidle_timeout_minutes: 0.5\nfile_mounts_sync_continuously: yes\n");
+  ASSERT_TRUE(spec.ok()) << spec.status().ToString();
+  const ClusterProvider& provider = spec->provider;
+  EXPECT_TRUE(provider.use_internal_ips && provider.use_external_head_ip &&
+              provider.disable_node_updaters && provider.disable_launch_config_check &&
+              provider.foreground_node_launch);
+  EXPECT_FALSE(provider.worker_liveness_check || provider.cache_stopped_nodes);
+  EXPECT_EQ(provider.key_name, "k");
+  EXPECT_EQ(provider.security_group_name, "g");
+  EXPECT_EQ(provider.security_group_rules.size(), 1U);
+  EXPECT_EQ(provider.aws_credentials.at("profile_name"), "p");
+  EXPECT_TRUE(provider.cloudwatch.has_value());
+  EXPECT_EQ(spec->upscaling_speed, 2.5);
+  EXPECT_EQ(spec->idle_timeout_minutes, 0.5);
+  EXPECT_TRUE(spec->file_mounts_sync_continuously);
+}
+
+TEST(ClusterSpecTest, NamesGoIntoPathsAndTags) {
+  for (const char* name : {"a/b", "'a b'", "-a", ".a", "\"a\\nb\"", "'$(x)'", "ü"}) {
+    ExpectRefused(fmt::format("provider: {{type: aws}}\ncluster_name: {}\n", name), "c.yaml:2:15");
+  }
+  EXPECT_TRUE(Aws("cluster_name: A-1_b.c\n").ok());
+  EXPECT_TRUE(Aws("cluster_name: " + std::string(100, 'n') + "\n").ok());
+  EXPECT_FALSE(Aws("cluster_name: " + std::string(101, 'n') + "\n").ok());
+}
+
 TEST(ClusterSpecTest, NamesAreNotEmpty) {
   ExpectRefused("cluster_name: ''\nprovider: {type: aws}\n", "c.yaml:1:15");
   EXPECT_EQ(Parsed("cluster_name: c\nprovider: {type: aws}\n")->cluster_name, "c");
@@ -241,13 +316,15 @@ TEST(ClusterSpecTest, BrokenYamlAndMissingFilesAreSaid) {
 }
 
 TEST(ClusterNodeTypesTest, DefaultsAreThoseOfRay) {
-  EXPECT_EQ(TypesOf(Aws("")), "0..2 head=");
+  const std::string both =
+      "0..2 head=ray.head.default ray.head.default:0..0 ray.worker.default:0..2";
+  EXPECT_EQ(TypesOf(Aws("")), both);
   EXPECT_EQ(TypesOf(Aws("head_node_type: h\nmax_workers: 5\navailable_node_types:\n"
                         "  h: {node_config: {}}\n  w: {node_config: {}, min_workers: 1}\n")),
             "1..5 head=h h:0..0 w:1..5");
   EXPECT_EQ(TypesOf(Aws("available_node_types: {ray.head.default: {node_config: {}}}\n")),
             "0..2 head=ray.head.default ray.head.default:0..0");
-  EXPECT_EQ(TypesOf(Aws("head_node_type: ray.head.default\n")), "0..2 head=");
+  EXPECT_EQ(TypesOf(Aws("head_node_type: ray.head.default\n")), both);
 }
 
 TEST(ClusterNodeTypesTest, KeepsResourcesAndTheProvidersWords) {
@@ -311,7 +388,8 @@ TEST(ClusterNodeTypesTest, TheOldFormBecomesTwoTypes) {
   EXPECT_EQ(worker.resources, (std::map<std::string, int64_t>{{"CPU", 8}}));
   ASSERT_EQ(worker.node_config.size(), 1U) << "resources stand beside the provider's words now";
   EXPECT_EQ(worker.node_config[0].key, "InstanceType");
-  EXPECT_EQ(spec->warnings.size(), 2U);
+  ExpectWarnings("the old form with min_workers", spec->warnings,
+                 {"c.yaml:4:1", "c.yaml:5:1", "c.yaml:2:1"});
 }
 
 TEST(ClusterNodeTypesTest, TheOldFormIsWholeAndAlone) {
@@ -468,6 +546,30 @@ TEST(ClusterSchemaTest, UnknownKeysAreAcceptedWhereAProviderHasItsOwn) {
   EXPECT_TRUE(
       CheckSchema("provider: {type: aws}\nhead_node: {Anything: [goes]}\nmetadata: {x: {y: z}}\n")
           .ok());
+}
+
+TEST(ClusterSchemaTest, AKnownProviderHasItsOwnKeysAndNoOthers) {
+  std::string hint = ExpectBadSchema("provider: {type: aws, avalability_zone: a}\n", "c.yaml:1:23");
+  EXPECT_NE(hint.find("availability_zone?"), std::string::npos) << hint;
+  hint = ExpectBadSchema("provider: {type: local, worker_ip: [a]}\n", "c.yaml:1:25");
+  EXPECT_NE(hint.find("worker_ips?"), std::string::npos) << hint;
+  std::vector<std::string> warnings;
+  EXPECT_TRUE(CheckSchema("provider: {type: local, region: r}\n", &warnings).ok());
+  ExpectWarnings("region with type local", warnings, {"c.yaml:1:25"});
+  warnings.clear();
+  EXPECT_TRUE(CheckSchema("provider: {type: gcp, region: r, head_ip: a}\n", &warnings).ok());
+  EXPECT_TRUE(warnings.empty()) << "whatever gcp makes of it";
+}
+
+TEST(ClusterSchemaTest, ThePageHasExactlyTheKeysOfTheTable) {
+  const Result<std::string> page = ReadFile("docs/cluster.md");
+  ASSERT_TRUE(page.ok()) << page.status().ToString();
+  const Result<std::string> drawn = WithClusterKeys(*page);
+  ASSERT_TRUE(drawn.ok()) << drawn.status().ToString();
+  EXPECT_EQ(*page, *drawn) << "update with: hvdray-gen-cli . (in the source directory)";
+  for (const std::string_view key : ClusterTopKeys()) {
+    EXPECT_NE(page->find(fmt::format("\n| `{}` | ", key)), std::string::npos) << key;
+  }
 }
 
 TEST(ClusterSchemaTest, TheFileIsAMapWithAProviderAndItsType) {

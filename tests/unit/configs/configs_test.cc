@@ -8,10 +8,15 @@
 #include <string>
 
 #include "base/fd.h"
+#include "base/yaml_writer.h"
+#include "cluster/cluster_form.h"
+#include "cluster/cluster_schema.h"
 #include "cluster/cluster_spec.h"
 #include "launcher/job/option_table.h"
 #include "launcher/job/options_resolver.h"
 #include "launcher/job/ray_job_file.h"
+#include "launcher/job/run_schema.h"
+#include "tests/fakes/golden.h"
 
 namespace hvdray {
 namespace {
@@ -161,7 +166,7 @@ TEST(ConfigsTest, TheLegacyClusterIsTheOneOfHorovodsDocuments) {
   ASSERT_EQ(spec.node_types.size(), 2U);
   EXPECT_EQ(spec.node_types[1].name, "ray-legacy-worker-node-type");
   EXPECT_EQ(spec.node_types[1].min_workers, 3);
-  EXPECT_EQ(spec.warnings.size(), 2U) << "head_node and worker_nodes";
+  EXPECT_EQ(spec.warnings.size(), 6U) << "one for each old key";
 }
 
 TEST(ConfigsTest, TheOnPremisesClusterNamesItsHosts) {
@@ -183,15 +188,46 @@ TEST(ConfigsTest, TheAwsClusterHasAHeadAndWorkers) {
   EXPECT_EQ(ClusterHostsOf(spec, 1).status().code(), ErrorCode::kNotSupported);
 }
 
+/// The clusters among the examples.
+constexpr const char* kClusters[] = {"quickstart", "ray_cluster_aws", "ray_cluster_aws_minimal",
+                                     "ray_cluster_legacy", "ray_cluster_onprem"};
+
+TEST(ConfigsTest, WhatRayGetsFromEachClusterIsOnRecord) {
+  for (const std::string name : kClusters) {
+    const ClusterSpec spec = Cluster(name + ".yaml");
+    ASSERT_TRUE(spec.resolved);
+    ExpectGolden("tests/golden/cluster/" + name + ".yaml", YamlText(RayCluster(*spec.resolved)));
+  }
+}
+
+TEST(ConfigsTest, TheModernFormOfEachClusterMeansTheSame) {
+  for (const std::string name : kClusters) {
+    const ClusterSpec spec = Cluster(name + ".yaml");
+    ASSERT_TRUE(spec.modern);
+    const Result<ClusterSpec> again = ParseClusterSpec(YamlText(*spec.modern), name);
+    ASSERT_TRUE(again.ok()) << again.status().ToString();
+    EXPECT_TRUE(again->warnings.empty()) << name;
+    EXPECT_EQ(YamlText(*again->resolved), YamlText(*spec.resolved)) << name;
+  }
+}
+
+TEST(ConfigsTest, TheEditorsSchemaIsUpToDate) {
+  const Result<std::string> schema = ReadFile("configs/schema/cluster.schema.json");
+  ASSERT_TRUE(schema.ok()) << schema.status().ToString();
+  EXPECT_EQ(*schema, ClusterJsonSchema(RunSectionSchema()))
+      << "update with: hvdray-gen-cli . (in the source directory)";
+}
+
 TEST(ConfigsTest, NoExampleIsLeftWithoutATest) {
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator("configs")) {
+    if (entry.is_directory()) continue;
     names.insert(entry.path().filename());
   }
   EXPECT_EQ(names,
             (std::set<std::string>{"elastic_job.yaml", "quickstart.yaml", "ray_cluster_aws.yaml",
-                                   "ray_cluster_legacy.yaml", "ray_cluster_onprem.yaml",
-                                   "ray_job.yaml", "static_job.yaml"}));
+                                   "ray_cluster_aws_minimal.yaml", "ray_cluster_legacy.yaml",
+                                   "ray_cluster_onprem.yaml", "ray_job.yaml", "static_job.yaml"}));
 }
 
 }  // namespace

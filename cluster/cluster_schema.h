@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every key of a cluster file, once: the checks, docs/cluster.md and the JSON Schema for editors
+// all read this table. Pure.
+#ifndef HVDRAY_CLUSTER_CLUSTER_SCHEMA_H_
+#define HVDRAY_CLUSTER_CLUSTER_SCHEMA_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "base/result.h"
+#include "base/status.h"
+#include "base/yaml.h"
+
+namespace hvdray {
+
+/// Checks all keys and types of the document, but no rules that concern several values. Appends to
+/// `warnings` a line for each key of older Ray versions and each that this provider doesn't use.
+/// Errors: kSpecInvalid with file:line:column for the first fault in the file's order; for an
+/// unknown key, with the nearest known one. Other providers than local and aws may have their own.
+/// Source: Ray's cluster YAML schema (autoscaler/ray-schema.json).
+Status CheckClusterSchema(const YamlNode& root, std::vector<std::string>& warnings);
+
+/// The names of provider.type.
+std::vector<std::string_view> ClusterProviders();
+
+/// Top-level keys in the order in which a cluster file is written.
+std::vector<std::string_view> ClusterTopKeys();
+
+/// A JSON Schema (draft-07) of cluster files. `run`: that of the section `hvdray: {run: …}`.
+std::string ClusterJsonSchema(const Json& run);
+
+/// Marker lines around the table of keys in a page.
+inline constexpr std::string_view kClusterKeysBegin =
+    "<!-- keys: begin, from cluster/cluster_schema.cc by hvdray-gen-cli -->\n";
+inline constexpr std::string_view kClusterKeysEnd = "<!-- keys: end -->\n";
+
+/// `page` with a table of all keys, in Markdown, between these markers. Errors: kSpecInvalid unless
+/// each marker occurs exactly once, begin before end.
+Result<std::string> WithClusterKeys(std::string_view page);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_CLUSTER_CLUSTER_SCHEMA_H_

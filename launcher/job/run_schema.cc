@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/job/run_schema.h"
+
+#include <string>
+#include <utility>
+
+#include "launcher/job/option_layers.h"
+#include "launcher/job/option_table.h"
+
+namespace hvdray {
+namespace {
+
+Json TypeOf(const OptionRow& row) {
+  Json scalar = {{"type", Json::array({"string", "number", "boolean"})}};
+  switch (row.type) {
+    case OptionType::kFlag:
+      return {{"type", "boolean"}};
+    case OptionType::kInt:
+      return {{"type", "integer"}, {"minimum", row.min}, {"maximum", row.max}};
+    case OptionType::kNumber:
+      return {{"type", "number"}};
+    case OptionType::kIntPair:
+      return {{"type", "array"},
+              {"items", {{"type", "integer"}, {"minimum", row.min}, {"maximum", row.max}}},
+              {"minItems", 2},
+              {"maxItems", 2}};
+    case OptionType::kDuration:
+      return {{"type", Json::array({"number", "string"})}};
+    case OptionType::kList:
+      return {{"type", Json::array({"array", "object", "string", "number", "boolean"})}};
+    case OptionType::kAction:
+    case OptionType::kText:
+    case OptionType::kChoice:
+    case OptionType::kOptionalChoice:
+      return scalar;
+  }
+  return scalar;
+}
+
+}  // namespace
+
+Json RunSectionSchema() {
+  const Json word = {{"type", Json::array({"string", "number", "boolean"})}};
+  Json properties;
+  properties["command"] = {
+      {"description", "The command of each worker: a list of words, or a line for the shell."},
+      {"type", Json::array({"string", "array"})},
+      {"items", word}};
+  for (const OptionKey& key : AllKeys()) {
+    if (!WhyNotInFile(key.row->id, FileKind::kClusterRun).empty()) continue;
+    Json property = {{"description", key.row->help}};
+    property.update(TypeOf(*key.row));
+    properties[key.text] = std::move(property);
+  }
+  return {{"properties", std::move(properties)}, {"additionalProperties", false}};
+}
+
+}  // namespace hvdray
