@@ -28,6 +28,7 @@ int StatusCommand(const CommandLine& line);
 int JobsCommand(const CommandLine& line);
 int SlotsCommand(const CommandLine& line);
 int FollowCommand(const CommandLine& line);
+int ClusterCommand(const CommandLine& line);
 /// Serves until SIGINT, SIGTERM or SIGHUP, then answers held requests and returns 128 + signal; a
 /// second signal ends it at once. Once it listens, prints to stdout "ADDRESS PORT" and then the
 /// variables that a worker needs, NAME=VALUE a line.

@@ -25,9 +25,10 @@ namespace hvdray {
 namespace {
 
 /// In the order of CommandTable().
-constexpr std::array kCommands = {
-    &RunCommand,  &CheckCommand, &ReplayCommand,     &FollowCommand,  &StatusCommand,
-    &JobsCommand, &SlotsCommand, &RendezvousCommand, &ExplainCommand, &AgentCommand};
+constexpr std::array kCommands = {&RunCommand,     &CheckCommand,   &ReplayCommand,
+                                  &FollowCommand,  &StatusCommand,  &JobsCommand,
+                                  &SlotsCommand,   &ClusterCommand, &RendezvousCommand,
+                                  &ExplainCommand, &AgentCommand};
 
 /// `hvdray help`, `hvdray help run`.
 int Help(const CommandLine& line);

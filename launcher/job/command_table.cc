@@ -104,6 +104,16 @@ constexpr CommandOption kSlotsOptions[] = {
     {Id::kLabelSelector}, {Id::kHelp},
 };
 
+constexpr HelpExample kClusterExamples[] = {
+    {"the file with all defaults", "hvdray cluster config ray_cluster.yaml"},
+    {"for a real ray", "hvdray cluster config --resolved ray_cluster.yaml > for_ray.yaml"},
+    {"an old file in the modern form", "hvdray cluster migrate old.yaml > ray_cluster.yaml"},
+};
+constexpr CommandOption kClusterOptions[] = {
+    {Id::kResolved}, {Id::kJson, "Print JSON instead of YAML."}, {Id::kClusterName}, {Id::kMinWorkers},
+    {Id::kMaxWorkers}, {Id::kHelp},
+};
+
 constexpr HelpExample kRendezvousExamples[] = {
     {"for workers on this machine, on a free port", "hvdray rendezvous"},
     {"for workers on other hosts", "hvdray rendezvous --host 10.1.0.4 --allow 10.1.0.0/16"},
@@ -187,6 +197,14 @@ constexpr CommandRow kCommands[] = {
                     "what is free. Reserves nothing.",
      .see = "On Ray: [ray](ray.md).", .examples = kSlotsExamples, .exit_codes = kLookExitCodes,
      .options = kSlotsOptions},
+    {.name = "cluster", .summary = "print a cluster file as hvdray or Ray reads it, or rewrite an old one",
+     .arguments = "[OPTION...] config|migrate FILE", .missing = "no cluster file given", .max_arguments = 2,
+     .description = "config checks a cluster file and prints it with every default filled in. migrate prints "
+                    "it in the modern form: keys of older Ray versions become those that replaced them, and "
+                    "nothing is filled in. Comments are lost. Changes nothing.",
+     .see = "Cluster files: [cluster](cluster.md).", .examples = kClusterExamples,
+     .exit_codes = "0 success, possibly with warnings; 2 wrong usage, or the file is wrong.",
+     .options = kClusterOptions},
     {.name = "rendezvous", .summary = "serve Horovod's rendezvous for workers that hvdray does not start",
      .arguments = "[OPTION...]",
      .description = "Serves Horovod's rendezvous for workers that something else starts. Prints ADDRESS "

@@ -511,6 +511,18 @@ constexpr OptionRow kRows[] = {
     {.id = Id::kAllow, .name = "allow", .spellings = "--allow", .type = Type::kText,
      .value_name = "CIDR,...", .group = Group::kNetwork,
      .help = "Addresses that may connect. Required unless listening on loopback."},
+    {.id = Id::kClusterName, .name = "cluster-name", .spellings = "-n --cluster-name",
+     .type = Type::kText, .value_name = "NAME", .default_text = "the file's", .group = Group::kHosts,
+     .help = "Use this name instead of the file's cluster_name."},
+    {.id = Id::kMinWorkers, .name = "min-workers", .spellings = "--min-workers", .type = Type::kInt,
+     .value_name = "N", .min = 0, .max = kMaxInt, .default_text = "the file's", .group = Group::kHosts,
+     .help = "Use this number instead of the file's min_workers; if the file has node types, one of workers."},
+    {.id = Id::kMaxWorkers, .name = "max-workers", .spellings = "--max-workers", .type = Type::kInt,
+     .value_name = "N", .min = 0, .max = kMaxInt, .default_text = "the file's", .group = Group::kHosts,
+     .help = "Use this number instead of the file's max_workers."},
+    {.id = Id::kResolved, .name = "resolved", .spellings = "--resolved", .type = Type::kFlag,
+     .default_text = "off", .group = Group::kPlan,
+     .help = "Print what real ray takes: the same without the section 'hvdray'."},
 };
 // clang-format on
 

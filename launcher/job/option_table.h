@@ -40,6 +40,7 @@ enum class OptionId : uint8_t {
   kLogLevel, kLogWithTimestamp,
   kGloo, kMpi, kJsrun, kMpiArgs, kBindingArgs,
   kJson, kImport, kStop, kBind, kPort, kAllow,  // Not options of run.
+  kClusterName, kMinWorkers, kMaxWorkers, kResolved,
   kCount,
 };
 // clang-format on
