@@ -39,24 +39,28 @@ std::unique_ptr<RemoteShell> MakeCommandShell(Loop& loop, std::string name, Shel
   return std::make_unique<CommandShell>(loop, std::move(name), std::move(argv), errors);
 }
 
-std::vector<std::string> OpensshArgv(const OpensshOptions& options, const std::string& host,
-                                     const std::string& command) {
-  std::vector<std::string> argv = {options.program, "-T", "-a", "-x", "-e", "none"};
+std::vector<std::string> OpensshWords(const OpensshOptions& options) {
+  std::vector<std::string> argv = {options.program, options.has_terminal ? "-tt" : "-T", "-a",
+                                   "-x"};
   const auto set = [&argv](std::string text) {
     argv.emplace_back("-o");
     argv.push_back(std::move(text));
   };
+  if (!options.has_terminal) argv.insert(argv.end(), {"-e", "none"});
   if (!options.config_file.empty()) argv.insert(argv.end(), {"-F", options.config_file});
-  set("BatchMode=yes");
+  if (!options.log_file.empty()) argv.insert(argv.end(), {"-E", options.log_file});
+  set(options.may_ask ? "BatchMode=no" : "BatchMode=yes");
   set("LogLevel=ERROR");
-  if (options.local_forward.empty()) {
+  if (options.local_forwards.empty()) {
     set("ClearAllForwardings=yes");
   } else {
-    // ClearAllForwardings would clear this one too; the user's configuration may add others.
+    // ClearAllForwardings would clear these too; the user's configuration may add others.
     set("ExitOnForwardFailure=yes");
-    argv.insert(argv.end(), {"-L", options.local_forward});
+    for (const std::string& forward : options.local_forwards) {
+      argv.insert(argv.end(), {"-L", forward});
+    }
   }
-  set("RequestTTY=no");
+  set(options.has_terminal ? "RequestTTY=force" : "RequestTTY=no");
   set("Compression=no");
   set("ServerAliveInterval=15");
   set("ServerAliveCountMax=3");
@@ -69,7 +73,14 @@ std::vector<std::string> OpensshArgv(const OpensshOptions& options, const std::s
   if (options.port != 0) argv.insert(argv.end(), {"-p", std::to_string(options.port)});
   if (!options.identity_file.empty()) argv.insert(argv.end(), {"-i", options.identity_file});
   if (!options.user.empty()) argv.insert(argv.end(), {"-l", options.user});
-  argv.insert(argv.end(), {"--", host, command});
+  return argv;
+}
+
+std::vector<std::string> OpensshArgv(const OpensshOptions& options, const std::string& host,
+                                     const std::string& command) {
+  std::vector<std::string> argv = OpensshWords(options);
+  argv.insert(argv.end(), {"--", host});
+  if (!command.empty()) argv.push_back(command);
   return argv;
 }
 

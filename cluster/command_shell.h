@@ -22,7 +22,8 @@ using ShellArgv =
 std::unique_ptr<RemoteShell> MakeCommandShell(Loop& loop, std::string name, ShellArgv argv,
                                               RemoteStderr& errors);
 
-/// Options of the system's ssh. ssh takes omitted settings from its config files.
+/// Options of the system's ssh. ssh takes omitted settings from its config files. As they are, they
+/// suit a program that talks through ssh: no terminal, no questions, no forwarding.
 struct OpensshOptions {
   std::string program = "ssh";
   std::string user;
@@ -32,12 +33,17 @@ struct OpensshOptions {
   std::string strict_host_key_checking;  ///< yes, accept-new or no.
   std::string config_file;               ///< Empty: ssh's own.
   int connect_timeout_s = 30;
-  std::string local_forward;  ///< The argument of ssh's -L. Empty: none.
+  std::vector<std::string> local_forwards;  ///< Arguments of ssh's -L.
+  bool has_terminal = false;  ///< Give the command a terminal there; "~" is ssh's escape character.
+  bool may_ask = false;       ///< Ask the user at the terminal for passwords and host keys.
+  std::string log_file;       ///< Takes ssh's own messages. Empty: its stderr does.
 };
 
-/// argv that runs `command` on `host`: no terminal, no questions, no compression, no forwarding but
-/// local_forward. ServerAlive finds a dead peer even while the agent's own heartbeat is silent.
-/// Pure.
+/// The words before the host. Pure.
+std::vector<std::string> OpensshWords(const OpensshOptions& options);
+
+/// argv that runs `command` on `host`; empty: the user's own login shell. ServerAlive finds a dead
+/// peer even while the agent's own heartbeat is silent. Pure.
 std::vector<std::string> OpensshArgv(const OpensshOptions& options, const std::string& host,
                                      const std::string& command);
 

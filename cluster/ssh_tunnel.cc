@@ -149,16 +149,24 @@ Result<std::unique_ptr<SshTunnel>> SshTunnel::OpenAt(const std::vector<std::stri
 
 Result<std::unique_ptr<SshTunnel>> SshTunnel::Open(const OpensshOptions& ssh,
                                                    const std::string& host, uint16_t remote_port,
-                                                   Duration limit) {
+                                                   Duration limit, uint16_t local_port) {
   const TimePoint deadline = std::chrono::steady_clock::now() + limit;
   OpensshOptions forwarding = ssh;
   for (int tries = 1;; ++tries) {
-    HVDRAY_ASSIGN_OR_RETURN(const uint16_t port, FreePort());
-    forwarding.local_forward = fmt::format("127.0.0.1:{}:127.0.0.1:{}", port, remote_port);
+    uint16_t port = local_port;
+    if (port == 0) {
+      HVDRAY_ASSIGN_OR_RETURN(port, FreePort());
+    }
+    forwarding.local_forwards = {fmt::format("127.0.0.1:{}:127.0.0.1:{}", port, remote_port)};
     Result<std::unique_ptr<SshTunnel>> tunnel =
         OpenAt(OpensshArgv(forwarding, host, kWaitForOurEnd), port, deadline);
     if (tunnel.ok()) return tunnel;
-    if (tunnel.status().code() == ErrorCode::kAddressInUse && tries < kPorts) continue;
+    const bool is_taken = tunnel.status().code() == ErrorCode::kAddressInUse;
+    if (is_taken && local_port != 0) {
+      return Status(ErrorCode::kAddressInUse,
+                    fmt::format("port {} of this machine is in use", local_port));
+    }
+    if (is_taken && tries < kPorts) continue;
     return std::move(tunnel).status().WithContext("tunnel to " + host);
   }
 }

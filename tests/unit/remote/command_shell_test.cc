@@ -43,6 +43,23 @@ TEST(OpensshArgvTest, SaysWhatWasSaid) {
   }
 }
 
+TEST(OpensshArgvTest, ATerminalForTheUserIsAskedForAndForwards) {
+  OpensshOptions options;
+  options.has_terminal = true;
+  options.may_ask = true;
+  options.local_forwards = {"127.0.0.1:1:127.0.0.1:2", "127.0.0.1:3:127.0.0.1:4"};
+  options.log_file = "/l";
+  const Words argv = OpensshArgv(options, "h", "");
+  for (const char* word : {"-tt", "RequestTTY=force", "BatchMode=no", "ExitOnForwardFailure=yes",
+                           "127.0.0.1:1:127.0.0.1:2", "127.0.0.1:3:127.0.0.1:4", "/l"}) {
+    EXPECT_TRUE(Has(argv, word)) << word;
+  }
+  EXPECT_FALSE(Has(argv, "-T"));
+  EXPECT_FALSE(Has(argv, "none")) << "the escape character stays";
+  EXPECT_FALSE(Has(argv, "ClearAllForwardings=yes"));
+  EXPECT_EQ(argv.back(), "h") << "no command: the user's own shell";
+}
+
 TEST(LaunchAgentArgvTest, TheHostIsQuotedAndTheCommandIsTheLastWord) {
   EXPECT_EQ(
       LaunchAgentArgv("rsh {host} -n {host}", "a'b", "run me"),

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/foreground_process.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "base/fd.h"
+#include "base/text.h"
+#include "cluster/child_process.h"
+
+namespace hvdray {
+namespace {
+
+constexpr size_t kMaxOutputBytes = size_t{1} << 20;
+constexpr int kSshFailed = 255;  // also the code of a command that exits with it
+
+/// Blocks signals while it lives and reads them from a descriptor.
+class HeldSignalSet {
+ public:
+  HeldSignalSet() {
+    ::sigemptyset(&set_);
+    for (const int signo : {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGCHLD}) ::sigaddset(&set_, signo);
+    ::sigprocmask(SIG_BLOCK, &set_, &before_);
+    fd_.Reset(::signalfd(-1, &set_, SFD_CLOEXEC | SFD_NONBLOCK));
+  }
+  HeldSignalSet(const HeldSignalSet&) = delete;
+  HeldSignalSet& operator=(const HeldSignalSet&) = delete;
+  ~HeldSignalSet() {
+    // What came last has been acted on; it must not kill this process now.
+    signalfd_siginfo info{};
+    while (fd_.is_valid() && ::read(fd_.get(), &info, sizeof info) == sizeof info) {
+    }
+    ::sigprocmask(SIG_SETMASK, &before_, nullptr);
+  }
+  int fd() const { return fd_.get(); }
+  /// As they were before, for the child: what was ignored stays ignored there.
+  const sigset_t& before() const { return before_; }
+
+ private:
+  sigset_t set_{};
+  sigset_t before_{};
+  UniqueFd fd_;
+};
+
+/// In the child of fork, before anything may allocate or lock. Never returns.
+[[noreturn]] void BecomeCommand(char* const* argv, const sigset_t& mask, pid_t parent,
+                                int report_fd, int error_fd) {
+  // Whoever kills us wants the command to end, too; ssh's end ends it over there.
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (::getppid() != parent) ::_exit(127);
+  if (error_fd >= 0) ::dup2(error_fd, STDERR_FILENO);
+  ::signal(SIGPIPE, SIG_DFL);  // this process ignores it
+  ::sigprocmask(SIG_SETMASK, &mask, nullptr);
+  ::execvp(argv[0], argv);
+  const int error = errno;
+  (void)!::write(report_fd, &error, sizeof error);
+  ::_exit(127);
+}
+
+/// Only while this process has one thread that goes on: nothing else runs meanwhile.
+/// `error_fd`: becomes its stderr; -1: ours does.
+Result<pid_t> SpawnHere(const std::vector<std::string>& command, const sigset_t& mask,
+                        int error_fd) {
+  HVDRAY_ASSIGN_OR_RETURN(Pipe report, MakePipe());
+  std::vector<std::string> words = command;
+  std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  const pid_t self = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid < 0) return ErrnoStatus("fork", errno);
+  if (pid == 0) BecomeCommand(argv.data(), mask, self, report.write_end.get(), error_fd);
+  report.write_end.Reset();
+  int error = 0;
+  ssize_t got = 0;
+  do {
+    got = ::read(report.read_end.get(), &error, sizeof error);
+  } while (got < 0 && errno == EINTR);
+  if (got != sizeof error) return pid;  // closed by exec
+  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  return Status(ErrorCode::kAgentStartFailed,
+                fmt::format("{}: {}", command.front(), ::strerror(error)));
+}
+
+int CodeOf(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
+
+/// Passes on the signals that are waiting; child -1: only notes them. Those of the terminal have
+/// reached the child already.
+void PassSignals(int fd, pid_t child, int* last) {
+  signalfd_siginfo info{};
+  while (::read(fd, &info, sizeof info) == sizeof info) {
+    const int signo = static_cast<int>(info.ssi_signo);
+    if (signo == SIGCHLD) continue;
+    *last = signo;
+    if (child > 1 && info.ssi_code != SI_KERNEL) ::kill(child, signo);
+  }
+}
+
+/// ssh prints a line end of its own choosing.
+std::vector<std::string> LinesIn(std::string_view text) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = Trimmed(text.substr(0, end));
+    if (!line.empty()) lines.push_back(ShownLine(line));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+Result<UniqueFd> MakeMemoryFile() {
+  UniqueFd fd(::memfd_create("hvdray-messages", MFD_CLOEXEC));
+  if (!fd.is_valid()) return ErrnoStatus("memfd_create", errno);
+  return fd;
+}
+
+std::string ContentsOf(int fd) {
+  std::string text;
+  std::array<char, 4096> bytes{};
+  for (off_t at = 0; text.size() < kMaxOutputBytes;) {
+    const ssize_t n = ::pread(fd, bytes.data(), bytes.size(), at);
+    if (n <= 0) break;
+    text.append(bytes.data(), static_cast<size_t>(n));
+    at += n;
+  }
+  return text;
+}
+
+Status WhySshFailed(int exit_code, const std::vector<std::string>& lines) {
+  const Status how(ErrorCode::kAgentStartFailed, fmt::format("ssh exited with code {}", exit_code));
+  return ExplainOpenssh(how, lines);
+}
+
+/// A child's three pipes, and what went through them.
+class Conversation {
+ public:
+  Conversation(Helper helper, UniqueFd in, UniqueFd out, UniqueFd err, std::string_view input)
+      : helper_(std::move(helper)),
+        in_(std::move(in)),
+        out_(std::move(out)),
+        err_(std::move(err)),
+        input_(input) {}
+
+  Result<CapturedRun> ToItsEnd(TimePoint deadline) {
+    if (input_.empty()) in_.Reset();
+    while (out_.is_valid() || err_.is_valid() || in_.is_valid()) {
+      const auto left =
+          std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+      if (left.count() <= 0) return GiveUp();
+      std::array<pollfd, 3> ready = {pollfd{in_.get(), POLLOUT, 0}, pollfd{out_.get(), POLLIN, 0},
+                                     pollfd{err_.get(), POLLIN, 0}};
+      const int count = ::poll(ready.data(), ready.size(), static_cast<int>(left.count()));
+      if (count < 0 && errno != EINTR) return ErrnoStatus("poll", errno);
+      if (count <= 0) continue;
+      if (ready[0].revents != 0) Feed();
+      if (ready[1].revents != 0) Take(out_, &run_.output);
+      if (ready[2].revents != 0) Take(err_, &errors_);
+    }
+    const int status = Reap();
+    run_.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    run_.error_lines = LinesIn(errors_);
+    return std::move(run_);
+  }
+
+ private:
+  void Feed() {
+    const ssize_t n = ::write(in_.get(), input_.data(), input_.size());
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (n > 0) input_.remove_prefix(static_cast<size_t>(n));
+    if (n < 0 || input_.empty()) in_.Reset();
+  }
+
+  static void Take(UniqueFd& fd, std::string* text) {
+    std::array<char, 16384> bytes{};
+    const ssize_t n = ::read(fd.get(), bytes.data(), bytes.size());
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (n <= 0) return fd.Reset();
+    const size_t room = kMaxOutputBytes - std::min(text->size(), kMaxOutputBytes);
+    text->append(bytes.data(), std::min(static_cast<size_t>(n), room));
+  }
+
+  Status GiveUp() {
+    ::kill(-helper_.pid, SIGKILL);
+    Reap();
+    return {ErrorCode::kDeadlineExceeded, "no answer in time"};
+  }
+
+  int Reap() const {
+    int status = 0;
+    while (::waitpid(helper_.pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    return status;
+  }
+
+  Helper helper_;
+  UniqueFd in_, out_, err_;
+  std::string_view input_;
+  std::string errors_;
+  CapturedRun run_;
+};
+
+}  // namespace
+
+Result<ProcessEnd> RunInForeground(const std::vector<std::string>& command, ErrorsOf errors) {
+  const HeldSignalSet signals;
+  if (signals.fd() < 0) return ErrnoStatus("signalfd", errno);
+  UniqueFd kept;
+  if (errors == ErrorsOf::kAreKept) {
+    HVDRAY_ASSIGN_OR_RETURN(kept, MakeMemoryFile());
+  }
+  HVDRAY_ASSIGN_OR_RETURN(const pid_t child, SpawnHere(command, signals.before(), kept.get()));
+  ProcessEnd end;
+  while (true) {
+    int status = 0;
+    const pid_t got = ::waitpid(child, &status, WNOHANG | WUNTRACED);
+    if (got == child && !WIFSTOPPED(status)) {
+      end.exit_code = CodeOf(status);
+      // A signal of the terminal may have ended the child before we read it.
+      PassSignals(signals.fd(), /*child=*/-1, &end.signo);
+      if (kept.is_valid()) end.error_lines = LinesIn(ContentsOf(kept.get()));
+      return end;
+    }
+    if (got == child) {
+      // ssh's "~^Z" stops ssh alone; the user's shell wants this process stopped, too.
+      ::raise(SIGSTOP);
+      ::kill(child, SIGCONT);
+    }
+    pollfd ready = {signals.fd(), POLLIN, 0};
+    if (::poll(&ready, 1, -1) > 0) PassSignals(signals.fd(), child, &end.signo);
+  }
+}
+
+Result<int> RunOverSsh(OpensshOptions options, const std::string& host, const std::string& command,
+                       std::vector<std::string>* warnings) {
+  // ssh's own messages, apart from those of the command.
+  HVDRAY_ASSIGN_OR_RETURN(const UniqueFd log, MakeMemoryFile());
+  options.log_file = fmt::format("/proc/{}/fd/{}", ::getpid(), log.get());
+  HVDRAY_ASSIGN_OR_RETURN(const ProcessEnd end,
+                          RunInForeground(OpensshArgv(options, host, command)));
+  const bool has_failed = end.exit_code == kSshFailed || end.exit_code > 128;
+  if (has_failed && end.signo != 0) return 128 + end.signo;
+  const std::vector<std::string> lines = LinesIn(ContentsOf(log.get()));
+  if (end.exit_code == kSshFailed && !lines.empty()) return WhySshFailed(end.exit_code, lines);
+  *warnings = lines;
+  return end.exit_code;
+}
+
+Result<CapturedRun> RunForOutput(const std::vector<std::string>& command, std::string_view input,
+                                 Duration limit) {
+  const TimePoint deadline = std::chrono::steady_clock::now() + limit;
+  HVDRAY_ASSIGN_OR_RETURN(Pipe in, MakePipe());
+  HVDRAY_ASSIGN_OR_RETURN(Pipe out, MakePipe());
+  HVDRAY_ASSIGN_OR_RETURN(Pipe err, MakePipe());
+  for (const int fd : {in.write_end.get(), out.read_end.get(), err.read_end.get()}) {
+    HVDRAY_RETURN_IF_ERROR(SetNonBlocking(fd));
+  }
+  HVDRAY_ASSIGN_OR_RETURN(Helper helper, SpawnHelper(command, in.read_end.get(),
+                                                     out.write_end.get(), err.write_end.get()));
+  in.read_end.Reset();
+  out.write_end.Reset();
+  err.write_end.Reset();
+  return Conversation(std::move(helper), std::move(in.write_end), std::move(out.read_end),
+                      std::move(err.read_end), input)
+      .ToItsEnd(deadline);
+}
+
+Result<CapturedRun> RunOverSshForOutput(const OpensshOptions& options, const std::string& host,
+                                        const std::string& command, std::string_view input,
+                                        Duration limit) {
+  HVDRAY_ASSIGN_OR_RETURN(CapturedRun run,
+                          RunForOutput(OpensshArgv(options, host, command), input, limit));
+  if (run.exit_code == kSshFailed) return WhySshFailed(run.exit_code, run.error_lines);
+  return run;
+}
+
+}  // namespace hvdray
