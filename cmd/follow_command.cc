@@ -39,8 +39,8 @@ int FollowCommand(const CommandLine& line) {
   const std::string& id = request.arguments.front();
   JobSpec& spec = request.spec;
   spec.ray.is_wanted.Set(true, "hvdray follow");
-  std::unique_ptr<SshTunnel> tunnel;
-  Result<RayAccess> access = FindRay("follow", spec, tunnel);
+  HeadLink link;
+  Result<RayAccess> access = FindRay("follow", spec, link);
   if (!access.ok()) return Fail("follow", access.status());
   if (const Status status = CheckOurs(*access, id); !status.ok()) return Fail("follow", status);
   const std::vector<RayWantedFile> files = WantedFilesOf(spec);

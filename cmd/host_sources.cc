@@ -95,6 +95,10 @@ Result<ClusterHosts> LoadClusterHosts(const std::string& path) {
   for (const std::string& warning : spec.warnings) {
     Tell(LogLevel::kWarning, "hvdray run", warning);
   }
+  return HostsOfCluster(spec);
+}
+
+ClusterHosts HostsOfCluster(const ClusterSpec& spec) {
   const int cpus = static_cast<int>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
   ClusterHosts result;
   const Result<std::vector<ClusterHost>> hosts = ClusterHostsOf(spec, cpus);

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/loop.h"
+#include "cluster/cluster_spec.h"
 #include "cluster/host_source.h"
 #include "launcher/job/job_spec.h"
 #include "launcher/job/options_resolver.h"
@@ -36,6 +37,8 @@ Status LearnHosts(JobSpec& spec, SayDiscoveryFn say);
 /// warnings to stderr. Slots: hvdray.slots_per_host of the file, else the CPUs of this machine.
 /// hosts_status has the errors of ClusterHostsOf(). Errors: those of LoadClusterSpec().
 Result<ClusterHosts> LoadClusterHosts(const std::string& path);
+/// The same from a file that was read; prints nothing.
+ClusterHosts HostsOfCluster(const ClusterSpec& spec);
 
 }  // namespace hvdray
 

@@ -11,6 +11,7 @@
 #include "base/environ.h"
 #include "base/fd.h"
 #include "cluster/ssh/ssh_config_source.h"
+#include "launcher/job/hostfile.h"
 
 namespace hvdray {
 namespace {
@@ -140,6 +141,15 @@ OpensshOptions OpensshOptionsOf(const JobSpec& spec, const HostSlots& host, Host
   ssh.strict_host_key_checking = WordOf(policy);
   ssh.connect_timeout_s = std::max(1, static_cast<int>(limit.count()));
   return ssh;
+}
+
+OpensshOptions OpensshOptionsFor(const JobSpec& spec, const std::string& host) {
+  const HostSlots slots = MakeHostSlots(host, 1);
+  const SshLimit limit = SshLimit::In(SshConnectTimeoutOf(spec), -1);
+  const Result<HostKeyPolicy> policy =
+      Lookup(spec).configs.HostKeys(SshTargetOf(spec, slots), limit);
+  // A wrapper called ssh may not know -G; ssh itself will report a wrong configuration.
+  return OpensshOptionsOf(spec, slots, policy.ok() ? *policy : HostKeyPolicy::kAcceptNew);
 }
 
 std::unique_ptr<RemoteShell> MakeOpensshShell(Loop& loop, BlockingPool& pool, const JobSpec& spec,

@@ -16,8 +16,8 @@ namespace hvdray {
 int JobsCommand(const CommandLine& line) {
   CommandRequest request;
   if (const auto code = TakeWords("jobs", line, &request)) return *code;
-  std::unique_ptr<SshTunnel> tunnel;
-  Result<RayAccess> access = FindRay("jobs", request.spec, tunnel);
+  HeadLink link;
+  Result<RayAccess> access = FindRay("jobs", request.spec, link);
   if (!access.ok()) return Fail("jobs", access.status());
   const std::string url = access->address.Url();
   DashboardClient client(std::move(access).value());

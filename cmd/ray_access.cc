@@ -2,6 +2,7 @@
 #include "cmd/ray_access.h"
 
 #include <fmt/format.h>
+#include <strings.h>
 
 #include <chrono>
 #include <utility>
@@ -9,8 +10,10 @@
 
 #include "base/environ.h"
 #include "base/log.h"
+#include "base/secret.h"
+#include "base/text.h"
+#include "cluster/foreground_process.h"
 #include "cluster/local_transport.h"
-#include "cluster/ssh/ssh_config_source.h"
 #include "cmd/commands.h"
 #include "cmd/host_access.h"
 #include "cmd/host_sources.h"
@@ -38,52 +41,64 @@ std::string UrlOf(const std::string& host, uint16_t port) {
                : fmt::format("http://{}:{}", host, port);
 }
 
-/// Whether Ray answers there, with or without asking for a token.
-Status Probe(const std::string& url) {
+/// Whether Ray answers there. kRayDenied: it does, and asks for another token.
+Status Probe(const std::string& url, const HeadLink& link) {
   JobSpec spec;
   spec.ray.address.Set(url, "flag --ray-address");
-  HVDRAY_ASSIGN_OR_RETURN(RayAccess access, ResolveRayAccess("run", spec));
+  HVDRAY_ASSIGN_OR_RETURN(RayAccess access, ResolveRayAccess("run", spec, link));
   access.timeout = kProbeLimit;
   DashboardClient client(std::move(access));
-  Status status = client.Version().status();
-  return status.code() == ErrorCode::kRayDenied ? Status() : status;
+  return client.Version().status();
 }
 
-Result<std::unique_ptr<SshTunnel>> OpenTunnel(const std::string& head, const JobSpec& spec) {
-  const HostSlots host = MakeHostSlots(head, 1);
-  const Duration limit = SshConnectTimeoutOf(spec);
-  SshConfigSource configs(SshOverridesOf(spec), CurrentSshUser(Environment::FromProcess()),
-                          OpensshOptions().program);
-  const Result<HostKeyPolicy> policy =
-      configs.HostKeys(SshTargetOf(spec, host), SshLimit::In(limit, -1));
-  const OpensshOptions ssh =
-      OpensshOptionsOf(spec, host, policy.ok() ? *policy : HostKeyPolicy::kAcceptNew);
-  return SshTunnel::Open(ssh, head, kRayDashboardPort, limit);
+/// The token that the head's own Ray reads, of the user who logs in; empty: none, or no way there.
+RayToken TokenOfHead(const std::string& head, const JobSpec& spec) {
+  constexpr std::string_view kRead =
+      "exec /bin/sh -c 'exec cat \"${RAY_AUTH_TOKEN_PATH:-$HOME/.ray/auth_token}\"'";
+  Result<CapturedRun> said =
+      RunOverSshForOutput(OpensshOptionsFor(spec, head), head, std::string(kRead), /*input=*/"",
+                          SshConnectTimeoutOf(spec));
+  if (!said.ok()) {
+    Log(LogLevel::kInfo, "ray", "token of {}: {}", head, said.status().message());
+    return {};
+  }
+  RayToken token;
+  if (said->exit_code == 0) {
+    token = {Secret(Trimmed(said->output)), fmt::format("~/.ray/auth_token on {}", head)};
+  }
+  ::explicit_bzero(said->output.data(), said->output.size());
+  return token;
 }
 
 }  // namespace
 
 Result<std::string> FindRayOfCluster(const ClusterHosts& cluster, const JobSpec& spec,
-                                     std::unique_ptr<SshTunnel>& tunnel) {
+                                     HeadLink& link) {
   const std::string& head = cluster.head;
   const bool is_here = AreThisMachine({head}, LookupOf(spec)).front();
   std::vector<std::string> hosts = {head};
   // By default Ray's dashboard listens on loopback only.
   if (is_here && head != "127.0.0.1") hosts.insert(hosts.begin(), "127.0.0.1");
+  const bool has_ssh = !is_here && spec.launch_agent->empty();
   std::string said;
+  std::string denied;  // the URL of a Ray that wants another token than ours
   for (const std::string& host : hosts) {
-    const std::string url = UrlOf(host, kRayDashboardPort);
-    const Status status = Probe(url);
-    if (status.ok()) return url;
+    std::string url = UrlOf(host, kRayDashboardPort);
+    const Status status = Probe(url, link);
+    if (status.ok() || (status.code() == ErrorCode::kRayDenied && !has_ssh)) return url;
+    if (status.code() == ErrorCode::kRayDenied) denied = url;
     said = status.message();
   }
-  if (!is_here && spec.launch_agent->empty()) {
-    Result<std::unique_ptr<SshTunnel>> opened = OpenTunnel(head, spec);
+  if (has_ssh) {
+    // The head's own token must not cross the network as it is, so it needs the tunnel.
+    Result<std::unique_ptr<SshTunnel>> opened = SshTunnel::Open(
+        OpensshOptionsFor(spec, head), head, kRayDashboardPort, SshConnectTimeoutOf(spec));
     if (opened.ok()) {
-      const std::string url = UrlOf("127.0.0.1", (*opened)->local_port());
-      const Status status = Probe(url);
-      if (status.ok()) {
-        tunnel = std::move(opened).value();
+      std::string url = UrlOf("127.0.0.1", (*opened)->local_port());
+      const Status status = Probe(url, link);
+      if (status.ok() || status.code() == ErrorCode::kRayDenied) {
+        if (!status.ok()) link.token = TokenOfHead(head, spec);
+        link.tunnel = std::move(opened).value();
         return url;
       }
       said += "; nor through SSH";
@@ -91,18 +106,24 @@ Result<std::string> FindRayOfCluster(const ClusterHosts& cluster, const JobSpec&
       said += "; " + opened.status().message();
     }
   }
+  if (!denied.empty()) return denied;
   return Status(ErrorCode::kRayUnreachable, fmt::format("no Ray answers on {}: {}", head, said),
                 "start Ray there, or name its dashboard with --ray-address URL");
 }
 
-Result<RayAccess> ResolveRayAccess(std::string_view command, const JobSpec& spec) {
+Result<RayAccess> ResolveRayAccess(std::string_view command, const JobSpec& spec,
+                                   const HeadLink& link) {
   const Environment environment = Environment::FromProcess();
   const RaySpec& ray = spec.ray;
   RayAccess access;
   HVDRAY_ASSIGN_OR_RETURN(access.address,
                           ResolveRayAddress(*ray.address, ray.address.origin(), environment));
   HVDRAY_ASSIGN_OR_RETURN(access.headers, ResolveRayHeaders(*ray.headers, environment));
-  HVDRAY_ASSIGN_OR_RETURN(access.token, FindRayToken(environment));
+  if (link.token.is_empty()) {
+    HVDRAY_ASSIGN_OR_RETURN(access.token, FindRayToken(environment));
+  } else {
+    access.token = {link.token.text.Copy(), link.token.origin};
+  }
   access.trust = ParseRayVerify(*ray.verify);
   HVDRAY_ASSIGN_OR_RETURN(access.proxy, FindRayProxy(access.address, environment));
   access.user_agent = UserAgent();
@@ -112,8 +133,7 @@ Result<RayAccess> ResolveRayAccess(std::string_view command, const JobSpec& spec
   return access;
 }
 
-Result<RayAccess> FindRay(std::string_view command, JobSpec& spec,
-                          std::unique_ptr<SshTunnel>& tunnel) {
+Result<RayAccess> FindRay(std::string_view command, JobSpec& spec, HeadLink& link) {
   RaySpec& ray = spec.ray;
   const std::string& file = *spec.cluster_file;
   const bool is_timed = !spec.timeout.is_default();
@@ -130,14 +150,14 @@ Result<RayAccess> FindRay(std::string_view command, JobSpec& spec,
                     "--ray-address URL names its Ray");
     }
     TakeLogin(cluster, &spec);
-    HVDRAY_ASSIGN_OR_RETURN(std::string url, FindRayOfCluster(cluster, spec, tunnel));
+    HVDRAY_ASSIGN_OR_RETURN(std::string url, FindRayOfCluster(cluster, spec, link));
     ray.address.Set(std::move(url), file);
   }
   if (!*ray.is_wanted && ray.address->empty()) {
     return Status(ErrorCode::kUsage, "no cluster given",
                   fmt::format("hvdray {} --ray, --ray-address URL, or --cluster FILE", command));
   }
-  HVDRAY_ASSIGN_OR_RETURN(RayAccess access, ResolveRayAccess(command, spec));
+  HVDRAY_ASSIGN_OR_RETURN(RayAccess access, ResolveRayAccess(command, spec, link));
   if (is_timed) access.timeout = *spec.timeout;
   return access;
 }

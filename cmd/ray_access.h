@@ -14,24 +14,31 @@
 
 namespace hvdray {
 
-/// The URL of the Ray on the head of a cluster file, reached directly or through SSH; then `tunnel`
-/// must last as long as its use. See ResolverFiles::find_ray. Blocks, for seconds at worst. A Ray
-/// that denies access counts as found. Errors: kRayUnreachable with what each way said.
+/// What the way to a cluster file's Ray needs for as long as it is used.
+struct HeadLink {
+  std::unique_ptr<SshTunnel> tunnel;  ///< null: the dashboard is reached directly.
+  RayToken token;                     ///< Read from the head; empty: not needed, or not found.
+};
+
+/// The URL of the Ray on the head of a cluster file, reached directly or through SSH; `link` must
+/// last as long as its use. See ResolverFiles::find_ray. If that Ray denies access, reads the
+/// head's own token over SSH. Blocks, for seconds at worst. A Ray that denies access even so counts
+/// as found. Errors: kRayUnreachable with what each way said.
 Result<std::string> FindRayOfCluster(const ClusterHosts& cluster, const JobSpec& spec,
-                                     std::unique_ptr<SshTunnel>& tunnel);
+                                     HeadLink& link);
 
 /// How to reach the Ray of `spec`, which has no --cluster file or has its Ray's address. Reports on
 /// stderr, as `command`, what it assumes. Reads files. Errors: those of ResolveRayAddress(),
 /// ResolveRayHeaders(), FindRayToken().
-Result<RayAccess> ResolveRayAccess(std::string_view command, const JobSpec& spec);
+Result<RayAccess> ResolveRayAccess(std::string_view command, const JobSpec& spec,
+                                   const HeadLink& link);
 
 /// The same for a command that only looks at a cluster: --timeout limits each answer. Sets the
-/// address in `spec` to that of its --cluster file, if no flag gives one; `tunnel` must outlive the
+/// address in `spec` to that of its --cluster file, if no flag gives one; `link` must outlive the
 /// access. Errors: also kUsage without any of --ray, address and cluster file, kNotSupported when
 /// only the provider of a cluster file knows its head, those of LoadClusterHosts() and
 /// FindRayOfCluster().
-Result<RayAccess> FindRay(std::string_view command, JobSpec& spec,
-                          std::unique_ptr<SshTunnel>& tunnel);
+Result<RayAccess> FindRay(std::string_view command, JobSpec& spec, HeadLink& link);
 
 }  // namespace hvdray
 

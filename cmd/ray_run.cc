@@ -125,7 +125,7 @@ std::string FollowHint(const JobSpec& spec, const std::string& url, const std::s
   return fmt::format("hvdray follow {}{}", id, is_said ? " --ray-address " + url : "");
 }
 
-int RunOnRay(const LaunchPlan& plan) {
+int RunOnRay(const LaunchPlan& plan, const HeadLink& link) {
   const auto fail = [](const Status& status) { return Fail("run", status); };
   const JobSpec& spec = plan.spec;
   const std::vector<RayWantedFile> files = WantedFilesOf(spec);
@@ -146,7 +146,7 @@ int RunOnRay(const LaunchPlan& plan) {
   if (!package.ok()) return fail(package.status());
   const Result<RayModules> modules = ModulesFor(spec);
   if (!modules.ok()) return fail(modules.status());
-  Result<RayAccess> access = ResolveRayAccess("run", spec);
+  Result<RayAccess> access = ResolveRayAccess("run", spec, link);
   if (!access.ok()) return fail(access.status());
   Result<RayOutlook> outlook = LookAhead(*access, spec);
   if (!outlook.ok()) return fail(outlook.status());

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cmd/ray_access.h"
 #include "launcher/engine/launcher.h"
 #include "launcher/ray/ray_attach.h"
 
@@ -13,7 +14,7 @@ namespace hvdray {
 
 /// `plan`: as BeginPlan() makes it, with the spec. Submits nothing before it has checked version,
 /// room and package. Returns the exit code.
-int RunOnRay(const LaunchPlan& plan);
+int RunOnRay(const LaunchPlan& plan, const HeadLink& link);
 
 // Shared with `hvdray follow`.
 

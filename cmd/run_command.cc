@@ -128,9 +128,9 @@ int RunCommand(const CommandLine& line) {
   SetUpLogEarly(line.args, plan.environment);
   ResolverFiles files = RealResolverFiles();
   files.load_cluster = &LoadClusterHosts;
-  std::unique_ptr<SshTunnel> tunnel;  // lasts as long as the command
-  files.find_ray = [&tunnel](const ClusterHosts& cluster, const JobSpec& spec) {
-    return FindRayOfCluster(cluster, spec, tunnel);
+  HeadLink link;  // lasts as long as the command
+  files.find_ray = [&link](const ClusterHosts& cluster, const JobSpec& spec) {
+    return FindRayOfCluster(cluster, spec, link);
   };
   files.warn = &Warn;
   Result<RunRequest> request =
@@ -150,7 +150,7 @@ int RunCommand(const CommandLine& line) {
   if (plan.spec.print_config->has_value()) {
     return PrintOut("run", PrintConfig(plan.spec, **plan.spec.print_config));
   }
-  if (*plan.spec.ray.is_wanted) return RunOnRay(plan);
+  if (*plan.spec.ray.is_wanted) return RunOnRay(plan, link);
   const bool is_shown = plan.spec.print_plan->has_value() || *plan.spec.is_dry_run;
   if (const Status status = MakePlan(plan, is_shown); !status.ok()) return Fail("run", status);
   if (is_shown) return ShowPlan(plan);

@@ -18,8 +18,8 @@ int SlotsCommand(const CommandLine& line) {
   // What a job could not get, this command does not count.
   if (status.ok()) status = MakeRayRequest(ask).status();
   if (!status.ok()) return Fail("slots", status);
-  std::unique_ptr<SshTunnel> tunnel;
-  Result<RayAccess> access = FindRay("slots", request.spec, tunnel);
+  HeadLink link;
+  Result<RayAccess> access = FindRay("slots", request.spec, link);
   if (!access.ok()) return Fail("slots", access.status());
   const Result<RaySnapshot> cluster = LookAtRay(std::move(access).value());
   if (!cluster.ok()) return Fail("slots", cluster.status());

@@ -11,8 +11,8 @@ namespace hvdray {
 int StatusCommand(const CommandLine& line) {
   CommandRequest request;
   if (const auto code = TakeWords("status", line, &request)) return *code;
-  std::unique_ptr<SshTunnel> tunnel;
-  Result<RayAccess> access = FindRay("status", request.spec, tunnel);
+  HeadLink link;
+  Result<RayAccess> access = FindRay("status", request.spec, link);
   if (!access.ok()) return Fail("status", access.status());
   const Result<RaySnapshot> cluster = LookAtRay(std::move(access).value());
   if (!cluster.ok()) return Fail("status", cluster.status());
