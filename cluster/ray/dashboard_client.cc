@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "cluster/ray/ray_answers.h"
 
 namespace hvdray {
@@ -15,6 +16,13 @@ namespace {
 
 constexpr std::string_view kNodesPath =
     "/api/v0/nodes?limit=10000&filter_keys=state&filter_predicates=%3D&filter_values=ALIVE";
+
+constexpr std::string_view kLostNodesPath =
+    "/api/v0/nodes?detail=True&limit=10000&filter_keys=state&filter_predicates=%3D"
+    "&filter_values=DEAD";
+// What the autoscaler says, in words for people; and how much of it is news.
+constexpr std::string_view kAutoscalerLog = "monitor.log";
+constexpr int kAutoscalerLines = 3;
 
 constexpr std::string_view kOldFault = "[get_logs] Fetch log error: ";
 
@@ -31,9 +39,11 @@ std::string Escaped(std::string_view text) {
 
 /// `kind`: "stream", or "file", which fails with an interval. format=text: without it, Ray before
 /// 2.50 or so adds a byte before each piece.
-std::string LogPath(std::string_view kind, const std::string& node_id, const std::string& name) {
-  return fmt::format("/api/v0/logs/{}?node_id={}&filename={}&lines=-1&format=text{}", kind,
-                     Escaped(node_id), Escaped(name), kind == "stream" ? "&interval=0.2" : "");
+std::string LogPath(std::string_view kind, const std::string& node_id, const std::string& name,
+                    int64_t lines = -1) {
+  return fmt::format("/api/v0/logs/{}?node_id={}&filename={}&lines={}&format=text{}", kind,
+                     Escaped(node_id), Escaped(name), lines,
+                     kind == "stream" ? "&interval=0.2" : "");
 }
 
 WebClientOptions OptionsOf(const RayAccess& access) {
@@ -164,6 +174,17 @@ Result<std::vector<RayNode>> DashboardClient::Nodes() {
                            ParseRayNodes);
 }
 
+Result<std::vector<RayLostNode>> DashboardClient::LostNodes() {
+  return impl_->AskAndRead(
+      "list lost nodes", {.method = "GET", .path = std::string(kLostNodesPath)}, ParseRayLostNodes);
+}
+
+Result<std::vector<std::string>> DashboardClient::LogNames(const std::string& node_id) {
+  return impl_->AskAndRead("list logs",
+                           {.method = "GET", .path = "/api/v0/logs?node_id=" + Escaped(node_id)},
+                           ParseRayLogNames);
+}
+
 Result<RayClusterStatus> DashboardClient::ClusterStatus() {
   return impl_->AskAndRead("query resource usage", {.method = "GET", .path = "/api/cluster_status"},
                            ParseRayClusterStatus);
@@ -244,11 +265,12 @@ Status DashboardClient::StreamLog(const std::string& node_id, const std::string&
 }
 
 Status DashboardClient::ReadLog(const std::string& node_id, const std::string& file_name,
-                                const std::function<bool(ByteView piece)>& take) {
+                                const std::function<bool(ByteView piece)>& take,
+                                std::optional<int64_t> lines) {
   const std::string attempt = fmt::format("read {}", file_name);
   bool is_something = false;
   HVDRAY_RETURN_IF_ERROR(impl_->Stream(
-      attempt, LogPath("file", node_id, file_name),
+      attempt, LogPath("file", node_id, file_name, lines.value_or(-1)),
       [&](ByteView piece) {
         is_something = true;
         return take(piece);
@@ -280,16 +302,56 @@ Result<RayClusterStatus> StatusOf(DashboardClient& client) {
 
 }  // namespace
 
-Result<RaySnapshot> LookAtRay(RayAccess access) {
+namespace {
+
+Result<RaySnapshot> SnapshotOf(DashboardClient& client) {
   RaySnapshot cluster;
-  cluster.url = access.address.Url();
-  DashboardClient client(std::move(access));
+  cluster.url = client.access().address.Url();
   HVDRAY_ASSIGN_OR_RETURN(cluster.version, client.Version());
   HVDRAY_ASSIGN_OR_RETURN(cluster.nodes, client.Nodes());
   HVDRAY_ASSIGN_OR_RETURN(cluster.status, StatusOf(client));
   UndoCamelCase(cluster.nodes, cluster.status);
   FillFree(cluster.status, cluster.nodes);
   return cluster;
+}
+
+/// The last lines of the autoscaler's log; empty where there is none to read.
+std::vector<std::string> AutoscalerWords(DashboardClient& client, const RaySnapshot& cluster) {
+  const bool is_there = cluster.status.autoscaler && cluster.status.autoscaler->adds_nodes;
+  if (!is_there || cluster.nodes.empty() || !cluster.nodes.front().is_head) return {};
+  std::string text;
+  const Status read = client.ReadLog(
+      cluster.nodes.front().id, std::string(kAutoscalerLog),
+      [&text](ByteView piece) {
+        text += piece;
+        return true;
+      },
+      kAutoscalerLines);
+  if (!read.ok()) Log(LogLevel::kInfo, "ray", "autoscaler: {}", read.message());
+  std::vector<std::string> lines;
+  for (const std::string_view line : BlankSeparated(text, "\r\n")) {
+    lines.push_back(ShownLine(line));
+  }
+  return lines;
+}
+
+}  // namespace
+
+Result<RaySnapshot> LookAtRay(RayAccess access) {
+  DashboardClient client(std::move(access));
+  return SnapshotOf(client);
+}
+
+Result<ClusterView> LookAtCluster(RayAccess access, int64_t now_ms) {
+  DashboardClient client(std::move(access));
+  ClusterView view;
+  view.now_ms = now_ms;
+  HVDRAY_ASSIGN_OR_RETURN(view.cluster, SnapshotOf(client));
+  HVDRAY_ASSIGN_OR_RETURN(view.lost, client.LostNodes());
+  HVDRAY_ASSIGN_OR_RETURN(view.groups, client.PlacementGroups());
+  HVDRAY_ASSIGN_OR_RETURN(view.jobs, client.ListJobs());
+  view.autoscaler_words = AutoscalerWords(client, view.cluster);
+  return view;
 }
 
 namespace {

@@ -57,6 +57,8 @@ class DashboardClient {
   Result<RayVersion> Version();
   /// The live nodes: the head first, then by address and id.
   Result<std::vector<RayNode>> Nodes();
+  /// Nodes that have died since the head's start, as far as Ray remembers them.
+  Result<std::vector<RayLostNode>> LostNodes();
   Result<RayClusterStatus> ClusterStatus();
   Result<RayNodeSummary> NodeSummary();
   Result<std::vector<RayPlacementGroup>> PlacementGroups();
@@ -76,6 +78,8 @@ class DashboardClient {
   /// Deletes an ended job; false: Ray didn't.
   Result<bool> DeleteJob(const std::string& id);
 
+  /// The files in a node's log directory, by name.
+  Result<std::vector<std::string>> LogNames(const std::string& node_id);
   /// Passes the bytes of a file in a node's log directory to `take`, from the start and as the file
   /// grows, until `take` returns false (success) or the connection ends (kRayFailed; also when the
   /// file or node doesn't exist). Has no time limit. RayLogFollower also reconnects.
@@ -84,8 +88,10 @@ class DashboardClient {
   /// Passes the present contents of such a file to `take` until it returns false; each piece within
   /// the timeout. An empty file is kRayFailed, because Ray does not always tell it from a missing
   /// one.
+  /// `lines`: only so many of the last ones; nullopt: all.
   Status ReadLog(const std::string& node_id, const std::string& file_name,
-                 const std::function<bool(ByteView piece)>& take);
+                 const std::function<bool(ByteView piece)>& take,
+                 std::optional<int64_t> lines = std::nullopt);
 
   /// Ends the current call, and every later one, with kCancelled.
   void Cancel();
@@ -97,6 +103,11 @@ class DashboardClient {
 
 /// Queries version, nodes and usage, one after another. Blocks. Errors: those of DashboardClient.
 Result<RaySnapshot> LookAtRay(RayAccess access);
+
+/// Also queries lost nodes, placement groups, jobs and, where an autoscaler adds nodes, what it
+/// wrote last. Fills all but the file's part of the result. `now_ms`: since 1970. Blocks. Errors:
+/// those of DashboardClient.
+Result<ClusterView> LookAtCluster(RayAccess access, int64_t now_ms);
 
 /// Follows one file in a node's log directory: every byte once and in order, even when the
 /// connection breaks. Blocks its own thread (base/blocking_pool.h) as long as it follows. A new

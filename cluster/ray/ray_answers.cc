@@ -332,6 +332,43 @@ Result<std::vector<RayNode>> ParseRayNodes(ByteView body) {
   return nodes;
 }
 
+Result<std::vector<RayLostNode>> ParseRayLostNodes(ByteView body) {
+  HVDRAY_ASSIGN_OR_RETURN(const std::vector<Json> rows, Rows(body));
+  std::vector<RayLostNode> nodes;
+  for (const Json& row : rows) {
+    if (Text(row, "state") != "DEAD") continue;
+    RayLostNode node{.id = Text(row, "node_id"), .ip = Text(row, "node_ip")};
+    if (node.id.empty()) return Wrong("a node without node_id");
+    const Json* is_head = Find(row, "is_head_node");
+    node.is_head = is_head != nullptr && is_head->is_boolean() && is_head->get<bool>();
+    node.why = Text(row, "state_message");
+    node.end_ms = Milliseconds(row, "end_time_ms");
+    nodes.push_back(std::move(node));
+  }
+  std::ranges::stable_sort(nodes, {}, &RayLostNode::end_ms);
+  return nodes;
+}
+
+Result<std::vector<std::string>> ParseRayLogNames(ByteView body) {
+  HVDRAY_ASSIGN_OR_RETURN(const Json json, ParseObject(body));
+  const Json* data = Find(json, "data");
+  const Json* kinds = data == nullptr ? nullptr : Find(*data, "result");
+  if (kinds == nullptr || !kinds->is_object()) {
+    const std::string said = Text(json, "msg");
+    return Wrong(said.empty() ? "a listing without files" : ShownText(said, 300));
+  }
+  std::vector<std::string> names;
+  for (const auto& [kind, files] : kinds->items()) {
+    if (!files.is_array()) continue;
+    for (const Json& name : files) {
+      if (name.is_string()) names.push_back(name.get<std::string>());
+    }
+  }
+  std::ranges::sort(names);
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
 Result<RayClusterStatus> ParseRayClusterStatus(ByteView body) {
   HVDRAY_ASSIGN_OR_RETURN(const Json json, ParseObject(body));
   const Json* data = Find(json, "data");

@@ -21,6 +21,10 @@ namespace hvdray {
 Result<RayVersion> ParseRayVersion(ByteView body);
 /// For GET /api/v0/nodes. Skips nodes that are not ALIVE.
 Result<std::vector<RayNode>> ParseRayNodes(ByteView body);
+/// The same for nodes that are DEAD, with detail=True, in the order of their deaths. Skips others.
+Result<std::vector<RayLostNode>> ParseRayLostNodes(ByteView body);
+/// The names in the answer to GET /api/v0/logs, sorted.
+Result<std::vector<std::string>> ParseRayLogNames(ByteView body);
 /// For GET /api/cluster_status. Without a report there is no usage: the head has just started, or
 /// has autoscaler v2, which writes none.
 Result<RayClusterStatus> ParseRayClusterStatus(ByteView body);

@@ -83,6 +83,14 @@ struct RayPlacementGroup {
   std::vector<Bundle> bundles;
 };
 
+/// A node that has died or left.
+struct RayLostNode {
+  std::string id, ip;
+  bool is_head = false;
+  std::string why;     ///< "Expected termination: received SIGTERM". May be empty.
+  int64_t end_ms = 0;  ///< Since 1970; 0: unknown.
+};
+
 /// kUnknown: a status that this version of hvdray doesn't know.
 enum class RayJobStatus : uint8_t { kPending, kRunning, kSucceeded, kFailed, kStopped, kUnknown };
 constexpr bool IsTerminal(RayJobStatus status) {

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <tuple>
 #include <utility>
 
@@ -190,6 +192,17 @@ Json HeadJson(std::string_view schema, const RaySnapshot& cluster) {
   return {{"schema", schema}, {"address", cluster.url}, {"ray_version", cluster.version.ray}};
 }
 
+Json StatusJson(std::string_view schema, const RaySnapshot& cluster) {
+  Json json = HeadJson(schema, cluster);
+  json["jobs_api"] = cluster.version.jobs_api;
+  json["session"] = cluster.version.session;
+  json["nodes"] = Json::array();
+  for (const RayNode& node : cluster.nodes) json["nodes"].push_back(NodeJson(node));
+  json["waiting"] = DemandsJson(cluster.status.pending);
+  json["autoscaler"] = AutoscalerJson(cluster.status.autoscaler);
+  return json;
+}
+
 struct NodeSlots {
   int now = 0;
   int idle = 0;  // when nothing else runs there
@@ -206,6 +219,136 @@ std::string SlotsNote(const NodeSlots& slots, bool is_known) {
   if (slots.now > 0) return {};
   return slots.idle > 0 ? fmt::format("busy: {} when idle", slots.idle)
                         : "too small, or its labels don't match";
+}
+
+// Nodes that died longer ago are history.
+constexpr int64_t kRecentMs = int64_t{10} * 60 * 1000;
+constexpr size_t kShownJobs = 10;
+
+bool IsWaiting(const RayPlacementGroup& group) {
+  return group.state == "PENDING" || group.state == "RESCHEDULING";
+}
+
+/// Why a placement group waits, in words.
+std::string WhyWaiting(const RayPlacementGroup& group) {
+  if (group.scheduling_state == "INFEASIBLE") return "no live node could ever hold it";
+  if (group.scheduling_state == "NO_RESOURCES") return "it fits once others end";
+  if (group.state == "RESCHEDULING") return "a node of it is gone";
+  return Lower(group.scheduling_state);
+}
+
+std::string GroupText(const RayPlacementGroup& group) {
+  std::map<std::string, size_t> bundles;
+  for (const RayPlacementGroup::Bundle& bundle : group.bundles) {
+    ++bundles[ShownText(AmountsText(bundle.resources), 200)];
+  }
+  std::string text;
+  for (const auto& [bundle, count] : bundles) {
+    text += fmt::format("{}{} x {}", text.empty() ? "" : " and ", count, bundle);
+  }
+  return text;
+}
+
+std::string GroupName(const RayPlacementGroup& group) {
+  return ShownText(group.name.empty() ? group.id.substr(0, kShownId) : group.name);
+}
+
+std::string JobName(const RayJob& job) {
+  return ShownText(job.submission_id.empty() ? job.job_id : job.submission_id);
+}
+
+std::string DeathText(const RayLostNode& node) {
+  return node.why.empty() ? "Ray lost it" : ShownText(node.why, 200);
+}
+
+const RayLostNode* LastDeath(const ClusterView& view, const std::string& address) {
+  const RayLostNode* last = nullptr;
+  for (const RayLostNode& node : view.lost) {
+    if (node.ip == address) last = &node;
+  }
+  return last;
+}
+
+std::vector<std::string> JobLines(const ClusterView& view) {
+  std::vector<const RayJob*> open;
+  std::map<std::string, size_t> ended;
+  for (const RayJob& job : view.jobs) {
+    if (IsTerminal(job.status)) {
+      ++ended[ShownText(job.status_text)];
+    } else {
+      open.push_back(&job);
+    }
+  }
+  std::ranges::stable_sort(open, std::ranges::greater(), &RayJob::start_ms);
+  std::vector<std::string> lines;
+  for (const RayJob* job : open) {
+    if (lines.size() == kShownJobs) {
+      lines.push_back(fmt::format("and {} more", open.size() - kShownJobs));
+      break;
+    }
+    lines.push_back(fmt::format("{} {} for {}: {}", JobName(*job), ShownText(job->status_text),
+                                TimeText(view.now_ms - job->start_ms),
+                                ShownText(job->entrypoint, 100)));
+  }
+  std::string counts;
+  for (const auto& [status, count] : ended) {
+    counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", count, Lower(status));
+  }
+  if (!counts.empty()) lines.push_back("ended: " + counts);
+  return lines;
+}
+
+std::vector<std::string> WaitingLines(const ClusterView& view) {
+  std::vector<std::string> lines;
+  for (const RayPlacementGroup& group : view.groups) {
+    if (!IsWaiting(group)) continue;
+    lines.push_back(fmt::format("placement group {}: {}: {}", GroupName(group), GroupText(group),
+                                WhyWaiting(group)));
+  }
+  for (const RayDemand& demand : view.cluster.status.pending) {
+    // Without a report these are the groups above, and with one the groups have a strategy.
+    if (!view.cluster.status.has_report || !demand.strategy.empty()) continue;
+    lines.push_back(DemandText(demand));
+  }
+  return lines;
+}
+
+/// What may change, by what it is about.
+std::map<std::string, std::string> SubjectsOf(const ClusterView& view) {
+  std::map<std::string, std::string> subjects;
+  for (const ClusterMachine& machine : MachinesOf(view)) {
+    const std::string name = fmt::format("node {}", ShownText(machine.address));
+    subjects[name] = machine.node == nullptr
+                         ? fmt::format("{}: {}", machine.state, machine.why)
+                         : fmt::format("{}: {}", machine.state,
+                                       UseText(machine.node->total, FreeOf(*machine.node)));
+  }
+  for (const RayPlacementGroup& group : view.groups) {
+    if (!IsWaiting(group)) continue;
+    subjects["placement group " + GroupName(group)] =
+        fmt::format("waiting: {}: {}", GroupText(group), WhyWaiting(group));
+  }
+  for (const RayJob& job : view.jobs) {
+    subjects["job " + JobName(job)] = Lower(ShownText(job.status_text));
+  }
+  if (!view.autoscaler_words.empty()) subjects["autoscaler"] = view.autoscaler_words.back();
+  return subjects;
+}
+
+void AddSection(std::vector<std::string>& lines, std::string_view title,
+                const std::vector<std::string>& section) {
+  if (section.empty()) return;
+  lines.emplace_back();
+  lines.push_back(fmt::format("{}:", title));
+  for (const std::string& line : section) lines.push_back("  " + line);
+}
+
+void AddText(std::vector<std::string>& lines, std::string_view text) {
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    lines.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
 }
 
 }  // namespace
@@ -236,14 +379,149 @@ std::string RayStatusText(const RaySnapshot& cluster) {
 }
 
 std::string RayStatusJson(const RaySnapshot& cluster) {
-  Json json = HeadJson("hvdray.ray_status/1", cluster);
-  json["jobs_api"] = cluster.version.jobs_api;
-  json["session"] = cluster.version.session;
-  json["nodes"] = Json::array();
-  for (const RayNode& node : cluster.nodes) json["nodes"].push_back(NodeJson(node));
-  json["waiting"] = DemandsJson(cluster.status.pending);
-  json["autoscaler"] = AutoscalerJson(cluster.status.autoscaler);
-  return DumpJson(json, 2) + "\n";
+  return DumpJson(StatusJson("hvdray.ray_status/1", cluster), 2) + "\n";
+}
+
+std::vector<ClusterMachine> MachinesOf(const ClusterView& view) {
+  std::vector<ClusterMachine> machines;
+  const std::vector<RayNode>& nodes = view.cluster.nodes;
+  const auto is_listed = [&view](const std::string& address) {
+    return std::ranges::find(view.machines, address) != view.machines.end();
+  };
+  for (const std::string& address : view.machines) {
+    ClusterMachine machine = {.address = address, .is_head = machines.empty(), .state = "absent"};
+    const auto alive = std::ranges::find(nodes, address, &RayNode::ip);
+    const RayLostNode* death = LastDeath(view, address);
+    if (alive != nodes.end()) {
+      machine.state = "alive";
+      machine.node = &*alive;
+    } else if (death != nullptr) {
+      machine.state = "dead";
+      machine.why = DeathText(*death);
+      machine.end_ms = death->end_ms;
+    } else {
+      machine.why = "has not joined Ray";
+    }
+    machines.push_back(std::move(machine));
+  }
+  for (const RayNode& node : nodes) {
+    if (is_listed(node.ip)) continue;
+    machines.push_back(
+        {.address = node.ip, .is_head = node.is_head, .state = "alive", .node = &node});
+  }
+  for (const RayLostNode& node : view.lost) {
+    const bool is_replaced = std::ranges::find(nodes, node.ip, &RayNode::ip) != nodes.end();
+    if (is_listed(node.ip) || is_replaced || view.now_ms - node.end_ms > kRecentMs) continue;
+    if (&node != LastDeath(view, node.ip)) continue;
+    machines.push_back({.address = node.ip,
+                        .is_head = node.is_head,
+                        .state = "dead",
+                        .why = DeathText(node),
+                        .end_ms = node.end_ms});
+  }
+  return machines;
+}
+
+std::vector<std::string> ClusterViewLines(const ClusterView& view) {
+  const std::vector<ClusterMachine> machines = MachinesOf(view);
+  RayAmounts total, free;
+  bool is_known = true;
+  std::vector<Row> rows;
+  size_t alive = 0;
+  for (const ClusterMachine& machine : machines) {
+    std::string what = machine.why;
+    if (machine.end_ms != 0) {
+      what += fmt::format(", {} ago", TimeText(view.now_ms - machine.end_ms));
+    }
+    if (machine.node != nullptr) {
+      ++alive;
+      AddTo(total, machine.node->total);
+      AddTo(free, machine.node->free);
+      is_known &= machine.node->is_free_known;
+      what = UseText(machine.node->total, FreeOf(*machine.node));
+    }
+    rows.push_back({ShownText(machine.address), machine.is_head ? "head" : "worker", machine.state,
+                    std::move(what)});
+  }
+  std::vector<std::string> lines = {
+      fmt::format("{} ({}): Ray {}, {} of {} alive, in use {}", ShownText(view.name),
+                  ShownText(view.file, 200), ShownText(view.cluster.version.ray), alive,
+                  Plural(machines.size(), "node"), UseText(total, is_known ? &free : nullptr))};
+  AddText(lines, Table(rows));
+  AddSection(lines, "Waiting for room", WaitingLines(view));
+  AddSection(lines, "Jobs", JobLines(view));
+  if (view.cluster.status.autoscaler) {
+    AddText(lines, AutoscalerText(*view.cluster.status.autoscaler));
+  }
+  std::vector<std::string> words;
+  words.reserve(view.autoscaler_words.size());
+  for (const std::string& line : view.autoscaler_words) words.push_back(ShownLine(line));
+  AddSection(lines, "The autoscaler said", words);
+  return lines;
+}
+
+std::string ClusterViewJson(const ClusterView& view, int indent) {
+  Json json = StatusJson("hvdray.cluster/1", view.cluster);
+  json["name"] = view.name;
+  json["file"] = view.file;
+  json["time_ms"] = view.now_ms;
+  json["machines"] = Json::array();
+  for (const ClusterMachine& machine : MachinesOf(view)) {
+    Json id = nullptr;
+    if (machine.node != nullptr) id = machine.node->id;
+    json["machines"].push_back({{"address", machine.address},
+                                {"is_head", machine.is_head},
+                                {"state", machine.state},
+                                {"why", machine.why},
+                                {"node_id", std::move(id)}});
+  }
+  json["placement_groups"] = Json::array();
+  for (const RayPlacementGroup& group : view.groups) {
+    if (group.state == "REMOVED") continue;
+    Json bundles = Json::array();
+    for (const RayPlacementGroup::Bundle& bundle : group.bundles) {
+      bundles.push_back(
+          {{"resources", AmountsJson(bundle.resources)}, {"node_id", bundle.node_id}});
+    }
+    json["placement_groups"].push_back({{"id", group.id},
+                                        {"name", group.name},
+                                        {"state", group.state},
+                                        {"why", IsWaiting(group) ? WhyWaiting(group) : ""},
+                                        {"bundles", std::move(bundles)}});
+  }
+  json["jobs"] = Json::array();
+  for (const RayJob& job : view.jobs) {
+    json["jobs"].push_back({{"id", job.submission_id.empty() ? job.job_id : job.submission_id},
+                            {"status", job.status_text},
+                            {"entrypoint", job.entrypoint},
+                            {"started_ms", job.start_ms}});
+  }
+  json["autoscaler_words"] = view.autoscaler_words;
+  return DumpJson(json, indent);
+}
+
+std::string ClusterErrorJson(const std::string& file, const Status& error, int64_t now_ms) {
+  const Json json = {{"schema", "hvdray.cluster/1"},
+                     {"file", file},
+                     {"time_ms", now_ms},
+                     {"error", {{"code", ErrorLabel(error.code())}, {"message", error.message()}}}};
+  return DumpJson(json);
+}
+
+std::vector<std::string> ClusterChanges(const ClusterView* before, const ClusterView& after) {
+  const std::map<std::string, std::string> now = SubjectsOf(after);
+  std::map<std::string, std::string> then;
+  if (before != nullptr) then = SubjectsOf(*before);
+  std::vector<std::string> lines;
+  for (const auto& [subject, text] : now) {
+    const auto known = then.find(subject);
+    if (known != then.end() && known->second == text) continue;
+    lines.push_back(fmt::format("{}: {}", subject, text));
+  }
+  for (const auto& [subject, text] : then) {
+    if (!now.contains(subject)) lines.push_back(subject + ": gone");
+  }
+  return lines;
 }
 
 std::string RaySlotsText(const RaySnapshot& cluster, const RayAsk& ask) {

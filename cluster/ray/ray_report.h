@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The output of `hvdray status --ray`, `hvdray slots --ray` and `hvdray jobs --ray`. Pure.
+// The output of the commands that look at a Ray cluster: status, monitor, slots, jobs. Pure.
 #ifndef HVDRAY_CLUSTER_RAY_RAY_REPORT_H_
 #define HVDRAY_CLUSTER_RAY_RAY_REPORT_H_
 
@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/status.h"
 #include "cluster/ray/ray_facts.h"
 #include "cluster/ray/ray_request.h"
 
@@ -25,6 +26,45 @@ struct RaySnapshot {
 std::string RayStatusText(const RaySnapshot& cluster);
 /// Schema hvdray.ray_status/1, docs/ray.md, "For other programs".
 std::string RayStatusJson(const RaySnapshot& cluster);
+
+/// The cluster of a cluster file at one moment: what Ray says, and what the file wants.
+struct ClusterView {
+  std::string name;                   ///< cluster_name
+  std::string file;                   ///< Its path, as given.
+  std::vector<std::string> machines;  ///< Addresses, the head's first; empty: the provider knows.
+  int64_t now_ms = 0;                 ///< Since 1970.
+  RaySnapshot cluster;
+  std::vector<RayLostNode> lost;          ///< In the order of their deaths.
+  std::vector<RayPlacementGroup> groups;  ///< In any state.
+  std::vector<RayJob> jobs;
+  std::vector<std::string> autoscaler_words;  ///< What it wrote last, a line each.
+};
+
+/// A machine of a view. `state`: "alive"; "dead": it was a node; "absent": it never joined.
+struct ClusterMachine {
+  std::string address;
+  bool is_head = false;
+  std::string state;
+  std::string why;                ///< Of a machine that is not alive.
+  int64_t end_ms = 0;             ///< When it died, since 1970; 0: unknown, or it has not.
+  const RayNode* node = nullptr;  ///< Of a live one, in the view.
+};
+
+/// The machines of the file, in its order, then further live nodes, then nodes that died in the
+/// last ten minutes where nothing replaced them.
+std::vector<ClusterMachine> MachinesOf(const ClusterView& view);
+
+/// Machines with use or reason, waiting requests with reasons, jobs, the autoscaler's work: lines
+/// without their ends.
+std::vector<std::string> ClusterViewLines(const ClusterView& view);
+/// Schema hvdray.cluster/1, docs/cluster.md. `indent` -1: on one line.
+std::string ClusterViewJson(const ClusterView& view, int indent);
+/// The same for a look that failed: name, time and error.
+std::string ClusterErrorJson(const std::string& file, const Status& error, int64_t now_ms);
+
+/// What differs between two looks, a line for each machine, group and job: "node 10.0.0.11: dead:
+/// …". Between nothing (nullptr) and the first look: all there is.
+std::vector<std::string> ClusterChanges(const ClusterView* before, const ClusterView& after);
 
 /// How many slots each node has room for now. Uses only the resources of a slot and the labels of
 /// `ask`.
