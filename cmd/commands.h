@@ -25,6 +25,17 @@ int RunCommand(const CommandLine& line);
 int CheckCommand(const CommandLine& line);
 int ReplayCommand(const CommandLine& line);
 int StatusCommand(const CommandLine& line);
+// On a cluster that runs already, named by its file.
+int MonitorCommand(const CommandLine& line);
+int ExecCommand(const CommandLine& line);
+int AttachCommand(const CommandLine& line);
+int SubmitCommand(const CommandLine& line);
+int RsyncUpCommand(const CommandLine& line);
+int RsyncDownCommand(const CommandLine& line);
+int GetHeadIpCommand(const CommandLine& line);
+int GetWorkerIpsCommand(const CommandLine& line);
+int DashboardCommand(const CommandLine& line);
+int LogsCommand(const CommandLine& line);
 int JobsCommand(const CommandLine& line);
 int SlotsCommand(const CommandLine& line);
 int FollowCommand(const CommandLine& line);

@@ -1,16 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
-// `hvdray status --ray`: version, nodes with what is in use, and what waits for room. Only looks.
+// `hvdray status`: a cluster file's machines, or a Ray cluster's nodes, with what is in use, and
+// what waits for room. Only looks.
+#include <fmt/format.h>
+
+#include "base/text.h"
 #include "cluster/ray/dashboard_client.h"
 #include "cluster/ray/ray_report.h"
+#include "cmd/cluster_look.h"
 #include "cmd/commands.h"
 #include "cmd/ray_access.h"
 #include "launcher/job/exit_code.h"
 
 namespace hvdray {
+namespace {
+
+int StatusOfFile(const CommandRequest& request) {
+  const std::string& word = request.arguments.front();
+  if (!IsClusterFile(word)) {
+    return Fail("status", {ErrorCode::kUsage,
+                           fmt::format("{} is not a cluster file (.yaml, .yml)", ShownText(word)),
+                           "for the Ray of an address: hvdray status --ray-address URL"});
+  }
+  for (const OptionId id : {OptionId::kRay, OptionId::kRayAddress, OptionId::kCluster}) {
+    if (const RawOption* other = request.said.Find(id); other != nullptr && request.Has(id)) {
+      if (other->origin.starts_with("env ")) continue;
+      return Fail("status", {ErrorCode::kUsage,
+                             fmt::format("{} is not allowed with {}", other->label, word)});
+    }
+  }
+  Result<ClusterAccess> access = OpenClusterFile("status", request);
+  if (!access.ok()) return Fail("status", access.status());
+  const Result<ClusterView> view = ClusterLook(std::move(access).value()).Look();
+  if (!view.ok()) return Fail("status", view.status());
+  if (request.Has(OptionId::kJson)) {
+    return PrintOut("status", ClusterViewJson(*view, /*indent=*/2) + "\n");
+  }
+  std::string text;
+  for (const std::string& line : ClusterViewLines(*view)) text += line + "\n";
+  return PrintOut("status", text);
+}
+
+}  // namespace
 
 int StatusCommand(const CommandLine& line) {
   CommandRequest request;
   if (const auto code = TakeWords("status", line, &request)) return *code;
+  if (!request.arguments.empty()) return StatusOfFile(request);
   HeadLink link;
   Result<RayAccess> access = FindRay("status", request.spec, link);
   if (!access.ok()) return Fail("status", access.status());

@@ -72,6 +72,100 @@ constexpr CommandOption kFollowOptions[] = {
     {Id::kHelp},
 };
 
+// How a command reaches the machines of a cluster file.
+constexpr CommandOption kConnectTimeout = {Id::kStartTimeout, "How long connecting may take.", "30"};
+constexpr CommandOption kFileName = {Id::kClusterName};
+constexpr CommandOption kFileVerbose = {Id::kClusterVerbose};
+constexpr CommandOption kRaysOwn = {Id::kNoConfigCache};
+constexpr CommandOption kStopAfter = {Id::kStop, "Not supported yet: stop the cluster with hvdray down."};
+
+constexpr std::string_view kSshExitCodes =
+    "2 wrong usage, or no such file; 125 the machine cannot be reached; 129, 130, 143 stopped by SIGHUP, "
+    "SIGINT, SIGTERM.";
+
+constexpr HelpExample kExecExamples[] = {
+    {"a command on the head", "hvdray exec ray_cluster.yaml 'ray status'"},
+    {"in a tmux session that stays", "hvdray exec ray_cluster.yaml --tmux 'python train.py'"},
+    {"with TensorBoard's port", "hvdray exec ray_cluster.yaml -p 6006 'tensorboard --logdir runs'"},
+};
+constexpr CommandOption kExecOptions[] = {
+    {Id::kTmux}, {Id::kScreen}, {Id::kPortForward}, {Id::kRunEnv}, {Id::kNodeIp}, {Id::kStart}, kStopAfter, kFileName,
+    {Id::kSshIdentityFile}, {Id::kSshConfig}, {Id::kStrictHostKeyChecking}, kConnectTimeout, kFileVerbose,
+    kRaysOwn, {Id::kHelp},
+};
+constexpr HelpExample kAttachExamples[] = {
+    {"a shell on the head", "hvdray attach ray_cluster.yaml"},
+    {"the tmux session that exec or submit began", "hvdray attach ray_cluster.yaml --tmux"},
+    {"a shell on a worker", "hvdray attach ray_cluster.yaml --node-ip 10.0.0.11"},
+};
+constexpr CommandOption kAttachOptions[] = {
+    {Id::kTmux, "Show the tmux session there, or begin one."},
+    {Id::kScreen, "Show the screen there, or begin one."}, {Id::kNewWindow}, {Id::kPortForward}, {Id::kRunEnv},
+    {Id::kNodeIp}, {Id::kStart}, kFileName, {Id::kSshIdentityFile}, {Id::kSshConfig},
+    {Id::kStrictHostKeyChecking}, kConnectTimeout, kFileVerbose, kRaysOwn, {Id::kHelp},
+};
+constexpr HelpExample kSubmitExamples[] = {
+    {"copy a script to the head and run it", "hvdray submit ray_cluster.yaml train.py --epochs 3"},
+    {"leave it running in tmux", "hvdray submit ray_cluster.yaml --tmux train.py"},
+    {"on eight slots of the cluster", "hvdray submit ray_cluster.yaml --gang -np 8 train.py"},
+    {"on two to eight", "hvdray submit ray_cluster.yaml --gang --min-np 2 --max-np 8 train.py"},
+};
+constexpr CommandOption kSubmitOptions[] = {
+    {Id::kGang}, {Id::kTmux}, {Id::kScreen}, {Id::kPortForward}, {Id::kRunEnv}, {Id::kStart}, kStopAfter, kFileName,
+    {Id::kSshIdentityFile}, {Id::kSshConfig}, {Id::kStrictHostKeyChecking}, kConnectTimeout, kFileVerbose,
+    kRaysOwn, {Id::kHelp},
+};
+constexpr HelpExample kRsyncUpExamples[] = {
+    {"a directory to the head", "hvdray rsync-up ray_cluster.yaml ./data '~/data'"},
+    {"to all machines", "hvdray rsync-up -A ray_cluster.yaml ./data '~/data'"},
+    {"the file_mounts of the file again", "hvdray rsync-up ray_cluster.yaml"},
+};
+constexpr CommandOption kRsyncUpOptions[] = {
+    {Id::kAllNodes}, kFileName, {Id::kSshIdentityFile}, {Id::kSshConfig}, {Id::kStrictHostKeyChecking},
+    kConnectTimeout, kFileVerbose, kRaysOwn, {Id::kHelp},
+};
+constexpr HelpExample kRsyncDownExamples[] = {
+    {"results from the head", "hvdray rsync-down ray_cluster.yaml '~/results' ./results"},
+};
+constexpr CommandOption kRsyncDownOptions[] = {
+    kFileName, {Id::kSshIdentityFile}, {Id::kSshConfig}, {Id::kStrictHostKeyChecking}, kConnectTimeout,
+    kFileVerbose, kRaysOwn, {Id::kHelp},
+};
+constexpr HelpExample kHeadIpExamples[] = {
+    {"log in by hand", "ssh \"$(hvdray get-head-ip ray_cluster.yaml)\""},
+};
+constexpr HelpExample kWorkerIpsExamples[] = {
+    {"one address per line", "hvdray get-worker-ips ray_cluster.yaml"},
+};
+constexpr CommandOption kIpOptions[] = {kFileName, kRaysOwn, {Id::kHelp}};
+constexpr HelpExample kDashboardExamples[] = {
+    {"on http://127.0.0.1:8265", "hvdray dashboard ray_cluster.yaml"},
+    {"on another port", "hvdray dashboard -p 9000 ray_cluster.yaml"},
+};
+constexpr CommandOption kDashboardOptions[] = {
+    {Id::kDashboardPort}, {Id::kRemotePort}, kFileName, {Id::kSshIdentityFile}, {Id::kSshConfig},
+    {Id::kStrictHostKeyChecking}, kConnectTimeout, kFileVerbose, kRaysOwn, {Id::kHelp},
+};
+constexpr HelpExample kMonitorExamples[] = {
+    {"a live table, until Ctrl-C", "hvdray monitor ray_cluster.yaml"},
+    {"changes, one per line", "hvdray monitor ray_cluster.yaml | tee monitor.log"},
+    {"machine-readable, one object per look", "hvdray monitor ray_cluster.yaml --json --interval 10"},
+};
+constexpr CommandOption kMonitorOptions[] = {
+    {Id::kInterval}, {Id::kJson, "Print one JSON object (docs/cluster.md) per look, each on a line."}, kFileName,
+    {Id::kSshIdentityFile}, {Id::kSshConfig}, {Id::kStrictHostKeyChecking}, kConnectTimeout, kAnswerTimeout,
+    kFileVerbose, kRaysOwn, {Id::kHelp},
+};
+constexpr HelpExample kLogsExamples[] = {
+    {"which logs the head has", "hvdray logs ray_cluster.yaml head"},
+    {"the end of one", "hvdray logs ray_cluster.yaml 10.0.0.11 raylet.out --lines 50"},
+    {"follow it", "hvdray logs ray_cluster.yaml 10.0.0.11 raylet.out -f"},
+};
+constexpr CommandOption kLogsOptions[] = {
+    {Id::kLines}, {Id::kFollow}, kFileName, {Id::kSshIdentityFile}, {Id::kSshConfig},
+    {Id::kStrictHostKeyChecking}, kConnectTimeout, kAnswerTimeout, kFileVerbose, kRaysOwn, {Id::kHelp},
+};
+
 constexpr std::string_view kLookExitCodes =
     "0 success; 2 wrong usage, no cluster at this address, or access denied; 125 the cluster returned an "
     "error.";
@@ -79,9 +173,13 @@ constexpr CommandOption kLookOptions[] = {
     kRay, {Id::kRayAddress}, kCluster, {Id::kRayVerify}, {Id::kRayHeaders}, kAnswerTimeout, kRayJson,
     {Id::kHelp},
 };
+constexpr CommandOption kStatusOptions[] = {
+    kRay, {Id::kRayAddress}, kCluster, {Id::kRayVerify}, {Id::kRayHeaders}, kAnswerTimeout, kRayJson,
+    kFileName, {Id::kSshIdentityFile}, {Id::kSshConfig}, {Id::kStrictHostKeyChecking}, {Id::kHelp},
+};
 constexpr HelpExample kStatusExamples[] = {
+    {"a cluster: machines, what they do, and why not", "hvdray status ray_cluster.yaml"},
     {"the Ray of RAY_API_SERVER_ADDRESS, RAY_ADDRESS, or this machine", "hvdray status --ray"},
-    {"the Ray on the head of a cluster file", "hvdray status --cluster ray_cluster.yaml"},
     {"machine-readable", "hvdray status --ray --json"},
 };
 constexpr HelpExample kJobsExamples[] = {
@@ -179,12 +277,89 @@ constexpr CommandRow kCommands[] = {
                    "longer be followed; 129, 130, 143 stopped by SIGHUP, SIGINT, SIGTERM, while the job "
                    "runs on.",
      .options = kFollowOptions},
-    {.name = "status", .summary = "show what a Ray cluster has and how much is in use",
-     .arguments = "[OPTION...]",
-     .description = "Shows what a Ray cluster has, how much of it is in use, and what is pending. Changes "
-                    "nothing.",
-     .see = "On Ray: [ray](ray.md).", .examples = kStatusExamples, .exit_codes = kLookExitCodes,
-     .options = kLookOptions},
+    {.name = "status", .summary = "show a cluster: its machines, what is in use, what waits and why",
+     .arguments = "[OPTION...] [FILE]", .max_arguments = 1,
+     .description = "Shows what a cluster has, how much of it is in use, and what is pending. FILE (.yaml or "
+                    ".yml) is a cluster file; its machines are shown whether they run or not, with the reason. "
+                    "Changes nothing.",
+     .see = "Clusters: [cluster](cluster.md). On Ray: [ray](ray.md).", .examples = kStatusExamples,
+     .exit_codes = kLookExitCodes, .options = kStatusOptions},
+    {.name = "monitor", .summary = "watch a cluster until Ctrl-C",
+     .arguments = "[OPTION...] FILE", .missing = "no cluster file given", .max_arguments = 1,
+     .description = "Shows what hvdray status FILE shows, again and again: on a terminal a table that is redrawn "
+                    "in place, otherwise a line for each change. Survives a head that is away for a while.",
+     .see = "See [cluster](cluster.md).", .examples = kMonitorExamples,
+     .exit_codes = "2 wrong usage, or no such file; 125 no cluster answered the first look; 129, 130, 143 stopped "
+                   "by SIGHUP, SIGINT, SIGTERM; 141 the reader of its output went away.",
+     .options = kMonitorOptions},
+    {.name = "exec", .summary = "run a command on a cluster's head",
+     .arguments = "[OPTION...] FILE COMMAND", .missing = "no cluster file given", .max_arguments = SIZE_MAX,
+     .description = "Runs a shell command on the head of a cluster, in the login environment of the file's user, "
+                    "and exits with its exit code. If stdin and stdout are a terminal, the command gets one, too; "
+                    "otherwise its output arrives byte by byte, and it ends when hvdray does.",
+     .see = "See [cluster](cluster.md).", .examples = kExecExamples,
+     .notes = "A COMMAND of several words is passed on word by word; put its own options after --.",
+     .exit_codes = "that of the command (128+n for signal n); 2 wrong usage, or no such file; 125 the machine "
+                   "cannot be reached; 129, 130, 143 stopped by SIGHUP, SIGINT, SIGTERM.",
+     .options = kExecOptions},
+    {.name = "attach", .summary = "open a shell on a cluster's head",
+     .arguments = "[OPTION...] FILE", .missing = "no cluster file given", .max_arguments = 1,
+     .description = "Opens a terminal on the head of a cluster, or on another of its machines. Exits with the "
+                    "exit code of the shell.",
+     .see = "See [cluster](cluster.md).", .examples = kAttachExamples, .exit_codes = kSshExitCodes,
+     .options = kAttachOptions},
+    {.name = "submit", .summary = "run a script on a cluster",
+     .arguments = "[OPTION...] FILE [OPTION...] SCRIPT [ARGUMENT...]", .missing = "no cluster file given",
+     .is_launch = true,
+     .description = "Copies SCRIPT to the home directory on the head, runs it there with python, each argument "
+                    "as it is, and exits with its exit code. With --gang: sends the directory of SCRIPT and runs "
+                    "it on many slots of the cluster, as hvdray run does; then every option of run applies.",
+     .see = "See [cluster](cluster.md).", .examples = kSubmitExamples,
+     .exit_codes = "that of the script (128+n for signal n), with --gang that of hvdray run; 2 wrong usage, or no "
+                   "such file; 125 the head cannot be reached; 129, 130, 143 stopped by SIGHUP, SIGINT, SIGTERM.",
+     .options = kSubmitOptions},
+    {.name = "rsync-up", .summary = "copy files to a cluster",
+     .arguments = "[OPTION...] FILE [SOURCE TARGET]", .missing = "no cluster file given", .max_arguments = 3,
+     .description = "Copies SOURCE of this machine to TARGET on the head, differences only: with rsync where "
+                    "both sides have it, else a directory as hvdray run --sync does. Without SOURCE and TARGET, "
+                    "copies the file_mounts of the file again.",
+     .see = "See [cluster](cluster.md).", .examples = kRsyncUpExamples,
+     .exit_codes = "0 success; 2 wrong usage, or no such file; 125 a machine cannot be reached, or not all was "
+                   "copied.",
+     .options = kRsyncUpOptions},
+    {.name = "rsync-down", .summary = "copy files from a cluster",
+     .arguments = "[OPTION...] FILE SOURCE TARGET", .missing = "no cluster file given", .max_arguments = 3,
+     .description = "Copies SOURCE of the head to TARGET on this machine, differences only. Needs rsync on both.",
+     .see = "See [cluster](cluster.md).", .examples = kRsyncDownExamples,
+     .exit_codes = "0 success; 2 wrong usage, or no such file; 125 the head cannot be reached, or not all was "
+                   "copied.",
+     .options = kRsyncDownOptions},
+    {.name = "get-head-ip", .summary = "print the address of a cluster's head",
+     .arguments = "[OPTION...] FILE", .missing = "no cluster file given", .max_arguments = 1,
+     .description = "Prints the address at which this machine reaches the head of a cluster.",
+     .see = "See [cluster](cluster.md).", .examples = kHeadIpExamples,
+     .exit_codes = "0 success; 2 wrong usage, or no such file; 125 the cluster has no head.",
+     .options = kIpOptions},
+    {.name = "get-worker-ips", .summary = "print the addresses of a cluster's workers",
+     .arguments = "[OPTION...] FILE", .missing = "no cluster file given", .max_arguments = 1,
+     .description = "Prints the addresses of a cluster's machines without the head, one per line.",
+     .see = "See [cluster](cluster.md).", .examples = kWorkerIpsExamples,
+     .exit_codes = "0 success, also without workers; 2 wrong usage, or no such file; 125 the cluster has no head.",
+     .options = kIpOptions},
+    {.name = "dashboard", .summary = "open a way to a cluster's dashboard",
+     .arguments = "[OPTION...] FILE", .missing = "no cluster file given", .max_arguments = 1,
+     .description = "Forwards a port of this machine's loopback to the dashboard on the head, until Ctrl-C. Prints "
+                    "the URL once it can be opened.",
+     .see = "See [cluster](cluster.md).", .examples = kDashboardExamples, .exit_codes = kSshExitCodes,
+     .options = kDashboardOptions},
+    {.name = "logs", .summary = "show the logs of a cluster's machine",
+     .arguments = "[OPTION...] FILE NODE [LOG]", .missing = "no cluster file given", .max_arguments = 3,
+     .description = "Lists the logs that Ray keeps on a machine of the cluster, or prints one. NODE: its address, "
+                    "the beginning of its Ray id, or head.",
+     .see = "See [cluster](cluster.md).", .examples = kLogsExamples,
+     .exit_codes = "0 success; 2 wrong usage, no such file or node; 125 the cluster returned an error; 129, 130, "
+                   "143 stopped by SIGHUP, SIGINT, SIGTERM.",
+     .options = kLogsOptions},
     {.name = "jobs", .summary = "list hvdray's jobs on a Ray cluster and their status",
      .arguments = "[OPTION...]",
      .description = "Lists the jobs that hvdray has submitted to a Ray cluster, newest first, for as long "

@@ -388,7 +388,7 @@ std::string OverviewHelp() {
       "  hvdray run --cluster configs/quickstart.yaml\n\n"
       "Commands:\n";
   for (const CommandRow& command : CommandTable()) {
-    help += fmt::format("  {:<12}{}\n", command.name, command.summary);
+    help += fmt::format("  {:<16}{}\n", command.name, command.summary);
   }
   return help + "\nhvdray COMMAND --help shows a command's options. Exit codes: docs/errors.md\n";
 }

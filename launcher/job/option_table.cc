@@ -523,6 +523,50 @@ constexpr OptionRow kRows[] = {
     {.id = Id::kResolved, .name = "resolved", .spellings = "--resolved", .type = Type::kFlag,
      .default_text = "off", .group = Group::kPlan,
      .help = "Print what real ray takes: the same without the section 'hvdray'."},
+
+    // Those of commands that take a cluster file, spelled as Ray's.
+    {.id = Id::kClusterVerbose, .name = "cluster-verbose", .spellings = "-v --verbose", .type = Type::kFlag,
+     .default_text = "off", .group = Group::kOutput, .help = "Print what hvdray does and why."},
+    {.id = Id::kNoConfigCache, .name = "no-config-cache", .spellings = "--no-config-cache --disable-usage-stats",
+     .type = Type::kFlag, .default_text = "off", .group = Group::kGeneral,
+     .help = "Accepted for Ray's scripts; hvdray caches no configuration and collects no statistics."},
+    {.id = Id::kPortForward, .name = "port-forward", .spellings = "-p --port-forward", .type = Type::kList,
+     .value_name = "PORT", .group = Group::kNetwork,
+     .help = "Meanwhile, forward this port of our loopback to the same port there; LOCAL:REMOTE for another. "
+             "Repeatable."},
+    {.id = Id::kRunEnv, .name = "run-env", .spellings = "--run-env", .type = Type::kChoice,
+     .value_name = "auto|host|docker", .default_text = "auto", .group = Group::kJob,
+     .help = "Run it on the host or in the file's container. auto: in the container if the file has one."},
+    {.id = Id::kTmux, .name = "tmux", .spellings = "--tmux", .type = Type::kFlag, .default_text = "off",
+     .group = Group::kJob, .help = "Run it in a new tmux session and return at once."},
+    {.id = Id::kScreen, .name = "screen", .spellings = "--screen", .type = Type::kFlag, .default_text = "off",
+     .group = Group::kJob, .help = "Run it in a new screen and return at once."},
+    {.id = Id::kNewWindow, .name = "new", .spellings = "-N --new", .type = Type::kFlag, .default_text = "off",
+     .group = Group::kJob, .help = "With --tmux or --screen, open a new one even if there is one already."},
+    {.id = Id::kNodeIp, .name = "node-ip", .spellings = "--node-ip", .type = Type::kText,
+     .value_name = "ADDRESS", .default_text = "the head", .group = Group::kHosts,
+     .help = "Log in to this machine of the cluster instead of the head."},
+    {.id = Id::kStart, .name = "start", .spellings = "--start", .type = Type::kFlag, .default_text = "off",
+     .group = Group::kHosts, .help = "Not supported yet: start the cluster with hvdray up first."},
+    {.id = Id::kGang, .name = "gang", .spellings = "--gang", .type = Type::kFlag, .default_text = "off",
+     .group = Group::kJob,
+     .help = "Run the script as hvdray run would, on -np slots of the cluster's Ray; takes every option of run."},
+    {.id = Id::kAllNodes, .name = "all-nodes", .spellings = "-A --all-nodes", .type = Type::kFlag,
+     .default_text = "off", .group = Group::kHosts, .help = "Copy to the workers, too."},
+    {.id = Id::kDashboardPort, .name = "dashboard-port", .spellings = "-p --port", .type = Type::kInt,
+     .value_name = "PORT", .min = 1, .max = 65535, .default_text = "8265", .group = Group::kNetwork,
+     .help = "Port to listen on, on our loopback."},
+    {.id = Id::kRemotePort, .name = "remote-port", .spellings = "--remote-port", .type = Type::kInt,
+     .value_name = "PORT", .min = 1, .max = 65535, .default_text = "8265", .group = Group::kNetwork,
+     .help = "Port of the dashboard on the head."},
+    {.id = Id::kInterval, .name = "interval", .spellings = "--interval", .type = Type::kDuration,
+     .value_name = "SECONDS", .min = 1, .default_text = "2", .group = Group::kOutput,
+     .help = "Time between two looks at the cluster."},
+    {.id = Id::kLines, .name = "lines", .spellings = "--lines", .type = Type::kInt, .value_name = "N",
+     .min = 0, .max = kMaxInt, .default_text = "all", .group = Group::kOutput,
+     .help = "Print only the last N lines."},
+    {.id = Id::kFollow, .name = "follow", .spellings = "-f --follow", .type = Type::kFlag,
+     .default_text = "off", .group = Group::kOutput, .help = "Print what is added to the file, until Ctrl-C."},
 };
 // clang-format on
 
@@ -601,8 +645,8 @@ const std::vector<Spelling>& AllSpellings() {
 }
 
 std::vector<Spelling> SpellingsOf(const CommandRow& command) {
+  // Its own come first: `-p` of submit is not that of run.
   std::vector<Spelling> all;
-  if (command.is_launch) all = AllSpellings();
   for (const CommandOption& option : command.options) {
     const OptionRow& row = RowOf(option.id);
     if (command.is_launch && row.id < OptionId::kJson) continue;
@@ -610,6 +654,10 @@ std::vector<Spelling> SpellingsOf(const CommandRow& command) {
       spelling.is_abbreviable = false;
       all.push_back(spelling);
     }
+  }
+  if (command.is_launch) {
+    const std::vector<Spelling>& of_run = AllSpellings();
+    all.insert(all.end(), of_run.begin(), of_run.end());
   }
   return all;
 }

@@ -41,6 +41,9 @@ enum class OptionId : uint8_t {
   kGloo, kMpi, kJsrun, kMpiArgs, kBindingArgs,
   kJson, kImport, kStop, kBind, kPort, kAllow,  // Not options of run.
   kClusterName, kMinWorkers, kMaxWorkers, kResolved,
+  // Those of commands that take a cluster file.
+  kClusterVerbose, kNoConfigCache, kPortForward, kRunEnv, kTmux, kScreen, kNewWindow,
+  kNodeIp, kStart, kGang, kAllNodes, kDashboardPort, kRemotePort, kInterval, kLines, kFollow,
   kCount,
 };
 // clang-format on

@@ -254,6 +254,42 @@ Status TakeOwnOptions(ParsedArgv& argv, CheckRequest& request) {
   return {};
 }
 
+/// Whether `command` lists the option as one of its own.
+bool IsListed(const CommandRow& command, OptionId id) {
+  return std::ranges::any_of(command.options,
+                             [id](const CommandOption& option) { return option.id == id; });
+}
+
+/// Makes run's words of the options of `submit --gang`.
+Status TakeGangOptions(const ParsedArgv& argv, SubmitRequest* submit) {
+  submit->run_words = {"--cluster", argv.command.front(), "--backend", "ray"};
+  for (const ParsedOption& option : argv.options) {
+    const OptionId id = option.row->id;
+    if (id == OptionId::kClusterVerbose) submit->run_words.emplace_back("--verbose");
+    if (id == OptionId::kPortForward || id == OptionId::kTmux || id == OptionId::kScreen ||
+        id == OptionId::kRunEnv || id == OptionId::kStart || id == OptionId::kStop) {
+      return {ErrorCode::kUsage, fmt::format("{} is not allowed with --gang", option.spelling)};
+    }
+    if (id == OptionId::kCluster || id == OptionId::kBackend) {
+      return {ErrorCode::kUsage,
+              fmt::format("{} is not allowed here: the job runs on the Ray of {}", option.spelling,
+                          argv.command.front())};
+    }
+    if (id >= OptionId::kJson) continue;
+    submit->has_working_dir |= id == OptionId::kWorkingDir;
+    std::string word = option.spelling;
+    // An optional value has to stand in the same word.
+    if (option.row->type == OptionType::kOptionalChoice && !option.values.empty()) {
+      word += "=" + option.values.front();
+      submit->run_words.push_back(std::move(word));
+      continue;
+    }
+    submit->run_words.push_back(std::move(word));
+    for (const std::string& value : option.values) submit->run_words.push_back(value);
+  }
+  return {};
+}
+
 }  // namespace
 
 ResolverFiles RealResolverFiles() { return {ReadRealFile, IsRealExecutable, nullptr}; }
@@ -305,6 +341,48 @@ Result<CommandRequest> ResolveRequest(std::string_view command, std::span<const 
   request.spec.np.Set(1, "default");
   HVDRAY_RETURN_IF_ERROR(ReadCommandSettings(request.said, &request.spec));
   return request;
+}
+
+Result<SubmitRequest> ResolveSubmit(std::span<const std::string> args) {
+  const CommandRow& row = CommandNamed("submit");
+  const std::string usage = fmt::format("hvdray submit {}", row.arguments);
+  HVDRAY_ASSIGN_OR_RETURN(ParsedArgv argv, ParseArgv(args, "submit"));
+  SubmitRequest submit;
+  const auto wants_help = [&submit](const ParsedArgv& parsed) {
+    submit.request.wants_help =
+        !parsed.options.empty() && parsed.options.back().row->type == OptionType::kAction;
+    return submit.request.wants_help;
+  };
+  if (wants_help(argv)) return submit;
+  if (argv.command.empty()) {
+    return Status(ErrorCode::kUsage, std::string(row.missing), usage);
+  }
+  const std::string file = argv.command.front();
+  HVDRAY_ASSIGN_OR_RETURN(ParsedArgv rest, ParseArgv(std::span(argv.command).subspan(1), "submit"));
+  if (wants_help(rest)) return submit;
+  if (rest.command.empty()) return Status(ErrorCode::kUsage, "no script given", usage);
+  if (rest.command.size() > 1 && rest.command[1] == "--") {
+    rest.command.erase(rest.command.begin() + 1);
+  }
+  rest.command.insert(rest.command.begin(), file);
+  rest.options.insert(rest.options.begin(), argv.options.begin(), argv.options.end());
+  submit.is_gang = std::ranges::any_of(
+      rest.options, [](const ParsedOption& option) { return option.row->id == OptionId::kGang; });
+  submit.request.arguments = rest.command;
+  if (submit.is_gang) {
+    HVDRAY_RETURN_IF_ERROR(TakeGangOptions(rest, &submit));
+    return submit;
+  }
+  for (const ParsedOption& option : rest.options) {
+    if (IsListed(row, option.row->id)) continue;
+    return Status(ErrorCode::kUsage, fmt::format("{} needs --gang", option.spelling), usage);
+  }
+  rest.command.clear();
+  HVDRAY_ASSIGN_OR_RETURN(OptionLayer flags, LayerOfFlags(rest));
+  submit.request.said.PushLowest(std::move(flags));
+  submit.request.spec.np.Set(1, "default");
+  HVDRAY_RETURN_IF_ERROR(ReadCommandSettings(submit.request.said, &submit.request.spec));
+  return submit;
 }
 
 }  // namespace hvdray

@@ -104,6 +104,20 @@ struct CommandRequest {
 Result<CommandRequest> ResolveRequest(std::string_view command, std::span<const std::string> args,
                                       const Environment& environment);
 
+/// What was asked of `hvdray submit`.
+struct SubmitRequest {
+  CommandRequest request;  ///< Its arguments: FILE, SCRIPT and what follows SCRIPT.
+  bool is_gang = false;
+  /// With --gang, the words of `hvdray run` for it, without the command: from FILE and the options.
+  std::vector<std::string> run_words;
+  bool has_working_dir = false;  ///< --working-dir is among them.
+};
+
+/// Resolves `args`, the words after `hvdray submit`: options before and after FILE, then SCRIPT,
+/// whose arguments are left alone, but for one "--" before them, which Ray's users write.
+/// Errors: kUsage, also for an option of run without --gang.
+Result<SubmitRequest> ResolveSubmit(std::span<const std::string> args);
+
 }  // namespace hvdray
 
 #endif  // HVDRAY_LAUNCHER_JOB_OPTIONS_RESOLVER_H_

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/cluster_access.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/terminal.h"
+#include "base/text.h"
+#include "cluster/local_transport.h"
+#include "cmd/cluster_file.h"
+#include "cmd/host_access.h"
+#include "cmd/host_sources.h"
+#include "cmd/job_ssh.h"
+#include "launcher/job/exit_code.h"
+#include "launcher/job/option_layers.h"
+#include "launcher/job/spec_builder.h"
+
+namespace hvdray {
+namespace {
+
+enum class RunEnv : uint8_t { kAuto, kHost, kDocker };  // in the order of the option's choices
+
+Status NotKnown(const ClusterAccess& access) {
+  const std::string who = access.file.is_local()
+                              ? "its coordinator"
+                              : fmt::format("provider {}", ShownText(access.file.provider_type));
+  return {
+      ErrorCode::kNotSupported,
+      fmt::format("{}: only {} knows its machines, which is not supported yet", access.path, who),
+      "a file of provider local names them: head_ip, worker_ips"};
+}
+
+bool HasHosts(const ClusterAccess& access) {
+  return access.file.is_local() && !access.file.head_ip.empty();
+}
+
+// Enough for what people submit; rsync-up copies more.
+constexpr size_t kMaxPutBytes = size_t{64} << 20;
+constexpr Duration kPutLimit = std::chrono::minutes(10);
+
+// Arguments: target, mode, bytes. Only a whole file gets the name.
+constexpr std::string_view kPutScript =
+    R"sh(cd && t="$1.hvdray.$$" && trap 'rm -f -- "$t"' EXIT && cat >"$t" && )sh"
+    R"sh([ "$(wc -c <"$t")" -eq "$3" ] && chmod "$2" "$t" && mv -f -- "$t" "$1")sh";
+
+}  // namespace
+
+bool IsHere(const ClusterAccess& access, const std::string& host) {
+  return !*access.spec.is_remote_forced && AreThisMachine({host}, LookupOf(access.spec)).front();
+}
+
+bool IsAtTerminal() { return ::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1; }
+
+bool IsClusterFile(std::string_view word) {
+  return word.ends_with(".yaml") || word.ends_with(".yml");
+}
+
+Result<ClusterAccess> OpenClusterFile(std::string_view command, const CommandRequest& request) {
+  for (const auto& [id, instead] :
+       {std::pair(OptionId::kStart, "hvdray up"), {OptionId::kStop, "hvdray down"}}) {
+    if (!request.Has(id)) continue;
+    return Status(ErrorCode::kNotSupported,
+                  fmt::format("{} is not supported yet", request.said.Find(id)->label),
+                  fmt::format("{} {}", instead, request.arguments.front()));
+  }
+  ClusterAccess access;
+  access.command = command;
+  access.path = request.arguments.front();
+  access.spec = request.spec;
+  if (request.Has(OptionId::kClusterVerbose)) SetLogLevel(LogLevel::kInfo);
+  HVDRAY_ASSIGN_OR_RETURN(access.file, ReadClusterFile(command, access.path, request.said));
+  access.spec.cluster_file.Set(access.path, "argument");
+  TakeLogin(HostsOfCluster(access.file), &access.spec);
+  return access;
+}
+
+Result<std::string> ResolveHead(const ClusterAccess& access) {
+  const ClusterSpec& file = access.file;
+  if (!HasHosts(access)) return NotKnown(access);
+  return file.external_head_ip.empty() ? file.head_ip : file.external_head_ip;
+}
+
+Result<std::vector<std::string>> ResolveWorkers(const ClusterAccess& access) {
+  if (!HasHosts(access)) return NotKnown(access);
+  std::vector<std::string> workers = access.file.worker_ips;
+  const size_t most = static_cast<size_t>(std::max<int64_t>(access.file.max_workers, 0));
+  workers.resize(std::min(workers.size(), most));
+  return workers;
+}
+
+Result<std::string> ResolveNode(const ClusterAccess& access, const std::string& address) {
+  HVDRAY_ASSIGN_OR_RETURN(std::string head, ResolveHead(access));
+  if (address.empty() || address == access.file.head_ip) return head;
+  HVDRAY_ASSIGN_OR_RETURN(const std::vector<std::string> workers, ResolveWorkers(access));
+  if (address == head || std::ranges::find(workers, address) != workers.end()) return address;
+  return Status(ErrorCode::kUsage,
+                fmt::format("{}: no machine {}", access.path, ShownText(address)),
+                fmt::format("hvdray get-worker-ips {} lists them", access.path));
+}
+
+Result<TerminalKeeper> KeeperOf(const CommandRequest& request) {
+  const bool is_tmux = request.Has(OptionId::kTmux);
+  const bool is_screen = request.Has(OptionId::kScreen);
+  if (is_tmux && is_screen) {
+    return Status(ErrorCode::kUsage, "--tmux is not allowed with --screen",
+                  "leave one of them out");
+  }
+  if (is_tmux) return TerminalKeeper::kTmux;
+  return is_screen ? TerminalKeeper::kScreen : TerminalKeeper::kNone;
+}
+
+std::vector<std::string> PortsOf(const CommandRequest& request) {
+  const RawOption* ports = request.said.Find(OptionId::kPortForward);
+  return ports == nullptr ? std::vector<std::string>() : ports->values;
+}
+
+Status SetContainer(const ClusterAccess& access, const CommandRequest& request,
+                    RemoteCommand* command) {
+  RunEnv where = RunEnv::kAuto;
+  if (const RawOption* said = request.said.Find(OptionId::kRunEnv)) {
+    HVDRAY_ASSIGN_OR_RETURN(const size_t choice, ChoiceOf(OptionId::kRunEnv, *said));
+    where = static_cast<RunEnv>(choice);
+  }
+  const ClusterDocker& docker = access.file.docker;
+  if (where == RunEnv::kDocker && docker.container_name.empty()) {
+    return {ErrorCode::kUsage,
+            fmt::format("--run-env docker: {} has no docker: container_name", access.path)};
+  }
+  if (where != RunEnv::kHost) command->container = docker.container_name;
+  if (docker.use_podman) command->container_program = "podman";
+  return {};
+}
+
+Result<int> RunOnHost(const ClusterAccess& access, const std::string& host,
+                      const RemoteCommand& command, const std::vector<std::string>& ports) {
+  std::vector<std::string> forwards;
+  for (const std::string& port : ports) {
+    Result<std::string> forward = LocalForward(port);
+    if (!forward.ok()) return std::move(forward).status().WithContext("--port-forward");
+    forwards.push_back(std::move(forward).value());
+  }
+  if (IsHere(access, host)) {
+    HVDRAY_ASSIGN_OR_RETURN(const ProcessEnd end, RunInForeground(LoginArgv(command)));
+    return end.exit_code;
+  }
+  OpensshOptions ssh = OpensshOptionsFor(access.spec, host);
+  ssh.has_terminal = command.has_terminal;
+  ssh.may_ask = IsUserAtTerminal();
+  ssh.local_forwards = std::move(forwards);
+  std::vector<std::string> warnings;
+  Result<int> code = RunOverSsh(std::move(ssh), host, LoginLine(command), &warnings);
+  for (const std::string& warning : warnings) {
+    Tell(LogLevel::kWarning, fmt::format("hvdray {}", access.command), warning);
+  }
+  if (code.ok()) return code;
+  return std::move(code).status().WithContext(host);
+}
+
+Result<int> RunText(const ClusterAccess& access, const CommandRequest& request,
+                    const std::string& host, const std::string& text) {
+  HVDRAY_ASSIGN_OR_RETURN(const TerminalKeeper keeper, KeeperOf(request));
+  RemoteCommand command = {.text = text, .has_terminal = IsAtTerminal()};
+  HVDRAY_RETURN_IF_ERROR(SetContainer(access, request, &command));
+  if (keeper == TerminalKeeper::kNone) return RunOnHost(access, host, command, PortsOf(request));
+  if (!PortsOf(request).empty()) {
+    return Status(ErrorCode::kUsage,
+                  "--port-forward ends with this command, and --tmux and --screen return at once",
+                  fmt::format("hvdray attach {} -p PORT", access.path));
+  }
+  command.text = KeptText(keeper, text);
+  command.has_terminal = false;
+  HVDRAY_ASSIGN_OR_RETURN(const int code, RunOnHost(access, host, command));
+  if (code == 0) {
+    Tell(LogLevel::kInfo, fmt::format("hvdray {}", access.command),
+         fmt::format("hvdray attach {} --{} shows it", access.path,
+                     keeper == TerminalKeeper::kTmux ? "tmux" : "screen"));
+  }
+  return code;
+}
+
+Status PutFile(const ClusterAccess& access, const std::string& host, const RemoteCommand& place,
+               const std::string& path, const std::string& target) {
+  HVDRAY_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, kMaxPutBytes));
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return ErrnoStatus("stat", errno).WithContext(path);
+  std::vector<std::string> argv;
+  if (!place.container.empty()) argv = {place.container_program, "exec", "-i", place.container};
+  argv.insert(argv.end(), {"/bin/sh", "-c", std::string(kPutScript), "hvdray", target,
+                           fmt::format("{:o}", info.st_mode & 0777), std::to_string(bytes.size())});
+  Result<CapturedRun> put =
+      IsHere(access, host) ? RunForOutput(argv, bytes, kPutLimit)
+                           : RunOverSshForOutput(OpensshOptionsFor(access.spec, host), host,
+                                                 "exec " + QuotedWords(argv), bytes, kPutLimit);
+  if (!put.ok()) return std::move(put).status().WithContext(host);
+  if (put->exit_code == 0) return {};
+  const std::string said =
+      put->error_lines.empty() ? "the copy is not whole" : put->error_lines.back();
+  return {ErrorCode::kSyncFailed, fmt::format("{}: copy to {}: {}", host, target, said)};
+}
+
+Result<RayAccess> FindRayOnHead(ClusterAccess& access, HeadLink& link) {
+  HVDRAY_RETURN_IF_ERROR(ResolveHead(access).status());
+  const Result<std::string> url = FindRayOfCluster(HostsOfCluster(access.file), access.spec, link);
+  if (!url.ok()) {
+    return Status(ErrorCode::kHostUnreachable, url.status().message(),
+                  fmt::format("start the cluster with hvdray up {}", access.path));
+  }
+  access.spec.ray.is_wanted.Set(true, access.path);
+  access.spec.ray.address.Set(*url, access.path);
+  HVDRAY_ASSIGN_OR_RETURN(RayAccess ray, ResolveRayAccess(access.command, access.spec, link));
+  if (!access.spec.timeout.is_default() && *access.spec.timeout > Duration::zero()) {
+    ray.timeout = *access.spec.timeout;
+  }
+  return ray;
+}
+
+int FailOn(const ClusterAccess& access, const Status& status) {
+  return Fail(access.command, status);
+}
+
+}  // namespace hvdray

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// A cluster file given to a command, and the way to the machines of a cluster that runs already.
+#ifndef HVDRAY_CMD_CLUSTER_ACCESS_H_
+#define HVDRAY_CMD_CLUSTER_ACCESS_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cluster/cluster_spec.h"
+#include "cluster/foreground_process.h"
+#include "cluster/remote_command.h"
+#include "cmd/ray_access.h"
+#include "launcher/job/options_resolver.h"
+
+namespace hvdray {
+
+/// A cluster file, and the options of the command that took it.
+struct ClusterAccess {
+  std::string command;  ///< "exec": for messages.
+  std::string path;     ///< As given.
+  ClusterSpec file;     ///< With the name of --cluster-name.
+  JobSpec spec;         ///< How to log in, from the file and from options.
+};
+
+/// Whether a word of `status`, `logs` or `stop` means a cluster file: it ends in .yaml or .yml.
+bool IsClusterFile(std::string_view word);
+
+/// Reads the file that the first argument of `command` names, prints its warnings, and sets the
+/// log's level. Errors: those of ReadClusterFile().
+Result<ClusterAccess> OpenClusterFile(std::string_view command, const CommandRequest& request);
+
+// Where the machines are. The one place to ask for another provider's.
+
+/// The head's address from this machine. Errors: kNotSupported for a provider that creates its
+/// machines, and for a coordinator.
+Result<std::string> ResolveHead(const ClusterAccess& access);
+/// The addresses of the workers in the cluster's network. Errors: the same.
+Result<std::vector<std::string>> ResolveWorkers(const ClusterAccess& access);
+/// `address` if it is one of the cluster's machines; the head's for an empty one. Errors: also
+/// kUsage.
+Result<std::string> ResolveNode(const ClusterAccess& access, const std::string& address);
+
+// Running commands there.
+
+/// Whether the user sees what we print and types what we read.
+bool IsAtTerminal();
+
+/// --tmux, --screen or neither. Errors: kUsage for both.
+Result<TerminalKeeper> KeeperOf(const CommandRequest& request);
+/// The values of --port-forward.
+std::vector<std::string> PortsOf(const CommandRequest& request);
+
+/// Sets the container of --run-env, if the command runs in one. Errors: kUsage for `docker` without
+/// a container in the file.
+Status SetContainer(const ClusterAccess& access, const CommandRequest& request,
+                    RemoteCommand* command);
+
+/// Runs `command` on `host` (as ResolveHead() has it) with our stdin, stdout and stderr, and
+/// returns its exit code; on this machine without SSH. `ports`: the values of --port-forward.
+/// Blocks. Errors: kUsage for a wrong port, those of RunOverSsh().
+Result<int> RunOnHost(const ClusterAccess& access, const std::string& host,
+                      const RemoteCommand& command, const std::vector<std::string>& ports = {});
+
+/// Runs shell text on `host` as the request's --tmux, --screen, --run-env and --port-forward say,
+/// with a terminal if we have one. Errors: those of these options and of RunOnHost().
+Result<int> RunText(const ClusterAccess& access, const CommandRequest& request,
+                    const std::string& host, const std::string& text);
+
+/// Copies a file of this machine to `target` on `host` or in its container: whole, with its mode,
+/// or not at all. `target`: absolute, or relative to the home directory there; an existing file is
+/// replaced. Errors: kFileUnreadable, kSyncFailed with what the host said, those of
+/// RunOverSshForOutput().
+Status PutFile(const ClusterAccess& access, const std::string& host, const RemoteCommand& place,
+               const std::string& path, const std::string& target);
+
+/// How to reach the Ray on the head. `link` must outlive the access. Blocks. Errors: those of
+/// ResolveHead(); kHostUnreachable when no Ray answers there, with what to do; those of
+/// ResolveRayAccess().
+Result<RayAccess> FindRayOnHead(ClusterAccess& access, HeadLink& link);
+
+/// Whether `host` is reached without SSH.
+bool IsHere(const ClusterAccess& access, const std::string& host);
+
+/// Prints the error as that of the command and returns its exit code.
+int FailOn(const ClusterAccess& access, const Status& status);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_CMD_CLUSTER_ACCESS_H_

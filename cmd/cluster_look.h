@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Looks at the cluster of a cluster file: for `status FILE` and `monitor FILE`.
+#ifndef HVDRAY_CMD_CLUSTER_LOOK_H_
+#define HVDRAY_CMD_CLUSTER_LOOK_H_
+
+#include <optional>
+#include <utility>
+
+#include "base/result.h"
+#include "cluster/ray/ray_report.h"
+#include "cmd/cluster_access.h"
+
+namespace hvdray {
+
+/// One way to a cluster for many looks; finds it anew when a look has failed. Threads: one caller
+/// at a time.
+class ClusterLook {
+ public:
+  explicit ClusterLook(ClusterAccess access) : access_(std::move(access)) {}
+  /// Blocks. Errors: those of FindRayOnHead() and LookAtCluster().
+  Result<ClusterView> Look();
+
+ private:
+  ClusterAccess access_;
+  HeadLink link_;
+  std::optional<RayAccess> ray_;  // needs link_
+};
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_CMD_CLUSTER_LOOK_H_

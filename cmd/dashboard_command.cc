@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// `hvdray dashboard FILE`: a tunnel to the dashboard on the head, until a signal.
+#include <fmt/format.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/loop.h"
+#include "cluster/ssh_tunnel.h"
+#include "cmd/cluster_access.h"
+#include "cmd/commands.h"
+#include "cmd/job_ssh.h"
+#include "launcher/engine/signals.h"
+#include "launcher/job/exit_code.h"
+#include "launcher/job/option_layers.h"
+
+namespace hvdray {
+namespace {
+
+Result<uint16_t> PortOf(const CommandRequest& request, OptionId id) {
+  const RawOption* said = request.said.Find(id);
+  if (said == nullptr) return kRayDashboardPort;
+  HVDRAY_ASSIGN_OR_RETURN(const int64_t port, WholeOf(id, *said));
+  return static_cast<uint16_t>(port);
+}
+
+/// 128 + signal; nullopt: the tunnel broke.
+std::optional<int> WaitForSignal(Loop& loop, int broken_fd) {
+  std::optional<int> code;
+  SignalHandlers handlers;
+  handlers.on_stop = [&](int signo) {
+    code = 128 + signo;
+    loop.Stop();
+  };
+  handlers.on_pause = [](const std::function<void()>& stop_now) { stop_now(); };
+  handlers.on_resume = [] {};
+  const UserSignals signals(loop, std::move(handlers));
+  Watch broken;
+  if (broken_fd >= 0) {
+    broken = loop.OnFd(broken_fd, FdEvent::kRead, [&] {
+      broken.Cancel();
+      loop.Stop();
+    });
+  }
+  loop.Run();
+  return code;
+}
+
+Result<int> Forward(const ClusterAccess& access, const CommandRequest& request) {
+  HVDRAY_ASSIGN_OR_RETURN(const uint16_t here, PortOf(request, OptionId::kDashboardPort));
+  HVDRAY_ASSIGN_OR_RETURN(const uint16_t there, PortOf(request, OptionId::kRemotePort));
+  HVDRAY_ASSIGN_OR_RETURN(const std::string head, ResolveHead(access));
+  HVDRAY_ASSIGN_OR_RETURN(const std::unique_ptr<Loop> loop, Loop::Create());
+  if (IsHere(access, head)) {
+    if (here == there) {
+      return PrintOut("dashboard", fmt::format("http://127.0.0.1:{}\n", there));
+    }
+    return Status(ErrorCode::kUsage, fmt::format("{} is this machine: nothing to forward", head),
+                  fmt::format("open http://127.0.0.1:{}", there));
+  }
+  Result<std::unique_ptr<SshTunnel>> tunnel = SshTunnel::Open(
+      OpensshOptionsFor(access.spec, head), head, there, SshConnectTimeoutOf(access.spec), here);
+  if (!tunnel.ok()) {
+    if (tunnel.status().code() != ErrorCode::kAddressInUse) return tunnel.status();
+    return Status(ErrorCode::kAddressInUse, tunnel.status().message(),
+                  fmt::format("hvdray dashboard {} -p PORT", access.path));
+  }
+  const int printed = PrintOut("dashboard", fmt::format("http://127.0.0.1:{}\n", here));
+  if (printed != 0) return printed;
+  if (const auto code = WaitForSignal(*loop, (*tunnel)->ended_fd())) return *code;
+  return Status(ErrorCode::kHostUnreachable, fmt::format("{}: the tunnel broke", head));
+}
+
+}  // namespace
+
+int DashboardCommand(const CommandLine& line) {
+  CommandRequest request;
+  if (const auto code = TakeWords("dashboard", line, &request)) return *code;
+  const Result<ClusterAccess> access = OpenClusterFile("dashboard", request);
+  if (!access.ok()) return Fail("dashboard", access.status());
+  const Result<int> code = Forward(*access, request);
+  return code.ok() ? *code : FailOn(*access, code.status());
+}
+
+}  // namespace hvdray

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// `hvdray exec FILE COMMAND` and `hvdray attach FILE`: the system's ssh in our place.
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+#include "cmd/cluster_access.h"
+#include "cmd/commands.h"
+#include "launcher/job/exit_code.h"
+#include "launcher/job/option_layers.h"
+
+namespace hvdray {
+namespace {
+
+/// The words after FILE as shell text. One word is shell text already, as for Ray.
+std::string TextOf(const CommandRequest& request) {
+  const std::vector<std::string> words(request.arguments.begin() + 1, request.arguments.end());
+  return words.size() == 1 ? words.front() : QuotedWords(words);
+}
+
+Result<std::string> HostOf(const ClusterAccess& access, const CommandRequest& request) {
+  const RawOption* address = request.said.Find(OptionId::kNodeIp);
+  return ResolveNode(access, address == nullptr ? std::string() : address->last());
+}
+
+Result<int> Exec(const ClusterAccess& access, const CommandRequest& request) {
+  if (request.arguments.size() < 2) {
+    return Status(ErrorCode::kUsage, "no command given",
+                  fmt::format("hvdray exec {} 'ray status'", access.path));
+  }
+  HVDRAY_ASSIGN_OR_RETURN(const std::string host, HostOf(access, request));
+  return RunText(access, request, host, TextOf(request));
+}
+
+Result<int> Attach(const ClusterAccess& access, const CommandRequest& request) {
+  HVDRAY_ASSIGN_OR_RETURN(const TerminalKeeper keeper, KeeperOf(request));
+  if (request.Has(OptionId::kNewWindow) && keeper == TerminalKeeper::kNone) {
+    return Status(ErrorCode::kUsage, "--new needs --tmux or --screen");
+  }
+  if (!IsAtTerminal()) {
+    return Status(ErrorCode::kUsage, "attach needs a terminal as stdin and stdout",
+                  fmt::format("hvdray exec {} COMMAND runs without one", access.path));
+  }
+  HVDRAY_ASSIGN_OR_RETURN(const std::string host, HostOf(access, request));
+  RemoteCommand shell = {.text = "exec bash -i", .has_terminal = true};
+  HVDRAY_RETURN_IF_ERROR(SetContainer(access, request, &shell));
+  if (keeper != TerminalKeeper::kNone) {
+    shell.text = AttachText(keeper, request.Has(OptionId::kNewWindow));
+  }
+  return RunOnHost(access, host, shell, PortsOf(request));
+}
+
+using RunFn = Result<int>(const ClusterAccess&, const CommandRequest&);
+
+int RunAs(std::string_view name, const CommandLine& line, RunFn* run) {
+  CommandRequest request;
+  if (const auto code = TakeWords(name, line, &request)) return *code;
+  const Result<ClusterAccess> access = OpenClusterFile(name, request);
+  if (!access.ok()) return Fail(name, access.status());
+  const Result<int> code = run(*access, request);
+  return code.ok() ? *code : FailOn(*access, code.status());
+}
+
+}  // namespace
+
+int ExecCommand(const CommandLine& line) { return RunAs("exec", line, &Exec); }
+
+int AttachCommand(const CommandLine& line) { return RunAs("attach", line, &Attach); }
+
+}  // namespace hvdray

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// `hvdray logs FILE NODE [LOG]`: what Ray logs on a machine of the cluster, through its dashboard.
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/blocking_pool.h"
+#include "base/loop.h"
+#include "base/text.h"
+#include "cluster/ray/dashboard_client.h"
+#include "cmd/cluster_access.h"
+#include "cmd/commands.h"
+#include "launcher/engine/signals.h"
+#include "launcher/job/exit_code.h"
+#include "launcher/job/option_layers.h"
+
+namespace hvdray {
+namespace {
+
+constexpr size_t kShortestId = 6;  // of a node, as its beginning
+
+Result<RayNode> NodeOf(DashboardClient& client, const ClusterAccess& access,
+                       const std::string& word) {
+  HVDRAY_ASSIGN_OR_RETURN(const std::vector<RayNode> nodes, client.Nodes());
+  for (const RayNode& node : nodes) {
+    const bool is_id = word.size() >= kShortestId && node.id.starts_with(word);
+    if (node.ip == word || is_id || (node.is_head && word == "head")) return node;
+  }
+  HVDRAY_ASSIGN_OR_RETURN(const std::vector<RayLostNode> lost, client.LostNodes());
+  const auto died = std::ranges::find(lost, word, &RayLostNode::ip);
+  if (died != lost.end()) {
+    return Status(ErrorCode::kHostUnreachable,
+                  fmt::format("node {} is dead, and with it what serves its logs: {}",
+                              ShownText(word), ShownText(died->why, 200)),
+                  fmt::format("hvdray exec {} --node-ip {} 'ls /tmp/ray/session_latest/logs'",
+                              access.path, ShownText(word)));
+  }
+  return Status(ErrorCode::kUsage, fmt::format("{}: no node {}", access.path, ShownText(word)),
+                fmt::format("hvdray status {} lists them", access.path));
+}
+
+/// Follows the file until a signal; 128 + signal.
+Result<int> Follow(RayAccess ray, const std::string& node_id, const std::string& name) {
+  HVDRAY_ASSIGN_OR_RETURN(const std::unique_ptr<Loop> loop, Loop::Create());
+  auto follower = std::make_shared<RayLogFollower>(
+      std::move(ray), RayLogFollower::Options{.node_id = node_id, .file_name = name});
+  std::optional<Result<int>> end;
+  SignalHandlers handlers;
+  handlers.on_stop = [&](int signo) {
+    end = 128 + signo;
+    follower->Cancel();
+    loop->Stop();
+  };
+  handlers.on_pause = [](const std::function<void()>& stop_now) { stop_now(); };
+  handlers.on_resume = [] {};
+  const UserSignals signals(*loop, std::move(handlers));
+  BlockingPool pool(*loop, /*max_threads=*/1);
+  auto printed = std::make_shared<int>(0);  // set by the thread that follows, read after it
+  pool.Run<Status>(
+      [follower, printed] {
+        return follower->Follow({.take = [printed](ByteView piece) {
+          *printed = PrintOut("logs", std::string(piece));
+          return *printed == 0;
+        }});
+      },
+      [&](Status status) {
+        if (!end && status.ok()) end = *printed;
+        if (!end) end = std::move(status);
+        loop->Stop();
+      });
+  loop->Run();
+  return std::move(*end);
+}
+
+Result<int> Show(ClusterAccess& access, const CommandRequest& request) {
+  const std::vector<std::string>& words = request.arguments;
+  if (words.size() < 2) {
+    return Status(ErrorCode::kUsage, "no node given",
+                  fmt::format("hvdray logs {} head", access.path));
+  }
+  std::optional<int64_t> lines;
+  if (const RawOption* said = request.said.Find(OptionId::kLines)) {
+    HVDRAY_ASSIGN_OR_RETURN(lines, WholeOf(OptionId::kLines, *said));
+  }
+  HeadLink link;
+  HVDRAY_ASSIGN_OR_RETURN(RayAccess ray, FindRayOnHead(access, link));
+  DashboardClient client(ray.Copy());
+  HVDRAY_ASSIGN_OR_RETURN(const RayNode node, NodeOf(client, access, words[1]));
+  if (words.size() == 2) {
+    HVDRAY_ASSIGN_OR_RETURN(const std::vector<std::string> names, client.LogNames(node.id));
+    std::string text;
+    for (const std::string& name : names) text += ShownLine(name) + "\n";
+    return PrintOut("logs", text);
+  }
+  if (request.Has(OptionId::kFollow)) return Follow(std::move(ray), node.id, words[2]);
+  int code = 0;
+  HVDRAY_RETURN_IF_ERROR(client.ReadLog(
+      node.id, words[2],
+      [&code](ByteView piece) {
+        code = PrintOut("logs", std::string(piece));
+        return code == 0;
+      },
+      lines));
+  return code;
+}
+
+}  // namespace
+
+int LogsCommand(const CommandLine& line) {
+  CommandRequest request;
+  if (const auto code = TakeWords("logs", line, &request)) return *code;
+  if (!IsClusterFile(request.arguments.front())) {
+    return Fail("logs", {ErrorCode::kUsage,
+                         fmt::format("{} is not a cluster file (.yaml, .yml)",
+                                     ShownText(request.arguments.front())),
+                         "the output of a job: hvdray follow ID"});
+  }
+  Result<ClusterAccess> access = OpenClusterFile("logs", request);
+  if (!access.ok()) return Fail("logs", access.status());
+  const Result<int> code = Show(*access, request);
+  return code.ok() ? *code : FailOn(*access, code.status());
+}
+
+}  // namespace hvdray

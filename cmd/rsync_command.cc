@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// `hvdray rsync-up FILE` and `hvdray rsync-down FILE`: the system's rsync, or what `hvdray run
+// --sync` does.
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/environ.h"
+#include "base/log.h"
+#include "base/terminal.h"
+#include "cluster/rsync_words.h"
+#include "cmd/cluster_access.h"
+#include "cmd/commands.h"
+#include "cmd/job_ssh.h"
+#include "launcher/job/exit_code.h"
+
+namespace hvdray {
+namespace {
+
+// rsync's codes when ssh ended before it.
+constexpr int kSshFailed = 255;
+constexpr int kProtocolBroken = 12;
+
+bool IsDirectory(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+std::string Joined(const std::vector<std::string>& lines) {
+  return lines.empty() ? "no message" : fmt::format("{}", fmt::join(lines, "; "));
+}
+
+/// "data" of "/a/data".
+std::string NameOf(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+/// The copier of one host at a time.
+class Copier {
+ public:
+  explicit Copier(const ClusterAccess& access) : access_(access) {}
+
+  /// 0, or 128 + signal.
+  Result<int> Copy(RsyncCopy copy, const std::string& host) {
+    const bool is_here = IsHere(access_, host);
+    if (!is_here) copy.host = host;
+    copy.excludes = access_.file.rsync_exclude;
+    copy.filters = access_.file.rsync_filter;
+    OpensshOptions ssh;
+    if (!is_here) ssh = OpensshOptionsFor(access_.spec, host);
+    ssh.may_ask = IsUserAtTerminal();
+    const Result<ProcessEnd> run = RunInForeground(RsyncArgv(copy, ssh), ErrorsOf::kAreKept);
+    if (!run.ok() && run.status().code() == ErrorCode::kAgentStartFailed) {
+      return WithoutRsync(copy, host, "rsync is not installed here");
+    }
+    if (!run.ok()) return run.status();
+    if (run->exit_code == 0) return 0;
+    if (run->signo != 0) return 128 + run->signo;
+    if (SaysRsyncIsMissing(run->exit_code, run->error_lines)) {
+      return WithoutRsync(copy, host, "rsync is not installed on " + host);
+    }
+    const Status how(ErrorCode::kSyncFailed, fmt::format("rsync exited with code {}: {}",
+                                                         run->exit_code, Joined(run->error_lines)));
+    if (run->exit_code != kSshFailed && run->exit_code != kProtocolBroken) {
+      return Status(how).WithContext(host);
+    }
+    Status why = ExplainOpenssh(how, run->error_lines);
+    const bool is_known = why.code() != ErrorCode::kAgentStartFailed;
+    return (is_known ? std::move(why) : Status(how)).WithContext(host);
+  }
+
+ private:
+  /// A file goes as `submit` sends its script, a directory as --sync copies one.
+  Result<int> WithoutRsync(const RsyncCopy& copy, const std::string& host, const std::string& why) {
+    if (copy.is_down) {
+      return Status(ErrorCode::kNotSupported, fmt::format("rsync-down needs rsync, and {}", why),
+                    "install rsync on both sides");
+    }
+    std::string target = copy.target;
+    if (target == "~") target.clear();
+    if (target.starts_with("~/")) target.erase(0, 2);
+    const bool is_into = target.empty() || target.ends_with('/');
+    if (!IsDirectory(copy.source)) {
+      if (is_into) target += NameOf(copy.source);
+      HVDRAY_RETURN_IF_ERROR(PutFile(access_, host, /*place=*/{}, copy.source, target));
+      return 0;
+    }
+    if (IsHere(access_, host) || !access_.spec.ssh_proxy_command->empty()) {
+      return Status(ErrorCode::kNotSupported, why, "install rsync on both sides");
+    }
+    Tell(LogLevel::kInfo, "hvdray " + access_.command,
+         fmt::format("{}: {} goes as with hvdray run --sync", why, copy.source));
+    // As rsync: "dir" arrives below the target, "dir/" as the target.
+    if (!copy.source.ends_with('/')) target += (is_into ? "" : "/") + NameOf(copy.source);
+    return RunSync(copy.source, target, host);
+  }
+
+  Result<int> RunSync(const std::string& source, const std::string& target,
+                      const std::string& host) {
+    const JobSpec& spec = access_.spec;
+    const std::string name = host.find(':') == std::string::npos ? host : "[" + host + "]";
+    const std::string login = spec.ssh_user->empty() ? name : *spec.ssh_user + "@" + name;
+    std::vector<std::string> words = {
+        "-H", login + ":1", "-np", "1", "--quiet", "--sync", fmt::format("{}:{}", source, target)};
+    if (!spec.ssh_identity_file->empty()) {
+      words.insert(words.end(), {"--ssh-identity-file", *spec.ssh_identity_file});
+    }
+    if (!spec.ssh_config_file->empty()) {
+      words.insert(words.end(), {"--ssh-config", *spec.ssh_config_file});
+    }
+    words.insert(words.end(), {"--", "/bin/sh", "-c", ":"});
+    const int code = RunCommand({words, std::chrono::steady_clock::now()});
+    if (code == 0 || code > 128) return code;
+    return Status(ErrorCode::kSyncFailed, fmt::format("{}: copy of {}: see above", host, source));
+  }
+
+  const ClusterAccess& access_;
+};
+
+Result<std::vector<std::string>> TargetsOf(const ClusterAccess& access, bool is_all) {
+  HVDRAY_ASSIGN_OR_RETURN(std::string head, ResolveHead(access));
+  std::vector<std::string> hosts = {std::move(head)};
+  if (!is_all) return hosts;
+  HVDRAY_ASSIGN_OR_RETURN(const std::vector<std::string> workers, ResolveWorkers(access));
+  hosts.insert(hosts.end(), workers.begin(), workers.end());
+  return hosts;
+}
+
+/// The file_mounts of the file: a directory becomes the directory of that name there.
+std::vector<RsyncCopy> MountsOf(const ClusterSpec& file) {
+  const std::string home = Environment::FromProcess().GetOr("HOME", "");
+  std::vector<RsyncCopy> copies;
+  copies.reserve(file.file_mounts.size());
+  for (const ClusterFileMount& mount : file.file_mounts) {
+    RsyncCopy copy;
+    copy.source = mount.local;
+    copy.target = mount.remote;
+    copy.makes_parent = true;
+    if (copy.source.starts_with("~/") && !home.empty()) copy.source.replace(0, 1, home);
+    if (IsDirectory(copy.source)) {
+      if (!copy.source.ends_with('/')) copy.source += '/';
+      if (!copy.target.ends_with('/')) copy.target += '/';
+    }
+    copies.push_back(std::move(copy));
+  }
+  return copies;
+}
+
+Result<int> Up(const ClusterAccess& access, const CommandRequest& request) {
+  const std::vector<std::string>& words = request.arguments;
+  if (words.size() == 2) return Status(ErrorCode::kUsage, "SOURCE without TARGET");
+  HVDRAY_ASSIGN_OR_RETURN(const std::vector<std::string> hosts,
+                          TargetsOf(access, request.Has(OptionId::kAllNodes)));
+  std::vector<RsyncCopy> copies;
+  if (words.size() == 3) {
+    RsyncCopy copy;
+    copy.source = words[1];
+    copy.target = words[2];
+    struct stat info {};
+    if (::stat(copy.source.c_str(), &info) != 0) {
+      return Status(ErrorCode::kFileUnreadable,
+                    fmt::format("no file or directory {}", copy.source));
+    }
+    copies.push_back(std::move(copy));
+  } else {
+    copies = MountsOf(access.file);
+    if (copies.empty()) {
+      return Status(ErrorCode::kUsage, fmt::format("{} has no file_mounts", access.path),
+                    fmt::format("hvdray rsync-up {} SOURCE TARGET", access.path));
+    }
+  }
+  Copier copier(access);
+  for (const std::string& host : hosts) {
+    for (const RsyncCopy& copy : copies) {
+      HVDRAY_ASSIGN_OR_RETURN(const int code, copier.Copy(copy, host));
+      if (code != 0) return code;
+    }
+  }
+  return 0;
+}
+
+Result<int> Down(const ClusterAccess& access, const CommandRequest& request) {
+  if (request.arguments.size() != 3) {
+    return Status(ErrorCode::kUsage, "SOURCE and TARGET are needed",
+                  fmt::format("hvdray rsync-down {} '~/results' ./results", access.path));
+  }
+  HVDRAY_ASSIGN_OR_RETURN(const std::string head, ResolveHead(access));
+  RsyncCopy copy;
+  copy.source = request.arguments[1];
+  copy.target = request.arguments[2];
+  copy.is_down = true;
+  return Copier(access).Copy(std::move(copy), head);
+}
+
+using CopyFn = Result<int>(const ClusterAccess&, const CommandRequest&);
+
+int CopyAs(std::string_view name, const CommandLine& line, CopyFn* copy) {
+  CommandRequest request;
+  if (const auto code = TakeWords(name, line, &request)) return *code;
+  const Result<ClusterAccess> access = OpenClusterFile(name, request);
+  if (!access.ok()) return Fail(name, access.status());
+  const Result<int> code = copy(*access, request);
+  return code.ok() ? *code : FailOn(*access, code.status());
+}
+
+}  // namespace
+
+int RsyncUpCommand(const CommandLine& line) { return CopyAs("rsync-up", line, &Up); }
+
+int RsyncDownCommand(const CommandLine& line) { return CopyAs("rsync-down", line, &Down); }
+
+}  // namespace hvdray

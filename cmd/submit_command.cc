@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// `hvdray submit FILE SCRIPT`: the script on the head, or with --gang `hvdray run` on the cluster.
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cmd/cluster_access.h"
+#include "cmd/commands.h"
+#include "launcher/job/exit_code.h"
+#include "launcher/job/help.h"
+
+namespace hvdray {
+namespace {
+
+std::pair<std::string, std::string> DirectoryAndName(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return {".", path};
+  return {slash == 0 ? "/" : path.substr(0, slash), path.substr(slash + 1)};
+}
+
+/// Shell text that runs the script of the home directory with `arguments`, each as it is. Newer
+/// systems have no `python`.
+std::string ScriptText(const std::string& name, const std::vector<std::string>& arguments) {
+  std::vector<std::string> words = {name};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  const std::string quoted = QuotedWords(words);
+  return fmt::format("if command -v python >/dev/null; then python ~/{0}; else python3 ~/{0}; fi",
+                     quoted);
+}
+
+int SubmitGang(SubmitRequest submit, const CommandLine& line) {
+  const std::vector<std::string>& words = submit.request.arguments;
+  std::vector<std::string> run = std::move(submit.run_words);
+  const auto [directory, name] = DirectoryAndName(words[1]);
+  if (!submit.has_working_dir) run.insert(run.end(), {"--working-dir", directory});
+  run.insert(run.end(), {"--", "python", submit.has_working_dir ? words[1] : name});
+  run.insert(run.end(), words.begin() + 2, words.end());
+  return RunCommand({run, line.began});
+}
+
+Result<int> SubmitScript(const ClusterAccess& access, const CommandRequest& request) {
+  const std::string& script = request.arguments[1];
+  const std::string name = DirectoryAndName(script).second;
+  HVDRAY_ASSIGN_OR_RETURN(const std::string head, ResolveHead(access));
+  HVDRAY_RETURN_IF_ERROR(KeeperOf(request).status());
+  RemoteCommand place;
+  HVDRAY_RETURN_IF_ERROR(SetContainer(access, request, &place));
+  HVDRAY_RETURN_IF_ERROR(PutFile(access, head, place, script, name));
+  const std::vector<std::string> arguments(request.arguments.begin() + 2, request.arguments.end());
+  return RunText(access, request, head, ScriptText(name, arguments));
+}
+
+}  // namespace
+
+int SubmitCommand(const CommandLine& line) {
+  Result<SubmitRequest> submit = ResolveSubmit(line.args);
+  if (!submit.ok()) return Fail("submit", submit.status());
+  if (submit->request.wants_help) return PrintOut("submit", Help(CommandNamed("submit")));
+  if (submit->is_gang) return SubmitGang(std::move(submit).value(), line);
+  const Result<ClusterAccess> access = OpenClusterFile("submit", submit->request);
+  if (!access.ok()) return Fail("submit", access.status());
+  const Result<int> code = SubmitScript(*access, submit->request);
+  return code.ok() ? *code : FailOn(*access, code.status());
+}
+
+}  // namespace hvdray

@@ -1,0 +1,404 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands on a cluster that runs already, from a machine with its file and nothing else: no Ray, no token,
+the dashboard behind SSH."""
+
+import contextlib
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import termios
+import time
+import urllib.request
+
+import pytest
+from ray import HEAD, SPARE, WORKERS
+
+from conftest import Hvdray, checked
+from hosts_processes import wait_until
+from make_hosts import LAUNCHER
+from make_ray import inside_network_of
+
+
+@pytest.fixture
+def tool(request, ray_cluster):
+    """hvdray at the launcher, which knows no token."""
+    made = Hvdray(request.config.getoption("--bin-dir"), ray_cluster.hosts)
+    environment = ray_cluster.client_environment()
+    del environment["RAY_AUTH_TOKEN"]
+    made.environment = {**environment, "TERM": "xterm"}
+    yield from checked(made)
+
+
+@pytest.fixture
+def write_file(ray_cluster, tmp_path):
+    """write_file(head, workers) -> path of a cluster file."""
+
+    def write(head=HEAD, workers=(*WORKERS, SPARE), more=""):
+        path = tmp_path / f"{head}.yaml"
+        addresses = ", ".join(ray_cluster.address(name) for name in workers)
+        path.write_text(f"cluster_name: t\nprovider:\n    type: local\n"
+                        f"    head_ip: {ray_cluster.address(head)}\n    worker_ips: [{addresses}]\n"
+                        f"auth:\n    ssh_user: root\n{more}")
+        return path
+    return write
+
+
+@pytest.fixture
+def file(write_file):
+    return write_file()
+
+
+class Terminal:
+    """A command at a real terminal; what it shows and its exit code."""
+
+    def __init__(self, tool, *words, rows=30, columns=100):
+        self.master, slave = pty.openpty()
+        self.resize(rows, columns)
+
+        def lead():
+            os.setsid()
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+        self.job = tool.start(*words, stdin=slave, stdout=slave, stderr=slave, preexec_fn=lead)
+        os.close(slave)
+        self.shown = b""
+
+    def resize(self, rows, columns):
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def type(self, text):
+        os.write(self.master, text.encode())
+
+    def wait_for(self, pattern, within=40):
+        """The match of the pattern in what was shown since the last one."""
+        deadline = time.monotonic() + within
+        while True:
+            if found := re.search(pattern.encode(), self.shown, re.S):
+                self.shown = self.shown[found.end():]
+                return found
+            ready, _, _ = select.select([self.master], [], [], max(0.0, deadline - time.monotonic()))
+            try:
+                more = os.read(self.master, 65536) if ready else b""
+            except OSError:  # the last process at the terminal has gone
+                more = b""
+            assert more, f"no {pattern!r} in {self.shown[-3000:]!r}"
+            self.shown += more
+
+    def code(self, within=20):
+        """The exit code; reads on, or the other side could not write its last words."""
+        deadline = time.monotonic() + within
+        while self.job.process.poll() is None and time.monotonic() < deadline:
+            with contextlib.suppress(OSError):
+                if select.select([self.master], [], [], 0.1)[0]:
+                    self.shown += os.read(self.master, 65536)
+        os.close(self.master)
+        return self.job.process.poll()
+
+
+def at_launcher(ray, function):
+    return inside_network_of(ray.hosts[LAUNCHER].holder, function)
+
+
+def processes_with(ray, name, needle):
+    return [pid for pid, line in ray.hosts.processes(name).items() if needle in line]
+
+
+def test_addresses_are_plain_lines(tool, ray_cluster, write_file, tmp_path):
+    file = write_file(workers=("h2", "h3"))
+    assert tool.run("get-head-ip", file).text == ray_cluster.address(HEAD) + "\n"
+    result = tool.run("get-worker-ips", "-n", "other", file)
+    assert result.text.splitlines() == [ray_cluster.address("h2"), ray_cluster.address("h3")]
+    missing = tool.run("get-head-ip", tmp_path / "none.yaml")
+    assert missing.code == 2 and missing.text == "" and "none.yaml" in missing.errors
+    other = tmp_path / "aws.yaml"
+    other.write_text("cluster_name: t\nprovider: {type: gcp}\nauth: {ssh_user: a}\n"
+                     "head_node_type: a\navailable_node_types: {a: {node_config: {}, resources: {}}}\n")
+    refused = tool.run("exec", other, "true")
+    assert refused.code == 2 and "only provider gcp knows its machines" in refused.errors
+
+
+def test_exec_is_the_command_and_nothing_else(tool, file):
+    result = tool.run("exec", file, "printf 'a\\0b\\n'; echo error >&2; exit 3")
+    assert (result.code, result.out, result.errors) == (3, b"a\0b\n", "error\n")
+    assert tool.run("exec", file, "--", "printf", "%s|", "a b", "it's $HOME").text == "a b|it's $HOME|"
+    assert tool.run("exec", file, "exit 255").code == 255
+    assert tool.run("exec", file, "no-such-program").code == 127
+    large = os.urandom(1 << 20)
+    job = tool.start("exec", file, "cat", stdin=-1)
+    out, _ = job.process.communicate(large, timeout=60)
+    assert out == large and job.process.returncode == 0
+
+
+def test_exec_on_another_machine_of_the_file_and_on_no_other(tool, ray_cluster, file):
+    address = ray_cluster.address("h3")
+    assert tool.run("exec", file, "--node-ip", address, "hostname").text == "h3\n"
+    result = tool.run("exec", file, "--node-ip", "192.0.2.1", "hostname")
+    assert result.code == 2 and "no machine 192.0.2.1" in result.errors
+
+
+def test_a_head_that_is_not_reached_is_told_in_a_line(tool, ray_cluster, write_file):
+    ray_cluster.hosts.stop_sshd(SPARE)
+    try:
+        for words in (["exec", "true"], ["rsync-down", "a", "b"]):
+            file = write_file(head=SPARE, workers=())
+            result = tool.run(words[0], file, *words[1:])
+            assert result.code == 125 and "Connection refused" in result.errors, result.errors
+            assert len(result.errors.splitlines()) == 2
+        result = tool.run("status", file)
+        assert result.code == 125 and f"hvdray up {file}" in result.errors, result.errors
+    finally:
+        ray_cluster.hosts.start_sshd(SPARE)
+
+
+@pytest.mark.parametrize("signo", [signal.SIGINT, signal.SIGKILL])
+def test_a_command_ends_with_its_client(tool, ray_cluster, file, signo):
+    job = tool.start("exec", file, "sleep 4711")
+
+    def sleeps():
+        return [line for line in ray_cluster.hosts.processes(HEAD).values() if line.strip() == "sleep 4711"]
+
+    wait_until(sleeps, "the command runs")
+    os.kill(job.pid, signo)
+    assert job.wait().code == (130 if signo == signal.SIGINT else -signo)
+    wait_until(lambda: not sleeps(), "its end")
+
+
+def test_attach_is_a_terminal_with_its_size_and_its_keys(tool, file):
+    shell = Terminal(tool, "attach", file, rows=31, columns=97)
+    shell.type("PS1='$ '; echo size $(stty size)\n")
+    shell.wait_for(r"[\r\n]size 31 97\r")
+    shell.resize(20, 60)
+    shell.type("echo size $(stty size)\n")
+    shell.wait_for(r"[\r\n]size 20 60\r")
+    shell.type("sleep 4712\n")
+    shell.wait_for("sleep 4712\r\n")
+    shell.type("\x03")
+    shell.wait_for(r"\^C")
+    shell.type("exit 5\n")
+    assert shell.code() == 5
+
+
+def test_attach_needs_a_terminal(tool, file):
+    result = tool.run("attach", file)
+    assert result.code == 2 and "attach needs a terminal" in result.errors
+    result = tool.run("attach", "--new", file)
+    assert result.code == 2 and "--new needs --tmux or --screen" in result.errors
+
+
+@pytest.mark.parametrize("keeper", ["tmux", "screen"])
+def test_what_runs_in_a_keeper_stays_and_is_shown(tool, ray_cluster, file, keeper):
+    result = tool.run("exec", file, f"--{keeper}", "echo kept $((40 + 2)); touch ~/kept")
+    assert result.code == 0 and f"attach {file} --{keeper}" in result.errors, result.errors
+    home = ray_cluster.hosts.folder(HEAD) / "home"
+    wait_until(lambda: (home / "kept").exists(), "it runs")
+    try:
+        window = Terminal(tool, "attach", file, f"--{keeper}")
+        window.wait_for("kept 42")
+        window.type("exit\n")
+        assert window.code() == 0
+    finally:
+        (home / "kept").unlink()
+        for pid in processes_with(ray_cluster, HEAD, keeper):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def test_a_port_is_forwarded_while_the_command_runs(tool, ray_cluster, file):
+    job = tool.start("exec", file, "-p", "9123:8123", "exec python3 -m http.server -b 127.0.0.1 8123 2>/dev/null")
+
+    def page():
+        with contextlib.suppress(OSError):
+            return at_launcher(ray_cluster, lambda: urllib.request.urlopen(
+                "http://127.0.0.1:9123/", timeout=5).status)
+        return None
+
+    wait_until(lambda: page() == 200, "the page")
+    job.process.terminate()
+    assert job.wait().code == 143
+
+
+SCRIPT = "import os, sys\nprint(sys.argv[1:], os.path.basename(sys.argv[0]))\nsys.exit(3)\n"
+
+
+def test_submit_keeps_each_argument_and_the_exit_code(tool, ray_cluster, file, tmp_path):
+    script = tmp_path / "it's.py"
+    script.write_text(SCRIPT)
+    result = tool.run("submit", file, script, "a b", "--np=7", "it's", "$HOME", "")
+    assert result.code == 3, result.errors
+    assert result.text == "['a b', '--np=7', \"it's\", '$HOME', ''] it's.py\n"
+    assert tool.run("submit", file, script, "--", "-x").text == "['-x'] it's.py\n"
+    assert (ray_cluster.hosts.folder(HEAD) / "home" / "it's.py").read_text() == SCRIPT
+    assert tool.run("submit", file, tmp_path / "none.py").code == 2
+    result = tool.run("submit", file, "-np", 2, script)
+    assert result.code == 2 and "-np needs --gang" in result.errors
+
+
+def test_submit_of_a_gang_is_a_job_on_the_clusters_ray(tool, ray_cluster, file, tmp_path):
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "helper.py").write_text("WORD = 'helped'\n")
+    (folder / "train.py").write_text(
+        "import os, sys, helper\nprint(os.environ['HOROVOD_RANK'], helper.WORD, sys.argv[1])\n"
+        "sys.exit(4 if os.environ['HOROVOD_RANK'] == '2' else 0)\n")
+    result = tool.run("submit", file, "--gang", "-np", 3, "--tag-output", "none", folder / "train.py", "a b",
+                      timeout=120)
+    assert result.code == 4, result.errors
+    assert {"0 helped a b", "1 helped a b", "2 helped a b"} <= set(result.text.splitlines()), result.text
+    assert ray_cluster.token not in result.text + result.errors
+    elastic = tool.run("submit", file, "--gang", "--min-np", 2, "--max-np", 2, "--elastic-mode", "gang",
+                       "--dry-run", folder / "train.py", "x")
+    assert elastic.code == 0, elastic.errors
+
+
+def look(tool, file):
+    result = tool.run("status", file, "--json")
+    assert (result.code, result.errors) == (0, ""), result.errors
+    return json.loads(result.text)
+
+
+def test_status_shows_every_machine_of_the_file(tool, ray_cluster, file):
+    page = look(tool, file)
+    assert page["schema"] == "hvdray.cluster/1" and page["name"] == "t"
+    states = {machine["address"]: machine["state"] for machine in page["machines"]}
+    assert states == {**{ray_cluster.address(name): "alive" for name in (HEAD, *WORKERS)},
+                      ray_cluster.address(SPARE): "absent"}
+    text = tool.run("status", file).text
+    assert text.startswith(f"t ({file}): Ray 2.60.0, 4 of 5 nodes alive"), text
+    assert re.search(rf"{ray_cluster.address(SPARE)}\s+worker\s+absent\s+has not joined Ray", text), text
+    assert ray_cluster.token not in text
+    assert tool.run("status", "job-1").code == 2
+
+
+def test_monitor_tells_changes_and_ends_with_a_signal(tool, ray_cluster, file, tmp_path):
+    with open(tmp_path / "said", "wb") as said:
+        job = tool.start("monitor", file, "--interval", "200ms", stdout=said)
+    address = ray_cluster.address("h4")
+
+    def lines():
+        return (tmp_path / "said").read_text().splitlines()
+
+    def has(pattern):
+        return any(re.search(pattern, line) for line in lines())
+
+    wait_until(lambda: has(rf"Z node {address}: alive: "), "the first look", 60)
+    blocked = ray_cluster.submit("true", entrypoint_num_cpus=64)
+    wait_until(lambda: has(rf"Z job {blocked}: pending"), "the job that waits")
+    ray_cluster.remove_node("h4")
+    wait_until(lambda: has(rf"Z node {address}: dead: .*termination"), "the node's death", 60)
+    job.process.send_signal(signal.SIGINT)
+    assert job.wait().code == 130
+    result = tool.run("status", file)
+    assert re.search(rf"{address}\s+worker\s+dead\s+.*termination.* ago", result.text), result.text
+    dead = tool.run("logs", file, address, "raylet.out")
+    assert dead.code == 125 and "is dead" in dead.errors, dead.errors
+    ray_cluster.restart((HEAD, *WORKERS))  # Ray does not stop a pending job
+
+
+def test_monitor_draws_in_place_and_gives_the_screen_back(tool, ray_cluster, file):
+    screen = Terminal(tool, "monitor", file, "--interval", "200ms", rows=8, columns=40)
+    screen.wait_for(r"\x1b\[\?1049h")
+    first = screen.wait_for(r"\x1b\[H(.*?)\x1b\[J").group(1).decode()
+    lines = [line.replace("\x1b[K", "") for line in first.split("\r\n")]
+    assert len(lines) <= 8 and all(len(line) <= 40 for line in lines), lines
+    assert any(ray_cluster.address(HEAD) in line for line in lines)
+    screen.wait_for(r"\x1b\[H.*?\x1b\[J")
+    screen.type("\x03")
+    screen.wait_for(r"\x1b\[\?1049l")
+    assert screen.code() == 130
+
+
+def test_monitor_prints_objects_and_survives_a_head_that_is_away(tool, ray_cluster, file, tmp_path):
+    with open(tmp_path / "said", "wb") as said:
+        job = tool.start("monitor", file, "--json", "--interval", "200ms", "--timeout", "2", stdout=said)
+
+    def objects():
+        text = (tmp_path / "said").read_text()
+        return [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]
+
+    wait_until(lambda: objects() and len(objects()[-1]["machines"]) == 5, "the first look", 60)
+    ray_cluster.hosts.freeze(HEAD)
+    wait_until(lambda: "error" in objects()[-1], "the head is missed", 60)
+    ray_cluster.hosts.thaw(HEAD)
+    wait_until(lambda: "machines" in objects()[-1], "the head is back", 60)
+    job.process.terminate()
+    assert job.wait().code == 143
+
+
+def test_files_go_up_and_come_down(tool, ray_cluster, write_file, tmp_path):
+    source = tmp_path / "data"
+    (source / "sub").mkdir(parents=True)
+    (source / "sub" / "a b").write_text("1")
+    (source / "left.o").write_text("2")
+    file = write_file(workers=("h2",), more=f"rsync_exclude: ['*.o']\nfile_mounts: {{'~/m/n': '{source}'}}\n")
+    home = ray_cluster.hosts.folder(HEAD) / "home"
+    result = tool.run("rsync-up", "-A", file, source, "~/up")
+    assert result.code == 0, result.errors
+    assert (home / "up/data/sub/a b").read_text() == "1" and not (home / "up/data/left.o").exists()
+    assert (ray_cluster.hosts.folder("h2") / "home/up/data/sub/a b").read_text() == "1"
+    assert tool.run("rsync-up", file).code == 0
+    assert (home / "m/n/sub/a b").read_text() == "1"
+    assert tool.run("rsync-down", file, "~/up/data/", tmp_path / "down").code == 0
+    assert (tmp_path / "down/sub/a b").read_text() == "1"
+    result = tool.run("rsync-down", file, "~/none", tmp_path / "down")
+    assert result.code == 125 and "none" in result.errors, result.errors
+
+
+def test_without_rsync_files_and_directories_still_go_up(tool, ray_cluster, file, tmp_path):
+    source = tmp_path / "data"
+    (source / "sub").mkdir(parents=True)
+    (source / "sub" / "a").write_text("1")
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("ssh", "sh"):
+        (programs / name).symlink_to(f"/usr/bin/{name}")
+
+    def up(*words):
+        return tool.run(f"PATH={programs}", tool.binary, *words, binary="/usr/bin/env")
+
+    home = ray_cluster.hosts.folder(HEAD) / "home"
+    result = up("rsync-up", file, source, "~/plain")
+    assert result.code == 0 and "rsync is not installed here" in result.errors, result.errors
+    assert (home / "plain/data/sub/a").read_text() == "1"
+    assert up("rsync-up", file, source / "sub/a", "~/plain/").code == 0
+    assert (home / "plain/a").read_text() == "1"
+    result = up("rsync-down", file, "~/plain", tmp_path)
+    assert result.code == 2 and "needs rsync" in result.errors, result.errors
+
+
+def test_the_dashboard_is_at_our_port_until_a_signal(tool, ray_cluster, file):
+    job = tool.start("dashboard", file, "-p", "9265")
+    assert job.process.stdout.readline() == b"http://127.0.0.1:9265\n"
+
+    def mode():
+        with urllib.request.urlopen("http://127.0.0.1:9265/api/authentication_mode", timeout=20) as answer:
+            return json.load(answer)
+
+    assert at_launcher(ray_cluster, mode) == {"authentication_mode": "token"}
+    taken = tool.run("dashboard", file, "-p", "9265")
+    assert taken.code == 125 and "port 9265 of this machine is in use" in taken.errors, taken.errors
+    job.process.send_signal(signal.SIGINT)
+    assert job.wait().code == 130
+
+
+def test_logs_are_listed_printed_and_followed(tool, ray_cluster, file):
+    names = tool.run("logs", file, "head").text.splitlines()
+    assert {"gcs_server.out", "raylet.out"} <= set(names), names
+    path = ray_cluster.logs("h2") / "hvdray_access.out"
+    path.write_text("".join(f"line {n}\n" for n in range(100)))
+    address = ray_cluster.address("h2")
+    assert tool.run("logs", file, address, path.name, "--lines", 2).text == "line 98\nline 99\n"
+    assert len(tool.run("logs", file, ray_cluster.node_id("h2")[:12], path.name).text.splitlines()) == 100
+    job = tool.start("logs", file, address, path.name, "-f")
+    with open(path, "a", encoding="ascii") as log:
+        log.write("more\n")
+    assert any(line == b"more\n" for line in iter(job.process.stdout.readline, b""))
+    job.process.send_signal(signal.SIGINT)
+    assert job.wait().code == 130
+    path.unlink()
+    nobody = tool.run("logs", file, "192.0.2.1")
+    assert nobody.code == 2 and "no node 192.0.2.1" in nobody.errors
