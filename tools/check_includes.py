@@ -17,7 +17,7 @@ THIRD_PARTY = {
     "nlohmann/": {"base/json.h"},
     "yaml-cpp/": {"base/yaml.cc"},
     "httplib.h": {"base/http_client.cc", "base/web_client.cc"},
-    "pugixml.hpp": {"launcher/report/job_report.cc"},
+    "pugixml.hpp": {"base/xml.cc"},
     "zip.h": {"base/zip.cc"},
     "openssl/": {"base/digest.cc", "base/tls_stream.cc"},
     "libssh2": {"cluster/ssh/ssh_session.cc"},

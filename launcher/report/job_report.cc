@@ -8,11 +8,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <pugixml.hpp>
 #include <utility>
 
 #include "base/fd.h"
 #include "base/text.h"
+#include "base/xml.h"
 #include "launcher/report/facts_json.h"
 
 namespace hvdray {
@@ -206,51 +206,24 @@ Status CheckReportPath(const std::string& path, std::string_view flag) {
 
 namespace {
 
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
-
-// Source: XML 1.0, fifth edition, production 2 (Char).
-bool IsXmlChar(std::string_view sequence) {
-  const auto lead = static_cast<unsigned char>(sequence[0]);
-  if (sequence.size() == 1) return lead >= 0x20 || lead == '\t' || lead == '\n' || lead == '\r';
-  return sequence != "\xEF\xBF\xBE" && sequence != "\xEF\xBF\xBF";
+/// The new child; valid until the next one is added.
+XmlElement& Add(XmlElement& parent, const char* name) {
+  XmlElement& child = parent.children.emplace_back();
+  child.name = name;
+  return child;
 }
 
-// Bytes that XML has no place for become U+FFFD, one by one.
-std::string ToXmlText(std::string_view bytes) {
-  std::string text;
-  text.reserve(bytes.size());
-  while (!bytes.empty()) {
-    const size_t length = Utf8Length(bytes);
-    const std::string_view sequence = bytes.substr(0, std::max<size_t>(length, 1));
-    const bool is_fine = length > 0 && IsXmlChar(sequence);
-    text += is_fine ? sequence : kReplacement;
-    bytes.remove_prefix(sequence.size());
-  }
-  return text;
+void Set(XmlElement& node, const char* name, std::string_view value) {
+  node.attributes.emplace_back(name, value);
 }
 
-void Set(pugi::xml_node node, const char* name, std::string_view value) {
-  HVDRAY_CHECK(node.append_attribute(name).set_value(ToXmlText(value).c_str()));
-}
-
-void Set(pugi::xml_node node, const char* name, int64_t value) {
+void Set(XmlElement& node, const char* name, int64_t value) {
   Set(node, name, std::to_string(value));
 }
 
-void SetText(pugi::xml_node node, std::string_view text) {
-  if (!text.empty()) HVDRAY_CHECK(node.text().set(ToXmlText(text).c_str()));
+void AddSkipped(XmlElement& test, std::string_view message) {
+  Set(Add(test, "skipped"), "message", message);
 }
-
-void AddSkipped(pugi::xml_node test, std::string_view message) {
-  Set(test.append_child("skipped"), "message", message);
-}
-
-struct StringWriter : pugi::xml_writer {
-  std::string out;
-  void write(const void* data, size_t size) override {
-    out.append(static_cast<const char*>(data), size);
-  }
-};
 
 struct Counts {
   int64_t tests = 0;
@@ -317,9 +290,9 @@ std::string LastLinesOf(const JobReport& report) {
   return text;
 }
 
-void AddWorker(pugi::xml_node suite, const WorkerRecord& worker, const JobReport& report) {
+void AddWorker(XmlElement& suite, const WorkerRecord& worker, const JobReport& report) {
   const Verdict& verdict = report.verdict;
-  pugi::xml_node test = suite.append_child("testcase");
+  XmlElement& test = Add(suite, "testcase");
   Set(test, "name", fmt::format("rank {}", worker.rank));
   Set(test, "classname", "hvdray." + worker.host);
   if (worker.started.has_value()) {
@@ -338,13 +311,14 @@ void AddWorker(pugi::xml_node suite, const WorkerRecord& worker, const JobReport
     case WorkerOutcome::kSucceeded:
       return;
     case WorkerOutcome::kFailed: {
-      pugi::xml_node failure = test.append_child("failure");
+      XmlElement& failure = Add(test, "failure");
       Set(failure, "message", how);
       Set(failure, "type", is_first ? "first_failure" : "failure");
-      return SetText(failure, is_first ? LastLinesOf(report) : "");
+      if (is_first) failure.text = LastLinesOf(report);
+      return;
     }
     case WorkerOutcome::kLost: {
-      pugi::xml_node failure = test.append_child("failure");
+      XmlElement& failure = Add(test, "failure");
       Set(failure, "message", "lost with the agent of its host");
       return Set(failure, "type", "lost");
     }
@@ -363,11 +337,8 @@ void AddWorker(pugi::xml_node suite, const WorkerRecord& worker, const JobReport
 std::string ToJunitXml(const JobReport& report) {
   const Verdict& verdict = report.verdict;
   const Counts counts = CountOf(verdict);
-  pugi::xml_document document;
-  pugi::xml_node declaration = document.append_child(pugi::node_declaration);
-  Set(declaration, "version", "1.0");
-  Set(declaration, "encoding", "UTF-8");
-  pugi::xml_node suite = document.append_child("testsuites").append_child("testsuite");
+  XmlElement root{.name = "testsuites"};
+  XmlElement& suite = Add(root, "testsuite");
   Set(suite, "name", "hvdray");
   Set(suite, "id", report.job_id);
   Set(suite, "tests", counts.tests);
@@ -376,9 +347,9 @@ std::string ToJunitXml(const JobReport& report) {
   Set(suite, "skipped", counts.skipped);
   Set(suite, "time", TimeText(verdict.ended - report.began));
   Set(suite, "timestamp", WallText(report.began_wall));
-  pugi::xml_node properties = suite.append_child("properties");
+  XmlElement& properties = Add(suite, "properties");
   const auto property = [&properties](std::string_view name, const std::string& value) {
-    pugi::xml_node node = properties.append_child("property");
+    XmlElement& node = Add(properties, "property");
     Set(node, "name", name);
     Set(node, "value", value);
   };
@@ -389,17 +360,15 @@ std::string ToJunitXml(const JobReport& report) {
   if (!report.memberships.empty()) property("generations", fmt::format("{}", report.generations));
   for (const WorkerRecord& worker : verdict.workers) AddWorker(suite, worker, report);
   if (IsOurOwnError(verdict)) {
-    pugi::xml_node test = suite.append_child("testcase");
+    XmlElement& test = Add(suite, "testcase");
     Set(test, "name", "hvdray");
     Set(test, "classname", "hvdray");
-    pugi::xml_node error = test.append_child("error");
+    XmlElement& error = Add(test, "error");
     Set(error, "message", verdict.error.message());
     Set(error, "type", ErrorLabel(verdict.error.code()));
-    SetText(error, ErrorText(verdict));
+    error.text = ErrorText(verdict);
   }
-  StringWriter writer;
-  document.save(writer, "  ", pugi::format_indent, pugi::encoding_utf8);
-  return std::move(writer.out);
+  return WriteXml(root);
 }
 
 Status WriteJunit(const std::string& path, const JobReport& report) {
