@@ -12,7 +12,8 @@
 namespace hvdray {
 
 /// Numbers are part of the interface (reports, scripts): add new ones, never reuse one. 1-99:
-/// anywhere; 100s: input; 200s: hosts and Ray; 300s: the job; 400s: collectives; 500s: rendezvous.
+/// anywhere; 100s: input; 200s: hosts, Ray, clouds; 300s: the job; 400s: collectives; 500s:
+/// rendezvous.
 enum class ErrorCode : uint16_t {
   kOk = 0,
   kInternal = 1,
@@ -47,6 +48,9 @@ enum class ErrorCode : uint16_t {
   kRayDenied = 217,
   kRayFailed = 218,
   kInfeasible = 219,
+  kCloudDenied = 230,
+  kCloudFailed = 231,
+  kQuotaExceeded = 232,
   kCommandNotFound = 301,
   kCommandNotExecutable = 302,
   kWorkerFailed = 303,

@@ -26,6 +26,7 @@ int ExitCodeOf(const Status& status) {
     case ErrorCode::kRayUnreachable:
     case ErrorCode::kRayDenied:
     case ErrorCode::kInfeasible:
+    case ErrorCode::kCloudDenied:
       return 2;
     case ErrorCode::kCommandNotExecutable:
       return 126;

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// What AWS's query APIs answer: the fields in use, out of XML. Pure. An element that is missing
+// leaves its field empty: AWS leaves out what does not apply.
+#ifndef HVDRAY_CLUSTER_PROVIDER_AWS_ANSWERS_H_
+#define HVDRAY_CLUSTER_PROVIDER_AWS_ANSWERS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/xml.h"
+
+namespace hvdray {
+
+/// AWS's own words about a refused request.
+struct AwsError {
+  std::string code;     ///< "InsufficientInstanceCapacity"; empty: the answer has none.
+  std::string message;  ///< One line, fit to be shown.
+};
+
+struct AwsInstance {
+  std::string id;
+  std::string state;  ///< pending, running, shutting-down, terminated, stopping or stopped.
+  std::string state_reason;
+  std::string public_address, private_address;
+  std::string type, zone, image_id, key_name, profile_arn;
+  std::string launch_time;
+  bool is_spot = false;
+  std::map<std::string, std::string> tags;
+};
+
+struct AwsSubnet {
+  std::string id, vpc_id, zone, state;
+  bool maps_public_address = false;
+};
+
+struct AwsSecurityGroup {
+  std::string id, name, vpc_id;
+  bool has_rules = false;  ///< For what comes in.
+  std::map<std::string, std::string> tags;
+};
+
+struct AwsKeyPair {
+  std::string name;
+  std::map<std::string, std::string> tags;
+};
+
+struct AwsGpu {
+  std::string name, manufacturer;
+  int64_t count = 0;
+};
+
+struct AwsInstanceType {
+  std::string name;
+  int64_t cpus = 0;
+  int64_t memory_mib = 0;
+  std::vector<AwsGpu> gpus;
+};
+
+struct AwsInstanceProfile {
+  std::string name, arn;
+  std::vector<std::string> roles;  ///< Names.
+  std::map<std::string, std::string> tags;
+};
+
+/// The error of an answer with a status of 300 or more: EC2's form, IAM's, or SSM's JSON. Never
+/// fails: what is neither gives a code that is empty and the first bytes as message.
+AwsError ParseAwsError(ByteView body);
+
+/// Of DescribeInstances (all reservations) and RunInstances.
+std::vector<AwsInstance> InstancesIn(const XmlElement& answer);
+/// Of DescribeSubnets.
+std::vector<AwsSubnet> SubnetsIn(const XmlElement& answer);
+/// Of DescribeSecurityGroups.
+std::vector<AwsSecurityGroup> SecurityGroupsIn(const XmlElement& answer);
+/// Of DescribeKeyPairs.
+std::vector<AwsKeyPair> KeyPairsIn(const XmlElement& answer);
+/// Of DescribeInstanceTypes.
+std::vector<AwsInstanceType> InstanceTypesIn(const XmlElement& answer);
+/// Of GetInstanceProfile and CreateInstanceProfile.
+AwsInstanceProfile InstanceProfileIn(const XmlElement& answer);
+/// Tags of an IAM object (Tags/member) or an EC2 one (tagSet/item).
+std::map<std::string, std::string> TagsIn(const XmlElement& object);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_CLUSTER_PROVIDER_AWS_ANSWERS_H_

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where AWS's credentials and region come from: the cluster file, the environment, the files that
+// AWS's own tools share, or the machine that this runs on. Pure but for ResolveAwsCredentials().
+#ifndef HVDRAY_CLUSTER_PROVIDER_AWS_CREDENTIALS_H_
+#define HVDRAY_CLUSTER_PROVIDER_AWS_CREDENTIALS_H_
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/curl_client.h"
+#include "base/environ.h"
+#include "base/result.h"
+#include "base/secret.h"
+
+namespace hvdray {
+
+using WallTime = std::chrono::system_clock::time_point;
+
+/// Who a request is from. Move-only, as its secrets are.
+struct AwsCredentials {
+  std::string access_key_id;
+  Secret secret_access_key;
+  Secret session_token;             ///< Empty: long-term credentials.
+  std::optional<WallTime> expires;  ///< nullopt: never, or unknown.
+  std::string source;  ///< For messages: "the environment", "profile dev of ~/.aws/credentials".
+};
+
+/// Sections of a file of AWS's tools by name, each with its keys.
+using AwsProfiles = std::map<std::string, std::map<std::string, std::string>>;
+
+/// Which of the two files: in `config`, sections are called "profile NAME".
+enum class AwsFile : uint8_t { kCredentials, kConfig };
+
+/// Keys are lower-case; values keep their inner blanks. Nested keys (indented lines) are skipped,
+/// and so are sections of other kinds (sso-session, services). The last of duplicate keys wins.
+/// `name`: for messages, which never show a value.
+/// Errors: kSpecInvalid with name:line for a line that is no section, key or comment; more than
+/// 1 MiB.
+Result<AwsProfiles> ParseAwsProfiles(std::string_view text, AwsFile file, const std::string& name);
+
+/// What decides where credentials come from.
+struct AwsAccountFacts {
+  std::map<std::string, std::string> given;  ///< provider.aws_credentials of the cluster file.
+  std::string profile = "default";           ///< AWS_PROFILE.
+  bool is_profile_named = false;             ///< By AWS_PROFILE: it must exist.
+  AwsProfiles credentials, config;           ///< Of both files, empty if they are missing.
+  std::string credentials_path, config_path;
+};
+
+/// How to get at them.
+struct AwsCredentialPlan {
+  enum class Way : uint8_t { kStatic, kAssumeRole, kContainer, kMachine };
+  Way way = Way::kMachine;
+  AwsCredentials base;  ///< kStatic: these; kAssumeRole: who assumes the role.
+  std::string role_arn, session_name, external_id;  ///< kAssumeRole
+};
+
+/// In the order of AWS's SDKs: the cluster file, the environment, both files, the container, the
+/// machine. Errors: kSpecInvalid (half a key pair, unknown key of aws_credentials, role without a
+/// source, unknown profile), kNotSupported for SSO and credential_process, with how to go on.
+Result<AwsCredentialPlan> PlanAwsCredentials(const AwsAccountFacts& facts,
+                                             const Environment& environment);
+
+/// provider.region, else AWS_REGION, AWS_DEFAULT_REGION, the profile's, else us-west-2 as in Ray.
+/// Errors: kSpecInvalid for what can't be a region.
+Result<std::string> ChooseAwsRegion(const std::string& given, const AwsAccountFacts& facts,
+                                    const Environment& environment);
+
+/// The JSON of a container's or machine's credential service. `source` as in AwsCredentials.
+/// Errors: kProtocolError.
+Result<AwsCredentials> ParseServedCredentials(ByteView body, std::string source);
+
+/// "2026-11-24T05:20:00Z"; nullopt: not such a time.
+std::optional<WallTime> ParseAwsTime(std::string_view text);
+
+/// Reads AWS_SHARED_CREDENTIALS_FILE and AWS_CONFIG_FILE, or ~/.aws/credentials and ~/.aws/config.
+/// Blocks. Errors: kFileUnreadable for a file that is there or named, kSpecInvalid.
+Result<AwsAccountFacts> ReadAwsAccount(std::map<std::string, std::string> given,
+                                       const Environment& environment);
+
+/// Sends one request; see CurlClient::Send().
+using AwsSend = std::function<Result<CurlReply>(const CurlRequest&)>;
+
+/// Asks the container's service or the machine's (IMDSv2) for credentials. Blocks; where there is
+/// no such service, for about a second. `way`: kContainer or kMachine.
+/// Errors: kCloudDenied: nobody has credentials for this process, with where they were sought;
+/// kProtocolError; kCancelled.
+Result<AwsCredentials> FetchAwsCredentials(AwsCredentialPlan::Way way,
+                                           const Environment& environment, const AwsSend& send);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_CLUSTER_PROVIDER_AWS_CREDENTIALS_H_
