@@ -13,6 +13,7 @@ import uuid
 
 import pytest
 
+from aws_cloud import aws_cloud, aws_server  # noqa: F401  pylint: disable=unused-import
 from elastic import Elastic
 from hosts import host_set, hosts  # noqa: F401  pylint: disable=unused-import
 from hosts_processes import looks
@@ -42,6 +43,7 @@ def pytest_addoption(parser):
     parser.addoption("--horovod-venv", default="")
     parser.addoption("--ray-venv", default="")
     parser.addoption("--old-ray-venv", default="")
+    parser.addoption("--moto-venv", default="")
     parser.addoption("--ray-state", default="", help="of tests/integration/shared_ray.py")
 
 
