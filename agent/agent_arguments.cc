@@ -71,6 +71,11 @@ constexpr Row kRows[] = {
        arguments.has_probe_listener = arguments.dial.has_probe_listener = true;
        return Status();
      }},
+    {"--keep-processes", false, false,
+     [](std::string_view, AgentArguments& arguments) {
+       arguments.keeps_processes = true;
+       return Status();
+     }},
     {"--dial", true, true,
      [](std::string_view value, AgentArguments& arguments) {
        HVDRAY_ASSIGN_OR_RETURN(arguments.dial.addresses, ParseEndpointAddresses(value));

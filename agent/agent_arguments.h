@@ -27,6 +27,7 @@ struct AgentArguments {
   AgentTask task = AgentTask::kServe;
   std::string directory;            ///< --folder: where to start. Empty: where we are.
   bool has_probe_listener = false;  ///< --probe-listener: as in AgentSessionOptions.
+  bool keeps_processes = false;     ///< --keep-processes: as in AgentSessionOptions.
   std::string leave_in;             ///< The seconds after --leave, unchecked. Empty: not given.
   DialOptions dial;                 ///< For kDial; has_probe_listener is set there, too.
 };

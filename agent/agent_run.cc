@@ -23,6 +23,7 @@
 #include "agent/host_facts.h"
 #include "agent/keeper.h"
 #include "base/byte_stream.h"
+#include "base/environ.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/loop.h"
@@ -69,7 +70,7 @@ constexpr uint64_t kOpenFiles = 65536;
 
 constexpr std::string_view kHelp =
     "usage: hvdray-agent [--help | --version | --leave [SECONDS]]\n"
-    "       hvdray-agent [--folder DIR] [--probe-listener]\n"
+    "       hvdray-agent [--folder DIR] [--probe-listener] [--keep-processes]\n"
     "       hvdray-agent --dial ADDRESS:PORT[,...] --endpoint N [--gpus ID,...] [--raylet PID]\n"
     "                    [--keep-ray-env] [--probe-listener] [--dial-timeout SECONDS]\n"
     "\n"
@@ -81,6 +82,8 @@ constexpr std::string_view kHelp =
     "(30), so that their workers leave the job first.\n"
     "--folder: starts in DIR; hvdray starts a copied agent in the directory that holds the copy.\n"
     "--probe-listener: until workers start, other hosts may test a TCP connection to this one.\n"
+    "--keep-processes: what its commands leave running when they end by themselves stays, after\n"
+    "this agent, too: `hvdray up` starts Ray so. A command that runs when the stream closes ends.\n"
     "\n"
     "--dial: for hvdray's actor on a Ray node: dials the driver at the first of these addresses\n"
     "that answers (for 60 s), as agent endpoint N, with the key from the first line of standard\n"
@@ -154,7 +157,7 @@ int RunAgent(UniqueFd keeper, AgentSessionOptions options) {
   if (!loop.ok()) return FailAgent(loop.status());
   (void)RaiseOpenFileLimit(kOpenFiles).ok();
   Lifelines lifelines(**loop, [](const Status&) {});
-  lifelines.Add(std::move(keeper), "the agent's keeper was killed");
+  if (keeper.is_valid()) lifelines.Add(std::move(keeper), "the agent's keeper was killed");
   return RunAgentSession(**loop,
                          MakeFdStream(**loop, std::move(link->first), std::move(link->second)),
                          lifelines, std::move(options), Duration::zero())
@@ -168,10 +171,18 @@ int Serve(const AgentArguments& arguments) {
   }
   if (const std::optional<int> code = RefuseWithoutLauncher()) return *code;
   ::signal(SIGPIPE, SIG_IGN);
-  Result<UniqueFd> lifeline = ForkKeeper();
-  if (!lifeline.ok()) return FailAgent(lifeline.status());
   AgentSessionOptions options;
   options.has_probe_listener = arguments.has_probe_listener;
+  if (arguments.keeps_processes) {
+    // Neither keeper nor subreaper: they would sweep away what is to stay. Commands die with this
+    // process (PR_SET_PDEATHSIG), see docs/adr/0020.
+    ::setsid();
+    options.keeps_processes = true;
+    options.node.environment = Environment::FromProcess().ToStrings();
+    return RunAgent({}, std::move(options));
+  }
+  Result<UniqueFd> lifeline = ForkKeeper();
+  if (!lifeline.ok()) return FailAgent(lifeline.status());
   return RunAgent(std::move(lifeline).value(), std::move(options));
 }
 
@@ -186,7 +197,7 @@ AgentEnd RunAgentSession(Loop& loop, std::unique_ptr<ByteStream> stream, Lifelin
                          AgentSessionOptions options, Duration signal_merge) {
   options.build = kAgentBuild;
   options.control_directory = ControlDirectory();
-  options.cgroup_directory = MakeCgroupDirectory();
+  if (!options.keeps_processes) options.cgroup_directory = MakeCgroupDirectory();
   options.facts = GatherHostFacts();
   const std::string directory = options.cgroup_directory;
 

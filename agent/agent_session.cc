@@ -138,10 +138,11 @@ void AgentSession::MakeGangs() {
     SendStopped(generation, swept);
   };
   handlers.on_idle = [this] { FinishIfIdle(); };
-  gangs_ = std::make_unique<GangSet>(loop_, *link_, *relay_,
-                                     GangSet::Options{welcome_->job_id, options_.cgroup_directory,
-                                                      welcome_->is_elastic, options_.node},
-                                     std::move(handlers));
+  gangs_ = std::make_unique<GangSet>(
+      loop_, *link_, *relay_,
+      GangSet::Options{welcome_->job_id, options_.cgroup_directory, welcome_->is_elastic,
+                       options_.keeps_processes, options_.node},
+      std::move(handlers));
   if (!welcome_->is_elastic) return;
   notifier_.emplace(loop_);
   OpenControl();

@@ -32,7 +32,9 @@ struct AgentSessionOptions {
   wire::HostFacts facts;            ///< The session fills in ports and cleanup.
   std::string control_directory;    ///< For ControlSocket, in an elastic job; empty: no socket.
   bool has_probe_listener = false;  ///< Other hosts may probe this one until workers start.
-  NodeShare node;                   ///< On a Ray node; elsewhere empty.
+  /// `--keep-processes`: the workers are commands whose daemons outlive this agent.
+  bool keeps_processes = false;
+  NodeShare node;  ///< On a Ray node, and with keeps_processes; elsewhere empty.
 };
 
 /// Owns the link, the relay and the gangs. Threads: the loop's.

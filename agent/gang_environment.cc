@@ -147,10 +147,27 @@ GangEnvironment::GangEnvironment(const wire::StartGeneration& start, std::string
   shared_.push_back(fmt::format("HVDRAY_GENERATION={}", generation));
 }
 
+GangEnvironment GangEnvironment::Plain(const wire::StartGeneration& start, const NodeShare& node) {
+  GangEnvironment plain;
+  plain.is_plain_ = true;
+  std::set<std::string_view> seen;
+  for (const auto* entries : {&start.environment, &node.environment}) {
+    for (const std::string& entry : *entries) {
+      const size_t equals = entry.find('=');
+      if (equals == std::string::npos || equals == 0) continue;
+      if (seen.insert(std::string_view(entry).substr(0, equals)).second) {
+        plain.shared_.push_back(entry);
+      }
+    }
+  }
+  return plain;
+}
+
 std::vector<std::string> GangEnvironment::ForWorker(const wire::WorkerSlot& slot,
                                                     uint16_t relay_port,
                                                     const std::string& error_file) const {
   std::vector<std::string> own;
+  if (is_plain_) return own;
   for (const auto& [name, value] : SlotEnvironment(place_, slot, job_id_, relay_port)) {
     own.push_back(fmt::format("{}={}", name, value));
   }

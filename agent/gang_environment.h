@@ -53,6 +53,10 @@ class GangEnvironment {
   GangEnvironment(const wire::StartGeneration& start, std::string job_id, Generation generation,
                   const NodeShare& node = {});
 
+  /// The environment of a command that belongs to no job: the node's own with `start.environment`
+  /// on top, and nothing of ours. What it starts may live on without us.
+  static GangEnvironment Plain(const wire::StartGeneration& start, const NodeShare& node);
+
   /// "NAME=VALUE", the same for every worker here. Keeps the first of two entries with one name;
   /// drops entries without a name or '='.
   const std::vector<std::string>& shared() const { return shared_; }
@@ -62,11 +66,14 @@ class GangEnvironment {
                                      const std::string& error_file = {}) const;
 
  private:
+  GangEnvironment() = default;
+
   wire::StartGeneration place_;  // Without workers, command and environment.
   std::string job_id_;
   std::vector<std::string> gpus_;            // Empty: CUDA_VISIBLE_DEVICES stays as it is.
   std::vector<std::string_view> gpu_names_;  // The variables that name a worker's GPUs.
   std::vector<std::string> shared_;
+  bool is_plain_ = false;
 };
 
 }  // namespace hvdray

@@ -88,6 +88,7 @@ Status GangSet::Start(Generation generation, wire::StartGeneration start) {
   options.job_id = options_.job_id;
   options.generation = generation;
   options.ends_one_by_one = options_.is_elastic;
+  options.keeps_processes = options_.keeps_processes;
   options.node = options_.node;
   if (!options_.cgroup_directory.empty()) {
     options.cgroup_directory = fmt::format("{}/gen-{}", options_.cgroup_directory, generation);
@@ -101,11 +102,12 @@ Status GangSet::Start(Generation generation, wire::StartGeneration start) {
 
 LocalGang::Handlers GangSet::HandlersOf(Generation generation) {
   LocalGang::Handlers handlers;
-  handlers.open_relay = [this, generation](const wire::WorkerSlot& slot) {
+  handlers.open_relay = [this, generation](const wire::WorkerSlot& slot) -> Result<uint16_t> {
+    if (options_.keeps_processes) return uint16_t{0};  // no rendezvous for it
     return relay_.OpenWorker(slot.name(), slot.local_rank, generation);
   };
   handlers.close_relay = [this](int worker) {
-    relay_.CloseWorker(worker);
+    if (!options_.keeps_processes) relay_.CloseWorker(worker);
     handlers_.on_reaped(worker);
   };
   handlers.is_elsewhere = [this](pid_t pid) {

@@ -24,6 +24,7 @@ class GangSet {
     std::string job_id;
     std::string cgroup_directory;  ///< Exists and is ours; empty: gangs get no cgroup.
     bool is_elastic = false;
+    bool keeps_processes = false;  ///< See LocalGang::Options.
     NodeShare node;
   };
 

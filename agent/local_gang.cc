@@ -56,7 +56,9 @@ LocalGang::LocalGang(Loop& loop, wire::Link& link, wire::StartGeneration start,
       start_(std::move(start)),
       options_(std::move(options)),
       handlers_(std::move(handlers)),
-      environment_(start_, options_.job_id, options_.generation, options_.node),
+      environment_(options_.keeps_processes ? GangEnvironment::Plain(start_, options_.node)
+                                            : GangEnvironment(start_, options_.job_id,
+                                                              options_.generation, options_.node)),
       plan_(PlanExec(start_.command, FindPath(environment_.shared()), start_.working_directory)),
       workers_(loop,
                {[this](int rank, pid_t pid) {
@@ -194,6 +196,7 @@ void LocalGang::OnExited(int rank, wire::ExitStatus status) {
   if (status.signal == SIGKILL && !was_stopping) status.is_oom = oom_watch_->ClaimKill();
   if (const auto pump = stdin_pumps_.find(rank); pump != stdin_pumps_.end()) pump->second.Close();
   handlers_.close_relay(rank);
+  if (options_.keeps_processes && !was_stopping) workers_.LeaveGroup(rank);
   Send(ExitOf(rank, status, was_stopping));
   if (options_.ends_one_by_one && !was_stopping) EndGroupAfter(rank, options_.linger);
   Schedule();

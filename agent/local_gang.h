@@ -53,6 +53,9 @@ class LocalGang {
     /// In an elastic job: kills a worker's leftovers in its group after the linger, even while
     /// other workers of the gang live.
     bool ends_one_by_one = false;
+    /// What a worker leaves running when it exits by itself stays: daemons that it started. A
+    /// worker that is told to end takes its group with it, as always. No variables of ours.
+    bool keeps_processes = false;
     Duration sweep_limit{std::chrono::seconds(5)};
     /// How long after SIGKILL the gang waits for a worker that hangs in the kernel.
     Duration reap_limit{std::chrono::seconds(10)};

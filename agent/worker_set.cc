@@ -136,6 +136,11 @@ void WorkerSet::SignalAllGroups(int signo) {
   for (const auto& [rank, worker] : workers_) SignalGroup(rank, signo);
 }
 
+void WorkerSet::LeaveGroup(int rank) {
+  const auto found = workers_.find(rank);
+  if (found != workers_.end() && found->second.is_reaped) found->second.is_group_gone = true;
+}
+
 void WorkerSet::ReapDead() {
   for (const int rank : LiveRanks()) OnExit(rank);
 }

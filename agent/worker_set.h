@@ -48,6 +48,9 @@ class WorkerSet {
   void SignalGroup(int rank, int signo);
   void SignalAllGroups(int signo);
 
+  /// The group of a reaped worker is no longer ours: no signal reaches what is left in it.
+  void LeaveGroup(int rank);
+
   /// Reaps workers that are already dead, so that their exit is not blamed on what follows.
   void ReapDead();
   /// Not yet reaped.

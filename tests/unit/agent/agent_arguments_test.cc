@@ -21,6 +21,8 @@ TEST(AgentArgumentsTest, AnAgentOfALauncher) {
   EXPECT_EQ(copied->task, AgentTask::kServe);
   EXPECT_EQ(copied->directory, "/tmp/x");
   EXPECT_TRUE(copied->has_probe_listener);
+  EXPECT_FALSE(copied->keeps_processes);
+  EXPECT_TRUE(Parse({"--keep-processes"})->keeps_processes);
 }
 
 TEST(AgentArgumentsTest, HelpVersionAndLeaveEndTheLine) {

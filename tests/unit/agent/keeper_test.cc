@@ -59,7 +59,7 @@ class KeeperTest : public ::testing::Test {
   }
 
   void SpawnAgent(int socket) {
-    const std::vector<std::string> command = ProbeCommand({"agent"});
+    const std::vector<std::string> command = ProbeCommand({agent_word_});
     std::vector<char*> argv;
     for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
     argv.push_back(nullptr);
@@ -114,6 +114,7 @@ class KeeperTest : public ::testing::Test {
     return WaitFor(*loop_, [&] { return FindMarked(mark_).empty(); });
   }
 
+  std::string agent_word_ = "agent";
   std::string mark_ = MakeMark();
   std::unique_ptr<Loop> loop_;
   wire::LinkCalls calls_;
@@ -202,6 +203,58 @@ TEST_F(KeeperTest, RandomKillsInTheMiddleOfTheStartLeaveNothing) {
   ASSERT_EQ(::kill(agent_, SIGKILL), 0);
   EXPECT_EQ(ReapKeeper(), 128 + SIGKILL);
   EXPECT_TRUE(NothingIsLeft());
+}
+
+/// An agent without a keeper, for the commands of `hvdray up`.
+class KeepingAgentTest : public KeeperTest {
+ protected:
+  KeepingAgentTest() { agent_word_ = "keeping-agent"; }
+  void StartShell(const std::string& line) {
+    wire::StartGeneration start;
+    start.size = 1;
+    start.local_size = 1;
+    start.workers = {wire::WorkerSlot{}};
+    start.command = {"/bin/sh", "-c", line};
+    start.environment = {"PATH=/usr/bin:/bin"};
+    start.is_on_own_environment = true;
+    link_->Send({1, start});
+  }
+};
+
+TEST_F(KeepingAgentTest, WhatACommandLeavesRunningOutlivesTheAgent) {
+  StartShell("sleep 1000 >/dev/null 2>&1 & setsid sleep 1000 >/dev/null 2>&1 & echo ready");
+  ASSERT_TRUE(WaitFor(*loop_, [&] { return is_stopped_; }));
+  EXPECT_EQ(text_, "ready\n");
+  link_->Close({}, std::chrono::seconds(5), [] {});
+  EXPECT_EQ(ReapKeeper(), 0);
+  const std::vector<pid_t> daemons = FindMarked(mark_);
+  EXPECT_EQ(daemons.size(), 2U);
+  for (const pid_t pid : daemons) ::kill(pid, SIGKILL);
+}
+
+TEST_F(KeepingAgentTest, ACommandThatRunsEndsWithTheLinkAndItsGroupWithIt) {
+  StartShell("sleep 1000 & echo ready; sleep 1000");
+  ASSERT_TRUE(WaitFor(*loop_, [&] { return text_ == "ready\n"; }));
+  link_.reset();
+  EXPECT_EQ(ReapKeeper(), 125);
+  EXPECT_TRUE(NothingIsLeft());
+}
+
+TEST_F(KeepingAgentTest, ACommandThatIsStoppedTakesItsGroupWithIt) {
+  StartShell("sleep 1000 & echo ready; sleep 1000");
+  ASSERT_TRUE(WaitFor(*loop_, [&] { return text_ == "ready\n"; }));
+  link_->Send({1, wire::StopGeneration{.grace_ms = 50}});
+  ASSERT_TRUE(WaitFor(*loop_, [&] { return is_stopped_; }));
+  EXPECT_EQ(FindMarked(mark_).size(), 1U);  // the agent
+}
+
+TEST_F(KeepingAgentTest, ACommandSeesNoVariableOfAJob) {
+  StartShell("env");
+  ASSERT_TRUE(WaitFor(*loop_, [&] { return is_stopped_; }));
+  EXPECT_NE(text_.find(mark_), std::string::npos);
+  for (const char* name : {"HOROVOD_", "RANK=", "HVDRAY_JOB_ID", "HVDRAY_GENERATION"}) {
+    EXPECT_EQ(text_.find(name), std::string::npos) << name;
+  }
 }
 
 }  // namespace

@@ -188,6 +188,11 @@ int RunProbe(int argc, char** argv) {
   const std::string verb = argc > 2 ? argv[2] : "";
   const char* word = argc > 3 ? argv[3] : "";
   if (verb == "agent") return AgentMain(1, argv);
+  if (verb == "keeping-agent") {
+    char option[] = "--keep-processes";
+    char* words[] = {argv[0], option, nullptr};
+    return AgentMain(2, words);
+  }
   if (verb == "actor") return BeActor(argc - 2, argv + 2);
   if (verb == "exit") return ::atoi(word);
   if (verb == "raise") return ::raise(::atoi(word));
