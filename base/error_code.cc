@@ -41,6 +41,7 @@ constexpr std::array kCatalogue = {
     ErrorInfo{ErrorCode::kRayDenied, "ray_denied", false},
     ErrorInfo{ErrorCode::kRayFailed, "ray_failed", true},
     ErrorInfo{ErrorCode::kInfeasible, "infeasible", false},
+    ErrorInfo{ErrorCode::kNodeSetupFailed, "node_setup_failed", false},
     ErrorInfo{ErrorCode::kCloudDenied, "cloud_denied", false},
     ErrorInfo{ErrorCode::kCloudFailed, "cloud_failed", true},
     ErrorInfo{ErrorCode::kQuotaExceeded, "quota_exceeded", false},

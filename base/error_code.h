@@ -48,6 +48,7 @@ enum class ErrorCode : uint16_t {
   kRayDenied = 217,
   kRayFailed = 218,
   kInfeasible = 219,
+  kNodeSetupFailed = 220,
   kCloudDenied = 230,
   kCloudFailed = 231,
   kQuotaExceeded = 232,

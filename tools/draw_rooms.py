@@ -12,8 +12,8 @@ from rooms import ARROWS, ROOT, WHAT_IT_IS, arrows
 
 PICTURE = ROOT / "docs/rooms.svg"
 # Rows from the top, each from left to right; "" is a gap.
-ROWS = (("", "cmd", ""), ("", "launcher/ray", ""), ("", "launcher/engine", ""), ("", "launcher/report", ""),
-        ("", "launcher/driver", ""), ("", "launcher/job", "agent"),
+ROWS = (("", "cmd", ""), ("", "launcher/ray", "launcher/cluster"), ("", "launcher/engine", ""),
+        ("", "launcher/report", ""), ("", "launcher/driver", ""), ("", "launcher/job", "agent"),
         ("cluster/provider", "cluster/ssh", "cluster/ray", "wire"),
         ("cluster", "rendezvous", "collective"), ("", "base", ""))
 WIDTH, BOX_WIDTH, BOX_HEIGHT, ROW = 900, 214, 46, 84

@@ -27,7 +27,8 @@ ARROWS = {
                         "rendezvous", "base"),
     "launcher/ray": ("launcher/engine", "launcher/report", "launcher/job", "agent", "wire", "cluster/ray",
                      "cluster", "base"),
-    "cmd": ("launcher/ray", "launcher/engine", "launcher/report", "launcher/driver", "launcher/job", "agent",
+    "launcher/cluster": ("launcher/engine", "launcher/report", "launcher/driver", "launcher/job", "cluster", "base"),
+    "cmd": ("launcher/cluster", "launcher/ray", "launcher/engine", "launcher/report", "launcher/driver", "launcher/job", "agent",
             "cluster/ray", "cluster/ssh", "cluster", "rendezvous", "base"),
 }
 
@@ -46,6 +47,7 @@ WHAT_IT_IS = {
     "launcher/report": "output, verdict, reports",
     "launcher/engine": "applies decisions",
     "launcher/ray": "jobs on Ray",
+    "launcher/cluster": "clusters up and down",
     "cmd": "a file per command",
 }
 

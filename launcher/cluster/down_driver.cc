@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/cluster/down_driver.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/text.h"
+#include "launcher/job/exit_code.h"
+
+namespace hvdray {
+DownDriver::DownDriver(DownPolicy policy, std::vector<DownNode> nodes)
+    : policy_(std::move(policy)) {
+  for (DownNode& plan : nodes) {
+    nodes_.push_back({.plan = std::move(plan), .retry = {TimePoint{}, Duration::zero()}});
+  }
+}
+
+ClusterEffects DownDriver::Begin(TimePoint now) {
+  now_ = now;
+  for (size_t index = 0; index < nodes_.size(); ++index) {
+    nodes_[index].retry = {now, policy_.log_in_limit};
+    effects_.emplace_back(cluster_effect::LogIn{static_cast<int>(index)});
+  }
+  if (nodes_.empty()) MakePlan();
+  return std::exchange(effects_, {});
+}
+
+ClusterEffects DownDriver::Handle(const ClusterEvent& event, TimePoint now) {
+  now_ = now;
+  if (!is_over_) std::visit([this](const auto& fact) { On(fact); }, event);
+  return std::exchange(effects_, {});
+}
+
+std::optional<TimePoint> DownDriver::NextDeadline() const {
+  std::optional<TimePoint> next;
+  if (is_over_) return next;
+  for (const Node& node : nodes_) {
+    if (node.try_at && (!next || *node.try_at < *next)) next = node.try_at;
+  }
+  return next;
+}
+
+size_t DownDriver::CountAt(State state) const {
+  return static_cast<size_t>(std::count_if(
+      nodes_.begin(), nodes_.end(), [state](const Node& node) { return node.state == state; }));
+}
+
+void DownDriver::Call(size_t index, State next, std::string verb) {
+  nodes_[index].state = next;
+  NodeTask task;
+  task.verb = std::move(verb);
+  effects_.emplace_back(cluster_effect::Run{static_cast<int>(index), std::move(task)});
+}
+
+void DownDriver::Say(size_t index, const std::string& text) {
+  effects_.emplace_back(
+      cluster_effect::Say{fmt::format("{}: {}", nodes_[index].plan.address, text)});
+}
+
+void DownDriver::On(const cluster_event::LoggedIn& fact) {
+  const auto index = static_cast<size_t>(fact.node);
+  if (nodes_[index].state == State::kLoggingIn) Call(index, State::kLooking, "survey");
+}
+
+void DownDriver::On(const cluster_event::Lost& fact) {
+  const auto index = static_cast<size_t>(fact.node);
+  Node& node = nodes_[index];
+  if (node.state == State::kEnded || node.state == State::kFailed) return;
+  if (node.state == State::kLoggingIn) node.try_at = node.retry.After(fact.why, now_);
+  if (!node.try_at) return Fail(index, fact.why);
+  Say(index, LogInRetry::Text(fact.why, node.retry.until() - now_));
+}
+
+void DownDriver::On(const event::Tick& /*fact*/) {
+  for (size_t index = 0; index < nodes_.size(); ++index) {
+    Node& node = nodes_[index];
+    if (!node.try_at || *node.try_at > now_) continue;
+    node.try_at.reset();
+    effects_.emplace_back(cluster_effect::LogIn{static_cast<int>(index)});
+  }
+}
+
+void DownDriver::On(const cluster_event::Done& fact) {
+  const auto index = static_cast<size_t>(fact.node);
+  switch (nodes_[index].state) {
+    case State::kLooking:
+      return OnLooked(index, fact.result);
+    case State::kStopping:
+      return OnStopped(index, fact.result);
+    case State::kChecking:
+      return OnChecked(index, fact.result);
+    case State::kLoggingIn:
+    case State::kRunning:
+    case State::kEnded:
+    case State::kFailed:
+      return;
+  }
+}
+
+void DownDriver::OnLooked(size_t index, const TaskResult& result) {
+  if (!result.is_success()) return Fail(index, FailureOf("look at the node", result));
+  const NodeSurvey survey = ParseSurvey(result.output);
+  const std::string expected = nodes_[index].plan.is_head ? "" : policy_.head;
+  if (survey.processes > 0 && survey.joined_head != expected) {
+    const std::string heads =
+        survey.joined_head.empty() ? "it is a head itself" : "its head is " + survey.joined_head;
+    return Fail(index,
+                {ErrorCode::kUsage,
+                 fmt::format("its Ray belongs to another cluster '{}': {}", policy_.cluster, heads),
+                 "end that cluster with its own file"});
+  }
+  nodes_[index].processes = survey.processes;
+  nodes_[index].state = nodes_[index].processes > 0 ? State::kRunning : State::kEnded;
+  MakePlan();
+}
+
+void DownDriver::MakePlan() {
+  if (is_planned_ || CountAt(State::kLoggingIn) > 0 || CountAt(State::kLooking) > 0) return;
+  is_planned_ = true;
+  for (size_t index = 0; index < nodes_.size(); ++index) {
+    if (nodes_[index].state != State::kRunning) continue;
+    Say(index, fmt::format("end Ray ({}){}", ProcessesText(nodes_[index].processes),
+                           nodes_[index].plan.is_head ? " (head)" : ""));
+  }
+  if (CountAt(State::kRunning) == 0) return FinishIfOver();
+  if (policy_.is_confirmed) {
+    is_working_ = true;
+    return StopNext();
+  }
+  effects_.emplace_back(
+      cluster_effect::Ask{fmt::format("End cluster {}? [y/N] ", policy_.cluster)});
+}
+
+void DownDriver::On(const cluster_event::Answer& fact) {
+  if (!is_planned_ || is_working_) return;
+  if (fact.is_yes) {
+    is_working_ = true;
+    return StopNext();
+  }
+  is_over_ = true;
+  effects_.emplace_back(cluster_effect::Say{"nothing was changed"});
+  effects_.emplace_back(cluster_effect::Finish{0});
+}
+
+void DownDriver::StopNext() {
+  bool is_any_worker_left = false;
+  for (size_t index = 0; index < nodes_.size(); ++index) {
+    const Node& node = nodes_[index];
+    if (node.plan.is_head) continue;
+    if (node.state == State::kRunning) Call(index, State::kStopping, "stop");
+    is_any_worker_left =
+        is_any_worker_left || node.state == State::kStopping || node.state == State::kChecking;
+  }
+  // The head last: workers that lose it first would wait for it for a minute.
+  for (size_t index = 0; index < nodes_.size() && !is_any_worker_left; ++index) {
+    if (nodes_[index].state == State::kRunning) Call(index, State::kStopping, "stop");
+  }
+  FinishIfOver();
+}
+
+void DownDriver::OnStopped(size_t index, const TaskResult& result) {
+  const auto stopped = ParseStopped(result.output);
+  if (!result.is_success() || !stopped) return Fail(index, FailureOf("end its Ray", result));
+  if (stopped->left > 0) {
+    return Fail(index, {ErrorCode::kNodeSetupFailed,
+                        fmt::format("{} of its Ray cannot be ended", ProcessesText(stopped->left)),
+                        "they hang in the kernel, or belong to another user: look with ps"});
+  }
+  // Looks once more: something may have started meanwhile.
+  Call(index, State::kChecking, "survey");
+}
+
+void DownDriver::OnChecked(size_t index, const TaskResult& result) {
+  if (!result.is_success()) return Fail(index, FailureOf("look at the node", result));
+  const int left = ParseSurvey(result.output).processes;
+  if (left > 0) {
+    return Fail(index, {ErrorCode::kNodeSetupFailed,
+                        fmt::format("{} of its Ray runs again", ProcessesText(left)),
+                        "something there starts Ray anew"});
+  }
+  nodes_[index].state = State::kEnded;
+  Say(index, fmt::format("ended {}; none is left", ProcessesText(nodes_[index].processes)));
+  StopNext();
+}
+
+void DownDriver::Fail(size_t index, const Status& why) {
+  nodes_[index].state = State::kFailed;
+  effects_.emplace_back(
+      cluster_effect::Complain{Status(why).WithContext(nodes_[index].plan.address)});
+  if (!is_planned_) return MakePlan();
+  if (is_working_) return StopNext();
+  FinishIfOver();
+}
+
+void DownDriver::FinishIfOver() {
+  const size_t failed = CountAt(State::kFailed);
+  if (is_over_ || !is_planned_ || CountAt(State::kEnded) + failed < nodes_.size()) return;
+  is_over_ = true;
+  if (failed == 0) {
+    effects_.emplace_back(cluster_effect::Say{"No nodes remaining."});
+  } else {
+    effects_.emplace_back(cluster_effect::Say{
+        fmt::format("{} may still run: call down again", Count(failed, "node"))});
+  }
+  effects_.emplace_back(cluster_effect::Finish{failed == 0 ? 0 : kHvdrayFailed});
+}
+
+}  // namespace hvdray

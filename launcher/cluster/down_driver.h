@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decides what `hvdray down` does on hosts that stay (provider local): log in everywhere, look,
+// ask, end the cluster's Ray on the workers and then on the head, and see that nothing of it is
+// left. Pure.
+#ifndef HVDRAY_LAUNCHER_CLUSTER_DOWN_DRIVER_H_
+#define HVDRAY_LAUNCHER_CLUSTER_DOWN_DRIVER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/cluster/cluster_driver.h"
+#include "launcher/cluster/node_script.h"
+
+namespace hvdray {
+
+/// What was asked of `down`.
+struct DownPolicy {
+  std::string cluster;
+  std::string head;           ///< Its address as the file has it.
+  bool is_confirmed = false;  ///< --yes
+  Duration log_in_limit{std::chrono::seconds(20)};
+};
+
+/// A node that is to end, by its address as the file has it.
+struct DownNode {
+  std::string address;
+  bool is_head = false;
+};
+
+class DownDriver final : public ClusterDriver {
+ public:
+  DownDriver(DownPolicy policy, std::vector<DownNode> nodes);
+
+  ClusterEffects Begin(TimePoint now) override;
+  ClusterEffects Handle(const ClusterEvent& event, TimePoint now) override;
+  std::optional<TimePoint> NextDeadline() const override;
+
+ private:
+  enum class State : uint8_t {
+    kLoggingIn,
+    kLooking,
+    kRunning,
+    kStopping,
+    kChecking,
+    kEnded,
+    kFailed
+  };
+  struct Node {
+    DownNode plan;
+    LogInRetry retry;
+    State state = State::kLoggingIn;
+    int processes = 0;
+    std::optional<TimePoint> try_at;
+  };
+
+  void On(const cluster_event::LoggedIn& fact);
+  void On(const cluster_event::Lost& fact);
+  void On(const cluster_event::Done& fact);
+  void On(const cluster_event::Answer& fact);
+  void On(const event::Tick& fact);
+  void OnLooked(size_t index, const TaskResult& result);
+  void OnStopped(size_t index, const TaskResult& result);
+  void OnChecked(size_t index, const TaskResult& result);
+  void MakePlan();
+  void StopNext();
+  void Call(size_t index, State next, std::string verb);
+  void Say(size_t index, const std::string& text);
+  void Fail(size_t index, const Status& why);
+  void FinishIfOver();
+  size_t CountAt(State state) const;
+
+  const DownPolicy policy_;
+  std::vector<Node> nodes_;
+  bool is_planned_ = false;
+  bool is_working_ = false;
+  bool is_over_ = false;
+  TimePoint now_{};
+  ClusterEffects effects_;
+};
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_LAUNCHER_CLUSTER_DOWN_DRIVER_H_

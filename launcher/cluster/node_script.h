@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// The shell program that does everything on a node of a cluster, one verb a call, and what it
+// prints. Pure. It runs as a command of an agent with --keep-processes (docs/adr/0020).
+//
+// A node keeps, below ~/.hvdray/clusters/NAME: `token`, the cluster's Ray token, and per address of
+// a node `ADDRESS/steps`, the hashes of the steps done, one a line, and `ADDRESS/head`, the head
+// that its Ray joined. Every process of the node's Ray has HVDRAY_NODE=NAME/ADDRESS in its
+// environment or descends from one that has: so `down` ends this Ray and no other of the machine.
+#ifndef HVDRAY_LAUNCHER_CLUSTER_NODE_SCRIPT_H_
+#define HVDRAY_LAUNCHER_CLUSTER_NODE_SCRIPT_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace hvdray {
+
+/// How user's commands are run; kLogin, as Ray does: an interactive login bash, so that ~/.bashrc
+/// (conda, for example) counts.
+enum class CommandShell : uint8_t { kLogin, kPlain };
+
+/// The node that a call is about.
+struct ScriptPlace {
+  std::string cluster;
+  std::string node;  ///< Its address as the cluster file has it.
+  std::string head;  ///< The address that it joins; empty for the head.
+  CommandShell shell = CommandShell::kLogin;
+};
+
+/// The command line of one call: verb and its arguments.
+///   survey              what the node has; see ParseSurvey()
+///   step INDEX HASH LINE   cuts the record to INDEX hashes, runs LINE, then appends HASH
+///   start INDEX HASH LINE  the same with Ray's settings of this cluster in the environment
+///   mark INDEX HASH     the same without a command
+///   token keep|set      reads a token from stdin and stores it; keep: unless there is one. Prints
+///                       the stored one; see ParseToken()
+///   versions            of Ray and its Python; see ParseVersions()
+///   stop                ends the node's Ray; see ParseStopped()
+///   nodes               on the head: all nodes that Ray has; see ParseJoinedNodes()
+std::vector<std::string> ScriptCommand(const ScriptPlace& place, std::string_view verb,
+                                       const std::vector<std::string>& arguments = {});
+
+/// What `survey` found.
+struct NodeSurvey {
+  std::vector<std::string> record;  ///< Hashes of the steps done, in order.
+  int processes = 0;                ///< Of this cluster's Ray on this node.
+  bool has_gcs = false;
+  std::string ray_node;     ///< Ray's id of its raylet; empty: none runs.
+  std::string address;      ///< That raylet's address.
+  std::string joined_head;  ///< The head that it was started for; empty: it is a head.
+};
+NodeSurvey ParseSurvey(std::string_view output);
+
+/// Ray's and Python's version on a node.
+struct RayVersions {
+  std::string ray;  ///< Empty: no Ray was found.
+  std::string python;
+  bool operator==(const RayVersions&) const = default;
+};
+/// nullopt: the answer is incomplete.
+std::optional<RayVersions> ParseVersions(std::string_view output);
+
+/// Empty: there is none in it.
+std::string ParseToken(std::string_view output);
+
+/// What `stop` did.
+struct StopCount {
+  int found = 0;  ///< Processes of this Ray before.
+  int left = 0;   ///< That could not be ended.
+};
+std::optional<StopCount> ParseStopped(std::string_view output);
+
+/// What the head's Ray knows of its nodes.
+struct JoinedNodes {
+  std::string problem;                       ///< Not empty: it gave no answer, and why.
+  std::map<std::string, std::string> alive;  ///< Ray's id of each living node, and its address.
+};
+JoinedNodes ParseJoinedNodes(std::string_view output);
+
+/// Names that fit into paths and shell words: letters, digits, and . _ - inside.
+bool IsPlainClusterName(std::string_view name);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_LAUNCHER_CLUSTER_NODE_SCRIPT_H_

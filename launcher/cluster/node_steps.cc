@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/cluster/node_steps.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <system_error>
+#include <utility>
+
+#include "base/digest.h"
+#include "base/text.h"
+
+namespace hvdray {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kShownCommand = 60;
+constexpr size_t kReadBytes = size_t{1} << 16;
+
+std::string_view NameOf(StepKind kind) {
+  switch (kind) {
+    case StepKind::kFiles:
+      return "file mounts";
+    case StepKind::kInitialization:
+      return "initialization";
+    case StepKind::kSetup:
+      return "setup";
+    case StepKind::kStart:
+      return "start";
+  }
+  return "?";
+}
+
+/// Adds a part after its length, so that different lists never hash alike.
+void AddPart(Sha256Sum& sum, std::string_view part) {
+  sum.Add(fmt::format("{}:", part.size()));
+  sum.Add(part);
+}
+
+std::string ChainedHash(std::string_view before, StepKind kind, std::string_view content) {
+  Sha256Sum sum;
+  AddPart(sum, before);
+  AddPart(sum, NameOf(kind));
+  AddPart(sum, content);
+  return Hex(sum.Finish());
+}
+
+void Append(std::vector<NodeStep>& steps, StepKind kind, const std::vector<std::string>& commands,
+            std::string_view besides) {
+  const std::string start;
+  int number = 0;
+  for (const std::string& command : commands) {
+    const std::string& before = steps.empty() ? start : steps.back().hash;
+    std::string hash = ChainedHash(before, kind, fmt::format("{}\n{}", besides, command));
+    steps.push_back({kind, command, std::move(hash), ++number, static_cast<int>(commands.size())});
+  }
+}
+
+std::string MountsText(const ClusterNodeSetup& setup) {
+  if (setup.file_mounts.size() == 1) {
+    return fmt::format("{} to {}", setup.file_mounts[0].local, setup.file_mounts[0].remote);
+  }
+  return Count(setup.file_mounts.size(), "mount");
+}
+
+/// The place on the node as a copy's target: absolute, or relative to the home directory.
+std::string TargetOf(std::string_view remote) {
+  while (remote.size() > 1 && remote.ends_with('/')) remote.remove_suffix(1);
+  if (remote == "~") return {};
+  if (remote.starts_with("~/")) remote.remove_prefix(2);
+  return std::string(remote);
+}
+
+fs::path LocalOf(const std::string& local, const std::string& home) {
+  if (local == "~" || local.starts_with("~/")) return home + local.substr(1);
+  return local;
+}
+
+Result<SyncedDirectory> PlanFile(const fs::path& file, const std::string& target,
+                                 const fs::path& renamed) {
+  const fs::path there(target);
+  if (!there.has_filename()) {
+    return Status(ErrorCode::kSpecInvalid, "a file needs a name there");
+  }
+  fs::path directory = file.parent_path();
+  std::error_code error;
+  if (there.filename() != file.filename()) {
+    directory = renamed;
+    fs::create_directories(directory, error);
+    // The file may be secret.
+    if (!error) fs::permissions(directory, fs::perms::owner_all, error);
+    if (error) return ErrnoStatus(directory.string(), error.value());
+    fs::copy_file(file, directory / there.filename(), fs::copy_options::overwrite_existing, error);
+    // Same time, same size: the copy is not sent again each time.
+    if (!error) {
+      fs::last_write_time(directory / there.filename(), fs::last_write_time(file, error), error);
+    }
+    if (error) {
+      return ErrnoStatus(fmt::format("copy {} to {}", file.string(), directory.string()),
+                         error.value())
+          .WithCode(ErrorCode::kFileUnwritable);
+    }
+  }
+  // Only this entry: the rest of the directory is not asked for.
+  DirectoryRules rules;
+  rules.links = LinkRule::kFollow;
+  rules.ignore_files.clear();
+  const std::string name = there.filename().string();
+  rules.excludes = {"/*", "!/" + name};
+  HVDRAY_ASSIGN_OR_RETURN(DirectoryListing listing, ListDirectory(directory.string(), rules));
+  if (listing.files != 1) {
+    return Status(ErrorCode::kFileUnreadable, fmt::format("{}: not readable", file.string()));
+  }
+  return SyncedDirectory{directory.string(), there.parent_path().string(), std::move(listing)};
+}
+
+Result<SyncedDirectory> PlanMount(const ClusterFileMount& mount, const ClusterNodeSetup& setup,
+                                  const std::string& home, const fs::path& renamed) {
+  std::error_code error;
+  const fs::path real = fs::canonical(LocalOf(mount.local, home), error);
+  if (error) return ErrnoStatus(mount.local, error.value()).WithCode(ErrorCode::kFileUnreadable);
+  const std::string target = TargetOf(mount.remote);
+  if (!fs::is_directory(real, error)) return PlanFile(real, target, renamed);
+  DirectoryRules rules;
+  rules.ignore_files = setup.rsync_filter;
+  rules.excludes = setup.rsync_exclude;
+  rules.way_out = "leave it out by rsync_exclude";
+  HVDRAY_ASSIGN_OR_RETURN(DirectoryListing listing, ListDirectory(real.string(), rules));
+  return SyncedDirectory{real.string(), target, std::move(listing)};
+}
+
+Status AddFile(Sha256Sum& sum, const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  Sha256Sum content;
+  std::array<char, kReadBytes> buffer{};
+  while (file) {
+    file.read(buffer.data(), buffer.size());
+    content.Add(ByteView(buffer.data(), static_cast<size_t>(file.gcount())));
+  }
+  if (!file.eof()) return {ErrorCode::kFileUnreadable, fmt::format("{}: cannot be read", path)};
+  sum.Add(content.Finish());
+  return {};
+}
+
+}  // namespace
+
+std::string StepText(const NodeStep& step) {
+  const std::string place = step.count < 2 ? "" : fmt::format(" {}/{}", step.number, step.count);
+  return fmt::format("{}{}: {}", NameOf(step.kind), place, ShownText(step.command, kShownCommand));
+}
+
+bool IsRayStop(std::string_view command) {
+  const std::vector<std::string_view> words = BlankSeparated(Trimmed(command));
+  if (words.size() < 2 || words[0] != "ray" || words[1] != "stop") return false;
+  return std::all_of(words.begin() + 2, words.end(), [](std::string_view word) {
+    return word == "-f" || word == "--force" || word == "||" || word == "true";
+  });
+}
+
+std::vector<NodeStep> StepsOf(const ClusterNodeSetup& setup, std::string_view files_hash,
+                              std::string_view head) {
+  std::vector<NodeStep> steps;
+  if (!setup.file_mounts.empty()) {
+    Append(steps, StepKind::kFiles, {MountsText(setup)}, files_hash);
+  }
+  Append(steps, StepKind::kInitialization, setup.initialization_commands, "");
+  Append(steps, StepKind::kSetup, setup.setup_commands, "");
+  std::vector<std::string> starts;
+  std::copy_if(setup.start_commands.begin(), setup.start_commands.end(), std::back_inserter(starts),
+               [](const std::string& command) { return !IsRayStop(command); });
+  Append(steps, StepKind::kStart, starts, head);
+  return steps;
+}
+
+size_t CountDone(std::span<const NodeStep> steps, std::span<const std::string> record) {
+  size_t done = 0;
+  while (done < steps.size() && done < record.size() && steps[done].hash == record[done]) ++done;
+  return done;
+}
+
+size_t FirstStart(std::span<const NodeStep> steps) {
+  const auto first = std::find_if(steps.begin(), steps.end(), [](const NodeStep& step) {
+    return step.kind == StepKind::kStart;
+  });
+  return static_cast<size_t>(first - steps.begin());
+}
+
+Result<std::vector<SyncedDirectory>> PlanMounts(const ClusterNodeSetup& setup,
+                                                const std::string& home,
+                                                const std::string& renamed) {
+  std::vector<SyncedDirectory> all;
+  all.reserve(setup.file_mounts.size());
+  for (const ClusterFileMount& mount : setup.file_mounts) {
+    const fs::path place = fs::path(renamed) / std::to_string(all.size());
+    Result<SyncedDirectory> planned = PlanMount(mount, setup, home, place);
+    if (!planned.ok()) {
+      return std::move(planned).status().WithContext(
+          fmt::format("file_mounts: {}", ShownText(mount.remote)));
+    }
+    all.push_back(std::move(planned).value());
+  }
+  return all;
+}
+
+Result<std::string> HashFiles(std::span<const SyncedDirectory> directories) {
+  Sha256Sum sum;
+  for (const SyncedDirectory& directory : directories) {
+    AddPart(sum, directory.target);
+    AddPart(sum, std::to_string(directory.listing.entries.size()));
+    for (const wire::DirectoryEntry& entry : directory.listing.entries) {
+      AddPart(sum, entry.path);
+      AddPart(sum, fmt::format("{} {:o}", static_cast<int>(entry.kind), entry.mode));
+      AddPart(sum, entry.link);
+      if (entry.kind != wire::DirectoryEntryKind::kFile) continue;
+      HVDRAY_RETURN_IF_ERROR(AddFile(sum, fmt::format("{}/{}", directory.directory, entry.path)));
+    }
+  }
+  return Hex(sum.Finish());
+}
+
+}  // namespace hvdray

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `hvdray up` does to one node, as steps in order, and which of them are done. Pure.
+// docs/cluster.md, "up", says what a user sees of it.
+#ifndef HVDRAY_LAUNCHER_CLUSTER_NODE_STEPS_H_
+#define HVDRAY_LAUNCHER_CLUSTER_NODE_STEPS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "cluster/cluster_spec.h"
+#include "launcher/engine/sync_plan.h"
+
+namespace hvdray {
+
+/// In the order in which a node goes through them.
+enum class StepKind : uint8_t { kFiles, kInitialization, kSetup, kStart };
+
+/// One step. Its hash covers its own content and the hash of the step before, so that the hashes
+/// that a node has recorded tell how far it got with exactly these steps.
+struct NodeStep {
+  StepKind kind = StepKind::kSetup;
+  std::string command;  ///< A shell line; of kFiles: what is copied, for people.
+  std::string hash;     ///< 64 hex digits.
+  int number = 1;       ///< Among the steps of its kind, from 1.
+  int count = 1;        ///< How many there are of its kind.
+};
+
+/// "setup 2/3: pip install torch", shortened for a line.
+std::string StepText(const NodeStep& step);
+
+/// All steps of a node. `files_hash`: of HashFiles(); ignored without file mounts. `head`: the
+/// address that workers join; empty for the head itself. Leaves out start commands that only stop
+/// Ray: hvdray ends the Ray of this cluster itself, not every Ray of the machine.
+std::vector<NodeStep> StepsOf(const ClusterNodeSetup& setup, std::string_view files_hash,
+                              std::string_view head);
+
+/// How many of `steps` a node has done that recorded these hashes.
+size_t CountDone(std::span<const NodeStep> steps, std::span<const std::string> record);
+/// Index of the first kStart step; steps.size() without one.
+size_t FirstStart(std::span<const NodeStep> steps);
+
+/// True for `ray stop` with or without its options.
+bool IsRayStop(std::string_view command);
+
+/// The mounts as directories to copy. A mounted file becomes a directory with that one entry. Where
+/// a file's name differs there, `renamed` is a directory of ours that has it under the new name.
+/// `home`: for local paths with "~". Blocks. Errors: kSpecInvalid for what cannot be mounted,
+/// kFileUnreadable, kFileUnwritable; each names the mount.
+Result<std::vector<SyncedDirectory>> PlanMounts(const ClusterNodeSetup& setup,
+                                                const std::string& home,
+                                                const std::string& renamed);
+
+/// SHA-256 over targets, names, kinds, modes and contents, not over times. Reads every file.
+/// Blocks. Errors: kFileUnreadable.
+Result<std::string> HashFiles(std::span<const SyncedDirectory> directories);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_LAUNCHER_CLUSTER_NODE_STEPS_H_

@@ -1,0 +1,612 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/cluster/up_driver.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/text.h"
+#include "launcher/job/exit_code.h"
+
+namespace hvdray {
+namespace {
+
+bool IsEnd(UpState state) { return state == UpState::kUp || state == UpState::kFailed; }
+
+std::string_view NameOf(UpNeed need) {
+  switch (need) {
+    case UpNeed::kKeep:
+      return "keep";
+    case UpNeed::kCreate:
+      return "create";
+    case UpNeed::kChange:
+      return "change";
+  }
+  return "?";
+}
+
+}  // namespace
+
+std::string_view NameOf(UpState state) {
+  switch (state) {
+    case UpState::kLoggingIn:
+      return "logging in";
+    case UpState::kLooking:
+      return "looking";
+    case UpState::kWaiting:
+      return "waiting for the plan";
+    case UpState::kSettingUp:
+      return "setting up";
+    case UpState::kChecking:
+      return "checking versions";
+    case UpState::kForHead:
+      return "waiting for the head";
+    case UpState::kStarting:
+      return "starting Ray";
+    case UpState::kJoining:
+      return "joining";
+    case UpState::kUp:
+      return "up";
+    case UpState::kFailed:
+      return "failed";
+  }
+  return "?";
+}
+
+UpDriver::UpDriver(UpPolicy policy, std::vector<UpNode> nodes, std::string token)
+    : policy_(std::move(policy)), token_(std::move(token)) {
+  for (UpNode& plan : nodes) {
+    nodes_.push_back({.plan = std::move(plan), .retry = {TimePoint{}, Duration::zero()}});
+  }
+}
+
+ClusterEffects UpDriver::Begin(TimePoint now) {
+  now_ = began_ = now;
+  for (size_t node = 0; node < nodes_.size(); ++node) {
+    nodes_[node].retry = {now, policy_.log_in_limit};
+    effects_.emplace_back(cluster_effect::LogIn{static_cast<int>(node)});
+  }
+  return std::exchange(effects_, {});
+}
+
+ClusterEffects UpDriver::Handle(const ClusterEvent& event, TimePoint now) {
+  now_ = now;
+  if (!is_over_) std::visit([this](const auto& fact) { On(fact); }, event);
+  return std::exchange(effects_, {});
+}
+
+std::optional<TimePoint> UpDriver::NextDeadline() const {
+  if (is_over_) return std::nullopt;
+  std::optional<TimePoint> next = ask_at_;
+  for (const Node& node : nodes_) {
+    if (node.try_at && (!next || *node.try_at < *next)) next = node.try_at;
+  }
+  return next;
+}
+
+std::vector<UpRow> UpDriver::Rows() const {
+  std::vector<UpRow> rows;
+  rows.reserve(nodes_.size());
+  for (const Node& node : nodes_) {
+    UpRow& row = rows.emplace_back();
+    row.address = node.plan.address;
+    row.need = node.need;
+    row.state = node.state;
+    row.why = node.why;
+    if (node.logged_in != TimePoint{}) row.log_in = node.logged_in - began_;
+    if (node.set_up != TimePoint{}) row.set_up = node.set_up - node.worked;
+    if (node.joined != TimePoint{} && node.set_up != TimePoint{}) {
+      row.join = node.joined - node.set_up;
+    }
+  }
+  return rows;
+}
+
+void UpDriver::Enter(size_t node, UpState next) { nodes_[node].state = next; }
+
+void UpDriver::Run(size_t node, NodeTask task) {
+  effects_.emplace_back(cluster_effect::Run{static_cast<int>(node), std::move(task)});
+}
+
+void UpDriver::Call(size_t node, std::string verb, std::vector<std::string> arguments) {
+  NodeTask task;
+  task.verb = std::move(verb);
+  task.arguments = std::move(arguments);
+  Run(node, std::move(task));
+}
+
+void UpDriver::Say(size_t node, const std::string& text) {
+  effects_.emplace_back(
+      cluster_effect::Say{fmt::format("{}: {}", nodes_[node].plan.address, text)});
+}
+
+bool UpDriver::IsAnyAt(UpState state) const {
+  return std::any_of(nodes_.begin(), nodes_.end(),
+                     [state](const Node& node) { return node.state == state; });
+}
+
+// ---- logging in and looking
+
+void UpDriver::On(const cluster_event::LoggedIn& fact) {
+  const auto node = static_cast<size_t>(fact.node);
+  if (nodes_[node].state != UpState::kLoggingIn) return;
+  nodes_[node].logged_in = now_;
+  Enter(node, UpState::kLooking);
+  Call(node, "survey");
+}
+
+void UpDriver::On(const cluster_event::Lost& fact) {
+  const auto index = static_cast<size_t>(fact.node);
+  Node& node = nodes_[index];
+  if (IsHead(index)) is_asking_ = false;
+  if (node.state == UpState::kFailed) return;
+  if (node.state == UpState::kUp) {
+    // Its part is done, but only the head's agent can say who has joined.
+    if (!IsHead(index)) return;
+    for (size_t other = 1; other < nodes_.size(); ++other) {
+      if (IsEnd(nodes_[other].state)) continue;
+      Fail(other, Status(fact.why).WithContext("the link to the head is lost"));
+    }
+    return FinishIfOver();
+  }
+  if (node.state != UpState::kLoggingIn) return Fail(index, fact.why);
+  node.try_at = node.retry.After(fact.why, now_);
+  if (!node.try_at) {
+    const bool is_late = node.retry.tries() > 0 && now_ > began_;
+    return Fail(index,
+                is_late ? Status(fact.why).WithContext(fmt::format(
+                              "no log-in within {:.0f} s", Seconds(policy_.log_in_limit).count()))
+                        : fact.why);
+  }
+  Say(index, LogInRetry::Text(fact.why, node.retry.until() - now_));
+}
+
+void UpDriver::On(const event::Tick& /*fact*/) {
+  for (size_t index = 0; index < nodes_.size(); ++index) {
+    Node& node = nodes_[index];
+    if (!node.try_at || *node.try_at > now_) continue;
+    node.try_at.reset();
+    effects_.emplace_back(cluster_effect::LogIn{static_cast<int>(index)});
+  }
+  if (ask_at_ && *ask_at_ <= now_) {
+    ask_at_.reset();
+    AskForNodes();
+  }
+}
+
+void UpDriver::On(const cluster_event::Done& fact) {
+  const auto node = static_cast<size_t>(fact.node);
+  if (IsHead(node) && std::exchange(is_asking_, false)) return OnNodes(fact.result);
+  switch (nodes_[node].state) {
+    case UpState::kLooking:
+      return OnLooked(node, fact.result);
+    case UpState::kSettingUp:
+      return OnStepDone(node, fact.result);
+    case UpState::kChecking:
+      return OnVersions(node, fact.result);
+    case UpState::kStarting:
+      return OnStartStage(node, fact.result);
+    case UpState::kLoggingIn:
+    case UpState::kWaiting:
+    case UpState::kForHead:
+    case UpState::kJoining:
+    case UpState::kUp:
+    case UpState::kFailed:
+      return;
+  }
+}
+
+void UpDriver::OnLooked(size_t index, const TaskResult& result) {
+  Node& node = nodes_[index];
+  if (!result.is_success()) return Fail(index, FailureOf("look at the node", result));
+  node.survey = ParseSurvey(result.output);
+  const std::string expected = IsHead(index) ? "" : policy_.head;
+  const bool is_foreign = node.survey.processes > 0 && node.survey.joined_head != expected;
+  if (is_foreign) {
+    const std::string whose = node.survey.joined_head.empty()
+                                  ? "it is the head of"
+                                  : "it belongs to the head " + node.survey.joined_head + " in";
+    return Fail(index,
+                {ErrorCode::kUsage, fmt::format("{} another cluster '{}'", whose, policy_.cluster),
+                 "end that cluster first (hvdray down with its file), or rename this one "
+                 "(--cluster-name)"});
+  }
+  const bool has_ray = !node.survey.ray_node.empty() && node.survey.has_gcs;
+  if (IsHead(index) && has_ray) return AskForNodes();
+  Enter(index, UpState::kWaiting);
+  MakePlan();
+}
+
+void UpDriver::AskForNodes() {
+  if (is_asking_) return;
+  is_asking_ = true;
+  Call(0, "nodes");
+}
+
+void UpDriver::OnNodes(const TaskResult& result) {
+  JoinedNodes nodes;
+  if (result.is_success()) {
+    nodes = ParseJoinedNodes(result.output);
+  } else {
+    nodes.problem = FailureOf("ask the head", result).message();
+  }
+  if (head().state == UpState::kLooking) {
+    ray_nodes_ = std::move(nodes);
+    Enter(0, UpState::kWaiting);
+    return MakePlan();
+  }
+  NoteJoined(nodes);
+}
+
+// ---- the plan
+
+void UpDriver::MakePlan() {
+  if (is_planned_ || IsAnyAt(UpState::kLoggingIn) || IsAnyAt(UpState::kLooking)) return;
+  is_planned_ = true;
+  for (size_t node = 0; node < nodes_.size(); ++node) {
+    if (nodes_[node].state == UpState::kWaiting) Decide(node);
+  }
+  SayPlan();
+  if (head().state == UpState::kFailed) {
+    // Without it no worker could join.
+    for (size_t node = 1; node < nodes_.size(); ++node) {
+      if (nodes_[node].state == UpState::kFailed) continue;
+      nodes_[node].why = {ErrorCode::kCancelled, "the head failed"};
+      Enter(node, UpState::kFailed);
+    }
+    return FinishIfOver();
+  }
+  if (policy_.is_dry_run) {
+    is_over_ = is_only_planned_ = true;
+    effects_.emplace_back(cluster_effect::Finish{IsAnyAt(UpState::kFailed) ? kHvdrayFailed : 0});
+    return;
+  }
+  const bool is_any_change = std::any_of(nodes_.begin(), nodes_.end(), [](const Node& node) {
+    return node.state == UpState::kWaiting && node.need != UpNeed::kKeep;
+  });
+  if (!is_any_change || policy_.is_confirmed) return Work();
+  effects_.emplace_back(
+      cluster_effect::Ask{fmt::format("Do this to cluster {}? [y/N] ", policy_.cluster)});
+}
+
+void UpDriver::Decide(size_t index) {
+  Node& node = nodes_[index];
+  const std::vector<NodeStep>& steps = node.plan.steps;
+  const size_t set_up_end = FirstStart(steps);
+  const size_t done = policy_.is_setup_forced ? 0 : CountDone(steps, node.survey.record);
+  node.step = policy_.is_restart_only ? set_up_end : std::min(done, set_up_end);
+  // Where the head gives no answer, a raylet that runs counts.
+  const bool is_listed =
+      !ray_nodes_.problem.empty() || ray_nodes_.alive.contains(node.survey.ray_node);
+  const bool has_ray =
+      !node.survey.ray_node.empty() && (IsHead(index) ? node.survey.has_gcs : is_listed);
+  if (!has_ray || (!IsHead(index) && head().is_restarting)) {
+    node.is_restarting = true;
+  } else if (!policy_.is_no_restart) {
+    node.is_restarting = policy_.is_restart_only || done < steps.size();
+  }
+  if (!node.is_restarting && node.step == set_up_end) {
+    node.need = UpNeed::kKeep;
+  } else {
+    node.need = node.survey.processes > 0 ? UpNeed::kChange : UpNeed::kCreate;
+  }
+}
+
+void UpDriver::SayPlan() {
+  for (size_t index = 0; index < nodes_.size(); ++index) {
+    const Node& node = nodes_[index];
+    if (node.state == UpState::kFailed) continue;
+    const size_t set_up = FirstStart(node.plan.steps) - node.step;
+    std::string what;
+    if (set_up > 0) {
+      what =
+          fmt::format("; {} from {}", Count(set_up, "step"), StepText(node.plan.steps[node.step]));
+    }
+    if (node.is_restarting) {
+      const bool is_first = node.survey.processes == 0;
+      what += is_first ? "; start Ray" : "; restart Ray";
+    }
+    Say(index, fmt::format("{}{}{}", NameOf(node.need), IsHead(index) ? " (head)" : "", what));
+  }
+  std::vector<std::string> strangers;
+  for (const auto& [id, address] : ray_nodes_.alive) {
+    const bool is_ours = std::any_of(nodes_.begin(), nodes_.end(), [&id = id](const Node& node) {
+      return node.survey.ray_node == id;
+    });
+    if (!is_ours) strangers.push_back(address);
+  }
+  if (!strangers.empty() && !head().is_restarting) {
+    Say(0, fmt::format("its Ray also lists {}, which this run did not find: ended, or not in the "
+                       "file",
+                       fmt::join(strangers, ", ")));
+  }
+}
+
+void UpDriver::On(const cluster_event::Answer& fact) {
+  if (!is_planned_ || is_working_) return;
+  if (fact.is_yes) return Work();
+  is_over_ = is_only_planned_ = true;
+  effects_.emplace_back(cluster_effect::Say{"nothing was changed"});
+  effects_.emplace_back(cluster_effect::Finish{0});
+}
+
+// ---- setting up
+
+void UpDriver::Work() {
+  is_working_ = true;
+  const bool is_any_starting = std::any_of(nodes_.begin() + 1, nodes_.end(), [](const Node& node) {
+    return node.state == UpState::kWaiting && node.is_restarting;
+  });
+  for (size_t index = 0; index < nodes_.size(); ++index) {
+    Node& node = nodes_[index];
+    if (node.state != UpState::kWaiting) continue;
+    node.worked = now_;
+    if (node.need != UpNeed::kKeep) {
+      Enter(index, UpState::kSettingUp);
+      NextStep(index);
+    } else if (IsHead(index) && is_any_starting) {
+      // Workers need its versions and its token.
+      node.set_up = now_;
+      Enter(index, UpState::kChecking);
+      Call(index, "versions");
+    } else {
+      node.set_up = now_;
+      EnterUp(index);
+    }
+  }
+  FinishIfOver();
+}
+
+void UpDriver::NextStep(size_t index) {
+  Node& node = nodes_[index];
+  if (node.step < FirstStart(node.plan.steps)) return RunStep(index);
+  EndSetUp(index);
+}
+
+void UpDriver::RunStep(size_t index) {
+  Node& node = nodes_[index];
+  const NodeStep& step = node.plan.steps[node.step];
+  Say(index, StepText(step));
+  NodeTask task;
+  if (step.kind == StepKind::kFiles) {
+    task.kind = NodeTask::Kind::kFiles;
+    return Run(index, std::move(task));
+  }
+  task.verb = step.kind == StepKind::kStart ? "start" : "step";
+  task.arguments = {std::to_string(node.step), step.hash, step.command};
+  task.is_shown = true;
+  Run(index, std::move(task));
+}
+
+void UpDriver::OnStepDone(size_t index, const TaskResult& result) {
+  Node& node = nodes_[index];
+  const NodeStep& step = node.plan.steps[node.step];
+  if (!result.is_success()) return FailStep(index, step, result);
+  // A copy has no shell text of its own that could record it.
+  if (step.kind == StepKind::kFiles && !node.is_marking) {
+    node.is_marking = true;
+    return Call(index, "mark", {std::to_string(node.step), step.hash});
+  }
+  node.is_marking = false;
+  ++node.step;
+  NextStep(index);
+}
+
+void UpDriver::EndSetUp(size_t index) {
+  Node& node = nodes_[index];
+  node.set_up = now_;
+  // With --no-restart, only the set-up changed.
+  if (!node.is_restarting && !IsHead(index)) return EnterUp(index);
+  Enter(index, UpState::kChecking);
+  Call(index, "versions");
+}
+
+void UpDriver::OnVersions(size_t index, const TaskResult& result) {
+  Node& node = nodes_[index];
+  if (result.is_success()) node.versions = ParseVersions(result.output);
+  if (!node.versions) {
+    return Fail(index, FailureOf("ask for Ray's version", result));
+  }
+  if (node.versions->ray.empty()) {
+    return Fail(index, {ErrorCode::kNodeSetupFailed, "no Ray: 'ray' is not on the PATH there",
+                        "install it by setup_commands: pip install \"ray[default]\""});
+  }
+  Enter(index, UpState::kForHead);
+  OfferStart(index);
+}
+
+void UpDriver::OfferStart(size_t index) {
+  Node& node = nodes_[index];
+  if (IsHead(index)) return OfferHeadStart();
+  if (head().state == UpState::kFailed) {
+    return Fail(index, {ErrorCode::kCancelled, "set up, but the head failed"});
+  }
+  if (head().state == UpState::kForHead && IsInHeadsWay(node)) {
+    return NextStartStage(index, StartStage::kStop);
+  }
+  if (!IsHeadUp()) return;
+  if (node.versions != head().versions) {
+    const RayVersions& ours = *node.versions;
+    const RayVersions& heads = *head().versions;
+    return Fail(index,
+                {ErrorCode::kNodeSetupFailed,
+                 fmt::format("has Ray {} with Python {}, but the head has Ray {} with Python {}",
+                             ours.ray, ours.python, heads.ray, heads.python),
+                 "Ray refuses such a worker: install the same versions on all nodes"});
+  }
+  NextStartStage(index, StartStage::kToken);
+}
+
+// ---- starting Ray
+
+/// Its Ray belongs to the head that is about to end.
+bool UpDriver::IsInHeadsWay(const Node& node) {
+  return node.is_restarting && node.survey.processes > 0 && !IsEnd(node.state);
+}
+
+void UpDriver::OfferHeadStart() {
+  if (head().state != UpState::kForHead) return;
+  bool is_free = true;
+  for (size_t index = 1; index < nodes_.size() && head().is_restarting; ++index) {
+    if (!IsInHeadsWay(nodes_[index])) continue;
+    is_free = false;
+    if (nodes_[index].state == UpState::kForHead) NextStartStage(index, StartStage::kStop);
+  }
+  if (is_free) NextStartStage(0, StartStage::kToken);
+}
+
+void UpDriver::NextStartStage(size_t index, StartStage stage) {
+  Node& node = nodes_[index];
+  Enter(index, UpState::kStarting);
+  node.stage = stage;
+  NodeTask task;
+  switch (stage) {
+    case StartStage::kToken:
+      task.verb = "token";
+      task.arguments = {IsHead(index) ? "keep" : "set"};
+      task.input = token_ + "\n";
+      return Run(index, std::move(task));
+    case StartStage::kStop:
+      if (node.survey.processes == 0) return NextStartStage(index, StartStage::kCommands);
+      Say(index, "stopping its former Ray");
+      return Call(index, "stop");
+    case StartStage::kCommands:
+      node.step = FirstStart(node.plan.steps);
+      if (node.step < node.plan.steps.size()) return RunStep(index);
+      return Fail(index, {ErrorCode::kSpecInvalid, "the file has no command that starts Ray here"});
+    case StartStage::kLook:
+      return Call(index, "survey");
+  }
+}
+
+void UpDriver::OnStartStage(size_t index, const TaskResult& result) {
+  Node& node = nodes_[index];
+  switch (node.stage) {
+    case StartStage::kToken: {
+      const std::string token = ParseToken(result.output);
+      if (!result.is_success() || token.empty()) {
+        return Fail(index, FailureOf("store Ray's token", result));
+      }
+      if (IsHead(index)) token_ = token;
+      if (!node.is_restarting) return EnterUp(index);
+      return NextStartStage(index, StartStage::kStop);
+    }
+    case StartStage::kStop: {
+      const auto stopped = ParseStopped(result.output);
+      if (!result.is_success() || !stopped) {
+        return Fail(index, FailureOf("stop its former Ray", result));
+      }
+      if (stopped->left > 0) {
+        return Fail(
+            index, {ErrorCode::kNodeSetupFailed, fmt::format("{} of its former Ray cannot be ended",
+                                                             ProcessesText(stopped->left))});
+      }
+      node.survey.processes = 0;
+      if (!IsHead(index) && !IsHeadUp()) {
+        Enter(index, UpState::kForHead);
+        return head().state == UpState::kFailed ? OfferStart(index) : OfferHeadStart();
+      }
+      return NextStartStage(index, StartStage::kCommands);
+    }
+    case StartStage::kCommands:
+      if (!result.is_success()) return FailStep(index, node.plan.steps[node.step], result);
+      if (++node.step < node.plan.steps.size()) return RunStep(index);
+      return NextStartStage(index, StartStage::kLook);
+    case StartStage::kLook: {
+      if (!result.is_success()) return Fail(index, FailureOf("look at its Ray", result));
+      node.survey = ParseSurvey(result.output);
+      const bool is_there =
+          !node.survey.ray_node.empty() && (!IsHead(index) || node.survey.has_gcs);
+      if (!is_there) {
+        return Fail(index, {ErrorCode::kNodeSetupFailed,
+                            "its start commands ended without an error, but no Ray runs",
+                            "look there at /tmp/ray/session_latest/logs"});
+      }
+      node.started = now_;
+      Enter(index, UpState::kJoining);
+      return AskForNodes();
+    }
+  }
+}
+
+void UpDriver::NoteJoined(const JoinedNodes& nodes) {
+  for (size_t index = 0; index < nodes_.size(); ++index) {
+    Node& node = nodes_[index];
+    if (node.state != UpState::kJoining) continue;
+    if (nodes.alive.contains(node.survey.ray_node)) {
+      EnterUp(index);
+    } else if (now_ - node.started >= policy_.join_limit) {
+      Fail(index, {ErrorCode::kNodeSetupFailed,
+                   fmt::format("the head does not list it as ALIVE after {:.0f} s{}{}",
+                               Seconds(policy_.join_limit).count(),
+                               nodes.problem.empty() ? "" : ": ", nodes.problem),
+                   "look there at /tmp/ray/session_latest/logs/raylet.out"});
+    }
+  }
+  if (IsAnyAt(UpState::kJoining)) ask_at_ = now_ + policy_.join_pause;
+  FinishIfOver();
+}
+
+// ---- ends
+
+void UpDriver::EnterUp(size_t index) {
+  Node& node = nodes_[index];
+  node.joined = now_;
+  if (node.is_restarting) {
+    Say(index, IsHead(index) ? "Ray is up" : "has joined");
+  } else if (node.need == UpNeed::kChange || node.need == UpNeed::kCreate) {
+    Say(index, "set up");
+  }
+  Enter(index, UpState::kUp);
+  if (IsHead(index)) {
+    for (size_t other = 1; other < nodes_.size(); ++other) {
+      if (nodes_[other].state == UpState::kForHead) OfferStart(other);
+    }
+  }
+  FinishIfOver();
+}
+
+void UpDriver::FailStep(size_t index, const NodeStep& step, const TaskResult& result) {
+  for (const std::string& line : result.last_lines) Say(index, "  | " + line);
+  const std::string what = fmt::format("{}: {}", StepText(step), EndText(result));
+  if (!result.why.ok()) return Fail(index, Status(result.why).WithContext(StepText(step)));
+  Fail(index, {ErrorCode::kNodeSetupFailed, what,
+               fmt::format("its last lines are above; try it there by hand, mend it, and call "
+                           "'{}' again: it goes on at this step",
+                           policy_.command)});
+}
+
+void UpDriver::Fail(size_t index, Status why) {
+  Node& node = nodes_[index];
+  Enter(index, UpState::kFailed);
+  node.why = std::move(why);
+  // What follows from the head's failure is told in the table alone.
+  if (node.why.code() != ErrorCode::kCancelled) {
+    effects_.emplace_back(
+        cluster_effect::Complain{Status(node.why).WithContext(node.plan.address)});
+  }
+  if (!is_planned_) return MakePlan();
+  if (!IsHead(index)) OfferHeadStart();
+  if (IsHead(index)) {
+    for (size_t other = 1; other < nodes_.size(); ++other) {
+      const UpState state = nodes_[other].state;
+      if (state == UpState::kForHead) OfferStart(other);
+      if (state == UpState::kJoining) {
+        Fail(other, {ErrorCode::kCancelled, "started, but the head failed"});
+      }
+    }
+  }
+  FinishIfOver();
+}
+
+void UpDriver::FinishIfOver() {
+  if (is_over_ || !is_planned_) return;
+  const bool is_all_ended =
+      std::all_of(nodes_.begin(), nodes_.end(), [](const Node& node) { return IsEnd(node.state); });
+  if (!is_all_ended) return;
+  is_over_ = true;
+  effects_.emplace_back(cluster_effect::Finish{IsAnyAt(UpState::kFailed) ? kHvdrayFailed : 0});
+}
+
+}  // namespace hvdray

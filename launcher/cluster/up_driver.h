@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decides what `hvdray up` does, node by node, all at once: log in, look, plan, set up, start Ray
+// on the head and then on the workers, verify on the head that each has joined. Pure.
+#ifndef HVDRAY_LAUNCHER_CLUSTER_UP_DRIVER_H_
+#define HVDRAY_LAUNCHER_CLUSTER_UP_DRIVER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/cluster/cluster_driver.h"
+#include "launcher/cluster/node_script.h"
+#include "launcher/cluster/node_steps.h"
+
+namespace hvdray {
+
+/// A node as the file has it. The first one is the head.
+struct UpNode {
+  std::string address;
+  std::vector<NodeStep> steps;
+};
+
+/// What was asked of `up`.
+struct UpPolicy {
+  std::string cluster;
+  std::string head;     ///< What workers join.
+  std::string command;  ///< "hvdray up FILE", for hints.
+  bool is_dry_run = false;
+  bool is_confirmed = false;  ///< --yes
+  bool is_restart_only = false;
+  bool is_no_restart = false;
+  bool is_setup_forced = false;
+  Duration log_in_limit{std::chrono::seconds(60)};
+  Duration join_limit{std::chrono::seconds(60)};
+  Duration join_pause{std::chrono::milliseconds(300)};  ///< Between questions to the head.
+};
+
+/// What a node needs, found by looking at it.
+enum class UpNeed : uint8_t { kKeep, kCreate, kChange };
+
+/// Where a node is. In this order, except that any may fail.
+enum class UpState : uint8_t {
+  kLoggingIn,
+  kLooking,    ///< Surveying, and of the head also asking for its nodes.
+  kWaiting,    ///< For the plan, which needs all nodes.
+  kSettingUp,  ///< At steps[step].
+  kChecking,   ///< Ray's version.
+  kForHead,    ///< Set up. Workers wait for the head, it for the end of their former Ray.
+  kStarting,   ///< Token, end of the former Ray, start commands.
+  kJoining,    ///< Started; not yet seen by the head.
+  kUp,
+  kFailed,
+};
+std::string_view NameOf(UpState state);
+
+/// One row of the table that ends `up`.
+struct UpRow {
+  std::string address;
+  UpNeed need = UpNeed::kKeep;
+  UpState state = UpState::kLoggingIn;
+  Duration log_in{};
+  Duration set_up{};
+  Duration join{};  ///< From the end of the set-up, waiting for the head included.
+  Status why;       ///< Of kFailed.
+};
+
+class UpDriver final : public ClusterDriver {
+ public:
+  /// `token`: for a cluster that has none. `nodes`: at least one.
+  UpDriver(UpPolicy policy, std::vector<UpNode> nodes, std::string token);
+
+  ClusterEffects Begin(TimePoint now) override;
+  ClusterEffects Handle(const ClusterEvent& event, TimePoint now) override;
+  std::optional<TimePoint> NextDeadline() const override;
+
+  std::vector<UpRow> Rows() const;
+  /// Whether the user refused, or only the plan was wanted: there is nothing to report.
+  bool is_only_planned() const { return is_only_planned_; }
+
+ private:
+  /// What a node in kStarting does, in order.
+  enum class StartStage : uint8_t { kToken, kStop, kCommands, kLook };
+  struct Node {
+    UpNode plan;
+    LogInRetry retry;
+    UpState state = UpState::kLoggingIn;
+    StartStage stage = StartStage::kToken;
+    UpNeed need = UpNeed::kCreate;
+    NodeSurvey survey;
+    bool is_restarting = false;  ///< Its Ray is to be started, after the former is ended.
+    size_t step = 0;
+    bool is_marking = false;  ///< Its files are copied; recording that.
+    std::optional<TimePoint> try_at;
+    std::optional<RayVersions> versions;
+    TimePoint logged_in{};
+    TimePoint worked{};   ///< Begin of the set-up.
+    TimePoint set_up{};   ///< End of it.
+    TimePoint started{};  ///< Its start commands have ended.
+    TimePoint joined{};
+    Status why;
+  };
+
+  void On(const cluster_event::LoggedIn& fact);
+  void On(const cluster_event::Lost& fact);
+  void On(const cluster_event::Done& fact);
+  void On(const cluster_event::Answer& fact);
+  void On(const event::Tick& fact);
+
+  void OnLooked(size_t node, const TaskResult& result);
+  void OnNodes(const TaskResult& result);
+  void OnStepDone(size_t node, const TaskResult& result);
+  void OnVersions(size_t node, const TaskResult& result);
+  void OnStartStage(size_t node, const TaskResult& result);
+
+  void MakePlan();
+  void Decide(size_t node);
+  void SayPlan();
+  void Work();
+  void NextStep(size_t node);
+  void EndSetUp(size_t node);
+  void OfferStart(size_t node);
+  void OfferHeadStart();
+  static bool IsInHeadsWay(const Node& node);
+  void NextStartStage(size_t node, StartStage stage);
+  void RunStep(size_t node);
+  void AskForNodes();
+  void NoteJoined(const JoinedNodes& nodes);
+  void EnterUp(size_t node);
+  void Fail(size_t node, Status why);
+  void FailStep(size_t node, const NodeStep& step, const TaskResult& result);
+  void FinishIfOver();
+
+  void Enter(size_t node, UpState next);
+  void Run(size_t node, NodeTask task);
+  void Call(size_t node, std::string verb, std::vector<std::string> arguments = {});
+  void Say(size_t node, const std::string& text);
+  Node& head() { return nodes_.front(); }
+  bool IsHeadUp() const { return nodes_.front().state == UpState::kUp; }
+  bool IsAnyAt(UpState state) const;
+  bool IsHead(size_t node) const { return node == 0; }
+
+  const UpPolicy policy_;
+  std::vector<Node> nodes_;
+  std::string token_;
+  JoinedNodes ray_nodes_;    ///< At the time of the look.
+  bool is_planned_ = false;  ///< All nodes were looked at.
+  bool is_working_ = false;
+  bool is_asking_ = false;  ///< The head is busy with `nodes`.
+  bool is_over_ = false;
+  bool is_only_planned_ = false;
+  std::optional<TimePoint> ask_at_;
+  TimePoint began_{};
+  TimePoint now_{};
+  ClusterEffects effects_;
+};
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_LAUNCHER_CLUSTER_UP_DRIVER_H_

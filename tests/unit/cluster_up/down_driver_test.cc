@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/cluster/down_driver.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <map>
+
+namespace hvdray {
+namespace {
+
+using std::chrono::seconds;
+
+class Sim {
+ public:
+  Sim(std::vector<int> processes, bool is_confirmed = true)
+      : processes_(std::move(processes)),
+        driver_({.cluster = "c", .head = "n0", .is_confirmed = is_confirmed}, Nodes()) {}
+
+  std::optional<int> Run() {
+    Take(driver_.Begin(now_));
+    while (!exit_code_) {
+      if (!events_.empty()) {
+        const ClusterEvent event = std::move(events_.front());
+        events_.pop_front();
+        Take(driver_.Handle(event, now_));
+        continue;
+      }
+      const auto next = driver_.NextDeadline();
+      if (!next) break;
+      now_ = *next;
+      Take(driver_.Handle(event::Tick{}, now_));
+    }
+    return exit_code_;
+  }
+
+  std::map<int, Status> no_log_in_;
+  std::map<int, int> left_;  // cannot be ended
+  std::map<int, std::string> heads_;
+  bool answer_ = false;
+  std::vector<int> stopped_;
+  std::string said_;
+  std::vector<Status> complaints_;
+  std::vector<int> processes_;
+
+ private:
+  std::vector<DownNode> Nodes() const {
+    std::vector<DownNode> nodes;
+    for (size_t i = 0; i < processes_.size(); ++i) nodes.push_back({fmt::format("n{}", i), i == 0});
+    return nodes;
+  }
+  void Take(const ClusterEffects& effects) {
+    for (const ClusterEffect& effect : effects) {
+      std::visit([this](const auto& one) { Apply(one); }, effect);
+    }
+  }
+  void Apply(const cluster_effect::LogIn& effect) {
+    const auto fault = no_log_in_.find(effect.node);
+    if (fault != no_log_in_.end()) {
+      events_.emplace_back(cluster_event::Lost{effect.node, fault->second});
+    } else {
+      events_.emplace_back(cluster_event::LoggedIn{effect.node});
+    }
+  }
+  void Apply(const cluster_effect::Run& effect) {
+    TaskResult result;
+    int& processes = processes_[static_cast<size_t>(effect.node)];
+    if (effect.task.verb == "stop") {
+      stopped_.push_back(effect.node);
+      result.output = fmt::format("@stopped {} {}\n", processes, left_[effect.node]);
+      processes = left_[effect.node];
+    } else {
+      const std::string head = heads_.contains(effect.node) ? heads_[effect.node]
+                               : effect.node == 0           ? ""
+                                                            : "n0";
+      result.output = fmt::format("@processes {}\n@head {}\n", processes, head);
+    }
+    events_.emplace_back(cluster_event::Done{effect.node, std::move(result)});
+  }
+  void Apply(const cluster_effect::Say& effect) { said_ += effect.text + "\n"; }
+  void Apply(const cluster_effect::Complain& effect) { complaints_.push_back(effect.why); }
+  void Apply(const cluster_effect::Ask& /*effect*/) {
+    events_.emplace_back(cluster_event::Answer{answer_});
+  }
+  void Apply(const cluster_effect::Finish& effect) { exit_code_ = effect.exit_code; }
+
+  DownDriver driver_;
+  TimePoint now_{};
+  std::deque<ClusterEvent> events_;
+  std::optional<int> exit_code_;
+};
+
+TEST(DownDriverTest, WorkersEndBeforeTheHead) {
+  Sim sim({9, 7, 7});
+  EXPECT_EQ(sim.Run(), 0);
+  EXPECT_EQ(sim.stopped_, std::vector<int>({1, 2, 0}));
+  EXPECT_NE(sim.said_.find("n1: ended 7 processes; none is left"), std::string::npos);
+  EXPECT_TRUE(sim.said_.ends_with("No nodes remaining.\n"));
+}
+
+TEST(DownDriverTest, NothingThatRunsIsNothingToDoOrToAsk) {
+  Sim sim({0, 0}, /*is_confirmed=*/false);
+  EXPECT_EQ(sim.Run(), 0);
+  EXPECT_EQ(sim.said_, "No nodes remaining.\n");
+}
+
+TEST(DownDriverTest, NoNodesAtAllIsDone) {
+  Sim sim({});
+  EXPECT_EQ(sim.Run(), 0);
+}
+
+TEST(DownDriverTest, AnAnswerOfNoEndsNothing) {
+  Sim sim({9, 7}, /*is_confirmed=*/false);
+  EXPECT_EQ(sim.Run(), 0);
+  EXPECT_TRUE(sim.stopped_.empty());
+}
+
+TEST(DownDriverTest, AnUnreachableHostIsNamedAndTheOthersAreDone) {
+  Sim sim({9, 7, 7});
+  sim.no_log_in_[1] = {ErrorCode::kHostUnreachable, "no route"};
+  EXPECT_EQ(sim.Run(), 125);
+  EXPECT_EQ(sim.stopped_, std::vector<int>({2, 0}));
+  ASSERT_EQ(sim.complaints_.size(), 1U);
+  EXPECT_NE(sim.complaints_[0].message().find("n1"), std::string::npos);
+  EXPECT_EQ(sim.said_.find("No nodes remaining"), std::string::npos);
+}
+
+TEST(DownDriverTest, ProcessesThatCannotBeEndedAreCounted) {
+  Sim sim({9, 7});
+  sim.left_[1] = 2;
+  EXPECT_EQ(sim.Run(), 125);
+  EXPECT_NE(sim.complaints_[0].message().find("2 processes"), std::string::npos);
+  EXPECT_EQ(sim.stopped_, std::vector<int>({1, 0}));
+}
+
+TEST(DownDriverTest, AnotherClustersRayIsLeftAlone) {
+  Sim sim({9, 7});
+  sim.heads_[1] = "elsewhere";
+  EXPECT_EQ(sim.Run(), 125);
+  EXPECT_EQ(sim.stopped_, std::vector<int>({0}));
+}
+
+}  // namespace
+}  // namespace hvdray

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// The node script in a real shell with a home of its own, and what its answers mean.
+#include "launcher/cluster/node_script.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "base/digest.h"
+#include "tests/fakes/temp_directory.h"
+
+namespace hvdray {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string Quoted(const std::string& word) {
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+std::string ReadAll(const fs::path& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+class NodeScriptTest : public ::testing::Test {
+ protected:
+  NodeScriptTest() {
+    place_.cluster = "test-" + Hex(RandomBytes(6));  // no other test's processes
+    place_.node = "10.0.0.1";
+    place_.shell = CommandShell::kPlain;
+  }
+
+  struct Answer {
+    int exit_code = 0;
+    std::string output;
+  };
+  Answer Call(const std::string& verb, const std::vector<std::string>& arguments = {},
+              const std::string& input = "") {
+    std::string line = "printf %s " + Quoted(input) + " | HOME=" + Quoted(home()) + " env";
+    for (const std::string& word : ScriptCommand(place_, verb, arguments)) {
+      line += ' ' + Quoted(word);
+    }
+    Answer answer;
+    FILE* pipe = ::popen((line + " 2>&1").c_str(), "r");
+    char buffer[4096];
+    for (size_t n = 0; (n = ::fread(buffer, 1, sizeof buffer, pipe)) > 0;) {
+      answer.output.append(buffer, n);
+    }
+    answer.exit_code = WEXITSTATUS(::pclose(pipe));
+    return answer;
+  }
+  NodeSurvey Survey() {
+    const Answer answer = Call("survey");
+    EXPECT_EQ(answer.exit_code, 0) << answer.output;
+    return ParseSurvey(answer.output);
+  }
+  std::string home() const { return directory_.path(); }
+  fs::path Folder() const { return fs::path(home()) / ".hvdray/clusters" / place_.cluster; }
+
+  TempDirectory directory_;
+  ScriptPlace place_;
+};
+
+TEST_F(NodeScriptTest, ANodeNeverSeenHasNothing) {
+  const NodeSurvey survey = Survey();
+  EXPECT_TRUE(survey.record.empty());
+  EXPECT_EQ(survey.processes, 0);
+  EXPECT_TRUE(survey.ray_node.empty());
+  EXPECT_FALSE(fs::exists(home() + "/.hvdray"));
+}
+
+TEST_F(NodeScriptTest, AStepThatSucceedsIsRecordedAndOneThatFailsIsNot) {
+  EXPECT_EQ(Call("step", {"0", "aa", "echo one"}).output, "one\n");
+  EXPECT_EQ(Call("step", {"1", "bb", "exit 3"}).exit_code, 3);
+  EXPECT_EQ(Survey().record, std::vector<std::string>({"aa"}));
+  EXPECT_EQ(Call("step", {"1", "bb", "true"}).exit_code, 0);
+  EXPECT_EQ(Survey().record, std::vector<std::string>({"aa", "bb"}));
+}
+
+TEST_F(NodeScriptTest, AStepIsForgottenTogetherWithThoseAfterItBeforeItRunsAgain) {
+  for (const auto* hash : {"aa", "bb", "cc"}) {
+    Call("step", {std::to_string(Survey().record.size()), hash, "true"});
+  }
+  EXPECT_EQ(Call("step", {"1", "dd", "cat ~/.hvdray/clusters/*/*/steps; exit 1"}).output, "aa\n");
+  EXPECT_EQ(Survey().record, std::vector<std::string>({"aa"}));
+  Call("mark", {"1", "ee"});
+  EXPECT_EQ(Survey().record, std::vector<std::string>({"aa", "ee"}));
+}
+
+TEST_F(NodeScriptTest, CommandsKeepTheirQuotesAndTheirExitCode) {
+  const Answer answer = Call("step", {"0", "aa", "printf '%s|' \"a b\" 'c\"d' $((1+1)); (exit 7)"});
+  EXPECT_EQ(answer.output, "a b|c\"d|2|");
+  EXPECT_EQ(answer.exit_code, 7);
+}
+
+TEST_F(NodeScriptTest, ALoginShellReadsBashrc) {
+  std::ofstream(home() + "/.bashrc") << "from_bashrc() { echo bashrc-$1; }\n";
+  place_.shell = CommandShell::kLogin;
+  const Answer answer = Call("step", {"0", "aa", "from_bashrc yes # a comment"});
+  EXPECT_EQ(answer.exit_code, 0) << answer.output;
+  EXPECT_NE(answer.output.find("bashrc-yes"), std::string::npos);
+}
+
+TEST_F(NodeScriptTest, WorkersKnowTheHeadAndStartKnowsTheToken) {
+  place_.head = "10.0.0.9";
+  EXPECT_EQ(Call("step", {"0", "aa", "echo $RAY_HEAD_IP/${RAY_AUTH_MODE-}"}).output, "10.0.0.9/\n");
+  const Answer started =
+      Call("start", {"1", "bb", "echo $RAY_HEAD_IP/$RAY_AUTH_MODE/$HVDRAY_NODE"});
+  EXPECT_EQ(started.output, "10.0.0.9/token/" + place_.cluster + "/10.0.0.1\n");
+  EXPECT_EQ(Survey().joined_head, "10.0.0.9");
+}
+
+TEST_F(NodeScriptTest, AHeadsTokenStaysAWorkersFollows) {
+  EXPECT_EQ(ParseToken(Call("token", {"keep"}, "first\n").output), "first");
+  EXPECT_EQ(ParseToken(Call("token", {"keep"}, "second\n").output), "first");
+  EXPECT_EQ(ParseToken(Call("token", {"set"}, "third\n").output), "third");
+  EXPECT_EQ(ReadAll(Folder() / "token"), "third");
+  EXPECT_EQ(ReadAll(home() + "/.ray/auth_token"), "first");  // a user's own is never replaced
+  struct stat info {};
+  ASSERT_EQ(::stat((Folder() / "token").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07777, 0600U);
+  ASSERT_EQ(::stat((home() + "/.ray/auth_token").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07777, 0600U);
+}
+
+// Daemons stand in for Ray: what counts is the mark, and descent where the mark is gone.
+TEST_F(NodeScriptTest, StopEndsTheDaemonsOfThisNodeOnly) {
+  const std::string daemons =
+      "setsid sleep 1000 >/dev/null 2>&1 & env -i setsid sleep 1001 >/dev/null 2>&1 & "
+      "sh -c 'trap \"\" TERM; env -i sleep 1002; sleep 1003' >/dev/null 2>&1 &";
+  EXPECT_EQ(Call("start", {"0", "aa", daemons}).exit_code, 0);
+  ScriptPlace ours = place_;
+  place_.node = "10.0.0.2";
+  EXPECT_EQ(Call("start", {"0", "aa", "sleep 1000 >/dev/null 2>&1 &"}).exit_code, 0);
+  std::swap(ours, place_);
+  // sleep 1001 has neither mark nor a marked parent: not Ray's, by any sign.
+  EXPECT_GE(Survey().processes, 3);
+  const auto stopped = ParseStopped(Call("stop").output);
+  ASSERT_TRUE(stopped.has_value());
+  EXPECT_GE(stopped->found, 3);
+  EXPECT_EQ(stopped->left, 0);
+  EXPECT_EQ(Survey().processes, 0);
+  std::swap(ours, place_);
+  EXPECT_EQ(Survey().processes, 1);
+  EXPECT_EQ(ParseStopped(Call("stop").output)->left, 0);
+  EXPECT_EQ(ParseStopped(Call("stop").output)->found, 0);
+}
+
+TEST_F(NodeScriptTest, VersionsComeFromTheInterpreterOfTheRayOnThePath) {
+  std::ofstream(home() + "/.bashrc") << "PATH=/usr/bin:/bin\n";
+  place_.shell = CommandShell::kLogin;
+  const auto none = ParseVersions(Call("versions").output);
+  ASSERT_TRUE(none.has_value());
+  EXPECT_EQ(none->ray, "");
+}
+
+TEST(NodeAnswersTest, ASurveyIsReadWhateverElseTheShellPrinted) {
+  const NodeSurvey survey = ParseSurvey(
+      "Welcome!\n@step aa\r\n@step bb\n@processes 12\n@gcs\n@node f00\n@address 10.0.0.1\n"
+      "@head 10.0.0.9\n@unknown x\n@");
+  EXPECT_EQ(survey.record, std::vector<std::string>({"aa", "bb"}));
+  EXPECT_EQ(survey.processes, 12);
+  EXPECT_TRUE(survey.has_gcs);
+  EXPECT_EQ(survey.ray_node, "f00");
+  EXPECT_EQ(survey.address, "10.0.0.1");
+  EXPECT_EQ(survey.joined_head, "10.0.0.9");
+}
+
+TEST(NodeAnswersTest, VersionsAreWholeOrNothing) {
+  EXPECT_FALSE(ParseVersions("").has_value());
+  EXPECT_FALSE(ParseVersions("@ray 2.60.0\n").has_value());
+  EXPECT_EQ(ParseVersions("@ray\n")->ray, "");
+  EXPECT_EQ(*ParseVersions("@ray 2.60.0\n@python 3.11.7\n"), (RayVersions{"2.60.0", "3.11.7"}));
+}
+
+TEST(NodeAnswersTest, NodesOrWhyThereAreNone) {
+  const JoinedNodes nodes =
+      ParseJoinedNodes("@dashboard 8265\n@alive f00 10.0.0.1\n@alive f01 10.0.0.2\n");
+  EXPECT_EQ(nodes.problem, "");
+  EXPECT_EQ(nodes.alive.at("f01"), "10.0.0.2");
+  EXPECT_EQ(ParseJoinedNodes("@problem no dashboard\n").problem, "no dashboard");
+  EXPECT_NE(ParseJoinedNodes("").problem, "");
+}
+
+TEST(NodeAnswersTest, ClusterNamesMustFitIntoPaths) {
+  EXPECT_TRUE(IsPlainClusterName("my-cluster_2.0"));
+  for (const char* name : {"", ".hidden", "-x", "a/b", "a b", "a'b", "\xc3\xa4"}) {
+    EXPECT_FALSE(IsPlainClusterName(name)) << name;
+  }
+}
+
+}  // namespace
+}  // namespace hvdray

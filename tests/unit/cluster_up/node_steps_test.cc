@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/cluster/node_steps.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/fakes/temp_directory.h"
+
+namespace hvdray {
+namespace {
+
+namespace fs = std::filesystem;
+
+ClusterNodeSetup MakeSetup() {
+  ClusterNodeSetup setup;
+  setup.file_mounts = {{"~/code", "./code"}};
+  setup.initialization_commands = {"init"};
+  setup.setup_commands = {"one", "two", "three"};
+  setup.start_commands = {"ray stop", "ray start --head"};
+  return setup;
+}
+
+std::vector<std::string> HashesOf(const std::vector<NodeStep>& steps) {
+  std::vector<std::string> hashes;
+  for (const NodeStep& step : steps) hashes.push_back(step.hash);
+  return hashes;
+}
+
+TEST(NodeStepsTest, StepsStandInRaysOrderWithoutRayStop) {
+  const std::vector<NodeStep> steps = StepsOf(MakeSetup(), "files", "");
+  ASSERT_EQ(steps.size(), 6U);
+  EXPECT_EQ(StepText(steps[0]), "file mounts: ./code to ~/code");
+  EXPECT_EQ(StepText(steps[1]), "initialization: init");
+  EXPECT_EQ(StepText(steps[3]), "setup 2/3: two");
+  EXPECT_EQ(StepText(steps[5]), "start: ray start --head");
+  EXPECT_EQ(FirstStart(steps), 5U);
+}
+
+TEST(NodeStepsTest, WithoutStartCommandsThereIsNoFirstStart) {
+  ClusterNodeSetup setup = MakeSetup();
+  setup.start_commands = {"ray stop"};
+  EXPECT_EQ(FirstStart(StepsOf(setup, "files", "")), 5U);
+  EXPECT_EQ(StepsOf(setup, "files", "").size(), 5U);
+}
+
+TEST(NodeStepsTest, AChangedCommandUndoesExactlyWhatFollows) {
+  const std::vector<std::string> record = HashesOf(StepsOf(MakeSetup(), "files", "head"));
+  EXPECT_EQ(CountDone(StepsOf(MakeSetup(), "files", "head"), record), 6U);
+  for (size_t changed = 0; changed < 3; ++changed) {
+    ClusterNodeSetup setup = MakeSetup();
+    setup.setup_commands[changed] += " changed";
+    EXPECT_EQ(CountDone(StepsOf(setup, "files", "head"), record), 2 + changed);
+  }
+}
+
+TEST(NodeStepsTest, ChangedFilesUndoEverythingAndAnotherHeadOnlyTheStart) {
+  const std::vector<std::string> record = HashesOf(StepsOf(MakeSetup(), "files", "head"));
+  EXPECT_EQ(CountDone(StepsOf(MakeSetup(), "others", "head"), record), 0U);
+  EXPECT_EQ(CountDone(StepsOf(MakeSetup(), "files", "other"), record), 5U);
+}
+
+TEST(NodeStepsTest, ACommandThatMovesToAnotherListIsAnotherStep) {
+  ClusterNodeSetup first, second;
+  first.initialization_commands = {"same"};
+  second.setup_commands = {"same"};
+  EXPECT_NE(StepsOf(first, "", "")[0].hash, StepsOf(second, "", "")[0].hash);
+}
+
+TEST(NodeStepsTest, ARecordThatIsCutShortCountsUpToTheCut) {
+  const std::vector<NodeStep> steps = StepsOf(MakeSetup(), "files", "");
+  std::vector<std::string> record = HashesOf(steps);
+  for (size_t length = 0; length <= steps.size(); ++length) {
+    record = HashesOf(steps);
+    record.resize(length);
+    EXPECT_EQ(CountDone(steps, record), length);
+  }
+  record = HashesOf(steps);
+  record[2] = "torn";
+  EXPECT_EQ(CountDone(steps, record), 2U);
+}
+
+TEST(NodeStepsTest, RayStopIsKnownWithItsOptionsOnly) {
+  EXPECT_TRUE(IsRayStop("ray stop"));
+  EXPECT_TRUE(IsRayStop("  ray   stop --force "));
+  EXPECT_TRUE(IsRayStop("ray stop || true"));
+  EXPECT_FALSE(IsRayStop("ray stop; ray start --head"));
+  EXPECT_FALSE(IsRayStop("ray"));
+  EXPECT_FALSE(IsRayStop("conda activate ml && ray stop"));
+}
+
+class MountsTest : public ::testing::Test {
+ protected:
+  void Write(const std::string& name, const std::string& text) {
+    const fs::path path = fs::path(directory_.path()) / name;
+    fs::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+  }
+  ClusterNodeSetup Mounting(const std::string& remote, const std::string& local) {
+    ClusterNodeSetup setup;
+    setup.file_mounts = {{remote, directory_.path() + "/" + local}};
+    return setup;
+  }
+  Result<std::vector<SyncedDirectory>> Plan(const ClusterNodeSetup& setup) {
+    return PlanMounts(setup, directory_.path(), directory_.path() + "/renamed");
+  }
+  std::string HashOf(const ClusterNodeSetup& setup) {
+    const auto planned = Plan(setup);
+    EXPECT_TRUE(planned.ok()) << planned.status().ToString();
+    const auto hash = HashFiles(*planned);
+    EXPECT_TRUE(hash.ok());
+    return *hash;
+  }
+  TempDirectory directory_;
+};
+
+TEST_F(MountsTest, ADirectoryGoesToItsTargetBelowTheHome) {
+  Write("code/a.py", "a");
+  Write("code/sub/b.py", "b");
+  const auto planned = Plan(Mounting("~/code/", "code"));
+  ASSERT_TRUE(planned.ok());
+  EXPECT_EQ((*planned)[0].target, "code");
+  EXPECT_EQ((*planned)[0].listing.files, 2U);
+}
+
+TEST_F(MountsTest, AFileComesAloneAndUnderItsNameThere) {
+  Write("code/a.py", "a");
+  Write("code/b.py", "b");
+  auto planned = Plan(Mounting("/opt/x/a.py", "code/a.py"));
+  ASSERT_TRUE(planned.ok()) << planned.status().ToString();
+  EXPECT_EQ((*planned)[0].target, "/opt/x");
+  ASSERT_EQ((*planned)[0].listing.entries.size(), 1U);
+  EXPECT_EQ((*planned)[0].listing.entries[0].path, "a.py");
+
+  planned = Plan(Mounting("~/c.py", "code/b.py"));
+  ASSERT_TRUE(planned.ok()) << planned.status().ToString();
+  EXPECT_EQ((*planned)[0].target, "");
+  ASSERT_EQ((*planned)[0].listing.entries.size(), 1U);
+  EXPECT_EQ((*planned)[0].listing.entries[0].path, "c.py");
+}
+
+TEST_F(MountsTest, ExcludesAndFiltersLeaveFilesOut) {
+  Write("code/a.py", "a");
+  Write("code/a.pyc", "a");
+  Write("code/big.bin", "b");
+  Write("code/.filter", "*.bin\n");
+  ClusterNodeSetup setup = Mounting("~/code", "code");
+  setup.rsync_exclude = {"*.pyc"};
+  setup.rsync_filter = {".filter"};
+  const auto planned = Plan(setup);
+  ASSERT_TRUE(planned.ok());
+  EXPECT_EQ((*planned)[0].listing.files, 2U);  // a.py and .filter
+}
+
+TEST_F(MountsTest, AMissingFileIsNamedWithItsMount) {
+  const auto planned = Plan(Mounting("~/code", "nowhere"));
+  ASSERT_FALSE(planned.ok());
+  EXPECT_EQ(planned.status().code(), ErrorCode::kFileUnreadable);
+  EXPECT_NE(planned.status().message().find("file_mounts: ~/code"), std::string::npos);
+  EXPECT_NE(planned.status().message().find("nowhere"), std::string::npos);
+}
+
+TEST_F(MountsTest, TheHashFollowsContentsModesAndNamesButNotTimes) {
+  Write("code/a.py", "a");
+  const ClusterNodeSetup setup = Mounting("~/code", "code");
+  const std::string before = HashOf(setup);
+  const fs::path file = fs::path(directory_.path()) / "code/a.py";
+  fs::last_write_time(file, fs::last_write_time(file) - std::chrono::hours(5));
+  EXPECT_EQ(HashOf(setup), before);
+  ASSERT_EQ(::chmod(file.c_str(), 0755), 0);
+  const std::string executable = HashOf(setup);
+  EXPECT_NE(executable, before);
+  Write("code/a.py", "b");
+  EXPECT_NE(HashOf(setup), executable);
+  const std::string changed = HashOf(setup);
+  fs::rename(file, file.string() + "c");
+  EXPECT_NE(HashOf(setup), changed);
+  EXPECT_NE(HashOf(Mounting("~/elsewhere", "code")), HashOf(setup));
+}
+
+}  // namespace
+}  // namespace hvdray

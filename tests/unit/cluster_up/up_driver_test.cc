@@ -1,0 +1,491 @@
+// SPDX-License-Identifier: Apache-2.0
+// The driver of `up` against simulated nodes, which keep what a real node keeps: a record of steps,
+// a token, a Ray. A run may be killed after any task; the next one must converge.
+#include "launcher/cluster/up_driver.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <set>
+
+namespace hvdray {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+/// What stays on a node between runs.
+struct SimNode {
+  std::string address;
+  std::vector<std::string> record;
+  std::string token;
+  std::string ray;  // Ray's id of its raylet; empty: none runs
+  std::string joined;
+  std::string version = "2.60.0";
+  std::vector<std::string> done;  // commands, in order
+};
+
+struct SimCluster {
+  explicit SimCluster(size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+      nodes.push_back({.address = fmt::format("10.0.0.{}", i + 1)});
+    }
+  }
+  std::vector<SimNode> nodes;
+  std::set<std::string> alive;  // on the head's GCS
+  int starts = 0;
+};
+
+ClusterNodeSetup SetupOf(std::vector<std::string> commands) {
+  ClusterNodeSetup setup;
+  setup.file_mounts = {{"~/code", "code"}};
+  setup.setup_commands = std::move(commands);
+  setup.start_commands = {"ray stop", "ray start"};
+  return setup;
+}
+
+/// One run of the driver over the cluster.
+class Sim {
+ public:
+  explicit Sim(SimCluster& cluster, UpPolicy policy = {},
+               std::vector<std::string> commands = {"one", "two"}, std::string files = "files")
+      : cluster_(cluster),
+        driver_(Policy(std::move(policy)), Plans(cluster, commands, files), "new-token") {}
+
+  /// Exit code; nullopt: killed after `tasks` tasks.
+  std::optional<int> Run(int tasks = 1 << 20) {
+    tasks_left_ = tasks;
+    Take(driver_.Begin(now_));
+    while (!exit_code_ && tasks_left_ > 0) {
+      if (!events_.empty()) {
+        const ClusterEvent event = std::move(events_.front());
+        events_.pop_front();
+        Take(driver_.Handle(event, now_));
+        continue;
+      }
+      const auto next = driver_.NextDeadline();
+      if (!next) break;  // stuck
+      now_ = std::max(now_, *next);
+      Take(driver_.Handle(event::Tick{}, now_));
+    }
+    return exit_code_;
+  }
+
+  void FailLogIn(size_t node, Status why, int times = 1000) { no_log_in_[node] = {why, times}; }
+  void FailCommand(const std::string& command, int code) { failing_[command] = code; }
+  void BreakJoin(size_t node) { not_joining_.insert(node); }
+  void ExpectNoWorkersAtHeadStart() { is_head_strict_ = true; }
+  void AnswerWith(bool yes) { answer_ = yes; }
+  bool HasSaid(const std::string& text) const { return said_.find(text) != std::string::npos; }
+  const std::string& said() const { return said_; }
+  const std::vector<Status>& complaints() const { return complaints_; }
+  const UpDriver& driver() const { return driver_; }
+  int asked() const { return asked_; }
+  Duration Elapsed() const { return now_ - TimePoint{}; }
+
+ private:
+  static UpPolicy Policy(UpPolicy policy) {
+    policy.cluster = "c";
+    policy.head = "10.0.0.1";
+    policy.command = "hvdray up c.yaml";
+    return policy;
+  }
+  static std::vector<UpNode> Plans(const SimCluster& cluster,
+                                   const std::vector<std::string>& commands,
+                                   const std::string& files) {
+    std::vector<UpNode> plans;
+    for (const SimNode& node : cluster.nodes) {
+      plans.push_back(
+          {node.address, StepsOf(SetupOf(commands), files, plans.empty() ? "" : "10.0.0.1")});
+    }
+    return plans;
+  }
+
+  void Take(ClusterEffects effects) {
+    for (ClusterEffect& effect : effects) {
+      ASSERT_FALSE(exit_code_.has_value()) << "an effect after Finish";
+      std::visit([this](auto& one) { Apply(one); }, effect);
+    }
+  }
+  void Apply(const cluster_effect::LogIn& effect) {
+    const auto node = static_cast<size_t>(effect.node);
+    auto fault = no_log_in_.find(node);
+    if (fault != no_log_in_.end() && fault->second.second-- > 0) {
+      events_.emplace_back(cluster_event::Lost{effect.node, fault->second.first});
+    } else {
+      events_.emplace_back(cluster_event::LoggedIn{effect.node});
+    }
+  }
+  void Apply(const cluster_effect::Run& effect) {
+    EXPECT_FALSE(busy_.contains(effect.node)) << "two tasks at once";
+    if (tasks_left_-- <= 0) return;
+    cluster_event::Done done{effect.node, {}};
+    done.result = Do(static_cast<size_t>(effect.node), effect.task);
+    events_.emplace_back(std::move(done));
+  }
+  void Apply(const cluster_effect::Say& effect) { said_ += effect.text + "\n"; }
+  void Apply(const cluster_effect::Complain& effect) { complaints_.push_back(effect.why); }
+  void Apply(const cluster_effect::Ask& /*effect*/) {
+    ++asked_;
+    events_.emplace_back(cluster_event::Answer{answer_});
+  }
+  void Apply(const cluster_effect::Finish& effect) { exit_code_ = effect.exit_code; }
+
+  TaskResult Do(size_t index, const NodeTask& task) {
+    SimNode& node = cluster_.nodes[index];
+    TaskResult result;
+    if (task.kind == NodeTask::Kind::kFiles) {
+      node.done.emplace_back("files");
+      return result;
+    }
+    if (task.verb == "survey") {
+      for (const std::string& hash : node.record) result.output += "@step " + hash + "\n";
+      result.output += fmt::format("@processes {}\n", node.ray.empty() ? 0 : 9);
+      if (!node.ray.empty()) result.output += "@node " + node.ray + "\n";
+      if (!node.ray.empty() && index == 0) result.output += "@gcs\n";
+      if (!node.joined.empty()) result.output += "@head " + node.joined + "\n";
+    } else if (task.verb == "nodes") {
+      result.output = "@dashboard 8265\n";
+      for (const std::string& id : cluster_.alive) result.output += "@alive " + id + " x\n";
+    } else if (task.verb == "mark") {
+      Record(node, task);
+    } else if (task.verb == "token") {
+      const std::string given = task.input.substr(0, task.input.find('\n'));
+      if (task.arguments[0] == "set" || node.token.empty()) node.token = given;
+      result.output = "@token " + node.token + "\n";
+    } else if (task.verb == "versions") {
+      result.output = "@ray " + node.version + "\n@python 3.11.7\n";
+      if (node.version.empty()) result.output = "@ray\n";
+    } else if (task.verb == "stop") {
+      cluster_.alive.erase(node.ray);
+      node.ray.clear();
+      if (index == 0) cluster_.alive.clear();
+      result.output = "@stopped 9 0\n";
+    } else if (task.verb == "step" || task.verb == "start") {
+      RunCommand(index, node, task, result);
+    } else {
+      ADD_FAILURE() << task.verb;
+    }
+    return result;
+  }
+  void RunCommand(size_t index, SimNode& node, const NodeTask& task, TaskResult& result) {
+    EXPECT_TRUE(task.is_shown);
+    node.done.push_back(task.arguments[2]);
+    node.record.resize(std::min(node.record.size(), std::stoul(task.arguments[0])));
+    if (const auto fault = failing_.find(task.arguments[2]); fault != failing_.end()) {
+      result.exit_code = fault->second;
+      result.last_lines = {"it went wrong"};
+      return;
+    }
+    if (task.verb == "start") {
+      EXPECT_TRUE(node.ray.empty()) << "started beside the former one";
+      EXPECT_EQ(node.token, cluster_.nodes[0].token);
+      EXPECT_FALSE(node.token.empty());
+      EXPECT_TRUE(index == 0 || !cluster_.nodes[0].ray.empty()) << "before the head";
+      if (index == 0 && is_head_strict_) {
+        for (const SimNode& other : cluster_.nodes) EXPECT_TRUE(other.ray.empty()) << other.address;
+      }
+      node.ray = fmt::format("ray{}", ++cluster_.starts);
+      node.joined = index == 0 ? "" : "10.0.0.1";
+      if (!not_joining_.contains(index)) cluster_.alive.insert(node.ray);
+    }
+    node.record.push_back(task.arguments[1]);
+  }
+  static void Record(SimNode& node, const NodeTask& task) {
+    node.record.resize(std::min(node.record.size(), std::stoul(task.arguments[0])));
+    node.record.push_back(task.arguments[1]);
+  }
+
+  SimCluster& cluster_;
+  UpDriver driver_;
+  TimePoint now_{};
+  std::deque<ClusterEvent> events_;
+  std::map<size_t, std::pair<Status, int>> no_log_in_;
+  std::map<std::string, int> failing_;
+  std::set<size_t> not_joining_;
+  std::set<int> busy_;
+  bool answer_ = true;
+  bool is_head_strict_ = false;
+  int tasks_left_ = 0;
+  int asked_ = 0;
+  std::string said_;
+  std::vector<Status> complaints_;
+  std::optional<int> exit_code_;
+};
+
+void ExpectAllUp(const SimCluster& cluster) {
+  for (const SimNode& node : cluster.nodes) {
+    EXPECT_FALSE(node.ray.empty()) << node.address;
+    EXPECT_TRUE(cluster.alive.contains(node.ray)) << node.address;
+    EXPECT_EQ(node.token, cluster.nodes[0].token);
+  }
+}
+
+const UpPolicy kYes{.is_confirmed = true};
+
+TEST(UpDriverTest, ANewClusterIsSetUpAndAllNodesJoin) {
+  SimCluster cluster(4);
+  Sim sim(cluster, kYes);
+  EXPECT_EQ(sim.Run(), 0);
+  ExpectAllUp(cluster);
+  for (const SimNode& node : cluster.nodes) {
+    EXPECT_EQ(node.done, std::vector<std::string>({"files", "one", "two", "ray start"}));
+  }
+  EXPECT_EQ(cluster.nodes[0].token, "new-token");
+  EXPECT_TRUE(sim.HasSaid("10.0.0.1: create (head)"));
+  EXPECT_EQ(sim.asked(), 0);
+}
+
+TEST(UpDriverTest, ASecondRunDoesNothingAndAsksNothing) {
+  SimCluster cluster(3);
+  ASSERT_EQ(Sim(cluster, kYes).Run(), 0);
+  for (SimNode& node : cluster.nodes) node.done.clear();
+  Sim sim(cluster);
+  EXPECT_EQ(sim.Run(), 0);
+  EXPECT_EQ(sim.asked(), 0);
+  for (const SimNode& node : cluster.nodes) EXPECT_TRUE(node.done.empty());
+  EXPECT_EQ(cluster.starts, 3);
+}
+
+TEST(UpDriverTest, AWorkerWhoseRayDiedIsTheOnlyOneStarted) {
+  SimCluster cluster(3);
+  ASSERT_EQ(Sim(cluster, kYes).Run(), 0);
+  for (SimNode& node : cluster.nodes) node.done.clear();
+  cluster.alive.erase(cluster.nodes[2].ray);
+  cluster.nodes[2].ray.clear();
+  EXPECT_EQ(Sim(cluster, kYes).Run(), 0);
+  ExpectAllUp(cluster);
+  EXPECT_TRUE(cluster.nodes[0].done.empty());
+  EXPECT_TRUE(cluster.nodes[1].done.empty());
+  EXPECT_EQ(cluster.nodes[2].done, std::vector<std::string>({"ray start"}));
+}
+
+TEST(UpDriverTest, AWorkerThatTheHeadCallsDeadIsStartedAgain) {
+  SimCluster cluster(3);
+  ASSERT_EQ(Sim(cluster, kYes).Run(), 0);
+  cluster.alive.erase(cluster.nodes[1].ray);  // its raylet runs on
+  EXPECT_EQ(Sim(cluster, kYes).Run(), 0);
+  ExpectAllUp(cluster);
+  EXPECT_EQ(cluster.starts, 4);
+}
+
+TEST(UpDriverTest, ANewHeadIsJoinedByAllWorkersAnew) {
+  SimCluster cluster(3);
+  ASSERT_EQ(Sim(cluster, kYes).Run(), 0);
+  cluster.nodes[0].ray.clear();
+  cluster.alive.clear();
+  EXPECT_EQ(Sim(cluster, kYes).Run(), 0);
+  ExpectAllUp(cluster);
+  EXPECT_EQ(cluster.starts, 6);
+}
+
+TEST(UpDriverTest, WorkersEndTheirRayBeforeTheHeadIsRestarted) {
+  SimCluster cluster(4);
+  ASSERT_EQ(Sim(cluster, kYes).Run(), 0);
+  Sim sim(cluster, {.is_confirmed = true, .is_restart_only = true});
+  sim.ExpectNoWorkersAtHeadStart();
+  EXPECT_EQ(sim.Run(), 0);
+  ExpectAllUp(cluster);
+  EXPECT_EQ(cluster.starts, 8);
+  Sim changed(cluster, kYes, {"other"});
+  changed.ExpectNoWorkersAtHeadStart();
+  EXPECT_EQ(changed.Run(), 0);
+  ExpectAllUp(cluster);
+}
+
+TEST(UpDriverTest, AWorkerThatFailsDoesNotKeepTheHeadWaiting) {
+  SimCluster cluster(3);
+  ASSERT_EQ(Sim(cluster, kYes).Run(), 0);
+  cluster.nodes[2].version = "";
+  Sim sim(cluster, {.is_confirmed = true, .is_restart_only = true});
+  EXPECT_EQ(sim.Run(), 125);
+  EXPECT_EQ(sim.complaints().size(), 1U);
+  EXPECT_TRUE(cluster.alive.contains(cluster.nodes[1].ray));
+}
+
+TEST(UpDriverTest, AChangedCommandRunsExactlyWhatFollows) {
+  SimCluster cluster(2);
+  ASSERT_EQ(Sim(cluster, kYes).Run(), 0);
+  for (SimNode& node : cluster.nodes) node.done.clear();
+  EXPECT_EQ(Sim(cluster, kYes, {"one", "changed"}).Run(), 0);
+  ExpectAllUp(cluster);
+  for (const SimNode& node : cluster.nodes) {
+    EXPECT_EQ(node.done, std::vector<std::string>({"changed", "ray start"}));
+  }
+}
+
+TEST(UpDriverTest, AnAnswerOfNoChangesNothing) {
+  SimCluster cluster(2);
+  Sim sim(cluster);
+  sim.AnswerWith(false);
+  EXPECT_EQ(sim.Run(), 0);
+  EXPECT_EQ(sim.asked(), 1);
+  EXPECT_TRUE(sim.driver().is_only_planned());
+  for (const SimNode& node : cluster.nodes) EXPECT_TRUE(node.done.empty());
+}
+
+TEST(UpDriverTest, ADryRunTellsWhatWouldBeDone) {
+  SimCluster cluster(2);
+  ASSERT_EQ(Sim(cluster, kYes).Run(), 0);
+  for (SimNode& node : cluster.nodes) node.done.clear();
+  cluster.nodes[1].ray.clear();
+  Sim sim(cluster, {.is_dry_run = true});
+  EXPECT_EQ(sim.Run(), 0);
+  EXPECT_TRUE(sim.HasSaid("10.0.0.1: keep (head)\n"));
+  EXPECT_TRUE(sim.HasSaid("10.0.0.2: create; start Ray"));
+  EXPECT_TRUE(cluster.nodes[1].done.empty());
+}
+
+TEST(UpDriverTest, RestartOnlyRunsNoSetUpAndNoRestartStartsNoRayAnew) {
+  SimCluster cluster(2);
+  ASSERT_EQ(Sim(cluster, kYes).Run(), 0);
+  for (SimNode& node : cluster.nodes) node.done.clear();
+  EXPECT_EQ(Sim(cluster, {.is_confirmed = true, .is_restart_only = true}, {"x"}).Run(), 0);
+  for (SimNode& node : cluster.nodes) {
+    EXPECT_EQ(node.done, std::vector<std::string>({"ray start"}));
+    node.done.clear();
+  }
+  EXPECT_EQ(Sim(cluster, {.is_confirmed = true, .is_no_restart = true}, {"one", "y"}).Run(), 0);
+  for (SimNode& node : cluster.nodes) EXPECT_EQ(node.done.back(), "y");
+  ExpectAllUp(cluster);
+  EXPECT_EQ(cluster.starts, 4);
+}
+
+TEST(UpDriverTest, ForcedSetUpRunsEveryStep) {
+  SimCluster cluster(2);
+  ASSERT_EQ(Sim(cluster, kYes).Run(), 0);
+  for (SimNode& node : cluster.nodes) node.done.clear();
+  EXPECT_EQ(Sim(cluster, {.is_confirmed = true, .is_setup_forced = true}).Run(), 0);
+  for (const SimNode& node : cluster.nodes) EXPECT_EQ(node.done.size(), 4U);
+}
+
+TEST(UpDriverTest, ARunKilledAfterAnyTaskIsFinishedByTheNext) {
+  int tasks = 0;
+  for (;; ++tasks) {
+    SimCluster cluster(3);
+    const bool was_whole = Sim(cluster, kYes).Run(tasks).has_value();
+    EXPECT_EQ(Sim(cluster, kYes).Run(), 0) << tasks;
+    ExpectAllUp(cluster);
+    for (const SimNode& node : cluster.nodes) {
+      // Every command ran, none of the set-up twice: a simulated task is done or not done.
+      EXPECT_LE(std::count(node.done.begin(), node.done.end(), "one"), 1) << tasks;
+      EXPECT_EQ(std::count(node.done.begin(), node.done.end(), "two"), 1) << tasks;
+    }
+    if (was_whole) break;
+  }
+  EXPECT_GT(tasks, 20);
+}
+
+TEST(UpDriverTest, AHostThatBootsIsTriedAgainAndTheReasonTold) {
+  SimCluster cluster(2);
+  Sim sim(cluster, kYes);
+  sim.FailLogIn(1, {ErrorCode::kHostRefused, "connect 10.0.0.2:22: Connection refused"}, 3);
+  EXPECT_EQ(sim.Run(), 0);
+  ExpectAllUp(cluster);
+  EXPECT_TRUE(sim.HasSaid("10.0.0.2: waiting for SSH (refused), 60 s left"));
+  EXPECT_GE(sim.Elapsed(), seconds(6));
+}
+
+TEST(UpDriverTest, AHostThatNeverAnswersIsNamedAndTheOthersAreSetUp) {
+  SimCluster cluster(3);
+  Sim sim(cluster, kYes);
+  sim.FailLogIn(1, {ErrorCode::kConnectTimeout, "timed out"});
+  EXPECT_EQ(sim.Run(), 125);
+  ASSERT_EQ(sim.complaints().size(), 1U);
+  EXPECT_EQ(sim.complaints()[0].code(), ErrorCode::kConnectTimeout);
+  EXPECT_NE(sim.complaints()[0].message().find("10.0.0.2"), std::string::npos);
+  EXPECT_LE(sim.Elapsed(), seconds(61));
+  EXPECT_FALSE(cluster.nodes[2].ray.empty());
+  EXPECT_EQ(Sim(cluster, kYes).Run(), 0);
+  ExpectAllUp(cluster);
+}
+
+TEST(UpDriverTest, AWrongKeyIsNotTriedAgain) {
+  for (const ErrorCode code : {ErrorCode::kAuthenticationFailed, ErrorCode::kHostKeyRejected}) {
+    SimCluster cluster(2);
+    Sim sim(cluster, kYes);
+    sim.FailLogIn(1, {code, "no"});
+    EXPECT_EQ(sim.Run(), 125);
+    EXPECT_EQ(sim.Elapsed(), Duration::zero());
+  }
+}
+
+TEST(UpDriverTest, AFailingCommandIsToldWithItsStepAndItsLastLines) {
+  SimCluster cluster(3);
+  Sim sim(cluster, kYes);
+  sim.FailCommand("two", 7);
+  EXPECT_EQ(sim.Run(), 125);
+  EXPECT_TRUE(sim.HasSaid("10.0.0.2:   | it went wrong"));
+  ASSERT_EQ(sim.complaints().size(), 3U);
+  EXPECT_EQ(sim.complaints()[0].code(), ErrorCode::kNodeSetupFailed);
+  EXPECT_NE(sim.complaints()[0].message().find("setup 2/2: two: exit code 7"), std::string::npos);
+  for (SimNode& node : cluster.nodes) EXPECT_EQ(node.record.size(), 2U);
+  EXPECT_EQ(Sim(cluster, kYes).Run(), 0);
+  ExpectAllUp(cluster);
+}
+
+TEST(UpDriverTest, WithoutTheHeadNoWorkerIsChanged) {
+  SimCluster cluster(2);
+  Sim sim(cluster, kYes);
+  sim.FailLogIn(0, {ErrorCode::kAuthenticationFailed, "no"});
+  EXPECT_EQ(sim.Run(), 125);
+  EXPECT_TRUE(cluster.nodes[1].done.empty());
+}
+
+TEST(UpDriverTest, AnotherVersionOfRayIsRefusedWithBothNamed) {
+  SimCluster cluster(3);
+  cluster.nodes[1].version = "2.40.0";
+  Sim sim(cluster, kYes);
+  EXPECT_EQ(sim.Run(), 125);
+  ASSERT_EQ(sim.complaints().size(), 1U);
+  EXPECT_NE(sim.complaints()[0].message().find("10.0.0.2: has Ray 2.40.0"), std::string::npos);
+  EXPECT_NE(sim.complaints()[0].message().find("the head has Ray 2.60.0"), std::string::npos);
+  EXPECT_TRUE(cluster.nodes[1].ray.empty());
+  EXPECT_FALSE(cluster.nodes[2].ray.empty());
+}
+
+TEST(UpDriverTest, ANodeWithoutRayIsToldHowToGetIt) {
+  SimCluster cluster(2);
+  cluster.nodes[0].version = "";
+  Sim sim(cluster, kYes);
+  EXPECT_EQ(sim.Run(), 125);
+  EXPECT_NE(sim.complaints()[0].message().find("no Ray"), std::string::npos);
+}
+
+TEST(UpDriverTest, AWorkerThatNeverJoinsIsGivenUp) {
+  SimCluster cluster(3);
+  Sim sim(cluster, {.is_confirmed = true, .join_limit = seconds(10)});
+  sim.BreakJoin(2);
+  EXPECT_EQ(sim.Run(), 125);
+  ASSERT_EQ(sim.complaints().size(), 1U);
+  EXPECT_NE(sim.complaints()[0].message().find("10.0.0.3: the head does not list it as ALIVE"),
+            std::string::npos);
+}
+
+TEST(UpDriverTest, AHostOfAnotherClusterOfThisNameIsLeftAlone) {
+  SimCluster cluster(3);
+  ASSERT_EQ(Sim(cluster, kYes).Run(), 0);
+  cluster.nodes[1].joined = "10.9.9.9";
+  const std::string ray = cluster.nodes[1].ray;
+  Sim sim(cluster, {.is_confirmed = true, .is_restart_only = true});
+  EXPECT_EQ(sim.Run(), 125);
+  EXPECT_EQ(cluster.nodes[1].ray, ray);
+  EXPECT_NE(sim.complaints()[0].message().find("10.9.9.9"), std::string::npos);
+}
+
+TEST(UpDriverTest, EveryRowOfTheTableHasItsTimes) {
+  SimCluster cluster(2);
+  Sim sim(cluster, kYes);
+  sim.FailLogIn(1, {ErrorCode::kHostRefused, "no"}, 1);
+  EXPECT_EQ(sim.Run(), 0);
+  const std::vector<UpRow> rows = sim.driver().Rows();
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[1].log_in, seconds(1));
+  for (const UpRow& row : rows) EXPECT_EQ(row.state, UpState::kUp);
+}
+
+}  // namespace
+}  // namespace hvdray
