@@ -123,10 +123,9 @@ NameLookup LookupOf(const JobSpec& spec) {
   return spec.launch_agent->empty() ? NameLookup::kSystem : NameLookup::kNone;
 }
 
-Result<std::unique_ptr<HostAccess>> HostAccess::OpenLocal(Loop& loop, const JobSpec& spec,
-                                                          const std::string& agent_path,
-                                                          bool is_probe_wanted) {
-  std::vector<std::string> agent_arguments;
+Result<std::unique_ptr<HostAccess>> HostAccess::OpenLocal(
+    Loop& loop, const JobSpec& spec, const std::string& agent_path, bool is_probe_wanted,
+    std::vector<std::string> agent_arguments) {
   if (is_probe_wanted) agent_arguments.emplace_back("--probe-listener");
   HVDRAY_ASSIGN_OR_RETURN(std::string local_path, AgentForThisMachine(agent_path));
   std::unique_ptr<HostAccess> access(
@@ -139,9 +138,11 @@ Result<std::unique_ptr<HostAccess>> HostAccess::Open(Loop& loop, const JobSpec& 
                                                      const std::string& agent_path,
                                                      const std::vector<HostSlots>& hosts,
                                                      const std::vector<bool>& is_remote,
-                                                     HostSpread spread) {
+                                                     HostSpread spread,
+                                                     std::vector<std::string> agent_arguments) {
   HVDRAY_ASSIGN_OR_RETURN(std::unique_ptr<HostAccess> access,
-                          OpenLocal(loop, spec, agent_path, IsProbeWanted(spread, hosts.size())));
+                          OpenLocal(loop, spec, agent_path, IsProbeWanted(spread, hosts.size()),
+                                    std::move(agent_arguments)));
   for (size_t i = 0; i < hosts.size(); ++i) {
     access->hosts_.emplace(hosts[i].host, hosts[i]);
     access->ways_[hosts[i].host] = WayTo(hosts[i], !is_remote[i], spec);
@@ -155,7 +156,7 @@ Result<std::unique_ptr<HostAccess>> HostAccess::Open(Loop& loop, const JobSpec& 
 Result<std::unique_ptr<HostAccess>> HostAccess::OpenElastic(Loop& loop, const JobSpec& spec,
                                                             const std::string& agent_path,
                                                             HostSpread spread) {
-  return OpenLocal(loop, spec, agent_path, spread == HostSpread::kManyMachines);
+  return OpenLocal(loop, spec, agent_path, spread == HostSpread::kManyMachines, {});
 }
 
 void HostAccess::AddHost(const HostSlots& host) {

@@ -40,13 +40,15 @@ NameLookup LookupOf(const JobSpec& spec);
 class HostAccess : public Transport, public ElasticHosts {
  public:
   /// `is_remote`: one for each of `hosts`. `agent_path`: resolved, for this machine. `spread`:
-  /// decides whether agents listen for their neighbours' probe. Errors: those of AgentBuilds when a
+  /// decides whether agents listen for their neighbours' probe. `agent_arguments`: more of them.
+  /// Errors: those of AgentBuilds when a
   /// host is remote.
   static Result<std::unique_ptr<HostAccess>> Open(Loop& loop, const JobSpec& spec,
                                                   const std::string& agent_path,
                                                   const std::vector<HostSlots>& hosts,
                                                   const std::vector<bool>& is_remote,
-                                                  HostSpread spread);
+                                                  HostSpread spread,
+                                                  std::vector<std::string> agent_arguments = {});
   /// The same for a job that learns its hosts one by one. Opens nothing remote before a host needs
   /// it. Errors: those of AgentBuilds when agent_path is a list.
   static Result<std::unique_ptr<HostAccess>> OpenElastic(Loop& loop, const JobSpec& spec,
@@ -76,7 +78,8 @@ class HostAccess : public Transport, public ElasticHosts {
         pool_(loop, kEndPatience) {}
   static Result<std::unique_ptr<HostAccess>> OpenLocal(Loop& loop, const JobSpec& spec,
                                                        const std::string& agent_path,
-                                                       bool is_probe_wanted);
+                                                       bool is_probe_wanted,
+                                                       std::vector<std::string> agent_arguments);
   Status OpenRemote();
   RemoteShell& OpenShell();
   HostWay WayOf(const std::string& host) const;

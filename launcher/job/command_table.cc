@@ -212,6 +212,33 @@ constexpr CommandOption kClusterOptions[] = {
     {Id::kMaxWorkers}, {Id::kHelp},
 };
 
+constexpr HelpExample kUpExamples[] = {
+    {"start it, or bring it up to date", "hvdray up ray_cluster.yaml"},
+    {"only show what would be done", "hvdray up --dry-run ray_cluster.yaml"},
+    {"in a script", "hvdray up --yes ray_cluster.yaml"},
+    {"restart Ray everywhere", "hvdray up --restart-only ray_cluster.yaml"},
+};
+constexpr CommandOption kUpOptions[] = {
+    {Id::kDryRun, "Only show what would be created, changed and kept."}, {Id::kYes}, {Id::kRestartOnly},
+    {Id::kNoRestart}, {Id::kForceSetup}, {Id::kClusterName}, {Id::kMinWorkers}, {Id::kMaxWorkers},
+    {Id::kLoginShells}, {Id::kStartTimeout, "How long to try to log in to a host.", "60"},
+    {Id::kSshPort}, {Id::kSshIdentityFile}, {Id::kSshTransport}, {Id::kSshConfig},
+    {Id::kStrictHostKeyChecking}, {Id::kRemoteDir}, {Id::kAgentPath}, {Id::kForceRemote}, {Id::kVerbose},
+    {Id::kNoConfigCache}, {Id::kHelp},
+};
+constexpr HelpExample kDownExamples[] = {
+    {"end the cluster", "hvdray down ray_cluster.yaml"},
+    {"in a script", "hvdray down --yes ray_cluster.yaml"},
+    {"keep the head", "hvdray down --workers-only ray_cluster.yaml"},
+};
+constexpr CommandOption kDownOptions[] = {
+    {Id::kYes}, {Id::kWorkersOnly}, {Id::kKeepMinWorkers}, {Id::kClusterName},
+    {Id::kStartTimeout, "How long to try to log in to a host.", "20"},
+    {Id::kSshPort}, {Id::kSshIdentityFile}, {Id::kSshTransport}, {Id::kSshConfig},
+    {Id::kStrictHostKeyChecking}, {Id::kRemoteDir}, {Id::kAgentPath}, {Id::kForceRemote}, {Id::kVerbose},
+    {Id::kNoConfigCache}, {Id::kHelp},
+};
+
 constexpr HelpExample kRendezvousExamples[] = {
     {"for workers on this machine, on a free port", "hvdray rendezvous"},
     {"for workers on other hosts", "hvdray rendezvous --host 10.1.0.4 --allow 10.1.0.0/16"},
@@ -277,6 +304,24 @@ constexpr CommandRow kCommands[] = {
                    "longer be followed; 129, 130, 143 stopped by SIGHUP, SIGINT, SIGTERM, while the job "
                    "runs on.",
      .options = kFollowOptions},
+    {.name = "up", .summary = "start a cluster from its file, or bring it up to date",
+     .arguments = "[OPTION...] FILE", .missing = "no cluster file given", .max_arguments = 1,
+     .description = "Sets up every host of a cluster file and starts Ray on the head and on all workers, at once. "
+                    "Shows first what it would do, and asks. Runs again only what changed, and goes on where a "
+                    "failed or interrupted run stopped.",
+     .see = "Clusters: [cluster](cluster.md).", .examples = kUpExamples,
+     .exit_codes = "0 all nodes are up; 2 wrong usage, or a wrong file; 125 a node failed: the message says where "
+                   "and why; 129, 130, 131, 143 hvdray received SIGHUP, SIGINT, SIGQUIT, SIGTERM.",
+     .options = kUpOptions},
+    {.name = "down", .summary = "end a cluster, and check that nothing of it is left",
+     .arguments = "[OPTION...] FILE", .missing = "no cluster file given", .max_arguments = 1,
+     .description = "Ends the Ray of a cluster file on all its hosts, workers first, and no other Ray of these "
+                    "machines; then looks whether any process of it is left.",
+     .see = "Clusters: [cluster](cluster.md).", .examples = kDownExamples,
+     .exit_codes = "0 nothing of it is left; 2 wrong usage, or a wrong file; 125 a host could not be reached or "
+                   "cleared: the message says which, and the others are done; 129, 130, 131, 143 hvdray received "
+                   "SIGHUP, SIGINT, SIGQUIT, SIGTERM.",
+     .options = kDownOptions},
     {.name = "status", .summary = "show a cluster: its machines, what is in use, what waits and why",
      .arguments = "[OPTION...] [FILE]", .max_arguments = 1,
      .description = "Shows what a cluster has, how much of it is in use, and what is pending. FILE (.yaml or "

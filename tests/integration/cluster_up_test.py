@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`hvdray up` and `hvdray down` on four sshd hosts with real Ray: what comes up, what stays, what is left.
+
+The tests share one cluster and build on each other in this order; each brings up what it needs.
+"""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+
+from hosts_processes import send, wait_until
+from make_hosts import Hosts
+
+NODES = ("h1", "h2", "h3", "h4")
+RAY = "--object-store-memory=80000000 --num-cpus=1"
+
+
+class Cluster:
+    """The hosts, a cluster file for them, and hvdray at the launcher's place."""
+
+    def __init__(self, hosts, binary, venv, folder):
+        self.hosts, self.binary, self.venv, self.folder = hosts, binary, venv, folder
+        self.address = {name: host.address for name, host in hosts.hosts.items()}
+        for name in NODES:
+            self.use_ray(name, venv)
+        (folder / "code").mkdir()
+        (folder / "code/a.py").write_text("a\n")
+        (folder / "settings.txt").write_text("first\n")
+        self.write()
+
+    def home(self, name):
+        return self.hosts.folder(name) / "home"
+
+    def use_ray(self, name, venv):
+        """Ray is on the PATH of a login shell alone, as with conda."""
+        (self.home(name) / ".bashrc").write_text(
+            f"export PATH={venv}/bin:$PATH\n"
+            "export RAY_enable_worker_prestart=0 RAY_prestart_worker_first_driver=0\n")
+
+    def write(self, setup=("echo one >>~/log", "echo two >>~/log"), name="cluster.yaml", workers=NODES[1:],
+              **replaced):
+        """The file with these setup commands; replaced: lines by key, instead of the usual ones."""
+        head = self.address["h1"]
+        lines = {
+            "cluster_name": "up-test",
+            "provider": f"{{type: local, head_ip: {head}, worker_ips: "
+                        f"[{', '.join(self.address[worker] for worker in workers)}]}}",
+            "auth": "{ssh_user: root}",
+            "file_mounts": f'{{"~/code": {self.folder}/code, "~/conf.txt": {self.folder}/settings.txt}}',
+            "setup_commands": "[" + ", ".join(f'"{command}"' for command in setup) + "]",
+            "head_start_ray_commands": f'["ray stop", "ray start --head --port=6379 --node-ip-address={head} '
+                                       f'--temp-dir=/run/ray {RAY}"]',
+            "worker_start_ray_commands": f'["ray stop", "ray start --address=$RAY_HEAD_IP:6379 {RAY}"]',
+            **replaced}
+        path = self.folder / name
+        path.write_text("".join(f"{key}: {value}\n" for key, value in lines.items()))
+        return path
+
+    def go(self, *words, timeout=120, **kwargs):
+        return self.hosts.run([self.binary, *words], cwd=str(self.folder), timeout=timeout, **kwargs)
+
+    def up(self, *words, code=0, file="cluster.yaml"):
+        result = self.go("up", "--yes", file, *words)
+        assert result.returncode == code, result.stdout + result.stderr
+        return result
+
+    def down(self, *words, code=0, file="cluster.yaml"):
+        result = self.go("down", "--yes", file, *words)
+        assert result.returncode == code, result.stdout + result.stderr
+        return result
+
+    def start_up(self, *words):
+        """`up` that runs; its output is to be read."""
+        return self.hosts.popen([self.binary, "up", "--yes", "cluster.yaml", *words], cwd=str(self.folder),
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def raylet(self, name):
+        return next((pid for pid, line in self.hosts.processes(name).items()
+                     if line.split(" ", 1)[0].endswith("/raylet/raylet")), None)
+
+    def raylets(self):
+        return {name: self.raylet(name) for name in NODES}
+
+    def log(self, name):
+        path = self.home(name) / "log"
+        return path.read_text().split() if path.exists() else []
+
+    def clear_logs(self):
+        for name in NODES:
+            (self.home(name) / "log").unlink(missing_ok=True)
+
+    def alive(self):
+        """The nodes that Ray itself lists as alive, asked as a user on the head would."""
+        code = ("import ray; ray.init(address='auto', logging_level='error'); "
+                "print(*sorted(n['NodeManagerAddress'] for n in ray.nodes() if n['Alive']))")
+        result = self.hosts.run([f"{self.venv}/bin/python", "-c", code], on="h1", timeout=60,
+                                env={**os.environ, "RAY_AUTH_MODE": "token",
+                                     "RAY_ADDRESS": f"{self.address['h1']}:6379"})
+        assert result.returncode == 0, result.stderr
+        return result.stdout.split()
+
+
+def read_until(process, words):
+    said = ""
+    for line in process.stdout:
+        said += line
+        if words in line:
+            return
+    raise AssertionError(f"ended before '{words}':\n{said}")
+
+
+@pytest.fixture(scope="module")
+def cluster(request, ray_venv, tmp_path_factory):  # noqa: F811
+    if os.geteuid() != 0:
+        pytest.skip("hosts need root: network namespaces, mounts, sshd")
+    binary = os.path.abspath(os.path.join(request.config.getoption("--bin-dir"), "hvdray"))
+    with Hosts(count=len(NODES)) as hosts:
+        yield Cluster(hosts, binary, ray_venv, tmp_path_factory.mktemp("cluster"))
+
+
+def test_bad_input_is_refused_before_any_host_is_asked(cluster):
+    def refused(*words, code=2):
+        result = cluster.go(*words)
+        assert result.returncode == code, result.stdout + result.stderr
+        assert result.stdout == ""
+        return result.stderr
+
+    assert "--yes" in refused("up", "cluster.yaml"), "there is no terminal to ask at"
+    assert "--yes" in refused("down", "cluster.yaml")
+    assert "exclude each other" in refused("up", "-y", "cluster.yaml", "--restart-only", "--no-restart")
+    assert "no cluster file" in refused("up")
+    assert "nowhere.yaml" in refused("up", "-y", "nowhere.yaml")
+    cluster.write(name="bad.yaml", cluster_name='"../x"')
+    assert "cluster_name" in refused("up", "-y", "bad.yaml")
+    assert "cluster_name" in refused("up", "-y", "cluster.yaml", "-n", "a b")
+    cluster.write(name="bad.yaml", auth="{ssh_user: root, ssh_private_key: /nowhere/key}")
+    assert "/nowhere/key" in refused("up", "-y", "bad.yaml")
+    cluster.write(name="bad.yaml", file_mounts='{"~/x": /nowhere/code}')
+    assert "/nowhere/code" in refused("up", "-y", "bad.yaml")
+    cluster.write(name="bad.yaml", provider="{type: gcp}")
+    assert "gcp" in refused("up", "-y", "bad.yaml")
+    cluster.write(name="bad.yaml", docker="{image: x, container_name: y}")
+    assert "docker" in refused("up", "-y", "bad.yaml")
+
+
+def test_a_dry_run_changes_nothing(cluster):
+    result = cluster.go("up", "--dry-run", "cluster.yaml")
+    assert result.returncode == 0, result.stderr
+    assert f"{cluster.address['h1']}: create (head); 3 steps" in result.stdout
+    assert result.stdout.count("start Ray") == 4
+    assert not (cluster.home("h1") / ".hvdray").exists()
+
+
+def test_a_failing_step_is_told_and_the_next_run_goes_on_there(cluster):
+    cluster.write(setup=("echo one >>~/log", "echo why it failed; echo two >>~/log; exit 7"))
+    result = cluster.up(code=125)
+    for name in NODES:
+        assert cluster.log(name) == ["one", "two"], "no node waits for another"
+        assert re.search(rf"{cluster.address[name]}: setup 2/2: .*: exit code 7 \[HVD-E0220\]", result.stderr)
+        assert f"{cluster.address[name]}:   | why it failed" in result.stdout
+        assert f"[{cluster.address[name]}] why it failed" in result.stdout
+    assert set(cluster.raylets().values()) == {None}
+    # The first step is done; the mended one and the file of the next test follow.
+    cluster.write()
+
+
+def test_up_starts_ray_on_every_node(cluster):
+    cluster.clear_logs()
+    result = cluster.up()
+    for name in NODES:
+        assert cluster.log(name) == ["two"], "only what failed and what follows"
+        assert (cluster.home(name) / "code/a.py").read_text() == "a\n"
+        assert (cluster.home(name) / "conf.txt").read_text() == "first\n"
+        token = cluster.home(name) / ".hvdray/clusters/up-test/token"
+        assert token.stat().st_mode & 0o777 == 0o600
+        assert token.read_text() == (cluster.home("h1") / ".ray/auth_token").read_text()
+        assert token.read_text() not in result.stdout + result.stderr
+        assert re.search(rf"^{cluster.address[name]} .*  up$", result.stdout, re.M)
+        assert not any(token.read_text() in line for line in cluster.hosts.processes(name).values())
+    assert cluster.alive() == sorted(cluster.address.values())
+    for line in cluster.hosts.processes("h1").values():
+        assert "autoscaling-config" not in line
+        assert "--dashboard-host=0.0.0.0" not in line
+
+
+def test_a_second_up_changes_nothing(cluster):
+    before = cluster.raylets()
+    cluster.clear_logs()
+    result = cluster.go("up", "cluster.yaml", "--yes")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count(": keep") == 4
+    assert cluster.raylets() == before
+    assert not any(cluster.log(name) for name in NODES)
+
+
+def test_a_node_whose_ray_died_is_the_only_one_restored(cluster):
+    before = cluster.raylets()
+    send([before["h3"]], signal.SIGKILL)
+    wait_until(lambda: cluster.raylet("h3") is None, "death of a raylet")
+    result = cluster.up()
+    after = cluster.raylets()
+    assert {name for name in NODES if after[name] != before[name]} == {"h3"}
+    assert result.stdout.count(": keep") == 3
+    assert result.stdout.count("has joined") == 1
+
+
+def test_a_changed_command_or_file_runs_exactly_what_follows(cluster):
+    before = cluster.raylets()
+    cluster.clear_logs()
+    cluster.write(setup=("echo one >>~/log", "echo changed >>~/log", "echo three >>~/log"))
+    cluster.up("--no-restart")
+    assert [cluster.log(name) for name in NODES] == [["changed", "three"]] * 4
+    cluster.clear_logs()
+    (cluster.folder / "code/b.py").write_text("b\n")
+    result = cluster.up("--no-restart")
+    assert [cluster.log(name) for name in NODES] == [["one", "changed", "three"]] * 4
+    assert result.stdout.count("copied 1 files") == 4, "only the new one"
+    assert (cluster.home("h4") / "code/b.py").exists()
+    cluster.clear_logs()
+    cluster.up("--no-restart")
+    assert not any(cluster.log(name) for name in NODES)
+    assert cluster.raylets() == before
+
+
+@pytest.mark.parametrize("line", ["setup 1/3", "setup 2/3", "setup 3/3"])
+def test_up_that_is_killed_at_a_step_is_finished_by_the_next(cluster, line):
+    cluster.clear_logs()
+    steps = [f"echo {line.replace(' ', '-')} {n}; echo {n} >>~/log; sleep 0.3; echo {n}-end >>~/log"
+             for n in range(3)]
+    cluster.write(setup=steps)
+    with cluster.start_up("--no-restart") as process:
+        read_until(process, line)
+        process.kill()
+    cluster.up("--no-restart")
+    for name in NODES:
+        log = cluster.log(name)
+        assert [word for word in log if word.endswith("-end")] == ["0-end", "1-end", "2-end"], log
+    cluster.up("--no-restart")
+    assert all(cluster.log(name).count("2-end") == 1 for name in NODES)
+
+
+def test_ctrl_c_says_how_to_go_on(cluster):
+    cluster.write(setup=("sleep 60",))
+    with cluster.start_up("--no-restart") as process:
+        read_until(process, "setup: sleep")
+        process.send_signal(signal.SIGINT)
+        rest = process.stdout.read()
+    assert process.returncode == 130, rest
+    assert "goes on from there" in rest
+    wait_until(lambda: not any("sleep 60" in line for name in NODES
+                               for line in cluster.hosts.processes(name).values()), "end of the commands")
+    cluster.write()
+
+
+def test_up_that_is_killed_while_ray_starts_is_finished_by_the_next(cluster):
+    with cluster.start_up("--restart-only") as process:
+        read_until(process, "Ray is up")
+        process.kill()
+    cluster.up()
+    assert cluster.alive() == sorted(cluster.address.values())
+    cluster.clear_logs()
+    assert cluster.up().stdout.count(": keep") == 4
+
+
+def test_a_worker_with_another_ray_is_refused_and_a_foreign_one_left_alone(cluster, request):
+    old = request.config.getoption("--old-ray-venv")
+    if not old:
+        pytest.skip("needs --old-ray-venv")
+    send([cluster.raylet("h4")], signal.SIGKILL)
+    cluster.use_ray("h4", old)
+    result = cluster.up(code=125)
+    assert f"{cluster.address['h4']}: has Ray 2.40.0" in result.stderr
+    assert "the head has Ray 2.60.0" in result.stderr
+    (cluster.home("h4") / ".bashrc").write_text("")
+    assert "no Ray" in cluster.up(code=125).stderr
+    cluster.use_ray("h4", cluster.venv)
+    # h2 as the head of another cluster of this name.
+    cluster.write(name="other.yaml", workers=(), provider=f"{{type: local, head_ip: {cluster.address['h2']}, "
+                                                          "worker_ips: []}")
+    before = cluster.raylet("h2")
+    assert f"it belongs to the head {cluster.address['h1']}" in cluster.up(code=125, file="other.yaml").stderr
+    assert "belongs to another cluster" in cluster.down(code=125, file="other.yaml").stderr
+    assert cluster.raylet("h2") == before
+
+
+def test_down_names_an_unreachable_host_and_does_the_others(cluster):
+    cluster.hosts.stop_sshd("h3")
+    try:
+        result = cluster.down("--start-timeout", "2", code=125)
+    finally:
+        cluster.hosts.start_sshd("h3")
+    assert f"{cluster.address['h3']}" in result.stderr
+    assert "refused" in result.stdout, "why, and how long it is tried"
+    assert "No nodes remaining" not in result.stdout
+    assert {name for name in NODES if cluster.raylet(name)} <= {"h3"}
+
+
+def test_down_leaves_nothing_and_twice_is_fine(cluster):
+    with contextlib.suppress(AssertionError):
+        cluster.up()  # a worker that lost its head has to be ended first
+    stranger = cluster.hosts.popen(["env", "HVDRAY_NODE=other/x", "sleep", "300"], on="h2")
+    try:
+        assert "No nodes remaining." in cluster.down("--workers-only").stdout
+        assert {name for name in NODES if cluster.raylet(name)} == {"h1"}
+        assert "No nodes remaining." in cluster.down().stdout
+        assert stranger.poll() is None, "another cluster's"
+    finally:
+        stranger.kill()
+        stranger.wait()
+    assert not cluster.hosts.leftovers(*NODES, within=5)
+    began = time.monotonic()
+    assert cluster.down().stdout == "No nodes remaining.\n"
+    assert time.monotonic() - began < 60
