@@ -5,21 +5,32 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
 import urllib.request
 
 import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+
+from make_hosts import LAUNCHER  # noqa: E402  pylint: disable=wrong-import-position
+from make_ray import inside_network_of  # noqa: E402  pylint: disable=wrong-import-position
 
 SERVER = pathlib.Path(__file__).resolve().parent / "cloud/moto_aws.py"
 
 
 class AwsCloud:
-    def __init__(self, venv):
+    """hosts: those of tools/make_hosts.py, to whose launcher and hosts it listens, and to nobody else; None: it listens
+    on loopback."""
+
+    def __init__(self, venv, hosts=None):
         self.venv = pathlib.Path(venv)
+        self.hosts = hosts
         # Nothing of the caller's own account may be seen by moto.
         environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
         environment |= {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}
-        self.process = subprocess.Popen([self.venv / "bin/python", SERVER], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, text=True)
+        popen, words = (hosts.popen, [hosts[LAUNCHER].address, hosts.state / "authorized_keys"]) if hosts else (subprocess.Popen, [])
+        self.process = popen([self.venv / "bin/python", SERVER, *words], stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, text=True)
         self.url = self.process.stdout.readline().strip()
         assert self.url, "moto did not start"
 
@@ -27,23 +38,31 @@ class AwsCloud:
         self.process.stdin.close()
         self.process.wait(30)
 
-    def _post(self, path, value=None):
-        body = b"" if value is None else json.dumps(value).encode()
-        urllib.request.urlopen(urllib.request.Request(self.url + path, body, method="POST")).close()
+    def _ask(self, path, body=None):
+        """The answer to a POST of `body`, or to a GET."""
+        request = urllib.request.Request(self.url + path, body, method="GET" if body is None else "POST")
+
+        def ask():
+            with urllib.request.urlopen(request) as answer:
+                return answer.read()
+
+        return inside_network_of(self.hosts[LAUNCHER].holder, ask) if self.hosts else ask()
 
     def reset(self):
         """An empty account, no faults, no calls."""
-        self._post("/_/reset")
+        self._ask("/_/reset", b"")
 
     def set_faults(self, **faults):
         """`faults`: action -> list; see cloud/moto_aws.py."""
-        self._post("/_/faults", faults)
+        self._ask("/_/faults", json.dumps(faults).encode())
+
+    def set_addresses(self, pairs):
+        """Instances that are made from now on get these: [(public, private)]."""
+        self._ask("/_/addresses", json.dumps(pairs).encode())
 
     def calls(self, action=None):
         """What was called so far: [{"action", "fields"}]."""
-        with urllib.request.urlopen(self.url + "/_/calls") as answer:
-            calls = json.load(answer)
-        return [call for call in calls if action in (None, call["action"])]
+        return [call for call in json.loads(self._ask("/_/calls")) if action in (None, call["action"])]
 
     def environment(self, home, **more):
         """For a client of ours. `home` gets its ~/.ssh and has its ~/.aws."""
@@ -54,9 +73,7 @@ class AwsCloud:
     def boto(self, script):
         """Runs `script` with boto3's clients `ec2` and `iam` of this account and returns what it leaves in `result`. The
         library is Amazon's, so it sees what AWS has, whatever ours made of it."""
-        request = urllib.request.Request(self.url + "/_/boto", script.encode(), method="POST")
-        with urllib.request.urlopen(request) as answer:
-            return json.load(answer)
+        return json.loads(self._ask("/_/boto", script.encode()))
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,7 @@ import uuid
 import pytest
 
 from aws_cloud import aws_cloud, aws_server  # noqa: F401  pylint: disable=unused-import
+from cloud_hosts import cloud_hosts, cloud_hosts_set  # noqa: F401  pylint: disable=unused-import
 from elastic import Elastic
 from hosts import host_set, hosts  # noqa: F401  pylint: disable=unused-import
 from hosts_processes import looks

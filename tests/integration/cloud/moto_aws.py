@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """AWS on loopback, run by the interpreter of tools/moto_env.sh: moto's server behind a proxy that does what moto leaves
 out. It checks every signature with botocore, takes a client token for what it is, serves credentials as an instance's
-metadata service does, and misbehaves on order. Prints its URL; ends when its stdin does.
+metadata service does, and misbehaves on order. Prints its URL; ends when its stdin does. Its
+arguments: the address where it listens (loopback without one), and a file of authorized keys, which gets the public half
+of each instance's key pair, as an instance's own gets it when it boots.
 
-Control: GET /_/calls, POST /_/faults {action: [fault, ...]}, POST /_/reset (everything, moto too) and POST /_/boto SCRIPT
-(Python with boto3's clients ec2 and iam; answers its `result` as JSON). A fault is used up by
-one call: {"status", "code", "message"} refuses it, {"status", "body"} answers it, {"is_lost": true} lets it happen and
-drops the answer, {} lets it pass."""
+Control: GET /_/calls, POST /_/faults {action: [fault, ...]}, POST /_/reset (everything, moto too), POST /_/boto SCRIPT
+(Python with boto3's clients ec2 and iam; answers its `result` as JSON), and POST /_/addresses [[public, private], ...].
+A fault is used up by one call: {"status", "code", "message"} refuses it, {"status", "body"} answers it, {"is_lost": true}
+lets it happen and drops the answer, {} lets it pass. An instance gets the first pair of addresses that no living one has,
+and keeps it until it is terminated; further instances have addresses that lead nowhere."""
 
 import http.client
 import http.server
@@ -24,6 +27,7 @@ from botocore.auth import SigV4Auth  # noqa: E402
 from botocore.awsrequest import AWSRequest  # noqa: E402
 from botocore.credentials import Credentials  # noqa: E402
 from moto.ec2.models import ec2_backends  # noqa: E402
+from moto.ec2.models.instances import Instance  # noqa: E402
 from moto.iam.models import iam_backends  # noqa: E402
 from moto.server import ThreadedMotoServer  # noqa: E402
 
@@ -36,8 +40,9 @@ ROLE = "head-role"
 class State:
     """What the handlers share; the lock guards it all."""
 
-    def __init__(self, moto):
+    def __init__(self, moto, authorized_keys):
         self.moto = moto
+        self.addresses = Addresses(authorized_keys)
         words = {"endpoint_url": "http://{}:{}".format(*moto), "region_name": "us-west-2"}
         self.clients = {name: boto3.client(name, **words) for name in ("ec2", "iam")}
         self.lock = threading.Lock()
@@ -45,6 +50,55 @@ class State:
 
     def clear(self):
         self.calls, self.faults, self.launched = [], {}, {}
+
+
+class Addresses:
+    """Gives moto's instances addresses that lead somewhere. In moto itself, so that whatever it answers agrees."""
+
+    def __init__(self, authorized_keys):
+        self.authorized_keys = authorized_keys
+        self.lock = threading.Lock()
+        self.pairs, self.owners = [], []  # owners: an instance or None for each pair
+        create = Instance.__init__
+
+        def create_with_addresses(instance, *words, **names):
+            create(instance, *words, **names)
+            self.give(instance)
+            key = instance.ec2_backend.key_pairs.get(instance.key_name)
+            if key is not None and self.authorized_keys:
+                with open(self.authorized_keys, "a", encoding="ascii") as keys:
+                    keys.write(key.public_key.strip() + "\n")
+
+        Instance.__init__ = create_with_addresses
+        self.replace("public_ip", 0)
+        self.replace("public_ip_address", 0)
+        self.replace("private_ip", 1)
+        self.replace("private_ip_address", 1)
+
+    def replace(self, name, which):
+        motos = getattr(Instance, name).fget
+
+        def read(instance):
+            with self.lock:
+                found = [pair for pair, owner in zip(self.pairs, self.owners) if owner is instance]
+            # None: a stopped instance has no public address.
+            return motos(instance) if not found or motos(instance) is None else found[0][which]
+
+        setattr(Instance, name, property(read))
+
+    def set(self, pairs):
+        with self.lock:
+            self.pairs, self.owners = pairs, [None] * len(pairs)
+
+    def forget_owners(self):
+        self.set(self.pairs)
+
+    def give(self, instance):
+        with self.lock:
+            for place, owner in enumerate(self.owners):
+                if owner is None or owner.state == "terminated":
+                    self.owners[place] = instance
+                    return
 
 
 def empty_account():
@@ -131,6 +185,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             with state.lock:
                 state.clear()
             empty_account()
+            state.addresses.forget_owners()
+            return self.answer(200, b"")
+        if self.path == "/_/addresses":
+            state.addresses.set(json.loads(body))
             return self.answer(200, b"")
         if self.path == "/_/boto":
             names = dict(state.clients)
@@ -178,13 +236,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 def main():
+    address, authorized_keys = (sys.argv[1:] + ["127.0.0.1", None][len(sys.argv) - 1:])[:2]
     moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     moto.start()
-    Handler.state = State(moto.get_host_and_port())
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    Handler.state = State(moto.get_host_and_port(), authorized_keys)
+    server = http.server.ThreadingHTTPServer((address, 0), Handler)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    print(f"http://127.0.0.1:{server.server_port}", flush=True)
+    print(f"http://{address}:{server.server_port}", flush=True)
     sys.stdin.read()
     server.shutdown()
     moto.stop()
