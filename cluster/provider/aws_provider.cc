@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <condition_variable>
 #include <cstdio>
 #include <iterator>
 #include <mutex>
@@ -17,6 +16,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/cancel_flag.h"
 #include "base/digest.h"
 #include "base/fd.h"
 #include "base/text.h"
@@ -57,10 +57,7 @@ class RealEdge {
   AwsEdge Edge(std::function<void(const std::string&)> note) {
     AwsEdge edge;
     edge.send = [this](const CurlRequest& request) { return client_.Send(request); };
-    edge.sleep = [this](Duration duration) {
-      std::unique_lock lock(mutex_);
-      return !wakeup_.wait_for(lock, duration, [this] { return is_cancelled_; });
-    };
+    edge.sleep = [this](Duration duration) { return cancel_.Sleep(duration); };
     edge.random = [this] {
       const std::lock_guard lock(mutex_);
       return std::uniform_real_distribution<double>(0, 1)(random_);
@@ -72,19 +69,14 @@ class RealEdge {
   }
 
   void Cancel() {
-    {
-      const std::lock_guard lock(mutex_);
-      is_cancelled_ = true;
-      wakeup_.notify_all();
-    }
+    cancel_.Cancel();
     client_.Cancel();
   }
 
  private:
   CurlClient client_;
-  std::mutex mutex_;  // guards the rest
-  std::condition_variable wakeup_;
-  bool is_cancelled_ = false;
+  CancelFlag cancel_;
+  std::mutex mutex_;  // guards random_
   std::mt19937_64 random_{std::random_device()()};
 };
 
