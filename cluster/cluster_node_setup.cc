@@ -47,6 +47,20 @@ const ClusterNodeType* FindType(const ClusterSpec& spec, std::string_view name) 
 
 }  // namespace
 
+bool IsAutoscaled(const ClusterSpec& spec) {
+  const bool has_option =
+      std::ranges::any_of(spec.commands.head_start, [](const std::string& command) {
+        return command.find("--autoscaling-config") != std::string::npos;
+      });
+  int64_t least = 0;
+  bool has_room = false;
+  for (const ClusterNodeType& type : spec.node_types) {
+    least += type.min_workers;
+    has_room = has_room || type.max_workers > type.min_workers;
+  }
+  return !spec.is_local() && has_option && has_room && spec.max_workers > least;
+}
+
 ClusterNodeSetup ClusterNodeSetupOf(const ClusterSpec& spec, ClusterNodeKind kind,
                                     std::string_view type) {
   const ClusterCommands& commands = spec.commands;
@@ -67,7 +81,7 @@ ClusterNodeSetup ClusterNodeSetupOf(const ClusterSpec& spec, ClusterNodeKind kin
     if (own->initialization_commands) setup.initialization_commands = *own->initialization_commands;
     if (own->worker_setup_commands) setup.setup_commands = *own->worker_setup_commands;
   }
-  if (!spec.is_local()) return setup;
+  if (IsAutoscaled(spec)) return setup;
   for (std::string& command : setup.start_commands) {
     command = WithoutAutoscaling(std::move(command));
   }

@@ -192,9 +192,13 @@ struct ClusterNodeSetup {
   std::vector<std::string> start_commands;
 };
 
-/// `type`: a name among spec.node_types; ignored for the head and for local clusters. Where Ray's
-/// own autoscaler must not start workers (local), the start commands don't have
-/// --autoscaling-config, even if the file says so. Pure.
+/// Whether Ray's autoscaler on the head starts and ends the workers: the file leaves it room
+/// (max_workers above min_workers) and starts the head with --autoscaling-config. Otherwise hvdray
+/// starts them: on-prem all, elsewhere min_workers of each type.
+bool IsAutoscaled(const ClusterSpec& spec);
+
+/// `type`: a name among spec.node_types; ignored for the head and for local clusters. The start
+/// commands have no --autoscaling-config unless IsAutoscaled(), even if the file says so. Pure.
 /// Source: Ray's autoscaler/_private/{util,commands,autoscaler}.py.
 ClusterNodeSetup ClusterNodeSetupOf(const ClusterSpec& spec, ClusterNodeKind kind,
                                     std::string_view type = {});

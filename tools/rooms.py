@@ -27,9 +27,10 @@ ARROWS = {
                         "rendezvous", "base"),
     "launcher/ray": ("launcher/engine", "launcher/report", "launcher/job", "agent", "wire", "cluster/ray",
                      "cluster", "base"),
-    "launcher/cluster": ("launcher/engine", "launcher/report", "launcher/driver", "launcher/job", "cluster", "base"),
-    "cmd": ("launcher/cluster", "launcher/ray", "launcher/engine", "launcher/report", "launcher/driver", "launcher/job", "agent",
-            "cluster/ray", "cluster/ssh", "cluster", "rendezvous", "base"),
+    "launcher/cluster": ("launcher/engine", "launcher/report", "launcher/driver", "launcher/job", "cluster/provider",
+                         "cluster", "base"),
+    "cmd": ("launcher/cluster", "launcher/ray", "launcher/engine", "launcher/report", "launcher/driver", "launcher/job",
+            "agent", "cluster/ray", "cluster/ssh", "cluster/provider", "cluster", "rendezvous", "base"),
 }
 
 WHAT_IT_IS = {

@@ -579,6 +579,7 @@ std::optional<CloudNode> CloudNodeOf(const AwsInstance& instance) {
   node.zone = instance.zone;
   node.image = instance.image_id;
   node.launch_time = instance.launch_time;
+  node.key_name = instance.key_name;
   node.is_spot = instance.is_spot;
   node.tags = instance.tags;
   return node;

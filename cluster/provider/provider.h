@@ -49,6 +49,7 @@ struct CloudNode {
   std::string state_reason;                        ///< The cloud's own words, if any.
   std::string internal_address, external_address;  ///< Empty: none yet, or none at all.
   std::string machine_type, zone, image, launch_time;
+  std::string key_name;  ///< Of the key pair that logs in; empty: none, or unknown.
   bool is_spot = false;
   ProviderTags tags;  ///< All of them.
 

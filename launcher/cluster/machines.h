@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// The machines of a cluster that a cloud makes: which there must be, which there are, and making
+// the two agree. What runs on them is UpDriver's and DownDriver's part.
+#ifndef HVDRAY_LAUNCHER_CLUSTER_MACHINES_H_
+#define HVDRAY_LAUNCHER_CLUSTER_MACHINES_H_
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "base/types.h"
+#include "cluster/cluster_spec.h"
+#include "cluster/provider/provider.h"
+
+namespace hvdray {
+
+/// Machines of one type in one role.
+struct MachineGroup {
+  ClusterNodeKind kind = ClusterNodeKind::kWorker;
+  std::string node_type;
+  int wanted = 0;                   ///< At least so many.
+  std::vector<CloudNode> kept;      ///< Pending or running.
+  std::vector<CloudNode> outdated;  ///< Made from another node_config: to be replaced.
+  std::vector<CloudNode> surplus;   ///< More than max_workers allows.
+  int stopped = 0;                  ///< Machines that were stopped and could be started again.
+
+  int missing() const { return std::max(0, wanted - static_cast<int>(kept.size())); }
+};
+
+/// What the cloud has and what it lacks.
+struct MachinePlan {
+  std::vector<ProviderStep> steps;  ///< Key pairs and the like.
+  std::vector<std::string> warnings;
+  std::vector<MachineGroup> groups;  ///< The head's first.
+  /// Workers of the head's own autoscaler; hvdray leaves them alone.
+  std::vector<CloudNode> autoscaled;
+
+  bool has_changes() const;
+  /// A line for each step and group, as `up` shows them.
+  std::vector<std::string> Lines() const;
+};
+
+/// Compares. `nodes`: all of the cluster, as Provider::List() has them. `prepared`: for launch
+/// hashes; empty: not known yet, all machines count as made from this file. Pure.
+/// Errors: kSpecInvalid when there is more than one live head.
+Result<MachinePlan> PlanMachines(const ClusterSpec& spec, const std::vector<CloudNode>& nodes,
+                                 const std::vector<PreparedNode>& prepared);
+
+/// A machine that Make() got, or could not get.
+struct Machine {
+  CloudNode node;         ///< Of one that could not be had: only kind and type.
+  TimePoint requested{};  ///< Zero: it was there already.
+  Duration boot{};        ///< From the request until it ran.
+  Status why;             ///< Not ok: it is not there.
+};
+
+/// The address by which this machine is reached from outside the cluster, as use_internal_ips and
+/// use_external_head_ip say; empty: it has none.
+std::string DialAddress(const ClusterSpec& spec, const CloudNode& node);
+
+/// What `down` takes away.
+struct RemovePolicy {
+  bool keeps_head = false;
+  bool keeps_min_workers = false;  ///< Of each type; implies keeps_head.
+  bool is_purged = false;          ///< Stopped machines are terminated, too.
+};
+
+/// How Machines acts on the world besides the provider.
+struct MachineEdge {
+  std::function<void(std::string_view line)> say;
+  std::function<bool(Duration)> sleep;  ///< False: cancelled.
+  std::function<TimePoint()> now;
+};
+
+/// Blocking calls, for BlockingPool: Provider::Cancel() and the edge's sleep() end them with
+/// kCancelled. Each may be repeated after an interruption, also by another process, and goes on
+/// where that stopped. Errors: those of Provider. Threads: one at a time.
+class Machines {
+ public:
+  /// `provider` and `spec` outlive it.
+  Machines(Provider& provider, const ClusterSpec& spec, MachineEdge edge)
+      : provider_(provider), spec_(spec), edge_(std::move(edge)) {}
+
+  /// Reads only. Errors: also kSpecInvalid; kFileUnreadable when machines run whose private key is
+  /// not on this machine.
+  Result<MachinePlan> Plan();
+
+  /// Makes key pairs and the like and the machines that are missing, replaces what is outdated,
+  /// ends what is surplus, and waits until all run. The head first, workers by type. A worker that
+  /// cannot be had is in the answer; without a head it is an error.
+  Result<std::vector<Machine>> Make();
+  /// After Make(): what the head's and the workers' node_config became.
+  const PreparedCluster& prepared() const { return prepared_; }
+
+  /// What Remove() would take away now.
+  Result<std::vector<CloudNode>> ListRemovable(const RemovePolicy& policy);
+  /// Stops or terminates, as the file says, and lists again until nothing of it is left.
+  /// Errors: also kDeadlineExceeded, with what is left.
+  Status Remove(const RemovePolicy& policy);
+  /// Deletes what the cluster used besides machines; what is kept is said with why.
+  Status Purge();
+
+ private:
+  Result<MachinePlan> Compare();
+  Status Clear(const MachinePlan& plan);
+  Status Fill(const MachineGroup& group, std::vector<Machine>* machines);
+  Status AwaitRunning(std::vector<Machine>* machines);
+  const PreparedNode* FindPrepared(const MachineGroup& group) const;
+
+  Provider& provider_;
+  const ClusterSpec& spec_;
+  const MachineEdge edge_;
+  PreparedCluster prepared_;
+};
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_LAUNCHER_CLUSTER_MACHINES_H_
