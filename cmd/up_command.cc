@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <system_error>
@@ -16,14 +17,17 @@
 
 #include "base/blocking_pool.h"
 #include "base/digest.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/terminal.h"
 #include "base/text.h"
+#include "cmd/cloud_work.h"
 #include "cmd/cluster_file.h"
 #include "cmd/commands.h"
 #include "cmd/host_access.h"
 #include "cmd/launch_plan.h"
+#include "launcher/cluster/bootstrap_config.h"
 #include "launcher/cluster/cluster_run.h"
 #include "launcher/cluster/down_driver.h"
 #include "launcher/cluster/up_driver.h"
@@ -39,6 +43,9 @@ constexpr Duration kDownLogIn = std::chrono::seconds(20);
 // Of one try; --start-timeout limits all of them.
 constexpr Duration kConnectLimit = std::chrono::seconds(10);
 
+// Machines that are just made take their time to boot.
+constexpr Duration kCloudLogIn = std::chrono::minutes(5);
+
 /// What both commands read from file and options.
 struct Cluster {
   std::string command;  ///< "up"
@@ -46,9 +53,15 @@ struct Cluster {
   std::string words;  ///< The file and what was said beside it, for other commands.
   ClusterSpec file;
   JobSpec spec;
-  std::vector<HostSlots> hosts;
+  std::vector<HostSlots> hosts;  ///< The head first.
   std::vector<ScriptPlace> places;
   std::string home;
+  CommandShell shell = CommandShell::kLogin;
+  std::string head;  ///< The head's address in the cluster's network.
+
+  // In a cloud.
+  std::unique_ptr<CloudWork> work;
+  std::vector<Machine> machines;  ///< One for each host.
 };
 
 /// A directory that is removed at the end; made when something is put there.
@@ -73,11 +86,6 @@ class ScratchDirectory {
 };
 
 Status CheckFile(const ClusterSpec& file) {
-  if (!file.is_local()) {
-    return {ErrorCode::kNotSupported,
-            fmt::format("provider type {} is not supported here", file.provider_type),
-            "provider: {type: local, head_ip: …, worker_ips: […]} names hosts that exist"};
-  }
   if (!IsPlainClusterName(file.cluster_name)) {
     return {
         ErrorCode::kSpecInvalid,
@@ -89,6 +97,31 @@ Status CheckFile(const ClusterSpec& file) {
     return {ErrorCode::kNotSupported, "docker: containers are not supported here yet",
             "remove the section docker, and install what it has by setup_commands"};
   }
+  return {};
+}
+
+/// Adds a node by its address in the cluster's network; the first one is the head. `dialled`: how
+/// it is reached from here, if otherwise.
+void AddHost(Cluster& cluster, const std::string& address, const std::string& dialled) {
+  const bool is_head = cluster.hosts.empty();
+  HostSlots& made = cluster.hosts.emplace_back(MakeHostSlots(address, 1));
+  if (!dialled.empty() && dialled != made.host) made.address.name = dialled;
+  if (is_head) cluster.head = made.host;
+  ScriptPlace& place = cluster.places.emplace_back();
+  place.cluster = cluster.file.cluster_name;
+  place.node = made.host;
+  place.shell = cluster.shell;
+  if (!is_head) place.head = cluster.head;
+}
+
+void SayLine(std::string_view line) {
+  // Whether stdout is still read is found out by what follows.
+  (void)std::fprintf(stdout, "%.*s\n", static_cast<int>(line.size()), line.data());
+  (void)std::fflush(stdout);
+}
+
+Status OpenCloud(Cluster& cluster) {
+  HVDRAY_ASSIGN_OR_RETURN(cluster.work, CloudWork::Open(cluster.file, &SayLine));
   return {};
 }
 
@@ -113,19 +146,13 @@ Status ReadCluster(const CommandRequest& request, Cluster& cluster) {
     spec.ssh_identity_file.Set(std::move(key), cluster.path);
   }
   HVDRAY_RETURN_IF_ERROR(CheckHostAccess(spec));
+  const RawOption* login = request.said.Find(OptionId::kLoginShells);
+  if (login != nullptr && login->last() == "false") cluster.shell = CommandShell::kPlain;
+  if (!cluster.file.is_local()) return OpenCloud(cluster);
   HVDRAY_ASSIGN_OR_RETURN(const std::vector<ClusterHost> hosts, ClusterHostsOf(cluster.file, 1));
   for (const ClusterHost& host : hosts) {
-    HostSlots& made = cluster.hosts.emplace_back(MakeHostSlots(host.address, 1));
-    const bool is_head = cluster.places.empty();
-    if (is_head && !cluster.file.external_head_ip.empty()) {
-      made.address.name = cluster.file.external_head_ip;
-    }
-    ScriptPlace& place = cluster.places.emplace_back();
-    place.cluster = cluster.file.cluster_name;
-    place.node = made.host;
-    if (!is_head) place.head = cluster.file.head_ip;
-    const RawOption* login = request.said.Find(OptionId::kLoginShells);
-    if (login != nullptr && login->last() == "false") place.shell = CommandShell::kPlain;
+    const bool is_head = cluster.hosts.empty();
+    AddHost(cluster, host.address, is_head ? cluster.file.external_head_ip : "");
   }
   return {};
 }
@@ -146,8 +173,25 @@ Status CheckConsent(const CommandRequest& request) {
           "--yes answers for you"};
 }
 
-ClusterRun::Outcome RunCluster(Cluster& cluster, ClusterDriver& driver,
-                               std::span<const SyncedDirectory> files, Status* failure) {
+/// What is copied to nodes.
+struct NodeFiles {
+  std::vector<SyncedDirectory> mounts;     ///< To all.
+  std::vector<SyncedDirectory> bootstrap;  ///< To a head with an autoscaler.
+};
+
+/// Blocks until the user has answered.
+bool AskForYes(const std::string& question) {
+  TerminalQuestion asked;
+  asked.text = question;
+  asked.is_shown = true;
+  asked.limit = std::chrono::hours(1);
+  const Result<Secret> said = AskAtTerminal(asked);
+  const std::string word = said.ok() ? Lower(Trimmed(said->view())) : "";
+  return word == "y" || word == "yes";
+}
+
+ClusterRun::Outcome RunCluster(Cluster& cluster, ClusterDriver& driver, const NodeFiles& files,
+                               Status* failure) {
   ClusterRun::Outcome outcome;
   Result<std::unique_ptr<Loop>> loop = Loop::Create();
   if (!loop.ok()) {
@@ -170,7 +214,8 @@ ClusterRun::Outcome RunCluster(Cluster& cluster, ClusterDriver& driver,
   BlockingPool questions(**loop, std::chrono::milliseconds(500));
   ClusterRunOptions options;
   options.places = cluster.places;
-  options.files = files;
+  options.files = files.mounts;
+  options.bootstrap = files.bootstrap;
   options.build = BuildName();
   options.is_plain = ::isatty(STDOUT_FILENO) == 0;
   options.job_id = "cluster-" + cluster.file.cluster_name;
@@ -184,17 +229,7 @@ ClusterRun::Outcome RunCluster(Cluster& cluster, ClusterDriver& driver,
     Tell(LogLevel::kError, "hvdray " + cluster.command, why.ToString());
   };
   options.ask = [&questions](const std::string& question, std::function<void(bool)> answer) {
-    questions.Run<bool>(
-        [question] {
-          TerminalQuestion asked;
-          asked.text = question;
-          asked.is_shown = true;
-          asked.limit = std::chrono::hours(1);
-          const Result<Secret> said = AskAtTerminal(asked);
-          const std::string word = said.ok() ? Lower(Trimmed(said->view())) : "";
-          return word == "y" || word == "yes";
-        },
-        std::move(answer));
+    questions.Run<bool>([question] { return AskForYes(question); }, std::move(answer));
   };
   ClusterRun run(**loop, **access, driver, std::move(options));
   outcome = run.Run();
@@ -202,56 +237,208 @@ ClusterRun::Outcome RunCluster(Cluster& cluster, ClusterDriver& driver,
   return outcome;
 }
 
+// ---- machines of a cloud
+
+/// Gets or, for --dry-run, only looks at the machines, and makes hosts of them. nullopt: go on with
+/// these; otherwise the command is over, with this exit code.
+std::optional<int> TakeMachines(const CommandRequest& request, Cluster& cluster,
+                                bool* is_confirmed) {
+  const auto plan = std::make_shared<MachinePlan>();
+  const auto fail = [&cluster](const Status& why) {
+    if (cluster.work->signo() == 0) return Fail("up", why);
+    Tell(LogLevel::kError, "hvdray up",
+         fmt::format("interrupted; machines that were made stay: hvdray up {0} goes on with them, "
+                     "hvdray down {0} ends them",
+                     cluster.words));
+    return 128 + cluster.work->signo();
+  };
+  Status status = cluster.work->Run([plan](CloudWork::Cloud& cloud) -> Status {
+    HVDRAY_ASSIGN_OR_RETURN(*plan, cloud.machines->Plan());
+    return {};
+  });
+  if (!status.ok()) return fail(status);
+  for (const std::string& warning : plan->warnings) Tell(LogLevel::kWarning, "hvdray up", warning);
+  for (const std::string& line : plan->Lines()) SayLine(line);
+  const auto machines = std::make_shared<std::vector<Machine>>();
+  if (request.Has(OptionId::kDryRun)) {
+    for (const MachineGroup& group : plan->groups) {
+      for (const CloudNode& node : group.kept) {
+        if (node.state == CloudState::kRunning) machines->push_back({.node = node});
+      }
+    }
+    const bool has_head = !machines->empty() && plan->groups.front().missing() == 0;
+    if (!has_head || plan->has_changes()) return 0;
+  } else {
+    const bool is_asked = plan->has_changes() && !request.Has(OptionId::kYes);
+    const auto is_yes = std::make_shared<bool>(true);
+    if (is_asked) {
+      status = cluster.work->Run([is_yes, name = cluster.file.cluster_name](CloudWork::Cloud&) {
+        *is_yes = AskForYes(fmt::format("Do this to cluster {}? [y/N] ", name));
+        return Status();
+      });
+      if (!status.ok()) return fail(status);
+      if (!*is_yes) {
+        SayLine("nothing was changed");
+        return 0;
+      }
+      *is_confirmed = true;
+    }
+    status = cluster.work->Run([machines](CloudWork::Cloud& cloud) -> Status {
+      HVDRAY_ASSIGN_OR_RETURN(*machines, cloud.machines->Make());
+      return {};
+    });
+    if (!status.ok()) return fail(status);
+  }
+  // Those that could not be had are told at the end; they are no hosts.
+  std::stable_partition(machines->begin(), machines->end(),
+                        [](const Machine& machine) { return machine.why.ok(); });
+  cluster.machines = std::move(*machines);
+  for (const Machine& machine : cluster.machines) {
+    if (!machine.why.ok()) break;
+    AddHost(cluster, machine.node.internal_address, DialAddress(cluster.file, machine.node));
+  }
+  const std::string& key = cluster.work->cloud().machines->prepared().private_key_path;
+  if (!key.empty() && cluster.spec.ssh_identity_file->empty()) {
+    cluster.spec.ssh_identity_file.Set(key, cluster.path);
+  }
+  return std::nullopt;
+}
+
+/// Tells Ray's own tools how the set-up of each machine ended.
+void TagMachines(Cluster& cluster, const std::vector<UpRow>& rows) {
+  const auto ids = std::make_shared<std::map<std::string, std::vector<std::string>>>();
+  for (size_t i = 0; i < rows.size() && i < cluster.hosts.size(); ++i) {
+    const CloudNode& node = cluster.machines[i].node;
+    const std::string status = rows[i].state == UpState::kUp ? "up-to-date" : "update-failed";
+    if (node.status != status) (*ids)[status].push_back(node.id);
+  }
+  const Status status = cluster.work->Run([ids](CloudWork::Cloud& cloud) -> Status {
+    for (const auto& [word, group] : *ids) {
+      const ProviderTags tags = {{std::string(kTagStatus), word}};
+      HVDRAY_RETURN_IF_ERROR(cloud.provider->SetTags(group, tags));
+    }
+    return {};
+  });
+  if (!status.ok()) Tell(LogLevel::kWarning, "hvdray up", "tag the machines: " + status.message());
+}
+
+// ---- up
+
 std::string TimeText(Duration time) {
   return time == Duration::zero() ? "-" : fmt::format("{:.1f} s", Seconds(time).count());
 }
 
-std::string RowsText(const std::vector<UpRow>& rows) {
-  std::string text = fmt::format("\n{:<24} {:<7} {:>8} {:>9} {:>8}  {}\n", "node", "role", "log in",
-                                 "set up", "join", "state");
+std::string RowsText(const std::vector<UpRow>& rows, bool has_boot) {
+  std::string text = fmt::format("\n{:<24} {:<7}", "node", "role");
+  if (has_boot) text += fmt::format(" {:>8}", "boot");
+  text += fmt::format(" {:>8} {:>9} {:>8}  {}\n", "log in", "set up", "join", "state");
   for (size_t i = 0; i < rows.size(); ++i) {
     const UpRow& row = rows[i];
-    text +=
-        fmt::format("{:<24} {:<7} {:>8} {:>9} {:>8}  {}\n", row.address, i == 0 ? "head" : "worker",
-                    TimeText(row.log_in), TimeText(row.set_up), TimeText(row.join),
-                    row.state == UpState::kFailed ? "failed: " + row.why.message()
-                                                  : std::string(NameOf(row.state)));
+    text += fmt::format("{:<24} {:<7}", row.address, i == 0 ? "head" : "worker");
+    if (has_boot) text += fmt::format(" {:>8}", TimeText(row.boot));
+    text += fmt::format(" {:>8} {:>9} {:>8}  {}\n", TimeText(row.log_in), TimeText(row.set_up),
+                        TimeText(row.join),
+                        row.state == UpState::kFailed ? "failed: " + row.why.message()
+                                                      : std::string(NameOf(row.state)));
   }
   return text;
 }
 
 std::string EndText(const Cluster& cluster, size_t workers) {
   const std::string& head = cluster.hosts.front().dial_name();
-  return fmt::format(
-      "\nCluster {0}: head {1}, {2}. Its Ray wants a token, and its dashboard listens on the "
-      "head alone.\n\nUseful commands:\n"
-      "  hvdray status {3}\n"
-      "  hvdray submit {3} train.py\n"
-      "  hvdray exec {3} 'ray status'\n"
-      "  hvdray attach {3}\n"
-      "  hvdray dashboard {3}\n"
-      "  hvdray down {3}\n",
-      cluster.file.cluster_name, head, Count(workers, "worker"), cluster.words);
+  std::string text = fmt::format(
+      "\nCluster {}: head {}, {}. Its Ray wants a token, and its dashboard listens on the head "
+      "alone.",
+      cluster.file.cluster_name, head, Count(workers, "worker"));
+  if (IsAutoscaled(cluster.file)) {
+    text += fmt::format(" Ray's autoscaler on the head starts the workers, at most {}.",
+                        cluster.file.max_workers);
+  }
+  return text + fmt::format(
+                    "\n\nUseful commands:\n"
+                    "  hvdray status {0}\n"
+                    "  hvdray submit {0} train.py\n"
+                    "  hvdray exec {0} 'ray status'\n"
+                    "  hvdray attach {0}\n"
+                    "  hvdray dashboard {0}\n"
+                    "  hvdray down {0}\n",
+                    cluster.words);
 }
 
-/// Steps and files of all nodes. The files are the same for all.
+/// Below a directory of this user alone.
+Status WriteSecretFile(const std::string& path, const std::string& text) {
+  HVDRAY_RETURN_IF_ERROR(WriteFileAtomically(path, text));
+  std::error_code error;
+  std::filesystem::permissions(
+      path, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write, error);
+  return error ? ErrnoStatus(path, error.value()).WithCode(ErrorCode::kFileUnwritable) : Status();
+}
+
+/// What the head's autoscaler reads, as a directory to copy.
+Result<std::vector<SyncedDirectory>> PlanBootstrap(const Cluster& cluster,
+                                                   const std::string& scratch) {
+  std::vector<SyncedDirectory> files;
+  if (cluster.work == nullptr || !IsAutoscaled(cluster.file)) return files;
+  const PreparedCluster& prepared = cluster.work->cloud().machines->prepared();
+  const std::string directory = scratch + "/bootstrap";
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (!error) {
+    std::filesystem::permissions(directory, std::filesystem::perms::owner_all, error);
+  }
+  if (error) return ErrnoStatus(directory, error.value()).WithCode(ErrorCode::kFileUnwritable);
+  HVDRAY_ASSIGN_OR_RETURN(const std::string config, BootstrapConfig(cluster.file, prepared));
+  HVDRAY_RETURN_IF_ERROR(
+      WriteSecretFile(fmt::format("{}/{}", directory, kBootstrapConfigName), config));
+  if (!prepared.private_key_path.empty()) {
+    HVDRAY_ASSIGN_OR_RETURN(const std::string key, ReadFile(prepared.private_key_path));
+    HVDRAY_RETURN_IF_ERROR(
+        WriteSecretFile(fmt::format("{}/{}", directory, kBootstrapKeyName), key));
+  }
+  HVDRAY_ASSIGN_OR_RETURN(SyncedDirectory made, PlanDirectory(directory, ""));
+  files.push_back(std::move(made));
+  return files;
+}
+
+/// Steps and files of all nodes. The file mounts are the same for all.
 Status PlanNodes(const Cluster& cluster, const std::string& scratch, std::vector<UpNode>& nodes,
-                 std::vector<SyncedDirectory>& files) {
-  std::string hash;
+                 NodeFiles& files) {
+  StepFacts facts;
   for (size_t i = 0; i < cluster.hosts.size(); ++i) {
     const bool is_head = i == 0;
+    const CloudNode* machine = cluster.work ? &cluster.machines[i].node : nullptr;
     const ClusterNodeSetup setup = ClusterNodeSetupOf(
-        cluster.file, is_head ? ClusterNodeKind::kHead : ClusterNodeKind::kWorker);
+        cluster.file, is_head ? ClusterNodeKind::kHead : ClusterNodeKind::kWorker,
+        machine == nullptr ? "" : machine->node_type);
     if (is_head) {
-      HVDRAY_ASSIGN_OR_RETURN(files, PlanMounts(setup, cluster.home, scratch));
-      HVDRAY_ASSIGN_OR_RETURN(hash, HashFiles(files));
+      HVDRAY_ASSIGN_OR_RETURN(files.mounts, PlanMounts(setup, cluster.home, scratch));
+      HVDRAY_ASSIGN_OR_RETURN(facts.files_hash, HashFiles(files.mounts));
+      HVDRAY_ASSIGN_OR_RETURN(files.bootstrap, PlanBootstrap(cluster, scratch));
     }
     if (!is_head && !setup.cluster_synced_files.empty() && i == 1) {
       Tell(LogLevel::kWarning, "hvdray up",
            "cluster_synced_files are not copied: name them in file_mounts");
     }
-    nodes.push_back(
-        {cluster.hosts[i].host, StepsOf(setup, hash, is_head ? "" : cluster.file.head_ip)});
+    facts.bootstrap_hash.clear();
+    if (is_head && !files.bootstrap.empty()) {
+      HVDRAY_ASSIGN_OR_RETURN(facts.bootstrap_hash, HashFiles(files.bootstrap));
+    }
+    facts.head = is_head ? "" : cluster.head;
+    if (machine != nullptr) {
+      facts.exports =
+          RayExports(cluster.file, cluster.work->cloud().machines->prepared(), *machine);
+    }
+    UpNode& node = nodes.emplace_back();
+    node.address = cluster.hosts[i].host;
+    node.steps = StepsOf(setup, facts);
+    node.exports = facts.exports;
+    if (machine != nullptr) node.boot = cluster.machines[i].boot;
+  }
+  for (size_t i = cluster.hosts.size(); i < cluster.machines.size(); ++i) {
+    const Machine& lacking = cluster.machines[i];
+    UpNode& node = nodes.emplace_back();
+    node.address = lacking.node.id.empty() ? lacking.node.node_type : lacking.node.id;
+    node.why = lacking.why;
   }
   return {};
 }
@@ -259,14 +446,15 @@ Status PlanNodes(const Cluster& cluster, const std::string& scratch, std::vector
 UpPolicy PolicyOf(const CommandRequest& request, Cluster& cluster) {
   UpPolicy policy;
   policy.cluster = cluster.file.cluster_name;
-  policy.head = cluster.file.head_ip;
+  policy.head = cluster.head;
+  policy.is_exclusive = cluster.work != nullptr;
   policy.command = "hvdray up " + cluster.words;
   policy.is_dry_run = request.Has(OptionId::kDryRun);
   policy.is_confirmed = request.Has(OptionId::kYes);
   policy.is_restart_only = request.Has(OptionId::kRestartOnly);
   policy.is_no_restart = request.Has(OptionId::kNoRestart);
   policy.is_setup_forced = request.Has(OptionId::kForceSetup);
-  policy.log_in_limit = TakeLogInLimit(cluster.spec, kUpLogIn);
+  policy.log_in_limit = TakeLogInLimit(cluster.spec, cluster.work ? kCloudLogIn : kUpLogIn);
   return policy;
 }
 
@@ -289,6 +477,84 @@ int EndOf(const Cluster& cluster, const ClusterRun::Outcome& outcome, const Stat
   return 128 + outcome.signo;
 }
 
+/// Ends the Ray of hosts: all but the first `kept`.
+int EndRay(const CommandRequest& request, Cluster& cluster, size_t kept) {
+  cluster.hosts.erase(cluster.hosts.begin(), cluster.hosts.begin() + static_cast<long>(kept));
+  cluster.places.erase(cluster.places.begin(), cluster.places.begin() + static_cast<long>(kept));
+  DownPolicy policy;
+  policy.cluster = cluster.file.cluster_name;
+  policy.head = cluster.head;
+  policy.is_confirmed = cluster.work != nullptr || request.Has(OptionId::kYes);
+  policy.log_in_limit = TakeLogInLimit(cluster.spec, kDownLogIn);
+  std::vector<DownNode> nodes;
+  nodes.reserve(cluster.hosts.size());
+  for (size_t i = 0; i < cluster.hosts.size(); ++i) {
+    nodes.push_back({cluster.hosts[i].host, kept + i == 0});
+  }
+  DownDriver driver(std::move(policy), std::move(nodes));
+  Status failure;
+  const ClusterRun::Outcome outcome = RunCluster(cluster, driver, {}, &failure);
+  return EndOf(cluster, outcome, failure);
+}
+
+std::string RemovalText(const CloudNode& node) {
+  return fmt::format("{}: end this {} ({}, {}, {})", node.id, KindWord(node.kind), node.node_type,
+                     node.machine_type, CloudStateWord(node.state));
+}
+
+/// `down` for machines of a cloud: the head's Ray first, which starts workers, then the machines.
+int DownInCloud(const CommandRequest& request, Cluster& cluster) {
+  RemovePolicy policy;
+  policy.keeps_min_workers = request.Has(OptionId::kKeepMinWorkers);
+  policy.keeps_head = policy.keeps_min_workers || request.Has(OptionId::kWorkersOnly);
+  policy.is_purged = request.Has(OptionId::kPurge);
+  const auto nodes = std::make_shared<std::vector<CloudNode>>();
+  const auto end = [&cluster](const Status& why) {
+    if (cluster.work->signo() == 0) return Fail("down", why);
+    Tell(LogLevel::kError, "hvdray down",
+         fmt::format("interrupted; hvdray down {} goes on", cluster.words));
+    return 128 + cluster.work->signo();
+  };
+  Status status = cluster.work->Run([nodes, policy](CloudWork::Cloud& cloud) -> Status {
+    HVDRAY_ASSIGN_OR_RETURN(*nodes, cloud.machines->ListRemovable(policy));
+    return {};
+  });
+  if (!status.ok()) return end(status);
+  for (const CloudNode& node : *nodes) SayLine(RemovalText(node));
+  if (policy.is_purged) SayLine("then delete its key pair, security group and instance profile");
+  if (!request.Has(OptionId::kYes) && (!nodes->empty() || policy.is_purged)) {
+    const auto is_yes = std::make_shared<bool>(false);
+    status = cluster.work->Run([is_yes, name = cluster.file.cluster_name](CloudWork::Cloud&) {
+      *is_yes = AskForYes(fmt::format("End cluster {}? [y/N] ", name));
+      return Status();
+    });
+    if (!status.ok()) return end(status);
+    if (!*is_yes) {
+      SayLine("nothing was changed");
+      return 0;
+    }
+  }
+  const auto head = std::ranges::find_if(*nodes, [](const CloudNode& node) {
+    return node.kind == ClusterNodeKind::kHead && node.state == CloudState::kRunning;
+  });
+  if (head != nodes->end() && !DialAddress(cluster.file, *head).empty()) {
+    AddHost(cluster, head->internal_address, DialAddress(cluster.file, *head));
+    const std::string key = fmt::format("{}/.ssh/{}.pem", cluster.home, head->key_name);
+    if (cluster.spec.ssh_identity_file->empty() && ::access(key.c_str(), R_OK) == 0) {
+      cluster.spec.ssh_identity_file.Set(key, cluster.path);
+    }
+    const int code = EndRay(request, cluster, 0);
+    if (code > 128) return code;
+  }
+  status = cluster.work->Run([policy](CloudWork::Cloud& cloud) {
+    HVDRAY_RETURN_IF_ERROR(cloud.machines->Remove(policy));
+    return policy.is_purged ? cloud.machines->Purge() : Status();
+  });
+  if (!status.ok()) return end(status);
+  return PrintOut("down",
+                  policy.keeps_head ? "Only what was to stay remains.\n" : "No nodes remaining.\n");
+}
+
 }  // namespace
 
 int UpCommand(const CommandLine& line) {
@@ -300,18 +566,25 @@ int UpCommand(const CommandLine& line) {
   if (status.ok()) status = ReadCluster(request, cluster);
   if (!status.ok()) return Fail("up", status);
   SetUpLog(cluster.spec);
+  bool is_confirmed = request.Has(OptionId::kYes);
+  if (cluster.work) {
+    if (const auto code = TakeMachines(request, cluster, &is_confirmed)) return *code;
+  }
   const ScratchDirectory scratch;
   std::vector<UpNode> nodes;
-  std::vector<SyncedDirectory> files;
+  NodeFiles files;
   status = PlanNodes(cluster, scratch.path(), nodes, files);
   if (!status.ok()) return Fail("up", std::move(status).WithContext(cluster.path));
-  UpDriver driver(PolicyOf(request, cluster), std::move(nodes), Hex(RandomBytes(kTokenBytes)));
+  UpPolicy policy = PolicyOf(request, cluster);
+  policy.is_confirmed = is_confirmed;
+  UpDriver driver(std::move(policy), std::move(nodes), Hex(RandomBytes(kTokenBytes)));
   Status failure;
   const ClusterRun::Outcome outcome = RunCluster(cluster, driver, files, &failure);
   const int code = EndOf(cluster, outcome, failure);
   if (!failure.ok() || outcome.signo != 0 || driver.is_only_planned()) return code;
   const std::vector<UpRow> rows = driver.Rows();
-  std::string text = RowsText(rows);
+  if (cluster.work) TagMachines(cluster, rows);
+  std::string text = RowsText(rows, cluster.work != nullptr);
   if (code == 0) text += EndText(cluster, rows.size() - 1);
   return PrintOut("up", text, code);
 }
@@ -325,27 +598,13 @@ int DownCommand(const CommandLine& line) {
   if (status.ok()) status = ReadCluster(request, cluster);
   if (!status.ok()) return Fail("down", status);
   SetUpLog(cluster.spec);
+  if (cluster.work) return DownInCloud(request, cluster);
   const bool keeps_some = request.Has(OptionId::kKeepMinWorkers);
   const size_t kept_workers =
       keeps_some ? static_cast<size_t>(cluster.file.min_workers) : size_t{0};
   const bool keeps_head = keeps_some || request.Has(OptionId::kWorkersOnly);
-  const size_t first = keeps_head ? std::min(cluster.hosts.size(), 1 + kept_workers) : 0;
-  cluster.hosts.erase(cluster.hosts.begin(), cluster.hosts.begin() + static_cast<long>(first));
-  cluster.places.erase(cluster.places.begin(), cluster.places.begin() + static_cast<long>(first));
-  DownPolicy policy;
-  policy.cluster = cluster.file.cluster_name;
-  policy.head = cluster.file.head_ip;
-  policy.is_confirmed = request.Has(OptionId::kYes);
-  policy.log_in_limit = TakeLogInLimit(cluster.spec, kDownLogIn);
-  std::vector<DownNode> nodes;
-  nodes.reserve(cluster.hosts.size());
-  for (size_t i = 0; i < cluster.hosts.size(); ++i) {
-    nodes.push_back({cluster.hosts[i].host, first + i == 0});
-  }
-  DownDriver driver(std::move(policy), std::move(nodes));
-  Status failure;
-  const ClusterRun::Outcome outcome = RunCluster(cluster, driver, {}, &failure);
-  return EndOf(cluster, outcome, failure);
+  return EndRay(request, cluster,
+                keeps_head ? std::min(cluster.hosts.size(), 1 + kept_workers) : 0);
 }
 
 }  // namespace hvdray

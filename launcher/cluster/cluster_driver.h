@@ -20,8 +20,9 @@ namespace hvdray {
 /// Something to do on a node. A node does one at a time.
 struct NodeTask {
   enum class Kind : uint8_t {
-    kScript,  ///< A call of the node script (node_script.h); its answer comes back.
-    kFiles,   ///< Copy the file mounts: changed files only.
+    kScript,     ///< A call of the node script (node_script.h); its answer comes back.
+    kFiles,      ///< Copy the file mounts: changed files only.
+    kBootstrap,  ///< The same with the files of the head's autoscaler.
   };
   Kind kind = Kind::kScript;
   std::string verb;

@@ -165,8 +165,14 @@ void ClusterRun::Apply(const cluster_effect::Run& effect) {
     return EndTask(node, std::move(lost));
   }
   ++node.generation;
-  if (effect.task.kind == NodeTask::Kind::kFiles) return CopyFiles(node);
-  RunScript(node, effect.task);
+  switch (effect.task.kind) {
+    case NodeTask::Kind::kScript:
+      return RunScript(node, effect.task);
+    case NodeTask::Kind::kFiles:
+      return CopyFiles(node, options_.files);
+    case NodeTask::Kind::kBootstrap:
+      return CopyFiles(node, options_.bootstrap);
+  }
 }
 
 void ClusterRun::RunScript(Node& node, const NodeTask& task) {
@@ -182,7 +188,7 @@ void ClusterRun::RunScript(Node& node, const NodeTask& task) {
   agents_.Send(node.agent, {node.generation, std::move(input)});
 }
 
-void ClusterRun::CopyFiles(Node& node) {
+void ClusterRun::CopyFiles(Node& node, std::span<const SyncedDirectory> files) {
   DirectorySync::Handlers handlers;
   handlers.send = [this, &node](int agent, wire::Body body) {
     agents_.Send(agent, {node.generation, std::move(body)});
@@ -198,7 +204,7 @@ void ClusterRun::CopyFiles(Node& node) {
     EndTask(node, std::move(result));
   };
   handlers.on_done = [this, &node] { EndTask(node, {}); };
-  node.copy = std::make_unique<DirectorySync>(loop_, std::vector<int>{node.agent}, options_.files,
+  node.copy = std::make_unique<DirectorySync>(loop_, std::vector<int>{node.agent}, files,
                                               kCopyStall, std::move(handlers));
   node.copy->Start();
 }

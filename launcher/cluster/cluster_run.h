@@ -24,8 +24,9 @@ namespace hvdray {
 
 /// What a ClusterRun needs besides its driver.
 struct ClusterRunOptions {
-  std::vector<ScriptPlace> places;         ///< One per node, in the driver's order.
-  std::span<const SyncedDirectory> files;  ///< The file mounts; outlive the run.
+  std::vector<ScriptPlace> places;             ///< One per node, in the driver's order.
+  std::span<const SyncedDirectory> files;      ///< The file mounts; outlive the run.
+  std::span<const SyncedDirectory> bootstrap;  ///< For the head's autoscaler; outlive the run.
   std::string build;
   std::string job_id;
   bool is_plain = false;  ///< Commands' output is printed without colours: no terminal shows it.
@@ -77,7 +78,7 @@ class ClusterRun final : private AgentSet::Owner {
   /// The node whose present agent that is; nullptr: it was given up.
   Node* NodeOf(int agent);
   void RunScript(Node& node, const NodeTask& task);
-  void CopyFiles(Node& node);
+  void CopyFiles(Node& node, std::span<const SyncedDirectory> files);
   void OnOutput(Node& node, const wire::Output& output);
   void OnEnded(Node& node);
   void EndTask(Node& node, TaskResult result);

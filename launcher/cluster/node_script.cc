@@ -137,7 +137,10 @@ start)
     rm -f "$dir/head"
     export RAY_USAGE_STATS_ENABLED="${RAY_USAGE_STATS_ENABLED:-0}"
   fi
-  run_step "$@"
+  index=$1 hash=$2 line=$3
+  shift 3
+  for setting; do export "$setting"; done
+  run_step "$index" "$hash" "$line"
   ;;
 token)
   umask 077

@@ -35,7 +35,9 @@ struct ScriptPlace {
 /// The command line of one call: verb and its arguments.
 ///   survey              what the node has; see ParseSurvey()
 ///   step INDEX HASH LINE   cuts the record to INDEX hashes, runs LINE, then appends HASH
-///   start INDEX HASH LINE  the same with Ray's settings of this cluster in the environment
+///   start INDEX HASH LINE [NAME=VALUE...]  the same with Ray's settings of this cluster, and
+///   these,
+///                       in the environment
 ///   mark INDEX HASH     the same without a command
 ///   token keep|set      reads a token from stdin and stores it; keep: unless there is one. Prints
 ///                       the stored one; see ParseToken()

@@ -30,6 +30,8 @@ std::string_view NameOf(StepKind kind) {
       return "initialization";
     case StepKind::kSetup:
       return "setup";
+    case StepKind::kBootstrap:
+      return "autoscaler";
     case StepKind::kStart:
       return "start";
   }
@@ -162,18 +164,22 @@ bool IsRayStop(std::string_view command) {
   });
 }
 
-std::vector<NodeStep> StepsOf(const ClusterNodeSetup& setup, std::string_view files_hash,
-                              std::string_view head) {
+std::vector<NodeStep> StepsOf(const ClusterNodeSetup& setup, const StepFacts& facts) {
   std::vector<NodeStep> steps;
   if (!setup.file_mounts.empty()) {
-    Append(steps, StepKind::kFiles, {MountsText(setup)}, files_hash);
+    Append(steps, StepKind::kFiles, {MountsText(setup)}, facts.files_hash);
   }
   Append(steps, StepKind::kInitialization, setup.initialization_commands, "");
   Append(steps, StepKind::kSetup, setup.setup_commands, "");
+  if (!facts.bootstrap_hash.empty()) {
+    Append(steps, StepKind::kBootstrap, {"its configuration and key"}, facts.bootstrap_hash);
+  }
   std::vector<std::string> starts;
   std::copy_if(setup.start_commands.begin(), setup.start_commands.end(), std::back_inserter(starts),
                [](const std::string& command) { return !IsRayStop(command); });
-  Append(steps, StepKind::kStart, starts, head);
+  std::string besides = facts.head;
+  for (const std::string& setting : facts.exports) besides += "\n" + setting;
+  Append(steps, StepKind::kStart, starts, besides);
   return steps;
 }
 
@@ -205,6 +211,13 @@ Result<std::vector<SyncedDirectory>> PlanMounts(const ClusterNodeSetup& setup,
     all.push_back(std::move(planned).value());
   }
   return all;
+}
+
+Result<SyncedDirectory> PlanDirectory(const std::string& directory, const std::string& target) {
+  DirectoryRules rules;
+  rules.ignore_files.clear();
+  HVDRAY_ASSIGN_OR_RETURN(DirectoryListing listing, ListDirectory(directory, rules));
+  return SyncedDirectory{directory, target, std::move(listing)};
 }
 
 Result<std::string> HashFiles(std::span<const SyncedDirectory> directories) {

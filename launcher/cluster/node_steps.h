@@ -18,13 +18,13 @@
 namespace hvdray {
 
 /// In the order in which a node goes through them.
-enum class StepKind : uint8_t { kFiles, kInitialization, kSetup, kStart };
+enum class StepKind : uint8_t { kFiles, kInitialization, kSetup, kBootstrap, kStart };
 
 /// One step. Its hash covers its own content and the hash of the step before, so that the hashes
 /// that a node has recorded tell how far it got with exactly these steps.
 struct NodeStep {
   StepKind kind = StepKind::kSetup;
-  std::string command;  ///< A shell line; of kFiles: what is copied, for people.
+  std::string command;  ///< A shell line; of kFiles and kBootstrap: what is copied, for people.
   std::string hash;     ///< 64 hex digits.
   int number = 1;       ///< Among the steps of its kind, from 1.
   int count = 1;        ///< How many there are of its kind.
@@ -33,11 +33,17 @@ struct NodeStep {
 /// "setup 2/3: pip install torch", shortened for a line.
 std::string StepText(const NodeStep& step);
 
-/// All steps of a node. `files_hash`: of HashFiles(); ignored without file mounts. `head`: the
-/// address that workers join; empty for the head itself. Leaves out start commands that only stop
-/// Ray: hvdray ends the Ray of this cluster itself, not every Ray of the machine.
-std::vector<NodeStep> StepsOf(const ClusterNodeSetup& setup, std::string_view files_hash,
-                              std::string_view head);
+/// What the steps of a node depend on besides its setup.
+struct StepFacts {
+  std::string files_hash;      ///< Of HashFiles(); ignored without file mounts.
+  std::string bootstrap_hash;  ///< The same of what the head's autoscaler gets; empty: nothing.
+  std::string head;            ///< The address that workers join; empty for the head itself.
+  std::vector<std::string> exports;  ///< NAME=VALUE for the start commands.
+};
+
+/// All steps of a node. Leaves out start commands that only stop Ray: hvdray ends the Ray of this
+/// cluster itself, not every Ray of the machine.
+std::vector<NodeStep> StepsOf(const ClusterNodeSetup& setup, const StepFacts& facts);
 
 /// How many of `steps` a node has done that recorded these hashes.
 size_t CountDone(std::span<const NodeStep> steps, std::span<const std::string> record);
@@ -54,6 +60,10 @@ bool IsRayStop(std::string_view command);
 Result<std::vector<SyncedDirectory>> PlanMounts(const ClusterNodeSetup& setup,
                                                 const std::string& home,
                                                 const std::string& renamed);
+
+/// All that a directory of ours has, to copy to `target` (relative to the home directory there).
+/// Blocks. Errors: kFileUnreadable.
+Result<SyncedDirectory> PlanDirectory(const std::string& directory, const std::string& target);
 
 /// SHA-256 over targets, names, kinds, modes and contents, not over times. Reads every file.
 /// Blocks. Errors: kFileUnreadable.

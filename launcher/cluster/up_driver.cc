@@ -12,6 +12,10 @@
 namespace hvdray {
 namespace {
 
+bool IsCopy(const NodeStep& step) {
+  return step.kind == StepKind::kFiles || step.kind == StepKind::kBootstrap;
+}
+
 bool IsEnd(UpState state) { return state == UpState::kUp || state == UpState::kFailed; }
 
 std::string_view NameOf(UpNeed need) {
@@ -65,7 +69,11 @@ ClusterEffects UpDriver::Begin(TimePoint now) {
   now_ = began_ = now;
   for (size_t node = 0; node < nodes_.size(); ++node) {
     nodes_[node].retry = {now, policy_.log_in_limit};
-    effects_.emplace_back(cluster_effect::LogIn{static_cast<int>(node)});
+    if (!nodes_[node].plan.why.ok()) {
+      Fail(node, nodes_[node].plan.why);
+    } else {
+      effects_.emplace_back(cluster_effect::LogIn{static_cast<int>(node)});
+    }
   }
   return std::exchange(effects_, {});
 }
@@ -94,6 +102,7 @@ std::vector<UpRow> UpDriver::Rows() const {
     row.need = node.need;
     row.state = node.state;
     row.why = node.why;
+    row.boot = node.plan.boot;
     if (node.logged_in != TimePoint{}) row.log_in = node.logged_in - began_;
     if (node.set_up != TimePoint{}) row.set_up = node.set_up - node.worked;
     if (node.joined != TimePoint{} && node.set_up != TimePoint{}) {
@@ -203,7 +212,8 @@ void UpDriver::OnLooked(size_t index, const TaskResult& result) {
   node.survey = ParseSurvey(result.output);
   const std::string expected = IsHead(index) ? "" : policy_.head;
   const bool is_foreign = node.survey.processes > 0 && node.survey.joined_head != expected;
-  if (is_foreign) {
+  if (is_foreign && policy_.is_exclusive) node.survey.ray_node.clear();
+  if (is_foreign && !policy_.is_exclusive) {
     const std::string whose = node.survey.joined_head.empty()
                                   ? "it is the head of"
                                   : "it belongs to the head " + node.survey.joined_head + " in";
@@ -369,12 +379,15 @@ void UpDriver::RunStep(size_t index) {
   const NodeStep& step = node.plan.steps[node.step];
   Say(index, StepText(step));
   NodeTask task;
-  if (step.kind == StepKind::kFiles) {
-    task.kind = NodeTask::Kind::kFiles;
+  if (IsCopy(step)) {
+    task.kind = step.kind == StepKind::kFiles ? NodeTask::Kind::kFiles : NodeTask::Kind::kBootstrap;
     return Run(index, std::move(task));
   }
   task.verb = step.kind == StepKind::kStart ? "start" : "step";
   task.arguments = {std::to_string(node.step), step.hash, step.command};
+  if (step.kind == StepKind::kStart) {
+    task.arguments.insert(task.arguments.end(), node.plan.exports.begin(), node.plan.exports.end());
+  }
   task.is_shown = true;
   Run(index, std::move(task));
 }
@@ -384,7 +397,7 @@ void UpDriver::OnStepDone(size_t index, const TaskResult& result) {
   const NodeStep& step = node.plan.steps[node.step];
   if (!result.is_success()) return FailStep(index, step, result);
   // A copy has no shell text of its own that could record it.
-  if (step.kind == StepKind::kFiles && !node.is_marking) {
+  if (IsCopy(step) && !node.is_marking) {
     node.is_marking = true;
     return Call(index, "mark", {std::to_string(node.step), step.hash});
   }

@@ -17,10 +17,13 @@
 
 namespace hvdray {
 
-/// A node as the file has it. The first one is the head.
+/// A node as the file has it, or as a cloud made it. The first one is the head.
 struct UpNode {
   std::string address;
   std::vector<NodeStep> steps;
+  std::vector<std::string> exports = {};  ///< NAME=VALUE for the start commands.
+  Duration boot{};                        ///< Until its machine ran; zero: it ran before.
+  Status why = {};                        ///< Not ok: there is no such machine. Not of the head.
 };
 
 /// What was asked of `up`.
@@ -33,6 +36,8 @@ struct UpPolicy {
   bool is_restart_only = false;
   bool is_no_restart = false;
   bool is_setup_forced = false;
+  /// Nobody else can use these nodes: a Ray of another head is a former one of this cluster.
+  bool is_exclusive = false;
   Duration log_in_limit{std::chrono::seconds(60)};
   Duration join_limit{std::chrono::seconds(60)};
   Duration join_pause{std::chrono::milliseconds(300)};  ///< Between questions to the head.
@@ -61,6 +66,7 @@ struct UpRow {
   std::string address;
   UpNeed need = UpNeed::kKeep;
   UpState state = UpState::kLoggingIn;
+  Duration boot{};
   Duration log_in{};
   Duration set_up{};
   Duration join{};  ///< From the end of the set-up, waiting for the head included.

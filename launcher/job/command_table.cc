@@ -230,9 +230,10 @@ constexpr HelpExample kDownExamples[] = {
     {"end the cluster", "hvdray down ray_cluster.yaml"},
     {"in a script", "hvdray down --yes ray_cluster.yaml"},
     {"keep the head", "hvdray down --workers-only ray_cluster.yaml"},
+    {"at AWS, leave nothing behind", "hvdray down --purge ray_cluster.yaml"},
 };
 constexpr CommandOption kDownOptions[] = {
-    {Id::kYes}, {Id::kWorkersOnly}, {Id::kKeepMinWorkers}, {Id::kClusterName},
+    {Id::kYes}, {Id::kWorkersOnly}, {Id::kKeepMinWorkers}, {Id::kPurge}, {Id::kClusterName},
     {Id::kStartTimeout, "How long to try to log in to a host.", "20"},
     {Id::kSshPort}, {Id::kSshIdentityFile}, {Id::kSshTransport}, {Id::kSshConfig},
     {Id::kStrictHostKeyChecking}, {Id::kRemoteDir}, {Id::kAgentPath}, {Id::kForceRemote}, {Id::kVerbose},
@@ -306,9 +307,9 @@ constexpr CommandRow kCommands[] = {
      .options = kFollowOptions},
     {.name = "up", .summary = "start a cluster from its file, or bring it up to date",
      .arguments = "[OPTION...] FILE", .missing = "no cluster file given", .max_arguments = 1,
-     .description = "Sets up every host of a cluster file and starts Ray on the head and on all workers, at once. "
-                    "Shows first what it would do, and asks. Runs again only what changed, and goes on where a "
-                    "failed or interrupted run stopped.",
+     .description = "Makes the machines of a cluster file if a cloud provides them, sets up all hosts, and starts Ray "
+                    "on the head and on the workers, at once. Shows first what it would do, and asks. Runs again "
+                    "only what changed, and goes on where a failed or interrupted run stopped.",
      .see = "Clusters: [cluster](cluster.md).", .examples = kUpExamples,
      .exit_codes = "0 all nodes are up; 2 wrong usage, or a wrong file; 125 a node failed: the message says where "
                    "and why; 129, 130, 131, 143 hvdray received SIGHUP, SIGINT, SIGQUIT, SIGTERM.",
@@ -316,7 +317,8 @@ constexpr CommandRow kCommands[] = {
     {.name = "down", .summary = "end a cluster, and check that nothing of it is left",
      .arguments = "[OPTION...] FILE", .missing = "no cluster file given", .max_arguments = 1,
      .description = "Ends the Ray of a cluster file on all its hosts, workers first, and no other Ray of these "
-                    "machines; then looks whether any process of it is left.",
+                    "machines; then looks whether any process of it is left. In a cloud it stops or terminates the "
+                    "machines, and lists them until none is left.",
      .see = "Clusters: [cluster](cluster.md).", .examples = kDownExamples,
      .exit_codes = "0 nothing of it is left; 2 wrong usage, or a wrong file; 125 a host could not be reached or "
                    "cleared: the message says which, and the others are done; 129, 130, 131, 143 hvdray received "

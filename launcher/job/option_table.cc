@@ -586,6 +586,10 @@ constexpr OptionRow kRows[] = {
     {.id = Id::kLoginShells, .name = "use-login-shells", .spellings = "--use-login-shells",
      .negations = "--use-normal-shells", .type = Type::kFlag, .default_text = "on", .group = Group::kPlan,
      .help = "Run the file's commands in an interactive login bash, as Ray does, so that ~/.bashrc counts."},
+    {.id = Id::kPurge, .name = "purge", .spellings = "--purge", .type = Type::kFlag,
+     .default_text = "off", .group = Group::kPlan,
+     .help = "In a cloud, also terminate stopped machines and delete the key pair, security group and instance "
+             "profile that hvdray made."},
 };
 // clang-format on
 

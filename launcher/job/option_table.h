@@ -44,7 +44,7 @@ enum class OptionId : uint8_t {
   // Those of commands that take a cluster file.
   kClusterVerbose, kNoConfigCache, kPortForward, kRunEnv, kTmux, kScreen, kNewWindow,
   kNodeIp, kStart, kGang, kAllNodes, kDashboardPort, kRemotePort, kInterval, kLines, kFollow,
-  kYes, kRestartOnly, kNoRestart, kForceSetup, kWorkersOnly, kKeepMinWorkers, kLoginShells,
+  kYes, kRestartOnly, kNoRestart, kForceSetup, kWorkersOnly, kKeepMinWorkers, kLoginShells, kPurge,
   kCount,
 };
 // clang-format on

@@ -30,7 +30,7 @@ std::vector<std::string> HashesOf(const std::vector<NodeStep>& steps) {
 }
 
 TEST(NodeStepsTest, StepsStandInRaysOrderWithoutRayStop) {
-  const std::vector<NodeStep> steps = StepsOf(MakeSetup(), "files", "");
+  const std::vector<NodeStep> steps = StepsOf(MakeSetup(), {.files_hash = "files"});
   ASSERT_EQ(steps.size(), 6U);
   EXPECT_EQ(StepText(steps[0]), "file mounts: ./code to ~/code");
   EXPECT_EQ(StepText(steps[1]), "initialization: init");
@@ -42,35 +42,38 @@ TEST(NodeStepsTest, StepsStandInRaysOrderWithoutRayStop) {
 TEST(NodeStepsTest, WithoutStartCommandsThereIsNoFirstStart) {
   ClusterNodeSetup setup = MakeSetup();
   setup.start_commands = {"ray stop"};
-  EXPECT_EQ(FirstStart(StepsOf(setup, "files", "")), 5U);
-  EXPECT_EQ(StepsOf(setup, "files", "").size(), 5U);
+  EXPECT_EQ(FirstStart(StepsOf(setup, {.files_hash = "files"})), 5U);
+  EXPECT_EQ(StepsOf(setup, {.files_hash = "files"}).size(), 5U);
 }
 
 TEST(NodeStepsTest, AChangedCommandUndoesExactlyWhatFollows) {
-  const std::vector<std::string> record = HashesOf(StepsOf(MakeSetup(), "files", "head"));
-  EXPECT_EQ(CountDone(StepsOf(MakeSetup(), "files", "head"), record), 6U);
+  const std::vector<std::string> record =
+      HashesOf(StepsOf(MakeSetup(), {.files_hash = "files", .head = "head"}));
+  EXPECT_EQ(CountDone(StepsOf(MakeSetup(), {.files_hash = "files", .head = "head"}), record), 6U);
   for (size_t changed = 0; changed < 3; ++changed) {
     ClusterNodeSetup setup = MakeSetup();
     setup.setup_commands[changed] += " changed";
-    EXPECT_EQ(CountDone(StepsOf(setup, "files", "head"), record), 2 + changed);
+    EXPECT_EQ(CountDone(StepsOf(setup, {.files_hash = "files", .head = "head"}), record),
+              2 + changed);
   }
 }
 
 TEST(NodeStepsTest, ChangedFilesUndoEverythingAndAnotherHeadOnlyTheStart) {
-  const std::vector<std::string> record = HashesOf(StepsOf(MakeSetup(), "files", "head"));
-  EXPECT_EQ(CountDone(StepsOf(MakeSetup(), "others", "head"), record), 0U);
-  EXPECT_EQ(CountDone(StepsOf(MakeSetup(), "files", "other"), record), 5U);
+  const std::vector<std::string> record =
+      HashesOf(StepsOf(MakeSetup(), {.files_hash = "files", .head = "head"}));
+  EXPECT_EQ(CountDone(StepsOf(MakeSetup(), {.files_hash = "others", .head = "head"}), record), 0U);
+  EXPECT_EQ(CountDone(StepsOf(MakeSetup(), {.files_hash = "files", .head = "other"}), record), 5U);
 }
 
 TEST(NodeStepsTest, ACommandThatMovesToAnotherListIsAnotherStep) {
   ClusterNodeSetup first, second;
   first.initialization_commands = {"same"};
   second.setup_commands = {"same"};
-  EXPECT_NE(StepsOf(first, "", "")[0].hash, StepsOf(second, "", "")[0].hash);
+  EXPECT_NE(StepsOf(first, {})[0].hash, StepsOf(second, {})[0].hash);
 }
 
 TEST(NodeStepsTest, ARecordThatIsCutShortCountsUpToTheCut) {
-  const std::vector<NodeStep> steps = StepsOf(MakeSetup(), "files", "");
+  const std::vector<NodeStep> steps = StepsOf(MakeSetup(), {.files_hash = "files"});
   std::vector<std::string> record = HashesOf(steps);
   for (size_t length = 0; length <= steps.size(); ++length) {
     record = HashesOf(steps);

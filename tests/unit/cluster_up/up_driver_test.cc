@@ -99,7 +99,8 @@ class Sim {
     std::vector<UpNode> plans;
     for (const SimNode& node : cluster.nodes) {
       plans.push_back(
-          {node.address, StepsOf(SetupOf(commands), files, plans.empty() ? "" : "10.0.0.1")});
+          {node.address, StepsOf(SetupOf(commands),
+                                 {.files_hash = files, .head = plans.empty() ? "" : "10.0.0.1"})});
     }
     return plans;
   }
