@@ -78,18 +78,19 @@ Result<std::string> AgentForThisMachine(const std::string& agent_path) {
   return build->path;
 }
 
-Status CheckIdentity(const std::string& path) {
+Status CheckIdentity(const Setting<std::string>& identity) {
+  const std::string& path = *identity;
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0 || ::access(path.c_str(), R_OK) != 0) {
     return {ErrorCode::kFileUnreadable,
-            fmt::format("--ssh-identity-file {}: {}", path, ::strerror(errno))};
+            fmt::format("private key {} ({}): {}", path, identity.origin(), ::strerror(errno))};
   }
   if (info.st_uid == ::geteuid() && (info.st_mode & 077) != 0) {
-    return {ErrorCode::kFileUnreadable,
-            fmt::format("--ssh-identity-file {}: others may read it (mode {:04o}), so ssh will not "
-                        "use it",
-                        path, info.st_mode & 07777),
-            "chmod 600 " + path};
+    return {
+        ErrorCode::kFileUnreadable,
+        fmt::format("private key {} ({}): others may read it (mode {:04o}), so ssh will not use it",
+                    path, identity.origin(), info.st_mode & 07777),
+        "chmod 600 " + path};
   }
   return {};
 }
@@ -107,7 +108,7 @@ Status CheckHostAccess(const JobSpec& spec) {
     return {ErrorCode::kFileUnreadable,
             fmt::format("--ssh-config {}: {}", *spec.ssh_config_file, ::strerror(errno))};
   }
-  if (!spec.ssh_identity_file->empty()) return CheckIdentity(*spec.ssh_identity_file);
+  if (!spec.ssh_identity_file->empty()) return CheckIdentity(spec.ssh_identity_file);
   return {};
 }
 

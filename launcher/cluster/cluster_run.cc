@@ -56,6 +56,15 @@ std::string WithoutColors(std::string_view text) {
   }
 }
 
+/// `why` without what the driver says itself: on which node, and what was to be done.
+Status WithoutContext(const Status& why, const std::vector<std::string>& contexts) {
+  std::string_view message = why.message();
+  for (const std::string& context : contexts) {
+    if (message.starts_with(context)) message.remove_prefix(context.size());
+  }
+  return {why.code(), std::string(message), why.hint()};
+}
+
 wire::Welcome WelcomeFor(const ClusterRunOptions& options) {
   wire::Welcome welcome;
   welcome.job_id = options.job_id;
@@ -198,9 +207,13 @@ void ClusterRun::CopyFiles(Node& node, std::span<const SyncedDirectory> files) {
     options_.print(
         fmt::format("{}: copied {} files, {} bytes\n", node.place.node, stats.files, stats.bytes));
   };
-  handlers.on_failed = [this, &node](int /*agent*/, Status why) {
+  handlers.on_failed = [this, &node, files](int /*agent*/, const Status& why) {
     TaskResult result;
-    result.why = std::move(why);
+    std::vector<std::string> contexts;
+    for (const SyncedDirectory& each : files) {
+      contexts.push_back(fmt::format("--sync {}: ", each.directory));
+    }
+    result.why = WithoutContext(why, contexts);
     EndTask(node, std::move(result));
   };
   handlers.on_done = [this, &node] { EndTask(node, {}); };
@@ -249,7 +262,10 @@ void ClusterRun::OnLost(int agent, Status why) {
   node->is_ready = false;
   node->is_busy = false;
   node->copy.reset();
-  driving_.Feed(cluster_event::Lost{node->number, std::move(why)});
+  const std::string& name = node->place.node;
+  driving_.Feed(cluster_event::Lost{
+      node->number, WithoutContext(why, {fmt::format("host {}: ", name),
+                                         fmt::format("start agent on {}: ", name)})});
 }
 
 void ClusterRun::OnNoise(int agent, ByteView line) {

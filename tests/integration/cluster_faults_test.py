@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `hvdray up` says on two sshd hosts when something is wrong there or with the key: one line for each, the right code,
+and no Ray started.
+
+Not tested here: faults of the file and of a step (cluster_up_test.py), of a cloud (cluster_cloud_test.py)."""
+
+import os
+import subprocess
+
+import pytest
+
+from make_hosts import Hosts
+
+# A ray of some other tool, and no python3.
+PRETEND_RAY = """mkdir -p ~/bin
+printf '#!/bin/sh\\nexit 0\\n' >~/bin/ray
+printf '#!/bin/sh\\necho python3: not found >&2\\nexit 127\\n' >~/bin/python3
+chmod +x ~/bin/*
+export PATH=~/bin:$PATH
+"""
+
+
+class Cluster:
+    def __init__(self, hosts, binary, folder):
+        self.hosts, self.binary, self.folder = hosts, binary, folder
+        self.head, self.worker = (hosts[name].address for name in ("h1", "h2"))
+
+    def up(self, *words, code=125, **replaced):
+        """`up` of a file with these lines, by key, instead of the usual ones."""
+        lines = {"cluster_name": "faults",
+                 "provider": f"{{type: local, head_ip: {self.head}, worker_ips: [{self.worker}]}}",
+                 "auth": "{ssh_user: root}",
+                 "head_start_ray_commands": "[ray start --head]",
+                 "worker_start_ray_commands": "['ray start --address=$RAY_HEAD_IP:6379']", **replaced}
+        (self.folder / "cluster.yaml").write_text("".join(f"{key}: {value}\n" for key, value in lines.items()))
+        result = self.hosts.run([self.binary, "up", "--yes", *words, "cluster.yaml"], cwd=str(self.folder), timeout=120)
+        assert result.returncode == code, result.stdout + result.stderr
+        return result
+
+
+@pytest.fixture(scope="module")
+def cluster(request, tmp_path_factory):
+    if os.geteuid() != 0:
+        pytest.skip("hosts need root: network namespaces, mounts, sshd")
+    binary = os.path.abspath(os.path.join(request.config.getoption("--bin-dir"), "hvdray"))
+    with Hosts(count=2) as hosts:
+        yield Cluster(hosts, binary, tmp_path_factory.mktemp("faults"))
+
+
+def test_hosts_without_ray_or_python_are_named(cluster):
+    said = cluster.up().stderr
+    assert said.count("HVD-E0220") == 2
+    assert f"{cluster.head}: no Ray" in said and f"{cluster.worker}: no Ray" in said
+    for name in ("h1", "h2"):
+        (cluster.hosts.folder(name) / "home/.bashrc").write_text(PRETEND_RAY)
+    try:
+        said = cluster.up().stderr
+    finally:
+        for name in ("h1", "h2"):
+            (cluster.hosts.folder(name) / "home/.bashrc").unlink()
+    assert said.count("HVD-E0220") == 2
+    assert "python3" in said
+
+
+def test_a_key_that_is_missing_or_open_to_others_is_told_before_anything(cluster):
+    key = cluster.folder / "key"
+    auth = f"{{ssh_user: root, ssh_private_key: {key}}}"
+    result = cluster.up(auth=auth, code=2)
+    assert "HVD-E0104" in result.stderr and "cluster.yaml" in result.stderr
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    key.chmod(0o644)
+    result = cluster.up(auth=auth, code=2)
+    assert "0644" in result.stderr and f"chmod 600 {key}" in result.stderr
+
+
+def test_a_wrong_user_is_final(cluster):
+    result = cluster.up("--start-timeout", "60", auth="{ssh_user: nobodyhere}")
+    assert result.stderr.count("HVD-E0213") == 2
+    assert "waiting for SSH" not in result.stdout
+
+
+def test_a_full_disk_in_a_file_mount_names_host_and_mount(cluster):
+    (cluster.folder / "big").mkdir()
+    (cluster.folder / "big/file").write_bytes(os.urandom(1_000_000))
+    made = cluster.hosts.run(["sh", "-c", "mkdir ~/small && mount -t tmpfs -o size=64k tmpfs ~/small"], on="h2")
+    assert made.returncode == 0, made.stderr
+    result = cluster.up(file_mounts=f"{{'~/small/big': {cluster.folder}/big}}")
+    assert f"{cluster.worker}: file mounts" in result.stderr
+    assert "No space left on device [HVD-E0003]" in result.stderr
+
+
+def test_an_unreachable_host_is_told_while_it_is_waited_for(cluster):
+    result = cluster.up("--start-timeout", "2",
+                        provider=f"{{type: local, head_ip: {cluster.head}, worker_ips: [10.99.99.99]}}")
+    assert "10.99.99.99: waiting for SSH (unreachable)" in result.stdout
+    assert "10.99.99.99: no log-in within 2 s" in result.stderr
