@@ -238,10 +238,12 @@ def test_up_that_is_killed_at_a_step_is_finished_by_the_next(cluster, line):
         process.kill()
     cluster.up("--no-restart")
     for name in NODES:
-        log = cluster.log(name)
-        assert [word for word in log if word.endswith("-end")] == ["0-end", "1-end", "2-end"], log
+        # A step that ended in the moment of the kill is not recorded yet, and runs once more.
+        ends = [word for word in cluster.log(name) if word.endswith("-end")]
+        assert list(dict.fromkeys(ends)) == ["0-end", "1-end", "2-end"] and len(ends) <= 4, ends
+    before = [cluster.log(name) for name in NODES]
     cluster.up("--no-restart")
-    assert all(cluster.log(name).count("2-end") == 1 for name in NODES)
+    assert [cluster.log(name) for name in NODES] == before, "all is recorded"
 
 
 def test_ctrl_c_says_how_to_go_on(cluster):
