@@ -92,10 +92,11 @@ Status CheckFile(const ClusterSpec& file) {
         fmt::format("cluster_name '{}' is no name for a directory", ShownText(file.cluster_name)),
         "letters, digits and . _ - inside, at most 100"};
   }
-  if (ClusterNodeSetupOf(file, ClusterNodeKind::kHead).container ||
-      ClusterNodeSetupOf(file, ClusterNodeKind::kWorker).container) {
-    return {ErrorCode::kNotSupported, "docker: containers are not supported here yet",
-            "remove the section docker, and install what it has by setup_commands"};
+  if (!file.docker.container_name.empty() && !IsPlainClusterName(file.docker.container_name)) {
+    return {ErrorCode::kSpecInvalid,
+            fmt::format("docker: container_name '{}' is no name for a container",
+                        ShownText(file.docker.container_name)),
+            "letters, digits and . _ - inside, at most 100"};
   }
   return {};
 }
@@ -111,6 +112,10 @@ void AddHost(Cluster& cluster, const std::string& address, const std::string& di
   place.cluster = cluster.file.cluster_name;
   place.node = made.host;
   place.shell = cluster.shell;
+  place.container = cluster.file.docker.container_name;
+  if (!place.container.empty()) {
+    place.engine = cluster.file.docker.use_podman ? "podman" : "docker";
+  }
   if (!is_head) place.head = cluster.head;
 }
 
@@ -404,6 +409,9 @@ Result<std::vector<SyncedDirectory>> PlanBootstrap(const Cluster& cluster,
 Status PlanNodes(const Cluster& cluster, const std::string& scratch, std::vector<UpNode>& nodes,
                  NodeFiles& files) {
   StepFacts facts;
+  if (!cluster.file.docker.container_name.empty()) {
+    facts.host_mounts = HostMountsOf(cluster.file.cluster_name);
+  }
   for (size_t i = 0; i < cluster.hosts.size(); ++i) {
     const bool is_head = i == 0;
     const CloudNode* machine = cluster.work ? &cluster.machines[i].node : nullptr;
@@ -411,7 +419,8 @@ Status PlanNodes(const Cluster& cluster, const std::string& scratch, std::vector
         cluster.file, is_head ? ClusterNodeKind::kHead : ClusterNodeKind::kWorker,
         machine == nullptr ? "" : machine->node_type);
     if (is_head) {
-      HVDRAY_ASSIGN_OR_RETURN(files.mounts, PlanMounts(setup, cluster.home, scratch));
+      HVDRAY_ASSIGN_OR_RETURN(files.mounts,
+                              PlanMounts(setup, cluster.home, scratch, facts.host_mounts));
       HVDRAY_ASSIGN_OR_RETURN(facts.files_hash, HashFiles(files.mounts));
       HVDRAY_ASSIGN_OR_RETURN(files.bootstrap, PlanBootstrap(cluster, scratch));
     }

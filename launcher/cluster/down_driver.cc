@@ -112,7 +112,9 @@ void DownDriver::OnLooked(size_t index, const TaskResult& result) {
                  "end that cluster with its own file"});
   }
   nodes_[index].processes = survey.processes;
-  nodes_[index].state = nodes_[index].processes > 0 ? State::kRunning : State::kEnded;
+  nodes_[index].has_container = survey.containers > 0;
+  const bool is_any = survey.processes > 0 || survey.containers > 0;
+  nodes_[index].state = is_any ? State::kRunning : State::kEnded;
   MakePlan();
 }
 
@@ -121,7 +123,8 @@ void DownDriver::MakePlan() {
   is_planned_ = true;
   for (size_t index = 0; index < nodes_.size(); ++index) {
     if (nodes_[index].state != State::kRunning) continue;
-    Say(index, fmt::format("end Ray ({}){}", ProcessesText(nodes_[index].processes),
+    Say(index, fmt::format("end Ray ({}){}{}", ProcessesText(nodes_[index].processes),
+                           nodes_[index].has_container ? " and its container" : "",
                            nodes_[index].plan.is_head ? " (head)" : ""));
   }
   if (CountAt(State::kRunning) == 0) return FinishIfOver();
@@ -149,13 +152,13 @@ void DownDriver::StopNext() {
   for (size_t index = 0; index < nodes_.size(); ++index) {
     const Node& node = nodes_[index];
     if (node.plan.is_head) continue;
-    if (node.state == State::kRunning) Call(index, State::kStopping, "stop");
+    if (node.state == State::kRunning) Call(index, State::kStopping, "end");
     is_any_worker_left =
         is_any_worker_left || node.state == State::kStopping || node.state == State::kChecking;
   }
   // The head last: workers that lose it first would wait for it for a minute.
   for (size_t index = 0; index < nodes_.size() && !is_any_worker_left; ++index) {
-    if (nodes_[index].state == State::kRunning) Call(index, State::kStopping, "stop");
+    if (nodes_[index].state == State::kRunning) Call(index, State::kStopping, "end");
   }
   FinishIfOver();
 }
@@ -174,14 +177,16 @@ void DownDriver::OnStopped(size_t index, const TaskResult& result) {
 
 void DownDriver::OnChecked(size_t index, const TaskResult& result) {
   if (!result.is_success()) return Fail(index, FailureOf("look at the node", result));
-  const int left = ParseSurvey(result.output).processes;
-  if (left > 0) {
+  const NodeSurvey survey = ParseSurvey(result.output);
+  if (survey.processes > 0 || survey.containers > 0) {
     return Fail(index, {ErrorCode::kNodeSetupFailed,
-                        fmt::format("{} of its Ray runs again", ProcessesText(left)),
-                        "something there starts Ray anew"});
+                        fmt::format("{} of its Ray runs again{}", ProcessesText(survey.processes),
+                                    survey.containers > 0 ? ", and so does its container" : ""),
+                        "something there starts it anew"});
   }
   nodes_[index].state = State::kEnded;
-  Say(index, fmt::format("ended {}; none is left", ProcessesText(nodes_[index].processes)));
+  Say(index, fmt::format("ended {}{}; none is left", ProcessesText(nodes_[index].processes),
+                         nodes_[index].has_container ? " and the container" : ""));
   StopNext();
 }
 

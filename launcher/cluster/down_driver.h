@@ -53,6 +53,7 @@ class DownDriver final : public ClusterDriver {
     LogInRetry retry;
     State state = State::kLoggingIn;
     int processes = 0;
+    bool has_container = false;
     std::optional<TimePoint> try_at;
   };
 

@@ -11,14 +11,20 @@ namespace {
 
 // POSIX sh, besides bash for the user's commands, GNU or busybox grep, and /proc. Answers begin
 // with "@", because a start-up file of the shell may print, too.
+//
+// $engine and $box name the container that the node's commands run in; both empty: none. $script is
+// this text: a call in the container runs it there, as on a host without containers.
+constexpr std::string_view kPrelude = R"sh(script=$1; shift; eval "$script")sh";
 constexpr std::string_view kScript = R"sh(
-cluster=$1 node=$2 head=$3 shell=$4 verb=$5
-shift 5
+cluster=$1 node=$2 head=$3 shell=$4 engine=$5 box=$6 verb=$7
+shift 7
 cd "$HOME" || exit 1
 top=$HOME/.hvdray/clusters/$cluster
 dir=$top/$node
 mark=HVDRAY_NODE=$cluster/$node
-unset HVDRAY_NODE
+label=hvdray.node=$cluster/$node
+box_id= is_new=
+unset HVDRAY_NODE HVDRAY_STEP
 if [ -n "$head" ]; then
   RAY_HEAD_IP=$head
   export RAY_HEAD_IP
@@ -57,17 +63,95 @@ append_record() {
   printf '%s\n' "$1" >>"$dir/steps" || fail "cannot write $dir/steps"
 }
 
+# Runs the line $3 as the step $1 with the hash $2. $4 and what follows: as $2 for line.
 run_step() {
   lock
   cut_record "$1"
-  user_line "$3" || exit
-  append_record "$2"
+  hash=$2 line=$3 with=$4
+  if [ -z "$box" ]; then
+    user_line "$line" || exit
+  else
+    need_box
+    shift 4
+    # The engine's client does not pass signals on. But a stdin that never has anything and never
+    # ends ends with it.
+    [ -p "$dir/hold" ] || mkfifo "$dir/hold" || fail "cannot make $dir/hold"
+    inside line "$hash" "$with" "$line" "$@" <>"$dir/hold" || exit
+  fi
+  append_record "$hash"
+}
+
+# Ray's settings of this cluster, and those given.
+set_for_ray() {
+  RAY_AUTH_MODE=token RAY_AUTH_TOKEN_PATH=$top/token
+  export RAY_AUTH_MODE RAY_AUTH_TOKEN_PATH
+  export "$mark"
+  [ -n "$head" ] || export RAY_USAGE_STATS_ENABLED="${RAY_USAGE_STATS_ENABLED:-0}"
+  for setting; do export "$setting"; done
+}
+
+# What there is of this node's container, which carries the label $label: $boxes, the ids of all;
+# $box_id, of the one that runs; $box_config, what that was started with, if the record is about it.
+look_at_box() {
+  boxes= box_id= box_config=
+  [ -f "$dir/container" ] || return 0
+  read -r box_engine recorded recorded_config <"$dir/container"
+  boxes=$(engine ps -aq --no-trunc --filter "label=$label") &&
+    box_id=$(engine ps -q --no-trunc --filter "label=$label") ||
+    fail "$box_engine does not tell about this cluster's container"
+  box_id=$(echo $box_id | cut -d' ' -f1)
+  [ -z "$box_id" ] || [ "$box_id" != "$recorded" ] || box_config=$recorded_config
+}
+
+need_box() {
+  look_at_box
+  [ -n "$box_id" ] || fail "the container $box does not run; call up again"
+}
+
+engine() { "$box_engine" "$@" 9>&-; }
+
+# This script in the container, with the verb $1.
+inside() {
+  engine exec -i "$box_id" /bin/sh -c 'script=$1; shift; eval "$script"' hvdray "$script" \
+    "$cluster" "$node" "$head" "$shell" "" "" "$@"
+}
+
+end_boxes() {
+  tenths=50
+  while [ -n "$boxes" ] && [ "$tenths" -gt 0 ]; do
+    for id in $boxes; do
+      engine kill "$id"
+      engine rm -f "$id"
+    done >/dev/null 2>&1
+    look_at_box
+    [ -z "$boxes" ] || sleep 0.1
+    tenths=$((tenths - 1))
+  done
+  [ -z "$boxes" ] || fail "$box_engine cannot end the container $(echo $boxes)"
+  rm -f "$dir/container"
+}
+
+# Brings the mounted file $1 up to date in the container, where it is $2: a file that was replaced
+# here is another one than that which was mounted.
+refresh_file() {
+  [ -f "$1" ] || return 0
+  there=$(engine exec "$box_id" stat -Lc %d:%i "$2")
+  [ "$there" != "$(stat -Lc %d:%i "$1")" ] || return 0
+  engine exec -i -u 0 "$box_id" /bin/sh -c 'umask 077
+    new=/tmp/.hvdray.$$; cat >$new && cat $new >"$1"; code=$?; rm -f $new; exit $code' hvdray "$2" \
+    <"$1" || fail "cannot bring $2 up to date in the container"
 }
 
 # The processes of this node's Ray: those with our mark, and what descends from them, because some
 # overwrite their environment.
 ours() {
   marked=$(grep -lazxF -e "$mark" /proc/[0-9]*/environ 2>/dev/null | tr -cd '0-9\n')
+  if [ -n "$marked" ] && [ -f "$dir/container" ]; then
+    # Those in the container are counted there.
+    files=
+    for p in $marked; do files="$files /proc/$p/status"; done
+    marked=$(grep -LE '^NSpid:.*[0-9][^0-9]+[0-9]' $files 2>/dev/null | tr -cd '0-9\n')
+  fi
   [ -n "$marked" ] || return 0
   {
     echo $marked
@@ -109,9 +193,45 @@ wait_gone() {
   done
 }
 
+# Ends all of ours: $count were found, $left could not be ended.
+end_ours() {
+  pids=$(ours)
+  count=$(echo $pids | wc -w)
+  left=
+  [ "$count" -gt 0 ] || return 0
+  # The raylet first: it ends its workers and signs off.
+  for file in $(raylet_of "$pids"); do signal_all TERM "$(echo "$file" | tr -cd 0-9)"; done
+  tenths=30
+  while [ -n "$(raylet_of "$(ours)")" ] && [ "$tenths" -gt 0 ]; do
+    sleep 0.1
+    tenths=$((tenths - 1))
+  done
+  signal_all TERM "$(ours)"
+  wait_gone 20
+  tries=5
+  while [ -n "$left" ] && [ "$tries" -gt 0 ]; do
+    signal_all KILL "$left"
+    wait_gone 10
+    tries=$((tries - 1))
+  done
+}
+
+# The same, in the container, too. $left is a number.
+end_ray() {
+  end_ours
+  left=$(echo $left | wc -w)
+  [ -n "$box_id" ] || return 0
+  answer=$(inside stop </dev/null) || fail "cannot end Ray in the container: $answer"
+  set -- $(printf '%s\n' "$answer" | sed -n 's/^@stopped //p')
+  count=$((count + ${1:-0})) left=$((left + ${2:-0}))
+}
+
 case $verb in
 survey)
+  look_at_box
   [ ! -f "$dir/steps" ] || sed 's/^/@step /' "$dir/steps"
+  [ -z "$boxes" ] || echo "@containers $(echo $boxes | wc -w)"
+  [ -z "$box_config" ] || echo "@container $box_config"
   pids=$(ours)
   echo "@processes $(echo $pids | wc -w)"
   [ ! -f "$dir/head" ] || echo "@head $(cat "$dir/head")"
@@ -120,27 +240,127 @@ survey)
     tr '\0' '\n' <"$file" 2>/dev/null |
       sed -n 's/^--node_id=/@node /p; s/^--node_ip_address=/@address /p'
   done
+  [ -z "$box_id" ] || inside survey </dev/null || fail "cannot look into the container"
   ;;
-step) run_step "$@" ;;
+init)
+  box=
+  run_step "$@"
+  ;;
+step) run_step "$@" plain ;;
 mark)
   lock
   cut_record "$1"
-  [ -z "$2" ] || append_record "$2"
+  hash=$2
+  shift 2
+  if [ -n "$box" ] && [ $# -gt 0 ]; then
+    need_box
+    for file; do
+      [ ! -f "$file" ] || inside put "$file" <"$file" || fail "cannot put $file into the container"
+    done
+  fi
+  [ -z "$hash" ] || append_record "$hash"
+  ;;
+put)
+  umask 077
+  cat >"$1.hvdray-new" && mv "$1.hvdray-new" "$1" || exit 1
   ;;
 start)
-  RAY_AUTH_MODE=token RAY_AUTH_TOKEN_PATH=$top/token
-  export RAY_AUTH_MODE RAY_AUTH_TOKEN_PATH
-  export "$mark"
   if [ -n "$head" ]; then
     printf '%s\n' "$head" >"$dir/head" || fail "cannot write $dir/head"
   else
     rm -f "$dir/head"
-    export RAY_USAGE_STATS_ENABLED="${RAY_USAGE_STATS_ENABLED:-0}"
   fi
   index=$1 hash=$2 line=$3
   shift 3
-  for setting; do export "$setting"; done
-  run_step "$index" "$hash" "$line"
+  [ -n "$box" ] || set_for_ray "$@"
+  run_step "$index" "$hash" "$line" ray "$@"
+  ;;
+line)
+  # In a container: the line $3, until it ends or our stdin does. Its processes are known by a mark
+  # with the hash $1. $2: plain, or ray with settings NAME=VALUE as further arguments.
+  exec 8<&0 </dev/null
+  lock
+  step=HVDRAY_STEP=$cluster/$node/$1 with=$2 line=$3
+  shift 3
+  [ "$with" != ray ] || set_for_ray "$@"
+  (
+    exec 9>&-
+    while read -r _ <&8; do :; done
+    # Until the command is over and has left nothing, also nothing that it was just starting.
+    mark=$step over=
+    trap 'over=yes' TERM
+    until [ -n "$over" ] && [ -z "$(ours)" ]; do
+      signal_all TERM "$(ours)"
+      wait_gone 20
+      signal_all KILL "$left"
+      sleep 0.1
+    done
+  ) >/dev/null 2>&1 &
+  guard=$!
+  export "$step"
+  user_line "$line" 8<&-
+  code=$?
+  {
+    kill "$guard"
+    wait "$guard"
+  } 2>/dev/null
+  exit "$code"
+  ;;
+container)
+  lock
+  index=$1 hash=$2 force=$3 config=$4 pull=$5 runtime=$6 shm=$7 image=$8 options=$9
+  shift 9
+  cut_record "$index"
+  command -v "$engine" >/dev/null ||
+    fail "no $engine there: install it, for example by initialization_commands"
+  look_at_box
+  home=$("$engine" image inspect -f '{{range .Config.Env}}{{println .}}{{end}}' "$image" 2>/dev/null |
+    sed -n 's/^HOME=//p')
+  if [ "$box_config" != "$config" ] || [ "$force" = force ]; then
+    [ -z "$box_id" ] || inside stop </dev/null >/dev/null 2>&1
+    end_boxes
+    # First of all the note that there may be one: nobody else knows.
+    printf '%s - -\n' "$engine" >"$dir/container" || fail "cannot write $dir/container"
+    if [ "$pull" = always ] || ! "$engine" image inspect "$image" >/dev/null 2>&1; then
+      "$engine" pull "$image" 9>&- || exit
+      home=$("$engine" image inspect -f '{{range .Config.Env}}{{println .}}{{end}}' "$image" |
+        sed -n 's/^HOME=//p')
+    fi
+    is_new=yes
+  fi
+  home=${home:-/root}
+  # Pairs of source and target become options.
+  count=$#
+  while [ "$count" -gt 0 ]; do
+    source=$HOME/$1 target=$2
+    shift 2
+    count=$((count - 2))
+    case $target in "~" | "~/"*) target=$home${target#"~"} ;; esac
+    [ "$is_new" = yes ] || refresh_file "$source" "$target"
+    set -- "$@" -v "$source:$target"
+  done
+  if [ "$is_new" = yes ]; then
+    if [ "$runtime" = detect ] && nvidia-smi >/dev/null 2>&1 &&
+      "$engine" info -f '{{.Runtimes}}' 2>/dev/null | grep -q nvidia-container-runtime; then
+      set -- "$@" --runtime=nvidia
+    fi
+    case $shm$options in
+    detect*--shm-size*) ;;
+    detect*)
+      set -- "$@" --shm-size "$(awk '/^MemAvailable:/ {
+          bytes = $2 * 1024 * 0.33; printf "%.0f", (bytes < 2e11 ? bytes : 2e11) }' /proc/meminfo)b"
+      ;;
+    esac
+    # The options are shell text.
+    eval '"$engine" run --rm --name "$box" -d -it --label "$label" "$@" \
+      -e LC_ALL=C.UTF-8 -e LANG=C.UTF-8 '"$options"' --net=host "$image" bash' 9>&- >/dev/null ||
+      exit
+    look_at_box
+    [ -n "$box_id" ] || fail "the container $box ended as soon as it had been started"
+  fi
+  printf '%s %s %s\n' "$engine" "$box_id" "$config" >"$dir/container.new" &&
+    mv "$dir/container.new" "$dir/container" || fail "cannot write $dir/container"
+  append_record "$hash"
   ;;
 token)
   umask 077
@@ -158,9 +378,18 @@ token)
   fi
   # Where Ray's own commands look for it.
   [ -e ~/.ray/auth_token ] || printf %s "$token" >~/.ray/auth_token
+  if [ -n "$box" ]; then
+    need_box
+    printf '%s\n' "$token" | inside token set >/dev/null || fail "no token in the container"
+  fi
   printf '@token %s\n' "$token"
   ;;
 versions)
+  if [ -n "$box" ]; then
+    need_box
+    inside versions </dev/null
+    exit
+  fi
   user_line '
     ray=$(command -v ray) || { echo "@ray"; exit 0; }
     python=$(sed -n "1s/^#! *//p" "$ray" 2>/dev/null)
@@ -172,32 +401,28 @@ print(\"@python\", platform.python_version())"'
   ;;
 stop)
   lock
-  pids=$(ours)
-  count=$(echo $pids | wc -w)
-  if [ "$count" -gt 0 ]; then
-    # The raylet first: it ends its workers and signs off.
-    for file in $(raylet_of "$pids"); do signal_all TERM "$(echo "$file" | tr -cd 0-9)"; done
-    tenths=30
-    while [ -n "$(raylet_of "$(ours)")" ] && [ "$tenths" -gt 0 ]; do
-      sleep 0.1
-      tenths=$((tenths - 1))
-    done
-    signal_all TERM "$(ours)"
-    wait_gone 20
-    tries=5
-    while [ -n "$left" ] && [ "$tries" -gt 0 ]; do
-      signal_all KILL "$left"
-      wait_gone 10
-      tries=$((tries - 1))
-    done
-  else
-    left=
-  fi
+  look_at_box
+  end_ray
+  # Of a file that had one.
+  [ -n "$box" ] || [ ! -f "$dir/container" ] || end_boxes
   rm -f "$dir/head"
-  echo "@stopped $count $(echo $left | wc -w)"
+  echo "@stopped $count $left"
+  ;;
+end)
+  lock
+  look_at_box
+  end_ray
+  [ "$left" -gt 0 ] || [ ! -f "$dir/container" ] || end_boxes
+  rm -f "$dir/head"
+  echo "@stopped $count $left"
   ;;
 nodes)
   files=$(running '.*/dashboard/dashboard\.py' "$(ours)")
+  [ -n "$files" ] || look_at_box
+  if [ -n "$box_id" ]; then
+    inside nodes </dev/null
+    exit
+  fi
   [ -n "$files" ] || { echo "@problem no dashboard runs on the head"; exit 0; }
   for file in $files; do
     python=$(tr '\0' '\n' <"$file" | sed -n 1p)
@@ -252,12 +477,15 @@ std::vector<std::string> ScriptCommand(const ScriptPlace& place, std::string_vie
                                        const std::vector<std::string>& arguments) {
   std::vector<std::string> words = {"/bin/sh",
                                     "-c",
-                                    std::string(kScript),
+                                    std::string(kPrelude),
                                     "hvdray",
+                                    std::string(kScript),
                                     place.cluster,
                                     place.node,
                                     place.head,
                                     place.shell == CommandShell::kLogin ? "login" : "plain",
+                                    place.engine,
+                                    place.container,
                                     std::string(verb)};
   words.insert(words.end(), arguments.begin(), arguments.end());
   return words;
@@ -267,7 +495,10 @@ NodeSurvey ParseSurvey(std::string_view output) {
   NodeSurvey survey;
   ForEachAnswer(output, [&survey](std::string_view key, std::string_view value) {
     if (key == "step") survey.record.emplace_back(value);
-    if (key == "processes") survey.processes = ParseInteger<int>(value).value_or(0);
+    // Of the host and of the container.
+    if (key == "processes") survey.processes += ParseInteger<int>(value).value_or(0);
+    if (key == "containers") survey.containers = ParseInteger<int>(value).value_or(0);
+    if (key == "container") survey.container = value;
     if (key == "gcs") survey.has_gcs = true;
     if (key == "node") survey.ray_node = value;
     if (key == "address") survey.address = value;

@@ -4,7 +4,8 @@
 //
 // A node keeps, below ~/.hvdray/clusters/NAME: `token`, the cluster's Ray token, and per address of
 // a node `ADDRESS/steps`, the hashes of the steps done, one a line, and `ADDRESS/head`, the head
-// that its Ray joined. Every process of the node's Ray has HVDRAY_NODE=NAME/ADDRESS in its
+// that its Ray joined, and `ADDRESS/container`: the engine of the container, its id, and the hash
+// of what it was started with. Every process of the node's Ray has HVDRAY_NODE=NAME/ADDRESS in its
 // environment or descends from one that has: so `down` ends this Ray and no other of the machine.
 #ifndef HVDRAY_LAUNCHER_CLUSTER_NODE_SCRIPT_H_
 #define HVDRAY_LAUNCHER_CLUSTER_NODE_SCRIPT_H_
@@ -30,19 +31,31 @@ struct ScriptPlace {
   std::string node;  ///< Its address as the cluster file has it.
   std::string head;  ///< The address that it joins; empty for the head.
   CommandShell shell = CommandShell::kLogin;
+  /// The container that its commands and its Ray run in, and the program that makes it ("docker",
+  /// "podman"). Both empty: none.
+  std::string engine;
+  std::string container;
 };
 
 /// The command line of one call: verb and its arguments.
 ///   survey              what the node has; see ParseSurvey()
-///   step INDEX HASH LINE   cuts the record to INDEX hashes, runs LINE, then appends HASH
-///   start INDEX HASH LINE [NAME=VALUE...]  the same with Ray's settings of this cluster, and
-///   these,
+///   step INDEX HASH LINE   cuts the record to INDEX hashes, runs LINE in the container if there is
+///                       one, then appends HASH
+///   init INDEX HASH LINE   the same on the host even with a container
+///   start INDEX HASH LINE [NAME=VALUE…]   as step, with these and Ray's settings of this cluster
 ///                       in the environment
-///   mark INDEX HASH     the same without a command
+///   container INDEX HASH keep|force CONFIG always|missing detect|no detect|no IMAGE OPTIONS
+///             SOURCE TARGET…   sees that the container runs, started with CONFIG (a hash of the
+///                       rest): pulls always or a missing image, detects the NVIDIA runtime and a
+///                       size of /dev/shm. OPTIONS: shell text. Mounts SOURCE (below the home) at
+///                       TARGET (absolute or ~/…). force: also where it runs already
+///   mark INDEX HASH [FILE…]   as init, but without a command; FILEs below the home directory are
+///                       copied to the same place in the container, if there is one
 ///   token keep|set      reads a token from stdin and stores it; keep: unless there is one. Prints
 ///                       the stored one; see ParseToken()
 ///   versions            of Ray and its Python; see ParseVersions()
 ///   stop                ends the node's Ray; see ParseStopped()
+///   end                 and its container
 ///   nodes               on the head: all nodes that Ray has; see ParseJoinedNodes()
 std::vector<std::string> ScriptCommand(const ScriptPlace& place, std::string_view verb,
                                        const std::vector<std::string>& arguments = {});
@@ -51,6 +64,8 @@ std::vector<std::string> ScriptCommand(const ScriptPlace& place, std::string_vie
 struct NodeSurvey {
   std::vector<std::string> record;  ///< Hashes of the steps done, in order.
   int processes = 0;                ///< Of this cluster's Ray on this node.
+  int containers = 0;               ///< Of this node, running or not.
+  std::string container;            ///< CONFIG of the one that the record is about, if it runs.
   bool has_gcs = false;
   std::string ray_node;     ///< Ray's id of its raylet; empty: none runs.
   std::string address;      ///< That raylet's address.

@@ -13,6 +13,7 @@
 
 #include "base/digest.h"
 #include "base/text.h"
+#include "launcher/cluster/bootstrap_config.h"
 
 namespace hvdray {
 namespace {
@@ -28,6 +29,8 @@ std::string_view NameOf(StepKind kind) {
       return "file mounts";
     case StepKind::kInitialization:
       return "initialization";
+    case StepKind::kContainer:
+      return "container";
     case StepKind::kSetup:
       return "setup";
     case StepKind::kBootstrap:
@@ -59,7 +62,12 @@ void Append(std::vector<NodeStep>& steps, StepKind kind, const std::vector<std::
   for (const std::string& command : commands) {
     const std::string& before = steps.empty() ? start : steps.back().hash;
     std::string hash = ChainedHash(before, kind, fmt::format("{}\n{}", besides, command));
-    steps.push_back({kind, command, std::move(hash), ++number, static_cast<int>(commands.size())});
+    NodeStep& step = steps.emplace_back();
+    step.kind = kind;
+    step.command = command;
+    step.hash = std::move(hash);
+    step.number = ++number;
+    step.count = static_cast<int>(commands.size());
   }
 }
 
@@ -70,12 +78,46 @@ std::string MountsText(const ClusterNodeSetup& setup) {
   return Count(setup.file_mounts.size(), "mount");
 }
 
-/// The place on the node as a copy's target: absolute, or relative to the home directory.
-std::string TargetOf(std::string_view remote) {
+/// The place on the node as a copy's target: absolute, or relative to the home directory. With a
+/// container, that place below `host_mounts`.
+std::string TargetOf(std::string_view remote, std::string_view host_mounts) {
   while (remote.size() > 1 && remote.ends_with('/')) remote.remove_suffix(1);
-  if (remote == "~") return {};
+  const bool is_absolute = remote.starts_with('/');
+  if (remote == "~") remote = {};
   if (remote.starts_with("~/")) remote.remove_prefix(2);
-  return std::string(remote);
+  if (host_mounts.empty()) return std::string(remote);
+  return is_absolute      ? fmt::format("{}/root{}", host_mounts, remote)
+         : remote.empty() ? fmt::format("{}/home", host_mounts)
+                          : fmt::format("{}/home/{}", host_mounts, remote);
+}
+
+/// The place in the container: absolute or with "~".
+std::string ContainerTargetOf(std::string_view remote) {
+  while (remote.size() > 1 && remote.ends_with('/')) remote.remove_suffix(1);
+  const bool is_whole = remote.starts_with('/') || remote == "~" || remote.starts_with("~/");
+  return is_whole ? std::string(remote) : fmt::format("~/{}", remote);
+}
+
+void AppendContainer(std::vector<NodeStep>& steps, const ClusterNodeSetup& setup,
+                     std::string_view host_mounts) {
+  const ClusterContainer& container = *setup.container;
+  std::vector<std::string> words = {container.is_pulled ? "always" : "missing",
+                                    container.detects_runtime ? "detect" : "no",
+                                    container.detects_shm_size ? "detect" : "no", container.image,
+                                    fmt::format("{}", fmt::join(container.run_options, " "))};
+  for (const ClusterFileMount& mount : setup.file_mounts) {
+    words.push_back(TargetOf(mount.remote, host_mounts));
+    words.push_back(ContainerTargetOf(mount.remote));
+  }
+  Sha256Sum sum;
+  AddPart(sum, container.is_podman ? "podman" : "docker");
+  AddPart(sum, container.name);
+  for (const std::string& word : words) AddPart(sum, word);
+  std::string config = Hex(sum.Finish());
+  Append(steps, StepKind::kContainer, {fmt::format("{} from {}", container.name, container.image)},
+         config);
+  steps.back().config = std::move(config);
+  steps.back().arguments = std::move(words);
 }
 
 fs::path LocalOf(const std::string& local, const std::string& home) {
@@ -122,11 +164,12 @@ Result<SyncedDirectory> PlanFile(const fs::path& file, const std::string& target
 }
 
 Result<SyncedDirectory> PlanMount(const ClusterFileMount& mount, const ClusterNodeSetup& setup,
-                                  const std::string& home, const fs::path& renamed) {
+                                  const std::string& home, const fs::path& renamed,
+                                  std::string_view host_mounts) {
   std::error_code error;
   const fs::path real = fs::canonical(LocalOf(mount.local, home), error);
   if (error) return ErrnoStatus(mount.local, error.value()).WithCode(ErrorCode::kFileUnreadable);
-  const std::string target = TargetOf(mount.remote);
+  const std::string target = TargetOf(mount.remote, host_mounts);
   if (!fs::is_directory(real, error)) return PlanFile(real, target, renamed);
   DirectoryRules rules;
   rules.ignore_files = setup.rsync_filter;
@@ -164,15 +207,21 @@ bool IsRayStop(std::string_view command) {
   });
 }
 
+std::string HostMountsOf(std::string_view cluster) {
+  return fmt::format(".hvdray/clusters/{}/mounts", cluster);
+}
+
 std::vector<NodeStep> StepsOf(const ClusterNodeSetup& setup, const StepFacts& facts) {
   std::vector<NodeStep> steps;
   if (!setup.file_mounts.empty()) {
     Append(steps, StepKind::kFiles, {MountsText(setup)}, facts.files_hash);
   }
   Append(steps, StepKind::kInitialization, setup.initialization_commands, "");
+  if (setup.container) AppendContainer(steps, setup, facts.host_mounts);
   Append(steps, StepKind::kSetup, setup.setup_commands, "");
   if (!facts.bootstrap_hash.empty()) {
     Append(steps, StepKind::kBootstrap, {"its configuration and key"}, facts.bootstrap_hash);
+    steps.back().arguments = {std::string(kBootstrapConfigName), std::string(kBootstrapKeyName)};
   }
   std::vector<std::string> starts;
   std::copy_if(setup.start_commands.begin(), setup.start_commands.end(), std::back_inserter(starts),
@@ -189,6 +238,13 @@ size_t CountDone(std::span<const NodeStep> steps, std::span<const std::string> r
   return done;
 }
 
+const NodeStep* FindContainer(std::span<const NodeStep> steps) {
+  const auto found = std::find_if(steps.begin(), steps.end(), [](const NodeStep& step) {
+    return step.kind == StepKind::kContainer;
+  });
+  return found == steps.end() ? nullptr : &*found;
+}
+
 size_t FirstStart(std::span<const NodeStep> steps) {
   const auto first = std::find_if(steps.begin(), steps.end(), [](const NodeStep& step) {
     return step.kind == StepKind::kStart;
@@ -197,13 +253,13 @@ size_t FirstStart(std::span<const NodeStep> steps) {
 }
 
 Result<std::vector<SyncedDirectory>> PlanMounts(const ClusterNodeSetup& setup,
-                                                const std::string& home,
-                                                const std::string& renamed) {
+                                                const std::string& home, const std::string& renamed,
+                                                std::string_view host_mounts) {
   std::vector<SyncedDirectory> all;
   all.reserve(setup.file_mounts.size());
   for (const ClusterFileMount& mount : setup.file_mounts) {
     const fs::path place = fs::path(renamed) / std::to_string(all.size());
-    Result<SyncedDirectory> planned = PlanMount(mount, setup, home, place);
+    Result<SyncedDirectory> planned = PlanMount(mount, setup, home, place, host_mounts);
     if (!planned.ok()) {
       return std::move(planned).status().WithContext(
           fmt::format("file_mounts: {}", ShownText(mount.remote)));

@@ -18,6 +18,24 @@ bool IsCopy(const NodeStep& step) {
 
 bool IsEnd(UpState state) { return state == UpState::kUp || state == UpState::kFailed; }
 
+/// The verb of the node script that does such a step.
+std::string_view VerbOf(StepKind kind) {
+  switch (kind) {
+    case StepKind::kFiles:
+    case StepKind::kBootstrap:
+      return "mark";
+    case StepKind::kInitialization:
+      return "init";
+    case StepKind::kContainer:
+      return "container";
+    case StepKind::kSetup:
+      return "step";
+    case StepKind::kStart:
+      return "start";
+  }
+  return "?";
+}
+
 std::string_view NameOf(UpNeed need) {
   switch (need) {
     case UpNeed::kKeep:
@@ -285,13 +303,21 @@ void UpDriver::Decide(size_t index) {
   const std::vector<NodeStep>& steps = node.plan.steps;
   const size_t set_up_end = FirstStart(steps);
   const size_t done = policy_.is_setup_forced ? 0 : CountDone(steps, node.survey.record);
+  const NodeStep* container = FindContainer(steps);
+  const bool is_container_due =
+      container != nullptr &&
+      (policy_.is_setup_forced || node.survey.container != container->config);
   node.step = policy_.is_restart_only ? set_up_end : std::min(done, set_up_end);
+  // What was done in a container that is gone is gone with it.
+  if (is_container_due) {
+    node.step = std::min(done, static_cast<size_t>(container - steps.data()));
+  }
   // Where the head gives no answer, a raylet that runs counts.
   const bool is_listed =
       !ray_nodes_.problem.empty() || ray_nodes_.alive.contains(node.survey.ray_node);
   const bool has_ray =
       !node.survey.ray_node.empty() && (IsHead(index) ? node.survey.has_gcs : is_listed);
-  if (!has_ray || (!IsHead(index) && head().is_restarting)) {
+  if (!has_ray || is_container_due || (!IsHead(index) && head().is_restarting)) {
     node.is_restarting = true;
   } else if (!policy_.is_no_restart) {
     node.is_restarting = policy_.is_restart_only || done < steps.size();
@@ -383,8 +409,15 @@ void UpDriver::RunStep(size_t index) {
     task.kind = step.kind == StepKind::kFiles ? NodeTask::Kind::kFiles : NodeTask::Kind::kBootstrap;
     return Run(index, std::move(task));
   }
-  task.verb = step.kind == StepKind::kStart ? "start" : "step";
-  task.arguments = {std::to_string(node.step), step.hash, step.command};
+  task.verb = VerbOf(step.kind);
+  task.arguments = {std::to_string(node.step), step.hash};
+  if (step.kind == StepKind::kContainer) {
+    task.arguments.insert(task.arguments.end(),
+                          {policy_.is_setup_forced ? "force" : "keep", step.config});
+    task.arguments.insert(task.arguments.end(), step.arguments.begin(), step.arguments.end());
+  } else {
+    task.arguments.push_back(step.command);
+  }
   if (step.kind == StepKind::kStart) {
     task.arguments.insert(task.arguments.end(), node.plan.exports.begin(), node.plan.exports.end());
   }
@@ -399,7 +432,9 @@ void UpDriver::OnStepDone(size_t index, const TaskResult& result) {
   // A copy has no shell text of its own that could record it.
   if (IsCopy(step) && !node.is_marking) {
     node.is_marking = true;
-    return Call(index, "mark", {std::to_string(node.step), step.hash});
+    std::vector<std::string> words = {std::to_string(node.step), step.hash};
+    words.insert(words.end(), step.arguments.begin(), step.arguments.end());
+    return Call(index, "mark", std::move(words));
   }
   node.is_marking = false;
   ++node.step;

@@ -5,8 +5,11 @@ The tests share one cluster and build on each other in this order; each brings u
 """
 
 import contextlib
+import json
 import os
+import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -144,8 +147,8 @@ def test_bad_input_is_refused_before_any_host_is_asked(cluster):
     assert "/nowhere/code" in refused("up", "-y", "bad.yaml")
     cluster.write(name="bad.yaml", provider="{type: gcp}")
     assert "gcp" in refused("up", "-y", "bad.yaml")
-    cluster.write(name="bad.yaml", docker="{image: x, container_name: y}")
-    assert "docker" in refused("up", "-y", "bad.yaml")
+    cluster.write(name="bad.yaml", docker='{image: x, container_name: "y; z"}')
+    assert "container_name" in refused("up", "-y", "bad.yaml")
 
 
 def test_a_dry_run_changes_nothing(cluster):
@@ -318,3 +321,129 @@ def test_down_leaves_nothing_and_twice_is_fine(cluster):
     began = time.monotonic()
     assert cluster.down().stdout == "No nodes remaining.\n"
     assert time.monotonic() - began < 60
+
+
+# ---- in containers: on h1 and h2, whose docker is pretend_docker.py
+
+BOXED = ("h1", "h2")
+
+
+class Boxes:
+    """A cluster file with a container, and the engine on its hosts."""
+
+    def __init__(self, cluster):
+        self.cluster = cluster
+        tools = cluster.folder / "tools"
+        tools.mkdir()
+        shutil.copy(pathlib.Path(__file__).parent / "pretend_docker.py", tools / "docker")
+        (tools / "docker").chmod(0o755)
+        (tools / "images.json").write_text(json.dumps({"ray:1": ["HOME=/home/box"], "ray:2": ["HOME=/home/box"]}))
+        for name in BOXED:
+            assert cluster.hosts.run(["mount", "--bind", str(tools), "/usr/local/bin"], on=name).returncode == 0
+            (cluster.home(name) / ".bashrc").write_text("")  # Ray is on the PATH in the container alone
+
+    def write(self, setup=(), **replaced):
+        head = self.cluster.address["h1"]
+        profile = (f"echo 'export PATH={self.cluster.venv}/bin:$PATH RAY_enable_worker_prestart=0 "
+                   "RAY_prestart_worker_first_driver=0' >~/.bashrc")
+        lines = {"cluster_name": "box-test",
+                 "docker": "{image: 'ray:1', container_name: box, run_options: ['-v $HOME/data:/data', '-e IN=box']}",
+                 "initialization_commands": '["mkdir -p ~/data; echo init-${IN-host} >>~/data/log"]',
+                 "head_start_ray_commands": f'["ray stop", "ray start --head --port=6379 --node-ip-address={head} '
+                                            f'{RAY}"]', **replaced}
+        return self.cluster.write(name="box.yaml", workers=BOXED[1:],
+                                  setup=("echo setup-${IN-host} >>/data/log", profile, *setup), **lines)
+
+    def docker(self, name, *words):
+        return self.cluster.hosts.run(["docker", *words], on=name)
+
+    def ids(self):
+        return [self.docker(name, "ps", "-aq").stdout.split() for name in BOXED]
+
+    def log(self, name):
+        return (self.cluster.home(name) / "data/log").read_text().split()
+
+    def clear_logs(self):
+        for name in BOXED:
+            (self.cluster.home(name) / "data/log").unlink(missing_ok=True)
+
+
+@pytest.fixture(scope="module")
+def boxes(cluster):
+    made = Boxes(cluster)
+    made.write()
+    return made
+
+
+def test_with_docker_ray_and_its_set_up_run_in_a_container(boxes):
+    cluster = boxes.cluster
+    result = cluster.up(file="box.yaml")
+    assert result.stdout.count("container: box from ray:1") == 2
+    for name in BOXED:
+        assert boxes.log(name) == ["init-host", "setup-box"]
+        inside = boxes.docker(name, "exec", "box", "sh", "-c", "cat ~/code/a.py ~/conf.txt; pgrep -c -x raylet")
+        assert inside.stdout == "a\nfirst\n1\n", inside.stderr
+        assert cluster.raylet(name), "a process of the host, too"
+    code = boxes.docker("h1", "exec", "box", "bash", "-ic",
+                        "RAY_AUTH_MODE=token ray list nodes --format json 2>/dev/null")
+    assert {node["node_ip"] for node in json.loads(code.stdout)} == {cluster.address[name] for name in BOXED}
+
+
+def test_a_second_up_keeps_the_container_and_its_ray(boxes):
+    before = boxes.cluster.raylets(), boxes.ids()
+    boxes.clear_logs()
+    assert boxes.cluster.up(file="box.yaml").stdout.count(": keep") == 2
+    assert (boxes.cluster.raylets(), boxes.ids()) == before
+    # Changed files are in the container that runs.
+    (boxes.cluster.folder / "settings.txt").write_text("second\n")
+    boxes.cluster.up("--no-restart", file="box.yaml")
+    assert (boxes.cluster.raylets(), boxes.ids()) == before
+    for name in BOXED:
+        assert boxes.docker(name, "exec", "box", "cat", "/home/box/conf.txt").stdout == "second\n"
+        assert boxes.log(name) == ["init-host", "setup-box"]
+
+
+def test_a_container_that_is_gone_is_set_up_anew_and_no_other(boxes):
+    _, (other,) = boxes.ids()
+    boxes.clear_logs()
+    boxes.docker("h2", "kill", "box")
+    boxes.cluster.up("--no-restart", file="box.yaml")
+    (head,), (worker,) = boxes.ids()
+    assert worker != other
+    assert boxes.log("h2") == ["setup-box"]
+    assert not (boxes.cluster.home("h1") / "data/log").exists()
+    assert boxes.cluster.raylet("h2")
+    # Another image means another container, even with --restart-only.
+    boxes.write(docker="{image: 'ray:2', container_name: box, run_options: ['-v $HOME/data:/data']}")
+    boxes.cluster.up("--restart-only", file="box.yaml")
+    assert not {head, worker} & {ident for ids in boxes.ids() for ident in ids}
+    assert boxes.log("h1") == ["setup-host"]
+
+
+def test_an_image_that_nobody_has_fails_the_step_and_is_told(boxes):
+    boxes.write(docker="{image: 'nowhere:1', container_name: box}")
+    result = boxes.cluster.up(code=125, file="box.yaml")
+    assert re.search(rf"{boxes.cluster.address['h2']}: container: box from nowhere:1: exit code 1 \[HVD-E0220\]",
+                     result.stderr)
+    assert "manifest for nowhere:1 not found" in result.stdout
+
+
+def test_a_killed_up_leaves_no_command_running_in_the_container(boxes):
+    boxes.write(setup=("sleep 987",))
+    with boxes.cluster.hosts.popen([boxes.cluster.binary, "up", "--yes", "box.yaml"], cwd=str(boxes.cluster.folder),
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        read_until(process, "setup 3/3: sleep 987")
+        wait_until(lambda: "sleep 987" in boxes.cluster.hosts.processes("h1").values(), "the command")
+        process.kill()
+    wait_until(lambda: not any("sleep 987" in line for name in BOXED
+                               for line in boxes.cluster.hosts.processes(name).values()), "end of the commands")
+
+
+def test_down_ends_the_container_too(boxes):
+    boxes.write()
+    boxes.cluster.up(file="box.yaml")
+    result = boxes.cluster.down(file="box.yaml")
+    assert result.stdout.count("and the container; none is left") == 2
+    assert boxes.ids() == [[], []]
+    assert not boxes.cluster.hosts.leftovers(*NODES, within=5)
+    assert boxes.cluster.down(file="box.yaml").stdout == "No nodes remaining.\n"

@@ -6,6 +6,7 @@
 
 #include <deque>
 #include <map>
+#include <set>
 
 namespace hvdray {
 namespace {
@@ -38,6 +39,7 @@ class Sim {
   std::map<int, Status> no_log_in_;
   std::map<int, int> left_;  // cannot be ended
   std::map<int, std::string> heads_;
+  std::set<int> containers_;
   bool answer_ = false;
   std::vector<int> stopped_;
   std::string said_;
@@ -66,15 +68,17 @@ class Sim {
   void Apply(const cluster_effect::Run& effect) {
     TaskResult result;
     int& processes = processes_[static_cast<size_t>(effect.node)];
-    if (effect.task.verb == "stop") {
+    if (effect.task.verb == "end") {
       stopped_.push_back(effect.node);
       result.output = fmt::format("@stopped {} {}\n", processes, left_[effect.node]);
       processes = left_[effect.node];
+      containers_.erase(effect.node);
     } else {
       const std::string head = heads_.contains(effect.node) ? heads_[effect.node]
                                : effect.node == 0           ? ""
                                                             : "n0";
-      result.output = fmt::format("@processes {}\n@head {}\n", processes, head);
+      result.output = fmt::format("@processes {}\n@head {}\n@containers {}\n", processes, head,
+                                  containers_.contains(effect.node) ? 1 : 0);
     }
     events_.emplace_back(cluster_event::Done{effect.node, std::move(result)});
   }
@@ -132,6 +136,15 @@ TEST(DownDriverTest, ProcessesThatCannotBeEndedAreCounted) {
   EXPECT_EQ(sim.Run(), 125);
   EXPECT_NE(sim.complaints_[0].message().find("2 processes"), std::string::npos);
   EXPECT_EQ(sim.stopped_, std::vector<int>({1, 0}));
+}
+
+TEST(DownDriverTest, AContainerWithoutRayIsEndedToo) {
+  Sim sim({0, 7});
+  sim.containers_ = {0};
+  EXPECT_EQ(sim.Run(), 0);
+  EXPECT_EQ(sim.stopped_, std::vector<int>({1, 0}));
+  EXPECT_TRUE(sim.containers_.empty());
+  EXPECT_NE(sim.said_.find("n0: ended 0 processes and the container"), std::string::npos);
 }
 
 TEST(DownDriverTest, AnotherClustersRayIsLeftAlone) {

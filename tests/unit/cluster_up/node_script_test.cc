@@ -134,6 +134,25 @@ TEST_F(NodeScriptTest, AHeadsTokenStaysAWorkersFollows) {
   EXPECT_EQ(info.st_mode & 07777, 0600U);
 }
 
+// What runs in a container: the command ends with its process group when stdin does.
+TEST_F(NodeScriptTest, ALineEndsWithItsInput) {
+  const Answer answer = Call("line", {"aa", "plain", "echo in; setsid sleep 1000; echo never"});
+  EXPECT_NE(answer.exit_code, 0);
+  EXPECT_EQ(answer.output.find("never"), std::string::npos);
+}
+
+TEST_F(NodeScriptTest, WithoutAnEngineAContainerIsRefusedInWords) {
+  place_.engine = "no-such-engine";
+  place_.container = "box";
+  const Answer answer =
+      Call("container", {"0", "aa", "keep", "cc", "always", "detect", "detect", "image", ""});
+  EXPECT_EQ(answer.exit_code, 1);
+  EXPECT_NE(answer.output.find("no no-such-engine there"), std::string::npos);
+  EXPECT_EQ(Call("init", {"0", "bb", "echo on the host"}).output, "on the host\n");
+  EXPECT_NE(Call("step", {"1", "cc", "true"}).exit_code, 0);
+  EXPECT_EQ(Survey().record, std::vector<std::string>({"bb"}));
+}
+
 // Daemons stand in for Ray: what counts is the mark, and descent where the mark is gone.
 TEST_F(NodeScriptTest, StopEndsTheDaemonsOfThisNodeOnly) {
   const std::string daemons =
@@ -168,9 +187,11 @@ TEST_F(NodeScriptTest, VersionsComeFromTheInterpreterOfTheRayOnThePath) {
 TEST(NodeAnswersTest, ASurveyIsReadWhateverElseTheShellPrinted) {
   const NodeSurvey survey = ParseSurvey(
       "Welcome!\n@step aa\r\n@step bb\n@processes 12\n@gcs\n@node f00\n@address 10.0.0.1\n"
-      "@head 10.0.0.9\n@unknown x\n@");
+      "@head 10.0.0.9\n@containers 1\n@container c0de\n@processes 3\n@unknown x\n@");
   EXPECT_EQ(survey.record, std::vector<std::string>({"aa", "bb"}));
-  EXPECT_EQ(survey.processes, 12);
+  EXPECT_EQ(survey.processes, 15) << "of the host and of the container";
+  EXPECT_EQ(survey.containers, 1);
+  EXPECT_EQ(survey.container, "c0de");
   EXPECT_TRUE(survey.has_gcs);
   EXPECT_EQ(survey.ray_node, "f00");
   EXPECT_EQ(survey.address, "10.0.0.1");

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "tests/fakes/temp_directory.h"
 
@@ -85,6 +86,45 @@ TEST(NodeStepsTest, ARecordThatIsCutShortCountsUpToTheCut) {
   EXPECT_EQ(CountDone(steps, record), 2U);
 }
 
+TEST(NodeStepsTest, AContainerFollowsTheInitializationAndKnowsItsMounts) {
+  ClusterNodeSetup setup = MakeSetup();
+  setup.file_mounts = {{"~/code", "c"}, {"/opt/x/", "x"}, {"plain", "p"}};
+  setup.container = {.image = "image:1", .name = "box", .run_options = {"-v a:b", "--ipc=host"}};
+  const std::vector<NodeStep> steps =
+      StepsOf(setup, {.files_hash = "files", .host_mounts = "mounts"});
+  ASSERT_EQ(steps.size(), 7U);
+  EXPECT_EQ(StepText(steps[2]), "container: box from image:1");
+  EXPECT_EQ(FindContainer(steps), &steps[2]);
+  EXPECT_EQ(steps[2].arguments,
+            std::vector<std::string>({"always", "detect", "detect", "image:1", "-v a:b --ipc=host",
+                                      "mounts/home/code", "~/code", "mounts/root/opt/x", "/opt/x",
+                                      "mounts/home/plain", "~/plain"}));
+  EXPECT_EQ(FindContainer(StepsOf(MakeSetup(), {.files_hash = "files"})), nullptr);
+}
+
+TEST(NodeStepsTest, WhatAContainerIsStartedWithCountsAndNothingElse) {
+  ClusterNodeSetup setup = MakeSetup();
+  setup.container = {.image = "image:1", .name = "box"};
+  const std::string config =
+      FindContainer(StepsOf(setup, {.files_hash = "files", .host_mounts = "mounts"}))->config;
+  EXPECT_EQ(
+      FindContainer(StepsOf(setup, {.files_hash = "others", .host_mounts = "mounts"}))->config,
+      config);
+  std::set<std::string> configs = {config};
+  for (int i = 0; i < 6; ++i) {
+    ClusterNodeSetup other = setup;
+    if (i == 0) other.container->image = "image:2";
+    if (i == 1) other.container->name = "crate";
+    if (i == 2) other.container->run_options = {"--ipc=host"};
+    if (i == 3) other.container->is_podman = true;
+    if (i == 4) other.container->detects_shm_size = false;
+    if (i == 5) other.file_mounts.push_back({"~/more", "m"});
+    configs.insert(
+        FindContainer(StepsOf(other, {.files_hash = "files", .host_mounts = "mounts"}))->config);
+  }
+  EXPECT_EQ(configs.size(), 7U);
+}
+
 TEST(NodeStepsTest, RayStopIsKnownWithItsOptionsOnly) {
   EXPECT_TRUE(IsRayStop("ray stop"));
   EXPECT_TRUE(IsRayStop("  ray   stop --force "));
@@ -126,6 +166,19 @@ TEST_F(MountsTest, ADirectoryGoesToItsTargetBelowTheHome) {
   ASSERT_TRUE(planned.ok());
   EXPECT_EQ((*planned)[0].target, "code");
   EXPECT_EQ((*planned)[0].listing.files, 2U);
+}
+
+TEST_F(MountsTest, WithAContainerFilesGoBelowItsMounts) {
+  Write("code/a.py", "a");
+  const std::string mounts = HostMountsOf("c");
+  const auto planned =
+      PlanMounts(Mounting("~/code/", "code"), directory_.path(), directory_.path() + "/r", mounts);
+  ASSERT_TRUE(planned.ok());
+  EXPECT_EQ((*planned)[0].target, ".hvdray/clusters/c/mounts/home/code");
+  const auto absolute = PlanMounts(Mounting("/opt/a.py", "code/a.py"), directory_.path(),
+                                   directory_.path() + "/r", mounts);
+  ASSERT_TRUE(absolute.ok());
+  EXPECT_EQ((*absolute)[0].target, ".hvdray/clusters/c/mounts/root/opt");
 }
 
 TEST_F(MountsTest, AFileComesAloneAndUnderItsNameThere) {

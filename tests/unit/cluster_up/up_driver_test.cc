@@ -24,6 +24,7 @@ struct SimNode {
   std::string token;
   std::string ray;  // Ray's id of its raylet; empty: none runs
   std::string joined;
+  std::string container;  // what it was started with; empty: none runs
   std::string version = "2.60.0";
   std::vector<std::string> done;  // commands, in order
 };
@@ -51,9 +52,10 @@ ClusterNodeSetup SetupOf(std::vector<std::string> commands) {
 class Sim {
  public:
   explicit Sim(SimCluster& cluster, UpPolicy policy = {},
-               std::vector<std::string> commands = {"one", "two"}, std::string files = "files")
+               std::vector<std::string> commands = {"one", "two"}, std::string files = "files",
+               std::string image = "")
       : cluster_(cluster),
-        driver_(Policy(std::move(policy)), Plans(cluster, commands, files), "new-token") {}
+        driver_(Policy(std::move(policy)), Plans(cluster, commands, files, image), "new-token") {}
 
   /// Exit code; nullopt: killed after `tasks` tasks.
   std::optional<int> Run(int tasks = 1 << 20) {
@@ -95,12 +97,14 @@ class Sim {
   }
   static std::vector<UpNode> Plans(const SimCluster& cluster,
                                    const std::vector<std::string>& commands,
-                                   const std::string& files) {
+                                   const std::string& files, const std::string& image) {
     std::vector<UpNode> plans;
+    ClusterNodeSetup setup = SetupOf(commands);
+    if (!image.empty()) setup.container = {.image = image, .name = "box"};
     for (const SimNode& node : cluster.nodes) {
-      plans.push_back(
-          {node.address, StepsOf(SetupOf(commands),
-                                 {.files_hash = files, .head = plans.empty() ? "" : "10.0.0.1"})});
+      plans.push_back({node.address, StepsOf(setup, {.files_hash = files,
+                                                     .head = plans.empty() ? "" : "10.0.0.1",
+                                                     .host_mounts = "mounts"})});
     }
     return plans;
   }
@@ -148,6 +152,11 @@ class Sim {
       if (!node.ray.empty()) result.output += "@node " + node.ray + "\n";
       if (!node.ray.empty() && index == 0) result.output += "@gcs\n";
       if (!node.joined.empty()) result.output += "@head " + node.joined + "\n";
+      if (!node.container.empty()) {
+        result.output += "@containers 1\n@container " + node.container + "\n";
+      }
+    } else if (task.verb == "container") {
+      StartContainer(index, node, task);
     } else if (task.verb == "nodes") {
       result.output = "@dashboard 8265\n";
       for (const std::string& id : cluster_.alive) result.output += "@alive " + id + " x\n";
@@ -194,6 +203,18 @@ class Sim {
       if (!not_joining_.contains(index)) cluster_.alive.insert(node.ray);
     }
     node.record.push_back(task.arguments[1]);
+  }
+  void StartContainer(size_t index, SimNode& node, const NodeTask& task) {
+    EXPECT_TRUE(task.is_shown);
+    const std::string& config = task.arguments.at(3);
+    if (node.container != config || task.arguments.at(2) == "force") {
+      cluster_.alive.erase(node.ray);
+      if (index == 0 && !node.ray.empty()) cluster_.alive.clear();
+      node.ray.clear();
+      node.container = config;
+      node.done.push_back("container " + task.arguments.at(7));
+    }
+    Record(node, task);
   }
   static void Record(SimNode& node, const NodeTask& task) {
     node.record.resize(std::min(node.record.size(), std::stoul(task.arguments[0])));
@@ -475,6 +496,72 @@ TEST(UpDriverTest, AHostOfAnotherClusterOfThisNameIsLeftAlone) {
   EXPECT_EQ(sim.Run(), 125);
   EXPECT_EQ(cluster.nodes[1].ray, ray);
   EXPECT_NE(sim.complaints()[0].message().find("10.9.9.9"), std::string::npos);
+}
+
+TEST(UpDriverTest, TheContainerStandsBetweenInitializationAndSetUp) {
+  SimCluster cluster(2);
+  EXPECT_EQ(Sim(cluster, kYes, {"one"}, "files", "image:1").Run(), 0);
+  ExpectAllUp(cluster);
+  for (const SimNode& node : cluster.nodes) {
+    EXPECT_EQ(node.done,
+              std::vector<std::string>({"files", "container image:1", "one", "ray start"}));
+  }
+  Sim again(cluster, kYes, {"one"}, "files", "image:1");
+  EXPECT_EQ(again.Run(), 0);
+  EXPECT_EQ(cluster.starts, 2);
+}
+
+TEST(UpDriverTest, ANodeWhoseContainerIsGoneIsSetUpFromThereWhateverWasAskedFor) {
+  for (const UpPolicy& policy : {kYes, UpPolicy{.is_confirmed = true, .is_restart_only = true},
+                                 UpPolicy{.is_confirmed = true, .is_no_restart = true}}) {
+    SimCluster cluster(3);
+    ASSERT_EQ(Sim(cluster, kYes, {"one"}, "files", "image:1").Run(), 0);
+    for (SimNode& node : cluster.nodes) node.done.clear();
+    cluster.nodes[2].container.clear();
+    cluster.alive.erase(cluster.nodes[2].ray);
+    cluster.nodes[2].ray.clear();
+    EXPECT_EQ(Sim(cluster, policy, {"one"}, "files", "image:1").Run(), 0);
+    ExpectAllUp(cluster);
+    EXPECT_EQ(cluster.nodes[2].done,
+              std::vector<std::string>({"container image:1", "one", "ray start"}));
+    EXPECT_EQ(cluster.nodes[1].done.size(), policy.is_restart_only ? 1U : 0U);
+  }
+}
+
+TEST(UpDriverTest, AnotherImageRestartsRayEvenWithNoRestart) {
+  SimCluster cluster(2);
+  ASSERT_EQ(Sim(cluster, kYes, {"one"}, "files", "image:1").Run(), 0);
+  Sim sim(cluster, {.is_confirmed = true, .is_no_restart = true}, {"one"}, "files", "image:2");
+  EXPECT_EQ(sim.Run(), 0);
+  ExpectAllUp(cluster);
+  EXPECT_EQ(cluster.starts, 4);
+  EXPECT_EQ(cluster.nodes[1].done.back(), "ray start");
+}
+
+TEST(UpDriverTest, ChangedFilesKeepTheContainerAndForcedSetUpReplacesIt) {
+  SimCluster cluster(2);
+  ASSERT_EQ(Sim(cluster, kYes, {"one"}, "files", "image:1").Run(), 0);
+  for (SimNode& node : cluster.nodes) node.done.clear();
+  const UpPolicy no_restart{.is_confirmed = true, .is_no_restart = true};
+  EXPECT_EQ(Sim(cluster, no_restart, {"one"}, "others", "image:1").Run(), 0);
+  EXPECT_EQ(cluster.starts, 2);
+  EXPECT_EQ(cluster.nodes[0].done, std::vector<std::string>({"files", "one"}));
+  const UpPolicy forced{.is_confirmed = true, .is_setup_forced = true};
+  EXPECT_EQ(Sim(cluster, forced, {"one"}, "others", "image:1").Run(), 0);
+  ExpectAllUp(cluster);
+  EXPECT_EQ(
+      std::count(cluster.nodes[1].done.begin(), cluster.nodes[1].done.end(), "container image:1"),
+      1);
+}
+
+TEST(UpDriverTest, ARunWithContainersKilledAfterAnyTaskIsFinishedByTheNext) {
+  for (int tasks = 0;; ++tasks) {
+    SimCluster cluster(2);
+    const bool was_whole = Sim(cluster, kYes, {"one"}, "files", "image:1").Run(tasks).has_value();
+    EXPECT_EQ(Sim(cluster, kYes, {"one"}, "files", "image:1").Run(), 0) << tasks;
+    ExpectAllUp(cluster);
+    if (was_whole) break;
+  }
 }
 
 TEST(UpDriverTest, EveryRowOfTheTableHasItsTimes) {
