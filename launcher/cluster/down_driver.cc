@@ -4,12 +4,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "base/text.h"
 #include "launcher/job/exit_code.h"
 
 namespace hvdray {
+namespace {
+
+constexpr std::string_view kDrainSeconds = "10";
+
+}  // namespace
+
 DownDriver::DownDriver(DownPolicy policy, std::vector<DownNode> nodes)
     : policy_(std::move(policy)) {
   for (DownNode& plan : nodes) {
@@ -47,10 +54,12 @@ size_t DownDriver::CountAt(State state) const {
       nodes_.begin(), nodes_.end(), [state](const Node& node) { return node.state == state; }));
 }
 
-void DownDriver::Call(size_t index, State next, std::string verb) {
+void DownDriver::Call(size_t index, State next, std::string verb,
+                      std::vector<std::string> arguments) {
   nodes_[index].state = next;
   NodeTask task;
   task.verb = std::move(verb);
+  task.arguments = std::move(arguments);
   effects_.emplace_back(cluster_effect::Run{static_cast<int>(index), std::move(task)});
 }
 
@@ -87,6 +96,8 @@ void DownDriver::On(const cluster_event::Done& fact) {
   switch (nodes_[index].state) {
     case State::kLooking:
       return OnLooked(index, fact.result);
+    case State::kDraining:
+      return OnDrained(index, fact.result);
     case State::kStopping:
       return OnStopped(index, fact.result);
     case State::kChecking:
@@ -128,26 +139,45 @@ void DownDriver::MakePlan() {
                            nodes_[index].plan.is_head ? " (head)" : ""));
   }
   if (CountAt(State::kRunning) == 0) return FinishIfOver();
-  if (policy_.is_confirmed) {
-    is_working_ = true;
-    return StopNext();
-  }
+  if (policy_.is_confirmed) return Work();
   effects_.emplace_back(
       cluster_effect::Ask{fmt::format("End cluster {}? [y/N] ", policy_.cluster)});
 }
 
 void DownDriver::On(const cluster_event::Answer& fact) {
   if (!is_planned_ || is_working_) return;
-  if (fact.is_yes) {
-    is_working_ = true;
-    return StopNext();
-  }
+  if (fact.is_yes) return Work();
   is_over_ = true;
   effects_.emplace_back(cluster_effect::Say{"nothing was changed"});
   effects_.emplace_back(cluster_effect::Finish{0});
 }
 
+void DownDriver::Work() {
+  is_working_ = true;
+  for (size_t index = 0; index < nodes_.size(); ++index) {
+    const Node& node = nodes_[index];
+    if (!node.plan.is_head || node.state != State::kRunning) continue;
+    // Before any node ends: jobs end in order, and none sees a node fail.
+    Call(index, State::kDraining, "drain", {std::string(kDrainSeconds)});
+  }
+  StopNext();
+}
+
+void DownDriver::OnDrained(size_t index, const TaskResult& result) {
+  const DrainCount count = ParseDrained(result.output);
+  if (!count.problem.empty()) {
+    Say(index, fmt::format("its jobs cannot be asked to stop: {}", count.problem));
+  } else if (count.jobs > 0) {
+    Say(index, fmt::format("stopped {}{}", Count(static_cast<size_t>(count.jobs), "job"),
+                           count.left > 0 ? fmt::format(", of which {} still run", count.left)
+                                          : std::string()));
+  }
+  nodes_[index].state = State::kRunning;
+  StopNext();
+}
+
 void DownDriver::StopNext() {
+  if (CountAt(State::kDraining) > 0) return;
   bool is_any_worker_left = false;
   for (size_t index = 0; index < nodes_.size(); ++index) {
     const Node& node = nodes_[index];

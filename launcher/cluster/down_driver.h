@@ -43,6 +43,7 @@ class DownDriver final : public ClusterDriver {
     kLoggingIn,
     kLooking,
     kRunning,
+    kDraining,  ///< The head alone: its jobs are stopped.
     kStopping,
     kChecking,
     kEnded,
@@ -65,9 +66,11 @@ class DownDriver final : public ClusterDriver {
   void OnLooked(size_t index, const TaskResult& result);
   void OnStopped(size_t index, const TaskResult& result);
   void OnChecked(size_t index, const TaskResult& result);
+  void OnDrained(size_t index, const TaskResult& result);
   void MakePlan();
+  void Work();
   void StopNext();
-  void Call(size_t index, State next, std::string verb);
+  void Call(size_t index, State next, std::string verb, std::vector<std::string> arguments = {});
   void Say(size_t index, const std::string& text);
   void Fail(size_t index, const Status& why);
   void FinishIfOver();

@@ -416,11 +416,11 @@ end)
   rm -f "$dir/head"
   echo "@stopped $count $left"
   ;;
-nodes)
+nodes | drain)
   files=$(running '.*/dashboard/dashboard\.py' "$(ours)")
   [ -n "$files" ] || look_at_box
   if [ -n "$box_id" ]; then
-    inside nodes </dev/null
+    inside "$verb" "$@" </dev/null
     exit
   fi
   [ -n "$files" ] || { echo "@problem no dashboard runs on the head"; exit 0; }
@@ -428,27 +428,49 @@ nodes)
     python=$(tr '\0' '\n' <"$file" | sed -n 1p)
     port=$(tr '\0' '\n' <"$file" | sed -n 's/^--port=//p')
     "$python" -I -c '
-import http.client, json, sys
-why = "it does not answer"
+import http.client, json, sys, time, urllib.parse
+
 token = open(sys.argv[1]).read().strip()
+
+def ask(method, path):
+    link = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    link.request(method, path, headers={"Authorization": "Bearer " + token})
+    answer = link.getresponse()
+    body = answer.read()
+    if answer.status != 200:
+        raise OSError("it answers %d" % answer.status)
+    return json.loads(body)
+
+def nodes():
+    listed = ask("GET", "/api/v0/nodes?limit=10000")["data"]["result"]["result"]
+    print("@dashboard", port)
+    for node in listed:
+        if node["state"] == "ALIVE":
+            print("@alive", node["node_id"], node["node_ip"])
+
+def live_jobs():
+    return [job["submission_id"] for job in ask("GET", "/api/jobs/")
+            if job.get("submission_id") and job["status"] in ("PENDING", "RUNNING")]
+
+def drain(limit):
+    left = jobs = live_jobs()
+    for job in jobs:
+        ask("POST", "/api/jobs/" + urllib.parse.quote(job, safe="") + "/stop")
+    end = time.monotonic() + limit
+    while left and time.monotonic() < end:
+        time.sleep(0.2)
+        left = live_jobs()
+    print("@drained", len(jobs), len(left))
+
+why = "it does not answer"
 for port in range(int(sys.argv[2]), int(sys.argv[2]) + 5):
     try:
-        link = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
-        link.request("GET", "/api/v0/nodes?limit=10000", headers={"Authorization": "Bearer " + token})
-        answer = link.getresponse()
-        body = answer.read()
-        if answer.status != 200:
-            why = "it answers %d" % answer.status
-            continue
-        print("@dashboard", port)
-        for node in json.loads(body)["data"]["result"]["result"]:
-            if node["state"] == "ALIVE":
-                print("@alive", node["node_id"], node["node_ip"])
+        nodes() if sys.argv[3] == "nodes" else drain(float(sys.argv[4]))
         sys.exit()
     except (OSError, ValueError, KeyError, TypeError, http.client.HTTPException) as error:
         why = str(error) or type(error).__name__
 print("@problem the dashboard:", " ".join(why.split()))
-' "$top/token" "$port"
+' "$top/token" "$port" "$verb" "$@"
     exit 0
   done
   ;;
@@ -536,6 +558,19 @@ std::optional<StopCount> ParseStopped(std::string_view output) {
     const auto found = ParseInteger<int>(value.substr(0, blank));
     const auto left = ParseInteger<int>(value.substr(std::min(blank + 1, value.size())));
     if (key == "stopped" && found && left) count = StopCount{*found, *left};
+  });
+  return count;
+}
+
+DrainCount ParseDrained(std::string_view output) {
+  DrainCount count;
+  count.problem = "no answer";
+  ForEachAnswer(output, [&count](std::string_view key, std::string_view value) {
+    if (key == "problem") count.problem = value;
+    const size_t blank = std::min(value.find(' '), value.size());
+    const auto found = ParseInteger<int>(value.substr(0, blank));
+    const auto left = ParseInteger<int>(value.substr(std::min(blank + 1, value.size())));
+    if (key == "drained" && found && left) count = {*found, *left, ""};
   });
   return count;
 }

@@ -57,6 +57,8 @@ struct ScriptPlace {
 ///   stop                ends the node's Ray; see ParseStopped()
 ///   end                 and its container
 ///   nodes               on the head: all nodes that Ray has; see ParseJoinedNodes()
+///   drain SECONDS       on the head: stops all of Ray's jobs and waits until they have ended, so
+///                       long at most; see ParseDrained()
 std::vector<std::string> ScriptCommand(const ScriptPlace& place, std::string_view verb,
                                        const std::vector<std::string>& arguments = {});
 
@@ -91,6 +93,14 @@ struct StopCount {
   int left = 0;   ///< That could not be ended.
 };
 std::optional<StopCount> ParseStopped(std::string_view output);
+
+/// What `drain` did.
+struct DrainCount {
+  int jobs = 0;         ///< That ran or waited.
+  int left = 0;         ///< That still do.
+  std::string problem;  ///< Not empty: Ray gave no answer, and why.
+};
+DrainCount ParseDrained(std::string_view output);
 
 /// What the head's Ray knows of its nodes.
 struct JoinedNodes {

@@ -97,6 +97,14 @@ class Cluster:
         for name in NODES:
             (self.home(name) / "log").unlink(missing_ok=True)
 
+    def submit_job(self, line):
+        token = (self.home("h1") / ".hvdray/clusters/up-test/token").read_text()
+        code = ("import json, sys, urllib.request; urllib.request.urlopen(urllib.request.Request("
+                "'http://127.0.0.1:8265/api/jobs/', json.dumps({'entrypoint': sys.argv[1]}).encode(), "
+                "{'Authorization': 'Bearer ' + sys.stdin.read(), 'Content-Type': 'application/json'})).read()")
+        result = self.hosts.run([f"{self.venv}/bin/python", "-c", code, line], on="h1", timeout=60, input=token)
+        assert result.returncode == 0, result.stderr
+
     def alive(self):
         """The nodes that Ray itself lists as alive, asked as a user on the head would."""
         code = ("import ray; ray.init(address='auto', logging_level='error'); "
@@ -309,10 +317,16 @@ def test_down_leaves_nothing_and_twice_is_fine(cluster):
     with contextlib.suppress(AssertionError):
         cluster.up()  # a worker that lost its head has to be ended first
     stranger = cluster.hosts.popen(["env", "HVDRAY_NODE=other/x", "sleep", "300"], on="h2")
+    started, ended = cluster.folder / "job_started", cluster.folder / "job_ended"
     try:
         assert "No nodes remaining." in cluster.down("--workers-only").stdout
         assert {name for name in NODES if cluster.raylet(name)} == {"h1"}
-        assert "No nodes remaining." in cluster.down().stdout
+        cluster.submit_job(f"trap 'echo >{ended}; exit' TERM; echo >{started}; sleep 300 & wait")
+        wait_until(started.exists, "start of the job")
+        result = cluster.down()
+        assert "No nodes remaining." in result.stdout
+        assert f"{cluster.address['h1']}: stopped 1 job\n" in result.stdout
+        assert ended.exists(), "jobs end in order"
         assert stranger.poll() is None, "another cluster's"
     finally:
         stranger.kill()

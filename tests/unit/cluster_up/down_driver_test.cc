@@ -40,6 +40,8 @@ class Sim {
   std::map<int, int> left_;  // cannot be ended
   std::map<int, std::string> heads_;
   std::set<int> containers_;
+  std::string drained_ = "@drained 0 0\n";
+  int drains_ = 0;
   bool answer_ = false;
   std::vector<int> stopped_;
   std::string said_;
@@ -68,7 +70,12 @@ class Sim {
   void Apply(const cluster_effect::Run& effect) {
     TaskResult result;
     int& processes = processes_[static_cast<size_t>(effect.node)];
-    if (effect.task.verb == "end") {
+    if (effect.task.verb == "drain") {
+      EXPECT_TRUE(stopped_.empty()) << "before any node ends";
+      EXPECT_EQ(effect.node, 0);
+      ++drains_;
+      result.output = drained_;
+    } else if (effect.task.verb == "end") {
       stopped_.push_back(effect.node);
       result.output = fmt::format("@stopped {} {}\n", processes, left_[effect.node]);
       processes = left_[effect.node];
@@ -152,6 +159,28 @@ TEST(DownDriverTest, AnotherClustersRayIsLeftAlone) {
   sim.heads_[1] = "elsewhere";
   EXPECT_EQ(sim.Run(), 125);
   EXPECT_EQ(sim.stopped_, std::vector<int>({0}));
+}
+
+TEST(DownDriverTest, StopsTheJobsBeforeAnyNodeEnds) {
+  Sim sim({3, 2, 2});
+  sim.drained_ = "@drained 2 1\n";
+  EXPECT_EQ(sim.Run(), 0);
+  EXPECT_EQ(sim.drains_, 1);
+  EXPECT_EQ(sim.stopped_, (std::vector<int>{1, 2, 0}));
+  EXPECT_NE(sim.said_.find("stopped 2 jobs, of which 1"), std::string::npos);
+}
+
+TEST(DownDriverTest, EndsRayAlsoWhereItsJobsCannotBeAsked) {
+  Sim sim({3, 2});
+  sim.drained_ = "@problem no dashboard\n";
+  EXPECT_EQ(sim.Run(), 0);
+  EXPECT_NE(sim.said_.find("no dashboard"), std::string::npos);
+}
+
+TEST(DownDriverTest, JobsGoOnWithTheirHead) {
+  Sim sim({0, 2});  // --workers-only, or a head that is down
+  EXPECT_EQ(sim.Run(), 0);
+  EXPECT_EQ(sim.drains_, 0);
 }
 
 }  // namespace
