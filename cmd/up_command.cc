@@ -30,9 +30,11 @@
 #include "launcher/cluster/bootstrap_config.h"
 #include "launcher/cluster/cluster_run.h"
 #include "launcher/cluster/down_driver.h"
+#include "launcher/cluster/lease.h"
 #include "launcher/cluster/up_driver.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/hostfile.h"
+#include "launcher/job/option_layers.h"
 
 namespace hvdray {
 namespace {
@@ -349,7 +351,7 @@ std::string RowsText(const std::vector<UpRow>& rows, bool has_boot) {
   return text;
 }
 
-std::string EndText(const Cluster& cluster, size_t workers) {
+std::string EndText(const Cluster& cluster, size_t workers, int64_t lease) {
   const std::string& head = cluster.hosts.front().dial_name();
   std::string text = fmt::format(
       "\nCluster {}: head {}, {}. Its Ray wants a token, and its dashboard listens on the head "
@@ -358,6 +360,10 @@ std::string EndText(const Cluster& cluster, size_t workers) {
   if (IsAutoscaled(cluster.file)) {
     text += fmt::format(" Ray's autoscaler on the head starts the workers, at most {}.",
                         cluster.file.max_workers);
+  }
+  if (lease != 0) {
+    text += fmt::format("\nIts lease ends at {}. Then each node ends {}.", LeaseText(lease),
+                        cluster.work ? "its Ray and powers off" : "its Ray by itself");
   }
   return text + fmt::format(
                     "\n\nUseful commands:\n"
@@ -452,7 +458,15 @@ Status PlanNodes(const Cluster& cluster, const std::string& scratch, std::vector
   return {};
 }
 
-UpPolicy PolicyOf(const CommandRequest& request, Cluster& cluster) {
+/// In seconds since 1970.
+int64_t WallTime() {
+  return std::chrono::duration_cast<std::chrono::seconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+/// Errors: kUsage for an option's value.
+Result<UpPolicy> PolicyOf(const CommandRequest& request, Cluster& cluster) {
   UpPolicy policy;
   policy.cluster = cluster.file.cluster_name;
   policy.head = cluster.head;
@@ -464,6 +478,12 @@ UpPolicy PolicyOf(const CommandRequest& request, Cluster& cluster) {
   policy.is_no_restart = request.Has(OptionId::kNoRestart);
   policy.is_setup_forced = request.Has(OptionId::kForceSetup);
   policy.log_in_limit = TakeLogInLimit(cluster.spec, cluster.work ? kCloudLogIn : kUpLogIn);
+  policy.is_powered_off = cluster.work != nullptr;
+  policy.wall_time = WallTime();
+  if (const RawOption* lease = request.said.Find(OptionId::kLease)) {
+    HVDRAY_ASSIGN_OR_RETURN(const Duration length, DurationOf(*lease));
+    policy.lease = length == Duration::zero() ? 0 : LeaseEnd(policy.wall_time, length);
+  }
   return policy;
 }
 
@@ -473,6 +493,18 @@ Status CheckUpWords(const CommandRequest& request) {
   }
   if (request.Has(OptionId::kRestartOnly) && request.Has(OptionId::kForceSetup)) {
     return {ErrorCode::kUsage, "--restart-only and --force-setup exclude each other"};
+  }
+  if (const RawOption* lease = request.said.Find(OptionId::kLease)) {
+    HVDRAY_RETURN_IF_ERROR(DurationOf(*lease).status());
+  }
+  return CheckConsent(request);
+}
+
+Status CheckDownWords(const CommandRequest& request) {
+  if (request.Has(OptionId::kExpired) &&
+      (request.Has(OptionId::kWorkersOnly) || request.Has(OptionId::kKeepMinWorkers))) {
+    return {ErrorCode::kUsage,
+            "--expired ends the whole cluster: it excludes --workers-only and --keep-min-workers"};
   }
   return CheckConsent(request);
 }
@@ -494,6 +526,7 @@ int EndRay(const CommandRequest& request, Cluster& cluster, size_t kept) {
   policy.cluster = cluster.file.cluster_name;
   policy.head = cluster.head;
   policy.is_confirmed = cluster.work != nullptr || request.Has(OptionId::kYes);
+  if (request.Has(OptionId::kExpired)) policy.expired_by = WallTime();
   policy.log_in_limit = TakeLogInLimit(cluster.spec, kDownLogIn);
   std::vector<DownNode> nodes;
   nodes.reserve(cluster.hosts.size());
@@ -584,9 +617,10 @@ int UpCommand(const CommandLine& line) {
   NodeFiles files;
   status = PlanNodes(cluster, scratch.path(), nodes, files);
   if (!status.ok()) return Fail("up", std::move(status).WithContext(cluster.path));
-  UpPolicy policy = PolicyOf(request, cluster);
-  policy.is_confirmed = is_confirmed;
-  UpDriver driver(std::move(policy), std::move(nodes), Hex(RandomBytes(kTokenBytes)));
+  Result<UpPolicy> policy = PolicyOf(request, cluster);
+  if (!policy.ok()) return Fail("up", policy.status());
+  policy->is_confirmed = is_confirmed;
+  UpDriver driver(std::move(policy).value(), std::move(nodes), Hex(RandomBytes(kTokenBytes)));
   Status failure;
   const ClusterRun::Outcome outcome = RunCluster(cluster, driver, files, &failure);
   const int code = EndOf(cluster, outcome, failure);
@@ -594,7 +628,7 @@ int UpCommand(const CommandLine& line) {
   const std::vector<UpRow> rows = driver.Rows();
   if (cluster.work) TagMachines(cluster, rows);
   std::string text = RowsText(rows, cluster.work != nullptr);
-  if (code == 0) text += EndText(cluster, rows.size() - 1);
+  if (code == 0) text += EndText(cluster, rows.size() - 1, driver.lease());
   return PrintOut("up", text, code);
 }
 
@@ -603,10 +637,16 @@ int DownCommand(const CommandLine& line) {
   if (const auto code = TakeWords("down", line, &request)) return *code;
   Cluster cluster;
   cluster.command = "down";
-  Status status = CheckConsent(request);
+  Status status = CheckDownWords(request);
   if (status.ok()) status = ReadCluster(request, cluster);
   if (!status.ok()) return Fail("down", status);
   SetUpLog(cluster.spec);
+  if (cluster.work && request.Has(OptionId::kExpired)) {
+    return Fail("down", {ErrorCode::kNotSupported,
+                         fmt::format("--expired is not supported with provider type {}",
+                                     cluster.file.provider_type),
+                         "nodes whose lease has ended power off by themselves"});
+  }
   if (cluster.work) return DownInCloud(request, cluster);
   const bool keeps_some = request.Has(OptionId::kKeepMinWorkers);
   const size_t kept_workers =

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "launcher/cluster/lease.h"
 #include "launcher/job/exit_code.h"
 
 namespace hvdray {
@@ -124,7 +125,8 @@ void DownDriver::OnLooked(size_t index, const TaskResult& result) {
   }
   nodes_[index].processes = survey.processes;
   nodes_[index].has_container = survey.containers > 0;
-  const bool is_any = survey.processes > 0 || survey.containers > 0;
+  nodes_[index].lease = survey.lease;
+  const bool is_any = survey.processes > 0 || survey.containers > 0 || survey.lease != 0;
   nodes_[index].state = is_any ? State::kRunning : State::kEnded;
   MakePlan();
 }
@@ -132,16 +134,37 @@ void DownDriver::OnLooked(size_t index, const TaskResult& result) {
 void DownDriver::MakePlan() {
   if (is_planned_ || CountAt(State::kLoggingIn) > 0 || CountAt(State::kLooking) > 0) return;
   is_planned_ = true;
+  if (policy_.expired_by && IsKeptByLease()) {
+    for (Node& node : nodes_) {
+      if (node.state == State::kRunning) node.state = State::kEnded;
+    }
+    is_over_ = true;
+    effects_.emplace_back(cluster_effect::Finish{CountAt(State::kFailed) == 0 ? 0 : kHvdrayFailed});
+    return;
+  }
   for (size_t index = 0; index < nodes_.size(); ++index) {
     if (nodes_[index].state != State::kRunning) continue;
-    Say(index, fmt::format("end Ray ({}){}{}", ProcessesText(nodes_[index].processes),
+    Say(index, fmt::format("end Ray ({}){}{}{}", ProcessesText(nodes_[index].processes),
                            nodes_[index].has_container ? " and its container" : "",
+                           nodes_[index].lease != 0 ? " and its lease" : "",
                            nodes_[index].plan.is_head ? " (head)" : ""));
   }
   if (CountAt(State::kRunning) == 0) return FinishIfOver();
   if (policy_.is_confirmed) return Work();
   effects_.emplace_back(
       cluster_effect::Ask{fmt::format("End cluster {}? [y/N] ", policy_.cluster)});
+}
+
+/// The latest lease counts: a node that missed a renewal does not end the others.
+bool DownDriver::IsKeptByLease() {
+  int64_t end = 0;
+  for (const Node& node : nodes_) end = std::max(end, node.lease);
+  if (end != 0 && end <= *policy_.expired_by) return false;
+  effects_.emplace_back(cluster_effect::Say{
+      end == 0 ? fmt::format("cluster {}: no node has a lease: nothing to do", policy_.cluster)
+               : fmt::format("cluster {}: its lease ends at {}: nothing to do", policy_.cluster,
+                             LeaseText(end))});
+  return true;
 }
 
 void DownDriver::On(const cluster_event::Answer& fact) {

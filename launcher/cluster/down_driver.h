@@ -21,6 +21,8 @@ struct DownPolicy {
   std::string cluster;
   std::string head;           ///< Its address as the file has it.
   bool is_confirmed = false;  ///< --yes
+  /// --expired: end it only if its lease has ended by then, in seconds since 1970.
+  std::optional<int64_t> expired_by;
   Duration log_in_limit{std::chrono::seconds(20)};
 };
 
@@ -55,6 +57,7 @@ class DownDriver final : public ClusterDriver {
     State state = State::kLoggingIn;
     int processes = 0;
     bool has_container = false;
+    int64_t lease = 0;  ///< Its end; 0: none.
     std::optional<TimePoint> try_at;
   };
 
@@ -69,6 +72,7 @@ class DownDriver final : public ClusterDriver {
   void OnDrained(size_t index, const TaskResult& result);
   void MakePlan();
   void Work();
+  bool IsKeptByLease();
   void StopNext();
   void Call(size_t index, State next, std::string verb, std::vector<std::string> arguments = {});
   void Say(size_t index, const std::string& text);

@@ -5,6 +5,7 @@
 #include <cctype>
 
 #include "base/text.h"
+#include "launcher/cluster/lease.h"
 
 namespace hvdray {
 namespace {
@@ -193,6 +194,65 @@ wait_gone() {
   done
 }
 
+# The process that waits for the end of the lease; empty: none.
+watcher() {
+  [ -f "$dir/watcher" ] || return 0
+  pid=$(cat "$dir/watcher")
+  ! grep -qazxF -e "$dir/lease-watch" "/proc/$pid/cmdline" 2>/dev/null || echo "$pid"
+}
+
+end_lease() {
+  pid=$(watcher)
+  rm -f "$dir/lease" "$dir/watcher" "$dir/lease-watch"
+  [ -z "$pid" ] || [ "$pid" = $$ ] || kill "$pid" 2>/dev/null
+}
+
+# In its file, this script has to find its own text.
+start_watcher() {
+  {
+    printf '%s\n' 'script=$(sed 1d "$0")'
+    printf '%s\n' "$script"
+  } >"$dir/lease-watch.new" && mv "$dir/lease-watch.new" "$dir/lease-watch" ||
+    fail "cannot write $dir/lease-watch"
+  session=$(command -v setsid)
+  $session /bin/sh "$dir/lease-watch" "$cluster" "$node" "$head" "$shell" "$engine" "$box" watch \
+    </dev/null >/dev/null 2>&1 9>&- &
+  tenths=50
+  while [ -z "$(watcher)" ] && [ "$tenths" -gt 0 ]; do
+    sleep 0.1
+    tenths=$((tenths - 1))
+  done
+  [ -n "$(watcher)" ] || fail "the process that waits for the end of the lease does not start"
+}
+
+uptime_now() { sed 's/[. ].*//' /proc/uptime; }
+
+# Returns when the lease has ended. It is read again and again, because it may be renewed. $known:
+# the end for which $up_until is the uptime.
+wait_for_lease_end() {
+  while read -r until after <"$dir/lease"; do
+    if [ "$until" != "$known" ]; then
+      known=$until
+      # A clock that is set back later does not prolong it.
+      up_until=$(($(uptime_now) + until - $(date +%s)))
+    fi
+    rest=$((until - $(date +%s)))
+    up_rest=$((up_until - $(uptime_now)))
+    [ "$up_rest" -ge "$rest" ] || rest=$up_rest
+    [ "$rest" -gt 0 ] || return 0
+    [ "$rest" -lt 5 ] || rest=5
+    nap "$rest"
+  done
+  exit 0 # there is none any more
+}
+
+# A sleep that ends with this process.
+nap() {
+  sleep "$1" &
+  nap=$!
+  wait "$nap"
+}
+
 # Ends all of ours: $count were found, $left could not be ended.
 end_ours() {
   pids=$(ours)
@@ -226,10 +286,32 @@ end_ray() {
   count=$((count + ${1:-0})) left=$((left + ${2:-0}))
 }
 
+# Ends Ray, the container and the lease. at_lease_end: unless that has been renewed meanwhile.
+end_node() {
+  lock
+  if [ "$1" = at_lease_end ]; then
+    read -r now_until _ <"$dir/lease" && [ "$now_until" = "$until" ] || exit 1
+  fi
+  look_at_box
+  end_ray
+  [ "$left" -gt 0 ] || [ ! -f "$dir/container" ] || end_boxes
+  rm -f "$dir/head"
+  echo "@stopped $count $left"
+  if [ "$left" -gt 0 ]; then
+    [ "$1" != at_lease_end ]
+    return
+  fi
+  end_lease
+}
+
 case $verb in
 survey)
   look_at_box
   [ ! -f "$dir/steps" ] || sed 's/^/@step /' "$dir/steps"
+  if [ -f "$dir/lease" ]; then
+    echo "@lease $(cut -d' ' -f1 "$dir/lease")"
+    [ -z "$(watcher)" ] || echo "@watched"
+  fi
   [ -z "$boxes" ] || echo "@containers $(echo $boxes | wc -w)"
   [ -z "$box_config" ] || echo "@container $box_config"
   pids=$(ours)
@@ -408,13 +490,33 @@ stop)
   rm -f "$dir/head"
   echo "@stopped $count $left"
   ;;
-end)
+end) end_node ;;
+lease)
   lock
-  look_at_box
-  end_ray
-  [ "$left" -gt 0 ] || [ ! -f "$dir/container" ] || end_boxes
-  rm -f "$dir/head"
-  echo "@stopped $count $left"
+  if [ "$1" = 0 ]; then
+    end_lease
+    exit 0
+  fi
+  pid=$(watcher)
+  printf '%s %s\n' "$1" "$2" >"$dir/lease.new" && mv "$dir/lease.new" "$dir/lease" ||
+    fail "cannot write $dir/lease"
+  # A new one: it knows this call's container and head.
+  rm -f "$dir/watcher"
+  [ -z "$pid" ] || kill "$pid" 2>/dev/null
+  start_watcher
+  ;;
+watch)
+  nap= known=
+  trap 'kill "$nap" 2>/dev/null; exit 0' TERM
+  printf '%s\n' $$ >"$dir/watcher.new" && mv "$dir/watcher.new" "$dir/watcher" || exit 1
+  wait_for_lease_end
+  # What cannot be ended now, because an up is at work for example, is tried again.
+  until (end_node at_lease_end); do
+    nap 5
+    wait_for_lease_end
+  done
+  [ "$after" != poweroff ] || sudo -n shutdown -h now || shutdown -h now
+  exit 0
   ;;
 nodes | drain)
   files=$(running '.*/dashboard/dashboard\.py' "$(ours)")
@@ -524,6 +626,8 @@ NodeSurvey ParseSurvey(std::string_view output) {
     if (key == "gcs") survey.has_gcs = true;
     if (key == "node") survey.ray_node = value;
     if (key == "address") survey.address = value;
+    if (key == "lease") survey.lease = ParseLeaseEnd(value).value_or(0);
+    if (key == "watched") survey.is_lease_watched = true;
     if (key == "head") survey.joined_head = value;
   });
   return survey;

@@ -3,10 +3,14 @@
 // prints. Pure. It runs as a command of an agent with --keep-processes (docs/adr/0020).
 //
 // A node keeps, below ~/.hvdray/clusters/NAME: `token`, the cluster's Ray token, and per address of
-// a node `ADDRESS/steps`, the hashes of the steps done, one a line, and `ADDRESS/head`, the head
-// that its Ray joined, and `ADDRESS/container`: the engine of the container, its id, and the hash
-// of what it was started with. Every process of the node's Ray has HVDRAY_NODE=NAME/ADDRESS in its
-// environment or descends from one that has: so `down` ends this Ray and no other of the machine.
+// a node ADDRESS/
+//   steps        the hashes of the steps done, one a line
+//   head         the head that its Ray joined
+//   container    the engine of the container, its id, and the hash of what it was started with
+//   lease        its end and what follows then: stay or poweroff
+//   lease-watch  this script, for the process that waits for that end; its pid is in `watcher`
+// Every process of the node's Ray has HVDRAY_NODE=NAME/ADDRESS in its environment or descends from
+// one that has: so `down` ends this Ray and no other of the machine.
 #ifndef HVDRAY_LAUNCHER_CLUSTER_NODE_SCRIPT_H_
 #define HVDRAY_LAUNCHER_CLUSTER_NODE_SCRIPT_H_
 
@@ -55,7 +59,9 @@ struct ScriptPlace {
 ///                       the stored one; see ParseToken()
 ///   versions            of Ray and its Python; see ParseVersions()
 ///   stop                ends the node's Ray; see ParseStopped()
-///   end                 and its container
+///   end                 and its container and its lease
+///   lease END|0 stay|poweroff   lets the node end itself at END (lease.h), as `end` does, and then
+///                       power off; 0: takes that back
 ///   nodes               on the head: all nodes that Ray has; see ParseJoinedNodes()
 ///   drain SECONDS       on the head: stops all of Ray's jobs and waits until they have ended, so
 ///                       long at most; see ParseDrained()
@@ -72,6 +78,8 @@ struct NodeSurvey {
   std::string ray_node;     ///< Ray's id of its raylet; empty: none runs.
   std::string address;      ///< That raylet's address.
   std::string joined_head;  ///< The head that it was started for; empty: it is a head.
+  int64_t lease = 0;        ///< Its end; 0: none.
+  bool is_lease_watched = false;
 };
 NodeSurvey ParseSurvey(std::string_view output);
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "launcher/cluster/lease.h"
 #include "launcher/job/exit_code.h"
 
 namespace hvdray {
@@ -58,6 +59,8 @@ std::string_view NameOf(UpState state) {
       return "looking";
     case UpState::kWaiting:
       return "waiting for the plan";
+    case UpState::kLeasing:
+      return "setting its lease";
     case UpState::kSettingUp:
       return "setting up";
     case UpState::kChecking:
@@ -208,6 +211,11 @@ void UpDriver::On(const cluster_event::Done& fact) {
   switch (nodes_[node].state) {
     case UpState::kLooking:
       return OnLooked(node, fact.result);
+    case UpState::kLeasing:
+      if (!fact.result.is_success()) {
+        return Fail(node, FailureOf("set the lease", fact.result));
+      }
+      return WorkOn(node);
     case UpState::kSettingUp:
       return OnStepDone(node, fact.result);
     case UpState::kChecking:
@@ -275,7 +283,9 @@ void UpDriver::MakePlan() {
   for (size_t node = 0; node < nodes_.size(); ++node) {
     if (nodes_[node].state == UpState::kWaiting) Decide(node);
   }
+  DecideLease();
   SayPlan();
+  SayLease();
   if (head().state == UpState::kFailed) {
     // Without it no worker could join.
     for (size_t node = 1; node < nodes_.size(); ++node) {
@@ -329,6 +339,31 @@ void UpDriver::Decide(size_t index) {
   }
 }
 
+void UpDriver::DecideLease() {
+  for (const Node& node : nodes_) {
+    int64_t& latest = node.survey.lease > policy_.wall_time ? lease_ : ended_lease_;
+    latest = std::max(latest, node.survey.lease);
+  }
+  if (policy_.lease) lease_ = *policy_.lease;
+}
+
+void UpDriver::SayLease() {
+  std::string text;
+  if (policy_.lease && lease_ != 0) {
+    text = fmt::format("lease until {}", LeaseText(lease_));
+  } else if (policy_.lease) {
+    text = "no lease";
+  } else if (lease_ != 0) {
+    text = fmt::format("lease until {}, as before; --lease renews it", LeaseText(lease_));
+  } else if (ended_lease_ != 0) {
+    text = fmt::format("its lease ended at {}; now it has none", LeaseText(ended_lease_));
+  }
+  if (!text.empty()) {
+    effects_.emplace_back(
+        cluster_effect::Say{fmt::format("cluster {}: {}", policy_.cluster, text)});
+  }
+}
+
 void UpDriver::SayPlan() {
   for (size_t index = 0; index < nodes_.size(); ++index) {
     const Node& node = nodes_[index];
@@ -371,27 +406,41 @@ void UpDriver::On(const cluster_event::Answer& fact) {
 
 void UpDriver::Work() {
   is_working_ = true;
-  const bool is_any_starting = std::any_of(nodes_.begin() + 1, nodes_.end(), [](const Node& node) {
-    return node.state == UpState::kWaiting && node.is_restarting;
-  });
   for (size_t index = 0; index < nodes_.size(); ++index) {
     Node& node = nodes_[index];
     if (node.state != UpState::kWaiting) continue;
     node.worked = now_;
-    if (node.need != UpNeed::kKeep) {
-      Enter(index, UpState::kSettingUp);
-      NextStep(index);
-    } else if (IsHead(index) && is_any_starting) {
-      // Workers need its versions and its token.
-      node.set_up = now_;
-      Enter(index, UpState::kChecking);
-      Call(index, "versions");
+    const bool is_leased = lease_ == 0
+                               ? node.survey.lease == 0
+                               : node.survey.lease == lease_ && node.survey.is_lease_watched;
+    if (is_leased) {
+      WorkOn(index);
     } else {
-      node.set_up = now_;
-      EnterUp(index);
+      // Before all else: what a killed run has started also ends in time.
+      Enter(index, UpState::kLeasing);
+      Call(index, "lease", {FormatLeaseEnd(lease_), policy_.is_powered_off ? "poweroff" : "stay"});
     }
   }
   FinishIfOver();
+}
+
+void UpDriver::WorkOn(size_t index) {
+  Node& node = nodes_[index];
+  const bool is_any_starting = std::any_of(nodes_.begin() + 1, nodes_.end(), [](const Node& other) {
+    return !IsEnd(other.state) && other.is_restarting;
+  });
+  if (node.need != UpNeed::kKeep) {
+    Enter(index, UpState::kSettingUp);
+    NextStep(index);
+  } else if (IsHead(index) && is_any_starting) {
+    // Workers need its versions and its token.
+    node.set_up = now_;
+    Enter(index, UpState::kChecking);
+    Call(index, "versions");
+  } else {
+    node.set_up = now_;
+    EnterUp(index);
+  }
 }
 
 void UpDriver::NextStep(size_t index) {

@@ -38,6 +38,10 @@ struct UpPolicy {
   bool is_setup_forced = false;
   /// Nobody else can use these nodes: a Ray of another head is a former one of this cluster.
   bool is_exclusive = false;
+  /// --lease: its end (lease.h); 0: take it back; nullopt: as it is, also for nodes that are new.
+  std::optional<int64_t> lease;
+  bool is_powered_off = false;  ///< A node whose lease has ended powers off: a cloud's machine.
+  int64_t wall_time = 0;  ///< When `up` began, in seconds since 1970; for leases that are found.
   Duration log_in_limit{std::chrono::seconds(60)};
   Duration join_limit{std::chrono::seconds(60)};
   Duration join_pause{std::chrono::milliseconds(300)};  ///< Between questions to the head.
@@ -51,6 +55,7 @@ enum class UpState : uint8_t {
   kLoggingIn,
   kLooking,    ///< Surveying, and of the head also asking for its nodes.
   kWaiting,    ///< For the plan, which needs all nodes.
+  kLeasing,    ///< Its lease is changed, first of all.
   kSettingUp,  ///< At steps[step].
   kChecking,   ///< Ray's version.
   kForHead,    ///< Set up. Workers wait for the head, it for the end of their former Ray.
@@ -83,6 +88,8 @@ class UpDriver final : public ClusterDriver {
   std::optional<TimePoint> NextDeadline() const override;
 
   std::vector<UpRow> Rows() const;
+  /// The end of the cluster's lease, once there is a plan; 0: none.
+  int64_t lease() const { return lease_; }
   /// Whether the user refused, or only the plan was wanted: there is nothing to report.
   bool is_only_planned() const { return is_only_planned_; }
 
@@ -123,8 +130,11 @@ class UpDriver final : public ClusterDriver {
 
   void MakePlan();
   void Decide(size_t node);
+  void DecideLease();
   void SayPlan();
+  void SayLease();
   void Work();
+  void WorkOn(size_t node);
   void NextStep(size_t node);
   void EndSetUp(size_t node);
   void OfferStart(size_t node);
@@ -151,7 +161,9 @@ class UpDriver final : public ClusterDriver {
   const UpPolicy policy_;
   std::vector<Node> nodes_;
   std::string token_;
-  JoinedNodes ray_nodes_;    ///< At the time of the look.
+  JoinedNodes ray_nodes_;  ///< At the time of the look.
+  int64_t lease_ = 0;
+  int64_t ended_lease_ = 0;  ///< The latest end found that is over.
   bool is_planned_ = false;  ///< All nodes were looked at.
   bool is_working_ = false;
   bool is_asking_ = false;  ///< The head is busy with `nodes`.

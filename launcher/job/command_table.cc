@@ -217,11 +217,12 @@ constexpr HelpExample kUpExamples[] = {
     {"only show what would be done", "hvdray up --dry-run ray_cluster.yaml"},
     {"in a script", "hvdray up --yes ray_cluster.yaml"},
     {"restart Ray everywhere", "hvdray up --restart-only ray_cluster.yaml"},
+    {"let it end by itself tonight", "hvdray up --lease 8h ray_cluster.yaml"},
 };
 constexpr CommandOption kUpOptions[] = {
     {Id::kDryRun, "Only show what would be created, changed and kept."}, {Id::kYes}, {Id::kRestartOnly},
-    {Id::kNoRestart}, {Id::kForceSetup}, {Id::kClusterName}, {Id::kMinWorkers}, {Id::kMaxWorkers},
-    {Id::kLoginShells}, {Id::kStartTimeout, "How long to try to log in to a host.", "60"},
+    {Id::kNoRestart}, {Id::kForceSetup}, {Id::kLease}, {Id::kClusterName}, {Id::kMinWorkers},
+    {Id::kMaxWorkers}, {Id::kLoginShells}, {Id::kStartTimeout, "How long to try to log in to a host.", "60"},
     {Id::kSshPort}, {Id::kSshIdentityFile}, {Id::kSshTransport}, {Id::kSshConfig},
     {Id::kStrictHostKeyChecking}, {Id::kRemoteDir}, {Id::kAgentPath}, {Id::kForceRemote}, {Id::kVerbose},
     {Id::kNoConfigCache}, {Id::kHelp},
@@ -231,9 +232,10 @@ constexpr HelpExample kDownExamples[] = {
     {"in a script", "hvdray down --yes ray_cluster.yaml"},
     {"keep the head", "hvdray down --workers-only ray_cluster.yaml"},
     {"at AWS, leave nothing behind", "hvdray down --purge ray_cluster.yaml"},
+    {"from cron, if its lease has ended", "hvdray down --yes --expired ray_cluster.yaml"},
 };
 constexpr CommandOption kDownOptions[] = {
-    {Id::kYes}, {Id::kWorkersOnly}, {Id::kKeepMinWorkers}, {Id::kPurge}, {Id::kClusterName},
+    {Id::kYes}, {Id::kWorkersOnly}, {Id::kKeepMinWorkers}, {Id::kPurge}, {Id::kExpired}, {Id::kClusterName},
     {Id::kStartTimeout, "How long to try to log in to a host.", "20"},
     {Id::kSshPort}, {Id::kSshIdentityFile}, {Id::kSshTransport}, {Id::kSshConfig},
     {Id::kStrictHostKeyChecking}, {Id::kRemoteDir}, {Id::kAgentPath}, {Id::kForceRemote}, {Id::kVerbose},

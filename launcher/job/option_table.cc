@@ -590,6 +590,12 @@ constexpr OptionRow kRows[] = {
      .default_text = "off", .group = Group::kPlan,
      .help = "In a cloud, also terminate stopped machines and delete the key pair, security group and instance "
              "profile that hvdray made."},
+    {.id = Id::kLease, .name = "lease", .spellings = "--lease", .type = Type::kDuration,
+     .value_name = "TIME", .default_text = "as it is", .group = Group::kPlan,
+     .help = "Every node ends its Ray by itself after TIME (8h, 2d) unless a further up --lease renews it. 0: never."},
+    {.id = Id::kExpired, .name = "expired", .spellings = "--expired", .type = Type::kFlag,
+     .default_text = "off", .group = Group::kPlan,
+     .help = "End the cluster only if its lease (up --lease) has ended."},
 };
 // clang-format on
 

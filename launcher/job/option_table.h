@@ -45,6 +45,7 @@ enum class OptionId : uint8_t {
   kClusterVerbose, kNoConfigCache, kPortForward, kRunEnv, kTmux, kScreen, kNewWindow,
   kNodeIp, kStart, kGang, kAllNodes, kDashboardPort, kRemotePort, kInterval, kLines, kFollow,
   kYes, kRestartOnly, kNoRestart, kForceSetup, kWorkersOnly, kKeepMinWorkers, kLoginShells, kPurge,
+  kLease, kExpired,
   kCount,
 };
 // clang-format on

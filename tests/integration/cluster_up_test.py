@@ -337,6 +337,84 @@ def test_down_leaves_nothing_and_twice_is_fine(cluster):
     assert time.monotonic() - began < 60
 
 
+# ---- with a lease: on h1 and h2
+
+
+class Lease:
+    """A cluster of two whose leases are looked at from outside."""
+
+    NODES = ("h1", "h2")
+
+    def __init__(self, cluster):
+        self.cluster = cluster
+        cluster.write(name="lease.yaml", workers=self.NODES[1:], cluster_name="lease-test")
+
+    def up(self, *words):
+        return self.cluster.up(*words, file="lease.yaml")
+
+    def file(self, name):
+        return self.cluster.home(name) / f".hvdray/clusters/lease-test/{self.cluster.address[name]}/lease"
+
+    def ends(self):
+        return {int(self.file(name).read_text().split()[0]) if self.file(name).exists() else 0
+                for name in self.NODES}
+
+    def watchers(self):
+        return {name: [pid for pid, line in self.cluster.hosts.processes(name).items() if "/lease-watch" in line]
+                for name in self.NODES}
+
+
+@pytest.fixture(scope="module")
+def lease(cluster):
+    return Lease(cluster)
+
+
+def test_a_lease_is_set_renewed_kept_and_taken_back(lease):
+    began = time.time()
+    result = lease.up("--lease", "1h")
+    (end,) = lease.ends()
+    assert int(began) + 3600 <= end <= time.time() + 3601
+    text = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(end))
+    assert f"lease until {text}\n" in result.stdout
+    assert f"ends at {text}" in result.stdout
+    watchers = lease.watchers()
+    assert [len(found) for found in watchers.values()] == [1, 1]
+    result = lease.up()
+    assert f"lease until {text}, as before" in result.stdout
+    assert (lease.ends(), lease.watchers()) == ({end}, watchers)
+    before = lease.cluster.raylets()
+    assert lease.up("--lease", "2h").stdout.count(": keep") == 2
+    (renewed,) = lease.ends()
+    assert renewed > end + 3000
+    assert [len(found) for found in lease.watchers().values()] == [1, 1], "replaced, not doubled"
+    result = lease.cluster.down("--expired", file="lease.yaml")
+    assert time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(renewed)) in result.stdout
+    lease.up("--lease", "0")
+    assert lease.ends() == {0}
+    wait_until(lambda: not any(lease.watchers().values()), "end of the watchers")
+    assert "no node has a lease" in lease.cluster.down("--expired", file="lease.yaml").stdout
+    assert lease.cluster.raylets() == before
+    assert lease.cluster.go("down", "-y", "lease.yaml", "--expired", "--workers-only").returncode == 2
+    assert lease.cluster.go("up", "-y", "lease.yaml", "--lease", "soon").returncode == 2
+
+
+def test_at_the_end_of_its_lease_a_cluster_ends_itself(lease):
+    lease.up("--lease", "1s")
+    wait_until(lambda: not lease.cluster.hosts.leftovers(*NODES), "end of Ray and of the watchers", within=60)
+    assert lease.ends() == {0}
+    assert lease.cluster.down(file="lease.yaml").stdout == "No nodes remaining.\n"
+
+
+def test_expired_ends_what_a_dead_watcher_left(lease):
+    lease.up("--lease", "1h")
+    for name, (watcher,) in lease.watchers().items():
+        send([watcher], signal.SIGKILL)
+        lease.file(name).write_text("1 stay\n")
+    assert "No nodes remaining." in lease.cluster.down("--expired", file="lease.yaml").stdout
+    assert lease.ends() == {0}
+    assert not lease.cluster.hosts.leftovers(*NODES, within=10)
+
+
 # ---- in containers: on h1 and h2, whose docker is pretend_docker.py
 
 BOXED = ("h1", "h2")
@@ -452,12 +530,15 @@ def test_a_killed_up_leaves_no_command_running_in_the_container(boxes):
     wait_until(lambda: not any("sleep 987" in line for name in BOXED
                                for line in boxes.cluster.hosts.processes(name).values()), "end of the commands")
 
-
-def test_down_ends_the_container_too(boxes):
-    boxes.write()
-    boxes.cluster.up(file="box.yaml")
     result = boxes.cluster.down(file="box.yaml")
     assert result.stdout.count("and the container; none is left") == 2
     assert boxes.ids() == [[], []]
-    assert not boxes.cluster.hosts.leftovers(*NODES, within=5)
+
+
+def test_at_the_end_of_a_lease_the_container_ends_too(boxes):
+    boxes.write()
+    boxes.cluster.up("--lease", "1h", file="box.yaml")
+    boxes.cluster.up("--lease", "1s", file="box.yaml")
+    wait_until(lambda: not boxes.cluster.hosts.leftovers(*NODES), "end of all", within=60)
+    assert boxes.ids() == [[], []]
     assert boxes.cluster.down(file="box.yaml").stdout == "No nodes remaining.\n"

@@ -15,9 +15,12 @@ using std::chrono::seconds;
 
 class Sim {
  public:
-  Sim(std::vector<int> processes, bool is_confirmed = true)
+  Sim(std::vector<int> processes, bool is_confirmed = true,
+      std::optional<int64_t> expired_by = std::nullopt)
       : processes_(std::move(processes)),
-        driver_({.cluster = "c", .head = "n0", .is_confirmed = is_confirmed}, Nodes()) {}
+        driver_(
+            {.cluster = "c", .head = "n0", .is_confirmed = is_confirmed, .expired_by = expired_by},
+            Nodes()) {}
 
   std::optional<int> Run() {
     Take(driver_.Begin(now_));
@@ -42,6 +45,7 @@ class Sim {
   std::set<int> containers_;
   std::string drained_ = "@drained 0 0\n";
   int drains_ = 0;
+  std::map<int, int64_t> leases_;
   bool answer_ = false;
   std::vector<int> stopped_;
   std::string said_;
@@ -80,12 +84,16 @@ class Sim {
       result.output = fmt::format("@stopped {} {}\n", processes, left_[effect.node]);
       processes = left_[effect.node];
       containers_.erase(effect.node);
+      leases_.erase(effect.node);
     } else {
       const std::string head = heads_.contains(effect.node) ? heads_[effect.node]
                                : effect.node == 0           ? ""
                                                             : "n0";
       result.output = fmt::format("@processes {}\n@head {}\n@containers {}\n", processes, head,
                                   containers_.contains(effect.node) ? 1 : 0);
+      if (leases_.contains(effect.node)) {
+        result.output += fmt::format("@lease {}\n", leases_[effect.node]);
+      }
     }
     events_.emplace_back(cluster_event::Done{effect.node, std::move(result)});
   }
@@ -152,6 +160,38 @@ TEST(DownDriverTest, AContainerWithoutRayIsEndedToo) {
   EXPECT_EQ(sim.stopped_, std::vector<int>({1, 0}));
   EXPECT_TRUE(sim.containers_.empty());
   EXPECT_NE(sim.said_.find("n0: ended 0 processes and the container"), std::string::npos);
+}
+
+TEST(DownDriverTest, ALeaseWithoutRayIsTakenBack) {
+  Sim sim({0, 0});
+  sim.leases_ = {{1, 500}};
+  EXPECT_EQ(sim.Run(), 0);
+  EXPECT_EQ(sim.stopped_, std::vector<int>({1}));
+  EXPECT_TRUE(sim.leases_.empty());
+}
+
+TEST(DownDriverTest, ExpiredEndsAClusterWhoseLatestLeaseIsOver) {
+  Sim sim({9, 7, 7}, true, 1000);
+  sim.leases_ = {{0, 1000}, {1, 900}};  // n2 has none
+  EXPECT_EQ(sim.Run(), 0);
+  EXPECT_EQ(sim.stopped_, std::vector<int>({1, 2, 0}));
+}
+
+TEST(DownDriverTest, ExpiredLeavesAClusterThatWasRenewedAnywhereOrHasNoLease) {
+  Sim renewed({9, 7}, false, 1000);
+  renewed.leases_ = {{0, 1001}, {1, 900}};
+  EXPECT_EQ(renewed.Run(), 0);
+  EXPECT_TRUE(renewed.stopped_.empty());
+  EXPECT_NE(renewed.said_.find("1970-01-01T00:16:41Z"), std::string::npos);
+  Sim none({9, 7}, false, 1000);
+  EXPECT_EQ(none.Run(), 0);
+  EXPECT_TRUE(none.stopped_.empty());
+  EXPECT_NE(none.said_.find("no node has a lease"), std::string::npos);
+  Sim unknown({9, 7}, true, 1000);
+  unknown.leases_ = {{0, 1001}};
+  unknown.no_log_in_[1] = {ErrorCode::kHostUnreachable, "no route"};
+  EXPECT_EQ(unknown.Run(), 125);
+  EXPECT_TRUE(unknown.stopped_.empty());
 }
 
 TEST(DownDriverTest, AnotherClustersRayIsLeftAlone) {

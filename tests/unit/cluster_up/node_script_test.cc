@@ -2,6 +2,7 @@
 // The node script in a real shell with a home of its own, and what its answers mean.
 #include "launcher/cluster/node_script.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -64,6 +65,12 @@ class NodeScriptTest : public ::testing::Test {
     const Answer answer = Call("survey");
     EXPECT_EQ(answer.exit_code, 0) << answer.output;
     return ParseSurvey(answer.output);
+  }
+  /// Of a process that is no child of ours.
+  void WaitForEnd(int pid) {
+    while (ReadAll(fmt::format("/proc/{}/cmdline", pid)).find(home()) != std::string::npos) {
+      Survey();
+    }
   }
   std::string home() const { return directory_.path(); }
   fs::path Folder() const { return fs::path(home()) / ".hvdray/clusters" / place_.cluster; }
@@ -176,6 +183,44 @@ TEST_F(NodeScriptTest, StopEndsTheDaemonsOfThisNodeOnly) {
   EXPECT_EQ(ParseStopped(Call("stop").output)->found, 0);
 }
 
+TEST_F(NodeScriptTest, ALeaseIsWatchedByOneProcessUntilItIsTakenBack) {
+  EXPECT_EQ(Survey().lease, 0);
+  EXPECT_EQ(Call("lease", {"99999999999", "stay"}).exit_code, 0);
+  const std::string first = ReadAll(Folder() / "10.0.0.1/watcher");
+  EXPECT_EQ(Survey().lease, 99999999999);
+  EXPECT_TRUE(Survey().is_lease_watched);
+  EXPECT_EQ(Survey().processes, 0) << "it is not Ray's";
+  EXPECT_EQ(Call("lease", {"99999999998", "stay"}).exit_code, 0);
+  const std::string second = ReadAll(Folder() / "10.0.0.1/watcher");
+  EXPECT_NE(first, second);
+  EXPECT_EQ(Survey().lease, 99999999998);
+  WaitForEnd(std::stoi(first));
+  EXPECT_EQ(Call("lease", {"0", "stay"}).exit_code, 0);
+  EXPECT_EQ(Survey().lease, 0);
+  WaitForEnd(std::stoi(second));
+}
+
+TEST_F(NodeScriptTest, AtTheEndOfItsLeaseTheNodeEndsItself) {
+  EXPECT_EQ(Call("start", {"0", "aa", "setsid sleep 1000 >/dev/null 2>&1 &"}).exit_code, 0);
+  EXPECT_EQ(Survey().processes, 1);
+  EXPECT_EQ(Call("lease", {"1", "stay"}).exit_code, 0);
+  const fs::path lease = Folder() / "10.0.0.1/lease";
+  while (fs::exists(lease)) Survey();
+  EXPECT_EQ(Survey().processes, 0);
+  EXPECT_FALSE(Survey().is_lease_watched);
+  EXPECT_EQ(Survey().record, std::vector<std::string>({"aa"})) << "what is set up stays";
+}
+
+TEST_F(NodeScriptTest, EndTakesTheLeaseBack) {
+  EXPECT_EQ(Call("lease", {"99999999999", "stay"}).exit_code, 0);
+  const int watcher = std::stoi(ReadAll(Folder() / "10.0.0.1/watcher"));
+  EXPECT_EQ(ParseStopped(Call("stop").output)->left, 0);
+  EXPECT_TRUE(Survey().is_lease_watched) << "a restart of Ray does not concern it";
+  EXPECT_EQ(ParseStopped(Call("end").output)->left, 0);
+  EXPECT_EQ(Survey().lease, 0);
+  WaitForEnd(watcher);
+}
+
 TEST_F(NodeScriptTest, VersionsComeFromTheInterpreterOfTheRayOnThePath) {
   std::ofstream(home() + "/.bashrc") << "PATH=/usr/bin:/bin\n";
   place_.shell = CommandShell::kLogin;
@@ -187,11 +232,14 @@ TEST_F(NodeScriptTest, VersionsComeFromTheInterpreterOfTheRayOnThePath) {
 TEST(NodeAnswersTest, ASurveyIsReadWhateverElseTheShellPrinted) {
   const NodeSurvey survey = ParseSurvey(
       "Welcome!\n@step aa\r\n@step bb\n@processes 12\n@gcs\n@node f00\n@address 10.0.0.1\n"
-      "@head 10.0.0.9\n@containers 1\n@container c0de\n@processes 3\n@unknown x\n@");
+      "@head 10.0.0.9\n@containers 1\n@container c0de\n@lease 77\n@watched\n@processes 3\n@unknown "
+      "x\n@");
   EXPECT_EQ(survey.record, std::vector<std::string>({"aa", "bb"}));
   EXPECT_EQ(survey.processes, 15) << "of the host and of the container";
   EXPECT_EQ(survey.containers, 1);
   EXPECT_EQ(survey.container, "c0de");
+  EXPECT_EQ(survey.lease, 77);
+  EXPECT_TRUE(survey.is_lease_watched);
   EXPECT_TRUE(survey.has_gcs);
   EXPECT_EQ(survey.ray_node, "f00");
   EXPECT_EQ(survey.address, "10.0.0.1");

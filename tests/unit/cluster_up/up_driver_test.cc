@@ -24,6 +24,8 @@ struct SimNode {
   std::string token;
   std::string ray;  // Ray's id of its raylet; empty: none runs
   std::string joined;
+  int64_t lease = 0;
+  bool is_watched = false;
   std::string container;  // what it was started with; empty: none runs
   std::string version = "2.60.0";
   std::vector<std::string> done;  // commands, in order
@@ -152,9 +154,15 @@ class Sim {
       if (!node.ray.empty()) result.output += "@node " + node.ray + "\n";
       if (!node.ray.empty() && index == 0) result.output += "@gcs\n";
       if (!node.joined.empty()) result.output += "@head " + node.joined + "\n";
+      if (node.lease != 0) result.output += fmt::format("@lease {}\n", node.lease);
+      if (node.is_watched) result.output += "@watched\n";
       if (!node.container.empty()) {
         result.output += "@containers 1\n@container " + node.container + "\n";
       }
+    } else if (task.verb == "lease") {
+      node.lease = std::stoll(task.arguments.at(0));
+      node.is_watched = node.lease != 0;
+      node.done.push_back("lease " + task.arguments.at(0) + " " + task.arguments.at(1));
     } else if (task.verb == "container") {
       StartContainer(index, node, task);
     } else if (task.verb == "nodes") {
@@ -562,6 +570,80 @@ TEST(UpDriverTest, ARunWithContainersKilledAfterAnyTaskIsFinishedByTheNext) {
     ExpectAllUp(cluster);
     if (was_whole) break;
   }
+}
+
+UpPolicy Leased(std::optional<int64_t> lease, int64_t wall_time) {
+  UpPolicy policy = kYes;
+  policy.lease = lease;
+  policy.wall_time = wall_time;
+  return policy;
+}
+
+TEST(UpDriverTest, ALeaseIsTheFirstThingOnEveryNode) {
+  SimCluster cluster(2);
+  Sim sim(cluster, Leased(5000, 1000));
+  EXPECT_EQ(sim.Run(), 0);
+  ExpectAllUp(cluster);
+  for (const SimNode& node : cluster.nodes) EXPECT_EQ(node.done.at(0), "lease 5000 stay");
+  EXPECT_EQ(sim.driver().lease(), 5000);
+  EXPECT_TRUE(sim.HasSaid("cluster c: lease until 1970-01-01T01:23:20Z\n"));
+}
+
+TEST(UpDriverTest, ALeaseIsRenewedWithoutTouchingAnythingElse) {
+  SimCluster cluster(2);
+  ASSERT_EQ(Sim(cluster, Leased(5000, 1000)).Run(), 0);
+  for (SimNode& node : cluster.nodes) node.done.clear();
+  EXPECT_EQ(Sim(cluster, Leased(9000, 2000)).Run(), 0);
+  for (SimNode& node : cluster.nodes) {
+    EXPECT_EQ(node.done, std::vector<std::string>({"lease 9000 stay"}));
+    node.done.clear();
+  }
+  EXPECT_EQ(Sim(cluster, Leased(0, 3000)).Run(), 0);
+  for (SimNode& node : cluster.nodes) {
+    EXPECT_EQ(node.lease, 0);
+    node.done.clear();
+  }
+  Sim without(cluster, Leased(std::nullopt, 3000));
+  EXPECT_EQ(without.Run(), 0);
+  EXPECT_EQ(without.driver().lease(), 0);
+  for (const SimNode& node : cluster.nodes) EXPECT_TRUE(node.done.empty());
+  EXPECT_EQ(cluster.starts, 2);
+}
+
+TEST(UpDriverTest, WithoutTheOptionALeaseStaysAndIsGivenToNodesThatLackIt) {
+  SimCluster cluster(3);
+  ASSERT_EQ(Sim(cluster, Leased(5000, 1000)).Run(), 0);
+  for (SimNode& node : cluster.nodes) node.done.clear();
+  cluster.nodes[1].lease = 0;
+  cluster.nodes[1].is_watched = false;
+  cluster.nodes[2].is_watched = false;
+  UpPolicy policy = Leased(std::nullopt, 2000);
+  policy.is_powered_off = true;
+  Sim sim(cluster, policy);
+  EXPECT_EQ(sim.Run(), 0);
+  EXPECT_TRUE(cluster.nodes[0].done.empty());
+  EXPECT_EQ(cluster.nodes[1].done, std::vector<std::string>({"lease 5000 poweroff"}));
+  EXPECT_EQ(cluster.nodes[2].done, std::vector<std::string>({"lease 5000 poweroff"}));
+  EXPECT_TRUE(sim.HasSaid("lease until 1970-01-01T01:23:20Z, as before"));
+}
+
+TEST(UpDriverTest, ALeaseThatHasEndedIsTakenBackAndTold) {
+  SimCluster cluster(2);
+  ASSERT_EQ(Sim(cluster, Leased(5000, 1000)).Run(), 0);
+  for (SimNode& node : cluster.nodes) node.is_watched = false;  // a reboot
+  Sim sim(cluster, Leased(std::nullopt, 5000));
+  EXPECT_EQ(sim.Run(), 0);
+  EXPECT_EQ(sim.driver().lease(), 0);
+  for (SimNode& node : cluster.nodes) EXPECT_EQ(node.lease, 0);
+  EXPECT_TRUE(sim.HasSaid("its lease ended at 1970-01-01T01:23:20Z"));
+}
+
+TEST(UpDriverTest, ADryRunChangesNoLease) {
+  SimCluster cluster(2);
+  UpPolicy policy = Leased(5000, 1000);
+  policy.is_dry_run = true;
+  EXPECT_EQ(Sim(cluster, policy).Run(), 0);
+  for (const SimNode& node : cluster.nodes) EXPECT_EQ(node.lease, 0);
 }
 
 TEST(UpDriverTest, EveryRowOfTheTableHasItsTimes) {
