@@ -144,7 +144,8 @@ refresh_file() {
 }
 
 # The processes of this node's Ray: those with our mark, and what descends from them, because some
-# overwrite their environment.
+# overwrite their environment. Parents come first: signalled in this order, a shell ends before it
+# sees that its command did, and does not go on to the next one.
 ours() {
   marked=$(grep -lazxF -e "$mark" /proc/[0-9]*/environ 2>/dev/null | tr -cd '0-9\n')
   if [ -n "$marked" ] && [ -f "$dir/container" ]; then
@@ -165,7 +166,12 @@ ours() {
         more = 0
         for (p in parent) if (!(p in is) && (parent[p] in is)) { is[p] = 1; more = 1 }
       } while (more)
-      for (p in is) if (p in alive) print p
+      for (p in is) {
+        deep[p] = 0
+        for (q = parent[p]; q in is && deep[p] < 999; q = parent[q]) ++deep[p]
+        if (deep[p] > most) most = deep[p]
+      }
+      for (d = 0; d <= most; ++d) for (p in is) if (deep[p] == d && p in alive) print p
     }'
 }
 
