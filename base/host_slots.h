@@ -14,6 +14,9 @@ struct HostAddress {
   std::string name;   ///< What to dial if not the plain name. IPv6 without brackets.
   std::string user;   ///< Login name. Empty: the transport's default.
   uint16_t port = 0;  ///< 0: the transport's default.
+  /// The name in known_hosts, where the address may be another machine's tomorrow. Empty: the
+  /// transport's default.
+  std::string host_key_alias = {};
   /// The user asked for a login or port, so even this machine is reached by SSH.
   bool has_login() const { return !user.empty() || port != 0; }
   bool operator==(const HostAddress&) const = default;

@@ -69,6 +69,10 @@ std::vector<std::string> OpensshWords(const OpensshOptions& options) {
   if (!options.strict_host_key_checking.empty()) {
     set("StrictHostKeyChecking=" + options.strict_host_key_checking);
   }
+  if (!options.host_key_alias.empty()) {
+    set("HostKeyAlias=" + options.host_key_alias);
+    set("CheckHostIP=no");  // or the address would be looked up as well
+  }
   if (!options.proxy_command.empty()) set("ProxyCommand=" + options.proxy_command);
   if (options.port != 0) argv.insert(argv.end(), {"-p", std::to_string(options.port)});
   if (!options.identity_file.empty()) argv.insert(argv.end(), {"-i", options.identity_file});

@@ -31,6 +31,7 @@ struct OpensshOptions {
   std::string identity_file;             ///< Empty: ssh's own.
   std::string proxy_command;             ///< Empty: ssh's own.
   std::string strict_host_key_checking;  ///< yes, accept-new or no.
+  std::string host_key_alias;            ///< The name in known_hosts. Empty: ssh's own.
   std::string config_file;               ///< Empty: ssh's own.
   int connect_timeout_s = 30;
   std::vector<std::string> local_forwards;  ///< Arguments of ssh's -L.

@@ -361,7 +361,8 @@ Result<SshSettings> SettingsFromLines(const std::vector<SshConfigLine>& lines,
   lookup.SetToken('h', target.host);
   settings.host_name = lookup.Expand(lookup.Word("hostname", target.host));
   lookup.SetToken('h', settings.host_name);
-  settings.host_key_alias = lookup.Word("hostkeyalias");
+  settings.host_key_alias =
+      target.host_key_alias.empty() ? lookup.Word("hostkeyalias") : target.host_key_alias;
 
   TakeFiles(lookup, overrides, user, settings);
   int timeout_s = 0;
@@ -380,7 +381,7 @@ Result<SshSettings> SettingsFromLines(const std::vector<SshConfigLine>& lines,
     settings.host_key_policy = *policy;
   }
   if (overrides.host_key_policy) settings.host_key_policy = *overrides.host_key_policy;
-  settings.checks_address = IsYes(lookup.Word("checkhostip"));
+  settings.checks_address = target.host_key_alias.empty() && IsYes(lookup.Word("checkhostip"));
   settings.needs_openssh = NeedOfOpenSsh(lookup);
   TakeAlgorithms(lookup, settings);
   HVDRAY_RETURN_IF_ERROR(TakeWaysIn(lookup, settings));

@@ -28,6 +28,8 @@ struct SshTarget {
   std::string host;  ///< A name or address, without brackets.
   std::string user;  ///< Empty: as configured.
   int port = 0;      ///< 0: as configured.
+  /// The name in known_hosts; the host's address is then not looked up there. Empty: as configured.
+  std::string host_key_alias = {};
   bool operator==(const SshTarget&) const = default;
 };
 

@@ -36,9 +36,10 @@ TEST(OpensshArgvTest, SaysWhatWasSaid) {
   options.identity_file = "/k";
   options.config_file = "/c";
   options.strict_host_key_checking = "yes";
+  options.host_key_alias = "i-0abc";
   const Words argv = OpensshArgv(options, "h", "x");
-  for (const char* word :
-       {"2222", "/k", "/c", "ann", "ProxyCommand=nc %h %p", "StrictHostKeyChecking=yes"}) {
+  for (const char* word : {"2222", "/k", "/c", "ann", "ProxyCommand=nc %h %p",
+                           "StrictHostKeyChecking=yes", "HostKeyAlias=i-0abc", "CheckHostIP=no"}) {
     EXPECT_TRUE(Has(argv, word)) << word;
   }
 }

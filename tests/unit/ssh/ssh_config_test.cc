@@ -108,6 +108,15 @@ TEST(SshConfigTest, OutputOfSshIsUnderstood) {
   EXPECT_EQ(settings.host_key_alias, "alias");
 }
 
+TEST(SshConfigTest, AHostsOwnNameForItsKeyWinsAndItsAddressIsNotLookedUp) {
+  const SshTarget target = {.host = "203.0.113.7", .host_key_alias = "i-0abc"};
+  const std::vector<SshConfigLine> lines = ParseSshG("hostkeyalias pool\ncheckhostip yes\n");
+  const SshSettings own = SettingsFromLines(lines, target, {}, {"me", "/home/me", ""}).value();
+  EXPECT_EQ(own.host_key_alias, "i-0abc");
+  EXPECT_EQ(own.host_name, "203.0.113.7");
+  EXPECT_FALSE(own.checks_address);
+}
+
 TEST(SshConfigTest, SaysWhenOnlyTheSystemsSshWillDo) {
   EXPECT_NE(FromG("proxyjump bastion\n").needs_openssh.find("proxyjump bastion"),
             std::string::npos);
