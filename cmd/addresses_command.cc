@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `hvdray get-head-ip FILE` and `hvdray get-worker-ips FILE`: addresses for scripts.
 #include <string>
-#include <vector>
+#include <string_view>
 
 #include "cmd/cluster_access.h"
 #include "cmd/commands.h"
@@ -9,26 +9,38 @@
 
 namespace hvdray {
 
-int GetHeadIpCommand(const CommandLine& line) {
-  CommandRequest request;
-  if (const auto code = TakeWords("get-head-ip", line, &request)) return *code;
-  const Result<ClusterAccess> access = OpenClusterFile("get-head-ip", request);
-  if (!access.ok()) return Fail("get-head-ip", access.status());
-  const Result<std::string> head = ResolveHead(*access);
-  if (!head.ok()) return FailOn(*access, head.status());
-  return PrintOut("get-head-ip", *head + "\n");
+namespace {
+
+Result<std::string> HeadText(const ClusterAccess& access) {
+  HVDRAY_ASSIGN_OR_RETURN(const ClusterNode head, ResolveHead(access));
+  return head.address + "\n";
 }
 
-int GetWorkerIpsCommand(const CommandLine& line) {
-  CommandRequest request;
-  if (const auto code = TakeWords("get-worker-ips", line, &request)) return *code;
-  const Result<ClusterAccess> access = OpenClusterFile("get-worker-ips", request);
-  if (!access.ok()) return Fail("get-worker-ips", access.status());
-  const Result<std::vector<std::string>> workers = ResolveWorkers(*access);
-  if (!workers.ok()) return FailOn(*access, workers.status());
+Result<std::string> WorkersText(const ClusterAccess& access) {
+  HVDRAY_RETURN_IF_ERROR(ResolveHead(access).status());
   std::string text;
-  for (const std::string& worker : *workers) text += worker + "\n";
-  return PrintOut("get-worker-ips", text);
+  for (const ClusterNode& worker : access.nodes.workers) text += worker.address + "\n";
+  return text;
+}
+
+using TextFn = Result<std::string>(const ClusterAccess&);
+
+int PrintAs(std::string_view name, const CommandLine& line, TextFn* text_of) {
+  CommandRequest request;
+  if (const auto code = TakeWords(name, line, &request)) return *code;
+  Result<ClusterAccess> access = OpenClusterFile(name, request);
+  if (!access.ok()) return Fail(name, access.status());
+  if (const Status status = FindNodes(*access); !status.ok()) return FailOn(*access, status);
+  const Result<std::string> text = text_of(*access);
+  return text.ok() ? PrintOut(name, *text) : FailOn(*access, text.status());
+}
+
+}  // namespace
+
+int GetHeadIpCommand(const CommandLine& line) { return PrintAs("get-head-ip", line, &HeadText); }
+
+int GetWorkerIpsCommand(const CommandLine& line) {
+  return PrintAs("get-worker-ips", line, &WorkersText);
 }
 
 }  // namespace hvdray

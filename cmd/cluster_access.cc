@@ -14,7 +14,6 @@
 #include "base/log.h"
 #include "base/terminal.h"
 #include "base/text.h"
-#include "cluster/local_transport.h"
 #include "cmd/cluster_file.h"
 #include "cmd/host_access.h"
 #include "cmd/host_sources.h"
@@ -28,20 +27,6 @@ namespace {
 
 enum class RunEnv : uint8_t { kAuto, kHost, kDocker };  // in the order of the option's choices
 
-Status NotKnown(const ClusterAccess& access) {
-  const std::string who = access.file.is_local()
-                              ? "its coordinator"
-                              : fmt::format("provider {}", ShownText(access.file.provider_type));
-  return {
-      ErrorCode::kNotSupported,
-      fmt::format("{}: only {} knows its machines, which is not supported yet", access.path, who),
-      "a file of provider local names them: head_ip, worker_ips"};
-}
-
-bool HasHosts(const ClusterAccess& access) {
-  return access.file.is_local() && !access.file.head_ip.empty();
-}
-
 // Enough for what people submit; rsync-up copies more.
 constexpr size_t kMaxPutBytes = size_t{64} << 20;
 constexpr Duration kPutLimit = std::chrono::minutes(10);
@@ -53,8 +38,8 @@ constexpr std::string_view kPutScript =
 
 }  // namespace
 
-bool IsHere(const ClusterAccess& access, const std::string& host) {
-  return !*access.spec.is_remote_forced && AreThisMachine({host}, LookupOf(access.spec)).front();
+bool IsHere(const ClusterAccess& access, const ClusterNode& node) {
+  return !*access.spec.is_remote_forced && IsThisMachineCalled(node.host, access.spec);
 }
 
 bool IsAtTerminal() { return ::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1; }
@@ -78,31 +63,34 @@ Result<ClusterAccess> OpenClusterFile(std::string_view command, const CommandReq
   if (request.Has(OptionId::kClusterVerbose)) SetLogLevel(LogLevel::kInfo);
   HVDRAY_ASSIGN_OR_RETURN(access.file, ReadClusterFile(command, access.path, request.said));
   access.spec.cluster_file.Set(access.path, "argument");
-  TakeLogin(HostsOfCluster(access.file), &access.spec);
+  TakeLogin(LoginOfCluster(access.file), &access.spec);
   return access;
 }
 
-Result<std::string> ResolveHead(const ClusterAccess& access) {
-  const ClusterSpec& file = access.file;
-  if (!HasHosts(access)) return NotKnown(access);
-  return file.external_head_ip.empty() ? file.head_ip : file.external_head_ip;
+Status FindNodes(ClusterAccess& access) {
+  HVDRAY_ASSIGN_OR_RETURN(access.nodes, FindClusterNodes(access.command, access.path, access.file));
+  if (!access.nodes.key_file.empty() && access.spec.ssh_identity_file->empty()) {
+    access.spec.ssh_identity_file.Set(access.nodes.key_file, access.path);
+  }
+  return {};
 }
 
-Result<std::vector<std::string>> ResolveWorkers(const ClusterAccess& access) {
-  if (!HasHosts(access)) return NotKnown(access);
-  std::vector<std::string> workers = access.file.worker_ips;
-  const size_t most = static_cast<size_t>(std::max<int64_t>(access.file.max_workers, 0));
-  workers.resize(std::min(workers.size(), most));
-  return workers;
+Result<ClusterNode> ResolveHead(const ClusterAccess& access) {
+  HVDRAY_RETURN_IF_ERROR(access.nodes.head_status);
+  return access.nodes.head;
 }
 
-Result<std::string> ResolveNode(const ClusterAccess& access, const std::string& address) {
-  HVDRAY_ASSIGN_OR_RETURN(std::string head, ResolveHead(access));
-  if (address.empty() || address == access.file.head_ip) return head;
-  HVDRAY_ASSIGN_OR_RETURN(const std::vector<std::string> workers, ResolveWorkers(access));
-  if (address == head || std::ranges::find(workers, address) != workers.end()) return address;
-  return Status(ErrorCode::kUsage,
-                fmt::format("{}: no machine {}", access.path, ShownText(address)),
+Result<ClusterNode> ResolveNode(const ClusterAccess& access, const std::string& word) {
+  HVDRAY_ASSIGN_OR_RETURN(ClusterNode head, ResolveHead(access));
+  const auto is_meant = [&word](const ClusterNode& node) {
+    const HostSlots& host = node.host;
+    return word == node.address || word == host.host || word == host.address.host_key_alias;
+  };
+  if (word.empty() || is_meant(head)) return head;
+  const std::vector<ClusterNode>& workers = access.nodes.workers;
+  const auto found = std::ranges::find_if(workers, is_meant);
+  if (found != workers.end()) return *found;
+  return Status(ErrorCode::kUsage, fmt::format("{}: no machine {}", access.path, ShownText(word)),
                 fmt::format("hvdray get-worker-ips {} lists them", access.path));
 }
 
@@ -139,7 +127,7 @@ Status SetContainer(const ClusterAccess& access, const CommandRequest& request,
   return {};
 }
 
-Result<int> RunOnHost(const ClusterAccess& access, const std::string& host,
+Result<int> RunOnHost(const ClusterAccess& access, const ClusterNode& node,
                       const RemoteCommand& command, const std::vector<std::string>& ports) {
   std::vector<std::string> forwards;
   for (const std::string& port : ports) {
@@ -147,29 +135,38 @@ Result<int> RunOnHost(const ClusterAccess& access, const std::string& host,
     if (!forward.ok()) return std::move(forward).status().WithContext("--port-forward");
     forwards.push_back(std::move(forward).value());
   }
-  if (IsHere(access, host)) {
+  if (IsHere(access, node)) {
     HVDRAY_ASSIGN_OR_RETURN(const ProcessEnd end, RunInForeground(LoginArgv(command)));
     return end.exit_code;
   }
-  OpensshOptions ssh = OpensshOptionsFor(access.spec, host);
+  OpensshOptions ssh = OpensshOptionsFor(access.spec, node.host);
   ssh.has_terminal = command.has_terminal;
   ssh.may_ask = IsUserAtTerminal();
   ssh.local_forwards = std::move(forwards);
   std::vector<std::string> warnings;
-  Result<int> code = RunOverSsh(std::move(ssh), host, LoginLine(command), &warnings);
+  Result<int> code =
+      RunOverSsh(std::move(ssh), node.host.dial_name(), LoginLine(command), &warnings);
   for (const std::string& warning : warnings) {
     Tell(LogLevel::kWarning, fmt::format("hvdray {}", access.command), warning);
   }
   if (code.ok()) return code;
-  return std::move(code).status().WithContext(host);
+  const std::string& key_name = node.host.address.host_key_alias;
+  if (code.status().code() == ErrorCode::kHostKeyRejected && !key_name.empty()) {
+    return Status(
+        ErrorCode::kHostKeyRejected, fmt::format("{}: {}", node.address, code.status().message()),
+        fmt::format("if you renewed the host key of {0}: ssh-keygen -R {0}; otherwise this "
+                    "may be an attack",
+                    key_name));
+  }
+  return std::move(code).status().WithContext(node.address);
 }
 
 Result<int> RunText(const ClusterAccess& access, const CommandRequest& request,
-                    const std::string& host, const std::string& text) {
+                    const ClusterNode& node, const std::string& text) {
   HVDRAY_ASSIGN_OR_RETURN(const TerminalKeeper keeper, KeeperOf(request));
   RemoteCommand command = {.text = text, .has_terminal = IsAtTerminal()};
   HVDRAY_RETURN_IF_ERROR(SetContainer(access, request, &command));
-  if (keeper == TerminalKeeper::kNone) return RunOnHost(access, host, command, PortsOf(request));
+  if (keeper == TerminalKeeper::kNone) return RunOnHost(access, node, command, PortsOf(request));
   if (!PortsOf(request).empty()) {
     return Status(ErrorCode::kUsage,
                   "--port-forward ends with this command, and --tmux and --screen return at once",
@@ -177,7 +174,7 @@ Result<int> RunText(const ClusterAccess& access, const CommandRequest& request,
   }
   command.text = KeptText(keeper, text);
   command.has_terminal = false;
-  HVDRAY_ASSIGN_OR_RETURN(const int code, RunOnHost(access, host, command));
+  HVDRAY_ASSIGN_OR_RETURN(const int code, RunOnHost(access, node, command));
   if (code == 0) {
     Tell(LogLevel::kInfo, fmt::format("hvdray {}", access.command),
          fmt::format("hvdray attach {} --{} shows it", access.path,
@@ -186,7 +183,7 @@ Result<int> RunText(const ClusterAccess& access, const CommandRequest& request,
   return code;
 }
 
-Status PutFile(const ClusterAccess& access, const std::string& host, const RemoteCommand& place,
+Status PutFile(const ClusterAccess& access, const ClusterNode& node, const RemoteCommand& place,
                const std::string& path, const std::string& target) {
   HVDRAY_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, kMaxPutBytes));
   struct stat info {};
@@ -196,19 +193,23 @@ Status PutFile(const ClusterAccess& access, const std::string& host, const Remot
   argv.insert(argv.end(), {"/bin/sh", "-c", std::string(kPutScript), "hvdray", target,
                            fmt::format("{:o}", info.st_mode & 0777), std::to_string(bytes.size())});
   Result<CapturedRun> put =
-      IsHere(access, host) ? RunForOutput(argv, bytes, kPutLimit)
-                           : RunOverSshForOutput(OpensshOptionsFor(access.spec, host), host,
-                                                 "exec " + QuotedWords(argv), bytes, kPutLimit);
-  if (!put.ok()) return std::move(put).status().WithContext(host);
+      IsHere(access, node)
+          ? RunForOutput(argv, bytes, kPutLimit)
+          : RunOverSshForOutput(OpensshOptionsFor(access.spec, node.host), node.host.dial_name(),
+                                "exec " + QuotedWords(argv), bytes, kPutLimit);
+  if (!put.ok()) return std::move(put).status().WithContext(node.address);
   if (put->exit_code == 0) return {};
   const std::string said =
       put->error_lines.empty() ? "the copy is not whole" : put->error_lines.back();
-  return {ErrorCode::kSyncFailed, fmt::format("{}: copy to {}: {}", host, target, said)};
+  return {ErrorCode::kSyncFailed, fmt::format("{}: copy to {}: {}", node.address, target, said)};
 }
 
 Result<RayAccess> FindRayOnHead(ClusterAccess& access, HeadLink& link) {
+  HVDRAY_RETURN_IF_ERROR(FindNodes(access));
   HVDRAY_RETURN_IF_ERROR(ResolveHead(access).status());
-  const Result<std::string> url = FindRayOfCluster(HostsOfCluster(access.file), access.spec, link);
+  ClusterHosts cluster;
+  TakeNodes(access.nodes, &cluster);
+  const Result<std::string> url = FindRayOfCluster(cluster, access.spec, link);
   if (!url.ok()) {
     return Status(ErrorCode::kHostUnreachable, url.status().message(),
                   fmt::format("start the cluster with hvdray up {}", access.path));

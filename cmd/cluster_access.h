@@ -10,6 +10,7 @@
 #include "cluster/cluster_spec.h"
 #include "cluster/foreground_process.h"
 #include "cluster/remote_command.h"
+#include "cmd/cluster_nodes.h"
 #include "cmd/ray_access.h"
 #include "launcher/job/options_resolver.h"
 
@@ -21,6 +22,7 @@ struct ClusterAccess {
   std::string path;     ///< As given.
   ClusterSpec file;     ///< With the name of --cluster-name.
   JobSpec spec;         ///< How to log in, from the file and from options.
+  ClusterNodes nodes;   ///< After FindNodes().
 };
 
 /// Whether a word of `status`, `logs` or `stop` means a cluster file: it ends in .yaml or .yml.
@@ -30,16 +32,17 @@ bool IsClusterFile(std::string_view word);
 /// log's level. Errors: those of ReadClusterFile().
 Result<ClusterAccess> OpenClusterFile(std::string_view command, const CommandRequest& request);
 
-// Where the machines are. The one place to ask for another provider's.
+// Where the machines are. The one place to ask.
 
-/// The head's address from this machine. Errors: kNotSupported for a provider that creates its
-/// machines, and for a coordinator.
-Result<std::string> ResolveHead(const ClusterAccess& access);
-/// The addresses of the workers in the cluster's network. Errors: the same.
-Result<std::vector<std::string>> ResolveWorkers(const ClusterAccess& access);
-/// `address` if it is one of the cluster's machines; the head's for an empty one. Errors: also
-/// kUsage.
-Result<std::string> ResolveNode(const ClusterAccess& access, const std::string& address);
+/// Learns them, from the file or with one question to its provider, and with them the key that logs
+/// in, if neither file nor options have one. To be called before what follows, and again for news.
+/// Blocks. Errors: those of FindClusterNodes().
+Status FindNodes(ClusterAccess& access);
+/// The head. Errors: nodes.head_status.
+Result<ClusterNode> ResolveHead(const ClusterAccess& access);
+/// The machine with this address, in the cluster's network or from outside, or with this id of the
+/// cloud; the head for an empty word. Errors: also kUsage.
+Result<ClusterNode> ResolveNode(const ClusterAccess& access, const std::string& word);
 
 // Running commands there.
 
@@ -56,31 +59,31 @@ std::vector<std::string> PortsOf(const CommandRequest& request);
 Status SetContainer(const ClusterAccess& access, const CommandRequest& request,
                     RemoteCommand* command);
 
-/// Runs `command` on `host` (as ResolveHead() has it) with our stdin, stdout and stderr, and
+/// Runs `command` on `node` with our stdin, stdout and stderr, and
 /// returns its exit code; on this machine without SSH. `ports`: the values of --port-forward.
 /// Blocks. Errors: kUsage for a wrong port, those of RunOverSsh().
-Result<int> RunOnHost(const ClusterAccess& access, const std::string& host,
+Result<int> RunOnHost(const ClusterAccess& access, const ClusterNode& node,
                       const RemoteCommand& command, const std::vector<std::string>& ports = {});
 
-/// Runs shell text on `host` as the request's --tmux, --screen, --run-env and --port-forward say,
+/// Runs shell text on `node` as the request's --tmux, --screen, --run-env and --port-forward say,
 /// with a terminal if we have one. Errors: those of these options and of RunOnHost().
 Result<int> RunText(const ClusterAccess& access, const CommandRequest& request,
-                    const std::string& host, const std::string& text);
+                    const ClusterNode& node, const std::string& text);
 
-/// Copies a file of this machine to `target` on `host` or in its container: whole, with its mode,
+/// Copies a file of this machine to `target` on `node` or in its container: whole, with its mode,
 /// or not at all. `target`: absolute, or relative to the home directory there; an existing file is
 /// replaced. Errors: kFileUnreadable, kSyncFailed with what the host said, those of
 /// RunOverSshForOutput().
-Status PutFile(const ClusterAccess& access, const std::string& host, const RemoteCommand& place,
+Status PutFile(const ClusterAccess& access, const ClusterNode& node, const RemoteCommand& place,
                const std::string& path, const std::string& target);
 
-/// How to reach the Ray on the head. `link` must outlive the access. Blocks. Errors: those of
-/// ResolveHead(); kHostUnreachable when no Ray answers there, with what to do; those of
-/// ResolveRayAccess().
+/// How to reach the Ray on the head. `link` must outlive the access. Calls FindNodes(). Blocks.
+/// Errors: those of FindNodes() and ResolveHead(); kHostUnreachable when no Ray answers there, with
+/// what to do; those of ResolveRayAccess().
 Result<RayAccess> FindRayOnHead(ClusterAccess& access, HeadLink& link);
 
-/// Whether `host` is reached without SSH.
-bool IsHere(const ClusterAccess& access, const std::string& host);
+/// Whether `node` is reached without SSH.
+bool IsHere(const ClusterAccess& access, const ClusterNode& node);
 
 /// Prints the error as that of the command and returns its exit code.
 int FailOn(const ClusterAccess& access, const Status& status);

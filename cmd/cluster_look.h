@@ -17,10 +17,13 @@ namespace hvdray {
 class ClusterLook {
  public:
   explicit ClusterLook(ClusterAccess access) : access_(std::move(access)) {}
-  /// Blocks. Errors: those of FindRayOnHead() and LookAtCluster().
+  /// Blocks. If a cloud has machines of the cluster, it is no error that their Ray does not answer:
+  /// the view's ray_status says so. Errors: those of FindRayOnHead() and LookAtCluster().
   Result<ClusterView> Look();
 
  private:
+  Result<ClusterView> LookAtRay();
+
   ClusterAccess access_;
   HeadLink link_;
   std::optional<RayAccess> ray_;  // needs link_

@@ -48,20 +48,23 @@ std::optional<int> WaitForSignal(Loop& loop, int broken_fd) {
   return code;
 }
 
-Result<int> Forward(const ClusterAccess& access, const CommandRequest& request) {
+Result<int> Forward(ClusterAccess& access, const CommandRequest& request) {
   HVDRAY_ASSIGN_OR_RETURN(const uint16_t here, PortOf(request, OptionId::kDashboardPort));
   HVDRAY_ASSIGN_OR_RETURN(const uint16_t there, PortOf(request, OptionId::kRemotePort));
-  HVDRAY_ASSIGN_OR_RETURN(const std::string head, ResolveHead(access));
+  HVDRAY_RETURN_IF_ERROR(FindNodes(access));
+  HVDRAY_ASSIGN_OR_RETURN(const ClusterNode head, ResolveHead(access));
   HVDRAY_ASSIGN_OR_RETURN(const std::unique_ptr<Loop> loop, Loop::Create());
   if (IsHere(access, head)) {
     if (here == there) {
       return PrintOut("dashboard", fmt::format("http://127.0.0.1:{}\n", there));
     }
-    return Status(ErrorCode::kUsage, fmt::format("{} is this machine: nothing to forward", head),
+    return Status(ErrorCode::kUsage,
+                  fmt::format("{} is this machine: nothing to forward", head.address),
                   fmt::format("open http://127.0.0.1:{}", there));
   }
-  Result<std::unique_ptr<SshTunnel>> tunnel = SshTunnel::Open(
-      OpensshOptionsFor(access.spec, head), head, there, SshConnectTimeoutOf(access.spec), here);
+  Result<std::unique_ptr<SshTunnel>> tunnel =
+      SshTunnel::Open(OpensshOptionsFor(access.spec, head.host), head.host.dial_name(), there,
+                      SshConnectTimeoutOf(access.spec), here);
   if (!tunnel.ok()) {
     if (tunnel.status().code() != ErrorCode::kAddressInUse) return tunnel.status();
     return Status(ErrorCode::kAddressInUse, tunnel.status().message(),
@@ -70,7 +73,7 @@ Result<int> Forward(const ClusterAccess& access, const CommandRequest& request) 
   const int printed = PrintOut("dashboard", fmt::format("http://127.0.0.1:{}\n", here));
   if (printed != 0) return printed;
   if (const auto code = WaitForSignal(*loop, (*tunnel)->ended_fd())) return *code;
-  return Status(ErrorCode::kHostUnreachable, fmt::format("{}: the tunnel broke", head));
+  return Status(ErrorCode::kHostUnreachable, fmt::format("{}: the tunnel broke", head.address));
 }
 
 }  // namespace
@@ -78,7 +81,7 @@ Result<int> Forward(const ClusterAccess& access, const CommandRequest& request) 
 int DashboardCommand(const CommandLine& line) {
   CommandRequest request;
   if (const auto code = TakeWords("dashboard", line, &request)) return *code;
-  const Result<ClusterAccess> access = OpenClusterFile("dashboard", request);
+  Result<ClusterAccess> access = OpenClusterFile("dashboard", request);
   if (!access.ok()) return Fail("dashboard", access.status());
   const Result<int> code = Forward(*access, request);
   return code.ok() ? *code : FailOn(*access, code.status());

@@ -19,21 +19,22 @@ std::string TextOf(const CommandRequest& request) {
   return words.size() == 1 ? words.front() : QuotedWords(words);
 }
 
-Result<std::string> HostOf(const ClusterAccess& access, const CommandRequest& request) {
+Result<ClusterNode> NodeOf(ClusterAccess& access, const CommandRequest& request) {
+  HVDRAY_RETURN_IF_ERROR(FindNodes(access));
   const RawOption* address = request.said.Find(OptionId::kNodeIp);
   return ResolveNode(access, address == nullptr ? std::string() : address->last());
 }
 
-Result<int> Exec(const ClusterAccess& access, const CommandRequest& request) {
+Result<int> Exec(ClusterAccess& access, const CommandRequest& request) {
   if (request.arguments.size() < 2) {
     return Status(ErrorCode::kUsage, "no command given",
                   fmt::format("hvdray exec {} 'ray status'", access.path));
   }
-  HVDRAY_ASSIGN_OR_RETURN(const std::string host, HostOf(access, request));
-  return RunText(access, request, host, TextOf(request));
+  HVDRAY_ASSIGN_OR_RETURN(const ClusterNode node, NodeOf(access, request));
+  return RunText(access, request, node, TextOf(request));
 }
 
-Result<int> Attach(const ClusterAccess& access, const CommandRequest& request) {
+Result<int> Attach(ClusterAccess& access, const CommandRequest& request) {
   HVDRAY_ASSIGN_OR_RETURN(const TerminalKeeper keeper, KeeperOf(request));
   if (request.Has(OptionId::kNewWindow) && keeper == TerminalKeeper::kNone) {
     return Status(ErrorCode::kUsage, "--new needs --tmux or --screen");
@@ -42,21 +43,21 @@ Result<int> Attach(const ClusterAccess& access, const CommandRequest& request) {
     return Status(ErrorCode::kUsage, "attach needs a terminal as stdin and stdout",
                   fmt::format("hvdray exec {} COMMAND runs without one", access.path));
   }
-  HVDRAY_ASSIGN_OR_RETURN(const std::string host, HostOf(access, request));
   RemoteCommand shell = {.text = "exec bash -i", .has_terminal = true};
   HVDRAY_RETURN_IF_ERROR(SetContainer(access, request, &shell));
   if (keeper != TerminalKeeper::kNone) {
     shell.text = AttachText(keeper, request.Has(OptionId::kNewWindow));
   }
-  return RunOnHost(access, host, shell, PortsOf(request));
+  HVDRAY_ASSIGN_OR_RETURN(const ClusterNode node, NodeOf(access, request));
+  return RunOnHost(access, node, shell, PortsOf(request));
 }
 
-using RunFn = Result<int>(const ClusterAccess&, const CommandRequest&);
+using RunFn = Result<int>(ClusterAccess&, const CommandRequest&);
 
 int RunAs(std::string_view name, const CommandLine& line, RunFn* run) {
   CommandRequest request;
   if (const auto code = TakeWords(name, line, &request)) return *code;
-  const Result<ClusterAccess> access = OpenClusterFile(name, request);
+  Result<ClusterAccess> access = OpenClusterFile(name, request);
   if (!access.ok()) return Fail(name, access.status());
   const Result<int> code = run(*access, request);
   return code.ok() ? *code : FailOn(*access, code.status());

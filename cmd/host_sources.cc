@@ -17,6 +17,7 @@
 #include "cluster/cluster_spec.h"
 #include "cluster/discovery_script.h"
 #include "cluster/host_source.h"
+#include "cmd/cluster_nodes.h"
 #include "launcher/job/hostfile.h"
 
 namespace hvdray {
@@ -95,20 +96,24 @@ Result<ClusterHosts> LoadClusterHosts(const std::string& path) {
   for (const std::string& warning : spec.warnings) {
     Tell(LogLevel::kWarning, "hvdray run", warning);
   }
-  return HostsOfCluster(spec);
+  ClusterHosts result = LoginOfCluster(spec);
+  const auto ask = [path, spec](ClusterHosts* cluster) {
+    const Result<ClusterNodes> nodes = FindClusterNodes("run", path, spec);
+    if (nodes.ok()) return TakeNodes(*nodes, cluster);
+    cluster->hosts_status = nodes.status();
+  };
+  if (HasProvider(spec)) {
+    result.hosts_status = {ErrorCode::kNotSupported,
+                           fmt::format("{}: only its provider knows its machines", path)};
+    result.ask_provider = ask;
+  } else {
+    ask(&result);
+  }
+  return result;
 }
 
-ClusterHosts HostsOfCluster(const ClusterSpec& spec) {
-  const int cpus = static_cast<int>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
+ClusterHosts LoginOfCluster(const ClusterSpec& spec) {
   ClusterHosts result;
-  const Result<std::vector<ClusterHost>> hosts = ClusterHostsOf(spec, cpus);
-  result.hosts_status = hosts.status();
-  if (hosts.ok()) {
-    for (const ClusterHost& host : *hosts) {
-      result.hosts.push_back(MakeHostSlots(host.address, host.slots));
-    }
-  }
-  result.head = spec.external_head_ip.empty() ? spec.head_ip : spec.external_head_ip;
   result.ssh_user = spec.auth.ssh_user;
   result.ssh_proxy_command = spec.auth.ssh_proxy_command;
   result.ssh_identity_file = spec.auth.ssh_private_key;

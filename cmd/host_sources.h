@@ -34,11 +34,12 @@ Result<std::unique_ptr<HostSource>> MakeHostSource(Loop& loop, const JobSpec& sp
 Status LearnHosts(JobSpec& spec, SayDiscoveryFn say);
 
 /// The hosts of a --cluster file, as options_resolver.h takes them. Reads the file and prints its
-/// warnings to stderr. Slots: hvdray.slots_per_host of the file, else the CPUs of this machine.
-/// hosts_status has the errors of ClusterHostsOf(). Errors: those of LoadClusterSpec().
+/// warnings to stderr. Slots: hvdray.slots_per_host of the file, else what CloudSlotsOf() says,
+/// else the CPUs of this machine. A provider is only asked later, by ask_provider. hosts_status has
+/// the errors of FindClusterNodes(). Errors: those of LoadClusterSpec().
 Result<ClusterHosts> LoadClusterHosts(const std::string& path);
-/// The same from a file that was read; prints nothing.
-ClusterHosts HostsOfCluster(const ClusterSpec& spec);
+/// Only how to log in, and the section `run`. Prints nothing.
+ClusterHosts LoginOfCluster(const ClusterSpec& spec);
 
 }  // namespace hvdray
 

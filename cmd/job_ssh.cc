@@ -121,6 +121,7 @@ SshTarget SshTargetOf(const JobSpec& spec, const HostSlots& host) {
   target.host = host.dial_name();
   target.user = host.address.user.empty() ? *spec.ssh_user : host.address.user;
   target.port = host.address.port;
+  target.host_key_alias = host.address.host_key_alias;
   return target;
 }
 
@@ -135,6 +136,7 @@ OpensshOptions OpensshOptionsOf(const JobSpec& spec, const HostSlots& host, Host
   OpensshOptions ssh;
   ssh.port = dialled.port != 0 ? dialled.port : *spec.ssh_port;
   ssh.user = dialled.user;
+  ssh.host_key_alias = dialled.host_key_alias;
   ssh.identity_file = *spec.ssh_identity_file;
   ssh.proxy_command = *spec.ssh_proxy_command;
   ssh.config_file = *spec.ssh_config_file;
@@ -143,13 +145,12 @@ OpensshOptions OpensshOptionsOf(const JobSpec& spec, const HostSlots& host, Host
   return ssh;
 }
 
-OpensshOptions OpensshOptionsFor(const JobSpec& spec, const std::string& host) {
-  const HostSlots slots = MakeHostSlots(host, 1);
+OpensshOptions OpensshOptionsFor(const JobSpec& spec, const HostSlots& host) {
   const SshLimit limit = SshLimit::In(SshConnectTimeoutOf(spec), -1);
   const Result<HostKeyPolicy> policy =
-      Lookup(spec).configs.HostKeys(SshTargetOf(spec, slots), limit);
+      Lookup(spec).configs.HostKeys(SshTargetOf(spec, host), limit);
   // A wrapper called ssh may not know -G; ssh itself will report a wrong configuration.
-  return OpensshOptionsOf(spec, slots, policy.ok() ? *policy : HostKeyPolicy::kAcceptNew);
+  return OpensshOptionsOf(spec, host, policy.ok() ? *policy : HostKeyPolicy::kAcceptNew);
 }
 
 std::unique_ptr<RemoteShell> MakeOpensshShell(Loop& loop, BlockingPool& pool, const JobSpec& spec,

@@ -33,9 +33,9 @@ Duration SshConnectTimeoutOf(const JobSpec& spec);
 /// How to call the system's ssh for this host. `policy`: for its keys.
 OpensshOptions OpensshOptionsOf(const JobSpec& spec, const HostSlots& host, HostKeyPolicy policy);
 
-/// The same for a host by its name or address; the user's configuration decides about its keys.
-/// Blocks for one run of `ssh -G`.
-OpensshOptions OpensshOptionsFor(const JobSpec& spec, const std::string& host);
+/// The same; the user's configuration decides about the host's keys. Blocks for one run of `ssh
+/// -G`.
+OpensshOptions OpensshOptionsFor(const JobSpec& spec, const HostSlots& host);
 
 /// The system's ssh. `hosts` may gain more while the shell lives; it and the others outlive the
 /// shell. New host keys are accepted, unless the option or what `ssh -G` says about the host

@@ -13,6 +13,7 @@
 #include "base/blocking_pool.h"
 #include "base/loop.h"
 #include "base/text.h"
+#include "cluster/provider/cloud_hosts.h"
 #include "cluster/ray/dashboard_client.h"
 #include "cmd/cluster_access.h"
 #include "cmd/commands.h"
@@ -25,8 +26,11 @@ namespace {
 
 constexpr size_t kShortestId = 6;  // of a node, as its beginning
 
-Result<RayNode> NodeOf(DashboardClient& client, const ClusterAccess& access,
-                       const std::string& word) {
+Result<RayNode> NodeOf(DashboardClient& client, const ClusterAccess& access, std::string word) {
+  // Ray knows a cloud's machine by its internal address alone.
+  const auto meant = std::ranges::find_if(
+      access.nodes.cloud, [&word](const CloudNode& node) { return IsCalled(node, word); });
+  if (meant != access.nodes.cloud.end()) word = meant->internal_address;
   HVDRAY_ASSIGN_OR_RETURN(const std::vector<RayNode> nodes, client.Nodes());
   for (const RayNode& node : nodes) {
     const bool is_id = word.size() >= kShortestId && node.id.starts_with(word);

@@ -168,6 +168,19 @@ class Monitor {
   int exit_code_ = 0;
 };
 
+CloudMachine CloudMachineOf(const CloudNode& node) {
+  return {.id = node.id,
+          .address = node.internal_address,
+          .external_address = node.external_address,
+          .type = node.machine_type,
+          .is_head = node.kind == ClusterNodeKind::kHead,
+          .is_spot = node.is_spot,
+          .is_running = node.state == CloudState::kRunning,
+          .state = std::string(CloudStateWord(node.state)),
+          .status = node.status,
+          .reason = node.state_reason};
+}
+
 Form FormOf(const CommandRequest& request) {
   if (request.Has(OptionId::kJson)) return Form::kJson;
   const bool is_dumb = Environment::FromProcess().GetOr("TERM", "dumb") == "dumb";
@@ -199,22 +212,37 @@ Result<int> MonitorCluster(const ClusterAccess& access, const CommandRequest& re
 
 }  // namespace
 
-Result<ClusterView> ClusterLook::Look() {
+Result<ClusterView> ClusterLook::LookAtRay() {
   if (!ray_) {
     link_ = {};
     HVDRAY_ASSIGN_OR_RETURN(ray_, FindRayOnHead(access_, link_));
+  } else {
+    HVDRAY_RETURN_IF_ERROR(FindNodes(access_));
   }
   Result<ClusterView> view = LookAtCluster(ray_->Copy(), WallMs());
+  if (!view.ok()) ray_.reset();
+  return view;
+}
+
+Result<ClusterView> ClusterLook::Look() {
+  access_.nodes = {};
+  Result<ClusterView> view = LookAtRay();
+  const ClusterNodes& nodes = access_.nodes;
   if (!view.ok()) {
-    ray_.reset();
-    return view;
+    // A cloud's machines are worth a look before Ray runs, and after it died.
+    if (nodes.cloud.empty()) return view;
+    Status why = std::move(view).status();
+    view = ClusterView();
+    view->now_ms = WallMs();
+    view->ray_status = std::move(why);
   }
   view->name = access_.file.cluster_name;
   view->file = access_.path;
-  if (access_.file.is_local()) {
-    HVDRAY_ASSIGN_OR_RETURN(view->machines, ResolveWorkers(access_));
-    view->machines.insert(view->machines.begin(), access_.file.head_ip);
+  if (!HasProvider(access_.file)) {
+    view->machines.push_back(access_.file.head_ip);
+    for (const ClusterNode& worker : nodes.workers) view->machines.push_back(worker.address);
   }
+  for (const CloudNode& node : nodes.cloud) view->cloud.push_back(CloudMachineOf(node));
   return view;
 }
 

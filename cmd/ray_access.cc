@@ -52,19 +52,20 @@ Status Probe(const std::string& url, const HeadLink& link) {
 }
 
 /// The token that the head's own Ray reads, of the user who logs in; empty: none, or no way there.
-RayToken TokenOfHead(const std::string& head, const JobSpec& spec) {
+RayToken TokenOfHead(const HostSlots& head, const JobSpec& spec) {
   constexpr std::string_view kRead =
       "exec /bin/sh -c 'exec cat \"${RAY_AUTH_TOKEN_PATH:-$HOME/.ray/auth_token}\"'";
   Result<CapturedRun> said =
-      RunOverSshForOutput(OpensshOptionsFor(spec, head), head, std::string(kRead), /*input=*/"",
-                          SshConnectTimeoutOf(spec));
+      RunOverSshForOutput(OpensshOptionsFor(spec, head), head.dial_name(), std::string(kRead),
+                          /*input=*/"", SshConnectTimeoutOf(spec));
   if (!said.ok()) {
-    Log(LogLevel::kInfo, "ray", "token of {}: {}", head, said.status().message());
+    Log(LogLevel::kInfo, "ray", "token of {}: {}", head.host, said.status().message());
     return {};
   }
   RayToken token;
   if (said->exit_code == 0) {
-    token = {Secret(Trimmed(said->output)), fmt::format("~/.ray/auth_token on {}", head)};
+    token = {Secret(Trimmed(said->output)),
+             fmt::format("~/.ray/auth_token on {}", head.dial_name())};
   }
   ::explicit_bzero(said->output.data(), said->output.size());
   return token;
@@ -72,13 +73,20 @@ RayToken TokenOfHead(const std::string& head, const JobSpec& spec) {
 
 }  // namespace
 
+bool IsThisMachineCalled(const HostSlots& host, const JobSpec& spec) {
+  const std::vector<bool> are = AreThisMachine({host.host, host.dial_name()}, LookupOf(spec));
+  return are[0] || are[1];
+}
+
 Result<std::string> FindRayOfCluster(const ClusterHosts& cluster, const JobSpec& spec,
                                      HeadLink& link) {
-  const std::string& head = cluster.head;
-  const bool is_here = AreThisMachine({head}, LookupOf(spec)).front();
-  std::vector<std::string> hosts = {head};
+  const HostSlots& head = *cluster.head;
+  const std::string& name = head.dial_name();
+  const bool is_here = IsThisMachineCalled(head, spec);
+  std::vector<std::string> hosts;
+  if (is_here || !cluster.is_dashboard_hidden) hosts.push_back(name);
   // By default Ray's dashboard listens on loopback only.
-  if (is_here && head != "127.0.0.1") hosts.insert(hosts.begin(), "127.0.0.1");
+  if (is_here && name != "127.0.0.1") hosts.insert(hosts.begin(), "127.0.0.1");
   const bool has_ssh = !is_here && spec.launch_agent->empty();
   std::string said;
   std::string denied;  // the URL of a Ray that wants another token than ours
@@ -92,7 +100,7 @@ Result<std::string> FindRayOfCluster(const ClusterHosts& cluster, const JobSpec&
   if (has_ssh) {
     // The head's own token must not cross the network as it is, so it needs the tunnel.
     Result<std::unique_ptr<SshTunnel>> opened = SshTunnel::Open(
-        OpensshOptionsFor(spec, head), head, kRayDashboardPort, SshConnectTimeoutOf(spec));
+        OpensshOptionsFor(spec, head), name, kRayDashboardPort, SshConnectTimeoutOf(spec));
     if (opened.ok()) {
       std::string url = UrlOf("127.0.0.1", (*opened)->local_port());
       const Status status = Probe(url, link);
@@ -101,13 +109,13 @@ Result<std::string> FindRayOfCluster(const ClusterHosts& cluster, const JobSpec&
         link.tunnel = std::move(opened).value();
         return url;
       }
-      said += "; nor through SSH";
+      said += said.empty() ? status.message() : "; nor through SSH";
     } else {
-      said += "; " + opened.status().message();
+      said += (said.empty() ? "" : "; ") + opened.status().message();
     }
   }
   if (!denied.empty()) return denied;
-  return Status(ErrorCode::kRayUnreachable, fmt::format("no Ray answers on {}: {}", head, said),
+  return Status(ErrorCode::kRayUnreachable, fmt::format("no Ray answers on {}: {}", name, said),
                 "start Ray there, or name its dashboard with --ray-address URL");
 }
 
@@ -143,12 +151,9 @@ Result<RayAccess> FindRay(std::string_view command, JobSpec& spec, HeadLink& lin
   }
   const bool has_address = !ray.address->empty() && !ray.address.origin().starts_with("env ");
   if (!has_address && !file.empty()) {
-    HVDRAY_ASSIGN_OR_RETURN(const ClusterHosts cluster, LoadClusterHosts(file));
-    if (cluster.head.empty()) {
-      return Status(ErrorCode::kNotSupported,
-                    fmt::format("{}: only its provider knows where the head is", file),
-                    "--ray-address URL names its Ray");
-    }
+    HVDRAY_ASSIGN_OR_RETURN(ClusterHosts cluster, LoadClusterHosts(file));
+    if (cluster.ask_provider) cluster.ask_provider(&cluster);
+    HVDRAY_RETURN_IF_ERROR(cluster.hosts_status);
     TakeLogin(cluster, &spec);
     HVDRAY_ASSIGN_OR_RETURN(std::string url, FindRayOfCluster(cluster, spec, link));
     ray.address.Set(std::move(url), file);

@@ -20,10 +20,14 @@ struct HeadLink {
   RayToken token;                     ///< Read from the head; empty: not needed, or not found.
 };
 
+/// Whether the host's name in its cluster, or the one that is dialled, is this machine's. May block
+/// in name lookup.
+bool IsThisMachineCalled(const HostSlots& host, const JobSpec& spec);
+
 /// The URL of the Ray on the head of a cluster file, reached directly or through SSH; `link` must
-/// last as long as its use. See ResolverFiles::find_ray. If that Ray denies access, reads the
-/// head's own token over SSH. Blocks, for seconds at worst. A Ray that denies access even so counts
-/// as found. Errors: kRayUnreachable with what each way said.
+/// last as long as its use; `cluster` has a head. See ResolverFiles::find_ray. If that Ray denies
+/// access, reads the head's own token over SSH. Blocks, for seconds at worst. A Ray that denies
+/// access even so counts as found. Errors: kRayUnreachable with what each way said.
 Result<std::string> FindRayOfCluster(const ClusterHosts& cluster, const JobSpec& spec,
                                      HeadLink& link);
 
@@ -35,9 +39,8 @@ Result<RayAccess> ResolveRayAccess(std::string_view command, const JobSpec& spec
 
 /// The same for a command that only looks at a cluster: --timeout limits each answer. Sets the
 /// address in `spec` to that of its --cluster file, if no flag gives one; `link` must outlive the
-/// access. Errors: also kUsage without any of --ray, address and cluster file, kNotSupported when
-/// only the provider of a cluster file knows its head, those of LoadClusterHosts() and
-/// FindRayOfCluster().
+/// access. Errors: also kUsage without any of --ray, address and cluster file, those of
+/// LoadClusterHosts(), FindClusterNodes() and FindRayOfCluster().
 Result<RayAccess> FindRay(std::string_view command, JobSpec& spec, HeadLink& link);
 
 }  // namespace hvdray

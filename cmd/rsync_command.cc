@@ -43,37 +43,37 @@ class Copier {
   explicit Copier(const ClusterAccess& access) : access_(access) {}
 
   /// 0, or 128 + signal.
-  Result<int> Copy(RsyncCopy copy, const std::string& host) {
-    const bool is_here = IsHere(access_, host);
-    if (!is_here) copy.host = host;
+  Result<int> Copy(RsyncCopy copy, const ClusterNode& node) {
+    const bool is_here = IsHere(access_, node);
+    if (!is_here) copy.host = node.host.dial_name();
     copy.excludes = access_.file.rsync_exclude;
     copy.filters = access_.file.rsync_filter;
     OpensshOptions ssh;
-    if (!is_here) ssh = OpensshOptionsFor(access_.spec, host);
+    if (!is_here) ssh = OpensshOptionsFor(access_.spec, node.host);
     ssh.may_ask = IsUserAtTerminal();
     const Result<ProcessEnd> run = RunInForeground(RsyncArgv(copy, ssh), ErrorsOf::kAreKept);
     if (!run.ok() && run.status().code() == ErrorCode::kAgentStartFailed) {
-      return WithoutRsync(copy, host, "rsync is not installed here");
+      return WithoutRsync(copy, node, "rsync is not installed here");
     }
     if (!run.ok()) return run.status();
     if (run->exit_code == 0) return 0;
     if (run->signo != 0) return 128 + run->signo;
     if (SaysRsyncIsMissing(run->exit_code, run->error_lines)) {
-      return WithoutRsync(copy, host, "rsync is not installed on " + host);
+      return WithoutRsync(copy, node, "rsync is not installed on " + node.address);
     }
     const Status how(ErrorCode::kSyncFailed, fmt::format("rsync exited with code {}: {}",
                                                          run->exit_code, Joined(run->error_lines)));
     if (run->exit_code != kSshFailed && run->exit_code != kProtocolBroken) {
-      return Status(how).WithContext(host);
+      return Status(how).WithContext(node.address);
     }
     Status why = ExplainOpenssh(how, run->error_lines);
     const bool is_known = why.code() != ErrorCode::kAgentStartFailed;
-    return (is_known ? std::move(why) : Status(how)).WithContext(host);
+    return (is_known ? std::move(why) : Status(how)).WithContext(node.address);
   }
 
  private:
   /// A file goes as `submit` sends its script, a directory as --sync copies one.
-  Result<int> WithoutRsync(const RsyncCopy& copy, const std::string& host, const std::string& why) {
+  Result<int> WithoutRsync(const RsyncCopy& copy, const ClusterNode& node, const std::string& why) {
     if (copy.is_down) {
       return Status(ErrorCode::kNotSupported, fmt::format("rsync-down needs rsync, and {}", why),
                     "install rsync on both sides");
@@ -84,17 +84,19 @@ class Copier {
     const bool is_into = target.empty() || target.ends_with('/');
     if (!IsDirectory(copy.source)) {
       if (is_into) target += NameOf(copy.source);
-      HVDRAY_RETURN_IF_ERROR(PutFile(access_, host, /*place=*/{}, copy.source, target));
+      HVDRAY_RETURN_IF_ERROR(PutFile(access_, node, /*place=*/{}, copy.source, target));
       return 0;
     }
-    if (IsHere(access_, host) || !access_.spec.ssh_proxy_command->empty()) {
+    // A -H of `hvdray run` has no place for a proxy command, nor for the name of a host key.
+    if (IsHere(access_, node) || !access_.spec.ssh_proxy_command->empty() ||
+        !node.host.address.host_key_alias.empty()) {
       return Status(ErrorCode::kNotSupported, why, "install rsync on both sides");
     }
     Tell(LogLevel::kInfo, "hvdray " + access_.command,
          fmt::format("{}: {} goes as with hvdray run --sync", why, copy.source));
     // As rsync: "dir" arrives below the target, "dir/" as the target.
     if (!copy.source.ends_with('/')) target += (is_into ? "" : "/") + NameOf(copy.source);
-    return RunSync(copy.source, target, host);
+    return RunSync(copy.source, target, node.address);
   }
 
   Result<int> RunSync(const std::string& source, const std::string& target,
@@ -119,13 +121,13 @@ class Copier {
   const ClusterAccess& access_;
 };
 
-Result<std::vector<std::string>> TargetsOf(const ClusterAccess& access, bool is_all) {
-  HVDRAY_ASSIGN_OR_RETURN(std::string head, ResolveHead(access));
-  std::vector<std::string> hosts = {std::move(head)};
-  if (!is_all) return hosts;
-  HVDRAY_ASSIGN_OR_RETURN(const std::vector<std::string> workers, ResolveWorkers(access));
-  hosts.insert(hosts.end(), workers.begin(), workers.end());
-  return hosts;
+Result<std::vector<ClusterNode>> TargetsOf(ClusterAccess& access, bool is_all) {
+  HVDRAY_RETURN_IF_ERROR(FindNodes(access));
+  HVDRAY_ASSIGN_OR_RETURN(ClusterNode head, ResolveHead(access));
+  std::vector<ClusterNode> nodes = {std::move(head)};
+  const std::vector<ClusterNode>& workers = access.nodes.workers;
+  if (is_all) nodes.insert(nodes.end(), workers.begin(), workers.end());
+  return nodes;
 }
 
 /// The file_mounts of the file: a directory becomes the directory of that name there.
@@ -148,11 +150,9 @@ std::vector<RsyncCopy> MountsOf(const ClusterSpec& file) {
   return copies;
 }
 
-Result<int> Up(const ClusterAccess& access, const CommandRequest& request) {
+Result<int> Up(ClusterAccess& access, const CommandRequest& request) {
   const std::vector<std::string>& words = request.arguments;
   if (words.size() == 2) return Status(ErrorCode::kUsage, "SOURCE without TARGET");
-  HVDRAY_ASSIGN_OR_RETURN(const std::vector<std::string> hosts,
-                          TargetsOf(access, request.Has(OptionId::kAllNodes)));
   std::vector<RsyncCopy> copies;
   if (words.size() == 3) {
     RsyncCopy copy;
@@ -171,22 +171,25 @@ Result<int> Up(const ClusterAccess& access, const CommandRequest& request) {
                     fmt::format("hvdray rsync-up {} SOURCE TARGET", access.path));
     }
   }
+  HVDRAY_ASSIGN_OR_RETURN(const std::vector<ClusterNode> nodes,
+                          TargetsOf(access, request.Has(OptionId::kAllNodes)));
   Copier copier(access);
-  for (const std::string& host : hosts) {
+  for (const ClusterNode& node : nodes) {
     for (const RsyncCopy& copy : copies) {
-      HVDRAY_ASSIGN_OR_RETURN(const int code, copier.Copy(copy, host));
+      HVDRAY_ASSIGN_OR_RETURN(const int code, copier.Copy(copy, node));
       if (code != 0) return code;
     }
   }
   return 0;
 }
 
-Result<int> Down(const ClusterAccess& access, const CommandRequest& request) {
+Result<int> Down(ClusterAccess& access, const CommandRequest& request) {
   if (request.arguments.size() != 3) {
     return Status(ErrorCode::kUsage, "SOURCE and TARGET are needed",
                   fmt::format("hvdray rsync-down {} '~/results' ./results", access.path));
   }
-  HVDRAY_ASSIGN_OR_RETURN(const std::string head, ResolveHead(access));
+  HVDRAY_RETURN_IF_ERROR(FindNodes(access));
+  HVDRAY_ASSIGN_OR_RETURN(const ClusterNode head, ResolveHead(access));
   RsyncCopy copy;
   copy.source = request.arguments[1];
   copy.target = request.arguments[2];
@@ -194,12 +197,12 @@ Result<int> Down(const ClusterAccess& access, const CommandRequest& request) {
   return Copier(access).Copy(std::move(copy), head);
 }
 
-using CopyFn = Result<int>(const ClusterAccess&, const CommandRequest&);
+using CopyFn = Result<int>(ClusterAccess&, const CommandRequest&);
 
 int CopyAs(std::string_view name, const CommandLine& line, CopyFn* copy) {
   CommandRequest request;
   if (const auto code = TakeWords(name, line, &request)) return *code;
-  const Result<ClusterAccess> access = OpenClusterFile(name, request);
+  Result<ClusterAccess> access = OpenClusterFile(name, request);
   if (!access.ok()) return Fail(name, access.status());
   const Result<int> code = copy(*access, request);
   return code.ok() ? *code : FailOn(*access, code.status());

@@ -32,12 +32,15 @@ int StatusOfFile(const CommandRequest& request) {
   if (!access.ok()) return Fail("status", access.status());
   const Result<ClusterView> view = ClusterLook(std::move(access).value()).Look();
   if (!view.ok()) return Fail("status", view.status());
-  if (request.Has(OptionId::kJson)) {
-    return PrintOut("status", ClusterViewJson(*view, /*indent=*/2) + "\n");
-  }
   std::string text;
-  for (const std::string& line : ClusterViewLines(*view)) text += line + "\n";
-  return PrintOut("status", text);
+  if (request.Has(OptionId::kJson)) {
+    text = ClusterViewJson(*view, /*indent=*/2) + "\n";
+  } else {
+    for (const std::string& line : ClusterViewLines(*view)) text += line + "\n";
+  }
+  const int code = PrintOut("status", text);
+  if (code != 0 || view->ray_status.ok()) return code;
+  return Fail("status", view->ray_status);
 }
 
 }  // namespace

@@ -40,13 +40,14 @@ int SubmitGang(SubmitRequest submit, const CommandLine& line) {
   return RunCommand({run, line.began});
 }
 
-Result<int> SubmitScript(const ClusterAccess& access, const CommandRequest& request) {
+Result<int> SubmitScript(ClusterAccess& access, const CommandRequest& request) {
   const std::string& script = request.arguments[1];
   const std::string name = DirectoryAndName(script).second;
-  HVDRAY_ASSIGN_OR_RETURN(const std::string head, ResolveHead(access));
   HVDRAY_RETURN_IF_ERROR(KeeperOf(request).status());
   RemoteCommand place;
   HVDRAY_RETURN_IF_ERROR(SetContainer(access, request, &place));
+  HVDRAY_RETURN_IF_ERROR(FindNodes(access));
+  HVDRAY_ASSIGN_OR_RETURN(const ClusterNode head, ResolveHead(access));
   HVDRAY_RETURN_IF_ERROR(PutFile(access, head, place, script, name));
   const std::vector<std::string> arguments(request.arguments.begin() + 2, request.arguments.end());
   return RunText(access, request, head, ScriptText(name, arguments));
@@ -59,7 +60,7 @@ int SubmitCommand(const CommandLine& line) {
   if (!submit.ok()) return Fail("submit", submit.status());
   if (submit->request.wants_help) return PrintOut("submit", Help(CommandNamed("submit")));
   if (submit->is_gang) return SubmitGang(std::move(submit).value(), line);
-  const Result<ClusterAccess> access = OpenClusterFile("submit", submit->request);
+  Result<ClusterAccess> access = OpenClusterFile("submit", submit->request);
   if (!access.ok()) return Fail("submit", access.status());
   const Result<int> code = SubmitScript(*access, submit->request);
   return code.ok() ? *code : FailOn(*access, code.status());

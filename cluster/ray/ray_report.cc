@@ -20,6 +20,8 @@ namespace {
 
 constexpr double kGib = 1024.0 * 1024 * 1024;
 constexpr size_t kShownId = 12;
+constexpr std::string_view kRaysSubject =
+    "head";  // of the lines about changes: whether its Ray answers
 
 bool IsMemory(const std::string& name) { return name == "memory" || name == "object_store_memory"; }
 
@@ -313,15 +315,29 @@ std::vector<std::string> WaitingLines(const ClusterView& view) {
   return lines;
 }
 
+Json ErrorJson(const Status& error) {
+  return {{"code", ErrorLabel(error.code())}, {"message", error.message()}};
+}
+
+/// "i-0abc m5.large spot, running, up-to-date; ", or nothing.
+std::string CloudText(const ClusterMachine& machine) {
+  if (machine.cloud == nullptr) return {};
+  const CloudMachine& cloud = *machine.cloud;
+  std::string text = fmt::format("{} {}{}, {}", ShownText(cloud.id), ShownText(cloud.type),
+                                 cloud.is_spot ? " spot" : "", cloud.state);
+  if (!cloud.status.empty()) text += ", " + ShownText(cloud.status);
+  return text + (machine.node == nullptr && machine.why.empty() ? "" : "; ");
+}
+
 /// What may change, by what it is about.
 std::map<std::string, std::string> SubjectsOf(const ClusterView& view) {
   std::map<std::string, std::string> subjects;
   for (const ClusterMachine& machine : MachinesOf(view)) {
     const std::string name = fmt::format("node {}", ShownText(machine.address));
-    subjects[name] = machine.node == nullptr
-                         ? fmt::format("{}: {}", machine.state, machine.why)
-                         : fmt::format("{}: {}", machine.state,
-                                       UseText(machine.node->total, FreeOf(*machine.node)));
+    subjects[name] =
+        fmt::format("{}: {}{}", machine.state, CloudText(machine),
+                    machine.node == nullptr ? machine.why
+                                            : UseText(machine.node->total, FreeOf(*machine.node)));
   }
   for (const RayPlacementGroup& group : view.groups) {
     if (!IsWaiting(group)) continue;
@@ -331,6 +347,8 @@ std::map<std::string, std::string> SubjectsOf(const ClusterView& view) {
   for (const RayJob& job : view.jobs) {
     subjects["job " + JobName(job)] = Lower(ShownText(job.status_text));
   }
+  if (!view.ray_status.ok())
+    subjects[std::string(kRaysSubject)] = ShownLine(view.ray_status.message());
   if (!view.autoscaler_words.empty()) subjects["autoscaler"] = view.autoscaler_words.back();
   return subjects;
 }
@@ -349,6 +367,42 @@ void AddText(std::vector<std::string>& lines, std::string_view text) {
     lines.emplace_back(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
   }
+}
+
+/// What Ray knows about the machine with this address.
+ClusterMachine MachineAt(const ClusterView& view, const std::string& address) {
+  ClusterMachine machine = {.address = address};
+  const std::vector<RayNode>& nodes = view.cluster.nodes;
+  const auto alive = std::ranges::find(nodes, address, &RayNode::ip);
+  const RayLostNode* death = LastDeath(view, address);
+  if (!view.ray_status.ok()) {
+    machine.state = "unknown";
+  } else if (alive != nodes.end()) {
+    machine.state = "alive";
+    machine.node = &*alive;
+  } else if (death != nullptr) {
+    machine.state = "dead";
+    machine.why = DeathText(*death);
+    machine.end_ms = death->end_ms;
+  } else {
+    machine.state = "absent";
+    machine.why = "has not joined Ray";
+  }
+  return machine;
+}
+
+ClusterMachine MachineOf(const ClusterView& view, const CloudMachine& cloud) {
+  ClusterMachine machine = MachineAt(view, cloud.address);
+  if (machine.node == nullptr && !cloud.is_running) {
+    machine.state = cloud.state;
+    machine.why.clear();
+    machine.end_ms = 0;
+  }
+  if (!cloud.reason.empty() && machine.node == nullptr) machine.why = ShownText(cloud.reason, 200);
+  if (machine.address.empty()) machine.address = cloud.id;
+  machine.is_head = cloud.is_head;
+  machine.cloud = &cloud;
+  return machine;
 }
 
 }  // namespace
@@ -386,24 +440,14 @@ std::vector<ClusterMachine> MachinesOf(const ClusterView& view) {
   std::vector<ClusterMachine> machines;
   const std::vector<RayNode>& nodes = view.cluster.nodes;
   const auto is_listed = [&view](const std::string& address) {
-    return std::ranges::find(view.machines, address) != view.machines.end();
+    return std::ranges::find(view.machines, address) != view.machines.end() ||
+           std::ranges::find(view.cloud, address, &CloudMachine::address) != view.cloud.end();
   };
   for (const std::string& address : view.machines) {
-    ClusterMachine machine = {.address = address, .is_head = machines.empty(), .state = "absent"};
-    const auto alive = std::ranges::find(nodes, address, &RayNode::ip);
-    const RayLostNode* death = LastDeath(view, address);
-    if (alive != nodes.end()) {
-      machine.state = "alive";
-      machine.node = &*alive;
-    } else if (death != nullptr) {
-      machine.state = "dead";
-      machine.why = DeathText(*death);
-      machine.end_ms = death->end_ms;
-    } else {
-      machine.why = "has not joined Ray";
-    }
-    machines.push_back(std::move(machine));
+    ClusterMachine& machine = machines.emplace_back(MachineAt(view, address));
+    machine.is_head = machines.size() == 1;
   }
+  for (const CloudMachine& cloud : view.cloud) machines.push_back(MachineOf(view, cloud));
   for (const RayNode& node : nodes) {
     if (is_listed(node.ip)) continue;
     machines.push_back(
@@ -441,12 +485,19 @@ std::vector<std::string> ClusterViewLines(const ClusterView& view) {
       what = UseText(machine.node->total, FreeOf(*machine.node));
     }
     rows.push_back({ShownText(machine.address), machine.is_head ? "head" : "worker", machine.state,
-                    std::move(what)});
+                    CloudText(machine) + what});
   }
-  std::vector<std::string> lines = {
-      fmt::format("{} ({}): Ray {}, {} of {} alive, in use {}", ShownText(view.name),
-                  ShownText(view.file, 200), ShownText(view.cluster.version.ray), alive,
-                  Plural(machines.size(), "node"), UseText(total, is_known ? &free : nullptr))};
+  const std::string name = fmt::format("{} ({})", ShownText(view.name), ShownText(view.file, 200));
+  const std::string count = Plural(machines.size(), "node");
+  if (!view.ray_status.ok()) {
+    std::vector<std::string> lines = {fmt::format("{}: {}, Ray does not answer", name, count)};
+    AddText(lines, Table(rows));
+    AddSection(lines, "Ray", {ShownLine(view.ray_status.message())});
+    return lines;
+  }
+  std::vector<std::string> lines = {fmt::format("{}: Ray {}, {} of {} alive, in use {}", name,
+                                                ShownText(view.cluster.version.ray), alive, count,
+                                                UseText(total, is_known ? &free : nullptr))};
   AddText(lines, Table(rows));
   AddSection(lines, "Waiting for room", WaitingLines(view));
   AddSection(lines, "Jobs", JobLines(view));
@@ -469,12 +520,19 @@ std::string ClusterViewJson(const ClusterView& view, int indent) {
   for (const ClusterMachine& machine : MachinesOf(view)) {
     Json id = nullptr;
     if (machine.node != nullptr) id = machine.node->id;
-    json["machines"].push_back({{"address", machine.address},
-                                {"is_head", machine.is_head},
-                                {"state", machine.state},
-                                {"why", machine.why},
-                                {"node_id", std::move(id)}});
+    Json& row = json["machines"].emplace_back(Json{{"address", machine.address},
+                                                   {"is_head", machine.is_head},
+                                                   {"state", machine.state},
+                                                   {"why", machine.why},
+                                                   {"node_id", std::move(id)}});
+    if (machine.cloud == nullptr) continue;
+    const CloudMachine& cloud = *machine.cloud;
+    row["cloud"] = {{"id", cloud.id},        {"external_address", cloud.external_address},
+                    {"type", cloud.type},    {"is_spot", cloud.is_spot},
+                    {"state", cloud.state},  {"status", cloud.status},
+                    {"reason", cloud.reason}};
   }
+  if (!view.ray_status.ok()) json["error"] = ErrorJson(view.ray_status);
   json["placement_groups"] = Json::array();
   for (const RayPlacementGroup& group : view.groups) {
     if (group.state == "REMOVED") continue;
@@ -504,7 +562,7 @@ std::string ClusterErrorJson(const std::string& file, const Status& error, int64
   const Json json = {{"schema", "hvdray.cluster/1"},
                      {"file", file},
                      {"time_ms", now_ms},
-                     {"error", {{"code", ErrorLabel(error.code())}, {"message", error.message()}}}};
+                     {"error", ErrorJson(error)}};
   return DumpJson(json);
 }
 
@@ -519,7 +577,8 @@ std::vector<std::string> ClusterChanges(const ClusterView* before, const Cluster
     lines.push_back(fmt::format("{}: {}", subject, text));
   }
   for (const auto& [subject, text] : then) {
-    if (!now.contains(subject)) lines.push_back(subject + ": gone");
+    if (now.contains(subject)) continue;
+    lines.push_back(subject + (subject == kRaysSubject ? ": answers again" : ": gone"));
   }
   return lines;
 }

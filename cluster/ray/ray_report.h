@@ -27,12 +27,26 @@ std::string RayStatusText(const RaySnapshot& cluster);
 /// Schema hvdray.ray_status/1, docs/ray.md, "For other programs".
 std::string RayStatusJson(const RaySnapshot& cluster);
 
+/// What a cloud says about a machine of the cluster.
+struct CloudMachine {
+  std::string id;
+  std::string address;           ///< In the cluster's network, as Ray has it. Empty: none yet.
+  std::string external_address;  ///< Empty: none.
+  std::string type;              ///< "m5.large"
+  bool is_head = false, is_spot = false, is_running = false;
+  std::string state;   ///< "pending", "running", "stopping", …
+  std::string status;  ///< Ray's tag: "setting-up", "up-to-date", "update-failed", … May be empty.
+  std::string reason;  ///< The cloud's own words about the state. May be empty.
+};
+
 /// The cluster of a cluster file at one moment: what Ray says, and what the file wants.
 struct ClusterView {
   std::string name;                   ///< cluster_name
   std::string file;                   ///< Its path, as given.
   std::vector<std::string> machines;  ///< Addresses, the head's first; empty: the provider knows.
+  std::vector<CloudMachine> cloud;    ///< Instead of `machines`, where a cloud has them.
   int64_t now_ms = 0;                 ///< Since 1970.
+  Status ray_status;                  ///< Not ok: why Ray said nothing, so all below is empty.
   RaySnapshot cluster;
   std::vector<RayLostNode> lost;          ///< In the order of their deaths.
   std::vector<RayPlacementGroup> groups;  ///< In any state.
@@ -40,18 +54,20 @@ struct ClusterView {
   std::vector<std::string> autoscaler_words;  ///< What it wrote last, a line each.
 };
 
-/// A machine of a view. `state`: "alive"; "dead": it was a node; "absent": it never joined.
+/// A machine of a view. `state`: "alive"; "dead": it was a node; "absent": it never joined; a
+/// cloud's machine that does not run has its state there; "unknown": nobody could ask Ray.
 struct ClusterMachine {
   std::string address;
   bool is_head = false;
   std::string state;
-  std::string why;                ///< Of a machine that is not alive.
-  int64_t end_ms = 0;             ///< When it died, since 1970; 0: unknown, or it has not.
-  const RayNode* node = nullptr;  ///< Of a live one, in the view.
+  std::string why;                      ///< Of a machine that is not alive.
+  int64_t end_ms = 0;                   ///< When it died, since 1970; 0: unknown, or it has not.
+  const RayNode* node = nullptr;        ///< Of a live one, in the view.
+  const CloudMachine* cloud = nullptr;  ///< In the view; nullptr: no cloud's.
 };
 
-/// The machines of the file, in its order, then further live nodes, then nodes that died in the
-/// last ten minutes where nothing replaced them.
+/// The machines of the file or the cloud, in their order, then further live nodes, then nodes that
+/// died in the last ten minutes where nothing replaced them.
 std::vector<ClusterMachine> MachinesOf(const ClusterView& view);
 
 /// Machines with use or reason, waiting requests with reasons, jobs, the autoscaler's work: lines

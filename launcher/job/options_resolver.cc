@@ -142,6 +142,10 @@ Result<SpecInput> ReadLevels(const ParsedArgv& argv, const Environment& environm
   }
   DropZeroStartTimeout(&input.user);
   input.all.PushLowest(input.user);
+  if (input.cluster && input.cluster->ask_provider &&
+      input.all.Find(OptionId::kRayAddress) == nullptr) {
+    input.cluster->ask_provider(&*input.cluster);
+  }
   return input;
 }
 

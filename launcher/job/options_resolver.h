@@ -29,7 +29,12 @@ struct ClusterHosts {
   std::string ssh_user = {}, ssh_identity_file = {}, ssh_proxy_command = {};
   /// Not ok: why `hosts` is empty. Slots from Ray need no hosts.
   Status hosts_status = {};
-  std::string head = {};  ///< Its address from here; empty: only its provider knows it.
+  std::optional<HostSlots> head = {};  ///< nullopt: only its provider knows it.
+  /// Its dashboard is reached through SSH alone; trying its address would only take time.
+  bool is_dashboard_hidden = false;
+  /// Asks the provider and fills in what it knows; hosts_status has what went wrong. Blocks. Null:
+  /// all is there already.
+  std::function<void(ClusterHosts* cluster)> ask_provider = {};
 };
 
 /// What the resolver may ask of the machine. Tests answer from memory. Calls may block: nothing

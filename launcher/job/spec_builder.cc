@@ -367,13 +367,14 @@ bool NamesOtherHosts(const LayerStack& job) {
 /// The dashboard of the cluster file's Ray.
 Result<std::string> FindRay(const ClusterHosts& cluster, const ResolverFiles& files,
                             const JobSpec& spec) {
-  if (cluster.head.empty() && !cluster.hosts_status.ok()) {
+  if (!cluster.head && !cluster.hosts_status.ok()) {
     const Status& why = cluster.hosts_status;
+    if (why.code() != ErrorCode::kNotSupported) return why;
     return Status(why.code(), why.message(),
                   "name its Ray with --ray-address URL, or list its hosts: provider: {type: local, "
                   "head_ip: ..., worker_ips: [...]}, or -H");
   }
-  if (cluster.head.empty()) {
+  if (!cluster.head) {
     return Status(ErrorCode::kNotSupported,
                   fmt::format("{}: only its provider knows where the head is", *spec.cluster_file),
                   "name its Ray with --ray-address URL");

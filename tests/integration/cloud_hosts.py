@@ -38,7 +38,7 @@ class CloudHosts:
             self.hosts.down()
             raise
         self.home = self.hosts.folder(LAUNCHER) / "home"
-        (self.home / ".ssh/config").write_text("Host *\n  BatchMode yes\n")
+        (self.home / ".ssh/config").write_text("Host *\n  BatchMode yes\n  HashKnownHosts no\n")
 
     def close(self):
         self.cloud.close()

@@ -118,7 +118,7 @@ def test_addresses_are_plain_lines(tool, ray_cluster, write_file, tmp_path):
     other = tmp_path / "aws.yaml"
     other.write_text("cluster_name: t\nprovider: {type: gcp}\nauth: {ssh_user: a}\n"
                      "head_node_type: a\navailable_node_types: {a: {node_config: {}, resources: {}}}\n")
-    refused = tool.run("exec", other, "true")
+    refused = tool.run("status", other)
     assert refused.code == 2 and "only provider gcp knows its machines" in refused.errors
 
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/json.h"
 #include "cluster/ray/ray_answers.h"
 #include "cluster/ray/ray_report.h"
@@ -96,6 +98,66 @@ TEST(ClusterViewTest, WhatWaitsSaysWhyAndJobsAndTheAutoscalerFollow) {
                    "  two RUNNING for 60 s: python train.py", "  ended: 2 succeeded", "",
                    "The autoscaler is adding nodes:", "  2 of type worker requested", "",
                    "The autoscaler said:", "  Adding 2 nodes"}));
+}
+
+/// Of a cloud: a head and a worker that Ray has, one that is being set up, one that stops, one that
+/// has no address yet.
+ClusterView CloudView() {
+  ClusterView view = View();
+  view.machines.clear();
+  view.lost.clear();
+  const auto add = [&view](std::string id, std::string address, std::string state) {
+    CloudMachine& made = view.cloud.emplace_back();
+    made.id = std::move(id);
+    made.address = std::move(address);
+    made.type = "m5.large";
+    made.is_running = state == "running";
+    made.state = std::move(state);
+    return &made;
+  };
+  CloudMachine* head = add("i-0", "10.0.0.10", "running");
+  head->is_head = true;
+  head->status = "up-to-date";
+  head->external_address = "203.0.113.1";
+  CloudMachine* spot = add("i-1", "10.0.0.11", "stopping");
+  spot->is_spot = true;
+  spot->reason = "Server.SpotInstanceTermination";
+  add("i-2", "10.0.0.12", "running")->status = "setting-up";
+  add("i-3", "10.0.0.13", "stopped")->reason = "Client.UserInitiatedShutdown";
+  add("i-4", "", "pending");
+  return view;
+}
+
+TEST(ClusterViewTest, ACloudsMachinesAreShownBeforeTheyJoinAndWhenTheyStop) {
+  EXPECT_EQ(
+      ClusterViewLines(CloudView()),
+      (Lines{"t (t.yaml): Ray 2.60.0, 2 of 5 nodes alive, in use 1/6 CPU",
+             "  10.0.0.10  head    alive    i-0 m5.large, running, up-to-date; 1/4 CPU",
+             "  10.0.0.11  worker  alive    i-1 m5.large spot, stopping; 0/2 CPU",
+             "  10.0.0.12  worker  absent   i-2 m5.large, running, setting-up; has not joined Ray",
+             "  10.0.0.13  worker  stopped  i-3 m5.large, stopped; Client.UserInitiatedShutdown",
+             "  i-4        worker  pending  i-4 m5.large, pending"}));
+  const auto json = ParseJson(ClusterViewJson(CloudView(), /*indent=*/-1));
+  ASSERT_TRUE(json.ok());
+  EXPECT_EQ((*json)["machines"][0]["cloud"]["external_address"], "203.0.113.1");
+  EXPECT_EQ((*json)["machines"][1]["cloud"]["reason"], "Server.SpotInstanceTermination");
+  EXPECT_EQ((*json)["machines"][4]["state"], "pending");
+  EXPECT_FALSE(json->contains("error"));
+}
+
+TEST(ClusterViewTest, ACloudsMachinesAreShownWhileRayDoesNotAnswer) {
+  ClusterView view = CloudView();
+  view.cluster = {};
+  view.ray_status = Status(ErrorCode::kHostUnreachable, "no Ray answers on 203.0.113.1");
+  std::vector<std::string> states;
+  for (const ClusterMachine& machine : MachinesOf(view)) states.push_back(machine.state);
+  EXPECT_EQ(states, (Lines{"unknown", "stopping", "unknown", "stopped", "pending"}));
+  EXPECT_EQ(ClusterViewLines(view).back(), "  no Ray answers on 203.0.113.1");
+  const auto json = ParseJson(ClusterViewJson(view, /*indent=*/-1));
+  ASSERT_TRUE(json.ok());
+  EXPECT_EQ((*json)["error"]["code"], "HVD-E0201");
+  const Lines changes = ClusterChanges(&view, CloudView());
+  EXPECT_NE(std::ranges::find(changes, "head: answers again"), changes.end());
 }
 
 TEST(ClusterViewTest, OfTwoLooksOnlyTheDifferenceIsTold) {

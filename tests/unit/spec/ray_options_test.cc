@@ -261,7 +261,7 @@ SpecWorld WorldWith(Result<std::string> ray) {
   world.ray = std::move(ray);
   ClusterHosts cluster;
   cluster.hosts = {{"10.0.0.1", 2}, {"10.0.0.2", 2}};
-  cluster.head = "10.0.0.1";
+  cluster.head = HostSlots{"10.0.0.1", 2};
   cluster.ssh_user = "alice";
   world.clusters["c.yaml"] = cluster;
   ClusterHosts cloud;
