@@ -41,6 +41,7 @@ int SlotsCommand(const CommandLine& line);
 int FollowCommand(const CommandLine& line);
 int UpCommand(const CommandLine& line);
 int DownCommand(const CommandLine& line);
+int StopCommand(const CommandLine& line);
 int ClusterCommand(const CommandLine& line);
 /// Serves until SIGINT, SIGTERM or SIGHUP, then answers held requests and returns 128 + signal; a
 /// second signal ends it at once. Once it listens, prints to stdout "ADDRESS PORT" and then the

@@ -212,6 +212,19 @@ constexpr CommandOption kClusterOptions[] = {
     {Id::kMaxWorkers}, {Id::kHelp},
 };
 
+constexpr HelpExample kStopExamples[] = {
+    {"a job that hvdray run --detach left", "hvdray stop \"$id\" --ray-address http://10.0.0.10:8265"},
+    {"all jobs on a cluster", "hvdray stop ray_cluster.yaml"},
+    {"one of them", "hvdray stop ray_cluster.yaml \"$id\""},
+};
+constexpr CommandOption kStopOptions[] = {
+    {Id::kTimeout, "How long to wait until the jobs are over.", "60"},
+    {Id::kRay, "Stop jobs of a Ray cluster: those named, or all."}, {Id::kRayAddress},
+    {Id::kCluster, "Stop jobs of the Ray on the head of this cluster file, as FILE does."}, {Id::kRayVerify},
+    {Id::kRayHeaders}, kFileName, {Id::kSshIdentityFile}, {Id::kSshConfig}, {Id::kStrictHostKeyChecking},
+    kConnectTimeout, kFileVerbose, {Id::kHelp},
+};
+
 constexpr HelpExample kUpExamples[] = {
     {"start it, or bring it up to date", "hvdray up ray_cluster.yaml"},
     {"only show what would be done", "hvdray up --dry-run ray_cluster.yaml"},
@@ -326,6 +339,17 @@ constexpr CommandRow kCommands[] = {
                    "cleared: the message says which, and the others are done; 129, 130, 131, 143 hvdray received "
                    "SIGHUP, SIGINT, SIGQUIT, SIGTERM.",
      .options = kDownOptions},
+    {.name = "stop", .summary = "stop jobs on Ray, by name or all of a cluster",
+     .arguments = "[OPTION...] [FILE] [JOB...]", .max_arguments = SIZE_MAX,
+     .description = "Stops jobs and waits until they are over. FILE (.yaml or .yml) is a cluster file, JOB what "
+                    "hvdray run --detach printed or ray job submit. Without JOB, stops all jobs that were "
+                    "submitted to the cluster. Its Ray runs on: hvdray down ends a cluster. The first Ctrl-C says "
+                    "what is waited for, the second leaves.",
+     .see = "Clusters: [cluster](cluster.md). On Ray: [ray](ray.md).", .examples = kStopExamples,
+     .exit_codes = "0 the jobs are over, or had been; 2 wrong usage, no such file, cluster or job: nothing was "
+                   "stopped; 125 a job still runs, or the cluster returned an error; 129, 130, 143 stopped by "
+                   "SIGHUP, SIGINT, SIGTERM.",
+     .options = kStopOptions},
     {.name = "status", .summary = "show a cluster: its machines, what is in use, what waits and why",
      .arguments = "[OPTION...] [FILE]", .max_arguments = 1,
      .description = "Shows what a cluster has, how much of it is in use, and what is pending. FILE (.yaml or "

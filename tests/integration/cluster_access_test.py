@@ -402,3 +402,59 @@ def test_logs_are_listed_printed_and_followed(tool, ray_cluster, file):
     path.unlink()
     nobody = tool.run("logs", file, "192.0.2.1")
     assert nobody.code == 2 and "no node 192.0.2.1" in nobody.errors
+
+
+def running(ray_cluster):
+    return {job["submission_id"] for job in ray_cluster.jobs() if job["submission_id"]}
+
+
+def test_stop_ends_a_named_job_and_waits_for_its_end(tool, ray_cluster, file):
+    one, other = (ray_cluster.submit("exec sleep 4713") for _ in range(2))
+    result = tool.run("stop", file, one)
+    assert result.code == 0, result.errors
+    assert running(ray_cluster) == {other}
+    assert result.text.splitlines()[-1] == f"job {one}: stopped", result.text
+    again = tool.run("stop", file, one)
+    assert again.code == 0 and one in again.text, "it is over already"
+    result = tool.run("stop", file, other, "no-such-job")
+    assert result.code == 2 and "no job no-such-job" in result.errors, result.errors
+    assert running(ray_cluster) == {other}, "nothing was stopped"
+    url = {"env": {**tool.environment, "RAY_AUTH_TOKEN": ray_cluster.token}}
+    result = tool.run("stop", other, "--ray-address", ray_cluster.url, **url)
+    assert result.code == 0 and running(ray_cluster) == set(), result.errors
+    assert tool.run("stop", "--ray-address", ray_cluster.url, **url).code == 0, "none runs"
+    assert tool.run("stop").code == 2
+    refused = tool.run("stop", file, "--ray-address", ray_cluster.url)
+    assert refused.code == 2 and "--ray-address" in refused.errors
+
+
+def test_stop_of_a_file_ends_all_jobs_but_not_ray(tool, ray_cluster, file):
+    nodes = [entry["node_id"] for _, entry in ray_cluster.node_table()]
+    for _ in range(3):
+        ray_cluster.submit("exec sleep 4714")
+    wait_until(lambda: len(ray_cluster.jobs("RUNNING")) == 3, "they run", 60)
+    result = tool.run("stop", file)
+    assert result.code == 0 and running(ray_cluster) == set(), result.errors
+    assert f"hvdray down {file}" in result.errors
+    assert [entry["node_id"] for _, entry in ray_cluster.node_table()] == nodes
+
+
+def test_stop_waits_no_longer_than_it_may_and_a_second_interrupt_leaves(tool, ray_cluster, file):
+    stubborn = ("import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); "
+                "time.sleep(4715)")
+    job = ray_cluster.submit(f'exec python3 -c "{stubborn}"',
+                             runtime_env={"env_vars": {"RAY_JOB_STOP_WAIT_TIME_S": "20"}})
+
+    def is_deaf():
+        return b"deaf" in ray_cluster.request("GET", f"/api/jobs/{job}/logs")[1]
+
+    wait_until(is_deaf, "it ignores SIGTERM", 60)
+    result = tool.run("stop", file, job, "--timeout", "1")
+    assert result.code == 125 and f"job {job} (running)" in result.errors, result.errors
+    stopping = tool.start("stop", file, job)
+    assert job.encode() in stopping.process.stdout.readline()
+    stopping.process.send_signal(signal.SIGINT)
+    assert job.encode() in stopping.process.stderr.readline()
+    stopping.process.send_signal(signal.SIGINT)
+    assert stopping.wait().code == 130
+    ray_cluster.wait_for_job(job)
