@@ -49,13 +49,6 @@ bool IsClusterFile(std::string_view word) {
 }
 
 Result<ClusterAccess> OpenClusterFile(std::string_view command, const CommandRequest& request) {
-  for (const auto& [id, instead] :
-       {std::pair(OptionId::kStart, "hvdray up"), {OptionId::kStop, "hvdray down"}}) {
-    if (!request.Has(id)) continue;
-    return Status(ErrorCode::kNotSupported,
-                  fmt::format("{} is not supported yet", request.said.Find(id)->label),
-                  fmt::format("{} {}", instead, request.arguments.front()));
-  }
   ClusterAccess access;
   access.command = command;
   access.path = request.arguments.front();

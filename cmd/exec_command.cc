@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cmd/cluster_access.h"
+#include "cmd/cluster_life.h"
 #include "cmd/commands.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/option_layers.h"
@@ -30,8 +31,10 @@ Result<int> Exec(ClusterAccess& access, const CommandRequest& request) {
     return Status(ErrorCode::kUsage, "no command given",
                   fmt::format("hvdray exec {} 'ray status'", access.path));
   }
-  HVDRAY_ASSIGN_OR_RETURN(const ClusterNode node, NodeOf(access, request));
-  return RunText(access, request, node, TextOf(request));
+  return RunWithCluster(access, request, [&]() -> Result<int> {
+    HVDRAY_ASSIGN_OR_RETURN(const ClusterNode node, NodeOf(access, request));
+    return RunText(access, request, node, TextOf(request));
+  });
 }
 
 Result<int> Attach(ClusterAccess& access, const CommandRequest& request) {
@@ -48,8 +51,10 @@ Result<int> Attach(ClusterAccess& access, const CommandRequest& request) {
   if (keeper != TerminalKeeper::kNone) {
     shell.text = AttachText(keeper, request.Has(OptionId::kNewWindow));
   }
-  HVDRAY_ASSIGN_OR_RETURN(const ClusterNode node, NodeOf(access, request));
-  return RunOnHost(access, node, shell, PortsOf(request));
+  return RunWithCluster(access, request, [&]() -> Result<int> {
+    HVDRAY_ASSIGN_OR_RETURN(const ClusterNode node, NodeOf(access, request));
+    return RunOnHost(access, node, shell, PortsOf(request));
+  });
 }
 
 using RunFn = Result<int>(ClusterAccess&, const CommandRequest&);

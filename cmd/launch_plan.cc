@@ -160,12 +160,15 @@ Status CheckExec(const LaunchPlan& plan) {
                          stack.rlim_cur);
 }
 
-std::string AgentPath(const JobSpec& spec) {
-  if (!spec.agent_path->empty()) return *spec.agent_path;
+std::string OwnPath() {
   std::array<char, 4096> self{};
   const ssize_t length = ::readlink("/proc/self/exe", self.data(), self.size() - 1);
-  if (length <= 0) return "hvdray-agent";
-  const std::string path(self.data(), static_cast<size_t>(length));
+  return length <= 0 ? "hvdray" : std::string(self.data(), static_cast<size_t>(length));
+}
+
+std::string AgentPath(const JobSpec& spec) {
+  if (!spec.agent_path->empty()) return *spec.agent_path;
+  const std::string path = OwnPath();
   return path.substr(0, path.rfind('/') + 1) + "hvdray-agent";
 }
 

@@ -33,6 +33,9 @@ void PlaceElastic(LaunchPlan& plan);
 /// The command and environment must be small enough for execve. Errors: kEnvironmentTooLarge.
 Status CheckExec(const LaunchPlan& plan);
 
+/// The file of this program; "hvdray" if /proc does not tell.
+std::string OwnPath();
+
 /// --agent-path, or hvdray-agent beside hvdray itself, not beside a link to it.
 std::string AgentPath(const JobSpec& spec);
 

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // `hvdray submit FILE SCRIPT`: the script on the head, or with --gang `hvdray run` on the cluster.
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "cmd/cluster_access.h"
+#include "cmd/cluster_life.h"
 #include "cmd/commands.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/help.h"
@@ -46,11 +49,17 @@ Result<int> SubmitScript(ClusterAccess& access, const CommandRequest& request) {
   HVDRAY_RETURN_IF_ERROR(KeeperOf(request).status());
   RemoteCommand place;
   HVDRAY_RETURN_IF_ERROR(SetContainer(access, request, &place));
-  HVDRAY_RETURN_IF_ERROR(FindNodes(access));
-  HVDRAY_ASSIGN_OR_RETURN(const ClusterNode head, ResolveHead(access));
-  HVDRAY_RETURN_IF_ERROR(PutFile(access, head, place, script, name));
-  const std::vector<std::string> arguments(request.arguments.begin() + 2, request.arguments.end());
-  return RunText(access, request, head, ScriptText(name, arguments));
+  if (::access(script.c_str(), R_OK) != 0) {
+    return ErrnoStatus("open", errno).WithCode(ErrorCode::kFileUnreadable).WithContext(script);
+  }
+  return RunWithCluster(access, request, [&]() -> Result<int> {
+    HVDRAY_RETURN_IF_ERROR(FindNodes(access));
+    HVDRAY_ASSIGN_OR_RETURN(const ClusterNode head, ResolveHead(access));
+    HVDRAY_RETURN_IF_ERROR(PutFile(access, head, place, script, name));
+    const std::vector<std::string> arguments(request.arguments.begin() + 2,
+                                             request.arguments.end());
+    return RunText(access, request, head, ScriptText(name, arguments));
+  });
 }
 
 }  // namespace

@@ -77,7 +77,8 @@ constexpr CommandOption kConnectTimeout = {Id::kStartTimeout, "How long connecti
 constexpr CommandOption kFileName = {Id::kClusterName};
 constexpr CommandOption kFileVerbose = {Id::kClusterVerbose};
 constexpr CommandOption kRaysOwn = {Id::kNoConfigCache};
-constexpr CommandOption kStopAfter = {Id::kStop, "Not supported yet: stop the cluster with hvdray down."};
+constexpr CommandOption kStopAfter = {
+    Id::kStop, "Run hvdray down --yes afterwards, however the command ended; its exit code is kept."};
 
 constexpr std::string_view kSshExitCodes =
     "2 wrong usage, or no such file; 125 the machine cannot be reached; 129, 130, 143 stopped by SIGHUP, "

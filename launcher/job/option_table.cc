@@ -548,7 +548,7 @@ constexpr OptionRow kRows[] = {
      .value_name = "ADDRESS", .default_text = "the head", .group = Group::kHosts,
      .help = "Log in to this machine of the cluster instead of the head."},
     {.id = Id::kStart, .name = "start", .spellings = "--start", .type = Type::kFlag, .default_text = "off",
-     .group = Group::kHosts, .help = "Not supported yet: start the cluster with hvdray up first."},
+     .group = Group::kHosts, .help = "Run hvdray up --yes first; if it fails, that is the end."},
     {.id = Id::kGang, .name = "gang", .spellings = "--gang", .type = Type::kFlag, .default_text = "off",
      .group = Group::kJob,
      .help = "Run the script as hvdray run would, on -np slots of the cluster's Ray; takes every option of run."},

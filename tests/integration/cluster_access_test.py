@@ -458,3 +458,24 @@ def test_stop_waits_no_longer_than_it_may_and_a_second_interrupt_leaves(tool, ra
     stopping.process.send_signal(signal.SIGINT)
     assert stopping.wait().code == 130
     ray_cluster.wait_for_job(job)
+
+
+def test_start_and_stop_bring_the_cluster_up_and_down(tool, ray_cluster, ray_venv, write_file):
+    start = (f"setup_commands: ['echo export PATH={ray_venv}/bin:$PATH >~/.bashrc']\n"
+             f"head_start_ray_commands: ['RAY_enable_worker_prestart=0 ray start --head "
+             f"--port=6379 --node-ip-address={ray_cluster.address(SPARE)} --temp-dir=/run/ray --num-cpus=1 "
+             "--object-store-memory=80000000']\n")
+    file = write_file(head=SPARE, workers=(), more=start)
+    command = f"(: </dev/tcp/{ray_cluster.address(SPARE)}/6379) && echo on $(hostname); exit 3"
+    try:
+        result = tool.run("exec", file, "--start", "--stop", command, timeout=180)
+        assert (result.code, result.text) == (3, "on h5\n"), result.errors
+        assert ray_cluster.raylet(SPARE) is None, "down was called"
+        write_file(head=SPARE, workers=(), more=start.replace("~/.bashrc'", "~/.bashrc; exit 5'"))
+        result = tool.run("exec", file, "--start", command, timeout=180)
+        assert (result.code, result.text) == (125, ""), "the command did not run"
+    finally:
+        (ray_cluster.hosts.folder(SPARE) / "home/.bashrc").unlink(missing_ok=True)
+    refused = tool.run("exec", file, "--stop", "--tmux", "true")
+    assert refused.code == 2 and "--stop" in refused.errors
+    assert tool.run("exec", file, "--start").code == 2, "told before anything is started"
