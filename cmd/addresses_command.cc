@@ -5,6 +5,7 @@
 
 #include "cmd/cluster_access.h"
 #include "cmd/commands.h"
+#include "cmd/ray_passthrough.h"
 #include "launcher/job/exit_code.h"
 
 namespace hvdray {
@@ -30,6 +31,7 @@ int PrintAs(std::string_view name, const CommandLine& line, TextFn* text_of) {
   if (const auto code = TakeWords(name, line, &request)) return *code;
   Result<ClusterAccess> access = OpenClusterFile(name, request);
   if (!access.ok()) return Fail(name, access.status());
+  if (const auto code = PassToRay(name, request, access->file)) return *code;
   if (const Status status = FindNodes(*access); !status.ok()) return FailOn(*access, status);
   const Result<std::string> text = text_of(*access);
   return text.ok() ? PrintOut(name, *text) : FailOn(*access, text.status());

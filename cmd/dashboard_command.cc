@@ -12,6 +12,7 @@
 #include "cmd/cluster_access.h"
 #include "cmd/commands.h"
 #include "cmd/job_ssh.h"
+#include "cmd/ray_passthrough.h"
 #include "launcher/engine/signals.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/option_layers.h"
@@ -83,6 +84,7 @@ int DashboardCommand(const CommandLine& line) {
   if (const auto code = TakeWords("dashboard", line, &request)) return *code;
   Result<ClusterAccess> access = OpenClusterFile("dashboard", request);
   if (!access.ok()) return Fail("dashboard", access.status());
+  if (const auto code = PassToRay("dashboard", request, access->file)) return *code;
   const Result<int> code = Forward(*access, request);
   return code.ok() ? *code : FailOn(*access, code.status());
 }

@@ -8,6 +8,7 @@
 #include "cmd/cluster_access.h"
 #include "cmd/cluster_life.h"
 #include "cmd/commands.h"
+#include "cmd/ray_passthrough.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/option_layers.h"
 
@@ -64,6 +65,7 @@ int RunAs(std::string_view name, const CommandLine& line, RunFn* run) {
   if (const auto code = TakeWords(name, line, &request)) return *code;
   Result<ClusterAccess> access = OpenClusterFile(name, request);
   if (!access.ok()) return Fail(name, access.status());
+  if (const auto code = PassToRay(name, request, access->file)) return *code;
   const Result<int> code = run(*access, request);
   return code.ok() ? *code : FailOn(*access, code.status());
 }

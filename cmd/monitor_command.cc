@@ -18,6 +18,7 @@
 #include "base/loop.h"
 #include "cmd/cluster_look.h"
 #include "cmd/commands.h"
+#include "cmd/ray_passthrough.h"
 #include "launcher/engine/signals.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/option_layers.h"
@@ -251,6 +252,7 @@ int MonitorCommand(const CommandLine& line) {
   if (const auto code = TakeWords("monitor", line, &request)) return *code;
   const Result<ClusterAccess> access = OpenClusterFile("monitor", request);
   if (!access.ok()) return Fail("monitor", access.status());
+  if (const auto code = PassToRay("monitor", request, access->file)) return *code;
   const Result<int> code = MonitorCluster(*access, request);
   return code.ok() ? *code : FailOn(*access, code.status());
 }

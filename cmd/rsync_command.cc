@@ -16,6 +16,7 @@
 #include "cmd/cluster_access.h"
 #include "cmd/commands.h"
 #include "cmd/job_ssh.h"
+#include "cmd/ray_passthrough.h"
 #include "launcher/job/exit_code.h"
 
 namespace hvdray {
@@ -204,6 +205,7 @@ int CopyAs(std::string_view name, const CommandLine& line, CopyFn* copy) {
   if (const auto code = TakeWords(name, line, &request)) return *code;
   Result<ClusterAccess> access = OpenClusterFile(name, request);
   if (!access.ok()) return Fail(name, access.status());
+  if (const auto code = PassToRay(name, request, access->file)) return *code;
   const Result<int> code = copy(*access, request);
   return code.ok() ? *code : FailOn(*access, code.status());
 }

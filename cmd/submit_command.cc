@@ -11,6 +11,7 @@
 #include "cmd/cluster_access.h"
 #include "cmd/cluster_life.h"
 #include "cmd/commands.h"
+#include "cmd/ray_passthrough.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/help.h"
 
@@ -71,6 +72,7 @@ int SubmitCommand(const CommandLine& line) {
   if (submit->is_gang) return SubmitGang(std::move(submit).value(), line);
   Result<ClusterAccess> access = OpenClusterFile("submit", submit->request);
   if (!access.ok()) return Fail("submit", access.status());
+  if (const auto code = PassToRay("submit", submit->request, access->file)) return *code;
   const Result<int> code = SubmitScript(*access, submit->request);
   return code.ok() ? *code : FailOn(*access, code.status());
 }

@@ -120,6 +120,13 @@ def test_addresses_are_plain_lines(tool, ray_cluster, write_file, tmp_path):
                      "head_node_type: a\navailable_node_types: {a: {node_config: {}, resources: {}}}\n")
     refused = tool.run("status", other)
     assert refused.code == 2 and "only provider gcp knows its machines" in refused.errors
+    for words in (["exec", "true"], ["get-head-ip"], ["monitor"], ["dashboard"], ["rsync-down", "a", "b"],
+                  ["submit", "a.py"]):
+        refused = tool.run(words[0], other, *words[1:])
+        assert refused.code == 2 and "no ray on PATH" in refused.errors, refused.errors
+        assert 'pip install "ray[default]"' in refused.errors
+    refused = tool.run("monitor", other, "--json")
+    assert refused.code == 2 and "--json" in refused.errors
 
 
 def test_exec_is_the_command_and_nothing_else(tool, file):
