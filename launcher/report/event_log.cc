@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/report/event_log.h"
 
-#include <fmt/format.h>
-#include <poll.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
-#include "base/fd.h"
 #include "base/json.h"
 #include "launcher/report/elastic_names.h"
 #include "launcher/report/facts_json.h"
+#include "launcher/report/line_file.h"
 #include "launcher/report/memberships.h"
-#include "launcher/report/output_sink.h"
 
 namespace hvdray {
 namespace {
@@ -245,104 +240,15 @@ Json RankJson(const RankInfo& info) {
   return json;
 }
 
-// How far a pipe's reader may lag before the file counts as damaged.
-constexpr size_t kMaxPendingBytes = size_t{4} << 20;
-// How long the job's end waits for that reader.
-constexpr int kLastWaitMs = 2000;
-
 }  // namespace
-
-/// A file of lines, written while a job runs: opened before anything starts, never blocks the loop,
-/// reports once that it can't be written whole. Threads: the loop's.
-class LineFile {
- public:
-  struct Options {
-    std::string option;  ///< "--events": for messages.
-    std::string path;
-    /// Called once, maybe from within Write(): the file can't be written whole (kOutputLost). Must
-    /// not destroy the file.
-    std::function<void(Status)> on_damaged;
-  };
-
-  /// Opens (a named pipe: waits for its reader) and truncates. Errors: kFileUnwritable.
-  static Result<std::unique_ptr<LineFile>> Open(Loop& loop, Options options);
-  /// Waits a moment for a pipe that has not taken all lines.
-  ~LineFile();
-
-  /// `line`: without its newline.
-  void Write(ByteView line);
-
- private:
-  LineFile(Loop& loop, Options options, UniqueFd target)
-      : options_(std::move(options)), fd_(std::move(target)), sink_(loop, fd_.get()) {}
-  void Flush();
-  void Break(int error);
-
-  const Options options_;
-  UniqueFd fd_;
-  OutputSink sink_;
-  std::string pending_;      // Lines not written to a pipe yet.
-  bool is_waiting_ = false;  // For the pipe.
-  bool is_broken_ = false;
-};
-
-Result<std::unique_ptr<LineFile>> LineFile::Open(Loop& loop, Options options) {
-  // Opening a named pipe blocks until it has a reader, as in a shell's redirection; nothing runs
-  // yet.
-  Result<UniqueFd> target = OpenForWriting(options.path);
-  if (!target.ok()) return std::move(target).status().WithContext(options.option);
-  return std::unique_ptr<LineFile>(
-      new LineFile(loop, std::move(options), std::move(target).value()));
-}
-
-LineFile::~LineFile() {
-  // The loop no longer serves the pipe; give its reader one more chance.
-  pollfd ready{fd_.get(), POLLOUT, 0};
-  while (!pending_.empty() && ::poll(&ready, 1, kLastWaitMs) > 0) Flush();
-}
-
-void LineFile::Write(ByteView line) {
-  if (is_broken_) return;
-  pending_ += line;
-  pending_ += '\n';
-  if (!is_waiting_) Flush();
-  if (pending_.size() > kMaxPendingBytes) Break(EAGAIN);
-}
-
-void LineFile::Flush() {
-  is_waiting_ = false;
-  const OutputSink::Progress progress = sink_.Write(pending_);
-  pending_.erase(0, progress.written);
-  switch (progress.outcome) {
-    case OutputSink::Outcome::kWritten:
-      break;
-    case OutputSink::Outcome::kMustWait:
-      is_waiting_ = true;
-      sink_.OnWritable([this] { Flush(); });
-      break;
-    case OutputSink::Outcome::kReaderGone:
-    case OutputSink::Outcome::kFailed:
-      Break(progress.error);
-      break;
-  }
-}
-
-void LineFile::Break(int error) {
-  is_broken_ = true;
-  pending_.clear();
-  Status why = error == EAGAIN ? Status(ErrorCode::kOutputLost, "its reader is too slow")
-                               : ErrnoStatus("write", error).WithCode(ErrorCode::kOutputLost);
-  why = std::move(why)
-            .WithContext(fmt::format("{} {}", options_.option, options_.path))
-            .WithHint("free space there, or write it elsewhere");
-  if (options_.on_damaged != nullptr) options_.on_damaged(std::move(why));
-}
 
 struct EventLog::Impl {
   Impl(EventLogOptions given, std::unique_ptr<LineFile> target)
       : options(std::move(given)), file(std::move(target)) {}
 
-  Json Begin(std::string_view event, TimePoint now) const;
+  Json Begin(std::string_view event, TimePoint now) const {
+    return EventLine(event, options.began, options.began_wall, now);
+  }
   void WriteAll(const std::vector<Json>& lines, TimePoint now);
   void Write(const Json& line) { file->Write(DumpJson(line)); }
   std::string HostName(int host) const;
@@ -354,16 +260,6 @@ struct EventLog::Impl {
   std::vector<std::string> host_of_rank;
   ElasticEventLines elastic;
 };
-
-Json EventLog::Impl::Begin(std::string_view event, TimePoint now) const {
-  const auto since =
-      std::chrono::duration_cast<std::chrono::system_clock::duration>(now - options.began);
-  Json json;
-  json["time"] = Offset(options.began, now);
-  json["wall"] = WallText(options.began_wall + since);
-  json["event"] = event;
-  return json;
-}
 
 std::string EventLog::Impl::HostName(int host) const {
   const auto index = static_cast<size_t>(host);

@@ -80,6 +80,16 @@ Json OffsetJson(TimePoint began, const std::optional<TimePoint>& at) {
   return Offset(began, *at);
 }
 
+Json EventLine(std::string_view event, TimePoint began,
+               std::chrono::system_clock::time_point began_wall, TimePoint now) {
+  const auto since = std::chrono::duration_cast<std::chrono::system_clock::duration>(now - began);
+  Json json;
+  json["time"] = Offset(began, now);
+  json["wall"] = WallText(began_wall + since);
+  json["event"] = event;
+  return json;
+}
+
 std::string WallText(std::chrono::system_clock::time_point at) {
   const auto since = at.time_since_epoch();
   const auto whole = std::chrono::floor<std::chrono::seconds>(since);

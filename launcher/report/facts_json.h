@@ -6,6 +6,7 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/json.h"
 #include "base/status.h"
@@ -32,6 +33,10 @@ double Offset(TimePoint began, TimePoint at);
 double RoundedSeconds(Duration time);
 /// The same; null for nullopt.
 Json OffsetJson(TimePoint began, const std::optional<TimePoint>& at);
+/// {"time", "wall", "event"}: how every line of --events begins. `time` and `wall` count from the
+/// run's beginning, so that a changed clock does not disorder them.
+Json EventLine(std::string_view event, TimePoint began,
+               std::chrono::system_clock::time_point began_wall, TimePoint now);
 /// UTC: "2026-11-21T03:37:30.123Z".
 std::string WallText(std::chrono::system_clock::time_point at);
 
