@@ -28,13 +28,17 @@
 #include "cmd/host_access.h"
 #include "cmd/launch_plan.h"
 #include "launcher/cluster/bootstrap_config.h"
+#include "launcher/cluster/cluster_events.h"
+#include "launcher/cluster/cluster_report.h"
 #include "launcher/cluster/cluster_run.h"
 #include "launcher/cluster/down_driver.h"
 #include "launcher/cluster/lease.h"
 #include "launcher/cluster/up_driver.h"
+#include "launcher/engine/job_console.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/hostfile.h"
 #include "launcher/job/option_layers.h"
+#include "launcher/report/facts_json.h"
 
 namespace hvdray {
 namespace {
@@ -60,6 +64,8 @@ struct Cluster {
   std::string home;
   CommandShell shell = CommandShell::kLogin;
   std::string head;  ///< The head's address in the cluster's network.
+  TimePoint began{};
+  std::chrono::system_clock::time_point began_wall = std::chrono::system_clock::now();
 
   // In a cloud.
   std::unique_ptr<CloudWork> work;
@@ -137,6 +143,8 @@ Status ReadCluster(const CommandRequest& request, Cluster& cluster) {
   HVDRAY_ASSIGN_OR_RETURN(cluster.file,
                           ReadClusterFile(cluster.command, cluster.path, request.said));
   HVDRAY_RETURN_IF_ERROR(CheckFile(cluster.file));
+  HVDRAY_RETURN_IF_ERROR(CheckReportPaths(request.spec));
+  HVDRAY_RETURN_IF_ERROR(CheckDistinctFiles(request.spec));
   cluster.words = cluster.path;
   if (request.Has(OptionId::kClusterName)) cluster.words += " -n " + cluster.file.cluster_name;
   cluster.spec = request.spec;
@@ -197,39 +205,63 @@ bool AskForYes(const std::string& question) {
   return word == "y" || word == "yes";
 }
 
-ClusterRun::Outcome RunCluster(Cluster& cluster, ClusterDriver& driver, const NodeFiles& files,
-                               Status* failure) {
-  ClusterRun::Outcome outcome;
-  Result<std::unique_ptr<Loop>> loop = Loop::Create();
-  if (!loop.ok()) {
-    *failure = loop.status();
-    return outcome;
+/// A run to its end.
+struct ClusterEnd {
+  int exit_code = 0;
+  int signo = 0;   ///< Not 0: interrupted by it.
+  Status failure;  ///< Beside those of the nodes: what it prints, or a file, is not whole.
+  std::vector<NodeRow> nodes;
+
+  /// Of kReaderGone: nothing more can be printed.
+  bool has_reader() const { return failure.code() != ErrorCode::kReaderGone; }
+  Status error() const {
+    if (!failure.ok()) return failure;
+    if (signo != 0) {
+      return {ErrorCode::kInterrupted, fmt::format("stopped by {}", SignalName(signo))};
+    }
+    return FirstFailure(nodes);
   }
-  std::vector<std::string> names;
-  for (const HostSlots& host : cluster.hosts) names.push_back(host.dial_name());
-  std::vector<bool> is_remote;
-  for (const bool is_this : AreThisMachine(names, LookupOf(cluster.spec))) {
-    is_remote.push_back(!is_this || *cluster.spec.is_remote_forced);
-  }
-  Result<std::unique_ptr<HostAccess>> access =
-      HostAccess::Open(**loop, cluster.spec, AgentPath(cluster.spec), cluster.hosts, is_remote,
-                       HostSpread::kOneMachine, {"--keep-processes"});
-  if (!access.ok()) {
-    *failure = access.status();
-    return outcome;
-  }
-  BlockingPool questions(**loop, std::chrono::milliseconds(500));
+};
+
+ClusterCall CallOf(const Cluster& cluster) {
+  ClusterCall call;
+  call.command = cluster.command;
+  call.name = cluster.file.cluster_name;
+  call.file = cluster.path;
+  call.build = BuildName();
+  call.began = cluster.began;
+  call.began_wall = cluster.began_wall;
+  return call;
+}
+
+/// Null: not asked for. A file that cannot be written whole is told at once, and is a failure of
+/// `end` unless there is one.
+Result<std::unique_ptr<ClusterEvents>> OpenEvents(Loop& loop, const Cluster& cluster,
+                                                  const ClusterDriver& driver, ClusterEnd& end) {
+  const Setting<std::string>& file = cluster.spec.events_file;
+  if (file->empty()) return std::unique_ptr<ClusterEvents>();
+  ClusterEventsOptions options;
+  options.path = *file;
+  options.option = NamedBy(file, "events");
+  options.call = CallOf(cluster);
+  options.nodes = driver.Rows();
+  options.on_damaged = [&end, &cluster](Status why) {
+    Tell(LogLevel::kError, "hvdray " + cluster.command, why.ToString());
+    if (end.failure.ok()) end.failure = std::move(why);
+  };
+  return ClusterEvents::Open(loop, std::move(options));
+}
+
+ClusterRunOptions RunOptionsOf(const Cluster& cluster, ClusterEnd& end, BlockingPool& questions) {
   ClusterRunOptions options;
   options.places = cluster.places;
-  options.files = files.mounts;
-  options.bootstrap = files.bootstrap;
   options.build = BuildName();
   options.is_plain = ::isatty(STDOUT_FILENO) == 0;
   options.job_id = "cluster-" + cluster.file.cluster_name;
-  options.print = [failure](std::string_view text) {
+  options.print = [&end](std::string_view text) {
     const bool is_written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
     if (std::fflush(stdout) != 0 || !is_written) {
-      *failure = {ErrorCode::kReaderGone, "nobody reads stdout any more"};
+      end.failure = {ErrorCode::kReaderGone, "nobody reads stdout any more"};
     }
   };
   options.complain = [&cluster](const Status& why) {
@@ -238,10 +270,70 @@ ClusterRun::Outcome RunCluster(Cluster& cluster, ClusterDriver& driver, const No
   options.ask = [&questions](const std::string& question, std::function<void(bool)> answer) {
     questions.Run<bool>([question] { return AskForYes(question); }, std::move(answer));
   };
-  ClusterRun run(**loop, **access, driver, std::move(options));
-  outcome = run.Run();
+  return options;
+}
+
+/// The exit code as far as the run decides it.
+int CodeOf(const ClusterEnd& end) {
+  if (!end.has_reader()) return ExitCodeOf(end.failure);
+  if (end.signo != 0) return 128 + end.signo;
+  return end.exit_code == 0 && !end.failure.ok() ? ExitCodeOf(end.failure) : end.exit_code;
+}
+
+/// The last event and the report. What cannot be written makes a success a failure.
+void WriteFiles(const Cluster& cluster, std::unique_ptr<ClusterEvents> events, ClusterEnd& end) {
+  ClusterReport report;
+  report.call = CallOf(cluster);
+  report.ended = std::chrono::steady_clock::now();
+  report.nodes = end.nodes;
+  end.exit_code = CodeOf(end);
+  if (events != nullptr) events->OnEnd(end.exit_code, end.error(), report.ended);
+  events.reset();  // A pipe may take its last lines only now.
+  report.exit_code = end.exit_code = CodeOf(end);
+  report.error = end.error();
+  const std::string& path = *cluster.spec.report_file;
+  if (path.empty()) return;
+  const Status written = WriteClusterReport(path, report);
+  if (written.ok()) return;
+  Tell(LogLevel::kError, "hvdray " + cluster.command, written.ToString());
+  if (end.exit_code == 0) end.exit_code = ExitCodeOf(written);
+}
+
+/// Errors: nothing has been started.
+Result<ClusterEnd> RunCluster(Cluster& cluster, ClusterDriver& driver, const NodeFiles& files) {
+  ClusterEnd end;
+  HVDRAY_ASSIGN_OR_RETURN(const std::unique_ptr<Loop> loop, Loop::Create());
+  std::vector<std::string> names;
+  for (const HostSlots& host : cluster.hosts) names.push_back(host.dial_name());
+  std::vector<bool> is_remote;
+  for (const bool is_this : AreThisMachine(names, LookupOf(cluster.spec))) {
+    is_remote.push_back(!is_this || *cluster.spec.is_remote_forced);
+  }
+  HVDRAY_ASSIGN_OR_RETURN(
+      const std::unique_ptr<HostAccess> access,
+      HostAccess::Open(*loop, cluster.spec, AgentPath(cluster.spec), cluster.hosts, is_remote,
+                       HostSpread::kOneMachine, {"--keep-processes"}));
+  HVDRAY_ASSIGN_OR_RETURN(std::unique_ptr<ClusterEvents> events,
+                          OpenEvents(*loop, cluster, driver, end));
+  BlockingPool questions(*loop, std::chrono::milliseconds(500));
+  ClusterRunOptions options = RunOptionsOf(cluster, end, questions);
+  options.files = files.mounts;
+  options.bootstrap = files.bootstrap;
+  options.events = events.get();
+  ClusterRun run(*loop, *access, driver, std::move(options));
+  const ClusterRun::Outcome outcome = run.Run();
   EndTerminalQuestions();
-  return outcome;
+  end.exit_code = outcome.exit_code;
+  end.signo = outcome.signo;
+  end.nodes = driver.Rows();
+  WriteFiles(cluster, std::move(events), end);
+  if (!end.has_reader()) Fail(cluster.command, end.failure);
+  if (end.signo != 0) {
+    Tell(LogLevel::kError, "hvdray " + cluster.command,
+         fmt::format("interrupted; nodes remember what is done: hvdray {} {} goes on from there",
+                     cluster.command, cluster.words));
+  }
+  return end;
 }
 
 // ---- machines of a cloud
@@ -312,11 +404,12 @@ std::optional<int> TakeMachines(const CommandRequest& request, Cluster& cluster,
 }
 
 /// Tells Ray's own tools how the set-up of each machine ended.
-void TagMachines(Cluster& cluster, const std::vector<UpRow>& rows) {
+void TagMachines(Cluster& cluster, const std::vector<NodeRow>& rows) {
   const auto ids = std::make_shared<std::map<std::string, std::vector<std::string>>>();
   for (size_t i = 0; i < rows.size() && i < cluster.hosts.size(); ++i) {
     const CloudNode& node = cluster.machines[i].node;
-    const std::string status = rows[i].state == UpState::kUp ? "up-to-date" : "update-failed";
+    const std::string status =
+        rows[i].state == NameOf(UpState::kUp) ? "up-to-date" : "update-failed";
     if (node.status != status) (*ids)[status].push_back(node.id);
   }
   const Status status = cluster.work->Run([ids](CloudWork::Cloud& cloud) -> Status {
@@ -330,26 +423,6 @@ void TagMachines(Cluster& cluster, const std::vector<UpRow>& rows) {
 }
 
 // ---- up
-
-std::string TimeText(Duration time) {
-  return time == Duration::zero() ? "-" : fmt::format("{:.1f} s", Seconds(time).count());
-}
-
-std::string RowsText(const std::vector<UpRow>& rows, bool has_boot) {
-  std::string text = fmt::format("\n{:<24} {:<7}", "node", "role");
-  if (has_boot) text += fmt::format(" {:>8}", "boot");
-  text += fmt::format(" {:>8} {:>9} {:>8}  {}\n", "log in", "set up", "join", "state");
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const UpRow& row = rows[i];
-    text += fmt::format("{:<24} {:<7}", row.address, i == 0 ? "head" : "worker");
-    if (has_boot) text += fmt::format(" {:>8}", TimeText(row.boot));
-    text += fmt::format(" {:>8} {:>9} {:>8}  {}\n", TimeText(row.log_in), TimeText(row.set_up),
-                        TimeText(row.join),
-                        row.state == UpState::kFailed ? "failed: " + row.why.message()
-                                                      : std::string(NameOf(row.state)));
-  }
-  return text;
-}
 
 std::string EndText(const Cluster& cluster, size_t workers, int64_t lease) {
   const std::string& head = cluster.hosts.front().dial_name();
@@ -509,15 +582,6 @@ Status CheckDownWords(const CommandRequest& request) {
   return CheckConsent(request);
 }
 
-int EndOf(const Cluster& cluster, const ClusterRun::Outcome& outcome, const Status& failure) {
-  if (!failure.ok()) return Fail(cluster.command, failure);
-  if (outcome.signo == 0) return outcome.exit_code;
-  Tell(LogLevel::kError, "hvdray " + cluster.command,
-       fmt::format("interrupted; nodes remember what is done: hvdray {} {} goes on from there",
-                   cluster.command, cluster.words));
-  return 128 + outcome.signo;
-}
-
 /// Ends the Ray of hosts: all but the first `kept`.
 int EndRay(const CommandRequest& request, Cluster& cluster, size_t kept) {
   cluster.hosts.erase(cluster.hosts.begin(), cluster.hosts.begin() + static_cast<long>(kept));
@@ -534,9 +598,8 @@ int EndRay(const CommandRequest& request, Cluster& cluster, size_t kept) {
     nodes.push_back({cluster.hosts[i].host, kept + i == 0});
   }
   DownDriver driver(std::move(policy), std::move(nodes));
-  Status failure;
-  const ClusterRun::Outcome outcome = RunCluster(cluster, driver, {}, &failure);
-  return EndOf(cluster, outcome, failure);
+  const Result<ClusterEnd> end = RunCluster(cluster, driver, {});
+  return end.ok() ? end->exit_code : Fail("down", end.status());
 }
 
 std::string RemovalText(const CloudNode& node) {
@@ -604,6 +667,7 @@ int UpCommand(const CommandLine& line) {
   if (const auto code = TakeWords("up", line, &request)) return *code;
   Cluster cluster;
   cluster.command = "up";
+  cluster.began = line.began;
   Status status = CheckUpWords(request);
   if (status.ok()) status = ReadCluster(request, cluster);
   if (!status.ok()) return Fail("up", status);
@@ -621,15 +685,16 @@ int UpCommand(const CommandLine& line) {
   if (!policy.ok()) return Fail("up", policy.status());
   policy->is_confirmed = is_confirmed;
   UpDriver driver(std::move(policy).value(), std::move(nodes), Hex(RandomBytes(kTokenBytes)));
-  Status failure;
-  const ClusterRun::Outcome outcome = RunCluster(cluster, driver, files, &failure);
-  const int code = EndOf(cluster, outcome, failure);
-  if (!failure.ok() || outcome.signo != 0 || driver.is_only_planned()) return code;
-  const std::vector<UpRow> rows = driver.Rows();
-  if (cluster.work) TagMachines(cluster, rows);
-  std::string text = RowsText(rows, cluster.work != nullptr);
-  if (code == 0) text += EndText(cluster, rows.size() - 1, driver.lease());
-  return PrintOut("up", text, code);
+  const Result<ClusterEnd> end = RunCluster(cluster, driver, files);
+  if (!end.ok()) return Fail("up", end.status());
+  const bool has_table = driver.is_working() || (end->signo == 0 && end->exit_code != 0);
+  if (!end->has_reader() || !has_table) return end->exit_code;
+  if (cluster.work && end->signo == 0 && !request.Has(OptionId::kDryRun)) {
+    TagMachines(cluster, end->nodes);
+  }
+  std::string text = RowsText(end->nodes);
+  if (end->exit_code == 0) text += EndText(cluster, end->nodes.size() - 1, driver.lease());
+  return PrintOut("up", text, end->exit_code);
 }
 
 int DownCommand(const CommandLine& line) {
@@ -637,6 +702,7 @@ int DownCommand(const CommandLine& line) {
   if (const auto code = TakeWords("down", line, &request)) return *code;
   Cluster cluster;
   cluster.command = "down";
+  cluster.began = line.began;
   Status status = CheckDownWords(request);
   if (status.ok()) status = ReadCluster(request, cluster);
   if (!status.ok()) return Fail("down", status);

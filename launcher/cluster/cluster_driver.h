@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the drivers of `hvdray up` and `hvdray down` share: facts in, effects out, the log-in with
-// its retries. Pure: no I/O, no clock.
+// its retries, and what they tell of each node. Pure: no I/O, no clock.
 #ifndef HVDRAY_LAUNCHER_CLUSTER_CLUSTER_DRIVER_H_
 #define HVDRAY_LAUNCHER_CLUSTER_CLUSTER_DRIVER_H_
 
@@ -13,6 +13,8 @@
 
 #include "base/status.h"
 #include "base/types.h"
+#include "launcher/cluster/node_script.h"
+#include "launcher/cluster/node_steps.h"
 #include "launcher/driver/events.h"
 
 namespace hvdray {
@@ -37,7 +39,8 @@ struct TaskResult {
   int exit_code = 0;   ///< 128+n after signal n.
   std::string output;  ///< stdout of a task that is not shown.
   std::vector<std::string> last_lines;
-  Status why;  ///< Not ok: it could not be done.
+  std::optional<SyncStats> copied;  ///< By a task kFiles.
+  Status why;                       ///< Not ok: it could not be done.
   bool is_success() const { return why.ok() && exit_code == 0; }
 };
 
@@ -71,6 +74,75 @@ struct Answer {
 using ClusterEvent = std::variant<cluster_event::LoggedIn, cluster_event::Lost, cluster_event::Done,
                                   cluster_event::Answer, event::Tick>;
 
+/// How a step of a node ended.
+struct StepOutcome {
+  StepKind kind = StepKind::kSetup;
+  int number = 1;  ///< As in NodeStep.
+  int count = 1;
+  std::string hash;
+  int exit_code = 0;  ///< Of its command. 0 with a `why`: it did not run, or its end is not known.
+  Status why;         ///< Why it failed.
+  Duration took{};
+  std::optional<SyncStats> copied;  ///< Of kFiles.
+};
+
+/// What a driver found that a node needs.
+struct NodePlan {
+  int node = 0;
+  std::string_view need;        ///< "keep", "create", "change", "end"
+  int steps = 0;                ///< Of the set-up that will run.
+  bool is_ray_started = false;  ///< Ray will be started there, its former one ended before.
+  int processes = 0;            ///< Of this cluster's Ray that run there now.
+};
+
+// What a driver tells for --events, besides facts and decisions: nothing is to be done about it.
+namespace cluster_note {
+/// The log-in failed for now; it is tried again for `left`.
+struct Waiting {
+  int node = 0;
+  Status why;
+  Duration left{};
+};
+/// All nodes that could be looked at.
+struct Planned {
+  std::vector<NodePlan> nodes;
+};
+struct StepStarted {
+  int node = 0;
+  NodeStep step;
+};
+struct StepDone {
+  int node = 0;
+  StepOutcome outcome;
+};
+/// The processes of its Ray were ended.
+struct RayStopped {
+  int node = 0;
+  int processes = 0;
+};
+/// Its start commands have ended, and a raylet runs.
+struct RayStarted {
+  int node = 0;
+};
+/// It is part of the cluster, the head as Ray's head. `is_started`: by this run.
+struct NodeUp {
+  int node = 0;
+  bool is_started = false;
+};
+/// Nothing of the cluster is left on it.
+struct NodeEnded {
+  int node = 0;
+};
+struct NodeFailed {
+  int node = 0;
+  Status why;
+};
+}  // namespace cluster_note
+using ClusterNote =
+    std::variant<cluster_note::Waiting, cluster_note::Planned, cluster_note::StepStarted,
+                 cluster_note::StepDone, cluster_note::RayStopped, cluster_note::RayStarted,
+                 cluster_note::NodeUp, cluster_note::NodeEnded, cluster_note::NodeFailed>;
+
 // Decisions.
 namespace cluster_effect {
 /// Start an agent there, again if need be.
@@ -92,14 +164,35 @@ struct Complain {
 struct Ask {
   std::string question;
 };
+struct Note {
+  ClusterNote what;
+};
 struct Finish {
   int exit_code = 0;
 };
 }  // namespace cluster_effect
-using ClusterEffect =
-    std::variant<cluster_effect::LogIn, cluster_effect::Run, cluster_effect::Say,
-                 cluster_effect::Complain, cluster_effect::Ask, cluster_effect::Finish>;
+using ClusterEffect = std::variant<cluster_effect::LogIn, cluster_effect::Run, cluster_effect::Say,
+                                   cluster_effect::Complain, cluster_effect::Ask,
+                                   cluster_effect::Note, cluster_effect::Finish>;
 using ClusterEffects = std::vector<ClusterEffect>;
+
+/// What became of a node and what it cost: a row of the table that ends `up`, and of --report.
+struct NodeRow {
+  std::string address;
+  bool is_head = false;
+  std::string_view need;  ///< As in NodePlan; empty before the plan.
+  std::string_view state;
+  int processes = 0;             ///< Of the cluster's Ray, when it was looked at.
+  std::optional<Duration> boot;  ///< From the order of the machine until it runs; on-prem: none.
+  std::optional<Duration> log_in;
+  std::optional<Duration> set_up;
+  std::optional<Duration> join;    ///< From the end of the set-up, waiting for the head included.
+  std::optional<Duration> end;     ///< `down`: from the order until nothing is left.
+  std::vector<StepOutcome> steps;  ///< Those that ran.
+  std::optional<SyncStats> copied;
+  std::optional<RayVersions> versions;
+  Status why;  ///< Not ok: it failed.
+};
 
 /// Decides what `up` or `down` does next. Threads: one.
 class ClusterDriver {
@@ -111,6 +204,8 @@ class ClusterDriver {
   virtual ClusterEffects Handle(const ClusterEvent& event, TimePoint now) = 0;
   /// Earliest moment at which a Tick may have work; nullopt: only a new fact changes anything.
   virtual std::optional<TimePoint> NextDeadline() const = 0;
+  /// One for each node, in order, as of the last fact.
+  virtual std::vector<NodeRow> Rows() const = 0;
 };
 
 /// When to log in to one node again. A host that is just booting refuses, is silent or has no name

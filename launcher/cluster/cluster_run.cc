@@ -101,6 +101,7 @@ struct ClusterRun::Node {
   LastLines last;
   wire::ExitStatus status;
   std::unique_ptr<DirectorySync> copy;
+  std::optional<SyncStats> copied;
 };
 
 ClusterRun::ClusterRun(Loop& loop, Transport& transport, ClusterDriver& driver,
@@ -122,7 +123,9 @@ ClusterRun::~ClusterRun() = default;
 
 ClusterRun::Outcome ClusterRun::Run() {
   const UserSignals signals(loop_, MakeSignalHandlers());
-  for (const ClusterEffect& effect : driver_.Begin(loop_.Now())) {
+  const TimePoint now = loop_.Now();
+  for (const ClusterEffect& effect : driver_.Begin(now)) {
+    OnEffect(effect, now);
     std::visit([this](const auto& one) { Apply(one); }, effect);
   }
   driving_.Start();
@@ -134,6 +137,7 @@ SignalHandlers ClusterRun::MakeSignalHandlers() {
   SignalHandlers handlers;
   handlers.on_stop = [this](int signo) {
     // At a second signal, does not wait for the agents: they end with their links.
+    if (options_.events != nullptr) options_.events->OnSignal(signo, loop_.Now());
     if (std::exchange(outcome_.signo, signo) != 0) return loop_.Stop();
     driving_.Finish();
     Close();
@@ -150,6 +154,14 @@ ClusterRun::Node* ClusterRun::NodeOf(int agent) {
   const auto found = std::find_if(nodes_.begin(), nodes_.end(),
                                   [agent](const auto& node) { return node->agent == agent; });
   return found == nodes_.end() ? nullptr : found->get();
+}
+
+void ClusterRun::OnFact(const ClusterEvent& fact, TimePoint now) {
+  if (options_.events != nullptr) options_.events->OnFact(fact, now);
+}
+
+void ClusterRun::OnEffect(const ClusterEffect& effect, TimePoint now) {
+  if (options_.events != nullptr) options_.events->OnEffect(effect, now);
 }
 
 // ---- effects
@@ -202,10 +214,9 @@ void ClusterRun::CopyFiles(Node& node, std::span<const SyncedDirectory> files) {
   handlers.send = [this, &node](int agent, wire::Body body) {
     agents_.Send(agent, {node.generation, std::move(body)});
   };
-  handlers.on_host_done = [this, &node](int /*agent*/, const SyncStats& stats,
-                                        const std::vector<std::string>& /*roots*/) {
-    options_.print(
-        fmt::format("{}: copied {} files, {} bytes\n", node.place.node, stats.files, stats.bytes));
+  handlers.on_host_done = [&node](int /*agent*/, const SyncStats& stats,
+                                  const std::vector<std::string>& /*roots*/) {
+    node.copied = stats;
   };
   handlers.on_failed = [this, &node, files](int /*agent*/, const Status& why) {
     TaskResult result;
@@ -216,7 +227,11 @@ void ClusterRun::CopyFiles(Node& node, std::span<const SyncedDirectory> files) {
     result.why = WithoutContext(why, contexts);
     EndTask(node, std::move(result));
   };
-  handlers.on_done = [this, &node] { EndTask(node, {}); };
+  handlers.on_done = [this, &node] {
+    TaskResult result;
+    result.copied = std::exchange(node.copied, std::nullopt);
+    EndTask(node, std::move(result));
+  };
   node.copy = std::make_unique<DirectorySync>(loop_, std::vector<int>{node.agent}, files,
                                               kCopyStall, std::move(handlers));
   node.copy->Start();

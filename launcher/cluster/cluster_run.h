@@ -14,6 +14,7 @@
 #include "base/loop.h"
 #include "cluster/transport.h"
 #include "launcher/cluster/cluster_driver.h"
+#include "launcher/cluster/cluster_events.h"
 #include "launcher/cluster/node_script.h"
 #include "launcher/engine/agent_set.h"
 #include "launcher/engine/driver_loop.h"
@@ -30,6 +31,7 @@ struct ClusterRunOptions {
   std::string build;
   std::string job_id;
   bool is_plain = false;  ///< Commands' output is printed without colours: no terminal shows it.
+  ClusterEvents* events = nullptr;  ///< --events; outlives the run. nullptr: not asked for.
   /// Prints text, whole lines.
   std::function<void(std::string_view text)> print;
   std::function<void(const Status& why)> complain;
@@ -58,8 +60,8 @@ class ClusterRun final : private AgentSet::Owner {
   friend Driving;
 
   // For DriverLoop.
-  void OnFact(const ClusterEvent& /*fact*/, TimePoint /*now*/) {}
-  void OnEffect(const ClusterEffect& /*effect*/, TimePoint /*now*/) {}
+  void OnFact(const ClusterEvent& fact, TimePoint now);
+  void OnEffect(const ClusterEffect& effect, TimePoint now);
   void OnLate(const ClusterEvent& /*fact*/) {}
   void OnIdle() {}
   void Apply(const cluster_effect::LogIn& effect);
@@ -67,6 +69,7 @@ class ClusterRun final : private AgentSet::Owner {
   void Apply(const cluster_effect::Say& effect);
   void Apply(const cluster_effect::Complain& effect);
   void Apply(const cluster_effect::Ask& effect);
+  void Apply(const cluster_effect::Note& /*effect*/) {}  // for observers
   void Apply(const cluster_effect::Finish& effect);
 
   void OnReady(int agent, const wire::HostFacts& facts) override;

@@ -25,8 +25,51 @@ DownDriver::DownDriver(DownPolicy policy, std::vector<DownNode> nodes)
   }
 }
 
+std::string_view DownDriver::NameOf(State state) {
+  switch (state) {
+    case State::kLoggingIn:
+      return "logging in";
+    case State::kLooking:
+      return "looking";
+    case State::kDraining:
+      return "draining";
+    case State::kRunning:
+      return "running";
+    case State::kStopping:
+      return "stopping";
+    case State::kChecking:
+      return "checking";
+    case State::kEnded:
+      return "ended";
+    case State::kFailed:
+      return "failed";
+  }
+  return "?";
+}
+
+std::string_view DownDriver::NeedOf(const Node& node) const {
+  return node.has_any() && !is_kept_ ? "end" : "keep";
+}
+
+std::vector<NodeRow> DownDriver::Rows() const {
+  std::vector<NodeRow> rows;
+  rows.reserve(nodes_.size());
+  for (const Node& node : nodes_) {
+    NodeRow& row = rows.emplace_back();
+    row.address = node.plan.address;
+    row.is_head = node.plan.is_head;
+    if (node.is_looked_at) row.need = NeedOf(node);
+    row.state = NameOf(node.state);
+    row.processes = node.processes;
+    row.why = node.why;
+    if (node.logged_in) row.log_in = *node.logged_in - began_;
+    if (node.ended) row.end = *node.ended - node.ordered;
+  }
+  return rows;
+}
+
 ClusterEffects DownDriver::Begin(TimePoint now) {
-  now_ = now;
+  now_ = began_ = now;
   for (size_t index = 0; index < nodes_.size(); ++index) {
     nodes_[index].retry = {now, policy_.log_in_limit};
     effects_.emplace_back(cluster_effect::LogIn{static_cast<int>(index)});
@@ -71,7 +114,9 @@ void DownDriver::Say(size_t index, const std::string& text) {
 
 void DownDriver::On(const cluster_event::LoggedIn& fact) {
   const auto index = static_cast<size_t>(fact.node);
-  if (nodes_[index].state == State::kLoggingIn) Call(index, State::kLooking, "survey");
+  if (nodes_[index].state != State::kLoggingIn) return;
+  nodes_[index].logged_in = now_;
+  Call(index, State::kLooking, "survey");
 }
 
 void DownDriver::On(const cluster_event::Lost& fact) {
@@ -80,7 +125,9 @@ void DownDriver::On(const cluster_event::Lost& fact) {
   if (node.state == State::kEnded || node.state == State::kFailed) return;
   if (node.state == State::kLoggingIn) node.try_at = node.retry.After(fact.why, now_);
   if (!node.try_at) return Fail(index, fact.why);
-  Say(index, LogInRetry::Text(fact.why, node.retry.until() - now_));
+  const Duration left = node.retry.until() - now_;
+  Note(cluster_note::Waiting{fact.node, fact.why, left});
+  Say(index, LogInRetry::Text(fact.why, left));
 }
 
 void DownDriver::On(const event::Tick& /*fact*/) {
@@ -126,18 +173,25 @@ void DownDriver::OnLooked(size_t index, const TaskResult& result) {
   nodes_[index].processes = survey.processes;
   nodes_[index].has_container = survey.containers > 0;
   nodes_[index].lease = survey.lease;
-  const bool is_any = survey.processes > 0 || survey.containers > 0 || survey.lease != 0;
-  nodes_[index].state = is_any ? State::kRunning : State::kEnded;
+  nodes_[index].is_looked_at = true;
+  nodes_[index].state = nodes_[index].has_any() ? State::kRunning : State::kEnded;
   MakePlan();
 }
 
 void DownDriver::MakePlan() {
   if (is_planned_ || CountAt(State::kLoggingIn) > 0 || CountAt(State::kLooking) > 0) return;
   is_planned_ = true;
-  if (policy_.expired_by && IsKeptByLease()) {
-    for (Node& node : nodes_) {
-      if (node.state == State::kRunning) node.state = State::kEnded;
-    }
+  is_kept_ = policy_.expired_by && IsKeptByLease();
+  cluster_note::Planned planned;
+  for (size_t index = 0; index < nodes_.size(); ++index) {
+    const Node& node = nodes_[index];
+    if (!node.is_looked_at || node.state == State::kFailed) continue;
+    planned.nodes.push_back({.node = static_cast<int>(index),
+                             .need = NeedOf(node),
+                             .processes = node.processes});
+  }
+  Note(std::move(planned));
+  if (is_kept_) {
     is_over_ = true;
     effects_.emplace_back(cluster_effect::Finish{CountAt(State::kFailed) == 0 ? 0 : kHvdrayFailed});
     return;
@@ -205,15 +259,20 @@ void DownDriver::StopNext() {
   for (size_t index = 0; index < nodes_.size(); ++index) {
     const Node& node = nodes_[index];
     if (node.plan.is_head) continue;
-    if (node.state == State::kRunning) Call(index, State::kStopping, "end");
+    if (node.state == State::kRunning) Stop(index);
     is_any_worker_left =
         is_any_worker_left || node.state == State::kStopping || node.state == State::kChecking;
   }
   // The head last: workers that lose it first would wait for it for a minute.
   for (size_t index = 0; index < nodes_.size() && !is_any_worker_left; ++index) {
-    if (nodes_[index].state == State::kRunning) Call(index, State::kStopping, "end");
+    if (nodes_[index].state == State::kRunning) Stop(index);
   }
   FinishIfOver();
+}
+
+void DownDriver::Stop(size_t index) {
+  nodes_[index].ordered = now_;
+  Call(index, State::kStopping, "end");
 }
 
 void DownDriver::OnStopped(size_t index, const TaskResult& result) {
@@ -224,6 +283,7 @@ void DownDriver::OnStopped(size_t index, const TaskResult& result) {
                         fmt::format("{} of its Ray cannot be ended", ProcessesText(stopped->left)),
                         "they hang in the kernel, or belong to another user: look with ps"});
   }
+  Note(cluster_note::RayStopped{static_cast<int>(index), stopped->found});
   // Looks once more: something may have started meanwhile.
   Call(index, State::kChecking, "survey");
 }
@@ -238,6 +298,8 @@ void DownDriver::OnChecked(size_t index, const TaskResult& result) {
                         "something there starts it anew"});
   }
   nodes_[index].state = State::kEnded;
+  nodes_[index].ended = now_;
+  Note(cluster_note::NodeEnded{static_cast<int>(index)});
   Say(index, fmt::format("ended {}{}; none is left", ProcessesText(nodes_[index].processes),
                          nodes_[index].has_container ? " and the container" : ""));
   StopNext();
@@ -245,6 +307,8 @@ void DownDriver::OnChecked(size_t index, const TaskResult& result) {
 
 void DownDriver::Fail(size_t index, const Status& why) {
   nodes_[index].state = State::kFailed;
+  nodes_[index].why = why;
+  Note(cluster_note::NodeFailed{static_cast<int>(index), why});
   effects_.emplace_back(
       cluster_effect::Complain{Status(why).WithContext(nodes_[index].plan.address)});
   if (!is_planned_) return MakePlan();

@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "launcher/cluster/cluster_driver.h"
@@ -39,6 +41,7 @@ class DownDriver final : public ClusterDriver {
   ClusterEffects Begin(TimePoint now) override;
   ClusterEffects Handle(const ClusterEvent& event, TimePoint now) override;
   std::optional<TimePoint> NextDeadline() const override;
+  std::vector<NodeRow> Rows() const override;
 
  private:
   enum class State : uint8_t {
@@ -58,9 +61,17 @@ class DownDriver final : public ClusterDriver {
     int processes = 0;
     bool has_container = false;
     int64_t lease = 0;  ///< Its end; 0: none.
+    bool is_looked_at = false;
     std::optional<TimePoint> try_at;
+    std::optional<TimePoint> logged_in;
+    TimePoint ordered{};  // to end
+    std::optional<TimePoint> ended;
+    Status why;
+    bool has_any() const { return processes > 0 || has_container || lease != 0; }
   };
 
+  static std::string_view NameOf(State state);
+  std::string_view NeedOf(const Node& node) const;
   void On(const cluster_event::LoggedIn& fact);
   void On(const cluster_event::Lost& fact);
   void On(const cluster_event::Done& fact);
@@ -75,7 +86,9 @@ class DownDriver final : public ClusterDriver {
   bool IsKeptByLease();
   void StopNext();
   void Call(size_t index, State next, std::string verb, std::vector<std::string> arguments = {});
+  void Stop(size_t index);
   void Say(size_t index, const std::string& text);
+  void Note(ClusterNote what) { effects_.emplace_back(cluster_effect::Note{std::move(what)}); }
   void Fail(size_t index, const Status& why);
   void FinishIfOver();
   size_t CountAt(State state) const;
@@ -83,8 +96,10 @@ class DownDriver final : public ClusterDriver {
   const DownPolicy policy_;
   std::vector<Node> nodes_;
   bool is_planned_ = false;
+  bool is_kept_ = false;  // by its lease
   bool is_working_ = false;
   bool is_over_ = false;
+  TimePoint began_{};
   TimePoint now_{};
   ClusterEffects effects_;
 };

@@ -23,24 +23,6 @@ namespace fs = std::filesystem;
 constexpr size_t kShownCommand = 60;
 constexpr size_t kReadBytes = size_t{1} << 16;
 
-std::string_view NameOf(StepKind kind) {
-  switch (kind) {
-    case StepKind::kFiles:
-      return "file mounts";
-    case StepKind::kInitialization:
-      return "initialization";
-    case StepKind::kContainer:
-      return "container";
-    case StepKind::kSetup:
-      return "setup";
-    case StepKind::kBootstrap:
-      return "autoscaler";
-    case StepKind::kStart:
-      return "start";
-  }
-  return "?";
-}
-
 /// Adds a part after its length, so that different lists never hash alike.
 void AddPart(Sha256Sum& sum, std::string_view part) {
   sum.Add(fmt::format("{}:", part.size()));
@@ -193,6 +175,24 @@ Status AddFile(Sha256Sum& sum, const std::string& path) {
 }
 
 }  // namespace
+
+std::string_view NameOf(StepKind kind) {
+  switch (kind) {
+    case StepKind::kFiles:
+      return "file mounts";
+    case StepKind::kInitialization:
+      return "initialization";
+    case StepKind::kContainer:
+      return "container";
+    case StepKind::kSetup:
+      return "setup";
+    case StepKind::kBootstrap:
+      return "autoscaler";
+    case StepKind::kStart:
+      return "start";
+  }
+  return "?";
+}
 
 std::string StepText(const NodeStep& step) {
   const std::string place = step.count < 2 ? "" : fmt::format(" {}/{}", step.number, step.count);

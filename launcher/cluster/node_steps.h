@@ -20,6 +20,8 @@ namespace hvdray {
 /// In the order in which a node goes through them.
 enum class StepKind : uint8_t { kFiles, kInitialization, kContainer, kSetup, kBootstrap, kStart };
 
+std::string_view NameOf(StepKind kind);
+
 /// One step. Its hash covers its own content and the hash of the step before, so that the hashes
 /// that a node has recorded tell how far it got with exactly these steps.
 struct NodeStep {

@@ -114,26 +114,35 @@ std::optional<TimePoint> UpDriver::NextDeadline() const {
   return next;
 }
 
-std::vector<UpRow> UpDriver::Rows() const {
-  std::vector<UpRow> rows;
+std::vector<NodeRow> UpDriver::Rows() const {
+  std::vector<NodeRow> rows;
   rows.reserve(nodes_.size());
   for (const Node& node : nodes_) {
-    UpRow& row = rows.emplace_back();
+    NodeRow& row = rows.emplace_back();
     row.address = node.plan.address;
-    row.need = node.need;
-    row.state = node.state;
+    row.is_head = rows.size() == 1;
+    if (node.is_decided) row.need = NameOf(node.need);
+    row.state = NameOf(node.state);
+    row.processes = node.found_processes;
+    row.steps = node.steps;
+    row.copied = node.copied;
+    row.versions = node.versions;
     row.why = node.why;
-    row.boot = node.plan.boot;
-    if (node.logged_in != TimePoint{}) row.log_in = node.logged_in - began_;
-    if (node.set_up != TimePoint{}) row.set_up = node.set_up - node.worked;
-    if (node.joined != TimePoint{} && node.set_up != TimePoint{}) {
-      row.join = node.joined - node.set_up;
-    }
+    if (node.plan.boot > Duration::zero()) row.boot = node.plan.boot;
+    if (node.logged_in) row.log_in = *node.logged_in - began_;
+    if (node.set_up && node.need != UpNeed::kKeep) row.set_up = *node.set_up - node.worked;
+    if (node.joined && node.is_restarting) row.join = *node.joined - *node.set_up;
   }
   return rows;
 }
 
-void UpDriver::Enter(size_t node, UpState next) { nodes_[node].state = next; }
+void UpDriver::Enter(size_t index, UpState next) {
+  const Node& node = nodes_[index];
+  const int number = static_cast<int>(index);
+  nodes_[index].state = next;
+  if (next == UpState::kUp) Note(cluster_note::NodeUp{number, node.is_restarting});
+  if (next == UpState::kFailed) Note(cluster_note::NodeFailed{number, node.why});
+}
 
 void UpDriver::Run(size_t node, NodeTask task) {
   effects_.emplace_back(cluster_effect::Run{static_cast<int>(node), std::move(task)});
@@ -180,7 +189,12 @@ void UpDriver::On(const cluster_event::Lost& fact) {
     }
     return FinishIfOver();
   }
-  if (node.state != UpState::kLoggingIn) return Fail(index, fact.why);
+  if (node.state != UpState::kLoggingIn) {
+    const bool is_starting =
+        node.state == UpState::kStarting && node.stage == StartStage::kCommands;
+    if (node.state == UpState::kSettingUp || is_starting) NoteStepDone(index, {.why = fact.why});
+    return Fail(index, fact.why);
+  }
   node.try_at = node.retry.After(fact.why, now_);
   if (!node.try_at) {
     const bool is_late = node.retry.tries() > 0 && now_ > began_;
@@ -189,7 +203,9 @@ void UpDriver::On(const cluster_event::Lost& fact) {
                               "no log-in within {:.0f} s", Seconds(policy_.log_in_limit).count()))
                         : fact.why);
   }
-  Say(index, LogInRetry::Text(fact.why, node.retry.until() - now_));
+  const Duration left = node.retry.until() - now_;
+  Note(cluster_note::Waiting{fact.node, fact.why, left});
+  Say(index, LogInRetry::Text(fact.why, left));
 }
 
 void UpDriver::On(const event::Tick& /*fact*/) {
@@ -236,6 +252,7 @@ void UpDriver::OnLooked(size_t index, const TaskResult& result) {
   Node& node = nodes_[index];
   if (!result.is_success()) return Fail(index, FailureOf("look at the node", result));
   node.survey = ParseSurvey(result.output);
+  node.found_processes = node.survey.processes;
   const std::string expected = IsHead(index) ? "" : policy_.head;
   const bool is_foreign = node.survey.processes > 0 && node.survey.joined_head != expected;
   if (is_foreign && policy_.is_exclusive) node.survey.ray_node.clear();
@@ -296,7 +313,7 @@ void UpDriver::MakePlan() {
     return FinishIfOver();
   }
   if (policy_.is_dry_run) {
-    is_over_ = is_only_planned_ = true;
+    is_over_ = true;
     effects_.emplace_back(cluster_effect::Finish{IsAnyAt(UpState::kFailed) ? kHvdrayFailed : 0});
     return;
   }
@@ -310,6 +327,7 @@ void UpDriver::MakePlan() {
 
 void UpDriver::Decide(size_t index) {
   Node& node = nodes_[index];
+  node.is_decided = true;
   const std::vector<NodeStep>& steps = node.plan.steps;
   const size_t set_up_end = FirstStart(steps);
   const size_t done = policy_.is_setup_forced ? 0 : CountDone(steps, node.survey.record);
@@ -365,10 +383,13 @@ void UpDriver::SayLease() {
 }
 
 void UpDriver::SayPlan() {
+  cluster_note::Planned planned;
   for (size_t index = 0; index < nodes_.size(); ++index) {
     const Node& node = nodes_[index];
     if (node.state == UpState::kFailed) continue;
     const size_t set_up = FirstStart(node.plan.steps) - node.step;
+    planned.nodes.push_back({static_cast<int>(index), NameOf(node.need), static_cast<int>(set_up),
+                             node.is_restarting, node.survey.processes});
     std::string what;
     if (set_up > 0) {
       what =
@@ -380,6 +401,7 @@ void UpDriver::SayPlan() {
     }
     Say(index, fmt::format("{}{}{}", NameOf(node.need), IsHead(index) ? " (head)" : "", what));
   }
+  Note(std::move(planned));
   std::vector<std::string> strangers;
   for (const auto& [id, address] : ray_nodes_.alive) {
     const bool is_ours = std::any_of(nodes_.begin(), nodes_.end(), [&id = id](const Node& node) {
@@ -397,7 +419,7 @@ void UpDriver::SayPlan() {
 void UpDriver::On(const cluster_event::Answer& fact) {
   if (!is_planned_ || is_working_) return;
   if (fact.is_yes) return Work();
-  is_over_ = is_only_planned_ = true;
+  is_over_ = true;
   effects_.emplace_back(cluster_effect::Say{"nothing was changed"});
   effects_.emplace_back(cluster_effect::Finish{0});
 }
@@ -453,6 +475,9 @@ void UpDriver::RunStep(size_t index) {
   Node& node = nodes_[index];
   const NodeStep& step = node.plan.steps[node.step];
   Say(index, StepText(step));
+  node.step_began = now_;
+  node.step_copied.reset();
+  Note(cluster_note::StepStarted{static_cast<int>(index), step});
   NodeTask task;
   if (IsCopy(step)) {
     task.kind = step.kind == StepKind::kFiles ? NodeTask::Kind::kFiles : NodeTask::Kind::kBootstrap;
@@ -480,14 +505,43 @@ void UpDriver::OnStepDone(size_t index, const TaskResult& result) {
   if (!result.is_success()) return FailStep(index, step, result);
   // A copy has no shell text of its own that could record it.
   if (IsCopy(step) && !node.is_marking) {
+    if (result.copied) NoteCopied(index, *result.copied);
     node.is_marking = true;
     std::vector<std::string> words = {std::to_string(node.step), step.hash};
     words.insert(words.end(), step.arguments.begin(), step.arguments.end());
     return Call(index, "mark", std::move(words));
   }
+  NoteStepDone(index, result);
   node.is_marking = false;
   ++node.step;
   NextStep(index);
+}
+
+void UpDriver::NoteStepDone(size_t index, const TaskResult& result) {
+  Node& node = nodes_[index];
+  const NodeStep& step = node.plan.steps[node.step];
+  StepOutcome outcome;
+  outcome.kind = step.kind;
+  outcome.number = step.number;
+  outcome.count = step.count;
+  outcome.hash = step.hash;
+  outcome.exit_code = result.exit_code;
+  if (!result.is_success()) outcome.why = StepFailure(step, result);
+  outcome.took = now_ - node.step_began;
+  if (IsCopy(step)) outcome.copied = node.step_copied;
+  node.steps.push_back(outcome);
+  Note(cluster_note::StepDone{static_cast<int>(index), std::move(outcome)});
+}
+
+void UpDriver::NoteCopied(size_t index, const SyncStats& copied) {
+  Node& node = nodes_[index];
+  Say(index, fmt::format("copied {} files, {} bytes", copied.files, copied.bytes));
+  node.step_copied = copied;
+  SyncStats all = node.copied.value_or(SyncStats());
+  all.files += copied.files;
+  all.bytes += copied.bytes;
+  all.time += copied.time;
+  node.copied = all;
 }
 
 void UpDriver::EndSetUp(size_t index) {
@@ -600,6 +654,7 @@ void UpDriver::OnStartStage(size_t index, const TaskResult& result) {
                                                              ProcessesText(stopped->left))});
       }
       node.survey.processes = 0;
+      Note(cluster_note::RayStopped{static_cast<int>(index), stopped->found});
       if (!IsHead(index) && !IsHeadUp()) {
         Enter(index, UpState::kForHead);
         return head().state == UpState::kFailed ? OfferStart(index) : OfferHeadStart();
@@ -608,6 +663,7 @@ void UpDriver::OnStartStage(size_t index, const TaskResult& result) {
     }
     case StartStage::kCommands:
       if (!result.is_success()) return FailStep(index, node.plan.steps[node.step], result);
+      NoteStepDone(index, result);
       if (++node.step < node.plan.steps.size()) return RunStep(index);
       return NextStartStage(index, StartStage::kLook);
     case StartStage::kLook: {
@@ -621,6 +677,7 @@ void UpDriver::OnStartStage(size_t index, const TaskResult& result) {
                             "look there at /tmp/ray/session_latest/logs"});
       }
       node.started = now_;
+      Note(cluster_note::RayStarted{static_cast<int>(index)});
       Enter(index, UpState::kJoining);
       return AskForNodes();
     }
@@ -666,18 +723,22 @@ void UpDriver::EnterUp(size_t index) {
 
 void UpDriver::FailStep(size_t index, const NodeStep& step, const TaskResult& result) {
   for (const std::string& line : result.last_lines) Say(index, "  | " + line);
-  const std::string what = fmt::format("{}: {}", StepText(step), EndText(result));
-  if (!result.why.ok()) return Fail(index, Status(result.why).WithContext(StepText(step)));
-  Fail(index, {ErrorCode::kNodeSetupFailed, what,
-               fmt::format("its last lines are above; try it there by hand, mend it, and call "
-                           "'{}' again: it goes on at this step",
-                           policy_.command)});
+  NoteStepDone(index, result);
+  Fail(index, StepFailure(step, result));
+}
+
+Status UpDriver::StepFailure(const NodeStep& step, const TaskResult& result) const {
+  if (!result.why.ok()) return Status(result.why).WithContext(StepText(step));
+  return {ErrorCode::kNodeSetupFailed, fmt::format("{}: {}", StepText(step), EndText(result)),
+          fmt::format("its last lines are above; try it there by hand, mend it, and call '{}' "
+                      "again: it goes on at this step",
+                      policy_.command)};
 }
 
 void UpDriver::Fail(size_t index, Status why) {
   Node& node = nodes_[index];
-  Enter(index, UpState::kFailed);
   node.why = std::move(why);
+  Enter(index, UpState::kFailed);
   // What follows from the head's failure is told in the table alone.
   if (node.why.code() != ErrorCode::kCancelled) {
     effects_.emplace_back(

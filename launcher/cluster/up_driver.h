@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "launcher/cluster/cluster_driver.h"
@@ -66,18 +67,6 @@ enum class UpState : uint8_t {
 };
 std::string_view NameOf(UpState state);
 
-/// One row of the table that ends `up`.
-struct UpRow {
-  std::string address;
-  UpNeed need = UpNeed::kKeep;
-  UpState state = UpState::kLoggingIn;
-  Duration boot{};
-  Duration log_in{};
-  Duration set_up{};
-  Duration join{};  ///< From the end of the set-up, waiting for the head included.
-  Status why;       ///< Of kFailed.
-};
-
 class UpDriver final : public ClusterDriver {
  public:
   /// `token`: for a cluster that has none. `nodes`: at least one.
@@ -87,11 +76,11 @@ class UpDriver final : public ClusterDriver {
   ClusterEffects Handle(const ClusterEvent& event, TimePoint now) override;
   std::optional<TimePoint> NextDeadline() const override;
 
-  std::vector<UpRow> Rows() const;
+  std::vector<NodeRow> Rows() const override;
   /// The end of the cluster's lease, once there is a plan; 0: none.
   int64_t lease() const { return lease_; }
-  /// Whether the user refused, or only the plan was wanted: there is nothing to report.
-  bool is_only_planned() const { return is_only_planned_; }
+  /// The plan is made and agreed to.
+  bool is_working() const { return is_working_; }
 
  private:
   /// What a node in kStarting does, in order.
@@ -101,18 +90,24 @@ class UpDriver final : public ClusterDriver {
     LogInRetry retry;
     UpState state = UpState::kLoggingIn;
     StartStage stage = StartStage::kToken;
+    bool is_decided = false;  ///< `need` is known.
     UpNeed need = UpNeed::kCreate;
+    int found_processes = 0;  ///< When it was looked at.
     NodeSurvey survey;
     bool is_restarting = false;  ///< Its Ray is to be started, after the former is ended.
     size_t step = 0;
     bool is_marking = false;  ///< Its files are copied; recording that.
     std::optional<TimePoint> try_at;
     std::optional<RayVersions> versions;
-    TimePoint logged_in{};
-    TimePoint worked{};   ///< Begin of the set-up.
-    TimePoint set_up{};   ///< End of it.
+    std::vector<StepOutcome> steps;        ///< Those that ran.
+    std::optional<SyncStats> copied;       ///< By all steps.
+    std::optional<SyncStats> step_copied;  ///< By the present one.
+    std::optional<TimePoint> logged_in;
+    TimePoint worked{};               ///< Begin of the set-up.
+    std::optional<TimePoint> set_up;  ///< End of it.
+    TimePoint step_began{};
     TimePoint started{};  ///< Its start commands have ended.
-    TimePoint joined{};
+    std::optional<TimePoint> joined;
     Status why;
   };
 
@@ -142,17 +137,21 @@ class UpDriver final : public ClusterDriver {
   static bool IsInHeadsWay(const Node& node);
   void NextStartStage(size_t node, StartStage stage);
   void RunStep(size_t node);
+  void NoteStepDone(size_t node, const TaskResult& result);
+  void NoteCopied(size_t node, const SyncStats& copied);
   void AskForNodes();
   void NoteJoined(const JoinedNodes& nodes);
   void EnterUp(size_t node);
   void Fail(size_t node, Status why);
   void FailStep(size_t node, const NodeStep& step, const TaskResult& result);
+  Status StepFailure(const NodeStep& step, const TaskResult& result) const;
   void FinishIfOver();
 
-  void Enter(size_t node, UpState next);
+  void Enter(size_t index, UpState next);
   void Run(size_t node, NodeTask task);
   void Call(size_t node, std::string verb, std::vector<std::string> arguments = {});
   void Say(size_t node, const std::string& text);
+  void Note(ClusterNote what) { effects_.emplace_back(cluster_effect::Note{std::move(what)}); }
   Node& head() { return nodes_.front(); }
   bool IsHeadUp() const { return nodes_.front().state == UpState::kUp; }
   bool IsAnyAt(UpState state) const;
@@ -168,7 +167,6 @@ class UpDriver final : public ClusterDriver {
   bool is_working_ = false;
   bool is_asking_ = false;  ///< The head is busy with `nodes`.
   bool is_over_ = false;
-  bool is_only_planned_ = false;
   std::optional<TimePoint> ask_at_;
   TimePoint began_{};
   TimePoint now_{};

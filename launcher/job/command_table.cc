@@ -225,6 +225,9 @@ constexpr CommandOption kStopOptions[] = {
     {Id::kRayHeaders}, kFileName, {Id::kSshIdentityFile}, {Id::kSshConfig}, {Id::kStrictHostKeyChecking},
     kConnectTimeout, kFileVerbose, {Id::kHelp},
 };
+constexpr CommandOption kNodesReport = {
+    Id::kReport, "Write what became of each node, and what it cost, as one JSON object."};
+constexpr CommandOption kNodesEvents = {Id::kEvents};
 
 constexpr HelpExample kUpExamples[] = {
     {"start it, or bring it up to date", "hvdray up ray_cluster.yaml"},
@@ -238,8 +241,8 @@ constexpr CommandOption kUpOptions[] = {
     {Id::kNoRestart}, {Id::kForceSetup}, {Id::kLease}, {Id::kClusterName}, {Id::kMinWorkers},
     {Id::kMaxWorkers}, {Id::kLoginShells}, {Id::kStartTimeout, "How long to try to log in to a host.", "60"},
     {Id::kSshPort}, {Id::kSshIdentityFile}, {Id::kSshTransport}, {Id::kSshConfig},
-    {Id::kStrictHostKeyChecking}, {Id::kRemoteDir}, {Id::kAgentPath}, {Id::kForceRemote}, {Id::kVerbose},
-    {Id::kNoConfigCache}, {Id::kHelp},
+    {Id::kStrictHostKeyChecking}, {Id::kRemoteDir}, {Id::kAgentPath}, {Id::kForceRemote}, kNodesReport,
+    kNodesEvents, {Id::kVerbose}, {Id::kNoConfigCache}, {Id::kHelp},
 };
 constexpr HelpExample kDownExamples[] = {
     {"end the cluster", "hvdray down ray_cluster.yaml"},
@@ -252,8 +255,8 @@ constexpr CommandOption kDownOptions[] = {
     {Id::kYes}, {Id::kWorkersOnly}, {Id::kKeepMinWorkers}, {Id::kPurge}, {Id::kExpired}, {Id::kClusterName},
     {Id::kStartTimeout, "How long to try to log in to a host.", "20"},
     {Id::kSshPort}, {Id::kSshIdentityFile}, {Id::kSshTransport}, {Id::kSshConfig},
-    {Id::kStrictHostKeyChecking}, {Id::kRemoteDir}, {Id::kAgentPath}, {Id::kForceRemote}, {Id::kVerbose},
-    {Id::kNoConfigCache}, {Id::kHelp},
+    {Id::kStrictHostKeyChecking}, {Id::kRemoteDir}, {Id::kAgentPath}, {Id::kForceRemote}, kNodesReport,
+    kNodesEvents, {Id::kVerbose}, {Id::kNoConfigCache}, {Id::kHelp},
 };
 
 constexpr HelpExample kRendezvousExamples[] = {

@@ -72,6 +72,14 @@ class Cluster:
         assert result.returncode == code, result.stdout + result.stderr
         return result
 
+    def told(self, command, *words, code=0):
+        """The result, and what --events and --report say."""
+        result = self.go(command, "--yes", "cluster.yaml", "--events", "events", "--report", "report", *words)
+        assert result.returncode == code, result.stdout + result.stderr
+        events = self.folder / "events"
+        lines = [json.loads(line) for line in events.read_text().splitlines()] if events.exists() else []
+        return result, lines, json.loads((self.folder / "report").read_text())
+
     def down(self, *words, code=0, file="cluster.yaml"):
         result = self.go("down", "--yes", file, *words)
         assert result.returncode == code, result.stdout + result.stderr
@@ -157,6 +165,10 @@ def test_bad_input_is_refused_before_any_host_is_asked(cluster):
     assert "gcp" in refused("up", "-y", "bad.yaml")
     cluster.write(name="bad.yaml", docker='{image: x, container_name: "y; z"}')
     assert "container_name" in refused("up", "-y", "bad.yaml")
+    for option in ("--events", "--report"):
+        for command in ("up", "down"):
+            assert "[HVD-E0105]" in refused(command, "-y", "cluster.yaml", option, "/nowhere/file")
+    assert "same file" in refused("up", "-y", "cluster.yaml", "--events", "x", "--report", "x")
 
 
 def test_a_dry_run_changes_nothing(cluster):
@@ -169,9 +181,23 @@ def test_a_dry_run_changes_nothing(cluster):
 
 def test_a_failing_step_is_told_and_the_next_run_goes_on_there(cluster):
     cluster.write(setup=("echo one >>~/log", "echo why it failed; echo two >>~/log; exit 7"))
-    result = cluster.up(code=125)
+    result, events, report = cluster.told("up", code=125)
     for name in NODES:
         assert cluster.log(name) == ["one", "two"], "no node waits for another"
+        node = report["nodes"][NODES.index(name)]
+        assert (node["address"], node["state"], node["need"]) == (cluster.address[name], "failed", "create")
+        assert node["error"]["code"] == "HVD-E0220"
+        assert [(step["kind"], step["exit_code"]) for step in node["steps"]] == [
+            ("file_mounts", 0), ("setup", 0), ("setup", 7)]
+        assert node["copied"]["files"] == 2 and node["copied"]["bytes"] == 8
+        assert node["log_in_s"] > 0 and node["join_s"] is None and node["boot_s"] is None
+        mine = [event["event"] for event in events if event.get("node") == cluster.address[name]]
+        assert mine == ["node_logging_in", "node_logged_in"] + 3 * ["step_started", "step_done"] + ["node_failed"]
+        assert re.search(rf"^{cluster.address[name]} .* failed: ", result.stdout, re.M), "in the table"
+    assert (events[0]["event"], events[-1]["event"]) == ("cluster", "end")
+    for exit_code in (events[-1]["exit"], report["exit"]):
+        assert (exit_code["code"], exit_code["error"]["code"]) == (125, "HVD-E0220")
+    for name in NODES:
         assert re.search(rf"{cluster.address[name]}: setup 2/2: .*: exit code 7 \[HVD-E0220\]", result.stderr)
         assert f"{cluster.address[name]}:   | why it failed" in result.stdout
         assert f"[{cluster.address[name]}] why it failed" in result.stdout
@@ -182,7 +208,11 @@ def test_a_failing_step_is_told_and_the_next_run_goes_on_there(cluster):
 
 def test_up_starts_ray_on_every_node(cluster):
     cluster.clear_logs()
-    result = cluster.up()
+    result, events, report = cluster.told("up")
+    assert [event["event"] for event in events].count("node_joined") == 4
+    for node in report["nodes"]:
+        assert (node["state"], node["error"], node["ray"]) == ("up", None, "2.60.0")
+        assert node["set_up_s"] > 0 and node["join_s"] > 0
     for name in NODES:
         assert cluster.log(name) == ["two"], "only what failed and what follows"
         assert (cluster.home(name) / "code/a.py").read_text() == "a\n"
@@ -207,6 +237,15 @@ def test_a_second_up_changes_nothing(cluster):
     assert result.stdout.count(": keep") == 4
     assert cluster.raylets() == before
     assert not any(cluster.log(name) for name in NODES)
+
+
+def test_a_file_that_cannot_be_written_whole_is_told_once(cluster):
+    result, _, report = cluster.told("up", "--events", "/dev/full", code=125)
+    assert result.stderr.count("[HVD-E0305]") == 1
+    assert {node["state"] for node in report["nodes"]} == {"up"}
+    assert {node["need"] for node in report["nodes"]} == {"keep"}
+    assert report["exit"]["error"]["code"] == "HVD-E0305"
+    assert re.search(rf"^{cluster.address['h1']} .* up$", result.stdout, re.M), "the cluster is there"
 
 
 def test_a_node_whose_ray_died_is_the_only_one_restored(cluster):
@@ -323,10 +362,15 @@ def test_down_leaves_nothing_and_twice_is_fine(cluster):
         assert {name for name in NODES if cluster.raylet(name)} == {"h1"}
         cluster.submit_job(f"trap 'echo >{ended}; exit' TERM; echo >{started}; sleep 300 & wait")
         wait_until(started.exists, "start of the job")
-        result = cluster.down()
+        result, events, report = cluster.told("down")
         assert "No nodes remaining." in result.stdout
         assert f"{cluster.address['h1']}: stopped 1 job\n" in result.stdout
         assert ended.exists(), "jobs end in order"
+        head = report["nodes"][0]
+        assert (head["need"], head["state"], head["role"]) == ("end", "ended", "head")
+        assert head["processes"] > 0 and head["end_s"] > 0
+        assert {node["need"] for node in report["nodes"][1:]} == {"keep"}
+        assert [event["event"] for event in events if "node" in event][-2:] == ["ray_stopped", "node_ended"]
         assert stranger.poll() is None, "another cluster's"
     finally:
         stranger.kill()

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <set>
@@ -50,7 +51,9 @@ class Sim {
   std::vector<int> stopped_;
   std::string said_;
   std::vector<Status> complaints_;
+  std::vector<ClusterNote> notes_;
   std::vector<int> processes_;
+  std::vector<NodeRow> Rows() const { return driver_.Rows(); }
 
  private:
   std::vector<DownNode> Nodes() const {
@@ -102,6 +105,7 @@ class Sim {
   void Apply(const cluster_effect::Ask& /*effect*/) {
     events_.emplace_back(cluster_event::Answer{answer_});
   }
+  void Apply(const cluster_effect::Note& effect) { notes_.push_back(effect.what); }
   void Apply(const cluster_effect::Finish& effect) { exit_code_ = effect.exit_code; }
 
   DownDriver driver_;
@@ -182,6 +186,8 @@ TEST(DownDriverTest, ExpiredLeavesAClusterThatWasRenewedAnywhereOrHasNoLease) {
   renewed.leases_ = {{0, 1001}, {1, 900}};
   EXPECT_EQ(renewed.Run(), 0);
   EXPECT_TRUE(renewed.stopped_.empty());
+  EXPECT_EQ(renewed.Rows()[0].need, "keep");
+  EXPECT_EQ(renewed.Rows()[0].state, "running");
   EXPECT_NE(renewed.said_.find("1970-01-01T00:16:41Z"), std::string::npos);
   Sim none({9, 7}, false, 1000);
   EXPECT_EQ(none.Run(), 0);
@@ -221,6 +227,32 @@ TEST(DownDriverTest, JobsGoOnWithTheirHead) {
   Sim sim({0, 2});  // --workers-only, or a head that is down
   EXPECT_EQ(sim.Run(), 0);
   EXPECT_EQ(sim.drains_, 0);
+}
+
+TEST(DownDriverTest, RowsAndNotesTellWhatEachNodeWas) {
+  Sim sim({9, 0, 7});
+  sim.no_log_in_[2] = {ErrorCode::kAuthenticationFailed, "no"};
+  EXPECT_EQ(sim.Run(), 125);
+  const std::vector<NodeRow> rows = sim.Rows();
+  ASSERT_EQ(rows.size(), 3U);
+  EXPECT_EQ(rows[0].need, "end");
+  EXPECT_EQ(rows[0].state, "ended");
+  EXPECT_EQ(rows[0].processes, 9);
+  EXPECT_TRUE(rows[0].is_head && rows[0].end);
+  EXPECT_EQ(rows[1].need, "keep");
+  EXPECT_FALSE(rows[1].end);
+  EXPECT_EQ(rows[2].need, "");
+  EXPECT_EQ(rows[2].why.code(), ErrorCode::kAuthenticationFailed);
+  EXPECT_FALSE(rows[2].log_in);
+  const auto count = [&sim](auto kind) {
+    return std::count_if(sim.notes_.begin(), sim.notes_.end(), [](const ClusterNote& note) {
+      return std::holds_alternative<decltype(kind)>(note);
+    });
+  };
+  EXPECT_EQ(count(cluster_note::Planned{}), 1);
+  EXPECT_EQ(count(cluster_note::RayStopped{}), 1);
+  EXPECT_EQ(count(cluster_note::NodeEnded{}), 1);
+  EXPECT_EQ(count(cluster_note::NodeFailed{}), 1);
 }
 
 }  // namespace
