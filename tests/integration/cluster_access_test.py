@@ -175,7 +175,7 @@ def test_a_command_ends_with_its_client(tool, ray_cluster, file, signo):
     wait_until(lambda: not sleeps(), "its end")
 
 
-def test_attach_is_a_terminal_with_its_size_and_its_keys(tool, file):
+def test_attach_is_a_terminal_with_its_size_and_its_keys(tool, ray_cluster, file):
     shell = Terminal(tool, "attach", file, rows=31, columns=97)
     shell.type("PS1='$ '; echo size $(stty size)\n")
     shell.wait_for(r"[\r\n]size 31 97\r")
@@ -183,9 +183,9 @@ def test_attach_is_a_terminal_with_its_size_and_its_keys(tool, file):
     shell.type("echo size $(stty size)\n")
     shell.wait_for(r"[\r\n]size 20 60\r")
     shell.type("sleep 4712\n")
-    shell.wait_for("sleep 4712\r\n")
+    wait_until(lambda: "sleep 4712" in map(str.strip, ray_cluster.hosts.processes(HEAD).values()), "the command runs")
     shell.type("\x03")
-    shell.wait_for(r"\^C")
+    shell.wait_for(r"\^C\r\n.*\$ ")
     shell.type("exit 5\n")
     assert shell.code() == 5
 

@@ -21,6 +21,8 @@ from make_hosts import Hosts
 
 NODES = ("h1", "h2", "h3", "h4")
 RAY = "--object-store-memory=80000000 --num-cpus=1"
+# Hosts share a process table, and `up` knows its processes by cluster and address: another run must not be taken for ours.
+NAME = f"up-test-{os.getpid()}"
 
 
 class Cluster:
@@ -50,7 +52,7 @@ class Cluster:
         """The file with these setup commands; replaced: lines by key, instead of the usual ones."""
         head = self.address["h1"]
         lines = {
-            "cluster_name": "up-test",
+            "cluster_name": NAME,
             "provider": f"{{type: local, head_ip: {head}, worker_ips: "
                         f"[{', '.join(self.address[worker] for worker in workers)}]}}",
             "auth": "{ssh_user: root}",
@@ -106,7 +108,7 @@ class Cluster:
             (self.home(name) / "log").unlink(missing_ok=True)
 
     def submit_job(self, line):
-        token = (self.home("h1") / ".hvdray/clusters/up-test/token").read_text()
+        token = (self.home("h1") / f".hvdray/clusters/{NAME}/token").read_text()
         code = ("import json, sys, urllib.request; urllib.request.urlopen(urllib.request.Request("
                 "'http://127.0.0.1:8265/api/jobs/', json.dumps({'entrypoint': sys.argv[1]}).encode(), "
                 "{'Authorization': 'Bearer ' + sys.stdin.read(), 'Content-Type': 'application/json'})).read()")
@@ -117,7 +119,7 @@ class Cluster:
         """The nodes that Ray itself lists as alive, asked as a user on the head would."""
         code = ("import ray; ray.init(address='auto', logging_level='error'); "
                 "print(*sorted(n['NodeManagerAddress'] for n in ray.nodes() if n['Alive']))")
-        result = self.hosts.run([f"{self.venv}/bin/python", "-c", code], on="h1", timeout=60,
+        result = self.hosts.run([f"{self.venv}/bin/python", "-P", "-c", code], on="h1", timeout=60,
                                 env={**os.environ, "RAY_AUTH_MODE": "token",
                                      "RAY_ADDRESS": f"{self.address['h1']}:6379"})
         assert result.returncode == 0, result.stderr
@@ -217,7 +219,7 @@ def test_up_starts_ray_on_every_node(cluster):
         assert cluster.log(name) == ["two"], "only what failed and what follows"
         assert (cluster.home(name) / "code/a.py").read_text() == "a\n"
         assert (cluster.home(name) / "conf.txt").read_text() == "first\n"
-        token = cluster.home(name) / ".hvdray/clusters/up-test/token"
+        token = cluster.home(name) / f".hvdray/clusters/{NAME}/token"
         assert token.stat().st_mode & 0o777 == 0o600
         assert token.read_text() == (cluster.home("h1") / ".ray/auth_token").read_text()
         assert token.read_text() not in result.stdout + result.stderr
