@@ -186,9 +186,8 @@ void DownDriver::MakePlan() {
   for (size_t index = 0; index < nodes_.size(); ++index) {
     const Node& node = nodes_[index];
     if (!node.is_looked_at || node.state == State::kFailed) continue;
-    planned.nodes.push_back({.node = static_cast<int>(index),
-                             .need = NeedOf(node),
-                             .processes = node.processes});
+    planned.nodes.push_back(
+        {.node = static_cast<int>(index), .need = NeedOf(node), .processes = node.processes});
   }
   Note(std::move(planned));
   if (is_kept_) {
@@ -214,10 +213,7 @@ bool DownDriver::IsKeptByLease() {
   int64_t end = 0;
   for (const Node& node : nodes_) end = std::max(end, node.lease);
   if (end != 0 && end <= *policy_.expired_by) return false;
-  effects_.emplace_back(cluster_effect::Say{
-      end == 0 ? fmt::format("cluster {}: no node has a lease: nothing to do", policy_.cluster)
-               : fmt::format("cluster {}: its lease ends at {}: nothing to do", policy_.cluster,
-                             LeaseText(end))});
+  effects_.emplace_back(cluster_effect::Say{LeaseKeptText(policy_.cluster, end)});
   return true;
 }
 

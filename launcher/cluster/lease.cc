@@ -36,4 +36,9 @@ std::string LeaseText(int64_t end) {
                      clock.hours().count(), clock.minutes().count(), clock.seconds().count());
 }
 
+std::string LeaseKeptText(std::string_view cluster, int64_t end) {
+  if (end == 0) return fmt::format("cluster {}: no node has a lease: nothing to do", cluster);
+  return fmt::format("cluster {}: its lease ends at {}: nothing to do", cluster, LeaseText(end));
+}
+
 }  // namespace hvdray

@@ -13,6 +13,9 @@
 
 namespace hvdray {
 
+/// The tag of a cloud's machine that has its lease.
+inline constexpr std::string_view kTagLease = "hvdray-lease-end";
+
 /// When a lease ends that begins at `now`, in seconds since 1970, at least one second later.
 int64_t LeaseEnd(int64_t now, Duration length);
 
@@ -22,6 +25,9 @@ std::string FormatLeaseEnd(int64_t end);
 
 /// For people: "2025-11-25T12:00:00Z".
 std::string LeaseText(int64_t end);
+
+/// Why --expired leaves a cluster whose latest lease ends at `end`; 0: it has none.
+std::string LeaseKeptText(std::string_view cluster, int64_t end);
 
 }  // namespace hvdray
 

@@ -11,6 +11,7 @@
 
 #include "base/digest.h"
 #include "base/status.h"
+#include "cluster/provider/cloud_hosts.h"
 
 namespace hvdray {
 namespace {
@@ -111,13 +112,6 @@ std::vector<std::string> MachinePlan::Lines() const {
   return lines;
 }
 
-std::string DialAddress(const ClusterSpec& spec, const CloudNode& node) {
-  const ClusterProvider& provider = spec.provider;
-  const bool is_external = !provider.use_internal_ips ||
-                           (node.kind == ClusterNodeKind::kHead && provider.use_external_head_ip);
-  return is_external ? node.external_address : node.internal_address;
-}
-
 Result<MachinePlan> PlanMachines(const ClusterSpec& spec, const std::vector<CloudNode>& nodes,
                                  const std::vector<PreparedNode>& prepared) {
   MachinePlan plan;
@@ -191,7 +185,7 @@ Result<MachinePlan> Machines::Compare() {
   return PlanMachines(spec_, nodes, prepared_.nodes);
 }
 
-Result<std::vector<Machine>> Machines::Make() {
+Result<std::vector<Machine>> Machines::Make(const ProviderTags& tags) {
   HVDRAY_ASSIGN_OR_RETURN(prepared_, provider_.Prepare([this](const ProviderStep& step) {
     edge_.say(fmt::format("{} {}: {}d", step.what, step.name, ActionWord(step.action)));
   }));
@@ -200,8 +194,9 @@ Result<std::vector<Machine>> Machines::Make() {
   std::vector<Machine> machines;
   for (const MachineGroup& group : plan.groups) {
     for (const CloudNode& node : group.kept) machines.push_back({.node = node});
-    HVDRAY_RETURN_IF_ERROR(Fill(group, &machines));
+    HVDRAY_RETURN_IF_ERROR(Fill(group, tags, &machines));
   }
+  HVDRAY_RETURN_IF_ERROR(Tag(machines, tags));
   HVDRAY_RETURN_IF_ERROR(AwaitRunning(&machines));
   return machines;
 }
@@ -226,7 +221,21 @@ const PreparedNode* Machines::FindPrepared(const MachineGroup& group) const {
 }
 
 /// Starts and creates what the group lacks. Errors: only those of the head, and kCancelled.
-Status Machines::Fill(const MachineGroup& group, std::vector<Machine>* machines) {
+Status Machines::Tag(const std::vector<Machine>& machines, const ProviderTags& tags) {
+  std::vector<std::string> ids;
+  for (const Machine& machine : machines) {
+    const ProviderTags& has = machine.node.tags;
+    const bool has_all = std::ranges::all_of(tags, [&has](const auto& tag) {
+      const auto found = has.find(tag.first);
+      return found != has.end() && found->second == tag.second;
+    });
+    if (machine.why.ok() && !has_all) ids.push_back(machine.node.id);
+  }
+  return ids.empty() ? Status() : provider_.SetTags(ids, tags);
+}
+
+Status Machines::Fill(const MachineGroup& group, const ProviderTags& tags,
+                      std::vector<Machine>* machines) {
   if (group.missing() == 0) return {};
   const PreparedNode* prepared = FindPrepared(group);
   HVDRAY_CHECK(prepared != nullptr);
@@ -235,6 +244,7 @@ Status Machines::Fill(const MachineGroup& group, std::vector<Machine>* machines)
       fmt::format("{}\n{}\n{}", spec_.cluster_name, KindWord(group.kind), group.node_type);
   for (const CloudNode& node : group.kept) seed += "\n" + node.id;
   CreateRequest request{.node = *prepared, .count = group.missing()};
+  request.tags = tags;
   request.request_id = Hex(Sha256(seed)).substr(0, kRequestIdDigits);
   const TimePoint began = edge_.now();
   int missing = group.missing();
@@ -277,7 +287,7 @@ Status Machines::AwaitRunning(std::vector<Machine>* machines) {
   const auto is_settled = [this](const Machine& machine) {
     return !machine.why.ok() ||
            (machine.node.state == CloudState::kRunning &&
-            !DialAddress(spec_, machine.node).empty() && !machine.node.internal_address.empty());
+            !CloudAddressOf(spec_, machine.node).empty() && !machine.node.internal_address.empty());
   };
   for (;;) {
     HVDRAY_ASSIGN_OR_RETURN(const std::vector<CloudNode> nodes, provider_.List());
@@ -298,7 +308,7 @@ Status Machines::AwaitRunning(std::vector<Machine>* machines) {
         if (was_settled) continue;
         if (machine.requested != TimePoint{}) machine.boot = edge_.now() - machine.requested;
         edge_.say(
-            fmt::format("{}: running at {}", machine.node.id, DialAddress(spec_, machine.node)));
+            fmt::format("{}: running at {}", machine.node.id, CloudAddressOf(spec_, machine.node)));
       } else if (is_late) {
         const bool is_running = machine.node.state == CloudState::kRunning;
         machine.why = {

@@ -58,10 +58,6 @@ struct Machine {
   Status why;             ///< Not ok: it is not there.
 };
 
-/// The address by which this machine is reached from outside the cluster, as use_internal_ips and
-/// use_external_head_ip say; empty: it has none.
-std::string DialAddress(const ClusterSpec& spec, const CloudNode& node);
-
 /// What `down` takes away.
 struct RemovePolicy {
   bool keeps_head = false;
@@ -91,8 +87,9 @@ class Machines {
 
   /// Makes key pairs and the like and the machines that are missing, replaces what is outdated,
   /// ends what is surplus, and waits until all run. The head first, workers by type. A worker that
-  /// cannot be had is in the answer; without a head it is an error.
-  Result<std::vector<Machine>> Make();
+  /// cannot be had is in the answer; without a head it is an error. `tags`: on each of them, before
+  /// anything is done on it.
+  Result<std::vector<Machine>> Make(const ProviderTags& tags = {});
   /// After Make(): what the head's and the workers' node_config became.
   const PreparedCluster& prepared() const { return prepared_; }
 
@@ -107,7 +104,8 @@ class Machines {
  private:
   Result<MachinePlan> Compare();
   Status Clear(const MachinePlan& plan);
-  Status Fill(const MachineGroup& group, std::vector<Machine>* machines);
+  Status Fill(const MachineGroup& group, const ProviderTags& tags, std::vector<Machine>* machines);
+  Status Tag(const std::vector<Machine>& machines, const ProviderTags& tags);
   Status AwaitRunning(std::vector<Machine>* machines);
   const PreparedNode* FindPrepared(const MachineGroup& group) const;
 

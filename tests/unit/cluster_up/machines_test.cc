@@ -281,19 +281,19 @@ TEST(MachinesTest, WaitingEndsWhenItIsCancelled) {
   EXPECT_EQ(world.Open().Make().status().code(), ErrorCode::kCancelled);
 }
 
-TEST(DialAddressTest, FollowsTheFile) {
-  CloudNode head = NodeOf("i", ClusterNodeKind::kHead, "h", "");
-  head.internal_address = "10.0.0.1";
-  head.external_address = "54.0.0.1";
-  CloudNode worker = head;
-  worker.kind = ClusterNodeKind::kWorker;
-  ClusterSpec spec = SpecOf(kFile);
-  EXPECT_EQ(DialAddress(spec, worker), "54.0.0.1");
-  spec.provider.use_internal_ips = true;
-  EXPECT_EQ(DialAddress(spec, head), "10.0.0.1");
-  spec.provider.use_external_head_ip = true;
-  EXPECT_EQ(DialAddress(spec, head), "54.0.0.1");
-  EXPECT_EQ(DialAddress(spec, worker), "10.0.0.1");
+TEST(MachinesTest, TagsWhatItMakesAndWhatItKeeps) {
+  World world;
+  ASSERT_TRUE(world.Open().Make({{"end", "1"}}).ok());
+  const auto tags = [&world] {
+    std::vector<std::string> values;
+    for (const CloudNode& node : *world.cloud.List()) values.push_back(node.tags.at("end"));
+    return values;
+  };
+  EXPECT_EQ(tags(), std::vector<std::string>(3, "1"));
+  ASSERT_TRUE(world.Open().Make().ok());
+  EXPECT_EQ(tags(), std::vector<std::string>(3, "1")) << "not renewed";
+  ASSERT_TRUE(world.Open().Make({{"end", "2"}}).ok());
+  EXPECT_EQ(tags(), std::vector<std::string>(3, "2"));
 }
 
 }  // namespace
