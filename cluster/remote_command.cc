@@ -14,16 +14,18 @@
 namespace hvdray {
 namespace {
 
-// bash reads ~/.bashrc past its usual guard only if it is interactive. Without a terminal it then
+// What ~/.bashrc sets counts, as for `ray up` and `ray exec`: a login bash does not read it by
+// itself, and past its usual guard it goes only if it is interactive. Without a terminal bash then
 // complains, and start-up files may print or read: they get /dev/null, the text gets descriptors 3
 // to 5. The subshell keeps bash from printing "logout".
 constexpr std::string_view kQuietLogin =
     R"sh(command -v bash >/dev/null 2>&1 || exec sh -c "$1"; )sh"
-    R"sh(exec bash --login -i -c 'exec 0<&5 1>&4 2>&3 3>&- 4>&- 5<&-; (eval "$1")' hvdray "$1" )sh"
+    R"sh(exec bash --login -i -c '[ -f ~/.bashrc ] && . ~/.bashrc; )sh"
+    R"sh(exec 0<&5 1>&4 2>&3 3>&- 4>&- 5<&-; (eval "$1")' hvdray "$1" )sh"
     R"sh(3>&2 4>&1 5<&0 </dev/null >/dev/null 2>&1)sh";
 constexpr std::string_view kTerminalLogin =
     R"sh(command -v bash >/dev/null 2>&1 || exec sh -c "$1"; )sh"
-    R"sh(exec bash --login -i -c '(eval "$1")' hvdray "$1")sh";
+    R"sh(exec bash --login -i -c '[ -f ~/.bashrc ] && . ~/.bashrc; (eval "$1")' hvdray "$1")sh";
 
 // sshd makes the login shell lead a session, so $$ is the group of all that runs here. The guard
 // holds no descriptor of the connection, or ssh would wait for it.

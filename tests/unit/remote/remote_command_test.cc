@@ -43,7 +43,7 @@ class RemoteCommandTest : public testing::Test {
 };
 
 TEST_F(RemoteCommandTest, ACommandHasTheLoginsEnvironmentAndNothingOfItsNoise) {
-  Write(".profile", "echo noise; echo noise >&2; read answer; . ~/.bashrc");
+  Write(".profile", "echo noise; echo noise >&2; read answer");  // Nor reads it ~/.bashrc.
   Write(".bashrc",
         "case $- in *i*) ;; *) return ;; esac\n"
         "echo more noise\nexport MADE=by-bashrc\nshown() { echo \"function $1\"; }\n");
