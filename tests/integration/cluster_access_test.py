@@ -3,21 +3,17 @@
 the dashboard behind SSH."""
 
 import contextlib
-import fcntl
 import json
 import os
-import pty
 import re
-import select
 import signal
-import struct
-import termios
 import time
 import urllib.request
 
 import pytest
 from ray import HEAD, SPARE, WORKERS
 
+from at_terminal import Terminal
 from conftest import Hvdray, checked
 from hosts_processes import wait_until
 from make_hosts import LAUNCHER
@@ -53,51 +49,8 @@ def file(write_file):
     return write_file()
 
 
-class Terminal:
-    """A command at a real terminal; what it shows and its exit code."""
-
-    def __init__(self, tool, *words, rows=30, columns=100):
-        self.master, slave = pty.openpty()
-        self.resize(rows, columns)
-
-        def lead():
-            os.setsid()
-            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-
-        self.job = tool.start(*words, stdin=slave, stdout=slave, stderr=slave, preexec_fn=lead)
-        os.close(slave)
-        self.shown = b""
-
-    def resize(self, rows, columns):
-        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-    def type(self, text):
-        os.write(self.master, text.encode())
-
-    def wait_for(self, pattern, within=40):
-        """The match of the pattern in what was shown since the last one."""
-        deadline = time.monotonic() + within
-        while True:
-            if found := re.search(pattern.encode(), self.shown, re.S):
-                self.shown = self.shown[found.end():]
-                return found
-            ready, _, _ = select.select([self.master], [], [], max(0.0, deadline - time.monotonic()))
-            try:
-                more = os.read(self.master, 65536) if ready else b""
-            except OSError:  # the last process at the terminal has gone
-                more = b""
-            assert more, f"no {pattern!r} in {self.shown[-3000:]!r}"
-            self.shown += more
-
-    def code(self, within=20):
-        """The exit code; reads on, or the other side could not write its last words."""
-        deadline = time.monotonic() + within
-        while self.job.process.poll() is None and time.monotonic() < deadline:
-            with contextlib.suppress(OSError):
-                if select.select([self.master], [], [], 0.1)[0]:
-                    self.shown += os.read(self.master, 65536)
-        os.close(self.master)
-        return self.job.process.poll()
+def at_terminal(tool, *words, **size):
+    return Terminal(lambda **io: tool.start(*words, **io).process, **size)
 
 
 def at_launcher(ray, function):
@@ -176,7 +129,7 @@ def test_a_command_ends_with_its_client(tool, ray_cluster, file, signo):
 
 
 def test_attach_is_a_terminal_with_its_size_and_its_keys(tool, ray_cluster, file):
-    shell = Terminal(tool, "attach", file, rows=31, columns=97)
+    shell = at_terminal(tool, "attach", file, rows=31, columns=97)
     shell.type("PS1='$ '; echo size $(stty size)\n")
     shell.wait_for(r"[\r\n]size 31 97\r")
     shell.resize(20, 60)
@@ -204,7 +157,7 @@ def test_what_runs_in_a_keeper_stays_and_is_shown(tool, ray_cluster, file, keepe
     home = ray_cluster.hosts.folder(HEAD) / "home"
     wait_until(lambda: (home / "kept").exists(), "it runs")
     try:
-        window = Terminal(tool, "attach", file, f"--{keeper}")
+        window = at_terminal(tool, "attach", file, f"--{keeper}")
         window.wait_for("kept 42")
         window.type("exit\n")
         assert window.code() == 0
@@ -307,7 +260,7 @@ def test_monitor_tells_changes_and_ends_with_a_signal(tool, ray_cluster, file, t
 
 
 def test_monitor_draws_in_place_and_gives_the_screen_back(tool, ray_cluster, file):
-    screen = Terminal(tool, "monitor", file, "--interval", "200ms", rows=8, columns=40)
+    screen = at_terminal(tool, "monitor", file, "--interval", "200ms", rows=8, columns=40)
     screen.wait_for(r"\x1b\[\?1049h")
     first = screen.wait_for(r"\x1b\[H(.*?)\x1b\[J").group(1).decode()
     lines = [line.replace("\x1b[K", "") for line in first.split("\r\n")]

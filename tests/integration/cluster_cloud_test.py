@@ -9,9 +9,11 @@ import os
 import re
 import signal
 import subprocess
+import time
 
 import pytest
 
+from documents_flow import monitor_submit_attach
 from hosts_processes import send, wait_until
 
 NAMES = ("h1", "h2", "h3")
@@ -59,10 +61,9 @@ head_start_ray_commands: ["ray stop", "{start}"]
 worker_start_ray_commands: ["ray stop", "{ray} --address=$RAY_HEAD_IP:6379 {RAY}"]
 """)
 
-    def start(self, *words, **environment):
-        return self.hosts.popen([self.binary, *words], cwd=str(self.folder),
-                                env=self.cloud_hosts.environment(**environment), stdout=subprocess.PIPE,
-                                stderr=subprocess.STDOUT, text=True)
+    def start(self, *words, **io):
+        io = io or {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        return self.hosts.popen([self.binary, *words], cwd=str(self.folder), env=self.cloud_hosts.environment(), **io)
 
     def go(self, *words, code=0, timeout=180, **environment):
         result = self.hosts.run([self.binary, *words], cwd=str(self.folder), timeout=timeout,
@@ -82,6 +83,14 @@ for page in ec2.get_paginator("describe_instances").paginate():
                          tags.get("ray-node-status"), str(each["LaunchTime"])])
 result = sorted(rows, key=lambda row: row[4])""")
         return {row[0]: tuple(row[1:4]) for row in rows if not states or row[1] in states}
+
+    def tags(self):
+        """Of each instance that runs."""
+        return self.cloud.boto("""
+result = [{tag["Key"]: tag["Value"] for tag in each["Tags"]}
+          for page in ec2.get_paginator("describe_instances").paginate()
+          for reservation in page["Reservations"] for each in reservation["Instances"]
+          if each["State"]["Name"] == "running"]""")
 
     def ray_processes(self, name):
         return [pid for pid, line in self.hosts.processes(name).items() if "/raylet/raylet" in line or
@@ -158,6 +167,10 @@ def test_up_starts_ray_on_every_machine(cluster):
         assert "autoscaling-config" not in line
 
 
+def test_the_flow_of_the_documents(cluster):
+    monitor_submit_attach(cluster, len(NAMES))
+
+
 def test_a_second_up_changes_nothing(cluster):
     before, calls = cluster.instances(), len(cluster.cloud.calls())
     result = cluster.go("up", "cluster.yaml", "--yes")
@@ -208,6 +221,19 @@ def test_stopped_machines_are_started_again(cluster):
     result = cluster.go("up", "--yes", "cluster.yaml")
     assert "workers (worker): start 2" in result.stdout
     assert set(cluster.instances("running")) == {name for name, (state, _, _) in before.items() if state != "terminated"}
+
+
+def test_the_lease_is_in_the_tags(cluster):
+    assert "no node has a lease" in cluster.go("down", "--yes", "--expired", "cluster.yaml").stdout
+    began = time.time()
+    cluster.go("up", "--yes", "--lease", "1h", "cluster.yaml")
+    (end,) = {tags.get("hvdray-lease-end") for tags in cluster.tags()}
+    assert began + 3599 <= int(end) <= time.time() + 3601
+    assert "its lease ends at" in cluster.go("down", "--yes", "--expired", "cluster.yaml").stdout
+    cluster.go("up", "--yes", "--lease", "0", "cluster.yaml")
+    assert {tags.get("hvdray-lease-end") for tags in cluster.tags()} == {"0"}
+    assert "no node has a lease" in cluster.go("down", "--yes", "--expired", "cluster.yaml").stdout
+    assert len(cluster.instances("running")) == len(NAMES)
 
 
 def test_down_that_is_killed_is_finished_by_the_next(cluster):

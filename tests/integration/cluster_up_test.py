@@ -16,6 +16,7 @@ import time
 
 import pytest
 
+from documents_flow import monitor_submit_attach
 from hosts_processes import send, wait_until
 from make_hosts import Hosts
 
@@ -66,31 +67,32 @@ class Cluster:
         path.write_text("".join(f"{key}: {value}\n" for key, value in lines.items()))
         return path
 
-    def go(self, *words, timeout=120, **kwargs):
-        return self.hosts.run([self.binary, *words], cwd=str(self.folder), timeout=timeout, **kwargs)
+    def go(self, *words, timeout=120, code=None, **kwargs):
+        """code: what it has to end with."""
+        result = self.hosts.run([self.binary, *words], cwd=str(self.folder), timeout=timeout, **kwargs)
+        assert code in (None, result.returncode), result.stdout + result.stderr
+        return result
 
     def up(self, *words, code=0, file="cluster.yaml"):
-        result = self.go("up", "--yes", file, *words)
-        assert result.returncode == code, result.stdout + result.stderr
-        return result
+        return self.go("up", "--yes", file, *words, code=code)
 
     def told(self, command, *words, code=0):
         """The result, and what --events and --report say."""
-        result = self.go(command, "--yes", "cluster.yaml", "--events", "events", "--report", "report", *words)
-        assert result.returncode == code, result.stdout + result.stderr
+        result = self.go(command, "--yes", "cluster.yaml", "--events", "events", "--report", "report", *words, code=code)
         events = self.folder / "events"
         lines = [json.loads(line) for line in events.read_text().splitlines()] if events.exists() else []
         return result, lines, json.loads((self.folder / "report").read_text())
 
     def down(self, *words, code=0, file="cluster.yaml"):
-        result = self.go("down", "--yes", file, *words)
-        assert result.returncode == code, result.stdout + result.stderr
-        return result
+        return self.go("down", "--yes", file, *words, code=code)
+
+    def start(self, *words, **io):
+        """hvdray that runs; its output is to be read."""
+        io = io or {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        return self.hosts.popen([self.binary, *words], cwd=str(self.folder), **io)
 
     def start_up(self, *words):
-        """`up` that runs; its output is to be read."""
-        return self.hosts.popen([self.binary, "up", "--yes", "cluster.yaml", *words], cwd=str(self.folder),
-                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        return self.start("up", "--yes", "cluster.yaml", *words)
 
     def raylet(self, name):
         return next((pid for pid, line in self.hosts.processes(name).items()
@@ -229,6 +231,10 @@ def test_up_starts_ray_on_every_node(cluster):
     for line in cluster.hosts.processes("h1").values():
         assert "autoscaling-config" not in line
         assert "--dashboard-host=0.0.0.0" not in line
+
+
+def test_the_flow_of_the_documents(cluster):
+    monitor_submit_attach(cluster, len(NODES))
 
 
 def test_a_second_up_changes_nothing(cluster):
