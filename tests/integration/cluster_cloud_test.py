@@ -84,6 +84,9 @@ for page in ec2.get_paginator("describe_instances").paginate():
 result = sorted(rows, key=lambda row: row[4])""")
         return {row[0]: tuple(row[1:4]) for row in rows if not states or row[1] in states}
 
+    def report(self):
+        return json.loads((self.folder / "report").read_text())
+
     def tags(self):
         """Of each instance that runs."""
         return self.cloud.boto("""
@@ -241,8 +244,11 @@ def test_down_that_is_killed_is_finished_by_the_next(cluster):
         with cluster.start("down", "--yes", "cluster.yaml") as process:
             read_until(process, line)
             process.kill()
-    result = cluster.go("down", "--yes", "cluster.yaml")
+    result = cluster.go("down", "--yes", "cluster.yaml", "--report", "report", "--events", "events")
     assert "No nodes remaining." in result.stdout
+    assert {(node["need"], node["state"]) for node in cluster.report()["nodes"]} <= {("end", "ended")}
+    events = [json.loads(line) for line in (cluster.folder / "events").read_text().splitlines()]
+    assert (events[0]["schema"], events[-1]["exit"]["code"]) == ("hvdray.cluster_events/1", 0)
     assert not cluster.instances("pending", "running", "stopping")
     assert not cluster.ray_processes("h1"), "the head's Ray was ended before its machine"
 
@@ -284,7 +290,8 @@ def test_the_heads_autoscaler_gets_what_ray_would_give_it(cluster):
 
 def test_a_machine_type_that_is_mistyped_is_told_before_anything_is_made(cluster):
     cluster.write(name="wrong.yaml", machine="m5.lagre")
-    assert "m5.lagre" in cluster.go("up", "--yes", "wrong.yaml", code=2).stderr
+    assert "m5.lagre" in cluster.go("up", "--yes", "wrong.yaml", "--report", "report", code=2).stderr
+    assert (cluster.report()["exit"]["code"], cluster.report()["nodes"]) == (2, [])
     assert not cluster.instances("pending", "running")
 
 
@@ -294,11 +301,11 @@ def test_credentials_that_aws_refuses_are_told(cluster):
 
 
 def test_ctrl_c_while_machines_start_says_how_to_go_on(cluster):
-    with cluster.start("up", "--yes", "cluster.yaml") as process:
+    with cluster.start("up", "--yes", "cluster.yaml", "--report", "report") as process:
         said = read_until(process, "creating worker")
         process.send_signal(signal.SIGINT)
         said += process.stdout.read()
-    assert process.returncode == 130, said
+    assert process.returncode == cluster.report()["exit"]["code"] == 130, said
     assert "hvdray down" in said
     cluster.go("down", "--yes", "--purge", "cluster.yaml")
     assert not cluster.instances("pending", "running", "stopped")
