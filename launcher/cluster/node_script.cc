@@ -521,7 +521,12 @@ watch)
     nap 5
     wait_for_lease_end
   done
-  [ "$after" != poweroff ] || sudo -n shutdown -h now || shutdown -h now
+  [ "$after" = poweroff ] || exit 0
+  # The autoscaler has ended with Ray. Its workers know no lease.
+  if [ -z "$head" ] && [ -f ray_bootstrap_config.yaml ]; then
+    user_line 'timeout 600 ray down --yes --workers-only ~/ray_bootstrap_config.yaml'
+  fi
+  sudo -n shutdown -h now || shutdown -h now
   exit 0
   ;;
 nodes | drain)

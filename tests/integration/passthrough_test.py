@@ -38,5 +38,8 @@ def test_the_real_ray_answers_and_never_sees_our_section(cloud, tmp_path):
 def test_its_exit_code_is_ours_and_what_it_lacks_is_refused(cloud):
     refused = cloud("monitor", "--interval", "1")
     assert refused.code == 2 and "--interval" in refused.errors
+    for command, option in (("up", "--dry-run"), ("down", "--purge")):
+        refused = cloud(command, "--yes", option)
+        assert refused.code == 2 and f"{option}: ray {command} has no such option" in refused.errors
     unknown = cloud("get-worker-ips", "-n", "other")
     assert "--cluster-name other" in unknown.errors, unknown.errors

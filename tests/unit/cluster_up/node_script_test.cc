@@ -49,6 +49,7 @@ class NodeScriptTest : public ::testing::Test {
   Answer Call(const std::string& verb, const std::vector<std::string>& arguments = {},
               const std::string& input = "") {
     std::string line = "printf %s " + Quoted(input) + " | HOME=" + Quoted(home()) + " env";
+    if (fs::exists(home() + "/bin")) line += " PATH=" + Quoted(home() + "/bin:/usr/bin:/bin");
     for (const std::string& word : ScriptCommand(place_, verb, arguments)) {
       line += ' ' + Quoted(word);
     }
@@ -209,6 +210,22 @@ TEST_F(NodeScriptTest, AtTheEndOfItsLeaseTheNodeEndsItself) {
   EXPECT_EQ(Survey().processes, 0);
   EXPECT_FALSE(Survey().is_lease_watched);
   EXPECT_EQ(Survey().record, std::vector<std::string>({"aa"})) << "what is set up stays";
+}
+
+TEST_F(NodeScriptTest, AtTheEndOfItsLeaseAHeadTakesItsAutoscalersWorkersAlongAndPowersOff) {
+  fs::create_directory(home() + "/bin");
+  for (const auto* name : {"ray", "sudo", "shutdown"}) {
+    const std::string path = home() + "/bin/" + name;
+    std::ofstream(path) << "#!/bin/sh\necho \"${0##*/} $*\" >>\"$HOME/called\"\n";
+    fs::permissions(path, fs::perms::owner_all);
+  }
+  std::ofstream(home() + "/ray_bootstrap_config.yaml") << "{}";
+  EXPECT_EQ(Call("lease", {"1", "poweroff"}).exit_code, 0);
+  const auto called = [this] { return ReadAll(home() + "/called"); };
+  while (called().find("sudo") == std::string::npos) Survey();
+  EXPECT_EQ(called(), fmt::format("ray down --yes --workers-only {}/ray_bootstrap_config.yaml\n"
+                                  "sudo -n shutdown -h now\n",
+                                  home()));
 }
 
 TEST_F(NodeScriptTest, EndTakesTheLeaseBack) {
