@@ -33,3 +33,27 @@ tell_full_disk() {  # tell_full_disk DIRECTORY
   free=$(df -Pm "$1" 2>/dev/null | awk 'NR == 2 {print $4}')
   [[ ${free:-9999} -ge 100 ]] || echo "${0##*/}: only $free MB are free where $1 is" >&2
 }
+
+# Prints the cache's virtual environment with packages of PyPI, which is made once.
+cached_venv() {  # cached_venv NAME PROGRAM PACKAGE...     PROGRAM is one that it then has
+  local name=$1 program=$2 cache tag venv log python=/usr/bin/python3
+  shift 2
+  cache=$(cache_folder) || return
+  tag=$($python -c 'import sys; print(f"py{sys.version_info[0]}{sys.version_info[1]}")') || return
+  venv=$cache/$name-$tag log=$cache/$name.log
+  exec 9>"$cache/$name.lock"
+  flock 9  # concurrent runs make it once
+  if [[ ! -x $venv/bin/$program || ! -f $venv/.complete ]]; then
+    rm -rf "$venv"
+    echo "== installing $1 (once)" >&2
+    $python -m venv "$venv" >&2 || return
+    if ! "$venv/bin/pip" install --disable-pip-version-check -q "$@" >"$log" 2>&1; then
+      tail -n 40 "$log" >&2
+      echo "${0##*/}: $1 was not installed; whole log: $log" >&2
+      return 1
+    fi
+    touch "$venv/.complete"
+  fi
+  exec 9>&-
+  printf '%s\n' "$venv"
+}
