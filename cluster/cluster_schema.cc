@@ -192,6 +192,8 @@ constexpr ObjectRule kNodeType{kNodeTypeKeys};
 constexpr KeyRule kHvdrayKeys[] = {
     {.name = "slots_per_host", .type = Type::kInt, .min = 1, .max = 65536,
      .help = "Workers of hvdray run on each host. Default: the CPUs of this machine."},
+    {.name = "on_demand_fallback", .type = Type::kBool,
+     .help = "up takes on-demand machines where no zone has a spot one. Default: false."},
     {.name = "run", .type = Type::kMap, .help = "A job: the keys of a job file."},
 };
 constexpr ObjectRule kHvdray{kHvdrayKeys};

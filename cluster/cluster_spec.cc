@@ -338,6 +338,7 @@ Status ReadHvdray(const YamlNode& root, ClusterSpec& spec) {
     HVDRAY_ASSIGN_OR_RETURN(spec.slots_per_host, slots->AsInt("hvdray.slots_per_host", 1,
                                                               std::numeric_limits<int>::max()));
   }
+  HVDRAY_RETURN_IF_ERROR(ReadFlag(*ours, "on_demand_fallback", spec.falls_back_to_on_demand));
   if (const YamlNode* run = ours->Find("run")) spec.run = *run;
   return {};
 }

@@ -136,7 +136,8 @@ struct ClusterSpec {
 
   // hvdray: {…}
   std::optional<int> slots_per_host;
-  std::optional<YamlNode> run;  ///< A map of job file keys, unchecked.
+  bool falls_back_to_on_demand = false;  ///< Where there are no spot machines.
+  std::optional<YamlNode> run;           ///< A map of job file keys, unchecked.
 
   /// The whole file: in the modern form, and that with the defaults of its provider, from which
   /// everything above was read. Both have the section `hvdray`. Always there after parsing.

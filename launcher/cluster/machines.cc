@@ -245,6 +245,7 @@ Status Machines::Fill(const MachineGroup& group, const ProviderTags& tags,
   for (const CloudNode& node : group.kept) seed += "\n" + node.id;
   CreateRequest request{.node = *prepared, .count = group.missing()};
   request.tags = tags;
+  request.may_be_on_demand = spec_.falls_back_to_on_demand;
   request.request_id = Hex(Sha256(seed)).substr(0, kRequestIdDigits);
   const TimePoint began = edge_.now();
   int missing = group.missing();

@@ -32,7 +32,7 @@ class FakeProvider final : public Provider {
     const std::lock_guard lock(mutex_);
     faults_[call] = std::move(faults);
   }
-  /// At most `count` live machines of a type; the others are told as kNoCapacity.
+  /// At most `count` live spot machines of a type; the others are told as kNoCapacity.
   void SetCapacity(const std::string& node_type, int count) {
     const std::lock_guard lock(mutex_);
     capacity_[node_type] = count;
@@ -106,7 +106,7 @@ class FakeProvider final : public Provider {
       if (is_earlier && node.is_live()) outcome.nodes.push_back(node);
     }
     while (static_cast<int>(outcome.nodes.size()) < request.count) {
-      if (!HasRoom(request.node.node_type)) {
+      if (!request.may_be_on_demand && !HasRoom(request.node.node_type)) {
         outcome.shortfall =
             Status(ErrorCode::kNoCapacity, "no more machines of " + request.node.node_type);
         break;

@@ -525,6 +525,7 @@ TEST(ClusterSchemaTest, EveryKeyOfOurSectionHasItsType) {
   const Row rows[] = {
       {"slots_per_host", "4", "0", "hvdray.slots_per_host"},
       {"slots_per_host", "65536", "65537", "hvdray.slots_per_host"},
+      {"on_demand_fallback", "true", "maybe", "hvdray.on_demand_fallback"},
       {"run", "{np: 4, whatever: [1]}", "python train.py", "hvdray.run"},
   };
   CheckRows(rows, "provider: {type: local}\nhvdray:\n  ", "c.yaml:3:");
@@ -537,7 +538,7 @@ TEST(ClusterSchemaTest, UnknownKeysAreRefusedWithTheNearestOne) {
   hint = ExpectBadSchema("provider: {type: local}\nauth: {ssh_usr: u}\n", "c.yaml:2:8");
   EXPECT_NE(hint.find("ssh_user?"), std::string::npos);
   hint = ExpectBadSchema("provider: {type: local}\nhvdray: {qqqqqqqq: 1}\n", "c.yaml:2:10");
-  EXPECT_NE(hint.find("slots_per_host, run"), std::string::npos);
+  EXPECT_NE(hint.find("slots_per_host, on_demand_fallback, run"), std::string::npos);
   ExpectBadSchema("provider: {type: aws, security_group: {Name: g}}\n", "c.yaml:1:40");
 }
 

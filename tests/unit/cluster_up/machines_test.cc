@@ -281,6 +281,14 @@ TEST(MachinesTest, WaitingEndsWhenItIsCancelled) {
   EXPECT_EQ(world.Open().Make().status().code(), ErrorCode::kCancelled);
 }
 
+TEST(MachinesTest, FallsBackToOnDemandOnlyWhereTheFileSaysSo) {
+  World world(std::string(kFile) + "hvdray: {on_demand_fallback: true}\n");
+  world.cloud.SetCapacity("w", 0);
+  const std::vector<Machine> made = *world.Open().Make();
+  EXPECT_TRUE(std::ranges::all_of(made, [](const Machine& machine) { return machine.why.ok(); }));
+  EXPECT_EQ(world.cloud.created(), 3);
+}
+
 TEST(MachinesTest, TagsWhatItMakesAndWhatItKeeps) {
   World world;
   ASSERT_TRUE(world.Open().Make({{"end", "1"}}).ok());
