@@ -203,10 +203,12 @@ Result<int> MonitorCluster(const ClusterAccess& access, const CommandRequest& re
   const Result<ClusterView> first = look->Look();
   if (!first.ok()) return first.status();
   const bool is_table = FormOf(request) == Form::kTable;
+  // From here on a signal ends it in order: what is shown is taken back.
+  Monitor monitor(*loop, std::move(look), screen, interval);
   // The alternate screen gives the user's own back at the end; the cursor only disturbs there.
   if (is_table) PrintOut("monitor", "\x1b[?1049h\x1b[?25l");
   std::optional<int> code = screen.Show(first);
-  if (!code) code = Monitor(*loop, std::move(look), screen, interval).Run();
+  if (!code) code = monitor.Run();
   if (is_table) PrintOut("monitor", "\x1b[?25h\x1b[?1049l");
   return *code;
 }
