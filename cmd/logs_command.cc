@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `hvdray logs FILE NODE [LOG]`: what Ray logs on a machine of the cluster, through its dashboard.
+// The log of a job: cmd/job_logs.h.
 #include <fmt/format.h>
 #include <signal.h>
 
@@ -17,6 +18,8 @@
 #include "cluster/ray/dashboard_client.h"
 #include "cmd/cluster_access.h"
 #include "cmd/commands.h"
+#include "cmd/job_logs.h"
+#include "cmd/ray_access.h"
 #include "launcher/engine/signals.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/option_layers.h"
@@ -120,10 +123,12 @@ int LogsCommand(const CommandLine& line) {
   CommandRequest request;
   if (const auto code = TakeWords("logs", line, &request)) return *code;
   if (!IsClusterFile(request.arguments.front())) {
-    return Fail("logs", {ErrorCode::kUsage,
-                         fmt::format("{} is not a cluster file (.yaml, .yml)",
-                                     ShownText(request.arguments.front())),
-                         "the output of a job: hvdray follow ID"});
+    const Result<int> code = LogsOfJob(request);
+    return code.ok() ? *code : Fail("logs", code.status());
+  }
+  if (const RawOption* other = SaidCluster(request)) {
+    return Fail("logs", {ErrorCode::kUsage, fmt::format("{} is not allowed with {}", other->label,
+                                                        request.arguments.front())});
   }
   Result<ClusterAccess> access = OpenClusterFile("logs", request);
   if (!access.ok()) return Fail("logs", access.status());

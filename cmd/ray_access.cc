@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include <chrono>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -76,6 +77,22 @@ RayToken TokenOfHead(const HostSlots& head, const JobSpec& spec) {
 bool IsThisMachineCalled(const HostSlots& host, const JobSpec& spec) {
   const std::vector<bool> are = AreThisMachine({host.host, host.dial_name()}, LookupOf(spec));
   return are[0] || are[1];
+}
+
+const RawOption* SaidCluster(const CommandRequest& request) {
+  for (const OptionId id : {OptionId::kRay, OptionId::kRayAddress, OptionId::kCluster}) {
+    const RawOption* said = request.said.Find(id);
+    if (said != nullptr && request.Has(id) && !said->origin.starts_with("env ")) return said;
+  }
+  return nullptr;
+}
+
+Result<RayJob> JobCalled(DashboardClient& client, const std::string& id) {
+  HVDRAY_ASSIGN_OR_RETURN(std::optional<RayJob> job, client.GetJob(id));
+  if (job) return std::move(*job);
+  return Status(ErrorCode::kUsage,
+                fmt::format("{}: no job {}", client.access().address.Url(), ShownText(id)),
+                "hvdray jobs lists those of hvdray; a cluster file ends in .yaml or .yml");
 }
 
 Result<std::string> FindRayOfCluster(const ClusterHosts& cluster, const JobSpec& spec,

@@ -31,6 +31,14 @@ bool IsThisMachineCalled(const HostSlots& host, const JobSpec& spec);
 Result<std::string> FindRayOfCluster(const ClusterHosts& cluster, const JobSpec& spec,
                                      HeadLink& link);
 
+/// The option of the command line or a job file that names a Ray cluster; nullptr: none. Not the
+/// environment's, which may be for other jobs.
+const RawOption* SaidCluster(const CommandRequest& request);
+
+/// A job of any client, by its submission id or Ray's own; blocks. Errors: kUsage if Ray knows
+/// none, those of DashboardClient::GetJob().
+Result<RayJob> JobCalled(DashboardClient& client, const std::string& id);
+
 /// How to reach the Ray of `spec`, which has no --cluster file or has its Ray's address. Reports on
 /// stderr, as `command`, what it assumes. Reads files. Errors: those of ResolveRayAddress(),
 /// ResolveRayHeaders(), FindRayToken().

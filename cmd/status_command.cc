@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // `hvdray status`: a cluster file's machines, or a Ray cluster's nodes, with what is in use, and
-// what waits for room. Only looks.
+// what waits for room; or one job on Ray. Only looks.
 #include <fmt/format.h>
 
-#include "base/text.h"
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "cluster/ray/dashboard_client.h"
 #include "cluster/ray/ray_report.h"
 #include "cmd/cluster_look.h"
@@ -15,18 +19,9 @@ namespace hvdray {
 namespace {
 
 int StatusOfFile(const CommandRequest& request) {
-  const std::string& word = request.arguments.front();
-  if (!IsClusterFile(word)) {
-    return Fail("status", {ErrorCode::kUsage,
-                           fmt::format("{} is not a cluster file (.yaml, .yml)", ShownText(word)),
-                           "for the Ray of an address: hvdray status --ray-address URL"});
-  }
-  for (const OptionId id : {OptionId::kRay, OptionId::kRayAddress, OptionId::kCluster}) {
-    if (const RawOption* other = request.said.Find(id); other != nullptr && request.Has(id)) {
-      if (other->origin.starts_with("env ")) continue;
-      return Fail("status", {ErrorCode::kUsage,
-                             fmt::format("{} is not allowed with {}", other->label, word)});
-    }
+  if (const RawOption* other = SaidCluster(request)) {
+    return Fail("status", {ErrorCode::kUsage, fmt::format("{} is not allowed with {}", other->label,
+                                                          request.arguments.front())});
   }
   Result<ClusterAccess> access = OpenClusterFile("status", request);
   if (!access.ok()) return Fail("status", access.status());
@@ -43,12 +38,33 @@ int StatusOfFile(const CommandRequest& request) {
   return Fail("status", view->ray_status);
 }
 
+Result<std::string> StatusOfJob(CommandRequest& request) {
+  request.spec.ray.is_wanted.Set(true, "hvdray status");
+  HeadLink link;
+  HVDRAY_ASSIGN_OR_RETURN(RayAccess access, FindRay("status", request.spec, link));
+  const std::string url = access.address.Url();
+  DashboardClient client(std::move(access));
+  HVDRAY_ASSIGN_OR_RETURN(const RayJob job, JobCalled(client, request.arguments.front()));
+  std::vector<RayNode> nodes;
+  if (!job.driver_node_id.empty()) {
+    HVDRAY_ASSIGN_OR_RETURN(nodes, client.Nodes());
+  }
+  if (request.Has(OptionId::kJson)) return RayJobJson(url, job, nodes);
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return RayJobText(url, job, nodes,
+                    std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+}
+
 }  // namespace
 
 int StatusCommand(const CommandLine& line) {
   CommandRequest request;
   if (const auto code = TakeWords("status", line, &request)) return *code;
-  if (!request.arguments.empty()) return StatusOfFile(request);
+  if (!request.arguments.empty()) {
+    if (IsClusterFile(request.arguments.front())) return StatusOfFile(request);
+    const Result<std::string> text = StatusOfJob(request);
+    return text.ok() ? PrintOut("status", *text) : Fail("status", text.status());
+  }
   HeadLink link;
   Result<RayAccess> access = FindRay("status", request.spec, link);
   if (!access.ok()) return Fail("status", access.status());

@@ -17,6 +17,7 @@
 #include "cluster/ray/dashboard_client.h"
 #include "cmd/cluster_access.h"
 #include "cmd/commands.h"
+#include "cmd/ray_access.h"
 #include "launcher/engine/signals.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/option_layers.h"
@@ -133,15 +134,6 @@ Result<int> StopOnFile(ClusterAccess& access, const CommandRequest& request) {
          fmt::format("the cluster runs on; hvdray down {} ends it", access.path));
   }
   return code;
-}
-
-/// The option that names a Ray cluster, unless the environment does, which may be for other jobs.
-const RawOption* SaidCluster(const CommandRequest& request) {
-  for (const OptionId id : {OptionId::kRay, OptionId::kRayAddress, OptionId::kCluster}) {
-    const RawOption* said = request.said.Find(id);
-    if (said != nullptr && request.Has(id) && !said->origin.starts_with("env ")) return said;
-  }
-  return nullptr;
 }
 
 Result<int> StopOnRay(CommandRequest& request) {

@@ -67,6 +67,16 @@ WebClientOptions OptionsOf(const RayAccess& access) {
   return options;
 }
 
+/// The end of `text` that has its last `count` lines; an unfinished line counts.
+ByteView LastLines(ByteView text, int64_t count) {
+  size_t begin = text.size();
+  for (; begin > 0 && count > 0; --count) {
+    const size_t end = text.substr(0, begin - 1).rfind('\n');
+    begin = end == ByteView::npos ? 0 : end + 1;
+  }
+  return text.substr(begin);
+}
+
 bool SaysItIsNotThere(const WebReply& reply) {
   return reply.status == 404 && reply.body.find("does not exist") != std::string::npos;
 }
@@ -280,6 +290,35 @@ Status DashboardClient::ReadLog(const std::string& node_id, const std::string& f
   // For a missing file, Ray sometimes reports an error and sometimes sends an empty answer.
   return {ErrorCode::kRayFailed,
           fmt::format("{}: {}: the file is empty or missing", impl_->url, attempt)};
+}
+
+std::string RayJobLogName(const std::string& submission_id) {
+  return fmt::format("job-driver-{}.log", submission_id);
+}
+
+Status DashboardClient::ReadJobLog(const RayJob& job,
+                                   const std::function<bool(ByteView piece)>& take,
+                                   std::optional<int64_t> lines) {
+  const std::string& id = job.submission_id;
+  if (!job.driver_node_id.empty()) {
+    bool is_something = false;
+    Status status = ReadLog(
+        job.driver_node_id, RayJobLogName(id),
+        [&](ByteView piece) {
+          is_something = true;
+          return take(piece);
+        },
+        lines);
+    if (is_something || status.code() != ErrorCode::kRayFailed) return status;
+  }
+  HVDRAY_ASSIGN_OR_RETURN(
+      const std::string text,
+      impl_->AskAndRead(fmt::format("read the log of job {}", id),
+                        {.method = "GET", .path = fmt::format("/api/jobs/{}/logs", Escaped(id))},
+                        ParseRayJobLog));
+  const ByteView tail = lines ? LastLines(text, *lines) : ByteView(text);
+  if (!tail.empty()) take(tail);
+  return {};
 }
 
 namespace {

@@ -93,6 +93,13 @@ class DashboardClient {
                  const std::function<bool(ByteView piece)>& take,
                  std::optional<int64_t> lines = std::nullopt);
 
+  /// Passes what a submitted job has written so far to `take` until it returns false. Nothing
+  /// written is success. Reads the file on the driver's node, which passes on any byte; where that
+  /// is not known yet or gives nothing, asks the Jobs API, which needs the log in UTF-8. `lines`:
+  /// as ReadLog().
+  Status ReadJobLog(const RayJob& job, const std::function<bool(ByteView piece)>& take,
+                    std::optional<int64_t> lines = std::nullopt);
+
   /// Ends the current call, and every later one, with kCancelled.
   void Cancel();
 
@@ -100,6 +107,9 @@ class DashboardClient {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+/// The name of a submitted job's log in the log directory of its driver's node.
+std::string RayJobLogName(const std::string& submission_id);
 
 /// Queries version, nodes and usage, one after another. Blocks. Errors: those of DashboardClient.
 Result<RaySnapshot> LookAtRay(RayAccess access);

@@ -449,6 +449,13 @@ Result<std::vector<RayJob>> ParseRayJobs(ByteView body) {
   return jobs;
 }
 
+Result<std::string> ParseRayJobLog(ByteView body) {
+  HVDRAY_ASSIGN_OR_RETURN(const Json json, ParseObject(body));
+  const Json* logs = Find(json, "logs");
+  if (logs == nullptr || !logs->is_string()) return Wrong("no logs");
+  return logs->get<std::string>();
+}
+
 Result<std::string> ParseSubmission(ByteView body) {
   HVDRAY_ASSIGN_OR_RETURN(const Json json, ParseObject(body));
   std::string id = Text(json, "submission_id");

@@ -35,6 +35,8 @@ Result<std::vector<RayPlacementGroup>> ParseRayPlacementGroups(ByteView body);
 /// For GET /api/jobs/ID and GET /api/jobs/.
 Result<RayJob> ParseRayJob(ByteView body);
 Result<std::vector<RayJob>> ParseRayJobs(ByteView body);
+/// For GET /api/jobs/ID/logs.
+Result<std::string> ParseRayJobLog(ByteView body);
 /// The submission id in the answer to POST /api/jobs/.
 Result<std::string> ParseSubmission(ByteView body);
 /// For {"<key>": true|false}.

@@ -13,6 +13,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "cluster/ray/ray_answers.h"
 #include "cluster/ray/ray_facts.h"
 
 namespace hvdray {
@@ -637,36 +638,103 @@ std::vector<RayJob> JobsOfOurs(std::vector<RayJob> jobs) {
   return jobs;
 }
 
+namespace {
+
+/// "2 h ago, took 65 s"
+std::string JobTimeText(const RayJob& job, int64_t now_ms) {
+  std::string text = fmt::format("{} ago", TimeText(now_ms - job.start_ms));
+  if (job.end_ms != 0) text += ", took " + TimeText(job.end_ms - job.start_ms);
+  return text;
+}
+
+std::string ExitText(const RayJob& job) {
+  return job.driver_exit_code ? fmt::format("exit code {}", *job.driver_exit_code) : "";
+}
+
+Json JobJson(const RayJob& job) {
+  Json exit_code = nullptr;
+  if (job.driver_exit_code) exit_code = *job.driver_exit_code;
+  Json ended = nullptr;
+  if (job.end_ms != 0) ended = job.end_ms;
+  const auto build = job.metadata.find("hvdray_build");
+  return {{"id", job.submission_id.empty() ? job.job_id : job.submission_id},
+          {"status", job.status_text},
+          {"exit_code", std::move(exit_code)},
+          {"started_ms", job.start_ms},
+          {"ended_ms", std::move(ended)},
+          {"build", build == job.metadata.end() ? "" : build->second}};
+}
+
+/// The first line and, where the reason is at the end of many, the last. A failed entrypoint's
+/// message ends with its log, which `hvdray logs` shows.
+std::string MessageText(const RayJob& job) {
+  const std::string_view first = std::string_view(job.message).substr(0, job.message.find('\n'));
+  const std::string last = LastLine(job.message);
+  if (job.error_type == "JOB_ENTRYPOINT_COMMAND_ERROR" || first == last) return ShownLine(first);
+  return fmt::format("{} ... {}", ShownLine(first), ShownLine(last));
+}
+
+const RayNode* DriverNode(const RayJob& job, const std::vector<RayNode>& nodes) {
+  const auto found = std::ranges::find(nodes, job.driver_node_id, &RayNode::id);
+  return found == nodes.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
 std::string RayJobsText(const std::string& url, const std::vector<RayJob>& jobs, int64_t now_ms) {
   std::vector<Row> rows;
+  rows.reserve(jobs.size());
   for (const RayJob& job : jobs) {
-    const std::string exit =
-        job.driver_exit_code ? fmt::format("exit code {}", *job.driver_exit_code) : "";
-    const std::string since = fmt::format("{} ago", TimeText(now_ms - job.start_ms));
-    const std::string took =
-        job.end_ms == 0 ? "" : fmt::format(", took {}", TimeText(job.end_ms - job.start_ms));
-    rows.push_back({ShownText(job.submission_id), ShownText(job.status_text), exit, since + took});
+    rows.push_back({ShownText(job.submission_id), ShownText(job.status_text), ExitText(job),
+                    JobTimeText(job, now_ms)});
   }
   return fmt::format("{} at {}\n", Plural(jobs.size(), "job"), url) + Table(rows);
 }
 
 std::string RayJobsJson(const std::string& url, const std::vector<RayJob>& jobs) {
   Json list = Json::array();
-  for (const RayJob& job : jobs) {
-    Json exit_code = nullptr;
-    if (job.driver_exit_code) exit_code = *job.driver_exit_code;
-    Json ended = nullptr;
-    if (job.end_ms != 0) ended = job.end_ms;
-    const auto build = job.metadata.find("hvdray_build");
-    list.push_back({{"id", job.submission_id},
-                    {"status", job.status_text},
-                    {"exit_code", std::move(exit_code)},
-                    {"started_ms", job.start_ms},
-                    {"ended_ms", std::move(ended)},
-                    {"build", build == job.metadata.end() ? "" : build->second}});
-  }
+  for (const RayJob& job : jobs) list.push_back(JobJson(job));
   const Json json = {{"schema", "hvdray.ray_jobs/1"}, {"address", url}, {"jobs", std::move(list)}};
   return DumpJson(json, 2) + "\n";
+}
+
+std::string RayJobState(const RayJob& job) {
+  const std::string exit = ExitText(job);
+  return ShownText(job.status_text) + (exit.empty() ? "" : ", ") + exit;
+}
+
+std::string RayJobText(const std::string& url, const RayJob& job, const std::vector<RayNode>& nodes,
+                       int64_t now_ms) {
+  std::string text = fmt::format("job {} at {}: {}\n", JobName(job), url, RayJobState(job));
+  std::vector<Row> rows;
+  if (job.start_ms != 0) rows.push_back({"began", JobTimeText(job, now_ms), "", ""});
+  if (!job.driver_node_id.empty()) {
+    const RayNode* node = DriverNode(job, nodes);
+    const std::string id = ShownText(job.driver_node_id).substr(0, kShownId);
+    rows.push_back({"driver on",
+                    node == nullptr ? fmt::format("{}, which is not alive", id)
+                                    : fmt::format("{} ({})", ShownText(node->ip), id),
+                    "", ""});
+  }
+  if (!job.entrypoint.empty()) rows.push_back({"entrypoint", ShownLine(job.entrypoint), "", ""});
+  if (!job.error_type.empty()) rows.push_back({"error", ShownText(job.error_type), "", ""});
+  if (!job.message.empty()) rows.push_back({"Ray says", MessageText(job), "", ""});
+  return text + Table(rows);
+}
+
+std::string RayJobJson(const std::string& url, const RayJob& job,
+                       const std::vector<RayNode>& nodes) {
+  Json json = JobJson(job);
+  json["entrypoint"] = job.entrypoint;
+  json["message"] = job.message;
+  json["error_type"] = job.error_type;
+  json["driver_node_id"] = nullptr;
+  if (!job.driver_node_id.empty()) json["driver_node_id"] = job.driver_node_id;
+  const RayNode* node = DriverNode(job, nodes);
+  json["driver_address"] = nullptr;
+  if (node != nullptr) json["driver_address"] = node->ip;
+  const Json whole = {{"schema", "hvdray.ray_job/1"}, {"address", url}, {"job", std::move(json)}};
+  return DumpJson(whole, 2) + "\n";
 }
 
 }  // namespace hvdray

@@ -95,6 +95,15 @@ std::string RayJobsText(const std::string& url, const std::vector<RayJob>& jobs,
 /// Schema hvdray.ray_jobs/1, docs/ray.md, "For other programs".
 std::string RayJobsJson(const std::string& url, const std::vector<RayJob>& jobs);
 
+/// "FAILED, exit code 3": the exit code only where Ray has one.
+std::string RayJobState(const RayJob& job);
+/// One job, anybody's. `nodes`: the live ones, for the address of the driver's.
+std::string RayJobText(const std::string& url, const RayJob& job, const std::vector<RayNode>& nodes,
+                       int64_t now_ms);
+/// Schema hvdray.ray_job/1, docs/ray.md, "For other programs".
+std::string RayJobJson(const std::string& url, const RayJob& job,
+                       const std::vector<RayNode>& nodes);
+
 }  // namespace hvdray
 
 #endif  // HVDRAY_CLUSTER_RAY_RAY_REPORT_H_

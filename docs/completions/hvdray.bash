@@ -29,7 +29,7 @@ _hvdray_run() {
     get-head-ip) words='-n --cluster-name --no-config-cache --disable-usage-stats --redirect-command-output -h --help' ;;
     get-worker-ips) words='-n --cluster-name --no-config-cache --disable-usage-stats --redirect-command-output -h --help' ;;
     dashboard) words='-p --port --remote-port -n --cluster-name -i --ssh-identity-file --ssh-config --strict-host-key-checking --start-timeout -v --verbose --no-config-cache --disable-usage-stats --redirect-command-output -h --help' ;;
-    logs) words='--lines -f --follow -n --cluster-name -i --ssh-identity-file --ssh-config --strict-host-key-checking --start-timeout --timeout -v --verbose --no-config-cache --disable-usage-stats --redirect-command-output -h --help' ;;
+    logs) words='--lines -f --follow --ray --ray-address --cluster --ray-verify --ray-headers -n --cluster-name -i --ssh-identity-file --ssh-config --strict-host-key-checking --start-timeout --timeout -v --verbose --no-config-cache --disable-usage-stats --redirect-command-output -h --help' ;;
     jobs) words='--ray --ray-address --cluster --ray-verify --ray-headers --timeout --json -h --help' ;;
     slots) words='--ray --ray-address --cluster --ray-verify --ray-headers --timeout --json --cpus-per-slot --gpus-per-slot --use-gpu --resources-per-slot --label-selector -h --help' ;;
     cluster) words='--resolved --json -n --cluster-name --min-workers --max-workers -h --help' ;;

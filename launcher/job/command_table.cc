@@ -161,9 +161,13 @@ constexpr HelpExample kLogsExamples[] = {
     {"which logs the head has", "hvdray logs ray_cluster.yaml head"},
     {"the end of one", "hvdray logs ray_cluster.yaml 10.0.0.11 raylet.out --lines 50"},
     {"follow it", "hvdray logs ray_cluster.yaml 10.0.0.11 raylet.out -f"},
+    {"what a job has written", "hvdray logs \"$id\" --ray-address http://10.0.0.10:8265"},
+    {"of a job on a cluster's head, until it ends", "hvdray logs \"$id\" --cluster ray_cluster.yaml -f"},
 };
 constexpr CommandOption kLogsOptions[] = {
-    {Id::kLines}, {Id::kFollow}, kFileName, {Id::kSshIdentityFile}, {Id::kSshConfig},
+    {Id::kLines},
+    {Id::kFollow, "Print what is added to the log, until the job ends, or Ctrl-C."},
+    kRay, {Id::kRayAddress}, kCluster, {Id::kRayVerify}, {Id::kRayHeaders}, kFileName, {Id::kSshIdentityFile}, {Id::kSshConfig},
     {Id::kStrictHostKeyChecking}, kConnectTimeout, kAnswerTimeout, kFileVerbose, kRaysOwn, {Id::kHelp},
 };
 
@@ -181,6 +185,7 @@ constexpr CommandOption kStatusOptions[] = {
 constexpr HelpExample kStatusExamples[] = {
     {"a cluster: machines, what they do, and why not", "hvdray status ray_cluster.yaml"},
     {"the Ray of RAY_API_SERVER_ADDRESS, RAY_ADDRESS, or this machine", "hvdray status --ray"},
+    {"a job on it", "hvdray status \"$id\""},
     {"machine-readable", "hvdray status --ray --json"},
 };
 constexpr HelpExample kJobsExamples[] = {
@@ -354,11 +359,12 @@ constexpr CommandRow kCommands[] = {
                    "stopped; 125 a job still runs, or the cluster returned an error; 129, 130, 143 stopped by "
                    "SIGHUP, SIGINT, SIGTERM.",
      .options = kStopOptions},
-    {.name = "status", .summary = "show a cluster: its machines, what is in use, what waits and why",
-     .arguments = "[OPTION...] [FILE]", .max_arguments = 1,
+    {.name = "status", .summary = "show a cluster: its machines, what is in use, what waits; or a job",
+     .arguments = "[OPTION...] [FILE | JOB]", .max_arguments = 1,
      .description = "Shows what a cluster has, how much of it is in use, and what is pending. FILE (.yaml or "
                     ".yml) is a cluster file; its machines are shown whether they run or not, with the reason. "
-                    "Changes nothing.",
+                    "JOB, what hvdray run --detach or ray job submit printed: its state, its entrypoint and what "
+                    "Ray says of it. Changes nothing.",
      .see = "Clusters: [cluster](cluster.md). On Ray: [ray](ray.md).", .examples = kStatusExamples,
      .exit_codes = kLookExitCodes, .options = kStatusOptions},
     {.name = "monitor", .summary = "watch a cluster until Ctrl-C",
@@ -429,12 +435,15 @@ constexpr CommandRow kCommands[] = {
                     "the URL once it can be opened.",
      .see = "See [cluster](cluster.md).", .examples = kDashboardExamples, .exit_codes = kSshExitCodes,
      .options = kDashboardOptions},
-    {.name = "logs", .summary = "show the logs of a cluster's machine",
-     .arguments = "[OPTION...] FILE NODE [LOG]", .missing = "no cluster file given", .max_arguments = 3,
-     .description = "Lists the logs that Ray keeps on a machine of the cluster, or prints one. NODE: its address, "
-                    "the beginning of its Ray id, or head.",
-     .see = "See [cluster](cluster.md).", .examples = kLogsExamples,
-     .exit_codes = "0 success; 2 wrong usage, no such file or node; 125 the cluster returned an error; 129, 130, "
+    {.name = "logs", .summary = "show the logs of a cluster's machine, or of a job on Ray",
+     .arguments = "[OPTION...] (FILE NODE [LOG] | JOB)", .missing = "no cluster file or job given",
+     .max_arguments = 3,
+     .description = "Lists the logs that Ray keeps on a machine of the cluster, or prints one. FILE (.yaml or "
+                    ".yml) is a cluster file. NODE: its address, the beginning of its Ray id, or head. JOB, what "
+                    "hvdray run --detach or ray job submit printed: prints what it has written so far. hvdray "
+                    "follow also exits as a job of hvdray does.",
+     .see = "Clusters: [cluster](cluster.md). On Ray: [ray](ray.md).", .examples = kLogsExamples,
+     .exit_codes = "0 success, however the job ended; 2 wrong usage, no such file, node or job; 125 the cluster returned an error; 129, 130, "
                    "143 stopped by SIGHUP, SIGINT, SIGTERM.",
      .options = kLogsOptions},
     {.name = "jobs", .summary = "list hvdray's jobs on a Ray cluster and their status",

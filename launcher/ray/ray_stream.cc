@@ -171,7 +171,7 @@ void RayStream::ReadRest() {
         (void)flow->client.ReadLog(node, RayStreamName(job_id, suffix), take).ok();
         std::string log;
         (void)flow->client
-            .ReadLog(node, fmt::format("job-driver-{}.log", job_id),
+            .ReadLog(node, RayJobLogName(job_id),
                      [&log](ByteView piece) {
                        log.append(piece);
                        if (log.size() > 2 * kLogTail) log.erase(0, log.size() - kLogTail);

@@ -364,6 +364,36 @@ def test_logs_are_listed_printed_and_followed(tool, ray_cluster, file):
     assert nobody.code == 2 and "no node 192.0.2.1" in nobody.errors
 
 
+def test_a_jobs_log_and_state_are_shown_whoever_submitted_it(tool, ray_cluster, tmp_path):
+    gate = tmp_path / "gate"
+    job = ray_cluster.submit("sh -c '" + r'printf "first \\377\\nsecond\\n"' +
+                             f"; until [ -e {gate} ]; do sleep 0.1; done; echo third; exit 3'")
+    url = ["--ray-address", ray_cluster.url]
+    environment = {"env": {**tool.environment, "RAY_AUTH_TOKEN": ray_cluster.token}}
+    following = tool.start("logs", job, "-f", *url, **environment)
+    left = tool.start("logs", job, "-f", *url, **environment)
+    for follower in following, left:
+        assert any(line == b"second\n" for line in iter(follower.process.stdout.readline, b""))
+    left.process.send_signal(signal.SIGINT)
+    assert left.wait().code == 130
+    assert "second" in tool.run("logs", job, *url, **environment).text
+    look = json.loads(tool.run("status", job, "--json", *url, **environment).text)["job"]
+    assert (look["id"], look["status"], look["exit_code"]) == (job, "RUNNING", None)
+    assert look["driver_address"] in [ray_cluster.address(host) for host in ("h1", "h2")], look
+    gate.touch()
+    rest = following.process.stdout.read().decode().splitlines()
+    assert rest.count("third") == 1 and "second" not in rest, rest
+    assert following.wait().code == 0
+    assert tool.run("logs", job, "--lines", 1, *url, **environment).text == "third\n"
+    look = json.loads(tool.run("status", job, "--json", *url, **environment).text)["job"]
+    assert (look["status"], look["exit_code"]) == ("FAILED", 3)
+    shown = tool.run("status", job, *url, **environment)
+    assert shown.code == 0 and "FAILED, exit code 3" in shown.text.splitlines()[0], shown.text
+    for command in "logs", "status":
+        unknown = tool.run(command, "no-such-job", *url, **environment)
+        assert unknown.code == 2 and "no job no-such-job" in unknown.errors, unknown.errors
+
+
 def running(ray_cluster):
     return {job["submission_id"] for job in ray_cluster.jobs() if job["submission_id"]}
 

@@ -196,7 +196,7 @@ def test_nobody_there_is_exit_2(ask):
     (("--ray",), {"HVDRAY_RAY_ADDRESS": "auto"}, "env HVDRAY_RAY_ADDRESS: "),
     (("--ray", "--ray-headers", "{"), {}, "--ray-headers"),
     (("--ray", "--timeout", "0"), {}, "--timeout"),
-    (("--ray", "extra"), {}, "extra"),
+    (("--ray", "extra", "extra"), {}, "extra"),
     (("--ray",), {"RAY_AUTH_TOKEN_PATH": "/nowhere/token"}, "RAY_AUTH_TOKEN_PATH: /nowhere/token"),
     (("--ray",), {"RAY_AUTH_TOKEN": "two words"}, "RAY_AUTH_TOKEN: not a Ray token"),
 ], ids=["which", "gcs", "client", "auto", "headers", "timeout", "extra", "token_file", "token"])

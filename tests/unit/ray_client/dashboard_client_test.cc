@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <optional>
 #include <string>
 
 #include "tests/fakes/scripted_server.h"
@@ -88,6 +89,38 @@ TEST_F(DashboardClientTest, AFileWithoutAByteIsAsGoodAsNone) {
   EXPECT_EQ(client.ReadLog("f5", "a", take).code(), ErrorCode::kRayFailed);
   EXPECT_TRUE(client.ReadLog("f5", "a", take).ok());
   EXPECT_EQ(read, "bytes");
+}
+
+TEST_F(DashboardClientTest, AJobsLogIsReadFromItsNodeAndElseFromTheJobsApi) {
+  const std::string logs = ScriptedServer::Answer(200, R"({"logs": "one\ntwo\nthree"})");
+  ScriptedServer server(
+      {{.answers = {ScriptedServer::Answer(200, "raw \xff"), ScriptedServer::Answer(200, ""), logs,
+                    logs, logs, ScriptedServer::Answer(200, R"({"logs": 3})")}}});
+  DashboardClient client(To(server));
+  const auto read = [&client](const std::string& node, std::optional<int64_t> lines = {}) {
+    std::string text;
+    const Status status = client.ReadJobLog(
+        {.submission_id = "a b", .driver_node_id = node},
+        [&text](ByteView piece) {
+          text += piece;
+          return true;
+        },
+        lines);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    return text;
+  };
+  EXPECT_EQ(read("f5"), "raw \xff");
+  EXPECT_EQ(read("f5"), "one\ntwo\nthree") << "the file gave nothing";
+  EXPECT_EQ(read("", 2), "two\nthree");
+  EXPECT_EQ(read("", 0), "");
+  const Status wrong =
+      client.ReadJobLog({.submission_id = "x"}, [](ByteView /*piece*/) { return true; });
+  EXPECT_FALSE(wrong.ok());
+  const auto& requests = server.Stop();
+  EXPECT_NE(requests[0].find("node_id=f5&filename=job-driver-a%20b.log&lines=-1"),
+            std::string::npos);
+  EXPECT_TRUE(requests[2].starts_with("GET /team/api/jobs/a%20b/logs HTTP/1.1\r\n"));
+  EXPECT_TRUE(requests[3].starts_with("GET /team/api/jobs/a%20b/logs HTTP/1.1\r\n"));
 }
 
 TEST_F(DashboardClientTest, ACopyOfTheAccessHasItsOwnToken) {

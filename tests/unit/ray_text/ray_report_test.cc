@@ -143,5 +143,41 @@ TEST(RayReportTest, OfAllJobsOursAreListedTheNewestFirst) {
   EXPECT_EQ((*json)["jobs"][1]["build"], "hvdray 1.0");
 }
 
+TEST(RayReportTest, OneJobIsShownWithWhatRaySaysOfIt) {
+  RayJob job = {.submission_id = "raysubmit_x",
+                .status_text = "FAILED",
+                .entrypoint = "python drv.py",
+                .message = "exit code 3, last available logs:\nsecret of the log",
+                .error_type = "JOB_ENTRYPOINT_COMMAND_ERROR",
+                .driver_node_id = "f547dcca0000ffff",
+                .driver_exit_code = 3,
+                .start_ms = 1'000'000,
+                .end_ms = 1'065'000};
+  RayNode node;
+  node.id = job.driver_node_id;
+  node.ip = "10.0.0.10";
+  const std::string text = RayJobText("http://h:1", job, {node}, 8'600'000);
+  ExpectSays(text, {"raysubmit_x at http://h:1: FAILED, exit code 3\n", "2 h ago, took 65 s\n",
+                    "10.0.0.10 (f547dcca0000)\n", "python drv.py\n",
+                    "JOB_ENTRYPOINT_COMMAND_ERROR\n", "exit code 3, last available logs:\n"});
+  EXPECT_EQ(text.find("secret"), std::string::npos) << "the log is what hvdray logs shows";
+  const auto json = ParseJson(RayJobJson("http://h:1", job, {node}));
+  ASSERT_TRUE(json.ok());
+  EXPECT_EQ((*json)["schema"], "hvdray.ray_job/1");
+  EXPECT_EQ((*json)["job"]["id"], "raysubmit_x");
+  EXPECT_EQ((*json)["job"]["exit_code"], 3);
+  EXPECT_EQ((*json)["job"]["message"], job.message);
+  EXPECT_EQ((*json)["job"]["driver_address"], "10.0.0.10");
+
+  job = {.submission_id = "p", .status_text = "PENDING", .message = "no room\nfor\nit"};
+  job.driver_node_id = "gone";
+  ExpectSays(RayJobText("http://h:1", job, {}, 0),
+             {"PENDING\n", "gone, which is not", "no room ... it"});
+  const auto pending = ParseJson(RayJobJson("http://h:1", job, {}));
+  ASSERT_TRUE(pending.ok());
+  EXPECT_TRUE((*pending)["job"]["exit_code"].is_null());
+  EXPECT_TRUE((*pending)["job"]["driver_address"].is_null());
+}
+
 }  // namespace
 }  // namespace hvdray
