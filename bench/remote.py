@@ -2,15 +2,14 @@
 """Jobs on other hosts over SSH: launch, first copy of the agent, cost of 64 hosts, and the end."""
 
 import json
-import os
 import pathlib
 import shutil
 import time
 
+import harness
 from harness import Measure, Series, alternate, kill_session
 from remote_site import Site, seconds_until_dead
 
-TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 MANY = 64
 ENDLESS = ["sleep", "1000"]
 GONE_LIMIT_S = 10
@@ -104,24 +103,10 @@ def processor_time(site):
 
 
 def processor_split(site, command, timeout):
-    """Processor seconds (of the command's own process, of all its children); None: it failed.
-
-    Reads them after the process has died and before it is reaped, so nothing is missed. Children
-    count once their parent has waited for them; the kernel's resolution is 10 ms.
-    """
+    """harness.processor_split of a command at the launcher; then the hosts are quiet again."""
     process = site.start(command)
     try:
-        deadline = time.monotonic() + timeout
-        flags = os.WEXITED | os.WNOWAIT | os.WNOHANG
-        while (ended := os.waitid(os.P_PID, process.pid, flags)) is None:
-            if time.monotonic() > deadline:
-                return None
-            time.sleep(0.02)
-        fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        times = [int(field) * TICK_S for field in fields[11:15]]  # utime stime cutime cstime
-        if ended.si_code != os.CLD_EXITED or ended.si_status != 0:
-            return None
-        return times[0] + times[1], times[2] + times[3]
+        return harness.processor_split(process, timeout)
     finally:
         kill_session(process.pid)
         process.wait()
