@@ -66,13 +66,17 @@ struct Done {
   int node = 0;
   TaskResult result;
 };
+/// The GCS that its start command starts takes connections; the command goes on.
+struct Listening {
+  int node = 0;
+};
 /// The user's answer to effect Ask.
 struct Answer {
   bool is_yes = false;
 };
 }  // namespace cluster_event
 using ClusterEvent = std::variant<cluster_event::LoggedIn, cluster_event::Lost, cluster_event::Done,
-                                  cluster_event::Answer, event::Tick>;
+                                  cluster_event::Listening, cluster_event::Answer, event::Tick>;
 
 /// How a step of a node ended.
 struct StepOutcome {

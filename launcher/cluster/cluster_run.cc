@@ -311,11 +311,16 @@ void ClusterRun::OnOutput(Node& node, const wire::Output& output) {
   if (node.is_shown) {
     LineTagger& tagger = is_stdout ? *node.out : *node.err;
     std::string lines;
-    tagger.Feed(output.bytes, "", lines);
+    std::string bytes = output.bytes;
+    if (const size_t mark = bytes.find(kListening); mark != std::string::npos) {
+      bytes.erase(mark, kListening.size());
+      driving_.Feed(cluster_event::Listening{node.number});
+    }
+    tagger.Feed(bytes, "", lines);
     if (output.is_end && tagger.Finish("", lines) && !lines.ends_with('\n')) lines += '\n';
     lines = WithoutShellNoise(options_.is_plain ? WithoutColors(lines) : lines);
     if (!lines.empty()) options_.print(lines);
-    node.last.Feed(output.bytes);
+    node.last.Feed(bytes);
   } else if (is_stdout) {
     node.answer.append(output.bytes, 0, kMaxAnswer - std::min(kMaxAnswer, node.answer.size()));
   } else {

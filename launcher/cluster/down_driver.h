@@ -75,6 +75,7 @@ class DownDriver final : public ClusterDriver {
   void On(const cluster_event::LoggedIn& fact);
   void On(const cluster_event::Lost& fact);
   void On(const cluster_event::Done& fact);
+  void On(const cluster_event::Listening& /*fact*/) {}  // of `up`
   void On(const cluster_event::Answer& fact);
   void On(const event::Tick& fact);
   void OnLooked(size_t index, const TaskResult& result);

@@ -183,6 +183,21 @@ running() {
   grep -lazx -e "$1" $files 2>/dev/null
 }
 
+# Says when the GCS of this node's Ray listens, which is long before `ray start` returns. Ends with
+# the call that started it.
+tell_listening() {
+  while kill -0 $$; do
+    for file in $(running '[^ ]*/gcs/gcs_server' "$(ours)"); do
+      port=$(tr '\0' '\n' <"$file" | sed -n 's/^--gcs_server_port=//p')
+      if grep -qi "^ *[0-9]*: [0-9A-F]*:$(printf %04X "$port") [0-9A-F]*:0000 0A" /proc/net/tcp*; then
+        echo "@hvdray listening"
+        return
+      fi
+    done
+    sleep 0.2 >/dev/null
+  done 2>/dev/null
+}
+
 raylet_of() { running '[^ ]*/raylet/raylet' "$1"; }
 
 signal_all() {
@@ -360,6 +375,12 @@ start)
   fi
   index=$1 hash=$2 line=$3
   shift 3
+  if [ -z "$box$head" ]; then
+    # Before our mark is exported: what this runs is not part of Ray.
+    tell_listening </dev/null &
+    teller=$!
+    trap 'kill "$teller" 2>/dev/null' EXIT
+  fi
   [ -n "$box" ] || set_for_ray "$@"
   run_step "$index" "$hash" "$line" ray "$@"
   ;;

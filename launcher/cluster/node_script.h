@@ -47,7 +47,8 @@ struct ScriptPlace {
 ///                       one, then appends HASH
 ///   init INDEX HASH LINE   the same on the host even with a container
 ///   start INDEX HASH LINE [NAME=VALUE…]   as step, with these and Ray's settings of this cluster
-///                       in the environment
+///                       in the environment. On a head without a container it also prints
+///                       kListening, once its GCS takes connections
 ///   container INDEX HASH keep|force CONFIG always|missing detect|no detect|no IMAGE OPTIONS
 ///             SOURCE TARGET…   sees that the container runs, started with CONFIG (a hash of the
 ///                       rest): pulls always or a missing image, detects the NVIDIA runtime and a
@@ -67,6 +68,9 @@ struct ScriptPlace {
 ///                       long at most; see ParseDrained()
 std::vector<std::string> ScriptCommand(const ScriptPlace& place, std::string_view verb,
                                        const std::vector<std::string>& arguments = {});
+
+/// A line of `start` that is not the user's.
+inline constexpr std::string_view kListening = "@hvdray listening\n";
 
 /// What `survey` found.
 struct NodeSurvey {

@@ -17,6 +17,8 @@ bool IsCopy(const NodeStep& step) {
   return step.kind == StepKind::kFiles || step.kind == StepKind::kBootstrap;
 }
 
+Status AfterHeadFailed() { return {ErrorCode::kCancelled, "set up, but the head failed"}; }
+
 bool IsEnd(UpState state) { return state == UpState::kUp || state == UpState::kFailed; }
 
 /// The verb of the node script that does such a step.
@@ -571,12 +573,12 @@ void UpDriver::OfferStart(size_t index) {
   Node& node = nodes_[index];
   if (IsHead(index)) return OfferHeadStart();
   if (head().state == UpState::kFailed) {
-    return Fail(index, {ErrorCode::kCancelled, "set up, but the head failed"});
+    return Fail(index, AfterHeadFailed());
   }
   if (head().state == UpState::kForHead && IsInHeadsWay(node)) {
     return NextStartStage(index, StartStage::kStop);
   }
-  if (!IsHeadUp()) return;
+  if (!IsHeadOpen()) return;
   if (node.versions != head().versions) {
     const RayVersions& ours = *node.versions;
     const RayVersions& heads = *head().versions;
@@ -607,6 +609,18 @@ void UpDriver::OfferHeadStart() {
   if (is_free) NextStartStage(0, StartStage::kToken);
 }
 
+void UpDriver::On(const cluster_event::Listening& fact) {
+  if (!IsHead(static_cast<size_t>(fact.node)) || head().state != UpState::kStarting) return;
+  is_head_listening_ = true;
+  OfferWorkers();
+}
+
+void UpDriver::OfferWorkers() {
+  for (size_t other = 1; other < nodes_.size(); ++other) {
+    if (nodes_[other].state == UpState::kForHead) OfferStart(other);
+  }
+}
+
 void UpDriver::NextStartStage(size_t index, StartStage stage) {
   Node& node = nodes_[index];
   Enter(index, UpState::kStarting);
@@ -633,6 +647,11 @@ void UpDriver::NextStartStage(size_t index, StartStage stage) {
 
 void UpDriver::OnStartStage(size_t index, const TaskResult& result) {
   Node& node = nodes_[index];
+  if (!IsHead(index) && head().state == UpState::kFailed) {
+    // What its own command says now follows from that.
+    if (node.stage == StartStage::kCommands) NoteStepDone(index, result);
+    return Fail(index, AfterHeadFailed());
+  }
   switch (node.stage) {
     case StartStage::kToken: {
       const std::string token = ParseToken(result.output);
@@ -655,7 +674,7 @@ void UpDriver::OnStartStage(size_t index, const TaskResult& result) {
       }
       node.survey.processes = 0;
       Note(cluster_note::RayStopped{static_cast<int>(index), stopped->found});
-      if (!IsHead(index) && !IsHeadUp()) {
+      if (!IsHead(index) && !IsHeadOpen()) {
         Enter(index, UpState::kForHead);
         return head().state == UpState::kFailed ? OfferStart(index) : OfferHeadStart();
       }
@@ -679,7 +698,9 @@ void UpDriver::OnStartStage(size_t index, const TaskResult& result) {
       node.started = now_;
       Note(cluster_note::RayStarted{static_cast<int>(index)});
       Enter(index, UpState::kJoining);
-      return AskForNodes();
+      // Until the head's own start is over, it does nothing else.
+      if (head().state != UpState::kStarting) AskForNodes();
+      return;
     }
   }
 }
@@ -690,7 +711,7 @@ void UpDriver::NoteJoined(const JoinedNodes& nodes) {
     if (node.state != UpState::kJoining) continue;
     if (nodes.alive.contains(node.survey.ray_node)) {
       EnterUp(index);
-    } else if (now_ - node.started >= policy_.join_limit) {
+    } else if (now_ - std::max(node.started, head().started) >= policy_.join_limit) {
       Fail(index, {ErrorCode::kNodeSetupFailed,
                    fmt::format("the head does not list it as ALIVE after {:.0f} s{}{}",
                                Seconds(policy_.join_limit).count(),
@@ -713,11 +734,7 @@ void UpDriver::EnterUp(size_t index) {
     Say(index, "set up");
   }
   Enter(index, UpState::kUp);
-  if (IsHead(index)) {
-    for (size_t other = 1; other < nodes_.size(); ++other) {
-      if (nodes_[other].state == UpState::kForHead) OfferStart(other);
-    }
-  }
+  if (IsHead(index)) OfferWorkers();
   FinishIfOver();
 }
 
@@ -751,7 +768,7 @@ void UpDriver::Fail(size_t index, Status why) {
       const UpState state = nodes_[other].state;
       if (state == UpState::kForHead) OfferStart(other);
       if (state == UpState::kJoining) {
-        Fail(other, {ErrorCode::kCancelled, "started, but the head failed"});
+        Fail(other, AfterHeadFailed());
       }
     }
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decides what `hvdray up` does, node by node, all at once: log in, look, plan, set up, start Ray
-// on the head and then on the workers, verify on the head that each has joined. Pure.
+// on the head and, as soon as its GCS listens, on the workers, verify on the head that each has
+// joined. Pure.
 #ifndef HVDRAY_LAUNCHER_CLUSTER_UP_DRIVER_H_
 #define HVDRAY_LAUNCHER_CLUSTER_UP_DRIVER_H_
 
@@ -59,7 +60,7 @@ enum class UpState : uint8_t {
   kLeasing,    ///< Its lease is changed, first of all.
   kSettingUp,  ///< At steps[step].
   kChecking,   ///< Ray's version.
-  kForHead,    ///< Set up. Workers wait for the head, it for the end of their former Ray.
+  kForHead,    ///< Set up. Workers wait for the head's GCS, it for the end of their former Ray.
   kStarting,   ///< Token, end of the former Ray, start commands.
   kJoining,    ///< Started; not yet seen by the head.
   kUp,
@@ -114,6 +115,7 @@ class UpDriver final : public ClusterDriver {
   void On(const cluster_event::LoggedIn& fact);
   void On(const cluster_event::Lost& fact);
   void On(const cluster_event::Done& fact);
+  void On(const cluster_event::Listening& fact);
   void On(const cluster_event::Answer& fact);
   void On(const event::Tick& fact);
 
@@ -140,6 +142,7 @@ class UpDriver final : public ClusterDriver {
   void NoteStepDone(size_t node, const TaskResult& result);
   void NoteCopied(size_t node, const SyncStats& copied);
   void AskForNodes();
+  void OfferWorkers();
   void NoteJoined(const JoinedNodes& nodes);
   void EnterUp(size_t node);
   void Fail(size_t node, Status why);
@@ -154,6 +157,8 @@ class UpDriver final : public ClusterDriver {
   void Note(ClusterNote what) { effects_.emplace_back(cluster_effect::Note{std::move(what)}); }
   Node& head() { return nodes_.front(); }
   bool IsHeadUp() const { return nodes_.front().state == UpState::kUp; }
+  /// Workers can connect to it.
+  bool IsHeadOpen() const { return IsHeadUp() || is_head_listening_; }
   bool IsAnyAt(UpState state) const;
   bool IsHead(size_t node) const { return node == 0; }
 
@@ -166,6 +171,7 @@ class UpDriver final : public ClusterDriver {
   bool is_planned_ = false;  ///< All nodes were looked at.
   bool is_working_ = false;
   bool is_asking_ = false;  ///< The head is busy with `nodes`.
+  bool is_head_listening_ = false;
   bool is_over_ = false;
   std::optional<TimePoint> ask_at_;
   TimePoint began_{};

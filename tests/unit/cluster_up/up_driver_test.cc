@@ -71,6 +71,12 @@ class Sim {
         continue;
       }
       const auto next = driver_.NextDeadline();
+      if (held_) {
+        EXPECT_FALSE(next.has_value()) << "nothing to do but to wait for the head";
+        busy_.erase(0);
+        events_.emplace_back(*std::exchange(held_, std::nullopt));
+        continue;
+      }
       if (!next) break;  // stuck
       now_ = std::max(now_, *next);
       Take(driver_.Handle(event::Tick{}, now_));
@@ -82,6 +88,8 @@ class Sim {
   void FailCommand(const std::string& command, int code) { failing_[command] = code; }
   void BreakJoin(size_t node) { not_joining_.insert(node); }
   void ExpectNoWorkersAtHeadStart() { is_head_strict_ = true; }
+  /// The head's start says that its GCS listens, and ends when all else is over.
+  void HoldHeadStart(int exit_code = 0) { held_exit_code_ = exit_code; }
   void AnswerWith(bool yes) { answer_ = yes; }
   bool HasSaid(const std::string& text) const { return said_.find(text) != std::string::npos; }
   const std::string& said() const { return said_; }
@@ -140,6 +148,13 @@ class Sim {
     if (tasks_left_-- <= 0) return;
     cluster_event::Done done{effect.node, {}};
     done.result = Do(static_cast<size_t>(effect.node), effect.task);
+    if (held_exit_code_ && effect.node == 0 && effect.task.verb == "start") {
+      events_.emplace_back(cluster_event::Listening{0});
+      busy_.insert(0);
+      done.result.exit_code = *held_exit_code_;
+      held_ = std::move(done);
+      return;
+    }
     events_.emplace_back(std::move(done));
   }
   void Apply(const cluster_effect::Say& effect) { said_ += effect.text + "\n"; }
@@ -251,6 +266,8 @@ class Sim {
   std::set<int> busy_;
   bool answer_ = true;
   bool is_head_strict_ = false;
+  std::optional<int> held_exit_code_;
+  std::optional<cluster_event::Done> held_;
   int tasks_left_ = 0;
   int asked_ = 0;
   std::string said_;
@@ -349,6 +366,26 @@ TEST(UpDriverTest, WorkersEndTheirRayBeforeTheHeadIsRestarted) {
   changed.ExpectNoWorkersAtHeadStart();
   EXPECT_EQ(changed.Run(), 0);
   ExpectAllUp(cluster);
+}
+
+TEST(UpDriverTest, WorkersStartAsSoonAsTheHeadsGcsListens) {
+  SimCluster cluster(3);
+  Sim up(cluster, kYes);
+  up.HoldHeadStart();
+  EXPECT_EQ(up.Run(), 0);
+  ExpectAllUp(cluster);
+  const auto started = up.Notes<cluster_note::RayStarted>();
+  ASSERT_EQ(started.size(), 3U);
+  EXPECT_EQ(started.back().node, 0);
+}
+
+TEST(UpDriverTest, AHeadThatFailsAfterItsGcsListenedTakesTheWorkersAlong) {
+  SimCluster cluster(3);
+  Sim up(cluster, kYes);
+  up.HoldHeadStart(1);
+  EXPECT_EQ(up.Run(), 125);
+  for (const NodeRow& row : up.driver().Rows()) EXPECT_EQ(row.state, "failed") << row.address;
+  EXPECT_EQ(up.complaints().size(), 1U);
 }
 
 TEST(UpDriverTest, AWorkerThatFailsDoesNotKeepTheHeadWaiting) {
