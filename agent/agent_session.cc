@@ -302,13 +302,13 @@ LocalGang* AgentSession::GangOf(Generation generation, int worker) {
 
 void AgentSession::On(Generation generation, wire::Credit&& credit) {
   LocalGang* gang = GangOf(generation, credit.rank);
-  if (gang != nullptr) gang->AddOutputCredit(credit.rank, credit.bytes);
+  if (gang != nullptr) gang->AddOutputCredit(credit);
 }
 
 void AgentSession::On(Generation generation, wire::Stdin&& input) {
   LocalGang* gang = GangOf(generation, input.rank);
   if (gang == nullptr) return;
-  const Status status = gang->WriteStdin(input.rank, std::move(input.bytes), input.is_end);
+  const Status status = gang->Write(std::move(input));
   if (!status.ok()) Leave(status, kLinkFailed);
 }
 

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "agent/spawn.h"
 #include "wire/package_layout.h"
 #include "wire/slot_environment.h"
 
@@ -17,8 +18,9 @@ namespace hvdray {
 namespace {
 
 constexpr std::string_view kLoopback = "127.0.0.1";
-constexpr std::array<std::string_view, 4> kOwnNames = {
-    "HVDRAY_RANK", "HVDRAY_JOB_ID", "HVDRAY_GENERATION", "TORCHELASTIC_ERROR_FILE"};
+constexpr std::array<std::string_view, 5> kOwnNames = {"HVDRAY_RANK", "HVDRAY_JOB_ID",
+                                                       "HVDRAY_GENERATION", "HVDRAY_CHANNEL_FD",
+                                                       "TORCHELASTIC_ERROR_FILE"};
 constexpr std::string_view kGpuName = "CUDA_VISIBLE_DEVICES";
 // Ray names an actor's AMD GPUs in this variable; their libraries may read no other.
 constexpr std::string_view kHipName = "HIP_VISIBLE_DEVICES";
@@ -172,6 +174,7 @@ std::vector<std::string> GangEnvironment::ForWorker(const wire::WorkerSlot& slot
     own.push_back(fmt::format("{}={}", name, value));
   }
   own.push_back(fmt::format("HVDRAY_RANK={}", slot.rank));
+  if (place_.has_channel) own.push_back(fmt::format("HVDRAY_CHANNEL_FD={}", kChannelFd));
   if (!error_file.empty()) own.push_back(fmt::format("TORCHELASTIC_ERROR_FILE={}", error_file));
   const std::string gpus =
       VisibleGpus(place_.gpu_visibility, gpus_, slot.local_rank, place_.local_size);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/local_gang.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -131,6 +132,7 @@ void LocalGang::StartOne(const wire::WorkerSlot& slot) {
   request.shared_environment = environment_.shared();
   request.own_environment = own;
   request.stdin_kind = slot.rank == start_.stdin_rank ? StdinKind::kPipe : StdinKind::kNull;
+  request.has_channel = start_.has_channel;
   if (cgroup_) {
     request.cgroup_directory_fd = cgroup_->directory_fd();
     request.cgroup_procs_fd = cgroup_->procs_fd();
@@ -143,12 +145,20 @@ void LocalGang::StartOne(const wire::WorkerSlot& slot) {
     FailToStart(name, failure.stage, failure.error);
     return;
   }
-  pump_.Add(name, std::move(pipes->stdout_pipe), std::move(pipes->stderr_pipe));
-  if (pipes->stdin_pipe.is_valid()) {
-    stdin_pumps_.try_emplace(name, loop_, std::move(pipes->stdin_pipe), [this, name](uint32_t n) {
-      Send(wire::Credit{name, wire::StreamId::kStdin, n});
-    });
-  }
+  AddPump(stdin_pumps_, name, wire::StreamId::kStdin, std::move(pipes->stdin_pipe));
+  UniqueFd writer(pipes->channel.is_valid() ? ::fcntl(pipes->channel.get(), F_DUPFD_CLOEXEC, 0)
+                                            : -1);
+  AddPump(channel_pumps_, name, wire::StreamId::kChannel, std::move(writer));
+  pump_.Add(name, std::move(pipes->stdout_pipe), std::move(pipes->stderr_pipe),
+            std::move(pipes->channel));
+}
+
+void LocalGang::AddPump(std::map<int, StdinPump>& pumps, int name, wire::StreamId stream,
+                        UniqueFd fd) {
+  if (!fd.is_valid()) return;
+  pumps.try_emplace(name, loop_, std::move(fd), [this, name, stream](uint32_t n) {
+    Send(wire::Credit{name, stream, n});
+  });
 }
 
 std::string LocalGang::ErrorFileOf(int name) {
@@ -181,7 +191,9 @@ void LocalGang::FailToStart(int rank, ExecStage stage, int error) {
   wire::ExitStatus status;
   status.stage = stage;
   status.error = error;
-  for (const auto stream : {wire::StreamId::kStdout, wire::StreamId::kStderr}) {
+  for (const auto stream :
+       {wire::StreamId::kStdout, wire::StreamId::kStderr, wire::StreamId::kChannel}) {
+    if (stream == wire::StreamId::kChannel && !start_.has_channel) continue;
     Send(wire::Output{rank, stream, true, {}});
   }
   Send(wire::WorkerExited{rank, status, IsToldToEnd(rank)});
@@ -194,7 +206,9 @@ bool LocalGang::IsToldToEnd(int rank) const {
 void LocalGang::OnExited(int rank, wire::ExitStatus status) {
   const bool was_stopping = IsToldToEnd(rank);
   if (status.signal == SIGKILL && !was_stopping) status.is_oom = oom_watch_->ClaimKill();
-  if (const auto pump = stdin_pumps_.find(rank); pump != stdin_pumps_.end()) pump->second.Close();
+  for (auto* pumps : {&stdin_pumps_, &channel_pumps_}) {
+    if (const auto pump = pumps->find(rank); pump != pumps->end()) pump->second.Close();
+  }
   handlers_.close_relay(rank);
   if (options_.keeps_processes && !was_stopping) workers_.LeaveGroup(rank);
   Send(ExitOf(rank, status, was_stopping));
@@ -284,12 +298,13 @@ void LocalGang::Signal(int rank, int signo) {
   }
 }
 
-Status LocalGang::WriteStdin(int rank, std::string bytes, bool is_end) {
-  const auto pump = stdin_pumps_.find(rank);
-  if (pump != stdin_pumps_.end()) return pump->second.Write(std::move(bytes), is_end);
-  if (!bytes.empty()) {
-    const auto size = static_cast<uint32_t>(bytes.size());
-    Send(wire::Credit{rank, wire::StreamId::kStdin, size});
+Status LocalGang::Write(wire::Stdin input) {
+  auto& pumps = input.stream == wire::StreamId::kChannel ? channel_pumps_ : stdin_pumps_;
+  const auto pump = pumps.find(input.rank);
+  if (pump != pumps.end()) return pump->second.Write(std::move(input.bytes), input.is_end);
+  if (!input.bytes.empty()) {
+    const auto size = static_cast<uint32_t>(input.bytes.size());
+    Send(wire::Credit{input.rank, input.stream, size});
   }
   return {};
 }

@@ -88,13 +88,15 @@ class LocalGang {
   void StopWorkers(std::span<const int> workers, Duration grace);
   /// Signals the group of one worker, or all groups (-1). Ignores invalid signal numbers.
   void Signal(int rank, int signo);
-  void AddOutputCredit(int rank, uint32_t bytes) { pump_.AddCredit(rank, bytes); }
+  void AddOutputCredit(const wire::Credit& credit) {
+    pump_.AddCredit(credit.rank, credit.stream, credit.bytes);
+  }
   void OnOutputRoom() { pump_.OnRoom(); }
   /// The launcher is gone: reads and drops all further output.
   void DiscardOutput() { pump_.Discard(); }
-  /// Without a stdin pipe of that rank, drops the bytes and returns their credit. Errors:
+  /// For its stdin or its channel. Without that, drops the bytes and returns their credit. Errors:
   /// kProtocolError, see StdinPump.
-  Status WriteStdin(int rank, std::string bytes, bool is_end);
+  Status Write(wire::Stdin input);
 
   bool Has(int worker) const { return names_.contains(worker); }
   bool IsLive(pid_t pid) const { return workers_.IsLive(pid); }
@@ -120,6 +122,7 @@ class LocalGang {
   void Advance();
   void AdvanceLingering();
   void AdvanceStopping();
+  void AddPump(std::map<int, StdinPump>& pumps, int name, wire::StreamId stream, UniqueFd fd);
   void SignalToEnd(int signo);
   void Sweep();
   bool HasSiblings() const { return handlers_.has_siblings && handlers_.has_siblings(); }
@@ -145,6 +148,7 @@ class LocalGang {
   WorkerSet workers_;
   OutputPump pump_;
   std::map<int, StdinPump> stdin_pumps_;
+  std::map<int, StdinPump> channel_pumps_;
   std::map<int, ErrorFile> error_files_;
   std::optional<Sweeper> sweeper_;
   State state_ = State::kStarting;

@@ -18,7 +18,9 @@ constexpr int kReadsPerWakeup = 4;  // One busy worker must not starve the other
 constexpr size_t kForcedLimitBytes = size_t{1} << 20;
 
 wire::StreamId StreamOf(size_t index) {
-  return index == 0 ? wire::StreamId::kStdout : wire::StreamId::kStderr;
+  constexpr std::array kStreams = {wire::StreamId::kStdout, wire::StreamId::kStderr,
+                                   wire::StreamId::kChannel};
+  return kStreams[index];
 }
 
 }  // namespace
@@ -27,18 +29,20 @@ OutputPump::OutputPump(Loop& loop, wire::Link& link, Generation generation,
                        std::function<void()> on_progress)
     : loop_(loop), link_(link), generation_(generation), on_progress_(std::move(on_progress)) {}
 
-void OutputPump::Add(int rank, UniqueFd stdout_pipe, UniqueFd stderr_pipe) {
+void OutputPump::Add(int rank, UniqueFd stdout_pipe, UniqueFd stderr_pipe, UniqueFd channel) {
   Rank& state = ranks_[rank];
+  open_count_ += channel.is_valid() ? 3 : 2;
   state.streams[0].fd = std::move(stdout_pipe);
   state.streams[1].fd = std::move(stderr_pipe);
-  open_count_ += 2;
+  state.streams[2].fd = std::move(channel);
   Rearm(rank);
 }
 
-void OutputPump::AddCredit(int rank, uint32_t bytes) {
+void OutputPump::AddCredit(int rank, wire::StreamId stream, uint32_t bytes) {
   const auto found = ranks_.find(rank);
   if (found == ranks_.end()) return;
-  found->second.credit = std::min(found->second.credit + bytes, kMaxCreditHeld);
+  uint64_t& credit = found->second.CreditOf(stream == wire::StreamId::kChannel ? 2 : 0);
+  credit = std::min(credit + bytes, kMaxCreditHeld);
   Rearm(rank);
 }
 
@@ -63,7 +67,10 @@ bool OutputPump::IsHeldBack() const {
   if (!link_.HasOutputRoom()) return true;
   return std::any_of(ranks_.begin(), ranks_.end(), [](const auto& entry) {
     const Rank& state = entry.second;
-    return state.credit == 0 && (state.streams[0].fd.is_valid() || state.streams[1].fd.is_valid());
+    for (size_t i = 0; i < state.streams.size(); ++i) {
+      if (state.streams[i].fd.is_valid() && state.CreditOf(i) == 0) return true;
+    }
+    return false;
   });
 }
 
@@ -73,10 +80,9 @@ void OutputPump::RearmAll() {
 
 void OutputPump::Rearm(int rank) {
   Rank& state = ranks_.at(rank);
-  const bool may_read = MayRead(state);
   for (size_t i = 0; i < state.streams.size(); ++i) {
     Stream& stream = state.streams[i];
-    if (!stream.fd.is_valid() || !may_read) {
+    if (!stream.fd.is_valid() || !MayRead(state, i)) {
       stream.watch.Cancel();
     } else if (is_forced_) {
       // An empty pipe without EOF never becomes readable, so read it in any case.
@@ -91,10 +97,10 @@ void OutputPump::Rearm(int rank) {
 void OutputPump::OnReadable(int rank, size_t index) {
   Rank& state = ranks_.at(rank);
   for (int i = 0; i < kReadsPerWakeup; ++i) {
-    if (!MayRead(state)) break;
+    if (!MayRead(state, index)) break;
     if (ReadOnce(rank, state, index)) break;
   }
-  if (is_forced_ || !MayRead(state)) Rearm(rank);
+  if (is_forced_ || !MayRead(state, index)) Rearm(rank);
 }
 
 bool OutputPump::ReadOnce(int rank, Rank& state, size_t index) {
@@ -102,7 +108,7 @@ bool OutputPump::ReadOnce(int rank, Rank& state, size_t index) {
   Stream& stream = state.streams[index];
   if (!stream.fd.is_valid()) return true;
   const size_t wanted =
-      is_discarding_ ? buffer.size() : std::min<uint64_t>(buffer.size(), state.credit);
+      is_discarding_ ? buffer.size() : std::min<uint64_t>(buffer.size(), state.CreditOf(index));
   const ssize_t n = ::read(stream.fd.get(), buffer.data(), wanted);
   if (n < 0 && errno == EINTR) return false;
   if (n < 0 && errno == EAGAIN) {
@@ -120,7 +126,7 @@ bool OutputPump::ReadOnce(int rank, Rank& state, size_t index) {
   const auto count = static_cast<size_t>(n);
   bytes_read_ += count;
   if (!is_discarding_) {
-    state.credit -= count;
+    state.CreditOf(index) -= count;
     if (index == 1) state.errors.Feed(ByteView(buffer.data(), count), loop_.Now());
     link_.Send({generation_,
                 wire::Output{rank, StreamOf(index), false, std::string(buffer.data(), count)}});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Moves bytes from the workers' pipes to Output frames, only as fast as credit and link permit: a
-// slow reader slows the writers and never fills memory. Notes when an error began on stderr, and
-// does not interpret the bytes otherwise. docs/protocol.md, "Credit".
+// Moves bytes from the workers' pipes and channels to Output frames, only as fast as credit and
+// link permit: a slow reader slows the writers and never fills memory. Notes when an error began on
+// stderr, and does not interpret the bytes otherwise. docs/protocol.md, "Credit".
 #ifndef HVDRAY_AGENT_OUTPUT_PUMP_H_
 #define HVDRAY_AGENT_OUTPUT_PUMP_H_
 
@@ -23,7 +23,7 @@ inline constexpr uint64_t kMaxCreditHeld = uint64_t{64} << 20;
 /// Most bytes in one Output frame.
 inline constexpr size_t kOutputFrameBytes = size_t{64} << 10;
 
-/// Owns the read ends of the pipes. Threads: the loop's.
+/// Owns the read ends. Threads: the loop's.
 class OutputPump {
  public:
   /// `on_progress`: a stream has ended. Loop and link outlive the pump.
@@ -31,10 +31,11 @@ class OutputPump {
              std::function<void()> on_progress);
 
   /// Takes ownership of the non-blocking read ends and starts reading. A rank starts with a credit
-  /// of wire::kOutputWindowBytes for both streams.
-  void Add(int rank, UniqueFd stdout_pipe, UniqueFd stderr_pipe);
+  /// of wire::kOutputWindowBytes for stdout and stderr and another one for its channel. `channel`:
+  /// invalid without one.
+  void Add(int rank, UniqueFd stdout_pipe, UniqueFd stderr_pipe, UniqueFd channel = {});
   /// Ignores unknown ranks and credit beyond kMaxCreditHeld.
-  void AddCredit(int rank, uint32_t bytes);
+  void AddCredit(int rank, wire::StreamId stream, uint32_t bytes);
   /// The link has room again.
   void OnRoom() { RearmAll(); }
   /// The launcher is gone: reads and drops further output, so that no writer blocks.
@@ -58,8 +59,11 @@ class OutputPump {
     size_t forced_bytes = 0;  // Read since ForceEnd().
   };
   struct Rank {
-    uint64_t credit = wire::kOutputWindowBytes;
-    std::array<Stream, 2> streams;  // stdout, stderr
+    std::array<uint64_t, 2> credit = {wire::kOutputWindowBytes, wire::kOutputWindowBytes};
+    std::array<Stream, 3> streams;  // stdout, stderr, channel
+    // The window that a stream shares or has.
+    uint64_t& CreditOf(size_t index) { return credit[index == 2 ? 1 : 0]; }
+    uint64_t CreditOf(size_t index) const { return credit[index == 2 ? 1 : 0]; }
     ErrorClock errors;
   };
 
@@ -70,8 +74,8 @@ class OutputPump {
   bool ReadOnce(int rank, Rank& state, size_t index);
   void End(int rank, Rank& state, size_t index);
 
-  bool MayRead(const Rank& state) const {
-    return is_discarding_ || (state.credit > 0 && link_.HasOutputRoom());
+  bool MayRead(const Rank& state, size_t index) const {
+    return is_discarding_ || (state.CreditOf(index) > 0 && link_.HasOutputRoom());
   }
 
   Loop& loop_;

@@ -4,10 +4,12 @@
 #include <fcntl.h>
 #include <linux/sched.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <climits>
 #include <csignal>
@@ -33,6 +35,7 @@ struct ChildPlan {
   char* const* envp;
   const char* directory;  // Null: no chdir.
   int stdin_fd, stdout_fd, stderr_fd, report_fd;
+  int channel_fd;  // Above kChannelFd; -1: none.
   int cgroup_procs_fd;
   pid_t parent;
 };
@@ -64,8 +67,11 @@ void TakeDescriptors(const ChildPlan& plan) {
   if (plan.report_fd != kReportFd && ::dup3(plan.report_fd, kReportFd, O_CLOEXEC) < 0) {
     FailExec(plan.report_fd, ExecStage::kDescriptors, errno);
   }
+  if (plan.channel_fd >= 0 && ::dup2(plan.channel_fd, kChannelFd) < 0) {
+    FailExec(kReportFd, ExecStage::kDescriptors, errno);
+  }
   // Close-on-exec is not enough: a library may have opened descriptors without it.
-  CloseFrom(kReportFd + 1);
+  CloseFrom(plan.channel_fd >= 0 ? kChannelFd + 1 : kReportFd + 1);
 }
 
 // execvp's rules for existing paths: after EACCES, continues with the other paths.
@@ -124,6 +130,7 @@ struct Descriptors {
   UniqueFd stdin_fd;
   Pipe stdout_pipe, stderr_pipe, report;
   UniqueFd stdin_writer;
+  UniqueFd channel, childs_channel;
 };
 
 Status OpenOutputPipe(int bytes, Pipe& pipe) {
@@ -132,6 +139,19 @@ Status OpenOutputPipe(int bytes, Pipe& pipe) {
   // Larger pipes mean fewer wake-ups. Best effort.
   if (bytes > 0) ::fcntl(pipe.write_end.get(), F_SETPIPE_SZ, bytes);
   return {};
+}
+
+Status OpenChannel(Descriptors& fds) {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+    return ErrnoStatus("socketpair", errno);
+  }
+  fds.channel.Reset(ends[0]);
+  const UniqueFd childs(ends[1]);
+  HVDRAY_RETURN_IF_ERROR(SetNonBlocking(fds.channel.get()));
+  // Where the child's report can't take its place.
+  fds.childs_channel.Reset(::fcntl(childs.get(), F_DUPFD_CLOEXEC, kChannelFd + 1));
+  return fds.childs_channel.is_valid() ? Status() : ErrnoStatus("fcntl", errno);
 }
 
 Status OpenDescriptors(const SpawnRequest& request, Descriptors& fds) {
@@ -148,7 +168,7 @@ Status OpenDescriptors(const SpawnRequest& request, Descriptors& fds) {
     fds.stdin_fd.Reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
     if (!fds.stdin_fd.is_valid()) return ErrnoStatus("/dev/null", errno);
   }
-  return {};
+  return request.has_channel ? OpenChannel(fds) : Status();
 }
 
 // No signal handler may run in the child before exec: libevent's would write to the parent's loop.
@@ -220,6 +240,7 @@ ExecFailure Spawn(const SpawnRequest& request, SpawnedProcess& child) {
                  fds.stdout_pipe.write_end.get(),
                  fds.stderr_pipe.write_end.get(),
                  fds.report.write_end.get(),
+                 fds.childs_channel.get(),
                  request.cgroup_procs_fd,
                  ::getpid()};
   int pidfd = -1;
@@ -246,6 +267,7 @@ ExecFailure Spawn(const SpawnRequest& request, SpawnedProcess& child) {
   child.stdin_pipe = std::move(fds.stdin_writer);
   child.stdout_pipe = std::move(fds.stdout_pipe.read_end);
   child.stderr_pipe = std::move(fds.stderr_pipe.read_end);
+  child.channel = std::move(fds.channel);
   return {};
 }
 

@@ -25,12 +25,16 @@ struct ExecFailure {
 /// The child's stdin: /dev/null, or a pipe from the agent.
 enum class StdinKind : uint8_t { kNull, kPipe };
 
+/// The child's end of its channel, where it has one.
+inline constexpr int kChannelFd = 4;
+
 /// What to start. All pointers and descriptors remain the caller's.
 struct SpawnRequest {
   const ExecPlan* plan = nullptr;                   ///< With at least one path.
   std::span<const std::string> shared_environment;  ///< "NAME=VALUE", the same for all workers.
   std::span<const std::string> own_environment;     ///< This worker's; shares no name with those.
   StdinKind stdin_kind = StdinKind::kNull;
+  bool has_channel = false;      ///< A connected stream socket as descriptor kChannelFd.
   int cgroup_directory_fd = -1;  ///< The cgroup to start the child in (Linux 5.7); -1: none.
   int cgroup_procs_fd = -1;      ///< Its cgroup.procs, for older kernels.
   int pipe_bytes = 0;            ///< Requested size of the output pipes; 0: the kernel's default.
@@ -45,6 +49,7 @@ struct SpawnedProcess {
   UniqueFd stdin_pipe;  ///< Write end; invalid for StdinKind::kNull. Non-blocking, as the next two.
   UniqueFd stdout_pipe;
   UniqueFd stderr_pipe;
+  UniqueFd channel;  ///< Our end; invalid without one.
 };
 
 /// Starts the child; does not wait for its exec. Call only from a single-threaded process, since

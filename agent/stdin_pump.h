@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Moves bytes from Stdin frames to a worker's stdin pipe. Holds at most one window, as the launcher
-// may not send more than its credit. docs/protocol.md, "Credit".
+// Moves bytes from Stdin frames to a worker's stdin pipe or channel. Holds at most one window, as
+// the launcher may not send more than its credit. docs/protocol.md, "Credit".
 #ifndef HVDRAY_AGENT_STDIN_PUMP_H_
 #define HVDRAY_AGENT_STDIN_PUMP_H_
 

@@ -70,7 +70,7 @@ std::optional<WorkerSet::Pipes> WorkerSet::Start(int rank, const SpawnRequest& r
   worker.exit_watch =
       loop_.OnFd(worker.pidfd.get(), FdEvent::kRead, [this, rank] { OnExit(rank); });
   return WorkerSet::Pipes{std::move(child.stdin_pipe), std::move(child.stdout_pipe),
-                          std::move(child.stderr_pipe)};
+                          std::move(child.stderr_pipe), std::move(child.channel)};
 }
 
 void WorkerSet::OnReport(int rank) {

@@ -26,6 +26,7 @@ class WorkerSet {
     UniqueFd stdin_pipe;  ///< Invalid: its stdin is /dev/null.
     UniqueFd stdout_pipe;
     UniqueFd stderr_pipe;
+    UniqueFd channel;  ///< Invalid: it has none.
   };
 
   struct Handlers {

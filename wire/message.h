@@ -21,7 +21,9 @@
 namespace hvdray::wire {
 
 inline constexpr uint16_t kMinVersion = 1;
-inline constexpr uint16_t kMaxVersion = 1;
+inline constexpr uint16_t kMaxVersion = 2;
+/// The first version with StreamId::kChannel.
+inline constexpr uint16_t kChannelVersion = 2;
 
 /// Values are wire format.
 enum class MessageType : uint16_t {
@@ -58,7 +60,8 @@ enum class MessageType : uint16_t {
   kStopWorkers = 31,
 };
 
-enum class StreamId : uint8_t { kStdin = 0, kStdout = 1, kStderr = 2 };
+/// kChannel: the worker's channel (docs/channel.md), in both directions; from version 2 on.
+enum class StreamId : uint8_t { kStdin = 0, kStdout = 1, kStderr = 2, kChannel = 3 };
 
 /// The first frame in each direction. Its layout never changes.
 struct Hello {
@@ -132,6 +135,7 @@ struct StartGeneration {
   /// `environment` is applied on top of the agent's own, without Ray's variables.
   bool is_on_own_environment = false;
   GpuVisibility gpu_visibility = GpuVisibility::kInherited;
+  bool has_channel = false;  ///< Each worker gets a channel: HVDRAY_CHANNEL_FD.
   bool operator==(const StartGeneration&) const = default;
 };
 
@@ -192,14 +196,14 @@ struct Output {
   bool operator==(const Output&) const = default;
 };
 
-/// Bytes of Output that may be in flight per rank before the first Credit, stdout and stderr
-/// together.
+/// Bytes of Output that may be in flight per rank before the first Credit: stdout and stderr
+/// together, and as many of the channel.
 inline constexpr uint32_t kOutputWindowBytes = uint32_t{1} << 20;
 /// Largest number of bytes that one Credit may grant.
 inline constexpr uint32_t kMaxCreditBytes = uint32_t{1} << 20;
 
 /// From the receiver of Output or Stdin to its sender: grants `bytes` more of that stream. stdout
-/// and stderr of a rank share one window, named kStdout.
+/// and stderr of a rank share one window, named kStdout. kChannel: of what the other side sends.
 struct Credit {
   int32_t rank = 0;
   StreamId stream = StreamId::kStdout;
@@ -207,11 +211,12 @@ struct Credit {
   bool operator==(const Credit&) const = default;
 };
 
-/// Launcher to agent: bytes for a worker's stdin, at most kMaxOutput per message.
+/// Launcher to agent: bytes for a worker's stdin or channel, at most kMaxOutput per message.
 struct Stdin {
   int32_t rank = 0;
   bool is_end = false;
   std::string bytes;
+  StreamId stream = StreamId::kStdin;
   bool operator==(const Stdin&) const = default;
 };
 

@@ -278,6 +278,7 @@ void Fields(Io& io, FieldsOf<Io, StartGeneration> start) {
   if (io.Has("gpu_visibility", start.gpu_visibility != GpuVisibility::kInherited)) {
     io.Int("gpu_visibility", start.gpu_visibility, {0, static_cast<int64_t>(GpuVisibility::kRank)});
   }
+  if (io.Has("has_channel", start.has_channel)) io.Flag("has_channel", start.has_channel);
 }
 
 template <typename Io>
@@ -307,7 +308,8 @@ void Fields(Io& io, FieldsOf<Io, WorkerExited> exited) {
 template <typename Io>
 void Fields(Io& io, FieldsOf<Io, Credit> credit) {
   io.Int("rank", credit.rank, kWorkers);
-  io.Int("stream", credit.stream, {0, static_cast<int64_t>(StreamId::kStdout)});
+  io.Int("stream", credit.stream, {0, static_cast<int64_t>(StreamId::kChannel)});
+  io.Limit(credit.stream != StreamId::kStderr, "stderr has no credit of its own");
   io.Int("bytes", credit.bytes, {0, kMaxCreditBytes});
 }
 
@@ -612,11 +614,14 @@ Result<Message> DecodeStream(const FrameHeader& header, ByteView body) {
   body.remove_prefix(kOutputPrefixBytes);
   if (body.size() > kMaxOutput) return Violation(type, "over 64 KiB");
   const bool is_end = (flags & kFlagEnd) != 0;
+  const bool is_channel =
+      StreamId{stream} == StreamId::kChannel && header.version >= kChannelVersion;
   if (type == MessageType::kStdin) {
-    if (stream != 0) return Violation(type, "stream out of range");
-    return Message{header.generation, Stdin{static_cast<int32_t>(rank), is_end, std::string(body)}};
+    if (stream != 0 && !is_channel) return Violation(type, "stream out of range");
+    return Message{header.generation,
+                   Stdin{static_cast<int32_t>(rank), is_end, std::string(body), StreamId{stream}}};
   }
-  if (stream != 1 && stream != 2) return Violation(type, "stream out of range");
+  if (stream != 1 && stream != 2 && !is_channel) return Violation(type, "stream out of range");
   return Message{header.generation,
                  Output{static_cast<int32_t>(rank), StreamId{stream}, is_end, std::string(body)}};
 }
@@ -630,8 +635,7 @@ Result<std::string> EncodeMessage(const Message& message, uint16_t version) {
                         output->bytes);
   }
   if (const auto* input = std::get_if<Stdin>(&message.body)) {
-    return EncodeStream(message, version, input->rank, StreamId::kStdin, input->is_end,
-                        input->bytes);
+    return EncodeStream(message, version, input->rank, input->stream, input->is_end, input->bytes);
   }
   // The JSON is written in place; header and lengths are filled in afterwards.
   constexpr size_t kJsonAt = kHeaderBytes + 4;

@@ -23,6 +23,7 @@
 #include "launcher/engine/kv_bridge.h"
 #include "launcher/engine/leftovers.h"
 #include "launcher/engine/stdin_feeder.h"
+#include "launcher/engine/worker_channels.h"
 #include "launcher/engine/worker_errors.h"
 #include "launcher/engine/worker_guard.h"
 
@@ -60,6 +61,7 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
               event::ProcessErred{static_cast<WorkerId>(worker), std::move(error), age});
         }),
         observers_(loop, trace),
+        channels_(MakeChannelHandlers()),
         driver_loop_(loop, driver_, *this) {}
 
   Status OpenFiles() {
@@ -111,6 +113,21 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
       const uint32_t granted = guard_.OnWritten(worker, bytes);
       if (granted == 0) return;
       SendToWorker(worker, wire::Credit{worker, wire::StreamId::kStdout, granted});
+    };
+    return handlers;
+  }
+
+  WorkerChannels::Handlers MakeChannelHandlers() {
+    WorkerChannels::Handlers handlers;
+    handlers.on_hello = [](int, const Json&) {};
+    handlers.on_data = [](int, const Json&, ByteView, uint64_t, uint64_t) {};
+    handlers.on_report = [this](int worker, uint32_t number, const Json& metrics) {
+      observers_.OnReport(static_cast<WorkerId>(worker), number, metrics);
+    };
+    handlers.on_violation = [this](int worker, const Status& why) {
+      console_->Say(ChannelFaultText(fmt::format("worker {}", worker), why));
+      driver_loop_.Feed(event::ProcessErred{static_cast<WorkerId>(worker), ChannelError(why)});
+      SendToWorker(worker, wire::Signal{worker, SIGKILL});
     };
     return handlers;
   }
@@ -310,6 +327,7 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
       kv_.OnRequest(agent, message.generation, std::move(*kv));
     } else if (auto* output = std::get_if<wire::Output>(&message.body)) {
       if (guard_.IsStale(message)) return;
+      if (output->stream == wire::StreamId::kChannel) return OnChannel(*output);
       const bool is_stderr = output->stream == wire::StreamId::kStderr;
       console_->output().OnOutput(output->rank, output->stream, std::move(output->bytes),
                                   output->is_end);
@@ -324,6 +342,14 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
     } else {
       if (host >= 0) OnHostMessage(host, message);
     }
+  }
+
+  void OnChannel(const wire::Output& output) {
+    const int worker = output.rank;
+    channels_.Feed(worker, output.bytes);
+    const auto bytes = static_cast<uint32_t>(output.bytes.size());
+    guard_.OnChannelRead(worker, bytes);
+    if (bytes > 0) SendToWorker(worker, wire::Credit{worker, wire::StreamId::kChannel, bytes});
   }
 
   void OnExited(const wire::WorkerExited& exited) {
@@ -437,6 +463,7 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
   WorkerErrors errors_;
   std::unique_ptr<JobConsole> console_;
   ElasticObservers observers_;
+  WorkerChannels channels_;
   std::unique_ptr<StdinFeeder> stdin_;
   int stdin_worker_ = -1;
   StartProgress progress_;

@@ -50,6 +50,10 @@ void ElasticObservers::OnConnectionsBroken(int host, Generation generation,
   if (event_log_) event_log_->OnConnectionsBroken(host, generation, broken, loop_.Now());
 }
 
+void ElasticObservers::OnReport(WorkerId worker, uint32_t number, const Json& metrics) {
+  if (event_log_) event_log_->OnReport(worker, number, metrics, loop_.Now());
+}
+
 void ElasticObservers::OnEnd(const Verdict& verdict, const ElasticSnapshot& snapshot) {
   if (record_) record_->OnEnd(verdict, snapshot, loop_.Now());
 }

@@ -32,6 +32,7 @@ void CompleteStart(const LaunchPlan& plan, const JobHost& host, wire::StartGener
     message->is_directory_optional = true;
   }
   if (!host.worker_directory.empty()) message->working_directory = host.worker_directory;
+  message->has_channel = *plan.spec.has_channel;
   message->command = *plan.spec.command;
   message->is_on_own_environment = plan.place.is_on_own_environment;
   message->gpu_visibility = plan.place.gpu_visibility;

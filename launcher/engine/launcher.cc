@@ -23,6 +23,7 @@
 #include "launcher/engine/leftovers.h"
 #include "launcher/engine/start_sequence.h"
 #include "launcher/engine/stdin_feeder.h"
+#include "launcher/engine/worker_channels.h"
 #include "launcher/engine/worker_errors.h"
 #include "launcher/engine/worker_guard.h"
 #include "launcher/job/hostfile.h"
@@ -51,6 +52,7 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
         errors_([this](int rank, LastError error, std::optional<Duration> age) {
           driver_loop_.Feed(event::WorkerErred{generation_, rank, std::move(error), age});
         }),
+        channels_(MakeChannelHandlers()),
         driver_loop_(loop, driver_, *this) {
     for (size_t i = 0; i < plan_.hosts.size(); ++i) {
       const auto host = static_cast<int>(i);
@@ -129,6 +131,21 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
         NoticeLine(LogLevel::kInfo, plan_.hosts[static_cast<size_t>(host)].host, line));
   }
 
+  WorkerChannels::Handlers MakeChannelHandlers() {
+    WorkerChannels::Handlers handlers;
+    handlers.on_hello = [](int, const Json&) {};
+    handlers.on_data = [](int, const Json&, ByteView, uint64_t, uint64_t) {};
+    handlers.on_report = [this](int rank, uint32_t number, const Json& metrics) {
+      if (event_log_) event_log_->OnReport(generation_, rank, number, metrics, loop_.Now());
+    };
+    handlers.on_violation = [this](int rank, const Status& why) {
+      console_->Say(ChannelFaultText(fmt::format("rank {}", rank), why));
+      driver_loop_.Feed(event::WorkerErred{generation_, rank, ChannelError(why)});
+      agents_.Send(guard_.AgentOf(rank), {generation_, wire::Signal{rank, SIGKILL}});
+    };
+    return handlers;
+  }
+
   StartSequence::Handlers MakeStartHandlers() {
     StartSequence::Handlers handlers;
     handlers.send = [this](int host, wire::Body body) {
@@ -160,6 +177,7 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
   void Apply(const effect::StartGeneration& start) {
     generation_ = start.generation;
     errors_.Clear();
+    channels_.Clear();
     console_->SetGeneration(generation_);
     progress_.workers_started = 0;
     NoteEarlierFailure();
@@ -245,6 +263,7 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
       kv_.OnRequest(host, generation, std::move(*kv));
     } else if (auto* output = std::get_if<wire::Output>(&message.body)) {
       if (guard_.IsStale(message)) return;
+      if (output->stream == wire::StreamId::kChannel) return OnChannel(*output);
       const bool is_stderr = output->stream == wire::StreamId::kStderr;
       console_->output().OnOutput(output->rank, output->stream, std::move(output->bytes),
                                   output->is_end);
@@ -270,6 +289,16 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
       Log(LogLevel::kDebug, "launcher", "ignored {} from {}",
           wire::NameOf(wire::TypeOf(message.body)), plan_.hosts[static_cast<size_t>(host)].host);
     }
+  }
+
+  void OnChannel(const wire::Output& output) {
+    const int rank = output.rank;
+    channels_.Feed(rank, output.bytes);
+    const auto bytes = static_cast<uint32_t>(output.bytes.size());
+    guard_.OnChannelRead(rank, bytes);
+    if (bytes == 0) return;
+    agents_.Send(guard_.AgentOf(rank),
+                 {generation_, wire::Credit{rank, wire::StreamId::kChannel, bytes}});
   }
 
   // Workers that may have printed errors when the first one fails.
@@ -314,6 +343,7 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
   StartProgress progress_;
   Generation generation_ = 0;
   Verdict verdict_;
+  WorkerChannels channels_;
   DriverLoop<FixedLauncher, GangDriver, Event, Effect> driver_loop_;
 };
 

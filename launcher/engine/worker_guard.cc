@@ -53,9 +53,10 @@ Status WorkerGuard::Check(int agent, const wire::Message& message) {
   }
   const auto* output = std::get_if<wire::Output>(&message.body);
   if (output == nullptr || IsStale(message)) return {};
-  uint64_t& unwritten = rows_[static_cast<size_t>(*worker)].unwritten;
-  unwritten += output->bytes.size();
-  if (unwritten > wire::kOutputWindowBytes) {
+  Row& sender = rows_[static_cast<size_t>(*worker)];
+  uint64_t& held = output->stream == wire::StreamId::kChannel ? sender.unread : sender.unwritten;
+  held += output->bytes.size();
+  if (held > wire::kOutputWindowBytes) {
     return GuardViolation(message, fmt::format("worker {} sent more than its credit", *worker));
   }
   return {};
@@ -74,6 +75,12 @@ uint32_t WorkerGuard::OnWritten(int worker, uint32_t bytes) {
   const auto current = static_cast<uint32_t>(std::min<uint64_t>(row.unwritten, bytes - late));
   row.unwritten -= current;
   return current;
+}
+
+void WorkerGuard::OnChannelRead(int worker, uint32_t bytes) {
+  if (Find(worker) == nullptr) return;
+  uint64_t& unread = rows_[static_cast<size_t>(worker)].unread;
+  unread -= std::min<uint64_t>(unread, bytes);
 }
 
 int WorkerGuard::AgentOf(int worker) const {

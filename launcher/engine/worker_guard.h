@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Restricts what agents may report about workers: only about their own, and only as much output as
-// they have credit for. A compromised host can harm its own workers, and no others.
+// Restricts what agents may report about workers: only about their own, and only as much output and
+// bytes of channels as they have credit for. A compromised host can harm its own workers, and no
+// others.
 #ifndef HVDRAY_LAUNCHER_ENGINE_WORKER_GUARD_H_
 #define HVDRAY_LAUNCHER_ENGINE_WORKER_GUARD_H_
 
@@ -34,6 +35,8 @@ class WorkerGuard {
   /// `bytes` of its output have been written. Returns how many of them to grant again: those of the
   /// worker's generation.
   uint32_t OnWritten(int worker, uint32_t bytes);
+  /// `bytes` of its channel, of its generation, have been read: they may be granted again.
+  void OnChannelRead(int worker, uint32_t bytes);
   /// -1: no such worker.
   int AgentOf(int worker) const;
   /// The generation it was started for; 0: no such worker.
@@ -45,6 +48,7 @@ class WorkerGuard {
     Generation generation = 0;
     uint64_t unwritten = 0;  // Of this generation: bounded by the window.
     uint64_t left_over = 0;  // Of earlier ones: their credit is void.
+    uint64_t unread = 0;     // Of this generation's channel.
   };
   const Row* Find(int worker) const;
 

@@ -106,6 +106,7 @@ struct JobSpec {
   Setting<std::vector<std::string>> env;      ///< -x: "NAME=VALUE", or "NAME" to forward it.
   Setting<bool> is_clean_env;                 ///< --clean-env
   Setting<bool> is_torch_env{true};           ///< --torch-env; see wants_torch_env().
+  Setting<bool> has_channel;                  ///< --channel: docs/channel.md
 
   // Where, and how many.
   Setting<int> np;                             ///< -np. Range [1, 65536].

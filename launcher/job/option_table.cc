@@ -53,6 +53,10 @@ constexpr OptionRow kRows[] = {
     {.id = Id::kTorchEnv, .name = "torch-env", .negations = "--no-torch-env",
      .type = Type::kFlag, .default_text = "on", .group = Group::kJob,
      .help = "Do not set torchrun's variables (RANK, WORLD_SIZE, MASTER_ADDR, ...) in addition to Horovod's."},
+    {.id = Id::kChannel, .name = "channel", .spellings = "--channel", .type = Type::kFlag,
+     .default_text = "off", .group = Group::kJob,
+     .help = "Give each worker a channel, a socket whose number is in HVDRAY_CHANNEL_FD: a line "
+             "{\"type\":\"report\",\"metrics\":{...}} written there becomes an event."},
 
     {.id = Id::kNumProc, .name = "num-proc", .spellings = "-np --num-proc +--np",
      .type = Type::kInt, .value_name = "N", .min = 1, .max = 65536,

@@ -86,6 +86,7 @@ std::vector<std::string> DecidedAtStart(const JobSpec& spec, const Variables& kn
                                     "HOROVOD_GLOO_RENDEZVOUS_PORT",
                                     "NCCL_SOCKET_IFNAME",
                                     "GLOO_SOCKET_IFNAME"};
+  if (*spec.has_channel) names.emplace_back("HVDRAY_CHANNEL_FD");
   if (spec.wants_torch_env()) {
     names.insert(names.end(), {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID"});
   }

@@ -50,6 +50,8 @@ class ElasticEventLines {
   /// unchanged answer of the host source, and for the kinds that static jobs have, too.
   std::vector<Json> Lines(const ElasticEvent& event);
   std::vector<Json> Lines(const ElasticEffect& effect);
+  /// The line "report".
+  Json Reported(WorkerId worker, uint32_t number, const Json& metrics) const;
   /// The line "connections_broken".
   Json Broken(int host, Generation generation, const wire::ConnectionsBroken& broken) const;
 
@@ -232,6 +234,13 @@ Json ElasticEventLines::Broken(int host, Generation generation,
   return line;
 }
 
+Json ElasticEventLines::Reported(WorkerId worker, uint32_t number, const Json& metrics) const {
+  Json line = WorkerLine("report", worker);
+  line["n"] = number;
+  line["metrics"] = metrics;
+  return line;
+}
+
 Json RankJson(const RankInfo& info) {
   Json json;
   json["rank"] = info.rank;
@@ -395,6 +404,22 @@ void EventLog::OnEffect(const ElasticEffect& effect, TimePoint now) {
 void EventLog::OnConnectionsBroken(int host, Generation generation,
                                    const wire::ConnectionsBroken& broken, TimePoint now) {
   impl_->WriteAll({impl_->elastic.Broken(host, generation, broken)}, now);
+}
+
+void EventLog::OnReport(Generation generation, int rank, uint32_t number, const Json& metrics,
+                        TimePoint now) {
+  const auto index = static_cast<size_t>(rank);
+  Json line = impl_->Begin("report", now);
+  line["generation"] = generation;
+  line["rank"] = rank;
+  line["host"] = index < impl_->host_of_rank.size() ? impl_->host_of_rank[index] : "";
+  line["n"] = number;
+  line["metrics"] = metrics;
+  impl_->Write(line);
+}
+
+void EventLog::OnReport(WorkerId worker, uint32_t number, const Json& metrics, TimePoint now) {
+  impl_->WriteAll({impl_->elastic.Reported(worker, number, metrics)}, now);
 }
 
 RecordWriter::RecordWriter(TimePoint began, std::unique_ptr<LineFile> file)

@@ -55,6 +55,11 @@ class EventLog {
   /// An agent's answer to effect::BreakConnections; `host`: its number in the registry.
   void OnConnectionsBroken(int host, Generation generation, const wire::ConnectionsBroken& broken,
                            TimePoint now);
+  /// A worker's `number`-th report, from 1.
+  void OnReport(Generation generation, int rank, uint32_t number, const Json& metrics,
+                TimePoint now);
+  /// The same for an elastic job.
+  void OnReport(WorkerId worker, uint32_t number, const Json& metrics, TimePoint now);
 
  private:
   struct Impl;

@@ -130,7 +130,7 @@ std::string HintFor(const WorkerRecord& worker) {
   }
   if (status.is_oom) return "run fewer workers per host, or reduce the memory that each one uses";
   if (status.has_core) return "/proc/sys/kernel/core_pattern says where the core file went";
-  if (status.signal == SIGKILL) {
+  if (status.signal == SIGKILL && worker.error.text.empty()) {
     return "hvdray did not send that SIGKILL: look for the out-of-memory killer in dmesg";
   }
   return {};

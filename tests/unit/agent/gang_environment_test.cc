@@ -87,6 +87,16 @@ TEST(GangEnvironmentTest, SlotVariablesBeatWhateverTheJobGives) {
   EXPECT_EQ(Whole(start), Whole(MakeStart()));
 }
 
+TEST(GangEnvironmentTest, AChannelHasAVariableAndWithoutOneItIsNotEvenInherited) {
+  wire::StartGeneration start = MakeStart();
+  start.environment = {"HVDRAY_CHANNEL_FD=9"};
+  EXPECT_EQ(Whole(start), Whole(MakeStart()));
+  start.has_channel = true;
+  auto expected = Whole(MakeStart());
+  expected["HVDRAY_CHANNEL_FD"] = "4";
+  EXPECT_EQ(Whole(start), expected);
+}
+
 TEST(GangEnvironmentTest, TheJobsOwnVariablesPassUnchanged) {
   wire::StartGeneration start = MakeStart();
   start.environment = {"PATH=/bin",

@@ -90,7 +90,7 @@ class GangHarness : public ::testing::Test {
       output_[key] += output->bytes;
       if (output->is_end) ended_.insert(key);
       if (is_credit_returned_ && !output->bytes.empty() && gang_) {
-        gang_->AddOutputCredit(output->rank, static_cast<uint32_t>(output->bytes.size()));
+        AddCredit(output->rank, output->stream, output->bytes.size());
       }
     } else if (auto* started = std::get_if<wire::WorkerStarted>(&body)) {
       EXPECT_FALSE(exits_.contains(started->rank));
@@ -98,12 +98,26 @@ class GangHarness : public ::testing::Test {
     } else if (auto* exited = std::get_if<wire::WorkerExited>(&body)) {
       EXPECT_TRUE(exits_.emplace(exited->rank, *exited).second);
     } else if (auto* credit = std::get_if<wire::Credit>(&body)) {
-      stdin_credit_ += credit->bytes;
+      (credit->stream == wire::StreamId::kChannel ? channel_credit_ : stdin_credit_) +=
+          credit->bytes;
     }
+  }
+
+  /// As a launcher does: what came on stdout or stderr is granted as kStdout.
+  void AddCredit(int rank, wire::StreamId stream, size_t bytes) {
+    if (stream == wire::StreamId::kStderr) stream = wire::StreamId::kStdout;
+    gang_->AddOutputCredit({rank, stream, static_cast<uint32_t>(bytes)});
+  }
+  Status WriteStdin(int rank, std::string bytes, bool is_end) {
+    return gang_->Write({rank, is_end, std::move(bytes)});
+  }
+  Status WriteChannel(int rank, std::string bytes, bool is_end = false) {
+    return gang_->Write({rank, is_end, std::move(bytes), wire::StreamId::kChannel});
   }
 
   const std::string& Stdout(int rank) { return output_[{rank, wire::StreamId::kStdout}]; }
   const std::string& Stderr(int rank) { return output_[{rank, wire::StreamId::kStderr}]; }
+  const std::string& FromChannel(int rank) { return output_[{rank, wire::StreamId::kChannel}]; }
 
   std::string mark_ = MakeMark();
   std::unique_ptr<Loop> loop_;
@@ -121,6 +135,7 @@ class GangHarness : public ::testing::Test {
   std::map<int, uint32_t> started_;
   std::map<int, wire::WorkerExited> exits_;
   uint64_t stdin_credit_ = 0;
+  uint64_t channel_credit_ = 0;
   std::optional<uint32_t> swept_;
 };
 

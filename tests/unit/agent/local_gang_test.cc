@@ -96,7 +96,7 @@ TEST_F(LocalGangTest, TenMegabytesArriveWholeThoughCreditIsSmall) {
     ASSERT_EQ(received(), granted);
     constexpr uint32_t kGrant = 3'000'017;
     granted += kGrant;
-    gang_->AddOutputCredit(0, kGrant);
+    AddCredit(0, StreamId::kStdout, kGrant);
   }
   ASSERT_TRUE(WaitUntilStopped());
   EXPECT_EQ(Stdout(0).size(), kBytes / 2);
@@ -129,7 +129,7 @@ TEST_F(LocalGangTest, SlowReaderLosesNothingOfAGangThatHasEnded) {
   const Watch pause = loop_->After(std::chrono::milliseconds(30), [&] { is_over = true; });
   ASSERT_TRUE(WaitFor(*loop_, [&] { return is_over; }));
   EXPECT_FALSE(swept_.has_value());
-  gang_->AddOutputCredit(0, 1 << 20);
+  AddCredit(0, StreamId::kStdout, 1 << 20);
   ASSERT_TRUE(WaitUntilStopped());
   EXPECT_EQ(Stdout(0).size(), 1'100'000U);
 }
@@ -153,13 +153,13 @@ TEST_F(LocalGangTest, StdinReachesItsRankWholeAndOthersReadNothing) {
   uint64_t credit = kStdinWindowBytes;
   while (offset < sent.size()) {
     const size_t size = std::min<size_t>({65536, sent.size() - offset, credit});
-    ASSERT_TRUE(gang_->WriteStdin(1, sent.substr(offset, size), false).ok());
+    ASSERT_TRUE(WriteStdin(1, sent.substr(offset, size), false).ok());
     offset += size;
     credit -= size;
     ASSERT_TRUE(WaitFor(*loop_, [&] { return credit + stdin_credit_ > 0; }));
     credit += std::exchange(stdin_credit_, 0);
   }
-  ASSERT_TRUE(gang_->WriteStdin(1, "", true).ok());
+  ASSERT_TRUE(WriteStdin(1, "", true).ok());
   ASSERT_TRUE(WaitUntilStopped());
   EXPECT_EQ(Stdout(1), sent);
   EXPECT_EQ(Stdout(0), "");
@@ -173,10 +173,10 @@ TEST_F(LocalGangTest, StdinOfAWorkerThatDoesNotWantItIsSwallowedAndConsumed) {
   Start(std::move(start));
   ASSERT_TRUE(WaitUntilReady(1));
   for (int i = 0; i < 100; ++i) {
-    ASSERT_TRUE(gang_->WriteStdin(0, std::string(65536, 'x'), false).ok());
+    ASSERT_TRUE(WriteStdin(0, std::string(65536, 'x'), false).ok());
   }
   EXPECT_EQ(stdin_credit_, 100U * 65536);
-  ASSERT_TRUE(gang_->WriteStdin(7, "for nobody", false).ok());
+  ASSERT_TRUE(WriteStdin(7, "for nobody", false).ok());
   EXPECT_EQ(stdin_credit_, 100U * 65536 + 10);
   gang_->Stop(Duration::zero());
   ASSERT_TRUE(WaitUntilStopped());
@@ -213,6 +213,135 @@ TEST_F(LocalGangTest, SignalGoesToOneRankOrToAllAndNonsenseNowhere) {
   gang_->Signal(-1, SIGUSR2);
   ASSERT_TRUE(WaitUntilStopped());
   EXPECT_EQ(exits_[0].status.signal, SIGUSR2);
+}
+
+class ChannelGangTest : public GangHarness {
+ protected:
+  void StartShell(int workers, const std::string& script) {
+    auto start = MakeStart(workers, {"bash", "-c", script});
+    start.has_channel = true;
+    Start(std::move(start));
+  }
+};
+
+TEST_F(ChannelGangTest, AWorkerWritesToItsChannelAndReadsFromIt) {
+  StartShell(1,
+             "echo \"fd $HVDRAY_CHANNEL_FD\"; echo hello >&$HVDRAY_CHANNEL_FD; "
+             "read -r -u $HVDRAY_CHANNEL_FD line; echo \"heard $line\" >&$HVDRAY_CHANNEL_FD");
+  ASSERT_TRUE(WaitFor(*loop_, [&] { return FromChannel(0) == "hello\n"; }));
+  ASSERT_TRUE(WriteChannel(0, "first\nrest").ok());
+  ASSERT_TRUE(WaitUntilStopped());
+  EXPECT_EQ(Stdout(0), "fd 4\n");
+  EXPECT_EQ(FromChannel(0), "hello\nheard first\n");
+  EXPECT_EQ(Stderr(0), "");
+  EXPECT_EQ(channel_credit_, 10U);
+  EXPECT_EQ(stdin_credit_, 0U);
+  EXPECT_EQ(ended_.size(), 3U);
+  EXPECT_TRUE(exits_[0].status.is_success());
+}
+
+TEST_F(ChannelGangTest, TheChannelIsASocketAndTheOnlyDescriptorMore) {
+  StartShell(1, "ls /proc/$$/fd; readlink /proc/$$/fd/4");
+  ASSERT_TRUE(WaitUntilStopped());
+  EXPECT_TRUE(Stdout(0).starts_with("0\n1\n2\n4\nsocket:[")) << Stdout(0);
+}
+
+TEST_F(ChannelGangTest, WithoutOneThereIsNoVariableThoughItWasInherited) {
+  auto start =
+      MakeStart(1, {"bash", "-c", "echo \"<${HVDRAY_CHANNEL_FD-none}>\"; ls /proc/$$/fd; :"});
+  start.environment.emplace_back("HVDRAY_CHANNEL_FD=9");
+  Start(std::move(start));
+  ASSERT_TRUE(WaitUntilStopped());
+  EXPECT_EQ(Stdout(0), "<none>\n0\n1\n2\n");
+  EXPECT_EQ(ended_.size(), 2U);
+}
+
+TEST_F(ChannelGangTest, AnInheritedVariableIsReplaced) {
+  auto start = MakeStart(1, {"bash", "-c", "echo $HVDRAY_CHANNEL_FD"});
+  start.environment.emplace_back("HVDRAY_CHANNEL_FD=9");
+  start.has_channel = true;
+  Start(std::move(start));
+  ASSERT_TRUE(WaitUntilStopped());
+  EXPECT_EQ(Stdout(0), "4\n");
+}
+
+TEST_F(ChannelGangTest, SixtyFourWorkersHaveOneEach) {
+  constexpr int kWorkers = 64;
+  StartShell(
+      kWorkers,
+      "read -r -u $HVDRAY_CHANNEL_FD line; echo \"$HVDRAY_RANK $line\" >&$HVDRAY_CHANNEL_FD");
+  ASSERT_TRUE(WaitFor(*loop_, [&] { return started_.size() == kWorkers; }));
+  for (int rank = 0; rank < kWorkers; ++rank) {
+    ASSERT_TRUE(WriteChannel(rank, "for " + std::to_string(rank) + "\n").ok());
+  }
+  ASSERT_TRUE(WaitUntilStopped());
+  for (int rank = 0; rank < kWorkers; ++rank) {
+    const std::string n = std::to_string(rank);
+    EXPECT_EQ(FromChannel(rank), n + " for " + n + "\n");
+  }
+  EXPECT_EQ(ended_.size(), 3U * kWorkers);
+}
+
+TEST_F(ChannelGangTest, AFullChannelHoldsItsWriterAndNotTheOutput) {
+  constexpr size_t kBytes = 3 << 20;
+  is_credit_returned_ = false;
+  StartShell(1, "head -c 3145728 /dev/zero >&$HVDRAY_CHANNEL_FD & echo beside it; wait");
+  ASSERT_TRUE(WaitFor(*loop_, [&] {
+    return FromChannel(0).size() == wire::kOutputWindowBytes && Stdout(0) == "beside it\n";
+  }));
+  bool is_over = false;
+  const Watch pause = loop_->After(std::chrono::milliseconds(20), [&] { is_over = true; });
+  ASSERT_TRUE(WaitFor(*loop_, [&] { return is_over; }));
+  EXPECT_EQ(FromChannel(0).size(), size_t{wire::kOutputWindowBytes});
+  EXPECT_TRUE(exits_.empty());
+  AddCredit(0, StreamId::kStdout, kBytes);
+  AddCredit(0, StreamId::kChannel, kBytes);
+  ASSERT_TRUE(WaitUntilStopped());
+  EXPECT_EQ(FromChannel(0).size(), kBytes);
+}
+
+TEST_F(ChannelGangTest, MoreThanItsWindowForAWorkerThatDoesNotReadIsAnError) {
+  StartShell(1, "echo ready; exec sleep 60");
+  ASSERT_TRUE(WaitUntilReady(1));
+  Status status;
+  size_t sent = 0;
+  for (; status.ok() && sent < 64; ++sent) status = WriteChannel(0, std::string(65536, 'x'));
+  EXPECT_EQ(status.code(), ErrorCode::kProtocolError);
+  EXPECT_GT(sent, kStdinWindowBytes / 65536);
+  gang_->Stop(Duration::zero());
+  ASSERT_TRUE(WaitUntilStopped());
+  EXPECT_EQ(channel_credit_, (sent - 1) * 65536) << "what a dead worker did not read is granted";
+}
+
+TEST_F(ChannelGangTest, BytesForAWorkerWithoutAChannelAreGrantedAgain) {
+  StartProbes(1, {"wait"});
+  ASSERT_TRUE(WaitUntilReady(1));
+  ASSERT_TRUE(WriteChannel(0, "for nobody").ok());
+  EXPECT_EQ(channel_credit_, 10U);
+  gang_->Stop(Duration::zero());
+  ASSERT_TRUE(WaitUntilStopped());
+}
+
+TEST_F(ChannelGangTest, ACommandThatIsNowhereHasAnEndForItsChannelToo) {
+  auto start = MakeStart(2, {"no-such-command"});
+  start.has_channel = true;
+  Start(std::move(start));
+  ASSERT_TRUE(WaitUntilStopped());
+  EXPECT_EQ(exits_[1].status.error, ENOENT);
+  EXPECT_EQ(ended_.size(), 6U);
+  EXPECT_TRUE(ended_.contains({1, StreamId::kChannel}));
+}
+
+TEST_F(ChannelGangTest, ADaemonThatHoldsOnlyTheChannelIsSwept) {
+  options_.linger = std::chrono::milliseconds(20);
+  StartShell(1,
+             "setsid sleep 60 >/dev/null 2>&1 </dev/null & "
+             "echo held >&$HVDRAY_CHANNEL_FD");
+  ASSERT_TRUE(WaitUntilStopped());
+  EXPECT_EQ(FromChannel(0), "held\n");
+  EXPECT_EQ(ended_.size(), 3U);
+  EXPECT_EQ(swept_, 1U);
+  EXPECT_TRUE(exits_[0].status.is_success());
 }
 
 }  // namespace

@@ -2,8 +2,10 @@
 #include "agent/output_pump.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <vector>
 
 #include "base/fd.h"
@@ -32,9 +34,23 @@ class OutputPumpTest : public ::testing::Test {
     }
   }
   void Add() { pump_->Add(3, std::move(out_), std::move(err_)); }
+  /// The same with a channel, whose other end is `channel_`.
+  void AddWithChannel() {
+    std::array<int, 2> ends{};
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()), 0);
+    channel_.Reset(ends[0]);
+    pump_->Add(3, std::move(out_), std::move(err_), UniqueFd(ends[1]));
+  }
   size_t SentBytes() const {
     size_t bytes = 0;
     for (const wire::Output& output : sent_) bytes += output.bytes.size();
+    return bytes;
+  }
+  size_t SentBytes(wire::StreamId stream) const {
+    size_t bytes = 0;
+    for (const wire::Output& output : sent_) {
+      if (output.stream == stream) bytes += output.bytes.size();
+    }
     return bytes;
   }
   // Writes as long as somebody takes it.
@@ -58,7 +74,7 @@ class OutputPumpTest : public ::testing::Test {
     sent_.push_back(std::get<wire::Output>(std::move(message.body)));
   }};
   std::unique_ptr<OutputPump> pump_;
-  UniqueFd out_, err_, stdout_, stderr_;
+  UniqueFd out_, err_, stdout_, stderr_, channel_;
   std::vector<wire::Output> sent_;
   int progress_ = 0;
 };
@@ -99,7 +115,7 @@ TEST_F(OutputPumpTest, BothStreamsShareOneWindow) {
   Fill(stderr_, 20000);
   EXPECT_EQ(SentBytes(), size_t{wire::kOutputWindowBytes});
   EXPECT_TRUE(pump_->IsHeldBack());
-  pump_->AddCredit(3, 1);
+  pump_->AddCredit(3, wire::StreamId::kStdout, 1);
   Settle(*loop_);
   EXPECT_EQ(SentBytes(), size_t{wire::kOutputWindowBytes} + 1);
 }
@@ -117,7 +133,7 @@ TEST_F(OutputPumpTest, EndOfFileWaitsForCreditAndIsNotSpunOn) {
   stdout_.Reset();
   Settle(*loop_);
   EXPECT_EQ(progress_, 0);
-  pump_->AddCredit(3, 100);
+  pump_->AddCredit(3, wire::StreamId::kStdout, 100);
   Settle(*loop_);
   EXPECT_EQ(progress_, 1);
 }
@@ -144,8 +160,8 @@ TEST_F(OutputPumpTest, FramesAreNeverLargerThanTheLimit) {
 
 TEST_F(OutputPumpTest, CreditForAnUnknownRankIsIgnoredAndTooMuchIsCutOff) {
   Add();
-  pump_->AddCredit(99, 1000);
-  for (int i = 0; i < 1000; ++i) pump_->AddCredit(3, UINT32_MAX);
+  pump_->AddCredit(99, wire::StreamId::kStdout, 1000);
+  for (int i = 0; i < 1000; ++i) pump_->AddCredit(3, wire::StreamId::kStdout, UINT32_MAX);
   Fill(stdout_, 2'000'000);
   EXPECT_EQ(SentBytes(), 2'000'000U);
 }
@@ -178,7 +194,7 @@ TEST_F(OutputPumpTest, ForcedEndStillObeysCredit) {
   pump_->ForceEnd();
   Settle(*loop_);
   EXPECT_FALSE(pump_->HasEnded());
-  pump_->AddCredit(3, 10'000);
+  pump_->AddCredit(3, wire::StreamId::kStdout, 10'000);
   Settle(*loop_);
   EXPECT_TRUE(pump_->HasEnded());
   EXPECT_EQ(SentBytes(), size_t{wire::kOutputWindowBytes} + 3000);
@@ -186,7 +202,7 @@ TEST_F(OutputPumpTest, ForcedEndStillObeysCredit) {
 
 TEST_F(OutputPumpTest, WriterOutOfReachCannotKeepAForcedStreamOpen) {
   Add();
-  pump_->AddCredit(3, 60 << 20);
+  pump_->AddCredit(3, wire::StreamId::kStdout, 60 << 20);
   pump_->ForceEnd();
   bool is_gone = false;
   const std::string block(65536, 'x');
@@ -195,6 +211,70 @@ TEST_F(OutputPumpTest, WriterOutOfReachCannotKeepAForcedStreamOpen) {
     Settle(*loop_);
   }
   EXPECT_TRUE(is_gone);
+}
+
+TEST_F(OutputPumpTest, AChannelHasAWindowOfItsOwn) {
+  AddWithChannel();
+  Fill(channel_, wire::kOutputWindowBytes + 20'000);
+  EXPECT_EQ(SentBytes(wire::StreamId::kChannel), size_t{wire::kOutputWindowBytes});
+  EXPECT_TRUE(pump_->IsHeldBack());
+  Fill(stdout_, 5000);
+  Fill(stderr_, 5000);
+  EXPECT_EQ(SentBytes(), wire::kOutputWindowBytes + 10'000U) << "output goes on";
+  pump_->AddCredit(3, wire::StreamId::kStdout, 1 << 20);
+  Settle(*loop_);
+  EXPECT_EQ(SentBytes(wire::StreamId::kChannel), size_t{wire::kOutputWindowBytes});
+  pump_->AddCredit(3, wire::StreamId::kChannel, 1);
+  Settle(*loop_);
+  EXPECT_EQ(SentBytes(wire::StreamId::kChannel), size_t{wire::kOutputWindowBytes} + 1);
+}
+
+TEST_F(OutputPumpTest, OutputWithoutCreditDoesNotHoldTheChannel) {
+  AddWithChannel();
+  Fill(stdout_, wire::kOutputWindowBytes + 5000);
+  Fill(channel_, 7000);
+  EXPECT_EQ(SentBytes(wire::StreamId::kStdout), size_t{wire::kOutputWindowBytes});
+  EXPECT_EQ(SentBytes(wire::StreamId::kChannel), 7000U);
+  pump_->AddCredit(3, wire::StreamId::kChannel, 1 << 20);
+  Settle(*loop_);
+  EXPECT_EQ(SentBytes(wire::StreamId::kStdout), size_t{wire::kOutputWindowBytes});
+}
+
+TEST_F(OutputPumpTest, AChannelEndsByItselfAndIsWaitedFor) {
+  AddWithChannel();
+  ASSERT_TRUE(WriteAll(channel_.get(), "last").ok());
+  stdout_.Reset();
+  stderr_.Reset();
+  Settle(*loop_);
+  EXPECT_FALSE(pump_->HasEnded());
+  channel_.Reset();
+  Settle(*loop_);
+  EXPECT_TRUE(pump_->HasEnded());
+  EXPECT_EQ(progress_, 3);
+  EXPECT_EQ(sent_.back(), (wire::Output{3, wire::StreamId::kChannel, true, ""}));
+  EXPECT_EQ(SentBytes(wire::StreamId::kChannel), 4U);
+}
+
+TEST_F(OutputPumpTest, ForcedEndTakesWhatIsInTheChannelWithinItsCredit) {
+  AddWithChannel();
+  Fill(channel_, wire::kOutputWindowBytes + 3000);
+  pump_->ForceEnd();
+  Settle(*loop_);
+  EXPECT_FALSE(pump_->HasEnded());
+  EXPECT_TRUE(pump_->IsHeldBack());
+  pump_->AddCredit(3, wire::StreamId::kChannel, 10'000);
+  Settle(*loop_);
+  EXPECT_TRUE(pump_->HasEnded());  // though all three writers are still there
+  EXPECT_EQ(SentBytes(wire::StreamId::kChannel), size_t{wire::kOutputWindowBytes} + 3000);
+}
+
+TEST_F(OutputPumpTest, DiscardReadsTheChannelToo) {
+  AddWithChannel();
+  Fill(channel_, wire::kOutputWindowBytes);
+  pump_->Discard();
+  EXPECT_FALSE(pump_->IsHeldBack());
+  EXPECT_EQ(Fill(channel_, 5'000'000), 5'000'000U);
+  EXPECT_EQ(SentBytes(), size_t{wire::kOutputWindowBytes});
 }
 
 }  // namespace

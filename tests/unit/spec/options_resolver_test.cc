@@ -37,6 +37,7 @@ TEST(ResolveRunTest, TakesLocalhostForAllWorkersWhenNoHostIsNamed) {
   EXPECT_EQ(*spec.grace, seconds(5));
   EXPECT_TRUE(*spec.is_peer_checked);
   EXPECT_TRUE(*spec.is_torch_env);
+  EXPECT_FALSE(*spec.has_channel);
   EXPECT_TRUE(spec.tunables.empty());
   EXPECT_FALSE(spec.is_elastic());
   EXPECT_TRUE(request->warnings.empty());
@@ -44,7 +45,7 @@ TEST(ResolveRunTest, TakesLocalhostForAllWorkersWhenNoHostIsNamed) {
 
 TEST(ResolveRunTest, ReadsEveryOptionThatStandsAlone) {
   const Result<RunRequest> request = SpecWorld().Resolve(
-      "-np 2 --cwd /data --clean-env --no-torch-env --network-interface eth0,eth1 "
+      "-np 2 --cwd /data --clean-env --no-torch-env --channel --network-interface eth0,eth1 "
       "--network-interfaces eth1 --start-timeout 2m --elastic-timeout 90 --grace 200ms "
       "--timeout 1.5h --heartbeat-timeout 20 --kv-hold 60 --max-restarts 3 --stdin 1 "
       "--tag-output host -prefix-timestamp --output-filename out --color never -q --verbose "
@@ -56,6 +57,7 @@ TEST(ResolveRunTest, ReadsEveryOptionThatStandsAlone) {
   EXPECT_EQ(*spec.working_directory, "/data");
   EXPECT_TRUE(*spec.is_clean_env);
   EXPECT_FALSE(*spec.is_torch_env);
+  EXPECT_TRUE(*spec.has_channel);
   EXPECT_EQ(*spec.network_interfaces, (std::vector<std::string>{"eth0", "eth1"}));
   EXPECT_EQ(*spec.start_timeout, seconds(120));
   EXPECT_EQ(*spec.elastic_timeout, seconds(90));

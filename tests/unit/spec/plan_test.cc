@@ -68,6 +68,13 @@ TEST(PlanTest, NamesEveryVariableThatOnlyAStartCanDecide) {
   EXPECT_EQ((*chosen)["decided_at_start"].size(), 11u);
 }
 
+TEST(PlanTest, NamesTheVariableOfAChannelWhereThereIsOne) {
+  JobSpec spec = SpecWith({"x"});
+  EXPECT_EQ(PlanToText(spec, Ranks({{"a", 2}}, 2)).find("HVDRAY_CHANNEL_FD"), std::string::npos);
+  spec.has_channel.Set(true, "flag --channel");
+  EXPECT_NE(PlanToText(spec, Ranks({{"a", 2}}, 2)).find("HVDRAY_CHANNEL_FD"), std::string::npos);
+}
+
 TEST(PlanTest, LeavesTorchOutOfElasticJobs) {
   JobSpec spec = SpecWith({"x"});
   spec.min_np.Set(1, "flag --min-np");

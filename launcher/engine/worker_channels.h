@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// The launcher's side of the workers' channels (docs/channel.md): reads what workers send and tells
+// it as facts. Pure.
+#ifndef HVDRAY_LAUNCHER_ENGINE_WORKER_CHANNELS_H_
+#define HVDRAY_LAUNCHER_ENGINE_WORKER_CHANNELS_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/json.h"
+#include "base/message_stream.h"
+#include "base/status.h"
+#include "base/types.h"
+#include "launcher/driver/last_error.h"
+
+namespace hvdray {
+
+inline constexpr int kChannelProtocol = 1;
+/// Bytes of the longest metrics, as JSON.
+inline constexpr size_t kMaxMetricsBytes = size_t{64} << 10;
+
+/// Names workers as their agents do. Threads: the loop's.
+class WorkerChannels {
+ public:
+  struct Handlers {
+    std::function<void(int worker, const Json& hello)> on_hello;
+    /// Its `number`-th report, from 1.
+    std::function<void(int worker, uint32_t number, const Json& metrics)> on_report;
+    /// A piece of a message of `of` raw bytes, from byte `at` on; `data`: its key of that name, the
+    /// same for each piece. A message without raw bytes is one empty piece.
+    std::function<void(int worker, const Json& data, ByteView piece, uint64_t at, uint64_t of)>
+        on_data;
+    /// It broke the rules, which ends it. Nothing more comes of it.
+    std::function<void(int worker, const Status& why)> on_violation;
+  };
+  explicit WorkerChannels(Handlers handlers);
+  ~WorkerChannels();
+  WorkerChannels(const WorkerChannels&) = delete;
+  WorkerChannels& operator=(const WorkerChannels&) = delete;
+
+  /// Forgets all workers: a new generation begins.
+  void Clear();
+  /// Bytes of a worker's channel, in order. Must not be called from within a handler.
+  void Feed(int worker, ByteView bytes);
+
+ private:
+  struct Channel;
+  Status OnMessage(Channel& channel, std::string_view type, const Json& head, uint64_t blob);
+  Status OnReport(Channel& channel, const Json& head);
+
+  const Handlers handlers_;
+  std::map<int, std::unique_ptr<Channel>> channels_;
+};
+
+/// Whether `metrics` may be reported: an object of numbers, texts, booleans, nulls and such
+/// objects, of at most kMaxMetricsBytes. Errors: kProtocolError.
+Status CheckMetrics(const Json& metrics);
+
+/// "rank 3 broke the rules of its channel and is killed: ..."
+std::string ChannelFaultText(std::string_view who, const Status& why);
+/// The same as the worker's last error, for the verdict.
+LastError ChannelError(const Status& why);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_LAUNCHER_ENGINE_WORKER_CHANNELS_H_
