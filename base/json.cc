@@ -55,6 +55,9 @@ Result<Json> ParseJson(ByteView text, size_t limit_bytes) {
     return Status(ErrorCode::kProtocolError, fmt::format("JSON {}", limits.fault()));
   } catch (const Json::parse_error& error) {
     return Status(ErrorCode::kProtocolError, fmt::format("invalid JSON at byte {}", error.byte));
+  } catch (const Json::out_of_range&) {
+    // Its own words would repeat the number, however long.
+    return Status(ErrorCode::kProtocolError, "JSON with a number out of range");
   } catch (const std::exception& error) {
     return Status(ErrorCode::kProtocolError, fmt::format("JSON: {}", error.what()));
   }

@@ -23,6 +23,13 @@ TEST(ParseJsonTest, NamesTheByteOfASyntaxError) {
   }
 }
 
+TEST(ParseJsonTest, ANumberOutOfRangeIsNotRepeatedInTheMessage) {
+  const Result<Json> json = ParseJson("[1e" + std::string(100'000, '9') + "]");
+  ASSERT_FALSE(json.ok());
+  EXPECT_EQ(json.status().code(), ErrorCode::kProtocolError);
+  EXPECT_EQ(json.status().message(), "JSON with a number out of range");
+}
+
 TEST(ParseJsonTest, RefusesWhatIsLongerThanTheLimit) {
   EXPECT_TRUE(ParseJson("[1]", 3).ok());
   EXPECT_FALSE(ParseJson("[1] ", 3).ok());
