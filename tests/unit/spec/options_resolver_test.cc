@@ -411,6 +411,7 @@ TEST(EnvironmentLevelTest, WarnsOfUnknownNamesButNotOfItsOwn) {
                            {"HVDRAY_RANK", "3"},
                            {"HVDRAY_JOB_ID", "x"},
                            {"HVDRAY_GENERATION", "1"},
+                           {"HVDRAY_CHANNEL_FD", "4"},
                            {"HVDRAYX", "1"}});
   const std::vector<std::string> warnings = world.Resolve("-np 1 ./t")->warnings;
   ExpectWarnings("HVDRAY_GRCAE=1 HVDRAY_WHATEVER_ELSE_THIS_IS=1", warnings, {"", ""});
