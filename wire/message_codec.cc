@@ -602,6 +602,8 @@ Result<std::string> EncodeStream(const Message& message, uint16_t version, int32
   return frame;
 }
 
+bool HasChannels(const FrameHeader& header) { return header.version >= kChannelVersion; }
+
 Result<Message> DecodeStream(const FrameHeader& header, ByteView body) {
   const auto type = static_cast<MessageType>(header.type);
   if (body.size() < kOutputPrefixBytes) return Violation(type, "shorter than its prefix");
@@ -614,8 +616,7 @@ Result<Message> DecodeStream(const FrameHeader& header, ByteView body) {
   body.remove_prefix(kOutputPrefixBytes);
   if (body.size() > kMaxOutput) return Violation(type, "over 64 KiB");
   const bool is_end = (flags & kFlagEnd) != 0;
-  const bool is_channel =
-      StreamId{stream} == StreamId::kChannel && header.version >= kChannelVersion;
+  const bool is_channel = StreamId{stream} == StreamId::kChannel && HasChannels(header);
   if (type == MessageType::kStdin) {
     if (stream != 0 && !is_channel) return Violation(type, "stream out of range");
     return Message{header.generation,
@@ -689,6 +690,10 @@ Result<Message> DecodeMessage(const FrameHeader& header, ByteView body) {
   std::visit([&io](auto& fields) { Fields(io, fields); }, message.body);
   io.End();
   if (!status.ok()) return std::move(status).WithContext(NameOf(type));
+  const auto* credit = std::get_if<Credit>(&message.body);
+  if (credit != nullptr && credit->stream == StreamId::kChannel && !HasChannels(header)) {
+    return Violation(type, "stream out of range");
+  }
   return message;
 }
 

@@ -290,6 +290,7 @@ TEST(MessageCodecTest, EveryFieldOutOfItsRangeOrTypeIsRefused) {
       {kWorkerExited, R"({"error":4096})"},
       {kWorkerExited, R"({"has_core":"yes"})"},
       {kCredit, R"({"stream":2})"},
+      {kCredit, R"({"stream":3})"},
       {kCredit, R"({"bytes":1048577})"},
       {kCredit, R"({"rank":-1})"},
       {kSignal, R"({"rank":-2})"},
@@ -420,6 +421,22 @@ TEST(OutputCodecTest, LayoutIsAsDocumentedAndEachFieldIsChecked) {
   EXPECT_FALSE(is_ok(MessageType::kOutput, 5, 2)) << "a flag of a later version";
   EXPECT_FALSE(is_ok(MessageType::kOutput, 6, 1));
   EXPECT_FALSE(is_ok(MessageType::kOutput, 7, 1));
+}
+
+TEST(OutputCodecTest, ChannelsHaveAStreamFromVersionTwoOn) {
+  const Message messages[] = {{1, Output{2, StreamId::kChannel, false, "x"}},
+                              {1, Stdin{2, false, "x", StreamId::kChannel}},
+                              {1, Credit{2, StreamId::kChannel, 1}}};
+  for (const Message& message : messages) {
+    const MessageType type = TypeOf(message.body);
+    for (const uint16_t version : {kChannelVersion, uint16_t{kMaxVersion + 1}}) {
+      EXPECT_EQ(DecodeWhole(EncodeMessage(message, version).value()).value(), message);
+    }
+    const Result<Message> old = DecodeWhole(EncodeMessage(message, 1).value());
+    ASSERT_FALSE(old.ok()) << NameOf(type);
+    EXPECT_EQ(old.status().code(), ErrorCode::kProtocolError);
+    EXPECT_TRUE(old.status().message().starts_with(NameOf(type))) << old.status().ToString();
+  }
 }
 
 TEST(KvCodecTest, ValueOf16MiBTravelsAndALargerOneIsNeitherSentNorTaken) {
