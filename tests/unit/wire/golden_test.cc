@@ -31,11 +31,13 @@ std::string FromHex(std::string_view text) {
   return bytes;
 }
 
-TEST(GoldenFramesTest, VersionOneIsByteForByteAsReleased) {
+using Samples = std::vector<std::pair<std::string, Message>>;
+
+void ExpectReleased(uint16_t version, const Samples& samples) {
   const bool is_update = Environment::FromProcess().Get("HVDRAY_UPDATE_GOLDEN") == "1";
-  for (const auto& [name, message] : SampleMessages()) {
-    const std::string path = "tests/golden/wire/v1/" + name + ".hex";
-    const Result<std::string> bytes = EncodeMessage(message, 1);
+  for (const auto& [name, message] : samples) {
+    const std::string path = "tests/golden/wire/v" + std::to_string(version) + "/" + name + ".hex";
+    const Result<std::string> bytes = EncodeMessage(message, version);
     ASSERT_TRUE(bytes.ok()) << bytes.status().ToString();
     if (is_update) {
       ASSERT_TRUE(WriteFileAtomically(path, ToHex(*bytes)).ok());
@@ -50,6 +52,21 @@ TEST(GoldenFramesTest, VersionOneIsByteForByteAsReleased) {
     const Result<Message> back = DecodeMessage(*header, ByteView(old).substr(kHeaderBytes));
     ASSERT_TRUE(back.ok()) << name << ": " << back.status().ToString();
     EXPECT_EQ(*back, message) << name;
+  }
+}
+
+TEST(GoldenFramesTest, VersionOneIsByteForByteAsReleased) { ExpectReleased(1, SampleMessages()); }
+
+TEST(GoldenFramesTest, VersionTwoIsByteForByteAsReleased) {
+  ExpectReleased(2, SampleChannelMessages());
+}
+
+// All that version 1 has is the same in version 2, but for the number in the header.
+TEST(GoldenFramesTest, VersionTwoChangesNoMessageOfVersionOne) {
+  for (const auto& [name, message] : SampleMessages()) {
+    const std::string old = EncodeMessage(message, 1).value();
+    const std::string now = EncodeMessage(message, 2).value();
+    EXPECT_EQ(now.substr(kHeaderBytes), old.substr(kHeaderBytes)) << name;
   }
 }
 

@@ -157,6 +157,26 @@ TEST_F(LinkTest, MessagesWaitForBothHellosAndCarryTheAgreedVersion) {
   EXPECT_EQ(messages_.size(), 2u);
 }
 
+TEST_F(LinkTest, ThisBuildSpeaksVersionTwoAndWithAnOldPeerVersionOne) {
+  for (const uint16_t peer : {1, 2, 3}) {
+    Make(LinkRole::kAgent);
+    link_->Send({0, Hello{}});
+    (void)Sent();
+    wire_->Deliver(HelloBytes(1, peer));
+    link_->Send({1, Output{0, StreamId::kStdout, false, "x"}});
+    (void)Sent();
+    EXPECT_EQ(sent_version_, std::min<uint16_t>(peer, 2));
+  }
+}
+
+TEST_F(LinkTest, AChannelOnALinkOfVersionOneIsAViolation) {
+  MakeGreeted(LinkRole::kLauncher);
+  wire_->Deliver(Bytes({1, Output{0, StreamId::kChannel, false, "x"}}, 1));
+  EXPECT_TRUE(messages_.empty());
+  ASSERT_TRUE(closed_.has_value());
+  EXPECT_EQ(closed_->code(), ErrorCode::kProtocolError);
+}
+
 TEST_F(LinkTest, HelloMayBeAnsweredFromWithinOnMessage) {
   auto [stream, wire] = FakeWire::Make();
   auto link = MakeLink(*loop_, LinkRole::kLauncher, std::move(stream));

@@ -43,7 +43,7 @@ bool IsRefused(MessageType type, ByteView json, ByteView raw = {}) {
 
 TEST(MessageCodecTest, EveryMessageComesBackAsItWas) {
   std::set<size_t> seen;
-  for (const auto& [name, message] : SampleMessages()) {
+  for (const auto& [name, message] : AllSampleMessages()) {
     const Result<std::string> bytes = EncodeMessage(message);
     ASSERT_TRUE(bytes.ok()) << name << ": " << bytes.status().ToString();
     const Result<Message> back = DecodeWhole(*bytes);
@@ -55,7 +55,7 @@ TEST(MessageCodecTest, EveryMessageComesBackAsItWas) {
 }
 
 TEST(MessageCodecTest, DefaultsOfEveryMessageComeBackToo) {
-  for (const auto& [name, message] : SampleMessages()) {
+  for (const auto& [name, message] : AllSampleMessages()) {
     const Message plain{5, EmptyBody(TypeOf(message.body))};
     const Result<std::string> bytes = EncodeMessage(plain);
     ASSERT_TRUE(bytes.ok()) << name;
@@ -86,7 +86,7 @@ TEST(MessageCodecTest, HeaderCarriesTypeGenerationAndTheVersionAskedFor) {
 }
 
 TEST(MessageCodecTest, BodyCutAtAnyByteIsRefused) {
-  for (const auto& [name, message] : SampleMessages()) {
+  for (const auto& [name, message] : AllSampleMessages()) {
     const bool is_stream =
         std::holds_alternative<Output>(message.body) || std::holds_alternative<Stdin>(message.body);
     // The value of a KV message is what the frame holds behind the names: any length is one.
@@ -111,7 +111,7 @@ TEST(MessageCodecTest, BodyCutAtAnyByteIsRefused) {
 }
 
 TEST(MessageCodecTest, AnyBitFlippedGivesAnErrorOrAMessageThatComesBack) {
-  for (const auto& [name, message] : SampleMessages()) {
+  for (const auto& [name, message] : AllSampleMessages()) {
     const std::string frame = EncodeMessage(message).value();
     // Every bit of the header, the lengths and the first keys; then one bit a byte, all eight in
     // turn.
@@ -199,7 +199,7 @@ TEST(MessageCodecTest, JsonLengthThatLiesIsRefused) {
 }
 
 TEST(MessageCodecTest, RawBytesWhereNoneBelongAreRefused) {
-  for (const auto& [name, message] : SampleMessages()) {
+  for (const auto& [name, message] : AllSampleMessages()) {
     const MessageType type = TypeOf(message.body);
     if (type == MessageType::kOutput || type == MessageType::kStdin ||
         type == MessageType::kKvRequest || type == MessageType::kKvReply) {
@@ -270,6 +270,7 @@ TEST(MessageCodecTest, EveryFieldOutOfItsRangeOrTypeIsRefused) {
       {kStartGeneration, R"({"workers":[[-1,0,0,1]]})"},
       {kStartGeneration, R"({"workers":[{"rank":0}]})"},
       {kStartGeneration, R"({"workers":[[0,0,0,1,16777216]]})"},
+      {kStartGeneration, R"({"has_channel":1})"},
       {kWorkerStarted, R"({"rank":16777216})"},
       {kNotify, R"({"worker":-1})"},
       {kNotify, R"({"timestamp":-1})"},
@@ -291,6 +292,7 @@ TEST(MessageCodecTest, EveryFieldOutOfItsRangeOrTypeIsRefused) {
       {kWorkerExited, R"({"has_core":"yes"})"},
       {kCredit, R"({"stream":2})"},
       {kCredit, R"({"stream":3})"},
+      {kCredit, R"({"stream":4})"},
       {kCredit, R"({"bytes":1048577})"},
       {kCredit, R"({"rank":-1})"},
       {kSignal, R"({"rank":-2})"},
@@ -437,6 +439,24 @@ TEST(OutputCodecTest, ChannelsHaveAStreamFromVersionTwoOn) {
     EXPECT_EQ(old.status().code(), ErrorCode::kProtocolError);
     EXPECT_TRUE(old.status().message().starts_with(NameOf(type))) << old.status().ToString();
   }
+}
+
+TEST(OutputCodecTest, AStreamBeyondTheChannelsIsRefusedInEveryVersion) {
+  for (const MessageType type : {MessageType::kOutput, MessageType::kStdin}) {
+    for (const uint16_t version : {1, 2, 3}) {
+      for (const char stream : {'\x04', '\x7f', '\xff'}) {
+        const std::string body = std::string("\x02\x00\x00\x00", 4) + stream + std::string(3, '\0');
+        EXPECT_FALSE(DecodeMessage({version, static_cast<uint16_t>(type), 8, 1}, body).ok());
+      }
+    }
+  }
+}
+
+TEST(StartGenerationCodecTest, ChannelsAreNamedOnlyWhereThereAreAny) {
+  StartGeneration start = SampleStart();
+  EXPECT_EQ(EncodeMessage({1, start})->find("has_channel"), std::string::npos);
+  start.has_channel = true;
+  EXPECT_NE(EncodeMessage({1, start})->find(R"("has_channel":true)"), std::string::npos);
 }
 
 TEST(KvCodecTest, ValueOf16MiBTravelsAndALargerOneIsNeitherSentNorTaken) {

@@ -95,7 +95,7 @@ inline DirectoryList SampleDirectoryList() {
   return list;
 }
 
-/// In the order of Body's alternatives; the name is that of the golden file.
+/// Those of version 1, in the order of Body's alternatives; the name is that of the golden file.
 inline std::vector<std::pair<std::string, Message>> SampleMessages() {
   return {
       {"hello_launcher", {0, Hello{1, 3, "hvdray 0.1.0 (abc1234)", {}}}},
@@ -147,6 +147,30 @@ inline std::vector<std::pair<std::string, Message>> SampleMessages() {
       {"worker_arrived", {4, WorkerArrived{70002}}},
       {"stop_workers", {3, StopWorkers{{0, 70001}, 5000}}},
   };
+}
+
+/// What version 2 added, in the same form.
+inline std::vector<std::pair<std::string, Message>> SampleChannelMessages() {
+  StartGeneration start = SampleStart();
+  start.has_channel = true;
+  return {
+      {"hello_launcher", {0, Hello{1, 2, "hvdray 0.2.0 (abc1234)", {}}}},
+      {"start_generation", {3, std::move(start)}},
+      {"output_channel",
+       {3, Output{2, StreamId::kChannel, false, "{\"type\":\"data\",\"blob\":2}\n\xff\n"}}},
+      {"output_channel_end", {3, Output{16777215, StreamId::kChannel, true, ""}}},
+      {"stdin_channel", {3, Stdin{2, false, "{\"type\":\"data\"}\n", StreamId::kChannel}}},
+      {"credit_channel", {3, Credit{2, StreamId::kChannel, 65536}}},
+  };
+}
+
+/// Of all versions.
+inline std::vector<std::pair<std::string, Message>> AllSampleMessages() {
+  auto all = SampleMessages();
+  for (auto& [name, message] : SampleChannelMessages()) {
+    all.emplace_back(name + " of version 2", std::move(message));
+  }
+  return all;
 }
 
 }  // namespace hvdray::wire
