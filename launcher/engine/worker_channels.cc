@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/text.h"
+
 namespace hvdray {
 namespace {
 
@@ -59,11 +61,11 @@ Status WorkerChannels::OnMessage(Channel& channel, std::string_view type, const 
     return {};
   }
   if (blob > 0) {
-    return {ErrorCode::kProtocolError, fmt::format("\"{}\" has no blob", type.substr(0, 40))};
+    return {ErrorCode::kProtocolError, fmt::format("\"{}\" has no blob", ShownText(type))};
   }
   if (type == "report") return OnReport(channel, head);
   if (type != "hello") {
-    return {ErrorCode::kProtocolError, fmt::format("no type \"{}\"", type.substr(0, 40))};
+    return {ErrorCode::kProtocolError, fmt::format("no type \"{}\"", ShownText(type))};
   }
   if (std::exchange(channel.is_greeted, true)) {
     return {ErrorCode::kProtocolError, "a second \"hello\""};
