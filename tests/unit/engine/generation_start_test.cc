@@ -120,6 +120,14 @@ TEST_F(GenerationStartTest, AGangWithoutTorchsVariablesIsStillNoElasticHorovodJo
   EXPECT_FALSE(IsElastic(messages[0]));
 }
 
+TEST_F(GenerationStartTest, WorkersHaveChannelsWhereTheJobAsksForThem) {
+  EXPECT_FALSE(Messages(Start(1), ranks_)[0].has_channel);
+  plan_.spec.has_channel.Set(true, "test");
+  for (const auto& [host, message] : Messages(Start(2), ranks_)) {
+    EXPECT_TRUE(message.has_channel) << host;
+  }
+}
+
 TEST_F(GenerationStartTest, StdinIsForTheFirstGenerationOnly) {
   EXPECT_EQ(Messages(Start(1), ranks_)[0].stdin_rank, 0);
   EXPECT_EQ(Messages(Start(2), ranks_)[0].stdin_rank, -1);

@@ -12,6 +12,11 @@ wire::Message Bytes(Generation generation, int worker, size_t size) {
   return {generation, wire::Output{worker, wire::StreamId::kStdout, false, std::string(size, 'x')}};
 }
 
+wire::Message FromChannel(Generation generation, int worker, size_t size) {
+  return {generation,
+          wire::Output{worker, wire::StreamId::kChannel, false, std::string(size, 'x')}};
+}
+
 class WorkerGuardTest : public testing::Test {
  protected:
   WorkerGuardTest() {
@@ -116,6 +121,35 @@ TEST_F(WorkerGuardTest, WhatIsLeftOverFromAnEarlierGenerationGrantsNothing) {
   EXPECT_EQ(guard_.OnWritten(0, 600), 200U);
   EXPECT_TRUE(Check(3, Bytes(2, 0, 200)).ok());
   EXPECT_FALSE(Check(3, Bytes(2, 0, 1)).ok());
+}
+
+TEST_F(WorkerGuardTest, AChannelHasAWindowOfItsOwn) {
+  EXPECT_TRUE(Check(3, Bytes(1, 0, wire::kOutputWindowBytes)).ok());
+  EXPECT_TRUE(Check(3, FromChannel(1, 0, wire::kOutputWindowBytes)).ok());
+  EXPECT_EQ(Check(3, FromChannel(1, 0, 1)).code(), ErrorCode::kProtocolError);
+  EXPECT_FALSE(Check(4, FromChannel(1, 0, 0)).ok()) << "only its agent's";
+}
+
+TEST_F(WorkerGuardTest, WhatWasReadOfAChannelMayComeAgainAndNoMore) {
+  EXPECT_TRUE(Check(3, FromChannel(1, 0, wire::kOutputWindowBytes)).ok());
+  guard_.OnChannelRead(0, 100);
+  EXPECT_EQ(guard_.OnWritten(0, 100), 0U) << "that grants no output";
+  EXPECT_TRUE(Check(3, FromChannel(1, 0, 100)).ok());
+  EXPECT_FALSE(Check(3, FromChannel(1, 0, 1)).ok());
+  guard_.OnChannelRead(0, UINT32_MAX);
+  EXPECT_FALSE(Check(3, FromChannel(1, 0, wire::kOutputWindowBytes + 1)).ok());
+  guard_.OnChannelRead(1, 5);
+  guard_.OnChannelRead(-1, 5);
+}
+
+TEST_F(WorkerGuardTest, AChannelOfANewGenerationHasAFullWindow) {
+  EXPECT_TRUE(Check(3, FromChannel(1, 0, wire::kOutputWindowBytes)).ok());
+  guard_.Admit(0, 3, 2);
+  const wire::Message late = FromChannel(1, 0, wire::kOutputWindowBytes);
+  EXPECT_TRUE(Check(3, late).ok());
+  EXPECT_TRUE(guard_.IsStale(late));
+  EXPECT_TRUE(Check(3, FromChannel(2, 0, wire::kOutputWindowBytes)).ok());
+  EXPECT_FALSE(Check(3, FromChannel(2, 0, 1)).ok());
 }
 
 TEST_F(WorkerGuardTest, BeforeTheFirstGenerationThereIsNothingToReport) {
