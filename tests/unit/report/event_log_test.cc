@@ -94,6 +94,8 @@ TEST_F(EventLogTest, WorkersAndHostsThatNobodyKnowsAreHarmless) {
   log->OnEffect(ElasticEffect(effect::ReleaseHost{1 << 30}), At(1));
   log->OnEffect(ElasticEffect(effect::PublishGeneration{1, {RankInfo()}, {}}), At(1));
   log->OnConnectionsBroken(-7, 1, {}, At(1));
+  log->OnReport(WorkerId{99}, 1, Json::object(), At(1));
+  log->OnReport(kNoWorker, 1, Json::object(), At(1));
   EXPECT_TRUE(damage_.empty());
 }
 
@@ -117,6 +119,7 @@ TEST_F(EventLogTest, NumbersOutOfRangeFromAnAgentAreHarmless) {
   log->OnEvent(Event(event::HostReady{99, {}}), At(1));
   log->OnEvent(Event(event::WorkerStarted{1, -1, 7}), At(1));
   log->OnEvent(Event(event::WorkerExited{1, 1 << 30, Exited(0), false}), At(1));
+  log->OnReport(1, -1, 1, Json::object(), At(1));
   RankInfo stray;
   stray.rank = 5;
   log->OnEffect(Effect(effect::StartGeneration{1, {stray}, 0, 0}), At(1));

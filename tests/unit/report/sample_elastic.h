@@ -20,7 +20,7 @@ struct BrokenAt {
   wire::ConnectionsBroken broken;
 };
 using ElasticHappening =
-    std::pair<double, std::variant<ElasticEvent, ElasticEffect, BrokenAt, Event>>;
+    std::pair<double, std::variant<ElasticEvent, ElasticEffect, BrokenAt, Event, Reported>>;
 
 inline RankInfo ElasticPlace(int host, int rank, int size) {
   RankInfo info;
@@ -67,6 +67,9 @@ inline std::vector<ElasticHappening> ElasticHappenings() {
       {0.45, E(event::WorkerConnected{0})},
       {0.46, E(event::WorkerConnected{3})},
       {0.50, E(event::AddressesRegistered{0})},
+      {0.60, Reported{0, 1, {{"loss", 0.5}}}},
+      {0.61, Reported{3, 1, {{"loss", 0.5}}}},
+      {0.70, Reported{0, 2, {{"loss", 0.25}}}},
       {0.90, E(event::HostsDiscovered{{{"a", 1}, {"b", 1}}})},
       {1.00, E(event::HostsDiscovered{{{"a", 1}, {"b", 1}, {"c", 1}}})},
       {1.00, F(effect::ConnectHost{2, {"c", 1}})},
@@ -114,7 +117,7 @@ inline std::vector<ElasticHappening> ElasticHappenings() {
   };
 }
 
-/// Feeds them to an observer of all three kinds.
+/// Feeds them to an observer of all kinds; what is reported, to one with OnReport().
 template <typename Observer>
 void FeedElastic(Observer& observer) {
   for (const auto& [time, happening] : ElasticHappenings()) {
@@ -124,9 +127,11 @@ void FeedElastic(Observer& observer) {
       observer.OnEffect(*effect, At(time));
     } else if (const auto* shared = std::get_if<Event>(&happening)) {
       observer.OnEvent(*shared, At(time));
-    } else {
-      const auto& [host, generation, broken] = std::get<BrokenAt>(happening);
-      observer.OnConnectionsBroken(host, generation, broken, At(time));
+    } else if (const auto* answer = std::get_if<BrokenAt>(&happening)) {
+      observer.OnConnectionsBroken(answer->host, answer->generation, answer->broken, At(time));
+    } else if constexpr (requires { observer.OnReport(WorkerId(), 1, Json(), At(0)); }) {
+      const auto& [worker, number, metrics] = std::get<Reported>(happening);
+      observer.OnReport(static_cast<WorkerId>(worker), number, metrics, At(time));
     }
   }
 }

@@ -12,7 +12,7 @@
 
 namespace hvdray {
 
-using Happening = std::pair<double, std::variant<Event, Effect>>;
+using Happening = std::pair<double, std::variant<Event, Effect, Reported>>;
 
 /// Includes every kind of event and effect. Hosts: node1 (ranks 0, 1), node2 (rank 2).
 inline std::vector<Happening> SampleHappenings() {
@@ -43,6 +43,9 @@ inline std::vector<Happening> SampleHappenings() {
       {0.25, Event(event::WorkerStarted{1, 2, 4002})},
       {0.30, Event(event::OutputDamaged{
                  Status(ErrorCode::kOutputLost, "write to stdout: No space left on device")})},
+      {0.40, Reported{1, 1, {{"loss", 0.5}, {"step", 10}, {"best", {{"epoch", nullptr}}}}}},
+      {0.50, Reported{1, 2, {{"loss", "NaN"}, {"name", "caf\xc3\xa9"}, {"is_last", true}}}},
+      {0.60, Reported{2, 1, Json::object()}},
       {1.00, Event(event::WorkerExited{1, 2, Exited(7), false})},
       {1.00, Effect(effect::StopGeneration{1, {0, 1}, std::chrono::milliseconds(5000)})},
       {1.00, Effect(effect::Say{"said to people, not to the log"})},
@@ -57,14 +60,18 @@ inline std::vector<Happening> SampleHappenings() {
   };
 }
 
-/// Feeds them to an observer with OnEvent() and OnEffect(), `later` seconds later.
+/// Feeds them to an observer with OnEvent(), OnEffect() and perhaps OnReport(), `later` seconds
+/// later.
 template <typename Observer>
 void Feed(Observer& observer, double later = 0) {
   for (const auto& [time, happening] : SampleHappenings()) {
     if (const auto* event = std::get_if<Event>(&happening)) {
       observer.OnEvent(*event, At(time + later));
-    } else {
-      observer.OnEffect(std::get<Effect>(happening), At(time + later));
+    } else if (const auto* effect = std::get_if<Effect>(&happening)) {
+      observer.OnEffect(*effect, At(time + later));
+    } else if constexpr (requires { observer.OnReport(1, 0, 1, Json(), At(0)); }) {
+      const auto& [rank, number, metrics] = std::get<Reported>(happening);
+      observer.OnReport(1, rank, number, metrics, At(time + later));
     }
   }
 }

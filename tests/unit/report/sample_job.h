@@ -5,6 +5,7 @@
 
 #include <csignal>
 
+#include "base/json.h"
 #include "launcher/report/job_report.h"
 
 namespace hvdray {
@@ -16,6 +17,13 @@ inline TimePoint At(double seconds) {
 
 inline wire::ExitStatus Exited(int code) { return {.exit_code = code}; }
 inline wire::ExitStatus Killed(int signo) { return {.signal = signo}; }
+
+/// What a worker reported on its channel. `worker`: its number in an elastic job, else its rank.
+struct Reported {
+  int worker;
+  uint32_t number;
+  Json metrics;
+};
 
 inline WorkerRecord SampleWorker(int rank, std::string host, wire::ExitStatus status,
                                  double ended) {
