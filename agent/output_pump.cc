@@ -116,7 +116,8 @@ bool OutputPump::ReadOnce(int rank, Rank& state, size_t index) {
     return true;
   }
   if (n <= 0) {
-    if (n < 0) {
+    // A socket's peer that ends without having read all that it was sent resets it.
+    if (n < 0 && errno != ECONNRESET) {
       Log(LogLevel::kWarning, "agent", "rank={}: {}", rank,
           ErrnoStatus("read output", errno).message());
     }

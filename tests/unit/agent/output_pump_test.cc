@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "base/log.h"
 #include "tests/fakes/fake_link.h"
 #include "tests/fakes/loop_runner.h"
 
@@ -40,6 +41,7 @@ class OutputPumpTest : public ::testing::Test {
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()), 0);
     channel_.Reset(ends[0]);
     pump_->Add(3, std::move(out_), std::move(err_), UniqueFd(ends[1]));
+    agents_channel_ = ends[1];
   }
   size_t SentBytes() const {
     size_t bytes = 0;
@@ -75,6 +77,7 @@ class OutputPumpTest : public ::testing::Test {
   }};
   std::unique_ptr<OutputPump> pump_;
   UniqueFd out_, err_, stdout_, stderr_, channel_;
+  int agents_channel_ = -1;
   std::vector<wire::Output> sent_;
   int progress_ = 0;
 };
@@ -253,6 +256,20 @@ TEST_F(OutputPumpTest, AChannelEndsByItselfAndIsWaitedFor) {
   EXPECT_EQ(progress_, 3);
   EXPECT_EQ(sent_.back(), (wire::Output{3, wire::StreamId::kChannel, true, ""}));
   EXPECT_EQ(SentBytes(wire::StreamId::kChannel), 4U);
+}
+
+// Unread bytes make the end of a socket an error to its peer.
+TEST_F(OutputPumpTest, AWorkerThatHasNotReadItsChannelEndsItAsAnyOther) {
+  AddWithChannel();
+  ASSERT_EQ(::write(agents_channel_, "unread", 6), 6);
+  ASSERT_TRUE(WriteAll(channel_.get(), "last").ok());
+  std::vector<std::string> logged;
+  const LogSink sink([&logged](std::string_view line) { logged.emplace_back(line); });
+  channel_.Reset();
+  Settle(*loop_);
+  EXPECT_EQ(SentBytes(), 4U);
+  EXPECT_EQ(sent_.back(), (wire::Output{3, wire::StreamId::kChannel, true, ""}));
+  EXPECT_TRUE(logged.empty()) << logged.front();
 }
 
 TEST_F(OutputPumpTest, ForcedEndTakesWhatIsInTheChannelWithinItsCredit) {
