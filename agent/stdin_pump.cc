@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/stdin_pump.h"
 
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -56,7 +57,11 @@ void StdinPump::Flush() {
   }
   if (queue_.empty()) {
     watch_.Cancel();
-    if (is_end_) pipe_.Reset();
+    if (is_end_ && pipe_.is_valid()) {
+      // A channel stays open, since what the worker writes is read from it. Fails for a pipe.
+      ::shutdown(pipe_.get(), SHUT_WR);
+      pipe_.Reset();
+    }
   } else if (!watch_.is_active()) {
     watch_ = loop_.OnFd(pipe_.get(), FdEvent::kWrite, [this] { Flush(); });
   }

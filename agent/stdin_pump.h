@@ -24,8 +24,8 @@ class StdinPump {
   /// closed its stdin. The loop outlives the pump.
   StdinPump(Loop& loop, UniqueFd pipe, std::function<void(uint32_t bytes)> on_consumed);
 
-  /// Queues bytes; with `is_end`, closes the pipe after them. Errors: kProtocolError when the peer
-  /// exceeds its window; drops those bytes.
+  /// Queues bytes; with `is_end`, ends the pipe after them, or this direction of a channel. Errors:
+  /// kProtocolError when the peer exceeds its window; drops those bytes.
   Status Write(std::string bytes, bool is_end);
   /// The worker is gone: drops queued bytes and reports them as consumed.
   void Close();

@@ -322,6 +322,14 @@ TEST_F(ChannelGangTest, BytesForAWorkerWithoutAChannelAreGrantedAgain) {
   ASSERT_TRUE(WaitUntilStopped());
 }
 
+TEST_F(ChannelGangTest, AnEndIsAnEndOfFileToTheWorkerWhoMayStillAnswer) {
+  StartShell(1, "cat <&$HVDRAY_CHANNEL_FD; echo bye >&$HVDRAY_CHANNEL_FD");
+  ASSERT_TRUE(WriteChannel(0, "last", /*is_end=*/true).ok());
+  ASSERT_TRUE(WaitUntilStopped());
+  EXPECT_EQ(Stdout(0), "last");
+  EXPECT_EQ(FromChannel(0), "bye\n");
+}
+
 TEST_F(ChannelGangTest, ACommandThatIsNowhereHasAnEndForItsChannelToo) {
   auto start = MakeStart(2, {"no-such-command"});
   start.has_channel = true;
