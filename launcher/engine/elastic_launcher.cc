@@ -347,6 +347,7 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
   void OnChannel(const wire::Output& output) {
     const int worker = output.rank;
     channels_.Feed(worker, output.bytes);
+    if (output.is_end) channels_.End(worker);
     const auto bytes = static_cast<uint32_t>(output.bytes.size());
     guard_.OnChannelRead(worker, bytes);
     if (bytes > 0) SendToWorker(worker, wire::Credit{worker, wire::StreamId::kChannel, bytes});

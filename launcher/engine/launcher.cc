@@ -294,6 +294,7 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
   void OnChannel(const wire::Output& output) {
     const int rank = output.rank;
     channels_.Feed(rank, output.bytes);
+    if (output.is_end) channels_.End(rank);
     const auto bytes = static_cast<uint32_t>(output.bytes.size());
     guard_.OnChannelRead(rank, bytes);
     if (bytes == 0) return;

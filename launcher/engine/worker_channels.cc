@@ -44,6 +44,8 @@ WorkerChannels::~WorkerChannels() = default;
 
 void WorkerChannels::Clear() { channels_.clear(); }
 
+void WorkerChannels::End(int worker) { channels_.erase(worker); }
+
 void WorkerChannels::Feed(int worker, ByteView bytes) {
   std::unique_ptr<Channel>& channel = channels_[worker];
   if (!channel) channel = std::make_unique<Channel>(*this, worker);

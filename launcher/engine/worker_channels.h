@@ -44,6 +44,8 @@ class WorkerChannels {
 
   /// Forgets all workers: a new generation begins.
   void Clear();
+  /// Forgets that worker: no more bytes of it come.
+  void End(int worker);
   /// Bytes of a worker's channel, in order. Must not be called from within a handler.
   void Feed(int worker, ByteView bytes);
 

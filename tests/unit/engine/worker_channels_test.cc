@@ -75,6 +75,17 @@ TEST_F(WorkerChannelsTest, ANewGenerationBeginsAnew) {
                                               "0 report 1 {}", "1 report 1 {}"}));
 }
 
+TEST_F(WorkerChannelsTest, AnEndForgetsWhatItCutsOff) {
+  channels_.Feed(0, R"({"type":"rep)");
+  channels_.Feed(1, "{\"type\":\"data\",\"blob\":9}\nxx");
+  Say(2, "no message");
+  (void)Told();
+  for (const int worker : {0, 1, 2, 77}) channels_.End(worker);
+  EXPECT_TRUE(Told().empty()) << "that is no violation";
+  for (const int worker : {0, 1, 2}) Say(worker, R"({"type":"report","metrics":{}})");
+  EXPECT_EQ(Told(), (std::vector<std::string>{"0 report 1 {}", "1 report 1 {}", "2 report 1 {}"}));
+}
+
 TEST_F(WorkerChannelsTest, MetricsAreObjectsOfPlainValuesHoweverDeep) {
   for (const char* metrics :
        {R"({})", R"({"a":1})", R"({"a":-1.5e300,"b":"x","c":true,"d":null})",
