@@ -23,6 +23,7 @@ struct CommandLine {
 
 int RunCommand(const CommandLine& line);
 int CheckCommand(const CommandLine& line);
+int ServeCommand(const CommandLine& line);
 int ReplayCommand(const CommandLine& line);
 int StatusCommand(const CommandLine& line);
 // On a cluster that runs already, named by its file.

@@ -234,4 +234,48 @@ Status CheckMasterPortHere(const LaunchPlan& plan) {
           "choose another port, or omit --master-port to use a free one"};
 }
 
+namespace {
+
+// Lists the directories of --sync before dialling any host.
+Status PlanCopies(LaunchPlan& plan, std::string_view command) {
+  const bool is_any_remote =
+      plan.spec.may_learn_hosts() ||
+      std::any_of(plan.is_remote.begin(), plan.is_remote.end(), [](bool remote) { return remote; });
+  HVDRAY_ASSIGN_OR_RETURN(plan.synced,
+                          PlanSync(*plan.spec.sync, plan.environment,
+                                   is_any_remote ? SyncScope::kList : SyncScope::kCheckOnly));
+  for (const SyncedDirectory& synced : plan.synced) {
+    for (const std::string& warning : synced.listing.warnings) {
+      Tell(LogLevel::kWarning, command, "--sync: " + warning);
+    }
+  }
+  const std::string& directory =
+      plan.spec.working_directory->empty() ? plan.current_directory : *plan.spec.working_directory;
+  plan.worker_place = PlaceIn(plan.synced, ResolvedDirectory(directory));
+  return {};
+}
+
+}  // namespace
+
+Trace BeginTrace(const LaunchPlan& plan, std::vector<std::string> hosts) {
+  Trace trace(plan.began, std::move(hosts), !plan.spec.trace_file->empty());
+  trace.Begin("resolve", plan.began);
+  trace.End("resolve", std::chrono::steady_clock::now());
+  return trace;
+}
+
+Status MakePlan(LaunchPlan& plan, std::string_view command, bool is_shown) {
+  HVDRAY_RETURN_IF_ERROR(CheckSupported(plan.spec));
+  HVDRAY_RETURN_IF_ERROR(CheckDistinctFiles(plan.spec));
+  if (is_shown) HVDRAY_RETURN_IF_ERROR(LearnHosts(plan.spec, &SayDiscovery));
+  if (is_shown || !plan.spec.is_elastic()) {
+    HVDRAY_RETURN_IF_ERROR(Place(plan));
+  } else {
+    PlaceElastic(plan);
+  }
+  HVDRAY_RETURN_IF_ERROR(CheckDirectoryHere(plan));
+  HVDRAY_RETURN_IF_ERROR(CheckExec(plan));
+  return PlanCopies(plan, command);
+}
+
 }  // namespace hvdray

@@ -39,6 +39,14 @@ std::string OwnPath();
 /// --agent-path, or hvdray-agent beside hvdray itself, not beside a link to it.
 std::string AgentPath(const JobSpec& spec);
 
+/// Completes a plan that has its spec: hosts, ranks, what is copied; checks what can be checked
+/// before anything is started. `command`: "hvdray run", for warnings. `is_shown`: the plan is only
+/// printed, from the hosts of the moment.
+Status MakePlan(LaunchPlan& plan, std::string_view command, bool is_shown);
+
+/// A trace with its first phase. `hosts`: see Trace.
+Trace BeginTrace(const LaunchPlan& plan, std::vector<std::string> hosts);
+
 /// --verbose, --log-level, --log-json.
 void SetUpLog(const JobSpec& spec);
 /// Before the options are read, so that errors in them are JSON, too, if --log-json is among the

@@ -28,32 +28,6 @@ namespace {
 
 void Warn(const std::string& warning) { Tell(LogLevel::kWarning, "hvdray run", warning); }
 
-// Lists the directories of --sync before dialling any host.
-Status PlanCopies(LaunchPlan& plan) {
-  const bool is_any_remote =
-      plan.spec.may_learn_hosts() ||
-      std::any_of(plan.is_remote.begin(), plan.is_remote.end(), [](bool remote) { return remote; });
-  HVDRAY_ASSIGN_OR_RETURN(plan.synced,
-                          PlanSync(*plan.spec.sync, plan.environment,
-                                   is_any_remote ? SyncScope::kList : SyncScope::kCheckOnly));
-  for (const SyncedDirectory& synced : plan.synced) {
-    for (const std::string& warning : synced.listing.warnings) {
-      Warn("--sync: " + warning);
-    }
-  }
-  const std::string& directory =
-      plan.spec.working_directory->empty() ? plan.current_directory : *plan.spec.working_directory;
-  plan.worker_place = PlaceIn(plan.synced, ResolvedDirectory(directory));
-  return {};
-}
-
-Trace BeginTrace(const LaunchPlan& plan, std::vector<std::string> hosts) {
-  Trace trace(plan.began, std::move(hosts), !plan.spec.trace_file->empty());
-  trace.Begin("resolve", plan.began);
-  trace.End("resolve", std::chrono::steady_clock::now());
-  return trace;
-}
-
 int RunToEnd(Launcher& launcher, const JobSpec& spec, CalledAs name, const Environment& environment,
              Trace& trace) {
   JobReport report = launcher.Run();
@@ -100,21 +74,6 @@ int LaunchElastic(LaunchPlan plan, CalledAs name) {
   return RunToEnd(**launcher, spec, name, environment, trace);
 }
 
-/// `is_shown`: the plan is only printed, from the hosts of the moment.
-Status MakePlan(LaunchPlan& plan, bool is_shown) {
-  HVDRAY_RETURN_IF_ERROR(CheckSupported(plan.spec));
-  HVDRAY_RETURN_IF_ERROR(CheckDistinctFiles(plan.spec));
-  if (is_shown) HVDRAY_RETURN_IF_ERROR(LearnHosts(plan.spec, &SayDiscovery));
-  if (is_shown || !plan.spec.is_elastic()) {
-    HVDRAY_RETURN_IF_ERROR(Place(plan));
-  } else {
-    PlaceElastic(plan);
-  }
-  HVDRAY_RETURN_IF_ERROR(CheckDirectoryHere(plan));
-  HVDRAY_RETURN_IF_ERROR(CheckExec(plan));
-  return PlanCopies(plan);
-}
-
 int ShowPlan(const LaunchPlan& plan) {
   const PlanFormat format = plan.spec.print_plan->value_or(PlanFormat::kText);
   return PrintOut("run", format == PlanFormat::kJson ? PlanToJson(plan.spec, plan.ranks)
@@ -152,7 +111,8 @@ int RunCommand(const CommandLine& line) {
   }
   if (*plan.spec.ray.is_wanted) return RunOnRay(plan, link);
   const bool is_shown = plan.spec.print_plan->has_value() || *plan.spec.is_dry_run;
-  if (const Status status = MakePlan(plan, is_shown); !status.ok()) return Fail("run", status);
+  if (const Status status = MakePlan(plan, "hvdray run", is_shown); !status.ok())
+    return Fail("run", status);
   if (is_shown) return ShowPlan(plan);
   const CalledAs name = line.is_horovodrun ? CalledAs::kHorovodrun : CalledAs::kHvdray;
   if (plan.spec.is_elastic()) return LaunchElastic(std::move(plan), name);

@@ -211,6 +211,8 @@ std::string StopNotice(int signo, Duration grace) {
                          : std::string());
 }
 
+Cause DismissedCause() { return {.kind = CauseKind::kDismissed}; }
+
 Cause ReaderGoneCause() {
   return {.kind = CauseKind::kReaderGone,
           .exit_code = 128 + SIGPIPE,

@@ -30,11 +30,13 @@ enum class CauseKind : uint8_t {
   kStartTimeout,     ///< --start-timeout reached.
   kTimeout,          ///< --timeout reached.
   kInterrupted,      ///< hvdray got a stop signal.
+  kDismissed,        ///< The client of `hvdray serve` needs the gang no more.
   kReaderGone,       ///< The reader of our stdout closed it.
   kStopTimeout,      ///< A host never confirmed that its workers ended.
 };
 
-/// An end with its exit code and error. `error` is ok only for success.
+/// An end with its exit code and error. `error` is ok only for success, and for a gang that was
+/// dismissed.
 struct Cause {
   CauseKind kind = CauseKind::kNone;
   int exit_code = 0;
@@ -80,6 +82,7 @@ bool IsSigintFirst(int signo);
 std::string WayOfStop(bool is_sigint_first, Duration grace);
 /// The line that tells the user what that signal does, and what a second one would do.
 std::string StopNotice(int signo, Duration grace);
+Cause DismissedCause();
 Cause ReaderGoneCause();
 /// A host did not report the end of a generation.
 Cause StopTimeoutCause(std::span<const std::string> hosts, Duration waited);

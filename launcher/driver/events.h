@@ -95,15 +95,20 @@ struct HostSynced {
   int host;
   SyncStats stats;
 };
+/// The client of `hvdray serve` needs the gang no more. May be repeated with less grace.
+struct Dismissed {
+  Duration grace;  ///< From SIGTERM to SIGKILL.
+};
 /// Only time has passed.
 struct Tick {};
 }  // namespace event
 
 /// All facts that GangDriver takes.
-using Event = std::variant<event::HostReady, event::HostLost, event::WorkerStarted,
-                           event::WorkerExited, event::WorkerErred, event::GenerationStopped,
-                           event::UserSignal, event::ReaderGone, event::OutputDamaged,
-                           event::OutputBlocked, event::Copying, event::HostSynced, event::Tick>;
+using Event =
+    std::variant<event::HostReady, event::HostLost, event::WorkerStarted, event::WorkerExited,
+                 event::WorkerErred, event::GenerationStopped, event::UserSignal, event::ReaderGone,
+                 event::OutputDamaged, event::OutputBlocked, event::Copying, event::HostSynced,
+                 event::Dismissed, event::Tick>;
 
 namespace effect {
 /// Reset the store for this assignment, then send every agent with workers its share.

@@ -17,8 +17,10 @@ GangDriver::GangDriver(GangPolicy policy, std::vector<RankInfo> ranks, TimePoint
           GangState::kConnecting, now, std::move(on_change)),
       policy_(std::move(policy)),
       ranks_(std::move(ranks)),
-      roster_(on_change_) {
+      roster_(on_change_),
+      grace_(policy_.grace) {
   HVDRAY_CHECK(!ranks_.empty());
+  generation_ = policy_.last_generation;
   state_deadline_ = now + policy_.start_timeout;
   for (const RankInfo& info : ranks_) hosts_[info.host_index].name = info.host;
 }
@@ -110,6 +112,13 @@ void GangDriver::On(const event::Copying& e) {
   if (!e.is_active) state_deadline_ = now_ + policy_.start_timeout;
 }
 
+void GangDriver::On(const event::Dismissed& e) {
+  const bool is_first = ending_.cause.kind == CauseKind::kNone;
+  EndBy(DismissedCause());
+  grace_ = is_first ? e.grace : std::min(grace_, e.grace);
+  if (state() == GangState::kStopping && !is_first) StopAll(grace_);
+}
+
 // Acts on the known facts; the only place that leaves a state.
 void GangDriver::Advance() {
   switch (state()) {
@@ -160,7 +169,7 @@ void GangDriver::AdvanceRunning() {
     return;
   }
   // Processes left by a successful gang are not workers: they get no grace.
-  StopAll(ending_.cause.kind == CauseKind::kSuccess ? Duration::zero() : policy_.grace);
+  StopAll(ending_.cause.kind == CauseKind::kSuccess ? Duration::zero() : grace_);
 }
 
 void GangDriver::AdvanceFailing() {
@@ -171,7 +180,7 @@ void GangDriver::AdvanceFailing() {
     return;
   }
   ChooseCulprit();
-  StopAll(policy_.grace);
+  StopAll(grace_);
 }
 
 TimePoint GangDriver::EndOfMoment() const {
@@ -297,7 +306,7 @@ std::vector<HostLoss> GangDriver::Losses() const {
   }
   std::vector<HostLoss> losses = GroupLosses(lost);
   // Once workers run, later losses may be consequences of the first.
-  if (generation_ > 0) {
+  if (HasWorkers()) {
     losses.resize(1);
   } else if (std::vector<std::string> silent = NamesOf(IsAwaited); !silent.empty()) {
     losses.push_back(SilentHosts(std::move(silent)));
@@ -353,7 +362,7 @@ std::vector<WorkerRecord> GangDriver::Records() const {
   std::vector<WorkerRecord> records;
   records.reserve(ranks_.size());
   for (const RankInfo& info : ranks_) {
-    if (generation_ > 0) {
+    if (HasWorkers()) {
       records.push_back(RecordOf(info.rank));
     } else {
       records.push_back({.rank = info.rank, .host = info.host, .local_rank = info.local_rank});

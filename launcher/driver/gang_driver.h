@@ -28,6 +28,7 @@ struct GangPolicy {
   Duration timeout = Duration::zero();       ///< Of the whole job; 0: no limit.
   uint32_t max_restarts = 0;                 ///< Of the whole gang.
   uint16_t master_port = 0;                  ///< 0: use the one that rank 0's agent offers.
+  Generation last_generation = 0;            ///< Of former gangs on these agents; 0: none.
   /// How long beyond `grace` a host may take to report that nothing is left before it is given up.
   Duration stop_margin = std::chrono::seconds(10);
   /// After the first agent failed to start: how long the other hosts have to become ready or fail
@@ -90,6 +91,7 @@ class GangDriver final : public JobDriver<GangState, Effect> {
   void On(const event::GenerationStopped& e);
   void On(const event::Copying& e);
   void On(const event::HostSynced& /*e*/) {}
+  void On(const event::Dismissed& e);
 
   void Advance() override;
   void AdvanceConnecting();
@@ -101,7 +103,7 @@ class GangDriver final : public JobDriver<GangState, Effect> {
   void MarkVictims();
   void StartGeneration();
   void StopAll(Duration grace) override;
-  bool HasWorkers() const override { return generation_ > 0; }
+  bool HasWorkers() const override { return generation_ > policy_.last_generation; }
   void Restart();
   void Finish();
   std::optional<TimePoint> StateDeadline() const override;
@@ -129,6 +131,7 @@ class GangDriver final : public JobDriver<GangState, Effect> {
   std::optional<WorkerRecord> earlier_failure_;
   int failed_rank_ = -1;  ///< First failure of this generation, whatever ended the job.
   Culprit culprit_;       ///< That worker with its evidence, once weighed.
+  Duration grace_;        ///< Of the next order to stop.
   TimePoint failing_since_;
   TimePoint last_own_failure_;
   std::vector<int> lost_hosts_;  ///< In the order of their losses.

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <deque>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -21,6 +22,7 @@
 #include "launcher/engine/job_console.h"
 #include "launcher/engine/kv_bridge.h"
 #include "launcher/engine/leftovers.h"
+#include "launcher/engine/serve_session.h"
 #include "launcher/engine/start_sequence.h"
 #include "launcher/engine/stdin_feeder.h"
 #include "launcher/engine/worker_channels.h"
@@ -44,16 +46,13 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
       : loop_(loop),
         trace_(trace),
         plan_(std::move(plan)),
-        driver_(GangPolicyOf(plan_.spec, plan_.place), plan_.ranks,
-                plan_.place.start_clock.value_or(plan_.began), &LogStateChange),
         agents_(loop, transport, NamesOf(plan_.hosts), plan_.build, WelcomeOf(plan_), *this),
         kv_(agents_),
         start_(loop, trace, plan_, hosts_, MakeStartHandlers()),
         errors_([this](int rank, LastError error, std::optional<Duration> age) {
-          driver_loop_.Feed(event::WorkerErred{generation_, rank, std::move(error), age});
+          Feed(event::WorkerErred{generation_, rank, std::move(error), age});
         }),
-        channels_(MakeChannelHandlers()),
-        driver_loop_(loop, driver_, *this) {
+        channels_(MakeChannelHandlers()) {
     for (size_t i = 0; i < plan_.hosts.size(); ++i) {
       const auto host = static_cast<int>(i);
       hosts_.Connect(host, plan_.hosts[i], host);
@@ -63,9 +62,48 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
     progress_.np = static_cast<int>(plan_.ranks.size());
   }
 
+  /// For the one gang of `hvdray run`.
+  Status OpenRun() {
+    gang_ = std::make_unique<Gang>(*this, GangPolicyOf(plan_.spec, plan_.place), plan_.ranks,
+                                   plan_.place.start_clock.value_or(plan_.began));
+    return OpenFiles();
+  }
+
+  /// For the gangs of a client.
+  Status OpenServe(ServeOptions options) {
+    ServeSession::Gangs gangs;
+    gangs.start = [this](const control::Start& start) { return StartGang(start); };
+    gangs.dismiss = [this](Duration grace) { DismissGang(grace); };
+    gangs.signal = [this](int rank, int signo) {
+      agents_.Send(guard_.AgentOf(rank), {generation_, wire::Signal{rank, signo}});
+    };
+    gangs.write = [this](int rank, std::shared_ptr<const std::string> bytes) {
+      channels_.Write(rank, std::move(bytes));
+    };
+    gangs.queued_bytes = [this] { return channels_.queued_bytes(); };
+    gangs.on_room = [this] { GrantWithheld(); };
+    gangs.on_end = [this] { EndServing({}); };
+    HVDRAY_ASSIGN_OR_RETURN(serve_,
+                            ServeSession::Open(loop_, std::move(options), std::move(gangs)));
+    base_env_ = *plan_.spec.env;
+    return OpenFiles();
+  }
+
+ private:
+  /// One gang, and the way to its driver.
+  struct Gang {
+    Gang(FixedLauncher& owner, GangPolicy policy, std::vector<RankInfo> places, TimePoint began)
+        : ranks(std::move(places)),
+          driver(std::move(policy), ranks, began, &LogStateChange),
+          loop(owner.loop_, driver, owner) {}
+    const std::vector<RankInfo> ranks;
+    GangDriver driver;
+    DriverLoop<FixedLauncher, GangDriver, Event, Effect> loop;
+  };
+
   Status OpenFiles() {
     HVDRAY_RETURN_IF_ERROR(CheckReportPaths(plan_.spec));
-    JobConsole::Handlers handlers = HandlersFeeding(driver_loop_);
+    JobConsole::Handlers handlers = HandlersFeeding(*this);
     handlers.on_forward_signal = [this](int signo) {
       const wire::Signal signal = {-1, signo};
       if (progress_.workers_started > 0) return agents_.SendAll({generation_, signal});
@@ -80,13 +118,24 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
     HVDRAY_ASSIGN_OR_RETURN(console_,
                             JobConsole::Open(loop_, trace_, plan_.spec, plan_.environment, agents_,
                                              std::move(handlers), plan_.place.record_fd));
-    if (plan_.spec.events_file->empty()) return {};
+    if (plan_.spec.events_file->empty() && !serve_) return {};
     EventLogOptions events = EventOptionsOf(plan_);
-    events.on_damaged = [this](Status why) {
-      driver_loop_.Feed(event::OutputDamaged{std::move(why)});
-    };
+    events.on_damaged = [this](Status why) { Feed(event::OutputDamaged{std::move(why)}); };
+    if (serve_) events.sink = [this](const Json& line) { serve_->OnEvent(line); };
     HVDRAY_ASSIGN_OR_RETURN(event_log_, EventLog::Open(loop_, std::move(events)));
     return {};
+  }
+
+ public:
+  void Feed(Event fact) {
+    if (gang_) return gang_->loop.Feed(std::move(fact));
+    // Between two gangs.
+    OnFact(fact, loop_.Now());
+    if (const auto* signal = std::get_if<event::UserSignal>(&fact)) {
+      EndServing(InterruptedCause(signal->signo));
+    } else if (std::holds_alternative<event::ReaderGone>(fact)) {
+      EndServing(ReaderGoneCause());
+    }
   }
 
   JobReport Run() override {
@@ -94,9 +143,9 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
     trace_.Begin(kPhaseHello, loop_.Now());
     Log(LogLevel::kInfo, "launcher", "starting agents on {}",
         CompressHostList(NamesOf(plan_.hosts)));
-    console_->ShowProgress(progress_);
+    if (!serve_) console_->ShowProgress(progress_);
     agents_.StartAll();
-    driver_loop_.Start();
+    if (gang_) gang_->loop.Start();
     console_->Run();
     return MakeReport();
   }
@@ -114,14 +163,16 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
     Log(LogLevel::kInfo, "host " + plan_.hosts[static_cast<size_t>(host)].host,
         "its agent is ready: process {}, {} CPUs", facts.agent_pid, facts.cpu_count);
     ++progress_.hosts_ready;
-    driver_loop_.Feed(event::HostReady{host, facts});
+    Feed(event::HostReady{host, facts});
+    if (pending_start_ && progress_.hosts_ready == hosts_.size()) BeginGang();
   }
 
   void OnLost(int host, Status why) override {
     kv_.DropAgent(host);
     start_.Drop();
     lost_.insert(host);
-    driver_loop_.Feed(event::HostLost{host, std::move(why)});
+    if (pending_start_) RefuseStart(ErrorOfHost(plan_.hosts[static_cast<size_t>(host)].host, why));
+    Feed(event::HostLost{host, std::move(why)});
   }
 
   void OnControlRoom(int host) override { kv_.OnRoom(host); }
@@ -133,14 +184,23 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
 
   WorkerChannels::Handlers MakeChannelHandlers() {
     WorkerChannels::Handlers handlers;
-    handlers.on_hello = [](int, const Json&) {};
-    handlers.on_data = [](int, const Json&, ByteView, uint64_t, uint64_t) {};
+    handlers.on_hello = [this](int rank, const Json& hello) {
+      if (serve_) serve_->OnHello(rank, hello);
+    };
+    handlers.on_data = [this](int rank, const Json& data, ByteView piece, uint64_t at,
+                              uint64_t of) {
+      if (serve_) serve_->OnData(rank, data, piece, at, of);
+    };
+    handlers.send = [this](int rank, wire::Stdin frame) {
+      agents_.Send(guard_.AgentOf(rank), {generation_, std::move(frame)});
+    };
     handlers.on_report = [this](int rank, uint32_t number, const Json& metrics) {
+      if (serve_) serve_->OnReport(rank, number, metrics);
       if (event_log_) event_log_->OnReport(generation_, rank, number, metrics, loop_.Now());
     };
     handlers.on_violation = [this](int rank, const Status& why) {
       console_->Say(ChannelFaultText(fmt::format("rank {}", rank), why));
-      driver_loop_.Feed(event::WorkerErred{generation_, rank, ChannelError(why)});
+      Feed(event::WorkerErred{generation_, rank, ChannelError(why)});
       agents_.Send(guard_.AgentOf(rank), {generation_, wire::Signal{rank, SIGKILL}});
     };
     return handlers;
@@ -152,11 +212,11 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
       agents_.Send(host, {generation_, std::move(body)});
     };
     handlers.on_failed = [this](int host, Status why) {
-      driver_loop_.Feed(event::HostLost{host, std::move(why)});
+      Feed(event::HostLost{host, std::move(why)});
     };
-    handlers.on_copying = [this](bool is_active) { driver_loop_.Feed(event::Copying{is_active}); };
+    handlers.on_copying = [this](bool is_active) { Feed(event::Copying{is_active}); };
     handlers.on_synced = [this](int host, const SyncStats& stats) {
-      driver_loop_.Feed(event::HostSynced{host, stats});
+      Feed(event::HostSynced{host, stats});
     };
     handlers.on_ready = [this] { SendStart(); };
     return handlers;
@@ -164,6 +224,7 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
 
   friend DriverLoop<FixedLauncher, GangDriver, Event, Effect>;
   void OnFact(const Event& event, TimePoint now) {
+    if (is_repeating_) return;
     trace_.OnEvent(event, now);
     if (event_log_) event_log_->OnEvent(event, now);
   }
@@ -172,7 +233,123 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
     if (event_log_) event_log_->OnEffect(effect, now);
   }
   void OnLate(const Event& event) { AddLateFault(verdict_, event); }
-  void OnIdle() { console_->ShowProgress(progress_); }
+  void OnIdle() {
+    if (!serve_) console_->ShowProgress(progress_);
+  }
+
+  // ---- gangs of a client
+
+  Status StartGang(const control::Start& start) {
+    if (is_ending_) return {ErrorCode::kCancelled, "hvdray serve is ending"};
+    if (!lost_.empty()) {
+      return {ErrorCode::kAgentLost,
+              fmt::format("host {} is lost", plan_.hosts[static_cast<size_t>(*lost_.begin())].host),
+              "start another hvdray serve"};
+    }
+    HVDRAY_ASSIGN_OR_RETURN(pending_ranks_, AssignRanks(plan_.hosts, start.np, start.np));
+    std::vector<std::string> env = base_env_;
+    for (const auto& [name, value] : start.env) env.push_back(fmt::format("{}={}", name, value));
+    plan_.spec.env.Set(std::move(env), "control");
+    pending_start_ = true;
+    if (progress_.hosts_ready == hosts_.size()) {
+      BeginGang();
+      return {};
+    }
+    start_timer_ = loop_.After(*plan_.spec.start_timeout, [this] {
+      RefuseStart({ErrorCode::kConnectTimeout,
+                   fmt::format("not all hosts are ready after {} (--start-timeout)",
+                               ShowDuration(*plan_.spec.start_timeout))});
+    });
+    return {};
+  }
+
+  void RefuseStart(const Status& why) {
+    pending_start_ = false;
+    start_timer_.Cancel();
+    serve_->OnRefused(why);
+  }
+
+  // All hosts are ready.
+  void BeginGang() {
+    pending_start_ = false;
+    start_timer_.Cancel();
+    GangPolicy policy = GangPolicyOf(plan_.spec, plan_.place);
+    policy.last_generation = generation_;
+    earlier_failures_.clear();
+    gang_ =
+        std::make_unique<Gang>(*this, std::move(policy), std::move(pending_ranks_), loop_.Now());
+    progress_.np = static_cast<int>(gang_->ranks.size());
+    gang_->loop.Start();
+    is_repeating_ = true;
+    for (int host = 0; host < hosts_.size(); ++host) {
+      Feed(event::HostReady{host, hosts_.At(host).facts});
+    }
+    is_repeating_ = false;
+  }
+
+  void DismissGang(Duration grace) {
+    if (pending_start_) return RefuseStart({ErrorCode::kCancelled, "stopped before it started"});
+    if (gang_) Feed(event::Dismissed{grace});
+  }
+
+  // The gang's workers are gone, and their output has arrived.
+  void EndGang(const effect::Finish& finish) {
+    verdict_ = finish.verdict;
+    gang_->loop.Finish();
+    start_.Drop();
+    serve_->OnStopped(MakeReport());
+    channels_.Clear();
+    withheld_.clear();
+    const bool is_fatal = finish.verdict.error.code() == ErrorCode::kInterrupted ||
+                          finish.verdict.error.code() == ErrorCode::kReaderGone;
+    // Not from within its own loop.
+    loop_.Post([this, is_fatal, verdict = finish.verdict] {
+      gang_.reset();
+      if (is_fatal) {
+        FinishServing(verdict);
+      } else if (is_ending_) {
+        FinishServing(last_);
+      }
+    });
+  }
+
+  // The session ends once its gang has.
+  void EndServing(const Cause& cause) {
+    if (std::exchange(is_ending_, true)) return;
+    last_ = {.exit_code = cause.exit_code,
+             .origin = cause.origin,
+             .error = cause.error,
+             .started = plan_.began,
+             .ended = loop_.Now()};
+    if (pending_start_) RefuseStart({ErrorCode::kCancelled, "hvdray serve is ending"});
+    // Maybe from within a handler of the client's link.
+    if (!gang_) loop_.Post([this] { FinishServing(last_); });
+  }
+
+  void FinishServing(const Verdict& verdict) {
+    if (std::exchange(is_finished_, true)) return;
+    is_ending_ = true;
+    verdict_ = verdict;
+    console_->Finish(
+        [this](Status drained) {
+          AddDrainFault(verdict_, std::move(drained));
+          serve_->Close(verdict_.exit_code);
+        },
+        [this] { EndLeftoversOfLostAgents(); });
+  }
+
+  // Credit for what workers have sent, once the client has room for more.
+  void GrantWithheld() {
+    for (const auto& [rank, bytes] : std::exchange(withheld_, {})) Grant(rank, bytes);
+  }
+
+  void Grant(int rank, uint32_t bytes) {
+    guard_.OnChannelRead(rank, bytes);
+    agents_.Send(guard_.AgentOf(rank),
+                 {generation_, wire::Credit{rank, wire::StreamId::kChannel, bytes}});
+  }
+
+  // ---- effects
 
   void Apply(const effect::StartGeneration& start) {
     generation_ = start.generation;
@@ -191,7 +368,7 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
 
   // Called before the next attempt's output replaces the last one's.
   void NoteEarlierFailure() {
-    const std::optional<WorkerRecord>& failure = driver_.earlier_failure();
+    const std::optional<WorkerRecord>& failure = gang_->driver.earlier_failure();
     if (!failure) return;
     earlier_failures_.push_back({*failure, console_->output().LastWordsOf(failure->rank)});
     if (earlier_failures_.size() > kMaxEarlierFailures) earlier_failures_.pop_front();
@@ -212,6 +389,7 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
       agents_.Send(host, {generation_, wire::KvReset{}});
       agents_.Send(host, {generation_, std::move(message)});
     }
+    if (serve_) serve_->OnGeneration(started_.ranks);
     StartStdin(started_.ranks);
   }
 
@@ -228,17 +406,27 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
 
   void Apply(const effect::StopGeneration& stop) {
     start_.Drop();
+    if (stop.grace > Duration::zero() && *plan_.spec.has_channel) TellEnd(stop.grace);
     const std::vector<wire::Body> orders = console_->StopOrders(stop.grace);
     for (const int host : stop.hosts) {
       for (const wire::Body& order : orders) agents_.Send(host, {stop.generation, order});
     }
   }
 
+  void TellEnd(Duration grace) {
+    Json end;
+    end["type"] = "end";
+    end["grace_s"] = Seconds(grace).count();
+    const auto line = std::make_shared<const std::string>(MessageLine(end));
+    for (const RankInfo& info : started_.ranks) channels_.Write(info.rank, line);
+  }
+
   void Apply(const effect::Say& say) { console_->Say(say.text); }
 
   void Apply(const effect::Finish& finish) {
+    if (serve_) return EndGang(finish);
     verdict_ = finish.verdict;
-    driver_loop_.Finish();
+    gang_->loop.Finish();
     start_.Drop();
     stdin_.reset();
     console_->Finish([this](Status drained) { AddDrainFault(verdict_, std::move(drained)); },
@@ -270,21 +458,28 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
       if (is_stderr) errors_.OnStderr(console_->output(), output->rank);
     } else if (const auto* started = std::get_if<wire::WorkerStarted>(&message.body)) {
       if (generation == generation_) ++progress_.workers_started;
-      driver_loop_.Feed(event::WorkerStarted{generation, started->rank, started->pid});
+      Feed(event::WorkerStarted{generation, started->rank, started->pid});
+      if (serve_ && generation == generation_) {
+        serve_->OnWorkerStarted(started->rank, started->pid);
+      }
     } else if (const auto* exited = std::get_if<wire::WorkerExited>(&message.body)) {
       if (stdin_ && *plan_.spec.stdin_rank == exited->rank) stdin_->Stop();
       Log(LogLevel::kInfo, "launcher", "rank {} {}", exited->rank, Describe(exited->status));
       if (generation == generation_ && !exited->status.is_success()) {
         errors_.OnFailed(console_->output(), *exited, OtherRanks());
       }
-      driver_loop_.Feed(
-          event::WorkerExited{generation, exited->rank, exited->status, exited->was_stopping});
+      if (generation == generation_) channels_.Drop(exited->rank);
+      Feed(event::WorkerExited{generation, exited->rank, exited->status, exited->was_stopping});
     } else if (const auto* stopped = std::get_if<wire::GenerationStopped>(&message.body)) {
       hosts_.At(host).relay = stopped->relay;
-      driver_loop_.Feed(
-          event::GenerationStopped{generation, host, stopped->swept, stopped->offered_port});
+      hosts_.At(host).facts.offered_port = stopped->offered_port;
+      Feed(event::GenerationStopped{generation, host, stopped->swept, stopped->offered_port});
     } else if (const auto* credit = std::get_if<wire::Credit>(&message.body)) {
       if (stdin_ && credit->stream == wire::StreamId::kStdin) stdin_->AddCredit(credit->bytes);
+      if (credit->stream == wire::StreamId::kChannel && generation == generation_) {
+        channels_.AddCredit(credit->rank, credit->bytes);
+        if (serve_) serve_->OnTaken();
+      }
     } else if (!start_.OnMessage(host, message)) {
       Log(LogLevel::kDebug, "launcher", "ignored {} from {}",
           wire::NameOf(wire::TypeOf(message.body)), plan_.hosts[static_cast<size_t>(host)].host);
@@ -296,15 +491,17 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
     channels_.Feed(rank, output.bytes);
     if (output.is_end) channels_.End(rank);
     const auto bytes = static_cast<uint32_t>(output.bytes.size());
-    guard_.OnChannelRead(rank, bytes);
     if (bytes == 0) return;
-    agents_.Send(guard_.AgentOf(rank),
-                 {generation_, wire::Credit{rank, wire::StreamId::kChannel, bytes}});
+    if (serve_ && !serve_->HasRoom()) {
+      withheld_[rank] += bytes;
+    } else {
+      Grant(rank, bytes);
+    }
   }
 
   // Workers that may have printed errors when the first one fails.
   std::vector<int> OtherRanks() const {
-    std::vector<int> ranks(errors_.has_failed() ? 0 : plan_.ranks.size());
+    std::vector<int> ranks(errors_.has_failed() ? 0 : started_.ranks.size());
     std::iota(ranks.begin(), ranks.end(), 0);
     return ranks;
   }
@@ -315,7 +512,7 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
       last = console_->output().LastWordsOf(verdict_.first_failure->rank);
     }
     JobReport report = console_->BeginReport(plan_, std::move(verdict_), std::move(last));
-    report.np = static_cast<int>(plan_.ranks.size());
+    report.np = progress_.np;
     report.generations = generation_;
     report.hosts = hosts_.Report();
     report.earlier_failures.assign(earlier_failures_.begin(), earlier_failures_.end());
@@ -328,7 +525,6 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
   Loop& loop_;
   Trace& trace_;
   LaunchPlan plan_;
-  GangDriver driver_;
   AgentSet agents_;
   WorkerGuard guard_;
   KvBridge kv_;
@@ -345,7 +541,19 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
   Generation generation_ = 0;
   Verdict verdict_;
   WorkerChannels channels_;
-  DriverLoop<FixedLauncher, GangDriver, Event, Effect> driver_loop_;
+  std::unique_ptr<Gang> gang_;  // null: between two of a client's
+
+  // Of hvdray serve.
+  std::unique_ptr<ServeSession> serve_;  // null: hvdray run
+  std::vector<std::string> base_env_;    // without that of a gang's start
+  bool pending_start_ = false;           // until all hosts are ready
+  std::vector<RankInfo> pending_ranks_;
+  Watch start_timer_;
+  std::map<int, uint32_t> withheld_;  // by rank: credit that waits for the client
+  bool is_repeating_ = false;         // facts that observers know
+  bool is_ending_ = false;
+  bool is_finished_ = false;
+  Verdict last_;  // of the session, once it is ending
 };
 
 }  // namespace
@@ -353,7 +561,14 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
 Result<std::unique_ptr<Launcher>> OpenFixed(Loop& loop, Transport& transport, Trace& trace,
                                             LaunchPlan plan) {
   auto launcher = std::make_unique<FixedLauncher>(loop, transport, trace, std::move(plan));
-  HVDRAY_RETURN_IF_ERROR(launcher->OpenFiles());
+  HVDRAY_RETURN_IF_ERROR(launcher->OpenRun());
+  return std::unique_ptr<Launcher>(std::move(launcher));
+}
+
+Result<std::unique_ptr<Launcher>> OpenServe(Loop& loop, Transport& transport, Trace& trace,
+                                            LaunchPlan plan, ServeOptions options) {
+  auto launcher = std::make_unique<FixedLauncher>(loop, transport, trace, std::move(plan));
+  HVDRAY_RETURN_IF_ERROR(launcher->OpenServe(std::move(options)));
   return std::unique_ptr<Launcher>(std::move(launcher));
 }
 

@@ -89,6 +89,13 @@ class Launcher {
 Result<std::unique_ptr<Launcher>> OpenFixed(Loop& loop, Transport& transport, Trace& trace,
                                             LaunchPlan plan);
 
+struct ServeOptions;
+
+/// The same for `hvdray serve`: holds the hosts of the plan and runs the gangs that its client
+/// starts. plan.ranks: of the largest gang. Errors: also those of ServeSession::Open().
+Result<std::unique_ptr<Launcher>> OpenServe(Loop& loop, Transport& transport, Trace& trace,
+                                            LaunchPlan plan, ServeOptions options);
+
 }  // namespace hvdray
 
 #endif  // HVDRAY_LAUNCHER_ENGINE_LAUNCHER_H_

@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 #include <utility>
 
 #include "base/text.h"
+#include "wire/frame.h"
 
 namespace hvdray {
 namespace {
@@ -36,21 +38,76 @@ struct WorkerChannels::Channel {
   uint64_t blob = 0;  // its size
   bool is_greeted = false;
   uint32_t reports = 0;
+  std::deque<std::shared_ptr<const std::string>> queue;
+  size_t sent_of_first = 0;
+  uint64_t credit = wire::kOutputWindowBytes;
+  bool is_dropped = false;
 };
 
 WorkerChannels::WorkerChannels(Handlers handlers) : handlers_(std::move(handlers)) {}
 
 WorkerChannels::~WorkerChannels() = default;
 
-void WorkerChannels::Clear() { channels_.clear(); }
+void WorkerChannels::Clear() {
+  channels_.clear();
+  queued_bytes_ = 0;
+}
 
-void WorkerChannels::End(int worker) { channels_.erase(worker); }
+void WorkerChannels::End(int worker) {
+  Drop(worker);
+  channels_.erase(worker);
+}
 
-void WorkerChannels::Feed(int worker, ByteView bytes) {
+WorkerChannels::Channel& WorkerChannels::ChannelOf(int worker) {
   std::unique_ptr<Channel>& channel = channels_[worker];
   if (!channel) channel = std::make_unique<Channel>(*this, worker);
-  if (Status status = channel->reader.Feed(bytes); !status.ok()) {
+  return *channel;
+}
+
+void WorkerChannels::Feed(int worker, ByteView bytes) {
+  if (Status status = ChannelOf(worker).reader.Feed(bytes); !status.ok()) {
     handlers_.on_violation(worker, status);
+  }
+}
+
+void WorkerChannels::Write(int worker, std::shared_ptr<const std::string> bytes) {
+  Channel& channel = ChannelOf(worker);
+  if (channel.is_dropped) return;
+  queued_bytes_ += bytes->size();
+  channel.queue.push_back(std::move(bytes));
+  Flush(channel);
+}
+
+void WorkerChannels::AddCredit(int worker, uint32_t bytes) {
+  Channel& channel = ChannelOf(worker);
+  channel.credit = std::min<uint64_t>(channel.credit + bytes, wire::kOutputWindowBytes);
+  Flush(channel);
+}
+
+void WorkerChannels::Drop(int worker) {
+  Channel& channel = ChannelOf(worker);
+  channel.is_dropped = true;
+  for (const auto& bytes : std::exchange(channel.queue, {})) queued_bytes_ -= bytes->size();
+  queued_bytes_ += std::exchange(channel.sent_of_first, 0);
+}
+
+void WorkerChannels::Flush(Channel& channel) {
+  while (!channel.queue.empty() && channel.credit > 0) {
+    const std::string& first = *channel.queue.front();
+    const size_t size = std::min<uint64_t>(
+        {first.size() - channel.sent_of_first, channel.credit, wire::kMaxOutput});
+    wire::Stdin frame;
+    frame.rank = channel.worker;
+    frame.stream = wire::StreamId::kChannel;
+    frame.bytes = first.substr(channel.sent_of_first, size);
+    channel.credit -= size;
+    queued_bytes_ -= size;
+    channel.sent_of_first += size;
+    if (channel.sent_of_first == first.size()) {
+      channel.queue.pop_front();
+      channel.sent_of_first = 0;
+    }
+    handlers_.send(channel.worker, std::move(frame));
   }
 }
 

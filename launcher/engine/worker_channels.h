@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The launcher's side of the workers' channels (docs/channel.md): reads what workers send and tells
-// it as facts. Pure.
+// it as facts; queues what they get until their agents have room. Pure.
 #ifndef HVDRAY_LAUNCHER_ENGINE_WORKER_CHANNELS_H_
 #define HVDRAY_LAUNCHER_ENGINE_WORKER_CHANNELS_H_
 
@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "launcher/driver/last_error.h"
+#include "wire/message.h"
 
 namespace hvdray {
 
@@ -36,6 +37,8 @@ class WorkerChannels {
         on_data;
     /// It broke the rules, which ends it. Nothing more comes of it.
     std::function<void(int worker, const Status& why)> on_violation;
+    /// Bytes for a worker, within its credit. Needed by Write() only.
+    std::function<void(int worker, wire::Stdin)> send = {};
   };
   explicit WorkerChannels(Handlers handlers);
   ~WorkerChannels();
@@ -49,13 +52,25 @@ class WorkerChannels {
   /// Bytes of a worker's channel, in order. Must not be called from within a handler.
   void Feed(int worker, ByteView bytes);
 
+  /// Queues whole messages for the worker, which has started.
+  void Write(int worker, std::shared_ptr<const std::string> bytes);
+  /// The worker's agent has taken `bytes`.
+  void AddCredit(int worker, uint32_t bytes);
+  /// The worker is gone: drops what waits for it.
+  void Drop(int worker);
+  /// Bytes that wait for any worker.
+  size_t queued_bytes() const { return queued_bytes_; }
+
  private:
   struct Channel;
+  Channel& ChannelOf(int worker);
+  void Flush(Channel& channel);
   Status OnMessage(Channel& channel, std::string_view type, const Json& head, uint64_t blob);
   Status OnReport(Channel& channel, const Json& head);
 
   const Handlers handlers_;
   std::map<int, std::unique_ptr<Channel>> channels_;
+  size_t queued_bytes_ = 0;
 };
 
 /// Whether `metrics` may be reported: an object of numbers, texts, booleans, nulls and such

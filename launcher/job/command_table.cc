@@ -39,6 +39,19 @@ constexpr CommandOption kCheckOptions[] = {
     {Id::kNetworkInterfaces}, {Id::kVerbose}, {Id::kHelp}, {Id::kVersion},
 };
 
+constexpr HelpExample kServeExamples[] = {
+    {"a client in a shell", "hvdray serve -H node1:4,node2:4 --control /run/user/1000/gangs.sock -- sh worker.sh"},
+    {"a program that holds the other end of descriptor 3", "hvdray serve -np 4 --control-fd 3 -- ./worker"},
+};
+
+constexpr CommandOption kServeOptions[] = {
+    {Id::kControlFd}, {Id::kControl}, {Id::kLinger},
+    // The options of run that matter most.
+    {Id::kHosts}, {Id::kHostfile}, {Id::kCluster}, {Id::kNumProc}, {Id::kJobFile}, {Id::kCwd}, {Id::kSync},
+    {Id::kEnv}, {Id::kGrace}, {Id::kTimeout}, {Id::kStartTimeout}, {Id::kMaxRestarts}, {Id::kOutputFilename},
+    {Id::kTagOutput}, {Id::kEvents}, {Id::kQuiet}, {Id::kVerbose}, {Id::kHelp}, {Id::kVersion},
+};
+
 constexpr HelpExample kReplayExamples[] = {
     {"what happened in the job", "hvdray replay job.record"},
     {"as a test: prints nothing if all rules hold", "hvdray replay -q job.record"},
@@ -310,6 +323,18 @@ constexpr CommandRow kCommands[] = {
                    "usage or too few slots, 125 hosts or network, 126 command not executable, 127 not "
                    "found. 129, 130, 131, 143: stopped by a signal.",
      .options = kCheckOptions},
+    {.name = "serve", .summary = "hold hosts and run gangs of workers for a program",
+     .arguments = "[OPTION...] (--control-fd N | --control PATH) [--] WORKER [ARGUMENT...]",
+     .is_launch = true,
+     .description = "Starts agents on the hosts as run does, and then gangs of WORKER when its client says so, one "
+                    "after the other on the same connections. The client talks to the workers through it and gets "
+                    "each gang's verdict: the machine interface of hvdray. Ends when its client does.",
+     .see = "See [serve](serve.md).", .examples = kServeExamples,
+     .notes = "Also accepts the other options of run, except those for Ray, elastic jobs, --report, --junit, "
+              "--stdin and plans. -np is the number of slots; a gang may be smaller.",
+     .exit_codes = "0 the client ended it; 2 wrong usage; 125 hvdray could not do its part; 129, 130, 131, 143 "
+                   "stopped by a signal; 141 the reader of its output went away. How a gang ended, its client is told.",
+     .options = kServeOptions},
     {.name = "replay", .summary = "replay an elastic job's recording and check its rules",
      .arguments = "[OPTION...] FILE", .missing = "no recording given", .max_arguments = 1,
      .description = "Runs the elastic driver over a job's recording (hvdray run --record) in virtual "

@@ -258,6 +258,44 @@ Status TakeOwnOptions(ParsedArgv& argv, CheckRequest& request) {
   return {};
 }
 
+/// Takes out the options of serve that run does not have.
+Status TakeControlOptions(ParsedArgv& argv, ServeRequest& request) {
+  HVDRAY_ASSIGN_OR_RETURN(const OptionLayer flags, LayerOfFlags(argv));
+  const auto find = [&flags](OptionId id) {
+    const auto found = flags.options.find(id);
+    return found == flags.options.end() ? nullptr : &found->second;
+  };
+  if (const RawOption* path = find(OptionId::kControl)) request.control_path = path->last();
+  if (const RawOption* number = find(OptionId::kControlFd)) {
+    HVDRAY_ASSIGN_OR_RETURN(const int64_t fd, WholeOf(OptionId::kControlFd, *number));
+    request.control_fd = static_cast<int>(fd);
+  }
+  if (const RawOption* linger = find(OptionId::kLinger)) {
+    HVDRAY_ASSIGN_OR_RETURN(request.linger, DurationOf(*linger));
+  }
+  std::erase_if(argv.options, [](const ParsedOption& option) {
+    const OptionId id = option.row->id;
+    return id == OptionId::kControl || id == OptionId::kControlFd || id == OptionId::kLinger;
+  });
+  return {};
+}
+
+Status RefuseForServe(const JobSpec& spec) {
+  const auto refused = [](const std::string& origin, ErrorCode code = ErrorCode::kUsage) {
+    return Status(code, fmt::format("{} does not apply to hvdray serve", origin));
+  };
+  if (*spec.ray.is_wanted) return refused(spec.ray.is_wanted.origin(), ErrorCode::kNotSupported);
+  if (spec.is_elastic()) {
+    return {ErrorCode::kNotSupported, "hvdray serve runs gangs of fixed size"};
+  }
+  if (*spec.is_dry_run) return refused(spec.is_dry_run.origin());
+  if (spec.print_plan->has_value()) return refused(spec.print_plan.origin());
+  if (spec.stdin_rank->has_value()) return refused(spec.stdin_rank.origin());
+  if (!spec.report_file->empty()) return refused(spec.report_file.origin());
+  if (!spec.junit_file->empty()) return refused(spec.junit_file.origin());
+  return {};
+}
+
 /// Whether `command` lists the option as one of its own.
 bool IsListed(const CommandRow& command, OptionId id) {
   return std::ranges::any_of(command.options,
@@ -314,6 +352,23 @@ Result<CheckRequest> ResolveCheck(std::span<const std::string> args, const Envir
   const JobSpec& spec = request.run.spec;
   HVDRAY_RETURN_IF_ERROR(RefusePlan(spec));
   request.slots = CheckSlots(spec);
+  return request;
+}
+
+Result<ServeRequest> ResolveServe(std::span<const std::string> args, const Environment& environment,
+                                  const ResolverFiles& files) {
+  HVDRAY_ASSIGN_OR_RETURN(ParsedArgv argv, ParseArgv(args, "serve"));
+  ServeRequest request;
+  HVDRAY_RETURN_IF_ERROR(TakeControlOptions(argv, request));
+  HVDRAY_ASSIGN_OR_RETURN(request.run, ResolveParsed(argv, environment, files, /*is_check=*/false));
+  const RunRequest& run = request.run;
+  if (run.wants_help || run.wants_version || run.wants_check_build) return request;
+  HVDRAY_RETURN_IF_ERROR(RefuseForServe(run.spec));
+  if ((request.control_fd >= 0) == !request.control_path.empty()) {
+    return Status(ErrorCode::kUsage, "one of --control-fd N and --control PATH is needed",
+                  "hvdray serve -np 4 --control PATH -- WORKER");
+  }
+  request.run.spec.has_channel.Set(true, "hvdray serve");
   return request;
 }
 

@@ -93,6 +93,19 @@ struct CheckRequest {
 Result<CheckRequest> ResolveCheck(std::span<const std::string> args, const Environment& environment,
                                   const ResolverFiles& files);
 
+/// The outcome of reading the command line of `hvdray serve`.
+struct ServeRequest {
+  RunRequest run;
+  int control_fd = -1;       ///< -1: not given.
+  std::string control_path;  ///< Empty: not given. One of both is.
+  Duration linger{};
+};
+
+/// Resolves `args`, the words after `hvdray serve`. Errors: as ResolveRun(), and kUsage or
+/// kNotSupported for what does not apply.
+Result<ServeRequest> ResolveServe(std::span<const std::string> args, const Environment& environment,
+                                  const ResolverFiles& files);
+
 /// What was asked of a command that starts no job.
 struct CommandRequest {
   std::vector<std::string> arguments;  ///< As many as the command takes.

@@ -259,7 +259,10 @@ struct EventLog::Impl {
     return EventLine(event, options.began, options.began_wall, now);
   }
   void WriteAll(const std::vector<Json>& lines, TimePoint now);
-  void Write(const Json& line) { file->Write(DumpJson(line)); }
+  void Write(const Json& line) {
+    if (file) file->Write(DumpJson(line));
+    if (options.sink) options.sink(line);
+  }
   std::string HostName(int host) const;
   void Describe(const Event& event, TimePoint now);
   void Describe(const Effect& effect, TimePoint now);
@@ -371,10 +374,12 @@ EventLog::EventLog(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 EventLog::~EventLog() = default;
 
 Result<std::unique_ptr<EventLog>> EventLog::Open(Loop& loop, EventLogOptions options) {
-  HVDRAY_ASSIGN_OR_RETURN(std::unique_ptr<LineFile> file,
-                          LineFile::Open(loop, {.option = options.option,
-                                                .path = options.path,
-                                                .on_damaged = std::move(options.on_damaged)}));
+  std::unique_ptr<LineFile> file;
+  if (!options.path.empty()) {
+    HVDRAY_ASSIGN_OR_RETURN(file, LineFile::Open(loop, {.option = options.option,
+                                                        .path = options.path,
+                                                        .on_damaged = options.on_damaged}));
+  }
   auto impl = std::make_unique<Impl>(std::move(options), std::move(file));
   Json line;
   line["schema"] = kEventsSchema;

@@ -36,13 +36,15 @@ struct EventLogOptions {
   /// Called once, maybe from within a call: the file can't be written whole (kOutputLost). Must not
   /// destroy the log.
   std::function<void(Status)> on_damaged;
+  /// Gets every line, too; may be empty.
+  std::function<void(const Json&)> sink = {};
 };
 
 /// Owns the file. Threads: the loop's.
 class EventLog {
  public:
-  /// Opens (a named pipe: waits for its reader), truncates, and writes the first line. Call before
-  /// anything is started. Errors: kFileUnwritable.
+  /// Without a path, there is only the sink. Opens (a named pipe: waits for its reader), truncates,
+  /// and writes the first line. Call before anything is started. Errors: kFileUnwritable.
   static Result<std::unique_ptr<EventLog>> Open(Loop& loop, EventLogOptions options);
   ~EventLog();
 

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/engine/control_link.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+namespace hvdray {
+namespace {
+
+// Besides data, what the socket does not take at once.
+constexpr size_t kFullQueueBytes = size_t{4} << 20;
+constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
+
+Result<ucred> PeerOf(int socket) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  int type = 0;
+  socklen_t type_size = sizeof type;
+  const bool is_stream = ::getsockopt(socket, SOL_SOCKET, SO_TYPE, &type, &type_size) == 0 &&
+                         type == SOCK_STREAM &&
+                         ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;
+  if (!is_stream || peer.pid == 0) {
+    return Status(ErrorCode::kUsage, "not a connected Unix stream socket");
+  }
+  if (peer.uid != ::geteuid() && peer.uid != 0) {
+    return Status(ErrorCode::kUsage, fmt::format("its peer is of user {}", peer.uid));
+  }
+  return peer;
+}
+
+Result<sockaddr_un> AddressOf(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) {
+    return Status(ErrorCode::kFileUnwritable, fmt::format("{}: too long for a socket path", path));
+  }
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  return address;
+}
+
+// A socket that nobody listens at.
+bool IsDead(const std::string& path, const sockaddr_un& address) {
+  struct stat info {};
+  if (::lstat(path.c_str(), &info) != 0 || !S_ISSOCK(info.st_mode)) return false;
+  const UniqueFd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  return ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 &&
+         errno == ECONNREFUSED;
+}
+
+}  // namespace
+
+ControlLink::ControlLink(Loop& loop, Duration grace, Handlers handlers)
+    : loop_(loop),
+      grace_(grace),
+      handlers_(std::move(handlers)),
+      reader_({[this](std::string_view type, const Json& head, uint64_t blob) {
+                 return OnMessage(type, head, blob);
+               },
+               [this](ByteView piece, uint64_t left) { return OnBlob(piece, left); }}) {}
+
+Result<std::unique_ptr<ControlLink>> ControlLink::Open(Loop& loop, UniqueFd socket, Duration grace,
+                                                       Handlers handlers) {
+  HVDRAY_ASSIGN_OR_RETURN(const ucred peer, PeerOf(socket.get()));
+  // Workers must not inherit it.
+  if (::fcntl(socket.get(), F_SETFD, FD_CLOEXEC) != 0) return ErrnoStatus("fcntl", errno);
+  std::unique_ptr<ControlLink> link(new ControlLink(loop, grace, std::move(handlers)));
+  link->Begin(std::move(socket),
+              peer.pid == ::getpid() ? std::nullopt : std::optional<int>(peer.pid));
+  return link;
+}
+
+void ControlLink::Begin(UniqueFd socket, std::optional<int> peer) {
+  if (peer) {
+    // Not only the end of file counts: a fork of the client's may hold the socket open.
+    peer_.Reset(static_cast<int>(::syscall(SYS_pidfd_open, *peer, 0)));
+    if (peer_.is_valid()) {
+      peer_watch_ = loop_.OnFd(peer_.get(), FdEvent::kRead, [this] { End({}); });
+    } else {
+      peer_watch_ = loop_.After(Duration::zero(), [this] { End({}); });
+    }
+  }
+  UniqueFd writer(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
+  stream_ = MakeFdStream(loop_, std::move(socket), std::move(writer));
+  ByteStream::Handlers handlers;
+  handlers.on_data = [this](ByteView bytes) {
+    if (is_closed_) return;
+    if (Status status = reader_.Feed(bytes); !status.ok()) End(std::move(status));
+  };
+  handlers.on_drained = [this] { TellRoom(); };
+  handlers.on_closed = [this](const Status&) { End({}); };
+  stream_->Start(std::move(handlers));
+}
+
+Status ControlLink::OnMessage(std::string_view type, const Json& head, uint64_t blob) {
+  HVDRAY_ASSIGN_OR_RETURN(ControlRequest request, ReadControlRequest(type, head, blob, grace_));
+  if (blob == 0) return Take(std::move(request));
+  pending_ = std::move(request);
+  return {};
+}
+
+Status ControlLink::OnBlob(ByteView piece, uint64_t left) {
+  *BlobOf(*pending_) += piece;
+  return left > 0 ? Status() : Take(*std::exchange(pending_, std::nullopt));
+}
+
+Status ControlLink::Take(ControlRequest request) {
+  if (is_closed_) return {};
+  if (const auto* hello = std::get_if<control::Hello>(&request)) {
+    if (is_greeted_) return {ErrorCode::kProtocolError, "a second \"hello\""};
+    if (hello->protocol != kControlProtocol) {
+      return {ErrorCode::kProtocolError,
+              fmt::format("protocol {}, this build speaks {}", hello->protocol, kControlProtocol)};
+    }
+    is_greeted_ = true;
+  } else if (!is_greeted_) {
+    return {ErrorCode::kProtocolError, "the first message must be \"hello\""};
+  }
+  if (const auto* credit = std::get_if<control::Credit>(&request)) {
+    if (credit->bytes > static_cast<uint64_t>(kControlWindowBytes - window_)) {
+      return {ErrorCode::kProtocolError, "\"credit\" for more than was sent"};
+    }
+    window_ += static_cast<int64_t>(credit->bytes);
+    TellRoom();
+  } else if (std::holds_alternative<control::Bye>(request)) {
+    End({});
+  } else {
+    handlers_.on_request(std::move(request));
+  }
+  return {};
+}
+
+void ControlLink::Send(const Json& head) {
+  if (!is_closed_) stream_->Write(MessageLine(head));
+}
+
+void ControlLink::SendData(Json head, ByteView blob) {
+  if (is_closed_) return;
+  if (!blob.empty()) head["blob"] = blob.size();
+  std::string message = MessageLine(head);
+  message += blob;
+  window_ -= static_cast<int64_t>(message.size());
+  stream_->Write(std::move(message));
+  was_full_ = was_full_ || !HasRoom();
+}
+
+bool ControlLink::HasRoom() const {
+  return is_closed_ || (window_ > 0 && stream_->QueuedBytes() < kFullQueueBytes);
+}
+
+void ControlLink::TellRoom() {
+  if (HasRoom() && std::exchange(was_full_, false)) handlers_.on_room();
+}
+
+void ControlLink::SetReading(bool is_reading) { stream_->SetReading(is_reading); }
+
+void ControlLink::Close(int exit_code) {
+  Json bye;
+  bye["type"] = "bye";
+  bye["exit"] = exit_code;
+  Send(bye);
+  is_closed_ = true;
+  peer_watch_.Cancel();
+}
+
+void ControlLink::End(Status why) {
+  if (is_closed_) return;
+  if (!why.ok()) {
+    // The client is there, but what it says makes no sense.
+    Json refused;
+    refused["type"] = "refused";
+    refused["about"] = nullptr;
+    refused["code"] = ErrorLabel(why.code());
+    refused["message"] = why.message();
+    refused["hint"] = "";
+    Send(refused);
+  }
+  peer_watch_.Cancel();
+  if (std::function<void(Status)> on_gone = std::exchange(handlers_.on_gone, nullptr)) {
+    on_gone(std::move(why));
+  }
+}
+
+ControlListener::ControlListener(Loop& loop, std::string path, UniqueFd fd,
+                                 std::function<void(UniqueFd)> on_client)
+    : loop_(loop), path_(std::move(path)), fd_(std::move(fd)), on_client_(std::move(on_client)) {
+  Listen();
+}
+
+ControlListener::~ControlListener() { ::unlink(path_.c_str()); }
+
+Result<std::unique_ptr<ControlListener>> ControlListener::Open(
+    Loop& loop, std::string path, std::function<void(UniqueFd)> on_client) {
+  HVDRAY_ASSIGN_OR_RETURN(const sockaddr_un address, AddressOf(path));
+  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.is_valid()) return ErrnoStatus("socket", errno);
+  if (IsDead(path, address)) ::unlink(path.c_str());
+  const mode_t mask = ::umask(0177);
+  const int rc = ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  const int error = errno;
+  ::umask(mask);
+  if (rc != 0) {
+    return Status(ErrorCode::kFileUnwritable, fmt::format("{}: {}", path, ::strerror(error)),
+                  error == EADDRINUSE ? "another hvdray serve listens there" : "");
+  }
+  if (::listen(fd.get(), 4) != 0) return ErrnoStatus(path, errno);
+  return std::unique_ptr<ControlListener>(
+      new ControlListener(loop, std::move(path), std::move(fd), std::move(on_client)));
+}
+
+void ControlListener::Listen() {
+  watch_ = loop_.OnFd(fd_.get(), FdEvent::kRead, [this] { Accept(); });
+}
+
+void ControlListener::Accept() {
+  UniqueFd client(::accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (client.is_valid()) return on_client_(std::move(client));
+  // Out of descriptors: the listener would stay readable.
+  if (errno != EAGAIN && errno != EINTR) watch_ = loop_.After(kAcceptPause, [this] { Listen(); });
+}
+
+}  // namespace hvdray

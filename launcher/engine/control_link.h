@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// The connection to the client of `hvdray serve`: who it is, what it asks, that it is still there.
+// docs/serve.md, "Connection".
+#ifndef HVDRAY_LAUNCHER_ENGINE_CONTROL_LINK_H_
+#define HVDRAY_LAUNCHER_ENGINE_CONTROL_LINK_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/byte_stream.h"
+#include "base/fd.h"
+#include "base/loop.h"
+#include "base/message_stream.h"
+#include "base/result.h"
+#include "launcher/engine/control_messages.h"
+
+namespace hvdray {
+
+/// Bytes of `data` messages that the client may be behind.
+inline constexpr int64_t kControlWindowBytes = int64_t{64} << 20;
+
+/// One client. Threads: the loop's. Handlers may not destroy it.
+class ControlLink {
+ public:
+  struct Handlers {
+    /// In order; the first one is Hello. Credit is not among them.
+    std::function<void(ControlRequest)> on_request;
+    /// Once, last: ok after `bye`, its end of file, or its death. Else kProtocolError.
+    std::function<void(Status why)> on_gone;
+    /// HasRoom() is true again.
+    std::function<void()> on_room;
+  };
+  /// `socket`: connected; `grace`: see ReadControlRequest(). Errors: kUsage if it is no stream
+  /// socket, or its peer is of another user.
+  static Result<std::unique_ptr<ControlLink>> Open(Loop& loop, UniqueFd socket, Duration grace,
+                                                   Handlers handlers);
+
+  void Send(const Json& head);
+  /// A message `data` with its blob: counts against the window.
+  void SendData(Json head, ByteView blob);
+  /// The client takes data: neither the window nor the socket is full.
+  bool HasRoom() const;
+  /// false: the workers take no more for now.
+  void SetReading(bool is_reading);
+  /// Says bye; nothing is sent or read afterwards.
+  void Close(int exit_code);
+  bool is_open() const { return stream_ != nullptr && !is_closed_; }
+  /// All has left this process.
+  bool IsFlushed() const { return stream_->QueuedBytes() == 0; }
+
+ private:
+  ControlLink(Loop& loop, Duration grace, Handlers handlers);
+  void Begin(UniqueFd socket, std::optional<int> peer);
+  Status OnMessage(std::string_view type, const Json& head, uint64_t blob);
+  Status OnBlob(ByteView piece, uint64_t left);
+  Status Take(ControlRequest request);
+  void End(Status why);
+  void TellRoom();
+
+  Loop& loop_;
+  const Duration grace_;
+  Handlers handlers_;
+  MessageReader reader_;
+  std::unique_ptr<ByteStream> stream_;
+  std::optional<ControlRequest> pending_;  // its blob still comes
+  int64_t window_ = kControlWindowBytes;
+  bool is_greeted_ = false;
+  bool is_closed_ = false;
+  bool was_full_ = false;
+  UniqueFd peer_;  // a pidfd
+  Watch peer_watch_;
+};
+
+/// Accepts the clients of `--control PATH`, one at a time.
+class ControlListener {
+ public:
+  /// Makes the socket, with mode 0600, in the place of a dead one. Errors: kFileUnwritable.
+  static Result<std::unique_ptr<ControlListener>> Open(
+      Loop& loop, std::string path, std::function<void(UniqueFd socket)> on_client);
+  ~ControlListener();
+
+ private:
+  ControlListener(Loop& loop, std::string path, UniqueFd fd,
+                  std::function<void(UniqueFd)> on_client);
+  void Listen();
+  void Accept();
+
+  Loop& loop_;
+  const std::string path_;
+  const UniqueFd fd_;
+  const std::function<void(UniqueFd)> on_client_;
+  Watch watch_;
+};
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_LAUNCHER_ENGINE_CONTROL_LINK_H_

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a client of `hvdray serve` may ask, as plain values, and the reader of it. docs/serve.md is
+// normative. Pure.
+#ifndef HVDRAY_LAUNCHER_ENGINE_CONTROL_MESSAGES_H_
+#define HVDRAY_LAUNCHER_ENGINE_CONTROL_MESSAGES_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/json.h"
+#include "base/result.h"
+#include "base/types.h"
+
+namespace hvdray {
+
+inline constexpr int kControlProtocol = 1;
+/// Bytes of the longest blob of `start` and `send`.
+inline constexpr uint64_t kMaxControlBlob = uint64_t{64} << 10;
+
+// Requests, in the order of docs/serve.md.
+namespace control {
+struct Hello {
+  int protocol = 0;
+  std::string client;  ///< For people.
+};
+struct Start {  // NOLINT(bugprone-exception-escape): its move throws nothing
+  int64_t gang = 0;
+  int np = 1;
+  std::map<std::string, std::string> env;
+  bool has_data = false;  ///< Each worker gets `data` and `blob` first.
+  Json data;
+  std::string blob;
+};
+/// Workers by rank; empty: all.
+using Ranks = std::vector<int>;
+struct Send {
+  int64_t gang = 0;
+  Ranks to;
+  Json data;
+  std::string blob;
+};
+struct Signal {
+  int64_t gang = 0;
+  Ranks to;
+  int signo = 0;
+};
+struct Stop {
+  int64_t gang = 0;
+  Duration grace{};
+};
+/// Bytes of `data` messages, lines included, that the client has taken.
+struct Credit {
+  uint64_t bytes = 0;
+};
+struct Bye {};
+}  // namespace control
+using ControlRequest = std::variant<control::Hello, control::Start, control::Send, control::Signal,
+                                    control::Stop, control::Credit, control::Bye>;
+
+/// The request that this line is; a blob is still to come. `grace`: of a `stop` that names none.
+/// Errors: kProtocolError.
+Result<ControlRequest> ReadControlRequest(std::string_view type, const Json& head, uint64_t blob,
+                                          Duration grace);
+/// Where the request's blob goes; nullptr: it has none.
+std::string* BlobOf(ControlRequest& request);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_LAUNCHER_ENGINE_CONTROL_MESSAGES_H_

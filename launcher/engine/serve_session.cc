@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/engine/serve_session.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace hvdray {
+namespace {
+
+// While workers have more than this to take, the client is not read.
+constexpr size_t kMostQueuedBytes = size_t{8} << 20;
+
+Json Message(std::string_view type) {
+  Json json;
+  json["type"] = type;
+  return json;
+}
+
+/// A message `data` of the channel.
+std::shared_ptr<const std::string> DataMessage(const Json& data, ByteView blob) {
+  Json head = Message("data");
+  head["data"] = data;
+  if (!blob.empty()) head["blob"] = blob.size();
+  std::string bytes = MessageLine(head);
+  bytes += blob;
+  return std::make_shared<const std::string>(std::move(bytes));
+}
+
+}  // namespace
+
+ServeSession::ServeSession(Loop& loop, ServeOptions options, Gangs gangs)
+    : loop_(loop), options_(std::move(options)), gangs_(std::move(gangs)) {}
+
+ServeSession::~ServeSession() = default;
+
+Result<std::unique_ptr<ServeSession>> ServeSession::Open(Loop& loop, ServeOptions options,
+                                                         Gangs gangs) {
+  UniqueFd socket = std::move(options.socket);
+  std::unique_ptr<ServeSession> session(
+      new ServeSession(loop, std::move(options), std::move(gangs)));
+  if (socket.is_valid()) {
+    HVDRAY_RETURN_IF_ERROR(session->Connect(std::move(socket)));
+    return session;
+  }
+  HVDRAY_ASSIGN_OR_RETURN(
+      session->listener_,
+      ControlListener::Open(loop, session->options_.path, [self = session.get()](UniqueFd client) {
+        self->OnClient(std::move(client));
+      }));
+  return session;
+}
+
+// ---- the client
+
+Status ServeSession::Connect(UniqueFd socket) {
+  ControlLink::Handlers handlers;
+  handlers.on_request = [this](ControlRequest request) {
+    std::visit([this](auto&& one) { On(std::forward<decltype(one)>(one)); }, std::move(request));
+  };
+  handlers.on_gone = [this](const Status& why) { OnGone(why); };
+  handlers.on_room = [this] { gangs_.on_room(); };
+  HVDRAY_ASSIGN_OR_RETURN(
+      link_, ControlLink::Open(loop_, std::move(socket), options_.grace, std::move(handlers)));
+  linger_timer_.Cancel();
+  last_gang_ = 0;
+  is_paced_ = false;
+  return {};
+}
+
+void ServeSession::OnClient(UniqueFd socket) {
+  if (link_ == nullptr && start_.gang == 0) {
+    // One of another user is not worth a word.
+    (void)Connect(std::move(socket)).ok();
+    return;
+  }
+  Json refused = Message("refused");
+  refused["about"] = "hello";
+  refused["code"] = ErrorLabel(ErrorCode::kUsage);
+  refused["message"] = link_ != nullptr ? "another client is connected"
+                                        : "the workers of the last client are still ending";
+  refused["hint"] = "";
+  (void)WriteAll(socket.get(), MessageLine(refused)).ok();
+}
+
+void ServeSession::OnGone(const Status& why) {
+  if (!why.ok()) Log(LogLevel::kError, "serve", "{}", why.message());
+  if (start_.gang != 0) gangs_.dismiss(options_.grace);
+  if (listener_ == nullptr || options_.linger <= Duration::zero()) {
+    // Its messages still go to the client until the end.
+    return gangs_.on_end();
+  }
+  // Not from within a handler of the link.
+  loop_.Post([this] {
+    link_.reset();
+    gangs_.on_room();
+  });
+  linger_timer_ = loop_.After(options_.linger, [this] { gangs_.on_end(); });
+}
+
+void ServeSession::Close(int exit_code) {
+  linger_timer_.Cancel();
+  listener_.reset();
+  if (link_ != nullptr) link_->Close(exit_code);
+}
+
+// Backpressure: a client that sends faster than workers read waits.
+void ServeSession::PaceClient() {
+  if (link_ == nullptr) return;
+  const size_t queued = gangs_.queued_bytes();
+  if (!is_paced_ && queued > kMostQueuedBytes) {
+    is_paced_ = true;
+    link_->SetReading(false);
+  } else if (is_paced_ && queued < kMostQueuedBytes / 2) {
+    is_paced_ = false;
+    link_->SetReading(true);
+  }
+}
+
+void ServeSession::Refuse(std::string_view about, const Status& why) {
+  if (link_ == nullptr) return;
+  Json refused = Message("refused");
+  refused["about"] = about;
+  refused["code"] = ErrorLabel(why.code());
+  refused["message"] = why.message();
+  refused["hint"] = why.hint();
+  link_->Send(refused);
+}
+
+// ---- its requests
+
+void ServeSession::On(const control::Hello& hello) {
+  Log(LogLevel::kInfo, "serve", "client: {}", hello.client);
+  Json answer = Message("hello");
+  answer["protocol"] = kControlProtocol;
+  answer["build"] = options_.build;
+  answer["job_id"] = options_.job_id;
+  answer["pid"] = ::getpid();
+  link_->Send(answer);
+  is_greeted_ = true;
+  for (const Json& line : std::exchange(early_events_, {})) OnEvent(line);
+}
+
+void ServeSession::On(control::Start&& start) {
+  if (start_.gang != 0) {
+    return Refuse("start", {ErrorCode::kUsage, fmt::format("gang {} still lives", start_.gang)});
+  }
+  if (start.gang <= last_gang_) {
+    return Refuse("start", {ErrorCode::kUsage,
+                            fmt::format("gang {} after {}: numbers rise", start.gang, last_gang_)});
+  }
+  last_gang_ = start.gang;
+  start_ = std::move(start);
+  if (const Status status = gangs_.start(start_); !status.ok()) OnRefused(status);
+}
+
+void ServeSession::OnRefused(const Status& why) {
+  start_ = {};
+  Refuse("start", why);
+}
+
+Status ServeSession::CheckGang(int64_t gang) const {
+  if (start_.gang == gang && !workers_.empty()) return {};
+  return {ErrorCode::kUsage, fmt::format("gang {} does not run", gang)};
+}
+
+Result<std::vector<int>> ServeSession::RanksOf(int64_t gang, const control::Ranks& to) const {
+  HVDRAY_RETURN_IF_ERROR(CheckGang(gang));
+  std::vector<int> ranks = to;
+  if (to.empty()) {
+    ranks.resize(workers_.size());
+    std::iota(ranks.begin(), ranks.end(), 0);
+  }
+  for (const int rank : ranks) {
+    if (static_cast<size_t>(rank) < workers_.size()) continue;
+    return Status(ErrorCode::kUsage, fmt::format("gang {} has no rank {}", gang, rank));
+  }
+  return ranks;
+}
+
+void ServeSession::On(const control::Send& send) {
+  const Result<std::vector<int>> ranks = RanksOf(send.gang, send.to);
+  if (!ranks.ok()) return Refuse("send", ranks.status());
+  const auto message = DataMessage(send.data, send.blob);
+  for (const int rank : *ranks) gangs_.write(rank, message);
+  PaceClient();
+}
+
+void ServeSession::On(const control::Signal& signal) {
+  const Result<std::vector<int>> ranks = RanksOf(signal.gang, signal.to);
+  if (!ranks.ok()) return Refuse("signal", ranks.status());
+  for (const int rank : *ranks) gangs_.signal(rank, signal.signo);
+}
+
+void ServeSession::On(const control::Stop& stop) {
+  // It may have ended meanwhile: the client has not read that yet.
+  if (stop.gang == start_.gang) return gangs_.dismiss(stop.grace);
+  if (stop.gang > last_gang_) {
+    Refuse("stop", {ErrorCode::kUsage, fmt::format("gang {} was not started", stop.gang)});
+  }
+}
+
+// ---- its gang
+
+void ServeSession::OnGeneration(const std::vector<RankInfo>& ranks) {
+  workers_.clear();
+  greeted_ = 0;
+  for (const RankInfo& place : ranks) workers_.push_back({.place = place});
+  if (!start_.has_data) return;
+  const auto message = DataMessage(start_.data, start_.blob);
+  for (const RankInfo& place : ranks) gangs_.write(place.rank, message);
+}
+
+void ServeSession::OnWorkerStarted(int rank, uint32_t pid) {
+  if (static_cast<size_t>(rank) >= workers_.size()) return;
+  workers_[static_cast<size_t>(rank)].pid = pid;
+  TellReady();
+}
+
+void ServeSession::OnHello(int rank, const Json& hello) {
+  if (static_cast<size_t>(rank) >= workers_.size()) return;
+  Worker& worker = workers_[static_cast<size_t>(rank)];
+  worker.is_greeted = true;
+  worker.python = hello.value("python", Json());
+  ++greeted_;
+  TellReady();
+}
+
+void ServeSession::TellReady() {
+  if (link_ == nullptr || greeted_ < workers_.size()) return;
+  Json ready = Message("ready");
+  ready["gang"] = start_.gang;
+  ready["workers"] = Json::array();
+  for (const Worker& worker : workers_) {
+    if (worker.pid == 0) return;
+    Json row;
+    row["rank"] = worker.place.rank;
+    row["host"] = worker.place.host;
+    row["local_rank"] = worker.place.local_rank;
+    row["worker"] = worker.place.rank;
+    row["pid"] = worker.pid;
+    row["python"] = worker.python;
+    ready["workers"].push_back(std::move(row));
+  }
+  link_->Send(ready);
+}
+
+void ServeSession::OnData(int rank, const Json& data, ByteView piece, uint64_t at, uint64_t of) {
+  if (link_ == nullptr) return;
+  Json message = Message("data");
+  message["gang"] = start_.gang;
+  message["worker"] = rank;
+  message["rank"] = rank;
+  if (of > 0) {
+    message["at"] = at;
+    message["of"] = of;
+  }
+  message["data"] = data;
+  link_->SendData(std::move(message), piece);
+}
+
+void ServeSession::OnReport(int rank, uint32_t number, const Json& metrics) {
+  if (link_ == nullptr) return;
+  Json report = Message("report");
+  report["gang"] = start_.gang;
+  report["worker"] = rank;
+  report["rank"] = rank;
+  report["n"] = number;
+  report["metrics"] = metrics;
+  link_->Send(report);
+}
+
+void ServeSession::OnTaken() {
+  if (is_paced_) PaceClient();
+}
+
+void ServeSession::OnStopped(const JobReport& report) {
+  const int64_t gang = std::exchange(start_, {}).gang;
+  workers_.clear();
+  OnTaken();
+  if (link_ == nullptr) return;
+  Json all = ToJson(report);
+  Json stopped = Message("stopped");
+  stopped["gang"] = gang;
+  for (const char* key :
+       {"exit", "first_failure", "earlier_failures", "restarts", "swept", "workers"}) {
+    stopped[key] = std::move(all[key]);
+  }
+  link_->Send(stopped);
+}
+
+void ServeSession::OnEvent(const Json& line) {
+  // What comes before the first client's hello is of the hosts, so there is little of it.
+  if (!is_greeted_) return early_events_.push_back(line);
+  if (link_ == nullptr) return;
+  Json message = Message("event");
+  message.update(line);
+  link_->Send(message);
+}
+
+}  // namespace hvdray

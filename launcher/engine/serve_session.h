@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `hvdray serve` adds to a launcher: a client that starts gangs, one at a time, and talks to
+// their workers. docs/serve.md is normative. Decides nothing about workers.
+#ifndef HVDRAY_LAUNCHER_ENGINE_SERVE_SESSION_H_
+#define HVDRAY_LAUNCHER_ENGINE_SERVE_SESSION_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/loop.h"
+#include "launcher/engine/control_link.h"
+#include "launcher/job/placement.h"
+#include "launcher/report/job_report.h"
+
+namespace hvdray {
+
+/// Where the client comes from: a connected socket, or else a path to listen at.
+struct ServeOptions {
+  UniqueFd socket;
+  std::string path;
+  Duration linger{};  ///< How long hosts are held for another client of `path`.
+  Duration grace{};   ///< Of a gang that is stopped without one.
+  std::string job_id;
+  std::string build;
+};
+
+/// Threads: the loop's. Loop outlives it.
+class ServeSession {
+ public:
+  /// What the launcher does for the client.
+  struct Gangs {
+    /// Errors: why there can be none; it is refused.
+    std::function<Status(const control::Start&)> start;
+    std::function<void(Duration grace)> dismiss;
+    std::function<void(int rank, int signo)> signal;
+    std::function<void(int rank, std::shared_ptr<const std::string> bytes)> write;
+    /// Bytes written that workers have not taken yet.
+    std::function<size_t()> queued_bytes;
+    /// The client takes data again.
+    std::function<void()> on_room;
+    /// No client is left, or will come.
+    std::function<void()> on_end;
+  };
+  /// Errors: kUsage for an unusable socket, kFileUnwritable for the path.
+  static Result<std::unique_ptr<ServeSession>> Open(Loop& loop, ServeOptions options, Gangs gangs);
+  ~ServeSession();
+
+  // Told by the launcher, while a gang lives.
+  /// A generation of it starts; its workers get the data of its start.
+  void OnGeneration(const std::vector<RankInfo>& ranks);
+  void OnWorkerStarted(int rank, uint32_t pid);
+  void OnHello(int rank, const Json& hello);
+  void OnData(int rank, const Json& data, ByteView piece, uint64_t at, uint64_t of);
+  void OnReport(int rank, uint32_t number, const Json& metrics);
+  /// Workers took some of what was written.
+  void OnTaken();
+  void OnStopped(const JobReport& report);
+  /// Its start could not be carried out after all.
+  void OnRefused(const Status& why);
+
+  /// A line of --events.
+  void OnEvent(const Json& line);
+  /// The client takes data.
+  bool HasRoom() const { return link_ == nullptr || link_->HasRoom(); }
+  void Close(int exit_code);
+
+ private:
+  struct Worker {
+    RankInfo place;
+    uint32_t pid = 0;
+    Json python;  // of its hello; null: unknown
+    bool is_greeted = false;
+  };
+
+  ServeSession(Loop& loop, ServeOptions options, Gangs gangs);
+  Status Connect(UniqueFd socket);
+  void OnClient(UniqueFd socket);
+  void OnGone(const Status& why);
+  void On(const control::Hello& hello);
+  void On(control::Start&& start);
+  void On(const control::Send& send);
+  void On(const control::Signal& signal);
+  void On(const control::Stop& stop);
+  void On(const control::Credit& /*credit*/) {}  // the link's
+  void On(const control::Bye& /*bye*/) {}
+  Status CheckGang(int64_t gang) const;
+  Result<std::vector<int>> RanksOf(int64_t gang, const control::Ranks& to) const;
+  void Refuse(std::string_view about, const Status& why);
+  void TellReady();
+  void PaceClient();
+
+  Loop& loop_;
+  const ServeOptions options_;
+  const Gangs gangs_;
+  std::unique_ptr<ControlListener> listener_;
+  std::unique_ptr<ControlLink> link_;
+  control::Start start_;         // of the gang; gang 0: none lives
+  int64_t last_gang_ = 0;        // of this client
+  std::vector<Worker> workers_;  // by rank, of the present generation
+  size_t greeted_ = 0;
+  bool is_paced_ = false;    // the client is not read
+  bool is_greeted_ = false;  // by its first client
+  std::vector<Json> early_events_;
+  Watch linger_timer_;
+};
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_LAUNCHER_ENGINE_SERVE_SESSION_H_
