@@ -317,6 +317,24 @@ void AgentSession::On(Generation generation, wire::Signal&& signal) {
   CountStale(generation);
 }
 
+void AgentSession::On(Generation generation, wire::ObjectPiece&& piece) {
+  Result<std::optional<wire::ObjectProblem>> problem = objects_.Add(piece);
+  if (!problem.ok()) return Leave(problem.status(), kLinkFailed);
+  if (problem->has_value()) link_->Send({generation, **problem});
+}
+
+void AgentSession::On(Generation generation, wire::GiveObject&& give) {
+  LocalGang* gang = GangOf(generation, give.rank);
+  if (gang == nullptr) return;
+  Result<ObjectStore::View> view = objects_.Get(give.object);
+  if (!view.ok()) return Leave(view.status(), kLinkFailed);
+  if (view->fd.is_valid()) gang->Give(give.rank, give.object, std::move(view).value());
+}
+
+void AgentSession::On(Generation /*generation*/, wire::DropObject&& drop) {
+  objects_.Drop(drop.object);
+}
+
 void AgentSession::On(Generation generation, wire::KvReply&& reply) {
   if (!relay_) return;
   KvAnswer answer;

@@ -85,6 +85,9 @@ class AgentSession : private KvUpstream, private wire::Link::Owner {
   void On(Generation generation, wire::Credit&& credit);
   void On(Generation generation, wire::Stdin&& input);
   void On(Generation generation, wire::Signal&& signal);
+  void On(Generation generation, wire::ObjectPiece&& piece);
+  void On(Generation generation, wire::GiveObject&& give);
+  void On(Generation generation, wire::DropObject&& drop);
   void On(Generation generation, wire::KvReply&& reply);
   void On(Generation generation, wire::KvReset&& reset);
   /// Messages of the other direction: unreachable, as the link rejects them.
@@ -114,6 +117,7 @@ class AgentSession : private KvUpstream, private wire::Link::Owner {
   std::unique_ptr<Relay> relay_;
   std::unique_ptr<GangSet> gangs_;    // Since Welcome.
   std::optional<Notifier> notifier_;  // Since Welcome, in an elastic job.
+  ObjectStore objects_;
   ConnectionBreaker breaker_;
   std::unique_ptr<ControlSocket> control_;
   std::optional<HeldPort> port_;

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/message_stream.h"
 
 namespace hvdray {
 namespace {
@@ -307,6 +308,16 @@ Status LocalGang::Write(wire::Stdin input) {
     Send(wire::Credit{input.rank, input.stream, size});
   }
   return {};
+}
+
+void LocalGang::Give(int rank, int64_t object, ObjectStore::View view) {
+  const auto pump = channel_pumps_.find(rank);
+  if (pump == channel_pumps_.end()) return;
+  Json message;
+  message["type"] = "object";
+  message["object"] = object;
+  message["size"] = view.size;
+  pump->second.WriteWithDescriptor(MessageLine(message), std::move(view.fd));
 }
 
 void LocalGang::Schedule(Duration delay) {

@@ -16,6 +16,7 @@
 #include "agent/cgroup.h"
 #include "agent/error_clock.h"
 #include "agent/gang_environment.h"
+#include "agent/object_store.h"
 #include "agent/orphans.h"
 #include "agent/output_pump.h"
 #include "agent/stdin_pump.h"
@@ -97,6 +98,8 @@ class LocalGang {
   /// For its stdin or its channel. Without that, drops the bytes and returns their credit. Errors:
   /// kProtocolError, see StdinPump.
   Status Write(wire::Stdin input);
+  /// Gives an object to a worker, behind what was written to its channel.
+  void Give(int rank, int64_t object, ObjectStore::View view);
 
   bool Has(int worker) const { return names_.contains(worker); }
   bool IsLive(pid_t pid) const { return workers_.IsLive(pid); }

@@ -4,7 +4,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 namespace hvdray {
@@ -18,11 +20,39 @@ Status StdinPump::Write(std::string bytes, bool is_end) {
   }
   if (!bytes.empty()) {
     queued_bytes_ += bytes.size();
-    queue_.push_back(std::move(bytes));
+    queue_.push_back({.bytes = std::move(bytes)});
   }
   is_end_ = is_end_ || is_end;
   Flush();
   return {};
+}
+
+void StdinPump::WriteWithDescriptor(std::string bytes, UniqueFd descriptor) {
+  queue_.push_back(
+      {.bytes = std::move(bytes), .descriptor = std::move(descriptor), .is_credited = false});
+  Flush();
+}
+
+ssize_t StdinPump::Send(Item& item) {
+  const char* from = item.bytes.data() + sent_of_first_;
+  const size_t size = item.bytes.size() - sent_of_first_;
+  if (!item.descriptor.is_valid()) return ::write(pipe_.get(), from, size);
+  iovec part{const_cast<char*>(from), size};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(int));
+  const int descriptor = item.descriptor.get();
+  std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
+  const ssize_t n = ::sendmsg(pipe_.get(), &message, MSG_NOSIGNAL);
+  if (n > 0) item.descriptor.Reset();
+  return n;
 }
 
 void StdinPump::Close() {
@@ -34,10 +64,10 @@ void StdinPump::Close() {
 void StdinPump::Flush() {
   uint32_t consumed = 0;
   while (!queue_.empty()) {
-    const std::string& first = queue_.front();
-    size_t taken = first.size() - sent_of_first_;
+    Item& first = queue_.front();
+    size_t taken = first.bytes.size() - sent_of_first_;
     if (pipe_.is_valid()) {
-      const ssize_t n = ::write(pipe_.get(), first.data() + sent_of_first_, taken);
+      const ssize_t n = Send(first);
       if (n < 0 && errno == EINTR) continue;
       if (n < 0 && errno == EAGAIN) break;
       if (n < 0) {
@@ -48,9 +78,11 @@ void StdinPump::Flush() {
       taken = static_cast<size_t>(n);
     }
     sent_of_first_ += taken;
-    queued_bytes_ -= taken;
-    consumed += static_cast<uint32_t>(taken);
-    if (sent_of_first_ == first.size()) {
+    if (first.is_credited) {
+      queued_bytes_ -= taken;
+      consumed += static_cast<uint32_t>(taken);
+    }
+    if (sent_of_first_ == first.bytes.size()) {
       queue_.pop_front();
       sent_of_first_ = 0;
     }

@@ -27,16 +27,24 @@ class StdinPump {
   /// Queues bytes; with `is_end`, ends the pipe after them, or this direction of a channel. Errors:
   /// kProtocolError when the peer exceeds its window; drops those bytes.
   Status Write(std::string bytes, bool is_end);
+  /// Of a socket: queues bytes that need no credit, with a descriptor beside the first of them.
+  void WriteWithDescriptor(std::string bytes, UniqueFd descriptor);
   /// The worker is gone: drops queued bytes and reports them as consumed.
   void Close();
 
  private:
+  struct Item {
+    std::string bytes;
+    UniqueFd descriptor = {};  // sent with the first byte
+    bool is_credited = true;
+  };
   void Flush();
+  ssize_t Send(Item& item);
 
   Loop& loop_;
   UniqueFd pipe_;
   std::function<void(uint32_t)> on_consumed_;
-  std::deque<std::string> queue_;
+  std::deque<Item> queue_;
   size_t sent_of_first_ = 0;
   size_t queued_bytes_ = 0;
   bool is_end_ = false;

@@ -55,6 +55,8 @@ std::optional<size_t> MaxBodyBytes(uint16_t type) {
     case MessageType::kOutput:
     case MessageType::kStdin:
       return kOutputPrefixBytes + kMaxOutput;
+    case MessageType::kObjectPiece:
+      return 4 + kMaxControlJson + kMaxObjectPiece;
     case MessageType::kStartGeneration:
     case MessageType::kKvRequest:
     case MessageType::kKvReply:
@@ -83,6 +85,9 @@ std::optional<size_t> MaxBodyBytes(uint16_t type) {
     case MessageType::kConnectionsBroken:
     case MessageType::kWorkerArrived:
     case MessageType::kStopWorkers:
+    case MessageType::kGiveObject:
+    case MessageType::kDropObject:
+    case MessageType::kObjectProblem:
       return 4 + kMaxControlJson;
     case MessageType::kDirectoryList:
       return 4 + kMaxSmallJson + kMaxDirectoryRaw;

@@ -24,7 +24,9 @@ constexpr size_t kHandedBytes = size_t{64} << 10;
 
 bool IsOutputLane(const Body& body) {
   return std::holds_alternative<Output>(body) || std::holds_alternative<Stdin>(body) ||
-         std::holds_alternative<GenerationStopped>(body) || std::holds_alternative<File>(body);
+         std::holds_alternative<GenerationStopped>(body) || std::holds_alternative<File>(body) ||
+         std::holds_alternative<ObjectPiece>(body) || std::holds_alternative<GiveObject>(body) ||
+         std::holds_alternative<DropObject>(body);
 }
 
 /// Hello, Credit, Heartbeat and Bye go both ways.
@@ -48,6 +50,7 @@ bool MayBeSentBy(LinkRole role, MessageType type) {
     case MessageType::kHostLeaving:
     case MessageType::kConnectionsBroken:
     case MessageType::kWorkerArrived:
+    case MessageType::kObjectProblem:
       return role == LinkRole::kAgent;
     case MessageType::kWelcome:
     case MessageType::kProbe:
@@ -63,6 +66,9 @@ bool MayBeSentBy(LinkRole role, MessageType type) {
     case MessageType::kBreakConnections:
     case MessageType::kNotify:
     case MessageType::kStopWorkers:
+    case MessageType::kObjectPiece:
+    case MessageType::kGiveObject:
+    case MessageType::kDropObject:
       return role == LinkRole::kLauncher;
   }
   return false;

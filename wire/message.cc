@@ -40,7 +40,11 @@ constexpr MessageType kTypes[] = {MessageType::kHello,
                                   MessageType::kHostLeaving,
                                   MessageType::kConnectionsBroken,
                                   MessageType::kWorkerArrived,
-                                  MessageType::kStopWorkers};
+                                  MessageType::kStopWorkers,
+                                  MessageType::kObjectPiece,
+                                  MessageType::kGiveObject,
+                                  MessageType::kDropObject,
+                                  MessageType::kObjectProblem};
 static_assert(std::size(kTypes) == std::variant_size_v<Body>);
 
 template <size_t index = 0>
@@ -137,6 +141,14 @@ std::string_view NameOf(MessageType type) {
       return "WorkerArrived";
     case MessageType::kStopWorkers:
       return "StopWorkers";
+    case MessageType::kObjectPiece:
+      return "ObjectPiece";
+    case MessageType::kGiveObject:
+      return "GiveObject";
+    case MessageType::kDropObject:
+      return "DropObject";
+    case MessageType::kObjectProblem:
+      return "ObjectProblem";
   }
   return "unknown";
 }

@@ -16,6 +16,7 @@
 #include "wire/elastic.h"
 #include "wire/host_facts.h"
 #include "wire/inspection.h"
+#include "wire/object.h"
 #include "wire/probe.h"
 
 namespace hvdray::wire {
@@ -58,6 +59,10 @@ enum class MessageType : uint16_t {
   kConnectionsBroken = 29,
   kWorkerArrived = 30,
   kStopWorkers = 31,
+  kObjectPiece = 32,
+  kGiveObject = 33,
+  kDropObject = 34,
+  kObjectProblem = 35,
 };
 
 /// kChannel: the worker's channel (docs/channel.md), in both directions; from version 2 on.
@@ -294,12 +299,12 @@ struct Bye {
   bool operator==(const Bye&) const = default;
 };
 
-using Body =
-    std::variant<Hello, Welcome, Probe, ProbeResult, StartGeneration, WorkerStarted, WorkerExited,
-                 Output, Credit, Stdin, Signal, KvRequest, KvReply, KvReset, StopGeneration,
-                 GenerationStopped, Heartbeat, Bye, Inspect, Inspection, DirectoryList,
-                 DirectoryWanted, File, FileTaken, DirectoryProblem, BreakConnections, Notify,
-                 HostLeaving, ConnectionsBroken, WorkerArrived, StopWorkers>;
+using Body = std::variant<Hello, Welcome, Probe, ProbeResult, StartGeneration, WorkerStarted,
+                          WorkerExited, Output, Credit, Stdin, Signal, KvRequest, KvReply, KvReset,
+                          StopGeneration, GenerationStopped, Heartbeat, Bye, Inspect, Inspection,
+                          DirectoryList, DirectoryWanted, File, FileTaken, DirectoryProblem,
+                          BreakConnections, Notify, HostLeaving, ConnectionsBroken, WorkerArrived,
+                          StopWorkers, ObjectPiece, GiveObject, DropObject, ObjectProblem>;
 
 struct Message {
   Generation generation = 0;

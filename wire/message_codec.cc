@@ -577,6 +577,35 @@ void Fields(Io& io, FieldsOf<Io, DirectoryProblem> problem) {
   Path(io, "path_bytes", problem.path);
 }
 
+constexpr FieldRange kObjects = {0, INT64_MAX};
+
+template <typename Io>
+void Fields(Io& io, FieldsOf<Io, ObjectPiece> piece) {
+  io.Int("object", piece.object, kObjects);
+  io.Word("size", piece.size);
+  io.Word("offset", piece.offset);
+  io.Limit(piece.offset <= piece.size && piece.size <= static_cast<uint64_t>(INT64_MAX),
+           "a piece behind its object");
+  io.Rest(piece.bytes, kMaxObjectPiece);
+}
+
+template <typename Io>
+void Fields(Io& io, FieldsOf<Io, GiveObject> give) {
+  io.Int("rank", give.rank, kWorkers);
+  io.Int("object", give.object, kObjects);
+}
+
+template <typename Io>
+void Fields(Io& io, FieldsOf<Io, DropObject> drop) {
+  io.Int("object", drop.object, kObjects);
+}
+
+template <typename Io>
+void Fields(Io& io, FieldsOf<Io, ObjectProblem> problem) {
+  io.Int("object", problem.object, kObjects);
+  io.Int("error", problem.error, kErrnos);
+}
+
 // Their frames have no JSON.
 template <typename Io>
 void Fields(Io&, FieldsOf<Io, Output>) {}
@@ -669,6 +698,11 @@ Result<Message> DecodeMessage(const FrameHeader& header, ByteView body) {
   const std::optional<size_t> limit = MaxBodyBytes(header.type);
   if (!limit) {
     return Status(ErrorCode::kProtocolError, fmt::format("unknown message type {}", header.type));
+  }
+  const bool is_of_version_2 =
+      type >= MessageType::kObjectPiece && type <= MessageType::kObjectProblem;
+  if (is_of_version_2 && header.version < kChannelVersion) {
+    return Violation(type, "in a frame of version 1");
   }
   if (body.size() != header.length || body.size() > *limit) {
     return Violation(type, "length out of range");

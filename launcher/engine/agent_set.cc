@@ -30,6 +30,7 @@ class AgentSet::Agent final : public wire::Link::Owner {
   void OnMessage(wire::Message&& message) override;
   void OnClosed(Status why) override { set.OnLinkClosed(number, std::move(why)); }
   void OnControlRoom() override { set.owner_.OnControlRoom(number); }
+  void OnOutputRoom() override { set.owner_.OnOutputRoom(number); }
   void OnNoise(ByteView line) override { set.owner_.OnNoise(number, line); }
 
   AgentSet& set;
@@ -195,6 +196,11 @@ bool AgentSet::IsReady(int host) const { return agents_[host]->state == State::k
 bool AgentSet::HasControlRoom(int host) const {
   const Agent& agent = *agents_[host];
   return agent.state != State::kReady || agent.link->HasControlRoom();
+}
+
+bool AgentSet::HasOutputRoom(int host) const {
+  const Agent& agent = *agents_[host];
+  return agent.state != State::kReady || agent.link->HasOutputRoom();
 }
 
 bool AgentSet::TakesDeflated(int host) const { return agents_[host]->takes_deflated; }

@@ -49,6 +49,8 @@ class AgentSet final : public AgentLinks {
     virtual void OnNoise(int /*host*/, ByteView /*line*/) {}
     /// HasControlRoom() has become true again.
     virtual void OnControlRoom(int /*host*/) {}
+    /// HasOutputRoom() has become true again.
+    virtual void OnOutputRoom(int /*host*/) {}
 
    protected:
     ~Owner() = default;
@@ -74,6 +76,8 @@ class AgentSet final : public AgentLinks {
   void SendAll(const wire::Message& message);
   bool IsReady(int host) const;
   bool HasControlRoom(int host) const override;
+  /// As wire::Link::HasOutputRoom(); also true where Send() drops messages.
+  bool HasOutputRoom(int host) const;
   bool TakesDeflated(int host) const override;
   /// The agent's build as its Hello has it; empty before it is ready.
   const std::string& BuildOf(int host) const;

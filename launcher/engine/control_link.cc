@@ -103,18 +103,23 @@ void ControlLink::Begin(UniqueFd socket, std::optional<int> peer) {
 
 Status ControlLink::OnMessage(std::string_view type, const Json& head, uint64_t blob) {
   HVDRAY_ASSIGN_OR_RETURN(ControlRequest request, ReadControlRequest(type, head, blob, grace_));
-  if (blob == 0) return Take(std::move(request));
+  if (blob == 0 || std::holds_alternative<control::Put>(request)) return Take(std::move(request));
   pending_ = std::move(request);
   return {};
 }
 
 Status ControlLink::OnBlob(ByteView piece, uint64_t left) {
+  if (is_closed_ || !handlers_.on_gone) return {};
+  if (!pending_) {
+    handlers_.on_piece(piece, left);
+    return {};
+  }
   *BlobOf(*pending_) += piece;
   return left > 0 ? Status() : Take(*std::exchange(pending_, std::nullopt));
 }
 
 Status ControlLink::Take(ControlRequest request) {
-  if (is_closed_) return {};
+  if (is_closed_ || !handlers_.on_gone) return {};  // what follows a bye
   if (const auto* hello = std::get_if<control::Hello>(&request)) {
     if (is_greeted_) return {ErrorCode::kProtocolError, "a second \"hello\""};
     if (hello->protocol != kControlProtocol) {

@@ -28,6 +28,8 @@ class ControlLink {
   struct Handlers {
     /// In order; the first one is Hello. Credit is not among them.
     std::function<void(ControlRequest)> on_request;
+    /// The bytes of a Put, which on_request has got already.
+    std::function<void(ByteView piece, uint64_t left)> on_piece;
     /// Once, last: ok after `bye`, its end of file, or its death. Else kProtocolError.
     std::function<void(Status why)> on_gone;
     /// HasRoom() is true again.

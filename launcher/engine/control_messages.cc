@@ -13,7 +13,9 @@
 namespace hvdray {
 namespace {
 
-constexpr FieldRange kGangs = {1, std::numeric_limits<int64_t>::max()};
+// Of gangs and objects.
+constexpr FieldRange kNumbers = {1, std::numeric_limits<int64_t>::max()};
+constexpr size_t kMaxObjects = 4096;
 constexpr size_t kMaxVariables = 4096;
 // An hour: more is a mistake.
 constexpr double kMaxGraceSeconds = 3600;
@@ -40,39 +42,55 @@ void Variables(FieldReader& io, std::map<std::string, std::string>& env) {
   }
 }
 
+void Objects(FieldReader& io, std::vector<int64_t>& objects) {
+  if (!io.Has("objects")) return;
+  io.List("objects", objects, kMaxObjects,
+          [](auto& item, int64_t& object) { item.Int({}, object, kNumbers); });
+}
+
 void Read(FieldReader& io, const Json& /*head*/, control::Hello& hello) {
   io.Int("protocol", hello.protocol, {1, 1 << 30});
   if (io.Has("client")) io.Shown("client", hello.client, {0, 256});
 }
 
 void Read(FieldReader& io, const Json& head, control::Start& start) {
-  io.Int("gang", start.gang, kGangs);
+  io.Int("gang", start.gang, kNumbers);
   io.Int("np", start.np, {1, kMaxRanks});
   Variables(io, start.env);
+  Objects(io, start.objects);
   const auto data = head.find("data");
   start.has_data = data != head.end() || head.contains("blob");
   if (data != head.end()) start.data = *data;
 }
 
 void Read(FieldReader& io, const Json& head, control::Send& send) {
-  io.Int("gang", send.gang, kGangs);
+  io.Int("gang", send.gang, kNumbers);
   Recipients(io, head, send.to);
+  Objects(io, send.objects);
   if (const auto data = head.find("data"); data != head.end()) send.data = *data;
 }
 
 void Read(FieldReader& io, const Json& head, control::Signal& signal) {
-  io.Int("gang", signal.gang, kGangs);
+  io.Int("gang", signal.gang, kNumbers);
   Recipients(io, head, signal.to);
   io.Int("signo", signal.signo, {1, NSIG - 1});
 }
 
 void Read(FieldReader& io, const Json& /*head*/, control::Stop& stop) {
-  io.Int("gang", stop.gang, kGangs);
+  io.Int("gang", stop.gang, kNumbers);
   if (!io.Has("grace_s")) return;
   double seconds = 0;
   io.Number("grace_s", seconds);
   io.Require("grace_s", seconds >= 0 && seconds <= kMaxGraceSeconds, "must be from 0 to 3600");
   stop.grace = std::chrono::duration_cast<Duration>(Seconds(seconds));
+}
+
+void Read(FieldReader& io, const Json& /*head*/, control::Put& put) {
+  io.Int("object", put.object, kNumbers);
+}
+
+void Read(FieldReader& io, const Json& /*head*/, control::Drop& drop) {
+  io.Int("object", drop.object, kNumbers);
 }
 
 void Read(FieldReader& io, const Json& /*head*/, control::Credit& credit) {
@@ -94,6 +112,8 @@ Result<ControlRequest> ReadTyped(std::string_view type, const Json& head, Durati
   if (type == "send") return ReadAs<control::Send>(head);
   if (type == "signal") return ReadAs<control::Signal>(head);
   if (type == "stop") return ReadAs<control::Stop>(head, {.grace = grace});
+  if (type == "put") return ReadAs<control::Put>(head);
+  if (type == "drop") return ReadAs<control::Drop>(head);
   if (type == "credit") return ReadAs<control::Credit>(head);
   if (type == "bye") return ReadAs<control::Bye>(head);
   return Status(ErrorCode::kProtocolError, "no such type");
@@ -114,6 +134,10 @@ Result<ControlRequest> ReadControlRequest(std::string_view type, const Json& hea
   };
   Result<ControlRequest> request = ReadTyped(type, head, grace);
   if (!request.ok()) return named(request.status());
+  if (auto* put = std::get_if<control::Put>(&*request)) {
+    put->size = blob;
+    return request;
+  }
   const uint64_t most = BlobOf(*request) != nullptr ? kMaxControlBlob : 0;
   if (blob > most) {
     return named({ErrorCode::kProtocolError,

@@ -31,7 +31,8 @@ struct Start {  // NOLINT(bugprone-exception-escape): its move throws nothing
   int64_t gang = 0;
   int np = 1;
   std::map<std::string, std::string> env;
-  bool has_data = false;  ///< Each worker gets `data` and `blob` first.
+  std::vector<int64_t> objects;  ///< Each worker gets them before the data.
+  bool has_data = false;         ///< Each worker gets `data` and `blob` first.
   Json data;
   std::string blob;
 };
@@ -40,6 +41,7 @@ using Ranks = std::vector<int>;
 struct Send {
   int64_t gang = 0;
   Ranks to;
+  std::vector<int64_t> objects;
   Json data;
   std::string blob;
 };
@@ -52,20 +54,29 @@ struct Stop {
   int64_t gang = 0;
   Duration grace{};
 };
+/// Bytes for workers, kept once a host until Drop. They come piece by piece.
+struct Put {
+  int64_t object = 0;
+  uint64_t size = 0;
+};
+struct Drop {
+  int64_t object = 0;
+};
 /// Bytes of `data` messages, lines included, that the client has taken.
 struct Credit {
   uint64_t bytes = 0;
 };
 struct Bye {};
 }  // namespace control
-using ControlRequest = std::variant<control::Hello, control::Start, control::Send, control::Signal,
-                                    control::Stop, control::Credit, control::Bye>;
+using ControlRequest =
+    std::variant<control::Hello, control::Start, control::Send, control::Signal, control::Stop,
+                 control::Put, control::Drop, control::Credit, control::Bye>;
 
 /// The request that this line is; a blob is still to come. `grace`: of a `stop` that names none.
 /// Errors: kProtocolError.
 Result<ControlRequest> ReadControlRequest(std::string_view type, const Json& head, uint64_t blob,
                                           Duration grace);
-/// Where the request's blob goes; nullptr: it has none.
+/// Where the request's blob goes; nullptr: it has none, or is Put.
 std::string* BlobOf(ControlRequest& request);
 
 }  // namespace hvdray

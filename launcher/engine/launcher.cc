@@ -80,6 +80,10 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
     gangs.write = [this](int rank, std::shared_ptr<const std::string> bytes) {
       channels_.Write(rank, std::move(bytes));
     };
+    gangs.give = [this](int rank, int64_t object) { channels_.Give(rank, object); };
+    gangs.put = [this](const wire::ObjectPiece& piece) { agents_.SendAll({0, piece}); };
+    gangs.drop = [this](int64_t object) { agents_.SendAll({0, wire::DropObject{object}}); };
+    gangs.has_object_room = [this] { return HasObjectRoom(); };
     gangs.queued_bytes = [this] { return channels_.queued_bytes(); };
     gangs.on_room = [this] { GrantWithheld(); };
     gangs.on_end = [this] { EndServing({}); };
@@ -165,6 +169,7 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
     ++progress_.hosts_ready;
     Feed(event::HostReady{host, facts});
     if (pending_start_ && progress_.hosts_ready == hosts_.size()) BeginGang();
+    if (serve_) serve_->OnTaken();
   }
 
   void OnLost(int host, Status why) override {
@@ -173,6 +178,11 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
     lost_.insert(host);
     if (pending_start_) RefuseStart(ErrorOfHost(plan_.hosts[static_cast<size_t>(host)].host, why));
     Feed(event::HostLost{host, std::move(why)});
+    if (serve_) serve_->OnTaken();
+  }
+
+  void OnOutputRoom(int /*host*/) override {
+    if (serve_) serve_->OnTaken();
   }
 
   void OnControlRoom(int host) override { kv_.OnRoom(host); }
@@ -193,6 +203,9 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
     };
     handlers.send = [this](int rank, wire::Stdin frame) {
       agents_.Send(guard_.AgentOf(rank), {generation_, std::move(frame)});
+    };
+    handlers.give = [this](int rank, int64_t object) {
+      agents_.Send(guard_.AgentOf(rank), {generation_, wire::GiveObject{rank, object}});
     };
     handlers.on_report = [this](int rank, uint32_t number, const Json& metrics) {
       if (serve_) serve_->OnReport(rank, number, metrics);
@@ -238,6 +251,15 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
   }
 
   // ---- gangs of a client
+
+  // All agents are ready or lost, and no link is full.
+  bool HasObjectRoom() const {
+    for (int host = 0; host < hosts_.size(); ++host) {
+      if (!agents_.IsReady(host) && !lost_.contains(host)) return false;
+      if (!agents_.HasOutputRoom(host)) return false;
+    }
+    return true;
+  }
 
   Status StartGang(const control::Start& start) {
     if (is_ending_) return {ErrorCode::kCancelled, "hvdray serve is ending"};
@@ -302,9 +324,9 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
     withheld_.clear();
     const bool is_fatal = finish.verdict.error.code() == ErrorCode::kInterrupted ||
                           finish.verdict.error.code() == ErrorCode::kReaderGone;
-    // Not from within its own loop.
-    loop_.Post([this, is_fatal, verdict = finish.verdict] {
-      gang_.reset();
+    // We are in its own loop, which goes on for a moment.
+    std::shared_ptr<Gang> ended = std::move(gang_);
+    loop_.Post([this, ended, is_fatal, verdict = finish.verdict] {
       if (is_fatal) {
         FinishServing(verdict);
       } else if (is_ending_) {
@@ -355,6 +377,7 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
     generation_ = start.generation;
     errors_.Clear();
     channels_.Clear();
+    withheld_.clear();
     console_->SetGeneration(generation_);
     progress_.workers_started = 0;
     NoteEarlierFailure();
@@ -479,6 +502,11 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
       if (credit->stream == wire::StreamId::kChannel && generation == generation_) {
         channels_.AddCredit(credit->rank, credit->bytes);
         if (serve_) serve_->OnTaken();
+      }
+    } else if (const auto* problem = std::get_if<wire::ObjectProblem>(&message.body)) {
+      if (serve_) {
+        serve_->OnObjectProblem(problem->object, plan_.hosts[static_cast<size_t>(host)].host,
+                                problem->error);
       }
     } else if (!start_.OnMessage(host, message)) {
       Log(LogLevel::kDebug, "launcher", "ignored {} from {}",

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 #include <utility>
 
@@ -61,12 +62,13 @@ Status ServeSession::Connect(UniqueFd socket) {
   handlers.on_request = [this](ControlRequest request) {
     std::visit([this](auto&& one) { On(std::forward<decltype(one)>(one)); }, std::move(request));
   };
+  handlers.on_piece = [this](ByteView piece, uint64_t left) { OnPiece(piece, left); };
   handlers.on_gone = [this](const Status& why) { OnGone(why); };
   handlers.on_room = [this] { gangs_.on_room(); };
   HVDRAY_ASSIGN_OR_RETURN(
       link_, ControlLink::Open(loop_, std::move(socket), options_.grace, std::move(handlers)));
   linger_timer_.Cancel();
-  last_gang_ = 0;
+  last_gang_ = last_object_ = 0;
   is_paced_ = false;
   return {};
 }
@@ -89,6 +91,7 @@ void ServeSession::OnClient(UniqueFd socket) {
 void ServeSession::OnGone(const Status& why) {
   if (!why.ok()) Log(LogLevel::kError, "serve", "{}", why.message());
   if (start_.gang != 0) gangs_.dismiss(options_.grace);
+  DropObjects();
   if (listener_ == nullptr || options_.linger <= Duration::zero()) {
     // Its messages still go to the client until the end.
     return gangs_.on_end();
@@ -111,10 +114,10 @@ void ServeSession::Close(int exit_code) {
 void ServeSession::PaceClient() {
   if (link_ == nullptr) return;
   const size_t queued = gangs_.queued_bytes();
-  if (!is_paced_ && queued > kMostQueuedBytes) {
+  if (!is_paced_ && (queued > kMostQueuedBytes || !pieces_.empty())) {
     is_paced_ = true;
     link_->SetReading(false);
-  } else if (is_paced_ && queued < kMostQueuedBytes / 2) {
+  } else if (is_paced_ && queued < kMostQueuedBytes / 2 && pieces_.empty()) {
     is_paced_ = false;
     link_->SetReading(true);
   }
@@ -152,6 +155,9 @@ void ServeSession::On(control::Start&& start) {
     return Refuse("start", {ErrorCode::kUsage,
                             fmt::format("gang {} after {}: numbers rise", start.gang, last_gang_)});
   }
+  if (const Status status = CheckObjects(start.objects); !status.ok()) {
+    return Refuse("start", status);
+  }
   last_gang_ = start.gang;
   start_ = std::move(start);
   if (const Status status = gangs_.start(start_); !status.ok()) OnRefused(status);
@@ -184,8 +190,14 @@ Result<std::vector<int>> ServeSession::RanksOf(int64_t gang, const control::Rank
 void ServeSession::On(const control::Send& send) {
   const Result<std::vector<int>> ranks = RanksOf(send.gang, send.to);
   if (!ranks.ok()) return Refuse("send", ranks.status());
+  if (const Status status = CheckObjects(send.objects); !status.ok()) {
+    return Refuse("send", status);
+  }
   const auto message = DataMessage(send.data, send.blob);
-  for (const int rank : *ranks) gangs_.write(rank, message);
+  for (const int rank : *ranks) {
+    Give(rank, send.objects);
+    gangs_.write(rank, message);
+  }
   PaceClient();
 }
 
@@ -203,15 +215,97 @@ void ServeSession::On(const control::Stop& stop) {
   }
 }
 
+// ---- objects
+
+void ServeSession::On(const control::Put& put) {
+  object_size_ = put.size;
+  if (put.object <= last_object_) {
+    Refuse("put", {ErrorCode::kUsage,
+                   fmt::format("object {} after {}: numbers rise", put.object, last_object_)});
+    is_put_refused_ = true;
+    return;
+  }
+  is_put_refused_ = false;
+  last_object_ = put.object;
+  objects_.insert(put.object);
+  if (put.size == 0) OnPiece({}, 0);
+}
+
+void ServeSession::OnPiece(ByteView piece, uint64_t left) {
+  if (is_put_refused_) return;
+  uint64_t offset = object_size_ - left - piece.size();
+  do {
+    const ByteView part = piece.substr(0, wire::kMaxObjectPiece);
+    pieces_.push_back({.object = last_object_,
+                       .size = object_size_,
+                       .offset = offset,
+                       .bytes = std::string(part)});
+    offset += part.size();
+    piece.remove_prefix(part.size());
+  } while (!piece.empty());
+  PutPieces();
+  PaceClient();
+}
+
+void ServeSession::PutPieces() {
+  while (!pieces_.empty() && gangs_.has_object_room()) {
+    gangs_.put(pieces_.front());
+    pieces_.pop_front();
+  }
+}
+
+void ServeSession::On(const control::Drop& drop) {
+  if (std::find(start_.objects.begin(), start_.objects.end(), drop.object) !=
+      start_.objects.end()) {
+    return Refuse("drop", {ErrorCode::kUsage, fmt::format("object {} is part of the start of gang "
+                                                          "{}, which still lives",
+                                                          drop.object, start_.gang)});
+  }
+  failed_objects_.erase(drop.object);
+  if (objects_.erase(drop.object) > 0) gangs_.drop(drop.object);
+}
+
+void ServeSession::DropObjects() {
+  pieces_.clear();
+  failed_objects_.clear();
+  for (const int64_t object : std::exchange(objects_, {})) gangs_.drop(object);
+}
+
+Status ServeSession::CheckObjects(const std::vector<int64_t>& objects) const {
+  for (const int64_t object : objects) {
+    if (failed_objects_.contains(object)) {
+      return {ErrorCode::kOutOfResources, fmt::format("a host can't hold object {}", object)};
+    }
+    if (!objects_.contains(object)) {
+      return {ErrorCode::kUsage, fmt::format("there is no object {}", object)};
+    }
+  }
+  return {};
+}
+
+void ServeSession::Give(int rank, const std::vector<int64_t>& objects) {
+  for (const int64_t object : objects) gangs_.give(rank, object);
+}
+
+void ServeSession::OnObjectProblem(int64_t object, std::string_view host, int error) {
+  if (!objects_.contains(object) || !failed_objects_.insert(object).second) return;
+  Refuse("put", {ErrorCode::kOutOfResources,
+                 fmt::format("host {} can't hold object {}: {}", host, object, ::strerror(error))});
+  // Its workers may wait for it.
+  if (start_.gang != 0) gangs_.dismiss(options_.grace);
+}
+
 // ---- its gang
 
 void ServeSession::OnGeneration(const std::vector<RankInfo>& ranks) {
   workers_.clear();
   greeted_ = 0;
   for (const RankInfo& place : ranks) workers_.push_back({.place = place});
-  if (!start_.has_data) return;
   const auto message = DataMessage(start_.data, start_.blob);
-  for (const RankInfo& place : ranks) gangs_.write(place.rank, message);
+  for (const RankInfo& place : ranks) {
+    Give(place.rank, start_.objects);
+    if (start_.has_data) gangs_.write(place.rank, message);
+  }
 }
 
 void ServeSession::OnWorkerStarted(int rank, uint32_t pid) {
@@ -274,6 +368,7 @@ void ServeSession::OnReport(int rank, uint32_t number, const Json& metrics) {
 }
 
 void ServeSession::OnTaken() {
+  PutPieces();
   if (is_paced_) PaceClient();
 }
 

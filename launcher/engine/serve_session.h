@@ -5,10 +5,13 @@
 #define HVDRAY_LAUNCHER_ENGINE_SERVE_SESSION_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/fd.h"
@@ -16,6 +19,7 @@
 #include "launcher/engine/control_link.h"
 #include "launcher/job/placement.h"
 #include "launcher/report/job_report.h"
+#include "wire/object.h"
 
 namespace hvdray {
 
@@ -39,6 +43,12 @@ class ServeSession {
     std::function<void(Duration grace)> dismiss;
     std::function<void(int rank, int signo)> signal;
     std::function<void(int rank, std::shared_ptr<const std::string> bytes)> write;
+    std::function<void(int rank, int64_t object)> give;
+    /// To all hosts, in order.
+    std::function<void(const wire::ObjectPiece& piece)> put;
+    std::function<void(int64_t object)> drop;
+    /// All hosts take pieces now: they are ready, and their links are not full.
+    std::function<bool()> has_object_room;
     /// Bytes written that workers have not taken yet.
     std::function<size_t()> queued_bytes;
     /// The client takes data again.
@@ -57,8 +67,10 @@ class ServeSession {
   void OnHello(int rank, const Json& hello);
   void OnData(int rank, const Json& data, ByteView piece, uint64_t at, uint64_t of);
   void OnReport(int rank, uint32_t number, const Json& metrics);
-  /// Workers took some of what was written.
+  /// Workers or hosts took some of what was written.
   void OnTaken();
+  /// That host can't hold the object.
+  void OnObjectProblem(int64_t object, std::string_view host, int error);
   void OnStopped(const JobReport& report);
   /// Its start could not be carried out after all.
   void OnRefused(const Status& why);
@@ -86,6 +98,13 @@ class ServeSession {
   void On(const control::Send& send);
   void On(const control::Signal& signal);
   void On(const control::Stop& stop);
+  void On(const control::Put& put);
+  void On(const control::Drop& drop);
+  void OnPiece(ByteView piece, uint64_t left);
+  void PutPieces();
+  Status CheckObjects(const std::vector<int64_t>& objects) const;
+  void Give(int rank, const std::vector<int64_t>& objects);
+  void DropObjects();
   void On(const control::Credit& /*credit*/) {}  // the link's
   void On(const control::Bye& /*bye*/) {}
   Status CheckGang(int64_t gang) const;
@@ -103,8 +122,14 @@ class ServeSession {
   int64_t last_gang_ = 0;        // of this client
   std::vector<Worker> workers_;  // by rank, of the present generation
   size_t greeted_ = 0;
-  bool is_paced_ = false;    // the client is not read
-  bool is_greeted_ = false;  // by its first client
+  std::set<int64_t> objects_;  // that hosts keep
+  std::set<int64_t> failed_objects_;
+  int64_t last_object_ = 0;   // of this client
+  uint64_t object_size_ = 0;  // of the last one
+  bool is_put_refused_ = false;
+  std::deque<wire::ObjectPiece> pieces_;  // until hosts have room
+  bool is_paced_ = false;                 // the client is not read
+  bool is_greeted_ = false;               // by its first client
   std::vector<Json> early_events_;
   Watch linger_timer_;
 };

@@ -38,7 +38,11 @@ struct WorkerChannels::Channel {
   uint64_t blob = 0;  // its size
   bool is_greeted = false;
   uint32_t reports = 0;
-  std::deque<std::shared_ptr<const std::string>> queue;
+  struct Item {
+    std::shared_ptr<const std::string> bytes;  // null: an object
+    int64_t object = 0;
+  };
+  std::deque<Item> queue;
   size_t sent_of_first = 0;
   uint64_t credit = wire::kOutputWindowBytes;
   bool is_dropped = false;
@@ -74,7 +78,14 @@ void WorkerChannels::Write(int worker, std::shared_ptr<const std::string> bytes)
   Channel& channel = ChannelOf(worker);
   if (channel.is_dropped) return;
   queued_bytes_ += bytes->size();
-  channel.queue.push_back(std::move(bytes));
+  channel.queue.push_back({.bytes = std::move(bytes)});
+  Flush(channel);
+}
+
+void WorkerChannels::Give(int worker, int64_t object) {
+  Channel& channel = ChannelOf(worker);
+  if (channel.is_dropped) return;
+  channel.queue.push_back({.bytes = nullptr, .object = object});
   Flush(channel);
 }
 
@@ -87,13 +98,22 @@ void WorkerChannels::AddCredit(int worker, uint32_t bytes) {
 void WorkerChannels::Drop(int worker) {
   Channel& channel = ChannelOf(worker);
   channel.is_dropped = true;
-  for (const auto& bytes : std::exchange(channel.queue, {})) queued_bytes_ -= bytes->size();
+  for (const Channel::Item& item : std::exchange(channel.queue, {})) {
+    if (item.bytes) queued_bytes_ -= item.bytes->size();
+  }
   queued_bytes_ += std::exchange(channel.sent_of_first, 0);
 }
 
 void WorkerChannels::Flush(Channel& channel) {
-  while (!channel.queue.empty() && channel.credit > 0) {
-    const std::string& first = *channel.queue.front();
+  while (!channel.queue.empty()) {
+    if (!channel.queue.front().bytes) {
+      const int64_t object = channel.queue.front().object;
+      channel.queue.pop_front();
+      handlers_.give(channel.worker, object);
+      continue;
+    }
+    if (channel.credit == 0) return;
+    const std::string& first = *channel.queue.front().bytes;
     const size_t size = std::min<uint64_t>(
         {first.size() - channel.sent_of_first, channel.credit, wire::kMaxOutput});
     wire::Stdin frame;

@@ -39,6 +39,8 @@ class WorkerChannels {
     std::function<void(int worker, const Status& why)> on_violation;
     /// Bytes for a worker, within its credit. Needed by Write() only.
     std::function<void(int worker, wire::Stdin)> send = {};
+    /// An object for a worker, in order with these bytes. Needed by Give() only.
+    std::function<void(int worker, int64_t object)> give = {};
   };
   explicit WorkerChannels(Handlers handlers);
   ~WorkerChannels();
@@ -54,6 +56,8 @@ class WorkerChannels {
 
   /// Queues whole messages for the worker, which has started.
   void Write(int worker, std::shared_ptr<const std::string> bytes);
+  /// Queues an object behind them.
+  void Give(int worker, int64_t object);
   /// The worker's agent has taken `bytes`.
   void AddCredit(int worker, uint32_t bytes);
   /// The worker is gone: drops what waits for it.

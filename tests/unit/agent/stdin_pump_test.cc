@@ -2,7 +2,10 @@
 #include "agent/stdin_pump.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <unistd.h>
+
+#include <array>
 
 #include "tests/fakes/loop_runner.h"
 
@@ -80,6 +83,54 @@ TEST_F(StdinPumpTest, EndWithoutBytesClosesThePipe) {
   ASSERT_TRUE(pump_->Write("", true).ok());
   Read();
   EXPECT_TRUE(is_end_);
+}
+
+TEST(StdinPumpSocketTest, ADescriptorArrivesWithItsBytesInOrder) {
+  auto loop = Loop::Create();
+  ASSERT_TRUE(loop.ok());
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+  const UniqueFd reader(ends[1]);
+  uint64_t consumed = 0;
+  StdinPump pump(**loop, UniqueFd(ends[0]), [&](uint32_t n) { consumed += n; });
+  // More than the socket takes at once, so that the rest waits.
+  const std::string before(kStdinWindowBytes, 'x');
+  ASSERT_TRUE(pump.Write(before, false).ok());
+  auto pipe = MakePipe();
+  ASSERT_TRUE(pipe.ok());
+  pump.WriteWithDescriptor("object\n", std::move(pipe->write_end));
+  EXPECT_FALSE(pump.Write("x", false).ok() && consumed == 0)
+      << "the window counts bytes of Write()";
+
+  std::string received;
+  UniqueFd passed;
+  size_t passed_at = 0;
+  const auto receive = [&] {
+    std::array<char, 4096> bytes;
+    std::array<char, CMSG_SPACE(sizeof(int))> control;
+    iovec part{bytes.data(), bytes.size()};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    const ssize_t n = ::recvmsg(reader.get(), &message, MSG_CMSG_CLOEXEC);
+    if (n <= 0) return;
+    if (const cmsghdr* header = CMSG_FIRSTHDR(&message)) {
+      passed.Reset(*reinterpret_cast<const int*>(CMSG_DATA(header)));
+      passed_at = received.size();
+    }
+    received.append(bytes.data(), static_cast<size_t>(n));
+  };
+  EXPECT_TRUE(RunUntil(**loop, [&] {
+    receive();
+    return received.find("object\n") != std::string::npos;
+  }));
+  EXPECT_TRUE(passed.is_valid());
+  EXPECT_EQ(passed_at, before.size()) << "the kernel ends a read before a descriptor";
+  EXPECT_EQ(::write(passed.get(), "!", 1), 1);
+  char byte = 0;
+  EXPECT_EQ(::read(pipe->read_end.get(), &byte, 1), 1);
 }
 
 }  // namespace

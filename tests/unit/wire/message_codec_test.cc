@@ -91,7 +91,8 @@ TEST(MessageCodecTest, BodyCutAtAnyByteIsRefused) {
         std::holds_alternative<Output>(message.body) || std::holds_alternative<Stdin>(message.body);
     // The value of a KV message is what the frame holds behind the names: any length is one.
     const bool has_value = std::holds_alternative<KvRequest>(message.body) ||
-                           std::holds_alternative<KvReply>(message.body);
+                           std::holds_alternative<KvReply>(message.body) ||
+                           std::holds_alternative<ObjectPiece>(message.body);
     const std::string frame = EncodeMessage(message).value();
     FrameHeader header = *DecodeHeader(frame);
     const ByteView body = ByteView(frame).substr(kHeaderBytes);
@@ -99,6 +100,7 @@ TEST(MessageCodecTest, BodyCutAtAnyByteIsRefused) {
     if (is_stream) must_have = kOutputPrefixBytes;
     if (const auto* put = std::get_if<KvRequest>(&message.body)) must_have -= put->value.size();
     if (const auto* reply = std::get_if<KvReply>(&message.body)) must_have -= reply->value.size();
+    if (const auto* part = std::get_if<ObjectPiece>(&message.body)) must_have -= part->bytes.size();
     for (size_t cut = 0; cut < body.size(); ++cut) {
       EXPECT_FALSE(DecodeMessage(header, body.substr(0, cut)).ok()) << "length and body differ";
       header.length = static_cast<uint32_t>(cut);
@@ -277,6 +279,12 @@ TEST(MessageCodecTest, EveryFieldOutOfItsRangeOrTypeIsRefused) {
       {kNotify, R"({"code":4})"},
       {kWorkerArrived, R"({"worker":16777216})"},
       {kStopWorkers, R"({"workers":[-1]})"},
+      {kObjectPiece, R"({"object":-1,"size":1,"offset":0})"},
+      {kObjectPiece, R"({"object":1,"size":1,"offset":2})"},
+      {kObjectPiece, R"({"object":1,"size":9223372036854775808,"offset":0})"},
+      {kGiveObject, R"({"object":-1,"rank":0})"},
+      {kDropObject, R"({"object":"1"})"},
+      {kObjectProblem, R"({"object":1,"error":4096})"},
       {kStopWorkers, R"({"workers":["1"]})"},
       {kStopWorkers, R"({"grace_ms":-1})"},
       {kHostLeaving, R"({"in_ms":4294967296})"},
@@ -428,7 +436,11 @@ TEST(OutputCodecTest, LayoutIsAsDocumentedAndEachFieldIsChecked) {
 TEST(OutputCodecTest, ChannelsHaveAStreamFromVersionTwoOn) {
   const Message messages[] = {{1, Output{2, StreamId::kChannel, false, "x"}},
                               {1, Stdin{2, false, "x", StreamId::kChannel}},
-                              {1, Credit{2, StreamId::kChannel, 1}}};
+                              {1, Credit{2, StreamId::kChannel, 1}},
+                              {0, ObjectPiece{1, 1, 0, "x"}},
+                              {1, GiveObject{0, 1}},
+                              {0, DropObject{1}},
+                              {0, ObjectProblem{1, 28}}};
   for (const Message& message : messages) {
     const MessageType type = TypeOf(message.body);
     for (const uint16_t version : {kChannelVersion, uint16_t{kMaxVersion + 1}}) {

@@ -161,6 +161,11 @@ inline std::vector<std::pair<std::string, Message>> SampleChannelMessages() {
       {"output_channel_end", {3, Output{16777215, StreamId::kChannel, true, ""}}},
       {"stdin_channel", {3, Stdin{2, false, "{\"type\":\"data\"}\n", StreamId::kChannel}}},
       {"credit_channel", {3, Credit{2, StreamId::kChannel, 65536}}},
+      {"object_piece", {0, ObjectPiece{7, 6, 2, {'\x00', '\xff', 'a'}}}},
+      {"object_empty", {0, ObjectPiece{int64_t{1} << 62, 0, 0, ""}}},
+      {"give_object", {3, GiveObject{1, 7}}},
+      {"drop_object", {0, DropObject{7}}},
+      {"object_problem", {0, ObjectProblem{7, 28}}},
   };
 }
 
