@@ -59,6 +59,63 @@ TEST(GangDriverTest, WaitsForNoHostThatGetsNoWorkers) {
   EXPECT_EQ(driver.state(), GangState::kStarting);
 }
 
+/// Whether the driver orders a stop with that grace now.
+bool Stops(const std::vector<Effect>& effects, Duration grace) {
+  return std::any_of(effects.begin(), effects.end(), [grace](const Effect& effect) {
+    const auto* stop = std::get_if<effect::StopGeneration>(&effect);
+    return stop != nullptr && stop->grace == grace;
+  });
+}
+
+TEST(GangDriverTest, ADismissedGangEndsWithZeroAndSoonerWithLessGrace) {
+  GangDriver driver({}, AssignRanks(std::vector<HostSlots>{{"a", 1}}, 1, 1).value(), {});
+  driver.Handle(event::HostReady{0, {}}, {});
+  driver.Handle(event::WorkerStarted{1, 0, 100}, {});
+  EXPECT_TRUE(Stops(driver.Handle(event::Dismissed{seconds(9)}, {}), seconds(9)));
+  EXPECT_TRUE(Stops(driver.Handle(event::Dismissed{seconds(1)}, {}), seconds(1)));
+  wire::ExitStatus killed;
+  killed.signal = SIGTERM;
+  driver.Handle(event::WorkerExited{1, 0, killed, true}, {});
+  const auto effects = driver.Handle(event::GenerationStopped{1, 0, 0, 0}, {});
+  ASSERT_EQ(effects.size(), 1u);
+  const Verdict& verdict = std::get<effect::Finish>(effects[0]).verdict;
+  EXPECT_EQ(verdict.exit_code, 0);
+  EXPECT_TRUE(verdict.error.ok());
+  EXPECT_FALSE(verdict.first_failure.has_value());
+}
+
+TEST(GangDriverTest, AGangIsDismissedBeforeItHasStarted) {
+  GangDriver driver({}, AssignRanks(std::vector<HostSlots>{{"a", 1}}, 1, 1).value(), {});
+  const auto effects = driver.Handle(event::Dismissed{seconds(1)}, {});
+  ASSERT_EQ(effects.size(), 1u);
+  EXPECT_EQ(std::get<effect::Finish>(effects[0]).verdict.exit_code, 0);
+}
+
+TEST(GangDriverTest, AWorkerThatFailedBeforeTheDismissalIsTheCause) {
+  GangDriver driver({}, AssignRanks(std::vector<HostSlots>{{"a", 2}}, 2, 2).value(), {});
+  driver.Handle(event::HostReady{0, {}}, {});
+  wire::ExitStatus failed;
+  failed.exit_code = 3;
+  driver.Handle(event::WorkerExited{1, 0, failed, false}, {});
+  driver.Handle(event::Dismissed{seconds(1)}, {});
+  driver.Handle(event::Tick{}, TimePoint{} + seconds(30));
+  driver.Handle(event::WorkerExited{1, 1, {}, true}, TimePoint{} + seconds(30));
+  const auto effects =
+      driver.Handle(event::GenerationStopped{1, 0, 0, 0}, TimePoint{} + seconds(30));
+  ASSERT_FALSE(effects.empty());
+  EXPECT_EQ(std::get<effect::Finish>(effects.back()).verdict.exit_code, 3);
+}
+
+TEST(GangDriverTest, GenerationsGoOnFromThoseOfFormerGangs) {
+  GangDriver driver({.last_generation = 7},
+                    AssignRanks(std::vector<HostSlots>{{"a", 1}}, 1, 1).value(), {});
+  const auto started = driver.Handle(event::HostReady{0, {}}, {});
+  ASSERT_EQ(started.size(), 1u);
+  EXPECT_EQ(std::get<effect::StartGeneration>(started[0]).generation, 8u);
+  driver.Handle(event::WorkerExited{7, 0, {}, false}, {});  // of a former one
+  EXPECT_EQ(driver.stale_events(), 1u);
+}
+
 TEST(GangDriverTest, SendsTheRanksAndRankZerosOfferedPort) {
   Sim sim({}, {{"a", 1}, {"b", 1}});
   ASSERT_TRUE(sim.Run());

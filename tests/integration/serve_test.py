@@ -1,0 +1,490 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`hvdray serve` with real workers: gangs one after another, data both ways, objects, and every way to end.
+
+Not here: other hosts, and the reader of each message (tests/unit/engine).
+"""
+
+import hashlib
+import json
+import os
+import pathlib
+import random
+import select
+import signal
+import socket
+import sys
+
+import pytest
+
+from hosts_processes import wait_until
+
+WORKER = [sys.executable, str(pathlib.Path(__file__).parent / "workers/channel_worker.py")]
+KINDS = ("hello", "ready", "data", "stopped", "refused", "bye")
+
+
+class Client:
+    """A client of `hvdray serve`, which runs as a job of the tool."""
+
+    def __init__(self, tool, *options, worker=WORKER, np=2, path=None, **popen):
+        self.box = []
+        if path is None:
+            self.socket, other = socket.socketpair()
+            self.job = tool.start("serve", "-np", np, *options, "--control-fd", other.fileno(), "--", *worker,
+                                  pass_fds=[other.fileno()], **popen)
+            other.close()
+        else:
+            self.job = None
+            self.socket = socket.socket(socket.AF_UNIX)
+            self.socket.connect(str(path))
+        self.socket.settimeout(60)
+        self.stream = self.socket.makefile("rwb")
+
+    def say(self, kind, blob=b"", **message):
+        message = {"type": kind, **message}
+        if blob:
+            message["blob"] = len(blob)
+        self.stream.write(json.dumps(message).encode() + b"\n" + blob)
+        self.stream.flush()
+
+    def hear(self):
+        """The next message; None: the connection has ended."""
+        try:
+            line = self.stream.readline()
+        except ConnectionResetError:
+            line = b""
+        if not line:
+            return None
+        message = json.loads(line)
+        message["blob"] = self.stream.read(message.get("blob", 0))
+        message["bytes"] = len(line) + len(message["blob"])
+        return message
+
+    def until(self, kind, where=lambda message: True):
+        """The next message of that kind; others are kept for later."""
+        for index, message in enumerate(self.box):
+            if message["type"] == kind and where(message):
+                return self.box.pop(index)
+        while True:
+            message = self.hear()
+            assert message is not None, f"the end instead of {kind}; {self.box[-5:]}"
+            if message["type"] == kind and where(message):
+                return message
+            if message["type"] in KINDS:
+                self.box.append(message)
+
+    def begin(self):
+        self.say("hello", protocol=1, client="test")
+        return self.until("hello")
+
+    def start(self, gang, np=2, **more):
+        self.say("start", gang=gang, np=np, **more)
+        return self.until("ready")
+
+    def answers(self, count):
+        return sorted((self.until("data") for _ in range(count)), key=lambda message: message["rank"])
+
+    def refused(self, kind, **message):
+        self.say(kind, **message)
+        return self.until("refused")
+
+    def stop(self, gang, **more):
+        self.say("stop", gang=gang, **more)
+        return self.until("stopped")
+
+    def end(self, code=0):
+        self.say("bye")
+        assert self.until("bye")["exit"] == code
+        assert self.hear() is None
+        result = self.job.wait()
+        assert result.code == code, result.errors
+        return result
+
+
+@pytest.fixture
+def client(hvdray):
+    client = Client(hvdray)
+    client.begin()
+    yield client
+    client.socket.close()
+
+
+def test_gangs_follow_each_other_on_the_same_agent(hvdray, client):
+    agents = []
+    for gang in (1, 2, 5):
+        ready = client.start(gang, env={"X": f"gang {gang}"}, data={"call": gang}, blob=b"abc")
+        assert [worker["rank"] for worker in ready["workers"]] == [0, 1]
+        assert {worker["python"] for worker in ready["workers"]} == {sys.version.split()[0]}
+        for rank, answer in enumerate(client.answers(2)):
+            assert answer["gang"] == gang
+            assert answer["data"] == {"rank": rank, "got": {"call": gang}, "bytes": 3, "x": f"gang {gang}"}
+        client.say("send", gang=gang, to=[1], data="only you")
+        assert client.until("data")["rank"] == 1
+        agents.append(sorted(client.job.find("hvdray-agent")))
+        stopped = client.stop(gang)
+        assert (stopped["gang"], stopped["exit"]["code"]) == (gang, 0)
+        assert len(stopped["workers"]) == 2
+    assert agents[0] and agents[0] == agents[1] == agents[2]
+    client.end()
+
+
+def test_a_gang_may_be_smaller_and_not_larger_than_the_slots(client):
+    assert client.refused("start", gang=1, np=3)["code"] == "HVD-E0103"
+    assert len(client.start(2, np=1)["workers"]) == 1
+    client.stop(2)
+    client.end()
+
+
+def test_requests_at_the_wrong_time_are_refused_and_change_nothing(client):
+    assert "does not run" in client.refused("send", gang=1, to="all", data=1)["message"]
+    client.start(3)
+    assert "still lives" in client.refused("start", gang=4, np=2)["message"]
+    assert "no rank 2" in client.refused("send", gang=3, to=[2], data=1)["message"]
+    assert "not started" in client.refused("stop", gang=9)["message"]
+    client.stop(3)
+    client.say("stop", gang=3)  # it has ended meanwhile: no error
+    assert "numbers rise" in client.refused("start", gang=3, np=2)["message"]
+    client.start(10)
+    client.end()
+
+
+def test_a_client_may_ask_ahead(client):
+    """It does not wait for the end of one gang before it asks for the next: refused, or started, never lost."""
+    client.start(1)
+    ended, gang = 0, 1
+    client.say("stop", gang=1, grace_s=0)
+    while ended < 20:
+        gang += 1
+        client.say("start", gang=gang, np=1)
+        message = client.hear()
+        while message["type"] not in ("refused", "stopped", "ready"):
+            message = client.hear()
+        ended += message["type"] == "stopped"
+        if message["type"] == "ready":
+            client.say("stop", gang=message["gang"], grace_s=0)
+    client.say("bye")
+    client.until("bye")
+    assert client.job.wait().code == 0
+
+
+def test_a_worker_that_fails_ends_its_gang_and_not_the_session(client):
+    client.start(1)
+    client.say("send", gang=1, to=[1], data={"exit": 7})
+    stopped = client.until("stopped")
+    assert stopped["exit"]["code"] == 7
+    assert stopped["first_failure"]["rank"] == 1
+    assert stopped["first_failure"]["last_stderr"] == ["ending as told"]
+    client.start(2)
+    client.stop(2)
+    client.end()
+
+
+def test_large_data_arrives_whole_and_interleaved(client):
+    size = 3_000_001
+    client.start(1)
+    client.say("send", gang=1, to="all", data={"say": size})
+    got = {0: b"", 1: b""}
+    turns = []
+    while any(len(content) < size for content in got.values()):
+        piece = client.until("data")
+        assert piece["of"] == size and piece["at"] == len(got[piece["rank"]])
+        got[piece["rank"]] += piece["blob"]
+        turns.append(piece["rank"])
+        client.say("credit", bytes=piece["bytes"])
+    assert got == {0: b"\1" * size, 1: b"\2" * size}
+    assert turns != sorted(turns) and turns != sorted(turns, reverse=True)
+    client.stop(1)
+    client.end()
+
+
+def test_a_client_that_takes_nothing_stops_the_worker_and_loses_nothing(client):
+    size = 100 << 20  # above the window of 64 MiB
+    client.start(1, np=1)
+    client.say("send", gang=1, to=[0], data={"say": size})
+    taken = credit = 0
+    while taken < 64 << 20:
+        piece = client.until("data")
+        taken, credit = taken + len(piece["blob"]), credit + piece["bytes"]
+    while select.select([client.socket], [], [], 1.0)[0]:  # what was on its way comes, and no more
+        piece = client.until("data")
+        taken, credit = taken + len(piece["blob"]), credit + piece["bytes"]
+    assert taken < size
+    client.say("credit", bytes=credit)
+    while taken < size:
+        piece = client.until("data")
+        taken += len(piece["blob"])
+        client.say("credit", bytes=piece["bytes"])
+    assert taken == size
+    client.stop(1)
+    client.end()
+
+
+def test_a_worker_that_does_not_read_stops_the_client_and_loses_nothing(client):
+    client.start(1, np=1)
+    client.say("send", gang=1, to=[0], data={"sleep": 2})
+    count = 400  # 25 MB: more than all that lies between
+    for number in range(count):
+        client.say("send", gang=1, to=[0], data=number, blob=b"x" * 65536)
+    assert client.until("data")["data"]["got"] == {"sleep": 2}
+    for number in range(count):
+        answer = client.until("data")["data"]
+        assert (answer["got"], answer["bytes"]) == (number, 65536)
+    client.stop(1)
+    client.end()
+
+
+def test_a_signal_reaches_one_rank(client):
+    client.start(1)
+    client.say("signal", gang=1, to=[1], signo=signal.SIGKILL)
+    stopped = client.until("stopped")
+    assert stopped["first_failure"]["rank"] == 1
+    assert stopped["first_failure"]["signal"] == "SIGKILL"
+    client.end()
+
+
+def test_no_grace_ends_who_hears_no_sigterm(client):
+    client.start(1, data={"deaf": 1})
+    client.answers(2)
+    stopped = client.stop(1, grace_s=0)
+    assert {worker["signal"] for worker in stopped["workers"]} == {"SIGKILL"}
+    client.end()
+
+
+def test_a_worker_is_told_to_end_on_its_channel_too(client):
+    client.start(1, data={"deaf": 1})
+    client.answers(2)
+    stopped = client.stop(1, grace_s=60)
+    assert {worker["exit_code"] for worker in stopped["workers"]} == {0}
+    assert client.end().text.count("told to end within 60") == 2
+
+
+def test_a_restart_gives_the_data_again(hvdray):
+    client = Client(hvdray, "--max-restarts", "1")
+    client.begin()
+    client.start(1, data="first")
+    assert [answer["data"]["got"] for answer in client.answers(2)] == ["first"] * 2
+    client.say("send", gang=1, to=[0], data={"exit": 1})
+    client.until("ready")
+    assert [answer["data"]["got"] for answer in client.answers(2)] == ["first"] * 2
+    assert client.stop(1)["restarts"] == 1
+    client.end()
+
+
+# ---- objects
+
+def test_an_object_is_there_once_and_workers_map_it(hvdray):
+    client = Client(hvdray, np=4)
+    client.begin()
+    content = random.Random(1).randbytes(48 << 20)
+    digest = hashlib.sha256(content).hexdigest()
+    before = shared_memory()
+    client.say("put", object=1, blob=content)
+    client.say("put", object=2)
+    client.start(1, np=4, objects=[1, 2], data="go")
+    for rank in range(4):
+        got = [client.until("data", lambda message, rank=rank: message["rank"] == rank)["data"] for _ in range(3)]
+        assert got[:2] == [[1, len(content), digest, "sealed"], [2, 0, hashlib.sha256().hexdigest(), "sealed"]]
+        assert got[2]["got"] == "go"
+    assert shared_memory() - before < 1.2 * len(content)
+    client.say("put", object=3, blob=b"three")
+    client.say("send", gang=1, to=[2], objects=[3], data=3)
+    assert client.until("data")["data"][:2] == [3, 5]
+    assert client.until("data")["data"]["got"] == 3
+    # The next gang on these hosts has them at once.
+    client.stop(1)
+    client.start(2, np=1, objects=[1])
+    assert client.until("data")["data"][2] == digest
+    client.stop(2)
+    client.end()
+
+
+def test_objects_that_are_not_there_are_refused(client):
+    client.say("put", object=1, blob=b"one")
+    assert "no object 2" in client.refused("start", gang=1, np=1, objects=[2])["message"]
+    client.start(2, np=1, objects=[1])
+    assert "part of the start" in client.refused("drop", object=1)["message"]
+    assert "numbers rise" in client.refused("put", object=1, blob=b"again")["message"]
+    client.stop(2)
+    client.say("drop", object=1)
+    assert "no object 1" in client.refused("start", gang=3, np=1, objects=[1])["message"]
+    client.end()
+
+
+def shared_memory():
+    lines = pathlib.Path("/proc/meminfo").read_text().splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("Shmem:"))
+
+
+# ---- ends
+
+def test_bye_ends_a_gang_that_runs(client):
+    client.start(1)
+    client.say("bye")
+    assert client.until("stopped")["gang"] == 1
+    assert client.until("bye")["exit"] == 0
+    assert client.job.wait().code == 0
+
+
+def test_the_end_of_the_connection_ends_all(client):
+    client.start(1)
+    client.socket.shutdown(socket.SHUT_RDWR)
+    assert client.job.wait().code == 0
+
+
+CLIENT = """
+import os, socket, subprocess, sys, time
+ours, its = socket.socketpair()
+subprocess.Popen([sys.argv[1], "serve", "-np", "2", "--control-fd", str(its.fileno()), "--", *sys.argv[3:]],
+                 pass_fds=[its.fileno()])
+its.close()
+ours.sendall(b'{"type":"hello","protocol":1}\\n{"type":"start","gang":1,"np":2}\\n')
+while b'"ready"' not in ours.recv(65536):
+    pass
+if sys.argv[2] == "fork" and os.fork() == 0:
+    os.setsid()
+    os.environ.clear()
+    time.sleep(600)
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("kind", ["alone", "fork"])
+def test_nothing_outlives_a_client_that_is_killed(hvdray, kind):
+    """fork: a child of the client's holds the socket open."""
+    job = hvdray.start("-c", CLIENT, hvdray.binary, kind, *WORKER, binary=sys.executable)
+    assert job.process.stdout.readline() == b"ready\n"
+    children = [pid for pid in job.find(CLIENT.strip()[:20]) if pid != job.pid]
+    os.kill(job.pid, signal.SIGKILL)
+    wait_until(lambda: set(job.processes()) <= set(children), within=30, what="the end of all but the fork")
+    job.kill()
+
+
+@pytest.mark.parametrize("what", ["serve", "hvdray-agent", "channel_worker"])
+def test_nothing_is_left_whatever_is_killed(client, what):
+    client.start(1)
+    victim = client.job.pid if what == "serve" else client.job.find(what)[-1]
+    os.kill(victim, signal.SIGKILL)
+    if what == "channel_worker":
+        assert client.until("stopped")["first_failure"]["signal"] == "SIGKILL"
+        client.end()
+    elif what == "hvdray-agent":
+        client.until("stopped")
+        assert "lost" in client.refused("start", gang=2, np=1)["message"]
+        client.end()
+    assert not client.job.survivors(within=30)
+
+
+def test_a_signal_ends_the_gang_and_then_the_session(client):
+    client.start(1)
+    client.job.process.send_signal(signal.SIGTERM)
+    assert client.until("stopped")["exit"]["code"] == 143
+    assert client.until("bye")["exit"] == 143
+    assert client.job.wait().code == 143
+
+
+VIOLATIONS = [
+    b"nonsense\n", b"[]\n", b'{"no":"type"}\n', b'{"type":"start","gang":1,"np":1}\n', b'{"type":"hello","protocol":2}\n',
+    b'{"type":"hello","protocol":1}\n{"type":"hello","protocol":1}\n', b'{"type":"hello","protocol":1}\n{"type":"sing"}\n',
+    b'{"type":"hello","protocol":1}\n{"type":"start","gang":0,"np":1}\n',
+    b'{"type":"hello","protocol":1}\n{"type":"credit","bytes":1}\n',
+    b'{"type":"hello","protocol":1}\n{"type":"bye","blob":1}\n', b'{"type":"hello","blob":-1}\n', b"x" * (1 << 20)]
+
+
+@pytest.mark.parametrize("words", VIOLATIONS, ids=range(len(VIOLATIONS)))
+def test_what_is_no_request_ends_the_connection(hvdray, words):
+    client = Client(hvdray)
+    client.socket.sendall(words)
+    assert client.until("refused")["about"] is None
+    assert client.until("bye")
+    client.job.wait()
+
+
+# ---- a socket with a name
+
+def test_clients_of_a_path_come_one_after_another(hvdray, tmp_path):
+    path = tmp_path / "gangs.sock"
+    job = hvdray.start("serve", "-np", "2", "--control", path, "--linger", "60", "--", *WORKER)
+    job.wait_for(path.exists)
+    assert path.stat().st_mode & 0o777 == 0o600
+    first = Client(hvdray, path=path)
+    pid = first.begin()["pid"]
+    first.start(1)
+    agents = sorted(job.find("hvdray-agent"))
+    assert "another client" in Client(hvdray, path=path).until("refused")["message"]
+    first.socket.close()
+    first.stream.close()
+    second = job.wait_for(lambda: greeted(hvdray, path), what="room for another client")
+    second.start(1)
+    assert sorted(job.find("hvdray-agent")) == agents and pid == job.pid
+    job.process.send_signal(signal.SIGTERM)
+    assert job.wait().code == 143
+    assert not path.exists()
+
+
+def test_without_linger_the_first_client_is_the_last(hvdray, tmp_path):
+    path = tmp_path / "gangs.sock"
+    stale = socket.socket(socket.AF_UNIX)
+    stale.bind(str(path))
+    stale.close()  # nobody listens there
+    job = hvdray.start("serve", "-np", "1", "--control", path, "--", *WORKER)
+    client = job.wait_for(lambda: connected(hvdray, path), what="a listener")
+    client.begin()
+    client.say("bye")
+    assert job.wait().code == 0
+    assert not path.exists()
+
+
+def greeted(tool, path):
+    """A client that was let in; None: the last one's workers are still ending."""
+    try:
+        client = Client(tool, path=path)
+        client.say("hello", protocol=1)
+        return client if client.hear()["type"] == "hello" else None
+    except OSError:
+        return None
+
+
+def connected(tool, path):
+    try:
+        return Client(tool, path=path)
+    except OSError:
+        return None
+
+
+def test_a_path_that_is_taken_is_refused(hvdray, tmp_path):
+    path = tmp_path / "gangs.sock"
+    first = hvdray.start("serve", "-np", "1", "--control", path, "--", *WORKER)
+    first.wait_for(lambda: connected(hvdray, path), what="a listener").socket.close()
+    file = tmp_path / "file"
+    file.write_text("mine")
+    result = hvdray.run("serve", "-np", "1", "--control", file, "--", *WORKER)
+    assert result.code == 2 and file.read_text() == "mine"
+    first.wait()
+
+
+# ---- secrets, and many ends
+
+def test_the_environment_is_in_no_command_line(client):
+    client.start(1, env={"X": "s3cret-value"}, data="s3cret-data")
+    assert client.answers(2)[0]["data"]["x"] == "s3cret-value"
+    lines = [pathlib.Path(f"/proc/{pid}/cmdline").read_bytes() for pid in client.job.processes()]
+    assert lines and not any(b"s3cret" in line for line in lines)
+    client.stop(1)
+    assert b"s3cret" not in client.end().err
+
+
+def test_random_kills_leave_nothing(hvdray):
+    dice = random.Random(20261125)
+    for _ in range(20):
+        client = Client(hvdray)
+        client.begin()
+        client.say("put", object=1, blob=b"x" * dice.randrange(1 << 20))
+        client.say("start", gang=1, np=2, objects=[1])
+        for _ in range(dice.randrange(7)):
+            client.hear()
+        alive = list(client.job.processes())
+        os.kill(dice.choice(alive), signal.SIGKILL)
+        client.socket.close()
+        client.stream.close()
+        left = client.job.survivors(within=30)
+        assert not left, left
