@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `hvdray monitor FILE`: looks at the cluster again and again, and shows what it sees.
 #include <fmt/format.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -14,8 +12,8 @@
 #include <vector>
 
 #include "base/blocking_pool.h"
-#include "base/environ.h"
 #include "base/loop.h"
+#include "base/screen.h"
 #include "cmd/cluster_look.h"
 #include "cmd/commands.h"
 #include "cmd/ray_passthrough.h"
@@ -36,15 +34,6 @@ enum class Form : uint8_t { kTable, kChanges, kJson };
 int64_t WallMs() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
-}
-
-/// The terminal's columns and rows; generous where it does not say.
-std::pair<size_t, size_t> ScreenSize() {
-  winsize size{};
-  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 || size.ws_row == 0) {
-    return {200, 50};
-  }
-  return {size.ws_col, size.ws_row};
 }
 
 /// Shows look after look. Threads: the loop's.
@@ -85,16 +74,9 @@ class Screen {
     }
     lines.push_back("");
     lines.push_back(fmt::format("{}, Ctrl-C ends", WallText(std::chrono::system_clock::now())));
-    const auto [columns, rows] = ScreenSize();
-    std::string text = "\x1b[H";
-    for (size_t i = 0; i < std::min(lines.size(), rows); ++i) {
-      if (i > 0) text += "\n";
-      // A character of several bytes is not cut.
-      size_t end = std::min(columns, lines[i].size());
-      while (end < lines[i].size() && end > 0 && (lines[i][end] & 0xC0) == 0x80) --end;
-      text += lines[i].substr(0, end) + "\x1b[K";
-    }
-    return text + "\x1b[J";
+    const ScreenSize size = SizeOfScreen();
+    if (lines.size() > size.rows) lines.resize(size.rows);
+    return "\x1b[H" + DrawnLines(lines, size.columns) + "\x1b[J";
   }
 
   std::string Changes(const Result<ClusterView>& look) const {
@@ -184,8 +166,7 @@ CloudMachine CloudMachineOf(const CloudNode& node) {
 
 Form FormOf(const CommandRequest& request) {
   if (request.Has(OptionId::kJson)) return Form::kJson;
-  const bool is_dumb = Environment::FromProcess().GetOr("TERM", "dumb") == "dumb";
-  return ::isatty(STDOUT_FILENO) == 1 && !is_dumb ? Form::kTable : Form::kChanges;
+  return IsScreen() ? Form::kTable : Form::kChanges;
 }
 
 Result<int> MonitorCluster(const ClusterAccess& access, const CommandRequest& request) {
