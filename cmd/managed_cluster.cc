@@ -6,21 +6,28 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
+#include <optional>
 #include <utility>
 
 #include "base/blocking_pool.h"
+#include "base/environ.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include "base/screen.h"
 #include "base/terminal.h"
 #include "base/text.h"
 #include "cmd/host_access.h"
 #include "cmd/launch_plan.h"
 #include "launcher/cluster/cluster_events.h"
 #include "launcher/cluster/cluster_report.h"
+#include "launcher/cluster/node_display.h"
 #include "launcher/engine/job_console.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/hostfile.h"
 #include "launcher/report/facts_json.h"
+#include "launcher/report/progress.h"
 
 namespace hvdray {
 namespace {
@@ -55,10 +62,19 @@ ClusterCall CallOf(const ManagedCluster& cluster) {
   return call;
 }
 
+using Complain = std::function<void(const Status& why)>;
+
+Complain ComplainerOf(const ManagedCluster& cluster) {
+  return [&cluster](const Status& why) {
+    Tell(LogLevel::kError, "hvdray " + cluster.command, why.ToString());
+  };
+}
+
 /// Null: not asked for. A file that cannot be written whole is told at once, and is a failure of
 /// `end` unless there is one.
 Result<std::unique_ptr<ClusterEvents>> OpenEvents(Loop& loop, const ManagedCluster& cluster,
-                                                  std::vector<NodeRow> nodes, ClusterEnd& end) {
+                                                  std::vector<NodeRow> nodes, ClusterEnd& end,
+                                                  const Complain& complain) {
   const Setting<std::string>& file = cluster.spec.events_file;
   if (file->empty()) return std::unique_ptr<ClusterEvents>();
   ClusterEventsOptions options;
@@ -66,28 +82,37 @@ Result<std::unique_ptr<ClusterEvents>> OpenEvents(Loop& loop, const ManagedClust
   options.option = NamedBy(file, "events");
   options.call = CallOf(cluster);
   options.nodes = std::move(nodes);
-  options.on_damaged = [&end, &cluster](Status why) {
-    Tell(LogLevel::kError, "hvdray " + cluster.command, why.ToString());
+  options.on_damaged = [&end, complain](Status why) {
+    complain(why);
     if (end.failure.ok()) end.failure = std::move(why);
   };
   return ClusterEvents::Open(loop, std::move(options));
 }
 
+void WriteOut(std::string_view text, ClusterEnd& end) {
+  const bool is_written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (std::fflush(stdout) != 0 || !is_written) {
+    end.failure = {ErrorCode::kReaderGone, "nobody reads stdout any more"};
+  }
+}
+
+/// Null: nobody watches at a terminal.
+std::unique_ptr<NodeDisplay> OpenDisplay(Loop& loop, const ClusterDriver& driver, ClusterEnd& end) {
+  if (!IsScreen() || IsContinuousIntegration(Environment::FromProcess())) return nullptr;
+  return std::make_unique<NodeDisplay>(loop, driver,
+                                       [&end](std::string_view text) { WriteOut(text, end); });
+}
+
 ClusterRunOptions RunOptionsOf(const ManagedCluster& cluster, ClusterEnd& end,
-                               BlockingPool& questions) {
+                               BlockingPool& questions, NodeDisplay* display) {
   ClusterRunOptions options;
   options.places = cluster.places;
   options.build = BuildName();
   options.is_plain = ::isatty(STDOUT_FILENO) == 0;
   options.job_id = "cluster-" + cluster.file.cluster_name;
-  options.print = [&end](std::string_view text) {
-    const bool is_written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
-    if (std::fflush(stdout) != 0 || !is_written) {
-      end.failure = {ErrorCode::kReaderGone, "nobody reads stdout any more"};
-    }
-  };
-  options.complain = [&cluster](const Status& why) {
-    Tell(LogLevel::kError, "hvdray " + cluster.command, why.ToString());
+  options.display = display;
+  options.print = [&end, display](std::string_view text) {
+    display != nullptr ? display->Print(text) : WriteOut(text, end);
   };
   options.ask = [&questions](const std::string& question, std::function<void(bool)> answer) {
     questions.Run<bool>([question] { return AskForYes(question); }, std::move(answer));
@@ -239,15 +264,28 @@ Result<ClusterEnd> RunCluster(ManagedCluster& cluster, ClusterDriver& driver,
       const std::unique_ptr<HostAccess> access,
       HostAccess::Open(*loop, cluster.spec, AgentPath(cluster.spec), cluster.hosts, is_remote,
                        HostSpread::kOneMachine, {"--keep-processes"}));
+  const std::unique_ptr<NodeDisplay> display = OpenDisplay(*loop, driver, end);
+  Complain complain = ComplainerOf(cluster);
+  std::optional<LogSink> log;
+  if (display) {
+    complain = [&display, plain = complain](const Status& why) {
+      display->Above([&] { plain(why); });
+    };
+    log.emplace([&display](std::string_view line) {
+      display->Above([line] { (void)WriteAll(STDERR_FILENO, std::string(line) + "\n"); });
+    });
+  }
   HVDRAY_ASSIGN_OR_RETURN(std::unique_ptr<ClusterEvents> events,
-                          OpenEvents(*loop, cluster, driver.Rows(), end));
+                          OpenEvents(*loop, cluster, driver.Rows(), end, complain));
   BlockingPool questions(*loop, std::chrono::milliseconds(500));
-  ClusterRunOptions options = RunOptionsOf(cluster, end, questions);
+  ClusterRunOptions options = RunOptionsOf(cluster, end, questions, display.get());
+  options.complain = complain;
   options.files = files.mounts;
   options.bootstrap = files.bootstrap;
   options.events = events.get();
   ClusterRun run(*loop, *access, driver, std::move(options));
   const ClusterRun::Outcome outcome = run.Run();
+  if (display) display->End();
   EndTerminalQuestions();
   end.exit_code = outcome.exit_code;
   end.signo = outcome.signo;
@@ -265,7 +303,8 @@ Result<ClusterEnd> RunCluster(ManagedCluster& cluster, ClusterDriver& driver,
 int TellEnd(const ManagedCluster& cluster, ClusterEnd end) {
   Result<std::unique_ptr<Loop>> loop = Loop::Create();
   Result<std::unique_ptr<ClusterEvents>> events =
-      loop.ok() ? OpenEvents(**loop, cluster, end.nodes, end) : loop.status();
+      loop.ok() ? OpenEvents(**loop, cluster, end.nodes, end, ComplainerOf(cluster))
+                : loop.status();
   if (!events.ok()) {
     Fail(cluster.command, events.status());
     if (end.failure.ok()) end.failure = events.status();

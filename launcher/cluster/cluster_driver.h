@@ -160,6 +160,7 @@ struct Run {
 /// A line of text for the user, without its newline.
 struct Say {
   std::string text;
+  bool is_step = false;  ///< What a board of the nodes (node_board.h) shows, too.
 };
 /// The same, about something that went wrong.
 struct Complain {
@@ -180,12 +181,16 @@ using ClusterEffect = std::variant<cluster_effect::LogIn, cluster_effect::Run, c
                                    cluster_effect::Note, cluster_effect::Finish>;
 using ClusterEffects = std::vector<ClusterEffect>;
 
+/// In the order in which a user wants to see nodes.
+enum class NodePhase : uint8_t { kAtWork, kFailed, kWaiting, kDone };
+
 /// What became of a node and what it cost: a row of the table that ends `up`, and of --report.
 struct NodeRow {
   std::string address;
   bool is_head = false;
   std::string_view need;  ///< As in NodePlan; empty before the plan.
   std::string_view state;
+  NodePhase phase = NodePhase::kAtWork;
   int processes = 0;             ///< Of the cluster's Ray, when it was looked at.
   std::optional<Duration> boot;  ///< From the order of the machine until it runs; on-prem: none.
   std::optional<Duration> log_in;

@@ -138,15 +138,20 @@ SignalHandlers ClusterRun::MakeSignalHandlers() {
   handlers.on_stop = [this](int signo) {
     // At a second signal, does not wait for the agents: they end with their links.
     if (options_.events != nullptr) options_.events->OnSignal(signo, loop_.Now());
+    if (options_.display != nullptr) options_.display->End();
     if (std::exchange(outcome_.signo, signo) != 0) return loop_.Stop();
     driving_.Finish();
     Close();
   };
   handlers.on_pause = [this](const std::function<void()>& stop_now) {
     agents_.SendAll({0, wire::Heartbeat{true}});
+    if (options_.display != nullptr) options_.display->Pause();
     stop_now();
   };
-  handlers.on_resume = [this] { agents_.SendAll({0, wire::Heartbeat{false}}); };
+  handlers.on_resume = [this] {
+    agents_.SendAll({0, wire::Heartbeat{false}});
+    if (options_.display != nullptr) options_.display->Resume();
+  };
   return handlers;
 }
 
@@ -158,10 +163,12 @@ ClusterRun::Node* ClusterRun::NodeOf(int agent) {
 
 void ClusterRun::OnFact(const ClusterEvent& fact, TimePoint now) {
   if (options_.events != nullptr) options_.events->OnFact(fact, now);
+  if (options_.display != nullptr) options_.display->OnFact(fact);
 }
 
 void ClusterRun::OnEffect(const ClusterEffect& effect, TimePoint now) {
   if (options_.events != nullptr) options_.events->OnEffect(effect, now);
+  if (options_.display != nullptr) options_.display->OnEffect(effect, now);
 }
 
 // ---- effects
@@ -237,7 +244,10 @@ void ClusterRun::CopyFiles(Node& node, std::span<const SyncedDirectory> files) {
   node.copy->Start();
 }
 
-void ClusterRun::Apply(const cluster_effect::Say& effect) { options_.print(effect.text + "\n"); }
+void ClusterRun::Apply(const cluster_effect::Say& effect) {
+  const bool is_on_board = options_.display != nullptr && options_.display->is_on();
+  if (!effect.is_step || !is_on_board) options_.print(effect.text + "\n");
+}
 
 void ClusterRun::Apply(const cluster_effect::Complain& effect) { options_.complain(effect.why); }
 

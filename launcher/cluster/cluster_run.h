@@ -15,6 +15,7 @@
 #include "cluster/transport.h"
 #include "launcher/cluster/cluster_driver.h"
 #include "launcher/cluster/cluster_events.h"
+#include "launcher/cluster/node_display.h"
 #include "launcher/cluster/node_script.h"
 #include "launcher/engine/agent_set.h"
 #include "launcher/engine/driver_loop.h"
@@ -32,6 +33,7 @@ struct ClusterRunOptions {
   std::string job_id;
   bool is_plain = false;  ///< Commands' output is printed without colours: no terminal shows it.
   ClusterEvents* events = nullptr;  ///< --events; outlives the run. nullptr: not asked for.
+  NodeDisplay* display = nullptr;   ///< Outlives the run. nullptr: no terminal shows it.
   /// Prints text, whole lines.
   std::function<void(std::string_view text)> print;
   std::function<void(const Status& why)> complain;

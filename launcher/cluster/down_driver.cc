@@ -47,6 +47,24 @@ std::string_view DownDriver::NameOf(State state) {
   return "?";
 }
 
+NodePhase DownDriver::PhaseOf(State state) {
+  switch (state) {
+    case State::kLoggingIn:
+    case State::kLooking:
+    case State::kDraining:
+    case State::kStopping:
+    case State::kChecking:
+      return NodePhase::kAtWork;
+    case State::kRunning:
+      return NodePhase::kWaiting;
+    case State::kEnded:
+      return NodePhase::kDone;
+    case State::kFailed:
+      return NodePhase::kFailed;
+  }
+  return NodePhase::kAtWork;
+}
+
 std::string_view DownDriver::NeedOf(const Node& node) const {
   return node.has_any() && !is_kept_ ? "end" : "keep";
 }
@@ -60,6 +78,7 @@ std::vector<NodeRow> DownDriver::Rows() const {
     row.is_head = node.plan.is_head;
     if (node.is_looked_at) row.need = NeedOf(node);
     row.state = NameOf(node.state);
+    row.phase = PhaseOf(node.state);
     row.processes = node.processes;
     row.why = node.why;
     if (node.logged_in) row.log_in = *node.logged_in - began_;

@@ -71,6 +71,7 @@ class DownDriver final : public ClusterDriver {
   };
 
   static std::string_view NameOf(State state);
+  static NodePhase PhaseOf(State state);
   std::string_view NeedOf(const Node& node) const;
   void On(const cluster_event::LoggedIn& fact);
   void On(const cluster_event::Lost& fact);

@@ -39,6 +39,27 @@ std::string_view VerbOf(StepKind kind) {
   return "?";
 }
 
+NodePhase PhaseOf(UpState state) {
+  switch (state) {
+    case UpState::kLoggingIn:
+    case UpState::kLooking:
+    case UpState::kLeasing:
+    case UpState::kSettingUp:
+    case UpState::kChecking:
+    case UpState::kStarting:
+    case UpState::kJoining:
+      return NodePhase::kAtWork;
+    case UpState::kWaiting:
+    case UpState::kForHead:
+      return NodePhase::kWaiting;
+    case UpState::kUp:
+      return NodePhase::kDone;
+    case UpState::kFailed:
+      return NodePhase::kFailed;
+  }
+  return NodePhase::kAtWork;
+}
+
 std::string_view NameOf(UpNeed need) {
   switch (need) {
     case UpNeed::kKeep:
@@ -125,6 +146,7 @@ std::vector<NodeRow> UpDriver::Rows() const {
     row.is_head = rows.size() == 1;
     if (node.is_decided) row.need = NameOf(node.need);
     row.state = NameOf(node.state);
+    row.phase = PhaseOf(node.state);
     row.processes = node.found_processes;
     row.steps = node.steps;
     row.copied = node.copied;
@@ -157,9 +179,9 @@ void UpDriver::Call(size_t node, std::string verb, std::vector<std::string> argu
   Run(node, std::move(task));
 }
 
-void UpDriver::Say(size_t node, const std::string& text) {
+void UpDriver::Say(size_t node, const std::string& text, bool is_step) {
   effects_.emplace_back(
-      cluster_effect::Say{fmt::format("{}: {}", nodes_[node].plan.address, text)});
+      cluster_effect::Say{fmt::format("{}: {}", nodes_[node].plan.address, text), is_step});
 }
 
 bool UpDriver::IsAnyAt(UpState state) const {
@@ -476,7 +498,7 @@ void UpDriver::NextStep(size_t index) {
 void UpDriver::RunStep(size_t index) {
   Node& node = nodes_[index];
   const NodeStep& step = node.plan.steps[node.step];
-  Say(index, StepText(step));
+  SayStep(index, StepText(step));
   node.step_began = now_;
   node.step_copied.reset();
   Note(cluster_note::StepStarted{static_cast<int>(index), step});
@@ -634,7 +656,7 @@ void UpDriver::NextStartStage(size_t index, StartStage stage) {
       return Run(index, std::move(task));
     case StartStage::kStop:
       if (node.survey.processes == 0) return NextStartStage(index, StartStage::kCommands);
-      Say(index, "stopping its former Ray");
+      SayStep(index, "stopping its former Ray");
       return Call(index, "stop");
     case StartStage::kCommands:
       node.step = FirstStart(node.plan.steps);
@@ -729,9 +751,9 @@ void UpDriver::EnterUp(size_t index) {
   Node& node = nodes_[index];
   node.joined = now_;
   if (node.is_restarting) {
-    Say(index, IsHead(index) ? "Ray is up" : "has joined");
+    SayStep(index, IsHead(index) ? "Ray is up" : "has joined");
   } else if (node.need == UpNeed::kChange || node.need == UpNeed::kCreate) {
-    Say(index, "set up");
+    SayStep(index, "set up");
   }
   Enter(index, UpState::kUp);
   if (IsHead(index)) OfferWorkers();

@@ -153,7 +153,8 @@ class UpDriver final : public ClusterDriver {
   void Enter(size_t index, UpState next);
   void Run(size_t node, NodeTask task);
   void Call(size_t node, std::string verb, std::vector<std::string> arguments = {});
-  void Say(size_t node, const std::string& text);
+  void Say(size_t node, const std::string& text, bool is_step = false);
+  void SayStep(size_t node, const std::string& text) { Say(node, text, true); }
   void Note(ClusterNote what) { effects_.emplace_back(cluster_effect::Note{std::move(what)}); }
   Node& head() { return nodes_.front(); }
   bool IsHeadUp() const { return nodes_.front().state == UpState::kUp; }

@@ -5,10 +5,15 @@ and no Ray started.
 Not tested here: faults of the file and of a step (cluster_up_test.py), of a cloud (cluster_cloud_test.py)."""
 
 import os
+import pathlib
+import re
+import signal
 import subprocess
 
 import pytest
 
+from at_terminal import Screen, Terminal
+from hosts_processes import wait_until
 from make_hosts import Hosts
 
 # A ray of some other tool, and no python3.
@@ -25,17 +30,26 @@ class Cluster:
         self.hosts, self.binary, self.folder = hosts, binary, folder
         self.head, self.worker = (hosts[name].address for name in ("h1", "h2"))
 
-    def up(self, *words, code=125, **replaced):
-        """`up` of a file with these lines, by key, instead of the usual ones."""
+    def write(self, **replaced):
+        """The file with these lines, by key, instead of the usual ones."""
         lines = {"cluster_name": "faults",
                  "provider": f"{{type: local, head_ip: {self.head}, worker_ips: [{self.worker}]}}",
                  "auth": "{ssh_user: root}",
                  "head_start_ray_commands": "[ray start --head]",
                  "worker_start_ray_commands": "['ray start --address=$RAY_HEAD_IP:6379']", **replaced}
         (self.folder / "cluster.yaml").write_text("".join(f"{key}: {value}\n" for key, value in lines.items()))
+
+    def up(self, *words, code=125, **replaced):
+        self.write(**replaced)
         result = self.hosts.run([self.binary, "up", "--yes", *words, "cluster.yaml"], cwd=str(self.folder), timeout=120)
         assert result.returncode == code, result.stdout + result.stderr
         return result
+
+    def up_at_terminal(self, rows, columns, **replaced):
+        self.write(**replaced)
+        env = {**os.environ, "TERM": "xterm", "CI": ""}
+        return Terminal(lambda **io: self.hosts.popen([self.binary, "up", "--yes", "cluster.yaml"], env=env,
+                                                      cwd=str(self.folder), **io), rows, columns)
 
 
 @pytest.fixture(scope="module")
@@ -94,3 +108,55 @@ def test_an_unreachable_host_is_told_while_it_is_waited_for(cluster):
                         provider=f"{{type: local, head_ip: {cluster.head}, worker_ips: [10.99.99.99]}}")
     assert "10.99.99.99: waiting for SSH (unreachable)" in result.stdout
     assert "10.99.99.99: no log-in within 2 s" in result.stderr
+
+
+def block_of(cluster, screen):
+    """The nodes' lines on the screen."""
+    return [line for line in screen.lines if line.startswith((f"{cluster.head} ", f"{cluster.worker} "))]
+
+
+def test_a_terminal_shows_one_line_for_each_node_below_what_is_printed(cluster):
+    setup = r'''["printf '10\\r'; sleep 1.5; echo 20", "sleep 4"]'''
+    window = cluster.up_at_terminal(12, 100, setup_commands=setup)
+    shown = window.wait_for(r".*2/2: sleep 4.*2/2: sleep 4.*?\x1b\[J").group()
+    screen = Screen(12, 100).feed(shown)
+    assert screen.lines[-3:-1] == block_of(cluster, screen) and screen.is_sane, screen.lines
+    expected = (rf"{cluster.head}  head  +\d+ s  setup 2/2: sleep 4", rf"{cluster.worker}  worker  +\d+ s  setup 2/2: sleep 4")
+    assert all(map(re.fullmatch, expected, block_of(cluster, screen))), screen.lines
+    # A line of a progress bar is not taken for a whole one, nor lost.
+    assert "] 10\r\n" in re.sub(r"\x1b\[\??\d*[A-Za-z]", "", shown.decode())
+    assert {f"[{cluster.head}] 20", f"[{cluster.worker}] 20"} < set(screen.lines), screen.lines
+    shown += window.wait_for(r".*1 s  setup 2/2.*1 s  setup 2/2.*?\x1b\[J").group()
+    assert len(block_of(cluster, Screen(12, 100).feed(shown))) == 2
+    window.resize(3, 100)
+    shown += window.wait_for(r".*2 more: 2 setting up.*?\x1b\[J").group()
+    assert not block_of(cluster, Screen(12, 100).feed(shown))
+    window.resize(12, 100)
+    assert window.code() == 125
+    screen = Screen(12, 100).feed(shown + window.shown)
+    table = block_of(cluster, screen)
+    assert len(table) == 2 and all("failed: no Ray" in line for line in table) and screen.is_sane, screen.lines
+    assert "setup 2/2" not in "".join(screen.lines), "the board is taken away"
+
+
+def test_a_pause_and_ctrl_c_take_the_board_away(cluster):
+    window = cluster.up_at_terminal(12, 100, setup_commands='["sleep 100"]')
+
+    def wait_for_board():
+        return window.wait_for(r".*setup: sleep 100.*setup: sleep 100.*?\x1b\[J").group()
+
+    shown = wait_for_board()
+    window.type("\x1a")
+    wait_until(lambda: pathlib.Path(f"/proc/{window.process.pid}/stat").read_text().split()[2] == "T", "the pause")
+    shown += window.wait_for(r".*\x1b\[2A\x1b\[J").group()
+    screen = Screen(12, 100).feed(shown)
+    assert not block_of(cluster, screen) and screen.is_sane, screen.lines
+    window.process.send_signal(signal.SIGCONT)
+    shown += wait_for_board()
+    assert len(block_of(cluster, Screen(12, 100).feed(shown))) == 2
+    window.type("\x03")
+    assert window.code() == 130
+    screen = Screen(12, 100).feed(shown + window.shown)
+    assert all("setting up" in line for line in block_of(cluster, screen)), "of the table alone"
+    assert screen.is_sane, screen.lines
+    assert "interrupted" in "".join(screen.lines)

@@ -93,6 +93,8 @@ class Sim {
   void AnswerWith(bool yes) { answer_ = yes; }
   bool HasSaid(const std::string& text) const { return said_.find(text) != std::string::npos; }
   const std::string& said() const { return said_; }
+  /// Without what a board of the nodes shows, too.
+  const std::string& said_beside_board() const { return said_beside_board_; }
   const std::vector<Status>& complaints() const { return complaints_; }
   const UpDriver& driver() const { return driver_; }
   /// All notes of one kind, in order.
@@ -157,7 +159,10 @@ class Sim {
     }
     events_.emplace_back(std::move(done));
   }
-  void Apply(const cluster_effect::Say& effect) { said_ += effect.text + "\n"; }
+  void Apply(const cluster_effect::Say& effect) {
+    said_ += effect.text + "\n";
+    if (!effect.is_step) said_beside_board_ += effect.text + "\n";
+  }
   void Apply(const cluster_effect::Complain& effect) { complaints_.push_back(effect.why); }
   void Apply(const cluster_effect::Ask& /*effect*/) {
     ++asked_;
@@ -270,7 +275,7 @@ class Sim {
   std::optional<cluster_event::Done> held_;
   int tasks_left_ = 0;
   int asked_ = 0;
-  std::string said_;
+  std::string said_, said_beside_board_;
   std::vector<Status> complaints_;
   std::vector<ClusterNote> notes_;
   std::optional<int> exit_code_;
@@ -309,6 +314,18 @@ TEST(UpDriverTest, ANewClusterIsSetUpAndAllNodesJoin) {
   EXPECT_EQ(cluster.nodes[0].token, "new-token");
   EXPECT_TRUE(sim.HasSaid("10.0.0.1: create (head)"));
   EXPECT_EQ(sim.asked(), 0);
+}
+
+TEST(UpDriverTest, BesideABoardOnlyPlanAndCopiesNeedLines) {
+  SimCluster cluster(1);
+  Sim sim(cluster, kYes);
+  ASSERT_EQ(sim.Run(), 0);
+  EXPECT_TRUE(sim.HasSaid("10.0.0.1: setup 1/2: one\n"));
+  EXPECT_TRUE(sim.HasSaid("10.0.0.1: Ray is up\n"));
+  EXPECT_EQ(sim.said_beside_board(),
+            "10.0.0.1: create (head); 3 steps from file mounts: code to ~/code; start Ray\n"
+            "10.0.0.1: copied 2 files, 30 bytes\n");
+  EXPECT_EQ(sim.driver().Rows()[0].phase, NodePhase::kDone);
 }
 
 TEST(UpDriverTest, ASecondRunDoesNothingAndAsksNothing) {
