@@ -55,7 +55,7 @@ void Read(FieldReader& io, const Json& /*head*/, control::Hello& hello) {
 
 void Read(FieldReader& io, const Json& head, control::Start& start) {
   io.Int("gang", start.gang, kNumbers);
-  io.Int("np", start.np, {1, kMaxRanks});
+  if (io.Has("np")) io.Int("np", start.np, {1, kMaxRanks});
   Variables(io, start.env);
   Objects(io, start.objects);
   const auto data = head.find("data");

@@ -29,7 +29,7 @@ struct Hello {
 };
 struct Start {  // NOLINT(bugprone-exception-escape): its move throws nothing
   int64_t gang = 0;
-  int np = 1;
+  int np = 0;  ///< 0: all slots.
   std::map<std::string, std::string> env;
   std::vector<int64_t> objects;  ///< Each worker gets them before the data.
   bool has_data = false;         ///< Each worker gets `data` and `blob` first.

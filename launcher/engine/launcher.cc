@@ -268,7 +268,8 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
               fmt::format("host {} is lost", plan_.hosts[static_cast<size_t>(*lost_.begin())].host),
               "start another hvdray serve"};
     }
-    HVDRAY_ASSIGN_OR_RETURN(pending_ranks_, AssignRanks(plan_.hosts, start.np, start.np));
+    const int np = start.np != 0 ? start.np : static_cast<int>(plan_.ranks.size());
+    HVDRAY_ASSIGN_OR_RETURN(pending_ranks_, AssignRanks(plan_.hosts, np, np));
     std::vector<std::string> env = base_env_;
     for (const auto& [name, value] : start.env) env.push_back(fmt::format("{}={}", name, value));
     plan_.spec.env.Set(std::move(env), "control");

@@ -131,6 +131,9 @@ def test_a_gang_may_be_smaller_and_not_larger_than_the_slots(client):
     assert client.refused("start", gang=1, np=3)["code"] == "HVD-E0103"
     assert len(client.start(2, np=1)["workers"]) == 1
     client.stop(2)
+    client.say("start", gang=3)
+    assert len(client.until("ready")["workers"]) == 2
+    client.stop(3)
     client.end()
 
 

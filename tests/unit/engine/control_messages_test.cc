@@ -35,6 +35,7 @@ TEST(ControlMessagesTest, EveryRequestIsRead) {
   EXPECT_EQ(start.data, Json({{"f", 1}}));
   EXPECT_FALSE(Must<control::Start>(R"({"type":"start","gang":1,"np":1})").has_data);
   EXPECT_TRUE(Must<control::Start>(R"({"type":"start","gang":1,"np":1,"data":null})").has_data);
+  EXPECT_EQ(Must<control::Start>(R"({"type":"start","gang":1})").np, 0);
   const auto send = Must<control::Send>(R"({"type":"send","gang":1,"to":[2,0],"data":"x"})");
   EXPECT_EQ(send.to, (control::Ranks{2, 0}));
   EXPECT_TRUE(Must<control::Send>(R"({"type":"send","gang":1,"to":"all"})").to.empty());
@@ -57,7 +58,6 @@ TEST(ControlMessagesTest, WhatIsNotAsThePageSaysIsRefused) {
            R"({"type":"hello","protocol":"1"})",
            R"({"type":"hello","protocol":1,"client":7})",
            R"({"type":"start","gang":0,"np":1})",
-           R"({"type":"start","gang":1})",
            R"({"type":"start","gang":1,"np":0})",
            R"({"type":"start","gang":1,"np":65537})",
            R"({"type":"start","gang":1,"np":1,"env":[]})",
