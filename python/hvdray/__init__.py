@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls functions on workers that `hvdray` starts: on this machine or on other hosts. docs/python.md.
+
+Python decides nothing: the program `hvdray serve` starts, supervises and ends the workers (docs/serve.md). This package
+turns calls into messages for it, and answers into results and exceptions. Importing it imports next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "run": "_run",
+    "Executor": "_executor",
+    "ship": "_payload",
+    "HvdrayError": "_errors",
+    "LauncherLost": "_errors",
+    "SerializationError": "_errors",
+    "StateLost": "_errors",
+    "WorkerDied": "_errors",
+    "WorkerError": "_errors",
+}
+
+__all__ = [
+    "Executor",
+    "HvdrayError",
+    "LauncherLost",
+    "SerializationError",
+    "StateLost",
+    "WorkerDied",
+    "WorkerError",
+    "run",
+    "ship",
+]
+
+if TYPE_CHECKING:
+    from ._errors import HvdrayError as HvdrayError
+    from ._errors import LauncherLost as LauncherLost
+    from ._errors import SerializationError as SerializationError
+    from ._errors import StateLost as StateLost
+    from ._errors import WorkerDied as WorkerDied
+    from ._errors import WorkerError as WorkerError
+    from ._executor import Executor as Executor
+    from ._payload import ship as ship
+    from ._run import run as run
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the program `hvdray` is."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import sysconfig
+from typing import Iterator
+
+from ._errors import HvdrayError
+
+
+def find_binary() -> str:
+    """HVDRAY_BINARY, else the scripts beside this package, else PATH. Raises HvdrayError."""
+    named = os.environ.get("HVDRAY_BINARY")
+    if named:
+        if not os.access(named, os.X_OK):
+            raise HvdrayError(f"HVDRAY_BINARY: no program at {named}")
+        return named
+    for folder in _script_folders():
+        program = folder / "hvdray"
+        if os.access(program, os.X_OK) and program.is_file():
+            return str(program)
+    on_path = shutil.which("hvdray")
+    if on_path is None:
+        raise HvdrayError(
+            "the program hvdray is not there",
+            hint="install the wheel of hvdray, set HVDRAY_BINARY, or put hvdray on PATH",
+        )
+    return on_path
+
+
+def _script_folders() -> Iterator[pathlib.Path]:
+    site = pathlib.Path(__file__).resolve().parent.parent
+    yield site / "bin"  # pip install --target
+    yield pathlib.Path(sysconfig.get_path("scripts"))
+    yield pathlib.Path(sysconfig.get_path("scripts", "posix_user"))

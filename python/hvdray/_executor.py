@@ -1,0 +1,394 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workers that stay, and calls on all of them or one. docs/python.md, "Executor"."""
+
+from __future__ import annotations
+
+import atexit
+import concurrent.futures
+import os
+import sys
+import threading
+import weakref
+from types import TracebackType
+from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, Union
+
+from ._calls import Call, Limits, died
+from ._errors import HvdrayError, StateLost
+from ._kit import BOOTSTRAP, kit
+from ._launcher import MAX_BLOB, Gang, Launcher, Ranks
+from ._output import OUTPUTS
+from ._payload import Payload, dumps
+
+GRACE_S = 5.0
+CALL = ["fn", "args", "kwargs"]
+
+Hosts = Union[str, Sequence[str], Mapping[str, int]]
+
+
+class Executor:
+    """Threads: any; calls wait for each other. Not for forked children."""
+
+    def __init__(
+        self,
+        num_workers: Optional[int] = None,
+        *,
+        hosts: Optional[Hosts] = None,
+        backend: str = "auto",
+        python: Optional[str] = None,
+        env: Optional[Mapping[str, str]] = None,
+        working_dir: Optional[str] = None,
+        options: Optional[Mapping[str, Any]] = None,
+        output: str = "auto",
+        results: str = "pickle",
+    ):
+        """`hosts`: "a:4,b:4", a list of such, or slots by host. `backend`: "local", "ssh" (with hosts), or "auto".
+        `options`: long options of `hvdray run`, with '_' for '-'. `output`: see Output. `results`: "json" reads no
+        pickles from workers. Raises ValueError and TypeError for what does not fit together."""
+        _check_choice("backend", backend, ("auto", "local", "ssh"))
+        _check_choice("output", output, OUTPUTS)
+        _check_choice("results", results, ("pickle", "json"))
+        if num_workers is not None and (not isinstance(num_workers, int) or isinstance(num_workers, bool)):
+            raise TypeError(f"num_workers must be a number, not {type(num_workers).__name__}")
+        if num_workers is not None and num_workers < 1:
+            raise ValueError(f"num_workers must be 1 or more, not {num_workers}")
+        self._options = dict(options or {})
+        named = {"hosts", "hostfile", "cluster"} & set(self._options)
+        _check_once("hosts", hosts, sorted(named))
+        _check_once("num_workers", num_workers, {"np", "num_proc"} & set(self._options))
+        _check_once("working_dir", working_dir, {"cwd"} & set(self._options))
+        has_hosts = hosts is not None or bool(named)
+        if backend == "ssh" and not has_hosts:
+            raise ValueError('backend="ssh" needs hosts')
+        if backend == "local" and has_hosts:
+            raise ValueError('backend="local" takes no hosts')
+        if num_workers is None and not has_hosts and not {"np", "num_proc"} & set(self._options):
+            raise ValueError("num_workers is not given; nor are hosts, whose slots it would be")
+        if hosts is not None:
+            self._options["hosts"] = _hosts_text(hosts)
+        if num_workers is not None:
+            self._options["np"] = num_workers
+        if working_dir is not None:
+            self._options["cwd"] = working_dir
+        self._python = python or sys.executable
+        self._env = _checked_env(env)
+        self._output = output
+        self._results = results
+        self._pid = os.getpid()
+        self._turn = threading.RLock()  # of calls
+        self._launcher: Optional[Launcher] = None
+        self._gang: Optional[Gang] = None
+        self._kit = 0
+        self._size = 0  # of the last gang
+        self._call: Optional[Call] = None
+        self._calls = 0
+        self._executable: Optional[tuple[Any, tuple[Any, ...], dict[str, Any]]] = None
+        self._has_started = False
+        self._is_over = False
+        _living.add(self)
+
+    # ---- life
+
+    def start(
+        self,
+        executable_cls: Optional[type] = None,
+        executable_args: Optional[Sequence[Any]] = None,
+        executable_kwargs: Optional[Mapping[str, Any]] = None,
+        extra_env_vars: Optional[Mapping[str, str]] = None,
+    ) -> None:
+        """Starts the workers, and makes the object on each, for execute(). Without it, the first call starts them. If that
+        fails, nothing is left."""
+        self._check_process()
+        with self._turn:
+            self._check_over()
+            if self._has_started:
+                raise HvdrayError("the executor has been started already", hint="restart() begins anew")
+            self._env.update(_checked_env(extra_env_vars))
+            if executable_cls is not None:
+                self._executable = (executable_cls, tuple(executable_args or ()), dict(executable_kwargs or {}))
+            try:
+                self._begin()
+            except BaseException:
+                self.shutdown()
+                raise
+            self._has_started = True
+
+    def restart(self) -> None:
+        """Ends the workers, if they live, and starts new ones, with a new object each."""
+        self._check_process()
+        with self._turn:
+            if self._is_over or not self._has_started:
+                self._need_start()
+                return
+            self._end_gang()
+            self._begin()
+
+    def shutdown(self) -> None:
+        """Ends workers and hosts; returns when nothing is left. Also after a failed start, and twice."""
+        if os.getpid() != self._pid:
+            return
+        with self._turn:
+            self._is_over = True
+            _living.discard(self)
+            launcher, self._launcher = self._launcher, None
+            if launcher is None:
+                return
+            try:
+                if launcher.lost is None:
+                    self._end_gang(launcher)
+            finally:
+                launcher.close()
+
+    def __enter__(self) -> "Executor":
+        return self
+
+    def __exit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], where: Optional[TracebackType]
+    ) -> None:
+        self.shutdown()
+
+    @property
+    def workers(self) -> list[dict[str, Any]]:
+        """By rank: `rank`, `host`, `local_rank`, `pid`, `python`. Empty while no workers live."""
+        return [dict(worker) for worker in self._gang.workers] if self._gang is not None and self._is_alive() else []
+
+    # ---- calls
+
+    def run(
+        self,
+        fn: Callable[..., Any],
+        args: Optional[Sequence[Any]] = None,
+        kwargs: Optional[Mapping[str, Any]] = None,
+        *,
+        timeout: Optional[float] = None,
+    ) -> list[Any]:
+        """fn(*args, **kwargs) on all workers; the values by rank."""
+        return self._run_call("run", (fn, tuple(args or ()), dict(kwargs or {})), None, self._limits(timeout))
+
+    def _run_once(self, fn: Callable[..., Any], args: Sequence[Any], kwargs: Optional[Mapping[str, Any]]) -> list[Any]:
+        """The only call: a failure need not leave workers that can be used."""
+        what = (fn, tuple(args), dict(kwargs or {}))
+        return self._run_call("run", what, None, Limits(self._grace(), is_ended_at_once=True))
+
+    def execute(self, fn: Callable[[Any], Any], *, timeout: Optional[float] = None) -> list[Any]:
+        """fn(object made by start()) on all workers; the values by rank."""
+        return self._run_call("execute", fn, None, self._limits(timeout))
+
+    def execute_single(self, fn: Callable[[Any], Any], *, timeout: Optional[float] = None) -> Any:
+        """The same on rank 0; its value."""
+        return self._run_call("execute", fn, [0], self._limits(timeout))[0]
+
+    def run_remote(
+        self,
+        fn: Callable[..., Any],
+        args: Optional[Sequence[Any]] = None,
+        kwargs: Optional[Mapping[str, Any]] = None,
+    ) -> list["concurrent.futures.Future[Any]"]:
+        """As run(), but returns at once, with a future for each rank."""
+        self._check_process()
+        with self._turn:
+            self._need_start()
+        futures: list[concurrent.futures.Future[Any]] = [concurrent.futures.Future() for _ in range(self._size)]
+        what = (fn, tuple(args or ()), dict(kwargs or {}))
+        payload = dumps(what, CALL)  # Now: the caller may change them.
+
+        def go() -> None:
+            try:
+                values = self._run_call("run", payload, None, self._limits(None))
+            except BaseException as error:
+                for future in futures:
+                    future.set_exception(error)
+            else:
+                for future, value in zip(futures, values):
+                    future.set_result(value)
+
+        for future in futures:
+            future.set_running_or_notify_cancel()
+        threading.Thread(target=go, name="hvdray run_remote", daemon=True).start()
+        return futures
+
+    def interrupt(self) -> None:
+        """From another thread: the call that waits ends as with Ctrl-C."""
+        launcher, call = self._launcher, self._call
+        if launcher is not None and call is not None:
+            with launcher.condition:
+                call.interrupt(KeyboardInterrupt())
+                launcher.condition.notify_all()
+
+    # ---- how
+
+    def _limits(self, timeout: Optional[float]) -> Limits:
+        return Limits(self._grace(), timeout)
+
+    def _grace(self) -> float:
+        grace = self._options.get("grace", GRACE_S)
+        return float(grace) if isinstance(grace, (int, float)) else GRACE_S
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._pid:
+            raise RuntimeError("an executor belongs to the process that made it, not to a forked child")
+
+    def _check_over(self) -> None:
+        if self._is_over:
+            raise HvdrayError("the executor has been shut down", hint="make a new one")
+
+    def _need_start(self) -> None:
+        self._check_over()
+        if not self._has_started:
+            self.start()
+
+    def _begin(self) -> None:
+        """Starts a gang, and makes its objects."""
+        made = None if self._executable is None else dumps(self._executable, ["executable_cls", "executable_args", "executable_kwargs"])
+        if self._launcher is not None and not self._launcher.is_usable:
+            launcher, self._launcher = self._launcher, None
+            launcher.close()
+        if self._launcher is None:
+            self._launcher = Launcher(self._options, [self._python, "-c", BOOTSTRAP], self._output)
+            self._kit = self._launcher.put([kit()])
+        call = self._next_call([])
+        begin = {
+            "call": call.number,
+            "do": "begin",
+            "python": list(sys.version_info[:2]),
+            "path": driver_path(),
+            "results": self._results,
+        }
+        launcher = self._launcher
+        try:
+            gang = launcher.start(self._env, [self._kit], begin, call.on_data)
+        except BaseException:
+            self._abandon(launcher)
+            raise
+        self._gang = gang
+        call.ranks = [worker["rank"] for worker in gang.workers]
+        self._size = len(call.ranks) or self._size
+        if gang.has_ended:
+            if gang.refusal is not None:
+                # Hosts that are lost do not come back to it.
+                self._launcher = None
+                launcher.close()
+                raise gang.refusal
+            raise died(gang)
+        try:
+            call.wait(launcher, gang, self._limits(None))
+            self._settle(call, launcher, gang)
+            if made is not None:
+                self._perform("build", made, None, self._limits(None))
+        except BaseException:
+            self._end_gang()  # Without their objects they are of no use.
+            raise
+
+    def _abandon(self, launcher: Launcher) -> None:
+        """Interrupted, or lost: this launcher is of no use any more."""
+        self._launcher = self._gang = None
+        launcher.close()
+
+    def _next_call(self, ranks: Sequence[int]) -> Call:
+        self._calls += 1
+        self._call = Call(self._calls, ranks)
+        return self._call
+
+    def _run_call(self, do: str, what: Any, ranks: Optional[Sequence[int]], limits: Limits) -> list[Any]:
+        self._check_process()
+        with self._turn:
+            self._need_start()
+            payload = what if isinstance(what, Payload) else dumps(what, CALL if do == "run" else CALL[:1])
+            if not self._is_alive():
+                if self._executable is not None:
+                    raise StateLost("the workers and their objects are gone", hint="restart() makes new ones")
+                self._begin()
+            return self._perform(do, payload, ranks, limits)
+
+    def _is_alive(self) -> bool:
+        launcher, gang = self._launcher, self._gang
+        return launcher is not None and launcher.lost is None and gang is not None and not gang.has_ended
+
+    def _perform(self, do: str, payload: Payload, ranks: Optional[Sequence[int]], limits: Limits) -> list[Any]:
+        launcher, gang = self._launcher, self._gang
+        assert launcher is not None and gang is not None
+        call = self._next_call(ranks if ranks is not None else range(len(gang.workers)))
+        with launcher.condition:
+            gang.on_data = call.on_data
+        head: dict[str, Any] = {"call": call.number, "do": do, "sizes": payload.sizes}
+        to: Ranks = "all" if ranks is None else list(ranks)
+        shared = 0
+        try:
+            if payload.total > MAX_BLOB:
+                shared = head["object"] = launcher.put(payload.parts)
+            launcher.send(gang, to, [shared] if shared else [], head, [] if shared else payload.parts)
+        except KeyboardInterrupt as why:
+            call.interrupt(why)
+        call.wait(launcher, gang, limits)
+        if shared and launcher.lost is None:
+            launcher.drop(shared)
+        return self._settle(call, launcher, gang)
+
+    def _settle(self, call: Call, launcher: Launcher, gang: Gang) -> list[Any]:
+        if launcher.output.is_shown:
+            launcher.output.show()
+        self._call = None
+        if call.killed or (call.failed is not None and call.pending()):
+            self._wait_for_end(launcher, gang)
+        return call.outcome(gang)
+
+    def _wait_for_end(self, launcher: Launcher, gang: Gang, timeout: Optional[float] = None) -> bool:
+        with launcher.condition:
+            return launcher.condition.wait_for(lambda: gang.has_ended or launcher.lost is not None, timeout)
+
+    def _end_gang(self, launcher: Optional[Launcher] = None) -> None:
+        """Workers that are not in a call end by themselves, in good order; else they are told to."""
+        launcher, gang = launcher or self._launcher, self._gang
+        self._gang = None
+        if launcher is None or gang is None or gang.has_ended:
+            return
+        launcher.send(gang, "all", [], {"call": 0, "do": "quit"}, [])
+        if not self._wait_for_end(launcher, gang, self._grace()):
+            launcher.stop(gang, self._grace())
+            self._wait_for_end(launcher, gang)
+
+
+_living: "weakref.WeakSet[Executor]" = weakref.WeakSet()
+
+
+@atexit.register
+def _shut_down_all() -> None:
+    for executor in list(_living):
+        executor.shutdown()
+
+
+def driver_path() -> list[str]:
+    """What this program has put on its path: all but its interpreter's own."""
+    import sysconfig
+
+    own = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    own |= {os.path.join(path, "lib-dynload") for path in own}
+    entries = [os.path.abspath(entry) for entry in sys.path]
+    return list(dict.fromkeys(e for e in entries if e not in own and not e.endswith(".zip")))
+
+
+def _check_once(name: str, value: Any, options: Iterable[str]) -> None:
+    for option in options:
+        if value is not None:
+            raise ValueError(f"{name} and options[{option!r}] are both given")
+
+
+def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
+
+
+def _checked_env(env: Optional[Mapping[str, str]]) -> dict[str, str]:
+    for name, value in (env or {}).items():
+        if not isinstance(name, str) or not name or "=" in name or "\0" in name:
+            raise ValueError(f"not the name of a variable: {name!r}")
+        if not isinstance(value, str) or "\0" in value:
+            raise TypeError(f"the value of the variable {name} must be a text without NUL, not {type(value).__name__}")
+    return dict(env or {})
+
+
+def _hosts_text(hosts: Hosts) -> str:
+    if isinstance(hosts, str):
+        return hosts
+    if isinstance(hosts, Mapping):
+        return ",".join(f"{host}:{slots}" for host, slots in hosts.items())
+    return ",".join(hosts)

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What hosts need to run functions: this package and cloudpickle as one zip, which workers import from memory.
+
+So nothing is installed on hosts but the interpreter and what the functions import.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import io
+import marshal
+import pathlib
+import zipfile
+from typing import Iterator
+
+from ._payload import the_cloudpickle
+
+# Takes the descriptor of the zip, which comes with the first byte of the first message (docs/channel.md), and drops the
+# current folder from the path first: it may hold a module named like one of Python's own.
+BOOTSTRAP = """\
+import sys
+if sys.path[:1]==['']:del sys.path[0]
+import os,socket
+c=socket.socket(fileno=int(os.environ.pop('HVDRAY_CHANNEL_FD')))
+c.set_inheritable(False)
+f=int.from_bytes(c.recvmsg(1,64,socket.MSG_CMSG_CLOEXEC)[1][0][2][:4],sys.byteorder)
+while c.recv(1)!=b'\\n':pass
+sys.path.insert(0,'/proc/self/fd/%d'%f)
+from hvdray._worker import main
+main(c)
+"""
+
+
+@functools.lru_cache(maxsize=1)
+def kit() -> bytes:
+    cloudpickle = the_cloudpickle()
+    here = pathlib.Path(__file__).parent
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
+        for name, source in [*_sources(here), *_sources(pathlib.Path(cloudpickle.__file__).parent)]:
+            archive.writestr(name + ".py", source)
+            # Workers of the same Python, and there are no others, need not compile it.
+            archive.writestr(name + ".pyc", _compiled(name + ".py", source))
+    return content.getvalue()
+
+
+def _sources(package: pathlib.Path) -> Iterator[tuple[str, bytes]]:
+    for path in sorted(package.rglob("*.py")):
+        yield str(path.relative_to(package.parent).with_suffix("")), path.read_bytes()
+
+
+def _compiled(name: str, source: bytes) -> bytes:
+    code = compile(source, name, "exec", dont_inherit=True)
+    flags = 1  # by hash, which is not checked
+    return importlib.util.MAGIC_NUMBER + flags.to_bytes(4, "little") + bytes(8) + marshal.dumps(code)

@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program `hvdray serve` and the socket to it (docs/serve.md): requests out, what workers say in. Knows no pickles."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import re
+import socket
+import subprocess
+import threading
+import weakref
+from typing import Any, Callable, Optional, Sequence, Union
+
+from . import __version__
+from ._binary import find_binary
+from ._errors import HvdrayError, LauncherLost
+from ._messages import Bytes, head_of, parse_head
+from ._output import Output
+
+MAX_BLOB = 64 << 10  # of a request; what is larger becomes an object
+CREDIT_STEP = 1 << 20
+LARGE = 1 << 20
+HOST_LOST = "HVD-E0205"  # of docs/errors.md
+USAGE = 2  # the exit code
+
+Ranks = Union[Sequence[int], str]
+_FILE = re.compile(r"/dev/fd/[0-9:]*[0-9]")  # of the options; nobody knows it by that name
+
+OnData = Callable[[int, Any, Any], None]  # rank, data, blob
+
+
+class Gang:
+    """Its fields change under the launcher's condition."""
+
+    def __init__(self, number: int, on_data: OnData):
+        self.number = number
+        self.on_data = on_data  # called under the condition
+        self.workers: list[dict[str, Any]] = []  # once it is ready, by rank
+        self.verdict: Optional[dict[str, Any]] = None  # once it has ended
+        self.refusal: Optional[HvdrayError] = None  # it has not started
+        self.pieces: dict[int, tuple[Any, Any]] = {}  # by rank: of a message that is not yet whole
+
+    @property
+    def has_ended(self) -> bool:
+        return self.verdict is not None or self.refusal is not None
+
+
+class Launcher:
+    """One at a time may start gangs and call put(); other methods are safe from any thread."""
+
+    def __init__(self, options: dict[str, Any], worker: Sequence[str], output: str):
+        """`options`: of `hvdray run`, with '_' for '-'; they travel by a pipe, so no list of processes shows them.
+        Raises HvdrayError. Workers' output goes to `self.output`."""
+        self.condition = threading.Condition()
+        self.lost: Optional[HvdrayError] = None
+        self._gang: Optional[Gang] = None
+        self._writing = threading.Lock()
+        self._gangs = 0
+        self._objects = 0
+        self._owed = 0  # credit not yet given
+        self._build = ""
+        self._is_over = False  # we have said bye
+        self._why_host_lost: Optional[HvdrayError] = None
+        binary = find_binary()
+        ours, theirs = socket.socketpair()
+        options_read, options_write = os.pipe()
+        try:
+            command = [binary, "serve", "-f", f"/dev/fd/{options_read}", "--control-fd", str(theirs.fileno())]
+            self._process = subprocess.Popen(
+                [*command, "--", *worker],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                pass_fds=[options_read, theirs.fileno()],
+                start_new_session=True,  # Ctrl-C is ours to act on.
+            )
+        except OSError as error:
+            ours.close()
+            os.close(options_write)
+            raise HvdrayError(f"can't start {binary}: {error.strerror}") from error
+        finally:
+            theirs.close()
+            os.close(options_read)
+        self.output = Output(self._process.stdout, self._process.stderr, output)
+        with open(options_write, "w", encoding="utf-8") as pipe:
+            try:
+                json.dump(options, pipe, ensure_ascii=False)
+            except BrokenPipeError:
+                pass  # It has ended; we hear why.
+        self._socket = ours
+        self._reader = ours.makefile("rb", buffering=1 << 18)
+        self._finalizer = weakref.finalize(self, _end, ours, os.getpid())
+        self._finalizer.atexit = False  # Executors end in better order.
+        self._write({"type": "hello", "protocol": 1, "client": f"hvdray-python {__version__}"})
+        threading.Thread(target=_read, args=(weakref.ref(self), self._reader), name="hvdray", daemon=True).start()
+
+    # ---- requests
+
+    def start(self, env: dict[str, str], objects: list[int], data: Any, on_data: OnData) -> Gang:
+        """Returns once all workers have said hello, or the gang has ended. Raises LauncherLost."""
+        with self.condition:
+            self._gangs += 1
+            gang = self._gang = Gang(self._gangs, on_data)
+        self._write({"type": "start", "gang": gang.number, "env": env, "objects": objects, "data": data})
+        with self.condition:
+            while not (gang.workers or gang.has_ended):
+                self.check()
+                self.condition.wait()
+        return gang
+
+    def put(self, parts: Sequence[Bytes]) -> int:
+        """Bytes that each host keeps until drop(); its number."""
+        self._objects += 1
+        number = self._objects
+        self._write({"type": "put", "object": number}, parts)
+        return number
+
+    def drop(self, number: int) -> None:
+        self._write({"type": "drop", "object": number})
+
+    def send(self, gang: Gang, to: Ranks, objects: list[int], data: Any, blob: Sequence[Bytes]) -> None:
+        self._write({"type": "send", "gang": gang.number, "to": to, "objects": objects, "data": data}, blob)
+
+    def signal(self, gang: Gang, to: Ranks, signo: int) -> None:
+        self._write({"type": "signal", "gang": gang.number, "to": to, "signo": signo})
+
+    def stop(self, gang: Gang, grace_s: float) -> None:
+        self._write({"type": "stop", "gang": gang.number, "grace_s": grace_s})
+
+    def close(self) -> None:
+        """Ends it, with the gang that lives; returns when nothing is left. May be called again."""
+        with self.condition:
+            was_over, self._is_over = self._is_over, True
+        if not was_over and self.lost is None:
+            self._write({"type": "bye"})
+        self._process.wait()
+        self.output.close()
+        self._finalizer()
+
+    @property
+    def is_usable(self) -> bool:
+        """It can start a gang: it lives, and so do its hosts."""
+        return self.lost is None and self._why_host_lost is None
+
+    def check(self) -> None:
+        """Under the condition. Raises LauncherLost."""
+        if self.lost is not None:
+            raise self.lost
+
+    def _write(self, message: dict[str, Any], blob: Sequence[Bytes] = ()) -> None:
+        size = sum(len(part) for part in blob)
+        head = head_of(message, size)
+        if size <= MAX_BLOB:
+            self._send([b"".join([head, *blob])])
+            return
+        # An exception, such as Ctrl-C, must not leave half a message: another thread sends it, and goes on.
+        sender = threading.Thread(target=self._send, args=([head, *blob],), daemon=True)
+        sender.start()
+        sender.join()
+
+    def _send(self, parts: Sequence[Bytes]) -> None:
+        try:
+            with self._writing:
+                for part in parts:
+                    self._socket.sendall(part)
+        except OSError:
+            pass  # The reader hears of the end too, and why.
+
+    # ---- what comes; on the thread that reads
+
+    def _take(self, line: bytes, reader: Any) -> bool:
+        """One message. False: it is the last."""
+        message, size = parse_head(line)
+        kind = message["type"]
+        if kind == "data":
+            self._take_data(message, size, len(line), reader)
+            return True
+        if size:
+            reader.read(size)
+        with self.condition:
+            self._on(kind, message)
+            self.condition.notify_all()
+        return bool(kind != "bye")
+
+    def _take_data(self, message: dict[str, Any], size: int, line: int, reader: Any) -> None:
+        gang, rank = self._gang, message["rank"]
+        assert gang is not None and message["gang"] == gang.number
+        data, content = message["data"], b""
+        if size:
+            at, of = message["at"], message["of"]
+            if at == 0:
+                gang.pieces[rank] = (data, _memory(of))
+            data, content = gang.pieces[rank]
+            view = memoryview(content)[at : at + size] if content is not None else memoryview(bytearray(size))
+            done = 0
+            while done < size:
+                count = reader.readinto(view[done:])
+                if not count:
+                    raise EOFError
+                done += count
+            if at + size < of:
+                return self._owe(line + size)
+            del gang.pieces[rank]
+        with self.condition:
+            gang.on_data(rank, data, content)
+            self.condition.notify_all()
+        self._owe(line + size)
+
+    def _owe(self, size: int) -> None:
+        self._owed += size
+        if self._owed >= CREDIT_STEP:
+            self._send([head_of({"type": "credit", "bytes": self._owed})])
+            self._owed = 0
+
+    def _on(self, kind: str, message: dict[str, Any]) -> None:
+        gang = self._gang
+        if kind == "event":
+            if message["event"] == "host_lost" and self._why_host_lost is None:
+                self._why_host_lost = _error_of(message["error"])
+        elif kind == "hello":
+            self.output.release()
+            self._build = message["build"]
+            words = self._build.split()
+            if len(words) < 2 or words[1] != __version__:
+                self._lose(HvdrayError(f"the program is {self._build}, and this package is hvdray {__version__}",
+                                       hint="install both in the same version, or set HVDRAY_BINARY"))
+        elif kind == "ready" and gang is not None and message["gang"] == gang.number:
+            gang.workers = message["workers"]
+        elif kind == "stopped" and gang is not None and message["gang"] == gang.number:
+            gang.verdict = message
+        elif kind == "refused":
+            error = _error_of(message)
+            if error.code == HOST_LOST and self._why_host_lost is not None:
+                error = self._why_host_lost
+            if message["about"] in ("start", "put") and gang is not None and not gang.has_ended:
+                gang.refusal = error
+            elif message["about"] is None:
+                self._lose(error)
+
+    def _on_end(self) -> None:
+        """The socket has ended."""
+        code = self._process.wait()
+        self.output.drain()
+        with self.condition:
+            if self.lost is None and not self._is_over:
+                said = self.output.last_lines()
+                if code == USAGE and not self._build:
+                    self._lose(HvdrayError(_FILE.sub("options", said).replace("hvdray serve: ", "", 1)))
+                else:
+                    self._lose(LauncherLost(f"hvdray serve has ended: {_how(code)}" + (f"; it said: {said}" if said else "")))
+            self.condition.notify_all()
+
+    def _on_nonsense(self, error: Exception) -> None:
+        with self.condition:
+            self._lose(LauncherLost(f"can't follow what hvdray serve says: {error!r}"))
+            self.condition.notify_all()
+        self._finalizer()
+
+    def _lose(self, error: HvdrayError) -> None:
+        if self.lost is None:
+            self.lost = error
+
+
+def _read(weak: "weakref.ref[Launcher]", reader: Any) -> None:
+    try:
+        while True:
+            line = reader.readline()  # A launcher that nobody uses any more ends meanwhile.
+            launcher = weak()
+            if launcher is None or not line.endswith(b"\n") or not launcher._take(line, reader):
+                break
+            del launcher
+    except (OSError, EOFError):
+        pass
+    except Exception as error:  # Whoever waits must hear of it.
+        launcher = weak()
+        if launcher is not None:
+            launcher._on_nonsense(error)
+        return
+    launcher = weak()
+    if launcher is not None:
+        launcher._on_end()
+
+
+def _end(sock: socket.socket, pid: int) -> None:
+    """serve ends with its socket."""
+    if os.getpid() != pid:
+        return  # A forked child's copy; the connection is its parent's.
+    try:
+        sock.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass
+    sock.close()
+
+
+def _memory(size: int) -> Any:
+    """None: there is not so much."""
+    try:
+        return mmap.mmap(-1, size) if size >= LARGE else bytearray(size)
+    except (OSError, MemoryError, OverflowError, ValueError):
+        return None
+
+
+def _error_of(told: dict[str, Any]) -> HvdrayError:
+    return HvdrayError(told["message"], code=told["code"], hint=told["hint"])
+
+
+def _how(code: int) -> str:
+    return f"killed by signal {-code}" if code < 0 else f"exit code {code}"

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What workers and hvdray print: passed on as it comes, or held for the thread that waits for a call."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections import deque
+from typing import IO, Any, Optional
+
+MAX_HELD = 1 << 20  # bytes; what is older is dropped
+MAX_LAST_LINES = 8
+
+OUTPUTS = ("auto", "inherit", "wait", "none")
+
+
+class Output:
+    """`how`: "inherit": to the stdout and stderr of this process. "wait": show() prints it to sys.stdout and sys.stderr,
+    so that it lands in the cell of a notebook that waits. "none": nowhere. "auto": "wait", if sys.stdout is not the
+    stdout of this process, else "inherit"."""
+
+    def __init__(self, stdout: Optional[IO[bytes]], stderr: Optional[IO[bytes]], how: str):
+        assert stdout is not None and stderr is not None
+        if how == "auto":
+            how = "inherit" if _is_own(sys.stdout, 1) else "wait"
+        self.is_shown = how == "wait"
+        self._lock = threading.Lock()
+        self._early: Optional[list[tuple[bool, bytes]]] = []  # None: released
+        self._held: deque[tuple[bool, bytes]] = deque()  # is of stderr, text
+        self._held_bytes = 0
+        self._last: deque[bytes] = deque(maxlen=MAX_LAST_LINES)
+        self._targets = (1, 2) if how == "inherit" else None
+        self._threads = [
+            threading.Thread(target=self._pump, args=(source, source is stderr), name="hvdray output", daemon=True)
+            for source in (stdout, stderr)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def release(self) -> None:
+        """Passes on what is said. Until then it is held: the end of a program that does not come up is told otherwise."""
+        with self._lock:
+            early, self._early = self._early, None
+        for is_error, chunk in early or ():
+            self._pass_on(is_error, chunk)
+
+    def show(self) -> None:
+        """Prints what is held, in order of arrival."""
+        while self._held:
+            with self._lock:
+                if not self._held:
+                    return
+                is_error, text = self._held.popleft()
+                self._held_bytes -= len(text)
+            stream = sys.stderr if is_error else sys.stdout
+            stream.write(text.decode(errors="replace"))
+            stream.flush()
+
+    def last_lines(self) -> str:
+        """Of stderr."""
+        return b"\n".join(self._last).decode(errors="replace").strip()
+
+    def drain(self) -> None:
+        """Returns when all has been read; the program has ended."""
+        for thread in self._threads:
+            thread.join(timeout=5)  # A process that outlives it may hold the pipe.
+
+    def close(self) -> None:
+        self.drain()
+        self.show()
+
+    def _pump(self, source: Any, is_error: bool) -> None:
+        rest = b""
+        while chunk := source.read1(1 << 16):
+            if is_error:
+                *lines, rest = (rest + chunk)[-(1 << 14) :].split(b"\n")
+                self._last.extend(lines)
+            with self._lock:
+                if self._early is not None:
+                    self._early.append((is_error, chunk))
+                    continue
+            self._pass_on(is_error, chunk)
+        if rest:
+            self._last.append(rest)
+        source.close()
+
+    def _pass_on(self, is_error: bool, chunk: bytes) -> None:
+        if self._targets is not None:
+            _write_all(self._targets[is_error], chunk)
+        elif self.is_shown:
+            self._hold(is_error, chunk)
+
+    def _hold(self, is_error: bool, chunk: bytes) -> None:
+        with self._lock:
+            self._held.append((is_error, chunk))
+            self._held_bytes += len(chunk)
+            while self._held_bytes > MAX_HELD:
+                self._held_bytes -= len(self._held.popleft()[1])
+
+
+def _is_own(stream: Any, descriptor: int) -> bool:
+    try:
+        return bool(stream.fileno() == descriptor)
+    except (AttributeError, OSError, ValueError):
+        return False
+
+
+def _write_all(target: int, chunk: bytes) -> None:
+    view = memoryview(chunk)
+    try:
+        while view:
+            view = view[os.write(target, view) :]
+    except OSError:
+        pass  # Nobody reads it.

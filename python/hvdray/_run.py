@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`hvdray.run`: one function on all workers of one job, with the parameters of horovod.run."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import Any, Callable, Mapping, Optional, Sequence
+
+from ._errors import WorkerDied, WorkerError
+from ._executor import Executor
+
+# Scripts search for this sentence of Horovod's.
+SENTENCE = (
+    "Horovod detected that one or more processes exited with non-zero status, thus causing the job to be terminated. "
+    "The first process to do so was:\nProcess name: {}\nExit code: {}\n"
+)
+
+
+def run(
+    func: Callable[..., Any],
+    args: Sequence[Any] = (),
+    kwargs: Optional[Mapping[str, Any]] = None,
+    num_proc: Optional[int] = None,
+    hosts: Optional[str] = None,
+    hostfile: Optional[str] = None,
+    start_timeout: Optional[float] = None,
+    ssh_port: Optional[int] = None,
+    ssh_identity_file: Optional[str] = None,
+    disable_cache: Optional[bool] = None,
+    output_filename: Optional[str] = None,
+    verbose: Optional[bool] = None,
+    use_gloo: Optional[bool] = None,
+    use_mpi: Optional[bool] = None,
+    mpi_args: Optional[str] = None,
+    network_interface: Optional[str] = None,
+    network_interfaces: Optional[Sequence[str]] = None,
+    executable: Optional[str] = None,
+    np: Optional[int] = None,
+    *,
+    env: Optional[Mapping[str, str]] = None,
+    options: Optional[Mapping[str, Any]] = None,
+) -> list[Any]:
+    """Returns the function's values by rank. A failure ends all workers at once; see docs/python.md for what it raises.
+    Needs no `if __name__ == "__main__"`."""
+    if hosts and hostfile:
+        raise ValueError("Argument hosts and hostfile only allow one provided.")
+    if use_gloo and use_mpi:
+        raise ValueError("Argument use_gloo and use_mpi only allow one set True.")
+    if use_mpi or mpi_args:
+        raise ValueError("hvdray starts workers itself: there is no use_mpi, and there are no mpi_args")
+    num_proc = _renamed("np", np, "num_proc", num_proc)
+    if network_interface:
+        _warn_renamed("network_interface", "network_interfaces")
+        if network_interfaces:
+            raise ValueError("network_interface and network_interfaces are both given")
+        network_interfaces = network_interface.split(",")
+    given: dict[str, Any] = {
+        "hostfile": hostfile,
+        "start_timeout": start_timeout,
+        "ssh_port": ssh_port,
+        "ssh_identity_file": ssh_identity_file,
+        "disable_cache": disable_cache,
+        "output_filename": output_filename,
+        "verbose": verbose,
+        "network_interfaces": ",".join(network_interfaces) if network_interfaces else None,
+    }
+    given = {name: os.fspath(value) if isinstance(value, os.PathLike) else value for name, value in given.items() if value}
+    for name in given:
+        if name in (options or {}):
+            raise ValueError(f"{name} and options[{name!r}] are both given")
+    executor = Executor(
+        num_proc if num_proc is not None else 1,
+        hosts=hosts or None,
+        python=executable,
+        env=env,
+        options={**given, **(options or {})},
+    )
+    try:
+        executor.start()
+        return executor._run_once(func, args, kwargs)
+    except WorkerError as error:
+        error.message = _sentence(error) + error.message
+        raise
+    finally:
+        executor.shutdown()
+
+
+def _sentence(error: WorkerError) -> str:
+    return SENTENCE.format(f"{error.rank}", error.exit_code if isinstance(error, WorkerDied) else 1)
+
+
+def _renamed(old: str, old_value: Optional[int], new: str, new_value: Optional[int]) -> Optional[int]:
+    if old_value is None:
+        return new_value
+    _warn_renamed(old, new)
+    if new_value is not None:
+        raise ValueError(f"{old} and {new} are both given: they are one")
+    return old_value
+
+
+def _warn_renamed(old: str, new: str) -> None:
+    warnings.warn(f"{old} is now called {new}", DeprecationWarning, stacklevel=4)

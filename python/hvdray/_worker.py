@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A worker: takes calls from its channel, one after the other, and answers. docs/python.md, "What a worker is".
+
+One thread: nothing is read while a function runs, so functions may fork. A call is a `data` message with `call`, a number,
+and `do`; its payload is the message's blob, or the object that it names. An answer has the same number; with `ok`: true its
+payload is the result, else `error` tells what happened, and the payload, if there is one, is the exception.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import mmap
+import os
+import platform
+import signal
+import socket
+import sys
+import traceback
+from types import FrameType
+from typing import Any, NoReturn, Optional
+
+from . import __version__
+from ._errors import SerializationError
+from ._messages import ChannelReader, head_of
+from ._payload import Payload, dumps, loads
+
+MAX_TEXT = 64 << 10  # of a message or a traceback
+
+
+def main(channel: socket.socket) -> NoReturn:
+    """`channel`: without the first message, which was the kit."""
+    sys.argv = [""]
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(line_buffering=True)
+    worker = Worker(channel)
+    signal.signal(signal.SIGINT, worker.on_interrupt)
+    worker.say({"type": "hello", "protocol": 1, "client": f"hvdray-python {__version__}", "python": platform.python_version()})
+    try:
+        worker.serve()
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        pass  # The agent has gone; the kernel ends us too.
+    sys.exit(0)
+
+
+class Worker:
+    def __init__(self, channel: socket.socket):
+        self._channel = channel
+        self._reader = ChannelReader(channel)
+        self._objects: dict[int, tuple[int, int]] = {}  # number: descriptor, size
+        self._executable: Any = None
+        self._is_busy = False
+        self._wants_json = False
+
+    def on_interrupt(self, _signo: int, _frame: Optional[FrameType]) -> None:
+        if self._is_busy:
+            raise KeyboardInterrupt
+
+    def say(self, message: dict[str, Any], payload: Optional[Payload] = None) -> None:
+        self._channel.sendall(head_of(message, payload.total if payload else 0))
+        for part in payload.parts if payload else ():
+            self._channel.sendall(part)
+
+    def serve(self) -> None:
+        while True:
+            message, blob = self._reader.message()
+            if message["type"] == "end":
+                return
+            if message["type"] == "object":
+                self._objects[message["object"]] = (self._reader.descriptor(), message["size"])
+            elif message["type"] == "data":
+                call = message["data"]
+                if call["do"] == "quit":
+                    return
+                self._answer(call, self._content_of(call, blob))
+
+    def _content_of(self, call: dict[str, Any], blob: bytearray) -> Any:
+        """Writable memory of the call's own; of an object, shared with other workers until it is written to."""
+        if "object" not in call:
+            return blob
+        descriptor, size = self._objects.pop(call["object"])
+        try:
+            return mmap.mmap(descriptor, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+        finally:
+            os.close(descriptor)
+
+    def _answer(self, call: dict[str, Any], content: Any) -> None:
+        head: dict[str, Any] = {"call": call["call"], "ok": True}
+        payload = None
+        self._is_busy = True
+        try:
+            value = self._do(call, content)
+            if self._wants_json:
+                head["value"] = json.loads(json.dumps(value))
+            else:
+                payload = dumps(value, ["the result"], "return something else than a {}")
+        except BaseException as error:  # SystemExit too: a call must be answered.
+            self._is_busy = False
+            head.update(ok=False, error=_told(error))
+            payload = None if self._wants_json else _pickled(error)
+        self._is_busy = False
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except (OSError, ValueError):
+                pass  # The function has closed it.
+        if payload is not None:
+            head["sizes"] = payload.sizes
+        self.say({"type": "data", "data": head}, payload)
+
+    def _do(self, call: dict[str, Any], content: Any) -> Any:
+        do = call["do"]
+        if do == "begin":
+            self._wants_json = call["results"] == "json"
+            _take_place(call)
+            return None
+        what = loads(call["sizes"], content)
+        del content
+        if do == "run":
+            function, args, kwargs = what
+            return function(*args, **kwargs)
+        if do == "execute":
+            return what(self._executable)
+        if do == "build":
+            kind, args, kwargs = what
+            self._executable = kind(*args, **kwargs)
+            return None
+        raise ValueError(f"no such call: {do}")
+
+
+def _take_place(call: dict[str, Any]) -> None:
+    """The driver's path, behind the kit; and its Python, or none."""
+    theirs, mine = call["python"], list(sys.version_info[:2])
+    if theirs != mine:
+        raise RuntimeError(
+            f"this worker has Python {mine[0]}.{mine[1]}, and its caller {theirs[0]}.{theirs[1]}: functions go between equal ones only"
+        )
+    kit, *own = sys.path
+    added = [entry for entry in call["path"] if entry not in own and os.path.exists(entry)]
+    sys.path[:] = [kit, *added, *own]
+
+
+def _told(error: BaseException) -> dict[str, Any]:
+    kind = type(error)
+    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    about: dict[str, Any] = {"kind": "raised", "name": name, "text": _text_of(error)[:MAX_TEXT]}
+    if isinstance(error, SerializationError):
+        about.update(kind="result", text=error.message, hint=error.hint)
+    elif isinstance(error, KeyboardInterrupt):
+        about["kind"] = "interrupted"
+    elif isinstance(error, ModuleNotFoundError):
+        about["module"] = error.name
+    # From the function on: our own frames say nothing.
+    frames = error.__traceback__
+    ours = Worker._answer.__code__.co_filename
+    while frames is not None and frames.tb_frame.f_code.co_filename == ours:
+        frames = frames.tb_next
+    about["traceback"] = "".join(traceback.format_exception(kind, error, frames))[-MAX_TEXT:]
+    return about
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return "(its message can't be read)"
+
+
+def _pickled(error: BaseException) -> Optional[Payload]:
+    """None: it can't be."""
+    try:
+        payload = dumps(error, ["the exception"])
+        # Many a class of exceptions can be pickled, but not unpickled; here is the place to find out.
+        content = bytearray(b"".join(payload.parts))
+        return payload if isinstance(loads(payload.sizes, content), BaseException) else None
+    except Exception:
+        return None

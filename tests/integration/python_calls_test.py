@@ -1,0 +1,651 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`hvdray.run` and `hvdray.Executor` on this machine: values, how calls end row by row (docs/python.md), bad input.
+
+Not here: other hosts (python_hosts_test).
+"""
+
+import os
+import pathlib
+import pickle
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from python_program import ROOT, Programs
+
+
+@pytest.fixture
+def programs(hvdray, tmp_path):
+    return Programs(hvdray, tmp_path)
+
+
+# ---- values
+
+
+def test_values_come_back_by_rank_and_the_workers_stay(programs):
+    programs.run("""
+offset = 10
+def f(a, b=2):
+    return rank() + offset + a * b
+
+class Counter:
+    def __init__(self, start, step=1):
+        self.n, self.step = start, step
+    def up(self):
+        self.n += self.step
+        return self.n
+
+assert hvdray.run(f, args=(3,), kwargs={"b": 5}, num_proc=2) == [25, 26]
+with hvdray.Executor(2) as executor:
+    pids = executor.run(os.getpid)
+    assert pids == [w["pid"] for w in executor.workers] and pids == executor.run(os.getpid)
+    assert executor.run(lambda: f(1)) == [12, 13]
+    assert executor.execute(lambda nothing: nothing) == [None, None]
+    assert [future.result() for future in executor.run_remote(f, [1])] == [12, 13]
+executor = hvdray.Executor(2)
+executor.start(Counter, [100], {"step": 5}, {"COLOUR": "blue"})
+assert executor.execute(lambda counter: counter.up()) == [105, 105]
+assert executor.execute_single(lambda counter: counter.up()) == 110
+assert executor.execute(lambda counter: (counter.up(), os.environ["COLOUR"])) == [(115, "blue"), (110, "blue")]
+executor.restart()
+assert executor.execute(lambda counter: counter.up()) == [105, 105]
+executor.shutdown()
+executor.shutdown()
+""")
+
+
+def test_classes_of_the_program_keep_their_identity(programs):
+    programs.run("""
+class Point:
+    def __init__(self, x): self.x = x
+class Odd(Exception): pass
+def f(point):
+    if point.x: raise Odd(point.x)
+    return Point(rank())
+with hvdray.Executor(2) as executor:
+    assert all(type(point) is Point for point in executor.run(f, (Point(0),)))
+    error = raised(Odd, lambda: executor.run(f, (Point(7),)))
+    assert type(error.__cause__) is Odd and error.args == (7,), error
+""")
+
+
+def test_large_values_are_one_copy_that_may_be_written_to(programs):
+    programs.run("""
+import numpy as np
+def add(array, more):
+    mapped = sum(line.count("memfd") for line in open("/proc/self/maps"))
+    array += rank()  # of its own, from here on
+    return array.sum(), len(more), mapped
+with hvdray.Executor(2) as executor:
+    big = np.ones(2_000_000)
+    (a, n, mapped), (b, m, _) = executor.run(add, (big, b"x" * 100_000))
+    assert (a, b, n, m) == (2e6, 4e6, 100_000, 100_000) and mapped, (a, b, n, m, mapped)
+    assert big.sum() == 2e6
+    back = executor.run(lambda: np.full(3_000_000, rank(), dtype=np.int32))
+    assert [(x.nbytes, int(x[-1])) for x in back] == [(12_000_000, 0), (12_000_000, 1)]
+    back[0][0] = 5  # writable here, too
+    assert executor.run(lambda: np.arange(12).reshape(3, 4).T.tolist()) == [np.arange(12).reshape(3, 4).T.tolist()] * 2
+    # A hundred objects later, nothing of them is left on the host.
+    for _ in range(30):
+        executor.run(len, (b"y" * 1_000_000,))
+    left = executor.run(lambda: len(os.listdir("/proc/self/fd")))
+    assert max(left) < 16, left
+""")
+
+
+def test_results_as_json_read_no_pickles(programs):
+    programs.run("""
+class Trap:
+    def __reduce__(self): return (os.system, ("touch trapped",))
+with hvdray.Executor(2, results="json") as executor:
+    assert executor.run(lambda: {"rank": rank(), "list": (1, 2)}) == [{"rank": 0, "list": [1, 2]}, {"rank": 1, "list": [1, 2]}]
+    assert "JSON" in str(raised(hvdray.WorkerError, lambda: executor.run(Trap)))
+    error = raised(hvdray.WorkerError, lambda: executor.run(int, ("bad",)))
+    assert type(error.__cause__) is RuntimeError and "ValueError: invalid literal" in str(error), error
+    assert not os.path.exists("trapped")
+""")
+
+
+def test_the_example_trains_with_horovod(programs, horovod_python):
+    """Which is unmodified: hvd.init() once, and its state lives from call to call."""
+    package = {"HVDRAY_BINARY": str(programs.tool.binary), "PYTHONPATH": str(ROOT / "python")}
+    result = programs.tool.run(ROOT / "examples/python/digits_executor.py", "2", binary=str(horovod_python),
+                               env={**os.environ, **package}, timeout=120)
+    assert result.code == 0, result.errors
+    losses = [float(loss) for loss in re.findall(r"loss ([\d.]+)", result.text)]
+    assert len(losses) == 3 and losses[0] > losses[1] > losses[2], result.text
+    assert float(re.search(r"test accuracy ([\d.]+) %, 2 workers", result.text)[1]) > 85, result.text
+
+
+# ---- how calls end
+
+
+def test_one_rank_raises_and_the_others_get_time_to_return(programs):
+    programs.run("""
+def f():
+    if rank() == 1: raise ValueError("bad", 7)
+    time.sleep(0.2)
+    return "done"
+with hvdray.Executor(2) as executor:
+    pids = executor.run(os.getpid)
+    error = raised(ValueError, lambda: executor.run(f))
+    assert isinstance(error, hvdray.WorkerError) and error.rank == 1 and error.pid == pids[1]
+    assert error.outcomes[0] == "done" and error.outcomes[1].args == ("bad", 7) and error.__cause__.args == ("bad", 7)
+    assert "line" in error.traceback and "_worker.py" not in error.traceback, error.traceback
+    assert str(error) == "rank 1 on host localhost raised ValueError: ('bad', 7)", str(error)
+    assert executor.run(os.getpid) == pids
+""")
+
+
+def test_one_rank_raises_and_the_other_sleeps_or_does_not_listen(programs):
+    programs.run("""
+def f(is_deaf):
+    if rank() == 1: raise KeyError("k")
+    if is_deaf: signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sleep()
+with hvdray.Executor(2, options={"grace": 1.5}) as executor:
+    pids = executor.run(os.getpid)
+    error = raised(KeyError, lambda: executor.run(f, (False,)))
+    assert isinstance(error.outcomes[0], KeyboardInterrupt) and executor.run(os.getpid) == pids
+    raised(KeyError, lambda: executor.run(f, (True,)))
+    assert executor.workers == [] and set(executor.run(os.getpid)).isdisjoint(pids)
+executor = hvdray.Executor(2, options={"grace": 0.3})
+executor.start(dict)
+raised(KeyError, lambda: executor.run(f, (True,)))
+raised(hvdray.StateLost, lambda: executor.run(os.getpid))
+executor.restart()
+assert executor.execute(len) == [0, 0]
+""")
+
+
+def test_run_ends_all_workers_at_once_and_begins_with_horovods_sentence(programs):
+    result = programs.run("""
+def f():
+    if rank() == 1: 1 / 0
+    time.sleep(60)
+error = raised(ZeroDivisionError, lambda: hvdray.run(f, num_proc=2))
+assert str(error).startswith("Horovod detected that one or more processes exited with non-zero status"), error
+assert "Process name: 1" in str(error) and "rank 1 on host localhost raised ZeroDivisionError" in str(error)
+""")
+    assert result.seconds < 50
+
+
+@pytest.mark.parametrize("how, exit_code, signal_name", [("os._exit(7)", 7, None), ("os.kill(os.getpid(), 9)", 137, "SIGKILL")])
+def test_a_worker_dies(programs, how, exit_code, signal_name):
+    programs.run(f"""
+def f():
+    if rank() == 1:
+        print("last words", file=sys.stderr, flush=True)
+        {how}
+    sleep()
+with hvdray.Executor(2) as executor:
+    pids = executor.run(os.getpid)
+    error = raised(hvdray.WorkerDied, lambda: executor.run(f))
+    assert (error.rank, error.host, error.pid) == (1, "localhost", pids[1])
+    assert (error.exit_code, error.signal) == ({exit_code}, {signal_name!r})
+    assert error.last_stderr == ["last words"] and "last words" in str(error), str(error)
+    assert error.report["exit"]["code"] == {exit_code}
+    assert len(executor.run(os.getpid)) == 2  # a new gang
+""")
+
+
+def test_what_raises_may_be_of_any_class(programs):
+    programs.run("""
+class Picky(Exception):
+    def __init__(self, a, b): super().__init__("picky")
+def f(what):
+    if what == "picky": raise Picky(1, 2)
+    if what == "os": open("/nonexistent")
+    if what == "exit": sys.exit(3)
+    if what == "lock": raise ValueError(threading.Lock())
+    if what == "module": import nonexistent_module.part
+with hvdray.Executor(2) as executor:
+    error = raised(hvdray.WorkerError, lambda: executor.run(f, ("picky",)))
+    assert "Picky: picky" in str(error), error
+    error = raised(FileNotFoundError, lambda: executor.run(f, ("os",)))
+    assert error.errno == 2 and error.filename == "/nonexistent", vars(error)
+    error = raised(hvdray.WorkerError, lambda: executor.run(f, ("exit",)))
+    assert type(error.__cause__) is SystemExit and not isinstance(error, SystemExit)
+    error = raised(hvdray.WorkerError, lambda: executor.run(f, ("lock",)))
+    assert "ValueError: <unlocked" in str(error)
+    error = raised(ModuleNotFoundError, lambda: executor.run(f, ("module",)))
+    assert "nonexistent_module on localhost" in error.hint and "hvdray.ship" in error.hint, error.hint
+    import copy, pickle
+    again = pickle.loads(pickle.dumps(error))
+    assert isinstance(again, ModuleNotFoundError) and again.rank == error.rank and str(again) == str(error)
+""")
+
+
+def test_what_can_not_be_pickled_is_named(programs):
+    programs.run("""
+lock = threading.Lock()
+def make():
+    inner = {"deep": [1, threading.Lock()]}
+    return lambda: inner
+with hvdray.Executor(2) as executor:
+    for path, call in {
+        "fn.__globals__['lock']": lambda: executor.run(lambda: lock),
+        "fn.__closure__['inner']['deep'][1]": lambda: executor.run(make()),
+        "args[1]": lambda: executor.run(print, (1, lock)),
+        "kwargs['x']": lambda: executor.run(print, (), {"x": lock}),
+        "the result['a']": lambda: executor.run(lambda: {"a": threading.Lock()}),
+    }.items():
+        error = raised(hvdray.SerializationError, call)
+        assert path in str(error) and "_thread.lock" in str(error) and "lock" in error.hint, error
+    assert executor.run(rank) == [0, 1]
+""")
+
+
+def test_a_time_limit_and_an_interrupt_end_the_call_and_keep_the_state(programs):
+    programs.run("""
+executor = hvdray.Executor(2, options={"grace": 2})
+executor.start(list)
+executor.execute(lambda items: items.append(rank()))
+raised(TimeoutError, lambda: executor.execute(lambda _: sleep(), timeout=0.2))
+threading.Timer(0.2, executor.interrupt).start()
+raised(KeyboardInterrupt, lambda: executor.execute(lambda _: sleep()))
+assert executor.execute(lambda items: items) == [[0], [1]]
+def deaf(_):
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sleep()
+error = raised(TimeoutError, lambda: executor.execute(deaf, timeout=0.2))
+assert "ranks 0, 1" in str(error), error
+raised(hvdray.StateLost, lambda: executor.execute(len))
+executor.shutdown()
+""")
+
+
+def test_ctrl_c_reaches_the_functions_and_the_second_one_kills(programs):
+    job = programs.start("""
+def f(_):
+    try:
+        print("at work", flush=True)
+        sleep()
+    finally:
+        print("cleaned up", flush=True)
+def deaf(_):
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    print("deaf", flush=True)
+    sleep()
+executor = hvdray.Executor(2)
+executor.start(list)
+raised(KeyboardInterrupt, lambda: executor.execute(f))
+assert executor.execute(len) == [0, 0]
+error = raised(KeyboardInterrupt, lambda: executor.execute(deaf))
+assert "killed" in str(error), error
+raised(hvdray.StateLost, lambda: executor.execute(len))
+""")
+    said = b""
+    for word, count in (("at work", 1), ("deaf", 2)):
+        while said.count(word.encode()) < 2:
+            said += os.read(job.process.stdout.fileno(), 4096)
+        for _ in range(count):
+            os.kill(job.pid, signal.SIGINT)
+            time.sleep(0.3)
+    result = job.wait()
+    assert result.code == 0, result.errors
+    assert (said.decode() + result.text).count("cleaned up") == 2
+
+
+def test_calls_of_other_threads_wait_and_forked_children_are_refused(programs):
+    programs.run("""
+import concurrent.futures
+with hvdray.Executor(2) as executor:
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        values = list(pool.map(lambda i: executor.run(lambda: (i, rank())), range(40)))
+    assert values == [[(i, 0), (i, 1)] for i in range(40)]
+    child = os.fork()
+    if child == 0:
+        error = raised(RuntimeError, lambda: executor.run(rank))
+        os._exit("forked child" not in str(error))
+    assert os.waitpid(child, 0)[1] == 0
+    assert executor.run(rank) == [0, 1]
+""")
+
+
+def test_functions_may_fork(programs):
+    """As data loaders do: a worker has one thread, and its channel is not its children's."""
+    programs.run("""
+def f():
+    import multiprocessing, subprocess
+    assert threading.active_count() == 1
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        values = pool.map(abs, [-1, -2])
+    open_ones = subprocess.run([sys.executable, "-c", "import os; print(os.listdir('/proc/self/fd'))"],
+                               capture_output=True, text=True, check=True).stdout
+    return values, "HVDRAY_CHANNEL_FD" in os.environ, open_ones
+with hvdray.Executor(2) as executor:
+    for values, has_channel, open_ones in executor.run(f):
+        assert (values, has_channel, open_ones) == ([1, 2], False, "['0', '1', '2', '3']\\n"), open_ones
+""")
+
+
+def test_serve_killed(programs):
+    programs.run("""
+executor = hvdray.Executor(2)
+executor.start()
+serve, = open(f"/proc/self/task/{os.getpid()}/children").read().split()
+threading.Timer(0.3, lambda: os.kill(int(serve), signal.SIGKILL)).start()
+error = raised(hvdray.LauncherLost, lambda: executor.run(sleep))
+assert "signal 9" in str(error), error
+assert executor.run(rank) == [0, 1]  # by another
+executor.shutdown()
+""")
+
+
+@pytest.mark.parametrize("victim", ["program", "serve", "agent", "worker"])
+def test_killed_at_any_moment_nothing_is_left(programs, victim):
+    """Five random moments each; the fixture looks for what lives on."""
+    for seed in range(5):
+        job = programs.start("""
+def busy():
+    for _ in range(100):
+        time.sleep(0.01)
+while True:
+    try:
+        with hvdray.Executor(2, options={"grace": 0.5}) as executor:
+            executor.run(busy)
+            executor.run(len, (b"x" * 1_000_000,))
+    except hvdray.HvdrayError:
+        break
+""", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        needle = {"serve": " serve ", "agent": "hvdray-agent", "worker": "_worker", "program": "program"}[victim]
+        found = job.wait_for(lambda: job.find(needle), what=victim)
+        time.sleep(random.Random(seed).uniform(0, 0.6))
+        for pid in (job.find(needle) or found)[:1] if victim != "program" else [job.pid]:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        if victim == "serve" or victim == "agent" or victim == "worker":
+            job.wait(30)
+        assert not job.survivors(within=10)
+
+
+def test_exit_without_shutdown_leaves_nothing(programs):
+    result = programs.run("""
+import atexit
+executor = hvdray.Executor(2)
+executor.start()
+executor.run(lambda: atexit.register(print, "ended well"))
+""")
+    assert result.text.count("ended well") == 2
+
+
+def test_an_executor_that_nobody_holds_ends_and_a_forked_child_ends_nothing(programs):
+    programs.run("""
+import gc
+def make():
+    executor = hvdray.Executor(2)
+    executor.start()
+    return executor.run(os.getpid)
+pids = make()
+gc.collect()
+deadline = time.monotonic() + 20
+while any(os.path.exists(f"/proc/{pid}") for pid in pids):
+    assert time.monotonic() < deadline
+    time.sleep(0.02)
+executor = hvdray.Executor(2)
+executor.start()
+pids = executor.run(os.getpid)
+child = os.fork()
+if child == 0:
+    del executor
+    gc.collect()
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0
+assert executor.run(os.getpid) == pids
+""")
+
+
+def test_a_restart_that_fails_leaves_no_half_made_workers(programs):
+    programs.run("""
+class Moody:
+    def __init__(self):
+        if os.path.exists("bad") and rank() == 1: raise ValueError("moody")
+executor = hvdray.Executor(2)
+executor.start(Moody)
+open("bad", "w").close()
+raised(ValueError, executor.restart)
+assert executor.workers == []
+raised(hvdray.StateLost, lambda: executor.run(rank))
+os.remove("bad")
+executor.restart()
+assert executor.run(rank) == [0, 1]
+executor.shutdown()
+executor = hvdray.Executor(2)
+raised(ValueError, lambda: [open("bad", "w").close(), executor.start(Moody)])
+raised(hvdray.HvdrayError, lambda: executor.run(rank))
+""")
+
+
+# ---- output
+
+
+def test_output_is_the_programs_or_is_held_for_who_waits_or_dropped(programs):
+    result = programs.run("""
+import io, contextlib
+def speak(): print("from", rank())
+with hvdray.Executor(2) as executor:
+    executor.run(speak)
+cell = io.StringIO()
+with contextlib.redirect_stdout(cell), hvdray.Executor(2) as executor:
+    executor.run(speak)
+assert cell.getvalue().count("from") == 2, cell.getvalue()
+with hvdray.Executor(2, output="none") as executor:
+    executor.run(lambda: print("never seen"))
+""")
+    assert sorted(result.text.splitlines()) == ["[0]<stdout>:from 0", "[1]<stdout>:from 1"]
+    assert "never seen" not in result.text + result.errors
+
+
+# ---- bad input
+
+
+@pytest.mark.parametrize("call, kind, words", [
+    ("hvdray.Executor()", "ValueError", "num_workers is not given"),
+    ("hvdray.Executor(0)", "ValueError", "1 or more"),
+    ("hvdray.Executor('2')", "TypeError", "num_workers must be a number"),
+    ("hvdray.Executor(2, backend='slurm')", "ValueError", "auto, local, ssh"),
+    ("hvdray.Executor(2, backend='ssh')", "ValueError", "needs hosts"),
+    ("hvdray.Executor(2, env={'A': 1})", "TypeError", "the variable A"),
+    ("hvdray.Executor(2, env={'A=B': '1'})", "ValueError", "A=B"),
+    ("hvdray.Executor(2, options={'np': 3})", "ValueError", "num_workers and options['np']"),
+    ("hvdray.Executor(2, hosts='a:2', options={'hostfile': 'b'})", "ValueError", "hosts and options['hostfile']"),
+    ("sys.modules.update(cloudpickle=None) or hvdray.run(rank)", "hvdray.HvdrayError", "cloudpickle is not there"),
+    ("hvdray.Executor(2, nonsense=1)", "TypeError", "nonsense"),
+    ("[e := hvdray.Executor(2), e.start(), e.start()]", "hvdray.HvdrayError", "started already"),
+    ("[e := hvdray.Executor(2), e.shutdown(), e.run(rank)]", "hvdray.HvdrayError", "been shut down"),
+    ("[e := hvdray.Executor(2), e.shutdown(), e.restart()]", "hvdray.HvdrayError", "been shut down"),
+    ("hvdray.run(rank, num_proc=3, hosts='localhost:2')", "hvdray.HvdrayError", "Requested more processes (3)"),
+    ("hvdray.run(rank, num_proc=2, options={'verbos': 1})", "hvdray.HvdrayError", "verbos"),
+    ("hvdray.run(rank, num_proc=2, hosts='nosuchhost.invalid:2')", "hvdray.HvdrayError", "nosuchhost.invalid"),
+    ("hvdray.run(rank, num_proc=2, executable='/no/python')", "hvdray.WorkerDied", "No such file"),
+    ("hvdray.run(rank, hosts='a:1', hostfile='b')", "ValueError", "Argument hosts and hostfile only allow one provided."),
+    ("hvdray.run(rank, use_gloo=True, use_mpi=True)", "ValueError", "Argument use_gloo and use_mpi only allow one set True."),
+    ("hvdray.run(rank, use_mpi=True)", "ValueError", "no use_mpi"),
+    ("hvdray.run(rank, np=2, num_proc=2)", "ValueError", "np and num_proc"),
+])
+def test_bad_input_is_told(programs, call, kind, words):
+    programs.run(f"""
+error = raised({kind}, lambda: {call})
+assert {words!r} in str(error), str(error)
+""")
+
+
+def test_the_program_hvdray_must_be_there_and_of_this_version(programs, tmp_path):
+    other = tmp_path / "other"
+    other.write_text(f"""#!{sys.executable}
+import socket, sys
+control = socket.socket(fileno=int(sys.argv[sys.argv.index("--control-fd") + 1]))
+control.recv(4096)
+control.sendall(b'{{"type":"hello","protocol":1,"build":"hvdray 0.0.9 (abc)","job_id":"j","pid":1}}\\n')
+control.recv(4096)
+""")
+    other.chmod(0o755)
+    programs.run("assert 'no program at' in str(raised(hvdray.HvdrayError, lambda: hvdray.run(rank)))", env={"HVDRAY_BINARY": "/none"})
+    programs.run("assert 'is not there' in str(raised(hvdray.HvdrayError, lambda: hvdray.run(rank)))",
+                 env={"HVDRAY_BINARY": "", "PATH": "/nowhere"})
+    programs.run("assert '0.0.9' in str(raised(hvdray.HvdrayError, lambda: hvdray.run(rank)))", env={"HVDRAY_BINARY": str(other)})
+
+
+def test_another_python_is_refused_before_anything_runs(programs):
+    """This Python, which says that it is another one."""
+    programs.run("""
+import hvdray._executor
+real = hvdray._executor.sys
+class Pretended:
+    version_info = (3, real.version_info[1] + 1)
+    executable, path = real.executable, real.path
+hvdray._executor.sys = Pretended
+error = raised(hvdray.WorkerError, lambda: hvdray.run(lambda: open("ran", "w"), num_proc=2))
+assert f"has Python 3.{real.version_info[1]}, and its caller 3.{real.version_info[1] + 1}" in str(error), error
+assert not os.path.exists("ran")
+""")
+
+
+def test_modules_of_the_users_own(programs, tmp_path):
+    """One in the current folder that is named like Python's own does no harm; one beside the program is found by workers; a
+    shipped one needs no file."""
+    here, away = tmp_path / "here", tmp_path / "away"
+    here.mkdir()
+    away.mkdir()
+    for name in ("queue", "socket", "pickle"):
+        (here / f"{name}.py").write_text("raise SystemExit('the wrong one')")
+    (tmp_path / "beside.py").write_text("def f(): return 'beside'")
+    (away / "shipped.py").write_text("def f(): return 'shipped'")
+    programs.run(f"""
+import beside
+sys.path.append({str(away)!r})
+import shipped
+hvdray.ship(shipped)
+sys.path.remove({str(away)!r})
+assert hvdray.run(beside.f, num_proc=1) == ["beside"]
+assert hvdray.run(shipped.f, num_proc=1) == ["shipped"]
+""", cwd=here)
+
+
+def test_no_list_of_processes_shows_environment_or_options(programs):
+    programs.run("""
+seen = set()
+def look():
+    while not done.is_set():
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try: seen.add(open(f"/proc/{pid}/cmdline").read())
+            except OSError: pass
+done = threading.Event()
+watcher = threading.Thread(target=look)
+watcher.start()
+with hvdray.Executor(2, env={"TOKEN": "very" + "secret"}, options={"env": ["OTHER=hidden" + "value"]}) as executor:
+    assert executor.run(lambda word: (os.environ["TOKEN"], os.environ["OTHER"], word), ("argument" + "text",)) == [
+        ("very" + "secret", "hidden" + "value", "argument" + "text")] * 2
+done.set()
+watcher.join()
+for word in ("very" + "secret", "hidden" + "value", "argument" + "text"):
+    assert not any(word in line for line in seen)
+""")
+
+
+# ---- hostile workers
+
+
+HOSTILE = """
+# A worker whose answers are what FORGED says, from the call that forges on.
+def forge():
+    from hvdray._worker import Worker
+    from hvdray._payload import Payload
+    real = Worker.say
+    def say(self, message, payload=None):
+        call = message.get("data", {}).get("call")
+        head, content = eval(FORGED)
+        real(self, {"type": "data", "data": head}, Payload([], [content], len(content)) if content else None)
+    Worker.say = say
+"""
+
+
+@pytest.mark.parametrize("forged, words", [
+    ("({'call': call, 'ok': True, 'sizes': [1 << 60]}, b'abc')", "can't be read here"),
+    ("({'call': call, 'ok': True, 'sizes': [-1]}, b'abc')", "can't be read here"),
+    ("({'call': call, 'ok': True, 'sizes': [1, 'x']}, b'abc')", "can't be read here"),
+    ("({'call': call, 'ok': True, 'sizes': [3]}, b'abc')", "can't be read here"),
+    ("({'call': call, 'ok': True}, b'')", "can't be read here"),
+    ("({'call': call, 'ok': 'yes'}, b'')", "raised"),
+    ("({'call': call, 'ok': False, 'error': ['x'], 'sizes': 7}, b'abc')", "raised"),
+    ("({'call': call, 'ok': False, 'error': {'kind': 5, 'module': 5}}, b'')", "raised"),
+])
+def test_a_worker_that_answers_nonsense_costs_its_own_call(programs, forged, words):
+    programs.run(f"""{HOSTILE.replace("FORGED", repr(forged))}
+with hvdray.Executor(2) as e:
+    error = raised(hvdray.HvdrayError, lambda: e.run(lambda: rank() or forge()))
+    assert {words!r} in str(error), str(error)
+""")
+
+
+def test_answers_to_no_call_are_passed_over(programs):
+    programs.run("""
+def chatter():
+    from hvdray._worker import Worker
+    real = Worker.say
+    def say(self, message, payload=None):
+        for head in ("x", None, [1], {"call": 99, "ok": True}, {"call": None}):
+            real(self, {"type": "data", "data": head})
+        real(self, message, payload)
+        real(self, message, payload)  # twice
+    Worker.say = say
+with hvdray.Executor(2) as executor:
+    executor.run(chatter)
+    for i in range(20):
+        assert executor.run(lambda: i) == [i, i]
+""")
+
+
+# ---- what the package is
+
+
+def test_sizes_that_do_not_fit_are_told_whatever_they_are():
+    """The reader of payloads, with 5,000 heads made from a good one."""
+    sys.path.insert(0, str(ROOT / "python"))
+    from hvdray._payload import dumps, loads
+
+    good = dumps({"a": bytearray(b"x" * 100), "b": [1, 2]}, ["it"])
+    content = b"".join(good.parts)
+    assert loads(good.sizes, bytearray(content))["b"] == [1, 2]
+    chance = random.Random(7)
+    values = [-1, 0, 1, 63, 64, 65, 1 << 62, -(1 << 70), True, None, "1", 1.5, [], {}]
+    for _ in range(5000):
+        sizes = list(good.sizes)
+        for _ in range(chance.randint(1, 3)):
+            sizes.insert(chance.randint(0, len(sizes)), chance.choice(values)) if chance.random() < 0.5 else sizes.pop()
+            if not sizes:
+                break
+        cut = bytearray(content[: chance.randint(0, len(content))])
+        if sizes == good.sizes and len(cut) == len(content):
+            continue
+        # Never another class of error before the pickle itself is read, and that is cut or another one.
+        with pytest.raises((ValueError, EOFError, pickle.UnpicklingError, TypeError)):
+            loads(sizes, cut)
+            raise EOFError  # a shorter pickle that is whole
+
+
+def test_importing_it_imports_next_to_nothing():
+    code = "import sys, hvdray; print(sorted(m for m in ('numpy', 'torch', 'ray', 'cloudpickle', 'subprocess', 'asyncio') if m in sys.modules))"
+    out = subprocess.run([sys.executable, "-S", "-c", code], env={"PYTHONPATH": str(ROOT / "python")}, capture_output=True, text=True,
+                         check=True).stdout
+    assert out == "[]\n"
+
+
+def test_the_package_is_typed():
+    for target in (ROOT / "python/hvdray", pathlib.Path(__file__).parent / "workers/typed_program.py"):
+        result = subprocess.run(["mypy", "--strict", "--cache-dir=/dev/null", str(target)], cwd=ROOT, capture_output=True, text=True)
+        assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_the_bootstrap_is_short():
+    sys.path.insert(0, str(ROOT / "python"))
+    from hvdray._kit import BOOTSTRAP
+
+    assert len(BOOTSTRAP) <= 400 and not re.search(r"[\"$`]", BOOTSTRAP)

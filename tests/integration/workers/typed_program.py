@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `mypy --strict` must take: a user's typed program."""
+
+from typing import Optional
+
+import hvdray
+
+
+class Model:
+    def __init__(self, width: int) -> None:
+        self.width = width
+
+
+def fit(rate: float, name: Optional[str] = None) -> float:
+    return rate
+
+
+values: list[float] = hvdray.run(fit, args=(0.1,), kwargs={"name": "x"}, num_proc=2)
+with hvdray.Executor(2, hosts={"a": 1, "b": 1}, env={"A": "1"}) as executor:
+    widths: list[int] = executor.execute(lambda model: model.width, timeout=5.0)
+    first: int = executor.execute_single(lambda model: model.width)
+    try:
+        executor.run(fit, [0.1])
+    except hvdray.WorkerDied as died:
+        text: str = f"{died.rank} {died.host} {died.exit_code} {died.signal} {died.last_stderr[:1]}"
