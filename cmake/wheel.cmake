@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+# What pyproject.toml puts into the wheel: both programs into the environment's bin/, and the shared libraries of hvdray,
+# all but glibc's, into its lib/hvdray/ with their licences. So a machine needs none of them.
+install(TARGETS hvdray hvdray-agent RUNTIME DESTINATION "${SKBUILD_SCRIPTS_DIR}" COMPONENT wheel)
+# DT_RPATH rather than DT_RUNPATH: it holds for what the libraries themselves need, too.
+target_link_options(hvdray PRIVATE -Wl,--disable-new-dtags)
+set_target_properties(hvdray PROPERTIES INSTALL_RPATH "$ORIGIN/../lib/hvdray")
+install(CODE "set(folder \"${SKBUILD_DATA_DIR}/lib/hvdray\")\nset(program \"$<TARGET_FILE:hvdray>\")" COMPONENT wheel)
+install(CODE [[
+  file(GET_RUNTIME_DEPENDENCIES EXECUTABLES "${program}" RESOLVED_DEPENDENCIES_VAR libraries
+       PRE_EXCLUDE_REGEXES "^ld-linux" "^lib(c|m|dl|rt|pthread|resolv)\\.so")
+  file(MAKE_DIRECTORY "${folder}/licenses")
+  foreach(library IN LISTS libraries)
+    file(REAL_PATH "${library}" real)
+    cmake_path(GET library FILENAME name)  # its soname; a wheel has no links
+    file(COPY_FILE "${real}" "${folder}/${name}")
+    cmake_path(GET real FILENAME file)
+    execute_process(COMMAND dpkg-query -S "*/${file}" OUTPUT_VARIABLE owner ERROR_QUIET)
+    string(REGEX MATCH "^[^:]+" package "${owner}")
+    if(NOT EXISTS "/usr/share/doc/${package}/copyright")
+      message(FATAL_ERROR "no licence found for ${library}")
+    endif()
+    file(COPY_FILE "/usr/share/doc/${package}/copyright" "${folder}/licenses/${package}")
+  endforeach()
+]] COMPONENT wheel)

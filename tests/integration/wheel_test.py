@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The wheel, in an empty environment on a machine that has no network, no compiler and none of hvdray's libraries."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+from python_program import ROOT
+
+# What a newcomer types first: README.md, "From Python".
+PROGRAM = """\
+import hvdray, os, sys
+
+class Counter:
+    def __init__(self, start):
+        self.n = start
+    def add(self, k):
+        self.n += k
+        return self.n
+
+with hvdray.Executor(2) as executor:
+    print(executor.run(lambda x: (int(os.environ["HOROVOD_RANK"]), x), [7]))
+print(hvdray.run(lambda: os.path.dirname(sys.executable), num_proc=1)[0])
+executor = hvdray.Executor(2)
+executor.start(Counter, [10])
+for k in range(5):
+    values = executor.execute(lambda counter: counter.add(k))
+print(values)
+executor.shutdown()
+"""
+
+
+def output_of(*command, **more):
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300, **more)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    return output_of(sys.executable, ROOT / "tools/build_wheel.py", tmp_path_factory.mktemp("wheel")).strip()
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    """The environment's folder."""
+    folder = tmp_path_factory.mktemp("environment")
+    output_of(sys.executable, "-m", "venv", folder)
+    packages = folder / "packages"
+    output_of(folder / "bin/pip", "download", "-q", "--disable-pip-version-check", "--no-deps", "--dest", packages, "cloudpickle>=2.2")
+    output_of("unshare", "-n", folder / "bin/pip", "install", "-q", "--disable-pip-version-check", "--no-index", "--find-links", packages, wheel)
+    return folder
+
+
+def test_its_name_says_where_it_runs(wheel):
+    assert re.search(r"/hvdray-[0-9.]+-py3-none-manylinux_2_(3[4-9])_\w+\.whl$", wheel), wheel
+
+
+def test_its_programs_need_nothing_but_glibc(installed):
+    lines = output_of("ldd", installed / "bin/hvdray").splitlines()
+    assert len(lines) > 8
+    for line in lines:
+        assert re.search(rf"linux-vdso|ld-linux|lib(c|m|dl|pthread|rt|resolv)\.so|{re.escape(str(installed))}/", line), line
+    agent = subprocess.run(["ldd", installed / "bin/hvdray-agent"], capture_output=True, text=True)
+    assert "statically linked" in agent.stdout or "not a dynamic executable" in agent.stderr, agent
+
+
+def test_ten_lines_run_without_network_and_compiler(installed, tmp_path):
+    program = tmp_path / "first.py"
+    program.write_text(PROGRAM)
+    inside = f"/usr/sbin/ip link set lo up && exec env -i PATH={installed}/bin HOME={tmp_path} python {program}"
+    out = output_of("unshare", "-n", "/bin/sh", "-c", inside, cwd=tmp_path)
+    assert out.splitlines() == ["[(0, 7), (1, 7)]", str(installed / "bin"), "[20, 20]"]
+
+
+def test_the_command_is_there_too(installed, tmp_path):
+    out = output_of(installed / "bin/hvdray", "run", "-np", "2", "--", "/bin/sh", "-c", "echo $HOROVOD_SIZE", env={"PATH": "/usr/bin:/bin"})
+    assert sorted(out.splitlines()) == ["[0]<stdout>:2", "[1]<stdout>:2"]
+
+
+def test_it_goes_without_a_trace(wheel, installed):
+    output_of(installed / "bin/pip", "uninstall", "-q", "-y", "hvdray")
+    left = [path for path in installed.rglob("*hvdray*") if "packages" not in str(path)]
+    assert not [path for path in left if path.is_file()], left

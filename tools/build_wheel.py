@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Builds the wheel (pyproject.toml), and tags it for the oldest glibc that its programs and libraries can use.
+
+Usage: tools/build_wheel.py FOLDER     prints the wheel's path
+Needs what the build needs, binutils, and PyPI for scikit-build-core.
+"""
+
+import base64
+import hashlib
+import os
+import pathlib
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+MAX_BYTES = 14 << 20
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    folder = pathlib.Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        built = build(pathlib.Path(scratch))
+        glibc = oldest_glibc(built, pathlib.Path(scratch))
+        wheel = retag(built, f"py3-none-manylinux_2_{glibc}_{platform.machine()}", folder)
+    size = wheel.stat().st_size
+    if size > MAX_BYTES:
+        sys.exit(f"{wheel} has {size} bytes, and may have {MAX_BYTES}")
+    print(wheel)
+
+
+def build(scratch):
+    subprocess.run([sys.executable, "-m", "venv", scratch / "venv"], check=True, stdout=sys.stderr)
+    # The compiler's name is part of the key of ccache: the other builds call it c++.
+    environment = {"CXX": "c++", **os.environ}
+    subprocess.run(
+        [scratch / "venv/bin/pip", "wheel", "--disable-pip-version-check", "--quiet", "--no-deps", "--wheel-dir", scratch,
+         "--config-settings", f"build-dir={ROOT / 'build/wheel'}", ROOT], check=True, stdout=sys.stderr, env=environment)
+    return next(scratch.glob("hvdray-*.whl"))
+
+
+def oldest_glibc(wheel, scratch):
+    """The minor version."""
+    found = {0}
+    with zipfile.ZipFile(wheel) as archive:
+        for name in archive.namelist():
+            path = scratch / "elf"
+            path.write_bytes(archive.read(name))
+            if path.read_bytes()[:4] == b"\x7fELF":
+                symbols = subprocess.run(["objdump", "-T", path], capture_output=True, text=True).stdout
+                found |= {int(minor) for minor in re.findall(r"GLIBC_2\.(\d+)", symbols)}
+    return max(found)
+
+
+def retag(wheel, tag, folder):
+    """Copies the wheel under its new name, with its tag and the hash of what changed."""
+    name, version = wheel.name.split("-")[:2]
+    target = folder / f"{name}-{version}-{tag}.whl"
+    info = f"{name}-{version}.dist-info"
+    with zipfile.ZipFile(wheel) as old, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as new:
+        about = re.sub(rb"(?m)^Tag: .*$", b"Tag: " + tag.encode(), old.read(f"{info}/WHEEL"))
+        digest = base64.urlsafe_b64encode(hashlib.sha256(about).digest()).rstrip(b"=").decode()
+        record = re.sub(rf"(?m)^{re.escape(info)}/WHEEL,.*$", f"{info}/WHEEL,sha256={digest},{len(about)}",
+                        old.read(f"{info}/RECORD").decode())
+        for item in old.infolist():
+            replaced = {f"{info}/WHEEL": about, f"{info}/RECORD": record.encode()}.get(item.filename)
+            new.writestr(item, old.read(item) if replaced is None else replaced, zipfile.ZIP_DEFLATED)
+    return target
+
+
+if __name__ == "__main__":
+    main()
