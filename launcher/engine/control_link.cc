@@ -48,10 +48,14 @@ Result<sockaddr_un> AddressOf(const std::string& path) {
   return address;
 }
 
+bool IsSocket(const std::string& path) {
+  struct stat info {};
+  return ::lstat(path.c_str(), &info) == 0 && S_ISSOCK(info.st_mode);
+}
+
 // A socket that nobody listens at.
 bool IsDead(const std::string& path, const sockaddr_un& address) {
-  struct stat info {};
-  if (::lstat(path.c_str(), &info) != 0 || !S_ISSOCK(info.st_mode)) return false;
+  if (!IsSocket(path)) return false;
   const UniqueFd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   return ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 &&
          errno == ECONNREFUSED;
@@ -214,8 +218,10 @@ Result<std::unique_ptr<ControlListener>> ControlListener::Open(
   const int error = errno;
   ::umask(mask);
   if (rc != 0) {
-    return Status(ErrorCode::kFileUnwritable, fmt::format("{}: {}", path, ::strerror(error)),
-                  error == EADDRINUSE ? "another hvdray serve listens there" : "");
+    const char* hint = error != EADDRINUSE ? ""
+                       : IsSocket(path)    ? "another hvdray serve listens there"
+                                           : "there is a file that is no socket";
+    return Status(ErrorCode::kFileUnwritable, fmt::format("{}: {}", path, ::strerror(error)), hint);
   }
   if (::listen(fd.get(), 4) != 0) return ErrnoStatus(path, errno);
   return std::unique_ptr<ControlListener>(
