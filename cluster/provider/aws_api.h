@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/environ.h"
@@ -78,6 +79,11 @@ class AwsApi {
   /// Where the credentials come from, for messages. Errors: as PlanAwsCredentials() and
   /// FetchAwsCredentials().
   Result<std::string> CredentialSource();
+
+  /// The same account, elsewhere.
+  AwsApi InRegion(std::string region) const {
+    return AwsApi(account_, std::move(region), environment_, edge_, policy_);
+  }
 
   const std::string& region() const { return region_; }
   const AwsEdge& edge() const { return edge_; }

@@ -100,7 +100,8 @@ constexpr FaultRow kFaults[] = {
      "enable the region for this account, or subscribe the image"},
     {"Blocked", AwsFault::kDenied, "this account is blocked: see Amazon's mail"},
 
-    {"IdempotentParameterMismatch", AwsFault::kOtherParameters},
+    {"IdempotentParameterMismatch", AwsFault::kSpentToken},
+    {"IdempotentInstanceTerminated", AwsFault::kSpentToken},
 
     {"InternalError", AwsFault::kServer},
     {"InternalFailure", AwsFault::kServer},
@@ -135,7 +136,7 @@ ErrorCode CodeOf(AwsFault fault) {
     case AwsFault::kNotFound:
     case AwsFault::kAlreadyExists:
     case AwsFault::kInUse:
-    case AwsFault::kOtherParameters:
+    case AwsFault::kSpentToken:
     case AwsFault::kRefused:
       return ErrorCode::kCloudFailed;
     case AwsFault::kNoCapacity:

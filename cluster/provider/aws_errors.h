@@ -18,18 +18,18 @@ namespace hvdray {
 /// Kinds of refusals, by what helps against them.
 enum class AwsFault : uint8_t {
   kNone,
-  kThrottled,        ///< Too many calls: the same call later.
-  kServer,           ///< Amazon's own fault, or no answer: the same call later.
-  kNoCapacity,       ///< Not here now: another subnet, another type, fewer instances, later.
-  kQuota,            ///< The account's limit: fewer instances; no other subnet helps.
-  kNotYetVisible,    ///< Unknown to this server; a moment ago made by another one.
-  kNotFound,         ///< Does not exist.
-  kAlreadyExists,    ///< Somebody else was faster.
-  kInUse,            ///< Something still depends on it.
-  kDenied,           ///< Credentials are wrong, or lack a permission.
-  kExpired,          ///< Credentials were good once.
-  kOtherParameters,  ///< The client token belongs to a call with other parameters.
-  kRefused,          ///< Anything else: the request is wrong.
+  kThrottled,      ///< Too many calls: the same call later.
+  kServer,         ///< Amazon's own fault, or no answer: the same call later.
+  kNoCapacity,     ///< Not here now: another subnet, another type, fewer instances, later.
+  kQuota,          ///< The account's limit: fewer instances; no other subnet helps.
+  kNotYetVisible,  ///< Unknown to this server; a moment ago made by another one.
+  kNotFound,       ///< Does not exist.
+  kAlreadyExists,  ///< Somebody else was faster.
+  kInUse,          ///< Something still depends on it.
+  kDenied,         ///< Credentials are wrong, or lack a permission.
+  kExpired,        ///< Credentials were good once.
+  kSpentToken,     ///< The client token belongs to another call, or to machines that have ended.
+  kRefused,        ///< Anything else: the request is wrong.
 };
 
 /// The kind of an answer with `http_status` of 300 or more.

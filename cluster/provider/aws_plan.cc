@@ -481,6 +481,13 @@ std::string AwsKeyName(const AwsInput& input, int i) {
   return i == 0 ? input.key_name : fmt::format("{}_key-{}", input.key_name, i);
 }
 
+bool IsAwsKeyName(const AwsInput& input, std::string_view name) {
+  for (int i = 0; i < kMaxKeyNames; ++i) {
+    if (AwsKeyName(input, i) == name) return true;
+  }
+  return false;
+}
+
 Json AwsTagSpecifications(const ProviderTags& tags, const Json& node_config) {
   ProviderTags merged = tags;
   Json others = Json::array();

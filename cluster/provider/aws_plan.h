@@ -106,6 +106,8 @@ Json AwsGroupRules(const std::string& group_id, const Json& more);
 
 /// Name number `i` of the key pairs that are tried.
 std::string AwsKeyName(const AwsInput& input, int i);
+/// It is one of them.
+bool IsAwsKeyName(const AwsInput& input, std::string_view name);
 
 /// `user_tags` of a node_config's TagSpecifications laid over `tags`: those of instances override,
 /// those of other resources stay apart. The whole list, for RunInstances.

@@ -45,7 +45,9 @@ constexpr size_t kIdsPerCall = 1000;
 constexpr std::chrono::seconds kNewNodesShown(60);
 constexpr int kCapacityRounds = 3;
 constexpr Duration kCapacityPause = std::chrono::seconds(8);
-constexpr int kMaxTokens = 4;
+// AWS knows a token for a day or so: as many launches of one group that were terminated since.
+constexpr int kMaxTokens = 64;
+constexpr std::string_view kStartedRequest = "started";
 constexpr Duration kStopPace = std::chrono::seconds(2);
 constexpr int kStopPolls = 150;
 constexpr Duration kReleasePace = std::chrono::seconds(2);
@@ -191,6 +193,7 @@ class AwsProvider final : public Provider {
 
   // Purging.
   Result<std::vector<AwsInstance>> Others();
+  Result<std::string> UserElsewhere(const std::string& profile_arn);
   Status PurgeGroups(std::vector<ProviderStep>& steps);
   Status PurgeKeys(const std::vector<AwsInstance>& others, std::vector<ProviderStep>& steps);
   Status PurgeProfile(const std::vector<AwsInstance>& others, std::vector<ProviderStep>& steps);
@@ -577,7 +580,8 @@ AwsAnswer AwsProvider::Launch(Batch& batch, const std::string& subnet, int count
     AwsForm whole = form;
     whole.emplace_back("ClientToken", Hex(Sha256(seed)));
     AwsAnswer answer = api_.Call(AwsService::kEc2, "RunInstances", whole);
-    if (answer.fault == AwsFault::kOtherParameters && attempt < kMaxTokens) {
+    const bool is_last = attempt + 1 == kMaxTokens;
+    if (answer.fault == AwsFault::kSpentToken && !is_last) {
       ++batch.next_token;
       continue;
     }
@@ -596,8 +600,16 @@ AwsAnswer AwsProvider::Launch(Batch& batch, const std::string& subnet, int count
       Remember(*node);
       batch.outcome.nodes.push_back(*std::move(node));
     }
-    // An old token: what it made has been terminated since.
-    if (has_live || attempt == kMaxTokens) return answer;
+    if (has_live) return answer;
+    // A spent token, as AWS answered to it before 2025: what it made has been terminated since.
+    if (is_last) {
+      answer.fault = AwsFault::kSpentToken;
+      answer.status = {
+          ErrorCode::kCloudFailed,
+          fmt::format("AWS answers {} launches with machines that have ended", kMaxTokens),
+          "it forgets them within a day; another cluster_name helps at once"};
+      return answer;
+    }
     ++batch.next_token;
   }
 }
@@ -628,7 +640,10 @@ Result<CreateOutcome> AwsProvider::Create(const CreateRequest& request) {
   Batch batch{.request = request, .tags = AwsNodeTags(input_.cluster_name, request)};
   HVDRAY_ASSIGN_OR_RETURN(
       const std::vector<AwsInstance> earlier,
-      ClusterInstances({"pending", "running"}, {{std::string(kTagRequest), request.request_id}}));
+      // With the hash: one that was just replaced may still be shown as running.
+      ClusterInstances({"pending", "running"},
+                       {{std::string(kTagRequest), request.request_id},
+                        {std::string(kTagLaunchHash), request.node.launch_hash}}));
   for (const AwsInstance& instance : earlier) {
     if (std::optional<CloudNode> node = CloudNodeOf(instance)) {
       batch.outcome.nodes.push_back(*std::move(node));
@@ -683,7 +698,9 @@ Status AwsProvider::WaitUntilStopped(std::vector<std::string> ids) {
 
 Result<CreateOutcome> AwsProvider::StartStopped(const CreateRequest& request) {
   CreateOutcome outcome;
-  const ProviderTags tags = AwsNodeTags(input_.cluster_name, request);
+  ProviderTags tags = AwsNodeTags(input_.cluster_name, request);
+  // Create() would count them as its own.
+  tags.insert_or_assign(std::string(kTagRequest), std::string(kStartedRequest));
   ProviderTags wanted;
   for (const std::string_view key : {kTagKind, kTagNodeType, kTagLaunchHash}) {
     wanted.emplace(key, tags.at(std::string(key)));
@@ -801,12 +818,38 @@ Result<std::vector<AwsInstance>> AwsProvider::Others() {
   return all;
 }
 
+/// What uses the profile in other regions: IAM knows no regions. Empty: nothing does.
+Result<std::string> AwsProvider::UserElsewhere(const std::string& profile_arn) {
+  const AwsAnswer regions = api_.Call(AwsService::kEc2, "DescribeRegions", {});
+  if (!regions.ok()) return regions.status;
+  AwsForm form;
+  AddAwsFilter(form, "instance-state-name", {"pending", "running", "stopping", "stopped"});
+  for (const XmlElement* region : regions.root.ItemsAt("regionInfo")) {
+    const std::string name = region->TextAt("regionName");
+    if (name.empty() || name == input_.region) continue;
+    AwsApi there = api_.InRegion(name);
+    std::string user;
+    const AwsAnswer answer =
+        there.CallPages("DescribeInstances", form, [&](const XmlElement& page) {
+          for (const AwsInstance& instance : InstancesIn(page)) {
+            if (instance.profile_arn == profile_arn) user = instance.id;
+          }
+        });
+    if (answer.status.code() == ErrorCode::kCancelled) return answer.status;
+    if (!answer.ok()) return fmt::format("something in {}: {}", name, answer.status.message());
+    if (!user.empty()) return fmt::format("{} in {}", user, name);
+  }
+  return std::string();
+}
+
 Status AwsProvider::PurgeGroups(std::vector<ProviderStep>& steps) {
   HVDRAY_ASSIGN_OR_RETURN(const std::vector<AwsSecurityGroup> groups,
                           Groups(fmt::format("tag:{}", kTagCluster), {input_.cluster_name}));
   for (const AwsSecurityGroup& group : groups) {
-    const auto ours = group.tags.find("ray-autoscaler");
-    if (ours == group.tags.end() || ours->second != "true") continue;
+    if (!group.tags.contains(std::string(kAwsMadeByTag))) {
+      steps.push_back({Action::kKeep, "security group", group.name, "not made by hvdray"});
+      continue;
+    }
     AwsAnswer answer;
     for (int attempt = 1; attempt <= kReleaseAttempts; ++attempt) {
       answer = api_.Call(AwsService::kEc2, "DeleteSecurityGroup", {{"GroupId", group.id}});
@@ -834,7 +877,8 @@ Status AwsProvider::PurgeKeys(const std::vector<AwsInstance>& others,
     if (made == key.tags.end()) continue;
     // Ray's key pair of a region is shared: this machine's half tells whether it is ours.
     const bool has_file = files.contains(key.name + ".pem");
-    if (!has_file && made->second != input_.cluster_name) continue;
+    const bool is_shared = has_file && IsAwsKeyName(input_, key.name);
+    if (!is_shared && made->second != input_.cluster_name) continue;
     const auto user = std::ranges::find(others, key.name, &AwsInstance::key_name);
     if (user != others.end()) {
       steps.push_back({Action::kKeep, "key pair", key.name, "used by " + user->id});
@@ -861,6 +905,11 @@ Status AwsProvider::PurgeProfile(const std::vector<AwsInstance>& others,
     const auto user = std::ranges::find(others, profile->arn, &AwsInstance::profile_arn);
     if (user != others.end()) {
       steps.push_back({Action::kKeep, "instance profile", name, "used by " + user->id});
+      return {};
+    }
+    HVDRAY_ASSIGN_OR_RETURN(const std::string elsewhere, UserElsewhere(profile->arn));
+    if (!elsewhere.empty()) {
+      steps.push_back({Action::kKeep, "instance profile", name, "used by " + elsewhere});
       return {};
     }
     for (const std::string& role : profile->roles) {

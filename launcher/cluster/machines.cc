@@ -12,6 +12,7 @@
 #include "base/digest.h"
 #include "base/status.h"
 #include "cluster/provider/cloud_hosts.h"
+#include "launcher/cluster/lease.h"
 
 namespace hvdray {
 namespace {
@@ -19,6 +20,8 @@ namespace {
 constexpr Duration kPollPace = std::chrono::seconds(2);
 constexpr Duration kRunningLimit = std::chrono::minutes(5);
 constexpr Duration kRemovedLimit = std::chrono::minutes(10);
+// What was just ordered may be shown as it was before, or not at all.
+constexpr Duration kStaleFor = std::chrono::seconds(60);
 constexpr size_t kRequestIdDigits = 32;
 
 std::string_view RoleText(ClusterNodeKind kind) {
@@ -78,10 +81,6 @@ std::string GroupText(const MachineGroup& group) {
         fmt::format("terminate {}: above max_workers", fmt::join(IdsOf(group.surplus), ", ")));
   }
   return parts.empty() ? "none" : fmt::format("{}", fmt::join(parts, ", "));
-}
-
-bool IsGone(const CloudNode& node, bool is_stopped_fine) {
-  return node.state == CloudState::kStopped && is_stopped_fine;
 }
 
 }  // namespace
@@ -220,7 +219,6 @@ const PreparedNode* Machines::FindPrepared(const MachineGroup& group) const {
   return found == prepared_.nodes.end() ? nullptr : &*found;
 }
 
-/// Starts and creates what the group lacks. Errors: only those of the head, and kCancelled.
 Status Machines::Tag(const std::vector<Machine>& machines, const ProviderTags& tags) {
   std::vector<std::string> ids;
   for (const Machine& machine : machines) {
@@ -234,6 +232,7 @@ Status Machines::Tag(const std::vector<Machine>& machines, const ProviderTags& t
   return ids.empty() ? Status() : provider_.SetTags(ids, tags);
 }
 
+/// Starts and creates what the group lacks. Errors: only those of the head, and kCancelled.
 Status Machines::Fill(const MachineGroup& group, const ProviderTags& tags,
                       std::vector<Machine>* machines) {
   if (group.missing() == 0) return {};
@@ -263,12 +262,20 @@ Status Machines::Fill(const MachineGroup& group, const ProviderTags& tags,
       --missing;
     }
   };
-  if (group.stopped > 0) take(provider_.StartStopped(request), "starting");
+  if (group.stopped > 0) {
+    CreateRequest restart = request;
+    restart.tags.emplace(kTagLease, FormatLeaseEnd(0));  // not the one that ended
+    take(provider_.StartStopped(restart), "starting");
+  }
   if (missing > 0 && shortfall.code() != ErrorCode::kCancelled) {
     request.count = missing;
     take(provider_.Create(request), "creating");
   }
   if (missing <= 0) return {};
+  if (shortfall.ok()) {
+    shortfall = {ErrorCode::kCloudFailed, "the cloud made fewer machines than it was asked for",
+                 "call up again"};
+  }
   if (group.kind == ClusterNodeKind::kHead || shortfall.code() == ErrorCode::kCancelled) {
     return Status(shortfall).WithContext(
         fmt::format("{} ({})", KindWord(group.kind), group.node_type));
@@ -297,8 +304,12 @@ Status Machines::AwaitRunning(std::vector<Machine>* machines) {
       if (!machine.why.ok()) continue;
       const bool was_settled = is_settled(machine);
       const auto seen = std::ranges::find(nodes, machine.node.id, &CloudNode::id);
+      const bool is_live = seen != nodes.end() && seen->is_live();
+      const bool is_ending = seen != nodes.end() && seen->state == CloudState::kEnding;
+      const bool was_ordered = machine.requested != TimePoint{};
+      if (!is_live && !is_ending && was_ordered && edge_.now() - began < kStaleFor) continue;
       if (seen != nodes.end()) machine.node = *seen;
-      if (seen == nodes.end() || !seen->is_live()) {
+      if (!is_live) {
         machine.why = {
             ErrorCode::kCloudFailed,
             fmt::format("{} is gone{}{}", machine.node.id,
@@ -307,7 +318,7 @@ Status Machines::AwaitRunning(std::vector<Machine>* machines) {
                                  : "call up again"};
       } else if (is_settled(machine)) {
         if (was_settled) continue;
-        if (machine.requested != TimePoint{}) machine.boot = edge_.now() - machine.requested;
+        if (was_ordered) machine.boot = edge_.now() - machine.requested;
         edge_.say(
             fmt::format("{}: running at {}", machine.node.id, CloudAddressOf(spec_, machine.node)));
       } else if (is_late) {
@@ -336,7 +347,7 @@ Result<std::vector<CloudNode>> Machines::ListRemovable(const RemovePolicy& polic
     for (const ClusterNodeType& type : spec_.node_types) kept[type.name] = type.min_workers;
   }
   std::erase_if(nodes, [&](const CloudNode& node) {
-    if (IsGone(node, !policy.is_purged)) return true;
+    if (node.state == CloudState::kStopped && KeepsStopped(policy)) return true;
     if (node.kind == ClusterNodeKind::kHead) return policy.keeps_head || policy.keeps_min_workers;
     return node.is_live() && kept[node.node_type]-- > 0;
   });
@@ -351,7 +362,7 @@ Status Machines::Remove(const RemovePolicy& policy) {
     if (left.empty()) return {};
     std::vector<std::string> ids;
     for (const CloudNode& node : left) {
-      const bool is_over = node.state == CloudState::kStopping && !policy.is_purged;
+      const bool is_over = node.state == CloudState::kStopping && KeepsStopped(policy);
       if (node.state != CloudState::kEnding && !is_over) ids.push_back(node.id);
     }
     if (!ids.empty()) {

@@ -107,6 +107,9 @@ class Machines {
   Status Fill(const MachineGroup& group, const ProviderTags& tags, std::vector<Machine>* machines);
   Status Tag(const std::vector<Machine>& machines, const ProviderTags& tags);
   Status AwaitRunning(std::vector<Machine>* machines);
+  bool KeepsStopped(const RemovePolicy& policy) const {
+    return spec_.provider.cache_stopped_nodes && !policy.is_purged;
+  }
   const PreparedNode* FindPrepared(const MachineGroup& group) const;
 
   Provider& provider_;

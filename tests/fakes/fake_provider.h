@@ -43,9 +43,19 @@ class FakeProvider final : public Provider {
     addresses_ = {addresses.begin(), addresses.end()};
   }
   /// Machines stop instead of ending, as with cache_stopped_nodes.
-  void KeepStopped() {
+  void KeepStopped(bool keeps = true) {
     const std::lock_guard lock(mutex_);
-    keeps_stopped_ = true;
+    keeps_stopped_ = keeps;
+  }
+  /// So many lists still show started machines as stopped.
+  void LagLists(int count) {
+    const std::lock_guard lock(mutex_);
+    lagging_lists_ = count;
+  }
+  /// Create() makes so many fewer than asked, and does not say why.
+  void FallShortBy(int count) {
+    const std::lock_guard lock(mutex_);
+    shortfall_ = count;
   }
   /// The cloud takes a machine away, as it does with spot ones.
   void Interrupt(const std::string& id) {
@@ -73,8 +83,12 @@ class FakeProvider final : public Provider {
     const std::lock_guard lock(mutex_);
     HVDRAY_RETURN_IF_ERROR(Enter("List"));
     std::vector<CloudNode> nodes;
+    const bool is_lagging = lagging_lists_ > 0;
+    if (is_lagging) --lagging_lists_;
     for (auto it = nodes_.begin(); it != nodes_.end();) {
       nodes.push_back(it->second);
+      if (is_lagging && RequestOf(it->second) == kStarted)
+        nodes.back().state = CloudState::kStopped;
       it = Advance(it);
     }
     std::ranges::stable_sort(nodes, {}, &CloudNode::kind);
@@ -101,11 +115,11 @@ class FakeProvider final : public Provider {
     HVDRAY_RETURN_IF_ERROR(Enter("Create"));
     CreateOutcome outcome;
     for (const auto& [id, node] : nodes_) {
-      const auto tag = node.tags.find(std::string(kTagRequest));
-      const bool is_earlier = tag != node.tags.end() && tag->second == request.request_id;
+      const bool is_earlier =
+          RequestOf(node) == request.request_id && node.launch_hash == request.node.launch_hash;
       if (is_earlier && node.is_live()) outcome.nodes.push_back(node);
     }
-    while (static_cast<int>(outcome.nodes.size()) < request.count) {
+    while (static_cast<int>(outcome.nodes.size()) + shortfall_ < request.count) {
       if (!request.may_be_on_demand && !HasRoom(request.node.node_type)) {
         outcome.shortfall =
             Status(ErrorCode::kNoCapacity, "no more machines of " + request.node.node_type);
@@ -127,6 +141,8 @@ class FakeProvider final : public Provider {
       if (!is_wanted || static_cast<int>(outcome.nodes.size()) == request.count) continue;
       node.state = CloudState::kPending;
       node.status = kNewNodeStatus;
+      for (const auto& [key, value] : request.tags) node.tags[key] = value;
+      node.tags[std::string(kTagRequest)] = kStarted;
       outcome.nodes.push_back(node);
     }
     return outcome;
@@ -184,7 +200,14 @@ class FakeProvider final : public Provider {
   }
 
  private:
+  static constexpr std::string_view kStarted = "started";  // as AwsProvider has it
+
   using Nodes = std::map<std::string, CloudNode>;
+
+  static std::string_view RequestOf(const CloudNode& node) {
+    const auto tag = node.tags.find(std::string(kTagRequest));
+    return tag == node.tags.end() ? std::string_view() : tag->second;
+  }
 
   Status Enter(const std::string& call) {
     calls_.push_back(call);
@@ -262,6 +285,8 @@ class FakeProvider final : public Provider {
   std::deque<std::string> addresses_;
   std::vector<std::string> calls_;
   int created_ = 0;
+  int lagging_lists_ = 0;
+  int shortfall_ = 0;
   bool keeps_stopped_ = false;
   bool has_resources_ = false;
   bool is_cancelled_ = false;

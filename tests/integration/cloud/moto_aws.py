@@ -226,6 +226,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return answer
         if known[0] != fields:
             return 400, ec2_error("IdempotentParameterMismatch", "other parameters"), "text/xml"
+        made = re.findall(r"<instanceId>(i-[0-9a-f]+)</instanceId>", known[1][1].decode())
+        found = self.state.clients["ec2"].describe_instances(InstanceIds=made)["Reservations"]
+        if all(each["State"]["Name"] == "terminated" for group in found for each in group["Instances"]):
+            return 400, ec2_error("IdempotentInstanceTerminated", "terminated since"), "text/xml"
         return known[1]
 
     def to_moto(self, path, body, headers):

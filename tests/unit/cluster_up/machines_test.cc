@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <set>
 
+#include "launcher/cluster/lease.h"
 #include "tests/fakes/fake_provider.h"
 
 namespace hvdray {
@@ -230,6 +232,79 @@ TEST(MachinesTest, StoppedMachinesAreStartedBeforeNewOnesAreMade) {
   const std::vector<Machine> made = *world.Open().Make();
   EXPECT_EQ(made.size(), 3U);
   EXPECT_EQ(world.cloud.created(), 3);
+}
+
+TEST(MachinesTest, StartedMachinesDoNotCountAsCreatedOnes) {
+  World world;
+  world.cloud.KeepStopped();
+  ASSERT_TRUE(world.Open().Make().ok());
+  ASSERT_TRUE(world.Open().Remove({}).ok());
+  world.spec.node_types[1].min_workers = 3;
+  const std::vector<Machine> made = *world.Open().Make();
+  std::set<std::string> ids;
+  for (const Machine& machine : made) ids.insert(machine.node.id);
+  EXPECT_EQ(made.size(), 4U);
+  EXPECT_EQ(ids.size(), 4U);
+  EXPECT_EQ(world.cloud.created(), 4);
+}
+
+TEST(MachinesTest, AStartedMachineHasNotTheLeaseThatEnded) {
+  const std::string tag(kTagLease);
+  World world;
+  world.cloud.KeepStopped();
+  ASSERT_TRUE(world.Open().Make({{tag, "5"}}).ok());
+  ASSERT_TRUE(world.Open().Remove({}).ok());
+  ASSERT_TRUE(world.Open().Make().ok());
+  for (const CloudNode& node : *world.cloud.List()) EXPECT_EQ(node.tags.at(tag), "0");
+  ASSERT_TRUE(world.Open().Remove({}).ok());
+  ASSERT_TRUE(world.Open().Make({{tag, "7"}}).ok());
+  for (const CloudNode& node : *world.cloud.List()) EXPECT_EQ(node.tags.at(tag), "7");
+}
+
+TEST(MachinesTest, AStartedMachineMayBeShownAsStoppedForAWhile) {
+  World world;
+  world.cloud.KeepStopped();
+  ASSERT_TRUE(world.Open().Make().ok());
+  ASSERT_TRUE(world.Open().Remove({}).ok());
+  world.cloud.LagLists(10);
+  const std::vector<Machine> made = *world.Open().Make();
+  for (const Machine& machine : made) EXPECT_TRUE(machine.why.ok()) << machine.why.ToString();
+  // But not for ever.
+  ASSERT_TRUE(world.Open().Remove({}).ok());
+  world.cloud.LagLists(1000);
+  EXPECT_EQ(world.Open().Make().status().code(), ErrorCode::kCloudFailed);
+}
+
+TEST(MachinesTest, FewerThanAskedForIsAFailureAlsoWithoutAReason) {
+  World world;
+  world.cloud.FallShortBy(1);
+  EXPECT_EQ(world.Open().Make().status().code(), ErrorCode::kCloudFailed) << "no head";
+  world.cloud.FallShortBy(0);
+  ASSERT_TRUE(world.Open().Make().ok());
+  world.spec.node_types[1].min_workers = 3;
+  world.cloud.FallShortBy(1);
+  const std::vector<Machine> made = *world.Open().Make();
+  ASSERT_EQ(made.size(), 4U);
+  EXPECT_EQ(made[3].why.code(), ErrorCode::kCloudFailed);
+}
+
+TEST(MachinesTest, WithoutCachingStoppedMachinesAreTerminated) {
+  World world;
+  world.cloud.KeepStopped();
+  ASSERT_TRUE(world.Open().Make().ok());
+  ASSERT_TRUE(world.Open().Remove({}).ok()) << "as the end of a lease leaves them";
+  World other(std::string(kFile).replace(std::string(kFile).find("region: r"), 9,
+                                         "region: r, cache_stopped_nodes: false"));
+  ASSERT_FALSE(other.spec.provider.cache_stopped_nodes);
+  MachineEdge edge;
+  edge.say = [](std::string_view) {};
+  edge.sleep = [](Duration) { return true; };
+  edge.now = [] { return TimePoint{}; };
+  Machines machines(world.cloud, other.spec, std::move(edge));
+  EXPECT_EQ(machines.ListRemovable({})->size(), 3U);
+  world.cloud.KeepStopped(false);
+  ASSERT_TRUE(machines.Remove({}).ok());
+  EXPECT_TRUE(world.cloud.List()->empty());
 }
 
 TEST(MachinesTest, RemoveListsAgainUntilNothingIsLeft) {

@@ -79,7 +79,7 @@ TEST(AwsErrorsTest, NothingElseIsRepeated) {
   for (const AwsFault fault :
        {AwsFault::kNone, AwsFault::kNoCapacity, AwsFault::kQuota, AwsFault::kNotFound,
         AwsFault::kAlreadyExists, AwsFault::kInUse, AwsFault::kDenied, AwsFault::kExpired,
-        AwsFault::kOtherParameters, AwsFault::kRefused}) {
+        AwsFault::kSpentToken, AwsFault::kRefused}) {
     EXPECT_EQ(AwsDelayBeforeNext({}, fault, 1, 0.5), std::nullopt);
   }
 }

@@ -7,6 +7,7 @@
 
 #include <deque>
 #include <functional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -209,16 +210,25 @@ TEST_F(AwsProviderTest, OnDemandMachinesComeLastAndOnlyIfAllowed) {
 }
 
 TEST_F(AwsProviderTest, AnOldTokenWhoseMachinesAreGoneIsReplaced) {
-  edge_.Say("RunInstances", {Machines({"i-old"}, "terminated"),
-                             Refusal("IdempotentParameterMismatch"), Machines({"i-new"})});
+  edge_.Say("RunInstances",
+            {Machines({"i-old"}, "terminated"), Refusal("IdempotentParameterMismatch"),
+             Refusal("IdempotentInstanceTerminated"), Machines({"i-new"})});
   const auto outcome = provider_->Create(Request(1));
   ASSERT_TRUE(outcome.ok());
   ASSERT_EQ(outcome->nodes.size(), 1U);
   EXPECT_EQ(outcome->nodes[0].id, "i-new");
   const Words bodies = edge_.Bodies("RunInstances");
-  ASSERT_EQ(bodies.size(), 3U);
-  EXPECT_NE(TokenIn(bodies[0]), TokenIn(bodies[1]));
-  EXPECT_NE(TokenIn(bodies[1]), TokenIn(bodies[2]));
+  ASSERT_EQ(bodies.size(), 4U);
+  std::set<std::string> tokens;
+  for (const std::string& body : bodies) tokens.insert(TokenIn(body));
+  EXPECT_EQ(tokens.size(), 4U);
+}
+
+TEST_F(AwsProviderTest, MachinesThatHaveAllEndedAreAFailureNotASuccess) {
+  edge_.Say("RunInstances", {Machines({"i-old"}, "terminated")});
+  EXPECT_EQ(provider_->Create(Request(1)).status().code(), ErrorCode::kCloudFailed);
+  edge_.Say("RunInstances", {Refusal("IdempotentInstanceTerminated")});
+  EXPECT_EQ(provider_->Create(Request(1)).status().code(), ErrorCode::kCloudFailed);
 }
 
 TEST_F(AwsProviderTest, ARefusalThatNothingHelpsAgainstIsToldAtOnce) {
