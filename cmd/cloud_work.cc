@@ -10,8 +10,10 @@
 #include "base/blocking_pool.h"
 #include "base/environ.h"
 #include "base/loop.h"
+#include "base/terminal.h"
 #include "base/text.h"
 #include "cluster/provider/aws_provider.h"
+#include "cmd/managed_cluster.h"
 #include "launcher/engine/signals.h"
 
 namespace hvdray {
@@ -51,6 +53,7 @@ Status CloudWork::Run(std::function<Status(Cloud&)> job) {
     if (std::exchange(signo_, signo) != 0) return loop->Stop();
     cloud_->cancel.Cancel();
     cloud_->provider->Cancel();
+    EndTerminalQuestions();
   };
   handlers.on_pause = [](const std::function<void()>& stop_now) { stop_now(); };
   handlers.on_resume = [] {};
@@ -62,6 +65,16 @@ Status CloudWork::Run(std::function<Status(Cloud&)> job) {
                    });
   loop->Run();
   return answer;
+}
+
+Status CloudWork::Ask(const std::string& question, bool* is_yes) {
+  const auto answer = std::make_shared<bool>(false);
+  const Status status = Run([answer, question](Cloud&) {
+    *answer = AskForYes(question);
+    return Status();
+  });
+  *is_yes = *answer;
+  return signo_ == 0 ? status : Status(ErrorCode::kCancelled, "interrupted");
 }
 
 }  // namespace hvdray

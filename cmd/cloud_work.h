@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "base/cancel_flag.h"
@@ -35,6 +36,9 @@ class CloudWork {
   /// SIGINT, SIGTERM, SIGQUIT or SIGHUP cancels what it does, a second one leaves it behind; then
   /// the answer is kCancelled, and signo() is set. Other errors: the job's.
   Status Run(std::function<Status(Cloud&)> job);
+
+  /// Asks the user. Errors: only kCancelled, as Run().
+  Status Ask(const std::string& question, bool* is_yes);
 
   /// The signal that cancelled; 0: none.
   int signo() const { return signo_; }

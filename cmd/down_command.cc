@@ -33,6 +33,10 @@ Status CheckDownWords(const CommandRequest& request) {
   return CheckConsent(request);
 }
 
+std::string LastWords(bool keeps_some) {
+  return keeps_some ? "Only what was to stay remains." : "No nodes remaining.";
+}
+
 /// Ends the Ray of hosts: all but the first `kept`.
 Result<ClusterEnd> EndRay(DownPolicy policy, ManagedCluster& cluster, size_t kept) {
   cluster.hosts.erase(cluster.hosts.begin(), cluster.hosts.begin() + static_cast<long>(kept));
@@ -58,6 +62,7 @@ int DownOnHosts(const CommandRequest& request, ManagedCluster& cluster) {
       keeps_some ? static_cast<size_t>(cluster.file.min_workers) : size_t{0};
   const bool keeps_head = keeps_some || request.Has(OptionId::kWorkersOnly);
   const size_t kept = keeps_head ? std::min(cluster.hosts.size(), 1 + kept_workers) : 0;
+  policy.last_words = LastWords(keeps_head);
   const Result<ClusterEnd> end = EndRay(std::move(policy), cluster, kept);
   return end.ok() ? end->exit_code : Fail("down", end.status());
 }
@@ -77,8 +82,8 @@ int64_t LeaseOf(const std::vector<CloudNode>& nodes) {
   return end;
 }
 
-/// Stops the jobs and the autoscaler, which would start workers anew. Its own errors are told.
-/// False: interrupted, with the exit code.
+/// Stops the jobs and the autoscaler, which would start workers anew. Its own errors are told: the
+/// machines end in any case. False: interrupted, with the exit code.
 bool EndHead(const CloudNode& head, ManagedCluster& cluster, ClusterEnd& end) {
   AddHost(cluster, CloudHostOf(cluster.file, head, 1));
   const std::string key = fmt::format("{}/.ssh/{}.pem", cluster.home, head.key_name);
@@ -87,10 +92,12 @@ bool EndHead(const CloudNode& head, ManagedCluster& cluster, ClusterEnd& end) {
   }
   DownPolicy policy;
   policy.is_confirmed = true;
-  Result<ClusterEnd> ended = EndRay(std::move(policy), cluster, 0);
+  policy.last_words.clear();
+  const Result<ClusterEnd> ended = EndRay(std::move(policy), cluster, 0);
   if (!ended.ok()) Fail("down", ended.status());
-  if (!ended.ok() || ended->exit_code <= 128) return true;
-  end = std::move(*ended);
+  if (!ended.ok() || ended->signo == 0) return true;
+  end.signo = ended->signo;
+  end.exit_code = ended->exit_code;
   return false;
 }
 
@@ -134,14 +141,16 @@ ClusterEnd EndMachines(const CommandRequest& request, ManagedCluster& cluster) {
     row.state = "running";
   }
   if (policy.is_purged) SayLine("then delete its key pair, security group and instance profile");
+  if (policy.keeps_head && IsAutoscaled(cluster.file)) {
+    Tell(LogLevel::kWarning, "hvdray down",
+         "the head's autoscaler goes on, and makes the workers anew that it finds wanting");
+  }
   if (!request.Has(OptionId::kYes) && (!nodes->empty() || policy.is_purged)) {
-    const auto is_yes = std::make_shared<bool>(false);
-    status = cluster.work->Run([is_yes, name = cluster.file.cluster_name](CloudWork::Cloud&) {
-      *is_yes = AskForYes(fmt::format("End cluster {}? [y/N] ", name));
-      return Status();
-    });
+    bool is_yes = false;
+    status = cluster.work->Ask(fmt::format("End cluster {}? [y/N] ", cluster.file.cluster_name),
+                               &is_yes);
     if (!status.ok()) return fail(status);
-    if (!*is_yes) {
+    if (!is_yes) {
       SayLine("nothing was changed");
       return end;
     }
@@ -159,8 +168,7 @@ ClusterEnd EndMachines(const CommandRequest& request, ManagedCluster& cluster) {
   });
   if (!status.ok()) return fail(status);
   for (NodeRow& row : end.nodes) row.state = "ended";
-  end.exit_code = PrintOut(
-      "down", policy.keeps_head ? "Only what was to stay remains.\n" : "No nodes remaining.\n");
+  end.exit_code = PrintOut("down", LastWords(policy.keeps_head) + "\n");
   return end;
 }
 

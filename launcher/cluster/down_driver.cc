@@ -16,6 +16,11 @@ namespace {
 
 constexpr std::string_view kDrainSeconds = "10";
 
+// Many times what a call takes on a busy host. One that hangs, because a container engine or a file
+// system does, must not keep `down` from the rest.
+constexpr Duration kLookLimit = std::chrono::minutes(1);
+constexpr Duration kWorkLimit = std::chrono::minutes(5);
+
 }  // namespace
 
 DownDriver::DownDriver(DownPolicy policy, std::vector<DownNode> nodes)
@@ -107,7 +112,9 @@ std::optional<TimePoint> DownDriver::NextDeadline() const {
   std::optional<TimePoint> next;
   if (is_over_) return next;
   for (const Node& node : nodes_) {
-    if (node.try_at && (!next || *node.try_at < *next)) next = node.try_at;
+    for (const std::optional<TimePoint>& at : {node.try_at, node.due}) {
+      if (at && (!next || *at < *next)) next = at;
+    }
   }
   return next;
 }
@@ -119,7 +126,9 @@ size_t DownDriver::CountAt(State state) const {
 
 void DownDriver::Call(size_t index, State next, std::string verb,
                       std::vector<std::string> arguments) {
+  const bool is_look = next == State::kLooking || next == State::kChecking;
   nodes_[index].state = next;
+  nodes_[index].due = now_ + (is_look ? kLookLimit : kWorkLimit);
   NodeTask task;
   task.verb = std::move(verb);
   task.arguments = std::move(arguments);
@@ -152,6 +161,11 @@ void DownDriver::On(const cluster_event::Lost& fact) {
 void DownDriver::On(const event::Tick& /*fact*/) {
   for (size_t index = 0; index < nodes_.size(); ++index) {
     Node& node = nodes_[index];
+    if (node.due && *node.due <= now_) {
+      Fail(index,
+           {ErrorCode::kDeadlineExceeded, fmt::format("no answer while {}", NameOf(node.state)),
+            "a container engine or a file system may hang there: look with ps"});
+    }
     if (!node.try_at || *node.try_at > now_) continue;
     node.try_at.reset();
     effects_.emplace_back(cluster_effect::LogIn{static_cast<int>(index)});
@@ -160,6 +174,7 @@ void DownDriver::On(const event::Tick& /*fact*/) {
 
 void DownDriver::On(const cluster_event::Done& fact) {
   const auto index = static_cast<size_t>(fact.node);
+  nodes_[index].due.reset();
   switch (nodes_[index].state) {
     case State::kLooking:
       return OnLooked(index, fact.result);
@@ -322,6 +337,7 @@ void DownDriver::OnChecked(size_t index, const TaskResult& result) {
 
 void DownDriver::Fail(size_t index, const Status& why) {
   nodes_[index].state = State::kFailed;
+  nodes_[index].due.reset();
   nodes_[index].why = why;
   Note(cluster_note::NodeFailed{static_cast<int>(index), why});
   effects_.emplace_back(
@@ -336,7 +352,7 @@ void DownDriver::FinishIfOver() {
   if (is_over_ || !is_planned_ || CountAt(State::kEnded) + failed < nodes_.size()) return;
   is_over_ = true;
   if (failed == 0) {
-    effects_.emplace_back(cluster_effect::Say{"No nodes remaining."});
+    if (!policy_.last_words.empty()) effects_.emplace_back(cluster_effect::Say{policy_.last_words});
   } else {
     effects_.emplace_back(cluster_effect::Say{
         fmt::format("{} may still run: call down again", Count(failed, "node"))});

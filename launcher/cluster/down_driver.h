@@ -26,6 +26,7 @@ struct DownPolicy {
   /// --expired: end it only if its lease has ended by then, in seconds since 1970.
   std::optional<int64_t> expired_by;
   Duration log_in_limit{std::chrono::seconds(20)};
+  std::string last_words = "No nodes remaining.";  ///< Said when all have ended; empty: nothing.
 };
 
 /// A node that is to end, by its address as the file has it.
@@ -63,6 +64,7 @@ class DownDriver final : public ClusterDriver {
     int64_t lease = 0;  ///< Its end; 0: none.
     bool is_looked_at = false;
     std::optional<TimePoint> try_at;
+    std::optional<TimePoint> due;  // of the call in progress
     std::optional<TimePoint> logged_in;
     TimePoint ordered{};  // to end
     std::optional<TimePoint> ended;

@@ -4,7 +4,6 @@
 The tests share one cluster and build on each other in this order; each brings up what it needs.
 """
 
-import contextlib
 import json
 import os
 import pathlib
@@ -351,22 +350,20 @@ def test_a_worker_with_another_ray_is_refused_and_a_foreign_one_left_alone(clust
 def test_down_names_an_unreachable_host_and_does_the_others(cluster):
     cluster.hosts.stop_sshd("h3")
     try:
-        result = cluster.down("--start-timeout", "2", code=125)
+        result = cluster.down("--workers-only", "--start-timeout", "2", code=125)
     finally:
         cluster.hosts.start_sshd("h3")
     assert f"{cluster.address['h3']}" in result.stderr
     assert "refused" in result.stdout, "why, and how long it is tried"
-    assert "No nodes remaining" not in result.stdout
-    assert {name for name in NODES if cluster.raylet(name)} <= {"h3"}
+    assert "remain" not in result.stdout
+    assert {name for name in NODES if cluster.raylet(name)} == {"h1", "h3"}
 
 
 def test_down_leaves_nothing_and_twice_is_fine(cluster):
-    with contextlib.suppress(AssertionError):
-        cluster.up()  # a worker that lost its head has to be ended first
     stranger = cluster.hosts.popen(["env", "HVDRAY_NODE=other/x", "sleep", "300"], on="h2")
     started, ended = cluster.folder / "job_started", cluster.folder / "job_ended"
     try:
-        assert "No nodes remaining." in cluster.down("--workers-only").stdout
+        assert cluster.down("--workers-only").stdout.endswith("\nOnly what was to stay remains.\n")
         assert {name for name in NODES if cluster.raylet(name)} == {"h1"}
         cluster.submit_job(f"trap 'echo >{ended}; exit' TERM; echo >{started}; sleep 300 & wait")
         wait_until(started.exists, "start of the job")
@@ -564,6 +561,14 @@ def test_a_container_that_is_gone_is_set_up_anew_and_no_other(boxes):
     assert boxes.log("h1") == ["setup-host"]
 
 
+def test_at_the_end_of_a_lease_the_container_ends_too(boxes):
+    boxes.cluster.up("--lease", "1h", file="box.yaml")
+    boxes.cluster.up("--lease", "1s", file="box.yaml")
+    wait_until(lambda: not boxes.cluster.hosts.leftovers(*NODES), "end of all", within=60)
+    assert boxes.ids() == [[], []]
+    assert boxes.cluster.down(file="box.yaml").stdout == "No nodes remaining.\n"
+
+
 def test_an_image_that_nobody_has_fails_the_step_and_is_told(boxes):
     boxes.write(docker="{image: 'nowhere:1', container_name: box}")
     result = boxes.cluster.up(code=125, file="box.yaml")
@@ -585,12 +590,3 @@ def test_a_killed_up_leaves_no_command_running_in_the_container(boxes):
     result = boxes.cluster.down(file="box.yaml")
     assert result.stdout.count("and the container; none is left") == 2
     assert boxes.ids() == [[], []]
-
-
-def test_at_the_end_of_a_lease_the_container_ends_too(boxes):
-    boxes.write()
-    boxes.cluster.up("--lease", "1h", file="box.yaml")
-    boxes.cluster.up("--lease", "1s", file="box.yaml")
-    wait_until(lambda: not boxes.cluster.hosts.leftovers(*NODES), "end of all", within=60)
-    assert boxes.ids() == [[], []]
-    assert boxes.cluster.down(file="box.yaml").stdout == "No nodes remaining.\n"

@@ -41,7 +41,8 @@ class Sim {
   }
 
   std::map<int, Status> no_log_in_;
-  std::map<int, int> left_;  // cannot be ended
+  std::map<int, int> left_;             // cannot be ended
+  std::map<int, std::string> hanging_;  // which verb never ends there
   std::map<int, std::string> heads_;
   std::set<int> containers_;
   std::string drained_ = "@drained 0 0\n";
@@ -75,6 +76,7 @@ class Sim {
     }
   }
   void Apply(const cluster_effect::Run& effect) {
+    if (hanging_[effect.node] == effect.task.verb) return;
     TaskResult result;
     int& processes = processes_[static_cast<size_t>(effect.node)];
     if (effect.task.verb == "drain") {
@@ -147,6 +149,19 @@ TEST(DownDriverTest, AnUnreachableHostIsNamedAndTheOthersAreDone) {
   ASSERT_EQ(sim.complaints_.size(), 1U);
   EXPECT_NE(sim.complaints_[0].message().find("n1"), std::string::npos);
   EXPECT_EQ(sim.said_.find("No nodes remaining"), std::string::npos);
+}
+
+TEST(DownDriverTest, ANodeThatHangsIsGivenUpAndTheOthersAreDone) {
+  for (const char* verb : {"survey", "drain", "end"}) {
+    Sim sim({9, 7, 7});
+    const int hanging = std::string_view(verb) == "drain" ? 0 : 1;
+    sim.hanging_[hanging] = verb;
+    EXPECT_EQ(sim.Run(), 125) << verb;
+    ASSERT_EQ(sim.complaints_.size(), 1U) << verb;
+    EXPECT_EQ(sim.complaints_[0].code(), ErrorCode::kDeadlineExceeded) << verb;
+    EXPECT_EQ(sim.stopped_, (hanging == 0 ? std::vector({1, 2}) : std::vector({2, 0}))) << verb;
+    EXPECT_EQ(sim.said_.find("No nodes remaining"), std::string::npos) << verb;
+  }
 }
 
 TEST(DownDriverTest, ProcessesThatCannotBeEndedAreCounted) {
