@@ -238,12 +238,14 @@ start_watcher() {
   session=$(command -v setsid)
   $session /bin/sh "$dir/lease-watch" "$cluster" "$node" "$head" "$shell" "$engine" "$box" watch \
     </dev/null >/dev/null 2>&1 9>&- &
+  # It may be over already.
   tenths=50
-  while [ -z "$(watcher)" ] && [ "$tenths" -gt 0 ]; do
+  while [ -f "$dir/lease" ] && [ ! -f "$dir/watcher" ] && [ "$tenths" -gt 0 ]; do
     sleep 0.1
     tenths=$((tenths - 1))
   done
-  [ -n "$(watcher)" ] || fail "the process that waits for the end of the lease does not start"
+  [ ! -f "$dir/lease" ] || [ -f "$dir/watcher" ] ||
+    fail "the process that waits for the end of the lease does not start"
 }
 
 uptime_now() { sed 's/[. ].*//' /proc/uptime; }
@@ -322,8 +324,24 @@ end_node() {
     [ "$1" != at_lease_end ]
     return
   fi
-  end_lease
+  # Lease and watcher stay until the machine is off: an up that comes before that ends them.
+  [ "$1$after" = at_lease_endpoweroff ] || end_lease
 }
+
+# end_node at_lease_end. A machine that is to be powered off does not wait for what hangs.
+end_in_time() {
+  if [ "$after" != poweroff ]; then
+    (end_node at_lease_end)
+    return
+  fi
+  (end_node at_lease_end) &
+  job=$!
+  while kill -0 "$job" 2>/dev/null && ! is_too_late; do nap 0.2; done
+  kill -KILL "$job" 2>/dev/null
+  wait "$job"
+}
+
+is_too_late() { [ "$(uptime_now)" -ge "$((up_until + 300))" ]; }
 
 case $verb in
 survey)
@@ -537,8 +555,10 @@ watch)
   trap 'kill "$nap" 2>/dev/null; exit 0' TERM
   printf '%s\n' $$ >"$dir/watcher.new" && mv "$dir/watcher.new" "$dir/watcher" || exit 1
   wait_for_lease_end
-  # What cannot be ended now, because an up is at work for example, is tried again.
-  until (end_node at_lease_end); do
+  # What cannot be ended now, because an up is at work for example, is tried again. Powering off ends
+  # that, too.
+  until end_in_time; do
+    [ "$after" != poweroff ] || ! is_too_late || break
     nap 5
     wait_for_lease_end
   done
@@ -547,7 +567,7 @@ watch)
   if [ -z "$head" ] && [ -f ray_bootstrap_config.yaml ]; then
     user_line 'timeout 600 ray down --yes --workers-only ~/ray_bootstrap_config.yaml'
   fi
-  sudo -n shutdown -h now || shutdown -h now
+  until sudo -n shutdown -h now || shutdown -h now; do nap 5; done
   exit 0
   ;;
 nodes | drain)

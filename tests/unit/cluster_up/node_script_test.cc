@@ -73,6 +73,13 @@ class NodeScriptTest : public ::testing::Test {
       Survey();
     }
   }
+  /// On the PATH of the script: notes its call, then does `body`.
+  void MakeCommand(const std::string& name, const std::string& body) {
+    fs::create_directories(home() + "/bin");
+    const std::string path = home() + "/bin/" + name;
+    std::ofstream(path) << "#!/bin/sh\necho \"${0##*/} $*\" >>\"$HOME/called\"\n" << body << "\n";
+    fs::permissions(path, fs::perms::owner_all);
+  }
   std::string home() const { return directory_.path(); }
   fs::path Folder() const { return fs::path(home()) / ".hvdray/clusters" / place_.cluster; }
 
@@ -213,12 +220,7 @@ TEST_F(NodeScriptTest, AtTheEndOfItsLeaseTheNodeEndsItself) {
 }
 
 TEST_F(NodeScriptTest, AtTheEndOfItsLeaseAHeadTakesItsAutoscalersWorkersAlongAndPowersOff) {
-  fs::create_directory(home() + "/bin");
-  for (const auto* name : {"ray", "sudo", "shutdown"}) {
-    const std::string path = home() + "/bin/" + name;
-    std::ofstream(path) << "#!/bin/sh\necho \"${0##*/} $*\" >>\"$HOME/called\"\n";
-    fs::permissions(path, fs::perms::owner_all);
-  }
+  for (const auto* name : {"ray", "sudo", "shutdown"}) MakeCommand(name, "");
   std::ofstream(home() + "/ray_bootstrap_config.yaml") << "{}";
   EXPECT_EQ(Call("lease", {"1", "poweroff"}).exit_code, 0);
   const auto called = [this] { return ReadAll(home() + "/called"); };
@@ -226,6 +228,31 @@ TEST_F(NodeScriptTest, AtTheEndOfItsLeaseAHeadTakesItsAutoscalersWorkersAlongAnd
   EXPECT_EQ(called(), fmt::format("ray down --yes --workers-only {}/ray_bootstrap_config.yaml\n"
                                   "sudo -n shutdown -h now\n",
                                   home()));
+}
+
+TEST_F(NodeScriptTest, ALeaseThatIsTakenBackInTheLastMomentKeepsTheMachineOn) {
+  MakeCommand("ray", "until [ -f \"$HOME/go\" ]; do sleep 0.05; done");
+  for (const auto* name : {"sudo", "shutdown"}) MakeCommand(name, "");
+  std::ofstream(home() + "/ray_bootstrap_config.yaml") << "{}";
+  EXPECT_EQ(Call("lease", {"1", "poweroff"}).exit_code, 0);
+  const int watcher = std::stoi(ReadAll(Folder() / "10.0.0.1/watcher"));
+  const auto called = [this] { return ReadAll(home() + "/called"); };
+  while (called().find("ray down") == std::string::npos) Survey();
+  EXPECT_EQ(Survey().lease, 1) << "so that up takes it back";
+  EXPECT_TRUE(Survey().is_lease_watched);
+  EXPECT_EQ(Call("lease", {"0", "poweroff"}).exit_code, 0);
+  std::ofstream(home() + "/go") << "";
+  WaitForEnd(watcher);
+  EXPECT_EQ(called().find("shutdown"), std::string::npos);
+}
+
+TEST_F(NodeScriptTest, PoweringOffIsTriedUntilItWorks) {
+  MakeCommand("sudo", "exit 1");
+  MakeCommand("shutdown", "[ $(grep -c ^shutdown \"$HOME/called\") -gt 1 ]");
+  EXPECT_EQ(Call("lease", {"1", "poweroff"}).exit_code, 0);
+  WaitForEnd(std::stoi(ReadAll(Folder() / "10.0.0.1/watcher")));
+  const std::string once = "sudo -n shutdown -h now\nshutdown -h now\n";
+  EXPECT_EQ(ReadAll(home() + "/called"), once + once);
 }
 
 TEST_F(NodeScriptTest, EndTakesTheLeaseBack) {
