@@ -218,11 +218,12 @@ std::vector<NodeStep> StepsOf(const ClusterNodeSetup& setup, const StepFacts& fa
   }
   Append(steps, StepKind::kInitialization, setup.initialization_commands, "");
   if (setup.container) AppendContainer(steps, setup, facts.host_mounts);
-  Append(steps, StepKind::kSetup, setup.setup_commands, "");
   if (!facts.bootstrap_hash.empty()) {
+    // Before the set-up, as with Ray: commands change the owner of these files, for example.
     Append(steps, StepKind::kBootstrap, {"its configuration and key"}, facts.bootstrap_hash);
     steps.back().arguments = {std::string(kBootstrapConfigName), std::string(kBootstrapKeyName)};
   }
+  Append(steps, StepKind::kSetup, setup.setup_commands, "");
   std::vector<std::string> starts;
   std::copy_if(setup.start_commands.begin(), setup.start_commands.end(), std::back_inserter(starts),
                [](const std::string& command) { return !IsRayStop(command); });

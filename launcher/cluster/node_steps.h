@@ -18,7 +18,7 @@
 namespace hvdray {
 
 /// In the order in which a node goes through them.
-enum class StepKind : uint8_t { kFiles, kInitialization, kContainer, kSetup, kBootstrap, kStart };
+enum class StepKind : uint8_t { kFiles, kInitialization, kContainer, kBootstrap, kSetup, kStart };
 
 std::string_view NameOf(StepKind kind);
 
