@@ -39,7 +39,9 @@ constexpr std::string_view kPutScript =
 }  // namespace
 
 bool IsHere(const ClusterAccess& access, const ClusterNode& node) {
-  return !*access.spec.is_remote_forced && IsThisMachineCalled(node.host, access.spec);
+  // A cloud's network may have our address, too: there it is another machine's.
+  return !*access.spec.is_remote_forced && node.host.address.host_key_alias.empty() &&
+         IsThisMachineCalled(node.host, access.spec);
 }
 
 bool IsAtTerminal() { return ::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1; }

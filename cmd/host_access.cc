@@ -113,10 +113,12 @@ Status CheckHostAccess(const JobSpec& spec) {
 }
 
 HostWay WayTo(const HostSlots& host, bool is_this_machine, const JobSpec& spec) {
+  // A cloud's network may have our address, too: there it is another machine's.
+  const bool is_other = !is_this_machine || !host.address.host_key_alias.empty();
   return {
-      .is_remote = !is_this_machine || host.address.has_login() || *spec.is_remote_forced,
+      .is_remote = is_other || host.address.has_login() || *spec.is_remote_forced,
       // A port of this machine may forward to another machine.
-      .is_elsewhere = !is_this_machine || host.address.port != 0,
+      .is_elsewhere = is_other || host.address.port != 0,
   };
 }
 

@@ -258,7 +258,8 @@ Result<ClusterEnd> RunCluster(ManagedCluster& cluster, ClusterDriver& driver,
   for (const HostSlots& host : cluster.hosts) names.push_back(host.dial_name());
   std::vector<bool> is_remote;
   for (const bool is_this : AreThisMachine(names, LookupOf(cluster.spec))) {
-    is_remote.push_back(!is_this || *cluster.spec.is_remote_forced);
+    const HostSlots& host = cluster.hosts[is_remote.size()];
+    is_remote.push_back(WayTo(host, is_this, cluster.spec).is_remote);
   }
   HVDRAY_ASSIGN_OR_RETURN(
       const std::unique_ptr<HostAccess> access,

@@ -56,27 +56,50 @@ class ScratchDirectory {
   const std::string path_;
 };
 
+/// "i-1, i-2"; those that could not be had have no id.
+std::string IdsText(const ManagedCluster& cluster) {
+  std::vector<std::string> ids;
+  for (const Machine& machine : cluster.machines) {
+    if (machine.why.ok()) ids.push_back(machine.node.id);
+  }
+  return fmt::format("{}", fmt::join(ids, ", "));
+}
+
+void TellThatMachinesStay(const ManagedCluster& cluster) {
+  Tell(LogLevel::kWarning, "hvdray up",
+       fmt::format("{0} run on: hvdray up {1} goes on with them, hvdray down {1} ends them",
+                   cluster.machines.empty() ? "machines that were made" : IdsText(cluster),
+                   cluster.words));
+}
+
+/// Nothing, or with a cloud perhaps machines, were made.
+int EndWith(const ManagedCluster& cluster, const Status& why) {
+  int exit_code = Fail("up", why);
+  if (!cluster.machines.empty()) {
+    TellThatMachinesStay(cluster);
+    exit_code = kHvdrayFailed;
+  }
+  return TellEnd(cluster, {.exit_code = exit_code, .failure = why});
+}
+
 /// Gets or, for --dry-run, only looks at the machines, and makes hosts of them. nullopt: go on with
 /// these; otherwise the command is over, with this exit code.
 std::optional<int> TakeMachines(const CommandRequest& request, ManagedCluster& cluster,
                                 UpPolicy& policy) {
   const auto plan = std::make_shared<MachinePlan>();
-  const auto fail = [&cluster](const Status& why) {
+  const auto fail = [&cluster](const Status& why, bool is_any_made) {
     const int signo = cluster.work->signo();
-    if (signo == 0) {
-      return TellEnd(cluster, {.exit_code = Fail("up", why), .failure = why});
-    }
+    if (signo == 0) return EndWith(cluster, why);
     Tell(LogLevel::kError, "hvdray up",
-         fmt::format("interrupted; machines that were made stay: hvdray up {0} goes on with them, "
-                     "hvdray down {0} ends them",
-                     cluster.words));
+         is_any_made ? "interrupted" : "interrupted; nothing was changed");
+    if (is_any_made) TellThatMachinesStay(cluster);
     return TellEnd(cluster, {.signo = signo});
   };
   Status status = cluster.work->Run([plan](CloudWork::Cloud& cloud) -> Status {
     HVDRAY_ASSIGN_OR_RETURN(*plan, cloud.machines->Plan());
     return {};
   });
-  if (!status.ok()) return fail(status);
+  if (!status.ok()) return fail(status, false);
   for (const std::string& warning : plan->warnings) Tell(LogLevel::kWarning, "hvdray up", warning);
   for (const std::string& line : plan->Lines()) SayLine(line);
   const auto machines = std::make_shared<std::vector<Machine>>();
@@ -87,19 +110,16 @@ std::optional<int> TakeMachines(const CommandRequest& request, ManagedCluster& c
       }
     }
     const bool has_head = !machines->empty() && plan->groups.front().missing() == 0;
-    if (!has_head || plan->has_changes()) return 0;
+    if (!has_head || plan->has_changes()) return TellEnd(cluster, {});
   } else {
-    const bool is_asked = plan->has_changes() && !request.Has(OptionId::kYes);
-    const auto is_yes = std::make_shared<bool>(true);
-    if (is_asked) {
-      status = cluster.work->Run([is_yes, name = cluster.file.cluster_name](CloudWork::Cloud&) {
-        *is_yes = AskForYes(fmt::format("Do this to cluster {}? [y/N] ", name));
-        return Status();
-      });
-      if (!status.ok()) return fail(status);
-      if (!*is_yes) {
+    if (plan->has_changes() && !request.Has(OptionId::kYes)) {
+      bool is_yes = false;
+      status = cluster.work->Ask(
+          fmt::format("Do this to cluster {}? [y/N] ", cluster.file.cluster_name), &is_yes);
+      if (!status.ok()) return fail(status, false);
+      if (!is_yes) {
         SayLine("nothing was changed");
-        return 0;
+        return TellEnd(cluster, {});
       }
       policy.is_confirmed = true;
     }
@@ -110,7 +130,7 @@ std::optional<int> TakeMachines(const CommandRequest& request, ManagedCluster& c
       HVDRAY_ASSIGN_OR_RETURN(*machines, cloud.machines->Make(tags));
       return {};
     });
-    if (!status.ok()) return fail(status);
+    if (!status.ok()) return fail(status, true);
   }
   // Those that could not be had are told at the end; they are no hosts.
   std::stable_partition(machines->begin(), machines->end(),
@@ -138,7 +158,8 @@ void TagMachines(ManagedCluster& cluster, const std::vector<NodeRow>& rows, int6
     ProviderTags tags;
     if (node.status != status) tags.emplace(kTagStatus, status);
     const auto has = node.tags.find(std::string(kTagLease));
-    if (lease != 0 && (has == node.tags.end() || has->second != FormatLeaseEnd(lease))) {
+    // Also where it has one that nobody keeps any more.
+    if (has == node.tags.end() ? lease != 0 : has->second != FormatLeaseEnd(lease)) {
       tags.emplace(kTagLease, FormatLeaseEnd(lease));
     }
     if (!tags.empty()) (*ids)[tags].push_back(node.id);
@@ -212,13 +233,22 @@ Result<std::vector<SyncedDirectory>> PlanBootstrap(const ManagedCluster& cluster
   return files;
 }
 
-/// Steps and files of all nodes. The file mounts are the same for all.
-Status PlanNodes(const ManagedCluster& cluster, const std::string& scratch,
-                 std::vector<UpNode>& nodes, NodeFiles& files) {
-  StepFacts facts;
+/// The file mounts, which are the same for all nodes. Needs no machine.
+Status PlanFiles(const ManagedCluster& cluster, const std::string& scratch, StepFacts& facts,
+                 NodeFiles& files) {
   if (!cluster.file.docker.container_name.empty()) {
     facts.host_mounts = HostMountsOf(cluster.file.cluster_name);
   }
+  const ClusterNodeSetup setup = ClusterNodeSetupOf(cluster.file, ClusterNodeKind::kHead, "");
+  HVDRAY_ASSIGN_OR_RETURN(files.mounts,
+                          PlanMounts(setup, cluster.home, scratch, facts.host_mounts));
+  HVDRAY_ASSIGN_OR_RETURN(facts.files_hash, HashFiles(files.mounts));
+  return {};
+}
+
+/// Steps of all nodes, and the files of the head's autoscaler.
+Status PlanNodes(const ManagedCluster& cluster, const std::string& scratch, StepFacts facts,
+                 std::vector<UpNode>& nodes, NodeFiles& files) {
   for (size_t i = 0; i < cluster.hosts.size(); ++i) {
     const bool is_head = i == 0;
     const CloudNode* machine = cluster.work ? &cluster.machines[i].node : nullptr;
@@ -226,9 +256,6 @@ Status PlanNodes(const ManagedCluster& cluster, const std::string& scratch,
         cluster.file, is_head ? ClusterNodeKind::kHead : ClusterNodeKind::kWorker,
         machine == nullptr ? "" : machine->node_type);
     if (is_head) {
-      HVDRAY_ASSIGN_OR_RETURN(files.mounts,
-                              PlanMounts(setup, cluster.home, scratch, facts.host_mounts));
-      HVDRAY_ASSIGN_OR_RETURN(facts.files_hash, HashFiles(files.mounts));
       HVDRAY_ASSIGN_OR_RETURN(files.bootstrap, PlanBootstrap(cluster, scratch));
     }
     if (!is_head && !setup.cluster_synced_files.empty() && i == 1) {
@@ -296,18 +323,23 @@ Status CheckUpWords(const CommandRequest& request) {
 int Up(const CommandRequest& request, ManagedCluster& cluster) {
   Result<UpPolicy> policy = PolicyOf(request, cluster);
   if (!policy.ok()) return Fail("up", policy.status());
+  const ScratchDirectory scratch;
+  StepFacts facts;
+  NodeFiles files;
+  // Before any machine is made: a file that is not there is a mistake in the cluster file.
+  Status status = PlanFiles(cluster, scratch.path(), facts, files);
+  if (!status.ok()) return EndWith(cluster, std::move(status).WithContext(cluster.path));
   if (cluster.work) {
     if (const auto code = TakeMachines(request, cluster, *policy)) return *code;
   }
   policy->head = cluster.head;
-  const ScratchDirectory scratch;
   std::vector<UpNode> nodes;
-  NodeFiles files;
-  Status status = PlanNodes(cluster, scratch.path(), nodes, files);
-  if (!status.ok()) return Fail("up", std::move(status).WithContext(cluster.path));
+  status = PlanNodes(cluster, scratch.path(), facts, nodes, files);
+  if (!status.ok()) return EndWith(cluster, std::move(status).WithContext(cluster.path));
   UpDriver driver(std::move(policy).value(), std::move(nodes), Hex(RandomBytes(kTokenBytes)));
   const Result<ClusterEnd> end = RunCluster(cluster, driver, files);
-  if (!end.ok()) return Fail("up", end.status());
+  if (!end.ok()) return EndWith(cluster, end.status());
+  if (cluster.work && end->exit_code != 0) TellThatMachinesStay(cluster);
   const bool has_table = driver.is_working() || (end->signo == 0 && end->exit_code != 0);
   if (!end->has_reader() || !has_table) return end->exit_code;
   if (cluster.work && end->signo == 0 && !request.Has(OptionId::kDryRun)) {

@@ -13,6 +13,7 @@ import time
 
 import pytest
 
+from at_terminal import Terminal
 from documents_flow import monitor_submit_attach
 from hosts_processes import send, wait_until
 
@@ -86,6 +87,9 @@ result = sorted(rows, key=lambda row: row[4])""")
 
     def report(self):
         return json.loads((self.folder / "report").read_text())
+
+    def tag(self, ids, key, value):
+        self.cloud.boto(f'result = str(ec2.create_tags(Resources={ids}, Tags=[{{"Key": "{key}", "Value": "{value}"}}]))')
 
     def tags(self):
         """Of each instance that runs."""
@@ -221,8 +225,11 @@ def test_workers_go_before_the_head(cluster):
 
 def test_stopped_machines_are_started_again(cluster):
     before = cluster.instances()
+    stopped = list(cluster.instances("stopped"))
+    cluster.tag(stopped, "hvdray-lease-end", 1)  # as a lease that ended leaves it
     result = cluster.go("up", "--yes", "cluster.yaml")
     assert "workers (worker): start 2" in result.stdout
+    assert [tags["hvdray-lease-end"] for tags in cluster.tags() if "hvdray-lease-end" in tags] == ["0", "0"]
     assert set(cluster.instances("running")) == {name for name, (state, _, _) in before.items() if state != "terminated"}
 
 
@@ -244,11 +251,13 @@ def test_down_that_is_killed_is_finished_by_the_next(cluster):
         with cluster.start("down", "--yes", "cluster.yaml") as process:
             read_until(process, line)
             process.kill()
-    result = cluster.go("down", "--yes", "cluster.yaml", "--report", "report", "--events", "events")
-    assert "No nodes remaining." in result.stdout
+    # Nor does it need somebody who reads what it says.
+    with cluster.start("down", "--yes", "cluster.yaml", "--report", "report", "--events", "events") as process:
+        process.stdout.close()
+    assert process.wait(60) == 141
     assert {(node["need"], node["state"]) for node in cluster.report()["nodes"]} <= {("end", "ended")}
     events = [json.loads(line) for line in (cluster.folder / "events").read_text().splitlines()]
-    assert (events[0]["schema"], events[-1]["exit"]["code"]) == ("hvdray.cluster_events/1", 0)
+    assert (events[0]["schema"], events[-1]["exit"]["code"]) == ("hvdray.cluster_events/1", 141)
     assert not cluster.instances("pending", "running", "stopping")
     assert not cluster.ray_processes("h1"), "the head's Ray was ended before its machine"
 
@@ -256,7 +265,16 @@ def test_down_that_is_killed_is_finished_by_the_next(cluster):
 def test_down_twice_is_fine_and_purge_leaves_nothing(cluster):
     assert cluster.go("down", "--yes", "cluster.yaml").stdout == "No nodes remaining.\n"
     assert cluster.instances("stopped")
+    # A head in another region: the profile is the same.
+    east = 'import boto3\neast = boto3.client("ec2", endpoint_url=ec2.meta.endpoint_url, region_name="us-east-1")\n'
+    (user,) = cluster.cloud.boto(east + f"""
+arn = iam.list_instance_profiles()["InstanceProfiles"][0]["Arn"]
+made = east.run_instances(ImageId="{IMAGE}", MinCount=1, MaxCount=1, IamInstanceProfile={{"Arn": arn}})
+result = [each["InstanceId"] for each in made["Instances"]]""")
     result = cluster.go("down", "--yes", "--purge", "cluster.yaml")
+    assert f"instance profile ray-autoscaler-v1: kept, used by {user} in us-east-1" in result.stdout
+    cluster.cloud.boto(east + f'result = str(east.terminate_instances(InstanceIds=["{user}"]))')
+    assert "instance profile ray-autoscaler-v1: deleted" in cluster.go("down", "--yes", "--purge", "cluster.yaml").stdout
     assert "security group ray-autoscaler-cloud-test: deleted" in result.stdout
     assert not cluster.instances("pending", "running", "stopping", "stopped")
     left = cluster.cloud.boto("""
@@ -270,7 +288,7 @@ result = [[group["GroupName"] for group in ec2.describe_security_groups()["Secur
 def test_the_heads_autoscaler_gets_what_ray_would_give_it(cluster):
     """Ray itself must read it; that it starts workers by it is Ray's part."""
     cluster.reinstall(*NAMES)
-    cluster.write(workers=0, most=2, head_option=" --autoscaling-config=~/ray_bootstrap_config.yaml",
+    cluster.write(workers=0, most=2, setup="ls ~/ray_bootstrap_key.pem >>~/log", head_option=" --autoscaling-config=~/ray_bootstrap_config.yaml",
                   ray="ls ~/ray_bootstrap_config.yaml ~/ray_bootstrap_key.pem >>~/log && exit 7; ray start")
     result = cluster.go("up", "--yes", "cluster.yaml", code=125)
     assert "autoscaler" in result.stdout
@@ -283,7 +301,8 @@ def test_the_heads_autoscaler_gets_what_ray_would_give_it(cluster):
     assert worker["KeyName"] and worker["SubnetIds"] and worker["SecurityGroupIds"]
     assert "IamInstanceProfile" in config["available_node_types"]["head"]["node_config"]
     assert config["auth"]["ssh_private_key"] == "~/ray_bootstrap_key.pem"
-    assert config["head_setup_commands"] == ["echo set-up >>~/log"]
+    assert config["head_setup_commands"] == ["ls ~/ray_bootstrap_key.pem >>~/log"], "and it was there then"
+    assert re.search("i-[0-9a-f]+ run on: ", result.stderr)
     cluster.go("down", "--yes", "--purge", "cluster.yaml")
     cluster.write()
 
@@ -292,6 +311,24 @@ def test_a_machine_type_that_is_mistyped_is_told_before_anything_is_made(cluster
     cluster.write(name="wrong.yaml", machine="m5.lagre")
     assert "m5.lagre" in cluster.go("up", "--yes", "wrong.yaml", "--report", "report", code=2).stderr
     assert (cluster.report()["exit"]["code"], cluster.report()["nodes"]) == (2, [])
+    assert not cluster.instances("pending", "running")
+
+
+def test_a_file_mount_that_is_not_there_is_told_before_anything_is_made(cluster):
+    path = cluster.folder / "wrong.yaml"
+    path.write_text((cluster.folder / "cluster.yaml").read_text() + 'file_mounts: {"~/data": /no/such}\n')
+    assert "/no/such" in cluster.go("up", "--yes", "wrong.yaml", "--report", "report", code=2).stderr
+    assert cluster.report()["exit"]["code"] == 2
+    assert not cluster.instances("pending", "running")
+
+
+def test_ctrl_c_at_the_question_changes_nothing(cluster):
+    (cluster.folder / "report").unlink()
+    terminal = Terminal(lambda **io: cluster.start("up", "cluster.yaml", "--report", "report", **io))
+    terminal.wait_for("Do this to cluster")
+    terminal.type("\x03")
+    terminal.wait_for("interrupted; nothing was changed")
+    assert terminal.code() == cluster.report()["exit"]["code"] == 130
     assert not cluster.instances("pending", "running")
 
 

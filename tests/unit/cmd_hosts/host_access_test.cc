@@ -55,6 +55,8 @@ TEST(HostWayTest, ALoginOrTheUserMakesThisMachineRemoteAndAPortMakesItAnother) {
   EXPECT_TRUE(way.is_remote && !way.is_elsewhere);
   way = WayTo({"localhost", 1, {.port = 2222}}, true, spec);
   EXPECT_TRUE(way.is_remote && way.is_elsewhere);
+  way = WayTo({"10.0.0.1", 1, {.host_key_alias = "i-1"}}, true, spec);
+  EXPECT_TRUE(way.is_remote && way.is_elsewhere) << "a cloud's machine with our address";
   way = WayTo({"a", 1}, false, spec);
   EXPECT_TRUE(way.is_remote && way.is_elsewhere);
   JobSpec forced;
