@@ -105,6 +105,7 @@ Status ExplainOpenssh(const Status& how, const std::vector<std::string>& lines) 
     std::string_view sign;
     ErrorCode code;
     std::string_view hint;
+    std::string_view message = {};  // instead of ssh's line
   };
   static constexpr std::string_view kBusy =
       "sshd there may be full (its MaxStartups) or still starting; --ssh-connections sends fewer";
@@ -112,15 +113,18 @@ Status ExplainOpenssh(const Status& how, const std::vector<std::string>& lines) 
       {"Could not resolve hostname", ErrorCode::kUnknownHost,
        "check the spelling, DNS, /etc/hosts"},
       {"HOST IDENTIFICATION HAS CHANGED", ErrorCode::kHostKeyRejected,
-       "if the host was reinstalled: ssh-keygen -R HOST; otherwise this may be an attack"},
+       "if the host was reinstalled, remove its old key with ssh-keygen -R; otherwise this may be "
+       "an attack",
+       "its host key is not the one in known_hosts"},
       {"Host key verification failed", ErrorCode::kHostKeyRejected,
-       "if the host was reinstalled: ssh-keygen -R HOST; if it is new: --strict-host-key-checking"},
+       "if the host was reinstalled, remove its old key with ssh-keygen -R; if it is new: "
+       "--strict-host-key-checking"},
       {"Permission denied", ErrorCode::kAuthenticationFailed,
-       "try by hand: ssh HOST true; name the key with -i, or load it into ssh-agent"},
+       "try ssh by hand; name the key with -i, or load it into ssh-agent"},
       {"Too many authentication failures", ErrorCode::kAuthenticationFailed,
        "name the key with -i"},
       {"Connection refused", ErrorCode::kHostRefused,
-       "check that sshd runs there and its port (-p)"},
+       "check that sshd runs there, and on which port"},
       {"timed out", ErrorCode::kConnectTimeout, "check that the host is up, and for a firewall"},
       {"No route to host", ErrorCode::kHostUnreachable, "check the address and the network"},
       {"Network is unreachable", ErrorCode::kHostUnreachable, "check the address and the network"},
@@ -135,7 +139,9 @@ Status ExplainOpenssh(const Status& how, const std::vector<std::string>& lines) 
     const auto line = std::find_if(lines.rbegin(), lines.rend(), [&row](const std::string& text) {
       return text.find(row.sign) != std::string::npos;
     });
-    if (line != lines.rend()) return Status(row.code, *line, std::string(row.hint));
+    if (line == lines.rend()) continue;
+    return Status(row.code, row.message.empty() ? *line : std::string(row.message),
+                  std::string(row.hint));
   }
   const std::string last = lines.empty() ? "" : ": " + lines.back();
   return {

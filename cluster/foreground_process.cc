@@ -99,15 +99,15 @@ Result<pid_t> SpawnHere(const std::vector<std::string>& command, const sigset_t&
 
 int CodeOf(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
 
-/// Passes on the signals that are waiting; child -1: only notes them. Those of the terminal have
-/// reached the child already.
+/// Passes on the signals that are waiting; child -1: only notes them. Those of the terminal's keys
+/// have reached the child already, but of its end the kernel tells the session's leader alone.
 void PassSignals(int fd, pid_t child, int* last) {
   signalfd_siginfo info{};
   while (::read(fd, &info, sizeof info) == sizeof info) {
     const int signo = static_cast<int>(info.ssi_signo);
     if (signo == SIGCHLD) continue;
     *last = signo;
-    if (child > 1 && info.ssi_code != SI_KERNEL) ::kill(child, signo);
+    if (child > 1 && (info.ssi_code != SI_KERNEL || signo == SIGHUP)) ::kill(child, signo);
   }
 }
 

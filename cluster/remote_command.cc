@@ -17,7 +17,8 @@ namespace {
 // What ~/.bashrc sets counts, as for `ray up` and `ray exec`: a login bash does not read it by
 // itself, and past its usual guard it goes only if it is interactive. Without a terminal bash then
 // complains, and start-up files may print or read: they get /dev/null, the text gets descriptors 3
-// to 5. The subshell keeps bash from printing "logout".
+// to 5. The subshell keeps bash from printing "logout". An interactive bash whose command ends by
+// Ctrl-C ends with 1, unless it is told otherwise.
 constexpr std::string_view kQuietLogin =
     R"sh(command -v bash >/dev/null 2>&1 || exec sh -c "$1"; )sh"
     R"sh(exec bash --login -i -c '[ -f ~/.bashrc ] && . ~/.bashrc; )sh"
@@ -25,7 +26,8 @@ constexpr std::string_view kQuietLogin =
     R"sh(3>&2 4>&1 5<&0 </dev/null >/dev/null 2>&1)sh";
 constexpr std::string_view kTerminalLogin =
     R"sh(command -v bash >/dev/null 2>&1 || exec sh -c "$1"; )sh"
-    R"sh(exec bash --login -i -c '[ -f ~/.bashrc ] && . ~/.bashrc; (eval "$1")' hvdray "$1")sh";
+    R"sh(exec bash --login -i -c '[ -f ~/.bashrc ] && . ~/.bashrc; trap "exit 130" INT; )sh"
+    R"sh((eval "$1")' hvdray "$1")sh";
 
 // sshd makes the login shell lead a session, so $$ is the group of all that runs here. The guard
 // holds no descriptor of the connection, or ssh would wait for it.
@@ -58,6 +60,13 @@ std::string LoginLine(const RemoteCommand& command) {
     argv.insert(argv.begin(), {"/bin/sh", "-c", std::string(kGuardedRun), "hvdray"});
   }
   return "exec " + QuotedWords(argv);
+}
+
+std::string TextForRay(std::string_view cluster, std::string_view text) {
+  const std::string token = R"(~/.hvdray/clusters/)" + ShellQuoted(std::string(cluster)) + "/token";
+  return fmt::format(
+      "[ ! -r {0} ] || export RAY_AUTH_MODE=${{RAY_AUTH_MODE:-token}} RAY_AUTH_TOKEN_PATH={0}\n{1}",
+      token, text);
 }
 
 std::string KeptText(TerminalKeeper keeper, std::string_view text) {

@@ -35,6 +35,10 @@ std::vector<std::string> LoginArgv(const RemoteCommand& command);
 /// running.
 std::string LoginLine(const RemoteCommand& command);
 
+/// `text` with the token of the Ray that `hvdray up` started for `cluster`, if there is one: Ray's
+/// own programs take it from their environment alone.
+std::string TextForRay(std::string_view cluster, std::string_view text);
+
 /// Shell text that runs `text` in a new window of `keeper` (not kNone) and returns at once. The
 /// window stays open after `text` has ended.
 std::string KeptText(TerminalKeeper keeper, std::string_view text);

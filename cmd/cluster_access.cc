@@ -33,7 +33,7 @@ constexpr Duration kPutLimit = std::chrono::minutes(10);
 
 // Arguments: target, mode, bytes. Only a whole file gets the name.
 constexpr std::string_view kPutScript =
-    R"sh(cd && t="$1.hvdray.$$" && trap 'rm -f -- "$t"' EXIT && cat >"$t" && )sh"
+    R"sh(cd && mkdir -p -- "$(dirname -- "$1")" && t="$1.hvdray.$$" && trap 'rm -f -- "$t"' EXIT && cat >"$t" && )sh"
     R"sh([ "$(wc -c <"$t")" -eq "$3" ] && chmod "$2" "$t" && mv -f -- "$t" "$1")sh";
 
 }  // namespace
@@ -67,7 +67,7 @@ Status FindNodes(ClusterAccess& access) {
   if (!access.nodes.key_file.empty() && access.spec.ssh_identity_file->empty()) {
     access.spec.ssh_identity_file.Set(access.nodes.key_file, access.path);
   }
-  return {};
+  return CheckHostAccess(access.spec);
 }
 
 Result<ClusterNode> ResolveHead(const ClusterAccess& access) {
@@ -81,7 +81,7 @@ Result<ClusterNode> ResolveNode(const ClusterAccess& access, const std::string& 
     const HostSlots& host = node.host;
     return word == node.address || word == host.host || word == host.address.host_key_alias;
   };
-  if (word.empty() || is_meant(head)) return head;
+  if (word.empty() || word == "head" || is_meant(head)) return head;
   const std::vector<ClusterNode>& workers = access.nodes.workers;
   const auto found = std::ranges::find_if(workers, is_meant);
   if (found != workers.end()) return *found;
@@ -159,7 +159,8 @@ Result<int> RunOnHost(const ClusterAccess& access, const ClusterNode& node,
 Result<int> RunText(const ClusterAccess& access, const CommandRequest& request,
                     const ClusterNode& node, const std::string& text) {
   HVDRAY_ASSIGN_OR_RETURN(const TerminalKeeper keeper, KeeperOf(request));
-  RemoteCommand command = {.text = text, .has_terminal = IsAtTerminal()};
+  RemoteCommand command = {.text = TextForRay(access.file.cluster_name, text),
+                           .has_terminal = IsAtTerminal()};
   HVDRAY_RETURN_IF_ERROR(SetContainer(access, request, &command));
   if (keeper == TerminalKeeper::kNone) return RunOnHost(access, node, command, PortsOf(request));
   if (!PortsOf(request).empty()) {
@@ -167,7 +168,7 @@ Result<int> RunText(const ClusterAccess& access, const CommandRequest& request,
                   "--port-forward ends with this command, and --tmux and --screen return at once",
                   fmt::format("hvdray attach {} -p PORT", access.path));
   }
-  command.text = KeptText(keeper, text);
+  command.text = KeptText(keeper, command.text);
   command.has_terminal = false;
   HVDRAY_ASSIGN_OR_RETURN(const int code, RunOnHost(access, node, command));
   if (code == 0) {

@@ -47,10 +47,11 @@ Result<int> Attach(ClusterAccess& access, const CommandRequest& request) {
     return Status(ErrorCode::kUsage, "attach needs a terminal as stdin and stdout",
                   fmt::format("hvdray exec {} COMMAND runs without one", access.path));
   }
-  RemoteCommand shell = {.text = "exec bash -i", .has_terminal = true};
+  const std::string& cluster = access.file.cluster_name;
+  RemoteCommand shell = {.text = TextForRay(cluster, "exec bash -i"), .has_terminal = true};
   HVDRAY_RETURN_IF_ERROR(SetContainer(access, request, &shell));
   if (keeper != TerminalKeeper::kNone) {
-    shell.text = AttachText(keeper, request.Has(OptionId::kNewWindow));
+    shell.text = TextForRay(cluster, AttachText(keeper, request.Has(OptionId::kNewWindow)));
   }
   return RunWithCluster(access, request, [&]() -> Result<int> {
     HVDRAY_ASSIGN_OR_RETURN(const ClusterNode node, NodeOf(access, request));

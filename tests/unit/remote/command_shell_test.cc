@@ -98,6 +98,10 @@ TEST(ExplainOpensshTest, WhatSshPrintsBecomesATypedError) {
     EXPECT_EQ(status.message(), sample.line);
     EXPECT_FALSE(status.hint().empty());
   }
+  const Status banner = ExplainOpenssh(
+      how, {"@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @", "@@@@@@@@@@@@@@@@@@@"});
+  EXPECT_EQ(banner.code(), ErrorCode::kHostKeyRejected);
+  EXPECT_EQ(banner.message().find('@'), std::string::npos) << banner.message();
   const Status jump =
       ExplainOpenssh(how, {"stdio forwarding failed", "Connection closed by UNKNOWN port 65535"});
   EXPECT_EQ(jump.code(), ErrorCode::kHostRefused) << "the jump host is not full";

@@ -61,6 +61,17 @@ TEST_F(RemoteCommandTest, ATextMayHoldAnything) {
   EXPECT_EQ(run.exit_code, 0);
 }
 
+TEST_F(RemoteCommandTest, ACommandForRayHasTheTokenOfItsClusterIfThereIsOne) {
+  const std::string show = TextForRay("c", "echo \"$RAY_AUTH_MODE $RAY_AUTH_TOKEN_PATH\"");
+  EXPECT_EQ(Run(LoginLine({.text = show})).output, " \n");
+  std::filesystem::create_directories(home_ / ".hvdray/clusters/c");
+  Write(".hvdray/clusters/c/token", "x");
+  const std::string path = (home_ / ".hvdray/clusters/c/token").string();
+  EXPECT_EQ(Run(LoginLine({.text = show})).output, "token " + path + "\n");
+  Write(".bashrc", "export RAY_AUTH_MODE=disabled");
+  EXPECT_EQ(Run(LoginLine({.text = show})).output, "disabled " + path + "\n") << "the user's own";
+}
+
 TEST_F(RemoteCommandTest, SignalsOfTheCommandBecomeItsCode) {
   EXPECT_EQ(Run(LoginLine({.text = "sh -c 'kill -TERM $$'"})).exit_code, 128 + 15);
 }
