@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/loop.h"
+#include "cluster/ray/dashboard_client.h"
 #include "cluster/ssh_tunnel.h"
 #include "cmd/cluster_access.h"
 #include "cmd/commands.h"
@@ -70,6 +71,15 @@ Result<int> Forward(ClusterAccess& access, const CommandRequest& request) {
     if (tunnel.status().code() != ErrorCode::kAddressInUse) return tunnel.status();
     return Status(ErrorCode::kAddressInUse, tunnel.status().message(),
                   fmt::format("hvdray dashboard {} -p PORT", access.path));
+  }
+  RayAccess ray;
+  ray.address.host = "127.0.0.1";
+  ray.address.port = here;
+  if (Status why = DashboardClient(std::move(ray)).Version().status();
+      why.code() == ErrorCode::kRayUnreachable) {
+    return Status(ErrorCode::kHostUnreachable,
+                  fmt::format("{}: nothing answers at its port {}", head.address, there),
+                  fmt::format("start the cluster with hvdray up {}", access.path));
   }
   const int printed = PrintOut("dashboard", fmt::format("http://127.0.0.1:{}\n", here));
   if (printed != 0) return printed;

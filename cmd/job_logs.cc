@@ -188,6 +188,11 @@ Result<int> LogsOfJob(CommandRequest& request) {
                   fmt::format("job {} was not submitted, so Ray keeps no log of it", ShownText(id)),
                   "its output is where it was started");
   }
+  if (job.metadata.contains("hvdray_job_id")) {
+    Tell(LogLevel::kInfo, "hvdray logs",
+         fmt::format("this is what its launcher wrote; hvdray follow {} shows its workers' output",
+                     ShownText(id)));
+  }
   if (request.Has(OptionId::kFollow)) {
     HVDRAY_ASSIGN_OR_RETURN(const std::unique_ptr<Loop> loop, Loop::Create());
     return JobLogFollower(*loop, std::move(access), std::move(job)).Run();

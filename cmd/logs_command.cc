@@ -48,6 +48,11 @@ Result<RayNode> NodeOf(DashboardClient& client, const ClusterAccess& access, std
                   fmt::format("hvdray exec {} --node-ip {} 'ls /tmp/ray/session_latest/logs'",
                               access.path, ShownText(word)));
   }
+  if (ResolveNode(access, word).ok()) {
+    return Status(ErrorCode::kHostUnreachable,
+                  fmt::format("node {} has not joined Ray", ShownText(word)),
+                  fmt::format("hvdray up {} starts it", access.path));
+  }
   return Status(ErrorCode::kUsage, fmt::format("{}: no node {}", access.path, ShownText(word)),
                 fmt::format("hvdray status {} lists them", access.path));
 }
@@ -107,14 +112,20 @@ Result<int> Show(ClusterAccess& access, const CommandRequest& request) {
   }
   if (request.Has(OptionId::kFollow)) return Follow(std::move(ray), node.id, words[2]);
   int code = 0;
-  HVDRAY_RETURN_IF_ERROR(client.ReadLog(
+  Status read = client.ReadLog(
       node.id, words[2],
       [&code](ByteView piece) {
         code = PrintOut("logs", std::string(piece));
         return code == 0;
       },
-      lines));
-  return code;
+      lines);
+  if (read.ok()) return code;
+  // Ray's answer does not tell a name that is wrong from what went wrong.
+  const Result<std::vector<std::string>> names = client.LogNames(node.id);
+  if (!names.ok() || std::ranges::find(*names, words[2]) != names->end()) return read;
+  return Status(ErrorCode::kUsage,
+                fmt::format("no log {} on node {}", ShownText(words[2]), ShownText(words[1])),
+                fmt::format("hvdray logs {} {} lists them", access.path, ShownText(words[1])));
 }
 
 }  // namespace

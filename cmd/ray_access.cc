@@ -99,7 +99,8 @@ Result<std::string> FindRayOfCluster(const ClusterHosts& cluster, const JobSpec&
                                      HeadLink& link) {
   const HostSlots& head = *cluster.head;
   const std::string& name = head.dial_name();
-  const bool is_here = IsThisMachineCalled(head, spec);
+  // Not in a cloud, whose network may have our address, too.
+  const bool is_here = head.address.host_key_alias.empty() && IsThisMachineCalled(head, spec);
   std::vector<std::string> hosts;
   if (is_here || !cluster.is_dashboard_hidden) hosts.push_back(name);
   // By default Ray's dashboard listens on loopback only.

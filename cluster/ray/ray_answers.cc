@@ -251,6 +251,10 @@ Result<RayJob> JobOf(const Json& json) {
   job.message = Text(json, "message");
   job.error_type = Text(json, "error_type");
   job.metadata = Texts(Find(json, "metadata"));
+  // A job of hvdray's runs its agent; people know it by the command of its workers.
+  if (const auto command = job.metadata.find(kRayCommandKey); command != job.metadata.end()) {
+    job.entrypoint = command->second;
+  }
   job.driver_node_id = Text(json, "driver_node_id");
   if (const Json* code = Find(json, "driver_exit_code"); code != nullptr && code->is_number()) {
     job.driver_exit_code = static_cast<int>(std::clamp(Number(*code), -1e6, 1e6));

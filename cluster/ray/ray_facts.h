@@ -98,15 +98,18 @@ constexpr bool IsTerminal(RayJobStatus status) {
          status == RayJobStatus::kStopped;
 }
 
+/// In the metadata of hvdray's own jobs: the command of its workers. What Ray runs is the agent.
+inline constexpr const char* kRayCommandKey = "hvdray_command";
+
 /// A job of the cluster.
 struct RayJob {
   std::string submission_id;  ///< Empty: a driver that was started without a submission.
   std::string job_id;         ///< "08000000"; empty until the entrypoint calls ray.init().
   RayJobStatus status = RayJobStatus::kUnknown;
   std::string status_text;  ///< As sent.
-  std::string entrypoint;
-  std::string message;     ///< Several lines; may contain the tail of the log.
-  std::string error_type;  ///< "RUNTIME_ENV_SETUP_FAILURE"; empty: no error.
+  std::string entrypoint;   ///< For people: of hvdray's own jobs, their command.
+  std::string message;      ///< Several lines; may contain the tail of the log.
+  std::string error_type;   ///< "RUNTIME_ENV_SETUP_FAILURE"; empty: no error.
   std::map<std::string, std::string> metadata;
   std::string driver_node_id;  ///< Empty while pending.
   std::optional<int> driver_exit_code;

@@ -12,7 +12,9 @@
 
 #include "base/digest.h"
 #include "base/fd.h"
+#include "base/text.h"
 #include "cluster/agent_bootstrap.h"
+#include "cluster/remote_command.h"
 #include "launcher/job/ray_job_file.h"
 #include "launcher/job/ray_runtime_env.h"
 
@@ -42,6 +44,7 @@ constexpr Duration kLookForJob = std::chrono::seconds(5);
 // The time that Ray gives a stopping job beyond the workers' own grace.
 constexpr double kStopReserveSeconds = 10;
 constexpr size_t kKeyBytes = 32;
+constexpr size_t kShownCommand = 200;
 
 /// Adds the runtime environment's variables to the workers'; -x overrides them. This way they
 /// survive what Ray resets on the nodes (OMP_NUM_THREADS). Only Ray can expand those that refer to
@@ -180,7 +183,9 @@ Result<RaySubmission> MakeSubmission(const LaunchPlan& plan, const PackagePlan& 
   const double grace = std::chrono::duration<double>(*spec.grace).count();
   request.env_vars = {
       {"RAY_JOB_STOP_WAIT_TIME_S", fmt::format("{:.0f}", std::ceil(grace + kStopReserveSeconds))}};
-  request.metadata = {{"hvdray_job_id", plan.job_id}, {"hvdray_build", plan.build}};
+  request.metadata = {{"hvdray_job_id", plan.job_id},
+                      {"hvdray_build", plan.build},
+                      {kRayCommandKey, ShownText(QuotedWords(*spec.command), kShownCommand)}};
   return submission;
 }
 
