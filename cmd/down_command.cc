@@ -24,7 +24,10 @@ namespace {
 
 constexpr Duration kLogIn = std::chrono::seconds(20);
 
-Status CheckDownWords(const CommandRequest& request) {
+Status CheckDownWords(const CommandRequest& request, const ClusterSpec& file) {
+  if (request.Has(OptionId::kPurge) && file.is_local()) {
+    return {ErrorCode::kUsage, "--purge is for what hvdray made in a cloud: these hosts are yours"};
+  }
   if (request.Has(OptionId::kExpired) &&
       (request.Has(OptionId::kWorkersOnly) || request.Has(OptionId::kKeepMinWorkers))) {
     return {ErrorCode::kUsage,
@@ -152,6 +155,7 @@ ClusterEnd EndMachines(const CommandRequest& request, ManagedCluster& cluster) {
     if (!status.ok()) return fail(status);
     if (!is_yes) {
       SayLine("nothing was changed");
+      end.exit_code = kNothingDone;
       return end;
     }
   }
@@ -180,7 +184,7 @@ int DownCommand(const CommandLine& line) {
   Result<ClusterSpec> file = ReadClusterFile("down", request.arguments.front(), request.said);
   if (!file.ok()) return Fail("down", file.status());
   if (const auto code = PassToRay("down", request, *file)) return *code;
-  if (const Status words = CheckDownWords(request); !words.ok()) return Fail("down", words);
+  if (const Status words = CheckDownWords(request, *file); !words.ok()) return Fail("down", words);
   Result<ManagedCluster> cluster = OpenManagedCluster("down", line, request, std::move(*file));
   if (!cluster.ok()) return Fail("down", cluster.status());
   SetUpLog(cluster->spec);

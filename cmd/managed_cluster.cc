@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <functional>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "base/blocking_pool.h"
@@ -65,8 +67,11 @@ ClusterCall CallOf(const ManagedCluster& cluster) {
 using Complain = std::function<void(const Status& why)>;
 
 Complain ComplainerOf(const ManagedCluster& cluster) {
-  return [&cluster](const Status& why) {
-    Tell(LogLevel::kError, "hvdray " + cluster.command, why.ToString());
+  // A hint that many nodes share is given once.
+  return [&cluster, told = std::set<std::string>()](const Status& why) mutable {
+    const bool is_new = told.insert(why.hint()).second;
+    const Status shown = is_new ? why : Status(why.code(), why.message());
+    Tell(LogLevel::kError, "hvdray " + cluster.command, shown.ToString());
   };
 }
 
@@ -295,8 +300,11 @@ Result<ClusterEnd> RunCluster(ManagedCluster& cluster, ClusterDriver& driver,
   if (!end.has_reader()) Fail(cluster.command, end.failure);
   if (end.signo != 0) {
     Tell(LogLevel::kError, "hvdray " + cluster.command,
-         fmt::format("interrupted; nodes remember what is done: hvdray {} {} goes on from there",
-                     cluster.command, cluster.words));
+         driver.is_working()
+             ? fmt::format(
+                   "interrupted; nodes remember what is done: hvdray {} {} goes on from there",
+                   cluster.command, cluster.words)
+             : "interrupted; nothing was changed");
   }
   return end;
 }

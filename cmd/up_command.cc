@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // `hvdray up`: from a cluster file to machines, nodes and their steps, and to an exit code.
 #include <fmt/format.h>
+#include <limits.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <filesystem>
 #include <map>
@@ -12,6 +15,7 @@
 #include <utility>
 
 #include "base/digest.h"
+#include "base/environ.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -119,7 +123,7 @@ std::optional<int> TakeMachines(const CommandRequest& request, ManagedCluster& c
       if (!status.ok()) return fail(status, false);
       if (!is_yes) {
         SayLine("nothing was changed");
-        return TellEnd(cluster, {});
+        return TellEnd(cluster, {.exit_code = kNothingDone});
       }
       policy.is_confirmed = true;
     }
@@ -286,6 +290,14 @@ Status PlanNodes(const ManagedCluster& cluster, const std::string& scratch, Step
   return {};
 }
 
+/// "ann@laptop, pid 7"
+std::string WhoWeAre() {
+  std::array<char, HOST_NAME_MAX + 1> host{};
+  (void)::gethostname(host.data(), host.size() - 1);
+  const std::string user = Environment::FromProcess().GetOr("USER", std::to_string(::getuid()));
+  return fmt::format("{}@{}, pid {}", user, host.data(), ::getpid());
+}
+
 /// Without what only the machines tell. Errors: kUsage for an option's value.
 Result<UpPolicy> PolicyOf(const CommandRequest& request, ManagedCluster& cluster) {
   UpPolicy policy;
@@ -299,6 +311,7 @@ Result<UpPolicy> PolicyOf(const CommandRequest& request, ManagedCluster& cluster
   policy.is_setup_forced = request.Has(OptionId::kForceSetup);
   policy.log_in_limit = TakeLogInLimit(cluster.spec, cluster.work ? kCloudLogIn : kUpLogIn);
   policy.is_powered_off = cluster.work != nullptr;
+  policy.who = WhoWeAre();
   policy.wall_time = SecondsSince1970();
   if (const RawOption* lease = request.said.Find(OptionId::kLease)) {
     HVDRAY_ASSIGN_OR_RETURN(const Duration length, DurationOf(*lease));

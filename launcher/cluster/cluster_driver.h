@@ -213,6 +213,8 @@ class ClusterDriver {
   virtual ClusterEffects Handle(const ClusterEvent& event, TimePoint now) = 0;
   /// Earliest moment at which a Tick may have work; nullopt: only a new fact changes anything.
   virtual std::optional<TimePoint> NextDeadline() const = 0;
+  /// It has begun to change something.
+  virtual bool is_working() const = 0;
   /// One for each node, in order, as of the last fact.
   virtual std::vector<NodeRow> Rows() const = 0;
 };

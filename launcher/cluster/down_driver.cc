@@ -256,7 +256,7 @@ void DownDriver::On(const cluster_event::Answer& fact) {
   if (fact.is_yes) return Work();
   is_over_ = true;
   effects_.emplace_back(cluster_effect::Say{"nothing was changed"});
-  effects_.emplace_back(cluster_effect::Finish{0});
+  effects_.emplace_back(cluster_effect::Finish{kNothingDone});
 }
 
 void DownDriver::Work() {

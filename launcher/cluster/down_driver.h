@@ -42,6 +42,7 @@ class DownDriver final : public ClusterDriver {
   ClusterEffects Begin(TimePoint now) override;
   ClusterEffects Handle(const ClusterEvent& event, TimePoint now) override;
   std::optional<TimePoint> NextDeadline() const override;
+  bool is_working() const override { return is_working_; }
   std::vector<NodeRow> Rows() const override;
 
  private:

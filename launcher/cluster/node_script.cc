@@ -51,8 +51,31 @@ user_line() {
 lock() {
   mkdir -p "$dir" || fail "no place for the record of this cluster"
   command -v flock >/dev/null || return 0
-  exec 9>"$dir/lock"
-  flock -w 10 9 || fail "another hvdray is at work on this node ($dir/lock)"
+  exec 9>"$dir/${1:-lock}"
+  flock -w 10 9 || fail "another hvdray is at work on this node ($dir/${1:-lock})"
+}
+
+began_at() { sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -d' ' -f20; }
+
+# One up at a time. It is known by its agent, which has started this call. That of a killed one ends
+# within seconds.
+claim() {
+  tenths=100
+  while lock claim-lock; do # the other lock is held as long as a step runs
+    other=
+    [ ! -f "$dir/at-work" ] || read -r other began who <"$dir/at-work"
+    [ -n "$other" ] && [ "$other" != "$PPID" ] && [ "$began" = "$(began_at "$other")" ] || break
+    exec 9>&-
+    if [ "$tenths" -le 0 ]; then
+      echo "@at_work $who"
+      return
+    fi
+    sleep 0.2
+    tenths=$((tenths - 2))
+  done
+  printf '%s %s %s\n' "$PPID" "$(began_at "$PPID")" "$1" >"$dir/at-work" ||
+    fail "cannot write $dir/at-work"
+  exec 9>&-
 }
 
 cut_record() {
@@ -222,9 +245,15 @@ watcher() {
   ! grep -qazxF -e "$dir/lease-watch" "/proc/$pid/cmdline" 2>/dev/null || echo "$pid"
 }
 
+# The watcher may still wait for us to let go of the lock.
+is_lease_over() {
+  [ -f "$dir/lease-ended" ] ||
+    { [ -f "$dir/lease" ] && read -r until _ <"$dir/lease" && [ "$until" -le "$(date +%s)" ]; }
+}
+
 end_lease() {
   pid=$(watcher)
-  rm -f "$dir/lease" "$dir/watcher" "$dir/lease-watch"
+  rm -f "$dir/lease" "$dir/watcher" "$dir/lease-watch" "$dir/lease-ended"
   [ -z "$pid" ] || [ "$pid" = $$ ] || kill "$pid" 2>/dev/null
 }
 
@@ -326,6 +355,7 @@ end_node() {
   fi
   # Lease and watcher stay until the machine is off: an up that comes before that ends them.
   [ "$1$after" = at_lease_endpoweroff ] || end_lease
+  [ "$1$after" != at_lease_endstay ] || : >"$dir/lease-ended"
 }
 
 # end_node at_lease_end. A machine that is to be powered off does not wait for what hangs.
@@ -345,12 +375,14 @@ is_too_late() { [ "$(uptime_now)" -ge "$((up_until + 300))" ]; }
 
 case $verb in
 survey)
+  [ "$1" != claim ] || claim "$2"
   look_at_box
   [ ! -f "$dir/steps" ] || sed 's/^/@step /' "$dir/steps"
   if [ -f "$dir/lease" ]; then
     echo "@lease $(cut -d' ' -f1 "$dir/lease")"
     [ -z "$(watcher)" ] || echo "@watched"
   fi
+  [ ! -f "$dir/lease-ended" ] || echo "@lease_ended"
   [ -z "$boxes" ] || echo "@containers $(echo $boxes | wc -w)"
   [ -z "$box_config" ] || echo "@container $box_config"
   pids=$(ours)
@@ -386,6 +418,7 @@ put)
   cat >"$1.hvdray-new" && mv "$1.hvdray-new" "$1" || exit 1
   ;;
 start)
+  ! is_lease_over || fail "its lease has ended meanwhile: nothing was started"
   if [ -n "$head" ]; then
     printf '%s\n' "$head" >"$dir/head" || fail "cannot write $dir/head"
   else
@@ -546,7 +579,7 @@ lease)
   printf '%s %s\n' "$1" "$2" >"$dir/lease.new" && mv "$dir/lease.new" "$dir/lease" ||
     fail "cannot write $dir/lease"
   # A new one: it knows this call's container and head.
-  rm -f "$dir/watcher"
+  rm -f "$dir/watcher" "$dir/lease-ended"
   [ -z "$pid" ] || kill "$pid" 2>/dev/null
   start_watcher
   ;;
@@ -680,6 +713,8 @@ NodeSurvey ParseSurvey(std::string_view output) {
     if (key == "address") survey.address = value;
     if (key == "lease") survey.lease = ParseLeaseEnd(value).value_or(0);
     if (key == "watched") survey.is_lease_watched = true;
+    if (key == "lease_ended") survey.has_lease_ended = true;
+    if (key == "at_work") survey.at_work = value;
     if (key == "head") survey.joined_head = value;
   });
   return survey;

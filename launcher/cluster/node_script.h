@@ -42,7 +42,8 @@ struct ScriptPlace {
 };
 
 /// The command line of one call: verb and its arguments.
-///   survey              what the node has; see ParseSurvey()
+///   survey [claim WHO]  what the node has; see ParseSurvey(). claim: for an `up` of WHO, unless
+///                       another one, whose agent still runs, has done so
 ///   step INDEX HASH LINE   cuts the record to INDEX hashes, runs LINE in the container if there is
 ///                       one, then appends HASH
 ///   init INDEX HASH LINE   the same on the host even with a container
@@ -84,6 +85,8 @@ struct NodeSurvey {
   std::string joined_head;  ///< The head that it was started for; empty: it is a head.
   int64_t lease = 0;        ///< Its end; 0: none.
   bool is_lease_watched = false;
+  bool has_lease_ended = false;  ///< And nobody has set or taken back one since.
+  std::string at_work;           ///< The other `up` that has claimed it; empty: none.
 };
 NodeSurvey ParseSurvey(std::string_view output);
 

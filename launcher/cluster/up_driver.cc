@@ -196,7 +196,9 @@ void UpDriver::On(const cluster_event::LoggedIn& fact) {
   if (nodes_[node].state != UpState::kLoggingIn) return;
   nodes_[node].logged_in = now_;
   Enter(node, UpState::kLooking);
-  Call(node, "survey");
+  std::vector<std::string> claim;
+  if (!policy_.is_dry_run) claim = {"claim", policy_.who};
+  Call(node, "survey", std::move(claim));
 }
 
 void UpDriver::On(const cluster_event::Lost& fact) {
@@ -277,6 +279,11 @@ void UpDriver::OnLooked(size_t index, const TaskResult& result) {
   if (!result.is_success()) return Fail(index, FailureOf("look at the node", result));
   node.survey = ParseSurvey(result.output);
   node.found_processes = node.survey.processes;
+  if (!node.survey.at_work.empty()) {
+    return Fail(index, {ErrorCode::kNodeSetupFailed,
+                        "another hvdray up is at work there: " + node.survey.at_work,
+                        "wait for its end, or end it; then call up again"});
+  }
   const std::string expected = IsHead(index) ? "" : policy_.head;
   const bool is_foreign = node.survey.processes > 0 && node.survey.joined_head != expected;
   if (is_foreign && policy_.is_exclusive) node.survey.ray_node.clear();
@@ -434,9 +441,10 @@ void UpDriver::SayPlan() {
     if (!is_ours) strangers.push_back(address);
   }
   if (!strangers.empty() && !head().is_restarting) {
-    Say(0, fmt::format("its Ray also lists {}, which this run did not find: ended, or not in the "
-                       "file",
-                       fmt::join(strangers, ", ")));
+    Say(0,
+        fmt::format("its Ray also lists {}, of which this run knows nothing: ended a moment ago, "
+                    "or left out of the file or by --max-workers; it is left alone",
+                    fmt::join(strangers, ", ")));
   }
 }
 
@@ -445,7 +453,7 @@ void UpDriver::On(const cluster_event::Answer& fact) {
   if (fact.is_yes) return Work();
   is_over_ = true;
   effects_.emplace_back(cluster_effect::Say{"nothing was changed"});
-  effects_.emplace_back(cluster_effect::Finish{0});
+  effects_.emplace_back(cluster_effect::Finish{kNothingDone});
 }
 
 // ---- setting up
@@ -457,7 +465,7 @@ void UpDriver::Work() {
     if (node.state != UpState::kWaiting) continue;
     node.worked = now_;
     const bool is_leased = lease_ == 0
-                               ? node.survey.lease == 0
+                               ? node.survey.lease == 0 && !node.survey.has_lease_ended
                                : node.survey.lease == lease_ && node.survey.is_lease_watched;
     if (is_leased) {
       WorkOn(index);
@@ -559,7 +567,7 @@ void UpDriver::NoteStepDone(size_t index, const TaskResult& result) {
 
 void UpDriver::NoteCopied(size_t index, const SyncStats& copied) {
   Node& node = nodes_[index];
-  Say(index, fmt::format("copied {} files, {} bytes", copied.files, copied.bytes));
+  Say(index, fmt::format("copied {}, {} bytes", Count(copied.files, "file"), copied.bytes));
   node.step_copied = copied;
   SyncStats all = node.copied.value_or(SyncStats());
   all.files += copied.files;
@@ -777,6 +785,7 @@ Status UpDriver::StepFailure(const NodeStep& step, const TaskResult& result) con
 void UpDriver::Fail(size_t index, Status why) {
   Node& node = nodes_[index];
   node.why = std::move(why);
+  if (!node.set_up && node.worked != TimePoint{}) node.set_up = now_;
   Enter(index, UpState::kFailed);
   // What follows from the head's failure is told in the table alone.
   if (node.why.code() != ErrorCode::kCancelled) {

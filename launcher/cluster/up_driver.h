@@ -45,6 +45,7 @@ struct UpPolicy {
   bool is_powered_off = false;  ///< A node whose lease has ended powers off: a cloud's machine.
   int64_t wall_time = 0;  ///< When `up` began, in seconds since 1970; for leases that are found.
   Duration log_in_limit{std::chrono::seconds(60)};
+  std::string who;  ///< For another `up` of the same node: "ann@laptop, pid 7".
   Duration join_limit{std::chrono::seconds(60)};
   Duration join_pause{std::chrono::milliseconds(300)};  ///< Between questions to the head.
 };
@@ -81,7 +82,7 @@ class UpDriver final : public ClusterDriver {
   /// The end of the cluster's lease, once there is a plan; 0: none.
   int64_t lease() const { return lease_; }
   /// The plan is made and agreed to.
-  bool is_working() const { return is_working_; }
+  bool is_working() const override { return is_working_; }
 
  private:
   /// What a node in kStarting does, in order.

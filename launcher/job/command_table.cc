@@ -360,7 +360,7 @@ constexpr CommandRow kCommands[] = {
                     "on the head and on the workers, at once. Shows first what it would do, and asks. Runs again "
                     "only what changed, and goes on where a failed or interrupted run stopped.",
      .see = "Clusters: [cluster](cluster.md).", .examples = kUpExamples,
-     .exit_codes = "0 all nodes are up; 2 wrong usage, or a wrong file; 125 a node failed: the message says where "
+     .exit_codes = "0 all nodes are up; 2 wrong usage, a wrong file, or your no: nothing was changed; 125 a node failed: the message says where "
                    "and why; 129, 130, 131, 143 hvdray received SIGHUP, SIGINT, SIGQUIT, SIGTERM.",
      .options = kUpOptions},
     {.name = "down", .summary = "end a cluster, and check that nothing of it is left",
@@ -369,7 +369,7 @@ constexpr CommandRow kCommands[] = {
                     "machines; then looks whether any process of it is left. In a cloud it stops or terminates the "
                     "machines, and lists them until none is left.",
      .see = "Clusters: [cluster](cluster.md).", .examples = kDownExamples,
-     .exit_codes = "0 nothing of it is left; 2 wrong usage, or a wrong file; 125 a host could not be reached or "
+     .exit_codes = "0 nothing of it is left; 2 wrong usage, a wrong file, or your no: nothing was changed; 125 a host could not be reached or "
                    "cleared: the message says which, and the others are done; 129, 130, 131, 143 hvdray received "
                    "SIGHUP, SIGINT, SIGQUIT, SIGTERM.",
      .options = kDownOptions},

@@ -12,6 +12,8 @@ namespace hvdray {
 
 /// hvdray could not do its part; whether a retry helps depends on the error's code.
 inline constexpr int kHvdrayFailed = 125;
+/// Nothing was changed: a mistake, or the user said no.
+inline constexpr int kNothingDone = 2;
 
 /// 0 for ok; 2 for what the user must change before anything can start; 124, 126, 127 and 141 as
 /// docs/errors.md lists them; 125 for everything else. For errors before a job runs, and for

@@ -109,7 +109,7 @@ Result<Duration> ParseDuration(std::string_view text) {
   }
   Result<double> number = ParseNumber(text.substr(0, unit_at));
   if (!is_known || !number.ok() || std::signbit(*number) || *number * factor > kMaxSeconds) {
-    return Wrong("a time such as 30, 0.5, 200ms or 2m", text);
+    return Wrong("a time such as 30 (seconds), 200ms, 2m, 8h or 2d", text);
   }
   return Duration(static_cast<int64_t>(std::llround(*number * factor * 1e9)));
 }

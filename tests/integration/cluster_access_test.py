@@ -115,17 +115,18 @@ def test_a_head_that_is_not_reached_is_told_in_a_line(tool, ray_cluster, write_f
         ray_cluster.hosts.start_sshd(SPARE)
 
 
-@pytest.mark.parametrize("signo", [signal.SIGINT, signal.SIGKILL])
-def test_a_command_ends_with_its_client(tool, ray_cluster, file, signo):
-    job = tool.start("exec", file, "sleep 4711")
+def sleeping(ray, seconds):
+    return [line for line in ray.hosts.processes(HEAD).values() if line.strip() == f"sleep {seconds}"]
 
-    def sleeps():
-        return [line for line in ray_cluster.hosts.processes(HEAD).values() if line.strip() == "sleep 4711"]
 
-    wait_until(sleeps, "the command runs")
-    os.kill(job.pid, signo)
-    assert job.wait().code == (130 if signo == signal.SIGINT else -signo)
-    wait_until(lambda: not sleeps(), "its end")
+def test_a_command_ends_with_its_client(tool, ray_cluster, file):
+    signals = {4711: signal.SIGINT, 4718: signal.SIGKILL}
+    jobs = {seconds: tool.start("exec", file, f"sleep {seconds}") for seconds in signals}
+    for seconds, signo in signals.items():
+        wait_until(lambda at=seconds: sleeping(ray_cluster, at), "the command runs")
+        os.kill(jobs[seconds].pid, signo)
+        assert jobs[seconds].wait().code == (130 if signo == signal.SIGINT else -signo)
+        wait_until(lambda at=seconds: not sleeping(ray_cluster, at), "its end")
 
 
 def test_attach_is_a_terminal_with_its_size_and_its_keys(tool, ray_cluster, file):
@@ -143,6 +144,18 @@ def test_attach_is_a_terminal_with_its_size_and_its_keys(tool, ray_cluster, file
     assert shell.code() == 5
 
 
+def test_a_command_at_a_terminal_ends_with_its_keys_and_with_the_terminal(tool, ray_cluster, file):
+    shell = at_terminal(tool, "exec", file, "sleep 4716")
+    wait_until(lambda: sleeping(ray_cluster, 4716), "the command runs")
+    shell.type("\x03")
+    assert shell.code() == 130
+    shell = at_terminal(tool, "exec", file, "sleep 4717")
+    wait_until(lambda: sleeping(ray_cluster, 4717), "the command runs")
+    os.close(shell.master)  # hvdray leads the terminal's session: the kernel tells it alone
+    wait_until(lambda: not sleeping(ray_cluster, 4717), "end of the command")
+    assert shell.process.wait(20) in (129, -signal.SIGHUP)
+
+
 def test_attach_needs_a_terminal(tool, file):
     result = tool.run("attach", file)
     assert result.code == 2 and "attach needs a terminal" in result.errors
@@ -151,7 +164,9 @@ def test_attach_needs_a_terminal(tool, file):
 
 
 @pytest.mark.parametrize("keeper", ["tmux", "screen"])
-def test_what_runs_in_a_keeper_stays_and_is_shown(tool, ray_cluster, file, keeper):
+def test_what_runs_in_a_keeper_stays_and_is_shown(tool, ray_cluster, file, keeper, tmp_path):
+    profile = ray_cluster.hosts.folder(HEAD) / "home/.bashrc"
+    profile.write_text(f"export TMUX_TMPDIR={tmp_path} SCREENDIR={tmp_path}\n")  # hosts share /tmp
     result = tool.run("exec", file, f"--{keeper}", "echo kept $((40 + 2)); touch ~/kept")
     assert result.code == 0 and f"attach {file} --{keeper}" in result.errors, result.errors
     home = ray_cluster.hosts.folder(HEAD) / "home"
@@ -162,6 +177,7 @@ def test_what_runs_in_a_keeper_stays_and_is_shown(tool, ray_cluster, file, keepe
         window.type("exit\n")
         assert window.code() == 0
     finally:
+        profile.unlink()
         (home / "kept").unlink()
         for pid in processes_with(ray_cluster, HEAD, keeper):
             with contextlib.suppress(ProcessLookupError):
@@ -433,7 +449,7 @@ def test_stop_waits_no_longer_than_it_may_and_a_second_interrupt_leaves(tool, ra
     stubborn = ("import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); "
                 "time.sleep(4715)")
     job = ray_cluster.submit(f'exec python3 -c "{stubborn}"',
-                             runtime_env={"env_vars": {"RAY_JOB_STOP_WAIT_TIME_S": "20"}})
+                             runtime_env={"env_vars": {"RAY_JOB_STOP_WAIT_TIME_S": "10"}})
 
     def is_deaf():
         return b"deaf" in ray_cluster.request("GET", f"/api/jobs/{job}/logs")[1]

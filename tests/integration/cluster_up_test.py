@@ -276,7 +276,7 @@ def test_a_changed_command_or_file_runs_exactly_what_follows(cluster):
     (cluster.folder / "code/b.py").write_text("b\n")
     result = cluster.up("--no-restart")
     assert [cluster.log(name) for name in NODES] == [["one", "changed", "three"]] * 4
-    assert result.stdout.count("copied 1 files") == 4, "only the new one"
+    assert result.stdout.count("copied 1 file,") == 4, "only the new one"
     assert (cluster.home("h4") / "code/b.py").exists()
     cluster.clear_logs()
     cluster.up("--no-restart")
@@ -314,16 +314,6 @@ def test_ctrl_c_says_how_to_go_on(cluster):
     wait_until(lambda: not any("sleep 60" in line for name in NODES
                                for line in cluster.hosts.processes(name).values()), "end of the commands")
     cluster.write()
-
-
-def test_up_that_is_killed_while_ray_starts_is_finished_by_the_next(cluster):
-    with cluster.start_up("--restart-only") as process:
-        read_until(process, "Ray is up")
-        process.kill()
-    cluster.up()
-    assert cluster.alive() == sorted(cluster.address.values())
-    cluster.clear_logs()
-    assert cluster.up().stdout.count(": keep") == 4
 
 
 def test_a_worker_with_another_ray_is_refused_and_a_foreign_one_left_alone(cluster, request):
@@ -418,6 +408,30 @@ def lease(cluster):
     return Lease(cluster)
 
 
+def test_a_second_up_leaves_the_first_alone(lease):
+    cluster = lease.cluster
+    cluster.write(name="lease.yaml", workers=lease.NODES[1:], cluster_name="lease-test",
+                  setup=("touch ~/at-work; until [ -f ~/go ]; do sleep 0.1; done; rm ~/go",))
+    homes = [cluster.home(name) for name in lease.NODES]
+    with cluster.start("up", "--yes", "--lease", "2h", "lease.yaml") as first:
+        try:
+            wait_until(lambda: all((home / "at-work").exists() for home in homes), "work of the first one")
+            second = cluster.go("up", "--yes", "lease.yaml", code=125)
+            assert second.stderr.count("another hvdray up is at work there: ") == 2
+            assert f"pid {first.pid}" in second.stderr
+            for home in homes:
+                (home / "go").touch()
+            read_until(first, "Ray is up")
+        finally:
+            first.kill()
+
+
+def test_up_that_is_killed_while_ray_starts_is_finished_by_the_next(lease):
+    lease.up()
+    assert lease.cluster.alive() == sorted(lease.cluster.address[name] for name in lease.NODES)
+    assert lease.up().stdout.count(": keep") == 2
+
+
 def test_a_lease_is_set_renewed_kept_and_taken_back(lease):
     began = time.time()
     result = lease.up("--lease", "1h")
@@ -452,6 +466,15 @@ def test_at_the_end_of_its_lease_a_cluster_ends_itself(lease):
     wait_until(lambda: not lease.cluster.hosts.leftovers(*NODES), "end of Ray and of the watchers", within=60)
     assert lease.ends() == {0}
     assert lease.cluster.down(file="lease.yaml").stdout == "No nodes remaining.\n"
+
+
+def test_a_lease_that_ends_during_the_set_up_starts_nothing(lease):
+    lease.cluster.write(name="lease.yaml", workers=lease.NODES[1:], cluster_name="lease-test", setup=(
+        "until [ $(date +%s) -gt $(cut -c1-10 ~/.hvdray/clusters/lease-test/*/lease) ]; do sleep 0.1; done",))
+    result = lease.cluster.up("--lease", "1s", file="lease.yaml", code=125)
+    assert "its lease has ended meanwhile: nothing was started" in result.stdout, result.stdout
+    assert not lease.cluster.hosts.leftovers(*NODES, within=10)
+    lease.cluster.write(name="lease.yaml", workers=lease.NODES[1:], cluster_name="lease-test")
 
 
 def test_expired_ends_what_a_dead_watcher_left(lease):

@@ -137,7 +137,7 @@ TEST(DownDriverTest, NoNodesAtAllIsDone) {
 
 TEST(DownDriverTest, AnAnswerOfNoEndsNothing) {
   Sim sim({9, 7}, /*is_confirmed=*/false);
-  EXPECT_EQ(sim.Run(), 0);
+  EXPECT_EQ(sim.Run(), 2);
   EXPECT_TRUE(sim.stopped_.empty());
 }
 

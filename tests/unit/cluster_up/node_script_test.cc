@@ -255,6 +255,39 @@ TEST_F(NodeScriptTest, PoweringOffIsTriedUntilItWorks) {
   EXPECT_EQ(ReadAll(home() + "/called"), once + once);
 }
 
+TEST_F(NodeScriptTest, WhatALeaseHasEndedIsNotStartedBeforeAnotherCall) {
+  EXPECT_EQ(Call("lease", {"1", "stay"}).exit_code, 0);
+  while (!Survey().has_lease_ended) continue;
+  const Answer refused = Call("start", {"0", "aa", "touch ~/started"});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_NE(refused.output.find("its lease has ended"), std::string::npos) << refused.output;
+  EXPECT_FALSE(fs::exists(home() + "/started"));
+  EXPECT_EQ(Call("lease", {"0", "stay"}).exit_code, 0);
+  EXPECT_FALSE(Survey().has_lease_ended);
+  EXPECT_EQ(Call("start", {"0", "aa", "touch ~/started"}).exit_code, 0);
+}
+
+TEST_F(NodeScriptTest, OneUpAtATimeClaimsTheNode) {
+  const auto claim = [this] {
+    return ParseSurvey(Call("survey", {"claim", "ann@a, pid 7"}).output);
+  };
+  EXPECT_EQ(claim().at_work, "");
+  EXPECT_EQ(claim().at_work, "") << "the first one has ended";
+  // Another one's agent that lives: this process.
+  std::string stat = ReadAll("/proc/self/stat");
+  std::stringstream fields(stat.substr(stat.rfind(')') + 2));
+  std::string began;
+  for (int i = 0; i < 20; ++i) fields >> began;
+  std::ofstream(Folder() / "10.0.0.1/at-work")
+      << fmt::format("{} {} bob@b, pid 9\n", ::getpid(), began);
+  EXPECT_EQ(claim().at_work, "bob@b, pid 9");
+  EXPECT_EQ(Survey().at_work, "") << "only an up wants to know";
+  // Its pid is another process's now.
+  std::ofstream(Folder() / "10.0.0.1/at-work")
+      << fmt::format("{} {}1 bob@b, pid 9\n", ::getpid(), began);
+  EXPECT_EQ(claim().at_work, "");
+}
+
 TEST_F(NodeScriptTest, EndTakesTheLeaseBack) {
   EXPECT_EQ(Call("lease", {"99999999999", "stay"}).exit_code, 0);
   const int watcher = std::stoi(ReadAll(Folder() / "10.0.0.1/watcher"));
