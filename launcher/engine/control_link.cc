@@ -149,11 +149,14 @@ Status ControlLink::Take(ControlRequest request) {
 }
 
 void ControlLink::Send(const Json& head) {
-  if (!is_closed_) stream_->Write(MessageLine(head));
+  if (is_closed_) return;
+  stream_->Write(MessageLine(head));
+  was_full_ = was_full_ || !HasRoom();
 }
 
 void ControlLink::SendData(Json head, ByteView blob) {
-  if (is_closed_) return;
+  // A client that has gone takes what there is room for.
+  if (is_closed_ || (is_gone() && !IsTaking())) return;
   if (!blob.empty()) head["blob"] = blob.size();
   std::string message = MessageLine(head);
   message += blob;
@@ -162,9 +165,11 @@ void ControlLink::SendData(Json head, ByteView blob) {
   was_full_ = was_full_ || !HasRoom();
 }
 
-bool ControlLink::HasRoom() const {
-  return is_closed_ || (window_ > 0 && stream_->QueuedBytes() < kFullQueueBytes);
+bool ControlLink::IsTaking() const {
+  return window_ > 0 && stream_->QueuedBytes() < kFullQueueBytes;
 }
+
+bool ControlLink::HasRoom() const { return is_closed_ || is_gone() || IsTaking(); }
 
 void ControlLink::TellRoom() {
   if (HasRoom() && std::exchange(was_full_, false)) handlers_.on_room();

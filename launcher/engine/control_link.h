@@ -43,7 +43,8 @@ class ControlLink {
   void Send(const Json& head);
   /// A message `data` with its blob: counts against the window.
   void SendData(Json head, ByteView blob);
-  /// The client takes data: neither the window nor the socket is full.
+  /// The client takes data: neither the window nor the socket is full. After its end always:
+  /// nothing waits for a client that has gone.
   bool HasRoom() const;
   /// false: the workers take no more for now.
   void SetReading(bool is_reading);
@@ -61,6 +62,8 @@ class ControlLink {
   Status Take(ControlRequest request);
   void End(Status why);
   void TellRoom();
+  bool IsTaking() const;
+  bool is_gone() const { return handlers_.on_gone == nullptr; }
 
   Loop& loop_;
   const Duration grace_;

@@ -168,8 +168,8 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
         "its agent is ready: process {}, {} CPUs", facts.agent_pid, facts.cpu_count);
     ++progress_.hosts_ready;
     Feed(event::HostReady{host, facts});
+    if (serve_) serve_->OnTaken();  // objects first: the gang may begin with them
     if (pending_start_ && progress_.hosts_ready == hosts_.size()) BeginGang();
-    if (serve_) serve_->OnTaken();
   }
 
   void OnLost(int host, Status why) override {

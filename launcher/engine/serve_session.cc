@@ -59,9 +59,7 @@ Result<std::unique_ptr<ServeSession>> ServeSession::Open(Loop& loop, ServeOption
 
 Status ServeSession::Connect(UniqueFd socket) {
   ControlLink::Handlers handlers;
-  handlers.on_request = [this](ControlRequest request) {
-    std::visit([this](auto&& one) { On(std::forward<decltype(one)>(one)); }, std::move(request));
-  };
+  handlers.on_request = [this](ControlRequest request) { Take(std::move(request)); };
   handlers.on_piece = [this](ByteView piece, uint64_t left) { OnPiece(piece, left); };
   handlers.on_gone = [this](const Status& why) { OnGone(why); };
   handlers.on_room = [this] { gangs_.on_room(); };
@@ -92,6 +90,7 @@ void ServeSession::OnGone(const Status& why) {
   if (!why.ok()) Log(LogLevel::kError, "serve", "{}", why.message());
   if (start_.gang != 0) gangs_.dismiss(options_.grace);
   DropObjects();
+  gangs_.on_room();
   if (listener_ == nullptr || options_.linger <= Duration::zero()) {
     // Its messages still go to the client until the end.
     return gangs_.on_end();
@@ -134,6 +133,18 @@ void ServeSession::Refuse(std::string_view about, const Status& why) {
 }
 
 // ---- its requests
+
+// What names an object must not overtake its bytes, nor one request another; but a stop may.
+void ServeSession::Take(ControlRequest request) {
+  const auto* stop = std::get_if<control::Stop>(&request);
+  const bool is_ahead = std::holds_alternative<control::Put>(request) ||
+                        (stop != nullptr && stop->gang == start_.gang);
+  if (!is_ahead && !(pieces_.empty() && waiting_.empty())) {
+    waiting_.push_back(std::move(request));
+    return;
+  }
+  std::visit([this](auto&& one) { On(std::forward<decltype(one)>(one)); }, std::move(request));
+}
 
 void ServeSession::On(const control::Hello& hello) {
   Log(LogLevel::kInfo, "serve", "client: {}", hello.client);
@@ -252,6 +263,11 @@ void ServeSession::PutPieces() {
     gangs_.put(pieces_.front());
     pieces_.pop_front();
   }
+  while (pieces_.empty() && !waiting_.empty()) {
+    ControlRequest request = std::move(waiting_.front());
+    waiting_.pop_front();
+    std::visit([this](auto&& one) { On(std::forward<decltype(one)>(one)); }, std::move(request));
+  }
 }
 
 void ServeSession::On(const control::Drop& drop) {
@@ -267,6 +283,7 @@ void ServeSession::On(const control::Drop& drop) {
 
 void ServeSession::DropObjects() {
   pieces_.clear();
+  waiting_.clear();
   failed_objects_.clear();
   for (const int64_t object : std::exchange(objects_, {})) gangs_.drop(object);
 }
@@ -352,7 +369,7 @@ void ServeSession::OnData(int rank, const Json& data, ByteView piece, uint64_t a
     message["at"] = at;
     message["of"] = of;
   }
-  message["data"] = data;
+  if (at == 0) message["data"] = data;
   link_->SendData(std::move(message), piece);
 }
 

@@ -94,6 +94,7 @@ class ServeSession {
   void OnClient(UniqueFd socket);
   void OnGone(const Status& why);
   void On(const control::Hello& hello);
+  void Take(ControlRequest request);
   void On(control::Start&& start);
   void On(const control::Send& send);
   void On(const control::Signal& signal);
@@ -128,6 +129,7 @@ class ServeSession {
   uint64_t object_size_ = 0;  // of the last one
   bool is_put_refused_ = false;
   std::deque<wire::ObjectPiece> pieces_;  // until hosts have room
+  std::deque<ControlRequest> waiting_;    // behind them
   bool is_paced_ = false;                 // the client is not read
   bool is_greeted_ = false;               // by its first client
   std::vector<Json> early_events_;

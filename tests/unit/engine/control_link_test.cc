@@ -136,6 +136,28 @@ TEST_F(ControlLinkTest, DataWaitsForCredit) {
   ExpectRefused("\"credit\" for more than was sent");
 }
 
+TEST_F(ControlLinkTest, OtherMessagesFillTheSocketToo) {
+  SayLine(kHello);
+  const Json report = {{"type", "report"}, {"text", std::string(size_t{1} << 16, 'x')}};
+  while (link_->HasRoom()) link_->Send(report);
+  rooms_ = 0;
+  while (!Heard().empty()) continue;
+  EXPECT_EQ(rooms_, 1) << "whoever waits for room hears of it";
+}
+
+TEST_F(ControlLinkTest, NothingWaitsForAClientThatHasGone) {
+  SayLine(kHello);
+  const std::string blob(size_t{1} << 20, 'x');
+  while (link_->HasRoom()) link_->SendData({{"type", "data"}}, blob);
+  ::shutdown(client_.get(), SHUT_WR);
+  ASSERT_TRUE(RunUntil(*loop_, [this] { return gone_.has_value(); }));
+  EXPECT_TRUE(link_->HasRoom());
+  link_->SendData({{"type", "data"}, {"data", "late"}}, blob);
+  std::string heard;
+  for (std::string more = Heard(); !more.empty(); more = Heard()) heard += more;
+  EXPECT_EQ(heard.find("late"), std::string::npos) << "there was no room for it";
+}
+
 TEST_F(ControlLinkTest, ByeEndsItOnce) {
   SayLine(std::string(kHello) + "\n" + R"({"type":"bye"})" + "\n" +
           R"({"type":"drop","object":1})");
