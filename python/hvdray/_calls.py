@@ -4,6 +4,7 @@ end", is its table."""
 
 from __future__ import annotations
 
+import json
 import signal
 import time
 from typing import Any, Callable, NamedTuple, Optional, Sequence, Union
@@ -27,23 +28,27 @@ class Limits(NamedTuple):
 class Call:
     """Waits on the thread that made it; answers come under the launcher's condition."""
 
-    def __init__(self, number: int, ranks: Sequence[int], on_answer: Optional[Callable[[int, "Call"], None]] = None):
+    def __init__(self, number: int, ranks: Sequence[int], wants_json: bool = False):
+        """`wants_json`: reads no pickle of a worker."""
         self.number = number
         self.ranks = list(ranks)
         self.answers: dict[int, Answer] = {}
-        self.on_answer = on_answer
+        self.wants_json = wants_json
         self.failed: Optional[int] = None  # the first rank that did
         self.interrupted_by: Optional[BaseException] = None
+        self.is_failure_first = False  # the time was up only while others were waited for
         self.killed: list[int] = []
+        self.on_value: Optional[Callable[[int, Any], None]] = None  # of a rank, as soon as it is there; on the waiting thread
+        self._told_ranks: set[int] = set()
+        self._values: dict[int, Any] = {}
 
     def on_data(self, rank: int, data: Any, content: Any) -> None:
         if not isinstance(data, dict) or data.get("call") != self.number or rank in self.answers:
             return  # Of a call that was given up.
         self.answers[rank] = Answer(data, content)
-        if data.get("ok") is not True and self.failed is None:
+        # A result that does not travel is no reason to interrupt others.
+        if data.get("ok") is not True and self.failed is None and _told(data).get("kind") != "result":
             self.failed = rank
-        if self.on_answer is not None:
-            self.on_answer(rank, self)
 
     def pending(self) -> list[int]:
         return [rank for rank in self.ranks if rank not in self.answers]
@@ -52,6 +57,7 @@ class Call:
         """From any thread, under the condition: as Ctrl-C does."""
         if self.interrupted_by is None:
             self.interrupted_by = why
+            self.is_failure_first = self.failed is not None and isinstance(why, TimeoutError)
 
     # ---- waiting
 
@@ -60,23 +66,50 @@ class Call:
         waiting = _Waiting(self, launcher, gang, limits)
         while True:
             try:
-                if not waiting.step():
+                is_over = not waiting.step()
+                if self.on_value is not None:
+                    self._tell_values(gang)
+                if is_over:
                     return
             except KeyboardInterrupt as why:
                 waiting.on_keyboard(why)
+            except HvdrayError:
+                raise
+            except BaseException:  # Of a signal handler: the next call must not wait behind this one.
+                gang.is_given_up = True
+                launcher.stop(gang, limits.grace_s)
+                raise
+
+    def has_news(self) -> bool:
+        """Under the condition: an answer that on_value does not know yet."""
+        return self.on_value is not None and len(self._told_ranks) < len(self.answers)
+
+    def _tell_values(self, gang: Gang) -> None:
+        for rank, answer in list(self.answers.items()):
+            if rank in self._told_ranks or self.on_value is None:
+                continue
+            self._told_ranks.add(rank)
+            if answer.head.get("ok") is True:
+                try:
+                    self.on_value(rank, self._value(gang, rank))
+                except HvdrayError:
+                    pass  # outcome() says it.
 
     # ---- what came of it
 
     def outcome(self, gang: Gang) -> list[Any]:
         """The values in the order of `ranks`, or raises what the table says."""
-        if self.interrupted_by is not None:
+        if self.interrupted_by is not None and not self.is_failure_first:
             raise self._interruption() from None
-        if gang.refusal is not None:
-            raise gang.refusal
+        if gang.why is not None:
+            raise gang.why
         if self.failed is not None:
             raise self._failure(gang, self.failed)
         if self.pending():
-            raise died(gang)
+            raise died(gang, self.pending())
+        for rank in self.ranks:
+            if self.answers[rank].head.get("ok") is not True:
+                raise self._failure(gang, rank)
         return [self._value(gang, rank) for rank in self.ranks]
 
     def _interruption(self) -> BaseException:
@@ -87,13 +120,16 @@ class Call:
         return type(self.interrupted_by)(f"{self.interrupted_by}; killed, because they did not return: ranks {ranks}".lstrip("; "))
 
     def _value(self, gang: Gang, rank: int) -> Any:
+        if rank not in self._values:
+            self._values[rank] = self._read_value(gang, rank)
+        return self._values[rank]
+
+    def _read_value(self, gang: Gang, rank: int) -> Any:
         head, content = self.answers[rank]
-        if "value" in head:
-            return head["value"]
         if content is None:
             raise HvdrayError(f"the result of rank {rank} is larger than the memory here")
         try:
-            return loads(head.get("sizes"), content)
+            return json.loads(bytes(content)) if self.wants_json else loads(head.get("sizes"), content)
         except Exception as error:
             where = f"rank {rank} on host {_host(gang, rank)}"
             raise SerializationError(f"the result of {where} can't be read here: {error}") from error
@@ -106,7 +142,7 @@ class Call:
             error = SerializationError(f"{where}: {told.get('text')}", hint=told.get("hint", ""))
             return error
         text = f"{told.get('name')}: {told.get('text')}"
-        raised = with_class_of(_exception_of(head, content, text), f"{where} raised {text}")
+        raised = with_class_of(self._exception_of(head, content, text), f"{where} raised {text}")
         raised.rank, raised.host = rank, _host(gang, rank)
         raised.pid = gang.workers[rank]["pid"] if gang.workers else 0
         raised.traceback = told.get("traceback", "")
@@ -123,11 +159,22 @@ class Call:
         head, content = self.answers[rank]
         if head.get("ok") is not True:
             told = _told(head)
-            return _exception_of(head, content, f"{told.get('name')}: {told.get('text')}")
+            return self._exception_of(head, content, f"{told.get('name')}: {told.get('text')}")
         try:
             return self._value(gang, rank)
         except HvdrayError as error:
             return error
+
+
+    def _exception_of(self, head: dict[str, Any], content: Any, text: str) -> BaseException:
+        if content is not None and "sizes" in head and not self.wants_json:
+            try:
+                error = loads(head["sizes"], content)
+                if isinstance(error, BaseException):
+                    return error
+            except Exception:  # Its class is not known here.
+                pass
+        return RuntimeError(text)
 
 
 class _Waiting:
@@ -139,6 +186,7 @@ class _Waiting:
         self.next: Union[Callable[[], None], None] = None
         self.due: Optional[float] = None
         self.is_interrupting = False
+        self.is_stopping = False
 
     def step(self) -> bool:
         """False: there is nothing more to wait for."""
@@ -151,7 +199,8 @@ class _Waiting:
             launcher.check()
             self._decide()
             if self.due is None or time.monotonic() < self.due:
-                self._sleep()
+                if not call.has_news():
+                    self._sleep()
                 return True
         act, self.next, self.due = self.next, None, None
         if act is not None:
@@ -170,6 +219,11 @@ class _Waiting:
         if self.timeout is not None and now >= self.timeout:
             self.timeout = None
             self.call.interrupt(TimeoutError(f"not all workers have returned after {self.limits.timeout_s:g} s"))
+            if self.is_interrupting and self.due is not None:
+                self.due = now  # what comes after a failure, sooner
+        if not self.is_stopping and any(rank in self.gang.exited for rank in self.call.pending()):
+            self.is_interrupting = self.is_stopping = True
+            self._plan(now, self._end)
         if self.call.interrupted_by is not None and not self.is_interrupting:
             self.is_interrupting = True
             self._plan(now, self._interrupt)
@@ -194,6 +248,10 @@ class _Waiting:
         self.launcher.signal(self.gang, self.call.pending(), signal.SIGINT)
         self._plan(time.monotonic() + self.limits.grace_s, self._kill)
 
+    def _end(self) -> None:
+        """A worker that has ended answers nothing any more, and others may wait for it."""
+        self.launcher.stop(self.gang, 0)
+
     def _stop(self) -> None:
         self.launcher.stop(self.gang, self.limits.grace_s)
 
@@ -202,12 +260,15 @@ class _Waiting:
         self.launcher.stop(self.gang, 0)
 
 
-def died(gang: Gang) -> HvdrayError:
-    """The verdict on a gang that ended by itself."""
+def died(gang: Gang, pending: Sequence[int] = ()) -> HvdrayError:
+    """The verdict on a gang that ended by itself. `pending`: who had not answered."""
     verdict = gang.verdict or {}
     error = verdict.get("exit", {}).get("error") or {}
     first = verdict.get("first_failure")
     message = error.get("message") or "the workers have ended"
+    ended = next((gang.exited[rank] for rank in pending if rank in gang.exited), None)
+    if first is None and ended is not None:
+        return _dead_without_failure(ended, verdict)
     if first is None:
         return HvdrayError(message, code=error.get("code", ""), hint=error.get("hint", ""), report=verdict)
     said = first.get("last_stderr") or []
@@ -219,21 +280,18 @@ def died(gang: Gang) -> HvdrayError:
     return dead
 
 
+def _dead_without_failure(ended: dict[str, Any], verdict: dict[str, Any]) -> WorkerDied:
+    """Exit code 0 is no failure of a job, but of a call."""
+    text = f"rank {ended['rank']} on host {ended['host']} exited with code {ended['exit_code']} before it had answered"
+    dead = WorkerDied(text, report=verdict)
+    dead.rank, dead.host, dead.exit_code = ended["rank"], ended["host"], ended["exit_code"]
+    return dead
+
+
 def _told(head: dict[str, Any]) -> dict[str, str]:
     """What a worker says of its error. It may say anything."""
     error = head.get("error")
     return {key: str(value) for key, value in error.items() if value is not None} if isinstance(error, dict) else {}
-
-
-def _exception_of(head: dict[str, Any], content: Any, text: str) -> BaseException:
-    if content is not None and "sizes" in head:
-        try:
-            error = loads(head["sizes"], content)
-            if isinstance(error, BaseException):
-                return error
-        except Exception:  # Its class is not known here.
-            pass
-    return RuntimeError(text)
 
 
 def _host(gang: Gang, rank: int) -> str:

@@ -8,6 +8,7 @@ import concurrent.futures
 import os
 import sys
 import threading
+import time
 import weakref
 from types import TracebackType
 from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, Union
@@ -105,12 +106,15 @@ class Executor:
             self._env.update(_checked_env(extra_env_vars))
             if executable_cls is not None:
                 self._executable = (executable_cls, tuple(executable_args or ()), dict(executable_kwargs or {}))
-            try:
-                self._begin()
-            except BaseException:
-                self.shutdown()
-                raise
-            self._has_started = True
+            self._start_now(None)
+
+    def _start_now(self, deadline: Optional[float]) -> None:
+        try:
+            self._begin(deadline)
+        except BaseException:
+            self.shutdown()
+            raise
+        self._has_started = True
 
     def restart(self) -> None:
         """Ends the workers, if they live, and starts new ones, with a new object each."""
@@ -120,14 +124,19 @@ class Executor:
                 self._need_start()
                 return
             self._end_gang()
-            self._begin()
+            self._begin(None)
 
     def shutdown(self) -> None:
         """Ends workers and hosts; returns when nothing is left. Also after a failed start, and twice."""
         if os.getpid() != self._pid:
             return
-        with self._turn:
-            self._is_over = True
+        self._is_over = True
+        # A call on another thread, of run_remote() for example, ends with its workers.
+        while not self._turn.acquire(timeout=0.1):
+            launcher, gang = self._launcher, self._gang
+            if launcher is not None and gang is not None and launcher.lost is None:
+                launcher.stop(gang, self._grace())
+        try:
             _living.discard(self)
             launcher, self._launcher = self._launcher, None
             if launcher is None:
@@ -137,6 +146,8 @@ class Executor:
                     self._end_gang(launcher)
             finally:
                 launcher.close()
+        finally:
+            self._turn.release()
 
     def __enter__(self) -> "Executor":
         return self
@@ -183,23 +194,23 @@ class Executor:
         args: Optional[Sequence[Any]] = None,
         kwargs: Optional[Mapping[str, Any]] = None,
     ) -> list["concurrent.futures.Future[Any]"]:
-        """As run(), but returns at once, with a future for each rank."""
+        """As run(), but returns at once, with a future for each rank, which has its value as soon as that is there."""
         self._check_process()
-        with self._turn:
-            self._need_start()
+        self._check_over()
+        if not self._has_started:
+            with self._turn:
+                self._need_start()
         futures: list[concurrent.futures.Future[Any]] = [concurrent.futures.Future() for _ in range(self._size)]
         what = (fn, tuple(args or ()), dict(kwargs or {}))
         payload = dumps(what, CALL)  # Now: the caller may change them.
 
         def go() -> None:
             try:
-                values = self._run_call("run", payload, None, self._limits(None))
+                self._run_call("run", payload, None, self._limits(None), lambda rank, value: futures[rank].set_result(value))
             except BaseException as error:
                 for future in futures:
-                    future.set_exception(error)
-            else:
-                for future, value in zip(futures, values):
-                    future.set_result(value)
+                    if not future.done():
+                        future.set_exception(error)
 
         for future in futures:
             future.set_running_or_notify_cancel()
@@ -220,8 +231,7 @@ class Executor:
         return Limits(self._grace(), timeout)
 
     def _grace(self) -> float:
-        grace = self._options.get("grace", GRACE_S)
-        return float(grace) if isinstance(grace, (int, float)) else GRACE_S
+        return _seconds(self._options.get("grace", GRACE_S), GRACE_S)
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:
@@ -231,12 +241,12 @@ class Executor:
         if self._is_over:
             raise HvdrayError("the executor has been shut down", hint="make a new one")
 
-    def _need_start(self) -> None:
+    def _need_start(self, deadline: Optional[float] = None) -> None:
         self._check_over()
         if not self._has_started:
-            self.start()
+            self._start_now(deadline)
 
-    def _begin(self) -> None:
+    def _begin(self, deadline: Optional[float]) -> None:
         """Starts a gang, and makes its objects."""
         made = None if self._executable is None else dumps(self._executable, ["executable_cls", "executable_args", "executable_kwargs"])
         if self._launcher is not None and not self._launcher.is_usable:
@@ -244,7 +254,8 @@ class Executor:
             launcher.close()
         if self._launcher is None:
             self._launcher = Launcher(self._options, [self._python, "-c", BOOTSTRAP], self._output)
-            self._kit = self._launcher.put([kit()])
+            self._kit = self._launcher.next_object()
+            self._launcher.put(self._kit, [kit()])
         call = self._next_call([])
         begin = {
             "call": call.number,
@@ -254,8 +265,17 @@ class Executor:
             "results": self._results,
         }
         launcher = self._launcher
+
+        def wait() -> None:
+            if call.interrupted_by is not None:
+                raise call.interrupted_by
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                raise TimeoutError("not all workers have started in time")
+            launcher.condition.wait(left)
+
         try:
-            gang = launcher.start(self._env, [self._kit], begin, call.on_data)
+            gang = launcher.start(self._env, [self._kit], begin, call.on_data, wait)
         except BaseException:
             self._abandon(launcher)
             raise
@@ -263,11 +283,11 @@ class Executor:
         call.ranks = [worker["rank"] for worker in gang.workers]
         self._size = len(call.ranks) or self._size
         if gang.has_ended:
-            if gang.refusal is not None:
+            if gang.why is not None:
                 # Hosts that are lost do not come back to it.
                 self._launcher = None
                 launcher.close()
-                raise gang.refusal
+                raise gang.why
             raise died(gang)
         try:
             call.wait(launcher, gang, self._limits(None))
@@ -285,25 +305,42 @@ class Executor:
 
     def _next_call(self, ranks: Sequence[int]) -> Call:
         self._calls += 1
-        self._call = Call(self._calls, ranks)
+        self._call = Call(self._calls, ranks, wants_json=self._results == "json")
         return self._call
 
-    def _run_call(self, do: str, what: Any, ranks: Optional[Sequence[int]], limits: Limits) -> list[Any]:
+    def _run_call(
+        self,
+        do: str,
+        what: Any,
+        ranks: Optional[Sequence[int]],
+        limits: Limits,
+        on_value: Optional[Callable[[int, Any], None]] = None,
+    ) -> list[Any]:
         self._check_process()
         with self._turn:
-            self._need_start()
+            deadline = None if limits.timeout_s is None else time.monotonic() + limits.timeout_s
+            self._need_start(deadline)
             payload = what if isinstance(what, Payload) else dumps(what, CALL if do == "run" else CALL[:1])
+            if self._launcher is not None and self._gang is not None and self._gang.is_given_up:
+                self._wait_for_end(self._launcher, self._gang)
             if not self._is_alive():
                 if self._executable is not None:
                     raise StateLost("the workers and their objects are gone", hint="restart() makes new ones")
-                self._begin()
-            return self._perform(do, payload, ranks, limits)
+                self._begin(deadline)
+            return self._perform(do, payload, ranks, limits, on_value)
 
     def _is_alive(self) -> bool:
         launcher, gang = self._launcher, self._gang
         return launcher is not None and launcher.lost is None and gang is not None and not gang.has_ended
 
-    def _perform(self, do: str, payload: Payload, ranks: Optional[Sequence[int]], limits: Limits) -> list[Any]:
+    def _perform(
+        self,
+        do: str,
+        payload: Payload,
+        ranks: Optional[Sequence[int]],
+        limits: Limits,
+        on_value: Optional[Callable[[int, Any], None]] = None,
+    ) -> list[Any]:
         launcher, gang = self._launcher, self._gang
         assert launcher is not None and gang is not None
         call = self._next_call(ranks if ranks is not None else range(len(gang.workers)))
@@ -311,10 +348,18 @@ class Executor:
             gang.on_data = call.on_data
         head: dict[str, Any] = {"call": call.number, "do": do, "sizes": payload.sizes}
         to: Ranks = "all" if ranks is None else list(ranks)
+        call.on_value = on_value
         shared = 0
+        if payload.total > MAX_BLOB:
+            shared = head["object"] = launcher.next_object()
+            try:
+                launcher.put(shared, payload.parts)
+            except BaseException:
+                # No worker knows of the call. Its bytes are still on their way, and then of no use.
+                self._call = None
+                threading.Thread(target=launcher.drop, args=(shared,), name="hvdray drop", daemon=True).start()
+                raise
         try:
-            if payload.total > MAX_BLOB:
-                shared = head["object"] = launcher.put(payload.parts)
             launcher.send(gang, to, [shared] if shared else [], head, [] if shared else payload.parts)
         except KeyboardInterrupt as why:
             call.interrupt(why)
@@ -366,6 +411,18 @@ def driver_path() -> list[str]:
     return list(dict.fromkeys(e for e in entries if e not in own and not e.endswith(".zip")))
 
 
+def _seconds(value: Any, otherwise: float) -> float:
+    """As hvdray reads a time: 20, "20s", "0.5m"; what it would refuse is left to it. At most an hour, as for `stop`."""
+    units = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+    text = str(value).strip()
+    number = text.rstrip("usmhd")
+    try:
+        seconds = float(number) * units[text[len(number) :] or "s"]
+    except (ValueError, KeyError):
+        return otherwise
+    return min(max(seconds, 0.0), 3600.0)
+
+
 def _check_once(name: str, value: Any, options: Iterable[str]) -> None:
     for option in options:
         if value is not None:
@@ -383,6 +440,8 @@ def _checked_env(env: Optional[Mapping[str, str]]) -> dict[str, str]:
             raise ValueError(f"not the name of a variable: {name!r}")
         if not isinstance(value, str) or "\0" in value:
             raise TypeError(f"the value of the variable {name} must be a text without NUL, not {type(value).__name__}")
+        if any("\ud800" <= char <= "\udfff" for char in name + value):
+            raise ValueError(f"the variable {name!r} is not UTF-8")
     return dict(env or {})
 
 

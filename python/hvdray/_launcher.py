@@ -24,6 +24,7 @@ CREDIT_STEP = 1 << 20
 LARGE = 1 << 20
 HOST_LOST = "HVD-E0205"  # of docs/errors.md
 USAGE = 2  # the exit code
+RESTARTS = ("HVDRAY_MAX_RESTARTS",)  # of jobs; a call is not begun twice
 
 Ranks = Union[Sequence[int], str]
 _FILE = re.compile(r"/dev/fd/[0-9:]*[0-9]")  # of the options; nobody knows it by that name
@@ -40,11 +41,19 @@ class Gang:
         self.workers: list[dict[str, Any]] = []  # once it is ready, by rank
         self.verdict: Optional[dict[str, Any]] = None  # once it has ended
         self.refusal: Optional[HvdrayError] = None  # it has not started
+        self.lacking: Optional[HvdrayError] = None  # an object; it will end
+        self.is_given_up = False  # it will end
         self.pieces: dict[int, tuple[Any, Any]] = {}  # by rank: of a message that is not yet whole
+        self.exited: dict[int, dict[str, Any]] = {}  # by rank: the event of its end
 
     @property
     def has_ended(self) -> bool:
         return self.verdict is not None or self.refusal is not None
+
+    @property
+    def why(self) -> Optional[HvdrayError]:
+        """Why it can't go on, if that is no worker's doing."""
+        return self.refusal or self.lacking
 
 
 class Launcher:
@@ -64,6 +73,8 @@ class Launcher:
         self._is_over = False  # we have said bye
         self._why_host_lost: Optional[HvdrayError] = None
         binary = find_binary()
+        text = _options_text(options)
+        environment = {name: value for name, value in os.environ.items() if name not in RESTARTS}
         ours, theirs = socket.socketpair()
         options_read, options_write = os.pipe()
         try:
@@ -74,6 +85,7 @@ class Launcher:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 pass_fds=[options_read, theirs.fileno()],
+                env=environment,
                 start_new_session=True,  # Ctrl-C is ours to act on.
             )
         except OSError as error:
@@ -84,11 +96,11 @@ class Launcher:
             theirs.close()
             os.close(options_read)
         self.output = Output(self._process.stdout, self._process.stderr, output)
-        with open(options_write, "w", encoding="utf-8") as pipe:
-            try:
-                json.dump(options, pipe, ensure_ascii=False)
-            except BrokenPipeError:
-                pass  # It has ended; we hear why.
+        try:
+            with open(options_write, "wb") as pipe:
+                pipe.write(text)
+        except BrokenPipeError:
+            pass  # It has ended; we hear why.
         self._socket = ours
         self._reader = ours.makefile("rb", buffering=1 << 18)
         self._finalizer = weakref.finalize(self, _end, ours, os.getpid())
@@ -98,8 +110,9 @@ class Launcher:
 
     # ---- requests
 
-    def start(self, env: dict[str, str], objects: list[int], data: Any, on_data: OnData) -> Gang:
-        """Returns once all workers have said hello, or the gang has ended. Raises LauncherLost."""
+    def start(self, env: dict[str, str], objects: list[int], data: Any, on_data: OnData, wait: Callable[[], None]) -> Gang:
+        """Returns once all workers have said hello, or the gang has ended. `wait`: called under the condition, until then;
+        it may raise. Raises LauncherLost."""
         with self.condition:
             self._gangs += 1
             gang = self._gang = Gang(self._gangs, on_data)
@@ -107,15 +120,16 @@ class Launcher:
         with self.condition:
             while not (gang.workers or gang.has_ended):
                 self.check()
-                self.condition.wait()
+                wait()
         return gang
 
-    def put(self, parts: Sequence[Bytes]) -> int:
-        """Bytes that each host keeps until drop(); its number."""
+    def next_object(self) -> int:
         self._objects += 1
-        number = self._objects
+        return self._objects
+
+    def put(self, number: int, parts: Sequence[Bytes]) -> None:
+        """Bytes that each host keeps until drop(). `number`: of next_object()."""
         self._write({"type": "put", "object": number}, parts)
-        return number
 
     def drop(self, number: int) -> None:
         self._write({"type": "drop", "object": number})
@@ -133,7 +147,9 @@ class Launcher:
         """Ends it, with the gang that lives; returns when nothing is left. May be called again."""
         with self.condition:
             was_over, self._is_over = self._is_over, True
-        if not was_over and self.lost is None:
+        if self.lost is not None:
+            self._finalizer()  # It may wait for us: not every loss is its end.
+        elif not was_over:
             self._write({"type": "bye"})
         self._process.wait()
         self.output.close()
@@ -187,7 +203,7 @@ class Launcher:
     def _take_data(self, message: dict[str, Any], size: int, line: int, reader: Any) -> None:
         gang, rank = self._gang, message["rank"]
         assert gang is not None and message["gang"] == gang.number
-        data, content = message["data"], b""
+        data, content = message.get("data"), b""
         if size:
             at, of = message["at"], message["of"]
             if at == 0:
@@ -219,6 +235,8 @@ class Launcher:
         if kind == "event":
             if message["event"] == "host_lost" and self._why_host_lost is None:
                 self._why_host_lost = _error_of(message["error"])
+            elif message["event"] == "worker_exited" and gang is not None and message["exit_code"] == 0:
+                gang.exited[message["rank"]] = message  # No failure of a job; others are told with the gang's end.
         elif kind == "hello":
             self.output.release()
             self._build = message["build"]
@@ -234,8 +252,10 @@ class Launcher:
             error = _error_of(message)
             if error.code == HOST_LOST and self._why_host_lost is not None:
                 error = self._why_host_lost
-            if message["about"] in ("start", "put") and gang is not None and not gang.has_ended:
+            if message["about"] == "start" and gang is not None and not gang.has_ended:
                 gang.refusal = error
+            elif message["about"] == "put" and gang is not None and not gang.has_ended:
+                gang.lacking = error
             elif message["about"] is None:
                 self._lose(error)
 
@@ -297,9 +317,21 @@ def _end(sock: socket.socket, pid: int) -> None:
 def _memory(size: int) -> Any:
     """None: there is not so much."""
     try:
-        return mmap.mmap(-1, size) if size >= LARGE else bytearray(size)
+        # Private: what a forked child writes into it is the child's.
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        return mmap.mmap(-1, size, flags=flags) if size >= LARGE else bytearray(size)
     except (OSError, MemoryError, OverflowError, ValueError):
         return None
+
+
+def _options_text(options: dict[str, Any]) -> bytes:
+    """Raises TypeError and ValueError."""
+    if options.get("max_restarts") not in (None, 0):
+        raise ValueError("max_restarts: new workers would not know of the call; restart() begins anew")
+    try:
+        return json.dumps(options, ensure_ascii=False, default=os.fspath).encode()
+    except (TypeError, UnicodeEncodeError) as error:
+        raise TypeError(f"options can't be written as JSON: {error}") from None
 
 
 def _error_of(told: dict[str, Any]) -> HvdrayError:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import sys
 import threading
@@ -22,6 +23,8 @@ class Output:
 
     def __init__(self, stdout: Optional[IO[bytes]], stderr: Optional[IO[bytes]], how: str):
         assert stdout is not None and stderr is not None
+        if how in ("auto", "wait") and sys.stdout is None:
+            how = "none"  # as pythonw has it
         if how == "auto":
             how = "inherit" if _is_own(sys.stdout, 1) else "wait"
         self.is_shown = how == "wait"
@@ -29,6 +32,8 @@ class Output:
         self._early: Optional[list[tuple[bool, bytes]]] = []  # None: released
         self._held: deque[tuple[bool, bytes]] = deque()  # is of stderr, text
         self._held_bytes = 0
+        # A chunk may end within a character.
+        self._decoders = [codecs.getincrementaldecoder("utf-8")("replace") for _ in range(2)]
         self._last: deque[bytes] = deque(maxlen=MAX_LAST_LINES)
         self._targets = (1, 2) if how == "inherit" else None
         self._threads = [
@@ -54,8 +59,9 @@ class Output:
                 is_error, text = self._held.popleft()
                 self._held_bytes -= len(text)
             stream = sys.stderr if is_error else sys.stdout
-            stream.write(text.decode(errors="replace"))
-            stream.flush()
+            if stream is not None:
+                stream.write(self._decoders[is_error].decode(text))
+                stream.flush()
 
     def last_lines(self) -> str:
         """Of stderr."""

@@ -16,6 +16,7 @@ from ._errors import HvdrayError, SerializationError
 from ._messages import Bytes
 
 ALIGNMENT = 64
+SMALL = 16 << 10  # bytes of a buffer that is not worth a part of its own
 
 
 class Payload(NamedTuple):
@@ -38,8 +39,15 @@ def dumps(value: Any, names: Sequence[str], way_out: str = "create the {} inside
     Raises SerializationError."""
     cloudpickle = the_cloudpickle()
     buffers: list[pickle.PickleBuffer] = []
+
+    def stays_within(buffer: pickle.PickleBuffer) -> bool:
+        if buffer.raw().nbytes < SMALL:
+            return True
+        buffers.append(buffer)
+        return False
+
     try:
-        parts: list[Bytes] = [cloudpickle.dumps(value, protocol=5, buffer_callback=buffers.append)]
+        parts: list[Bytes] = [cloudpickle.dumps(value, protocol=5, buffer_callback=stays_within)]
         # Raises BufferError, for what is not contiguous; nothing that NumPy gives here is.
         parts += [buffer.raw() for buffer in buffers]
     except Exception as error:

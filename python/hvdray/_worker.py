@@ -25,7 +25,7 @@ from ._errors import SerializationError
 from ._messages import ChannelReader, head_of
 from ._payload import Payload, dumps, loads
 
-MAX_TEXT = 64 << 10  # of a message or a traceback
+MAX_TEXT = 32 << 10  # characters, of a message or a traceback
 
 
 def main(channel: socket.socket) -> NoReturn:
@@ -92,7 +92,7 @@ class Worker:
         try:
             value = self._do(call, content)
             if self._wants_json:
-                head["value"] = json.loads(json.dumps(value))
+                payload = _json_of(value)
             else:
                 payload = dumps(value, ["the result"], "return something else than a {}")
         except BaseException as error:  # SystemExit too: a call must be answered.
@@ -105,7 +105,7 @@ class Worker:
                 stream.flush()
             except (OSError, ValueError):
                 pass  # The function has closed it.
-        if payload is not None:
+        if payload is not None and payload.sizes:
             head["sizes"] = payload.sizes
         self.say({"type": "data", "data": head}, payload)
 
@@ -144,9 +144,9 @@ def _take_place(call: dict[str, Any]) -> None:
 def _told(error: BaseException) -> dict[str, Any]:
     kind = type(error)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-    about: dict[str, Any] = {"kind": "raised", "name": name, "text": _text_of(error)[:MAX_TEXT]}
+    about: dict[str, Any] = {"kind": "raised", "name": name, "text": _plain(_text_of(error)[:MAX_TEXT])}
     if isinstance(error, SerializationError):
-        about.update(kind="result", text=error.message, hint=error.hint)
+        about.update(kind="result", text=_plain(error.message[:MAX_TEXT]), hint=_plain(error.hint[:MAX_TEXT]))
     elif isinstance(error, KeyboardInterrupt):
         about["kind"] = "interrupted"
     elif isinstance(error, ModuleNotFoundError):
@@ -156,8 +156,22 @@ def _told(error: BaseException) -> dict[str, Any]:
     ours = Worker._answer.__code__.co_filename
     while frames is not None and frames.tb_frame.f_code.co_filename == ours:
         frames = frames.tb_next
-    about["traceback"] = "".join(traceback.format_exception(kind, error, frames))[-MAX_TEXT:]
+    about["traceback"] = _plain("".join(traceback.format_exception(kind, error, frames))[-MAX_TEXT:])
     return about
+
+
+def _plain(text: str) -> str:
+    """Without the halves of characters that names of files may have: JSON has none."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _json_of(value: Any) -> Payload:
+    """Raises SerializationError."""
+    try:
+        text = json.dumps(value, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise SerializationError(f"the result can't be written as JSON: {error}") from error
+    return Payload([], [text], len(text))
 
 
 def _text_of(error: BaseException) -> str:

@@ -103,10 +103,56 @@ class Trap:
     def __reduce__(self): return (os.system, ("touch trapped",))
 with hvdray.Executor(2, results="json") as executor:
     assert executor.run(lambda: {"rank": rank(), "list": (1, 2)}) == [{"rank": 0, "list": [1, 2]}, {"rank": 1, "list": [1, 2]}]
-    assert "JSON" in str(raised(hvdray.WorkerError, lambda: executor.run(Trap)))
+    assert "JSON" in str(raised(hvdray.SerializationError, lambda: executor.run(Trap)))
+    assert "JSON" in str(raised(hvdray.SerializationError, lambda: executor.run(float, ("nan",))))
+    big = {str(n): n for n in range(5000)}
+    assert executor.run(lambda: [2**70, "x" * (1 << 21), chr(0xdc80), big]) == [[2**70, "x" * (1 << 21), chr(0xdc80), big]] * 2
     error = raised(hvdray.WorkerError, lambda: executor.run(int, ("bad",)))
     assert type(error.__cause__) is RuntimeError and "ValueError: invalid literal" in str(error), error
     assert not os.path.exists("trapped")
+""")
+
+
+def test_results_as_json_read_no_pickles_of_a_hostile_worker_either(programs):
+    programs.run("""
+import pickle
+class Trap:
+    def __reduce__(self): return (os.system, ("touch trapped",))
+def forge(is_ok):
+    import hvdray._worker as worker
+    def say(self, message, payload=None, real=worker.Worker.say):
+        bytes = pickle.dumps(Trap())
+        message["data"].update(ok=is_ok, sizes=[len(bytes)], error={"name": "x"})
+        real(self, message, worker.Payload([len(bytes)], [bytes], len(bytes)))
+    worker.Worker.say = say
+for is_ok in (True, False):
+    with hvdray.Executor(1, results="json") as executor:
+        raised(hvdray.HvdrayError, lambda: executor.run(forge, (is_ok,)))
+    assert not os.path.exists("trapped"), is_ok
+""")
+
+
+def test_many_small_arrays_travel_as_one(programs):
+    """Thousands of buffers must not make lines that are too long, nor slow ones."""
+    programs.run("""
+import numpy
+many = [numpy.full(128, n) for n in range(100000)]
+with hvdray.Executor(1) as executor:
+    (back,) = executor.run(lambda many: many, (many,))
+assert all((a == b).all() for a, b in zip(many[::1000], back[::1000])) and len(back) == 100000
+""")
+
+
+def test_a_forked_childs_writes_into_a_result_are_its_own(programs):
+    programs.run("""
+import numpy
+with hvdray.Executor(1) as executor:
+    (big,) = executor.run(numpy.zeros, (1 << 20,))
+    if os.fork() == 0:
+        big[:] = 7
+        os._exit(0)
+    os.wait()
+    assert not big.any()
 """)
 
 
@@ -190,6 +236,67 @@ with hvdray.Executor(2) as executor:
     assert error.last_stderr == ["last words"] and "last words" in str(error), str(error)
     assert error.report["exit"]["code"] == {exit_code}
     assert len(executor.run(os.getpid)) == 2  # a new gang
+""")
+
+
+def test_a_worker_that_ends_well_before_it_has_answered_has_died(programs):
+    programs.run("""
+def f():
+    if rank() == 1: os._exit(0)
+    return 1
+error = raised(hvdray.WorkerDied, lambda: hvdray.run(f, num_proc=2))
+assert (error.rank, error.host, error.exit_code) == (1, "localhost", 0), vars(error)
+with hvdray.Executor(2) as executor:
+    raised(hvdray.WorkerDied, lambda: executor.run(f))
+    assert executor.run(rank) == [0, 1]
+""")
+
+
+def test_a_result_that_does_not_travel_interrupts_nobody(programs):
+    programs.run("""
+def f(seconds):
+    if rank() == 1: return threading.Lock()
+    time.sleep(seconds)
+    open("slept", "w").close()
+with hvdray.Executor(2, options={"grace": "200ms"}) as executor:
+    pids = executor.run(os.getpid)
+    error = raised(hvdray.SerializationError, lambda: executor.run(f, (1,)))
+    assert "rank 1" in str(error) and os.path.exists("slept")
+    assert executor.run(os.getpid) == pids
+""")
+
+
+def test_a_time_limit_does_not_hide_what_went_wrong(programs):
+    programs.run("""
+def f():
+    if rank() == 1: raise ValueError("the real cause")
+    time.sleep(60)
+with hvdray.Executor(2, options={"grace": 30}) as executor:
+    error = raised(hvdray.WorkerError, lambda: executor.run(f, timeout=1))
+    assert type(error.__cause__) is ValueError
+""")
+
+
+def test_an_exception_of_a_signal_handler_ends_the_call(programs):
+    programs.run("""
+def alarm(*_): raise RuntimeError("alarm")
+signal.signal(signal.SIGALRM, alarm)
+with hvdray.Executor(2, options={"grace": 0.5}) as executor:
+    executor.run(rank)
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    assert "alarm" in str(raised(RuntimeError, lambda: executor.run(sleep)))
+    assert executor.run(rank) == [0, 1]
+""")
+
+
+def test_texts_of_errors_may_hold_anything(programs):
+    programs.run("""
+def f(text): raise ValueError(text)
+with hvdray.Executor(1) as executor:
+    pids = executor.run(os.getpid)
+    for text in ("bad " + chr(0xdc80) + " name", chr(0x1f600) * 70000):
+        error = raised(hvdray.WorkerError, lambda: executor.run(f, (text,)))
+    assert executor.run(os.getpid) == pids
 """)
 
 
@@ -376,6 +483,66 @@ executor.run(lambda: atexit.register(print, "ended well"))
     assert result.text.count("ended well") == 2
 
 
+def test_workers_that_do_not_come_up_can_be_given_up(programs, tmp_path):
+    slow = tmp_path / "slow"
+    slow.write_text(f"#!/bin/sh\nsleep 60\nexec {sys.executable} \"$@\"\n")
+    slow.chmod(0o755)
+    programs.run(f"""
+with hvdray.Executor(2, python={str(slow)!r}, options={{"grace": 0.5}}) as executor:
+    raised(TimeoutError, lambda: executor.run(rank, timeout=0.5))
+with hvdray.Executor(2, python={str(slow)!r}, options={{"grace": 0.5}}) as executor:
+    def interrupt():
+        while executor._call is None: time.sleep(0.01)
+        executor.interrupt()
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    raised(KeyboardInterrupt, lambda: executor.run(rank))
+    thread.join()
+""")
+
+
+def test_ctrl_c_while_arguments_are_sent_costs_nothing(programs):
+    programs.run("""
+big = bytearray(1 << 20)
+with hvdray.Executor(2) as executor:
+    pids = executor.run(os.getpid)
+    def put(number, parts, real=executor._launcher.put):
+        real(number, parts)
+        raise KeyboardInterrupt
+    executor._launcher.put = put
+    raised(KeyboardInterrupt, lambda: executor.run(len, (big,)))
+    del executor._launcher.put
+    assert executor.run(len, (big,)) == [1 << 20] * 2 and executor.run(os.getpid) == pids
+""")
+
+
+def test_a_future_has_its_value_before_the_others_have_theirs(programs):
+    programs.run("""
+def f():
+    while rank() == 1 and not os.path.exists("go"): time.sleep(0.01)
+    return rank()
+with hvdray.Executor(2) as executor:
+    first, second = executor.run_remote(f)
+    assert first.result() == 0 and not second.done()
+    open("go", "w").close()
+    assert second.result() == 1
+""")
+
+
+def test_a_call_in_the_background_holds_neither_the_next_one_nor_the_end(programs):
+    programs.run("""
+executor = hvdray.Executor(2, options={"grace": 0.5})
+assert [future.result() for future in executor.run_remote(rank)] == [0, 1]
+long = executor.run_remote(sleep)
+more = executor.run_remote(rank)
+executor.shutdown()
+raised(hvdray.HvdrayError, long[0].result)
+raised(hvdray.HvdrayError, more[1].result)
+other = hvdray.Executor(1, options={"grace": 0.5})
+other.run_remote(sleep)
+""")
+
+
 def test_an_executor_that_nobody_holds_ends_and_a_forked_child_ends_nothing(programs):
     programs.run("""
 import gc
@@ -458,6 +625,10 @@ with hvdray.Executor(2, output="none") as executor:
     ("hvdray.Executor(2, hosts='a:2', options={'hostfile': 'b'})", "ValueError", "hosts and options['hostfile']"),
     ("sys.modules.update(cloudpickle=None) or hvdray.run(rank)", "hvdray.HvdrayError", "cloudpickle is not there"),
     ("hvdray.Executor(2, nonsense=1)", "TypeError", "nonsense"),
+    ("hvdray.Executor(2, env={'A': chr(0xdcff)})", "ValueError", "not UTF-8"),
+    ("hvdray.run(rank, num_proc=1, options={'max_restarts': 1})", "ValueError", "max_restarts"),
+    ("hvdray.run(rank, num_proc=1, options={'cwd': object()})", "TypeError", "options"),
+    ("setattr(hvdray._launcher, '__version__', '9.9') or hvdray.run(rank, num_proc=1)", "hvdray.HvdrayError", "hvdray 9.9"),
     ("[e := hvdray.Executor(2), e.start(), e.start()]", "hvdray.HvdrayError", "started already"),
     ("[e := hvdray.Executor(2), e.shutdown(), e.run(rank)]", "hvdray.HvdrayError", "been shut down"),
     ("[e := hvdray.Executor(2), e.shutdown(), e.restart()]", "hvdray.HvdrayError", "been shut down"),
@@ -472,6 +643,7 @@ with hvdray.Executor(2, output="none") as executor:
 ])
 def test_bad_input_is_told(programs, call, kind, words):
     programs.run(f"""
+import hvdray._launcher
 error = raised({kind}, lambda: {call})
 assert {words!r} in str(error), str(error)
 """)
@@ -490,6 +662,7 @@ control.recv(4096)
     programs.run("assert 'no program at' in str(raised(hvdray.HvdrayError, lambda: hvdray.run(rank)))", env={"HVDRAY_BINARY": "/none"})
     programs.run("assert 'is not there' in str(raised(hvdray.HvdrayError, lambda: hvdray.run(rank)))",
                  env={"HVDRAY_BINARY": "", "PATH": "/nowhere"})
+    programs.run("import hvdray; assert hvdray.run(rank, num_proc=1) == [0]", env={"HVDRAY_MAX_RESTARTS": "1"})
     programs.run("assert '0.0.9' in str(raised(hvdray.HvdrayError, lambda: hvdray.run(rank)))", env={"HVDRAY_BINARY": str(other)})
 
 
