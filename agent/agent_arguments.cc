@@ -89,9 +89,9 @@ constexpr Row kRows[] = {
      [](std::string_view value, AgentArguments& arguments) {
        return TakeGpus(value, arguments.dial.gpus);
      }},
-    {"--path-end", true, true,
+    {"--python", true, true,
      [](std::string_view value, AgentArguments& arguments) {
-       arguments.dial.path_end = value;
+       arguments.dial.python = value;
        return Status();
      }},
     {"--raylet", true, true,

@@ -126,7 +126,7 @@ int RunSession(Loop& loop, const DialOptions& options, std::unique_ptr<ByteStrea
   AgentSessionOptions session;
   session.has_probe_listener = options.has_probe_listener;
   session.node.gpus = options.gpus;
-  session.node.path_end = options.path_end;
+  session.node.python = options.python;
   session.node.environment =
       WithoutRay(Environment::FromProcess().ToStrings(),
                  options.keeps_ray_environment ? RayNames::kKept : RayNames::kDropped);

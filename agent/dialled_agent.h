@@ -20,7 +20,7 @@ struct DialOptions {
   std::vector<TcpAddress> addresses;   ///< --dial: the driver's; the first that answers is used.
   int endpoint = -1;                   ///< --endpoint: the agent endpoint's number at the driver.
   std::vector<std::string> gpus;       ///< --gpus: for CUDA_VISIBLE_DEVICES. Empty: none known.
-  std::string path_end;                ///< --path-end: a directory to append to workers' PATH.
+  std::string python;                  ///< --python: as in NodeShare.
   pid_t raylet = 0;                    ///< --raylet: its death ends the agent. 0: not watched.
   bool keeps_ray_environment = false;  ///< --keep-ray-env: workers keep RAY_* variables.
   bool has_probe_listener = false;     ///< --probe-listener: as in AgentSessionOptions.

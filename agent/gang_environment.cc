@@ -128,6 +128,9 @@ GangEnvironment::GangEnvironment(const wire::StartGeneration& start, std::string
   if (start.is_on_own_environment) {
     entries.insert(entries.end(), node.environment.begin(), node.environment.end());
   }
+  const std::string_view python = node.python;
+  const std::string_view directory =
+      python.substr(0, python.rfind('/') == std::string_view::npos ? 0 : python.rfind('/'));
   for (const std::string& entry : entries) {
     const std::string_view text = entry;
     const size_t equals = text.find('=');
@@ -138,7 +141,7 @@ GangEnvironment::GangEnvironment(const wire::StartGeneration& start, std::string
       if (name == kProxyNames[i]) proxies[i] = text.substr(equals + 1);
     }
     if (dropped.contains(name)) continue;
-    shared_.push_back(name == kPathName ? WithPathEnd(entry, node.path_end) : entry);
+    shared_.push_back(name == kPathName ? WithPathEnd(entry, directory) : entry);
   }
   // Programs prefer either spelling: an unset one gets the other's value.
   for (size_t i = 0; i < kProxyNames.size(); ++i) {

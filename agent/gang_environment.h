@@ -19,9 +19,12 @@ namespace hvdray {
 struct NodeShare {
   std::vector<std::string> environment;  ///< "NAME=VALUE", for jobs that use the node's own.
   std::vector<std::string> gpus;         ///< Ray's ids, for CUDA_VISIBLE_DEVICES.
-  /// The directory of Ray's own Python, appended to PATH. Empty: unknown.
-  std::string path_end = {};
+  /// Ray's own Python: the command kNodePython; its directory is appended to PATH. Empty: unknown.
+  std::string python = {};
 };
+
+/// As a worker's command: the Python of its node.
+inline constexpr std::string_view kNodePython = "@python";
 
 /// Whether workers see RAY_* variables.
 enum class RayNames : uint8_t { kDropped, kKept };

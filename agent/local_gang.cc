@@ -29,6 +29,11 @@ constexpr int kAllPipesBytes = 32 << 20;
 constexpr int kLargestPipeBytes = 1 << 20;
 constexpr int kKernelPipeBytes = 64 << 10;
 
+wire::StartGeneration WithNodePython(wire::StartGeneration start, const std::string& python) {
+  if (start.command.front() == kNodePython && !python.empty()) start.command.front() = python;
+  return start;
+}
+
 }  // namespace
 
 std::string_view NameOf(LocalGang::State state) {
@@ -55,7 +60,7 @@ LocalGang::LocalGang(Loop& loop, wire::Link& link, wire::StartGeneration start,
                      LocalGang::Options options, Handlers handlers)
     : loop_(loop),
       link_(link),
-      start_(std::move(start)),
+      start_(WithNodePython(std::move(start), options.node.python)),
       options_(std::move(options)),
       handlers_(std::move(handlers)),
       environment_(options_.keeps_processes ? GangEnvironment::Plain(start_, options_.node)

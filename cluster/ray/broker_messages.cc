@@ -27,6 +27,8 @@ void Fields(FieldReader& io, BrokerHello& hello) {
   io.Text("logs", hello.logs, kNeeded);
   io.Text("submission_id", hello.submission_id);
   io.Int("raylet_pid", hello.raylet_pid, kPids);
+  io.Flag("is_in_group", hello.is_in_group);
+  io.Flag("has_directory", hello.has_directory);
 }
 
 void Fields(FieldReader& io, RayNode& node) {

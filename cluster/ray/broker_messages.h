@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The messages between python/ray_driver.py and `hvdray-agent drive`: JSON, one object per line.
-// Pure. docs/adr/0013-ray-through-one-python-process.md.
+// The messages between python/hvdray/_ray_driver.py and `hvdray-agent drive`: JSON, one object per
+// line. Pure. docs/adr/0013-ray-through-one-python-process.md.
 #ifndef HVDRAY_CLUSTER_RAY_BROKER_MESSAGES_H_
 #define HVDRAY_CLUSTER_RAY_BROKER_MESSAGES_H_
 
@@ -34,6 +34,9 @@ struct BrokerHello {
   std::string logs;     ///< The session's log directory, absolute.
   std::string submission_id;
   int raylet_pid = 0;  ///< 0: unknown.
+  /// The broker reserves slots within a placement group that is there, so it takes them one by one.
+  bool is_in_group = false;
+  bool has_directory = false;  ///< Actors start in a directory that Ray has brought.
 };
 
 /// The whole table each time, including dead nodes, which have no free resources.
@@ -46,7 +49,7 @@ struct BrokerGroup {
   std::string name;
   BrokerGroupState state = BrokerGroupState::kPending;
   std::string reason;  ///< Ray's scheduling_state: "NO_RESOURCES", "INFEASIBLE", …; may be empty.
-  std::string text;    ///< kFailed: Ray's message.
+  std::string text;    ///< kFailed: why; with the reason "INFEASIBLE", there will never be room.
   std::vector<std::string> bundles;  ///< Node id of each bundle; empty: not placed (now).
 };
 
@@ -96,8 +99,9 @@ struct BrokerEndpoint {
   int endpoint = 0;
   std::string group;
   std::vector<int> bundles;
-  /// Placeholders: "@gpus" becomes "0,1", "@python" the directory of the Python that Ray starts for
-  /// the job's actors, "@raylet" the pid of the node's raylet.
+  /// Placeholders: "@gpus" becomes "0,1", "@python" the Python that Ray starts for the job's
+  /// actors, "@raylet" the pid of the node's raylet, "@agent:PATH" a copy of that file
+  /// of ours, which the broker brings.
   std::vector<std::string> argv;
   std::string input;        ///< The first line on its stdin, without newline: the key. Secret.
   std::string runtime_env;  ///< Ray's, for the actor, as JSON. Empty: the job's.

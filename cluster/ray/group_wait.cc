@@ -79,6 +79,9 @@ std::string GroupWait::MissingText() const {
 }
 
 Status GroupWait::failure(TimePoint now) const {
+  if (group_.state == BrokerGroupState::kFailed && group_.reason == "INFEASIBLE") {
+    return {ErrorCode::kInfeasible, group_.text};
+  }
   if (group_.state == BrokerGroupState::kFailed) {
     return {ErrorCode::kRayFailed, "reserve a placement group: " + group_.text};
   }

@@ -139,7 +139,7 @@ void RayTransport::Begin(const std::string& host, const std::shared_ptr<Endpoint
                 std::to_string(endpoint->number),
                 "--gpus",
                 "@gpus",
-                "--path-end",
+                "--python",
                 "@python",
                 "--raylet",
                 "@raylet"};

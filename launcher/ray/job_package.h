@@ -68,7 +68,7 @@ std::string PresencePackageName(const std::string& job_id);
 /// "hvdray_now_<job_id>.zip": a package that makes a stopping driver force the stop.
 std::string ForceStopPackageName(const std::string& job_id);
 
-// python/ray_driver.py as of this build.
+// python/hvdray/_ray_driver.py as of this build.
 
 /// The file's bytes. They are shipped with the agent, since both use the same pipe protocol.
 std::string_view RayDriverText();

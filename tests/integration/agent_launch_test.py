@@ -91,8 +91,8 @@ def test_rays_own_python_is_the_last_on_the_path_of_workers(launch):
     given = launch({"np": 1, "env": ["PATH=/mine:/bin"], "command": script})
     for job in node, given:
         assert job.wait() == 0, job.said()
-    assert node.out == f"[0]<stdout>:{os.environ['PATH']}:{RAYS_PYTHON}\n"
-    assert given.out == f"[0]<stdout>:/mine:/bin:{RAYS_PYTHON}\n"
+    assert node.out == f"[0]<stdout>:{os.environ['PATH']}:{os.path.dirname(RAYS_PYTHON)}\n"
+    assert given.out == f"[0]<stdout>:/mine:/bin:{os.path.dirname(RAYS_PYTHON)}\n"
 
 
 def test_gpus_of_the_endpoint_are_the_workers(launch):

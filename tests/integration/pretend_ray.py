@@ -12,7 +12,7 @@ import time
 
 from conftest import MARK
 
-RAYS_PYTHON = "/of-ray/bin"
+RAYS_PYTHON = "/of-ray/bin/python"
 KEY = "0123456789abcdef" * 4
 
 

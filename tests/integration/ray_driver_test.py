@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python/ray_driver.py on real Ray: what it is told and what it tells, and what stays after it.
+"""python/hvdray/_ray_driver.py on real Ray: what it is told and what it tells, and what stays after it.
 
 The C++ side is played by the test: a program of ours in the place of hvdray-agent carries the pipe
 to a socket of the test (as `hvdray-agent launch`), or is an agent of a few lines of shell.
@@ -24,7 +24,7 @@ from ray import CPUS, GPUS, HEAD, NODES
 from hosts_processes import command_line, process_state, wait_until
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-DRIVER = ROOT / "python/ray_driver.py"
+DRIVER = ROOT / "python/hvdray/_ray_driver.py"
 
 PROGRAM = r"""#!/bin/sh
 if [ "$1" = launch ]; then exec /usr/bin/python3 "$(dirname "$0")/launch.py" "$2"; fi

@@ -36,16 +36,17 @@ TEST(AgentArgumentsTest, HelpVersionAndLeaveEndTheLine) {
 }
 
 TEST(AgentArgumentsTest, AllOptionsOfADialAreTaken) {
-  const auto arguments = Parse({"--dial", "10.0.0.5:4711,[fd00::5]:4711", "--endpoint=3", "--gpus",
-                                "0,GPU-8932f937/1/0", "--path-end", "/ray/bin", "--raylet", "4242",
-                                "--keep-ray-env", "--probe-listener", "--dial-timeout", "5"});
+  const auto arguments =
+      Parse({"--dial", "10.0.0.5:4711,[fd00::5]:4711", "--endpoint=3", "--gpus",
+             "0,GPU-8932f937/1/0", "--python", "/ray/bin/python", "--raylet", "4242",
+             "--keep-ray-env", "--probe-listener", "--dial-timeout", "5"});
   ASSERT_TRUE(arguments.ok()) << arguments.status().ToString();
   EXPECT_EQ(arguments->task, AgentTask::kDial);
   const DialOptions* const options = &arguments->dial;
   EXPECT_EQ(options->addresses.size(), 2u);
   EXPECT_EQ(options->endpoint, 3);
   EXPECT_EQ(options->gpus, (std::vector<std::string>{"0", "GPU-8932f937/1/0"}));
-  EXPECT_EQ(options->path_end, "/ray/bin");
+  EXPECT_EQ(options->python, "/ray/bin/python");
   EXPECT_EQ(options->raylet, 4242);
   EXPECT_TRUE(options->keeps_ray_environment);
   EXPECT_TRUE(options->has_probe_listener);

@@ -105,7 +105,7 @@ TEST(WithoutRayTest, OurOwnPackageAmongTheModulesIsNobodys) {
 }
 
 TEST(NodeShareTest, RaysOwnPythonIsTheLastOnThePath) {
-  const NodeShare node{{"PATH=/node:/bin"}, {}, "/ray/bin"};
+  const NodeShare node{{"PATH=/node:/bin"}, {}, "/ray/bin/python3"};
   auto start = Start(true, GpuVisibility::kInherited);
   EXPECT_EQ(ValuesOf(start, node, "PATH"), Strings{"/mine:/ray/bin"});
   start.environment.clear();

@@ -40,6 +40,11 @@ TEST(BrokerMessagesTest, HelloSaysWhereTheDriverIs) {
   EXPECT_EQ(hello.logs, "/tmp/ray/s/logs");
   EXPECT_EQ(hello.submission_id, "raysubmit_1");
   EXPECT_EQ(hello.raylet_pid, 17);
+  EXPECT_FALSE(hello.is_in_group || hello.has_directory) << "unless it says so";
+  const auto within = Parsed<BrokerHello>(
+      R"({"hello": {"ray": "2.60.0", "node_id": "ab", "node_ip": "10.0.0.10", "logs": "/l",)"
+      R"( "is_in_group": true, "has_directory": true}})");
+  EXPECT_TRUE(within.is_in_group && within.has_directory);
 }
 
 TEST(BrokerMessagesTest, NodesHaveWhatTheyHaveAndWhatIsFree) {

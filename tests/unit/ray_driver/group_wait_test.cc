@@ -99,6 +99,17 @@ TEST_F(GroupWaitTest, RaysOwnRefusalIsTold) {
   EXPECT_EQ(wait.failure(began_).code(), ErrorCode::kRayFailed);
 }
 
+TEST_F(GroupWaitTest, AGroupThatIsThereAndHasNoRoomIsNoFailureOfRay) {
+  GroupWait wait = Wait();
+  wait.OnGroup({.name = "g",
+                .state = BrokerGroupState::kFailed,
+                .reason = "INFEASIBLE",
+                .text = "room for 1 worker"},
+               began_);
+  EXPECT_EQ(wait.Look(began_), State::kFailed);
+  EXPECT_EQ(wait.failure(began_), Status(ErrorCode::kInfeasible, "room for 1 worker"));
+}
+
 TEST_F(GroupWaitTest, AnotherGroupOfTheSameSlotsMayHaveFewerBundles) {
   GroupWait wait = Wait(/*can_grow=*/false);
   wait.OnNodes({Node("a", "10.0.0.1", 2, 2)});

@@ -66,7 +66,7 @@ TEST_F(RayTransportTest, AnAgentIsPlacedInTheBundlesOfItsHostAndComesInByItsEndp
       python_->TakeSent(),
       R"({"endpoint":{"endpoint":0,"name":"group","bundles":[1,3],"argv":[".hvdray/hvdray-agent",)"
       R"("--dial","10.0.0.1:4711","--endpoint","0","--gpus","@gpus",)"
-      R"("--path-end","@python","--raylet","@raylet",)"
+      R"("--python","@python","--raylet","@raylet",)"
       R"("--keep-ray-env"],"stdin":"of-the-job"}})"
       "\n");
   ASSERT_TRUE(listener_.expected.contains(0));
