@@ -6,14 +6,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,53 +23,19 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/standard_streams.h"
-#include "base/text.h"
-#include "base/tls_stream.h"
-#include "cluster/ray/endpoint_address.h"
-#include "cluster/ray/endpoint_listener.h"
 #include "cluster/ray/group_wait.h"
-#include "cluster/ray/ray_broker.h"
-#include "cluster/ray/ray_hosts.h"
-#include "cluster/ray/ray_transport.h"
 #include "cluster/transport.h"
 #include "launcher/engine/elastic_launcher.h"
 #include "launcher/engine/generation_start.h"
 #include "launcher/engine/job_console.h"
-#include "launcher/engine/neighbour_probe.h"
-#include "launcher/job/placement.h"
 #include "launcher/ray/ray_launch_log.h"
+#include "launcher/ray/ray_slots.h"
 #include "launcher/report/run_ending.h"
 #include "launcher/report/trace.h"
 #include "wire/package_layout.h"
 
 namespace hvdray {
 namespace {
-
-// Resources of another job's end may become free a moment later.
-constexpr Duration kRefusedFor = std::chrono::milliseconds(500);
-
-/// Listens on Ray's address of this node, or on all addresses if this machine does not have that
-/// one (behind NAT, for example).
-Result<std::unique_ptr<EndpointListener>> OpenListener(Loop& loop, const std::string& node_ip,
-                                                       const std::string& key) {
-  EndpointListenerOptions options;
-  options.addresses = {node_ip};
-  HVDRAY_ASSIGN_OR_RETURN(Secret secret, ParseTlsKey(key));
-  Result<std::unique_ptr<EndpointListener>> listener =
-      EndpointListener::Open(loop, options, secret.Copy());
-  if (listener.ok()) return listener;
-  options.addresses.clear();
-  return EndpointListener::Open(loop, options, std::move(secret));
-}
-
-/// Ray keeps trying, but has found that the nodes lack the resources.
-bool HasNoRoom(const BrokerGroup& group) {
-  return group.state != BrokerGroupState::kCreated &&
-         (group.reason == "NO_RESOURCES" || group.reason == "INFEASIBLE");
-}
-
-// Ray needs up to 13.6 s to notice a killed node.
-constexpr Duration kNoticeLimit = std::chrono::seconds(20);
 
 /// The time that Ray may need to set up a runtime environment before it starts an agent; Ray's own
 /// default is ten minutes.
@@ -90,32 +54,6 @@ Duration SetupLimit(const std::string& runtime_env) {
   }
   return std::chrono::seconds(limit < 0 ? kLongest : limit);
 }
-
-wire::GpuVisibility VisibilityOf(const RaySpec& ray) {
-  if (ray.slot_gpus() <= 0) return wire::GpuVisibility::kInherited;
-  return *ray.gpu_choice == GpuChoice::kRank ? wire::GpuVisibility::kRank
-                                             : wire::GpuVisibility::kHost;
-}
-
-/// The spread of hosts at these addresses.
-HostSpread SpreadOf(const std::vector<std::string>& ips) {
-  const std::set<std::string> different(ips.begin(), ips.end());
-  return different.size() <= 1 ? HostSpread::kOneMachine : HostSpread::kManyMachines;
-}
-
-class RayReach final : public ElasticHosts {
- public:
-  RayReach(const RayHosts& hosts, std::string own_ip) : hosts_(hosts), own_ip_(std::move(own_ip)) {}
-  void AddHost(const HostSlots& /*host*/) override {}
-  bool IsRemote(const std::string& /*host*/) const override { return true; }
-  bool IsElsewhere(const std::string& host) const override {
-    return hosts_.plan().IpOf(host) != own_ip_;
-  }
-
- private:
-  const RayHosts& hosts_;
-  const std::string own_ip_;
-};
 
 constexpr int kUsage = 2;
 constexpr uint64_t kOpenFiles = 65536;
@@ -173,8 +111,10 @@ class RayLaunchRun {
   /// Errors: kFileUnwritable.
   Status Open(const std::string& logs);
 
-  /// Runs the loop while the job waits for hosts: until the caller stops the loop, or GiveUp().
-  void Wait();
+  Loop& loop() { return loop_; }
+  /// While it lives, our log goes to the job's, which takes only ASCII; that is where lines go
+  /// while no launcher runs.
+  LogSink NotesLog();
   /// Ends the job before it has hosts; EndEarly() does the rest. The first call counts.
   void GiveUp(Status why, int exit_code);
   bool has_failed() const { return failure_.has_value(); }
@@ -238,10 +178,8 @@ Status RayLaunchRun::Open(const std::string& logs) {
   return {};
 }
 
-void RayLaunchRun::Wait() {
-  // The job's log takes only ASCII; while a launcher runs, these lines go there.
-  const LogSink log([this](std::string_view line) { log_.Note(line); });
-  loop_.Run();
+LogSink RayLaunchRun::NotesLog() {
+  return LogSink([this](std::string_view line) { log_.Note(line); });
 }
 
 void RayLaunchRun::GiveUp(Status why, int exit_code) {
@@ -343,403 +281,110 @@ int RayLaunchRun::End(Trace& trace, JobReport report, const PrintFn& print) {
   return exit_code;
 }
 
-// How long ray_driver.py may take to send its hello.
-constexpr Duration kHelloLimit = std::chrono::seconds(60);
-
-/// Owns the pipe to ray_driver.py, the placement group and the launcher. Threads: the loop's.
+/// Owns the slots and the launcher. Threads: the loop's.
 class RayLaunch {
  public:
   /// `python`: the pipe to ray_driver.py. `began`: when this process was started.
-  RayLaunch(Loop& loop, RayJobFile job, std::unique_ptr<ByteStream> python, TimePoint began);
+  RayLaunch(Loop& loop, RayJobFile job, std::unique_ptr<ByteStream> python, TimePoint began)
+      : run_(loop, std::move(job), began),
+        slots_(
+            loop, run_.spec(),
+            {.job_id = run_.job().job_id, .key = run_.job().key, .can_grow = run_.job().can_grow},
+            std::move(python), MakeHandlers()) {}
 
-  /// Runs the loop until the job has ended and all Ray resources are returned. Returns the exit
-  /// code. Call once.
+  /// Runs the job to its end. Returns its exit code.
   int Run();
 
  private:
-  RayBroker::Handlers MakeHandlers();
-  void OnHello(BrokerHello hello);
-  void OnGroup(const BrokerGroup& group);
-  void OnNodes(const BrokerNodes& nodes);
-  void OnEndpointStarted(const BrokerEndpointStarted& endpoint);
-  void OnEndpointEnded(const BrokerEndpointEnded& endpoint);
-  void OnSignal(const BrokerSignal& signal);
-  void OnArrival();
-  void OnClosed(Status why);
-
-  Status Begin();
-  void Reserve(RayRequest request);
-  /// When to ask for single slots, if Ray finds no room for bundles of several slots.
-  std::optional<TimePoint> TimeForSingleSlots() const;
-  void Look();
-  void GiveUp(Status why, int exit_code);
+  RaySlots::Handlers MakeHandlers();
   int RunStatic();
-  /// The exit code; nullopt: Ray took slots away before any worker started.
-  std::optional<int> RunPlaced();
-  bool WasTakenAway(const JobReport& report) const;
-  bool IsMoved() const;
-  bool WaitAgain();
-  /// Waits until the group is complete. False: it never will be.
-  bool WaitOn();
-  void AwaitRaysNotice();
   int RunElastic();
-  RayHostsOptions HostsOptions();
-  RayTransportOptions TransportOptions(HostSpread spread, size_t host_count) const;
-  Duration HeldUp() const;
+  int Fail(Status why);
 
-  Loop& loop_;
   RayLaunchRun run_;
-  BrokerHello hello_;
-  std::unique_ptr<RayBroker> broker_;
-  std::unique_ptr<EndpointListener> listener_;
-  std::unique_ptr<RayTransport> transport_;
-  std::unique_ptr<RayHosts> hosts_;   // Elastic jobs only.
-  std::optional<BrokerNodes> nodes_;  // The latest table.
-  std::optional<GroupWait> wait_;
-  RayRequest request_;   // A bundle per slot, or per host if hosts are asked for.
-  RayRequest reserved_;  // The same slots, as last asked for.
-  std::string group_name_;
-  std::optional<TimePoint> refused_since_;  // Since when Ray has no room for reserved_.
-  TimePoint reserve_began_{};
-  RayPlacement placement_;
-  Status taken_;  // Why slots were taken away, while waiting for new ones.
-  Watch timer_;
-  size_t endpoints_wanted_ = 0;
-  size_t endpoints_started_ = 0;
-  size_t arrivals_ = 0;
-  TimePoint endpoints_began_{};
-  std::optional<TimePoint> endpoints_ended_;
+  RaySlots slots_;
 };
 
-RayLaunch::RayLaunch(Loop& loop, RayJobFile job, std::unique_ptr<ByteStream> python,
-                     TimePoint began)
-    : loop_(loop),
-      run_(loop, std::move(job), began),
-      broker_(std::make_unique<RayBroker>(std::move(python), MakeHandlers())) {}
-
-RayBroker::Handlers RayLaunch::MakeHandlers() {
-  RayBroker::Handlers handlers;
-  handlers.on_hello = [this](BrokerHello hello) { OnHello(std::move(hello)); };
-  handlers.on_nodes = [this](const BrokerNodes& nodes) { OnNodes(nodes); };
-  handlers.on_group = [this](const BrokerGroup& group) { OnGroup(group); };
-  handlers.on_endpoint_started = [this](const BrokerEndpointStarted& endpoint) {
-    OnEndpointStarted(endpoint);
+RaySlots::Handlers RayLaunch::MakeHandlers() {
+  RaySlots::Handlers handlers;
+  handlers.on_hello = [this](const BrokerHello& hello) {
+    run_.log().Note(fmt::format("job {} by {}, driver {}, Ray {}, Python {}, on {}",
+                                run_.job().job_id, run_.job().build, kAgentBuild, hello.ray,
+                                hello.python, hello.node_ip));
+    return run_.Open(hello.logs);
   };
-  handlers.on_endpoint_ended = [this](const BrokerEndpointEnded& endpoint) {
-    OnEndpointEnded(endpoint);
+  handlers.say = [this](std::string_view line) { run_.log().Say(line, *run_.spec().is_quiet); };
+  handlers.on_signal = [this](const BrokerSignal& signal) {
+    if (!signal.why.empty()) {
+      run_.log().Say(signal.why + ": stopping the job", *run_.spec().is_quiet);
+    }
+    run_.StopBy(signal.signo);
   };
-  handlers.on_signal = [this](const BrokerSignal& signal) { OnSignal(signal); };
-  handlers.on_closed = [this](Status why) { OnClosed(std::move(why)); };
+  handlers.on_closed = [this](const Status& why) { run_.Orphan(why); };
   return handlers;
 }
 
+int RayLaunch::Fail(Status why) {
+  run_.GiveUp(std::move(why), kLaunchFailed);
+  return run_.EndEarly();
+}
+
 int RayLaunch::Run() {
-  broker_->Start();
-  timer_ = loop_.After(kHelloLimit, [this] {
-    GiveUp({ErrorCode::kRayFailed,
-            fmt::format("no hello from ray_driver.py within {:g} s",
-                        std::chrono::duration_cast<Seconds>(kHelloLimit).count())},
-           kLaunchFailed);
-  });
-  run_.Wait();
+  {
+    const LogSink log = run_.NotesLog();
+    if (Status status = slots_.Join(); !status.ok()) return Fail(std::move(status));
+  }
   if (run_.has_failed()) return run_.EndEarly();
   return run_.spec().is_elastic() ? RunElastic() : RunStatic();
 }
 
-void RayLaunch::OnHello(BrokerHello hello) {
-  hello_ = std::move(hello);
-  timer_.Cancel();
-  run_.log().Note(fmt::format("job {} by {}, driver {}, Ray {}, Python {}, on {}",
-                              run_.job().job_id, run_.job().build, kAgentBuild, hello_.ray,
-                              hello_.python, hello_.node_ip));
-  if (Status status = Begin(); !status.ok()) GiveUp(std::move(status), kLaunchFailed);
-}
-
-Status RayLaunch::Begin() {
-  if (!ParseIpLiteral(hello_.node_ip)) {
-    return {ErrorCode::kProtocolError,
-            fmt::format("Ray's address for this node, '{}', is not an IP address",
-                        ShownText(hello_.node_ip))};
-  }
-  HVDRAY_RETURN_IF_ERROR(run_.Open(hello_.logs));
-  Result<std::unique_ptr<EndpointListener>> listener =
-      OpenListener(loop_, hello_.node_ip, run_.job().key);
-  if (!listener.ok()) {
-    return std::move(listener).status().WithContext("listen for agents on " + hello_.node_ip);
-  }
-  listener_ = std::move(listener).value();
-  broker_->Watch();
-  if (run_.spec().is_elastic()) {
-    loop_.Stop();
-    return {};
-  }
-  Result<RayRequest> request = MakeRayRequest(RayAskOf(run_.spec()));
-  if (!request.ok()) return std::move(request).status();
-  request_ = std::move(request).value();
-  reserve_began_ = loop_.Now();
-  wait_.emplace(request_, *run_.spec().ray.group_timeout, run_.job().can_grow, reserve_began_);
-  Look();
-  return {};
-}
-
-void RayLaunch::Reserve(RayRequest request) {
-  const bool is_first = group_name_.empty();
-  if (!is_first) broker_->Release(group_name_);
-  group_name_ = fmt::format("hvdray-{}{}", run_.job().job_id, is_first ? "" : "-slots");
-  reserved_ = std::move(request);
-  refused_since_.reset();
-  wait_->Expect(reserved_.bundles.size());
-  broker_->Reserve({.name = group_name_,
-                    .bundles = reserved_.bundles,
-                    .strategy = reserved_.strategy,
-                    .selectors = reserved_.selectors});
-}
-
-std::optional<TimePoint> RayLaunch::TimeForSingleSlots() const {
-  if (!refused_since_ || reserved_ == request_) return std::nullopt;
-  return *refused_since_ + kRefusedFor;
-}
-
-void RayLaunch::OnGroup(const BrokerGroup& group) {
-  if (hosts_) return hosts_->OnGroup(group);
-  if (!wait_ || group.name != group_name_) return;
-  wait_->OnGroup(group, loop_.Now());
-  if (!HasNoRoom(group)) {
-    refused_since_.reset();
-  } else if (!refused_since_) {
-    refused_since_ = loop_.Now();
-  }
-  if (transport_) transport_->OnGroup(group);
-  Look();
-}
-
-void RayLaunch::OnNodes(const BrokerNodes& nodes) {
-  nodes_ = nodes;
-  if (hosts_) return hosts_->OnNodes(nodes);
-  if (!wait_) return;
-  wait_->OnNodes(nodes);
-  // The first table shows which nodes have room.
-  if (group_name_.empty() && !run_.has_failed()) Reserve(GroupByNode(request_, wait_->nodes()));
-  Look();
-}
-
-// Called only while the job waits for slots.
-void RayLaunch::Look() {
-  if (run_.is_launched() || run_.has_failed()) return;
-  const TimePoint now = loop_.Now();
-  if (TimeForSingleSlots().value_or(TimePoint::max()) <= now) Reserve(request_);
-  switch (wait_->Look(now)) {
-    case GroupWait::State::kCreated:
-      timer_.Cancel();
-      if (!taken_.ok() && !IsMoved()) return AwaitRaysNotice();
-      loop_.Stop();
-      return;
-    case GroupWait::State::kFailed:
-      return GiveUp(wait_->failure(now), kLaunchFailed);
-    case GroupWait::State::kWaiting:
-      break;
-  }
-  if (const auto line = wait_->TakeLine(now)) run_.log().Say(*line, *run_.spec().is_quiet);
-  const TimePoint next =
-      std::min(wait_->NextDeadline(), TimeForSingleSlots().value_or(TimePoint::max()));
-  timer_ = loop_.After(next - now, [this] {
-    timer_.Cancel();
-    Look();
-  });
-}
-
-void RayLaunch::OnEndpointStarted(const BrokerEndpointStarted& endpoint) {
-  if (transport_) transport_->OnEndpointStarted(endpoint);
-  if (++endpoints_started_ == endpoints_wanted_) endpoints_ended_ = loop_.Now();
-}
-
-void RayLaunch::OnEndpointEnded(const BrokerEndpointEnded& endpoint) {
-  if (transport_) transport_->OnEndpointEnded(endpoint);
-}
-
-void RayLaunch::OnSignal(const BrokerSignal& signal) {
-  timer_.Cancel();
-  if (!signal.why.empty()) run_.log().Say(signal.why + ": stopping the job", *run_.spec().is_quiet);
-  run_.StopBy(signal.signo);
-}
-
-// From now on the links report all that happens to a host.
-void RayLaunch::OnArrival() {
-  if (++arrivals_ == endpoints_wanted_) broker_->Rest();
-}
-
-void RayLaunch::OnClosed(Status why) {
-  timer_.Cancel();
-  run_.Orphan(std::move(why));
-}
-
-void RayLaunch::GiveUp(Status why, int exit_code) {
-  timer_.Cancel();
-  run_.GiveUp(std::move(why), exit_code);
-}
-
-Duration RayLaunch::HeldUp() const {
-  // Ray starts the actors' processes; they get the same limit as the group.
-  const TimePoint end = endpoints_ended_.value_or(loop_.Now());
-  return std::min(end - endpoints_began_, *run_.spec().ray.group_timeout);
-}
-
-RayTransportOptions RayLaunch::TransportOptions(HostSpread spread, size_t host_count) const {
-  RayTransportOptions options;
-  TcpAddress dial = ParseIpLiteral(hello_.node_ip).value_or(TcpAddress());
-  dial.port = listener_->port();
-  options.dial = FormatEndpointAddresses({dial});
-  options.key_line = run_.job().key;
-  options.runtime_env = *run_.spec().ray.runtime_env;
-  if (IsProbeWanted(spread, host_count)) options.agent_words.emplace_back("--probe-listener");
-  if (*run_.spec().ray.keeps_ray_env) options.agent_words.emplace_back("--keep-ray-env");
-  return options;
-}
-
 int RayLaunch::RunStatic() {
+  Status taken;  // Why the slots of the last placement are gone.
   for (;;) {
-    // Ray may report the group as created and broken at the same time.
-    while (wait_->Look(loop_.Now()) != GroupWait::State::kCreated) {
-      if (!WaitOn()) return run_.EndEarly();
-    }
-    if (const std::optional<int> code = RunPlaced()) return *code;
-    if (!WaitAgain()) return run_.EndEarly();
+    Result<RayPlacement> placement = [&] {
+      const LogSink log = run_.NotesLog();
+      return taken.ok() ? slots_.Reserve() : slots_.ReserveAgain(taken);
+    }();
+    if (!placement.ok()) return Fail(std::move(placement).status());
+    if (run_.has_failed()) return run_.EndEarly();
+    Result<LaunchPlan> plan = run_.PlanFor(*placement);
+    if (!plan.ok()) return Fail(plan.status());
+    Transport& transport = slots_.Start(*plan);
+    plan->place.start_clock = slots_.start_began();
+    plan->place.held_up = [this] { return slots_.HeldUp(); };
+    const auto is_final = [this, &taken](const JobReport& report) {
+      if (!slots_.AreTakenAway(report)) return true;
+      taken = report.verdict.error;
+      return false;
+    };
+    const std::optional<int> code =
+        run_.Launch(std::move(plan).value(), transport, slots_.reserve_began(), is_final);
+    if (code) return *code;
   }
-}
-
-std::optional<int> RayLaunch::RunPlaced() {
-  placement_ = PlaceGroup(reserved_, wait_->group(), wait_->nodes());
-  Result<LaunchPlan> plan = run_.PlanFor(placement_);
-  if (!plan.ok()) {
-    GiveUp(plan.status(), kLaunchFailed);
-    return run_.EndEarly();
-  }
-  RayTransportOptions options = TransportOptions(plan->spread, plan->hosts.size());
-  options.on_arrival = [this] { OnArrival(); };
-  if (transport_) options.first_endpoint = transport_->next_endpoint();
-  transport_ = std::make_unique<RayTransport>(loop_, *broker_, *listener_, std::move(options));
-  for (size_t i = 0; i < plan->hosts.size(); ++i) {
-    transport_->Place(plan->hosts[i].host, placement_.places[i]);
-  }
-  endpoints_wanted_ = plan->hosts.size();
-  endpoints_started_ = 0;
-  arrivals_ = 0;
-  endpoints_began_ = loop_.Now();
-  endpoints_ended_.reset();
-  plan->place.start_clock = endpoints_began_;
-  plan->place.held_up = [this] { return HeldUp(); };
-  const auto is_final = [this](const JobReport& report) {
-    if (!WasTakenAway(report)) return true;
-    taken_ = report.verdict.error;
-    for (const HostSlots& host : placement_.hosts) transport_->Remove(host.host);
-    return false;
-  };
-  return run_.Launch(std::move(plan).value(), *transport_, reserve_began_, is_final);
-}
-
-// Slots that Ray takes away before any worker starts: the group is complete again in a moment, or
-// the wait for it starts over.
-
-bool RayLaunch::WasTakenAway(const JobReport& report) const {
-  if (report.generations > 0 || report.verdict.losses.empty() || run_.is_orphaned()) return false;
-  // An agent that exits by itself would do so anywhere; an agent lost with its node would not.
-  const ErrorCode code = report.verdict.error.code();
-  return IsMoved() || code == ErrorCode::kRayFailed || code == ErrorCode::kAgentLost;
-}
-
-/// True if the group is no longer where it was placed.
-bool RayLaunch::IsMoved() const {
-  const BrokerGroup& group = wait_->group();
-  if (wait_->Look(loop_.Now()) != GroupWait::State::kCreated) return true;
-  if (placement_.places.front().group != group.name) return true;
-  for (size_t host = 0; host < placement_.places.size(); ++host) {
-    for (const int bundle : placement_.places[host].bundles) {
-      if (group.bundles[static_cast<size_t>(bundle)] != placement_.node_ids[host]) return true;
-    }
-  }
-  return false;
-}
-
-bool RayLaunch::WaitAgain() {
-  reserve_began_ = loop_.Now();
-  const BrokerGroup group = wait_->group();
-  wait_.emplace(request_, *run_.spec().ray.group_timeout, run_.job().can_grow, reserve_began_);
-  wait_->Expect(reserved_.bundles.size());
-  wait_->OnGroup(group, reserve_began_);
-  if (nodes_) wait_->OnNodes(*nodes_);
-  broker_->Watch();
-  run_.log().Say(fmt::format("{}; no worker had started; waiting for Ray to replace the slots",
-                             taken_.message()),
-                 *run_.spec().is_quiet);
-  const bool is_whole = WaitOn();
-  taken_ = {};
-  return is_whole;
-}
-
-bool RayLaunch::WaitOn() {
-  timer_ = loop_.After(Duration::zero(), [this] {
-    timer_.Cancel();
-    Look();
-  });
-  run_.Wait();
-  return !run_.has_failed();
-}
-
-void RayLaunch::AwaitRaysNotice() {
-  const TimePoint limit = reserve_began_ + std::min(kNoticeLimit, *run_.spec().ray.group_timeout);
-  if (loop_.Now() >= limit) return GiveUp(taken_, kLaunchFailed);
-  timer_ = loop_.After(limit - loop_.Now(), [this] {
-    timer_.Cancel();
-    Look();
-  });
-}
-
-RayHostsOptions RayLaunch::HostsOptions() {
-  RayHostsOptions options;
-  options.policy.group_prefix = "hvdray-" + run_.job().job_id;
-  options.policy.ask = RayAskOf(run_.spec());
-  options.policy.max_slots = run_.spec().max_np->value_or(kMaxRanks);
-  if (run_.job().can_grow) options.policy.wanted_slots = *run_.spec().np;
-  options.policy.is_spread = *run_.spec().ray.strategy == RayStrategy::kSpread;
-  options.policy.has_cooldown = run_.spec().blacklist_cooldown_range->has_value();
-  for (const HostSlots& host : options.policy.ask.named) options.policy.only_ips.insert(host.host);
-  options.wanted_slots = *run_.spec().np;
-  return options;
 }
 
 int RayLaunch::RunElastic() {
   LaunchPlan plan = run_.PlanWithoutHosts();
   const ElasticPolicy policy = ElasticPolicyOf(run_.spec(), run_.began_wall());
-  if (Status status = CheckElasticPolicy(policy); !status.ok()) {
-    GiveUp(std::move(status), kLaunchFailed);
-    return run_.EndEarly();
-  }
-  RayTransportOptions transport = TransportOptions(plan.spread, /*host_count=*/1);
-  transport.on_endpoint = [this](const std::string& host, bool is_live) {
-    hosts_->OnEndpoint(host, is_live);
-  };
-  transport_ = std::make_unique<RayTransport>(loop_, *broker_, *listener_, std::move(transport));
+  if (Status status = CheckElasticPolicy(policy); !status.ok()) return Fail(std::move(status));
   Launcher* running = nullptr;
-  RayHostsOptions hosts = HostsOptions();
-  hosts.say = [this, &running](std::string_view line) {
+  RaySlots::RayHostHandlers handlers;
+  handlers.say = [this, &running](std::string_view line) {
     run_.log().Note(line);
     if (running != nullptr && !*run_.spec().is_quiet) running->Say(line);
   };
-  hosts.on_leaving = [&running](const std::string& host, Duration in) {
+  handlers.on_leaving = [&running](const std::string& host, Duration in) {
     if (running != nullptr) running->HostLeaves(host, in);
   };
-  hosts_ = std::make_unique<RayHosts>(loop_, *broker_, *transport_, std::move(hosts));
-  RayReach reach(*hosts_, hello_.node_ip);
+  const RaySlots::Offered offered = slots_.Offer(std::move(handlers), plan.spread);
   Trace trace(run_.began(), {}, !run_.spec().trace_file->empty());
   Result<std::unique_ptr<Launcher>> launcher =
-      OpenElastic(loop_, *transport_, reach, *hosts_, trace, std::move(plan), policy);
-  if (!launcher.ok()) {
-    GiveUp(launcher.status(), kLaunchFailed);
-    return run_.EndEarly();
-  }
+      OpenElastic(run_.loop(), offered.transport, offered.reach, offered.source, trace,
+                  std::move(plan), policy);
+  if (!launcher.ok()) return Fail(launcher.status());
   running = launcher->get();
   run_.OnStop([running](int signo) { running->StopBy(signo); });
-  if (nodes_) hosts_->OnNodes(*nodes_);
+  slots_.ShowNodes();
   JobReport report = running->Run();
   run_.OnStop([](int /*signo*/) {});  // the launcher has ended
   return run_.End(trace, std::move(report),
@@ -804,21 +449,9 @@ LaunchPlan PlanOnRay(const RayJobFile& job, JobSpec spec) {
   plan.environment = job.environment;
   plan.job_id = job.job_id;
   plan.build = job.build;
-  plan.spread = HostSpread::kManyMachines;
   // No current_directory: the agents start in the job's package.
-  plan.place.is_on_own_environment = true;
-  plan.place.gpu_visibility = VisibilityOf(plan.spec.ray);
+  MoveToRay(&plan);
   return plan;
-}
-
-Status PlaceStatic(const RayPlacement& placement, LaunchPlan* plan) {
-  plan->hosts = placement.hosts;
-  plan->is_remote.assign(placement.hosts.size(), true);
-  // As in horovod.ray.
-  plan->place.worker_host_names = placement.node_ids;
-  plan->spread = SpreadOf(placement.ips);
-  HVDRAY_ASSIGN_OR_RETURN(plan->ranks, AssignRanks(plan->hosts, *plan->spec.np, *plan->spec.np));
-  return {};
 }
 
 int RayLaunchMain(std::span<const std::string_view> words) {

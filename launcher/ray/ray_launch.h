@@ -9,8 +9,6 @@
 #include <string>
 #include <string_view>
 
-#include "base/status.h"
-#include "cluster/ray/group_wait.h"
 #include "launcher/engine/launcher.h"
 #include "launcher/job/ray_job_file.h"
 
@@ -28,9 +26,6 @@ JobSpec SpecOnRay(const RayJobFile& job, std::string_view directory);
 
 /// A plan without hosts and ranks; `spec`: from SpecOnRay().
 LaunchPlan PlanOnRay(const RayJobFile& job, JobSpec spec);
-
-/// Adds hosts and ranks to `plan`. Errors: those of AssignRanks().
-Status PlaceStatic(const RayPlacement& placement, LaunchPlan* plan);
 
 /// hvdray-agent launch DIRECTORY: the driver of a job on Ray; runs inside the cluster as a child of
 /// ray_driver.py. `words`: the arguments after "launch". Blocks until the job has ended. Returns

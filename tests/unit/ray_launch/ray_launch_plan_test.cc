@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "launcher/ray/ray_launch.h"
+#include "launcher/ray/ray_slots.h"
 
 namespace hvdray {
 namespace {
