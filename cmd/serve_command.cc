@@ -2,7 +2,15 @@
 // `hvdray serve`: as `hvdray run`, but its client says when gangs start.
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
 
+#include <chrono>
+#include <csignal>
+#include <utility>
+
+#include "base/byte_stream.h"
+#include "base/digest.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/terminal.h"
@@ -15,20 +23,23 @@
 #include "launcher/engine/serve_session.h"
 #include "launcher/job/help.h"
 #include "launcher/job/options_resolver.h"
+#include "launcher/job/ray_job_file.h"
+#include "launcher/ray/ray_slots.h"
 #include "launcher/report/run_ending.h"
 
 namespace hvdray {
 namespace {
 
+/// Call before anything else takes that number.
+Result<UniqueFd> TakeDescriptor(std::string_view option, int fd) {
+  if (::fcntl(fd, F_GETFD) >= 0) return UniqueFd(fd);
+  return Status(ErrorCode::kUsage, fmt::format("{}: descriptor {} is not open", option, fd));
+}
+
 Result<ServeOptions> OptionsOf(const ServeRequest& request, const LaunchPlan& plan) {
   ServeOptions options;
   if (request.control_fd >= 0) {
-    // Before anything else takes that number.
-    if (::fcntl(request.control_fd, F_GETFD) < 0) {
-      return Status(ErrorCode::kUsage,
-                    fmt::format("--control-fd: descriptor {} is not open", request.control_fd));
-    }
-    options.socket.Reset(request.control_fd);
+    HVDRAY_ASSIGN_OR_RETURN(options.socket, TakeDescriptor("--control-fd", request.control_fd));
   }
   options.path = request.control_path;
   options.linger = request.linger;
@@ -38,22 +49,97 @@ Result<ServeOptions> OptionsOf(const ServeRequest& request, const LaunchPlan& pl
   return options;
 }
 
-int Serve(LaunchPlan plan, ServeOptions options) {
+/// The session over hosts that are known.
+int ServeOver(Loop& loop, Transport& transport, Trace& trace, LaunchPlan plan, ServeOptions options,
+              std::function<void(Launcher*)> on_running = {}) {
   const JobSpec spec = plan.spec;
   const Environment environment = plan.environment;
+  Result<std::unique_ptr<Launcher>> launcher =
+      OpenServe(loop, transport, trace, std::move(plan), std::move(options));
+  if (!launcher.ok()) return Fail("serve", launcher.status());
+  if (on_running) on_running(launcher->get());
+  JobReport report = (*launcher)->Run();
+  if (on_running) on_running(nullptr);
+  EndTerminalQuestions();
+  return EndRun(spec, CalledAs::kHvdray, environment, trace, std::move(report),
+                [&](std::span<const std::string> lines) { (*launcher)->Print(lines); });
+}
+
+int Serve(LaunchPlan plan, ServeOptions options) {
+  const JobSpec spec = plan.spec;
   Trace trace = BeginTrace(plan, NamesOf(plan.hosts));
   Result<std::unique_ptr<Loop>> loop = Loop::Create();
   if (!loop.ok()) return Fail("serve", loop.status());
   Result<std::unique_ptr<HostAccess>> access =
       HostAccess::Open(**loop, spec, AgentPath(spec), plan.hosts, plan.is_remote, plan.spread);
   if (!access.ok()) return Fail("serve", access.status());
-  Result<std::unique_ptr<Launcher>> launcher =
-      OpenServe(**loop, **access, trace, std::move(plan), std::move(options));
-  if (!launcher.ok()) return Fail("serve", launcher.status());
-  JobReport report = (*launcher)->Run();
-  EndTerminalQuestions();
-  return EndRun(spec, CalledAs::kHvdray, environment, trace, std::move(report),
-                [&](std::span<const std::string> lines) { (*launcher)->Print(lines); });
+  return ServeOver(**loop, **access, trace, std::move(plan), std::move(options));
+}
+
+// How often a client that waits for slots is looked for.
+constexpr Duration kClientLook = std::chrono::milliseconds(100);
+constexpr size_t kKeyBytes = 32;
+constexpr int kServeFailed = 125;
+
+bool HasHungUp(int socket) {
+  pollfd state = {.fd = socket, .events = POLLRDHUP, .revents = 0};
+  return ::poll(&state, 1, 0) > 0;
+}
+
+/// On slots of Ray. `broker`: the socket to what reserves them.
+int ServeOnRay(LaunchPlan plan, ServeOptions options, UniqueFd broker) {
+  ::signal(SIGPIPE, SIG_IGN);
+  const JobSpec spec = plan.spec;
+  Result<std::unique_ptr<Loop>> loop = Loop::Create();
+  if (!loop.ok()) return Fail("serve", loop.status());
+  plan.environment = EnvironmentForRay(spec, plan.environment);
+  MoveToRay(&plan);
+  Launcher* running = nullptr;
+  RaySlots::Handlers handlers;
+  handlers.on_hello = [&plan](const BrokerHello& hello) {
+    // Else workers start where this program is, if that is there.
+    if (hello.has_directory) plan.current_directory.clear();
+    return Status();
+  };
+  handlers.say = [&spec](std::string_view line) {
+    if (!*spec.is_quiet) Tell(LogLevel::kInfo, "hvdray", line);
+  };
+  // Ray ends the agents now; those that still hear us stop in good order.
+  handlers.on_closed = [&running](const Status&) {
+    if (running != nullptr) running->StopBy(SIGTERM);
+  };
+  UniqueFd output(::fcntl(broker.get(), F_DUPFD_CLOEXEC, 0));
+  RaySlots slots(**loop, spec,
+                 {.job_id = plan.job_id,
+                  .key = Hex(RandomBytes(kKeyBytes)),
+                  .can_grow = true,
+                  .agent_path = "@agent:" + AgentPath(spec)},
+                 MakeFdStream(**loop, std::move(broker), std::move(output)), std::move(handlers));
+  bool is_left = false;
+  Watch look = (*loop)->Every(kClientLook, [&] {
+    if (!options.socket.is_valid() || !HasHungUp(options.socket.get())) return;
+    is_left = true;
+    slots.GiveUp({ErrorCode::kCancelled, "the client has gone"});
+  });
+  const auto prepare = [&]() -> Status {
+    HVDRAY_RETURN_IF_ERROR(CheckExec(plan));
+    HVDRAY_RETURN_IF_ERROR(slots.Join());
+    HVDRAY_ASSIGN_OR_RETURN(const RayPlacement placement, slots.Reserve());
+    return PlaceStatic(placement, &plan);
+  };
+  const Status ready = prepare();
+  look.Cancel();
+  if (is_left) return 0;
+  if (!ready.ok()) {
+    if (!options.socket.is_valid()) return Fail("serve", ready);
+    RefuseClient(options.socket.get(), ready, kServeFailed);
+    return kServeFailed;
+  }
+  Transport& transport = slots.Start(plan);
+  plan.place.held_up = [&slots] { return slots.HeldUp(); };
+  Trace trace = BeginTrace(plan, NamesOf(plan.hosts));
+  return ServeOver(**loop, transport, trace, std::move(plan), std::move(options),
+                   [&running](Launcher* launcher) { running = launcher; });
 }
 
 }  // namespace
@@ -78,6 +164,11 @@ int ServeCommand(const CommandLine& line) {
   }
   Result<ServeOptions> options = OptionsOf(*request, plan);
   if (!options.ok()) return Fail("serve", options.status());
+  if (request->broker_fd >= 0) {
+    Result<UniqueFd> broker = TakeDescriptor("--ray-broker-fd", request->broker_fd);
+    if (!broker.ok()) return Fail("serve", broker.status());
+    return ServeOnRay(std::move(plan), std::move(*options), std::move(*broker));
+  }
   if (const Status status = MakePlan(plan, "hvdray serve", /*is_shown=*/false); !status.ok()) {
     return Fail("serve", status);
   }

@@ -178,26 +178,15 @@ void ControlLink::TellRoom() {
 void ControlLink::SetReading(bool is_reading) { stream_->SetReading(is_reading); }
 
 void ControlLink::Close(int exit_code) {
-  Json bye;
-  bye["type"] = "bye";
-  bye["exit"] = exit_code;
-  Send(bye);
+  Send(ByeMessage(exit_code));
   is_closed_ = true;
   peer_watch_.Cancel();
 }
 
 void ControlLink::End(Status why) {
   if (is_closed_) return;
-  if (!why.ok()) {
-    // The client is there, but what it says makes no sense.
-    Json refused;
-    refused["type"] = "refused";
-    refused["about"] = nullptr;
-    refused["code"] = ErrorLabel(why.code());
-    refused["message"] = why.message();
-    refused["hint"] = "";
-    Send(refused);
-  }
+  // The client is there, but what it says makes no sense.
+  if (!why.ok()) Send(RefusedMessage(nullptr, why));
   peer_watch_.Cancel();
   if (std::function<void(Status)> on_gone = std::exchange(handlers_.on_gone, nullptr)) {
     on_gone(std::move(why));

@@ -121,6 +121,23 @@ Result<ControlRequest> ReadTyped(std::string_view type, const Json& head, Durati
 
 }  // namespace
 
+Json RefusedMessage(const Json& about, const Status& why) {
+  Json refused;
+  refused["type"] = "refused";
+  refused["about"] = about;
+  refused["code"] = ErrorLabel(why.code());
+  refused["message"] = why.message();
+  refused["hint"] = why.hint();
+  return refused;
+}
+
+Json ByeMessage(int exit_code) {
+  Json bye;
+  bye["type"] = "bye";
+  bye["exit"] = exit_code;
+  return bye;
+}
+
 std::string* BlobOf(ControlRequest& request) {
   if (auto* start = std::get_if<control::Start>(&request)) return &start->blob;
   if (auto* send = std::get_if<control::Send>(&request)) return &send->blob;

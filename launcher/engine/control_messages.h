@@ -76,6 +76,10 @@ using ControlRequest =
 /// Errors: kProtocolError.
 Result<ControlRequest> ReadControlRequest(std::string_view type, const Json& head, uint64_t blob,
                                           Duration grace);
+/// `refused`. `about`: the type of a request, or null.
+Json RefusedMessage(const Json& about, const Status& why);
+Json ByeMessage(int exit_code);
+
 /// Where the request's blob goes; nullptr: it has none, or is Put.
 std::string* BlobOf(ControlRequest& request);
 

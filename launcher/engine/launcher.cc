@@ -278,12 +278,19 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
       BeginGang();
       return {};
     }
-    start_timer_ = loop_.After(*plan_.spec.start_timeout, [this] {
-      RefuseStart({ErrorCode::kConnectTimeout,
-                   fmt::format("not all hosts are ready after {} (--start-timeout)",
-                               ShowDuration(*plan_.spec.start_timeout))});
-    });
+    AwaitHosts(loop_.Now());
     return {};
+  }
+
+  void AwaitHosts(TimePoint began) {
+    const Duration held_up = plan_.place.held_up ? plan_.place.held_up() : Duration::zero();
+    start_timer_ =
+        loop_.After(began + *plan_.spec.start_timeout + held_up - loop_.Now(), [=, this] {
+          if (plan_.place.held_up && plan_.place.held_up() > held_up) return AwaitHosts(began);
+          RefuseStart({ErrorCode::kConnectTimeout,
+                       fmt::format("not all hosts are ready after {} (--start-timeout)",
+                                   ShowDuration(*plan_.spec.start_timeout))});
+        });
   }
 
   void RefuseStart(const Status& why) {

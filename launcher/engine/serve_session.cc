@@ -33,6 +33,12 @@ std::shared_ptr<const std::string> DataMessage(const Json& data, ByteView blob) 
 
 }  // namespace
 
+void RefuseClient(int socket, const Status& why, int exit_code) {
+  (void)WriteAll(socket,
+                 MessageLine(RefusedMessage(nullptr, why)) + MessageLine(ByeMessage(exit_code)))
+      .ok();
+}
+
 ServeSession::ServeSession(Loop& loop, ServeOptions options, Gangs gangs)
     : loop_(loop), options_(std::move(options)), gangs_(std::move(gangs)) {}
 
@@ -77,13 +83,10 @@ void ServeSession::OnClient(UniqueFd socket) {
     (void)Connect(std::move(socket)).ok();
     return;
   }
-  Json refused = Message("refused");
-  refused["about"] = "hello";
-  refused["code"] = ErrorLabel(ErrorCode::kUsage);
-  refused["message"] = link_ != nullptr ? "another client is connected"
-                                        : "the workers of the last client are still ending";
-  refused["hint"] = "";
-  (void)WriteAll(socket.get(), MessageLine(refused)).ok();
+  const Status why(ErrorCode::kUsage, link_ != nullptr
+                                          ? "another client is connected"
+                                          : "the workers of the last client are still ending");
+  (void)WriteAll(socket.get(), MessageLine(RefusedMessage("hello", why))).ok();
 }
 
 void ServeSession::OnGone(const Status& why) {
@@ -123,13 +126,7 @@ void ServeSession::PaceClient() {
 }
 
 void ServeSession::Refuse(std::string_view about, const Status& why) {
-  if (link_ == nullptr) return;
-  Json refused = Message("refused");
-  refused["about"] = about;
-  refused["code"] = ErrorLabel(why.code());
-  refused["message"] = why.message();
-  refused["hint"] = why.hint();
-  link_->Send(refused);
+  if (link_ != nullptr) link_->Send(RefusedMessage(about, why));
 }
 
 // ---- its requests

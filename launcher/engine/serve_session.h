@@ -33,6 +33,9 @@ struct ServeOptions {
   std::string build;
 };
 
+/// Tells the client at the other end of `socket` that there will be no session, and why, with bye.
+void RefuseClient(int socket, const Status& why, int exit_code);
+
 /// Threads: the loop's. Loop outlives it.
 class ServeSession {
  public:

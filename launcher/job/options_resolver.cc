@@ -270,21 +270,34 @@ Status TakeControlOptions(ParsedArgv& argv, ServeRequest& request) {
     HVDRAY_ASSIGN_OR_RETURN(const int64_t fd, WholeOf(OptionId::kControlFd, *number));
     request.control_fd = static_cast<int>(fd);
   }
+  if (const RawOption* number = find(OptionId::kRayBrokerFd)) {
+    HVDRAY_ASSIGN_OR_RETURN(const int64_t fd, WholeOf(OptionId::kRayBrokerFd, *number));
+    request.broker_fd = static_cast<int>(fd);
+  }
   if (const RawOption* linger = find(OptionId::kLinger)) {
     HVDRAY_ASSIGN_OR_RETURN(request.linger, DurationOf(*linger));
   }
   std::erase_if(argv.options, [](const ParsedOption& option) {
     const OptionId id = option.row->id;
-    return id == OptionId::kControl || id == OptionId::kControlFd || id == OptionId::kLinger;
+    return id == OptionId::kControl || id == OptionId::kControlFd || id == OptionId::kLinger ||
+           id == OptionId::kRayBrokerFd;
   });
+  if (request.broker_fd >= 0)
+    argv.options.push_back({.row = &RowOf(OptionId::kRay), .spelling = "--ray-broker-fd"});
   return {};
 }
 
-Status RefuseForServe(const JobSpec& spec) {
-  const auto refused = [](const std::string& origin, ErrorCode code = ErrorCode::kUsage) {
-    return Status(code, fmt::format("{} does not apply to hvdray serve", origin));
+Status RefuseForServe(const JobSpec& spec, bool has_broker) {
+  const auto refused = [](const std::string& origin) {
+    return Status(ErrorCode::kUsage, fmt::format("{} does not apply to hvdray serve", origin));
   };
-  if (*spec.ray.is_wanted) return refused(spec.ray.is_wanted.origin(), ErrorCode::kNotSupported);
+  if (!spec.ray.address->empty() || *spec.ray.is_wanted != has_broker) {
+    return {ErrorCode::kNotSupported,
+            fmt::format("{} does not apply to hvdray serve", spec.ray.address->empty()
+                                                                 ? spec.ray.is_wanted.origin()
+                                                                 : spec.ray.address.origin()),
+            "it gets slots of Ray through --ray-broker-fd"};
+  }
   if (spec.is_elastic()) {
     return {ErrorCode::kNotSupported, "hvdray serve runs gangs of fixed size"};
   }
@@ -363,7 +376,7 @@ Result<ServeRequest> ResolveServe(std::span<const std::string> args, const Envir
   HVDRAY_ASSIGN_OR_RETURN(request.run, ResolveParsed(argv, environment, files, /*is_check=*/false));
   const RunRequest& run = request.run;
   if (run.wants_help || run.wants_version || run.wants_check_build) return request;
-  HVDRAY_RETURN_IF_ERROR(RefuseForServe(run.spec));
+  HVDRAY_RETURN_IF_ERROR(RefuseForServe(run.spec, request.broker_fd >= 0));
   if ((request.control_fd >= 0) == !request.control_path.empty()) {
     return Status(ErrorCode::kUsage, "one of --control-fd N and --control PATH is needed",
                   "hvdray serve -np 4 --control PATH -- WORKER");

@@ -99,6 +99,7 @@ struct ServeRequest {
   int control_fd = -1;       ///< -1: not given.
   std::string control_path;  ///< Empty: not given. One of both is.
   Duration linger{};
+  int broker_fd = -1;  ///< --ray-broker-fd; then run.spec is one with --ray.
 };
 
 /// Resolves `args`, the words after `hvdray serve`. Errors: as ResolveRun(), and kUsage or

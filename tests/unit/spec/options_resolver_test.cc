@@ -784,5 +784,57 @@ TEST(ResolverPropertyTest, AnyEnvironmentGivesASpecOrOneLine) {
   }
 }
 
+Result<ServeRequest> Serve(const SpecWorld& world, const std::string& line) {
+  return ResolveServe(Words(line), world.environment, world.Files());
+}
+
+TEST(ServeOptionsTest, TheClientIsAtADescriptorOrAPath) {
+  const SpecWorld world;
+  const auto descriptor = Serve(world, "-np 2 --control-fd 3 -- ./worker --control x");
+  ASSERT_TRUE(descriptor.ok()) << descriptor.status().ToString();
+  EXPECT_EQ(descriptor->control_fd, 3);
+  EXPECT_EQ(descriptor->broker_fd, -1);
+  EXPECT_TRUE(*descriptor->run.spec.has_channel);
+  EXPECT_EQ(descriptor->run.spec.command->back(), "x");
+  const auto path = Serve(world, "-H a:2 --control /run/x --linger 30 ./worker");
+  ASSERT_TRUE(path.ok()) << path.status().ToString();
+  EXPECT_EQ(path->control_path, "/run/x");
+  EXPECT_EQ(path->linger, seconds(30));
+  for (const char* line : {"-np 2 ./worker", "-np 2 --control-fd 3 --control x ./worker"}) {
+    ExpectFault(line, Serve(world, line).status(), ErrorCode::kUsage, "");
+  }
+  EXPECT_FALSE(Serve(world, "-np 2 --control-fd -1 ./worker").ok());
+}
+
+TEST(ServeOptionsTest, SlotsOfRayComeThroughABrokerAlone) {
+  const SpecWorld world;
+  const auto request = Serve(world,
+                             "--ray-broker-fd 4 --control-fd 3 --num-hosts 2 --num-slots 3 "
+                             "--cpus-per-slot 0.5 -- @python -c x");
+  ASSERT_TRUE(request.ok()) << request.status().ToString();
+  EXPECT_EQ(request->broker_fd, 4);
+  EXPECT_EQ(*request->run.spec.np, 6);
+  EXPECT_EQ(*request->run.spec.ray.cpus_per_slot, 0.5);
+  for (const auto& [line, origin] :
+       {std::pair{"--ray -np 2 --control-fd 3 ./worker", "flag --ray"},
+        {"--ray-address http://h:8265 -np 2 --control-fd 3 ./worker", "flag --ray-address"},
+        {"--ray-broker-fd 4 --ray-address http://h:1 -np 2 --control-fd 3 ./w",
+         "flag --ray-address"}}) {
+    ExpectFault(line, Serve(world, line).status(), ErrorCode::kNotSupported, origin);
+  }
+  ExpectFault("slots without Ray",
+              Serve(world, "--cpus-per-slot 2 -np 2 --control-fd 3 w").status(), ErrorCode::kUsage,
+              "flag --cpus-per-slot");
+}
+
+TEST(ServeOptionsTest, WhatHasNoMeaningIsRefused) {
+  const SpecWorld world;
+  for (const char* option : {"--dry-run", "--print-plan", "--stdin 0", "--report r", "--junit j"}) {
+    const std::string line = std::string(option) + " -np 2 --control-fd 3 ./worker";
+    const std::string name = line.substr(0, line.find(' '));
+    ExpectFault(line, Serve(world, line).status(), ErrorCode::kUsage, "flag " + name);
+  }
+}
+
 }  // namespace
 }  // namespace hvdray
