@@ -18,6 +18,7 @@ _HOMES = {
     "ship": "_payload",
     "HvdrayError": "_errors",
     "LauncherLost": "_errors",
+    "PlacementTimeout": "_errors",
     "SerializationError": "_errors",
     "StateLost": "_errors",
     "WorkerDied": "_errors",
@@ -28,6 +29,7 @@ __all__ = [
     "Executor",
     "HvdrayError",
     "LauncherLost",
+    "PlacementTimeout",
     "SerializationError",
     "StateLost",
     "WorkerDied",
@@ -39,6 +41,7 @@ __all__ = [
 if TYPE_CHECKING:
     from ._errors import HvdrayError as HvdrayError
     from ._errors import LauncherLost as LauncherLost
+    from ._errors import PlacementTimeout as PlacementTimeout
     from ._errors import SerializationError as SerializationError
     from ._errors import StateLost as StateLost
     from ._errors import WorkerDied as WorkerDied

@@ -7,6 +7,9 @@ from __future__ import annotations
 import json
 import signal
 import time
+import traceback
+import warnings
+from collections import deque
 from typing import Any, Callable, NamedTuple, Optional, Sequence, Union
 
 from ._errors import HvdrayError, SerializationError, WorkerDied, WorkerError, with_class_of
@@ -39,12 +42,18 @@ class Call:
         self.is_failure_first = False  # the time was up only while others were waited for
         self.killed: list[int] = []
         self.on_value: Optional[Callable[[int, Any], None]] = None  # of a rank, as soon as it is there; on the waiting thread
+        self.callbacks: list[Callable[[Any], Any]] = []  # of what workers log; on the waiting thread
+        self._logged: deque[tuple[int, Answer]] = deque()
         self._told_ranks: set[int] = set()
         self._values: dict[int, Any] = {}
 
     def on_data(self, rank: int, data: Any, content: Any) -> None:
         if not isinstance(data, dict) or data.get("call") != self.number or rank in self.answers:
             return  # Of a call that was given up.
+        if data.get("log") is True:
+            if self.callbacks:
+                self._logged.append((rank, Answer(data, content)))
+            return
         self.answers[rank] = Answer(data, content)
         # A result that does not travel is no reason to interrupt others.
         if data.get("ok") is not True and self.failed is None and _told(data).get("kind") != "result":
@@ -69,6 +78,7 @@ class Call:
                 is_over = not waiting.step()
                 if self.on_value is not None:
                     self._tell_values(gang)
+                self._tell_logged(gang)
                 if is_over:
                     return
             except KeyboardInterrupt as why:
@@ -81,8 +91,8 @@ class Call:
                 raise
 
     def has_news(self) -> bool:
-        """Under the condition: an answer that on_value does not know yet."""
-        return self.on_value is not None and len(self._told_ranks) < len(self.answers)
+        """Under the condition: what on_value or callbacks do not know yet."""
+        return bool(self._logged) or (self.on_value is not None and len(self._told_ranks) < len(self.answers))
 
     def _tell_values(self, gang: Gang) -> None:
         for rank, answer in list(self.answers.items()):
@@ -94,6 +104,22 @@ class Call:
                     self.on_value(rank, self._value(gang, rank))
                 except HvdrayError:
                     pass  # outcome() says it.
+
+    def _tell_logged(self, gang: Gang) -> None:
+        while self._logged:
+            rank, answer = self._logged.popleft()
+            try:
+                value = self._read(gang, rank, answer)
+            except HvdrayError as error:
+                warnings.warn(f"what rank {rank} has logged is lost: {error}", RuntimeWarning, stacklevel=1)
+                continue
+            for callback in list(self.callbacks):
+                try:
+                    callback(value)
+                except Exception:
+                    self.callbacks.remove(callback)
+                    warnings.warn(f"the callback {callback!r} has raised, and is called no more:\n{traceback.format_exc()}",
+                                  RuntimeWarning, stacklevel=1)
 
     # ---- what came of it
 
@@ -121,11 +147,11 @@ class Call:
 
     def _value(self, gang: Gang, rank: int) -> Any:
         if rank not in self._values:
-            self._values[rank] = self._read_value(gang, rank)
+            self._values[rank] = self._read(gang, rank, self.answers[rank])
         return self._values[rank]
 
-    def _read_value(self, gang: Gang, rank: int) -> Any:
-        head, content = self.answers[rank]
+    def _read(self, gang: Gang, rank: int, answer: Answer) -> Any:
+        head, content = answer
         if content is None:
             raise HvdrayError(f"the result of rank {rank} is larger than the memory here")
         try:

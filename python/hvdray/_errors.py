@@ -34,6 +34,10 @@ class LauncherLost(HvdrayError):
     """`hvdray serve` has ended without being told to."""
 
 
+class PlacementTimeout(HvdrayError, TimeoutError):
+    """Ray has no slots for the workers, or had none in time."""
+
+
 class SerializationError(HvdrayError):
     """A function, argument or result can't be pickled; the message has the path to what can't."""
 

@@ -23,6 +23,7 @@ from ._payload import Payload, dumps
 GRACE_S = 5.0
 CALL = ["fn", "args", "kwargs"]
 
+Callbacks = Sequence[Callable[[Any], Any]]
 Hosts = Union[str, Sequence[str], Mapping[str, int]]
 
 
@@ -33,6 +34,11 @@ class Executor:
         self,
         num_workers: Optional[int] = None,
         *,
+        num_hosts: Optional[int] = None,
+        num_workers_per_host: int = 1,
+        cpus_per_worker: float = 1,
+        use_gpu: bool = False,
+        gpus_per_worker: Optional[int] = None,
         hosts: Optional[Hosts] = None,
         backend: str = "auto",
         python: Optional[str] = None,
@@ -42,27 +48,35 @@ class Executor:
         output: str = "auto",
         results: str = "pickle",
     ):
-        """`hosts`: "a:4,b:4", a list of such, or slots by host. `backend`: "local", "ssh" (with hosts), or "auto".
-        `options`: long options of `hvdray run`, with '_' for '-'. `output`: see Output. `results`: "json" reads no
+        """`hosts`: "a:4,b:4", a list of such, or slots by host. `backend`: "local", "ssh" (with hosts), "ray", or "auto": ray
+        where this program has called ray.init(). Those of hosts, CPUs and GPUs say what is asked of Ray. `options`: long options of `hvdray run`, with '_' for '-'. `output`: see Output. `results`: "json" reads no
         pickles from workers. Raises ValueError and TypeError for what does not fit together."""
-        _check_choice("backend", backend, ("auto", "local", "ssh"))
+        _check_choice("backend", backend, ("auto", "local", "ssh", "ray"))
         _check_choice("output", output, OUTPUTS)
         _check_choice("results", results, ("pickle", "json"))
-        if num_workers is not None and (not isinstance(num_workers, int) or isinstance(num_workers, bool)):
-            raise TypeError(f"num_workers must be a number, not {type(num_workers).__name__}")
-        if num_workers is not None and num_workers < 1:
-            raise ValueError(f"num_workers must be 1 or more, not {num_workers}")
+        _check_count("num_workers", num_workers)
+        _check_count("num_hosts", num_hosts)
         self._options = dict(options or {})
+        self._is_on_ray = backend == "ray" or (backend == "auto" and _has_ray())
+        self._uses_current_group = True
+        asked = _asked_of_ray(num_workers, num_hosts, num_workers_per_host, cpus_per_worker, use_gpu, gpus_per_worker)
+        if asked and not self._is_on_ray:
+            raise ValueError(f"{next(iter(asked))} is asked of Ray, and this is not for Ray: call ray.init(), or say backend=\"ray\"")
+        for name, value in asked.items():
+            _check_once(name, value, {name} & set(self._options))
+            self._options[name] = value
         named = {"hosts", "hostfile", "cluster"} & set(self._options)
         _check_once("hosts", hosts, sorted(named))
         _check_once("num_workers", num_workers, {"np", "num_proc"} & set(self._options))
         _check_once("working_dir", working_dir, {"cwd"} & set(self._options))
         has_hosts = hosts is not None or bool(named)
+        if self._is_on_ray and {"hostfile", "cluster", "ray", "ray_address"} & set(self._options):
+            raise ValueError("the hosts of an executor on Ray are those of this program's Ray")
         if backend == "ssh" and not has_hosts:
             raise ValueError('backend="ssh" needs hosts')
         if backend == "local" and has_hosts:
             raise ValueError('backend="local" takes no hosts')
-        if num_workers is None and not has_hosts and not {"np", "num_proc"} & set(self._options):
+        if num_workers is None and num_hosts is None and not has_hosts and not {"np", "num_proc"} & set(self._options):
             raise ValueError("num_workers is not given; nor are hosts, whose slots it would be")
         if hosts is not None:
             self._options["hosts"] = _hosts_text(hosts)
@@ -70,7 +84,7 @@ class Executor:
             self._options["np"] = num_workers
         if working_dir is not None:
             self._options["cwd"] = working_dir
-        self._python = python or sys.executable
+        self._python = python or ("@python" if self._is_on_ray else sys.executable)
         self._env = _checked_env(env)
         self._output = output
         self._results = results
@@ -169,20 +183,25 @@ class Executor:
         fn: Callable[..., Any],
         args: Optional[Sequence[Any]] = None,
         kwargs: Optional[Mapping[str, Any]] = None,
+        callbacks: Optional[Callbacks] = None,
         *,
         timeout: Optional[float] = None,
     ) -> list[Any]:
-        """fn(*args, **kwargs) on all workers; the values by rank."""
-        return self._run_call("run", (fn, tuple(args or ()), dict(kwargs or {})), None, self._limits(timeout))
+        """fn(*args, **kwargs) on all workers; the values by rank. Each of `callbacks` is called here, by the thread that
+        waits, with each value that a worker logs (hvdray.ray.ray_logger)."""
+        what = (fn, tuple(args or ()), dict(kwargs or {}))
+        return self._run_call("run", what, None, self._limits(timeout), callbacks=callbacks)
 
     def _run_once(self, fn: Callable[..., Any], args: Sequence[Any], kwargs: Optional[Mapping[str, Any]]) -> list[Any]:
         """The only call: a failure need not leave workers that can be used."""
         what = (fn, tuple(args), dict(kwargs or {}))
         return self._run_call("run", what, None, Limits(self._grace(), is_ended_at_once=True))
 
-    def execute(self, fn: Callable[[Any], Any], *, timeout: Optional[float] = None) -> list[Any]:
-        """fn(object made by start()) on all workers; the values by rank."""
-        return self._run_call("execute", fn, None, self._limits(timeout))
+    def execute(
+        self, fn: Callable[[Any], Any], callbacks: Optional[Callbacks] = None, *, timeout: Optional[float] = None
+    ) -> list[Any]:
+        """fn(object made by start()) on all workers; the values by rank. `callbacks`: as for run()."""
+        return self._run_call("execute", fn, None, self._limits(timeout), callbacks=callbacks)
 
     def execute_single(self, fn: Callable[[Any], Any], *, timeout: Optional[float] = None) -> Any:
         """The same on rank 0; its value."""
@@ -253,7 +272,7 @@ class Executor:
             launcher, self._launcher = self._launcher, None
             launcher.close()
         if self._launcher is None:
-            self._launcher = Launcher(self._options, [self._python, "-c", BOOTSTRAP], self._output)
+            self._launcher = self._new_launcher()
             self._kit = self._launcher.next_object()
             self._launcher.put(self._kit, [kit()])
         call = self._next_call([])
@@ -298,6 +317,14 @@ class Executor:
             self._end_gang()  # Without their objects they are of no use.
             raise
 
+    def _new_launcher(self) -> Launcher:
+        broker = None
+        if self._is_on_ray:
+            from ._ray_broker import RayBroker
+
+            broker = RayBroker(self._uses_current_group)
+        return Launcher(self._options, [self._python, "-c", BOOTSTRAP], self._output, broker)
+
     def _abandon(self, launcher: Launcher) -> None:
         """Interrupted, or lost: this launcher is of no use any more."""
         self._launcher = self._gang = None
@@ -315,6 +342,7 @@ class Executor:
         ranks: Optional[Sequence[int]],
         limits: Limits,
         on_value: Optional[Callable[[int, Any], None]] = None,
+        callbacks: Optional[Callbacks] = None,
     ) -> list[Any]:
         self._check_process()
         with self._turn:
@@ -327,7 +355,7 @@ class Executor:
                 if self._executable is not None:
                     raise StateLost("the workers and their objects are gone", hint="restart() makes new ones")
                 self._begin(deadline)
-            return self._perform(do, payload, ranks, limits, on_value)
+            return self._perform(do, payload, ranks, limits, on_value, callbacks)
 
     def _is_alive(self) -> bool:
         launcher, gang = self._launcher, self._gang
@@ -340,13 +368,15 @@ class Executor:
         ranks: Optional[Sequence[int]],
         limits: Limits,
         on_value: Optional[Callable[[int, Any], None]] = None,
+        callbacks: Optional[Callbacks] = None,
     ) -> list[Any]:
         launcher, gang = self._launcher, self._gang
         assert launcher is not None and gang is not None
         call = self._next_call(ranks if ranks is not None else range(len(gang.workers)))
         with launcher.condition:
             gang.on_data = call.on_data
-        head: dict[str, Any] = {"call": call.number, "do": do, "sizes": payload.sizes}
+        head: dict[str, Any] = {"call": call.number, "do": do, "sizes": payload.sizes, "logs": bool(callbacks)}
+        call.callbacks = list(callbacks or ())
         to: Ranks = "all" if ranks is None else list(ranks)
         call.on_value = on_value
         shared = 0
@@ -427,6 +457,48 @@ def _check_once(name: str, value: Any, options: Iterable[str]) -> None:
     for option in options:
         if value is not None:
             raise ValueError(f"{name} and options[{option!r}] are both given")
+
+
+def _check_count(name: str, value: Any) -> None:
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
+        raise TypeError(f"{name} must be a number, not {type(value).__name__}")
+    if value is not None and value < 1:
+        raise ValueError(f"{name} must be 1 or more, not {value}")
+
+
+def _has_ray() -> bool:
+    """This program uses Ray."""
+    from sys import modules
+
+    ray = modules.get("ray")
+    return ray is not None and bool(ray.is_initialized())
+
+
+def _asked_of_ray(
+    num_workers: Optional[int],
+    num_hosts: Optional[int],
+    num_workers_per_host: int,
+    cpus_per_worker: float,
+    use_gpu: bool,
+    gpus_per_worker: Optional[int],
+) -> dict[str, Any]:
+    """As options of `hvdray run --ray`; without its defaults. Raises ValueError."""
+    if num_workers is not None and num_hosts is not None:
+        raise ValueError("num_workers and num_hosts are both given: hosts have num_workers_per_host each")
+    if gpus_per_worker and not use_gpu:
+        raise ValueError("gpus_per_worker is set, but use_gpu is False. use_gpu must be True if gpus_per_worker is set. ")
+    if use_gpu and gpus_per_worker is not None and gpus_per_worker < 1:
+        raise ValueError(f"gpus_per_worker must be >= 1: Got {gpus_per_worker}.")
+    asked: dict[str, Any] = {}
+    if num_hosts is not None:
+        asked.update(num_hosts=num_hosts, num_slots=num_workers_per_host)
+    if cpus_per_worker != 1:
+        asked["cpus_per_slot"] = cpus_per_worker
+    if use_gpu:
+        asked["use_gpu"] = True
+    if gpus_per_worker:
+        asked["gpus_per_slot"] = gpus_per_worker
+    return asked
 
 
 def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:

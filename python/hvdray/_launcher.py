@@ -11,18 +11,22 @@ import socket
 import subprocess
 import threading
 import weakref
-from typing import Any, Callable, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence, Union
 
 from . import __version__
 from ._binary import find_binary
-from ._errors import HvdrayError, LauncherLost
+from ._errors import HvdrayError, LauncherLost, PlacementTimeout
 from ._messages import Bytes, head_of, parse_head
 from ._output import Output
+
+if TYPE_CHECKING:
+    from ._ray_broker import RayBroker
 
 MAX_BLOB = 64 << 10  # of a request; what is larger becomes an object
 CREDIT_STEP = 1 << 20
 LARGE = 1 << 20
 HOST_LOST = "HVD-E0205"  # of docs/errors.md
+NO_SLOTS = ("HVD-E0208", "HVD-E0219")
 USAGE = 2  # the exit code
 RESTARTS = ("HVDRAY_MAX_RESTARTS",)  # of jobs; a call is not begun twice
 
@@ -59,9 +63,10 @@ class Gang:
 class Launcher:
     """One at a time may start gangs and call put(); other methods are safe from any thread."""
 
-    def __init__(self, options: dict[str, Any], worker: Sequence[str], output: str):
+    def __init__(self, options: dict[str, Any], worker: Sequence[str], output: str, broker: "Optional[RayBroker]" = None):
         """`options`: of `hvdray run`, with '_' for '-'; they travel by a pipe, so no list of processes shows them.
-        Raises HvdrayError. Workers' output goes to `self.output`."""
+        `broker`: slots come from Ray. It is closed with us, also if we can't begin. Raises HvdrayError. Workers' output goes
+        to `self.output`."""
         self.condition = threading.Condition()
         self.lost: Optional[HvdrayError] = None
         self._gang: Optional[Gang] = None
@@ -72,19 +77,32 @@ class Launcher:
         self._build = ""
         self._is_over = False  # we have said bye
         self._why_host_lost: Optional[HvdrayError] = None
+        self._broker = broker
+        try:
+            self._begin(options, worker, output)
+        except BaseException:
+            if broker is not None:
+                broker.close()
+            raise
+
+    def _begin(self, options: dict[str, Any], worker: Sequence[str], output: str) -> None:
         binary = find_binary()
         text = _options_text(options)
         environment = {name: value for name, value in os.environ.items() if name not in RESTARTS}
         ours, theirs = socket.socketpair()
         options_read, options_write = os.pipe()
+        passed = [options_read, theirs.fileno()]
         try:
             command = [binary, "serve", "-f", f"/dev/fd/{options_read}", "--control-fd", str(theirs.fileno())]
+            if self._broker is not None:
+                passed.append(self._broker.theirs.fileno())
+                command += ["--ray-broker-fd", str(passed[-1])]
             self._process = subprocess.Popen(
                 [*command, "--", *worker],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                pass_fds=[options_read, theirs.fileno()],
+                pass_fds=passed,
                 env=environment,
                 start_new_session=True,  # Ctrl-C is ours to act on.
             )
@@ -95,7 +113,11 @@ class Launcher:
         finally:
             theirs.close()
             os.close(options_read)
+            if self._broker is not None:
+                self._broker.theirs.close()
         self.output = Output(self._process.stdout, self._process.stderr, output)
+        if self._broker is not None:
+            self._broker.on_begun = self.output.release
         try:
             with open(options_write, "wb") as pipe:
                 pipe.write(text)
@@ -150,10 +172,15 @@ class Launcher:
         if self.lost is not None:
             self._finalizer()  # It may wait for us: not every loss is its end.
         elif not was_over:
-            self._write({"type": "bye"})
+            if self._build:
+                self._write({"type": "bye"})
+            else:
+                self._finalizer()  # It still waits for slots, and reads nothing.
         self._process.wait()
         self.output.close()
         self._finalizer()
+        if self._broker is not None:
+            self._broker.close()
 
     @property
     def is_usable(self) -> bool:
@@ -279,6 +306,8 @@ class Launcher:
         self._finalizer()
 
     def _lose(self, error: HvdrayError) -> None:
+        if self._broker is not None and self._broker.failure:
+            error = HvdrayError(f"Ray has failed: {self._broker.failure}", code=error.code)
         if self.lost is None:
             self.lost = error
 
@@ -335,7 +364,8 @@ def _options_text(options: dict[str, Any]) -> bytes:
 
 
 def _error_of(told: dict[str, Any]) -> HvdrayError:
-    return HvdrayError(told["message"], code=told["code"], hint=told["hint"])
+    kind = PlacementTimeout if told["code"] in NO_SLOTS else HvdrayError
+    return kind(told["message"], code=told["code"], hint=told["hint"])
 
 
 def _how(code: int) -> str:

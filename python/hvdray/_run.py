@@ -69,12 +69,15 @@ def run(
     for name in given:
         if name in (options or {}):
             raise ValueError(f"{name} and options[{name!r}] are both given")
+    options = {**given, **(options or {})}
+    has_hosts = bool(hosts) or bool({"hosts", "hostfile", "cluster"} & set(options))
     executor = Executor(
         num_proc if num_proc is not None else 1,
         hosts=hosts or None,
+        backend="ssh" if has_hosts else "local",  # as horovod.run, also in a program that uses Ray
         python=executable,
         env=env,
-        options={**given, **(options or {})},
+        options=options,
     )
     try:
         executor.start()

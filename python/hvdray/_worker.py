@@ -16,6 +16,7 @@ import platform
 import signal
 import socket
 import sys
+import threading
 import traceback
 from types import FrameType
 from typing import Any, NoReturn, Optional
@@ -25,6 +26,7 @@ from ._errors import SerializationError
 from ._messages import ChannelReader, head_of
 from ._payload import Payload, dumps, loads
 
+current: "Optional[Worker]" = None  # this process is one
 MAX_TEXT = 32 << 10  # characters, of a message or a traceback
 
 
@@ -34,7 +36,8 @@ def main(channel: socket.socket) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(line_buffering=True)
-    worker = Worker(channel)
+    global current
+    worker = current = Worker(channel)
     signal.signal(signal.SIGINT, worker.on_interrupt)
     worker.say({"type": "hello", "protocol": 1, "client": f"hvdray-python {__version__}", "python": platform.python_version()})
     try:
@@ -50,17 +53,45 @@ class Worker:
         self._reader = ChannelReader(channel)
         self._objects: dict[int, tuple[int, int]] = {}  # number: descriptor, size
         self._executable: Any = None
+        self._pid = os.getpid()
         self._is_busy = False
+        self._was_interrupted = False
         self._wants_json = False
+        self._logging: Optional[int] = None  # the call whose caller wants what is logged
+        self._saying = threading.RLock()
 
     def on_interrupt(self, _signo: int, _frame: Optional[FrameType]) -> None:
         if self._is_busy:
             raise KeyboardInterrupt
+        self._was_interrupted = True
 
     def say(self, message: dict[str, Any], payload: Optional[Payload] = None) -> None:
-        self._channel.sendall(head_of(message, payload.total if payload else 0))
-        for part in payload.parts if payload else ():
-            self._channel.sendall(part)
+        with self._saying:  # log() may come from any thread
+            self._channel.sendall(head_of(message, payload.total if payload else 0))
+            for part in payload.parts if payload else ():
+                self._channel.sendall(part)
+
+    def log(self, value: Any) -> None:
+        """To the callbacks of the call that runs. From any thread. Raises SerializationError."""
+        call = self._logging
+        if call is None:
+            return
+        if os.getpid() != self._pid:
+            raise RuntimeError("a forked child can't log: the channel is its parent's")
+        head: dict[str, Any] = {"call": call, "log": True}
+        payload = _json_of(value) if self._wants_json else dumps(value, ["what is logged"])
+        if payload.sizes:
+            head["sizes"] = payload.sizes
+        if threading.current_thread() is not threading.main_thread():
+            return self.say({"type": "data", "data": head}, payload)
+        # Ctrl-C must not leave half a message.
+        self._is_busy, self._was_interrupted = False, False
+        try:
+            self.say({"type": "data", "data": head}, payload)
+        finally:
+            self._is_busy = True
+        if self._was_interrupted:
+            raise KeyboardInterrupt
 
     def serve(self) -> None:
         while True:
@@ -89,6 +120,7 @@ class Worker:
         head: dict[str, Any] = {"call": call["call"], "ok": True}
         payload = None
         self._is_busy = True
+        self._logging = call["call"] if call.get("logs") else None
         try:
             value = self._do(call, content)
             if self._wants_json:
@@ -100,6 +132,7 @@ class Worker:
             head.update(ok=False, error=_told(error))
             payload = None if self._wants_json else _pickled(error)
         self._is_busy = False
+        self._logging = None
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
