@@ -12,6 +12,7 @@
 namespace hvdray {
 namespace {
 
+constexpr size_t kChannel = 2;      // its index
 constexpr int kReadsPerWakeup = 4;  // One busy worker must not starve the others.
 // The largest pipe that the agent requests: more bytes after the sweep come from a live writer that
 // the sweep could not reach.
@@ -129,14 +130,23 @@ bool OutputPump::ReadOnce(int rank, Rank& state, size_t index) {
   if (!is_discarding_) {
     state.CreditOf(index) -= count;
     if (index == 1) state.errors.Feed(ByteView(buffer.data(), count), loop_.Now());
-    link_.Send({generation_,
-                wire::Output{rank, StreamOf(index), false, std::string(buffer.data(), count)}});
+    std::string bytes(buffer.data(), count);
+    if (index == kChannel) ReadPrinted(rank, state);
+    link_.Send({generation_, wire::Output{rank, StreamOf(index), false, std::move(bytes)}});
   }
   if (is_forced_) {
     stream.forced_bytes += count;
     if (stream.forced_bytes >= 2 * kForcedLimitBytes) End(rank, state, index);
   }
   return count < wanted && !is_forced_;
+}
+
+void OutputPump::ReadPrinted(int rank, Rank& state) {
+  for (const size_t index : {0, 1}) {
+    while (MayRead(state, index) && !ReadOnce(rank, state, index)) {
+    }
+    if (!MayRead(state, index)) Rearm(rank);
+  }
 }
 
 void OutputPump::End(int rank, Rank& state, size_t index) {

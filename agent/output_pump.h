@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Moves bytes from the workers' pipes and channels to Output frames, only as fast as credit and
-// link permit: a slow reader slows the writers and never fills memory. Notes when an error began on
-// stderr, and does not interpret the bytes otherwise. docs/protocol.md, "Credit".
+// link permit: a slow reader slows the writers and never fills memory. What a worker has printed
+// before it says something on its channel leaves first, unless it is held back. Notes when an error
+// began on stderr, and does not interpret the bytes otherwise. docs/protocol.md, "Credit".
 #ifndef HVDRAY_AGENT_OUTPUT_PUMP_H_
 #define HVDRAY_AGENT_OUTPUT_PUMP_H_
 
@@ -72,6 +73,7 @@ class OutputPump {
   void OnReadable(int rank, size_t index);
   /// True: the pipe is empty for now, or has ended.
   bool ReadOnce(int rank, Rank& state, size_t index);
+  void ReadPrinted(int rank, Rank& state);
   void End(int rank, Rank& state, size_t index);
 
   bool MayRead(const Rank& state, size_t index) const {

@@ -400,6 +400,7 @@ class Executor:
 
     def _settle(self, call: Call, launcher: Launcher, gang: Gang) -> list[Any]:
         if launcher.output.is_shown:
+            launcher.output.settle()  # What workers printed before they answered has come, too.
             launcher.output.show()
         self._call = None
         if call.killed or (call.failed is not None and call.pending()):

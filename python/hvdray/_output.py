@@ -3,15 +3,21 @@
 
 from __future__ import annotations
 
+import array
 import codecs
+import fcntl
 import os
+import select
 import sys
+import termios
 import threading
+import time
 from collections import deque
 from typing import IO, Any, Optional
 
 MAX_HELD = 1 << 20  # bytes; what is older is dropped
 MAX_LAST_LINES = 8
+SETTLE_S = 0.5
 
 OUTPUTS = ("auto", "inherit", "wait", "none")
 
@@ -36,6 +42,7 @@ class Output:
         self._decoders = [codecs.getincrementaldecoder("utf-8")("replace") for _ in range(2)]
         self._last: deque[bytes] = deque(maxlen=MAX_LAST_LINES)
         self._targets = (1, 2) if how == "inherit" else None
+        self._sources = [stdout, stderr]  # that have not ended
         self._threads = [
             threading.Thread(target=self._pump, args=(source, source is stderr), name="hvdray output", daemon=True)
             for source in (stdout, stderr)
@@ -47,8 +54,17 @@ class Output:
         """Passes on what is said. Until then it is held: the end of a program that does not come up is told otherwise."""
         with self._lock:
             early, self._early = self._early, None
-        for is_error, chunk in early or ():
-            self._pass_on(is_error, chunk)
+            for is_error, chunk in early or ():
+                self._pass_on(is_error, chunk)
+
+    def settle(self) -> None:
+        """Returns once all is held, or passed on, that has been said until now."""
+        deadline = time.monotonic() + SETTLE_S  # of a program that prints without end
+        while time.monotonic() < deadline:
+            with self._lock:
+                if not any(map(_waits, self._sources)):
+                    return
+            time.sleep(0.0002)
 
     def show(self) -> None:
         """Prints what is held, in order of arrival."""
@@ -78,15 +94,25 @@ class Output:
 
     def _pump(self, source: Any, is_error: bool) -> None:
         rest = b""
-        while chunk := source.read1(1 << 16):
+        readable = select.poll()
+        readable.register(source.fileno(), select.POLLIN)
+        while True:
+            readable.poll()
+            with self._lock:  # What has been said is either in the pipe or here, for settle().
+                chunk = os.read(source.fileno(), 1 << 16)
+                is_early = self._early is not None
+                if self._early is not None:
+                    self._early.append((is_error, chunk))
+                elif self.is_shown:
+                    self._pass_on(is_error, chunk)
+                if not chunk:
+                    self._sources.remove(source)
+                    break
+            if not (is_early or self.is_shown):
+                self._pass_on(is_error, chunk)
             if is_error:
                 *lines, rest = (rest + chunk)[-(1 << 14) :].split(b"\n")
                 self._last.extend(lines)
-            with self._lock:
-                if self._early is not None:
-                    self._early.append((is_error, chunk))
-                    continue
-            self._pass_on(is_error, chunk)
         if rest:
             self._last.append(rest)
         source.close()
@@ -95,14 +121,17 @@ class Output:
         if self._targets is not None:
             _write_all(self._targets[is_error], chunk)
         elif self.is_shown:
-            self._hold(is_error, chunk)
-
-    def _hold(self, is_error: bool, chunk: bytes) -> None:
-        with self._lock:
             self._held.append((is_error, chunk))
             self._held_bytes += len(chunk)
             while self._held_bytes > MAX_HELD:
                 self._held_bytes -= len(self._held.popleft()[1])
+
+
+def _waits(source: IO[bytes]) -> bool:
+    """Bytes in a pipe."""
+    count = array.array("i", [0])
+    fcntl.ioctl(source.fileno(), termios.FIONREAD, count)
+    return count[0] > 0
 
 
 def _is_own(stream: Any, descriptor: int) -> bool:

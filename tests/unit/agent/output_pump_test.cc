@@ -232,6 +232,19 @@ TEST_F(OutputPumpTest, AChannelHasAWindowOfItsOwn) {
   EXPECT_EQ(SentBytes(wire::StreamId::kChannel), size_t{wire::kOutputWindowBytes} + 1);
 }
 
+TEST_F(OutputPumpTest, WhatWasPrintedBeforeAMessageLeavesBeforeIt) {
+  AddWithChannel();
+  for (int round = 0; round < 3; ++round) {
+    ASSERT_TRUE(WriteAll(stdout_.get(), "out").ok());
+    ASSERT_TRUE(WriteAll(stderr_.get(), "err").ok());
+    ASSERT_TRUE(WriteAll(channel_.get(), "message").ok());
+    Settle(*loop_);
+    ASSERT_EQ(sent_.size(), 3U);
+    EXPECT_EQ(sent_[2].stream, wire::StreamId::kChannel) << "round " << round;
+    sent_.clear();
+  }
+}
+
 TEST_F(OutputPumpTest, OutputWithoutCreditDoesNotHoldTheChannel) {
   AddWithChannel();
   Fill(stdout_, wire::kOutputWindowBytes + 5000);
