@@ -62,6 +62,60 @@ size_t PythonScriptOf(std::span<const std::string> command) {
   return 0;
 }
 
+Result<PythonCall> ReadPythonCall(std::span<const std::string> command) {
+  const auto refused = [](std::string message) {
+    return Status(ErrorCode::kUsage, std::move(message), "python3 train.py");
+  };
+  if (command.empty() || !IsPython(command[0])) {
+    return refused(fmt::format("{} is not Python", ShownText(command.empty() ? "" : command[0])));
+  }
+  PythonCall call;
+  call.interpreter.push_back(command[0]);
+  size_t i = 1;
+  for (; i < command.size(); ++i) {
+    const std::string& word = command[i];
+    if (word == "-" || word.empty() || !word.starts_with('-')) break;
+    if (word == "--") {
+      ++i;
+      break;
+    }
+    if (word == "--check-hash-based-pycs" && i + 1 < command.size()) {
+      call.interpreter.insert(call.interpreter.end(), {word, command[++i]});
+      continue;
+    }
+    for (size_t at = 1; at < word.size(); ++at) {
+      const char letter = word[at];
+      const bool takes_value = letter == 'c' || letter == 'm' || letter == 'W' || letter == 'X';
+      const std::string option{'-', letter};
+      if (!takes_value) {
+        constexpr std::string_view kFlags = "bBdEIOPqRsStuv";
+        if (kFlags.find(letter) == std::string_view::npos) {
+          return refused(fmt::format("{} {} runs no program that can begin warm",
+                                     ShownText(command[0]), ShownText(word)));
+        }
+        call.interpreter.push_back(option);
+        continue;
+      }
+      std::string value = word.substr(at + 1);
+      if (value.empty() && i + 1 < command.size()) value = command[++i];
+      if (letter == 'W' || letter == 'X') {
+        call.interpreter.insert(call.interpreter.end(), {option, value});
+        break;
+      }
+      call.program = {option, value};
+      call.program.insert(call.program.end(), command.begin() + static_cast<ptrdiff_t>(i) + 1,
+                          command.end());
+      return call;
+    }
+  }
+  call.program.assign(command.begin() + static_cast<ptrdiff_t>(std::min(i, command.size())),
+                      command.end());
+  if (call.program.empty() || call.program[0] == "-" || call.program[0].empty()) {
+    return refused(fmt::format("{} reads its program from standard input", ShownText(command[0])));
+  }
+  return call;
+}
+
 std::string InterpreterOf(std::string_view file) {
   if (!file.starts_with("#!")) return {};
   std::string_view line = file.substr(2, file.find('\n') - 2);

@@ -8,6 +8,9 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "base/result.h"
 
 namespace hvdray {
 
@@ -22,6 +25,18 @@ bool IsAssignment(std::string_view word);
 /// Python, or Python runs -m, -c or its stdin.
 /// Source: "Command line and environment" of the Python 3.11 documentation.
 size_t PythonScriptOf(std::span<const std::string> command);
+
+/// A command that makes Python run a program, taken apart.
+struct PythonCall {
+  std::vector<std::string> interpreter;  ///< The interpreter and its options, one a word.
+  std::vector<std::string> program;      ///< "-m MODULE" or "-c CODE" or a script; its arguments.
+  bool operator==(const PythonCall&) const = default;
+};
+
+/// Takes `command` apart by Python's own rules. Errors: kUsage, if it is not Python, or if Python
+/// would run no program (-V), read it from stdin, or go on interactively (-i).
+/// Source: as PythonScriptOf(); Python/getopt.c.
+Result<PythonCall> ReadPythonCall(std::span<const std::string> command);
 
 /// The interpreter that the first line of a script names. Ends at a blank, as for the kernel, so it
 /// includes the carriage return of a DOS line end. `file`: the script's first bytes. Empty: not a

@@ -84,5 +84,53 @@ TEST(CommandHintTest, AScriptIsToldFromAProgram) {
   EXPECT_EQ(CommandHint("ddp"), "");
 }
 
+using Words = std::vector<std::string>;
+
+TEST(ReadPythonCallTest, SeparatesTheInterpreterFromTheProgram) {
+  const std::pair<Words, PythonCall> rows[] = {
+      {{"python3", "train.py", "-x"}, {{"python3"}, {"train.py", "-x"}}},
+      {{"/v/bin/python3.11", "-uI", "a.py"}, {{"/v/bin/python3.11", "-u", "-I"}, {"a.py"}}},
+      {{"python", "-Wignore", "-X", "dev", "-OO", "a.py", "-c"},
+       {{"python", "-W", "ignore", "-X", "dev", "-O", "-O"}, {"a.py", "-c"}}},
+      {{"python3", "-uW", "error", "a.py"}, {{"python3", "-u", "-W", "error"}, {"a.py"}}},
+      {{"python3", "--check-hash-based-pycs", "never", "a.py"},
+       {{"python3", "--check-hash-based-pycs", "never"}, {"a.py"}}},
+      {{"python3", "-S", "--", "-odd.py", "--"}, {{"python3", "-S"}, {"-odd.py", "--"}}},
+      {{"python3", "-m", "pack.tool", "-u"}, {{"python3"}, {"-m", "pack.tool", "-u"}}},
+      {{"python3", "-Ebmpack", "1"}, {{"python3", "-E", "-b"}, {"-m", "pack", "1"}}},
+      {{"python3", "-uc", "print(1)", "-m"}, {{"python3", "-u"}, {"-c", "print(1)", "-m"}}},
+      {{"python3", "-cprint(1)"}, {{"python3"}, {"-c", "print(1)"}}},
+      {{"python3", "-m"}, {{"python3"}, {"-m", ""}}},
+  };
+  for (const auto& [command, call] : rows) {
+    const Result<PythonCall> read = ReadPythonCall(command);
+    ASSERT_TRUE(read.ok()) << command[1] << ": " << read.status().ToString();
+    EXPECT_EQ(*read, call) << command[1];
+  }
+}
+
+TEST(ReadPythonCallTest, RefusesWhatRunsNoProgramOfItsOwn) {
+  const std::pair<Words, std::string_view> rows[] = {
+      {{}, "is not Python"},
+      {{"sh", "train.sh"}, "sh is not Python"},
+      {{"./train.py"}, "./train.py is not Python"},
+      {{"python_train", "a.py"}, "python_train is not Python"},
+      {{"python3"}, "reads its program from standard input"},
+      {{"python3", "-u"}, "reads its program from standard input"},
+      {{"python3", "-", "a"}, "reads its program from standard input"},
+      {{"python3", "--"}, "reads its program from standard input"},
+      {{"python3", ""}, "reads its program from standard input"},
+      {{"python3", "-i", "a.py"}, "python3 -i runs no program"},
+      {{"python3", "-uVV"}, "python3 -uVV runs no program"},
+      {{"python3", "--help"}, "python3 --help runs no program"},
+      {{"python3", "-x", "a.py"}, "python3 -x runs no program"},
+  };
+  for (const auto& [command, message] : rows) {
+    const Status status = ReadPythonCall(command).status();
+    EXPECT_EQ(status.code(), ErrorCode::kUsage);
+    EXPECT_NE(status.message().find(message), std::string::npos) << status.message();
+  }
+}
+
 }  // namespace
 }  // namespace hvdray
