@@ -14,6 +14,15 @@ namespace hvdray {
 StdinPump::StdinPump(Loop& loop, UniqueFd pipe, std::function<void(uint32_t)> on_consumed)
     : loop_(loop), pipe_(std::move(pipe)), on_consumed_(std::move(on_consumed)) {}
 
+StdinPump::StdinPump(Loop& loop, std::function<void(uint32_t)> on_consumed)
+    : loop_(loop), is_awaited_(true), on_consumed_(std::move(on_consumed)) {}
+
+void StdinPump::Open(UniqueFd pipe) {
+  pipe_ = std::move(pipe);
+  is_awaited_ = false;
+  Flush();
+}
+
 Status StdinPump::Write(std::string bytes, bool is_end) {
   if (queued_bytes_ + bytes.size() > kStdinWindowBytes) {
     return {ErrorCode::kProtocolError, "stdin beyond its credit"};
@@ -58,10 +67,12 @@ ssize_t StdinPump::Send(Item& item) {
 void StdinPump::Close() {
   watch_.Cancel();
   pipe_.Reset();
+  is_awaited_ = false;
   Flush();
 }
 
 void StdinPump::Flush() {
+  if (is_awaited_) return;
   uint32_t consumed = 0;
   while (!queue_.empty()) {
     Item& first = queue_.front();

@@ -23,13 +23,16 @@ class StdinPump {
   /// left the queue, so the launcher may send as many; includes bytes dropped because the worker
   /// closed its stdin. The loop outlives the pump.
   StdinPump(Loop& loop, UniqueFd pipe, std::function<void(uint32_t bytes)> on_consumed);
+  /// The same for a pipe that comes later: what is written until then is kept.
+  StdinPump(Loop& loop, std::function<void(uint32_t bytes)> on_consumed);
+  void Open(UniqueFd pipe);
 
   /// Queues bytes; with `is_end`, ends the pipe after them, or this direction of a channel. Errors:
   /// kProtocolError when the peer exceeds its window; drops those bytes.
   Status Write(std::string bytes, bool is_end);
   /// Of a socket: queues bytes that need no credit, with a descriptor beside the first of them.
   void WriteWithDescriptor(std::string bytes, UniqueFd descriptor);
-  /// The worker is gone: drops queued bytes and reports them as consumed.
+  /// The worker is gone, or never came: drops queued bytes and reports them as consumed.
   void Close();
 
  private:
@@ -43,6 +46,7 @@ class StdinPump {
 
   Loop& loop_;
   UniqueFd pipe_;
+  bool is_awaited_ = false;  // the pipe
   std::function<void(uint32_t)> on_consumed_;
   std::deque<Item> queue_;
   size_t sent_of_first_ = 0;

@@ -133,5 +133,29 @@ TEST(StdinPumpSocketTest, ADescriptorArrivesWithItsBytesInOrder) {
   EXPECT_EQ(::read(pipe->read_end.get(), &byte, 1), 1);
 }
 
+TEST_F(StdinPumpTest, WhatComesBeforeThePipeIsKeptAndGivenUpIfThereIsNone) {
+  auto pipe = MakePipe();
+  ASSERT_TRUE(pipe.ok());
+  ASSERT_TRUE(SetNonBlocking(pipe->read_end.get()).ok());
+  ASSERT_TRUE(SetNonBlocking(pipe->write_end.get()).ok());
+  reader_ = std::move(pipe->read_end);
+  const auto consume = [this](uint32_t n) { consumed_ += n; };
+  StdinPump later(*loop_, consume);
+  ASSERT_TRUE(later.Write("early ", false).ok());
+  ASSERT_TRUE(later.Write("bird", true).ok());
+  EXPECT_EQ(consumed_, 0U);
+  EXPECT_FALSE(later.Write(std::string(kStdinWindowBytes, 'x'), false).ok()) << "its credit holds";
+  later.Open(std::move(pipe->write_end));
+  EXPECT_EQ(Read(), "early bird");
+  Read();
+  EXPECT_TRUE(is_end_);
+  EXPECT_EQ(consumed_, 10U);
+
+  StdinPump never(*loop_, consume);
+  ASSERT_TRUE(never.Write("lost", false).ok());
+  never.Close();
+  EXPECT_EQ(consumed_, 14U) << "the launcher may send as many for others";
+}
+
 }  // namespace
 }  // namespace hvdray
