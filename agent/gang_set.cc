@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "agent/host_facts.h"
+#include "agent/orphans.h"
 #include "base/log.h"
 
 namespace hvdray {
@@ -18,6 +19,7 @@ namespace {
 // Pipes, pidfd, listener and a few connections to the relay.
 constexpr uint64_t kFilesPerWorker = 12;
 constexpr uint64_t kFilesBesides = 512;
+constexpr int kMaxLostServers = 3;
 
 Status CheckStart(const wire::StartGeneration& start) {
   if (start.command.empty()) return {ErrorCode::kProtocolError, "StartGeneration without command"};
@@ -61,6 +63,14 @@ GangSet::GangSet(Loop& loop, wire::Link& link, Relay& relay, GangSet::Options op
       options_(std::move(options)),
       handlers_(std::move(handlers)) {}
 
+GangSet::~GangSet() {
+  if (!server_) return;
+  gangs_.clear();
+  server_.reset();
+  // What its imports have started is ours now, and the keeper may be dead.
+  KillChildren(std::chrono::seconds(1));
+}
+
 Status GangSet::Start(Generation generation, wire::StartGeneration start) {
   if (IsStale(generation)) {
     CountStale();
@@ -94,13 +104,15 @@ Status GangSet::Start(Generation generation, wire::StartGeneration start) {
     options.cgroup_directory = fmt::format("{}/gen-{}", options_.cgroup_directory, generation);
     if (options_.is_elastic) options.cgroup_directory += fmt::format("-{}", ++started_);
   }
+  LocalGang::Handlers handlers =
+      HandlersOf(generation, std::chrono::milliseconds(start.preload_limit_ms));
   gangs_.push_back(std::make_unique<LocalGang>(loop_, link_, std::move(start), std::move(options),
-                                               HandlersOf(generation)));
+                                               std::move(handlers)));
   gangs_.back()->Start();
   return {};
 }
 
-LocalGang::Handlers GangSet::HandlersOf(Generation generation) {
+LocalGang::Handlers GangSet::HandlersOf(Generation generation, Duration preload_limit) {
   LocalGang::Handlers handlers;
   handlers.open_relay = [this, generation](const wire::WorkerSlot& slot) -> Result<uint16_t> {
     if (options_.keeps_processes) return uint16_t{0};  // no rendezvous for it
@@ -110,7 +122,13 @@ LocalGang::Handlers GangSet::HandlersOf(Generation generation) {
     if (!options_.keeps_processes) relay_.CloseWorker(worker);
     handlers_.on_reaped(worker);
   };
+  if (!options_.keeps_processes) {
+    handlers.find_server = [this, generation, preload_limit](const ForkServerPlan& plan) {
+      return FindServer(plan, generation, preload_limit);
+    };
+  }
   handlers.is_elsewhere = [this](pid_t pid) {
+    if (server_ && (server_->pid() == pid || server_->is_forking())) return true;
     return std::any_of(gangs_.begin(), gangs_.end(),
                        [pid](const auto& gang) { return gang->IsLive(pid); });
   };
@@ -122,6 +140,23 @@ LocalGang::Handlers GangSet::HandlersOf(Generation generation) {
     OnGangStopped(stopped->get(), swept);
   };
   return handlers;
+}
+
+ForkServer* GangSet::FindServer(const ForkServerPlan& plan, Generation generation, Duration limit) {
+  if (server_ && server_->is_lost()) {
+    server_.reset();
+    ++lost_servers_;
+  }
+  if (is_ending_ || lost_servers_ > kMaxLostServers) return nullptr;
+  if (server_ && server_->plan() == plan) return server_.get();
+  // Another gang waits for it.
+  if (server_ && (!server_->is_settled() || server_->is_forking())) return nullptr;
+  server_ = std::make_unique<ForkServer>(loop_, plan, limit,
+                                         [this, generation](const wire::Warmed& result) {
+                                           link_.Send({generation, result});
+                                           for (const auto& gang : gangs_) gang->OnWarmed();
+                                         });
+  return server_.get();
 }
 
 void GangSet::OnGangStopped(LocalGang* gang, uint32_t swept) {
@@ -174,6 +209,8 @@ void GangSet::StopWorkers(const wire::StopWorkers& stop) {
 }
 
 void GangSet::StopAll(Duration grace) {
+  is_ending_ = true;
+  if (server_) server_->Kill();
   for (const auto& gang : gangs_) {
     gang->DiscardOutput();
     gang->Stop(grace);

@@ -39,6 +39,8 @@ class GangSet {
   /// Loop, link and relay outlive it.
   GangSet(Loop& loop, wire::Link& link, Relay& relay, Options options, Handlers handlers);
 
+  ~GangSet();
+
   /// Forks the workers. Drops and counts a request of a generation that was stopped or, in a job of
   /// fixed size, started before. Errors: kProtocolError.
   Status Start(Generation generation, wire::StartGeneration start);
@@ -66,8 +68,9 @@ class GangSet {
   std::vector<LivingWorker> LivingOf(Generation generation) const;
 
  private:
+  ForkServer* FindServer(const ForkServerPlan& plan, Generation generation, Duration limit);
   void OnGangStopped(LocalGang* gang, uint32_t swept);
-  LocalGang::Handlers HandlersOf(Generation generation);
+  LocalGang::Handlers HandlersOf(Generation generation, Duration preload_limit);
   bool IsRunningUpTo(Generation generation) const;
 
   Loop& loop_;
@@ -75,6 +78,9 @@ class GangSet {
   Relay& relay_;
   const Options options_;
   Handlers handlers_;
+  std::unique_ptr<ForkServer> server_;  ///< Outlives the gangs that wait for its answers.
+  int lost_servers_ = 0;
+  bool is_ending_ = false;
   std::vector<std::unique_ptr<LocalGang>> gangs_;
   Generation last_generation_ = 0;  ///< Fixed size: last started or stopped; elastic: last stopped.
   Generation stopping_ = 0;         ///< Elastic: of a Stop() without an answer yet.

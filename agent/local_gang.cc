@@ -97,7 +97,19 @@ void LocalGang::Start() {
   reap_timer_ = loop_.Every(kReapPeriod, [this] {
     if (!sweeper_) ReapOrphans([this](pid_t pid) { return IsWorker(pid); });
   });
+  if (!start_.preload.empty() && handlers_.find_server && !start_.workers.empty()) PlanServer();
   StartSome();
+}
+
+void LocalGang::PlanServer() {
+  Result<ForkServerPlan> plan =
+      PlanForkServer(start_, environment_.shared(), environment_.ForWorker(start_.workers[0], 0));
+  if (plan.ok()) {
+    server_plan_ = std::move(plan).value();
+    MakePumps();
+  } else {
+    Send(wire::Warmed{.why = plan.status().message()});
+  }
 }
 
 int LocalGang::PipeBytes() const {
@@ -106,65 +118,162 @@ int LocalGang::PipeBytes() const {
   return share > kKernelPipeBytes ? std::min(share, kLargestPipeBytes) : 0;
 }
 
-void LocalGang::StartSome() {
-  for (int i = 0; i < kForksPerTurn && next_start_ < start_.workers.size(); ++i) {
-    StartOne(start_.workers[next_start_++]);
+// What comes for a worker while it waits for the fork server is kept.
+void LocalGang::MakePumps() {
+  for (const wire::WorkerSlot& slot : start_.workers) {
+    if (slot.rank == start_.stdin_rank)
+      AddPump(stdin_pumps_, slot.name(), wire::StreamId::kStdin, {});
+    if (start_.has_channel) AddPump(channel_pumps_, slot.name(), wire::StreamId::kChannel, {});
   }
+}
+
+void LocalGang::StartSome() {
+  ForkServer* server = server_plan_ ? handlers_.find_server(*server_plan_) : nullptr;
+  if (server != nullptr && !server->is_settled()) return;
+  if (server != nullptr && server->is_warm()) return ForkSome(*server);
+  for (int i = 0; i < kForksPerTurn && next_start_ < start_.workers.size(); ++i) {
+    if (const auto beginner = Prepare(start_.workers[next_start_++])) Exec(*beginner);
+  }
+  EndStart();
+}
+
+void LocalGang::OnWarmed() {
+  if (state_ == LocalGang::State::kStarting && forking_.empty()) {
+    start_timer_ = loop_.After(Duration::zero(), [this] { StartSome(); });
+  }
+}
+
+void LocalGang::EndStart() {
   if (next_start_ < start_.workers.size()) {
     start_timer_ = loop_.After(Duration::zero(), [this] { StartSome(); });
     return;
   }
+  start_timer_.Cancel();
   Enter(LocalGang::State::kRunning);
   Schedule();
 }
 
-void LocalGang::StartOne(const wire::WorkerSlot& slot) {
+std::optional<LocalGang::Beginner> LocalGang::Prepare(const wire::WorkerSlot& slot) {
   const int name = slot.name();
-  if (cancelled_.contains(name)) return FailToStart(name, ExecStage::kFork, ECANCELED);
+  if (cancelled_.contains(name)) {
+    FailToStart(name, ExecStage::kFork, ECANCELED);
+    return std::nullopt;
+  }
   if (plan_.paths.empty()) {
     FailToStart(name, ExecStage::kExec, plan_.error);
-    return;
+    return std::nullopt;
   }
   const Result<uint16_t> port = handlers_.open_relay(slot);
   if (!port.ok()) {
     Log(LogLevel::kError, "agent", "worker={}: {}", name, port.status().ToString());
     const bool is_full = port.status().code() == ErrorCode::kOutOfResources;
     FailToStart(name, ExecStage::kDescriptors, is_full ? EMFILE : EADDRNOTAVAIL);
-    return;
+    return std::nullopt;
   }
-  const std::vector<std::string> own = environment_.ForWorker(slot, *port, ErrorFileOf(name));
+  Beginner beginner;
+  beginner.name = name;
+  beginner.environment = environment_.ForWorker(slot, *port, ErrorFileOf(name));
+  if (slot.rank == start_.stdin_rank) beginner.stdin_kind = StdinKind::kPipe;
+  return beginner;
+}
+
+SpawnRequest LocalGang::RequestFor(const Beginner& beginner) const {
   SpawnRequest request;
   request.plan = &plan_;
   request.shared_environment = environment_.shared();
-  request.own_environment = own;
-  request.stdin_kind = slot.rank == start_.stdin_rank ? StdinKind::kPipe : StdinKind::kNull;
+  request.own_environment = beginner.environment;
+  request.stdin_kind = beginner.stdin_kind;
   request.has_channel = start_.has_channel;
   if (cgroup_) {
     request.cgroup_directory_fd = cgroup_->directory_fd();
     request.cgroup_procs_fd = cgroup_->procs_fd();
   }
   request.pipe_bytes = PipeBytes();
+  return request;
+}
+
+void LocalGang::Exec(const Beginner& beginner) {
   ExecFailure failure;
-  std::optional<WorkerSet::Pipes> pipes = workers_.Start(name, request, failure);
-  if (!pipes) {
-    handlers_.close_relay(name);
-    FailToStart(name, failure.stage, failure.error);
-    return;
+  std::optional<WorkerSet::Pipes> pipes =
+      workers_.Start(beginner.name, RequestFor(beginner), failure);
+  if (!pipes) return FailToBegin(beginner.name, failure);
+  AddPumps(beginner.name, std::move(*pipes));
+}
+
+void LocalGang::ForkSome(ForkServer& server) {
+  ForkRequest request;
+  while (forking_.size() < kMaxForks && next_start_ < start_.workers.size()) {
+    std::optional<Beginner> beginner = Prepare(start_.workers[next_start_++]);
+    if (!beginner) continue;
+    ChildEnds ends;
+    const ExecFailure failure = OpenEnds(RequestFor(*beginner), ends, beginner->process);
+    if (failure != ExecFailure()) {
+      FailToBegin(beginner->name, failure);
+      continue;
+    }
+    request.own_environments.push_back(beginner->environment);
+    request.ends.push_back(std::move(ends));
+    forking_.push_back(std::move(*beginner));
   }
-  AddPump(stdin_pumps_, name, wire::StreamId::kStdin, std::move(pipes->stdin_pipe));
-  UniqueFd writer(pipes->channel.is_valid() ? ::fcntl(pipes->channel.get(), F_DUPFD_CLOEXEC, 0)
-                                            : -1);
-  AddPump(channel_pumps_, name, wire::StreamId::kChannel, std::move(writer));
-  pump_.Add(name, std::move(pipes->stdout_pipe), std::move(pipes->stderr_pipe),
-            std::move(pipes->channel));
+  if (forking_.empty()) return EndStart();
+  request.shared_environment = environment_.shared();
+  if (cgroup_) request.cgroup_procs.Reset(::fcntl(cgroup_->procs_fd(), F_DUPFD_CLOEXEC, 0));
+  server_ = &server;
+  server.Fork(std::move(request), [this](Forked answer) { OnForked(std::move(answer)); });
+}
+
+void LocalGang::OnForked(Forked answer) {
+  std::vector<Beginner> beginners = std::exchange(forking_, {});
+  server_ = nullptr;
+  // One byte for each: those that are killed may take one, too.
+  const std::string bytes(beginners.size(), 'g');
+  for (size_t i = 0; i < beginners.size(); ++i) {
+    Beginner& beginner = beginners[i];
+    const bool is_unwanted = kill_at_ || told_to_end_.contains(beginner.name);
+    const pid_t pid = i < answer.pids.size() ? answer.pids[i] : 0;
+    if (pid > 0) {
+      if (const int error = Adopt(pid, beginner.process); error != 0) {
+        FailToBegin(beginner.name, {ExecStage::kFork, error});
+        continue;
+      }
+      AddPumps(beginner.name, workers_.Take(beginner.name, std::move(beginner.process)));
+      if (is_unwanted) workers_.SignalGroup(beginner.name, SIGKILL);
+    } else if (pid < 0) {
+      FailToBegin(beginner.name, {ExecStage::kFork, -pid});
+    } else if (is_unwanted) {
+      FailToBegin(beginner.name, {ExecStage::kFork, ECANCELED});
+    } else {
+      Exec(beginner);  // the server is gone
+    }
+  }
+  if (!kill_at_ && answer.gate.is_valid()) (void)WriteAll(answer.gate.get(), bytes).ok();
+  if (state_ == LocalGang::State::kStarting) return EndStart();
+  Schedule();
+}
+
+void LocalGang::FailToBegin(int name, const ExecFailure& failure) {
+  handlers_.close_relay(name);
+  FailToStart(name, failure.stage, failure.error);
+}
+
+void LocalGang::AddPumps(int name, WorkerSet::Pipes pipes) {
+  if (pipes.stdin_pipe.is_valid()) {
+    AddPump(stdin_pumps_, name, wire::StreamId::kStdin, std::move(pipes.stdin_pipe));
+  }
+  if (pipes.channel.is_valid()) {
+    UniqueFd writer(::fcntl(pipes.channel.get(), F_DUPFD_CLOEXEC, 0));
+    AddPump(channel_pumps_, name, wire::StreamId::kChannel, std::move(writer));
+  }
+  pump_.Add(name, std::move(pipes.stdout_pipe), std::move(pipes.stderr_pipe),
+            std::move(pipes.channel));
 }
 
 void LocalGang::AddPump(std::map<int, StdinPump>& pumps, int name, wire::StreamId stream,
                         UniqueFd fd) {
-  if (!fd.is_valid()) return;
-  pumps.try_emplace(name, loop_, std::move(fd), [this, name, stream](uint32_t n) {
+  const auto [pump, is_new] = pumps.try_emplace(name, loop_, [this, name, stream](uint32_t n) {
     Send(wire::Credit{name, stream, n});
   });
+  if (fd.is_valid()) pump->second.Open(std::move(fd));
 }
 
 std::string LocalGang::ErrorFileOf(int name) {
@@ -194,6 +303,7 @@ wire::WorkerExited LocalGang::ExitOf(int rank, const wire::ExitStatus& status, b
 }
 
 void LocalGang::FailToStart(int rank, ExecStage stage, int error) {
+  ClosePumps(rank);
   wire::ExitStatus status;
   status.stage = stage;
   status.error = error;
@@ -205,6 +315,12 @@ void LocalGang::FailToStart(int rank, ExecStage stage, int error) {
   Send(wire::WorkerExited{rank, status, IsToldToEnd(rank)});
 }
 
+void LocalGang::ClosePumps(int name) {
+  for (auto* pumps : {&stdin_pumps_, &channel_pumps_}) {
+    if (const auto pump = pumps->find(name); pump != pumps->end()) pump->second.Close();
+  }
+}
+
 bool LocalGang::IsToldToEnd(int rank) const {
   return kill_at_ || is_interrupted_ || told_to_end_.contains(rank);
 }
@@ -212,9 +328,7 @@ bool LocalGang::IsToldToEnd(int rank) const {
 void LocalGang::OnExited(int rank, wire::ExitStatus status) {
   const bool was_stopping = IsToldToEnd(rank);
   if (status.signal == SIGKILL && !was_stopping) status.is_oom = oom_watch_->ClaimKill();
-  for (auto* pumps : {&stdin_pumps_, &channel_pumps_}) {
-    if (const auto pump = pumps->find(rank); pump != pumps->end()) pump->second.Close();
-  }
+  ClosePumps(rank);
   handlers_.close_relay(rank);
   if (options_.keeps_processes && !was_stopping) workers_.LeaveGroup(rank);
   Send(ExitOf(rank, status, was_stopping));
@@ -394,9 +508,11 @@ void LocalGang::AdvanceStopping() {
     term_at_.reset();
     SignalToEnd(SIGTERM);
   }
+  if (is_killed_ && !forking_.empty()) server_->Kill();
   // With sibling gangs, wait for dying children before sweeping.
   const bool is_group_swept = is_killed_ && !HasSiblings();
-  if (workers_.live_count() == 0 && (is_group_swept || !workers_.HasLivingGroup())) {
+  if (forking_.empty() && workers_.live_count() == 0 &&
+      (is_group_swept || !workers_.HasLivingGroup())) {
     Sweep();
     return;
   }
@@ -425,16 +541,14 @@ void LocalGang::GiveUpOnUnreaped() {
   }
 }
 
-bool LocalGang::IsWorker(pid_t pid) const {
-  return workers_.IsLive(pid) || (HasSiblings() && handlers_.is_elsewhere(pid));
-}
+bool LocalGang::IsWorker(pid_t pid) const { return workers_.IsLive(pid) || IsElsewhere(pid); }
 
 void LocalGang::Sweep() {
   Enter(LocalGang::State::kSweeping);
   const auto is_worker = [this](pid_t pid) { return workers_.IsLive(pid); };
   // An orphan adopted as subreaper does not show its gang: while sibling gangs live, only the
   // cgroup, if there is one, identifies ours.
-  const auto is_foreign = [this](pid_t) { return HasSiblings(); };
+  const auto is_foreign = [this](pid_t pid) { return HasSiblings() || IsElsewhere(pid); };
   sweeper_.emplace(loop_, cgroup_ ? &*cgroup_ : nullptr, is_worker, is_foreign);
   sweeper_->Run(options_.sweep_limit, [this](uint32_t swept, bool is_clean) {
     swept_ = swept;

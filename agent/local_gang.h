@@ -15,6 +15,7 @@
 
 #include "agent/cgroup.h"
 #include "agent/error_clock.h"
+#include "agent/fork_server.h"
 #include "agent/gang_environment.h"
 #include "agent/object_store.h"
 #include "agent/orphans.h"
@@ -66,8 +67,13 @@ class LocalGang {
     /// Before the fork: opens the worker's rendezvous and returns its port.
     std::function<Result<uint16_t>(const wire::WorkerSlot&)> open_relay;
     std::function<void(int rank)> close_relay;  ///< The process was reaped or not started.
-    /// Whether a pid is a worker of a sibling gang on this host, so not an orphan. Empty: never.
+    /// Whether a pid is a worker of a sibling gang on this host, or the fork server, so not an
+    /// orphan. Empty: never.
     std::function<bool(pid_t)> is_elsewhere;
+    /// The fork server of that plan, started if there is none; OnWarmed() is called when it has
+    /// settled. nullptr: workers start by exec. It lives at least until it has answered. Empty:
+    /// always nullptr.
+    std::function<ForkServer*(const ForkServerPlan&)> find_server;
     /// Whether sibling gangs are alive, so that orphans may be theirs. Empty: never.
     std::function<bool()> has_siblings;
     /// Once, last: no process is left and all output is sent; `swept`: orphans killed.
@@ -81,6 +87,8 @@ class LocalGang {
 
   /// Forks the workers in small batches on the loop.
   void Start();
+  /// A fork server has settled, maybe the one that this gang waits for.
+  void OnWarmed();
   /// Sends SIGTERM to all groups, and SIGKILL after `grace`. If all groups were sent SIGINT before,
   /// SIGINT first gets a grace of its own. May be repeated: only a shorter grace counts, and it
   /// ends that of SIGINT.
@@ -110,8 +118,25 @@ class LocalGang {
  private:
   void Enter(State next);
   void Send(wire::Body body) { link_.Send({options_.generation, std::move(body)}); }
+  void PlanServer();
+  void MakePumps();
+  void ClosePumps(int name);
   void StartSome();
-  void StartOne(const wire::WorkerSlot& slot);
+  /// Opens the worker's rendezvous. nullopt: it failed to start, or was told to end before.
+  struct Beginner {
+    int name = 0;
+    std::vector<std::string> environment;  // its own
+    StdinKind stdin_kind = StdinKind::kNull;
+    SpawnedProcess process;  // while a fork server makes it
+  };
+  std::optional<Beginner> Prepare(const wire::WorkerSlot& slot);
+  SpawnRequest RequestFor(const Beginner& beginner) const;
+  void Exec(const Beginner& beginner);
+  void ForkSome(ForkServer& server);
+  void OnForked(Forked answer);
+  void AddPumps(int name, WorkerSet::Pipes pipes);
+  void FailToBegin(int name, const ExecFailure& failure);
+  void EndStart();
   bool IsToldToEnd(int rank) const;
   void OnExited(int rank, wire::ExitStatus status);
   /// Creates the worker's error file and returns its path; empty: no such file.
@@ -129,7 +154,10 @@ class LocalGang {
   void SignalToEnd(int signo);
   void Sweep();
   bool HasSiblings() const { return handlers_.has_siblings && handlers_.has_siblings(); }
-  /// A live worker of this gang or of a sibling.
+  bool IsElsewhere(pid_t pid) const {
+    return handlers_.is_elsewhere && handlers_.is_elsewhere(pid);
+  }
+  /// A live worker of this gang or of a sibling, or the fork server.
   bool IsWorker(pid_t pid) const;
   void EndGroupAfter(int worker, Duration pause);
   void GiveUpOnUnreaped();
@@ -146,6 +174,7 @@ class LocalGang {
   Handlers handlers_;
   const GangEnvironment environment_;
   const ExecPlan plan_;
+  std::optional<ForkServerPlan> server_plan_;  // with modules to preload
   std::optional<Cgroup> cgroup_;
   std::optional<OomWatch> oom_watch_;
   WorkerSet workers_;
@@ -155,8 +184,10 @@ class LocalGang {
   std::map<int, ErrorFile> error_files_;
   std::optional<Sweeper> sweeper_;
   State state_ = State::kStarting;
-  size_t next_start_ = 0;        // Index into start_.workers.
-  bool is_interrupted_ = false;  // All groups were sent SIGINT.
+  size_t next_start_ = 0;          // Index into start_.workers.
+  std::vector<Beginner> forking_;  // Asked of `server_`, without its answer.
+  ForkServer* server_ = nullptr;   // Valid while it owes us an answer.
+  bool is_interrupted_ = false;    // All groups were sent SIGINT.
   bool is_killed_ = false;
   std::optional<TimePoint> kill_at_;  // Set by Stop().
   std::optional<TimePoint> term_at_;  // Set during SIGINT's grace.

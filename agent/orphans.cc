@@ -94,6 +94,18 @@ void ReapOrphans(const IsWorkerFn& is_worker) {
   }
 }
 
+void KillChildren(Duration limit) {
+  const TimePoint deadline = std::chrono::steady_clock::now() + limit;
+  do {
+    for (const pid_t pid : ListChildren()) ::kill(pid, SIGKILL);
+    int status = 0;
+    while (::waitpid(-1, &status, WNOHANG) > 0) {
+    }
+    if (::waitpid(-1, &status, WNOHANG) < 0 && errno == ECHILD) return;
+    ::usleep(1000);
+  } while (std::chrono::steady_clock::now() < deadline);
+}
+
 Sweeper::Sweeper(Loop& loop, Cgroup* cgroup, IsWorkerFn is_worker, IsWorkerFn is_foreign)
     : loop_(loop),
       cgroup_(cgroup),

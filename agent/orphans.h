@@ -30,6 +30,10 @@ using IsWorkerFn = std::function<bool(pid_t)>;
 /// Reaps dead children that are not workers. Does not block.
 void ReapOrphans(const IsWorkerFn& is_worker);
 
+/// Kills and reaps all children of this process, and those that it adopts meanwhile, for at most
+/// `limit`. Blocks.
+void KillChildren(Duration limit);
+
 /// Kills a gang's remaining processes step by step on the loop; never blocks. Threads: the loop's.
 class Sweeper {
  public:

@@ -4,12 +4,10 @@
 #include <fcntl.h>
 #include <linux/sched.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <climits>
 #include <csignal>
@@ -126,49 +124,44 @@ std::vector<char*> Pointers(std::span<const std::string> first,
   return pointers;
 }
 
-struct Descriptors {
-  UniqueFd stdin_fd;
-  Pipe stdout_pipe, stderr_pipe, report;
-  UniqueFd stdin_writer;
-  UniqueFd channel, childs_channel;
-};
-
-Status OpenOutputPipe(int bytes, Pipe& pipe) {
-  HVDRAY_ASSIGN_OR_RETURN(pipe, MakePipe());
+Status OpenOutputPipe(int bytes, UniqueFd& ours, UniqueFd& childs) {
+  HVDRAY_ASSIGN_OR_RETURN(Pipe pipe, MakePipe());
   HVDRAY_RETURN_IF_ERROR(SetNonBlocking(pipe.read_end.get()));
   // Larger pipes mean fewer wake-ups. Best effort.
   if (bytes > 0) ::fcntl(pipe.write_end.get(), F_SETPIPE_SZ, bytes);
+  ours = std::move(pipe.read_end);
+  childs = std::move(pipe.write_end);
   return {};
 }
 
-Status OpenChannel(Descriptors& fds) {
-  std::array<int, 2> ends{};
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
-    return ErrnoStatus("socketpair", errno);
-  }
-  fds.channel.Reset(ends[0]);
-  const UniqueFd childs(ends[1]);
-  HVDRAY_RETURN_IF_ERROR(SetNonBlocking(fds.channel.get()));
+Status OpenChannel(UniqueFd& ours, UniqueFd& childs) {
+  HVDRAY_ASSIGN_OR_RETURN(auto sockets, MakeSocketPair());
+  HVDRAY_RETURN_IF_ERROR(SetNonBlocking(sockets.first.get()));
+  ours = std::move(sockets.first);
   // Where the child's report can't take its place.
-  fds.childs_channel.Reset(::fcntl(childs.get(), F_DUPFD_CLOEXEC, kChannelFd + 1));
-  return fds.childs_channel.is_valid() ? Status() : ErrnoStatus("fcntl", errno);
+  childs.Reset(::fcntl(sockets.second.get(), F_DUPFD_CLOEXEC, kChannelFd + 1));
+  return childs.is_valid() ? Status() : ErrnoStatus("fcntl", errno);
 }
 
-Status OpenDescriptors(const SpawnRequest& request, Descriptors& fds) {
-  HVDRAY_RETURN_IF_ERROR(OpenOutputPipe(request.pipe_bytes, fds.stdout_pipe));
-  HVDRAY_RETURN_IF_ERROR(OpenOutputPipe(request.pipe_bytes, fds.stderr_pipe));
-  HVDRAY_ASSIGN_OR_RETURN(fds.report, MakePipe());
-  HVDRAY_RETURN_IF_ERROR(SetNonBlocking(fds.report.read_end.get()));
-  if (request.stdin_kind == StdinKind::kPipe) {
-    HVDRAY_ASSIGN_OR_RETURN(Pipe pipe, MakePipe());
-    HVDRAY_RETURN_IF_ERROR(SetNonBlocking(pipe.write_end.get()));
-    fds.stdin_fd = std::move(pipe.read_end);
-    fds.stdin_writer = std::move(pipe.write_end);
-  } else {
-    fds.stdin_fd.Reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-    if (!fds.stdin_fd.is_valid()) return ErrnoStatus("/dev/null", errno);
+Status OpenStdin(const SpawnRequest& request, UniqueFd& ours, UniqueFd& childs) {
+  if (request.stdin_fd >= 0) return {};
+  if (request.stdin_kind == StdinKind::kNull) {
+    childs.Reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    return childs.is_valid() ? Status() : ErrnoStatus("/dev/null", errno);
   }
-  return request.has_channel ? OpenChannel(fds) : Status();
+  HVDRAY_ASSIGN_OR_RETURN(Pipe pipe, MakePipe());
+  HVDRAY_RETURN_IF_ERROR(SetNonBlocking(pipe.write_end.get()));
+  childs = std::move(pipe.read_end);
+  ours = std::move(pipe.write_end);
+  return {};
+}
+
+Status OpenAll(const SpawnRequest& request, ChildEnds& ends, SpawnedProcess& child) {
+  HVDRAY_RETURN_IF_ERROR(OpenOutputPipe(request.pipe_bytes, child.stdout_pipe, ends.stdout_pipe));
+  HVDRAY_RETURN_IF_ERROR(OpenOutputPipe(request.pipe_bytes, child.stderr_pipe, ends.stderr_pipe));
+  HVDRAY_RETURN_IF_ERROR(OpenOutputPipe(0, child.report, ends.report));
+  HVDRAY_RETURN_IF_ERROR(OpenStdin(request, child.stdin_pipe, ends.stdin_fd));
+  return request.has_channel ? OpenChannel(child.channel, ends.channel) : Status();
 }
 
 // No signal handler may run in the child before exec: libevent's would write to the parent's loop.
@@ -213,15 +206,37 @@ pid_t Fork(const SpawnRequest& request, ChildPlan& plan, int& pidfd) {
 
 }  // namespace
 
+ExecFailure OpenEnds(const SpawnRequest& request, ChildEnds& ends, SpawnedProcess& child) {
+  errno = 0;
+  if (OpenAll(request, ends, child).ok()) return {};
+  return {ExecStage::kDescriptors, errno == 0 ? EMFILE : errno};
+}
+
+int Adopt(pid_t pid, SpawnedProcess& child) {
+  HVDRAY_CHECK(pid > 1);
+  ::setpgid(pid, pid);  // In the parent as well, so that the group exists before any signal.
+  if (!child.pidfd.is_valid()) {
+    child.pidfd.Reset(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  }
+  if (!child.pidfd.is_valid()) {
+    const int error = errno;
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+    return error;
+  }
+  child.pid = pid;
+  return 0;
+}
+
 ExecFailure Spawn(const SpawnRequest& request, SpawnedProcess& child) {
   const ExecPlan& exec = *request.plan;
   HVDRAY_CHECK(!exec.paths.empty());
-  Descriptors fds;
-  errno = 0;
-  if (!OpenDescriptors(request, fds).ok()) {
-    return {ExecStage::kDescriptors, errno == 0 ? EMFILE : errno};
+  ChildEnds ends;
+  SpawnedProcess made;
+  if (const ExecFailure failure = OpenEnds(request, ends, made); failure != ExecFailure()) {
+    return failure;
   }
-  HVDRAY_CHECK(fds.stdout_pipe.read_end.get() > 2);
+  HVDRAY_CHECK(made.stdout_pipe.get() > 2);
 
   const std::vector<char*> paths = Pointers(exec.paths, {});
   const std::vector<char*> argv = Pointers(exec.argv, {});
@@ -236,11 +251,11 @@ ExecFailure Spawn(const SpawnRequest& request, SpawnedProcess& child) {
                  shell_argv.data(),
                  envp.data(),
                  exec.working_directory.empty() ? nullptr : exec.working_directory.c_str(),
-                 fds.stdin_fd.get(),
-                 fds.stdout_pipe.write_end.get(),
-                 fds.stderr_pipe.write_end.get(),
-                 fds.report.write_end.get(),
-                 fds.childs_channel.get(),
+                 request.stdin_fd >= 0 ? request.stdin_fd : ends.stdin_fd.get(),
+                 ends.stdout_pipe.get(),
+                 ends.stderr_pipe.get(),
+                 ends.report.get(),
+                 ends.channel.get(),
                  request.cgroup_procs_fd,
                  ::getpid()};
   int pidfd = -1;
@@ -253,21 +268,9 @@ ExecFailure Spawn(const SpawnRequest& request, SpawnedProcess& child) {
     error = errno;
   }
   if (pid < 0) return {ExecStage::kFork, error};
-  ::setpgid(pid, pid);  // In the parent as well, so that the group exists before any signal.
-  if (pidfd < 0) pidfd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
-  if (pidfd < 0) {
-    error = errno;
-    ::kill(pid, SIGKILL);
-    ::waitpid(pid, nullptr, 0);
-    return {ExecStage::kFork, error};
-  }
-  child.pid = pid;
-  child.pidfd.Reset(pidfd);
-  child.report = std::move(fds.report.read_end);
-  child.stdin_pipe = std::move(fds.stdin_writer);
-  child.stdout_pipe = std::move(fds.stdout_pipe.read_end);
-  child.stderr_pipe = std::move(fds.stderr_pipe.read_end);
-  child.channel = std::move(fds.channel);
+  made.pidfd.Reset(pidfd);
+  if (const int failed = Adopt(pid, made); failed != 0) return {ExecStage::kFork, failed};
+  child = std::move(made);
   return {};
 }
 

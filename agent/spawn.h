@@ -34,6 +34,7 @@ struct SpawnRequest {
   std::span<const std::string> shared_environment;  ///< "NAME=VALUE", the same for all workers.
   std::span<const std::string> own_environment;     ///< This worker's; shares no name with those.
   StdinKind stdin_kind = StdinKind::kNull;
+  int stdin_fd = -1;             ///< The child's stdin in place of stdin_kind's; -1: none.
   bool has_channel = false;      ///< A connected stream socket as descriptor kChannelFd.
   int cgroup_directory_fd = -1;  ///< The cgroup to start the child in (Linux 5.7); -1: none.
   int cgroup_procs_fd = -1;      ///< Its cgroup.procs, for older kernels.
@@ -51,6 +52,23 @@ struct SpawnedProcess {
   UniqueFd stderr_pipe;
   UniqueFd channel;  ///< Our end; invalid without one.
 };
+
+/// What a child to be gets of its own. Close-on-exec.
+struct ChildEnds {
+  UniqueFd stdin_fd;  ///< Invalid: SpawnRequest::stdin_fd.
+  UniqueFd stdout_pipe;
+  UniqueFd stderr_pipe;
+  UniqueFd report;
+  UniqueFd channel;  ///< Above kChannelFd; invalid without one.
+};
+
+/// Makes the pipes and sockets of a child: its ends, and ours in `child`. On failure, returns the
+/// stage and errno.
+ExecFailure OpenEnds(const SpawnRequest& request, ChildEnds& ends, SpawnedProcess& child);
+
+/// Takes over a child of this process that another one forked, in a group of its own. Returns the
+/// errno if it can't be watched; it is killed then. 0: done.
+int Adopt(pid_t pid, SpawnedProcess& child);
 
 /// Starts the child; does not wait for its exec. Call only from a single-threaded process, since
 /// the child runs on before exec, with descriptors 0 to 2 open. If no pipe or process can be

@@ -56,10 +56,14 @@ WorkerSet::~WorkerSet() {
 
 std::optional<WorkerSet::Pipes> WorkerSet::Start(int rank, const SpawnRequest& request,
                                                  ExecFailure& failure) {
-  HVDRAY_CHECK(!workers_.contains(rank));
   SpawnedProcess child;
   failure = Spawn(request, child);
   if (failure.stage != wire::ExecStage::kNone) return std::nullopt;
+  return Take(rank, std::move(child));
+}
+
+WorkerSet::Pipes WorkerSet::Take(int rank, SpawnedProcess child) {
+  HVDRAY_CHECK(!workers_.contains(rank));
   Worker& worker = workers_[rank];
   worker.pid = child.pid;
   worker.pidfd = std::move(child.pidfd);
@@ -69,8 +73,8 @@ std::optional<WorkerSet::Pipes> WorkerSet::Start(int rank, const SpawnRequest& r
       loop_.OnFd(worker.report.get(), FdEvent::kRead, [this, rank] { OnReport(rank); });
   worker.exit_watch =
       loop_.OnFd(worker.pidfd.get(), FdEvent::kRead, [this, rank] { OnExit(rank); });
-  return WorkerSet::Pipes{std::move(child.stdin_pipe), std::move(child.stdout_pipe),
-                          std::move(child.stderr_pipe), std::move(child.channel)};
+  return {std::move(child.stdin_pipe), std::move(child.stdout_pipe), std::move(child.stderr_pipe),
+          std::move(child.channel)};
 }
 
 void WorkerSet::OnReport(int rank) {

@@ -44,6 +44,9 @@ class WorkerSet {
   /// will be called.
   std::optional<Pipes> Start(int rank, const SpawnRequest& request, ExecFailure& failure);
 
+  /// The same for a worker that is already there.
+  Pipes Take(int rank, SpawnedProcess child);
+
   /// Signals the whole process group of a worker, even after its leader was reaped, but never pid 0
   /// or 1, nor a group whose number may have been reused. Ignores unknown ranks and empty groups.
   void SignalGroup(int rank, int signo);

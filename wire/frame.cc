@@ -88,6 +88,7 @@ std::optional<size_t> MaxBodyBytes(uint16_t type) {
     case MessageType::kGiveObject:
     case MessageType::kDropObject:
     case MessageType::kObjectProblem:
+    case MessageType::kWarmed:
       return 4 + kMaxControlJson;
     case MessageType::kDirectoryList:
       return 4 + kMaxSmallJson + kMaxDirectoryRaw;

@@ -51,6 +51,7 @@ bool MayBeSentBy(LinkRole role, MessageType type) {
     case MessageType::kConnectionsBroken:
     case MessageType::kWorkerArrived:
     case MessageType::kObjectProblem:
+    case MessageType::kWarmed:
       return role == LinkRole::kAgent;
     case MessageType::kWelcome:
     case MessageType::kProbe:

@@ -44,7 +44,8 @@ constexpr MessageType kTypes[] = {MessageType::kHello,
                                   MessageType::kObjectPiece,
                                   MessageType::kGiveObject,
                                   MessageType::kDropObject,
-                                  MessageType::kObjectProblem};
+                                  MessageType::kObjectProblem,
+                                  MessageType::kWarmed};
 static_assert(std::size(kTypes) == std::variant_size_v<Body>);
 
 template <size_t index = 0>
@@ -149,6 +150,8 @@ std::string_view NameOf(MessageType type) {
       return "DropObject";
     case MessageType::kObjectProblem:
       return "ObjectProblem";
+    case MessageType::kWarmed:
+      return "Warmed";
   }
   return "unknown";
 }

@@ -63,6 +63,7 @@ enum class MessageType : uint16_t {
   kGiveObject = 33,
   kDropObject = 34,
   kObjectProblem = 35,
+  kWarmed = 36,
 };
 
 /// kChannel: the worker's channel (docs/channel.md), in both directions; from version 2 on.
@@ -141,7 +142,23 @@ struct StartGeneration {
   bool is_on_own_environment = false;
   GpuVisibility gpu_visibility = GpuVisibility::kInherited;
   bool has_channel = false;  ///< Each worker gets a channel: HVDRAY_CHANNEL_FD.
+  /// Modules that a Python command imports once, in a process that its workers are forked from;
+  /// kPreloadAuto alone: those of its script. Empty: every worker starts by exec.
+  std::vector<std::string> preload = {};
+  uint32_t preload_limit_ms = 30000;  ///< How long their imports may take.
   bool operator==(const StartGeneration&) const = default;
+};
+
+inline constexpr size_t kMaxPreload = 256;  ///< Modules.
+inline constexpr std::string_view kPreloadAuto = "auto";
+
+/// Agent to launcher, once for each process that workers are to be forked from.
+struct Warmed {
+  bool is_warm = false;
+  std::string why = {};  ///< The reason why the workers start by exec after all.
+  uint32_t took_ms = 0;
+  std::vector<std::string> modules = {};  ///< What was imported.
+  bool operator==(const Warmed&) const = default;
 };
 
 /// Agent to launcher: the worker's command runs.
@@ -304,7 +321,7 @@ using Body = std::variant<Hello, Welcome, Probe, ProbeResult, StartGeneration, W
                           StopGeneration, GenerationStopped, Heartbeat, Bye, Inspect, Inspection,
                           DirectoryList, DirectoryWanted, File, FileTaken, DirectoryProblem,
                           BreakConnections, Notify, HostLeaving, ConnectionsBroken, WorkerArrived,
-                          StopWorkers, ObjectPiece, GiveObject, DropObject, ObjectProblem>;
+                          StopWorkers, ObjectPiece, GiveObject, DropObject, ObjectProblem, Warmed>;
 
 struct Message {
   Generation generation = 0;

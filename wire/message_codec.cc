@@ -29,6 +29,7 @@ constexpr FieldRange kSignals = {0, 64};
 constexpr FieldRange kErrnos = {0, 4095};
 constexpr FieldRange kSeconds = {-kMaxSeconds, kMaxSeconds};
 constexpr FieldRange kName = {0, 4096};  // a name, an address, a list of interfaces
+constexpr FieldRange kModule = {0, 256};
 constexpr FieldRange kReason = {0, 1024};
 constexpr FieldRange kCause = {0, 65536};
 
@@ -279,6 +280,20 @@ void Fields(Io& io, FieldsOf<Io, StartGeneration> start) {
     io.Int("gpu_visibility", start.gpu_visibility, {0, static_cast<int64_t>(GpuVisibility::kRank)});
   }
   if (io.Has("has_channel", start.has_channel)) io.Flag("has_channel", start.has_channel);
+  if (io.Has("preload", !start.preload.empty())) {
+    io.List("preload", start.preload, kMaxPreload,
+            [](auto& item, auto& module) { item.Text({}, module, kModule); });
+    io.Int("preload_limit_ms", start.preload_limit_ms, kAnyOf<uint32_t>);
+  }
+}
+
+template <typename Io>
+void Fields(Io& io, FieldsOf<Io, Warmed> warmed) {
+  io.Flag("is_warm", warmed.is_warm);
+  io.Shown("why", warmed.why, kReason);
+  io.Int("took_ms", warmed.took_ms, kAnyOf<uint32_t>);
+  io.List("modules", warmed.modules, kMaxPreload,
+          [](auto& item, auto& module) { item.Shown({}, module, kModule); });
 }
 
 template <typename Io>
@@ -699,8 +714,7 @@ Result<Message> DecodeMessage(const FrameHeader& header, ByteView body) {
   if (!limit) {
     return Status(ErrorCode::kProtocolError, fmt::format("unknown message type {}", header.type));
   }
-  const bool is_of_version_2 =
-      type >= MessageType::kObjectPiece && type <= MessageType::kObjectProblem;
+  const bool is_of_version_2 = type >= MessageType::kObjectPiece && type <= MessageType::kWarmed;
   if (is_of_version_2 && header.version < kChannelVersion) {
     return Violation(type, "in a frame of version 1");
   }

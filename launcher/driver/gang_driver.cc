@@ -109,7 +109,7 @@ void GangDriver::On(const event::GenerationStopped& e) {
 void GangDriver::On(const event::Copying& e) {
   if (state() != GangState::kStarting) return;
   state_deadline_.reset();
-  if (!e.is_active) state_deadline_ = now_ + policy_.start_timeout;
+  if (!e.is_active) state_deadline_ = now_ + policy_.start_timeout + policy_.preload_limit;
 }
 
 void GangDriver::On(const event::Dismissed& e) {
@@ -222,7 +222,7 @@ void GangDriver::StartGeneration() {
   }
   for (auto& [index, host] : hosts_) host.is_stopped = false;
   Enter(GangState::kStarting);
-  state_deadline_ = now_ + policy_.start_timeout;
+  state_deadline_ = now_ + policy_.start_timeout + policy_.preload_limit;
   const uint16_t offered = hosts_.at(ranks_[0].host_index).offered_port;
   effects_.push_back(effect::StartGeneration{
       .generation = generation_,

@@ -24,6 +24,8 @@ struct GangPolicy {
   /// Limit until all agents are ready; then, in each generation, until all workers have started
   /// (counted from the end of a --sync copy).
   Duration start_timeout = std::chrono::seconds(30);
+  /// How much longer workers may take to start, because their modules are imported first.
+  Duration preload_limit = Duration::zero();
   Duration grace = std::chrono::seconds(5);  ///< From SIGTERM to SIGKILL.
   Duration timeout = Duration::zero();       ///< Of the whole job; 0: no limit.
   uint32_t max_restarts = 0;                 ///< Of the whole gang.

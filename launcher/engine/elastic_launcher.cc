@@ -23,6 +23,7 @@
 #include "launcher/engine/kv_bridge.h"
 #include "launcher/engine/leftovers.h"
 #include "launcher/engine/stdin_feeder.h"
+#include "launcher/engine/warm_starts.h"
 #include "launcher/engine/worker_channels.h"
 #include "launcher/engine/worker_errors.h"
 #include "launcher/engine/worker_guard.h"
@@ -388,6 +389,10 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
       driver_loop_.Feed(event::HostLeaving{host, std::chrono::milliseconds(leaving->in_ms)});
     } else if (const auto* broken = std::get_if<wire::ConnectionsBroken>(&message.body)) {
       OnConnectionsBroken(host, message.generation, *broken);
+    } else if (const auto* warmed = std::get_if<wire::Warmed>(&message.body)) {
+      observers_.OnWarmed(entry.slots.host, message.generation, *warmed);
+      const auto text = warm_starts_.OnWarmed(entry.slots.host, *warmed);
+      if (text) console_->Say(*text);
     } else {
       Log(LogLevel::kDebug, "launcher", "ignored {} from {}",
           wire::NameOf(wire::TypeOf(message.body)), entry.slots.host);
@@ -465,6 +470,7 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
   std::unique_ptr<JobConsole> console_;
   ElasticObservers observers_;
   WorkerChannels channels_;
+  WarmStarts warm_starts_;
   std::unique_ptr<StdinFeeder> stdin_;
   int stdin_worker_ = -1;
   StartProgress progress_;

@@ -50,6 +50,11 @@ void ElasticObservers::OnConnectionsBroken(int host, Generation generation,
   if (event_log_) event_log_->OnConnectionsBroken(host, generation, broken, loop_.Now());
 }
 
+void ElasticObservers::OnWarmed(std::string_view host, Generation generation,
+                                const wire::Warmed& warmed) {
+  if (event_log_) event_log_->OnWarmed(host, generation, warmed, loop_.Now());
+}
+
 void ElasticObservers::OnReport(WorkerId worker, uint32_t number, const Json& metrics) {
   if (event_log_) event_log_->OnReport(worker, number, metrics, loop_.Now());
 }

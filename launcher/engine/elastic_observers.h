@@ -34,6 +34,7 @@ class ElasticObservers {
   void OnEffect(const ElasticEffect& effect, TimePoint now);
   void OnSynced(int host, const SyncStats& stats);
   void OnConnectionsBroken(int host, Generation generation, const wire::ConnectionsBroken& broken);
+  void OnWarmed(std::string_view host, Generation generation, const wire::Warmed& warmed);
   void OnReport(WorkerId worker, uint32_t number, const Json& metrics);
   /// Call once; writes the last line of each file.
   void OnEnd(const Verdict& verdict, const ElasticSnapshot& snapshot);

@@ -33,6 +33,8 @@ void CompleteStart(const LaunchPlan& plan, const JobHost& host, wire::StartGener
   }
   if (!host.worker_directory.empty()) message->working_directory = host.worker_directory;
   message->has_channel = *plan.spec.has_channel;
+  message->preload = *plan.spec.preload;
+  message->preload_limit_ms = Milliseconds(*plan.spec.start_timeout);
   message->command = *plan.spec.command;
   message->is_on_own_environment = plan.place.is_on_own_environment;
   message->gpu_visibility = plan.place.gpu_visibility;
@@ -63,6 +65,7 @@ class Environments {
 GangPolicy GangPolicyOf(const JobSpec& spec, const PlanPlace& place) {
   GangPolicy policy;
   policy.start_timeout = *spec.start_timeout;
+  if (!spec.preload->empty()) policy.preload_limit = *spec.start_timeout;
   policy.grace = *spec.grace;
   policy.timeout = *spec.timeout;
   policy.max_restarts = static_cast<uint32_t>(*spec.max_restarts);

@@ -25,6 +25,7 @@
 #include "launcher/engine/serve_session.h"
 #include "launcher/engine/start_sequence.h"
 #include "launcher/engine/stdin_feeder.h"
+#include "launcher/engine/warm_starts.h"
 #include "launcher/engine/worker_channels.h"
 #include "launcher/engine/worker_errors.h"
 #include "launcher/engine/worker_guard.h"
@@ -516,10 +517,18 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
         serve_->OnObjectProblem(problem->object, plan_.hosts[static_cast<size_t>(host)].host,
                                 problem->error);
       }
+    } else if (const auto* warmed = std::get_if<wire::Warmed>(&message.body)) {
+      OnWarmed(host, generation, *warmed);
     } else if (!start_.OnMessage(host, message)) {
       Log(LogLevel::kDebug, "launcher", "ignored {} from {}",
           wire::NameOf(wire::TypeOf(message.body)), plan_.hosts[static_cast<size_t>(host)].host);
     }
+  }
+
+  void OnWarmed(int host, Generation generation, const wire::Warmed& warmed) {
+    const std::string& name = plan_.hosts[static_cast<size_t>(host)].host;
+    if (event_log_) event_log_->OnWarmed(name, generation, warmed, loop_.Now());
+    if (const auto text = warm_starts_.OnWarmed(name, warmed)) console_->Say(*text);
   }
 
   void OnChannel(const wire::Output& output) {
@@ -577,6 +586,7 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
   Generation generation_ = 0;
   Verdict verdict_;
   WorkerChannels channels_;
+  WarmStarts warm_starts_;
   std::unique_ptr<Gang> gang_;  // null: between two of a client's
 
   // Of hvdray serve.

@@ -107,6 +107,7 @@ struct JobSpec {
   Setting<bool> is_clean_env;                 ///< --clean-env
   Setting<bool> is_torch_env{true};           ///< --torch-env; see wants_torch_env().
   Setting<bool> has_channel;                  ///< --channel: docs/channel.md
+  Setting<std::vector<std::string>> preload;  ///< --preload: docs/preload.md. Empty: cold.
 
   // Where, and how many.
   Setting<int> np;                             ///< -np. Range [1, 65536].

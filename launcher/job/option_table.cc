@@ -57,6 +57,10 @@ constexpr OptionRow kRows[] = {
      .default_text = "off", .group = Group::kJob,
      .help = "Give each worker a channel, a socket whose number is in HVDRAY_CHANNEL_FD: a line "
              "{\"type\":\"report\",\"metrics\":{...}} written there becomes an event."},
+    {.id = Id::kPreload, .name = "preload", .spellings = "--preload", .type = Type::kList,
+     .value_name = "MODULE,...|auto", .group = Group::kJob,
+     .help = "Import these modules once a host and fork the workers from there, restarts included; the command must "
+             "be Python. auto: the installed modules that its script imports. Repeatable."},
 
     {.id = Id::kNumProc, .name = "num-proc", .spellings = "-np --num-proc +--np",
      .type = Type::kInt, .value_name = "N", .min = 1, .max = 65536,

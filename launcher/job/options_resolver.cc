@@ -218,38 +218,17 @@ void TakeAssignments(ParsedArgv& argv) {
   argv.command.erase(begin, end);
 }
 
-/// Adds the modules of "torch,horovod.torch", each once.
-Status AddModules(std::string_view list, std::vector<std::string>& modules) {
-  for (;;) {
-    const std::string_view name = list.substr(0, list.find(','));
-    const bool is_name = !name.empty() && name.front() != '.' && name.back() != '.' &&
-                         std::all_of(name.begin(), name.end(), [](char c) {
-                           return c == '_' || c == '.' || (c >= '0' && c <= '9') ||
-                                  (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-                         });
-    if (!is_name) {
-      return {ErrorCode::kUsage,
-              fmt::format("flag --import: {} is not a module name", Quoted(name)),
-              "--import torch,horovod.torch"};
-    }
-    if (std::find(modules.begin(), modules.end(), name) == modules.end()) {
-      modules.emplace_back(name);
-    }
-    if (modules.size() > kMaxModules) {
-      return {ErrorCode::kUsage, fmt::format("flag --import: more than {} modules", kMaxModules)};
-    }
-    if (name.size() == list.size()) return {};
-    list.remove_prefix(name.size() + 1);
-  }
-}
-
 /// Takes out the options of check that run does not have.
 Status TakeOwnOptions(ParsedArgv& argv, CheckRequest& request) {
   for (const ParsedOption& option : argv.options) {
     if (option.row->id == OptionId::kJson) request.is_json = true;
     if (option.row->id != OptionId::kImport) continue;
     for (const std::string& list : option.values) {
-      HVDRAY_RETURN_IF_ERROR(AddModules(list, request.modules));
+      Status status = AddModules(list, kMaxModules, request.modules);
+      if (!status.ok()) {
+        return {ErrorCode::kUsage, fmt::format("flag --import: {}", status.message()),
+                "--import torch,horovod.torch"};
+      }
     }
   }
   std::erase_if(argv.options, [](const ParsedOption& option) {

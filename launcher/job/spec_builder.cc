@@ -24,6 +24,7 @@
 #include "launcher/job/ray_runtime_env.h"
 #include "launcher/job/spec_fields.h"
 #include "launcher/job/value_text.h"
+#include "wire/message.h"
 
 namespace hvdray {
 namespace {
@@ -159,6 +160,20 @@ bool HasOwnReader(OptionId id) {
   return std::find(kOnes.begin(), kOnes.end(), id) != kOnes.end();
 }
 
+Result<std::vector<std::string>> ModulesOf(const RawOption& raw) {
+  constexpr const char* kHint = "--preload torch,horovod.torch, or --preload auto";
+  std::vector<std::string> modules;
+  for (const std::string& list : raw.values) {
+    if (Status status = AddModules(list, wire::kMaxPreload, modules); !status.ok()) {
+      return Refused(fmt::format("{}: {}", raw.label, status.message()), kHint);
+    }
+  }
+  const bool is_auto =
+      std::find(modules.begin(), modules.end(), wire::kPreloadAuto) != modules.end();
+  if (!is_auto || modules.size() == 1) return modules;
+  return Refused(fmt::format("{}: auto must stand alone", raw.label), kHint);
+}
+
 using Tunables = std::map<std::string, Setting<std::string>>;
 
 Status ReadSettings(const LayerStack& layers, JobSpec* spec) {
@@ -178,6 +193,7 @@ Status ReadSettings(const LayerStack& layers, JobSpec* spec) {
                                            raw.label, range.first, range.second));
               });
   reader.Read(OptionId::kStdin, &spec->stdin_rank, StdinOf);
+  reader.Read(OptionId::kPreload, &spec->preload, ModulesOf);
   HVDRAY_RETURN_IF_ERROR(reader.TakeStatus());
   if (spec->heartbeat_timeout.get() < std::chrono::seconds(2)) {
     // Agents send one a second: below two intervals every hiccup would count as a lost host.
@@ -962,6 +978,12 @@ Result<JobSpec> BuildSpec(const SpecInput& input, const Environment& environment
   if (spec.stdin_rank->has_value() && **spec.stdin_rank >= *spec.np && !spec.is_elastic()) {
     return Refused(fmt::format("{}: there is no rank {} among {} workers", spec.stdin_rank.origin(),
                                **spec.stdin_rank, *spec.np));
+  }
+  if (!spec.preload->empty() && !spec.command->empty()) {
+    const Status python = ReadPythonCall(*spec.command).status();
+    if (!python.ok()) {
+      return Refused(fmt::format("{}: {}", spec.preload.origin(), python.message()), python.hint());
+    }
   }
   SettleElastic(&spec, warnings);
   WarnOfTorchScript(files, spec, warnings);

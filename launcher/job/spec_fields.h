@@ -47,7 +47,7 @@ void ForEachRayField(Ray& ray, Visitor&& visit) {
 template <typename Spec, typename Visitor>
 void ForEachSpecField(Spec& spec, Visitor&& visit) {
   // clang-format off
-  auto& [command, working_directory, sync, env, is_clean_env, is_torch_env, has_channel,
+  auto& [command, working_directory, sync, env, is_clean_env, is_torch_env, has_channel, preload,
          np, hosts, min_np, max_np, host_discovery_script, slots_per_host, hostfile, job_file,
          config_file, cluster_file, network_interfaces,
          start_timeout, elastic_timeout, grace, timeout, heartbeat_timeout, kv_hold,
@@ -69,6 +69,7 @@ void ForEachSpecField(Spec& spec, Visitor&& visit) {
   visit("sync", OptionId::kSync, sync);
   visit("is_torch_env", OptionId::kTorchEnv, is_torch_env);
   visit("has_channel", OptionId::kChannel, has_channel);
+  visit("preload", OptionId::kPreload, preload);
   visit("np", OptionId::kNumProc, np);
   visit("hosts", OptionId::kHosts, hosts);
   visit("hostfile", OptionId::kHostfile, hostfile);

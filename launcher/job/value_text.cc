@@ -150,6 +150,28 @@ std::string FormatPythonFloat(double value) {
   return is_negative ? "-" + digits : digits;
 }
 
+Status AddModules(std::string_view list, size_t limit, std::vector<std::string>& modules) {
+  for (;;) {
+    const std::string_view name = list.substr(0, list.find(','));
+    const bool is_name = !name.empty() && name.front() != '.' && name.back() != '.' &&
+                         std::all_of(name.begin(), name.end(), [](char c) {
+                           return c == '_' || c == '.' || (c >= '0' && c <= '9') ||
+                                  (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+                         });
+    if (!is_name) {
+      return {ErrorCode::kUsage, fmt::format("{} is not a module name", Quoted(name))};
+    }
+    if (std::find(modules.begin(), modules.end(), name) == modules.end()) {
+      modules.emplace_back(name);
+    }
+    if (modules.size() > limit) {
+      return {ErrorCode::kUsage, fmt::format("more than {} modules", limit)};
+    }
+    if (name.size() == list.size()) return {};
+    list.remove_prefix(name.size() + 1);
+  }
+}
+
 Result<SyncWord> ParseSyncWord(std::string_view word) {
   const auto refuse = [word](std::string_view what) {
     return Status(ErrorCode::kUsage, fmt::format("{}, not {}", what, Quoted(word)));

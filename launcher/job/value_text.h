@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "base/types.h"
@@ -41,6 +42,9 @@ std::string FormatPythonFloat(double value);
 
 /// `text` in quotes, for a one-line message: as ShownText(), cut after some 80 bytes.
 std::string Quoted(std::string_view text);
+
+/// Adds the names of "torch,horovod.torch" to `modules`, each once, at most `limit` in all.
+Status AddModules(std::string_view list, size_t limit, std::vector<std::string>& modules);
 
 /// The value of --sync, in its parts.
 struct SyncWord {

@@ -411,6 +411,18 @@ void EventLog::OnConnectionsBroken(int host, Generation generation,
   impl_->WriteAll({impl_->elastic.Broken(host, generation, broken)}, now);
 }
 
+void EventLog::OnWarmed(std::string_view host, Generation generation, const wire::Warmed& warmed,
+                        TimePoint now) {
+  Json line = impl_->Begin("warmed", now);
+  line["generation"] = generation;
+  line["host"] = std::string(host);
+  line["is_warm"] = warmed.is_warm;
+  line["why"] = warmed.why;
+  line["modules"] = warmed.modules;
+  line["took_s"] = RoundedSeconds(std::chrono::milliseconds(warmed.took_ms));
+  impl_->Write(line);
+}
+
 void EventLog::OnReport(Generation generation, int rank, uint32_t number, const Json& metrics,
                         TimePoint now) {
   const auto index = static_cast<size_t>(rank);

@@ -57,6 +57,9 @@ class EventLog {
   /// An agent's answer to effect::BreakConnections; `host`: its number in the registry.
   void OnConnectionsBroken(int host, Generation generation, const wire::ConnectionsBroken& broken,
                            TimePoint now);
+  /// Modules were imported on a host before the workers of `generation`, or could not be.
+  void OnWarmed(std::string_view host, Generation generation, const wire::Warmed& warmed,
+                TimePoint now);
   /// A worker's `number`-th report, from 1.
   void OnReport(Generation generation, int rank, uint32_t number, const Json& metrics,
                 TimePoint now);

@@ -313,6 +313,18 @@ TEST(GangDriverTest, CountsTheTimeOfACopyNotAsTimeOfTheStart) {
   EXPECT_NE(driver.NextDeadline(), begin + seconds(962)) << "no start goes on any more";
 }
 
+TEST(GangDriverTest, GivesImportsBeforeTheWorkersATimeOfTheirOwn) {
+  GangPolicy policy;
+  policy.start_timeout = seconds(30);
+  policy.preload_limit = seconds(40);
+  GangDriver driver(policy, AssignRanks(std::vector<HostSlots>{{"a", 1}}, 1, 1).value(), {});
+  const TimePoint begin{};
+  EXPECT_EQ(driver.NextDeadline(), begin + seconds(30)) << "an agent needs no longer";
+  driver.Handle(event::HostReady{0, {}}, begin + seconds(1));
+  EXPECT_EQ(driver.NextDeadline(), begin + seconds(71));
+  EXPECT_FALSE(driver.Handle(event::Tick{}, begin + seconds(72)).empty());
+}
+
 TEST(GangDriverTest, EndsAJobWhoseWorkersAreGoneBeforeTheirStartWasReported) {
   GangDriver driver({}, AssignRanks(std::vector<HostSlots>{{"a", 1}}, 1, {}).value(), {});
   driver.Handle(event::HostReady{0, {}}, {});

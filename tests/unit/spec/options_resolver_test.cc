@@ -43,6 +43,26 @@ TEST(ResolveRunTest, TakesLocalhostForAllWorkersWhenNoHostIsNamed) {
   EXPECT_TRUE(request->warnings.empty());
 }
 
+TEST(ResolveRunTest, PreloadTakesModulesForAPythonCommandAlone) {
+  EXPECT_TRUE(SpecWorld().Resolve("-np 1 python3 train.py")->spec.preload->empty());
+  const auto listed =
+      SpecWorld().Resolve("-np 1 --preload torch,horovod.torch --preload torch,np python3 t.py");
+  ASSERT_TRUE(listed.ok()) << listed.status().ToString();
+  EXPECT_EQ(*listed->spec.preload, (std::vector<std::string>{"torch", "horovod.torch", "np"}));
+  const std::pair<const char*, const char*> refused[] = {
+      {"-np 1 --preload torch ./t", "flag --preload: ./t is not Python"},
+      {"-np 1 --preload torch python3 -V", "flag --preload: python3 -V runs no program"},
+      {"-np 1 --preload auto,torch python3 t.py", "--preload: auto must stand alone"},
+      {"-np 1 --preload a,,b python3 t.py", "is not a module name"},
+      {"-np 1 --preload ../x python3 t.py", "is not a module name"},
+  };
+  for (const auto& [words, message] : refused) {
+    const Status status = SpecWorld().Resolve(words).status();
+    EXPECT_EQ(status.code(), ErrorCode::kUsage) << words;
+    EXPECT_NE(status.message().find(message), std::string::npos) << status.message();
+  }
+}
+
 TEST(ResolveRunTest, ReadsEveryOptionThatStandsAlone) {
   const Result<RunRequest> request = SpecWorld().Resolve(
       "-np 2 --cwd /data --clean-env --no-torch-env --channel --network-interface eth0,eth1 "

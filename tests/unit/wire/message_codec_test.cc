@@ -285,6 +285,12 @@ TEST(MessageCodecTest, EveryFieldOutOfItsRangeOrTypeIsRefused) {
       {kGiveObject, R"({"object":-1,"rank":0})"},
       {kDropObject, R"({"object":"1"})"},
       {kObjectProblem, R"({"object":1,"error":4096})"},
+      {kStartGeneration, R"({"preload":"torch"})"},
+      {kStartGeneration, R"({"preload":[1]})"},
+      {kStartGeneration, R"({"preload":["a"],"preload_limit_ms":-1})"},
+      {kWarmed, R"({"is_warm":1})"},
+      {kWarmed, R"({"took_ms":4294967296})"},
+      {kWarmed, R"({"modules":[3]})"},
       {kStopWorkers, R"({"workers":["1"]})"},
       {kStopWorkers, R"({"grace_ms":-1})"},
       {kHostLeaving, R"({"in_ms":4294967296})"},
@@ -440,7 +446,8 @@ TEST(OutputCodecTest, ChannelsHaveAStreamFromVersionTwoOn) {
                               {0, ObjectPiece{1, 1, 0, "x"}},
                               {1, GiveObject{0, 1}},
                               {0, DropObject{1}},
-                              {0, ObjectProblem{1, 28}}};
+                              {0, ObjectProblem{1, 28}},
+                              {1, Warmed{true, "", 1, {"torch"}}}};
   for (const Message& message : messages) {
     const MessageType type = TypeOf(message.body);
     for (const uint16_t version : {kChannelVersion, uint16_t{kMaxVersion + 1}}) {
@@ -469,6 +476,20 @@ TEST(StartGenerationCodecTest, ChannelsAreNamedOnlyWhereThereAreAny) {
   EXPECT_EQ(EncodeMessage({1, start})->find("has_channel"), std::string::npos);
   start.has_channel = true;
   EXPECT_NE(EncodeMessage({1, start})->find(R"("has_channel":true)"), std::string::npos);
+}
+
+TEST(StartGenerationCodecTest, ModulesAreNamedOnlyWhereThereAreAny) {
+  StartGeneration start = SampleStart();
+  EXPECT_EQ(EncodeMessage({1, start})->find("preload"), std::string::npos);
+  start.preload = {"torch"};
+  // In the JSON, where an agent that does not know it passes over it: also in version 1.
+  for (const uint16_t version : {1, 2}) {
+    const std::string frame = EncodeMessage({1, start}, version).value();
+    EXPECT_NE(frame.find(R"("preload":["torch"],"preload_limit_ms":30000)"), std::string::npos);
+    EXPECT_EQ(DecodeWhole(frame).value(), (Message{1, start}));
+  }
+  start.preload.assign(kMaxPreload + 1, "torch");
+  EXPECT_FALSE(DecodeWhole(EncodeMessage({1, start}).value()).ok());
 }
 
 TEST(KvCodecTest, ValueOf16MiBTravelsAndALargerOneIsNeitherSentNorTaken) {
