@@ -48,7 +48,8 @@ ElasticDriver::ElasticDriver(ElasticPolicy policy, uint64_t jitter_seed, TimePoi
           ElasticState::kGathering, now, on_change),
       policy_(policy),
       registry_(policy.cooldown, jitter_seed),
-      roster_(std::move(on_change)) {
+      roster_(std::move(on_change)),
+      grace_(policy.grace) {
   state_deadline_ = now + policy.elastic_timeout;
 }
 
@@ -178,6 +179,13 @@ void ElasticDriver::On(const event::GenerationStopped& e) {
   for (const WorkerId worker : roster_.LivingOn(e.host)) roster_.MarkLost(worker, now_);
 }
 
+void ElasticDriver::On(const event::Dismissed& e) {
+  const bool is_first = ending_.cause.kind == CauseKind::kNone;
+  EndBy(DismissedCause());
+  grace_ = is_first ? e.grace : std::min(grace_, e.grace);
+  if (state() == ElasticState::kStopping && !is_first) StopAll(grace_);
+}
+
 void ElasticDriver::Advance() {
   for (;;) {
     const ElasticState before = state();
@@ -194,7 +202,7 @@ void ElasticDriver::Step() {
       !IsTerminal(state())) {
     // Processes left by a successful gang are not workers: they get no grace.
     const bool is_all_over = roster_.counts().living == 0;
-    return StopAll(is_all_over ? Duration::zero() : policy_.grace);
+    return StopAll(is_all_over ? Duration::zero() : grace_);
   }
   switch (state()) {
     case ElasticState::kGathering:

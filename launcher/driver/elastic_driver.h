@@ -132,6 +132,7 @@ class ElasticDriver final : public JobDriver<ElasticState, ElasticEffect> {
   void On(const event::HostCopying& e) { Count(registry_.MarkCopying(e.host)); }
   void On(const event::HostLeaving& e);
   void On(const event::GenerationStopped& e);
+  void On(const event::Dismissed& e);
   void Advance() override;
   void Step();
   void ExpireState() override;
@@ -212,6 +213,7 @@ class ElasticDriver final : public JobDriver<ElasticState, ElasticEffect> {
   std::set<int> unstopped_;  // Hosts that were told to stop and have not confirmed their end.
   std::set<int> in_use_;     // Hosts whose agents got workers.
   uint32_t resets_ = 0;
+  Duration grace_;            // Of the job's end.
   std::string told_failure_;  // Printed with the restart; the membership line need not repeat it.
   int64_t last_timestamp_ = 0;
   bool has_begun_ = false;        // A gang has left hvd.init(): there is a state.

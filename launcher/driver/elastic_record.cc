@@ -25,14 +25,17 @@ constexpr std::array<std::string_view, 6> kStages = {"none",        "fork",   "f
                                                      "descriptors", "limits", "exec"};
 // In the order of ElasticEvent's alternatives.
 constexpr std::array<std::string_view, std::variant_size_v<ElasticEvent>> kEvents = {
-    "hosts_discovered", "discovery_failed", "host_ready",     "host_lost",      "process_started",
-    "process_exited",   "process_erred",    "worker_arrived", "worker_met",     "worker_connected",
-    "rank_asked",       "addresses",        "host_copying",   "host_leaving",   "host_stopped",
-    "signal",           "reader_gone",      "output_damaged", "output_blocked", "tick"};
+    "hosts_discovered", "discovery_failed", "host_ready",
+    "host_lost",        "process_started",  "process_exited",
+    "process_erred",    "worker_arrived",   "worker_met",
+    "worker_connected", "rank_asked",       "addresses",
+    "host_copying",     "host_leaving",     "host_stopped",
+    "signal",           "reader_gone",      "output_damaged",
+    "output_blocked",   "dismissed",        "tick"};
 constexpr std::string_view kEnd = "end";
 constexpr std::string_view kSomeError = "an error";  // its text is not recorded
 static_assert(std::is_same_v<std::variant_alternative_t<0, ElasticEvent>, event::HostsDiscovered>);
-static_assert(std::is_same_v<std::variant_alternative_t<19, ElasticEvent>, event::Tick>);
+static_assert(std::is_same_v<std::variant_alternative_t<20, ElasticEvent>, event::Tick>);
 
 template <typename Io>
 void Fields(Io& io, FieldsOf<Io, ElasticPolicy> policy) {
@@ -207,6 +210,10 @@ void Fields(Io& io, FieldsOf<Io, event::OutputDamaged> e) {
 template <typename Io>
 void Fields(Io& io, FieldsOf<Io, event::OutputBlocked> e) {
   io.Flag("blocked", e.is_blocked);
+}
+template <typename Io>
+void Fields(Io& io, FieldsOf<Io, event::Dismissed> e) {
+  io.Time("grace_ns", e.grace, kTimes);
 }
 template <typename Io>
 void Fields(Io&, FieldsOf<Io, event::Tick>) {}

@@ -95,7 +95,8 @@ struct HostSynced {
   int host;
   SyncStats stats;
 };
-/// The client of `hvdray serve` needs the gang no more. May be repeated with less grace.
+/// The client of `hvdray serve` needs the gang, or the elastic job, no more. May be repeated with
+/// less grace.
 struct Dismissed {
   Duration grace;  ///< From SIGTERM to SIGKILL.
 };
@@ -209,7 +210,7 @@ using ElasticEvent =
                  event::WorkerArrived, event::WorkerMet, event::WorkerConnected, event::RankAsked,
                  event::AddressesRegistered, event::HostCopying, event::HostLeaving,
                  event::GenerationStopped, event::UserSignal, event::ReaderGone,
-                 event::OutputDamaged, event::OutputBlocked, event::Tick>;
+                 event::OutputDamaged, event::OutputBlocked, event::Dismissed, event::Tick>;
 
 /// A worker to start, with its place in the generation that it will join.
 struct NewWorker {

@@ -188,6 +188,28 @@ TEST(ElasticEndTest, ASignalBeforeTheStartEndsAtOnce) {
   EXPECT_EQ(job.verdict().exit_code, 143);
 }
 
+TEST(ElasticEndTest, ADismissedJobEndsWithZeroAndSoonerWithLessGrace) {
+  ElasticWorld world;
+  world.ignores_sigterm_of_10 = 10;
+  ElasticJob job(Workers(2, 1), {{"a", 2}}, world);
+  job.Feed(event::Dismissed{seconds(60)});
+  job.Advance(seconds(30));
+  EXPECT_EQ(job.state(), ElasticState::kStopping);
+  job.Feed(event::Dismissed{seconds(0)});
+  job.Settle();
+  ASSERT_TRUE(job.has_finished());
+  EXPECT_EQ(job.verdict().exit_code, 0);
+  EXPECT_TRUE(job.verdict().error.ok());
+  EXPECT_FALSE(job.verdict().first_failure.has_value());
+}
+
+TEST(ElasticEndTest, AJobIsDismissedBeforeItHasHosts) {
+  ElasticJob job(Workers(2, 1));
+  job.Feed(event::Dismissed{seconds(1)});
+  ASSERT_TRUE(job.has_finished());
+  EXPECT_EQ(job.verdict().exit_code, 0);
+}
+
 TEST(ElasticEndTest, TheTimeoutOfTheJobIs124) {
   ElasticPolicy policy = Workers(1, 1);
   policy.timeout = seconds(10);

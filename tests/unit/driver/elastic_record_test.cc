@@ -155,6 +155,8 @@ class RandomEvents {
         return event::OutputDamaged{Why()};
       case 18:
         return event::OutputBlocked{Coin()};
+      case 19:
+        return event::Dismissed{Duration(Number<uint16_t>())};
       default:
         return event::Tick{};
     }
