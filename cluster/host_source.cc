@@ -244,6 +244,32 @@ bool HostNews::IsNewWarning(const std::string& warning) {
   return std::exchange(warning_, warning) != warning && !warning.empty();
 }
 
+Status ToldHosts::Start(Handlers handlers) {
+  handlers_ = std::move(handlers);
+  if (last_) timer_ = loop_.After(Duration::zero(), [this] { Report(); });
+  return {};
+}
+
+void ToldHosts::Stop() {
+  timer_.Cancel();
+  handlers_ = {};
+}
+
+bool ToldHosts::Tell(std::vector<HostSlots> hosts, bool is_final) {
+  if (is_final_) return false;
+  last_ = std::move(hosts);
+  is_final_ = is_final;
+  if (handlers_.on_hosts) timer_ = loop_.After(Duration::zero(), [this] { Report(); });
+  return true;
+}
+
+void ToldHosts::Report() {
+  const bool is_newly_final = is_final_ != std::exchange(was_final_, is_final_);
+  if (!news_.IsNews(*last_) && !is_newly_final) return;
+  const auto on_hosts = handlers_.on_hosts;
+  on_hosts(*last_, is_final_);
+}
+
 std::unique_ptr<HostSource> MakeFixedHosts(Loop& loop, std::vector<HostSlots> hosts) {
   return std::make_unique<FixedHosts>(loop, std::move(hosts));
 }

@@ -68,6 +68,29 @@ class HostNews {
 /// Reports the list once, as the final one. The loop outlives the source.
 std::unique_ptr<HostSource> MakeFixedHosts(Loop& loop, std::vector<HostSlots> hosts);
 
+// Hosts that somebody else finds, and tells: the client of `hvdray serve`.
+
+/// Reports what Tell() says, if it is news; before Start() it keeps the last list.
+class ToldHosts final : public HostSource {
+ public:
+  explicit ToldHosts(Loop& loop) : loop_(loop) {}
+  Status Start(Handlers handlers) override;
+  void Stop() override;
+  /// All present hosts, without duplicates. False: the list before was the final one, and holds.
+  bool Tell(std::vector<HostSlots> hosts, bool is_final);
+
+ private:
+  void Report();
+
+  Loop& loop_;
+  Handlers handlers_;
+  HostNews news_;
+  std::optional<std::vector<HostSlots>> last_;
+  bool is_final_ = false;
+  bool was_final_ = false;  // as reported
+  Watch timer_;
+};
+
 // A host file that may change while the job runs.
 
 struct WatchedHostfileOptions {
