@@ -18,6 +18,8 @@
 #include "cmd/host_access.h"
 #include "cmd/host_sources.h"
 #include "cmd/launch_plan.h"
+#include "launcher/engine/elastic_launcher.h"
+#include "launcher/engine/generation_start.h"
 #include "launcher/engine/job_console.h"
 #include "launcher/engine/launcher.h"
 #include "launcher/engine/serve_session.h"
@@ -49,6 +51,45 @@ Result<ServeOptions> OptionsOf(const ServeRequest& request, const LaunchPlan& pl
   return options;
 }
 
+int ServeToEnd(Launcher& launcher, const JobSpec& spec, const Environment& environment,
+               Trace& trace, const std::function<void()>& on_ended = {}) {
+  JobReport report = launcher.Run();
+  if (on_ended) on_ended();
+  EndTerminalQuestions();
+  return EndRun(spec, CalledAs::kHvdray, environment, trace, std::move(report),
+                [&launcher](std::span<const std::string> lines) { launcher.Print(lines); });
+}
+
+int ServeElastic(LaunchPlan plan, ServeOptions options) {
+  const JobSpec spec = plan.spec;
+  const Environment environment = plan.environment;
+  const ElasticPolicy policy = ElasticPolicyOf(spec, plan.began_wall);
+  Result<std::unique_ptr<Loop>> loop = Loop::Create();
+  if (!loop.ok()) return Fail("serve", loop.status());
+  Result<std::unique_ptr<HostAccess>> access =
+      HostAccess::OpenElastic(**loop, spec, AgentPath(spec), HostSpread::kOneMachine);
+  if (!access.ok()) return Fail("serve", access.status());
+  Launcher* running = nullptr;
+  ToldHosts told(**loop);
+  std::unique_ptr<HostSource> found;
+  if (!*spec.are_hosts_told) {
+    Result<std::unique_ptr<HostSource>> made =
+        MakeHostSource(**loop, spec, [&running](std::string_view line) {
+          running != nullptr ? running->Say(line) : SayDiscovery(line);
+        });
+    if (!made.ok()) return Fail("serve", made.status());
+    found = std::move(*made);
+  }
+  HostSource& source = found != nullptr ? *found : told;
+  Trace trace = BeginTrace(plan, /*hosts=*/{});
+  Result<std::unique_ptr<Launcher>> launcher =
+      OpenElasticServe(**loop, **access, **access, source, found != nullptr ? nullptr : &told,
+                       trace, std::move(plan), policy, std::move(options));
+  if (!launcher.ok()) return Fail("serve", launcher.status());
+  running = launcher->get();
+  return ServeToEnd(**launcher, spec, environment, trace);
+}
+
 /// The session over hosts that are known.
 int ServeOver(Loop& loop, Transport& transport, Trace& trace, LaunchPlan plan, ServeOptions options,
               std::function<void(Launcher*)> on_running = {}) {
@@ -58,14 +99,12 @@ int ServeOver(Loop& loop, Transport& transport, Trace& trace, LaunchPlan plan, S
       OpenServe(loop, transport, trace, std::move(plan), std::move(options));
   if (!launcher.ok()) return Fail("serve", launcher.status());
   if (on_running) on_running(launcher->get());
-  JobReport report = (*launcher)->Run();
-  if (on_running) on_running(nullptr);
-  EndTerminalQuestions();
-  return EndRun(spec, CalledAs::kHvdray, environment, trace, std::move(report),
-                [&](std::span<const std::string> lines) { (*launcher)->Print(lines); });
+  return ServeToEnd(**launcher, spec, environment, trace, [&on_running] {
+    if (on_running) on_running(nullptr);
+  });
 }
 
-int Serve(LaunchPlan plan, ServeOptions options) {
+int ServeFixed(LaunchPlan plan, ServeOptions options) {
   const JobSpec spec = plan.spec;
   Trace trace = BeginTrace(plan, NamesOf(plan.hosts));
   Result<std::unique_ptr<Loop>> loop = Loop::Create();
@@ -172,7 +211,8 @@ int ServeCommand(const CommandLine& line) {
   if (const Status status = MakePlan(plan, "hvdray serve", /*is_shown=*/false); !status.ok()) {
     return Fail("serve", status);
   }
-  return Serve(std::move(plan), std::move(*options));
+  return plan.spec.is_elastic() ? ServeElastic(std::move(plan), std::move(*options))
+                                : ServeFixed(std::move(plan), std::move(*options));
 }
 
 }  // namespace hvdray

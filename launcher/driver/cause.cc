@@ -123,6 +123,14 @@ HostLoss Others(std::span<Kind> kinds) {
 
 }  // namespace
 
+Verdict VerdictOf(const Cause& cause, TimePoint started, TimePoint ended) {
+  return {.exit_code = cause.exit_code,
+          .origin = cause.origin,
+          .error = cause.error,
+          .started = started,
+          .ended = ended};
+}
+
 std::string Ending::NoteDamage(const Status& why) {
   if (!output_damage.ok()) return {};
   output_damage = why.ok() ? Status(ErrorCode::kOutputLost, "output was not written whole")

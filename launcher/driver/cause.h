@@ -46,6 +46,9 @@ struct Cause {
   bool is_final() const { return kind != CauseKind::kNone && kind != CauseKind::kSuccess; }
 };
 
+/// What becomes of a session without workers that ends for that cause.
+Verdict VerdictOf(const Cause& cause, TimePoint started, TimePoint ended);
+
 /// A job's way to its end, the same for every driver.
 struct Ending {
   Cause cause;

@@ -17,6 +17,7 @@ namespace {
 constexpr FieldRange kNumbers = {1, std::numeric_limits<int64_t>::max()};
 constexpr size_t kMaxObjects = 4096;
 constexpr size_t kMaxVariables = 4096;
+constexpr size_t kMaxHosts = kMaxRanks;
 // An hour: more is a mistake.
 constexpr double kMaxGraceSeconds = 3600;
 
@@ -93,6 +94,14 @@ void Read(FieldReader& io, const Json& /*head*/, control::Drop& drop) {
   io.Int("object", drop.object, kNumbers);
 }
 
+void Read(FieldReader& io, const Json& /*head*/, control::Hosts& hosts) {
+  io.List("hosts", hosts.hosts, kMaxHosts, [](auto& item, std::string& host) {
+    item.Text({}, host, {1, 1024});
+    item.Require({}, host.find('\n') == std::string::npos, "must be one line");
+  });
+  if (io.Has("final")) io.Flag("final", hosts.is_final);
+}
+
 void Read(FieldReader& io, const Json& /*head*/, control::Credit& credit) {
   io.Word("bytes", credit.bytes);
 }
@@ -114,6 +123,7 @@ Result<ControlRequest> ReadTyped(std::string_view type, const Json& head, Durati
   if (type == "stop") return ReadAs<control::Stop>(head, {.grace = grace});
   if (type == "put") return ReadAs<control::Put>(head);
   if (type == "drop") return ReadAs<control::Drop>(head);
+  if (type == "hosts") return ReadAs<control::Hosts>(head);
   if (type == "credit") return ReadAs<control::Credit>(head);
   if (type == "bye") return ReadAs<control::Bye>(head);
   return Status(ErrorCode::kProtocolError, "no such type");

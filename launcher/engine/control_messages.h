@@ -62,6 +62,11 @@ struct Put {
 struct Drop {
   int64_t object = 0;
 };
+/// The hosts of an elastic job, as its client found them.
+struct Hosts {
+  std::vector<std::string> hosts;  ///< Lines of a discovery script: "node1:4".
+  bool is_final = false;           ///< They never change again.
+};
 /// Bytes of `data` messages, lines included, that the client has taken.
 struct Credit {
   uint64_t bytes = 0;
@@ -70,7 +75,7 @@ struct Bye {};
 }  // namespace control
 using ControlRequest =
     std::variant<control::Hello, control::Start, control::Send, control::Signal, control::Stop,
-                 control::Put, control::Drop, control::Credit, control::Bye>;
+                 control::Put, control::Drop, control::Hosts, control::Credit, control::Bye>;
 
 /// The request that this line is; a blob is still to come. `grace`: of a `stop` that names none.
 /// Errors: kProtocolError.

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/engine/elastic_agents.h"
 
+#include <fmt/format.h>
+
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -30,7 +33,17 @@ ElasticAgents::ElasticAgents(Loop& loop, Transport& transport, ElasticHosts& rea
       plan_(plan),
       owner_(owner),
       agents_(loop, transport, {}, plan.build, ElasticWelcomeOf(plan), *this),
-      nics_(*plan.spec.network_interfaces, /*is_fixed=*/false) {}
+      nics_(*plan.spec.network_interfaces, /*is_fixed=*/false),
+      objects_({.send =
+                    [this](int agent, const wire::ObjectPiece& piece) {
+                      agents_.Send(agent, {0, piece});
+                    },
+                .drop =
+                    [this](int agent, int64_t object) {
+                      agents_.Send(agent, {0, wire::DropObject{object}});
+                    },
+                .has_room = [this](int agent) { return agents_.HasOutputRoom(agent); },
+                .on_caught_up = [this](int agent) { BeReady(hosts_.HostOf(agent)); }}) {}
 
 void ElasticAgents::OnNoise(int agent, ByteView line) {
   const int host = hosts_.HostOf(agent);
@@ -57,7 +70,17 @@ void ElasticAgents::OnReady(int agent, const wire::HostFacts& facts) {
     return;
   }
   if (host.is_remote && !plan_.synced.empty()) return Copy(number);
-  BeReady(number);
+  CopyObjects(number);
+}
+
+void ElasticAgents::CopyObjects(int host) {
+  if (objects_.Join(hosts_.At(host).agent)) return BeReady(host);
+  owner_.OnCopying(host);
+}
+
+void ElasticAgents::OnOutputRoom(int agent) {
+  objects_.OnRoom(agent);
+  owner_.OnOutputRoom();
 }
 
 void ElasticAgents::BeReady(int host) {
@@ -80,7 +103,7 @@ void ElasticAgents::Copy(int host) {
   };
   handlers.on_done = [this, host] {
     copies_.erase(host);
-    BeReady(host);
+    CopyObjects(host);
   };
   auto& copy = copies_[host];
   copy = std::make_unique<DirectorySync>(loop_, std::vector{host}, plan_.synced,
@@ -91,6 +114,12 @@ void ElasticAgents::Copy(int host) {
 
 void ElasticAgents::OnMessage(int agent, wire::Message&& message) {
   const int host = hosts_.HostOf(agent);
+  if (const auto* problem = std::get_if<wire::ObjectProblem>(&message.body)) {
+    // Its workers could not get what they are to work on; those of other hosts can.
+    return agents_.Reject(
+        agent, {ErrorCode::kOutOfResources, fmt::format("can't hold object {}: {}", problem->object,
+                                                        ::strerror(problem->error))});
+  }
   const auto copy = copies_.find(host);
   if (copy != copies_.end() && copy->second->OnMessage(host, message)) return;
   const bool is_end = std::holds_alternative<wire::GenerationStopped>(message.body);
@@ -105,6 +134,7 @@ void ElasticAgents::OnLost(int agent, Status why) {
     const JobHost& host = hosts_.At(number);
     if (!host.is_remote && host.facts.agent_pid != 0) lost_here_.insert(host.facts.agent_pid);
     copies_.erase(number);
+    objects_.Leave(agent);
     hosts_.Disconnect(number);
     owner_.OnLeft(agent);
     owner_.OnGone(agent);
@@ -119,6 +149,7 @@ void ElasticAgents::Release(int host, Generation newest) {
   const bool has_worked = hosts_.At(host).has_workers;
   const int agent = hosts_.Disconnect(host);
   copies_.erase(host);
+  objects_.Leave(agent);
   owner_.OnLeft(agent);
   if (has_worked && agents_.IsReady(agent)) {
     agents_.Send(agent, {newest, wire::StopGeneration{0}});

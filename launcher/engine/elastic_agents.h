@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The agents of an elastic job, by host of its driver: dials and greets them, copies the
-// directories of --sync, and releases them after their last output. A host may have several agents,
-// one after the other; this class keeps messages of a former one apart. Decides nothing about
-// workers.
+// directories of --sync and the client's objects, and releases them after their last output. A host
+// may have several agents, one after the other; this class keeps messages of a former one apart.
+// Decides nothing about workers.
 #ifndef HVDRAY_LAUNCHER_ENGINE_ELASTIC_AGENTS_H_
 #define HVDRAY_LAUNCHER_ENGINE_ELASTIC_AGENTS_H_
 
@@ -16,6 +16,7 @@
 #include "launcher/engine/directory_sync.h"
 #include "launcher/engine/elastic_launcher.h"
 #include "launcher/engine/host_table.h"
+#include "launcher/engine/object_feed.h"
 
 namespace hvdray {
 
@@ -28,7 +29,7 @@ class ElasticAgents final : private AgentSet::Owner {
    public:
     /// The host accepts workers now.
     virtual void OnReady(int host, const wire::HostFacts& facts) = 0;
-    /// The copy of the --sync directories to that host begins.
+    /// The copy of the --sync directories, or of objects, to that host begins.
     virtual void OnCopying(int host) = 0;
     /// The host has its copy of the --sync directories; before OnReady().
     virtual void OnSynced(int host, const SyncStats& stats) = 0;
@@ -40,6 +41,7 @@ class ElasticAgents final : private AgentSet::Owner {
     virtual void OnGone(int agent) = 0;
     /// As in AgentSet::Owner.
     virtual void OnControlRoom(int agent) = 0;
+    virtual void OnOutputRoom() = 0;
     /// `host`: -1 for a released agent.
     virtual void OnMessage(int agent, int host, wire::Message&& message) = 0;
     /// A line for the user.
@@ -67,6 +69,12 @@ class ElasticAgents final : private AgentSet::Owner {
   /// Drops the message if the host has no agent.
   void SendTo(int host, wire::Message message);
 
+  /// Bytes that every host gets before its first worker, and present ones now: those that were
+  /// ready, in order with what is sent to them.
+  void PutObject(const wire::ObjectPiece& piece) { objects_.Add(piece); }
+  void DropObject(int64_t object) { objects_.Drop(object); }
+  bool HasObjectRoom() const { return objects_.HasRoom(); }
+
   AgentSet& agents() { return agents_; }
   HostTable& hosts() { return hosts_; }
   ElasticNics& nics() { return nics_; }
@@ -79,7 +87,9 @@ class ElasticAgents final : private AgentSet::Owner {
   void OnLost(int agent, Status why) override;
   void OnNoise(int agent, ByteView line) override;
   void OnControlRoom(int agent) override { owner_.OnControlRoom(agent); }
+  void OnOutputRoom(int agent) override;
   void Copy(int host);
+  void CopyObjects(int host);
   void BeReady(int host);
   void EndRelease(int agent);
   void CheckReleased();
@@ -92,7 +102,8 @@ class ElasticAgents final : private AgentSet::Owner {
   HostTable hosts_;
   ElasticNics nics_;
   std::map<int, std::unique_ptr<DirectorySync>> copies_;  // By host, while they run.
-  std::map<int, Watch> released_;                         // Agents whose last output is waited for.
+  ObjectFeed objects_;
+  std::map<int, Watch> released_;  // Agents whose last output is waited for.
   std::set<uint32_t> lost_here_;
   bool is_ending_ = false;
 };

@@ -22,11 +22,13 @@
 #include "launcher/engine/job_console.h"
 #include "launcher/engine/kv_bridge.h"
 #include "launcher/engine/leftovers.h"
+#include "launcher/engine/serve_session.h"
 #include "launcher/engine/stdin_feeder.h"
 #include "launcher/engine/warm_starts.h"
 #include "launcher/engine/worker_channels.h"
 #include "launcher/engine/worker_errors.h"
 #include "launcher/engine/worker_guard.h"
+#include "launcher/job/hostfile.h"
 
 namespace hvdray {
 namespace {
@@ -52,42 +54,52 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
         trace_(trace),
         plan_(std::move(plan)),
         policy_(policy),
-        began_(loop.Now()),
-        jitter_seed_(std::random_device{}()),
-        driver_(policy, jitter_seed_, began_, &LogJobStateChange),
         agents_(loop, transport, hosts, plan_, *this),
         kv_(agents_.agents(), HoldOf(policy), MakeKvHandlers()),
         errors_([this](int worker, LastError error, std::optional<Duration> age) {
-          driver_loop_.Feed(
-              event::ProcessErred{static_cast<WorkerId>(worker), std::move(error), age});
+          Feed(event::ProcessErred{static_cast<WorkerId>(worker), std::move(error), age});
         }),
         observers_(loop, trace),
-        channels_(MakeChannelHandlers()),
-        driver_loop_(loop, driver_, *this) {}
+        channels_(MakeChannelHandlers()) {}
 
-  Status OpenFiles() {
-    HVDRAY_RETURN_IF_ERROR(CheckReportPaths(plan_.spec));
-    HVDRAY_ASSIGN_OR_RETURN(
-        console_, JobConsole::Open(loop_, trace_, plan_.spec, plan_.environment, agents_.agents(),
-                                   MakeFrontHandlers(), plan_.place.record_fd));
-    HVDRAY_RETURN_IF_ERROR(observers_.Open(
-        plan_, policy_, jitter_seed_, began_,
-        [this](Status why) { driver_loop_.Feed(event::OutputDamaged{std::move(why)}); }));
-    HostSource::Handlers handlers;
-    handlers.on_hosts = [this](std::vector<HostSlots> hosts, bool is_final) {
-      agents_.nics().SetFixed(is_final);
-      driver_loop_.Feed(event::HostsDiscovered{std::move(hosts), is_final});
+  /// For the job of `hvdray run`.
+  Status OpenRun() {
+    Job& job = MakeJob(policy_);
+    HVDRAY_RETURN_IF_ERROR(OpenFiles());
+    return OpenInputs(job);
+  }
+
+  /// For the job of a client.
+  Status OpenServe(ServeOptions options, ToldHosts* told) {
+    ServeSession::Gangs gangs;
+    gangs.start = [this](const control::Start& start) { return StartJob(start); };
+    gangs.dismiss = [this](Duration grace) {
+      if (is_running()) Feed(event::Dismissed{grace});
     };
-    handlers.on_failure = [this](Status why) {
-      driver_loop_.Feed(event::DiscoveryFailed{std::move(why)});
+    gangs.signal = [this](int worker, int signo) {
+      SendToWorker(worker, wire::Signal{worker, signo});
     };
-    return source_.Start(std::move(handlers));
+    gangs.write = [this](int worker, std::shared_ptr<const std::string> bytes) {
+      channels_.Write(worker, std::move(bytes));
+    };
+    gangs.give = [this](int worker, int64_t object) { channels_.Give(worker, object); };
+    gangs.put = [this](const wire::ObjectPiece& piece) { agents_.PutObject(piece); };
+    gangs.drop = [this](int64_t object) { agents_.DropObject(object); };
+    gangs.hosts = [this, told](const control::Hosts& hosts) { return TakeHosts(told, hosts); };
+    gangs.has_object_room = [this] { return agents_.HasObjectRoom(); };
+    gangs.queued_bytes = [this] { return channels_.queued_bytes(); };
+    gangs.on_room = [this] { GrantWithheld(); };
+    gangs.on_end = [this] { EndServing({}); };
+    HVDRAY_ASSIGN_OR_RETURN(serve_,
+                            ServeSession::Open(loop_, std::move(options), std::move(gangs)));
+    base_env_ = *plan_.spec.env;
+    return OpenFiles();
   }
 
   JobReport Run() override {
     console_->Begin();
     trace_.Begin(kPhaseHello, loop_.Now());
-    driver_loop_.Start();
+    if (job_) job_->loop.Start();
     console_->Run();
     return MakeReport();
   }
@@ -96,7 +108,7 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
   void HostLeaves(const std::string& host, Duration in) override {
     HostTable& hosts = agents_.hosts();
     for (int i = 0; i < hosts.size(); ++i) {
-      if (hosts.At(i).slots.host == host) driver_loop_.Feed(event::HostLeaving{i, in});
+      if (hosts.At(i).slots.host == host) Feed(event::HostLeaving{i, in});
     }
   }
   void Print(std::span<const std::string> lines) override { console_->Print(lines); }
@@ -104,9 +116,147 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
     console_->output().Say(NoticeLine(LogLevel::kInfo, "hvdray", line));
   }
 
+  void Feed(ElasticEvent fact) {
+    if (!serve_ || is_running()) return job_->loop.Feed(std::move(fact));
+    // Before the client's job, or after it.
+    observers_.OnEvent(fact, loop_.Now());
+    if (const auto* signal = std::get_if<event::UserSignal>(&fact)) {
+      EndServing(InterruptedCause(signal->signo));
+    } else if (std::holds_alternative<event::ReaderGone>(fact)) {
+      EndServing(ReaderGoneCause());
+    }
+  }
+
  private:
+  /// The job, and the way to its driver.
+  struct Job {
+    Job(ElasticLauncher& owner, const ElasticPolicy& its_policy)
+        : policy(its_policy),
+          began(owner.loop_.Now()),
+          driver(policy, jitter_seed, began, &LogJobStateChange),
+          loop(owner.loop_, driver, owner) {}
+    const ElasticPolicy policy;
+    const TimePoint began;
+    const uint64_t jitter_seed{std::random_device{}()};
+    ElasticDriver driver;
+    DriverLoop<ElasticLauncher, ElasticDriver, ElasticEvent, ElasticEffect> loop;
+  };
+  bool is_running() const { return job_ && !has_ended_; }
+
+  Status OpenFiles() {
+    HVDRAY_RETURN_IF_ERROR(CheckReportPaths(plan_.spec));
+    HVDRAY_ASSIGN_OR_RETURN(
+        console_, JobConsole::Open(loop_, trace_, plan_.spec, plan_.environment, agents_.agents(),
+                                   MakeFrontHandlers(), plan_.place.record_fd));
+    std::function<void(const Json&)> sink;
+    if (serve_) sink = [this](const Json& line) { serve_->OnEvent(line); };
+    return observers_.OpenEvents(plan_, std::move(sink),
+                                 [this](Status why) { OnDamaged(std::move(why)); });
+  }
+
+  void OnDamaged(Status why) { Feed(event::OutputDamaged{std::move(why)}); }
+
+  Job& MakeJob(const ElasticPolicy& policy) {
+    job_ = std::make_unique<Job>(*this, policy);
+    return *job_;
+  }
+
+  // The recording, and where hosts come from.
+  Status OpenInputs(const Job& job) {
+    HVDRAY_RETURN_IF_ERROR(
+        observers_.OpenRecord(plan_, job.policy, job.jitter_seed, job.began,
+                              [this](Status why) { OnDamaged(std::move(why)); }));
+    HostSource::Handlers handlers;
+    handlers.on_hosts = [this](std::vector<HostSlots> hosts, bool is_final) {
+      agents_.nics().SetFixed(is_final);
+      Feed(event::HostsDiscovered{std::move(hosts), is_final});
+    };
+    handlers.on_failure = [this](Status why) { Feed(event::DiscoveryFailed{std::move(why)}); };
+    return source_.Start(std::move(handlers));
+  }
+
+  // ---- the job of a client
+
+  Status StartJob(const control::Start& start) {
+    if (is_ending_) return {ErrorCode::kCancelled, "hvdray serve is ending"};
+    if (job_) {
+      return {ErrorCode::kUsage, "an elastic job has run here, and there is only one",
+              "start another hvdray serve"};
+    }
+    ElasticPolicy policy = policy_;
+    if (start.np != 0) policy.np = start.np;
+    HVDRAY_RETURN_IF_ERROR(CheckElasticPolicy(policy));
+    std::vector<std::string> env = base_env_;
+    for (const auto& [name, value] : start.env) env.push_back(fmt::format("{}={}", name, value));
+    plan_.spec.env.Set(std::move(env), "control");
+    Status status = OpenInputs(MakeJob(policy));
+    status.ok() ? job_->loop.Start() : job_.reset();
+    return status;
+  }
+
+  Status TakeHosts(ToldHosts* told, const control::Hosts& hosts) {
+    if (told == nullptr) {
+      return {ErrorCode::kUsage, "the hosts do not come from the client", "--host-source control"};
+    }
+    std::string lines;
+    for (const std::string& host : hosts.hosts) lines += host + '\n';
+    std::string warning;
+    HVDRAY_ASSIGN_OR_RETURN(std::vector<HostSlots> found,
+                            ParseDiscoveredHosts(lines, *plan_.spec.slots_per_host, &warning));
+    if (!warning.empty()) Log(LogLevel::kWarning, "serve", "{}", warning);
+    if (told->Tell(std::move(found), hosts.is_final)) return {};
+    return {ErrorCode::kUsage, "the last list of hosts was final"};
+  }
+
+  // Nothing of the job is left.
+  void EndJob() {
+    has_ended_ = true;
+    const Verdict verdict = verdict_;
+    serve_->OnStopped(MakeReport());
+    channels_.Clear();
+    withheld_.clear();
+    const bool is_fatal = verdict.error.code() == ErrorCode::kInterrupted ||
+                          verdict.error.code() == ErrorCode::kReaderGone;
+    if (is_fatal) {
+      FinishServing(verdict);
+    } else if (is_ending_) {
+      FinishServing(last_);
+    }
+  }
+
+  // The session ends once its job has.
+  void EndServing(const Cause& cause) {
+    if (std::exchange(is_ending_, true)) return;
+    last_ = VerdictOf(cause, plan_.began, loop_.Now());
+    // Maybe from within a handler of the client's link.
+    if (!is_running()) loop_.Post([this] { FinishServing(last_); });
+  }
+
+  void FinishServing(const Verdict& verdict) {
+    if (std::exchange(is_finished_, true)) return;
+    is_ending_ = true;
+    verdict_ = verdict;
+    FinishConsole();
+  }
+
+  // Credit for what workers have sent, once the client has room for more.
+  void GrantWithheld() {
+    for (const auto& [worker, bytes] : std::exchange(withheld_, {})) Grant(worker, bytes);
+  }
+
+  void Grant(int worker, uint32_t bytes) {
+    guard_.OnChannelRead(worker, bytes);
+    SendToWorker(worker, wire::Credit{worker, wire::StreamId::kChannel, bytes});
+  }
+
+  void TellEnd(int worker, Duration grace) {
+    if (serve_ && grace > Duration::zero()) channels_.Write(worker, EndMessage(grace));
+  }
+
+  // ---- what others say
+
   JobConsole::Handlers MakeFrontHandlers() {
-    JobConsole::Handlers handlers = HandlersFeeding(driver_loop_);
+    JobConsole::Handlers handlers = HandlersFeeding(*this);
     handlers.on_forward_signal = [this](int signo) {
       agents_.agents().SendAll({newest_, wire::Signal{-1, signo}});
     };
@@ -120,14 +270,26 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
 
   WorkerChannels::Handlers MakeChannelHandlers() {
     WorkerChannels::Handlers handlers;
-    handlers.on_hello = [](int, const Json&) {};
-    handlers.on_data = [](int, const Json&, ByteView, uint64_t, uint64_t) {};
+    handlers.on_hello = [this](int worker, const Json& hello) {
+      if (serve_) serve_->OnHello(worker, hello);
+    };
+    handlers.on_data = [this](int worker, const Json& data, ByteView piece, uint64_t at,
+                              uint64_t of) {
+      if (serve_) serve_->OnData(worker, data, piece, at, of);
+    };
+    handlers.send = [this](int worker, wire::Stdin frame) {
+      SendToWorker(worker, std::move(frame));
+    };
+    handlers.give = [this](int worker, int64_t object) {
+      SendToWorker(worker, wire::GiveObject{worker, object});
+    };
     handlers.on_report = [this](int worker, uint32_t number, const Json& metrics) {
+      if (serve_) serve_->OnReport(worker, number, metrics);
       observers_.OnReport(static_cast<WorkerId>(worker), number, metrics);
     };
     handlers.on_violation = [this](int worker, const Status& why) {
       console_->Say(ChannelFaultText(fmt::format("worker {}", worker), why));
-      driver_loop_.Feed(event::ProcessErred{static_cast<WorkerId>(worker), ChannelError(why)});
+      Feed(event::ProcessErred{static_cast<WorkerId>(worker), ChannelError(why)});
       SendToWorker(worker, wire::Signal{worker, SIGKILL});
     };
     return handlers;
@@ -136,34 +298,34 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
   KvBridge::Handlers MakeKvHandlers() {
     KvBridge::Handlers handlers;
     handlers.on_rank_asked = [this](int worker) {
-      driver_loop_.Feed(event::RankAsked{static_cast<WorkerId>(worker)});
+      Feed(event::RankAsked{static_cast<WorkerId>(worker)});
     };
     handlers.on_registered = [this](int worker) {
-      driver_loop_.Feed(event::AddressesRegistered{static_cast<WorkerId>(worker)});
+      Feed(event::AddressesRegistered{static_cast<WorkerId>(worker)});
     };
     handlers.on_met = [this](int worker, uint32_t member) {
       const auto living = living_.find(worker);
       const bool is_its_own =
           living != living_.end() && living->second.rank == static_cast<int>(member);
-      if (is_its_own) driver_loop_.Feed(event::WorkerMet{static_cast<WorkerId>(worker)});
+      if (is_its_own) Feed(event::WorkerMet{static_cast<WorkerId>(worker)});
     };
     handlers.on_connected = [this](int worker) {
-      if (living_.contains(worker))
-        driver_loop_.Feed(event::WorkerConnected{static_cast<WorkerId>(worker)});
+      if (living_.contains(worker)) Feed(event::WorkerConnected{static_cast<WorkerId>(worker)});
     };
     return handlers;
   }
 
   void OnReady(int host, const wire::HostFacts& facts) override {
-    driver_loop_.Feed(event::HostReady{host, facts});
+    Feed(event::HostReady{host, facts});
   }
-  void OnCopying(int host) override { driver_loop_.Feed(event::HostCopying{host}); }
+  void OnCopying(int host) override { Feed(event::HostCopying{host}); }
   void OnSynced(int host, const SyncStats& stats) override { observers_.OnSynced(host, stats); }
-  void OnLost(int host, Status why) override {
-    driver_loop_.Feed(event::HostLost{host, std::move(why)});
-  }
+  void OnLost(int host, Status why) override { Feed(event::HostLost{host, std::move(why)}); }
   void OnGone(int agent) override { kv_.DropAgent(agent); }
   void OnControlRoom(int agent) override { kv_.OnRoom(agent); }
+  void OnOutputRoom() override {
+    if (serve_) serve_->OnTaken();
+  }
   void OnNoise(std::string_view line) override { console_->output().Say(line); }
 
   void OnLeft(int agent) override {
@@ -183,7 +345,9 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
   void OnLate(const ElasticEvent& event) {
     if (const std::optional<Event> late = AsStatic(event)) AddLateFault(verdict_, *late);
   }
-  void OnIdle() { console_->ShowProgress(progress_); }
+  void OnIdle() {
+    if (!serve_) console_->ShowProgress(progress_);
+  }
 
   void Apply(const effect::ConnectHost& connect) { agents_.Connect(connect.host, connect.slots); }
 
@@ -204,6 +368,9 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
       if (living == living_.end() || living->second.rank == static_cast<int>(rank)) continue;
       living->second = publish.ranks[rank];
       console_->output().MoveWorker(worker, static_cast<int>(rank), living->second.host);
+    }
+    if (serve_) {
+      serve_->OnMembers(publish.ranks, {publish.workers.begin(), publish.workers.end()});
     }
   }
 
@@ -232,6 +399,8 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
       kv_.Admit(worker.place.host, worker.place.local_rank);
       console_->output().StartWorker(number, worker.place.rank, worker.place.host);
       if (is_first) StartStdin(number, worker.place.rank);
+      if (serve_) serve_->OnWorker(number, worker.place);
+      if (serve_ && is_whole) serve_->OnMember(number);
     }
     if (!is_first) return;
     progress_.np = static_cast<int>(start.workers.size());
@@ -259,6 +428,7 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
   void Apply(const effect::StopWorkers& stop) {
     std::map<int, wire::StopWorkers> by_agent;
     for (const WorkerId worker : stop.workers) {
+      TellEnd(static_cast<int>(worker), stop.grace);
       wire::StopWorkers& order = by_agent[guard_.AgentOf(static_cast<int>(worker))];
       order.grace_ms = Milliseconds(stop.grace);
       order.workers.push_back(static_cast<int32_t>(worker));
@@ -285,6 +455,7 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
   void Apply(const effect::StopGeneration& stop) {
     SetNewest(stop.generation);
     kv_.Close();
+    for (const auto& [worker, place] : living_) TellEnd(worker, stop.grace);
     const std::vector<wire::Body> orders = console_->StopOrders(stop.grace);
     for (const int host : stop.hosts) {
       agents_.hosts().At(host).stopping = stop.generation;
@@ -296,16 +467,22 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
 
   void Apply(const effect::Finish& finish) {
     verdict_ = finish.verdict;
-    driver_loop_.Finish();
-    observers_.OnEnd(verdict_, driver_.Snapshot());
+    job_->loop.Finish();
+    observers_.OnEnd(verdict_, job_->driver.Snapshot());
     source_.Stop();
     stdin_.reset();
     loop_.Post([this] { agents_.EndReleases(); });
   }
 
-  void OnReleased() override {
-    console_->Finish([this](Status drained) { AddDrainFault(verdict_, std::move(drained)); },
-                     [this] { EndLeftoversOfLostAgents(); });
+  void OnReleased() override { serve_ ? EndJob() : FinishConsole(); }
+
+  void FinishConsole() {
+    console_->Finish(
+        [this](Status drained) {
+          AddDrainFault(verdict_, std::move(drained));
+          if (serve_) serve_->Close(verdict_.exit_code);
+        },
+        [this] { EndLeftoversOfLostAgents(); });
   }
 
   // By now the keeper of a lost agent has ended, by itself or killed like the agent.
@@ -335,11 +512,16 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
       if (is_stderr) errors_.OnStderr(console_->output(), output->rank);
     } else if (const auto* started = std::get_if<wire::WorkerStarted>(&message.body)) {
       if (message.generation == 1) ++progress_.workers_started;
-      driver_loop_.Feed(event::ProcessStarted{static_cast<WorkerId>(started->rank), started->pid});
+      if (serve_) serve_->OnWorkerStarted(started->rank, started->pid);
+      Feed(event::ProcessStarted{static_cast<WorkerId>(started->rank), started->pid});
     } else if (const auto* exited = std::get_if<wire::WorkerExited>(&message.body)) {
       OnExited(*exited);
     } else if (const auto* credit = std::get_if<wire::Credit>(&message.body)) {
       if (stdin_ && credit->stream == wire::StreamId::kStdin) stdin_->AddCredit(credit->bytes);
+      if (credit->stream == wire::StreamId::kChannel) {
+        channels_.AddCredit(credit->rank, credit->bytes);
+        if (serve_) serve_->OnTaken();
+      }
     } else {
       if (host >= 0) OnHostMessage(host, message);
     }
@@ -350,14 +532,19 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
     channels_.Feed(worker, output.bytes);
     if (output.is_end) channels_.End(worker);
     const auto bytes = static_cast<uint32_t>(output.bytes.size());
-    guard_.OnChannelRead(worker, bytes);
-    if (bytes > 0) SendToWorker(worker, wire::Credit{worker, wire::StreamId::kChannel, bytes});
+    if (bytes == 0) return;
+    if (serve_ && !serve_->HasRoom()) {
+      withheld_[worker] += bytes;
+    } else {
+      Grant(worker, bytes);
+    }
   }
 
   void OnExited(const wire::WorkerExited& exited) {
-    const WorkerRecord& record = driver_.roster().Of(static_cast<WorkerId>(exited.rank)).record;
+    const WorkerRecord& record = RecordOf(exited.rank);
     Log(LogLevel::kInfo, "launcher", "{} {}", NameOf(record), Describe(exited.status));
     if (stdin_ && stdin_worker_ == exited.rank) stdin_->Stop();
+    if (serve_) channels_.Drop(exited.rank);
     const auto living = living_.find(exited.rank);
     if (living != living_.end()) {
       kv_.Forget(living->second.host, living->second.local_rank);
@@ -371,7 +558,7 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
       }
       errors_.OnFailed(console_->output(), exited, others);
     }
-    driver_loop_.Feed(event::ProcessExited{static_cast<WorkerId>(exited.rank), exited.status});
+    Feed(event::ProcessExited{static_cast<WorkerId>(exited.rank), exited.status});
   }
 
   // Messages about a host, not about a worker's life.
@@ -381,12 +568,12 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
       entry.relay = stopped->relay;
       if (entry.stopping != message.generation) return;
       entry.stopping.reset();
-      driver_loop_.Feed(event::GenerationStopped{message.generation, host, stopped->swept,
-                                                 stopped->offered_port});
+      Feed(event::GenerationStopped{message.generation, host, stopped->swept,
+                                    stopped->offered_port});
     } else if (const auto* arrived = std::get_if<wire::WorkerArrived>(&message.body)) {
-      driver_loop_.Feed(event::WorkerArrived{static_cast<WorkerId>(arrived->worker)});
+      Feed(event::WorkerArrived{static_cast<WorkerId>(arrived->worker)});
     } else if (const auto* leaving = std::get_if<wire::HostLeaving>(&message.body)) {
-      driver_loop_.Feed(event::HostLeaving{host, std::chrono::milliseconds(leaving->in_ms)});
+      Feed(event::HostLeaving{host, std::chrono::milliseconds(leaving->in_ms)});
     } else if (const auto* broken = std::get_if<wire::ConnectionsBroken>(&message.body)) {
       OnConnectionsBroken(host, message.generation, *broken);
     } else if (const auto* warmed = std::get_if<wire::Warmed>(&message.body)) {
@@ -411,9 +598,13 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
                     broken.why, broken.hint.empty() ? "" : "; ", broken.hint));
   }
 
+  const WorkerRecord& RecordOf(int worker) const {
+    return job_->driver.roster().Of(static_cast<WorkerId>(worker)).record;
+  }
+
   LastWords LastWordsOf(const WorkerRecord& failure) {
     for (const int worker : failed_) {
-      const WorkerRecord& record = driver_.roster().Of(static_cast<WorkerId>(worker)).record;
+      const WorkerRecord& record = RecordOf(worker);
       if (record.pid == failure.pid && record.host == failure.host) {
         return console_->output().LastWordsOf(worker);
       }
@@ -427,7 +618,7 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
     if (policy_.mode != ElasticMode::kGang) return failures;
     Generation newest = 0;
     for (const int worker : failed_) {
-      const WorkerRecord& record = driver_.roster().Of(static_cast<WorkerId>(worker)).record;
+      const WorkerRecord& record = RecordOf(worker);
       if (record.generation <= newest || record.generation >= published_) continue;
       newest = record.generation;
       failures.push_back({record, console_->output().LastWordsOf(worker)});
@@ -457,9 +648,6 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
   Trace& trace_;
   LaunchPlan plan_;
   const ElasticPolicy policy_;
-  const TimePoint began_;
-  const uint64_t jitter_seed_;
-  ElasticDriver driver_;
   ElasticAgents agents_;
   WorkerGuard guard_;
   KvBridge kv_;
@@ -478,7 +666,16 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
   Generation newest_ = 0;      // Newest in any message.
   Generation refused_in_ = 0;  // Last generation with that warning.
   Verdict verdict_;
-  DriverLoop<ElasticLauncher, ElasticDriver, ElasticEvent, ElasticEffect> driver_loop_;
+  std::unique_ptr<Job> job_;  // null: hvdray serve, before its client's job
+
+  // Of hvdray serve.
+  std::unique_ptr<ServeSession> serve_;  // null: hvdray run
+  std::vector<std::string> base_env_;    // without that of the start
+  std::map<int, uint32_t> withheld_;     // by worker: credit that waits for the client
+  bool has_ended_ = false;               // the job
+  bool is_ending_ = false;
+  bool is_finished_ = false;
+  Verdict last_;  // of the session, once it is ending
 };
 
 }  // namespace
@@ -488,7 +685,17 @@ Result<std::unique_ptr<Launcher>> OpenElastic(Loop& loop, Transport& transport, 
                                               ElasticPolicy policy) {
   auto launcher = std::make_unique<ElasticLauncher>(loop, transport, hosts, source, trace,
                                                     std::move(plan), policy);
-  HVDRAY_RETURN_IF_ERROR(launcher->OpenFiles());
+  HVDRAY_RETURN_IF_ERROR(launcher->OpenRun());
+  return std::unique_ptr<Launcher>(std::move(launcher));
+}
+
+Result<std::unique_ptr<Launcher>> OpenElasticServe(Loop& loop, Transport& transport,
+                                                   ElasticHosts& hosts, HostSource& source,
+                                                   ToldHosts* told, Trace& trace, LaunchPlan plan,
+                                                   ElasticPolicy policy, ServeOptions options) {
+  auto launcher = std::make_unique<ElasticLauncher>(loop, transport, hosts, source, trace,
+                                                    std::move(plan), policy);
+  HVDRAY_RETURN_IF_ERROR(launcher->OpenServe(std::move(options), told));
   return std::unique_ptr<Launcher>(std::move(launcher));
 }
 

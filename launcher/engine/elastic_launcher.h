@@ -32,12 +32,22 @@ class ElasticHosts {
   ~ElasticHosts() = default;
 };
 
+struct ServeOptions;
+
 /// Opens all files that the job writes and starts the source, so that a mistake stops the job
 /// before any host is dialled. `plan` needs no hosts or ranks. Loop, transport, hosts, source and
 /// trace outlive the launcher. Errors: kFileUnwritable, those of HostSource::Start().
 Result<std::unique_ptr<Launcher>> OpenElastic(Loop& loop, Transport& transport, ElasticHosts& hosts,
                                               HostSource& source, Trace& trace, LaunchPlan plan,
                                               ElasticPolicy policy);
+
+/// The same for `hvdray serve`: the job begins when its client says so, once; the source and
+/// --record with it. `told`: the source, if the client tells the hosts; else null. Errors: also
+/// those of ServeSession::Open().
+Result<std::unique_ptr<Launcher>> OpenElasticServe(Loop& loop, Transport& transport,
+                                                   ElasticHosts& hosts, HostSource& source,
+                                                   ToldHosts* told, Trace& trace, LaunchPlan plan,
+                                                   ElasticPolicy policy, ServeOptions options);
 
 }  // namespace hvdray
 

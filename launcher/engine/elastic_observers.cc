@@ -7,22 +7,27 @@
 
 namespace hvdray {
 
-Status ElasticObservers::Open(const LaunchPlan& plan, const ElasticPolicy& policy, uint64_t seed,
-                              TimePoint began, const std::function<void(Status)>& on_damaged) {
-  if (!plan.spec.events_file->empty()) {
-    EventLogOptions options = EventOptionsOf(plan);
-    options.on_damaged = on_damaged;
-    HVDRAY_ASSIGN_OR_RETURN(event_log_, EventLog::Open(loop_, std::move(options)));
-  }
-  if (!plan.spec.record_file->empty()) {
-    RecordOptions options;
-    options.path = *plan.spec.record_file;
-    options.option = NamedBy(plan.spec.record_file, "record");
-    options.header = {plan.build, plan.job_id, policy, seed};
-    options.began = began;
-    options.on_damaged = on_damaged;
-    HVDRAY_ASSIGN_OR_RETURN(record_, RecordWriter::Open(loop_, std::move(options)));
-  }
+Status ElasticObservers::OpenEvents(const LaunchPlan& plan,
+                                    std::function<void(const Json& line)> sink,
+                                    const OnDamagedFn& on_damaged) {
+  if (plan.spec.events_file->empty() && !sink) return {};
+  EventLogOptions options = EventOptionsOf(plan);
+  options.on_damaged = on_damaged;
+  options.sink = std::move(sink);
+  HVDRAY_ASSIGN_OR_RETURN(event_log_, EventLog::Open(loop_, std::move(options)));
+  return {};
+}
+
+Status ElasticObservers::OpenRecord(const LaunchPlan& plan, const ElasticPolicy& policy,
+                                    uint64_t seed, TimePoint began, const OnDamagedFn& on_damaged) {
+  if (plan.spec.record_file->empty()) return {};
+  RecordOptions options;
+  options.path = *plan.spec.record_file;
+  options.option = NamedBy(plan.spec.record_file, "record");
+  options.header = {plan.build, plan.job_id, policy, seed};
+  options.began = began;
+  options.on_damaged = on_damaged;
+  HVDRAY_ASSIGN_OR_RETURN(record_, RecordWriter::Open(loop_, std::move(options)));
   return {};
 }
 

@@ -24,10 +24,15 @@ class ElasticObservers {
   /// `trace` outlives this.
   ElasticObservers(Loop& loop, Trace& trace) : loop_(loop), trace_(trace) {}
 
-  /// Opens the files that the job asks for. `seed`: the driver's jitter seed, for replays. Errors:
-  /// those of EventLog and RecordWriter; later faults go to `on_damaged`.
-  Status Open(const LaunchPlan& plan, const ElasticPolicy& policy, uint64_t seed, TimePoint began,
-              const std::function<void(Status)>& on_damaged);
+  using OnDamagedFn = std::function<void(Status)>;
+  /// Opens --events, if the job asks for it or there is a `sink`. Errors: those of EventLog; later
+  /// faults go to `on_damaged`.
+  Status OpenEvents(const LaunchPlan& plan, std::function<void(const Json& line)> sink,
+                    const OnDamagedFn& on_damaged);
+  /// Opens --record, if the job asks for it. `began`, `seed`: the driver's. Errors: those of
+  /// RecordWriter; later faults as above.
+  Status OpenRecord(const LaunchPlan& plan, const ElasticPolicy& policy, uint64_t seed,
+                    TimePoint began, const OnDamagedFn& on_damaged);
 
   /// `now`: exactly what the driver gets, or a replay would differ.
   void OnEvent(const ElasticEvent& event, TimePoint now);

@@ -84,6 +84,10 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
     gangs.give = [this](int rank, int64_t object) { channels_.Give(rank, object); };
     gangs.put = [this](const wire::ObjectPiece& piece) { agents_.SendAll({0, piece}); };
     gangs.drop = [this](int64_t object) { agents_.SendAll({0, wire::DropObject{object}}); };
+    gangs.hosts = [](const control::Hosts&) {
+      return Status(ErrorCode::kUsage, "the hosts do not come from the client",
+                    "--host-source control, with --min-np");
+    };
     gangs.has_object_room = [this] { return HasObjectRoom(); };
     gangs.queued_bytes = [this] { return channels_.queued_bytes(); };
     gangs.on_room = [this] { GrantWithheld(); };
@@ -347,11 +351,7 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
   // The session ends once its gang has.
   void EndServing(const Cause& cause) {
     if (std::exchange(is_ending_, true)) return;
-    last_ = {.exit_code = cause.exit_code,
-             .origin = cause.origin,
-             .error = cause.error,
-             .started = plan_.began,
-             .ended = loop_.Now()};
+    last_ = VerdictOf(cause, plan_.began, loop_.Now());
     if (pending_start_) RefuseStart({ErrorCode::kCancelled, "hvdray serve is ending"});
     // Maybe from within a handler of the client's link.
     if (!gang_) loop_.Post([this] { FinishServing(last_); });
@@ -421,8 +421,18 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
       agents_.Send(host, {generation_, wire::KvReset{}});
       agents_.Send(host, {generation_, std::move(message)});
     }
-    if (serve_) serve_->OnGeneration(started_.ranks);
+    if (serve_) TellWorkers();
     StartStdin(started_.ranks);
+  }
+
+  void TellWorkers() {
+    std::vector<int> workers;
+    serve_->OnNoWorkers();
+    for (const RankInfo& place : started_.ranks) {
+      serve_->OnWorker(place.rank, place);
+      workers.push_back(place.rank);
+    }
+    serve_->OnMembers(started_.ranks, workers);
   }
 
   void StartStdin(const std::vector<RankInfo>& ranks) {
@@ -446,10 +456,7 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
   }
 
   void TellEnd(Duration grace) {
-    Json end;
-    end["type"] = "end";
-    end["grace_s"] = Seconds(grace).count();
-    const auto line = std::make_shared<const std::string>(MessageLine(end));
+    const auto line = EndMessage(grace);
     for (const RankInfo& info : started_.ranks) channels_.Write(info.rank, line);
   }
 

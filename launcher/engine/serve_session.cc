@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <utility>
 
 namespace hvdray {
@@ -168,6 +167,7 @@ void ServeSession::On(control::Start&& start) {
   }
   last_gang_ = start.gang;
   start_ = std::move(start);
+  start_data_ = start_.has_data ? DataMessage(start_.data, start_.blob) : nullptr;
   if (const Status status = gangs_.start(start_); !status.ok()) OnRefused(status);
 }
 
@@ -177,42 +177,41 @@ void ServeSession::OnRefused(const Status& why) {
 }
 
 Status ServeSession::CheckGang(int64_t gang) const {
-  if (start_.gang == gang && !workers_.empty()) return {};
+  if (start_.gang == gang && !members_.empty()) return {};
   return {ErrorCode::kUsage, fmt::format("gang {} does not run", gang)};
 }
 
-Result<std::vector<int>> ServeSession::RanksOf(int64_t gang, const control::Ranks& to) const {
+Result<std::vector<int>> ServeSession::WorkersOf(int64_t gang, const control::Ranks& to) const {
   HVDRAY_RETURN_IF_ERROR(CheckGang(gang));
-  std::vector<int> ranks = to;
-  if (to.empty()) {
-    ranks.resize(workers_.size());
-    std::iota(ranks.begin(), ranks.end(), 0);
+  if (to.empty()) return members_;
+  std::vector<int> workers;
+  for (const int rank : to) {
+    if (static_cast<size_t>(rank) >= members_.size()) {
+      return Status(ErrorCode::kUsage, fmt::format("gang {} has no rank {}", gang, rank));
+    }
+    workers.push_back(members_[static_cast<size_t>(rank)]);
   }
-  for (const int rank : ranks) {
-    if (static_cast<size_t>(rank) < workers_.size()) continue;
-    return Status(ErrorCode::kUsage, fmt::format("gang {} has no rank {}", gang, rank));
-  }
-  return ranks;
+  return workers;
 }
 
 void ServeSession::On(const control::Send& send) {
-  const Result<std::vector<int>> ranks = RanksOf(send.gang, send.to);
-  if (!ranks.ok()) return Refuse("send", ranks.status());
+  const Result<std::vector<int>> workers = WorkersOf(send.gang, send.to);
+  if (!workers.ok()) return Refuse("send", workers.status());
   if (const Status status = CheckObjects(send.objects); !status.ok()) {
     return Refuse("send", status);
   }
   const auto message = DataMessage(send.data, send.blob);
-  for (const int rank : *ranks) {
-    Give(rank, send.objects);
-    gangs_.write(rank, message);
+  for (const int worker : *workers) {
+    Give(worker, send.objects);
+    gangs_.write(worker, message);
   }
   PaceClient();
 }
 
 void ServeSession::On(const control::Signal& signal) {
-  const Result<std::vector<int>> ranks = RanksOf(signal.gang, signal.to);
-  if (!ranks.ok()) return Refuse("signal", ranks.status());
-  for (const int rank : *ranks) gangs_.signal(rank, signal.signo);
+  const Result<std::vector<int>> workers = WorkersOf(signal.gang, signal.to);
+  if (!workers.ok()) return Refuse("signal", workers.status());
+  for (const int worker : *workers) gangs_.signal(worker, signal.signo);
 }
 
 void ServeSession::On(const control::Stop& stop) {
@@ -278,6 +277,10 @@ void ServeSession::On(const control::Drop& drop) {
   if (objects_.erase(drop.object) > 0) gangs_.drop(drop.object);
 }
 
+void ServeSession::On(const control::Hosts& hosts) {
+  if (const Status status = gangs_.hosts(hosts); !status.ok()) Refuse("hosts", status);
+}
+
 void ServeSession::DropObjects() {
   pieces_.clear();
   waiting_.clear();
@@ -297,8 +300,8 @@ Status ServeSession::CheckObjects(const std::vector<int64_t>& objects) const {
   return {};
 }
 
-void ServeSession::Give(int rank, const std::vector<int64_t>& objects) {
-  for (const int64_t object : objects) gangs_.give(rank, object);
+void ServeSession::Give(int worker, const std::vector<int64_t>& objects) {
+  for (const int64_t object : objects) gangs_.give(worker, object);
 }
 
 void ServeSession::OnObjectProblem(int64_t object, std::string_view host, int error) {
@@ -311,57 +314,84 @@ void ServeSession::OnObjectProblem(int64_t object, std::string_view host, int er
 
 // ---- its gang
 
-void ServeSession::OnGeneration(const std::vector<RankInfo>& ranks) {
+void ServeSession::OnNoWorkers() {
   workers_.clear();
-  greeted_ = 0;
-  for (const RankInfo& place : ranks) workers_.push_back({.place = place});
-  const auto message = DataMessage(start_.data, start_.blob);
-  for (const RankInfo& place : ranks) {
-    Give(place.rank, start_.objects);
-    if (start_.has_data) gangs_.write(place.rank, message);
-  }
+  members_.clear();
+  is_ready_owed_ = false;
 }
 
-void ServeSession::OnWorkerStarted(int rank, uint32_t pid) {
-  if (static_cast<size_t>(rank) >= workers_.size()) return;
-  workers_[static_cast<size_t>(rank)].pid = pid;
+void ServeSession::OnWorker(int worker, const RankInfo& place) {
+  workers_[worker] = {.place = place};
+  Give(worker, start_.objects);
+  if (start_data_ != nullptr) gangs_.write(worker, start_data_);
+}
+
+void ServeSession::OnMembers(const std::vector<RankInfo>& ranks, const std::vector<int>& workers) {
+  members_ = workers;
+  is_ready_owed_ = true;
+  for (size_t rank = 0; rank < workers.size(); ++rank) {
+    const auto known = workers_.find(workers[rank]);
+    if (known != workers_.end()) known->second.place = ranks[rank];
+  }
   TellReady();
 }
 
-void ServeSession::OnHello(int rank, const Json& hello) {
-  if (static_cast<size_t>(rank) >= workers_.size()) return;
-  Worker& worker = workers_[static_cast<size_t>(rank)];
-  worker.is_greeted = true;
-  worker.python = hello.value("python", Json());
-  ++greeted_;
+void ServeSession::OnMember(int worker) {
+  int& member = members_[static_cast<size_t>(workers_.at(worker).place.rank)];
+  is_ready_owed_ = is_ready_owed_ || member != worker;
+  member = worker;
+}
+
+void ServeSession::OnWorkerStarted(int worker, uint32_t pid) {
+  const auto known = workers_.find(worker);
+  if (known == workers_.end()) return;
+  known->second.pid = pid;
+  TellReady();
+}
+
+void ServeSession::OnHello(int worker, const Json& hello) {
+  const auto known = workers_.find(worker);
+  if (known == workers_.end()) return;
+  known->second.is_greeted = true;
+  known->second.python = hello.value("python", Json());
   TellReady();
 }
 
 void ServeSession::TellReady() {
-  if (link_ == nullptr || greeted_ < workers_.size()) return;
+  if (!is_ready_owed_) return;
   Json ready = Message("ready");
   ready["gang"] = start_.gang;
   ready["workers"] = Json::array();
-  for (const Worker& worker : workers_) {
-    if (worker.pid == 0) return;
+  for (const int member : members_) {
+    const auto known = workers_.find(member);
+    if (known == workers_.end()) return;
+    const Worker& worker = known->second;
+    if (!worker.is_greeted || worker.pid == 0) return;
     Json row;
     row["rank"] = worker.place.rank;
     row["host"] = worker.place.host;
     row["local_rank"] = worker.place.local_rank;
-    row["worker"] = worker.place.rank;
+    row["worker"] = member;
     row["pid"] = worker.pid;
     row["python"] = worker.python;
     ready["workers"].push_back(std::move(row));
   }
-  link_->Send(ready);
+  is_ready_owed_ = false;
+  if (link_ != nullptr) link_->Send(ready);
 }
 
-void ServeSession::OnData(int rank, const Json& data, ByteView piece, uint64_t at, uint64_t of) {
-  if (link_ == nullptr) return;
-  Json message = Message("data");
+Json ServeSession::AboutWorker(std::string_view type, int worker) const {
+  const auto known = workers_.find(worker);
+  Json message = Message(type);
   message["gang"] = start_.gang;
-  message["worker"] = rank;
-  message["rank"] = rank;
+  message["worker"] = worker;
+  message["rank"] = known == workers_.end() ? worker : known->second.place.rank;
+  return message;
+}
+
+void ServeSession::OnData(int worker, const Json& data, ByteView piece, uint64_t at, uint64_t of) {
+  if (link_ == nullptr) return;
+  Json message = AboutWorker("data", worker);
   if (of > 0) {
     message["at"] = at;
     message["of"] = of;
@@ -370,12 +400,9 @@ void ServeSession::OnData(int rank, const Json& data, ByteView piece, uint64_t a
   link_->SendData(std::move(message), piece);
 }
 
-void ServeSession::OnReport(int rank, uint32_t number, const Json& metrics) {
+void ServeSession::OnReport(int worker, uint32_t number, const Json& metrics) {
   if (link_ == nullptr) return;
-  Json report = Message("report");
-  report["gang"] = start_.gang;
-  report["worker"] = rank;
-  report["rank"] = rank;
+  Json report = AboutWorker("report", worker);
   report["n"] = number;
   report["metrics"] = metrics;
   link_->Send(report);
@@ -388,7 +415,7 @@ void ServeSession::OnTaken() {
 
 void ServeSession::OnStopped(const JobReport& report) {
   const int64_t gang = std::exchange(start_, {}).gang;
-  workers_.clear();
+  OnNoWorkers();
   OnTaken();
   if (link_ == nullptr) return;
   Json all = ToJson(report);

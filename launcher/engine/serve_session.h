@@ -36,7 +36,8 @@ struct ServeOptions {
 /// Tells the client at the other end of `socket` that there will be no session, and why, with bye.
 void RefuseClient(int socket, const Status& why, int exit_code);
 
-/// Threads: the loop's. Loop outlives it.
+/// Workers are named as their agents name them: in a gang of fixed size by rank, in an elastic job
+/// by a number of their own. Threads: the loop's. Loop outlives it.
 class ServeSession {
  public:
   /// What the launcher does for the client.
@@ -44,12 +45,14 @@ class ServeSession {
     /// Errors: why there can be none; it is refused.
     std::function<Status(const control::Start&)> start;
     std::function<void(Duration grace)> dismiss;
-    std::function<void(int rank, int signo)> signal;
-    std::function<void(int rank, std::shared_ptr<const std::string> bytes)> write;
-    std::function<void(int rank, int64_t object)> give;
+    std::function<void(int worker, int signo)> signal;
+    std::function<void(int worker, std::shared_ptr<const std::string> bytes)> write;
+    std::function<void(int worker, int64_t object)> give;
     /// To all hosts, in order.
     std::function<void(const wire::ObjectPiece& piece)> put;
     std::function<void(int64_t object)> drop;
+    /// The hosts of an elastic job, found by the client. Errors: why they are refused.
+    std::function<Status(const control::Hosts&)> hosts;
     /// All hosts take pieces now: they are ready, and their links are not full.
     std::function<bool()> has_object_room;
     /// Bytes written that workers have not taken yet.
@@ -64,12 +67,18 @@ class ServeSession {
   ~ServeSession();
 
   // Told by the launcher, while a gang lives.
-  /// A generation of it starts; its workers get the data of its start.
-  void OnGeneration(const std::vector<RankInfo>& ranks);
-  void OnWorkerStarted(int rank, uint32_t pid);
-  void OnHello(int rank, const Json& hello);
-  void OnData(int rank, const Json& data, ByteView piece, uint64_t at, uint64_t of);
-  void OnReport(int rank, uint32_t number, const Json& metrics);
+  /// Its earlier workers are gone, or were never there.
+  void OnNoWorkers();
+  /// A worker is being started: it gets the data of the gang's start.
+  void OnWorker(int worker, const RankInfo& place);
+  /// These are its ranks from now on. Workers that it names may still have to come.
+  void OnMembers(const std::vector<RankInfo>& ranks, const std::vector<int>& workers);
+  /// That worker takes the place of the one that had its rank.
+  void OnMember(int worker);
+  void OnWorkerStarted(int worker, uint32_t pid);
+  void OnHello(int worker, const Json& hello);
+  void OnData(int worker, const Json& data, ByteView piece, uint64_t at, uint64_t of);
+  void OnReport(int worker, uint32_t number, const Json& metrics);
   /// Workers or hosts took some of what was written.
   void OnTaken();
   /// That host can't hold the object.
@@ -104,15 +113,17 @@ class ServeSession {
   void On(const control::Stop& stop);
   void On(const control::Put& put);
   void On(const control::Drop& drop);
+  void On(const control::Hosts& hosts);
   void OnPiece(ByteView piece, uint64_t left);
   void PutPieces();
   Status CheckObjects(const std::vector<int64_t>& objects) const;
-  void Give(int rank, const std::vector<int64_t>& objects);
+  void Give(int worker, const std::vector<int64_t>& objects);
   void DropObjects();
   void On(const control::Credit& /*credit*/) {}  // the link's
   void On(const control::Bye& /*bye*/) {}
   Status CheckGang(int64_t gang) const;
-  Result<std::vector<int>> RanksOf(int64_t gang, const control::Ranks& to) const;
+  Result<std::vector<int>> WorkersOf(int64_t gang, const control::Ranks& to) const;
+  Json AboutWorker(std::string_view type, int worker) const;
   void Refuse(std::string_view about, const Status& why);
   void TellReady();
   void PaceClient();
@@ -122,11 +133,13 @@ class ServeSession {
   const Gangs gangs_;
   std::unique_ptr<ControlListener> listener_;
   std::unique_ptr<ControlLink> link_;
-  control::Start start_;         // of the gang; gang 0: none lives
-  int64_t last_gang_ = 0;        // of this client
-  std::vector<Worker> workers_;  // by rank, of the present generation
-  size_t greeted_ = 0;
-  std::set<int64_t> objects_;  // that hosts keep
+  control::Start start_;                           // of the gang; gang 0: none lives
+  std::shared_ptr<const std::string> start_data_;  // null: none
+  int64_t last_gang_ = 0;                          // of this client
+  std::map<int, Worker> workers_;                  // by number: all that were started
+  std::vector<int> members_;                       // their numbers, by rank
+  bool is_ready_owed_ = false;                     // the client does not know of these members
+  std::set<int64_t> objects_;                      // that hosts keep
   std::set<int64_t> failed_objects_;
   int64_t last_object_ = 0;   // of this client
   uint64_t object_size_ = 0;  // of the last one

@@ -176,6 +176,13 @@ Status CheckMetrics(const Json& metrics) {
   return {};
 }
 
+std::shared_ptr<const std::string> EndMessage(Duration grace) {
+  Json end;
+  end["type"] = "end";
+  end["grace_s"] = Seconds(grace).count();
+  return std::make_shared<const std::string>(MessageLine(end));
+}
+
 LastError ChannelError(const Status& why) {
   return {.text = fmt::format("broken channel: {}", why.message())};
 }

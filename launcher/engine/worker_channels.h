@@ -81,6 +81,9 @@ class WorkerChannels {
 /// objects, of at most kMaxMetricsBytes. Errors: kProtocolError.
 Status CheckMetrics(const Json& metrics);
 
+/// The message `end`: the worker is to end within `grace`.
+std::shared_ptr<const std::string> EndMessage(Duration grace);
+
 /// "rank 3 broke the rules of its channel and is killed: ..."
 std::string ChannelFaultText(std::string_view who, const Status& why);
 /// The same as the worker's last error, for the verdict.

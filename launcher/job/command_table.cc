@@ -45,10 +45,11 @@ constexpr HelpExample kServeExamples[] = {
 };
 
 constexpr CommandOption kServeOptions[] = {
-    {Id::kControlFd}, {Id::kControl}, {Id::kLinger}, {Id::kRayBrokerFd},
+    {Id::kControlFd}, {Id::kControl}, {Id::kLinger}, {Id::kHostSource}, {Id::kRayBrokerFd},
     // The options of run that matter most.
     {Id::kHosts}, {Id::kHostfile}, {Id::kCluster}, {Id::kNumProc}, {Id::kJobFile}, {Id::kCwd}, {Id::kSync},
-    {Id::kEnv}, {Id::kGrace}, {Id::kTimeout}, {Id::kStartTimeout}, {Id::kMaxRestarts}, {Id::kOutputFilename},
+    {Id::kEnv}, {Id::kMinNp}, {Id::kMaxNp}, {Id::kHostDiscoveryScript}, {Id::kElasticMode},
+    {Id::kGrace}, {Id::kTimeout}, {Id::kStartTimeout}, {Id::kMaxRestarts}, {Id::kOutputFilename},
     {Id::kTagOutput}, {Id::kEvents}, {Id::kQuiet}, {Id::kVerbose}, {Id::kHelp}, {Id::kVersion},
 };
 
@@ -330,8 +331,9 @@ constexpr CommandRow kCommands[] = {
                     "after the other on the same connections. The client talks to the workers through it and gets "
                     "each gang's verdict: the machine interface of hvdray. Ends when its client does.",
      .see = "See [serve](serve.md).", .examples = kServeExamples,
-     .notes = "Also accepts the other options of run, except elastic ones, --report, --junit, --stdin and "
-              "plans; those for Ray with --ray-broker-fd. -np is the number of slots; a gang may be smaller.",
+     .notes = "Also accepts the other options of run, except --report, --junit, --stdin and plans; those for Ray "
+              "with --ray-broker-fd. -np is the number of slots; a gang may be smaller. An elastic job (--min-np, "
+              "--host-discovery-script) is the only gang of its hvdray serve.",
      .exit_codes = "0 the client ended it; 2 wrong usage; 125 hvdray could not do its part; 129, 130, 131, 143 "
                    "stopped by a signal; 141 the reader of its output went away. How a gang ended, its client is told.",
      .options = kServeOptions},

@@ -115,6 +115,7 @@ struct JobSpec {
   Setting<std::optional<int>> min_np;          ///< --min-np. Makes the job elastic.
   Setting<std::optional<int>> max_np;          ///< --max-np
   Setting<std::string> host_discovery_script;  ///< Makes the job elastic.
+  Setting<bool> are_hosts_told;                ///< --host-source control: by the client of serve.
   Setting<std::optional<int>> slots_per_host;  ///< Of hosts that the script prints without slots.
   Setting<std::string> hostfile;      ///< --hostfile. Empty: something else named the hosts.
   Setting<std::string> job_file;      ///< -f
@@ -188,7 +189,8 @@ struct JobSpec {
   bool wants_torch_env() const { return *is_torch_env && !outlives_changes(); }
   /// Hosts may be added while the job runs.
   bool may_learn_hosts() const {
-    return !host_discovery_script->empty() || (is_elastic() && !hostfile->empty());
+    return !host_discovery_script->empty() || *are_hosts_told ||
+           (is_elastic() && !hostfile->empty());
   }
 };
 

@@ -39,7 +39,7 @@ enum class OptionId : uint8_t {
   kMpiThreadsDisable, kNumNcclStreams, kThreadAffinity, kGlooTimeout,
   kLogLevel, kLogWithTimestamp,
   kGloo, kMpi, kJsrun, kMpiArgs, kBindingArgs,
-  kJson, kImport, kControlFd, kControl, kRayBrokerFd, kLinger, kStop, kBind, kPort, kAllow,  // Not options of run.
+  kJson, kImport, kControlFd, kControl, kRayBrokerFd, kLinger, kHostSource, kStop, kBind, kPort, kAllow,  // Not options of run.
   kClusterName, kMinWorkers, kMaxWorkers, kResolved,
   // Those of commands that take a cluster file.
   kClusterVerbose, kNoConfigCache, kPortForward, kRunEnv, kTmux, kScreen, kNewWindow,

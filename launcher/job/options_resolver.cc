@@ -277,8 +277,8 @@ Status RefuseForServe(const JobSpec& spec, bool has_broker) {
                                                                  : spec.ray.address.origin()),
             "it gets slots of Ray through --ray-broker-fd"};
   }
-  if (spec.is_elastic()) {
-    return {ErrorCode::kNotSupported, "hvdray serve runs gangs of fixed size"};
+  if (spec.is_elastic() && has_broker) {
+    return {ErrorCode::kNotSupported, "hvdray serve runs gangs of fixed size on Ray"};
   }
   if (*spec.is_dry_run) return refused(spec.is_dry_run.origin());
   if (spec.print_plan->has_value()) return refused(spec.print_plan.origin());

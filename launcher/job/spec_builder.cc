@@ -655,11 +655,11 @@ Status ResolveRaySlots(const SpecInput& input, JobSpec* spec) {
   return {};
 }
 
-/// The highest level that names hosts in any of the three ways. A level holds at most one of them.
+/// The highest level that names hosts in any of these ways. A level holds at most one of them.
 const RawOption* FindHostSource(const LayerStack& layers, OptionId* id) {
   for (const OptionLayer& layer : layers.layers()) {
-    for (const OptionId candidate :
-         {OptionId::kHosts, OptionId::kHostfile, OptionId::kHostDiscoveryScript}) {
+    for (const OptionId candidate : {OptionId::kHosts, OptionId::kHostfile,
+                                     OptionId::kHostDiscoveryScript, OptionId::kHostSource}) {
       const auto found = layer.options.find(candidate);
       if (found == layer.options.end()) continue;
       *id = candidate;
@@ -695,6 +695,9 @@ Status FindHosts(const SpecInput& input, const Environment& environment, const R
   }
   if (id == OptionId::kHostDiscoveryScript) {
     spec->host_discovery_script.Set(source->values.front(), source->origin);
+  } else if (id == OptionId::kHostSource) {
+    HVDRAY_RETURN_IF_ERROR(ChoiceOf(id, *source).status());
+    spec->are_hosts_told.Set(true, source->origin);
   } else if (source != nullptr) {
     HVDRAY_ASSIGN_OR_RETURN(std::vector<HostSlots> hosts, ReadHosts(id, *source, files));
     spec->hosts.Set(std::move(hosts), source->origin);
@@ -730,7 +733,11 @@ Status ResolveHosts(const SpecInput& input, const Environment& environment,
     spec->np = Setting<int>(1);
   }
   HVDRAY_RETURN_IF_ERROR(CheckStart(*spec));
-  if (!spec->host_discovery_script->empty()) return {};
+  if (*spec->are_hosts_told && !spec->min_np->has_value()) {
+    return Refused(fmt::format("{} is for elastic jobs", spec->are_hosts_told.origin()),
+                   "--min-np N makes the job elastic");
+  }
+  if (!spec->host_discovery_script->empty() || *spec->are_hosts_told) return {};
   if (spec->hosts.is_default()) {
     spec->hosts = Setting<std::vector<HostSlots>>({{"localhost", *spec->np}});
   }

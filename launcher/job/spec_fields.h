@@ -48,7 +48,8 @@ template <typename Spec, typename Visitor>
 void ForEachSpecField(Spec& spec, Visitor&& visit) {
   // clang-format off
   auto& [command, working_directory, sync, env, is_clean_env, is_torch_env, has_channel, preload,
-         np, hosts, min_np, max_np, host_discovery_script, slots_per_host, hostfile, job_file,
+         np, hosts, min_np, max_np, host_discovery_script, are_hosts_told, slots_per_host, hostfile,
+         job_file,
          config_file, cluster_file, network_interfaces,
          start_timeout, elastic_timeout, grace, timeout, heartbeat_timeout, kv_hold,
          max_restarts, reset_limit, blacklist_cooldown_range,
@@ -76,6 +77,7 @@ void ForEachSpecField(Spec& spec, Visitor&& visit) {
   visit("cluster_file", OptionId::kCluster, cluster_file);
   visit("slots_per_host", OptionId::kSlotsPerHost, slots_per_host);
   visit("host_discovery_script", OptionId::kHostDiscoveryScript, host_discovery_script);
+  visit("are_hosts_told", OptionId::kCount, are_hosts_told);
   visit("min_np", OptionId::kMinNp, min_np);
   visit("max_np", OptionId::kMaxNp, max_np);
   visit("elastic_timeout", OptionId::kElasticTimeout, elastic_timeout);

@@ -57,6 +57,14 @@ struct Told {
   std::string operator()(const control::Drop& drop) const {
     return fmt::format("drop {}\n", drop.object);
   }
+  std::string operator()(const control::Hosts& hosts) const {
+    std::string told = fmt::format("hosts {}\n", hosts.is_final);
+    for (const std::string& host : hosts.hosts) {
+      HVDRAY_CHECK(!host.empty() && host.find('\n') == std::string::npos);
+      told += host + '\n';
+    }
+    return told;
+  }
   // The link keeps these to itself.
   std::string operator()(const control::Credit&) const { return Passed(); }
   std::string operator()(const control::Bye&) const { return Passed(); }

@@ -47,6 +47,11 @@ TEST(ControlMessagesTest, EveryRequestIsRead) {
   EXPECT_EQ(put.object, 9);
   EXPECT_EQ(put.size, uint64_t{1} << 40);
   EXPECT_EQ(Must<control::Drop>(R"({"type":"drop","object":9})").object, 9);
+  const auto hosts =
+      Must<control::Hosts>(R"({"type":"hosts","hosts":["a:4","me@b"],"final":true})");
+  EXPECT_EQ(hosts.hosts, (std::vector<std::string>{"a:4", "me@b"}));
+  EXPECT_TRUE(hosts.is_final);
+  EXPECT_TRUE(Must<control::Hosts>(R"({"type":"hosts","hosts":[]})").hosts.empty());
   EXPECT_EQ(Must<control::Credit>(R"({"type":"credit","bytes":12})").bytes, 12U);
   Must<control::Bye>(R"({"type":"bye","unknown":[1]})");
 }
@@ -79,6 +84,12 @@ TEST(ControlMessagesTest, WhatIsNotAsThePageSaysIsRefused) {
            R"({"type":"stop","gang":1,"grace_s":3601})",
            R"({"type":"put"})",
            R"({"type":"drop","object":1.5})",
+           R"({"type":"hosts"})",
+           R"({"type":"hosts","hosts":{"a":4}})",
+           R"({"type":"hosts","hosts":[["a",4]]})",
+           R"({"type":"hosts","hosts":[""]})",
+           R"({"type":"hosts","hosts":["a\nb"]})",
+           R"({"type":"hosts","hosts":["a"],"final":1})",
            R"({"type":"credit","bytes":-1})",
        }) {
     const Result<ControlRequest> request = Read(text);
@@ -92,9 +103,9 @@ TEST(ControlMessagesTest, OnlySomeHaveABlobAndNoneButAnObjectALargeOne) {
   EXPECT_FALSE(Read(R"({"type":"start","gang":1,"np":1})", kMaxControlBlob + 1).ok());
   EXPECT_TRUE(Read(R"({"type":"send","gang":1,"to":"all"})", kMaxControlBlob).ok());
   EXPECT_FALSE(Read(R"({"type":"send","gang":1,"to":"all"})", kMaxControlBlob + 1).ok());
-  for (const char* text :
-       {R"({"type":"hello","protocol":1})", R"({"type":"bye"})", R"({"type":"stop","gang":1})",
-        R"({"type":"credit","bytes":1})", R"({"type":"drop","object":1})"}) {
+  for (const char* text : {R"({"type":"hello","protocol":1})", R"({"type":"bye"})",
+                           R"({"type":"stop","gang":1})", R"({"type":"credit","bytes":1})",
+                           R"({"type":"drop","object":1})", R"({"type":"hosts","hosts":[]})"}) {
     EXPECT_FALSE(Read(text, 1).ok()) << text;
   }
 }

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// The objects of a client whose hosts come and go: kept here too, since a host that comes later
+// needs all of them before its first worker. Decides nothing about workers.
+#ifndef HVDRAY_LAUNCHER_ENGINE_OBJECT_FEED_H_
+#define HVDRAY_LAUNCHER_ENGINE_OBJECT_FEED_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "wire/object.h"
+
+namespace hvdray {
+
+/// Agents by number. One that has caught up gets each piece as it comes, so that whatever names the
+/// object may follow at once; one that has not yet is fed at the pace of its link. Pure. Threads:
+/// one.
+class ObjectFeed {
+ public:
+  struct Handlers {
+    std::function<void(int agent, const wire::ObjectPiece& piece)> send;
+    std::function<void(int agent, int64_t object)> drop;
+    /// The agent's link takes more.
+    std::function<bool(int agent)> has_room;
+    /// It has all that there is now: once, from within OnRoom(), if Join() has not said so.
+    std::function<void(int agent)> on_caught_up;
+  };
+  explicit ObjectFeed(Handlers handlers) : handlers_(std::move(handlers)) {}
+
+  /// The next bytes of an object; objects come one after the other, with rising numbers.
+  void Add(wire::ObjectPiece piece);
+  void Drop(int64_t object);
+  /// A new agent. True: it has all that there is.
+  bool Join(int agent);
+  void Leave(int agent) { agents_.erase(agent); }
+  /// has_room is true again.
+  void OnRoom(int agent);
+  /// Agents that have caught up take the next piece now.
+  bool HasRoom() const;
+
+ private:
+  /// The next piece for an agent: all before it were sent.
+  struct Place {
+    int64_t object = 0;
+    size_t piece = 0;
+  };
+  bool CatchUp(int agent, std::optional<Place>& place);
+  bool Next(Place& place) const;
+
+  const Handlers handlers_;
+  std::map<int64_t, std::vector<wire::ObjectPiece>> objects_;
+  std::map<int, std::optional<Place>> agents_;  // nullopt: has caught up
+};
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_LAUNCHER_ENGINE_OBJECT_FEED_H_

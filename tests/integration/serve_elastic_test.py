@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`hvdray serve` with elastic options: one job whose hosts come and go, with plain workers in gang mode, where each change
+starts new ones. Workers that live through changes need Horovod: python_elastic_test."""
+
+import os
+import signal
+
+import pytest
+
+from hosts_processes import wait_until
+from serve_test import Client
+
+HOSTS = ["localhost", "127.0.0.1", "127.1"]  # names of this machine, each with its own agent
+
+
+class ElasticClient(Client):
+    def __init__(self, tool, *options, told=True, np=2, **more):
+        self.events = []
+        source = ["--host-source", "control"] if told else []
+        super().__init__(tool, "--min-np", 1, *source, *options, np=np, **more)
+        self.begin()
+
+    def hear(self):
+        message = super().hear()
+        if message is not None and message["type"] == "event":
+            self.events.append(message)
+        return message
+
+    def hosts(self, *hosts, **more):
+        self.say("hosts", hosts=list(hosts), **more)
+
+    def ready(self):
+        """Of the next generation: (host, rank) of its workers; their numbers."""
+        workers = self.until("ready")["workers"]
+        assert [worker["rank"] for worker in workers] == list(range(len(workers)))
+        return [worker["host"] for worker in workers], [worker["worker"] for worker in workers]
+
+
+@pytest.fixture
+def client(hvdray):
+    client = ElasticClient(hvdray, "--elastic-mode", "gang", "--max-restarts", 2)
+    yield client
+    client.socket.close()
+
+
+def test_newcomers_get_objects_and_data_and_each_generation_is_told(client):
+    """Also objects that came while there was no host yet, larger than what lies on a link."""
+    client.say("put", object=1, blob=b"small")
+    client.say("put", object=2, blob=b"x" * 3_000_000)
+    client.hosts("localhost:2")
+    client.say("start", gang=1, objects=[1, 2], env={"X": "blue"}, data={"call": 1})
+
+    def answers(count):
+        heard = [client.until("data") for _ in range(3 * count)]
+        by_worker = {}
+        for message in heard:
+            by_worker.setdefault(message["worker"], []).append((message["rank"], message["data"]))
+        for told in by_worker.values():
+            (rank, small), (_, large), (_, data) = told
+            assert (small[:2], large[:2]) == ([1, 5], [2, 3_000_000])
+            assert data["got"] == {"call": 1} and data["x"] == "blue" and data["rank"] == rank
+        return set(by_worker)
+
+    places, first = client.ready()
+    assert places == ["localhost"] * 2 and answers(2) == set(first)
+    client.hosts("localhost:2", "127.0.0.1:1")
+    places, second = client.ready()
+    assert places == ["localhost", "localhost", "127.0.0.1"] and answers(3) == set(second)
+    assert not set(first) & set(second), "a worker's number is its own"
+    client.hosts("127.0.0.1:1")
+    places, third = client.ready()
+    assert places == ["127.0.0.1"] and answers(1) == set(third)
+    client.say("put", object=3, blob=b"later")
+    client.say("send", gang=1, to=[0], objects=[3], data="more")
+    assert client.until("data")["data"][:2] == [3, 5]
+    message = client.until("data")
+    assert (message["rank"], message["worker"], message["data"]["got"]) == (0, third[0], "more")
+    stopped = client.stop(1)
+    assert stopped["exit"]["code"] == 0 and len(stopped["workers"]) == 1
+    client.end()
+
+
+def test_a_worker_that_fails_is_replaced_until_restarts_are_used_up(client):
+    client.hosts("localhost:2", final=True)
+    client.say("start", gang=1)
+    for code in (5, 6, 7):
+        client.ready()
+        client.say("send", gang=1, to=[1], data={"exit": code})
+    stopped = client.until("stopped")
+    assert stopped["exit"]["code"] == 7 and stopped["restarts"] == 2
+    assert [failure["exit_code"] for failure in stopped["earlier_failures"]] == [5, 6]
+    assert "only one" in client.refused("start", gang=2)["message"]
+    assert "final" in client.refused("hosts", hosts=["127.1:1"])["message"]
+    client.end()
+
+
+def test_signals_and_stop_reach_the_workers_of_the_moment(client):
+    client.hosts("localhost:1", "127.0.0.1:1")
+    client.say("start", gang=1)
+    _, first = client.ready()
+    client.hosts("localhost:1")
+    _, second = client.ready()
+    client.say("signal", gang=1, to=[0], signo=signal.SIGKILL)
+    _, third = client.ready()
+    assert len({*first, *second, *third}) == 4
+    client.say("send", gang=1, to="all", data={"deaf": True})
+    client.until("data")
+    client.say("stop", gang=1, grace_s=60)
+    client.say("stop", gang=1, grace_s=0)
+    assert client.until("stopped")["exit"]["code"] == 0
+    client.end()
+
+
+def test_bad_hosts_are_refused_and_the_last_list_holds(client):
+    client.hosts("localhost:1", "127.0.0.1:1")
+    for bad in (["localhost:two"], [":3"], ["localhost"]):
+        message = client.refused("hosts", hosts=bad)
+        assert message["code"] == "HVD-E0102" and "line 1" in message["message"], message
+    client.say("start", gang=1)
+    assert client.ready()[0] == ["localhost", "127.0.0.1"]
+    client.stop(1)
+    client.end()
+
+
+def test_a_job_stopped_before_it_has_hosts_has_no_workers(client):
+    client.say("start", gang=1)
+    assert "does not run" in client.refused("send", gang=1, to="all", data=1)["message"]
+    stopped = client.stop(1)
+    assert (stopped["exit"]["code"], stopped["workers"]) == (0, [])
+    client.end()
+
+
+def test_hosts_that_do_not_come_end_the_job_and_not_the_session(hvdray):
+    client = ElasticClient(hvdray, "--elastic-timeout", "0.5")
+    client.hosts("localhost:1")
+    client.say("start", gang=1)
+    stopped = client.until("stopped")
+    assert (stopped["exit"]["code"], stopped["exit"]["error"]["code"]) == (125, "HVD-E0208")
+    client.end()
+
+
+def test_np_of_the_start_must_fit_the_limits(hvdray):
+    client = ElasticClient(hvdray, "--max-np", 3)
+    assert "--max-np 3 is below -np 4" in client.refused("start", gang=1, np=4)["message"]
+    client.hosts("localhost:3")
+    client.say("start", gang=2, np=3)
+    assert len(client.ready()[0]) == 3
+    client.stop(2)
+    client.end()
+
+
+def test_a_script_finds_the_hosts_as_well(hvdray, tmp_path):
+    listed = tmp_path / "hosts"
+    listed.write_text("localhost:1\n")
+    client = ElasticClient(hvdray, "--host-discovery-script", f"cat {listed}", "--discovery-interval", "0.1", "--elastic-mode",
+                           "gang", told=False, np=1)
+    assert "--host-source" in client.refused("hosts", hosts=["localhost:1"])["hint"]
+    client.say("start", gang=1)
+    assert client.ready()[0] == ["localhost"]
+    listed.with_suffix(".new").write_text("localhost:1\n127.1:1\n")
+    listed.with_suffix(".new").rename(listed)
+    assert client.ready()[0] == ["localhost", "127.1"]
+    client.stop(1)
+    client.end()
+
+
+def test_workers_of_a_lost_host_are_no_members_any_more(client):
+    client.hosts("localhost:1", "127.0.0.1:1")
+    client.say("start", gang=1)
+    client.ready()
+    lost = next(e for e in client.events if e["event"] == "host_ready" and e["host"] == "127.0.0.1")
+    os.kill(lost["agent_pid"], signal.SIGKILL)
+    assert client.ready()[0] == ["localhost"]
+    client.stop(1)
+    client.end()
+
+
+def test_nothing_is_left_when_the_client_dies(client):
+    client.hosts("localhost:1", "127.0.0.1:1")
+    client.say("start", gang=1)
+    workers = [worker["pid"] for worker in client.until("ready")["workers"]]
+    client.stream.close()
+    client.socket.close()
+    assert client.job.wait().code == 0
+    wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in workers), "the end of the workers")
+
+
+def test_options_that_do_not_fit_are_refused_before_anything_starts(hvdray):
+    for options, said in (
+        (["-np", 2, "--host-source", "control"], "--min-np"),
+        (["--min-np", 1, "--host-source", "script"], "must be one of control"),
+        (["--min-np", 1, "--host-source", "control", "-H", "localhost:1"], "not allowed with"),
+        (["--min-np", 3, "--max-np", 2, "--host-source", "control"], "above"),
+    ):
+        result = hvdray.run("serve", *options, "--control", "/nonexistent/socket", "--", "true")
+        assert result.code == 2 and said in result.errors, result.errors
+    result = hvdray.run("run", "--min-np", 1, "--host-source", "control", "--", "true")
+    assert result.code == 2 and "unknown option" in result.errors, result.errors
