@@ -151,56 +151,26 @@ class Call:
         return self._values[rank]
 
     def _read(self, gang: Gang, rank: int, answer: Answer) -> Any:
-        head, content = answer
-        if content is None:
-            raise HvdrayError(f"the result of rank {rank} is larger than the memory here")
-        try:
-            return json.loads(bytes(content)) if self.wants_json else loads(head.get("sizes"), content)
-        except Exception as error:
-            where = f"rank {rank} on host {_host(gang, rank)}"
-            raise SerializationError(f"the result of {where} can't be read here: {error}") from error
+        return value_of(answer, rank, _host(gang, rank), self.wants_json)
 
     def _failure(self, gang: Gang, rank: int) -> HvdrayError:
-        head, content = self.answers[rank]
-        told = _told(head)
-        where = f"rank {rank} on host {_host(gang, rank)}"
-        if told.get("kind") == "result":
-            error = SerializationError(f"{where}: {told.get('text')}", hint=told.get("hint", ""))
-            return error
-        text = f"{told.get('name')}: {told.get('text')}"
-        raised = with_class_of(self._exception_of(head, content, text), f"{where} raised {text}")
-        raised.rank, raised.host = rank, _host(gang, rank)
-        raised.pid = gang.workers[rank]["pid"] if gang.workers else 0
-        raised.traceback = told.get("traceback", "")
-        if told.get("module"):
-            name = told["module"].partition(".")[0]
-            raised.hint = f"install {name} on {raised.host}, or send its code along: hvdray.ship({name})"
-        raised.outcomes = [self._outcome_of(gang, other) for other in range(max(self.ranks) + 1)]
-        raised.report = gang.verdict
+        pid = gang.workers[rank]["pid"] if gang.workers else 0
+        raised = error_of(self.answers[rank], rank, _host(gang, rank), pid, self.wants_json)
+        if isinstance(raised, WorkerError):
+            raised.outcomes = [self._outcome_of(gang, other) for other in range(max(self.ranks) + 1)]
+            raised.report = gang.verdict
         return raised
 
     def _outcome_of(self, gang: Gang, rank: int) -> Any:
         if rank not in self.answers:
             return None
-        head, content = self.answers[rank]
-        if head.get("ok") is not True:
-            told = _told(head)
-            return self._exception_of(head, content, f"{told.get('name')}: {told.get('text')}")
+        if self.answers[rank].head.get("ok") is not True:
+            told = _told(self.answers[rank].head)
+            return _exception_of(self.answers[rank], f"{told.get('name')}: {told.get('text')}", self.wants_json)
         try:
             return self._value(gang, rank)
         except HvdrayError as error:
             return error
-
-
-    def _exception_of(self, head: dict[str, Any], content: Any, text: str) -> BaseException:
-        if content is not None and "sizes" in head and not self.wants_json:
-            try:
-                error = loads(head["sizes"], content)
-                if isinstance(error, BaseException):
-                    return error
-            except Exception:  # Its class is not known here.
-                pass
-        return RuntimeError(text)
 
 
 class _Waiting:
@@ -312,6 +282,43 @@ def _dead_without_failure(ended: dict[str, Any], verdict: dict[str, Any]) -> Wor
     dead = WorkerDied(text, report=verdict)
     dead.rank, dead.host, dead.exit_code = ended["rank"], ended["host"], ended["exit_code"]
     return dead
+
+
+def value_of(answer: Answer, rank: int, host: str, wants_json: bool) -> Any:
+    """Raises SerializationError, and HvdrayError for one that is too large."""
+    if answer.content is None:
+        raise HvdrayError(f"the result of rank {rank} is larger than the memory here")
+    try:
+        return json.loads(bytes(answer.content)) if wants_json else loads(answer.head.get("sizes"), answer.content)
+    except Exception as error:
+        raise SerializationError(f"the result of rank {rank} on host {host} can't be read here: {error}") from error
+
+
+def error_of(answer: Answer, rank: int, host: str, pid: int, wants_json: bool) -> HvdrayError:
+    """What a worker answered that has no value: a WorkerError, or a SerializationError."""
+    told = _told(answer.head)
+    where = f"rank {rank} on host {host}"
+    if told.get("kind") == "result":
+        return SerializationError(f"{where}: {told.get('text')}", hint=told.get("hint", ""))
+    text = f"{told.get('name')}: {told.get('text')}"
+    raised = with_class_of(_exception_of(answer, text, wants_json), f"{where} raised {text}")
+    raised.rank, raised.host, raised.pid = rank, host, pid
+    raised.traceback = told.get("traceback", "")
+    if told.get("module"):
+        name = told["module"].partition(".")[0]
+        raised.hint = f"install {name} on {raised.host}, or send its code along: hvdray.ship({name})"
+    return raised
+
+
+def _exception_of(answer: Answer, text: str, wants_json: bool) -> BaseException:
+    if answer.content is not None and "sizes" in answer.head and not wants_json:
+        try:
+            error = loads(answer.head["sizes"], answer.content)
+            if isinstance(error, BaseException):
+                return error
+        except Exception:  # Its class is not known here.
+            pass
+    return RuntimeError(text)
 
 
 def _told(head: dict[str, Any]) -> dict[str, str]:

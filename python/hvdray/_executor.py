@@ -14,8 +14,9 @@ from types import TracebackType
 from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, Union
 
 from ._calls import Call, Limits, died
+from ._elastic import Discovery, ElasticCall, Place, call_of, local_hosts, settle_limits
 from ._errors import HvdrayError, StateLost
-from ._kit import BOOTSTRAP, kit
+from ._kit import BOOTSTRAP, driver_path, kit
 from ._launcher import MAX_BLOB, Gang, Launcher, Ranks
 from ._output import OUTPUTS
 from ._payload import Payload, dumps
@@ -39,7 +40,9 @@ class Executor:
         cpus_per_worker: float = 1,
         use_gpu: bool = False,
         gpus_per_worker: Optional[int] = None,
-        hosts: Optional[Hosts] = None,
+        min_workers: Optional[int] = None,
+        max_workers: Optional[int] = None,
+        hosts: Optional[Union[Hosts, Discovery]] = None,
         backend: str = "auto",
         python: Optional[str] = None,
         env: Optional[Mapping[str, str]] = None,
@@ -48,14 +51,21 @@ class Executor:
         output: str = "auto",
         results: str = "pickle",
     ):
-        """`hosts`: "a:4,b:4", a list of such, or slots by host. `backend`: "local", "ssh" (with hosts), "ray", or "auto": ray
-        where this program has called ray.init(). Those of hosts, CPUs and GPUs say what is asked of Ray. `options`: long options of `hvdray run`, with '_' for '-'. `output`: see Output. `results`: "json" reads no
+        """`min_workers`: calls are elastic jobs, whose workers come and go. `hosts`: "a:4,b:4", a list of such, or slots by
+        host; of elastic calls also an object with find_available_hosts_and_slots(). `backend`: "local", "ssh" (with hosts),
+        "ray", or "auto": ray where this program has called ray.init(). Those of hosts, CPUs and GPUs say what is asked of Ray.
+        `options`: long options of `hvdray run`, with '_' for '-'. `output`: see Output. `results`: "json" reads no
         pickles from workers. Raises ValueError and TypeError for what does not fit together."""
         _check_choice("backend", backend, ("auto", "local", "ssh", "ray"))
         _check_choice("output", output, OUTPUTS)
         _check_choice("results", results, ("pickle", "json"))
-        _check_count("num_workers", num_workers)
-        _check_count("num_hosts", num_hosts)
+        for name, number in (
+            ("num_workers", num_workers),
+            ("num_hosts", num_hosts),
+            ("min_workers", min_workers),
+            ("max_workers", max_workers),
+        ):
+            _check_number(name, number)
         self._options = dict(options or {})
         self._is_on_ray = backend == "ray" or (backend == "auto" and _has_ray())
         self._uses_current_group = True
@@ -65,7 +75,11 @@ class Executor:
         for name, value in asked.items():
             _check_once(name, value, {name} & set(self._options))
             self._options[name] = value
-        named = {"hosts", "hostfile", "cluster"} & set(self._options)
+        self._min_workers = min_workers
+        self._discovery: Optional[Discovery] = None
+        self._elastic_call: Optional[ElasticCall] = None
+        named = {"hosts", "hostfile", "cluster", "host_discovery_script"} & set(self._options)
+        settle_limits(self._options, num_workers, min_workers, max_workers)
         _check_once("hosts", hosts, sorted(named))
         _check_once("num_workers", num_workers, {"np", "num_proc"} & set(self._options))
         _check_once("working_dir", working_dir, {"cwd"} & set(self._options))
@@ -76,9 +90,21 @@ class Executor:
             raise ValueError('backend="ssh" needs hosts')
         if backend == "local" and has_hosts:
             raise ValueError('backend="local" takes no hosts')
-        if num_workers is None and num_hosts is None and not has_hosts and not {"np", "num_proc"} & set(self._options):
+        if min_workers is not None and not has_hosts and not self._is_on_ray:
+            self._options["hosts"] = local_hosts(self._options)
+        elif (
+            num_workers is None
+            and num_hosts is None
+            and min_workers is None
+            and not has_hosts
+            and not {"np", "num_proc"} & set(self._options)
+        ):
             raise ValueError("num_workers is not given; nor are hosts, whose slots it would be")
-        if hosts is not None:
+        if hasattr(hosts, "find_available_hosts_and_slots"):
+            if min_workers is None:
+                raise ValueError("hosts that are discovered need min_workers")
+            self._discovery = hosts
+        elif hosts is not None:
             self._options["hosts"] = _hosts_text(hosts)
         if num_workers is not None:
             self._options["np"] = num_workers
@@ -147,7 +173,9 @@ class Executor:
         self._is_over = True
         # A call on another thread, of run_remote() for example, ends with its workers.
         while not self._turn.acquire(timeout=0.1):
-            launcher, gang = self._launcher, self._gang
+            launcher, gang, elastic = self._launcher, self._gang, self._elastic_call
+            if elastic is not None:
+                elastic.stop(HvdrayError("the executor has been shut down"))
             if launcher is not None and gang is not None and launcher.lost is None:
                 launcher.stop(gang, self._grace())
         try:
@@ -174,6 +202,9 @@ class Executor:
     @property
     def workers(self) -> list[dict[str, Any]]:
         """By rank: `rank`, `host`, `local_rank`, `pid`, `python`. Empty while no workers live."""
+        elastic = self._elastic_call
+        if elastic is not None:
+            return elastic.workers
         return [dict(worker) for worker in self._gang.workers] if self._gang is not None and self._is_alive() else []
 
     # ---- calls
@@ -205,6 +236,8 @@ class Executor:
 
     def execute_single(self, fn: Callable[[Any], Any], *, timeout: Optional[float] = None) -> Any:
         """The same on rank 0; its value."""
+        if self._min_workers is not None:
+            raise NotImplementedError("Elastic mode does not support execute_single. Please use the execute method instead")
         return self._run_call("execute", fn, [0], self._limits(timeout))[0]
 
     def run_remote(
@@ -214,6 +247,8 @@ class Executor:
         kwargs: Optional[Mapping[str, Any]] = None,
     ) -> list["concurrent.futures.Future[Any]"]:
         """As run(), but returns at once, with a future for each rank, which has its value as soon as that is there."""
+        if self._min_workers is not None:
+            raise NotImplementedError("ObjectRefs cannot be returned from Elastic runs as the workers are ephemeral")
         self._check_process()
         self._check_over()
         if not self._has_started:
@@ -238,8 +273,10 @@ class Executor:
 
     def interrupt(self) -> None:
         """From another thread: the call that waits ends as with Ctrl-C."""
-        launcher, call = self._launcher, self._call
-        if launcher is not None and call is not None:
+        launcher, call, elastic = self._launcher, self._call, self._elastic_call
+        if elastic is not None:
+            elastic.interrupt(KeyboardInterrupt())
+        elif launcher is not None and call is not None:
             with launcher.condition:
                 call.interrupt(KeyboardInterrupt())
                 launcher.condition.notify_all()
@@ -267,12 +304,14 @@ class Executor:
 
     def _begin(self, deadline: Optional[float]) -> None:
         """Starts a gang, and makes its objects."""
+        if self._min_workers is not None:
+            return  # Each call has its own job.
         made = None if self._executable is None else dumps(self._executable, ["executable_cls", "executable_args", "executable_kwargs"])
         if self._launcher is not None and not self._launcher.is_usable:
             launcher, self._launcher = self._launcher, None
             launcher.close()
         if self._launcher is None:
-            self._launcher = self._new_launcher()
+            self._launcher = self._launch()
             self._kit = self._launcher.next_object()
             self._launcher.put(self._kit, [kit()])
         call = self._next_call([])
@@ -317,13 +356,13 @@ class Executor:
             self._end_gang()  # Without their objects they are of no use.
             raise
 
-    def _new_launcher(self) -> Launcher:
+    def _launch(self, words: Sequence[str] = ()) -> Launcher:
         broker = None
         if self._is_on_ray:
             from ._ray_broker import RayBroker
 
             broker = RayBroker(self._uses_current_group)
-        return Launcher(self._options, [self._python, "-c", BOOTSTRAP], self._output, broker)
+        return Launcher(self._options, [self._python, "-c", BOOTSTRAP], self._output, words, broker)
 
     def _abandon(self, launcher: Launcher) -> None:
         """Interrupted, or lost: this launcher is of no use any more."""
@@ -348,6 +387,13 @@ class Executor:
         with self._turn:
             deadline = None if limits.timeout_s is None else time.monotonic() + limits.timeout_s
             self._need_start(deadline)
+            if self._min_workers is not None:
+                place = Place(self._launch, self._min_workers, self._env, self._results, limits.grace_s, self._discovery)
+                self._elastic_call = ElasticCall(place, call_of(do, what, self._executable))
+                try:
+                    return self._elastic_call.run(limits.timeout_s)
+                finally:
+                    self._elastic_call = None
             payload = what if isinstance(what, Payload) else dumps(what, CALL if do == "run" else CALL[:1])
             if self._launcher is not None and self._gang is not None and self._gang.is_given_up:
                 self._wait_for_end(self._launcher, self._gang)
@@ -432,16 +478,6 @@ def _shut_down_all() -> None:
         executor.shutdown()
 
 
-def driver_path() -> list[str]:
-    """What this program has put on its path: all but its interpreter's own."""
-    import sysconfig
-
-    own = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-    own |= {os.path.join(path, "lib-dynload") for path in own}
-    entries = [os.path.abspath(entry) for entry in sys.path]
-    return list(dict.fromkeys(e for e in entries if e not in own and not e.endswith(".zip")))
-
-
 def _seconds(value: Any, otherwise: float) -> float:
     """As hvdray reads a time: 20, "20s", "0.5m"; what it would refuse is left to it. At most an hour, as for `stop`."""
     units = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -460,7 +496,7 @@ def _check_once(name: str, value: Any, options: Iterable[str]) -> None:
             raise ValueError(f"{name} and options[{option!r}] are both given")
 
 
-def _check_count(name: str, value: Any) -> None:
+def _check_number(name: str, value: Any) -> None:
     if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
         raise TypeError(f"{name} must be a number, not {type(value).__name__}")
     if value is not None and value < 1:

@@ -10,7 +10,9 @@ import functools
 import importlib.util
 import io
 import marshal
+import os
 import pathlib
+import sys
 import zipfile
 from typing import Iterator
 
@@ -43,6 +45,16 @@ def kit() -> bytes:
             # Workers of the same Python, and there are no others, need not compile it.
             archive.writestr(name + ".pyc", _compiled(name + ".py", source))
     return content.getvalue()
+
+
+def driver_path() -> list[str]:
+    """What this program has put on its path: all but its interpreter's own."""
+    import sysconfig
+
+    own = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    own |= {os.path.join(path, "lib-dynload") for path in own}
+    entries = [os.path.abspath(entry) for entry in sys.path]
+    return list(dict.fromkeys(e for e in entries if e not in own and not e.endswith(".zip")))
 
 
 def _sources(package: pathlib.Path) -> Iterator[tuple[str, bytes]]:

@@ -7,6 +7,7 @@ import json
 import mmap
 import os
 import re
+import signal
 import socket
 import subprocess
 import threading
@@ -29,11 +30,12 @@ HOST_LOST = "HVD-E0205"  # of docs/errors.md
 NO_SLOTS = ("HVD-E0208", "HVD-E0219")
 USAGE = 2  # the exit code
 RESTARTS = ("HVDRAY_MAX_RESTARTS",)  # of jobs; a call is not begun twice
+ELASTIC = ("HVDRAY_MIN_NP", "HVDRAY_MAX_NP", "HVDRAY_HOST_DISCOVERY_SCRIPT")  # of jobs; a call says so itself
 
 Ranks = Union[Sequence[int], str]
 _FILE = re.compile(r"/dev/fd/[0-9:]*[0-9]")  # of the options; nobody knows it by that name
 
-OnData = Callable[[int, Any, Any], None]  # rank, data, blob
+OnData = Callable[[int, Any, Any], None]  # worker (the rank, if none is replaced), data, blob
 
 
 class Gang:
@@ -47,8 +49,9 @@ class Gang:
         self.refusal: Optional[HvdrayError] = None  # it has not started
         self.lacking: Optional[HvdrayError] = None  # an object; it will end
         self.is_given_up = False  # it will end
-        self.pieces: dict[int, tuple[Any, Any]] = {}  # by rank: of a message that is not yet whole
+        self.pieces: dict[int, tuple[Any, Any]] = {}  # by worker: of a message that is not yet whole
         self.exited: dict[int, dict[str, Any]] = {}  # by rank: the event of its end
+        self.numbers: dict[tuple[str, int], int] = {}  # by host and pid: the workers of an elastic job
 
     @property
     def has_ended(self) -> bool:
@@ -63,10 +66,17 @@ class Gang:
 class Launcher:
     """One at a time may start gangs and call put(); other methods are safe from any thread."""
 
-    def __init__(self, options: dict[str, Any], worker: Sequence[str], output: str, broker: "Optional[RayBroker]" = None):
+    def __init__(
+        self,
+        options: dict[str, Any],
+        worker: Sequence[str],
+        output: str,
+        words: Sequence[str] = (),
+        broker: "Optional[RayBroker]" = None,
+    ):
         """`options`: of `hvdray run`, with '_' for '-'; they travel by a pipe, so no list of processes shows them.
-        `broker`: slots come from Ray. It is closed with us, also if we can't begin. Raises HvdrayError. Workers' output goes
-        to `self.output`."""
+        `words`: further ones of `hvdray serve`. `broker`: slots come from Ray. It is closed with us, also if we can't begin.
+        Raises HvdrayError. Workers' output goes to `self.output`."""
         self.condition = threading.Condition()
         self.lost: Optional[HvdrayError] = None
         self._gang: Optional[Gang] = None
@@ -77,23 +87,24 @@ class Launcher:
         self._build = ""
         self._is_over = False  # we have said bye
         self._why_host_lost: Optional[HvdrayError] = None
+        self.refused_hosts: Optional[HvdrayError] = None  # the last time
         self._broker = broker
         try:
-            self._begin(options, worker, output)
+            self._begin(options, worker, output, words)
         except BaseException:
             if broker is not None:
                 broker.close()
             raise
 
-    def _begin(self, options: dict[str, Any], worker: Sequence[str], output: str) -> None:
+    def _begin(self, options: dict[str, Any], worker: Sequence[str], output: str, words: Sequence[str]) -> None:
         binary = find_binary()
         text = _options_text(options)
-        environment = {name: value for name, value in os.environ.items() if name not in RESTARTS}
+        environment = {name: value for name, value in os.environ.items() if name not in RESTARTS + ELASTIC}
         ours, theirs = socket.socketpair()
         options_read, options_write = os.pipe()
         passed = [options_read, theirs.fileno()]
         try:
-            command = [binary, "serve", "-f", f"/dev/fd/{options_read}", "--control-fd", str(theirs.fileno())]
+            command = [binary, "serve", "-f", f"/dev/fd/{options_read}", "--control-fd", str(theirs.fileno()), *words]
             if self._broker is not None:
                 passed.append(self._broker.theirs.fileno())
                 command += ["--ray-broker-fd", str(passed[-1])]
@@ -135,15 +146,24 @@ class Launcher:
     def start(self, env: dict[str, str], objects: list[int], data: Any, on_data: OnData, wait: Callable[[], None]) -> Gang:
         """Returns once all workers have said hello, or the gang has ended. `wait`: called under the condition, until then;
         it may raise. Raises LauncherLost."""
-        with self.condition:
-            self._gangs += 1
-            gang = self._gang = Gang(self._gangs, on_data)
-        self._write({"type": "start", "gang": gang.number, "env": env, "objects": objects, "data": data})
+        gang = self.begin(env, objects, data, on_data)
         with self.condition:
             while not (gang.workers or gang.has_ended):
                 self.check()
                 wait()
         return gang
+
+    def begin(self, env: dict[str, str], objects: list[int], data: Any, on_data: OnData) -> Gang:
+        """Does not wait for it."""
+        with self.condition:
+            self._gangs += 1
+            gang = self._gang = Gang(self._gangs, on_data)
+        self._write({"type": "start", "gang": gang.number, "env": env, "objects": objects, "data": data})
+        return gang
+
+    def tell_hosts(self, hosts: Sequence[str]) -> None:
+        """Of an elastic job, with `--host-source control`."""
+        self._write({"type": "hosts", "hosts": list(hosts)})
 
     def next_object(self) -> int:
         self._objects += 1
@@ -164,6 +184,10 @@ class Launcher:
 
     def stop(self, gang: Gang, grace_s: float) -> None:
         self._write({"type": "stop", "gang": gang.number, "grace_s": grace_s})
+
+    def interrupt(self) -> None:
+        """As Ctrl-C does to `hvdray run`: SIGINT to all workers, and it ends with them."""
+        self._process.send_signal(signal.SIGINT)
 
     def close(self) -> None:
         """Ends it, with the gang that lives; returns when nothing is left. May be called again."""
@@ -228,14 +252,14 @@ class Launcher:
         return bool(kind != "bye")
 
     def _take_data(self, message: dict[str, Any], size: int, line: int, reader: Any) -> None:
-        gang, rank = self._gang, message["rank"]
+        gang, worker = self._gang, message["worker"]
         assert gang is not None and message["gang"] == gang.number
         data, content = message.get("data"), b""
         if size:
             at, of = message["at"], message["of"]
             if at == 0:
-                gang.pieces[rank] = (data, _memory(of))
-            data, content = gang.pieces[rank]
+                gang.pieces[worker] = (data, _memory(of))
+            data, content = gang.pieces[worker]
             view = memoryview(content)[at : at + size] if content is not None else memoryview(bytearray(size))
             done = 0
             while done < size:
@@ -245,9 +269,9 @@ class Launcher:
                 done += count
             if at + size < of:
                 return self._owe(line + size)
-            del gang.pieces[rank]
+            del gang.pieces[worker]
         with self.condition:
-            gang.on_data(rank, data, content)
+            gang.on_data(worker, data, content)
             self.condition.notify_all()
         self._owe(line + size)
 
@@ -264,6 +288,8 @@ class Launcher:
                 self._why_host_lost = _error_of(message["error"])
             elif message["event"] == "worker_exited" and gang is not None and message["exit_code"] == 0:
                 gang.exited[message["rank"]] = message  # No failure of a job; others are told with the gang's end.
+            elif message["event"] == "worker_started" and gang is not None and "worker" in message:
+                gang.numbers[message["host"], message["pid"]] = message["worker"]
         elif kind == "hello":
             self.output.release()
             self._build = message["build"]
@@ -281,6 +307,8 @@ class Launcher:
                 error = self._why_host_lost
             if message["about"] == "start" and gang is not None and not gang.has_ended:
                 gang.refusal = error
+            elif message["about"] == "hosts":
+                self.refused_hosts = error
             elif message["about"] == "put" and gang is not None and not gang.has_ended:
                 gang.lacking = error
             elif message["about"] is None:
@@ -355,7 +383,7 @@ def _memory(size: int) -> Any:
 
 def _options_text(options: dict[str, Any]) -> bytes:
     """Raises TypeError and ValueError."""
-    if options.get("max_restarts") not in (None, 0):
+    if options.get("max_restarts") not in (None, 0) and options.get("elastic_mode") != "gang":
         raise ValueError("max_restarts: new workers would not know of the call; restart() begins anew")
     try:
         return json.dumps(options, ensure_ascii=False, default=os.fspath).encode()

@@ -22,8 +22,14 @@ def run(
     args: Sequence[Any] = (),
     kwargs: Optional[Mapping[str, Any]] = None,
     num_proc: Optional[int] = None,
+    min_num_proc: Optional[int] = None,
+    max_num_proc: Optional[int] = None,
+    slots: Optional[int] = None,
+    reset_limit: Optional[int] = None,
+    cooldown_range: Optional[Sequence[int]] = None,
     hosts: Optional[str] = None,
     hostfile: Optional[str] = None,
+    host_discovery_script: Optional[str] = None,
     start_timeout: Optional[float] = None,
     ssh_port: Optional[int] = None,
     ssh_identity_file: Optional[str] = None,
@@ -37,12 +43,15 @@ def run(
     network_interfaces: Optional[Sequence[str]] = None,
     executable: Optional[str] = None,
     np: Optional[int] = None,
+    min_np: Optional[int] = None,
+    max_np: Optional[int] = None,
     *,
     env: Optional[Mapping[str, str]] = None,
     options: Optional[Mapping[str, Any]] = None,
 ) -> list[Any]:
     """Returns the function's values by rank. A failure ends all workers at once; see docs/python.md for what it raises.
-    Needs no `if __name__ == "__main__"`."""
+    With `min_num_proc` or `host_discovery_script` it is an elastic job, and returns the values of the first `min_num_proc`
+    ranks of its last generation. Needs no `if __name__ == "__main__"`."""
     if hosts and hostfile:
         raise ValueError("Argument hosts and hostfile only allow one provided.")
     if use_gloo and use_mpi:
@@ -50,6 +59,10 @@ def run(
     if use_mpi or mpi_args:
         raise ValueError("hvdray starts workers itself: there is no use_mpi, and there are no mpi_args")
     num_proc = _renamed("np", np, "num_proc", num_proc)
+    min_num_proc = _renamed("min_np", min_np, "min_num_proc", min_num_proc)
+    max_num_proc = _renamed("max_np", max_np, "max_num_proc", max_num_proc)
+    is_elastic = min_num_proc is not None or bool(host_discovery_script)
+    least = (min_num_proc if min_num_proc is not None else num_proc or 1) if is_elastic else None
     if network_interface:
         _warn_renamed("network_interface", "network_interfaces")
         if network_interfaces:
@@ -57,6 +70,9 @@ def run(
         network_interfaces = network_interface.split(",")
     given: dict[str, Any] = {
         "hostfile": hostfile,
+        "host_discovery_script": host_discovery_script,
+        "slots_per_host": slots,
+        "blacklist_cooldown_range": list(cooldown_range) if cooldown_range else None,
         "start_timeout": start_timeout,
         "ssh_port": ssh_port,
         "ssh_identity_file": ssh_identity_file,
@@ -66,13 +82,19 @@ def run(
         "network_interfaces": ",".join(network_interfaces) if network_interfaces else None,
     }
     given = {name: os.fspath(value) if isinstance(value, os.PathLike) else value for name, value in given.items() if value}
+    if reset_limit is not None:
+        given["reset_limit"] = reset_limit
+    if is_elastic and num_proc is not None:
+        given["np"] = num_proc
     for name in given:
         if name in (options or {}):
             raise ValueError(f"{name} and options[{name!r}] are both given")
     options = {**given, **(options or {})}
-    has_hosts = bool(hosts) or bool({"hosts", "hostfile", "cluster"} & set(options))
+    has_hosts = bool(hosts) or bool({"hosts", "hostfile", "cluster", "host_discovery_script"} & set(options))
     executor = Executor(
-        num_proc if num_proc is not None else 1,
+        None if is_elastic else num_proc if num_proc is not None else 1,
+        min_workers=least,
+        max_workers=max_num_proc if is_elastic else None,
         hosts=hosts or None,
         backend="ssh" if has_hosts else "local",  # as horovod.run, also in a program that uses Ray
         python=executable,
@@ -81,7 +103,7 @@ def run(
     )
     try:
         executor.start()
-        return executor._run_once(func, args, kwargs)
+        return executor._run_once(func, args, kwargs)[:least]
     except WorkerError as error:
         error.message = _sentence(error) + error.message
         raise

@@ -3,7 +3,8 @@
 
 One thread: nothing is read while a function runs, so functions may fork. A call is a `data` message with `call`, a number,
 and `do`; its payload is the message's blob, or the object that it names. An answer has the same number; with `ok`: true its
-payload is the result, else `error` tells what happened, and the payload, if there is one, is the exception.
+payload is the result, else `error` tells what happened, and the payload, if there is one, is the exception. After the call
+`once` the worker ends, with exit code 1 if the function raised.
 """
 
 from __future__ import annotations
@@ -40,11 +41,12 @@ def main(channel: socket.socket) -> NoReturn:
     worker = current = Worker(channel)
     signal.signal(signal.SIGINT, worker.on_interrupt)
     worker.say({"type": "hello", "protocol": 1, "client": f"hvdray-python {__version__}", "python": platform.python_version()})
+    code = 0
     try:
-        worker.serve()
+        code = worker.serve()
     except (EOFError, BrokenPipeError, ConnectionResetError):
         pass  # The agent has gone; the kernel ends us too.
-    sys.exit(0)
+    sys.exit(code)
 
 
 class Worker:
@@ -93,18 +95,21 @@ class Worker:
         if self._was_interrupted:
             raise KeyboardInterrupt
 
-    def serve(self) -> None:
+    def serve(self) -> int:
+        """Returns the exit code."""
         while True:
             message, blob = self._reader.message()
             if message["type"] == "end":
-                return
+                return 0
             if message["type"] == "object":
                 self._objects[message["object"]] = (self._reader.descriptor(), message["size"])
             elif message["type"] == "data":
                 call = message["data"]
                 if call["do"] == "quit":
-                    return
-                self._answer(call, self._content_of(call, blob))
+                    return 0
+                is_good = self._answer(call, self._content_of(call, blob))
+                if call["do"] == "once":
+                    return 0 if is_good else 1  # The job asks how its workers ended.
 
     def _content_of(self, call: dict[str, Any], blob: bytearray) -> Any:
         """Writable memory of the call's own; of an object, shared with other workers until it is written to."""
@@ -116,7 +121,8 @@ class Worker:
         finally:
             os.close(descriptor)
 
-    def _answer(self, call: dict[str, Any], content: Any) -> None:
+    def _answer(self, call: dict[str, Any], content: Any) -> bool:
+        """False: the function has raised."""
         head: dict[str, Any] = {"call": call["call"], "ok": True}
         payload = None
         self._is_busy = True
@@ -130,6 +136,9 @@ class Worker:
         except BaseException as error:  # SystemExit too: a call must be answered.
             self._is_busy = False
             head.update(ok=False, error=_told(error))
+            if call["do"] == "once" and head["error"]["kind"] == "raised":
+                # Where the output of a failed worker is read: the job may go on without it.
+                print(head["error"]["traceback"], end="", file=sys.stderr)
             payload = None if self._wants_json else _pickled(error)
         self._is_busy = False
         self._logging = None
@@ -141,15 +150,19 @@ class Worker:
         if payload is not None and payload.sizes:
             head["sizes"] = payload.sizes
         self.say({"type": "data", "data": head}, payload)
+        return bool(head["ok"]) or head["error"]["kind"] == "result"
 
     def _do(self, call: dict[str, Any], content: Any) -> Any:
         do = call["do"]
-        if do == "begin":
+        if do in ("begin", "once"):
             self._wants_json = call["results"] == "json"
             _take_place(call)
-            return None
+            if do == "begin":
+                return None
         what = loads(call["sizes"], content)
         del content
+        if do == "once":
+            return _do_once(*what)
         if do == "run":
             function, args, kwargs = what
             return function(*args, **kwargs)
@@ -160,6 +173,13 @@ class Worker:
             self._executable = kind(*args, **kwargs)
             return None
         raise ValueError(f"no such call: {do}")
+
+
+def _do_once(function: Any, args: Any, kwargs: Any, executable: Any) -> Any:
+    if executable is None:
+        return function(*args, **kwargs)
+    kind, its_args, its_kwargs = executable
+    return function(kind(*its_args, **its_kwargs))
 
 
 def _take_place(call: dict[str, Any]) -> None:

@@ -23,3 +23,13 @@ with hvdray.Executor(2, hosts={"a": 1, "b": 1}, env={"A": "1"}) as executor:
         executor.run(fit, [0.1])
     except hvdray.WorkerDied as died:
         text: str = f"{died.rank} {died.host} {died.exit_code} {died.signal} {died.last_stderr[:1]}"
+
+
+class Found:
+    def find_available_hosts_and_slots(self) -> dict[str, int]:
+        return {"a": 2}
+
+
+with hvdray.Executor(min_workers=1, max_workers=2, hosts=Found()) as elastic:
+    rates: list[float] = elastic.run(fit, [0.1], timeout=60)
+values = hvdray.run(fit, (0.1,), min_num_proc=2, host_discovery_script="./hosts.sh", cooldown_range=[10, 100])
