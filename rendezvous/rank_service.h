@@ -44,6 +44,8 @@ class RankService {
   std::vector<RankAnswer> Publish(const KvAssignment& assignment);
   /// The job is over: answers all held and later requests with "removed".
   std::vector<RankAnswer> Close();
+  /// Another job begins.
+  void Open() { is_closed_ = false; }
 
   /// The registered public text; nullptr: not registered.
   KvValue AddressesOf(std::string_view slot) const;

@@ -48,8 +48,9 @@ ElasticDriver::ElasticDriver(ElasticPolicy policy, uint64_t jitter_seed, TimePoi
           ElasticState::kGathering, now, on_change),
       policy_(policy),
       registry_(policy.cooldown, jitter_seed),
-      roster_(std::move(on_change)),
+      roster_(std::move(on_change), policy.first_worker),
       grace_(policy.grace) {
+  generation_ = started_generation_ = policy.last_generation;
   state_deadline_ = now + policy.elastic_timeout;
 }
 
@@ -313,7 +314,8 @@ bool ElasticDriver::HasEnough(int needed) {
   const int found = SizeOf(approach_.target);
   if (found >= needed) return true;
   if (is_source_final_ && !HasSlotsInSight(needed))
-    EndBy(NoSlotsCause(needed, found, policy_.elastic_timeout, false, generation_ == 0));
+    EndBy(NoSlotsCause(needed, found, policy_.elastic_timeout, false,
+                       generation_ == policy_.last_generation));
   return false;
 }
 
@@ -626,7 +628,7 @@ void ElasticDriver::Announce(std::vector<HostChange> changes, bool is_counted) {
   for (HostChange& host : change.changes) {
     if (host.workers < 0 && host.why.empty()) host.why = WhyFewer(host.host);
   }
-  if (generation_ > 1) {
+  if (generation_ > policy_.last_generation + 1) {
     effect::MembershipChanged news = change;
     for (HostChange& host : news.changes) {
       if (host.why == told_failure_) host.why.clear();

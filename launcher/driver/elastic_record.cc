@@ -68,6 +68,8 @@ void Fields(Io& io, FieldsOf<Io, ElasticPolicy> policy) {
   io.Time("settle_ns", policy.settle, kTimes);
   io.Time("moment_ns", policy.moment, kTimes);
   io.Int("master_port", policy.master_port, kAnyOf<uint16_t>);
+  io.Int("last_generation", policy.last_generation, kAnyOf<Generation>);
+  io.Int("first_worker", policy.first_worker, kAnyOf<uint32_t>);
 }
 
 // A code by its name, which is stable.

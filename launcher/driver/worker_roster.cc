@@ -6,7 +6,7 @@
 namespace hvdray {
 
 WorkerId WorkerRoster::Add(const RankInfo& place, Generation generation, Role role, TimePoint now) {
-  const auto worker = static_cast<WorkerId>(processes_.size());
+  const auto worker = first_ + static_cast<WorkerId>(processes_.size());
   const auto host = static_cast<size_t>(place.host_index);
   const auto local_rank = static_cast<size_t>(place.local_rank);
   if (slots_.size() <= host) slots_.resize(host + 1);
@@ -27,8 +27,8 @@ WorkerId WorkerRoster::Add(const RankInfo& place, Generation generation, Role ro
 }
 
 const WorkerRoster::Process* WorkerRoster::Living(WorkerId worker) const {
-  if (worker >= processes_.size() || IsTerminal(processes_[worker].state)) return nullptr;
-  return &processes_[worker];
+  if (!IsKnown(worker) || IsTerminal(Of(worker).state)) return nullptr;
+  return &Of(worker);
 }
 
 WorkerRoster::Process* WorkerRoster::Find(WorkerId worker) {
@@ -125,11 +125,11 @@ bool WorkerRoster::MarkEnded(WorkerId worker, const wire::ExitStatus& status, bo
 
 bool WorkerRoster::MarkErred(WorkerId worker, const LastError& error, std::optional<Duration> age,
                              TimePoint now) {
-  if (worker >= processes_.size()) return false;
-  WorkerRecord& record = processes_[worker].record;
+  if (!IsKnown(worker)) return false;
+  WorkerRecord& record = At(worker).record;
   record.error = error;
   if (age) record.erred = now - *age;
-  Recount(processes_[worker]);
+  Recount(At(worker));
   return true;
 }
 
@@ -140,7 +140,7 @@ bool WorkerRoster::MarkLost(WorkerId worker, TimePoint now) {
 }
 
 void WorkerRoster::Release(WorkerId worker, const RankInfo& place, Generation generation) {
-  Process& process = processes_[worker];
+  Process& process = At(worker);
   HVDRAY_CHECK(!IsTerminal(process.state));
   Tally(process, -1);
   process.role = Role::kMember;
@@ -155,7 +155,7 @@ void WorkerRoster::Release(WorkerId worker, const RankInfo& place, Generation ge
 }
 
 void WorkerRoster::Remove(WorkerId worker) {
-  Process& process = processes_[worker];
+  Process& process = At(worker);
   HVDRAY_CHECK(!IsTerminal(process.state));
   Tally(process, -1);
   process.role = Role::kRemoved;
@@ -166,12 +166,12 @@ void WorkerRoster::Remove(WorkerId worker) {
 std::vector<WorkerRecord> WorkerRoster::Records(std::span<const WorkerId> workers) const {
   std::vector<WorkerRecord> records;
   records.reserve(workers.size());
-  for (const WorkerId worker : workers) records.push_back(processes_[worker].record);
+  for (const WorkerId worker : workers) records.push_back(Of(worker).record);
   return records;
 }
 
 void WorkerRoster::End(WorkerId worker, WorkerState to, TimePoint now) {
-  Process& process = processes_[worker];
+  Process& process = At(worker);
   process.record.ended = now;
   Tally(process, -1);
   slots_[static_cast<size_t>(process.host())][static_cast<size_t>(process.place.local_rank)] =
@@ -181,7 +181,7 @@ void WorkerRoster::End(WorkerId worker, WorkerState to, TimePoint now) {
 
 // The only place where a process changes its state.
 void WorkerRoster::Enter(WorkerId worker, WorkerState to, TimePoint now) {
-  Process& process = processes_[worker];
+  Process& process = At(worker);
   const WorkerState from = std::exchange(process.state, to);
   HVDRAY_CHECK(CanFollow(from, to));
   if (from == WorkerState::kStarting) --counts_.starting;

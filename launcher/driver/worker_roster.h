@@ -52,15 +52,16 @@ class WorkerRoster {
   };
 
   /// `on_change` is called for each change of a process, from within the call that makes it;
-  /// StateChange.rank is the rank it was started with.
-  explicit WorkerRoster(StateChangeFn on_change) : on_change_(std::move(on_change)) {}
+  /// StateChange.rank is the rank it was started with. `first`: the number of the first process.
+  explicit WorkerRoster(StateChangeFn on_change, WorkerId first = 0)
+      : on_change_(std::move(on_change)), first_(first) {}
 
   /// Adds a process in kStarting; its slot must be free. Returns its number.
   WorkerId Add(const RankInfo& place, Generation generation, Role role, TimePoint now);
   /// nullptr unless it lives; valid until the next Add().
   const Process* Living(WorkerId worker) const;
   /// Also after its end. `worker` comes from Add().
-  const Process& Of(WorkerId worker) const { return processes_[worker]; }
+  const Process& Of(WorkerId worker) const { return processes_[worker - first_]; }
   /// The process living on that slot, or kNoWorker.
   WorkerId On(int host, int local_rank) const;
   /// Living processes of a host, by local rank.
@@ -88,9 +89,9 @@ class WorkerRoster {
   /// Lost with its host; exit status unknown.
   bool MarkLost(WorkerId worker, TimePoint now);
   /// Its end was another worker's fault; see WorkerRecord::is_victim.
-  void MarkVictim(WorkerId worker) { processes_[worker].record.is_victim = true; }
+  void MarkVictim(WorkerId worker) { At(worker).record.is_victim = true; }
   /// Only stores the deadline; the driver watches it.
-  void SetLimit(WorkerId worker, TimePoint limit) { processes_[worker].limit = limit; }
+  void SetLimit(WorkerId worker, TimePoint limit) { At(worker).limit = limit; }
 
   /// From now on a living process is a member of the published generation, at that place.
   void Release(WorkerId worker, const RankInfo& place, Generation generation);
@@ -100,6 +101,10 @@ class WorkerRoster {
   std::vector<WorkerRecord> Records(std::span<const WorkerId> workers) const;
 
  private:
+  Process& At(WorkerId worker) { return processes_[worker - first_]; }
+  bool IsKnown(WorkerId worker) const {
+    return worker >= first_ && worker - first_ < processes_.size();
+  }
   Process* Find(WorkerId worker);
   void Enter(WorkerId worker, WorkerState to, TimePoint now);
   void End(WorkerId worker, WorkerState to, TimePoint now);
@@ -108,7 +113,8 @@ class WorkerRoster {
   void Recount(Process& process);
 
   StateChangeFn on_change_;
-  std::vector<Process> processes_;            // By number.
+  WorkerId first_;
+  std::vector<Process> processes_;            // By number, from first_.
   std::vector<std::vector<WorkerId>> slots_;  // By host and local rank.
   Counts counts_;
   int own_failures_ = 0;

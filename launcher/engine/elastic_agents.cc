@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -52,6 +53,13 @@ void ElasticAgents::OnNoise(int agent, ByteView line) {
 }
 
 void ElasticAgents::Connect(int host, const HostSlots& slots) {
+  if (auto kept = kept_.extract(slots.host); !kept.empty()) {
+    if (kept.mapped().slots.address == slots.address) {
+      hosts_.Adopt(host, slots, std::move(kept.mapped()));
+      return owner_.OnReady(host, hosts_.At(host).facts);
+    }
+    GiveUp(kept.mapped());
+  }
   reach_.AddHost(slots);
   const int agent = agents_.Add(slots.host);
   hosts_.Connect(host, slots, agent);
@@ -139,6 +147,9 @@ void ElasticAgents::OnLost(int agent, Status why) {
     owner_.OnLeft(agent);
     owner_.OnGone(agent);
     owner_.OnLost(number, std::move(why));
+  } else if (std::erase_if(kept_, [agent](const auto& k) { return k.second.agent == agent; }) > 0) {
+    objects_.Leave(agent);
+    owner_.OnGone(agent);
   } else {
     EndRelease(agent);
   }
@@ -171,6 +182,34 @@ void ElasticAgents::EndRelease(int agent) {
 void ElasticAgents::EndReleases() {
   is_ending_ = true;
   CheckReleased();
+}
+
+void ElasticAgents::Keep() {
+  is_ending_ = false;
+  copies_.clear();
+  for (int host = 0; host < hosts_.size(); ++host) {
+    const JobHost& entry = hosts_.At(host);
+    if (entry.agent >= 0 && !entry.is_ready) GiveUp(entry);
+  }
+  for (JobHost& host : hosts_.TakeReady()) {
+    std::string name = host.slots.host;
+    kept_[std::move(name)] = std::move(host);
+  }
+}
+
+void ElasticAgents::KeepOnly(const std::vector<HostSlots>& hosts) {
+  std::erase_if(kept_, [&](const auto& kept) {
+    const bool is_listed = std::any_of(
+        hosts.begin(), hosts.end(), [&](const HostSlots& host) { return host.host == kept.first; });
+    if (!is_listed) GiveUp(kept.second);
+    return !is_listed;
+  });
+}
+
+void ElasticAgents::GiveUp(const JobHost& host) {
+  objects_.Leave(host.agent);
+  agents_.Release(host.agent);
+  owner_.OnGone(host.agent);
 }
 
 void ElasticAgents::CheckReleased() {

@@ -9,7 +9,9 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/loop.h"
 #include "launcher/engine/agent_set.h"
@@ -57,13 +59,18 @@ class ElasticAgents final : private AgentSet::Owner {
   ElasticAgents(Loop& loop, Transport& transport, ElasticHosts& reach, const LaunchPlan& plan,
                 Owner& owner);
 
-  /// Dials the host, with a new agent; answered by OnReady() or OnLost().
+  /// Dials the host, with a new agent, unless one is kept from a former job; answered by OnReady(),
+  /// maybe at once, or OnLost().
   void Connect(int host, const HostSlots& slots);
   /// Tells the host's agent to end what is left there, waits a limited time for its output, then
   /// sends Bye. `newest`: the newest generation with workers.
   void Release(int host, Generation newest);
   /// Calls OnReleased() once all releases are complete.
   void EndReleases();
+  /// The job is over, and another one may come: forgets its hosts, but keeps ready agents.
+  void Keep();
+  /// Of the agents that are kept, only those of these hosts are needed.
+  void KeepOnly(const std::vector<HostSlots>& hosts);
   /// As AgentSet::Reject(): sends Bye, and the host counts as lost.
   void Reject(int agent, Status why) { agents_.Reject(agent, std::move(why)); }
   /// Drops the message if the host has no agent.
@@ -92,6 +99,7 @@ class ElasticAgents final : private AgentSet::Owner {
   void CopyObjects(int host);
   void BeReady(int host);
   void EndRelease(int agent);
+  void GiveUp(const JobHost& host);
   void CheckReleased();
 
   Loop& loop_;
@@ -103,7 +111,8 @@ class ElasticAgents final : private AgentSet::Owner {
   ElasticNics nics_;
   std::map<int, std::unique_ptr<DirectorySync>> copies_;  // By host, while they run.
   ObjectFeed objects_;
-  std::map<int, Watch> released_;  // Agents whose last output is waited for.
+  std::map<int, Watch> released_;        // Agents whose last output is waited for.
+  std::map<std::string, JobHost> kept_;  // By name: of a former job.
   std::set<uint32_t> lost_here_;
   bool is_ending_ = false;
 };

@@ -66,7 +66,8 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
   Status OpenRun() {
     Job& job = MakeJob(policy_);
     HVDRAY_RETURN_IF_ERROR(OpenFiles());
-    return OpenInputs(job);
+    HVDRAY_RETURN_IF_ERROR(OpenRecord(job));
+    return StartSource();
   }
 
   /// For the job of a client.
@@ -118,7 +119,7 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
 
   void Feed(ElasticEvent fact) {
     if (!serve_ || is_running()) return job_->loop.Feed(std::move(fact));
-    // Before the client's job, or after it.
+    // Before the client's first job, or between two.
     observers_.OnEvent(fact, loop_.Now());
     if (const auto* signal = std::get_if<event::UserSignal>(&fact)) {
       EndServing(InterruptedCause(signal->signo));
@@ -142,6 +143,10 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
     DriverLoop<ElasticLauncher, ElasticDriver, ElasticEvent, ElasticEffect> loop;
   };
   bool is_running() const { return job_ && !has_ended_; }
+  struct Found {
+    std::vector<HostSlots> hosts;
+    bool is_final = false;
+  };
 
   Status OpenFiles() {
     HVDRAY_RETURN_IF_ERROR(CheckReportPaths(plan_.spec));
@@ -161,17 +166,24 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
     return *job_;
   }
 
-  // The recording, and where hosts come from.
-  Status OpenInputs(const Job& job) {
-    HVDRAY_RETURN_IF_ERROR(
-        observers_.OpenRecord(plan_, job.policy, job.jitter_seed, job.began,
-                              [this](Status why) { OnDamaged(std::move(why)); }));
+  Status OpenRecord(const Job& job) {
+    return observers_.OpenRecord(plan_, job.policy, job.jitter_seed, job.began,
+                                 [this](Status why) { OnDamaged(std::move(why)); });
+  }
+
+  Status StartSource() {
     HostSource::Handlers handlers;
     handlers.on_hosts = [this](std::vector<HostSlots> hosts, bool is_final) {
       agents_.nics().SetFixed(is_final);
-      Feed(event::HostsDiscovered{std::move(hosts), is_final});
+      agents_.KeepOnly(hosts);
+      found_ = {std::move(hosts), is_final};
+      why_none_found_ = {};
+      Feed(event::HostsDiscovered{found_->hosts, is_final});
     };
-    handlers.on_failure = [this](Status why) { Feed(event::DiscoveryFailed{std::move(why)}); };
+    handlers.on_failure = [this](Status why) {
+      why_none_found_ = why;
+      Feed(event::DiscoveryFailed{std::move(why)});
+    };
     return source_.Start(std::move(handlers));
   }
 
@@ -179,19 +191,40 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
 
   Status StartJob(const control::Start& start) {
     if (is_ending_) return {ErrorCode::kCancelled, "hvdray serve is ending"};
-    if (job_) {
-      return {ErrorCode::kUsage, "an elastic job has run here, and there is only one",
-              "start another hvdray serve"};
-    }
     ElasticPolicy policy = policy_;
     if (start.np != 0) policy.np = start.np;
+    policy.last_generation = newest_;
+    policy.first_worker = next_worker_;
+    policy.began_epoch_s +=
+        std::chrono::duration_cast<std::chrono::seconds>(loop_.Now() - plan_.began).count();
     HVDRAY_RETURN_IF_ERROR(CheckElasticPolicy(policy));
     std::vector<std::string> env = base_env_;
     for (const auto& [name, value] : start.env) env.push_back(fmt::format("{}={}", name, value));
     plan_.spec.env.Set(std::move(env), "control");
-    Status status = OpenInputs(MakeJob(policy));
-    status.ok() ? job_->loop.Start() : job_.reset();
-    return status;
+    ForgetJob();
+    Status status = OpenRecord(MakeJob(policy));
+    if (status.ok() && !std::exchange(is_source_started_, true)) status = StartSource();
+    if (!status.ok()) {
+      job_.reset();
+      return status;
+    }
+    // What the source has said to an earlier job.
+    if (found_) Feed(event::HostsDiscovered{found_->hosts, found_->is_final});
+    if (!why_none_found_.ok()) Feed(event::DiscoveryFailed{why_none_found_});
+    job_->loop.Start();
+    return {};
+  }
+
+  // Of the job before; its agents are kept.
+  void ForgetJob() {
+    job_.reset();
+    has_ended_ = false;
+    living_.clear();
+    failed_.clear();
+    ranks_.clear();
+    published_ = 0;
+    errors_.Clear();
+    kv_.Open();
   }
 
   Status TakeHosts(ToldHosts* told, const control::Hosts& hosts) {
@@ -212,11 +245,14 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
   void EndJob() {
     has_ended_ = true;
     const Verdict verdict = verdict_;
-    serve_->OnStopped(MakeReport());
+    const JobReport report = MakeReport();
     channels_.Clear();
     withheld_.clear();
+    agents_.Keep();
     const bool is_fatal = verdict.error.code() == ErrorCode::kInterrupted ||
                           verdict.error.code() == ErrorCode::kReaderGone;
+    is_ending_ = is_ending_ || is_fatal;  // no other job begins
+    serve_->OnStopped(report);
     if (is_fatal) {
       FinishServing(verdict);
     } else if (is_ending_) {
@@ -236,6 +272,7 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
     if (std::exchange(is_finished_, true)) return;
     is_ending_ = true;
     verdict_ = verdict;
+    source_.Stop();
     FinishConsole();
   }
 
@@ -343,7 +380,11 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
   void OnFact(const ElasticEvent& event, TimePoint now) { observers_.OnEvent(event, now); }
   void OnEffect(const ElasticEffect& effect, TimePoint now) { observers_.OnEffect(effect, now); }
   void OnLate(const ElasticEvent& event) {
-    if (const std::optional<Event> late = AsStatic(event)) AddLateFault(verdict_, *late);
+    const std::optional<Event> late = AsStatic(event);
+    if (!late) return;
+    const auto* signal = std::get_if<event::UserSignal>(&*late);
+    if (serve_ && signal != nullptr) return EndServing(InterruptedCause(signal->signo));
+    AddLateFault(verdict_, *late);
   }
   void OnIdle() {
     if (!serve_) console_->ShowProgress(progress_);
@@ -395,6 +436,7 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
     }
     for (const NewWorker& worker : start.workers) {
       const auto number = static_cast<int>(worker.worker);
+      next_worker_ = std::max(next_worker_, worker.worker + 1);
       living_[number] = worker.place;
       kv_.Admit(worker.place.host, worker.place.local_rank);
       console_->output().StartWorker(number, worker.place.rank, worker.place.host);
@@ -469,7 +511,7 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
     verdict_ = finish.verdict;
     job_->loop.Finish();
     observers_.OnEnd(verdict_, job_->driver.Snapshot());
-    source_.Stop();
+    if (!serve_) source_.Stop();
     stdin_.reset();
     loop_.Post([this] { agents_.EndReleases(); });
   }
@@ -566,6 +608,7 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
     JobHost& entry = agents_.hosts().At(host);
     if (const auto* stopped = std::get_if<wire::GenerationStopped>(&message.body)) {
       entry.relay = stopped->relay;
+      entry.facts.offered_port = stopped->offered_port;
       if (entry.stopping != message.generation) return;
       entry.stopping.reset();
       Feed(event::GenerationStopped{message.generation, host, stopped->swept,
@@ -666,13 +709,17 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
   Generation newest_ = 0;      // Newest in any message.
   Generation refused_in_ = 0;  // Last generation with that warning.
   Verdict verdict_;
-  std::unique_ptr<Job> job_;  // null: hvdray serve, before its client's job
+  std::unique_ptr<Job> job_;  // null: hvdray serve, before its client's first job
 
   // Of hvdray serve.
   std::unique_ptr<ServeSession> serve_;  // null: hvdray run
   std::vector<std::string> base_env_;    // without that of the start
   std::map<int, uint32_t> withheld_;     // by worker: credit that waits for the client
-  bool has_ended_ = false;               // the job
+  WorkerId next_worker_ = 0;             // above all numbers of its jobs
+  bool is_source_started_ = false;
+  std::optional<Found> found_;  // the last list
+  Status why_none_found_;       // ok: it is the last answer
+  bool has_ended_ = false;      // the job
   bool is_ending_ = false;
   bool is_finished_ = false;
   Verdict last_;  // of the session, once it is ending

@@ -41,9 +41,9 @@ Result<std::unique_ptr<Launcher>> OpenElastic(Loop& loop, Transport& transport, 
                                               HostSource& source, Trace& trace, LaunchPlan plan,
                                               ElasticPolicy policy);
 
-/// The same for `hvdray serve`: the job begins when its client says so, once; the source and
-/// --record with it. `told`: the source, if the client tells the hosts; else null. Errors: also
-/// those of ServeSession::Open().
+/// The same for `hvdray serve`: jobs begin when its client says so, one after the other, on agents
+/// that stay; --record is opened with each, the source with the first. `told`: the source, if the
+/// client tells the hosts; else null. Errors: also those of ServeSession::Open().
 Result<std::unique_ptr<Launcher>> OpenElasticServe(Loop& loop, Transport& transport,
                                                    ElasticHosts& hosts, HostSource& source,
                                                    ToldHosts* told, Trace& trace, LaunchPlan plan,

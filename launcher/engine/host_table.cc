@@ -42,6 +42,25 @@ int HostTable::Disconnect(int host) {
   return agent;
 }
 
+std::vector<JobHost> HostTable::TakeReady() {
+  std::vector<JobHost> ready;
+  for (JobHost& host : std::exchange(hosts_, {})) {
+    host.has_workers = false;
+    host.nic.reset();
+    host.stopping.reset();
+    if (host.agent >= 0 && host.is_ready) ready.push_back(std::move(host));
+  }
+  host_of_agent_.clear();
+  return ready;
+}
+
+void HostTable::Adopt(int host, const HostSlots& slots, JobHost entry) {
+  Disconnect(host);
+  entry.slots = slots;
+  host_of_agent_[entry.agent] = host;
+  At(host) = std::move(entry);
+}
+
 void HostTable::NoteCopy(int host, const SyncStats& stats, std::span<const std::string> roots,
                          const std::optional<SyncedPlace>& place) {
   JobHost& entry = At(host);

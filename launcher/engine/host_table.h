@@ -47,6 +47,10 @@ class HostTable {
   void Connect(int host, const HostSlots& slots, int agent);
   /// Its agent is gone or released. Returns that agent's number.
   int Disconnect(int host);
+  /// Forgets all hosts. Returns those whose agents are ready; the others' are given up.
+  std::vector<JobHost> TakeReady();
+  /// A host that TakeReady() returned, with its agent.
+  void Adopt(int host, const HostSlots& slots, JobHost entry);
 
   /// The host has its copies of --sync, in `roots`. `place`: where workers start, if within one.
   void NoteCopy(int host, const SyncStats& stats, std::span<const std::string> roots,

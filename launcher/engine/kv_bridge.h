@@ -62,6 +62,8 @@ class KvBridge final : private KvStore::Owner {
   void Release() { Send(ranks_.Publish(store_.assignment())); }
   /// The job is over: answers all waiting workers with "no rank".
   void Close() { Send(ranks_.Close()); }
+  /// Another job begins.
+  void Open() { ranks_.Open(); }
 
   /// A worker was started on that slot, or has ended there.
   void Admit(std::string_view host, int local_rank) { ranks_.Admit(JoinSlot(host, local_rank)); }

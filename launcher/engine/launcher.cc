@@ -332,13 +332,14 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
     verdict_ = finish.verdict;
     gang_->loop.Finish();
     start_.Drop();
-    serve_->OnStopped(MakeReport());
+    const JobReport report = MakeReport();
     channels_.Clear();
     withheld_.clear();
     const bool is_fatal = finish.verdict.error.code() == ErrorCode::kInterrupted ||
                           finish.verdict.error.code() == ErrorCode::kReaderGone;
     // We are in its own loop, which goes on for a moment.
     std::shared_ptr<Gang> ended = std::move(gang_);
+    serve_->OnStopped(report);
     loop_.Post([this, ended, is_fatal, verdict = finish.verdict] {
       if (is_fatal) {
         FinishServing(verdict);

@@ -416,8 +416,7 @@ void ServeSession::OnTaken() {
 void ServeSession::OnStopped(const JobReport& report) {
   const int64_t gang = std::exchange(start_, {}).gang;
   OnNoWorkers();
-  OnTaken();
-  if (link_ == nullptr) return;
+  if (link_ == nullptr) return OnTaken();
   Json all = ToJson(report);
   Json stopped = Message("stopped");
   stopped["gang"] = gang;
@@ -426,6 +425,7 @@ void ServeSession::OnStopped(const JobReport& report) {
     stopped[key] = std::move(all[key]);
   }
   link_->Send(stopped);
+  OnTaken();  // maybe the start of the next one
 }
 
 void ServeSession::OnEvent(const Json& line) {

@@ -332,8 +332,8 @@ constexpr CommandRow kCommands[] = {
                     "each gang's verdict: the machine interface of hvdray. Ends when its client does.",
      .see = "See [serve](serve.md).", .examples = kServeExamples,
      .notes = "Also accepts the other options of run, except --report, --junit, --stdin and plans; those for Ray "
-              "with --ray-broker-fd. -np is the number of slots; a gang may be smaller. An elastic job (--min-np, "
-              "--host-discovery-script) is the only gang of its hvdray serve.",
+              "with --ray-broker-fd. -np is the number of slots; a gang may be smaller. With --min-np or "
+              "--host-discovery-script each gang is an elastic job.",
      .exit_codes = "0 the client ended it; 2 wrong usage; 125 hvdray could not do its part; 129, 130, 131, 143 "
                    "stopped by a signal; 141 the reader of its output went away. How a gang ended, its client is told.",
      .options = kServeOptions},

@@ -103,6 +103,10 @@ struct ElasticPolicy {
 
   /// Gang mode. 0: rank 0's agent chooses a new one for each generation.
   uint16_t master_port = 0;
+
+  // Of a job on agents that had others before: their numbers go on.
+  Generation last_generation = 0;  ///< The first one is the next. Default 0.
+  uint32_t first_worker = 0;       ///< The number of its first process. Default 0.
 };
 
 /// Checks the numbers of workers and the cooldown range; no other durations. Errors: kSpecInvalid,

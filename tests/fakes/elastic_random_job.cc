@@ -157,7 +157,11 @@ void AddOutside(Dice& dice, ElasticSim& sim, Duration span) {
 
 std::unique_ptr<ElasticSim> RandomJob(uint64_t seed) {
   Dice dice(seed);
-  const ElasticPolicy policy = RandomPolicy(dice);
+  ElasticPolicy policy = RandomPolicy(dice);
+  if (seed % 3 == 0) {  // on agents that had other jobs
+    policy.last_generation = static_cast<Generation>(seed % 1000);
+    policy.first_worker = static_cast<WorkerId>(seed % 77);
+  }
   const ElasticWorld world = RandomWorld(dice);
   auto sim = std::make_unique<ElasticSim>(policy, world, seed);
   const Duration span = seconds(5) + 2 * world.step_time * world.steps;

@@ -177,7 +177,12 @@ void ElasticSim::Apply(const effect::StartWorkers& e) {
     worker.link = hosts_[starting.place.host_index].link;
     worker.started_for = e.generation;
     worker.ignores_sigterm = Chance(world_.ignores_sigterm_of_10, 10);
-    workers_.resize(std::max<size_t>(workers_.size(), starting.worker + 1));
+    while (workers_.size() <= starting.worker) {  // Numbers of an earlier job are nobody's.
+      Worker nobody;
+      nobody.id = static_cast<WorkerId>(workers_.size());
+      nobody.phase = Phase::kDead;
+      workers_.push_back(nobody);
+    }
     workers_[starting.worker] = worker;
     const auto rank = static_cast<size_t>(worker.place.rank);
     if (e.generation == published_.generation && published_.workers[rank] != worker.id) {

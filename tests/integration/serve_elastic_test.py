@@ -89,8 +89,44 @@ def test_a_worker_that_fails_is_replaced_until_restarts_are_used_up(client):
     stopped = client.until("stopped")
     assert stopped["exit"]["code"] == 7 and stopped["restarts"] == 2
     assert [failure["exit_code"] for failure in stopped["earlier_failures"]] == [5, 6]
-    assert "only one" in client.refused("start", gang=2)["message"]
     assert "final" in client.refused("hosts", hosts=["127.1:1"])["message"]
+    client.end()
+
+
+def test_jobs_follow_each_other_on_the_hosts_that_are_there(client):
+    """Numbers of workers and generations go on; what the client has found holds; hosts that it no longer finds go."""
+    numbers, generations = [], []
+
+    def run(gang, hosts, end):
+        client.say("start", gang=gang, objects=[1], env={"X": f"gang {gang}"}, data={"call": gang})
+        places, workers = client.ready()
+        assert places == hosts
+        numbers.extend(workers)
+        heard = [client.until("data", lambda message: message["gang"] == gang) for _ in range(2 * len(hosts))]
+        assert {message["worker"] for message in heard} == set(workers)
+        assert [m["data"]["x"] for m in heard if isinstance(m["data"], dict)] == [f"gang {gang}"] * len(hosts)
+        stopped = end(gang)
+        assert stopped["gang"] == gang
+        generations.extend(worker["generation"] for worker in stopped["workers"])
+        return stopped["exit"]["code"]
+
+    def fail(gang):
+        for restart in range(3):
+            client.say("send", gang=gang, to=[0], data={"exit": 9})
+            if restart < 2:
+                numbers.extend(client.ready()[1])
+        return client.until("stopped")
+
+    client.hosts("localhost:1", "127.0.0.1:1", "127.1:1")
+    client.say("put", object=1, blob=b"x" * 1_000_000)
+    assert run(1, HOSTS, client.stop) == 0
+    agents = {e["host"]: e["agent_pid"] for e in client.events if e["event"] == "host_ready"}
+    assert run(2, HOSTS, fail) == 9
+    client.hosts("127.1:1", "localhost:2")
+    wait_until(lambda: not os.path.exists(f"/proc/{agents['127.0.0.1']}"), "the end of an agent that is needed no more")
+    assert run(7, ["127.1", "localhost", "localhost"], client.stop) == 0
+    assert numbers == sorted(set(numbers)) and generations == sorted(generations) and generations[2] < generations[3]
+    assert {e["agent_pid"] for e in client.events if e["event"] == "host_ready"} == set(agents.values())
     client.end()
 
 

@@ -203,6 +203,26 @@ TEST(ElasticEndTest, ADismissedJobEndsWithZeroAndSoonerWithLessGrace) {
   EXPECT_FALSE(job.verdict().first_failure.has_value());
 }
 
+TEST(ElasticEndTest, NumbersGoOnInAJobOnAgentsThatHadOthers) {
+  ElasticPolicy policy = Workers(2, 1);
+  policy.last_generation = 7;
+  policy.first_worker = 40;
+  ElasticJob job(policy, {{"a", 1}, {"b", 1}});
+  const auto first = job.All<effect::StartWorkers>();
+  ASSERT_EQ(first.size(), 1U);
+  EXPECT_EQ(first[0].generation, 8U);
+  EXPECT_EQ(first[0].workers[0].worker, 40U);
+  EXPECT_EQ(first[0].workers[1].worker, 41U);
+  EXPECT_TRUE(job.said().empty()) << "the first generation is no change";
+  job.Fail("b", 0);
+  job.AllMeet();
+  EXPECT_EQ(job.driver().generation(), 9U);
+  EXPECT_EQ(job.said().size(), 1U);
+  job.Succeed("a", 0);
+  ASSERT_TRUE(job.has_finished());
+  EXPECT_EQ(job.verdict().exit_code, 0);
+}
+
 TEST(ElasticEndTest, AJobIsDismissedBeforeItHasHosts) {
   ElasticJob job(Workers(2, 1));
   job.Feed(event::Dismissed{seconds(1)});

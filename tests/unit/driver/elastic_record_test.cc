@@ -48,6 +48,8 @@ ElasticPolicy FullPolicy() {
   policy.settle = Duration(9);
   policy.moment = Duration(10);
   policy.master_port = 65535;
+  policy.last_generation = 4'000'000'000;
+  policy.first_worker = 3;
   return policy;
 }
 
@@ -86,6 +88,8 @@ TEST(ElasticRecordTest, EverySettingComesBack) {
   EXPECT_EQ(policy.moment, Duration(10));
   EXPECT_EQ(policy.leave_limit, Duration(8));
   EXPECT_EQ(policy.master_port, 65535);
+  EXPECT_EQ(policy.last_generation, 4'000'000'000U);
+  EXPECT_EQ(policy.first_worker, 3U);
 }
 
 // A new setting of the policy must be added to the recording, too.
@@ -93,8 +97,8 @@ TEST(ElasticRecordTest, NoSettingIsForgotten) {
   const auto full = ParseJson(EncodeHeader({"b", "j", FullPolicy(), 1})).value()["policy"];
   const auto plain = ParseJson(EncodeHeader({"b", "j", ElasticPolicy{}, 1})).value()["policy"];
   for (const auto& [key, value] : full.items()) EXPECT_NE(value, plain[key]) << key;
-  EXPECT_EQ(full.size(), 24u);
-  EXPECT_EQ(sizeof(ElasticPolicy), 168u) << "a new setting? it belongs into elastic_record.cc";
+  EXPECT_EQ(full.size(), 26u);
+  EXPECT_EQ(sizeof(ElasticPolicy), 176u) << "a new setting? it belongs into elastic_record.cc";
 }
 
 class RandomEvents {

@@ -45,6 +45,28 @@ TEST_F(HostTableTest, HostsAreKnownUpToTheHighestThatWasNamed) {
   EXPECT_FALSE(hosts_.IsKnown(-1));
 }
 
+TEST_F(HostTableTest, ReadyAgentsAreTakenToTheNumbersOfAnotherJob) {
+  JobHost& host = Ready(0, "a", 10, {Loopback()});
+  host.has_workers = true;
+  host.stopping = 3;
+  host.facts.offered_port = 99;
+  ASSERT_TRUE(hosts_.ChooseNics(nics_).ok());
+  hosts_.Connect(1, {"b", 1}, 11);  // not ready
+  Ready(2, "c", 12, {Loopback()});
+  hosts_.Disconnect(2);
+  std::vector<JobHost> kept = hosts_.TakeReady();
+  EXPECT_EQ(hosts_.size(), 0);
+  EXPECT_EQ(hosts_.HostOf(10), -1);
+  ASSERT_EQ(kept.size(), 1U);
+  hosts_.Adopt(4, {"a", 7}, std::move(kept[0]));
+  const JobHost& adopted = hosts_.At(4);
+  EXPECT_EQ(hosts_.HostOf(10), 4);
+  EXPECT_EQ(adopted.slots.slots, 7);
+  EXPECT_EQ(adopted.facts.offered_port, 99);
+  EXPECT_TRUE(adopted.is_ready);
+  EXPECT_FALSE(adopted.has_workers || adopted.nic.has_value() || adopted.stopping.has_value());
+}
+
 TEST_F(HostTableTest, WhatAnAgentBroughtGoesWithIt) {
   JobHost& host = Ready(0, "a", 10, {Loopback(), Network("eth0", "10.0.0.1", true)});
   host.has_workers = true;

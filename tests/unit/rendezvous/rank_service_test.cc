@@ -114,5 +114,16 @@ TEST_F(RankServiceTest, RemovesAllWhenTheJobIsOverAndWhoComesLaterAtOnce) {
   EXPECT_EQ(at_once_.size(), 1u);
 }
 
+TEST_F(RankServiceTest, WorkersOfAnotherJobWaitAgain) {
+  service_.Admit("a:0");
+  service_.Close();
+  service_.Forget("a:0");
+  service_.Open();
+  EXPECT_FALSE(Ask(1, 5, "a:0")) << "its slot is of the job before";
+  service_.Admit("a:0");
+  EXPECT_TRUE(Ask(1, 6, "a:0"));
+  EXPECT_EQ(service_.held(), 1u);
+}
+
 }  // namespace
 }  // namespace hvdray
