@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls whose workers come and go: each is an elastic job, with a `hvdray serve` of its own. docs/python.md, "Elastic calls".
+"""Calls whose workers come and go: each is an elastic job of `hvdray serve`. docs/python.md, "Elastic calls".
 
 The call is the job's start: each worker gets it, also those that come later, and ends with it. What the members of the
 last generation returned is its result.
@@ -34,11 +34,11 @@ class Discovery(Protocol):
 class Place(NamedTuple):
     """Where and how elastic calls run."""
 
-    launch: Callable[[Sequence[str]], Launcher]  # with these words more, each time a new one
+    launch: Callable[[Sequence[str]], Launcher]  # a new one, with these words more
     min_workers: int
     env: dict[str, str]
     results: str
-    grace_s: float
+    grace_s: Callable[[], float]
     discovery: Optional[Discovery] = None  # None: the launcher's options say where hosts come from
     interval: Callable[[], float] = lambda: DISCOVER_HOSTS_FREQUENCY_SECS
 
@@ -77,11 +77,36 @@ def call_of(do: str, what: Any, executable: Optional[Executable]) -> Payload:
     return dumps((what, (), {}, executable) if executable is not None else (what, (None,), {}, None), CALL)
 
 
+class ElasticHosts:
+    """Stay connected between calls, of which one at a time may use them."""
+
+    def __init__(self, place: Place):
+        self.place = place
+        self.kit = 0  # an object
+        self._launcher: Optional[Launcher] = None
+
+    def take(self) -> Launcher:
+        if self._launcher is not None and self._launcher.lost is not None:
+            self.close()
+        if self._launcher is None:
+            self._launcher = self.place.launch([] if self.place.discovery is None else ["--host-source", "control"])
+            self.kit = self._launcher.next_object()
+            self._launcher.put(self.kit, [kit()])
+        return self._launcher
+
+    def close(self) -> None:
+        """Returns when nothing is left."""
+        launcher, self._launcher = self._launcher, None
+        if launcher is not None:
+            launcher.close()
+
+
 class ElasticCall:
     """One call. run() once; interrupt(), stop() and `workers` from any thread."""
 
-    def __init__(self, place: Place, payload: Payload):
-        self._place = place
+    def __init__(self, hosts: ElasticHosts, payload: Payload):
+        self._hosts = hosts
+        self._place = hosts.place
         self._payload = payload
         self._answers: dict[int, Answer] = {}  # by worker
         self._launcher: Optional[Launcher] = None
@@ -94,17 +119,26 @@ class ElasticCall:
     def run(self, timeout: Optional[float] = None) -> list[Any]:
         """The values of the last generation, by rank. Raises what docs/python.md says."""
         place, deadline = self._place, None if timeout is None else time.monotonic() + timeout
-        launcher = self._launcher = place.launch([] if place.discovery is None else ["--host-source", "control"])
-        finder = None if place.discovery is None else Finder(launcher, place.discovery, place.interval)
+        finder: Optional[Finder] = None
         try:
-            gang = self._begin(launcher)
-            if finder is not None:
+            launcher = self._launcher = self._hosts.take()
+            if place.discovery is not None:
+                finder = Finder(launcher, place.discovery, place.interval)
                 finder.start()
+            gang = self._begin(launcher)
             self._wait(launcher, gang, deadline)
+        except BaseException:
+            self._hosts.close()
+            raise
         finally:
             if finder is not None:
                 finder.stop()
-            launcher.close()
+        if self._ended_by is not None:
+            self._hosts.close()  # It may have been told to end with the workers.
+        else:
+            launcher.drop(self._object)
+            if launcher.output.is_shown:
+                launcher.output.show()
         return self._outcome(gang)
 
     def interrupt(self, why: BaseException) -> None:
@@ -124,9 +158,8 @@ class ElasticCall:
     # ---- the job
 
     def _begin(self, launcher: Launcher) -> Gang:
-        objects = [launcher.next_object(), launcher.next_object()]
-        launcher.put(objects[0], [kit()])
-        launcher.put(objects[1], self._payload.parts)
+        self._object = launcher.next_object()
+        launcher.put(self._object, self._payload.parts)
         call = {
             "call": 1,
             "do": "once",
@@ -134,9 +167,9 @@ class ElasticCall:
             "path": driver_path(),
             "results": self._place.results,
             "sizes": self._payload.sizes,
-            "object": objects[1],
+            "object": self._object,
         }
-        self._gang = launcher.begin(self._place.env, objects, call, self._on_data)
+        self._gang = launcher.begin(self._place.env, [self._hosts.kit, self._object], call, self._on_data)
         return self._gang
 
     def _on_data(self, worker: int, data: Any, content: Any) -> None:
@@ -183,13 +216,13 @@ class ElasticCall:
     def _interrupt(self) -> None:
         """SIGINT to the workers of the moment; none takes the place of one that it ends."""
         assert self._launcher is not None
-        self._end_now, self._end_due = self._kill, time.monotonic() + self._place.grace_s
+        self._end_now, self._end_due = self._kill, time.monotonic() + self._place.grace_s()
         self._launcher.interrupt()
 
     def _stop(self) -> None:
         assert self._launcher is not None and self._gang is not None
         self._end_now = None
-        self._launcher.stop(self._gang, self._place.grace_s)
+        self._launcher.stop(self._gang, self._place.grace_s())
 
     def _kill(self) -> None:
         assert self._launcher is not None and self._gang is not None
@@ -270,9 +303,12 @@ class Finder:
         self._interval = interval
         self._is_over = threading.Event()
         self._said: set[str] = set()
+        self._told: Optional[list[str]] = None
         self._thread = threading.Thread(target=self._go, name="hvdray discovery", daemon=True)
 
     def start(self) -> None:
+        """Asks once before it returns: what an earlier call was told may be old."""
+        self._find()
         self._thread.start()
 
     def stop(self) -> None:
@@ -282,20 +318,21 @@ class Finder:
             self._thread.join(timeout=0.5)
 
     def _go(self) -> None:
-        told: Optional[list[str]] = None
-        while not self._is_over.is_set() and self._launcher.lost is None:
-            try:
-                hosts = self._discovery.find_available_hosts_and_slots()
-                found = [_host_text(host, int(slots)) for host, slots in hosts.items() if int(slots) > 0]
-                if found != told and not self._is_over.is_set():
-                    told = found
-                    self._launcher.tell_hosts(found)
-            except Exception as error:
-                self._say(f"host discovery: {type(error).__name__}: {error}")
-            refused = self._launcher.refused_hosts
-            if refused is not None:
-                self._say(f"host discovery: {refused.message}")
-            self._is_over.wait(self._interval())
+        while not self._is_over.wait(self._interval()) and self._launcher.lost is None:
+            self._find()
+
+    def _find(self) -> None:
+        try:
+            hosts = self._discovery.find_available_hosts_and_slots()
+            found = [_host_text(host, int(slots)) for host, slots in hosts.items() if int(slots) > 0]
+            if found != self._told and not self._is_over.is_set():
+                self._told = found
+                self._launcher.tell_hosts(found)
+        except Exception as error:
+            self._say(f"host discovery: {type(error).__name__}: {error}")
+        refused = self._launcher.refused_hosts
+        if refused is not None:
+            self._say(f"host discovery: {refused.message}")
 
     def _say(self, text: str) -> None:
         if text in self._said or self._is_over.is_set():

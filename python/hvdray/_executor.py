@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, Union
 
 from ._calls import Call, Limits, died
-from ._elastic import Discovery, ElasticCall, Place, call_of, local_hosts, settle_limits
+from ._elastic import Discovery, ElasticCall, ElasticHosts, Place, call_of, local_hosts, settle_limits
 from ._errors import HvdrayError, StateLost
 from ._kit import BOOTSTRAP, driver_path, kit
 from ._launcher import MAX_BLOB, Gang, Launcher, Ranks
@@ -77,6 +77,7 @@ class Executor:
             self._options[name] = value
         self._min_workers = min_workers
         self._discovery: Optional[Discovery] = None
+        self._elastic_hosts: Optional[ElasticHosts] = None
         self._elastic_call: Optional[ElasticCall] = None
         named = {"hosts", "hostfile", "cluster", "host_discovery_script"} & set(self._options)
         settle_limits(self._options, num_workers, min_workers, max_workers)
@@ -163,6 +164,8 @@ class Executor:
             if self._is_over or not self._has_started:
                 self._need_start()
                 return
+            if self._elastic_hosts is not None:
+                self._elastic_hosts.close()
             self._end_gang()
             self._begin(None)
 
@@ -180,6 +183,8 @@ class Executor:
                 launcher.stop(gang, self._grace())
         try:
             _living.discard(self)
+            if self._elastic_hosts is not None:
+                self._elastic_hosts.close()
             launcher, self._launcher = self._launcher, None
             if launcher is None:
                 return
@@ -388,8 +393,10 @@ class Executor:
             deadline = None if limits.timeout_s is None else time.monotonic() + limits.timeout_s
             self._need_start(deadline)
             if self._min_workers is not None:
-                place = Place(self._launch, self._min_workers, self._env, self._results, limits.grace_s, self._discovery)
-                self._elastic_call = ElasticCall(place, call_of(do, what, self._executable))
+                if self._elastic_hosts is None:
+                    place = Place(self._launch, self._min_workers, self._env, self._results, self._grace, self._discovery)
+                    self._elastic_hosts = ElasticHosts(place)
+                self._elastic_call = ElasticCall(self._elastic_hosts, call_of(do, what, self._executable))
                 try:
                     return self._elastic_call.run(limits.timeout_s)
                 finally:

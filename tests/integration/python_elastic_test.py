@@ -115,6 +115,9 @@ hvdray._elastic.DISCOVER_HOSTS_FREQUENCY_SECS = 0.1
 beside(change)
 assert executor.run(train) == [(0, 1, [2, 3, 2, 1])]
 assert executor.workers == []
+# The next one has the hosts of the moment, also the one that had failed, and their agents.
+hosts.found = {"127.1": 1, "127.0.0.1": 1}
+assert executor.run(train) == [(0, 2, [2]), (1, 2, [2])]
 executor.shutdown()
 """, python=horovod_python)
     assert result.errors.count("OSError: the list can't be had") == 1, result.errors
@@ -203,12 +206,16 @@ class Model:
 executor = hvdray.Executor(min_workers=2, max_workers=3, env={"COLOUR": "blue"})
 executor.start(Model, [784, 10], {"seed": 7}, {"SHAPE": "round"})
 assert executor.execute(lambda model: (model.sizes, model.seed, rank())) == [((784, 10), 7, r) for r in range(3)]
+agents = executor.run(os.getppid)
+assert len(set(agents)) == 1 and executor.run(os.getppid) == agents  # one host, which stays connected
+assert executor.run(lambda: "x" * 3_000_000) == ["x" * 3_000_000] * 3
 assert executor.run(lambda a, b: (a + b, os.environ["COLOUR"], os.environ["SHAPE"]), [1], {"b": 2}) == [(3, "blue", "round")] * 3
 text = str(raised(NotImplementedError, lambda: executor.execute_single(print)))
 assert text == "Elastic mode does not support execute_single. Please use the execute method instead", text
 text = str(raised(NotImplementedError, lambda: executor.run_remote(print)))
 assert text == "ObjectRefs cannot be returned from Elastic runs as the workers are ephemeral", text
 executor.restart()
+assert executor.run(os.getppid) != agents
 executor.shutdown()
 assert "shut down" in str(raised(hvdray.HvdrayError, lambda: executor.run(rank)))
 with hvdray.Executor(min_workers=1, results="json", output="none") as executor:
