@@ -79,6 +79,7 @@ void Read(FieldReader& io, const Json& head, control::Signal& signal) {
 
 void Read(FieldReader& io, const Json& /*head*/, control::Stop& stop) {
   io.Int("gang", stop.gang, kNumbers);
+  if (io.Has("interrupt")) io.Flag("interrupt", stop.is_sigint_first);
   if (!io.Has("grace_s")) return;
   double seconds = 0;
   io.Number("grace_s", seconds);

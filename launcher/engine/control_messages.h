@@ -53,6 +53,7 @@ struct Signal {
 struct Stop {
   int64_t gang = 0;
   Duration grace{};
+  bool is_sigint_first = false;  ///< SIGTERM follows only after the grace.
 };
 /// Bytes for workers, kept once a host until Drop. They come piece by piece.
 struct Put {

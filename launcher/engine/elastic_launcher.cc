@@ -74,7 +74,8 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
   Status OpenServe(ServeOptions options, ToldHosts* told) {
     ServeSession::Gangs gangs;
     gangs.start = [this](const control::Start& start) { return StartJob(start); };
-    gangs.dismiss = [this](Duration grace) {
+    gangs.dismiss = [this](Duration grace, bool is_sigint_first) {
+      is_sigint_first_ = is_sigint_first;
       if (is_running()) Feed(event::Dismissed{grace});
     };
     gangs.signal = [this](int worker, int signo) {
@@ -219,6 +220,8 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
   void ForgetJob() {
     job_.reset();
     has_ended_ = false;
+    is_sigint_first_ = false;
+    observers_.Forget();
     living_.clear();
     failed_.clear();
     ranks_.clear();
@@ -498,7 +501,7 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
     SetNewest(stop.generation);
     kv_.Close();
     for (const auto& [worker, place] : living_) TellEnd(worker, stop.grace);
-    const std::vector<wire::Body> orders = console_->StopOrders(stop.grace);
+    const std::vector<wire::Body> orders = console_->StopOrders(stop.grace, is_sigint_first_);
     for (const int host : stop.hosts) {
       agents_.hosts().At(host).stopping = stop.generation;
       for (const wire::Body& order : orders) agents_.SendTo(host, {stop.generation, order});
@@ -682,7 +685,7 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
     report.rendezvous = kv_.store().stats();
     report.stale_questions = kv_.store().stale_questions();
     report.refused_questions = kv_.refused_questions();
-    report.memberships = observers_.memberships();
+    if (!serve_ || !is_finished_) report.memberships = observers_.memberships();
     return report;
   }
 
@@ -717,9 +720,10 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
   std::map<int, uint32_t> withheld_;     // by worker: credit that waits for the client
   WorkerId next_worker_ = 0;             // above all numbers of its jobs
   bool is_source_started_ = false;
-  std::optional<Found> found_;  // the last list
-  Status why_none_found_;       // ok: it is the last answer
-  bool has_ended_ = false;      // the job
+  std::optional<Found> found_;    // the last list
+  Status why_none_found_;         // ok: it is the last answer
+  bool has_ended_ = false;        // the job
+  bool is_sigint_first_ = false;  // it is dismissed that way
   bool is_ending_ = false;
   bool is_finished_ = false;
   Verdict last_;  // of the session, once it is ending

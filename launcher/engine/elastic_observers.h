@@ -44,6 +44,8 @@ class ElasticObservers {
   /// Call once; writes the last line of each file.
   void OnEnd(const Verdict& verdict, const ElasticSnapshot& snapshot);
 
+  /// Another job begins.
+  void Forget() { memberships_ = MembershipTable(); }
   const std::vector<MembershipRecord>& memberships() const { return memberships_.rows(); }
 
  private:

@@ -101,8 +101,8 @@ void JobConsole::OnStopSignal(int signo) {
   handlers_.on_stop_signal(signo);
 }
 
-std::vector<wire::Body> JobConsole::StopOrders(Duration grace) const {
-  const bool is_sigint_first = is_sigint_first_ && grace > Duration::zero();
+std::vector<wire::Body> JobConsole::StopOrders(Duration grace, bool wants_sigint_first) const {
+  const bool is_sigint_first = (is_sigint_first_ || wants_sigint_first) && grace > Duration::zero();
   Log(LogLevel::kInfo, "launcher", "stopping all workers: {}", WayOfStop(is_sigint_first, grace));
   std::vector<wire::Body> orders;
   if (is_sigint_first) orders.emplace_back(wire::Signal{-1, SIGINT});

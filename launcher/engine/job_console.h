@@ -63,9 +63,9 @@ class JobConsole {
   /// Handles a stop signal; also called for signals that hvdray raises itself.
   void OnStopSignal(int signo);
   bool is_finishing() const { return is_finishing_; }
-  /// The messages, in order, that make a host's agent stop its workers: by SIGINT first if the
-  /// newest stop signal is the first one and asks for it. Logs the way.
-  std::vector<wire::Body> StopOrders(Duration grace) const;
+  /// The messages, in order, that make a host's agent stop its workers: by SIGINT first if that is
+  /// wanted, or if the newest stop signal is the first one and asks for it. Logs the way.
+  std::vector<wire::Body> StopOrders(Duration grace, bool wants_sigint_first = false) const;
   /// The generation of the heartbeats that announce a pause (^Z).
   void SetGeneration(Generation generation) { generation_ = generation; }
 

@@ -74,7 +74,10 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
   Status OpenServe(ServeOptions options) {
     ServeSession::Gangs gangs;
     gangs.start = [this](const control::Start& start) { return StartGang(start); };
-    gangs.dismiss = [this](Duration grace) { DismissGang(grace); };
+    gangs.dismiss = [this](Duration grace, bool is_sigint_first) {
+      is_sigint_first_ = is_sigint_first;
+      DismissGang(grace);
+    };
     gangs.signal = [this](int rank, int signo) {
       agents_.Send(guard_.AgentOf(rank), {generation_, wire::Signal{rank, signo}});
     };
@@ -310,6 +313,7 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
     start_timer_.Cancel();
     GangPolicy policy = GangPolicyOf(plan_.spec, plan_.place);
     policy.last_generation = generation_;
+    is_sigint_first_ = false;
     earlier_failures_.clear();
     gang_ =
         std::make_unique<Gang>(*this, std::move(policy), std::move(pending_ranks_), loop_.Now());
@@ -450,7 +454,7 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
   void Apply(const effect::StopGeneration& stop) {
     start_.Drop();
     if (stop.grace > Duration::zero() && *plan_.spec.has_channel) TellEnd(stop.grace);
-    const std::vector<wire::Body> orders = console_->StopOrders(stop.grace);
+    const std::vector<wire::Body> orders = console_->StopOrders(stop.grace, is_sigint_first_);
     for (const int host : stop.hosts) {
       for (const wire::Body& order : orders) agents_.Send(host, {stop.generation, order});
     }
@@ -604,6 +608,7 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
   std::vector<RankInfo> pending_ranks_;
   Watch start_timer_;
   std::map<int, uint32_t> withheld_;  // by rank: credit that waits for the client
+  bool is_sigint_first_ = false;      // the gang is dismissed that way
   bool is_repeating_ = false;         // facts that observers know
   bool is_ending_ = false;
   bool is_finished_ = false;

@@ -90,7 +90,7 @@ void ServeSession::OnClient(UniqueFd socket) {
 
 void ServeSession::OnGone(const Status& why) {
   if (!why.ok()) Log(LogLevel::kError, "serve", "{}", why.message());
-  if (start_.gang != 0) gangs_.dismiss(options_.grace);
+  if (start_.gang != 0) gangs_.dismiss(options_.grace, false);
   DropObjects();
   gangs_.on_room();
   if (listener_ == nullptr || options_.linger <= Duration::zero()) {
@@ -216,7 +216,7 @@ void ServeSession::On(const control::Signal& signal) {
 
 void ServeSession::On(const control::Stop& stop) {
   // It may have ended meanwhile: the client has not read that yet.
-  if (stop.gang == start_.gang) return gangs_.dismiss(stop.grace);
+  if (stop.gang == start_.gang) return gangs_.dismiss(stop.grace, stop.is_sigint_first);
   if (stop.gang > last_gang_) {
     Refuse("stop", {ErrorCode::kUsage, fmt::format("gang {} was not started", stop.gang)});
   }
@@ -309,7 +309,7 @@ void ServeSession::OnObjectProblem(int64_t object, std::string_view host, int er
   Refuse("put", {ErrorCode::kOutOfResources,
                  fmt::format("host {} can't hold object {}: {}", host, object, ::strerror(error))});
   // Its workers may wait for it.
-  if (start_.gang != 0) gangs_.dismiss(options_.grace);
+  if (start_.gang != 0) gangs_.dismiss(options_.grace, false);
 }
 
 // ---- its gang
@@ -423,6 +423,9 @@ void ServeSession::OnStopped(const JobReport& report) {
   for (const char* key :
        {"exit", "first_failure", "earlier_failures", "restarts", "swept", "workers"}) {
     stopped[key] = std::move(all[key]);
+  }
+  for (const char* key : {"stood_still_s", "memberships"}) {
+    if (all.contains(key)) stopped[key] = std::move(all[key]);
   }
   link_->Send(stopped);
   OnTaken();  // maybe the start of the next one

@@ -44,7 +44,7 @@ class ServeSession {
   struct Gangs {
     /// Errors: why there can be none; it is refused.
     std::function<Status(const control::Start&)> start;
-    std::function<void(Duration grace)> dismiss;
+    std::function<void(Duration grace, bool is_sigint_first)> dismiss;
     std::function<void(int worker, int signo)> signal;
     std::function<void(int worker, std::shared_ptr<const std::string> bytes)> write;
     std::function<void(int worker, int64_t object)> give;

@@ -3,6 +3,7 @@
 starts new ones. Workers that live through changes need Horovod: python_elastic_test."""
 
 import os
+import select
 import signal
 
 import pytest
@@ -127,6 +128,10 @@ def test_jobs_follow_each_other_on_the_hosts_that_are_there(client):
     assert run(7, ["127.1", "localhost", "localhost"], client.stop) == 0
     assert numbers == sorted(set(numbers)) and generations == sorted(generations) and generations[2] < generations[3]
     assert {e["agent_pid"] for e in client.events if e["event"] == "host_ready"} == set(agents.values())
+    os.kill(agents["127.1"], signal.SIGKILL)  # between two jobs
+    wait_until(lambda: not os.path.exists(f"/proc/{agents['127.1']}"), "the end of that agent")
+    assert run(8, ["127.1", "localhost", "localhost"], client.stop) == 0
+    assert len({e["agent_pid"] for e in client.events if e["event"] == "host_ready"}) == 4
     client.end()
 
 
@@ -145,6 +150,71 @@ def test_signals_and_stop_reach_the_workers_of_the_moment(client):
     client.say("stop", gang=1, grace_s=0)
     assert client.until("stopped")["exit"]["code"] == 0
     client.end()
+
+
+def test_a_stop_may_interrupt_first(client):
+    client.hosts("localhost:1", "127.0.0.1:1")
+    client.say("start", gang=1)
+    client.ready()
+    client.say("send", gang=1, to="all", data={"sleep": 60})  # they do not read `end`
+    stopped = client.stop(1, interrupt=True, grace_s=60)
+    assert stopped["exit"]["code"] == 0
+    assert [worker["signal"] for worker in stopped["workers"]] == ["SIGINT"] * 2
+    client.end()
+
+
+def test_a_client_that_takes_nothing_stops_the_workers_and_loses_nothing(client):
+    size = 40 << 20  # of two workers, above the window of 64 MiB
+    client.hosts("localhost:1", "127.0.0.1:1")
+    client.say("start", gang=1)
+    client.ready()
+    client.say("send", gang=1, to="all", data={"say": size})
+    taken = credit = 0
+    while taken < 64 << 20:
+        piece = client.until("data")
+        taken, credit = taken + len(piece["blob"]), credit + piece["bytes"]
+    while select.select([client.socket], [], [], 0.3)[0]:  # what was on its way comes, and no more
+        piece = client.until("data")
+        taken, credit = taken + len(piece["blob"]), credit + piece["bytes"]
+    assert taken < 2 * size
+    client.say("credit", bytes=credit)
+    while taken < 2 * size:
+        piece = client.until("data")
+        taken += len(piece["blob"])
+        client.say("credit", bytes=piece["bytes"])
+    client.stop(1)
+    client.end()
+
+
+def test_changes_are_told_and_recorded_for_each_job(hvdray, tmp_path):
+    client = ElasticClient(hvdray, "--elastic-mode", "gang", "--record", tmp_path / "job.record")
+    for gang in (1, 2):
+        client.hosts("localhost:2")
+        client.say("start", gang=gang)
+        client.ready()
+        client.hosts("localhost:1")
+        client.ready()
+        stopped = client.stop(gang)
+        assert [change["size"] for change in stopped["memberships"]] == [2, 1]
+    result = client.end()
+    assert "changed" not in result.errors.splitlines()[-1]
+    replay = hvdray.run("replay", tmp_path / "job.record")
+    assert replay.code == 0 and "all rules hold" in replay.text, replay.errors
+
+
+@pytest.mark.parametrize("when", ["before", "in", "after"])
+def test_a_signal_ends_it_with_its_job(client, when):
+    client.hosts("localhost:2")
+    if when != "before":
+        client.say("start", gang=1)
+        client.ready()
+    if when == "after":
+        client.stop(1)
+    os.kill(client.job.pid, signal.SIGTERM)
+    if when == "in":
+        assert client.until("stopped")["exit"]["code"] == 143
+    assert client.until("bye")["exit"] == 143
+    assert client.job.wait().code == 143
 
 
 def test_bad_hosts_are_refused_and_the_last_list_holds(client):

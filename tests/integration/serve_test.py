@@ -181,6 +181,15 @@ def test_a_worker_that_fails_ends_its_gang_and_not_the_session(client):
     client.end()
 
 
+def test_a_stop_may_interrupt_first(client):
+    client.start(1)
+    client.say("send", gang=1, to="all", data={"sleep": 60})  # they do not read `end`
+    stopped = client.stop(1, interrupt=True, grace_s=60)
+    assert stopped["exit"]["code"] == 0
+    assert [worker["signal"] for worker in stopped["workers"]] == ["SIGINT"] * 2
+    client.end()
+
+
 def test_large_data_arrives_whole_and_interleaved(client):
     size = 3_000_001
     client.start(1)

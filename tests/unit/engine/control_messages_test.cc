@@ -43,6 +43,8 @@ TEST(ControlMessagesTest, EveryRequestIsRead) {
   EXPECT_EQ(Must<control::Stop>(R"({"type":"stop","gang":1})").grace, seconds(5));
   EXPECT_EQ(Must<control::Stop>(R"({"type":"stop","gang":1,"grace_s":0.25})").grace,
             milliseconds(250));
+  EXPECT_FALSE(Must<control::Stop>(R"({"type":"stop","gang":1})").is_sigint_first);
+  EXPECT_TRUE(Must<control::Stop>(R"({"type":"stop","gang":1,"interrupt":true})").is_sigint_first);
   const auto put = Must<control::Put>(R"({"type":"put","object":9})", uint64_t{1} << 40);
   EXPECT_EQ(put.object, 9);
   EXPECT_EQ(put.size, uint64_t{1} << 40);
@@ -82,6 +84,7 @@ TEST(ControlMessagesTest, WhatIsNotAsThePageSaysIsRefused) {
            R"({"type":"stop"})",
            R"({"type":"stop","gang":1,"grace_s":-1})",
            R"({"type":"stop","gang":1,"grace_s":3601})",
+           R"({"type":"stop","gang":1,"interrupt":2})",
            R"({"type":"put"})",
            R"({"type":"drop","object":1.5})",
            R"({"type":"hosts"})",
