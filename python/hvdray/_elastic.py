@@ -133,12 +133,9 @@ class ElasticCall:
         finally:
             if finder is not None:
                 finder.stop()
-        if self._ended_by is not None:
-            self._hosts.close()  # It may have been told to end with the workers.
-        else:
-            launcher.drop(self._object)
-            if launcher.output.is_shown:
-                launcher.output.show()
+        launcher.drop(self._object)
+        if launcher.output.is_shown:
+            launcher.output.show()
         return self._outcome(gang)
 
     def interrupt(self, why: BaseException) -> None:
@@ -215,9 +212,9 @@ class ElasticCall:
 
     def _interrupt(self) -> None:
         """SIGINT to the workers of the moment; none takes the place of one that it ends."""
-        assert self._launcher is not None
+        assert self._launcher is not None and self._gang is not None
         self._end_now, self._end_due = self._kill, time.monotonic() + self._place.grace_s()
-        self._launcher.interrupt()
+        self._launcher.stop(self._gang, self._place.grace_s(), interrupt=True)
 
     def _stop(self) -> None:
         assert self._launcher is not None and self._gang is not None

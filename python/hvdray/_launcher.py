@@ -7,7 +7,6 @@ import json
 import mmap
 import os
 import re
-import signal
 import socket
 import subprocess
 import threading
@@ -182,12 +181,8 @@ class Launcher:
     def signal(self, gang: Gang, to: Ranks, signo: int) -> None:
         self._write({"type": "signal", "gang": gang.number, "to": to, "signo": signo})
 
-    def stop(self, gang: Gang, grace_s: float) -> None:
-        self._write({"type": "stop", "gang": gang.number, "grace_s": grace_s})
-
-    def interrupt(self) -> None:
-        """As Ctrl-C does to `hvdray run`: SIGINT to all workers, and it ends with them."""
-        self._process.send_signal(signal.SIGINT)
+    def stop(self, gang: Gang, grace_s: float, interrupt: bool = False) -> None:
+        self._write({"type": "stop", "gang": gang.number, "grace_s": grace_s, "interrupt": interrupt})
 
     def close(self) -> None:
         """Ends it, with the gang that lives; returns when nothing is left. May be called again."""
