@@ -259,11 +259,12 @@ bool ToldHosts::Tell(std::vector<HostSlots> hosts, bool is_final) {
   if (is_final_) return false;
   last_ = std::move(hosts);
   is_final_ = is_final;
-  if (handlers_.on_hosts) timer_ = loop_.After(Duration::zero(), [this] { Report(); });
+  if (handlers_.on_hosts) Report();
   return true;
 }
 
 void ToldHosts::Report() {
+  timer_.Cancel();
   const bool is_newly_final = is_final_ != std::exchange(was_final_, is_final_);
   if (!news_.IsNews(*last_) && !is_newly_final) return;
   const auto on_hosts = handlers_.on_hosts;

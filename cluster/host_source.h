@@ -76,7 +76,8 @@ class ToldHosts final : public HostSource {
   explicit ToldHosts(Loop& loop) : loop_(loop) {}
   Status Start(Handlers handlers) override;
   void Stop() override;
-  /// All present hosts, without duplicates. False: the list before was the final one, and holds.
+  /// All present hosts, without duplicates; reported at once, after Start(). False: the list before
+  /// was the final one, and holds.
   bool Tell(std::vector<HostSlots> hosts, bool is_final);
 
  private:

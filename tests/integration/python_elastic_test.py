@@ -6,10 +6,12 @@ Not here: other machines, and the driver's rules (elastic_test and its neighbour
 """
 
 import os
+import random
 import signal
+import subprocess
+import time
 
 import pytest
-from hosts_processes import wait_until
 from python_program import Programs
 
 
@@ -269,18 +271,32 @@ assert "shut down" in str(raised(hvdray.HvdrayError, lambda: executor.run(stay, 
 """)
 
 
-def test_nothing_is_left_when_the_program_is_killed(programs):
-    job = programs.start("""
-def stay():
-    print("pid", os.getpid(), flush=True)
-    time.sleep(600)
-hvdray.run(stay, min_num_proc=2)
-""")
-    lines = [job.process.stdout.readline() for _ in range(2)]
-    pids = [int(line.split()[-1]) for line in lines]
-    os.kill(job.pid, signal.SIGKILL)
-    wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids), "the end of the workers")
-    job.wait()
+@pytest.mark.parametrize("victim", ["program", "serve", "agent", "worker"])
+def test_killed_at_any_moment_nothing_is_left(programs, victim):
+    """Random moments, of calls and between them; the fixture looks for what lives on."""
+    for seed in range(2):
+        job = programs.start("""
+def busy(data):
+    for _ in range(30):
+        time.sleep(0.01)
+try:
+    with hvdray.Executor(min_workers=1, hosts="localhost:1,127.0.0.1:1", options={"grace": 0.5}) as executor:
+        for _ in range(3):
+            executor.run(busy, (b"x" * 1_000_000,))
+except hvdray.HvdrayError as error:
+    print(error)
+""", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        needle = {"serve": " serve ", "agent": "hvdray-agent", "worker": "_worker", "program": "program"}[victim]
+        found = job.wait_for(lambda: job.find(needle), what=victim)
+        time.sleep(random.Random(seed).uniform(0, 1.0))
+        for pid in (job.find(needle) or found)[:1] if victim != "program" else [job.pid]:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        if victim != "program":
+            assert job.wait(60).code == 0
+        assert not job.survivors(within=10)
 
 
 def test_what_does_not_fit_together_is_refused(programs):

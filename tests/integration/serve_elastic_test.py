@@ -2,6 +2,7 @@
 """`hvdray serve` with elastic options: one job whose hosts come and go, with plain workers in gang mode, where each change
 starts new ones. Workers that live through changes need Horovod: python_elastic_test."""
 
+import json
 import os
 import select
 import signal
@@ -128,10 +129,23 @@ def test_jobs_follow_each_other_on_the_hosts_that_are_there(client):
     assert run(7, ["127.1", "localhost", "localhost"], client.stop) == 0
     assert numbers == sorted(set(numbers)) and generations == sorted(generations) and generations[2] < generations[3]
     assert {e["agent_pid"] for e in client.events if e["event"] == "host_ready"} == set(agents.values())
+    with open(f"/proc/{agents['127.1']}/stat") as file:
+        keeper = int(file.read().rsplit(")", 1)[1].split()[1])
     os.kill(agents["127.1"], signal.SIGKILL)  # between two jobs
-    wait_until(lambda: not os.path.exists(f"/proc/{agents['127.1']}"), "the end of that agent")
+    wait_until(lambda: not os.path.exists(f"/proc/{keeper}"), "the end of that agent and of its keeper")
+    client.refused("send", gang=7, to="all", data=1)  # by its answer hvdray has seen the closed link
     assert run(8, ["127.1", "localhost", "localhost"], client.stop) == 0
     assert len({e["agent_pid"] for e in client.events if e["event"] == "host_ready"}) == 4
+    client.end()
+
+
+def test_hosts_told_before_a_start_count_for_it(client):
+    for gang, hosts in ((1, ["localhost:1"]), (2, ["localhost:1", "127.1:1"])):
+        both = [{"type": "hosts", "hosts": hosts}, {"type": "start", "gang": gang, "np": 1}]
+        client.stream.write(b"".join(json.dumps(message).encode() + b"\n" for message in both))  # in one piece
+        client.stream.flush()
+        assert len(client.ready()[0]) == gang
+        client.stop(gang)
     client.end()
 
 

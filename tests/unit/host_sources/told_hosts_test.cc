@@ -38,6 +38,15 @@ TEST_F(ToldHostsTest, OnlyNewsAreReported) {
   EXPECT_EQ(log_.lists, (std::vector<std::string>{"a:1", "a:2", ""}));
 }
 
+TEST_F(ToldHostsTest, WhatIsToldAfterTheStartIsReportedAtOnceAndOnce) {
+  EXPECT_TRUE(source_.Tell({{"a", 1}}, false));
+  ASSERT_TRUE(source_.Start(log_.handlers()).ok());
+  EXPECT_TRUE(source_.Tell({{"b", 1}}, false));
+  EXPECT_EQ(log_.lists, std::vector<std::string>{"b:1"});
+  Settle(*loop_);
+  EXPECT_EQ(log_.lists.size(), 1U);
+}
+
 TEST_F(ToldHostsTest, NothingFollowsTheFinalList) {
   ASSERT_TRUE(source_.Start(log_.handlers()).ok());
   EXPECT_TRUE(source_.Tell({{"a", 1}}, false));
@@ -51,8 +60,8 @@ TEST_F(ToldHostsTest, NothingFollowsTheFinalList) {
 }
 
 TEST_F(ToldHostsTest, StoppedItSaysNothing) {
-  ASSERT_TRUE(source_.Start(log_.handlers()).ok());
   source_.Tell({{"a", 1}}, false);
+  ASSERT_TRUE(source_.Start(log_.handlers()).ok());
   source_.Stop();
   source_.Tell({{"b", 1}}, false);
   Settle(*loop_);
