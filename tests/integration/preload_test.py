@@ -479,7 +479,7 @@ def test_an_elastic_newcomer_comes_from_the_same_server(elastic):
     job.hosts("localhost:2")
     job.start("-np", 2, "--min-np", 2, "--preload", "horovod.torch", "--events", job.folder / "events")
     job.wait_for(lambda: len(job.job.find("elastic_worker.py")) >= 2, "two workers")
-    (server,) = [pid for pid in job.job.processes() if "hvdray-fork-server" in job.job.processes()[pid]]
+    (server,) = job.job.find("hvdray-fork-server")
     job.hosts("localhost:3")
     job.wait_for(lambda: [e for e in events(job.folder / "events", "generation") if len(e["ranks"]) == 3], "a third")
     assert server_of(job.job) == [server]
