@@ -94,7 +94,7 @@ class ServeSession {
   void Close(int exit_code);
 
  private:
-  struct Worker {
+  struct Worker {  // NOLINT(bugprone-exception-escape): its move throws nothing
     RankInfo place;
     uint32_t pid = 0;
     Json python;  // of its hello; null: unknown
