@@ -130,7 +130,7 @@ TEST(ConfigsTest, EachExampleInTheStaticJobsCommentsWorks) {
   EXPECT_GT(examples.size(), 40U);
   for (const std::string& example : examples) {
     // Some mean nothing alone.
-    std::string job = "command: [x]\nnp: 1\n" + example + "\n";
+    std::string job = "command: [python3, x]\nnp: 1\n" + example + "\n";
     if (example.starts_with("autotune_")) job += "autotune: true\n";
     if (example.starts_with("max_np")) job += "min_np: 1\n";
     if (NeedsRay(example)) job += "ray: true\n";

@@ -92,15 +92,30 @@ KeysOfEvents Documented(const std::string& heading) {
   return documented;
 }
 
+void FeedWarmed(EventLog& log) {
+  wire::Warmed warmed;
+  warmed.is_warm = true;
+  warmed.modules = {"numpy"};
+  log.OnWarmed("node1", 1, warmed, At(0.2));
+}
+
 TEST(ReportDocTest, EveryEventAndItsKeysAreDocumentedAndNoOther) {
-  EXPECT_EQ(Written({"node1", "node2"}, [](EventLog& log) { Feed(log); }), Documented("Events"));
+  const KeysOfEvents written = Written({"node1", "node2"}, [](EventLog& log) {
+    Feed(log);
+    FeedWarmed(log);
+  });
+  EXPECT_EQ(written, Documented("Events"));
 }
 
 TEST(ReportDocTest, EveryEventOfAnElasticJobIsDocumentedAndNoOther) {
   KeysOfEvents documented = Documented("Events of an elastic job");
   EXPECT_EQ(documented.count("membership"), 1u);
   documented.merge(Documented("Events"));
-  EXPECT_EQ(Written({}, [](EventLog& log) { FeedElastic(log); }), documented);
+  const KeysOfEvents written = Written({}, [](EventLog& log) {
+    FeedElastic(log);
+    FeedWarmed(log);
+  });
+  EXPECT_EQ(written, documented);
 }
 
 TEST(ReportDocTest, ThePageNamesTheSchemasInForce) {
