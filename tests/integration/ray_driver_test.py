@@ -468,8 +468,9 @@ def test_one_exception_in_a_poll_ends_no_job_and_a_client_that_vanishes_may(tmp_
         "placement_group = placement_group_table = remove_placement_group = None\n")
     (modules / "ray/util/scheduling_strategies.py").write_text(
         "PlacementGroupSchedulingStrategy = None\n")
+    (modules / "ray_driver.py").write_text(DRIVER.read_text())
     done = subprocess.run([sys.executable, "-c", POLLS], capture_output=True, text=True,
-                          cwd=tmp_path, env={"PYTHONPATH": f"{modules}:{DRIVER.parent}"}, check=False)
+                          cwd=tmp_path, env={"PYTHONPATH": str(modules)}, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("asking again: RuntimeError: GCS is busy") == 2, done.stderr
 
@@ -486,7 +487,8 @@ def test_a_stop_before_there_is_a_drive_is_said_in_the_log(tmp_path, linger):
         "placement_group = placement_group_table = remove_placement_group = None\n")
     (modules / "ray/util/scheduling_strategies.py").write_text(
         "PlacementGroupSchedulingStrategy = None\n")
-    with subprocess.Popen([sys.executable, str(DRIVER), str(tmp_path / "is there")],
+    (modules / "ray_driver.py").write_text(DRIVER.read_text())
+    with subprocess.Popen([sys.executable, str(modules / "ray_driver.py"), str(tmp_path / "is there")],
                           stderr=subprocess.PIPE, env={"PYTHONPATH": str(modules)}) as driver:
         wait_until((tmp_path / "is there").exists, "ray's beginning")
         driver.terminate()
