@@ -90,29 +90,19 @@ int ServeElastic(LaunchPlan plan, ServeOptions options) {
   return ServeToEnd(**launcher, spec, environment, trace);
 }
 
-/// The session over hosts that are known.
-int ServeOver(Loop& loop, Transport& transport, Trace& trace, LaunchPlan plan, ServeOptions options,
-              std::function<void(Launcher*)> on_running = {}) {
-  const JobSpec spec = plan.spec;
-  const Environment environment = plan.environment;
-  Result<std::unique_ptr<Launcher>> launcher =
-      OpenServe(loop, transport, trace, std::move(plan), std::move(options));
-  if (!launcher.ok()) return Fail("serve", launcher.status());
-  if (on_running) on_running(launcher->get());
-  return ServeToEnd(**launcher, spec, environment, trace, [&on_running] {
-    if (on_running) on_running(nullptr);
-  });
-}
-
 int ServeFixed(LaunchPlan plan, ServeOptions options) {
   const JobSpec spec = plan.spec;
+  const Environment environment = plan.environment;
   Trace trace = BeginTrace(plan, NamesOf(plan.hosts));
   Result<std::unique_ptr<Loop>> loop = Loop::Create();
   if (!loop.ok()) return Fail("serve", loop.status());
   Result<std::unique_ptr<HostAccess>> access =
       HostAccess::Open(**loop, spec, AgentPath(spec), plan.hosts, plan.is_remote, plan.spread);
   if (!access.ok()) return Fail("serve", access.status());
-  return ServeOver(**loop, **access, trace, std::move(plan), std::move(options));
+  Result<std::unique_ptr<Launcher>> launcher =
+      OpenServe(**loop, **access, trace, std::move(plan), std::move(options));
+  if (!launcher.ok()) return Fail("serve", launcher.status());
+  return ServeToEnd(**launcher, spec, environment, trace);
 }
 
 // How often a client that waits for slots is looked for.
@@ -125,61 +115,122 @@ bool HasHungUp(int socket) {
   return ::poll(&state, 1, 0) > 0;
 }
 
-/// On slots of Ray. `broker`: the socket to what reserves them.
-int ServeOnRay(LaunchPlan plan, ServeOptions options, UniqueFd broker) {
-  ::signal(SIGPIPE, SIG_IGN);
-  const JobSpec spec = plan.spec;
-  Result<std::unique_ptr<Loop>> loop = Loop::Create();
-  if (!loop.ok()) return Fail("serve", loop.status());
-  plan.environment = EnvironmentForRay(spec, plan.environment);
-  MoveToRay(&plan);
-  Launcher* running = nullptr;
-  RaySlots::Handlers handlers;
-  handlers.on_hello = [&plan](const BrokerHello& hello) {
-    // Else workers start where this program is, if that is there.
-    if (hello.has_directory) plan.current_directory.clear();
-    return Status();
-  };
-  handlers.say = [&spec](std::string_view line) {
-    if (!*spec.is_quiet) Tell(LogLevel::kInfo, "hvdray", line);
-  };
-  // Ray ends the agents now; those that still hear us stop in good order.
-  handlers.on_closed = [&running](const Status&) {
-    if (running != nullptr) running->StopBy(SIGTERM);
-  };
-  UniqueFd output(::fcntl(broker.get(), F_DUPFD_CLOEXEC, 0));
-  RaySlots slots(**loop, spec,
-                 {.job_id = plan.job_id,
-                  .key = Hex(RandomBytes(kKeyBytes)),
-                  .can_grow = true,
-                  .agent_path = "@agent:" + AgentPath(spec)},
-                 MakeFdStream(**loop, std::move(broker), std::move(output)), std::move(handlers));
-  bool is_left = false;
-  Watch look = (*loop)->Every(kClientLook, [&] {
-    if (!options.socket.is_valid() || !HasHungUp(options.socket.get())) return;
-    is_left = true;
-    slots.GiveUp({ErrorCode::kCancelled, "the client has gone"});
-  });
-  const auto prepare = [&]() -> Status {
-    HVDRAY_RETURN_IF_ERROR(CheckExec(plan));
-    HVDRAY_RETURN_IF_ERROR(slots.Join());
-    HVDRAY_ASSIGN_OR_RETURN(const RayPlacement placement, slots.Reserve());
-    return PlaceStatic(placement, &plan);
-  };
-  const Status ready = prepare();
-  look.Cancel();
-  if (is_left) return 0;
-  if (!ready.ok()) {
-    if (!options.socket.is_valid()) return Fail("serve", ready);
-    RefuseClient(options.socket.get(), ready, kServeFailed);
+/// `hvdray serve` on slots of Ray.
+class RayServe {
+ public:
+  /// `broker`: the socket to what reserves slots.
+  RayServe(Loop& loop, LaunchPlan plan, ServeOptions options, UniqueFd broker)
+      : loop_(loop),
+        spec_(plan.spec),
+        plan_(std::move(plan)),
+        options_(std::move(options)),
+        slots_(loop, spec_,
+               {.job_id = plan_.job_id,
+                .key = Hex(RandomBytes(kKeyBytes)),
+                .can_grow = true,
+                .agent_path = "@agent:" + AgentPath(spec_)},
+               StreamOf(loop, std::move(broker)), MakeHandlers()) {
+    plan_.environment = EnvironmentForRay(spec_, plan_.environment);
+    MoveToRay(&plan_);
+  }
+
+  /// Returns the exit code.
+  int Run() {
+    const Status ready = Prepare();
+    if (has_left_) return 0;
+    if (!ready.ok()) return Refuse(ready);
+    return spec_.is_elastic() ? RunElastic() : RunFixed();
+  }
+
+ private:
+  static std::unique_ptr<ByteStream> StreamOf(Loop& loop, UniqueFd socket) {
+    UniqueFd output(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
+    return MakeFdStream(loop, std::move(socket), std::move(output));
+  }
+
+  RaySlots::Handlers MakeHandlers() {
+    RaySlots::Handlers handlers;
+    handlers.on_hello = [this](const BrokerHello& hello) {
+      // Else workers start where this program is, if that is there.
+      if (hello.has_directory) plan_.current_directory.clear();
+      return Status();
+    };
+    handlers.say = [this](std::string_view line) { Say(line); };
+    // Ray ends the agents now; those that still hear us stop in good order.
+    handlers.on_closed = [this](const Status&) {
+      if (running_ != nullptr) running_->StopBy(SIGTERM);
+    };
+    return handlers;
+  }
+
+  void Say(std::string_view line) {
+    if (*spec_.is_quiet) return;
+    running_ != nullptr ? running_->Say(line) : Tell(LogLevel::kInfo, "hvdray", line);
+  }
+
+  /// Until slots are there, or the client has gone.
+  Status Prepare() {
+    const Watch look = loop_.Every(kClientLook, [this] {
+      if (!options_.socket.is_valid() || !HasHungUp(options_.socket.get())) return;
+      has_left_ = true;
+      slots_.GiveUp({ErrorCode::kCancelled, "the client has gone"});
+    });
+    HVDRAY_RETURN_IF_ERROR(CheckExec(plan_));
+    HVDRAY_RETURN_IF_ERROR(slots_.Join());
+    if (spec_.is_elastic()) return CheckElasticPolicy(ElasticPolicyOf(spec_, plan_.began_wall));
+    HVDRAY_ASSIGN_OR_RETURN(const RayPlacement placement, slots_.Reserve());
+    return PlaceStatic(placement, &plan_);
+  }
+
+  int Refuse(const Status& why) {
+    if (!options_.socket.is_valid()) return Fail("serve", why);
+    RefuseClient(options_.socket.get(), why, kServeFailed);
     return kServeFailed;
   }
-  Transport& transport = slots.Start(plan);
-  plan.place.held_up = [&slots] { return slots.HeldUp(); };
-  Trace trace = BeginTrace(plan, NamesOf(plan.hosts));
-  return ServeOver(**loop, transport, trace, std::move(plan), std::move(options),
-                   [&running](Launcher* launcher) { running = launcher; });
-}
+
+  int RunFixed() {
+    Transport& transport = slots_.Start(plan_);
+    plan_.place.held_up = [this] { return slots_.HeldUp(); };
+    Trace trace = BeginTrace(plan_, NamesOf(plan_.hosts));
+    return RunToEnd(trace, OpenServe(loop_, transport, trace, plan_, std::move(options_)));
+  }
+
+  int RunElastic() {
+    RaySlots::RayHostHandlers handlers;
+    handlers.say = [this](std::string_view line) { Say(line); };
+    handlers.on_leaving = [this](const std::string& host, Duration in) {
+      if (running_ != nullptr) running_->HostLeaves(host, in);
+    };
+    const RaySlots::Offered offered = slots_.Offer(std::move(handlers), plan_.spread);
+    ToldHosts told(loop_);
+    if (*spec_.are_hosts_told) {
+      slots_.Limit({});
+      HostSource::Handlers limits;
+      limits.on_hosts = [this](const std::vector<HostSlots>& hosts, bool) { slots_.Limit(hosts); };
+      if (const Status started = told.Start(std::move(limits)); !started.ok())
+        return Refuse(started);
+    }
+    Trace trace = BeginTrace(plan_, /*hosts=*/{});
+    return RunToEnd(
+        trace, OpenElasticServe(loop_, offered.transport, offered.reach, offered.source,
+                                *spec_.are_hosts_told ? &told : nullptr, trace, plan_,
+                                ElasticPolicyOf(spec_, plan_.began_wall), std::move(options_)));
+  }
+
+  int RunToEnd(Trace& trace, const Result<std::unique_ptr<Launcher>>& launcher) {
+    if (!launcher.ok()) return Fail("serve", launcher.status());
+    running_ = launcher->get();
+    return ServeToEnd(*running_, spec_, plan_.environment, trace, [this] { running_ = nullptr; });
+  }
+
+  Loop& loop_;
+  const JobSpec spec_;
+  LaunchPlan plan_;
+  ServeOptions options_;
+  Launcher* running_ = nullptr;
+  bool has_left_ = false;
+  RaySlots slots_;
+};
 
 }  // namespace
 
@@ -206,7 +257,10 @@ int ServeCommand(const CommandLine& line) {
   if (request->broker_fd >= 0) {
     Result<UniqueFd> broker = TakeDescriptor("--ray-broker-fd", request->broker_fd);
     if (!broker.ok()) return Fail("serve", broker.status());
-    return ServeOnRay(std::move(plan), std::move(*options), std::move(*broker));
+    Result<std::unique_ptr<Loop>> loop = Loop::Create();
+    if (!loop.ok()) return Fail("serve", loop.status());
+    ::signal(SIGPIPE, SIG_IGN);
+    return RayServe(**loop, std::move(plan), std::move(*options), std::move(*broker)).Run();
   }
   if (const Status status = MakePlan(plan, "hvdray serve", /*is_shown=*/false); !status.ok()) {
     return Fail("serve", status);

@@ -29,6 +29,29 @@ RayHostPlan::Orders RayHostPlan::OnNodes(const BrokerNodes& nodes, TimePoint now
   return orders;
 }
 
+RayHostPlan::Orders RayHostPlan::Limit(std::map<std::string, int> slots_by_ip, TimePoint now) {
+  Orders orders;
+  limits_ = std::move(slots_by_ip);
+  for (Group& group : groups_) {
+    const RayNode* node = Find(group.node_id);
+    if (!group.is_leaving || node == nullptr || RoomOn(*node) < group.slots) continue;
+    group.is_leaving = false;  // Wanted again, and its agent is still there.
+    orders.has_news = true;
+  }
+  for (size_t i = groups_.size(); i-- > 0;) {  // The newest first.
+    const RayNode* node = Find(groups_[i].node_id);
+    if (groups_[i].is_leaving || node == nullptr || RoomOn(*node) >= 0) continue;
+    if (!groups_[i].has_agent) {
+      Drop(i, &orders);
+      continue;
+    }
+    groups_[i].is_leaving = true;
+    orders.has_news = true;
+  }
+  Grow(now, &orders);
+  return orders;
+}
+
 RayHostPlan::Orders RayHostPlan::OnGroup(const BrokerGroup& told, TimePoint now) {
   if (!demand_.empty() && told.name == demand_) return OnDemand(told, now);
   Orders orders;
@@ -73,9 +96,12 @@ RayHostPlan::Orders RayHostPlan::OnEndpoint(const std::string& host, bool is_liv
     return group.host == host && !host.empty();
   });
   if (found == groups_.end()) return orders;
+  found->has_agent = is_live;
   found->is_idle = !is_live;
   if (is_live) return orders;
-  if (!policy_.has_cooldown) {
+  if (found->is_leaving) {
+    Drop(static_cast<size_t>(found - groups_.begin()), &orders);
+  } else if (!policy_.has_cooldown) {
     banned_.insert(found->node_id);
     Drop(static_cast<size_t>(found - groups_.begin()), &orders);
   }
@@ -116,7 +142,7 @@ std::optional<TimePoint> RayHostPlan::NextDeadline() const {
 std::vector<HostSlots> RayHostPlan::hosts() const {
   std::vector<HostSlots> hosts;
   for (const Group& group : groups_) {
-    if (!group.host.empty()) hosts.push_back({group.host, group.slots});
+    if (!group.host.empty() && !group.is_leaving) hosts.push_back({group.host, group.slots});
   }
   return hosts;
 }
@@ -124,7 +150,7 @@ std::vector<HostSlots> RayHostPlan::hosts() const {
 int RayHostPlan::held_slots() const {
   int slots = 0;
   for (const Group& group : groups_) {
-    if (!group.host.empty() && !group.is_idle) slots += group.slots;
+    if (!group.host.empty() && !group.is_idle && !group.is_leaving) slots += group.slots;
   }
   return slots;
 }
@@ -160,7 +186,7 @@ void RayHostPlan::Grow(TimePoint now, Orders* orders) {
 }
 
 void RayHostPlan::AskForNodes(TimePoint now, Orders* orders) {
-  if (nodes_.empty() || !policy_.only_ips.empty()) return;
+  if (nodes_.empty() || limits_ || !policy_.only_ips.empty()) return;
   const int missing = std::max(0, std::min(policy_.wanted_slots, policy_.max_slots) - TakenSlots());
   if (missing == demand_slots_) return;
   if (!demand_.empty()) orders->release.push_back(std::exchange(demand_, {}));
@@ -181,7 +207,7 @@ void RayHostPlan::AskForNodes(TimePoint now, Orders* orders) {
 /// Slots in use or requested.
 int RayHostPlan::TakenSlots() const {
   int slots = 0;
-  for (const Group& group : groups_) slots += group.is_idle ? 0 : group.slots;
+  for (const Group& group : groups_) slots += group.is_idle || group.is_leaving ? 0 : group.slots;
   return slots;
 }
 
@@ -190,7 +216,8 @@ std::vector<int> RayHostPlan::SlotsOfNodes(int room, TimePoint now) const {
   std::vector<int> slots(nodes_.size());
   std::vector<int> free(nodes_.size());
   for (size_t i = 0; i < nodes_.size(); ++i) {
-    if (IsUsable(nodes_[i], now)) free[i] = std::max(0, FreeSlotsOn(nodes_[i], policy_.ask));
+    if (!IsUsable(nodes_[i], now)) continue;
+    free[i] = std::max(0, std::min(FreeSlotsOn(nodes_[i], policy_.ask), RoomOn(nodes_[i])));
   }
   for (bool has_given = true; has_given && room > 0;) {
     has_given = false;
@@ -202,6 +229,16 @@ std::vector<int> RayHostPlan::SlotsOfNodes(int room, TimePoint now) const {
     }
   }
   return slots;
+}
+
+int RayHostPlan::RoomOn(const RayNode& node) const {
+  if (!limits_) return policy_.max_slots;
+  const auto limit = limits_->find(node.ip);
+  int room = limit == limits_->end() ? 0 : limit->second;
+  for (const Group& group : groups_) {
+    if (group.node_id == node.id && !group.is_leaving) room -= group.slots;
+  }
+  return room;
 }
 
 bool RayHostPlan::IsUsable(const RayNode& node, TimePoint now) const {

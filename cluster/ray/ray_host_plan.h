@@ -57,6 +57,11 @@ class RayHostPlan {
 
   explicit RayHostPlan(RayHostPolicy policy) : policy_(std::move(policy)) {}
 
+  /// From now on: only nodes at these addresses, each with at most as many slots. What the job
+  /// holds beyond that is no longer in hosts(), and given back once no agent lives there. No new
+  /// nodes are asked for.
+  Orders Limit(std::map<std::string, int> slots_by_ip, TimePoint now);
+
   Orders OnNodes(const BrokerNodes& nodes, TimePoint now);
   Orders OnGroup(const BrokerGroup& group, TimePoint now);
   /// is_live: an agent of that host is being started; false: its last one has ended.
@@ -85,7 +90,9 @@ class RayHostPlan {
     TimePoint asked{};
     TimePoint came{};  ///< Time of creation.
     bool is_settled = false;
-    bool is_idle = false;  ///< Its agent has ended.
+    bool has_agent = false;   ///< One that has not ended.
+    bool is_idle = false;     ///< Its agent has ended.
+    bool is_leaving = false;  ///< Beyond the limit: given back when its agent has ended.
   };
   void Grow(TimePoint now, Orders* orders);
   void AskForNodes(TimePoint now, Orders* orders);
@@ -99,7 +106,11 @@ class RayHostPlan {
   std::vector<int> SlotsOfNodes(int room, TimePoint now) const;
   BrokerReserve ReserveOn(const RayNode& node, int slots);
 
+  /// Slots that the job may take on this node, besides those it holds there.
+  int RoomOn(const RayNode& node) const;
+
   const RayHostPolicy policy_;
+  std::optional<std::map<std::string, int>> limits_;  // By address.
   std::vector<RayNode> nodes_;
   std::vector<Group> groups_;
   std::string demand_;                        // Name of the group for missing slots; empty: none.

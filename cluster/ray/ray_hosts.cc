@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <utility>
 
 namespace hvdray {
@@ -28,17 +29,32 @@ Status RayHosts::Start(Handlers handlers) {
   handlers_ = std::move(handlers);
   is_running_ = true;
   say_timer_ = loop_.Every(kSayPeriod, [this] { SayWhatIsMissing(); });
+  if (nodes_) {
+    first_ = loop_.After(Duration::zero(), [this] {
+      first_.Cancel();
+      OnNodes(BrokerNodes(*nodes_));
+    });
+  }
   return {};
 }
 
 void RayHosts::Stop() {
   is_running_ = false;
+  first_.Cancel();
   timer_.Cancel();
   say_timer_.Cancel();
   tell_.Cancel();
 }
 
+void RayHosts::Limit(const std::vector<HostSlots>& hosts) {
+  std::map<std::string, int> slots;
+  for (const HostSlots& host : hosts) slots[host.host] += host.slots;
+  RayHostPlan::Orders orders = plan_.Limit(std::move(slots), loop_.Now());
+  if (is_running_) Apply(orders);
+}
+
 void RayHosts::OnNodes(const BrokerNodes& nodes) {
+  nodes_ = nodes;
   if (!is_running_) return;
   RayHostPlan::Orders orders = plan_.OnNodes(nodes, loop_.Now());
   // Report the first list even if it is empty: from now on the job waits for slots.

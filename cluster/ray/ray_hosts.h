@@ -5,9 +5,11 @@
 #define HVDRAY_CLUSTER_RAY_RAY_HOSTS_H_
 
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/loop.h"
 #include "cluster/host_source.h"
@@ -32,7 +34,7 @@ class RayHosts final : public HostSource {
  public:
   RayHosts(Loop& loop, RayBroker& broker, RayTransport& transport, RayHostsOptions options);
 
-  /// Needs a broker that watches nodes.
+  /// Needs a broker that watches nodes. Begins with the last table that OnNodes() has got.
   Status Start(Handlers handlers) override;
   /// Makes no more requests; the job keeps its slots until the broker is destroyed.
   void Stop() override;
@@ -41,6 +43,9 @@ class RayHosts final : public HostSource {
   void OnNodes(const BrokerNodes& nodes);
   void OnGroup(const BrokerGroup& group);
   void OnEndpoint(const std::string& host, bool is_live);
+
+  /// As RayHostPlan::Limit(): `hosts` are addresses of nodes.
+  void Limit(const std::vector<HostSlots>& hosts);
 
   const RayHostPlan& plan() const { return plan_; }
 
@@ -58,7 +63,9 @@ class RayHosts final : public HostSource {
   Handlers handlers_;
   bool is_running_ = false;
   bool has_told_ = false;
-  std::set<std::string> leaving_;  // Nodes that were reported.
+  std::optional<BrokerNodes> nodes_;  // The last table.
+  std::set<std::string> leaving_;     // Nodes that were reported.
+  Watch first_;
   Watch timer_;
   Watch say_timer_;
   Watch tell_;

@@ -277,9 +277,6 @@ Status RefuseForServe(const JobSpec& spec, bool has_broker) {
                                                                  : spec.ray.address.origin()),
             "it gets slots of Ray through --ray-broker-fd"};
   }
-  if (spec.is_elastic() && has_broker) {
-    return {ErrorCode::kNotSupported, "hvdray serve runs gangs of fixed size on Ray"};
-  }
   if (*spec.is_dry_run) return refused(spec.is_dry_run.origin());
   if (spec.print_plan->has_value()) return refused(spec.print_plan.origin());
   if (spec.stdin_rank->has_value()) return refused(spec.stdin_rank.origin());

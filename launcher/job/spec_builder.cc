@@ -685,6 +685,14 @@ Result<std::vector<HostSlots>> ReadHosts(OptionId id, const RawOption& raw,
   return ParseHostfile(*text, value);
 }
 
+Status TakeHostSource(const RawOption& source, JobSpec* spec) {
+  HVDRAY_RETURN_IF_ERROR(ChoiceOf(OptionId::kHostSource, source).status());
+  spec->are_hosts_told.Set(true, source.origin);
+  if (spec->min_np->has_value()) return {};
+  return Refused(fmt::format("{} is for elastic jobs", spec->are_hosts_told.origin()),
+                 "--min-np N makes the job elastic");
+}
+
 /// The hosts, from the highest level that names any, else a cluster file, else a batch system.
 Status FindHosts(const SpecInput& input, const Environment& environment, const ResolverFiles& files,
                  JobSpec* spec) {
@@ -696,8 +704,7 @@ Status FindHosts(const SpecInput& input, const Environment& environment, const R
   if (id == OptionId::kHostDiscoveryScript) {
     spec->host_discovery_script.Set(source->values.front(), source->origin);
   } else if (id == OptionId::kHostSource) {
-    HVDRAY_RETURN_IF_ERROR(ChoiceOf(id, *source).status());
-    spec->are_hosts_told.Set(true, source->origin);
+    return TakeHostSource(*source, spec);
   } else if (source != nullptr) {
     HVDRAY_ASSIGN_OR_RETURN(std::vector<HostSlots> hosts, ReadHosts(id, *source, files));
     spec->hosts.Set(std::move(hosts), source->origin);
@@ -720,6 +727,11 @@ Status ResolveHosts(const SpecInput& input, const Environment& environment,
   HVDRAY_RETURN_IF_ERROR(ReadLimit(input.all, OptionId::kMaxNp, &spec->max_np));
   if (*spec->ray.is_wanted) {
     HVDRAY_RETURN_IF_ERROR(CheckLimits(*spec));
+    OptionId id = OptionId::kCount;
+    const RawOption* source = FindHostSource(input.all, &id);
+    if (source != nullptr && id == OptionId::kHostSource) {
+      HVDRAY_RETURN_IF_ERROR(TakeHostSource(*source, spec));
+    }
     HVDRAY_RETURN_IF_ERROR(ResolveRaySlots(input, spec));
     return CheckStart(*spec);
   }
@@ -733,10 +745,6 @@ Status ResolveHosts(const SpecInput& input, const Environment& environment,
     spec->np = Setting<int>(1);
   }
   HVDRAY_RETURN_IF_ERROR(CheckStart(*spec));
-  if (*spec->are_hosts_told && !spec->min_np->has_value()) {
-    return Refused(fmt::format("{} is for elastic jobs", spec->are_hosts_told.origin()),
-                   "--min-np N makes the job elastic");
-  }
   if (!spec->host_discovery_script->empty() || *spec->are_hosts_told) return {};
   if (spec->hosts.is_default()) {
     spec->hosts = Setting<std::vector<HostSlots>>({{"localhost", *spec->np}});

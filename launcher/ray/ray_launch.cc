@@ -384,7 +384,6 @@ int RayLaunch::RunElastic() {
   if (!launcher.ok()) return Fail(launcher.status());
   running = launcher->get();
   run_.OnStop([running](int signo) { running->StopBy(signo); });
-  slots_.ShowNodes();
   JobReport report = running->Run();
   run_.OnStop([](int /*signo*/) {});  // the launcher has ended
   return run_.End(trace, std::move(report),

@@ -353,11 +353,8 @@ RaySlots::Offered RaySlots::Offer(RayHostHandlers handlers, HostSpread spread) {
   options.on_leaving = std::move(handlers.on_leaving);
   hosts_ = std::make_unique<RayHosts>(loop_, *broker_, *transport_, std::move(options));
   reach_ = std::make_unique<Reach>(*hosts_, hello_.node_ip);
-  return {*transport_, *reach_, *hosts_};
-}
-
-void RaySlots::ShowNodes() {
   if (nodes_) hosts_->OnNodes(*nodes_);
+  return {*transport_, *reach_, *hosts_};
 }
 
 // ---- plans

@@ -88,8 +88,8 @@ class RaySlots {
 
   /// After Join(), for an elastic job; once.
   Offered Offer(RayHostHandlers handlers, HostSpread spread);
-  /// Once its launcher is there: shows it the nodes known so far.
-  void ShowNodes();
+  /// After Offer(): only these nodes from now on, with at most these slots.
+  void Limit(const std::vector<HostSlots>& nodes) { hosts_->Limit(nodes); }
 
  private:
   class Reach;

@@ -109,6 +109,47 @@ TEST(RayHostPlanTest, ANewNodeAtAnOldAddressIsAnotherHost) {
   EXPECT_EQ(plan.hosts(), (std::vector<HostSlots>{{"10.0.0.1-bbbbbbbb", 2}}));
 }
 
+TEST(RayHostPlanTest, ALimitKeepsToItsNodesAndAsksForNoNewOnes) {
+  RayHostPolicy policy = Policy(9);
+  policy.wanted_slots = 9;
+  RayHostPlan plan(policy);
+  const RayNode a = Node("a", "10.0.0.1", 4, 4);
+  const RayNode b = Node("b", "10.0.0.2", 4, 4);
+  plan.Limit({}, kStart);
+  EXPECT_TRUE(plan.OnNodes({a, b}, kStart).reserve.empty()) << "nobody has named a node yet";
+  const Orders orders = plan.Limit({{"10.0.0.2", 3}, {"10.0.0.9", 1}}, kStart);
+  ASSERT_EQ(orders.reserve.size(), 1U);
+  EXPECT_EQ(orders.reserve[0].bundles,
+            (std::vector<RayAmounts>{{{"CPU", 3}, {"node:10.0.0.2", 0.001}}}));
+  EXPECT_TRUE(plan.Limit({{"10.0.0.2", 3}}, kStart).reserve.empty()) << "told again";
+}
+
+TEST(RayHostPlanTest, AHostBeyondTheLimitIsKeptUntilItsAgentHasEnded) {
+  RayHostPlan plan(Policy(9));
+  const RayNode a = Node("a", "10.0.0.1", 2, 2);
+  const RayNode b = Node("b", "10.0.0.2", 2, 2);
+  plan.OnNodes({a, b}, kStart);
+  plan.OnGroup(Created("hvdray-j-1", {"a"}), kStart);
+  plan.OnEndpoint("10.0.0.1", true, kStart);
+  plan.OnGroup(Created("hvdray-j-2", {"b"}), kStart);
+
+  const Orders without = plan.Limit({}, kStart);
+  EXPECT_EQ(without.release, std::vector<std::string>{"hvdray-j-2"}) << "no agent was there";
+  EXPECT_TRUE(without.has_news);
+  EXPECT_TRUE(plan.hosts().empty());
+  EXPECT_EQ(plan.held_slots(), 0);
+  EXPECT_EQ(plan.IpOf("10.0.0.1"), "10.0.0.1") << "its workers end in good order";
+
+  EXPECT_TRUE(plan.Limit({{"10.0.0.1", 2}}, kStart).has_news);
+  EXPECT_EQ(plan.hosts(), (std::vector<HostSlots>{{"10.0.0.1", 2}})) << "back in time";
+
+  EXPECT_TRUE(plan.Limit({{"10.0.0.1", 1}}, kStart).release.empty());
+  const Orders ended = plan.OnEndpoint("10.0.0.1", false, kStart);
+  EXPECT_EQ(ended.release, std::vector<std::string>{"hvdray-j-1"});
+  ASSERT_EQ(ended.reserve.size(), 1U) << "its node may be used again";
+  EXPECT_EQ(ended.reserve[0].bundles.front().at("CPU"), 1);
+}
+
 TEST(RayHostPlanTest, AGroupThatRayMovesIsGivenBack) {
   RayHostPlan plan(Policy(9));
   plan.OnNodes({Node("a", "10.0.0.1", 2, 2)}, kStart);
