@@ -28,6 +28,42 @@ class Limits(NamedTuple):
     is_ended_at_once: bool = False  # a failure ends all workers
 
 
+class Log:
+    """What workers log, for the callbacks of their call. add() on any thread; tell() on the one that waits."""
+
+    def __init__(self, callbacks: Optional[Sequence[Callable[[Any], Any]]] = None):
+        self._callbacks = list(callbacks or ())
+        self._untold: deque[Callable[[], Any]] = deque()
+
+    @property
+    def is_wanted(self) -> bool:
+        return bool(self._callbacks)
+
+    @property
+    def has_news(self) -> bool:
+        return bool(self._untold)
+
+    def add(self, read: Callable[[], Any]) -> None:
+        """`read`: returns what was logged, or raises HvdrayError."""
+        if self._callbacks:
+            self._untold.append(read)
+
+    def tell(self) -> None:
+        while self._untold:
+            try:
+                value = self._untold.popleft()()
+            except HvdrayError as error:
+                warnings.warn(f"something that a worker has logged is lost: {error}", RuntimeWarning, stacklevel=1)
+                continue
+            for callback in list(self._callbacks):
+                try:
+                    callback(value)
+                except Exception:
+                    self._callbacks.remove(callback)
+                    warnings.warn(f"the callback {callback!r} has raised, and is called no more:\n{traceback.format_exc()}",
+                                  RuntimeWarning, stacklevel=1)
+
+
 class Call:
     """Waits on the thread that made it; answers come under the launcher's condition."""
 
@@ -42,8 +78,8 @@ class Call:
         self.is_failure_first = False  # the time was up only while others were waited for
         self.killed: list[int] = []
         self.on_value: Optional[Callable[[int, Any], None]] = None  # of a rank, as soon as it is there; on the waiting thread
-        self.callbacks: list[Callable[[Any], Any]] = []  # of what workers log; on the waiting thread
-        self._logged: deque[tuple[int, Answer]] = deque()
+        self.log = Log()
+        self._hosts: list[str] = []  # by rank
         self._told_ranks: set[int] = set()
         self._values: dict[int, Any] = {}
 
@@ -51,8 +87,7 @@ class Call:
         if not isinstance(data, dict) or data.get("call") != self.number or rank in self.answers:
             return  # Of a call that was given up.
         if data.get("log") is True:
-            if self.callbacks:
-                self._logged.append((rank, Answer(data, content)))
+            self.log.add(lambda: value_of(Answer(data, content), rank, self._hosts[rank], self.wants_json))
             return
         self.answers[rank] = Answer(data, content)
         # A result that does not travel is no reason to interrupt others.
@@ -72,13 +107,14 @@ class Call:
 
     def wait(self, launcher: Launcher, gang: Gang, limits: Limits) -> None:
         """Returns once all ranks have answered, or the gang has ended."""
+        self._hosts = [worker["host"] for worker in gang.workers]
         waiting = _Waiting(self, launcher, gang, limits)
         while True:
             try:
                 is_over = not waiting.step()
                 if self.on_value is not None:
                     self._tell_values(gang)
-                self._tell_logged(gang)
+                self.log.tell()
                 if is_over:
                     return
             except KeyboardInterrupt as why:
@@ -92,7 +128,7 @@ class Call:
 
     def has_news(self) -> bool:
         """Under the condition: what on_value or callbacks do not know yet."""
-        return bool(self._logged) or (self.on_value is not None and len(self._told_ranks) < len(self.answers))
+        return self.log.has_news or (self.on_value is not None and len(self._told_ranks) < len(self.answers))
 
     def _tell_values(self, gang: Gang) -> None:
         for rank, answer in list(self.answers.items()):
@@ -104,22 +140,6 @@ class Call:
                     self.on_value(rank, self._value(gang, rank))
                 except HvdrayError:
                     pass  # outcome() says it.
-
-    def _tell_logged(self, gang: Gang) -> None:
-        while self._logged:
-            rank, answer = self._logged.popleft()
-            try:
-                value = self._read(gang, rank, answer)
-            except HvdrayError as error:
-                warnings.warn(f"what rank {rank} has logged is lost: {error}", RuntimeWarning, stacklevel=1)
-                continue
-            for callback in list(self.callbacks):
-                try:
-                    callback(value)
-                except Exception:
-                    self.callbacks.remove(callback)
-                    warnings.warn(f"the callback {callback!r} has raised, and is called no more:\n{traceback.format_exc()}",
-                                  RuntimeWarning, stacklevel=1)
 
     # ---- what came of it
 
@@ -147,11 +167,8 @@ class Call:
 
     def _value(self, gang: Gang, rank: int) -> Any:
         if rank not in self._values:
-            self._values[rank] = self._read(gang, rank, self.answers[rank])
+            self._values[rank] = value_of(self.answers[rank], rank, _host(gang, rank), self.wants_json)
         return self._values[rank]
-
-    def _read(self, gang: Gang, rank: int, answer: Answer) -> Any:
-        return value_of(answer, rank, _host(gang, rank), self.wants_json)
 
     def _failure(self, gang: Gang, rank: int) -> HvdrayError:
         pid = gang.workers[rank]["pid"] if gang.workers else 0

@@ -12,7 +12,7 @@ import threading
 import time
 from typing import Any, Callable, Mapping, NamedTuple, Optional, Protocol, Sequence
 
-from ._calls import Answer, died, error_of, value_of
+from ._calls import Answer, Log, died, error_of, value_of
 from ._errors import HvdrayError, WorkerDied, WorkerError
 from ._kit import driver_path, kit
 from ._launcher import Gang, Launcher
@@ -39,8 +39,8 @@ class Place(NamedTuple):
     env: dict[str, str]
     results: str
     grace_s: Callable[[], float]
-    discovery: Optional[Discovery] = None  # None: the launcher's options say where hosts come from
-    interval: Callable[[], float] = lambda: DISCOVER_HOSTS_FREQUENCY_SECS
+    discovery: Optional[Discovery]  # None: the launcher's options say where hosts come from
+    interval: Callable[[], float]  # seconds between two questions to it
 
 
 def settle_limits(
@@ -104,8 +104,9 @@ class ElasticHosts:
 class ElasticCall:
     """One call. run() once; interrupt(), stop() and `workers` from any thread."""
 
-    def __init__(self, hosts: ElasticHosts, payload: Payload):
+    def __init__(self, hosts: ElasticHosts, payload: Payload, log: Log):
         self._hosts = hosts
+        self._log = log
         self._place = hosts.place
         self._payload = payload
         self._answers: dict[int, Answer] = {}  # by worker
@@ -165,12 +166,17 @@ class ElasticCall:
             "results": self._place.results,
             "sizes": self._payload.sizes,
             "object": self._object,
+            "logs": self._log.is_wanted,
         }
         self._gang = launcher.begin(self._place.env, [self._hosts.kit, self._object], call, self._on_data)
         return self._gang
 
     def _on_data(self, worker: int, data: Any, content: Any) -> None:
-        if isinstance(data, dict) and data.get("call") == 1 and "ok" in data and worker not in self._answers:
+        if not isinstance(data, dict) or data.get("call") != 1 or worker in self._answers:
+            return
+        if data.get("log") is True:
+            self._log.add(lambda: value_of(Answer(data, content), *self._place_of(worker), self._wants_json))
+        elif "ok" in data:
             self._answers[worker] = Answer(data, content)
 
     def _wait(self, launcher: Launcher, gang: Gang, deadline: Optional[float]) -> None:
@@ -178,7 +184,10 @@ class ElasticCall:
             try:
                 if launcher.output.is_shown:
                     launcher.output.show()
+                self._log.tell()
                 with launcher.condition:
+                    if self._log.has_news:
+                        continue
                     if gang.has_ended:
                         return
                     launcher.check()
@@ -270,6 +279,14 @@ class ElasticCall:
         if isinstance(raised, WorkerError):
             raised.outcomes = [self._outcome_of(gang, row) for row in verdict["workers"]]
         return raised
+
+    def _place_of(self, number: int) -> tuple[int, str]:
+        """Rank and host now; the number itself, of one that is no member."""
+        numbers = self._gang.numbers if self._gang is not None else {}
+        for worker in self.workers:
+            if numbers.get((worker["host"], worker["pid"])) == number:
+                return worker["rank"], worker["host"]
+        return number, "unknown"
 
     def _answer_of(self, gang: Gang, row: dict[str, Any]) -> Optional[Answer]:
         return self._answers.get(gang.numbers.get((row["host"], row["pid"]), -1))

@@ -13,8 +13,17 @@ import weakref
 from types import TracebackType
 from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, Union
 
-from ._calls import Call, Limits, died
-from ._elastic import Discovery, ElasticCall, ElasticHosts, Place, call_of, local_hosts, settle_limits
+from ._calls import Call, Limits, Log, died
+from ._elastic import (
+    DISCOVER_HOSTS_FREQUENCY_SECS,
+    Discovery,
+    ElasticCall,
+    ElasticHosts,
+    Place,
+    call_of,
+    local_hosts,
+    settle_limits,
+)
 from ._errors import HvdrayError, StateLost
 from ._kit import BOOTSTRAP, driver_path, kit
 from ._launcher import MAX_BLOB, Gang, Launcher, Ranks
@@ -77,6 +86,7 @@ class Executor:
             self._options[name] = value
         self._min_workers = min_workers
         self._discovery: Optional[Discovery] = None
+        self._discovery_interval: Callable[[], float] = lambda: DISCOVER_HOSTS_FREQUENCY_SECS
         self._elastic_hosts: Optional[ElasticHosts] = None
         self._elastic_call: Optional[ElasticCall] = None
         named = {"hosts", "hostfile", "cluster", "host_discovery_script"} & set(self._options)
@@ -369,6 +379,13 @@ class Executor:
             broker = RayBroker(self._uses_current_group)
         return Launcher(self._options, [self._python, "-c", BOOTSTRAP], self._output, words, broker)
 
+    def _place(self) -> Place:
+        """Of elastic calls."""
+        assert self._min_workers is not None
+        return Place(
+            self._launch, self._min_workers, self._env, self._results, self._grace, self._discovery, self._discovery_interval
+        )
+
     def _abandon(self, launcher: Launcher) -> None:
         """Interrupted, or lost: this launcher is of no use any more."""
         self._launcher = self._gang = None
@@ -394,9 +411,8 @@ class Executor:
             self._need_start(deadline)
             if self._min_workers is not None:
                 if self._elastic_hosts is None:
-                    place = Place(self._launch, self._min_workers, self._env, self._results, self._grace, self._discovery)
-                    self._elastic_hosts = ElasticHosts(place)
-                self._elastic_call = ElasticCall(self._elastic_hosts, call_of(do, what, self._executable))
+                    self._elastic_hosts = ElasticHosts(self._place())
+                self._elastic_call = ElasticCall(self._elastic_hosts, call_of(do, what, self._executable), Log(callbacks))
                 try:
                     return self._elastic_call.run(limits.timeout_s)
                 finally:
@@ -429,7 +445,7 @@ class Executor:
         with launcher.condition:
             gang.on_data = call.on_data
         head: dict[str, Any] = {"call": call.number, "do": do, "sizes": payload.sizes, "logs": bool(callbacks)}
-        call.callbacks = list(callbacks or ())
+        call.log = Log(callbacks)
         to: Ranks = "all" if ranks is None else list(ranks)
         call.on_value = on_value
         shared = 0
