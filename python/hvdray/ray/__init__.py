@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
+from .elastic import ElasticRayExecutor as ElasticRayExecutor
 from .runner import RayExecutor as RayExecutor
 from .worker import BaseHorovodWorker as BaseHorovodWorker
 
-__all__ = ["BaseHorovodWorker", "RayExecutor"]
+__all__ = ["BaseHorovodWorker", "ElasticRayExecutor", "RayExecutor"]

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, Callable, Mapping, Optional, Sequence
 
+from .._elastic import settle_limits
 from .._errors import HvdrayError
 from .._executor import Callbacks, Executor
+from . import elastic_v2
 
 _KEY = secrets.token_bytes(32)
 
@@ -109,6 +111,12 @@ class RayExecutor:
         use_gpu: bool = False,
         gpus_per_worker: Optional[int] = None,
         use_current_placement_group: bool = True,
+        min_workers: Optional[int] = None,
+        max_workers: Optional[int] = None,
+        reset_limit: Optional[int] = None,
+        cooldown_range: Optional[Sequence[int]] = None,
+        elastic_timeout: float = 600,
+        override_discovery: bool = True,
         *,
         num_slots: Optional[int] = None,
         cpus_per_slot: Optional[float] = None,
@@ -117,8 +125,9 @@ class RayExecutor:
         options: Optional[Mapping[str, Any]] = None,
         output: str = "auto",
     ):
-        """As horovod.ray's. `num_slots`, `cpus_per_slot`, `gpus_per_slot`: its older names. `env`, `options`, `output`: of
-        Executor. Raises ValueError for what does not fit together."""
+        """As horovod.ray's. `min_workers`: each call is an elastic job, on any nodes of the cluster, or those that
+        settings.discovery finds, if `override_discovery` is False. `num_slots`, `cpus_per_slot`, `gpus_per_slot`: older
+        names. `env`, `options`, `output`: of Executor. Raises ValueError for what does not fit together."""
         num_workers_per_host = _one_of("num_slots", num_slots, "num_workers_per_host", num_workers_per_host)
         cpus_per_worker = cpus_per_worker if cpus_per_slot is None else cpus_per_slot
         gpus_per_worker = _one_of("gpus_per_slot", gpus_per_slot, "gpus_per_worker", gpus_per_worker)
@@ -128,14 +137,29 @@ class RayExecutor:
             raise ValueError(f"gpus_per_worker must be >= 1: Got {gpus_per_worker}.")
         if num_workers is not None and num_hosts is not None:
             raise ValueError("num_workers and num_hosts are both given: hosts have num_workers_per_host each")
-        if num_workers is None and num_hosts is None:
-            raise ValueError("neither num_workers nor num_hosts is given")
+        if num_workers is None and num_hosts is None and min_workers is None and max_workers is None:
+            raise ValueError("neither num_workers, num_hosts nor min_workers is given")
+        if min_workers is not None and num_hosts is not None:
+            raise ValueError("min_workers and num_hosts are both given: elastic workers come to hosts as there are slots")
         self.settings = settings if settings is not None else MiniSettings()
-        self._uses_current_group = use_current_placement_group
+        # Elastic workers find their slots outside, as horovod.ray's do: a group never grows.
+        self._uses_current_group = use_current_placement_group and min_workers is None
         self._env = env
         self._output = output
-        self._options = {**_options_of(self.settings), **(options or {})}
+        is_elastic = min_workers is not None
+        given = _elastic_options(reset_limit, cooldown_range, elastic_timeout) if is_elastic else {}
+        self._options = {**_options_of(self.settings, is_elastic), **given, **(options or {})}
         self._asked: dict[str, Any] = {"cpus_per_worker": cpus_per_worker, "use_gpu": use_gpu, "gpus_per_worker": gpus_per_worker}
+        settle_limits({}, num_workers, min_workers, max_workers)
+        self._min_workers = min_workers
+        self._discovery: Any = None
+        if is_elastic:
+            self._asked.update(min_workers=min_workers, max_workers=max_workers)
+        if is_elastic and not override_discovery:
+            self._discovery = getattr(self.settings, "discovery", None)
+            if not hasattr(self._discovery, "find_available_hosts_and_slots"):
+                raise ValueError("override_discovery=False needs settings.discovery with find_available_hosts_and_slots()")
+            self._asked["hosts"] = self._discovery
         self._num_workers = num_workers
         self._num_hosts = num_hosts
         self._per_host = num_workers_per_host if num_workers_per_host is not None else 1
@@ -158,14 +182,14 @@ class RayExecutor:
         if self._executor is not None:
             raise HvdrayError("the executor has been started already", hint="shutdown() first")
         group = current_group() if self._uses_current_group else None
+        asked: dict[str, Any] = {}
         if self._num_hosts is not None and group is None:
             asked = {"num_hosts": self._num_hosts, "num_workers_per_host": self._per_host}
-        else:
+        elif self._min_workers is None:
             asked = {"num_workers": self._num_workers or (self._num_hosts or 0) * self._per_host}
-        executor = Executor(
-            **asked, **self._asked, backend="ray", env=self._env, options=self._options, output=self._output  # type: ignore[arg-type]
-        )
+        executor = Executor(**asked, **self._asked, backend="ray", env=self._env, options=self._options, output=self._output)
         executor._uses_current_group = self._uses_current_group
+        executor._discovery_interval = lambda: elastic_v2.DISCOVER_HOSTS_FREQUENCY_SECS
         self.adapter = SimpleNamespace(
             strategy=SimpleNamespace(placement_group=group, _created_placement_group=group is None), num_workers=self._num_workers
         )
@@ -210,6 +234,8 @@ class RayExecutor:
         from ._results import Results
 
         executor = self._started()
+        if self._min_workers is not None:
+            executor.run_remote(fn, args, kwargs)  # Raises what says why not.
         with self._lock:
             if self._results is None:
                 self._results = Results()
@@ -253,16 +279,26 @@ def _one_of(old: str, old_value: Optional[int], name: str, value: Optional[int])
     return value if old_value is None else old_value
 
 
-def _options_of(settings: Any) -> dict[str, Any]:
+def _elastic_options(reset_limit: Optional[int], cooldown_range: Optional[Sequence[int]], timeout_s: float) -> dict[str, Any]:
+    options: dict[str, Any] = {"elastic_timeout": timeout_s}
+    if reset_limit is not None:
+        options["reset_limit"] = reset_limit
+    if cooldown_range:
+        options["blacklist_cooldown_range"] = list(cooldown_range)
+    return options
+
+
+def _options_of(settings: Any, is_elastic: bool) -> dict[str, Any]:
     """Of `hvdray run --ray`."""
     default = MiniSettings()
     timeout = getattr(settings, "timeout_s", None)
     group_timeout = getattr(settings, "placement_group_timeout_s", None)
     nics = getattr(settings, "nics", None)
-    options: dict[str, Any] = {
-        "start_timeout": timeout if isinstance(timeout, (int, float)) else default.timeout_s,
-        "placement_group_timeout": group_timeout if isinstance(group_timeout, (int, float)) else default.placement_group_timeout_s,
-    }
+    options: dict[str, Any] = {"start_timeout": timeout if isinstance(timeout, (int, float)) else default.timeout_s}
+    if not is_elastic:
+        options["placement_group_timeout"] = (
+            group_timeout if isinstance(group_timeout, (int, float)) else default.placement_group_timeout_s
+        )
     if nics:
         options["network_interfaces"] = ",".join(sorted(nics))
     return options
