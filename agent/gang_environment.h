@@ -23,9 +23,6 @@ struct NodeShare {
   std::string python = {};
 };
 
-/// As a worker's command: the Python of its node.
-inline constexpr std::string_view kNodePython = "@python";
-
 /// Whether workers see RAY_* variables.
 enum class RayNames : uint8_t { kDropped, kKept };
 

@@ -10,6 +10,7 @@
 #include <csignal>
 #include <utility>
 
+#include "base/command_words.h"
 #include "base/log.h"
 #include "base/message_stream.h"
 

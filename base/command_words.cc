@@ -66,7 +66,7 @@ Result<PythonCall> ReadPythonCall(std::span<const std::string> command) {
   const auto refused = [](std::string message) {
     return Status(ErrorCode::kUsage, std::move(message), "python3 train.py");
   };
-  if (command.empty() || !IsPython(command[0])) {
+  if (command.empty() || (command[0] != kNodePython && !IsPython(command[0]))) {
     return refused(fmt::format("{} is not Python", ShownText(command.empty() ? "" : command[0])));
   }
   PythonCall call;

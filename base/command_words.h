@@ -18,6 +18,9 @@ namespace hvdray {
 /// --version and -c. A longer name may be a user's script.
 bool IsPython(std::string_view path);
 
+/// In place of a command's program: the Python that Ray runs on the worker's node.
+inline constexpr std::string_view kNodePython = "@python";
+
 /// `word` is NAME=VALUE, as a shell accepts it before a command.
 bool IsAssignment(std::string_view word);
 
@@ -33,8 +36,8 @@ struct PythonCall {
   bool operator==(const PythonCall&) const = default;
 };
 
-/// Takes `command` apart by Python's own rules. Errors: kUsage, if it is not Python, or if Python
-/// would run no program (-V), read it from stdin, or go on interactively (-i).
+/// Takes `command` apart by Python's own rules; kNodePython is Python. Errors: kUsage, if it is not
+/// Python, or if Python would run no program (-V), read it from stdin, or go on interactively (-i).
 /// Source: as PythonScriptOf(); Python/getopt.c.
 Result<PythonCall> ReadPythonCall(std::span<const std::string> command);
 

@@ -66,6 +66,20 @@ def test_the_same_on_old_ray(old_programs):
     old_programs.run("def ray_node():\n    return None\n" + EXECUTOR)
 
 
+def test_workers_that_are_forked_from_a_warm_python(programs):
+    programs.run("""
+def begin():
+    return "xmlrpc.client" in sys.modules, os.getppid(), os.environ["HOROVOD_HOSTNAME"]
+with RayExecutor(settings(), num_hosts=2, num_workers_per_host=2, options={"preload": ["xmlrpc.client"]}) as executor:
+    executor.start()
+    first = executor.run(begin)
+    executor.restart()
+    second = executor.run(begin)
+assert [is_warm for is_warm, *_ in first + second] == [True] * 8, (first, second)
+assert len({tuple(where) for _, *where in first + second}) == 2, (first, second)
+""")
+
+
 def test_there_is_no_room(programs):
     programs.run("""
 short = settings(placement_group_timeout_s=2)

@@ -89,6 +89,7 @@ using Words = std::vector<std::string>;
 TEST(ReadPythonCallTest, SeparatesTheInterpreterFromTheProgram) {
   const std::pair<Words, PythonCall> rows[] = {
       {{"python3", "train.py", "-x"}, {{"python3"}, {"train.py", "-x"}}},
+      {{"@python", "-c", "x"}, {{"@python"}, {"-c", "x"}}},
       {{"/v/bin/python3.11", "-uI", "a.py"}, {{"/v/bin/python3.11", "-u", "-I"}, {"a.py"}}},
       {{"python", "-Wignore", "-X", "dev", "-OO", "a.py", "-c"},
        {{"python", "-W", "ignore", "-X", "dev", "-O", "-O"}, {"a.py", "-c"}}},
