@@ -118,7 +118,6 @@ void AgentSession::On(Generation /*generation*/, wire::Welcome&& welcome) {
   link_->StartHeartbeat(milliseconds(welcome_->heartbeat_period_ms),
                         milliseconds(welcome_->heartbeat_timeout_ms));
   Relay::Options options;
-  options.host = welcome_->host;
   options.kv_hold = milliseconds(welcome_->kv_hold_ms);
   options.cache_bytes = static_cast<size_t>(welcome_->kv_cache_bytes);
   options.is_peer_checked = welcome_->is_peer_checked;

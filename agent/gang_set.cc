@@ -12,6 +12,7 @@
 #include "agent/host_facts.h"
 #include "agent/orphans.h"
 #include "base/log.h"
+#include "rendezvous/horovod_protocol.h"
 
 namespace hvdray {
 namespace {
@@ -104,25 +105,26 @@ Status GangSet::Start(Generation generation, wire::StartGeneration start) {
     options.cgroup_directory = fmt::format("{}/gen-{}", options_.cgroup_directory, generation);
     if (options_.is_elastic) options.cgroup_directory += fmt::format("-{}", ++started_);
   }
-  LocalGang::Handlers handlers =
-      HandlersOf(generation, std::chrono::milliseconds(start.preload_limit_ms));
+  LocalGang::Handlers handlers = HandlersOf(generation, start);
   gangs_.push_back(std::make_unique<LocalGang>(loop_, link_, std::move(start), std::move(options),
                                                std::move(handlers)));
   gangs_.back()->Start();
   return {};
 }
 
-LocalGang::Handlers GangSet::HandlersOf(Generation generation, Duration preload_limit) {
+LocalGang::Handlers GangSet::HandlersOf(Generation generation, const wire::StartGeneration& start) {
   LocalGang::Handlers handlers;
-  handlers.open_relay = [this, generation](const wire::WorkerSlot& slot) -> Result<uint16_t> {
+  handlers.open_relay = [this, generation,
+                         host = start.host_name](const wire::WorkerSlot& slot) -> Result<uint16_t> {
     if (options_.keeps_processes) return uint16_t{0};  // no rendezvous for it
-    return relay_.OpenWorker(slot.name(), slot.local_rank, generation);
+    return relay_.OpenWorker(slot.name(), JoinSlot(host, slot.local_rank), generation);
   };
   handlers.close_relay = [this](int worker) {
     if (!options_.keeps_processes) relay_.CloseWorker(worker);
     handlers_.on_reaped(worker);
   };
   if (!options_.keeps_processes) {
+    const Duration preload_limit = std::chrono::milliseconds(start.preload_limit_ms);
     handlers.find_server = [this, generation, preload_limit](const ForkServerPlan& plan) {
       return FindServer(plan, generation, preload_limit);
     };

@@ -70,7 +70,7 @@ class GangSet {
  private:
   ForkServer* FindServer(const ForkServerPlan& plan, Generation generation, Duration limit);
   void OnGangStopped(LocalGang* gang, uint32_t swept);
-  LocalGang::Handlers HandlersOf(Generation generation, Duration preload_limit);
+  LocalGang::Handlers HandlersOf(Generation generation, const wire::StartGeneration& start);
   bool IsRunningUpTo(Generation generation) const;
 
   Loop& loop_;

@@ -40,7 +40,7 @@ class Relay::Port final : public HttpServer::Owner {
 
 Relay::Relay(Loop& loop, Relay::Options options, KvUpstream& upstream)
     : loop_(loop),
-      options_(std::move(options)),
+      options_(options),
       checker_(::getuid()),
       core_(RelayCoreOptions{options_.kv_hold, options_.cache_bytes, options_.is_mesh_kept,
                              options_.is_barrier_held}),
@@ -48,14 +48,13 @@ Relay::Relay(Loop& loop, Relay::Options options, KvUpstream& upstream)
 
 Relay::~Relay() = default;
 
-Result<uint16_t> Relay::OpenWorker(int rank, int host_local_rank, Generation generation) {
+Result<uint16_t> Relay::OpenWorker(int rank, std::string slot, Generation generation) {
   CloseWorker(rank);
   auto port = std::make_unique<Port>(*this, rank);
   if (Status status = port->Listen(); !status.ok()) {
-    return std::move(status).WithContext(
-        fmt::format("rendezvous of worker {}:{}", options_.host, host_local_rank));
+    return std::move(status).WithContext("rendezvous of worker " + slot);
   }
-  core_.OpenWorker(rank, JoinSlot(options_.host, host_local_rank), generation);
+  core_.OpenWorker(rank, std::move(slot), generation);
   return (ports_[rank] = std::move(port))->number();
 }
 

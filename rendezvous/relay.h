@@ -28,7 +28,6 @@ class Relay {
  public:
   /// The launcher's settings for a relay.
   struct Options {
-    std::string host;  ///< HOROVOD_HOSTNAME of the workers here.
     /// How long a GET waits for a missing value. Horovod's client has no read timeout.
     Duration kv_hold{std::chrono::seconds(1)};
     size_t cache_bytes = size_t{1} << 30;
@@ -44,10 +43,11 @@ class Relay {
   Relay& operator=(const Relay&) = delete;
 
   /// Opens the listener of a worker about to be started in `generation`; returns its port.
-  /// `host_local_rank` identifies it in rank_and_size and worker_addresses. `rank` identifies it in
-  /// questions and CloseWorker(): any number that no other open worker of this relay has. Closes a
-  /// worker that is still open under it first. Errors: kOutOfResources, kSystem.
-  Result<uint16_t> OpenWorker(int rank, int host_local_rank, Generation generation);
+  /// `slot`, "HOROVOD_HOSTNAME:local rank", is it in rank_and_size and worker_addresses. `rank`
+  /// identifies it in questions and CloseWorker(): any number that no other open worker of this
+  /// relay has. Closes a worker that is still open under it first. Errors: kOutOfResources,
+  /// kSystem.
+  Result<uint16_t> OpenWorker(int rank, std::string slot, Generation generation);
   /// The process was reaped: closes its listener and connections and ends its held requests.
   void CloseWorker(int rank);
   /// KvReset from the launcher: the store is empty and belongs to `generation`. Drops the cache;

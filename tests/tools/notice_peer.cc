@@ -40,11 +40,11 @@ class Peer {
  public:
   explicit Peer(Loop& loop)
       : loop_(loop),
-        relay_(std::make_unique<Relay>(loop, Relay::Options{.host = "testhost"}, registrations_)),
+        relay_(std::make_unique<Relay>(loop, Relay::Options(), registrations_)),
         notifier_(loop) {}
 
   Status Start() {
-    HVDRAY_ASSIGN_OR_RETURN(const uint16_t port, relay_->OpenWorker(kWorker, 0, 1));
+    HVDRAY_ASSIGN_OR_RETURN(const uint16_t port, relay_->OpenWorker(kWorker, "testhost:0", 1));
     Say(fmt::format("port {}", port));
     watch_ = loop_.OnFd(STDIN_FILENO, FdEvent::kRead, [this] { Read(); });
     return {};

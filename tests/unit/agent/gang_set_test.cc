@@ -34,7 +34,7 @@ class GangSetTest : public ::testing::Test {
     auto loop = Loop::Create();
     ASSERT_TRUE(loop.ok());
     loop_ = std::move(loop).value();
-    relay_ = std::make_unique<Relay>(*loop_, Relay::Options{.host = "here"}, upstream_);
+    relay_ = std::make_unique<Relay>(*loop_, Relay::Options(), upstream_);
     Make(/*is_elastic=*/true);
   }
 

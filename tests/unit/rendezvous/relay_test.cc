@@ -31,7 +31,6 @@ class RelayTest : public HttpServerFixture, private KvUpstream, private KvStore:
   void Answer(int /*relay*/, KvAnswer answer) override { relay_->OnAnswer(answer); }
 
   void Start(int workers, Relay::Options options = {}) {
-    options.host = "h";
     relay_ = std::make_unique<Relay>(*loop_, std::move(options), static_cast<KvUpstream&>(*this));
     NextGeneration(workers);
   }
@@ -44,7 +43,7 @@ class RelayTest : public HttpServerFixture, private KvUpstream, private KvStore:
     relay_->Reset(generation_);
     ports_.clear();
     for (int i = 0; i < workers; ++i) {
-      const Result<uint16_t> port = relay_->OpenWorker(i, i, generation_);
+      const Result<uint16_t> port = relay_->OpenWorker(i, "h:" + std::to_string(i), generation_);
       ASSERT_TRUE(port.ok()) << port.status().ToString();
       ports_.push_back(*port);
     }
@@ -356,7 +355,7 @@ TEST_F(RelayTest, AnotherUsersConnectionsDoNotKeepAWorkerWaiting) {
 TEST_F(RelayTest, OpeningAWorkerAgainReplacesIt) {
   Start(1);
   const uint16_t old_port = PortOf(0);
-  const Result<uint16_t> port = relay_->OpenWorker(0, 0, 1);
+  const Result<uint16_t> port = relay_->OpenWorker(0, "h:0", 1);
   ASSERT_TRUE(port.ok());
   EXPECT_FALSE(RawClient(old_port).is_connected() && *port != old_port);
 }
@@ -365,7 +364,7 @@ TEST_F(RelayTest, ANewcomerArrivesOnceAndIsServedByTheNextReset) {
   Relay::Options options;
   options.is_mesh_kept = true;
   Start(1, options);
-  const Result<uint16_t> port = relay_->OpenWorker(70'000, 1, 2);
+  const Result<uint16_t> port = relay_->OpenWorker(70'000, "h:1", 2);
   ASSERT_TRUE(port.ok());
   ports_.push_back(*port);
   EXPECT_EQ(relay_->GenerationOf(0), 1u);
