@@ -5,10 +5,13 @@ Not here: elastic calls as such (python_elastic_test), and nodes that come and g
 """
 
 import os
+import pathlib
+import re
 import signal
 
 import pytest
 from python_elastic_test import TRAIN
+from python_program import ROOT
 from ray_program import programs_on
 
 from hosts_processes import wait_until
@@ -159,6 +162,26 @@ assert values == [(0, 2, [2, 3, 2]), (1, 2, [2, 3, 2])], values
 executor.shutdown()
 until(lambda: not living(), "the end of all actors")
 """)
+
+
+@pytest.mark.parametrize("elastic", [False, True])
+def test_the_example_learns_on_the_cluster(programs, horovod_python, elastic):
+    """What a program has on its sys.path is on that of its workers, too."""
+    (horovod,) = (horovod_python.parent.parent / "lib").glob("python3*/site-packages")
+    packages = [*horovod.glob("horovod*")]
+    for pattern in ("numpy", "torch", "yaml", "psutil", "cffi", "_cffi_backend*.so", "packaging", "typing_extensions.py"):
+        packages += pathlib.Path("/usr/lib/python3/dist-packages").glob(pattern)
+    for package in packages:
+        (programs.site / package.name).symlink_to(package)
+    names = {"PYTHONPATH": f"{ROOT / 'python'}:{programs.site}", "HVDRAY_BINARY": str(programs.tool.binary)}
+    if programs.ray.token:
+        names["RAY_AUTH_TOKEN"] = programs.ray.token
+    result = programs.tool.run(ROOT / "examples/python/digits_ray.py", "--workers", "2", *["--elastic"] * elastic,
+                               binary=programs.ray.venv / "bin/python", env={**os.environ, **names})
+    assert result.code == 0, result.errors[-4000:]
+    accuracy, workers = re.search(r"test accuracy ([\d.]+) %, (\d) workers", result.out.decode()).groups()
+    assert float(accuracy) > 85 and int(workers) in ((2, 3, 4) if elastic else (2,)), result.out
+    assert b"epoch 60: loss " in result.out
 
 
 def test_nothing_is_left_of_an_elastic_call_that_is_killed(programs, ray_cluster, tmp_path):
