@@ -96,6 +96,11 @@ def load_state(folder):
         return None
 
 
+def is_unmade(folder):
+    """Its maker was killed before it had made anything else."""
+    return set(os.listdir(folder)) <= {"state.json.new"}
+
+
 def sweep():
     """Removes hosts whose maker was killed. Returns their prefixes."""
     swept = []
@@ -438,6 +443,8 @@ def main():
         elif args.command == "exec":
             hosts = Hosts.attach(args.state)
             os.execvpe("nsenter", hosts.command(args.argv, args.on), hosts.environment())
+        elif os.path.isdir(args.state) and is_unmade(args.state):
+            shutil.rmtree(args.state)
         elif os.path.exists(args.state):
             Hosts.attach(args.state).down()
         else:
