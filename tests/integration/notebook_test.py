@@ -37,7 +37,8 @@ class Notebook:
     survivors = Job.survivors
 
     def begin(self, code):
-        return self.client.execute(code, store_history=False)
+        # Else the kernel drops, after one that raises, those that have come already.
+        return self.client.execute(code, store_history=False, stop_on_error=False)
 
     def end(self, cell):
         """What the cell has printed, and the name of the exception that ended it."""
