@@ -32,7 +32,8 @@ void Say(const char* text) { (void)!::write(STDOUT_FILENO, text, ::strlen(text))
 void StartDaemon(bool is_forked_twice) {
   int ready[2];
   if (::pipe(ready) != 0) ::_exit(99);
-  if (::fork() == 0) {
+  const pid_t child = ::fork();
+  if (child == 0) {
     ::signal(SIGTERM, SIG_IGN);
     if (::setsid() < 0) ::_exit(98);
     if (is_forked_twice && ::fork() != 0) ::_exit(0);
@@ -44,6 +45,8 @@ void StartDaemon(bool is_forked_twice) {
   char byte = 0;
   (void)!::read(ready[0], &byte, 1);
   ::close(ready[0]);
+  // It has closed its end and may not have ended: an agent would find it as one orphan more.
+  if (is_forked_twice) ::waitpid(child, nullptr, 0);
 }
 
 int CountOpenFiles() {
