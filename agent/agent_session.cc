@@ -239,6 +239,12 @@ void AgentSession::On(Generation generation, wire::StartGeneration&& start) {
   if (!status.ok()) Leave(status, kLinkFailed);
 }
 
+void AgentSession::On(Generation /*generation*/, wire::Warm&& order) {
+  if (!gangs_) return Leave({ErrorCode::kProtocolError, "Warm before Welcome"}, kLinkFailed);
+  const Status status = gangs_->Warm(std::move(order.start));
+  if (!status.ok()) Leave(status, kLinkFailed);
+}
+
 void AgentSession::On(Generation generation, wire::StopGeneration&& stop) {
   if (!gangs_) {
     return Leave({ErrorCode::kProtocolError, "StopGeneration before Welcome"}, kLinkFailed);

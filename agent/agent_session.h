@@ -78,6 +78,7 @@ class AgentSession : private KvUpstream, private wire::Link::Owner {
   void On(Generation generation, wire::DirectoryList&& list);
   void On(Generation generation, wire::File&& file);
   void On(Generation generation, wire::StartGeneration&& start);
+  void On(Generation generation, wire::Warm&& order);
   void On(Generation generation, wire::StopGeneration&& stop);
   void On(Generation generation, wire::StopWorkers&& stop);
   void On(Generation generation, wire::BreakConnections&& order);

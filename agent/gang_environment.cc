@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "agent/spawn.h"
+#include "base/command_words.h"
 #include "wire/package_layout.h"
 #include "wire/slot_environment.h"
 
@@ -106,6 +107,11 @@ std::string UsersModulePath(std::string_view path) {
 }
 
 }  // namespace
+
+wire::StartGeneration WithNodePython(wire::StartGeneration start, const std::string& python) {
+  if (start.command.front() == kNodePython && !python.empty()) start.command.front() = python;
+  return start;
+}
 
 GangEnvironment::GangEnvironment(const wire::StartGeneration& start, std::string job_id,
                                  Generation generation, const NodeShare& node)

@@ -23,6 +23,9 @@ struct NodeShare {
   std::string python = {};
 };
 
+/// `start` with the command's kNodePython replaced by `python`, unless this is empty.
+wire::StartGeneration WithNodePython(wire::StartGeneration start, const std::string& python);
+
 /// Whether workers see RAY_* variables.
 enum class RayNames : uint8_t { kDropped, kKept };
 

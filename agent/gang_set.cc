@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "agent/gang_environment.h"
 #include "agent/host_facts.h"
 #include "agent/orphans.h"
 #include "base/log.h"
@@ -21,6 +22,7 @@ namespace {
 constexpr uint64_t kFilesPerWorker = 12;
 constexpr uint64_t kFilesBesides = 512;
 constexpr int kMaxLostServers = 3;
+constexpr Generation kNoGeneration = 0;  // of what no gang has asked for
 
 Status CheckStart(const wire::StartGeneration& start) {
   if (start.command.empty()) return {ErrorCode::kProtocolError, "StartGeneration without command"};
@@ -153,12 +155,47 @@ ForkServer* GangSet::FindServer(const ForkServerPlan& plan, Generation generatio
   if (server_ && server_->plan() == plan) return server_.get();
   // Another gang waits for it.
   if (server_ && (!server_->is_settled() || server_->is_forking())) return nullptr;
-  server_ = std::make_unique<ForkServer>(loop_, plan, limit,
-                                         [this, generation](const wire::Warmed& result) {
-                                           link_.Send({generation, result});
-                                           for (const auto& gang : gangs_) gang->OnWarmed();
-                                         });
+  server_ = std::make_unique<ForkServer>(
+      loop_, plan, limit,
+      [this, generation](const wire::Warmed& result) { OnWarmed(generation, result); });
   return server_.get();
+}
+
+void GangSet::OnWarmed(Generation generation, const wire::Warmed& result) {
+  warmed_ = result;
+  if (generation != kNoGeneration) link_.Send({generation, result});
+  for (; warm_owed_ > 0; --warm_owed_) link_.Send({kNoGeneration, result});
+  for (const auto& gang : gangs_) gang->OnWarmed();
+}
+
+Status GangSet::Warm(wire::StartGeneration start) {
+  if (start.command.empty() || start.preload.empty() || !start.workers.empty()) {
+    return {ErrorCode::kProtocolError, "Warm without command or modules, or with workers"};
+  }
+  // As its workers' start will be read.
+  FallBackToOwnDirectory(start);
+  start = WithNodePython(std::move(start), options_.node.python);
+  const GangEnvironment environment(start, options_.job_id, kNoGeneration, options_.node);
+  const Result<ForkServerPlan> plan =
+      PlanForkServer(start, environment.shared(), environment.ForWorker({}, 0));
+  const auto refuse = [this](std::string why) {
+    link_.Send({kNoGeneration, wire::Warmed{.why = std::move(why)}});
+    return Status();
+  };
+  if (!plan.ok()) return refuse(plan.status().message());
+  if (options_.keeps_processes) return refuse("its processes outlive the job");
+  const ForkServer* server =
+      FindServer(*plan, kNoGeneration, std::chrono::milliseconds(start.preload_limit_ms));
+  if (server == nullptr) {
+    return refuse(lost_servers_ > kMaxLostServers ? "too many fork servers have died"
+                                                  : "another fork server is still at its imports");
+  }
+  if (server->is_settled()) {
+    link_.Send({kNoGeneration, warmed_});
+  } else {
+    ++warm_owed_;
+  }
+  return {};
 }
 
 void GangSet::OnGangStopped(LocalGang* gang, uint32_t swept) {

@@ -44,6 +44,9 @@ class GangSet {
   /// Forks the workers. Drops and counts a request of a generation that was stopped or, in a job of
   /// fixed size, started before. Errors: kProtocolError.
   Status Start(Generation generation, wire::StartGeneration start);
+  /// Does the imports of `start` now, for workers that come later. Answers by Warmed in generation
+  /// 0, once for each call. Errors: kProtocolError.
+  Status Warm(wire::StartGeneration start);
   /// Stops the workers of that generation and of earlier ones; on_stopped answers. May be repeated
   /// with less grace. A generation that never started here counts as stopped.
   void Stop(Generation generation, Duration grace);
@@ -69,6 +72,7 @@ class GangSet {
 
  private:
   ForkServer* FindServer(const ForkServerPlan& plan, Generation generation, Duration limit);
+  void OnWarmed(Generation generation, const wire::Warmed& result);
   void OnGangStopped(LocalGang* gang, uint32_t swept);
   LocalGang::Handlers HandlersOf(Generation generation, const wire::StartGeneration& start);
   bool IsRunningUpTo(Generation generation) const;
@@ -79,6 +83,8 @@ class GangSet {
   const Options options_;
   Handlers handlers_;
   std::unique_ptr<ForkServer> server_;  ///< Outlives the gangs that wait for its answers.
+  wire::Warmed warmed_;                 ///< What came of it, once it is settled.
+  uint32_t warm_owed_ = 0;              ///< Answers to Warm() that wait for it.
   int lost_servers_ = 0;
   bool is_ending_ = false;
   std::vector<std::unique_ptr<LocalGang>> gangs_;

@@ -10,7 +10,6 @@
 #include <csignal>
 #include <utility>
 
-#include "base/command_words.h"
 #include "base/log.h"
 #include "base/message_stream.h"
 
@@ -29,11 +28,6 @@ constexpr Duration kReapPeriod = std::chrono::seconds(1);
 constexpr int kAllPipesBytes = 32 << 20;
 constexpr int kLargestPipeBytes = 1 << 20;
 constexpr int kKernelPipeBytes = 64 << 10;
-
-wire::StartGeneration WithNodePython(wire::StartGeneration start, const std::string& python) {
-  if (start.command.front() == kNodePython && !python.empty()) start.command.front() = python;
-  return start;
-}
 
 }  // namespace
 

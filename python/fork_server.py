@@ -309,14 +309,15 @@ def text_of(error):
 
 
 def preload(agent, modules, is_scanned):
-    """Imports the modules and returns the names of those that are there."""
+    """Imports the modules and returns the names of those that are there. Of "?a", the module a may be missing."""
     done = []
-    for module in modules:
+    for word in modules:
+        module = word.lstrip("?")
         agent.send(f"importing {module}")
         try:
             __import__(module)
         except BaseException as error:
-            if not is_scanned:
+            if not is_scanned and module == word:
                 raise Unfit(f"import {module}: {text_of(error)}") from None
             continue  # guarded in the script, or an attribute of a module: the script says what is wrong
         done.append(module)

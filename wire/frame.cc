@@ -58,6 +58,7 @@ std::optional<size_t> MaxBodyBytes(uint16_t type) {
     case MessageType::kObjectPiece:
       return 4 + kMaxControlJson + kMaxObjectPiece;
     case MessageType::kStartGeneration:
+    case MessageType::kWarm:
     case MessageType::kKvRequest:
     case MessageType::kKvReply:
       return 4 + kMaxControlJson + kMaxRaw;

@@ -70,6 +70,7 @@ bool MayBeSentBy(LinkRole role, MessageType type) {
     case MessageType::kObjectPiece:
     case MessageType::kGiveObject:
     case MessageType::kDropObject:
+    case MessageType::kWarm:
       return role == LinkRole::kLauncher;
   }
   return false;

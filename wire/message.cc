@@ -45,7 +45,8 @@ constexpr MessageType kTypes[] = {MessageType::kHello,
                                   MessageType::kGiveObject,
                                   MessageType::kDropObject,
                                   MessageType::kObjectProblem,
-                                  MessageType::kWarmed};
+                                  MessageType::kWarmed,
+                                  MessageType::kWarm};
 static_assert(std::size(kTypes) == std::variant_size_v<Body>);
 
 template <size_t index = 0>
@@ -152,6 +153,8 @@ std::string_view NameOf(MessageType type) {
       return "ObjectProblem";
     case MessageType::kWarmed:
       return "Warmed";
+    case MessageType::kWarm:
+      return "Warm";
   }
   return "unknown";
 }

@@ -64,6 +64,7 @@ enum class MessageType : uint16_t {
   kDropObject = 34,
   kObjectProblem = 35,
   kWarmed = 36,
+  kWarm = 37,
 };
 
 /// kChannel: the worker's channel (docs/channel.md), in both directions; from version 2 on.
@@ -143,7 +144,8 @@ struct StartGeneration {
   GpuVisibility gpu_visibility = GpuVisibility::kInherited;
   bool has_channel = false;  ///< Each worker gets a channel: HVDRAY_CHANNEL_FD.
   /// Modules that a Python command imports once, in a process that its workers are forked from;
-  /// kPreloadAuto alone: those of its script. Empty: every worker starts by exec.
+  /// kPreloadAuto alone: those of its script; "?a": a, if it can be imported. Empty: every worker
+  /// starts by exec.
   std::vector<std::string> preload = {};
   uint32_t preload_limit_ms = 30000;  ///< How long their imports may take.
   bool operator==(const StartGeneration&) const = default;
@@ -152,7 +154,15 @@ struct StartGeneration {
 inline constexpr size_t kMaxPreload = 256;  ///< Modules.
 inline constexpr std::string_view kPreloadAuto = "auto";
 
-/// Agent to launcher, once for each process that workers are to be forked from.
+/// Launcher to agent: do the imports of this start now, for workers that come later. It has no
+/// workers.
+struct Warm {
+  StartGeneration start;
+  bool operator==(const Warm&) const = default;
+};
+
+/// Agent to launcher, once for each process that workers are to be forked from; in generation 0,
+/// the answer to Warm.
 struct Warmed {
   bool is_warm = false;
   std::string why = {};  ///< The reason why the workers start by exec after all.
@@ -316,12 +326,13 @@ struct Bye {
   bool operator==(const Bye&) const = default;
 };
 
-using Body = std::variant<Hello, Welcome, Probe, ProbeResult, StartGeneration, WorkerStarted,
-                          WorkerExited, Output, Credit, Stdin, Signal, KvRequest, KvReply, KvReset,
-                          StopGeneration, GenerationStopped, Heartbeat, Bye, Inspect, Inspection,
-                          DirectoryList, DirectoryWanted, File, FileTaken, DirectoryProblem,
-                          BreakConnections, Notify, HostLeaving, ConnectionsBroken, WorkerArrived,
-                          StopWorkers, ObjectPiece, GiveObject, DropObject, ObjectProblem, Warmed>;
+using Body =
+    std::variant<Hello, Welcome, Probe, ProbeResult, StartGeneration, WorkerStarted, WorkerExited,
+                 Output, Credit, Stdin, Signal, KvRequest, KvReply, KvReset, StopGeneration,
+                 GenerationStopped, Heartbeat, Bye, Inspect, Inspection, DirectoryList,
+                 DirectoryWanted, File, FileTaken, DirectoryProblem, BreakConnections, Notify,
+                 HostLeaving, ConnectionsBroken, WorkerArrived, StopWorkers, ObjectPiece,
+                 GiveObject, DropObject, ObjectProblem, Warmed, Warm>;
 
 struct Message {
   Generation generation = 0;

@@ -288,6 +288,11 @@ void Fields(Io& io, FieldsOf<Io, StartGeneration> start) {
 }
 
 template <typename Io>
+void Fields(Io& io, FieldsOf<Io, Warm> warm) {
+  Fields(io, warm.start);
+}
+
+template <typename Io>
 void Fields(Io& io, FieldsOf<Io, Warmed> warmed) {
   io.Flag("is_warm", warmed.is_warm);
   io.Shown("why", warmed.why, kReason);
@@ -714,7 +719,7 @@ Result<Message> DecodeMessage(const FrameHeader& header, ByteView body) {
   if (!limit) {
     return Status(ErrorCode::kProtocolError, fmt::format("unknown message type {}", header.type));
   }
-  const bool is_of_version_2 = type >= MessageType::kObjectPiece && type <= MessageType::kWarmed;
+  const bool is_of_version_2 = type >= MessageType::kObjectPiece && type <= MessageType::kWarm;
   if (is_of_version_2 && header.version < kChannelVersion) {
     return Violation(type, "in a frame of version 1");
   }

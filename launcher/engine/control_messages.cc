@@ -9,6 +9,8 @@
 
 #include "base/json_fields.h"
 #include "launcher/job/placement.h"
+#include "launcher/job/value_text.h"
+#include "wire/message.h"
 
 namespace hvdray {
 namespace {
@@ -18,6 +20,7 @@ constexpr FieldRange kNumbers = {1, std::numeric_limits<int64_t>::max()};
 constexpr size_t kMaxObjects = 4096;
 constexpr size_t kMaxVariables = 4096;
 constexpr size_t kMaxHosts = kMaxRanks;
+constexpr int64_t kMaxModuleName = 256;
 // An hour: more is a mistake.
 constexpr double kMaxGraceSeconds = 3600;
 
@@ -103,6 +106,18 @@ void Read(FieldReader& io, const Json& /*head*/, control::Hosts& hosts) {
   if (io.Has("final")) io.Flag("final", hosts.is_final);
 }
 
+void Read(FieldReader& io, const Json& /*head*/, control::Warm& warm) {
+  io.List("preload", warm.preload, wire::kMaxPreload, [](auto& item, std::string& module) {
+    item.Text({}, module, {1, kMaxModuleName});
+    std::vector<std::string> names;
+    const std::string_view name = std::string_view(module).substr(module.starts_with('?') ? 1 : 0);
+    const bool is_name = AddModules(name, 1, names).ok() && names.front() == name;
+    item.Require({}, is_name && name != wire::kPreloadAuto, "must be the name of a module");
+  });
+  io.Require("preload", !warm.preload.empty(), "must name a module");
+  Variables(io, warm.env);
+}
+
 void Read(FieldReader& io, const Json& /*head*/, control::Credit& credit) {
   io.Word("bytes", credit.bytes);
 }
@@ -125,6 +140,7 @@ Result<ControlRequest> ReadTyped(std::string_view type, const Json& head, Durati
   if (type == "put") return ReadAs<control::Put>(head);
   if (type == "drop") return ReadAs<control::Drop>(head);
   if (type == "hosts") return ReadAs<control::Hosts>(head);
+  if (type == "warm") return ReadAs<control::Warm>(head);
   if (type == "credit") return ReadAs<control::Credit>(head);
   if (type == "bye") return ReadAs<control::Bye>(head);
   return Status(ErrorCode::kProtocolError, "no such type");

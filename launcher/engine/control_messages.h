@@ -68,15 +68,20 @@ struct Hosts {
   std::vector<std::string> hosts;  ///< Lines of a discovery script: "node1:4".
   bool is_final = false;           ///< They never change again.
 };
+/// Imports for the workers of later gangs, done at once.
+struct Warm {                        // NOLINT(bugprone-exception-escape): its move throws nothing
+  std::vector<std::string> preload;  ///< "?a": a, if it can be imported.
+  std::map<std::string, std::string> env;  ///< As that of the gangs' starts.
+};
 /// Bytes of `data` messages, lines included, that the client has taken.
 struct Credit {
   uint64_t bytes = 0;
 };
 struct Bye {};
 }  // namespace control
-using ControlRequest =
-    std::variant<control::Hello, control::Start, control::Send, control::Signal, control::Stop,
-                 control::Put, control::Drop, control::Hosts, control::Credit, control::Bye>;
+using ControlRequest = std::variant<control::Hello, control::Start, control::Send, control::Signal,
+                                    control::Stop, control::Put, control::Drop, control::Hosts,
+                                    control::Warm, control::Credit, control::Bye>;
 
 /// The request that this line is; a blob is still to come. `grace`: of a `stop` that names none.
 /// Errors: kProtocolError.

@@ -88,6 +88,10 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
     gangs.put = [this](const wire::ObjectPiece& piece) { agents_.PutObject(piece); };
     gangs.drop = [this](int64_t object) { agents_.DropObject(object); };
     gangs.hosts = [this, told](const control::Hosts& hosts) { return TakeHosts(told, hosts); };
+    gangs.warm = [](const control::Warm&) {
+      return Status(ErrorCode::kUsage, "the hosts of an elastic job come with its start",
+                    "--preload");
+    };
     gangs.has_object_room = [this] { return agents_.HasObjectRoom(); };
     gangs.queued_bytes = [this] { return channels_.queued_bytes(); };
     gangs.on_room = [this] { GrantWithheld(); };

@@ -23,8 +23,10 @@ bool AreAllOf(std::span<const RankInfo> ranks, const std::vector<NewWorker>& wor
 // What is the same for all workers of a host, and independent of who they are.
 void CompleteStart(const LaunchPlan& plan, const JobHost& host, wire::StartGeneration* message) {
   message->max_restarts = static_cast<uint32_t>(*plan.spec.max_restarts);
-  message->gloo_interface = host.nic->gloo_interface;
-  message->nccl_interfaces = host.nic->nccl_interfaces;
+  if (host.nic) {
+    message->gloo_interface = host.nic->gloo_interface;
+    message->nccl_interfaces = host.nic->nccl_interfaces;
+  }
   message->is_torch_environment = plan.spec.wants_torch_env();
   message->working_directory = *plan.spec.working_directory;
   if (host.is_remote && message->working_directory.empty() && !plan.current_directory.empty()) {
@@ -119,6 +121,13 @@ std::vector<RankInfo> RanksForWorkers(const LaunchPlan& plan, std::vector<RankIn
   if (names.empty()) return ranks;
   for (RankInfo& info : ranks) info.host = names[static_cast<size_t>(info.host_index)];
   return ranks;
+}
+
+wire::Warm WarmOrder(const LaunchPlan& plan, const JobHost& host) {
+  wire::Warm order;
+  CompleteStart(plan, host, &order.start);
+  order.start.environment = Environments(plan).Of(host.is_remote);
+  return order;
 }
 
 std::map<int, wire::StartGeneration> StartMessages(const LaunchPlan& plan,

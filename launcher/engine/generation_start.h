@@ -31,6 +31,9 @@ wire::Welcome WelcomeOf(const LaunchPlan& plan);
 /// `ranks` with the host names that workers see: plan.place.worker_host_names.
 std::vector<RankInfo> RanksForWorkers(const LaunchPlan& plan, std::vector<RankInfo> ranks);
 
+/// The imports of plan.spec.preload for workers that come later.
+wire::Warm WarmOrder(const LaunchPlan& plan, const JobHost& host);
+
 /// One message for each host that gets workers, by its number. `ranks`: the whole generation if all
 /// of it is started; empty for newcomers of an unpublished one. Hosts without an agent or a chosen
 /// interface get no message; the driver handles their workers' missing start.

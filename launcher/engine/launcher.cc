@@ -91,6 +91,7 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
       return Status(ErrorCode::kUsage, "the hosts do not come from the client",
                     "--host-source control, with --min-np");
     };
+    gangs.warm = [this](const control::Warm& warm) { return Warm(warm); };
     gangs.has_object_room = [this] { return HasObjectRoom(); };
     gangs.queued_bytes = [this] { return channels_.queued_bytes(); };
     gangs.on_room = [this] { GrantWithheld(); };
@@ -177,6 +178,7 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
     ++progress_.hosts_ready;
     Feed(event::HostReady{host, facts});
     if (serve_) serve_->OnTaken();  // objects first: the gang may begin with them
+    SendWarm(host);                 // before the gang, which may wait for it
     if (pending_start_ && progress_.hosts_ready == hosts_.size()) BeginGang();
   }
 
@@ -185,6 +187,7 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
     start_.Drop();
     lost_.insert(host);
     if (pending_start_) RefuseStart(ErrorOfHost(plan_.hosts[static_cast<size_t>(host)].host, why));
+    if (warming_.contains(host)) AnswerWarm(host, {.why = why.message()});
     Feed(event::HostLost{host, std::move(why)});
     if (serve_) serve_->OnTaken();
   }
@@ -269,18 +272,54 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
     return true;
   }
 
-  Status StartGang(const control::Start& start) {
+  // Nothing can start any more.
+  Status CheckHosts() const {
     if (is_ending_) return {ErrorCode::kCancelled, "hvdray serve is ending"};
-    if (!lost_.empty()) {
-      return {ErrorCode::kAgentLost,
-              fmt::format("host {} is lost", plan_.hosts[static_cast<size_t>(*lost_.begin())].host),
-              "start another hvdray serve"};
+    if (lost_.empty()) return {};
+    return {ErrorCode::kAgentLost,
+            fmt::format("host {} is lost", plan_.hosts[static_cast<size_t>(*lost_.begin())].host),
+            "start another hvdray serve"};
+  }
+
+  std::vector<std::string> EnvironmentOf(const std::map<std::string, std::string>& added) const {
+    std::vector<std::string> env = base_env_;
+    for (const auto& [name, value] : added) env.push_back(fmt::format("{}={}", name, value));
+    return env;
+  }
+
+  Status Warm(const control::Warm& warm) {
+    HVDRAY_RETURN_IF_ERROR(CheckHosts());
+    if (!warming_.empty()) {
+      return {ErrorCode::kUsage, "hosts are still at the imports of the last one"};
     }
+    plan_.spec.preload.Set(warm.preload, "control");
+    warm_env_ = EnvironmentOf(warm.env);
+    for (int host = 0; host < hosts_.size(); ++host) warming_.insert(host);
+    for (int host = 0; host < hosts_.size(); ++host) {
+      if (agents_.IsReady(host)) SendWarm(host);
+    }
+    return {};
+  }
+
+  void SendWarm(int host) {
+    if (!warming_.contains(host)) return;
+    // That of the gang is for its restarts.
+    const auto env = std::exchange(plan_.spec.env, {});
+    plan_.spec.env.Set(warm_env_, "control");
+    agents_.Send(host, {0, WarmOrder(plan_, hosts_.At(host))});
+    plan_.spec.env = env;
+  }
+
+  void AnswerWarm(int host, const wire::Warmed& warmed) {
+    warming_.erase(host);
+    serve_->OnWarmed(plan_.hosts[static_cast<size_t>(host)].host, warmed, warming_.size());
+  }
+
+  Status StartGang(const control::Start& start) {
+    HVDRAY_RETURN_IF_ERROR(CheckHosts());
     const int np = start.np != 0 ? start.np : static_cast<int>(plan_.ranks.size());
     HVDRAY_ASSIGN_OR_RETURN(pending_ranks_, AssignRanks(plan_.hosts, np, np));
-    std::vector<std::string> env = base_env_;
-    for (const auto& [name, value] : start.env) env.push_back(fmt::format("{}={}", name, value));
-    plan_.spec.env.Set(std::move(env), "control");
+    plan_.spec.env.Set(EnvironmentOf(start.env), "control");
     pending_start_ = true;
     if (progress_.hosts_ready == hosts_.size()) {
       BeginGang();
@@ -541,6 +580,7 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
     const std::string& name = plan_.hosts[static_cast<size_t>(host)].host;
     if (event_log_) event_log_->OnWarmed(name, generation, warmed, loop_.Now());
     if (const auto text = warm_starts_.OnWarmed(name, warmed)) console_->Say(*text);
+    if (generation == 0 && warming_.contains(host)) AnswerWarm(host, warmed);
   }
 
   void OnChannel(const wire::Output& output) {
@@ -607,9 +647,11 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
   bool pending_start_ = false;           // until all hosts are ready
   std::vector<RankInfo> pending_ranks_;
   Watch start_timer_;
-  std::map<int, uint32_t> withheld_;  // by rank: credit that waits for the client
-  bool is_sigint_first_ = false;      // the gang is dismissed that way
-  bool is_repeating_ = false;         // facts that observers know
+  std::vector<std::string> warm_env_;  // of the client's last order to warm
+  std::set<int> warming_;              // hosts that have not answered it
+  std::map<int, uint32_t> withheld_;   // by rank: credit that waits for the client
+  bool is_sigint_first_ = false;       // the gang is dismissed that way
+  bool is_repeating_ = false;          // facts that observers know
   bool is_ending_ = false;
   bool is_finished_ = false;
   Verdict last_;  // of the session, once it is ending

@@ -281,6 +281,21 @@ void ServeSession::On(const control::Hosts& hosts) {
   if (const Status status = gangs_.hosts(hosts); !status.ok()) Refuse("hosts", status);
 }
 
+void ServeSession::On(const control::Warm& warm) {
+  if (const Status status = gangs_.warm(warm); !status.ok()) Refuse("warm", status);
+}
+
+void ServeSession::OnWarmed(std::string_view host, const wire::Warmed& warmed, size_t left) {
+  if (link_ == nullptr) return;
+  Json message = Message("warmed");
+  message["host"] = std::string(host);
+  message["is_warm"] = warmed.is_warm;
+  message["why"] = warmed.why;
+  message["took_s"] = warmed.took_ms / 1e3;
+  message["left"] = left;
+  link_->Send(message);
+}
+
 void ServeSession::DropObjects() {
   pieces_.clear();
   waiting_.clear();

@@ -19,6 +19,7 @@
 #include "launcher/engine/control_link.h"
 #include "launcher/job/placement.h"
 #include "launcher/report/job_report.h"
+#include "wire/message.h"
 #include "wire/object.h"
 
 namespace hvdray {
@@ -53,6 +54,8 @@ class ServeSession {
     std::function<void(int64_t object)> drop;
     /// The hosts of an elastic job, found by the client. Errors: why they are refused.
     std::function<Status(const control::Hosts&)> hosts;
+    /// Each host answers by OnWarmed(). Errors: why there is nothing to answer; it is refused.
+    std::function<Status(const control::Warm&)> warm;
     /// All hosts take pieces now: they are ready, and their links are not full.
     std::function<bool()> has_object_room;
     /// Bytes written that workers have not taken yet.
@@ -83,6 +86,8 @@ class ServeSession {
   void OnTaken();
   /// That host can't hold the object.
   void OnObjectProblem(int64_t object, std::string_view host, int error);
+  /// What `warm` came to on that host. `left`: hosts that have not answered yet.
+  void OnWarmed(std::string_view host, const wire::Warmed& warmed, size_t left);
   void OnStopped(const JobReport& report);
   /// Its start could not be carried out after all.
   void OnRefused(const Status& why);
@@ -114,6 +119,7 @@ class ServeSession {
   void On(const control::Put& put);
   void On(const control::Drop& drop);
   void On(const control::Hosts& hosts);
+  void On(const control::Warm& warm);
   void OnPiece(ByteView piece, uint64_t left);
   void PutPieces();
   Status CheckObjects(const std::vector<int64_t>& objects) const;

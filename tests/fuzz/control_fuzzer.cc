@@ -65,6 +65,10 @@ struct Told {
     }
     return told;
   }
+  std::string operator()(const control::Warm& warm) const {
+    HVDRAY_CHECK(!warm.preload.empty());
+    return fmt::format("warm {} {}\n", warm.preload.size(), warm.env.size());
+  }
   // The link keeps these to itself.
   std::string operator()(const control::Credit&) const { return Passed(); }
   std::string operator()(const control::Bye&) const { return Passed(); }

@@ -19,7 +19,7 @@ import pytest
 from hosts_processes import wait_until
 
 WORKER = [sys.executable, str(pathlib.Path(__file__).parent / "workers/channel_worker.py")]
-KINDS = ("hello", "ready", "data", "stopped", "refused", "bye")
+KINDS = ("hello", "ready", "data", "stopped", "refused", "warmed", "bye")
 
 
 class Client:
@@ -472,6 +472,70 @@ def test_a_path_that_is_taken_is_refused(hvdray, tmp_path):
     result = hvdray.run("serve", "-np", "1", "--control", file, "--", *WORKER)
     assert result.code == 2 and file.read_text() == "mine"
     first.wait()
+
+
+# ---- warm
+
+# Its import is counted, and ends when the file `gate` is there.
+GATED = """\
+import os, time
+with open('imports', 'a') as file: file.write('x')
+while not os.path.exists('gate'): time.sleep(0.005)
+"""
+
+
+def test_hosts_warm_up_without_a_gang_and_gangs_wait_for_it(hvdray, tmp_path):
+    (tmp_path / "gated.py").write_text(GATED)
+    report = "import os, sys; os.environ['X'] = str('gated' in sys.modules); "
+    worker = [sys.executable, "-c", report + f"exec(open({WORKER[1]!r}).read())"]
+    client = Client(hvdray, worker=worker, cwd=tmp_path)
+    client.begin()
+    client.say("warm", preload=["gated"], env={"COLOUR": "red"})
+    assert "still at the imports" in client.refused("warm", preload=["json"])["message"]
+    client.say("start", gang=1, env={"COLOUR": "red"}, data="go")
+    (tmp_path / "gate").touch()
+    warmed = client.until("warmed")
+    assert (warmed["is_warm"], warmed["why"], warmed["left"]) == (True, "", 0), warmed
+    assert warmed["host"] == "localhost" and warmed["took_s"] >= 0
+    client.until("ready")
+    assert [answer["data"]["x"] for answer in client.answers(2)] == ["True", "True"]
+    client.stop(1)
+    client.start(2, env={"COLOUR": "red"}, data="go")
+    assert [answer["data"]["x"] for answer in client.answers(2)] == ["True", "True"]
+    assert (tmp_path / "imports").read_text() == "x"
+    client.say("warm", preload=["gated"], env={"COLOUR": "red"})  # while a gang lives, and again
+    assert client.until("warmed")["is_warm"]
+    assert (tmp_path / "imports").read_text() == "x"
+    client.stop(2)
+    client.end()
+
+
+def test_a_host_that_stays_cold_says_why(hvdray, client):
+    client.say("warm", preload=["nowhere_at_all"])
+    warmed = client.until("warmed")
+    assert not warmed["is_warm"] and "nowhere_at_all" in warmed["why"] and warmed["left"] == 0
+    client.start(1)
+    client.stop(1)
+    assert "start cold" in client.end().errors
+
+
+def test_only_python_can_be_warm(hvdray):
+    client = Client(hvdray, worker=["sleep", "60"])
+    client.begin()
+    client.say("warm", preload=["json"])
+    warmed = client.until("warmed")
+    assert (warmed["is_warm"], warmed["why"]) == (False, "sleep is not Python"), warmed
+    client.end()
+
+
+def test_the_launcher_ends_while_hosts_warm_up(hvdray, tmp_path):
+    (tmp_path / "gated.py").write_text(GATED)
+    client = Client(hvdray, worker=[sys.executable, "-c", ""], cwd=tmp_path)
+    client.begin()
+    client.say("warm", preload=["gated"])
+    wait_until(lambda: (tmp_path / "imports").exists(), "the first import")
+    client.end()
+    assert not client.job.survivors(within=30)
 
 
 # ---- secrets, and many ends

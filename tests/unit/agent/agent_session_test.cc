@@ -119,6 +119,14 @@ TEST_F(AgentSessionTest, StartBeforeWelcomeIsRefused) {
   EXPECT_EQ(exit_code_, 125);
 }
 
+TEST_F(AgentSessionTest, WarmBeforeWelcomeIsRefused) {
+  wire::StartGeneration order = MakeStart(0, {"wait"});
+  order.preload = {"json"};
+  link_->Send({0, wire::Warm{order}});
+  ASSERT_TRUE(WaitUntilDone());
+  EXPECT_EQ(exit_code_, 125);
+}
+
 TEST_F(AgentSessionTest, SecondGenerationWhileOneRunsIsRefusedAndNothingIsLeft) {
   Welcome(/*grace_ms=*/10);
   StartProbes(1, 2, {"stubborn"});

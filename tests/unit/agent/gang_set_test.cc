@@ -63,6 +63,8 @@ class GangSetTest : public ::testing::Test {
       EXPECT_TRUE(started_.emplace(started->rank, generation).second);
     } else if (auto* exited = std::get_if<wire::WorkerExited>(&body)) {
       EXPECT_TRUE(exits_.emplace(exited->rank, *exited).second);
+    } else if (auto* warmed = std::get_if<wire::Warmed>(&body)) {
+      warmed_.emplace_back(generation, warmed->why);
     }
   }
 
@@ -128,6 +130,7 @@ class GangSetTest : public ::testing::Test {
   std::map<int, wire::WorkerExited> exits_;
   std::vector<int> reaped_;
   Answers stopped_;
+  std::vector<std::pair<Generation, std::string>> warmed_;  // and why not
   size_t exits_at_answer_ = 0;
   int idle_calls_ = 0;
 };
@@ -325,6 +328,45 @@ TEST_F(GangSetTest, EverythingStopsWithoutAnAnswerWhenTheLinkIsGone) {
 TEST_F(GangSetTest, OrderWithoutACommandIsAViolation) {
   EXPECT_EQ(gangs_->Start(1, Order({10}, {})).code(), ErrorCode::kProtocolError);
   EXPECT_TRUE(gangs_->is_empty());
+}
+
+TEST_F(GangSetTest, EachOrderToWarmIsAnsweredAndOneServerIsMadeForAll) {
+  wire::StartGeneration order = Order({}, {"/nowhere/python3", "a.py"});
+  order.preload = {"json"};
+  EXPECT_TRUE(gangs_->Warm(order).ok());
+  EXPECT_TRUE(gangs_->Warm(order).ok()) << "while the first is open";
+  EXPECT_TRUE(warmed_.empty()) << "from the loop";
+  ASSERT_TRUE(WaitFor(*loop_, [&] { return warmed_.size() == 2; }));
+  EXPECT_TRUE(gangs_->Warm(order).ok()) << "of a server that is settled";
+  const std::pair<Generation, std::string> cold = {0, "No such file or directory"};
+  EXPECT_EQ(warmed_, (decltype(warmed_)(3, cold)));
+  EXPECT_TRUE(gangs_->is_empty());
+  order.command = {"/bin/true"};
+  EXPECT_TRUE(gangs_->Warm(order).ok());
+  ASSERT_EQ(warmed_.size(), 4U);
+  EXPECT_EQ(warmed_.back().first, 0U);
+  EXPECT_FALSE(warmed_.back().second.empty());
+}
+
+TEST_F(GangSetTest, AnOrderToWarmWaitsForNoOtherServer) {
+  wire::StartGeneration order = Order({}, {"/nowhere/python3", "a.py"});
+  order.preload = {"json"};
+  EXPECT_TRUE(gangs_->Warm(order).ok());
+  order.preload = {"socket"};
+  EXPECT_TRUE(gangs_->Warm(order).ok());
+  ASSERT_EQ(warmed_.size(), 1U);
+  EXPECT_EQ(warmed_[0].second, "another fork server is still at its imports");
+}
+
+TEST_F(GangSetTest, AnOrderToWarmThatIsNoneIsAViolation) {
+  wire::StartGeneration order = Order({}, {"python3", "a.py"});
+  EXPECT_EQ(gangs_->Warm(order).code(), ErrorCode::kProtocolError) << "no modules";
+  order.preload = {"json"};
+  order.command.clear();
+  EXPECT_EQ(gangs_->Warm(order).code(), ErrorCode::kProtocolError) << "no command";
+  order = Order({0}, {"python3", "a.py"});
+  order.preload = {"json"};
+  EXPECT_EQ(gangs_->Warm(order).code(), ErrorCode::kProtocolError) << "workers";
 }
 
 TEST_F(GangSetTest, WithoutACgroupNoSweepTouchesTheChildrenOfAnotherGang) {

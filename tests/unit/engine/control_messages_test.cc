@@ -54,6 +54,11 @@ TEST(ControlMessagesTest, EveryRequestIsRead) {
   EXPECT_EQ(hosts.hosts, (std::vector<std::string>{"a:4", "me@b"}));
   EXPECT_TRUE(hosts.is_final);
   EXPECT_TRUE(Must<control::Hosts>(R"({"type":"hosts","hosts":[]})").hosts.empty());
+  const auto warm =
+      Must<control::Warm>(R"({"type":"warm","preload":["json","?a.b"],"env":{"A":"1"}})");
+  EXPECT_EQ(warm.preload, (std::vector<std::string>{"json", "?a.b"}));
+  EXPECT_EQ(warm.env, (std::map<std::string, std::string>{{"A", "1"}}));
+  EXPECT_TRUE(Must<control::Warm>(R"({"type":"warm","preload":["json"]})").env.empty());
   EXPECT_EQ(Must<control::Credit>(R"({"type":"credit","bytes":12})").bytes, 12U);
   Must<control::Bye>(R"({"type":"bye","unknown":[1]})");
 }
@@ -93,6 +98,18 @@ TEST(ControlMessagesTest, WhatIsNotAsThePageSaysIsRefused) {
            R"({"type":"hosts","hosts":[""]})",
            R"({"type":"hosts","hosts":["a\nb"]})",
            R"({"type":"hosts","hosts":["a"],"final":1})",
+           R"({"type":"warm"})",
+           R"({"type":"warm","preload":[]})",
+           R"({"type":"warm","preload":"json"})",
+           R"({"type":"warm","preload":[""]})",
+           R"({"type":"warm","preload":["auto"]})",
+           R"({"type":"warm","preload":["?"]})",
+           R"({"type":"warm","preload":["??a"]})",
+           R"({"type":"warm","preload":["?auto"]})",
+           R"({"type":"warm","preload":["a,b"]})",
+           R"({"type":"warm","preload":["a b"]})",
+           R"({"type":"warm","preload":["a\u0000"]})",
+           R"({"type":"warm","preload":["json"],"env":{"A":1}})",
            R"({"type":"credit","bytes":-1})",
        }) {
     const Result<ControlRequest> request = Read(text);
@@ -106,9 +123,10 @@ TEST(ControlMessagesTest, OnlySomeHaveABlobAndNoneButAnObjectALargeOne) {
   EXPECT_FALSE(Read(R"({"type":"start","gang":1,"np":1})", kMaxControlBlob + 1).ok());
   EXPECT_TRUE(Read(R"({"type":"send","gang":1,"to":"all"})", kMaxControlBlob).ok());
   EXPECT_FALSE(Read(R"({"type":"send","gang":1,"to":"all"})", kMaxControlBlob + 1).ok());
-  for (const char* text : {R"({"type":"hello","protocol":1})", R"({"type":"bye"})",
-                           R"({"type":"stop","gang":1})", R"({"type":"credit","bytes":1})",
-                           R"({"type":"drop","object":1})", R"({"type":"hosts","hosts":[]})"}) {
+  for (const char* text :
+       {R"({"type":"hello","protocol":1})", R"({"type":"bye"})", R"({"type":"stop","gang":1})",
+        R"({"type":"credit","bytes":1})", R"({"type":"warm","preload":["a"]})",
+        R"({"type":"drop","object":1})", R"({"type":"hosts","hosts":[]})"}) {
     EXPECT_FALSE(Read(text, 1).ok()) << text;
   }
 }

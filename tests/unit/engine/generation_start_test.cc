@@ -66,6 +66,25 @@ TEST_F(GenerationStartTest, EachHostGetsItsWorkersWithTheirNumbersAndPlaces) {
   EXPECT_EQ(messages[0].command, std::vector<std::string>{"train"});
 }
 
+TEST_F(GenerationStartTest, AnOrderToWarmIsTheStartWithoutItsWorkers) {
+  plan_.spec.preload.Set({"json"}, "test");
+  plan_.spec.has_channel.Set(true, "test");
+  auto messages = Messages(Start(1), ranks_);
+  for (const int host : {0, 1}) {
+    hosts_.At(host).nic.reset();  // chosen at the first start only
+    const wire::StartGeneration order = WarmOrder(plan_, hosts_.At(host)).start;
+    const wire::StartGeneration& start = messages[host];
+    EXPECT_TRUE(order.workers.empty());
+    EXPECT_EQ(order.preload, start.preload);
+    EXPECT_EQ(order.command, start.command);
+    EXPECT_EQ(order.environment, start.environment);
+    EXPECT_EQ(order.working_directory, start.working_directory);
+    EXPECT_EQ(order.is_directory_optional, start.is_directory_optional);
+    EXPECT_EQ(order.has_channel, start.has_channel);
+    EXPECT_EQ(order.gpu_visibility, start.gpu_visibility);
+  }
+}
+
 TEST_F(GenerationStartTest, ANewcomerHasItsPlaceInTheWholeGeneration) {
   effect::StartWorkers start = Start(2);
   start.workers.erase(start.workers.begin(), start.workers.begin() + 1);

@@ -288,6 +288,8 @@ TEST(MessageCodecTest, EveryFieldOutOfItsRangeOrTypeIsRefused) {
       {kStartGeneration, R"({"preload":"torch"})"},
       {kStartGeneration, R"({"preload":[1]})"},
       {kStartGeneration, R"({"preload":["a"],"preload_limit_ms":-1})"},
+      {kWarm, R"({"preload":"torch"})"},
+      {kWarm, R"({"workers":[{"rank":0}]})"},
       {kWarmed, R"({"is_warm":1})"},
       {kWarmed, R"({"took_ms":4294967296})"},
       {kWarmed, R"({"modules":[3]})"},
@@ -447,7 +449,8 @@ TEST(OutputCodecTest, ChannelsHaveAStreamFromVersionTwoOn) {
                               {1, GiveObject{0, 1}},
                               {0, DropObject{1}},
                               {0, ObjectProblem{1, 28}},
-                              {1, Warmed{true, "", 1, {"torch"}}}};
+                              {1, Warmed{true, "", 1, {"torch"}}},
+                              {0, Warm{}}};
   for (const Message& message : messages) {
     const MessageType type = TypeOf(message.body);
     for (const uint16_t version : {kChannelVersion, uint16_t{kMaxVersion + 1}}) {

@@ -156,6 +156,8 @@ inline std::vector<std::pair<std::string, Message>> SampleChannelMessages() {
   StartGeneration warm = SampleStart();
   warm.preload = {"torch", "horovod.torch"};
   warm.preload_limit_ms = 60000;
+  StartGeneration order = warm;
+  order.workers.clear();
   return {
       {"hello_launcher", {0, Hello{1, 2, "hvdray 0.2.0 (abc1234)", {}}}},
       {"start_generation", {3, std::move(start)}},
@@ -170,6 +172,7 @@ inline std::vector<std::pair<std::string, Message>> SampleChannelMessages() {
       {"drop_object", {0, DropObject{7}}},
       {"object_problem", {0, ObjectProblem{7, 28}}},
       {"start_generation_preload", {3, std::move(warm)}},
+      {"warm", {0, Warm{std::move(order)}}},
       {"warmed", {3, Warmed{true, "", 812, {"torch", "horovod.torch"}}}},
       {"warmed_cold", {3, Warmed{false, "import torch opens a GPU (/dev/nvidia0)", 0, {}}}},
   };
