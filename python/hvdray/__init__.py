@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "run": "_run",
     "Executor": "_executor",
+    "Pool": "_pool",
     "ship": "_payload",
     "HvdrayError": "_errors",
     "LauncherLost": "_errors",
@@ -30,6 +31,7 @@ __all__ = [
     "HvdrayError",
     "LauncherLost",
     "PlacementTimeout",
+    "Pool",
     "SerializationError",
     "StateLost",
     "WorkerDied",
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from ._errors import WorkerError as WorkerError
     from ._executor import Executor as Executor
     from ._payload import ship as ship
+    from ._pool import Pool as Pool
     from ._run import run as run
 
 

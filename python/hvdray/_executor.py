@@ -11,7 +11,7 @@ import threading
 import time
 import weakref
 from types import TracebackType
-from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Optional, Sequence, Union
 
 from ._calls import Call, Limits, Log, died
 from ._elastic import (
@@ -30,8 +30,12 @@ from ._launcher import MAX_BLOB, Gang, Launcher, Ranks
 from ._output import OUTPUTS
 from ._payload import Payload, dumps
 
+if TYPE_CHECKING:
+    from ._pool import Pool
+
 GRACE_S = 5.0
 CALL = ["fn", "args", "kwargs"]
+DEFAULTS: dict[str, Any] = {"num_workers_per_host": 1, "cpus_per_worker": 1, "use_gpu": False, "output": "auto"}  # others: None
 
 Callbacks = Sequence[Callable[[Any], Any]]
 Hosts = Union[str, Sequence[str], Mapping[str, int]]
@@ -39,6 +43,9 @@ Hosts = Union[str, Sequence[str], Mapping[str, int]]
 
 class Executor:
     """Threads: any; calls wait for each other. Not for forked children."""
+
+    _min_workers: Optional[int]  # of elastic calls
+    _discovery: Optional[Discovery]
 
     def __init__(
         self,
@@ -59,12 +66,14 @@ class Executor:
         options: Optional[Mapping[str, Any]] = None,
         output: str = "auto",
         results: str = "pickle",
+        pool: Optional["Pool"] = None,
     ):
         """`min_workers`: calls are elastic jobs, whose workers come and go. `hosts`: "a:4,b:4", a list of such, or slots by
         host; of elastic calls also an object with find_available_hosts_and_slots(). `backend`: "local", "ssh" (with hosts),
         "ray", or "auto": ray where this program has called ray.init(). Those of hosts, CPUs and GPUs say what is asked of Ray.
         `options`: long options of `hvdray run`, with '_' for '-'. `output`: see Output. `results`: "json" reads no
-        pickles from workers. Raises ValueError and TypeError for what does not fit together."""
+        pickles from workers. `pool`: where the workers come from; what else is given must be as the pool has it. Raises
+        ValueError and TypeError for what does not fit together."""
         _check_choice("backend", backend, ("auto", "local", "ssh", "ray"))
         _check_choice("output", output, OUTPUTS)
         _check_choice("results", results, ("pickle", "json"))
@@ -75,6 +84,24 @@ class Executor:
             ("max_workers", max_workers),
         ):
             _check_number(name, number)
+        self._init_state(pool, env, results)
+        given: dict[str, Any] = {
+            "num_workers": num_workers,
+            "num_hosts": num_hosts,
+            "num_workers_per_host": num_workers_per_host,
+            "cpus_per_worker": cpus_per_worker,
+            "use_gpu": use_gpu,
+            "gpus_per_worker": gpus_per_worker,
+            "hosts": hosts,
+            "python": python,
+            "working_dir": working_dir,
+            "output": output,
+        }
+        if pool is not None:
+            if min_workers is not None or max_workers is not None:
+                raise ValueError("elastic calls take no pool: their workers and hosts come and go")
+            return self._join(pool, given, backend, dict(options or {}))
+        self._given = given
         self._options = dict(options or {})
         self._is_on_ray = backend == "ray" or (backend == "auto" and _has_ray())
         self._uses_current_group = True
@@ -85,10 +112,6 @@ class Executor:
             _check_once(name, value, {name} & set(self._options))
             self._options[name] = value
         self._min_workers = min_workers
-        self._discovery: Optional[Discovery] = None
-        self._discovery_interval: Callable[[], float] = lambda: DISCOVER_HOSTS_FREQUENCY_SECS
-        self._elastic_hosts: Optional[ElasticHosts] = None
-        self._elastic_call: Optional[ElasticCall] = None
         named = {"hosts", "hostfile", "cluster", "host_discovery_script"} & set(self._options)
         settle_limits(self._options, num_workers, min_workers, max_workers)
         _check_once("hosts", hosts, sorted(named))
@@ -122,8 +145,12 @@ class Executor:
         if working_dir is not None:
             self._options["cwd"] = working_dir
         self._python = python or ("@python" if self._is_on_ray else sys.executable)
-        self._env = _checked_env(env)
         self._output = output
+        _living.add(self)
+
+    def _init_state(self, pool: "Optional[Pool]", env: Optional[Mapping[str, str]], results: str) -> None:
+        self._pool = pool
+        self._env = _checked_env(env)
         self._results = results
         self._pid = os.getpid()
         self._turn = threading.RLock()  # of calls
@@ -136,7 +163,41 @@ class Executor:
         self._executable: Optional[tuple[Any, tuple[Any, ...], dict[str, Any]]] = None
         self._has_started = False
         self._is_over = False
+        self._np: Optional[int] = None  # workers of a gang of the pool; None: all
+        self._modules: dict[int, Any] = {}  # by rank: what a worker of the pool has imported
+        self._min_workers = None
+        self._discovery = None
+        self._discovery_interval: Callable[[], float] = lambda: DISCOVER_HOSTS_FREQUENCY_SECS
+        self._elastic_hosts: Optional[ElasticHosts] = None
+        self._elastic_call: Optional[ElasticCall] = None
+
+    def _join(self, pool: "Pool", given: dict[str, Any], backend: str, options: dict[str, Any]) -> None:
+        base = pool.base
+        self._is_on_ray = base._is_on_ray
+        if backend != "auto" and (backend == "ray") != base._is_on_ray:
+            raise ValueError(f"backend={backend!r}, and the pool is {'' if base._is_on_ray else 'not '}on Ray")
+        most = base._given["num_workers"]
+        self._np = given.pop("num_workers")
+        if self._np is not None and most is not None and self._np > most:
+            raise ValueError(f"num_workers={self._np}, and the pool has {most}")
+        for name, value in given.items():
+            if value not in (DEFAULTS.get(name), base._given[name]):
+                raise ValueError(f"{name}={value!r}, and the pool has {base._given[name]!r}: what a pool has is given to Pool()")
+        for name, value in options.items():
+            if name not in base._options or base._options[name] != value:
+                raise ValueError(f"options[{name!r}] is not the pool's: options are given to Pool()")
+        self._options = base._options
+        self._output = base._output
+        self._env = {**base._env, **self._env}
         _living.add(self)
+
+    @property
+    def env(self) -> dict[str, str]:
+        return self._env
+
+    @property
+    def is_on_ray(self) -> bool:
+        return self._is_on_ray
 
     # ---- life
 
@@ -196,13 +257,15 @@ class Executor:
             if self._elastic_hosts is not None:
                 self._elastic_hosts.close()
             launcher, self._launcher = self._launcher, None
-            if launcher is None:
-                return
             try:
-                if launcher.lost is None:
+                if launcher is not None and launcher.lost is None:
                     self._end_gang(launcher)
             finally:
-                launcher.close()
+                if self._pool is not None:
+                    self._tell_pool()
+                    self._pool.release(self)
+                elif launcher is not None:
+                    launcher.close()
         finally:
             self._turn.release()
 
@@ -322,7 +385,10 @@ class Executor:
         if self._min_workers is not None:
             return  # Each call has its own job.
         made = None if self._executable is None else dumps(self._executable, ["executable_cls", "executable_args", "executable_kwargs"])
-        if self._launcher is not None and not self._launcher.is_usable:
+        if self._pool is not None:
+            self._tell_pool()
+            self._launcher, self._kit = self._pool.take(self)
+        elif self._launcher is not None and not self._launcher.is_usable:
             launcher, self._launcher = self._launcher, None
             launcher.close()
         if self._launcher is None:
@@ -348,7 +414,7 @@ class Executor:
             launcher.condition.wait(left)
 
         try:
-            gang = launcher.start(self._env, [self._kit], begin, call.on_data, wait)
+            gang = launcher.start(self._env, [self._kit], begin, call.on_data, wait, self._np)
         except BaseException:
             self._abandon(launcher)
             raise
@@ -359,7 +425,7 @@ class Executor:
             if gang.why is not None:
                 # Hosts that are lost do not come back to it.
                 self._launcher = None
-                launcher.close()
+                self._close(launcher)
                 raise gang.why
             raise died(gang)
         try:
@@ -389,7 +455,19 @@ class Executor:
     def _abandon(self, launcher: Launcher) -> None:
         """Interrupted, or lost: this launcher is of no use any more."""
         self._launcher = self._gang = None
-        launcher.close()
+        self._close(launcher)
+
+    def _close(self, launcher: Launcher) -> None:
+        if self._pool is not None:
+            self._pool.discard(launcher)
+        else:
+            launcher.close()
+
+    def _tell_pool(self) -> None:
+        """What the workers of a gang that has ended had imported."""
+        modules, self._modules = self._modules, {}
+        if self._pool is not None and modules:
+            self._pool.learn(modules, self._env)
 
     def _next_call(self, ranks: Sequence[int]) -> Call:
         self._calls += 1
@@ -445,6 +523,8 @@ class Executor:
         with launcher.condition:
             gang.on_data = call.on_data
         head: dict[str, Any] = {"call": call.number, "do": do, "sizes": payload.sizes, "logs": bool(callbacks)}
+        if self._pool is not None and self._pool.wants_modules:
+            head["modules"] = True
         call.log = Log(callbacks)
         to: Ranks = "all" if ranks is None else list(ranks)
         call.on_value = on_value
@@ -474,6 +554,7 @@ class Executor:
         self._call = None
         if call.killed or (call.failed is not None and call.pending()):
             self._wait_for_end(launcher, gang)
+        self._modules.update({rank: answer.head["modules"] for rank, answer in call.answers.items() if "modules" in answer.head})
         return call.outcome(gang)
 
     def _wait_for_end(self, launcher: Launcher, gang: Gang, timeout: Optional[float] = None) -> bool:

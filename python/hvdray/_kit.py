@@ -19,7 +19,7 @@ from typing import Iterator
 from ._payload import the_cloudpickle
 
 # Takes the descriptor of the zip, which comes with the first byte of the first message (docs/channel.md), and drops the
-# current folder from the path first: it may hold a module named like one of Python's own.
+# current folder from the path first: it may hold a module named like one of Python's own. A fork may have another hvdray.
 BOOTSTRAP = """\
 import sys
 if sys.path[:1]==['']:del sys.path[0]
@@ -29,6 +29,7 @@ c.set_inheritable(False)
 f=int.from_bytes(c.recvmsg(1,64,socket.MSG_CMSG_CLOEXEC)[1][0][2][:4],sys.byteorder)
 while c.recv(1)!=b'\\n':pass
 sys.path.insert(0,'/proc/self/fd/%d'%f)
+sys.modules.pop('hvdray',0)
 from hvdray._worker import main
 main(c)
 """

@@ -84,9 +84,11 @@ class Launcher:
         self._objects = 0
         self._owed = 0  # credit not yet given
         self._build = ""
+        self._are_warm = True  # the hosts that have answered
         self._is_over = False  # we have said bye
         self._why_host_lost: Optional[HvdrayError] = None
         self.refused_hosts: Optional[HvdrayError] = None  # the last time
+        self.is_warm: Optional[bool] = None  # once all hosts have done what warm() asks: none is cold
         self._broker = broker
         try:
             self._begin(options, worker, output, words)
@@ -142,23 +144,38 @@ class Launcher:
 
     # ---- requests
 
-    def start(self, env: dict[str, str], objects: list[int], data: Any, on_data: OnData, wait: Callable[[], None]) -> Gang:
+    def start(
+        self,
+        env: dict[str, str],
+        objects: list[int],
+        data: Any,
+        on_data: OnData,
+        wait: Callable[[], None],
+        num_workers: Optional[int] = None,
+    ) -> Gang:
         """Returns once all workers have said hello, or the gang has ended. `wait`: called under the condition, until then;
-        it may raise. Raises LauncherLost."""
-        gang = self.begin(env, objects, data, on_data)
+        it may raise. `num_workers`: default: as many as there are slots. Raises LauncherLost."""
+        gang = self.begin(env, objects, data, on_data, num_workers)
         with self.condition:
             while not (gang.workers or gang.has_ended):
                 self.check()
                 wait()
         return gang
 
-    def begin(self, env: dict[str, str], objects: list[int], data: Any, on_data: OnData) -> Gang:
+    def begin(
+        self, env: dict[str, str], objects: list[int], data: Any, on_data: OnData, num_workers: Optional[int] = None
+    ) -> Gang:
         """Does not wait for it."""
         with self.condition:
             self._gangs += 1
             gang = self._gang = Gang(self._gangs, on_data)
-        self._write({"type": "start", "gang": gang.number, "env": env, "objects": objects, "data": data})
+        start = {"type": "start", "gang": gang.number, "env": env, "objects": objects, "data": data}
+        self._write(start if num_workers is None else {**start, "np": num_workers})
         return gang
+
+    def warm(self, modules: Sequence[str], env: dict[str, str]) -> None:
+        """Hosts import them now, for later gangs with this environment. Once."""
+        self._write({"type": "warm", "preload": list(modules), "env": env})
 
     def tell_hosts(self, hosts: Sequence[str]) -> None:
         """Of an elastic job, with `--host-source control`."""
@@ -205,6 +222,11 @@ class Launcher:
     def is_usable(self) -> bool:
         """It can start a gang: it lives, and so do its hosts."""
         return self.lost is None and self._why_host_lost is None
+
+    @property
+    def is_busy(self) -> bool:
+        """A gang lives, or may live."""
+        return self._gang is not None and not self._gang.has_ended
 
     def check(self) -> None:
         """Under the condition. Raises LauncherLost."""
@@ -296,12 +318,18 @@ class Launcher:
             gang.workers = message["workers"]
         elif kind == "stopped" and gang is not None and message["gang"] == gang.number:
             gang.verdict = message
+        elif kind == "warmed":
+            self._are_warm = self._are_warm and message["is_warm"]
+            if message["left"] == 0:
+                self.is_warm = self._are_warm
         elif kind == "refused":
             error = _error_of(message)
             if error.code == HOST_LOST and self._why_host_lost is not None:
                 error = self._why_host_lost
             if message["about"] == "start" and gang is not None and not gang.has_ended:
                 gang.refusal = error
+            elif message["about"] == "warm":
+                self.is_warm = False
             elif message["about"] == "hosts":
                 self.refused_hosts = error
             elif message["about"] == "put" and gang is not None and not gang.has_ended:

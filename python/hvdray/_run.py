@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import os
 import warnings
-from typing import Any, Callable, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Sequence
 
 from ._errors import WorkerDied, WorkerError
 from ._executor import Executor
+
+if TYPE_CHECKING:
+    from ._pool import Pool
 
 # Scripts search for this sentence of Horovod's.
 SENTENCE = (
@@ -48,10 +51,12 @@ def run(
     *,
     env: Optional[Mapping[str, str]] = None,
     options: Optional[Mapping[str, Any]] = None,
+    pool: "Optional[Pool]" = None,
 ) -> list[Any]:
     """Returns the function's values by rank. A failure ends all workers at once; see docs/python.md for what it raises.
     With `min_num_proc` or `host_discovery_script` it is an elastic job, and returns the values of the first `min_num_proc`
-    ranks of its last generation. Needs no `if __name__ == "__main__"`."""
+    ranks of its last generation. `pool`: where the workers come from, by default all of its workers; other parameters of hosts and
+    workers must be as the pool has them. Needs no `if __name__ == "__main__"`."""
     if hosts and hostfile:
         raise ValueError("Argument hosts and hostfile only allow one provided.")
     if use_gloo and use_mpi:
@@ -91,15 +96,18 @@ def run(
             raise ValueError(f"{name} and options[{name!r}] are both given")
     options = {**given, **(options or {})}
     has_hosts = bool(hosts) or bool({"hosts", "hostfile", "cluster", "host_discovery_script"} & set(options))
+    default = 1 if pool is None else None
     executor = Executor(
-        None if is_elastic else num_proc if num_proc is not None else 1,
+        None if is_elastic else num_proc if num_proc is not None else default,
         min_workers=least,
         max_workers=max_num_proc if is_elastic else None,
         hosts=hosts or None,
-        backend="ssh" if has_hosts else "local",  # as horovod.run, also in a program that uses Ray
+        # Without a pool, as horovod.run, also in a program that uses Ray.
+        backend="auto" if pool is not None else "ssh" if has_hosts else "local",
         python=executable,
         env=env,
         options=options,
+        pool=pool,
     )
     try:
         executor.start()

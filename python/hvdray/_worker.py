@@ -14,6 +14,7 @@ import json
 import mmap
 import os
 import platform
+import re
 import signal
 import socket
 import sys
@@ -28,16 +29,27 @@ from ._messages import ChannelReader, head_of
 from ._payload import Payload, dumps, loads
 
 current: "Optional[Worker]" = None  # this process is one
+_first_folder = ""  # where it was started
+_added: list[str] = []  # to sys.path, by the driver
 MAX_TEXT = 32 << 10  # characters, of a message or a traceback
+MAX_MODULES = 256  # of the message `warm`
+NAME = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")  # as hvdray takes it
+STANDARD = os.path.dirname(os.__file__)
+OWN = (STANDARD, os.path.join(STANDARD, "lib-dynload"))
+# The kit has its own two; the import of the third joins an MPI job.
+KEPT_OUT = ("hvdray", "cloudpickle", "mpi4py", "__main__")
 
 
 def main(channel: socket.socket) -> NoReturn:
     """`channel`: without the first message, which was the kit."""
     sys.argv = [""]
+    for name in [name for name in sys.modules if name.partition(".")[0] == "cloudpickle"]:
+        del sys.modules[name]  # A fork may have another one than the kit.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(line_buffering=True)
-    global current
+    global current, _first_folder
+    _first_folder = os.getcwd()
     worker = current = Worker(channel)
     signal.signal(signal.SIGINT, worker.on_interrupt)
     worker.say({"type": "hello", "protocol": 1, "client": f"hvdray-python {__version__}", "python": platform.python_version()})
@@ -59,6 +71,7 @@ class Worker:
         self._is_busy = False
         self._was_interrupted = False
         self._wants_json = False
+        self._imports = Imports()  # by calls whose caller asks for them
         self._logging: Optional[int] = None  # the call whose caller wants what is logged
         self._saying = threading.RLock()
 
@@ -124,6 +137,9 @@ class Worker:
     def _answer(self, call: dict[str, Any], content: Any) -> bool:
         """False: the function has raised."""
         head: dict[str, Any] = {"call": call["call"], "ok": True}
+        imports = self._imports if call.get("modules") else None
+        if imports is not None:
+            sys.meta_path.insert(0, imports)
         payload = None
         self._is_busy = True
         self._logging = call["call"] if call.get("logs") else None
@@ -149,6 +165,10 @@ class Worker:
                 pass  # The function has closed it.
         if payload is not None and payload.sizes:
             head["sizes"] = payload.sizes
+        if imports is not None:
+            if imports in sys.meta_path:
+                sys.meta_path.remove(imports)
+            head["modules"] = imports.listed()
         self.say({"type": "data", "data": head}, payload)
         return bool(head["ok"]) or head["error"]["kind"] == "result"
 
@@ -182,6 +202,56 @@ def _do_once(function: Any, args: Any, kwargs: Any, executable: Any) -> Any:
     return function(kind(*its_args, **its_kwargs))
 
 
+class Imports:
+    """First among the finders of modules, finds none, and keeps the names that are asked for by code that is not installed: what
+    the user's code imports, and not what that imports in turn."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def find_spec(self, name: str, _path: Any = None, _target: Any = None) -> None:
+        frame: Optional[FrameType] = sys._getframe(1)
+        while frame is not None and "importlib" in frame.f_code.co_filename:
+            frame = frame.f_back
+        asking = frame.f_code.co_filename if frame is not None else ""
+        if not (asking.startswith(STANDARD + os.sep) or "/site-packages/" in asking or "/dist-packages/" in asking):
+            self.names.append(name)
+
+    def listed(self) -> list[str]:
+        """The installed modules that are there, those names first: what another worker of this host can import before it knows
+        what for."""
+        names = _installed()
+        rank = {name: number for number, name in enumerate(self.names)}
+        return sorted(names, key=lambda name: (rank.get(name, len(rank)), name.count(".")))[:MAX_MODULES]
+
+
+def _installed() -> list[str]:
+    hidden: dict[str, bool] = {}
+    names = []
+    for name, module in list(sys.modules.items()):
+        # Attributes of some modules are made when they are asked for.
+        attributes = getattr(module, "__dict__", {})
+        spec = attributes.get("__spec__")
+        origin = getattr(spec, "origin", None)
+        top = name.partition(".")[0]
+        if not isinstance(origin, str) or getattr(spec, "name", None) != name or not NAME.fullmatch(name):
+            continue
+        if top in KEPT_OUT or not os.path.isabs(origin):
+            continue
+        root = origin  # the folder of the path that has it
+        for _ in range(name.count(".") + (2 if "__path__" in attributes else 1)):
+            root = os.path.dirname(root)
+        if root in _added or not (root in OWN or os.path.basename(root) in ("site-packages", "dist-packages")):
+            continue
+        if top not in hidden:
+            # A fork server looks into the folder where it starts first, as `python -c` does.
+            path = os.path.join(_first_folder, top)
+            hidden[top] = os.path.exists(path) or os.path.exists(path + ".py")
+        if not hidden[top]:
+            names.append(name)
+    return names
+
+
 def _take_place(call: dict[str, Any]) -> None:
     """The driver's path, behind the kit; and its Python, or none."""
     theirs, mine = call["python"], list(sys.version_info[:2])
@@ -192,6 +262,7 @@ def _take_place(call: dict[str, Any]) -> None:
     kit, *own = sys.path
     added = [entry for entry in call["path"] if entry not in own and os.path.exists(entry)]
     sys.path[:] = [kit, *added, *own]
+    _added[:] = added
 
 
 def _told(error: BaseException) -> dict[str, Any]:

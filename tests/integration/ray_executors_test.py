@@ -80,6 +80,23 @@ assert len({tuple(where) for _, *where in first + second}) == 2, (first, second)
 """)
 
 
+def test_executors_follow_each_other_on_a_pool(programs):
+    programs.run("""
+with hvdray.Pool(4, backend="ray", preload=["wave"]) as pool:
+    assert pool.wait_warm(60)
+    for count in (4, 2):
+        executor = RayExecutor(settings(), num_workers=count, pool=pool)
+        executor.start(extra_env_vars={})
+        assert executor.run(lambda: (rank(), "wave" in sys.modules)) == [(n, True) for n in range(count)]
+        executor.shutdown()
+    assert hvdray.run(rank, pool=pool) == [0, 1, 2, 3]
+    raised(ValueError, lambda: RayExecutor(settings(), num_workers=5, pool=pool).start())
+    raised(ValueError, lambda: RayExecutor(settings(), num_workers=4, use_gpu=True, pool=pool).start())
+    raised(ValueError, lambda: RayExecutor(settings(), min_workers=2, pool=pool))
+until(lambda: not living() and ray.available_resources()["CPU"] == ray.cluster_resources()["CPU"])
+""")
+
+
 def test_there_is_no_room(programs):
     programs.run("""
 short = settings(placement_group_timeout_s=2)

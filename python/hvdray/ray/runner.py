@@ -9,12 +9,15 @@ import threading
 from collections import Counter
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any, Callable, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Sequence
 
 from .._elastic import settle_limits
 from .._errors import HvdrayError
 from .._executor import Callbacks, Executor
 from . import elastic_v2
+
+if TYPE_CHECKING:
+    from .._pool import Pool
 
 _KEY = secrets.token_bytes(32)
 
@@ -124,10 +127,11 @@ class RayExecutor:
         env: Optional[Mapping[str, str]] = None,
         options: Optional[Mapping[str, Any]] = None,
         output: str = "auto",
+        pool: "Optional[Pool]" = None,
     ):
         """As horovod.ray's. `min_workers`: each call is an elastic job, on any nodes of the cluster, or those that
         settings.discovery finds, if `override_discovery` is False. `num_slots`, `cpus_per_slot`, `gpus_per_slot`: older
-        names. `env`, `options`, `output`: of Executor. Raises ValueError for what does not fit together."""
+        names. `env`, `options`, `output`, `pool`: of Executor; with a pool, the times of `settings` have passed. Raises ValueError for what does not fit together."""
         num_workers_per_host = _one_of("num_slots", num_slots, "num_workers_per_host", num_workers_per_host)
         cpus_per_worker = cpus_per_worker if cpus_per_slot is None else cpus_per_slot
         gpus_per_worker = _one_of("gpus_per_slot", gpus_per_slot, "gpus_per_worker", gpus_per_worker)
@@ -137,7 +141,11 @@ class RayExecutor:
             raise ValueError(f"gpus_per_worker must be >= 1: Got {gpus_per_worker}.")
         if num_workers is not None and num_hosts is not None:
             raise ValueError("num_workers and num_hosts are both given: hosts have num_workers_per_host each")
-        if num_workers is None and num_hosts is None and min_workers is None and max_workers is None:
+        if pool is not None and (min_workers is not None or max_workers is not None):
+            raise ValueError("elastic calls take no pool: their workers and hosts come and go")
+        if pool is not None and not pool.is_on_ray:
+            raise ValueError("the pool is not on Ray: Pool(..., backend=\"ray\")")
+        if num_workers is None and num_hosts is None and min_workers is None and max_workers is None and pool is None:
             raise ValueError("neither num_workers, num_hosts nor min_workers is given")
         if min_workers is not None and num_hosts is not None:
             raise ValueError("min_workers and num_hosts are both given: elastic workers come to hosts as there are slots")
@@ -148,7 +156,8 @@ class RayExecutor:
         self._output = output
         is_elastic = min_workers is not None
         given = _elastic_options(reset_limit, cooldown_range, elastic_timeout) if is_elastic else {}
-        self._options = {**_options_of(self.settings, is_elastic), **given, **(options or {})}
+        self._options = {**_options_of(self.settings, is_elastic), **given, **(options or {})} if pool is None else dict(options or {})
+        self._pool = pool
         self._asked: dict[str, Any] = {"cpus_per_worker": cpus_per_worker, "use_gpu": use_gpu, "gpus_per_worker": gpus_per_worker}
         settle_limits({}, num_workers, min_workers, max_workers)
         self._min_workers = min_workers
@@ -186,8 +195,10 @@ class RayExecutor:
         if self._num_hosts is not None and group is None:
             asked = {"num_hosts": self._num_hosts, "num_workers_per_host": self._per_host}
         elif self._min_workers is None:
-            asked = {"num_workers": self._num_workers or (self._num_hosts or 0) * self._per_host}
-        executor = Executor(**asked, **self._asked, backend="ray", env=self._env, options=self._options, output=self._output)
+            asked = {"num_workers": self._num_workers or (self._num_hosts or 0) * self._per_host or None}
+        executor = Executor(
+            **asked, **self._asked, backend="ray", env=self._env, options=self._options, output=self._output, pool=self._pool
+        )
         executor._uses_current_group = self._uses_current_group
         executor._discovery_interval = lambda: elastic_v2.DISCOVER_HOSTS_FREQUENCY_SECS
         self.adapter = SimpleNamespace(
