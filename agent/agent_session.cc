@@ -15,6 +15,7 @@
 #include "base/environ.h"
 #include "base/gzip.h"
 #include "base/log.h"
+#include "base/sealed_memory.h"
 
 namespace hvdray {
 namespace {
@@ -55,6 +56,16 @@ wire::KvOperation ToWire(KvOp op) {
       return wire::KvOperation::kWorkerAddresses;
   }
   return wire::KvOperation::kGet;
+}
+
+// The launcher's memory can be mapped here. A process of the same number on another machine has no
+// such token.
+bool FindsToken(const wire::Welcome& welcome) {
+  UniqueFd memory;
+  if (welcome.memory_pid == 0 || welcome.memory_token.empty()) return false;
+  if (OpenSealedMemory(welcome.memory_pid, welcome.memory_descriptor, memory) != 0) return false;
+  const Result<std::string> token = ReadMemory(memory.get(), 0, welcome.memory_token.size() + 1);
+  return token.ok() && *token == welcome.memory_token;
 }
 
 }  // namespace
@@ -123,7 +134,8 @@ void AgentSession::On(Generation /*generation*/, wire::Welcome&& welcome) {
   options.is_peer_checked = welcome_->is_peer_checked;
   options.is_mesh_kept = welcome_->is_elastic;
   options.is_barrier_held = welcome_->is_elastic;
-  relay_ = std::make_unique<Relay>(loop_, std::move(options), static_cast<KvUpstream&>(*this));
+  relay_ = std::make_unique<Relay>(loop_, options, static_cast<KvUpstream&>(*this));
+  if (FindsToken(*welcome_)) link_->Send({0, wire::SharesMemory{}});
   MakeGangs();
 }
 
@@ -324,6 +336,16 @@ void AgentSession::On(Generation generation, wire::Signal&& signal) {
 
 void AgentSession::On(Generation generation, wire::ObjectPiece&& piece) {
   Result<std::optional<wire::ObjectProblem>> problem = objects_.Add(piece);
+  if (!problem.ok()) return Leave(problem.status(), kLinkFailed);
+  if (problem->has_value()) link_->Send({generation, **problem});
+}
+
+void AgentSession::On(Generation generation, wire::MapObject&& map) {
+  if (!welcome_ || welcome_->memory_pid == 0) {
+    return Leave({ErrorCode::kProtocolError, "MapObject without memory_pid"}, kLinkFailed);
+  }
+  Result<std::optional<wire::ObjectProblem>> problem =
+      objects_.Map(map.object, welcome_->memory_pid, map.descriptor);
   if (!problem.ok()) return Leave(problem.status(), kLinkFailed);
   if (problem->has_value()) link_->Send({generation, **problem});
 }

@@ -87,6 +87,7 @@ class AgentSession : private KvUpstream, private wire::Link::Owner {
   void On(Generation generation, wire::Stdin&& input);
   void On(Generation generation, wire::Signal&& signal);
   void On(Generation generation, wire::ObjectPiece&& piece);
+  void On(Generation generation, wire::MapObject&& map);
   void On(Generation generation, wire::GiveObject&& give);
   void On(Generation generation, wire::DropObject&& drop);
   void On(Generation generation, wire::KvReply&& reply);

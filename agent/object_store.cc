@@ -8,6 +8,8 @@
 
 #include <cerrno>
 
+#include "base/sealed_memory.h"
+
 namespace hvdray {
 namespace {
 
@@ -26,11 +28,6 @@ int Store(int fd, const std::string& bytes, uint64_t offset) {
     done += static_cast<size_t>(n);
   }
   return 0;
-}
-
-int Seal(int fd) {
-  const int rc = ::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL);
-  return rc == 0 ? 0 : errno;
 }
 
 }  // namespace
@@ -53,10 +50,23 @@ Result<std::optional<wire::ObjectProblem>> ObjectStore::Add(const wire::ObjectPi
   object.stored += piece.bytes.size();
   if (!object.fd.is_valid() && error == 0) return std::optional<wire::ObjectProblem>();
   if (error == 0) error = Store(object.fd.get(), piece.bytes, piece.offset);
-  if (error == 0 && object.stored == object.size) error = Seal(object.fd.get());
+  if (error == 0 && object.stored == object.size) error = SealMemory(object.fd.get());
   if (error == 0) return std::optional<wire::ObjectProblem>();
   object.fd.Reset();
   return std::optional(wire::ObjectProblem{piece.object, error});
+}
+
+Result<std::optional<wire::ObjectProblem>> ObjectStore::Map(int64_t number, uint32_t pid,
+                                                            int descriptor) {
+  const auto [found, is_new] = objects_.try_emplace(number);
+  if (!is_new) return Violation(number, "is here already");
+  Object& object = found->second;
+  if (const int error = OpenSealedMemory(pid, descriptor, object.fd); error != 0) {
+    object.fd.Reset();
+    return std::optional(wire::ObjectProblem{number, error});
+  }
+  object.size = object.stored = SealedSize(object.fd.get()).value();
+  return std::optional<wire::ObjectProblem>();
 }
 
 Result<ObjectStore::View> ObjectStore::Get(int64_t object) const {

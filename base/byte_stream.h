@@ -42,6 +42,12 @@ class ByteStream {
 /// `write_fd` is a pipe, the program must ignore SIGPIPE (sockets do not raise it).
 std::unique_ptr<ByteStream> MakeFdStream(Loop& loop, UniqueFd read_fd, UniqueFd write_fd);
 
+/// As MakeFdStream(), over a Unix socket whose peer may pass descriptors (SCM_RIGHTS).
+/// `on_descriptor`: called for each, before on_data gets the byte that it came with; it may not
+/// drop the stream. More than 8 with one byte end the stream with kSystem.
+std::unique_ptr<ByteStream> MakeDescriptorStream(Loop& loop, UniqueFd read_fd, UniqueFd write_fd,
+                                                 std::function<void(UniqueFd)> on_descriptor);
+
 }  // namespace hvdray
 
 #endif  // HVDRAY_BASE_BYTE_STREAM_H_

@@ -4,7 +4,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "base/io_channel.h"
@@ -35,7 +37,7 @@ class FdChannel : public IoChannel {
   int write_fd() const override { return write_fd_.get(); }
 
   IoStep Read(char* buffer, size_t size, size_t& count) override {
-    const ssize_t n = ::read(read_fd_.get(), buffer, size);
+    const ssize_t n = Receive(buffer, size);
     if (n < 0 && IsForLater(errno)) return IoStep::kWantRead;
     if (n == 0 || (n < 0 && errno == ECONNRESET)) return IoStep::kClosed;
     if (n < 0) return Failed("read");
@@ -59,6 +61,11 @@ class FdChannel : public IoChannel {
   bool is_close_its_word() const override { return false; }
   void Close(bool /*has_last_word*/) override {}
 
+ protected:
+  virtual ssize_t Receive(char* buffer, size_t size) {
+    return ::read(read_fd_.get(), buffer, size);
+  }
+
  private:
   IoStep Failed(const char* what) {
     error_ = ErrnoStatus(what, errno);
@@ -71,11 +78,54 @@ class FdChannel : public IoChannel {
   Status error_;
 };
 
+class DescriptorChannel final : public FdChannel {
+ public:
+  DescriptorChannel(UniqueFd read_fd, UniqueFd write_fd,
+                    std::function<void(UniqueFd)> on_descriptor)
+      : FdChannel(std::move(read_fd), std::move(write_fd)),
+        on_descriptor_(std::move(on_descriptor)) {}
+
+ private:
+  ssize_t Receive(char* buffer, size_t size) override {
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxDescriptors * sizeof(int))> control{};
+    iovec piece{buffer, size};
+    msghdr message{};
+    message.msg_iov = &piece;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    const ssize_t n = ::recvmsg(read_fd(), &message, MSG_CMSG_CLOEXEC);
+    if (n < 0) return n;
+    for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
+         part = CMSG_NXTHDR(&message, part)) {
+      if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
+      for (size_t at = 0; CMSG_LEN(at + sizeof(int)) <= part->cmsg_len; at += sizeof(int)) {
+        int fd = -1;
+        std::memcpy(&fd, CMSG_DATA(part) + at, sizeof fd);
+        on_descriptor_(UniqueFd(fd));
+      }
+    }
+    if ((message.msg_flags & MSG_CTRUNC) == 0) return n;
+    errno = EMFILE;
+    return -1;
+  }
+
+  static constexpr size_t kMaxDescriptors = 8;
+  const std::function<void(UniqueFd)> on_descriptor_;
+};
+
 }  // namespace
 
 std::unique_ptr<ByteStream> MakeFdStream(Loop& loop, UniqueFd read_fd, UniqueFd write_fd) {
   return MakeChannelStream(loop,
                            std::make_unique<FdChannel>(std::move(read_fd), std::move(write_fd)));
+}
+
+std::unique_ptr<ByteStream> MakeDescriptorStream(Loop& loop, UniqueFd read_fd, UniqueFd write_fd,
+                                                 std::function<void(UniqueFd)> on_descriptor) {
+  return MakeChannelStream(
+      loop, std::make_unique<DescriptorChannel>(std::move(read_fd), std::move(write_fd),
+                                                std::move(on_descriptor)));
 }
 
 }  // namespace hvdray

@@ -87,6 +87,8 @@ std::optional<size_t> MaxBodyBytes(uint16_t type) {
     case MessageType::kWorkerArrived:
     case MessageType::kStopWorkers:
     case MessageType::kGiveObject:
+    case MessageType::kMapObject:
+    case MessageType::kSharesMemory:
     case MessageType::kDropObject:
     case MessageType::kObjectProblem:
     case MessageType::kWarmed:

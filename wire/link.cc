@@ -26,7 +26,7 @@ bool IsOutputLane(const Body& body) {
   return std::holds_alternative<Output>(body) || std::holds_alternative<Stdin>(body) ||
          std::holds_alternative<GenerationStopped>(body) || std::holds_alternative<File>(body) ||
          std::holds_alternative<ObjectPiece>(body) || std::holds_alternative<GiveObject>(body) ||
-         std::holds_alternative<DropObject>(body);
+         std::holds_alternative<MapObject>(body) || std::holds_alternative<DropObject>(body);
 }
 
 /// Hello, Credit, Heartbeat and Bye go both ways.
@@ -51,6 +51,7 @@ bool MayBeSentBy(LinkRole role, MessageType type) {
     case MessageType::kConnectionsBroken:
     case MessageType::kWorkerArrived:
     case MessageType::kObjectProblem:
+    case MessageType::kSharesMemory:
     case MessageType::kWarmed:
       return role == LinkRole::kAgent;
     case MessageType::kWelcome:
@@ -69,6 +70,7 @@ bool MayBeSentBy(LinkRole role, MessageType type) {
     case MessageType::kStopWorkers:
     case MessageType::kObjectPiece:
     case MessageType::kGiveObject:
+    case MessageType::kMapObject:
     case MessageType::kDropObject:
     case MessageType::kWarm:
       return role == LinkRole::kLauncher;

@@ -46,7 +46,9 @@ constexpr MessageType kTypes[] = {MessageType::kHello,
                                   MessageType::kDropObject,
                                   MessageType::kObjectProblem,
                                   MessageType::kWarmed,
-                                  MessageType::kWarm};
+                                  MessageType::kWarm,
+                                  MessageType::kSharesMemory,
+                                  MessageType::kMapObject};
 static_assert(std::size(kTypes) == std::variant_size_v<Body>);
 
 template <size_t index = 0>
@@ -155,6 +157,10 @@ std::string_view NameOf(MessageType type) {
       return "Warmed";
     case MessageType::kWarm:
       return "Warm";
+    case MessageType::kSharesMemory:
+      return "SharesMemory";
+    case MessageType::kMapObject:
+      return "MapObject";
   }
   return "unknown";
 }

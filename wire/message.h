@@ -65,6 +65,8 @@ enum class MessageType : uint16_t {
   kObjectProblem = 35,
   kWarmed = 36,
   kWarm = 37,
+  kSharesMemory = 38,
+  kMapObject = 39,
 };
 
 /// kChannel: the worker's channel (docs/channel.md), in both directions; from version 2 on.
@@ -95,7 +97,17 @@ struct Welcome {
   /// GenerationStopped only in answer to StopGeneration (docs/protocol.md).
   bool is_elastic = false;
   bool takes_deflated = false;  ///< The launcher accepts KvRequest::inflated_bytes.
+  /// Sealed memory of the launcher's: an agent that can open it and finds the token in it shares
+  /// the launcher's machine, and says so. Process 0: none is offered.
+  uint32_t memory_pid = 0;
+  int32_t memory_descriptor = 0;
+  std::string memory_token = {};
   bool operator==(const Welcome&) const = default;
+};
+
+/// Agent to launcher: it can map the launcher's memory (Welcome::memory_pid).
+struct SharesMemory {
+  bool operator==(const SharesMemory&) const = default;
 };
 
 /// The place of one worker of this host in the gang.
@@ -332,7 +344,7 @@ using Body =
                  GenerationStopped, Heartbeat, Bye, Inspect, Inspection, DirectoryList,
                  DirectoryWanted, File, FileTaken, DirectoryProblem, BreakConnections, Notify,
                  HostLeaving, ConnectionsBroken, WorkerArrived, StopWorkers, ObjectPiece,
-                 GiveObject, DropObject, ObjectProblem, Warmed, Warm>;
+                 GiveObject, DropObject, ObjectProblem, Warmed, Warm, SharesMemory, MapObject>;
 
 struct Message {
   Generation generation = 0;

@@ -223,6 +223,11 @@ void Fields(Io& io, FieldsOf<Io, Welcome> welcome) {
   if (io.Has("takes_deflated", welcome.takes_deflated)) {
     io.Flag("takes_deflated", welcome.takes_deflated);
   }
+  if (io.Has("memory_pid", welcome.memory_pid != 0)) {
+    io.Int("memory_pid", welcome.memory_pid, {1, INT32_MAX});
+    io.Int("memory_descriptor", welcome.memory_descriptor, {0, INT32_MAX});
+    io.Text("memory_token", welcome.memory_token, kName);
+  }
 }
 
 template <typename Io>
@@ -610,6 +615,15 @@ void Fields(Io& io, FieldsOf<Io, ObjectPiece> piece) {
 }
 
 template <typename Io>
+void Fields(Io& /*io*/, FieldsOf<Io, SharesMemory> /*shares*/) {}
+
+template <typename Io>
+void Fields(Io& io, FieldsOf<Io, MapObject> map) {
+  io.Int("object", map.object, kObjects);
+  io.Int("descriptor", map.descriptor, {0, INT32_MAX});
+}
+
+template <typename Io>
 void Fields(Io& io, FieldsOf<Io, GiveObject> give) {
   io.Int("rank", give.rank, kWorkers);
   io.Int("object", give.object, kObjects);
@@ -719,7 +733,7 @@ Result<Message> DecodeMessage(const FrameHeader& header, ByteView body) {
   if (!limit) {
     return Status(ErrorCode::kProtocolError, fmt::format("unknown message type {}", header.type));
   }
-  const bool is_of_version_2 = type >= MessageType::kObjectPiece && type <= MessageType::kWarm;
+  const bool is_of_version_2 = type >= MessageType::kObjectPiece && type <= MessageType::kMapObject;
   if (is_of_version_2 && header.version < kChannelVersion) {
     return Violation(type, "in a frame of version 1");
   }

@@ -22,6 +22,14 @@ struct ObjectPiece {
   bool operator==(const ObjectPiece&) const = default;
 };
 
+/// Launcher to agent, which has sent SharesMemory: all of an object, in the place of its pieces. It
+/// lies in sealed memory of the launcher's, which keeps it until DropObject.
+struct MapObject {
+  int64_t object = 0;
+  int32_t descriptor = 0;  ///< Of the process that Welcome names.
+  bool operator==(const MapObject&) const = default;
+};
+
 /// Launcher to agent: give a complete object to a worker, on its channel, behind what was sent
 /// there. Dropped if the worker is gone.
 struct GiveObject {

@@ -2,11 +2,14 @@
 #include "launcher/engine/agent_set.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "base/digest.h"
 #include "base/log.h"
+#include "base/sealed_memory.h"
 
 namespace hvdray {
 namespace {
@@ -38,6 +41,7 @@ class AgentSet::Agent final : public wire::Link::Owner {
   const std::string host;
   std::string build;
   bool takes_deflated = false;
+  bool shares_memory = false;
   State state = State::kStarting;
   std::unique_ptr<wire::Link> link;
   std::unique_ptr<wire::Link> closing;  // of a rejected agent: its Bye is in flight
@@ -60,6 +64,14 @@ AgentSet::AgentSet(Loop& loop, Transport& transport, std::vector<std::string> ho
 }
 
 AgentSet::~AgentSet() = default;
+
+Status AgentSet::OfferMemory() {
+  welcome_.memory_token = Hex(RandomBytes(16));
+  HVDRAY_ASSIGN_OR_RETURN(token_, MakeSealedMemory("hvdray-token", welcome_.memory_token));
+  welcome_.memory_pid = static_cast<uint32_t>(::getpid());
+  welcome_.memory_descriptor = token_.get();
+  return {};
+}
 
 void AgentSet::StartAll() {
   for (size_t i = 0; i < agents_.size(); ++i) Start(static_cast<int>(i));
@@ -95,6 +107,10 @@ void AgentSet::OnStarted(int host, Result<AgentStart> start) {
 }
 
 void AgentSet::Agent::OnMessage(wire::Message&& message) {
+  if (state == State::kReady && std::holds_alternative<wire::SharesMemory>(message.body)) {
+    shares_memory = true;
+    return;
+  }
   if (state == State::kReady) return set.owner_.OnMessage(number, std::move(message));
   if (state != State::kGreeting) return;
   if (const auto* hello = std::get_if<wire::Hello>(&message.body)) {
@@ -204,6 +220,10 @@ bool AgentSet::HasOutputRoom(int host) const {
 }
 
 bool AgentSet::TakesDeflated(int host) const { return agents_[host]->takes_deflated; }
+
+bool AgentSet::SharesMemory(int host) const {
+  return IsReady(host) && agents_[host]->shares_memory;
+}
 
 const std::string& AgentSet::BuildOf(int host) const { return agents_[host]->build; }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fd.h"
 #include "base/loop.h"
 #include "cluster/transport.h"
 #include "wire/link.h"
@@ -64,6 +65,9 @@ class AgentSet final : public AgentLinks {
   AgentSet(const AgentSet&) = delete;
   AgentSet& operator=(const AgentSet&) = delete;
 
+  /// Agents of this machine may map this process's memory from now on: see SharesMemory(). Errors:
+  /// kOutOfResources, kSystem.
+  Status OfferMemory();
   /// Starts the agents of all `hosts`; answered by OnReady() or OnLost() for each.
   void StartAll();
   /// Adds an agent, maybe of a host that had one before; returns its number. Start() starts it.
@@ -79,6 +83,8 @@ class AgentSet final : public AgentLinks {
   /// As wire::Link::HasOutputRoom(); also true where Send() drops messages.
   bool HasOutputRoom(int host) const;
   bool TakesDeflated(int host) const override;
+  /// It takes wire::MapObject. False until it has found our memory.
+  bool SharesMemory(int host) const;
   /// The agent's build as its Hello has it; empty before it is ready.
   const std::string& BuildOf(int host) const;
   /// The host violated the protocol: sends its agent a Bye with `why`, then counts it as lost.
@@ -105,6 +111,7 @@ class AgentSet final : public AgentLinks {
   Transport& transport_;
   std::string build_;
   wire::Welcome welcome_;
+  UniqueFd token_;  // what agents look for
   Owner& owner_;
   std::vector<std::unique_ptr<Agent>> agents_;
   std::function<void()> on_all_gone_;

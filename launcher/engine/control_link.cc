@@ -19,6 +19,7 @@ namespace {
 
 // Besides data, what the socket does not take at once.
 constexpr size_t kFullQueueBytes = size_t{4} << 20;
+constexpr size_t kMostDescriptors = 64;  // of requests that have not been read
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
 
 Result<ucred> PeerOf(int socket) {
@@ -94,11 +95,16 @@ void ControlLink::Begin(UniqueFd socket, std::optional<int> peer) {
     }
   }
   UniqueFd writer(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
-  stream_ = MakeFdStream(loop_, std::move(socket), std::move(writer));
+  stream_ = MakeDescriptorStream(loop_, std::move(socket), std::move(writer),
+                                 [this](UniqueFd fd) { descriptors_.push_back(std::move(fd)); });
   ByteStream::Handlers handlers;
   handlers.on_data = [this](ByteView bytes) {
     if (is_closed_) return;
-    if (Status status = reader_.Feed(bytes); !status.ok()) End(std::move(status));
+    Status status = reader_.Feed(bytes);
+    if (status.ok() && descriptors_.size() > kMostDescriptors) {
+      status = {ErrorCode::kProtocolError, "descriptors that no request takes"};
+    }
+    if (!status.ok()) End(std::move(status));
   };
   handlers.on_drained = [this] { TellRoom(); };
   handlers.on_closed = [this](const Status&) { End({}); };
@@ -107,6 +113,13 @@ void ControlLink::Begin(UniqueFd socket, std::optional<int> peer) {
 
 Status ControlLink::OnMessage(std::string_view type, const Json& head, uint64_t blob) {
   HVDRAY_ASSIGN_OR_RETURN(ControlRequest request, ReadControlRequest(type, head, blob, grace_));
+  if (auto* put = std::get_if<control::Put>(&request); put != nullptr && put->is_memory) {
+    if (descriptors_.empty()) {
+      return {ErrorCode::kProtocolError, "\"put\": memory, and no descriptor came with it"};
+    }
+    put->memory = std::make_shared<const UniqueFd>(std::move(descriptors_.front()));
+    descriptors_.pop_front();
+  }
   if (blob == 0 || std::holds_alternative<control::Put>(request)) return Take(std::move(request));
   pending_ = std::move(request);
   return {};

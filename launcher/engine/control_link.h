@@ -5,6 +5,7 @@
 #define HVDRAY_LAUNCHER_ENGINE_CONTROL_LINK_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -71,6 +72,7 @@ class ControlLink {
   MessageReader reader_;
   std::unique_ptr<ByteStream> stream_;
   std::optional<ControlRequest> pending_;  // its blob still comes
+  std::deque<UniqueFd> descriptors_;       // that came, for requests to come
   int64_t window_ = kControlWindowBytes;
   bool is_greeted_ = false;
   bool is_closed_ = false;

@@ -92,6 +92,7 @@ void Read(FieldReader& io, const Json& /*head*/, control::Stop& stop) {
 
 void Read(FieldReader& io, const Json& /*head*/, control::Put& put) {
   io.Int("object", put.object, kNumbers);
+  if (io.Has("memory")) io.Flag("memory", put.is_memory);
 }
 
 void Read(FieldReader& io, const Json& /*head*/, control::Drop& drop) {
@@ -180,7 +181,8 @@ Result<ControlRequest> ReadControlRequest(std::string_view type, const Json& hea
   if (!request.ok()) return named(request.status());
   if (auto* put = std::get_if<control::Put>(&*request)) {
     put->size = blob;
-    return request;
+    if (!put->is_memory || blob == 0) return request;
+    return named({ErrorCode::kProtocolError, "memory and a blob"});
   }
   const uint64_t most = BlobOf(*request) != nullptr ? kMaxControlBlob : 0;
   if (blob > most) {

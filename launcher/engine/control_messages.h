@@ -6,11 +6,13 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
+#include "base/fd.h"
 #include "base/json.h"
 #include "base/result.h"
 #include "base/types.h"
@@ -55,10 +57,12 @@ struct Stop {
   Duration grace{};
   bool is_sigint_first = false;  ///< SIGTERM follows only after the grace.
 };
-/// Bytes for workers, kept once a host until Drop. They come piece by piece.
+/// Bytes for workers, kept once a host until Drop. They come piece by piece, or as memory.
 struct Put {
   int64_t object = 0;
-  uint64_t size = 0;
+  uint64_t size = 0;  ///< Of the pieces.
+  bool is_memory = false;
+  std::shared_ptr<const UniqueFd> memory = {};  ///< Sealed, if the client keeps to the protocol.
 };
 struct Drop {
   int64_t object = 0;

@@ -39,6 +39,12 @@ ElasticAgents::ElasticAgents(Loop& loop, Transport& transport, ElasticHosts& rea
                     [this](int agent, const wire::ObjectPiece& piece) {
                       agents_.Send(agent, {0, piece});
                     },
+                .map =
+                    [this](int agent, int64_t object, int descriptor) {
+                      if (!agents_.SharesMemory(agent)) return false;
+                      agents_.Send(agent, {0, wire::MapObject{object, descriptor}});
+                      return true;
+                    },
                 .drop =
                     [this](int agent, int64_t object) {
                       agents_.Send(agent, {0, wire::DropObject{object}});

@@ -79,6 +79,11 @@ class ElasticAgents final : private AgentSet::Owner {
   /// Bytes that every host gets before its first worker, and present ones now: those that were
   /// ready, in order with what is sent to them.
   void PutObject(const wire::ObjectPiece& piece) { objects_.Add(piece); }
+  /// False: its pieces follow, for hosts that don't share our memory.
+  bool MapObject(int64_t object, const std::shared_ptr<const UniqueFd>& memory) {
+    return objects_.AddMemory(object, memory);
+  }
+  Status OfferMemory() { return agents_.OfferMemory(); }
   void DropObject(int64_t object) { objects_.Drop(object); }
   bool HasObjectRoom() const { return objects_.HasRoom(); }
 

@@ -86,6 +86,9 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
     };
     gangs.give = [this](int worker, int64_t object) { channels_.Give(worker, object); };
     gangs.put = [this](const wire::ObjectPiece& piece) { agents_.PutObject(piece); };
+    gangs.map = [this](int64_t object, const std::shared_ptr<const UniqueFd>& memory) {
+      return agents_.MapObject(object, memory);
+    };
     gangs.drop = [this](int64_t object) { agents_.DropObject(object); };
     gangs.hosts = [this, told](const control::Hosts& hosts) { return TakeHosts(told, hosts); };
     gangs.warm = [](const control::Warm&) {
@@ -99,6 +102,7 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
     HVDRAY_ASSIGN_OR_RETURN(serve_,
                             ServeSession::Open(loop_, std::move(options), std::move(gangs)));
     base_env_ = *plan_.spec.env;
+    HVDRAY_RETURN_IF_ERROR(agents_.OfferMemory());
     return OpenFiles();
   }
 

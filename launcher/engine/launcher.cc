@@ -85,8 +85,14 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
       channels_.Write(rank, std::move(bytes));
     };
     gangs.give = [this](int rank, int64_t object) { channels_.Give(rank, object); };
-    gangs.put = [this](const wire::ObjectPiece& piece) { agents_.SendAll({0, piece}); };
-    gangs.drop = [this](int64_t object) { agents_.SendAll({0, wire::DropObject{object}}); };
+    gangs.put = [this](const wire::ObjectPiece& piece) { PutPiece(piece); };
+    gangs.map = [this](int64_t object, std::shared_ptr<const UniqueFd> memory) {
+      return MapObject(object, std::move(memory));
+    };
+    gangs.drop = [this](int64_t object) {
+      agents_.SendAll({0, wire::DropObject{object}});
+      memory_.erase(object);
+    };
     gangs.hosts = [](const control::Hosts&) {
       return Status(ErrorCode::kUsage, "the hosts do not come from the client",
                     "--host-source control, with --min-np");
@@ -99,6 +105,7 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
     HVDRAY_ASSIGN_OR_RETURN(serve_,
                             ServeSession::Open(loop_, std::move(options), std::move(gangs)));
     base_env_ = *plan_.spec.env;
+    HVDRAY_RETURN_IF_ERROR(agents_.OfferMemory());
     return OpenFiles();
   }
 
@@ -270,6 +277,27 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
       if (!agents_.HasOutputRoom(host)) return false;
     }
     return true;
+  }
+
+  // True: no host needs the pieces of it.
+  bool MapObject(int64_t object, std::shared_ptr<const UniqueFd> memory) {
+    const wire::MapObject map{object, memory->get()};
+    memory_[object] = {std::move(memory), {}};
+    std::set<int>& mapped = memory_[object].mapped;
+    for (int host = 0; host < hosts_.size(); ++host) {
+      if (!agents_.SharesMemory(host)) continue;
+      agents_.Send(host, {0, map});
+      mapped.insert(host);
+    }
+    return mapped.size() + lost_.size() == static_cast<size_t>(hosts_.size());
+  }
+
+  void PutPiece(const wire::ObjectPiece& piece) {
+    const auto kept = memory_.find(piece.object);
+    if (kept == memory_.end()) return agents_.SendAll({0, piece});
+    for (int host = 0; host < hosts_.size(); ++host) {
+      if (!kept->second.mapped.contains(host)) agents_.Send(host, {0, piece});
+    }
   }
 
   // Nothing can start any more.
@@ -649,9 +677,14 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
   Watch start_timer_;
   std::vector<std::string> warm_env_;  // of the client's last order to warm
   std::set<int> warming_;              // hosts that have not answered it
-  std::map<int, uint32_t> withheld_;   // by rank: credit that waits for the client
-  bool is_sigint_first_ = false;       // the gang is dismissed that way
-  bool is_repeating_ = false;          // facts that observers know
+  struct Memory {
+    std::shared_ptr<const UniqueFd> fd;
+    std::set<int> mapped;  // hosts that were told of it
+  };
+  std::map<int64_t, Memory> memory_;  // of objects, until they are dropped
+  std::map<int, uint32_t> withheld_;  // by rank: credit that waits for the client
+  bool is_sigint_first_ = false;      // the gang is dismissed that way
+  bool is_repeating_ = false;         // facts that observers know
   bool is_ending_ = false;
   bool is_finished_ = false;
   Verdict last_;  // of the session, once it is ending

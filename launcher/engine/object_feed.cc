@@ -3,14 +3,34 @@
 
 #include <utility>
 
+#include "base/sealed_memory.h"
+
 namespace hvdray {
 
 void ObjectFeed::Add(wire::ObjectPiece piece) {
-  std::vector<wire::ObjectPiece>& pieces = objects_[piece.object];
-  pieces.push_back(std::move(piece));
+  Object& object = objects_[piece.object];
+  ++object.added;
   for (const auto& [agent, place] : agents_) {
-    if (!place) handlers_.send(agent, pieces.back());
+    if (!place && !object.mapped.contains(agent)) handlers_.send(agent, piece);
   }
+  if (object.memory == nullptr) object.pieces.push_back(std::move(piece));
+}
+
+bool ObjectFeed::AddMemory(int64_t number, std::shared_ptr<const UniqueFd> memory) {
+  Object& object = objects_[number];
+  object.size = SealedSize(memory->get()).value();
+  object.memory = std::move(memory);
+  bool is_all = true;
+  for (const auto& [agent, place] : agents_) {
+    if (place) continue;
+    if (handlers_.map(agent, number, object.memory->get())) {
+      object.mapped.insert(agent);
+    } else {
+      is_all = false;
+    }
+  }
+  if (is_all) object.added = (object.size + wire::kMaxObjectPiece - 1) / wire::kMaxObjectPiece;
+  return is_all;
 }
 
 void ObjectFeed::Drop(int64_t object) {
@@ -32,24 +52,39 @@ void ObjectFeed::OnRoom(int agent) {
 }
 
 bool ObjectFeed::CatchUp(int agent, std::optional<Place>& place) {
-  while (Next(*place)) {
+  while (Next(agent, *place)) {
     if (!handlers_.has_room(agent)) return false;
-    handlers_.send(agent, objects_.at(place->object)[place->piece++]);
+    SendNext(agent, *place);
   }
   place.reset();
   return true;
 }
 
+void ObjectFeed::SendNext(int agent, Place& place) {
+  Object& object = objects_.at(place.object);
+  if (object.memory == nullptr) return handlers_.send(agent, object.pieces[place.piece++]);
+  if (place.piece == 0 && handlers_.map(agent, place.object, object.memory->get())) {
+    object.mapped.insert(agent);
+    return;
+  }
+  wire::ObjectPiece piece;
+  piece.object = place.object;
+  piece.size = object.size;
+  piece.offset = place.piece++ * wire::kMaxObjectPiece;
+  Result<std::string> bytes = ReadMemory(object.memory->get(), piece.offset, wire::kMaxObjectPiece);
+  // Else the kernel could not read what it has swapped out: no agent takes an empty piece.
+  if (bytes.ok()) piece.bytes = std::move(bytes).value();
+  handlers_.send(agent, piece);
+}
+
 // Moves on to the next object that is still there. False: there is no further piece.
-bool ObjectFeed::Next(Place& place) const {
-  const auto at = objects_.lower_bound(place.object);
-  if (at == objects_.end()) return false;
-  if (at->first != place.object) place = {.object = at->first};
-  if (place.piece < at->second.size()) return true;
-  const auto after = std::next(at);
-  if (after == objects_.end()) return false;
-  place = {.object = after->first};
-  return true;
+bool ObjectFeed::Next(int agent, Place& place) const {
+  for (auto at = objects_.lower_bound(place.object); at != objects_.end(); ++at) {
+    if (at->first != place.object) place = {.object = at->first};
+    const Object& object = at->second;
+    if (place.piece < object.added && !object.mapped.contains(agent)) return true;
+  }
+  return false;
 }
 
 bool ObjectFeed::HasRoom() const {

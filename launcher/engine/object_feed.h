@@ -7,9 +7,12 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
+#include "base/fd.h"
 #include "wire/object.h"
 
 namespace hvdray {
@@ -21,6 +24,8 @@ class ObjectFeed {
  public:
   struct Handlers {
     std::function<void(int agent, const wire::ObjectPiece& piece)> send;
+    /// Gives it all of the object, if it can map the memory. Else false.
+    std::function<bool(int agent, int64_t object, int descriptor)> map;
     std::function<void(int agent, int64_t object)> drop;
     /// The agent's link takes more.
     std::function<bool(int agent)> has_room;
@@ -31,6 +36,9 @@ class ObjectFeed {
 
   /// The next bytes of an object; objects come one after the other, with rising numbers.
   void Add(wire::ObjectPiece piece);
+  /// All of the next object. True: all agents that have caught up map it; else Add() gives it to
+  /// the others, from its first piece to its last.
+  bool AddMemory(int64_t object, std::shared_ptr<const UniqueFd> memory);
   void Drop(int64_t object);
   /// A new agent. True: it has all that there is.
   bool Join(int agent);
@@ -46,11 +54,19 @@ class ObjectFeed {
     int64_t object = 0;
     size_t piece = 0;
   };
+  struct Object {
+    std::vector<wire::ObjectPiece> pieces;   // none if there is memory
+    std::shared_ptr<const UniqueFd> memory;  // of sealed bytes
+    uint64_t size = 0;                       // of the memory
+    size_t added = 0;                        // pieces that there are
+    std::set<int> mapped;                    // agents that need none of them
+  };
   bool CatchUp(int agent, std::optional<Place>& place);
-  bool Next(Place& place) const;
+  bool Next(int agent, Place& place) const;
+  void SendNext(int agent, Place& place);
 
   const Handlers handlers_;
-  std::map<int64_t, std::vector<wire::ObjectPiece>> objects_;
+  std::map<int64_t, Object> objects_;
   std::map<int, std::optional<Place>> agents_;  // nullopt: has caught up
 };
 

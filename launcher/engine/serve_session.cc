@@ -8,6 +8,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/sealed_memory.h"
+
 namespace hvdray {
 namespace {
 
@@ -115,10 +117,10 @@ void ServeSession::Close(int exit_code) {
 void ServeSession::PaceClient() {
   if (link_ == nullptr) return;
   const size_t queued = gangs_.queued_bytes();
-  if (!is_paced_ && (queued > kMostQueuedBytes || !pieces_.empty())) {
+  if (!is_paced_ && (queued > kMostQueuedBytes || !parts_.empty())) {
     is_paced_ = true;
     link_->SetReading(false);
-  } else if (is_paced_ && queued < kMostQueuedBytes / 2 && pieces_.empty()) {
+  } else if (is_paced_ && queued < kMostQueuedBytes / 2 && parts_.empty()) {
     is_paced_ = false;
     link_->SetReading(true);
   }
@@ -135,7 +137,7 @@ void ServeSession::Take(ControlRequest request) {
   const auto* stop = std::get_if<control::Stop>(&request);
   const bool is_ahead = std::holds_alternative<control::Put>(request) ||
                         (stop != nullptr && stop->gang == start_.gang);
-  if (!is_ahead && !(pieces_.empty() && waiting_.empty())) {
+  if (!is_ahead && !(parts_.empty() && waiting_.empty())) {
     waiting_.push_back(std::move(request));
     return;
   }
@@ -225,17 +227,24 @@ void ServeSession::On(const control::Stop& stop) {
 // ---- objects
 
 void ServeSession::On(const control::Put& put) {
-  object_size_ = put.size;
+  Result<uint64_t> size = put.size;
+  if (put.memory != nullptr) size = SealedSize(put.memory->get());
+  Status status = size.status();
   if (put.object <= last_object_) {
-    Refuse("put", {ErrorCode::kUsage,
-                   fmt::format("object {} after {}: numbers rise", put.object, last_object_)});
-    is_put_refused_ = true;
-    return;
+    status = {ErrorCode::kUsage,
+              fmt::format("object {} after {}: numbers rise", put.object, last_object_)};
   }
-  is_put_refused_ = false;
+  is_put_refused_ = !status.ok();
+  if (is_put_refused_) return Refuse("put", status);
+  object_size_ = *size;
   last_object_ = put.object;
   objects_.insert(put.object);
-  if (put.size == 0) OnPiece({}, 0);
+  if (object_size_ == 0) return OnPiece({}, 0);
+  if (put.memory == nullptr) return;  // Its pieces follow.
+  parts_.push_back({.piece = {.object = put.object, .size = object_size_, .offset = 0, .bytes = {}},
+                    .memory = put.memory});
+  PutParts();
+  PaceClient();
 }
 
 void ServeSession::OnPiece(ByteView piece, uint64_t left) {
@@ -243,23 +252,44 @@ void ServeSession::OnPiece(ByteView piece, uint64_t left) {
   uint64_t offset = object_size_ - left - piece.size();
   do {
     const ByteView part = piece.substr(0, wire::kMaxObjectPiece);
-    pieces_.push_back({.object = last_object_,
-                       .size = object_size_,
-                       .offset = offset,
-                       .bytes = std::string(part)});
+    parts_.push_back({.piece = {.object = last_object_,
+                                .size = object_size_,
+                                .offset = offset,
+                                .bytes = std::string(part)},
+                      .memory = nullptr});
     offset += part.size();
     piece.remove_prefix(part.size());
   } while (!piece.empty());
-  PutPieces();
+  PutParts();
   PaceClient();
 }
 
-void ServeSession::PutPieces() {
-  while (!pieces_.empty() && gangs_.has_object_room()) {
-    gangs_.put(pieces_.front());
-    pieces_.pop_front();
+// True: nothing of it is left.
+bool ServeSession::PutNext(Part& part) {
+  wire::ObjectPiece& piece = part.piece;
+  if (part.memory == nullptr) {
+    gangs_.put(piece);
+    return true;
   }
-  while (pieces_.empty() && !waiting_.empty()) {
+  if (piece.offset == 0 && gangs_.map(piece.object, part.memory)) return true;
+  Result<std::string> bytes = ReadMemory(part.memory->get(), piece.offset, wire::kMaxObjectPiece);
+  if (!bytes.ok()) {
+    failed_objects_.insert(piece.object);
+    Refuse("put", bytes.status());
+    return true;
+  }
+  const size_t count = bytes->size();
+  piece.bytes = std::move(bytes).value();
+  gangs_.put(piece);
+  piece.offset += count;
+  return piece.offset == piece.size;
+}
+
+void ServeSession::PutParts() {
+  while (!parts_.empty() && gangs_.has_object_room()) {
+    if (PutNext(parts_.front())) parts_.pop_front();
+  }
+  while (parts_.empty() && !waiting_.empty()) {
     ControlRequest request = std::move(waiting_.front());
     waiting_.pop_front();
     std::visit([this](auto&& one) { On(std::forward<decltype(one)>(one)); }, std::move(request));
@@ -297,7 +327,7 @@ void ServeSession::OnWarmed(std::string_view host, const wire::Warmed& warmed, s
 }
 
 void ServeSession::DropObjects() {
-  pieces_.clear();
+  parts_.clear();
   waiting_.clear();
   failed_objects_.clear();
   for (const int64_t object : std::exchange(objects_, {})) gangs_.drop(object);
@@ -424,7 +454,7 @@ void ServeSession::OnReport(int worker, uint32_t number, const Json& metrics) {
 }
 
 void ServeSession::OnTaken() {
-  PutPieces();
+  PutParts();
   if (is_paced_) PaceClient();
 }
 

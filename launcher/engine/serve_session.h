@@ -51,6 +51,9 @@ class ServeSession {
     std::function<void(int worker, int64_t object)> give;
     /// To all hosts, in order.
     std::function<void(const wire::ObjectPiece& piece)> put;
+    /// All of an object; hosts that share this machine's memory map it. False: others need its
+    /// pieces, too, which put() then gives to them alone.
+    std::function<bool(int64_t object, const std::shared_ptr<const UniqueFd>& memory)> map;
     std::function<void(int64_t object)> drop;
     /// The hosts of an elastic job, found by the client. Errors: why they are refused.
     std::function<Status(const control::Hosts&)> hosts;
@@ -121,7 +124,9 @@ class ServeSession {
   void On(const control::Hosts& hosts);
   void On(const control::Warm& warm);
   void OnPiece(ByteView piece, uint64_t left);
-  void PutPieces();
+  struct Part;
+  bool PutNext(Part& part);
+  void PutParts();
   Status CheckObjects(const std::vector<int64_t>& objects) const;
   void Give(int worker, const std::vector<int64_t>& objects);
   void DropObjects();
@@ -150,10 +155,16 @@ class ServeSession {
   int64_t last_object_ = 0;   // of this client
   uint64_t object_size_ = 0;  // of the last one
   bool is_put_refused_ = false;
-  std::deque<wire::ObjectPiece> pieces_;  // until hosts have room
-  std::deque<ControlRequest> waiting_;    // behind them
-  bool is_paced_ = false;                 // the client is not read
-  bool is_greeted_ = false;               // by its first client
+  /// Of an object, until hosts have room for it.
+  struct Part {
+    wire::ObjectPiece piece;
+    /// All of it, of which `piece` is the next one, without its bytes. Null: this piece alone.
+    std::shared_ptr<const UniqueFd> memory;
+  };
+  std::deque<Part> parts_;
+  std::deque<ControlRequest> waiting_;  // behind them
+  bool is_paced_ = false;               // the client is not read
+  bool is_greeted_ = false;             // by its first client
   std::vector<Json> early_events_;
   Watch linger_timer_;
 };

@@ -4,12 +4,14 @@
 Not here: other hosts, and the reader of each message (tests/unit/engine).
 """
 
+import fcntl
 import hashlib
 import json
 import os
 import pathlib
 import random
 import select
+import shutil
 import signal
 import socket
 import sys
@@ -45,6 +47,10 @@ class Client:
             message["blob"] = len(blob)
         self.stream.write(json.dumps(message).encode() + b"\n" + blob)
         self.stream.flush()
+
+    def pass_memory(self, number, memory):
+        head = json.dumps({"type": "put", "object": number, "memory": True}).encode() + b"\n"
+        socket.send_fds(self.socket, [head], [memory])
 
     def hear(self):
         """The next message; None: the connection has ended."""
@@ -307,6 +313,92 @@ def test_an_object_is_there_once_and_workers_map_it(hvdray):
     assert client.until("data")["data"][2] == digest
     client.stop(2)
     client.end()
+
+
+def sealed(content, seals=fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE):
+    memory = os.memfd_create("test-object", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.write(memory, content)
+    fcntl.fcntl(memory, fcntl.F_ADD_SEALS, seals)
+    return memory
+
+
+def agents_that_have(client, memory):
+    """The agents that hold this very memory."""
+    inode = os.fstat(memory).st_ino
+    return [pid for pid in client.job.find("hvdray-agent")
+            if inode in {os.stat(f"/proc/{pid}/fd/{fd}").st_ino for fd in os.listdir(f"/proc/{pid}/fd")
+                         if "test-object" in os.readlink(f"/proc/{pid}/fd/{fd}")}]
+
+
+def test_an_object_in_the_clients_memory_is_not_copied(hvdray):
+    client = Client(hvdray, "-H", "localhost:1,127.0.0.1:1")
+    client.begin()
+    client.start(1)  # by now the agents have said that they share this machine's memory
+    for number, content in ((3, b"three"), (7, random.Random(1).randbytes(300_000)), (8, b"")):
+        memory = sealed(content)
+        client.pass_memory(number, memory)
+        client.say("send", gang=1, to="all", objects=[number], data=number)
+        told = [number, len(content), hashlib.sha256(content).hexdigest(), "sealed"]
+        assert [client.until("data")["data"] for _ in range(4)].count(told) == 2
+        assert len(agents_that_have(client, memory)) == (2 if content else 0)
+        client.say("drop", object=number)
+        wait_until(lambda memory=memory: not agents_that_have(client, memory), "the end of a dropped object")
+    client.stop(1)
+    client.end()
+
+
+def test_a_host_that_does_not_share_the_memory_gets_a_copy(hvdray, tmp_path):
+    """One agent of two is in a space of processes of its own, as in a container."""
+    build = pathlib.Path(hvdray.binary).parent
+    shutil.copy(build / "hvdray", tmp_path)
+    wrapper = tmp_path / "hvdray-agent"
+    wrapper.write_text(f"""#!/bin/sh
+mkdir {tmp_path}/first 2>/dev/null && exec {build}/hvdray-agent "$@"
+exec unshare --pid --fork --kill-child --mount-proc {build}/hvdray-agent "$@"
+""")
+    wrapper.chmod(0o755)
+    client = Client(hvdray, "-H", "localhost:1,127.0.0.1:1", binary=str(tmp_path / "hvdray"))
+    client.begin()
+    client.start(1)
+    content = random.Random(2).randbytes(3_000_001)
+    memory = sealed(content)
+    client.pass_memory(2, memory)
+    client.say("put", object=3, blob=b"not overtaken")
+    client.say("send", gang=1, to="all", objects=[2, 3])
+    got = [client.until("data")["data"] for _ in range(6)]
+    assert got.count([2, len(content), hashlib.sha256(content).hexdigest(), "sealed"]) == 2, got
+    assert got.count([3, 13, hashlib.sha256(b"not overtaken").hexdigest(), "sealed"]) == 2, got
+    assert len(agents_that_have(client, memory)) == 1
+    client.stop(1)
+    client.end()
+
+
+@pytest.mark.parametrize("seals", [0, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW])
+def test_memory_that_could_change_is_refused(client, seals):
+    client.pass_memory(1, sealed(b"open", seals))
+    refused = client.until("refused")
+    assert refused["about"] == "put" and "no sealed memory" in refused["message"], refused
+    assert "no object 1" in client.refused("start", gang=1, np=1, objects=[1])["message"]
+    client.pass_memory(1, sealed(b"sealed"))
+    client.start(2, np=1, objects=[1])
+    assert client.until("data")["data"][:2] == [1, 6]
+    client.end()
+
+
+@pytest.mark.parametrize("message, said", [({}, "no descriptor came"), ({"blob": b"x"}, "memory and a blob")])
+def test_memory_that_does_not_come_ends_the_connection(client, message, said):
+    client.say("put", object=1, memory=True, **message)
+    refused = client.until("refused")
+    assert refused["about"] is None and said in refused["message"], refused
+    client.until("bye")
+
+
+def test_descriptors_that_no_request_takes_end_the_connection(client):
+    for _ in range(70):
+        socket.send_fds(client.socket, [b'{"type":"drop","object":1}\n'], [0])
+    refused = client.until("refused")
+    assert refused["about"] is None and "descriptors" in refused["message"], refused
+    client.until("bye")
 
 
 def test_objects_that_are_not_there_are_refused(client):

@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <csignal>
 
+#include "base/sealed_memory.h"
+
 namespace hvdray {
 namespace {
 
@@ -49,6 +51,30 @@ TEST(ObjectStoreTest, PiecesBecomeOneObjectThatNobodyCanChange) {
   static_cast<char*>(map)[0] = 'X';  // of this process alone
   ::munmap(map, 6);
   EXPECT_EQ(ContentOf(store, 7), "abcdef");
+}
+
+TEST(ObjectStoreTest, SealedMemoryOfAProcessIsAnObjectAtOnce) {
+  ObjectStore store;
+  UniqueFd memory = MakeSealedMemory("test", "abcdef").value();
+  const auto self = static_cast<uint32_t>(::getpid());
+  ASSERT_EQ(store.Map(3, self, memory.get()).value(), std::nullopt);
+  EXPECT_EQ(store.Map(3, self, memory.get()).status().code(), ErrorCode::kProtocolError);
+  memory.Reset();
+  EXPECT_EQ(ContentOf(store, 3), "abcdef");
+  EXPECT_FALSE(store.Add(Piece(3, 6, 0, "ABC")).ok());
+  store.Drop(3);
+  EXPECT_FALSE(store.Get(3).ok());
+}
+
+TEST(ObjectStoreTest, WhatIsNoSealedMemoryIsAProblemToReport) {
+  ObjectStore store;
+  const auto self = static_cast<uint32_t>(::getpid());
+  const UniqueFd open(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  Pipe pipe = MakePipe().value();
+  EXPECT_EQ(store.Map(1, self, open.get()).value(), (wire::ObjectProblem{1, EINVAL}));
+  EXPECT_EQ(store.Map(2, self, pipe.read_end.get()).value(), (wire::ObjectProblem{2, EINVAL}));
+  EXPECT_EQ(store.Map(4, self, 9999).value(), (wire::ObjectProblem{4, ENOENT}));
+  EXPECT_FALSE(store.Get(4).value().fd.is_valid());
 }
 
 TEST(ObjectStoreTest, AnObjectMayBeEmpty) {

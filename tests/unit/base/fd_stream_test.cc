@@ -4,6 +4,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cstring>
+#include <vector>
+
 #include "base/byte_stream.h"
 #include "tests/fakes/loop_runner.h"
 
@@ -50,6 +53,68 @@ TEST_F(FdStreamTest, BytesPassBothWays) {
   EXPECT_TRUE(RunUntil(*loop_, [&] { return got_ == "from peer"; }));
   EXPECT_EQ(ReadPeer(), "to peer");
   EXPECT_EQ(drained_, 0) << "nothing had to wait";
+}
+
+/// As sendmsg(2): these bytes, and so many descriptors with the first of them.
+void SendWithDescriptors(int socket, ByteView bytes, const std::vector<int>& descriptors) {
+  std::vector<char> control(CMSG_SPACE(descriptors.size() * sizeof(int)));
+  iovec piece{const_cast<char*>(bytes.data()), bytes.size()};
+  msghdr message{};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(descriptors.size() * sizeof(int));
+  std::memcpy(CMSG_DATA(header), descriptors.data(), descriptors.size() * sizeof(int));
+  ASSERT_EQ(::sendmsg(socket, &message, 0), static_cast<ssize_t>(bytes.size()));
+}
+
+class DescriptorStreamTest : public FdStreamTest {
+ protected:
+  void SetUp() override {
+    auto [mine, peer] = MakeSocketPair().value();
+    peer_ = std::move(peer);
+    UniqueFd copy(::fcntl(mine.get(), F_DUPFD_CLOEXEC, 0));
+    stream_ = MakeDescriptorStream(*loop_, std::move(mine), std::move(copy), [this](UniqueFd fd) {
+      got_ += '[';
+      EXPECT_NE(::fcntl(fd.get(), F_GETFD) & FD_CLOEXEC, 0);
+      descriptors_.push_back(std::move(fd));
+    });
+  }
+
+  std::vector<UniqueFd> descriptors_;
+};
+
+TEST_F(DescriptorStreamTest, DescriptorsComeBeforeTheBytesThatTheyCameWith) {
+  Start();
+  auto [read_end, write_end] = MakePipe().value();
+  ASSERT_TRUE(WriteAll(peer_.get(), "first ").ok());
+  SendWithDescriptors(peer_.get(), "second ", {write_end.get()});
+  SendWithDescriptors(peer_.get(), "third ", {0, 0});
+  ASSERT_TRUE(WriteAll(peer_.get(), "last").ok());
+  ASSERT_TRUE(RunUntil(*loop_, [&] { return got_.ends_with("last"); }));
+  // Earlier bytes may come with them.
+  EXPECT_LT(got_.find('['), got_.find("second"));
+  EXPECT_LT(got_.rfind('['), got_.find("third"));
+  EXPECT_LT(got_.find("second"), got_.rfind("[["));
+  std::erase(got_, '[');
+  EXPECT_EQ(got_, "first second third last");
+  ASSERT_EQ(descriptors_.size(), 3u);
+  ASSERT_TRUE(WriteAll(descriptors_.front().get(), "x").ok());
+  char byte = 0;
+  EXPECT_EQ(::read(read_end.get(), &byte, 1), 1);
+  EXPECT_EQ(byte, 'x');
+}
+
+TEST_F(DescriptorStreamTest, TooManyWithOneByteEndIt) {
+  Start();
+  SendWithDescriptors(peer_.get(), "x", std::vector<int>(200, 0));
+  ASSERT_TRUE(RunUntil(*loop_, [&] { return closed_.has_value(); }));
+  EXPECT_FALSE(closed_->ok());
+  EXPECT_LE(descriptors_.size(), 16u);
 }
 
 TEST_F(FdStreamTest, WhatIsWrittenBeforeStartLeavesAfterIt) {
