@@ -170,7 +170,9 @@ int Serve(const AgentArguments& arguments) {
     StartIn(arguments.directory.c_str());
   }
   if (const std::optional<int> code = RefuseWithoutLauncher()) return *code;
+  // A write that fails says so; it ends no process. Workers start with the defaults.
   ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGXFSZ, SIG_IGN);
   AgentSessionOptions options;
   options.has_probe_listener = arguments.has_probe_listener;
   if (arguments.keeps_processes) {

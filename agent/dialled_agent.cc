@@ -112,6 +112,7 @@ struct Beginning {
 /// Forks front and keeper; only the agent returns. Call before starting threads.
 Result<Beginning> BeginApart() {
   ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGXFSZ, SIG_IGN);
   const std::vector<std::string> complaints = RepairInheritedLimits();
   HVDRAY_ASSIGN_OR_RETURN(ApartLifelines apart, ForkKeeperApart());
   for (const std::string& complaint : complaints) {

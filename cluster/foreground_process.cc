@@ -62,7 +62,8 @@ class HeldSignalSet {
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) ::_exit(127);
   if (error_fd >= 0) ::dup2(error_fd, STDERR_FILENO);
-  ::signal(SIGPIPE, SIG_DFL);  // this process ignores it
+  ::signal(SIGPIPE, SIG_DFL);  // this process ignores them
+  ::signal(SIGXFSZ, SIG_DFL);
   ::sigprocmask(SIG_SETMASK, &mask, nullptr);
   ::execvp(argv[0], argv);
   const int error = errno;

@@ -71,8 +71,9 @@ int Main(int argc, char** argv) {
   const TimePoint began = std::chrono::steady_clock::now();
   FillStandardStreams();
   RestoreSignals();
-  // When a reader goes away, one write fails; the process goes on.
+  // When a reader goes away, or a file reaches its limit, one write fails; the process goes on.
   ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGXFSZ, SIG_IGN);
   std::vector<std::string> words(argv, argv + argc);
   const std::string_view path = words.empty() ? std::string_view() : words[0];
   if (path.substr(path.rfind('/') + 1) == "horovodrun") {

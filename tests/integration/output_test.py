@@ -189,6 +189,18 @@ def test_a_full_disk_is_said_once_and_the_job_goes_on(hvdray, tiny_disk):
     assert result.errors.count("No space left") <= 3, result.errors
 
 
+def test_a_limit_of_file_sizes_is_as_a_full_disk(hvdray, tmp_path):
+    """Without care, it is a signal that kills (setrlimit(2)); workers have theirs."""
+    limit = (64 << 10, 64 << 10)
+    result = hvdray.go("-np", "2", "--output-filename", tmp_path / "out", "--", "sh", "-c",
+                       "seq 1 100000; dd if=/dev/zero of=large bs=1M count=1 status=none; echo $? >&2", cwd=tmp_path,
+                       preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit))
+    assert result.code == 125 and "HVD-E0305" in result.errors, result.errors
+    assert "File too large; the job continues" in result.errors, result.errors
+    assert len([l for l in result.text.splitlines() if l.endswith(":100000")]) == 2
+    assert [l for l in result.errors.splitlines() if "<stderr>" in l and l.endswith(":153")], result.errors
+
+
 def test_a_worker_failure_beats_a_full_disk(hvdray, tiny_disk):
     result = hvdray.go("-np", "1", "--output-filename", tiny_disk, "--", "sh", "-c",
                        "seq 1 100000; exit 3")

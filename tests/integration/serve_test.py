@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import random
+import resource
 import select
 import shutil
 import signal
@@ -399,6 +400,27 @@ def test_descriptors_that_no_request_takes_end_the_connection(client):
     refused = client.until("refused")
     assert refused["about"] is None and "descriptors" in refused["message"], refused
     client.until("bye")
+
+
+@pytest.mark.parametrize("way", ["blob", "memory"])
+def test_an_object_above_the_limit_of_file_sizes_is_refused(hvdray, way):
+    """For the kernel, sealed memory is a file."""
+    client = Client(hvdray, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20)))
+    client.begin()
+    client.start(1)
+    content = b"x" * (2 << 20)
+    if way == "memory":  # it is there already, and needs no other
+        client.pass_memory(1, sealed(content))
+        client.say("send", gang=1, to=[0], objects=[1])
+        assert client.until("data")["data"][:2] == [1, 2 << 20]
+        client.stop(1)
+    else:
+        client.say("put", object=1, blob=content)
+        assert "File too large" in client.until("refused")["message"]
+        client.until("stopped")
+    client.start(2)
+    client.stop(2)
+    client.end()
 
 
 def test_objects_that_are_not_there_are_refused(client):
