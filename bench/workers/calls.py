@@ -53,9 +53,9 @@ def run_horovod():
 
 # ---- a RayExecutor of two workers, up to the result of the first call; and another one
 
-def executors(ray_executor):
+def executors(ray_executor, between=lambda: None, **more):
     def whole():
-        executor = ray_executor(ray_executor.create_settings(timeout_s=60), num_workers=2)
+        executor = ray_executor(ray_executor.create_settings(timeout_s=60), num_workers=2, **more)
         executor.start()
         assert sorted(executor.run(rank_after_init)) == [0, 1]
         times.append(time.monotonic() - began)
@@ -64,7 +64,16 @@ def executors(ray_executor):
     for _ in range(2):
         began = time.monotonic()
         whole()
+        between()
     return times
+
+
+def executor_pool():
+    init_ray()
+    from hvdray import Pool
+    from hvdray.ray import RayExecutor
+    with Pool(2) as pool:
+        return executors(RayExecutor, between=pool.wait_warm, pool=pool)
 
 
 def executor_hvdray():
@@ -77,6 +86,23 @@ def executor_horovod():
     init_ray()
     from horovod.ray import RayExecutor
     return executors(RayExecutor)
+
+
+# ---- a gang of four from warm interpreters, up to the results of a call
+
+def gang_pool():
+    import hvdray
+
+    def results():
+        executor.start()
+        assert executor.run(one) == [1] * 4
+    times = []
+    with hvdray.Pool(4, preload=["json"]) as pool:
+        assert pool.wait_warm()
+        for _ in range(20):
+            with hvdray.Executor(pool=pool) as executor:
+                times.append(timed(results))
+    return times
 
 
 # ---- short calls, and a large argument, on four workers that stay
