@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/log.h"
 #include "base/sealed_memory.h"
 
 namespace hvdray {
@@ -75,6 +76,7 @@ Status ServeSession::Connect(UniqueFd socket) {
   linger_timer_.Cancel();
   last_gang_ = last_object_ = 0;
   is_paced_ = false;
+  is_greeted_ = false;
   return {};
 }
 
@@ -100,7 +102,8 @@ void ServeSession::OnGone(const Status& why) {
     return gangs_.on_end();
   }
   // Not from within a handler of the link.
-  loop_.Post([this] {
+  parting_ = loop_.After(Duration::zero(), [this] {
+    link_->Close(0);  // hvdray goes on
     link_.reset();
     gangs_.on_room();
   });
@@ -108,6 +111,7 @@ void ServeSession::OnGone(const Status& why) {
 }
 
 void ServeSession::Close(int exit_code) {
+  parting_.Cancel();
   linger_timer_.Cancel();
   listener_.reset();
   if (link_ != nullptr) link_->Close(exit_code);
@@ -477,7 +481,7 @@ void ServeSession::OnStopped(const JobReport& report) {
 }
 
 void ServeSession::OnEvent(const Json& line) {
-  // What comes before the first client's hello is of the hosts, so there is little of it.
+  // What comes before a client's hello is of the hosts, so there is little of it.
   if (!is_greeted_) return early_events_.push_back(line);
   if (link_ == nullptr) return;
   Json message = Message("event");

@@ -164,8 +164,9 @@ class ServeSession {
   std::deque<Part> parts_;
   std::deque<ControlRequest> waiting_;  // behind them
   bool is_paced_ = false;               // the client is not read
-  bool is_greeted_ = false;             // by its first client
+  bool is_greeted_ = false;             // by its client, or the last one
   std::vector<Json> early_events_;
+  Watch parting_;  // from a client that has gone
   Watch linger_timer_;
 };
 

@@ -61,9 +61,11 @@ class Client {
     EXPECT_EQ(Hear()["type"], "hello");
   }
   void Leave() {
-    socket_.Reset();
+    CloseSocket();
     Settle(loop_);
   }
+  /// The session has not been told yet.
+  void CloseSocket() { socket_.Reset(); }
   bool is_unsaid() const { return !unsaid_.empty(); }
 
  private:
@@ -165,7 +167,10 @@ class ServeSessionTest : public testing::Test {
     };
     gangs.has_object_room = [this] { return put_room_ != 0; };
     gangs.queued_bytes = [this] { return queued_bytes_; };
-    gangs.on_room = [this] { ++rooms_; };
+    gangs.on_room = [this] {
+      ++rooms_;
+      if (on_room_) on_room_();
+    };
     gangs.on_end = [=] { note("end"); };
     return gangs;
   }
@@ -215,6 +220,7 @@ class ServeSessionTest : public testing::Test {
   int put_room_ = -1;  // pieces; -1: any number
   size_t queued_bytes_ = 0;
   int rooms_ = 0;
+  std::function<void()> on_room_;
   std::optional<Client> client_;
   std::unique_ptr<ServeSession> session_;
 };
@@ -720,6 +726,34 @@ TEST_F(ServeSessionTest, LingerEndsWithoutAnotherClient) {
   EXPECT_EQ(Calls(), Lines{"end"});
 }
 
+TEST_F(ServeSessionTest, AClientThatSaysByeIsAnsweredThoughHostsAreHeld) {
+  Listen(kLong);
+  Client first = Connect();
+  first.Hello();
+  first.Say({{"type", "bye"}});
+  EXPECT_EQ(first.Hear(), (Json{{"type", "bye"}, {"exit", 0}}));
+  EXPECT_TRUE(first.HasEnded());
+  Client second = Connect();
+  second.SayText("nonsense\n");
+  EXPECT_TRUE(second.Hear()["about"].is_null());
+  EXPECT_EQ(second.Hear()["type"], "bye");
+  EXPECT_TRUE(second.HasEnded());
+  Connect().Hello();
+}
+
+TEST_F(ServeSessionTest, TheNextClientHearsNothingBeforeItsHello) {
+  Listen(kLong);
+  Client first = Connect();
+  first.Hello();
+  first.Leave();
+  session_->OnEvent({{"event", "while nobody was there"}});
+  Client second = Connect();
+  session_->OnEvent({{"event", "host_lost"}});
+  EXPECT_EQ(second.Hear(), Json());
+  second.Hello();
+  EXPECT_EQ(second.Hear(), (Json{{"type", "event"}, {"event", "host_lost"}}));
+}
+
 TEST_F(ServeSessionTest, NothingOfTheLastGangReachesTheNextClient) {
   Listen(kLong);
   Client first = Connect();
@@ -735,6 +769,18 @@ TEST_F(ServeSessionTest, NothingOfTheLastGangReachesTheNextClient) {
   Client second = Connect();
   second.Hello();
   EXPECT_EQ(second.Hear(), Json());
+}
+
+TEST_F(ServeSessionTest, ASessionMayEndRightAfterItsClient) {
+  Listen(kLong);
+  Client first = Connect();
+  first.Hello();
+  on_room_ = [this] { loop_->Stop(); };
+  first.CloseSocket();
+  loop_->Run();  // no further than this callback
+  session_.reset();
+  Settle(*loop_);
+  EXPECT_EQ(rooms_, 1);
 }
 
 TEST_F(ServeSessionTest, CloseRemovesThePathAndSaysBye) {
