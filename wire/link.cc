@@ -262,10 +262,12 @@ class StreamLink : public Link {
     if (!own_hello_ || !peer_hello_) return {};
     const uint16_t version = std::min(own_hello_->max_version, peer_hello_->max_version);
     if (version < std::max(own_hello_->min_version, peer_hello_->min_version)) {
-      return {ErrorCode::kProtocolMismatch,
-              fmt::format("'{}' here and '{}' there share no protocol version", own_hello_->build,
-                          peer_hello_->build),
-              "install the same hvdray on both hosts"};
+      return {
+          ErrorCode::kProtocolMismatch,
+          fmt::format("'{}' here and '{}' there share no protocol version: {} to {}, {} to {}",
+                      own_hello_->build, peer_hello_->build, own_hello_->min_version,
+                      own_hello_->max_version, peer_hello_->min_version, peer_hello_->max_version),
+          "install the same hvdray on both hosts"};
     }
     version_ = version;
     lanes_.SetVersion(version);

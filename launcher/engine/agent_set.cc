@@ -102,6 +102,7 @@ void AgentSet::OnStarted(int host, Result<AgentStart> start) {
   agent.link = wire::MakeLink(loop_, wire::LinkRole::kLauncher, std::move(start->stream));
   agent.link->Start(agent);
   wire::Hello hello;
+  hello.min_version = min_version_;
   hello.build = build_;
   agent.link->Send({0, std::move(hello)});
 }

@@ -68,6 +68,9 @@ class AgentSet final : public AgentLinks {
   /// Agents of this machine may map this process's memory from now on: see SharesMemory(). Errors:
   /// kOutOfResources, kSystem.
   Status OfferMemory();
+  /// Agents that speak no version of the protocol from this one on are lost, with
+  /// kProtocolMismatch. Before any is started.
+  void RequireVersion(uint16_t version) { min_version_ = version; }
   /// Starts the agents of all `hosts`; answered by OnReady() or OnLost() for each.
   void StartAll();
   /// Adds an agent, maybe of a host that had one before; returns its number. Start() starts it.
@@ -112,6 +115,7 @@ class AgentSet final : public AgentLinks {
   std::string build_;
   wire::Welcome welcome_;
   UniqueFd token_;  // what agents look for
+  uint16_t min_version_ = wire::kMinVersion;
   Owner& owner_;
   std::vector<std::unique_ptr<Agent>> agents_;
   std::function<void()> on_all_gone_;

@@ -83,7 +83,6 @@ class ElasticAgents final : private AgentSet::Owner {
   bool MapObject(int64_t object, const std::shared_ptr<const UniqueFd>& memory) {
     return objects_.AddMemory(object, memory);
   }
-  Status OfferMemory() { return agents_.OfferMemory(); }
   void DropObject(int64_t object) { objects_.Drop(object); }
   bool HasObjectRoom() const { return objects_.HasRoom(); }
 

@@ -102,7 +102,8 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
     HVDRAY_ASSIGN_OR_RETURN(serve_,
                             ServeSession::Open(loop_, std::move(options), std::move(gangs)));
     base_env_ = *plan_.spec.env;
-    HVDRAY_RETURN_IF_ERROR(agents_.OfferMemory());
+    HVDRAY_RETURN_IF_ERROR(agents_.agents().OfferMemory());
+    agents_.agents().RequireVersion(wire::kChannelVersion);
     return OpenFiles();
   }
 

@@ -10,6 +10,7 @@
 #include <numeric>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "base/log.h"
@@ -106,6 +107,7 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
                             ServeSession::Open(loop_, std::move(options), std::move(gangs)));
     base_env_ = *plan_.spec.env;
     HVDRAY_RETURN_IF_ERROR(agents_.OfferMemory());
+    agents_.RequireVersion(wire::kChannelVersion);
     return OpenFiles();
   }
 
@@ -192,7 +194,7 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
   void OnLost(int host, Status why) override {
     kv_.DropAgent(host);
     start_.Drop();
-    lost_.insert(host);
+    lost_.emplace(host, why);
     if (pending_start_) RefuseStart(ErrorOfHost(plan_.hosts[static_cast<size_t>(host)].host, why));
     if (warming_.contains(host)) AnswerWarm(host, {.why = why.message()});
     Feed(event::HostLost{host, std::move(why)});
@@ -304,8 +306,11 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
   Status CheckHosts() const {
     if (is_ending_) return {ErrorCode::kCancelled, "hvdray serve is ending"};
     if (lost_.empty()) return {};
-    return {ErrorCode::kAgentLost,
-            fmt::format("host {} is lost", plan_.hosts[static_cast<size_t>(*lost_.begin())].host),
+    const auto& [number, why] = *lost_.begin();
+    const std::string host = "host " + plan_.hosts[static_cast<size_t>(number)].host;
+    std::string_view cause = why.message();
+    if (cause.starts_with(host + ": ")) cause.remove_prefix(host.size() + 2);
+    return {ErrorCode::kAgentLost, fmt::format("{} is lost: {}", host, cause),
             "start another hvdray serve"};
   }
 
@@ -546,7 +551,7 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
 
   // By now the keeper of a lost agent has ended, by itself or killed like the agent.
   void EndLeftoversOfLostAgents() {
-    for (const int number : lost_) {
+    for (const auto& [number, why] : lost_) {
       const JobHost& host = hosts_.At(number);
       if (!host.is_remote) EndLeftovers(plan_.job_id, host.facts.agent_pid);
     }
@@ -657,7 +662,7 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
   StartSequence start_;
   effect::StartGeneration started_{};  // the latest
   WorkerErrors errors_;
-  std::set<int> lost_;
+  std::map<int, Status> lost_;  // and why
   std::deque<EarlierFailure> earlier_failures_;
   std::unique_ptr<JobConsole> console_;
   std::unique_ptr<EventLog> event_log_;

@@ -28,8 +28,9 @@ class FakeAgent final : private wire::Link::Owner {
     link_->Start(*this);
   }
 
-  void SayHello(wire::HostFacts facts = {}) {
+  void SayHello(wire::HostFacts facts = {}, uint16_t max_version = wire::kMaxVersion) {
     wire::Hello hello;
+    hello.max_version = max_version;
     hello.build = "fake";
     hello.facts = std::move(facts);
     link_->Send({0, std::move(hello)});

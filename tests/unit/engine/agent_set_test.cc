@@ -86,6 +86,22 @@ TEST_F(AgentSetTest, AnAgentThatCannotBeStartedIsLostOnceWithItsHost) {
   agents.Send(1, {1, wire::KvReset{}});  // not ready: dropped
 }
 
+TEST_F(AgentSetTest, AnAgentWithoutTheVersionThatIsRequiredIsLost) {
+  greets_ = false;
+  transport_.on_agent = [](const std::string&, FakeAgent& agent) {
+    agent.SayHello({}, wire::kChannelVersion - 1);
+  };
+  AgentSet& agents = Make({"a"});
+  agents.RequireVersion(wire::kChannelVersion);
+  agents.StartAll();
+  ASSERT_TRUE(RunUntil(*loop_, [&] { return lost_.size() == 1; }));
+  ExpectError(lost_[0].second, ErrorCode::kProtocolMismatch,
+              {"host a: 'test' here and 'fake' there", "2 to 2, 1 to 1"});
+  EXPECT_TRUE(ready_.empty());
+  EXPECT_TRUE(RunUntil(*loop_, [this] { return !transport_.agents["a"]->closed.empty(); }));
+  EXPECT_EQ(transport_.agents["a"]->closed[0].code(), ErrorCode::kProtocolMismatch);
+}
+
 TEST_F(AgentSetTest, ALostLinkIsExplainedByHowTheAgentEnded) {
   AgentSet& agents = Make({"a"});
   on_ready_ = [this](int) {
