@@ -14,7 +14,7 @@ COLLECTIVE_BASE = {"status.h", "result.h", "types.h", "error_code.h", "environ.h
 # Header prefix -> files that may include it.
 THIRD_PARTY = {
     "event2/": {"base/loop.cc", "bench/evhttp_baseline.cc"},
-    "nlohmann/": {"base/json.h"},
+    "nlohmann/": {"base/json.h", "examples/serve/client.cc"},
     "yaml-cpp/": {"base/yaml.cc"},
     "httplib.h": {"base/http_client.cc", "base/web_client.cc"},
     "pugixml.hpp": {"base/xml.cc"},
