@@ -675,6 +675,7 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
     for (const int worker : failed_) {
       const WorkerRecord& record = RecordOf(worker);
       if (record.generation <= newest || record.generation >= published_) continue;
+      if (record.is_victim) continue;  // stopped for others, or because hosts have changed
       newest = record.generation;
       failures.push_back({record, console_->output().LastWordsOf(worker)});
     }
