@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -273,9 +274,12 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
   // ---- gangs of a client
 
   // All agents are ready or lost, and no link is full.
-  bool HasObjectRoom() const {
+  bool HasObjectRoom() {
     for (int host = 0; host < hosts_.size(); ++host) {
-      if (!agents_.IsReady(host) && !lost_.contains(host)) return false;
+      if (IsAwaited(host)) {
+        LimitObjectWait();
+        return false;
+      }
       if (!agents_.HasOutputRoom(host)) return false;
     }
     return true;
@@ -300,6 +304,23 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
     for (int host = 0; host < hosts_.size(); ++host) {
       if (!kept->second.mapped.contains(host)) agents_.Send(host, {0, piece});
     }
+  }
+
+  bool IsAwaited(int host) const { return !agents_.IsReady(host) && !lost_.contains(host); }
+
+  // An object holds up what its client says, even a bye, so it does not wait for ever.
+  void LimitObjectWait() {
+    if (object_timer_.is_active()) return;
+    AfterStartTimeout(object_timer_, loop_.Now(), [this] {
+      for (int host = 0; host < hosts_.size(); ++host) {
+        if (!IsAwaited(host)) continue;
+        agents_.Release(host);
+        OnLost(host, {ErrorCode::kConnectTimeout,
+                      fmt::format("host {}: not ready after {} (--start-timeout)",
+                                  plan_.hosts[static_cast<size_t>(host)].host,
+                                  ShowDuration(*plan_.spec.start_timeout))});
+      }
+    });
   }
 
   // Nothing can start any more.
@@ -358,18 +379,23 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
       BeginGang();
       return {};
     }
-    AwaitHosts(loop_.Now());
+    AfterStartTimeout(start_timer_, loop_.Now(), [this] {
+      RefuseStart({ErrorCode::kConnectTimeout,
+                   fmt::format("not all hosts are ready after {} (--start-timeout)",
+                               ShowDuration(*plan_.spec.start_timeout))});
+    });
     return {};
   }
 
-  void AwaitHosts(TimePoint began) {
+  // `timer`: a member.
+  void AfterStartTimeout(Watch& timer, TimePoint began, const std::function<void()>& on_late) {
     const Duration held_up = plan_.place.held_up ? plan_.place.held_up() : Duration::zero();
-    start_timer_ =
-        loop_.After(began + *plan_.spec.start_timeout + held_up - loop_.Now(), [=, this] {
-          if (plan_.place.held_up && plan_.place.held_up() > held_up) return AwaitHosts(began);
-          RefuseStart({ErrorCode::kConnectTimeout,
-                       fmt::format("not all hosts are ready after {} (--start-timeout)",
-                                   ShowDuration(*plan_.spec.start_timeout))});
+    timer =
+        loop_.After(began + *plan_.spec.start_timeout + held_up - loop_.Now(), [=, this, &timer] {
+          if (plan_.place.held_up && plan_.place.held_up() > held_up) {
+            return AfterStartTimeout(timer, began, on_late);
+          }
+          on_late();
         });
   }
 
@@ -680,6 +706,7 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
   bool pending_start_ = false;           // until all hosts are ready
   std::vector<RankInfo> pending_ranks_;
   Watch start_timer_;
+  Watch object_timer_;                 // of the first object that came before all hosts were ready
   std::vector<std::string> warm_env_;  // of the client's last order to warm
   std::set<int> warming_;              // hosts that have not answered it
   struct Memory {

@@ -178,6 +178,11 @@ class ServeTranscriptTest : public testing::Test {
     Run(**launcher, name);
   }
 
+  std::unique_ptr<Loop> loop_;
+  FakeTransport transport_;
+  std::vector<std::unique_ptr<PlayedAgent>> agents_;
+  LaunchPlan plan_;
+
  private:
   void Read(const std::string& script) {
     std::istringstream lines(script);
@@ -272,10 +277,6 @@ class ServeTranscriptTest : public testing::Test {
     EXPECT_TRUE(WriteAll(client_.get(), line + blob).ok());
   }
 
-  std::unique_ptr<Loop> loop_;
-  FakeTransport transport_;
-  std::vector<std::unique_ptr<PlayedAgent>> agents_;
-  LaunchPlan plan_;
   ServeOptions options_;
   UniqueFd client_;
   Watch hearing_;
@@ -417,6 +418,16 @@ TEST_F(ServeTranscriptTest, WarmHosts) {
 < stopped
 > {"type":"warm","preload":["nowhere"]}
 < warmed
+)" + kBye);
+}
+
+TEST_F(ServeTranscriptTest, AHostThatIsNotReadyInTimeForAnObject) {
+  transport_.on_agent = [](const std::string&, FakeAgent&) {};
+  plan_.spec.start_timeout.Set(std::chrono::milliseconds(50), "test");
+  Play("late_host", std::string(kHello) + R"(
+> {"type":"put","object":1,"blob":5}first
+> {"type":"start","gang":1,"objects":[1]}
+< refused
 )" + kBye);
 }
 
