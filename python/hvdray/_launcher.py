@@ -375,6 +375,11 @@ class Launcher:
 
 
 def _read(weak: "weakref.ref[Launcher]", reader: Any) -> None:
+    with reader:  # The socket is open as long as it is.
+        _follow(weak, reader)
+
+
+def _follow(weak: "weakref.ref[Launcher]", reader: Any) -> None:
     try:
         while True:
             line = reader.readline()  # A launcher that nobody uses any more ends meanwhile.
