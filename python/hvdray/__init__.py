@@ -5,12 +5,15 @@ Python decides nothing: the program `hvdray serve` starts, supervises and ends t
 turns calls into messages for it, and answers into results and exceptions. Importing it imports next to nothing.
 """
 
-from __future__ import annotations
-
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+# What older ones say of the other modules is that their syntax is wrong. A host may have one.
+if sys.version_info < (3, 9):
+    raise ImportError(f"hvdray needs Python 3.9 or later, and {sys.executable} is {sys.version.split()[0]}")
 
 _HOMES = {
     "run": "_run",

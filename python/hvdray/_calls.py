@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 import time
 import traceback
 import warnings
@@ -317,8 +318,13 @@ def error_of(answer: Answer, rank: int, host: str, pid: int, wants_json: bool) -
     where = f"rank {rank} on host {host}"
     if told.get("kind") == "result":
         return SerializationError(f"{where}: {told.get('text')}", hint=told.get("hint", ""))
-    text = f"{told.get('name')}: {told.get('text')}"
-    raised = with_class_of(_exception_of(answer, text, wants_json), f"{where} raised {text}")
+    if told.get("kind") == "python":
+        raised = WorkerError(f"{where}: {told.get('text')}")
+        mine = ".".join(map(str, sys.version_info[:2]))
+        raised.hint = f"install Python {mine} there, and name it if its path is another: python= of an Executor, executable= of hvdray.run"
+    else:
+        text = f"{told.get('name')}: {told.get('text')}"
+        raised = with_class_of(_exception_of(answer, text, wants_json), f"{where} raised {text}")
     raised.rank, raised.host, raised.pid = rank, host, pid
     raised.traceback = told.get("traceback", "")
     if told.get("module"):

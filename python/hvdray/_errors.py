@@ -42,6 +42,10 @@ class SerializationError(HvdrayError):
     """A function, argument or result can't be pickled; the message has the path to what can't."""
 
 
+class OtherPython(RuntimeError):
+    """On a worker: its Python is of another minor version than its caller's."""
+
+
 class StateLost(HvdrayError):
     """The workers have ended, and with them the objects that they kept; restart() makes new ones."""
 

@@ -24,7 +24,7 @@ from types import FrameType
 from typing import Any, NoReturn, Optional
 
 from . import __version__
-from ._errors import SerializationError
+from ._errors import OtherPython, SerializationError
 from ._messages import ChannelReader, head_of
 from ._payload import Payload, dumps, loads
 
@@ -152,7 +152,7 @@ class Worker:
         except BaseException as error:  # SystemExit too: a call must be answered.
             self._is_busy = False
             head.update(ok=False, error=_told(error))
-            if call["do"] == "once" and head["error"]["kind"] == "raised":
+            if call["do"] == "once" and head["error"]["kind"] in ("raised", "python"):
                 # Where the output of a failed worker is read: the job may go on without it.
                 print(head["error"]["traceback"], end="", file=sys.stderr)
             payload = None if self._wants_json else _pickled(error)
@@ -256,8 +256,8 @@ def _take_place(call: dict[str, Any]) -> None:
     """The driver's path, behind the kit; and its Python, or none."""
     theirs, mine = call["python"], list(sys.version_info[:2])
     if theirs != mine:
-        raise RuntimeError(
-            f"this worker has Python {mine[0]}.{mine[1]}, and its caller {theirs[0]}.{theirs[1]}: functions go between equal ones only"
+        raise OtherPython(
+            f"this worker has Python {mine[0]}.{mine[1]} ({sys.executable}), and its caller {theirs[0]}.{theirs[1]}: functions go between equal ones only"
         )
     kit, *own = sys.path
     added = [entry for entry in call["path"] if entry not in own and os.path.exists(entry)]
@@ -273,6 +273,8 @@ def _told(error: BaseException) -> dict[str, Any]:
         about.update(kind="result", text=_plain(error.message[:MAX_TEXT]), hint=_plain(error.hint[:MAX_TEXT]))
     elif isinstance(error, KeyboardInterrupt):
         about["kind"] = "interrupted"
+    elif isinstance(error, OtherPython):
+        about["kind"] = "python"
     elif isinstance(error, ModuleNotFoundError):
         about["module"] = error.name
     # From the function on: our own frames say nothing.

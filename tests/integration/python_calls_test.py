@@ -676,7 +676,9 @@ class Pretended:
     executable, path = real.executable, real.path
 hvdray._executor.sys = Pretended
 error = raised(hvdray.WorkerError, lambda: hvdray.run(lambda: open("ran", "w"), num_proc=2))
-assert f"has Python 3.{real.version_info[1]}, and its caller 3.{real.version_info[1] + 1}" in str(error), error
+mine, theirs = f"3.{real.version_info[1]}", f"3.{real.version_info[1] + 1}"
+assert f" on host localhost: this worker has Python {mine} ({real.executable}), and its caller {theirs}: " in str(error), error
+assert error.hint.startswith("install Python ") and "executable=" in error.hint, error.hint
 assert not os.path.exists("ran")
 """)
 
