@@ -9,6 +9,7 @@ payload is the result, else `error` tells what happened, and the payload, if the
 
 from __future__ import annotations
 
+import atexit
 import io
 import json
 import mmap
@@ -43,6 +44,7 @@ KEPT_OUT = ("hvdray", "cloudpickle", "mpi4py", "__main__")
 def main(channel: socket.socket) -> NoReturn:
     """`channel`: without the first message, which was the kit."""
     sys.argv = [""]
+    atexit.register(channel.close)  # the last of all, as it is the first here
     for name in [name for name in sys.modules if name.partition(".")[0] == "cloudpickle"]:
         del sys.modules[name]  # A fork may have another one than the kit.
     for stream in (sys.stdout, sys.stderr):
@@ -155,7 +157,8 @@ class Worker:
             if call["do"] == "once" and head["error"]["kind"] in ("raised", "python"):
                 # Where the output of a failed worker is read: the job may go on without it.
                 print(head["error"]["traceback"], end="", file=sys.stderr)
-            payload = None if self._wants_json else _pickled(error)
+            # A caller of another Python may have sent a cloudpickle that crashes this one.
+            payload = None if self._wants_json or head["error"]["kind"] == "python" else _pickled(error)
         self._is_busy = False
         self._logging = None
         for stream in (sys.stdout, sys.stderr):
