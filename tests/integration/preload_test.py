@@ -19,9 +19,11 @@ def links(folder):
     found = {}
     for name in os.listdir(folder):
         try:
-            found[int(name)] = os.readlink(folder + "/" + name).split(":")[0]
+            target = os.readlink(folder + "/" + name).split(":")[0]
         except OSError:
-            pass
+            continue
+        if "/libffi.so." not in target:
+            found[int(name)] = target
     return found
 import resource
 with open("/proc/self/status") as f:
