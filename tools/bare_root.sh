@@ -54,9 +54,7 @@ copy_apt_configuration() {  # copy_apt_configuration ROOT
 
 make_root() {
   local mirror new=$root.new
-  mirror=$(grep -hoE '^(URIs:|deb( \[[^]]*\])?) +[a-z]+:[^ ]+' /etc/apt/sources.list \
-           /etc/apt/sources.list.d/*.sources /etc/apt/sources.list.d/*.list 2>/dev/null |
-           grep -v security | sed -E 's/^.* //; q') || true
+  mirror=$(debian_mirror)
   echo "== bare root: debootstrap $suite (once)" >&2
   rm -rf --one-file-system "$new"
   # Without a mirror debootstrap uses its default.

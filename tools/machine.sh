@@ -34,6 +34,13 @@ tell_full_disk() {  # tell_full_disk DIRECTORY
   [[ ${free:-9999} -ge 100 ]] || echo "${0##*/}: only $free MB are free where $1 is" >&2
 }
 
+# Prints the address of the Debian mirror that this machine uses; nothing where none is to be seen.
+debian_mirror() {
+  grep -hoE '^(URIs:|deb( \[[^]]*\])?) +[a-z]+:[^ ]+' /etc/apt/sources.list \
+    /etc/apt/sources.list.d/*.sources /etc/apt/sources.list.d/*.list 2>/dev/null |
+    grep -v security | sed -E 's/^.* //; q' || true
+}
+
 # Prints the cache's virtual environment with packages of PyPI, which is made once.
 cached_venv() {  # cached_venv NAME PROGRAM PACKAGE...     PROGRAM is one that it then has
   local name=$1 program=$2 cache tag venv log python=/usr/bin/python3

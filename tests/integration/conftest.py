@@ -45,6 +45,7 @@ def pytest_addoption(parser):
     parser.addoption("--ray-venv", default="")
     parser.addoption("--old-ray-venv", default="")
     parser.addoption("--moto-venv", default="")
+    parser.addoption("--other-pythons", default="", help="interpreters, separated by commas")
     parser.addoption("--ray-state", default="", help="of tests/integration/shared_ray.py")
 
 
@@ -218,6 +219,16 @@ def horovod_python(request):
             pytest.fail("no --horovod-venv, and CI skips nothing")
         pytest.skip("no Horovod environment: run tools/horovod_env.sh and pass --horovod-venv")
     return pathlib.Path(venv) / "bin" / "python"
+
+
+def pytest_generate_tests(metafunc):
+    """`other_python`: each interpreter of another minor version that could be had, which need not be any."""
+    if "other_python" in metafunc.fixturenames:
+        found = [pathlib.Path(path) for path in metafunc.config.getoption("--other-pythons").split(",") if path]
+        why = "no Python of another minor version: run tools/other_pythons.sh and pass --other-pythons"
+        values = found or [pytest.param(None, marks=pytest.mark.skip(reason=why))]
+        # .../python-3.9/venv/bin/python
+        metafunc.parametrize("other_python", values, ids=[path.parts[-4] for path in found] or ["none"])
 
 
 @pytest.fixture
