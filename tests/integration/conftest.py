@@ -221,12 +221,24 @@ def horovod_python(request):
     return pathlib.Path(venv) / "bin" / "python"
 
 
+NO_PYTHONS = "no Python of another minor version: run tools/other_pythons.sh and pass --other-pythons"
+
+
+def pythons_of(config):
+    return [pathlib.Path(path) for path in config.getoption("--other-pythons").split(",") if path]
+
+
+@pytest.fixture
+def other_pythons(request):
+    """Interpreters of other minor versions. Skips the test if there are none to be had here, in CI too."""
+    return pythons_of(request.config) or pytest.skip(NO_PYTHONS)
+
+
 def pytest_generate_tests(metafunc):
-    """`other_python`: each interpreter of another minor version that could be had, which need not be any."""
+    """`other_python`: each of them."""
     if "other_python" in metafunc.fixturenames:
-        found = [pathlib.Path(path) for path in metafunc.config.getoption("--other-pythons").split(",") if path]
-        why = "no Python of another minor version: run tools/other_pythons.sh and pass --other-pythons"
-        values = found or [pytest.param(None, marks=pytest.mark.skip(reason=why))]
+        found = pythons_of(metafunc.config)
+        values = found or [pytest.param(None, marks=pytest.mark.skip(reason=NO_PYTHONS))]
         # .../python-3.9/venv/bin/python
         metafunc.parametrize("other_python", values, ids=[path.parts[-4] for path in found] or ["none"])
 

@@ -2,6 +2,7 @@
 """The wheel, in an empty environment on a machine that has no network, no compiler and none of hvdray's libraries."""
 
 import re
+import shutil
 import subprocess
 import sys
 
@@ -72,6 +73,24 @@ def test_ten_lines_run_without_network_and_compiler(installed, tmp_path):
     inside = f"/usr/sbin/ip link set lo up && exec env -i PATH={installed}/bin HOME={tmp_path} python {program}"
     out = output_of("unshare", "-n", "/bin/sh", "-c", inside, cwd=tmp_path)
     assert out.splitlines() == ["[(0, 7), (1, 7)]", str(installed / "bin"), "[20, 20]"]
+
+
+def test_it_installs_and_runs_under_other_pythons_on_a_bare_machine(wheel, installed, other_pythons, tmp_path):
+    """Debian 12 as debootstrap makes it, which has no Python: others, which need no package, are mounted."""
+    for path in [wheel, *(installed / "packages").iterdir()]:
+        shutil.copy(path, tmp_path)
+    (tmp_path / "first.py").write_text(PROGRAM)
+    lines = ["set -e; cd /given", "for tool in cc g++ python3 pip ip; do if command -v $tool; then exit 1; fi; done"]
+    for n, python in enumerate(other_pythons):
+        pip = ":".join(map(str, (python.parents[2] / "wheels").glob("*.whl")))
+        lines += [f"{python} -m venv --without-pip /env{n}",
+                  f"export PYTHONPATH={pip}",
+                  f"unshare -n /env{n}/bin/python -m pip install -q --disable-pip-version-check --no-index --find-links . hvdray",
+                  f"env -i PATH=/env{n}/bin HOME=/root python first.py",
+                  f"env -i /env{n}/bin/hvdray run -np 1 -- /bin/sh -c 'echo $HOROVOD_SIZE'"]
+    out = output_of(ROOT / "tools/bare_root.sh", "--warm", "--bind", f"{tmp_path}:/given", "--", "bash", "-c", "\n".join(lines))
+    expected = [["[(0, 7), (1, 7)]", f"/env{n}/bin", "[20, 20]", "[0]<stdout>:1"] for n in range(len(other_pythons))]
+    assert out.splitlines() == sum(expected, [])
 
 
 def test_the_command_is_there_too(installed, tmp_path):
