@@ -4,11 +4,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cstring>
 #include <vector>
 
 #include "base/byte_stream.h"
 #include "tests/fakes/loop_runner.h"
+#include "tests/fakes/send_descriptors.h"
 
 namespace hvdray {
 namespace {
@@ -53,23 +53,6 @@ TEST_F(FdStreamTest, BytesPassBothWays) {
   EXPECT_TRUE(RunUntil(*loop_, [&] { return got_ == "from peer"; }));
   EXPECT_EQ(ReadPeer(), "to peer");
   EXPECT_EQ(drained_, 0) << "nothing had to wait";
-}
-
-/// As sendmsg(2): these bytes, and so many descriptors with the first of them.
-void SendWithDescriptors(int socket, ByteView bytes, const std::vector<int>& descriptors) {
-  std::vector<char> control(CMSG_SPACE(descriptors.size() * sizeof(int)));
-  iovec piece{const_cast<char*>(bytes.data()), bytes.size()};
-  msghdr message{};
-  message.msg_iov = &piece;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(descriptors.size() * sizeof(int));
-  std::memcpy(CMSG_DATA(header), descriptors.data(), descriptors.size() * sizeof(int));
-  ASSERT_EQ(::sendmsg(socket, &message, 0), static_cast<ssize_t>(bytes.size()));
 }
 
 class DescriptorStreamTest : public FdStreamTest {

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -14,7 +15,9 @@
 #include <optional>
 
 #include "base/message_stream.h"
+#include "base/sealed_memory.h"
 #include "tests/fakes/loop_runner.h"
+#include "tests/fakes/send_descriptors.h"
 #include "tests/fakes/temp_directory.h"
 #include "tests/unit/report/sample_job.h"
 
@@ -42,6 +45,11 @@ class Client {
       text.erase(0, static_cast<size_t>(n));
     }
     unsaid_ = std::move(text);
+  }
+  /// With a descriptor.
+  void Pass(const Json& head, const UniqueFd& fd) {
+    SendWithDescriptors(socket_.get(), MessageLine(head), {fd.get()});
+    Settle(loop_);
   }
   /// The next message; null: there is none yet.
   Json Hear() {
@@ -156,6 +164,10 @@ class ServeSessionTest : public testing::Test {
                        piece.size));
       if (put_room_ > 0) --put_room_;
     };
+    gangs.map = [=, this](int64_t object, const std::shared_ptr<const UniqueFd>& memory) {
+      note(fmt::format("map {} {}", object, ReadMemory(memory->get(), 0, 9).value()));
+      return is_memory_shared_;
+    };
     gangs.drop = [=](int64_t object) { note(fmt::format("drop {}", object)); };
     gangs.hosts = [=, this](const control::Hosts& hosts) {
       note(fmt::format("hosts {}{}", hosts.hosts.size(), hosts.is_final ? " final" : ""));
@@ -218,6 +230,7 @@ class ServeSessionTest : public testing::Test {
   Status warm_answer_;
   bool is_write_noted_ = true;
   int put_room_ = -1;  // pieces; -1: any number
+  bool is_memory_shared_ = true;
   size_t queued_bytes_ = 0;
   int rooms_ = 0;
   std::function<void()> on_room_;
@@ -502,6 +515,39 @@ TEST_F(ServeSessionTest, AnObjectGoesToHostsInPiecesAndThenToWorkersBeforeTheDat
   session_->OnMembers({Place(0)}, {0});
   client.Say({{"type", "send"}, {"gang", 1}, {"to", {0}}, {"objects", {2}}, {"data", 6}});
   EXPECT_EQ(Calls(), (Lines{"give 0 2", "write 0 {\"type\":\"data\",\"data\":6}\n"}));
+}
+
+TEST_F(ServeSessionTest, MemoryIsMappedWhereAllHostsShareIt) {
+  Client& client = Begin();
+  client.Pass({{"type", "put"}, {"object", 1}, {"memory", true}},
+              MakeSealedMemory("test", "content").value());
+  client.Pass({{"type", "put"}, {"object", 2}, {"memory", true}},
+              MakeSealedMemory("test", "").value());
+  EXPECT_EQ(Calls(), Lines({"map 1 content", "put 2 0+0/0"}));
+}
+
+TEST_F(ServeSessionTest, HostsThatDontShareMemoryGetItsPiecesAsTheyHaveRoom) {
+  Client& client = Begin();
+  is_memory_shared_ = false;
+  put_room_ = 1;
+  const std::string bytes(wire::kMaxObjectPiece + 2, 'x');
+  client.Pass({{"type", "put"}, {"object", 3}, {"memory", true}},
+              MakeSealedMemory("test", bytes).value());
+  client.Say({{"type", "put"}, {"object", 4}}, "");
+  EXPECT_EQ(Calls(), Lines({"map 3 xxxxxxxxx", "put 3 0+65536/65538"}));
+  put_room_ = -1;
+  session_->OnTaken();
+  EXPECT_EQ(Calls(), Lines({"put 3 65536+2/65538", "put 4 0+0/0"}));
+}
+
+TEST_F(ServeSessionTest, MemoryThatMayChangeIsRefused) {
+  Client& client = Begin();
+  const UniqueFd open(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  client.Pass({{"type", "put"}, {"object", 1}, {"memory", true}}, open);
+  EXPECT_EQ(client.Hear()["message"], "the descriptor is no sealed memory");
+  client.Pass({{"type", "put"}, {"object", 1}, {"memory", true}},
+              MakeSealedMemory("test", "good").value());
+  EXPECT_EQ(Calls(), Lines({"map 1 good"})) << "the number is not used up";
 }
 
 TEST_F(ServeSessionTest, ObjectsThatAreNotThereAreRefused) {
