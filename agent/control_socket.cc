@@ -64,6 +64,10 @@ bool IsSocket(const std::string& path) {
   return ::lstat(path.c_str(), &info) == 0 && S_ISSOCK(info.st_mode);
 }
 
+std::string PathOf(const std::string& directory, pid_t agent) {
+  return fmt::format("{}/agent-{}.sock", directory, agent);
+}
+
 // Returns 0 or an errno.
 int ConnectTo(const std::string& path, UniqueFd& fd) {
   const Result<sockaddr_un> address = AddressOf(path);
@@ -73,6 +77,11 @@ int ConnectTo(const std::string& path, UniqueFd& fd) {
       fd.is_valid() &&
       ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) == 0;
   return is_connected ? 0 : errno;
+}
+
+// `error`: of ConnectTo(). In a directory that is ours alone.
+void RemoveIfDead(const std::string& path, int error) {
+  if (error == ECONNREFUSED && IsSocket(path)) ::unlink(path.c_str());
 }
 
 // True: the agent accepted the line.
@@ -113,7 +122,7 @@ std::string ControlDirectory() {
 Result<std::unique_ptr<ControlSocket>> ControlSocket::Open(Loop& loop, const std::string& directory,
                                                            std::function<void(Duration)> on_leave) {
   HVDRAY_RETURN_IF_ERROR(MakeOwnDirectory(directory));
-  std::string path = fmt::format("{}/agent-{}.sock", directory, ::getpid());
+  std::string path = PathOf(directory, ::getpid());
   HVDRAY_ASSIGN_OR_RETURN(const sockaddr_un address, AddressOf(path));
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   ::unlink(path.c_str());  // A leftover of a dead agent with our pid.
@@ -175,6 +184,13 @@ void ControlSocket::OnReadable(int id) {
   if (in) on_leave_(*in);
 }
 
+void RemoveDeadControlSocket(const std::string& directory, pid_t agent) {
+  if (!CheckOwnDirectory(directory).ok()) return;
+  const std::string path = PathOf(directory, agent);
+  UniqueFd fd;
+  RemoveIfDead(path, ConnectTo(path, fd));
+}
+
 Result<int> TellAgentsToLeave(const std::string& directory, Duration in) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(in).count();
   int told = 0;
@@ -187,8 +203,7 @@ Result<int> TellAgentsToLeave(const std::string& directory, Duration in) {
     UniqueFd fd;
     const int error = ConnectTo(path, fd);
     if (error != 0) {
-      const bool is_left_over = error == ECONNREFUSED && IsSocket(path);  // its agent is gone
-      if (is_ours && is_left_over) ::unlink(path.c_str());
+      if (is_ours) RemoveIfDead(path, error);
     } else if (Tell(fd.get(), fmt::format("leave {}\n", seconds))) {
       ++told;
     }

@@ -4,6 +4,8 @@
 #ifndef HVDRAY_AGENT_CONTROL_SOCKET_H_
 #define HVDRAY_AGENT_CONTROL_SOCKET_H_
 
+#include <sys/types.h>
+
 #include <functional>
 #include <map>
 #include <memory>
@@ -57,6 +59,9 @@ class ControlSocket {
   int last_id_ = 0;
   Watch watch_;
 };
+
+/// Removes the socket of an agent that was killed, if nobody listens there.
+void RemoveDeadControlSocket(const std::string& directory, pid_t agent);
 
 /// Sends "leave" to every agent with a socket in `directory`; returns how many accepted it. Skips
 /// sockets of dead agents, and removes them if the directory is ours alone. Blocks for up to 2 s

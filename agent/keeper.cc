@@ -15,6 +15,7 @@
 #include <string>
 
 #include "agent/cgroup.h"
+#include "agent/control_socket.h"
 #include "agent/orphans.h"
 #include "base/log.h"
 #include "base/standard_streams.h"
@@ -106,6 +107,8 @@ void SweepAll(pid_t agent) {
   ::prctl(PR_SET_NAME, "hvdray-keeper");
   const int status = WaitForAgent(agent, handled);
   SweepAll(agent);
+  // Only now: a child that the agent had just forked held it open.
+  RemoveDeadControlSocket(ControlDirectory(), agent);
   ::_exit(status);
 }
 

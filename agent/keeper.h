@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The keeper: the agent's parent, which only outlives it. Whatever ends the agent, the keeper then
-// kills the agent's processes and exits with its status. docs/adr/0003-keeper-and-cleanup.md.
+// kills the agent's processes, removes its control socket and exits with its status.
+// docs/adr/0003-keeper-and-cleanup.md.
 #ifndef HVDRAY_AGENT_KEEPER_H_
 #define HVDRAY_AGENT_KEEPER_H_
 

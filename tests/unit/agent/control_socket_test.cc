@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/control_socket.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -48,6 +49,24 @@ TEST(TellAgentsToLeaveTest, NothingIsTakenAwayInADirectoryThatOthersMayWriteTo) 
   ASSERT_EQ(::chown(directory.path().c_str(), 65534, 65534), 0);
   EXPECT_FALSE(TellAgentsToLeave(directory.path(), std::chrono::seconds(1)).ok());
   EXPECT_TRUE(std::filesystem::exists(directory / "agent-1.sock"));
+}
+
+TEST(RemoveDeadControlSocketTest, TheSocketOfThisAgentGoesAndOneThatIsListenedOnStays) {
+  const TempDirectory directory;
+  ASSERT_EQ(::chmod(directory.path().c_str(), 0700), 0);
+  auto loop = Loop::Create();
+  ASSERT_TRUE(loop.ok());
+  auto own = ControlSocket::Open(**loop, directory.path(), [](Duration) {});
+  ASSERT_TRUE(own.ok());
+  const std::string own_path = directory / fmt::format("agent-{}.sock", ::getpid());
+  LeaveSocket(directory / "agent-1.sock");
+  LeaveSocket(directory / "agent-11.sock");
+  RemoveDeadControlSocket(directory.path(), 1);
+  RemoveDeadControlSocket(directory.path(), ::getpid());
+  RemoveDeadControlSocket(directory / "none", 1);
+  EXPECT_FALSE(std::filesystem::exists(directory / "agent-1.sock"));
+  EXPECT_TRUE(std::filesystem::exists(directory / "agent-11.sock"));
+  EXPECT_TRUE(std::filesystem::exists(own_path));
 }
 
 }  // namespace

@@ -9,9 +9,11 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
 
 #include "agent/cgroup.h"
 #include "tests/fakes/link_calls.h"
+#include "tests/fakes/temp_directory.h"
 #include "tests/unit/agent/probe.h"
 #include "tests/unit/agent/process_scan.h"
 #include "wire/link.h"
@@ -43,6 +45,7 @@ class KeeperTest : public ::testing::Test {
     welcome.job_id = "job";
     welcome.host = "here";
     welcome.grace_ms = 50;
+    welcome.is_elastic = is_elastic_;
     link_->Send({0, welcome});
   }
 
@@ -63,7 +66,8 @@ class KeeperTest : public ::testing::Test {
     std::vector<char*> argv;
     for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
     argv.push_back(nullptr);
-    char* const envp[] = {mark_.data(), nullptr};
+    std::string runtime = "XDG_RUNTIME_DIR=" + runtime_.path();
+    char* const envp[] = {mark_.data(), runtime.data(), nullptr};
     posix_spawn_file_actions_t actions;
     ::posix_spawn_file_actions_init(&actions);
     ::posix_spawn_file_actions_adddup2(&actions, socket, 0);
@@ -114,7 +118,9 @@ class KeeperTest : public ::testing::Test {
     return WaitFor(*loop_, [&] { return FindMarked(mark_).empty(); });
   }
 
+  const TempDirectory runtime_;
   std::string agent_word_ = "agent";
+  bool is_elastic_ = false;
   std::string mark_ = MakeMark();
   std::unique_ptr<Loop> loop_;
   wire::LinkCalls calls_;
@@ -159,6 +165,20 @@ TEST_F(KeeperTest, KilledAgentLeavesNoStubbornGroup) {
   ASSERT_EQ(::kill(agent_, SIGKILL), 0);
   EXPECT_EQ(ReapKeeper(), 128 + SIGKILL);
   EXPECT_TRUE(NothingIsLeft());
+}
+
+class ElasticKeeperTest : public KeeperTest {
+ protected:
+  ElasticKeeperTest() { is_elastic_ = true; }
+};
+
+TEST_F(ElasticKeeperTest, KilledAgentLeavesNoControlSocket) {
+  StartPairs(1, "daemon");
+  const std::string directory = runtime_ / "hvdray";
+  EXPECT_FALSE(std::filesystem::is_empty(directory));
+  ASSERT_EQ(::kill(agent_, SIGKILL), 0);
+  EXPECT_EQ(ReapKeeper(), 128 + SIGKILL);
+  EXPECT_TRUE(std::filesystem::is_empty(directory));
 }
 
 TEST_F(KeeperTest, KilledKeeperMakesTheAgentStopEverything) {
