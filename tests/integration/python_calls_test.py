@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`hvdray.run` and `hvdray.Executor` on this machine: values, how calls end row by row (docs/python.md), bad input.
 
-Not here: other hosts (python_hosts_test).
+Not here: other hosts (python_hosts_test), and kills at random moments (python_kills_test).
 """
 
 import os
@@ -442,35 +442,6 @@ assert "signal 9" in str(error), error
 assert executor.run(rank) == [0, 1]  # by another
 executor.shutdown()
 """)
-
-
-@pytest.mark.parametrize("victim", ["program", "serve", "agent", "worker"])
-def test_killed_at_any_moment_nothing_is_left(programs, victim):
-    """Five random moments each; the fixture looks for what lives on."""
-    for seed in range(5):
-        job = programs.start("""
-def busy():
-    for _ in range(100):
-        time.sleep(0.01)
-while True:
-    try:
-        with hvdray.Executor(2, options={"grace": 0.5}) as executor:
-            executor.run(busy)
-            executor.run(len, (b"x" * 1_000_000,))
-    except hvdray.HvdrayError:
-        break
-""", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        needle = {"serve": " serve ", "agent": "hvdray-agent", "worker": "_worker", "program": "program"}[victim]
-        found = job.wait_for(lambda: job.find(needle), what=victim)
-        time.sleep(random.Random(seed).uniform(0, 0.6))
-        for pid in (job.find(needle) or found)[:1] if victim != "program" else [job.pid]:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-        if victim == "serve" or victim == "agent" or victim == "worker":
-            job.wait(30)
-        assert not job.survivors(within=10)
 
 
 def test_exit_without_shutdown_leaves_nothing(programs):

@@ -2,14 +2,8 @@
 """Elastic calls from Python on this machine, under several names: `hvdray.run(min_num_proc=…)` and
 `hvdray.Executor(min_workers=…)`. With real Horovod where workers live through changes, else without.
 
-Not here: other machines, and the driver's rules (elastic_test and its neighbours).
+Not here: other machines, kills at random moments (python_kills_test), and the driver's rules (elastic_test and its neighbours).
 """
-
-import os
-import random
-import signal
-import subprocess
-import time
 
 import pytest
 from python_program import Programs
@@ -269,34 +263,6 @@ assert executor.run(lambda: 5) == [5, 5]
 when_there("shutdown", executor.shutdown)
 assert "shut down" in str(raised(hvdray.HvdrayError, lambda: executor.run(stay, ["shutdown"])))
 """)
-
-
-@pytest.mark.parametrize("victim", ["program", "serve", "agent", "worker"])
-def test_killed_at_any_moment_nothing_is_left(programs, victim):
-    """Random moments, of calls and between them; the fixture looks for what lives on."""
-    for seed in range(2):
-        job = programs.start("""
-def busy(data):
-    for _ in range(30):
-        time.sleep(0.01)
-try:
-    with hvdray.Executor(min_workers=1, hosts="localhost:1,127.0.0.1:1", options={"grace": 0.5}) as executor:
-        for _ in range(3):
-            executor.run(busy, (b"x" * 1_000_000,))
-except hvdray.HvdrayError as error:
-    print(error)
-""", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        needle = {"serve": " serve ", "agent": "hvdray-agent", "worker": "_worker", "program": "program"}[victim]
-        found = job.wait_for(lambda: job.find(needle), what=victim)
-        time.sleep(random.Random(seed).uniform(0, 1.0))
-        for pid in (job.find(needle) or found)[:1] if victim != "program" else [job.pid]:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-        if victim != "program":
-            assert job.wait(60).code == 0
-        assert not job.survivors(within=10)
 
 
 def test_what_does_not_fit_together_is_refused(programs):
