@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The package `hvdray` with workers on other hosts, through real sshd. Hosts have no hvdray and no cloudpickle of their own
-that counts: both come with the call."""
+that counts: both come with the call. Parts of such a program that are killed at random moments leave nothing."""
+
+import os
 
 import pytest
+from kills import Place, kill_at_random, program_of
 from python_program import Programs
 
 
@@ -58,3 +61,28 @@ def f():
 error = raised(ModuleNotFoundError, lambda: hvdray.run(f, num_proc=2, hosts="h1:1,h2:1"))
 assert "install json on h2" in error.hint or error.host == "h2", error
 """)
+
+
+class Hosts(Place):
+    def __init__(self, hosts):
+        super().__init__()
+        self.hosts = hosts
+
+    def _processes(self, job):
+        return {pid: line for alive in self.hosts.leftovers().values() for pid, line in alive.items()}
+
+    def _more(self):
+        """Shared memory, and in the home what is copied there."""
+        for name, host in self.hosts.hosts.items():
+            for folder in (f"/proc/{host.holder}/root/dev/shm", self.hosts.folder(name) / "home"):
+                yield from (f"{at}/{entry}" for at, folders, files in os.walk(folder) for entry in folders + files)
+
+
+@pytest.mark.parametrize("mode", ["static", "elastic", "pool"])
+def test_killed_at_any_moment_nothing_is_left(programs, hosts, tmp_path, mode):
+    victims = ["program", "serve", "agent", "keeper", "worker", *["fork_server"] * (mode == "pool")]
+
+    def start(**streams):
+        return programs.start(program_of(mode, "h1:1,h2:1"), **streams)
+
+    kill_at_random(victims, Hosts(hosts), start, tmp_path / "said", kills=4)
