@@ -102,13 +102,14 @@ def unpacked(digest: str, content: list[Any]) -> str:
     """Its path on this node, once a session of Ray."""
     path = os.path.join(ray._private.worker._global_node.get_session_dir_path(), f"hvdray-agent-{digest}")
     if not os.path.isfile(path):
+        whole = ray.get(content[0])  # fails when the program ends meanwhile
         fresh = f"{path}.{os.getpid()}"
         try:
             with open(fresh, "wb") as file:
-                file.write(ray.get(content[0]))
+                file.write(whole)
             os.chmod(fresh, 0o755)
             os.rename(fresh, path)
-        except OSError:
+        except BaseException:  # Ray ends an actor by SIGTERM, as SystemExit
             forget(fresh)
             raise
     return path

@@ -7,10 +7,13 @@ Not here: what the caller is told (ray_executors_test, ray_elastic_calls_test).
 
 import os
 import re
+import signal
 
 import pytest
 from kills import Place, kill_at_random, program_around
 from ray_program import programs_on
+
+from hosts_processes import wait_until
 
 ROUNDS = {
     "static": """
@@ -88,3 +91,18 @@ def test_nothing_is_left(programs, ray_cluster, tmp_path, mode):
 
     kill_at_random(victims, RayNodes(ray_cluster), start, tmp_path / "said", kills=2)
     programs.run(NOTHING_LEFT)
+
+
+def test_an_agent_that_was_not_yet_whole_is_not_left(programs, ray_cluster):
+    """The program has its bytes; it is killed while nodes fetch them, which happens once a session of Ray."""
+    def files():
+        return [path for name in ray_cluster.hosts.hosts for path in ray_cluster.folder(name).glob("session_2*/hvdray-agent-*")]
+
+    for path in files():
+        path.unlink()
+    job = programs.start("RayExecutor(settings(), num_workers=4).start()")
+    wait_until(files, "the file of a node", within=60)
+    os.kill(job.pid, signal.SIGKILL)
+    job.wait()
+    wait_until(lambda: not any(ray_cluster.foreign_processes().values()), "the end of all")
+    assert not [path for path in files() if path.suffix]
