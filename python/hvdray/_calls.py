@@ -281,7 +281,7 @@ def died(gang: Gang, pending: Sequence[int] = ()) -> HvdrayError:
     first = verdict.get("first_failure")
     message = error.get("message") or "the workers have ended"
     ended = next((gang.exited[rank] for rank in pending if rank in gang.exited), None)
-    if first is None and ended is not None:
+    if first is None and ended is not None and not error:  # Else it was stopped, because of a lost host, say.
         return _dead_without_failure(ended, verdict)
     if first is None:
         return HvdrayError(message, code=error.get("code", ""), hint=error.get("hint", ""), report=verdict)

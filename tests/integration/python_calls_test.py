@@ -444,6 +444,22 @@ executor.shutdown()
 """)
 
 
+def test_a_host_that_is_lost_is_blamed_and_no_worker_that_is_stopped_for_it(programs):
+    programs.run("""
+def lose():
+    if rank() == 0:
+        while not os.path.exists("deaf"): time.sleep(0.01)
+        os.kill(os.getppid(), signal.SIGKILL)  # the agent
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    open("deaf", "w").close()
+    sleep()
+with hvdray.Executor(hosts="localhost:1,127.0.0.1:1") as executor:
+    error = raised(hvdray.HvdrayError, lambda: executor.run(lose))
+    assert error.code == "HVD-E0205" and "localhost" in str(error) and not isinstance(error, hvdray.WorkerDied), repr(error)
+    assert executor.run(rank) == [0, 1]
+""")
+
+
 def test_exit_without_shutdown_leaves_nothing(programs):
     result = programs.run("""
 import atexit
