@@ -25,7 +25,7 @@ class Place:
         self.plain = context.venv / "bin/python"
         self.ray = ray_venv / "bin/python"
         (horovod,) = (context.venv / "lib").glob("python3*/site-packages")
-        self.site = folder / "site"
+        self.site = folder / "site-packages"  # for hvdray.Pool, what is installed is in such a folder
         self.site.mkdir()
         for pattern in PACKAGES:
             for path in DEBIAN.glob(pattern):

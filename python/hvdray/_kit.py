@@ -34,6 +34,11 @@ from hvdray._worker import main
 main(c)
 """
 
+# What workers import of Python's own library before their first call: half of a gang's start, if each has to.
+STANDARD_IMPORTS = tuple(
+    "socket json mmap pickle platform traceback typing threading inspect dis uuid logging contextlib array re".split()
+)
+
 
 @functools.lru_cache(maxsize=1)
 def kit() -> bytes:

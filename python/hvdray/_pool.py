@@ -15,7 +15,7 @@ from typing import Any, Mapping, Optional, Sequence, Union
 
 from ._errors import HvdrayError
 from ._executor import Executor, Hosts
-from ._kit import kit
+from ._kit import STANDARD_IMPORTS, kit
 from ._launcher import Launcher
 
 MAX_MODULES = 256  # of the message `warm`
@@ -184,7 +184,9 @@ class Pool:
 
     def _warm(self, launcher: Launcher) -> None:
         # One that needs a rank, for example, is left to the workers.
-        launcher.warm([f"?{name}" for name in self._modules] if self._is_learnt else self._modules, self._env)
+        modules = [f"?{name}" for name in self._modules] if self._is_learnt else self._modules
+        besides = [f"?{name}" for name in STANDARD_IMPORTS if name not in self._modules]
+        launcher.warm([*modules, *besides][:MAX_MODULES], self._env)
 
     def _check_over(self) -> None:
         if os.getpid() != self._pid:

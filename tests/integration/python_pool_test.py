@@ -62,6 +62,7 @@ with hvdray.Pool(2, preload=["counted", "json"], env=packages) as pool:
             (server,) = server_of(executor)
             assert imports() == [str(server)], (imports(), server)
             assert server not in executor.run(os.getpid)
+            assert "/mmap." in open(f"/proc/{server}/maps").read(), "what each worker needs is there as well"
 """)
 
 
