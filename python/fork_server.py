@@ -520,7 +520,12 @@ def serve():
             raise Unfit("Python is to go on interactively (PYTHONINSPECT)")
         program.set_up()
         is_scanned = modules == ["auto"]
+        # All that is imported stays: to look for garbage among it is a fifteenth of the time.
+        thresholds = gc.get_threshold()
+        gc.set_threshold(0)
         modules = preload(agent, scan(program) if is_scanned else modules, is_scanned)
+        if gc.get_threshold()[0] == 0:  # else a module has its own
+            gc.set_threshold(*thresholds)
     except Unfit as why:
         flush()
         agent.send(f"cold {why}")

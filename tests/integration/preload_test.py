@@ -25,7 +25,7 @@ def links(folder):
         if "/libffi.so." not in target:
             found[int(name)] = target
     return found
-import resource
+import gc, resource
 with open("/proc/self/status") as f:
     status = dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
 with open("/proc/self/cmdline") as f:
@@ -49,6 +49,7 @@ facts = {
     "limits": {n: resource.getrlimit(getattr(resource, n)) for n in dir(resource) if n.startswith("RLIMIT_")},
     "umask": os.umask(0o22), "group": os.getpgid(0) == os.getpid(), "nice": os.nice(0),
     "cgroup": "".join(c for c in open("/proc/self/cgroup").read() if not c.isdigit()),
+    "gc": [gc.isenabled(), gc.get_threshold()],
     "hook": sys.excepthook is sys.__excepthook__, "threads": len(os.listdir("/proc/self/task")),
     "environment": {k: v for k, v in os.environ.items() if k not in VARYING}, "same": os.environ == os.environb_text(),
     "modules": sorted(m for m in sys.modules if m in ("queue", "_socket", "_ctypes", "socket", "runpy", "colorsys")),
