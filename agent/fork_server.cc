@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +13,8 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/passed_descriptors.h"
+#include "base/sealed_memory.h"
 #include "base/text.h"
 
 namespace hvdray {
@@ -30,14 +30,6 @@ constexpr size_t kMaxModuleName = 256;
 void AddList(std::vector<std::string>& texts, const std::vector<std::string>& list) {
   texts.push_back(std::to_string(list.size()));
   texts.insert(texts.end(), list.begin(), list.end());
-}
-
-Result<UniqueFd> MemoryOf(ByteView bytes, const char* name) {
-  UniqueFd fd(::memfd_create(name, MFD_CLOEXEC));
-  if (!fd.is_valid()) return ErrnoStatus("memfd_create", errno);
-  HVDRAY_RETURN_IF_ERROR(WriteAll(fd.get(), bytes));
-  if (::lseek(fd.get(), 0, SEEK_SET) != 0) return ErrnoStatus("lseek", errno);
-  return fd;
 }
 
 std::vector<std::string> Words(std::string_view line) {
@@ -125,7 +117,7 @@ ForkServer::~ForkServer() {
 void ForkServer::Start() {
   const ExecPlan exec =
       PlanExec(ServerCommand(plan_), FindPath(plan_.environment), plan_.working_directory);
-  const Result<UniqueFd> text = MemoryOf(ForkServerText(), "hvdray-fork-server");
+  const Result<UniqueFd> text = MakeSealedMemory("hvdray-fork-server", ForkServerText());
   if (exec.paths.empty() || !text.ok()) {
     return Settle({.why = exec.paths.empty() ? ::strerror(exec.error) : text.status().message()});
   }
@@ -166,24 +158,11 @@ Status ForkServer::Send(const std::vector<std::string>& texts,
                         const std::vector<int>& descriptors) {
   std::string bytes;
   for (const std::string& text : texts) bytes.append(text).push_back('\0');
-  HVDRAY_ASSIGN_OR_RETURN(const UniqueFd memory, MemoryOf(bytes, "hvdray-fork-request"));
+  HVDRAY_ASSIGN_OR_RETURN(const UniqueFd memory, MakeSealedMemory("hvdray-fork-request", bytes));
   std::vector<int> all = {memory.get()};
   all.insert(all.end(), descriptors.begin(), descriptors.end());
-  char byte = 'r';
-  iovec part{&byte, 1};
-  std::vector<char> control(CMSG_SPACE(all.size() * sizeof(int)));
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(all.size() * sizeof(int));
-  std::memcpy(CMSG_DATA(header), all.data(), all.size() * sizeof(int));
   // Never full: each message waits for the answer to the one before.
-  const ssize_t sent = ::sendmsg(process_.channel.get(), &message, MSG_NOSIGNAL);
+  const ssize_t sent = SendWithDescriptors(process_.channel.get(), "r", all);
   return sent == 1 ? Status() : ErrnoStatus("sendmsg", errno);
 }
 

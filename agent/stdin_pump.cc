@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/stdin_pump.h"
 
-#include <sys/socket.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
-#include <cstring>
 #include <utility>
+
+#include "base/passed_descriptors.h"
 
 namespace hvdray {
 
@@ -46,20 +45,8 @@ ssize_t StdinPump::Send(Item& item) {
   const char* from = item.bytes.data() + sent_of_first_;
   const size_t size = item.bytes.size() - sent_of_first_;
   if (!item.descriptor.is_valid()) return ::write(pipe_.get(), from, size);
-  iovec part{const_cast<char*>(from), size};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof(int));
   const int descriptor = item.descriptor.get();
-  std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
-  const ssize_t n = ::sendmsg(pipe_.get(), &message, MSG_NOSIGNAL);
+  const ssize_t n = SendWithDescriptors(pipe_.get(), {from, size}, {&descriptor, 1});
   if (n > 0) item.descriptor.Reset();
   return n;
 }

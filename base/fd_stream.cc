@@ -4,12 +4,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
-#include <cstring>
 #include <utility>
+#include <vector>
 
 #include "base/io_channel.h"
+#include "base/passed_descriptors.h"
 
 namespace hvdray {
 namespace {
@@ -87,30 +87,13 @@ class DescriptorChannel final : public FdChannel {
 
  private:
   ssize_t Receive(char* buffer, size_t size) override {
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxDescriptors * sizeof(int))> control{};
-    iovec piece{buffer, size};
-    msghdr message{};
-    message.msg_iov = &piece;
-    message.msg_iovlen = 1;
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    const ssize_t n = ::recvmsg(read_fd(), &message, MSG_CMSG_CLOEXEC);
+    std::vector<UniqueFd> came;
+    const ssize_t n = ReceiveWithDescriptors(read_fd(), buffer, size, came);
     if (n < 0) return n;
-    for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
-         part = CMSG_NXTHDR(&message, part)) {
-      if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
-      for (size_t at = 0; CMSG_LEN(at + sizeof(int)) <= part->cmsg_len; at += sizeof(int)) {
-        int fd = -1;
-        std::memcpy(&fd, CMSG_DATA(part) + at, sizeof fd);
-        on_descriptor_(UniqueFd(fd));
-      }
-    }
-    if ((message.msg_flags & MSG_CTRUNC) == 0) return n;
-    errno = EMFILE;
-    return -1;
+    for (UniqueFd& fd : came) on_descriptor_(std::move(fd));
+    return n;
   }
 
-  static constexpr size_t kMaxDescriptors = 8;
   const std::function<void(UniqueFd)> on_descriptor_;
 };
 

@@ -23,6 +23,7 @@ Result<UniqueFd> MakeSealedMemory(const char* name, ByteView bytes) {
   UniqueFd fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.is_valid()) return ErrnoStatus("memfd_create", errno);
   HVDRAY_RETURN_IF_ERROR(WriteAll(fd.get(), bytes));
+  if (::lseek(fd.get(), 0, SEEK_SET) != 0) return ErrnoStatus("lseek", errno);
   if (const int error = SealMemory(fd.get()); error != 0) return ErrnoStatus("seal memory", error);
   return fd;
 }

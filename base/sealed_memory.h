@@ -16,8 +16,8 @@ namespace hvdray {
 /// Seals a memfd for good. Returns 0 or an errno.
 int SealMemory(int fd);
 
-/// New sealed memory with these bytes. `name` is for /proc/PID/maps. Errors: kOutOfResources,
-/// kSystem.
+/// New sealed memory with these bytes, to be read from its start. `name` is for /proc/PID/maps.
+/// Errors: kOutOfResources, kSystem.
 Result<UniqueFd> MakeSealedMemory(const char* name, ByteView bytes);
 
 /// The size of sealed memory. Errors: kUsage for any other descriptor.

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/byte_stream.h"
+#include "base/passed_descriptors.h"
 #include "tests/fakes/loop_runner.h"
-#include "tests/fakes/send_descriptors.h"
 
 namespace hvdray {
 namespace {
@@ -68,6 +68,11 @@ class DescriptorStreamTest : public FdStreamTest {
     });
   }
 
+  void Pass(ByteView bytes, const std::vector<int>& descriptors) {
+    ASSERT_EQ(SendWithDescriptors(peer_.get(), bytes, descriptors),
+              static_cast<ssize_t>(bytes.size()));
+  }
+
   std::vector<UniqueFd> descriptors_;
 };
 
@@ -75,8 +80,8 @@ TEST_F(DescriptorStreamTest, DescriptorsComeBeforeTheBytesThatTheyCameWith) {
   Start();
   auto [read_end, write_end] = MakePipe().value();
   ASSERT_TRUE(WriteAll(peer_.get(), "first ").ok());
-  SendWithDescriptors(peer_.get(), "second ", {write_end.get()});
-  SendWithDescriptors(peer_.get(), "third ", {0, 0});
+  Pass("second ", {write_end.get()});
+  Pass("third ", {0, 0});
   ASSERT_TRUE(WriteAll(peer_.get(), "last").ok());
   ASSERT_TRUE(RunUntil(*loop_, [&] { return got_.ends_with("last"); }));
   // Earlier bytes may come with them.
@@ -94,7 +99,7 @@ TEST_F(DescriptorStreamTest, DescriptorsComeBeforeTheBytesThatTheyCameWith) {
 
 TEST_F(DescriptorStreamTest, TooManyWithOneByteEndIt) {
   Start();
-  SendWithDescriptors(peer_.get(), "x", std::vector<int>(200, 0));
+  Pass("x", std::vector<int>(200, 0));
   ASSERT_TRUE(RunUntil(*loop_, [&] { return closed_.has_value(); }));
   EXPECT_FALSE(closed_->ok());
   EXPECT_LE(descriptors_.size(), 16u);

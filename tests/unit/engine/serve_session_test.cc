@@ -15,9 +15,9 @@
 #include <optional>
 
 #include "base/message_stream.h"
+#include "base/passed_descriptors.h"
 #include "base/sealed_memory.h"
 #include "tests/fakes/loop_runner.h"
-#include "tests/fakes/send_descriptors.h"
 #include "tests/fakes/temp_directory.h"
 #include "tests/unit/report/sample_job.h"
 
@@ -48,7 +48,8 @@ class Client {
   }
   /// With a descriptor.
   void Pass(const Json& head, const UniqueFd& fd) {
-    SendWithDescriptors(socket_.get(), MessageLine(head), {fd.get()});
+    const int descriptor = fd.get();
+    SendWithDescriptors(socket_.get(), MessageLine(head), {&descriptor, 1});
     Settle(loop_);
   }
   /// The next message; null: there is none yet.
