@@ -68,7 +68,13 @@ class Cluster:
 
     def go(self, *words, timeout=120, code=None, **kwargs):
         """code: what it has to end with."""
-        result = self.hosts.run([self.binary, *words], cwd=str(self.folder), timeout=timeout, **kwargs)
+        for _ in range(4):
+            result = self.hosts.run([self.binary, *words], cwd=str(self.folder), timeout=timeout, **kwargs)
+            # `ray start` reads the command lines of all processes, and so those of the other hosts here: one that still stops
+            # its former Ray, or is of a cluster with these addresses, looks as if this head ran.
+            if "is already running at" not in result.stdout:
+                break
+            time.sleep(1)
         assert code in (None, result.returncode), result.stdout + result.stderr
         return result
 
