@@ -86,20 +86,6 @@ std::string FileWords(const JobSpec& spec) {
   return words;
 }
 
-RayAttachOptions AttachOptionsOf(const LaunchPlan& plan, const RayAccess& access,
-                                 const RayOutlook& outlook, const std::string& how) {
-  return {.command = "run",
-          .access = access.Copy(),
-          .plan = {.id = plan.job_id,
-                   .how_to_follow = how,
-                   .on_signal = FollowPlan::OnSignal::kStopsJob,
-                   .is_quiet = *plan.spec.is_quiet},
-          .likely_node = outlook.head_node,
-          .files = WantedFilesOf(plan.spec),
-          .output_directory = *plan.spec.output_directory,
-          .tells_presence = *plan.spec.ray.stops_with_client};
-}
-
 }  // namespace
 
 std::vector<RayWantedFile> WantedFilesOf(const JobSpec& spec) {
@@ -125,53 +111,74 @@ std::string FollowHint(const JobSpec& spec, const std::string& url, const std::s
   return fmt::format("hvdray follow {}{}", id, is_said ? " --ray-address " + url : "");
 }
 
+Status CheckFilesOfRayJob(const JobSpec& spec) {
+  HVDRAY_RETURN_IF_ERROR(CheckDistinctFiles(spec));
+  HVDRAY_RETURN_IF_ERROR(CheckWantedFiles(WantedFilesOf(spec)));
+  return CheckOutputDirectory(*spec.output_directory, *spec.np);
+}
+
+Result<RayJobPlan> PlanRayJob(std::string_view command, const LaunchPlan& plan,
+                              const HeadLink& link) {
+  // The files of the working directory, before any question to the cluster.
+  HVDRAY_ASSIGN_OR_RETURN(PackagePlan package, PlanFor(plan.spec));
+  HVDRAY_ASSIGN_OR_RETURN(RayModules modules, ModulesFor(plan.spec));
+  HVDRAY_ASSIGN_OR_RETURN(RayAccess access, ResolveRayAccess(command, plan.spec, link));
+  HVDRAY_ASSIGN_OR_RETURN(RayOutlook outlook, LookAhead(access, plan.spec));
+  return RayJobPlan{std::move(package), std::move(modules), std::move(access), std::move(outlook)};
+}
+
+Result<RayAttachOptions> SubmitRayJob(std::string_view command, const LaunchPlan& plan,
+                                      const RayJobPlan& job, const std::string& control) {
+  const JobSpec& spec = plan.spec;
+  const bool is_colored =
+      ChooseStyle(::isatty(STDERR_FILENO) != 0, *spec.color, *spec.is_quiet, plan.environment)
+          .is_colored;
+  HVDRAY_ASSIGN_OR_RETURN(
+      const RaySubmission submission,
+      MakeSubmission(plan, job.package, job.modules, job.outlook, is_colored, control));
+  DashboardClient client(job.access.Copy());
+  HVDRAY_RETURN_IF_ERROR(SendPackage(client, job.package));
+  HVDRAY_RETURN_IF_ERROR(SendModules(client, job.modules));
+  // From here on there may be a job, which Ctrl-C then stops.
+  auto held_signals = std::make_shared<HeldSignals>();
+  HVDRAY_RETURN_IF_ERROR(Submit(client, submission));
+  RayAttachOptions attach = {
+      .command = std::string(command),
+      .access = job.access.Copy(),
+      .plan = {.id = plan.job_id,
+               .how_to_follow =
+                   FollowHint(spec, job.outlook.cluster.url, plan.job_id) + FileWords(spec),
+               .on_signal = FollowPlan::OnSignal::kStopsJob,
+               .is_quiet = *spec.is_quiet},
+      .likely_node = job.outlook.head_node,
+      .files = WantedFilesOf(spec),
+      .output_directory = *spec.output_directory,
+      .tells_presence = *spec.ray.stops_with_client};
+  attach.held_signals = std::move(held_signals);
+  return attach;
+}
+
 int RunOnRay(const LaunchPlan& plan, const HeadLink& link) {
   const auto fail = [](const Status& status) { return Fail("run", status); };
   const JobSpec& spec = plan.spec;
-  const std::vector<RayWantedFile> files = WantedFilesOf(spec);
   const bool is_shown = *spec.is_dry_run || spec.print_plan->has_value();
   if (spec.print_plan->has_value() && **spec.print_plan == PlanFormat::kJson) {
     return fail({ErrorCode::kNotSupported,
                  fmt::format("{} with --ray is not supported: Ray chooses the nodes",
                              spec.print_plan.origin())});
   }
-  if (const Status status = CheckDistinctFiles(spec); !status.ok()) return fail(status);
-  if (!is_shown) {
-    if (const Status status = CheckWantedFiles(files); !status.ok()) return fail(status);
-    const Status directory = CheckOutputDirectory(*spec.output_directory, *spec.np);
-    if (!directory.ok()) return fail(directory);
-  }
-  // The files of the working directory, before any question to the cluster.
-  const Result<PackagePlan> package = PlanFor(spec);
-  if (!package.ok()) return fail(package.status());
-  const Result<RayModules> modules = ModulesFor(spec);
-  if (!modules.ok()) return fail(modules.status());
-  Result<RayAccess> access = ResolveRayAccess("run", spec, link);
-  if (!access.ok()) return fail(access.status());
-  Result<RayOutlook> outlook = LookAhead(*access, spec);
-  if (!outlook.ok()) return fail(outlook.status());
-  if (is_shown) return PrintOut("run", PlanText(*outlook, *package, spec));
-
-  const bool is_colored =
-      ChooseStyle(::isatty(STDERR_FILENO) != 0, *spec.color, *spec.is_quiet, plan.environment)
-          .is_colored;
-  const Result<RaySubmission> submission =
-      MakeSubmission(plan, *package, *modules, *outlook, is_colored);
-  if (!submission.ok()) return fail(submission.status());
-  DashboardClient client(access->Copy());
-  if (const Status status = SendPackage(client, *package); !status.ok()) return fail(status);
-  if (const Status status = SendModules(client, *modules); !status.ok()) return fail(status);
-  // From here on there may be a job, which Ctrl-C then stops.
-  auto held_signals = std::make_shared<HeldSignals>();
-  if (const Status status = Submit(client, *submission); !status.ok()) return fail(status);
-  const std::string how = FollowHint(spec, outlook->cluster.url, plan.job_id) + FileWords(spec);
-  RayAttachOptions attach = AttachOptionsOf(plan, *access, *outlook, how);
-  attach.held_signals = std::move(held_signals);
+  const Status files = is_shown ? CheckDistinctFiles(spec) : CheckFilesOfRayJob(spec);
+  if (!files.ok()) return fail(files);
+  const Result<RayJobPlan> job = PlanRayJob("run", plan, link);
+  if (!job.ok()) return fail(job.status());
+  if (is_shown) return PrintOut("run", PlanText(job->outlook, job->package, spec));
+  Result<RayAttachOptions> attach = SubmitRayJob("run", plan, *job);
+  if (!attach.ok()) return fail(attach.status());
   if (*spec.ray.is_detached) {
-    if (!*spec.is_quiet) Tell(LogLevel::kInfo, "hvdray run", how);
+    if (!*spec.is_quiet) Tell(LogLevel::kInfo, "hvdray run", attach->plan.how_to_follow);
     return PrintOut("run", plan.job_id + "\n");
   }
-  return AttachToRayJob(std::move(attach));
+  return AttachToRayJob(std::move(attach).value());
 }
 
 }  // namespace hvdray

@@ -4,17 +4,46 @@
 #define HVDRAY_CMD_RAY_RUN_H_
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cmd/ray_access.h"
 #include "launcher/engine/launcher.h"
+#include "launcher/ray/job_package.h"
 #include "launcher/ray/ray_attach.h"
+#include "launcher/ray/ray_submit.h"
 
 namespace hvdray {
 
 /// `plan`: as BeginPlan() makes it, with the spec. Submits nothing before it has checked version,
 /// room and package. Returns the exit code.
 int RunOnRay(const LaunchPlan& plan, const HeadLink& link);
+
+// Shared with `hvdray serve --ray-address`.
+
+/// A job on Ray that may be submitted: the cluster could hold it.
+struct RayJobPlan {
+  PackagePlan package;
+  RayModules modules;
+  RayAccess access;
+  RayOutlook outlook;
+};
+
+/// Reads and hashes what goes into the packages, and queries the cluster; submits nothing. `plan`:
+/// as BeginPlan() makes it, with the spec. Blocks. Errors: those of PlanPackage(), PlanModules(),
+/// ResolveRayAccess() and LookAhead().
+Result<RayJobPlan> PlanRayJob(std::string_view command, const LaunchPlan& plan,
+                              const HeadLink& link);
+
+/// Sends packages and job. Returns how to follow it, as the job's own client, which holds back
+/// signals: from here on they stop the job. `control`: as in MakeSubmission(). Blocks. Errors: as
+/// SendPackage(), SendModules(), Submit(); there is no job then.
+Result<RayAttachOptions> SubmitRayJob(std::string_view command, const LaunchPlan& plan,
+                                      const RayJobPlan& job, const std::string& control = {});
+
+/// Creates or empties all files that the client of the job writes here. Errors: kFileUnwritable,
+/// those of CheckDistinctFiles().
+Status CheckFilesOfRayJob(const JobSpec& spec);
 
 // Shared with `hvdray follow`.
 

@@ -18,6 +18,7 @@
 #include "cmd/host_access.h"
 #include "cmd/host_sources.h"
 #include "cmd/launch_plan.h"
+#include "cmd/ray_serve.h"
 #include "launcher/engine/elastic_launcher.h"
 #include "launcher/engine/generation_start.h"
 #include "launcher/engine/job_console.h"
@@ -261,6 +262,10 @@ int ServeCommand(const CommandLine& line) {
     if (!loop.ok()) return Fail("serve", loop.status());
     ::signal(SIGPIPE, SIG_IGN);
     return RayServe(**loop, std::move(plan), std::move(*options), std::move(*broker)).Run();
+  }
+  if (*plan.spec.ray.is_wanted) {
+    const HeadLink link;
+    return ServeOnRayJob(std::move(plan), std::move(*options), link);
   }
   if (const Status status = MakePlan(plan, "hvdray serve", /*is_shown=*/false); !status.ok()) {
     return Fail("serve", status);

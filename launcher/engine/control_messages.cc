@@ -2,6 +2,7 @@
 #include "launcher/engine/control_messages.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
@@ -157,6 +158,16 @@ Json RefusedMessage(const Json& about, const Status& why) {
   refused["message"] = why.message();
   refused["hint"] = why.hint();
   return refused;
+}
+
+Json HelloMessage(std::string_view build, std::string_view job_id) {
+  Json hello;
+  hello["type"] = "hello";
+  hello["protocol"] = kControlProtocol;
+  hello["build"] = build;
+  hello["job_id"] = job_id;
+  hello["pid"] = ::getpid();
+  return hello;
 }
 
 Json ByeMessage(int exit_code) {

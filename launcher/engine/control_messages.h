@@ -94,6 +94,8 @@ Result<ControlRequest> ReadControlRequest(std::string_view type, const Json& hea
 /// `refused`. `about`: the type of a request, or null.
 Json RefusedMessage(const Json& about, const Status& why);
 Json ByeMessage(int exit_code);
+/// The answer to `hello`.
+Json HelloMessage(std::string_view build, std::string_view job_id);
 
 /// Where the request's blob goes; nullptr: it has none, or is Put.
 std::string* BlobOf(ControlRequest& request);

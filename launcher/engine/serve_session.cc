@@ -150,12 +150,7 @@ void ServeSession::Take(ControlRequest request) {
 
 void ServeSession::On(const control::Hello& hello) {
   Log(LogLevel::kInfo, "serve", "client: {}", hello.client);
-  Json answer = Message("hello");
-  answer["protocol"] = kControlProtocol;
-  answer["build"] = options_.build;
-  answer["job_id"] = options_.job_id;
-  answer["pid"] = ::getpid();
-  link_->Send(answer);
+  link_->Send(HelloMessage(options_.build, options_.job_id));
   is_greeted_ = true;
   for (const Json& line : std::exchange(early_events_, {})) OnEvent(line);
 }

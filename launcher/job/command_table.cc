@@ -45,7 +45,7 @@ constexpr HelpExample kServeExamples[] = {
 };
 
 constexpr CommandOption kServeOptions[] = {
-    {Id::kControlFd}, {Id::kControl}, {Id::kLinger}, {Id::kHostSource}, {Id::kRayBrokerFd},
+    {Id::kControlFd}, {Id::kControl}, {Id::kLinger}, {Id::kHostSource}, {Id::kRayBrokerFd}, {Id::kRayAddress},
     // The options of run that matter most.
     {Id::kHosts}, {Id::kHostfile}, {Id::kCluster}, {Id::kNumProc}, {Id::kJobFile}, {Id::kCwd}, {Id::kSync},
     {Id::kEnv}, {Id::kMinNp}, {Id::kMaxNp}, {Id::kHostDiscoveryScript}, {Id::kElasticMode},
@@ -332,7 +332,7 @@ constexpr CommandRow kCommands[] = {
                     "each gang's verdict: the machine interface of hvdray. Ends when its client does.",
      .see = "See [serve](serve.md).", .examples = kServeExamples,
      .notes = "Also accepts the other options of run, except --report, --junit, --stdin and plans; those for Ray "
-              "with --ray-broker-fd. -np is the number of slots; a gang may be smaller. With --min-np or "
+              "with --ray-broker-fd, or with --ray-address: then one gang runs as a job on that cluster. -np is the number of slots; a gang may be smaller. With --min-np or "
               "--host-discovery-script each gang is an elastic job.",
      .exit_codes = "0 the client ended it; 2 wrong usage; 125 hvdray could not do its part; 129, 130, 131, 143 "
                    "stopped by a signal; 141 the reader of its output went away. How a gang ended, its client is told.",

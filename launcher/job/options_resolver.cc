@@ -266,16 +266,27 @@ Status TakeControlOptions(ParsedArgv& argv, ServeRequest& request) {
   return {};
 }
 
-Status RefuseForServe(const JobSpec& spec, bool has_broker) {
+Status RefuseForServe(const ServeRequest& request) {
+  const JobSpec& spec = request.run.spec;
+  const bool has_broker = request.broker_fd >= 0;
   const auto refused = [](const std::string& origin) {
     return Status(ErrorCode::kUsage, fmt::format("{} does not apply to hvdray serve", origin));
   };
-  if (!spec.ray.address->empty() || *spec.ray.is_wanted != has_broker) {
+  if (has_broker && !spec.ray.address->empty()) {
     return {ErrorCode::kNotSupported,
-            fmt::format("{} does not apply to hvdray serve", spec.ray.address->empty()
-                                                                 ? spec.ray.is_wanted.origin()
-                                                                 : spec.ray.address.origin()),
-            "it gets slots of Ray through --ray-broker-fd"};
+            fmt::format("{} does not apply with --ray-broker-fd", spec.ray.address.origin()),
+            "the broker has its cluster already"};
+  }
+  if (*spec.ray.is_wanted && !has_broker) {
+    if (!request.control_path.empty()) {
+      return {
+          ErrorCode::kNotSupported,
+          fmt::format("--control does not apply with {}: a job on Ray is one gang of one client",
+                      spec.ray.is_wanted.origin()),
+          "--control-fd N"};
+    }
+    if (*spec.are_hosts_told) return refused(spec.are_hosts_told.origin());
+    if (*spec.ray.is_detached) return refused(spec.ray.is_detached.origin());
   }
   if (*spec.is_dry_run) return refused(spec.is_dry_run.origin());
   if (spec.print_plan->has_value()) return refused(spec.print_plan.origin());
@@ -352,7 +363,7 @@ Result<ServeRequest> ResolveServe(std::span<const std::string> args, const Envir
   HVDRAY_ASSIGN_OR_RETURN(request.run, ResolveParsed(argv, environment, files, /*is_check=*/false));
   const RunRequest& run = request.run;
   if (run.wants_help || run.wants_version || run.wants_check_build) return request;
-  HVDRAY_RETURN_IF_ERROR(RefuseForServe(run.spec, request.broker_fd >= 0));
+  HVDRAY_RETURN_IF_ERROR(RefuseForServe(request));
   if ((request.control_fd >= 0) == !request.control_path.empty()) {
     return Status(ErrorCode::kUsage, "one of --control-fd N and --control PATH is needed",
                   "hvdray serve -np 4 --control PATH -- WORKER");

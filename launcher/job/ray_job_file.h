@@ -22,6 +22,9 @@ namespace hvdray {
 
 /// The file's name in the package.
 inline constexpr const char* kRayJobFileName = "job.json";
+/// Beside it, if the job is for a client of `hvdray serve`: all that the client says, in the form
+/// of docs/serve.md.
+inline constexpr const char* kRayControlFileName = "control";
 /// The largest file that ParseRayJobFile() accepts.
 inline constexpr size_t kMaxRayJobFileBytes = size_t{16} << 20;
 

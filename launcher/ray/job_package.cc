@@ -17,6 +17,7 @@
 #include "base/text.h"
 #include "base/zip.h"
 #include "launcher/engine/directory_list.h"
+#include "launcher/job/ray_job_file.h"
 #include "wire/package_layout.h"
 
 namespace hvdray {
@@ -225,10 +226,20 @@ Result<std::string> BuildPackage(const PackagePlan& plan, size_t limit_bytes) {
   return bytes;
 }
 
-Result<std::string> BuildJobFilePackage(const std::string& job_json) {
+Result<std::string> BuildJobFilePackage(const std::string& job_json, const std::string& control) {
   ZipWriter zip(kMaxRayPackageBytes);
   HVDRAY_RETURN_IF_ERROR(zip.AddBytes("hvdray_job/job.json", kSecretMode, job_json));
-  return zip.Finish();
+  if (!control.empty()) {
+    HVDRAY_RETURN_IF_ERROR(zip.AddBytes(fmt::format("hvdray_job/{}", kRayControlFileName),
+                                        kSecretMode, control, ZipEffort::kFast));
+  }
+  Result<std::string> bytes = zip.Finish();
+  if (bytes.status().code() != ErrorCode::kPackageTooLarge) return bytes;
+  return Status(ErrorCode::kPackageTooLarge,
+                fmt::format("the call and its objects, {}, exceed Ray's limit of {} for a "
+                            "compressed package",
+                            SizeText(control.size()), SizeText(kMaxRayPackageBytes)),
+                "let the function read its data from where the nodes find it");
 }
 
 std::string JobFilePackageName(const std::string& job_id) {

@@ -58,8 +58,10 @@ Result<std::string> BuildPackage(const PackagePlan& plan, size_t limit_bytes = k
 Result<PackagePlan> PlanModulePackage(const std::string& path);
 
 /// The package of one job: the directory hvdray_job with `job_json` as job.json, readable by its
-/// owner only.
-Result<std::string> BuildJobFilePackage(const std::string& job_json);
+/// owner only. `control`: what a client of `hvdray serve` says, as the file control; empty: none.
+/// Blocks. Errors: kPackageTooLarge.
+Result<std::string> BuildJobFilePackage(const std::string& job_json,
+                                        const std::string& control = {});
 
 /// "hvdray_job_<job_id>.zip": the name of that package.
 std::string JobFilePackageName(const std::string& job_id);

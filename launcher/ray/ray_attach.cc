@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <deque>
 #include <functional>
 #include <map>
@@ -265,7 +266,9 @@ Status FetchFile(DashboardClient& client, const std::string& node, const std::st
   return got.ok() ? Status() : failed(std::move(got));
 }
 
-class Attachment {
+}  // namespace
+
+class RayJobClient::Attachment {
  public:
   Attachment(Loop& loop, RayAttachOptions options)
       : loop_(loop),
@@ -283,7 +286,9 @@ class Attachment {
         reader_({.on_output = [this](RecordKind kind, ByteView bytes) { OnOutput(kind, bytes); },
                  .on_end = [this](StreamEnd end) { OnEnd(std::move(end)); },
                  .on_places = [this](PlacesOfRecord record) { OnPlaces(std::move(record)); },
-                 .on_next = [this](uint32_t file) { next_file_ = file; }}),
+                 .on_next = [this](uint32_t file) { next_file_ = file; },
+                 .on_control = [this](ByteView message,
+                                      uint64_t offset) { return OnControl(message, offset); }}),
         plan_(options_.plan, loop.Now()) {
     for (const RayWantedFile& file : options_.files) {
       if (!IsLive(file)) continue;
@@ -312,11 +317,32 @@ class Attachment {
     if (!output_.lost().ok()) plan_.OnOutputLost(output_.lost());
     const FollowPlan::Outcome& outcome = plan_.outcome();
     if (!outcome.error.ok() && outcome.error.code() != ErrorCode::kReaderGone) {
-      (void)Fail(options_.command, outcome.error);
+      error_ = outcome.error;
+      (void)Fail(options_.command, error_);
     }
-    if (!fetched_.ok()) (void)Fail(options_.command, fetched_);
+    if (!fetched_.ok()) {
+      (void)Fail(options_.command, fetched_);
+      if (error_.ok()) error_ = fetched_;
+    }
+    if (!control_fault_.ok()) error_ = control_fault_;  // has been printed
     return outcome.exit_code == 0 && !fetched_.ok() ? kHvdrayFailed : outcome.exit_code;
   }
+
+  void Stop() {
+    constexpr int kForced = 2;
+    if (!plan_.is_done() && stops_ < kForced) {
+      ++stops_;
+      Do(plan_.OnSignalTo(SIGTERM));
+    }
+  }
+
+  void SetBusy(bool is_busy) {
+    is_control_busy_ = is_busy;
+    OnWaiting();
+  }
+
+  const std::optional<StreamEnd>& end() const { return end_; }
+  const Status& error() const { return error_; }
 
  private:
   void Say(LogLevel level, std::string_view text) {
@@ -372,6 +398,24 @@ class Attachment {
     plan_.OnOutputLost(rank_files_.lost());
   }
 
+  Status OnControl(ByteView message, uint64_t offset) {
+    if (!options_.on_control || !control_fault_.ok()) return {};
+    if (offset == control_bytes_) {
+      control_bytes_ += message.size();
+      control_fault_ = options_.on_control(message);
+    } else {
+      control_fault_ = {ErrorCode::kOutputLost,
+                        fmt::format("the cluster has dropped {} bytes of what workers sent",
+                                    offset - control_bytes_),
+                        "raise --ray-log-limit"};
+    }
+    if (control_fault_.ok()) return {};
+    Say(LogLevel::kError, control_fault_.message());
+    plan_.OnOutputLost(control_fault_);
+    Stop();
+    return {};
+  }
+
   void OnBytes(const std::string& bytes) {
     if (const Status fault = reader_.Feed(bytes); !fault.ok() && stream_fault_.ok()) {
       stream_fault_ = fault;
@@ -382,13 +426,14 @@ class Attachment {
   }
 
   void OnEnd(StreamEnd end) {
+    end_ = end;
     Do(plan_.OnEnd(std::move(end), loop_.Now()));
     // We are in the stream's callback, which still uses the stream.
     if (!plan_.is_done()) next_ask_ = loop_.After(Duration::zero(), [this] { Ask(); });
   }
 
   void OnWaiting() {
-    stream_.SetBusy(output_.waiting() > kBusyBytes);
+    stream_.SetBusy(output_.waiting() > kBusyBytes || is_control_busy_);
     if (is_fetched_) LeaveWhenWritten();
   }
 
@@ -500,11 +545,24 @@ class Attachment {
   bool is_asking_ = false;
   bool is_fetched_ = false;
   bool is_loss_told_ = false;
+  bool is_control_busy_ = false;
+  int stops_ = 0;               // asked for by Stop()
+  uint64_t control_bytes_ = 0;  // of messages
+  Status control_fault_;
+  std::optional<StreamEnd> end_;
+  Status error_;
   Status fetched_;
   Status stream_fault_;
 };
 
-}  // namespace
+RayJobClient::RayJobClient(Loop& loop, RayAttachOptions options)
+    : attachment_(std::make_unique<Attachment>(loop, std::move(options))) {}
+RayJobClient::~RayJobClient() = default;
+int RayJobClient::Run() { return attachment_->Run(); }
+void RayJobClient::Stop() { attachment_->Stop(); }
+void RayJobClient::SetBusy(bool is_busy) { attachment_->SetBusy(is_busy); }
+const std::optional<StreamEnd>& RayJobClient::end() const { return attachment_->end(); }
+const Status& RayJobClient::error() const { return attachment_->error(); }
 
 Status CheckWantedFiles(const std::vector<RayWantedFile>& files) {
   for (const RayWantedFile& file : files) {
@@ -525,7 +583,7 @@ int AttachToRayJob(RayAttachOptions options) {
   const std::string command = options.command;
   Result<std::unique_ptr<Loop>> loop = Loop::Create();
   if (!loop.ok()) return Fail(command, loop.status());
-  return Attachment(**loop, std::move(options)).Run();
+  return RayJobClient(**loop, std::move(options)).Run();
 }
 
 }  // namespace hvdray

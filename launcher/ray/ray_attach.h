@@ -5,11 +5,14 @@
 #define HVDRAY_LAUNCHER_RAY_RAY_ATTACH_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/fd.h"
+#include "base/loop.h"
 #include "base/standard_streams.h"
 #include "cluster/ray/dashboard_client.h"
 #include "launcher/ray/ray_follow_plan.h"
@@ -37,6 +40,9 @@ struct RayAttachOptions {
   bool is_stopped_at_once = false;
   /// Released once signals are handled here. May be null.
   std::shared_ptr<HeldSignals> held_signals = nullptr;
+  /// A message of the session that the job is for, see FormatControl(). May be null. After an error
+  /// none follows: the job is stopped, and what it printed still arrives.
+  std::function<Status(ByteView message)> on_control = nullptr;
 };
 
 /// Creates or empties the files to fetch. Errors: kFileUnwritable.
@@ -44,6 +50,34 @@ Status CheckWantedFiles(const std::vector<RayWantedFile>& files);
 /// Creates the directory of --output-filename with the files of `np` ranks (0: not known yet). No
 /// effect for an empty path. Errors: kFileUnwritable.
 Status CheckOutputDirectory(const std::string& path, int np);
+
+/// A client of a job on Ray, for an owner that has more to do meanwhile. Threads: the loop's, which
+/// outlives it.
+class RayJobClient {
+ public:
+  RayJobClient(Loop& loop, RayAttachOptions options);
+  ~RayJobClient();
+
+  /// Runs the loop until the job has ended or the user leaves. Returns the exit code; prints errors
+  /// to stderr. Once.
+  int Run();
+
+  // During Run(), also from on_control.
+  /// Stops the job as SIGTERM to this process does; the second time, forces the stop.
+  void Stop();
+  /// True: no message for now.
+  void SetBusy(bool is_busy);
+
+  // After Run().
+  /// The last record of the stream; nullopt: it has not arrived.
+  const std::optional<StreamEnd>& end() const;
+  /// The error that Run() has printed.
+  const Status& error() const;
+
+ private:
+  class Attachment;
+  std::unique_ptr<Attachment> attachment_;
+};
 
 /// Blocks until the job has ended or the user leaves. Returns the exit code; prints errors to
 /// stderr.

@@ -28,8 +28,10 @@
 #include "launcher/engine/elastic_launcher.h"
 #include "launcher/engine/generation_start.h"
 #include "launcher/engine/job_console.h"
+#include "launcher/engine/serve_session.h"
 #include "launcher/ray/ray_launch_log.h"
 #include "launcher/ray/ray_slots.h"
+#include "launcher/ray/recorded_client.h"
 #include "launcher/report/run_ending.h"
 #include "launcher/report/trace.h"
 #include "wire/package_layout.h"
@@ -99,7 +101,8 @@ class RayLaunchRun {
  public:
   using PrintFn = std::function<void(std::span<const std::string> lines)>;
 
-  RayLaunchRun(Loop& loop, RayJobFile job, TimePoint began);
+  /// `control`: see OpenControl().
+  RayLaunchRun(Loop& loop, RayJobFile job, UniqueFd control, TimePoint began);
 
   const RayJobFile& job() const { return job_; }
   const JobSpec& spec() const { return spec_; }
@@ -130,6 +133,12 @@ class RayLaunchRun {
   /// Sets how to stop a launcher that Launch() did not start.
   void OnStop(std::function<void(int signo)> stop) { stop_ = std::move(stop); }
 
+  /// The job is one gang of a client that has said all beforehand.
+  bool has_client() const { return has_client_; }
+  /// The session's end of the connection to that client, which speaks from now on. Once. Errors:
+  /// kOutOfResources, kSystem.
+  Result<ServeOptions> Connect();
+
   /// The plan with hosts and ranks. Errors: those of PlaceStatic().
   Result<LaunchPlan> PlanFor(const RayPlacement& placement);
   /// The plan of an elastic job.
@@ -156,18 +165,44 @@ class RayLaunchRun {
   std::optional<Status> failure_;
   int failure_code_ = 0;
   std::optional<Status> orphaned_;
+  UniqueFd control_;  // until the client is there
+  const bool has_client_;
+  std::unique_ptr<RecordedClient> client_;
+  Status client_failure_;
   Watch pulse_;
   Watch roll_;
   std::function<void(int signo)> stop_;
 };
 
-RayLaunchRun::RayLaunchRun(Loop& loop, RayJobFile job, TimePoint began)
+RayLaunchRun::RayLaunchRun(Loop& loop, RayJobFile job, UniqueFd control, TimePoint began)
     : loop_(loop),
       job_(std::move(job)),
       spec_(job_.spec),
       began_(began),
       began_wall_(std::chrono::system_clock::now()),
-      log_(STDERR_FILENO) {}
+      log_(STDERR_FILENO),
+      control_(std::move(control)),
+      has_client_(control_.is_valid()) {}
+
+Result<ServeOptions> RayLaunchRun::Connect() {
+  HVDRAY_ASSIGN_OR_RETURN(auto sockets, MakeSocketPair());
+  RecordedClient::Handlers handlers;
+  handlers.on_message = [this](ByteView message) { return log_.Control(message); };
+  handlers.on_failed = [this](const Status& why) {
+    client_failure_ = why;
+    log_.Note(why.message());
+    StopBy(SIGTERM);
+  };
+  client_ = std::make_unique<RecordedClient>(loop_, std::move(control_), std::move(sockets.second),
+                                             std::move(handlers));
+  client_->Start();
+  ServeOptions options;
+  options.socket = std::move(sockets.first);
+  options.grace = *spec_.grace;
+  options.job_id = job_.job_id;
+  options.build = job_.build;
+  return options;
+}
 
 Status RayLaunchRun::Open(const std::string& logs) {
   spec_ = SpecOnRay(job_, logs);
@@ -229,7 +264,11 @@ std::optional<int> RayLaunchRun::Launch(LaunchPlan plan, Transport& transport,
   Trace trace(began_, NamesOf(plan.hosts), !spec_.trace_file->empty());
   trace.Begin("reserve", reserve_began);
   trace.End("reserve", loop_.Now());
-  Result<std::unique_ptr<Launcher>> launcher = OpenFixed(loop_, transport, trace, std::move(plan));
+  Result<std::unique_ptr<Launcher>> launcher = [&]() -> Result<std::unique_ptr<Launcher>> {
+    if (!has_client_) return OpenFixed(loop_, transport, trace, std::move(plan));
+    HVDRAY_ASSIGN_OR_RETURN(ServeOptions options, Connect());
+    return OpenServe(loop_, transport, trace, std::move(plan), std::move(options));
+  }();
   if (!launcher.ok()) {
     GiveUp(launcher.status(), kLaunchFailed);
     return EndEarly();
@@ -264,6 +303,7 @@ int RayLaunchRun::EndEarly() {
 }
 
 int RayLaunchRun::End(Trace& trace, JobReport report, const PrintFn& print) {
+  if (client_ != nullptr) client_->AwaitBye();
   if (orphaned_ && report.verdict.exit_code != 0 && report.verdict.origin == ExitOrigin::kHvdray) {
     report.verdict.exit_code = kLaunchFailed;
     report.verdict.error = *orphaned_;
@@ -271,6 +311,8 @@ int RayLaunchRun::End(Trace& trace, JobReport report, const PrintFn& print) {
   Status error = report.verdict.error;
   int exit_code =
       EndRun(spec_, CalledAs::kHvdray, job_.environment, trace, std::move(report), print);
+  if (exit_code == 0 && client_ != nullptr) exit_code = client_->exit_code();
+  if (error.ok()) error = client_failure_;
   const Status lost = log_.End(exit_code, error);
   if (!lost.ok() && exit_code == 0) {
     exit_code = kLaunchFailed;
@@ -284,9 +326,11 @@ int RayLaunchRun::End(Trace& trace, JobReport report, const PrintFn& print) {
 /// Owns the slots and the launcher. Threads: the loop's.
 class RayLaunch {
  public:
-  /// `python`: the pipe to ray_driver.py. `began`: when this process was started.
-  RayLaunch(Loop& loop, RayJobFile job, std::unique_ptr<ByteStream> python, TimePoint began)
-      : run_(loop, std::move(job), began),
+  /// `control`: see OpenControl(). `python`: the pipe to ray_driver.py. `began`: when this process
+  /// was started.
+  RayLaunch(Loop& loop, RayJobFile job, UniqueFd control, std::unique_ptr<ByteStream> python,
+            TimePoint began)
+      : run_(loop, std::move(job), std::move(control), began),
         slots_(
             loop, run_.spec(),
             {.job_id = run_.job().job_id, .key = run_.job().key, .can_grow = run_.job().can_grow},
@@ -353,7 +397,8 @@ int RayLaunch::RunStatic() {
     plan->place.start_clock = slots_.start_began();
     plan->place.held_up = [this] { return slots_.HeldUp(); };
     const auto is_final = [this, &taken](const JobReport& report) {
-      if (!slots_.AreTakenAway(report)) return true;
+      // A client has been told that its gang can't start.
+      if (run_.has_client() || !slots_.AreTakenAway(report)) return true;
       taken = report.verdict.error;
       return false;
     };
@@ -378,9 +423,15 @@ int RayLaunch::RunElastic() {
   };
   const RaySlots::Offered offered = slots_.Offer(std::move(handlers), plan.spread);
   Trace trace(run_.began(), {}, !run_.spec().trace_file->empty());
-  Result<std::unique_ptr<Launcher>> launcher =
-      OpenElastic(run_.loop(), offered.transport, offered.reach, offered.source, trace,
-                  std::move(plan), policy);
+  Result<std::unique_ptr<Launcher>> launcher = [&]() -> Result<std::unique_ptr<Launcher>> {
+    if (!run_.has_client()) {
+      return OpenElastic(run_.loop(), offered.transport, offered.reach, offered.source, trace,
+                         std::move(plan), policy);
+    }
+    HVDRAY_ASSIGN_OR_RETURN(ServeOptions options, run_.Connect());
+    return OpenElasticServe(run_.loop(), offered.transport, offered.reach, offered.source,
+                            /*told=*/nullptr, trace, std::move(plan), policy, std::move(options));
+  }();
   if (!launcher.ok()) return Fail(launcher.status());
   running = launcher->get();
   run_.OnStop([running](int signo) { running->StopBy(signo); });
@@ -397,6 +448,8 @@ int Drive(const std::string& directory, TimePoint began) {
   }
   Result<RayJobFile> job = LoadJob(directory);
   if (!job.ok()) return Fail(job.status(), kLaunchFailed);
+  Result<UniqueFd> control = OpenControl(directory);
+  if (!control.ok()) return Fail(control.status(), kLaunchFailed);
   UseLogOf(job->spec);
 
   auto pipe = TakePipe();
@@ -406,7 +459,9 @@ int Drive(const std::string& directory, TimePoint began) {
   (void)RaiseOpenFileLimit(kOpenFiles).ok();
   std::unique_ptr<ByteStream> python =
       MakeFdStream(**loop, std::move(pipe->first), std::move(pipe->second));
-  return RayLaunch(**loop, std::move(job).value(), std::move(python), began).Run();
+  return RayLaunch(**loop, std::move(job).value(), std::move(control).value(), std::move(python),
+                   began)
+      .Run();
 }
 
 }  // namespace

@@ -146,6 +146,13 @@ void RayLaunchLog::Print(std::string_view line) {
   Append(RecordKind::kStderr, fmt::format("{}\n", line));
 }
 
+Status RayLaunchLog::Control(ByteView message) {
+  Append(RecordKind::kControl, FormatControl(control_bytes_, message));
+  control_bytes_ += message.size();
+  if (lost_error_ == 0) return {};
+  return ErrnoStatus("write the job's stream", lost_error_).WithCode(ErrorCode::kOutputLost);
+}
+
 void RayLaunchLog::Append(RecordKind kind, std::string_view bytes) {
   const int error = AppendRecord(stream_.get(), kind, bytes);
   if (lost_error_ == 0) lost_error_ = error;
@@ -158,6 +165,18 @@ Status RayLaunchLog::End(int exit_code, const Status& error) {
   if (lost_error_ == 0) lost_error_ = lost_before;
   if (lost_error_ == 0) return {};
   return ErrnoStatus("write the job's stream", lost_error_).WithCode(ErrorCode::kOutputLost);
+}
+
+Result<UniqueFd> OpenControl(const std::string& directory) {
+  const std::string path = fmt::format("{}/{}", directory, kRayControlFileName);
+  UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
+  struct stat info {};
+  if (!file.is_valid() && errno == ENOENT) return file;
+  if (!file.is_valid() || ::fstat(file.get(), &info) != 0) {
+    return ErrnoStatus(path, errno).WithCode(ErrorCode::kFileUnreadable);
+  }
+  if (S_ISREG(info.st_mode)) return file;
+  return Status(ErrorCode::kFileUnreadable, path + " is not a file");
 }
 
 Result<RayJobFile> LoadJob(const std::string& directory) {

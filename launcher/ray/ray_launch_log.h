@@ -37,6 +37,8 @@ class RayLaunchLog {
   void Note(std::string_view text);
   /// Prints a line to the stream file only, as the launcher would to stderr.
   void Print(std::string_view line);
+  /// Writes a message for the client of a session. Errors: kOutputLost.
+  Status Control(ByteView message);
   /// Writes an empty record, so that proxies do not cut a silent stream.
   void Pulse();
   /// Continues in a new file when this one is large, so that a client whose connection was cut
@@ -58,6 +60,7 @@ class RayLaunchLog {
   std::deque<uint64_t> kept_;  // sizes of the earlier files that still exist
   uint64_t kept_bytes_ = 0;
   uint64_t dropped_bytes_ = 0;
+  uint64_t control_bytes_ = 0;
   std::vector<std::string> early_;  // Lines from before Open().
   int lost_error_ = 0;              // errno of the first failed write.
 };
@@ -67,6 +70,10 @@ class RayLaunchLog {
 /// Reads the job file in directory `directory`. Blocks. Errors: kFileUnreadable, and those of
 /// ParseRayJobFile(), with its path.
 Result<RayJobFile> LoadJob(const std::string& directory);
+
+/// Opens what a client of `hvdray serve` says in this job; an invalid descriptor if the job has no
+/// such client. Errors: kFileUnreadable.
+Result<UniqueFd> OpenControl(const std::string& directory);
 
 }  // namespace hvdray
 

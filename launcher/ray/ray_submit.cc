@@ -150,7 +150,7 @@ Status SendModules(DashboardClient& client, const RayModules& modules) {
 
 Result<RaySubmission> MakeSubmission(const LaunchPlan& plan, const PackagePlan& package,
                                      const RayModules& modules, const RayOutlook& outlook,
-                                     bool is_colored) {
+                                     bool is_colored, const std::string& control) {
   const JobSpec& spec = plan.spec;
   RayJobFile job;
   job.job_id = plan.job_id;
@@ -169,7 +169,8 @@ Result<RaySubmission> MakeSubmission(const LaunchPlan& plan, const PackagePlan& 
   AddVariables(env, spec, &job.environment);
 
   RaySubmission submission;
-  HVDRAY_ASSIGN_OR_RETURN(submission.job_package, BuildJobFilePackage(RayJobFileText(job)));
+  HVDRAY_ASSIGN_OR_RETURN(submission.job_package,
+                          BuildJobFilePackage(RayJobFileText(job), control));
   RayJobRequest& request = submission.request;
   const bool is_directory_remote = spec.ray.is_directory_remote();
   request.entrypoint = RayEntrypoint(spec.ray);

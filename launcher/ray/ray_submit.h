@@ -52,11 +52,11 @@ struct RaySubmission {
   std::string job_package;  ///< The small package's bytes.
 };
 
-/// `plan`: with environment, job id, build and resolved spec. Errors: those of
-/// BuildJobFilePackage().
+/// `plan`: with environment, job id, build and resolved spec. `control`: as in
+/// BuildJobFilePackage(), whose errors it has.
 Result<RaySubmission> MakeSubmission(const LaunchPlan& plan, const PackagePlan& package,
                                      const RayModules& modules, const RayOutlook& outlook,
-                                     bool is_colored);
+                                     bool is_colored, const std::string& control = {});
 
 /// Sends the small package and the job. If the answer is lost, asks Ray whether it has the job.
 /// Errors: those of DashboardClient, then the job does not exist; kRayFailed also if that is

@@ -59,6 +59,7 @@ namespace {
 constexpr uint32_t kNone = UINT32_MAX;
 constexpr size_t kHeadBytes = 5;
 constexpr size_t kPlaceBytes = 8;
+constexpr size_t kOffsetBytes = 8;  // of a message in its record
 
 void Put(std::string& text, uint32_t value) {
   for (int shift = 0; shift < 32; shift += 8) text += static_cast<char>((value >> shift) & 0xff);
@@ -122,6 +123,7 @@ Status RecordReader::BeginRecord() {
 
 size_t RecordReader::MostBytes() const {
   if (kind_ == RecordKind::kEnd) return kMaxEndBytes;
+  if (kind_ == RecordKind::kControl) return kOffsetBytes + kMaxControlMessage;
   return kind_ == RecordKind::kNext ? kMaxNextBytes : kMaxPlacesBytes;
 }
 
@@ -141,6 +143,7 @@ Status RecordReader::FinishNext() {
 Status RecordReader::Finish() {
   if (kind_ == RecordKind::kEnd) return FinishEnd();
   if (kind_ == RecordKind::kNext) return FinishNext();
+  if (kind_ == RecordKind::kControl) return FinishControl();
   Result<PlacesOfRecord> places = ParsePlaces(kept_);
   kept_.clear();
   if (!places.ok()) return std::move(places).status();
@@ -171,6 +174,25 @@ Status RecordReader::FinishEnd() {
   is_at_end_ = true;
   handlers_.on_end(std::move(end));
   return {};
+}
+
+Status RecordReader::FinishControl() {
+  const std::string record = std::exchange(kept_, {});
+  if (record.size() <= kOffsetBytes) {
+    return {ErrorCode::kProtocolError, "a control record of the job's stream has no message"};
+  }
+  uint64_t offset = 0;
+  for (size_t i = kOffsetBytes; i-- > 0;) offset = offset << 8 | static_cast<uint8_t>(record[i]);
+  if (!handlers_.on_control) return {};
+  return handlers_.on_control(ByteView(record).substr(kOffsetBytes), offset);
+}
+
+std::string FormatControl(uint64_t offset, ByteView message) {
+  std::string text;
+  text.reserve(kOffsetBytes + message.size());
+  for (int shift = 0; shift < 64; shift += 8) text += static_cast<char>((offset >> shift) & 0xff);
+  text += message;
+  return text;
 }
 
 std::string FormatPlaces(const PlacesOfRecord& record) {

@@ -21,9 +21,10 @@ namespace hvdray {
 enum class RecordKind : uint8_t {
   kStdout = 1,
   kStderr = 2,
-  kEnd = 3,     ///< The last record: JSON {"exit_code": N, "error": {...} or null}.
-  kPlaces = 4,  ///< The ranks of the next record's bytes; see PlacesOfRecord.
-  kNext = 5,    ///< The last record of this file: decimal digits N; "<name>.N" continues it.
+  kEnd = 3,      ///< The last record: JSON {"exit_code": N, "error": {...} or null}.
+  kPlaces = 4,   ///< The ranks of the next record's bytes; see PlacesOfRecord.
+  kNext = 5,     ///< The last record of this file: decimal digits N; "<name>.N" continues it.
+  kControl = 6,  ///< For the client of `hvdray serve --ray-address`; see FormatControl().
 };
 
 /// `u8 kind | u32 length, little-endian | bytes`. Bytes: below 4 GiB.
@@ -58,6 +59,13 @@ struct PlacesOfRecord {
 std::string FormatPlaces(const PlacesOfRecord& record);
 /// The reverse of FormatPlaces(). Errors: kProtocolError for what no driver writes.
 Result<PlacesOfRecord> ParsePlaces(ByteView bytes);
+
+/// The bytes of a kControl record: `u64 offset, little-endian | message`: one whole message of
+/// docs/serve.md, and how many bytes of messages came before it, so that a reader notices when some
+/// are missing. `message`: of 1 to kMaxControlMessage bytes.
+std::string FormatControl(uint64_t offset, ByteView message);
+/// A line, and the blob of a `data` message.
+inline constexpr size_t kMaxControlMessage = (size_t{1} << 20) + (size_t{64} << 10);
 
 /// Collects the places of a record while it is assembled. Threads: one.
 class RecordPlaces {
@@ -96,11 +104,14 @@ class RecordReader {
     /// The stream continues in another file. Ignores the rest of this piece; the next Feed() takes
     /// that file's bytes.
     std::function<void(uint32_t file)> on_next = nullptr;
+    /// A message, and how many bytes of messages the driver had written before. May be null.
+    /// Errors are faults of the stream.
+    std::function<Status(ByteView message, uint64_t offset)> on_control = nullptr;
   };
   explicit RecordReader(Handlers handlers) : handlers_(std::move(handlers)) {}
 
-  /// Skips records of unknown kinds. Errors: kProtocolError for what no driver writes; every later
-  /// call returns the same.
+  /// Skips records of unknown kinds. Errors: kProtocolError for what no driver writes, those of
+  /// on_control; every later call returns the same.
   Status Feed(ByteView piece);
 
   bool is_at_end() const { return is_at_end_; }
@@ -112,12 +123,14 @@ class RecordReader {
   static constexpr size_t kMaxNextBytes = 10;
   Status BeginRecord();
   bool IsKept() const {
-    return kind_ == RecordKind::kEnd || kind_ == RecordKind::kPlaces || kind_ == RecordKind::kNext;
+    return kind_ == RecordKind::kEnd || kind_ == RecordKind::kPlaces ||
+           kind_ == RecordKind::kNext || kind_ == RecordKind::kControl;
   }
   size_t MostBytes() const;
   Status Finish();
   Status FinishEnd();
   Status FinishNext();
+  Status FinishControl();
 
   Handlers handlers_;
   std::array<char, kHeaderBytes> header_{};

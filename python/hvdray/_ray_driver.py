@@ -81,9 +81,9 @@ class Endpoint:
 
 def packaged(agent: str) -> str:
     """Its path in the job's package."""
-    import hvdray_job  # type: ignore[import]  # contains no code, only job.json with the key of the job's links
+    import hvdray_job  # type: ignore[import]  # contains no code, only private() files
 
-    forget(os.path.join(hvdray_job.__path__[0], "job.json"))
+    forget(hvdray_job.__path__[0])
     if not os.path.isfile(agent):  # the working directory is the user's; search the module paths
         agent = next(filter(os.path.isfile, (os.path.join(place, agent) for place in sys.path)), agent)
     if os.path.isfile(agent):
@@ -363,11 +363,16 @@ def join_cluster(log_name: str) -> dict[str, Any]:  # returns the launcher's fir
             "submission_id": metadata.get("job_submission_id", "")}
 
 
-def forget(path: str) -> None:  # it has the links' key and the values of -x, and Ray keeps packages for long
-    try:
-        os.unlink(path)
-    except OSError:
-        pass
+def private(folder: str) -> list[str]:  # the links' key and the values of -x; what a client of `hvdray serve` says
+    return [os.path.join(folder, name) for name in ("job.json", "control")]
+
+
+def forget(folder: str) -> None:  # Ray keeps packages for long
+    for path in private(folder):
+        try:
+            os.unlink(path)
+        except OSError:
+            pass
 
 
 def write_lines(pipe: Any, outbox: queue.SimpleQueue[Any]) -> None:
@@ -383,8 +388,10 @@ def write_lines(pipe: Any, outbox: queue.SimpleQueue[Any]) -> None:
 def main() -> None:
     import hvdray_job
 
-    os.chmod(job := os.path.join(hvdray_job.__path__[0], "job.json"), 0o600)
-    whole = json.load(open(job, encoding="utf-8"))
+    folder = hvdray_job.__path__[0]
+    for path in filter(os.path.isfile, private(folder)):
+        os.chmod(path, 0o600)  # older versions of Ray unpack without modes
+    whole = json.load(open(os.path.join(folder, "job.json"), encoding="utf-8"))
     job_id, settings = whole["job_id"], whole.get("options", {}).get("settings", {})
     outbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
     outbox.put({"hello": join_cluster(f"hvdray_{job_id}.ray.log")})
@@ -398,7 +405,7 @@ def main() -> None:
     for stop in stops:
         signal.signal(stop, on_stop)
     os.chmod(agent := os.path.join(os.path.dirname(__file__), "hvdray-agent"), 0o755)
-    launcher = subprocess.Popen([agent, "launch", os.path.dirname(job)], stdin=subprocess.PIPE,
+    launcher = subprocess.Popen([agent, "launch", folder], stdin=subprocess.PIPE,
                              stdout=subprocess.PIPE, stderr=JOB_LOG,
                              preexec_fn=lambda: [signal.signal(s, signal.SIG_IGN) for s in stops])
     threading.Thread(target=write_lines, args=(launcher.stdin, outbox), daemon=True).start()
@@ -408,10 +415,10 @@ def main() -> None:
     caller.start()
     assert launcher.stdout is not None
     for line in launcher.stdout:
-        forget(job)  # the launcher's first order shows that it has read the file
+        forget(folder)  # the launcher's first order shows that it has read the file
         broker.inbox.put(json.loads(line))
     code = launcher.wait()
-    forget(job)
+    forget(folder)
     broker.inbox.put(None)
     caller.join(RELEASE_S)
     os._exit(code if code >= 0 else 128 - code)

@@ -100,6 +100,47 @@ TEST(RecordReaderTest, PlacesComeBeforeTheirBytesAndOnlyToWhoWantsThem) {
   EXPECT_EQ(heard[0].places, (std::vector<RecordPlace>{{2, 1, false}}));
 }
 
+TEST(RecordReaderTest, MessagesOfASessionComeWholeWithTheirPlace) {
+  const std::string long_one(3000, 'm');
+  const uint64_t far = (uint64_t{1} << 40) + 5;
+  const std::string file = Record(RecordKind::kControl, FormatControl(0, "a\n")) +
+                           Record(RecordKind::kStdout, "x") +
+                           Record(RecordKind::kControl, FormatControl(far, long_one));
+  EXPECT_EQ(Read({file}).out, "x") << "nobody has to want them";
+  for (const size_t step : {size_t{1}, size_t{7}, file.size()}) {
+    std::vector<std::pair<std::string, uint64_t>> heard;
+    RecordReader reader({.on_output = [](RecordKind, ByteView) {},
+                         .on_end = [](const StreamEnd&) {},
+                         .on_control =
+                             [&heard](ByteView message, uint64_t offset) {
+                               heard.emplace_back(message, offset);
+                               return Status();
+                             }});
+    for (size_t at = 0; at < file.size(); at += step) {
+      ASSERT_TRUE(reader.Feed(ByteView(file).substr(at, step)).ok());
+    }
+    ASSERT_EQ(heard.size(), 2U);
+    EXPECT_EQ(heard[0], std::pair(std::string("a\n"), uint64_t{0}));
+    EXPECT_EQ(heard[1], std::pair(long_one, far));
+  }
+}
+
+TEST(RecordReaderTest, AMessageThatIsNotWantedIsAFault) {
+  const Status refused(ErrorCode::kProtocolError, "no such message");
+  int heard = 0;
+  RecordReader reader({.on_output = [](RecordKind, ByteView) {},
+                       .on_end = [](const StreamEnd&) {},
+                       .on_control =
+                           [&](ByteView, uint64_t) {
+                             ++heard;
+                             return refused;
+                           }});
+  const std::string record = Record(RecordKind::kControl, FormatControl(0, "a"));
+  EXPECT_EQ(reader.Feed(record + record), refused);
+  EXPECT_EQ(reader.Feed(record), refused);
+  EXPECT_EQ(heard, 1);
+}
+
 TEST(RecordReaderTest, WhatNoDriverWritesIsAFault) {
   const std::vector<std::string> broken = {
       std::string(5, '\0'),
@@ -108,6 +149,11 @@ TEST(RecordReaderTest, WhatNoDriverWritesIsAFault) {
       Record(RecordKind::kEnd, "no json"),
       Record(RecordKind::kPlaces, "short"),
       FormatRecordHeader(RecordKind::kPlaces, size_t{9} << 20),
+      Record(RecordKind::kControl, ""),
+      Record(RecordKind::kControl, "short"),
+      Record(RecordKind::kControl, FormatControl(0, "")),
+      FormatRecordHeader(RecordKind::kControl, kMaxControlMessage + 9),
+      FormatRecordHeader(RecordKind::kControl, UINT32_MAX),
       Record(RecordKind::kEnd, "[]"),
       Record(RecordKind::kEnd, "{}"),
       Record(RecordKind::kEnd, R"({"exit_code": 256})"),

@@ -257,6 +257,11 @@ TEST(JobPackageTest, TheJobsOwnFileIsItsOwnersAlone) {
   const Result<std::string> zip = BuildJobFilePackage("{}");
   ASSERT_TRUE(zip.ok()) << zip.status().ToString();
   EXPECT_TRUE(ReadByPython(*zip).starts_with("hvdray_job/job.json 600 "));
+  const Result<std::string> both = BuildJobFilePackage("{}", "what a client says");
+  ASSERT_TRUE(both.ok()) << both.status().ToString();
+  const std::string listed = ReadByPython(*both);
+  EXPECT_NE(listed.find("hvdray_job/job.json 600 "), std::string::npos) << listed;
+  EXPECT_NE(listed.find("hvdray_job/control 600 "), std::string::npos) << listed;
   EXPECT_EQ(JobFilePackageName("hvd-1"), "hvdray_job_hvd-1.zip");
   EXPECT_EQ(ForceStopPackageName("hvd-1"), "hvdray_now_hvd-1.zip");
 }

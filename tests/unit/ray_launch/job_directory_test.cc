@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -16,6 +18,20 @@ TEST(JobDirectoryTest, AFileThatIsNoneIsNamed) {
   ASSERT_FALSE(job.ok());
   EXPECT_NE(job.status().message().find(directory / "job.json"), std::string::npos);
   EXPECT_EQ(LoadJob(directory / "none").status().code(), ErrorCode::kFileUnreadable);
+}
+
+TEST(JobDirectoryTest, MostJobsHaveNoClientOfASession) {
+  const TempDirectory directory;
+  const Result<UniqueFd> none = OpenControl(directory.path());
+  ASSERT_TRUE(none.ok()) << none.status().ToString();
+  EXPECT_FALSE(none->is_valid());
+  std::ofstream(directory / "control") << "x";
+  const Result<UniqueFd> control = OpenControl(directory.path());
+  ASSERT_TRUE(control.ok()) << control.status().ToString();
+  EXPECT_TRUE(control->is_valid());
+  ASSERT_EQ(::unlink((directory / "control").c_str()), 0);
+  ASSERT_EQ(::mkdir((directory / "control").c_str(), 0700), 0);
+  EXPECT_EQ(OpenControl(directory.path()).status().code(), ErrorCode::kFileUnreadable);
 }
 
 }  // namespace

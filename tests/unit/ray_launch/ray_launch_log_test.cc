@@ -52,6 +52,17 @@ TEST_F(RayLaunchLogTest, WhatWasSaidBeforeThereWasAStreamComesFirst) {
   EXPECT_EQ(LogText(), "hvdray: one\nhvdray: two\nhvdray: three\n");
 }
 
+TEST_F(RayLaunchLogTest, MessagesOfASessionSayHowManyBytesCameBefore) {
+  ASSERT_TRUE(log_.Open(directory_ / "stream").ok());
+  EXPECT_TRUE(log_.Control("one\n").ok());
+  log_.Print("aside");
+  EXPECT_TRUE(log_.Control("two\n").ok());
+  EXPECT_EQ(Whole(directory_ / "stream"),
+            Record(RecordKind::kControl, FormatControl(0, "one\n")) +
+                Record(RecordKind::kStderr, "aside\n") +
+                Record(RecordKind::kControl, FormatControl(4, "two\n")));
+}
+
 TEST_F(RayLaunchLogTest, TheLastRecordSaysHowTheJobEnded) {
   ASSERT_TRUE(log_.Open(directory_ / "stream").ok());
   EXPECT_TRUE(log_.End(0, Status()).ok());

@@ -826,7 +826,7 @@ TEST(ServeOptionsTest, TheClientIsAtADescriptorOrAPath) {
   EXPECT_FALSE(Serve(world, "-np 2 --control-fd -1 ./worker").ok());
 }
 
-TEST(ServeOptionsTest, SlotsOfRayComeThroughABrokerAlone) {
+TEST(ServeOptionsTest, SlotsOfRayComeThroughABroker) {
   const SpecWorld world;
   const auto request = Serve(world,
                              "--ray-broker-fd 4 --control-fd 3 --num-hosts 2 --num-slots 3 "
@@ -835,16 +835,30 @@ TEST(ServeOptionsTest, SlotsOfRayComeThroughABrokerAlone) {
   EXPECT_EQ(request->broker_fd, 4);
   EXPECT_EQ(*request->run.spec.np, 6);
   EXPECT_EQ(*request->run.spec.ray.cpus_per_slot, 0.5);
-  for (const auto& [line, origin] :
-       {std::pair{"--ray -np 2 --control-fd 3 ./worker", "flag --ray"},
-        {"--ray-address http://h:8265 -np 2 --control-fd 3 ./worker", "flag --ray-address"},
-        {"--ray-broker-fd 4 --ray-address http://h:1 -np 2 --control-fd 3 ./w",
-         "flag --ray-address"}}) {
-    ExpectFault(line, Serve(world, line).status(), ErrorCode::kNotSupported, origin);
-  }
+  ExpectFault(
+      "two Rays",
+      Serve(world, "--ray-broker-fd 4 --ray-address http://h:1 -np 2 --control-fd 3 ./w").status(),
+      ErrorCode::kNotSupported, "flag --ray-address");
   ExpectFault("slots without Ray",
               Serve(world, "--cpus-per-slot 2 -np 2 --control-fd 3 w").status(), ErrorCode::kUsage,
               "flag --cpus-per-slot");
+}
+
+TEST(ServeOptionsTest, AGangMayBeAJobOnRay) {
+  const SpecWorld world;
+  for (const char* line : {"--ray -np 2 --control-fd 3 ./worker",
+                           "--ray-address http://h:8265 -np 2 --control-fd 3 -- @python -c x"}) {
+    const auto request = Serve(world, line);
+    ASSERT_TRUE(request.ok()) << request.status().ToString();
+    EXPECT_TRUE(*request->run.spec.ray.is_wanted);
+    EXPECT_EQ(request->broker_fd, -1);
+  }
+  ExpectFault("a path", Serve(world, "--ray -np 2 --control /run/x ./w").status(),
+              ErrorCode::kNotSupported, "--control");
+  for (const char* option : {"--detach", "--min-np 1 --host-source control"}) {
+    const std::string line = fmt::format("--ray {} --control-fd 3 -np 2 ./w", option);
+    EXPECT_FALSE(Serve(world, line).ok()) << line;
+  }
 }
 
 TEST(ServeOptionsTest, WhatHasNoMeaningIsRefused) {
