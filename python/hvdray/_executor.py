@@ -29,6 +29,7 @@ from ._kit import BOOTSTRAP, driver_path, kit
 from ._launcher import MAX_BLOB, Gang, Launcher, Ranks
 from ._output import OUTPUTS
 from ._payload import Payload, dumps
+from ._ray_job import check_no_job
 
 if TYPE_CHECKING:
     from ._pool import Pool
@@ -84,6 +85,7 @@ class Executor:
             ("max_workers", max_workers),
         ):
             _check_number(name, number)
+        check_no_job(options or {}, "an executor")
         self._init_state(pool, env, results)
         given: dict[str, Any] = {
             "num_workers": num_workers,
@@ -150,7 +152,7 @@ class Executor:
 
     def _init_state(self, pool: "Optional[Pool]", env: Optional[Mapping[str, str]], results: str) -> None:
         self._pool = pool
-        self._env = _checked_env(env)
+        self._env = checked_env(env)
         self._results = results
         self._pid = os.getpid()
         self._turn = threading.RLock()  # of calls
@@ -215,7 +217,7 @@ class Executor:
             self._check_over()
             if self._has_started:
                 raise HvdrayError("the executor has been started already", hint="restart() begins anew")
-            self._env.update(_checked_env(extra_env_vars))
+            self._env.update(checked_env(extra_env_vars))
             if executable_cls is not None:
                 self._executable = (executable_cls, tuple(executable_args or ()), dict(executable_kwargs or {}))
             self._start_now(None)
@@ -365,7 +367,7 @@ class Executor:
         return Limits(self._grace(), timeout)
 
     def _grace(self) -> float:
-        return _seconds(self._options.get("grace", GRACE_S), GRACE_S)
+        return seconds(self._options.get("grace", GRACE_S), GRACE_S)
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:
@@ -582,7 +584,7 @@ def _shut_down_all() -> None:
         executor.shutdown()
 
 
-def _seconds(value: Any, otherwise: float) -> float:
+def seconds(value: Any, otherwise: float) -> float:
     """As hvdray reads a time: 20, "20s", "0.5m"; what it would refuse is left to it. At most an hour, as for `stop`."""
     units = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
     text = str(value).strip()
@@ -647,7 +649,7 @@ def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:
         raise ValueError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
 
 
-def _checked_env(env: Optional[Mapping[str, str]]) -> dict[str, str]:
+def checked_env(env: Optional[Mapping[str, str]]) -> dict[str, str]:
     for name, value in (env or {}).items():
         if not isinstance(name, str) or not name or "=" in name or "\0" in name:
             raise ValueError(f"not the name of a variable: {name!r}")

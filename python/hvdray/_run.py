@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import warnings
-from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, Optional, Sequence
 
+from ._elastic import settle_limits
 from ._errors import WorkerDied, WorkerError
-from ._executor import Executor
+from ._executor import GRACE_S, Executor, checked_env, seconds
+from ._ray_job import asks_for_job, check_alone, run_as_job
 
 if TYPE_CHECKING:
     from ._pool import Pool
@@ -95,6 +98,17 @@ def run(
         if name in (options or {}):
             raise ValueError(f"{name} and options[{name!r}] are both given")
     options = {**given, **(options or {})}
+    if asks_for_job(options) is not None:
+        check_alone(pool, options)
+        settle_limits(options, None if is_elastic else num_proc, least, max_num_proc if is_elastic else None)
+        for name, value in (("hosts", hosts), ("np", None if is_elastic else num_proc)):
+            if value and name in options:
+                raise ValueError(f"{name} and options[{name!r}] are both given")
+            if value:
+                options[name] = value
+        grace_s = seconds(options.get("grace", GRACE_S), GRACE_S)
+        with _horovods_words():
+            return run_as_job(func, args, kwargs, executable, checked_env(env), options, least, grace_s)[:least]
     has_hosts = bool(hosts) or bool({"hosts", "hostfile", "cluster", "host_discovery_script"} & set(options))
     default = 1 if pool is None else None
     executor = Executor(
@@ -110,17 +124,21 @@ def run(
         pool=pool,
     )
     try:
-        executor.start()
-        return executor._run_once(func, args, kwargs)[:least]
-    except WorkerError as error:
-        error.message = _sentence(error) + error.message
-        raise
+        with _horovods_words():
+            executor.start()
+            return executor._run_once(func, args, kwargs)[:least]
     finally:
         executor.shutdown()
 
 
-def _sentence(error: WorkerError) -> str:
-    return SENTENCE.format(f"{error.rank}", error.exit_code if isinstance(error, WorkerDied) else 1)
+@contextlib.contextmanager
+def _horovods_words() -> Iterator[None]:
+    try:
+        yield
+    except WorkerError as error:
+        sentence = SENTENCE.format(f"{error.rank}", error.exit_code if isinstance(error, WorkerDied) else 1)
+        error.message = sentence + error.message
+        raise
 
 
 def _renamed(old: str, old_value: Optional[int], new: str, new_value: Optional[int]) -> Optional[int]:

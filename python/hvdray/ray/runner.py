@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Sequence
 from .._elastic import settle_limits
 from .._errors import HvdrayError
 from .._executor import Callbacks, Executor
+from .._ray_job import check_no_job
 from . import elastic_v2
 
 if TYPE_CHECKING:
@@ -155,6 +156,7 @@ class RayExecutor:
         self._env = env
         self._output = output
         is_elastic = min_workers is not None
+        check_no_job(options or {}, "RayExecutor")
         given = _elastic_options(reset_limit, cooldown_range, elastic_timeout) if is_elastic else {}
         self._options = {**_options_of(self.settings, is_elastic), **given, **(options or {})} if pool is None else dict(options or {})
         self._pool = pool
