@@ -234,6 +234,9 @@ class RayJobServe {
   void On(const control::Signal& /*signal*/) {
     Refuse("signal", "no signal but a stop reaches its workers");
   }
+  void On(const control::Notify& /*notify*/) {
+    Refuse("notify", "nothing reaches its workers later");
+  }
   void On(const control::Hosts& /*hosts*/) { Refuse("hosts", "Ray chooses the nodes"); }
   void On(const control::Warm& /*warm*/) { Refuse("warm", "there are no hosts before its start"); }
   void On(const control::Drop& /*drop*/) {}      // objects end with the job

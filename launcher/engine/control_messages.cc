@@ -22,6 +22,7 @@ constexpr size_t kMaxObjects = 4096;
 constexpr size_t kMaxVariables = 4096;
 constexpr size_t kMaxHosts = kMaxRanks;
 constexpr int64_t kMaxModuleName = 256;
+constexpr FieldRange kTimestamps = {0, int64_t{1} << 53};
 // An hour: more is a mistake.
 constexpr double kMaxGraceSeconds = 3600;
 
@@ -108,6 +109,12 @@ void Read(FieldReader& io, const Json& /*head*/, control::Hosts& hosts) {
   if (io.Has("final")) io.Flag("final", hosts.is_final);
 }
 
+void Read(FieldReader& io, const Json& head, control::Notify& notify) {
+  io.Int("gang", notify.gang, kNumbers);
+  Recipients(io, head, notify.to);
+  io.Int("timestamp", notify.timestamp, kTimestamps);
+}
+
 void Read(FieldReader& io, const Json& /*head*/, control::Warm& warm) {
   io.List("preload", warm.preload, wire::kMaxPreload, [](auto& item, std::string& module) {
     item.Text({}, module, {1, kMaxModuleName});
@@ -142,6 +149,7 @@ Result<ControlRequest> ReadTyped(std::string_view type, const Json& head, Durati
   if (type == "put") return ReadAs<control::Put>(head);
   if (type == "drop") return ReadAs<control::Drop>(head);
   if (type == "hosts") return ReadAs<control::Hosts>(head);
+  if (type == "notify") return ReadAs<control::Notify>(head);
   if (type == "warm") return ReadAs<control::Warm>(head);
   if (type == "credit") return ReadAs<control::Credit>(head);
   if (type == "bye") return ReadAs<control::Bye>(head);

@@ -72,6 +72,12 @@ struct Hosts {
   std::vector<std::string> hosts;  ///< Lines of a discovery script: "node1:4".
   bool is_final = false;           ///< They never change again.
 };
+/// Workers of an elastic job are told that hosts have changed, whether they have or not.
+struct Notify {
+  int64_t gang = 0;
+  Ranks to;
+  int64_t timestamp = 0;  ///< Seconds since 1970, as in wire::Notify.
+};
 /// Imports for the workers of later gangs, done at once.
 struct Warm {                        // NOLINT(bugprone-exception-escape): its move throws nothing
   std::vector<std::string> preload;  ///< "?a": a, if it can be imported.
@@ -85,7 +91,7 @@ struct Bye {};
 }  // namespace control
 using ControlRequest = std::variant<control::Hello, control::Start, control::Send, control::Signal,
                                     control::Stop, control::Put, control::Drop, control::Hosts,
-                                    control::Warm, control::Credit, control::Bye>;
+                                    control::Notify, control::Warm, control::Credit, control::Bye>;
 
 /// The request that this line is; a blob is still to come. `grace`: of a `stop` that names none.
 /// Errors: kProtocolError.

@@ -91,6 +91,9 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
     };
     gangs.drop = [this](int64_t object) { agents_.DropObject(object); };
     gangs.hosts = [this, told](const control::Hosts& hosts) { return TakeHosts(told, hosts); };
+    gangs.notify = [this](int worker, int64_t timestamp) {
+      return NotifyFor(static_cast<WorkerId>(worker), timestamp);
+    };
     gangs.warm = [](const control::Warm&) {
       return Status(ErrorCode::kUsage, "the hosts of an elastic job come with its start",
                     "--preload");
@@ -235,6 +238,7 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
     failed_.clear();
     ranks_.clear();
     published_ = 0;
+    last_notice_ = 0;
     errors_.Clear();
     kv_.Open();
   }
@@ -251,6 +255,18 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
     if (!warning.empty()) Log(LogLevel::kWarning, "serve", "{}", warning);
     if (told->Tell(std::move(found), hosts.is_final)) return {};
     return {ErrorCode::kUsage, "the last list of hosts was final"};
+  }
+
+  // Always of a mixed change, as the driver's own notices, and for the same reason.
+  Status NotifyFor(WorkerId worker, int64_t timestamp) {
+    const WorkerRoster::Process* process = job_->driver.roster().Living(worker);
+    if (process == nullptr || !process->is_registered) {
+      return {ErrorCode::kUsage, fmt::format("worker {} takes no notices", worker)};
+    }
+    Log(LogLevel::kInfo, "serve", "notice to worker {}, as the client asks", worker);
+    last_notice_ = std::max(last_notice_, timestamp);
+    SendNotice(worker, timestamp, UpdateCode::kMixed);
+    return {};
   }
 
   // Nothing of the job is left.
@@ -499,9 +515,14 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
   }
 
   void Apply(const effect::Notify& notify) {
-    SendToWorker(static_cast<int>(notify.worker),
-                 wire::Notify{static_cast<int32_t>(notify.worker), notify.timestamp,
-                              static_cast<uint8_t>(notify.code)});
+    // Workers pass over one that is not newer than the last, which the client may have dated.
+    last_notice_ = std::max(last_notice_ + 1, notify.timestamp);
+    SendNotice(notify.worker, last_notice_, notify.code);
+  }
+
+  void SendNotice(WorkerId worker, int64_t timestamp, UpdateCode code) {
+    SendToWorker(static_cast<int>(worker),
+                 wire::Notify{static_cast<int32_t>(worker), timestamp, static_cast<uint8_t>(code)});
   }
 
   void Apply(const effect::MembershipChanged& /*change*/) {}  // observers_ have it
@@ -727,6 +748,7 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
   // Of hvdray serve.
   std::unique_ptr<ServeSession> serve_;  // null: hvdray run
   std::vector<std::string> base_env_;    // without that of the start
+  int64_t last_notice_ = 0;              // highest timestamp of the job's notices
   std::map<int, uint32_t> withheld_;     // by worker: credit that waits for the client
   WorkerId next_worker_ = 0;             // above all numbers of its jobs
   bool is_source_started_ = false;

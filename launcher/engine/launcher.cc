@@ -99,6 +99,10 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
       return Status(ErrorCode::kUsage, "the hosts do not come from the client",
                     "--host-source control, with --min-np");
     };
+    gangs.notify = [](int, int64_t) {
+      return Status(ErrorCode::kUsage, "the hosts of this gang never change",
+                    "--min-np makes it elastic");
+    };
     gangs.warm = [this](const control::Warm& warm) { return Warm(warm); };
     gangs.has_object_room = [this] { return HasObjectRoom(); };
     gangs.queued_bytes = [this] { return channels_.queued_bytes(); };

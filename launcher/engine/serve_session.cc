@@ -310,6 +310,17 @@ void ServeSession::On(const control::Hosts& hosts) {
   if (const Status status = gangs_.hosts(hosts); !status.ok()) Refuse("hosts", status);
 }
 
+void ServeSession::On(const control::Notify& notify) {
+  const Result<std::vector<int>> workers = WorkersOf(notify.gang, notify.to);
+  if (!workers.ok()) return Refuse("notify", workers.status());
+  Status first;
+  for (const int worker : *workers) {
+    Status status = gangs_.notify(worker, notify.timestamp);
+    if (first.ok()) first = std::move(status);
+  }
+  if (!first.ok()) Refuse("notify", first);
+}
+
 void ServeSession::On(const control::Warm& warm) {
   if (const Status status = gangs_.warm(warm); !status.ok()) Refuse("warm", status);
 }

@@ -57,6 +57,8 @@ class ServeSession {
     std::function<void(int64_t object)> drop;
     /// The hosts of an elastic job, found by the client. Errors: why they are refused.
     std::function<Status(const control::Hosts&)> hosts;
+    /// That worker of an elastic job is told that hosts have changed. Errors: why it can't be.
+    std::function<Status(int worker, int64_t timestamp)> notify;
     /// Each host answers by OnWarmed(). Errors: why there is nothing to answer; it is refused.
     std::function<Status(const control::Warm&)> warm;
     /// All hosts take pieces now: they are ready, and their links are not full.
@@ -122,6 +124,7 @@ class ServeSession {
   void On(const control::Put& put);
   void On(const control::Drop& drop);
   void On(const control::Hosts& hosts);
+  void On(const control::Notify& notify);
   void On(const control::Warm& warm);
   void OnPiece(ByteView piece, uint64_t left);
   struct Part;

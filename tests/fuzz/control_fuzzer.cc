@@ -65,6 +65,10 @@ struct Told {
     }
     return told;
   }
+  std::string operator()(const control::Notify& notify) const {
+    HVDRAY_CHECK(notify.timestamp >= 0);
+    return fmt::format("notify {} {}\n", notify.to.size(), notify.timestamp);
+  }
   std::string operator()(const control::Warm& warm) const {
     HVDRAY_CHECK(!warm.preload.empty());
     return fmt::format("warm {} {}\n", warm.preload.size(), warm.env.size());

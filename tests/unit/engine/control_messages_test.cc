@@ -54,6 +54,11 @@ TEST(ControlMessagesTest, EveryRequestIsRead) {
   EXPECT_EQ(hosts.hosts, (std::vector<std::string>{"a:4", "me@b"}));
   EXPECT_TRUE(hosts.is_final);
   EXPECT_TRUE(Must<control::Hosts>(R"({"type":"hosts","hosts":[]})").hosts.empty());
+  const auto notify =
+      Must<control::Notify>(R"({"type":"notify","gang":3,"to":[0],"timestamp":9007199254740992})");
+  EXPECT_EQ(notify.gang, 3);
+  EXPECT_EQ(notify.to, control::Ranks{0});
+  EXPECT_EQ(notify.timestamp, int64_t{1} << 53);
   const auto warm =
       Must<control::Warm>(R"({"type":"warm","preload":["json","?a.b"],"env":{"A":"1"}})");
   EXPECT_EQ(warm.preload, (std::vector<std::string>{"json", "?a.b"}));
@@ -98,6 +103,10 @@ TEST(ControlMessagesTest, WhatIsNotAsThePageSaysIsRefused) {
            R"({"type":"hosts","hosts":[""]})",
            R"({"type":"hosts","hosts":["a\nb"]})",
            R"({"type":"hosts","hosts":["a"],"final":1})",
+           R"({"type":"notify","gang":1,"to":"all"})",
+           R"({"type":"notify","gang":1,"timestamp":1})",
+           R"({"type":"notify","gang":1,"to":"all","timestamp":-1})",
+           R"({"type":"notify","gang":1,"to":"all","timestamp":9007199254740993})",
            R"({"type":"warm"})",
            R"({"type":"warm","preload":[]})",
            R"({"type":"warm","preload":"json"})",

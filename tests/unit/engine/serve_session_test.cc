@@ -174,6 +174,10 @@ class ServeSessionTest : public testing::Test {
       note(fmt::format("hosts {}{}", hosts.hosts.size(), hosts.is_final ? " final" : ""));
       return hosts_answer_;
     };
+    gangs.notify = [=, this](int worker, int64_t timestamp) {
+      note(fmt::format("notify {} {}", worker, timestamp));
+      return notify_answer_;
+    };
     gangs.warm = [=, this](const control::Warm& warm) {
       note(fmt::format("warm {}", warm.preload.front()));
       return warm_answer_;
@@ -228,6 +232,7 @@ class ServeSessionTest : public testing::Test {
   std::vector<std::string> calls_;
   Status start_answer_;
   Status hosts_answer_;
+  Status notify_answer_;
   Status warm_answer_;
   bool is_write_noted_ = true;
   int put_room_ = -1;  // pieces; -1: any number
@@ -412,6 +417,20 @@ TEST_F(ServeSessionTest, RequestsReachTheRanksThatTheyName) {
   ExpectRefused(client, {{"type", "send"}, {"gang", 1}, {"to", {0, 2}}}, "gang 1 has no rank 2");
   ExpectRefused(client, {{"type", "signal"}, {"gang", 2}, {"to", "all"}, {"signo", 10}},
                 "gang 2 does not run");
+}
+
+TEST_F(ServeSessionTest, NoticesReachTheRanksThatTheyNameUnlessTheLauncherRefusesThem) {
+  Client& client = Begin();
+  ExpectRefused(client, {{"type", "notify"}, {"gang", 1}, {"to", "all"}, {"timestamp", 7}},
+                "gang 1 does not run");
+  Run(client, 1);
+  client.Say({{"type", "notify"}, {"gang", 1}, {"to", {1}}, {"timestamp", 7}});
+  EXPECT_EQ(Calls(), Lines{"notify 1 7"});
+  notify_answer_ = {ErrorCode::kUsage, "it takes no notices"};
+  client.Say({{"type", "notify"}, {"gang", 1}, {"to", "all"}, {"timestamp", 8}});
+  EXPECT_EQ(Calls(), (Lines{"notify 0 8", "notify 1 8"})) << "one may take them, another not";
+  EXPECT_EQ(client.Hear()["message"], "it takes no notices");
+  EXPECT_EQ(client.Hear(), Json()) << "refused once";
 }
 
 TEST_F(ServeSessionTest, AStopHasItsOwnGraceOrThatOfTheSession) {

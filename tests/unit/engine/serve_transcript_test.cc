@@ -368,6 +368,8 @@ TEST_F(ServeTranscriptTest, WhatIsRefused) {
 < refused
 > {"type":"hosts","hosts":["b:1"]}
 < refused
+> {"type":"notify","gang":2,"to":"all","timestamp":1700000000}
+< refused
 > {"type":"stop","gang":2}
 < stopped
 > {"type":"stop","gang":2}
@@ -439,6 +441,8 @@ TEST_F(ServeTranscriptTest, AnElasticJobWhoseHostsAreTold) {
 > {"type":"start","gang":1,"data":21}
 < ready
 < data
+> {"type":"notify","gang":1,"to":[0],"timestamp":1700000000}
+< refused
 > {"type":"hosts","hosts":["b:1"],"final":true}
 < ready
 < data
