@@ -17,6 +17,7 @@ from ._errors import HvdrayError, WorkerDied, WorkerError
 from ._kit import driver_path, kit
 from ._launcher import Gang, Launcher
 from ._payload import Payload, dumps
+from ._slots import Slot, SlotInfo, no_worker
 
 DISCOVER_HOSTS_FREQUENCY_SECS = 1.0
 NO_CAPACITY = "HVD-E0208"  # of docs/errors.md
@@ -152,6 +153,32 @@ class ElasticCall:
         """Of the present generation, by rank."""
         gang = self._gang
         return [dict(worker) for worker in gang.workers] if gang is not None and not gang.has_ended else []
+
+    @property
+    def slots(self) -> dict[Slot, SlotInfo]:
+        """Of the present generation, by rank. Empty: there is none."""
+        gang = self._gang
+        return gang.slots.infos if gang is not None and not gang.has_ended else {}
+
+    def takes_notices(self, slot: Slot) -> bool:
+        return self._listener(slot) is not None
+
+    def notify(self, slot: Slot, timestamp: int) -> None:
+        """Raises HvdrayError if no worker there takes notices."""
+        rank = self._listener(slot)
+        if rank is None:
+            raise no_worker(slot)
+        assert self._gang is not None and self._launcher is not None
+        self._launcher.notify(self._gang, [rank], timestamp)
+
+    def _listener(self, slot: Slot) -> Optional[int]:
+        """The rank of the worker there that takes notices."""
+        gang, launcher = self._gang, self._launcher
+        if gang is None or launcher is None:
+            return None
+        with launcher.condition:
+            takes = not gang.has_ended and gang.slots.takes_notices(slot)
+            return gang.slots.infos[slot].rank if takes else None
 
     # ---- the job
 

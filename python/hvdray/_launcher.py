@@ -20,6 +20,7 @@ from ._binary import find_binary
 from ._errors import HvdrayError, LauncherLost, PlacementTimeout
 from ._messages import Bytes, head_of, parse_head
 from ._output import Output
+from ._slots import Slots
 
 if TYPE_CHECKING:
     from ._ray_broker import RayBroker
@@ -53,6 +54,7 @@ class Gang:
         self.pieces: dict[int, tuple[Any, Any]] = {}  # by worker: of a message that is not yet whole
         self.exited: dict[int, dict[str, Any]] = {}  # by rank: the event of its end
         self.numbers: dict[tuple[str, int], int] = {}  # by host and pid: the workers of an elastic job
+        self.slots = Slots()  # of an elastic job
 
     @property
     def has_ended(self) -> bool:
@@ -209,6 +211,10 @@ class Launcher:
     def signal(self, gang: Gang, to: Ranks, signo: int) -> None:
         self._write({"type": "signal", "gang": gang.number, "to": to, "signo": signo})
 
+    def notify(self, gang: Gang, to: Ranks, timestamp: int) -> None:
+        """Of an elastic job: hosts have changed. One who takes no notices is passed over."""
+        self._write({"type": "notify", "gang": gang.number, "to": to, "timestamp": timestamp})
+
     def stop(self, gang: Gang, grace_s: float, interrupt: bool = False) -> None:
         self._write({"type": "stop", "gang": gang.number, "grace_s": grace_s, "interrupt": interrupt})
 
@@ -318,6 +324,8 @@ class Launcher:
                 gang.exited[message["rank"]] = message  # No failure of a job; others are told with the gang's end.
             elif message["event"] == "worker_started" and gang is not None and "worker" in message:
                 gang.numbers[message["host"], message["pid"]] = message["worker"]
+            if gang is not None and not gang.has_ended:
+                gang.slots.on_event(message)
         elif kind == "hello":
             self.output.release()
             self._build = message["build"]

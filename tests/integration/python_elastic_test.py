@@ -119,6 +119,71 @@ executor.shutdown()
     assert result.errors.count("OSError: the list can't be had") == 1, result.errors
 
 
+def test_the_driver_knows_the_slots_and_its_notices_reach_workers(programs, horovod_python):
+    """As `executor.driver` of executors on Ray has it; also notices of the job itself after one that was dated ahead."""
+    programs.run(TRAIN + """
+from hvdray._slots import NO_SLOT, ElasticDriver
+class Hosts:
+    found = {"localhost": 2, "127.0.0.1": 1}
+    def find_available_hosts_and_slots(self):
+        return self.found
+
+hosts = Hosts()
+executor = hvdray.Executor(min_workers=2, max_workers=3, hosts=hosts)
+driver = ElasticDriver(lambda: executor._elastic_call)
+
+def no_slots():
+    assert driver.get_slot_info("localhost", 0) == NO_SLOT and driver.get_worker_client(NO_SLOT) is None
+    assert driver.get_coordinator_info() is None and driver.world_size() == 0
+
+def place_and_train():
+    names = ("RANK", "LOCAL_RANK", "CROSS_RANK", "SIZE", "LOCAL_SIZE", "CROSS_SIZE")
+    place = os.environ["HOROVOD_HOSTNAME"], *(int(os.environ["HOROVOD_" + name]) for name in names)
+    return place, train()
+
+def infos(*slots):
+    known = [driver.get_slot_info(*slot) for slot in slots]
+    assert driver.get_coordinator_info() == known[0] and driver.world_size() == len(known)
+    return [tuple(vars(info).values()) for info in known]
+
+def client(*slot):
+    return until(lambda: driver.get_worker_client(driver.get_slot_info(*slot)), slot)
+
+def change():
+    gang(1, 3)
+    pids = [worker["pid"] for worker in executor.workers]
+    seen.append(infos(("localhost", 0), ("localhost", 1), ("127.0.0.1", 0)))
+    for slot in (("localhost", 2), ("127.1", 0)):
+        assert driver.get_slot_info(*slot) == NO_SLOT and driver.get_worker_client(driver.get_slot_info(*slot)) is None
+    client("localhost", 1).notify_hosts_updated(time.time() + 50, 1)  # rank 0 does not hear of it
+    clients.append(client("localhost", 0))
+    clients[0].notify_hosts_updated(time.time(), 1)
+    gang(2, 3)
+    clients[0].notify_hosts_updated(time.time() + 1000, 1)
+    gang(3, 3)
+    assert [worker["pid"] for worker in executor.workers] == pids
+    hosts.found = {"localhost": 2}
+    gang(4, 2)
+    seen.append(infos(("localhost", 0), ("localhost", 1)))
+    assert driver.get_slot_info("127.0.0.1", 0) == NO_SLOT
+    open("stop", "w").close()
+
+import hvdray._elastic
+hvdray._elastic.DISCOVER_HOSTS_FREQUENCY_SECS = 0.1
+seen, clients = [], []
+no_slots()
+beside(change)
+values = executor.run(place_and_train)
+assert seen[0] == [("localhost", 0, 0, 0, 3, 2, 2), ("localhost", 1, 1, 0, 3, 2, 1), ("127.0.0.1", 2, 0, 1, 3, 1, 2)], seen
+assert values == [(place, (place[1], 2, [3, 3, 3, 2])) for place in seen[0][:2]], values
+assert seen[1] == [("localhost", 0, 0, 0, 2, 2, 1), ("localhost", 1, 1, 0, 2, 2, 1)], seen
+no_slots()
+error = raised(hvdray.HvdrayError, lambda: clients[0].notify_hosts_updated(time.time(), 3))
+assert error.message == "no worker on host localhost, local rank 0, takes notices", error
+executor.shutdown()
+""", python=horovod_python)
+
+
 def test_a_script_finds_hosts_and_resets_are_limited(programs, horovod_python, tmp_path):
     (tmp_path / "hosts").write_text("localhost\n")
     programs.run(TRAIN + """

@@ -12,6 +12,7 @@ import signal
 import pytest
 from python_elastic_test import TRAIN
 from python_program import ROOT
+from ray import SPARE
 from ray_program import programs_on
 
 from hosts_processes import wait_until
@@ -28,10 +29,10 @@ from hvdray.ray import ElasticRayExecutor
 """
 
 
-def with_horovod(horovod_python):
+def with_horovod(horovod_python, program=TRAIN):
     site = next((horovod_python.parent.parent / "lib").glob("python3*")) / "site-packages"
-    return TRAIN.replace("    import horovod.torch", f"    sys.path += [{str(site)!r}, '/usr/lib/python3/dist-packages']\n"
-                                                   "    import horovod.torch", 1)
+    path = f"sys.path += [{str(site)!r}, '/usr/lib/python3/dist-packages']"
+    return re.sub("^( +)(?=import horovod)", rf"\1{path}\n\1", program, flags=re.MULTILINE)
 
 
 def test_what_does_not_fit_together_and_what_discovery_finds(programs):
@@ -123,7 +124,6 @@ until(lambda: not living() and ray.available_resources()["CPU"] == ray.cluster_r
 
 
 def test_hosts_that_an_object_finds_come_and_go_and_workers_live_on(programs, horovod_python):
-    """horovod.ray's hosts_added_and_removed, which its own tests skip."""
     programs.run(with_horovod(horovod_python) + ELASTIC + """
 from hvdray.ray import elastic_v2
 elastic_v2.DISCOVER_HOSTS_FREQUENCY_SECS = 0.1
@@ -162,6 +162,104 @@ assert values == [(0, 2, [2, 3, 2]), (1, 2, [2, 3, 2])], values
 executor.shutdown()
 until(lambda: not living(), "the end of all actors")
 """)
+
+
+# Discovery and training of horovod.ray's own tests of changing hosts, whose hosts are nodes here. What the discovery waits for is
+# more: each list holds until all its slots have workers that take notices.
+SCHEDULED = """
+from hvdray.ray import elastic_v2
+elastic_v2.DISCOVER_HOSTS_FREQUENCY_SECS = 0.1
+nodes = sorted({node["NodeManagerAddress"] for node in ray.nodes() if node["alive"]})
+
+class Schedule:
+    executor = None
+    def __init__(self, *lists):
+        self.answers = [self.slots(names) for times, names in lists for _ in range(times or 1)]
+        self.last = None
+
+    @staticmethod
+    def slots(names):
+        return {nodes[int(name[len("host-")]) - 1]: int(name[-1]) for name in names}
+
+    def is_there(self, hosts):
+        driver = self.executor.driver
+        clients = [driver.get_worker_client(driver.get_slot_info(host, slot)) for host in hosts for slot in range(hosts[host])]
+        return None not in clients and driver.world_size() == len(clients)
+
+    def find_available_hosts_and_slots(self):
+        if self.last not in (None, self.answers[0]):
+            until(lambda: self.is_there(self.last), self.last)
+        self.last = self.answers[0]
+        if len(self.answers) > 1:
+            del self.answers[0]
+        return self.last
+
+def training(iterations):
+    def train():
+        import horovod.torch as hvd, torch
+        from hvdray.ray import ray_logger
+        hvd.init()
+        model = torch.nn.Linear(2, 2)
+        ray_logger.log({"started": os.getpid()})
+
+        @hvd.elastic.run
+        def go(state):
+            for state.epoch in range(state.epoch, iterations):
+                time.sleep(0.1)
+                state.commit()
+            ray_logger.log({"finished": os.getpid()})
+
+        go(hvd.elastic.TorchState(model, torch.optim.SGD(model.parameters(), lr=0.1), epoch=0))
+        return True
+    return train
+
+def check(executor, schedule, iterations, started, finished):
+    schedule.executor = executor
+    executor.start()
+    logged = []
+    results = executor.run(training(iterations), callbacks=[logged.append])
+    assert results == [True] * finished, results
+    pids = {word: [entry[word] for entry in logged if word in entry] for word in ("started", "finished")}
+    assert len(pids["started"]) == started and len(pids["finished"]) == finished, pids
+    assert len(set(pids["started"])) == started and set(pids["finished"]) <= set(pids["started"]), pids
+    assert executor.driver.get_coordinator_info() is None
+    executor.shutdown()
+    until(lambda: not living(), "the end of all actors")
+"""
+# As Horovod: a gang stops at once for newcomers, whose imports may last longer than the training.
+TOGETHER = {"HVDRAY_JOIN": "together"}
+
+
+def test_hosts_are_added_and_removed_as_in_horovods_tests(programs, horovod_python):
+    programs.run(with_horovod(horovod_python, TRAIN + ELASTIC + SCHEDULED) + """
+asked = ElasticRayExecutor.create_settings(min_num_proc=1, timeout_s=60)
+asked.discovery = Schedule((10, ["host-1:2"]), (30, ["host-1:2", "host-2:1", "host-3:1"]), (None, ["host-2:1"]))
+executor = ElasticRayExecutor(asked, cpus_per_slot=1, override_discovery=False)
+assert executor.driver is None
+check(executor, asked.discovery, 50, started=4, finished=1)
+""", env=TOGETHER)
+
+
+def test_hosts_are_removed_and_others_added_as_in_horovods_tests(programs, ray_cluster, horovod_python):
+    ray_cluster.start_node(SPARE)
+    programs.run(with_horovod(horovod_python, TRAIN + ELASTIC + SCHEDULED) + """
+asked = settings()
+asked.discovery = Schedule((10, ["host-1:2", "host-2:1", "host-3:2"]), (10, ["host-1:2"]),
+                           (None, ["host-1:2", "host-4:1", "host-5:1"]))
+executor = RayExecutor(asked, min_workers=1, cpus_per_worker=1, override_discovery=False)
+check(executor, asked.discovery, 30, started=7, finished=4)
+""", env=TOGETHER)
+
+
+def test_hosts_are_removed_and_added_again_as_in_horovods_tests(programs, horovod_python):
+    """Horovod's test expects that five start: its hosts leave before they have workers. Here they have some."""
+    programs.run(with_horovod(horovod_python, TRAIN + ELASTIC + SCHEDULED) + """
+asked, hosts = settings(), ["host-1:2", "host-2:1", "host-3:2"]
+asked.discovery = Schedule((10, hosts), (10, ["host-1:2"]), (None, hosts))
+executor = RayExecutor(asked, min_workers=1, cpus_per_worker=1, override_discovery=False, cooldown_range=[1, 1])
+check(executor, asked.discovery, 30, started=5 + 3, finished=5)
+assert executor.adapter.driver is executor.driver
+""", env=TOGETHER)
 
 
 @pytest.mark.parametrize("elastic", [False, True])

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Mapping, Optional, Sequence
 
 from .._executor import Callbacks
+from .._slots import ElasticDriver
 from ._discovery import ChangingHosts, NodeDiscovery, no_kill
 from .runner import MiniSettings, RayExecutor
 
@@ -130,6 +131,11 @@ class ElasticRayExecutor:
     def run(self, worker_fn: Callable[[], Any], callbacks: Optional[Callbacks] = None, *, timeout: Optional[float] = None) -> list[Any]:
         """worker_fn() on all workers, also those that come later; the values of the last generation, by rank."""
         return self._executor.run(worker_fn, callbacks=callbacks, timeout=timeout)
+
+    @property
+    def driver(self) -> Optional[ElasticDriver]:
+        """From start() on: who has which slot in the present run."""
+        return self._executor.driver
 
     @property
     def workers(self) -> list[dict[str, Any]]:

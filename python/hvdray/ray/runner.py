@@ -15,6 +15,7 @@ from .._elastic import settle_limits
 from .._errors import HvdrayError
 from .._executor import Callbacks, Executor
 from .._ray_job import check_no_job
+from .._slots import ElasticDriver
 from . import elastic_v2
 
 if TYPE_CHECKING:
@@ -178,6 +179,7 @@ class RayExecutor:
         self._results: Any = None  # the actor of run_remote()
         self._lock = threading.Lock()
         self.adapter: Any = None  # what programs read of horovod.ray's
+        self.driver: Optional[ElasticDriver] = None  # of elastic calls, from start() on
 
     def start(
         self,
@@ -203,12 +205,15 @@ class RayExecutor:
         )
         executor._uses_current_group = self._uses_current_group
         executor._discovery_interval = lambda: elastic_v2.DISCOVER_HOSTS_FREQUENCY_SECS
+        driver = ElasticDriver(lambda: executor._elastic_call) if self._min_workers is not None else None
         self.adapter = SimpleNamespace(
-            strategy=SimpleNamespace(placement_group=group, _created_placement_group=group is None), num_workers=self._num_workers
+            strategy=SimpleNamespace(placement_group=group, _created_placement_group=group is None),
+            num_workers=self._num_workers,
+            driver=driver,
         )
         variables = {name: str(value) for name, value in (extra_env_vars or {}).items()}
         executor.start(executable_cls, executable_args, executable_kwargs, variables)
-        self._executor = executor
+        self._executor, self.driver = executor, driver
 
     @property
     def workers(self) -> list[dict[str, Any]]:
