@@ -443,6 +443,7 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
     withheld_.clear();
     const bool is_fatal = finish.verdict.error.code() == ErrorCode::kInterrupted ||
                           finish.verdict.error.code() == ErrorCode::kReaderGone;
+    is_ending_ = is_ending_ || is_fatal;  // no other gang begins
     // We are in its own loop, which goes on for a moment.
     std::shared_ptr<Gang> ended = std::move(gang_);
     serve_->OnStopped(report);
