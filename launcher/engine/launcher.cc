@@ -296,7 +296,7 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
     std::set<int>& mapped = memory_[object].mapped;
     for (int host = 0; host < hosts_.size(); ++host) {
       if (!agents_.SharesMemory(host)) continue;
-      agents_.Send(host, {0, map});
+      agents_.Send(host, {serve_->gone_clients(), map});
       mapped.insert(host);
     }
     return mapped.size() + lost_.size() == static_cast<size_t>(hosts_.size());
@@ -304,9 +304,10 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
 
   void PutPiece(const wire::ObjectPiece& piece) {
     const auto kept = memory_.find(piece.object);
-    if (kept == memory_.end()) return agents_.SendAll({0, piece});
+    const uint32_t client = serve_->gone_clients();
+    if (kept == memory_.end()) return agents_.SendAll({client, piece});
     for (int host = 0; host < hosts_.size(); ++host) {
-      if (!kept->second.mapped.contains(host)) agents_.Send(host, {0, piece});
+      if (!kept->second.mapped.contains(host)) agents_.Send(host, {client, piece});
     }
   }
 
@@ -588,7 +589,17 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
     }
   }
 
+  // Of the objects of a client that has gone, another one with that number may be its successor's.
+  void OnObjectProblem(int host, uint32_t client, const wire::ObjectProblem& problem) {
+    if (!serve_ || client != serve_->gone_clients()) return;
+    serve_->OnObjectProblem(problem.object, plan_.hosts[static_cast<size_t>(host)].host,
+                            problem.error);
+  }
+
   void OnMessage(int host, wire::Message&& message) override {
+    if (const auto* problem = std::get_if<wire::ObjectProblem>(&message.body)) {
+      return OnObjectProblem(host, message.generation, *problem);
+    }
     if (Status status = guard_.Check(host, message); !status.ok()) {
       agents_.Reject(host, std::move(status));
       return;
@@ -626,11 +637,6 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
       if (credit->stream == wire::StreamId::kChannel && generation == generation_) {
         channels_.AddCredit(credit->rank, credit->bytes);
         if (serve_) serve_->OnTaken();
-      }
-    } else if (const auto* problem = std::get_if<wire::ObjectProblem>(&message.body)) {
-      if (serve_) {
-        serve_->OnObjectProblem(problem->object, plan_.hosts[static_cast<size_t>(host)].host,
-                                problem->error);
       }
     } else if (const auto* warmed = std::get_if<wire::Warmed>(&message.body)) {
       OnWarmed(host, generation, *warmed);

@@ -96,6 +96,7 @@ void ServeSession::OnGone(const Status& why) {
   if (!why.ok()) Log(LogLevel::kError, "serve", "{}", why.message());
   if (start_.gang != 0) gangs_.dismiss(options_.grace, false);
   DropObjects();
+  ++gone_clients_;
   gangs_.on_room();
   if (listener_ == nullptr || options_.linger <= Duration::zero()) {
     // Its messages still go to the client until the end.

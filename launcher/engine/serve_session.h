@@ -97,6 +97,8 @@ class ServeSession {
   /// Its start could not be carried out after all.
   void OnRefused(const Status& why);
 
+  /// How many clients have gone. The bytes of its objects carry it, and so does a problem with one.
+  uint32_t gone_clients() const { return gone_clients_; }
   /// A line of --events.
   void OnEvent(const Json& line);
   /// The client takes data.
@@ -155,6 +157,7 @@ class ServeSession {
   bool is_ready_owed_ = false;                     // the client does not know of these members
   std::set<int64_t> objects_;                      // that hosts keep
   std::set<int64_t> failed_objects_;
+  uint32_t gone_clients_ = 0;
   int64_t last_object_ = 0;   // of this client
   uint64_t object_size_ = 0;  // of the last one
   bool is_put_refused_ = false;
