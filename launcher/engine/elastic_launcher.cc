@@ -250,8 +250,9 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
     std::string lines;
     for (const std::string& host : hosts.hosts) lines += host + '\n';
     std::string warning;
-    HVDRAY_ASSIGN_OR_RETURN(std::vector<HostSlots> found,
-                            ParseDiscoveredHosts(lines, *plan_.spec.slots_per_host, &warning));
+    HVDRAY_ASSIGN_OR_RETURN(
+        std::vector<HostSlots> found,
+        ParseDiscoveredHosts(lines, *plan_.spec.slots_per_host, &warning, HostFinder::kClient));
     if (!warning.empty()) Log(LogLevel::kWarning, "serve", "{}", warning);
     if (told->Tell(std::move(found), hosts.is_final)) return {};
     return {ErrorCode::kUsage, "the last list of hosts was final"};

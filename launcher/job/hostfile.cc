@@ -529,8 +529,8 @@ class HostListParser {
 
 class DiscoveryParser {
  public:
-  DiscoveryParser(std::optional<int> default_slots, std::string* warning)
-      : default_slots_(default_slots), warning_(warning) {}
+  DiscoveryParser(std::optional<int> default_slots, std::string* warning, HostFinder finder)
+      : default_slots_(default_slots), warning_(warning), finder_(finder) {}
 
   Status AddLine(std::string_view text) {
     ++line_;
@@ -555,7 +555,9 @@ class DiscoveryParser {
     }
     if (!slots) {
       return Wrong(fmt::format("host {} has no slots", named.front().host),
-                   "make the script print host:slots, or give --slots-per-host");
+                   finder_ == HostFinder::kScript
+                       ? "make the script print host:slots, or give --slots-per-host"
+                       : "make the client list host:slots, or give --slots-per-host");
     }
     for (HostSlots& host : named) Add(std::move(host));
     return {};
@@ -575,13 +577,14 @@ class DiscoveryParser {
     const auto& [index, first_line] = seen->second;
     if (hosts_[index] == host || !warning_->empty()) return;
     *warning_ = fmt::format(
-        "the discovery script prints host {} twice, '{}' on line {} and '{}' on line {}: using the "
-        "first",
+        "{} host {} twice, '{}' on line {} and '{}' on line {}: using the first",
+        finder_ == HostFinder::kScript ? "the discovery script prints" : "the client lists",
         host.host, HostText(hosts_[index]), first_line, HostText(host), line_);
   }
 
   const std::optional<int> default_slots_;
   std::string* warning_;
+  const HostFinder finder_;
   size_t line_ = 0;
   std::vector<HostSlots> hosts_;
   std::unordered_map<std::string, std::pair<size_t, size_t>> places_;  // index, line
@@ -738,9 +741,9 @@ Result<std::vector<HostSlots>> ParseHostList(std::string_view list) {
 
 Result<std::vector<HostSlots>> ParseDiscoveredHosts(std::string_view text,
                                                     std::optional<int> default_slots,
-                                                    std::string* warning) {
+                                                    std::string* warning, HostFinder finder) {
   warning->clear();
-  DiscoveryParser parser(default_slots, warning);
+  DiscoveryParser parser(default_slots, warning, finder);
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(line.size() + 1, text.size()));

@@ -82,6 +82,9 @@ HostSlots MakeHostSlots(std::string_view name, int slots);
 /// The word that -H reads back as the same host: "ssh://user@[fe80::1]:2222:4".
 std::string HostText(const HostSlots& host);
 
+/// Whom messages about a list of hosts name.
+enum class HostFinder : uint8_t { kScript, kClient };
+
 /// The hosts that a discovery script printed, one per line: "host" or "host:slots", written as in
 /// -H. Blanks around a line, empty lines and CRLF are ignored; no line at all is a list without
 /// hosts. `default_slots`: of a host without a number (--slots-per-host). A host that comes again
@@ -89,9 +92,11 @@ std::string HostText(const HostSlots& host);
 /// running job must not end for that. Errors: kSpecInvalid "line N: …" for a line that names no
 /// host, a bad number, more than kMaxSlots or kMaxHosts, and a host without slots if there is no
 /// default. Then nothing of the list counts: half a list would look as if hosts had gone.
+/// `finder`: who says so, a script or a client of `hvdray serve`.
 Result<std::vector<HostSlots>> ParseDiscoveredHosts(std::string_view text,
                                                     std::optional<int> default_slots,
-                                                    std::string* warning);
+                                                    std::string* warning,
+                                                    HostFinder finder = HostFinder::kScript);
 
 /// "node[003-005,9],gpu1.example.org": folds names that differ in one number only, in order of
 /// first appearance; duplicates count once. The number is the last one of the first label, or of

@@ -524,9 +524,19 @@ TEST(DiscoveredHostsTest, HostThatComesAgainKeepsItsPlaceAndItsFirstLineCounts) 
   const auto hosts = ParseDiscoveredHosts("a:2\nb:1\nu@a:2\na:3", 4, &warning);
   ASSERT_TRUE(hosts.ok());
   EXPECT_EQ(*hosts, (Hosts{{"a", 2}, {"b", 1}}));
-  for (const char* part : {"host a", "'a:2' on line 1", "'u@a:2' on line 3"}) {
-    EXPECT_NE(warning.find(part), std::string::npos) << warning;
-  }
+  EXPECT_EQ(warning,
+            "the discovery script prints host a twice, 'a:2' on line 1 and 'u@a:2' on line 3: "
+            "using the first");
+}
+
+TEST(DiscoveredHostsTest, AClientIsNamedAsTheOneThatListsThem) {
+  std::string warning;
+  ASSERT_TRUE(ParseDiscoveredHosts("a:2\na:3", 4, &warning, HostFinder::kClient).ok());
+  EXPECT_EQ(warning,
+            "the client lists host a twice, 'a:2' on line 1 and 'a:3' on line 2: using the first");
+  const Status status =
+      ParseDiscoveredHosts("a", std::nullopt, &warning, HostFinder::kClient).status();
+  EXPECT_EQ(status.hint(), "make the client list host:slots, or give --slots-per-host");
 }
 
 TEST(DiscoveredHostsTest, NoMoreThanAHundredThousandHosts) {
