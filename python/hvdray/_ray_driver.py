@@ -6,6 +6,7 @@ cluster's own interpreter, with `hvdray-agent launch` as its child; and a thread
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -103,16 +104,43 @@ def unpacked(digest: str, content: list[Any]) -> str:
     path = os.path.join(ray._private.worker._global_node.get_session_dir_path(), f"hvdray-agent-{digest}")
     if not os.path.isfile(path):
         whole = ray.get(content[0])  # fails when the program ends meanwhile
-        fresh = f"{path}.{os.getpid()}"
-        try:
-            with open(fresh, "wb") as file:
-                file.write(whole)
-            os.chmod(fresh, 0o755)
-            os.rename(fresh, path)
-        except BaseException:  # Ray ends an actor by SIGTERM, as SystemExit
-            forget(fresh)
-            raise
+        if not put_nameless(path, whole):
+            put_renamed(path, whole)
     return path
+
+
+def put_nameless(path: str, whole: bytes) -> bool:
+    """Makes that program of a file without a name, of which no kill leaves anything. False: the filesystem has none."""
+    try:
+        with open(os.open(os.path.dirname(path), os.O_TMPFILE | os.O_WRONLY, 0o755), "wb") as file:
+            file.write(whole)
+            file.flush()
+            os.fchmod(file.fileno(), 0o755)
+            readable = os.open(f"/proc/self/fd/{file.fileno()}", os.O_RDONLY)
+    except OSError:
+        return False
+    try:  # nobody can run what is open for writing, so it gets its name afterwards
+        os.link(f"/proc/self/fd/{readable}", path, src_dir_fd=readable)  # without src_dir_fd Python would link the link
+    except FileExistsError:
+        pass  # of another actor of this node: the same
+    except OSError:
+        return False
+    finally:
+        os.close(readable)
+    return True
+
+
+def put_renamed(path: str, whole: bytes) -> None:
+    fresh = f"{path}.{os.getpid()}"
+    try:
+        with open(fresh, "wb") as file:
+            file.write(whole)
+        os.chmod(fresh, 0o755)
+        os.rename(fresh, path)
+    except BaseException:  # Ray ends an actor by SIGTERM, as SystemExit
+        with contextlib.suppress(OSError):
+            os.unlink(fresh)
+        raise
 
 
 def gpus_here() -> list[str]:

@@ -459,18 +459,77 @@ assert said == [{"stop": {"signo": 15, "why": "the client has been gone for 60 s
 """
 
 
-def test_one_exception_in_a_poll_ends_no_job_and_a_client_that_vanishes_may(tmp_path):
+RAY_WITH_A_SESSION = """
+import types
+def get(value):
+    return value
+_private = types.SimpleNamespace(worker=types.SimpleNamespace(
+    _global_node=types.SimpleNamespace(get_session_dir_path=lambda: "session")))
+"""
+
+# A kill where the file is written and has no name, or not yet its own.
+AGENT_FILES = """
+import errno, os, signal, subprocess, ray_driver
+os.mkdir("session")
+agent = [b"#!/bin/sh\\necho " + b"x" * 100_000]
+path = "session/hvdray-agent-1"
+
+def is_whole():
+    assert ray_driver.unpacked("1", agent) == path and os.listdir("session") == ["hvdray-agent-1"]
+    assert os.stat(path).st_mode & 0o7777 == 0o755
+    assert len(subprocess.run([path], check=True, capture_output=True).stdout) == 100_001
+    assert ray_driver.unpacked("1", None) == path, "it is there"
+    os.unlink(path)
+
+if os.fork() == 0:
+    os.fchmod = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+    ray_driver.unpacked("1", agent)
+assert os.WTERMSIG(os.wait()[1]) == signal.SIGKILL and os.listdir("session") == []
+is_whole()
+
+link = os.link
+def late(source, target, **more):
+    link(source, target, **more)  # another actor's
+    return link(source, target, **more)
+os.link = late
+is_whole()
+
+def refuse(*_, **more):
+    raise OSError(errno.EOPNOTSUPP, "not here")
+os.link = refuse
+is_whole()
+real, os.open = os.open, refuse
+is_whole()
+os.chmod = lambda *_: exit(3)
+try:
+    ray_driver.unpacked("1", agent)
+except SystemExit:
+    assert os.listdir("session") == []
+"""
+
+
+def with_ray(tmp_path, ray, program):
+    """Runs it with ray_driver.py and that `ray` as its modules."""
     modules = tmp_path / "modules"
     (modules / "ray/util").mkdir(parents=True)
     (modules / "hvdray_job").mkdir()
-    (modules / "ray/__init__.py").write_text(RAY_OF_POLLS)
+    (modules / "ray/__init__.py").write_text(ray)
     (modules / "ray/util/__init__.py").write_text(
         "placement_group = placement_group_table = remove_placement_group = None\n")
     (modules / "ray/util/scheduling_strategies.py").write_text(
         "PlacementGroupSchedulingStrategy = None\n")
     (modules / "ray_driver.py").write_text(DRIVER.read_text())
-    done = subprocess.run([sys.executable, "-c", POLLS], capture_output=True, text=True,
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
                           cwd=tmp_path, env={"PYTHONPATH": str(modules)}, check=False)
+
+
+def test_a_kill_leaves_no_agent_that_is_not_whole(tmp_path):
+    done = with_ray(tmp_path, RAY_WITH_A_SESSION, AGENT_FILES)
+    assert done.returncode == 0, done.stderr
+
+
+def test_one_exception_in_a_poll_ends_no_job_and_a_client_that_vanishes_may(tmp_path):
+    done = with_ray(tmp_path, RAY_OF_POLLS, POLLS)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("asking again: RuntimeError: GCS is busy") == 2, done.stderr
 
