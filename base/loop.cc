@@ -142,6 +142,18 @@ void Loop::Post(std::function<void()> function) {
 
 namespace {
 
+short FlagOf(FdEvent event) {
+  switch (event) {
+    case FdEvent::kRead:
+      return EV_READ;
+    case FdEvent::kWrite:
+      return EV_WRITE;
+    case FdEvent::kHangUp:
+      return EV_CLOSED;
+  }
+  return 0;
+}
+
 Watch Register(event_base* base, int fd, short what, const timeval* timeout,
                std::function<void()> callback) {
   auto impl = std::make_unique<Watch::Impl>(std::move(callback));
@@ -154,8 +166,8 @@ Watch Register(event_base* base, int fd, short what, const timeval* timeout,
 }  // namespace
 
 Watch Loop::OnFd(int fd, FdEvent event, std::function<void()> callback) {
-  const short what = event == FdEvent::kRead ? EV_READ : EV_WRITE;
-  return Register(base_, fd, static_cast<short>(what | EV_PERSIST), nullptr, std::move(callback));
+  return Register(base_, fd, static_cast<short>(FlagOf(event) | EV_PERSIST), nullptr,
+                  std::move(callback));
 }
 
 Watch Loop::After(Duration delay, std::function<void()> callback) {

@@ -23,7 +23,8 @@ struct event_base;
 
 namespace hvdray {
 
-enum class FdEvent : uint8_t { kRead = 1, kWrite = 2 };
+/// kHangUp: the peer of a stream socket sends no more. Bytes that it sent before may be unread.
+enum class FdEvent : uint8_t { kRead = 1, kWrite = 2, kHangUp = 3 };
 
 /// A registration with a Loop. Ends when destroyed or cancelled, at any time: a callback that is
 /// running completes, with everything it captured, and no other follows. The loop outlives it.

@@ -94,6 +94,7 @@ void ControlLink::Begin(UniqueFd socket, std::optional<int> peer) {
       peer_watch_ = loop_.After(Duration::zero(), [this] { End({}); });
     }
   }
+  hang_up_.Reset(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
   UniqueFd writer(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
   stream_ = MakeDescriptorStream(loop_, std::move(socket), std::move(writer),
                                  [this](UniqueFd fd) { descriptors_.push_back(std::move(fd)); });
@@ -188,12 +189,18 @@ void ControlLink::TellRoom() {
   if (HasRoom() && std::exchange(was_full_, false)) handlers_.on_room();
 }
 
-void ControlLink::SetReading(bool is_reading) { stream_->SetReading(is_reading); }
+void ControlLink::SetReading(bool is_reading) {
+  stream_->SetReading(is_reading);
+  hang_up_watch_.Cancel();
+  if (is_reading || is_gone()) return;
+  hang_up_watch_ = loop_.OnFd(hang_up_.get(), FdEvent::kHangUp, [this] { End({}); });
+}
 
 void ControlLink::Close(int exit_code) {
   Send(ByeMessage(exit_code));
   is_closed_ = true;
   peer_watch_.Cancel();
+  hang_up_watch_.Cancel();
 }
 
 void ControlLink::End(Status why) {
@@ -201,6 +208,7 @@ void ControlLink::End(Status why) {
   // The client is there, but what it says makes no sense.
   if (!why.ok()) Send(RefusedMessage(nullptr, why));
   peer_watch_.Cancel();
+  hang_up_watch_.Cancel();
   if (std::function<void(Status)> on_gone = std::exchange(handlers_.on_gone, nullptr)) {
     on_gone(std::move(why));
   }

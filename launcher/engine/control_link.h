@@ -47,7 +47,8 @@ class ControlLink {
   /// The client takes data: neither the window nor the socket is full. After its end always:
   /// nothing waits for a client that has gone.
   bool HasRoom() const;
-  /// false: the workers take no more for now.
+  /// false: the workers take no more for now. The end of the client is noticed all the same, and
+  /// what it said before and was not read is lost.
   void SetReading(bool is_reading);
   /// Says bye; nothing is sent or read afterwards.
   void Close(int exit_code);
@@ -79,6 +80,9 @@ class ControlLink {
   bool was_full_ = false;
   UniqueFd peer_;  // a pidfd
   Watch peer_watch_;
+  UniqueFd hang_up_;  // the socket again: one descriptor has one watch of each kind
+  // While it is not read.
+  Watch hang_up_watch_;
 };
 
 /// Accepts the clients of `--control PATH`, one at a time.

@@ -689,6 +689,18 @@ TEST_F(ServeSessionTest, AClientIsNotReadWhileWorkersTakeNothing) {
   EXPECT_EQ(Calls(), Lines{"signal 0 10"});
 }
 
+TEST_F(ServeSessionTest, AClientThatHangsUpWhileItIsNotReadIsNoticed) {
+  Client& client = Begin();
+  Run(client, 1);
+  is_write_noted_ = false;
+  queued_bytes_ = 9 * kMiB;
+  client.Say({{"type", "send"}, {"gang", 1}, {"to", {0}}, {"data", 1}});
+  client.Say({{"type", "signal"}, {"gang", 1}, {"to", {0}}, {"signo", 10}});
+  EXPECT_EQ(Calls(), Lines()) << "not read";
+  client.Leave();
+  EXPECT_EQ(Calls(), (Lines{"dismiss 5 SIGTERM", "end"}));
+}
+
 TEST_F(ServeSessionTest, DataWithoutCreditFillsTheWindow) {
   Client& client = Begin();
   Run(client, 1);
