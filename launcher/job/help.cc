@@ -260,8 +260,8 @@ cycle_time_ms: 3.5
 
 ## What a worker inherits
 
-The environment of `hvdray`, minus `HVDRAY_*`, `BASH_FUNC_*`, `OLDPWD`, `_HOROVOD_SECRET_KEY` and the rank
-variables of Horovod and torchrun that belong to another job. On other hosts also minus
+The environment of `hvdray`, minus `HVDRAY_*` (except what [collectives](collective.md) read), `BASH_FUNC_*`, `OLDPWD`,
+`_HOROVOD_SECRET_KEY` and the rank variables of Horovod and torchrun that belong to another job. On other hosts also minus
 `*CUDA_VISIBLE_DEVICES`, `HIP_VISIBLE_DEVICES`, `ROCR_VISIBLE_DEVICES`, `SSH_*`, `XDG_*`, `DBUS_*`,
 `DISPLAY`, `XAUTHORITY` and `TMPDIR`. With `--clean-env` only `PATH`, `HOME`, `LANG`, `HOROVOD_*` and
 `NCCL_*` are inherited. Tunables are added next, then `-x`, then the worker's own rank variables, which

@@ -43,7 +43,11 @@ constexpr std::array<std::string_view, 28> kPlaceOfAnotherJob = {"HOROVOD_HOSTNA
                                                                  "TORCHELASTIC_USE_AGENT_STORE",
                                                                  "TORCHELASTIC_ERROR_FILE"};
 
-// Horovod drops the first three; HVDRAY_* is for the launcher.
+// Read by collective/ in the workers.
+constexpr std::array<std::string_view, 2> kOfCollectives = {"HVDRAY_COLLECTIVE",
+                                                            "HVDRAY_CHECK_COLLECTIVES"};
+
+// Horovod drops the first three; the other HVDRAY_* are for the launcher.
 constexpr std::array<std::string_view, 4> kNeverPrefixes = {"BASH_FUNC_", "OLDPWD",
                                                             "_HOROVOD_SECRET_KEY", "HVDRAY_"};
 
@@ -64,6 +68,7 @@ bool BeginsWithOne(std::string_view name, Names prefixes) {
 }
 
 bool IsInherited(const std::string& name, bool is_clean, bool is_local) {
+  if (IsIn(name, kOfCollectives)) return !is_clean;
   if (IsIn(name, kPlaceOfAnotherJob) || BeginsWithOne(name, kNeverPrefixes)) return false;
   if (is_clean) return IsIn(name, kCleanNames) || BeginsWithOne(name, kCleanPrefixes);
   if (is_local) return true;

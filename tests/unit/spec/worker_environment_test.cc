@@ -78,6 +78,14 @@ TEST(WorkerEnvironmentTest, DropsThePlaceOfAnotherJobEverywhere) {
   }
 }
 
+TEST(WorkerEnvironmentTest, PassesOnWhatTheCollectiveLibraryReads) {
+  for (const std::string name : {"HVDRAY_COLLECTIVE", "HVDRAY_CHECK_COLLECTIVES"}) {
+    for (const bool is_local : {true, false}) {
+      EXPECT_EQ(WorkerEnvironment(JobSpec(), Env({{name, "1"}}), is_local).Get(name), "1") << name;
+    }
+  }
+}
+
 TEST(WorkerEnvironmentTest, KeepsDevicesAndTheLoginOnThisMachineOnly) {
   for (const std::string name :
        {"CUDA_VISIBLE_DEVICES", "MY_CUDA_VISIBLE_DEVICES_2", "SSH_AUTH_SOCK", "XDG_RUNTIME_DIR",
